@@ -28,6 +28,7 @@ struct sc_period {
 	double from_us, to_us;
 	const struct sc_repeat *repeats;
 	size_t n_repeats;
+	bool is_quantized; /* made of durations that are: so is the whole (sc_quantize_us) */
 };
 /* How much of [from_us, to_us] lies in [begin_us, end_us]. */
 static inline double sc_overlap_us(double from_us, double to_us, double begin_us, double end_us)

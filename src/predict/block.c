@@ -16,11 +16,6 @@
 #define SLOWEST_RATE 1e-3        /* that counts: of what has no room at all */
 enum { N_REMEMBERED = 1 << 12 }; /* slots */
 
-double sc_quantize_us(double us)
-{
-	return ceil(ldexp(us, 20) - 0.5) * 0x1p-20;
-}
-
 void sc_build_scratch_init(struct sc_build_scratch *scratch, struct sc_arena *arena)
 {
 	*scratch = (struct sc_build_scratch){

@@ -86,9 +86,6 @@ struct sc_block_env {
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed; /* what-if */
 };
 
-/* Coarse durations are multiples of 2^-20 us, so that their sums and maxima are exact. */
-double sc_quantize_us(double us);
-
 void sc_block_clear(struct sc_block *block);
 void sc_block_release(struct sc_block *block);
 void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,

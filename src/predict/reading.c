@@ -278,11 +278,12 @@ void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *i
 		      struct sc_reading *out)
 {
 	const struct sc_period *period = &in->account.period;
+	const double us = sc_period_us(period, period->from_us, period->to_us);
 
 	out->n_path = 0;
 	memset(out->path_owner_ms, 0, sizeof(out->path_owner_ms));
 	reader->tally.by_id.n = 0;
-	out->iteration_ms = sc_period_us(period, period->from_us, period->to_us) / SC_US_PER_MS;
+	out->iteration_ms = (period->is_quantized ? sc_quantize_us(us) : us) / SC_US_PER_MS;
 	sc_accountant_begin(&reader->accountant, &in->account);
 	read_classes(&reader->accountant, in, out);
 	read_busiest(&reader->accountant, out);

@@ -35,7 +35,6 @@ static void add_call(struct sc_merge_rank *rank, const struct scripted_clock *c,
 		.seq = -1,
 		.bytes = 1024,
 		.barrier = true,
-		.ref = (uint32_t)rank->calls.n,
 	};
 
 	SC_VEC_PUSH(&rank->calls, call);

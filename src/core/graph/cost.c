@@ -2,6 +2,7 @@
 #include "core/graph/cost.h"
 
 #include <assert.h>
+#include <math.h>
 
 static const char *const owner_names[SC_N_OWNERS] = {
 	[SC_OWN_COMPUTE] = "compute",     [SC_OWN_MEMORY] = "memory_bound",
@@ -52,4 +53,9 @@ void sc_cost_own(const struct sc_cost *cost, double us, double owner_us[SC_N_OWN
 	}
 	if (rest > NO_REST)
 		owner_us[SC_OWN_OTHER] += rest * us;
+}
+
+double sc_quantize_us(double us)
+{
+	return ceil(ldexp(us, 20) - 0.5) * 0x1p-20;
 }

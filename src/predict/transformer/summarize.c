@@ -338,7 +338,7 @@ uint32_t sc_run_last(const struct sc_run *run)
 	return last == SC_NONE ? sc_timeline_last(run->timeline) : last;
 }
 
-void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out)
+void sc_run_op_info(const struct sc_run *run, struct sc_reading_input *out)
 {
 	const struct sc_steady *steady = &run->steady;
 	struct sc_period period;
@@ -346,7 +346,7 @@ void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out)
 
 	period.repeats = steady->repeats;
 	period.n_repeats = steady->n_repeats;
-	run->iteration_us = sc_period_us(&period, period.from_us, period.to_us);
+	period.is_quantized = true;
 	*out = (struct sc_reading_input){
 		.account = {.ran = {run->graph, run->timeline, wait_of, run},
 			    .period = period,
@@ -388,8 +388,6 @@ static void warn_unpaired(const struct sc_transformer *tf, struct sc_warnings *w
 
 void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
 {
-	out->iteration_ms = sc_quantize_us(run->iteration_us) / SC_US_PER_MS;
-	out->reading.iteration_ms = out->iteration_ms;
 	warn_approximate(run->tf, &out->warnings);
 	warn_unpaired(run->tf, &out->warnings);
 	sc_summarize_memory(run, out);

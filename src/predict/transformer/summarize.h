@@ -12,9 +12,8 @@ struct sc_run {
 	const struct sc_timeline *timeline;
 	const struct sc_built *built;
 	struct sc_steady steady;
-	double iteration_us; /* with them; of the reading */
 };
-void sc_run_op_info(struct sc_run *run, struct sc_reading_input *out);
+void sc_run_op_info(const struct sc_run *run, struct sc_reading_input *out);
 /* The node that ends the iteration. */
 uint32_t sc_run_last(const struct sc_run *run);
 /* Less than an iteration takes, us, and its memory. Of run->built only the shape is read, of its micro-batches

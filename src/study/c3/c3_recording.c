@@ -31,8 +31,7 @@ static double blocks_of(const struct seer *s, const struct sc_act *act)
 	return act->config ? (double)c->grid[0] * c->grid[1] * c->grid[2] : 0;
 }
 
-static const struct sc_trace_collective *collective_of(const struct seer *s,
-						       const struct sc_act *act)
+static const struct sc_merge_call *collective_of(const struct seer *s, const struct sc_act *act)
 {
 	return &s->rank->collectives.at[act->merge_call];
 }
@@ -48,7 +47,7 @@ static double load_of(const struct seer *s)
 	return s->run.spans_nodes && nics > 0 && port > 0 ? fmin(1, nics / port) : 1;
 }
 
-static bool sums(const struct sc_trace_collective *c)
+static bool sums(const struct sc_merge_call *c)
 {
 	return c->kind == SC_ALL_REDUCE || c->kind == SC_REDUCE_SCATTER;
 }
@@ -91,7 +90,7 @@ static void add_seen(struct seer *s, const struct sc_beside *b, struct sc_c3_see
 	const struct sc_act *act = &s->rank->acts.at[b->act];
 	const struct sc_act *other = &s->rank->acts.at[b->beside];
 	const bool is_comm = act->kind == SC_ACT_COLLECTIVE;
-	const struct sc_trace_collective *c = collective_of(s, is_comm ? act : other);
+	const struct sc_merge_call *c = collective_of(s, is_comm ? act : other);
 	struct sc_c3_seen seen = {
 		.rank = s->rank->rank,
 		.name = sc_arena_strdup(&s->out->arena, sc_trace_run_name(&s->run, act->name)),
@@ -187,7 +186,7 @@ static void set_beside(const struct seer *s, const struct sc_beside *b, double s
 {
 	const struct sc_device *device = &s->machine.request.device;
 	struct sc_interfere_seen known = known_of(s, b);
-	const struct sc_trace_collective *c = collective_of(s, &s->rank->acts.at[b->beside]);
+	const struct sc_merge_call *c = collective_of(s, &s->rank->acts.at[b->beside]);
 	const int64_t node = device->usual_gpus_per_node;
 	const bool leaves = s->run.spans_nodes && (c->group_size < 0 || c->group_size > node);
 	const struct sc_transfer transfer = {

@@ -63,20 +63,18 @@ static int trace_table_collectives(const struct trace_table_run *table, struct s
 	fprintf(table->out, "source,device,collective,ranks,bytes,time_us,quality\n");
 	for (size_t r = 0; r < run.ranks.n; r++)
 		for (size_t i = 0; i < run.ranks.at[r].collectives.n; i++) {
-			const struct sc_trace_collective *c = &run.ranks.at[r].collectives.at[i];
-			const struct sc_merge_call *call = &run.merge.ranks.at[r].calls.at[i];
+			const struct sc_merge_call *c = &run.ranks.at[r].collectives.at[i];
 			const bool split =
-				call->instance >= 0 && !isnan(run.transfer_us.at[call->instance]);
+				c->instance >= 0 && !isnan(run.transfer_us.at[c->instance]);
 
-			if (c->kind < 0 || c->bytes < 0 ||
-			    (call->instance >= 0 && done[call->instance]))
+			if (c->kind < 0 || c->bytes < 0 || (c->instance >= 0 && done[c->instance]))
 				continue;
-			if (call->instance >= 0)
-				done[call->instance] = 1;
+			if (c->instance >= 0)
+				done[c->instance] = 1;
 			fprintf(table->out, "trace,%s,%s,%d,%lld,%.3f,%s\n", table->device,
-				sc_collective_names[c->kind],
-				sc_trace_ranks_of(&run, c, call->instance), (long long)c->bytes,
-				split ? run.transfer_us.at[call->instance] : c->bound_us,
+				sc_collective_names[c->kind], sc_trace_ranks_of(&run, c),
+				(long long)c->bytes,
+				split ? run.transfer_us.at[c->instance] : c->bound_us,
 				split ? "good" : "bound");
 		}
 	free(done);
@@ -109,7 +107,7 @@ static void put_overlap(const struct trace_table_run *table, const struct sc_tra
 			const struct sc_trace_rank *r, const struct sc_beside *b)
 {
 	const struct sc_act *act = &r->acts.at[b->act], *comm = &r->acts.at[b->beside];
-	const struct sc_trace_collective *c = &r->collectives.at[comm->merge_call];
+	const struct sc_merge_call *c = &r->collectives.at[comm->merge_call];
 
 	fprintf(table->out, "%s,%d,", table->device, (int)r->rank);
 	put_name(table->out, sc_trace_run_name(run, act->name));

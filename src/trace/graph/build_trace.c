@@ -24,7 +24,6 @@ struct part {
 	const struct sc_trace_run *run;
 	const struct sc_trace_rank *rank;
 	const struct sc_trace_iteration *it;
-	size_t index;  /* of the rank */
 	uint32_t lane; /* first of the rank */
 	int64_t begin_ns;
 	uint32_t begin_node;
@@ -114,27 +113,27 @@ static bool is_own(const struct part *p, const struct sc_act *a)
 	return a->place != SC_NONE && a->place >= p->it->begin && a->place < p->it->end;
 }
 
-static int32_t instance_of(const struct sc_trace_run *run, size_t rank, const struct sc_act *a)
+static int32_t instance_of(const struct sc_trace_rank *rank, const struct sc_act *a)
 {
-	if (a->merge_call == SC_NONE)
-		return SC_MERGE_NO_INSTANCE;
-	return run->merge.ranks.at[rank].calls.at[a->merge_call].instance;
+	return a->merge_call == SC_NONE ? SC_MERGE_NO_INSTANCE
+					: rank->collectives.at[a->merge_call].instance;
 }
 
-int sc_trace_ranks_of(const struct sc_trace_run *run, const struct sc_trace_collective *collective,
-		      int32_t instance)
+int sc_trace_ranks_of(const struct sc_trace_run *run, const struct sc_merge_call *collective)
 {
 	if (collective->group_size > 0)
 		return collective->group_size;
 	if (run->world > 0)
 		return run->world;
-	return instance >= 0 ? (int)run->merge.instances.at[instance].n_members : 0;
+	return collective->instance < 0
+		       ? 0
+		       : (int)run->merge.instances.at[collective->instance].n_members;
 }
 
 double sc_trace_act_work_us(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
 			    const struct sc_act *act)
 {
-	const int32_t instance = instance_of(run, (size_t)(rank - run->ranks.at), act);
+	const int32_t instance = instance_of(rank, act);
 
 	if (instance >= 0 && !isnan(run->transfer_us.at[instance]))
 		return run->transfer_us.at[instance];
@@ -183,7 +182,7 @@ static const enum sc_node_kind NODE_KINDS[] = {
 static void add_own_act(struct part *p, uint32_t a, uint32_t before)
 {
 	const struct sc_act *act = &p->rank->acts.at[a];
-	const int32_t instance = instance_of(p->run, p->index, act);
+	const int32_t instance = instance_of(p->rank, act);
 	const uint32_t lane = p->lane + p->rank->n_threads + act->lane;
 	const uint32_t group = instance < 0 ? SC_NONE : p->out->instance_group.at[instance];
 	const enum sc_owner owner = (enum sc_owner)p->run->owner.at[act->name];
@@ -307,7 +306,7 @@ static void add_groups(const struct sc_trace_run *run, size_t iteration, struct 
 
 			for (uint32_t a = p.it->first_act; a < p.it->end_act; a++) {
 				const struct sc_act *act = &p.rank->acts.at[a];
-				const int32_t i = instance_of(run, r, act);
+				const int32_t i = instance_of(p.rank, act);
 
 				if (i < 0 || isnan(run->transfer_us.at[i]) || !is_own(&p, act))
 					continue;
@@ -379,7 +378,6 @@ void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_
 			.run = run,
 			.rank = rank,
 			.it = &rank->iterations.at[iteration],
-			.index = r,
 			.lane = lane,
 			.out = out,
 		};

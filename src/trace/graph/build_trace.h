@@ -45,7 +45,7 @@ struct sc_act {
 	uint32_t launch; /* call, or SC_NONE */
 	uint32_t place; /* the same; without it the last call that it may be; SC_NONE: before all */
 	uint32_t first_wait;   /* in rank->waits: other activities */
-	uint32_t merge_call;   /* in the calls of the merged rank, or SC_NONE */
+	uint32_t merge_call;   /* in the collectives of the rank, or SC_NONE */
 	float gap_us;          /* INFINITY: nothing is known that it could have waited for */
 	uint16_t lane, config; /* config: in rank->configs; 0 = not said */
 	uint16_t cut_ns; /* of its beginning, which was before its call could have started it */
@@ -80,14 +80,6 @@ struct sc_trace_stream {
 	uint32_t first_lane; /* of the stream: kernels of graphs may need several */
 	bool comm;           /* collectives only */
 };
-/* What is known of a collective besides its times; as the calls of the merge. */
-struct sc_trace_collective {
-	int64_t bytes;      /* as the collective models count, or -1 */
-	int32_t kind;       /* enum sc_collective, or -1 */
-	int32_t group_size; /* or -1 */
-	bool of_replicas;   /* of a job: its ranks are the replicas of a stage */
-	double bound_us;    /* the shortest of its rank, kind and size: the transfer is no longer */
-};
 struct sc_trace_rank {
 	int32_t rank;
 	int32_t dp_rank, stage;       /* of a job; -1 = not said */
@@ -96,7 +88,10 @@ struct sc_trace_rank {
 	SC_VEC(struct sc_act) acts;   /* by start; in order on each lane */
 	SC_VEC(struct sc_call) calls; /* by start */
 	SC_VEC(uint32_t) waits;       /* activities */
-	SC_VEC(struct sc_trace_collective) collectives;
+	struct {
+		const struct sc_merge_call *at;
+		size_t n;
+	} collectives; /* the calls of the merged rank */
 	SC_VEC(struct sc_trace_iteration) iterations;
 	SC_VEC(struct sc_trace_stream) streams; /* lanes of activities */
 	SC_VEC(struct sc_trace_config) configs; /* how kernels were launched */
@@ -211,8 +206,7 @@ struct sc_trace_rest {
 struct sc_trace_rest sc_trace_act_rest(const struct sc_trace_rank *rank, uint32_t begin,
 				       const struct sc_act *act, uint32_t before);
 /* How many ranks a collective has; 0: not known. */
-int sc_trace_ranks_of(const struct sc_trace_run *run, const struct sc_trace_collective *collective,
-		      int32_t instance);
+int sc_trace_ranks_of(const struct sc_trace_run *run, const struct sc_merge_call *collective);
 /* As measured: of collectives that several ranks have, the transfer. */
 double sc_trace_act_work_us(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
 			    const struct sc_act *act);

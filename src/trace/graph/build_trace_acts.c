@@ -152,7 +152,6 @@ static void add_merge_call(struct rank_load *load, const struct sc_trace_event *
 	const struct sc_trace_comm *comm = e->comm ? &load->trace.comms.at[e->comm] : &none;
 	const char *said = load->trace.strings.at[comm->collective];
 	int kind = *said ? sc_collective_of_name(said) : -1;
-	struct sc_trace_collective collective = {.group_size = -1, .bytes = comm->bytes};
 	struct sc_merge_call call;
 
 	if (kind < 0)
@@ -162,19 +161,16 @@ static void add_merge_call(struct rank_load *load, const struct sc_trace_event *
 		.end_ns = e->start_ns + e->dur_ns + load->trace.base_utc_ns - load->run->base_ns,
 		.comm = communicator(load, comm, load->rank->acts.at[act].lane),
 		.seq = comm->seq,
-		.bytes = kind == SC_ALL_REDUCE ? comm->bytes : -1,
-		.ref = act,
+		.bytes = comm->bytes,
+		.bytes_differ = kind != SC_ALL_REDUCE,
 		.kind = kind,
+		.group_size = e->comm ? comm->group_size : -1,
 		/* Without its call, a SendRecv kernel may be between two. */
 		.barrier = kind == SC_ALL_REDUCE || kind == SC_ALL_GATHER ||
 			   kind == SC_REDUCE_SCATTER || kind == SC_ALL_TO_ALL,
 		.instance = SC_MERGE_NO_INSTANCE,
 	};
 	SC_VEC_PUSH(&load->merged->calls, call);
-	collective.kind = kind;
-	if (e->comm)
-		collective.group_size = comm->group_size;
-	SC_VEC_PUSH(&load->rank->collectives, collective);
 }
 
 static enum sc_act_kind kind_of(const struct rank_load *load, const struct sc_trace_event *e,

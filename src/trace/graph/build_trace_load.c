@@ -290,15 +290,14 @@ struct shape {
 	double us;
 };
 
-static void find_bounds(struct sc_trace_rank *r, const struct sc_merge_rank *merged)
+static void find_bounds(struct sc_merge_rank *r)
 {
 	SC_VEC(struct shape) shapes = {0};
 
 	for (int pass = 0; pass < 2; pass++)
-		for (size_t i = 0; i < r->collectives.n; i++) {
-			struct sc_trace_collective *c = &r->collectives.at[i];
-			const struct sc_merge_call *call = &merged->calls.at[i];
-			const double us = sc_ns_us(call->end_ns - call->start_ns);
+		for (size_t i = 0; i < r->calls.n; i++) {
+			struct sc_merge_call *c = &r->calls.at[i];
+			const double us = sc_ns_us(c->end_ns - c->start_ns);
 			struct shape new_shape = {c->bytes, c->kind, c->group_size, us};
 			size_t s = 0;
 
@@ -382,7 +381,6 @@ static void release_rank(struct sc_trace_rank *rank)
 	SC_VEC_RELEASE(&rank->acts);
 	SC_VEC_RELEASE(&rank->calls);
 	SC_VEC_RELEASE(&rank->waits);
-	SC_VEC_RELEASE(&rank->collectives);
 	SC_VEC_RELEASE(&rank->iterations);
 	SC_VEC_RELEASE(&rank->streams);
 	SC_VEC_RELEASE(&rank->configs);
@@ -427,10 +425,11 @@ static int load_run(const struct sc_trace_files *files, const char *range, struc
 		rc = check_related(out, err);
 	}
 	if (rc == 0) {
+		sc_trace_show_collectives(out);
 		find_transfers(out);
 		drop_contradictions(out);
 		for (size_t r = 0; r < out->ranks.n; r++)
-			find_bounds(&out->ranks.at[r], &out->merge.ranks.at[r]);
+			find_bounds(&out->merge.ranks.at[r]);
 		common_iterations(out);
 		find_nodes(out);
 		size_t cut = 0;

@@ -32,6 +32,14 @@ struct trace_meeting {
 	int64_t last_start_ns, first_end_ns;
 };
 struct trace_meeting *sc_trace_meetings(const struct sc_trace_run *run);
+/* Once all calls of the merge are there. */
+static inline void sc_trace_show_collectives(struct sc_trace_run *run)
+{
+	for (size_t r = 0; r < run->ranks.n; r++) {
+		run->ranks.at[r].collectives.at = run->merge.ranks.at[r].calls.at;
+		run->ranks.at[r].collectives.n = run->merge.ranks.at[r].calls.n;
+	}
+}
 uint32_t sc_trace_load_name(struct rank_load *load, uint32_t string);
 
 /* build_trace_calls.c: correlation -> event of a class: the call that started it, or the record of an event. */

@@ -472,13 +472,6 @@ static void add_act(struct job *job, uint32_t i)
 
 	if (type->collective >= 0) {
 		const size_t first = job->run->merge.instances.n - job->n_groups;
-		const struct sc_trace_collective collective = {
-			.bytes = -1,
-			.kind = type->collective,
-			.group_size = -1,
-			.of_replicas = type->span == SC_SPAN_STAGE,
-			.bound_us = INFINITY,
-		};
 		const struct sc_merge_call call = {
 			.start_ns = op->start_ns,
 			.end_ns = op->end_ns,
@@ -488,6 +481,9 @@ static void add_act(struct job *job, uint32_t i)
 			.barrier = true,
 			.instance = op->group == SC_NONE ? SC_MERGE_NO_INSTANCE
 							 : (int32_t)(first + op->group),
+			.group_size = -1,
+			.of_replicas = type->span == SC_SPAN_STAGE,
+			.bound_us = INFINITY,
 		};
 
 		if (op->group != SC_NONE) {
@@ -497,7 +493,6 @@ static void add_act(struct job *job, uint32_t i)
 		act.kind = SC_ACT_COLLECTIVE;
 		act.merge_call = (uint32_t)merged->calls.n;
 		SC_VEC_PUSH(&merged->calls, call);
-		SC_VEC_PUSH(&rank->collectives, collective);
 	}
 	op->act = (uint32_t)rank->acts.n;
 	SC_VEC_PUSH(&rank->acts, act);
@@ -696,6 +691,7 @@ int sc_trace_run_of_job(const struct sc_trace *trace, struct sc_trace_run *out, 
 				    (uint8_t)(is_op ? sc_job_types[t].owner : SC_OWN_HOST));
 		}
 		add_steps(&job);
+		sc_trace_show_collectives(out);
 		find_transfers(out);
 		out->n_replicas = job.n_dp;
 		out->n_stages = job.n_stages;

@@ -315,7 +315,7 @@ static struct same same_of(const struct finder *f, const struct side *s, uint32_
 	else if (act->kind == SC_ACT_KERNEL)
 		set_place(f, s, index, &same);
 	if (act->merge_call != SC_NONE) {
-		const struct sc_trace_collective *c = &f->rank->collectives.at[act->merge_call];
+		const struct sc_merge_call *c = &f->rank->collectives.at[act->merge_call];
 
 		same.key[2] = (uint64_t)c->bytes;
 		same.key[3] = (uint64_t)(c->kind + 1);

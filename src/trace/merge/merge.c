@@ -83,7 +83,8 @@ static int compare_tracks(const void *left, const void *right)
 
 static bool alike(const struct sc_merge_call *a, const struct sc_merge_call *b)
 {
-	return a->kind == b->kind && (a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes);
+	return a->kind == b->kind && (a->bytes_differ || b->bytes_differ || a->bytes < 0 ||
+				      b->bytes < 0 || a->bytes == b->bytes);
 }
 
 /* How well `b` fits `a` when its call i is a's call i + shift. */

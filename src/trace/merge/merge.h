@@ -18,11 +18,15 @@ struct sc_merge_call {
 	int64_t start_ns, end_ns; /* on the rank's clock, UTC as far as it is known */
 	uint64_t comm;            /* communicator: equal on all its ranks */
 	int64_t seq;              /* number of its kind within the communicator; -1 = not said */
-	int64_t bytes;            /* the same on all ranks, or -1 */
-	uint32_t ref;             /* the caller's */
-	int32_t kind;             /* of collective; the same on all ranks */
+	int64_t bytes;            /* as the collective models count, or -1 */
+	int32_t kind;             /* enum sc_collective, or -1; the same on all ranks */
+	bool bytes_differ;        /* by rank, or they may */
 	bool barrier;             /* nobody leaves before all have come */
 	int32_t instance;         /* out: index in instances, or SC_MERGE_NO_INSTANCE */
+	/* Not looked at here: */
+	int32_t group_size; /* or -1 */
+	bool of_replicas;   /* of a job: its ranks are the replicas of a stage */
+	double bound_us;    /* the shortest of its rank, kind and size: the transfer is no longer */
 };
 /* From a time on: add to the rank's clock offset_ns + drift * (t - from_ns). */
 struct sc_merge_piece {

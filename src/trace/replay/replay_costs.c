@@ -45,8 +45,7 @@ static double choose(enum replay_times times, double measured, double typical, d
 /* ---- collectives by model ---- */
 
 /* By the model of the cluster; NAN without one, or where the trace does not say what was sent. */
-static double model_us(const struct replay_study *study, const struct sc_trace_collective *c,
-		       int n_ranks)
+static double model_us(const struct replay_study *study, const struct sc_merge_call *c, int n_ranks)
 {
 	const struct sc_collective_time *network = &study->opts->network;
 	struct sc_collective_shape shape = {.bytes = (double)c->bytes};
@@ -91,7 +90,7 @@ int64_t sc_replay_mates(const struct sc_trace_run *run)
 
 /* How much longer the transfer is with another number of GPUs: only of groups of all ranks, of a job of all replicas,
  * since those are the ones that grow. */
-static double resize_factor(const struct replay_study *study, const struct sc_trace_collective *c,
+static double resize_factor(const struct replay_study *study, const struct sc_merge_call *c,
 			    int n_ranks)
 {
 	const struct sc_trace_run *run = &study->run;
@@ -166,13 +165,11 @@ static double scale_of(const struct setting *s, const struct sc_replay_subject *
 double sc_replay_waiting_us(const struct replay_study *study, size_t rank, const struct sc_act *act,
 			    double us)
 {
-	const struct sc_trace_collective *c =
-		&study->run.ranks.at[rank].collectives.at[act->merge_call];
-	const int32_t instance = study->run.merge.ranks.at[rank].calls.at[act->merge_call].instance;
+	const struct sc_merge_call *c = &study->run.ranks.at[rank].collectives.at[act->merge_call];
 	const bool known = c->group_size > 0 || study->run.world > 0;
-	const int n_ranks = sc_trace_ranks_of(&study->run, c, instance);
+	const int n_ranks = sc_trace_ranks_of(&study->run, c);
 	const int n_recorded =
-		instance < 0 ? 1 : (int)study->run.merge.instances.at[instance].n_members;
+		c->instance < 0 ? 1 : (int)study->run.merge.instances.at[c->instance].n_members;
 
 	if (c->bytes < 0 || n_recorded >= (known ? n_ranks : 2))
 		return 0;
@@ -205,12 +202,10 @@ double sc_replay_rank_waiting_us(const struct replay_study *study, size_t rank, 
 static double change_transfer(const struct setting *s, const struct sc_act *act, double us)
 {
 	const struct sc_replay_opts *opts = s->study->opts;
-	const struct sc_trace_collective *c = &s->rank->collectives.at[act->merge_call];
-	const int32_t instance =
-		s->study->run.merge.ranks.at[s->rank_idx].calls.at[act->merge_call].instance;
-	const int n_ranks = sc_trace_ranks_of(&s->study->run, c, instance);
+	const struct sc_merge_call *c = &s->rank->collectives.at[act->merge_call];
+	const int n_ranks = sc_trace_ranks_of(&s->study->run, c);
 	const struct sc_replay_subject subject = act_subject(s, act);
-	const bool is_split = instance >= 0 && !isnan(s->study->run.transfer_us.at[instance]);
+	const bool is_split = c->instance >= 0 && !isnan(s->study->run.transfer_us.at[c->instance]);
 	double waiting = is_split ? 0 : us - fmin(us, c->bound_us);
 	double transfer = us - waiting;
 
@@ -523,9 +518,8 @@ static int recorded_gpus(const struct replay_study *study)
 		return study->run.world;
 	for (size_t r = 0; r < study->run.ranks.n; r++)
 		for (size_t c = 0; c < study->run.ranks.at[r].collectives.n; c++) {
-			const int of = sc_trace_ranks_of(
-				&study->run, &study->run.ranks.at[r].collectives.at[c],
-				study->run.merge.ranks.at[r].calls.at[c].instance);
+			const int of = sc_trace_ranks_of(&study->run,
+							 &study->run.ranks.at[r].collectives.at[c]);
 
 			n = of > n ? of : n;
 		}

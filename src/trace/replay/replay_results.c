@@ -342,8 +342,7 @@ static void warn_of_model(const struct replay_study *study, struct sc_replay_res
 
 	for (size_t r = 0; r < study->run.ranks.n; r++)
 		for (size_t i = 0; i < study->run.ranks.at[r].collectives.n; i++, n++) {
-			const struct sc_trace_collective *c =
-				&study->run.ranks.at[r].collectives.at[i];
+			const struct sc_merge_call *c = &study->run.ranks.at[r].collectives.at[i];
 
 			n_unknown += c->kind < 0 || c->bytes < 0;
 		}
