@@ -153,7 +153,7 @@ TEST(periods_are_cut_and_repeated)
 {
 	const uint32_t c = add_class(&f, 1), gpu = add_lane(&f, c);
 	const struct sc_repeat stretch = {4, 6, 2};
-	const struct sc_period period = {3, 12, &stretch, 1};
+	const struct sc_period period = {3, 12, &stretch, 1, false};
 
 	add_node(&f, gpu, owned(5, SC_OWN_COMPUTE));
 	add_node(&f, gpu, owned(20, SC_OWN_MEMORY));

@@ -136,8 +136,5 @@ struct sc_dlrm_run {
 	const struct sc_timeline *timeline;
 	const struct sc_dlrm_built *built;
 };
-void sc_dlrm_op_info(const struct sc_dlrm_run *run, struct sc_reading_input *out);
-/* After the reading. */
-void sc_dlrm_conclude(const struct sc_dlrm_run *run, struct sc_prediction *out);
 
 #endif

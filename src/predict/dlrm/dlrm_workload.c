@@ -1,7 +1,297 @@
 /* A DLRM as a workload: some training steps in a row, of which one is read. */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/stats.h"
+#include "base/units.h"
+#include "models/collective_files.h"
 #include "predict/dlrm/dlrm.h"
+#include "predict/op_names.h"
+
+/* ---- One of the simulated steps of a DLRM, the last that has another beside its end: breakdown, path, contributors, classes, memory, band ---- */
+
+static double step_end_us(const struct sc_dlrm_run *run, uint32_t step)
+{
+	double end = 0;
+
+	for (size_t c = 0; c < run->dlrm->n_classes; c++) {
+		uint32_t node = run->built->step_end[step * run->dlrm->n_classes + c];
+
+		end = fmax(end, run->timeline->end_us[node]);
+	}
+	return end;
+}
+
+static uint32_t last_node(const struct sc_dlrm_run *run, uint32_t step)
+{
+	const uint32_t *ends = run->built->step_end + step * run->dlrm->n_classes;
+	uint32_t last = ends[0];
+
+	for (size_t c = 1; c < run->dlrm->n_classes; c++)
+		if (run->timeline->end_us[ends[c]] > run->timeline->end_us[last])
+			last = ends[c];
+	return last;
+}
+
+static enum sc_wait wait_of(const void *ctx, uint32_t node)
+{
+	(void)ctx;
+	(void)node;
+	return SC_WAIT_PEERS;
+}
+
+/* ---- path ---- */
+
+/* Stretches of the path: by the name of an operation, or one of these. */
+enum stretch { STRETCH_JOIN = SC_N_OP_NAMES, STRETCH_BOTTOM, STRETCH_TOP, STRETCH_START };
+
+static const char *stretch_name(uint32_t what)
+{
+	static const char *const names[] = {
+		[STRETCH_JOIN - STRETCH_JOIN] = "join",
+		[STRETCH_BOTTOM - STRETCH_JOIN] = "bottom MLP",
+		[STRETCH_TOP - STRETCH_JOIN] = "interaction and top MLP",
+		[STRETCH_START - STRETCH_JOIN] = "waiting to be started",
+	};
+
+	return what < STRETCH_JOIN ? sc_op_name(what) : names[what - STRETCH_JOIN];
+}
+
+/* Activations belong to the MLP before them; the bottom MLP's backward begins with one. */
+static uint32_t stretch_of(uint32_t op, uint32_t before)
+{
+	const unsigned name = sc_op_unpack_name(op);
+
+	if (op == SC_NONE)
+		return STRETCH_JOIN;
+	if (name == SC_NAME_ACTIVATION || name == SC_NAME_ACTIVATION_GRAD)
+		return before == STRETCH_TOP ? STRETCH_TOP : STRETCH_BOTTOM;
+	if (name >= SC_NAME_BOTTOM_MLP && name <= SC_NAME_BOTTOM_MLP_WGRAD)
+		return STRETCH_BOTTOM;
+	if (name >= SC_NAME_CROSS && name <= SC_NAME_BCE_LOSS)
+		return STRETCH_TOP;
+	if (name >= SC_NAME_SEND_ACTIVATION && name <= SC_NAME_JOIN)
+		return STRETCH_START;
+	return name;
+}
+
+static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
+{
+	const struct sc_dlrm_run *run = ctx;
+
+	return (struct sc_place){.what = stretch_of(run->graph->nodes.at[node].op, before)};
+}
+
+static void describe(const void *ctx, const struct sc_stretch *stretch, char *buf, size_t n_buf)
+{
+	(void)ctx;
+	snprintf(buf, n_buf, "%s", stretch_name(stretch->what));
+}
+
+static void tally_segment(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally)
+{
+	const struct sc_segment *s = part->segment;
+	const struct sc_dlrm_run *run = ctx;
+	const uint32_t op = run->graph->nodes.at[s->node].op;
+
+	if (op != SC_NONE)
+		sc_tally_add(tally, sc_op_unpack_name(op), part->us, part->times);
+}
+
+static const char *tally_name(const void *ctx, uint32_t id)
+{
+	(void)ctx;
+	return sc_op_name(id);
+}
+
+static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
+{
+	const struct sc_dlrm_run *run = ctx;
+	const struct sc_dlrm_class *class = &run->dlrm->classes[class_id];
+
+	snprintf(buf, n_buf, "rank %u, %.0f shards", class->representative, class->work.n_tables);
+}
+
+static void dlrm_op_info(const struct sc_dlrm_run *run, struct sc_reading_input *out)
+{
+	const uint32_t n = run->built->n_steps, step = n > 1 ? n - 2 : 0;
+
+	*out = (struct sc_reading_input){
+		.account = {.ran = {run->graph, run->timeline, wait_of, run},
+			    .period = {.from_us = step ? step_end_us(run, step - 1) : 0,
+				       .to_us = step_end_us(run, step)}},
+		.info = {.ctx = run,
+			 .tally = tally_segment,
+			 .tally_name = tally_name,
+			 .place = place_of,
+			 .describe = describe,
+			 .class_name = class_name},
+		.last = last_node(run, step),
+	};
+}
+
+/* ---- memory ---- */
+
+static double state_bytes(const struct sc_dlrm *dlrm)
+{
+	static const double per_param[] = {
+		[SC_OPT_ADAM] = 8, [SC_OPT_SGD] = 0, [SC_OPT_ADAGRAD] = 4, [SC_OPT_NONE] = 0};
+
+	return dlrm->dense_params *
+	       per_param[sc_optimizer_dense(dlrm->request->config.training.optimizer)];
+}
+
+/* What the exchanges hold: vectors sent and received, their gradients, indices of two batches. */
+static double buffer_bytes(const struct sc_dlrm *dlrm, const struct sc_dlrm_work *work)
+{
+	double columns = 0;
+
+	for (size_t i = 0; i < dlrm->tables.n; i++)
+		columns += sc_table_outputs(&dlrm->tables.at[i]) * (double)dlrm->tables.at[i].dim;
+	return 2 * work->output_bytes + 2 * dlrm->batch * columns * dlrm->output_elem_bytes +
+	       2 * work->index_bytes;
+}
+
+static void memory_of(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
+		      struct sc_memory *out)
+{
+	const struct sc_request *req = dlrm->request;
+	const struct sc_software *sw = &req->software;
+	double f = sc_dtype_bytes(SC_FP32);
+	double copy = sc_dtype_bytes(sc_storage_dtype(req->config.training.precision));
+	double held;
+
+	*out = (struct sc_memory){
+		.weights_gib =
+			(cls->work.table_bytes + dlrm->dense_params * (f + (copy < f ? copy : 0))) /
+			SC_BYTES_PER_GIB,
+		.gradients_gib = dlrm->dense_params * sc_grad_bytes(req) / SC_BYTES_PER_GIB,
+		.optimizer_gib = (cls->work.state_bytes + state_bytes(dlrm)) / SC_BYTES_PER_GIB,
+		.activations_gib = dlrm->kept_bytes / SC_BYTES_PER_GIB,
+		.buffers_gib = sw->buffers_gib + buffer_bytes(dlrm, &cls->work) / SC_BYTES_PER_GIB,
+		.capacity_gib = sc_request_device(req, cls->kind)->hbm_gib,
+	};
+	held = out->weights_gib + out->gradients_gib + out->optimizer_gib + out->activations_gib +
+	       out->buffers_gib;
+	out->reserve_gib = sw->reserve_gib + sw->reserve_frac * held;
+	out->total_gib = held + out->reserve_gib;
+}
+
+/* Of a node: its memory, and its SSD if the config says what it has. */
+static void check_node(const struct sc_dlrm *dlrm, struct sc_prediction *out)
+{
+	const struct sc_cluster *cluster = &dlrm->request->config.cluster;
+	const struct {
+		const char *what, *key;
+		double need_bytes, has_gib;
+	} kinds[] = {
+		{"memory", "host_memory_gib", dlrm->host_bytes, cluster->host_memory_gib},
+		{"SSD", "ssd_gib", dlrm->ssd_bytes, cluster->ssd_gib},
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (kinds[i].has_gib >= 0 &&
+		    kinds[i].need_bytes > kinds[i].has_gib * SC_BYTES_PER_GIB)
+			sc_warn(&out->warnings,
+				"tables need %.1f GiB of a node's %s, and it has %.1f GiB "
+				"(cluster.%s): they will not fit",
+				kinds[i].need_bytes / SC_BYTES_PER_GIB, kinds[i].what,
+				kinds[i].has_gib, kinds[i].key);
+}
+
+static void find_memory(const struct sc_dlrm *dlrm, struct sc_prediction *out)
+{
+	uint32_t fullest = 0;
+
+	for (size_t c = 0; c < dlrm->n_classes; c++) {
+		struct sc_memory now;
+
+		memory_of(dlrm, &dlrm->classes[c], &now);
+		if (c && now.total_gib * out->memory.capacity_gib <=
+				 out->memory.total_gib * now.capacity_gib)
+			continue;
+		out->memory = now;
+		fullest = dlrm->classes[c].representative;
+	}
+	if (out->memory.total_gib > out->memory.capacity_gib)
+		sc_warn(&out->warnings,
+			"rank %u needs %.1f GiB, and has %.1f GiB: it will not fit; use more GPUs, "
+			"another plan, a budget (sharding.hbm_gib) or half-precision tables",
+			fullest, out->memory.total_gib, out->memory.capacity_gib);
+	check_node(dlrm, out);
+}
+
+/* ---- band ---- */
+
+/* Kernel time of the busiest class by model, weighted by how far the model's level is trusted. */
+static void find_band(const struct sc_dlrm *dlrm, struct sc_prediction *out)
+{
+	const struct sc_request *req = dlrm->request;
+	double level[SC_N_OP_KINDS] = {0}, total = 0, variance = 0;
+	const double *b = out->reading.path_owner_ms;
+	double kernels = b[SC_OWN_COMPUTE] + b[SC_OWN_MEMORY];
+	double comm = (b[SC_OWN_COMM] + b[SC_OWN_PEER]) * req->fabric_profile.spread_frac;
+	double host = b[SC_OWN_HOST] * req->device.host.spread_frac;
+	double rest = out->iteration_ms * req->software.residual_frac, sigma;
+
+	for (size_t c = 0; c < dlrm->n_classes; c++)
+		for (int id = 0; id < SC_N_DLRM_BLOCKS; id++)
+			for (size_t i = 0; i < dlrm->classes[c].block[id].steps.n; i++) {
+				const struct sc_step *s = &dlrm->classes[c].block[id].steps.at[i];
+				double w =
+					sc_cost_alone_us(&s->cost) * dlrm->classes[c].multiplicity;
+
+				level[s->model] += w * s->level_frac;
+				total += w;
+			}
+	for (int k = 0; k < SC_N_OP_KINDS && total > 0; k++)
+		variance += pow(kernels * level[k] / total, 2);
+	sigma = sqrt(variance + comm * comm + host * host + rest * rest) / out->iteration_ms;
+	out->low_ms = out->iteration_ms * exp(-SC_Z_CENTRAL_80 * sigma);
+	out->high_ms = out->iteration_ms * exp(SC_Z_CENTRAL_80 * sigma);
+}
+
+/* What the prediction rests on that was not measured, or may be another on the user's machine. */
+static void warn_of_doubts(const struct sc_dlrm *dlrm, struct sc_prediction *out)
+{
+	const struct sc_request *req = dlrm->request;
+	double input_ms = req->software.dlrm.host_sample_us * dlrm->batch / SC_US_PER_MS;
+
+	if (!sc_device_is_fitted(&req->device, "embedding"))
+		sc_warn(&out->warnings,
+			"embedding coefficients of %.40s: trend, not measured; the band is wider",
+			req->device.id);
+	if (input_ms > out->iteration_ms / 2)
+		sc_warn(&out->warnings,
+			"the host's input takes %.1f of %.1f ms: software.dlrm.host_sample_us, as "
+			"measured with the example script of %.40s; set it to your own",
+			input_ms, out->iteration_ms, req->software.id);
+}
+
+static void find_rates(const struct sc_dlrm *dlrm, struct sc_prediction *out)
+{
+	const struct sc_request *req = dlrm->request;
+	double batch = (double)req->config.training.global_batch;
+	/* products run in fp32 where that is faster, as on P4 */
+	double peak = fmax(sc_request_peak_tflops(req), req->device.peak_tflops.fp32);
+
+	out->model_flop = batch * dlrm->model_flop;
+	out->samples_per_s = batch / (out->iteration_ms / SC_MS_PER_S);
+	out->mfu = sc_flop_us(out->model_flop, peak) / (double)req->config.gpus /
+		   (out->iteration_ms * SC_US_PER_MS);
+}
+
+/* After the reading. */
+static void dlrm_conclude(const struct sc_dlrm_run *run, struct sc_prediction *out)
+{
+	find_memory(run->dlrm, out);
+	find_band(run->dlrm, out);
+	warn_of_doubts(run->dlrm, out);
+	sc_collective_files_warn(&run->dlrm->fabric, &out->warnings);
+	find_rates(run->dlrm, out);
+	sc_dlrm_add_traffic(run->dlrm, out);
+}
 
 /* Steps until one is like the one before (the first has nothing to wait for), and another beside its end. */
 enum { N_STEPS = 4 };
@@ -56,12 +346,12 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 	struct self *self = p;
 
 	self->run.timeline = timeline;
-	sc_dlrm_op_info(&self->run, out);
+	dlrm_op_info(&self->run, out);
 }
 
 static void conclude(void *p, struct sc_prediction *out)
 {
-	sc_dlrm_conclude(&((struct self *)p)->run, out);
+	dlrm_conclude(&((struct self *)p)->run, out);
 }
 
 static void release(void *p)

@@ -166,7 +166,4 @@ void sc_sim_rates_leave(struct sc_simulator *sim, uint32_t id);
 void sc_sim_rates_touch(struct sc_simulator *sim, uint32_t id); /* its cap has changed */
 void sc_sim_rates_solve(struct sc_simulator *sim);
 
-/* simulate_deadlock.c */
-int sc_sim_deadlock(const struct sc_simulator *sim, struct sc_err *err);
-
 #endif

@@ -35,12 +35,4 @@ const struct sc_layer_row *sc_layers_row(const struct sc_layers *layers, size_t 
 /* A row's kernel, for the samples of a micro-batch. */
 struct sc_op sc_layers_op(const struct sc_layers *layers, size_t row, bool backward);
 
-/* `n_steps` steps, one after another. */
-struct sc_layers_built {
-	uint32_t *step_end; /* node at which each is over */
-	uint32_t n_steps;
-};
-void sc_layers_build(const struct sc_layers *layers, uint32_t n_steps, struct sc_graph *graph,
-		     struct sc_layers_built *built);
-
 #endif

@@ -3,7 +3,7 @@
  * 1W2 that of the weights; (0F1;3B0)OVERLAP_F_B runs two beside each other. Older files write B for the backward of
  * the input: it is that where the same stage and micro-batch have a W. Transfers and moves of weights (0SEND_F0,
  * 1RECV_B2, 0UNSHARD, 0RESHARD, 0REDUCE_GRAD) follow from the order, and empty cells are times at which a rank
- * waits: both are read past. A file that begins with { or a comment is JSON of ours with the same cells (schedule_file_json.c). */
+ * waits: both are read past. A file that begins with { or a comment is JSON of ours with the same cells. */
 #ifndef SC_PREDICT_SCHEDULE_FILE_H
 #define SC_PREDICT_SCHEDULE_FILE_H
 
