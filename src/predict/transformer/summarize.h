@@ -16,15 +16,8 @@ struct sc_run {
 void sc_run_op_info(const struct sc_run *run, struct sc_reading_input *out);
 /* The node that ends the iteration. */
 uint32_t sc_run_last(const struct sc_run *run);
-/* Less than an iteration takes, us, and its memory. Of run->built only the shape is read, of its micro-batches
- * as many as the steady state needs; its passes are made, in `arena`. */
-void sc_run_floor(const struct sc_run *run, struct sc_built *built, struct sc_arena *arena,
-		  struct sc_floor *out);
 /* With pp 1, of the fullest GPU and node; of the request alone, before anything is built. */
 void sc_memory_without_pipeline(const struct sc_request *request, struct sc_memory *out);
-/* When each pass ran, ms, and what its stage held, GiB: of the class of a stage that is nearest to its GPU's
- * capacity. */
-void sc_run_play(const struct sc_run *run, struct sc_arena *arena, struct sc_schedule_play *out);
 /* After the reading. */
 void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out);
 

@@ -1,9 +1,15 @@
 /* A Transformer as a workload: its iteration over as few micro-batches as prove the steady state, or all. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
+#include "core/config/config_schedule.h"
+#include "models/activations.h"
 #include "models/offload.h"
+#include "predict/transformer/build_priv.h"
 #include "predict/transformer/summarize.h"
+#include "predict/transformer/summarize_priv.h"
 #include "predict/workload.h"
 
 struct self {
@@ -15,6 +21,219 @@ struct self {
 	struct sc_arena_mark mark; /* before the graph */
 	unsigned attempt;
 };
+
+/* A bound below every simulation of an iteration. The compute lane of a GPU runs its passes one after another,
+ * and what else runs beside them only makes them longer; its first pass waits for a forward through the virtual
+ * stages before its own, and after its last backward the same stages run theirs, where backward is one pass. */
+
+/* Sums of passes are made in another order than the simulation's. */
+#define ROUNDING 1e-9
+
+struct bound {
+	const struct sc_transformer *tf;
+	double whole, partial;            /* micro-batches that a chunk sees at least */
+	bool splits;                      /* gradients of weights in passes of their own */
+	double *forward_us, *backward_us; /* the least of any class, by virtual stage */
+};
+
+static double pass_us(const struct bound *b, uint32_t c, uint32_t chunk, enum sc_pass_kind kind)
+{
+	uint32_t stage = (uint32_t)b->tf->placement.classes[c].stage;
+	const struct sc_slot slot = {.virtual_stage = sc_virtual_stage(&b->tf->map, stage, chunk),
+				     .chunk = (uint16_t)chunk,
+				     .kind = (uint8_t)kind};
+	double us = b->whole * build_pass_us(b->tf, c, &slot, false);
+
+	return b->partial > 0 ? us + build_pass_us(b->tf, c, &slot, true) : us;
+}
+
+/* All passes of a class. A schedule that can split a backward pass need not do so each time. */
+static double work_us(const struct bound *b, uint32_t c)
+{
+	double us = 0;
+
+	for (uint32_t k = 0; k < b->tf->map.n_chunks; k++) {
+		double whole_us = pass_us(b, c, k, SC_PASS_BACKWARD);
+		double parts_us = b->splits ? pass_us(b, c, k, SC_PASS_BACKWARD_INPUT) +
+						      pass_us(b, c, k, SC_PASS_BACKWARD_WEIGHT)
+					    : whole_us;
+
+		us += pass_us(b, c, k, SC_PASS_FORWARD) + fmin(whole_us, parts_us);
+	}
+	return us;
+}
+
+/* The shortest pass of each virtual stage, one micro-batch: the partial one may be the first or the last. */
+static void find_shortest(struct bound *b, struct sc_arena *arena)
+{
+	const struct sc_transformer *tf = b->tf;
+	enum sc_pass_kind back = b->splits ? SC_PASS_BACKWARD_INPUT : SC_PASS_BACKWARD;
+	uint32_t depth = tf->map.depth;
+	int n_kinds = b->partial > 0 ? 2 : 1;
+
+	b->forward_us = sc_arena_calloc(arena, depth, sizeof(double));
+	b->backward_us = sc_arena_calloc(arena, depth, sizeof(double));
+	for (uint32_t vs = 0; vs < depth; vs++)
+		b->forward_us[vs] = b->backward_us[vs] = HUGE_VAL;
+	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
+		for (uint32_t k = 0; k < tf->map.n_chunks; k++) {
+			uint32_t stage = (uint32_t)tf->placement.classes[c].stage;
+			uint32_t vs = sc_virtual_stage(&tf->map, stage, k);
+
+			for (int partial = 0; partial < n_kinds; partial++) {
+				struct sc_slot slot = {.virtual_stage = vs, .chunk = (uint16_t)k};
+
+				b->forward_us[vs] = fmin(b->forward_us[vs],
+							 build_pass_us(tf, c, &slot, partial));
+				slot.kind = (uint8_t)back;
+				b->backward_us[vs] = fmin(b->backward_us[vs],
+							  build_pass_us(tf, c, &slot, partial));
+			}
+		}
+	}
+}
+
+/* Before the first pass of a stage and after its last. */
+static double idle_us(const struct bound *b, uint32_t stage)
+{
+	uint32_t first = b->tf->map.depth;
+	double us = 0;
+
+	if (b->tf->map.replicas > 1)
+		return 0;
+	for (uint32_t k = 0; k < b->tf->map.n_chunks; k++) {
+		uint32_t vs = sc_virtual_stage(&b->tf->map, stage, k);
+
+		first = vs < first ? vs : first;
+	}
+	for (uint32_t vs = 0; vs < first; vs++)
+		us += b->forward_us[vs] + (b->splits ? 0 : b->backward_us[vs]);
+	return us;
+}
+
+static double floor_us(const struct sc_transformer *tf, struct sc_arena *arena)
+{
+	const struct sc_request *request = tf->request;
+	double m = floor((double)request->n_micro_batches / tf->map.replicas), most_us = 0;
+	struct bound b = {.tf = tf,
+			  .partial = tf->partial && tf->map.replicas == 1,
+			  .splits = sc_schedule_splits(request->config.parallel.schedule)};
+
+	b.whole = m - (tf->partial ? 1 : 0);
+	find_shortest(&b, arena);
+	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
+		double us = work_us(&b, c) + idle_us(&b, (uint32_t)tf->placement.classes[c].stage);
+
+		most_us = fmax(most_us, us);
+	}
+	return most_us * (1 - ROUNDING);
+}
+
+/* Less than an iteration takes, us, and its memory. Of run->built only the shape is read, of its micro-batches
+ * as many as the steady state needs; its passes are made, in `arena`. */
+static void run_floor(const struct sc_run *run, struct sc_built *built, struct sc_arena *arena,
+		      struct sc_floor *out)
+{
+	sc_passes_build(&built->shape, &run->tf->map, arena, &built->passes);
+	sc_fullest_memory(run, &out->memory);
+	out->iteration_ms = floor_us(run->tf, arena) / SC_US_PER_MS;
+}
+
+/* ---- The passes of an iteration's pipeline as they ran, for who draws them ---- */
+
+static void copy_passes(const struct sc_run *run, struct sc_arena *arena,
+			struct sc_schedule_play *out)
+{
+	const struct sc_passes *from = &run->built->passes;
+	struct sc_passes *passes = sc_arena_calloc(arena, 1, sizeof(*passes));
+	struct sc_stage_map *map = sc_arena_calloc(arena, 1, sizeof(*map));
+	size_t n = (size_t)from->map->pp * from->stride;
+
+	*map = *from->map;
+	map->virtual_stage = NULL; /* slots say it */
+	map->place = NULL;
+	*passes = *from;
+	passes->map = map;
+	passes->n = sc_arena_alloc(arena, map->pp * sizeof(*passes->n));
+	memcpy(passes->n, from->n, map->pp * sizeof(*passes->n));
+	passes->slots = sc_arena_alloc(arena, n * sizeof(*passes->slots));
+	memcpy(passes->slots, from->slots, n * sizeof(*passes->slots));
+	out->passes = passes;
+}
+
+/* The first of a slot's nodes that computes; they lie behind those of the slot before. */
+static double start_us(const struct sc_run *run, size_t at, uint32_t i)
+{
+	const uint32_t *node = run->built->slot_node + at;
+	const struct sc_timeline *tl = run->timeline;
+	uint32_t lane = run->graph->nodes.at[node[i]].lane;
+	uint32_t id = i > 0 ? node[i - 1] + 1 : run->graph->lane_first[lane];
+
+	while (id < node[i] &&
+	       (run->graph->nodes.at[id].lane != lane || tl->end_us[id] <= tl->start_us[id]))
+		id++;
+	return tl->start_us[id];
+}
+
+static void copy_times(const struct sc_run *run, uint32_t c, struct sc_schedule_play *out)
+{
+	uint32_t stage = (uint32_t)run->tf->placement.classes[c].stage;
+	size_t stride = out->passes->stride, from = c * stride, to = stage * stride;
+
+	for (uint32_t i = 0; i < out->passes->n[stage]; i++) {
+		out->start[to + i] = start_us(run, from, i) / SC_US_PER_MS;
+		out->end[to + i] =
+			run->timeline->end_us[run->built->slot_node[from + i]] / SC_US_PER_MS;
+	}
+}
+
+/* Activations are what memory grows by with them in flight. */
+static struct sc_stage_held held_by(const struct sc_run *run, uint32_t c,
+				    const struct sc_memory *peak)
+{
+	int stage = run->tf->placement.classes[c].stage;
+	struct sc_stage_parts parts = sc_transformer_stage(run->tf, stage);
+	double n = sc_micro_batches_in_flight(run, stage) * run->tf->map.n_chunks;
+	struct sc_memory empty;
+
+	sc_memory_of_class(run, c, 0, &empty);
+	return (struct sc_stage_held){
+		.before = empty.total_gib,
+		.each = n > 0 ? (peak->total_gib - empty.total_gib) / n : 0,
+		.kept = sc_weight_inputs_frac(run->tf->request, parts.layers, parts.dense),
+	};
+}
+
+/* When each pass ran, ms, and what its stage held, GiB: of the class of a stage that is nearest to its GPU's
+ * capacity. */
+static void run_play(const struct sc_run *run, struct sc_arena *arena, struct sc_schedule_play *out)
+{
+	const struct sc_placement *placement = &run->tf->placement;
+	uint32_t pp = run->tf->map.pp;
+	size_t n = (size_t)pp * run->built->passes.stride;
+	struct sc_memory *fullest = sc_arena_calloc(arena, pp, sizeof(*fullest)), now;
+
+	*out = (struct sc_schedule_play){
+		.start = sc_arena_calloc(arena, n, sizeof(double)),
+		.end = sc_arena_calloc(arena, n, sizeof(double)),
+		.held = sc_arena_calloc(arena, pp, sizeof(*out->held)),
+		.time_unit = " ms",
+		.held_unit = "GiB",
+	};
+	copy_passes(run, arena, out);
+	for (uint32_t c = 0; c < placement->n_classes; c++) {
+		int stage = placement->classes[c].stage;
+
+		sc_memory_of_class(run, c, sc_micro_batches_in_flight(run, stage), &now);
+		if (fullest[stage].capacity_gib > 0 &&
+		    sc_memory_fullness(&now) <= sc_memory_fullness(&fullest[stage]))
+			continue;
+		fullest[stage] = now;
+		copy_times(run, c, out);
+		out->held[stage] = held_by(run, c, &now);
+	}
+	sc_schedule_measure(out, arena);
+}
 
 static bool takes(const struct sc_request *request)
 {
@@ -133,7 +352,7 @@ static void floor_of(void *p, struct sc_floor *out)
 	struct self *self = p;
 
 	self->built.shape = sc_transformer_shape(&self->tf, choose(self));
-	sc_run_floor(&self->run, &self->built, self->scratch->arena, out);
+	run_floor(&self->run, &self->built, self->scratch->arena, out);
 }
 
 static void op_info(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
@@ -157,7 +376,7 @@ static bool play(void *p, const struct sc_timeline *timeline, struct sc_arena *a
 	self->run.timeline = timeline;
 	if (self->built.shape.pp < 2)
 		return false;
-	sc_run_play(&self->run, arena, out);
+	run_play(&self->run, arena, out);
 	return true;
 }
 

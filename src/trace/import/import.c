@@ -1,11 +1,170 @@
 /* Which importer a file is for, by its first bytes. */
-
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "trace/import/import_priv.h"
 #include "trace/import/inflate_stream.h"
+
+/* ---- Output gets its name at the end, when the rank is known ---- */
+
+void sc_import_stem(const char *path, char *buf, size_t n_buf)
+{
+	static const char *const endings[] = {".gz", ".json",   ".trace", ".pt",
+					      ".et", ".etplus", ".chakra"};
+	bool again = true;
+	size_t n;
+
+	snprintf(buf, n_buf, "%s", sc_file_name(path));
+	while (again) {
+		again = false;
+		n = strlen(buf);
+		for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+			size_t n_end = strlen(endings[i]);
+
+			if (n > n_end && sc_ends_with(buf, endings[i])) {
+				buf[n - n_end] = '\0';
+				again = true;
+				break;
+			}
+		}
+	}
+}
+
+static bool take_number(const char *at, int32_t *out)
+{
+	int64_t value = 0;
+
+	if (!isdigit((unsigned char)*at))
+		return false;
+	for (; isdigit((unsigned char)*at); at++) {
+		value = value * 10 + (*at - '0');
+		if (value > INT32_MAX)
+			return false;
+	}
+	*out = (int32_t)value;
+	return true;
+}
+
+/* The number in "rank3", "worker_3", "chakra.3.et"; -1 if there is none. */
+static int32_t import_rank_of_name(const char *path)
+{
+	static const char *const words[] = {"rank", "worker", "Rank"};
+	const char *name = sc_file_name(path), *dot;
+	int32_t rank = -1;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		const char *at = strstr(name, words[i]);
+
+		if (!at)
+			continue;
+		at += strlen(words[i]);
+		at += *at == '_' || *at == '-' || *at == '.';
+		if (take_number(at, &rank))
+			return rank;
+	}
+	for (dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
+		const char *end = dot + 1 + strspn(dot + 1, "0123456789");
+
+		/* "1.0.4.json" is a version. */
+		if (dot > name && !isdigit((unsigned char)dot[-1]) && end > dot + 1 &&
+		    (strncmp(end, ".et", 3) == 0 || strncmp(end, ".json", 5) == 0) &&
+		    end - dot < 8 && take_number(dot + 1, &rank))
+			return rank;
+	}
+	return -1;
+}
+
+int sc_import_output_create(struct sc_import_output *out, const char *source, struct sc_err *err)
+{
+	char stem[256], path[4096];
+	int n;
+
+	out->identity =
+		(struct sc_trace_identity){.rank = -1, .world = -1, .local_rank = -1, .pid = -1};
+	snprintf(out->identity.source, sizeof(out->identity.source), "%s", source);
+	sc_import_stem(out->opts->stem ? out->opts->stem : out->in_path, stem, sizeof(stem));
+	n = snprintf(path, sizeof(path), "%s/%s" SC_TRACE_SUFFIX, out->opts->dir, stem);
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return sc_err_at(err, SC_EIO, out->opts->dir, 0, 0,
+				 "the name of the folder is too long");
+	if (sc_make_folder(out->opts->dir, err))
+		return -SC_EIO;
+	return sc_trace_writer_create(path, &out->identity, &out->writer, err);
+}
+
+/* Of a rank the name says which. */
+static int settle_name(const struct sc_import_output *out, char *path, size_t n_path,
+		       struct sc_err *err)
+{
+	const int32_t rank = out->identity.rank;
+	char stem[256], number[32];
+	int n;
+
+	sc_import_stem(out->opts->stem ? out->opts->stem : out->in_path, stem, sizeof(stem));
+	snprintf(number, sizeof(number), "rank%d", (int)rank);
+	if (rank < 0 || (strncmp(stem, number, strlen(number)) == 0 &&
+			 !isdigit((unsigned char)stem[strlen(number)])))
+		n = snprintf(path, n_path, "%s/%s" SC_TRACE_SUFFIX, out->opts->dir, stem);
+	else
+		n = snprintf(path, n_path, "%s/%s.%s" SC_TRACE_SUFFIX, out->opts->dir, stem,
+			     number);
+	if (n < 0 || (size_t)n >= n_path)
+		return sc_err_at(err, SC_EIO, out->opts->dir, 0, 0,
+				 "the name of the output is too long");
+	return 0;
+}
+
+/* One input may become several traces: each says what was lost since the last. */
+void sc_import_put_losses(struct sc_import_stats *stats, struct sc_trace_writer *writer)
+{
+	for (size_t i = 0; i < stats->n_reasons; i++) {
+		struct sc_import_reason *bad = &stats->bad[i];
+
+		if (bad->is_loss && bad->n > bad->n_said)
+			sc_trace_writer_gap(writer, &(struct sc_trace_gap){SC_EV_OTHER,
+									   bad->n - bad->n_said, 0,
+									   0, bad->reason});
+		bad->n_said = bad->n;
+	}
+	if (stats->truncated)
+		sc_trace_writer_meta(writer, SC_META_PARTIAL,
+				     stats->why_truncated ? stats->why_truncated
+							  : "the input ends early");
+}
+
+int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats *stats,
+			    struct sc_err *err)
+{
+	struct sc_trace_writer *writer = out->writer;
+	int32_t rank = out->opts->rank >= 0 ? out->opts->rank : out->identity.rank;
+	char path[4096];
+	int rc;
+
+	rank = rank >= 0 ? rank : import_rank_of_name(out->in_path);
+	stats->rank = out->identity.rank = rank >= 0 ? rank : out->opts->other_rank;
+	if (out->opts->rank >= 0 && out->identity.world > 0 &&
+	    out->opts->rank >= out->identity.world)
+		return sc_err_at(err, SC_EVALUE, out->in_path, 0, 0,
+				 "--rank %d: the trace is of %d ranks, numbered from 0",
+				 (int)out->opts->rank, (int)out->identity.world);
+	rc = settle_name(out, path, sizeof(path), err);
+	if (rc)
+		return rc;
+	out->writer = NULL;
+	sc_trace_writer_identity(writer, &out->identity);
+	sc_import_put_losses(stats, writer);
+	return sc_trace_writer_finish_as(writer, path, err);
+}
+
+void sc_import_output_discard(struct sc_import_output *out)
+{
+	sc_trace_writer_discard(out->writer);
+	out->writer = NULL;
+}
 
 enum { HEAD_BYTES = 64 << 10 };
 

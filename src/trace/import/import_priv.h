@@ -6,7 +6,7 @@
 #include "trace/import/import.h"
 #include "trace/import/json_scan.h"
 
-/* --- the output file of one input (import_output.c) --- */
+/* --- the output file of one input (import.c) --- */
 struct sc_import_output {
 	struct sc_trace_writer *writer;
 	struct sc_trace_identity identity; /* rank: what the file says, or -1 */
@@ -20,8 +20,6 @@ int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats
 void sc_import_output_discard(struct sc_import_output *out); /* also after a failed create */
 /* What of the input could not be used: the trace says so. */
 void sc_import_put_losses(struct sc_import_stats *stats, struct sc_trace_writer *writer);
-/* The number in "rank3", "worker_3", "chakra.3.et"; -1 if there is none. */
-int32_t sc_import_rank_of_name(const char *path);
 
 /* --- probing: the first bytes of a file --- */
 /* Where the first character stands that is no space; n if there is none. */

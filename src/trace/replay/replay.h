@@ -55,8 +55,6 @@ struct sc_replay_opts {
 	unsigned jobs;  /* threads; 0 = 1 */
 };
 void sc_replay_opts_init(struct sc_replay_opts *opts);
-/* Is anything asked for that is unlike the recording? */
-bool sc_replay_has_change(const struct sc_replay_opts *opts);
 
 /* Times are ms. NAN: not known, or not asked for. */
 struct sc_replay_iteration {
@@ -131,8 +129,6 @@ struct sc_replay_error {
 enum sc_replay_column { SC_REPLAY_SIMULATED, SC_REPLAY_PREDICTED };
 void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_column column,
 			struct sc_replay_error *out);
-/* Reads the shown iteration; names from node_names and the ranks. */
-void sc_replay_read(struct sc_reading_input *in, struct sc_replay_result *result);
 /* Marks those whose measured time is far from the predicted one, as against the others; fewer than half.
  * Returns how many are new. */
 size_t sc_replay_mark_outliers(const double *measured, const double *predicted, size_t n,

@@ -1,7 +1,7 @@
-/* What all replays share: finding the source, the critical path as people read it, errors. */
-#include "trace/replay/replay_study.h"
-
+/* A replay: finding the source, the variants of its iterations and what they are compared with, the critical path as people
+ * read it, errors. */
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,11 @@
 
 #include "base/intern.h"
 #include "base/stats.h"
+#include "base/strbuf.h"
+#include "base/threads.h"
 #include "base/units.h"
+#include "trace/graph/job.h"
+#include "trace/replay/replay_study.h"
 
 enum { ARENA_BYTES = 64 << 10 };
 
@@ -30,7 +34,8 @@ static bool wants_reshaping(const struct sc_replay_opts *opts)
 	return opts->overlap != SC_OVERLAP_AS_RECORDED || opts->missing != SC_MISSING_RECORDED;
 }
 
-bool sc_replay_has_change(const struct sc_replay_opts *opts)
+/* Is anything asked for that is unlike the recording? */
+static bool replay_has_change(const struct sc_replay_opts *opts)
 {
 	return opts->n_changes || opts->gpus || opts->without_rank >= 0 ||
 	       opts->gaps != SC_GAPS_AUTO || wants_reshaping(opts);
@@ -59,6 +64,438 @@ static void init_result(struct sc_replay_result *out)
 	};
 	sc_arena_init(&out->arena, ARENA_BYTES);
 }
+
+/* ---- the reading of the shown iteration ---- */
+
+/* What the path is made of, by text. */
+struct names {
+	struct sc_replay_result *result;
+	const struct sc_graph *graph;
+	struct sc_intern *texts;
+	struct sc_strbuf *text; /* scratch */
+};
+
+/* A segment of the path as text: an activity or the wait before it, and its rank. */
+static void tally_segment(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally)
+{
+	const struct sc_segment *s = part->segment;
+	const struct names *names = ctx;
+	const struct sc_lane *lane = &names->graph->lanes.at[names->graph->nodes.at[s->node].lane];
+	const enum sc_gap gap = (enum sc_gap)s->gap;
+
+	sc_strbuf_clear(names->text);
+	if (gap != SC_GAP_NONE)
+		sc_strbuf_append(names->text, sc_gap_name(gap));
+	if (gap != SC_GAP_NONE && gap != SC_GAP_LAUNCH)
+		sc_strbuf_append(names->text, " before ");
+	if (gap != SC_GAP_LAUNCH)
+		sc_strbuf_append(names->text, names->result->node_names[s->node]);
+	sc_strbuf_printf(names->text, " of %s", names->result->ranks.at[lane->class_id].name);
+	sc_tally_add(tally, sc_intern_add(names->texts, names->text->at), part->us, part->times);
+}
+
+static const char *tally_name(const void *ctx, uint32_t id)
+{
+	const struct names *names = ctx;
+
+	return sc_arena_strdup(&names->result->arena, sc_intern_get(names->texts, id));
+}
+
+static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
+{
+	const struct names *names = ctx;
+
+	snprintf(buf, n_buf, "%s", names->result->ranks.at[class_id].name);
+}
+
+/* Reads the shown iteration; names from node_names and the ranks. */
+static void replay_read(struct sc_reading_input *in, struct sc_replay_result *r)
+{
+	struct sc_reader reader = {.tally = {.by_id = {.n = 0}}};
+	struct sc_intern texts = {.n_slots = 0};
+	struct sc_strbuf text = {0};
+	const struct names names = {r, in->account.ran.graph, &texts, &text};
+
+	in->info = (struct sc_op_info){.ctx = &names,
+				       .tally = tally_segment,
+				       .tally_name = tally_name,
+				       .class_name = class_name};
+	sc_read_timeline(&reader, in, &r->reading);
+	sc_intern_release(&texts);
+	sc_strbuf_release(&text);
+	sc_reader_release(&reader);
+}
+
+enum { MAX_OUTLIER_PASSES = 3 };
+
+/* ---- the study: variants of all iterations, on threads where none begins with what the one before left ---- */
+
+/* What each replica, stage and name of operation of a job alone brings. */
+static void add_picks(struct replay_study *study)
+{
+	const struct sc_trace_run *run = &study->run;
+	struct replay_variant v = {TIMES_ZERO, TIMES_MEAN, PICK_DP, 0};
+
+	for (v.which = 0; v.which < run->n_replicas; v.which++)
+		SC_VEC_PUSH(&study->variants, v);
+	v.pick = PICK_STAGE;
+	for (v.which = 0; v.which < run->n_stages; v.which++)
+		SC_VEC_PUSH(&study->variants, v);
+	v.pick = PICK_OP;
+	for (v.which = 0; run->n_replicas && v.which < SC_N_JOB_TYPES; v.which++)
+		if (study->mean_us[v.which] >= 0 && v.which != SC_JOB_FORWARD_RECV &&
+		    v.which != SC_JOB_BACKWARD_RECV)
+			SC_VEC_PUSH(&study->variants, v);
+}
+
+static void add_variants(struct replay_study *study)
+{
+	static const enum replay_times of[] = {[SC_GAPS_AUTO] = TIMES_TYPICAL,
+					       [SC_GAPS_MEASURED] = TIMES_MEASURED,
+					       [SC_GAPS_TYPICAL] = TIMES_TYPICAL,
+					       [SC_GAPS_NONE] = TIMES_ZERO};
+	const enum replay_times gaps = of[study->opts->gaps];
+	const struct replay_variant fixed[N_FIXED] = {
+		[V_RECORDED] = {TIMES_MEASURED, TIMES_MEASURED, PICK_NONE, 0},
+		[V_OTHERS] = {TIMES_OTHERS, TIMES_OTHERS, PICK_NONE, 0},
+		[V_CHANGED] = {gaps, TIMES_MEASURED, PICK_CHANGED, 0},
+		[V_REFERENCE] = {gaps, TIMES_MEASURED, PICK_NONE, 0},
+		[V_NO_GAPS] = {TIMES_ZERO, TIMES_MEASURED, PICK_NONE, 0},
+		[V_TYPICAL] = {TIMES_ZERO, TIMES_MEAN, PICK_NONE, 0},
+	};
+
+	for (size_t i = 0; i < N_FIXED; i++)
+		SC_VEC_PUSH(&study->variants, fixed[i]);
+	if (study->opts->no_what_if)
+		return;
+	for (uint32_t r = 0; r < study->out->ranks.n && study->out->ranks.n > 1; r++) {
+		const struct replay_variant without = {gaps, TIMES_MEASURED, PICK_WITHOUT, r};
+
+		SC_VEC_PUSH(&study->variants, without);
+	}
+	add_picks(study);
+}
+
+/* `study` has run, opts and out; ranks and iterations are described. */
+static void replay_study_begin(struct replay_study *study)
+{
+	const size_t n = study->out->iterations.n, n_ranks = study->out->ranks.n;
+
+	study->n_iterations = n;
+	study->changed = replay_has_change(study->opts);
+	study->outlier = sc_xcalloc(n, sizeof(*study->outlier));
+	study->parts = sc_xcalloc(n * n_ranks, sizeof(*study->parts));
+	study->medians = sc_xcalloc(n_ranks, sizeof(*study->medians));
+	sc_replay_means(study);
+	add_variants(study);
+	study->follow = sc_xcalloc(study->variants.n, sizeof(*study->follow));
+	for (size_t v = 0; v < study->variants.n; v++)
+		study->follow[v].behind_frac = 1;
+	study->n_jobs = study->run.n_replicas && study->opts->jobs ? study->opts->jobs : 1;
+	if (study->n_jobs > n)
+		study->n_jobs = (unsigned)n;
+	study->scratch = sc_xcalloc(study->n_jobs + 1, sizeof(*study->scratch));
+	for (unsigned i = 0; i < study->n_jobs; i++) {
+		study->scratch[i].sim = sc_simulator_create();
+		study->scratch[i].ends_us = sc_xcalloc(4 * n_ranks, sizeof(double));
+		sc_graph_init(&study->scratch[i].graph.graph);
+	}
+}
+
+static void replay_study_release(struct replay_study *study)
+{
+	for (unsigned i = 0; study->scratch && i < study->n_jobs; i++) {
+		struct replay_scratch *s = &study->scratch[i];
+
+		sc_simulator_destroy(s->sim);
+		sc_timeline_release(&s->timeline);
+		sc_accountant_release(&s->accountant);
+		sc_trace_graph_release(&s->graph);
+		SC_VEC_RELEASE(&s->begin_us);
+		SC_VEC_RELEASE(&s->end_us);
+		free(s->ends_us);
+	}
+	for (size_t r = 0; r < study->run.ranks.n; r++)
+		sc_replay_release_medians(&study->medians[r]);
+	for (size_t v = 0; v < study->variants.n; v++)
+		SC_VEC_RELEASE(&study->follow[v].left);
+	free(study->scratch);
+	free(study->us);
+	free(study->outlier);
+	free(study->parts);
+	free(study->follow);
+	free(study->medians);
+	free(study->mean_us);
+	free(study->slowness);
+	free(study->host_slowness);
+	SC_VEC_RELEASE(&study->variants);
+	sc_trace_run_release(&study->run);
+}
+
+/* ---- before anything is simulated ---- */
+
+/* Refuses what nothing matches, and ranks that are not there. */
+static int replay_study_check(const struct replay_study *study, struct sc_err *err)
+{
+	const int64_t without = study->opts->without_rank;
+	bool found = without < 0;
+	int rc = 0;
+
+	for (size_t r = 0; r < study->out->ranks.n && study->out->ranks.n > 1; r++)
+		found = found || study->out->ranks.at[r].rank == without;
+	if (!found)
+		return sc_err_set(err, SC_EVALUE, "the trace has no rank %" PRId64 " among others",
+				  without);
+	for (size_t i = 0; rc == 0 && i < study->opts->n_changes; i++) {
+		const struct sc_replay_change *change = &study->opts->changes[i];
+		const unsigned kinds = sc_replay_matches(study, &change->selector);
+
+		if (!kinds)
+			return sc_err_set(err, SC_EVALUE, "%.64s: no recorded operation matches",
+					  change->selector.text);
+		rc = sc_replay_check_change(study, change, kinds, &study->out->warnings, err);
+	}
+	return rc;
+}
+
+/* That of the middle time, or the one that was asked for. */
+static int find_shown(struct replay_study *study, struct sc_err *err)
+{
+	const struct sc_replay_iteration *its = study->out->iterations.at;
+	const size_t n = study->n_iterations;
+	const int64_t step = study->opts->show_step;
+	double *ms = sc_xmalloc((n + 1) * sizeof(*ms)), middle;
+
+	for (size_t i = 0; i < n; i++)
+		ms[i] = its[i].measured_ms;
+	sc_sort_doubles(ms, n);
+	middle = ms[(n - 1) / 2];
+	free(ms);
+	for (study->shown = 0; study->shown < n; study->shown++) {
+		const struct sc_replay_iteration *it = &its[study->shown];
+
+		if (step < 0 ? !(it->measured_ms < middle || it->measured_ms > middle)
+			     : it->step == step)
+			return 0;
+	}
+	return sc_err_set(err, SC_EVALUE, "the trace has no step %" PRId64, step);
+}
+
+/* ---- one iteration in one variant ---- */
+
+struct replay_at sc_replay_at(const struct replay_study *study, struct replay_scratch *s,
+			      size_t iteration, size_t v)
+{
+	return (struct replay_at){.study = study,
+				  .s = s,
+				  .iteration = iteration,
+				  .v = v,
+				  .variant = &study->variants.at[v]};
+}
+
+/* If it is to be shown, what was just simulated is read and becomes the result's. */
+static void keep_shown(const struct replay_at *at, struct sc_reading_input *in)
+{
+	const struct replay_study *study = at->study;
+	struct sc_replay_result *out = study->out;
+	struct replay_scratch *s = at->s;
+	struct sc_graph *graph = &s->graph.graph;
+
+	if (at->iteration != study->shown || at->v != (study->changed ? V_CHANGED : V_RECORDED))
+		return;
+	out->node_names = sc_arena_calloc(&out->arena, graph->nodes.n, sizeof(*out->node_names));
+	for (uint32_t i = 0; i < graph->nodes.n; i++)
+		out->node_names[i] = sc_arena_strdup(
+			&out->arena, sc_trace_run_name(&study->run, graph->nodes.at[i].op));
+	out->show_step = out->iterations.at[at->iteration].step;
+	replay_read(in, out);
+	out->graph = *graph;
+	out->timeline = s->timeline;
+	sc_graph_init(graph);
+	s->timeline = (struct sc_timeline){.n = 0};
+	s->is_built = false;
+}
+
+static int simulate(const struct replay_at at, struct sc_err *err)
+{
+	struct sc_reading_input in;
+	int rc = sc_replay_simulate(&at, &in, err);
+
+	if (rc == 0)
+		keep_shown(&at, &in);
+	return rc;
+}
+
+/* ---- all ---- */
+
+typedef int (*iteration_fn)(void *study, void *scratch, size_t iteration, struct sc_err *err);
+
+static int for_iterations(struct replay_study *study, iteration_fn item, struct sc_err *err)
+{
+	void **contexts = sc_xmalloc((study->n_jobs + 1) * sizeof(*contexts));
+	const struct sc_work work = {.n_items = study->n_iterations,
+				     .n_jobs = study->n_jobs,
+				     .item = item,
+				     .shared = study,
+				     .contexts = contexts};
+	int rc;
+
+	for (unsigned i = 0; i < study->n_jobs; i++)
+		contexts[i] = &study->scratch[i];
+	rc = sc_parallel_for(&work, err);
+	free(contexts);
+	return rc;
+}
+
+/* As recorded: also where the time of each rank went, and for whom others waited. */
+static int record(void *shared, void *context, size_t iteration, struct sc_err *err)
+{
+	const struct replay_at at = sc_replay_at(shared, context, iteration, V_RECORDED);
+	const size_t n = at.study->out->ranks.n;
+	struct replay_part *part = &at.study->parts[iteration * n];
+	struct sc_reading_input in;
+	struct sc_account account;
+	const int rc = sc_replay_simulate(&at, &in, err);
+	double *late_us;
+
+	if (rc)
+		return rc;
+	late_us = sc_xcalloc(n, sizeof(*late_us));
+	sc_accountant_begin(&at.s->accountant, &in.account);
+	sc_add_late(&in.account.ran, late_us);
+	for (uint32_t r = 0; r < n; r++) {
+		sc_account_of_class(&at.s->accountant, r, &account);
+		memcpy(part[r].us, account.part_us, sizeof(part[r].us));
+		part[r].late_us = late_us[r];
+	}
+	free(late_us);
+	keep_shown(&at, &in);
+	return 0;
+}
+
+static int predict(void *shared, void *context, size_t iteration, struct sc_err *err)
+{
+	return simulate(sc_replay_at(shared, context, iteration, V_OTHERS), err);
+}
+
+static int vary(void *shared, void *context, size_t iteration, struct sc_err *err)
+{
+	const struct replay_study *study = shared;
+	int rc = 0;
+
+	for (size_t v = V_OTHERS + 1; rc == 0 && v < study->variants.n; v++)
+		if (v == V_CHANGED ? study->changed : v < V_NO_GAPS || !study->opts->no_what_if)
+			rc = simulate(sc_replay_at(study, context, iteration, v), err);
+	return rc;
+}
+
+/* Once what is typical is known without some, others may stand out. */
+static int predict_all(struct replay_study *study, struct sc_err *err)
+{
+	const size_t n = study->n_iterations;
+	double *measured = sc_xmalloc((n + 1) * sizeof(*measured));
+	int rc = 0;
+
+	sc_replay_medians(study);
+	for (size_t i = 0; i < n; i++)
+		measured[i] = study->out->iterations.at[i].measured_ms * SC_US_PER_MS;
+	if (n > 1)
+		rc = for_iterations(study, predict, err);
+	for (int pass = 0; rc == 0 && n > 1 && pass < MAX_OUTLIER_PASSES; pass++) {
+		if (!sc_replay_mark_outliers(measured, &study->us[V_OTHERS * n], n, study->outlier))
+			break;
+		sc_replay_medians(study);
+		rc = for_iterations(study, predict, err);
+	}
+	free(measured);
+	return rc;
+}
+
+/* ---- results ---- */
+
+double sc_replay_study_ms(const struct replay_study *study, size_t v)
+{
+	const size_t n = study->n_iterations;
+
+	if (v >= study->variants.n)
+		return NAN;
+	return sc_mean(&study->us[v * n], n) / SC_US_PER_MS;
+}
+
+static void put_iterations(const struct replay_study *study)
+{
+	const size_t n = study->n_iterations;
+	struct sc_replay_result *out = study->out;
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct sc_replay_iteration *it = &out->iterations.at[i];
+
+		it->simulated_ms = study->us[V_RECORDED * n + i] / SC_US_PER_MS;
+		it->changed_ms = study->us[V_CHANGED * n + i] / SC_US_PER_MS;
+		it->predicted_ms = study->us[V_OTHERS * n + i] / SC_US_PER_MS;
+		it->outlier = study->outlier[i];
+		sum += it->measured_ms;
+	}
+	out->measured_ms = sum / (double)n;
+	out->simulated_ms = sc_replay_study_ms(study, V_RECORDED);
+	out->predicted_ms = sc_replay_study_ms(study, V_OTHERS);
+	out->changed_ms = sc_replay_study_ms(study, V_CHANGED);
+	out->reference_ms = sc_replay_study_ms(study, V_REFERENCE);
+	out->no_gaps_ms = sc_replay_study_ms(study, V_NO_GAPS);
+	out->typical_ms = sc_replay_study_ms(study, V_TYPICAL);
+}
+
+static void put_ranks(const struct replay_study *study)
+{
+	const double n = (double)study->n_iterations;
+	const size_t n_ranks = study->out->ranks.n;
+
+	for (size_t i = 0; i < study->n_iterations * n_ranks; i++) {
+		struct sc_replay_rank *rank = &study->out->ranks.at[i % n_ranks];
+
+		for (size_t p = 0; p < SC_N_PARTS; p++)
+			rank->part_ms[p] += study->parts[i].us[p];
+		rank->late_ms += study->parts[i].late_us;
+	}
+	for (size_t r = 0; r < n_ranks; r++) {
+		for (size_t p = 0; p < SC_N_PARTS; p++)
+			study->out->ranks.at[r].part_ms[p] /= SC_US_PER_MS * n;
+		study->out->ranks.at[r].late_ms /= SC_US_PER_MS * n;
+	}
+	for (size_t v = N_FIXED; v < study->variants.n; v++)
+		if (study->variants.at[v].pick == PICK_WITHOUT)
+			study->out->ranks.at[study->variants.at[v].which].without_ms =
+				sc_replay_study_ms(study, v);
+}
+
+/* Simulates all and fills iterations, means, what ranks cost and the shown iteration. */
+static int replay_study_run(struct replay_study *study, struct sc_err *err)
+{
+	const size_t n = study->variants.n * study->n_iterations;
+	int rc = find_shown(study, err);
+
+	study->us = sc_xmalloc((n + 1) * sizeof(double));
+	for (size_t i = 0; i < n; i++)
+		study->us[i] = NAN;
+	if (rc == 0)
+		rc = for_iterations(study, record, err);
+	if (rc == 0)
+		rc = predict_all(study, err);
+	if (rc == 0)
+		rc = for_iterations(study, vary, err);
+	if (rc)
+		return rc;
+	put_iterations(study);
+	put_ranks(study);
+	for (unsigned i = 0; i < study->n_jobs; i++)
+		study->out->n_simulated += study->scratch[i].n_simulated;
+	sc_replay_results(study);
+	sc_replay_explain_outliers(study);
+	return sc_replay_check_recorded(study, err);
+}
+
+/* ---- a replay ---- */
 
 /* --cluster, where nothing asks its network. */
 static void warn_of_cluster(const struct replay_study *study, struct sc_replay_result *out)
@@ -118,17 +555,17 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 		return rc;
 	}
 	sc_replay_describe(&study, out);
-	sc_replay_study_begin(&study);
-	rc = sc_replay_study_check(&study, err);
+	replay_study_begin(&study);
+	rc = replay_study_check(&study, err);
 	if (rc == 0)
 		rc = sc_replay_check(&study, &out->warnings, err);
 	if (rc == 0)
-		rc = sc_replay_study_run(&study, err);
+		rc = replay_study_run(&study, err);
 	if (rc == 0)
 		warn_of_cluster(&study, out);
 	else
 		sc_replay_result_release(out);
-	sc_replay_study_release(&study);
+	replay_study_release(&study);
 	return rc;
 }
 
@@ -178,64 +615,4 @@ double sc_median_without(const double *sorted, size_t n, size_t k)
 		return high;
 	low = sorted[mid - 1 + (mid - 1 >= k)];
 	return (low + high) / 2;
-}
-
-/* ---- the reading of the shown iteration ---- */
-
-/* What the path is made of, by text. */
-struct names {
-	struct sc_replay_result *result;
-	const struct sc_graph *graph;
-	struct sc_intern *texts;
-	struct sc_strbuf *text; /* scratch */
-};
-
-/* A segment of the path as text: an activity or the wait before it, and its rank. */
-static void tally_segment(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally)
-{
-	const struct sc_segment *s = part->segment;
-	const struct names *names = ctx;
-	const struct sc_lane *lane = &names->graph->lanes.at[names->graph->nodes.at[s->node].lane];
-	const enum sc_gap gap = (enum sc_gap)s->gap;
-
-	sc_strbuf_clear(names->text);
-	if (gap != SC_GAP_NONE)
-		sc_strbuf_append(names->text, sc_gap_name(gap));
-	if (gap != SC_GAP_NONE && gap != SC_GAP_LAUNCH)
-		sc_strbuf_append(names->text, " before ");
-	if (gap != SC_GAP_LAUNCH)
-		sc_strbuf_append(names->text, names->result->node_names[s->node]);
-	sc_strbuf_printf(names->text, " of %s", names->result->ranks.at[lane->class_id].name);
-	sc_tally_add(tally, sc_intern_add(names->texts, names->text->at), part->us, part->times);
-}
-
-static const char *tally_name(const void *ctx, uint32_t id)
-{
-	const struct names *names = ctx;
-
-	return sc_arena_strdup(&names->result->arena, sc_intern_get(names->texts, id));
-}
-
-static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
-{
-	const struct names *names = ctx;
-
-	snprintf(buf, n_buf, "%s", names->result->ranks.at[class_id].name);
-}
-
-void sc_replay_read(struct sc_reading_input *in, struct sc_replay_result *r)
-{
-	struct sc_reader reader = {.tally = {.by_id = {.n = 0}}};
-	struct sc_intern texts = {.n_slots = 0};
-	struct sc_strbuf text = {0};
-	const struct names names = {r, in->account.ran.graph, &texts, &text};
-
-	in->info = (struct sc_op_info){.ctx = &names,
-				       .tally = tally_segment,
-				       .tally_name = tally_name,
-				       .class_name = class_name};
-	sc_read_timeline(&reader, in, &r->reading);
-	sc_intern_release(&texts);
-	sc_strbuf_release(&text);
-	sc_reader_release(&reader);
 }

@@ -98,13 +98,6 @@ static inline uint32_t sc_replay_class(const struct replay_at *at, uint32_t node
 	return sc_graph_class_of(&at->s->graph.graph, node);
 }
 
-/* replay_study.c. `study` has run, opts and out; ranks and iterations are described. */
-void sc_replay_study_begin(struct replay_study *study);
-void sc_replay_study_release(struct replay_study *study);
-/* Refuses what nothing matches, and ranks that are not there. */
-int sc_replay_study_check(const struct replay_study *study, struct sc_err *err);
-/* Simulates all and fills iterations, means, what ranks cost and the shown iteration. */
-int sc_replay_study_run(struct replay_study *study, struct sc_err *err);
 struct replay_at sc_replay_at(const struct replay_study *study, struct replay_scratch *s,
 			      size_t iteration, size_t v);
 /* Mean over iterations; NAN: not simulated. */
@@ -114,7 +107,10 @@ double sc_replay_study_ms(const struct replay_study *study, size_t v);
 int sc_replay_simulate(const struct replay_at *at, struct sc_reading_input *out,
 		       struct sc_err *err);
 
-
+/* replay_outliers.c: what differs in the iterations that are marked, with a warning that names them; and a warning of the
+ * iteration that does not come out as recorded, with the cause. */
+void sc_replay_explain_outliers(const struct replay_study *study);
+int sc_replay_check_recorded(const struct replay_study *study, struct sc_err *err);
 
 /* replay_typical.c: what is typical without the outliers; means by name, and how slow each rank is. */
 void sc_replay_medians(struct replay_study *study);
@@ -140,7 +136,6 @@ int sc_replay_check_change(const struct replay_study *study, const struct sc_rep
 /* The same of a straggler, and of the number of GPUs. */
 int sc_replay_check(const struct replay_study *study, struct sc_warnings *warnings,
 		    struct sc_err *err);
-
 
 /* replay_results.c: ranks and iterations as they are; then what the study found. */
 void sc_replay_describe(const struct replay_study *study, struct sc_replay_result *out);
