@@ -421,13 +421,16 @@ static void add_means(struct sc_json *json, const struct sc_replay_result *r)
 static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 {
 	enum { GOOD_PCT = 5, FAIR_PCT = 15 };
+	const bool is_cut =
+		r->loss.is_cut && r->iterations.n == 1; /* nothing tells that step's end */
 	struct sc_replay_error error;
 
 	sc_replay_error_of(r, SC_REPLAY_SIMULATED, &error);
 	if (isnan(error.median_pct))
 		return;
 	sc_json_verdict(json,
-			error.median_pct < GOOD_PCT   ? SC_STANDS_WELL
+			is_cut                        ? SC_STANDS_BADLY
+			: error.median_pct < GOOD_PCT ? SC_STANDS_WELL
 			: error.median_pct < FAIR_PCT ? SC_STANDS_FAIR
 						      : SC_STANDS_BADLY,
 			"The replay is off by %.2f %% (median), %.2f %% at most.", error.median_pct,

@@ -427,6 +427,37 @@ TEST(test_launched_before)
 	end();
 }
 
+/* A source that gives no correlation ids has lost nothing by that; of one that was cut, its only step may be. */
+LOOP_TEST(test_no_correlations, 2)
+{
+	static const char said[] = "the recording was cut, and has one step";
+	const int64_t begin = 1000000;
+	struct sc_replay_opts opts;
+	struct stream_writer s;
+	bool warned = false;
+
+	scratch_begin();
+	sc_arena_init(&arena, 4096);
+	s = open_rank(scratch_dir, 0, 1);
+	put_event(&s, SC_EV_API, s.thread, "cudaLaunchKernel", begin + 10000, 4000, 0);
+	put_event(&s, SC_EV_KERNEL, s.compute, "sm80_gemm_f16", begin + 20000, 60000, 0);
+	put_range(&s, 1, begin, begin + 90000);
+	for (int64_t k = 1; _i && k < 5; k++)
+		put_launch(&s, s.compute, "sm80_gemm_f16", begin + 18000 * k,
+			   begin + 18000 * k + 64000, 2000);
+	if (_i)
+		sc_trace_writer_meta(s.w, SC_META_PARTIAL, "it ends inside an event");
+	finish(&s);
+	sc_replay_opts_init(&opts);
+	run_opts(&opts);
+	ck_assert_uint_eq(result.iterations.n, 1);
+	for (size_t i = 0; i < result.warnings.n; i++)
+		warned = warned || strncmp(result.warnings.text[i], said, strlen(said)) == 0;
+	ck_assert(warned == (_i == 1));
+	sc_replay_result_release(&result);
+	end();
+}
+
 /* A host that needs 100 us a step and a device that needs 300: what they run faster counts until the host sets
  * the pace. */
 LOOP_TEST(test_host_runs_ahead, 4)

@@ -243,8 +243,10 @@ void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *t
 		load->call_of_event[i] = SC_NONE;
 		if (t->events.at[i].cls == SC_EV_API &&
 		    strstr(t->strings.at[t->events.at[i].name], "LaunchKernel"))
-			SC_VEC_PUSH(&load->launches,
-				    ((struct trace_launch){t->events.at[i].start_ns, !need[i]}));
+			SC_VEC_PUSH(
+				&load->launches,
+				((struct trace_launch){t->events.at[i].start_ns,
+						       t->events.at[i].correlation && !need[i]}));
 		if (!need[i])
 			continue;
 		for (; next < 2 * n_marks && marks[next].key <= t->events.at[i].start_ns; next++)

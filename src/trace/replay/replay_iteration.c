@@ -385,16 +385,18 @@ int sc_replay_simulate(const struct replay_at *at, struct sc_reading_input *out,
 	const struct replay_study *study = at->study;
 	const bool follows = at->v != V_RECORDED && at->v != V_OTHERS && study->run.n_replicas == 0;
 	struct replay_scratch *s = at->s;
+	struct sc_err why = {.code = SC_OK};
 	int n_settled = 0, rc;
 
 	do {
 		build(at);
-		rc = sc_simulate(s->sim, &s->graph.graph, &opts, &s->timeline, err);
-		if (rc) {
-			sc_err_prefix(err, "step %" PRId64,
-				      study->out->iterations.at[at->iteration].step);
-			return rc;
-		}
+		rc = sc_simulate(s->sim, &s->graph.graph, &opts, &s->timeline, &why);
+		if (rc)
+			return sc_err_at(
+				err, why.code, study->run.ranks.at[0].path, 0, 0,
+				"step %" PRId64 ": %s%s",
+				study->out->iterations.at[at->iteration].step, why.text,
+				study->run.n_replicas ? "; are rows of the timeline missing?" : "");
 		s->n_simulated += (int64_t)s->graph.graph.nodes.n;
 		find_end(at);
 	} while (follows && at->iteration == 0 && n_settled++ < MAX_SETTLED && settles(at));

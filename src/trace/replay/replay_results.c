@@ -235,6 +235,9 @@ static void warn_of_holes(const struct replay_study *study, struct sc_replay_res
 			"steps that lost calls or kernels are left out: n=%zu beside %zu kept; launches "
 			"without their kernel n=%" PRId64,
 			n_cut, out->iterations.n, n_lost);
+	if (out->loss.is_cut && out->iterations.n == 1)
+		sc_warn(&out->warnings,
+			"the recording was cut, and has one step: its end may be missing, and with it time");
 	if (n_doubled)
 		sc_warn(&out->warnings,
 			"activities that are in the trace twice, at one time on one stream: n=%" PRId64
