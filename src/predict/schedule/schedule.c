@@ -178,6 +178,14 @@ void sc_passes_mark_last(struct sc_passes *passes)
 		mark_last(passes, s);
 }
 
+/* Equal parts of a stage's slots, each of which has a steady state of its own. */
+static uint32_t schedule_phases(const struct sc_schedule_shape *shape)
+{
+	return shape->kind == SC_SCHED_GPIPE || shape->kind == SC_SCHED_BREADTH_FIRST
+		       ? 2 * shape->virtual_stages
+		       : 1;
+}
+
 void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stage_map *map,
 		     struct sc_arena *arena, struct sc_passes *out)
 {
@@ -194,7 +202,7 @@ void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stag
 		.map = map,
 		.micro_batches = shape->micro_batches,
 		.left_out = shape->left_out,
-		.n_phases = sc_schedule_phases(shape),
+		.n_phases = schedule_phases(shape),
 		.stride = (kind->splits ? 3 : 2) * micro_batches * map->n_chunks,
 	};
 	out->n = sc_arena_calloc(arena, map->pp, sizeof(*out->n));
@@ -220,7 +228,9 @@ bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b)
 
 /* ---- memory, and what repeats ---- */
 
-double sc_pass_keeps(enum sc_pass_kind kind, double kept)
+/* What a pass adds to the activations held, in those of a chunk and micro-batch; a backward of the input leaves
+ * `kept` of them. */
+static double pass_keeps(enum sc_pass_kind kind, double kept)
 {
 	const double by_kind[SC_N_PASS_KINDS] = {
 		[SC_PASS_FORWARD] = 1,
@@ -235,7 +245,7 @@ double sc_pass_keeps(enum sc_pass_kind kind, double kept)
 /* A phase of passes of one kind adds for each micro-batch left out, in its middle; the only one adds nothing. */
 double sc_slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept)
 {
-	double one = sc_pass_keeps((enum sc_pass_kind)sc_passes_of(passes, stage)[i].kind, kept);
+	double one = pass_keeps((enum sc_pass_kind)sc_passes_of(passes, stage)[i].kind, kept);
 	bool middle =
 		passes->n_phases > 1 && i % passes->micro_batches == passes->micro_batches / 2;
 
@@ -263,13 +273,6 @@ uint32_t sc_schedule_period(const struct sc_schedule_shape *shape)
 	return KINDS[shape->kind].lie == LIE_REPLICAS ? shape->replicas
 	       : shape->kind == SC_SCHED_INTERLEAVED  ? shape->pp
 						      : 1;
-}
-
-uint32_t sc_schedule_phases(const struct sc_schedule_shape *shape)
-{
-	return shape->kind == SC_SCHED_GPIPE || shape->kind == SC_SCHED_BREADTH_FIRST
-		       ? 2 * shape->virtual_stages
-		       : 1;
 }
 
 /* Its passes are taken as they come, one after another by their times. */

@@ -116,9 +116,6 @@ bool sc_schedule_loops(enum sc_schedule kind);
 bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bool incoming,
 		  struct sc_stage_place *out);
 
-/* What a pass adds to the activations held, in those of a chunk and micro-batch; a backward of the input leaves
- * `kept` of them. */
-double sc_pass_keeps(enum sc_pass_kind kind, double kept);
 /* The same of a stage's i-th slot, with those left out that are like it. */
 double sc_slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept);
 /* Activations of so many chunks a stage holds at its peak, where a backward of the input leaves `kept` of
@@ -127,8 +124,6 @@ double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kep
 /* The micro-batches after which a schedule repeats itself, and how many of them are the fewest from which a
  * longer run can be told; period 0: it does not repeat. */
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape);
-/* Equal parts of a stage's slots, each of which has a steady state of its own. */
-uint32_t sc_schedule_phases(const struct sc_schedule_shape *shape);
 /* The period of an order that depends on times, told from that of 5 pp micro-batches; 0: none is found. */
 bool sc_schedule_is_found(enum sc_schedule kind);
 uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,

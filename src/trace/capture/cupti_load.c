@@ -94,7 +94,9 @@ bool sc_cupti_load(struct sc_cupti *out)
 
 enum { PATTERN_BYTES = 4096 };
 
-uint16_t sc_cupti_learn_stride(const struct sc_cupti *cupti, uint32_t kind)
+/* Bytes from one record of a kind to the next in this library, 0 if it does not know the kind: a
+ * buffer full of the kind's number is walked two steps. Needs no driver. */
+static uint16_t cupti_learn_stride(const struct sc_cupti *cupti, uint32_t kind)
 {
 	union {
 		uint64_t words[PATTERN_BYTES / sizeof(uint64_t)];
@@ -118,7 +120,7 @@ void sc_cupti_learn_strides(const struct sc_cupti *cupti, uint16_t strides[SC_CU
 {
 	strides[0] = 0;
 	for (uint32_t kind = 1; kind <= SC_CUPTI_MAX_KIND; kind++)
-		strides[kind] = sc_cupti_learn_stride(cupti, kind);
+		strides[kind] = cupti_learn_stride(cupti, kind);
 }
 
 const char *sc_cupti_result_text(const struct sc_cupti *cupti, int result, char *buf, size_t n)

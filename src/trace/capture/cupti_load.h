@@ -33,9 +33,6 @@ struct sc_cupti {
 /* The copy that is mapped already comes first: two copies in one process cannot both trace. Then
  * STEPCAST_CUPTI, then the names of all versions. False: `out->path` says why. */
 bool sc_cupti_load(struct sc_cupti *out);
-/* Bytes from one record of a kind to the next in this library, 0 if it does not know the kind: a
- * buffer full of the kind's number is walked two steps. Needs no driver. */
-uint16_t sc_cupti_learn_stride(const struct sc_cupti *cupti, uint32_t kind);
 void sc_cupti_learn_strides(const struct sc_cupti *cupti, uint16_t strides[SC_CUPTI_MAX_KIND + 1]);
 /* "CUPTI_ERROR_UNKNOWN" or "error 999". */
 const char *sc_cupti_result_text(const struct sc_cupti *cupti, int result, char *buf, size_t n);

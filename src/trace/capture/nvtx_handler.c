@@ -95,7 +95,9 @@ static void put_message(struct range *range, const struct sc_nvtx_attributes *at
 		put_text(range, registered->text, registered->n);
 }
 
-bool sc_nvtx_nccl_payload(const struct sc_nvtx_payload *payload, struct sc_host_comm *out)
+/* What a payload of NCCL's domain says; false if it is none. Payloads since 2.25 begin with the
+ * communicator's hash, before with the bytes: the length tells. */
+static bool nvtx_nccl_payload(const struct sc_nvtx_payload *payload, struct sc_host_comm *out)
 {
 	uint64_t words[3] = {0};
 	size_t n = payload->size < sizeof(words) ? payload->size : sizeof(words);
@@ -135,7 +137,7 @@ static void put_payload(struct range *range, const struct sc_nvtx_attributes *at
 	    !attributes->payload)
 		return;
 	payload = (const void *)(uintptr_t)attributes->payload;
-	range->has_comm = sc_nvtx_nccl_payload(payload, &range->comm);
+	range->has_comm = nvtx_nccl_payload(payload, &range->comm);
 	if (range->has_comm && payload->schema <= NCCL_SCHEMA_BASE + 1) {
 		sc_tracer_learn_rank(range->comm.peer, range->comm.group_size);
 		range->comm.peer = -1;

@@ -9,8 +9,5 @@
 
 /* Puts our functions into NVTX's tables. False: it is not an NVTX we understand. */
 bool sc_nvtx_attach(sc_nvtx_get_table get_table);
-/* What a payload of NCCL's domain says; false if it is none. Payloads since 2.25 begin with the
- * communicator's hash, before with the bytes: the length tells. */
-bool sc_nvtx_nccl_payload(const struct sc_nvtx_payload *payload, struct sc_host_comm *out);
 
 #endif

@@ -1,7 +1,9 @@
 /* From an event as it stands in the file to one of ours. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "trace/import/import_kineto_priv.h"
 
 /* Records of events that a file does not have, but of which its waits say the stream: profilers wrote no
@@ -55,6 +57,168 @@ void kineto_put_records(struct kineto_import *im)
 			put(im, &records[i]);
 	SC_VEC_RELEASE(&im->records);
 }
+
+/* ---- which collective call a kernel belongs to ---- */
+
+/* For files whose kernels do not say it: kernel -> correlation -> launch call -> the ranges around it on that thread
+ * ("nccl:all_reduce" inside record_param_comms). All of it in bounded memory: calls and kernels up to a limit, launches in a
+ * ring by correlation, which counts up; what exceeds it keeps what it had. */
+enum { N_LAUNCHES = 1 << 17, MAX_CALLS = 1 << 17, MAX_KERNELS = 1 << 16, MAX_LOOK_BACK = 64 };
+
+struct launch {
+	uint32_t correlation, lane, config;
+	int64_t start_ns;
+};
+struct call {
+	int64_t start_ns, end_ns, external_id;
+	uint32_t lane;
+	struct sc_trace_comm comm;
+};
+struct held {
+	struct sc_trace_event event;
+	struct launch launch; /* correlation 0: not seen yet */
+};
+struct sc_comm_join {
+	struct launch *launches; /* by correlation */
+	uint32_t *wanted;        /* by correlation: index + 1 of a kernel without its launch */
+	SC_VEC(struct call) calls;
+	SC_VEC(struct held) kernels;
+};
+
+struct sc_comm_join *sc_comm_join_create(void)
+{
+	struct sc_comm_join *join = sc_xcalloc(1, sizeof(*join));
+
+	join->launches = sc_xcalloc(N_LAUNCHES, sizeof(*join->launches));
+	join->wanted = sc_xcalloc(MAX_KERNELS, sizeof(*join->wanted));
+	return join;
+}
+
+void sc_comm_join_destroy(struct sc_comm_join *join)
+{
+	if (!join)
+		return;
+	free(join->launches);
+	free(join->wanted);
+	SC_VEC_RELEASE(&join->calls);
+	SC_VEC_RELEASE(&join->kernels);
+	free(join);
+}
+
+/* A range that speaks of a collective; events are those that are written. */
+static void comm_join_call(struct sc_comm_join *join, const struct sc_trace_event *event,
+			   const struct sc_trace_comm *comm)
+{
+	struct call call = {.start_ns = event->start_ns,
+			    .end_ns = event->start_ns + event->dur_ns,
+			    .external_id = event->external_id,
+			    .lane = event->lane,
+			    .comm = *comm};
+
+	if (join->calls.n < MAX_CALLS)
+		SC_VEC_PUSH(&join->calls, call);
+}
+
+static void comm_join_launch(struct sc_comm_join *join, const struct sc_trace_event *event)
+{
+	struct launch launch = {.correlation = event->correlation,
+				.lane = event->lane,
+				.config = event->config,
+				.start_ns = event->start_ns};
+	uint32_t *wanted = &join->wanted[event->correlation % MAX_KERNELS];
+
+	join->launches[event->correlation % N_LAUNCHES] = launch;
+	if (*wanted && join->kernels.at[*wanted - 1].event.correlation == event->correlation) {
+		join->kernels.at[*wanted - 1].launch = launch;
+		*wanted = 0;
+	}
+}
+
+/* The launch configuration that an earlier launch call brought; 0 = none. */
+static uint32_t comm_join_config(const struct sc_comm_join *join, uint32_t correlation)
+{
+	const struct launch *launch = &join->launches[correlation % N_LAUNCHES];
+
+	return correlation && launch->correlation == correlation ? launch->config : 0;
+}
+
+/* Holds back a collective kernel without arguments; false if it cannot. */
+static bool comm_join_kernel(struct sc_comm_join *join, const struct sc_trace_event *event)
+{
+	struct held held = {.event = *event};
+	const struct launch *launch = &join->launches[event->correlation % N_LAUNCHES];
+
+	if (join->kernels.n == MAX_KERNELS)
+		return false;
+	if (event->correlation && launch->correlation == event->correlation)
+		held.launch = *launch;
+	SC_VEC_PUSH(&join->kernels, held);
+	if (!held.launch.correlation && event->correlation)
+		join->wanted[event->correlation % MAX_KERNELS] = (uint32_t)join->kernels.n;
+	return true;
+}
+
+/* By lane, then start; of two that start together, the longer one is the outer. */
+static int compare_calls(const void *a, const void *b)
+{
+	const struct call *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return x->lane < y->lane ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	if (x->end_ns != y->end_ns)
+		return x->end_ns > y->end_ns ? -1 : 1;
+	return 0;
+}
+
+/* The calls around the launch, the innermost first. */
+static bool find_call(const struct sc_comm_join *join, const struct launch *launch,
+		      struct sc_trace_comm *out)
+{
+	size_t low;
+	bool found = false;
+
+	SC_FIRST_NOT(low, i, 0, join->calls.n,
+		     join->calls.at[i].lane < launch->lane ||
+			     (join->calls.at[i].lane == launch->lane &&
+			      join->calls.at[i].start_ns <= launch->start_ns));
+	for (size_t back = 0; low > 0 && back < MAX_LOOK_BACK; back++) {
+		const struct call *call = &join->calls.at[--low];
+
+		if (call->lane != launch->lane)
+			break;
+		if (call->end_ns < launch->start_ns)
+			continue;
+		if (!found)
+			*out = call->comm;
+		else
+			sc_import_comm_fill(out, &call->comm); /* what the inner one does not say */
+		found = true;
+	}
+	return found;
+}
+
+int64_t sc_comm_join_finish(struct sc_comm_join *join, struct sc_trace_writer *writer)
+{
+	int64_t n_found = 0;
+
+	if (join->calls.n)
+		qsort(join->calls.at, join->calls.n, sizeof(*join->calls.at), compare_calls);
+	for (size_t i = 0; i < join->kernels.n; i++) {
+		struct held *held = &join->kernels.at[i];
+		struct sc_trace_comm comm;
+
+		if (held->launch.correlation && find_call(join, &held->launch, &comm)) {
+			held->event.comm = sc_trace_writer_comm(writer, &comm);
+			n_found++;
+		}
+		sc_trace_writer_add(writer, &held->event);
+	}
+	return n_found;
+}
+
+/* ---- events ---- */
 
 static int32_t to_32(int64_t value)
 {
@@ -186,6 +350,35 @@ static struct sc_scan_value first_text(const struct sc_scan_value *list)
 	return item;
 }
 
+/* Elements of a list of dims "[[8, 1024], [3]]": of its first tensor; -1 if there is none. */
+static int64_t elems_of(const char *at, size_t n)
+{
+	const char *end = at + n;
+	int64_t product = 1;
+	bool any = false;
+
+	/* The innermost list that has a number is the first tensor's. */
+	while (at < end && !isdigit((unsigned char)*at))
+		at++;
+	for (; at < end && *at != ']'; at++) {
+		int64_t dim = 0;
+
+		if (!isdigit((unsigned char)*at))
+			continue;
+		for (; at < end && isdigit((unsigned char)*at); at++) {
+			if (dim > INT32_MAX)
+				return -1;
+			dim = dim * 10 + (*at - '0');
+		}
+		if (dim && product > INT64_MAX / dim)
+			return -1;
+		product *= dim;
+		any = true;
+		at--;
+	}
+	return any ? product : -1;
+}
+
 /* "nccl:all_reduce" with "Input Dims": [[112]], "Input type": ["float"]. */
 static void comm_of_range(struct kineto_import *im, const struct kineto_event *e,
 			  struct sc_trace_comm *comm)
@@ -200,7 +393,7 @@ static void comm_of_range(struct kineto_import *im, const struct kineto_event *e
 		comm->collective =
 			sc_import_name(&im->names, e->name.at + skip, e->name.n - skip)->id;
 	if (comm->in_elems < 0 && dims->kind == SC_SCAN_LIST)
-		comm->in_elems = sc_import_elems(dims->at, dims->n);
+		comm->in_elems = elems_of(dims->at, dims->n);
 	if (!comm->dtype && dtype.n)
 		comm->dtype = sc_import_text(&im->names, &dtype);
 	sc_import_comm_bytes(comm, dtype.n ? sc_import_dtype_bytes(dtype.at, dtype.n) : 0);
@@ -225,7 +418,7 @@ static bool write_kernel(struct kineto_import *im, const struct kineto_event *e,
 	event->lane = stream_lane(im, e);
 	event->config = launch_config(im, e);
 	if (!event->config)
-		event->config = sc_comm_join_config(im->join, event->correlation);
+		event->config = comm_join_config(im->join, event->correlation);
 	im->stats->n_kernels++;
 	im->stats->n_nccl += (flags & SC_NAME_NCCL) != 0;
 	if (e->has_text & 1u << TEXT_COLLECTIVE ||
@@ -237,7 +430,7 @@ static bool write_kernel(struct kineto_import *im, const struct kineto_event *e,
 		return true;
 	im->stats->n_collectives++;
 	im->stats->n_joined += event->comm != 0;
-	return event->comm || !sc_comm_join_kernel(im->join, event);
+	return event->comm || !comm_join_kernel(im->join, event);
 }
 
 static void fill_sync(struct kineto_import *im, const struct kineto_event *e,
@@ -307,7 +500,7 @@ static void fill_host(struct kineto_import *im, const struct kineto_event *e,
 		im->ops.each(im->ops.ctx, im, event, &comm);
 	if (comm.collective || comm.comm_hash || comm.group_size > 0) {
 		event->comm = sc_trace_writer_comm(im->out.writer, &comm);
-		sc_comm_join_call(im->join, event, &comm);
+		comm_join_call(im->join, event, &comm);
 	}
 }
 
@@ -329,7 +522,7 @@ static bool fill_event(struct kineto_import *im, const struct kineto_event *e,
 		event->lane = host_lane(im, e);
 		if (event->correlation) {
 			event->config = launch_config(im, e);
-			sc_comm_join_launch(im->join, event);
+			comm_join_launch(im->join, event);
 			event->config = 0;
 		}
 		return true;

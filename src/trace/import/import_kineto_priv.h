@@ -159,6 +159,11 @@ struct kineto_import {
 	SC_VEC(struct kineto_record) records;
 };
 void kineto_emit(struct kineto_import *im, const struct kineto_event *e);
+/* Kernels of collectives, to be joined with their calls (a struct of import_kineto_emit.c). */
+struct sc_comm_join *sc_comm_join_create(void);
+void sc_comm_join_destroy(struct sc_comm_join *join);
+/* Writes the kernels held back. Returns how many found their call. */
+int64_t sc_comm_join_finish(struct sc_comm_join *join, struct sc_trace_writer *writer);
 /* What an event whose name has `flags` (enum sc_name_flags) says of a collective. */
 void kineto_comm(struct kineto_import *im, const struct kineto_event *e, uint32_t flags,
 		 struct sc_trace_comm *comm);

@@ -81,28 +81,10 @@ uint32_t sc_import_shapes(struct sc_import_names *names, const struct sc_scan_va
 			  const struct sc_scan_value *types);
 
 /* --- collective calls (import_comm.c) --- */
-/* Elements of a list of dims "[[8, 1024], [3]]": of its first tensor; -1 if there is none. */
-int64_t sc_import_elems(const char *at, size_t n);
 int sc_import_dtype_bytes(const char *at, size_t n); /* 0 = not known */
 void sc_import_comm_fill(struct sc_trace_comm *to,
 			 const struct sc_trace_comm *from); /* what is not said */
 /* Sets `bytes` from elements and dtype, if it is not said. */
 void sc_import_comm_bytes(struct sc_trace_comm *comm, int dtype_bytes);
-
-/* Which call launched a collective kernel: by the thread's enclosing range at the launch. Memory is
- * bounded; what exceeds it keeps what it had. */
-struct sc_comm_join;
-struct sc_comm_join *sc_comm_join_create(void);
-void sc_comm_join_destroy(struct sc_comm_join *join);
-/* A range that speaks of a collective; events are those that are written. */
-void sc_comm_join_call(struct sc_comm_join *join, const struct sc_trace_event *event,
-		       const struct sc_trace_comm *comm);
-void sc_comm_join_launch(struct sc_comm_join *join, const struct sc_trace_event *event);
-/* The launch configuration that an earlier launch call brought; 0 = none. */
-uint32_t sc_comm_join_config(const struct sc_comm_join *join, uint32_t correlation);
-/* Holds back a collective kernel without arguments; false if it cannot. */
-bool sc_comm_join_kernel(struct sc_comm_join *join, const struct sc_trace_event *event);
-/* Writes the kernels held back. Returns how many found their call. */
-int64_t sc_comm_join_finish(struct sc_comm_join *join, struct sc_trace_writer *writer);
 
 #endif

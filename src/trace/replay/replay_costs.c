@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "trace/graph/job.h"
 #include "trace/graph/kernel_family.h"
+#include "trace/graph/trace_order.h"
 #include "trace/replay/replay_study.h"
 
 struct setting {
@@ -331,15 +332,6 @@ static double work_now(const struct setting *s, uint32_t a)
 	return is_picked(s, act) ? measured : change_work(s, act, us);
 }
 
-static int compare_left(const void *left, const void *right)
-{
-	const struct replay_left *a = left, *b = right;
-
-	if (a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	return (a->act > b->act) - (a->act < b->act);
-}
-
 /* What the iteration before left to run: as its replay did; what that does not know as recorded, with the
  * changes. */
 static void set_carried(const struct setting *s, uint32_t act, struct lane_left *lane,
@@ -350,7 +342,7 @@ static void set_carried(const struct setting *s, uint32_t act, struct lane_left 
 	const struct replay_left *left = NULL;
 
 	if (v->left.n)
-		left = bsearch(&key, v->left.at, v->left.n, sizeof(key), compare_left);
+		left = bsearch(&key, v->left.at, v->left.n, sizeof(key), sc_trace_compare_pair);
 	if (left) {
 		cost->latency_us = 0;
 		cost->work_us = fmax(0, left->us - lane->us);

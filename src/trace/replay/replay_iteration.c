@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/graph/trace_order.h"
 #include "trace/replay/replay_study.h"
 
 /* More or less overlap of collectives with other device work, as edges of an iteration's graph.
@@ -17,7 +18,8 @@
 
 /* An activity in the order of launches: none comes before what it waits for. */
 struct launched {
-	uint32_t call, place, node, lane;
+	uint32_t call, place; /* sc_trace_compare_pair */
+	uint32_t node, lane;
 	bool collective;
 };
 struct launch_order {
@@ -28,15 +30,6 @@ struct launch_order {
 	SC_VEC(uint32_t) n_deps; /* by node: not yet sorted */
 	SC_VEC(uint32_t) call;   /* by node: the last of its own and of what it waits for */
 };
-
-static int compare_launched(const void *left, const void *right)
-{
-	const struct launched *a = left, *b = right;
-
-	if (a->call != b->call)
-		return a->call < b->call ? -1 : 1;
-	return (a->place > b->place) - (a->place < b->place);
-}
 
 static bool is_activity(const struct sc_trace_graph *g, uint32_t node)
 {
@@ -117,7 +110,7 @@ static void list_launched(const struct replay_study *study, const struct sc_trac
 		order->n_carried += !own;
 	}
 	if (order->list.n)
-		qsort(order->list.at, order->list.n, sizeof(*order->list.at), compare_launched);
+		qsort(order->list.at, order->list.n, sizeof(*order->list.at), sc_trace_compare_pair);
 }
 
 /* Behind the collective: it waited for all before it, so that who waits for it does. The first of a lane is

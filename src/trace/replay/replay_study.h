@@ -33,7 +33,7 @@ enum { V_RECORDED, V_OTHERS, V_CHANGED, V_REFERENCE, V_NO_GAPS, V_TYPICAL, N_FIX
 
 /* An activity that an iteration left to run, and how long after its end that takes. */
 struct replay_left {
-	uint32_t rank, act;
+	uint32_t rank, act; /* sc_trace_compare_pair */
 	double us;
 };
 /* Of a variant: where the replay of the iteration before ended, for the next to begin there. */
