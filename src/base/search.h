@@ -19,4 +19,8 @@
 		(found) = sc_low_;                                  \
 	} while (0)
 
+/* For comparisons to sort by: -1, 0 or 1. Of several keys the first that differs: 2 * SC_ORDER(a->x, b->x) +
+ * SC_ORDER(a->y, b->y), of three 4, 2 and 1 times. */
+#define SC_ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
 #endif

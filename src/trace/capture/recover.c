@@ -101,11 +101,8 @@ static int compare_records(const void *left, const void *right)
 {
 	const struct event_record *a = left, *b = right;
 
-	if (a->key != b->key)
-		return a->key < b->key ? -1 : 1;
-	if (a->start_ns != b->start_ns)
-		return a->start_ns < b->start_ns ? -1 : 1;
-	return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+	return 4 * SC_ORDER(a->key, b->key) + 2 * SC_ORDER(a->start_ns, b->start_ns) +
+	       SC_ORDER(a->correlation, b->correlation);
 }
 
 static bool time_of(const struct record_links *links, uint32_t correlation, int64_t *start_ns)
@@ -206,20 +203,15 @@ static int compare_calls(const void *left, const void *right)
 {
 	const struct call *a = left, *b = right;
 
-	if (a->id != b->id)
-		return a->id < b->id ? -1 : 1;
-	if (a->start_ns != b->start_ns)
-		return a->start_ns < b->start_ns ? -1 : 1;
-	return (a->comm > b->comm) - (a->comm < b->comm);
+	return 4 * SC_ORDER(a->id, b->id) + 2 * SC_ORDER(a->start_ns, b->start_ns) +
+	       SC_ORDER(a->comm, b->comm);
 }
 
 static int compare_launches(const void *left, const void *right)
 {
 	const struct launch *a = left, *b = right;
 
-	if (a->id != b->id)
-		return a->id < b->id ? -1 : 1;
-	return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+	return 2 * SC_ORDER(a->id, b->id) + SC_ORDER(a->correlation, b->correlation);
 }
 
 static void calls_settle(struct kernel_calls *calls)

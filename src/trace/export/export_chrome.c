@@ -6,6 +6,7 @@
 
 #include "base/json_stream.h"
 #include "base/num.h"
+#include "base/search.h"
 #include "base/units.h"
 #include "base/vec.h"
 #include "trace/export/export_priv.h"
@@ -470,15 +471,9 @@ static int compare_slices(const void *left, const void *right)
 {
 	const struct slice *a = left, *b = right;
 
-	if (a->pid != b->pid)
-		return a->pid < b->pid ? -1 : 1;
-	if (a->tid != b->tid)
-		return a->tid < b->tid ? -1 : 1;
-	if (a->start_ns != b->start_ns)
-		return a->start_ns < b->start_ns ? -1 : 1;
-	if (a->end_ns != b->end_ns)
-		return a->end_ns > b->end_ns ? -1 : 1;
-	return (a->index > b->index) - (a->index < b->index);
+	return 16 * SC_ORDER(a->pid, b->pid) + 8 * SC_ORDER(a->tid, b->tid) +
+	       4 * SC_ORDER(a->start_ns, b->start_ns) + 2 * SC_ORDER(b->end_ns, a->end_ns) +
+	       SC_ORDER(a->index, b->index);
 }
 
 /* The first track of its stream on which a slice crosses none: there it is in what is open, or behind it. */

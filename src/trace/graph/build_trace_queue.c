@@ -86,9 +86,7 @@ static int compare_durations(const void *left, const void *right)
 {
 	const struct duration *a = left, *b = right;
 
-	if (a->name != b->name)
-		return a->name < b->name ? -1 : 1;
-	return (a->ns > b->ns) - (a->ns < b->ns);
+	return 2 * SC_ORDER(a->name, b->name) + SC_ORDER(a->ns, b->ns);
 }
 
 static double *own_times(const struct rank_load *load)

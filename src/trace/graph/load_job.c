@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/units.h"
 #include "core/graph/op.h"
 #include "trace/graph/build_trace_priv.h"
@@ -82,15 +83,9 @@ static int compare_ops(const void *left, const void *right)
 {
 	const struct job_op *a = left, *b = right;
 
-	if (a->step != b->step)
-		return a->step < b->step ? -1 : 1;
-	if (a->worker != b->worker)
-		return a->worker < b->worker ? -1 : 1;
-	if (a->type != b->type)
-		return a->type < b->type ? -1 : 1;
-	if (a->seq != b->seq)
-		return a->seq < b->seq ? -1 : 1;
-	return (a->event > b->event) - (a->event < b->event);
+	return 16 * SC_ORDER(a->step, b->step) + 8 * SC_ORDER(a->worker, b->worker) +
+	       4 * SC_ORDER(a->type, b->type) + 2 * SC_ORDER(a->seq, b->seq) +
+	       SC_ORDER(a->event, b->event);
 }
 
 static void add_ops(struct job *job, const struct sc_trace *trace)

@@ -222,9 +222,7 @@ static int compare_launches(const void *left, const void *right)
 {
 	const struct same_launch *a = left, *b = right;
 
-	if (a->key != b->key)
-		return a->key < b->key ? -1 : 1;
-	return (a->act > b->act) - (a->act < b->act);
+	return 2 * SC_ORDER(a->key, b->key) + SC_ORDER(a->act, b->act);
 }
 
 static int compare_acts(const void *left, const void *right)

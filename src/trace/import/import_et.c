@@ -113,11 +113,8 @@ static int compare_ops(const void *a, const void *b)
 {
 	const struct op *x = a, *y = b;
 
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
-	return x->index < y->index ? -1 : x->index > y->index;
+	return 4 * SC_ORDER(x->name, y->name) + 2 * SC_ORDER(x->ts_ns, y->ts_ns) +
+	       SC_ORDER(x->index, y->index);
 }
 
 struct named {
@@ -128,9 +125,7 @@ static int compare_named(const void *a, const void *b)
 {
 	const struct named *x = a, *y = b;
 
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	return x->node < y->node ? -1 : x->node > y->node;
+	return 2 * SC_ORDER(x->name, y->name) + SC_ORDER(x->node, y->node);
 }
 
 /* Nodes are in order of rf_id; runs of a name in both lists are paired, if one is a multiple. */

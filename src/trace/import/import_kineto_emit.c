@@ -19,11 +19,8 @@ static int compare(const void *left, const void *right)
 {
 	const struct kineto_record *a = left, *b = right;
 
-	if (a->correlation != b->correlation)
-		return a->correlation < b->correlation ? -1 : 1;
-	if (a->is_in_file != b->is_in_file)
-		return a->is_in_file ? -1 : 1;
-	return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+	return 4 * SC_ORDER(a->correlation, b->correlation) +
+	       2 * SC_ORDER(b->is_in_file, a->is_in_file) + SC_ORDER(a->start_ns, b->start_ns);
 }
 
 static void put(struct kineto_import *im, const struct kineto_record *record)
@@ -163,13 +160,8 @@ static int compare_calls(const void *a, const void *b)
 {
 	const struct call *x = a, *y = b;
 
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns > y->end_ns ? -1 : 1;
-	return 0;
+	return 4 * SC_ORDER(x->lane, y->lane) + 2 * SC_ORDER(x->start_ns, y->start_ns) +
+	       SC_ORDER(y->end_ns, x->end_ns);
 }
 
 /* The calls around the launch, the innermost first. */

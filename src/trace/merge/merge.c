@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/stats.h"
 
 /* Which calls of different ranks are one collective. Within a communicator: by the number that the source
@@ -41,9 +42,7 @@ static int compare_comm_calls(const void *left, const void *right)
 {
 	const struct comm_call *a = left, *b = right;
 
-	if (a->comm != b->comm)
-		return a->comm < b->comm ? -1 : 1;
-	return (a->call > b->call) - (a->call < b->call);
+	return 2 * SC_ORDER(a->comm, b->comm) + SC_ORDER(a->call, b->call);
 }
 
 static void add_tracks(const struct sc_merge *m, size_t rank, struct tracks *out)
@@ -74,9 +73,7 @@ static int compare_tracks(const void *left, const void *right)
 {
 	const struct track *a = left, *b = right;
 
-	if (a->comm != b->comm)
-		return a->comm < b->comm ? -1 : 1;
-	return (a->rank > b->rank) - (a->rank < b->rank);
+	return 2 * SC_ORDER(a->comm, b->comm) + SC_ORDER(a->rank, b->rank);
 }
 
 /* ---- by order ---- */
@@ -178,11 +175,8 @@ static int compare_keyed(const void *left, const void *right)
 {
 	const struct keyed *a = left, *b = right;
 
-	if (a->number != b->number)
-		return a->number < b->number ? -1 : 1;
-	if (a->kind != b->kind)
-		return a->kind < b->kind ? -1 : 1;
-	return (a->track > b->track) - (a->track < b->track);
+	return 4 * SC_ORDER(a->number, b->number) + 2 * SC_ORDER(a->kind, b->kind) +
+	       SC_ORDER(a->track, b->track);
 }
 
 /* Same number and kind: one instance, in which a rank is once. */

@@ -95,46 +95,35 @@ static double middle_of(const struct window *w, double drift, double *spread_ns)
 	return middle;
 }
 
-/* Through the differences that are within a distance of a line: the best line, or the best level one. */
-struct sums {
-	double n, t, d, tt, td, dd;
-};
-
-static struct sums sum_near(const struct window *w, const struct line *line, double distance_ns)
+/* Moves the line, or a level one, to the least squares of what is near it. Returns the standard error of its slope, or NAN. */
+static double refine(const struct window *w, double spread_ns, bool level, struct line *line)
 {
-	struct sums s = {.n = 0};
+	const double near_ns = NEAR_SDS * MAD_TO_SD * spread_ns + ROUNDING_NS;
+	double n = 0, sum_t = 0, sum_d = 0, tt = 0, td = 0, dd = 0, var_t, cov, slope, residual;
 
 	for (size_t i = 0; i < w->n; i++) {
 		const double t = (double)(w->pairs[i].end_ns - w->from_ns);
 		/* From the line: small numbers, whose squares lose nothing. */
 		const double d = difference(&w->pairs[i]) - line->offset_ns - line->drift * t;
 
-		if (fabs(d) > distance_ns)
+		if (fabs(d) > near_ns)
 			continue;
-		s.n++;
-		s.t += t;
-		s.d += d;
-		s.tt += t * t;
-		s.td += t * d;
-		s.dd += d * d;
+		n++;
+		sum_t += t;
+		sum_d += d;
+		tt += t * t;
+		td += t * d;
+		dd += d * d;
 	}
-	return s;
-}
-
-/* Moves the line to the least squares of what is near it. Returns the standard error of its slope, or NAN. */
-static double refine(const struct window *w, double spread_ns, bool level, struct line *line)
-{
-	const struct sums s = sum_near(w, line, NEAR_SDS * MAD_TO_SD * spread_ns + ROUNDING_NS);
-	const double var_t = s.tt - s.t * s.t / s.n, cov = s.td - s.t * s.d / s.n;
-	const double slope = level || !(var_t > 0) ? 0 : cov / var_t;
-	double residual;
-
-	if (!(s.n >= MIN_FOR_SLOPE))
+	if (!(n >= MIN_FOR_SLOPE))
 		return NAN;
-	line->offset_ns += (s.d - slope * s.t) / s.n;
+	var_t = tt - sum_t * sum_t / n;
+	cov = td - sum_t * sum_d / n;
+	slope = level || !(var_t > 0) ? 0 : cov / var_t;
+	line->offset_ns += (sum_d - slope * sum_t) / n;
 	line->drift += slope;
-	residual = s.dd - s.d * s.d / s.n - slope * cov;
-	return var_t > 0 ? sqrt(fmax(0, residual) / (s.n - 2) / var_t) : (double)NAN;
+	residual = dd - sum_d * sum_d / n - slope * cov;
+	return var_t > 0 ? sqrt(fmax(0, residual) / (n - 2) / var_t) : (double)NAN;
 }
 
 /* The slope that the medians of blocks have, then least squares without outliers: a level line unless the
