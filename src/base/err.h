@@ -4,6 +4,7 @@
 #define SC_BASE_ERR_H
 
 #include <stdarg.h>
+#include <stddef.h>
 
 enum sc_errc {
 	SC_OK = 0,
@@ -34,5 +35,14 @@ int sc_err_at(struct sc_err *err, enum sc_errc code, const char *file, unsigned 
 void sc_err_prefix(struct sc_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* "file:line:col: error: text" without a newline, into buf. Returns buf. */
 const char *sc_err_format(const struct sc_err *err, char *buf, unsigned n_buf);
+
+/* What a result must be read with: few, short, in the order in which they were found. */
+enum { SC_MAX_WARNINGS = 16 };
+struct sc_warnings {
+	size_t n;
+	char text[SC_MAX_WARNINGS][160];
+};
+void sc_warn(struct sc_warnings *warnings, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 #endif

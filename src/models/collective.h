@@ -4,7 +4,7 @@
 #define SC_MODELS_COLLECTIVE_H
 
 #include "core/config/config.h"
-#include "core/graph/collective_time.h"
+#include "core/graph/op.h"
 #include "core/graph/cost.h"
 #include "core/machine/fabric.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/csv.h"
 #include "base/fields.h"
-#include "base/warnings.h"
+#include "base/err.h"
 #include "base/yaml.h"
 #include "core/embedding/embedding.h"
 #include "core/graph/op.h"

@@ -115,4 +115,24 @@ void sc_graph_seal(struct sc_graph *graph);
  * lanes, groups). A sealed graph that passes cannot deadlock without SM limits. */
 int sc_graph_check(const struct sc_graph *graph, struct sc_err *err);
 
+/* --- the cycle of nodes that wait for each other, of graphs that cannot end --- */
+enum sc_wait_state {
+	SC_WAIT_DONE,
+	SC_WAIT_BLOCKED, /* its lane or a dep is not done */
+	SC_WAIT_PEER,    /* a member that has arrived; its group is not complete */
+	SC_WAIT_SM,      /* wants SMs that others hold */
+};
+/* One entry a node, caller owned. `on` is filled by sc_waits_find, except for SC_WAIT_SM, where the
+ * caller says who holds the SMs. */
+struct sc_waits {
+	uint8_t *state; /* enum sc_wait_state */
+	uint32_t *on;   /* the node it waits for, or SC_NONE */
+};
+
+void sc_waits_alloc(struct sc_waits *waits, size_t n_nodes); /* all SC_WAIT_DONE, SC_NONE */
+void sc_waits_release(struct sc_waits *waits);
+/* Follows who waits for whom among the nodes that are not done (there must be one) and sets
+ * SC_EDEADLOCK with the cycle in words. */
+int sc_waits_error(const struct sc_graph *graph, struct sc_waits *waits, struct sc_err *err);
+
 #endif

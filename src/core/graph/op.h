@@ -101,4 +101,11 @@ struct sc_op {
 	} u;
 };
 
+/* How long a collective takes between so many GPUs: all that the recording wing asks of the planning one. */
+struct sc_collective_time {
+	/* Alone, its ranks on as few nodes as can be. */
+	double (*us)(const void *network, const struct sc_collective_shape *shape, int n_ranks);
+	const void *network; /* borrowed */
+};
+
 #endif

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/graph/graph_cycle.h"
 #include "predict/engine/simulate_priv.h"
 
 /* ---- Turns a run that stopped early into the wait cycle that stopped it ---- */

@@ -6,11 +6,11 @@
 #ifndef SC_TRACE_REPLAY_H
 #define SC_TRACE_REPLAY_H
 
+#include "base/err.h"
 #include "base/progress.h"
-#include "base/warnings.h"
-#include "core/graph/collective_time.h"
 #include "core/graph/cost.h"
 #include "core/graph/graph.h"
+#include "core/graph/op.h"
 #include "core/graph/timeline.h"
 #include "predict/reading.h"
 #include "trace/format/trace_file.h"
