@@ -37,7 +37,7 @@ struct file_info {
 };
 struct run_info {
 	struct file_info *files;
-	size_t n;
+	size_t n, n_damaged; /* files; damaged or partial */
 };
 
 static double bytes_per_event(const struct sc_trace_info *info)
@@ -309,7 +309,7 @@ static void put_document(const void *ctx, struct sc_json *json)
 		n_damaged += run->files[i].tables.n_bad_frames || run->files[i].tables.partial;
 	sc_json_verdict(json, n_damaged ? SC_STANDS_FAIR : SC_STANDS_WELL,
 			"%zu recorded file%s, %zu of them damaged or partial.", run->n,
-			sc_plural(run->n), n_damaged);
+			sc_plural(run->n), run->n_damaged);
 	files = sc_json_array(json, json->root, "files");
 	for (size_t i = 0; i < run->n; i++)
 		put_json_file(json, files, &run->files[i]);
@@ -357,19 +357,6 @@ static int find_steps(struct file_info *file, struct sc_err *err)
 	return 0;
 }
 
-static int check_damage(const struct info_args *args, const struct run_info *run)
-{
-	size_t n_damaged = 0;
-
-	for (size_t i = 0; i < run->n; i++)
-		n_damaged += run->files[i].tables.n_bad_frames || run->files[i].tables.partial;
-	if (!args->check || !n_damaged)
-		return SC_EXIT_DONE;
-	fprintf(stderr, "check failed: %zu of %zu files are damaged or partial\n", n_damaged,
-		run->n);
-	return SC_EXIT_CHECK;
-}
-
 static const struct sc_forms forms = {put_document, put_all, NULL};
 
 static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -406,12 +393,16 @@ static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 		}
 		if (rc == 0)
 			sc_trace_loss(&file->tables, &file->info, &file->loss);
+		run.n_damaged += file->tables.n_bad_frames || file->tables.partial;
 	}
 	run.n = n_read;
 	if (rc == 0)
 		rc = sc_cli_give(call, &forms, &run, err);
-	if (rc == 0)
-		*exit_code = check_damage(args, &run);
+	if (rc == 0 && args->check && run.n_damaged) {
+		fprintf(stderr, "check failed: %zu of %zu files are damaged or partial\n",
+			run.n_damaged, run.n);
+		*exit_code = SC_EXIT_CHECK;
+	}
 	for (size_t i = 0; i < n_read; i++)
 		sc_trace_release(&run.files[i].tables);
 	return rc;

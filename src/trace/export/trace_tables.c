@@ -20,13 +20,12 @@ static const char *device_of(const char *path, char *buf, size_t n_buf, struct s
 {
 	const struct sc_trace_load_opts only_tables = {.skip_events = true};
 	struct sc_trace trace;
+	const char *name;
 
-	snprintf(buf, n_buf, "unknown");
 	if (sc_trace_load(path, &only_tables, &trace, err))
 		return NULL;
-	for (size_t i = 0; i < trace.meta.n; i++)
-		if (strcmp(trace.meta.at[i].key, "device.0.name") == 0)
-			snprintf(buf, n_buf, "%s", trace.meta.at[i].value);
+	name = sc_trace_meta_of(&trace, "device.0.name");
+	snprintf(buf, n_buf, "%s", name ? name : "unknown");
 	sc_trace_release(&trace);
 	for (char *c = buf; *c; c++) /* one cell of a CSV, without quotes */
 		if (*c == ',' || *c == '"' || *c == '\n')
