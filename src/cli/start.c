@@ -294,13 +294,27 @@ void sc_cli_warn_all(const struct sc_common *common, const struct sc_warnings *w
 		sc_cli_warn(common, "%s", warnings->text[i]);
 }
 
+/* The key of which a bare header is the last word, as "parallel.tp" of "tp"; NULL: of none. */
+static const char *config_table_meant(const char *header, struct sc_arena *arena)
+{
+	if (strchr(header, '.'))
+		return NULL;
+	for (const struct sc_field *section = sc_config_fields; section->key; section++) {
+		const char *path = sc_arena_printf(arena, "%s.%s", section->key, header);
+
+		if (section->type == SC_F_STRUCT && sc_field_find(section, path, arena).field)
+			return path;
+	}
+	return NULL;
+}
+
 void sc_cli_warn_headers(const struct sc_common *common, const struct sc_csv *cases)
 {
 	struct sc_arena arena;
 
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
 	for (size_t i = 0; i < cases->n_cols; i++) {
-		const char *path = sc_config_table_meant(cases->header[i], &arena);
+		const char *path = config_table_meant(cases->header[i], &arena);
 
 		if (path && sc_csv_column(cases, path) < 0)
 			sc_cli_warn(

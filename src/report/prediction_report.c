@@ -255,6 +255,16 @@ static void append_explanation(const struct sc_prediction *p, const struct sc_ex
 			e->twice_the_nics_ms);
 }
 
+/* It does not fit, and no alternative does. */
+static bool alternatives_none_fits(const struct sc_alternatives *alternatives,
+				   const struct sc_prediction *base)
+{
+	for (size_t i = 0; i < alternatives->n; i++)
+		if (alternatives->at[i].fits)
+			return false;
+	return sc_memory_fullness(&base->memory) > 1;
+}
+
 static void append_alternatives(const struct sc_alternatives *a, const struct sc_prediction *p,
 				struct sc_strbuf *out)
 {
@@ -266,7 +276,7 @@ static void append_alternatives(const struct sc_alternatives *a, const struct sc
 		sc_strbuf_printf(out, "  %-42s %11.2f %7.2f %8.1f %8.1f%s\n", a->at[i].settings,
 				 a->at[i].iteration_ms, a->at[i].gain_pct, a->at[i].memory_gib,
 				 a->at[i].saved_gib, a->at[i].fits ? "" : "  does not fit");
-	if (sc_alternatives_none_fits(a, p))
+	if (alternatives_none_fits(a, p))
 		sc_strbuf_printf(out, "%s  %s\n", a->n ? "" : "\n", SC_TEXT_SEARCH);
 }
 

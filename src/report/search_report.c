@@ -62,6 +62,15 @@ static void put_rule(const struct sc_search_result *r, struct sc_strbuf *out)
 		100 * least->regret_frac, 100 * best->regret_frac);
 }
 
+/* Of the values of an objective. */
+static const char *search_unit(const struct sc_search *search, enum sc_search_objective objective)
+{
+	static const char *const of_step[] = {"ms", "GPU-ms a sample", "USD", "kJ"};
+	static const char *const of_run[] = {"h", "GPU-ms a sample", "USD", "kWh"};
+
+	return (search->tokens > 0 ? of_run : of_step)[objective];
+}
+
 static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 {
 	const struct sc_search_case *c = &r->at[r->shown[0].row];
@@ -90,7 +99,7 @@ static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 		if (what != SC_SEARCH_TIME || run)
 			sc_strbuf_printf(out, "  %s%s: %.6g %s\n", sc_search_objective_names[what],
 					 run ? " of the run" : "", r->shown[0].value[i],
-					 sc_search_unit(r->search, what));
+					 search_unit(r->search, what));
 	}
 	for (size_t i = 0; i < r->cases.n_cols; i++)
 		sc_strbuf_printf(out, "  %-28s %s\n", r->cases.header[i],
@@ -337,7 +346,7 @@ static void put_json(const void *result, struct sc_json *json)
 	units = sc_json_object(json, json->root, "units");
 	for (int k = 0; k < n_objectives(r); k++)
 		sc_json_text(json, units, sc_search_objective_names[r->search->objective[k]],
-			     sc_search_unit(r->search, r->search->objective[k]));
+			     search_unit(r->search, r->search->objective[k]));
 	shown = sc_json_array(json, json->root, "best");
 	for (size_t i = 0; i < r->n_shown; i++)
 		add_case(r, i, json, sc_json_object(json, shown, NULL));

@@ -40,19 +40,6 @@ static int bind_column(struct sc_config_table *table, size_t column, struct sc_a
 	return 0;
 }
 
-const char *sc_config_table_meant(const char *header, struct sc_arena *arena)
-{
-	if (strchr(header, '.'))
-		return NULL;
-	for (const struct sc_field *section = sc_config_fields; section->key; section++) {
-		const char *path = sc_arena_printf(arena, "%s.%s", section->key, header);
-
-		if (section->type == SC_F_STRUCT && sc_field_find(section, path, arena).field)
-			return path;
-	}
-	return NULL;
-}
-
 static uint32_t add_file(struct sc_config_files *files, const char *ref, const char *base_file,
 			 struct sc_arena *arena)
 {

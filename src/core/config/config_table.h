@@ -37,8 +37,6 @@ struct sc_config_table {
  * Files that the rows name are looked up beside the base config's file (if it has one), then installed; one that
  * cannot be read is the error of its rows. Borrows csv; the rest lives in the arena. */
 int sc_config_table_bind(struct sc_config_table *table, struct sc_arena *arena, struct sc_err *err);
-/* The key of which a bare header is the last word, as "parallel.tp" of "tp"; NULL: of none. */
-const char *sc_config_table_meant(const char *header, struct sc_arena *arena);
 /* Base and row together: the row's `model` and `cluster` replace the base's sections, then its
  * values apply; an empty cell is not given. Reads the table only: threads may share it, each with
  * its own arena. */

@@ -346,12 +346,3 @@ void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_req
 	free(trying.changed);
 	free(trying.prediction);
 }
-
-bool sc_alternatives_none_fits(const struct sc_alternatives *alternatives,
-			       const struct sc_prediction *base)
-{
-	for (size_t i = 0; i < alternatives->n; i++)
-		if (alternatives->at[i].fits)
-			return false;
-	return sc_memory_fullness(&base->memory) > 1;
-}

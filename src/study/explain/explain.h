@@ -45,9 +45,6 @@ struct sc_alternatives {
 void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_request *request,
 			  const struct sc_prediction *base, struct sc_arena *arena,
 			  struct sc_alternatives *out);
-/* It does not fit, and no alternative does. */
-bool sc_alternatives_none_fits(const struct sc_alternatives *alternatives,
-			       const struct sc_prediction *base);
 
 /* What a step and a run cost: GPU-hours, US dollars at cluster.price_usd_gpu_hour, energy at the GPUs' board power. */
 /* What the run has to go through; both 0: nothing is asked. */

@@ -17,14 +17,6 @@
 const char *const sc_search_objective_names[] = {"time", "throughput", "cost", "energy", NULL};
 const char *const sc_search_state_names[] = {"refused", "too_large", "left", "pruned", "simulated"};
 
-const char *sc_search_unit(const struct sc_search *search, enum sc_search_objective objective)
-{
-	static const char *const of_step[] = {"ms", "GPU-ms a sample", "USD", "kJ"};
-	static const char *const of_run[] = {"h", "GPU-ms a sample", "USD", "kWh"};
-
-	return (search->tokens > 0 ? of_run : of_step)[objective];
-}
-
 /* What the rows of one device share. */
 struct device {
 	const char *text, *id; /* as the rows name it; its own name */

@@ -89,8 +89,6 @@ struct sc_search_result {
 	size_t n_others;
 	struct sc_model_error error; /* of the draws */
 };
-/* Of the values of an objective. */
-const char *sc_search_unit(const struct sc_search *search, enum sc_search_objective objective);
 /* All in the arena. SC_EUNSUPPORTED for families without a floor; SC_ELIMIT for too many candidates; SC_ECONFLICT
  * if none can be or none fits. */
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
