@@ -532,10 +532,3 @@ const char *const sc_fit_status_names[] = {
 	[SC_FIT_OFF] = "off",
 	[SC_FIT_KEPT] = "kept",
 };
-
-const struct sc_field *sc_fit_field(const struct sc_field *fields, const char *key)
-{
-	while (strcmp(fields->key, key) != 0)
-		fields++;
-	return fields;
-}

@@ -23,6 +23,13 @@
 #define LAUNCH_LOWER_US 0.1
 #define LAUNCH_START_FRAC 0.6
 
+static const struct sc_field *fit_field(const struct sc_field *fields, const char *key)
+{
+	while (strcmp(fields->key, key) != 0)
+		fields++;
+	return fields;
+}
+
 static void copy_list(struct sc_structs *list, size_t elem_bytes, struct sc_arena *arena)
 {
 	void *copy = sc_arena_alloc(arena, list->n * elem_bytes);
@@ -64,9 +71,9 @@ int sc_fit_model_init(struct sc_fit_work *work, struct sc_err *err)
 /* A number of a section of the device's profile. */
 static double *number(struct sc_device *device, const char *section, const char *key)
 {
-	const struct sc_field *at = sc_fit_field(sc_device_fields, section);
+	const struct sc_field *at = fit_field(sc_device_fields, section);
 
-	return (double *)(void *)((char *)device + at->offset + sc_fit_field(at->sub, key)->offset);
+	return (double *)(void *)((char *)device + at->offset + fit_field(at->sub, key)->offset);
 }
 
 static void copy_coefs(struct sc_device *to, const struct sc_device *from)
@@ -189,7 +196,7 @@ static void add_section(struct sc_fit_params *params, const char *section,
 				  .block = block,
 				  .name = c->key,
 				  .place = (double *)(void *)((char *)object +
-							      sc_fit_field(fields, c->key)->offset),
+							      fit_field(fields, c->key)->offset),
 				  .lower = c->lower,
 				  .upper = c->upper,
 				  .anew = c->anew,
@@ -200,7 +207,7 @@ static void add_section(struct sc_fit_params *params, const char *section,
 static void add_device_section(struct sc_fit_params *params, const char *section,
 			       struct sc_device *device)
 {
-	const struct sc_field *at = sc_fit_field(sc_device_fields, section);
+	const struct sc_field *at = fit_field(sc_device_fields, section);
 
 	add_section(params, section, at->sub, (char *)device + at->offset, section);
 }
@@ -231,8 +238,8 @@ static bool is_net_used(const struct sc_fit_model *model, const struct sc_fabric
 static void add_fabric(struct sc_fit_model *model, bool several, struct sc_fit_params *params,
 		       struct sc_arena *arena)
 {
-	const struct sc_field *links_at = sc_fit_field(sc_fabric_fields, "links");
-	const struct sc_field *nets_at = sc_fit_field(sc_fabric_fields, "nets");
+	const struct sc_field *links_at = fit_field(sc_fabric_fields, "links");
+	const struct sc_field *nets_at = fit_field(sc_fabric_fields, "nets");
 	struct sc_fabric_net *nets = model->profile.nets.at;
 	struct sc_fabric_link *links = model->profile.links.at;
 
@@ -245,7 +252,7 @@ static void add_fabric(struct sc_fit_model *model, bool several, struct sc_fit_p
 			add_section(params, "nets", nets_at->sub, &nets[i],
 				    sc_arena_printf(arena, "nets %s", nets[i].kind));
 	if (several)
-		add_section(params, "ramp", sc_fit_field(sc_fabric_fields, "ramp")->sub,
+		add_section(params, "ramp", fit_field(sc_fabric_fields, "ramp")->sub,
 			    &model->profile.ramp, "ramp");
 }
 

@@ -84,7 +84,6 @@ struct sc_fit_coef {
 /* Of a section of the device's, or of the fabric's, profile; ended by a NULL key; NULL: none. */
 const struct sc_fit_coef *sc_fit_coefs_of(const char *section);
 extern const char *const sc_fit_sections[SC_N_FIT_KINDS]; /* NULL of collectives */
-const struct sc_field *sc_fit_field(const struct sc_field *fields, const char *key);
 /* Kernels are timed alone, not under sustained load, and not on many GPUs at once: while others are fitted these keys
  * of the section stand at that value, or at 0. */
 struct sc_fit_fixed {

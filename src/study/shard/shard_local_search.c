@@ -13,6 +13,16 @@
 enum { MOST_SLICES = 64 };
 static const double SHARPEST = 400.0;
 
+/* Are all units placed? */
+static bool shard_state_is_complete(const struct sc_shard_state *s)
+{
+	for (uint32_t u = 0; u < s->model->units.n; u++) {
+		if (s->choice[u] == SC_UNPLACED)
+			return false;
+	}
+	return true;
+}
+
 static const struct sc_choice *choice_of(const struct sc_shard_state *s, uint32_t unit)
 {
 	return &s->model->choices.at[s->choice[unit]];
@@ -317,7 +327,7 @@ void sc_shard_improve(struct sc_shard_search *q)
 	uint32_t rank;
 	double cost = sc_shard_state_max(q->s, &rank);
 
-	if (!sc_shard_state_is_complete(q->s) || cost <= 0.0)
+	if (!shard_state_is_complete(q->s) || cost <= 0.0)
 		return;
 	sc_shard_state_sharpen(q->s, SHARPEST, cost);
 	while (!shard_search_over(q) && any_step(q, rank)) {
@@ -343,7 +353,7 @@ bool sc_shard_search_keep(struct sc_shard_search *q)
 
 	if (q->found && cost >= q->best_cost * (1.0 - SC_SHARD_TINY))
 		return false;
-	if (!sc_shard_state_is_complete(q->s) || !move_budget_allows(&q->budget, q->s))
+	if (!shard_state_is_complete(q->s) || !move_budget_allows(&q->budget, q->s))
 		return false;
 	sc_shard_state_copy(q->best, q->s);
 	q->best_cost = cost;
@@ -367,7 +377,7 @@ void sc_shard_construct(struct sc_shard_search *q)
 	bool large = q->model->units.n * q->model->world > LARGE;
 
 	insert_all(q);
-	if (!sc_shard_state_is_complete(s))
+	if (!shard_state_is_complete(s))
 		return;
 	for (size_t k = 0; k < N_KAPPAS; k += large ? 2 : 1) {
 		for (int pass = 0; pass < (large ? 1 : PASSES); pass++) {
@@ -540,7 +550,7 @@ static void start_with_sides(struct sc_shard_search *q, uint32_t block_hosts, ui
 	s->block_hosts = block_hosts;
 	sc_shard_state_sharpen(s, KAPPAS[0], q->best_cost);
 	sc_shard_construct(q);
-	if (sc_shard_state_is_complete(s)) {
+	if (shard_state_is_complete(s)) {
 		sc_shard_improve(q);
 		wander(q, until);
 	}
@@ -564,14 +574,14 @@ static void start_at_target(struct sc_shard_search *q, double z)
 	sc_shard_state_sharpen(s, KAPPAS[2], z);
 	insert_all(q);
 	sc_shard_search_keep(q);
-	for (size_t k = 3; k < N_KAPPAS && !large && sc_shard_state_is_complete(s); k++) {
+	for (size_t k = 3; k < N_KAPPAS && !large && shard_state_is_complete(s); k++) {
 		sc_shard_state_sharpen(s, KAPPAS[k], sc_shard_state_max(s, NULL));
 		for (size_t i = 0; i < q->model->units.n; i++)
 			shard_reinsert(q, q->order[i], false);
 		sc_shard_search_keep(q);
 	}
 	s->only = NULL;
-	if (sc_shard_state_is_complete(s)) {
+	if (shard_state_is_complete(s)) {
 		sc_shard_improve(q);
 		wander(q, s->work + q->max_work / 16);
 	}

@@ -673,9 +673,3 @@ const struct sc_start *sc_start_find(const char *name)
 	}
 	return NULL;
 }
-
-bool sc_start_is_worth(const struct sc_start *start, const struct sc_shard_problem *problem)
-{
-	return !start->max_cells ||
-	       (double)problem->n_tables * (double)problem->world <= start->max_cells;
-}

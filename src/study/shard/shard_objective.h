@@ -62,6 +62,5 @@ struct sc_start {
 };
 extern const struct sc_start sc_starts[];               /* no name ends */
 const struct sc_start *sc_start_find(const char *name); /* NULL: none */
-bool sc_start_is_worth(const struct sc_start *start, const struct sc_shard_problem *problem);
 
 #endif

@@ -182,7 +182,6 @@ struct sc_shard_state {
 };
 struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *model,
 					  struct sc_arena *arena);
-bool sc_shard_state_is_complete(const struct sc_shard_state *s); /* are all units placed? */
 void sc_shard_state_clear(struct sc_shard_state *s);
 void sc_shard_state_copy(struct sc_shard_state *to, const struct sc_shard_state *from);
 void sc_shard_state_sharpen(struct sc_shard_state *s, double kappa, double scale);
@@ -231,7 +230,6 @@ void sc_potential_add(struct sc_shard_state *s, const struct sc_choice *c, const
 void sc_potential_weigh(struct sc_shard_state *s); /* terms and sums anew, from the loads */
 struct sc_phases *sc_phases_make(const struct sc_shard_model *model, struct sc_arena *arena);
 double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_weights *weights);
-double sc_phases_load(const struct sc_shard_state *s, uint32_t rank); /* ms of what it alone has */
 /* Of a problem that sc_iteration_problem made. */
 const struct sc_exchange_rates *sc_iteration_rates(const struct sc_shard_problem *problem);
 

@@ -118,14 +118,6 @@ double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_
 	       w->replica * p->replica_ms + w->reduce * p->reduce_bytes * rates->reduce;
 }
 
-double sc_phases_load(const struct sc_shard_state *s, uint32_t rank)
-{
-	const struct sc_phases *p = s->phases;
-	double per_byte = p->rates->by_node ? p->rates->host_scatter : p->rates->a2a;
-
-	return p->forward[rank] + p->backward[rank] + 2 * p->sent[rank] * per_byte;
-}
-
 /* Of ranks and of hosts: one block. */
 static size_t n_sums(const struct sc_shard_model *m)
 {
@@ -201,15 +193,6 @@ void sc_shard_state_sum_anew(struct sc_shard_state *s)
 		if (choice != SC_UNPLACED)
 			sc_shard_state_place(s, u, choice, sc_unit_ranks(s, u));
 	}
-}
-
-bool sc_shard_state_is_complete(const struct sc_shard_state *s)
-{
-	for (uint32_t u = 0; u < s->model->units.n; u++) {
-		if (s->choice[u] == SC_UNPLACED)
-			return false;
-	}
-	return true;
 }
 
 double sc_shard_state_max(const struct sc_shard_state *s, uint32_t *rank)

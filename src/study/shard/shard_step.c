@@ -343,6 +343,12 @@ static bool fits(const struct rounds *r, const struct sc_start *start,
 	return fit;
 }
 
+static bool start_is_worth(const struct sc_start *start, const struct sc_shard_problem *problem)
+{
+	return !start->max_cells ||
+	       (double)problem->n_tables * (double)problem->world <= start->max_cells;
+}
+
 /* One plan of each start, simulated, if it is new. */
 static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 {
@@ -363,7 +369,7 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 		struct sc_err own = {.code = SC_OK};
 		bool is_first = !r->out->n;
 
-		if (!start->begins || !sc_start_is_worth(start, q->problem) ||
+		if (!start->begins || !start_is_worth(start, q->problem) ||
 		    (!start->is_search && (round || q->current || q->problem->n_constraints)))
 			continue;
 		/* Nothing ends the first; what the others have when they are ended a longer search would not see. */
@@ -469,7 +475,7 @@ int sc_step_search_run(struct sc_step_search *q, struct sc_arena *arena, sc_step
 void sc_step_starts_left_out(const struct sc_shard_problem *problem, struct sc_strbuf *out)
 {
 	for (const struct sc_start *start = sc_starts; start->name; start++) {
-		if (start->begins && !sc_start_is_worth(start, problem))
+		if (start->begins && !start_is_worth(start, problem))
 			sc_strbuf_printf(out, "%s\"%s\"", sc_strbuf_get(out)[0] ? ", " : "",
 					 start->name);
 	}

@@ -39,6 +39,15 @@ static int32_t rank_of(const struct sc_shard_state *s, uint32_t unit, uint32_t i
 
 /* ---- what a move does ---- */
 
+/* ms of what it alone has */
+static double phases_load(const struct sc_shard_state *s, uint32_t rank)
+{
+	const struct sc_phases *p = s->phases;
+	double per_byte = p->rates->by_node ? p->rates->host_scatter : p->rates->a2a;
+
+	return p->forward[rank] + p->backward[rank] + 2 * p->sent[rank] * per_byte;
+}
+
 /* Of the busiest rank, and of what leaves the host. */
 static double host_load(const struct sc_shard_state *s, uint32_t host)
 {
@@ -46,7 +55,7 @@ static double host_load(const struct sc_shard_state *s, uint32_t host)
 	double most = 0;
 
 	for (uint32_t r = host * per_host; r < (host + 1) * per_host; r++)
-		most = fmax(most, sc_phases_load(s, r));
+		most = fmax(most, phases_load(s, r));
 	return most + 2 * s->phases->host_columns[host] / (double)per_host * s->phases->rates->a2a;
 }
 
@@ -66,7 +75,7 @@ static void pick_idle(const struct sc_shard_state *s, bool hosts, uint32_t n, in
 				k++;
 				continue;
 			}
-			load = hosts ? host_load(s, i) : sc_phases_load(s, i);
+			load = hosts ? host_load(s, i) : phases_load(s, i);
 			if (load < least) {
 				best = i;
 				least = load;
@@ -294,7 +303,7 @@ static uint32_t most_of(const double *of_rank, uint32_t n)
 static void sort_ranks(struct hunt *h)
 {
 	for (uint32_t r = 0; r < h->s->model->world; r++) {
-		double load = sc_phases_load(h->s, r);
+		double load = phases_load(h->s, r);
 		uint32_t k = r;
 
 		for (; k > 0 && h->load[k - 1] > load; k--) {
