@@ -5,7 +5,7 @@
 #include "base/output.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "lib/sweep_ask.h"
+#include "lib/predict_run.h"
 #include "report/sweep_report.h"
 #include "study/sweep/sweep.h"
 

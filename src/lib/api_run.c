@@ -10,7 +10,6 @@
 #include "lib/api_priv.h"
 #include "lib/predict_run.h"
 #include "lib/shard_run.h"
-#include "lib/sweep_ask.h"
 #include "report/sweep_report.h"
 #include "study/sweep/sweep.h"
 

@@ -1,7 +1,9 @@
 /* See the header. */
 #include "lib/predict_run.h"
 
+#include "report/sweep_report.h"
 #include "study/schedule/schedule_choose.h"
+#include "study/sweep/sweep.h"
 
 static const char *const DETAILS[] = {
 	[SC_DETAIL_COARSE] = "coarse", [SC_DETAIL_FULL] = "full", NULL};
@@ -118,4 +120,33 @@ void sc_predict_run_report(const struct sc_predict_run *run, struct sc_predictio
 		.alternatives = run->has_alternatives ? &run->alternatives : NULL,
 		.cost = run->has_cost ? &run->cost : NULL,
 	};
+}
+
+#undef SC_ARGS
+#define SC_ARGS struct sc_sweep_args
+const struct sc_cli_option sc_sweep_options[] = {
+	SC_OPT_IN(
+		table, "table", "CASES.csv",
+		"one case a row; header cells with a dot are config keys, others are carried through"),
+	SC_OPT_LIST(grid, "grid", "PATH=A,B,...",
+		    "one axis of a grid; given again, all combinations, the last axis fastest"),
+	SC_OPT_FLAG(json, "json", "write JSON to stdout; the CSV then only to -o"),
+	SC_OPT_REPORT(report),
+	SC_OPT_BASE_SET(sets),
+	SC_OPT_JOBS(jobs),
+	{0},
+};
+
+int sc_sweep_args_cases(const struct sc_sweep_args *args, struct sc_arena *arena,
+			struct sc_csv *out, struct sc_err *err)
+{
+	int rc;
+
+	if (!args->table == !args->grid.n)
+		return sc_err_set(err, SC_EUSAGE, "sweep needs either --table or --grid");
+	if (args->table)
+		rc = sc_csv_load(args->table, arena, out, err);
+	else
+		rc = sc_grid_build(args->grid.at, args->grid.n, arena, out, err);
+	return rc ? rc : sc_sweep_csv_check(out, err);
 }

@@ -1,7 +1,11 @@
-/* One run of `stepcast predict`: its options, and a config's prediction, for the command and the library. */
+/* What `stepcast predict` and `sweep` may be asked, and a run of predict: a config's prediction, for the commands and the
+ * library. */
 #ifndef SC_LIB_PREDICT_RUN_H
 #define SC_LIB_PREDICT_RUN_H
 
+#include "base/csv.h"
+#include "base/ranks.h"
+#include "base/strbuf.h"
 #include "lib/options.h"
 #include "report/prediction_report.h"
 #include "study/shard/shard_choose.h"
@@ -43,5 +47,18 @@ int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *c
 /* All of it that was found, for the reports. */
 void sc_predict_run_report(const struct sc_predict_run *run, struct sc_prediction_report *out);
 void sc_predict_run_release(struct sc_predict_run *run);
+
+struct sc_sweep_args {
+	struct sc_common common;
+	struct sc_arg_list sets, grid;
+	const char *table, *report;
+	int64_t jobs;
+	int json;
+};
+extern const struct sc_cli_option sc_sweep_options[];
+
+/* The table or the grid that they ask for, with no column that the result has too. */
+int sc_sweep_args_cases(const struct sc_sweep_args *args, struct sc_arena *arena,
+			struct sc_csv *out, struct sc_err *err);
 
 #endif
