@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/rng.h"
-#include "study/c3/c3_priv.h"
+#include "study/c3/c3.h"
 
 enum { N_PAIRS = 10000 };
 static const char *const IDS[] = {"h100-sxm-80gb", "mi300x", "a100-sxm-80gb"};

@@ -6,7 +6,7 @@
 #include "predict/engine/simulate.h"
 #include "request_fixture.h"
 #include "runner.h"
-#include "study/c3/c3_priv.h"
+#include "study/c3/c3.h"
 #include "study/c3/c3_recording.h"
 
 enum { N_PAIRS = 1000 };

@@ -5,7 +5,7 @@
 
 #include "base/units.h"
 #include "runner.h"
-#include "study/c3/c3_priv.h"
+#include "study/c3/c3.h"
 #include "study/c3/c3_recording.h"
 #include "trace/import/import.h"
 

@@ -6,7 +6,7 @@
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
 #include "predict/engine/simulate.h"
-#include "study/c3/c3_priv.h"
+#include "study/c3/c3.h"
 
 const struct sc_name sc_c3_kind_names[] = {
 	{"independent", SC_C3_INDEPENDENT},

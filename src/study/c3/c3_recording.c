@@ -5,7 +5,7 @@
 
 #include "base/units.h"
 #include "models/collective.h"
-#include "study/c3/c3_priv.h"
+#include "study/c3/c3.h"
 #include "study/c3/c3_recording.h"
 #include "trace/format/trace_file.h"
 #include "trace/graph/kernel_family.h"
