@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-static uint32_t record_bytes(uint32_t n_text)
-{
-	return (uint32_t)((sizeof(struct sc_host_record) + n_text + 1 + 7) & ~(size_t)7);
-}
-
 /* Records do not wrap: the rest of the ring's end is a PAD of which only the first 8 bytes count. */
 struct sc_host_record *sc_host_ring_reserve(struct sc_raw_file *raw, uint32_t index,
 					    uint32_t n_text)
@@ -14,7 +9,8 @@ struct sc_host_record *sc_host_ring_reserve(struct sc_raw_file *raw, uint32_t in
 	struct sc_raw_ring *ring = &raw->header->rings[index];
 	uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-	uint32_t bytes = record_bytes(n_text), offset = (uint32_t)(head % SC_RAW_RING_BYTES);
+	uint32_t bytes = (uint32_t)((sizeof(struct sc_host_record) + n_text + 1 + 7) & ~(size_t)7);
+	uint32_t offset = (uint32_t)(head % SC_RAW_RING_BYTES);
 	uint32_t rest = SC_RAW_RING_BYTES - offset, pad = bytes > rest ? rest : 0;
 	uint8_t *base = sc_raw_ring_at(raw, index);
 	struct sc_host_record *record;

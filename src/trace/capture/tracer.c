@@ -160,11 +160,6 @@ static int64_t read_clock(clockid_t clock)
 	return (int64_t)now.tv_sec * SC_NS_PER_S + now.tv_nsec;
 }
 
-static int64_t tracer_thread_cpu_ns(void)
-{
-	return read_clock(CLOCK_THREAD_CPUTIME_ID);
-}
-
 static int64_t latency_percentile_ns(const struct sc_latency *latency, double pct)
 {
 	uint64_t seen = 0;
@@ -184,7 +179,7 @@ static void report(void)
 	const struct sc_latency *callbacks = &sc_tracer.callbacks;
 
 	report_losses();
-	sc_tracer.writer_cpu_ns = tracer_thread_cpu_ns();
+	sc_tracer.writer_cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	put_number("overhead.writer_cpu_ns", sc_tracer.writer_cpu_ns);
 	put_number("overhead.callbacks", (int64_t)callbacks->n);
 	put_number("overhead.callback_ns", (int64_t)callbacks->sum_ns);

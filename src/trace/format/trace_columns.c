@@ -52,11 +52,6 @@ static void column_roles_keep(struct sc_column_roles *roles, const struct sc_col
 
 /* --- forms --- */
 
-static bool form_is_number(unsigned form)
-{
-	return form <= SC_FORM_BY_KEY || form == SC_FORM_LIKE_CALL;
-}
-
 static void by_key_residuals(struct sc_column_roles *roles, const int64_t *v, size_t n,
 			     uint64_t *out)
 {
@@ -538,7 +533,7 @@ static bool get_values(struct sc_column_coder *c, const struct column *column, s
 {
 	const uint8_t *at = column->raw, *end = at + column->n_raw;
 
-	if (!form_is_number(column->form))
+	if (column->form > SC_FORM_BY_KEY && column->form != SC_FORM_LIKE_CALL)
 		return false;
 	if (column->form == SC_FORM_CONSTANT) {
 		uint64_t value = 0;

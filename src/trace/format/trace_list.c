@@ -15,11 +15,6 @@ struct listed {
 };
 typedef SC_VEC(struct listed) listed_vec;
 
-static bool is_trace_name(const char *name)
-{
-	return name[0] != '.' && sc_ends_with(name, SC_TRACE_SUFFIX);
-}
-
 /* Without the other tables: a run may have hundreds of files. */
 static int read_rank(const char *path, int32_t *rank, struct sc_err *err)
 {
@@ -67,7 +62,7 @@ static int list_directory(const char *path, struct sc_arena *arena, listed_vec *
 	while (rc == 0 && (entry = readdir(dir))) {
 		struct listed file;
 
-		if (!is_trace_name(entry->d_name))
+		if (entry->d_name[0] == '.' || !sc_ends_with(entry->d_name, SC_TRACE_SUFFIX))
 			continue;
 		file.path = sc_arena_printf(arena, "%.*s/%s", (int)n, path, entry->d_name);
 		rc = read_rank(file.path, &file.rank, err);

@@ -275,11 +275,6 @@ struct merge {
 	struct sc_row_key *keys;    /* 2 * SC_FRAME_MAX_ROWS */
 };
 
-static inline int64_t end_ns(const struct sc_trace_event *event)
-{
-	return (int64_t)((uint64_t)event->start_ns + (uint64_t)event->dur_ns);
-}
-
 static bool is_windowed(const struct sc_trace_load_opts *opts)
 {
 	return opts && (opts->first_ns || opts->last_ns);
@@ -363,7 +358,8 @@ static void order_run(struct merge *m, struct run *run, const struct sc_frame_pl
 	for (uint32_t i = 0; i < place->count; i++) {
 		const struct sc_trace_event *event = &run->events[i];
 
-		if (overlaps(m->opts, event->start_ns, end_ns(event)))
+		if (overlaps(m->opts, event->start_ns,
+			     (int64_t)((uint64_t)event->start_ns + (uint64_t)event->dur_ns)))
 			keys[n++] = (struct sc_row_key){
 				.time = (uint64_t)event->start_ns - (uint64_t)place->first,
 				.row = i,

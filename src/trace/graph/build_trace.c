@@ -277,17 +277,6 @@ struct instance {
 	uint32_t name;
 };
 
-static void add_group(const struct sc_trace_run *run, uint32_t instance, const struct instance *of,
-		      const struct sc_member *members, struct sc_trace_graph *out)
-{
-	struct sc_cost cost = {.work_us = run->transfer_us.at[instance]};
-
-	cost.owner_frac[run->n_replicas ? run->owner.at[of->name] : SC_OWN_COMM] = 1;
-	out->instance_group.at[instance] = sc_graph_add_group(
-		&out->graph, (struct sc_node_use){sc_graph_add_cost(&out->graph, &cost), SC_NONE},
-		members, of->n);
-}
-
 /* Instances of which several ranks have a member, as they were launched: counted, then put. */
 static void add_groups(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out)
 {
@@ -323,9 +312,17 @@ static void add_groups(const struct sc_trace_run *run, size_t iteration, struct 
 		if (!put)
 			members = sc_xmalloc((n_members + 1) * sizeof(*members));
 	}
-	for (uint32_t i = 0; i < n; i++)
-		if (of[i].n > 1)
-			add_group(run, i, &of[i], &members[of[i].first - of[i].n], out);
+	for (size_t i = 0; i < n; i++) {
+		struct sc_cost cost = {.work_us = run->transfer_us.at[i]};
+
+		if (of[i].n < 2)
+			continue;
+		cost.owner_frac[run->n_replicas ? run->owner.at[of[i].name] : SC_OWN_COMM] = 1;
+		out->instance_group.at[i] = sc_graph_add_group(
+			&out->graph,
+			(struct sc_node_use){sc_graph_add_cost(&out->graph, &cost), SC_NONE},
+			&members[of[i].first - of[i].n], of[i].n);
+	}
 	free(members);
 	free(of);
 }
@@ -345,16 +342,6 @@ int64_t sc_trace_first_begin(const struct sc_trace_run *run, size_t iteration)
 	return first;
 }
 
-static void add_lanes(const struct sc_trace_rank *rank, uint32_t class_id,
-		      struct sc_trace_graph *out)
-{
-	for (uint32_t t = 0; t < rank->n_threads; t++)
-		sc_graph_add_lane(&out->graph, class_id, SC_LANE_HOST);
-	for (size_t s = 0; s < rank->streams.n; s++)
-		sc_graph_add_lane(&out->graph, class_id,
-				  rank->streams.at[s].comm ? SC_LANE_COMM : SC_LANE_COMPUTE);
-}
-
 void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out)
 {
 	const int64_t first_ns = sc_trace_first_begin(run, iteration);
@@ -368,8 +355,15 @@ void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_
 					       .ranks_per_domain = 1,
 					       .slowdown = 1,
 					       .name = SC_NONE};
+		const struct sc_trace_rank *rank = &run->ranks.at[r];
+		const uint32_t class_id = sc_graph_add_class(&out->graph, class);
 
-		add_lanes(&run->ranks.at[r], sc_graph_add_class(&out->graph, class), out);
+		for (uint32_t t = 0; t < rank->n_threads; t++)
+			sc_graph_add_lane(&out->graph, class_id, SC_LANE_HOST);
+		for (size_t s = 0; s < rank->streams.n; s++)
+			sc_graph_add_lane(&out->graph, class_id,
+					  rank->streams.at[s].comm ? SC_LANE_COMM
+								   : SC_LANE_COMPUTE);
 	}
 	add_groups(run, iteration, out);
 	for (size_t r = 0; r < run->ranks.n; r++) {

@@ -64,11 +64,6 @@ bool sc_words_have(const struct sc_words *words, const char *wanted)
 
 /* ---- names as people read them ---- */
 
-static bool is_part(char c)
-{
-	return kind_of(c) != K_NONE || c == '_';
-}
-
 /* "(anonymous namespace)", and the brackets of "operator()" and "{lambda()#1}". */
 static size_t skip_brackets(const char *at, const char *name)
 {
@@ -95,7 +90,7 @@ static void split_readable(const char *name, struct sc_kernel_words *out)
 	for (const char *at = name; *at; at += n) {
 		struct sc_words *words = depth ? &out->arguments : &out->own;
 
-		for (n = 0; is_part(at[n]); n++)
+		for (n = 0; kind_of(at[n]) != K_NONE || at[n] == '_'; n++)
 			;
 		if (n) {
 			put_identifier(words, at, n);

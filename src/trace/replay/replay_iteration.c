@@ -110,7 +110,8 @@ static void list_launched(const struct replay_study *study, const struct sc_trac
 		order->n_carried += !own;
 	}
 	if (order->list.n)
-		qsort(order->list.at, order->list.n, sizeof(*order->list.at), sc_trace_compare_pair);
+		qsort(order->list.at, order->list.n, sizeof(*order->list.at),
+		      sc_trace_compare_pair);
 }
 
 /* Behind the collective: it waited for all before it, so that who waits for it does. The first of a lane is
@@ -184,16 +185,6 @@ static void drop_inferred(const struct replay_study *study, struct sc_trace_grap
 	g->graph.edges.n = kept;
 }
 
-/* Other edges in the graph of an iteration. */
-static void replay_overlap(const struct replay_study *study, struct sc_trace_graph *graph)
-{
-	if (study->opts->overlap == SC_OVERLAP_NONE)
-		serialize(study, graph);
-	if (study->opts->overlap == SC_OVERLAP_FREE)
-		drop_inferred(study, graph);
-	sc_graph_seal(&graph->graph);
-}
-
 /* Of the time that a device was behind at first: by how much it still moves; how often that is asked. */
 #define SETTLED 0.01
 enum { MAX_SETTLED = 8 };
@@ -213,8 +204,13 @@ static void build(const struct replay_at *at)
 	s->reshaped = reshapes;
 	if (at->v != V_RECORDED)
 		sc_replay_set(at, &s->graph);
-	if (reshapes)
-		replay_overlap(at->study, &s->graph);
+	if (!reshapes)
+		return;
+	if (at->study->opts->overlap == SC_OVERLAP_NONE)
+		serialize(at->study, &s->graph);
+	if (at->study->opts->overlap == SC_OVERLAP_FREE)
+		drop_inferred(at->study, &s->graph);
+	sc_graph_seal(&s->graph.graph);
 }
 
 /* ---- when they begin and end ---- */

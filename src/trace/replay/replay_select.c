@@ -102,11 +102,6 @@ int sc_selector_parse(const char *text, struct sc_arena *arena, struct sc_select
 	return 0;
 }
 
-static bool same_letter(char a, char b)
-{
-	return tolower((unsigned char)a) == tolower((unsigned char)b);
-}
-
 static bool contains(const char *text, const char *part)
 {
 	if (!text)
@@ -114,7 +109,8 @@ static bool contains(const char *text, const char *part)
 	for (; *text; text++) {
 		size_t i = 0;
 
-		while (part[i] && same_letter(text[i], part[i]))
+		while (part[i] &&
+		       tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
 			i++;
 		if (!part[i])
 			return true;
