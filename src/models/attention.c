@@ -30,7 +30,7 @@ static double achieved_eff(const struct sc_attention_coef *c, const struct sc_op
 		eff *= factor(c->padded_eff);
 	if (head > WIDE_HEAD)
 		eff *= factor(s->backward ? c->bwd_wide_eff : c->fwd_wide_eff);
-	if (op->dtype >= SC_FP8)
+	if (op->dtype >= SC_FP8 && !s->backward)
 		eff *= factor(head > WIDE_HEAD && c->fp8_wide_eff > 0 ? c->fp8_wide_eff
 								      : c->fp8_eff);
 	return eff;

@@ -151,7 +151,7 @@ static const struct sc_field ATTENTION_FIELDS[] = {
 	DOUBLE_OR(sc_attention_coef, head_half, 0, 1e6, 0,
 		  "softmax of a score, in head columns at tensor peak"),
 	DOUBLE_OR(sc_attention_coef, fp8_eff, 0, 2, 0,
-		  "factor of the share of peak in fp8; 0 = none"),
+		  "forward, factor of the share of peak in fp8; 0 = none"),
 	DOUBLE_OR(sc_attention_coef, fp8_wide_eff, 0, 2, 0,
 		  "the same of heads above 128; 0 = fp8_eff"),
 	DOUBLE_OR(sc_attention_coef, padded_eff, 0, 1, 0,

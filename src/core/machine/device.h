@@ -61,8 +61,9 @@ struct sc_attention_coef {
 	double fwd_tile_us, bwd_tile_us; /* start and end of a tile of queries, on an SM */
 	/* 0 leaves an effect out */
 	double head_half; /* softmax of one score, in columns of the head at tensor peak */
-	double fp8_eff, fp8_wide_eff; /* factor of the share of peak in fp8; of heads above 128 */
-	double padded_eff;            /* factor where the head is padded to a multiple of 32 */
+	double fp8_eff,
+		fp8_wide_eff; /* forward, factor of the share of peak in fp8; of heads above 128 */
+	double padded_eff;    /* factor where the head is padded to a multiple of 32 */
 	double fwd_wide_eff, bwd_wide_eff; /* factor of heads above 128 */
 	double wave_frac;                  /* share of wave quantization that is felt */
 	double decode_eff; /* share of peak HBM bandwidth that reads a cache; 0 = rowwise's */
