@@ -1,10 +1,10 @@
-/* Time of a collective: a + W + sat((s-1)*W, E) + h*sat(k*B/R, e) + F for each algorithm that NCCL may take, the
- * smallest wins; sat(x, c) = x*c/(x + c). W = bytes over the slowest of links and NICs at achieved rates; a =
- * latency of its steps in the low-latency protocol; E = what the bandwidth protocol adds; s = how much dearer a
- * byte is in the former. Each of h hops between nodes waits for the B bytes that it takes at once, a ring's
+/* Time of a collective: a + W + least(L - W, E) + h*sat(k*B/R, e) + F for each algorithm that NCCL may take, the
+ * smallest wins; least(x, c) = x*c/sqrt(x^2 + c^2), sat(x, c) = x*c/(x + c). W = bytes over the slowest of links and
+ * NICs at achieved rates; a = latency of its steps in the low-latency protocol; L = W in that protocol, by NCCL's
+ * caps; E = what the bandwidth protocol adds. Each of h hops between nodes waits for the B bytes that it takes at once, a ring's
  * chunk, a tree's whole message: at the NICs' rate R k times slower while small, e at most. F fills a tree between
  * nodes: its last chunk goes along all hops, one slot of every channel's buffer at a time, over links at a channel's
- * rate, over NICs at R. So small messages cost a + s*W, large ones a + E + h*e + F + W, and time never falls as
+ * rate, over NICs at R. So small messages cost a + L, large ones a + E + h*e + F + W, and time never falls as
  * bytes grow. Step counts, slots and channels are NCCL's (collective_nccl.c; src/enqueue.cc, src/graph/connect.cc);
  * rates, and latencies above NCCL's, come from the fabric profile. Not known here: congestion by others, adaptive
  * routing, user buffers. */
@@ -131,6 +131,8 @@ static void set_links(struct problem *p)
 		p->link_share = 1;
 	p->link_gbps = p->pcie ? pcie_gbps(f, local) * f->ramp.pcie_eff
 			       : f->link_gbps * f->link_eff * p->link_share;
+	if (!p->pcie && sc_collective_is_direct(p->kind))
+		p->link_gbps *= f->link_p2p_eff;
 	p->nics = p->span->n_nodes > 1 ? driven_nics(f, p->kind, p->span) : 0;
 }
 
@@ -143,6 +145,12 @@ static double net_gbps(const struct problem *p, double eff)
 static double saturated(double x, double most)
 {
 	return x > 0 && most > 0 ? x * most / (x + most) : 0;
+}
+
+/* The same, but near the smaller of both where they differ: of two protocols the faster is taken. */
+static double least(double x, double most)
+{
+	return x > 0 && most > 0 ? x * most / hypot(x, most) : 0;
 }
 
 bool sc_span_is_oversubscribed(const struct sc_fabric *f, const struct sc_span *span)
@@ -208,20 +216,31 @@ static double fill_us(const struct problem *p, const struct times *t)
 	return us;
 }
 
-/* Without the low-latency protocols every hop has the other's latency at all sizes. */
-static void finish(const struct problem *p, struct times *t)
+/* What the low-latency protocol takes longer for the bytes than the other. */
+static double slow_us(const struct problem *p, const struct times *t, enum sc_algo algo)
+{
+	struct sc_nccl_graph graph;
+	double slope = p->f->ramp.nvls_slope;
+
+	if (algo != SC_ALGO_NVLS) {
+		sc_nccl_graph_from(p->f, p->kind, p->span, &graph);
+		slope = sc_nccl_ll_slope(&graph, algo);
+	}
+	return (slope - 1) * t->work_us;
+}
+
+static void finish(const struct problem *p, struct times *t, enum sc_algo algo)
 {
 	const struct sc_fabric *f = p->f;
 	bool slow = p->span->n_nodes > 1 && f->net_simple_only;
-	double hops_us = t->hops * f->ramp.simple_hop_us;
+	double hop_us = sc_nccl_simple_hop_us(f->amd, algo, p->pcie);
+	double hops_us = t->hops * fmax(0, hop_us - f->link_hop_us);
 	double net_hop_us = t->net_hop_frac * f->net_simple_us;
 
 	t->net_us *= tier_slowdown(p);
 	t->work_us = fmax(t->link_us, t->net_us);
-	if (p->kind != SC_SEND_RECV) {
-		t->latency_us += f->link_latency_us;
-		t->simple_us += p->span->n_nodes > 1 ? 0 : f->link_simple_us;
-	}
+	t->latency_us += f->link_latency_us;
+	t->simple_us += p->span->n_nodes > 1 ? 0 : f->link_simple_us;
 	if (slow)
 		t->latency_us += hops_us;
 	else
@@ -231,14 +250,7 @@ static void finish(const struct problem *p, struct times *t)
 			saturated(f->ramp.net_slope * sc_bytes_us(t->net_hop_bytes, net_gbps(p, 1)),
 				  net_hop_us);
 	t->total_us = t->latency_us + t->work_us + t->net_hops * net_hop_us + fill_us(p, t) +
-		      saturated((f->ramp.ll_slope - 1) * t->work_us, t->simple_us);
-}
-
-/* A hop inside a node, small messages. */
-static double local_hop_us(const struct problem *p, enum sc_algo algo)
-{
-	return p->f->ramp.ll_hop_frac *
-	       sc_nccl_hop_us(algo, SC_PROTO_LL, p->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK);
+		      least(slow_us(p, t, algo), t->simple_us);
 }
 
 /* Bytes out of each port: steps * S/n, and the last chunk is copied where nothing overlaps it. */
@@ -248,12 +260,11 @@ static void ring(const struct problem *p, struct times *t)
 	int n = p->span->n_ranks, nodes = p->span->n_nodes, steps = sc_ring_steps(p->kind, n);
 	int inter = nodes < 2 ? 0 : (p->kind == SC_ALL_REDUCE ? 2 : 1) * (nodes - 1);
 	int intra = (sc_collective_is_chain(p->kind) ? n - 1 : steps) - inter;
-	double chunk = p->bytes / n, hop;
+	double chunk = p->bytes / n;
 
-	hop = local_hop_us(p, SC_ALGO_RING);
 	*t = (struct times){
-		.latency_us = sc_nccl_base_us(SC_ALGO_RING, SC_PROTO_LL) + intra * hop,
-		.simple_us = f->ramp.simple_base_us,
+		.latency_us = intra * f->link_hop_us,
+		.simple_us = sc_nccl_simple_base_us(f->amd, SC_ALGO_RING),
 		.hops = intra,
 		.net_hops = inter,
 		.net_hop_frac = f->ramp.ring_net_frac,
@@ -289,13 +300,12 @@ static void tree(const struct problem *p, struct times *t)
 	const struct sc_fabric *f = p->f;
 	int nodes = p->span->n_nodes;
 	double hops = 2.0 * (p->span->max_ranks_per_node - 1), levels = 2.0 * sc_floor_log2(nodes);
-	double hop = local_hop_us(p, SC_ALGO_TREE);
 
 	*t = (struct times){
-		.latency_us = sc_nccl_base_us(SC_ALGO_TREE, SC_PROTO_LL) + hops * hop +
+		.latency_us = hops * f->link_hop_us +
 			      levels * (sc_nccl_hop_us(SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
 					f->nic_latency_us),
-		.simple_us = f->ramp.simple_base_us,
+		.simple_us = sc_nccl_simple_base_us(f->amd, SC_ALGO_TREE),
 		.hops = hops,
 		.net_hops = levels,
 		.net_hop_frac = 1,
@@ -305,7 +315,7 @@ static void tree(const struct problem *p, struct times *t)
 	};
 	if (p->span->max_ranks_per_node > 1) {
 		t->link_bytes = 2 * p->bytes;
-		t->link_us = sc_bytes_us(t->link_bytes, p->link_gbps * f->ramp.tree_link_eff);
+		t->link_us = sc_bytes_us(t->link_bytes, p->link_gbps);
 	}
 	if (nodes > 1) {
 		t->net_bytes = tree_node_bytes(p->bytes, nodes);
@@ -322,7 +332,12 @@ static bool nvls_possible(const struct problem *p)
 	       p->f->topology == SC_LINK_SWITCH && p->span->max_ranks_per_node >= SC_NVLS_MIN_RANKS;
 }
 
-/* The switch adds: each port carries every byte once. Between nodes a tree, one head per NIC. */
+double sc_nvls_gbps(const struct sc_fabric *f, int ranks)
+{
+	return f->link_gbps * f->nvls_eff / (1 + 1.0 / ranks);
+}
+
+/* The switch adds: each port carries every byte once, and the sum of its own part. Between nodes a tree, one head per NIC. */
 static void nvls(const struct problem *p, struct times *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -338,10 +353,10 @@ static void nvls(const struct problem *p, struct times *t)
 		.net_hop_frac = 1,
 		.net_hop_bytes = p->bytes,
 		.chunk_bytes = NVLS_CHUNK_BYTES,
-		.link_bytes = p->bytes,
+		.link_bytes = p->bytes * (1 + 1.0 / p->span->max_ranks_per_node),
 		.hbm_bytes = p->bytes * HBM_PER_BYTE_MOVE,
 	};
-	t->link_us = sc_bytes_us(p->bytes, f->link_gbps * f->nvls_eff);
+	t->link_us = sc_bytes_us(p->bytes, sc_nvls_gbps(f, p->span->max_ranks_per_node));
 	if (nodes > 1) {
 		t->net_bytes = tree_node_bytes(p->bytes, nodes);
 		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? f->net_tree_eff : 1));
@@ -379,7 +394,7 @@ static void pat(const struct problem *p, struct times *t)
 		sc_nccl_hop_us(SC_ALGO_PAT, SC_PROTO_SIMPLE, SC_HOP_NET) + f->nic_latency_us;
 
 	*t = (struct times){
-		.latency_us = sc_nccl_base_us(SC_ALGO_PAT, SC_PROTO_SIMPLE) +
+		.latency_us = sc_nccl_simple_base_us(false, SC_ALGO_PAT) +
 			      sc_floor_log2(n) * net_us / SC_PAT_STEPS_SEEN + SC_PAT_RANK_US * n,
 		.net_bytes = p->bytes * (n - 1) / n,
 		.hbm_bytes = p->bytes * (p->kind == SC_REDUCE_SCATTER ? HBM_PER_BYTE_REDUCE
@@ -388,7 +403,7 @@ static void pat(const struct problem *p, struct times *t)
 	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, SC_PAT_EFF));
 }
 
-/* Bytes to peers in the node that go through its host: all over PCIe; of a wiring without a switch those to peers
+/* Bytes to peers in the node that go through its host: all over PCIe but those of a pair, which shares a root; of a wiring without a switch those to peers
  * that a GPU has no link to. */
 static double host_path_us(const struct problem *p, double to_peer)
 {
@@ -396,6 +411,8 @@ static double host_path_us(const struct problem *p, double to_peer)
 
 	if (!p->pcie)
 		n = p->f->topology == SC_LINK_WIRED ? fmax(0, n - p->f->wiring.neighbours) : 0;
+	else if (n < 2)
+		n = 0;
 	if (!(p->f->ramp.host_path_gbps > 0))
 		return 0;
 	return sc_bytes_us(n * to_peer, p->f->ramp.host_path_gbps);
@@ -417,8 +434,8 @@ static void all_to_all(const struct problem *p, struct times *t)
 	double to_peer = p->bytes / n;
 
 	*t = (struct times){
-		.latency_us = f->ramp.p2p_latency_us + (n - 1) * f->ramp.peer_us,
-		.simple_us = f->ramp.p2p_simple_us,
+		.latency_us = f->ramp.p2p_latency_us + (local - 1) * f->ramp.local_peer_us +
+			      (n - local) * f->ramp.peer_us,
 		.link_us = sc_bytes_us(to_peer, f->copy_gbps),
 		.hbm_bytes = (n - 1) * to_peer * HBM_PER_BYTE_MOVE,
 	};
@@ -446,8 +463,8 @@ static void from_or_to_root(const struct problem *p, struct times *t)
 	double part = p->bytes / n;
 
 	*t = (struct times){
-		.latency_us = f->ramp.p2p_latency_us + (n - 1) * f->ramp.peer_us,
-		.simple_us = f->ramp.p2p_simple_us,
+		.latency_us = f->ramp.p2p_latency_us + (local - 1) * f->ramp.local_peer_us +
+			      (n - local) * f->ramp.peer_us,
 		.link_bytes = (local - 1) * part,
 		.hbm_bytes = (n - 1) * part,
 	};
@@ -469,7 +486,6 @@ static void send_recv(const struct problem *p, struct times *t)
 
 	*t = (struct times){
 		.latency_us = f->ramp.p2p_latency_us,
-		.simple_us = f->ramp.p2p_simple_us,
 		.hbm_bytes = p->bytes, /* a side reads or writes */
 	};
 	if (p->span->n_nodes > 1) {
@@ -520,7 +536,7 @@ static enum sc_algo fastest(const struct problem *p, struct times *best)
 			send_recv(p, best);
 		else
 			from_or_to_root(p, best);
-		finish(p, best);
+		finish(p, best, SC_ALGO_RING);
 		return algo;
 	}
 	for (int a = 0; a < SC_N_ALGOS; a++) {
@@ -529,7 +545,7 @@ static enum sc_algo fastest(const struct problem *p, struct times *best)
 		if (!TIMERS[a] || !is_possible(p, (enum sc_algo)a))
 			continue;
 		TIMERS[a](p, &t);
-		finish(p, &t);
+		finish(p, &t, (enum sc_algo)a);
 		if (algo != SC_ALGO_DIRECT && !(t.total_us < best->total_us))
 			continue;
 		*best = t;

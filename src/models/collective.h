@@ -29,14 +29,15 @@ struct sc_fabric {
 	int sm_arch; /* 70, 80, 90, 100: NCCL's constants by generation; AMD as the nearest */
 	int sm_count;
 	double hbm_gbps;
-	double net_eff;  /* achieved / line rate of the NICs, from the fabric profile */
-	double link_eff; /* achieved / peak of NVLink */
+	double net_eff; /* achieved / line rate of the NICs, from the fabric profile */
+	double link_eff, link_p2p_eff; /* achieved / peak of NVLink; of that, send/recv */
 	double net_tree_eff, net_p2p_eff, net_a2a_eff, net_sharp_eff; /* of net_eff */
 	double net_simple_us; /* of a network hop, large messages above small ones */
 	bool net_simple_only;
 	struct sc_fabric_search search;
-	double link_latency_us; /* of every collective, above NCCL's constants */
-	double link_simple_us;  /* the same of large ones, above link_latency_us */
+	double link_latency_us; /* of every collective, before its first hop */
+	double link_hop_us;     /* of one in a node, small messages */
+	double link_simple_us;  /* of large ones in a node, above NCCL's constants */
 	double copy_gbps;
 	double nvls_eff; /* in-switch reduction, share of the port's peak; 0 = none */
 	bool amd;
@@ -62,6 +63,8 @@ struct sc_fabric {
  * mixed cluster: for groups with several kinds of GPU. */
 int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,
 			   struct sc_err *err);
+/* GPUs of a host, or that the job has of a scale-up domain where that is wider. */
+int64_t sc_node_gpus_of(const struct sc_request *request);
 /* The same for groups that have one kind of GPU only. */
 int sc_fabric_of_kind(const struct sc_request *request, size_t kind, struct sc_fabric *out,
 		      struct sc_err *err);

@@ -140,9 +140,9 @@ static struct sc_cost symmetric(const struct sc_fabric *f, const struct sc_colle
 	struct sc_nccl_symmetric kernel;
 	double most;
 
-	sc_nccl_symmetric(f->sm_arch, shape, span->n_ranks, gbps, f->link_gbps * f->nvls_eff,
+	sc_nccl_symmetric(f->sm_arch, shape, span->n_ranks, gbps, sc_nvls_gbps(f, span->n_ranks),
 			  &kernel);
-	out.latency_us = kernel.latency_us + f->link_latency_us;
+	out.latency_us = kernel.latency_us;
 	out.work_us = kernel.total_us - kernel.latency_us;
 	most = sc_bytes_us(kernel.bus_bytes, f->link_gbps * f->link_eff) / out.work_us;
 	out.demand[SC_RES_LINK] = fmin(1, most);

@@ -50,6 +50,7 @@ static void set_coefficients(const struct sc_request *request, const struct sc_d
 	const struct sc_fabric_walk *walks = profile->walks.at;
 
 	out->link_eff = link->eff;
+	out->link_p2p_eff = link->p2p_eff;
 	out->search = link->search;
 	for (size_t i = 0; i < profile->walks.n; i++)
 		if (strcmp(walks[i].links, link->id) == 0)
@@ -57,6 +58,7 @@ static void set_coefficients(const struct sc_request *request, const struct sc_d
 	out->copy_gbps = link->copy_gbps;
 	out->nvls_eff = out->topology == SC_LINK_SWITCH ? link->nvls_eff : 0;
 	out->link_latency_us = link->latency_us;
+	out->link_hop_us = link->hop_us;
 	out->link_simple_us = link->simple_us;
 	out->net_eff = net->eff;
 	out->net_tree_eff = net->tree_eff;
@@ -77,11 +79,14 @@ static void set_coefficients(const struct sc_request *request, const struct sc_d
 
 /* Jobs take the same part of each scale-up domain (Slurm's topology/block with --segment): 256 GPUs on
  * domains of 72 are four times 64. */
-static int64_t used_of_domain(const struct sc_request *request, int64_t domain, int64_t host_gpus)
+int64_t sc_node_gpus_of(const struct sc_request *request)
 {
+	const struct sc_cluster *cluster = &request->config.cluster;
+	int64_t host_gpus = cluster->gpus_per_node > 0 ? cluster->gpus_per_node : 1;
+	int64_t domain = cluster->scale_up_gpus > host_gpus ? cluster->scale_up_gpus : host_gpus;
 	int64_t gpus = request->config.gpus, n = (gpus + domain - 1) / domain;
 
-	if (domain <= host_gpus || gpus <= domain || gpus % n || gpus / n % host_gpus)
+	if (domain == host_gpus || gpus <= domain || gpus % n || gpus / n % host_gpus)
 		return domain;
 	return gpus / n;
 }
@@ -93,7 +98,7 @@ int sc_fabric_of_kind(const struct sc_request *request, size_t kind, struct sc_f
 	const struct sc_device *device = sc_request_device(request, kind);
 	int64_t host_gpus = cluster->gpus_per_node > 0 ? cluster->gpus_per_node : 1;
 	int64_t domain = cluster->scale_up_gpus > 0 ? cluster->scale_up_gpus : host_gpus;
-	int64_t node = used_of_domain(request, domain > host_gpus ? domain : host_gpus, host_gpus);
+	int64_t node = sc_node_gpus_of(request);
 	int64_t nics = cluster->nics_per_node > 0 ? cluster->nics_per_node : 0;
 	struct sc_fabric fabric = {0};
 
@@ -167,6 +172,7 @@ static void take_slower(struct sc_fabric *fabric, const struct sc_fabric *other)
 	fabric->curves.n = 0; /* of one kind of GPU alone */
 	fabric->nvls_eff = fmin(mine.nvls_eff, other->nvls_eff);
 	fabric->link_simple_us = fmax(mine.link_simple_us, other->link_simple_us);
+	fabric->link_hop_us = fmax(mine.link_hop_us, other->link_hop_us);
 	fabric->link_latency_us = fmax(mine.link_latency_us, other->link_latency_us);
 }
 

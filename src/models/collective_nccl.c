@@ -96,9 +96,17 @@ double sc_nccl_hop_us(enum sc_algo algo, enum sc_proto proto, enum sc_hop hop)
 	return HOP_US[hop][algo][proto];
 }
 
-double sc_nccl_base_us(enum sc_algo algo, enum sc_proto proto)
+double sc_nccl_simple_hop_us(bool rccl, enum sc_algo algo, bool pcie)
 {
-	return BASE_US[algo][proto];
+	return (rccl ? RCCL_HOP_US
+		     : HOP_US)[pcie ? SC_HOP_PCIE : SC_HOP_NVLINK][algo][SC_PROTO_SIMPLE];
+}
+
+double sc_nccl_simple_base_us(bool rccl, enum sc_algo algo)
+{
+	const by_protocol *base = rccl ? &RCCL_BASE_US : &BASE_US;
+
+	return (*base)[algo][SC_PROTO_SIMPLE] - (*base)[SC_ALGO_RING][SC_PROTO_LL];
 }
 
 int sc_ring_steps(enum sc_collective kind, int n_ranks)
@@ -155,6 +163,16 @@ static double ring_latency(const struct sc_nccl_graph *g, enum sc_proto proto)
 		       (inter ? inter_hop(g, SC_ALGO_RING, proto) : intra);
 	return base_us(g, SC_ALGO_RING, proto) + (steps - inter) * fmax(intra, overhead) +
 	       inter * inter_hop(g, SC_ALGO_RING, proto);
+}
+
+double sc_nccl_ll_slope(const struct sc_nccl_graph *g, enum sc_algo algo)
+{
+	bool tree = algo == SC_ALGO_TREE;
+	double bus = g->channels * (g->n_nodes <= 2 ? g->intra_gbps : g->inter_gbps);
+
+	if (g->rccl)
+		return 1 / RCCL_SHARE[g->n_nodes > 2][tree][SC_PROTO_LL];
+	return fmax(tree ? 3.8 : 2, bus / LL_MAX[ll_row(g)][scale(g->n_nodes)]);
 }
 
 static void tune_ring(const struct sc_nccl_graph *g, struct sc_nccl_model *out)

@@ -40,7 +40,11 @@ bool sc_nccl_choose(const struct sc_nccl_graph *graph, double bytes, enum sc_alg
 /* Latency of one hop of an algorithm as NCCL's tables have it: over NVLink, PCIe, the network. */
 enum sc_hop { SC_HOP_NVLINK, SC_HOP_PCIE, SC_HOP_NET, SC_N_HOPS };
 double sc_nccl_hop_us(enum sc_algo algo, enum sc_proto proto, enum sc_hop hop);
-double sc_nccl_base_us(enum sc_algo algo, enum sc_proto proto);
+/* Of Simple: a hop inside a node, and what it has before its first above LL. */
+double sc_nccl_simple_hop_us(bool rccl, enum sc_algo algo, bool pcie);
+double sc_nccl_simple_base_us(bool rccl, enum sc_algo algo);
+/* What a byte takes in the low-latency protocol over Simple. */
+double sc_nccl_ll_slope(const struct sc_nccl_graph *graph, enum sc_algo algo);
 int sc_floor_log2(int n); /* 0 below 2 */
 /* Between one rank and all others, without rings. */
 static inline bool sc_collective_has_root(enum sc_collective kind)
@@ -98,6 +102,8 @@ void sc_nccl_symmetric(int sm_arch, const struct sc_collective_shape *shape, int
 double sc_collective_curve_us(const struct sc_fabric *fabric, enum sc_collective kind, double bytes,
 			      const struct sc_span *span);
 enum { SC_NVLS_MIN_RANKS = 4 }; /* of one node, for in-switch reduction */
+/* Bytes of an all-reduce that `ranks` of a node reduce in its switch; 0: it does not. */
+double sc_nvls_gbps(const struct sc_fabric *fabric, int ranks);
 /* Share of a port's links that a ring through `n` GPUs of one node uses; 0: links do not join them. */
 double sc_link_share(const struct sc_fabric *fabric, int n);
 bool sc_is_over_pcie(const struct sc_fabric *fabric, int n); /* and so over PCIe */

@@ -6,17 +6,14 @@
 #define MIB (SC_BYTES_PER_MIB)
 
 /* Round numbers, not the fitted ones: the laws hold for any. */
-static const struct sc_fabric_ramp RAMP = {.ll_slope = 5,
+static const struct sc_fabric_ramp RAMP = {.nvls_slope = 5,
 					   .net_slope = 60,
-					   .simple_base_us = 10,
-					   .ll_hop_frac = 1,
-					   .simple_hop_us = 2.5,
+
 					   .ring_net_frac = 0.5,
-					   .tree_link_eff = 0.9,
 					   .nvls_latency_us = 16,
 					   .nvls_simple_us = 50,
 					   .p2p_latency_us = 9,
-					   .p2p_simple_us = 1,
+
 					   .peer_us = 1.5,
 					   .pcie_eff = 0.75};
 
@@ -46,6 +43,7 @@ static struct sc_fabric fabric_of(int arch)
 				  .net_a2a_eff = 0.6,
 				  .net_simple_us = 10,
 				  .link_eff = 0.8,
+				  .link_p2p_eff = 1,
 				  .copy_gbps = 500,
 				  .nvls_eff = arch >= 90 ? 0.6 : 0,
 				  .ramp = RAMP};
@@ -402,7 +400,7 @@ TEST(halves_and_endless_rates)
 						   SC_BROADCAST,  SC_ALL_TO_ALL, SC_SEND_RECV};
 	struct sc_fabric f = fabric_of(90), endless = f;
 
-	endless.link_gbps = endless.pcie_gbps = endless.nic_gbps = endless.copy_gbps = 1e15;
+	endless.link_gbps = endless.pcie_gbps = endless.nic_gbps = endless.copy_gbps = 1e30;
 	endless.search.channel_gbps = 1e15;
 	for (size_t k = 0; k < sizeof(KINDS) / sizeof(KINDS[0]); k++) {
 		for (int nodes = 1; nodes <= 8; nodes *= 2) {
@@ -659,7 +657,7 @@ TEST(shipped_fabric_kinds)
 	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, "unheard-of")->kind, "infiniband");
 	ck_assert_str_eq(sc_fabric_net_get(&r.fabric_profile, NULL)->kind, "infiniband");
 	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 60)->id, "nvlink2");
-	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 89)->id, "nvlink3");
+	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 89)->id, "ada");
 	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "nvidia", 103)->id, "nvlink5");
 	ck_assert_str_eq(sc_fabric_link_get(&r.fabric_profile, "amd", 0)->id, "xgmi");
 	sc_arena_release(&arena);

@@ -88,7 +88,7 @@ LOOP_TEST(symmetric_golden, N_GOLDEN)
 TEST(symmetric_limits)
 {
 	const double port = fabric.link_gbps * fabric.link_eff, large = 1024 * 1024 * MIB;
-	const double adds = fabric.link_gbps * fabric.nvls_eff;
+	const double adds = sc_nvls_gbps(&fabric, 8);
 
 	ck_assert_double_lt(time_of(SC_ALGO_SYMMETRIC, SC_ALL_REDUCE, 8, NODE),
 			    time_of(SC_ALGO_RING, SC_ALL_REDUCE, 8, NODE));

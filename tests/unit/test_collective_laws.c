@@ -89,7 +89,7 @@ TEST(large_sizes)
 		ck_assert_double_eq_tol(sc_bytes_us(s, 1) / rate * part /
 						time_of(&f, SC_REDUCE_SCATTER, s, span),
 					1, 1e-4);
-		ck_assert_double_eq_tol(sc_bytes_us(s, 1) / rate * part /
+		ck_assert_double_eq_tol(sc_bytes_us(s, 1) / rate / f.link_p2p_eff * part /
 						time_of(&f, SC_ALL_TO_ALL, s, span),
 					1, 1e-4);
 	}

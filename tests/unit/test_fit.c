@@ -468,8 +468,8 @@ TEST(a_machine_left_out_is_told_by_the_others)
 	ck_assert_double_lt(fit.group_median_pct, 5);
 	is_near(&fit, "eff", 0.5, 0.1);
 	ck_assert_int_eq(coef(&fit, "copy_gbps")->status, SC_FIT_KEPT);
-	ck_assert_int_eq(coef(&fit, "ll_slope")->status, SC_FIT_KEPT);
-	ck_assert_double_eq(coef(&fit, "ll_slope")->value, profile.ramp.ll_slope);
+	ck_assert_int_eq(coef(&fit, "nvls_slope")->status, SC_FIT_KEPT);
+	ck_assert_double_eq(coef(&fit, "nvls_slope")->value, profile.ramp.nvls_slope);
 	for (size_t i = 0; i < fit.coefs->n; i++) {
 		const struct sc_fit_param *c = &fit.coefs->at[i];
 

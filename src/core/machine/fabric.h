@@ -17,10 +17,12 @@ struct sc_fabric_link {
 	const char *vendor; /* "nvidia", "amd" */
 	int64_t capability; /* the lowest CUDA capability it is for; 0 for AMD */
 	double eff;         /* share of the port's peak that a ring or a transfer reaches */
+	double p2p_eff;     /* of that, peers that send to each other */
 	double copy_gbps;   /* rate of the one chunk that is copied, not forwarded */
 	double nvls_eff; /* share of the port's peak per payload byte; 0 = no in-switch reduction */
-	double latency_us; /* added to every collective: what the small ones show above NCCL's */
-	double simple_us;  /* and what large ones show more than that, inside a node */
+	double latency_us; /* of every collective, before its first hop */
+	double hop_us;     /* of each hop in a node, small messages */
+	double simple_us;  /* what large ones show more than NCCL's constants, inside a node */
 	struct sc_fabric_search search;
 };
 /* Between nodes, by fabric kind. */
@@ -39,20 +41,15 @@ struct sc_fabric_net {
 /* The same for every machine; the formula stands in models/collective.c: a = latency of the low-latency
  * protocol, W = bytes at achieved rates, E = what the bandwidth protocol adds. */
 struct sc_fabric_ramp {
-	double ll_slope; /* of time over W, small messages */
+	double nvls_slope; /* of time over W, small messages */
 	double net_slope; /* of a hop between nodes: over its bytes at the NICs' rate, small messages */
-	double ll_hop_frac;     /* a: each hop inside the node, of NCCL's own latency */
-	double simple_base_us;  /* E: once */
-	double simple_hop_us;   /* E: each hop inside the node */
 	double ring_net_frac;   /* share of a network hop's latency that a ring's step shows */
-	double tree_link_eff;   /* tree's share of what a ring reaches on links */
 	double nvls_latency_us; /* in-switch reduction: a */
 	double nvls_simple_us;  /* and E */
-	double p2p_latency_us;  /* send/recv */
-	double p2p_simple_us;
-	double peer_us; /* all-to-all: a per peer */
+	double p2p_latency_us;  /* send/recv, above the links' */
+	double peer_us, local_peer_us; /* all-to-all: a per peer on another node, on this one */
 	double pcie_eff;
-	double host_path_gbps; /* of a GPU, to peers it has no link to, where all exchange at once; 0 = no limit */
+	double host_path_gbps; /* of a GPU among more than two without links, where all exchange at once; 0 = no limit */
 };
 /* One machine's measured times of a collective by size, smoothed; they go before the formulas. */
 struct sc_fabric_curve {

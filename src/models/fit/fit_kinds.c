@@ -461,9 +461,10 @@ static const struct sc_fit_coef INTERFERENCE[] = {
 	{"start_sum_us", 0.01, 100, 0, 0},   {0},
 };
 static const struct sc_fit_coef LINKS[] = {
-	{"eff", 0.05, 1, 0, 0.8},          {"copy_gbps", 200, 1e4, 0, 500},
-	{"nvls_eff", 0.05, 1.1, OFF, 0.5}, {"latency_us", 0.05, 1e3, 0, 5},
-	{"simple_us", 0.05, 1e3, 0, 8},    {0},
+	{"eff", 0.05, 1, 0, 0.8},        {"p2p_eff", 0.05, 1, 0, 0.92},
+	{"copy_gbps", 200, 1e4, 0, 500}, {"nvls_eff", 0.05, 1.1, OFF, 0.5},
+	{"latency_us", 0.05, 1e3, 0, 5}, {"hop_us", 0.05, 100, 0, 1},
+	{"simple_us", 0.05, 1e3, 0, 8},  {0},
 };
 static const struct sc_fit_coef NETS[] = {
 	{"eff", 0.02, 1, 0, 0.89},        {"tree_eff", 0.02, 1, 0, 0.8},
@@ -473,13 +474,11 @@ static const struct sc_fit_coef NETS[] = {
 };
 /* Of every machine; those of one alone do not tell them. Starts: NCCL's own constants where it has them. */
 static const struct sc_fit_coef RAMP[] = {
-	{"ll_slope", 1, 100, 0, 4},           {"net_slope", 1, 1e4, 0, 100},
-	{"ll_hop_frac", 0.05, 5, 0, 1},       {"simple_base_us", 0.05, 100, 0, 1.8},
-	{"simple_hop_us", 0.05, 100, 0, 2.8}, {"ring_net_frac", 0.05, 1, 0, 0.5},
-	{"tree_link_eff", 0.05, 1, 0, 0.92},  {"nvls_latency_us", 5, 100, 0, 25},
-	{"nvls_simple_us", 5, 100, 0, 25},    {"p2p_latency_us", 0.5, 200, 0, 10},
-	{"p2p_simple_us", 0.01, 200, 0, 1},   {"peer_us", 0.01, 50, 0, 1},
-	{"pcie_eff", 0.05, 1, 0, 0.75},       {0},
+	{"nvls_slope", 1, 100, 0, 4},       {"net_slope", 1, 1e4, 0, 100},
+	{"ring_net_frac", 0.05, 1, 0, 0.5}, {"nvls_latency_us", 5, 100, 0, 25},
+	{"nvls_simple_us", 5, 100, 0, 25},  {"p2p_latency_us", 0.05, 200, 0, 2},
+	{"peer_us", 0.01, 50, 0, 1},        {"local_peer_us", 0.01, 50, 0, 0.3},
+	{"pcie_eff", 0.05, 1, 0, 0.75},     {0},
 };
 
 const struct sc_fit_coef *sc_fit_coefs_of(const char *section)

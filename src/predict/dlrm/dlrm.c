@@ -147,7 +147,7 @@ static void fill_nodes(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 	double host = 0, ssd = 0;
 
 	for (uint32_t r = 0; r < dlrm->plan.world; r++) {
-		if (r % dlrm->plan.ranks_per_host == 0)
+		if (r % dlrm->request->config.cluster.gpus_per_node == 0)
 			host = ssd = 0;
 		host += ranks[r].host_bytes;
 		ssd += ranks[r].ssd_bytes;
@@ -170,14 +170,13 @@ static void build_blocks(struct sc_dlrm *dlrm)
 static int take_plan(struct sc_dlrm *dlrm, struct sc_err *err)
 {
 	int64_t gpus = dlrm->request->config.gpus;
-	int64_t per_node = dlrm->request->config.cluster.gpus_per_node;
 	int rc;
 
 	if (!dlrm->opts->plan)
 		return sc_err_set(err, SC_EVALUE, "no sharding plan was chosen");
 	dlrm->plan = *dlrm->opts->plan;
 	if (!dlrm->plan.ranks_per_host) /* its file does not say */
-		dlrm->plan.ranks_per_host = (uint32_t)(per_node < gpus ? per_node : gpus);
+		dlrm->plan.ranks_per_host = sc_dlrm_ranks_together(dlrm->request);
 	rc = sc_shard_plan_check(&dlrm->plan, err);
 	if (rc == 0)
 		rc = sc_shard_plan_check_tables(&dlrm->plan, dlrm->tables.at, dlrm->tables.n, err);

@@ -102,6 +102,9 @@ struct sc_dlrm_sends {
 };
 struct sc_dlrm_sends sc_dlrm_sends_of(enum sc_shard_type type, bool partial_sums,
 				      uint32_t ranks_per_host);
+/* Ranks that add up their parts before others get them: of a scale-up domain where partial sums are exchanged, else
+ * of a host. */
+uint32_t sc_dlrm_ranks_together(const struct sc_request *request);
 /* Vectors of a table that one sample yields. */
 double sc_table_outputs(const struct sc_table *table);
 

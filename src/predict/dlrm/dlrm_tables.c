@@ -125,6 +125,15 @@ struct sc_dlrm_sends sc_dlrm_sends_of(enum sc_shard_type type, bool partial_sums
 	return (struct sc_dlrm_sends){.to_all = 1};
 }
 
+uint32_t sc_dlrm_ranks_together(const struct sc_request *request)
+{
+	int64_t gpus = request->config.gpus, node = sc_node_gpus_of(request);
+
+	if (!request->software.dlrm.partial_sums || (gpus > node && gpus % node))
+		node = request->config.cluster.gpus_per_node;
+	return (uint32_t)(node < gpus ? node : gpus);
+}
+
 struct uses {
 	struct sc_embedding_use *at;
 	size_t n, cap;

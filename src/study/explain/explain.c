@@ -44,7 +44,7 @@ int sc_explain(struct sc_predictor *predictor, const struct sc_request *request,
 			.gain_pct = 100.0 * (1.0 - faster->iteration_ms / base->iteration_ms),
 		};
 	}
-	if (rc == 0 && request->config.gpus > request->config.cluster.gpus_per_node) {
+	if (rc == 0 && request->config.gpus > sc_node_gpus_of(request)) {
 		struct sc_request *more = sc_xmalloc(sizeof(*more));
 
 		*more = *request;

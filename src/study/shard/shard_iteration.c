@@ -359,7 +359,7 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 			 struct sc_shard_problem *out, struct sc_err *err)
 {
 	struct sc_iteration_costs *x = sc_arena_calloc(arena, 1, sizeof(*x));
-	int64_t per_node = request->config.cluster.gpus_per_node;
+	double hosts;
 	int rc = sc_fabric_from_request(request, &x->fabric, err);
 
 	if (rc == 0)
@@ -369,7 +369,8 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	x->request = request;
 	x->device = &request->device;
 	x->world = (uint32_t)request->config.gpus;
-	x->per_host = (uint32_t)(per_node < request->config.gpus ? per_node : request->config.gpus);
+	x->per_host = sc_dlrm_ranks_together(request);
+	hosts = fmax(1, (double)x->per_host / (double)request->config.cluster.gpus_per_node);
 	sc_dlrm_tables(request, arena, &x->tables);
 	x->arena = arena;
 	x->slices = sc_arena_calloc(arena, x->tables.n, sizeof(struct sc_option_shard *));
@@ -379,8 +380,8 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	out->tables = x->tables.at;
 	out->world = x->world;
 	out->ranks_per_host = x->per_host;
-	out->host_bytes = request->config.cluster.host_memory_gib * SC_BYTES_PER_GIB;
-	out->ssd_bytes = fmax(0, request->config.cluster.ssd_gib) * SC_BYTES_PER_GIB;
+	out->host_bytes = hosts * request->config.cluster.host_memory_gib * SC_BYTES_PER_GIB;
+	out->ssd_bytes = hosts * fmax(0, request->config.cluster.ssd_gib) * SC_BYTES_PER_GIB;
 	x->ssd = out->ssd_bytes > 0;
 	out->min_cols = MIN_COLS;
 	out->column_cost = column_cost;

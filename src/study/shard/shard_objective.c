@@ -40,7 +40,7 @@ static void hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_
 {
 	const struct sc_sharding_plan *given = &request->config.sharding;
 	double gpus = (double)request->config.gpus;
-	double per_node = fmin(gpus, (double)request->config.cluster.gpus_per_node);
+	double per_node = sc_dlrm_ranks_together(request);
 	bool several = gpus > 2 * per_node;
 	enum sc_optimizer optimizer = request->config.training.optimizer;
 
@@ -611,7 +611,7 @@ static int make_sliced(const struct sc_start *start, const struct sc_start_ask *
 	how.max_pieces = (n + how.world - 1) / how.world;
 	place_greedily(&how, pieces, n, ask->arena);
 	out->plan.world = how.world;
-	out->plan.ranks_per_host = shard_ranks_per_host(req);
+	out->plan.ranks_per_host = sc_dlrm_ranks_together(req);
 	for (size_t i = 0; i < n; i++) {
 		const struct sc_table *t = &tables.at[pieces[i].table];
 
