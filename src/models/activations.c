@@ -22,8 +22,7 @@ static double tokens(const struct sc_config *cfg, double samples)
 
 static bool has_dropout(const struct sc_request *request)
 {
-	return sc_family_traits(request->config.model.family)->dropout &&
-	       request->software.dropout > 0;
+	return sc_family_traits(request->config.model.family)->dropout;
 }
 
 /* Inputs of frozen layers are only kept where adapters read them. */

@@ -40,8 +40,10 @@ static struct gradient gradient_bytes(const struct sc_request *request)
 {
 	const struct sc_software *sw = &request->software;
 	double f = sc_dtype_bytes(SC_FP32), e = element_bytes(request);
-	double held = sc_sharding_rule(request).weights ? e : sc_grad_bytes(request);
-	double step = held < f ? sw->main_grad_bytes : 0;
+	bool by_shards = sc_sharding_rule(request).weights;
+	double held = by_shards ? e : sc_grad_bytes(request);
+	/* apex, DeepSpeed; an optimizer of shards casts its own as it goes */
+	double step = held < f && !by_shards && !sw->distributed_optimizer ? f : 0;
 
 	/* autograd's own gradients, where adding them up in fp32 does not free them at once */
 	if (held > e && !sw->fused_grad_accumulation)
@@ -225,7 +227,7 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 		.gradients_gib = (held.gradients + fmax(0, held.step - activations)) / gib,
 		.optimizer_gib = held.optimizer / gib,
 		.activations_gib = activations / gib,
-		.buffers_gib = request->software.buffers_gib + gathered_bytes(request, shape) / gib,
+		.buffers_gib = gathered_bytes(request, shape) / gib,
 		.capacity_gib = request->device.hbm_gib,
 	};
 	if (off_bytes > 0)
@@ -246,7 +248,6 @@ void sc_memory_replica(const struct sc_request *request, double params, double k
 			(held.gradients + fmax(0, held.step - kept_bytes)) / SC_BYTES_PER_GIB,
 		.optimizer_gib = held.optimizer / SC_BYTES_PER_GIB,
 		.activations_gib = kept_bytes / SC_BYTES_PER_GIB,
-		.buffers_gib = request->software.buffers_gib,
 		.capacity_gib = request->device.hbm_gib,
 	};
 	sum_up(request, out);

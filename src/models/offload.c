@@ -57,20 +57,13 @@ static double weight_bytes(const struct sc_request *request)
 	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
 }
 
-/* States stream through host memory in pieces, where the copies run beside the step: the slowest decides. */
-static double together(bool overlap, double a, double b)
-{
-	return overlap ? fmax(a, b) : a + b;
-}
-
 double sc_host_step_us(const struct sc_request *request, const struct sc_host_rates *rates,
 		       double params, double step_bytes)
 {
 	const struct sc_offload *off = &request->config.training.offload;
 	const struct sc_optimizer_traits *t =
 		sc_optimizer_traits_of(request->config.training.optimizer);
-	bool overlap = request->software.cpu_step_overlap;
-	double f = sc_dtype_bytes(SC_FP32), us, come = 0, go = 0;
+	double f = sc_dtype_bytes(SC_FP32), us;
 
 	if (params <= 0)
 		return 0;
@@ -78,15 +71,14 @@ double sc_host_step_us(const struct sc_request *request, const struct sc_host_ra
 	if (off->optimizer == SC_TIER_NVME) {
 		double states = params * (f + t->moments * sc_moment_bytes(request));
 
-		us = together(overlap, us,
-			      sc_bytes_us(states, rates->in[SC_TIER_NVME]) +
-				      sc_bytes_us(states, rates->out[SC_TIER_NVME]));
+		us += sc_bytes_us(states, rates->in[SC_TIER_NVME]) +
+		      sc_bytes_us(states, rates->out[SC_TIER_NVME]);
 	}
 	if (off->gradients <= SC_TIER_NONE)
-		come = sc_bytes_us(params * f, rates->out[SC_TIER_CPU]);
+		us += sc_bytes_us(params * f, rates->out[SC_TIER_CPU]);
 	if (off->weights <= SC_TIER_NONE)
-		go = sc_bytes_us(params * weight_bytes(request), rates->in[SC_TIER_CPU]);
-	return together(overlap, us, together(overlap, come, go));
+		us += sc_bytes_us(params * weight_bytes(request), rates->in[SC_TIER_CPU]);
+	return us;
 }
 
 double sc_write_back_us(const struct sc_request *request, const struct sc_host_rates *rates,

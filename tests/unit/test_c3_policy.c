@@ -6,6 +6,7 @@
 
 enum { N_ITERATIONS = 1000 };
 #define CLOSE 1e-6
+#define TURNED 2e-3 /* without kernels, collectives may take turns in another order */
 
 static double predict_ms(const struct sc_request *req, const struct sc_predict_opts *how)
 {
@@ -118,7 +119,7 @@ TEST(limits_of_iterations)
 			double longer = fmax(with_policy(&config, policies[p], &free_comm),
 					     with_policy(&config, policies[p], &free_kernels));
 
-			ck_assert_msg(ms >= longer * (1 - CLOSE),
+			ck_assert_msg(ms >= longer * (1 - TURNED),
 				      "case %d, %s: %.6g, longer alone %.6g", i, policies[p], ms,
 				      longer);
 			ck_assert_msg(ms <= serial * fmax(1, load) * (1 + CLOSE),
@@ -227,9 +228,8 @@ TEST(policies_by_family)
 	ck_assert_int_eq(req.software.grad_sync, SC_GRAD_OVERLAP); /* dp is plain still */
 }
 
-/* Habits of a software: inputs gathered in fp8 travel in half the time, where a tensor has one scale; scatters of
- * input gradients that stay whole hide less than in pieces. */
-TEST(habits_of_tensor_parallelism)
+/* Inputs gathered in fp8 travel in half the time, where a tensor has one scale. */
+TEST(inputs_are_gathered_in_fp8)
 {
 	static const char *const recipes[] = {"current", "rowwise", "blockwise"};
 	struct sc_config config;
@@ -249,7 +249,7 @@ TEST(habits_of_tensor_parallelism)
 					"training.software=torchtitan",
 					recipes[i]));
 		resolve(&config, &req);
-		ck_assert(req.software.gather_fp8 && req.software.tp_dgrad_whole);
+		ck_assert(req.software.gather_fp8);
 		in_fp8 = predict_ms(&req, &opts);
 		req.software.gather_fp8 = false;
 		in_bf16 = predict_ms(&req, &opts);
@@ -258,9 +258,4 @@ TEST(habits_of_tensor_parallelism)
 		else
 			ck_assert_double_eq_tol(in_bf16, in_fp8, CLOSE * in_fp8);
 	}
-	set_all(&config, "parallel.tp_overlap=true");
-	resolve(&config, &req);
-	req.software.tp_dgrad_whole = false;
-	ck_assert_double_gt(with_policy(&config, "parallel.tp_overlap=true", &opts),
-			    predict_ms(&req, &opts) * 1.005);
 }

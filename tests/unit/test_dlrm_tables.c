@@ -93,7 +93,7 @@ TEST(what_a_table_sends)
 	}
 }
 
-/* Half precision is exchanged where GEMMs are in it and the software does so. */
+/* Half precision is exchanged where GEMMs are in it. */
 TEST(element_bytes)
 {
 	static const struct {
@@ -102,7 +102,7 @@ TEST(element_bytes)
 	} cases[] = {
 		{"training.software=hugectr training.precision=amp_fp16", 2},
 		{"training.software=hugectr training.precision=tf32", 4},
-		{"training.software=torchrec training.precision=amp_fp16", 4},
+		{"training.software=torchrec training.precision=bf16", 2},
 	};
 
 	make_tables(1);

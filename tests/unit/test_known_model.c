@@ -231,15 +231,18 @@ TEST(every_shipped_software_loads)
 
 	ck_assert_uint_gt(n, 15);
 	for (size_t i = 0; i < n; i++) {
-		struct sc_software software;
+		struct sc_software software, later;
 
 		memset(&err, 0, sizeof(err));
 		ck_assert_msg(sc_software_load(ids[i], &arena, &software, &err) == 0, "%s",
 			      message());
-		if (software.successor)
-			ck_assert_msg(
-				sc_software_load(software.successor, &arena, &software, &err) == 0,
-				"%s", message());
+		for (size_t k = 0; k < software.releases.n; k++) {
+			const struct sc_release *release = software.releases.at;
+
+			ck_assert_msg(sc_software_load(release[k].profile, &arena, &later, &err) ==
+					      0,
+				      "%s", message());
+		}
 	}
 }
 

@@ -32,8 +32,10 @@ static struct sc_request gpt(void)
 						 .optimizer = SC_OPT_ADAM,
 						 .fill_fraction = 1,
 						 .expert_imbalance = 1};
-	r.software = (struct sc_software){
-		.dropout = 1, .grad_bytes = 2, .grad_bytes_bf16 = 4, .gather_ahead = true};
+	r.software = (struct sc_software){.grad_bytes = 2,
+					  .grad_bytes_bf16 = 4,
+					  .gather_ahead = true,
+					  .distributed_optimizer = true};
 	r.device.hbm_gib = 80;
 	r.n_micro_batches = 4;
 	return r;
@@ -111,8 +113,6 @@ TEST(flash_keeps_no_scores)
 
 	r.config.training.attention = SC_ATT_FLASH;
 	near(sc_layer_kept_bytes(&r, 2, false), SBH * (10 + 24.0 / TP));
-	r.software.dropout = 0; /* no masks */
-	near(sc_layer_kept_bytes(&r, 2, false), SBH * (8 + 24.0 / TP));
 }
 
 TEST(llama_layer)
@@ -378,7 +378,7 @@ TEST(step_gradients_follow_activations)
 	struct sc_memory_shape s = shape();
 	double activations;
 
-	r.software.main_grad_bytes = 4;
+	r.software.distributed_optimizer = false;
 	activations = estimate(&r, &s).activations_gib * SC_BYTES_PER_GIB;
 	ck_assert_double_lt(activations, 4 * 1e9);
 	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * 1e9 + 4 * 1e9 - activations);

@@ -453,8 +453,9 @@ enum sc_dtype sc_storage_dtype(enum sc_precision precision)
 double sc_grad_bytes(const struct sc_request *request)
 {
 	enum sc_dtype dtype = sc_storage_dtype(request->config.training.precision);
+	const struct sc_software *sw = &request->software;
 	double bytes =
-		dtype == SC_BF16 ? request->software.grad_bytes_bf16 : request->software.grad_bytes;
+		dtype == SC_BF16 && sw->grad_bytes_bf16 > 0 ? sw->grad_bytes_bf16 : sw->grad_bytes;
 
 	return bytes > sc_dtype_bytes(dtype) ? bytes : sc_dtype_bytes(dtype);
 }

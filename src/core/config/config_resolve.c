@@ -169,24 +169,6 @@ static int64_t newest_capability(const struct sc_request *req)
 	return newest;
 }
 
-/* A profile's releases for newer GPUs have a profile of their own. */
-static int take_successor(const struct sc_resolver *res, const struct sc_software **software)
-{
-	struct sc_request *req = res->request;
-	struct sc_err own = {.code = SC_OK};
-	const char *before = (*software)->id;
-
-	if (!(*software)->successor ||
-	    (double)newest_capability(req) < (*software)->successor_capability)
-		return 0;
-	if (sc_catalog_software(res->catalog, (*software)->successor, software, &own))
-		return sc_resolve_profile_error(res, "training.software", &own);
-	sc_warn(&req->warnings,
-		"training.software %s has no release for this GPU: its successor %s is simulated",
-		before, (*software)->id);
-	return 0;
-}
-
 /* The family's, if it is not given. */
 static bool ties_embeddings(const struct sc_model *model)
 {
@@ -194,29 +176,40 @@ static bool ties_embeddings(const struct sc_model *model)
 						      : model->tied_embeddings;
 }
 
-/* The release of that version; without one, the first that can do what the model asks for. */
-static bool is_release(const struct sc_config *cfg, const struct sc_release *release)
+/* The release for the GPUs, or of that version; without one, the first that can do what the model asks for. */
+static bool is_release(const struct sc_request *req, const struct sc_release *release)
 {
-	const char *version = cfg->training.software_version;
+	const char *version = req->config.training.software_version;
+	const struct sc_model *model = &req->config.model;
 
+	if (release->capability > 0)
+		return newest_capability(req) >= release->capability;
 	if (version)
-		return strncmp(version, release->version, strlen(release->version)) == 0;
-	return release->unties && cfg->model.family != SC_DLRM && !ties_embeddings(&cfg->model);
+		return release->version &&
+		       strncmp(version, release->version, strlen(release->version)) == 0;
+	return release->unties && model->family != SC_DLRM && !ties_embeddings(model);
 }
 
 /* What a release does otherwise has a profile of its own. */
 static int take_release(const struct sc_resolver *res, const struct sc_software **software)
 {
+	struct sc_request *req = res->request;
 	const struct sc_release *release = (*software)->releases.at;
+	const struct sc_software *before = *software;
 	struct sc_err own = {.code = SC_OK};
 
-	for (size_t i = 0; i < (*software)->releases.n; i++, release++)
-		if (is_release(&res->request->config, release)) {
-			if (sc_catalog_software(res->catalog, release->profile, software, &own))
-				return sc_resolve_profile_error(res, "training.software_version",
-								&own);
-			return 0;
-		}
+	for (size_t i = 0; i < before->releases.n; i++, release++) {
+		if (!is_release(req, release))
+			continue;
+		if (sc_catalog_software(res->catalog, release->profile, software, &own))
+			return sc_resolve_profile_error(res, "training.software", &own);
+		if (release->capability > 0)
+			sc_warn(&req->warnings,
+				"training.software %s has no release for this GPU: its successor %s "
+				"is simulated",
+				before->id, (*software)->id);
+		return 0;
+	}
 	return 0;
 }
 
@@ -258,9 +251,7 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 	if (sc_catalog_software(catalog, cfg->training.software, &software, &own))
 		return sc_resolve_profile_error(res, "training.software", &own);
 	req->device = *device;
-	rc = take_successor(res, &software);
-	if (rc == 0)
-		rc = take_release(res, &software);
+	rc = take_release(res, &software);
 	if (rc)
 		return rc;
 	take_usual_fabric(req, software);

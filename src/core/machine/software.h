@@ -24,9 +24,6 @@ enum sc_selective { SC_SELECTIVE_ATTENTION, SC_SELECTIVE_OPS };
 
 /* Recommendation models. */
 struct sc_dlrm_habits {
-	/* Pooled rows and their gradients are exchanged in half precision where GEMMs are in it. */
-	bool half_exchange;
-	bool fused_tables; /* one kernel looks up in all tables of a rank, else one each */
 	/* Slices of rows send their partial sums, added up within a node, then on their owners (HugeCTR);
 	 * else they are reduce-scattered. */
 	bool partial_sums;
@@ -35,7 +32,8 @@ struct sc_dlrm_habits {
 	bool fused_mlp;        /* bias, activation and their gradients ride on the GEMMs */
 	double embedding_eff;  /* speed of its embedding kernels over the device's; default 1 */
 	double host_sample_us; /* CPU time of the input pipeline for a sample of a rank */
-	/* GPU time a step for each table of a rank where they are not fused: distinct ids, casts, copies */
+	/* GPU time a step for each table of a rank, each looked up by kernels of its own: distinct ids, casts, copies; 0: one
+	 * kernel looks up in all. */
 	double table_us;
 	/* The same on every rank for each vector that is exchanged: cut out, put together */
 	double output_us;
@@ -72,6 +70,7 @@ extern const struct sc_name sc_dispatcher_names[];
 
 /* What of its releases has a profile of its own. */
 struct sc_release {
+	int64_t capability; /* for GPUs of that CUDA capability and later, 90 = 9.0; 0: by version */
 	const char *version; /* training.software_version begins so */
 	const char *profile;
 	bool unties; /* the first that can untie embeddings: taken for a model that does, if no version is given */
@@ -87,9 +86,6 @@ struct sc_software {
 	const char *id;
 	const struct sc_config_piece *config;
 	struct sc_structs habits; /* struct sc_habit (core/config/config.h), what the pieces say */
-	/* The profile of this software's releases for GPUs of that CUDA capability and later, or NULL. */
-	const char *successor;
-	double successor_capability;
 	struct sc_structs releases; /* struct sc_release; the first that fits is taken */
 	/* Network that its published runs were on, taken where none is said and NICs have that rate; or NULL. */
 	const char *usual_fabric;
@@ -97,17 +93,17 @@ struct sc_software {
 	enum sc_grad_sync grad_sync;
 	double bucket_mib; /* gradient bucket; 0 = one bucket per parameter dtype */
 	double gathers_per_layer; /* collectives in which a sharded layer's weights are gathered (ZeRO-3, FSDP) */
-	bool gather_ahead; /* sharded weights are gathered one layer ahead, else on demand */
 	/* Sharded weights, inputs of tensor-parallel layers and gradients of their outputs are gathered in fp8 where GEMMs
 	 * are fp8, of one scale a tensor. */
 	bool gather_fp8;
-	bool tp_dgrad_whole; /* the scatter of an input's gradient is not decomposed with its product */
+	bool gather_ahead;      /* sharded weights are gathered one layer ahead, else on demand */
 	double grad_bytes;      /* bytes per gradient element in the reduction: 2 or 4 */
-	double grad_bytes_bf16; /* the same where weights are bf16 */
-	double main_grad_bytes; /* per parameter: copy of the gradients that the optimizer works on */
+	double grad_bytes_bf16; /* the same where weights are bf16; 0: as grad_bytes */
 	double mla_moment_bytes; /* of an optimizer's moment, of models with latent attention; default 4 */
-	/* One kernel each, else chains of elementwise ones. */
-	bool fused_bias_dropout, fused_softmax, fused_rope, fused_loss;
+	/* One kernel each, else chains of elementwise ones: bias, dropout and residual; scale, mask and softmax; rotary
+	 * embeddings. */
+	bool fused_chains;
+	bool fused_loss;     /* the same of the cross entropy */
 	bool norms_apart;    /* norms are modules: none joins the product behind it */
 	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them, if scales are known */
 	/* LoRA runs: flash attention is fp8 where GEMMs are; context-parallel ranks exchange heads if these divide,
@@ -135,13 +131,9 @@ struct sc_software {
 	/* Of unsharded weights the update itself unscales and clips gradients of 16 bits; else they are copied to
 	 * fp32, checked and scaled first. */
 	bool fused_unscale;
-	bool fused_optimizer;         /* one multi-tensor kernel for the update, else per tensor */
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */
 	bool tp_dgrad_overlap; /* all-reduces of backward hide behind the weight gradient; sequence-parallel ones always do */
-	/* Sequence parallelism keeps what it gathered for backward and waits for its collectives there; else
-	 * inputs are gathered again and both hide behind the gradients (Korthikanti et al. 2022). */
-	bool sp_keeps_gathered;
 	/* Quantized products' rows are padded to what their scales ask for, by copies; else the router sees to it. */
 	bool pads_experts;
 	double host_expert_us; /* CPU time for one product of a grouped GEMM beside its launch */
@@ -152,7 +144,6 @@ struct sc_software {
 	bool scatter_gather_p2p; /* pipeline transfers split over tp ranks, gathered at arrival */
 	enum sc_p2p_sync p2p_sync;
 	bool pad_vocab;       /* pads the vocabulary to 128 * tp even where tp divides it */
-	double dropout;       /* 1 = dropout kernels run, 0 = none */
 	double host_op_us;    /* CPU time per launched kernel, framework and Python included */
 	double host_layer_us; /* CPU time per layer and pass beside its launches */
 	double host_micro_batch_us; /* per micro-batch and stage: schedule, data loader, loss logging */
@@ -161,11 +152,9 @@ struct sc_software {
 	double comm_host_us; /* CPU time to issue one collective */
 	/* The optimizer on the CPU: what a node's processes together reach of its memory's bandwidth, counted in
 	 * the bytes of a fused step, and at most that many 1e9 bytes/s a process (0: no limit; default 19:
-	 * torch.optim on one thread); do its copies run beside it? */
+	 * torch.optim on one thread). */
 	double cpu_step_frac, cpu_step_gbps;
-	bool cpu_step_overlap;
-	double buffers_gib; /* communication and workspace buffers per GPU */
-	double reserve_gib; /* CUDA context, allocator slack */
+	double reserve_gib; /* CUDA context, communication and workspace buffers, allocator slack, per GPU */
 	/* fp32 copies of the logits that the loss has at once; default 1 if fused, else 2 */
 	double loss_copies;
 	double reserve_frac; /* what the allocator holds beyond tensors, of their bytes; default 0 */

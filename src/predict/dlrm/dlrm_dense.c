@@ -288,7 +288,8 @@ static void add_embedding(const struct part *p, enum sc_op_name name,
 {
 	struct sc_op op = {SC_OP_EMBEDDING, p->storage, {.embedding = *shape}};
 	size_t first = p->block->steps.n;
-	double n = p->habits->fused_tables ? 1 : fmax(1, shape->tables);
+	const bool apart = p->habits->table_us > 0;
+	double n = apart ? fmax(1, shape->tables) : 1;
 	struct sc_step *step;
 
 	if (!(shape->lookups > 0) && !(shape->host_bytes > 0) && !(shape->ssd_bytes > 0))
@@ -297,10 +298,9 @@ static void add_embedding(const struct part *p, enum sc_op_name name,
 	step = &p->block->steps.at[first];
 	step->cost.work_us = sc_quantize_us(step->cost.work_us / p->habits->embedding_eff);
 	/* a kernel for each table: its start and drain, and the host's launch, for each */
-	step->cost.latency_us = sc_quantize_us(
-		step->cost.latency_us * n + (p->habits->fused_tables || name != SC_NAME_TABLE_UPDATE
-						     ? 0
-						     : n * p->habits->table_us));
+	step->cost.latency_us =
+		sc_quantize_us(step->cost.latency_us * n +
+			       (name == SC_NAME_TABLE_UPDATE ? n * p->habits->table_us : 0));
 	step->host_us = sc_quantize_us(step->host_us * n);
 }
 
@@ -319,10 +319,6 @@ static void optimizer_block(const struct part *p)
 
 	if (!(moved > 0))
 		return;
-	if (!p->cls->env.software->fused_optimizer) /* a kernel a tensor: weight and bias */
-		op.u.rowwise.n_kernels =
-			2 * (int)(p->model->bottom_mlp.n + p->model->top_mlp.n +
-				  2 * (size_t)fmax(0, (double)p->model->cross_layers));
 	sc_block_add_op(p->block, &p->cls->env, SC_NAME_OPTIMIZER, &op);
 }
 

@@ -15,7 +15,7 @@ static bool is_half(const struct sc_request *req)
 
 double sc_dlrm_output_elem_bytes(const struct sc_request *req)
 {
-	return sc_dtype_bytes(req->software.dlrm.half_exchange && is_half(req) ? SC_FP16 : SC_FP32);
+	return sc_dtype_bytes(is_half(req) ? SC_FP16 : SC_FP32);
 }
 
 double sc_table_outputs(const struct sc_table *table)

@@ -169,7 +169,7 @@ static void memory_of(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cl
 		.gradients_gib = dlrm->dense_params * sc_grad_bytes(req) / SC_BYTES_PER_GIB,
 		.optimizer_gib = (cls->work.state_bytes + state_bytes(dlrm)) / SC_BYTES_PER_GIB,
 		.activations_gib = dlrm->kept_bytes / SC_BYTES_PER_GIB,
-		.buffers_gib = sw->buffers_gib + buffer_bytes(dlrm, &cls->work) / SC_BYTES_PER_GIB,
+		.buffers_gib = buffer_bytes(dlrm, &cls->work) / SC_BYTES_PER_GIB,
 		.capacity_gib = sc_request_device(req, cls->kind)->hbm_gib,
 	};
 	held = out->weights_gib + out->gradients_gib + out->optimizer_gib + out->activations_gib +

@@ -27,7 +27,7 @@ void rotary(const struct dims *x, enum sc_op_name name)
 		k = (double)x->model->rope_head_dim;
 		join_heads(x);
 	}
-	if (x->sw->fused_rope)
+	if (x->sw->fused_chains)
 		add_rowwise(x, name, x->tokens * (q + k) * (2 * x->e), 2);
 	else /* half swapped, negated, joined; times cosine and sine; added */
 		add_rowwise(x, name, x->tokens * (q + k) * (10 * x->e), 10);
@@ -200,7 +200,7 @@ enum { FALLBACK_KERNELS = 6 };
 
 bool softmax_is_fused(const struct dims *x)
 {
-	return x->sw->fused_softmax && fmod(x->b * x->heads, FUSED_SOFTMAX_HEADS) < 0.5;
+	return x->sw->fused_chains && fmod(x->b * x->heads, FUSED_SOFTMAX_HEADS) < 0.5;
 }
 
 /* The softmax of scores, forward or backward. Fused: scale, mask and softmax read and write once, and the
@@ -209,7 +209,7 @@ static void softmax(const struct dims *x, enum sc_op_name name, double n_scores,
 {
 	if (softmax_is_fused(x))
 		add_rowwise(x, name, n_scores * ((backward ? 3 : 2) * x->e), 1);
-	else if (x->sw->fused_softmax)
+	else if (x->sw->fused_chains)
 		add_rowwise(x, name, n_scores * FALLBACK_BYTES, FALLBACK_KERNELS);
 	else
 		add_rowwise(x, name, n_scores * ((backward ? 7 : 6) * x->e + 1), 3);

@@ -30,7 +30,7 @@ struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env
 	x.quantized = x.dtype >= SC_FP8;
 	x.lora = tr->trainable == SC_TRAIN_LORA;
 	x.sp = req->config.parallel.sequence_parallel && tp > 1;
-	x.dropout = req->software.dropout > 0 && x.traits->dropout;
+	x.dropout = x.traits->dropout;
 	x.biases = m->biases > 0;
 	x.s_all = (double)m->seq;
 	if (tr->fill_fraction < 1) /* a batch's tokens are padded to what tensor cores like */
@@ -501,7 +501,7 @@ void leave_region_grad(const struct dims *x, const struct linear *last)
 /* The input is gathered again for the weight gradient. */
 static bool gathers_again(const struct dims *x)
 {
-	return x->sp && !x->lora && !x->sw->sp_keeps_gathered;
+	return x->sp && !x->lora;
 }
 
 void region_weights(const struct dims *x, const struct linear *first, int n)
@@ -512,15 +512,13 @@ void region_weights(const struct dims *x, const struct linear *first, int n)
 		add_wgrad(x, &first[i]);
 }
 
-/* The collective of the data gradient hides behind the last weight gradient; where inputs are kept, frameworks
- * decompose it with its own product, if they decompose any. */
+/* The collective of the data gradient hides behind the last weight gradient. */
 void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 {
 	enum sc_collective kind = x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE;
 	bool serial = x->req->c3[SC_C3_TP].policy == SC_C3_SERIAL;
 	bool gathers = gathers_again(x) && !x->inputs_only;
 	bool hide = !x->lora && !x->inputs_only && !serial && (gathers || x->sw->tp_dgrad_overlap);
-	struct joint j = dgrad_joint(x, first, kind);
 
 	if (gathers)
 		gather_input(x, serial ? 0 : product_kernels(x));
@@ -528,14 +526,8 @@ void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 		add_dgrad(x, &first[i]);
 		add_wgrad(x, &first[i]);
 	}
-	if (overlaps(x) && !hide && !x->sw->tp_dgrad_whole) {
-		quantize(x, x->tokens * first->n);
-		multiply_and_scatter(x, &j);
-		add_adapter_grads(x, first);
-	} else {
-		add_dgrad(x, first);
-		add_tp(x, kind, x->tokens * x->h, hide ? 1 : 0);
-	}
+	add_dgrad(x, first);
+	add_tp(x, kind, x->tokens * x->h, hide ? 1 : 0);
 	add_wgrad(x, first);
 }
 

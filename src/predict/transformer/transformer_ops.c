@@ -10,7 +10,7 @@ static void bias_dropout_add(const struct dims *x)
 {
 	double n = x->tokens_seq * x->h, mask = x->dropout ? 1 : 0;
 
-	if (x->sw->fused_bias_dropout || (!x->biases && !x->dropout))
+	if (x->sw->fused_chains || (!x->biases && !x->dropout))
 		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n * (3 * x->e + mask), 1);
 	else if (x->dropout)
 		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n * (7 * x->e + mask), 3);

@@ -231,10 +231,7 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 			      struct sc_block *out)
 {
 	const struct sc_request *request = env->request;
-	const struct sc_software *sw = env->software;
-	double tensors =
-		12 * (double)request->config.model.layers / (double)request->config.parallel.pp;
-	int n = sw->fused_optimizer ? 4 : (int)tensors;
+	const int n = 4; /* of lists of tensors */
 	struct dims x;
 
 	sc_block_clear(out);

@@ -82,7 +82,7 @@ void sc_transformer_warn_shapes(const struct sc_request *request, struct sc_warn
 		warn_of_rows(&x, &all[i], out);
 	if (moe)
 		warn_of_launches(&x, out);
-	if (unfused && x.sw->fused_softmax && !softmax_is_fused(&x))
+	if (unfused && x.sw->fused_chains && !softmax_is_fused(&x))
 		sc_warn(out,
 			"training.micro_batch leaves a GPU %g heads at once, no multiple of 4: the "
 			"fused softmax of %s does not take them",

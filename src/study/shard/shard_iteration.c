@@ -308,8 +308,7 @@ static double table_budget(const struct sc_request *req, const struct sc_device 
 
 	if (given->hbm_gib > 0)
 		return fmin(given->hbm_gib, device->hbm_gib) * SC_BYTES_PER_GIB;
-	return fmax(0, (device->hbm_gib * (1 - kept_frac) - sw->buffers_gib - sw->reserve_gib) *
-			       SC_BYTES_PER_GIB);
+	return fmax(0, (device->hbm_gib * (1 - kept_frac) - sw->reserve_gib) * SC_BYTES_PER_GIB);
 }
 
 static void set_ranks(const struct sc_request *req, struct sc_arena *arena,
