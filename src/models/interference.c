@@ -145,13 +145,12 @@ void sc_interfere_seen_collective(const struct sc_device *device,
 	double by_sms = sm_share(device, seen->comm_blocks) / PORT_SM_FRAC;
 	/* measured where the two are a pair */
 	double load = seen->comm_us > 0 ? seen->comm_load : fmin(seen->comm_load, fmin(1, by_sms));
-	double path = seen->sums && c->path_sum > 0 ? c->path_sum : c->path_comm;
 
 	*out = (struct sc_cost){.work_us = 1, .owner_frac[SC_OWN_COMM] = 1, .holds_sm = 1};
 	out->demand[SC_RES_SM] = seen->comm_blocks > 0 ? fmin(SC_COLLECTIVE_MOST_SMS,
 							      sm_share(device, seen->comm_blocks))
 						       : 0;
-	out->demand[SC_RES_L2] = fmin(1, path * load);
+	out->demand[SC_RES_L2] = fmin(1, c->path_comm * load);
 	out->demand[SC_RES_HBM] =
 		fmin(1, (seen->sums ? SUM_TRAFFIC : MOVE_TRAFFIC) * load * port / device->hbm_gbps);
 }

@@ -68,12 +68,15 @@ double sc_memory_us(const struct sc_device *device, double bytes, double eff, do
 	return sc_bytes_us(bytes + half_bytes, device->hbm_gbps * eff);
 }
 
+#define BLOCKS_OF_SM \
+	32.0 /* at most (CUDA C++ Programming Guide); the 16 and 24 of Turing and Ada fit no better */
+
 /* Share of what is read again that comes from memory: rows in flight against the last cache. */
 static double reread_share(const struct sc_device *device, const struct sc_rowwise_shape *s)
 {
 	double in_flight = s->rows > 0 ? s->reread_bytes / s->rows : 0, cache;
 
-	in_flight *= fmin(s->rows, device->sm_blocks * (double)device->sm_count);
+	in_flight *= fmin(s->rows, BLOCKS_OF_SM * (double)device->sm_count);
 	cache = device->l2_mib * SC_BYTES_PER_MIB;
 	return in_flight * in_flight / (in_flight * in_flight + cache * cache);
 }

@@ -94,30 +94,6 @@ TEST(test_launch)
 	ck_reason(&f, k1, SC_BY_LAUNCH, l1);
 }
 
-/* Launches of 1 us, activities of 10: with room for three that have not started, the fifth launch waits until the
- * second activity starts, and so on; the device is never late for it. Without a limit the host runs ahead. */
-LOOP_TEST(test_launch_queue, 2)
-{
-	enum { N = 9, DEPTH = 3 };
-	const uint32_t c = add_class(&f, 1), host = add_lane(&f, c), stream = add_lane(&f, c);
-	uint32_t launch[N];
-
-	for (uint32_t i = 0; i < N; i++) {
-		uint32_t activity;
-
-		launch[i] = add_node(&f, host, work(0, 1));
-		f.g.nodes.at[launch[i]].kind = SC_NODE_LAUNCH;
-		activity = add_node(&f, stream, work(0, 10));
-		sc_graph_add_dep(&f.g, activity, launch[i]);
-	}
-	sc_graph_limit_launches(&f.g, _i ? DEPTH : 0);
-	run_ok();
-	ck_assert_double_eq_tol(f.tl.total_us, 1 + 10 * N, 1e-9);
-	for (uint32_t i = 0; i < N; i++)
-		ck_assert_double_eq_tol(f.tl.end_us[launch[i]],
-					_i && i > DEPTH ? 1 + 10.0 * (i - DEPTH) + 1 : 1 + i, 1e-9);
-}
-
 /* Everything ends at 5: the lane wins, else the lowest node, in whatever order edges are given. */
 LOOP_TEST(test_ties, 2)
 {

@@ -116,53 +116,6 @@ void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on)
 	graph->sealed = 0;
 }
 
-/* What was launched on a lane, from the oldest whose entry the next launch may still need. */
-struct launch_queue {
-	uint32_t oldest, newest;
-	uint32_t n, depth;
-};
-
-/* An activity starts when the one before it on its lane ends: a launch waits for that of the entry's. */
-static void launch_on(struct sc_graph *graph, struct launch_queue *q, uint32_t *next, uint64_t edge)
-{
-	const uint32_t launch = (uint32_t)(edge >> 32), node = (uint32_t)edge;
-
-	if (q->n > 0)
-		next[q->newest] = node;
-	else
-		q->oldest = node;
-	q->newest = node;
-	q->n++;
-	if (q->n < q->depth + 2)
-		return;
-	sc_graph_add_dep(graph, launch, q->oldest);
-	q->oldest = next[q->oldest];
-}
-
-void sc_graph_limit_launches(struct sc_graph *graph, uint32_t depth)
-{
-	const size_t n_edges = graph->edges.n;
-	struct launch_queue *queues;
-	uint32_t *next;
-
-	if (depth == 0 || graph->nodes.n <= depth)
-		return;
-	queues = sc_xmalloc((graph->lanes.n + 1) * sizeof(*queues));
-	next = sc_xmalloc((graph->nodes.n + 1) * sizeof(*next));
-	memset(queues, 0, (graph->lanes.n + 1) * sizeof(*queues));
-	for (size_t e = 0; e < n_edges; e++) {
-		const uint64_t edge = graph->edges.at[e];
-		const struct sc_node *from = &graph->nodes.at[edge >> 32];
-		const uint32_t lane = graph->nodes.at[(uint32_t)edge].lane;
-
-		queues[lane].depth = depth;
-		if (from->kind == SC_NODE_LAUNCH && lane != from->lane)
-			launch_on(graph, &queues[lane], next, edge);
-	}
-	free(queues);
-	free(next);
-}
-
 /* At least n entries, old contents dropped. */
 static void grow(uint32_t **array, size_t n)
 {

@@ -104,9 +104,6 @@ uint32_t sc_graph_add_group(struct sc_graph *graph, struct sc_node_use use,
 uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t group,
 			     struct sc_node_use use);
 void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on);
-/* Queues of launches: what is launched on a lane (SC_NODE_LAUNCH before it) is launched once all but the last
- * `depth` launched there before it have at least started; 0: no limit. After the last add, before the seal. */
-void sc_graph_limit_launches(struct sc_graph *graph, uint32_t depth);
 /* Builds the CSR arrays; call after the last add, again after more adds. Ids out of range are left
  * out here, so that sc_graph_check can name them. No malloc once the arrays are large enough. */
 void sc_graph_seal(struct sc_graph *graph);

@@ -32,10 +32,6 @@
 		.key = #member, .type = SC_F_STRUCT, .offset = offsetof(struct sc_device, member), \
 		.sub = table, .help = text                                                         \
 	}
-#define SOURCE                                                              \
-	{                                                                   \
-		.key = "sources", .type = SC_F_IGNORE, .help = "provenance" \
-	}
 #define PEAK(member, absent_)                               \
 	DOUBLE_OR(sc_device_peaks, member, 0, 1e6, absent_, \
 		  "dense peak, TFLOP/s; 0 = the device cannot")
@@ -47,7 +43,6 @@ static const struct sc_field PEAK_FIELDS[] = {
 	PEAK(bf16, 0),
 	PEAK(fp8, 0),
 	PEAK(fp4, 0),
-	SOURCE,
 	{0},
 };
 static const struct sc_field GEMM_FIELDS[] = {
@@ -75,7 +70,6 @@ static const struct sc_field GEMM_FIELDS[] = {
 	SPREAD(sc_gemm_coef),
 	DOUBLE_OR(sc_gemm_coef, curve_spread_frac, 0, 2, 0,
 		  "the same of products with a curve; 0 = as it"),
-	SOURCE,
 	{0},
 };
 #define CURVE(member) offsetof(struct sc_gemm_curve, member)
@@ -139,7 +133,6 @@ static const struct sc_field SIMT_FIELDS[] = {
 	DOUBLE_OR(sc_simt_coef, flop_pj, 0, 1e3, 0,
 		  "energy of a FLOP at 16 nm, pJ; 0 = no power limit"),
 	DOUBLE_OR(sc_simt_coef, board_w, 0, 1e3, 0, "power that is not its FLOPs', W"),
-	SOURCE,
 	{0},
 };
 static const struct sc_field ATTENTION_FIELDS[] = {
@@ -162,7 +155,6 @@ static const struct sc_field ATTENTION_FIELDS[] = {
 	DOUBLE_OR(sc_attention_coef, decode_eff, 0, 1, 0,
 		  "share of HBM bandwidth that reads a cache; 0 = rowwise.hbm_eff"),
 	SPREAD(sc_attention_coef),
-	SOURCE,
 	{0},
 };
 static const struct sc_field ROWWISE_FIELDS[] = {
@@ -173,7 +165,6 @@ static const struct sc_field ROWWISE_FIELDS[] = {
 	DOUBLE_OR(sc_rowwise_coef, sm_bytes_clk, 0, 1e3, 0,
 		  "bytes that an SM moves a clock; 0 = no limit"),
 	SPREAD(sc_rowwise_coef),
-	SOURCE,
 	{0},
 };
 static const struct sc_field EMBEDDING_FIELDS[] = {
@@ -191,16 +182,13 @@ static const struct sc_field EMBEDDING_FIELDS[] = {
 	FRAC(sc_embedding_coef, prefetch_eff, "share of the PCIe rate of rows into the cache"),
 	DOUBLE(sc_embedding_coef, ssd_gbps, 1e-3, 1e3, "of a rank's share, 1e9 bytes/s"),
 	SPREAD(sc_embedding_coef),
-	SOURCE,
 	{0},
 };
 static const struct sc_field HOST_FIELDS[] = {
 	US(sc_host_coef, launch_us, "CPU time of one bare kernel launch, us"),
 	DOUBLE_OR(sc_host_coef, slowdown, 0.1, 10, 1,
 		  "CPU times over those of x86 servers; default 1"),
-	INT_OR(sc_host_coef, launch_queue, 0, 1 << 20, 0, "launches a stream holds; 0 = not known"),
 	SPREAD(sc_host_coef),
-	SOURCE,
 	{0},
 };
 static const struct sc_field BAND_FIELDS[] = {
@@ -209,7 +197,6 @@ static const struct sc_field BAND_FIELDS[] = {
 	DOUBLE_OR(sc_band_coef, shortest_us, 0, 1e6, 0,
 		  "kernel time below which models extrapolate, us"),
 	DOUBLE_OR(sc_band_coef, longest_us, 0, 1e9, 0, "the same above; 0 = no limit"),
-	SOURCE,
 	{0},
 };
 #define INTERFERE(member, lo, hi, absent_, text) \
@@ -219,20 +206,19 @@ static const struct sc_field INTERFERENCE_FIELDS[] = {
 	INTERFERE(path_compute, 0, 1, 0, "share of the path to memory that a kernel loads"),
 	INTERFERE(path_comm, 0, 1, 0, "the same of a collective on SMs"),
 	INTERFERE(path_copy, 0, 1, 0, "the same of copy engines"),
-	INTERFERE(path_sum, 0, 4, 0, "the same of a recorded collective that sums; 0 = path_comm"),
 	INTERFERE(start_us, 0, 1e3, 0, "that a recorded kernel takes longer beside one that moves"),
 	INTERFERE(start_sum_us, 0, 1e3, 0, "the same beside one that sums"),
 	INTERFERE(wait_frac, 0, 1, 0, "of a kernel's time, until a later collective gets SMs"),
 	INTERFERE(sm_granule, 1, 1024, 1, "SMs that are reserved at once"),
 	INTERFERE(copy_speed, 0.01, 10, 1, "copy engines' rate on links over that of SMs"),
-	INTERFERE(copy_us, 0, 1e6, 5, "to issue one copy and see its end, us"),
-	INTERFERE(relief_sms, 0, 1024, 0, "SMs taken off memory-bound kernels for their caches"),
-	INTERFERE(relief_gain, 0, 1, 0, "what these kernels gain by it, relative"),
-	INTERFERE(chunk_us, 0, 1e6, 5, "between pieces of a GEMM behind a gather, us"),
+	INTERFERE(
+		copy_us, 0, 1e6, 5,
+		"to issue one copy and see its end; between pieces of a GEMM behind a gather, us"),
+	INTERFERE(relief_gain, 0, 1, 0,
+		  "of memory-bound kernels with sm_granule SMs less, relative"),
 	INTERFERE(push_us, 0, 1e6, 30, "the same before a reduction, us"),
 	INTERFERE(fused_loss, 0, 10, 0,
 		  "how much slower a fused kernel's math is than the library's, relative"),
-	SOURCE,
 	{0},
 };
 const struct sc_field sc_device_fields[] = {
@@ -243,7 +229,6 @@ const struct sc_field sc_device_fields[] = {
 	STR(vendor, "nvidia, amd"),
 	STR(rank_has, "of a board that software sees as several GPUs: the file of one"),
 	INT(sc_device, sm_count, 1, 4096, "streaming multiprocessors or compute units"),
-	DOUBLE_OR(sc_device, sm_blocks, 1, 1024, 32, "blocks that an SM holds at once"),
 	INT_OR(sc_device, cuda_capability, 0, 999, 0, "80 = 8.0; 0 for AMD"),
 	DOUBLE(sc_device, boost_mhz, 1, 1e5, "boost clock, MHz"),
 	SECTION(peak_tflops, PEAK_FIELDS, "dense peaks"),

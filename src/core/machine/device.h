@@ -96,7 +96,6 @@ struct sc_embedding_coef {
 struct sc_host_coef {
 	double launch_us; /* CPU time of one bare kernel launch, framework apart */
 	double slowdown;  /* CPU times of frameworks over those of usual x86 servers; default 1 */
-	int64_t launch_queue; /* launches that a stream holds before it starts them; 0 = not known */
 	double spread_frac;
 };
 /* What runs at once on one GPU does to each other (models/interference.h). */
@@ -104,17 +103,14 @@ struct sc_interference_coef {
 	/* Shares of the path to memory (crossbar and caches) that a kernel, a collective on SMs and a copy engine's
 	 * transfer load at full speed: above 1 together they slow each other. */
 	double path_compute, path_comm, path_copy;
-	/* Of recordings: path_comm of a collective that sums, 0 = the same; what a kernel takes longer, however short,
-	 * beside one that moves or sums. */
-	double path_sum, start_us, start_sum_us;
+	/* Of recordings: what a kernel takes longer, however short, beside a collective that moves or sums. */
+	double start_us, start_sum_us;
 	double wait_frac; /* of a kernel's time, until a later collective of its priority gets SMs */
-	double sm_granule;  /* SMs that are reserved at once */
-	double copy_speed;  /* copy engines' rate over that of SMs on links */
-	double copy_us;     /* to issue one copy and see its end */
-	double relief_sms;  /* taken off memory-bound kernels, their caches thrash less */
-	double relief_gain; /* and what they gain, relative */
-	double chunk_us;    /* between the pieces of a decomposed GEMM behind a gather */
-	double push_us;     /* the same before a reduction: each piece is pushed and signalled */
+	double sm_granule; /* SMs that are reserved at once */
+	double copy_speed; /* copy engines' rate over that of SMs on links */
+	double copy_us; /* to issue one copy and see its end; between the pieces of a decomposed GEMM behind a gather */
+	double relief_gain; /* memory-bound kernels gain, relative, with sm_granule SMs less: their caches thrash less */
+	double push_us;    /* the same before a reduction: each piece is pushed and signalled */
 	double fused_loss; /* how much slower a fused kernel's math is than the library's, relative */
 };
 /* How far the models are to be trusted on this device; 0 leaves an effect out. */
@@ -129,7 +125,6 @@ struct sc_device {
 	const char *
 		rank_has; /* of a board that software sees as several GPUs: the id of one; NULL: all of it */
 	int64_t sm_count, cuda_capability; /* capability 80 = 8.0; 0 for AMD */
-	double sm_blocks;                  /* that an SM holds at once */
 	double boost_mhz;
 	struct sc_device_peaks peak_tflops;
 	double hbm_gib, hbm_gbps, l2_mib;

@@ -456,9 +456,11 @@ static const struct sc_fit_coef EMBEDDING[] = {
 static const struct sc_fit_coef HOST[] = {{"launch_us", 0.05, 1e3, 0, 0}, {0}};
 /* Of recordings; the others are of pairs under policies, which no recording has. */
 static const struct sc_fit_coef INTERFERENCE[] = {
-	{"path_compute", 0.01, 1, MINOR, 0}, {"path_comm", 0.01, 1, 0, 0},
-	{"path_sum", 0.01, 4, 0, 0},         {"start_us", 0.01, 100, 0, 0},
-	{"start_sum_us", 0.01, 100, 0, 0},   {0},
+	{"path_compute", 0.01, 1, MINOR, 0},
+	{"path_comm", 0.01, 1, 0, 0},
+	{"start_us", 0.01, 100, 0, 0},
+	{"start_sum_us", 0.01, 100, 0, 0},
+	{0},
 };
 static const struct sc_fit_coef LINKS[] = {
 	{"eff", 0.05, 1, 0, 0.8},        {"p2p_eff", 0.05, 1, 0, 0.92},

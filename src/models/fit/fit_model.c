@@ -113,8 +113,6 @@ void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *devi
 	const char *section = sc_fit_sections[model->kind];
 
 	copy_coefs(&model->device, device);
-	if (model->kind == SC_FIT_INTERFERENCE && !(device->interference.path_sum > 0))
-		model->device.interference.path_sum = device->interference.path_comm;
 	for (const struct sc_fit_coef *c = sc_fit_coefs_of("simt"); c->key && model->n_devices > 1;
 	     c++)
 		if (c->anew > 0)

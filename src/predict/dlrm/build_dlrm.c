@@ -408,7 +408,5 @@ void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph
 			built->step_end[s * dlrm->n_classes + c] = build_pass(&p);
 		}
 	}
-	if (!env->cuda_graphs) /* one launch stands for all of a graph's kernels */
-		sc_graph_limit_launches(graph, (uint32_t)env->device->host.launch_queue);
 	sc_graph_seal(graph);
 }

@@ -223,8 +223,6 @@ static void layers_build(const struct sc_layers *layers, uint32_t n_steps, struc
 			run_optimizer(&b);
 		built->step_end[s] = add_mark(&b, SC_NODE_MARK, SC_NONE);
 	}
-	if (!layers->env.cuda_graphs)
-		sc_graph_limit_launches(graph, (uint32_t)layers->env.device->host.launch_queue);
 	sc_graph_seal(graph);
 }
 

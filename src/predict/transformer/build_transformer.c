@@ -435,8 +435,5 @@ void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scrat
 	build_step_end(&b);
 	for (size_t i = 0; i < tf->placement.n_instances; i++)
 		SC_VEC_RELEASE(&b.instance[i].ids);
-	/* A coarse launch stands for those of a pass, one of a CUDA graph for a block's. */
-	if (b.full && !tf->request->config.training.cuda_graphs)
-		sc_graph_limit_launches(graph, (uint32_t)tf->request->device.host.launch_queue);
 	sc_graph_seal(graph);
 }

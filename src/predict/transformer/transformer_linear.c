@@ -341,8 +341,8 @@ static struct joint joint_of(const struct dims *x, enum sc_op_name name, struct 
 	struct joint out = {.name = name, .size = size, .kind = kind};
 
 	out.fused = choice->policy == SC_C3_TILE_FUSED;
-	out.gap_us = out.fused               ? c->chunk_us * x->tp
-		     : kind == SC_ALL_GATHER ? c->chunk_us
+	out.gap_us = out.fused               ? c->copy_us * x->tp
+		     : kind == SC_ALL_GATHER ? c->copy_us
 					     : c->push_us;
 	out.n = out.fused ? 1 : choice->n > 0 ? choice->n : x->tp;
 	if (floor(size.m / MIN_PIECE_ROWS) < out.n)

@@ -221,9 +221,9 @@ static void add_kernels(struct sc_c3_study *s, double sms, bool relieved)
 		struct sc_cost cost;
 
 		kernel_cost(s, op, sms, &cost);
-		if (relieved && c->relief_sms > 0 && is_memory_bound(device, op)) {
+		if (relieved && c->relief_gain > 0 && is_memory_bound(device, op)) {
 			scale_cost(&cost, 1 / (1 + c->relief_gain));
-			s->out->n = c->relief_sms;
+			s->out->n = c->sm_granule;
 		}
 		add(s, s->compute, &cost, SC_NONE);
 	}
@@ -322,7 +322,7 @@ static void add_gather(struct sc_c3_study *s, double pieces)
 	uint32_t arrived = add_call(s);
 
 	piece_cost(s, pieces, &kernel);
-	kernel.latency_us += t->device->interference.chunk_us;
+	kernel.latency_us += t->device->interference.copy_us;
 	copy_cost(s, pieces - 1, 1, &copy);
 	for (double i = 0; i < pieces; i++) {
 		add(s, s->compute, &kernel, arrived);
@@ -397,9 +397,9 @@ static int run_fused(struct sc_c3_study *s, bool fused)
 	copy_cost(s, 1, fused ? 1 : 0, &copy);
 	if (fused) {
 		kernel.work_us *= sc_interfere_fused_factor(t->device, &s->pair->gemm, ranks);
-		kernel.latency_us += ranks * c->chunk_us + t->call_us;
+		kernel.latency_us += ranks * c->copy_us + t->call_us;
 	} else {
-		copy.latency_us += ranks * (scatters ? c->push_us : c->chunk_us) + t->call_us;
+		copy.latency_us += ranks * (scatters ? c->push_us : c->copy_us) + t->call_us;
 	}
 	add(s, s->comm, &copy, SC_NONE);
 	add(s, s->compute, &kernel, SC_NONE);
