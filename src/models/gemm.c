@@ -37,6 +37,8 @@ enum { BLACKWELL = 100 }; /* CUDA capability */
 #define MIN_SPLIT_K 256.0 /* no slice of k is shorter */
 #define MAX_SLICES 32.0
 #define PARTIAL_BYTES 4.0 /* slices leave fp32 partial sums */
+#define BURST_COPIES \
+	5.0 /* weights that a repeat of a burst goes through (aiconfigurator, GEMM collectors) */
 #define REFERENCE_NM 16.0
 #define ENERGY_EXPONENT 0.5 /* of 0.3 to 1 the best for GPUs left out of a fit, by little */
 
@@ -60,6 +62,11 @@ static double operand_bytes(const struct sc_op *op)
 	double c_bytes = s->accumulate ? 2 * sc_dtype_bytes(SC_FP32) : out;
 
 	return s->batch * (e * (s->m * s->k + s->k * s->n) + c_bytes * s->m * s->n);
+}
+
+static double weight_bytes(const struct sc_op *op)
+{
+	return op->u.gemm.batch * op->u.gemm.k * op->u.gemm.n * sc_dtype_bytes(op->dtype);
 }
 
 /* `blocks` of one tile size over k / slices each, with the operand loads of that tile. */
@@ -140,12 +147,27 @@ static double aligned_eff(const struct sc_gemm_coef *c, double share, double clo
 	return clock / (1 + c->align_loss * (1 - share));
 }
 
-/* Under sustained load, against isolated kernels. */
-static double sustained_clock(const struct sc_gemm_coef *c, enum sc_dtype dtype)
+/* Against 16 bits: at twice or four times the rate the power limit, operand loads and scales show more. */
+static double format_eff(const struct sc_gemm_coef *c, enum sc_dtype dtype)
 {
+	if (dtype == SC_FP4 && c->eff_fp4 > 0)
+		return c->eff_fp4;
+	return dtype >= SC_FP8 && c->eff_fp8 > 0 ? c->eff_fp8 : 1;
+}
+
+/* Of a run against a burst. In a second a chip that was cold has lost a third of it, in logs (B200, 554 products in bf16
+ * of TensorRT-LLM). */
+static double sustained_clock(const struct sc_gemm_coef *c, enum sc_dtype dtype, enum sc_load load)
+{
+	double clock = c->power_eff;
+
 	if (dtype == SC_FP4 && c->power_eff_fp4 > 0)
-		return c->power_eff_fp4;
-	return dtype >= SC_FP8 && c->power_eff_fp8 > 0 ? c->power_eff_fp8 : c->power_eff;
+		clock = c->power_eff_fp4;
+	else if (dtype >= SC_FP8 && c->power_eff_fp8 > 0)
+		clock = c->power_eff_fp8;
+	if (load == SC_LOAD_BURST)
+		return 1;
+	return load == SC_LOAD_SECOND ? cbrt(fmin(1, clock)) : clock;
 }
 
 double sc_gemm_rows_factor(const struct sc_device *device, enum sc_dtype dtype, double elements,
@@ -153,10 +175,19 @@ double sc_gemm_rows_factor(const struct sc_device *device, enum sc_dtype dtype, 
 {
 	const struct sc_gemm_coef *c = &device->gemm;
 	double share = alignment_of(elements, sc_dtype_bytes(dtype));
-	double clock = sustained_clock(c, dtype);
+	double clock = sustained_clock(c, dtype, SC_LOAD_RUN);
 
 	*unit_bytes = share < 0 ? ALIGN_BYTES : FULL_ALIGN_BYTES;
 	return sc_device_has_tensor(device, dtype) ? clock / aligned_eff(c, share, clock) : 1;
+}
+
+/* Of operands that a burst reads again and again: those that stay in the last cache are read at its rate. */
+double sc_repeat_us(const struct sc_device *device, double kept_bytes, double memory_us)
+{
+	double fill = kept_bytes / (device->l2_mib * SC_BYTES_PER_MIB);
+	double gain = fmax(1, device->gemm.l2_ratio);
+
+	return memory_us * (1 - (1 - 1 / gain) / (1 + fill * fill * fill * fill));
 }
 
 static double loads_of(double tile_half, double m, double n)
@@ -167,8 +198,9 @@ static double loads_of(double tile_half, double m, double n)
 static void set_tensor(struct problem *p, const struct sc_device *device, const struct sc_op *op)
 {
 	const struct sc_gemm_coef *c = &device->gemm;
-	double eff = c->eff_max *
-		     aligned_eff(c, worst_alignment(device, op), sustained_clock(c, op->dtype));
+	double clock = sustained_clock(c, op->dtype, op->u.gemm.load);
+	double eff = c->eff_max * format_eff(c, op->dtype) *
+		     aligned_eff(c, worst_alignment(device, op), clock);
 
 	p->tiles = TENSOR_TILES;
 	p->n_tiles = N_OF(TENSOR_TILES);
@@ -309,6 +341,10 @@ static void formula_time(const struct sc_device *device, const struct sc_op *op,
 		set_simt(&p, device, &own);
 	math_us = best_tile_us(&p, &waves);
 	memory_us = sc_memory_us(device, operand_bytes(op), c->hbm_eff, 0);
+	if (op->u.gemm.load == SC_LOAD_BURST)
+		memory_us = sc_repeat_us(device,
+					 operand_bytes(op) + (BURST_COPIES - 1) * weight_bytes(op),
+					 memory_us);
 	if (!tensor)
 		math_us *= far_rows_factor(&device->simt, p.shape);
 	kernel_us = sc_smooth_max(math_us, memory_us);

@@ -12,6 +12,8 @@ extern const struct sc_op_model sc_gemm_model, sc_attention_model, sc_rowwise_mo
 void sc_op_trust(const struct sc_device *device, const char *block, double spread_frac,
 		 struct sc_op_time *out);
 /* (a^3 + b^3)^(1/3): two limits that overlap, but not perfectly near the ridge. */
+/* What a burst takes to read operands again, of which so many bytes would have to stay in the last cache. */
+double sc_repeat_us(const struct sc_device *device, double kept_bytes, double memory_us);
 double sc_smooth_max(double a, double b);
 /* Time of `bytes` over the device's memory with a ramp: half of the rate at half_bytes. */
 double sc_memory_us(const struct sc_device *device, double bytes, double eff, double half_bytes);

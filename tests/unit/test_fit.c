@@ -624,7 +624,7 @@ TEST(where_chooses)
 TEST(every_coefficient_has_a_line)
 {
 	static const char *const not_fitted[] = {
-		"spread_frac",    "curve_spread_frac", "sm_frac",          "batched_tile_m",
+		"spread_frac", "clock_spread_frac",    "curve_spread_frac", "sm_frac",          "batched_tile_m",
 		"batched_tile_n", "slowdown",          "block_scale_loss", "uvm_eff",
 		"prefetch_eff",   "ssd_gbps",          "path_copy",        "wait_frac",
 		"sm_granule",     "copy_speed",        "copy_us",          "relief_gain",

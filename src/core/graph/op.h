@@ -23,12 +23,16 @@ enum sc_op_kind {
 	SC_N_OP_KINDS
 };
 
+/* How long a device has worked, which its clock depends on: a whole run; a kernel alone for a second, or some ms. */
+enum sc_load { SC_LOAD_RUN, SC_LOAD_SECOND, SC_LOAD_BURST };
+
 struct sc_gemm_shape {
 	double batch, m, n, k; /* m = rows of the output */
 	bool accumulate;       /* beta = 1: reads C */
 	bool bmm;
 	bool sums_rows; /* a weight gradient: k counts the rows of both operands (models/gemm.c) */
 	bool block_scaled; /* both operands have a scale for each block of k, which the kernel multiplies in */
+	enum sc_load load;
 };
 struct sc_attention_shape {
 	double batch, heads, kv_heads, seq_q, seq_kv, head_dim;

@@ -24,13 +24,15 @@ struct sc_gemm_coef {
 	double fixed_us;       /* kernel start and drain */
 	double misaligned_eff; /* factor where a row of an operand is not a multiple of 16 bytes */
 	double align_loss; /* time added where rows are multiples of 16 bytes only, not of 128 */
-	double power_eff; /* clock that tensor cores keep under sustained load, against isolated kernels */
+	double eff_fp8, eff_fp4; /* share of the format's peak over that of bf16; 0 = 1, as fp8 */
+	double power_eff; /* rate that tensor cores keep in runs, against bursts of some ms: below 1 the clock falls */
 	double power_eff_fp8;     /* the same in fp8; 0 = as power_eff */
 	double power_eff_fp4;     /* the same in fp4; 0 = as power_eff_fp8 */
 	double clock_spread_frac; /* of the sustained clock from GPU to GPU, one sigma, relative */
 	double split_us;          /* added by a split of k */
-	double block_scale_loss;  /* time added where both operands have scales of blocks along k */
-	double wave_loss;         /* time added to each wave after the first, relative */
+	double l2_ratio; /* rate of the last cache over that of memory, where repeats of a burst find operands in it; 0 = 1 */
+	double block_scale_loss; /* time added where both operands have scales of blocks along k */
+	double wave_loss;        /* time added to each wave after the first, relative */
 	double spread_frac;
 	double curve_spread_frac; /* of products that have a curve; 0 = as spread_frac */
 };

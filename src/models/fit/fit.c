@@ -601,11 +601,6 @@ static void describe(struct sc_fit_work *w, struct sc_fit *out)
 	set_ranges(w, out);
 	score(w, out);
 	out->device = w->model.device;
-	/* those that stood at another value while others were fitted */
-	out->device.gemm.power_eff = w->start.gemm.power_eff;
-	out->device.gemm.power_eff_fp8 = w->start.gemm.power_eff_fp8;
-	out->device.gemm.power_eff_fp4 = w->start.gemm.power_eff_fp4;
-	out->device.gemm.clock_spread_frac = w->start.gemm.clock_spread_frac;
 	if (out->kind == SC_FIT_GEMM && out->curves.n > 0)
 		out->device.gemm_curves = out->curves;
 	out->fabric = w->model.profile;

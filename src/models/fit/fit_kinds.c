@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "models/embedding_kernel.h"
 #include "models/fit/fit_priv.h"
+#include "models/op_model_priv.h"
 #include "models/rowwise.h"
 
 #define MAX_TIME_US 1e12
@@ -19,7 +20,8 @@
 #define BACKWARD_ATTENTION_FLOP 2.5 /* of forward; five products against two */
 /* Mixed-precision Adam: 4 + 3 * 4 bytes read, 3 * 4 + 2 written a parameter. */
 #define ADAM_BYTES 30.0
-#define TILE 128.0 /* rows and columns of a tile of most products */
+enum { BLACKWELL = 100 }; /* CUDA capability */
+#define TILE 128.0        /* rows and columns of a tile of most products */
 
 /* ---- columns ---- */
 
@@ -50,6 +52,15 @@
 static const struct sc_name PASSES[] = {{"fwd", 0}, {"bwd", 1}, {0}};
 static const struct sc_name YES_NO[] = {{"false", 0}, {"true", 1}, {0}};
 static const struct sc_name GEMM_OPS[] = {{"linear", 0}, {"bmm", 1}, {0}};
+static const struct sc_name REGIMES[] = {
+	{"burst", SC_LOAD_BURST}, {"sustained", SC_LOAD_SECOND}, {0}};
+static const struct sc_name INCLUDES[] = {{"product", 0}, {"cast+product", 1}, {0}};
+enum { OWN_SCALE, BLOCK_SCALE };
+static const struct sc_name VARIANTS[] = {{"bf16", OWN_SCALE},
+					  {"fp8_tensor_or_token", OWN_SCALE},
+					  {"fp8_block128", BLOCK_SCALE},
+					  {"nvfp4_block16", BLOCK_SCALE},
+					  {0}};
 static const struct sc_name ATTENTION_OPS[] = {{"flash", 0}, {0}};
 static const struct sc_name ROWWISE_OPS[] = {
 	{"add", SC_ROW_ADD},         {"gelu", SC_ROW_GELU},
@@ -64,6 +75,9 @@ static const struct sc_field GEMM_CELLS[] = {SIZE_OR(batch, 1),
 					     NAME(op, GEMM_OPS),
 					     NAME(dtype, sc_dtype_names),
 					     NAME(pass, PASSES),
+					     NAME(regime, REGIMES),
+					     NAME(includes, INCLUDES),
+					     NAME(variant, VARIANTS),
 					     ORIGIN,
 					     {0}};
 static const struct sc_field ATTENTION_CELLS[] = {SIZE_OR(batch, 1),
@@ -189,6 +203,26 @@ static struct sc_op op_of(const struct sc_fit_table *t, enum sc_op_kind kind)
 				      t->cells.dtype < 0 ? SC_FP16 : (enum sc_dtype)t->cells.dtype};
 }
 
+/* Of the input, from bf16. The scale of a tensor or a row is searched before, in a pass of its own; those of fp8's blocks
+ * are laid out anew for Blackwell's tensor cores. */
+static struct sc_op cast_of(const struct sc_fit_table *t, enum sc_dtype to)
+{
+	const bool one = t->cells.variant == BLOCK_SCALE &&
+			 (to != SC_FP8 || t->device->cuda_capability < BLACKWELL);
+	const int n_passes = one ? 1 : 2;
+	const double n = t->cells.batch * t->cells.m * t->cells.k;
+	const double in = n * sc_dtype_bytes(SC_BF16), out = n * sc_dtype_bytes(to);
+	const double left = sc_repeat_us(t->device, in + out, 1);
+	struct sc_op op = {.kind = SC_OP_ROWWISE, .dtype = SC_BF16};
+
+	op.u.rowwise = (struct sc_rowwise_shape){.read_bytes = left * n_passes * in,
+						 .write_bytes = left * out,
+						 .rows = t->cells.m,
+						 .cols = t->cells.k,
+						 .n_kernels = n_passes};
+	return op;
+}
+
 static int read_gemm(const struct sc_fit_table *t, struct sc_fit_row *out)
 {
 	const struct sc_fit_cells *c = &t->cells;
@@ -196,7 +230,9 @@ static int read_gemm(const struct sc_fit_table *t, struct sc_fit_row *out)
 					.m = c->m,
 					.n = c->n,
 					.k = c->k,
-					.bmm = c->op == 1 || (c->op < 0 && c->batch > 1)};
+					.bmm = c->op == 1 || (c->op < 0 && c->batch > 1),
+					.load = c->regime < 0 ? SC_LOAD_BURST
+							      : (enum sc_load)c->regime};
 	double flop = 2 * s.batch * s.m * s.n * s.k;
 	double elements = s.batch * (s.m * s.k + s.k * s.n + s.m * s.n);
 
@@ -204,13 +240,18 @@ static int read_gemm(const struct sc_fit_table *t, struct sc_fit_row *out)
 	out->op[0].u.gemm = s;
 	out->n_ops = 1;
 	if (c->pass == 1) { /* gradients of the input and of the weight */
-		out->op[0].u.gemm = (struct sc_gemm_shape){
-			.batch = s.batch, .m = s.m, .n = s.k, .k = s.n, .bmm = s.bmm};
+		out->op[0].u.gemm = (struct sc_gemm_shape){.batch = s.batch,
+							   .m = s.m,
+							   .n = s.k,
+							   .k = s.n,
+							   .bmm = s.bmm,
+							   .load = s.load};
 		out->op[1].u.gemm = (struct sc_gemm_shape){.batch = s.batch,
 							   .m = s.k,
 							   .n = s.n,
 							   .k = s.m,
 							   .bmm = s.bmm,
+							   .load = s.load,
 							   .sums_rows = true};
 		out->n_ops = 2;
 	}
@@ -218,6 +259,8 @@ static int read_gemm(const struct sc_fit_table *t, struct sc_fit_row *out)
 		out->n_ops *
 		fmax(math_bound_us(t->device, out->op[0].dtype, flop),
 		     memory_bound_us(t->device, elements * sc_dtype_bytes(out->op[0].dtype)));
+	if (c->includes == 1)
+		out->op[out->n_ops++] = cast_of(t, out->op[0].dtype);
 	return 0;
 }
 
@@ -391,6 +434,11 @@ const struct sc_fit_reader *sc_fit_reader_of(const struct sc_fit_table *table)
 
 static const struct sc_fit_coef GEMM[] = {
 	{"eff_max", 0.05, 1, 0, 0},
+	{"eff_fp8", 0.05, 2, OFF, 0},
+	{"eff_fp4", 0.05, 2, OFF, 0},
+	{"power_eff", 0.05, 2, 0, 0},
+	{"power_eff_fp8", 0.05, 2, OFF, 0},
+	{"power_eff_fp4", 0.05, 2, OFF, 0},
 	{"eff_simt", 0.05, 4, 0, 0},
 	{"tile_half", 0.5, 1e3, MINOR, 0},
 	{"k_half", 0.5, 1e4, MINOR, 0},
@@ -402,6 +450,7 @@ static const struct sc_fit_coef GEMM[] = {
 	{"split_us", 0.1, 100, MINOR, 0},
 	{"wave_loss", 1e-3, 1, MINOR, 0},
 	{"align_loss", 1e-3, 1, MINOR, 0},
+	{"l2_ratio", 1, 20, MINOR | OFF, 0},
 	{0},
 };
 /* The tile and the blocks are the library's choice. */
@@ -506,11 +555,8 @@ const struct sc_fit_coef *sc_fit_coefs_of(const char *section)
 }
 
 const struct sc_fit_fixed sc_fit_fixed[] = {
-	{"gemm", "power_eff_fp8", 1, false}, {"gemm", "power_eff_fp4", 1, false},
-	{"gemm", "power_eff", 1, false},     {"gemm", "clock_spread_frac", 1e-6, false},
-	{"simt", "far_k", 5000, true},       {"simt", "droop_us", 2000, true},
-	{"simt", "board_w", 15, true},       {"simt", "batched_blocks", 0, true},
-	{"simt", "droop_frac", 0, true},     {0},
+	{"simt", "far_k", 5000},       {"simt", "droop_us", 2000}, {"simt", "board_w", 15},
+	{"simt", "batched_blocks", 0}, {"simt", "droop_frac", 0},  {0},
 };
 
 /* The optimizer's model shares the coefficients of the row-wise one. */

@@ -110,17 +110,14 @@ static void refresh(struct sc_fit_model *model)
 
 void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *device)
 {
-	const char *section = sc_fit_sections[model->kind];
-
 	copy_coefs(&model->device, device);
 	for (const struct sc_fit_coef *c = sc_fit_coefs_of("simt"); c->key && model->n_devices > 1;
 	     c++)
 		if (c->anew > 0)
 			*number(&model->device, "simt", c->key) = c->anew;
-	for (const struct sc_fit_fixed *fixed = sc_fit_fixed; fixed->key; fixed++)
-		if (fixed->of_several ? model->n_devices > 1
-				      : section && strcmp(section, fixed->section) == 0)
-			*number(&model->device, fixed->section, fixed->key) = fixed->at;
+	for (const struct sc_fit_fixed *fixed = sc_fit_fixed; fixed->key && model->n_devices > 1;
+	     fixed++)
+		*number(&model->device, fixed->section, fixed->key) = fixed->at;
 	memset(model->launch_us, 0, sizeof(model->launch_us));
 	memset(model->floor_us, 0, sizeof(model->floor_us));
 	refresh(model);

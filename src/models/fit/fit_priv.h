@@ -19,7 +19,8 @@ enum {
 struct sc_fit_cells {
 	double time_us;
 	const char *source, *op_name, *pass_name;
-	int op, pass, dtype, kv_dtype, causal, optimizer, sorted, warm, computes; /* -1: not said */
+	int op, pass, dtype, kv_dtype, regime, includes, variant, causal, optimizer, sorted, warm,
+		computes; /* -1: not said */
 	double batch, m, n, k, heads, seq, head_dim, kv_heads, seq_kv, kv_len, rows, cols;
 	double params, bytes, tables, dim, pooling, zipf, unique_rows, longest_run, launches;
 	double alone_us, beside_frac, blocks, comm_blocks, comm_load;
@@ -84,12 +85,10 @@ struct sc_fit_coef {
 /* Of a section of the device's, or of the fabric's, profile; ended by a NULL key; NULL: none. */
 const struct sc_fit_coef *sc_fit_coefs_of(const char *section);
 extern const char *const sc_fit_sections[SC_N_FIT_KINDS]; /* NULL of collectives */
-/* Kernels are timed alone, not under sustained load, and not on many GPUs at once: while others are fitted these keys
- * of the section stand at that value, or at 0. */
+/* Where rows of several devices take part these keys stand at that value, or at 0. */
 struct sc_fit_fixed {
 	const char *section, *key;
 	double at;
-	bool of_several; /* where rows of several devices take part */
 };
 extern const struct sc_fit_fixed sc_fit_fixed[]; /* ended by a NULL key */
 

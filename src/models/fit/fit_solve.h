@@ -9,7 +9,7 @@
 #include "models/interference.h"
 
 enum {
-	SC_FIT_MAX_OPS = 2, /* kernels of one row: a backward GEMM is two */
+	SC_FIT_MAX_OPS = 3, /* kernels of one row: a backward GEMM is two, and a cast */
 	SC_FIT_MAX_DIMS = 4,
 	SC_FIT_NO_FOLD = SC_FIT_MAX_FOLDS, /* never held out */
 	SC_FIT_ALL
