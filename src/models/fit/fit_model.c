@@ -347,6 +347,33 @@ static void add_launches(const struct sc_fit_work *work, struct sc_fit_model *mo
 			params->at[i].status = SC_FIT_UNDETERMINED;
 }
 
+/* Formats that no row is in, and clocks after a second where no row lasted that long. */
+static void drop_unseen_formats(const struct sc_fit_row *const *rows, size_t n,
+				struct sc_fit_params *params)
+{
+	bool seen[3] = {false}, lasts[3] = {false};
+	const struct {
+		const char *name;
+		const bool *seen;
+	} needs[] = {
+		{"power_eff", &lasts[0]},     {"eff_fp8", &seen[1]}, {"power_eff_fp8", &lasts[1]},
+		{"power_eff_fp4", &lasts[2]}, {"eff_fp4", &seen[2]},
+	};
+
+	for (size_t i = 0; i < n; i++) {
+		const struct sc_op *op = &rows[i]->op[0];
+		const int format = op->dtype == SC_FP4 ? 2 : op->dtype == SC_FP8;
+
+		seen[format] = true;
+		lasts[format] |= op->u.gemm.load == SC_LOAD_SECOND;
+	}
+	for (size_t i = 0; i < params->n; i++)
+		for (size_t k = 0; k < sizeof(needs) / sizeof(needs[0]); k++)
+			if (strcmp(params->at[i].name, needs[k].name) == 0 && !*needs[k].seen &&
+			    params->at[i].status == SC_FIT_FITTED)
+				params->at[i].status = SC_FIT_UNDETERMINED;
+}
+
 /* Coefficients of passes that no row is of are not fitted. */
 static void drop_unseen_passes(const struct sc_fit_row *const *rows, size_t n,
 			       struct sc_fit_params *params)
@@ -435,6 +462,8 @@ void sc_fit_params_list(struct sc_fit_work *work, const struct sc_fit_row *const
 		start_anew(work, out);
 	if (model->kind == SC_FIT_EMBEDDING)
 		drop_unseen_passes(rows, n, out);
+	if (model->kind == SC_FIT_GEMM)
+		drop_unseen_formats(rows, n, out);
 	for (size_t i = 0; i < out->n; i++)
 		if (out->at[i].status == SC_FIT_UNDETERMINED)
 			out->at[i].value = out->at[i].start;
