@@ -624,11 +624,11 @@ TEST(where_chooses)
 TEST(every_coefficient_has_a_line)
 {
 	static const char *const not_fitted[] = {
-		"spread_frac", "clock_spread_frac",    "curve_spread_frac", "sm_frac",          "batched_tile_m",
-		"batched_tile_n", "slowdown",          "block_scale_loss", "uvm_eff",
-		"prefetch_eff",   "ssd_gbps",          "path_copy",        "wait_frac",
-		"sm_granule",     "copy_speed",        "copy_us",          "relief_gain",
-		"push_us",        "fused_loss"};
+		"spread_frac",    "clock_spread_frac", "curve_spread_frac", "sm_frac",
+		"batched_tile_m", "batched_tile_n",    "slowdown",          "block_scale_loss",
+		"uvm_eff",        "prefetch_eff",      "ssd_gbps",          "path_copy",
+		"wait_frac",      "sm_granule",        "copy_speed",        "copy_us",
+		"relief_gain",    "push_us",           "fused_loss"};
 	size_t n = sizeof(not_fitted) / sizeof(not_fitted[0]);
 
 	for (const struct sc_field *section = sc_device_fields; section->key; section++) {
