@@ -36,17 +36,16 @@ static double achieved_eff(const struct sc_attention_coef *c, const struct sc_op
 	return eff;
 }
 
-/* Of one SM, for a row of queries and a key. Exponentials are no faster in a narrower format. */
+/* Of one SM, for a row of queries and a key. Exponentials are no faster in a narrower format. A format slower than
+ * fp32 (P4's fp16) is computed in fp32, as products are. */
 static double score_us(const struct sc_device *device, const struct sc_op *op)
 {
 	const struct sc_attention_coef *c = &device->attention;
 	double head = ceil(op->u.attention.head_dim / HEAD_STEP) * HEAD_STEP;
-	double peak = sc_device_peak_tflops(device, op->dtype);
+	double peak = fmax(sc_device_peak_tflops(device, op->dtype), device->peak_tflops.fp32);
 	double wide = sc_device_peak_tflops(device, SC_BF16);
 	double columns;
 
-	if (peak <= 0)
-		peak = device->peak_tflops.fp32;
 	columns = hypot(head / achieved_eff(c, op, head) *
 				(op->u.attention.backward ? BACKWARD_FLOP_RATIO : 1),
 			c->head_half * (op->dtype >= SC_FP8 && wide > 0 ? peak / wide : 1));

@@ -378,6 +378,20 @@ TEST(attention_heads)
 	ck_assert_double_eq_tol(attention_us(&d, 100, 8192, 256), 2 * full * 2, full * 0.05);
 }
 
+/* Where fp16 is slower than fp32 (P4), attention is computed in fp32, as products are. */
+TEST(attention_of_a_slow_format)
+{
+	struct sc_device d = device();
+	struct sc_op half = {.kind = SC_OP_ATTENTION,
+			     .dtype = SC_FP16,
+			     {.attention = {1, 100, 100, 8192, 8192, 128, false, false}}};
+	struct sc_op full = half;
+
+	full.dtype = SC_FP32;
+	d.peak_tflops.fp16 = d.peak_tflops.fp32 / 64;
+	ck_assert_double_eq_tol(time_us(&d, &half), time_us(&d, &full), time_us(&d, &full) * 1e-3);
+}
+
 TEST(attention_waves_and_mask)
 {
 	struct sc_device d = device();
