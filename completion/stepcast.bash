@@ -9,12 +9,12 @@ _stepcast()
 		return
 	fi
 	case $command in
-	predict) words="" options=" --set --json --explain --require-fit --price --tokens --samples --timeline --report --detail --no-jump --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	sweep) words="" options=" --table --grid --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	search) words="" options=" --choose --fix --all --gpus --device --objective --price --memory-margin --tokens --time-limit --out-cases --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	scale) words="" options=" --gpus --weak --given --choose --fix --memory-margin --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	compare) words="" options=" --set --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	validate) words="" options=" --kind --device --table --where --by --max-mape --out-cases --report --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	predict) words="" options=" --set --json --confidence --explain --require-fit --price --tokens --samples --timeline --report --detail --no-jump --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	sweep) words="" options=" --table --grid --confidence --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	search) words="" options=" --choose --fix --all --gpus --device --objective --price --memory-margin --tokens --time-limit --out-cases --confidence --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	scale) words="" options=" --gpus --weak --given --choose --fix --memory-margin --confidence --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	compare) words="" options=" --set --confidence --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	validate) words="" options=" --kind --device --table --where --by --max-mape --out-cases --confidence --leave-out --out-likeness --report --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	shard) words="" options=" --plan --search --objective --device-constants --baseline --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --report --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	c3) words="" options=" --table --measured --from --gemm --collective --kind --cluster --device --gpus --bytes --set --policy --by --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	schedule) words="1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo dualpipe dualpipev" options=" --pp --micro-batches --virtual-stages --replicas --waves --times --stage-times --optimize --set --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;

@@ -40,6 +40,7 @@ _stepcast() {
 	predict) _arguments \
 		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--json[write JSON to stdout]' \
+		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--explain[add the largest contributors, what 10 % more of each resource would buy, and what other settings would do]' \
 		'--require-fit[end with exit code 3 where it does not fit the memory]' \
 		'--price[of a GPU for an hour, as cluster.price_usd_gpu_hour\: say what a step costs]:USD:' \
@@ -59,6 +60,7 @@ _stepcast() {
 	sweep) _arguments \
 		'--table[one case a row; header cells with a dot are config keys, others are carried through]:CASES.csv:_files' \
 		'*--grid[one axis of a grid; given again, all combinations, the last axis fastest]:PATH=A,B,...:_stepcast_keys' \
+		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--json[write JSON to stdout; the CSV then only to -o]' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
@@ -82,6 +84,7 @@ _stepcast() {
 		'--tokens[time (h), cost and energy (kWh) of a run over so many tokens, as 15T]:N:' \
 		'--time-limit[then give the best so far, and how far it can be from the best]:SECONDS:' \
 		'--out-cases[write every candidate\: state, floor, memory, time]:FILE.csv:_files' \
+		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--json[write JSON to stdout]' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
@@ -100,6 +103,7 @@ _stepcast() {
 		'*--choose[search this key too; may be given again]:KEY\[=A,B,...\]:' \
 		'*--fix[do not search this key; may be given again]:KEY=VALUE:' \
 		'--memory-margin[share of a GPU'\''s memory that stays free (default\: 0.05)]:SHARE:' \
+		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--json[write JSON to stdout]' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
@@ -113,6 +117,7 @@ _stepcast() {
 		'*:word:{ compadd -- ; _files }' ;;
 	compare) _arguments \
 		'*--set[override one key of every config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
@@ -130,6 +135,9 @@ _stepcast() {
 		'*--by[also score each value of the column; may be given again]:COLUMN:' \
 		'--max-mape[end with exit code 3 if the mean absolute error is above PCT percent]:PCT:' \
 		'--out-cases[write each case with its error, or why it was skipped]:FILE.csv:_files' \
+		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
+		'--leave-out[make a row'\''s band without the measured rows that have the same\: suite, cluster.gpu, training.software, model, nodes, bits]:COLUMN,...:' \
+		'--out-likeness[write the errors of the rows as configs/likeness.csv has them, from which bands are made]:FILE.csv:_files' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--jobs[threads (default\: one a processor); results do not depend on it]:N:' \

@@ -12,6 +12,7 @@ struct compare_args {
 	struct sc_common common;
 	struct sc_arg_list sets;
 	const char *report;
+	int64_t confidence;
 	int json;
 };
 
@@ -19,6 +20,7 @@ struct compare_args {
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_LIST(sets, "set", "PATH=VALUE",
 		    "override one key of every config; may be given again"),
+	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_REPORT(report),
 	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	{0},
@@ -97,8 +99,10 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct compare_args *args = into;
 	struct sc_arena *arena = call->arena;
-	struct sc_compare all = {
-		.n = args->common.words.n, .arena = arena, .n_jobs = sc_cpu_count()};
+	struct sc_compare all = {.n = args->common.words.n,
+				 .arena = arena,
+				 .confidence_pct = (int)args->confidence,
+				 .n_jobs = sc_cpu_count()};
 	int rc = check_words(&args->common.words, err);
 
 	if (rc == 0)
@@ -132,5 +136,6 @@ const struct sc_command sc_command_compare = {
 	.words = "file",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct compare_args),
+	.defaults = &(const struct compare_args){.confidence = SC_CONFIDENCE},
 	.run = compare,
 };

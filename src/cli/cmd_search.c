@@ -58,7 +58,7 @@ struct search_args {
 	const char *objective, *gpus, *devices, *cases, *report;
 	double memory_margin, tokens, time_limit_s;
 	int all, json;
-	int64_t jobs;
+	int64_t jobs, confidence;
 };
 
 #define SC_ARGS struct search_args
@@ -82,6 +82,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		      "then give the best so far, and how far it can be from the best"),
 	SC_OPT_OUT(cases, "out-cases", "FILE.csv",
 		   "write every candidate: state, floor, memory, time"),
+	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	SC_OPT_REPORT(report),
 	SC_OPT_BASE_SET(sets),
@@ -227,6 +228,7 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.fixed = args->fixed.at,
 		.n_fixed = args->fixed.n,
 		.tokens = args->tokens,
+		.confidence_pct = (int)args->confidence,
 		.memory_margin = args->memory_margin,
 		.n_jobs = sc_cli_jobs(call, args->jobs),
 		.time_limit_s = args->time_limit_s,
@@ -294,7 +296,8 @@ const struct sc_command sc_command_search = {
 	.options = OPTIONS,
 	.shares = true,
 	.args_bytes = sizeof(struct search_args),
-	.defaults = &(const struct search_args){.memory_margin = MEMORY_MARGIN},
+	.defaults = &(const struct search_args){.memory_margin = MEMORY_MARGIN,
+						.confidence = SC_CONFIDENCE},
 	.run = run_args,
 };
 
@@ -306,7 +309,7 @@ struct scale_args {
 	const char *gpus, *report;
 	double memory_margin;
 	int given, weak, json;
-	int64_t jobs;
+	int64_t jobs, confidence;
 };
 
 #undef SC_ARGS
@@ -320,6 +323,7 @@ static const struct sc_cli_option SCALE_OPTIONS[] = {
 	SC_OPT_LIST(fixed, "fix", "KEY=VALUE", "do not search this key; may be given again"),
 	SC_OPT_NUMBER(memory_margin, "memory-margin", "SHARE", 0, 0.9,
 		      "share of a GPU's memory that stays free (default: 0.05)"),
+	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
 	SC_OPT_REPORT(report),
 	SC_OPT_BASE_SET(sets),
@@ -358,6 +362,7 @@ static int run_scale(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.n_fixed = args->fixed.n,
 		.chosen = args->chosen.at,
 		.n_chosen = args->chosen.n,
+		.confidence_pct = (int)args->confidence,
 		.memory_margin = args->memory_margin,
 		.n_jobs = sc_cli_jobs(call, args->jobs),
 		.begin_progress = scale_progress,
@@ -404,6 +409,7 @@ const struct sc_command sc_command_scale = {
 	.options = SCALE_OPTIONS,
 	.shares = true,
 	.args_bytes = sizeof(struct scale_args),
-	.defaults = &(const struct scale_args){.memory_margin = MEMORY_MARGIN},
+	.defaults = &(const struct scale_args){.memory_margin = MEMORY_MARGIN,
+					       .confidence = SC_CONFIDENCE},
 	.run = run_scale,
 };

@@ -142,6 +142,7 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 		return rc;
 	sc_cli_warn_headers(&args->common, &cases);
 	sc_predict_opts_init(&opts);
+	opts.confidence_pct = (int)args->confidence;
 	rc = run_cases(&sweep, &sink, call, err);
 	*exit_code = sink.exit_code;
 	return rc;
@@ -153,7 +154,7 @@ const struct sc_command sc_command_sweep = {
 	.words_asked = "one CONFIG",
 	.summary = "predict many cases over one config",
 	.synopsis =
-		"CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--jobs N] [-o OUT.csv] [--json] [--report FILE.html]",
+		"CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--confidence PCT] [--jobs N] [-o OUT.csv] [--json] [--report FILE.html]",
 	.details =
 		"Predicts every case of a table, or every point of a grid, over the base CONFIG. The "
 		"result is a CSV: the columns of the input, then the prediction. A case that cannot be "
@@ -174,5 +175,6 @@ const struct sc_command sc_command_sweep = {
 	.options = sc_sweep_options,
 	.shares = true,
 	.args_bytes = sizeof(struct sc_sweep_args),
+	.defaults = &sc_sweep_defaults,
 	.run = sweep,
 };

@@ -1,6 +1,7 @@
 /* stepcast validate: predictions against a table of measured times. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/threads.h"
 #include "cli/commands.h"
@@ -12,11 +13,11 @@
 struct validate_args {
 	struct sc_common common;
 	struct sc_arg_list sets, where, by;
-	const char *table, *out_cases, *device, *report;
+	const char *table, *out_cases, *out_likeness, *leave_out, *device, *report;
 	double max_mape_pct; /* < 0: no bound */
 	int kind;            /* enum sc_fit_kind; < 0: iterations */
 	int json;
-	int64_t jobs;
+	int64_t jobs, confidence;
 };
 
 #define SC_ARGS struct validate_args
@@ -35,6 +36,13 @@ static const struct sc_cli_option OPTIONS[] = {
 		      "end with exit code 3 if the mean absolute error is above PCT percent"),
 	SC_OPT_OUT(out_cases, "out-cases", "FILE.csv",
 		   "write each case with its error, or why it was skipped"),
+	SC_OPT_CONFIDENCE(confidence),
+	SC_OPT_TEXT(
+		leave_out, "leave-out", "COLUMN,...",
+		"make a row's band without the measured rows that have the same: suite, cluster.gpu, training.software, model, nodes, bits"),
+	SC_OPT_OUT(
+		out_likeness, "out-likeness", "FILE.csv",
+		"write the errors of the rows as configs/likeness.csv has them, from which bands are made"),
 	SC_OPT_REPORT(report),
 	SC_OPT_BASE_SET(sets),
 	SC_OPT_JOBS(jobs),
@@ -56,6 +64,11 @@ static int check_args(const struct validate_args *args, struct sc_err *err)
 				  words->at[1]);
 	if (args->kind < 0 && args->device)
 		return sc_err_set(err, SC_EUSAGE, "--device goes with --kind");
+	if (args->kind >= 0 &&
+	    (args->leave_out || args->out_likeness || args->confidence != SC_CONFIDENCE))
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"--kind: neither --leave-out nor --out-likeness nor --confidence goes with it");
 	if (args->kind >= 0 && (words->n || args->sets.n))
 		return sc_err_set(
 			err, SC_EUSAGE,
@@ -75,6 +88,28 @@ static int read_where(const struct validate_args *args, struct sc_arena *arena,
 		rc = sc_cli_split(texts->at[i], "--where", "COLUMN=VALUE", arena, &(*out)[i].column,
 				  &(*out)[i].value, err);
 	return rc;
+}
+
+/* "suite,cluster.gpu" */
+static int read_leave_out(const char *text, struct sc_arena *arena, unsigned *out,
+			  struct sc_err *err)
+{
+	char *save = NULL, *word = strtok_r(sc_arena_strdup(arena, text), ",", &save);
+
+	for (*out = 0; word; word = strtok_r(NULL, ",", &save)) {
+		int c = 0;
+
+		while (c < SC_N_LIKE_COLUMNS && strcmp(sc_like_columns[c], word) != 0)
+			c++;
+		if (c == SC_N_LIKE_COLUMNS)
+			return sc_err_set(
+				err, SC_EUSAGE,
+				"--leave-out: expected suite, cluster.gpu, training.software, "
+				"model, nodes or bits, got \"%.64s\"",
+				word);
+		*out |= 1U << c;
+	}
+	return 0;
 }
 
 static struct sc_progress *start_progress(void *ctx, size_t n_rows)
@@ -130,6 +165,7 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.by = args->by.at,
 		.n_by = args->by.n,
 		.n_jobs = sc_cli_jobs(call, args->jobs),
+		.catalog = call->catalog,
 		.predict = &predict,
 		.progress = start_progress,
 		.progress_ctx = &args->common,
@@ -142,6 +178,9 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 		return rc;
 	sc_predict_opts_init(&predict);
 	rc = read_where(args, arena, &where, err);
+	predict.confidence_pct = (int)args->confidence;
+	if (rc == 0 && args->leave_out)
+		rc = read_leave_out(args->leave_out, arena, &opts.leave_out, err);
 	opts.where = where;
 	opts.n_where += args->device != NULL;
 	if (rc == 0 && args->kind < 0)
@@ -165,6 +204,8 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 			v.n_warned, v.n_cases);
 	if (rc == 0 && args->out_cases)
 		rc = sc_cli_write(args->out_cases, sc_validation_forms.csv, &v, err);
+	if (rc == 0 && args->out_likeness)
+		rc = sc_cli_write(args->out_likeness, sc_likeness_csv_write, &v, err);
 	if (rc == 0)
 		rc = check_any_predicted(&v, err);
 	if (rc == 0)
@@ -179,7 +220,7 @@ const struct sc_command sc_command_validate = {
 	.summary = "compare predictions with measured times",
 	.synopsis =
 		"CONFIG --table CASES.csv [--where COLUMN=VALUE]... [--by COLUMN]... [--max-mape PCT] "
-		"[--out-cases FILE.csv] [--report FILE.html] [--json]; or --kind KIND --table CSV [--device NAME]",
+		"[--out-cases FILE.csv] [--confidence PCT] [--leave-out COLUMN,...] [--out-likeness FILE.csv] [--report FILE.html] [--json]; or --kind KIND --table CSV [--device NAME]",
 	.details =
 		"Predicts every row of the table over the base CONFIG and compares it with its column "
 		"measured_ms. Rows that cannot be predicted are reported as skipped, with the reason; "
@@ -194,10 +235,15 @@ const struct sc_command sc_command_validate = {
 		"What says nothing is the device's usual node, with a warning.\n\n"
 		"MAPE is the mean, median and p90 the percentiles, and geo the geometric mean of the "
 		"absolute error in percent; bias is the mean signed error; cover is the share of measured "
-		"times inside the predicted band, and band its median half-width.",
+		"times inside the predicted band, and band its median half-width.\n\n"
+		"A band is made of what the measured rows of configs/likeness.csv missed their predictions "
+		"by. The table's own rows may be among them: --leave-out suite,cluster.gpu says what the "
+		"bands are worth to somebody else. A row's suite is in its column suite, else source.",
 	.words = "file",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct validate_args),
-	.defaults = &(const struct validate_args){.max_mape_pct = -1, .kind = -1},
+	.defaults = &(const struct validate_args){.max_mape_pct = -1,
+						  .kind = -1,
+						  .confidence = SC_CONFIDENCE},
 	.run = validate,
 };

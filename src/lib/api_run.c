@@ -425,6 +425,7 @@ static int sweep(const stepcast_request *request, const struct sc_sweep_args *ar
 
 	sc_arena_init(&arena, BLOCK_BYTES);
 	sc_predict_opts_init(&opts);
+	opts.confidence_pct = (int)args->confidence;
 	sink.cases = &cases;
 	rc = sc_sweep_args_cases(args, &arena, &cases, err);
 	if (rc == 0)
@@ -440,13 +441,14 @@ int stepcast_sweep(const stepcast_request *request, const char *const *options, 
 {
 	const struct sc_api_options given = {options, n_options, "sweep", sc_sweep_options};
 	const struct sink sink = {.take = take, .ctx = ctx};
-	struct sc_sweep_args args = {.jobs = sc_cpu_count()};
+	struct sc_sweep_args args = sc_sweep_defaults;
 	struct sc_api_call call;
 	struct sc_arena arena;
 	int rc;
 
 	if (!request)
 		return -1;
+	args.jobs = sc_cpu_count();
 	sc_api_enter(&call);
 	sc_arena_init(&arena, 0);
 	rc = api_options_read(&given, &args, &arena, &call.err);

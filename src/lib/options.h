@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/strbuf.h"
+#include "core/config/likeness.h"
 
 enum sc_arg_kind {
 	SC_ARG_FLAG,  /* int = 1 */
@@ -109,6 +110,9 @@ enum { SC_CLI_MAX_JOBS = 1024 };
 #define SC_OPT_BASE_SET(member)                  \
 	SC_OPT_LIST(member, "set", "PATH=VALUE", \
 		    "override one key of the base config; may be given again")
+#define SC_OPT_CONFIDENCE(member)                                                        \
+	SC_OPT_INT(member, "confidence", "PCT", SC_CONFIDENCE_LEAST, SC_CONFIDENCE_MOST, \
+		   "share of measured times that the band holds (default 80)")
 #define SC_OPT_REPORT(member) \
 	SC_OPT_OUT(member, "report", "FILE.html", "write the result as an HTML page, too")
 #define SC_OPT_JOBS(member)                                                                      \

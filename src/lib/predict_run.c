@@ -13,6 +13,7 @@ const struct sc_cli_option sc_predict_options[] = {
 	SC_OPT_LIST(sets, "set", "PATH=VALUE",
 		    "override one key of the config, as parallel.tp=4; may be given again"),
 	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_FLAG(
 		explain, "explain",
 		"add the largest contributors, what 10 % more of each resource would buy, and what other settings would do"),
@@ -34,8 +35,11 @@ const struct sc_cli_option sc_predict_options[] = {
 	{0},
 };
 
-const struct sc_predict_args sc_predict_defaults = {
-	.detail = SC_DETAIL_COARSE, .price = -1, .tokens = -1, .samples = -1};
+const struct sc_predict_args sc_predict_defaults = {.detail = SC_DETAIL_COARSE,
+						    .confidence = SC_CONFIDENCE,
+						    .price = -1,
+						    .tokens = -1,
+						    .samples = -1};
 
 void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_args *args,
 			 struct sc_catalog *catalog)
@@ -47,6 +51,7 @@ void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_arg
 	run->is_explained = run->has_cost = run->has_alternatives = false;
 	sc_predict_opts_init(&run->opts);
 	run->opts.detail = (enum sc_detail)args->detail;
+	run->opts.confidence_pct = (int)args->confidence;
 	run->opts.no_jump = args->no_jump;
 	run->opts.keep_graph = args->timeline != NULL;
 	run->predictor = sc_predictor_create();
@@ -130,12 +135,14 @@ const struct sc_cli_option sc_sweep_options[] = {
 		"one case a row; header cells with a dot are config keys, others are carried through"),
 	SC_OPT_LIST(grid, "grid", "PATH=A,B,...",
 		    "one axis of a grid; given again, all combinations, the last axis fastest"),
+	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_FLAG(json, "json", "write JSON to stdout; the CSV then only to -o"),
 	SC_OPT_REPORT(report),
 	SC_OPT_BASE_SET(sets),
 	SC_OPT_JOBS(jobs),
 	{0},
 };
+const struct sc_sweep_args sc_sweep_defaults = {.confidence = SC_CONFIDENCE};
 
 int sc_sweep_args_cases(const struct sc_sweep_args *args, struct sc_arena *arena,
 			struct sc_csv *out, struct sc_err *err)

@@ -15,6 +15,7 @@ struct sc_predict_args {
 	struct sc_arg_list sets;
 	int json, explain, no_jump, detail, require_fit;
 	const char *timeline, *report;
+	int64_t confidence;
 	double price, tokens, samples; /* below 0: not given */
 };
 extern const struct sc_cli_option sc_predict_options[];
@@ -52,10 +53,11 @@ struct sc_sweep_args {
 	struct sc_common common;
 	struct sc_arg_list sets, grid;
 	const char *table, *report;
-	int64_t jobs;
+	int64_t jobs, confidence;
 	int json;
 };
 extern const struct sc_cli_option sc_sweep_options[];
+extern const struct sc_sweep_args sc_sweep_defaults;
 
 /* The table or the grid that they ask for, with no column that the result has too. */
 int sc_sweep_args_cases(const struct sc_sweep_args *args, struct sc_arena *arena,

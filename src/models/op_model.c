@@ -58,15 +58,12 @@ void sc_op_trust(const struct sc_device *device, const char *block, double sprea
 		 struct sc_op_time *out)
 {
 	const struct sc_band_coef *c = &device->band;
-	double trend;
 
 	out->block = block;
 	out->measured = sc_device_is_fitted(device, block);
 	out->extrapolated = !out->measured || out->total_us < c->shortest_us ||
 			    (c->longest_us > 0 && out->total_us > c->longest_us);
-	trend = out->extrapolated ? c->trend_frac : 0;
-	out->spread_frac = hypot(spread_frac, trend);
-	out->level_frac = hypot(spread_frac * c->shared_frac, trend);
+	out->spread_frac = hypot(spread_frac, out->extrapolated ? c->trend_frac : 0);
 }
 
 double sc_smooth_max(double a, double b)

@@ -15,7 +15,6 @@ struct sc_op_time {
 	double waves;
 	double sm_frac;     /* share of the SMs it can use */
 	double spread_frac; /* residual spread (1 sigma, relative) of the model here */
-	double level_frac;  /* the part of it that all kernels of the model share on this device */
 	const char *limit;  /* "math", "memory", "issue" (of instructions), "fixed" */
 	const char *block;  /* of the device file, whose coefficients made it */
 	bool measured;      /* they were, on this device */

@@ -178,7 +178,6 @@ void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 		n_launches = n_calls = op->u.rowwise.n_kernels;
 	sc_op_model_get(op->kind)->time(env->device, op, &time);
 	kernel_cost(env, op, &time, &step.cost);
-	step.level_frac = time.level_frac;
 	step.cost.latency_us += pieces->gap_us;
 	step.cost.work_us *= pieces->stretch;
 	step.cost.waves *= n;

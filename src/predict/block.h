@@ -27,7 +27,6 @@ struct sc_step {
 	double host_us;      /* CPU time to issue it */
 	double us; /* of the summarised block: on the GPU, slowed by what of the block runs beside it */
 	double flop;
-	double level_frac; /* KERNEL: sc_op_time.level_frac of its model */
 	uint16_t name;     /* enum sc_op_name, predict/op_names.h */
 	uint8_t kind;
 	uint8_t model;  /* KERNEL: enum sc_op_kind */

@@ -29,8 +29,12 @@ struct sc_predictor {
 
 void sc_predict_opts_init(struct sc_predict_opts *opts)
 {
-	*opts = (struct sc_predict_opts){
-		.gemm_speed = 1, .hbm_speed = 1, .link_speed = 1, .nic_speed = 1, .host_speed = 1};
+	*opts = (struct sc_predict_opts){.confidence_pct = SC_CONFIDENCE,
+					 .gemm_speed = 1,
+					 .hbm_speed = 1,
+					 .link_speed = 1,
+					 .nic_speed = 1,
+					 .host_speed = 1};
 }
 
 struct sc_predictor *sc_predictor_create(void)
@@ -91,6 +95,17 @@ void sc_prediction_add_traffic(struct sc_prediction *prediction, const struct sc
 	prediction->network_frac = prediction->network_gbps / traffic.links;
 }
 
+static void set_band(const struct sc_request *request, const struct sc_predict_opts *opts,
+		     struct sc_prediction *out)
+{
+	const double factor = sc_band_factor(request->band, opts->confidence_pct);
+
+	out->confidence_pct = opts->confidence_pct;
+	out->band = request->band;
+	out->low_ms = out->iteration_ms / factor;
+	out->high_ms = out->iteration_ms * factor;
+}
+
 int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 	       const struct sc_predict_opts *opts, struct sc_prediction *out, struct sc_err *err)
 {
@@ -116,6 +131,7 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 		out->iteration_ms = out->reading.iteration_ms;
 		out->n_nodes = run.graph->nodes.n;
 		w->conclude(self, out);
+		set_band(request, opts, out);
 	}
 	if (w->release)
 		w->release(self);

@@ -3,6 +3,7 @@
 #define SC_PREDICT_PREDICT_H
 
 #include "core/config/config.h"
+#include "core/config/likeness.h"
 #include "core/embedding/shard_plan.h"
 #include "core/graph/cost.h"
 #include "models/collective.h"
@@ -19,6 +20,7 @@ struct sc_predict_opts {
 	bool keep_graph; /* leave graph and timeline in the predictor for --timeline */
 	const struct sc_shard_plan
 		*plan; /* of a DLRM, which needs one (study/shard/shard_choose.h) */
+	int confidence_pct; /* of measured times in low_ms..high_ms; SC_CONFIDENCE, from _LEAST to _MOST */
 	/* What-if: multiply the speed of a resource class (1 = as is), for --explain. */
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed;
 };
@@ -26,6 +28,8 @@ void sc_predict_opts_init(struct sc_predict_opts *opts);
 
 struct sc_prediction {
 	double iteration_ms, low_ms, high_ms;
+	int confidence_pct; /* of the band */
+	const struct sc_band *band;
 	struct sc_reading reading;
 	struct sc_memory memory;
 	/* Of the FLOPs of a model with all of attention; and without what causal attention leaves out (0: no

@@ -31,7 +31,7 @@ struct sc_workload {
 	void *(*create)(void);
 	void (*destroy)(void *self);
 	int (*init)(void *self, const struct sc_setup *setup, struct sc_err *err);
-	/* After the reading: memory, rates, band, warnings. */
+	/* After the reading: memory, rates, warnings. */
 	void (*conclude)(void *self, struct sc_prediction *out);
 	/* After a run: its pipeline, copied into the arena; false, or NULL: there is none. */
 	bool (*play)(void *self, const struct sc_timeline *timeline, struct sc_arena *arena,

@@ -281,10 +281,11 @@ static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 		}
 		sc_strbuf_printf(
 			out,
-			"%s takes %.4g times as long as %s (80 %% band %.4g to %.4g); it is faster in "
+			"%s takes %.4g times as long as %s (%d %% band %.4g to %.4g); it is faster in "
 			"%.0f %% of %d draws of %s\n",
 			short_name(c->name), c->ratio, short_name(compare->at[0].name),
-			c->low_ratio, c->high_ratio, 100 * c->p_faster, SC_COMPARE_DRAWS, drawn);
+			compare->confidence_pct, c->low_ratio, c->high_ratio, 100 * c->p_faster,
+			SC_COMPARE_DRAWS, drawn);
 	}
 }
 

@@ -150,10 +150,27 @@ void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out)
 		sc_strbuf_append(out, " GiB of its SSDs");
 }
 
+/* From which measured rows the band is. */
+static void append_band(const struct sc_prediction *p, struct sc_strbuf *out)
+{
+	struct sc_band_rows rows[SC_BAND_ROWS];
+	size_t n_all, n = sc_band_sources(p->band, rows, SC_BAND_ROWS, &n_all);
+
+	sc_strbuf_printf(out, "band        from %zu measured rows;", n_all);
+	for (size_t i = 0; i < n; i++)
+		sc_strbuf_printf(out, "%s %.0f %% by the %zu of %s on %s", i ? "," : "",
+				 SC_PCT * rows[i].share, rows[i].n, rows[i].software, rows[i].gpu);
+	if (!sc_band_is_seen(p->band))
+		sc_strbuf_printf(out, "; none of %s on %s", p->band->like.at[SC_LIKE_SOFTWARE],
+				 p->band->like.at[SC_LIKE_GPU]);
+	sc_strbuf_append_char(out, '\n');
+}
+
 static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 {
-	sc_strbuf_printf(out, "iteration   %.2f ms   (80 %% band: %.2f to %.2f ms)\n",
-			 p->iteration_ms, p->low_ms, p->high_ms);
+	sc_strbuf_printf(out, "iteration   %.2f ms   (%d %% band: %.2f to %.2f ms)\n",
+			 p->iteration_ms, p->confidence_pct, p->low_ms, p->high_ms);
+	append_band(p, out);
 	sc_strbuf_printf(out, "throughput  %.2f samples/s, ", p->samples_per_s);
 	if (p->tokens_per_s > 0)
 		sc_strbuf_printf(out, "%.0f tokens/s, ", p->tokens_per_s);
@@ -573,11 +590,30 @@ static void add_amounts(struct sc_json *json, const char *key, const struct sc_r
 	sc_json_known_real(json, object, "kwh", steps * cost->kwh);
 }
 
+/* From which measured rows it is. */
+static void add_band(struct sc_json *json, const struct sc_prediction *p)
+{
+	struct sc_band_rows rows[SC_BAND_ROWS];
+	size_t n_all, n = sc_band_sources(p->band, rows, SC_BAND_ROWS, &n_all);
+	json_t *list = sc_json_array(json, json->root, "band_rows");
+
+	sc_json_int(json, json->root, "confidence_pct", p->confidence_pct);
+	for (size_t i = 0; i < n; i++) {
+		json_t *object = sc_json_object(json, list, NULL);
+
+		sc_json_text(json, object, "gpu", rows[i].gpu);
+		sc_json_text(json, object, "software", rows[i].software);
+		sc_json_int(json, object, "rows", (int64_t)rows[i].n);
+		sc_json_real(json, object, "share_pct", SC_PCT * rows[i].share);
+	}
+}
+
 static void add_totals(struct sc_json *json, const struct sc_prediction *p)
 {
 	sc_json_real(json, json->root, "iteration_ms", p->iteration_ms);
 	sc_json_real(json, json->root, "low_ms", p->low_ms);
 	sc_json_real(json, json->root, "high_ms", p->high_ms);
+	add_band(json, p);
 	sc_json_real(json, json->root, "mfu", p->mfu);
 	if (p->mfu_bf16 > 0)
 		sc_json_real(json, json->root, "mfu_bf16", p->mfu_bf16);

@@ -87,9 +87,9 @@ static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 	else
 		sc_strbuf_append(out, "best so far");
 	sc_strbuf_printf(out,
-			 ": %.6g ms (80 %% band %.6g to %.6g), %.1f %% MFU, %.1f of %.1f GiB\n",
-			 o->iteration_ms, o->low_ms, o->high_ms, 100 * o->mfu, c->memory_gib,
-			 c->capacity_gib);
+			 ": %.6g ms (%d %% band %.6g to %.6g), %.1f %% MFU, %.1f of %.1f GiB\n",
+			 o->iteration_ms, r->search->confidence_pct, o->low_ms, o->high_ms,
+			 100 * o->mfu, c->memory_gib, c->capacity_gib);
 	if (r->by_regret)
 		put_rule(r, out);
 	for (int i = 0; i < n_objectives(r); i++) {

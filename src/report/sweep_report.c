@@ -6,6 +6,7 @@
 
 #include "base/json_out.h"
 #include "base/strbuf.h"
+#include "base/units.h"
 #include "report/parts.h"
 #include "report/sweep_report.h"
 
@@ -226,6 +227,54 @@ static int put_validation_csv(const void *result, FILE *out, struct sc_err *err)
 	return check_written(out, err);
 }
 
+static bool is_like(const struct sc_validation *v, const struct sc_case *a, const struct sc_case *b)
+{
+	if (strcmp(sc_validation_suite(v->table, a->row), sc_validation_suite(v->table, b->row)))
+		return false;
+	for (int c = SC_LIKE_GPU; c < SC_N_LIKE_COLUMNS; c++)
+		if (strcmp(a->outcome.band->like.at[c], b->outcome.band->like.at[c]) != 0)
+			return false;
+	return true;
+}
+
+static void put_line(const struct sc_validation *v, const struct sc_case *first, bool *done,
+		     FILE *out)
+{
+	sc_csv_put_cell(out, sc_validation_suite(v->table, first->row));
+	for (int c = SC_LIKE_GPU; c < SC_N_LIKE_COLUMNS; c++) {
+		putc(',', out);
+		sc_csv_put_cell(out, first->outcome.band->like.at[c]);
+	}
+	for (const struct sc_case *c = first; c < v->cases + v->n_cases; c++) {
+		if (done[c - v->cases] || c->skipped || !is_like(v, first, c))
+			continue;
+		done[c - v->cases] = true;
+		fprintf(out, "%c%.0f", c == first ? ',' : ' ',
+			SC_PER_MILLE * fabs(log(c->measured_ms / c->outcome.iteration_ms)));
+	}
+	putc('\n', out);
+}
+
+int sc_likeness_csv_write(const void *validation, FILE *out, struct sc_err *err)
+{
+	const struct sc_validation *v = validation;
+	bool *done = sc_xcalloc(v->n_cases + 1, sizeof(*done));
+
+	if (v->n_cases && !sc_validation_suite(v->table, 0)) {
+		free(done);
+		return sc_err_at(err, SC_EVALUE, v->table->file, 1, 0,
+				 "no column \"suite\" or \"source\", who measured the rows");
+	}
+	for (int c = 0; c < SC_N_LIKE_COLUMNS; c++)
+		fprintf(out, "%s,", sc_like_columns[c]);
+	fputs("errors\n", out);
+	for (size_t i = 0; i < v->n_cases; i++)
+		if (!done[i] && !v->cases[i].skipped)
+			put_line(v, &v->cases[i], done, out);
+	free(done);
+	return check_written(out, err);
+}
+
 /* ---- a validation ---- */
 
 /* Null where there is no case to take it from. */
@@ -256,18 +305,20 @@ static void add_score(struct sc_json *json, json_t *object, const struct sc_scor
 }
 
 /* The bands are the promise: where they hold, all is well. */
-static void add_promise(struct sc_json *json, const struct sc_score *all)
+static void add_promise(struct sc_json *json, const struct sc_validation *v)
 {
-	enum { MOST_PCT = 65, HALF_PCT = 50 };
+	const struct sc_score *all = &v->all;
+	const int most_pct = v->confidence_pct - 15, half_pct = v->confidence_pct - 30;
 
 	sc_json_verdict(
 		json,
-		all->accuracy.n == 0 || all->coverage_pct < HALF_PCT ? SC_STANDS_BADLY
-		: all->n_skipped || all->coverage_pct < MOST_PCT     ? SC_STANDS_FAIR
+		all->accuracy.n == 0 || all->coverage_pct < half_pct ? SC_STANDS_BADLY
+		: all->n_skipped || all->coverage_pct < most_pct     ? SC_STANDS_FAIR
 								     : SC_STANDS_WELL,
 		"%zu of %zu rows were predicted; %.0f %% of the measured times are in their "
-		"bands, which should hold 80 %%.",
-		all->accuracy.n, all->n_rows, all->accuracy.n ? all->coverage_pct : 0);
+		"bands, which should hold %d %%.",
+		all->accuracy.n, all->n_rows, all->accuracy.n ? all->coverage_pct : 0,
+		v->confidence_pct);
 }
 
 static void add_validated(struct sc_json *json, const struct sc_validation *v)
@@ -303,7 +354,8 @@ static void put_validation_json(const void *result, struct sc_json *json)
 
 	sc_json_init(json, "stepcast/validate", VALIDATE_VERSION);
 	sc_json_text(json, json->root, "table", v->table->file);
-	add_promise(json, &v->all);
+	add_promise(json, v);
+	sc_json_int(json, json->root, "confidence_pct", v->confidence_pct);
 	add_score(json, json->root, &v->all, v->has_memory);
 	add_validated(json, v);
 	groups = sc_json_object(json, json->root, "groups");

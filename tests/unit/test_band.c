@@ -1,4 +1,6 @@
-/* The error band: what it is made of by hand, wider where nothing was measured, and said so. */
+/* The error band: the weighted quantile by hand, its laws, and what is said of one op. */
+#include <unistd.h>
+
 #include "base/stats.h"
 #include "models/op_model.h"
 #include "request_fixture.h"
@@ -8,163 +10,231 @@
 
 static struct sc_request request;
 
-static void resolve(const char *gpu, const char *precision, const char *pp)
+static void resolve(const char *gpu, const char *keys)
 {
 	request = *request_of("gpus=8 cluster.gpus_per_node=8 cluster.nics_per_node=8 "
 			      "cluster.nic_gbit_s=200 model.family=gpt model.layers=16 "
 			      "model.heads=16 model.hidden=2048 model.seq=1024 model.vocab=51200 "
-			      "training.global_batch=64",
-			      sc_arena_printf(&arena,
-					      "cluster.gpu=%s training.precision=%s parallel.pp=%s",
-					      gpu, precision, pp));
+			      "training.global_batch=64 training.precision=bf16",
+			      sc_arena_printf(&arena, "cluster.gpu=%s %s", gpu, keys));
 }
 
-static void predict(enum sc_detail detail, struct sc_prediction *out)
+static const struct sc_prediction *predict(int confidence_pct)
 {
 	struct sc_predict_opts opts;
 
 	sc_predict_opts_init(&opts);
-	opts.detail = detail;
-	*out = *predict_request(&request, &opts);
-}
-
-/* One sigma of the iteration, relative; the band is as far up as down, in the logarithm. */
-static double sigma(const struct sc_prediction *p)
-{
-	double up = log(p->high_ms / p->iteration_ms), down = log(p->iteration_ms / p->low_ms);
-
-	ck_assert_double_eq_tol(up, down, TOLERANCE);
-	return up / SC_Z_CENTRAL_80;
-}
-
-static double predicted_sigma(void)
-{
-	static struct sc_prediction out;
-
-	predict(SC_DETAIL_COARSE, &out);
-	return sigma(&out);
-}
-
-static void no_spread(void)
-{
-	struct sc_device *d = &request.device;
-
-	d->gemm.spread_frac = d->attention.spread_frac = d->rowwise.spread_frac = 0;
-	d->band.trend_frac = 0;
-	d->band.shared_frac = 1;
-	request.fabric_profile.spread_frac = 0;
-	request.device.host.spread_frac = request.software.residual_frac = 0;
+	ck_assert_int_eq(opts.confidence_pct, 80);
+	opts.confidence_pct = confidence_pct;
+	return predict_request(&request, &opts);
 }
 
 static void set_up(void)
 {
-	sc_arena_init(&arena, 1 << 16);
-	catalog = sc_catalog_create();
-	predictor = sc_predictor_create();
-	resolve("a100-sxm-80gb", "bf16", "1");
+	requests_begin();
+	resolve("a100-sxm-80gb", "training.software=megatron-lm");
 }
 
-static void tear_down(void)
+FIXTURE(set_up, requests_end)
+
+/* ---- of an iteration ---- */
+
+/* What an iteration is like is seen by its request. */
+TEST(like_of_a_request)
 {
-	sc_predictor_destroy(predictor);
-	sc_catalog_destroy(catalog);
-	sc_arena_release(&arena);
+	static const struct {
+		const char *gpu, *keys;
+		const char *at[SC_N_LIKE_COLUMNS];
+	} cases[] = {
+		{"a100-sxm-80gb",
+		 "training.software=megatron-lm",
+		 {NULL, "a100-sxm-80gb", "megatron-lm", "dense", "one", "16"}},
+		{"h100-sxm-80gb",
+		 "gpus=16 training.precision=fp8",
+		 {NULL, "h100-sxm-80gb", "default", "dense", "many", "8"}},
+		{"h100-sxm-80gb",
+		 "training.precision=tf32 model.family=moe model.experts=8 model.top_k=2",
+		 {NULL, "h100-sxm-80gb", "default", "mixture", "one", "32"}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		resolve(cases[i].gpu, cases[i].keys);
+		for (int c = SC_LIKE_GPU; c < SC_N_LIKE_COLUMNS; c++)
+			ck_assert_str_eq(request.band->like.at[c], cases[i].at[c]);
+	}
 }
 
-FIXTURE(set_up, tear_down)
-
-TEST(no_spread_no_band)
+/* As far up as down, in the logarithm; wider for more. */
+TEST(wider_for_more_confidence)
 {
-	no_spread();
-	ck_assert_double_eq_tol(predicted_sigma(), 0, TOLERANCE);
-	request.software.residual_frac = 0.1;
-	ck_assert_double_eq_tol(predicted_sigma(), 0.1, TOLERANCE);
+	double before = 0;
+
+	for (int pct = SC_CONFIDENCE_LEAST; pct <= SC_CONFIDENCE_MOST; pct++) {
+		const struct sc_prediction *p = predict(pct);
+		double up = p->high_ms / p->iteration_ms;
+
+		ck_assert_double_eq_tol(up, p->iteration_ms / p->low_ms, TOLERANCE);
+		ck_assert_double_ge(up, before);
+		ck_assert_double_gt(up, 1);
+		before = up;
+	}
 }
 
-/* Alike within a model: times add up before they are weighted, over stages too. */
-LOOP_TEST(models_weigh_by_their_time, 2)
+TEST(trends_are_said)
 {
-	static struct sc_prediction out;
-	const double *b = out.reading.path_owner_ms;
-	struct sc_device *d = &request.device;
-
-	resolve("a100-sxm-80gb", "bf16", _i ? "4" : "1");
-	no_spread();
-	d->gemm.spread_frac = d->attention.spread_frac = d->rowwise.spread_frac = 0.1;
-	d->rowwise.spread_frac = 0;
-	predict(SC_DETAIL_COARSE, &out);
-	ck_assert_double_gt(sigma(&out), 0.03);
-	ck_assert_double_lt(sigma(&out), 0.1);
-	no_spread();
-	request.fabric_profile.spread_frac = 0.1;
-	predict(SC_DETAIL_COARSE, &out);
-	ck_assert_double_eq_tol(
-		sigma(&out), 0.1 * (b[SC_OWN_COMM] + b[SC_OWN_PEER]) / out.iteration_ms, TOLERANCE);
-	no_spread();
-	request.device.host.spread_frac = 0.5;
-	predict(SC_DETAIL_COARSE, &out);
-	ck_assert_double_eq_tol(sigma(&out), 0.5 * b[SC_OWN_HOST] / out.iteration_ms, TOLERANCE);
-}
-
-TEST(models_are_independent)
-{
-	double gemm, residual = 0.07;
-
-	no_spread();
-	request.device.gemm.spread_frac = 0.1;
-	gemm = predicted_sigma();
-	ck_assert_double_gt(gemm, 0.02);
-	request.software.residual_frac = residual;
-	ck_assert_double_eq_tol(predicted_sigma(), hypot(gemm, residual), TOLERANCE);
-}
-
-TEST(what_shapes_do_not_share_averages_out)
-{
-	double whole;
-
-	no_spread();
-	request.device.gemm.spread_frac = 0.1;
-	whole = predicted_sigma();
-	request.device.band.shared_frac = 0.5;
-	ck_assert_double_eq_tol(predicted_sigma(), whole / 2, TOLERANCE);
-}
-
-TEST(not_measured_is_wider_and_says_so)
-{
-	static struct sc_prediction measured, trend;
-
-	predict(SC_DETAIL_COARSE, &measured);
-	ck_assert_uint_eq(measured.warnings.n, 0);
 	request.device.fitted = "simt";
-	predict(SC_DETAIL_COARSE, &trend);
-	ck_assert_double_gt(sigma(&trend), 1.15 * sigma(&measured));
-	ck_assert_double_eq_tol(trend.iteration_ms, measured.iteration_ms, TOLERANCE);
-	ck_assert_uint_eq(trend.warnings.n, 1);
-	ck_assert_str_eq(
-		trend.warnings.text[0],
-		"gemm coefficients of a100-sxm-80gb: trend, not measured; the band is wider");
+	ck_assert_uint_eq(predict(80)->warnings.n, 1);
+	ck_assert_str_eq(predict(80)->warnings.text[0],
+			 "gemm coefficients of a100-sxm-80gb: trend, not measured");
 }
 
 /* The block that counts is that of the precision: without tensor cores, "simt". */
 LOOP_TEST(fp32_is_of_simt, 2)
 {
-	static struct sc_prediction out;
+	const struct sc_prediction *out;
 	int n_trend = 0;
 
-	resolve("v100-pcie-32gb", _i ? "fp16" : "fp32", "1");
-	predict(SC_DETAIL_COARSE, &out);
-	for (size_t i = 0; i < out.warnings.n; i++)
-		n_trend += strstr(out.warnings.text[i], "trend") != NULL;
+	resolve("v100-pcie-32gb", _i ? "training.precision=fp16" : "training.precision=fp32");
+	out = predict(80);
+	for (size_t i = 0; i < out->warnings.n; i++)
+		n_trend += strstr(out->warnings.text[i], "trend") != NULL;
 	ck_assert_int_eq(n_trend, _i);
 }
 
-TEST(full_detail_has_the_same_band)
-{
-	static struct sc_prediction coarse, full;
+/* ---- of lines ---- */
 
-	predict(SC_DETAIL_COARSE, &coarse);
-	predict(SC_DETAIL_FULL, &full);
-	ck_assert_double_eq_tol(sigma(&full), sigma(&coarse), 0.05 * sigma(&coarse));
+/* Errors of 10 rows here, 1 row there. */
+static const char *const LINES[] = {
+	"s1,g1,w1,dense,one,16,1 2 3 4 5 6 7 8 9 10",
+	"s2,g1,w2,dense,one,16,100",
+	"s2,g2,w1,dense,many,8,30 60",
+	"s3,g2,w2,mixture,many,8,200",
+};
+
+static const struct sc_likeness *likeness_of(const char *const *lines, size_t n)
+{
+	char path[] = "/tmp/likenessXXXXXX";
+	FILE *file = fdopen(mkstemp(path), "w");
+	const struct sc_likeness *out = NULL;
+	struct sc_err err = {0};
+
+	fputs("suite,cluster.gpu,training.software,model,nodes,bits,errors\n", file);
+	for (size_t i = 0; i < n; i++)
+		fprintf(file, "%s\n", lines[i]);
+	fclose(file);
+	ck_assert_msg(sc_likeness_load(path, &arena, &out, &err) == 0, "%s", err.text);
+	unlink(path);
+	return out;
+}
+
+static double half(const struct sc_likeness *likeness, struct sc_like like, unsigned leave_out,
+		   int pct)
+{
+	struct sc_band band;
+
+	sc_band_find(likeness, &like, leave_out, &band);
+	return log(sc_band_factor(&band, pct));
+}
+
+#define LIKE(...) ((struct sc_like){.at = {__VA_ARGS__}})
+
+/* One line counts as the root of its rows: of 10 and 1 alike in all that counts, sqrt(10) and 1. */
+TEST(quantile_by_hand)
+{
+	const struct sc_likeness *l = likeness_of(LINES, 2);
+	struct sc_like like = LIKE(NULL, "g1", "w1", "dense", "one", "16");
+	/* w1's rows 1.5 times w2's: 1.5 sqrt(10) of 1.5 sqrt(10) + 1 = 0.826 are up to 10 */
+	const double each = 1.5 * sqrt(10) / 10, all = 10 * each + 1;
+
+	ck_assert_double_eq_tol(half(l, like, 0, 80), ceil(0.80 * all / each) / 1000, TOLERANCE);
+	ck_assert_double_eq_tol(half(l, like, 0, 50), ceil(0.50 * all / each) / 1000, TOLERANCE);
+	ck_assert_double_eq_tol(half(l, like, 0, 90), 0.1, TOLERANCE);
+}
+
+TEST(left_out_rows_do_not_count)
+{
+	const struct sc_likeness *l = likeness_of(LINES, 4), *without = likeness_of(LINES + 1, 3);
+	struct sc_like like = LIKE("s1", "g1", "w1", "dense", "one", "16");
+	const unsigned suite_gpu = 1U << SC_LIKE_SUITE | 1U << SC_LIKE_GPU;
+
+	for (int pct = SC_CONFIDENCE_LEAST; pct <= SC_CONFIDENCE_MOST; pct++) {
+		ck_assert_double_eq_tol(half(l, like, suite_gpu, pct), half(without, like, 0, pct),
+					TOLERANCE);
+		/* of another GPU nothing is left out */
+		like.at[SC_LIKE_GPU] = "g2";
+		ck_assert_double_eq_tol(half(l, like, suite_gpu, pct), half(l, like, 0, pct),
+					TOLERANCE);
+		like.at[SC_LIKE_GPU] = "g1";
+	}
+	/* nobody's suite leaves nothing out; all left out: the largest error */
+	like.at[SC_LIKE_SUITE] = NULL;
+	ck_assert_double_eq_tol(half(l, like, suite_gpu, 80), half(l, like, 0, 80), TOLERANCE);
+	like.at[SC_LIKE_SUITE] = "s1";
+	ck_assert_double_eq_tol(half(likeness_of(LINES, 1), like, suite_gpu, 80), 0.01, TOLERANCE);
+}
+
+/* A pair that no row has gets at least what all rows alike give, and a row of it can only narrow that. */
+LOOP_TEST(never_narrower_for_a_pair_never_seen, 4)
+{
+	static const char *const models[] = {"dense", "mixture", "dlrm", "layers"};
+	const struct sc_like unknown = LIKE(NULL, "g9", "w9", "?", "?", "?");
+	const struct sc_likeness *made = likeness_of(LINES, 4), *shipped = request.band->from;
+
+	for (int pct = SC_CONFIDENCE_LEAST; pct <= SC_CONFIDENCE_MOST; pct += 5) {
+		struct sc_like like = LIKE(NULL, "g1", "w9", models[_i], "one", "16");
+
+		ck_assert_double_ge(half(made, like, 0, pct), half(made, unknown, 0, pct));
+		for (int many = 0; many < 2; many++) {
+			like.at[SC_LIKE_GPU] = many ? "a100-sxm-80gb" : "a new GPU";
+			like.at[SC_LIKE_SOFTWARE] = many ? "its own" : "megatron-lm";
+			like.at[SC_LIKE_NODES] = many ? "many" : "one";
+			ck_assert_double_ge(half(shipped, like, 0, pct),
+					    half(shipped, unknown, 0, pct));
+		}
+	}
+}
+
+TEST(rows_that_weigh_most)
+{
+	struct sc_band_rows rows[2];
+	struct sc_band band;
+	size_t n_all;
+
+	sc_band_find(likeness_of(LINES, 4), &LIKE(NULL, "g1", "w1", "dense", "one", "16"), 0,
+		     &band);
+	ck_assert(sc_band_is_seen(&band));
+	ck_assert_uint_eq(sc_band_sources(&band, rows, 2, &n_all), 2);
+	ck_assert_uint_eq(n_all, 14);
+	ck_assert_str_eq(rows[0].gpu, "g1");
+	ck_assert_str_eq(rows[0].software, "w1");
+	ck_assert_uint_eq(rows[0].n, 10);
+	ck_assert_str_eq(rows[1].software, "w2");
+	ck_assert_double_gt(rows[0].share, rows[1].share);
+	band.like.at[SC_LIKE_SOFTWARE] = "w9";
+	ck_assert(!sc_band_is_seen(&band));
+}
+
+LOOP_TEST(broken_files_are_refused, 3)
+{
+	static const struct {
+		const char *text, *message;
+	} cases[] = {
+		{"suite,cluster.gpu,training.software,model,nodes,errors\n", "no column \"bits\""},
+		{"suite,cluster.gpu,training.software,model,nodes,bits,errors\n",
+		 "no measured row"},
+		{"suite,cluster.gpu,training.software,model,nodes,bits,errors\na,b,c,d,e,f,1 x\n",
+		 "errors: expected whole numbers from 0, got \"x\""},
+	};
+	char path[] = "/tmp/likenessXXXXXX";
+	FILE *file = fdopen(mkstemp(path), "w");
+	const struct sc_likeness *out;
+	struct sc_err err = {0};
+
+	fputs(cases[_i].text, file);
+	fclose(file);
+	ck_assert_int_eq(sc_likeness_load(path, &arena, &out, &err), -SC_EVALUE);
+	unlink(path);
+	ck_assert_str_eq(err.text, cases[_i].message);
 }
 
 /* ---- one op ---- */
@@ -190,7 +260,6 @@ TEST(short_kernels_extrapolate)
 	ck_assert_double_eq_tol(small.spread_frac,
 				hypot(large.spread_frac, request.device.band.trend_frac),
 				TOLERANCE);
-	ck_assert_double_lt(large.level_frac, large.spread_frac);
 }
 
 TEST(long_kernels_extrapolate)

@@ -17,10 +17,16 @@ struct entry {
 	struct entry *next;
 	void *object;
 };
+struct band_entry {
+	struct sc_band band;
+	struct band_entry *next;
+};
 struct sc_catalog {
 	pthread_mutex_t lock;
 	struct sc_arena arena;
 	struct entry *entries[N_WHAT];
+	struct band_entry *bands;
+	const struct sc_likeness *likeness;
 	bool has_models;
 	const struct sc_known_model *models;
 };
@@ -134,6 +140,51 @@ int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
 	pthread_mutex_unlock(&catalog->lock);
 	if (rc == 0)
 		*out = found;
+	return rc;
+}
+
+static bool is_like(const struct sc_like *a, const struct sc_like *b)
+{
+	for (int c = SC_LIKE_GPU; c < SC_N_LIKE_COLUMNS; c++)
+		if (strcmp(a->at[c], b->at[c]) != 0)
+			return false;
+	return true;
+}
+
+static int band(struct sc_catalog *catalog, const struct sc_like *like, const struct sc_band **out,
+		struct sc_err *err)
+{
+	struct band_entry *entry = catalog->bands;
+	const char *path;
+	int rc = 0;
+
+	while (entry && !is_like(&entry->band.like, like))
+		entry = entry->next;
+	if (!catalog->likeness) {
+		rc = sc_config_path((struct sc_config_ref){"likeness.csv", NULL}, &catalog->arena,
+				    &path, err);
+		if (rc == 0)
+			rc = sc_likeness_load(path, &catalog->arena, &catalog->likeness, err);
+	}
+	if (!entry && rc == 0) {
+		entry = sc_arena_alloc(&catalog->arena, sizeof(*entry));
+		sc_band_find(catalog->likeness, like, 0, &entry->band);
+		entry->next = catalog->bands;
+		catalog->bands = entry;
+	}
+	if (rc == 0)
+		*out = &entry->band;
+	return rc;
+}
+
+int sc_catalog_band(struct sc_catalog *catalog, const struct sc_like *like,
+		    const struct sc_band **out, struct sc_err *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&catalog->lock);
+	rc = band(catalog, like, out, err);
+	pthread_mutex_unlock(&catalog->lock);
 	return rc;
 }
 

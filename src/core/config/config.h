@@ -280,6 +280,7 @@ struct sc_config {
 
 enum { SC_MAX_GPU_KINDS = 8 };
 /* A config with its profiles loaded and every default filled; checked to be consistent. */
+struct sc_band;
 struct sc_request {
 	struct sc_config config;
 	struct sc_device device; /* of all GPUs; of a mixed cluster, of its first node */
@@ -290,6 +291,7 @@ struct sc_request {
 	size_t n_kinds;
 	struct sc_software software;
 	struct sc_fabric_profile fabric_profile;
+	const struct sc_band *band; /* core/config/likeness.h */
 	struct sc_c3_choice c3[SC_N_C3_FAMILIES]; /* c3.policy, else what the software does */
 	int64_t n_micro_batches; /* per data-parallel replica, the last may be partial */
 	double last_micro_batch; /* samples in the last one */

@@ -614,6 +614,35 @@ static int resolve_training(const struct sc_resolver *res)
 	return 0;
 }
 
+/* Texts of the catalog, or constant. */
+static int resolve_band(const struct sc_resolver *res)
+{
+	struct sc_request *req = res->request;
+	const struct sc_config *cfg = &req->config;
+	const double bytes = sc_dtype_bytes(sc_precision_dtype(cfg->training.precision));
+	const char *model = "dense";
+	struct sc_err own = {.code = SC_OK};
+
+	if (cfg->model.family == SC_DLRM)
+		model = "dlrm";
+	else if (cfg->model.family == SC_LAYERS)
+		model = "layers";
+	else if (sc_model_is_moe(&cfg->model))
+		model = "mixture";
+	const struct sc_like like = {
+		.at = {[SC_LIKE_GPU] = req->n_kinds > 1 ? "mixed" : req->device.id,
+		       [SC_LIKE_SOFTWARE] = req->software.id,
+		       [SC_LIKE_MODEL] = model,
+		       [SC_LIKE_NODES] = cfg->gpus > sc_request_node_gpus(req) ? "many" : "one",
+		       [SC_LIKE_BITS] = bytes > 2   ? "32"
+					: bytes > 1 ? "16"
+						    : "8"}};
+
+	if (sc_catalog_band(res->catalog, &like, &req->band, &own))
+		return sc_resolve_profile_error(res, "training", &own);
+	return 0;
+}
+
 int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog, const char *file,
 		      struct sc_request *out, struct sc_err *err)
 {
@@ -621,7 +650,7 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		resolve_model,           resolve_parallel,     warn_no_effect,
 		sc_config_resolve_torus, resolve_cluster,      resolve_training,
 		config_resolve_offload,  sc_config_resolve_c3, sc_config_check,
-		sc_config_take_endpoint, sc_config_warn,
+		sc_config_take_endpoint, sc_config_warn,       resolve_band,
 	};
 	struct sc_request request;
 	struct sc_resolver res = {

@@ -197,7 +197,6 @@ static const struct sc_field HOST_FIELDS[] = {
 	{0},
 };
 static const struct sc_field BAND_FIELDS[] = {
-	DOUBLE_OR(sc_band_coef, shared_frac, 0, 1, 1, "share of spread_frac alike in all kernels"),
 	DOUBLE_OR(sc_band_coef, trend_frac, 0, 2, 0, "added where a model extrapolates, 1 sigma"),
 	DOUBLE_OR(sc_band_coef, shortest_us, 0, 1e6, 0,
 		  "kernel time below which models extrapolate, us"),

@@ -117,7 +117,6 @@ struct sc_interference_coef {
 };
 /* How far the models are to be trusted on this device; 0 leaves an effect out. */
 struct sc_band_coef {
-	double shared_frac; /* share of a model's spread_frac that all its kernels have alike; default 1 */
 	double trend_frac; /* added in quadrature where a model extrapolates: one sigma, relative */
 	/* kernel times below and above which models extrapolate */
 	double shortest_us, longest_us;

@@ -209,7 +209,6 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE(reserve_gib, 0, 1e4, "context, buffers and allocator slack, GiB a GPU"),
 	DOUBLE_OR(loss_copies, 0, 16, 0, "fp32 copies of the logits; default 1 if fused, else 2"),
 	DOUBLE_OR(reserve_frac, 0, 2, 0, "allocator slack, of the tensors' bytes; default 0"),
-	DOUBLE(residual_frac, 0, 1, "one sigma of iterations around the model, relative"),
 	{.key = "dlrm",
 	 .type = SC_F_STRUCT,
 	 .offset = AT(dlrm),

@@ -158,7 +158,6 @@ struct sc_software {
 	/* fp32 copies of the logits that the loss has at once; default 1 if fused, else 2 */
 	double loss_copies;
 	double reserve_frac; /* what the allocator holds beyond tensors, of their bytes; default 0 */
-	double residual_frac; /* spread of whole iterations around the model that no op explains */
 	struct sc_dlrm_habits dlrm;
 };
 extern const struct sc_field sc_software_fields[];

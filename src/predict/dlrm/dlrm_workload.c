@@ -9,7 +9,7 @@
 #include "predict/dlrm/dlrm.h"
 #include "predict/op_names.h"
 
-/* ---- One of the simulated steps of a DLRM, the last that has another beside its end: breakdown, path, contributors, classes, memory, band ---- */
+/* ---- One of the simulated steps of a DLRM, the last that has another beside its end: breakdown, path, contributors, classes, memory ---- */
 
 static double step_end_us(const struct sc_dlrm_run *run, uint32_t step)
 {
@@ -222,36 +222,6 @@ static void find_memory(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 	check_node(dlrm, out);
 }
 
-/* ---- band ---- */
-
-/* Kernel time of the busiest class by model, weighted by how far the model's level is trusted. */
-static void find_band(const struct sc_dlrm *dlrm, struct sc_prediction *out)
-{
-	const struct sc_request *req = dlrm->request;
-	double level[SC_N_OP_KINDS] = {0}, total = 0, variance = 0;
-	const double *b = out->reading.path_owner_ms;
-	double kernels = b[SC_OWN_COMPUTE] + b[SC_OWN_MEMORY];
-	double comm = (b[SC_OWN_COMM] + b[SC_OWN_PEER]) * req->fabric_profile.spread_frac;
-	double host = b[SC_OWN_HOST] * req->device.host.spread_frac;
-	double rest = out->iteration_ms * req->software.residual_frac, sigma;
-
-	for (size_t c = 0; c < dlrm->n_classes; c++)
-		for (int id = 0; id < SC_N_DLRM_BLOCKS; id++)
-			for (size_t i = 0; i < dlrm->classes[c].block[id].steps.n; i++) {
-				const struct sc_step *s = &dlrm->classes[c].block[id].steps.at[i];
-				double w =
-					sc_cost_alone_us(&s->cost) * dlrm->classes[c].multiplicity;
-
-				level[s->model] += w * s->level_frac;
-				total += w;
-			}
-	for (int k = 0; k < SC_N_OP_KINDS && total > 0; k++)
-		variance += pow(kernels * level[k] / total, 2);
-	sigma = sqrt(variance + comm * comm + host * host + rest * rest) / out->iteration_ms;
-	out->low_ms = out->iteration_ms * exp(-SC_Z_CENTRAL_80 * sigma);
-	out->high_ms = out->iteration_ms * exp(SC_Z_CENTRAL_80 * sigma);
-}
-
 /* What the prediction rests on that was not measured, or may be another on the user's machine. */
 static void warn_of_doubts(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 {
@@ -260,7 +230,7 @@ static void warn_of_doubts(const struct sc_dlrm *dlrm, struct sc_prediction *out
 
 	if (!sc_device_is_fitted(&req->device, "embedding"))
 		sc_warn(&out->warnings,
-			"embedding coefficients of %.40s: trend, not measured; the band is wider",
+			"embedding coefficients of %.40s: trend, not measured",
 			req->device.id);
 	if (input_ms > out->iteration_ms / 2)
 		sc_warn(&out->warnings,
@@ -286,7 +256,6 @@ static void find_rates(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 static void dlrm_conclude(const struct sc_dlrm_run *run, struct sc_prediction *out)
 {
 	find_memory(run->dlrm, out);
-	find_band(run->dlrm, out);
 	warn_of_doubts(run->dlrm, out);
 	sc_collective_files_warn(&run->dlrm->fabric, &out->warnings);
 	find_rates(run->dlrm, out);

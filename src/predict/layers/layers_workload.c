@@ -352,7 +352,7 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 	};
 }
 
-/* ---- memory, band, rates ---- */
+/* ---- memory, rates ---- */
 
 static void find_memory(const struct sc_layers *l, struct sc_prediction *out)
 {
@@ -362,26 +362,6 @@ static void find_memory(const struct sc_layers *l, struct sc_prediction *out)
 			"a rank needs %.1f GiB, and has %.1f GiB: it will not fit; use a smaller "
 			"training.micro_batch or more GPUs",
 			out->memory.total_gib, out->memory.capacity_gib);
-}
-
-static void find_band(const struct sc_layers *l, struct sc_prediction *out)
-{
-	const struct sc_request *req = l->request;
-	const double *b = out->reading.path_owner_ms;
-	const double kernels = b[SC_OWN_COMPUTE] + b[SC_OWN_MEMORY] + b[SC_OWN_OPTIMIZER];
-	const double parts[] = {
-		l->n_buckets ? kernels * l->buckets[0].forward.steps.at[0].level_frac : 0,
-		(b[SC_OWN_COMM] + b[SC_OWN_PEER]) * req->fabric_profile.spread_frac,
-		b[SC_OWN_HOST] * req->device.host.spread_frac,
-		out->iteration_ms * req->software.residual_frac,
-	};
-	double variance = 0, sigma;
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		variance += parts[i] * parts[i];
-	sigma = sqrt(variance) / out->iteration_ms;
-	out->low_ms = out->iteration_ms * exp(-SC_Z_CENTRAL_80 * sigma);
-	out->high_ms = out->iteration_ms * exp(SC_Z_CENTRAL_80 * sigma);
 }
 
 static void find_rates(const struct sc_layers *l, struct sc_prediction *out)
@@ -402,7 +382,6 @@ static void conclude(void *p, struct sc_prediction *out)
 						.bytes = l->params * sc_grad_bytes(l->request)};
 
 	find_memory(l, out);
-	find_band(l, out);
 	find_rates(l, out);
 	sc_collective_files_warn(&l->fabric, &out->warnings);
 	sc_prediction_add_traffic(out, &l->fabric, &all);

@@ -9,7 +9,6 @@
 #include "core/config/config_schedule.h"
 #include "models/collective_files.h"
 #include "predict/op_names.h"
-#include "predict/transformer/band.h"
 #include "predict/transformer/summarize_priv.h"
 
 static unsigned node_name(const struct sc_run *run, uint32_t node)
@@ -386,6 +385,21 @@ static void warn_unpaired(const struct sc_transformer *tf, struct sc_warnings *w
 				: "sharding or offload work between the layers");
 }
 
+/* Once for each kind of GPU whose matrix products were not measured. */
+static void warn_of_trends(const struct sc_request *req, struct sc_warnings *warnings)
+{
+	enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
+
+	for (size_t kind = 0; kind < sc_request_n_kinds(req); kind++) {
+		const struct sc_device *device = sc_request_device(req, kind);
+		const char *block = sc_device_math_block(device, dtype);
+
+		if (!sc_device_is_fitted(device, block))
+			sc_warn(warnings, "%s coefficients of %.40s: trend, not measured", block,
+				device->id);
+	}
+}
+
 void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
 {
 	warn_approximate(run->tf, &out->warnings);
@@ -393,6 +407,6 @@ void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
 	sc_summarize_memory(run, out);
 	sc_transformer_warn_shapes(run->tf->request, &out->warnings);
 	sc_collective_files_warn(&run->tf->fabric, &out->warnings);
-	sc_find_band(run->tf, out);
+	warn_of_trends(run->tf->request, &out->warnings);
 	find_rates(run, out);
 }

@@ -1,4 +1,4 @@
-/* From a simulated iteration to what people read: breakdown, path, classes, contributors, memory, band. */
+/* From a simulated iteration to what people read: breakdown, path, classes, contributors, memory. */
 #ifndef SC_PREDICT_SUMMARIZE_H
 #define SC_PREDICT_SUMMARIZE_H
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "base/units.h"
 #include "study/schedule/schedule_choose.h"
 #include "study/shard/shard_choose.h"
 
@@ -16,19 +17,20 @@ static void keep_texts(struct sc_reading *reading, struct sc_arena *arena)
 			sc_arena_strdup(arena, reading->contributors[i].what);
 }
 
-static int predict(struct sc_compared *c, struct sc_catalog *catalog,
-		   struct sc_predictor *predictor, struct sc_arena *arena, struct sc_err *err)
+static int predict(const struct sc_compare *compare, struct sc_compared *c,
+		   struct sc_catalog *catalog, struct sc_predictor *predictor, struct sc_err *err)
 {
 	struct sc_predict_opts opts;
 	const struct sc_schedule_ask ask = {c->config, catalog, c->config->file, predictor, &opts};
 	int rc;
 
 	sc_predict_opts_init(&opts);
+	opts.confidence_pct = compare->confidence_pct;
 	rc = sc_resolve_chosen(&ask, &c->request, err);
 	if (rc == 0)
 		rc = sc_predict_chosen(predictor, &c->request, &opts, &c->prediction, err);
 	if (rc == 0)
-		keep_texts(&c->prediction.reading, arena);
+		keep_texts(&c->prediction.reading, compare->arena);
 	c->reading = &c->prediction.reading;
 	c->ms = c->prediction.iteration_ms;
 	return rc;
@@ -50,8 +52,7 @@ static int replay(struct sc_compared *c, unsigned n_jobs, struct sc_err *err)
 
 static void widen(struct sc_model_error *error, const struct sc_compared *c)
 {
-	const struct sc_model_error own =
-		sc_model_error_of(&c->request, c->prediction.low_ms, c->prediction.high_ms);
+	const struct sc_model_error own = sc_model_error_of(&c->request);
 
 	error->kernels = fmax(error->kernels, own.kernels);
 	error->links = fmax(error->links, own.links);
@@ -96,16 +97,17 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* ratios: SC_COMPARE_DRAWS of them, which are sorted. */
-static void judge(struct sc_compared *c, double *ratios)
+static void judge(struct sc_compared *c, double *ratios, int confidence_pct)
 {
+	const double below = (SC_PCT - confidence_pct) / 2;
 	size_t n = 0;
 
 	for (int d = 0; d < SC_COMPARE_DRAWS; d++)
 		n += ratios[d] < 1;
 	c->p_faster = (double)n / SC_COMPARE_DRAWS;
 	qsort(ratios, SC_COMPARE_DRAWS, sizeof(*ratios), compare_doubles);
-	c->low_ratio = sc_percentile_sorted(ratios, SC_COMPARE_DRAWS, 10);
-	c->high_ratio = sc_percentile_sorted(ratios, SC_COMPARE_DRAWS, 90);
+	c->low_ratio = sc_percentile_sorted(ratios, SC_COMPARE_DRAWS, below);
+	c->high_ratio = sc_percentile_sorted(ratios, SC_COMPARE_DRAWS, SC_PCT - below);
 }
 
 static bool is_single(const struct sc_compared *c)
@@ -129,7 +131,7 @@ static int draw_all(struct sc_compare *compare, struct sc_predictor *predictor, 
 	for (size_t i = 0; i < compare->n && rc == 0; i++) {
 		struct sc_compared *c = &compare->at[i];
 
-		judge(c, ratios + i * SC_COMPARE_DRAWS);
+		judge(c, ratios + i * SC_COMPARE_DRAWS, compare->confidence_pct);
 		if (is_single(c) || is_single(&compare->at[0]))
 			c->low_ratio = c->high_ratio = c->p_faster = NAN;
 	}
@@ -147,7 +149,7 @@ int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struc
 	for (size_t i = 0; i < compare->n && rc == 0; i++) {
 		struct sc_compared *c = &compare->at[i];
 
-		rc = c->config ? predict(c, catalog, predictor, compare->arena, err)
+		rc = c->config ? predict(compare, c, catalog, predictor, err)
 			       : replay(c, compare->n_jobs, err);
 		if (rc)
 			break;

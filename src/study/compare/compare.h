@@ -18,7 +18,7 @@ struct sc_compared {
 	const struct sc_reading
 		*reading; /* of the prediction, or of the recorded iteration of median time */
 	double ms;        /* of an iteration: predicted, or the mean of the measured */
-	/* Time over the first one's: as predicted, the central 80 % of the draws, and the share of draws in which it is
+	/* Time over the first one's: as predicted, the central confidence_pct of the draws, and the share of draws in which it is
 	 * shorter; NAN where it or the first is a recording of one iteration. */
 	double ratio, low_ratio, high_ratio, p_faster;
 };
@@ -26,6 +26,7 @@ struct sc_compare {
 	struct sc_compared *at;
 	size_t n, n_recordings;
 	struct sc_arena *arena;      /* of what the results hold */
+	int confidence_pct;          /* of bands */
 	unsigned n_jobs;             /* threads of replays; 0 = 1 */
 	struct sc_model_error error; /* the widest of all; 0 of recordings */
 };

@@ -4,11 +4,10 @@
 
 #include "base/stats.h"
 
-struct sc_model_error sc_model_error_of(const struct sc_request *request, double low_ms,
-					double high_ms)
+struct sc_model_error sc_model_error_of(const struct sc_request *request)
 {
 	return (struct sc_model_error){
-		.kernels = log(high_ms / low_ms) / (2 * SC_Z_CENTRAL_80),
+		.kernels = log(sc_band_factor(request->band, 80)) / SC_Z_CENTRAL_80,
 		.links = request->fabric_profile.spread_frac,
 		.host = request->device.host.spread_frac,
 	};

@@ -11,10 +11,9 @@ struct sc_model_error {
 	double links;   /* links; NICs */
 	double host;
 };
-/* Kernels: as wide as the prediction's band (low_ms, high_ms), which is theirs for the most part. Links: the fabric
+/* Kernels: as wide as the prediction's band, which is theirs for the most part. Links: the fabric
  * profile's spread. Host: the software's. */
-struct sc_model_error sc_model_error_of(const struct sc_request *request, double low_ms,
-					double high_ms);
+struct sc_model_error sc_model_error_of(const struct sc_request *request);
 void sc_model_error_draw(const struct sc_model_error *error, struct sc_rng *rng,
 			 struct sc_predict_opts *out);
 

@@ -170,6 +170,7 @@ static int search_predict(const struct sc_searching *s, const struct sc_sweep *h
 	struct sc_sweep sweep = *how;
 
 	sc_predict_opts_init(&opts);
+	opts.confidence_pct = s->search->confidence_pct;
 	sweep.base = s->search->base;
 	sweep.cases = &s->out->cases;
 	sweep.n_jobs = s->search->n_jobs;
@@ -557,13 +558,12 @@ static void rank_by_regret(struct sc_search_result *out)
 static int search_regret(struct sc_searching *s, struct sc_err *err)
 {
 	struct sc_search_result *out = s->out;
-	const struct sc_outcome *best = &out->at[out->shown[0].row].outcome;
 	struct sc_outcome *outcomes = sc_arena_calloc(s->arena, out->n_shown, sizeof(*outcomes));
 	size_t *rows = sc_arena_calloc(s->arena, out->n_shown, sizeof(*rows));
 	struct sc_rng rng;
 	int rc = 0, d = 0;
 
-	out->error = sc_model_error_of(s->facts, best->low_ms, best->high_ms);
+	out->error = sc_model_error_of(s->facts);
 	sc_rng_init(&rng, 1);
 	for (size_t i = 0; i < out->n_shown; i++) {
 		rows[i] = out->shown[i].row;

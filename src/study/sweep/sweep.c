@@ -20,6 +20,7 @@ static int find_floor(const struct sc_sweep_run *run, struct sc_sweep_worker *wo
 	int rc = sc_predict_floor(worker->predictor, &worker->request, run->sweep->opts, &low, err);
 
 	memset(out->reading.breakdown_ms, 0, sizeof(out->reading.breakdown_ms));
+	out->band = NULL;
 	out->low_ms = out->high_ms = out->mfu = out->samples_per_s = out->tokens_per_s = 0;
 	out->warnings.n = 0;
 	out->iteration_ms = low.iteration_ms;
@@ -54,6 +55,7 @@ static void take_prediction(const struct sc_prediction *p, struct sc_outcome *ou
 		.iteration_ms = p->iteration_ms,
 		.low_ms = p->low_ms,
 		.high_ms = p->high_ms,
+		.band = p->band,
 		.memory_tensors_gib = p->memory.total_gib - p->memory.reserve_gib,
 		.memory_total_gib = p->memory.total_gib,
 		.capacity_gib = p->memory.capacity_gib,

@@ -15,6 +15,7 @@ struct sc_outcome {
 	enum sc_errc code;
 	const char *error; /* "" if none; begins with "file:line:col: " if in another file */
 	double iteration_ms, low_ms, high_ms;
+	const struct sc_band *band; /* the catalog's; of a helper (ranks) NULL */
 	double breakdown_ms[SC_N_OWNERS];
 	double memory_tensors_gib; /* of memory_total_gib, without what the allocator holds beside */
 	double memory_total_gib, capacity_gib, mfu, samples_per_s, tokens_per_s;

@@ -245,7 +245,8 @@ static void take_row(struct lead *lead, size_t index, struct sc_message *m)
 	take(m, &warnings, head.n_warnings);
 	run->out[index] = head.outcome;
 	run->out[index].error = error;
-	run->out[index].warnings = NULL; /* an address of the helper's */
+	run->out[index].warnings = NULL; /* addresses of the helper's */
+	run->out[index].band = NULL;
 	rc = sc_sweep_put(run, index, &warnings, &err);
 	if (rc)
 		sc_pool_fail(lead->pool, index, rc, &err);

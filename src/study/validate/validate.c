@@ -154,6 +154,28 @@ static double predicted_gib(const struct sc_csv *table, const struct sc_case *c)
 
 /* ---- predicting ---- */
 
+const char *sc_validation_suite(const struct sc_csv *table, size_t row)
+{
+	int column = sc_csv_column(table, "suite");
+
+	if (column < 0)
+		column = sc_csv_column(table, "source");
+	return column < 0 ? NULL : sc_csv_cell(table, row, (size_t)column);
+}
+
+static void leave_out(const struct sc_validate_opts *opts, struct sc_case *c)
+{
+	struct sc_like like = c->outcome.band->like;
+	struct sc_band band;
+	double factor;
+
+	like.at[SC_LIKE_SUITE] = sc_validation_suite(opts->table, c->row);
+	sc_band_find(c->outcome.band->from, &like, opts->leave_out, &band);
+	factor = sc_band_factor(&band, opts->predict->confidence_pct);
+	c->outcome.low_ms = c->outcome.iteration_ms / factor;
+	c->outcome.high_ms = c->outcome.iteration_ms * factor;
+}
+
 static void take_outcome(struct sc_validation *v, struct sc_case *c,
 			 const struct sc_outcome *outcome)
 {
@@ -181,6 +203,7 @@ static int predict_cases(const struct run *run)
 		.rows = rows,
 		.n_jobs = opts->n_jobs,
 		.opts = opts->predict,
+		.catalog = opts->catalog,
 	};
 	size_t at = 0;
 	int rc;
@@ -196,6 +219,8 @@ static int predict_cases(const struct run *run)
 	for (size_t i = 0; i < v->n_cases && rc == 0; i++) {
 		if (!v->cases[i].skipped)
 			take_outcome(v, &v->cases[i], &outcomes[at++]);
+		if (!v->cases[i].skipped && opts->leave_out)
+			leave_out(opts, &v->cases[i]);
 	}
 	return rc;
 }
@@ -340,7 +365,11 @@ static void score_all(const struct run *run)
 int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 		struct sc_validation *out, struct sc_err *err)
 {
-	struct sc_validation v = {.table = opts->table, .by = opts->by, .n_by = opts->n_by};
+	struct sc_validation v = {.table = opts->table,
+				  .by = opts->by,
+				  .n_by = opts->n_by,
+				  .confidence_pct = opts->kind ? SC_CONFIDENCE
+							       : opts->predict->confidence_pct};
 	const struct run run = {.opts = opts,
 				.arena = arena,
 				.v = &v,

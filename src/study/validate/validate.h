@@ -21,7 +21,11 @@ struct sc_validate_opts {
 	size_t n_where;
 	const char *const *by; /* columns */
 	size_t n_by;
+	/* 1 << column (sc_like_columns): a row's band is made without the measured rows that are alike in all of these; its
+	 * suite is in its column suite, else source. 0: with all. */
+	unsigned leave_out;
 	unsigned n_jobs;
+	struct sc_catalog *catalog; /* of the cases' bands; not read with a kind */
 	const struct sc_predict_opts *predict;
 	struct sc_progress *(*progress)(void *ctx, size_t n_rows); /* may be NULL */
 	void *progress_ctx;
@@ -56,6 +60,7 @@ struct sc_validation {
 	size_t n_by;
 	struct sc_case *cases; /* rows that `where` chose, in table order */
 	size_t n_cases;
+	int confidence_pct;        /* of the bands */
 	size_t n_failed;           /* skipped for another reason than SC_EUNSUPPORTED */
 	size_t n_warned;           /* predicted, with warnings */
 	const char *first_warning; /* of a kind of operation; NULL: none */
@@ -64,6 +69,8 @@ struct sc_validation {
 	struct sc_group_score *groups; /* by column as asked, then by value */
 	size_t n_groups;
 };
+/* Who measured it, or NULL: the table does not say. */
+const char *sc_validation_suite(const struct sc_csv *table, size_t row);
 /* Numbers of a score with n = 0 are NAN. A bad --where or --by column is SC_EUSAGE. Everything lives
  * in the arena; `table` is borrowed. */
 int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,

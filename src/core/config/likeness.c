@@ -1,0 +1,225 @@
+/* The weighted quantile. A line of the file is a set of rows that are alike in all columns; it counts as the root of
+ * its number of rows, for rows of one sweep err alike. What a line shares with the iteration multiplies that. The factors
+ * were compared over all rows, each with its suite on its GPU left out (tests/accuracy/README.md): the model's kind and
+ * whether there is a network between nodes matter; the others hardly do. */
+#include "core/config/likeness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/csv.h"
+#include "base/num.h"
+#include "base/units.h"
+
+const char *const sc_like_columns[] = {
+	"suite", "cluster.gpu", "training.software", "model", "nodes", "bits", NULL};
+static const double ALIKE[SC_N_LIKE_COLUMNS] = {1, 1.5, 1.5, 16, 16, 1.5};
+
+struct line {
+	struct sc_like like;
+	size_t n;
+};
+struct error {
+	double ln; /* of measured over predicted, absolute */
+	size_t line;
+};
+struct sc_likeness {
+	const struct line *lines;
+	size_t n_lines;
+	struct error *errors; /* ascending */
+	size_t n_errors;
+};
+
+static int by_size(const void *a, const void *b)
+{
+	const struct error *x = a, *y = b;
+
+	if (x->ln < y->ln || x->ln > y->ln)
+		return x->ln < y->ln ? -1 : 1;
+	return (x->line > y->line) - (x->line < y->line);
+}
+
+/* "12 7 103", in thousandths; there is room. */
+static int read_errors(struct sc_likeness *l, const struct sc_csv *csv, size_t row, char *text,
+		       struct sc_err *err)
+{
+	char *save = NULL;
+	int64_t number;
+
+	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		if (!sc_parse_int(word, &number) || number < 0)
+			return sc_err_at(err, SC_EVALUE, csv->file, csv->line[row], 0,
+					 "errors: expected whole numbers from 0, got \"%.64s\"",
+					 word);
+		l->errors[l->n_errors++] = (struct error){(double)number / SC_PER_MILLE, row};
+	}
+	return 0;
+}
+
+static int read_lines(struct sc_likeness *l, const struct sc_csv *csv, struct sc_arena *arena,
+		      struct sc_err *err)
+{
+	struct line *lines = sc_arena_calloc(arena, csv->n_rows + 1, sizeof(*lines));
+	const int errors = sc_csv_column(csv, "errors");
+	size_t room = 1;
+	int rc = 0;
+
+	for (int c = 0; c < SC_N_LIKE_COLUMNS || errors < 0; c++)
+		if (errors < 0 || sc_csv_column(csv, sc_like_columns[c]) < 0)
+			return sc_err_at(err, SC_EVALUE, csv->file, 1, 0, "no column \"%s\"",
+					 errors < 0 ? "errors" : sc_like_columns[c]);
+	for (size_t row = 0; row < csv->n_rows; row++)
+		room += strlen(sc_csv_cell(csv, row, (size_t)errors)) / 2 + 1;
+	l->errors = sc_arena_calloc(arena, room, sizeof(*l->errors));
+	for (size_t row = 0; row < csv->n_rows && rc == 0; row++) {
+		const size_t before = l->n_errors;
+		const char *text = sc_csv_cell(csv, row, (size_t)errors);
+
+		for (int c = 0; c < SC_N_LIKE_COLUMNS; c++)
+			lines[row].like.at[c] = sc_csv_cell(
+				csv, row, (size_t)sc_csv_column(csv, sc_like_columns[c]));
+		rc = read_errors(l, csv, row, sc_arena_strdup(arena, text), err);
+		lines[row].n = l->n_errors - before;
+	}
+	l->lines = lines;
+	l->n_lines = csv->n_rows;
+	if (rc == 0 && l->n_errors == 0)
+		rc = sc_err_at(err, SC_EVALUE, csv->file, 1, 0, "no measured row");
+	return rc;
+}
+
+int sc_likeness_load(const char *path, struct sc_arena *arena, const struct sc_likeness **out,
+		     struct sc_err *err)
+{
+	struct sc_likeness *l = sc_arena_calloc(arena, 1, sizeof(*l));
+	struct sc_csv csv;
+	int rc = sc_csv_load(path, arena, &csv, err);
+
+	if (rc == 0)
+		rc = read_lines(l, &csv, arena, err);
+	if (rc)
+		return rc;
+	qsort(l->errors, l->n_errors, sizeof(*l->errors), by_size);
+	*out = l;
+	return 0;
+}
+
+static bool is_same(const struct sc_like *a, const struct sc_like *b, int column)
+{
+	return a->at[column] && b->at[column] && strcmp(a->at[column], b->at[column]) == 0;
+}
+
+static bool is_left_out(const struct line *line, const struct sc_like *like, unsigned leave_out)
+{
+	for (int c = 0; c < SC_N_LIKE_COLUMNS; c++)
+		if (leave_out >> c & 1 && !is_same(&line->like, like, c))
+			return false;
+	return leave_out != 0;
+}
+
+/* Of one row of the line; 0: left out. */
+static double row_weight(const struct line *line, const struct sc_like *like, unsigned leave_out,
+			 bool by_likeness)
+{
+	double weight = line->n ? 1 / sqrt((double)line->n) : 0;
+
+	for (int c = 0; c < SC_N_LIKE_COLUMNS && by_likeness; c++)
+		if (is_same(&line->like, like, c))
+			weight *= ALIKE[c];
+	return is_left_out(line, like, leave_out) ? 0 : weight;
+}
+
+/* Raises each of half_ln to the quantile; to the largest error where all are left out. */
+static void raise_to_quantiles(const struct sc_likeness *l, const double *weights, double *half_ln)
+{
+	double total = 0, sum = weights[l->errors[0].line];
+	size_t i = 0;
+
+	for (size_t k = 0; k < l->n_lines; k++)
+		total += weights[k] * (double)l->lines[k].n;
+	for (int c = 0; c < SC_N_CONFIDENCES; c++) {
+		const double need = total * (SC_CONFIDENCE_LEAST + c) / SC_PCT;
+
+		while (i + 1 < l->n_errors && !(sum > 0 && sum >= need))
+			sum += weights[l->errors[++i].line];
+		half_ln[c] = fmax(half_ln[c], l->errors[i].ln);
+	}
+}
+
+static bool is_pair(const struct line *line, const struct sc_like *like)
+{
+	return line->n && is_same(&line->like, like, SC_LIKE_GPU) &&
+	       is_same(&line->like, like, SC_LIKE_SOFTWARE);
+}
+
+void sc_band_find(const struct sc_likeness *l, const struct sc_like *like, unsigned leave_out,
+		  struct sc_band *out)
+{
+	double *weights = sc_xcalloc(l->n_lines + 1, sizeof(*weights));
+	bool is_seen = false;
+
+	*out = (struct sc_band){.like = *like, .from = l};
+	for (size_t i = 0; i < l->n_lines; i++) {
+		weights[i] = row_weight(&l->lines[i], like, leave_out, true);
+		is_seen |= weights[i] > 0 && is_pair(&l->lines[i], like);
+	}
+	raise_to_quantiles(l, weights, out->half_ln);
+	for (size_t i = 0; i < l->n_lines; i++)
+		weights[i] = row_weight(&l->lines[i], like, leave_out, false);
+	if (!is_seen)
+		raise_to_quantiles(l, weights, out->half_ln);
+	free(weights);
+}
+
+double sc_band_factor(const struct sc_band *band, int confidence_pct)
+{
+	return exp(band->half_ln[confidence_pct - SC_CONFIDENCE_LEAST]);
+}
+
+bool sc_band_is_seen(const struct sc_band *band)
+{
+	for (size_t i = 0; i < band->from->n_lines; i++)
+		if (is_pair(&band->from->lines[i], &band->like))
+			return true;
+	return false;
+}
+
+size_t sc_band_sources(const struct sc_band *band, struct sc_band_rows *out, size_t n_most,
+		       size_t *n_all)
+{
+	const struct sc_likeness *l = band->from;
+	struct sc_band_rows *all = sc_xcalloc(l->n_lines + 1, sizeof(*all));
+	double total = 0;
+	size_t n = 0, n_out = 0;
+
+	for (size_t i = 0; i < l->n_lines; i++) {
+		const struct sc_like *of = &l->lines[i].like;
+		const double weight =
+			(double)l->lines[i].n * row_weight(&l->lines[i], &band->like, 0, true);
+		size_t k = 0;
+
+		while (k < n && (strcmp(all[k].gpu, of->at[SC_LIKE_GPU]) != 0 ||
+				 strcmp(all[k].software, of->at[SC_LIKE_SOFTWARE]) != 0))
+			k++;
+		n += k == n;
+		all[k].gpu = of->at[SC_LIKE_GPU];
+		all[k].software = of->at[SC_LIKE_SOFTWARE];
+		all[k].n += l->lines[i].n;
+		all[k].share += weight;
+		total += weight;
+	}
+	for (; n_out < n_most && n_out < n; n_out++) {
+		size_t most = 0;
+
+		for (size_t k = 1; k < n; k++)
+			if (all[k].share > all[most].share)
+				most = k;
+		out[n_out] = all[most];
+		out[n_out].share /= total;
+		all[most].share = -1;
+	}
+	*n_all = l->n_errors;
+	free(all);
+	return n_out;
+}

@@ -1,0 +1,59 @@
+/* Error bands from what measured iterations have missed their predictions by: configs/likeness.csv. An iteration's band holds
+ * the asked share of those errors, in which rows of its kind count more than others. */
+#ifndef SC_CORE_LIKENESS_H
+#define SC_CORE_LIKENESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+
+/* What iterations are alike in, as texts; named as the columns of the file. */
+enum sc_like_column {
+	SC_LIKE_SUITE, /* who measured it: nobody's who asks, so only for leaving out; else NULL */
+	SC_LIKE_GPU,
+	SC_LIKE_SOFTWARE, /* the profile */
+	SC_LIKE_MODEL,    /* dense, mixture, dlrm, layers */
+	SC_LIKE_NODES,    /* one, many */
+	SC_LIKE_BITS,     /* of matrix products: 32, 16, 8 or fewer */
+	SC_N_LIKE_COLUMNS
+};
+extern const char *const sc_like_columns[];
+struct sc_like {
+	const char *at[SC_N_LIKE_COLUMNS];
+};
+enum { SC_CONFIDENCE_LEAST = 50, SC_CONFIDENCE_MOST = 95, SC_CONFIDENCE = 80 }; /* percent */
+enum { SC_N_CONFIDENCES = SC_CONFIDENCE_MOST - SC_CONFIDENCE_LEAST + 1 };
+
+struct sc_likeness;
+/* In the arena; SC_EVALUE for a file without rows. */
+int sc_likeness_load(const char *path, struct sc_arena *arena, const struct sc_likeness **out,
+		     struct sc_err *err);
+struct sc_band {
+	struct sc_like like;
+	const struct sc_likeness *from;
+	double half_ln
+		[SC_N_CONFIDENCES]; /* log of high over predicted; of predicted over low too */
+};
+/* `leave_out`: 1 << column of what rows must have otherwise; all alike in all of it are left out. 0: none is. The texts
+ * are borrowed. A pair of GPU and software that no row has gets no less than all rows alike would give. */
+void sc_band_find(const struct sc_likeness *likeness, const struct sc_like *like,
+		  unsigned leave_out, struct sc_band *out);
+/* factor to multiply and divide by. */
+double sc_band_factor(const struct sc_band *band, int confidence_pct);
+
+/* Rows of one software on one GPU. */
+struct sc_band_rows {
+	const char *gpu, *software;
+	size_t n;
+	double share; /* of all weights */
+};
+enum { SC_BAND_ROWS = 3 }; /* that reports name */
+/* Those that weigh most, the heaviest first; returns how many there are, at most n_most. *n_all: rows of the file. */
+size_t sc_band_sources(const struct sc_band *band, struct sc_band_rows *out, size_t n_most,
+		       size_t *n_all);
+/* Has a row this GPU and this software? */
+bool sc_band_is_seen(const struct sc_band *band);
+
+#endif
