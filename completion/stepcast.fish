@@ -98,6 +98,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from validate' -l where -x -d 't
 complete -c stepcast -n '__fish_seen_subcommand_from validate' -l by -x -d 'also score each value of the column; may be given again'
 complete -c stepcast -n '__fish_seen_subcommand_from validate' -l max-mape -x -d 'end with exit code 3 if the mean absolute error is above PCT percent'
 complete -c stepcast -n '__fish_seen_subcommand_from validate' -l out-cases -r -d 'write each case with its error, or why it was skipped'
+complete -c stepcast -n '__fish_seen_subcommand_from validate' -l choices -d 'also judge the choice of split: rows that differ in nothing but parallel.*, micro-batch, recomputation and offload'
 complete -c stepcast -n '__fish_seen_subcommand_from validate' -l confidence -x -d 'share of measured times that the band holds (default 80)'
 complete -c stepcast -n '__fish_seen_subcommand_from validate' -l leave-out -x -d 'make a row'\''s band without the measured rows that have the same: suite, cluster.gpu, training.software, model, nodes, bits'
 complete -c stepcast -n '__fish_seen_subcommand_from validate' -l out-likeness -r -d 'write the errors of the rows as configs/likeness.csv has them, from which bands are made'

@@ -135,6 +135,7 @@ _stepcast() {
 		'*--by[also score each value of the column; may be given again]:COLUMN:' \
 		'--max-mape[end with exit code 3 if the mean absolute error is above PCT percent]:PCT:' \
 		'--out-cases[write each case with its error, or why it was skipped]:FILE.csv:_files' \
+		'--choices[also judge the choice of split\: rows that differ in nothing but parallel.*, micro-batch, recomputation and offload]' \
 		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--leave-out[make a row'\''s band without the measured rows that have the same\: suite, cluster.gpu, training.software, model, nodes, bits]:COLUMN,...:' \
 		'--out-likeness[write the errors of the rows as configs/likeness.csv has them, from which bands are made]:FILE.csv:_files' \

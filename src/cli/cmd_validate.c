@@ -8,7 +8,7 @@
 #include "cli/start.h"
 #include "report/parts.h"
 #include "report/sweep_report.h"
-#include "study/validate/validate.h"
+#include "study/validate/choices.h"
 
 struct validate_args {
 	struct sc_common common;
@@ -16,7 +16,7 @@ struct validate_args {
 	const char *table, *out_cases, *out_likeness, *leave_out, *device, *report;
 	double max_mape_pct; /* < 0: no bound */
 	int kind;            /* enum sc_fit_kind; < 0: iterations */
-	int json;
+	int json, choices;
 	int64_t jobs, confidence;
 };
 
@@ -36,6 +36,9 @@ static const struct sc_cli_option OPTIONS[] = {
 		      "end with exit code 3 if the mean absolute error is above PCT percent"),
 	SC_OPT_OUT(out_cases, "out-cases", "FILE.csv",
 		   "write each case with its error, or why it was skipped"),
+	SC_OPT_FLAG(
+		choices, "choices",
+		"also judge the choice of split: rows that differ in nothing but parallel.*, micro-batch, recomputation and offload"),
 	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_TEXT(
 		leave_out, "leave-out", "COLUMN,...",
@@ -64,11 +67,11 @@ static int check_args(const struct validate_args *args, struct sc_err *err)
 				  words->at[1]);
 	if (args->kind < 0 && args->device)
 		return sc_err_set(err, SC_EUSAGE, "--device goes with --kind");
-	if (args->kind >= 0 &&
-	    (args->leave_out || args->out_likeness || args->confidence != SC_CONFIDENCE))
+	if (args->kind >= 0 && (args->leave_out || args->out_likeness || args->choices ||
+				args->confidence != SC_CONFIDENCE))
 		return sc_err_set(
 			err, SC_EUSAGE,
-			"--kind: neither --leave-out nor --out-likeness nor --confidence goes with it");
+			"--kind: none of --leave-out, --out-likeness, --choices and --confidence goes with it");
 	if (args->kind >= 0 && (words->n || args->sets.n))
 		return sc_err_set(
 			err, SC_EUSAGE,
@@ -171,6 +174,7 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.progress_ctx = &args->common,
 	};
 	struct sc_validation v;
+	struct sc_choices choices;
 	struct sc_where *where;
 	int rc = check_args(args, err);
 
@@ -191,6 +195,10 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 		sc_cli_warn_headers(&args->common, &table);
 	if (rc == 0)
 		rc = sc_validate(&opts, arena, &v, err);
+	if (rc == 0 && args->choices) {
+		sc_choices_find(&v, arena, &choices);
+		v.choices = &choices;
+	}
 	if (rc == 0 && v.n_cases == 0)
 		sc_cli_warn(&args->common, "no row of %s is chosen", args->table);
 	if (rc == 0 && v.first_warning)
@@ -220,7 +228,7 @@ const struct sc_command sc_command_validate = {
 	.summary = "compare predictions with measured times",
 	.synopsis =
 		"CONFIG --table CASES.csv [--where COLUMN=VALUE]... [--by COLUMN]... [--max-mape PCT] "
-		"[--out-cases FILE.csv] [--confidence PCT] [--leave-out COLUMN,...] [--out-likeness FILE.csv] [--report FILE.html] [--json]; or --kind KIND --table CSV [--device NAME]",
+		"[--out-cases FILE.csv] [--choices] [--confidence PCT] [--leave-out COLUMN,...] [--out-likeness FILE.csv] [--report FILE.html] [--json]; or --kind KIND --table CSV [--device NAME]",
 	.details =
 		"Predicts every row of the table over the base CONFIG and compares it with its column "
 		"measured_ms. Rows that cannot be predicted are reported as skipped, with the reason; "
@@ -236,6 +244,10 @@ const struct sc_command sc_command_validate = {
 		"MAPE is the mean, median and p90 the percentiles, and geo the geometric mean of the "
 		"absolute error in percent; bias is the mean signed error; cover is the share of measured "
 		"times inside the predicted band, and band its median half-width.\n\n"
+		"--choices: of the rows that differ in nothing but the split the one predicted as the fastest is "
+		"chosen. A choice is won if its measured time is at most 3 % above the best one's; its gain is what "
+		"it saves of the worst one's time, of what the best one saves. The same model on as many GPUs is one "
+		"decision with one vote, whatever its batches, and every suite weighs alike.\n\n"
 		"A band is made of what the measured rows of configs/likeness.csv missed their predictions "
 		"by. The table's own rows may be among them: --leave-out suite,cluster.gpu says what the "
 		"bands are worth to somebody else. A row's suite is in its column suite, else source.",

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "report/parts.h"
 #include "report/sweep_report.h"
+#include "study/validate/choices.h"
 
 /* A sweep as JSON: what its page shows. */
 
@@ -346,6 +347,32 @@ static void add_validated(struct sc_json *json, const struct sc_validation *v)
 	}
 }
 
+static void add_choices(struct sc_json *json, const struct sc_choices *choices)
+{
+	json_t *object = sc_json_object(json, json->root, "choices");
+	json_t *lost = sc_json_array(json, object, "lost");
+
+	sc_json_int(json, object, "n_decisions", (int64_t)choices->n);
+	sc_json_int(json, object, "n_suites", (int64_t)choices->n_suites);
+	sc_json_known_real(json, object, "won_pct", choices->won_pct);
+	sc_json_known_real(json, object, "gain_pct", choices->gain_pct);
+	for (size_t i = 0; i < choices->n; i++) {
+		const struct sc_choice *c = &choices->at[i];
+		json_t *row;
+
+		if (c->n_won == c->n_repeats)
+			continue;
+		row = sc_json_object(json, lost, NULL);
+		sc_json_text(json, row, "suite", c->suite);
+		sc_json_int(json, row, "n", (int64_t)c->n_repeats);
+		sc_json_int(json, row, "n_won", (int64_t)c->n_won);
+		sc_json_real(json, row, "loss_pct", SC_PCT * c->loss);
+		sc_json_int(json, row, "n_splits", (int64_t)c->n_splits);
+		sc_json_text(json, row, "chosen", c->chosen->name);
+		sc_json_text(json, row, "best", c->best->name);
+	}
+}
+
 static void put_validation_json(const void *result, struct sc_json *json)
 {
 	const struct sc_validation *v = result;
@@ -358,6 +385,8 @@ static void put_validation_json(const void *result, struct sc_json *json)
 	sc_json_int(json, json->root, "confidence_pct", v->confidence_pct);
 	add_score(json, json->root, &v->all, v->has_memory);
 	add_validated(json, v);
+	if (v->choices)
+		add_choices(json, v->choices);
 	groups = sc_json_object(json, json->root, "groups");
 	for (size_t i = 0; i < v->n_groups; i++) {
 		const struct sc_group_score *group = &v->groups[i];
@@ -466,7 +495,33 @@ static void append_skipped(struct sc_strbuf *out, const struct sc_score *score)
 	free(reasons);
 }
 
-/* One line for all, one for each group, and what was skipped. */
+static void append_choices(struct sc_strbuf *out, const struct sc_choices *choices)
+{
+	if (!choices->n) {
+		sc_strbuf_append(out, "\nchoice of split: no rows differ in nothing else\n");
+		return;
+	}
+	sc_strbuf_printf(
+		out,
+		"\nchoice of split: %zu decisions of %zu suites, %.1f %% won (within %.0f %% of "
+		"the best), %.1f %% of the possible gain\n",
+		choices->n, choices->n_suites, choices->won_pct, SC_PCT * SC_CHOICE_WON,
+		choices->gain_pct);
+	for (size_t i = 0; i < choices->n; i++) {
+		const struct sc_choice *c = &choices->at[i];
+
+		if (c->n_won < c->n_repeats)
+			sc_strbuf_printf(
+				out,
+				"  %s lost %zu of %zu, by %.1f %% on average; at worst, of %zu "
+				"splits, %s (%.6g ms) for %s (%.6g ms)\n",
+				c->suite, c->n_repeats - c->n_won, c->n_repeats, SC_PCT * c->loss,
+				c->n_splits, c->chosen->name, c->chosen->measured_ms, c->best->name,
+				c->best->measured_ms);
+	}
+}
+
+/* One line for all, one for each group, what was skipped, and the choices. */
 static void put_validation_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_validation *v = result;
@@ -488,6 +543,8 @@ static void put_validation_text(const void *result, struct sc_strbuf *out)
 		append_score(out, group->value, &group->score);
 	}
 	append_skipped(out, &v->all);
+	if (v->choices)
+		append_choices(out, v->choices);
 }
 
 const struct sc_forms sc_validation_forms = {put_validation_json, put_validation_text,

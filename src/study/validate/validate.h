@@ -54,17 +54,19 @@ struct sc_group_score {
 	const char *column, *value;
 	struct sc_score score;
 };
+struct sc_choices;
 struct sc_validation {
 	const struct sc_csv *table;
 	const char *const *by; /* as it was asked */
 	size_t n_by;
 	struct sc_case *cases; /* rows that `where` chose, in table order */
 	size_t n_cases;
-	int confidence_pct;        /* of the bands */
-	size_t n_failed;           /* skipped for another reason than SC_EUNSUPPORTED */
-	size_t n_warned;           /* predicted, with warnings */
-	const char *first_warning; /* of a kind of operation; NULL: none */
-	bool has_memory;           /* the table has a column memory_gib */
+	int confidence_pct;               /* of the bands */
+	const struct sc_choices *choices; /* study/validate/choices.h; NULL: not asked for */
+	size_t n_failed;                  /* skipped for another reason than SC_EUNSUPPORTED */
+	size_t n_warned;                  /* predicted, with warnings */
+	const char *first_warning;        /* of a kind of operation; NULL: none */
+	bool has_memory;                  /* the table has a column memory_gib */
 	struct sc_score all;
 	struct sc_group_score *groups; /* by column as asked, then by value */
 	size_t n_groups;
