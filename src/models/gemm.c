@@ -330,6 +330,8 @@ static void formula_time(const struct sc_device *device, const struct sc_op *op,
 	bool tensor = sc_device_has_tensor(device, op->dtype) && !is_unfed_batch(device, op);
 	struct problem p = {.shape = &op->u.gemm, .sms = (double)device->sm_count, .min_waves = 1};
 	double waves = 1, math_us, memory_us, kernel_us, slower_us = 0;
+	double fixed_us =
+		op->u.gemm.load == SC_LOAD_RUN ? fmax(c->fixed_us, c->run_fixed_us) : c->fixed_us;
 	struct tile own = {0, 0};
 
 	p.split_us = c->split_us;
@@ -351,10 +353,10 @@ static void formula_time(const struct sc_device *device, const struct sc_op *op,
 	if (!tensor)
 		slower_us = droop_us(device, simt_eff(device, p.shape->bmm), math_us, kernel_us);
 	*out = (struct sc_op_time){
-		.total_us = c->fixed_us + kernel_us + slower_us,
+		.total_us = fixed_us + kernel_us + slower_us,
 		.math_us = math_us + slower_us,
 		.memory_us = memory_us,
-		.fixed_us = c->fixed_us,
+		.fixed_us = fixed_us,
 		.waves = ceil(waves),
 		.sm_frac = 1,
 		.limit = math_us >= memory_us ? "math" : "memory",

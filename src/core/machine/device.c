@@ -55,6 +55,8 @@ static const struct sc_field GEMM_FIELDS[] = {
 	DOUBLE(sc_gemm_coef, wave_frac, 0, 1, "share of wave quantization that is felt"),
 	FRAC(sc_gemm_coef, hbm_eff, "share of peak HBM bandwidth of operand streams"),
 	US(sc_gemm_coef, fixed_us, "kernel start and drain, us"),
+	DOUBLE_OR(sc_gemm_coef, run_fixed_us, 0, 1e6, 0,
+		  "the same in a run, where another kernel was before it, us; less: fixed_us"),
 	FRAC(sc_gemm_coef, misaligned_eff, "factor where rows are not multiples of 16 bytes"),
 	DOUBLE_OR(sc_gemm_coef, align_loss, 0, 1, 0, "time added by rows of 16 n bytes, not 128 n"),
 	DOUBLE_OR(sc_gemm_coef, eff_fp8, 0, 2, 0, "share of fp8's peak over that of bf16's; 0 = 1"),

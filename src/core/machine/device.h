@@ -22,6 +22,7 @@ struct sc_gemm_coef {
 	double wave_frac;      /* share of the wave quantization that is felt */
 	double hbm_eff;        /* share of peak HBM bandwidth that operand streams reach */
 	double fixed_us;       /* kernel start and drain */
+	double run_fixed_us;   /* the same behind another kernel; below fixed_us: fixed_us */
 	double misaligned_eff; /* factor where a row of an operand is not a multiple of 16 bytes */
 	double align_loss; /* time added where rows are multiples of 16 bytes only, not of 128 */
 	double eff_fp8, eff_fp4; /* share of the format's peak over that of bf16; 0 = 1, as fp8 */
