@@ -27,7 +27,7 @@ static const struct tile SIMT_TILES[] = {{128, 128}, {128, 64}, {64, 128}, {64, 
 					 {32, 128},  {128, 32}, {32, 32}};
 /* The batched kernels that cuBLAS was seen to pick on GPUs without one fixed tile (NeuSight V100, T4). */
 static const struct tile SIMT_BATCHED_TILES[] = {{64, 64}, {64, 128}, {128, 32}, {32, 128}};
-enum { BLACKWELL = 100 }; /* CUDA capability */
+enum { ADA = 89, BLACKWELL = 100 }; /* CUDA capability */
 #define N_OF(a) (sizeof(a) / sizeof((a)[0]))
 #define TENSOR_K_STEP 32.0 /* a k loop's step: shorter tails are padded */
 #define SIMT_K_STEP 8.0
@@ -317,10 +317,12 @@ static double curve_factor(const struct sc_gemm_curve *c, double m)
 }
 
 /* Batched products of 16 bits whose rows are no multiple of 16 bytes: neither are the strides between them, and no
- * kernel on tensor cores takes them. */
+ * kernel on tensor cores takes them on Ampere (BigScience's attention with heads of 150) or before. Later GPUs have
+ * no such row: their kernels are taken to load such rows as those of one product. */
 static bool is_unfed_batch(const struct sc_device *device, const struct sc_op *op)
 {
-	return op->u.gemm.bmm && is_half((int)op->dtype) && worst_alignment(device, op) < 0;
+	return op->u.gemm.bmm && is_half((int)op->dtype) && device->cuda_capability > 0 &&
+	       device->cuda_capability < ADA && worst_alignment(device, op) < 0;
 }
 
 static void formula_time(const struct sc_device *device, const struct sc_op *op,
