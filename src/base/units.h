@@ -20,7 +20,7 @@
 #define SC_BYTES_PER_GB 1e9
 #define SC_BITS_PER_BYTE 8.0
 #define SC_MBIT_PER_GBIT 1e3
-#define SC_PCT 100.0              /* of a whole */
+#define SC_PCT 100.0 /* of a whole */
 #define SC_PER_MILLE 1000.0
 #define SC_BYTES_US_PER_GBPS 1e3  /* bytes in a microsecond at 1 GB/s */
 #define SC_FLOP_US_PER_TFLOPS 1e6 /* FLOP in a microsecond at 1 TFLOP/s */

@@ -233,7 +233,7 @@ static void finish(const struct problem *p, struct times *t, enum sc_algo algo)
 {
 	const struct sc_fabric *f = p->f;
 	bool slow = p->span->n_nodes > 1 && f->net_simple_only;
-	double hop_us = sc_nccl_simple_hop_us(f->amd, algo, p->pcie);
+	double hop_us = algo < SC_ALGO_DIRECT ? sc_nccl_simple_hop_us(f->amd, algo, p->pcie) : 0;
 	double hops_us = t->hops * fmax(0, hop_us - f->link_hop_us);
 	double net_hop_us = t->net_hop_frac * f->net_simple_us;
 

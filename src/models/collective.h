@@ -4,8 +4,8 @@
 #define SC_MODELS_COLLECTIVE_H
 
 #include "core/config/config.h"
-#include "core/graph/op.h"
 #include "core/graph/cost.h"
+#include "core/graph/op.h"
 #include "core/machine/fabric.h"
 
 /* How the GPUs of one scale-up domain are wired. */

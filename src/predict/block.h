@@ -27,7 +27,7 @@ struct sc_step {
 	double host_us;      /* CPU time to issue it */
 	double us; /* of the summarised block: on the GPU, slowed by what of the block runs beside it */
 	double flop;
-	uint16_t name;     /* enum sc_op_name, predict/op_names.h */
+	uint16_t name; /* enum sc_op_name, predict/op_names.h */
 	uint8_t kind;
 	uint8_t model;  /* KERNEL: enum sc_op_kind */
 	uint8_t axis;   /* COMM: enum sc_comm_axis */

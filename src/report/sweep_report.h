@@ -17,7 +17,7 @@ struct sc_sweep_report {
 	const struct sc_csv *cases;
 	const struct sc_outcome *outcomes; /* one a row of the cases, without their warnings */
 };
-extern const struct sc_forms sc_sweep_forms;      /* of a struct sc_sweep_report: JSON alone */
+extern const struct sc_forms sc_sweep_forms; /* of a struct sc_sweep_report: JSON alone */
 /* Of a struct sc_validation: its errors as configs/likeness.csv has them, a line for rows that are alike. */
 int sc_likeness_csv_write(const void *validation, FILE *out, struct sc_err *err);
 extern const struct sc_forms sc_validation_forms; /* of a struct sc_validation; CSV: its cases */

@@ -3,8 +3,8 @@
 #define SC_CORE_CONFIG_H
 
 #include "base/csv.h"
-#include "base/fields.h"
 #include "base/err.h"
+#include "base/fields.h"
 #include "base/yaml.h"
 #include "core/embedding/embedding.h"
 #include "core/graph/op.h"
@@ -291,7 +291,7 @@ struct sc_request {
 	size_t n_kinds;
 	struct sc_software software;
 	struct sc_fabric_profile fabric_profile;
-	const struct sc_band *band; /* core/config/likeness.h */
+	const struct sc_band *band;               /* core/config/likeness.h */
 	struct sc_c3_choice c3[SC_N_C3_FAMILIES]; /* c3.policy, else what the software does */
 	int64_t n_micro_batches; /* per data-parallel replica, the last may be partial */
 	double last_micro_batch; /* samples in the last one */

@@ -4,6 +4,7 @@
  * whether there is a network between nodes matter; the others hardly do. */
 #include "core/config/likeness.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +175,7 @@ void sc_band_find(const struct sc_likeness *l, const struct sc_like *like, unsig
 
 double sc_band_factor(const struct sc_band *band, int confidence_pct)
 {
+	assert(confidence_pct >= SC_CONFIDENCE_LEAST && confidence_pct <= SC_CONFIDENCE_MOST);
 	return exp(band->half_ln[confidence_pct - SC_CONFIDENCE_LEAST]);
 }
 

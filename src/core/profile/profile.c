@@ -123,10 +123,10 @@ static int read_file(const struct sc_profile_kind *kind, const char *path, void 
 		const struct sc_yaml *gone = sc_yaml_get(files[--n], "residual_frac");
 
 		if (gone)
-			return sc_err_at(err, SC_EVALUE, gone->file, gone->key_line,
-					 gone->key_column,
-					 "residual_frac is no key any more: bands are what measured "
-					 "rows missed their predictions by (configs/likeness.csv)");
+			return sc_err_at(
+				err, SC_EVALUE, gone->file, gone->key_line, gone->key_column,
+				"residual_frac is no key any more: bands are what measured "
+				"rows missed their predictions by (configs/likeness.csv)");
 		rc = sc_yaml_decode(files[n], kind->fields, object, arena, NULL, err);
 		if (rc == 0 && kind->take)
 			kind->take(files[n], object, arena);

@@ -229,8 +229,7 @@ static void warn_of_doubts(const struct sc_dlrm *dlrm, struct sc_prediction *out
 	double input_ms = req->software.dlrm.host_sample_us * dlrm->batch / SC_US_PER_MS;
 
 	if (!sc_device_is_fitted(&req->device, "embedding"))
-		sc_warn(&out->warnings,
-			"embedding coefficients of %.40s: trend, not measured",
+		sc_warn(&out->warnings, "embedding coefficients of %.40s: trend, not measured",
 			req->device.id);
 	if (input_ms > out->iteration_ms / 2)
 		sc_warn(&out->warnings,

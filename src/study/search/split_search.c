@@ -170,7 +170,8 @@ static int search_predict(const struct sc_searching *s, const struct sc_sweep *h
 	struct sc_sweep sweep = *how;
 
 	sc_predict_opts_init(&opts);
-	opts.confidence_pct = s->search->confidence_pct;
+	if (s->search->confidence_pct > 0)
+		opts.confidence_pct = s->search->confidence_pct;
 	sweep.base = s->search->base;
 	sweep.cases = &s->out->cases;
 	sweep.n_jobs = s->search->n_jobs;

@@ -33,7 +33,7 @@ struct sc_search {
 	enum sc_search_objective objective[2]; /* [1] counts if `pareto` */
 	bool pareto;
 	double tokens;        /* of a run that is looked at in place of an iteration; 0: none */
-	int confidence_pct;   /* of the bands */
+	int confidence_pct;   /* of the bands; 0: SC_CONFIDENCE */
 	double memory_margin; /* share of the GPU's memory that stays free */
 	const struct sc_search_price *prices;
 	size_t n_prices;

@@ -77,7 +77,6 @@ void sc_cupti_session_stop(void);         /* no more records */
 void sc_cupti_session_push_id(uint64_t id);
 void sc_cupti_session_pop_id(void);
 
-
 /* host_emit.c: a record of this thread into its ring. `text` may have NULs. */
 struct sc_host_event {
 	uint16_t kind;
