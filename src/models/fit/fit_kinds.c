@@ -433,16 +433,25 @@ const struct sc_fit_reader *sc_fit_reader_of(const struct sc_fit_table *table)
 #define OFF SC_FIT_MAY_BE_OFF
 
 static const struct sc_fit_coef GEMM[] = {
-	{"eff_max", 0.05, 1, 0, 0},          {"eff_fp8", 0.05, 2, OFF, 0},
-	{"eff_fp4", 0.05, 2, OFF, 0},        {"power_eff", 0.05, 2, 0, 0},
-	{"power_eff_fp8", 0.05, 2, OFF, 0},  {"power_eff_fp4", 0.05, 2, OFF, 0},
-	{"eff_simt", 0.05, 4, 0, 0},         {"tile_half", 0.5, 1e3, MINOR, 0},
-	{"k_half", 0.5, 1e4, MINOR, 0},      {"k_half_batched", 0.5, 1e4, MINOR, 0},
-	{"wave_frac", 1e-3, 1, MINOR, 0},    {"hbm_eff", 0.05, 1, 0, 0},
-	{"fixed_us", 0.1, 100, 0, 0},        {"run_fixed_us", 0.1, 100, MINOR | OFF, 0},
-	{"misaligned_eff", 0.02, 1, 0, 0},   {"split_us", 0.1, 100, MINOR, 0},
-	{"wave_loss", 1e-3, 1, MINOR, 0},    {"align_loss", 1e-3, 1, MINOR, 0},
-	{"l2_ratio", 1, 20, MINOR | OFF, 0}, {0},
+	{"eff_max", 0.05, 1, 0, 0},
+	{"eff_fp8", 0.05, 2, OFF, 0},
+	{"eff_fp4", 0.05, 2, OFF, 0},
+	{"power_eff", 0.05, 2, 0, 0},
+	{"power_eff_fp8", 0.05, 2, OFF, 0},
+	{"power_eff_fp4", 0.05, 2, OFF, 0},
+	{"eff_simt", 0.05, 4, 0, 0},
+	{"tile_half", 0.5, 1e3, MINOR, 0},
+	{"k_half", 0.5, 1e4, MINOR, 0},
+	{"k_half_batched", 0.5, 1e4, MINOR, 0},
+	{"wave_frac", 1e-3, 1, MINOR, 0},
+	{"hbm_eff", 0.05, 1, 0, 0},
+	{"fixed_us", 0.1, 100, 0, 0},
+	{"misaligned_eff", 0.02, 1, 0, 0},
+	{"split_us", 0.1, 100, MINOR, 0},
+	{"wave_loss", 1e-3, 1, MINOR, 0},
+	{"align_loss", 1e-3, 1, MINOR, 0},
+	{"l2_ratio", 1, 20, MINOR | OFF, 0},
+	{0},
 };
 /* The tile and the blocks are the library's choice. */
 static const struct sc_fit_coef SIMT[] = {
