@@ -403,8 +403,8 @@ static void pat(const struct problem *p, struct times *t)
 	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, SC_PAT_EFF));
 }
 
-/* Bytes to peers in the node that go through its host: all over PCIe but those of a pair, which shares a root; of a wiring without a switch those to peers
- * that a GPU has no link to. */
+/* Bytes to peers in the node that go through its host: all over PCIe but those of a pair, which shares a root; of a
+ * wiring without a switch those to peers that a GPU has no link to. */
 static double host_path_us(const struct problem *p, double to_peer)
 {
 	double n = p->span->max_ranks_per_node - 1;

@@ -166,7 +166,7 @@ void sc_band_find(const struct sc_likeness *l, const struct sc_like *like, unsig
 		is_seen |= weights[i] > 0 && is_pair(&l->lines[i], like);
 	}
 	raise_to_quantiles(l, weights, out->half_ln);
-	for (size_t i = 0; i < l->n_lines; i++)
+	for (size_t i = 0; i < l->n_lines && !is_seen; i++)
 		weights[i] = row_weight(&l->lines[i], like, leave_out, false);
 	if (!is_seen)
 		raise_to_quantiles(l, weights, out->half_ln);
