@@ -207,10 +207,13 @@ static enum sc_scan_rc scan_attrs(struct kineto_words *words, struct sc_scan *sc
 {
 	struct sc_scan_value attrs, attr, key, value;
 	enum sc_scan_rc rc = sc_scan_value(scan, &attrs);
-	struct sc_scan list = sc_scan_into(&attrs);
+	struct sc_scan list;
 
-	if (rc || sc_scan_open(&list, '['))
+	if (rc)
 		return rc;
+	list = sc_scan_into(&attrs);
+	if (sc_scan_open(&list, '['))
+		return SC_SCAN_OK;
 	while (sc_scan_item(&list) == SC_SCAN_OK && sc_scan_value(&list, &attr) == SC_SCAN_OK) {
 		struct sc_scan_value name = {.n = 0}, what = {.at = NULL};
 		struct sc_scan in = sc_scan_into(&attr);
