@@ -18,6 +18,8 @@
 #define STATE_BYTES 4.0
 #define SLOT_BYTES 4.0 /* where in the cache a row is */
 #define DEFAULT_OUTPUT_BYTES 4.0
+#define SSD_GBPS \
+	0.1 /* of a rank's share: TorchRec's planner (torchrec/distributed/planner/constants.py) */
 /* Share of the last cache that rows keep (ml_perf_model). Tables are worked on one after another: counters
  * of V100 kernels show each row of 32 tables read once, where a table's share of the cache is half of it. */
 #define CACHE_FRAC 0.9
@@ -299,7 +301,7 @@ static void embedding_time(const struct sc_device *device, const struct sc_op *o
 		out->total_us =
 			out->fixed_us + out->math_us + sc_smooth_max(out->memory_us, out->host_us);
 		if (s->ssd_bytes > 0)
-			out->total_us += sc_bytes_us(s->ssd_bytes, c->ssd_gbps);
+			out->total_us += sc_bytes_us(s->ssd_bytes, SSD_GBPS);
 		out->waves += floor(s->lookups / (BAGS_PER_SM * (double)device->sm_count));
 		if (fmax(out->math_us, fmax(out->memory_us, out->host_us)) > out->fixed_us)
 			out->limit = out->math_us > fmax(out->memory_us, out->host_us) ? "math"

@@ -40,6 +40,8 @@ enum { ADA = 89, BLACKWELL = 100 }; /* CUDA capability */
 #define BURST_COPIES \
 	5.0 /* weights that a repeat of a burst goes through (aiconfigurator, GEMM collectors) */
 #define REFERENCE_NM 16.0
+#define BOARD_W \
+	15.0 /* power of a card that is not its FLOPs'; set, 12 to 20 W do as well (tests/accuracy/README.md) */
 #define ENERGY_EXPONENT 0.5 /* of 0.3 to 1 the best for GPUs left out of a fit, by little */
 
 /* What the tiles of one GEMM have in common. */
@@ -263,7 +265,7 @@ static double power_droop(const struct sc_device *device, double eff)
 	double pj = c->flop_pj * pow(device->process_nm / REFERENCE_NM, ENERGY_EXPONENT);
 	double watts = pj * device->peak_tflops.fp32 * eff;
 
-	return fmax(0, watts / fmax(1, device->tdp_w - c->board_w) - 1);
+	return fmax(0, watts / fmax(1, device->tdp_w - BOARD_W) - 1);
 }
 
 /* The clock of a card with a tight power limit falls while a long kernel runs; the memory's does not. */

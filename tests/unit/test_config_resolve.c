@@ -562,6 +562,34 @@ TEST(pieces_of_config_in_a_profile)
 	ck_assert_int_eq(cfg->training.recompute, SC_RECOMPUTE_NONE);
 }
 
+/* The network of published runs, where NICs have its rate and none is said. */
+TEST(a_piece_names_the_network)
+{
+	static const char PIECES[] =
+		"  - {when: {nic_gbit_s: 100}, cluster: {fabric: omni-path}}\n";
+	static const struct {
+		const char *cluster, *fabric;
+	} cases[] = {{"nic_gbit_s: 100", "omni-path"},
+		     {"nic_gbit_s: 200", NULL},
+		     {"nic_gbit_s: 100, fabric: efa", "efa"}};
+
+	for (size_t i = 0; i < N_OF(cases); i++) {
+		char text[600];
+
+		resolve_own(PIECES, "");
+		snprintf(text, sizeof(text),
+			 "cluster: {gpu: a100-sxm-80gb, %s}\n" GPUS MODEL
+			 "training: {global_batch: 64, software: own}\n",
+			 cases[i].cluster);
+		ck_assert_int_eq(resolve(text), 0);
+		if (cases[i].fabric)
+			ck_assert_str_eq(request.config.cluster.fabric, cases[i].fabric);
+		else
+			ck_assert_ptr_null(request.config.cluster.fabric);
+		ck_assert_int_eq(sc_habit_taken(&request, "cluster.fabric") != NULL, i == 0);
+	}
+}
+
 static const struct {
 	const char *pieces, *message;
 } bad_pieces[] = {
@@ -570,7 +598,7 @@ static const struct {
 	{"  - {when: {moe: true}, training: {recompute: full}}\n",
 	 "software/own.yaml:5:13: error: unknown key"},
 	{"  - {model: {layers: 3}}\n",
-	 "software/own.yaml:5:22: error: config: model.layers: a profile may give single values of parallel, training and sharding"},
+	 "software/own.yaml:5:22: error: config: model.layers: a profile may give single values of parallel, training and sharding, and cluster.fabric"},
 	{"  - {when: {nvlink_domain: true}, parallel: {tp: 2}}\n",
 	 "software/own.yaml:5:50: error: config: parallel.tp cannot depend on nvlink_domain"},
 	{"  - {when: {gpus_above: 8}, parallel: {tp: 2}}\n",

@@ -758,8 +758,7 @@ static void add_simt(struct sc_strbuf *text, const char *device)
 				       .far_k = d.simt.far_k > 0 ? 5000 * d.l2_mib : 0,
 				       .far_loss = 1.5,
 				       .droop_us = 2000,
-				       .flop_pj = 24,
-				       .board_w = 15};
+				       .flop_pj = 24};
 	for (int i = 0; i < 300; i++) {
 		double batch = i % 2 ? 16 : 1, m = 64 << (i % 7), n = 64 << (i / 7 % 7);
 		struct sc_op op = {SC_OP_GEMM, SC_FP32, {.gemm = {.batch = batch, .m = m, .n = n}}};

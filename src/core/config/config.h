@@ -304,6 +304,7 @@ struct sc_when {
 	int gpu_runs;                     /* enum sc_dtype, or SC_NOT_GIVEN */
 	double gpu_below_gib;             /* 0: of any memory */
 	int64_t gpus_above;               /* 0: any number */
+	double nic_gbit_s;                /* 0: of any rate */
 	const char *fabric;               /* cluster.fabric, or NULL */
 	const char *not_given;            /* a key, or NULL */
 };

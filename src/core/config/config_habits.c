@@ -36,6 +36,11 @@ static const struct sc_field WHEN_FIELDS[] = {
 	 .offset = offsetof(struct sc_when, gpus_above),
 	 .max = SC_MAX_GPUS,
 	 .help = "the run has more GPUs"},
+	{.key = "nic_gbit_s",
+	 .type = SC_F_DOUBLE,
+	 .offset = offsetof(struct sc_when, nic_gbit_s),
+	 .max = 1e5,
+	 .help = "cluster.nic_gbit_s is given and that"},
 	{.key = "fabric",
 	 .type = SC_F_STR,
 	 .offset = offsetof(struct sc_when, fabric),
@@ -62,9 +67,18 @@ static bool fits(const struct sc_request *req, const struct sc_when *when)
 	       (when->gpu_runs < 0 || !sc_kind_without(req, (enum sc_dtype)when->gpu_runs)) &&
 	       (when->gpu_below_gib <= 0 || req->device.hbm_gib < when->gpu_below_gib) &&
 	       (when->gpus_above < 1 || req->config.gpus > when->gpus_above) &&
+	       (when->nic_gbit_s <= 0 ||
+		fabs(req->config.cluster.nic_gbit_s - when->nic_gbit_s) < 0.5) &&
 	       (!when->fabric || (req->config.cluster.fabric &&
 				  strcmp(when->fabric, req->config.cluster.fabric) == 0)) &&
 	       !(when->not_given && is_given(req, when->not_given));
+}
+
+static enum sc_habit_stage stage_of(const char *path)
+{
+	return strcmp(path, "cluster.fabric") == 0  ? SC_HABIT_CLUSTER
+	       : strncmp(path, "parallel.", 9) == 0 ? SC_HABIT_SPLIT
+						    : SC_HABIT_REST;
 }
 
 /* One piece: its condition, and a habit for each of its values. They stay in a config of their own. */
@@ -98,20 +112,20 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 	for (size_t i = 0; rc == 0 && i < opts.n_origins; i++) {
 		const struct sc_origin *at = &given[i < MAX_PIECE_VALUES ? i : 0];
 		struct sc_field_place to = sc_field_find(sc_config_fields, at->path, arena);
-		bool is_split = strncmp(at->path, "parallel.", 9) == 0;
+		enum sc_habit_stage stage = stage_of(at->path);
 
 		if (i == MAX_PIECE_VALUES || *n == MAX_HABITS)
 			return sc_err_at(err, SC_ELIMIT, at->file, at->line, at->column,
 					 "config: too many values");
 		if (to.field->type >= SC_F_STRUCT ||
-		    !(is_split || strncmp(at->path, "training.", 9) == 0 ||
+		    !(stage != SC_HABIT_REST || strncmp(at->path, "training.", 9) == 0 ||
 		      strncmp(at->path, "sharding.", 9) == 0))
 			return sc_err_at(
 				err, SC_EUNSUPPORTED, at->file, at->line, at->column,
 				"config: %.64s: a profile may give single values of parallel, "
-				"training and sharding",
+				"training and sharding, and cluster.fabric",
 				at->path);
-		if (is_split && (when.nvlink_domain >= 0 || when.gpus_above > 0))
+		if (stage != SC_HABIT_REST && (when.nvlink_domain >= 0 || when.gpus_above > 0))
 			return sc_err_at(
 				err, SC_EUNSUPPORTED, at->file, at->line, at->column,
 				"config: %.64s cannot depend on %s, which follows from the split",
@@ -194,6 +208,12 @@ static void warn_habit(struct sc_request *req, const struct sc_habit *habit)
 			"training.launch_blocking is not given; true is taken, as %s was run on so "
 			"many GPUs of such a network; false lets the host run ahead",
 			req->software.id);
+	if (strcmp(path, "cluster.fabric") == 0) /* rates are told more often than networks */
+		sc_warn(&req->warnings,
+			"cluster.fabric is not given; NICs of %.0f Gbit/s are taken for %s, as "
+			"published runs of %s had them",
+			req->config.cluster.nic_gbit_s, req->config.cluster.fabric,
+			req->software.id);
 	if (strcmp(path, "training.recompute") != 0 && strcmp(path, "training.precision") != 0)
 		return;
 	name = sc_enum_name(habit->field->names, *(const int *)habit->value);
@@ -202,7 +222,7 @@ static void warn_habit(struct sc_request *req, const struct sc_habit *habit)
 			name ? name : "a list", req->software.id);
 }
 
-void sc_habits_take(struct sc_request *req, bool of_split)
+void sc_habits_take(struct sc_request *req, enum sc_habit_stage stage)
 {
 	const struct sc_habit *habit = req->software.habits.at;
 
@@ -212,7 +232,7 @@ void sc_habits_take(struct sc_request *req, bool of_split)
 		bool is_switch = habit->field->type == SC_F_BOOL ||
 				 (habit->field->type == SC_F_FLAGS && habit->field->absent >= 0);
 
-		if (of_split != (strncmp(habit->origin.path, "parallel.", 9) == 0) ||
+		if (stage_of(habit->origin.path) != stage ||
 		    last_fit(req, habit->offset) != habit ||
 		    (is_switch ? is_given(req, habit->origin.path)
 			       : !sc_field_is_absent(habit->field, place)))

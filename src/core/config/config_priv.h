@@ -31,10 +31,11 @@ int sc_config_check_schedule(const struct sc_resolver *res);
 /* config_schedule.c: chunks of a layout that is right, 0 of one that is not, and the layers of the first `max` of them. */
 int64_t sc_layout_chunks(const char *text, int64_t max, int64_t *layers);
 int sc_config_check_layout(const struct sc_resolver *res);
-/* config_habits.c: reads the pieces of config of a profile; takes what holds: of the split, before it is resolved; of
- * the rest. */
+/* config_habits.c: reads the pieces of config of a profile; takes what holds: the network, before its profile is read; the
+ * split, before it is resolved; the rest. */
+enum sc_habit_stage { SC_HABIT_CLUSTER, SC_HABIT_SPLIT, SC_HABIT_REST };
 int sc_habits_load(struct sc_software *software, struct sc_arena *arena, struct sc_err *err);
-void sc_habits_take(struct sc_request *request, bool of_split);
+void sc_habits_take(struct sc_request *request, enum sc_habit_stage stage);
 /* The first kind of GPU without math of a type, or NULL. */
 const struct sc_device *sc_kind_without(const struct sc_request *request, enum sc_dtype dtype);
 /* config_habits.c: virtual stages; then fill, adapters, and what is left open. */

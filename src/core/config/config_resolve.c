@@ -9,14 +9,16 @@
 #include "core/config/catalog_priv.h"
 #include "core/config/config_priv.h"
 
-/* cluster.host_memory_gib that was not given: the usual memory of the GPUs in use. */
+/* What TorchRec's planner takes a rank's host to have (torchrec/distributed/planner/constants.py: DDR_CAP), GiB. */
+#define USUAL_HOST_GIB 128.0
+
+/* Host memory that was not given: the usual one of the GPUs in use. */
 static void config_host_memory(struct sc_request *req)
 {
 	struct sc_cluster *cl = &req->config.cluster;
 
 	if (cl->host_memory_gib < 0)
-		cl->host_memory_gib =
-			req->device.usual_host_gib * (double)sc_request_node_gpus(req);
+		cl->host_memory_gib = USUAL_HOST_GIB * (double)sc_request_node_gpus(req);
 	if (cl->host_memory_gbps <= 0)
 		cl->host_memory_gbps = req->device.usual_host_gbps * (double)cl->gpus_per_node;
 }
@@ -213,21 +215,6 @@ static int take_release(const struct sc_resolver *res, const struct sc_software 
 	return 0;
 }
 
-/* Rates are told more often than networks. */
-static void take_usual_fabric(struct sc_request *req, const struct sc_software *software)
-{
-	struct sc_cluster *cluster = &req->config.cluster;
-
-	if (cluster->fabric || !software->usual_fabric ||
-	    fabs(cluster->nic_gbit_s - software->usual_fabric_gbit_s) > 0.5)
-		return;
-	cluster->fabric = software->usual_fabric;
-	sc_warn(&req->warnings,
-		"cluster.fabric is not given; NICs of %.0f Gbit/s are taken for %s, as published runs of "
-		"%s had them",
-		cluster->nic_gbit_s, cluster->fabric, software->id);
-}
-
 static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *catalog)
 {
 	struct sc_request *req = res->request;
@@ -254,10 +241,10 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 	rc = take_release(res, &software);
 	if (rc)
 		return rc;
-	take_usual_fabric(req, software);
+	req->software = *software;
+	sc_habits_take(req, SC_HABIT_CLUSTER);
 	if (sc_catalog_fabric(catalog, cfg->cluster.fabric, &fabric, &own))
 		return sc_resolve_profile_error(res, "cluster.fabric", &own);
-	req->software = *software;
 	req->fabric_profile = *fabric;
 	return 0;
 }
@@ -407,7 +394,7 @@ static int resolve_parallel(const struct sc_resolver *res)
 	struct sc_parallel *par = &req->config.parallel;
 	int rc;
 
-	sc_habits_take(req, true);
+	sc_habits_take(req, SC_HABIT_SPLIT);
 	rc = resolve_gpus(res);
 	if (rc)
 		return rc;
@@ -606,7 +593,7 @@ static int resolve_training(const struct sc_resolver *res)
 			tr->global_batch, dp,
 			sc_model_is_transformer(&req->config.model) ? "replicas (more tp, pp or cp)"
 								    : "GPUs");
-	sc_habits_take(req, false);
+	sc_habits_take(req, SC_HABIT_REST);
 	resolve_precision(req);
 	resolve_vocab(req);
 	sc_config_fill_options(req);

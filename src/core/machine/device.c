@@ -139,7 +139,6 @@ static const struct sc_field SIMT_FIELDS[] = {
 	DOUBLE_OR(sc_simt_coef, droop_us, 0, 1e6, 0, "kernel time at which half of it is felt, us"),
 	DOUBLE_OR(sc_simt_coef, flop_pj, 0, 1e3, 0,
 		  "energy of a FLOP at 16 nm, pJ; 0 = no power limit"),
-	DOUBLE_OR(sc_simt_coef, board_w, 0, 1e3, 0, "power that is not its FLOPs', W"),
 	{0},
 };
 static const struct sc_field ATTENTION_FIELDS[] = {
@@ -187,7 +186,6 @@ static const struct sc_field EMBEDDING_FIELDS[] = {
 	US(sc_embedding_coef, fixed_us, "shortest kernel, us"),
 	FRAC(sc_embedding_coef, uvm_eff, "share of the PCIe rate of rows over UVM"),
 	FRAC(sc_embedding_coef, prefetch_eff, "share of the PCIe rate of rows into the cache"),
-	DOUBLE(sc_embedding_coef, ssd_gbps, 1e-3, 1e3, "of a rank's share, 1e9 bytes/s"),
 	SPREAD(sc_embedding_coef),
 	{0},
 };
@@ -255,7 +253,6 @@ const struct sc_field sc_device_fields[] = {
 	       "one NVLink domain over hosts; 0 = a node"),
 	DOUBLE_OR(sc_device, bridge_gbps, 0, 1e5, 0, "NVLink bridge, one direction, 1e9 bytes/s"),
 	DOUBLE_OR(sc_device, usual_nic_gbit_s, 0, 1e5, 0, "one NIC, Gbit/s"),
-	DOUBLE_OR(sc_device, usual_host_gib, 0, MAX_SIZE, 128, "host memory for each GPU, GiB"),
 	DOUBLE_OR(sc_device, usual_host_gbps, 0.1, 1e5, 50,
 		  "bandwidth of the host memory for each GPU of a node, 1e9 bytes/s"),
 	SECTION(gemm, GEMM_FIELDS, "models/gemm.c"),

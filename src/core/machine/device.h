@@ -56,7 +56,7 @@ struct sc_simt_coef {
 		droop_us; /* time added by a falling clock; the kernel time of half of it */
 	/* Where droop_frac was not measured, the power limit gives it: the energy of a FLOP in a process
 	 * of 16 nm, pJ; what the card draws beside its FLOPs, W. */
-	double flop_pj, board_w;
+	double flop_pj;
 };
 struct sc_attention_coef {
 	double fwd_eff, bwd_eff; /* share of tensor peak at long sequences and wide heads */
@@ -93,7 +93,6 @@ struct sc_embedding_coef {
 	double fixed_us;   /* shortest kernel */
 	double uvm_eff,
 		prefetch_eff; /* share of the PCIe rate: rows over UVM; rows into the cache */
-	double ssd_gbps;      /* of a rank's share */
 	double spread_frac;
 };
 struct sc_host_coef {
@@ -140,8 +139,8 @@ struct sc_device {
 	int64_t usual_gpus_per_node, usual_nics_per_node;
 	int64_t usual_scale_up_gpus; /* of one NVLink domain over several hosts; 0 = a node */
 	double bridge_gbps; /* of an NVLink bridge that cards in slots may have, one direction */
-	double usual_nic_gbit_s;                /* of one NIC */
-	double usual_host_gib, usual_host_gbps; /* host memory and its bandwidth, for each GPU */
+	double usual_nic_gbit_s; /* of one NIC */
+	double usual_host_gbps;  /* bandwidth of the host memory, for each GPU */
 	struct sc_gemm_coef gemm;
 	struct sc_simt_coef simt;
 	struct sc_attention_coef attention;

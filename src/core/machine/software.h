@@ -87,9 +87,6 @@ struct sc_software {
 	const struct sc_config_piece *config;
 	struct sc_structs habits; /* struct sc_habit (core/config/config.h), what the pieces say */
 	struct sc_structs releases; /* struct sc_release; the first that fits is taken */
-	/* Network that its published runs were on, taken where none is said and NICs have that rate; or NULL. */
-	const char *usual_fabric;
-	double usual_fabric_gbit_s;
 	enum sc_grad_sync grad_sync;
 	double bucket_mib; /* gradient bucket; 0 = one bucket per parameter dtype */
 	double gathers_per_layer; /* collectives in which a sharded layer's weights are gathered (ZeRO-3, FSDP) */

@@ -555,8 +555,11 @@ const struct sc_fit_coef *sc_fit_coefs_of(const char *section)
 }
 
 const struct sc_fit_fixed sc_fit_fixed[] = {
-	{"simt", "far_k", 5000},       {"simt", "droop_us", 2000}, {"simt", "board_w", 15},
-	{"simt", "batched_blocks", 0}, {"simt", "droop_frac", 0},  {0},
+	{"simt", "far_k", 5000},
+	{"simt", "droop_us", 2000},
+	{"simt", "batched_blocks", 0},
+	{"simt", "droop_frac", 0},
+	{0},
 };
 
 /* The optimizer's model shares the coefficients of the row-wise one. */
