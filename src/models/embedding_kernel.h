@@ -5,7 +5,7 @@
 
 #include "core/embedding/shard_plan.h"
 #include "core/machine/device.h"
-#include "models/row_memo.h"
+#include "models/row_reuse.h"
 
 /* How rows are stepped, and so what is read and written beside them. */
 enum sc_row_optimizer {

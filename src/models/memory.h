@@ -35,4 +35,20 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 void sc_memory_replica(const struct sc_request *request, double params, double kept_bytes,
 		       struct sc_memory *out);
 
+/* Bytes that activations keep on one rank from forward to backward, by model family and recompute mode. */
+
+/* A layer's input, for a micro-batch of `samples` sequences. */
+double sc_layer_input_bytes(const struct sc_request *request, double samples);
+/* What one layer keeps for a micro-batch of `samples` sequences under the recompute mode of the
+ * request. `is_dense`: without experts. */
+double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense);
+/* What the gradients of weights read where they are computed in passes of their own, over all that a stage of so many
+ * layers keeps for a micro-batch: it stays from backward of the inputs until then. */
+double sc_weight_inputs_frac(const struct sc_request *request, double layers, double dense_layers);
+/* What one layer holds for a moment beside that: what is recomputed, and gradients of the widest
+ * activations. */
+double sc_layer_working_bytes(const struct sc_request *request, double samples, bool is_dense);
+/* Logits and what the loss makes of them. */
+double sc_loss_bytes(const struct sc_request *request, double samples);
+
 #endif

@@ -23,4 +23,24 @@ double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows);
  * taken as alike, as many as the rest. 1 for uniform reuse; n for a table of one row. */
 double sc_reuse_row_skew(const struct sc_reuse *reuse, double rows, double n_slices);
 
+/* What is asked of a table's rows again and again, remembered: a plan's shards keep most of their shapes from
+ * one prediction to the next. Answers are the same to the last bit with a memo and without. */
+enum sc_row_fact {
+	SC_ROWS_UNIQUE,   /* sc_reuse_unique */
+	SC_ROWS_MISSES,   /* of a cache that starts empty and is smaller than what is touched */
+	SC_ROWS_HOT_FRAC, /* sc_reuse_hot_frac */
+	SC_N_ROW_FACTS
+};
+struct sc_row_question {
+	enum sc_row_fact fact;
+	double rows, lookups; /* of the whole table; lookups: but for HOT_FRAC */
+	double cached_rows;   /* MISSES alone */
+};
+struct sc_row_memo; /* of one thread */
+struct sc_row_memo *sc_row_memo_create(void);
+void sc_row_memo_destroy(struct sc_row_memo *memo);
+/* `memo` may be NULL. */
+double sc_row_fact(struct sc_row_memo *memo, const struct sc_reuse *reuse,
+		   const struct sc_row_question *question);
+
 #endif

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/row_memo.h"
+#include "models/row_reuse.h"
 
 /* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
  * for Straight-Line CUDA Graphs", 2024: 2.5 us and more against 2 us). */

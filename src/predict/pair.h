@@ -22,9 +22,6 @@ struct sc_pair_side {
 	} run[SC_PAIR_RUNS];
 	int n_runs;
 };
-/* Appends the passes op by op. Both emit to the same lanes; their emit.compute_dep end at what each ended with,
- * where the compute lane has not waited for it. */
-void sc_pair_emit(const struct sc_pair_side side[2], struct sc_emit emit[2]);
 
 /* Time of ops of one name, us on the GPU that nothing hides. */
 struct sc_pair_part {
@@ -41,8 +38,5 @@ struct sc_pair {
 		size_t n_parts;
 	} side[2];
 };
-/* Simulates the pair alone; parts are in `arena`. `side` needs no costs. */
-int sc_pair_summarize(const struct sc_pair_side side[2], struct sc_build_scratch *scratch,
-		      struct sc_arena *arena, struct sc_pair *out, struct sc_err *err);
 
 #endif

@@ -11,6 +11,24 @@
 #include "predict/op_names.h"
 #include "predict/workload.h"
 
+/* The one way from a workload to a timeline. */
+
+/* Builds and simulates until it need not be done again. */
+static int run_workload(const struct sc_workload *workload, void *self, struct sc_workload_run *run,
+			struct sc_err *err)
+{
+	int rc;
+
+	run->n_runs = 0;
+	do {
+		run->n_runs++;
+		rc = workload->build(self, &run->graph, err);
+		if (rc == 0)
+			rc = sc_simulate(run->sim, run->graph, NULL, run->timeline, err);
+	} while (rc == 0 && workload->again && workload->again(self, run->timeline));
+	return rc;
+}
+
 enum { ARENA_BLOCK_BYTES = 1 << 20 };
 
 static const struct sc_workload *const WORKLOADS[] = {&sc_transformer_workload, &sc_dlrm_workload,
@@ -121,7 +139,7 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 	sc_arena_rewind(&p->arena, start);
 	rc = w->init(self, &setup, err);
 	if (rc == 0)
-		rc = sc_workload_run(w, self, &run, err);
+		rc = run_workload(w, self, &run, err);
 	if (rc == 0) {
 		p->graph = run.graph;
 		p->last = i;

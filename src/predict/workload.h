@@ -51,8 +51,5 @@ struct sc_workload_run {
 	struct sc_graph *graph; /* built last */
 	unsigned n_runs;
 };
-/* Builds and simulates until it need not be done again. */
-int sc_workload_run(const struct sc_workload *workload, void *self, struct sc_workload_run *run,
-		    struct sc_err *err);
 
 #endif

@@ -1,7 +1,6 @@
 /* Memory: hand-computed cases of Korthikanti et al. 2022 and of sharding, parts that add up, and more
  * recomputation or sharding that never takes more. */
 #include "base/units.h"
-#include "models/activations.h"
 #include "models/memory.h"
 #include "runner.h"
 

@@ -4,7 +4,6 @@
 #include "arena_fixture.h"
 #include "base/rng.h"
 #include "core/embedding/reuse.h"
-#include "models/row_memo.h"
 #include "models/row_reuse.h"
 #include "runner.h"
 

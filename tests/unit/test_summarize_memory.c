@@ -1,8 +1,8 @@
 /* Memory of whole requests: which micro-batches, layers and replicas a rank holds. */
 #include "base/rng.h"
 #include "base/units.h"
-#include "models/activations.h"
-#include "predict/transformer/summarize_priv.h"
+#include "models/memory.h"
+#include "predict/transformer/summarize.h"
 #include "request_fixture.h"
 #include "runner.h"
 

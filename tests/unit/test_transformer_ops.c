@@ -1,6 +1,6 @@
 /* Op lists: FLOP of a layer against closed formulas of every family, what recomputation, LoRA and the
  * splits change, and parameters of the shipped models against their published totals. */
-#include "models/activations.h"
+#include "models/memory.h"
 #include "predict/op_names.h"
 #include "predict/transformer/transformer_ops.h"
 #include "request_fixture.h"

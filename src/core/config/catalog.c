@@ -125,6 +125,36 @@ int sc_catalog_software(struct sc_catalog *catalog, const char *id, const struct
 	return rc;
 }
 
+/* `fabric` is one of the kinds of network in the default profile, else an error with the nearest. */
+static int check_fabric_kind(const struct sc_fabric_profile *standard, const char *fabric,
+			     struct sc_arena *scratch, struct sc_err *err)
+{
+	const struct sc_fabric_net *nets = standard->nets.at;
+	struct sc_arena_mark mark = sc_arena_mark(scratch);
+	const char **kinds = sc_arena_calloc(scratch, standard->nets.n, sizeof(*kinds));
+	const char *near, *list = "";
+	int rc = 0;
+
+	for (size_t i = 0; i < standard->nets.n; i++) {
+		if (strcmp(nets[i].kind, fabric) == 0)
+			goto done;
+		kinds[i] = nets[i].kind;
+		list = sc_arena_printf(scratch, "%s%s, ", list, nets[i].kind);
+	}
+	near = sc_nearest(fabric, kinds, standard->nets.n);
+	if (near)
+		rc = sc_err_set(err, SC_EVALUE, "unknown fabric \"%.64s\"; did you mean \"%s\"?",
+				fabric, near);
+	else
+		rc = sc_err_set(err, SC_EVALUE,
+				"unknown fabric \"%.64s\"; expected one of: %sor a file of the "
+				"folder fabrics of the configs",
+				fabric, list);
+done:
+	sc_arena_rewind(scratch, mark);
+	return rc;
+}
+
 int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
 		      const struct sc_fabric_profile **out, struct sc_err *err)
 {
@@ -136,7 +166,7 @@ int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
 	if (rc == 0 && name && sc_fabric_is_file(found, name, &catalog->arena))
 		rc = get(catalog, FABRIC, name, &found, err);
 	else if (rc == 0 && name)
-		rc = sc_fabric_kind_check(found, name, &catalog->arena, err);
+		rc = check_fabric_kind(found, name, &catalog->arena, err);
 	pthread_mutex_unlock(&catalog->lock);
 	if (rc == 0)
 		*out = found;

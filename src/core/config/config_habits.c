@@ -244,22 +244,6 @@ void sc_habits_take(struct sc_request *req, enum sc_habit_stage stage)
 
 /* ---- what no single value says ---- */
 
-/* A stack that interleaves by habit: chunks of two layers, where they split so. */
-void sc_config_interleave(struct sc_request *req)
-{
-	struct sc_parallel *par = &req->config.parallel;
-	int64_t layers = req->config.model.layers, chunks;
-
-	if (par->pp < 2 || layers < 1 || layers % par->pp || par->stage_layers.n || par->layout ||
-	    par->schedule != SC_SCHED_1F1B)
-		return;
-	chunks = layers / par->pp;
-	par->virtual_stages = chunks % 2 ? chunks : chunks / 2;
-	sc_warn(&req->warnings,
-		"parallel.virtual_stages is not given; %" PRId64 " is taken, as %s's recipes do",
-		par->virtual_stages, req->software.id);
-}
-
 /* Lengths of BERT's samples: exponential with this mean, cut at seq. Half of 512 is what MLPerf's
  * Wikipedia has (mlcommons/training, BERT reference: 254 tokens of 512 on average). */
 #define MEAN_SAMPLE_TOKENS 320.0

@@ -93,15 +93,3 @@ int sc_config_check_layers(const struct sc_resolver *res)
 		rc = check_rows(res);
 	return rc ? rc : check_ranks(res);
 }
-
-void sc_config_warn_layers(struct sc_request *req)
-{
-	const struct sc_training *tr = &req->config.training;
-
-	if (tr->recompute != SC_RECOMPUTE_NONE)
-		sc_warn(&req->warnings,
-			"training.recompute has no effect: the model is a table of layers");
-	if (tr->trainable == SC_TRAIN_LORA)
-		sc_warn(&req->warnings,
-			"training.trainable has no effect: all of a table of layers is trained");
-}

@@ -27,7 +27,6 @@ int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 			     const struct sc_err *own);
 /* config_schedule.c: its chunks, and the layers of each. */
 int sc_config_resolve_schedule(const struct sc_resolver *res);
-int sc_config_check_schedule(const struct sc_resolver *res);
 /* config_schedule.c: chunks of a layout that is right, 0 of one that is not, and the layers of the first `max` of them. */
 int64_t sc_layout_chunks(const char *text, int64_t max, int64_t *layers);
 int sc_config_check_layout(const struct sc_resolver *res);
@@ -39,7 +38,6 @@ void sc_habits_take(struct sc_request *request, enum sc_habit_stage stage);
 /* The first kind of GPU without math of a type, or NULL. */
 const struct sc_device *sc_kind_without(const struct sc_request *request, enum sc_dtype dtype);
 /* config_habits.c: virtual stages; then fill, adapters, and what is left open. */
-void sc_config_interleave(struct sc_request *request);
 void sc_config_fill_options(struct sc_request *request);
 /* config_c3.c: policies by family, and what follows from them. Needs the split. */
 int sc_config_resolve_c3(const struct sc_resolver *res);
@@ -66,7 +64,6 @@ extern const struct sc_field sc_layer_row_fields[];
 int sc_config_load_rows(struct sc_config *config, const char *from, bool typed,
 			struct sc_arena *arena, struct sc_err *err);
 int sc_config_check_layers(const struct sc_resolver *res);
-void sc_config_warn_layers(struct sc_request *request);
 /* config_dlrm.c: neither stages nor tensor-, context- or expert-parallel ranks; `why` says what instead. */
 int sc_config_check_data_parallel(const struct sc_resolver *res, const char *why);
 /* Of a request that was checked; returns 0. */

@@ -194,20 +194,6 @@ int64_t sc_vocab_shares(const struct sc_parallel *par)
 	return par->vocab_stages > SC_VOCAB_STAGES_NONE ? par->pp : 1;
 }
 
-int64_t sc_vocab_delay(const struct sc_parallel *par)
-{
-	switch (sc_vocab_shares(par) > 1 ? par->vocab_stages : SC_VOCAB_STAGES_NONE) {
-	case SC_VOCAB_1:
-		return 2;
-	case SC_VOCAB_2:
-		return 1;
-	case SC_VOCAB_INTERLACED:
-		return par->pp / 2;
-	default:
-		return 0;
-	}
-}
-
 bool sc_schedule_validates_after(const struct sc_parallel *par, enum sc_schedule kind)
 {
 	if (par->optimizer_validation >= 0)
@@ -315,6 +301,22 @@ static void take_layout(struct sc_parallel *par)
 		par->virtual_stages = n_chunks / par->pp;
 }
 
+/* A stack that interleaves by habit: chunks of two layers, where they split so. */
+static void interleave(struct sc_request *req)
+{
+	struct sc_parallel *par = &req->config.parallel;
+	int64_t layers = req->config.model.layers, chunks;
+
+	if (par->pp < 2 || layers < 1 || layers % par->pp || par->stage_layers.n || par->layout ||
+	    par->schedule != SC_SCHED_1F1B)
+		return;
+	chunks = layers / par->pp;
+	par->virtual_stages = chunks % 2 ? chunks : chunks / 2;
+	sc_warn(&req->warnings,
+		"parallel.virtual_stages is not given; %" PRId64 " is taken, as %s's recipes do",
+		par->virtual_stages, req->software.id);
+}
+
 int sc_config_resolve_schedule(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
@@ -323,7 +325,7 @@ int sc_config_resolve_schedule(const struct sc_resolver *res)
 
 	take_layout(par);
 	if (par->virtual_stages == SC_NOT_GIVEN && req->software.interleaves)
-		sc_config_interleave(req);
+		interleave(req);
 	if (par->pp == 1)
 		drop_schedule(req);
 	rc = fill_chunks(res);
@@ -337,14 +339,4 @@ int sc_config_resolve_schedule(const struct sc_resolver *res)
 		par->schedule = SC_SCHED_1F1B;
 	}
 	return 0;
-}
-
-int sc_config_check_schedule(const struct sc_resolver *res)
-{
-	const struct sc_request *req = res->request;
-	char why[200];
-
-	if (!sc_schedule_refuses(&req->config.parallel, req->n_micro_batches, why, sizeof(why)))
-		return 0;
-	return sc_resolve_fail(res, SC_ECONFLICT, "parallel.schedule", "%s", why);
 }

@@ -11,9 +11,6 @@ int64_t sc_schedule_replicas(const struct sc_parallel *par);
 int64_t sc_schedule_chunks(enum sc_schedule kind);
 /* Stages that the vocabulary layers are split over: 1 or pp. */
 int64_t sc_vocab_shares(const struct sc_parallel *par);
-/* Micro-batches more in flight than the schedule has, for the output layer's barriers: each delays backward by one
- * (Yeung et al., arXiv:2411.05288, §5); in step, half as many as stages. */
-int64_t sc_vocab_delay(const struct sc_parallel *par);
 /* A stage takes its optimizer step before it knows of the other stages' gradients (Qi et al., Zero Bubble
  * Pipeline Parallelism, ICLR 2024, §4): parallel.optimizer_validation, else as the schedule's authors do. */
 bool sc_schedule_validates_after(const struct sc_parallel *par, enum sc_schedule kind);

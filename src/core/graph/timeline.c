@@ -5,21 +5,6 @@
 
 #include "base/arena.h"
 
-void sc_timeline_resize(struct sc_timeline *timeline, size_t n)
-{
-	if (n > timeline->cap) {
-		sc_timeline_release(timeline);
-		timeline->ready_us = sc_xrealloc(NULL, n, sizeof(*timeline->ready_us));
-		timeline->start_us = sc_xrealloc(NULL, n, sizeof(*timeline->start_us));
-		timeline->end_us = sc_xrealloc(NULL, n, sizeof(*timeline->end_us));
-		timeline->bound_by = sc_xrealloc(NULL, n, sizeof(*timeline->bound_by));
-		timeline->reason = sc_xrealloc(NULL, n, sizeof(*timeline->reason));
-		timeline->cap = n;
-	}
-	timeline->n = n;
-	timeline->total_us = 0;
-}
-
 void sc_timeline_release(struct sc_timeline *timeline)
 {
 	free(timeline->ready_us);

@@ -23,7 +23,6 @@ struct sc_timeline {
 	uint8_t *reason;    /* enum sc_reason */
 	double total_us;    /* end of the last node */
 };
-void sc_timeline_resize(struct sc_timeline *timeline, size_t n); /* contents are undefined */
 uint32_t sc_timeline_last(
 	const struct sc_timeline *timeline); /* what ends last, the first of equals */
 void sc_timeline_release(struct sc_timeline *timeline);

@@ -297,35 +297,6 @@ bool sc_fabric_is_file(const struct sc_fabric_profile *standard, const char *fab
 	return found;
 }
 
-int sc_fabric_kind_check(const struct sc_fabric_profile *standard, const char *fabric,
-			 struct sc_arena *scratch, struct sc_err *err)
-{
-	const struct sc_fabric_net *nets = standard->nets.at;
-	struct sc_arena_mark mark = sc_arena_mark(scratch);
-	const char **kinds = sc_arena_calloc(scratch, standard->nets.n, sizeof(*kinds));
-	const char *near, *list = "";
-	int rc = 0;
-
-	for (size_t i = 0; i < standard->nets.n; i++) {
-		if (strcmp(nets[i].kind, fabric) == 0)
-			goto done;
-		kinds[i] = nets[i].kind;
-		list = sc_arena_printf(scratch, "%s%s, ", list, nets[i].kind);
-	}
-	near = sc_nearest(fabric, kinds, standard->nets.n);
-	if (near)
-		rc = sc_err_set(err, SC_EVALUE, "unknown fabric \"%.64s\"; did you mean \"%s\"?",
-				fabric, near);
-	else
-		rc = sc_err_set(err, SC_EVALUE,
-				"unknown fabric \"%.64s\"; expected one of: %sor a file of the "
-				"folder fabrics of the configs",
-				fabric, list);
-done:
-	sc_arena_rewind(scratch, mark);
-	return rc;
-}
-
 int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fabric_profile *out,
 			   struct sc_err *err)
 {

@@ -92,9 +92,6 @@ int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fab
  * kinds of network in the default profile are not. */
 bool sc_fabric_is_file(const struct sc_fabric_profile *standard, const char *fabric,
 		       struct sc_arena *scratch);
-/* `fabric` is one of the kinds of network in the default profile, else an error with the nearest. */
-int sc_fabric_kind_check(const struct sc_fabric_profile *standard, const char *fabric,
-			 struct sc_arena *scratch, struct sc_err *err);
 /* Never NULL for a loaded profile: an unknown kind or generation gets the nearest below, or the
  * first. */
 const struct sc_fabric_link *sc_fabric_link_get(const struct sc_fabric_profile *profile,

@@ -32,14 +32,6 @@ double sc_dlrm_rank_slowdown(const struct sc_request *req, uint32_t rank)
 	return 1;
 }
 
-double sc_dlrm_bottom_width(const struct sc_request *req)
-{
-	const struct sc_ints *widths = &req->config.model.bottom_mlp;
-
-	return widths->n ? (double)widths->at[widths->n - 1]
-			 : (double)req->config.model.dense_features;
-}
-
 static void env_init(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
 		     struct sc_block_env *env)
 {

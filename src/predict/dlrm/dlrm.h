@@ -80,7 +80,6 @@ void sc_dlrm_release(struct sc_dlrm *dlrm);
 /* dlrm.c: facts of a request. */
 size_t sc_dlrm_rank_kind(const struct sc_request *request, uint32_t rank);
 double sc_dlrm_rank_slowdown(const struct sc_request *request, uint32_t rank);
-double sc_dlrm_bottom_width(const struct sc_request *request); /* of its output */
 
 /* dlrm_tables.c: the tables of a request with types resolved; each rank's work under the plan. */
 void sc_dlrm_tables(const struct sc_request *request, struct sc_arena *arena,

@@ -74,11 +74,20 @@ static void count_vectors(struct sc_dlrm *dlrm)
 	}
 }
 
+/* of its output */
+static double bottom_width(const struct sc_request *req)
+{
+	const struct sc_ints *widths = &req->config.model.bottom_mlp;
+
+	return widths->n ? (double)widths->at[widths->n - 1]
+			 : (double)req->config.model.dense_features;
+}
+
 /* Width of what the top MLP, or the cross layers, get. */
 static double interacted_width(const struct sc_dlrm *dlrm)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
-	double n = dlrm->vectors, dense = sc_dlrm_bottom_width(dlrm->request);
+	double n = dlrm->vectors, dense = bottom_width(dlrm->request);
 	double stride = model->interact_stride > 0 ? (double)model->interact_stride : 1;
 
 	if (dense < 0)
@@ -226,7 +235,7 @@ static void cross_backward(const struct part *p, double width)
 static void interact(const struct part *p, double width, bool backward)
 {
 	double n = p->dlrm->vectors;
-	double dense = fmax(0, sc_dlrm_bottom_width(p->dlrm->request));
+	double dense = fmax(0, bottom_width(p->dlrm->request));
 	double copied = p->b * (p->dlrm->vector_columns + dense + width) * p->e;
 
 	switch (p->model->interaction) {

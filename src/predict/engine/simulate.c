@@ -61,11 +61,26 @@ struct sc_simulator *sc_simulator_create(void)
 	return sim;
 }
 
+static void release_events(struct sc_simulator *sim)
+{
+	SC_VEC_RELEASE(&sim->acts);
+	SC_VEC_RELEASE(&sim->uses);
+	SC_VEC_RELEASE(&sim->heap);
+	SC_VEC_RELEASE(&sim->due);
+	SC_VEC_RELEASE(&sim->dirty_acts);
+	SC_VEC_RELEASE(&sim->dirty_res);
+	SC_VEC_RELEASE(&sim->dirty_sm);
+	SC_VEC_RELEASE(&sim->part_acts);
+	SC_VEC_RELEASE(&sim->part_res);
+	free(sim->res);
+	free(sim->sm);
+}
+
 void sc_simulator_destroy(struct sc_simulator *sim)
 {
 	if (!sim)
 		return;
-	sc_sim_release_events(sim);
+	release_events(sim);
 	free(sim->groups);
 	free(sim->contends);
 	free(sim->stack);
@@ -307,11 +322,27 @@ static void begin_nodes(struct sc_simulator *sim)
 	}
 }
 
+/* contents are undefined */
+static void resize_timeline(struct sc_timeline *timeline, size_t n)
+{
+	if (n > timeline->cap) {
+		sc_timeline_release(timeline);
+		timeline->ready_us = sc_xrealloc(NULL, n, sizeof(*timeline->ready_us));
+		timeline->start_us = sc_xrealloc(NULL, n, sizeof(*timeline->start_us));
+		timeline->end_us = sc_xrealloc(NULL, n, sizeof(*timeline->end_us));
+		timeline->bound_by = sc_xrealloc(NULL, n, sizeof(*timeline->bound_by));
+		timeline->reason = sc_xrealloc(NULL, n, sizeof(*timeline->reason));
+		timeline->cap = n;
+	}
+	timeline->n = n;
+	timeline->total_us = 0;
+}
+
 int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
 		const struct sc_sim_opts *opts, struct sc_timeline *timeline, struct sc_err *err)
 {
 	assert(graph->sealed);
-	sc_timeline_resize(timeline, graph->nodes.n);
+	resize_timeline(timeline, graph->nodes.n);
 	sim->graph = graph;
 	begin_flow(sim, opts, timeline);
 	begin_groups(sim);

@@ -1,7 +1,7 @@
 /* The engine's own state. Two ways to run a node meet here (DESIGN.md §4):
  * - what cannot contend is followed as data flows (simulate.c): its end is known once it is ready;
- * - what may contend is an activity that goes through events in time order (simulate_events.c), is
- *   given SMs by space (simulate_sm.c) and a rate by max-min fairness (simulate_rates.c).
+ * - what may contend is an activity that goes through events in time order and is given
+ *   SMs by space (simulate_events.c), and a rate by max-min fairness (simulate_rates.c).
  * Flowing ahead of the events' time is safe: it touches nothing that is shared. */
 #ifndef SC_PREDICT_SIMULATE_PRIV_H
 #define SC_PREDICT_SIMULATE_PRIV_H
@@ -146,19 +146,9 @@ void sc_sim_group_done(struct sc_simulator *sim, uint32_t group, double end_us);
 void sc_sim_events_begin(struct sc_simulator *sim);
 void sc_sim_events_run(struct sc_simulator *sim);
 void sc_sim_request(struct sc_simulator *sim, enum sim_kind kind, uint32_t id, double at_us);
-void sc_sim_act_start(struct sc_simulator *sim, uint32_t id);
-void sc_sim_act_schedule(struct sc_simulator *sim, uint32_t id, double at_us);
 void sc_sim_act_reschedule(struct sc_simulator *sim,
 			   uint32_t id); /* after its rate or SMs changed */
 void sc_sim_act_settle(struct sim_act *act, double now_us);
-void sc_sim_release_events(struct sc_simulator *sim);
-
-/* simulate_sm.c */
-void sc_sim_sm_enqueue(struct sc_simulator *sim, uint32_t id);
-void sc_sim_sm_release(struct sc_simulator *sim, uint32_t id);
-void sc_sim_sm_boundary(struct sc_simulator *sim, uint32_t id);
-void sc_sim_sm_update(struct sc_simulator *sim); /* grants on every class that changed */
-double sc_sim_sm_boundary_us(const struct sim_act *act, double now_us); /* HUGE_VAL = none left */
 
 /* simulate_rates.c */
 void sc_sim_rates_enter(struct sc_simulator *sim, uint32_t id);

@@ -8,6 +8,202 @@
 #include "predict/schedule/schedule_file.h"
 #include "predict/schedule/schedule_priv.h"
 
+/* DualPipe (DeepSeek-V3, arXiv:2412.19437, §3.2.1; deepseek-ai/DualPipe, dualpipe.py): micro-batches enter at
+ * both ends, and a forward pass of one direction runs beside a backward pass of the other. DualPipeV (the same
+ * repository, dualpipev.py) is its first half, with a model folded into a V in the place of two replicas. */
+
+struct dual {
+	const struct slot_writer *w;
+	uint32_t stage, second; /* the second half of the stages has the directions swapped */
+	uint32_t n_forward[2], n_backward[2];
+	uint32_t *later; /* weight gradients to come: chunk | micro-batch << 1, oldest first */
+	uint32_t n_later, n_done;
+};
+
+static struct slot_id nth(const struct dual *d, uint32_t chunk, uint32_t n)
+{
+	uint32_t replicas = d->w->map->replicas;
+
+	return (struct slot_id){d->stage, chunk, n * replicas + (replicas > 1 ? chunk : 0)};
+}
+
+static void forward(struct dual *d, uint32_t phase)
+{
+	uint32_t chunk = phase ^ d->second;
+
+	put_slot(d->w, SC_PASS_FORWARD, nth(d, chunk, d->n_forward[chunk]++));
+}
+
+static void backward(struct dual *d, uint32_t phase, bool split)
+{
+	uint32_t chunk = phase ^ d->second, n = d->n_backward[chunk]++;
+
+	put_slot(d->w, split ? SC_PASS_BACKWARD_INPUT : SC_PASS_BACKWARD, nth(d, chunk, n));
+	if (split)
+		d->later[d->n_later++] = chunk | n << 1;
+}
+
+static void both(struct dual *d, uint32_t forward_phase)
+{
+	struct sc_passes *out = d->w->out;
+
+	forward(d, forward_phase);
+	out->slots[(size_t)d->stage * out->stride + out->n[d->stage] - 1].paired = true;
+	backward(d, !forward_phase, false);
+}
+
+static void weight(struct dual *d)
+{
+	uint32_t id = d->later[d->n_done++];
+
+	put_slot(d->w, SC_PASS_BACKWARD_WEIGHT, nth(d, id & 1, id >> 1));
+}
+
+static void fill(struct dual *d, uint32_t half)
+{
+	for (uint32_t i = 0; i < 2 * half; i++)
+		forward(d, 0);
+}
+
+/* Steps 5 to 8: what is left of backward, the last of it split. */
+static void drain(struct dual *d, uint32_t half, uint32_t rank)
+{
+	bool split = false;
+
+	for (uint32_t i = 0; i < half; i++) {
+		backward(d, 1, false);
+		both(d, 1);
+	}
+	for (uint32_t i = 0; i <= rank; i++) {
+		split = split || (i == (rank + 1) / 2 && rank % 2 == 1);
+		backward(d, 1, split);
+		split = split || (i == (rank + 1) / 2 && rank % 2 == 0);
+		backward(d, 0, split);
+	}
+	for (uint32_t i = 0; i < half; i++) {
+		weight(d);
+		backward(d, 0, true);
+	}
+	while (d->n_done < d->n_later)
+		weight(d);
+}
+
+/* `stages`: of a direction to the fold. The first pair of the innermost stage does not run together. */
+static void write_dual_stages(struct dual *d, uint32_t stages, uint32_t micro_batches)
+{
+	uint32_t rank = d->second ? d->w->map->pp - 1 - d->stage : d->stage;
+	uint32_t half = stages - 1 - rank, n_main = micro_batches - 2 * stages + rank + 1;
+
+	fill(d, half);
+	for (uint32_t i = 0; i <= rank; i++) {
+		forward(d, 0);
+		forward(d, 1);
+	}
+	for (uint32_t i = 0; i < half; i++) {
+		backward(d, 1, true);
+		weight(d);
+		forward(d, 1);
+	}
+	for (uint32_t i = 0; i < n_main; i++) {
+		if (i == 0 && half == 0) {
+			forward(d, 0);
+			backward(d, 1, false);
+		} else {
+			both(d, 0);
+		}
+		both(d, 1);
+	}
+	drain(d, half, rank);
+}
+
+static void write_dual_pipe(const struct slot_writer *w)
+{
+	uint32_t replicas = w->map->replicas;
+
+	for (uint32_t stage = 0; stage < w->map->pp; stage++) {
+		struct dual d = {
+			.w = w, .stage = stage, .second = replicas > 1 && stage >= w->map->pp / 2};
+
+		d.later = sc_arena_calloc(w->arena, 2 * (size_t)w->shape->micro_batches + 1,
+					  sizeof(*d.later));
+		write_dual_stages(&d, w->map->pp / replicas, w->shape->micro_batches / replicas);
+	}
+}
+
+/* Schedules of a loop of chunks whose backward pass is whole: GPipe (Huang et al., NeurIPS 2019, §2.2), all
+ * forward, then all backward; the same with chunks, breadth first (Lamy-Poirier, MLSys 2023, §4); 1F1B
+ * (Narayanan et al., SC21, §2.2.1); interleaved (§2.2.2). */
+
+/* Interleaving takes micro-batches in groups of pp. Where pp does not divide them, the groups are a
+ * little larger: smaller ones deadlock, as a chunk's output comes back before its turn. */
+struct groups {
+	uint32_t n, size, n_larger; /* the first n_larger groups have one more */
+};
+
+static struct groups groups_of(const struct sc_schedule_shape *shape)
+{
+	uint32_t m = shape->micro_batches;
+	uint32_t n = shape->kind == SC_SCHED_INTERLEAVED ? m / shape->pp : 1;
+
+	n = n ? n : 1;
+	return (struct groups){n, m / n, m % n};
+}
+
+/* The i-th forward (or backward) pass of a stage. Within a group all of a chunk's passes come before
+ * the next chunk's; backward takes the chunks in reverse. */
+static void put_nth(const struct slot_writer *w, uint32_t stage, uint32_t i, enum sc_pass_kind kind)
+{
+	struct groups g = groups_of(w->shape);
+	uint32_t v = w->shape->virtual_stages, larger = g.n_larger * (g.size + 1) * v;
+	bool early = i < larger;
+	uint32_t size = early ? g.size + 1 : g.size, j = early ? i : i - larger;
+	uint32_t first = (early ? 0 : larger / v) + j / (size * v) * size;
+	uint32_t within = j % (size * v), chunk = within / size;
+
+	chunk = sc_pass_is_backward(kind) ? v - 1 - chunk : chunk;
+	put_slot(w, kind, (struct slot_id){stage, chunk, first + within % size});
+}
+
+/* Forward passes before the first backward. */
+static uint32_t warmup_passes(const struct sc_schedule_shape *shape, uint32_t stage)
+{
+	struct groups g = groups_of(shape);
+	uint32_t total = shape->micro_batches * shape->virtual_stages;
+	uint32_t behind = shape->pp - 1 - stage, n = behind + shape->delay;
+	uint32_t largest = g.size + (g.n_larger > 0);
+
+	if (shape->kind == SC_SCHED_GPIPE || shape->kind == SC_SCHED_BREADTH_FIRST)
+		return total;
+	if (shape->virtual_stages > 1) {
+		if (shape->micro_batches == shape->pp)
+			return total;
+		largest = largest > shape->pp ? largest : shape->pp;
+		n = 2 * behind + (shape->virtual_stages - 1) * largest;
+	}
+	return n < total ? n : total;
+}
+
+static void write_stage(const struct slot_writer *w, uint32_t stage)
+{
+	uint32_t total = w->shape->micro_batches * w->shape->virtual_stages;
+	uint32_t n_warmup = warmup_passes(w->shape, stage), f = 0, b = 0;
+
+	while (f < n_warmup)
+		put_nth(w, stage, f++, SC_PASS_FORWARD);
+	while (f < total) {
+		put_nth(w, stage, f++, SC_PASS_FORWARD);
+		put_nth(w, stage, b++, SC_PASS_BACKWARD);
+	}
+	while (b < total)
+		put_nth(w, stage, b++, SC_PASS_BACKWARD);
+}
+
+static void write_loop(const struct slot_writer *w)
+{
+	for (uint32_t stage = 0; stage < w->shape->pp; stage++)
+		write_stage(w, stage);
+}
+
 /* How virtual stages lie on stages: one round after another; to and fro; or replicas of one on each. */
 enum lie { LIE_LOOP, LIE_ZIGZAG, LIE_REPLICAS };
 
@@ -36,6 +232,22 @@ static const struct kind KINDS[SC_N_SCHEDULES] = {
 	[SC_SCHED_FILE] = {NULL, LIE_ZIGZAG, true, 0},
 };
 
+/* Micro-batches more in flight than the schedule has, for the output layer's barriers: each delays backward by one
+ * (Yeung et al., arXiv:2411.05288, §5); in step, half as many as stages. */
+static int64_t vocab_delay(const struct sc_parallel *par)
+{
+	switch (sc_vocab_shares(par) > 1 ? par->vocab_stages : SC_VOCAB_STAGES_NONE) {
+	case SC_VOCAB_1:
+		return 2;
+	case SC_VOCAB_2:
+		return 1;
+	case SC_VOCAB_INTERLACED:
+		return par->pp / 2;
+	default:
+		return 0;
+	}
+}
+
 struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel,
 					      uint32_t micro_batches)
 {
@@ -45,7 +257,7 @@ struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel
 		.virtual_stages = (uint32_t)parallel->virtual_stages,
 		.micro_batches = micro_batches,
 		.replicas = (uint32_t)sc_schedule_replicas(parallel),
-		.delay = (uint32_t)sc_vocab_delay(parallel),
+		.delay = (uint32_t)vocab_delay(parallel),
 	};
 }
 
@@ -252,17 +464,6 @@ double sc_slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i,
 	return middle ? one * (1 + passes->left_out) : one;
 }
 
-double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept)
-{
-	double now = 0, most = 0;
-
-	for (uint32_t i = 0; i < passes->n[stage]; i++) {
-		now += sc_slot_keeps(passes, stage, i, kept);
-		most = fmax(most, now);
-	}
-	return most;
-}
-
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape)
 {
 	/* an automatic order of a short run need not be that of a long one */
@@ -328,4 +529,15 @@ uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape)
 	if (shape->kind == SC_SCHED_INTERLEAVED)
 		return (2 * behind + (v - 1) * shape->pp) / v;
 	return KINDS[shape->kind].warmup * shape->pp / 4 + shape->delay;
+}
+
+double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept)
+{
+	double now = 0, most = 0;
+
+	for (uint32_t i = 0; i < passes->n[stage]; i++) {
+		now += sc_slot_keeps(passes, stage, i, kept);
+		most = fmax(most, now);
+	}
+	return most;
 }

@@ -118,9 +118,6 @@ bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bo
 
 /* The same of a stage's i-th slot, with those left out that are like it. */
 double sc_slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept);
-/* Activations of so many chunks a stage holds at its peak, where a backward of the input leaves `kept` of
- * them. */
-double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept);
 /* The micro-batches after which a schedule repeats itself, and how many of them are the fewest from which a
  * longer run can be told; period 0: it does not repeat. */
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape);
@@ -129,5 +126,8 @@ bool sc_schedule_is_found(enum sc_schedule kind);
 uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,
 				 const struct sc_stage_map *map, struct sc_arena *arena);
 uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape);
+/* Activations of so many chunks a stage holds at its peak, where a backward of the input leaves `kept` of
+ * them. */
+double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept);
 
 #endif

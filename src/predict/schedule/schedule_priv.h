@@ -20,8 +20,6 @@ void put_slot(const struct slot_writer *w, enum sc_pass_kind kind, struct slot_i
 /* Sets sc_slot.last. */
 void sc_passes_mark_last(struct sc_passes *passes);
 
-/* schedule_loop.c */
-void write_loop(const struct slot_writer *w);
 /* schedule_zero_bubble.c */
 void write_zb_h1(const struct slot_writer *w);
 void write_zb_h2(const struct slot_writer *w);
@@ -32,8 +30,6 @@ void write_zb_v(const struct slot_writer *w);
 /* schedule_v_pattern.c */
 void write_v_half(const struct slot_writer *w);
 void write_v_min(const struct slot_writer *w);
-/* schedule_dual.c */
-void write_dual_pipe(const struct slot_writer *w);
 /* schedule_waves.c */
 void write_chimera(const struct slot_writer *w);
 void write_hanayo(const struct slot_writer *w);

@@ -133,7 +133,6 @@ void build_pass_runs(struct pass *p);
 /* Begins a pass in full detail. */
 void build_full_begin(struct pass *p, uint32_t recv);
 /* build_pair.c: two passes beside each other, `recv` and `node` as of build_chunk, of each. */
-bool build_is_pair(const struct class_state *st, const struct sc_slot *slots);
 void build_pair(struct class_state *st, const struct sc_slot *slots, const uint32_t recv[2],
 		uint32_t node[2]);
 /* GPU time of a pass whose blocks run alone, us, without the exchanges that a pass beside it may hide; of the slot
@@ -162,14 +161,6 @@ bool build_reduces_later(const struct pass *p, const struct run *run);
 /* build_sharded.c: a pass whose weights are sharded over the data-parallel ranks. */
 uint32_t build_sharded_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
 			    uint32_t recv);
-/* build_offload.c: what training.offload copies beside a pass. Between build_pass_begin and build_pass_end is the
- * pass, whose end is `node`; returns the node after which its output is there. */
-struct pass_copies {
-	uint32_t from_host, to_host, began_after;
-};
-struct pass_copies build_pass_begin(struct class_state *st, const struct sc_slot *slot,
-				    bool partial);
-uint32_t build_pass_end(struct class_state *st, const struct pass_copies *copies, uint32_t node);
 /* build_step_end.c: what follows the last backward of every class. */
 void build_step_end(struct builder *b);
 /* Of the data-parallel ranks' collectives for n times `params`; and for one. */
@@ -181,8 +172,6 @@ void build_grad_reduce(struct class_state *st, const struct sc_params *params, d
 /* Gathers sharded weights, or after the optimizer what its ranks updated. */
 uint32_t build_weight_gather(struct class_state *st, const struct sc_params *params,
 			     uint32_t after);
-/* A collective of that cost on the data-parallel lane. */
-uint32_t build_dp_node(struct class_state *st, uint32_t cost, unsigned name, uint32_t after);
 void build_compute_after(struct class_state *st, uint32_t dep);
 
 #endif

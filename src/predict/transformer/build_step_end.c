@@ -60,7 +60,7 @@ static void add_collective(struct series *series, enum sc_collective kind, doubl
 	append(&series->sum, cost, env.node_peers);
 }
 
-uint32_t build_dp_node(struct class_state *st, uint32_t cost, unsigned name, uint32_t after)
+static uint32_t build_dp_node(struct class_state *st, uint32_t cost, unsigned name, uint32_t after)
 {
 	static const struct sc_member self = {0, 1};
 	struct builder *b = st->b;

@@ -314,6 +314,13 @@ static void build_two(struct class_state *st, const struct sc_slot *slots, uint3
 					 node[1]);
 }
 
+static bool is_pair(const struct class_state *st, const struct sc_slot *slots)
+{
+	/* after its last pass a chunk's gradients are reduced, in parts */
+	return st->b->tf->pairs && slots[0].paired && slots[0].kind == SC_PASS_FORWARD &&
+	       slots[1].kind == SC_PASS_BACKWARD && !slots[1].last;
+}
+
 static void build_class(struct builder *b, uint32_t c)
 {
 	uint32_t stage = (uint32_t)b->tf->placement.classes[c].stage;
@@ -331,7 +338,7 @@ static void build_class(struct builder *b, uint32_t c)
 	b->cls[c].awaited = first; /* the first pass waits for the step's start */
 	for (size_t i = 0; i < b->built->passes.n[stage]; i++) {
 		b->built->slot_grad[at + i] = b->cls[c].last_grad;
-		if (build_is_pair(&b->cls[c], &slots[i])) {
+		if (is_pair(&b->cls[c], &slots[i])) {
 			build_two(&b->cls[c], &slots[i], &b->built->slot_node[at + i]);
 			b->built->slot_grad[at + ++i] = b->cls[c].last_grad;
 			continue;

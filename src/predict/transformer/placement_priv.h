@@ -1,5 +1,5 @@
-/* Shared by the ways of folding ranks into classes: arithmetic (parallel.c), colour refinement
- * (placement_refine.c), and what makes classes of colours (placement_fold.c). */
+/* Shared by the ways of folding ranks into classes: arithmetic, and what makes classes of colours (parallel.c);
+ * colour refinement (placement_refine.c). */
 #ifndef SC_PREDICT_PLACEMENT_PRIV_H
 #define SC_PREDICT_PLACEMENT_PRIV_H
 
@@ -15,7 +15,6 @@ struct layout_dims {
 	uint32_t world, gpus_per_node;
 	struct axis_shape experts; /* an expert group */
 };
-struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axis axis);
 static inline uint32_t placement_coord(const struct layout_dims *d, enum sc_axis axis,
 				       uint32_t rank)
 {
@@ -40,10 +39,6 @@ struct placement_ranks {
 	uint32_t *color; /* by rank: its class to be, 0 .. n_colors - 1 */
 	uint32_t n_colors;
 };
-void placement_ranks_init(struct placement_ranks *ranks, const struct sc_layout *layout,
-			  const struct layout_dims *d, struct sc_arena *arena);
-/* Of a kind of GPU, in the layout's unit. */
-double placement_speed(const struct placement_ranks *ranks, uint8_t kind);
 /* Ranks in the set named `base`, in the order of placement_member. */
 uint32_t placement_set_size(const struct placement_ranks *ranks, int set, uint32_t base);
 static inline uint32_t placement_member(const struct placement_ranks *ranks, int set, uint32_t base,
@@ -71,9 +66,5 @@ static inline uint32_t placement_prev(const struct placement_ranks *ranks, uint3
 
 /* placement_refine.c: the coarsest colours. False if that takes too many of them, or too long. */
 bool placement_refine(struct placement_ranks *ranks);
-/* placement_fold.c */
-void placement_fold(struct placement_ranks *ranks, struct sc_placement *out);
-/* One class a stage, placed as its worst group. */
-void placement_approximate(const struct placement_ranks *ranks, struct sc_placement *out);
 
 #endif

@@ -1,15 +1,242 @@
-/* What a reading needs to know of a Transformer's graph, and rates. Memory and the error band are in files of
- * their own. */
+/* What a reading needs to know of a Transformer's graph; rates; memory. */
+
 #include "predict/transformer/summarize.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/units.h"
 #include "core/config/config_schedule.h"
 #include "models/collective_files.h"
+#include "models/memory.h"
 #include "predict/op_names.h"
-#include "predict/transformer/summarize_priv.h"
+#include "predict/transformer/transformer_priv.h"
+
+/* ---- memory of the rank class that is nearest to its GPU's capacity: what its pipeline stage holds at the peak ---- */
+
+static void fill_shape(const struct sc_run *run, uint32_t c, double in_flight,
+		       struct sc_memory_shape *shape)
+{
+	const struct sc_transformer *tf = run->tf;
+	const struct sc_request *request = tf->request;
+	const struct sc_class_plan *plan = &tf->classes[c];
+	int stage = tf->placement.classes[c].stage;
+	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
+	const struct sc_params *layer = parts.layers > 0 ? &tf->layer : &tf->dense_layer;
+	struct sc_update update = {.layers = parts.layers,
+				   .dense_layers = parts.dense,
+				   .replicas = plan->replicas.dense.all};
+
+	*shape = (struct sc_memory_shape){
+		.params = plan->params,
+		.expert_params = plan->expert_params,
+		.trainable = plan->trainable,
+		.trainable_expert = plan->trainable_expert,
+		.shard_ranks = plan->replicas.dense.shard.n_ranks,
+		.expert_shard_ranks = plan->replicas.expert.shard.n_ranks,
+		.layer_params = layer->dense + layer->expert,
+		.layers_in_flight = parts.layers * in_flight,
+		.dense_layers_in_flight = parts.dense * in_flight,
+		.samples = (double)request->config.training.micro_batch,
+		.micro_batches_in_flight = in_flight,
+		.matrix_bytes = sc_transformer_matrix_bytes(request, &update, false),
+		.expert_matrix_bytes = sc_transformer_matrix_bytes(request, &update, true),
+		.embed = parts.embed,
+		.head = parts.head,
+	};
+}
+
+void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
+			struct sc_memory *out)
+{
+	const struct sc_transformer *tf = run->tf;
+	struct sc_memory_shape shape;
+
+	fill_shape(run, c, in_flight, &shape);
+	sc_memory_estimate(tf->request, &shape, out);
+	out->capacity_gib = sc_request_device(tf->request, tf->placement.classes[c].kind)->hbm_gib;
+}
+
+double sc_micro_batches_in_flight(const struct sc_run *run, int stage)
+{
+	struct sc_stage_parts parts = sc_transformer_stage(run->tf, stage);
+	double kept = sc_weight_inputs_frac(run->tf->request, parts.layers, parts.dense);
+
+	return sc_passes_peak(&run->built->passes, (uint32_t)stage, kept) / run->tf->map.n_chunks;
+}
+
+/* The ranks of a class's node hold together. */
+static void sum_node(const struct sc_run *run, uint32_t c, struct sc_memory *out)
+{
+	const struct sc_placement *p = &run->tf->placement;
+
+	out->host_gib = out->ssd_gib = 0;
+	for (uint32_t d = 0; d < p->n_classes; d++) {
+		const struct sc_rank_class *rc = &p->classes[d];
+		struct sc_memory one;
+
+		if (rc->nic_domain != p->classes[c].nic_domain)
+			continue;
+		sc_memory_of_class(run, d, sc_micro_batches_in_flight(run, rc->stage), &one);
+		out->host_gib += rc->ranks_per_domain * one.host_gib;
+		out->ssd_gib += rc->ranks_per_domain * one.ssd_gib;
+	}
+}
+
+static bool is_first_of_node(const struct sc_run *run, uint32_t c)
+{
+	const struct sc_rank_class *classes = run->tf->placement.classes;
+	uint32_t d = 0;
+
+	while (classes[d].nic_domain != classes[c].nic_domain)
+		d++;
+	return d == c;
+}
+
+static void find_fullest_node(const struct sc_run *run, struct sc_memory *out)
+{
+	struct sc_memory node, most = {0};
+
+	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++) {
+		if (!is_first_of_node(run, c))
+			continue;
+		sum_node(run, c, &node);
+		most.host_gib = fmax(most.host_gib, node.host_gib);
+		most.ssd_gib = fmax(most.ssd_gib, node.ssd_gib);
+	}
+	out->host_gib = most.host_gib;
+	out->ssd_gib = most.ssd_gib;
+}
+
+void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
+{
+	const struct sc_transformer *tf = run->tf;
+	struct sc_memory now;
+
+	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
+		sc_memory_of_class(run, c,
+				   sc_micro_batches_in_flight(run, tf->placement.classes[c].stage),
+				   &now);
+		if (c == 0 || sc_memory_fullness(&now) > sc_memory_fullness(out))
+			*out = now;
+	}
+	if (out->host_gib > 0 || out->ssd_gib > 0)
+		find_fullest_node(run, out);
+}
+
+static void warn_hosts(const struct sc_memory *m, struct sc_warnings *warnings)
+{
+	if (m->host_gib > 0 && m->host_gib > m->host_capacity_gib)
+		sc_warn(warnings,
+			"training.offload keeps %.0f GiB in a node's memory, which has %.0f GiB "
+			"(cluster.host_memory_gib): it will not fit",
+			m->host_gib, m->host_capacity_gib);
+	if (m->ssd_gib > 0 && m->ssd_capacity_gib >= 0 && m->ssd_gib > m->ssd_capacity_gib)
+		sc_warn(warnings,
+			"training.offload keeps %.0f GiB on a node's SSDs, which have %.0f GiB "
+			"(cluster.ssd_gib): it will not fit",
+			m->ssd_gib, m->ssd_capacity_gib);
+}
+
+/* Sets out->memory to that of the class nearest to its capacity, and warns where that does not fit. */
+static void summarize_memory(const struct sc_run *run, struct sc_prediction *out)
+{
+	sc_fullest_memory(run, &out->memory);
+	warn_hosts(&out->memory, &out->warnings);
+	if (out->memory.total_gib > out->memory.capacity_gib)
+		sc_warn(&out->warnings,
+			"needs %.1f GiB per GPU, which has %.1f GiB: it will not fit; raise tp, pp or "
+			"recompute, or lower micro_batch",
+			out->memory.total_gib, out->memory.capacity_gib);
+}
+
+/* Sizes at which kernels are much slower than at their neighbours: told by the key that makes them. */
+
+#define WORTH_TELLING 1.15 /* times as long */
+
+/* Elements that lie one after another in memory, of which matrix products read rows. */
+struct rows {
+	const char *key;
+	double elements;
+	enum sc_dtype dtype;
+};
+
+/* The most on any kind of GPU. */
+static double rows_factor(const struct sc_request *req, const struct rows *rows, double *unit_bytes)
+{
+	double most = 1, factor, unit;
+
+	for (size_t k = 0; k < sc_request_n_kinds(req) && rows->elements > 0; k++) {
+		factor = sc_gemm_rows_factor(sc_request_device(req, k), rows->dtype, rows->elements,
+					     &unit);
+		if (factor > most) {
+			most = factor;
+			*unit_bytes = unit;
+		}
+	}
+	return most;
+}
+
+static void warn_of_rows(const struct dims *x, const struct rows *rows, struct sc_warnings *out)
+{
+	double unit_bytes = 0, factor = rows_factor(x->req, rows, &unit_bytes);
+
+	if (factor >= WORTH_TELLING)
+		sc_warn(out,
+			"%s leaves a GPU rows of %g elements, no multiple of %g bytes: matrix "
+			"products along them take %.1f times as long",
+			rows->key, rows->elements, unit_bytes, factor);
+}
+
+/* Experts' products that the GPU does faster than the host launches them one by one. */
+static void warn_of_launches(const struct dims *x, struct sc_warnings *out)
+{
+	const struct sc_config *cfg = &x->req->config;
+	const struct sc_model *m = x->model;
+	double host_us = (double)m->experts / (double)cfg->parallel.ep * x->sw->host_expert_us *
+			 x->req->device.host.slowdown;
+	double flop = 2 * x->tokens * x->etp / x->tp * (double)m->top_k * x->gates * x->h *
+		      (double)m->expert_ffn_hidden / x->etp;
+	double peak = sc_device_peak_tflops(&x->req->device, x->dtype);
+	double gpu_us = peak > 0 ? sc_flop_us(flop, peak * x->req->device.gemm.eff_max) : host_us;
+
+	if (cfg->training.cuda_graphs != 1 && !(cfg->training.cuda_graphs & SC_GRAPH_MOE) &&
+	    host_us > gpu_us)
+		sc_warn(out,
+			"training.micro_batch leaves experts products of %.0f us, which the host takes "
+			"%.0f us to launch: it sets their pace",
+			gpu_us, host_us);
+}
+
+static void warn_shapes(const struct sc_request *request, struct sc_warnings *out)
+{
+	const struct sc_model *m = &request->config.model;
+	bool moe = sc_model_is_moe(m),
+	     unfused = request->config.training.attention == SC_ATT_UNFUSED;
+	struct dims x;
+
+	x = dims_of(request, NULL, (double)request->config.training.micro_batch, NULL);
+	const struct rows all[] = {
+		{"model.hidden", x.h, x.dtype},
+		{"model.ffn_hidden", moe && sc_model_dense_layers(m, 0, m->layers) == 0 ? 0 : x.ffn,
+		 x.dtype},
+		{"model.expert_ffn_hidden", moe ? (double)m->expert_ffn_hidden / x.tp : 0, x.dtype},
+		{"model.head_dim", x.ctx, x.dtype},
+		{"model.vocab", x.vocab, x.storage},
+		{"model.seq", unfused ? x.s_all : 0, x.storage},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		warn_of_rows(&x, &all[i], out);
+	if (moe)
+		warn_of_launches(&x, out);
+	if (unfused && x.sw->fused_chains && !softmax_is_fused(&x))
+		sc_warn(out,
+			"training.micro_batch leaves a GPU %g heads at once, no multiple of 4: the "
+			"fused softmax of %s does not take them",
+			x.b * x.heads, x.sw->id);
+}
 
 static unsigned node_name(const struct sc_run *run, uint32_t node)
 {
@@ -404,8 +631,8 @@ void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
 {
 	warn_approximate(run->tf, &out->warnings);
 	warn_unpaired(run->tf, &out->warnings);
-	sc_summarize_memory(run, out);
-	sc_transformer_warn_shapes(run->tf->request, &out->warnings);
+	summarize_memory(run, out);
+	warn_shapes(run->tf->request, &out->warnings);
 	sc_collective_files_warn(&run->tf->fabric, &out->warnings);
 	warn_of_trends(run->tf->request, &out->warnings);
 	find_rates(run, out);

@@ -4,8 +4,13 @@
 
 #include "predict/predict.h"
 #include "predict/transformer/build_transformer.h"
-#include "predict/transformer/steady.h"
 
+/* A steady state that a run skips. */
+struct sc_steady {
+	struct sc_repeat *repeats; /* a period of each phase on the timeline */
+	size_t n_repeats;
+	struct sc_repeat *own; /* of each class, where some need less than that; or NULL */
+};
 struct sc_run {
 	const struct sc_transformer *tf;
 	const struct sc_graph *graph;
@@ -16,9 +21,14 @@ struct sc_run {
 void sc_run_op_info(const struct sc_run *run, struct sc_reading_input *out);
 /* The node that ends the iteration. */
 uint32_t sc_run_last(const struct sc_run *run);
-/* With pp 1, of the fullest GPU and node; of the request alone, before anything is built. */
-void sc_memory_without_pipeline(const struct sc_request *request, struct sc_memory *out);
 /* After the reading. */
 void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out);
+/* Micro-batches whose activations a stage holds at once at its peak, over its chunks. */
+double sc_micro_batches_in_flight(const struct sc_run *run, int stage);
+/* Of a class that holds those of so many. */
+void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
+			struct sc_memory *out);
+/* Memory of the class nearest to its capacity; of run->built its passes count. */
+void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out);
 
 #endif

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/config/config_schedule.h"
-#include "models/activations.h"
 #include "models/collective_files.h"
+#include "models/memory.h"
 #include "models/offload.h"
 #include "predict/transformer/build_transformer.h"
 

@@ -8,6 +8,18 @@
 
 #define TOKEN_UNIT 8.0
 
+/* Warns of sizes at which kernels are much slower than at their neighbours. */
+static double padded_vocab(const struct sc_request *request)
+{
+	double tp = (double)request->config.parallel.tp;
+	double split = tp * (double)sc_vocab_shares(&request->config.parallel), unit = 128 * split;
+	double vocab = (double)request->config.model.vocab;
+
+	if (!request->software.pad_vocab && split < 2)
+		return vocab;
+	return ceil(vocab / unit) * unit;
+}
+
 struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
 		    struct sc_block *block)
 {
@@ -47,8 +59,7 @@ struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env
 	x.ctx = x.heads * x.d_v;
 	x.gates = x.traits->gated ? 2 : 1;
 	x.ffn = (double)m->ffn_hidden / tp;
-	x.vocab = sc_transformer_padded_vocab(req) / tp /
-		  (double)sc_vocab_shares(&req->config.parallel);
+	x.vocab = padded_vocab(req) / tp / (double)sc_vocab_shares(&req->config.parallel);
 	return x;
 }
 
@@ -265,18 +276,6 @@ void add_wgrad(const struct dims *x, const struct linear *l)
 		sum_rows(x, SC_NAME_ADAPTER_GRAD, (struct mnk){r, l->n, x->tokens});
 		sum_rows(x, SC_NAME_ADAPTER_GRAD, (struct mnk){l->k, r, x->tokens});
 	}
-}
-
-/* One kernel, three passes over the tensor. */
-void add_norm(const struct dims *x, double n)
-{
-	add_rowwise(x, SC_NAME_NORM, n * (3 * x->e), 1);
-}
-
-/* Data gradient; gamma and beta gradients in two more passes with partial sums. */
-void add_norm_grad(const struct dims *x, double n)
-{
-	add_rowwise(x, SC_NAME_NORM_GRAD, n * (10 * x->e), 2);
 }
 
 static enum sc_op_name tp_name(enum sc_collective kind)

@@ -42,9 +42,6 @@ void sc_transformer_embed_params(const struct sc_request *request, struct sc_par
 void sc_transformer_head_params(const struct sc_request *request, struct sc_params *out);
 /* Bytes of a weight where sharded weights are gathered. */
 double sc_transformer_gathered_bytes(const struct sc_request *request);
-/* Warns of sizes at which kernels are much slower than at their neighbours. */
-void sc_transformer_warn_shapes(const struct sc_request *request, struct sc_warnings *out);
-double sc_transformer_padded_vocab(const struct sc_request *request);
 /* FLOP of the model's matrix products for one sequence, forward and backward, without recompute. */
 /* `causal`: with attention to later tokens left out where the model has none; may be NULL. */
 double sc_transformer_model_flop(const struct sc_request *request, double *causal);

@@ -60,8 +60,6 @@ void add_wgrad(const struct dims *x, const struct linear *l);
 /* A memory-bound op by the bytes it reads and writes. */
 void add_rowwise(const struct dims *x, enum sc_op_name name, double bytes, int n_kernels);
 void add_host(const struct dims *x, enum sc_op_name name, double us);
-void add_norm(const struct dims *x, double n);
-void add_norm_grad(const struct dims *x, double n);
 void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidden);
 /* Into and out of a tensor-parallel region, around `first` and `last`, its first and last layer. */
 void enter_region(const struct dims *x, const struct linear *first);
@@ -98,14 +96,5 @@ void mlp_weights(const struct dims *x, double ffn);
 /* Activation function: forward, and its gradient with the bias gradient's reduction. */
 void add_activation(const struct dims *x, double n);
 void add_activation_grad(const struct dims *x, double n);
-
-/* What optimizers do matrix by matrix. */
-void add_matrix_steps(const struct dims *x, const struct sc_update *update);
-
-void embed_forward(const struct dims *x);
-void embed_backward(const struct dims *x);
-void head_forward(const struct dims *x);
-void head_backward(const struct dims *x);
-void head_weights(const struct dims *x);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/intern.h"
-#include "models/row_memo.h"
+#include "models/row_reuse.h"
 #include "study/shard/shard_solve_priv.h"
 
 void sc_shard_terms_release(struct sc_shard_terms *terms)
