@@ -10,9 +10,9 @@ _stepcast()
 	fi
 	case $command in
 	predict) words="" options=" --set --json --confidence --explain --require-fit --price --tokens --samples --timeline --report --detail --no-jump --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	sweep) words="" options=" --table --grid --confidence --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	search) words="" options=" --choose --fix --all --gpus --device --objective --price --memory-margin --tokens --time-limit --out-cases --confidence --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
-	scale) words="" options=" --gpus --weak --given --choose --fix --memory-margin --confidence --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	sweep) words="" options=" --table --grid --confidence --json --price --tokens --samples --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	search) words="" options=" --choose --fix --all --gpus --device --objective --price --tokens --samples --memory-margin --time-limit --out-cases --confidence --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	scale) words="" options=" --gpus --weak --given --choose --fix --memory-margin --price --tokens --samples --time-limit --confidence --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	compare) words="" options=" --set --confidence --report --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	validate) words="" options=" --kind --device --table --where --by --max-mape --out-cases --choices --confidence --leave-out --out-likeness --report --set --jobs -j --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	shard) words="" options=" --plan --search --objective --device-constants --baseline --constraint --constraints --current --max-moved-gib --max-moved-tables --diff --pareto --samples --kernel-error --collective-error --drift --seed --report --set --json --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;

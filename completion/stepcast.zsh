@@ -43,8 +43,8 @@ _stepcast() {
 		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--explain[add the largest contributors, what 10 % more of each resource would buy, and what other settings would do]' \
 		'--require-fit[end with exit code 3 where it does not fit the memory]' \
-		'--price[of a GPU for an hour, as cluster.price_usd_gpu_hour\: say what a step costs]:USD:' \
-		'--tokens[say what a run over so many tokens takes and costs, as 15e12]:N:' \
+		'*--price[of a GPU, or of those GPUs, for an hour, as cluster.price_usd_gpu_hour\: say what a step costs; may be given again]:USD|GPU=USD:' \
+		'--tokens[say what a run over so many tokens takes and costs, as 15T]:N:' \
 		'--samples[the same over so many samples]:N:' \
 		'--timeline[write the simulated timeline for Perfetto or chrome\://tracing]:FILE.json:_files' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
@@ -62,6 +62,9 @@ _stepcast() {
 		'*--grid[one axis of a grid; given again, all combinations, the last axis fastest]:PATH=A,B,...:_stepcast_keys' \
 		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--json[write JSON to stdout; the CSV then only to -o]' \
+		'*--price[of a GPU, or of those GPUs, for an hour, as cluster.price_usd_gpu_hour\: say what a step costs; may be given again]:USD|GPU=USD:' \
+		'--tokens[say what a run over so many tokens takes and costs, as 15T]:N:' \
+		'--samples[the same over so many samples]:N:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--jobs[threads (default\: one a processor); results do not depend on it]:N:' \
@@ -79,9 +82,10 @@ _stepcast() {
 		'--gpus[from so many GPUs on, doubled, to so many]:FROM\:TO:' \
 		'--device[GPUs to choose from]:A,B,...:_stepcast_devices' \
 		'--objective[time (default), throughput (of a GPU), cost or energy; two\: their Pareto front]:WHAT\[,WHAT\]:' \
-		'*--price[of one GPU, for --objective cost; may be given again]:DEVICE=USD_PER_HOUR:' \
+		'*--price[of a GPU, or of those GPUs, for an hour, as cluster.price_usd_gpu_hour\: say what a step costs; may be given again]:USD|GPU=USD:' \
+		'--tokens[say what a run over so many tokens takes and costs, as 15T]:N:' \
+		'--samples[the same over so many samples]:N:' \
 		'--memory-margin[share of a GPU'\''s memory that stays free (default\: 0.05)]:SHARE:' \
-		'--tokens[time (h), cost and energy (kWh) of a run over so many tokens, as 15T]:N:' \
 		'--time-limit[then give the best so far, and how far it can be from the best]:SECONDS:' \
 		'--out-cases[write every candidate\: state, floor, memory, time]:FILE.csv:_files' \
 		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
@@ -103,6 +107,10 @@ _stepcast() {
 		'*--choose[search this key too; may be given again]:KEY\[=A,B,...\]:' \
 		'*--fix[do not search this key; may be given again]:KEY=VALUE:' \
 		'--memory-margin[share of a GPU'\''s memory that stays free (default\: 0.05)]:SHARE:' \
+		'*--price[of a GPU, or of those GPUs, for an hour, as cluster.price_usd_gpu_hour\: say what a step costs; may be given again]:USD|GPU=USD:' \
+		'--tokens[say what a run over so many tokens takes and costs, as 15T]:N:' \
+		'--samples[the same over so many samples]:N:' \
+		'--time-limit[of each size\: then its best so far, which is not proven]:SECONDS:' \
 		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--json[write JSON to stdout]' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \

@@ -218,7 +218,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		    "predict each pair under this policy in place of its own; may be given again"),
 	SC_OPT_LIST(by, "by", "COLUMN", "also score each value of the column; may be given again"),
 	SC_OPT_REPORT(report),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	{0},
 };
 

@@ -51,7 +51,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		place, "place", "G,G...",
 		"jobs of so many GPUs on one node at once, each with this collective: which GPUs to give them (a node whose wiring is known, without switches)"),
 	SC_OPT_REPORT(report),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	{0},
 };
 

@@ -22,7 +22,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		    "override one key of every config; may be given again"),
 	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_REPORT(report),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	{0},
 };
 

@@ -66,7 +66,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		"iteration: search from the profile's values alone, not from other places, too"),
 	SC_OPT_BASE_SET(sets),
 	SC_OPT_JOBS(jobs),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	{0},
 };
 

@@ -28,7 +28,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		mate, "mate", "TRACE",
 		"the Kineto trace of the same run as the execution trace FILE: its times, the ops of both"),
 	SC_OPT_JOBS(jobs),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	{0},
 };
 

@@ -23,7 +23,7 @@ struct info_args {
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_FLAG(check, "check", "read every event, not only the index; damage is exit code 3"),
 	SC_OPT_REPORT(report),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	{0},
 };
 

@@ -387,7 +387,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_IN(
 		cluster, "cluster", "FILE",
 		"collective: the cluster, as clusters/selene.yaml (default: the GPU's usual node)"),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	{0},
 };
 

@@ -63,7 +63,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_TEXT(
 		range, "iteration-range", "PATTERN",
 		"the NVTX ranges or annotations that are iterations (default: ProfilerStep, else optimizer calls, else ranges named step or iteration, else what repeats)"),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	SC_OPT_OUT(timeline, "timeline", "FILE.json",
 		   "write the simulated timeline for Perfetto or chrome://tracing"),
 	SC_OPT_REPORT(report),

@@ -45,7 +45,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_LIST(sets, "set", "PATH=VALUE",
 		    "override one key of the CONFIG; may be given again"),
 	SC_OPT_REPORT(report),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	{0},
 };
 

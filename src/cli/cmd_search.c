@@ -8,6 +8,7 @@
 #include "cli/start.h"
 #include "core/config/config.h"
 #include "lib/options.h"
+#include "lib/predict_run.h"
 #include "report/config_show.h"
 #include "study/search/split_search.h"
 
@@ -54,9 +55,10 @@ static void cli_open_split(struct sc_config *config)
 
 struct search_args {
 	struct sc_common common;
-	struct sc_arg_list sets, fixed, chosen, prices;
+	struct sc_arg_list sets, fixed, chosen;
+	struct sc_cost_args cost;
 	const char *objective, *gpus, *devices, *cases, *report;
-	double memory_margin, tokens, time_limit_s;
+	double memory_margin, time_limit_s;
 	int all, json;
 	int64_t jobs, confidence;
 };
@@ -72,18 +74,15 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_TEXT(
 		objective, "objective", "WHAT[,WHAT]",
 		"time (default), throughput (of a GPU), cost or energy; two: their Pareto front"),
-	SC_OPT_LIST(prices, "price", "DEVICE=USD_PER_HOUR",
-		    "of one GPU, for --objective cost; may be given again"),
+	SC_OPT_COSTS(cost),
 	SC_OPT_NUMBER(memory_margin, "memory-margin", "SHARE", 0, 0.9,
 		      "share of a GPU's memory that stays free (default: 0.05)"),
-	SC_OPT_NUMBER(tokens, "tokens", "N", 1, 1e18,
-		      "time (h), cost and energy (kWh) of a run over so many tokens, as 15T"),
-	SC_OPT_NUMBER(time_limit_s, "time-limit", "SECONDS", 0.001, 1e7,
-		      "then give the best so far, and how far it can be from the best"),
+	SC_OPT_TIME_LIMIT(time_limit_s,
+			  "then give the best so far, and how far it can be from the best"),
 	SC_OPT_OUT(cases, "out-cases", "FILE.csv",
 		   "write every candidate: state, floor, memory, time"),
 	SC_OPT_CONFIDENCE(confidence),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	SC_OPT_REPORT(report),
 	SC_OPT_BASE_SET(sets),
 	SC_OPT_JOBS(jobs),
@@ -123,29 +122,6 @@ static int parse_objectives(const char *text, struct sc_arena *arena, struct sc_
 		rc = find_objective(comma + 1, &out->objective[1], err);
 	if (rc == 0 && out->objective[0] == out->objective[1])
 		return sc_err_set(err, SC_EUSAGE, "--objective: twice the same");
-	return rc;
-}
-
-static int parse_prices(const struct search_args *args, struct sc_arena *arena,
-			struct sc_search *out, struct sc_err *err)
-{
-	struct sc_search_price *prices =
-		sc_arena_calloc(arena, args->prices.n + 1, sizeof(*prices));
-	int rc = 0;
-
-	for (size_t i = 0; i < args->prices.n && rc == 0; i++) {
-		const char *name, *value;
-
-		rc = sc_cli_split(args->prices.at[i], "--price", "DEVICE=USD_PER_HOUR", arena,
-				  &name, &value, err);
-		prices[i].device = name;
-		if (rc == 0 && (!sc_parse_double(value, &prices[i].usd_per_hour) ||
-				!(prices[i].usd_per_hour > 0)))
-			rc = sc_err_set(err, SC_EUSAGE,
-					"--price: expected a number above 0, got \"%.32s\"", value);
-	}
-	out->prices = prices;
-	out->n_prices = args->prices.n;
 	return rc;
 }
 
@@ -227,7 +203,6 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.all = args->all,
 		.fixed = args->fixed.at,
 		.n_fixed = args->fixed.n,
-		.tokens = args->tokens,
 		.confidence_pct = (int)args->confidence,
 		.memory_margin = args->memory_margin,
 		.n_jobs = sc_cli_jobs(call, args->jobs),
@@ -243,13 +218,16 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 	int rc = parse_objectives(args->objective, arena, &search, err);
 
 	if (rc == 0)
-		rc = parse_prices(args, arena, &search, err);
-	if (rc == 0)
 		rc = list_chosen(args, arena, &search, err);
 	if (rc == 0)
 		rc = sc_cli_config(args->common.words.at[0], &sets, arena, &config, err);
+	if (rc == 0)
+		rc = sc_cost_args_read(&args->cost, &config, arena, &search.size, &search.has_costs,
+				       err);
 	if (rc)
 		return rc;
+	if (args->devices && !args->cost.prices.n) /* the config's price is of its own GPU */
+		search.has_costs = false;
 	if (args->all)
 		cli_open_split(&config);
 	search.base = &config;
@@ -306,8 +284,9 @@ const struct sc_command sc_command_search = {
 struct scale_args {
 	struct sc_common common;
 	struct sc_arg_list sets, fixed, chosen;
+	struct sc_cost_args cost;
 	const char *gpus, *report;
-	double memory_margin;
+	double memory_margin, time_limit_s;
 	int given, weak, json;
 	int64_t jobs, confidence;
 };
@@ -323,8 +302,10 @@ static const struct sc_cli_option SCALE_OPTIONS[] = {
 	SC_OPT_LIST(fixed, "fix", "KEY=VALUE", "do not search this key; may be given again"),
 	SC_OPT_NUMBER(memory_margin, "memory-margin", "SHARE", 0, 0.9,
 		      "share of a GPU's memory that stays free (default: 0.05)"),
+	SC_OPT_COSTS(cost),
+	SC_OPT_TIME_LIMIT(time_limit_s, "of each size: then its best so far, which is not proven"),
 	SC_OPT_CONFIDENCE(confidence),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	SC_OPT_REPORT(report),
 	SC_OPT_BASE_SET(sets),
 	SC_OPT_JOBS(jobs),
@@ -364,6 +345,7 @@ static int run_scale(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.n_chosen = args->chosen.n,
 		.confidence_pct = (int)args->confidence,
 		.memory_margin = args->memory_margin,
+		.time_limit_s = args->time_limit_s,
 		.n_jobs = sc_cli_jobs(call, args->jobs),
 		.begin_progress = scale_progress,
 		.ctx = args,
@@ -376,6 +358,9 @@ static int run_scale(void *into, struct sc_cli_call *call, struct sc_err *err)
 
 	if (rc == 0)
 		rc = sc_cli_config(args->common.words.at[0], &sets, arena, &config, err);
+	if (rc == 0)
+		rc = sc_cost_args_read(&args->cost, &config, arena, &search.size, &search.has_costs,
+				       err);
 	if (rc)
 		return rc;
 	if (search.all)

@@ -13,6 +13,7 @@
 struct sink {
 	const struct sc_sweep_args *args;
 	const struct sc_csv *cases;
+	struct sc_sweep_report report;
 	struct sc_output *file; /* NULL: stdout */
 	FILE *out;              /* NULL: nowhere, they come as JSON */
 	size_t n_taken, n_same, n_failed;
@@ -55,7 +56,7 @@ static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, s
 		sink->first_failed = index;
 	sink->n_same += outcome->same_as > 0;
 	sink->n_taken++;
-	return sink->out ? sc_sweep_csv_row(sink->cases, index, outcome, sink->out, err) : 0;
+	return sink->out ? sc_sweep_csv_row(&sink->report, index, outcome, sink->out, err) : 0;
 }
 
 /* How many rows failed and why the first did; each row's reason is in the column `error`. Returns the
@@ -87,6 +88,7 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	struct sc_outcome *outcomes = sc_arena_calloc(call->arena, n_rows, sizeof(*outcomes));
 	int rc;
 
+	sink->report = (struct sc_sweep_report){sweep->base, sweep->cases, sweep->size, outcomes};
 	sweep->signal = sc_cli_catch_stop();
 	if (sc_ranks_helps(sweep->ranks))
 		return sc_sweep_serve(sweep, err);
@@ -97,7 +99,7 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	sweep->take = take_row;
 	sweep->ctx = sink;
 	if (rc == 0 && sink->out)
-		rc = sc_sweep_csv_header(sink->cases, sink->out, err);
+		rc = sc_sweep_csv_header(&sink->report, sink->out, err);
 	if (rc == 0) {
 		sweep->stop = sweep->signal;
 		sweep->progress = sc_cli_progress(common, "sweep", n_rows);
@@ -110,10 +112,7 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	rc = sink_close(sink, rc, err);
 	if (rc == 0)
 		sink->exit_code = report(sink, outcomes);
-	return rc ? rc
-		  : sc_cli_give(call, &sc_sweep_forms,
-				&(struct sc_sweep_report){sweep->base, sweep->cases, outcomes},
-				err);
+	return rc ? rc : sc_cli_give(call, &sc_sweep_forms, &sink->report, err);
 }
 
 static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -134,12 +133,17 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.ranks = call->line->ranks,
 		.missing = &call->missing,
 	};
+	struct sc_run_size size;
+	bool has_costs = false;
 	int rc = sc_sweep_args_cases(args, arena, &cases, err);
 
 	if (rc == 0)
 		rc = sc_cli_config(path, &args->sets, arena, &config, err);
+	if (rc == 0)
+		rc = sc_cost_args_read(&args->cost, &config, arena, &size, &has_costs, err);
 	if (rc)
 		return rc;
+	sweep.size = has_costs ? &size : NULL;
 	sc_cli_warn_headers(&args->common, &cases);
 	sc_predict_opts_init(&opts);
 	opts.confidence_pct = (int)args->confidence;

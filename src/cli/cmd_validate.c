@@ -49,7 +49,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_REPORT(report),
 	SC_OPT_BASE_SET(sets),
 	SC_OPT_JOBS(jobs),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	{0},
 };
 

@@ -10,6 +10,7 @@
 #include "lib/api_priv.h"
 #include "lib/predict_run.h"
 #include "lib/shard_run.h"
+#include "report/parts.h"
 #include "report/sweep_report.h"
 #include "study/sweep/sweep.h"
 
@@ -30,21 +31,6 @@ static stepcast_result *api_result(char *json, char *plan)
 	return result;
 }
 
-static void put_value(struct sc_json *json, const char *name, const char *cell)
-{
-	int64_t whole;
-	double real;
-
-	if (strcmp(cell, "true") == 0 || strcmp(cell, "false") == 0)
-		sc_json_bool(json, json->root, name, *cell == 't');
-	else if (sc_parse_int(cell, &whole))
-		sc_json_int(json, json->root, name, whole);
-	else if (sc_parse_double(cell, &real))
-		sc_json_real(json, json->root, name, real);
-	else
-		sc_json_text(json, json->root, name, cell);
-}
-
 /* Of one row, whose first columns the caller gave. Bytes that are not UTF-8 become "?"; in a name they are an error. */
 static stepcast_result *api_row(const struct sc_csv *row, size_t n_given, struct sc_err *err)
 {
@@ -58,7 +44,7 @@ static stepcast_result *api_row(const struct sc_csv *row, size_t n_given, struct
 		if (!*cell || (i < n_given && !strchr(name, '.') && strcmp(name, "gpus") != 0))
 			sc_json_text(&json, json.root, name, *cell ? cell : NULL);
 		else
-			put_value(&json, name, cell);
+			sc_json_cell(&json, json.root, name, cell);
 	}
 	if (json.err.code != SC_OK) {
 		*err = json.err;
@@ -356,7 +342,7 @@ stepcast_result *stepcast_shard(const stepcast_request *request, const char *con
 struct sink {
 	stepcast_row_fn take;
 	void *ctx;
-	const struct sc_csv *cases;
+	struct sc_sweep_report report;
 	size_t row;
 	const struct sc_outcome *outcome;
 	bool ended; /* it wants no more; rows that were begun may still come */
@@ -365,9 +351,9 @@ struct sink {
 static int put_row(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct sink *sink = ctx;
-	int rc = sc_sweep_csv_header(sink->cases, out, err);
+	int rc = sc_sweep_csv_header(&sink->report, out, err);
 
-	return rc ? rc : sc_sweep_csv_row(sink->cases, sink->row, sink->outcome, out, err);
+	return rc ? rc : sc_sweep_csv_row(&sink->report, sink->row, sink->outcome, out, err);
 }
 
 static int hand_over(struct sink *sink, struct sc_err *err)
@@ -382,7 +368,7 @@ static int hand_over(struct sink *sink, struct sc_err *err)
 		return -1;
 	sc_arena_init(&arena, 0);
 	if (sc_csv_parse(&(struct sc_source){text, strlen(text), "row"}, &arena, &csv, err) == 0) {
-		result = api_row(&csv, sink->cases->n_cols, err);
+		result = api_row(&csv, sink->report.cases->n_cols, err);
 		rc = result ? 0 : -1;
 		sink->ended = !result || sink->take(sink->ctx, sink->row, result) != 0;
 		if (result && sink->ended)
@@ -412,7 +398,9 @@ static int sweep(const stepcast_request *request, const struct sc_sweep_args *ar
 	struct sc_arena arena;
 	struct sc_predict_opts opts;
 	struct sc_csv cases = {.file = NULL};
-	const struct sc_sweep job = {
+	struct sc_run_size size;
+	bool has_costs = false;
+	struct sc_sweep job = {
 		.base = sc_api_config(request),
 		.cases = &cases,
 		.n_jobs = (unsigned)args->jobs,
@@ -426,8 +414,11 @@ static int sweep(const stepcast_request *request, const struct sc_sweep_args *ar
 	sc_arena_init(&arena, BLOCK_BYTES);
 	sc_predict_opts_init(&opts);
 	opts.confidence_pct = (int)args->confidence;
-	sink.cases = &cases;
 	rc = sc_sweep_args_cases(args, &arena, &cases, err);
+	if (rc == 0)
+		rc = sc_cost_args_read(&args->cost, job.base, &arena, &size, &has_costs, err);
+	job.size = has_costs ? &size : NULL;
+	sink.report = (struct sc_sweep_report){job.base, &cases, job.size, NULL};
 	if (rc == 0)
 		rc = sc_sweep_run(&job, &arena,
 				  sc_arena_calloc(&arena, cases.n_rows, sizeof(struct sc_outcome)),

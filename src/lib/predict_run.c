@@ -1,9 +1,14 @@
 /* See the header. */
 #include "lib/predict_run.h"
 
+#include <string.h>
+
+#include "base/num.h"
 #include "report/sweep_report.h"
 #include "study/schedule/schedule_choose.h"
 #include "study/sweep/sweep.h"
+
+#define MAX_PRICE 1e6
 
 static const char *const DETAILS[] = {
 	[SC_DETAIL_COARSE] = "coarse", [SC_DETAIL_FULL] = "full", NULL};
@@ -12,18 +17,14 @@ static const char *const DETAILS[] = {
 const struct sc_cli_option sc_predict_options[] = {
 	SC_OPT_LIST(sets, "set", "PATH=VALUE",
 		    "override one key of the config, as parallel.tp=4; may be given again"),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout"),
+	SC_OPT_JSON(json),
 	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_FLAG(
 		explain, "explain",
 		"add the largest contributors, what 10 % more of each resource would buy, and what other settings would do"),
 	SC_OPT_FLAG(require_fit, "require-fit",
 		    "end with exit code 3 where it does not fit the memory"),
-	SC_OPT_NUMBER(price, "price", "USD", 0, 1e6,
-		      "of a GPU for an hour, as cluster.price_usd_gpu_hour: say what a step costs"),
-	SC_OPT_NUMBER(tokens, "tokens", "N", 0, 1e18,
-		      "say what a run over so many tokens takes and costs, as 15e12"),
-	SC_OPT_NUMBER(samples, "samples", "N", 0, 1e18, "the same over so many samples"),
+	SC_OPT_COSTS(cost),
 	SC_OPT_OUT(timeline, "timeline", "FILE.json",
 		   "write the simulated timeline for Perfetto or chrome://tracing"),
 	SC_OPT_REPORT(report),
@@ -36,10 +37,7 @@ const struct sc_cli_option sc_predict_options[] = {
 };
 
 const struct sc_predict_args sc_predict_defaults = {.detail = SC_DETAIL_COARSE,
-						    .confidence = SC_CONFIDENCE,
-						    .price = -1,
-						    .tokens = -1,
-						    .samples = -1};
+						    .confidence = SC_CONFIDENCE};
 
 void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_args *args,
 			 struct sc_catalog *catalog)
@@ -63,19 +61,52 @@ void sc_predict_run_release(struct sc_predict_run *run)
 	sc_predictor_destroy(run->predictor);
 }
 
+static int read_price(const char *text, struct sc_arena *arena, struct sc_gpu_price *out,
+		      struct sc_err *err)
+{
+	const char *equals = strchr(text, '=');
+
+	if (equals)
+		out->gpu = sc_arena_strndup(arena, text, (size_t)(equals - text));
+	if (sc_parse_double(equals ? equals + 1 : text, &out->usd_per_hour) &&
+	    out->usd_per_hour >= 0 && out->usd_per_hour <= MAX_PRICE)
+		return 0;
+	return sc_err_set(err, SC_EUSAGE,
+			  "--price: expected USD or GPU=USD, a number from 0 to %g, got \"%.64s\"",
+			  MAX_PRICE, text);
+}
+
+int sc_cost_args_read(const struct sc_cost_args *args, const struct sc_config *config,
+		      struct sc_arena *arena, struct sc_run_size *out, bool *asked,
+		      struct sc_err *err)
+{
+	struct sc_gpu_price *prices = sc_arena_calloc(arena, args->prices.n + 1, sizeof(*prices));
+	int rc = 0;
+
+	if (args->tokens > 0 && args->samples > 0)
+		return sc_err_set(err, SC_EUSAGE, "--tokens and --samples say the same: give one");
+	for (size_t i = 0; i < args->prices.n && rc == 0; i++)
+		rc = read_price(args->prices.at[i], arena, &prices[i], err);
+	*out = (struct sc_run_size){args->tokens, args->samples, prices, args->prices.n};
+	*asked = args->prices.n || args->tokens > 0 || args->samples > 0 ||
+		 config->cluster.price_usd_gpu_hour >= 0;
+	return rc;
+}
+
 /* Where a price, or how long the run is, was given. */
 static int find_cost(struct sc_predict_run *run, struct sc_err *err)
 {
-	const struct sc_predict_args *args = run->args;
-	const struct sc_run_size size = {args->tokens, args->samples, args->price};
+	struct sc_run_size size;
+	struct sc_arena arena;
+	int rc;
 
-	if (args->tokens >= 0 && args->samples >= 0)
-		return sc_err_set(err, SC_EUSAGE, "--tokens and --samples say the same: give one");
-	run->has_cost = args->price >= 0 || args->tokens >= 0 || args->samples >= 0 ||
-			run->request.config.cluster.price_usd_gpu_hour >= 0;
-	if (!run->has_cost)
-		return 0;
-	return sc_run_cost(&run->request, &run->prediction, &size, &run->cost, err);
+	sc_arena_init(&arena, 0);
+	rc = sc_cost_args_read(&run->args->cost, &run->request.config, &arena, &size,
+			       &run->has_cost, err);
+	if (rc == 0 && run->has_cost)
+		rc = sc_run_cost(&run->request, &run->prediction, &size, &run->cost, err);
+	sc_arena_release(&arena);
+	return rc;
 }
 
 int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
@@ -137,6 +168,7 @@ const struct sc_cli_option sc_sweep_options[] = {
 		    "one axis of a grid; given again, all combinations, the last axis fastest"),
 	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_FLAG(json, "json", "write JSON to stdout; the CSV then only to -o"),
+	SC_OPT_COSTS(cost),
 	SC_OPT_REPORT(report),
 	SC_OPT_BASE_SET(sets),
 	SC_OPT_JOBS(jobs),

@@ -9,6 +9,12 @@
 #include "lib/options.h"
 #include "report/prediction_report.h"
 #include "study/shard/shard_choose.h"
+#include "study/sweep/run_cost.h"
+
+/* What they ask; in the arena. True into `asked` where they do, or the config has a price. */
+int sc_cost_args_read(const struct sc_cost_args *args, const struct sc_config *config,
+		      struct sc_arena *arena, struct sc_run_size *out, bool *asked,
+		      struct sc_err *err);
 
 struct sc_predict_args {
 	struct sc_common common;
@@ -16,7 +22,7 @@ struct sc_predict_args {
 	int json, explain, no_jump, detail, require_fit;
 	const char *timeline, *report;
 	int64_t confidence;
-	double price, tokens, samples; /* below 0: not given */
+	struct sc_cost_args cost;
 };
 extern const struct sc_cli_option sc_predict_options[];
 extern const struct sc_predict_args sc_predict_defaults; /* before they are parsed */
@@ -54,6 +60,7 @@ struct sc_sweep_args {
 	struct sc_arg_list sets, grid;
 	const char *table, *report;
 	int64_t jobs, confidence;
+	struct sc_cost_args cost;
 	int json;
 };
 extern const struct sc_cli_option sc_sweep_options[];

@@ -310,6 +310,25 @@ void sc_use_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_use *
 	*out = a->use_before;
 }
 
+double sc_comm_of_class_us(struct sc_accountant *a, uint32_t class_id)
+{
+	const struct sc_graph *g = a->in->ran.graph;
+	const struct sc_doing_list *list = &a->doings.kinds[SC_DOES_COMPUTE];
+	struct sc_use use;
+	double us;
+
+	sc_use_of_class(a, class_id, &use);
+	us = use.comm_us;
+	for (size_t i = 0; i < list->all.n; i++) {
+		const struct sc_doing *d = &list->all.at[i];
+		const struct sc_cost *cost = &g->costs.at[g->nodes.at[d->node].cost];
+
+		us += (cost->owner_frac[SC_OWN_COMM] + cost->hidden_frac) *
+		      sc_period_us(&a->period, d->from_us, d->to_us);
+	}
+	return us;
+}
+
 /* ---- taking ---- */
 
 enum claim { OF_PART, OF_COST, OF_GAP };

@@ -567,6 +567,7 @@ struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_su
 		.lead_us = fmax(a->lead_us, a->host_us - a->gpu_us + b->lead_us),
 		.host_waits = b->host_waits,
 		.flop = a->flop + b->flop,
+		.hidden_us = a->hidden_us + b->hidden_us,
 		.beside_us = a->beside_us + b->beside_us,
 		.beside_sm_us = a->beside_sm_us + b->beside_sm_us,
 		.wave_us2 = a->wave_us2 + b->wave_us2,
@@ -594,6 +595,7 @@ struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n)
 	out.lead_us = a->lead_us + (n - 1) * fmax(a->host_us - a->gpu_us, 0);
 	out.host_waits = a->host_waits;
 	out.flop = n * a->flop;
+	out.hidden_us = n * a->hidden_us;
 	out.beside_us = n * a->beside_us;
 	out.beside_sm_us = n * a->beside_sm_us;
 	out.wave_us2 = n * a->wave_us2;
@@ -773,7 +775,7 @@ static void find_waves(const struct sc_block *block, struct sc_summary *s)
 }
 
 /* Where the GPU's time goes when it never waits for the host. */
-static void find_owners(const struct sc_block *block, double gpu_us, double *owner_us)
+static void find_owners(const struct sc_block *block, struct sc_summary *s)
 {
 	double sum = 0;
 
@@ -781,11 +783,13 @@ static void find_owners(const struct sc_block *block, double gpu_us, double *own
 		const double us = sc_block_exposed_us(block, i);
 
 		for (int o = 0; o < SC_N_OWNERS; o++)
-			owner_us[o] += us * block->steps.at[i].cost.owner_frac[o];
+			s->owner_us[o] += us * block->steps.at[i].cost.owner_frac[o];
+		if (block->steps.at[i].kind == SC_STEP_COMM)
+			s->hidden_us += fmax(0, block->steps.at[i].us - us);
 		sum += us;
 	}
 	for (int o = 0; o < SC_N_OWNERS && sum > 0; o++) /* rounding */
-		owner_us[o] *= gpu_us / sum;
+		s->owner_us[o] *= s->gpu_us / sum;
 }
 
 /* Each step's time in place: alone, unless some run beside others. */
@@ -916,7 +920,7 @@ int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		return rc;
 	s->gpu_us = sc_quantize_us(ends_us[END_BEHIND] - s->host_us);
 	s->lead_us = sc_quantize_us(fmin(fmax(ends_us[END_AT_ONCE] - s->gpu_us, 0), s->host_us));
-	find_owners(block, s->gpu_us, s->owner_us);
+	find_owners(block, s);
 	find_waves(block, s);
 	find_beside(block, env, s);
 	s->host_waits = env->host_waits;

@@ -38,6 +38,7 @@ struct sc_summary {
 	double host_us, gpu_us, lead_us;
 	bool host_waits; /* at the end for the GPU: h' = g' instead, host_us = lead_us + gpu_us */
 	double owner_us[SC_N_OWNERS]; /* of gpu_us */
+	double hidden_us;             /* communication that kernels hide */
 	/* The same GPU time with a data-parallel collective beside all of it; and beside one that holds its SMs
 	 * and no more. */
 	double beside_us, beside_sm_us;

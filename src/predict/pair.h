@@ -34,6 +34,7 @@ struct sc_pair {
 	/* Of each: its kernels, and its share of the exchanges that nothing hides; sum to what both take. */
 	struct sc_pair_alone {
 		double gpu_us, owner_us[SC_N_OWNERS];
+		double hidden_us; /* of its exchanges */
 		struct sc_pair_part *parts;
 		size_t n_parts;
 	} side[2];

@@ -61,6 +61,7 @@ static void read_busiest(struct sc_accountant *accountant, struct sc_reading *ou
 	sc_account_of_class(accountant, out->busiest, &account);
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		out->breakdown_ms[o] = account.owner_us[o] / SC_US_PER_MS;
+	out->comm_ms = sc_comm_of_class_us(accountant, out->busiest) / SC_US_PER_MS;
 }
 
 /* ---- the path as people read it: stretches of the same work, transfers included ---- */

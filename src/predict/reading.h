@@ -29,7 +29,8 @@ struct sc_contributor {
 struct sc_reading {
 	double iteration_ms;
 	uint32_t busiest; /* class that computes or transfers longest; the first of equals */
-	double breakdown_ms[SC_N_OWNERS];  /* of a GPU of that class: sums to iteration_ms */
+	double breakdown_ms[SC_N_OWNERS]; /* of a GPU of that class: sums to iteration_ms */
+	double comm_ms; /* what that GPU communicates, hidden or not; breakdown_ms has what is exposed */
 	double path_owner_ms[SC_N_OWNERS]; /* of the critical path: sums to iteration_ms */
 	size_t n_path, n_classes, n_contributors;
 	struct sc_path_step path[SC_MAX_PATH_SHOWN];

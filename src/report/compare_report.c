@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json_out.h"
+#include "base/units.h"
 #include "report/config_show.h"
 #include "report/forms.h"
 #include "report/parts.h"
@@ -109,6 +110,10 @@ static void put_row(const struct sc_compare *compare, const struct row *row, str
 		else
 			sc_strbuf_printf(out, " %16.6g", row->at[i]);
 	}
+	if (compare->n == 2 && fabs(row->at[1] - row->at[0]) > 0) /* both are known */
+		sc_strbuf_printf(out, " %+16.6g", row->at[1] - row->at[0]);
+	if (compare->n == 2 && fabs(row->at[1] - row->at[0]) > 0 && row->at[0] > 0)
+		sc_strbuf_printf(out, " %+7.1f %%", SC_PCT * (row->at[1] / row->at[0] - 1));
 	sc_strbuf_append(out, "\n");
 }
 
@@ -325,7 +330,7 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	sc_strbuf_printf(out, "%-32s", "what differs");
 	for (size_t i = 0; i < compare->n; i++)
 		sc_strbuf_printf(out, " %16.16s", short_name(compare->at[i].name));
-	sc_strbuf_append(out, "\n");
+	sc_strbuf_append(out, compare->n == 2 ? "       difference\n" : "\n");
 	if (compare->n_recordings)
 		put_recordings(compare, out);
 	walk_fields(&walk, sc_config_fields, 0, "");

@@ -2,6 +2,10 @@
 #include "report/parts.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/units.h"
 
 #define DUST_FRAC 1e-9 /* of the iteration */
 
@@ -35,6 +39,63 @@ const char *const sc_lane_kind_names[] = {
 double sc_without_dust(double ms, double iteration_ms)
 {
 	return fabs(ms) < DUST_FRAC * iteration_ms ? 0 : ms;
+}
+
+void sc_text_grouped(double number, struct sc_strbuf *out)
+{
+	char digits[40];
+	int n;
+
+	if (!(number >= 1000)) {
+		sc_strbuf_printf(out, "%.4g", number);
+		return;
+	}
+	n = snprintf(digits, sizeof(digits), "%.0f", number);
+	for (int i = 0; i < n; i++) {
+		if (i && (n - i) % 3 == 0)
+			sc_strbuf_append_char(out, ',');
+		sc_strbuf_append_char(out, digits[i]);
+	}
+}
+
+struct sc_time_unit sc_time_unit_of(double ms)
+{
+	static const struct {
+		struct sc_time_unit unit;
+		double below; /* of the unit */
+	} UNITS[] = {{{"ms", 1}, 1e4},
+		     {{"s", SC_MS_PER_S}, 600},
+		     {{"min", 60 * SC_MS_PER_S}, 120},
+		     {{"h", SC_MS_PER_HOUR}, 48},
+		     {{"days", 24 * SC_MS_PER_HOUR}, 0}};
+	size_t i = 0;
+
+	while (i + 1 < sizeof(UNITS) / sizeof(UNITS[0]) && ms >= UNITS[i].below * UNITS[i].unit.ms)
+		i++;
+	return UNITS[i].unit;
+}
+
+void sc_text_ms(double ms, struct sc_strbuf *out)
+{
+	const struct sc_time_unit unit = sc_time_unit_of(ms);
+
+	sc_text_grouped(ms / unit.ms, out);
+	sc_strbuf_printf(out, " %s", unit.name);
+}
+
+void sc_json_cell(struct sc_json *json, json_t *parent, const char *name, const char *cell)
+{
+	int64_t whole;
+	double real;
+
+	if (strcmp(cell, "true") == 0 || strcmp(cell, "false") == 0)
+		sc_json_bool(json, parent, name, *cell == 't');
+	else if (sc_parse_int(cell, &whole))
+		sc_json_int(json, parent, name, whole);
+	else if (sc_parse_double(cell, &real))
+		sc_json_real(json, parent, name, real);
+	else
+		sc_json_text(json, parent, name, cell);
 }
 
 const struct sc_memory_part sc_memory_parts[SC_N_MEMORY_PARTS] = {

@@ -12,6 +12,7 @@
 #include "core/graph/timeline.h"
 #include "predict/predict.h"
 #include "study/explain/explain.h"
+#include "study/sweep/run_cost.h"
 #include "study/validate/validate.h"
 
 /* How a result stands in a sentence, first on every page: well, not so well, badly; or only what it is. */
@@ -38,6 +39,22 @@ void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out);
 void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out);
 /* `gpu`: what all of them are; NULL: as its nodes say. */
 void sc_text_cluster(const struct sc_config *config, const char *gpu, struct sc_strbuf *out);
+
+/* Four figures of a small number, all of a large one in groups of three. */
+void sc_text_grouped(double number, struct sc_strbuf *out);
+/* The unit in which people read a time so long. */
+struct sc_time_unit {
+	const char *name;
+	double ms;
+};
+struct sc_time_unit sc_time_unit_of(double ms);
+void sc_text_ms(double ms, struct sc_strbuf *out); /* in that unit: "30.3 s", "22,199 days" */
+/* Lines: of a step, and of a run where one was asked for. */
+void sc_text_costs(const struct sc_run_cost *cost, struct sc_strbuf *out);
+/* The keys step_cost and, where a run was asked for, run_cost. */
+void sc_json_cost(struct sc_json *json, json_t *parent, const struct sc_run_cost *cost);
+/* A cell of a table or a value of a key as JSON: a number, true or false where it reads as one, else text. */
+void sc_json_cell(struct sc_json *json, json_t *parent, const char *name, const char *cell);
 
 /* What people read for the enums of a prediction. */
 extern const char *const sc_owner_labels[]; /* "exposed communication" */

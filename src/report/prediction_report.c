@@ -168,8 +168,11 @@ static void append_band(const struct sc_prediction *p, struct sc_strbuf *out)
 
 static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 {
-	sc_strbuf_printf(out, "iteration   %.2f ms   (%d %% band: %.2f to %.2f ms)\n",
-			 p->iteration_ms, p->confidence_pct, p->low_ms, p->high_ms);
+	const struct sc_time_unit unit = sc_time_unit_of(p->iteration_ms);
+
+	sc_strbuf_printf(out, "iteration   %.2f %s   (%d %% band: %.2f to %.2f %s)\n",
+			 p->iteration_ms / unit.ms, unit.name, p->confidence_pct,
+			 p->low_ms / unit.ms, p->high_ms / unit.ms, unit.name);
 	append_band(p, out);
 	sc_strbuf_printf(out, "throughput  %.2f samples/s, ", p->samples_per_s);
 	if (p->tokens_per_s > 0)
@@ -194,6 +197,7 @@ static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out)
 {
 	const double all_ms = reading->iteration_ms;
+	const struct sc_time_unit unit = sc_time_unit_of(all_ms);
 
 	sc_strbuf_append(out, "\nwhere the time of the busiest GPU goes      ms      %  path %\n");
 	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
@@ -212,6 +216,10 @@ void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out)
 	if (reading->n_classes > 1 && reading->busiest < reading->n_classes)
 		sc_strbuf_printf(out, "  busiest: %s; path: the critical path\n",
 				 reading->classes[reading->busiest].name);
+	if (reading->comm_ms > 0)
+		sc_strbuf_printf(out, "  it communicates %.2f of %.2f %s, %.2f exposed\n",
+				 reading->comm_ms / unit.ms, all_ms / unit.ms, unit.name,
+				 reading->breakdown_ms[SC_OWN_COMM] / unit.ms);
 }
 
 static void append_path(const struct sc_prediction *p, struct sc_strbuf *out)
@@ -297,53 +305,34 @@ static void append_alternatives(const struct sc_alternatives *a, const struct sc
 		sc_strbuf_printf(out, "%s  %s\n", a->n ? "" : "\n", SC_TEXT_SEARCH);
 }
 
-/* Four figures of a small number, all of a large one in groups of three. */
-static void append_grouped(double number, struct sc_strbuf *out)
+/* What is not known is left out. */
+static void append_cost(const struct sc_amounts *cost, struct sc_strbuf *out)
 {
-	char digits[40];
-	int n;
+	const double amounts[] = {cost->gpu_hours, cost->usd, cost->kwh};
+	static const char *const UNITS[] = {" GPU-hours", " USD", " kWh"};
 
-	if (!(number >= 1000)) {
-		sc_strbuf_printf(out, "%.4g", number);
-		return;
-	}
-	n = snprintf(digits, sizeof(digits), "%.0f", number);
-	for (int i = 0; i < n; i++) {
-		if (i && (n - i) % 3 == 0)
-			sc_strbuf_append_char(out, ',');
-		sc_strbuf_append_char(out, digits[i]);
-	}
-}
-
-static void append_amounts(const struct sc_run_cost *cost, double steps, struct sc_strbuf *out)
-{
-	append_grouped(steps * cost->gpu_hours, out);
-	sc_strbuf_append(out, " GPU-hours");
-	if (isfinite(cost->usd)) {
-		sc_strbuf_append(out, ", ");
-		append_grouped(steps * cost->usd, out);
-		sc_strbuf_append(out, " USD");
-	}
-	if (isfinite(cost->kwh)) {
-		sc_strbuf_append(out, ", ");
-		append_grouped(steps * cost->kwh, out);
-		sc_strbuf_append(out, " kWh");
+	for (size_t i = 0; i < 3; i++) {
+		if (!isfinite(amounts[i]))
+			continue;
+		sc_strbuf_append(out, i ? ", " : "");
+		sc_text_grouped(amounts[i], out);
+		sc_strbuf_append(out, UNITS[i]);
 	}
 	sc_strbuf_append_char(out, '\n');
 }
 
-static void append_cost(const struct sc_run_cost *cost, struct sc_strbuf *out)
+void sc_text_costs(const struct sc_run_cost *cost, struct sc_strbuf *out)
 {
 	sc_strbuf_append(out, "cost        a step ");
-	append_amounts(cost, 1, out);
-	if (!(cost->steps > 0))
+	append_cost(&cost->step, out);
+	if (!(cost->run.steps > 0))
 		return;
 	sc_strbuf_append(out, "run         ");
-	append_grouped(cost->steps, out);
+	sc_text_grouped(cost->run.steps, out);
 	sc_strbuf_append(out, " steps in ");
-	append_grouped(cost->steps * cost->days, out);
-	sc_strbuf_append(out, " days: ");
-	append_amounts(cost, cost->steps, out);
+	sc_text_ms(cost->run.days * 24 * SC_MS_PER_HOUR, out);
+	sc_strbuf_append(out, ": ");
+	append_cost(&cost->run, out);
 }
 
 static void put_text(const void *result, struct sc_strbuf *out)
@@ -354,7 +343,7 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	append_head(report->request, &p->memory, out);
 	append_totals(p, out);
 	if (report->cost)
-		append_cost(report->cost, out);
+		sc_text_costs(report->cost, out);
 	sc_text_breakdown(&p->reading, out);
 	sc_strbuf_append(out, "\nmemory of the fullest GPU                 GiB      %\n");
 	for (size_t i = 0; i < SC_N_MEMORY_PARTS; i++) {
@@ -390,6 +379,7 @@ void sc_json_breakdown(struct sc_json *json, json_t *object, const struct sc_rea
 		   all_ms);
 	add_owners(json, sc_json_object(json, object, "path_breakdown_ms"), reading->path_owner_ms,
 		   all_ms);
+	sc_json_real(json, object, "communication_ms", reading->comm_ms);
 	sc_json_int(json, object, "busiest_class", reading->busiest);
 }
 
@@ -578,16 +568,18 @@ static void add_alternatives(struct sc_json *json, const struct sc_alternatives 
 	}
 }
 
-static void add_amounts(struct sc_json *json, const char *key, const struct sc_run_cost *cost,
-			double steps)
+void sc_json_cost(struct sc_json *json, json_t *parent, const struct sc_run_cost *both)
 {
-	json_t *object = sc_json_object(json, json->root, key);
+	for (int run = 0; run < (both->run.steps > 0 ? 2 : 1); run++) {
+		const struct sc_amounts *cost = run ? &both->run : &both->step;
+		json_t *object = sc_json_object(json, parent, run ? "run_cost" : "step_cost");
 
-	sc_json_real(json, object, "steps", steps);
-	sc_json_real(json, object, "days", steps * cost->days);
-	sc_json_real(json, object, "gpu_hours", steps * cost->gpu_hours);
-	sc_json_known_real(json, object, "usd", steps * cost->usd);
-	sc_json_known_real(json, object, "kwh", steps * cost->kwh);
+		sc_json_real(json, object, "steps", cost->steps);
+		sc_json_real(json, object, "days", cost->days);
+		sc_json_real(json, object, "gpu_hours", cost->gpu_hours);
+		sc_json_known_real(json, object, "usd", cost->usd);
+		sc_json_known_real(json, object, "kwh", cost->kwh);
+	}
 }
 
 /* From which measured rows it is. */
@@ -636,9 +628,7 @@ static void put_json(const void *result, struct sc_json *json)
 	add_verdict(json, &p->memory);
 	add_totals(json, p);
 	if (report->cost)
-		add_amounts(json, "step_cost", report->cost, 1);
-	if (report->cost && report->cost->steps > 0)
-		add_amounts(json, "run_cost", report->cost, report->cost->steps);
+		sc_json_cost(json, json->root, report->cost);
 	sc_json_breakdown(json, json->root, &p->reading);
 	add_memory(json, &p->memory);
 	sc_json_bool(json, json->root, "fits", sc_memory_fullness(&p->memory) <= 1);

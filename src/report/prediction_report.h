@@ -4,6 +4,7 @@
 
 #include "report/forms.h"
 #include "study/explain/explain.h"
+#include "study/sweep/run_cost.h"
 
 struct sc_prediction_report {
 	const struct sc_request *request;

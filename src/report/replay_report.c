@@ -11,6 +11,7 @@
 
 #define LAG_SHARE 0.01     /* of a step, from which it is told */
 #define LEAST_BIAS_PCT 0.1 /* that is said */
+#define LEAST_COST 0.01    /* of a step, of a rank's slowness that is named */
 
 enum { MAX_ITERATION_LINES = 12, MAX_RANK_LINES = 32, MAX_PATH_LINES = 12, PATH_WIDTH = 52 };
 
@@ -132,13 +133,43 @@ static void append_band(const struct sc_replay_result *r, struct sc_strbuf *out)
 	sc_strbuf_append(out, "\n");
 }
 
+/* Which rank's slowness costs most, and what its absence would bring; nothing where that was not asked. */
+static void append_verdict(const struct sc_replay_result *r, struct sc_strbuf *out)
+{
+	const struct sc_time_unit unit = sc_time_unit_of(r->reference_ms);
+	const struct sc_replay_rank *worst = NULL;
+
+	for (size_t i = 0; i < r->ranks.n; i++) {
+		const struct sc_replay_rank *rank = &r->ranks.at[i];
+
+		if (!isnan(rank->without_ms) && (!worst || rank->without_ms < worst->without_ms))
+			worst = rank;
+	}
+	if (!worst || r->ranks.n < 2)
+		return;
+	if (r->reference_ms - worst->without_ms < LEAST_COST * r->reference_ms)
+		sc_strbuf_printf(out, "No rank's slowness costs %.0f %% of a step.",
+				 SC_PCT * LEAST_COST);
+	else
+		sc_strbuf_printf(out,
+				 "%c%s costs %.1f of %.1f %s: were it no slower than the others, "
+				 "a step would take %.1f %s.",
+				 worst->name[0] - 'a' + 'A', worst->name + 1,
+				 (r->reference_ms - worst->without_ms) / unit.ms,
+				 r->reference_ms / unit.ms, unit.name, worst->without_ms / unit.ms,
+				 unit.name);
+}
+
 static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	const char *gaps = r->gaps == SC_GAPS_MEASURED ? "with measured"
 			   : r->gaps == SC_GAPS_NONE   ? "without"
 						       : "with typical";
 	char reference[32];
+	const size_t before = out->n;
 
+	append_verdict(r, out);
+	sc_strbuf_append(out, out->n > before ? "\n\n" : "");
 	sc_strbuf_printf(out,
 			 "replay      %s: %" PRId64 " ranks of %" PRId64 " GPUs, %zu iterations, "
 			 "%" PRId64 " operations\n",
@@ -424,17 +455,20 @@ static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 	const bool is_cut =
 		r->loss.is_cut && r->iterations.n == 1; /* nothing tells that step's end */
 	struct sc_replay_error error;
+	struct sc_strbuf text = {0};
 
 	sc_replay_error_of(r, SC_REPLAY_SIMULATED, &error);
 	if (isnan(error.median_pct))
 		return;
+	append_verdict(r, &text);
 	sc_json_verdict(json,
 			is_cut                        ? SC_STANDS_BADLY
 			: error.median_pct < GOOD_PCT ? SC_STANDS_WELL
 			: error.median_pct < FAIR_PCT ? SC_STANDS_FAIR
 						      : SC_STANDS_BADLY,
-			"The replay is off by %.2f %% (median), %.2f %% at most.", error.median_pct,
-			error.max_pct);
+			"%s%sThe replay is off by %.2f %% (median), %.2f %% at most.",
+			sc_strbuf_get(&text), text.n ? " " : "", error.median_pct, error.max_pct);
+	sc_strbuf_release(&text);
 }
 
 static void put_json(const void *result, struct sc_json *json)

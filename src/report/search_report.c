@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json_out.h"
+#include "base/units.h"
 #include "report/forms.h"
 #include "report/parts.h"
 #include "study/search/split_search.h"
@@ -68,13 +69,14 @@ static const char *search_unit(const struct sc_search *search, enum sc_search_ob
 	static const char *const of_step[] = {"ms", "GPU-ms a sample", "USD", "kJ"};
 	static const char *const of_run[] = {"h", "GPU-ms a sample", "USD", "kWh"};
 
-	return (search->tokens > 0 ? of_run : of_step)[objective];
+	return (sc_search_is_run(search) ? of_run : of_step)[objective];
 }
 
 static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 {
 	const struct sc_search_case *c = &r->at[r->shown[0].row];
 	const struct sc_outcome *o = &c->outcome;
+	const struct sc_time_unit unit = sc_time_unit_of(o->iteration_ms);
 
 	if (r->by_regret)
 		sc_strbuf_printf(out, "best by least expected regret (%.2f %%)",
@@ -87,14 +89,17 @@ static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 	else
 		sc_strbuf_append(out, "best so far");
 	sc_strbuf_printf(out,
-			 ": %.6g ms (%d %% band %.6g to %.6g), %.1f %% MFU, %.1f of %.1f GiB\n",
-			 o->iteration_ms, r->search->confidence_pct, o->low_ms, o->high_ms,
-			 100 * o->mfu, c->memory_gib, c->capacity_gib);
+			 ": %.6g %s (%d %% band %.6g to %.6g), %.1f %% MFU, %.1f of %.1f GiB\n",
+			 o->iteration_ms / unit.ms, unit.name, r->search->confidence_pct,
+			 o->low_ms / unit.ms, o->high_ms / unit.ms, 100 * o->mfu, c->memory_gib,
+			 c->capacity_gib);
+	if (r->search->has_costs)
+		sc_text_costs(&o->cost, out);
 	if (r->by_regret)
 		put_rule(r, out);
 	for (int i = 0; i < n_objectives(r); i++) {
 		enum sc_search_objective what = r->search->objective[i];
-		bool run = r->search->tokens > 0 && what != SC_SEARCH_THROUGHPUT;
+		bool run = sc_search_is_run(r->search) && what != SC_SEARCH_THROUGHPUT;
 
 		if (what != SC_SEARCH_TIME || run)
 			sc_strbuf_printf(out, "  %s%s: %.6g %s\n", sc_search_objective_names[what],
@@ -198,7 +203,7 @@ static void add_settings(const struct sc_search_result *r, size_t row, struct sc
 	json_t *keys = sc_json_object(json, object, "config");
 
 	for (size_t k = 0; k < r->cases.n_cols; k++)
-		sc_json_text(json, keys, r->cases.header[k], sc_csv_cell(&r->cases, row, k));
+		sc_json_cell(json, keys, r->cases.header[k], sc_csv_cell(&r->cases, row, k));
 }
 
 static void add_case(const struct sc_search_result *r, size_t i, struct sc_json *json,
@@ -219,6 +224,9 @@ static void add_case(const struct sc_search_result *r, size_t i, struct sc_json 
 	sc_json_real(json, object, "tokens_per_s", c->outcome.tokens_per_s);
 	sc_json_real(json, object, "memory_gib", c->memory_gib);
 	sc_json_real(json, object, "capacity_gib", c->capacity_gib);
+	sc_json_bool(json, object, "fits", c->outcome.fits);
+	if (r->search->has_costs)
+		sc_json_cost(json, object, &c->outcome.cost);
 	sc_json_known_real(json, object, "best_in", s->best_in);
 	sc_json_known_real(json, object, "regret_frac", s->regret_frac);
 }
@@ -355,7 +363,7 @@ static void put_json(const void *result, struct sc_json *json)
 		json_t *object = sc_json_object(json, others, NULL);
 
 		sc_json_text(json, object, "path", r->others[i].path);
-		sc_json_text(json, object, "value", r->others[i].value);
+		sc_json_cell(json, object, "value", r->others[i].value);
 		sc_json_known_real(json, object, "loss_frac",
 				   r->others[i].text ? (double)NAN : r->others[i].loss);
 		sc_json_text(json, object, "refused", r->others[i].text);
@@ -417,25 +425,53 @@ const struct sc_forms sc_search_forms = {put_json, put_text, put_csv};
 
 /* ---- scaling ---- */
 
+static void put_point(const struct sc_search *search, const struct sc_scaling_point *p,
+		      struct sc_strbuf *out)
+{
+	const bool run = sc_search_is_run(search);
+	const struct sc_amounts *cost = run ? &p->best.cost.run : &p->best.cost.step;
+	const double amounts[] = {cost->gpu_hours, cost->usd, cost->kwh};
+	struct sc_strbuf cell = {0};
+
+	sc_strbuf_printf(out, "%8lld %12.6g %10.4g %9.2f %7.1f %8.1f", (long long)p->gpus,
+			 p->best.iteration_ms, p->best.tokens_per_s, p->speedup,
+			 100 * p->efficiency, p->best.memory_total_gib);
+	for (size_t i = 0; i < 3 + (size_t)run && search->has_costs; i++) {
+		sc_strbuf_clear(&cell);
+		if (i == 3)
+			sc_text_ms(cost->days * 24 * SC_MS_PER_HOUR, &cell);
+		else if (isfinite(amounts[i]))
+			sc_text_grouped(amounts[i], &cell);
+		sc_strbuf_printf(out, " %12s", cell.n ? sc_strbuf_get(&cell) : "-");
+	}
+	sc_strbuf_release(&cell);
+	sc_strbuf_printf(out, "  %s%s\n", p->split, p->proven ? "" : " (not proven)");
+}
+
 static void put_scaling_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_scaling *scaling = result;
+	const struct sc_search *search = scaling->search;
 
-	sc_strbuf_printf(out, "%s scaling, the best split of each size\n",
-			 scaling->weak ? "weak" : "strong");
-	sc_strbuf_printf(out, "%8s %12s %10s %9s %7s %8s  %s\n", "gpus", "ms", "tokens/s",
-			 "speedup", "eff %", "GiB", "split");
+	sc_strbuf_printf(out, "%s scaling, the best split of each size%s\n",
+			 scaling->weak ? "weak" : "strong",
+			 !search->has_costs         ? ""
+			 : sc_search_is_run(search) ? "; cost of the run"
+						    : "; cost of a step");
+	sc_strbuf_printf(out, "%8s %12s %10s %9s %7s %8s", "gpus", "ms", "tokens/s", "speedup",
+			 "eff %", "GiB");
+	if (search->has_costs)
+		sc_strbuf_printf(out, " %12s %12s %12s", "GPU-hours", "USD", "kWh");
+	if (sc_search_is_run(search))
+		sc_strbuf_printf(out, " %12s", "takes");
+	sc_strbuf_append(out, "  split\n");
 	for (size_t i = 0; i < scaling->n; i++) {
 		const struct sc_scaling_point *p = &scaling->points[i];
 
 		if (p->error)
 			sc_strbuf_printf(out, "%8lld  %s\n", (long long)p->gpus, p->error);
 		else
-			sc_strbuf_printf(out, "%8lld %12.6g %10.4g %9.2f %7.1f %8.1f  %s%s\n",
-					 (long long)p->gpus, p->best.iteration_ms,
-					 p->best.tokens_per_s, p->speedup, 100 * p->efficiency,
-					 p->best.memory_total_gib, p->split,
-					 p->proven ? "" : " (not proven)");
+			put_point(search, p, out);
 	}
 }
 
@@ -477,6 +513,10 @@ static void put_scaling_json(const void *result, struct sc_json *json)
 		sc_json_real(json, object, "tokens_per_s", p->best.tokens_per_s);
 		sc_json_real(json, object, "mfu", p->best.mfu);
 		sc_json_real(json, object, "memory_gib", p->best.memory_total_gib);
+		sc_json_real(json, object, "capacity_gib", p->best.capacity_gib);
+		sc_json_bool(json, object, "fits", p->best.fits);
+		if (scaling->search->has_costs)
+			sc_json_cost(json, object, &p->best.cost);
 		sc_json_real(json, object, "speedup", p->speedup);
 		sc_json_real(json, object, "efficiency", p->efficiency);
 		sc_json_text(json, object, "split", p->split);

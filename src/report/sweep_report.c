@@ -15,15 +15,18 @@
 
 enum { SWEEP_VERSION = 1, VALIDATE_VERSION = 1 };
 
-static void add_case(struct sc_json *json, json_t *list, const struct sc_csv *cases, size_t row,
-		     const struct sc_outcome *o)
+static void add_case(const struct sc_sweep_report *all, size_t row, struct sc_json *json,
+		     json_t *list)
 {
+	const struct sc_outcome *o = &all->outcomes[row];
+	const struct sc_run_size *size = all->size;
+	const struct sc_csv *cases = all->cases;
 	json_t *object = sc_json_object(json, list, NULL), *config;
 
 	sc_json_int(json, object, "case", (int64_t)row + 1);
 	config = sc_json_object(json, object, "config");
 	for (size_t c = 0; c < cases->n_cols; c++)
-		sc_json_text(json, config, cases->header[c], sc_csv_cell(cases, row, c));
+		sc_json_cell(json, config, cases->header[c], sc_csv_cell(cases, row, c));
 	if (o->code != SC_OK) {
 		sc_json_text(json, object, "error", o->error);
 		return;
@@ -37,6 +40,8 @@ static void add_case(struct sc_json *json, json_t *list, const struct sc_csv *ca
 	sc_json_real(json, object, "samples_per_s", o->samples_per_s);
 	sc_json_real(json, object, "tokens_per_s", o->tokens_per_s);
 	sc_json_bool(json, object, "fits", o->fits);
+	if (size)
+		sc_json_cost(json, object, &o->cost);
 }
 
 static void put_sweep_json(const void *result, struct sc_json *json)
@@ -59,7 +64,7 @@ static void put_sweep_json(const void *result, struct sc_json *json)
 	for (size_t i = 0; i < cases->n_rows; i++) {
 		n_done += all->outcomes[i].code == SC_OK;
 		n_fit += all->outcomes[i].code == SC_OK && all->outcomes[i].fits;
-		add_case(json, list, cases, i, &all->outcomes[i]);
+		add_case(all, i, json, list);
 	}
 	sc_json_verdict(json,
 			n_fit == 0              ? SC_STANDS_BADLY
@@ -75,6 +80,11 @@ const struct sc_forms sc_sweep_forms = {put_sweep_json, NULL, NULL};
 /* The columns that a sweep adds, in order: doubles of struct sc_outcome, and texts, which have no offset. */
 #define AT(member) offsetof(struct sc_outcome, member)
 #define OWNER(owner) AT(breakdown_ms[owner])
+#define COSTS(name, member)                                                                 \
+	{name "_gpu_hours", AT(cost.member.gpu_hours)}, {name "_usd", AT(cost.member.usd)}, \
+	{                                                                                   \
+		name "_kwh", AT(cost.member.kwh)                                            \
+	}
 enum { TEXT = -1 };
 static const struct column {
 	const char *name;
@@ -98,11 +108,23 @@ static const struct column {
 	{"samples_per_s", AT(samples_per_s)},
 	{"tokens_per_s", AT(tokens_per_s)},
 	{"network_gbps", AT(network_gbps)},
+	COSTS("step", step),
+	{"run_steps", AT(cost.run.steps)},
+	{"run_days", AT(cost.run.days)},
+	COSTS("run", run),
 	{"same_as", TEXT},  /* the first row with the same prediction, from 1 */
 	{"warnings", TEXT}, /* "; " between them */
 	{"error", TEXT},    /* why there is none */
 };
 enum { N_COLUMNS = sizeof(COLUMNS) / sizeof(COLUMNS[0]) };
+
+/* Costs only where they are asked for. */
+static bool has_column(const struct sc_run_size *size, const struct column *c)
+{
+	if (strncmp(c->name, "run_", 4) == 0)
+		return size && (size->tokens > 0 || size->samples > 0);
+	return size || strncmp(c->name, "step_", 5) != 0;
+}
 
 static void put_number(FILE *out, double value)
 {
@@ -128,14 +150,17 @@ static int check_written(FILE *out, struct sc_err *err)
 	return sc_err_set(err, SC_EIO, "cannot write the CSV: %s", strerror(errno));
 }
 
-int sc_sweep_csv_header(const struct sc_csv *cases, FILE *out, struct sc_err *err)
+int sc_sweep_csv_header(const struct sc_sweep_report *all, FILE *out, struct sc_err *err)
 {
+	const struct sc_csv *cases = all->cases;
+
 	for (size_t i = 0; i < cases->n_cols; i++) {
 		sc_csv_put_cell(out, cases->header[i]);
 		putc(',', out);
 	}
 	for (size_t i = 0; i < N_COLUMNS; i++)
-		fprintf(out, "%s%c", COLUMNS[i].name, i + 1 < N_COLUMNS ? ',' : '\n');
+		if (has_column(all->size, &COLUMNS[i]))
+			fprintf(out, "%s%c", COLUMNS[i].name, i + 1 < N_COLUMNS ? ',' : '\n');
 	return check_written(out, err);
 }
 
@@ -156,9 +181,11 @@ static void put_text(const char *column, const struct sc_outcome *outcome, FILE 
 	sc_strbuf_release(&text);
 }
 
-int sc_sweep_csv_row(const struct sc_csv *cases, size_t row, const struct sc_outcome *outcome,
-		     FILE *out, struct sc_err *err)
+int sc_sweep_csv_row(const struct sc_sweep_report *all, size_t row,
+		     const struct sc_outcome *outcome, FILE *out, struct sc_err *err)
 {
+	const struct sc_csv *cases = all->cases;
+
 	for (size_t i = 0; i < cases->n_cols; i++) {
 		sc_csv_put_cell(out, sc_csv_cell(cases, row, i));
 		putc(',', out);
@@ -168,12 +195,14 @@ int sc_sweep_csv_row(const struct sc_csv *cases, size_t row, const struct sc_out
 		const void *at = (const unsigned char *)outcome + (c->offset < 0 ? 0 : c->offset);
 		bool owner = c->offset >= (long)OWNER(0) && c->offset < (long)OWNER(SC_N_OWNERS);
 
+		if (!has_column(all->size, c))
+			continue;
 		if (outcome->code == SC_OK && c->offset < 0)
 			put_text(c->name, outcome, out);
 		else if (outcome->code == SC_OK && owner)
 			put_number(out,
 				   sc_without_dust(*(const double *)at, outcome->iteration_ms));
-		else if (outcome->code == SC_OK)
+		else if (outcome->code == SC_OK && isfinite(*(const double *)at))
 			put_number(out, *(const double *)at);
 		putc(',', out);
 	}

@@ -8,15 +8,17 @@
 /* A column of the cases that the result has too is an error: it would be there twice. */
 int sc_sweep_csv_check(const struct sc_csv *cases, struct sc_err *err);
 /* The columns of the cases, then the prediction, then `error`. */
-int sc_sweep_csv_header(const struct sc_csv *cases, FILE *out, struct sc_err *err);
-/* One row, flushed: whoever reads the file sees it. */
-int sc_sweep_csv_row(const struct sc_csv *cases, size_t row, const struct sc_outcome *outcome,
-		     FILE *out, struct sc_err *err);
 struct sc_sweep_report {
 	const struct sc_config *base;
 	const struct sc_csv *cases;
-	const struct sc_outcome *outcomes; /* one a row of the cases, without their warnings */
+	const struct sc_run_size *size; /* NULL: no costs */
+	const struct sc_outcome
+		*outcomes; /* of the JSON: one a row of the cases, without their warnings */
 };
+int sc_sweep_csv_header(const struct sc_sweep_report *all, FILE *out, struct sc_err *err);
+/* One row, flushed: whoever reads the file sees it. */
+int sc_sweep_csv_row(const struct sc_sweep_report *all, size_t row,
+		     const struct sc_outcome *outcome, FILE *out, struct sc_err *err);
 extern const struct sc_forms sc_sweep_forms; /* of a struct sc_sweep_report: JSON alone */
 /* Of a struct sc_validation: its errors as configs/likeness.csv has them, a line for rows that are alike. */
 int sc_likeness_csv_write(const void *validation, FILE *out, struct sc_err *err);

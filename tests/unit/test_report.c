@@ -217,8 +217,11 @@ TEST(test_breakdown_without_dust)
 	json_decref(root);
 	ck_assert_int_eq(
 		sc_csv_parse(&(struct sc_source){"case\na\n", 7, "t"}, &arena, &cases, &err), 0);
-	ck_assert_int_eq(sc_sweep_csv_header(&cases, csv, &err), 0);
-	ck_assert_int_eq(sc_sweep_csv_row(&cases, 0, &outcome, csv, &err), 0);
+	ck_assert_int_eq(sc_sweep_csv_header(&(struct sc_sweep_report){.cases = &cases}, csv, &err),
+			 0);
+	ck_assert_int_eq(sc_sweep_csv_row(&(struct sc_sweep_report){.cases = &cases}, 0, &outcome,
+					  csv, &err),
+			 0);
 	rewind(csv);
 	n = fread(written, 1, sizeof(written), csv);
 	fclose(csv);
@@ -345,9 +348,12 @@ TEST(test_sweep_csv_reads_back)
 	ck_assert_int_eq(
 		sc_csv_parse(&(struct sc_source){text, strlen(text), "t"}, &arena, &cases, &err),
 		0);
-	ck_assert_int_eq(sc_sweep_csv_header(&cases, file, &err), 0);
+	ck_assert_int_eq(
+		sc_sweep_csv_header(&(struct sc_sweep_report){.cases = &cases}, file, &err), 0);
 	for (size_t row = 0; row < 2; row++)
-		ck_assert_int_eq(sc_sweep_csv_row(&cases, row, &outcomes[row], file, &err), 0);
+		ck_assert_int_eq(sc_sweep_csv_row(&(struct sc_sweep_report){.cases = &cases}, row,
+						  &outcomes[row], file, &err),
+				 0);
 	rewind(file);
 	n = fread(written, 1, sizeof(written), file);
 	fclose(file);

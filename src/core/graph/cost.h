@@ -49,6 +49,7 @@ struct sc_cost {
 	/* Time shares by owner, summing to 1. A leaf op has one entry of 1; a coarse node (a whole
 	 * layer block) has the composition of its op-level simulation. */
 	double owner_frac[SC_N_OWNERS];
+	double hidden_frac; /* of a coarse node: communication in it that its kernels hide, over its time */
 	double waves; /* compute kernels: SMs change hands at wave boundaries; 0 or 1 = never while running */
 	unsigned char
 		holds_sm;  /* collective: needs all its SMs at once and holds them while waiting */

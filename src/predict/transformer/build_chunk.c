@@ -290,6 +290,7 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 
 	for (int o = 0; o < SC_N_OWNERS && gpu.work_us > 0; o++)
 		gpu.owner_frac[o] = sum->owner_us[o] / gpu.work_us;
+	gpu.hidden_frac = gpu.work_us > 0 ? sum->hidden_us / gpu.work_us : 0;
 	if (together && gpu.work_us > 0)
 		gpu.owner_frac[SC_OWN_HOST] += sum->lead_us / gpu.work_us;
 	if (shares && sum->beside_us > 0)

@@ -203,6 +203,7 @@ static void conclude_side(const struct sc_pair_side *side, const struct walk *w,
 	out->gpu_us = w->kernel_us + exposed * w->comm_us;
 	memcpy(out->owner_us, w->owner_us, sizeof(out->owner_us));
 	out->owner_us[SC_OWN_COMM] += exposed * w->comm_us;
+	out->hidden_us = (1 - fmin(1, exposed)) * w->comm_us;
 	out->parts = sc_arena_calloc(arena, SC_N_OP_NAMES, sizeof(*out->parts));
 	out->n_parts = 0;
 	for (uint32_t n = 0; n < SC_N_OP_NAMES; n++)
@@ -435,7 +436,7 @@ int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch
 
 static struct sc_summary summary_of(const struct sc_pair_alone *pass)
 {
-	struct sc_summary out = {.gpu_us = pass->gpu_us};
+	struct sc_summary out = {.gpu_us = pass->gpu_us, .hidden_us = pass->hidden_us};
 
 	memcpy(out.owner_us, pass->owner_us, sizeof(out.owner_us));
 	return out;

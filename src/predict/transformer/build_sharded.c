@@ -377,6 +377,7 @@ static void read_block(const struct sc_summary *block, const struct alone_block 
 	for (int o = 0; o < SC_N_OWNERS && block->gpu_us > 0; o++)
 		out->sum.owner_us[o] += n * ran->us * block->owner_us[o] / block->gpu_us;
 	out->sum.flop += n * block->flop;
+	out->sum.hidden_us += n * block->hidden_us;
 	out->sum.host_us += n * block->host_us;
 	out->sum.gpu_us += n * ran->us;
 	out->wait_us += n * ran->wait_us;

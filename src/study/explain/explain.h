@@ -46,18 +46,4 @@ void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_req
 			  const struct sc_prediction *base, struct sc_arena *arena,
 			  struct sc_alternatives *out);
 
-/* What a step and a run cost: GPU-hours, US dollars at cluster.price_usd_gpu_hour, energy at the GPUs' board power. */
-/* What the run has to go through; both 0: nothing is asked. */
-struct sc_run_size {
-	double tokens, samples;
-	double usd_per_hour; /* of a GPU; below 0: cluster.price_usd_gpu_hour */
-};
-struct sc_run_cost {
-	double days, gpu_hours, usd, kwh; /* of a step; NAN: no price, no tdp_w of a device */
-	double steps;                     /* of the run, 0: none is asked for */
-};
-/* SC_EUNSUPPORTED where tokens are asked of a model without any. */
-int sc_run_cost(const struct sc_request *request, const struct sc_prediction *prediction,
-		const struct sc_run_size *size, struct sc_run_cost *out, struct sc_err *err);
-
 #endif

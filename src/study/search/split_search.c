@@ -65,12 +65,9 @@ static int load_device(const struct sc_searching *s, const char *text, struct de
 		return rc;
 	out->id = sc_arena_strdup(s->arena, request->device.id);
 	out->watts = request->device.tdp_w;
-	if (!text)
-		out->usd_per_hour = request->config.cluster.price_usd_gpu_hour;
-	for (size_t i = 0; i < search->n_prices; i++)
-		if (strcmp(search->prices[i].device, out->id) == 0)
-			out->usd_per_hour = search->prices[i].usd_per_hour;
-	if (wants(search, SC_SEARCH_COST) && out->usd_per_hour < 0)
+	out->usd_per_hour = sc_run_price(&search->size, out->id,
+					 text ? -1 : request->config.cluster.price_usd_gpu_hour);
+	if ((wants(search, SC_SEARCH_COST) || search->size.n_prices) && out->usd_per_hour < 0)
 		return sc_err_set(err, SC_EUSAGE,
 				  "search: what does a %s cost? --price %s=USD_PER_HOUR, or "
 				  "cluster.price_usd_gpu_hour",
@@ -89,7 +86,9 @@ static double iterations(const struct sc_searching *s, size_t row)
 	double batch = number_of(s, row, "training.global_batch", one);
 	double seq = number_of(s, row, "model.seq", (double)base->model.seq);
 
-	return s->search->tokens > 0 ? s->search->tokens / (batch * seq) : one / batch;
+	if (s->search->size.tokens > 0)
+		return s->search->size.tokens / (batch * seq);
+	return (s->search->size.samples > 0 ? s->search->size.samples : one) / batch;
 }
 
 static double factor_of(const struct sc_searching *s, size_t row,
@@ -97,7 +96,7 @@ static double factor_of(const struct sc_searching *s, size_t row,
 {
 	const struct sc_config *base = &s->facts->config;
 	double batch = (double)base->training.global_batch, n = iterations(s, row), gpus;
-	bool run = s->search->tokens > 0;
+	bool run = sc_search_is_run(s->search);
 
 	gpus = number_of(s, row, "gpus", (double)base->gpus);
 	switch (objective) {
@@ -180,6 +179,7 @@ static int search_predict(const struct sc_searching *s, const struct sc_sweep *h
 		sweep.ranks = s->search->ranks;
 	sweep.signal = s->search->stop;
 	sweep.missing = s->search->missing;
+	sweep.size = s->search->has_costs ? &s->search->size : NULL;
 	if (!sweep.opts)
 		sweep.opts = &opts;
 	if (sc_ranks_helps(s->search->ranks))

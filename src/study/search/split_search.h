@@ -18,10 +18,6 @@ enum sc_search_objective {
 extern const char *const sc_search_objective_names[]; /* "time"..., NULL-ended */
 
 enum { SC_SEARCH_MAX_CANDIDATES = 2 << 20, SC_SEARCH_MAX_SHOWN = 11, SC_SEARCH_DRAWS = 40 };
-struct sc_search_price {
-	const char *device;
-	double usd_per_hour; /* of one GPU */
-};
 struct sc_search {
 	const struct sc_config
 		*base;             /* what it gives is not searched, but for `chosen` and `all` */
@@ -32,11 +28,11 @@ struct sc_search {
 	size_t n_fixed;
 	enum sc_search_objective objective[2]; /* [1] counts if `pareto` */
 	bool pareto;
-	double tokens;        /* of a run that is looked at in place of an iteration; 0: none */
+	struct sc_run_size
+		size;         /* of a run that is looked at in place of an iteration; and prices */
+	bool has_costs;       /* the outcomes of what is simulated have costs */
 	int confidence_pct;   /* of the bands; 0: SC_CONFIDENCE */
 	double memory_margin; /* share of the GPU's memory that stays free */
-	const struct sc_search_price *prices;
-	size_t n_prices;
 	bool best_only; /* neither others nor draws; so too where the search is over before them */
 	unsigned n_jobs;
 	double time_limit_s; /* 0: none */
@@ -47,6 +43,11 @@ struct sc_search {
 		*ranks; /* NULL, or processes that search the same: a helper has no result */
 	struct sc_strbuf *missing; /* with ranks: after an error, candidates without an outcome */
 };
+/* Is a run looked at, or an iteration? */
+static inline bool sc_search_is_run(const struct sc_search *search)
+{
+	return search->size.tokens > 0 || search->size.samples > 0;
+}
 enum sc_search_state {
 	SC_SEARCH_REFUSED,   /* no such split, as the config's checks say */
 	SC_SEARCH_TOO_LARGE, /* for the memory */

@@ -204,7 +204,10 @@ int sc_sweep_row(struct sc_sweep_run *run, struct sc_sweep_worker *worker, size_
 	failed = predict_row(run, worker, row, &own) != 0;
 	if (!failed)
 		take_prediction(&worker->prediction, &run->out[index]);
-	else
+	if (!failed && run->sweep->size && !run->sweep->floors)
+		failed = sc_run_cost(&worker->request, &worker->prediction, run->sweep->size,
+				     &run->out[index].cost, &own) != 0;
+	if (failed)
 		run->out[index] = (struct sc_outcome){
 			.code = own.code,
 			.error = error_text(run->sweep, &own, &worker->keep),

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/ranks.h"
 #include "predict/predict.h"
+#include "study/sweep/run_cost.h"
 
 /* Of one case. If code is not SC_OK the numbers are 0 and `error` says why. */
 struct sc_outcome {
@@ -19,8 +20,9 @@ struct sc_outcome {
 	double breakdown_ms[SC_N_OWNERS];
 	double memory_tensors_gib; /* of memory_total_gib, without what the allocator holds beside */
 	double memory_total_gib, capacity_gib, mfu, samples_per_s, tokens_per_s;
-	bool fits;           /* in the memory of GPUs and hosts */
-	double network_gbps; /* on a torus: what a GPU sends while any collective runs */
+	bool fits;               /* in the memory of GPUs and hosts */
+	struct sc_run_cost cost; /* with sc_sweep.size */
+	double network_gbps;     /* on a torus: what a GPU sends while any collective runs */
 	/* Only for `take`, and until it returns. */
 	const struct sc_warnings *warnings;
 	size_t n_warnings;
@@ -33,7 +35,8 @@ struct sc_sweep {
 	size_t n_rows;
 	unsigned n_jobs;
 	const struct sc_predict_opts *opts;
-	struct sc_catalog *catalog; /* NULL: one of its own */
+	const struct sc_run_size *size; /* NULL: no costs */
+	struct sc_catalog *catalog;     /* NULL: one of its own */
 	bool floors; /* of each row iteration_ms is its floor (sc_predict_floor), memory as predicted, all else 0 */
 	struct sc_progress *progress; /* may be NULL */
 	/* If not NULL, gets the outcomes in the order of the rows, one at a time, each as soon as all

@@ -1,0 +1,30 @@
+/* What a step and a run cost: GPU-hours, US dollars, energy at the GPUs' board power. */
+#ifndef SC_SWEEP_RUN_COST_H
+#define SC_SWEEP_RUN_COST_H
+
+#include "predict/predict.h"
+
+struct sc_gpu_price {
+	const char *gpu; /* a device id; NULL: any that no other names */
+	double usd_per_hour;
+};
+/* What the run has to go through; both 0: only what a step costs is asked. */
+struct sc_run_size {
+	double tokens, samples;
+	const struct sc_gpu_price *prices; /* before cluster.price_usd_gpu_hour */
+	size_t n_prices;
+};
+struct sc_amounts {
+	double steps, days, gpu_hours, usd, kwh; /* NAN: no price, no tdp_w of a device */
+};
+struct sc_run_cost {
+	struct sc_amounts step, run; /* run.steps 0: none is asked for */
+};
+/* Of a GPU for an hour; below 0: not known. */
+double sc_run_price(const struct sc_run_size *size, const char *gpu, double otherwise);
+/* SC_EUNSUPPORTED where tokens are asked of a model without any; SC_EUSAGE where prices are given and none is of these
+ * GPUs. */
+int sc_run_cost(const struct sc_request *request, const struct sc_prediction *prediction,
+		const struct sc_run_size *size, struct sc_run_cost *out, struct sc_err *err);
+
+#endif
