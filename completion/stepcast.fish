@@ -231,7 +231,6 @@ complete -c stepcast -n '__fish_seen_subcommand_from fit' -l hold-out -x -d 'in 
 complete -c stepcast -n '__fish_seen_subcommand_from fit' -l keep -x -d 'with --leave-out machine: coefficients that stay as the profile has them, since other measurements set them; a pattern as '\''links nvlink4.*'\''; may be given again'
 complete -c stepcast -n '__fish_seen_subcommand_from fit' -l launch -x -d 'sources whose times hold a launch: auto (default: where the shortest are far above the model), none or all' -a 'auto none all'
 complete -c stepcast -n '__fish_seen_subcommand_from fit' -l curves -d 'gemm, collective: keep the measured times by size, too; of collectives -o writes a whole fabric file'
-complete -c stepcast -n '__fish_seen_subcommand_from fit' -l segments -d 'with --curves of collectives: overhead, transition and saturation fitted to each sweep, in place of its times'
 complete -c stepcast -n '__fish_seen_subcommand_from fit' -l report -r -d 'write the result as an HTML page, too'
 complete -c stepcast -n '__fish_seen_subcommand_from fit' -l coef -x -d 'iteration: a coefficient, as software.host_op_us or device.gemm.power_eff; may be given again'
 complete -c stepcast -n '__fish_seen_subcommand_from fit' -l start-from-profile -d 'iteration: search from the profile'\''s values alone, not from other places, too'

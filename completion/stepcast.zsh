@@ -271,7 +271,6 @@ _stepcast() {
 		'*--keep[with --leave-out machine\: coefficients that stay as the profile has them, since other measurements set them; a pattern as '\''links nvlink4.*'\''; may be given again]:BLOCK.NAME:' \
 		'--launch[sources whose times hold a launch\: auto (default\: where the shortest are far above the model), none or all]:WHICH:(auto none all)' \
 		'--curves[gemm, collective\: keep the measured times by size, too; of collectives -o writes a whole fabric file]' \
-		'--segments[with --curves of collectives\: overhead, transition and saturation fitted to each sweep, in place of its times]' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'*--coef[iteration\: a coefficient, as software.host_op_us or device.gemm.power_eff; may be given again]:NAME\[=START\]:' \
 		'--start-from-profile[iteration\: search from the profile'\''s values alone, not from other places, too]' \

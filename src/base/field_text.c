@@ -1,4 +1,4 @@
-/* Scalar text to typed values, by the field's type and limits. Knows nothing of YAML. */
+/* Values of fields: from scalar text by the field's type and limits, from YAML nodes, and as text. */
 #include <assert.h>
 #include <float.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include "base/fields_priv.h"
 #include "base/num.h"
 #include "base/strbuf.h"
+#include "base/yaml.h"
 
 static bool has_limits(const struct sc_field *field)
 {
@@ -77,7 +78,8 @@ static int wrong_type(const struct sc_field *field, const char *text, struct sc_
 			  limits_text(field, limits, sizeof(limits)), text);
 }
 
-int sc_field_refuse_quoted(const struct sc_field *field, const char *text, struct sc_err *err)
+/* A number or a bool cannot be quoted. */
+static int field_refuse_quoted(const struct sc_field *field, const char *text, struct sc_err *err)
 {
 	if (field->type == SC_F_ENUM || field->type == SC_F_FLAGS || field->type == SC_F_STR)
 		return 0;
@@ -214,8 +216,9 @@ static void take_file(const struct sc_field_place *to, const char *text, void *a
 	memcpy((unsigned char *)at - field->offset + field->file_offset, &copy, sizeof(copy));
 }
 
-int sc_field_add_flag(const struct sc_field *field, const char *name, void *place,
-		      struct sc_err *err)
+/* One name of a list of SC_F_FLAGS, or-ed into *place; names below SC_FLAG stand alone only. */
+static int field_add_flag(const struct sc_field *field, const char *name, void *place,
+			  struct sc_err *err)
 {
 	int flag = 0, flags;
 	int rc = sc_enum_parse(field->names, name, &flag, err);
@@ -230,8 +233,11 @@ int sc_field_add_flag(const struct sc_field *field, const char *name, void *plac
 	return 0;
 }
 
-int sc_field_parse_scalar(const struct sc_field_place *to, const char *text, void *at,
-			  struct sc_err *err)
+/* Parses `text` into *place as the field's type says; for SC_F_INTS and SC_F_DOUBLES, place is one
+ * element. A quoted text is never a number or a bool. The message does not name the path:
+ * "expected an integer from 1 to 4096, got \"x\"". Nothing is written on failure. */
+static int field_parse_scalar(const struct sc_field_place *to, const char *text, void *at,
+			      struct sc_err *err)
 {
 	enum sc_ftype type = to->field->type;
 	const char *copy;
@@ -312,7 +318,8 @@ static size_t count_items(const char *body)
 	return n;
 }
 
-void sc_field_put_list(const struct sc_field *field, void *at, size_t n, void *place)
+/* Writes the {pointer, count} of an SC_F_INTS or SC_F_DOUBLES field. */
+static void field_put_list(const struct sc_field *field, void *at, size_t n, void *place)
 {
 	if (field->type == SC_F_INTS)
 		*(struct sc_ints *)place = (struct sc_ints){.at = at, .n = n};
@@ -320,7 +327,8 @@ void sc_field_put_list(const struct sc_field *field, void *at, size_t n, void *p
 		*(struct sc_doubles *)place = (struct sc_doubles){.at = at, .n = n};
 }
 
-bool sc_field_named_list(const struct sc_field_place *to, const char *text, void *place)
+/* True, and *place is written, if `text` is a name that stands for a list. */
+static bool field_named_list(const struct sc_field_place *to, const char *text, void *place)
 {
 	int64_t *at;
 
@@ -328,7 +336,7 @@ bool sc_field_named_list(const struct sc_field_place *to, const char *text, void
 		if (strcmp(name->name, text) == 0) {
 			at = sc_arena_calloc(to->arena, 1, SC_NUMBER_BYTES);
 			*at = name->value;
-			sc_field_put_list(to->field, at, 1, place);
+			field_put_list(to->field, at, 1, place);
 			return true;
 		}
 	return false;
@@ -351,14 +359,14 @@ static int parse_list(const struct sc_field_place *to, const char *text, void *p
 
 		if (comma)
 			*comma = '\0';
-		rc = sc_field_parse_scalar(to, trim(item), at + i * SC_NUMBER_BYTES, err);
+		rc = field_parse_scalar(to, trim(item), at + i * SC_NUMBER_BYTES, err);
 		if (rc) {
 			sc_err_prefix(err, "element %zu", i + 1);
 			return rc;
 		}
 		item = comma ? comma + 1 : item;
 	}
-	sc_field_put_list(to->field, at, n, place);
+	field_put_list(to->field, at, n, place);
 	return 0;
 }
 
@@ -375,7 +383,7 @@ static int parse_flags(const struct sc_field_place *to, const char *text, void *
 		comma = strchr(item, ',');
 		if (comma)
 			*comma = '\0';
-		rc = sc_field_add_flag(to->field, trim(item), &flags, err);
+		rc = field_add_flag(to->field, trim(item), &flags, err);
 	}
 	if (rc == 0)
 		memcpy(place, &flags, sizeof(flags));
@@ -398,13 +406,13 @@ static int set_value(const struct sc_field_place *to, const char *text, void *pl
 		return 0;
 	case SC_F_INTS:
 	case SC_F_DOUBLES:
-		if (sc_field_named_list(to, text, place))
+		if (field_named_list(to, text, place))
 			return 0;
 		return parse_list(to, text, place, err);
 	case SC_F_FLAGS:
 		return parse_flags(to, text, place, err);
 	default:
-		return sc_field_parse_scalar(to, text, place, err);
+		return field_parse_scalar(to, text, place, err);
 	}
 }
 
@@ -416,4 +424,345 @@ int sc_field_set_text(const struct sc_field_place *to, const char *text, void *o
 	int rc = set_value(to, text, place, &own);
 
 	return rc ? sc_err_set(err, own.code, "%s: %s", to->path, own.text) : 0;
+}
+
+/* ---- a tree of YAML nodes into a struct, by its field table; recursion follows the nesting of the table ---- */
+
+/* Where a value goes; and the way to it from the outermost mapping, whose `up` is NULL, for messages. */
+struct place {
+	const struct sc_field *field;
+	unsigned char *at;
+	const struct place *up;
+	const char *key;
+	size_t index; /* of a list element, where key is NULL */
+};
+struct decoder {
+	struct sc_arena *arena;
+	struct sc_yaml_opts *opts; /* or NULL */
+	struct sc_err *err;
+};
+/* A message is at most as long as the text of struct sc_err. */
+enum { MAX_PATH_TEXT = 160, MAX_KEYS_TEXT = 216 };
+
+static const char *path_text(const struct place *place, char buf[MAX_PATH_TEXT])
+{
+	size_t used;
+
+	buf[0] = '\0';
+	if (!place->up)
+		return buf;
+	path_text(place->up, buf);
+	used = strlen(buf);
+	if (place->key)
+		snprintf(buf + used, MAX_PATH_TEXT - used, "%s%s", used ? "." : "", place->key);
+	else
+		snprintf(buf + used, MAX_PATH_TEXT - used, "[%zu]", place->index);
+	return buf;
+}
+
+static const char *kind_text(enum sc_yaml_kind kind)
+{
+	static const char *const text[] = {
+		[SC_YAML_SCALAR] = "a single value",
+		[SC_YAML_MAP] = "a mapping",
+		[SC_YAML_SEQ] = "a list",
+	};
+
+	return text[kind];
+}
+
+static int fail(struct decoder *d, const struct sc_yaml *node, const struct place *place,
+		const char *text)
+{
+	char path[MAX_PATH_TEXT];
+
+	return sc_err_at(d->err, SC_EVALUE, node->file, node->line, node->column, "%s: %s",
+			 path_text(place, path), text);
+}
+
+static int wrong_kind(struct decoder *d, const struct sc_yaml *node, const struct place *place,
+		      const char *expected)
+{
+	char path[MAX_PATH_TEXT];
+
+	return sc_err_at(d->err, SC_EVALUE, node->file, node->line, node->column,
+			 "%s: expected %s, got %s", path_text(place, path), expected,
+			 kind_text(node->kind));
+}
+
+static void add_origin(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	struct sc_yaml_opts *opts = d->opts;
+	char path[MAX_PATH_TEXT];
+
+	if (!opts || !opts->origins)
+		return;
+	if (opts->n_origins < opts->cap_origins)
+		opts->origins[opts->n_origins] = (struct sc_origin){
+			.path = sc_arena_strdup(d->arena, path_text(place, path)),
+			.file = node->file,
+			.line = node->line,
+			.column = node->column,
+		};
+	opts->n_origins++;
+}
+
+static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct sc_field *table,
+		      const struct place *object);
+
+static int decode_scalar(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	const struct sc_field_place target = {.field = place->field, .arena = d->arena};
+	struct sc_err own = {.code = SC_OK};
+
+	if (sc_yaml_is_null(node))
+		return fail(d, node, place, "no value is given; write one, or remove the key");
+	if (node->kind != SC_YAML_SCALAR)
+		return wrong_kind(d, node, place, "a single value");
+	if ((node->quoted && field_refuse_quoted(place->field, node->text, &own)) ||
+	    field_parse_scalar(&target, node->text, place->at, &own))
+		return fail(d, node, place, own.text);
+	return 0;
+}
+
+static int decode_numbers(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	const struct sc_field_place target = {.field = place->field, .arena = d->arena};
+	struct place here = {.up = place, .field = place->field};
+	unsigned char *at;
+
+	if (node->kind == SC_YAML_SCALAR && field_named_list(&target, node->text, place->at))
+		return 0;
+	if (node->kind != SC_YAML_SEQ)
+		return wrong_kind(d, node, place, "a list as [1, 2, 3]");
+	at = here.at = sc_arena_calloc(d->arena, node->n_children, SC_NUMBER_BYTES);
+	for (const struct sc_yaml *child = node->child; child; child = child->next) {
+		int rc = decode_scalar(d, child, &here);
+
+		if (rc)
+			return rc;
+		here.index++;
+		here.at += SC_NUMBER_BYTES;
+	}
+	field_put_list(place->field, at, node->n_children, place->at);
+	return 0;
+}
+
+/* One name, or a list of names. */
+static int decode_flags(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	struct place here = {.up = place};
+	int flags = 0;
+
+	if (node->kind != SC_YAML_SEQ || !node->child)
+		return decode_scalar(d, node, place);
+	for (const struct sc_yaml *child = node->child; child; child = child->next) {
+		struct sc_err own = {.code = SC_OK};
+
+		if (child->kind != SC_YAML_SCALAR || sc_yaml_is_null(child))
+			return wrong_kind(d, child, &here, "a name");
+		if (field_add_flag(place->field, child->text, &flags, &own))
+			return fail(d, child, &here, own.text);
+		here.index++;
+	}
+	memcpy(place->at, &flags, sizeof(flags));
+	return 0;
+}
+
+static int decode_structs(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	const struct sc_field *field = place->field;
+	struct place here = {.up = place, .field = place->field};
+	unsigned char *at;
+
+	assert(field->elem_bytes >= sc_fields_extent(field->sub));
+	if (node->kind != SC_YAML_SEQ)
+		return wrong_kind(d, node, place, "a list of mappings");
+	at = here.at = sc_arena_calloc(d->arena, node->n_children, field->elem_bytes);
+	for (const struct sc_yaml *child = node->child; child; child = child->next) {
+		int rc;
+
+		if (child->kind != SC_YAML_MAP)
+			return wrong_kind(d, child, &here, "a mapping");
+		rc = decode_map(d, child, field->sub, &here);
+		if (rc)
+			return rc;
+		here.index++;
+		here.at += field->elem_bytes;
+	}
+	*(struct sc_structs *)(void *)place->at =
+		(struct sc_structs){.at = at, .n = node->n_children};
+	return 0;
+}
+
+/* `model: models/x.yaml`: the mapping is in that file. */
+static int decode_ref(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	struct sc_err own = {.code = SC_OK};
+	struct sc_yaml *map = NULL;
+	char path[MAX_PATH_TEXT];
+	int rc;
+
+	if (!d->opts || !d->opts->open_ref)
+		return wrong_kind(d, node, place, "a mapping");
+	rc = d->opts->open_ref(node, d->arena, &map, &own);
+	if (rc && !own.file[0])
+		return sc_err_at(d->err, own.code, node->file, node->line, node->column, "%s: %s",
+				 path_text(place, path), own.text);
+	if (rc)
+		return sc_err_at(d->err, own.code, own.file, own.line, own.column, "%s", own.text);
+	add_origin(d, node, place);
+	return decode_map(d, map, place->field->sub, place);
+}
+
+static const struct sc_field *find_field(const struct sc_field *table, const char *key)
+{
+	for (; table->key; table++) {
+		if (strcmp(table->key, key) == 0)
+			return table;
+	}
+	return NULL;
+}
+
+static int decode_value(struct decoder *d, const struct sc_yaml *node, const struct place *place);
+
+/* A scalar in a mapping's place, the value of one of its keys. */
+static int decode_key(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	const struct sc_field *field = find_field(place->field->sub, place->field->scalar);
+	struct place here = {.field = field, .up = place, .key = field->key};
+
+	here.at = place->at + field->offset;
+	return decode_value(d, node, &here);
+}
+
+static int decode_struct(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	if (node->kind == SC_YAML_MAP)
+		return decode_map(d, node, place->field->sub, place);
+	if (node->kind == SC_YAML_SCALAR && place->field->may_be_file)
+		return decode_ref(d, node, place);
+	if (node->kind == SC_YAML_SCALAR && place->field->scalar)
+		return decode_key(d, node, place);
+	return wrong_kind(d, node, place,
+			  place->field->may_be_file ? "a mapping or the path of a file"
+						    : "a mapping");
+}
+
+static int decode_value(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	int rc = 0;
+
+	if (sc_yaml_is_null(node) && place->field->type != SC_F_IGNORE)
+		return fail(d, node, place, "no value is given; write one, or remove the key");
+	switch (place->field->type) {
+	case SC_F_STRUCT: /* its leaves are the origins */
+		return decode_struct(d, node, place);
+	case SC_F_STRUCTS:
+		rc = decode_structs(d, node, place);
+		break;
+	case SC_F_INTS:
+	case SC_F_DOUBLES:
+		rc = decode_numbers(d, node, place);
+		break;
+	case SC_F_FLAGS:
+		rc = decode_flags(d, node, place);
+		break;
+	case SC_F_IGNORE:
+		break;
+	default:
+		rc = decode_scalar(d, node, place);
+		break;
+	}
+	if (rc == 0)
+		add_origin(d, node, place);
+	return rc;
+}
+
+/* "a, b, c" as far as it fits, "..." for the rest. */
+static const char *keys_text(const struct sc_field *table, char *buf, size_t n_buf)
+{
+	static const char rest[] = ", ...";
+	size_t used = 0, room = n_buf - (sizeof(rest) - 1);
+
+	buf[0] = '\0';
+	for (const struct sc_field *field = table; field->key; field++) {
+		int n = snprintf(buf + used, room - used, "%s%s", used ? ", " : "", field->key);
+
+		if (n < 0 || (size_t)n >= room - used) {
+			snprintf(buf + used, n_buf - used, "%s", rest);
+			break;
+		}
+		used += (size_t)n;
+	}
+	return buf;
+}
+
+static int unknown_key(struct decoder *d, const struct sc_yaml *node, const struct sc_field *table,
+		       const struct place *up)
+{
+	const char *nearest = sc_field_nearest(table, node->key);
+	char path[MAX_PATH_TEXT], keys[MAX_KEYS_TEXT];
+	const char *dot;
+
+	path_text(up, path);
+	dot = path[0] ? "." : "";
+	if (nearest)
+		return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line, node->key_column,
+				 "unknown key \"%s%s%.64s\"; did you mean \"%s%s%s\"?", path, dot,
+				 node->key, path, dot, nearest);
+	return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line, node->key_column,
+			 "unknown key \"%s%s%.64s\"; known keys: %s", path, dot, node->key,
+			 keys_text(table, keys, sizeof(keys)));
+}
+
+static int check_required(struct decoder *d, const struct sc_yaml *map,
+			  const struct sc_field *table, const struct place *up)
+{
+	char path[MAX_PATH_TEXT];
+
+	for (; table->key; table++) {
+		struct place here = {.up = up, .key = table->key};
+
+		if (!table->required || sc_yaml_get(map, table->key))
+			continue;
+		return sc_err_at(d->err, SC_EVALUE, map->file, map->line, map->column,
+				 "missing key \"%s\"%s%s", path_text(&here, path),
+				 table->help ? ": " : "", table->help ? table->help : "");
+	}
+	return 0;
+}
+
+static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct sc_field *table,
+		      const struct place *object)
+{
+	for (const struct sc_yaml *child = map->child; child; child = child->next) {
+		const struct sc_field *field = find_field(table, child->key);
+		struct place here = {.field = field, .up = object, .key = child->key};
+		int rc;
+
+		if (!field)
+			return unknown_key(d, child, table, object);
+		here.at = object->at + field->offset;
+		rc = decode_value(d, child, &here);
+		if (rc)
+			return rc;
+	}
+	return check_required(d, map, table, object);
+}
+
+/* Decoded into a copy, so that a failure leaves the object as it was. */
+int sc_yaml_decode(const struct sc_yaml *map, const struct sc_field *table, void *object,
+		   struct sc_arena *arena, struct sc_yaml_opts *opts, struct sc_err *err)
+{
+	struct decoder d = {.arena = arena, .opts = opts, .err = err};
+	size_t n_bytes = sc_fields_extent(table);
+	const struct place copy = {.at = memcpy(sc_arena_alloc(arena, n_bytes), object, n_bytes)};
+	int rc;
+
+	assert(map->kind == SC_YAML_MAP);
+	rc = decode_map(&d, map, table, &copy);
+	if (rc == 0)
+		memcpy(object, copy.at, n_bytes);
+	return rc;
 }

@@ -16,7 +16,7 @@ struct fit_args {
 	struct sc_common common;
 	struct sc_arg_list where, swap, hold_out, keep, coefs, sets;
 	const char *table, *device, *leave_out, *report;
-	int kind, launch, curves, segments, json, start_from_profile;
+	int kind, launch, curves, json, start_from_profile;
 	int64_t folds, jobs;
 };
 
@@ -54,9 +54,6 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_FLAG(
 		curves, "curves",
 		"gemm, collective: keep the measured times by size, too; of collectives -o writes a whole fabric file"),
-	SC_OPT_FLAG(
-		segments, "segments",
-		"with --curves of collectives: overhead, transition and saturation fitted to each sweep, in place of its times"),
 	SC_OPT_REPORT(report),
 	SC_OPT_LIST(
 		coefs, "coef", "NAME[=START]",
@@ -142,8 +139,7 @@ static int fit_kernels(const struct fit_args *args, const struct sc_fit_where *w
 				   .leave_out = args->leave_out,
 				   .keep = args->keep.at,
 				   .n_keep = args->keep.n,
-				   .curves = args->curves,
-				   .segments = args->segments};
+				   .curves = args->curves};
 	struct sc_fit_swap *swap = sc_arena_calloc(arena, args->swap.n + 1, sizeof(*swap));
 	int rc;
 
@@ -224,7 +220,7 @@ static int fit_iterations(const struct fit_args *args, const struct sc_fit_where
 	int rc;
 
 	if (args->device || args->report || args->swap.n || args->hold_out.n || args->keep.n ||
-	    args->curves || args->segments)
+	    args->curves)
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"fit --kind iteration takes none of --device, --swap, --hold-out, --keep, "
@@ -281,7 +277,7 @@ const struct sc_command sc_command_fit = {
 	.synopsis =
 		"--kind KIND --table CSV --device NAME [--where COLUMN=VALUE]... [--swap A=B]... "
 		"[--folds K | --leave-out COLUMN [--keep BLOCK.NAME]... | --hold-out COLUMN=VALUE...] [--launch WHICH] "
-		"[--curves [--segments]] [--report FILE.html] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
+		"[--curves] [--report FILE.html] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
 		"--table CASES.csv --coef NAME[=START]... [--leave-out COLUMN[,COLUMN]]",
 	.details =
 		"Fits the coefficients of one model to the table's rows of one device, by robust least "
@@ -321,8 +317,7 @@ const struct sc_command sc_command_fit = {
 		"--curves keeps what was measured beside the coefficients. Of a gemm: each weight matrix "
 		"(n, k) that was timed at three sizes m or more is predicted forward from its own times, "
 		"others by the formula. Of collectives: -o is the whole file of one machine; put it into "
-		"the folder fabrics, and name it in a config as cluster.fabric; --segments smooths each sweep by the "
-		"three segments of Lin et al. (arXiv:2404.12674).\n\n"
+		"the folder fabrics, and name it in a config as cluster.fabric.\n\n"
 		"--kind collective --leave-out machine says what the shared model is worth on a machine that it has "
 		"never seen: rows of all devices are taken, those with one value of the column machine are "
 		"predicted by a fit of all others, in which machines weigh alike and which starts where no "

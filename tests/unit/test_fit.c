@@ -941,36 +941,3 @@ TEST(curves_follow_sweeps_and_rise)
 		ck_assert(c->time_us.at[i] >= c->time_us.at[i - 1] &&
 			  c->bytes.at[i] > c->bytes.at[i - 1]);
 }
-
-/* Three segments: a sweep that is of them comes back, and bytes over times are the bandwidth that the curve has. */
-TEST(segments_come_back)
-{
-	const struct sc_fit_segments want = {
-		.low_bytes = 1 << 15,
-		.high_bytes = ldexp(1, 35),
-		.overhead_us = 20,
-		.most_gbps = 590,
-		.rise = 3,
-		.middle = 20,
-		.steepness = 0.35,
-		.low = -0.2289}; /* it begins where the overhead ends */
-	double bytes[32], us[32], last = 0;
-	struct sc_fit_segments got;
-
-	for (int i = 0; i < 32; i++) {
-		bytes[i] = ldexp(1, 10 + i);
-		us[i] = sc_fit_segments_us(&want, bytes[i]);
-	}
-	ck_assert(sc_fit_segments(bytes, us, 32, &got));
-	ck_assert_double_eq_tol(got.overhead_us, 20, 1e-9);
-	ck_assert_double_eq_tol(got.middle, 20, 0.02);
-	ck_assert_double_eq_tol(got.steepness, 0.35, 1e-3);
-	for (int i = 0; i < 32; i++) {
-		double mine = sc_fit_segments_us(&got, bytes[i]);
-
-		ck_assert_double_eq_tol(mine / us[i], 1, 5e-3);
-		last = fmax(last, mine);
-		ck_assert_double_le(last, mine * (1 + 5e-3));
-	}
-	ck_assert(!sc_fit_segments(bytes, us, 7, &got));
-}

@@ -30,7 +30,7 @@ void sc_topo_join(struct sc_topo_builder *b, int one, int other, double gbps, bo
 	SC_VEC_PUSH(&b->links, ((struct sc_topo_link){other, one, gbps, nvlink}));
 }
 
-void sc_topo_builder_release(struct sc_topo_builder *b)
+static void topo_builder_release(struct sc_topo_builder *b)
 {
 	SC_VEC_RELEASE(&b->nodes);
 	SC_VEC_RELEASE(&b->links);
@@ -76,7 +76,7 @@ void sc_topo_take(struct sc_topo_builder *b, struct sc_arena *arena, struct sc_t
 		out->links[i].from = now[b->links.at[i].from];
 		out->links[i].to = now[b->links.at[i].to];
 	}
-	sc_topo_builder_release(b);
+	topo_builder_release(b);
 }
 
 void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topology *out)
@@ -448,7 +448,7 @@ int sc_topology_parse(const struct sc_source *source, struct sc_arena *arena,
 		     : sc_topo_read_matrix(source, arena, &b, err);
 	if (rc == 0)
 		sc_topo_take(&b, arena, out);
-	sc_topo_builder_release(&b);
+	topo_builder_release(&b);
 	return rc;
 }
 

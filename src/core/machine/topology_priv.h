@@ -14,7 +14,6 @@ int sc_topo_add_node(struct sc_topo_builder *b, enum sc_topo_kind kind);
 /* Both directions, or one. */
 void sc_topo_join(struct sc_topo_builder *b, int one, int other, double gbps, bool nvlink);
 void sc_topo_take(struct sc_topo_builder *b, struct sc_arena *arena, struct sc_topology *out);
-void sc_topo_builder_release(struct sc_topo_builder *b);
 bool sc_topo_is_full(const struct sc_topo_builder *b);
 
 int sc_topo_read_xml(const struct sc_source *source, struct sc_arena *arena,

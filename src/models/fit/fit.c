@@ -116,24 +116,6 @@ static void make_rising(struct point *points, size_t n)
 	free(us);
 }
 
-/* In place of what was measured; where it would fall it stays. */
-static bool take_segments(struct point *points, size_t n)
-{
-	double *bytes = sc_xrealloc(NULL, 2 * n, sizeof(*bytes)), *us = bytes + n, last = 0;
-	struct sc_fit_segments segments;
-	bool found;
-
-	for (size_t i = 0; i < n; i++) {
-		bytes[i] = points[i].x;
-		us[i] = points[i].y;
-	}
-	found = sc_fit_segments(bytes, us, n, &segments);
-	for (size_t i = 0; i < n && found; i++)
-		points[i].y = last = fmax(last, sc_fit_segments_us(&segments, bytes[i]));
-	free(bytes);
-	return found;
-}
-
 /* ---- products ---- */
 
 /* The point between two that a line through them misses most, if by more than the tolerance; else
@@ -249,8 +231,7 @@ static struct sc_structs fit_curves_build(const struct sc_fit_work *work,
 			*c = (struct sc_fabric_curve){.collective = sc_collective_names[p->kind],
 						      .ranks = (int64_t)p->a,
 						      .nodes = (int64_t)p->b};
-			if (!work->opts->segments || !take_segments(p, n_sizes))
-				make_rising(p, n_sizes);
+			make_rising(p, n_sizes);
 			put_points(p, n_sizes, false, arena, &c->bytes, &c->time_us);
 		}
 	}
@@ -612,9 +593,6 @@ static int check_opts(const struct sc_fit_opts *opts, struct sc_err *err)
 
 	if (opts->leave_out && opts->n_hold_out > 0)
 		return sc_err_set(err, SC_EUSAGE, "--leave-out and --hold-out exclude each other");
-	if (opts->segments && (!opts->curves || opts->kind != SC_FIT_COLLECTIVE))
-		return sc_err_set(err, SC_EUSAGE,
-				  "--segments is for --kind collective with --curves");
 	if (opts->curves && opts->kind != SC_FIT_COLLECTIVE && opts->kind != SC_FIT_GEMM)
 		return sc_err_set(err, SC_EUSAGE, "--curves is for --kind gemm or collective");
 	if (opts->curves && of_device)

@@ -64,7 +64,6 @@ struct sc_fit_opts {
 	size_t n_hold_out;
 	/* gemm, collective: keep what the rows show by size, beside the coefficients. */
 	bool curves;
-	bool segments; /* of collectives: curves by the three segments of Lin et al., not by the rows themselves */
 	size_t n_folds;
 	enum sc_fit_launch launch;
 };

@@ -129,14 +129,4 @@ void sc_fit_params_list(struct sc_fit_work *work, const struct sc_fit_row *const
 /* An error where a pattern of --keep names none of work->params. */
 int sc_fit_check_keep(const struct sc_fit_work *work, struct sc_err *err);
 
-/* A sweep of rising sizes as three segments (fit_segments.c). */
-struct sc_fit_segments {
-	double low_bytes, high_bytes; /* the curve is between these */
-	double overhead_us, most_gbps;
-	double rise, middle, steepness, low; /* of log10 of 1e9 bytes/s over log2 of bytes */
-};
-/* False: too few sizes, or no curve is found. */
-bool sc_fit_segments(const double *bytes, const double *us, size_t n, struct sc_fit_segments *out);
-double sc_fit_segments_us(const struct sc_fit_segments *segments, double bytes);
-
 #endif

@@ -6,6 +6,291 @@
 
 #include "base/fnv.h"
 #include "models/collective_files.h"
+#include "models/row_reuse.h"
+
+/* From a sharding plan to what each rank looks up, sends and stores. */
+
+enum { INDEX_BYTES = 8, WEIGHT_BYTES = 4 };
+
+static bool is_half(const struct sc_request *req)
+{
+	return sc_dtype_bytes(sc_storage_dtype(req->config.training.precision)) <
+	       sc_dtype_bytes(SC_FP32);
+}
+
+static double dlrm_output_elem_bytes(const struct sc_request *req)
+{
+	return sc_dtype_bytes(is_half(req) ? SC_FP16 : SC_FP32);
+}
+
+double sc_table_outputs(const struct sc_table *table)
+{
+	double features = (double)table->features;
+
+	return table->sequence ? features * table->pooling : features;
+}
+
+void sc_dlrm_tables(const struct sc_request *req, struct sc_arena *arena, struct sc_table_list *out)
+{
+	const struct sc_model *model = &req->config.model;
+
+	sc_tables_expand(model->tables.at, model->tables.n, arena, out);
+	for (size_t i = 0; i < out->n; i++)
+		out->at[i].dtype =
+			out->at[i].storage ? (enum sc_dtype)(out->at[i].storage - 1) : SC_FP32;
+}
+
+static enum sc_row_optimizer row_optimizer(const struct sc_request *req)
+{
+	switch (req->config.training.optimizer) {
+	case SC_OPT_ADAM:
+		return SC_ROW_ADAM;
+	case SC_OPT_ADAGRAD:
+		return SC_ROW_ADAGRAD;
+	case SC_OPT_ROWWISE_ADAGRAD:
+		return SC_ROW_ROWWISE_ADAGRAD;
+	case SC_OPT_ATOMIC_SGD:
+		return SC_ROW_ATOMIC_SGD;
+	default: /* plain SGD, or none */
+		return SC_ROW_SGD;
+	}
+}
+
+struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
+					  const struct sc_table *table,
+					  const struct sc_table_placement *placement,
+					  const struct sc_shard *shard)
+{
+	double row_frac = (double)shard->rows / (double)table->rows;
+
+	struct sc_embedding_use out = {
+		.table = table,
+		.samples = (double)request->config.training.global_batch,
+		.cols = (double)shard->cols,
+		.row_frac = row_frac,
+		.skew = 1,
+		.tier = placement->tier,
+		.cache_frac = placement->cache_frac,
+		.dtype = table->dtype,
+		.output_bytes = dlrm_output_elem_bytes(request),
+		.optimizer = row_optimizer(request),
+	};
+	if (placement->type == SC_DATA_PARALLEL)
+		out.samples = ceil((double)request->config.training.global_batch /
+				   (double)request->config.parallel.dp);
+	else if (shard->rows == 0) /* more slices than rows: this one has none */
+		out.samples = 0;
+	/* the most popular row is on the first of the slices, by convention */
+	else if (shard->rows < table->rows && shard->row_offset == 0)
+		out.skew = sc_reuse_row_skew(&table->reuse, (double)table->rows, 1 / row_frac);
+	return out;
+}
+
+/* Bytes that stay on the GPU of a shard's `bytes`. */
+static double hbm_share(const struct sc_table_placement *p)
+{
+	static const double share[SC_N_TIERS] = {[SC_TIER_HBM] = 1};
+
+	return p->tier == SC_TIER_CACHED ? p->cache_frac : share[p->tier];
+}
+
+static void store(const struct sc_embedding_use *use, const struct sc_table_placement *p,
+		  const struct sc_shard *shard, struct sc_dlrm_work *work)
+{
+	double bytes = (double)shard->rows * (double)shard->cols * sc_dtype_bytes(use->dtype);
+	double state =
+		(double)shard->rows * sc_row_state_bytes(use->optimizer, (double)shard->cols);
+	double on_gpu = hbm_share(p);
+
+	work->table_bytes += on_gpu * bytes;
+	work->state_bytes += on_gpu * state;
+	if (p->tier == SC_TIER_SSD)
+		work->ssd_bytes += bytes + state;
+	else if (p->tier != SC_TIER_HBM)
+		work->host_bytes += bytes + state;
+}
+
+double sc_dlrm_vector_bytes(const struct sc_request *req, const struct sc_table *table, double cols)
+{
+	return (double)req->config.training.global_batch * sc_table_outputs(table) * cols *
+	       dlrm_output_elem_bytes(req);
+}
+
+/* Software that sums what it receives sends each slice of rows as a whole table; else rows of one host add up
+ * their parts first. */
+struct sc_dlrm_sends sc_dlrm_sends_of(enum sc_shard_type type, bool partial_sums,
+				      uint32_t ranks_per_host)
+{
+	if (type == SC_DATA_PARALLEL)
+		return (struct sc_dlrm_sends){0};
+	if (!partial_sums && type == SC_ROW_WISE)
+		return (struct sc_dlrm_sends){.all_sum = 1};
+	if (!partial_sums && (type == SC_TABLE_ROW_WISE || type == SC_GRID))
+		return (struct sc_dlrm_sends){.to_all = 1 / (double)ranks_per_host, .host_sum = 1};
+	return (struct sc_dlrm_sends){.to_all = 1};
+}
+
+uint32_t sc_dlrm_ranks_together(const struct sc_request *request)
+{
+	int64_t gpus = request->config.gpus, node = sc_node_gpus_of(request);
+
+	if (!request->software.dlrm.partial_sums || (gpus > node && gpus % node))
+		node = request->config.cluster.gpus_per_node;
+	return (uint32_t)(node < gpus ? node : gpus);
+}
+
+struct uses {
+	struct sc_embedding_use *at;
+	size_t n, cap;
+};
+struct rank_uses {
+	struct uses shards, replicas;
+};
+
+static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
+		      const struct sc_shard *shard, struct rank_uses *uses,
+		      struct sc_dlrm_work *work)
+{
+	const struct sc_table *table = &dlrm->tables.at[shard->table];
+	struct sc_embedding_use use;
+	double lookups;
+
+	use = sc_dlrm_shard_use(dlrm->request, table, p, shard);
+	use.memo = dlrm->rows;
+	work->n_tables++;
+	store(&use, p, shard, work);
+	if (p->type == SC_DATA_PARALLEL) {
+		SC_VEC_PUSH(&uses->replicas, use);
+		return;
+	}
+	SC_VEC_PUSH(&uses->shards, use);
+	lookups = use.samples * table->pooling * (double)table->features * use.row_frac * use.skew;
+	work->index_bytes += lookups * (INDEX_BYTES + (table->weighted ? WEIGHT_BYTES : 0));
+	work->output_bytes += sc_dlrm_vector_bytes(dlrm->request, table, (double)shard->cols) *
+			      sc_dlrm_sends_of(p->type, dlrm->request->software.dlrm.partial_sums,
+					       dlrm->plan.ranks_per_host)
+				      .to_all;
+}
+
+static void find_shapes(const struct sc_device *device, const struct rank_uses *uses,
+			struct sc_dlrm_work *work)
+{
+	const struct {
+		const struct uses *of;
+		enum sc_embedding_pass pass;
+		struct sc_embedding_shape *shape;
+	} kernels[] = {
+		{&uses->shards, SC_EMBEDDING_FORWARD, &work->lookup},
+		{&uses->shards, SC_EMBEDDING_BACKWARD, &work->update},
+		{&uses->shards, SC_EMBEDDING_PREFETCH, &work->prefetch},
+		{&uses->replicas, SC_EMBEDDING_FORWARD, &work->replica},
+		{&uses->replicas, SC_EMBEDDING_BACKWARD, &work->replica_grad},
+	};
+
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
+		*kernels[i].shape = sc_embedding_shape_of(device, kernels[i].of->at,
+							  kernels[i].of->n, kernels[i].pass);
+}
+
+/* Bytes that are reduced: partial sums of row slices, and gradients of replicas. Hosts reduce theirs at the
+ * same time: the one with most of them is waited for. */
+static void add_reductions(struct sc_dlrm *dlrm)
+{
+	uint32_t per_host = dlrm->plan.ranks_per_host;
+	bool summed = dlrm->request->software.dlrm.partial_sums;
+	struct sc_dlrm_exchange *x = &dlrm->exchange;
+	double *of_host =
+		sc_arena_calloc(dlrm->arena, dlrm->plan.world / per_host + 1, sizeof(*of_host));
+
+	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
+		const struct sc_table_placement *p = &dlrm->plan.tables.at[i];
+		const struct sc_shard *shards = &dlrm->plan.shards.at[p->first_shard];
+		const struct sc_table *t = &dlrm->tables.at[shards->table];
+		struct sc_dlrm_sends sends = sc_dlrm_sends_of(p->type, summed, per_host);
+
+		if (p->type == SC_DATA_PARALLEL)
+			x->replica_grad_bytes +=
+				(double)t->rows * (double)t->dim * sc_dtype_bytes(SC_FP32);
+		for (uint32_t s = 0; s < p->n_shards; s++) {
+			double bytes =
+				sc_dlrm_vector_bytes(dlrm->request, t, (double)shards[s].cols);
+			double *host = &of_host[(uint32_t)shards[s].rank / per_host];
+
+			if (shards[s].row_offset > 0) /* once for each slice of columns */
+				continue;
+			x->scatter_bytes += bytes * sends.all_sum;
+			*host += bytes * sends.host_sum;
+			x->host_scatter_bytes = fmax(x->host_scatter_bytes, *host);
+		}
+	}
+}
+
+/* What a rank sends to its peers on other nodes after the sums of its node's tables were added up there:
+ * those of the node with most columns, for its share of the batch. */
+static double node_sum_bytes(const struct sc_dlrm *dlrm)
+{
+	uint32_t per_host = dlrm->plan.ranks_per_host;
+	uint32_t n_nodes = (dlrm->plan.world + per_host - 1) / per_host;
+	double *columns = sc_arena_calloc(dlrm->arena, n_nodes, sizeof(*columns)), most = 0;
+	uint32_t *seen = sc_arena_calloc(dlrm->arena, n_nodes, sizeof(*seen)); /* table + 1 */
+
+	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
+		const struct sc_table_placement *p = &dlrm->plan.tables.at[i];
+
+		for (uint32_t s = 0; s < p->n_shards && p->type != SC_DATA_PARALLEL; s++) {
+			const struct sc_shard *shard = &dlrm->plan.shards.at[p->first_shard + s];
+			uint32_t node = (uint32_t)shard->rank / per_host;
+
+			if (seen[node] == i + 1 && shard->rows < p->rows)
+				continue;
+			seen[node] = (uint32_t)i + 1;
+			columns[node] += sc_table_outputs(&dlrm->tables.at[shard->table]) *
+					 (double)shard->cols;
+			most = fmax(most, columns[node]);
+		}
+	}
+	return most * (double)dlrm->request->config.training.global_batch / per_host *
+	       dlrm->output_elem_bytes;
+}
+
+static const struct sc_device *rank_device(const struct sc_dlrm *dlrm, uint32_t rank)
+{
+	return sc_request_device(dlrm->request, sc_dlrm_rank_kind(dlrm->request, rank));
+}
+
+/* An all-to-all takes what its busiest sender does: no rank receives more than (n - 1) times the most that
+ * another sends it (max of max, Lin et al. 2024). */
+static void dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
+{
+	uint32_t world = dlrm->plan.world;
+	struct rank_uses *uses = sc_arena_calloc(dlrm->arena, world, sizeof(*uses));
+	double most_index = 0, most_sent = 0;
+
+	memset(ranks, 0, world * sizeof(*ranks));
+	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
+		const struct sc_table_placement *p = &dlrm->plan.tables.at[i];
+
+		for (uint32_t s = 0; s < p->n_shards; s++) {
+			const struct sc_shard *shard = &dlrm->plan.shards.at[p->first_shard + s];
+
+			add_shard(dlrm, p, shard, &uses[shard->rank], &ranks[shard->rank]);
+		}
+	}
+	for (uint32_t r = 0; r < world; r++) {
+		find_shapes(rank_device(dlrm, r), &uses[r], &ranks[r]);
+		most_index = fmax(most_index, ranks[r].index_bytes);
+		most_sent = fmax(most_sent, ranks[r].output_bytes);
+		SC_VEC_RELEASE(&uses[r].shards);
+		SC_VEC_RELEASE(&uses[r].replicas);
+	}
+	dlrm->exchange.index_bytes = most_index;
+	dlrm->exchange.output_bytes = most_sent;
+	if (dlrm->request->software.dlrm.partial_sums && world > dlrm->plan.ranks_per_host) {
+		dlrm->exchange.host_scatter_bytes = dlrm->exchange.output_bytes;
+		dlrm->exchange.output_bytes = node_sum_bytes(dlrm);
+	}
+	add_reductions(dlrm);
+}
 
 size_t sc_dlrm_rank_kind(const struct sc_request *req, uint32_t rank)
 {
@@ -191,7 +476,7 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 				 .arena = arena,
 				 .rows = setup->scratch->rows};
 	dlrm->batch = (double)request->config.training.micro_batch;
-	dlrm->output_elem_bytes = sc_dlrm_output_elem_bytes(request);
+	dlrm->output_elem_bytes = dlrm_output_elem_bytes(request);
 	rc = sc_fabric_from_request(request, &dlrm->fabric, err);
 	if (rc == 0)
 		rc = sc_collective_files_load(request, arena, &dlrm->fabric, err);
@@ -202,7 +487,7 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 	if (rc)
 		return rc;
 	ranks = sc_arena_alloc(arena, dlrm->plan.world * sizeof(*ranks));
-	sc_dlrm_work(dlrm, ranks);
+	dlrm_work(dlrm, ranks);
 	fold_ranks(dlrm, ranks);
 	fill_nodes(dlrm, ranks);
 	sc_dlrm_dense_sizes(dlrm);

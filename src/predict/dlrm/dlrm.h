@@ -81,16 +81,14 @@ void sc_dlrm_release(struct sc_dlrm *dlrm);
 size_t sc_dlrm_rank_kind(const struct sc_request *request, uint32_t rank);
 double sc_dlrm_rank_slowdown(const struct sc_request *request, uint32_t rank);
 
-/* dlrm_tables.c: the tables of a request with types resolved; each rank's work under the plan. */
+/* The tables of a request with types resolved; each rank's work under the plan. */
 void sc_dlrm_tables(const struct sc_request *request, struct sc_arena *arena,
 		    struct sc_table_list *out);
-void sc_dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks);
 /* The use of one shard by the rank that has it; `samples` of the whole batch, or of a rank. */
 struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
 					  const struct sc_table *table,
 					  const struct sc_table_placement *placement,
 					  const struct sc_shard *shard);
-double sc_dlrm_output_elem_bytes(const struct sc_request *request);
 /* Pooled vectors of so many columns of a table, for the whole batch. */
 double sc_dlrm_vector_bytes(const struct sc_request *request, const struct sc_table *table,
 			    double cols);
@@ -113,7 +111,7 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 /* Parameters, FLOP and activations of the dense part: fills the last fields of dlrm; before any block. */
 void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm);
 
-/* build_dlrm.c: `n_steps` steps, one after another as a training loop runs them. */
+/* dlrm_workload.c: `n_steps` steps, one after another as a training loop runs them. */
 struct sc_dlrm_built {
 	uint32_t *step_end; /* [step * n_classes + class]: node at which the step is over */
 	uint32_t n_steps;
@@ -129,8 +127,6 @@ struct sc_dlrm_beside {
 	struct sc_span span;
 };
 bool sc_dlrm_beside(const struct sc_dlrm *dlrm, size_t i, struct sc_dlrm_beside *out);
-/* What its exchanges send in a step, on a torus. */
-void sc_dlrm_add_traffic(const struct sc_dlrm *dlrm, struct sc_prediction *out);
 /* summarize_dlrm.c: the last step but one; the last is there to run beside its end. */
 struct sc_dlrm_run {
 	const struct sc_dlrm *dlrm;

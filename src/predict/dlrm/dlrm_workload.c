@@ -2,12 +2,421 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/stats.h"
 #include "base/units.h"
 #include "models/collective_files.h"
 #include "predict/dlrm/dlrm.h"
 #include "predict/op_names.h"
+
+/* The execution graph of DLRM training steps. Each class of ranks has a host, a compute stream, one for
+ * embeddings (the same, if the software has none), and one each for exchanges of vectors, of indices, and
+ * for gradient reduction. All collectives are over all ranks: there classes wait for each other. */
+
+enum exchange {
+	X_INDEX,
+	X_OUTPUT,
+	X_SCATTER,
+	X_HOST_SCATTER,
+	X_GRAD,
+	X_GATHER,
+	X_HOST_GATHER,
+	X_REPLICAS,
+	X_TOP_GRADS,
+	X_BOTTOM_GRADS,
+	N_EXCHANGES
+};
+struct class_lanes {
+	uint32_t host, compute, embedding, vectors, indices, reduction;
+};
+struct class_state {
+	struct class_lanes lanes;
+	uint32_t *costs[SC_N_DLRM_BLOCKS];
+	uint32_t index_ready; /* the exchange that brought the next step's indices */
+	uint32_t step_end;    /* of the step before */
+};
+struct builder {
+	const struct sc_dlrm *dlrm;
+	struct sc_graph *graph;
+	struct class_state *cls;
+	struct sc_member *members; /* all classes */
+	uint32_t zero_cost;
+	uint32_t exchange_cost[N_EXCHANGES]; /* SC_NONE: there is none */
+	uint32_t issue_cost;                 /* host side of a collective */
+	uint32_t group[N_EXCHANGES];         /* of the step being built */
+};
+/* One class in one step. */
+struct pass {
+	struct builder *b;
+	uint32_t c;
+	const struct sc_dlrm_class *cls;
+	struct class_state *st;
+};
+
+static const struct {
+	enum sc_collective kind;
+	uint16_t name;
+} EXCHANGES[N_EXCHANGES] = {
+	[X_INDEX] = {SC_ALL_TO_ALL, SC_NAME_INDEX_EXCHANGE},
+	[X_OUTPUT] = {SC_ALL_TO_ALL, SC_NAME_OUTPUT_EXCHANGE},
+	[X_SCATTER] = {SC_REDUCE_SCATTER, SC_NAME_OUTPUT_SCATTER},
+	[X_HOST_SCATTER] = {SC_REDUCE_SCATTER, SC_NAME_OUTPUT_SCATTER},
+	[X_GRAD] = {SC_ALL_TO_ALL, SC_NAME_GRAD_EXCHANGE},
+	[X_GATHER] = {SC_ALL_GATHER, SC_NAME_GRAD_GATHER},
+	[X_HOST_GATHER] = {SC_ALL_GATHER, SC_NAME_GRAD_GATHER},
+	[X_REPLICAS] = {SC_ALL_REDUCE, SC_NAME_GRAD_REDUCE},
+	[X_TOP_GRADS] = {SC_ALL_REDUCE, SC_NAME_GRAD_REDUCE},
+	[X_BOTTOM_GRADS] = {SC_ALL_REDUCE, SC_NAME_GRAD_REDUCE},
+};
+
+/* ---- costs ---- */
+
+/* Share of the dense gradients that are the bottom MLP's. */
+static double bottom_share(const struct sc_dlrm *dlrm)
+{
+	const struct sc_model *model = &dlrm->request->config.model;
+	double k = (double)model->dense_features, sum = 0;
+
+	for (size_t i = 0; i < model->bottom_mlp.n; i++) {
+		sum += (k + 1) * (double)model->bottom_mlp.at[i];
+		k = (double)model->bottom_mlp.at[i];
+	}
+	return dlrm->dense_params > 0 ? sum / dlrm->dense_params : 0;
+}
+
+static double exchanged_bytes(const struct sc_dlrm *dlrm, enum exchange x)
+{
+	const struct sc_dlrm_exchange *e = &dlrm->exchange;
+
+	switch (x) {
+	case X_INDEX:
+		return dlrm->request->software.dlrm.index_exchange ? e->index_bytes : 0;
+	case X_OUTPUT:
+	case X_GRAD:
+		return e->output_bytes;
+	case X_SCATTER:
+	case X_GATHER:
+		return e->scatter_bytes;
+	case X_HOST_SCATTER:
+	case X_HOST_GATHER:
+		return e->host_scatter_bytes;
+	case X_REPLICAS:
+		return e->replica_grad_bytes;
+	case X_TOP_GRADS:
+		return e->dense_grad_bytes * (1 - bottom_share(dlrm));
+	case X_BOTTOM_GRADS:
+		return e->dense_grad_bytes * bottom_share(dlrm);
+	case N_EXCHANGES:
+		break;
+	}
+	return 0;
+}
+
+/* Sums were added up within each node: a rank exchanges with one of every other node. */
+static bool sums_by_node(const struct sc_dlrm *dlrm)
+{
+	return dlrm->request->software.dlrm.partial_sums &&
+	       dlrm->plan.world > dlrm->plan.ranks_per_host;
+}
+
+static struct sc_span span_of(const struct sc_dlrm *dlrm, enum exchange x)
+{
+	int world = (int)dlrm->plan.world, node = dlrm->fabric.gpus_per_node;
+	int host = (int)dlrm->plan.ranks_per_host, n_hosts = (world + host - 1) / host;
+
+	if (x == X_HOST_SCATTER || x == X_HOST_GATHER)
+		return (struct sc_span){host, (host + node - 1) / node, host < node ? host : node};
+	if ((x == X_OUTPUT || x == X_GRAD) && sums_by_node(dlrm))
+		return (struct sc_span){n_hosts, n_hosts, 1};
+	return (struct sc_span){world, (world + node - 1) / node, world < node ? world : node};
+}
+
+static struct sc_collective_shape shape_of(const struct sc_dlrm *dlrm, enum exchange x)
+{
+	struct sc_collective_shape shape = {
+		EXCHANGES[x].kind, exchanged_bytes(dlrm, x),
+		dlrm->output_elem_bytes < sc_dtype_bytes(SC_FP32) ? SC_FP16 : SC_FP32};
+
+	if (sums_by_node(dlrm) && (x == X_HOST_SCATTER || x == X_HOST_GATHER))
+		shape.kind = SC_ALL_TO_ALL;
+	return shape;
+}
+
+bool sc_dlrm_beside(const struct sc_dlrm *dlrm, size_t i, struct sc_dlrm_beside *out)
+{
+	static const struct {
+		enum exchange exchange;
+		enum sc_dlrm_block block;
+	} beside[] = {
+		{X_OUTPUT, SC_DLRM_BOTTOM},         {X_SCATTER, SC_DLRM_BOTTOM},
+		{X_GRAD, SC_DLRM_BOTTOM_GRAD},      {X_GATHER, SC_DLRM_BOTTOM_GRAD},
+		{X_TOP_GRADS, SC_DLRM_BOTTOM_GRAD}, {X_TOP_GRADS, SC_DLRM_UPDATE},
+	};
+
+	if (i >= sizeof(beside) / sizeof(beside[0]))
+		return false;
+	*out = (struct sc_dlrm_beside){
+		.block = beside[i].block,
+		.exchange = EXCHANGES[beside[i].exchange].name,
+		.shape = shape_of(dlrm, beside[i].exchange),
+		.span = span_of(dlrm, beside[i].exchange),
+	};
+	return true;
+}
+
+/* What its exchanges send in a step, on a torus. */
+static void dlrm_add_traffic(const struct sc_dlrm *dlrm, struct sc_prediction *out)
+{
+	for (int x = 0; x < N_EXCHANGES; x++) {
+		const struct sc_collective_shape shape = shape_of(dlrm, (enum exchange)x);
+
+		sc_prediction_add_traffic(out, &dlrm->fabric, &shape);
+	}
+}
+
+static void add_exchange_cost(struct builder *b, enum exchange x)
+{
+	const struct sc_dlrm *dlrm = b->dlrm;
+	const struct sc_collective_shape shape = shape_of(dlrm, x);
+	struct sc_span span = span_of(dlrm, x);
+	struct sc_cost cost;
+
+	b->exchange_cost[x] = SC_NONE;
+	if (span.n_ranks <= 1 || !(shape.bytes > 0))
+		return;
+	sc_block_comm_cost(&dlrm->classes[0].env, &shape, &span, &cost);
+	b->exchange_cost[x] = sc_graph_add_cost(b->graph, &cost);
+}
+
+static uint32_t host_cost(struct builder *b, const struct sc_block_env *env, double us)
+{
+	struct sc_cost cost = {.work_us = sc_quantize_us(us / env->host_speed),
+			       .owner_frac[SC_OWN_HOST] = 1};
+
+	return sc_graph_add_cost(b->graph, &cost);
+}
+
+/* ---- nodes ---- */
+
+static uint32_t wait_on(const struct pass *p, uint32_t lane, uint32_t dep)
+{
+	uint32_t node;
+
+	if (dep == SC_NONE)
+		return SC_NONE;
+	node = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, lane,
+				 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
+	sc_graph_add_dep(p->b->graph, node, dep);
+	return node;
+}
+
+static uint32_t no_group(void *ctx, const struct sc_step *step, uint32_t graph_cost)
+{
+	(void)ctx;
+	(void)step;
+	return graph_cost; /* these blocks have no collectives */
+}
+
+/* Runs a block on a lane after `dep`; returns its last node, or what stood for `dep` there. */
+static uint32_t run_block(const struct pass *p, enum sc_dlrm_block id, uint32_t lane, uint32_t dep)
+{
+	struct sc_emit emit = {
+		.graph = p->b->graph,
+		.lanes = {p->st->lanes.host, lane, p->st->lanes.vectors},
+		.comm_group = no_group,
+		.zero_cost = p->b->zero_cost,
+		.compute_dep = dep,
+		.host_dep = SC_NONE,
+		.shared = true,
+	};
+
+	sc_block_emit(&p->cls->block[id], &emit, p->st->costs[id]);
+	return emit.compute_dep;
+}
+
+/* A member of the step's collective, after `dep`; SC_NONE if there is none, and then nothing waits. */
+static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t lane, uint32_t dep)
+{
+	struct sc_graph *g = p->b->graph;
+	uint32_t issue, node;
+
+	if (p->b->group[x] == SC_NONE)
+		return SC_NONE;
+	issue = sc_graph_add_node(g, SC_NODE_LAUNCH, p->st->lanes.host,
+				  (struct sc_node_use){p->b->issue_cost, EXCHANGES[x].name});
+	node = sc_graph_add_member(g, lane, p->b->group[x],
+				   (struct sc_node_use){p->b->zero_cost, EXCHANGES[x].name});
+	sc_graph_add_dep(g, node, issue);
+	if (dep != SC_NONE)
+		sc_graph_add_dep(g, node, dep);
+	return node;
+}
+
+static void begin_step(const struct pass *p)
+{
+	const struct sc_request *req = p->b->dlrm->request;
+	const struct sc_block_env *env = &p->cls->env;
+	double us =
+		req->software.host_step_us + req->software.dlrm.host_sample_us * p->b->dlrm->batch;
+
+	sc_graph_add_node(p->b->graph, SC_NODE_HOST, p->st->lanes.host,
+			  (struct sc_node_use){host_cost(p->b, env, us), SC_NAME_INPUT_HOST});
+}
+
+/* From indices to pooled vectors on the ranks that need them. Indices by table came beside the step before; those of
+ * the next come beside this one. */
+static uint32_t look_up(const struct pass *p)
+{
+	const struct class_lanes *l = &p->st->lanes;
+	uint32_t at = p->st->index_ready, ready;
+
+	p->st->index_ready = join_exchange(p, X_INDEX, l->indices, SC_NONE);
+	at = wait_on(p, l->embedding, at);
+	at = run_block(p, SC_DLRM_INDEX, l->embedding, at);
+	at = run_block(p, SC_DLRM_PREFETCH, l->embedding, at);
+	at = run_block(p, SC_DLRM_LOOKUP, l->embedding, at);
+	ready = join_exchange(p, X_HOST_SCATTER, l->vectors, at);
+	if (ready == SC_NONE)
+		ready = at;
+	at = join_exchange(p, X_SCATTER, l->vectors, ready);
+	if (at != SC_NONE)
+		ready = at;
+	at = join_exchange(p, X_OUTPUT, l->vectors, ready);
+	return at != SC_NONE ? at : ready;
+}
+
+/* Returns the last exchange of their gradients, or `dense`. */
+static uint32_t update_tables(const struct pass *p, uint32_t dense)
+{
+	const struct class_lanes *l = &p->st->lanes;
+	uint32_t at = dense, next;
+
+	next = join_exchange(p, X_GRAD, l->vectors, at);
+	at = next != SC_NONE ? next : at;
+	next = join_exchange(p, X_GATHER, l->vectors, at);
+	at = next != SC_NONE ? next : at;
+	next = join_exchange(p, X_HOST_GATHER, l->vectors, at);
+	at = next != SC_NONE ? next : at;
+	run_block(p, SC_DLRM_UPDATE, l->embedding, wait_on(p, l->embedding, at));
+	return at;
+}
+
+/* Returns the last node of the compute lane, where the step is over. */
+static uint32_t build_pass(const struct pass *p)
+{
+	const struct class_lanes *l = &p->st->lanes;
+	const struct sc_request *req = p->b->dlrm->request;
+	const bool overlaps = req->software.grad_sync == SC_GRAD_OVERLAP;
+	const bool last_first = req->config.cluster.torus.dims.n > 0; /* collectives of a torus */
+	uint32_t vectors, dense, reduced = SC_NONE, last, node;
+
+	begin_step(p);
+	run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
+	run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
+	vectors = look_up(p);
+	dense = run_block(p, SC_DLRM_DENSE, l->compute, wait_on(p, l->compute, vectors));
+	if (overlaps && !last_first)
+		reduced = join_exchange(p, X_TOP_GRADS, l->reduction, dense);
+	node = update_tables(p, dense);
+	if (overlaps && last_first)
+		reduced = join_exchange(p, X_TOP_GRADS, l->reduction, node);
+	last = run_block(p, SC_DLRM_BOTTOM_GRAD, l->compute, dense);
+	last = run_block(p, SC_DLRM_REPLICA_GRAD, l->compute, last);
+	if (!overlaps) { /* after all that is on the stream, of other blocks too */
+		last = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->compute,
+					 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
+		reduced = join_exchange(p, X_TOP_GRADS, l->reduction, last);
+	}
+	node = join_exchange(p, X_BOTTOM_GRADS, l->reduction, last);
+	reduced = node != SC_NONE ? node : reduced;
+	node = join_exchange(p, X_REPLICAS, l->reduction, last);
+	reduced = node != SC_NONE ? node : reduced;
+	run_block(p, SC_DLRM_OPTIMIZER, l->compute, wait_on(p, l->compute, reduced));
+	node = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->embedding,
+				 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
+	last = sc_graph_add_node(p->b->graph, SC_NODE_MARK, l->compute,
+				 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
+	sc_graph_add_dep(p->b->graph, last, node);
+	p->st->step_end = last;
+	return last;
+}
+
+static void add_class(struct builder *b, uint32_t c)
+{
+	const struct sc_dlrm_class *cls = &b->dlrm->classes[c];
+	const struct sc_span span = span_of(b->dlrm, X_TOP_GRADS);
+	struct class_state *st = &b->cls[c];
+	struct sc_class value = {
+		.multiplicity = cls->multiplicity,
+		.nic_domain = c,
+		.ranks_per_domain = span.max_ranks_per_node,
+		.slowdown = 1, /* costs have it */
+		.name = SC_NONE,
+	};
+	struct class_lanes *l = &st->lanes;
+
+	sc_graph_add_class(b->graph, value);
+	l->host = sc_graph_add_lane(b->graph, c, SC_LANE_HOST);
+	l->compute = sc_graph_add_lane(b->graph, c, SC_LANE_COMPUTE);
+	l->embedding = b->dlrm->request->software.dlrm.embedding_stream
+			       ? sc_graph_add_lane(b->graph, c, SC_LANE_COMPUTE)
+			       : l->compute;
+	l->vectors = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
+	l->indices = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
+	l->reduction = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
+	st->index_ready = SC_NONE;
+	st->step_end = SC_NONE;
+	for (int id = 0; id < SC_N_DLRM_BLOCKS; id++) {
+		size_t n = 2 * cls->block[id].steps.n * sizeof(uint32_t);
+
+		st->costs[id] = memset(sc_arena_alloc(b->dlrm->arena, n + 1), 0xff, n);
+	}
+	b->members[c] = (struct sc_member){c, cls->multiplicity};
+}
+
+static void begin_groups(struct builder *b)
+{
+	for (int x = 0; x < N_EXCHANGES; x++)
+		b->group[x] =
+			b->exchange_cost[x] == SC_NONE
+				? SC_NONE
+				: sc_graph_add_group(b->graph,
+						     (struct sc_node_use){b->exchange_cost[x],
+									  EXCHANGES[x].name},
+						     b->members, (uint32_t)b->dlrm->n_classes);
+}
+
+void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph *graph,
+		   struct sc_dlrm_built *built)
+{
+	const struct sc_block_env *env = &dlrm->classes[0].env;
+	struct builder b = {.dlrm = dlrm, .graph = graph};
+	struct sc_cost zero = {0};
+
+	sc_graph_clear(graph);
+	b.cls = sc_arena_calloc(dlrm->arena, dlrm->n_classes, sizeof(*b.cls));
+	b.members = sc_arena_calloc(dlrm->arena, dlrm->n_classes, sizeof(*b.members));
+	built->n_steps = n_steps;
+	built->step_end = sc_arena_calloc(dlrm->arena, n_steps * dlrm->n_classes, sizeof(uint32_t));
+	b.zero_cost = sc_graph_add_cost(graph, &zero);
+	b.issue_cost = host_cost(
+		&b, env,
+		env->cuda_graphs ? 0 : env->device->host.launch_us + env->software->comm_host_us);
+	for (int x = 0; x < N_EXCHANGES; x++)
+		add_exchange_cost(&b, (enum exchange)x);
+	for (uint32_t c = 0; c < dlrm->n_classes; c++)
+		add_class(&b, c);
+	for (uint32_t s = 0; s < n_steps; s++) {
+		begin_groups(&b);
+		for (uint32_t c = 0; c < dlrm->n_classes; c++) {
+			struct pass p = {&b, c, &dlrm->classes[c], &b.cls[c]};
+
+			built->step_end[s * dlrm->n_classes + c] = build_pass(&p);
+		}
+	}
+	sc_graph_seal(graph);
+}
 
 /* ---- One of the simulated steps of a DLRM, the last that has another beside its end: breakdown, path, contributors, classes, memory ---- */
 
@@ -258,7 +667,7 @@ static void dlrm_conclude(const struct sc_dlrm_run *run, struct sc_prediction *o
 	warn_of_doubts(run->dlrm, out);
 	sc_collective_files_warn(&run->dlrm->fabric, &out->warnings);
 	find_rates(run->dlrm, out);
-	sc_dlrm_add_traffic(run->dlrm, out);
+	dlrm_add_traffic(run->dlrm, out);
 }
 
 /* Steps until one is like the one before (the first has nothing to wait for), and another beside its end. */

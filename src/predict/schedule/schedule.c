@@ -218,15 +218,15 @@ static const struct kind KINDS[SC_N_SCHEDULES] = {
 	[SC_SCHED_1F1B] = {write_loop, LIE_LOOP, false, 4},
 	[SC_SCHED_INTERLEAVED] = {write_loop, LIE_LOOP, false, 8},
 	[SC_SCHED_BREADTH_FIRST] = {write_loop, LIE_LOOP, false, 4},
-	[SC_SCHED_ZB_H1] = {write_zb_h1, LIE_LOOP, true, 6},
-	[SC_SCHED_ZB_H2] = {write_zb_h2, LIE_LOOP, true, 12},
-	[SC_SCHED_ZB_1P] = {write_zb_1p, LIE_LOOP, true, 0},
-	[SC_SCHED_ZB_2P] = {write_zb_2p, LIE_LOOP, true, 0},
+	[SC_SCHED_ZB_H1] = {write_zero_bubble, LIE_LOOP, true, 6},
+	[SC_SCHED_ZB_H2] = {write_zero_bubble, LIE_LOOP, true, 12},
+	[SC_SCHED_ZB_1P] = {write_zero_bubble, LIE_LOOP, true, 0},
+	[SC_SCHED_ZB_2P] = {write_zero_bubble, LIE_LOOP, true, 0},
 	[SC_SCHED_ZB_V] = {write_zb_v, LIE_ZIGZAG, true, 10},
-	[SC_SCHED_V_HALF] = {write_v_half, LIE_ZIGZAG, true, 6},
-	[SC_SCHED_V_MIN] = {write_v_min, LIE_ZIGZAG, true, 4},
-	[SC_SCHED_CHIMERA] = {write_chimera, LIE_REPLICAS, false, 8},
-	[SC_SCHED_HANAYO] = {write_hanayo, LIE_ZIGZAG, false, 8},
+	[SC_SCHED_V_HALF] = {write_v_pattern, LIE_ZIGZAG, true, 6},
+	[SC_SCHED_V_MIN] = {write_v_pattern, LIE_ZIGZAG, true, 4},
+	[SC_SCHED_CHIMERA] = {write_waves, LIE_REPLICAS, false, 8},
+	[SC_SCHED_HANAYO] = {write_waves, LIE_ZIGZAG, false, 8},
 	[SC_SCHED_DUALPIPE] = {write_dual_pipe, LIE_REPLICAS, true, 10},
 	[SC_SCHED_DUALPIPEV] = {write_dual_pipe, LIE_ZIGZAG, true, 8},
 	[SC_SCHED_FILE] = {NULL, LIE_ZIGZAG, true, 0},
@@ -479,7 +479,7 @@ uint32_t sc_schedule_period(const struct sc_schedule_shape *shape)
 /* Its passes are taken as they come, one after another by their times. */
 bool sc_schedule_is_found(enum sc_schedule kind)
 {
-	return KINDS[kind].write == write_chimera || KINDS[kind].write == write_hanayo;
+	return KINDS[kind].write == write_waves;
 }
 
 /* From slot `first` on a stage does for a period what it does in the next. */

@@ -20,18 +20,10 @@ void put_slot(const struct slot_writer *w, enum sc_pass_kind kind, struct slot_i
 /* Sets sc_slot.last. */
 void sc_passes_mark_last(struct sc_passes *passes);
 
-/* schedule_zero_bubble.c */
-void write_zb_h1(const struct slot_writer *w);
-void write_zb_h2(const struct slot_writer *w);
-void write_zb_1p(const struct slot_writer *w);
-void write_zb_2p(const struct slot_writer *w);
-/* schedule_v.c */
+/* Each writes the kinds that it knows, w->shape->kind. */
+void write_zero_bubble(const struct slot_writer *w);
 void write_zb_v(const struct slot_writer *w);
-/* schedule_v_pattern.c */
-void write_v_half(const struct slot_writer *w);
-void write_v_min(const struct slot_writer *w);
-/* schedule_waves.c */
-void write_chimera(const struct slot_writer *w);
-void write_hanayo(const struct slot_writer *w);
+void write_v_pattern(const struct slot_writer *w);
+void write_waves(const struct slot_writer *w);
 
 #endif

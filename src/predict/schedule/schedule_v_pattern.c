@@ -310,22 +310,14 @@ static void write_pattern(const struct slot_writer *w, const struct leg legs[WEI
 	emit(&g);
 }
 
-/* Half the memory of 1F1B. */
-void write_v_half(const struct slot_writer *w)
+/* Half the memory of 1F1B; a third of it, the least that such a pattern can have. */
+void write_v_pattern(const struct slot_writer *w)
 {
-	int64_t p = w->map->pp, shift = p % 2 ? 0 : 3;
-	const struct leg legs[] = {
-		{0, 2}, {3 * p - 2, -1}, {3 * p + shift - 1, 2}, {6 * p + shift - 2, -1}};
+	int64_t p = w->map->pp, half = p % 2 ? 0 : 3, third = p % 3 ? 0 : 2;
+	const struct leg halves[] = {
+		{0, 2}, {3 * p - 2, -1}, {3 * p + half - 1, 2}, {6 * p + half - 2, -1}};
+	const struct leg thirds[] = {
+		{0, 1}, {2 * p - 1, -1}, {2 * p + third, 1}, {4 * p + third - 1, -1}};
 
-	write_pattern(w, legs);
-}
-
-/* A third of it: the least that such a pattern can have. */
-void write_v_min(const struct slot_writer *w)
-{
-	int64_t p = w->map->pp, shift = p % 3 ? 0 : 2;
-	const struct leg legs[] = {
-		{0, 1}, {2 * p - 1, -1}, {2 * p + shift, 1}, {4 * p + shift - 1, -1}};
-
-	write_pattern(w, legs);
+	write_pattern(w, w->shape->kind == SC_SCHED_V_HALF ? halves : thirds);
 }

@@ -254,14 +254,9 @@ static void write_shortest(const struct slot_writer *w, uint32_t places)
 	write_way(w, places, &WAYS[best]);
 }
 
-void write_chimera(const struct slot_writer *w)
+void write_waves(const struct slot_writer *w)
 {
-	uint32_t share = w->map->pp / w->map->replicas;
+	uint32_t share = w->map->pp / w->map->replicas; /* of Chimera; Hanayo has one replica */
 
 	write_shortest(w, share ? share : 1);
-}
-
-void write_hanayo(const struct slot_writer *w)
-{
-	write_shortest(w, w->map->pp);
 }

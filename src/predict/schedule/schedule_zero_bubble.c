@@ -27,20 +27,6 @@ static void write_lagged(const struct slot_writer *w, uint32_t stage, uint32_t w
 		put_slot(w, SC_PASS_BACKWARD_WEIGHT, (struct slot_id){stage, 0, done++});
 }
 
-/* The warm-up of 1F1B, and its memory. */
-void write_zb_h1(const struct slot_writer *w)
-{
-	for (uint32_t s = 0; s < w->map->pp; s++)
-		write_lagged(w, s, w->map->pp - 1 - s, s);
-}
-
-/* Twice that. */
-void write_zb_h2(const struct slot_writer *w)
-{
-	for (uint32_t s = 0; s < w->map->pp; s++)
-		write_lagged(w, s, 2 * (w->map->pp - 1 - s), 2 * s);
-}
-
 /* ---- automatic ---- */
 
 enum { F, B, W, N_PARTS };
@@ -248,7 +234,8 @@ static void emit(const struct search *s)
 	}
 }
 
-static void write_automatic(const struct slot_writer *w, double memories)
+/* False where no order keeps within the memory. */
+static bool write_automatic(const struct slot_writer *w, double memories)
 {
 	uint32_t p = w->map->pp, m = w->shape->micro_batches, *extra;
 	uint8_t *best;
@@ -291,20 +278,22 @@ static void write_automatic(const struct slot_writer *w, double memories)
 			best_time = time;
 		}
 	}
-	if (isinf(best_time)) {
-		write_zb_h1(w); /* of the same memory, or less */
-		return;
-	}
+	if (isinf(best_time))
+		return false;
 	s.order = best;
 	emit(&s);
+	return true;
 }
 
-void write_zb_1p(const struct slot_writer *w)
+/* By hand ZB-H1, of the warm-up of 1F1B and its memory, where the automatic ones find none, too; ZB-H2 of twice that. */
+void write_zero_bubble(const struct slot_writer *w)
 {
-	write_automatic(w, 1);
-}
+	const enum sc_schedule kind = w->shape->kind;
+	const uint32_t times = kind == SC_SCHED_ZB_H2 ? 2 : 1;
 
-void write_zb_2p(const struct slot_writer *w)
-{
-	write_automatic(w, 2);
+	if ((kind == SC_SCHED_ZB_1P && write_automatic(w, 1)) ||
+	    (kind == SC_SCHED_ZB_2P && write_automatic(w, 2)))
+		return;
+	for (uint32_t s = 0; s < w->map->pp; s++)
+		write_lagged(w, s, times * (w->map->pp - 1 - s), times * s);
 }

@@ -70,7 +70,5 @@ void sc_c3_recording_release(struct sc_c3_recording *recording);
 struct sc_c3_kernel_times {
 	double *alone_us, *policy_us[SC_N_C3_POLICIES];
 };
-int sc_c3_what_if(const struct sc_trace_run *run, const struct sc_c3_kernel_times *times,
-		  struct sc_c3_what_if *out, struct sc_err *err);
 
 #endif

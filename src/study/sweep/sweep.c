@@ -2,18 +2,52 @@
  * are done before an earlier one wait for it: `take` sees them in order. */
 #include "study/sweep/sweep.h"
 
+#include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/arena.h"
 #include "base/fnv.h"
+#include "base/progress.h"
+#include "base/threads.h"
+#include "base/units.h"
+#include "core/config/config_table.h"
 #include "study/schedule/schedule_choose.h"
 #include "study/shard/shard_choose.h"
-#include "study/sweep/sweep_priv.h"
 
 enum { ROW_BLOCK_BYTES = 64 << 10, KEEP_BLOCK_BYTES = 16 << 10, ROWS_AT_A_TIME = 16 };
 
-static int find_floor(const struct sc_sweep_run *run, struct sc_sweep_worker *worker,
-		      struct sc_err *err)
+/* What one thread needs. */
+struct worker {
+	struct sc_predictor *predictor;
+	struct sc_arena scratch; /* of one row */
+	struct sc_arena keep;    /* error texts */
+	struct sc_prediction prediction;
+	struct sc_request request;
+};
+/* What waits for its turn. */
+struct order {
+	pthread_mutex_t lock;
+	size_t n, next;                /* rows; the first that is not taken */
+	struct sc_warnings **warnings; /* of each row that is done and not taken */
+	size_t *first_like, n_slots; /* 1 + row, by hash of the prediction; n_slots a power of 2 */
+};
+struct run {
+	const struct sc_sweep *sweep;
+	const struct sc_config_table *table;
+	struct sc_catalog *catalog;
+	struct sc_outcome *out;
+	size_t n_rows;
+	struct order order;
+	struct worker *spare; /* of the thread that speaks with other ranks */
+	unsigned *holder;   /* of each row: the rank that has it, or one of below; NULL: no ranks */
+	struct sc_err lost; /* set if a rank is lost */
+};
+#define DONE ((unsigned)-1)
+
+static int find_floor(const struct run *run, struct worker *worker, struct sc_err *err)
 {
 	struct sc_prediction *out = &worker->prediction;
 	struct sc_floor low = {.iteration_ms = 0};
@@ -28,8 +62,7 @@ static int find_floor(const struct sc_sweep_run *run, struct sc_sweep_worker *wo
 	return rc;
 }
 
-static int predict_row(const struct sc_sweep_run *run, struct sc_sweep_worker *worker, size_t row,
-		       struct sc_err *err)
+static int predict_row(const struct run *run, struct worker *worker, size_t row, struct sc_err *err)
 {
 	const struct sc_sweep *sweep = run->sweep;
 	struct sc_config config;
@@ -94,9 +127,9 @@ static const char *error_text(const struct sc_sweep *sweep, const struct sc_err 
 
 /* ---- in order ---- */
 
-static void order_init(struct sc_sweep_order *order, size_t n, struct sc_arena *arena)
+static void order_init(struct order *order, size_t n, struct sc_arena *arena)
 {
-	*order = (struct sc_sweep_order){.n = n, .n_slots = 4};
+	*order = (struct order){.n = n, .n_slots = 4};
 	while (order->n_slots < 2 * n)
 		order->n_slots *= 2;
 	pthread_mutex_init(&order->lock, NULL);
@@ -124,7 +157,7 @@ static uint64_t hash(const double *numbers)
 }
 
 /* Predictions that agree to the last bit are of one case: some key has no effect there. */
-static size_t find_same(struct sc_sweep_order *order, const struct sc_outcome *out, size_t row)
+static size_t find_same(struct order *order, const struct sc_outcome *out, size_t row)
 {
 	double numbers[N_NUMBERS], other[N_NUMBERS];
 	size_t slot;
@@ -142,7 +175,7 @@ static size_t find_same(struct sc_sweep_order *order, const struct sc_outcome *o
 	return 0;
 }
 
-static int hand_over(struct sc_sweep_run *run, size_t index, struct sc_err *err)
+static int hand_over(struct run *run, size_t index, struct sc_err *err)
 {
 	struct sc_outcome *outcome = &run->out[index];
 	int rc;
@@ -157,16 +190,16 @@ static int hand_over(struct sc_sweep_run *run, size_t index, struct sc_err *err)
 }
 
 /* A row is done; those whose turn it is are taken. */
-int sc_sweep_put(struct sc_sweep_run *run, size_t index, const struct sc_warnings *warnings,
-		 struct sc_err *err)
+static int put_row(struct run *run, size_t index, const struct sc_warnings *warnings,
+		   struct sc_err *err)
 {
 	size_t n_bytes = offsetof(struct sc_warnings, text) + warnings->n * sizeof(*warnings->text);
-	struct sc_sweep_order *order = &run->order;
+	struct order *order = &run->order;
 	int rc = 0;
 
 	sc_progress_add(run->sweep->progress, 1);
 	if (run->holder)
-		run->holder[index] = SC_SWEEP_DONE;
+		run->holder[index] = DONE;
 	if (!run->sweep->take)
 		return 0;
 	pthread_mutex_lock(&order->lock);
@@ -179,9 +212,9 @@ int sc_sweep_put(struct sc_sweep_run *run, size_t index, const struct sc_warning
 }
 
 /* What is done behind a row that is missing. */
-static int sweep_put_rest(struct sc_sweep_run *run, struct sc_err *err)
+static int sweep_put_rest(struct run *run, struct sc_err *err)
 {
-	struct sc_sweep_order *order = &run->order;
+	struct order *order = &run->order;
 	int rc = 0;
 
 	for (; order->next < order->n && rc == 0; order->next++)
@@ -190,9 +223,10 @@ static int sweep_put_rest(struct sc_sweep_run *run, struct sc_err *err)
 	return rc;
 }
 
-int sc_sweep_row(struct sc_sweep_run *run, struct sc_sweep_worker *worker, size_t index,
-		 struct sc_err *err)
+static int run_row(void *ctx, void *scratch, size_t index, struct sc_err *err)
 {
+	struct run *run = ctx;
+	struct worker *worker = scratch;
 	static const struct sc_warnings none;
 	struct sc_arena_mark mark = sc_arena_mark(&worker->scratch);
 	size_t row = run->sweep->rows ? run->sweep->rows[index] : index;
@@ -213,17 +247,507 @@ int sc_sweep_row(struct sc_sweep_run *run, struct sc_sweep_worker *worker, size_
 			.error = error_text(run->sweep, &own, &worker->keep),
 		};
 	sc_arena_rewind(&worker->scratch, mark);
-	return sc_sweep_put(run, index, failed ? &none : &worker->prediction.warnings, err);
+	return put_row(run, index, failed ? &none : &worker->prediction.warnings, err);
 }
 
-static int run_row(void *run, void *worker, size_t index, struct sc_err *err)
+/* ---- several processes ----
+ *
+ * Rank 0 takes rows from its own threads' pool for ranks that have none, and puts
+ * what comes back in its turn, so that results do not depend on who predicted what. A part is as long as what takes
+ * a rank PART_S: what a lost one had is little. While a helper's threads work it says so, each second. */
+
+#define PART_S 0.1
+#define TICK_S 1.0
+#define SILENT_S 30.0 /* of a rank that has rows: it is lost */
+#define GRACE_S 0.4   /* between a signal and the end that follows it */
+enum { ARENA_BYTES = 64 << 10, FIRST_PART = 4, LARGEST_PART = 256, PAUSE_US = 50, MAX_RANGES = 64 };
+enum kind { READY = SC_RANKS_END + 1, WORK, ROWS, TICK, STOPPED, EXCUSE, DISMISS };
+
+/* Before the indices of the rows. */
+struct work_head {
+	size_t n;
+	bool floors;
+	struct sc_predict_opts opts;
+};
+/* Before the error's text and the warnings. */
+struct row_head {
+	struct sc_outcome outcome;
+	size_t n_error, n_warnings;
+};
+
+static void pause_us(int64_t us)
 {
-	return sc_sweep_row(run, worker, index, err);
+	nanosleep(&(struct timespec){.tv_nsec = us * SC_NS_PER_US}, NULL);
 }
 
-static struct sc_sweep_worker *worker_create(void)
+static void append(struct sc_strbuf *out, const void *bytes, size_t n)
 {
-	struct sc_sweep_worker *worker = sc_xmalloc(sizeof(*worker));
+	sc_strbuf_append_n(out, bytes, n);
+}
+
+/* The next n bytes of a message. */
+static void take(struct sc_message *m, void *out, size_t n)
+{
+	assert(n <= m->n);
+	memcpy(out, m->bytes, n);
+	m->bytes += n;
+	m->n -= n;
+}
+
+static uint64_t hash_files(uint64_t h, const struct sc_config_files *files)
+{
+	for (size_t i = 0; i < files->n; i++)
+		if (files->at[i].rc == 0)
+			h = sc_fields_hash(h, sc_config_fields, &files->at[i].section);
+	return h;
+}
+
+/* Of the models and clusters that rows name. */
+static uint64_t hash_named(uint64_t h, const struct sc_sweep *sweep)
+{
+	struct sc_config_table table = {.csv = sweep->cases, .base = sweep->base};
+	struct sc_err err = {.code = SC_OK}; /* the run tells it */
+	struct sc_arena arena;
+
+	sc_arena_init(&arena, ARENA_BYTES);
+	if (sc_config_table_bind(&table, &arena, &err) == 0)
+		h = hash_files(hash_files(h, &table.model), &table.cluster);
+	sc_arena_release(&arena);
+	return h;
+}
+
+/* What must be alike in all ranks: the program, the base with its model and cluster, the cases. */
+static uint64_t fingerprint(const struct sc_sweep *sweep)
+{
+	const struct sc_csv *cases = sweep->cases;
+	uint64_t h = sc_fnv(SC_FNV_START, SC_VERSION, sizeof(SC_VERSION));
+
+	h = sc_fields_hash(h, sc_config_fields, sweep->base);
+	h = sc_fnv(h, &cases->n_rows, sizeof(cases->n_rows));
+	for (size_t i = 0; i < cases->n_cols; i++)
+		h = sc_fnv(h, cases->header[i], strlen(cases->header[i]) + 1);
+	for (size_t i = 0; i < cases->n_rows * cases->n_cols; i++)
+		h = sc_fnv(h, cases->cell[i], strlen(cases->cell[i]) + 1);
+	return hash_named(h, sweep);
+}
+
+/* ---- rank 0 ---- */
+
+static int take_excuse(const struct sc_sweep *sweep, const struct sc_message *m, struct sc_err *err)
+{
+	return sc_err_set(err, SC_EIO, "rank %d of %d: %.*s", m->from, sc_ranks_count(sweep->ranks),
+			  (int)m->n, m->bytes);
+}
+
+static int take_ready(const struct sc_sweep *sweep, struct sc_message *m, struct sc_err *err)
+{
+	uint64_t theirs;
+
+	if (m->kind == STOPPED) {
+		sc_ranks_leave(sweep->ranks, m->from);
+		return 0;
+	}
+	if (m->kind != READY)
+		return take_excuse(sweep, m, err);
+	take(m, &theirs, sizeof(theirs));
+	if (theirs == fingerprint(sweep))
+		return 0;
+	return sc_err_set(err, SC_EIO,
+			  "rank %d of %d has other cases or another base: are the program and "
+			  "the files the same there?",
+			  m->from, sc_ranks_count(sweep->ranks));
+}
+
+/* Helpers that have not left. */
+static int count_helpers(const struct sc_ranks *ranks)
+{
+	int n = 0;
+
+	for (int rank = 1; ranks && rank < sc_ranks_count(ranks); rank++)
+		n += !sc_ranks_has_left(ranks, rank);
+	return n;
+}
+
+int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err)
+{
+	int n_left = count_helpers(sweep->ranks), rc = 0;
+	double begin = sc_now_s();
+	struct sc_message m;
+
+	if (n_left)
+		sc_ranks_heed(sweep->ranks, sweep->signal);
+	while (n_left && rc == 0) {
+		if (sc_ranks_next(sweep->ranks, &m)) {
+			rc = take_ready(sweep, &m, err);
+			n_left--;
+		} else if (*sweep->signal || sc_now_s() - begin > SILENT_S) {
+			sc_ranks_lost(sweep->ranks);
+			return sc_err_set(err, SC_EIO, "%d of %d ranks do not begin", n_left,
+					  sc_ranks_count(sweep->ranks));
+		} else {
+			pause_us(PAUSE_US);
+		}
+	}
+	return rc;
+}
+
+int sc_sweep_dismiss(struct sc_ranks *ranks, struct sc_err *err)
+{
+	struct sc_strbuf nothing = {0};
+
+	for (int rank = 1; ranks && rank < sc_ranks_count(ranks); rank++) {
+		if (sc_ranks_has_left(ranks, rank) || sc_ranks_send(ranks, rank, DISMISS, &nothing))
+			continue;
+		sc_ranks_lost(ranks);
+		return sc_err_set(err, SC_EIO, "rank %d of %d takes no word: it is lost", rank,
+				  sc_ranks_count(ranks));
+	}
+	return 0;
+}
+
+/* What a rank has. */
+struct part {
+	size_t begin, n;        /* n 0: nothing */
+	size_t n_next;          /* so many at the next time */
+	double sent_s, heard_s; /* when it got it; when it last spoke */
+};
+struct lead {
+	struct run *run;
+	struct sc_pool *pool;
+	struct part *part; /* of each rank */
+	int n_ranks;
+	double signal_s; /* 0: no signal yet */
+};
+
+static void lose(struct lead *lead, int rank, const char *why)
+{
+	struct part *part = &lead->part[rank];
+
+	sc_err_set(&lead->run->lost, SC_EIO, "rank %d of %d %s", rank, lead->n_ranks, why);
+	sc_ranks_lost(lead->run->sweep->ranks);
+	sc_ranks_leave(lead->run->sweep->ranks, rank);
+	sc_pool_fail(lead->pool, part->begin, -SC_EIO, &lead->run->lost);
+	part->n = 0;
+}
+
+static bool send_part(const struct lead *lead, int rank)
+{
+	const struct sc_sweep *sweep = lead->run->sweep;
+	const struct part *part = &lead->part[rank];
+	struct sc_strbuf bytes = {0};
+	struct work_head head;
+	bool sent;
+
+	assert(!sweep->opts->plan); /* is no text */
+	memset(&head, 0, sizeof(head));
+	head = (struct work_head){part->n, sweep->floors, *sweep->opts};
+	append(&bytes, &head, sizeof(head));
+	for (size_t i = part->begin; i < part->begin + part->n; i++) {
+		size_t row = sweep->rows ? sweep->rows[i] : i;
+
+		append(&bytes, &row, sizeof(row));
+		lead->run->holder[i] = (unsigned)rank;
+	}
+	sent = sc_ranks_send(sweep->ranks, rank, WORK, &bytes);
+	sc_strbuf_release(&bytes);
+	return sent;
+}
+
+/* Work for all that have none; false: there is none. */
+static bool hand_out(struct lead *lead)
+{
+	bool any = false;
+
+	for (int rank = 1; rank < lead->n_ranks && lead->signal_s <= 0; rank++) {
+		struct part *part = &lead->part[rank];
+
+		if (part->n || sc_ranks_has_left(lead->run->sweep->ranks, rank))
+			continue;
+		part->n = sc_pool_take(lead->pool, part->n_next, &part->begin);
+		if (part->n == 0)
+			break;
+		part->sent_s = part->heard_s = sc_now_s();
+		any = true;
+		if (!send_part(lead, rank))
+			lose(lead, rank, "takes no work: it is lost");
+	}
+	return any;
+}
+
+static void take_row(struct lead *lead, size_t index, struct sc_message *m)
+{
+	struct run *run = lead->run;
+	struct sc_warnings warnings = {.n = 0};
+	struct sc_err err = {.code = SC_OK};
+	struct row_head head;
+	char *error;
+	int rc;
+
+	take(m, &head, sizeof(head));
+	error = sc_arena_alloc(&run->spare->keep, head.n_error + 1);
+	take(m, error, head.n_error);
+	error[head.n_error] = '\0';
+	take(m, &warnings, head.n_warnings);
+	run->out[index] = head.outcome;
+	run->out[index].error = error;
+	run->out[index].warnings = NULL; /* addresses of the helper's */
+	run->out[index].band = NULL;
+	rc = put_row(run, index, &warnings, &err);
+	if (rc)
+		sc_pool_fail(lead->pool, index, rc, &err);
+}
+
+static void take_rows(struct lead *lead, struct part *part, struct sc_message *m)
+{
+	double took = sc_now_s() - part->sent_s, n = (double)part->n * PART_S / (took + 1e-6);
+
+	for (size_t i = 0; i < part->n; i++)
+		take_row(lead, part->begin + i, m);
+	part->n_next = n > LARGEST_PART ? LARGEST_PART : n < 1 ? 1 : (size_t)n;
+	part->n = 0;
+}
+
+/* It was told to end: its rows are predicted here. */
+static void take_back(struct lead *lead, struct part *part)
+{
+	for (size_t i = part->begin; i < part->begin + part->n; i++) {
+		struct sc_err err = {.code = SC_OK};
+		int rc = run_row(lead->run, lead->run->spare, i, &err);
+
+		if (rc) {
+			sc_pool_fail(lead->pool, i, rc, &err);
+			break;
+		}
+	}
+	part->n = 0;
+}
+
+static void take_message(struct lead *lead, struct sc_message *m)
+{
+	struct part *part = &lead->part[m->from];
+
+	part->heard_s = sc_now_s();
+	switch ((enum kind)m->kind) {
+	case ROWS:
+		take_rows(lead, part, m);
+		break;
+	case STOPPED:
+		sc_ranks_leave(lead->run->sweep->ranks, m->from);
+		take_back(lead, part);
+		break;
+	case EXCUSE:
+		sc_ranks_leave(lead->run->sweep->ranks, m->from);
+		take_excuse(lead->run->sweep, m, &lead->run->lost);
+		sc_pool_fail(lead->pool, part->begin, -SC_EIO, &lead->run->lost);
+		part->n = 0;
+		break;
+	case READY:
+	case WORK:
+	case TICK:
+	case DISMISS:
+		break;
+	}
+}
+
+/* Who has rows and is silent is lost: a system that ends the program for a lost rank gives the others a second. */
+static void find_lost(struct lead *lead)
+{
+	const volatile sig_atomic_t *signal = lead->run->sweep->signal;
+	double now = sc_now_s();
+
+	if (lead->signal_s <= 0 && signal && *signal)
+		lead->signal_s = now;
+	for (int rank = 1; rank < lead->n_ranks; rank++) {
+		const struct part *part = &lead->part[rank];
+
+		if (part->n && lead->signal_s > 0 && now - lead->signal_s > GRACE_S)
+			lose(lead, rank,
+			     "is lost: it gives no answer since the program was told to end");
+		else if (part->n && now - part->heard_s > SILENT_S)
+			lose(lead, rank, "is lost: it has been silent for 30 s");
+	}
+}
+
+static bool has_parts(const struct lead *lead)
+{
+	for (int rank = 1; rank < lead->n_ranks; rank++)
+		if (lead->part[rank].n)
+			return true;
+	return false;
+}
+
+static void lead_ranks(struct sc_pool *pool, void *run)
+{
+	struct lead lead = {.run = run, .pool = pool};
+	struct sc_ranks *ranks = lead.run->sweep->ranks;
+	struct sc_message message;
+
+	lead.n_ranks = sc_ranks_count(ranks);
+	lead.part =
+		sc_arena_calloc(&lead.run->spare->keep, (size_t)lead.n_ranks, sizeof(*lead.part));
+	for (int rank = 1; rank < lead.n_ranks; rank++)
+		lead.part[rank].n_next = FIRST_PART;
+	find_lost(&lead); /* the signal, before work is sent */
+	while (hand_out(&lead) || has_parts(&lead) || !sc_pool_is_done(pool)) {
+		pause_us(PAUSE_US);
+		while (sc_ranks_next(ranks, &message))
+			take_message(&lead, &message);
+		find_lost(&lead);
+	}
+}
+
+static void put_range(struct sc_strbuf *out, size_t from, size_t to, unsigned holder)
+{
+	sc_strbuf_printf(out, "%s%zu", out->n ? ", " : "", from + 1);
+	if (to > from)
+		sc_strbuf_printf(out, "-%zu", to + 1);
+	if (holder)
+		sc_strbuf_printf(out, " (rank %u)", holder);
+}
+
+static void list_missing(const struct run *run)
+{
+	const size_t *rows = run->sweep->rows;
+	struct sc_strbuf *out = run->sweep->missing;
+	size_t n = 0;
+
+	for (size_t i = 0; out && i < run->n_rows; i++) {
+		size_t from = rows ? rows[i] : i, to = from;
+		unsigned holder = run->holder[i];
+
+		if (holder == DONE)
+			continue;
+		while (i + 1 < run->n_rows && run->holder[i + 1] == holder &&
+		       (rows ? rows[i + 1] : i + 1) == to + 1) {
+			i++;
+			to++;
+		}
+		if (n++ < MAX_RANGES)
+			put_range(out, from, to, holder);
+	}
+	if (n > MAX_RANGES)
+		sc_strbuf_printf(out, " and %zu more", n - MAX_RANGES);
+}
+
+/* ---- helpers ---- */
+
+static void tick_ranks(struct sc_pool *pool, void *run)
+{
+	const struct run *own = run;
+	struct sc_strbuf nothing = {0};
+	double last = sc_now_s();
+
+	while (!sc_pool_is_done(pool)) {
+		pause_us(PAUSE_US);
+		if (sc_now_s() - last < TICK_S)
+			continue;
+		sc_ranks_send(own->sweep->ranks, 0, TICK, &nothing);
+		last = sc_now_s();
+	}
+}
+
+static int pack_row(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err)
+{
+	struct row_head head = {.outcome = *outcome, .n_error = strlen(outcome->error)};
+	struct sc_strbuf *out = ctx;
+
+	(void)index;
+	(void)err;
+	head.n_warnings = offsetof(struct sc_warnings, text) +
+			  outcome->warnings->n * sizeof(*outcome->warnings->text);
+	append(out, &head, sizeof(head));
+	append(out, outcome->error, head.n_error);
+	append(out, outcome->warnings, head.n_warnings);
+	return 0;
+}
+
+static int do_part(const struct sc_sweep *sweep, struct sc_message *m, struct sc_err *err)
+{
+	struct sc_sweep own = *sweep;
+	struct sc_strbuf bytes = {0};
+	struct sc_outcome *outcomes;
+	struct work_head head;
+	struct sc_arena arena;
+	size_t *rows;
+	int rc;
+
+	sc_arena_init(&arena, ARENA_BYTES);
+	take(m, &head, sizeof(head));
+	rows = sc_arena_calloc(&arena, head.n, sizeof(*rows));
+	take(m, rows, head.n * sizeof(*rows));
+	outcomes = sc_arena_calloc(&arena, head.n, sizeof(*outcomes));
+	own.rows = rows;
+	own.n_rows = head.n;
+	own.opts = &head.opts;
+	own.floors = head.floors;
+	own.stop = sweep->signal;
+	own.take = pack_row;
+	own.ctx = &bytes;
+	rc = sc_sweep_run(&own, &arena, outcomes, err);
+	if (rc == 0 && !sc_ranks_send(sweep->ranks, 0, ROWS, &bytes))
+		rc = sc_err_set(err, SC_EIO, "rank 0 takes no rows");
+	sc_strbuf_release(&bytes);
+	sc_arena_release(&arena);
+	return rc;
+}
+
+void sc_sweep_excuse(struct sc_ranks *ranks, const struct sc_err *why)
+{
+	struct sc_strbuf text = {0};
+
+	sc_strbuf_append(&text, why->text);
+	sc_ranks_send(ranks, 0, EXCUSE, &text);
+	sc_strbuf_release(&text);
+}
+
+static int serve(const struct sc_sweep *sweep, struct sc_err *err)
+{
+	struct sc_strbuf nothing = {0};
+	struct sc_message message;
+	int rc = 0;
+
+	while (rc == 0 && !*sweep->signal) {
+		if (!sc_ranks_next(sweep->ranks, &message)) {
+			pause_us(PAUSE_US);
+			continue;
+		}
+		if (message.kind == DISMISS)
+			return 0;
+		if (message.kind == SC_RANKS_END) {
+			sc_ranks_leave(sweep->ranks, sc_ranks_self(sweep->ranks));
+			return 0;
+		}
+		rc = do_part(sweep, &message, err);
+	}
+	if (!*sweep->signal)
+		return rc;
+	sc_ranks_send(sweep->ranks, 0, STOPPED, &nothing);
+	sc_ranks_leave(sweep->ranks, sc_ranks_self(sweep->ranks));
+	return 0;
+}
+
+int sc_sweep_serve(const struct sc_sweep *sweep, struct sc_err *err)
+{
+	const uint64_t same = fingerprint(sweep);
+	struct sc_sweep own = *sweep;
+	struct sc_strbuf ready = {0};
+	int rc;
+
+	sc_ranks_heed(sweep->ranks, sweep->signal);
+	append(&ready, &same, sizeof(same));
+	sc_ranks_send(sweep->ranks, 0, READY, &ready);
+	sc_strbuf_release(&ready);
+	if (!sweep->catalog)
+		own.catalog = sc_catalog_create();
+	rc = serve(&own, err);
+	if (!sweep->catalog)
+		sc_catalog_destroy(own.catalog);
+	return rc;
+}
+
+static struct worker *worker_create(void)
+{
+	struct worker *worker = sc_xmalloc(sizeof(*worker));
 
 	worker->predictor = sc_predictor_create();
 	sc_arena_init(&worker->scratch, ROW_BLOCK_BYTES);
@@ -231,7 +755,7 @@ static struct sc_sweep_worker *worker_create(void)
 	return worker;
 }
 
-static void worker_destroy(struct sc_sweep_worker *worker)
+static void worker_destroy(struct worker *worker)
 {
 	sc_predictor_destroy(worker->predictor);
 	sc_arena_release(&worker->scratch);
@@ -249,7 +773,7 @@ static void keep_errors(struct sc_outcome *out, size_t n, struct sc_arena *arena
 }
 
 /* With other ranks small parts, so that all have some. */
-static size_t rows_at_a_time(const struct sc_sweep_run *run, unsigned n_jobs)
+static size_t rows_at_a_time(const struct run *run, unsigned n_jobs)
 {
 	size_t n_threads = n_jobs;
 
@@ -258,7 +782,7 @@ static size_t rows_at_a_time(const struct sc_sweep_run *run, unsigned n_jobs)
 	return run->n_rows / n_threads < ROWS_AT_A_TIME ? run->n_rows / n_threads : ROWS_AT_A_TIME;
 }
 
-static int run_rows(struct sc_sweep_run *run, struct sc_arena *arena, struct sc_err *err)
+static int run_rows(struct run *run, struct sc_arena *arena, struct sc_err *err)
 {
 	unsigned n_jobs = run->sweep->n_jobs ? run->sweep->n_jobs : 1;
 	void **workers = sc_xrealloc(NULL, n_jobs + 1, sizeof(*workers));
@@ -277,11 +801,11 @@ static int run_rows(struct sc_sweep_run *run, struct sc_arena *arena, struct sc_
 		workers[i] = worker_create();
 	run->spare = workers[n_jobs];
 	if (run->holder)
-		work.beside = sc_ranks_helps(run->sweep->ranks) ? sc_sweep_tick : sc_sweep_lead;
+		work.beside = sc_ranks_helps(run->sweep->ranks) ? tick_ranks : lead_ranks;
 	rc = sc_parallel_for(&work, err);
 	if (run->holder && rc) {
 		sweep_put_rest(run, err);
-		sc_sweep_list_missing(run);
+		list_missing(run);
 	}
 	keep_errors(run->out, run->n_rows, arena);
 	for (unsigned i = 0; i <= n_jobs; i++)
@@ -296,7 +820,7 @@ static int run_rows(struct sc_sweep_run *run, struct sc_arena *arena, struct sc_
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err)
 {
-	struct sc_sweep_run run = {.sweep = sweep, .out = out};
+	struct run run = {.sweep = sweep, .out = out};
 	struct sc_config_table table = {.csv = sweep->cases, .base = sweep->base};
 	struct sc_err own = {.code = SC_OK};
 	int rc = sc_config_table_bind(&table, arena, err);
