@@ -79,7 +79,7 @@ _stepcast() {
 		'*--choose[search this key too\: these values, or its usual ones; may be given again]:KEY\[=A,B,...\]:' \
 		'*--fix[do not search this key; may be given again]:KEY=VALUE:' \
 		'--all[search the whole split, though the config gives it]' \
-		'--gpus[from so many GPUs on, doubled, to so many]:FROM\:TO:' \
+		'--gpus[so many GPUs, or from so many on, doubled, to so many]:N|FROM\:TO:' \
 		'--device[GPUs to choose from]:A,B,...:_stepcast_devices' \
 		'--objective[time (default), throughput (of a GPU), cost or energy; two\: their Pareto front]:WHAT\[,WHAT\]:' \
 		'*--price[of a GPU, or of those GPUs, for an hour, as cluster.price_usd_gpu_hour\: say what a step costs; may be given again]:USD|GPU=USD:' \
@@ -101,7 +101,7 @@ _stepcast() {
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- ; _files }' ;;
 	scale) _arguments \
-		'--gpus[from so many GPUs on, doubled, to so many]:FROM\:TO:' \
+		'--gpus[so many GPUs, or from so many on, doubled, to so many]:N|FROM\:TO:' \
 		'--weak[the batch grows with the GPUs (default\: it stays)]' \
 		'--given[what the config gives of the split stays (default\: all of it is searched)]' \
 		'*--choose[search this key too; may be given again]:KEY\[=A,B,...\]:' \
@@ -161,6 +161,7 @@ _stepcast() {
 	shard) _arguments \
 		'*--plan[rank this plan; may be given again]:FILE:_files' \
 		'--search[search for a plan, at most so long; 0 is one quick descent, the same on every machine (default if no --plan and no --baseline is given)]:SECONDS:' \
+		'--time-limit[the same as --search]:SECONDS:' \
 		'--objective[what a plan is ranked by\: the predicted step (default), or the busiest rank as that planner costs it]:iteration|torchrec|hugectr:(iteration torchrec hugectr)' \
 		'--device-constants[torchrec\: the bandwidths of the config'\''s GPU and cluster in place of its own]' \
 		'*--baseline[rank this planner'\''s plan, or all of them; may be given again]:NAME:' \
@@ -171,7 +172,7 @@ _stepcast() {
 		'--max-moved-tables[with --current\: tables that may change (default\: any)]:N:' \
 		'--diff[say what changes from this plan to the best one]:FILE:_files' \
 		'--pareto[the best cost for less and less GPU memory]' \
-		'--samples[draws of model error and drift for best %, regret and ties (default 1000, fewer for more than 4,000 tables, 200 for a plan alone; 0\: none)]:N:' \
+		'--draws[draws of model error and drift for best %, regret and ties (default 1000, fewer for more than 4,000 tables, 200 for a plan alone; 0\: none)]:N:' \
 		'--kernel-error[one sigma of the kernels'\'' model (default\: the device'\''s embedding spread)]:PCT:' \
 		'--collective-error[one sigma of each collective'\''s model (default\: the fabric'\''s spread)]:PCT:' \
 		'--drift[one sigma of a table'\''s lookups, from those given (default 10)]:PCT:' \
@@ -365,7 +366,7 @@ _stepcast() {
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- check show import; _files }' ;;
 	devices) _arguments \
-		'--json[write JSON]' \
+		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
 		'--output[write the result here (default\: stdout)]:FILE:_files' \
@@ -374,7 +375,7 @@ _stepcast() {
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- ; _files }' ;;
 	models) _arguments \
-		'--json[write JSON]' \
+		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
 		'--output[write the result here (default\: stdout)]:FILE:_files' \
@@ -383,7 +384,7 @@ _stepcast() {
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- ; _files }' ;;
 	clusters) _arguments \
-		'--json[write JSON]' \
+		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
 		'--output[write the result here (default\: stdout)]:FILE:_files' \
@@ -392,7 +393,7 @@ _stepcast() {
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- ; _files }' ;;
 	software) _arguments \
-		'--json[write JSON]' \
+		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
 		'--output[write the result here (default\: stdout)]:FILE:_files' \
@@ -401,7 +402,7 @@ _stepcast() {
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- ; _files }' ;;
 	examples) _arguments \
-		'--json[write JSON]' \
+		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
 		'--output[write the result here (default\: stdout)]:FILE:_files' \

@@ -262,7 +262,7 @@ def shard(
     baseline: str | Sequence[str] = (),
     constraint: str | Sequence[str] = (),
     current: str | None = None,
-    samples: int | None = None,
+    draws: int | None = None,
     seed: int | None = None,
     options: Mapping[str, Any] | None = None,
     **overrides: Any,
@@ -278,7 +278,7 @@ def shard(
         "baseline": baseline,
         "constraint": constraint,
         "current": current,
-        "samples": samples,
+        "draws": samples,
         "seed": seed,
     }
     words = _options(**{**named, **(options or {})})

@@ -15,6 +15,7 @@ void sc_json_init(struct sc_json *json, const char *schema, int version)
 	*json = (struct sc_json){.root = json_object()};
 	sc_json_text(json, json->root, "schema", schema);
 	sc_json_int(json, json->root, "version", version);
+	sc_json_array(json, json->root, "warnings");
 }
 
 void sc_json_release(struct sc_json *json)

@@ -201,29 +201,28 @@ static void put_json(struct sc_json *json, json_t *list, const struct one_file *
 		sc_json_int(json, skipped, s->bad[i].reason, s->bad[i].n);
 }
 
-static int print_json(const struct files *files, struct sc_err *err)
+static void put_all_json(const void *result, struct sc_json *json)
 {
-	struct sc_json json;
+	const struct files *files = result;
 	json_t *list;
 
-	sc_json_init(&json, "stepcast/import", IMPORT_VERSION);
-	list = sc_json_array(&json, json.root, "files");
+	sc_json_init(json, "stepcast/import", IMPORT_VERSION);
+	list = sc_json_array(json, json->root, "files");
 	for (size_t i = 0; i < files->n; i++)
-		put_json(&json, list, &files->at[i]);
-	return sc_json_write(&json, stdout, err);
+		put_json(json, list, &files->at[i]);
 }
 
-static void print_text(const struct files *files)
+static void put_all_text(const void *result, struct sc_strbuf *out)
 {
-	struct sc_strbuf out = {0};
+	const struct files *files = result;
 
 	for (size_t i = 0; i < files->n; i++) {
 		if (!files->at[i].failed)
-			put_text(&out, &files->at[i]);
+			put_text(out, &files->at[i]);
 	}
-	sc_cli_print(&out);
-	sc_strbuf_release(&out);
 }
+
+static const struct sc_forms FORMS = {put_all_json, put_all_text, NULL};
 
 static void warn_of_ends(const struct import_args *args, const struct files *files)
 {
@@ -344,10 +343,7 @@ static int import(void *into, struct sc_cli_call *call, struct sc_err *err)
 	warn_of_ends(args, &files);
 	warn_of_ranks(args, &files);
 	warn_of_earlier(args, &earlier);
-	if (args->json)
-		return print_json(&files, err);
-	print_text(&files);
-	return 0;
+	return sc_cli_give(call, &FORMS, &files, err);
 }
 
 const struct sc_command sc_command_import = {

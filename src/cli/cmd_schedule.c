@@ -55,6 +55,7 @@ struct drawing {
 	struct sc_optimized optimized;
 	struct sc_schedule_file file;
 	struct sc_schedule_play play;
+	double fullness; /* of a GPU's memory; 0: not known */
 };
 struct drawings {
 	const struct schedule_args *args;
@@ -211,6 +212,12 @@ static double gap_pct(const struct sc_optimized *o)
 	return 100 * (o->longest / o->bound - 1);
 }
 
+static void add_fits(struct sc_json *json, json_t *parent, const struct drawing *d)
+{
+	if (d->fullness > 0)
+		sc_json_bool(json, parent, "fits", d->fullness <= 1);
+}
+
 static void put_json(const void *ctx, struct sc_json *json)
 {
 	const struct drawings *all = ctx;
@@ -218,9 +225,12 @@ static void put_json(const void *ctx, struct sc_json *json)
 	sc_json_init(json, "stepcast.schedule", SCHEDULE_VERSION);
 	if (all->base)
 		sc_json_base(json, all->base);
-	sc_json_verdict(json, SC_STANDS, "%s: the bubble is %.2f %% of the longest stage's time%s.",
-			all->at[0].name, all->at[0].play.bubble_pct,
+	sc_json_verdict(json, all->at[0].fullness > 1 ? SC_STANDS_BADLY : SC_STANDS,
+			"%s%s: the bubble is %.2f %% of the longest stage's time%s.",
+			all->at[0].fullness > 1 ? "Does not fit the memory: " : "", all->at[0].name,
+			all->at[0].play.bubble_pct,
 			all->at[0].file.passes.left_out ? ", of what is shown" : "");
+	add_fits(json, json->root, &all->at[0]);
 	sc_schedule_to_json(json, json->root, all->at[0].name, &all->at[0].play);
 	sc_schedule_slots_to_json(json, json->root, &all->at[0].play);
 	if (all->args->optimize) {
@@ -233,6 +243,7 @@ static void put_json(const void *ctx, struct sc_json *json)
 		for (size_t i = 1; i < all->n; i++) {
 			json_t *other = sc_json_object(json, others, NULL);
 
+			add_fits(json, other, &all->at[i]);
 			sc_schedule_to_json(json, other, all->at[i].name, &all->at[i].play);
 			sc_schedule_slots_to_json(json, other, &all->at[i].play);
 		}
@@ -398,6 +409,7 @@ static int predict(const struct drawings *all, struct session *s, struct sc_aren
 	if (rc)
 		return rc;
 	sc_cli_warn_all(&all->args->common, &s->prediction.warnings);
+	d->fullness = sc_memory_fullness(&s->prediction.memory);
 	if (!sc_predictor_play(s->predictor, arena, &d->play))
 		return sc_err_set(err, SC_EUSAGE, "%s has no pipeline to draw; see parallel.pp",
 				  all->config);

@@ -17,22 +17,22 @@
 
 enum { MAX_GPUS = 1 << 24, MAX_TEXT = 24 };
 
-/* "64:2048"; NULL is an error too. */
+/* "64:2048", "64"; NULL is an error too. */
 static int cli_parse_gpus(const char *text, int64_t *from, int64_t *to, struct sc_err *err)
 {
 	const char *colon = text ? strchr(text, ':') : NULL;
 	char first[MAX_TEXT];
+	size_t n;
 
 	if (!text)
 		return sc_err_set(err, SC_EUSAGE, "scale needs --gpus FROM:TO, as 64:2048");
-	if (colon && colon - text < MAX_TEXT) {
-		snprintf(first, sizeof(first), "%.*s", (int)(colon - text), text);
-		if (sc_parse_int(first, from) && sc_parse_int(colon + 1, to) && *from >= 1 &&
-		    *to >= *from && *to <= MAX_GPUS)
-			return 0;
-	}
-	return sc_err_set(err, SC_EUSAGE, "--gpus: expected FROM:TO, as 64:2048, got \"%.64s\"",
-			  text);
+	n = strcspn(text, ":");
+	snprintf(first, sizeof(first), "%.*s", n < sizeof(first) ? (int)n : 0, text);
+	if (sc_parse_int(first, from) && sc_parse_int(colon ? colon + 1 : first, to) &&
+	    *from >= 1 && *to >= *from && *to <= MAX_GPUS)
+		return 0;
+	return sc_err_set(err, SC_EUSAGE,
+			  "--gpus: expected N or FROM:TO, as 64 or 64:2048, got \"%.64s\"", text);
 }
 
 static struct sc_arg_list cli_join(const struct sc_arg_list *a, const struct sc_arg_list *b,
@@ -69,7 +69,8 @@ static const struct sc_cli_option OPTIONS[] = {
 		    "search this key too: these values, or its usual ones; may be given again"),
 	SC_OPT_LIST(fixed, "fix", "KEY=VALUE", "do not search this key; may be given again"),
 	SC_OPT_FLAG(all, "all", "search the whole split, though the config gives it"),
-	SC_OPT_TEXT(gpus, "gpus", "FROM:TO", "from so many GPUs on, doubled, to so many"),
+	SC_OPT_TEXT(gpus, "gpus", "N|FROM:TO",
+		    "so many GPUs, or from so many on, doubled, to so many"),
 	SC_OPT_TEXT(devices, "device", "A,B,...", "GPUs to choose from"),
 	SC_OPT_TEXT(
 		objective, "objective", "WHAT[,WHAT]",
@@ -294,7 +295,8 @@ struct scale_args {
 #undef SC_ARGS
 #define SC_ARGS struct scale_args
 static const struct sc_cli_option SCALE_OPTIONS[] = {
-	SC_OPT_TEXT(gpus, "gpus", "FROM:TO", "from so many GPUs on, doubled, to so many"),
+	SC_OPT_TEXT(gpus, "gpus", "N|FROM:TO",
+		    "so many GPUs, or from so many on, doubled, to so many"),
 	SC_OPT_FLAG(weak, "weak", "the batch grows with the GPUs (default: it stays)"),
 	SC_OPT_FLAG(given, "given",
 		    "what the config gives of the split stays (default: all of it is searched)"),

@@ -16,6 +16,7 @@
 #include "core/machine/software.h"
 #include "core/profile/paths.h"
 #include "report/config_show.h"
+#include "report/parts.h"
 
 enum sc_shipped {
 	SC_SHIPPED_DEVICES,
@@ -264,20 +265,14 @@ static void put_cell(struct sc_json *json, json_t *object, const struct entries 
 {
 	const char *path = all->kind->columns[column].path, *dot = strrchr(path, '.');
 	struct sc_strbuf cell = {0};
-	double number;
-	int64_t whole;
 
 	append_cell(all, i, column, &cell);
 	if (strncmp(path, "peak_tflops.", 12) != 0 && dot)
 		path = dot + 1;
 	if (cell.n == 0)
 		sc_json_text(json, object, path, NULL);
-	else if (sc_parse_int(sc_strbuf_get(&cell), &whole))
-		sc_json_int(json, object, path, whole);
-	else if (sc_parse_double(sc_strbuf_get(&cell), &number))
-		sc_json_real(json, object, path, number);
 	else
-		sc_json_text(json, object, path, sc_strbuf_get(&cell));
+		sc_json_cell(json, object, path, sc_strbuf_get(&cell));
 	sc_strbuf_release(&cell);
 }
 
@@ -311,7 +306,7 @@ struct shipped_args {
 
 #define SC_ARGS struct shipped_args
 static const struct sc_cli_option OPTIONS[] = {
-	SC_OPT_FLAG(json, "json", "write JSON"),
+	SC_OPT_JSON(json),
 	{0},
 };
 

@@ -408,6 +408,9 @@ static int help(void *into, struct sc_cli_call *call, struct sc_err *err)
 
 	if (words->n && strcmp(words->at[0], "keys") == 0)
 		rc = append_keys(args, call->arena, &out, err);
+	else if (words->n && strcmp(words->at[0], "coverage") == 0)
+		rc = sc_coverage_text(&(struct sc_arg_list){words->at + 1, words->n - 1}, call,
+				      &out, err);
 	else if (words->n && !about)
 		rc = cli_unknown_command(words->at[0], err);
 	else
@@ -421,11 +424,16 @@ static int help(void *into, struct sc_cli_call *call, struct sc_err *err)
 const struct sc_command sc_command_help = {
 	.name = "help",
 	.summary = "show what a command does",
-	.synopsis = "[COMMAND] [--man] | keys [WORD]... [--markdown]",
+	.synopsis =
+		"[COMMAND] [--man] | keys [WORD]... [--markdown] | coverage CONFIG|MODEL [GPU] [SOFTWARE]",
 	.details =
 		"Without COMMAND lists the commands. With --man prints the man page of COMMAND, or "
 		"of stepcast.\n\nkeys lists every key of configs, devices, fabrics and software with its "
-		"values, default and meaning: all, or those whose name, values or meaning have each WORD.",
+		"values, default and meaning: all, or those whose name, values or meaning have each WORD.\n\n"
+		"coverage says how many measured iterations are like a CONFIG's, or those of a MODEL on a GPU with a "
+		"SOFTWARE: by how much they were missed, how wide the band is therefore, and what no measured row "
+		"shows.\n\n  stepcast help coverage configs/examples/gpt-22b-selene.yaml\n"
+		"  stepcast help coverage llama3-70b gb200 megatron-core",
 	.words = "command",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct help_args),

@@ -447,7 +447,7 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 
 	if (is_json || is_page || (report && *report)) {
 		forms->json(result, &document);
-		if (!json_object_get(document.root, "warnings"))
+		if (!json_array_size(json_object_get(document.root, "warnings")))
 			json_object_set(document.root, "warnings", call->common->warnings);
 		if (document.err.code != SC_OK)
 			rc = sc_err_set(err, document.err.code, "%s", document.err.text);

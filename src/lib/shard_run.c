@@ -216,6 +216,7 @@ const struct sc_cli_option sc_shard_options[] = {
 	SC_OPT_NUMBER(
 		seconds, "search", "SECONDS", 0, MAX_SECONDS,
 		"search for a plan, at most so long; 0 is one quick descent, the same on every machine (default if no --plan and no --baseline is given)"),
+	SC_OPT_TIME_LIMIT(seconds, "the same as --search"),
 	SC_OPT_CHOICE(
 		objective, "objective", "iteration|torchrec|hugectr", sc_objective_names,
 		"what a plan is ranked by: the predicted step (default), or the busiest rank as that planner costs it"),
@@ -237,7 +238,7 @@ const struct sc_cli_option sc_shard_options[] = {
 	SC_OPT_IN(diff, "diff", "FILE", "say what changes from this plan to the best one"),
 	SC_OPT_FLAG(pareto, "pareto", "the best cost for less and less GPU memory"),
 	SC_OPT_INT(
-		samples, "samples", "N", 0, MAX_SAMPLES,
+		samples, "draws", "N", 0, MAX_SAMPLES,
 		"draws of model error and drift for best %, regret and ties (default 1000, fewer for more than 4,000 tables, 200 for a plan alone; 0: none)"),
 	SC_OPT_NUMBER(kernel_pct, "kernel-error", "PCT", 0, 100,
 		      "one sigma of the kernels' model (default: the device's embedding spread)"),

@@ -435,7 +435,7 @@ static void add_classes(struct sc_json *json, const struct sc_prediction *p)
 
 void sc_json_warnings(struct sc_json *json, const struct sc_warnings *warnings)
 {
-	json_t *array = sc_json_array(json, json->root, "warnings");
+	json_t *array = json_object_get(json->root, "warnings");
 
 	for (size_t i = 0; i < warnings->n; i++)
 		sc_json_text(json, array, NULL, warnings->text[i]);

@@ -383,6 +383,8 @@ static void put_verdict(struct sc_json *json, const struct sc_study *study)
 {
 	const struct sc_ranked_plan *best = &study->plans.at[0];
 
+	if (!best->error && best->has_cost)
+		sc_json_bool(json, json->root, "fits", !best->over_budget);
 	if (best->error || !best->has_cost)
 		sc_json_verdict(json, SC_STANDS_FAIR, "%s: %s.", best->name,
 				best->error ? best->error : "its cost is not known");

@@ -172,16 +172,16 @@ class Tutorial(unittest.TestCase):
 
 class Shard(unittest.TestCase):
     def test_is_the_commands(self):
-        want = command("shard", DLRM, "--search", "0", "--samples", "0", "--json")
-        got = stepcast.shard(DLRM, search=0, samples=0)
+        want = command("shard", DLRM, "--search", "0", "--draws", "0", "--json")
+        got = stepcast.shard(DLRM, search=0, draws=0)
         self.assertEqual(got.json, want)
         self.assertEqual(got.best["name"], got.plans[0]["name"])
         self.assertEqual(len(got.plan["embeddings"]), got["n_tables"])
 
     def test_options(self):
-        got = stepcast.shard(DLRM, baseline=["torchrec", "naive"], samples=0, options={"seed": 2})
+        got = stepcast.shard(DLRM, baseline=["torchrec", "naive"], draws=0, options={"seed": 2})
         self.assertEqual({p["name"] for p in got.plans}, {"torchrec", "naive"})
-        one = stepcast.shard(DLRM, baseline="torchrec", samples=0, training={"recompute": "full"})
+        one = stepcast.shard(DLRM, baseline="torchrec", draws=0, training={"recompute": "full"})
         self.assertIn("recompute has no effect", one.warnings[0])
         self.assertEqual([p["name"] for p in one.plans], ["torchrec"])
         with self.assertRaisesRegex(stepcast.StepcastError, "unknown option"):
@@ -219,7 +219,7 @@ class Studies(unittest.TestCase):
 
     @unittest.skipIf(missing("pandas"), "no pandas")
     def test_lists_as_frames(self):
-        self.assertGreater(len(stepcast.shard(DLRM, search=0, samples=0).to_pandas("plans")), 1)
+        self.assertGreater(len(stepcast.shard(DLRM, search=0, draws=0).to_pandas("plans")), 1)
 
 
 class Command(unittest.TestCase):

@@ -77,14 +77,14 @@ def tables_of_plan(plan):
 
 def main():
     config = stepcast.example("dlrm-dcnv2-h100")
-    given = json.loads(stepcast.shard(config, baseline=["naive"], samples=0).plan_json)
-    rows = [("stepcast shard", stepcast.shard(config, search=5, samples=0).best)]
+    given = json.loads(stepcast.shard(config, baseline=["naive"], draws=0).plan_json)
+    rows = [("stepcast shard", stepcast.shard(config, search=5, draws=0).best)]
     for name, ours in (("TorchRec, its estimator", False), ("TorchRec, our estimator", True)):
         plan = plan_with(config, ours)
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump({**given, "plan": {"embeddings": tables_of_plan(plan)}}, file)
             file.flush()
-            rows.append((name, stepcast.shard(config, plan=[file.name], samples=0).best))
+            rows.append((name, stepcast.shard(config, plan=[file.name], draws=0).best))
     for name, best in rows:
         print(f"{name:26} step {best['iteration_ms']:.3f} ms, busiest rank {best['cost']:.3f} ms")
 

@@ -66,7 +66,8 @@ TEST(test_document)
 				    "    []\n"
 				    "  ],\n"
 				    "  \"schema\": \"stepcast-test\",\n"
-				    "  \"version\": 1\n"
+				    "  \"version\": 1,\n"
+				    "  \"warnings\": []\n"
 				    "}\n");
 }
 

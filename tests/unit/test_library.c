@@ -69,9 +69,9 @@ TEST(test_predict_is_the_commands)
 
 TEST(test_shard_is_the_commands)
 {
-	static const char *const options[] = {"--search", "0", "--samples=0"};
-	char *want = command("shard " DLRM
-			     " --search 0 --samples=0 --json --set training.recompute=full");
+	static const char *const options[] = {"--search", "0", "--draws=0"};
+	char *want =
+		command("shard " DLRM " --search 0 --draws=0 --json --set training.recompute=full");
 	stepcast_request *asked = request(DLRM);
 	stepcast_result *result;
 

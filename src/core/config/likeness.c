@@ -11,6 +11,7 @@
 
 #include "base/csv.h"
 #include "base/num.h"
+#include "base/stats.h"
 #include "base/units.h"
 
 const char *const sc_like_columns[] = {
@@ -111,12 +112,13 @@ static bool is_same(const struct sc_like *a, const struct sc_like *b, int column
 	return a->at[column] && b->at[column] && strcmp(a->at[column], b->at[column]) == 0;
 }
 
-static bool is_left_out(const struct line *line, const struct sc_like *like, unsigned leave_out)
+/* In all of a set of columns that is not empty. */
+static bool is_alike(const struct line *line, const struct sc_like *like, unsigned columns)
 {
 	for (int c = 0; c < SC_N_LIKE_COLUMNS; c++)
-		if (leave_out >> c & 1 && !is_same(&line->like, like, c))
+		if (columns >> c & 1 && !is_same(&line->like, like, c))
 			return false;
-	return leave_out != 0;
+	return columns != 0;
 }
 
 /* Of one row of the line; 0: left out. */
@@ -128,7 +130,7 @@ static double row_weight(const struct line *line, const struct sc_like *like, un
 	for (int c = 0; c < SC_N_LIKE_COLUMNS && by_likeness; c++)
 		if (is_same(&line->like, like, c))
 			weight *= ALIKE[c];
-	return is_left_out(line, like, leave_out) ? 0 : weight;
+	return is_alike(line, like, leave_out) ? 0 : weight;
 }
 
 /* Raises each of half_ln to the quantile; to the largest error where all are left out. */
@@ -185,6 +187,33 @@ bool sc_band_is_seen(const struct sc_band *band)
 		if (is_pair(&band->from->lines[i], &band->like))
 			return true;
 	return false;
+}
+
+void sc_band_count(const struct sc_band *band, unsigned columns, struct sc_like_rows *out)
+{
+	const struct sc_likeness *l = band->from;
+	double *errors = sc_xcalloc(l->n_errors + 1, sizeof(*errors));
+	bool *alike = sc_xcalloc(l->n_lines + 1, sizeof(*alike));
+
+	*out = (struct sc_like_rows){.n = 0};
+	for (size_t i = 0; i < l->n_lines; i++) {
+		bool is_new = true;
+
+		alike[i] = columns == 0 || is_alike(&l->lines[i], &band->like, columns);
+		for (size_t k = 0; k < i && is_new; k++)
+			is_new = !alike[k] || strcmp(l->lines[k].like.at[SC_LIKE_SUITE],
+						     l->lines[i].like.at[SC_LIKE_SUITE]) != 0;
+		out->n_suites += alike[i] && is_new;
+	}
+	for (size_t i = 0; i < l->n_errors; i++) /* in order */
+		if (alike[l->errors[i].line])
+			errors[out->n++] = l->errors[i].ln;
+	if (out->n) {
+		out->median_ln = sc_percentile_sorted(errors, out->n, 50);
+		out->p90_ln = sc_percentile_sorted(errors, out->n, 90);
+	}
+	free(errors);
+	free(alike);
 }
 
 size_t sc_band_sources(const struct sc_band *band, struct sc_band_rows *out, size_t n_most,

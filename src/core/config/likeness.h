@@ -53,6 +53,12 @@ enum { SC_BAND_ROWS = 3 }; /* that reports name */
 /* Those that weigh most, the heaviest first; returns how many there are, at most n_most. *n_all: rows of the file. */
 size_t sc_band_sources(const struct sc_band *band, struct sc_band_rows *out, size_t n_most,
 		       size_t *n_all);
+/* Rows that are alike in all of the columns: a set of 1 << column; 0: all rows. */
+struct sc_like_rows {
+	size_t n, n_suites;
+	double median_ln, p90_ln; /* of the errors; 0 without rows */
+};
+void sc_band_count(const struct sc_band *band, unsigned columns, struct sc_like_rows *out);
 /* Has a row this GPU and this software? */
 bool sc_band_is_seen(const struct sc_band *band);
 
