@@ -11,8 +11,7 @@
 
 enum { BAR_CHARS = 28, MOST_BLOCKS = 12, NAME_CHARS = 58 };
 
-/* "reserve:24", "reserve" where n is 0, "plain". */
-static void c3_choice_text(const struct sc_c3_choice *choice, double n, struct sc_strbuf *out)
+void sc_c3_choice_text(const struct sc_c3_choice *choice, double n, struct sc_strbuf *out)
 {
 	sc_strbuf_append(out, sc_enum_name(sc_c3_policy_names, (int)choice->policy));
 	if ((choice->policy == SC_C3_RESERVE || choice->policy == SC_C3_CHUNKED) && n >= 1)
@@ -59,24 +58,52 @@ static void append_comm(const struct sc_c3_pair *pair, struct sc_strbuf *out)
 /* As --policy takes it, with what it was best with: "reserve:24". */
 static void append_choice(const struct sc_c3_advice *a, size_t choice, struct sc_strbuf *out)
 {
-	c3_choice_text(&a->choice[choice], a->result[choice].n, out);
+	sc_c3_choice_text(&a->choice[choice], a->result[choice].n, out);
 }
 
-/* "serial below 32 MiB, then copy_engine", or "serial at all sizes"; nothing if no sizes were tried. */
-static void append_changes(const struct sc_c3_advice *a, struct sc_strbuf *out)
+/* As a rule: "plain below 32 MiB; else reserve 8 of 132 SMs"; nothing if no sizes were tried. */
+static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
 {
 	for (size_t i = 0; i < a->n_changes; i++) {
-		const struct sc_c3_choice *choice = &a->choice[a->changes[i].best];
+		const struct sc_c3_change *change = &a->changes[i];
+		const enum sc_c3_policy policy = a->choice[change->best].policy;
 
-		if (i) {
+		sc_strbuf_append(out, i == 0 ? "" : i + 1 < a->n_changes ? "; " : "; else ");
+		sc_strbuf_append(out, sc_enum_name(sc_c3_policy_names, (int)policy));
+		if (policy == SC_C3_RESERVE)
+			sc_strbuf_printf(out, " %.0f of %lld SMs", change->n,
+					 (long long)a->named->pair.transfer.device->sm_count);
+		else if (policy == SC_C3_CHUNKED)
+			sc_strbuf_printf(out, " in %.0f pieces", change->n);
+		if (i + 1 < a->n_changes) {
 			sc_strbuf_append(out, " below ");
-			append_bytes(a->changes[i].bytes, out);
-			sc_strbuf_append(out, ", then ");
+			append_bytes(a->changes[i + 1].bytes, out);
 		}
-		c3_choice_text(choice, choice->n, out);
 	}
 	if (a->n_changes == 1)
 		sc_strbuf_append(out, " at all sizes");
+}
+
+/* What the rule, and each choice alone, costs beside the best of each size. */
+static void append_losses(const struct sc_c3_advice *a, struct sc_strbuf *out)
+{
+	const char *between = "";
+
+	sc_strbuf_printf(
+		out,
+		"  it costs %.1f %% over the best of each size, at most %.1f; one policy at "
+		"all sizes, mean and most %%: ",
+		SC_PCT * a->rule_loss.mean_frac, SC_PCT * a->rule_loss.most_frac);
+	for (size_t p = 0; p < a->n; p++) {
+		if (!a->applies[p] || isnan(a->loss[p].mean_frac))
+			continue;
+		sc_strbuf_append(out, between);
+		sc_c3_choice_text(&a->choice[p], a->choice[p].n, out);
+		sc_strbuf_printf(out, " %.1f, %.1f", SC_PCT * a->loss[p].mean_frac,
+				 SC_PCT * a->loss[p].most_frac);
+		between = "; ";
+	}
+	sc_strbuf_append_char(out, '\n');
 }
 
 /* ---- text ---- */
@@ -127,9 +154,10 @@ static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 			append_policy(a, p, out);
 	if (!a->n_changes)
 		return;
-	sc_strbuf_append(out, "  best by size of the collective: ");
-	append_changes(a, out);
+	sc_strbuf_append(out, "  by size of the collective: ");
+	append_rule(a, out);
 	sc_strbuf_append_char(out, '\n');
+	append_losses(a, out);
 }
 
 static void append_line(const struct sc_c3_advice *a, struct sc_strbuf *out)
@@ -208,7 +236,7 @@ static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 	fprintf(out, ",%s,%d,", sc_c3_class_names[a->class], a->best == p);
 	sc_strbuf_clear(&text);
 	if (a->best == p)
-		append_changes(a, &text);
+		append_rule(a, &text);
 	sc_csv_put_cell(out, sc_strbuf_get(&text));
 	putc('\n', out);
 	sc_strbuf_release(&text);
@@ -270,11 +298,21 @@ static void put_policy(struct sc_json *json, json_t *object, const struct sc_c3_
 	}
 }
 
+/* Over the best of each size; null: it does not apply to all sizes. */
+static void put_loss(struct sc_json *json, json_t *parent, const char *key,
+		     const struct sc_c3_loss *loss)
+{
+	json_t *object = sc_json_object(json, parent, key);
+
+	sc_json_known_real(json, object, "mean_frac", loss->mean_frac);
+	sc_json_known_real(json, object, "most_frac", loss->most_frac);
+}
+
 /* As it was asked for. */
 static const char *choice_name(const struct sc_c3_advice *a, size_t choice, struct sc_strbuf *out)
 {
 	sc_strbuf_clear(out);
-	c3_choice_text(&a->choice[choice], a->choice[choice].n, out);
+	sc_c3_choice_text(&a->choice[choice], a->choice[choice].n, out);
 	return sc_strbuf_get(out);
 }
 
@@ -303,15 +341,27 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 	sc_json_real(json, object, "ideal_speedup", any->ideal);
 	sc_json_text(json, object, "best", choice_name(a, a->best, &name));
 	for (size_t p = 0; p < a->n; p++)
-		if (a->applies[p])
-			put_policy(json, sc_json_object(json, policies, choice_name(a, p, &name)),
-				   &a->result[p]);
+		if (a->applies[p]) {
+			json_t *policy = sc_json_object(json, policies, choice_name(a, p, &name));
+
+			put_policy(json, policy, &a->result[p]);
+			if (a->n_changes)
+				put_loss(json, policy, "loss", &a->loss[p]);
+		}
 	changes = sc_json_array(json, object, "best_by_bytes");
 	for (size_t i = 0; i < a->n_changes; i++) {
 		json_t *change = sc_json_object(json, changes, NULL);
 
 		sc_json_real(json, change, "from_bytes", a->changes[i].bytes);
 		sc_json_text(json, change, "policy", choice_name(a, a->changes[i].best, &name));
+		if (a->changes[i].n >= 1)
+			sc_json_real(json, change, "reserved_or_pieces", a->changes[i].n);
+	}
+	if (a->n_changes) {
+		sc_strbuf_clear(&name);
+		append_rule(a, &name);
+		sc_json_text(json, object, "rule", sc_strbuf_get(&name));
+		put_loss(json, object, "rule_loss", &a->rule_loss);
 	}
 	sc_strbuf_release(&name);
 }

@@ -20,9 +20,12 @@ static void append_known(struct sc_strbuf *out, int digits, double value)
 static void append_case(const struct sc_c3_case *c, struct sc_strbuf *out)
 {
 	const struct sc_c3_result *r = &c->result;
+	struct sc_strbuf policy = {0};
 
+	sc_c3_choice_text(&c->choice, c->skipped ? c->choice.n : r->n, &policy);
 	sc_strbuf_printf(out, "%-*.*s %-24s", NAME_WIDTH, NAME_WIDTH, c->name,
-			 sc_enum_name(sc_c3_policy_names, (int)c->choice.policy));
+			 sc_strbuf_get(&policy));
+	sc_strbuf_release(&policy);
 	if (c->skipped) {
 		sc_strbuf_printf(out, " skipped: %s\n", c->skipped);
 		return;
@@ -89,13 +92,15 @@ static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_tab
 	int device = sc_csv_column(table->csv, "device");
 	json_t *object = sc_json_object(json, array, NULL);
 	const struct sc_c3_result *r = &c->result;
+	struct sc_strbuf policy = {0};
 
 	sc_json_text(json, object, "case", c->name);
 	if (device >= 0)
 		sc_json_text(json, object, "device",
 			     sc_csv_cell(table->csv, c->row, (size_t)device));
-	sc_json_text(json, object, "policy",
-		     sc_enum_name(sc_c3_policy_names, (int)c->choice.policy));
+	sc_c3_choice_text(&c->choice, c->choice.n, &policy);
+	sc_json_text(json, object, "policy", sc_strbuf_get(&policy));
+	sc_strbuf_release(&policy);
 	if (c->skipped) {
 		sc_json_text(json, object, "skipped", c->skipped);
 		return;
@@ -153,4 +158,40 @@ static void put_json(const void *result, struct sc_json *json)
 	put_groups(json, table);
 }
 
-const struct sc_forms sc_c3_table_forms = {put_json, put_text, NULL};
+static int put_csv(const void *result, FILE *out, struct sc_err *err)
+{
+	const struct sc_c3_table *table = result;
+
+	fputs("case,policy,compute_us,comm_us,serial_us,predicted_us,measured_us,speedup,"
+	      "measured_speedup,ideal_speedup,fraction_of_ideal,skipped\n",
+	      out);
+	for (size_t i = 0; i < table->n_cases; i++) {
+		const struct sc_c3_case *c = &table->cases[i];
+		const struct sc_c3_result *r = &c->result;
+		const double numbers[] = {r->compute_us,
+					  r->comm_us,
+					  r->serial_us,
+					  r->time_us,
+					  known(c->measured_us),
+					  r->speedup,
+					  known(c->measured_speedup),
+					  r->ideal,
+					  r->fraction};
+		struct sc_strbuf policy = {0};
+
+		sc_c3_choice_text(&c->choice, c->skipped ? c->choice.n : r->n, &policy);
+		sc_csv_put_cell(out, c->name);
+		fprintf(out, ",%s,", sc_strbuf_get(&policy));
+		for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
+			if (!c->skipped && !isnan(numbers[k]))
+				fprintf(out, "%.*g", SC_JSON_DIGITS, numbers[k]);
+			putc(',', out);
+		}
+		sc_csv_put_cell(out, c->skipped ? c->skipped : "");
+		putc('\n', out);
+		sc_strbuf_release(&policy);
+	}
+	return fflush(out) || ferror(out) ? sc_err_set(err, SC_EIO, "cannot write the CSV") : 0;
+}
+
+const struct sc_forms sc_c3_table_forms = {put_json, put_text, put_csv};

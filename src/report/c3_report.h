@@ -8,6 +8,9 @@
 
 struct sc_c3_recording;
 
+/* "reserve:24", "reserve" where n is 0, "plain". */
+void sc_c3_choice_text(const struct sc_c3_choice *choice, double n, struct sc_strbuf *out);
+
 /* Pairs under every policy. */
 struct sc_c3_advices {
 	const struct sc_c3_advice *at;
@@ -18,7 +21,7 @@ struct sc_c3_advices {
 extern const struct sc_forms
 	sc_c3_advice_forms; /* of a struct sc_c3_advices; CSV: one row a pair and policy, the best marked */
 
-extern const struct sc_forms sc_c3_table_forms; /* of a struct sc_c3_table */
+extern const struct sc_forms sc_c3_table_forms; /* of a struct sc_c3_table; CSV: its rows */
 /* Of a struct sc_c3_recording; CSV: the kernels whose time alone is known, as `stepcast fit --kind interference` reads
  * them. */
 extern const struct sc_forms sc_c3_recording_forms;

@@ -83,8 +83,13 @@ extern const char *const sc_c3_class_names[]; /* "G-long" */
 struct sc_c3_change {
 	double bytes;
 	size_t best;
+	double n; /* SMs or pieces, of the largest size that it is for; 0: none */
 };
 enum { SC_C3_MAX_CHANGES = 16, SC_C3_MAX_CHOICES = 16 };
+/* How much longer it takes than the best of each size. NAN: it does not apply to all of them. */
+struct sc_c3_loss {
+	double mean_frac, most_frac;
+};
 /* `n` choices to try; none: every policy, by its number. Sizes of the collective to try: from, to, doubling; 0: none. */
 struct sc_c3_advise_opts {
 	struct sc_c3_choice choice[SC_C3_MAX_CHOICES];
@@ -99,8 +104,10 @@ struct sc_c3_advice {
 	bool applies[SC_C3_MAX_CHOICES];
 	struct sc_c3_result result[SC_C3_MAX_CHOICES];
 	size_t best; /* the first of those within 1 % of the fastest */
-	struct sc_c3_change changes[SC_C3_MAX_CHANGES];
+	struct sc_c3_change changes[SC_C3_MAX_CHANGES]; /* a rule: these, by size */
 	size_t n_changes;
+	struct sc_c3_loss loss[SC_C3_MAX_CHOICES],
+		rule_loss; /* of one choice at all sizes; of the rule */
 };
 int sc_c3_advise(struct sc_c3_study *study, const struct sc_c3_named *named,
 		 const struct sc_c3_advise_opts *opts, struct sc_c3_advice *out,

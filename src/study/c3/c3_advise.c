@@ -70,22 +70,76 @@ static struct sc_c3_pair resized(const struct sc_c3_pair *pair, double bytes)
 	return out;
 }
 
+/* `us` beside the best of a size; NAN stays. */
+static void add_loss(struct sc_c3_loss *loss, double us, double best_us)
+{
+	const double frac = us / best_us - 1;
+
+	loss->mean_frac += frac;
+	loss->most_frac = isnan(frac) ? frac : loss->most_frac < frac ? frac : loss->most_frac;
+}
+
+/* Returns the least time of all choices. */
+static double take_size(struct sc_c3_advice *out, const struct sc_c3_advice *at, double bytes)
+{
+	double best_us = INFINITY;
+
+	for (size_t p = 0; p < at->n; p++)
+		best_us = at->applies[p] ? fmin(best_us, at->result[p].time_us) : best_us;
+	for (size_t p = 0; p < at->n; p++)
+		add_loss(&out->loss[p], at->applies[p] ? at->result[p].time_us : (double)NAN,
+			 best_us);
+	if (out->n_changes == 0 || (out->changes[out->n_changes - 1].best != at->best &&
+				    out->n_changes < SC_C3_MAX_CHANGES))
+		out->changes[out->n_changes++] = (struct sc_c3_change){bytes, at->best, 0};
+	out->changes[out->n_changes - 1].n = at->result[at->best].n;
+	return best_us;
+}
+
+/* The rule, of which each part has one number of SMs or pieces, beside the best of each size. */
+static int try_rule(struct sc_c3_study *study, const struct sc_c3_advise_opts *opts,
+		    const double *best_us, struct sc_c3_advice *out, struct sc_err *err)
+{
+	const struct sc_c3_change *change = out->changes;
+	size_t i = 0;
+	int rc = 0;
+
+	for (double bytes = opts->from_bytes; rc == 0 && bytes <= opts->to_bytes; bytes *= 2, i++) {
+		const struct sc_c3_pair pair = resized(&out->named->pair, bytes);
+		struct sc_c3_choice choice;
+		struct sc_c3_result result;
+
+		if (change + 1 < out->changes + out->n_changes && bytes >= change[1].bytes)
+			change++;
+		choice = out->choice[change->best];
+		if (choice.policy == SC_C3_RESERVE || choice.policy == SC_C3_CHUNKED)
+			choice.n = change->n;
+		rc = sc_c3_predict(study, &pair, &choice, &result, err);
+		if (rc == 0)
+			add_loss(&out->rule_loss, result.time_us, best_us[i]);
+	}
+	out->rule_loss.mean_frac /= (double)i;
+	return rc;
+}
+
 static int try_sizes(struct sc_c3_study *study, const struct sc_c3_advise_opts *opts,
 		     struct sc_c3_advice *out, struct sc_err *err)
 {
+	double best_us[64]; /* more than there are doublings to the largest size */
 	struct sc_c3_advice at;
+	size_t n = 0;
 	int rc = 0;
 
 	for (double bytes = opts->from_bytes; rc == 0 && bytes <= opts->to_bytes; bytes *= 2) {
 		const struct sc_c3_pair pair = resized(&out->named->pair, bytes);
-		const size_t n = out->n_changes;
 
 		rc = try_all(study, &pair, opts, &at, err);
-		if (rc == 0 && n < SC_C3_MAX_CHANGES &&
-		    (n == 0 || out->changes[n - 1].best != at.best))
-			out->changes[out->n_changes++] = (struct sc_c3_change){bytes, at.best};
+		if (rc == 0)
+			best_us[n++] = take_size(out, &at, bytes);
 	}
-	return rc;
+	for (size_t p = 0; p < out->n; p++)
+		out->loss[p].mean_frac /= (double)n;
+	return rc ? rc : try_rule(study, opts, best_us, out, err);
 }
 
 int sc_c3_advise(struct sc_c3_study *study, const struct sc_c3_named *named,
