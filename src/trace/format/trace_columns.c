@@ -10,213 +10,14 @@
 #include <zstd.h>
 #endif
 
-enum { SC_FORM_KEYS = 1024 }; /* keys that are told apart, by their low bits */
-
-/* Columns of the frame so far that others are predicted from; 0 in all rows without them. */
-struct sc_column_roles {
-	int64_t durations[SC_FRAME_MAX_ROWS], calls[SC_FRAME_MAX_ROWS];
-	uint32_t keys[SC_FRAME_MAX_ROWS];
-	bool has_keys, has_calls;
-	int64_t last[SC_FORM_KEYS];
-};
-
-/* ---- Residuals are zigzag coded: small ones of both signs are small numbers ---- */
-
-enum {
-	N_SAMPLED = 2048,  /* rows from which the form is chosen */
-	MIN_UNIT_GAIN = 16 /* bits that a unit must save */
-};
-
-/* --- what is predicted from --- */
-
-static void column_roles_clear(struct sc_column_roles *roles, size_t n)
-{
-	memset(roles->durations, 0, n * sizeof(*roles->durations));
-	memset(roles->calls, 0, n * sizeof(*roles->calls));
-	memset(roles->keys, 0, n * sizeof(*roles->keys));
-	roles->has_keys = roles->has_calls = false;
-}
-
-static void column_roles_keep(struct sc_column_roles *roles, const struct sc_column_field *field,
-			      const int64_t *values, size_t n)
-{
-	if (field->role == SC_FIELD_DURATION)
-		memcpy(roles->durations, values, n * sizeof(*values));
-	if (field->role == SC_FIELD_CALL)
-		memcpy(roles->calls, values, n * sizeof(*values));
-	for (size_t i = 0; field->role == SC_FIELD_KEY && i < n; i++)
-		roles->keys[i] = (uint32_t)values[i];
-	roles->has_calls |= field->role == SC_FIELD_CALL;
-	roles->has_keys |= field->role == SC_FIELD_KEY;
-}
-
-/* --- forms --- */
-
-static void by_key_residuals(struct sc_column_roles *roles, const int64_t *v, size_t n,
-			     uint64_t *out)
-{
-	memset(roles->last, 0, sizeof(roles->last));
-	for (size_t i = 0; i < n; i++) {
-		int64_t *last = &roles->last[roles->keys[i] % SC_FORM_KEYS];
-
-		out[i] = sc_zigzag((uint64_t)v[i] - (uint64_t)*last);
-		*last = v[i];
-	}
-}
-
-static void by_key_values(struct sc_column_roles *roles, const uint64_t *residuals, size_t n,
-			  int64_t *v)
-{
-	memset(roles->last, 0, sizeof(roles->last));
-	for (size_t i = 0; i < n; i++) {
-		int64_t *last = &roles->last[roles->keys[i] % SC_FORM_KEYS];
-
-		v[i] = *last = (int64_t)(sc_unzigzag(residuals[i]) + (uint64_t)*last);
-	}
-}
-
-/* Differences wrap: any values are exact. */
-static void form_residuals(struct sc_column_roles *roles, enum sc_column_form form,
-			   const int64_t *values, size_t n, uint64_t *residuals)
-{
-	uint64_t last = 0;
-
-	if (form == SC_FORM_BY_KEY) {
-		by_key_residuals(roles, values, n, residuals);
-		return;
-	}
-	for (size_t i = 0; i < n; i++) {
-		uint64_t value = (uint64_t)values[i];
-
-		if (form == SC_FORM_LIKE_CALL)
-			last = (uint64_t)roles->calls[i];
-		residuals[i] = sc_zigzag(value - last);
-		if (form == SC_FORM_DELTA)
-			last = value;
-		else if (form == SC_FORM_GAP)
-			last = value + (uint64_t)roles->durations[i];
-	}
-}
-
-static void form_values(struct sc_column_roles *roles, enum sc_column_form form,
-			const uint64_t *residuals, size_t n, int64_t *values)
-{
-	uint64_t last = 0;
-
-	if (form == SC_FORM_BY_KEY) {
-		by_key_values(roles, residuals, n, values);
-		return;
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (form == SC_FORM_LIKE_CALL)
-			last = (uint64_t)roles->calls[i];
-		values[i] = (int64_t)(sc_unzigzag(residuals[i]) + last);
-		if (form == SC_FORM_DELTA)
-			last = (uint64_t)values[i];
-		else if (form == SC_FORM_GAP)
-			last = (uint64_t)values[i] + (uint64_t)roles->durations[i];
-	}
-}
-
-/* --- which one --- */
-
-/* About the bits that residuals take; 0 is nearly free. */
-static uint64_t cost(const uint64_t *residuals, size_t n)
-{
-	uint64_t bits = 0;
-
-	for (size_t i = 0; i < n; i++)
-		bits += residuals[i] ? 66 - (unsigned)__builtin_clzll(residuals[i]) : 0;
-	return bits;
-}
-
-/* Those that are possible for this field. */
-static unsigned form_candidates(const struct sc_column_roles *roles,
-				const struct sc_column_field *field)
-{
-	unsigned forms = 1u << SC_FORM_PLAIN | 1u << SC_FORM_DELTA;
-
-	if (field->role == SC_FIELD_START)
-		return forms | 1u << SC_FORM_GAP;
-	if (roles->has_keys)
-		forms |= 1u << SC_FORM_BY_KEY;
-	if (roles->has_calls && field->role == SC_FIELD_LIKE_CALL)
-		forms |= 1u << SC_FORM_LIKE_CALL;
-	return forms;
-}
-
-/* The form whose residuals have the fewest bits, of those in `forms`: 1 << enum sc_column_form. */
-static enum sc_column_form form_choose(struct sc_column_roles *roles, unsigned forms,
-				       const int64_t *values, size_t n, uint64_t *scratch)
-{
-	uint64_t least = UINT64_MAX;
-	enum sc_column_form best = SC_FORM_PLAIN;
-
-	if (n > N_SAMPLED)
-		n = N_SAMPLED;
-	for (unsigned form = SC_FORM_PLAIN; form < SC_N_FORMS; form++) {
-		uint64_t bits;
-
-		if (!(forms >> form & 1))
-			continue;
-		form_residuals(roles, (enum sc_column_form)form, values, n, scratch);
-		bits = cost(scratch, n);
-		if (bits < least) {
-			least = bits;
-			best = (enum sc_column_form)form;
-		}
-	}
-	return best;
-}
-
-/* --- units --- */
-
-static uint64_t magnitude(uint64_t residual)
-{
-	return (residual >> 1) + (residual & 1);
-}
-
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-	while (b) {
-		uint64_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
-}
-
-/* Residuals after the first are multiples of the unit, and then told as how many. Returns it; 1: there is
- * none that is worth its byte. */
-static uint64_t form_divide(uint64_t *residuals, size_t n)
-{
-	uint64_t unit = 0;
-
-	for (size_t i = 1; i < n && unit != 1; i++) {
-		if (residuals[i] && (!unit || magnitude(residuals[i]) % unit))
-			unit = common_divisor(magnitude(residuals[i]), unit);
-	}
-	if (unit < 2 || (n - 1) * (63 - (unsigned)__builtin_clzll(unit)) < MIN_UNIT_GAIN)
-		return 1;
-	for (size_t i = 1; i < n; i++) {
-		if (residuals[i])
-			residuals[i] = magnitude(residuals[i]) / unit * 2 - (residuals[i] & 1);
-	}
-	return unit;
-}
-
-static void form_multiply(uint64_t *residuals, size_t n, uint64_t unit)
-{
-	for (size_t i = 1; i < n; i++)
-		residuals[i] = sc_zigzag(sc_unzigzag(residuals[i]) * unit);
-}
+#include "trace/format/column_forms.h"
 
 enum {
 	MIN_PACKED = 24, /* shorter columns are not worth a zstd header */
-	PACK_LEVEL = 3,
+	PACK_LEVEL = 1,
 	TEXT_PACK_LEVEL = 12, /* written once, and most of a small file */
 	RAW_BYTES = SC_FRAME_MAX_TEXT,
+	MAX_ROW_WORDS = 32,
 	MAX_COLUMN_HEADER = 2 + 3 * SC_MAX_VARINT,
 #ifndef SC_NO_ZSTD
 	PACKS = 1
@@ -227,8 +28,8 @@ enum {
 static_assert(RAW_BYTES >= SC_FRAME_MAX_ROWS * SC_MAX_VARINT, "numbers need more");
 
 struct sc_column_coder {
-	int64_t values[SC_FRAME_MAX_ROWS];
 	uint64_t residuals[SC_FRAME_MAX_ROWS];
+	uint16_t rows[SC_FRAME_MAX_ROWS]; /* whose varints go on */
 	struct sc_column_roles roles;
 	uint8_t raw[RAW_BYTES];
 #ifndef SC_NO_ZSTD
@@ -265,6 +66,11 @@ void sc_column_coder_destroy(struct sc_column_coder *coder)
 	ZSTD_freeDCtx(coder->unpack);
 #endif
 	free(coder);
+}
+
+static bool is_time(const struct sc_column_field *field)
+{
+	return field->role == SC_FIELD_START || field->role == SC_FIELD_DURATION;
 }
 
 /* --- rows to values and back --- */
@@ -355,62 +161,146 @@ static void put_column(const struct sc_column_field *field, const struct stored 
 	out->n = (size_t)(at + column->n - out->at);
 }
 
-/* The first n_raw bytes of c->raw, packed if that is shorter. */
-static void pack(struct sc_column_coder *c, size_t n_raw, struct stored *column)
+/* The first n_raw bytes of c->raw, packed if that is shorter; of `parts` that add up to n_raw each has its own
+ * statistics. */
+static void pack(struct sc_column_coder *c, size_t n_raw, const size_t *parts, size_t n_parts,
+		 struct stored *column)
 {
 	column->n_raw = column->n = n_raw;
 	column->at = c->raw;
 #ifndef SC_NO_ZSTD
 	if (n_raw >= MIN_PACKED) {
-		int level = column->form == SC_FORM_BYTES ? TEXT_PACK_LEVEL : PACK_LEVEL;
-		size_t n;
+		ZSTD_outBuffer out = {c->packed, n_raw - 1, 0};
+		ZSTD_inBuffer in = {c->raw, 0, 0};
+		size_t left = 0;
 
-		ZSTD_CCtx_setParameter(c->pack, ZSTD_c_compressionLevel, level);
-		n = ZSTD_compress2(c->pack, c->packed, n_raw - 1, c->raw, n_raw);
-		if (!ZSTD_isError(n)) {
-			column->n = n;
+		ZSTD_CCtx_reset(c->pack, ZSTD_reset_session_only);
+		ZSTD_CCtx_setParameter(c->pack, ZSTD_c_compressionLevel,
+				       column->form == SC_FORM_BYTES ? TEXT_PACK_LEVEL
+								     : PACK_LEVEL);
+		for (size_t i = 0; i < n_parts && left == 0; i++) {
+			in.size += parts[i];
+			left = ZSTD_compressStream2(c->pack, &out, &in,
+						    i + 1 < n_parts ? ZSTD_e_flush : ZSTD_e_end);
+		}
+		if (left == 0) {
+			column->n = out.pos;
 			column->at = c->packed;
 			column->form |= SC_FORM_ZSTD;
 		}
 	}
+#else
+	(void)parts, (void)n_parts;
 #endif
 }
 
-/* The column of what is in c->values; not all are the same. */
+/* Residuals as varints into c->raw, if `split` by the place of the bytes in them. Returns the bytes. */
+static size_t put_varints(struct sc_column_coder *c, size_t n, bool split,
+			  size_t parts[SC_MAX_VARINT], size_t *n_parts)
+{
+	uint8_t *at = c->raw;
+
+	*n_parts = 1;
+	if (!split) {
+		for (size_t i = 0; i < n; i++)
+			at = sc_put_varint(at, c->residuals[i]);
+		return parts[0] = (size_t)(at - c->raw);
+	}
+	for (*n_parts = 0; n; (*n_parts)++) {
+		size_t n_longer = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			uint64_t value = c->residuals[i];
+
+			*at++ = (uint8_t)(value & 0x7F) | (uint8_t)((value > 0x7F) << 7);
+			c->residuals[n_longer] = value >> 7;
+			n_longer += value > 0x7F;
+		}
+		parts[*n_parts] = n;
+		n = n_longer;
+	}
+	return (size_t)(at - c->raw);
+}
+
+/* The column of a field whose values are not all the same. */
 static void put_varied(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
 		       struct sc_payload *out)
 {
-	unsigned forms = form_candidates(&c->roles, field);
-	enum sc_column_form form = form_choose(&c->roles, forms, c->values, n, c->residuals);
-	struct stored column = {.form = form};
-	uint8_t *at = c->raw;
+	struct stored column = {
+		.form = sc_column_residuals(&c->roles, field->role, n, c->residuals)};
+	size_t parts[SC_MAX_VARINT], n_parts, n_raw;
+	bool split;
 
-	form_residuals(&c->roles, form, c->values, n, c->residuals);
-	column.unit = PACKS ? form_divide(c->residuals, n) : 1;
+	column.unit = PACKS ? sc_column_divide(c->residuals, n) : 1;
+	split = PACKS && is_time(field);
 	column.form |= column.unit > 1 ? SC_FORM_UNIT : 0;
-	for (size_t i = 0; i < n; i++)
-		at = sc_put_varint(at, c->residuals[i]);
-	pack(c, (size_t)(at - c->raw), &column);
+	column.form |= split ? SC_FORM_SPLIT : 0;
+	n_raw = put_varints(c, n, split, parts, &n_parts);
+	pack(c, n_raw, parts, n_parts, &column);
 	put_column(field, &column, out);
 }
 
-/* None if it is 0 in all rows. */
+/* None if it is 0 in all rows; depths are always said, so that times are known to be nested. */
 static void put_values(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
 		       struct sc_payload *out)
 {
+	const int64_t *values = c->roles.columns[field->role];
 	struct stored column = {.form = SC_FORM_CONSTANT};
-	size_t n_equal = 1;
-	uint8_t *at;
+	size_t n_equal = 1, n_raw;
 
-	while (n_equal < n && c->values[n_equal] == c->values[0])
+	while (n_equal < n && values[n_equal] == values[0])
 		n_equal++;
-	if (n_equal < n)
+	if (n_equal < n) {
 		put_varied(c, field, n, out);
-	if (n_equal < n || n == 0 || c->values[0] == 0)
-		return;
-	at = sc_put_varint(c->raw, sc_zigzag((uint64_t)c->values[0]));
-	pack(c, (size_t)(at - c->raw), &column);
-	put_column(field, &column, out);
+	} else if (n && (values[0] || field->role == SC_FIELD_DEPTH)) {
+		n_raw = (size_t)(sc_put_varint(c->raw, sc_zigzag((uint64_t)values[0])) - c->raw);
+		pack(c, n_raw, &n_raw, 1, &column);
+		put_column(field, &column, out);
+	}
+}
+
+/* Words of rows that are the same in all of them are 0; most columns of most frames are, and are then not
+ * gathered. */
+static void find_varied(const struct sc_row_set *set, const uint8_t *rows,
+			uint64_t varied[MAX_ROW_WORDS])
+{
+	const size_t row_bytes = set->format->row_bytes, n_words = row_bytes / sizeof(*varied);
+
+	assert(row_bytes < MAX_ROW_WORDS * sizeof(*varied));
+	memset(varied, 0, MAX_ROW_WORDS * sizeof(*varied));
+	for (const uint8_t *row = rows; row < rows + set->n * row_bytes; row += row_bytes) {
+		uint64_t here, first;
+
+		for (size_t w = 0; w < n_words; w++) {
+			memcpy(&here, row + w * sizeof(here), sizeof(here));
+			memcpy(&first, rows + w * sizeof(first), sizeof(first));
+			varied[w] |= here ^ first;
+		}
+		for (size_t i = n_words * sizeof(here); i < row_bytes; i++)
+			((uint8_t *)varied)[i] |= row[i] ^ rows[i];
+	}
+}
+
+static bool is_varied(const struct sc_column_field *field, const uint64_t varied[MAX_ROW_WORDS])
+{
+	static const uint8_t sizes[] = {[SC_FIELD_U8] = 1,
+					[SC_FIELD_U16] = 2,
+					[SC_FIELD_U32] = 4,
+					[SC_FIELD_I32] = 4,
+					[SC_FIELD_I64] = 8};
+	static const uint8_t zeros[sizeof(*varied)];
+
+	return memcmp((const uint8_t *)varied + field->offset, zeros, sizes[field->type]) != 0;
+}
+
+static void gather_times(struct sc_column_coder *c, const struct sc_row_set *set, const void *rows)
+{
+	for (size_t i = 0; i < set->format->n_fields; i++) {
+		const struct sc_column_field *field = &set->format->fields[i];
+
+		if (is_time(field))
+			gather(field, set, rows, c->roles.columns[field->role]);
+	}
 }
 
 void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set, const void *rows,
@@ -418,19 +308,34 @@ void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set,
 {
 	const struct sc_row_format *format = set->format;
 	size_t n = set->n;
+	uint64_t varied[MAX_ROW_WORDS];
 
 	assert(n <= SC_FRAME_MAX_ROWS);
-	column_roles_clear(&coder->roles, n);
-	for (size_t i = 0; i < format->n_fields; i++) {
-		const struct sc_column_field *field = &format->fields[i];
+	coder->roles.has = 0;
+	memset(coder->roles.columns[SC_FIELD_DEPTH], 0, n * sizeof(**coder->roles.columns));
+	find_varied(set, rows, varied);
+	for (const struct sc_column_field *field = format->fields;
+	     field < format->fields + format->n_fields; field++) {
+		struct sc_row_set some = *set;
 
-		gather(field, set, rows, coder->values);
-		put_values(coder, field, n, out);
-		column_roles_keep(&coder->roles, field, coder->values, n);
+		if (field->role == SC_FIELD_DEPTH) {
+			gather_times(coder, set, rows);
+			sc_column_nest(&coder->roles, n);
+		} else if (!is_time(field) || !(coder->roles.has >> SC_FIELD_DEPTH & 1)) {
+			/* Others are predicted from all keys and calls. */
+			if (field->role != SC_FIELD_KEY && field->role != SC_FIELD_CALL &&
+			    !is_varied(field, varied))
+				some.n = n > 0;
+			gather(field, &some, rows, coder->roles.columns[field->role]);
+		}
+		put_values(coder, field, some.n, out);
+		coder->roles.has |= 1u << field->role;
 	}
 }
 
 /* --- texts --- */
+
+static const struct sc_column_field lengths = {.id = SC_COLUMN_LENGTHS};
 
 /* Into c->raw. Returns the bytes. */
 static size_t gather_texts(struct sc_column_coder *c, const struct sc_text *texts, size_t n)
@@ -449,20 +354,19 @@ static size_t gather_texts(struct sc_column_coder *c, const struct sc_text *text
 void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *texts, size_t n,
 			  struct sc_payload *out)
 {
-	static const struct sc_column_field lengths = {.id = SC_COLUMN_LENGTHS};
 	static const struct sc_column_field text = {.id = SC_COLUMN_TEXT};
 	struct stored column = {.form = SC_FORM_BYTES};
 	size_t n_bytes;
 
 	assert(n <= SC_FRAME_MAX_ROWS);
 	for (size_t i = 0; i < n; i++)
-		coder->values[i] = (int64_t)texts[i].n;
-	column_roles_clear(&coder->roles, n);
+		coder->roles.columns[SC_FIELD_VALUE][i] = (int64_t)texts[i].n;
+	coder->roles.has = 0;
 	put_values(coder, &lengths, n, out);
 	n_bytes = gather_texts(coder, texts, n);
 	if (!n_bytes)
 		return;
-	pack(coder, n_bytes, &column);
+	pack(coder, n_bytes, &n_bytes, 1, &column);
 	put_column(&text, &column, out);
 }
 
@@ -474,7 +378,7 @@ struct column {
 	const uint8_t *raw; /* the bytes unpacked */
 	size_t n_raw, n_stored;
 };
-static const uint8_t FLAGS = SC_FORM_UNIT | SC_FORM_ZSTD;
+static const uint8_t FLAGS = SC_FORM_SPLIT | SC_FORM_UNIT | SC_FORM_ZSTD;
 
 static bool unpack(struct sc_column_coder *c, struct column *column)
 {
@@ -528,29 +432,55 @@ static bool next_column(struct sc_column_coder *c, struct sc_slice *from, uint64
 	return out->flags & SC_FORM_ZSTD ? unpack(c, out) : out->n_raw == out->n_stored;
 }
 
-/* The values of a column into c->values. */
-static bool get_values(struct sc_column_coder *c, const struct column *column, size_t n)
+/* n varints of a column into c->residuals. False: these are not its bytes. */
+static bool get_varints(struct sc_column_coder *c, const struct column *column, size_t n)
 {
 	const uint8_t *at = column->raw, *end = at + column->n_raw;
 
-	if (column->form > SC_FORM_BY_KEY && column->form != SC_FORM_LIKE_CALL)
-		return false;
-	if (column->form == SC_FORM_CONSTANT) {
-		uint64_t value = 0;
-
-		if (sc_get_varint(at, end, &value) != end)
-			return false;
-		for (size_t i = 0; i < n; i++)
-			c->values[i] = (int64_t)sc_unzigzag(value);
-		return true;
+	if (!(column->flags & SC_FORM_SPLIT)) {
+		for (size_t i = 0; at && i < n; i++)
+			at = sc_get_varint(at, end, &c->residuals[i]);
+		return at == end;
 	}
-	for (size_t i = 0; at && i < n; i++)
-		at = sc_get_varint(at, end, &c->residuals[i]);
-	if (at != end)
+	memset(c->residuals, 0, n * sizeof(*c->residuals));
+	for (size_t i = 0; i < n; i++)
+		c->rows[i] = (uint16_t)i;
+	for (unsigned shift = 0; n && shift < 64; shift += 7) {
+		size_t n_longer = 0;
+
+		if ((size_t)(end - at) < n)
+			return false;
+		for (size_t i = 0; i < n; i++) {
+			uint16_t row = c->rows[i];
+
+			c->residuals[row] |= (uint64_t)(at[i] & 0x7F) << shift;
+			c->rows[n_longer] = row;
+			n_longer += at[i] >> 7;
+		}
+		at += n;
+		n = n_longer;
+	}
+	return n == 0 && at == end;
+}
+
+/* The values of a column into those of its role. */
+static bool get_values(struct sc_column_coder *c, const struct sc_column_field *field,
+		       const struct column *column, size_t n)
+{
+	int64_t *values = c->roles.columns[field->role];
+	bool is_constant = column->form == SC_FORM_CONSTANT;
+
+	if ((column->form > SC_FORM_MEDIAN && column->form != SC_FORM_LIKE_CALL) ||
+	    !get_varints(c, column, is_constant ? 1 : n))
 		return false;
+	for (size_t i = 0; is_constant && i < n; i++)
+		values[i] = (int64_t)sc_unzigzag(c->residuals[0]);
+	if (is_constant)
+		return true;
 	if (column->unit != 1)
-		form_multiply(c->residuals, n, column->unit);
-	form_values(&c->roles, (enum sc_column_form)column->form, c->residuals, n, c->values);
+		sc_column_multiply(c->residuals, n, column->unit);
+	sc_column_values(&c->roles, field->role, (enum sc_column_form)column->form, n,
+			 c->residuals);
 	return true;
 }
 
@@ -561,13 +491,14 @@ bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 	size_t n = set->n;
 	uint64_t wanted = 0;
 	struct column column;
+	bool is_nested;
 
 	if (n > SC_FRAME_MAX_ROWS)
 		return false;
 	for (size_t i = 0; i < format->n_fields; i++)
 		wanted |= UINT64_C(1) << format->fields[i].id;
 	memset(rows, 0, n * format->row_bytes);
-	column_roles_clear(&coder->roles, n);
+	sc_column_roles_clear(&coder->roles, n);
 	while (payload.at < payload.end) {
 		const struct sc_column_field *field = format->fields;
 
@@ -578,25 +509,38 @@ bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 		wanted &= ~(UINT64_C(1) << column.id); /* once only */
 		while (field->id != column.id)
 			field++;
-		if (!get_values(coder, &column, n) || !scatter(field, set, coder->values, rows))
+		if (!get_values(coder, field, &column, n))
 			return false;
-		column_roles_keep(&coder->roles, field, coder->values, n);
+		coder->roles.has |= 1u << field->role;
+		if (!is_time(field) && field->role != SC_FIELD_DEPTH &&
+		    !scatter(field, set, coder->roles.columns[field->role], rows))
+			return false;
+	}
+	/* Times are put together from three columns. */
+	is_nested = coder->roles.has >> SC_FIELD_DEPTH & 1;
+	if (is_nested && !sc_column_unnest(&coder->roles, n))
+		return false;
+	for (size_t i = 0; i < format->n_fields; i++) {
+		const struct sc_column_field *field = &format->fields[i];
+
+		if (is_time(field) && !scatter(field, set, coder->roles.columns[field->role], rows))
+			return false;
 	}
 	return true;
 }
 
 /* --- reading texts --- */
 
-static bool share_out(const struct column *text, const int64_t *lengths, size_t n,
+static bool share_out(const struct column *text, const int64_t *n_bytes, size_t n,
 		      struct sc_text *texts)
 {
 	size_t used = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (lengths[i] < 0 || (uint64_t)lengths[i] > text->n_raw - used)
+		if (n_bytes[i] < 0 || (uint64_t)n_bytes[i] > text->n_raw - used)
 			return false;
 		texts[i].at = (const char *)text->raw + used;
-		texts[i].n = (size_t)lengths[i];
+		texts[i].n = (size_t)n_bytes[i];
 		used += texts[i].n;
 	}
 	return used == text->n_raw;
@@ -611,17 +555,17 @@ bool sc_columns_get_texts(struct sc_column_coder *coder, struct sc_slice payload
 
 	if (n > SC_FRAME_MAX_ROWS)
 		return false;
-	memset(coder->values, 0, n * sizeof(*coder->values));
-	column_roles_clear(&coder->roles, n);
+	sc_column_roles_clear(&coder->roles, n);
 	while (payload.at < payload.end) {
 		if (!next_column(coder, &payload, wanted, &column))
 			return false;
-		if (column.id == SC_COLUMN_LENGTHS && !get_values(coder, &column, n))
+		if (column.id == SC_COLUMN_LENGTHS && !get_values(coder, &lengths, &column, n))
 			return false;
 		if (column.id == SC_COLUMN_TEXT) {
 			text = column;
 			break; /* the last one: its bytes stay where they are */
 		}
 	}
-	return text.form == SC_FORM_BYTES && share_out(&text, coder->values, n, texts);
+	return text.form == SC_FORM_BYTES &&
+	       share_out(&text, coder->roles.columns[SC_FIELD_VALUE], n, texts);
 }
