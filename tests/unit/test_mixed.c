@@ -215,7 +215,8 @@ TEST(fabrics_of_kinds)
 /* What stays on nodes of one kind goes at that kind's rates. */
 TEST(groups_of_one_kind_have_their_own_fabric)
 {
-	static const char text[] = NODE "parallel.tp=8 parallel.pp=2 parallel.stage_layers=7,1 ";
+	static const char text[] = NODE
+		"parallel.tp=8 parallel.pp=2 parallel.stage_layers=7,1 training.cuda_graphs=true";
 	char slow[512];
 	double own = ms_of(&FAST_SLOW, text);
 
@@ -276,7 +277,7 @@ TEST(a_straggler_of_the_faster_kind_may_hide)
 LOOP_TEST(groups_over_hosts_use_links, 3)
 {
 	static const char *const GROUPS[] = {
-		"parallel.tp=16",
+		"parallel.tp=16 training.cuda_graphs=true",
 		"model.family=moe model.experts=32 model.top_k=4 model.expert_ffn_hidden=2048 "
 		"parallel.ep=16",
 		"parallel.cp=16",

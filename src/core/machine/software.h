@@ -146,7 +146,7 @@ struct sc_software {
 	double host_micro_batch_us; /* per micro-batch and stage: schedule, data loader, loss logging */
 	bool host_waits; /* after each layer of a pass: the host does not run ahead of the GPU */
 	double host_step_us; /* once per iteration: optimizer bookkeeping, logging */
-	double comm_host_us; /* CPU time to issue one collective */
+	double comm_host_us; /* CPU time of one collective; of tensor parallelism, for each other rank of its group, at most seven */
 	/* The optimizer on the CPU: what a node's processes together reach of its memory's bandwidth, counted in
 	 * the bytes of a fused step, and at most that many 1e9 bytes/s a process (0: no limit; default 19:
 	 * torch.optim on one thread). */
