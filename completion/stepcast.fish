@@ -205,7 +205,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from collective' -a 'all_reduce 
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l cluster -r -d 'the cluster, as clusters/dgx-h100.yaml'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l device -x -d 'the GPU, as h100-sxm-80gb, in its usual node' -a '(__stepcast_devices)'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l bytes -x -d 'a size, or sizes from A to B, each F times the one before (default: 8:16G:x2); K, M, G are powers of 1,024'
-complete -c stepcast -n '__fish_seen_subcommand_from collective' -l nodes -x -d 'hosts (default: 1, or those that the algorithm'\''s GPUs fill)'
+complete -c stepcast -n '__fish_seen_subcommand_from collective' -l nodes -x -d 'hosts (default: those that --ranks or the algorithm'\''s GPUs fill, else 1)'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l ranks -x -d 'GPUs (default: all of the hosts, or the algorithm'\''s)'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l algorithm -r -d 'an algorithm in MSCCL'\''s XML, or a common one by name: proved, walked at each size, and compared with the library'\''s own choice; or one of the library'\''s, as tree'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l measured -r -d 'measured times, beside: CSV with bytes and time_us, or what nccl-tests printed'

@@ -244,7 +244,7 @@ _stepcast() {
 		'--cluster[the cluster, as clusters/dgx-h100.yaml]:FILE:_files' \
 		'--device[the GPU, as h100-sxm-80gb, in its usual node]:NAME:_stepcast_devices' \
 		'--bytes[a size, or sizes from A to B, each F times the one before (default\: 8\:16G\:x2); K, M, G are powers of 1,024]:N|A\:B\[\:xF\]:' \
-		'--nodes[hosts (default\: 1, or those that the algorithm'\''s GPUs fill)]:N:' \
+		'--nodes[hosts (default\: those that --ranks or the algorithm'\''s GPUs fill, else 1)]:N:' \
 		'--ranks[GPUs (default\: all of the hosts, or the algorithm'\''s)]:N:' \
 		'--algorithm[an algorithm in MSCCL'\''s XML, or a common one by name\: proved, walked at each size, and compared with the library'\''s own choice; or one of the library'\''s, as tree]:FILE.xml|NAME\[\:PROTOCOL\[\:CxI\]\]:_files' \
 		'--measured[measured times, beside\: CSV with bytes and time_us, or what nccl-tests printed]:FILE:_files' \

@@ -33,7 +33,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		"a size, or sizes from A to B, each F times the one before (default: " DEFAULT_SIZES
 		"); K, M, G are powers of 1,024"),
 	SC_OPT_INT(nodes, "nodes", "N", 1, 1 << 20,
-		   "hosts (default: 1, or those that the algorithm's GPUs fill)"),
+		   "hosts (default: those that --ranks or the algorithm's GPUs fill, else 1)"),
 	SC_OPT_INT(ranks, "ranks", "N", 2, 1 << 20,
 		   "GPUs (default: all of the hosts, or the algorithm's)"),
 	SC_OPT_IN(
@@ -310,8 +310,7 @@ static int load_network(const struct collective_args *args, const struct sc_mscc
 			struct sc_arena *arena, struct sc_cli_network *out, struct sc_err *err)
 {
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
-	struct sc_op_cluster asked = {args->cluster, args->device, args->ranks,
-				      args->nodes > 0 ? args->nodes : 1};
+	struct sc_op_cluster asked = {args->cluster, args->device, args->ranks, args->nodes};
 	int64_t per_node;
 	int rc;
 

@@ -356,7 +356,6 @@ static int op_args_parse(const struct sc_op_kind_info *info, const char *const *
 		.write_bytes = -1,
 		.rowwise = SC_ROW_LAYERNORM,
 		.param_bytes = ADAM_BYTES,
-		.nodes = 1,
 		.table = {.pooling = 1},
 	};
 	for (size_t i = 0; i < n_words && rc == 0; i++)

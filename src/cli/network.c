@@ -54,18 +54,27 @@ int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena
 	return 0;
 }
 
+/* Ranks that are not given fill the nodes; nodes that are not given are as many as the ranks fill, else one. */
 static int load_all_ranks(struct sc_op_cluster *given, struct sc_arena *arena,
 			  struct sc_request *request, struct sc_err *err)
 {
-	struct sc_op_cluster few = *given;
+	const struct sc_op_cluster one = {given->file, given->device, 1, 1};
+	int64_t per_node;
 	int rc;
 
-	if (given->ranks > 0)
+	if (given->ranks > 0 && given->nodes > 0)
 		return sc_op_cluster_load(given, arena, request, err);
-	few.ranks = given->nodes;
-	rc = sc_op_cluster_load(&few, arena, request, err);
-	given->ranks = given->nodes * request->config.cluster.gpus_per_node;
-	return rc ? rc : sc_op_cluster_load(given, arena, request, err);
+	rc = sc_op_cluster_load(&one, arena, request, err);
+	if (rc)
+		return rc;
+	per_node = request->config.cluster.gpus_per_node;
+	if (given->nodes == 0)
+		given->nodes = given->ranks > per_node && given->ranks % per_node == 0
+				       ? given->ranks / per_node
+				       : 1;
+	if (given->ranks == 0)
+		given->ranks = given->nodes * per_node;
+	return sc_op_cluster_load(given, arena, request, err);
 }
 
 int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,

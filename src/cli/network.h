@@ -16,7 +16,8 @@ struct sc_cli_network {
 	struct sc_span span;
 	const char *device; /* its id */
 };
-/* The same, and what the collective model sees of it; ranks 0: all GPUs of the nodes. */
+/* The same, and what the collective model sees of it; ranks 0: all GPUs of the nodes; nodes 0: those that the
+ * ranks fill. */
 int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
 		   struct sc_request *request, struct sc_cli_network *out, struct sc_err *err);
 

@@ -17,7 +17,7 @@ static void expect(int holds)
 
 static void check_plan(const struct sc_shard_plan *plan, struct sc_arena *arena)
 {
-	const struct sc_table_list none = {NULL, 0};
+	const struct sc_table_list none = {NULL, 0, 0};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_shard_plan again;
 	struct sc_strbuf text = {0};
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		{.name = "a", .rows = 100, .dim = 128, .count = 1},
 		{.name = "b", .rows = 10, .dim = 64, .count = 1},
 	};
-	const struct sc_table_list list = {tables, 2}, none = {NULL, 0};
+	const struct sc_table_list list = {tables, 2, 8}, none = {NULL, 0, 0};
 
 	try_tables(data, size, &none);
 	try_tables(data, size, &list);

@@ -21,7 +21,7 @@ static void tear_down(void)
 static double moved(const char *from, const char *to, size_t n_changed)
 {
 	struct sc_table copies[FIXTURE_TABLES];
-	const struct sc_table_list tables = {copies, FIXTURE_TABLES};
+	const struct sc_table_list tables = {copies, FIXTURE_TABLES, 0};
 	struct sc_shard_plan old, new;
 	struct sc_shard_diff diff;
 	double bytes;
@@ -54,7 +54,7 @@ TEST(test_moves)
 
 TEST(test_worlds)
 {
-	const struct sc_table_list none = {NULL, 0};
+	const struct sc_table_list none = {NULL, 0, 0};
 	struct sc_shard_plan old, new;
 	struct sc_shard_diff diff;
 

@@ -45,7 +45,7 @@ static const char *const data_parallel = "3 5 6 7 8 12 13 15 16 17 18 24 25";
 static struct sc_arena arena;
 static struct sc_err err;
 static struct sc_table tables[N_TABLES];
-static struct sc_table_list list = {tables, N_TABLES};
+static struct sc_table_list list = {tables, N_TABLES, 0};
 static struct sc_hugectr_opts opts;
 static struct sc_hugectr_rank ranks[MAX_GPUS];
 static struct sc_shard_plan plan;

@@ -22,7 +22,7 @@ static void tear_down(void)
 static void build(int64_t rows, uint32_t world, uint32_t per_host)
 {
 	struct sc_torchrec_topology topology;
-	struct sc_table_list list = {&table, 1};
+	struct sc_table_list list = {&table, 1, 0};
 	struct sc_err err = {.code = SC_OK};
 
 	table.rows = rows;

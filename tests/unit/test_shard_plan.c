@@ -10,7 +10,7 @@ static struct sc_table tables[] = {
 	{.name = "b", .rows = 10, .dim = 64, .count = 1, .features = 1, .pooling = 2},
 	{.name = "c", .rows = 7, .dim = 16, .count = 1, .features = 1, .pooling = 3},
 };
-static const struct sc_table_list LIST = {tables, 3}, NONE = {NULL, 0};
+static const struct sc_table_list LIST = {tables, 3, 0}, NONE = {NULL, 0, 0};
 
 static void set_up(void)
 {
@@ -142,8 +142,8 @@ static const struct bad_plan BAD[] = {
 	{"{\"world_size\": 4, \"plan\": {}}", "a plan needs ranks and tables"},
 	{"{\"plan\": {\"m\": {\"a\": {", "the file ends too early"},
 	{"{\"plan\": {}} x", "something follows the end of the JSON text"},
-	{"hello", "not a sharding plan: expected JSON, TorchRec's plan table or HugeCTR's shard "
-		  "matrix"},
+	{"hello", "not a sharding plan: expected JSON, TorchRec's plan table, HugeCTR's shard "
+		  "matrix or a CSV with the columns table,kind,ranks"},
 	{"[[0, 1], [2]", "expected \",\" or the end of the list; nothing is computed"},
 	{"[[0, 1], [7]]", "the plan is for other tables: table 7, the model has 3"},
 	{"[[\"a\", \"b\"], [\"x\"]]", "the plan is for other tables: the model has no \"x\""},

@@ -32,7 +32,7 @@ static void set_up(void)
 			.count = 1,
 			.features = 1,
 		};
-	list = (struct sc_table_list){tables, 1};
+	list = (struct sc_table_list){tables, 1, 0};
 	sc_torchrec_topology_init(&topology);
 	topology.world = topology.ranks_per_host = 8;
 	topology.batch_per_rank = 6912;

@@ -345,7 +345,7 @@ static double estimate(const struct printed *printed, double sign)
 	struct sc_torchrec_topology topology;
 	struct sc_shard_problem problem;
 	struct sc_table table = printed->table;
-	struct sc_table_list list = {&table, 1};
+	struct sc_table_list list = {&table, 1, 0};
 	struct instance in = {0};
 	const struct sc_option *option;
 
@@ -415,7 +415,7 @@ TEST(production_sequences)
 		table = read_printed(&csv, row).table;
 		table.pooling = number(&csv, row, "num_indices");
 		table.sequence = true;
-		in.tables = (struct sc_table_list){&table, 1};
+		in.tables = (struct sc_table_list){&table, 1, 0};
 		production_topology(&topology);
 		topology.comm_bytes = 1;
 		ck_assert_int_eq(

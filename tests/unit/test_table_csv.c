@@ -97,7 +97,7 @@ static const struct {
 	 "t.csv:2:9: error: dtype: unknown value \"fp17\"; did you mean \"fp16\"? Known: fp32, fp16, bf16, "
 	 "fp8"},
 	{"name,rows,dim\na,1,4\n", "t.csv:1: error: no column \"pooling\" (or \"pooling_factor\")"},
-	{"name,dim,pooling\na,1,4\n", "t.csv:1: error: no column \"rows\""},
+	{"name,dim,pooling\na,1,4\n", "t.csv:1: error: no column \"rows\" (or \"num_embeddings\")"},
 	{"name,rows,dim,pooling,pooling_factor\na,1,4,1,1\n",
 	 "t.csv:1: error: columns \"pooling\" and \"pooling_factor\" say the same; remove one"},
 	{"name,rows,dim,poling\na,1,4,1\n",

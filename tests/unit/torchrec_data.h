@@ -167,7 +167,7 @@ static inline void data_production_table(struct torchrec_data *d, const struct s
 static inline void data_production_option(struct torchrec_data *d, enum sc_shard_type type)
 {
 	uint32_t index = (uint32_t)d->tables.n++;
-	struct sc_table_list one = {&d->tables.at[index], 1};
+	struct sc_table_list one = {&d->tables.at[index], 1, 0};
 	struct sc_shard_problem *p = &d->problem, own;
 
 	data_build(&d->topology, &one, &d->arena, &own);

@@ -443,6 +443,8 @@ static plan_reader reader_of(const struct sc_source *text)
 		return sc_shard_plan_read_json;
 	if (strstr(at, "Parameter Info:") || (strstr(at, "FQN") && strstr(at, "Sharding")))
 		return sc_shard_plan_read_torchrec;
+	if (strncmp(at, "table,", 6) == 0)
+		return sc_shard_plan_read_csv;
 	return NULL;
 }
 
@@ -485,9 +487,10 @@ int sc_shard_plan_parse(const char *text, size_t n, const char *file,
 		return rc;
 	read = reader_of(&whole);
 	if (!read)
-		return sc_err_at(err, SC_EFORMAT, file, 1, 1,
-				 "not a sharding plan: expected JSON, TorchRec's plan table or "
-				 "HugeCTR's shard matrix");
+		return sc_err_at(
+			err, SC_EFORMAT, file, 1, 1,
+			"not a sharding plan: expected JSON, TorchRec's plan table, "
+			"HugeCTR's shard matrix or a CSV with the columns table,kind,ranks");
 	for (size_t i = 0; i < tables->n; i++)
 		sc_intern_add(&reader.names, tables->at[i].name);
 	rc = read(&reader, &whole, &plan, err);

@@ -73,12 +73,13 @@ void sc_plan_add_rows(struct sc_shard_plan *plan, const int32_t *ranks, size_t n
 struct sc_table_list {
 	struct sc_table *at;
 	size_t n;
+	uint32_t world; /* ranks that they are for; 0: not known */
 };
 void sc_tables_expand(const struct sc_table *tables, size_t n_tables, struct sc_arena *arena,
 		      struct sc_table_list *out);
 
-/* By content: our JSON; TorchRec's printed plan table; HugeCTR's shard matrix. Formats that do
- * not say sizes take them from `tables` (may be empty). */
+/* By content: our JSON; TorchRec's printed plan table; HugeCTR's shard matrix; a CSV by hand (shard_plan_csv.c). Formats
+ * that do not say sizes take them, and the ranks, from `tables` (may be empty). */
 int sc_shard_plan_load(const char *path, const struct sc_table_list *tables, struct sc_arena *arena,
 		       struct sc_shard_plan *out, struct sc_err *err);
 /* The same of text in memory; `file` names it in messages. */

@@ -18,6 +18,8 @@ int sc_shard_plan_read_json(const struct sc_plan_reader *reader, const struct sc
 			    struct sc_shard_plan *out, struct sc_err *err);
 int sc_shard_plan_read_torchrec(const struct sc_plan_reader *reader, const struct sc_source *text,
 				struct sc_shard_plan *out, struct sc_err *err);
+int sc_shard_plan_read_csv(const struct sc_plan_reader *reader, const struct sc_source *text,
+			   struct sc_shard_plan *out, struct sc_err *err);
 int sc_shard_plan_read_hugectr(const struct sc_plan_reader *reader, const struct sc_source *text,
 			       struct sc_shard_plan *out, struct sc_err *err);
 

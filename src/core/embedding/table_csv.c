@@ -13,6 +13,7 @@
 struct row {
 	struct sc_table table;
 	double pooling_factor;
+	const char *feature_names;
 };
 
 #define MAX_POOLING 1e6
@@ -28,6 +29,13 @@ static const struct sc_name dtype_names[] = {
 	{"fp8", SC_FP8 + 1},
 	{0},
 };
+static const struct sc_name torchrec_types[] = {
+	{"FP32", SC_FP32 + 1},
+	{"FP16", SC_FP16 + 1},
+	{"BF16", SC_BF16 + 1},
+	{"FP8", SC_FP8 + 1},
+	{0},
+};
 #define TABLE(member) offsetof(struct row, table.member)
 static const struct sc_field fields[] = {
 	{.key = "name", .type = SC_F_STR, .offset = TABLE(name)},
@@ -36,14 +44,18 @@ static const struct sc_field fields[] = {
 	 .type = SC_F_INT,
 	 .offset = TABLE(rows),
 	 .min = 1,
-	 .max = SC_MAX_TABLE_ROWS,
-	 .required = true},
-	{.key = "dim",
+	 .max = SC_MAX_TABLE_ROWS},
+	{.key = "num_embeddings",
+	 .type = SC_F_INT,
+	 .offset = TABLE(rows),
+	 .min = 1,
+	 .max = SC_MAX_TABLE_ROWS},
+	{.key = "dim", .type = SC_F_INT, .offset = TABLE(dim), .min = 1, .max = SC_MAX_TABLE_DIM},
+	{.key = "embedding_dim",
 	 .type = SC_F_INT,
 	 .offset = TABLE(dim),
 	 .min = 1,
-	 .max = SC_MAX_TABLE_DIM,
-	 .required = true},
+	 .max = SC_MAX_TABLE_DIM},
 	{.key = "pooling",
 	 .type = SC_F_DOUBLE,
 	 .offset = TABLE(pooling),
@@ -60,9 +72,17 @@ static const struct sc_field fields[] = {
 	 .offset = TABLE(features),
 	 .min = 1,
 	 .max = MAX_FEATURES},
+	{.key = "num_features",
+	 .type = SC_F_INT,
+	 .offset = TABLE(features),
+	 .min = 1,
+	 .max = MAX_FEATURES},
+	{.key = "feature_names", .type = SC_F_STR, .offset = offsetof(struct row, feature_names)},
 	{.key = "storage", .type = SC_F_ENUM, .offset = TABLE(storage), .names = dtype_names},
 	{.key = "dtype", .type = SC_F_ENUM, .offset = TABLE(storage), .names = dtype_names},
+	{.key = "data_type", .type = SC_F_ENUM, .offset = TABLE(storage), .names = torchrec_types},
 	{.key = "weighted", .type = SC_F_BOOL, .offset = TABLE(weighted)},
+	{.key = "is_weighted", .type = SC_F_BOOL, .offset = TABLE(weighted)},
 	{.key = "sequence", .type = SC_F_BOOL, .offset = TABLE(sequence)},
 	{.key = "zipf",
 	 .type = SC_F_DOUBLE,
@@ -74,9 +94,18 @@ static const struct sc_field fields[] = {
 	{0},
 };
 /* At most one of each line may be there. */
-static const char *const twins[][2] = {
-	{"name", "table"}, {"pooling", "pooling_factor"}, {"storage", "dtype"}};
-enum { NAME, POOLING };
+static const char *const twins[][2] = {{"name", "table"},
+				       {"pooling", "pooling_factor"},
+				       {"rows", "num_embeddings"},
+				       {"dim", "embedding_dim"},
+				       {"storage", "dtype"},
+				       {"storage", "data_type"},
+				       {"dtype", "data_type"},
+				       {"features", "num_features"},
+				       {"features", "feature_names"},
+				       {"weighted", "is_weighted"},
+				       {"num_features", "feature_names"}};
+enum { NAME, POOLING, ROWS, DIM };
 
 struct reader {
 	const struct sc_csv *csv;
@@ -98,28 +127,54 @@ static int bind(struct reader *r)
 		if (n == 2)
 			rc = sc_err_at(r->err, SC_ECONFLICT, r->csv->file, 1, 0,
 				       "columns \"%s\" and \"%s\" say the same; remove one", a, b);
-		else if (n == 0 && i <= POOLING)
+		else if (n == 0 && i <= DIM)
 			rc = sc_err_at(r->err, SC_EVALUE, r->csv->file, 1, 0,
 				       "no column \"%s\" (or \"%s\")", a, b);
 	}
 	return rc;
 }
 
+/* Apart by spaces, ';' or '|'. */
+static int64_t count_names(const char *text)
+{
+	int64_t n = 0;
+
+	for (size_t at = strspn(text, " ;|"); text[at]; n++) {
+		at += strcspn(text + at, " ;|");
+		at += strspn(text + at, " ;|");
+	}
+	return n > 0 ? n : 1;
+}
+
 static int read_row(const struct reader *r, size_t row, struct sc_table *out)
 {
 	struct row read = {.table = {.count = 1, .features = 1}};
-	int rc = sc_csv_rows_get(&r->rows, row, &read, r->err);
+	int rc = sc_csv_rows_get(&r->rows, row, &read, r->err), empty = -1;
 
 	if (rc)
 		return rc;
+	if (read.feature_names)
+		read.table.features = count_names(read.feature_names);
+	/* Published lists count all features together, TorchRec each of them. */
+	if (read.pooling_factor > 0 && read.table.features > 1 &&
+	    sc_csv_column(r->csv, "num_embeddings") >= 0)
+		return sc_err_at(
+			r->err, SC_ECONFLICT, r->csv->file, r->csv->line[row], 0,
+			"pooling_factor of %lld features: of each, or of all together? Name "
+			"the column pooling, and give that of each",
+			(long long)read.table.features);
 	if (read.pooling_factor > 0)
 		read.table.pooling = read.pooling_factor / (double)read.table.features;
-	if (!read.table.name || !(read.table.pooling > 0)) {
-		const char *const *keys = twins[read.table.name ? POOLING : NAME];
-
+	if (!read.table.name)
+		empty = NAME;
+	else if (!(read.table.pooling > 0))
+		empty = POOLING;
+	else if (read.table.rows == 0 || read.table.dim == 0)
+		empty = read.table.rows ? DIM : ROWS;
+	if (empty >= 0)
 		return sc_err_at(r->err, SC_EVALUE, r->csv->file, r->csv->line[row], 0,
-				 "%s is empty", keys[sc_csv_column(r->csv, keys[0]) < 0]);
-	}
+				 "%s is empty",
+				 twins[empty][sc_csv_column(r->csv, twins[empty][0]) < 0]);
 	if (read.table.storage)
 		read.table.dtype = (enum sc_dtype)(read.table.storage - 1);
 	*out = read.table;

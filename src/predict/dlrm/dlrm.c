@@ -35,6 +35,7 @@ void sc_dlrm_tables(const struct sc_request *req, struct sc_arena *arena, struct
 	const struct sc_model *model = &req->config.model;
 
 	sc_tables_expand(model->tables.at, model->tables.n, arena, out);
+	out->world = (uint32_t)req->config.gpus;
 	for (size_t i = 0; i < out->n; i++)
 		out->at[i].dtype =
 			out->at[i].storage ? (enum sc_dtype)(out->at[i].storage - 1) : SC_FP32;

@@ -1,0 +1,211 @@
+/* A plan by hand, as a CSV: a row a table, or several whose names begin alike.
+ *   table   a name; PREFIX* or * for those that no other row names
+ *   kind    a sharding type, or dp, tw, cw, rw, twrw, twcw
+ *   ranks   3, 0-7, 0 4 5: of the table's shards, in their order; empty: all. Tables of a PREFIX* that are whole
+ *           (table_wise) are dealt out over them, one after another
+ *   memory  a compute kernel; empty: in GPU memory
+ *   cached  of fused_uvm_caching: the share of rows in GPU memory */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/csv_rows.h"
+#include "base/num.h"
+#include "core/embedding/shard_plan_priv.h"
+
+struct row {
+	const char *table, *ranks;
+	int kind, memory;
+	double cached;
+};
+static const struct sc_name kinds[] = {
+	{"data_parallel", SC_DATA_PARALLEL},
+	{"table_wise", SC_TABLE_WISE},
+	{"column_wise", SC_COLUMN_WISE},
+	{"row_wise", SC_ROW_WISE},
+	{"table_row_wise", SC_TABLE_ROW_WISE},
+	{"table_column_wise", SC_TABLE_COLUMN_WISE},
+	{"dp", SC_DATA_PARALLEL},
+	{"tw", SC_TABLE_WISE},
+	{"cw", SC_COLUMN_WISE},
+	{"rw", SC_ROW_WISE},
+	{"twrw", SC_TABLE_ROW_WISE},
+	{"twcw", SC_TABLE_COLUMN_WISE},
+	{0},
+};
+static const struct sc_field fields[] = {
+	{.key = "table", .type = SC_F_STR, .offset = offsetof(struct row, table), .required = true},
+	{.key = "kind",
+	 .type = SC_F_ENUM,
+	 .offset = offsetof(struct row, kind),
+	 .names = kinds,
+	 .required = true},
+	{.key = "ranks", .type = SC_F_STR, .offset = offsetof(struct row, ranks)},
+	{.key = "memory",
+	 .type = SC_F_ENUM,
+	 .offset = offsetof(struct row, memory),
+	 .names = sc_tier_names},
+	{.key = "cached",
+	 .type = SC_F_DOUBLE,
+	 .offset = offsetof(struct row, cached),
+	 .min = 0,
+	 .max = 1},
+	{.key = "notes", .type = SC_F_IGNORE},
+	{0},
+};
+
+struct reader {
+	const struct sc_plan_reader *common;
+	struct sc_csv csv;
+	struct sc_csv_rows rows;
+	struct sc_shard_plan *plan;
+	bool *is_placed; /* of each table */
+	int32_t *ranks;  /* of the row at hand */
+	size_t n_ranks;
+};
+
+/* "0 4-7", "all" or nothing. */
+static int read_ranks(struct reader *r, size_t row, const char *text, struct sc_err *err)
+{
+	const uint32_t world = r->common->tables->world;
+	char *word, *save = NULL;
+
+	r->n_ranks = 0;
+	if (!text || strcmp(text, "all") == 0) {
+		for (uint32_t i = 0; i < world; i++)
+			r->ranks[r->n_ranks++] = (int32_t)i;
+		return 0;
+	}
+	for (word = strtok_r(sc_arena_strdup(r->common->arena, text), " ;|", &save); word;
+	     word = strtok_r(NULL, " ;|", &save)) {
+		char *dash = strchr(word, '-');
+		int64_t from = -1, to = -1;
+
+		if (dash)
+			*dash = '\0';
+		if (!sc_parse_int(word, &from) || !sc_parse_int(dash ? dash + 1 : word, &to) ||
+		    from < 0 || to < from || to >= (int64_t)world ||
+		    r->n_ranks + (size_t)(to - from) >= world)
+			return sc_csv_cell_error(
+				&r->csv, row, "ranks",
+				sc_arena_printf(r->common->arena,
+						"ranks from 0 to %u, as 3, 0-7 or 0 4 5",
+						world - 1),
+				err);
+		for (; from <= to; from++)
+			r->ranks[r->n_ranks++] = (int32_t)from;
+	}
+	return r->n_ranks ? 0 : sc_csv_cell_error(&r->csv, row, "ranks", "ranks, or nothing", err);
+}
+
+static void add_columns(const struct reader *r)
+{
+	const int64_t dim = r->plan->tables.at[r->plan->tables.n - 1].dim, n = (int64_t)r->n_ranks;
+	const int64_t rows = r->plan->tables.at[r->plan->tables.n - 1].rows;
+
+	for (int64_t i = 0; i < n; i++)
+		sc_plan_add_shard(r->plan,
+				  &(struct sc_shard){.rank = r->ranks[i],
+						     .rows = rows,
+						     .col_offset = dim * i / n,
+						     .cols = dim * (i + 1) / n - dim * i / n});
+}
+
+/* `turn`: which of the row's tables it is. */
+static void place(const struct reader *r, size_t row, const struct row *read, size_t table,
+		  size_t turn)
+{
+	struct sc_table_placement *t = sc_plan_begin_table(r->plan, &r->common->tables->at[table],
+							   (enum sc_shard_type)read->kind);
+
+	t->tier = (enum sc_tier)read->memory;
+	t->cache_frac = t->tier == SC_TIER_CACHED ? read->cached : 0;
+	t->line = r->csv.line[row];
+	r->is_placed[table] = true;
+	if (read->kind == SC_DATA_PARALLEL)
+		sc_plan_add_replicas(r->plan);
+	else if (read->kind == SC_TABLE_WISE)
+		sc_plan_add_shard(r->plan, &(struct sc_shard){.rank = r->ranks[turn % r->n_ranks],
+							      .rows = t->rows,
+							      .cols = t->dim});
+	else if (read->kind == SC_ROW_WISE || read->kind == SC_TABLE_ROW_WISE)
+		sc_plan_add_rows(r->plan, r->ranks, r->n_ranks, 0, t->dim);
+	else
+		add_columns(r);
+}
+
+static int check_row(const struct reader *r, size_t row, const struct row *read, bool is_one,
+		     struct sc_err *err)
+{
+	const char *what = NULL;
+
+	if (read->kind == SC_DATA_PARALLEL && r->n_ranks != r->common->tables->world)
+		what = "data_parallel is on every rank: leave ranks empty";
+	else if (read->kind == SC_TABLE_WISE && is_one && r->n_ranks != 1)
+		what = "table_wise: the one rank that has the table";
+	else if (read->memory == SC_TIER_CACHED && !(read->cached > 0))
+		what = "fused_uvm_caching: a column cached, the share of its rows in GPU memory";
+	return what ? sc_err_at(err, SC_EVALUE, r->csv.file, r->csv.line[row], 0,
+				"table \"%.64s\": %s", read->table, what)
+		    : 0;
+}
+
+/* Names first, patterns with what is left. */
+static int take_row(struct reader *r, size_t row, bool patterns, struct sc_err *err)
+{
+	const struct sc_table_list *tables = r->common->tables;
+	struct row read = {.cached = 0};
+	size_t n, turn = 0;
+	bool is_pattern;
+	int64_t at;
+	int rc = sc_csv_rows_get(&r->rows, row, &read, err);
+
+	if (rc)
+		return rc;
+	n = strlen(read.table);
+	is_pattern = read.table[n - 1] == '*';
+	if (is_pattern != patterns)
+		return 0;
+	rc = read_ranks(r, row, read.ranks, err);
+	if (rc == 0)
+		rc = check_row(r, row, &read, !is_pattern, err);
+	if (rc)
+		return rc;
+	if (is_pattern) {
+		for (size_t i = 0; i < tables->n; i++)
+			if (!r->is_placed[i] && strncmp(tables->at[i].name, read.table, n - 1) == 0)
+				place(r, row, &read, i, turn++);
+		return 0;
+	}
+	at = sc_plan_table_find(r->common, read.table);
+	if (at < 0 || r->is_placed[at])
+		return sc_err_at(err, SC_ECONFLICT, r->csv.file, r->csv.line[row], 0,
+				 at < 0 ? "the plan is for other tables: the model has no \"%.64s\""
+					: "table \"%.64s\" is already on a line above",
+				 read.table);
+	place(r, row, &read, (size_t)at, 0);
+	return 0;
+}
+
+int sc_shard_plan_read_csv(const struct sc_plan_reader *reader, const struct sc_source *text,
+			   struct sc_shard_plan *out, struct sc_err *err)
+{
+	const struct sc_table_list *tables = reader->tables;
+	struct reader r = {.common = reader, .plan = out};
+	int rc = sc_csv_parse(text, reader->arena, &r.csv, err);
+
+	if (rc == 0 && (tables->n == 0 || tables->world == 0))
+		rc = sc_err_at(err, SC_EVALUE, text->file, 0, 0,
+			       "a plan by hand needs a config, for its tables and GPUs");
+	if (rc)
+		return rc;
+	r.rows = (struct sc_csv_rows){.csv = &r.csv, .fields = fields, .list = "a plan by hand"};
+	r.ranks = sc_arena_calloc(reader->arena, tables->world, sizeof(*r.ranks));
+	r.is_placed = sc_arena_calloc(reader->arena, tables->n, sizeof(*r.is_placed));
+	out->world = tables->world;
+	rc = sc_csv_rows_bind(&r.rows, reader->arena, err);
+	for (int patterns = 0; patterns < 2; patterns++)
+		for (size_t row = 0; row < r.csv.n_rows && rc == 0; row++)
+			rc = take_row(&r, row, patterns, err);
+	return rc;
+}
