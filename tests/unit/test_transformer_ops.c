@@ -809,20 +809,64 @@ TEST(later_tokens_take_a_layer_and_the_output_layer)
 	assert_near(2 * sc_transformer_model_flop(ahead, NULL), sum);
 }
 
-/* Mixtures in mxfp8: attention narrows where a profile says so, on Blackwell, wide heads on Blackwell Ultra; what
- * experts keep is copied only within graphs. */
+/* Attention narrows where a profile says so, on Blackwell: of mixtures and frozen weights; not with a window. */
 TEST(attention_narrows_on_blackwell)
 {
-	struct sc_request *req = make_request(
-		LLAMA,
-		"training.precision=mxfp8 cluster.gpu=b200-sxm-180gb training.attention=flash");
-	double wide = step_us(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH), narrow;
+	static const struct {
+		const char *model, *overrides;
+		bool narrow;
+	} CASES[] = {
+		{MOE, "training.precision=mxfp8", true},
+		{LLAMA, "training.precision=mxfp8", false},
+		{MOE, "training.precision=mxfp8 model.sliding_window=128", false},
+		{LLAMA, "training.precision=fp8", false},
+		{LLAMA, "training.precision=fp8 training.trainable=lora", true},
+		{LLAMA, "training.precision=nvfp4", true},
+		{LLAMA, "training.precision=nvfp4 parallel.cp=2", false},
+		{LLAMA, "training.precision=nvfp4 parallel.cp=2 training.trainable=lora", true},
+	};
 
-	req->software.mx_fp8_attention = true;
-	narrow = step_us(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH);
-	ck_assert(narrow < wide);
+	for (int i = 0; i < N_OF(CASES); i++) {
+		char text[256];
+		struct sc_request *req;
+		double wide, narrow;
+
+		snprintf(text, sizeof(text),
+			 "cluster.gpu=b200-sxm-180gb training.attention=flash %s",
+			 CASES[i].overrides);
+		req = make_request(CASES[i].model, text);
+		wide = step_us(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH);
+		req->software.mx_fp8_attention = true;
+		narrow = step_us(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH);
+		ck_assert_msg(CASES[i].narrow ? narrow < wide : !(narrow < wide), "%s", text);
+		req->device.cuda_capability = 90;
+		assert_near(step_us(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH), wide);
+	}
+}
+
+/* In mxfp8 on Blackwell, within graphs of the whole step: what is between both products is in their kernels, and bytes
+ * are cast for half of the products. */
+TEST(products_of_experts_are_fused_in_graphs)
+{
+	struct sc_request *req = make_request(MOE, "training.precision=mxfp8 model.biases=true "
+						   "cluster.gpu=b200-sxm-180gb");
+	int casts = count(req, SC_BLOCK_LAYER_F, SC_NAME_FP8_CAST);
+	int sums = count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_BIAS);
+	double us = step_us(req, SC_BLOCK_LAYER_B, SC_NAME_EXPERT_BIAS);
+	/* one is the shared experts' */
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_ACTIVATION), 2);
+	ck_assert_int_eq(sums, 1);
+	graphs = 1;
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_ACTIVATION), 1);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_ACTIVATION_GRAD), 1);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_CLAMP), 0);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_EXPERT_CLAMP), 0);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_EXPERT_BIAS), 0);
+	ck_assert(step_us(req, SC_BLOCK_LAYER_B, SC_NAME_EXPERT_BIAS) < us);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_FP8_CAST), casts);
 	req->device.cuda_capability = 90;
-	assert_near(step_us(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH), wide);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_ACTIVATION), 2);
+	graphs = 0;
 }
 
 TEST(what_experts_keep_is_copied_in_graphs)
@@ -846,6 +890,7 @@ TEST(rows_of_quantized_experts_are_padded)
 		{"training.precision=fp8", 2},
 		{"training.precision=bf16", 0},
 		{"training.precision=fp8 training.routing=dropped", 0},
+		{"training.precision=fp8 training.moe_dispatcher=hybridep", 0},
 	};
 
 	for (int i = 0; i < N_OF(CASES); i++) {

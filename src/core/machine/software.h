@@ -103,11 +103,11 @@ struct sc_software {
 	bool fused_loss;     /* the same of the cross entropy */
 	bool norms_apart;    /* norms are modules: none joins the product behind it */
 	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them, if scales are known */
-	/* LoRA runs: flash attention is fp8 where GEMMs are; context-parallel ranks exchange heads if these divide,
-	 * else pass on keys and values. */
+	/* LoRA runs: context-parallel ranks exchange heads if these divide, else pass on keys and values. */
 	bool lora_recipe;
-	bool mx_fp8_attention; /* flash attention is fp8 where GEMMs are mxfp8 */
-	bool mlm_gather;       /* masked-language-model head on the masked positions only */
+	/* Flash attention is fp8 where GEMMs are mxfp8, fp8 of LoRA, or nvfp4 (of whole sequences, or LoRA). */
+	bool mx_fp8_attention;
+	bool mlm_gather; /* masked-language-model head on the masked positions only */
 	/* Bytes that its elementwise kernels move over those counted here; for chains that are not fused
 	 * where PyTorch's kernels are. Default 1. */
 	double elementwise_factor;

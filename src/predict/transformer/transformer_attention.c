@@ -33,20 +33,21 @@ void rotary(const struct dims *x, enum sc_op_name name)
 		add_rowwise(x, name, x->tokens * (q + k) * (10 * x->e), 10);
 }
 
-enum { BLACKWELL = 100, BLACKWELL_ULTRA = 103 }; /* CUDA capability */
 #define NARROW_HEAD 128.0
 
 /* Kernels of attention that multiply in fp8; before Blackwell they gain nothing over 16 bits once casts and the backward
  * pass are counted (LoRA iterations on H100 and H200, 60 rows). Wider heads than 128 are asked to from Blackwell Ultra on
- * (Megatron-Bridge's recipes of DeepSeek-V3). */
+ * (Megatron-Bridge's recipes of DeepSeek-V3); with a window there is none (Transformer Engine,
+ * get_attention_backend). */
 static bool in_fp8(const struct dims *x)
 {
 	int capability = (int)x->env->device->cuda_capability;
 	enum sc_precision precision = x->req->config.training.precision;
+	bool asked = (precision == SC_P_MXFP8 && (x->lora || sc_model_is_moe(x->model))) ||
+		     (precision == SC_P_FP8 && x->lora) ||
+		     (precision == SC_P_NVFP4 && (x->lora || x->req->config.parallel.cp < 2));
 
-	if (x->lora)
-		return x->sw->lora_recipe && capability >= BLACKWELL && precision == SC_P_FP8;
-	return x->sw->mx_fp8_attention && precision == SC_P_MXFP8 &&
+	return x->sw->mx_fp8_attention && asked && x->model->sliding_window < 1 &&
 	       capability >= (x->d > NARROW_HEAD ? BLACKWELL_ULTRA : BLACKWELL);
 }
 

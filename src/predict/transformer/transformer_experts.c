@@ -74,7 +74,17 @@ static struct experts experts_of(const struct dims *x)
 	return ex;
 }
 
-/* One product an expert; `rows` is 0 for a weight gradient, which works on what is cast already. */
+/* Both products with all between them, bias, clamp, activation and its cast, in the epilogues of two kernels (Transformer
+ * Engine's fused grouped MLP: mxfp8 on Blackwell). Graphs of whole iterations ask for it: it takes the experts' numbers of
+ * tokens from the GPU (Megatron Core, paged_stash.py; --use-transformer-engine-op-fuser). */
+static bool is_fused_mlp(const struct dims *x)
+{
+	return x->req->config.training.precision == SC_P_MXFP8 && x->traits->gated &&
+	       (int)x->env->device->cuda_capability >= BLACKWELL &&
+	       sc_block_is_replayed(x->block, x->env);
+}
+
+/* One product an expert; `rows` is 0 where it works on what is cast already: of a weight gradient, or by an epilogue. */
 static void grouped_gemm(const struct dims *x, enum sc_op_name name,
 			 const struct sc_gemm_shape *shape, double rows)
 {
@@ -86,12 +96,14 @@ static void grouped_gemm(const struct dims *x, enum sc_op_name name,
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }
 
-static void grouped_linear(const struct dims *x, const struct experts *ex, const struct linear *l)
+/* `behind`: its input is what the other product's kernel wrote, if they are fused. */
+static void grouped_linear(const struct dims *x, const struct experts *ex, const struct linear *l,
+			   bool behind)
 {
 	struct sc_gemm_shape shape = {
 		.batch = ex->n_local, .m = ex->rows / ex->n_local, .n = l->n, .k = l->k};
 
-	grouped_gemm(x, l->name, &shape, ex->rows);
+	grouped_gemm(x, l->name, &shape, behind && is_fused_mlp(x) ? 0 : ex->rows);
 }
 
 /* `n_exchanges` at once, `n_hidden` kernels beside them. */
@@ -212,7 +224,11 @@ static void weigh_bias(const struct dims *x, const struct experts *ex, bool back
 	double passes = backward ? 8 : 6;
 	int kernels = (int)ex->n_local * (backward ? 5 : 2) + 2;
 
-	if (x->biases)
+	if (x->biases && is_fused_mlp(x)) {
+		if (backward) /* sums of the gradients of both products' outputs */
+			add_rowwise(x, SC_NAME_EXPERT_BIAS, n * x->e + ex->rows * ex->up.n * x->e,
+				    2);
+	} else if (x->biases)
 		add_rowwise(x, SC_NAME_EXPERT_BIAS, n * (passes * f + 2 * x->e), kernels);
 }
 
@@ -238,10 +254,12 @@ static void wait_for_counts(const struct dims *x, size_t first)
 }
 
 /* Rows of each expert to a multiple of what a block of scales covers, and back (Megatron Core, experts.py:
- * quantization_padding and quantization_unpadding); a fixed capacity is one. */
+ * quantization_padding and quantization_unpadding); a fixed capacity is one, and HybridEP permutes to one
+ * (dispatch_with_permute, pad_multiple). */
 static void pad_rows(const struct dims *x, const struct experts *ex)
 {
 	if (x->sw->pads_experts && x->quantized &&
+	    x->req->config.training.moe_dispatcher != SC_DISPATCH_HYBRIDEP &&
 	    x->req->config.training.routing != SC_ROUTING_DROPPED)
 		add_rowwise(x, SC_NAME_EXPERT_PADDING, ex->rows * x->h * (2 * x->e), 1);
 }
@@ -252,7 +270,7 @@ static void clamp(const struct dims *x, const struct experts *ex, bool backward)
 {
 	double passes = backward ? 10 : 8;
 
-	if (x->biases)
+	if (x->biases && !is_fused_mlp(x))
 		add_rowwise(x, SC_NAME_EXPERT_CLAMP, ex->rows * ex->ffn * (passes * x->e), 3);
 }
 
@@ -280,10 +298,13 @@ void experts_forward(const struct dims *x)
 	dispatch(x, &ex);
 	first = x->block->steps.n;
 	pad_rows(x, &ex);
-	grouped_linear(x, &ex, &ex.up);
+	grouped_linear(x, &ex, &ex.up, false);
 	clamp(x, &ex, false);
-	add_activation(x, ex.rows * ex.ffn);
-	grouped_linear(x, &ex, &ex.down);
+	if (is_fused_mlp(x))
+		add_rowwise(x, SC_NAME_FP8_CAST, ex.rows * ex.ffn * quantized_bytes(x), 1);
+	else
+		add_activation(x, ex.rows * ex.ffn);
+	grouped_linear(x, &ex, &ex.down, true);
 	weigh_bias(x, &ex, false);
 	pad_rows(x, &ex);
 	stash(x, &ex);
@@ -316,11 +337,12 @@ static void grouped_weights(const struct dims *x, const struct experts *ex, cons
 		grouped_gemm(x, (enum sc_op_name)(l->name + 2), &weights, 0);
 }
 
-static void grouped_grads(const struct dims *x, const struct experts *ex, const struct linear *l)
+static void grouped_grads(const struct dims *x, const struct experts *ex, const struct linear *l,
+			  bool behind)
 {
 	const struct linear grad = {.name = (enum sc_op_name)(l->name + 1), .n = l->k, .k = l->n};
 
-	grouped_linear(x, ex, &grad);
+	grouped_linear(x, ex, &grad, behind);
 	grouped_weights(x, ex, l);
 }
 
@@ -355,10 +377,14 @@ void experts_backward(const struct dims *x)
 	stash(x, &ex);
 	pad_rows(x, &ex);
 	weigh_bias(x, &ex, true);
-	grouped_grads(x, &ex, &ex.down);
-	add_activation_grad(x, ex.rows * ex.ffn);
+	grouped_grads(x, &ex, &ex.down, false);
+	if (is_fused_mlp(x))
+		add_rowwise(x, SC_NAME_FP8_CAST, ex.rows * ex.ffn * (x->e + 2 * quantized_bytes(x)),
+			    1);
+	else
+		add_activation_grad(x, ex.rows * ex.ffn);
 	clamp(x, &ex, true);
-	grouped_grads(x, &ex, &ex.up);
+	grouped_grads(x, &ex, &ex.up, true);
 	pad_rows(x, &ex);
 	combine(x, &ex); /* the dispatch's gradient */
 	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;

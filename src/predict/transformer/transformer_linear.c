@@ -148,7 +148,6 @@ void add_host(const struct dims *x, enum sc_op_name name, double us)
 	sc_block_add_host(x->block, x->env, (uint16_t)name, us);
 }
 
-enum { BLACKWELL = 100 }; /* CUDA capability */
 #define MX_SCALE_BYTES \
 	(1.0 / 32) /* of an element: one of a byte for 32 (OCP MX v1.0), or for 16 in nvfp4 */
 #define NVFP4_SCALE_BYTES (1.0 / 16)
@@ -164,7 +163,7 @@ static bool has_tensor_scales(const struct dims *x)
 /* Bytes that the quantized copies of an element take. One copy for both uses where one scale holds for the
  * whole tensor and tensor cores take operands along either side (Transformer Engine,
  * nvte_is_non_tn_fp8_gemm_supported); else a second one, transposed or with the scales of columns. */
-static double quantized_bytes(const struct dims *x)
+double quantized_bytes(const struct dims *x)
 {
 	const struct sc_training *tr = &x->req->config.training;
 	double e = sc_dtype_bytes(x->dtype);

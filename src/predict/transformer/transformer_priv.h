@@ -5,6 +5,7 @@
 #include "predict/op_names.h"
 #include "predict/transformer/transformer_ops.h"
 
+enum { BLACKWELL = 100, BLACKWELL_ULTRA = 103 }; /* CUDA capability */
 #define MASKED_FRACTION 0.15 /* of the positions (Devlin et al. 2019, section 3.1) */
 
 /* Sizes on one rank of a tensor- and context-parallel group. */
@@ -53,6 +54,7 @@ bool sums_scaled_blocks(const struct dims *x);
 /* A weight gradient m x n, summed over k rows. */
 void sum_rows(const struct dims *x, enum sc_op_name name, struct mnk size);
 /* An operand to the GEMMs' fp8 or fp4, for use along its rows and its columns; nothing in other precisions. */
+double quantized_bytes(const struct dims *x);
 void quantize(const struct dims *x, double n);
 void add_linear(const struct dims *x, const struct linear *l);
 void add_dgrad(const struct dims *x, const struct linear *l);
