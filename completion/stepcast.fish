@@ -208,6 +208,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from collective' -l bytes -x -d 
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l nodes -x -d 'hosts (default: those that --ranks or the algorithm'\''s GPUs fill, else 1)'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l ranks -x -d 'GPUs (default: all of the hosts, or the algorithm'\''s)'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l algorithm -r -d 'an algorithm in MSCCL'\''s XML, or a common one by name: proved, walked at each size, and compared with the library'\''s own choice; or one of the library'\''s, as tree'
+complete -c stepcast -n '__fish_seen_subcommand_from collective' -l write -r -d 'write the common algorithm of --algorithm as MSCCL'\''s XML; what is timed is read from it'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l measured -r -d 'measured times, beside: CSV with bytes and time_us, or what nccl-tests printed'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l sends -r -d 'all_to_all, in place of --bytes: what each rank sends to each, columns from, to and bytes'
 complete -c stepcast -n '__fish_seen_subcommand_from collective' -l beside -x -d 'another that begins with it between the same GPUs, as all_gather:64M; may be given again'

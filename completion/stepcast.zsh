@@ -247,6 +247,7 @@ _stepcast() {
 		'--nodes[hosts (default\: those that --ranks or the algorithm'\''s GPUs fill, else 1)]:N:' \
 		'--ranks[GPUs (default\: all of the hosts, or the algorithm'\''s)]:N:' \
 		'--algorithm[an algorithm in MSCCL'\''s XML, or a common one by name\: proved, walked at each size, and compared with the library'\''s own choice; or one of the library'\''s, as tree]:FILE.xml|NAME\[\:PROTOCOL\[\:CxI\]\]:_files' \
+		'--write[write the common algorithm of --algorithm as MSCCL'\''s XML; what is timed is read from it]:FILE.xml:_files' \
 		'--measured[measured times, beside\: CSV with bytes and time_us, or what nccl-tests printed]:FILE:_files' \
 		'--sends[all_to_all, in place of --bytes\: what each rank sends to each, columns from, to and bytes]:FILE.csv:_files' \
 		'*--beside[another that begins with it between the same GPUs, as all_gather\:64M; may be given again]:KIND\:BYTES:' \

@@ -18,7 +18,8 @@ enum { MAX_POINTS = 1024 };
 
 struct collective_args {
 	struct sc_common common;
-	const char *device, *cluster, *bytes, *algorithm, *measured, *sends, *report, *place;
+	const char *device, *cluster, *bytes, *algorithm, *measured, *sends, *report, *place,
+		*write;
 	struct sc_arg_list beside;
 	int64_t ranks, nodes;
 	int json;
@@ -39,6 +40,9 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_IN(
 		algorithm, "algorithm", "FILE.xml|NAME[:PROTOCOL[:CxI]]",
 		"an algorithm in MSCCL's XML, or a common one by name: proved, walked at each size, and compared with the library's own choice; or one of the library's, as tree"),
+	SC_OPT_OUT(
+		write, "write", "FILE.xml",
+		"write the common algorithm of --algorithm as MSCCL's XML; what is timed is read from it"),
 	SC_OPT_IN(measured, "measured", "FILE",
 		  "measured times, beside: CSV with bytes and time_us, or what nccl-tests printed"),
 	SC_OPT_IN(
@@ -289,6 +293,24 @@ static int build_algorithm(const struct named *named, const struct sc_cli_networ
 	return sc_msccl_check(out, err);
 }
 
+/* What is written is read again and proved, and stands for the algorithm. */
+static int write_algorithm(const char *path, struct sc_arena *arena, struct sc_msccl *algo,
+			   struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+	int rc;
+
+	sc_msccl_write(algo, &text);
+	rc = sc_cli_write_text(path, &text, err);
+	if (rc == 0)
+		rc = sc_msccl_parse(&(struct sc_source){sc_strbuf_get(&text), text.n, path}, arena,
+				    algo, err);
+	if (rc == 0)
+		rc = sc_msccl_check(algo, err);
+	sc_strbuf_release(&text);
+	return rc;
+}
+
 static int load_algorithm(const struct collective_args *args, struct sc_arena *arena,
 			  struct sc_msccl *out, struct sc_err *err)
 {
@@ -399,6 +421,12 @@ static int collective(void *into, struct sc_cli_call *call, struct sc_err *err)
 		rc = load_network(args, named.kind < 0 ? opts.file : NULL, arena, &network, err);
 	if (rc == 0 && named.kind >= 0)
 		rc = build_algorithm(&named, &network, arena, &file, err);
+	if (rc == 0 && args->write && named.kind < 0)
+		rc = sc_err_set(err, SC_EUSAGE,
+				"--write: name a common algorithm, as --algorithm "
+				"ring_all_reduce:LL:4x8");
+	if (rc == 0 && args->write)
+		rc = write_algorithm(args->write, arena, &file, err);
 	if (rc == 0 && args->sends && (opts.kind != SC_ALL_TO_ALL || args->bytes))
 		rc = sc_err_set(err, SC_EUSAGE,
 				"--sends is for all_to_all, and in place of --bytes");
@@ -427,7 +455,7 @@ const struct sc_command sc_command_collective = {
 	.summary = "time a collective over sizes, or an algorithm file",
 	.synopsis =
 		"KIND (--cluster FILE | --device NAME) [--bytes N|A:B[:xF]] [--nodes N] [--ranks N] "
-		"[--algorithm FILE.xml|NAME] [--sends FILE.csv] [--beside KIND:BYTES]... [--place G,G...] [--measured FILE] [--report FILE.html] [--json]",
+		"[--algorithm FILE.xml|NAME] [--write FILE.xml] [--sends FILE.csv] [--beside KIND:BYTES]... [--place G,G...] [--measured FILE] [--report FILE.html] [--json]",
 	.details =
 		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines "
 		"them, which algorithm, protocol and how many channels the library takes, and what limits "
@@ -441,7 +469,7 @@ const struct sc_command sc_command_collective = {
 		"every size, and are of one channel and the Simple protocol, or as ring_all_reduce:LL:4x8 of a protocol and "
 		"so many channels and instances: ring_all_gather, ring_all_gather_fused, "
 		"ring_all_reduce, pairs_all_gather, pairs_all_reduce, pairs_all_to_all, halving_doubling_all_reduce, "
-		"two_step_all_to_all, hierarchical_all_reduce (rings in nodes, and of each part between them), "
+		"two_step_all_to_all, hierarchical_all_reduce (chains in nodes, and of each part a ring between them), tree_all_reduce (chains in nodes, a tree of their heads), "
 		"and all_to_next (each rank sends to the next, between nodes over all NICs; KIND is what it is "
 		"compared with, as send_recv).\n\n"
 		"The library's own by name are forced: ring, tree, nvls, pat, collnet; or those that it takes where buffers "

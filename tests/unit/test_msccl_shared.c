@@ -86,6 +86,75 @@ LOOP_TEST(files_are_proved, 2)
 	ck_assert_int_ge(n, 9);
 }
 
+/* By name the same as in published files: within 5 % over the sizes that a file is registered for, or no slower. */
+TEST(named_equal_published)
+{
+	static const struct {
+		const char *file;
+		struct sc_msccl_recipe recipe;
+		double from, to, least;
+	} PAIRS[] = {
+		{"fetched/azure-ndv4-r48ll.xml",
+		 {SC_MSCCL_RING_ALL_REDUCE, SC_PROTO_LL, 8, 8, 4, 8},
+		 266240,
+		 2078719,
+		 0.95},
+		{"generated/ar_ring_8_i1_Simple.xml",
+		 {SC_MSCCL_RING_ALL_REDUCE, SC_PROTO_SIMPLE, 8, 8, 1, 1},
+		 1024,
+		 1 << 30,
+		 0.95},
+		{"fetched/azure-ndv4-ap2ll.xml",
+		 {SC_MSCCL_PAIRS_ALL_REDUCE, SC_PROTO_LL, 8, 8, 1, 2},
+		 512,
+		 65536,
+		 0.95},
+		{"generated/ag_allpairs_8_i4_LL.xml",
+		 {SC_MSCCL_PAIRS_ALL_GATHER, SC_PROTO_LL, 8, 8, 1, 4},
+		 1024,
+		 1 << 30,
+		 0.95},
+		{"generated/ag_ring_8_c4_i2_Simple_unfused.xml",
+		 {SC_MSCCL_RING_ALL_GATHER, SC_PROTO_SIMPLE, 8, 8, 4, 2},
+		 1024,
+		 1 << 30,
+		 0.95},
+		{"generated/alltonext_fwd_2x8_i1_Simple.xml",
+		 {SC_MSCCL_ALL_TO_NEXT, SC_PROTO_SIMPLE, 16, 8, 1, 1},
+		 1 << 20,
+		 1 << 30,
+		 0.95},
+		{"generated/hier_ar_4x2_i1_Simple.xml",
+		 {SC_MSCCL_HIERARCHICAL_ALL_REDUCE, SC_PROTO_SIMPLE, 8, 4, 1, 3},
+		 1024,
+		 1 << 30,
+		 0},
+	};
+
+	for (size_t i = 0; i < sizeof(PAIRS) / sizeof(PAIRS[0]); i++) {
+		struct sc_msccl file, named;
+		struct sc_fabric fabric;
+
+		machine_of("a100-sxm-80gb", PAIRS[i].recipe.n_gpus, &fabric);
+		load(PAIRS[i].file, &file);
+		ck_assert_int_eq(sc_msccl_recipe_check(&PAIRS[i].recipe, NULL), 0);
+		sc_msccl_build(&PAIRS[i].recipe, &arena, &named);
+		for (double bytes = PAIRS[i].from; bytes <= PAIRS[i].to; bytes *= 2) {
+			const struct sc_msccl_place place = {&fabric,
+							     PAIRS[i].recipe.gpus_per_node};
+			struct sc_msccl_time times[2];
+
+			ck_assert_int_eq(sc_msccl_walk(&file, &place, bytes, &times[0], NULL), 0);
+			ck_assert_int_eq(sc_msccl_walk(&named, &place, bytes, &times[1], NULL), 0);
+			ck_assert_msg(times[1].total_us <= 1.05 * times[0].total_us &&
+					      times[1].total_us >=
+						      PAIRS[i].least * times[0].total_us,
+				      "%s, %.0f bytes: %.2f us, the file %.2f", PAIRS[i].file,
+				      bytes, times[1].total_us, times[0].total_us);
+		}
+	}
+}
+
 /* Each dependency removed: where others do not stand for it, the file is refused. How many there are was counted apart, by
  * all that can be reached from each step. */
 LOOP_TEST(dependencies_are_needed, 2)

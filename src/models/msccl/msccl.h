@@ -97,6 +97,7 @@ int sc_msccl_load(const char *path, struct sc_arena *arena, struct sc_msccl *out
 int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err);
 /* Primitives that a connection holds before its receiver takes one. */
 int sc_msccl_slots(enum sc_proto proto);
+/* As MSCCL's executor reads it. */
 void sc_msccl_write(const struct sc_msccl *algo, struct sc_strbuf *out);
 
 /* Common algorithms. `instances`: so many copies, each of one part of every chunk. */
@@ -110,7 +111,8 @@ enum sc_msccl_kind {
 	SC_MSCCL_HALVING_ALL_REDUCE, /* recursive halving, then doubling */
 	SC_MSCCL_TWO_STEP_ALL_TO_ALL,
 	SC_MSCCL_ALL_TO_NEXT,             /* between nodes over all NICs */
-	SC_MSCCL_HIERARCHICAL_ALL_REDUCE, /* rings in nodes, each part in a ring between them */
+	SC_MSCCL_HIERARCHICAL_ALL_REDUCE, /* chains in nodes, each part in a ring between them */
+	SC_MSCCL_TREE_ALL_REDUCE,         /* a chain in each node, their heads in a tree */
 	SC_MSCCL_N_KINDS
 };
 struct sc_msccl_recipe {

@@ -1,5 +1,6 @@
 /* Common algorithms, as the MSCCLang compiler of msccl-tools would write them. */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/vec.h"
@@ -16,6 +17,7 @@ const char *const sc_msccl_kind_names[] = {
 	[SC_MSCCL_TWO_STEP_ALL_TO_ALL] = "two_step_all_to_all",
 	[SC_MSCCL_ALL_TO_NEXT] = "all_to_next",
 	[SC_MSCCL_HIERARCHICAL_ALL_REDUCE] = "hierarchical_all_reduce",
+	[SC_MSCCL_TREE_ALL_REDUCE] = "tree_all_reduce",
 	[SC_MSCCL_N_KINDS] = NULL,
 };
 
@@ -54,7 +56,7 @@ static struct sc_msccl_step *add_step(struct builder *b, enum sc_msccl_op op, st
 	return &b->steps.at[b->steps.n - 1];
 }
 
-/* The next step waits for a step of this GPU: of several, all but the last are steps of their own. */
+/* The next step waits for a step of this GPU; steps are numbered as they are added (see fold_waits). */
 static void wait_for(struct builder *b, int tb, int step)
 {
 	struct sc_msccl_step *nop = add_step(b, SC_MSCCL_NOP, (struct place){SC_MSCCL_INPUT, -1},
@@ -411,66 +413,124 @@ static void all_to_next(struct builder *b)
 	}
 }
 
-/* ---- rings in nodes and between them: a block of each for an instance ---- */
+/* ---- chains in nodes and rings between them ----
+ * Of an instance a thread block for each part, which there are as many of as ranks in a node, and one for the ring. A
+ * part has a chunk for each node. */
+static int blocks_of(const struct sc_msccl_recipe *r)
+{
+	return r->gpus_per_node + (r->n_gpus > r->gpus_per_node);
+}
 
-/* Chunks of an instance: a part for each rank of a node, of that a chunk for each node. */
-static int part_at(const struct builder *b, int instance, int local)
+static int part_at(const struct builder *b, int instance, int part)
 {
 	int per_node = b->recipe->gpus_per_node;
 
-	return instance * b->n + (local % per_node + per_node) % per_node * (b->n / per_node);
+	return instance * b->n + (part % per_node + per_node) % per_node * (b->n / per_node);
 }
 
-/* A part is added up around the node; when the nodes have added theirs it goes around again. Chunk by chunk: of several
- * in one step all ranks would fill their connections before any takes one. */
-static void ring_in_node(struct builder *b, int instance)
+/* A part is added up along the chain from its first rank to the one before that; when the nodes have added theirs it goes
+ * the same way again from there. */
+static void chain_in_node(struct builder *b, int instance, int part)
 {
 	int per_node = b->recipe->gpus_per_node, nodes = b->n / per_node;
 	int first = b->gpu / per_node * per_node, local = b->gpu % per_node;
+	int s = (local - part + per_node) % per_node, blocks = instance * blocks_of(b->recipe);
 
 	add_tb(b, first + (local + 1) % per_node, first + (local + per_node - 1) % per_node,
-	       2 * instance);
-	for (int step = 0; step < nodes * per_node; step++) {
-		int s = step % per_node;
-
-		step_in(b,
-			s == 0             ? SC_MSCCL_SEND
-			: s < per_node - 1 ? SC_MSCCL_RECV_REDUCE_SEND
-					   : SC_MSCCL_RECV_REDUCE_COPY,
-			SC_MSCCL_INPUT, part_at(b, instance, local - s) + step / per_node);
-	}
-	if (nodes > 1)
-		wait_for(b, 2 * instance + 1, 2 * nodes - 1);
-	for (int step = 0; step < nodes * per_node; step++) {
-		int s = step % per_node;
-
-		step_in(b,
-			s == 0             ? SC_MSCCL_SEND
-			: s < per_node - 1 ? SC_MSCCL_RECV_COPY_SEND
-					   : SC_MSCCL_RECV,
-			SC_MSCCL_INPUT, part_at(b, instance, local + 1 - s) + step / per_node);
-	}
+	       blocks + part);
+	move_run(b,
+		 s == 0             ? SC_MSCCL_SEND
+		 : s < per_node - 1 ? SC_MSCCL_RECV_REDUCE_SEND
+				    : SC_MSCCL_RECV_REDUCE_COPY,
+		 part_at(b, instance, part), nodes);
+	if (s == per_node - 1 && nodes > 1)
+		wait_for(b, blocks + per_node, 2 * nodes - 1);
+	move_run(b,
+		 s == per_node - 1   ? SC_MSCCL_SEND
+		 : s == per_node - 2 ? SC_MSCCL_RECV
+				     : SC_MSCCL_RECV_COPY_SEND,
+		 part_at(b, instance, part), nodes);
 }
 
 static void ring_of_nodes(struct builder *b, int instance)
 {
 	int per_node = b->recipe->gpus_per_node, nodes = b->n / per_node;
-	int node = b->gpu / per_node, own = part_at(b, instance, b->gpu % per_node + 1);
+	int node = b->gpu / per_node, part = (b->gpu + 1) % per_node;
+	int blocks = instance * blocks_of(b->recipe);
 
-	add_tb(b, around(b, b->gpu + per_node), around(b, b->gpu - per_node), 2 * instance + 1);
-	wait_for(b, 2 * instance, nodes * per_node - 1);
+	add_tb(b, around(b, b->gpu + per_node), around(b, b->gpu - per_node), blocks + per_node);
+	wait_for(b, blocks + part, halves_in(nodes) - 1);
 	for (int s = 0; s < 2 * nodes - 1; s++)
 		step_in(b, ring_op(s, nodes), SC_MSCCL_INPUT,
-			own + ((node - s) % nodes + nodes) % nodes);
+			part_at(b, instance, part) + ((node - s) % nodes + nodes) % nodes);
 }
 
 static void hierarchical_all_reduce(struct builder *b)
 {
 	for (int i = 0; i < b->recipe->instances; i++) {
-		ring_in_node(b, i);
+		for (int part = 0; part < b->recipe->gpus_per_node; part++)
+			chain_in_node(b, i, part);
 		if (b->n > b->recipe->gpus_per_node)
 			ring_of_nodes(b, i);
 	}
+}
+
+/* ---- trees: a chain in each node, as NCCL's; the heads of chains in a binary tree. Each instance has other heads, and
+ * every second one the nodes in reverse, so that those in the middle of one tree are at the ends of another. ---- */
+
+enum { MOST_CHILDREN = 3 };
+static int tree_rank(const struct builder *b, int instance, int node, int place)
+{
+	int per_node = b->recipe->gpus_per_node, nodes = b->n / per_node;
+
+	return (instance % 2 ? nodes - 1 - node : node) * per_node + (place + instance) % per_node;
+}
+
+/* A block for each child that adds what comes, the last of them sends it on; one for each that sends the sum down. */
+static void tree_of(struct builder *b, int instance)
+{
+	int per_node = b->recipe->gpus_per_node, nodes = b->n / per_node;
+	int node = instance % 2 ? nodes - 1 - b->gpu / per_node : b->gpu / per_node;
+	int place = (b->gpu % per_node + per_node - instance % per_node) % per_node;
+	int child[MOST_CHILDREN], n = 0, blocks = (int)(b->tbs.n - b->first_tb);
+	int parent = place > 0  ? tree_rank(b, instance, node, place - 1)
+		     : node > 0 ? tree_rank(b, instance, (node - 1) / 2, 0)
+				: -1;
+
+	if (place + 1 < per_node)
+		child[n++] = tree_rank(b, instance, node, place + 1);
+	for (int c = 2 * node + 1; c <= 2 * node + 2 && place == 0; c++)
+		if (c < nodes)
+			child[n++] = tree_rank(b, instance, c, 0);
+	if (n == 0) {
+		add_tb(b, parent, parent, instance);
+		step_in(b, SC_MSCCL_SEND, SC_MSCCL_INPUT, instance);
+		step_in(b, SC_MSCCL_RECV, SC_MSCCL_INPUT, instance);
+	}
+	for (int k = 0; k < n; k++) {
+		bool goes_up = k == n - 1 && parent >= 0;
+
+		add_tb(b, goes_up ? parent : -1, child[k], instance);
+		if (k > 0)
+			wait_for(b, blocks + k - 1, k > 1);
+		step_in(b, goes_up ? SC_MSCCL_RECV_REDUCE_SEND : SC_MSCCL_RECV_REDUCE_COPY,
+			SC_MSCCL_INPUT, instance);
+	}
+	for (int k = 0; k < n; k++) {
+		bool comes = k == 0 && parent >= 0;
+
+		add_tb(b, child[k], comes ? parent : -1, instance);
+		if (!comes)
+			wait_for(b, blocks + (parent < 0 ? n - 1 : n), parent < 0 && n > 1);
+		step_in(b, comes ? SC_MSCCL_RECV_COPY_SEND : SC_MSCCL_SEND, SC_MSCCL_INPUT,
+			instance);
+	}
+}
+
+static void tree_all_reduce(struct builder *b)
+{
+	for (int i = 0; i < b->recipe->instances; i++)
+		tree_of(b, i);
 }
 
 /* ---- the list ---- */
@@ -492,6 +552,7 @@ static const struct kind KINDS[SC_MSCCL_N_KINDS] = {
 	[SC_MSCCL_ALL_TO_NEXT] = {all_to_next, SC_MSCCL_NEXT, false, true},
 	[SC_MSCCL_HIERARCHICAL_ALL_REDUCE] = {hierarchical_all_reduce, SC_MSCCL_ALL_REDUCE, true,
 					      true},
+	[SC_MSCCL_TREE_ALL_REDUCE] = {tree_all_reduce, SC_MSCCL_ALL_REDUCE, true, true},
 };
 
 static int chunks_of(const struct sc_msccl_recipe *r)
@@ -504,6 +565,8 @@ static int chunks_of(const struct sc_msccl_recipe *r)
 		return r->n_gpus;
 	if (r->kind == SC_MSCCL_ALL_TO_NEXT)
 		return r->gpus_per_node * r->instances;
+	if (r->kind == SC_MSCCL_TREE_ALL_REDUCE)
+		return r->instances;
 	return r->n_gpus * r->instances;
 }
 
@@ -530,7 +593,7 @@ static bool is_by_node(enum sc_msccl_kind kind)
 static int channels_of(const struct sc_msccl_recipe *r)
 {
 	int each = r->kind == SC_MSCCL_ALL_TO_NEXT               ? NEXT_CHANNELS
-		   : r->kind == SC_MSCCL_HIERARCHICAL_ALL_REDUCE ? 2
+		   : r->kind == SC_MSCCL_HIERARCHICAL_ALL_REDUCE ? blocks_of(r)
 								 : 1;
 
 	return r->channels * r->instances * each;
@@ -556,10 +619,10 @@ static int check_lanes(const struct sc_msccl_recipe *r, struct sc_err *err)
 int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
 {
 	bool rings = r->kind == SC_MSCCL_HIERARCHICAL_ALL_REDUCE;
-	int count = rings                                  ? 1
-		    : is_by_node(r->kind)                  ? r->gpus_per_node
-		    : r->kind == SC_MSCCL_PAIRS_ALL_REDUCE ? r->n_gpus
-							   : 1;
+	int count = r->kind >= SC_MSCCL_HIERARCHICAL_ALL_REDUCE ? 1
+		    : is_by_node(r->kind)                       ? r->gpus_per_node
+		    : r->kind == SC_MSCCL_PAIRS_ALL_REDUCE      ? r->n_gpus
+								: 1;
 
 	if (r->n_gpus < 2 || r->n_gpus > SC_MSCCL_MAX_GPUS)
 		return sc_err_set(err, SC_ECONFLICT, "%s: %d GPUs; expected 2 to %d",
@@ -579,6 +642,42 @@ int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
 				  "%s: a step would move %d chunks; at most %d can be",
 				  sc_msccl_kind_names[r->kind], count, SC_MSCCL_MAX_COUNT);
 	return check_lanes(r, err);
+}
+
+/* Of waits before a step the last is the step's own, as MSCCL's executor wants it; steps of the GPU are numbered anew. */
+static void fold_waits(struct builder *b)
+{
+	struct sc_msccl_tb *tbs = b->tbs.at + b->first_tb;
+	size_t n_tbs = b->tbs.n - b->first_tb, first = n_tbs ? tbs[0].first : 0, n_kept = first;
+	struct sc_msccl_step *steps = b->steps.at;
+	int *number = sc_xcalloc(b->steps.n + 1, sizeof(*number));
+
+	for (size_t t = 0; t < n_tbs; t++)
+		for (size_t s = tbs[t].first, n = 0; s < tbs[t].first + tbs[t].n; s++) {
+			bool folds = steps[s].op == SC_MSCCL_NOP &&
+				     s + 1 < tbs[t].first + tbs[t].n &&
+				     steps[s + 1].op != SC_MSCCL_NOP;
+
+			number[s] = folds ? -1 : (int)n++;
+			if (!folds)
+				continue;
+			steps[s + 1].dep_tb = steps[s].dep_tb;
+			steps[s + 1].dep_step = steps[s].dep_step;
+		}
+	for (size_t s = first; s < b->steps.n; s++)
+		if (steps[s].dep_tb >= 0)
+			steps[s].dep_step =
+				number[tbs[steps[s].dep_tb].first + (size_t)steps[s].dep_step];
+	for (size_t t = 0; t < n_tbs; t++) {
+		size_t from = tbs[t].first, end = from + tbs[t].n;
+
+		for (tbs[t].first = n_kept; from < end; from++)
+			if (number[from] >= 0)
+				steps[n_kept++] = steps[from];
+		tbs[t].n = n_kept - tbs[t].first;
+	}
+	b->steps.n = n_kept;
+	free(number);
 }
 
 static void take_lists(struct builder *b, struct sc_arena *arena, struct sc_msccl *out)
@@ -615,8 +714,9 @@ void sc_msccl_build(const struct sc_msccl_recipe *recipe, struct sc_arena *arena
 		struct sc_msccl_gpu *gpu = &out->gpus[b.gpu];
 
 		set_buffers(out, recipe, gpu);
-		gpu->first = b.tbs.n;
+		gpu->first = b.first_tb = b.tbs.n;
 		kind->build(&b);
+		fold_waits(&b);
 		gpu->n = b.tbs.n - gpu->first;
 	}
 	take_lists(&b, arena, out);

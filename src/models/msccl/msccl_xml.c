@@ -355,8 +355,9 @@ int sc_msccl_load(const char *path, struct sc_arena *arena, struct sc_msccl *out
 
 /* ---- writing ---- */
 
+/* A step says that others wait for it: `waited`, by step. */
 static void write_tb(const struct sc_msccl *algo, const struct sc_msccl_tb *tb, size_t id,
-		     struct sc_strbuf *out)
+		     const bool *waited, struct sc_strbuf *out)
 {
 	sc_strbuf_printf(out, "    <tb id=\"%zu\" send=\"%d\" recv=\"%d\" chan=\"%d\">\n", id,
 			 tb->send, tb->recv, tb->channel);
@@ -366,16 +367,18 @@ static void write_tb(const struct sc_msccl *algo, const struct sc_msccl_tb *tb, 
 		sc_strbuf_printf(out,
 				 "      <step s=\"%zu\" type=\"%s\" srcbuf=\"%s\" srcoff=\"%d\" "
 				 "dstbuf=\"%s\" dstoff=\"%d\" cnt=\"%d\" depid=\"%d\" deps=\"%d\" "
-				 "hasdep=\"0\"/>\n",
+				 "hasdep=\"%d\"/>\n",
 				 s, sc_msccl_op_names[x->op], BUFFER_NAMES[x->src], x->src_off,
-				 BUFFER_NAMES[x->dst], x->dst_off, x->count, x->dep_tb,
-				 x->dep_step);
+				 BUFFER_NAMES[x->dst], x->dst_off, x->count, x->dep_tb, x->dep_step,
+				 waited[tb->first + s]);
 	}
 	sc_strbuf_append(out, "    </tb>\n");
 }
 
 void sc_msccl_write(const struct sc_msccl *algo, struct sc_strbuf *out)
 {
+	bool *waited = sc_xcalloc(algo->n_steps + 1, sizeof(*waited));
+
 	sc_strbuf_printf(
 		out,
 		"<algo name=\"%s\" proto=\"%s\" nchannels=\"%d\" nchunksperloop=\"%d\" "
@@ -390,9 +393,19 @@ void sc_msccl_write(const struct sc_msccl *algo, struct sc_strbuf *out)
 		sc_strbuf_printf(
 			out, "  <gpu id=\"%d\" i_chunks=\"%d\" o_chunks=\"%d\" s_chunks=\"%d\">\n",
 			g, gpu->chunks[0], gpu->chunks[1], gpu->chunks[2]);
+		for (size_t t = gpu->first; t < gpu->first + gpu->n; t++)
+			for (size_t s = 0; s < algo->tbs[t].n; s++) {
+				const struct sc_msccl_step *x =
+					&algo->steps[algo->tbs[t].first + s];
+
+				if (x->dep_tb >= 0)
+					waited[algo->tbs[gpu->first + (size_t)x->dep_tb].first +
+					       (size_t)x->dep_step] = true;
+			}
 		for (size_t t = 0; t < gpu->n; t++)
-			write_tb(algo, &algo->tbs[gpu->first + t], t, out);
+			write_tb(algo, &algo->tbs[gpu->first + t], t, waited, out);
 		sc_strbuf_append(out, "  </gpu>\n");
 	}
+	free(waited);
 	sc_strbuf_append(out, "</algo>\n");
 }
