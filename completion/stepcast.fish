@@ -171,7 +171,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from c3' -l verbose -s v -d 'say
 complete -c stepcast -n '__fish_seen_subcommand_from c3' -l quiet -s q -d 'say nothing on stderr but errors'
 complete -c stepcast -n '__fish_seen_subcommand_from c3' -l progress -d 'show progress on stderr (default: if it is a terminal)'
 complete -c stepcast -f -n __fish_use_subcommand -a schedule -d 'draw, compare, check or write pipeline schedules'
-complete -c stepcast -n '__fish_seen_subcommand_from schedule' -a '1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo dualpipe dualpipev'
+complete -c stepcast -n '__fish_seen_subcommand_from schedule' -a '1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo dualpipe dualpipev gems'
 complete -c stepcast -n '__fish_seen_subcommand_from schedule' -l pp -x -d 'pipeline stages (default: 4)'
 complete -c stepcast -n '__fish_seen_subcommand_from schedule' -l micro-batches -x -d 'micro-batches of a step (default: twice the stages)'
 complete -c stepcast -n '__fish_seen_subcommand_from schedule' -l virtual-stages -x -d 'interleaved, breadth-first: chunks a stage (default: 2)'

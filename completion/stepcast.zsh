@@ -228,7 +228,7 @@ _stepcast() {
 		'--verbose[say more on stderr; given twice, still more]' \
 		'--quiet[say nothing on stderr but errors]' \
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
-		'*:word:{ compadd -- 1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo dualpipe dualpipev; _files }' ;;
+		'*:word:{ compadd -- 1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo dualpipe dualpipev gems; _files }' ;;
 	op) _arguments \
 		'--device[the GPU, as a100-sxm-80gb]:NAME:_stepcast_devices' \
 		'--cluster[collective\: the cluster, as clusters/selene.yaml (default\: the GPU'\''s usual node)]:FILE:_files' \

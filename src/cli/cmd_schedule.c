@@ -525,7 +525,7 @@ const struct sc_command sc_command_schedule = {
 		"--optimize",
 	.words =
 		"1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo "
-		"dualpipe dualpipev",
+		"dualpipe dualpipev gems",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct schedule_args),
 	.run = schedule,

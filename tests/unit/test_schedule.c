@@ -222,6 +222,19 @@ static double dual_memory(double p, double m)
 	(void)m;
 	return p + 1;
 }
+/* Of a pair of micro-batches 4 D + 2 that are 6 of work: (D - 1) / (D + 1/2) of all. */
+static double gems_bubble(double p, double m)
+{
+	return m * (2 * p - 2);
+}
+
+static double gems_memory(double p, double m)
+{
+	(void)p;
+	(void)m;
+	return 1;
+}
+
 static double dual_v_memory(double p, double m)
 {
 	(void)m;
@@ -259,6 +272,8 @@ static const struct published {
 	 * gradients; DualPipeV has half as many GPUs, each with two chunks */
 	{SC_SCHED_DUALPIPE, 1, 2, 2, 2, dual_bubble, dual_memory},
 	{SC_SCHED_DUALPIPEV, 2, 1, 2, 1, dual_v_bubble, dual_v_memory},
+	/* Li & Hoefler, SC21, table 2; at least one micro-batch in each direction */
+	{SC_SCHED_GEMS, 1, 2, 1, 2, gems_bubble, gems_memory},
 };
 enum { N_PUBLISHED = sizeof(PUBLISHED) / sizeof(PUBLISHED[0]) };
 
@@ -338,7 +353,7 @@ static bool has_chunks(enum sc_schedule kind)
 
 static bool goes_both_ways(enum sc_schedule kind)
 {
-	return kind == SC_SCHED_DUALPIPE || kind == SC_SCHED_CHIMERA;
+	return kind == SC_SCHED_DUALPIPE || kind == SC_SCHED_CHIMERA || kind == SC_SCHED_GEMS;
 }
 
 static bool is_dual(enum sc_schedule kind)
@@ -454,14 +469,14 @@ static void read_again(bool as_json)
 LOOP_TEST(files_are_read_again, SC_SCHED_FILE)
 {
 	enum sc_schedule kind = (enum sc_schedule)_i;
-	bool folded = kind >= SC_SCHED_ZB_V && kind != SC_SCHED_DUALPIPE;
+	bool folded = kind >= SC_SCHED_ZB_V && !goes_both_ways(kind);
 	bool chunks = kind == SC_SCHED_INTERLEAVED || kind == SC_SCHED_BREADTH_FIRST;
 	struct sc_schedule_shape shape = {.kind = kind,
 					  .pp = 4,
 					  .virtual_stages = folded || chunks ? 2 : 1,
 					  .micro_batches = 8};
 
-	if (kind == SC_SCHED_CHIMERA || kind == SC_SCHED_DUALPIPE) /* stages on several ranks */
+	if (goes_both_ways(kind)) /* stages on several ranks */
 		return;
 	build(&shape);
 	read_again(false);
@@ -471,7 +486,7 @@ LOOP_TEST(files_are_read_again, SC_SCHED_FILE)
 LOOP_TEST(peers_agree, SC_SCHED_FILE)
 {
 	enum sc_schedule kind = (enum sc_schedule)_i;
-	bool both_ways = kind == SC_SCHED_DUALPIPE || kind == SC_SCHED_CHIMERA;
+	bool both_ways = goes_both_ways(kind);
 	bool plain = kind == SC_SCHED_GPIPE || kind == SC_SCHED_1F1B ||
 		     (kind >= SC_SCHED_ZB_H1 && kind <= SC_SCHED_ZB_2P) || both_ways;
 	struct sc_schedule_shape shape = {.kind = kind,

@@ -157,13 +157,14 @@ const struct sc_name sc_schedule_names[] = {
 	{"hanayo", SC_SCHED_HANAYO},
 	{"dualpipe", SC_SCHED_DUALPIPE},
 	{"dualpipev", SC_SCHED_DUALPIPEV},
+	{"gems", SC_SCHED_GEMS},
 	{"auto", SC_SCHED_AUTO}, /* the last */
 	{0},
 };
 
 int64_t sc_schedule_replicas(const struct sc_parallel *par)
 {
-	if (par->schedule == SC_SCHED_DUALPIPE)
+	if (par->schedule == SC_SCHED_DUALPIPE || par->schedule == SC_SCHED_GEMS)
 		return 2;
 	if (par->schedule != SC_SCHED_CHIMERA)
 		return 1;

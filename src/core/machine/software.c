@@ -81,6 +81,7 @@ const struct sc_name sc_schedule_set_names[] = {
 	{"hanayo", SC_FLAG << 12},
 	{"dualpipe", SC_FLAG << 13},
 	{"dualpipev", SC_FLAG << 14},
+	{"gems", SC_FLAG << 15},
 	{0},
 };
 const struct sc_name sc_graph_names[] = {

@@ -1,5 +1,6 @@
 /* Schedules whose stages take passes as they come: Chimera (Li & Hoefler, SC21, §3), pipelines in two directions
- * or more, each with its share of the micro-batches; Hanayo (Liu et al., SC23, §3), one pipeline that goes to and
+ * or more, each with its share of the micro-batches; GEMS (Jain et al., SC20), two of which one begins when the other has
+ * gone forward; Hanayo (Liu et al., SC23, §3), one pipeline that goes to and
  * fro in waves. Each micro-batch in flight has a place from its first pass to its last, as many as stages; of
  * passes that can begin, backward comes first, or forward where that ends earlier, then the older micro-batch. */
 #include <math.h>
@@ -17,7 +18,8 @@ struct flow {
 	const struct slot_writer *w;
 	uint32_t places; /* of a replica */
 	uint32_t n;      /* micro-batches */
-	bool forward_first;
+	bool forward_first,
+		in_turn; /* in_turn: the second begins where the first has gone forward */
 	double *free_at; /* by stage */
 	double *end
 		[2]; /* forward, backward: [micro-batch * depth + virtual stage]; negative: not yet */
@@ -40,10 +42,17 @@ static double ready_at(const struct flow *f, const struct choice *c)
 
 	if (c->backward && vs + 1 == map->depth)
 		return end_of(f, false, c->micro_batch, vs);
-	if (!c->backward && vs == 0) /* the one that had the place before */
-		return c->nth < f->places
-			       ? 0
-			       : end_of(f, true, c->micro_batch - f->places * map->replicas, 0);
+	if (!c->backward && vs == 0) { /* the one that had the place before */
+		end = c->nth < f->places
+			      ? 0
+			      : end_of(f, true, c->micro_batch - f->places * map->replicas, 0);
+		if (end >= 0 && f->in_turn && c->micro_batch % 2) {
+			double forward = end_of(f, false, c->micro_batch - 1, map->depth - 1);
+
+			end = forward < 0 ? forward : fmax(end, forward);
+		}
+		return end;
+	}
 	end = end_of(f, c->backward, c->micro_batch, c->backward ? vs + 1 : vs - 1);
 	return end < 0 ? end : end + f->w->times.send;
 }
@@ -166,7 +175,8 @@ static void write_way(const struct slot_writer *w, uint32_t places, const struct
 	struct flow f = {.w = &own,
 			 .places = places,
 			 .n = way->units && unit < n ? unit : n,
-			 .forward_first = way->forward_first};
+			 .forward_first = way->forward_first,
+			 .in_turn = w->shape->kind == SC_SCHED_GEMS};
 	struct choice c = {0};
 
 	if (way->backward > 0)
@@ -258,5 +268,9 @@ void write_waves(const struct slot_writer *w)
 {
 	uint32_t share = w->map->pp / w->map->replicas; /* of Chimera; Hanayo has one replica */
 
-	write_shortest(w, share ? share : 1);
+	if (w->shape->kind ==
+	    SC_SCHED_GEMS) /* one micro-batch a direction (§4.1): there is nothing to try */
+		write_way(w, 1, &WAYS[0]);
+	else
+		write_shortest(w, share ? share : 1);
 }
