@@ -193,6 +193,7 @@ complete -c stepcast -f -n __fish_use_subcommand -a op -d 'time one operation on
 complete -c stepcast -n '__fish_seen_subcommand_from op' -a 'gemm attention attention_decode rowwise optimizer embedding collective'
 complete -c stepcast -n '__fish_seen_subcommand_from op' -l device -x -d 'the GPU, as a100-sxm-80gb' -a '(__stepcast_devices)'
 complete -c stepcast -n '__fish_seen_subcommand_from op' -l cluster -r -d 'collective: the cluster, as clusters/selene.yaml (default: the GPU'\''s usual node)'
+complete -c stepcast -n '__fish_seen_subcommand_from op' -l beside -x -d 'another operation on a stream of its own, launched just after it on the same GPU: how long both take'
 complete -c stepcast -n '__fish_seen_subcommand_from op' -l json -d 'write JSON to stdout'
 complete -c stepcast -n '__fish_seen_subcommand_from op' -l help -s h -d 'show this text and end'
 complete -c stepcast -n '__fish_seen_subcommand_from op' -l version -d 'show the version and end'

@@ -232,6 +232,7 @@ _stepcast() {
 	op) _arguments \
 		'--device[the GPU, as a100-sxm-80gb]:NAME:_stepcast_devices' \
 		'--cluster[collective\: the cluster, as clusters/selene.yaml (default\: the GPU'\''s usual node)]:FILE:_files' \
+		'--beside[another operation on a stream of its own, launched just after it on the same GPU\: how long both take]:'\''KIND KEY=VALUE...'\'':' \
 		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \

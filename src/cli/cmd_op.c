@@ -16,6 +16,7 @@
 #include "models/embedding_kernel.h"
 #include "models/op_model.h"
 #include "models/rowwise.h"
+#include "study/c3/c3.h"
 
 /* Values of all kinds; each kind reads its own. */
 struct sc_op_args {
@@ -376,7 +377,7 @@ enum { OP_VERSION = 1 };
 
 struct op_command_args {
 	struct sc_common common;
-	const char *device, *cluster;
+	const char *device, *cluster, *beside;
 	int json;
 };
 
@@ -386,6 +387,9 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_IN(
 		cluster, "cluster", "FILE",
 		"collective: the cluster, as clusters/selene.yaml (default: the GPU's usual node)"),
+	SC_OPT_TEXT(
+		beside, "beside", "'KIND KEY=VALUE...'",
+		"another operation on a stream of its own, launched just after it on the same GPU: how long both take"),
 	SC_OPT_JSON(json),
 	{0},
 };
@@ -507,6 +511,69 @@ static int check_math(const struct sc_common *common, const struct sc_device *de
 	return 0;
 }
 
+enum { MAX_WORDS = 32 };
+
+/* "gemm m=1 n=2": a kernel and its dtype. */
+static int read_beside(const struct op_command_args *args, const struct sc_device *device,
+		       struct sc_arena *arena, struct sc_op *out, struct sc_err *err)
+{
+	const char *words[MAX_WORDS];
+	const struct sc_op_kind_info *info;
+	struct sc_op_args op_args;
+	char *rest = NULL, *text = sc_arena_strdup(arena, args->beside);
+	size_t n = 0;
+	int rc;
+
+	for (char *word = strtok_r(text, " ", &rest); word && n < MAX_WORDS;
+	     word = strtok_r(NULL, " ", &rest))
+		words[n++] = word;
+	info = op_kind_find(n ? words[0] : "", err);
+	if (!info)
+		return -(int)SC_EUSAGE;
+	if (info->kind == SC_OP_COLLECTIVE)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--beside takes a kernel; of a collective see stepcast c3");
+	rc = op_args_parse(info, words + 1, n - 1, arena, &op_args, err);
+	if (rc)
+		return rc;
+	*out = (struct sc_op){.kind = info->kind, .dtype = (enum sc_dtype)op_args.dtype};
+	info->to_op(&op_args, device, out);
+	return check_math(&args->common, device, out, err);
+}
+
+/* What both take together, and by what they are limited the longest. */
+static int describe_beside(const struct op_command_args *args, const struct sc_device *device,
+			   const struct sc_op *op, struct sc_arena *arena, struct facts *facts,
+			   struct sc_err *err)
+{
+	struct sc_op both[2] = {*op};
+	struct sc_c3_kernels k;
+	struct sc_c3_study *study;
+	double longest_us = 0, from_us = 0;
+	int rc = read_beside(args, device, arena, &both[1], err), limit = SC_C3_NO_LIMIT;
+
+	if (rc)
+		return rc;
+	study = sc_c3_study_create();
+	rc = sc_c3_two_kernels(study, device, both, &k, err);
+	sc_c3_study_destroy(study);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < k.limits.n; from_us = k.limits.at[i++].until_us)
+		if (k.limits.at[i].until_us - from_us > longest_us) {
+			longest_us = k.limits.at[i].until_us - from_us;
+			limit = k.limits.at[i].what;
+		}
+	add_real(facts, "beside_alone_us", "us", k.alone_us[1]);
+	add_real(facts, "end_us", "us", k.end_us[0]);
+	add_real(facts, "beside_end_us", "us", k.end_us[1]);
+	add_real(facts, "together_us", "us", fmax(k.end_us[0], k.end_us[1]));
+	add_real(facts, "speedup", "",
+		 (k.alone_us[0] + k.alone_us[1]) / fmax(k.end_us[0], k.end_us[1]));
+	add_text(facts, "together_limit", sc_c3_limit_names[limit]);
+	return 0;
+}
+
 struct result {
 	const struct op_command_args *args;
 	const struct sc_op_kind_info *info;
@@ -528,6 +595,9 @@ static int describe(struct result *result, struct sc_arena *arena, struct sc_err
 	if (rc)
 		return rc;
 	op.dtype = (enum sc_dtype)op_args.dtype;
+	if (info->kind == SC_OP_COLLECTIVE && args->beside)
+		return sc_err_set(err, SC_EUSAGE,
+				  "--beside is of a kernel; of a collective see stepcast c3");
 	if (info->kind == SC_OP_COLLECTIVE) {
 		info->to_op(&op_args, NULL, &op);
 		rc = sc_cli_network(&(struct sc_op_cluster){args->cluster, args->device,
@@ -547,6 +617,8 @@ static int describe(struct result *result, struct sc_arena *arena, struct sc_err
 	rc = check_math(&args->common, &request->device, &op, err);
 	if (rc == 0)
 		describe_kernel(&args->common, &request->device, &op, facts);
+	if (rc == 0 && args->beside)
+		rc = describe_beside(args, &request->device, &op, arena, facts, err);
 	return rc;
 }
 
@@ -629,7 +701,8 @@ static int op(void *into, struct sc_cli_call *call, struct sc_err *err)
 const struct sc_command sc_command_op = {
 	.name = "op",
 	.summary = "time one operation on one GPU, or one collective",
-	.synopsis = "KIND --device NAME KEY=VALUE... [--cluster FILE] [--json]",
+	.synopsis =
+		"KIND --device NAME KEY=VALUE... [--beside 'KIND KEY=VALUE...'] [--cluster FILE] [--json]",
 	.details =
 		"Says how long one operation takes, what each limit alone would take, which one limits it, "
 		"the 80 % band, and whether the model extrapolates.\n\n"

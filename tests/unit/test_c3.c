@@ -101,6 +101,78 @@ TEST(limits_of_two_streams)
 	}
 }
 
+static struct sc_c3_kernels together(const struct sc_device *device, const struct sc_op *a,
+				     const struct sc_op *b)
+{
+	const struct sc_op both[2] = {*a, *b};
+	struct sc_c3_kernels k;
+
+	ck_assert_int_eq(sc_c3_two_kernels(study, device, both, &k, NULL), 0);
+	return k;
+}
+
+static struct sc_op random_kernel(struct sc_rng *rng, bool product)
+{
+	struct sc_op op = {.kind = product ? SC_OP_GEMM : SC_OP_ROWWISE, .dtype = SC_FP16};
+
+	if (product)
+		op.u.gemm = (struct sc_gemm_shape){
+			.batch = 1,
+			.m = 256.0 * (double)(1 + sc_rng_below(rng, 32)),
+			.n = 256.0 * (double)(1 + sc_rng_below(rng, 32)),
+			.k = 256.0 * (double)(1 + sc_rng_below(rng, 32)),
+		};
+	else
+		op.u.rowwise = (struct sc_rowwise_shape){
+			.read_bytes = ldexp(1, 20 + (int)sc_rng_below(rng, 10)),
+			.write_bytes = ldexp(1, 20 + (int)sc_rng_below(rng, 10)),
+			.rows = 4096,
+			.cols = 4096,
+			.n_kernels = 1};
+	return op;
+}
+
+/* Two kernels take no less than the longer, and no more than one after the other. Two products that fill the GPU gain next to nothing; of a long kernel that memory
+ * bounds, and that leaves SMs, and a product behind it a good part is hidden. */
+TEST(two_kernels)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 19);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		const struct sc_device *device = &machine[i % 2].device;
+		const struct sc_op a = random_kernel(&rng, sc_rng_below(&rng, 2));
+		const struct sc_op b = random_kernel(&rng, sc_rng_below(&rng, 2));
+		const struct sc_c3_kernels k = together(device, &a, &b);
+		const double end = fmax(k.end_us[0], k.end_us[1]);
+
+		ck_assert_double_ge(end, fmax(k.alone_us[0], k.alone_us[1]) * (1 - CLOSE));
+		ck_assert_double_le(end, (k.alone_us[0] + k.alone_us[1]) * (1 + CLOSE));
+		for (int n = 0; n < 2; n++)
+			ck_assert_double_ge(k.end_us[n], k.alone_us[n] * (1 - CLOSE));
+	}
+	for (int i = 0; i < 2; i++) {
+		const struct sc_device *device = &machine[i].device;
+		const struct sc_op product = {
+			.kind = SC_OP_GEMM,
+			.dtype = SC_FP16,
+			.u.gemm = {.batch = 1, .m = 8192, .n = 8192, .k = 8192}};
+		const struct sc_op add = {.kind = SC_OP_ROWWISE,
+					  .dtype = SC_FP16,
+					  .u.rowwise = {.read_bytes = 4e9,
+							.write_bytes = 2e9,
+							.rows = 1e5,
+							.cols = 1e4,
+							.n_kernels = 1}};
+		struct sc_c3_kernels k = together(device, &product, &product);
+
+		ck_assert_double_ge(k.end_us[1], 1.95 * k.alone_us[0]);
+		k = together(device, &add, &product);
+		ck_assert_double_le(fmax(k.end_us[0], k.end_us[1]),
+				    0.95 * (k.alone_us[0] + k.alone_us[1]));
+	}
+}
+
 /* A copy engine takes no SMs: the kernel is never slower beside it than beside a collective on SMs that runs as
  * fast; and with engines that cost nothing it never loses. */
 TEST(copy_engines_spare_the_kernel)

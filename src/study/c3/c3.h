@@ -60,6 +60,15 @@ void sc_c3_study_destroy(struct sc_c3_study *study);
 int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 		  const struct sc_c3_choice *choice, struct sc_c3_result *out, struct sc_err *err);
 
+/* Two kernels of one GPU, each on a stream of its own, the first launched just before the second: SMs by space, the rest
+ * by its capacity (Abacus, Cui et al., SC21, asks for what two operators take together). */
+struct sc_c3_kernels {
+	double alone_us[2], end_us[2]; /* ends: from when both were launched */
+	struct sc_c3_limits limits;
+};
+int sc_c3_two_kernels(struct sc_c3_study *study, const struct sc_device *device,
+		      const struct sc_op op[2], struct sc_c3_kernels *out, struct sc_err *err);
+
 /* ---- pairs under every policy ---- */
 
 struct sc_c3_named {

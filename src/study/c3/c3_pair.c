@@ -521,3 +521,29 @@ int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 	*out = *r;
 	return 0;
 }
+
+int sc_c3_two_kernels(struct sc_c3_study *study, const struct sc_device *device,
+		      const struct sc_op op[2], struct sc_c3_kernels *out, struct sc_err *err)
+{
+	uint32_t node[2];
+	int rc;
+
+	*out = (struct sc_c3_kernels){.limits.n = 0};
+	begin(study);
+	study->graph.lanes.at[study->comm].priority = 0;
+	for (int i = 0; i < 2; i++) {
+		struct sc_cost cost;
+
+		sc_interfere_kernel(device, &op[i], 0, 0, &cost);
+		out->alone_us[i] = sc_cost_alone_us(&cost);
+		node[i] = add(study, i ? study->comm : study->compute, &cost, SC_NONE);
+	}
+	sc_graph_seal(&study->graph);
+	sc_simulator_observe(study->sim, see_limit, &out->limits);
+	rc = sc_simulate(study->sim, &study->graph, NULL, &study->timeline, err);
+	if (out->limits.n)
+		out->limits.at[out->limits.n - 1].until_us = study->timeline.total_us;
+	for (int i = 0; i < 2 && rc == 0; i++)
+		out->end_us[i] = study->timeline.end_us[node[i]];
+	return rc;
+}
