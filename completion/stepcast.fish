@@ -139,6 +139,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from shard' -l kernel-error -x -
 complete -c stepcast -n '__fish_seen_subcommand_from shard' -l collective-error -x -d 'one sigma of each collective'\''s model (default: the fabric'\''s spread)'
 complete -c stepcast -n '__fish_seen_subcommand_from shard' -l drift -x -d 'one sigma of a table'\''s lookups, from those given (default 10)'
 complete -c stepcast -n '__fish_seen_subcommand_from shard' -l seed -x -d 'of all that is random (default 1)'
+complete -c stepcast -n '__fish_seen_subcommand_from shard' -l confidence -x -d 'share of measured times that the band holds (default 80)'
 complete -c stepcast -n '__fish_seen_subcommand_from shard' -l report -r -d 'write the result as an HTML page, too'
 complete -c stepcast -n '__fish_seen_subcommand_from shard' -l set -x -d 'override one key of the base config; may be given again' -a '(__stepcast_keys)'
 complete -c stepcast -n '__fish_seen_subcommand_from shard' -l json -d 'write JSON to stdout'

@@ -177,6 +177,7 @@ _stepcast() {
 		'--collective-error[one sigma of each collective'\''s model (default\: the fabric'\''s spread)]:PCT:' \
 		'--drift[one sigma of a table'\''s lookups, from those given (default 10)]:PCT:' \
 		'--seed[of all that is random (default 1)]:N:' \
+		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--json[write JSON to stdout]' \

@@ -68,10 +68,10 @@ const struct sc_command sc_command_predict = {
 	.summary = "predict the time of one iteration from a config",
 	.synopsis =
 		"CONFIG [--set PATH=VALUE]... [--json] [--timeline FILE.json] [--report FILE.html] "
-		"[--explain] [--require-fit]",
+		"[--explain] [--require-fit] [--confidence PCT] [--price USD|GPU=USD]... [--tokens N]",
 	.details =
 		"Predicts one training iteration of the CONFIG (YAML; - is stdin): its time with a band that holds "
-		"the central 80 %, where the time of its busiest GPU goes, its critical path, memory "
+		"the central 80 % (--confidence), where the time of its busiest GPU goes, its critical path, memory "
 		"per GPU, throughput and MFU.\n\n"
 		"  stepcast predict configs/examples/gpt-22b-selene.yaml\n"
 		"  stepcast predict x.yaml --set parallel.tp=4 --set gpus=16 --json",

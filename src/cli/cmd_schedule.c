@@ -302,6 +302,13 @@ static int write_drawings(const struct drawings *all, const struct sc_cli_call *
 				  "%s holds one schedule, and %zu were given; an .html file takes "
 				  "them all",
 				  output, all->n);
+	if ((is_json || sc_ends_with(output, ".csv")) && !all->args->json &&
+	    all->at[0].file.passes.map->replicas > 1)
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"%s: %s runs each stage on %u ranks, and a file of passes says one "
+			"for each: it could not be read back; an .html or .svg file shows it",
+			output, all->at[0].name, all->at[0].file.passes.map->replicas);
 	if (is_json)
 		return sc_cli_write(output, put_schedule_json, all, err);
 	return sc_cli_give(call, &forms, all, err);
@@ -516,7 +523,8 @@ const struct sc_command sc_command_schedule = {
 		"pipelining package writes them: stage, kind, micro-batch (0F0, 1B2, 1I2, 1W2, "
 		"(0F1;3B0)OVERLAP_F_B); where a stage and micro-batch have a W, an older file's B is the "
 		"backward of inputs; SEND, RECV, UNSHARD, RESHARD and REDUCE_GRAD are read past. FILE.json has the same cells: "
-		"{\"schema\": \"stepcast/schedule/1\", \"ranks\": [[\"0F0\", \"0B0\"]]}, with comments. A file that "
+		"{\"schema\": \"stepcast/schedule/1\", \"ranks\": [[\"0F0\", \"0B0\"]]}, with comments. chimera and dualpipe run a stage on several ranks, "
+		"which such a file cannot say. A file that "
 		"cannot run is an error that says which rank waits for what.\n\n"
 		"  stepcast schedule 1f1b zb-h1 zb-v --pp 4 --micro-batches 8\n"
 		"  stepcast schedule zb-v --pp 8 --micro-batches 24 -o zbv.csv\n"

@@ -247,6 +247,7 @@ const struct sc_cli_option sc_shard_options[] = {
 	SC_OPT_NUMBER(drift_pct, "drift", "PCT", 0, 100,
 		      "one sigma of a table's lookups, from those given (default 10)"),
 	SC_OPT_INT(seed, "seed", "N", 0, 1e15, "of all that is random (default 1)"),
+	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_REPORT(report),
 	SC_OPT_BASE_SET(sets),
 	SC_OPT_JSON(json),
@@ -262,6 +263,7 @@ const struct sc_shard_args sc_shard_defaults = {
 	.drift_pct = -1,
 	.seed = 1,
 	.samples = -1,
+	.confidence = SC_CONFIDENCE,
 };
 
 /* One sigma: what a kind of shard errs beyond its kernel's and its collective's model; how far lookups
@@ -437,8 +439,10 @@ static int make_report(struct sc_shard_run *s, struct sc_err *err)
 	const struct sc_shard_args *ask = s->ask;
 	int rc = 0;
 
-	s->report = (struct sc_shard_report){
-		.study = &s->study, .diff_cost = -1, .n_tables = SC_SHARD_REPORT_TABLES};
+	s->report = (struct sc_shard_report){.study = &s->study,
+					     .diff_cost = -1,
+					     .n_tables = SC_SHARD_REPORT_TABLES,
+					     .confidence_pct = (int)ask->confidence};
 	if (ask->pareto) {
 		rc = sc_shard_pareto(&s->objective.problem, &s->study.opts.solve, s->arena,
 				     &s->pareto, err);

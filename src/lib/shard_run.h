@@ -15,7 +15,7 @@ struct sc_shard_args {
 	const char *constraints_file, *current, *diff, *report; /* or NULL */
 	double seconds, max_moved_gib;
 	double kernel_pct, collective_pct, drift_pct; /* one sigma */
-	int64_t max_moved_tables, samples, seed;
+	int64_t max_moved_tables, samples, seed, confidence;
 	int objective, json, pareto, device_constants;
 	struct sc_search_watch *watch; /* may be NULL */
 };

@@ -48,6 +48,12 @@ static void put_head(const struct sc_shard_report *report, struct sc_strbuf *out
 	sc_strbuf_append_char(out, '\n');
 }
 
+/* Of a predicted step. */
+static double band_factor(const struct sc_shard_report *report)
+{
+	return sc_band_factor(report->study->objective->request->band, report->confidence_pct);
+}
+
 static void put_plan_line(const struct sc_study *study, const struct sc_ranked_plan *plan,
 			  struct sc_strbuf *out)
 {
@@ -238,6 +244,11 @@ static void put_text(const void *result, struct sc_strbuf *out)
 
 	put_head(report, out);
 	put_plans(study, out);
+	if (study->plans.at[0].is_predicted)
+		sc_strbuf_printf(out, "\nstep of %s: %d %% band %.4f to %.4f ms\n",
+				 study->plans.at[0].name, report->confidence_pct,
+				 study->plans.at[0].iteration_ms / band_factor(report),
+				 study->plans.at[0].iteration_ms * band_factor(report));
 	if (study->plans.at[0].has_cost)
 		put_bottleneck(report, &study->plans.at[0], out);
 	put_confidence(study, out);
@@ -314,8 +325,8 @@ static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard
 	sc_json_bool(json, out, "barred", plan->is_barred);
 	if (plan->is_predicted) {
 		sc_json_real(json, out, "iteration_ms", plan->iteration_ms);
-		sc_json_real(json, out, "low_ms", plan->low_ms);
-		sc_json_real(json, out, "high_ms", plan->high_ms);
+		sc_json_real(json, out, "low_ms", plan->iteration_ms / band_factor(report));
+		sc_json_real(json, out, "high_ms", plan->iteration_ms * band_factor(report));
 	}
 	memory = sc_json_object(json, out, "memory_gib");
 	sc_json_real(json, memory, "hbm_rank_max", plan->memory.hbm_bytes / SC_BYTES_PER_GIB);

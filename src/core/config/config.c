@@ -242,6 +242,11 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 	if (field->type == SC_F_IGNORE)
 		return sc_err_set(err, SC_EUNSUPPORTED, "%s: can only be set in a file", path);
 	rc = sc_field_set_text(&to, set->text, config, err);
+	if (rc && strcmp(set->text, "auto") == 0 && !field->required) {
+		*err = (struct sc_err){.code = SC_OK};
+		return sc_err_set(err, SC_EVALUE, "%s: is not \"auto\"; write %s= to unset it",
+				  path, path);
+	}
 	if (rc == 0 && strcmp(key, "model.tables_csv") == 0) {
 		config->model.tables = (struct sc_structs){0};
 		rc = origin_is_typed(from)

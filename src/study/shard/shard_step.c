@@ -311,8 +311,6 @@ static int measure(struct sc_step_search *q, struct sc_step_candidate *made, str
 	int rc = sc_step_simulate(q, &made->plan, err);
 
 	made->step_ms = q->prediction->iteration_ms;
-	made->low_ms = q->prediction->low_ms;
-	made->high_ms = q->prediction->high_ms;
 	q->n_simulated++;
 	return rc;
 }

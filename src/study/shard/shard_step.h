@@ -35,7 +35,7 @@ int sc_step_simulate(const struct sc_step_search *search, const struct sc_shard_
 struct sc_step_candidate {
 	const char *name;
 	struct sc_shard_plan plan;
-	double step_ms, low_ms, high_ms; /* 0: not simulated */
+	double step_ms; /* 0: not simulated */
 };
 typedef SC_VEC(struct sc_step_candidate) sc_step_candidates;
 /* The shortest step of each start that is a search, and at the end, but for a replanning, "search, by steps": the

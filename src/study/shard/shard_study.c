@@ -92,8 +92,6 @@ static int predict(struct sc_study *study, struct sc_ranked_plan *ranked, struct
 		return rc;
 	ranked->is_predicted = true;
 	ranked->iteration_ms = study->prediction->iteration_ms;
-	ranked->low_ms = study->prediction->low_ms;
-	ranked->high_ms = study->prediction->high_ms;
 	return 0;
 }
 
@@ -138,8 +136,6 @@ static void add(struct sc_study *study, const struct sc_step_candidate *from, co
 		.origin = origin,
 		.is_predicted = from->step_ms > 0,
 		.iteration_ms = from->step_ms,
-		.low_ms = from->low_ms,
-		.high_ms = from->high_ms,
 	};
 	struct sc_err err = {.code = SC_OK};
 	int rc = sc_shard_rate(&objective->problem, &from->plan, true, objective->arena,
@@ -182,8 +178,7 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	if (!study->predictor) {
 		rc = sc_shard_solve(&objective->problem, opts, objective->arena, &found, err);
 		if (rc == 0)
-			add(study, &(struct sc_step_candidate){"search", found.plan, 0, 0, 0},
-			    "search");
+			add(study, &(struct sc_step_candidate){"search", found.plan, 0}, "search");
 		return rc;
 	}
 	if (!opts->current && !objective->problem.n_constraints)
@@ -238,7 +233,7 @@ int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_er
 	if (!start || start->is_search)
 		return sc_err_set(err, SC_EUSAGE, "unknown baseline \"%s\"", name);
 	if (start->make(start, &ask, &made, &own) == 0) {
-		add(study, &(struct sc_step_candidate){name, made.plan, 0, 0, 0}, "baseline");
+		add(study, &(struct sc_step_candidate){name, made.plan, 0}, "baseline");
 		return 0;
 	}
 	sc_shard_plan_release(&made.plan);

@@ -20,8 +20,8 @@ struct sc_ranked_plan {
 	struct sc_shard_terms terms;
 	struct sc_shard_memory memory;
 	bool over_budget, is_predicted;
-	bool is_barred; /* breaks a constraint, or moves more than a replan may */
-	double iteration_ms, low_ms, high_ms; /* if it is predicted */
+	bool is_barred;      /* breaks a constraint, or moves more than a replan may */
+	double iteration_ms; /* if it is predicted */
 	struct sc_confidence confidence;
 	sc_lints lints;
 };
