@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import tempfile
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Sequence, Union
 
 from . import _command, _native
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import pandas
 
 Config = Union[str, "os.PathLike[str]", Mapping[str, Any], "Request"]
+Price = Union[float, str, Sequence[str]]  # of any GPU, or "GPU=USD", one or several
+# The list that a document is about, where none is named.
+_MAIN = ("plans", "best", "points", "cases", "configs", "pairs", "ranks", "files", "slots", "critical_path")
 
 
 class StepcastError(ValueError):
@@ -101,12 +104,13 @@ class Request:
         *,
         explain: bool = False,
         detail: str | None = None,
-        price: float | None = None,
+        price: Price | None = None,
         tokens: float | None = None,
         samples: float | None = None,
+        confidence: int | None = None,
     ) -> Prediction:
         """The time of one iteration; the request may be asked by several threads at once."""
-        words = _options(explain=explain, detail=detail, price=price, tokens=tokens, samples=samples)
+        words = _options(explain=explain, detail=detail, price=price, tokens=tokens, samples=samples, confidence=confidence)
         return Prediction(self._run("predict", words)[0])
 
 
@@ -146,10 +150,11 @@ class _Document:
         """A copy of the whole document."""
         return json.loads(self.json)
 
-    def to_pandas(self, name: str) -> pandas.DataFrame:
-        """A list of the document as a DataFrame: ``to_pandas("plans")``."""
+    def to_pandas(self, name: str | None = None) -> pandas.DataFrame:
+        """A list of the document as a DataFrame: ``to_pandas("plans")``; without a name the one that it is about."""
         import pandas
 
+        name = name or next(n for n in _MAIN if n in self.values)
         return pandas.json_normalize(self.values[name])
 
     def page(self) -> str:
@@ -185,6 +190,11 @@ class Prediction(_Document):
     def breakdown_ms(self) -> dict[str, float]:
         """Where the time of the busiest GPU goes; adds up to iteration_ms."""
         return self.values["breakdown_ms"]
+
+    @property
+    def communication_ms(self) -> float:
+        """What that GPU communicates, hidden or not; ``breakdown_ms["exposed_comm"]`` of it is exposed."""
+        return self.values["communication_ms"]
 
     @property
     def memory_gib(self) -> dict[str, float]:
@@ -238,9 +248,10 @@ def predict(
     *,
     explain: bool = False,
     detail: str | None = None,
-    price: float | None = None,
+    price: Price | None = None,
     tokens: float | None = None,
     samples: float | None = None,
+    confidence: int | None = None,
     **overrides: Any,
 ) -> Prediction:
     """Predicts one training iteration; the arguments are options of `stepcast predict`.
@@ -249,7 +260,7 @@ def predict(
     >>> predict("gpt-22b.yaml", price=2.5, tokens=15e12)["run_cost"]["usd"]
     """
     return _request(config, overrides).predict(
-        explain=explain, detail=detail, price=price, tokens=tokens, samples=samples
+        explain=explain, detail=detail, price=price, tokens=tokens, samples=samples, confidence=confidence
     )
 
 
@@ -278,7 +289,7 @@ def shard(
         "baseline": baseline,
         "constraint": constraint,
         "current": current,
-        "draws": samples,
+        "draws": draws,
         "seed": seed,
     }
     words = _options(**{**named, **(options or {})})
@@ -299,7 +310,7 @@ def _axis(key: str, values: Sequence[Any]) -> str:
 
 
 @contextlib.contextmanager
-def _as_file(table: Any):
+def _as_file(table: Any) -> Iterator[str]:
     """A table in memory as the file that --table reads."""
     if isinstance(table, (str, os.PathLike)):
         yield os.fspath(table)
@@ -324,7 +335,7 @@ def rows(
     failure: list[BaseException] = []
 
     @_native.ROW
-    def take(_ctx, _index, row):
+    def take(_ctx: Any, _index: int, row: Any) -> int:
         try:
             found.append(json.loads(_native.call("result_json", row)))
         except BaseException as error:  # would be lost in the library

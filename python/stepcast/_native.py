@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_longlong, c_size_t, c_void_p
+from typing import Any, Iterable
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -64,19 +65,19 @@ def _load() -> ctypes.CDLL:
 library = _load()
 
 
-def _check(arguments) -> None:
+def _check(arguments: Iterable[Any]) -> None:
     """C would take a text up to its first NUL."""
     for argument in arguments:
         if isinstance(argument, bytes) and b"\0" in argument:
             raise ValueError(f"a NUL in {argument!r}")
 
 
-def call(name: str, *arguments):
+def call(name: str, *arguments: Any) -> Any:
     _check(arguments)
     return getattr(library, "stepcast_" + name)(*arguments)
 
 
-def words(options: list[str]):
+def words(options: list[str]) -> tuple[Any, int]:
     """As the two arguments `options` and `n_options`."""
     encoded = [option.encode() for option in options]
     _check(encoded)

@@ -49,7 +49,7 @@ class ShardEstimator:
         if getattr(self, "_at", None):
             _native.call("costs_free", self._at)
 
-    def cost(self, table: str, sharding_type: str, kernel: str, rows: int, columns: int):
+    def cost(self, table: str, sharding_type: str, kernel: str, rows: int, columns: int) -> Any:
         """What one shard costs by itself: a structure of times in ms and bytes."""
         out = _native.ShardCost()
         words = [w.encode() for w in (table, TYPES.get(sharding_type, sharding_type), KERNELS.get(kernel, kernel))]
@@ -61,7 +61,7 @@ class ShardEstimator:
         """What the planner calls, with names that changed over the years: sets `perf` of each shard."""
         from torchrec.distributed.planner.types import Perf
 
-        known: dict[tuple, Any] = {}
+        known: dict[tuple[Any, ...], Any] = {}
         for option in sharding_options:
             for shard in option.shards:
                 rows, columns = map(int, shard.size)

@@ -88,6 +88,10 @@ class Predict(unittest.TestCase):
         p = stepcast.predict(GPT, price=2, tokens=1e12)
         self.assertAlmostEqual(p["run_cost"]["usd"] / p["run_cost"]["gpu_hours"], 2, places=6)
         self.assertEqual(stepcast.predict(GPT, samples=100)["run_cost"]["steps"], 25)
+        named = stepcast.predict(GPT, price=["h100-sxm-80gb=9", "a100-sxm-80gb=2"], tokens=1e12)
+        self.assertEqual(named["run_cost"], p["run_cost"])
+        self.assertLess(p.breakdown_ms["exposed_comm"], p.communication_ms)
+        self.assertLess(p["low_ms"], stepcast.predict(GPT, confidence=50)["low_ms"])
 
     def test_threads(self):
         request = stepcast.Request(GPT)
@@ -220,6 +224,7 @@ class Studies(unittest.TestCase):
     @unittest.skipIf(missing("pandas"), "no pandas")
     def test_lists_as_frames(self):
         self.assertGreater(len(stepcast.shard(DLRM, search=0, draws=0).to_pandas("plans")), 1)
+        self.assertEqual(list(stepcast.scale(GPT, gpus="8", options={"given": True}).to_pandas()["gpus"]), [8])
 
 
 class Command(unittest.TestCase):
