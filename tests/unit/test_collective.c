@@ -219,6 +219,21 @@ TEST(nccl_nvls_above_ll)
 	ck_assert_int_eq((int)c.algo, SC_ALGO_NVLS);
 }
 
+/* One NIC between two nodes of V100: large messages go round a ring, 15/8 of the bytes; on A100 down a tree. */
+TEST(large_messages_of_volta_go_round)
+{
+	const struct sc_span span = {16, 2, 8};
+	double us[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct sc_fabric f = fabric_of(i ? 80 : 70);
+
+		f.nics_per_node = 1;
+		us[i] = cost_of(&f, SC_ALL_REDUCE, 1e9, span).work_us;
+	}
+	ck_assert_double_eq_tol(us[0], 15.0 / 8 * us[1], 0.02 * us[0]);
+}
+
 TEST(nccl_tree_correction_range)
 {
 	const struct sc_nccl_graph *graph = &GOLDEN[0].graph;
