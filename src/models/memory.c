@@ -148,6 +148,14 @@ static double layer_bytes(const struct sc_request *request, double samples, bool
 	       (split * e / (double)cfg->parallel.tp + whole / sequence_ranks(&cfg->parallel));
 }
 
+double sc_checkpoint_ranks(const struct sc_request *request)
+{
+	const struct sc_parallel *par = &request->config.parallel;
+	bool divides = request->config.training.offload.partition_activations;
+
+	return divides && !par->sequence_parallel ? (double)par->tp : 1;
+}
+
 double sc_layer_input_bytes(const struct sc_request *request, double samples)
 {
 	const struct sc_config *cfg = &request->config;
@@ -220,7 +228,8 @@ double sc_layer_kept_bytes(const struct sc_request *request, double samples, boo
 		return kept_ops_bytes(request, samples, is_dense);
 	if (!sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
 		whole += score_bytes(request, samples);
-	return frac * sc_layer_input_bytes(request, samples) + (1 - frac) * whole;
+	return frac * sc_layer_input_bytes(request, samples) / sc_checkpoint_ranks(request) +
+	       (1 - frac) * whole;
 }
 
 /* What one layer holds for a moment beside that: what is recomputed, and gradients of the widest
@@ -394,6 +403,7 @@ static double gathered_bytes(const struct sc_request *request, const struct sc_m
 	struct sc_sharding_rule rule = sc_sharding_rule(request);
 	const struct sc_offload *off = &request->config.training.offload;
 	double e = element_bytes(request), layers = request->software.gather_ahead ? 2 : 1;
+	double layer = shape->layer_params / (double)(off->tiles > 1 ? off->tiles : 1);
 	double weights = 0, gradients = 0;
 
 	if (rule.weights)
@@ -403,11 +413,10 @@ static double gathered_bytes(const struct sc_request *request, const struct sc_m
 		weights = shape->params + shape->expert_params;
 	}
 	if (rule.each || off->weights > SC_TIER_NONE)
-		weights = fmin(weights,
-			       layers * shape->layer_params + vocabulary_params(request, shape));
+		weights = fmin(weights, layers * layer + vocabulary_params(request, shape));
 	if (off->gradients > SC_TIER_NONE || (rule.gradients && !sums_whole_gradients(request)))
 		gradients = fmin(shape->trainable + shape->trainable_expert,
-				 shape->layer_params * (sc_grad_bytes(request) / e + 1));
+				 layer * (sc_grad_bytes(request) / e + 1));
 	return (weights + gradients) * e;
 }
 

@@ -39,6 +39,9 @@ void sc_memory_replica(const struct sc_request *request, double params, double k
 
 /* A layer's input, for a micro-batch of `samples` sequences. */
 double sc_layer_input_bytes(const struct sc_request *request, double samples);
+/* Ranks that a checkpoint is divided over; then it is gathered before its layer is recomputed (DeepSpeed, runtime/
+ * activation_checkpointing/checkpointing.py, partition_activations). */
+double sc_checkpoint_ranks(const struct sc_request *request);
 /* What one layer keeps for a micro-batch of `samples` sequences under the recompute mode of the
  * request. `is_dense`: without experts. */
 double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense);

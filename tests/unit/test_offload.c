@@ -85,6 +85,54 @@ LOOP_TEST(less_on_the_gpu_and_no_faster, find_examples())
 	}
 }
 
+static const struct sc_prediction *with(const char *activations, const char *tiles,
+					const char *partition)
+{
+	static const char *const SET[][2] = {
+		{"parallel.sequence_parallel", "false"},
+		{"parallel.tp", "4"},
+		{"parallel.dp", "2"},
+		{"parallel.sharding", "zero3"},
+		{"training.recompute", "full"},
+		{"training.offload.activations", "cpu"},
+		{"training.global_batch", "8"},
+		{"training.software", "deepspeed-zero3"},
+		{"cluster.host_link_gbps", "3"},
+	};
+	struct sc_config config;
+	int at = 0;
+
+	while (strcmp(example_name(at), "gpt-22b-selene.yaml") != 0)
+		at++;
+	load_example(at, &config);
+	for (size_t i = 0; i < sizeof(SET) / sizeof(SET[0]); i++)
+		set(&config, SET[i][0], SET[i][1]);
+	set(&config, "training.offload.activations", activations);
+	set(&config, "training.offload.tiles", tiles);
+	set(&config, "training.offload.partition_activations", partition);
+	return predict(&config, SC_DETAIL_COARSE);
+}
+
+/* Layers in tiles take their share of what is gathered; checkpoints over 4 ranks a fourth of the host, over a slow link in
+ * less time; where nothing leaves the GPU their gathers cost some. */
+TEST(tiles_and_divided_checkpoints)
+{
+	struct sc_prediction before = *with("cpu", "1", "false"), after;
+
+	after = *with("cpu", "16", "false");
+	ck_assert_double_lt(after.memory.buffers_gib, 0.6 * before.memory.buffers_gib);
+	ck_assert_double_eq_tol(after.iteration_ms, before.iteration_ms, 1e-9);
+	after = *with("cpu", "1", "true");
+	ck_assert_double_eq_tol(after.memory.host_gib, before.memory.host_gib / 4,
+				1e-6 * before.memory.host_gib);
+	ck_assert_double_lt(after.memory.activations_gib, before.memory.activations_gib);
+	ck_assert_double_lt(after.iteration_ms, before.iteration_ms);
+	before = *with("none", "1", "false");
+	after = *with("none", "1", "true");
+	ck_assert_double_lt(after.memory.activations_gib, before.memory.activations_gib);
+	ck_assert_double_gt(after.iteration_ms, before.iteration_ms);
+}
+
 LOOP_TEST(coarse_is_full_detail, find_examples())
 {
 	struct sc_config config;

@@ -225,6 +225,8 @@ struct sc_offload {
 	double optimizer_fraction;
 	int64_t activation_layers; /* of a stage; -1 = all */
 	int64_t prefetch_layers;   /* 0: a pass begins when what it reads has come */
+	int64_t tiles;             /* of a layer, gathered in turn; below 1: it is gathered whole */
+	bool partition_activations; /* checkpoints are divided over tensor-parallel ranks */
 };
 struct sc_training {
 	int64_t global_batch, micro_batch;

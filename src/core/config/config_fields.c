@@ -490,6 +490,10 @@ static const struct sc_field OFFLOAD_FIELDS[] = {
 	INT(sc_offload, activation_layers, 0, MAX_LAYERS,
 	    "layers of a stage whose activations leave the GPU; default all"),
 	INT(sc_offload, prefetch_layers, 0, MAX_LAYERS, "layers fetched ahead; default 1"),
+	INT(sc_offload, tiles, 1, MAX_LAYERS,
+	    "parts of a layer whose sharded weights are gathered one after another; default 1"),
+	BOOL(sc_offload, partition_activations,
+	     "inputs of layers that are recomputed are divided over tensor-parallel ranks"),
 	{0},
 };
 static const struct sc_field TRAINING_FIELDS[] = {

@@ -29,7 +29,8 @@ static bool is_used(const struct sc_offload *off)
 {
 	return off->optimizer > SC_TIER_NONE || off->gradients > SC_TIER_NONE ||
 	       off->weights > SC_TIER_NONE || off->activations > SC_TIER_NONE ||
-	       off->optimizer_fraction > 0 || off->activation_layers > 0;
+	       off->optimizer_fraction > 0 || off->activation_layers > 0 || off->tiles > 1 ||
+	       off->partition_activations;
 }
 
 /* A share or a number of layers without a place means host memory; a place without them means all. */

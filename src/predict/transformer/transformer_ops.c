@@ -3,6 +3,7 @@
  * ops are given by the tensors they read and write. */
 #include "predict/transformer/transformer_ops.h"
 
+#include "models/memory.h"
 #include "predict/transformer/transformer_priv.h"
 
 /* The first and last parts of a Transformer: embedding; output layer and loss, of a language model or of
@@ -432,6 +433,8 @@ static void recompute(const struct dims *x, bool has_experts)
 	size_t first = x->block->steps.n;
 
 	if (mode == SC_RECOMPUTE_FULL) {
+		if (sc_checkpoint_ranks(x->req) > 1)
+			add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
 		layer_again(x, has_experts);
 		sc_block_share(x->block, first, sc_recompute_frac(x->req));
 	} else if (mode == SC_RECOMPUTE_SELECTIVE && x->sw->selective == SC_SELECTIVE_OPS) {
