@@ -199,7 +199,7 @@ static bool is_descriptor(const char *path)
 	       strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0;
 }
 
-/* Opens what is to be written: -1 with errno. `keeps_rows`: as sc_output_create_rows. */
+/* Opens what is to be written: -1 with errno. `keeps_rows`: as sc_output_create. */
 static int open_output(struct sc_output *out, bool keeps_rows)
 {
 	struct stat st, own;
@@ -237,7 +237,8 @@ static void destroy(struct sc_output *out)
 	free(out);
 }
 
-static int create(const char *path, bool keeps_rows, struct sc_output **result, struct sc_err *err)
+int sc_output_create(const char *path, bool keeps_rows, struct sc_output **result,
+		     struct sc_err *err)
 {
 	struct sc_output *out = sc_xmalloc(sizeof(*out));
 	size_t n = strlen(path);
@@ -254,16 +255,6 @@ static int create(const char *path, bool keeps_rows, struct sc_output **result, 
 	rc = fail(out, err);
 	destroy(out);
 	return rc;
-}
-
-int sc_output_create(const char *path, struct sc_output **out, struct sc_err *err)
-{
-	return create(path, false, out, err);
-}
-
-int sc_output_create_rows(const char *path, struct sc_output **out, struct sc_err *err)
-{
-	return create(path, true, out, err);
 }
 
 FILE *sc_output_stream(struct sc_output *out)

@@ -29,7 +29,7 @@ static int sink_open(struct sink *sink, struct sc_err *err)
 	sink->out = sink->args->json ? NULL : stdout;
 	if (strcmp(output, "-") == 0)
 		return 0;
-	rc = sc_output_create_rows(output, &sink->file, err);
+	rc = sc_output_create(output, true, &sink->file, err);
 	if (rc == 0)
 		sink->out = sc_output_stream(sink->file);
 	return rc;

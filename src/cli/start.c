@@ -381,7 +381,7 @@ int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct 
 	bool is_stdout = strcmp(path, "-") == 0;
 	struct sc_output *out = NULL;
 	struct sc_err own = {.code = SC_OK};
-	int rc = is_stdout ? 0 : sc_output_create(path, &out, err);
+	int rc = is_stdout ? 0 : sc_output_create(path, false, &out, err);
 
 	if (rc)
 		return rc;

@@ -139,7 +139,7 @@ static double simulate(struct task *t, const struct sc_request *request,
 	struct sc_err err = {.code = SC_OK};
 
 	t->q.request = request;
-	if (sc_step_simulate(&t->q, plan, &err))
+	if (sc_iteration_rate(t->q.predictor, t->q.request, plan, t->q.prediction, &err))
 		die(&err);
 	return t->q.prediction->iteration_ms;
 }

@@ -178,7 +178,7 @@ static void set_texts(const struct sc_yaml *root, struct sc_arena *arena)
 static void take_hf(struct sc_yaml *root, struct sc_arena *arena)
 {
 	struct sc_err err = {.code = SC_OK};
-	int rc = sc_hf_is_model(root) ? sc_hf_model_take(root, arena, &err) : 0;
+	int rc = sc_yaml_get(root, SC_HF_MARK) ? sc_hf_model_take(root, arena, &err) : 0;
 
 	if (rc)
 		check_error(rc, &err);

@@ -64,7 +64,7 @@ static struct sc_output *begin(const char *name)
 {
 	struct sc_output *out;
 
-	ck_assert_msg(sc_output_create(name, &out, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_output_create(name, false, &out, &err) == 0, "%s", err.text);
 	fputs("new", sc_output_stream(out));
 	fflush(sc_output_stream(out));
 	return out;
@@ -155,7 +155,7 @@ LOOP_TEST(test_refused, N_OF(refused))
 {
 	struct sc_output *out;
 
-	ck_assert_int_eq(sc_output_create(refused[_i].name, &out, &err), -SC_EIO);
+	ck_assert_int_eq(sc_output_create(refused[_i].name, false, &out, &err), -SC_EIO);
 	ck_assert_str_eq(err.text, refused[_i].text);
 	ck_assert_str_eq(err.file, refused[_i].name);
 }
@@ -164,7 +164,7 @@ TEST(test_full)
 {
 	struct sc_output *out;
 
-	ck_assert_int_eq(sc_output_create("/dev/full", &out, &err), 0);
+	ck_assert_int_eq(sc_output_create("/dev/full", false, &out, &err), 0);
 	fputs("new", sc_output_stream(out));
 	ck_assert_int_eq(sc_output_commit(out, NULL, &err), -SC_EIO);
 	ck_assert_str_eq(err.text, "cannot write: No space left on device");

@@ -53,7 +53,8 @@ static double step_ms(const struct sc_request *req, const struct sc_shard_plan *
 	struct sc_step_search q = search_of(req);
 	struct sc_err err = {0};
 
-	ck_assert_msg(sc_step_simulate(&q, plan, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_iteration_rate(q.predictor, q.request, plan, q.prediction, &err) == 0,
+		      "%s", err.text);
 	return prediction.iteration_ms;
 }
 

@@ -224,7 +224,7 @@ static void check_max_min(const struct sc_simulator *sim, const struct sim_act *
 	seen->n_limited++;
 }
 
-static void observe(void *ctx, const struct sc_simulator *sim)
+static void observe(void *ctx, const struct sc_simulator *sim, double now_us)
 {
 	struct seen *seen = ctx;
 	double granted[PLAN_CLASSES] = {0};
@@ -239,8 +239,8 @@ static void observe(void *ctx, const struct sc_simulator *sim)
 		if (!runs(act))
 			continue;
 		check_max_min(sim, act, seen);
-		sum->done_us += sum->rate * (sim->now_us - sum->since_us);
-		sum->since_us = sim->now_us;
+		sum->done_us += sum->rate * (now_us - sum->since_us);
+		sum->since_us = now_us;
 		sum->rate = act->rate;
 	}
 	for (uint32_t c = 0; c < PLAN_CLASSES; c++)

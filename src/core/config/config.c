@@ -44,7 +44,7 @@ static int load_section_file(const char *path, struct sc_arena *arena, struct sc
 {
 	int rc = sc_yaml_load(path, arena, out, err);
 
-	if (rc == 0 && sc_hf_is_model(*out))
+	if (rc == 0 && sc_yaml_get(*out, SC_HF_MARK))
 		rc = sc_hf_model_take(*out, arena, err);
 	if (rc == 0)
 		rc = sc_schema_check(*out, false, err);

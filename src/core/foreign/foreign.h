@@ -139,11 +139,11 @@ struct sc_yaml *sc_foreign_tree(const struct sc_foreign_lines *lines, const char
 
 /* Hugging Face's config.json as a model: `model: config.json`, or one of the files of `config import`. */
 extern const struct sc_foreign_format sc_format_hf;
-bool sc_hf_is_model(const struct sc_yaml *map); /* has model_type */
 /* Turns the mapping of a config.json into that of a model file, each value with its place in the JSON. A field
  * that changes what a step costs and has no key of ours is an error that names it; so is a model_type that is
  * not known, and a number or a `true` that is in no list. Positions that are computed give no model.seq: the run
  * says it. */
+#define SC_HF_MARK "model_type" /* the key that tells a config.json from a model file */
 int sc_hf_model_take(struct sc_yaml *map, struct sc_arena *arena, struct sc_err *err);
 
 /* Megatron-LM's options, and the same as NeMo's and Megatron-Bridge's YAML has them. */

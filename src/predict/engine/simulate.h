@@ -29,11 +29,10 @@ void sc_simulator_destroy(struct sc_simulator *sim);
 int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
 		const struct sc_sim_opts *opts, struct sc_timeline *timeline, struct sc_err *err);
 /* Calls `observe` after every change of rates; NULL: no more. */
-void sc_simulator_observe(struct sc_simulator *sim,
-			  void (*observe)(void *ctx, const struct sc_simulator *sim), void *ctx);
+typedef void sc_simulator_watch(void *ctx, const struct sc_simulator *sim, double now_us);
+void sc_simulator_observe(struct sc_simulator *sim, sc_simulator_watch *observe, void *ctx);
 /* While observed: what limits a class now, the resource that is asked for most beyond what there is; SC_RES_SM
  * where only SMs are missing; SC_N_RES where all runs as if alone. */
 enum sc_resource sc_simulator_limit(const struct sc_simulator *sim, uint32_t class_id);
-double sc_simulator_now_us(const struct sc_simulator *sim);
 
 #endif

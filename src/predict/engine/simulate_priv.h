@@ -132,7 +132,7 @@ struct sc_simulator {
 	int unclean; /* a run was left before its end: res and sm must be set up again */
 
 	/* Tests look at every set of rates: called after each solve. */
-	void (*observe)(void *ctx, const struct sc_simulator *sim);
+	sc_simulator_watch *observe;
 	void *observe_ctx;
 };
 

@@ -265,19 +265,13 @@ void sc_sim_rates_solve(struct sc_simulator *sim)
 	sim->dirty_acts.n = 0;
 	sim->dirty_res.n = 0;
 	if (sim->observe)
-		sim->observe(sim->observe_ctx, sim);
+		sim->observe(sim->observe_ctx, sim, sim->now_us);
 }
 
-void sc_simulator_observe(struct sc_simulator *sim,
-			  void (*observe)(void *ctx, const struct sc_simulator *sim), void *ctx)
+void sc_simulator_observe(struct sc_simulator *sim, sc_simulator_watch *observe, void *ctx)
 {
 	sim->observe = observe;
 	sim->observe_ctx = ctx;
-}
-
-double sc_simulator_now_us(const struct sc_simulator *sim)
-{
-	return sim->now_us;
 }
 
 enum sc_resource sc_simulator_limit(const struct sc_simulator *sim, uint32_t class_id)

@@ -262,19 +262,14 @@ struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel
 	};
 }
 
-bool sc_schedule_splits(enum sc_schedule kind)
+struct sc_schedule_traits sc_schedule_traits(enum sc_schedule kind)
 {
-	return KINDS[kind].splits;
-}
+	const struct kind *k = &KINDS[kind];
 
-bool sc_schedule_pairs(enum sc_schedule kind)
-{
-	return KINDS[kind].write == write_dual_pipe;
-}
-
-bool sc_schedule_loops(enum sc_schedule kind)
-{
-	return KINDS[kind].lie == LIE_LOOP;
+	return (struct sc_schedule_traits){.splits = k->splits,
+					   .pairs = k->write == write_dual_pipe,
+					   .loops = k->lie == LIE_LOOP,
+					   .is_found = k->write == write_waves};
 }
 
 /* ---- where virtual stages are ---- */
@@ -470,17 +465,11 @@ uint32_t sc_schedule_period(const struct sc_schedule_shape *shape)
 	/* an automatic order of a short run need not be that of a long one */
 	if (!KINDS[shape->kind].warmup)
 		return 0;
-	if (sc_schedule_is_found(shape->kind))
+	if (sc_schedule_traits(shape->kind).is_found)
 		return shape->period;
 	return KINDS[shape->kind].lie == LIE_REPLICAS ? shape->replicas
 	       : shape->kind == SC_SCHED_INTERLEAVED  ? shape->pp
 						      : 1;
-}
-
-/* Its passes are taken as they come, one after another by their times. */
-bool sc_schedule_is_found(enum sc_schedule kind)
-{
-	return KINDS[kind].write == write_waves;
 }
 
 /* From slot `first` on a stage does for a period what it does in the next. */

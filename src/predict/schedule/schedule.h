@@ -102,13 +102,14 @@ static inline const struct sc_slot *sc_passes_of(const struct sc_passes *passes,
 }
 /* On the same stages in the same order. */
 bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b);
-/* Some passes compute gradients of inputs alone. */
-bool sc_schedule_splits(enum sc_schedule kind);
-/* Its stages run some passes in pairs, a forward one beside a backward one of another chunk. */
-bool sc_schedule_pairs(enum sc_schedule kind);
-/* Its stages run a loop: each has later virtual stages than the one before, and the last is followed by the
- * first. */
-bool sc_schedule_loops(enum sc_schedule kind);
+struct sc_schedule_traits {
+	bool splits; /* some passes compute gradients of inputs alone */
+	bool pairs; /* stages run some passes in pairs, a forward one beside a backward one of another chunk */
+	/* Stages run a loop: each has later virtual stages than the one before, and the last is followed by the first. */
+	bool loops;
+	bool is_found; /* passes are taken as they come, one after another by their times */
+};
+struct sc_schedule_traits sc_schedule_traits(enum sc_schedule kind);
 
 /* The place of the pass that this one's output goes to, or (incoming) whose output it waits for; its virtual
  * stage. False where there is none: at the model's ends, for gradients of weights. The forward pass of the
@@ -122,7 +123,6 @@ double sc_slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i,
  * longer run can be told; period 0: it does not repeat. */
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape);
 /* The period of an order that depends on times, told from that of 5 pp micro-batches; 0: none is found. */
-bool sc_schedule_is_found(enum sc_schedule kind);
 uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,
 				 const struct sc_stage_map *map, struct sc_arena *arena);
 uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape);

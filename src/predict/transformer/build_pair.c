@@ -380,7 +380,7 @@ static bool schedule_pairs(const struct sc_transformer *tf)
 
 	if (cfg->parallel.schedule == SC_SCHED_FILE)
 		return !cfg->training.moe_overlap && file_pairs(tf);
-	return sc_schedule_pairs(cfg->parallel.schedule);
+	return sc_schedule_traits(cfg->parallel.schedule).pairs;
 }
 
 static struct sc_slot slot_of(const struct sc_transformer *tf, uint32_t c, uint32_t chunk,

@@ -397,7 +397,7 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	b->built->slot_grad = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
 	b->built->compute = sc_arena_calloc(arena, n, sizeof(uint32_t));
 	b->built->last = sc_arena_calloc(arena, n, sizeof(uint32_t));
-	b->loops = sc_schedule_loops(shape->kind);
+	b->loops = sc_schedule_traits(shape->kind).loops;
 	b->validates_after = shape->pp > 1 && sc_schedule_validates_after(
 						      &tf->request->config.parallel, tf->schedule);
 	/* The runtimes of other schedules go on without the host (zero-bubble, DualPipe, PyTorch's pipelining), but

@@ -601,7 +601,7 @@ static void warn_unpaired(const struct sc_transformer *tf, struct sc_warnings *w
 {
 	const struct sc_config *cfg = &tf->request->config;
 
-	if (sc_schedule_pairs(cfg->parallel.schedule) && !tf->pairs &&
+	if (sc_schedule_traits(cfg->parallel.schedule).pairs && !tf->pairs &&
 	    sc_model_is_moe(&cfg->model) && cfg->parallel.ep > 1 && !cfg->training.moe_overlap)
 		sc_warn(warnings,
 			"parallel.schedule %s: passes run one by one, nothing hides their exchanges of "

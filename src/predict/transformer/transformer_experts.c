@@ -141,7 +141,7 @@ bool sc_transformer_may_pair(const struct sc_request *req)
 static bool runs_beside(const struct dims *x)
 {
 	return x->req->config.training.moe_overlap &&
-	       !(sc_schedule_pairs(x->req->config.parallel.schedule) &&
+	       !(sc_schedule_traits(x->req->config.parallel.schedule).pairs &&
 		 sc_transformer_may_pair(x->req));
 }
 

@@ -198,7 +198,8 @@ static bool is_used(const struct sc_transformer *tf, int id)
 	bool dense = id == SC_BLOCK_DENSE_F || id == SC_BLOCK_DENSE_B || id == SC_BLOCK_DENSE_I ||
 		     id == SC_BLOCK_DENSE_W;
 
-	if (id >= SC_BLOCK_HEAD_I && !sc_schedule_splits(tf->request->config.parallel.schedule))
+	if (id >= SC_BLOCK_HEAD_I &&
+	    !sc_schedule_traits(tf->request->config.parallel.schedule).splits)
 		return false;
 	return !dense ||
 	       (sc_model_is_moe(model) && sc_model_dense_layers(model, 0, model->layers) > 0);
@@ -473,7 +474,7 @@ static void find_period(struct sc_transformer *tf, struct sc_arena *arena)
 	struct sc_schedule_shape shape = sc_transformer_shape(tf, n);
 
 	tf->period = 0;
-	if (sc_schedule_is_found(shape.kind) && n > 8 * shape.pp &&
+	if (sc_schedule_traits(shape.kind).is_found && n > 8 * shape.pp &&
 	    tf->opts->detail == SC_DETAIL_COARSE)
 		tf->period = sc_schedule_find_period(&shape, &tf->map, arena);
 }

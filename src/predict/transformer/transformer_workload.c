@@ -406,7 +406,7 @@ static double floor_us(const struct sc_transformer *tf, struct sc_arena *arena)
 	double m = floor((double)request->n_micro_batches / tf->map.replicas), most_us = 0;
 	struct bound b = {.tf = tf,
 			  .partial = tf->partial && tf->map.replicas == 1,
-			  .splits = sc_schedule_splits(request->config.parallel.schedule)};
+			  .splits = sc_schedule_traits(request->config.parallel.schedule).splits};
 
 	b.whole = m - (tf->partial ? 1 : 0);
 	find_shortest(&b, arena);

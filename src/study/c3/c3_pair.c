@@ -79,11 +79,10 @@ const char *const sc_c3_limit_names[] = {
 };
 
 /* The limit so far ends now, unless it is the new one, too. */
-static void see_limit(void *ctx, const struct sc_simulator *sim)
+static void see_limit(void *ctx, const struct sc_simulator *sim, double now_us)
 {
 	struct sc_c3_limits *l = ctx;
 	const int what = (int)sc_simulator_limit(sim, 0);
-	const double now_us = sc_simulator_now_us(sim);
 
 	if (l->n)
 		l->at[l->n - 1].until_us = now_us;

@@ -56,19 +56,13 @@ static bool is_over(const struct descent *d)
 	return d->work <= 0;
 }
 
-int sc_step_simulate(const struct sc_step_search *q, const struct sc_shard_plan *plan,
-		     struct sc_err *err)
-{
-	return sc_iteration_rate(q->predictor, q->request, plan, q->prediction, err);
-}
-
 static int simulate(struct descent *d, double *ms, struct sc_err *err)
 {
 	struct sc_step_search *q = d->q;
 	int rc;
 
 	sc_shard_state_plan(&d->s, &d->trial);
-	rc = sc_step_simulate(q, &d->trial, err);
+	rc = sc_iteration_rate(q->predictor, q->request, &d->trial, q->prediction, err);
 	if (rc)
 		return rc;
 	*ms = q->prediction->iteration_ms;
@@ -308,7 +302,7 @@ static void keep(sc_step_candidates *list, struct sc_step_candidate *made)
 
 static int measure(struct sc_step_search *q, struct sc_step_candidate *made, struct sc_err *err)
 {
-	int rc = sc_step_simulate(q, &made->plan, err);
+	int rc = sc_iteration_rate(q->predictor, q->request, &made->plan, q->prediction, err);
 
 	made->step_ms = q->prediction->iteration_ms;
 	q->n_simulated++;

@@ -28,10 +28,6 @@ void sc_step_search_init(struct sc_step_search *search);
  * names, or that are not all in GPU memory, stay where they are. The names live as long as the problem. */
 int sc_step_improve(struct sc_step_search *search, struct sc_shard_plan *plan, struct sc_err *err);
 
-/* The step under a plan, into `prediction`. */
-int sc_step_simulate(const struct sc_step_search *search, const struct sc_shard_plan *plan,
-		     struct sc_err *err);
-
 struct sc_step_candidate {
 	const char *name;
 	struct sc_shard_plan plan;

@@ -227,7 +227,7 @@ int sc_trace_writer_create(const char *path, const struct sc_trace_identity *ide
 	uint8_t header[SC_FILE_HEADER_BYTES];
 	struct sc_trace_writer *w;
 	struct sc_output *file;
-	int rc = sc_output_create(path, &file, err);
+	int rc = sc_output_create(path, false, &file, err);
 
 	if (rc)
 		return rc;

@@ -757,7 +757,7 @@ static int find_database(const struct nsys_import *im, const struct sc_import_op
 	if ((size_t)snprintf(name, sizeof(name), "%s/unpacked.sqlite", opts->dir) >= sizeof(name))
 		return sc_err_at(err, SC_EIO, opts->dir, 0, 0,
 				 "the name of the folder is too long");
-	rc = sc_output_create(name, unpacked, err);
+	rc = sc_output_create(name, false, unpacked, err);
 	return rc ? rc : unpack(im, *unpacked, opts->progress, err);
 }
 
