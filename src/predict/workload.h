@@ -42,7 +42,7 @@ struct sc_workload {
 };
 extern const struct sc_workload sc_transformer_workload; /* transformer/transformer_workload.c */
 extern const struct sc_workload sc_dlrm_workload;        /* dlrm/dlrm_workload.c */
-extern const struct sc_workload sc_layers_workload;      /* layers/layers_workload.c */
+extern const struct sc_workload sc_layers_workload;      /* layers/layers.c */
 
 /* What a run needs and leaves. */
 struct sc_workload_run {

@@ -367,7 +367,7 @@ static int read_embedding(const struct sc_fit_table *t, struct sc_fit_row *out)
 	return 0;
 }
 
-/* The time is of so many launches; collectives are read by fit_sweeps.c. */
+/* The time is of so many launches; collectives are read by fit_rows.c. */
 static int read_nothing(const struct sc_fit_table *t, struct sc_fit_row *out)
 {
 	(void)t;

@@ -1,5 +1,5 @@
 /* Inside of the fit of kernels and collectives: rows (fit_rows.c) as shapes of each kind (fit_kinds.c,
- * fit_sweeps.c), the profile under change (fit_model.c). */
+ * fit_rows.c), the profile under change (fit_model.c). */
 #ifndef SC_MODELS_FIT_PRIV_H
 #define SC_MODELS_FIT_PRIV_H
 
@@ -68,9 +68,6 @@ int sc_fit_table_init(const struct sc_fit_opts *opts, struct sc_arena *arena,
 		      struct sc_fit_table *out, struct sc_err *err);
 int sc_fit_set_read(struct sc_fit_table *table, struct sc_fit_set *out);
 bool sc_fit_of_machines(const struct sc_fit_opts *opts);
-/* Collectives (fit_sweeps.c). *forced: not of NCCL's own choice, nothing was filled. */
-int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
-		      struct sc_fit_row *out, bool *forced);
 
 /* A coefficient that is fitted: a key of a profile, and bounds that are narrower than what a file may hold, where the
  * formulas mean something (fit_kinds.c). */

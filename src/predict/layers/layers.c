@@ -1,13 +1,18 @@
-/* Prepares a table of layers for building: kernels costed, gradients put into buckets. */
+/* A table of layers as a workload: some training steps in a row, of which one is read. */
 #include "predict/layers/layers.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/stats.h"
 #include "base/units.h"
 #include "models/collective_files.h"
 #include "predict/op_names.h"
 #include "predict/predict.h"
+
+/* ---- what it is made of: kernels costed, gradients put into buckets ---- */
 
 const struct sc_layer_row *sc_layers_row(const struct sc_layers *layers, size_t row)
 {
@@ -184,3 +189,394 @@ void sc_layers_release(struct sc_layers *layers)
 		sc_block_release(&layers->buckets[i].update);
 	}
 }
+
+struct layers_built {
+	uint32_t *step_end; /* node at which each is over */
+	uint32_t n_steps;
+};
+
+/* ---- The graph of a table of layers: one class of ranks, a compute lane, one of the gradients' reduction ---- */
+
+struct builder {
+	const struct sc_layers *l;
+	struct sc_graph *graph;
+	uint32_t host, compute, comm;
+	uint32_t zero_cost, issue_cost, step_cost, *optimizer_costs;
+	struct bucket {
+		/* reduced: of its last reduction, or SC_NONE */
+		uint32_t lane, reduce_cost, reduced, *forward_costs, *backward_costs, *update_costs;
+	} * buckets;
+	uint32_t *nodes; /* of the block being emitted */
+};
+
+static uint32_t host_cost(const struct builder *b, double us)
+{
+	const struct sc_cost cost = {.work_us = sc_quantize_us(us / b->l->env.host_speed),
+				     .owner_frac[SC_OWN_HOST] = 1};
+
+	return sc_graph_add_cost(b->graph, &cost);
+}
+
+static uint32_t *no_costs(const struct builder *b, const struct sc_block *block)
+{
+	const size_t n = 2 * block->steps.n * sizeof(uint32_t);
+
+	return memset(sc_arena_alloc(b->l->arena, n + 1), 0xff, n);
+}
+
+/* Where each bucket has its own update, their reductions run side by side. */
+static void begin_bucket(struct builder *b, size_t bucket)
+{
+	const struct sc_layer_bucket *at = &b->l->buckets[bucket];
+	struct sc_cost cost;
+
+	b->buckets[bucket] = (struct bucket){
+		.lane = b->l->env.software->layer_updates
+				? sc_graph_add_lane(b->graph, 0, SC_LANE_COMM)
+				: b->comm,
+		.reduce_cost = SC_NONE,
+		.reduced = SC_NONE,
+		.forward_costs = no_costs(b, &at->forward),
+		.backward_costs = no_costs(b, &at->backward),
+		.update_costs = no_costs(b, &at->update),
+	};
+	if (b->l->span.n_ranks < 2 || !(at->shape.bytes > 0))
+		return;
+	sc_block_comm_by(&b->l->env, SC_C3_DP, &at->shape, &b->l->span, &cost);
+	b->buckets[bucket].reduce_cost = sc_graph_add_cost(b->graph, &cost);
+}
+
+static void begin(struct builder *b)
+{
+	const struct sc_layers *l = b->l;
+	const struct sc_block_env *env = &l->env;
+	const struct sc_cost zero = {0};
+
+	sc_graph_clear(b->graph);
+	b->zero_cost = sc_graph_add_cost(b->graph, &zero);
+	b->issue_cost = host_cost(b, env->cuda_graphs ? 0
+						      : env->device->host.launch_us +
+								env->software->comm_host_us);
+	b->step_cost = host_cost(b, env->software->host_step_us);
+	sc_graph_add_class(b->graph,
+			   (struct sc_class){.multiplicity = (uint32_t)l->span.n_ranks,
+					     .ranks_per_domain = l->span.max_ranks_per_node,
+					     .slowdown = 1,
+					     .name = SC_NONE});
+	b->host = sc_graph_add_lane(b->graph, 0, SC_LANE_HOST);
+	b->compute = sc_graph_add_lane(b->graph, 0, SC_LANE_COMPUTE);
+	b->comm = sc_graph_add_lane(b->graph, 0, SC_LANE_COMM);
+	b->optimizer_costs = no_costs(b, &l->optimizer);
+	b->buckets = sc_arena_calloc(l->arena, l->n_buckets, sizeof(*b->buckets));
+	b->nodes = sc_arena_calloc(l->arena, l->request->config.model.rows.n, sizeof(*b->nodes));
+	for (size_t i = 0; i < l->n_buckets; i++)
+		begin_bucket(b, i);
+}
+
+static uint32_t no_group(void *ctx, const struct sc_step *step, uint32_t graph_cost)
+{
+	(void)ctx;
+	(void)step;
+	return graph_cost; /* these blocks have no collectives */
+}
+
+/* Returns its last kernel. */
+static uint32_t run_block(struct builder *b, const struct sc_block *block, uint32_t *costs)
+{
+	struct sc_emit emit = {
+		.graph = b->graph,
+		.lanes = {b->host, b->compute, b->comm},
+		.comm_group = no_group,
+		.zero_cost = b->zero_cost,
+		.compute_dep = SC_NONE,
+		.host_dep = SC_NONE,
+		.shared = true,
+		.node = b->nodes,
+	};
+
+	sc_block_emit(block, &emit, costs);
+	return emit.compute_dep;
+}
+
+/* Rows from `row` on, or backwards: kernels know which they are of. */
+static void name_rows(struct builder *b, size_t row, size_t n, bool backward)
+{
+	const unsigned name = backward ? SC_NAME_LAYER_BACKWARD : SC_NAME_LAYER_FORWARD;
+
+	for (size_t i = 0; i < n; i++)
+		b->graph->nodes.at[b->nodes[i]].op =
+			sc_op_pack(name, 0, (unsigned)(backward ? row - i : row + i));
+}
+
+static void reduce(struct builder *b, struct bucket *bucket, uint32_t dep)
+{
+	const struct sc_member member = {0, (uint32_t)b->l->span.n_ranks};
+	const struct sc_node_use use = {bucket->reduce_cost, SC_NAME_GRAD_REDUCE};
+	uint32_t group, issue;
+
+	if (bucket->reduce_cost == SC_NONE)
+		return;
+	group = sc_graph_add_group(b->graph, use, &member, 1);
+	issue = sc_graph_add_node(b->graph, SC_NODE_LAUNCH, b->host,
+				  (struct sc_node_use){b->issue_cost, SC_NAME_GRAD_REDUCE});
+	bucket->reduced =
+		sc_graph_add_member(b->graph, bucket->lane, group,
+				    (struct sc_node_use){b->zero_cost, SC_NAME_GRAD_REDUCE});
+	sc_graph_add_dep(b->graph, bucket->reduced, issue);
+	sc_graph_add_dep(b->graph, bucket->reduced, dep);
+}
+
+static uint32_t add_mark(struct builder *b, enum sc_node_kind kind, uint32_t dep)
+{
+	uint32_t node = sc_graph_add_node(b->graph, kind, b->compute,
+					  (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
+
+	if (dep != SC_NONE)
+		sc_graph_add_dep(b->graph, node, dep);
+	return node;
+}
+
+/* With its weights, if each bucket has its own update. */
+static void run_forward(struct builder *b, size_t i, bool is_first)
+{
+	const struct sc_layer_bucket *at = &b->l->buckets[i];
+	struct bucket *bucket = &b->buckets[i];
+
+	if (is_first && at->update.steps.n) {
+		run_block(b, &at->update, bucket->update_costs);
+		if (bucket->reduced != SC_NONE)
+			sc_graph_add_dep(b->graph, b->nodes[0], bucket->reduced);
+	}
+	run_block(b, &at->forward, bucket->forward_costs);
+	if (is_first && !at->update.steps.n && bucket->reduced != SC_NONE)
+		sc_graph_add_dep(b->graph, b->nodes[0], bucket->reduced);
+	name_rows(b, at->last_row + 1 - at->n_rows, at->n_rows, false);
+}
+
+/* Forward and backward of a micro-batch; after the last one's gradients are reduced. */
+static void run_pass(struct builder *b, bool is_first, bool is_last)
+{
+	const struct sc_layers *l = b->l;
+
+	for (size_t i = l->n_buckets; i-- > 0;)
+		run_forward(b, i, is_first);
+	for (size_t i = 0; i < l->n_buckets; i++) {
+		const struct sc_layer_bucket *at = &l->buckets[i];
+		uint32_t last = run_block(b, &at->backward, b->buckets[i].backward_costs);
+
+		name_rows(b, at->last_row, at->n_rows, true);
+		if (is_last)
+			reduce(b, &b->buckets[i], last);
+	}
+}
+
+/* All weights at once, when all gradients are reduced; the last reduction of a lane ends after the others. */
+static void run_optimizer(struct builder *b)
+{
+	uint32_t reduced = SC_NONE;
+
+	for (size_t i = 0; i < b->l->n_buckets; i++)
+		if (b->buckets[i].reduced != SC_NONE)
+			reduced = b->buckets[i].reduced;
+	if (reduced != SC_NONE)
+		add_mark(b, SC_NODE_EVENT, reduced);
+	run_block(b, &b->l->optimizer, b->optimizer_costs);
+}
+
+static void layers_build(const struct sc_layers *layers, uint32_t n_steps, struct sc_graph *graph,
+			 struct layers_built *built)
+{
+	const int64_t n_passes = layers->request->n_micro_batches;
+	struct builder b = {.l = layers, .graph = graph};
+
+	begin(&b);
+	built->n_steps = n_steps;
+	built->step_end = sc_arena_calloc(layers->arena, n_steps, sizeof(uint32_t));
+	for (uint32_t s = 0; s < n_steps; s++) {
+		sc_graph_add_node(graph, SC_NODE_HOST, b.host,
+				  (struct sc_node_use){b.step_cost, SC_NAME_STEP_HOST});
+		for (int64_t pass = 1; pass <= n_passes; pass++)
+			run_pass(&b, pass == 1, pass == n_passes);
+		if (!layers->env.software->layer_updates)
+			run_optimizer(&b);
+		built->step_end[s] = add_mark(&b, SC_NODE_MARK, SC_NONE);
+	}
+	sc_graph_seal(graph);
+}
+
+/* The first has nothing to wait for; another stands beside the end of the one that is read. */
+enum { N_STEPS = 3, READ_STEP = 1 };
+
+struct self {
+	struct sc_layers layers;
+	struct sc_graph graph;
+	struct layers_built built;
+};
+
+static bool takes(const struct sc_request *request)
+{
+	return request->config.model.family == SC_LAYERS;
+}
+
+static void *create(void)
+{
+	struct self *self = sc_xcalloc(1, sizeof(*self));
+
+	sc_graph_init(&self->graph);
+	return self;
+}
+
+static void destroy(void *p)
+{
+	struct self *self = p;
+
+	sc_graph_release(&self->graph);
+	free(self);
+}
+
+static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
+{
+	return sc_layers_init(&((struct self *)p)->layers, setup, err);
+}
+
+static int build(void *p, struct sc_graph **graph, struct sc_err *err)
+{
+	struct self *self = p;
+
+	(void)err;
+	layers_build(&self->layers, N_STEPS, &self->graph, &self->built);
+	*graph = &self->graph;
+	return 0;
+}
+
+/* ---- reading ---- */
+
+static enum sc_wait wait_of(const void *ctx, uint32_t node)
+{
+	(void)ctx;
+	(void)node;
+	return SC_WAIT_PEERS;
+}
+
+static bool is_row(unsigned op)
+{
+	return op != SC_NONE && (sc_op_unpack_name(op) == SC_NAME_LAYER_FORWARD ||
+				 sc_op_unpack_name(op) == SC_NAME_LAYER_BACKWARD);
+}
+
+/* Of rows: name and row, else the name alone. */
+static void tally(const void *ctx, const struct sc_path_part *part, struct sc_tally *out)
+{
+	const struct self *self = ctx;
+	const uint32_t op = self->graph.nodes.at[part->segment->node].op;
+	const uint32_t row = is_row(op) ? sc_op_unpack_micro_batch(op) : 0;
+
+	if (op != SC_NONE)
+		sc_tally_add(out, row * SC_N_OP_NAMES + sc_op_unpack_name(op), part->us,
+			     part->times);
+}
+
+static const char *tally_name(const void *ctx, uint32_t id)
+{
+	const struct self *self = ctx;
+	const unsigned name = id % SC_N_OP_NAMES;
+	const struct sc_layer_row *row = sc_layers_row(&self->layers, id / SC_N_OP_NAMES);
+
+	if (!is_row(name))
+		return sc_op_name(name);
+	return name == SC_NAME_LAYER_FORWARD
+		       ? row->name
+		       : sc_arena_printf(self->layers.arena, "%.64s backward", row->name);
+}
+
+static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
+{
+	const struct self *self = ctx;
+	const uint32_t op = self->graph.nodes.at[node].op;
+
+	(void)before;
+	return (struct sc_place){.what = op == SC_NONE ? SC_NAME_JOIN : sc_op_unpack_name(op)};
+}
+
+static void describe(const void *ctx, const struct sc_stretch *stretch, char *buf, size_t n_buf)
+{
+	(void)ctx;
+	snprintf(buf, n_buf, "%s", sc_op_name(stretch->what));
+}
+
+static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
+{
+	(void)ctx;
+	(void)class_id;
+	snprintf(buf, n_buf, "every rank");
+}
+
+static void op_info(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
+{
+	const struct self *self = p;
+	const uint32_t *ends = self->built.step_end;
+
+	*out = (struct sc_reading_input){
+		.account = {.ran = {&self->graph, timeline, wait_of, self},
+			    .period = {.from_us = timeline->end_us[ends[READ_STEP - 1]],
+				       .to_us = timeline->end_us[ends[READ_STEP]]}},
+		.info = {.ctx = self,
+			 .tally = tally,
+			 .tally_name = tally_name,
+			 .place = place_of,
+			 .describe = describe,
+			 .class_name = class_name},
+		.last = ends[READ_STEP],
+	};
+}
+
+/* ---- memory, rates ---- */
+
+static void find_memory(const struct sc_layers *l, struct sc_prediction *out)
+{
+	sc_layers_memory(l->request, &out->memory);
+	if (out->memory.total_gib > out->memory.capacity_gib)
+		sc_warn(&out->warnings,
+			"a rank needs %.1f GiB, and has %.1f GiB: it will not fit; use a smaller "
+			"training.micro_batch or more GPUs",
+			out->memory.total_gib, out->memory.capacity_gib);
+}
+
+static void find_rates(const struct sc_layers *l, struct sc_prediction *out)
+{
+	const struct sc_request *req = l->request;
+	const double batch = (double)req->config.training.global_batch;
+
+	out->model_flop = batch * l->flop;
+	out->samples_per_s = batch / (out->iteration_ms / SC_MS_PER_S);
+	out->mfu = sc_flop_us(out->model_flop, sc_request_peak_tflops(req)) /
+		   (double)req->config.gpus / (out->iteration_ms * SC_US_PER_MS);
+}
+
+static void conclude(void *p, struct sc_prediction *out)
+{
+	const struct sc_layers *l = &((struct self *)p)->layers;
+	const struct sc_collective_shape all = {.kind = SC_ALL_REDUCE,
+						.bytes = l->params * sc_grad_bytes(l->request)};
+
+	find_memory(l, out);
+	find_rates(l, out);
+	sc_collective_files_warn(&l->fabric, &out->warnings);
+	sc_prediction_add_traffic(out, &l->fabric, &all);
+}
+
+static void release(void *p)
+{
+	sc_layers_release(&((struct self *)p)->layers);
+}
+
+const struct sc_workload sc_layers_workload = {
+	.takes = takes,
+	.create = create,
+	.destroy = destroy,
+	.init = init,
+	.build = build,
+	.op_info = op_info,
+	.conclude = conclude,
+	.release = release,
+};

@@ -7,6 +7,7 @@
 #include "core/config/config_schedule.h"
 #include "predict/schedule/schedule_file.h"
 #include "predict/schedule/schedule_priv.h"
+#include "predict/schedule/schedule_run.h"
 
 /* DualPipe (DeepSeek-V3, arXiv:2412.19437, §3.2.1; deepseek-ai/DualPipe, dualpipe.py): micro-batches enter at
  * both ends, and a forward pass of one direction runs beside a backward pass of the other. DualPipeV (the same
@@ -451,7 +452,7 @@ static double pass_keeps(enum sc_pass_kind kind, double kept)
 }
 
 /* A phase of passes of one kind adds for each micro-batch left out, in its middle; the only one adds nothing. */
-double sc_slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept)
+static double slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept)
 {
 	double one = pass_keeps((enum sc_pass_kind)sc_passes_of(passes, stage)[i].kind, kept);
 	bool middle =
@@ -526,8 +527,49 @@ double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kep
 	double now = 0, most = 0;
 
 	for (uint32_t i = 0; i < passes->n[stage]; i++) {
-		now += sc_slot_keeps(passes, stage, i, kept);
+		now += slot_keeps(passes, stage, i, kept);
 		most = fmax(most, now);
 	}
 	return most;
+}
+
+/* Bubble and memory of a schedule that ran. */
+
+double sc_play_held(const struct sc_schedule_play *play, uint32_t stage, uint32_t i, double now)
+{
+	const struct sc_stage_held *held = &play->held[stage];
+
+	return now + held->each * slot_keeps(play->passes, stage, i, held->kept);
+}
+
+/* The work of a stage. */
+static double measure_stage(struct sc_schedule_play *play, uint32_t s)
+{
+	size_t at = (size_t)s * play->passes->stride;
+	uint32_t n = play->passes->n[s];
+	double now = play->held[s].before, work = 0;
+
+	play->peak[s] = now;
+	for (uint32_t i = 0; i < n; i++) {
+		now = sc_play_held(play, s, i, now);
+		play->peak[s] = fmax(play->peak[s], now);
+		play->makespan = fmax(play->makespan, play->end[at + i]);
+		work += play->end[at + i] - play->start[at + i];
+	}
+	if (n)
+		play->longest = fmax(play->longest, play->end[at + n - 1] - play->start[at]);
+	return work;
+}
+
+void sc_schedule_measure(struct sc_schedule_play *play, struct sc_arena *arena)
+{
+	uint32_t pp = play->passes->map->pp;
+	double work = 0;
+
+	play->makespan = play->longest = play->bubble_pct = 0;
+	play->peak = sc_arena_calloc(arena, pp, sizeof(*play->peak));
+	for (uint32_t s = 0; s < pp; s++)
+		work += measure_stage(play, s);
+	if (play->longest > 0)
+		play->bubble_pct = 100 * (1 - work / (pp * play->longest));
 }

@@ -117,8 +117,6 @@ struct sc_schedule_traits sc_schedule_traits(enum sc_schedule kind);
 bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bool incoming,
 		  struct sc_stage_place *out);
 
-/* The same of a stage's i-th slot, with those left out that are like it. */
-double sc_slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept);
 /* The micro-batches after which a schedule repeats itself, and how many of them are the fewest from which a
  * longer run can be told; period 0: it does not repeat. */
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape);

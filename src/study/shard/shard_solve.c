@@ -120,7 +120,7 @@ static void shard_model_split(struct sc_shard_model *m, double load)
 }
 
 /* Why no plan fits the memory: the smallest reason that can be proved, from single tables up to all of them.
- * What constraints alone rule out is in shard_rules.c. */
+ * What constraints alone rule out is in shard_model.c. */
 
 enum { MOST_NAMES = 4 }; /* of tables, in a message */
 

@@ -72,10 +72,6 @@ static inline bool sc_rule_names(const struct sc_shard_constraint *c, enum sc_sh
 /* As far as constraints speak of whole options; those of single ranks are seen to at placing. */
 bool sc_shard_rule_allows(const struct sc_shard_problem *problem,
 			  const struct sc_shard_constraint *rule, const struct sc_option *option);
-/* SC_ECONFLICT, naming the constraints that cannot hold together. */
-int sc_shard_rules_check(const struct sc_shard_model *model, struct sc_err *err);
-/* Why a unit has no choice: always sets an error. */
-int sc_shard_no_choice(const struct sc_shard_model *model, uint32_t unit, struct sc_err *err);
 /* A choice for an option of one table, whether or not others beat it. */
 uint32_t sc_shard_model_option(struct sc_shard_model *model, uint32_t option);
 /* One for a single table's placement that is no option, as it is; SC_UNPLACED if it has no cost. */
@@ -251,14 +247,6 @@ static inline bool sc_shard_state_is_loose(const struct sc_shard_state *s, uint3
 	       s->model->choices.at[s->choice[unit]].spread == SC_SPREAD_FREE;
 }
 
-/* The option that a placement has, or SC_UNPLACED. */
-uint32_t sc_shard_match_option(const struct sc_shard_problem *problem,
-			       const struct sc_shard_plan *plan,
-			       const struct sc_table_placement *at, uint32_t table);
-/* The table of that name, or SC_INTERN_NONE; plans mostly have them in the problem's order (`hint`). `names`
- * begins empty and is released after the last. */
-uint32_t sc_shard_table_of(const struct sc_shard_problem *problem, const char *name, size_t hint,
-			   struct sc_intern *names);
 /* Placements by table, NULL where the plan has none of it; to be freed. */
 const struct sc_table_placement **sc_shard_placements(const struct sc_shard_problem *problem,
 						      const struct sc_shard_plan *plan);

@@ -14,6 +14,52 @@ void sc_shard_terms_release(struct sc_shard_terms *terms)
 	SC_VEC_RELEASE(&terms->at);
 }
 
+static bool option_matches(const struct sc_shard_problem *p, const struct sc_option *o,
+			   const struct sc_shard_plan *plan, const struct sc_table_placement *at)
+{
+	const struct sc_shard *shards = &plan->shards.at[at->first_shard];
+
+	if (o->type != at->type || o->tier != at->tier)
+		return false;
+	if (o->tier == SC_TIER_CACHED && fabs(o->cache_frac - at->cache_frac) > 1e-9)
+		return false;
+	if (sc_option_n_shards(p, o) != at->n_shards)
+		return false;
+	for (uint32_t i = 0; i < at->n_shards; i++) {
+		struct sc_option_shard own;
+
+		sc_option_shard_get(p, o, i, &own);
+		if (own.rows != shards[i].rows || own.cols != shards[i].cols)
+			return false;
+	}
+	return true;
+}
+
+/* The option that a placement has, or SC_UNPLACED. */
+static uint32_t match_option(const struct sc_shard_problem *p, const struct sc_shard_plan *plan,
+			     const struct sc_table_placement *at, uint32_t table)
+{
+	for (uint32_t o = p->first_option.at[table]; o < p->first_option.at[table + 1]; o++) {
+		if (option_matches(p, &p->options.at[o], plan, at))
+			return o;
+	}
+	return SC_UNPLACED;
+}
+
+/* The table of that name, or SC_INTERN_NONE; plans mostly have them in the problem's order (`hint`). `names`
+ * begins empty and is released after the last. */
+static uint32_t table_of(const struct sc_shard_problem *p, const char *name, size_t hint,
+			 struct sc_intern *names)
+{
+	if (hint < p->n_tables && strcmp(p->tables[hint].name, name) == 0)
+		return (uint32_t)hint;
+	if (names->n_slots == 0) {
+		for (size_t i = 0; i < p->n_tables; i++)
+			sc_intern_add(names, p->tables[i].name);
+	}
+	return sc_intern_find(names, name);
+}
+
 static int no_option(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
 		     struct sc_err *err)
 {
@@ -54,7 +100,7 @@ static int add_table(const struct sc_shard_problem *problem, uint32_t table,
 		     const struct sc_shard_plan *plan, const struct sc_table_placement *t,
 		     struct sc_shard_terms *out)
 {
-	uint32_t match = sc_shard_match_option(problem, plan, t, table);
+	uint32_t match = match_option(problem, plan, t, table);
 
 	for (uint32_t i = 0; i < t->n_shards; i++) {
 		const struct sc_shard *s = &plan->shards.at[t->first_shard + i];
@@ -91,7 +137,7 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 				 "a plan for %u ranks; there are %u", plan->world, problem->world);
 	for (size_t i = 0; i < plan->tables.n && rc == 0; i++) {
 		const struct sc_table_placement *t = &plan->tables.at[i];
-		uint32_t table = sc_shard_table_of(problem, t->name, i, &names);
+		uint32_t table = table_of(problem, t->name, i, &names);
 
 		if (table == SC_INTERN_NONE)
 			rc = sc_err_at(err, SC_ECONFLICT, plan->file, t->line, t->column,
@@ -107,8 +153,8 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 	return rc;
 }
 
-static void shard_sums_make(struct sc_shard_sums *sums, const struct sc_shard_problem *problem,
-			    const struct sc_shard_terms *terms, struct sc_arena *arena)
+static void make_sums(struct sc_shard_sums *sums, const struct sc_shard_problem *problem,
+		      const struct sc_shard_terms *terms, struct sc_arena *arena)
 {
 	uint32_t n_hosts = (problem->world + problem->ranks_per_host - 1) / problem->ranks_per_host;
 
@@ -148,7 +194,7 @@ void sc_shard_memory_of(const struct sc_shard_problem *problem, const struct sc_
 	struct sc_arena arena;
 
 	sc_arena_init(&arena, 1 << 12);
-	shard_sums_make(&sums, problem, terms, &arena);
+	make_sums(&sums, problem, terms, &arena);
 	*out = (struct sc_shard_memory){
 		.hbm_rank = fullest(sums.hbm, problem->world),
 		.host = fullest(sums.host, sums.n_hosts),
@@ -220,37 +266,6 @@ void sc_shard_problem_release(struct sc_shard_problem *p)
 	p->rows = NULL;
 }
 
-static bool option_matches(const struct sc_shard_problem *p, const struct sc_option *o,
-			   const struct sc_shard_plan *plan, const struct sc_table_placement *at)
-{
-	const struct sc_shard *shards = &plan->shards.at[at->first_shard];
-
-	if (o->type != at->type || o->tier != at->tier)
-		return false;
-	if (o->tier == SC_TIER_CACHED && fabs(o->cache_frac - at->cache_frac) > 1e-9)
-		return false;
-	if (sc_option_n_shards(p, o) != at->n_shards)
-		return false;
-	for (uint32_t i = 0; i < at->n_shards; i++) {
-		struct sc_option_shard own;
-
-		sc_option_shard_get(p, o, i, &own);
-		if (own.rows != shards[i].rows || own.cols != shards[i].cols)
-			return false;
-	}
-	return true;
-}
-
-uint32_t sc_shard_match_option(const struct sc_shard_problem *p, const struct sc_shard_plan *plan,
-			       const struct sc_table_placement *at, uint32_t table)
-{
-	for (uint32_t o = p->first_option.at[table]; o < p->first_option.at[table + 1]; o++) {
-		if (option_matches(p, &p->options.at[o], plan, at))
-			return o;
-	}
-	return SC_UNPLACED;
-}
-
 /* Bytes are whole numbers, but sums of shares of a cache are not. */
 static bool is_over(double bytes, double budget)
 {
@@ -280,18 +295,6 @@ static int check_budgets(const struct sc_shard_problem *p, const struct sc_shard
 	return 0;
 }
 
-uint32_t sc_shard_table_of(const struct sc_shard_problem *p, const char *name, size_t hint,
-			   struct sc_intern *names)
-{
-	if (hint < p->n_tables && strcmp(p->tables[hint].name, name) == 0)
-		return (uint32_t)hint;
-	if (names->n_slots == 0) {
-		for (size_t i = 0; i < p->n_tables; i++)
-			sc_intern_add(names, p->tables[i].name);
-	}
-	return sc_intern_find(names, name);
-}
-
 int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *plan, bool over_ok,
 		  struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err)
 {
@@ -306,7 +309,7 @@ int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *
 	rc = sc_shard_terms_of(p, plan, &terms, err);
 	if (rc)
 		return rc;
-	shard_sums_make(&sums, p, &terms, arena);
+	make_sums(&sums, p, &terms, arena);
 	sc_shard_terms_release(&terms);
 	if (!over_ok)
 		rc = check_budgets(p, &sums, err);
@@ -322,4 +325,215 @@ int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *
 	sc_shard_plan_copy(plan, &rated.plan);
 	*out = rated;
 	return 0;
+}
+
+/* ---- replanning starts from the plan at hand: where its tables lie, and what of it cannot stay ---- */
+
+enum { MOST_MENDS = 100000 };
+
+/* The choice of a unit whose tables have these options; made for a single table if left out. */
+static uint32_t choice_with(struct sc_shard_model *m, uint32_t unit, const uint32_t *options)
+{
+	const struct sc_unit *u = &m->units.at[unit];
+
+	for (uint32_t i = u->first_choice; i < u->first_choice + u->n_choices; i++) {
+		const struct sc_choice *c = &m->choices.at[i];
+
+		if (!c->made && memcmp(&m->members.at[c->first_option], options,
+				       sizeof(*options) * u->n_tables) == 0)
+			return i;
+	}
+	return u->n_tables == 1 ? sc_shard_model_option(m, options[0]) : SC_UNPLACED;
+}
+
+enum { MOST_SLICES = 64 };
+
+/* May a placement that is no option be adopted as it is? Else only slices of columns within the rules. */
+static bool may_make(const struct sc_shard_model *m, uint32_t unit,
+		     const struct sc_table_placement *at, const struct sc_shard *shards)
+{
+	if (m->takes_any)
+		return true;
+	if (!sc_shard_model_may_split(m, unit, at->tier) || at->n_shards > MOST_SLICES ||
+	    at->type == SC_DATA_PARALLEL)
+		return false;
+	for (uint32_t i = 0; i < at->n_shards; i++) {
+		if (shards[i].rows != at->rows)
+			return false;
+	}
+	return true;
+}
+
+const struct sc_table_placement **sc_shard_placements(const struct sc_shard_problem *p,
+						      const struct sc_shard_plan *plan)
+{
+	const struct sc_table_placement **found =
+		sc_xrealloc(NULL, p->n_tables + 1, sizeof(*found));
+	struct sc_intern names = {.n_slots = 0};
+
+	for (size_t t = 0; t < p->n_tables; t++)
+		found[t] = NULL;
+	for (uint32_t i = 0; i < plan->tables.n; i++) {
+		uint32_t table = table_of(p, plan->tables.at[i].name, i, &names);
+
+		if (table != SC_INTERN_NONE)
+			found[table] = &plan->tables.at[i];
+	}
+	sc_intern_release(&names);
+	return found;
+}
+
+/* Do the shards lie as the choice has them? Their ranks into `ranks`. */
+static bool take_ranks(const struct sc_shard_model *m, const struct sc_choice *c,
+		       const struct sc_shard *shards, int32_t *ranks)
+{
+	for (uint32_t i = 0; i < c->n; i++) {
+		int32_t rank = shards[i].rank, first = shards[0].rank;
+
+		if (rank < 0 || (uint32_t)rank >= m->world)
+			return false;
+		if (c->spread == SC_SPREAD_UNIFORM && rank != (int32_t)i)
+			return false;
+		if (c->spread == SC_SPREAD_HOST &&
+		    (rank != first + (int32_t)i || first % (int32_t)m->per_host != 0))
+			return false;
+		if (c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_ON_HOST)
+			ranks[i] = rank;
+	}
+	if (c->spread == SC_SPREAD_HOST)
+		ranks[0] = shards[0].rank / (int32_t)m->per_host;
+	return true;
+}
+
+/* The choice of an option for each table of the unit, if that is what the plan has. */
+static uint32_t option_choice(struct sc_shard_model *m, uint32_t unit,
+			      const struct sc_shard_plan *plan,
+			      const struct sc_table_placement **at)
+{
+	const struct sc_unit u = m->units.at[unit];
+	const uint32_t *tables = m->tables.at + u.first_table;
+	uint32_t *options = sc_xrealloc(NULL, u.n_tables, sizeof(*options));
+	uint32_t choice = SC_UNPLACED, n = 0;
+
+	for (; n < u.n_tables && at[tables[n]]; n++) {
+		options[n] = match_option(m->problem, plan, at[tables[n]], tables[n]);
+		if (options[n] == SC_UNPLACED)
+			break;
+	}
+	if (n == u.n_tables)
+		choice = choice_with(m, unit, options);
+	free(options);
+	return choice;
+}
+
+static bool adopt_as(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
+		     const struct sc_shard *shards)
+{
+	const struct sc_shard_model *m = s->model;
+	int32_t *ranks = sc_unit_ranks(s, unit);
+
+	if (choice == SC_UNPLACED ||
+	    sc_choice_n_ranks(&m->choices.at[choice]) > sc_unit_slots(m, unit) ||
+	    !take_ranks(m, &m->choices.at[choice], shards, ranks))
+		return false;
+	sc_shard_state_place(s, unit, choice, ranks);
+	return true;
+}
+
+static bool adopt_unit(struct sc_shard_state *s, struct sc_shard_model *m, uint32_t unit,
+		       const struct sc_shard_plan *plan, const struct sc_table_placement **at)
+{
+	const struct sc_table_placement *first = at[m->tables.at[m->units.at[unit].first_table]];
+	const struct sc_shard *shards;
+	uint32_t choice;
+
+	if (!first)
+		return false;
+	shards = &plan->shards.at[first->first_shard];
+	choice = option_choice(m, unit, plan, at);
+	if (adopt_as(s, unit, choice, shards))
+		return true;
+	if (m->units.at[unit].n_tables > 1 || (choice != SC_UNPLACED && !m->takes_any) ||
+	    !may_make(m, unit, first, shards))
+		return false;
+	return adopt_as(s, unit, sc_shard_model_made(m, unit, first, shards), shards);
+}
+
+bool sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *m,
+			  const struct sc_shard_plan *plan)
+{
+	const struct sc_table_placement **at;
+	bool all = true;
+
+	if (plan->world != m->world)
+		return false;
+	at = sc_shard_placements(m->problem, plan);
+	for (uint32_t u = 0; u < m->units.n; u++)
+		all = adopt_unit(s, m, u, plan, at) && all;
+	free(at);
+	return all;
+}
+
+/* A unit's constraints, where it lies. */
+static bool may_stay(const struct sc_shard_state *s, uint32_t unit)
+{
+	const struct sc_shard_model *m = s->model;
+	const struct sc_unit *u = &m->units.at[unit];
+	const struct sc_choice *c = &m->choices.at[s->choice[unit]];
+	bool offered = s->choice[unit] >= u->first_choice &&
+		       s->choice[unit] < u->first_choice + u->n_choices;
+
+	for (uint32_t r = 0; u->ruled && r < m->world; r++) {
+		if (sc_shard_state_is_on(s, unit, (int32_t)r) &&
+		    !sc_shard_state_allows(s, unit, c, (int32_t)r))
+			return false;
+	}
+	/* slices that are no option were made within the rules of types */
+	return offered || !(u->ruled || (u->typed && !c->made));
+}
+
+/* A rank over its memory, or on a host that is, or -1. A budget may be nothing at all. */
+static int32_t full_rank(const struct sc_shard_state *s)
+{
+	for (uint32_t r = 0; r < s->model->world; r++) {
+		if (sc_shard_state_is_over(s, r))
+			return (int32_t)r;
+	}
+	return -1;
+}
+
+static uint32_t largest_on(const struct sc_shard_state *s, int32_t rank)
+{
+	uint32_t found = SC_UNPLACED;
+	double most = -1.0;
+
+	for (uint32_t u = 0; u < s->model->units.n; u++) {
+		if (s->choice[u] != SC_UNPLACED && sc_shard_state_is_on(s, u, rank) &&
+		    s->model->choices.at[s->choice[u]].hbm > most) {
+			most = s->model->choices.at[s->choice[u]].hbm;
+			found = u;
+		}
+	}
+	return found;
+}
+
+void sc_shard_state_mend(struct sc_shard_state *s)
+{
+	int32_t rank;
+
+	for (uint32_t u = 0; u < s->model->units.n; u++) {
+		if (s->choice[u] != SC_UNPLACED && !may_stay(s, u))
+			sc_shard_state_remove(s, u);
+	}
+	for (int i = 0; i < MOST_MENDS && (rank = full_rank(s)) >= 0; i++) {
+		uint32_t unit = largest_on(s, rank);
+
+		if (unit == SC_UNPLACED)
+			break;
+		sc_shard_state_remove(s, unit);
+	}
+	for (uint32_t u = 0; u < s->model->units.n; u++) {
+		if (s->choice[u] == SC_UNPLACED)
+			sc_shard_state_insert(s, u);
+	}
 }

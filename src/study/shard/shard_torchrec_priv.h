@@ -1,4 +1,4 @@
-/* What shard_torchrec.c and shard_torchrec_costs.c share. */
+/* A shard's cost by TorchRec's model, which shard_torchrec.c and its tests ask. */
 #ifndef SC_STUDY_SHARD_TORCHREC_PRIV_H
 #define SC_STUDY_SHARD_TORCHREC_PRIV_H
 
