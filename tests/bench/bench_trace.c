@@ -1,6 +1,6 @@
 /* Events per second and bytes per event of trace files, on launches of an iteration that repeats with
  * jitter. Usage: bench_trace [EVENTS...]; or bench_trace FILE.sctrace..., which are read and written
- * again. Lines of three fields parted by tabs. Not a test: it has no expectations. */
+ * again; or bench_trace STEPSxRANKS..., how the traces of a loop grow, alike in all steps and with jitter. Lines of three fields parted by tabs. Not a test: it has no expectations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +172,103 @@ static double rewrite(const char *path)
 	return now_s() - begin;
 }
 
+/* --- a loop: operators in operators, their launches, the kernels, and a collective every 25 kernels --- */
+
+struct loop {
+	struct sc_trace_writer *w;
+	struct sc_rng rng;
+	int64_t jitter_ns, host_ns, device_ns, n_calls;
+	uint32_t thread, stream, launch, names[N_KERNELS], layers[N_KERNELS];
+};
+
+static int64_t pass(struct loop *l, int64_t ns)
+{
+	return ns + (l->jitter_ns ? (int64_t)sc_rng_below(&l->rng, (uint64_t)l->jitter_ns) : 0);
+}
+
+static void write_layer(struct loop *l, unsigned which)
+{
+	struct sc_trace_event layer = {.cls = SC_EV_OP, .name = l->layers[which]}, op = layer;
+	struct sc_trace_event call = {.cls = SC_EV_API, .name = l->launch};
+	struct sc_trace_event kernel = {.cls = SC_EV_KERNEL, .name = l->names[which]};
+
+	op.name = l->names[which];
+	layer.lane = op.lane = call.lane = l->thread;
+	kernel.lane = l->stream;
+	call.correlation = kernel.correlation = (uint32_t)++l->n_calls;
+	op.external_id = call.external_id = l->n_calls;
+	if (which % 25 == 0) {
+		struct sc_trace_comm comm;
+
+		sc_trace_comm_init(&comm);
+		comm.collective = l->launch;
+		comm.bytes = 1 << 20;
+		comm.seq = l->n_calls / 25;
+		kernel.comm = sc_trace_writer_comm(l->w, &comm);
+	}
+	layer.start_ns = l->host_ns;
+	op.start_ns = l->host_ns += pass(l, 2000);
+	call.start_ns = l->host_ns += pass(l, 3000);
+	call.dur_ns = pass(l, 4000);
+	l->host_ns += call.dur_ns + pass(l, 1000);
+	op.dur_ns = l->host_ns - op.start_ns;
+	l->host_ns += pass(l, 1500);
+	layer.dur_ns = l->host_ns - layer.start_ns;
+	kernel.start_ns = l->device_ns > l->host_ns ? l->device_ns + pass(l, 900) : l->host_ns;
+	kernel.dur_ns = pass(l, 2000 * (int64_t)(which % 50 + 1));
+	l->device_ns = kernel.start_ns + kernel.dur_ns;
+	sc_trace_writer_add(l->w, &layer);
+	sc_trace_writer_add(l->w, &op);
+	sc_trace_writer_add(l->w, &call);
+	sc_trace_writer_add(l->w, &kernel);
+}
+
+/* Bytes of the trace of one rank; its events are added to *n_events. */
+static int64_t write_loop(unsigned n_steps, unsigned rank, int64_t jitter_ns, int64_t *n_events)
+{
+	struct sc_trace_lane thread = {.pid = 1, .tid = (int32_t)rank + 1};
+	struct sc_trace_lane stream = {.is_stream = 1, .device = (int32_t)rank % 8, .stream = 7};
+	struct loop l = {.w = create(), .jitter_ns = jitter_ns};
+	struct sc_err err = {.code = SC_OK};
+	struct sc_trace_info info;
+	struct sc_trace trace;
+
+	sc_rng_init(&l.rng, rank + 1);
+	l.thread = sc_trace_writer_lane(l.w, &thread);
+	l.stream = sc_trace_writer_lane(l.w, &stream);
+	l.launch = sc_trace_writer_string(l.w, "cudaLaunchKernel", 16);
+	for (unsigned i = 0; i < N_KERNELS; i++) {
+		char name[32];
+
+		l.names[i] = sc_trace_writer_string(
+			l.w, name, (size_t)snprintf(name, sizeof(name), "kernel_%u", i / 2));
+		l.layers[i] = sc_trace_writer_string(
+			l.w, name, (size_t)snprintf(name, sizeof(name), "layer_%u", i % 10));
+	}
+	for (unsigned i = 0; i < n_steps * N_KERNELS; i++)
+		write_layer(&l, i % N_KERNELS);
+	finish(l.w);
+	if (sc_trace_stat(OUT, &trace, &info, &err))
+		fail(&err);
+	sc_trace_release(&trace);
+	*n_events += info.counts.total;
+	return info.file_bytes;
+}
+
+static void write_loops(const char *name, unsigned n_steps, unsigned n_ranks)
+{
+	for (int64_t jitter_ns = 0; jitter_ns <= 256; jitter_ns += 256) {
+		int64_t n_events = 0, n_bytes = 0;
+
+		for (unsigned rank = 0; rank < n_ranks; rank++)
+			n_bytes += write_loop(n_steps, rank, jitter_ns, &n_events);
+		put(name, jitter_ns ? "with jitter" : "all steps alike", (double)n_bytes * 1e-3,
+		    "kB");
+		put(name, jitter_ns ? "with jitter" : "all steps alike",
+		    (double)n_bytes / (double)n_events, "B/event");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static char usual[] = "4000000", *usual_args[] = {NULL, usual};
@@ -182,8 +279,14 @@ int main(int argc, char **argv)
 	}
 	for (int i = 1; i < argc; i++) {
 		size_t n_events = (size_t)strtoull(argv[i], NULL, 10);
+		unsigned n_steps, n_ranks;
+		double write_s;
 
-		double write_s = n_events ? write_launches(n_events) : rewrite(argv[i]);
+		if (sscanf(argv[i], "%ux%u", &n_steps, &n_ranks) == 2) {
+			write_loops(argv[i], n_steps, n_ranks);
+			continue;
+		}
+		write_s = n_events ? write_launches(n_events) : rewrite(argv[i]);
 
 		read_back(n_events ? OUT : argv[i], write_s);
 	}

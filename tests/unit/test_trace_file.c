@@ -109,6 +109,45 @@ LOOP_TEST(test_round_trip, N_OF(sizes))
 	sc_trace_release(&trace);
 }
 
+/* Bytes of a trace of so many equal steps of 1,000 calls with a kernel each. */
+static int64_t write_steps(unsigned n_steps)
+{
+	struct sc_trace_event call = {.cls = SC_EV_API}, kernel = {.cls = SC_EV_KERNEL};
+	struct sc_trace_writer *w;
+	struct sc_trace_info info;
+	uint64_t state = 1;
+
+	ck_assert_int_eq(sc_trace_writer_create(scratch_path, &fixture_identity, &w, &err), 0);
+	for (unsigned i = 0; i < n_steps * 1000; i++) {
+		char name[16];
+		size_t n = (size_t)snprintf(name, sizeof(name), "kernel %u", i % 1000 / 3);
+
+		state = i % 1000 ? state * 6364136223846793005u + 1442695040888963407u : 1;
+		call.name = kernel.name = sc_trace_writer_string(w, name, n);
+		call.correlation = kernel.correlation = i + 1;
+		call.start_ns += call.dur_ns + (int64_t)(state >> 54);
+		call.dur_ns = 3000 + (int64_t)(state >> 53 & 1023);
+		kernel.start_ns += kernel.dur_ns + 1000;
+		kernel.dur_ns = 5000 + (int64_t)(state >> 50);
+		sc_trace_writer_add(w, &call);
+		sc_trace_writer_add(w, &kernel);
+	}
+	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	ck_assert_int_eq(sc_trace_stat(scratch_path, &trace, &info, &err), 0);
+	sc_trace_release(&trace);
+	return info.file_bytes;
+}
+
+/* What is expected of a name are its last three times: then the same step is said again in next to nothing. */
+TEST(test_steps_alike)
+{
+	const int64_t four = write_steps(4);
+
+	ck_assert_int_gt(write_steps(1), 2000 * 3);
+	ck_assert_int_lt(write_steps(5) - four, 2000 / 10);
+	ck_assert_int_lt(write_steps(100) - four, 96 * 2000 / 2);
+}
+
 /* Frames that overlap in time are merged; what starts together stays as it was added. */
 LOOP_TEST(test_order, 2)
 {
