@@ -28,9 +28,6 @@ struct sc_class_columns {
 	int64_t first_ns, last_ns;
 	uint8_t *memory;
 };
-/* A whole frame, header and padding included; the columns are empty again. Returns its bytes. */
-struct sc_frame_header;
-
 /* Events of one class straight into the columns of a frame (docs/trace-format.md), a few nanoseconds
  * each: every column is differences from the row before, nothing is sorted, chosen or compressed. The
  * same format as trace_columns.c writes, larger and in less time; `stepcast record` packs it later. */
@@ -39,23 +36,6 @@ enum { COLUMN_BYTES = SC_FRAME_MAX_ROWS * SC_MAX_VARINT };
 /* Ids of the columns in files, in the order of `values`; those that most classes have constant last. */
 static const uint8_t COLUMN_IDS[SC_N_COLUMNS] = {1, 2, 3, 4, 9, 7, 8, 5, 6, 10, 12, 13, 14};
 enum { FIRST_RARE = 7 };
-
-/* false: no memory */
-static bool class_columns_init(struct sc_class_columns *c)
-{
-	memset(c, 0, sizeof(*c));
-	/* Pages that are never written take no memory. */
-	c->memory = malloc((size_t)SC_N_COLUMNS * COLUMN_BYTES);
-	for (int i = 0; c->memory && i < SC_N_COLUMNS; i++)
-		c->columns[i].at = c->memory + (size_t)i * COLUMN_BYTES;
-	return c->memory != NULL;
-}
-
-static void class_columns_release(struct sc_class_columns *c)
-{
-	free(c->memory);
-	c->memory = NULL;
-}
 
 /* A difference of 0 is one byte 0; most are, and they are written together. */
 static inline void put_equal(struct sc_column *column)
@@ -162,6 +142,7 @@ static void clear(struct sc_class_columns *c)
 	c->n = c->n_rare_equal = 0;
 }
 
+/* A whole frame, header and padding included; the columns are empty again. Returns its bytes. */
 static size_t class_columns_put(struct sc_class_columns *c, uint8_t cls, uint64_t seq, uint8_t *out,
 				struct sc_frame_header *header)
 {
@@ -189,8 +170,7 @@ enum {
 	MAX_TEXTS_WAITING = 1024,
 	TEXT_BYTES = 128 << 10,
 	MAX_TEXT = 32 << 10,
-	FIRST_OUT_BYTES = 1 << 20,
-	MAX_PLACES = 1 << 20 /* frames of the index; a longer file has none, and is scanned */
+	FIRST_OUT_BYTES = 1 << 20
 };
 
 /* Texts that wait for their frame. */
@@ -225,10 +205,7 @@ struct sc_capture_file {
 	uint32_t next_string;
 	struct texts strings, meta, reasons;
 	struct rows lanes, configs, comms, clocks, gaps;
-	struct sc_frame_place *places;
-	size_t n_places, cap_places, n_places_written;
-	bool no_index;
-	int64_t n_events, n_lost;
+	int64_t n_lost;
 };
 
 struct sc_capture_file *sc_capture_file_create(void)
@@ -264,14 +241,13 @@ void sc_capture_file_destroy(struct sc_capture_file *file)
 		close(file->fd);
 	for (int i = 0; i < SC_N_EVENT_CLASSES; i++) {
 		if (file->classes[i])
-			class_columns_release(file->classes[i]);
+			free(file->classes[i]->memory);
 		free(file->classes[i]);
 	}
 	sc_hash_ids_release(&file->string_ids);
 	sc_hash_ids_release(&file->lane_ids);
 	sc_hash_ids_release(&file->config_ids);
 	sc_frame_coder_destroy(file->coder);
-	free(file->places);
 	free(file->out);
 	free(file);
 }
@@ -295,31 +271,11 @@ static bool reserve(struct sc_capture_file *file, size_t n_more)
 	return true;
 }
 
-static void add_place(struct sc_capture_file *file, const struct sc_frame_header *header)
-{
-	if (file->n_places == file->cap_places && !file->no_index) {
-		size_t cap = file->cap_places ? file->cap_places * 2 : 256;
-		struct sc_frame_place *bigger = NULL;
-
-		if (cap <= MAX_PLACES)
-			bigger = realloc(file->places, cap * sizeof(*bigger));
-		file->no_index = !bigger;
-		if (bigger) {
-			file->places = bigger;
-			file->cap_places = cap;
-		}
-	}
-	if (!file->no_index)
-		file->places[file->n_places++] =
-			sc_frame_place(header, (int64_t)(file->offset + file->n_out));
-}
-
 /* The frame that the coder has just made. */
 static void keep_frame(struct sc_capture_file *file)
 {
 	if (!reserve(file, file->coder->n_out))
 		return;
-	add_place(file, &file->coder->header);
 	memcpy(file->out + file->n_out, file->coder->out, file->coder->n_out);
 	file->n_out += file->coder->n_out;
 }
@@ -397,7 +353,6 @@ static void put_class(struct sc_capture_file *file, int cls)
 	file->n_waiting[cls] += n;
 	n = (uint32_t)class_columns_put(columns, (uint8_t)cls, file->coder->next_seq++,
 					file->out + file->n_out, &header);
-	add_place(file, &header);
 	file->n_out += n;
 }
 
@@ -472,8 +427,11 @@ static void add_event(void *ctx, const struct sc_trace_event *event)
 	struct sc_class_columns **columns = &file->classes[event->cls];
 
 	if (!*columns) {
-		*columns = malloc(sizeof(**columns));
-		if (!*columns || !class_columns_init(*columns)) {
+		*columns = calloc(1, sizeof(**columns));
+		/* Pages that are never written take no memory. */
+		if (*columns)
+			(*columns)->memory = malloc((size_t)SC_N_COLUMNS * COLUMN_BYTES);
+		if (!*columns || !(*columns)->memory) {
 			free(*columns);
 			*columns = NULL;
 			file->n_lost++;
@@ -481,6 +439,8 @@ static void add_event(void *ctx, const struct sc_trace_event *event)
 							     event->start_ns, "not enough memory"});
 			return;
 		}
+		for (int i = 0; i < SC_N_COLUMNS; i++)
+			(*columns)->columns[i].at = (*columns)->memory + (size_t)i * COLUMN_BYTES;
 	}
 	class_columns_add(*columns, event);
 	if ((*columns)->n == SC_FRAME_MAX_ROWS)
@@ -613,7 +573,6 @@ static void keep_tables(struct sc_capture_file *file)
 {
 	size_t from = file->offset == 0 ? SC_FILE_HEADER_BYTES : 0, to = from;
 
-	file->n_places = file->n_places_written;
 	while (from < file->n_out) {
 		struct sc_frame_header header;
 		size_t n;
@@ -623,9 +582,6 @@ static void keep_tables(struct sc_capture_file *file)
 		n = sc_frame_bytes(&header);
 		if (header.type != SC_FRAME_EVENTS) {
 			memmove(file->out + to, file->out + from, n);
-			if (!file->no_index && file->n_places < file->cap_places)
-				file->places[file->n_places++] =
-					sc_frame_place(&header, (int64_t)(file->offset + to));
 			to += n;
 		}
 		from += n;
@@ -646,11 +602,8 @@ int sc_capture_file_write(struct sc_capture_file *file)
 		lose_events(file, -rc);
 		keep_tables(file);
 	} else {
-		for (int i = 0; i < SC_N_EVENT_CLASSES; i++)
-			file->n_events += file->n_waiting[i];
 		file->offset += file->n_out;
 		file->n_out = 0;
-		file->n_places_written = file->n_places;
 	}
 	memset(file->n_waiting, 0, sizeof(file->n_waiting));
 	return rc;
@@ -658,39 +611,21 @@ int sc_capture_file_write(struct sc_capture_file *file)
 
 int sc_capture_file_finish(struct sc_capture_file *file)
 {
-	uint64_t begin, index, unused;
-	size_t n_places;
+	uint64_t begin, end;
 	int rc;
 
 	if (file->fd < 0)
 		return 0;
-	sc_capture_file_prepare(file, &begin, &unused);
+	sc_capture_file_prepare(file, &begin, &end);
 	rc = sc_capture_file_write(file);
-	index = file->offset;
-	n_places = file->n_places;
-	for (size_t i = 0; rc == 0 && !file->no_index && i < n_places; i += SC_FRAME_MAX_ROWS) {
-		size_t n = n_places - i < SC_FRAME_MAX_ROWS ? n_places - i : SC_FRAME_MAX_ROWS;
-
-		sc_frame_put_table(file->coder,
-				   (struct sc_frame_header){.type = SC_FRAME_INDEX,
-							    .count = (uint32_t)n,
-							    .first = 0},
-				   file->places + i);
-		rc = write_all(file->fd, file->coder->out, file->coder->n_out);
-	}
-	if (rc == 0 && !file->no_index) {
-		sc_frame_put_end(file->coder, (int64_t)index);
+	if (rc == 0) {
+		sc_frame_put_end(file->coder, 0);
 		rc = write_all(file->fd, file->coder->out, file->coder->n_out);
 	}
 	if (close(file->fd) && rc == 0)
 		rc = -errno;
 	file->fd = -1;
 	return rc;
-}
-
-int64_t sc_capture_file_events(const struct sc_capture_file *file)
-{
-	return file->n_events;
 }
 
 int64_t sc_capture_file_lost(const struct sc_capture_file *file)

@@ -91,15 +91,13 @@ static void put_us(FILE *out, double us)
 		fprintf(out, ",%.3f", us);
 }
 
-static void put_name(FILE *out, const char *name)
+/* Quotes end a cell, so none is in one. */
+static void put_cell(FILE *out, const char *text)
 {
-	fputc('"', out);
-	for (; *name; name++) {
-		if (*name == '"')
-			fputc('"', out);
-		fputc(*name, out);
-	}
-	fputc('"', out);
+	putc('"', out);
+	for (; *text; text++)
+		putc(*text == '"' || *text == '\n' || *text == '\r' ? ' ' : *text, out);
+	putc('"', out);
 }
 
 static void put_overlap(const struct trace_table_run *table, const struct sc_trace_run *run,
@@ -109,10 +107,10 @@ static void put_overlap(const struct trace_table_run *table, const struct sc_tra
 	const struct sc_merge_call *c = &r->collectives.at[comm->merge_call];
 
 	fprintf(table->out, "%s,%d,", table->device, (int)r->rank);
-	put_name(table->out, sc_trace_run_name(run, act->name));
+	put_cell(table->out, sc_trace_run_name(run, act->name));
 	fprintf(table->out, ",%s,",
 		sc_kernel_family_name((enum sc_kernel_family)run->family.at[act->name]));
-	put_name(table->out, sc_trace_run_name(run, comm->name));
+	put_cell(table->out, sc_trace_run_name(run, comm->name));
 	fprintf(table->out, ",%s,%lld,%.3f", c->kind < 0 ? "" : sc_collective_names[c->kind],
 		(long long)c->bytes, b->time_us);
 	put_us(table->out, b->alone_us);
@@ -439,43 +437,17 @@ static uint32_t outermost(const struct ops *ops, uint32_t event)
 	return op;
 }
 
-/* A driver's call within one of the runtime is the same launch. */
-static void add_launch(struct open_op *o, const struct sc_trace_event *e)
-{
-	if (o->n_launches && e->start_ns < o->launched_ns)
-		return;
-	o->n_launches++;
-	o->launches_ns += e->dur_ns;
-	o->launched_ns = end_of(e);
-}
-
-/* Quotes end a cell, so none is in one. */
-static void put_cell(FILE *out, const char *text)
-{
-	putc('"', out);
-	for (; *text; text++)
-		putc(*text == '"' || *text == '\n' || *text == '\r' ? ' ' : *text, out);
-	putc('"', out);
-}
-
 /* What fit reads: the time of an op's launches. */
-static void put_launches(const struct trace_table_run *run, const struct sc_trace *t,
-			 const struct open_op *o)
-{
-	if (o->n_launches == 0 || o->launches_ns <= 0)
-		return;
-	fprintf(run->out, "trace,%s,launches,", run->device);
-	put_cell(run->out, t->strings.at[t->events.at[o->op - 1].name]);
-	fprintf(run->out, ",%lld,%.3f,,,,,\n", (long long)o->n_launches, sc_ns_us(o->launches_ns));
-}
-
 static void close_op(const struct trace_table_run *run, const struct sc_trace *t,
 		     const struct open_op *o, struct samples *s)
 {
 	if (o->op && o->called)
 		add_sample(s, T3, o->end_ns - o->last_call_ns);
-	if (o->op)
-		put_launches(run, t, o);
+	if (!o->op || o->n_launches == 0 || o->launches_ns <= 0)
+		return;
+	fprintf(run->out, "trace,%s,launches,", run->device);
+	put_cell(run->out, t->strings.at[t->events.at[o->op - 1].name]);
+	fprintf(run->out, ",%lld,%.3f,,,,,\n", (long long)o->n_launches, sc_ns_us(o->launches_ns));
 }
 
 static void sample_host(const struct trace_table_run *run, const struct ops *ops, struct samples *s)
@@ -500,9 +472,14 @@ static void sample_host(const struct trace_table_run *run, const struct ops *ops
 				   e->start_ns - (o->called ? o->last_call_ns
 							    : t->events.at[o->op - 1].start_ns));
 			o->called = true;
-			if (strstr(t->strings.at[e->name], "LaunchKernel") ||
-			    strstr(t->strings.at[e->name], "LaunchCooperativeKernel"))
-				add_launch(o, e);
+			/* A driver's call within one of the runtime is the same launch. */
+			if ((strstr(t->strings.at[e->name], "LaunchKernel") ||
+			     strstr(t->strings.at[e->name], "LaunchCooperativeKernel")) &&
+			    (!o->n_launches || e->start_ns >= o->launched_ns)) {
+				o->n_launches++;
+				o->launches_ns += e->dur_ns;
+				o->launched_ns = end_of(e);
+			}
 			o->last_call_ns = end_of(e);
 		}
 	}

@@ -72,8 +72,10 @@ struct sc_trace_comm {
 	uint64_t comm_hash;
 	int64_t in_elems, out_elems, bytes; /* -1 = not said */
 	int32_t group_size, peer, root;     /* -1 = not said */
+	int32_t unused;                     /* 0: compared as bytes, without padding */
 	int64_t seq;                        /* number within the communicator, -1 = not said */
 };
+_Static_assert(sizeof(struct sc_trace_comm) == 18 * sizeof(uint32_t), "padding");
 void sc_trace_comm_init(struct sc_trace_comm *comm); /* nothing said; event.c */
 /* Which operation of a training job's timeline. */
 struct sc_trace_job {

@@ -17,7 +17,6 @@ enum {
 	PACK_LEVEL = 1,
 	TEXT_PACK_LEVEL = 12, /* written once, and most of a small file */
 	RAW_BYTES = SC_FRAME_MAX_TEXT,
-	MAX_ROW_WORDS = 32,
 	MAX_COLUMN_HEADER = 2 + 3 * SC_MAX_VARINT,
 #ifndef SC_NO_ZSTD
 	PACKS = 1
@@ -259,40 +258,6 @@ static void put_values(struct sc_column_coder *c, const struct sc_column_field *
 	}
 }
 
-/* Words of rows that are the same in all of them are 0; most columns of most frames are, and are then not
- * gathered. */
-static void find_varied(const struct sc_row_set *set, const uint8_t *rows,
-			uint64_t varied[MAX_ROW_WORDS])
-{
-	const size_t row_bytes = set->format->row_bytes, n_words = row_bytes / sizeof(*varied);
-
-	assert(row_bytes < MAX_ROW_WORDS * sizeof(*varied));
-	memset(varied, 0, MAX_ROW_WORDS * sizeof(*varied));
-	for (const uint8_t *row = rows; row < rows + set->n * row_bytes; row += row_bytes) {
-		uint64_t here, first;
-
-		for (size_t w = 0; w < n_words; w++) {
-			memcpy(&here, row + w * sizeof(here), sizeof(here));
-			memcpy(&first, rows + w * sizeof(first), sizeof(first));
-			varied[w] |= here ^ first;
-		}
-		for (size_t i = n_words * sizeof(here); i < row_bytes; i++)
-			((uint8_t *)varied)[i] |= row[i] ^ rows[i];
-	}
-}
-
-static bool is_varied(const struct sc_column_field *field, const uint64_t varied[MAX_ROW_WORDS])
-{
-	static const uint8_t sizes[] = {[SC_FIELD_U8] = 1,
-					[SC_FIELD_U16] = 2,
-					[SC_FIELD_U32] = 4,
-					[SC_FIELD_I32] = 4,
-					[SC_FIELD_I64] = 8};
-	static const uint8_t zeros[sizeof(*varied)];
-
-	return memcmp((const uint8_t *)varied + field->offset, zeros, sizes[field->type]) != 0;
-}
-
 static void gather_times(struct sc_column_coder *c, const struct sc_row_set *set, const void *rows)
 {
 	for (size_t i = 0; i < set->format->n_fields; i++) {
@@ -308,27 +273,19 @@ void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set,
 {
 	const struct sc_row_format *format = set->format;
 	size_t n = set->n;
-	uint64_t varied[MAX_ROW_WORDS];
 
 	assert(n <= SC_FRAME_MAX_ROWS);
 	coder->roles.has = 0;
 	memset(coder->roles.columns[SC_FIELD_DEPTH], 0, n * sizeof(**coder->roles.columns));
-	find_varied(set, rows, varied);
 	for (const struct sc_column_field *field = format->fields;
 	     field < format->fields + format->n_fields; field++) {
-		struct sc_row_set some = *set;
-
 		if (field->role == SC_FIELD_DEPTH) {
 			gather_times(coder, set, rows);
 			sc_column_nest(&coder->roles, n);
 		} else if (!is_time(field) || !(coder->roles.has >> SC_FIELD_DEPTH & 1)) {
-			/* Others are predicted from all keys and calls. */
-			if (field->role != SC_FIELD_KEY && field->role != SC_FIELD_CALL &&
-			    !is_varied(field, varied))
-				some.n = n > 0;
-			gather(field, &some, rows, coder->roles.columns[field->role]);
+			gather(field, set, rows, coder->roles.columns[field->role]);
 		}
-		put_values(coder, field, some.n, out);
+		put_values(coder, field, n, out);
 		coder->roles.has |= 1u << field->role;
 	}
 }

@@ -267,23 +267,7 @@ uint32_t sc_trace_writer_config(struct sc_trace_writer *w, const struct sc_trace
 
 uint32_t sc_trace_writer_comm(struct sc_trace_writer *w, const struct sc_trace_comm *comm)
 {
-	struct sc_trace_comm row;
-
-	/* Its padding is not 0 in all. */
-	memset(&row, 0, sizeof(row));
-	row.collective = comm->collective;
-	row.dtype = comm->dtype;
-	row.group_name = comm->group_name;
-	row.group_ranks = comm->group_ranks;
-	row.comm_hash = comm->comm_hash;
-	row.in_elems = comm->in_elems;
-	row.out_elems = comm->out_elems;
-	row.bytes = comm->bytes;
-	row.group_size = comm->group_size;
-	row.peer = comm->peer;
-	row.root = comm->root;
-	row.seq = comm->seq;
-	return sc_id_table_add(&w->comms, &row);
+	return sc_id_table_add(&w->comms, comm);
 }
 
 void sc_trace_writer_add(struct sc_trace_writer *w, const struct sc_trace_event *event)
