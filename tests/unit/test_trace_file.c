@@ -362,7 +362,7 @@ static void expect_stat(const struct sc_trace_info *info, int64_t n)
 	ck_assert_int_eq(info->last_ns, last);
 }
 
-/* By the index, and by a scan when there is none. */
+/* Of a whole file, and of one without its end. */
 TEST(test_stat)
 {
 	struct sc_trace_info info;
@@ -555,7 +555,7 @@ TEST(test_hole_in_the_middle)
 	ck_assert_uint_gt(trace.events.n, 500);
 	expect_subset(4000);
 	sc_trace_release(&trace);
-	/* Without the index, the frames lost are counted all the same. */
+	/* Without the end, the frames lost are counted all the same. */
 	bytes_write(scratch_path, bytes, n - SC_FRAME_HEADER_BYTES);
 	fixture_load(scratch_path, &trace);
 	ck_assert(trace.partial);
@@ -572,7 +572,7 @@ TEST(test_zeros_behind_a_cut)
 
 	fixture_write(scratch_path, 200);
 	bytes = bytes_read(scratch_path, &n);
-	memset(bytes + n - 2 * SC_FRAME_HEADER_BYTES, 0, 2 * SC_FRAME_HEADER_BYTES + 999);
+	memset(bytes + n - SC_FRAME_HEADER_BYTES, 0, SC_FRAME_HEADER_BYTES + 999);
 	bytes_write(scratch_path, bytes, n + 999);
 	fixture_load(scratch_path, &trace);
 	ck_assert(trace.partial);
@@ -590,7 +590,7 @@ TEST(test_unknown_frames_and_classes)
 
 	fixture_write(scratch_path, 200);
 	bytes = bytes_read(scratch_path, &n);
-	n = (size_t)(find_frame(bytes, SC_FRAME_INDEX) - bytes);
+	n = (size_t)(find_frame(bytes, SC_FRAME_END) - bytes);
 	clocks = find_frame(bytes, SC_FRAME_CLOCKS);
 	clocks[4] = 200;
 	seal(clocks);
@@ -653,43 +653,6 @@ TEST(test_not_a_file)
 	ck_assert_int_eq(sc_trace_load(scratch_dir, NULL, &trace, &err), -SC_EIO);
 	memset(&err, 0, sizeof(err));
 	ck_assert_int_eq(sc_trace_load("/dev/null", NULL, &trace, &err), -SC_EIO);
-}
-
-/* --- hostile files: right checksums, wrong contents --- */
-
-/* An index that names the same frame many times is not believed. */
-TEST(test_index_repeats_a_frame)
-{
-	struct sc_frame_coder *coder = sc_frame_coder_create();
-	struct sc_frame_place places[1000];
-	struct sc_frame_header header;
-	unsigned char *bytes, *end;
-	size_t at;
-	FILE *file;
-
-	ck_assert_ptr_nonnull(coder);
-	fixture_write(scratch_path, 160);
-	bytes = bytes_read(scratch_path, &at);
-	at = (size_t)(find_frame(bytes, SC_FRAME_INDEX) - bytes);
-	end = find_frame(bytes, SC_FRAME_EVENTS);
-	ck_assert(sc_frame_header_get(end, &header));
-	for (size_t i = 0; i < 1000; i++)
-		places[i] = sc_frame_place(&header, (int64_t)(end - bytes));
-	bytes_write(scratch_path, bytes, at);
-	file = fopen(scratch_path, "ab");
-	ck_assert_ptr_nonnull(file);
-	sc_frame_put_table(
-		coder, (struct sc_frame_header){.type = SC_FRAME_INDEX, .count = 1000, .first = 0},
-		places);
-	fwrite(coder->out, 1, coder->n_out, file);
-	sc_frame_put_end(coder, (int64_t)at);
-	fwrite(coder->out, 1, coder->n_out, file);
-	ck_assert_int_eq(fclose(file), 0);
-	fixture_load(scratch_path, &trace);
-	ck_assert_uint_eq(trace.events.n, 160);
-	sc_trace_release(&trace);
-	sc_frame_coder_destroy(coder);
-	free(bytes);
 }
 
 /* Ids that no table has become 0; a table that begins far behind the others is left out. */

@@ -619,7 +619,7 @@ int sc_capture_file_finish(struct sc_capture_file *file)
 	sc_capture_file_prepare(file, &begin, &end);
 	rc = sc_capture_file_write(file);
 	if (rc == 0) {
-		sc_frame_put_end(file->coder, 0);
+		sc_frame_put_end(file->coder);
 		rc = write_all(file->fd, file->coder->out, file->coder->n_out);
 	}
 	if (close(file->fd) && rc == 0)

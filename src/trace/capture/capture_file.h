@@ -25,7 +25,7 @@ void sc_capture_file_clock(struct sc_capture_file *file, int64_t trace_ns, int64
 void sc_capture_file_prepare(struct sc_capture_file *file, uint64_t *begin, uint64_t *end);
 /* Writes what was prepared: all of it, or, when that cannot be, nothing. 0 or -errno. */
 int sc_capture_file_write(struct sc_capture_file *file);
-/* End, close. 0 or -errno. There is no index: the file is read by a scan, until it is packed. */
+/* End, close. 0 or -errno. */
 int sc_capture_file_finish(struct sc_capture_file *file);
 int64_t sc_capture_file_lost(const struct sc_capture_file *file);
 

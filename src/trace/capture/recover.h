@@ -21,7 +21,7 @@ struct sc_recovery {
  * as they were. A raw file without any record leaves no trace: then n_events is 0; `path` is empty if the
  * process died before it could record. */
 int sc_capture_recover(const char *raw_path, struct sc_recovery *out, struct sc_err *err);
-/* Writes a whole trace again, packed and indexed, with its iterations marked. */
+/* Writes a whole trace again, packed, with its iterations marked. */
 int sc_capture_pack(const char *trace_path, struct sc_recovery *out, struct sc_err *err);
 /* Does the process that wrote this raw file run still, on this host? */
 bool sc_capture_is_running(const char *raw_path);

@@ -29,9 +29,9 @@ static bool read_at(int fd, int64_t offset, void *out, size_t n)
 	return true;
 }
 
-/* The frame at `offset`, which must end before `limit`: 1; it is damaged, but its length is known: 0;
- * there is no frame: -1; it goes beyond the limit: -2. */
-static int read_frame(struct sc_frame_file *file, int64_t offset, int64_t limit)
+/* The header of the frame at `offset`, which must end before `limit`: 1; there is no frame: -1; it goes beyond the
+ * limit: -2. Payloads are read and checked when they are asked for. */
+static int read_header(struct sc_frame_file *file, int64_t offset, int64_t limit)
 {
 	int64_t left = limit - offset - SC_FRAME_HEADER_BYTES;
 	uint8_t bytes[SC_FRAME_HEADER_BYTES];
@@ -41,66 +41,13 @@ static int read_frame(struct sc_frame_file *file, int64_t offset, int64_t limit)
 	if (!read_at(file->fd, offset, bytes, sizeof(bytes)) ||
 	    !sc_frame_header_get(bytes, &file->header))
 		return -1;
-	if (left < (int64_t)file->header.n_payload)
-		return -2;
-	return read_at(file->fd, offset + SC_FRAME_HEADER_BYTES, file->payload,
-		       file->header.n_payload) &&
-	       sc_frame_check(&file->header, file->payload);
+	return left < (int64_t)file->header.n_payload ? -2 : 1;
 }
 
 static bool is_known(uint16_t type)
 {
 	return type >= SC_FRAME_IDENTITY && type <= SC_FRAME_GAPS;
 }
-
-/* --- by index --- */
-
-/* Places in order, none over another, all before the index. */
-static bool add_indexed(struct sc_frame_file *file, int64_t index_offset, int64_t *end)
-{
-	struct sc_frame_place *rows;
-	size_t n = file->header.count;
-
-	if (n == 0 || n > SC_FRAME_MAX_ROWS)
-		return false;
-	SC_VEC_RESERVE(&file->places, file->places.n + n);
-	rows = file->places.at + file->places.n;
-	if (!sc_frame_get_rows(file->coder, &file->header, file->payload, rows))
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		struct sc_frame_place place = rows[i];
-
-		if (place.offset < *end || place.offset % SC_FRAME_ALIGN ||
-		    place.offset > index_offset - SC_FRAME_HEADER_BYTES ||
-		    place.n_payload > index_offset - SC_FRAME_HEADER_BYTES - place.offset)
-			return false;
-		*end = place.offset + SC_FRAME_HEADER_BYTES + (int64_t)place.n_payload;
-		if (is_known(place.type))
-			file->places.at[file->places.n++] = place;
-	}
-	return true;
-}
-
-static bool use_index(struct sc_frame_file *file)
-{
-	int64_t end_offset = file->n_bytes - SC_FRAME_HEADER_BYTES, index_offset, at;
-	int64_t end = SC_FILE_HEADER_BYTES;
-
-	if (end_offset < SC_FILE_HEADER_BYTES || read_frame(file, end_offset, file->n_bytes) != 1 ||
-	    file->header.type != SC_FRAME_END)
-		return false;
-	index_offset = file->header.first;
-	if (index_offset < SC_FILE_HEADER_BYTES || index_offset > end_offset)
-		return false;
-	for (at = index_offset; at < end_offset; at += (int64_t)sc_frame_bytes(&file->header)) {
-		if (read_frame(file, at, end_offset) != 1 || file->header.type != SC_FRAME_INDEX ||
-		    !add_indexed(file, index_offset, &end))
-			return false;
-	}
-	return at == end_offset;
-}
-
-/* --- by scan --- */
 
 /* The next offset from `from` at which a frame's header stands; the file's size if none does. */
 static int64_t find_frame(struct sc_frame_file *file, int64_t from)
@@ -128,7 +75,7 @@ static int64_t skip_damage(struct sc_frame_file *file, int64_t from, uint64_t ne
 {
 	int64_t at = find_frame(file, from + SC_FRAME_ALIGN), most, lost = 1;
 
-	if (at >= file->n_bytes || read_frame(file, at, file->n_bytes) == -2)
+	if (at >= file->n_bytes || read_header(file, at, file->n_bytes) == -2)
 		return file->n_bytes; /* a cut end, not damage */
 	most = (at - from) / SC_FRAME_HEADER_BYTES;
 	if (file->header.seq > next_seq && file->header.seq - next_seq <= (uint64_t)most)
@@ -143,10 +90,8 @@ static void scan(struct sc_frame_file *file)
 	uint64_t next_seq = 0;
 
 	file->partial = true;
-	file->places.n = 0;
-	file->n_bad_frames = 0;
 	while (at < file->n_bytes) {
-		int found = read_frame(file, at, file->n_bytes);
+		int found = read_header(file, at, file->n_bytes);
 		const struct sc_frame_header *header = &file->header;
 
 		if (found == -2)
@@ -156,9 +101,7 @@ static void scan(struct sc_frame_file *file)
 			continue;
 		}
 		next_seq = header->seq + 1;
-		if (found == 0)
-			file->n_bad_frames++;
-		else if (header->type == SC_FRAME_END)
+		if (header->type == SC_FRAME_END)
 			file->partial = false;
 		else if (is_known(header->type))
 			SC_VEC_PUSH(&file->places, sc_frame_place(header, at));
@@ -219,8 +162,7 @@ int sc_frame_file_open(const char *path, struct sc_frame_file *out, struct sc_er
 		sc_frame_file_close(out);
 		return sc_err_at(err, SC_EIO, path, 0, 0, "not enough memory to read a trace");
 	}
-	if (!use_index(out))
-		scan(out);
+	scan(out);
 	return 0;
 }
 
@@ -236,8 +178,10 @@ bool sc_frame_file_read(struct sc_frame_file *file, const struct sc_frame_place 
 {
 	const struct sc_frame_header *h = &file->header;
 
-	if (read_frame(file, place->offset, file->n_bytes) == 1 && h->type == place->type &&
-	    h->sub == place->sub && h->count == place->count && h->count <= SC_FRAME_MAX_ROWS)
+	if (read_header(file, place->offset, file->n_bytes) == 1 && h->type == place->type &&
+	    h->sub == place->sub && h->count == place->count && h->count <= SC_FRAME_MAX_ROWS &&
+	    read_at(file->fd, place->offset + SC_FRAME_HEADER_BYTES, file->payload, h->n_payload) &&
+	    sc_frame_check(h, file->payload))
 		return true;
 	file->n_bad_frames++;
 	return false;

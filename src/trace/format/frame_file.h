@@ -1,4 +1,4 @@
-/* Where the frames of a trace file are: from its index, or by one scan of a file that was cut or damaged.
+/* Where the frames of a trace file are: by one scan of their headers.
  * Frames of types it does not know are left out. */
 #ifndef SC_TRACE_FRAME_FILE_H
 #define SC_TRACE_FRAME_FILE_H
@@ -12,7 +12,7 @@ struct sc_frame_file {
 	const char *path; /* the caller's */
 	int64_t n_bytes;
 	struct sc_frame_coder *coder;
-	SC_VEC(struct sc_frame_place) places; /* by offset; without the index and the end */
+	SC_VEC(struct sc_frame_place) places; /* by offset; without the end */
 	bool partial;                         /* it has no end */
 	int64_t n_bad_frames;
 	uint8_t *payload; /* of the frame read last */

@@ -41,7 +41,7 @@ void sc_trace_writer_meta(struct sc_trace_writer *w, const char *key, const char
 void sc_trace_writer_identity(struct sc_trace_writer *w, const struct sc_trace_identity *identity);
 /* UTC ns of start 0, known only at the end of some sources. Starts stay relative to it. */
 void sc_trace_writer_base(struct sc_trace_writer *w, int64_t base_utc_ns);
-/* Index and end frame; the first fault of all calls is reported here. Frees in any case. Until it succeeds a
+/* The end frame; the first fault of all calls is reported here. Frees in any case. Until it succeeds a
  * file of that name is what it was (base/output.h). `path`: another name in the same folder. */
 int sc_trace_writer_finish(struct sc_trace_writer *w, struct sc_err *err);
 int sc_trace_writer_finish_as(struct sc_trace_writer *w, const char *path, struct sc_err *err);
@@ -91,7 +91,7 @@ typedef int (*sc_trace_event_fn)(void *ctx, const struct sc_trace *trace,
 				 const struct sc_trace_event *event, struct sc_err *err);
 int sc_trace_scan(const char *path, sc_trace_event_fn each, void *ctx, struct sc_trace *trace,
 		  struct sc_err *err);
-/* Counts per class, time range and bytes, from the index without decoding events where there is one. */
+/* Counts per class, time range and bytes, without decoding events. */
 struct sc_trace_info {
 	struct sc_trace_counts counts;
 	int64_t first_ns, last_ns, file_bytes;

@@ -89,15 +89,6 @@ static const struct sc_column_field GAP_FIELDS[] = {
 	FIELD(3, SC_FIELD_I64, sc_frame_gap, last_ns),
 	FIELD(4, SC_FIELD_U8, sc_frame_gap, cls),
 };
-static const struct sc_column_field PLACE_FIELDS[] = {
-	FIELD(1, SC_FIELD_I64, sc_frame_place, offset),
-	FIELD(2, SC_FIELD_I64, sc_frame_place, first),
-	FIELD(3, SC_FIELD_I64, sc_frame_place, last),
-	FIELD(4, SC_FIELD_U32, sc_frame_place, n_payload),
-	FIELD(5, SC_FIELD_U32, sc_frame_place, count),
-	FIELD(6, SC_FIELD_U16, sc_frame_place, type),
-	FIELD(7, SC_FIELD_U16, sc_frame_place, sub),
-};
 struct identity_row {
 	int32_t rank, world, local_rank, pid;
 	int64_t run_id, host_hash, base_utc_ns;
@@ -123,7 +114,6 @@ static const struct sc_row_format FORMATS[] = {
 	[SC_FRAME_EVENTS] = FORMAT(EVENT_FIELDS, struct sc_trace_event),
 	[SC_FRAME_CLOCKS] = FORMAT(CLOCK_FIELDS, struct sc_frame_clock),
 	[SC_FRAME_GAPS] = FORMAT(GAP_FIELDS, struct sc_frame_gap),
-	[SC_FRAME_INDEX] = FORMAT(PLACE_FIELDS, struct sc_frame_place),
 	[SC_FRAME_END] = {NULL, 0, 0},
 };
 
@@ -343,10 +333,10 @@ void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_frame_gap *
 	end_frame(coder, header, &payload);
 }
 
-void sc_frame_put_end(struct sc_frame_coder *coder, int64_t index_offset)
+void sc_frame_put_end(struct sc_frame_coder *coder)
 {
 	struct sc_payload payload = begin_payload(coder);
-	struct sc_frame_header header = {.type = SC_FRAME_END, .first = index_offset};
+	struct sc_frame_header header = {.type = SC_FRAME_END};
 
 	end_frame(coder, header, &payload);
 }

@@ -26,8 +26,7 @@ enum sc_frame_type {
 	SC_FRAME_EVENTS, /* of one class, `sub` of the header; first, last: earliest start, latest end */
 	SC_FRAME_CLOCKS,
 	SC_FRAME_GAPS,
-	SC_FRAME_INDEX, /* struct sc_frame_place of all frames before it */
-	SC_FRAME_END    /* the last frame of a whole file; first: where the index begins */
+	SC_FRAME_END = 11 /* the last frame of a whole file */
 };
 struct sc_frame_header {
 	uint16_t type, sub;
@@ -36,7 +35,7 @@ struct sc_frame_header {
 	int64_t first, last;
 	uint32_t payload_crc;
 };
-/* Where a frame is: what the index holds of each. */
+/* Where a frame is. */
 struct sc_frame_place {
 	int64_t offset, first, last;
 	uint32_t n_payload, count;
@@ -75,8 +74,7 @@ void sc_frame_coder_destroy(struct sc_frame_coder *coder);
  * the first one; they are stored by lane and start, what is equal in the order given. */
 void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_event *events,
 			 size_t n);
-/* LANES, CONFIGS, COMMS, CLOCKS, INDEX: rows of sc_trace_lane, sc_trace_config, sc_trace_comm,
- * sc_frame_clock, sc_frame_place. */
+/* LANES, CONFIGS, COMMS, CLOCKS: rows of sc_trace_lane, sc_trace_config, sc_trace_comm, sc_frame_clock. */
 void sc_frame_put_table(struct sc_frame_coder *coder, struct sc_frame_header header,
 			const void *rows);
 /* STRINGS, META. At most SC_FRAME_MAX_TEXT bytes in all, SC_FRAME_MAX_STRING each. */
@@ -86,7 +84,7 @@ void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_i
 			   int64_t base_utc_ns);
 void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_frame_gap *gaps,
 		       const struct sc_text *reasons, size_t n);
-void sc_frame_put_end(struct sc_frame_coder *coder, int64_t index_offset);
+void sc_frame_put_end(struct sc_frame_coder *coder);
 static inline struct sc_frame_place sc_frame_place(const struct sc_frame_header *h, int64_t offset)
 {
 	return (struct sc_frame_place){offset,   h->first, h->last, h->n_payload,

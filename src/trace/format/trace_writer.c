@@ -35,7 +35,6 @@ struct sc_trace_writer {
 	SC_VEC(struct sc_frame_gap) gaps;
 	SC_VEC(struct sc_text) reasons; /* of gaps */
 	struct sc_arena facts;          /* texts of meta and reasons that wait */
-	SC_VEC(struct sc_frame_place) places;
 	int64_t offset, snapshot_offset;
 	int64_t n_table_bytes; /* of the tables, each once */
 };
@@ -63,7 +62,6 @@ static void write_all(struct sc_trace_writer *w, const uint8_t *at, size_t n)
 /* The frame that the coder has. */
 static void write_frame(struct sc_trace_writer *w)
 {
-	SC_VEC_PUSH(&w->places, sc_frame_place(&w->coder->header, w->offset));
 	write_all(w, w->coder->out, w->coder->n_out);
 }
 
@@ -326,25 +324,6 @@ void sc_trace_writer_base(struct sc_trace_writer *w, int64_t base_utc_ns)
 	w->identity_changed = true;
 }
 
-static void write_index(struct sc_trace_writer *w)
-{
-	int64_t index_offset = w->offset;
-	size_t n_places = w->places.n; /* without the index itself */
-
-	for (size_t i = 0; i < n_places; i += SC_FRAME_MAX_ROWS) {
-		size_t n = n_places - i < SC_FRAME_MAX_ROWS ? n_places - i : SC_FRAME_MAX_ROWS;
-
-		sc_frame_put_table(w->coder,
-				   (struct sc_frame_header){.type = SC_FRAME_INDEX,
-							    .count = (uint32_t)n,
-							    .first = 0},
-				   w->places.at + i);
-		write_all(w, w->coder->out, w->coder->n_out);
-	}
-	sc_frame_put_end(w->coder, index_offset);
-	write_all(w, w->coder->out, w->coder->n_out);
-}
-
 static void destroy_writer(struct sc_trace_writer *w)
 {
 	sc_frame_coder_destroy(w->coder);
@@ -358,7 +337,6 @@ static void destroy_writer(struct sc_trace_writer *w)
 	SC_VEC_RELEASE(&w->clocks);
 	SC_VEC_RELEASE(&w->gaps);
 	SC_VEC_RELEASE(&w->reasons);
-	SC_VEC_RELEASE(&w->places);
 	sc_arena_release(&w->facts);
 	free(w->path);
 	free(w);
@@ -377,7 +355,8 @@ int sc_trace_writer_finish_as(struct sc_trace_writer *w, const char *path, struc
 		write_events(w, &w->events[i]);
 	if (w->err.code == SC_OK) {
 		write_tables(w, true);
-		write_index(w);
+		sc_frame_put_end(w->coder);
+		write_frame(w);
 	}
 	if (w->err.code != SC_OK) {
 		rc = sc_err_at(err, w->err.code, w->err.file, 0, 0, "%s", w->err.text);
