@@ -66,7 +66,7 @@ _stepcast() {
 		'--tokens[say what a run over so many tokens takes and costs, as 15T]:N:' \
 		'--samples[the same over so many samples]:N:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
-		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--jobs[threads (default\: one a processor); results do not depend on it]:N:' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
@@ -91,7 +91,7 @@ _stepcast() {
 		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--json[write JSON to stdout]' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
-		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--jobs[threads (default\: one a processor); results do not depend on it]:N:' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
@@ -114,7 +114,7 @@ _stepcast() {
 		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--json[write JSON to stdout]' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
-		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--jobs[threads (default\: one a processor); results do not depend on it]:N:' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
@@ -124,7 +124,7 @@ _stepcast() {
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- ; _files }' ;;
 	compare) _arguments \
-		'*--set[override one key of every config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'--json[write JSON to stdout]' \
@@ -148,7 +148,7 @@ _stepcast() {
 		'--leave-out[make a row'\''s band without the measured rows that have the same\: suite, cluster.gpu, training.software, model, nodes, bits]:COLUMN,...:' \
 		'--out-likeness[write the errors of the rows as configs/likeness.csv has them, from which bands are made]:FILE.csv:_files' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
-		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--jobs[threads (default\: one a processor); results do not depend on it]:N:' \
 		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
@@ -179,7 +179,7 @@ _stepcast() {
 		'--seed[of all that is random (default 1)]:N:' \
 		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
-		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
@@ -199,7 +199,7 @@ _stepcast() {
 		'--device[of --gemm\: the GPU; with --from\: predict for it (default\: as the trace names it)]:ID:_stepcast_devices' \
 		'--gpus[of --gemm\: ranks of the collective (default\: the GPUs of a node)]:N:' \
 		'--bytes[sizes of the collective to find the best policy of, doubled each time (default 1M\:1G)]:FROM\:TO:' \
-		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'*--policy[predict each pair under this policy in place of its own; may be given again]:NAME:' \
 		'*--by[also score each value of the column; may be given again]:COLUMN:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
@@ -220,7 +220,7 @@ _stepcast() {
 		'--times[of a stage\: forward, backward of inputs, of weights, and of what is sent (default\: 1, 1, 1, 0); kept=K\: the share of activations that backward of weights still needs (1)]:f=T,b=T,w=T,send=T:' \
 		'*--stage-times[where stages differ\: what of --times the first has otherwise; given again, the second, and so on]:f=T,b=T,w=T:' \
 		'--optimize[zb-1p, zb-2p\: look for a better order of the same memory, and say how far from the best possible it may be]' \
-		'*--set[override one key of the CONFIG; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
@@ -278,7 +278,7 @@ _stepcast() {
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'*--coef[iteration\: a coefficient, as software.host_op_us or device.gemm.power_eff; may be given again]:NAME\[=START\]:' \
 		'--start-from-profile[iteration\: search from the profile'\''s values alone, not from other places, too]' \
-		'*--set[override one key of the base config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--jobs[threads (default\: one a processor); results do not depend on it]:N:' \
 		'--json[write JSON to stdout]' \
 		'--help[show this text and end]' \
@@ -358,7 +358,7 @@ _stepcast() {
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- ; _files }' ;;
 	config) _arguments \
-		'*--set[override one key of the config; may be given again]:PATH=VALUE:_stepcast_keys' \
+		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--lenient[import\: go without the keys that are not understood, and list them]' \
 		'--shim[import\: write programs there that stand for torchrun, python, srun, deepspeed and accelerate, print their arguments and end]:DIR:' \
 		'--help[show this text and end]' \

@@ -3,6 +3,7 @@
 #include "base/csv.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -256,4 +257,11 @@ void sc_csv_put_cell(FILE *out, const char *text)
 		putc(*text, out);
 	}
 	putc('"', out);
+}
+
+int sc_csv_end(FILE *out, struct sc_err *err)
+{
+	if (fflush(out) == 0 && !ferror(out))
+		return 0;
+	return sc_err_set(err, SC_EIO, "cannot write the CSV: %s", strerror(errno));
 }

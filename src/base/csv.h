@@ -33,5 +33,7 @@ static inline const char *sc_csv_cell(const struct sc_csv *csv, size_t row, size
 }
 /* Writes one cell, quoted if it must be. */
 void sc_csv_put_cell(FILE *out, const char *text);
+/* Flushed: SC_EIO where not all was written. */
+int sc_csv_end(FILE *out, struct sc_err *err);
 
 #endif

@@ -213,7 +213,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_TEXT(
 		sizes, "bytes", "FROM:TO",
 		"sizes of the collective to find the best policy of, doubled each time (default 1M:1G)"),
-	SC_OPT_BASE_SET(sets),
+	SC_OPT_SET(sets),
 	SC_OPT_LIST(policies, "policy", "NAME",
 		    "predict each pair under this policy in place of its own; may be given again"),
 	SC_OPT_LIST(by, "by", "COLUMN", "also score each value of the column; may be given again"),

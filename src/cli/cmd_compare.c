@@ -18,8 +18,7 @@ struct compare_args {
 
 #define SC_ARGS struct compare_args
 static const struct sc_cli_option OPTIONS[] = {
-	SC_OPT_LIST(sets, "set", "PATH=VALUE",
-		    "override one key of every config; may be given again"),
+	SC_OPT_SET(sets),
 	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_REPORT(report),
 	SC_OPT_JSON(json),

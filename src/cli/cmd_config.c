@@ -19,8 +19,7 @@ struct config_args {
 
 #define SC_ARGS struct config_args
 static const struct sc_cli_option OPTIONS[] = {
-	SC_OPT_LIST(sets, "set", "PATH=VALUE",
-		    "override one key of the config; may be given again"),
+	SC_OPT_SET(sets),
 	SC_OPT_FLAG(lenient, "lenient",
 		    "import: go without the keys that are not understood, and list them"),
 	SC_OPT_TEXT(

@@ -61,7 +61,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_FLAG(
 		start_from_profile, "start-from-profile",
 		"iteration: search from the profile's values alone, not from other places, too"),
-	SC_OPT_BASE_SET(sets),
+	SC_OPT_SET(sets),
 	SC_OPT_JOBS(jobs),
 	SC_OPT_JSON(json),
 	{0},

@@ -42,8 +42,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_FLAG(
 		optimize, "optimize",
 		"zb-1p, zb-2p: look for a better order of the same memory, and say how far from the best possible it may be"),
-	SC_OPT_LIST(sets, "set", "PATH=VALUE",
-		    "override one key of the CONFIG; may be given again"),
+	SC_OPT_SET(sets),
 	SC_OPT_REPORT(report),
 	SC_OPT_JSON(json),
 	{0},

@@ -59,25 +59,29 @@ struct search_args {
 	struct sc_cost_args cost;
 	const char *objective, *gpus, *devices, *cases, *report;
 	double memory_margin, time_limit_s;
-	int all, json;
+	int all, given, weak, json; /* given, weak: of scale */
 	int64_t jobs, confidence;
 };
 
 #define SC_ARGS struct search_args
+#define GPUS_OPTION                            \
+	SC_OPT_TEXT(gpus, "gpus", "N|FROM:TO", \
+		    "so many GPUs, or from so many on, doubled, to so many")
+#define MARGIN_OPTION                                                  \
+	SC_OPT_NUMBER(memory_margin, "memory-margin", "SHARE", 0, 0.9, \
+		      "share of a GPU's memory that stays free (default: 0.05)")
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_LIST(chosen, "choose", "KEY[=A,B,...]",
 		    "search this key too: these values, or its usual ones; may be given again"),
 	SC_OPT_LIST(fixed, "fix", "KEY=VALUE", "do not search this key; may be given again"),
 	SC_OPT_FLAG(all, "all", "search the whole split, though the config gives it"),
-	SC_OPT_TEXT(gpus, "gpus", "N|FROM:TO",
-		    "so many GPUs, or from so many on, doubled, to so many"),
+	GPUS_OPTION,
 	SC_OPT_TEXT(devices, "device", "A,B,...", "GPUs to choose from"),
 	SC_OPT_TEXT(
 		objective, "objective", "WHAT[,WHAT]",
 		"time (default), throughput (of a GPU), cost or energy; two: their Pareto front"),
 	SC_OPT_COSTS(cost),
-	SC_OPT_NUMBER(memory_margin, "memory-margin", "SHARE", 0, 0.9,
-		      "share of a GPU's memory that stays free (default: 0.05)"),
+	MARGIN_OPTION,
 	SC_OPT_TIME_LIMIT(time_limit_s,
 			  "then give the best so far, and how far it can be from the best"),
 	SC_OPT_OUT(cases, "out-cases", "FILE.csv",
@@ -85,7 +89,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_JSON(json),
 	SC_OPT_REPORT(report),
-	SC_OPT_BASE_SET(sets),
+	SC_OPT_SET(sets),
 	SC_OPT_JOBS(jobs),
 	{0},
 };
@@ -150,9 +154,9 @@ static int list_chosen(const struct search_args *args, struct sc_arena *arena,
 	const char **chosen = sc_arena_calloc(arena, args->chosen.n + 2, sizeof(*chosen));
 	int rc = 0;
 
-	out->chosen = chosen;
 	for (size_t i = 0; i < args->chosen.n; i++)
-		chosen[out->n_chosen++] = args->chosen.at[i];
+		chosen[i] = args->chosen.at[i];
+	out->chosen = chosen;
 	if (args->devices)
 		chosen[out->n_chosen++] = sc_arena_printf(arena, "cluster.gpu=%s", args->devices);
 	if (args->gpus)
@@ -196,14 +200,14 @@ static int write_best(const struct sc_search_result *r, const char *path, struct
 	return rc;
 }
 
-static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
+static struct sc_search search_of(struct search_args *args, struct sc_cli_call *call)
 {
-	struct search_args *args = into;
-	struct sc_arena *arena = call->arena;
-	struct sc_search search = {
+	return (struct sc_search){
 		.all = args->all,
 		.fixed = args->fixed.at,
 		.n_fixed = args->fixed.n,
+		.chosen = args->chosen.at,
+		.n_chosen = args->chosen.n,
 		.confidence_pct = (int)args->confidence,
 		.memory_margin = args->memory_margin,
 		.n_jobs = sc_cli_jobs(call, args->jobs),
@@ -213,27 +217,43 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.ranks = call->line->ranks,
 		.missing = &call->missing,
 	};
-	struct sc_search_result result;
-	const struct sc_arg_list sets = cli_join(&args->sets, &args->fixed, arena);
-	struct sc_config config;
-	int rc = parse_objectives(args->objective, arena, &search, err);
+}
+
+/* The config that is searched, and what its runs cost. */
+static int read_base(const struct search_args *args, struct sc_cli_call *call,
+		     struct sc_config *config, struct sc_search *search, struct sc_err *err)
+{
+	const struct sc_arg_list sets = cli_join(&args->sets, &args->fixed, call->arena);
+	int rc = sc_cli_config(args->common.words.at[0], &sets, call->arena, config, err);
 
 	if (rc == 0)
-		rc = list_chosen(args, arena, &search, err);
-	if (rc == 0)
-		rc = sc_cli_config(args->common.words.at[0], &sets, arena, &config, err);
-	if (rc == 0)
-		rc = sc_cost_args_read(&args->cost, &config, arena, &search.size, &search.has_costs,
-				       err);
+		rc = sc_cost_args_read(&args->cost, config, call->arena, &search->size,
+				       &search->has_costs, err);
 	if (rc)
 		return rc;
 	if (args->devices && !args->cost.prices.n) /* the config's price is of its own GPU */
-		search.has_costs = false;
-	if (args->all)
-		cli_open_split(&config);
-	search.base = &config;
-	search.stop = sc_cli_catch_stop();
-	rc = sc_search_run(&search, arena, &result, err);
+		search->has_costs = false;
+	if (search->all)
+		cli_open_split(config);
+	search->base = config;
+	search->stop = sc_cli_catch_stop();
+	return 0;
+}
+
+static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
+{
+	struct search_args *args = into;
+	struct sc_search search = search_of(args, call);
+	struct sc_search_result result;
+	struct sc_config config;
+	int rc = parse_objectives(args->objective, call->arena, &search, err);
+
+	if (rc == 0)
+		rc = list_chosen(args, call->arena, &search, err);
+	if (rc == 0)
+		rc = read_base(args, call, &config, &search, err);
+	if (rc == 0)
+		rc = sc_search_run(&search, call->arena, &result, err);
 	if (rc || sc_ranks_helps(call->line->ranks))
 		return rc;
 	if (args->cases)
@@ -282,34 +302,20 @@ const struct sc_command sc_command_search = {
 
 /* stepcast scale: the best split at each number of GPUs. */
 
-struct scale_args {
-	struct sc_common common;
-	struct sc_arg_list sets, fixed, chosen;
-	struct sc_cost_args cost;
-	const char *gpus, *report;
-	double memory_margin, time_limit_s;
-	int given, weak, json;
-	int64_t jobs, confidence;
-};
-
-#undef SC_ARGS
-#define SC_ARGS struct scale_args
 static const struct sc_cli_option SCALE_OPTIONS[] = {
-	SC_OPT_TEXT(gpus, "gpus", "N|FROM:TO",
-		    "so many GPUs, or from so many on, doubled, to so many"),
+	GPUS_OPTION,
 	SC_OPT_FLAG(weak, "weak", "the batch grows with the GPUs (default: it stays)"),
 	SC_OPT_FLAG(given, "given",
 		    "what the config gives of the split stays (default: all of it is searched)"),
 	SC_OPT_LIST(chosen, "choose", "KEY[=A,B,...]", "search this key too; may be given again"),
 	SC_OPT_LIST(fixed, "fix", "KEY=VALUE", "do not search this key; may be given again"),
-	SC_OPT_NUMBER(memory_margin, "memory-margin", "SHARE", 0, 0.9,
-		      "share of a GPU's memory that stays free (default: 0.05)"),
+	MARGIN_OPTION,
 	SC_OPT_COSTS(cost),
 	SC_OPT_TIME_LIMIT(time_limit_s, "of each size: then its best so far, which is not proven"),
 	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_JSON(json),
 	SC_OPT_REPORT(report),
-	SC_OPT_BASE_SET(sets),
+	SC_OPT_SET(sets),
 	SC_OPT_JOBS(jobs),
 	{0},
 };
@@ -327,49 +333,19 @@ static int parse_sizes(const char *text, struct sc_arena *arena, struct sc_scali
 	return rc;
 }
 
-static struct sc_progress *scale_progress(void *ctx, const char *title, size_t total)
-{
-	const struct scale_args *args = ctx;
-
-	return sc_cli_progress(&args->common, title, total);
-}
-
 static int run_scale(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
-	struct scale_args *args = into;
-	struct sc_arena *arena = call->arena;
-	const struct sc_arg_list sets = cli_join(&args->sets, &args->fixed, arena);
-	struct sc_search search = {
-		.all = !args->given,
-		.fixed = args->fixed.at,
-		.n_fixed = args->fixed.n,
-		.chosen = args->chosen.at,
-		.n_chosen = args->chosen.n,
-		.confidence_pct = (int)args->confidence,
-		.memory_margin = args->memory_margin,
-		.time_limit_s = args->time_limit_s,
-		.n_jobs = sc_cli_jobs(call, args->jobs),
-		.begin_progress = scale_progress,
-		.ctx = args,
-		.ranks = call->line->ranks,
-		.missing = &call->missing,
-	};
+	struct search_args *args = into;
+	struct sc_search search = search_of(args, call);
 	struct sc_scaling scaling = {.search = &search, .weak = args->weak};
 	struct sc_config config;
-	int rc = parse_sizes(args->gpus, arena, &scaling, err);
+	int rc = parse_sizes(args->gpus, call->arena, &scaling, err);
 
+	search.all = !args->given;
 	if (rc == 0)
-		rc = sc_cli_config(args->common.words.at[0], &sets, arena, &config, err);
+		rc = read_base(args, call, &config, &search, err);
 	if (rc == 0)
-		rc = sc_cost_args_read(&args->cost, &config, arena, &search.size, &search.has_costs,
-				       err);
-	if (rc)
-		return rc;
-	if (search.all)
-		cli_open_split(&config);
-	search.base = &config;
-	search.stop = sc_cli_catch_stop();
-	rc = sc_scaling_run(&scaling, arena, err);
+		rc = sc_scaling_run(&scaling, call->arena, err);
 	if (rc || sc_ranks_helps(call->line->ranks))
 		return rc;
 	return sc_cli_give(call, &sc_scaling_forms, &scaling, err);
@@ -395,8 +371,8 @@ const struct sc_command sc_command_scale = {
 	.words = "file",
 	.options = SCALE_OPTIONS,
 	.shares = true,
-	.args_bytes = sizeof(struct scale_args),
-	.defaults = &(const struct scale_args){.memory_margin = MEMORY_MARGIN,
-					       .confidence = SC_CONFIDENCE},
+	.args_bytes = sizeof(struct search_args),
+	.defaults = &(const struct search_args){.memory_margin = MEMORY_MARGIN,
+						.confidence = SC_CONFIDENCE},
 	.run = run_scale,
 };

@@ -47,7 +47,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		out_likeness, "out-likeness", "FILE.csv",
 		"write the errors of the rows as configs/likeness.csv has them, from which bands are made"),
 	SC_OPT_REPORT(report),
-	SC_OPT_BASE_SET(sets),
+	SC_OPT_SET(sets),
 	SC_OPT_JOBS(jobs),
 	SC_OPT_JSON(json),
 	{0},

@@ -107,9 +107,9 @@ enum { SC_CLI_MAX_JOBS = 1024 };
 #define SC_OPT_CHOICE(member, name, word, list, text) \
 	SC_OPT(CHOICE, member, name, .arg = word, .choices = list, .help = text)
 /* Those of the commands that run a table of cases. */
-#define SC_OPT_BASE_SET(member)                  \
+#define SC_OPT_SET(member)                       \
 	SC_OPT_LIST(member, "set", "PATH=VALUE", \
-		    "override one key of the base config; may be given again")
+		    "override one key of the config, as parallel.tp=4; may be given again")
 #define SC_OPT_CONFIDENCE(member)                                                        \
 	SC_OPT_INT(member, "confidence", "PCT", SC_CONFIDENCE_LEAST, SC_CONFIDENCE_MOST, \
 		   "share of measured times that the band holds (default 80)")

@@ -15,8 +15,7 @@ static const char *const DETAILS[] = {
 
 #define SC_ARGS struct sc_predict_args
 const struct sc_cli_option sc_predict_options[] = {
-	SC_OPT_LIST(sets, "set", "PATH=VALUE",
-		    "override one key of the config, as parallel.tp=4; may be given again"),
+	SC_OPT_SET(sets),
 	SC_OPT_JSON(json),
 	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_FLAG(
@@ -170,7 +169,7 @@ const struct sc_cli_option sc_sweep_options[] = {
 	SC_OPT_FLAG(json, "json", "write JSON to stdout; the CSV then only to -o"),
 	SC_OPT_COSTS(cost),
 	SC_OPT_REPORT(report),
-	SC_OPT_BASE_SET(sets),
+	SC_OPT_SET(sets),
 	SC_OPT_JOBS(jobs),
 	{0},
 };

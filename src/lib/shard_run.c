@@ -249,7 +249,7 @@ const struct sc_cli_option sc_shard_options[] = {
 	SC_OPT_INT(seed, "seed", "N", 0, 1e15, "of all that is random (default 1)"),
 	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_REPORT(report),
-	SC_OPT_BASE_SET(sets),
+	SC_OPT_SET(sets),
 	SC_OPT_JSON(json),
 	{0},
 };

@@ -1,7 +1,6 @@
 /* Pairs under every policy as text and CSV. */
 #include "report/c3_report.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -253,9 +252,7 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 		for (size_t p = 0; p < advices->at[i].n; p++)
 			if (advices->at[i].applies[p])
 				put_row(&advices->at[i], p, out);
-	if (fflush(out) || ferror(out))
-		return sc_err_set(err, SC_EIO, "cannot write: %s", strerror(errno));
-	return 0;
+	return sc_csv_end(out, err);
 }
 
 /* Pairs under every policy as JSON. */

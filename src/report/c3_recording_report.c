@@ -1,5 +1,4 @@
 /* What a recording shows of computation and communication together, as text and JSON. */
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -270,9 +269,7 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 		if (!isnan(s->predicted_us) && s->time_us > 0)
 			put_row(recording, s, out);
 	}
-	if (fflush(out) || ferror(out))
-		return sc_err_set(err, SC_EIO, "cannot write: %s", strerror(errno));
-	return 0;
+	return sc_csv_end(out, err);
 }
 
 const struct sc_forms sc_c3_recording_forms = {put_json, put_text, put_csv};

@@ -191,7 +191,7 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 		putc('\n', out);
 		sc_strbuf_release(&policy);
 	}
-	return fflush(out) || ferror(out) ? sc_err_set(err, SC_EIO, "cannot write the CSV") : 0;
+	return sc_csv_end(out, err);
 }
 
 const struct sc_forms sc_c3_table_forms = {put_json, put_text, put_csv};

@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -6,6 +5,7 @@
 #include "base/units.h"
 #include "report/forms.h"
 #include "report/parts.h"
+#include "report/sweep_report.h"
 #include "study/search/split_search.h"
 
 enum { SEARCH_VERSION = 1, MAX_SIDE = 32, MAX_POINTS = 500 };
@@ -217,16 +217,7 @@ static void add_case(const struct sc_search_result *r, size_t i, struct sc_json 
 	for (int k = 0; k < n_objectives(r); k++)
 		sc_json_real(json, values, sc_search_objective_names[r->search->objective[k]],
 			     s->value[k]);
-	sc_json_real(json, object, "iteration_ms", c->outcome.iteration_ms);
-	sc_json_real(json, object, "low_ms", c->outcome.low_ms);
-	sc_json_real(json, object, "high_ms", c->outcome.high_ms);
-	sc_json_real(json, object, "mfu", c->outcome.mfu);
-	sc_json_real(json, object, "tokens_per_s", c->outcome.tokens_per_s);
-	sc_json_real(json, object, "memory_gib", c->memory_gib);
-	sc_json_real(json, object, "capacity_gib", c->capacity_gib);
-	sc_json_bool(json, object, "fits", c->outcome.fits);
-	if (r->search->has_costs)
-		sc_json_cost(json, object, &c->outcome.cost);
+	sc_json_outcome(json, object, &c->outcome, r->search->has_costs);
 	sc_json_known_real(json, object, "best_in", s->best_in);
 	sc_json_known_real(json, object, "regret_frac", s->regret_frac);
 }
@@ -416,9 +407,7 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 	fputs("error\n", out);
 	for (size_t row = 0; row < r->cases.n_rows; row++)
 		put_candidate(r, row, out);
-	if (fflush(out) == 0 && !ferror(out))
-		return 0;
-	return sc_err_set(err, SC_EIO, "cannot write the CSV: %s", strerror(errno));
+	return sc_csv_end(out, err);
 }
 
 const struct sc_forms sc_search_forms = {put_json, put_text, put_csv};
@@ -509,14 +498,7 @@ static void put_scaling_json(const void *result, struct sc_json *json)
 		sc_json_text(json, object, "error", p->error);
 		if (p->error)
 			continue;
-		sc_json_real(json, object, "iteration_ms", p->best.iteration_ms);
-		sc_json_real(json, object, "tokens_per_s", p->best.tokens_per_s);
-		sc_json_real(json, object, "mfu", p->best.mfu);
-		sc_json_real(json, object, "memory_gib", p->best.memory_total_gib);
-		sc_json_real(json, object, "capacity_gib", p->best.capacity_gib);
-		sc_json_bool(json, object, "fits", p->best.fits);
-		if (scaling->search->has_costs)
-			sc_json_cost(json, object, &p->best.cost);
+		sc_json_outcome(json, object, &p->best, scaling->search->has_costs);
 		sc_json_real(json, object, "speedup", p->speedup);
 		sc_json_real(json, object, "efficiency", p->efficiency);
 		sc_json_text(json, object, "split", p->split);

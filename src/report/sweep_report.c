@@ -1,5 +1,4 @@
 /* CSV as base/csv.h reads it: cells that need it are quoted, numbers have fixed digits. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +14,26 @@
 
 enum { SWEEP_VERSION = 1, VALIDATE_VERSION = 1 };
 
+void sc_json_outcome(struct sc_json *json, json_t *object, const struct sc_outcome *o,
+		     bool has_costs)
+{
+	sc_json_real(json, object, "iteration_ms", o->iteration_ms);
+	sc_json_real(json, object, "low_ms", o->low_ms);
+	sc_json_real(json, object, "high_ms", o->high_ms);
+	sc_json_real(json, object, "memory_gib", o->memory_total_gib);
+	sc_json_real(json, object, "capacity_gib", o->capacity_gib);
+	sc_json_real(json, object, "mfu", o->mfu);
+	sc_json_real(json, object, "samples_per_s", o->samples_per_s);
+	sc_json_real(json, object, "tokens_per_s", o->tokens_per_s);
+	sc_json_bool(json, object, "fits", o->fits);
+	if (has_costs)
+		sc_json_cost(json, object, &o->cost);
+}
+
 static void add_case(const struct sc_sweep_report *all, size_t row, struct sc_json *json,
 		     json_t *list)
 {
 	const struct sc_outcome *o = &all->outcomes[row];
-	const struct sc_run_size *size = all->size;
 	const struct sc_csv *cases = all->cases;
 	json_t *object = sc_json_object(json, list, NULL), *config;
 
@@ -31,17 +45,7 @@ static void add_case(const struct sc_sweep_report *all, size_t row, struct sc_js
 		sc_json_text(json, object, "error", o->error);
 		return;
 	}
-	sc_json_real(json, object, "iteration_ms", o->iteration_ms);
-	sc_json_real(json, object, "low_ms", o->low_ms);
-	sc_json_real(json, object, "high_ms", o->high_ms);
-	sc_json_real(json, object, "memory_gib", o->memory_total_gib);
-	sc_json_real(json, object, "capacity_gib", o->capacity_gib);
-	sc_json_real(json, object, "mfu", o->mfu);
-	sc_json_real(json, object, "samples_per_s", o->samples_per_s);
-	sc_json_real(json, object, "tokens_per_s", o->tokens_per_s);
-	sc_json_bool(json, object, "fits", o->fits);
-	if (size)
-		sc_json_cost(json, object, &o->cost);
+	sc_json_outcome(json, object, o, all->size != NULL);
 }
 
 static void put_sweep_json(const void *result, struct sc_json *json)
@@ -143,13 +147,6 @@ int sc_sweep_csv_check(const struct sc_csv *cases, struct sc_err *err)
 	return 0;
 }
 
-static int check_written(FILE *out, struct sc_err *err)
-{
-	if (fflush(out) == 0 && !ferror(out))
-		return 0;
-	return sc_err_set(err, SC_EIO, "cannot write the CSV: %s", strerror(errno));
-}
-
 int sc_sweep_csv_header(const struct sc_sweep_report *all, FILE *out, struct sc_err *err)
 {
 	const struct sc_csv *cases = all->cases;
@@ -161,7 +158,7 @@ int sc_sweep_csv_header(const struct sc_sweep_report *all, FILE *out, struct sc_
 	for (size_t i = 0; i < N_COLUMNS; i++)
 		if (has_column(all->size, &COLUMNS[i]))
 			fprintf(out, "%s%c", COLUMNS[i].name, i + 1 < N_COLUMNS ? ',' : '\n');
-	return check_written(out, err);
+	return sc_csv_end(out, err);
 }
 
 static void put_text(const char *column, const struct sc_outcome *outcome, FILE *out)
@@ -208,7 +205,7 @@ int sc_sweep_csv_row(const struct sc_sweep_report *all, size_t row,
 	}
 	sc_csv_put_cell(out, outcome->error);
 	putc('\n', out);
-	return check_written(out, err);
+	return sc_csv_end(out, err);
 }
 
 static void put_case(const struct sc_validation *v, const struct sc_case *c, const int *columns,
@@ -254,7 +251,7 @@ static int put_validation_csv(const void *result, FILE *out, struct sc_err *err)
 	for (size_t i = 0; i < v->n_cases; i++)
 		put_case(v, &v->cases[i], columns, v->n_by, out);
 	free(columns);
-	return check_written(out, err);
+	return sc_csv_end(out, err);
 }
 
 static bool is_like(const struct sc_validation *v, const struct sc_case *a, const struct sc_case *b)
@@ -302,7 +299,7 @@ int sc_likeness_csv_write(const void *validation, FILE *out, struct sc_err *err)
 		if (!done[i] && !v->cases[i].skipped)
 			put_line(v, &v->cases[i], done, out);
 	free(done);
-	return check_written(out, err);
+	return sc_csv_end(out, err);
 }
 
 /* ---- a validation ---- */

@@ -15,6 +15,9 @@ struct sc_sweep_report {
 	const struct sc_outcome
 		*outcomes; /* of the JSON: one a row of the cases, without their warnings */
 };
+/* Of a case, a candidate or a size. */
+void sc_json_outcome(struct sc_json *json, json_t *object, const struct sc_outcome *outcome,
+		     bool has_costs);
 int sc_sweep_csv_header(const struct sc_sweep_report *all, FILE *out, struct sc_err *err);
 /* One row, flushed: whoever reads the file sees it. */
 int sc_sweep_csv_row(const struct sc_sweep_report *all, size_t row,

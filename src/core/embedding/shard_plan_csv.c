@@ -33,23 +33,17 @@ static const struct sc_name kinds[] = {
 	{"twcw", SC_TABLE_COLUMN_WISE},
 	{0},
 };
+#define COLUMN(name, kind, ...)                                                          \
+	{                                                                                \
+		.key = #name, .type = SC_F_##kind, .offset = offsetof(struct row, name), \
+		__VA_ARGS__                                                              \
+	}
 static const struct sc_field fields[] = {
-	{.key = "table", .type = SC_F_STR, .offset = offsetof(struct row, table), .required = true},
-	{.key = "kind",
-	 .type = SC_F_ENUM,
-	 .offset = offsetof(struct row, kind),
-	 .names = kinds,
-	 .required = true},
-	{.key = "ranks", .type = SC_F_STR, .offset = offsetof(struct row, ranks)},
-	{.key = "memory",
-	 .type = SC_F_ENUM,
-	 .offset = offsetof(struct row, memory),
-	 .names = sc_tier_names},
-	{.key = "cached",
-	 .type = SC_F_DOUBLE,
-	 .offset = offsetof(struct row, cached),
-	 .min = 0,
-	 .max = 1},
+	COLUMN(table, STR, .required = true),
+	COLUMN(kind, ENUM, .names = kinds, .required = true),
+	COLUMN(ranks, STR, .required = false),
+	COLUMN(memory, ENUM, .names = sc_tier_names),
+	COLUMN(cached, DOUBLE, .min = 0, .max = 1),
 	{.key = "notes", .type = SC_F_IGNORE},
 	{0},
 };
