@@ -17,16 +17,6 @@ void sc_c3_choice_text(const struct sc_c3_choice *choice, double n, struct sc_st
 		sc_strbuf_printf(out, ":%.0f", n);
 }
 
-static void append_bytes(double bytes, struct sc_strbuf *out)
-{
-	if (bytes >= SC_BYTES_PER_GIB)
-		sc_strbuf_printf(out, "%.4g GiB", bytes / SC_BYTES_PER_GIB);
-	else if (bytes >= SC_BYTES_PER_MIB)
-		sc_strbuf_printf(out, "%.4g MiB", bytes / SC_BYTES_PER_MIB);
-	else
-		sc_strbuf_printf(out, "%.4g KiB", bytes / SC_BYTES_PER_KIB);
-}
-
 /* "8192x6144x6144 bf16", "22 kernels". */
 static void append_compute(const struct sc_c3_pair *pair, struct sc_strbuf *out)
 {
@@ -48,7 +38,7 @@ static void append_comm(const struct sc_c3_pair *pair, struct sc_strbuf *out)
 	const struct sc_transfer *t = &pair->transfer;
 
 	sc_strbuf_printf(out, "%s ", sc_collective_names[t->shape.kind]);
-	append_bytes(t->shape.bytes, out);
+	sc_text_bytes(t->shape.bytes, out);
 	sc_strbuf_printf(out, ", %d GPUs", t->n_ranks);
 	if (t->n_nodes > 1)
 		sc_strbuf_printf(out, " on %d nodes", t->n_nodes);
@@ -76,7 +66,7 @@ static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
 			sc_strbuf_printf(out, " in %.0f pieces", change->n);
 		if (i + 1 < a->n_changes) {
 			sc_strbuf_append(out, " below ");
-			append_bytes(a->changes[i + 1].bytes, out);
+			sc_text_bytes(a->changes[i + 1].bytes, out);
 		}
 	}
 	if (a->n_changes == 1)

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/json_out.h"
+#include "base/units.h"
 #include "report/forms.h"
 #include "report/parts.h"
 #include "study/collective/collective_place.h"
@@ -89,7 +90,10 @@ static void add_verdict(struct sc_json *json, const struct sc_collective_sizes_o
 {
 	enum { GOOD_PCT = 10, FAIR_PCT = 25 };
 	const struct sc_collective_point *p = &sizes->points[sizes->n - 1];
+	struct sc_strbuf size = {0}, time = {0};
 
+	sc_text_bytes(p->bytes, &size);
+	sc_text_ms(p->time_us / SC_US_PER_MS, &time);
 	if (sizes->n_measured)
 		sc_json_verdict(json,
 				sizes->median_ape_pct < GOOD_PCT   ? SC_STANDS_WELL
@@ -102,8 +106,11 @@ static void add_verdict(struct sc_json *json, const struct sc_collective_sizes_o
 				"%s is faster than the library's choice at %zu of %zu sizes.",
 				sc_collective_other(opts), sizes->n_wins, sizes->n);
 	else
-		sc_json_verdict(json, SC_STANDS, "%s takes %.6g us at %.0f bytes, limited by %s.",
-				sc_collective_names[opts->kind], p->time_us, p->bytes, p->limit);
+		sc_json_verdict(json, SC_STANDS, "%s of %s takes %s, limited by %s.",
+				sc_collective_names[opts->kind], sc_strbuf_get(&size),
+				sc_strbuf_get(&time), p->limit);
+	sc_strbuf_release(&size);
+	sc_strbuf_release(&time);
 }
 
 static void put_json(const void *result, struct sc_json *json)

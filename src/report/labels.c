@@ -63,11 +63,9 @@ struct sc_time_unit sc_time_unit_of(double ms)
 	static const struct {
 		struct sc_time_unit unit;
 		double below; /* of the unit */
-	} UNITS[] = {{{"ms", 1}, 1e4},
-		     {{"s", SC_MS_PER_S}, 600},
-		     {{"min", 60 * SC_MS_PER_S}, 120},
-		     {{"h", SC_MS_PER_HOUR}, 48},
-		     {{"days", 24 * SC_MS_PER_HOUR}, 0}};
+	} UNITS[] = {{{"us", 1 / SC_US_PER_MS}, 1000}, {{"ms", 1}, 1e4},
+		     {{"s", SC_MS_PER_S}, 600},        {{"min", 60 * SC_MS_PER_S}, 120},
+		     {{"h", SC_MS_PER_HOUR}, 48},      {{"days", 24 * SC_MS_PER_HOUR}, 0}};
 	size_t i = 0;
 
 	while (i + 1 < sizeof(UNITS) / sizeof(UNITS[0]) && ms >= UNITS[i].below * UNITS[i].unit.ms)
@@ -81,6 +79,16 @@ void sc_text_ms(double ms, struct sc_strbuf *out)
 
 	sc_text_grouped(ms / unit.ms, out);
 	sc_strbuf_printf(out, " %s", unit.name);
+}
+
+void sc_text_bytes(double bytes, struct sc_strbuf *out)
+{
+	if (bytes >= SC_BYTES_PER_GIB)
+		sc_strbuf_printf(out, "%.4g GiB", bytes / SC_BYTES_PER_GIB);
+	else if (bytes >= SC_BYTES_PER_MIB)
+		sc_strbuf_printf(out, "%.4g MiB", bytes / SC_BYTES_PER_MIB);
+	else
+		sc_strbuf_printf(out, "%.4g KiB", bytes / SC_BYTES_PER_KIB);
 }
 
 void sc_json_cell(struct sc_json *json, json_t *parent, const char *name, const char *cell)

@@ -48,7 +48,8 @@ struct sc_time_unit {
 	double ms;
 };
 struct sc_time_unit sc_time_unit_of(double ms);
-void sc_text_ms(double ms, struct sc_strbuf *out); /* in that unit: "30.3 s", "22,199 days" */
+void sc_text_bytes(double bytes, struct sc_strbuf *out); /* "32 MiB" */
+void sc_text_ms(double ms, struct sc_strbuf *out);       /* in that unit: "30.3 s", "22,199 days" */
 /* Lines: of a step, and of a run where one was asked for. */
 void sc_text_costs(const struct sc_run_cost *cost, struct sc_strbuf *out);
 /* The keys step_cost and, where a run was asked for, run_cost. */
