@@ -422,6 +422,7 @@ TEST(context_parallel_ranks_exchange_heads)
 	req->software.lora_recipe = true;
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_HEADS_ALL_TO_ALL), 2);
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_HEADS_ALL_TO_ALL), 2);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_QKV_LAYOUT), 2);
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_RING_SEND_RECV), 0);
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH), 1);
 	req->config.model.kv_heads = 2; /* they do not divide */

@@ -133,7 +133,9 @@ static bool exchanges_heads(const struct dims *x)
 	       fmod(x->kv_heads, (double)x->req->config.parallel.cp) < 0.5;
 }
 
-/* Each rank's tokens to those that have their heads, or back. */
+/* Each rank's tokens to those that have their heads, or back; heads and chunks of the sequence are copied into their
+ * order, one on either side of it (Transformer Engine, flash_attn_a2a_communicate and
+ * reorder_seq_chunks_for_a2a_before_attn, with the sequence first). */
 static void exchange_heads(const struct dims *x, double width)
 {
 	struct sc_block_comm comm = {
@@ -143,6 +145,7 @@ static void exchange_heads(const struct dims *x, double width)
 	};
 
 	sc_block_add_comm(x->block, x->env, &comm);
+	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * width * (4 * x->e), 2);
 }
 
 /* Of a share of the heads a rank sees all tokens (Jacobs et al., DeepSpeed Ulysses, 2023); backward gradients go the
