@@ -11,24 +11,6 @@
 #include "predict/op_names.h"
 #include "predict/workload.h"
 
-/* The one way from a workload to a timeline. */
-
-/* Builds and simulates until it need not be done again. */
-static int run_workload(const struct sc_workload *workload, void *self, struct sc_workload_run *run,
-			struct sc_err *err)
-{
-	int rc;
-
-	run->n_runs = 0;
-	do {
-		run->n_runs++;
-		rc = workload->build(self, &run->graph, err);
-		if (rc == 0)
-			rc = sc_simulate(run->sim, run->graph, NULL, run->timeline, err);
-	} while (rc == 0 && workload->again && workload->again(self, run->timeline));
-	return rc;
-}
-
 enum { ARENA_BLOCK_BYTES = 1 << 20 };
 
 static const struct sc_workload *const WORKLOADS[] = {&sc_transformer_workload, &sc_dlrm_workload,
@@ -39,8 +21,8 @@ struct sc_predictor {
 	struct sc_arena arena;
 	struct sc_build_scratch scratch;
 	void *self[N_WORKLOADS];
-	const struct sc_graph *graph; /* of the last prediction */
-	size_t last;                  /* its workload */
+	struct sc_graph graph; /* of the last prediction */
+	size_t last;           /* its workload */
 	struct sc_timeline timeline;
 	struct sc_reader reader;
 };
@@ -62,7 +44,8 @@ struct sc_predictor *sc_predictor_create(void)
 	sc_arena_init(&p->arena, ARENA_BLOCK_BYTES);
 	sc_build_scratch_init(&p->scratch, &p->arena);
 	for (size_t i = 0; i < N_WORKLOADS; i++)
-		p->self[i] = WORKLOADS[i]->create();
+		p->self[i] = sc_xcalloc(1, WORKLOADS[i]->self_bytes);
+	sc_graph_init(&p->graph);
 	return p;
 }
 
@@ -70,8 +53,12 @@ void sc_predictor_destroy(struct sc_predictor *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; i < N_WORKLOADS; i++)
-		WORKLOADS[i]->destroy(p->self[i]);
+	for (size_t i = 0; i < N_WORKLOADS; i++) {
+		if (WORKLOADS[i]->destroy)
+			WORKLOADS[i]->destroy(p->self[i]);
+		free(p->self[i]);
+	}
+	sc_graph_release(&p->graph);
 	sc_build_scratch_release(&p->scratch);
 	sc_timeline_release(&p->timeline);
 	sc_reader_release(&p->reader);
@@ -127,27 +114,31 @@ static void set_band(const struct sc_request *request, const struct sc_predict_o
 int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 	       const struct sc_predict_opts *opts, struct sc_prediction *out, struct sc_err *err)
 {
-	const struct sc_setup setup = {request, opts, &p->scratch};
+	const struct sc_setup setup = {request, opts, &p->scratch, &p->graph};
 	const struct sc_arena_mark start = {0};
 	const size_t i = find_workload(request);
 	const struct sc_workload *w = WORKLOADS[i];
 	void *self = p->self[i];
-	struct sc_workload_run run = {.sim = p->scratch.sim, .timeline = &p->timeline};
 	struct sc_reading_input in;
+	bool again;
 	int rc;
 
 	sc_arena_rewind(&p->arena, start);
 	rc = w->init(self, &setup, err);
-	if (rc == 0)
-		rc = run_workload(w, self, &run, err);
+	do {
+		if (rc == 0)
+			rc = w->build(self, err);
+		if (rc == 0)
+			rc = sc_simulate(p->scratch.sim, &p->graph, NULL, &p->timeline, err);
+		again = rc == 0 && w->again && w->again(self, &p->timeline);
+	} while (again);
 	if (rc == 0) {
-		p->graph = run.graph;
 		p->last = i;
 		begin(request, out);
-		w->op_info(self, run.timeline, &in);
+		w->op_info(self, &p->timeline, &in);
 		sc_read_timeline(&p->reader, &in, &out->reading);
 		out->iteration_ms = out->reading.iteration_ms;
-		out->n_nodes = run.graph->nodes.n;
+		out->n_nodes = p->graph.nodes.n;
 		w->conclude(self, out);
 		set_band(request, opts, out);
 	}
@@ -167,7 +158,7 @@ bool sc_predictor_play(const struct sc_predictor *p, struct sc_arena *arena,
 int sc_predict_floor(struct sc_predictor *p, const struct sc_request *request,
 		     const struct sc_predict_opts *opts, struct sc_floor *out, struct sc_err *err)
 {
-	const struct sc_setup setup = {request, opts, &p->scratch};
+	const struct sc_setup setup = {request, opts, &p->scratch, &p->graph};
 	const struct sc_arena_mark start = {0};
 	const size_t i = find_workload(request);
 	const struct sc_workload *w = WORKLOADS[i];
@@ -187,7 +178,7 @@ int sc_predict_floor(struct sc_predictor *p, const struct sc_request *request,
 
 const struct sc_graph *sc_predictor_graph(const struct sc_predictor *predictor)
 {
-	return predictor->graph;
+	return &predictor->graph;
 }
 
 const struct sc_timeline *sc_predictor_timeline(const struct sc_predictor *predictor)

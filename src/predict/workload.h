@@ -17,19 +17,20 @@ struct sc_setup {
 	const struct sc_request *request;
 	const struct sc_predict_opts *opts;
 	struct sc_build_scratch *scratch;
+	struct sc_graph *graph; /* of its steps; NULL: none is built */
 };
 /* `self`: memory of one thread for one such workload after another. */
 struct sc_workload {
-	/* The graph of its steps, sealed; owned by `self`. */
-	int (*build)(void *self, struct sc_graph **graph, struct sc_err *err);
+	size_t self_bytes; /* zeroed before the first */
+	/* Fills the setup's graph, and seals it. */
+	int (*build)(void *self, struct sc_err *err);
 	/* After it ran: must it be built and run once more? NULL: never. */
 	bool (*again)(void *self, const struct sc_timeline *timeline);
 	/* What a reading must know: period, waits, names, last node. Borrows self and timeline. */
 	void (*op_info)(void *self, const struct sc_timeline *timeline,
 			struct sc_reading_input *out);
 	bool (*takes)(const struct sc_request *request);
-	void *(*create)(void);
-	void (*destroy)(void *self);
+	void (*destroy)(void *self); /* what it keeps from one to the next; NULL: nothing */
 	int (*init)(void *self, const struct sc_setup *setup, struct sc_err *err);
 	/* After the reading: memory, rates, warnings. */
 	void (*conclude)(void *self, struct sc_prediction *out);
@@ -43,13 +44,5 @@ struct sc_workload {
 extern const struct sc_workload sc_transformer_workload; /* transformer/transformer_workload.c */
 extern const struct sc_workload sc_dlrm_workload;        /* dlrm/dlrm_workload.c */
 extern const struct sc_workload sc_layers_workload;      /* layers/layers.c */
-
-/* What a run needs and leaves. */
-struct sc_workload_run {
-	struct sc_simulator *sim;
-	struct sc_timeline *timeline;
-	struct sc_graph *graph; /* built last */
-	unsigned n_runs;
-};
 
 #endif

@@ -107,8 +107,8 @@ static inline void init_dlrm(struct sc_dlrm *dlrm, const struct sc_request *req,
 		plan = &chosen.made.plan;
 	}
 	opts->plan = plan;
-	ck_assert_msg(sc_dlrm_init(dlrm, &(struct sc_setup){req, opts, &scratch}, &err) == 0, "%s",
-		      err.text);
+	ck_assert_msg(sc_dlrm_init(dlrm, &(struct sc_setup){req, opts, &scratch, NULL}, &err) == 0,
+		      "%s", err.text);
 }
 
 static inline const struct sc_dlrm_class *class_of(const struct sc_dlrm *dlrm, uint32_t rank)

@@ -74,7 +74,7 @@ static double nic_ms(void)
 {
 	static struct sc_transformer tf;
 	struct sc_build_scratch scratch;
-	const struct sc_setup setup = {&request, &opts, &scratch};
+	const struct sc_setup setup = {&request, &opts, &scratch, NULL};
 	struct sc_arena own;
 	struct sc_err err = {0};
 	double most = 0, gbps;

@@ -128,9 +128,9 @@ static struct sc_memory sum_over_gpus(void)
 
 	sc_predict_opts_init(&opts);
 	sc_build_scratch_init(&scratch, &arena);
-	ck_assert_msg(
-		sc_transformer_init(tf, &(struct sc_setup){&request, &opts, &scratch}, &err) == 0,
-		"%s", err.text);
+	ck_assert_msg(sc_transformer_init(tf, &(struct sc_setup){&request, &opts, &scratch, NULL},
+					  &err) == 0,
+		      "%s", err.text);
 	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
 		double n = tf->placement.classes[c].multiplicity;
 

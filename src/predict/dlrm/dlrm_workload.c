@@ -675,7 +675,7 @@ enum { N_STEPS = 4 };
 
 struct self {
 	struct sc_dlrm dlrm;
-	struct sc_graph graph;
+	struct sc_graph *graph;
 	struct sc_dlrm_built built;
 	struct sc_dlrm_run run;
 };
@@ -685,36 +685,22 @@ static bool takes(const struct sc_request *request)
 	return request->config.model.family == SC_DLRM;
 }
 
-static void *create(void)
-{
-	struct self *self = sc_xcalloc(1, sizeof(*self));
-
-	sc_graph_init(&self->graph);
-	self->run = (struct sc_dlrm_run){
-		.dlrm = &self->dlrm, .graph = &self->graph, .built = &self->built};
-	return self;
-}
-
-static void destroy(void *p)
+static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
 {
 	struct self *self = p;
 
-	sc_graph_release(&self->graph);
-	free(self);
+	self->graph = setup->graph;
+	self->run = (struct sc_dlrm_run){
+		.dlrm = &self->dlrm, .graph = self->graph, .built = &self->built};
+	return sc_dlrm_init(&self->dlrm, setup, err);
 }
 
-static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
-{
-	return sc_dlrm_init(&((struct self *)p)->dlrm, setup, err);
-}
-
-static int build(void *p, struct sc_graph **graph, struct sc_err *err)
+static int build(void *p, struct sc_err *err)
 {
 	struct self *self = p;
 
 	(void)err;
-	sc_dlrm_build(&self->dlrm, N_STEPS, &self->graph, &self->built);
-	*graph = &self->graph;
+	sc_dlrm_build(&self->dlrm, N_STEPS, self->graph, &self->built);
 	return 0;
 }
 
@@ -738,8 +724,7 @@ static void release(void *p)
 
 const struct sc_workload sc_dlrm_workload = {
 	.takes = takes,
-	.create = create,
-	.destroy = destroy,
+	.self_bytes = sizeof(struct self),
 	.init = init,
 	.build = build,
 	.op_info = op_info,

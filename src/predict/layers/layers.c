@@ -409,7 +409,7 @@ enum { N_STEPS = 3, READ_STEP = 1 };
 
 struct self {
 	struct sc_layers layers;
-	struct sc_graph graph;
+	struct sc_graph *graph;
 	struct layers_built built;
 };
 
@@ -418,34 +418,20 @@ static bool takes(const struct sc_request *request)
 	return request->config.model.family == SC_LAYERS;
 }
 
-static void *create(void)
-{
-	struct self *self = sc_xcalloc(1, sizeof(*self));
-
-	sc_graph_init(&self->graph);
-	return self;
-}
-
-static void destroy(void *p)
+static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
 {
 	struct self *self = p;
 
-	sc_graph_release(&self->graph);
-	free(self);
+	self->graph = setup->graph;
+	return sc_layers_init(&self->layers, setup, err);
 }
 
-static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
-{
-	return sc_layers_init(&((struct self *)p)->layers, setup, err);
-}
-
-static int build(void *p, struct sc_graph **graph, struct sc_err *err)
+static int build(void *p, struct sc_err *err)
 {
 	struct self *self = p;
 
 	(void)err;
-	layers_build(&self->layers, N_STEPS, &self->graph, &self->built);
-	*graph = &self->graph;
+	layers_build(&self->layers, N_STEPS, self->graph, &self->built);
 	return 0;
 }
 
@@ -468,7 +454,7 @@ static bool is_row(unsigned op)
 static void tally(const void *ctx, const struct sc_path_part *part, struct sc_tally *out)
 {
 	const struct self *self = ctx;
-	const uint32_t op = self->graph.nodes.at[part->segment->node].op;
+	const uint32_t op = self->graph->nodes.at[part->segment->node].op;
 	const uint32_t row = is_row(op) ? sc_op_unpack_micro_batch(op) : 0;
 
 	if (op != SC_NONE)
@@ -492,7 +478,7 @@ static const char *tally_name(const void *ctx, uint32_t id)
 static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
 {
 	const struct self *self = ctx;
-	const uint32_t op = self->graph.nodes.at[node].op;
+	const uint32_t op = self->graph->nodes.at[node].op;
 
 	(void)before;
 	return (struct sc_place){.what = op == SC_NONE ? SC_NAME_JOIN : sc_op_unpack_name(op)};
@@ -517,7 +503,7 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 	const uint32_t *ends = self->built.step_end;
 
 	*out = (struct sc_reading_input){
-		.account = {.ran = {&self->graph, timeline, wait_of, self},
+		.account = {.ran = {self->graph, timeline, wait_of, self},
 			    .period = {.from_us = timeline->end_us[ends[READ_STEP - 1]],
 				       .to_us = timeline->end_us[ends[READ_STEP]]}},
 		.info = {.ctx = self,
@@ -572,8 +558,7 @@ static void release(void *p)
 
 const struct sc_workload sc_layers_workload = {
 	.takes = takes,
-	.create = create,
-	.destroy = destroy,
+	.self_bytes = sizeof(struct self),
 	.init = init,
 	.build = build,
 	.op_info = op_info,

@@ -304,7 +304,7 @@ static bool steady_detect(const struct steady_run *r, struct sc_steady *out)
 struct self {
 	struct sc_transformer tf;
 	struct sc_build_scratch *scratch;
-	struct sc_graph graph;
+	struct sc_graph *graph;
 	struct sc_built built;
 	struct sc_run run;
 	struct sc_arena_mark mark; /* before the graph */
@@ -529,21 +529,9 @@ static bool takes(const struct sc_request *request)
 	return sc_model_is_transformer(&request->config.model);
 }
 
-static void *create(void)
-{
-	struct self *self = sc_xcalloc(1, sizeof(*self));
-
-	sc_graph_init(&self->graph);
-	return self;
-}
-
 static void destroy(void *p)
 {
-	struct self *self = p;
-
-	sc_transformer_release(&self->tf);
-	sc_graph_release(&self->graph);
-	free(self);
+	sc_transformer_release(&((struct self *)p)->tf);
 }
 
 static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
@@ -551,8 +539,9 @@ static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
 	struct self *self = p;
 
 	self->scratch = setup->scratch;
+	self->graph = setup->graph;
 	self->attempt = 0;
-	self->run = (struct sc_run){.tf = &self->tf, .graph = &self->graph, .built = &self->built};
+	self->run = (struct sc_run){.tf = &self->tf, .graph = self->graph, .built = &self->built};
 	return sc_transformer_init(&self->tf, setup, err);
 }
 
@@ -594,7 +583,7 @@ static uint32_t choose(const struct self *self)
 	return steady_choose(&shape, all, self->attempt);
 }
 
-static int build(void *p, struct sc_graph **graph, struct sc_err *err)
+static int build(void *p, struct sc_err *err)
 {
 	struct self *self = p;
 	const uint32_t n = choose(self);
@@ -604,8 +593,7 @@ static int build(void *p, struct sc_graph **graph, struct sc_err *err)
 		return rc;
 	self->mark = sc_arena_mark(self->scratch->arena);
 	self->built.shape = sc_transformer_shape(&self->tf, n);
-	sc_transformer_build(&self->tf, self->scratch, &self->graph, &self->built);
-	*graph = &self->graph;
+	sc_transformer_build(&self->tf, self->scratch, self->graph, &self->built);
 	return 0;
 }
 
@@ -622,7 +610,7 @@ static bool again(void *p, const struct sc_timeline *timeline)
 	run->timeline = timeline;
 	shown = (struct steady_run){
 		.tf = &self->tf,
-		.graph = &self->graph,
+		.graph = self->graph,
 		.built = &self->built,
 		.timeline = timeline,
 		.last = sc_run_last(run),
@@ -671,7 +659,7 @@ static bool play(void *p, const struct sc_timeline *timeline, struct sc_arena *a
 
 const struct sc_workload sc_transformer_workload = {
 	.takes = takes,
-	.create = create,
+	.self_bytes = sizeof(struct self),
 	.destroy = destroy,
 	.init = init,
 	.build = build,

@@ -263,7 +263,7 @@ static int list_rows(const struct sc_request *request, struct sc_arena *arena,
 	int rc;
 
 	sc_predict_opts_init(&opts);
-	rc = sc_layers_init(l, &(struct sc_setup){request, &opts, &scratch}, err);
+	rc = sc_layers_init(l, &(struct sc_setup){request, &opts, &scratch, NULL}, err);
 	for (size_t i = 0; rc == 0 && l->span.n_ranks > 1 && i + 1 < l->n_buckets; i++)
 		add_bucket(l, i, arena, out);
 	sc_layers_release(l); /* its network stays: pairs point to it */
@@ -306,7 +306,7 @@ static int list_exchanges(struct lister *l, const struct sc_setup *setup, struct
 	struct sc_dlrm *dlrm = sc_arena_calloc(l->arena, 1, sizeof(*dlrm));
 	struct sc_fabric *fabric = sc_arena_calloc(l->arena, 1, sizeof(*fabric));
 	struct sc_predict_opts opts = *setup->opts;
-	const struct sc_setup planned = {setup->request, &opts, setup->scratch};
+	const struct sc_setup planned = {setup->request, &opts, setup->scratch, NULL};
 	struct sc_chosen_plan chosen;
 	struct sc_dlrm_beside beside;
 	int rc = sc_chosen_plan_init(&chosen, setup->request, err);
@@ -333,7 +333,7 @@ int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 	struct sc_transformer *tf = sc_arena_calloc(arena, 1, sizeof(*tf));
 	struct sc_predict_opts *opts = sc_arena_calloc(arena, 1, sizeof(*opts));
 	struct sc_build_scratch scratch;
-	const struct sc_setup setup = {request, opts, &scratch};
+	const struct sc_setup setup = {request, opts, &scratch, NULL};
 	struct lister l = {.tf = tf, .arena = arena, .out = out};
 	int rc;
 
