@@ -268,9 +268,10 @@ const struct sc_command sc_command_search = {
 	.n_words = 1,
 	.words_asked = "one CONFIG",
 	.summary = "find the best split of a model over GPUs, proven under the model",
-	.synopsis = "CONFIG [--choose KEY[=A,B]]... [--fix KEY=VALUE]... [--all] [--gpus FROM:TO] "
-		    "[--device A,B] [--objective WHAT[,WHAT]] [-o BEST.yaml] [--report FILE.html] "
-		    "[--json]",
+	.synopsis =
+		"CONFIG [--choose KEY[=A,B]]... [--fix KEY=VALUE]... [--all] [--gpus FROM:TO] "
+		"[--device A,B] [--objective WHAT[,WHAT]] [--price USD|GPU=USD]... [--tokens N] "
+		"[--time-limit S] [-o BEST.yaml] [--report FILE.html] [--json]",
 	.details =
 		"Searches what the CONFIG leaves open of: tp, cp, pp, ep, virtual stages, sharding, sequence "
 		"parallelism, micro-batch, recomputation. Keys that it gives stay, unless --choose names them "
@@ -358,7 +359,7 @@ const struct sc_command sc_command_scale = {
 	.summary = "strong or weak scaling, with the best split at each number of GPUs",
 	.synopsis =
 		"CONFIG --gpus FROM:TO [--weak] [--given] [--choose KEY[=A,B]]... [--fix KEY=VALUE]... "
-		"[--report FILE.html] [--json]",
+		"[--price USD|GPU=USD]... [--tokens N] [--report FILE.html] [--json]",
 	.details =
 		"Searches the split (stepcast search) at FROM GPUs, twice as many, and so on to TO. Strong "
 		"scaling keeps the batch; --weak takes the batch of the CONFIG at FROM and lets it grow with "

@@ -158,7 +158,7 @@ const struct sc_command sc_command_sweep = {
 	.words_asked = "one CONFIG",
 	.summary = "predict many cases over one config",
 	.synopsis =
-		"CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--confidence PCT] [--jobs N] [-o OUT.csv] [--json] [--report FILE.html]",
+		"CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--confidence PCT] [--price USD|GPU=USD]... [--tokens N] [--jobs N] [-o OUT.csv] [--json] [--report FILE.html]",
 	.details =
 		"Predicts every case of a table, or every point of a grid, over the base CONFIG. The "
 		"result is a CSV: the columns of the input, then the prediction. A case that cannot be "
