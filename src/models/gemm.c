@@ -149,9 +149,11 @@ static double aligned_eff(const struct sc_gemm_coef *c, double share, double clo
 	return clock / (1 + c->align_loss * (1 - share));
 }
 
-/* Against 16 bits: at twice or four times the rate the power limit, operand loads and scales show more. */
+/* Against 16 bits: at twice or four times the rate the power limit, operand loads and scales show more, at half of it less. */
 static double format_eff(const struct sc_gemm_coef *c, enum sc_dtype dtype)
 {
+	if (dtype == SC_TF32 && c->eff_tf32 > 0)
+		return c->eff_tf32;
 	if (dtype == SC_FP4 && c->eff_fp4 > 0)
 		return c->eff_fp4;
 	return dtype >= SC_FP8 && c->eff_fp8 > 0 ? c->eff_fp8 : 1;

@@ -59,6 +59,22 @@ TEST(gemm_hand_computed)
 	ck_assert_double_eq_tol(time_us(&d, &op), want, want * 1e-9);
 }
 
+TEST(gemm_tf32_has_its_share)
+{
+	struct sc_device d = device();
+	struct sc_op op = gemm(8192, 8192, 8192);
+	double own;
+
+	op.dtype = SC_TF32;
+	own = time_us(&d, &op);
+	d.gemm.eff_tf32 = 1.08;
+	ck_assert_double_eq_tol(time_us(&d, &op), own / 1.08, 0.003 * own);
+	op.dtype = SC_FP16;
+	own = time_us(&d, &op);
+	d.gemm.eff_tf32 = 0;
+	ck_assert_double_eq(time_us(&d, &op), own);
+}
+
 TEST(gemm_wave_quantization)
 {
 	struct sc_device d = device();

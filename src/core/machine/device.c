@@ -59,6 +59,8 @@ static const struct sc_field GEMM_FIELDS[] = {
 		  "the same in a run, where another kernel was before it, us; less: fixed_us"),
 	FRAC(sc_gemm_coef, misaligned_eff, "factor where rows are not multiples of 16 bytes"),
 	DOUBLE_OR(sc_gemm_coef, align_loss, 0, 1, 0, "time added by rows of 16 n bytes, not 128 n"),
+	DOUBLE_OR(sc_gemm_coef, eff_tf32, 0, 2, 0,
+		  "share of tf32's peak over that of bf16's; 0 = 1"),
 	DOUBLE_OR(sc_gemm_coef, eff_fp8, 0, 2, 0, "share of fp8's peak over that of bf16's; 0 = 1"),
 	DOUBLE_OR(sc_gemm_coef, eff_fp4, 0, 2, 0,
 		  "share of fp4's peak over that of bf16's; 0 = as fp8"),

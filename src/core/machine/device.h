@@ -25,7 +25,8 @@ struct sc_gemm_coef {
 	double run_fixed_us;   /* the same behind another kernel; below fixed_us: fixed_us */
 	double misaligned_eff; /* factor where a row of an operand is not a multiple of 16 bytes */
 	double align_loss; /* time added where rows are multiples of 16 bytes only, not of 128 */
-	double eff_fp8, eff_fp4; /* share of the format's peak over that of bf16; 0 = 1, as fp8 */
+	double eff_tf32, eff_fp8,
+		eff_fp4; /* share of the format's peak over that of bf16; 0 = 1, 1, as fp8 */
 	double power_eff; /* rate that tensor cores keep in runs, against bursts of some ms: below 1 the clock falls */
 	double power_eff_fp8;     /* the same in fp8; 0 = as power_eff */
 	double power_eff_fp4;     /* the same in fp4; 0 = as power_eff_fp8 */

@@ -434,6 +434,7 @@ const struct sc_fit_reader *sc_fit_reader_of(const struct sc_fit_table *table)
 
 static const struct sc_fit_coef GEMM[] = {
 	{"eff_max", 0.05, 1, 0, 0},
+	{"eff_tf32", 0.05, 2, OFF, 0},
 	{"eff_fp8", 0.05, 2, OFF, 0},
 	{"eff_fp4", 0.05, 2, OFF, 0},
 	{"power_eff", 0.05, 2, 0, 0},
