@@ -1,6 +1,7 @@
 /* Values of fields: from scalar text by the field's type and limits, from YAML nodes, and as text. */
 #include <assert.h>
 #include <float.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -154,17 +155,23 @@ static int parse_bool(const char *text, void *place, struct sc_err *err)
 	return sc_err_set(err, SC_EVALUE, "expected true or false, got \"%.64s\"", text);
 }
 
-/* "a, b, c" as far as it fits. */
-static const char *names_text(const struct sc_name *names, char *buf, size_t n_buf)
+_Static_assert(offsetof(struct sc_name, name) == 0 && offsetof(struct sc_field, key) == 0,
+	       "words_text reads the first member");
+
+/* "a, b, c" as far as it fits, "..." for the rest; of elements so many bytes apart that begin with their word, the last
+ * with NULL. */
+static const char *words_text(const void *first, size_t stride, char *buf, size_t n_buf)
 {
-	size_t used = 0;
+	static const char rest[] = ", ...";
+	size_t used = 0, room = n_buf - (sizeof(rest) - 1);
 
 	buf[0] = '\0';
-	for (size_t i = 0; names[i].name; i++) {
-		int n = snprintf(buf + used, n_buf - used, "%s%s", i ? ", " : "", names[i].name);
+	for (const char *at = first; *(const char *const *)(const void *)at; at += stride) {
+		int n = snprintf(buf + used, room - used, "%s%s", used ? ", " : "",
+				 *(const char *const *)(const void *)at);
 
-		if (n < 0 || (size_t)n >= n_buf - used) {
-			buf[used] = '\0';
+		if (n < 0 || (size_t)n >= room - used) {
+			snprintf(buf + used, n_buf - used, "%s", rest);
 			break;
 		}
 		used += (size_t)n;
@@ -191,7 +198,7 @@ int sc_enum_parse(const struct sc_name *names, const char *text, int *out, struc
 			nearest = name->name;
 		}
 	}
-	names_text(names, known, sizeof(known));
+	words_text(names, sizeof(struct sc_name), known, sizeof(known));
 	if (nearest)
 		return sc_err_set(err, SC_EVALUE,
 				  "unknown value \"%.64s\"; did you mean \"%s\"? Known: %s", text,
@@ -679,25 +686,6 @@ static int decode_value(struct decoder *d, const struct sc_yaml *node, const str
 	return rc;
 }
 
-/* "a, b, c" as far as it fits, "..." for the rest. */
-static const char *keys_text(const struct sc_field *table, char *buf, size_t n_buf)
-{
-	static const char rest[] = ", ...";
-	size_t used = 0, room = n_buf - (sizeof(rest) - 1);
-
-	buf[0] = '\0';
-	for (const struct sc_field *field = table; field->key; field++) {
-		int n = snprintf(buf + used, room - used, "%s%s", used ? ", " : "", field->key);
-
-		if (n < 0 || (size_t)n >= room - used) {
-			snprintf(buf + used, n_buf - used, "%s", rest);
-			break;
-		}
-		used += (size_t)n;
-	}
-	return buf;
-}
-
 static int unknown_key(struct decoder *d, const struct sc_yaml *node, const struct sc_field *table,
 		       const struct place *up)
 {
@@ -713,7 +701,7 @@ static int unknown_key(struct decoder *d, const struct sc_yaml *node, const stru
 				 node->key, path, dot, nearest);
 	return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line, node->key_column,
 			 "unknown key \"%s%s%.64s\"; known keys: %s", path, dot, node->key,
-			 keys_text(table, keys, sizeof(keys)));
+			 words_text(table, sizeof(struct sc_field), keys, sizeof(keys)));
 }
 
 static int check_required(struct decoder *d, const struct sc_yaml *map,
