@@ -98,12 +98,15 @@ static void set_slots(struct sc_column_roles *roles, enum sc_field_role role, si
 static inline int64_t expected(const struct sc_column_recent *r, enum sc_column_form form)
 {
 	int64_t a = r->at[0], b = r->at[1], c = r->at[2];
+	int64_t less = a < b ? a : b, more = a < b ? b : a;
 
 	if (!r->is_seen)
 		return 0;
 	if (form == SC_FORM_BY_KEY)
 		return a;
-	return a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
+	/* Without branches: which is which, nothing foretells. */
+	more = more < c ? more : c;
+	return less > more ? less : more;
 }
 
 static inline void keep(struct sc_column_recent *r, int64_t value)
