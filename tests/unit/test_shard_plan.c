@@ -69,6 +69,7 @@ TEST(test_json)
 					 "\"c\": {\"sharding_type\": \"table_wise\", \"compute_kernel\": "
 					 "\"fused_uvm_caching\", \"cache_params\": {\"load_factor\": 0.25}, "
 					 "\"sharding_spec\": [" SHARD(0, 0, 7, 16, 2) "]}" TAIL;
+	struct sc_table backwards[] = {{.name = "c"}, {.name = "b"}, {.name = "a"}};
 	struct sc_strbuf out = {0}, again = {0};
 
 	ck_assert_msg(parse(text, &NONE) == 0, "%s", err.text);
@@ -83,6 +84,11 @@ TEST(test_json)
 	ck_assert_int_eq(placed("c")->tier, SC_TIER_CACHED);
 	ck_assert_double_eq_tol(placed("c")->cache_frac, 0.25, 1e-12);
 	ck_assert_int_eq(sc_shard_plan_check_tables(&plan, tables, 3, &err), 0);
+	sc_shard_plan_release(&plan);
+	ck_assert_msg(parse(text, &(struct sc_table_list){.at = backwards, .n = 3}) == 0, "%s",
+		      err.text);
+	ck_assert_str_eq(plan.tables.at[0].name, "c"); /* as the model has them */
+	ck_assert_int_eq(shard("a", 1)->col_offset, 96);
 	sc_shard_plan_print(&plan, &out);
 	sc_shard_plan_release(&plan);
 	ck_assert_msg(parse(sc_strbuf_get(&out), &NONE) == 0, "%s", err.text);

@@ -429,6 +429,35 @@ int64_t sc_plan_table_find(const struct sc_plan_reader *reader, const char *name
 	return id == SC_INTERN_NONE ? -1 : (int64_t)id;
 }
 
+/* Tables in the order of the reader's, others behind them: users of a plan and of its model's tables
+ * go through both by index. */
+static void order_tables(const struct sc_plan_reader *reader, struct sc_shard_plan *plan)
+{
+	const size_t n_places = reader->tables->n + plan->tables.n;
+	uint32_t *at = sc_arena_calloc(reader->arena, n_places + 1, sizeof(*at));
+	struct sc_shard_plan ordered = {.world = plan->world};
+
+	for (size_t i = 0; i < plan->tables.n; i++) {
+		const int64_t id = sc_plan_table_find(reader, plan->tables.at[i].name);
+
+		at[id < 0 ? reader->tables->n + i : (size_t)id] = (uint32_t)i + 1;
+	}
+	for (size_t place = 0; place < n_places; place++) {
+		const struct sc_table_placement *t;
+
+		if (!at[place])
+			continue;
+		t = &plan->tables.at[at[place] - 1];
+		sc_plan_add_table(&ordered, t);
+		for (uint32_t s = 0; s < t->n_shards; s++)
+			sc_plan_add_shard(&ordered, &plan->shards.at[t->first_shard + s]);
+	}
+	SC_VEC_RELEASE(&plan->tables);
+	SC_VEC_RELEASE(&plan->shards);
+	memcpy(&plan->tables, &ordered.tables, sizeof(plan->tables));
+	memcpy(&plan->shards, &ordered.shards, sizeof(plan->shards));
+}
+
 typedef int (*plan_reader)(const struct sc_plan_reader *, const struct sc_source *,
 			   struct sc_shard_plan *, struct sc_err *);
 
@@ -496,6 +525,8 @@ int sc_shard_plan_parse(const char *text, size_t n, const char *file,
 	rc = read(&reader, &whole, &plan, err);
 	if (rc == 0)
 		rc = sc_shard_plan_check(&plan, err);
+	if (rc == 0)
+		order_tables(&reader, &plan);
 	sc_intern_release(&reader.names);
 	if (rc)
 		sc_shard_plan_release(&plan);

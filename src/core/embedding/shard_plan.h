@@ -79,7 +79,7 @@ void sc_tables_expand(const struct sc_table *tables, size_t n_tables, struct sc_
 		      struct sc_table_list *out);
 
 /* By content: our JSON; TorchRec's printed plan table; HugeCTR's shard matrix; a CSV by hand (shard_plan_csv.c). Formats
- * that do not say sizes take them, and the ranks, from `tables` (may be empty). */
+ * that do not say sizes take them, and the ranks, from `tables` (may be empty). The plan's tables stand in their order. */
 int sc_shard_plan_load(const char *path, const struct sc_table_list *tables, struct sc_arena *arena,
 		       struct sc_shard_plan *out, struct sc_err *err);
 /* The same of text in memory; `file` names it in messages. */

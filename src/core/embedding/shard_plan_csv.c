@@ -58,10 +58,21 @@ struct reader {
 	size_t n_ranks;
 };
 
+static bool none_twice(bool *is_taken, int64_t from, int64_t to)
+{
+	for (; from <= to; from++) {
+		if (is_taken[from])
+			return false;
+		is_taken[from] = true;
+	}
+	return true;
+}
+
 /* "0 4-7", "all" or nothing. */
 static int read_ranks(struct reader *r, size_t row, const char *text, struct sc_err *err)
 {
 	const uint32_t world = r->common->tables->world;
+	bool *is_taken;
 	char *word, *save = NULL;
 
 	r->n_ranks = 0;
@@ -70,8 +81,9 @@ static int read_ranks(struct reader *r, size_t row, const char *text, struct sc_
 			r->ranks[r->n_ranks++] = (int32_t)i;
 		return 0;
 	}
-	for (word = strtok_r(sc_arena_strdup(r->common->arena, text), " ;|", &save); word;
-	     word = strtok_r(NULL, " ;|", &save)) {
+	is_taken = sc_arena_calloc(r->common->arena, world, sizeof(*is_taken));
+	for (word = strtok_r(sc_arena_strdup(r->common->arena, text), " ", &save); word;
+	     word = strtok_r(NULL, " ", &save)) {
 		char *dash = strchr(word, '-');
 		int64_t from = -1, to = -1;
 
@@ -79,11 +91,12 @@ static int read_ranks(struct reader *r, size_t row, const char *text, struct sc_
 			*dash = '\0';
 		if (!sc_parse_int(word, &from) || !sc_parse_int(dash ? dash + 1 : word, &to) ||
 		    from < 0 || to < from || to >= (int64_t)world ||
-		    r->n_ranks + (size_t)(to - from) >= world)
+		    !none_twice(is_taken, from, to))
 			return sc_csv_cell_error(
 				&r->csv, row, "ranks",
 				sc_arena_printf(r->common->arena,
-						"ranks from 0 to %u, as 3, 0-7 or 0 4 5",
+						"ranks from 0 to %u, each once, as 3, 0-7 "
+						"or 0 4 5",
 						world - 1),
 				err);
 		for (; from <= to; from++)
@@ -136,7 +149,7 @@ static int check_row(const struct reader *r, size_t row, const struct row *read,
 	if (read->kind == SC_DATA_PARALLEL && r->n_ranks != r->common->tables->world)
 		what = "data_parallel is on every rank: leave ranks empty";
 	else if (read->kind == SC_TABLE_WISE && is_one && r->n_ranks != 1)
-		what = "table_wise: the one rank that has the table";
+		what = "table_wise: give the one rank that has the table; only those of a PREFIX* are dealt out";
 	else if (read->memory == SC_TIER_CACHED && !(read->cached > 0))
 		what = "fused_uvm_caching: a column cached, the share of its rows in GPU memory";
 	return what ? sc_err_at(err, SC_EVALUE, r->csv.file, r->csv.line[row], 0,
