@@ -398,7 +398,7 @@ static int sweep(const stepcast_request *request, const struct sc_sweep_args *ar
 	struct sc_arena arena;
 	struct sc_predict_opts opts;
 	struct sc_csv cases = {.file = NULL};
-	struct sc_run_size size;
+	struct sc_run_size size = {.tokens = 0};
 	bool has_costs = false;
 	struct sc_sweep job = {
 		.base = sc_api_config(request),

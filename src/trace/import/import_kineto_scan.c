@@ -232,7 +232,7 @@ static enum sc_scan_rc scan_attrs(struct kineto_words *words, struct sc_scan *sc
 		else if (what.at)
 			take_arg(sc_scan_words_find(&words->attrs, name.at, name.n), &what, out);
 	}
-	return rc;
+	return SC_SCAN_OK;
 }
 
 /* Microseconds, in the file a number or a quoted one, to ns without a double between. */
