@@ -68,10 +68,12 @@ static int load_all_ranks(struct sc_op_cluster *given, struct sc_arena *arena,
 	if (rc)
 		return rc;
 	per_node = request->config.cluster.gpus_per_node;
+	if (given->nodes == 0 && given->ranks > per_node && given->ranks % per_node)
+		return sc_err_set(err, SC_EUSAGE,
+				  "ranks=%lld fill no whole nodes of %lld GPUs: give nodes, too",
+				  (long long)given->ranks, (long long)per_node);
 	if (given->nodes == 0)
-		given->nodes = given->ranks > per_node && given->ranks % per_node == 0
-				       ? given->ranks / per_node
-				       : 1;
+		given->nodes = given->ranks > per_node ? given->ranks / per_node : 1;
 	if (given->ranks == 0)
 		given->ranks = given->nodes * per_node;
 	return sc_op_cluster_load(given, arena, request, err);

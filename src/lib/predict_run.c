@@ -84,8 +84,15 @@ int sc_cost_args_read(const struct sc_cost_args *args, const struct sc_config *c
 
 	if (args->tokens > 0 && args->samples > 0)
 		return sc_err_set(err, SC_EUSAGE, "--tokens and --samples say the same: give one");
-	for (size_t i = 0; i < args->prices.n && rc == 0; i++)
+	for (size_t i = 0; i < args->prices.n && rc == 0; i++) {
 		rc = read_price(args->prices.at[i], arena, &prices[i], err);
+		for (size_t k = 0; k < i && rc == 0; k++)
+			if (strcmp(prices[k].gpu ? prices[k].gpu : "",
+				   prices[i].gpu ? prices[i].gpu : "") == 0)
+				rc = sc_err_set(err, SC_EUSAGE,
+						"--price %.64s: this price is given twice",
+						args->prices.at[i]);
+	}
 	*out = (struct sc_run_size){args->tokens, args->samples, prices, args->prices.n};
 	*asked = args->prices.n || args->tokens > 0 || args->samples > 0 ||
 		 config->cluster.price_usd_gpu_hour >= 0;

@@ -66,6 +66,26 @@ static void warn_parallel(struct sc_request *req)
 			"and values round a ring of fused kernels only");
 }
 
+/* Of training.offload what divides, and finds nothing to divide. */
+static void warn_offload(struct sc_request *req)
+{
+	const struct sc_parallel *par = &req->config.parallel;
+	const struct sc_offload *off = &req->config.training.offload;
+	const struct sc_sharding_rule rule = sc_sharding_rule(req);
+
+	if (off->tiles > 1 && !rule.weights && !rule.gradients && off->weights <= SC_TIER_NONE &&
+	    off->gradients <= SC_TIER_NONE)
+		sc_warn(&req->warnings,
+			"training.offload.tiles has no effect: no layer is gathered, see "
+			"parallel.sharding and training.offload.weights");
+	if (off->partition_activations && (par->tp == 1 || par->sequence_parallel ||
+					   req->config.training.recompute != SC_RECOMPUTE_FULL))
+		sc_warn(&req->warnings,
+			"training.offload.partition_activations has no effect without "
+			"parallel.tp, training.recompute full and whole sequences "
+			"(parallel.sequence_parallel false)");
+}
+
 static void warn_boards(struct sc_request *req)
 {
 	for (size_t i = 0; i < sc_request_n_kinds(req); i++) {
@@ -123,8 +143,10 @@ int sc_config_warn(const struct sc_resolver *res)
 		sc_config_warn_dlrm(req);
 	else if (req->config.model.family == SC_LAYERS)
 		warn_layers(req);
-	else
+	else {
 		warn_parallel(req);
+		warn_offload(req);
+	}
 	return 0;
 }
 

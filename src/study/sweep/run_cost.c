@@ -8,17 +8,15 @@
 
 double sc_run_price(const struct sc_run_size *size, const char *gpu, double otherwise)
 {
-	double price = otherwise;
-	bool named = false;
-
 	for (size_t i = 0; i < size->n_prices; i++) {
 		const struct sc_gpu_price *p = &size->prices[i];
 
-		if (p->gpu ? strcmp(p->gpu, gpu) == 0 : !named)
-			price = p->usd_per_hour;
-		named |= p->gpu && strcmp(p->gpu, gpu) == 0;
+		if (p->gpu && strcmp(p->gpu, gpu) == 0)
+			return p->usd_per_hour;
+		if (!p->gpu)
+			otherwise = p->usd_per_hour;
 	}
-	return price;
+	return otherwise;
 }
 
 /* Of a GPU of the cluster: its price, its watts. NAN: of one kind it is not known. */

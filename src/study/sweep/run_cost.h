@@ -5,7 +5,7 @@
 #include "predict/predict.h"
 
 struct sc_gpu_price {
-	const char *gpu; /* a device id; NULL: any that no other names */
+	const char *gpu; /* a device id, once; NULL: any that no other names */
 	double usd_per_hour;
 };
 /* What the run has to go through; both 0: only what a step costs is asked. */
