@@ -17,31 +17,26 @@ enum sc_planner sc_request_planner(const struct sc_request *req)
 	return own == SC_PLANNER_NONE ? SC_PLANNER_STEPCAST : own;
 }
 
-static int load_plan(const struct sc_request *request, struct sc_arena *arena,
-		     struct sc_shard_plan *out, struct sc_err *err)
-{
-	const struct sc_key_text given = {"sharding.plan", request->config.sharding.plan};
-	struct sc_table_list tables;
-	const char *path;
-	int rc = sc_config_file_of(&request->config, given, arena, &path, err);
-
-	sc_dlrm_tables(request, arena, &tables);
-	return rc ? rc : sc_shard_plan_load(path, &tables, arena, out, err);
-}
-
 int sc_chosen_plan_init(struct sc_chosen_plan *chosen, const struct sc_request *request,
 			struct sc_err *err)
 {
 	const struct sc_start_ask ask = {.request = request, .arena = &chosen->arena};
 	enum sc_planner planner = sc_request_planner(request);
+	const struct sc_key_text given = {"sharding.plan", request->config.sharding.plan};
+	struct sc_table_list tables;
+	const char *path;
 	int rc = 0;
 
 	*chosen = (struct sc_chosen_plan){.is_there = request->config.model.family == SC_DLRM};
 	sc_arena_init(&chosen->arena, ARENA_BLOCK_BYTES);
 	if (!chosen->is_there)
 		return 0;
-	if (request->config.sharding.plan) {
-		rc = load_plan(request, &chosen->arena, &chosen->made.plan, err);
+	if (given.text) {
+		rc = sc_config_file_of(&request->config, given, &chosen->arena, &path, err);
+		sc_dlrm_tables(request, &chosen->arena, &tables);
+		if (rc == 0)
+			rc = sc_shard_plan_load(path, &tables, &chosen->arena, &chosen->made.plan,
+						err);
 	} else if (planner != SC_PLANNER_STEPCAST) {
 		const struct sc_start *by =
 			sc_start_find(sc_enum_name(sc_planner_names, (int)planner));

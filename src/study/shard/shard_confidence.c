@@ -113,26 +113,6 @@ static enum sc_cost_family collective_of(enum sc_shard_type type)
 	}
 }
 
-static void split_term(const struct sc_shard_term *term, struct part *out)
-{
-	bool on_host = term->tier == SC_TIER_UVM || term->tier == SC_TIER_SSD;
-
-	*out = (struct part){.rank = term->rank, .n_ranks = 1, .table = term->table};
-	out->ms[collective_of(term->type)] = term->comms_ms;
-	out->ms[SC_COST_HOST] += term->prefetch_ms;
-	out->ms[on_host ? SC_COST_HOST : SC_COST_LOOKUP] +=
-		term->ms - term->comms_ms - term->prefetch_ms;
-}
-
-/* Does the term lie on the rank after the part's, and is it the same else? */
-static bool continues(const struct part *part, const struct sc_shard_term *before,
-		      const struct sc_shard_term *term)
-{
-	return term->rank == part->rank + part->n_ranks && same_kind(before, term) == 0 &&
-	       term->option_shard == before->option_shard && term->ms <= before->ms &&
-	       term->ms >= before->ms;
-}
-
 static void gather(struct study *study, const struct sc_confidence_plan *plans)
 {
 	struct kind *kinds;
@@ -151,13 +131,25 @@ static void gather(struct study *study, const struct sc_confidence_plan *plans)
 		out->at = sc_xrealloc(NULL, plans[i].terms->at.n + 1, sizeof(*out->at));
 		for (size_t k = 0; k < plans[i].terms->at.n; k++) {
 			const struct sc_shard_term *term = &plans[i].terms->at.at[k];
+			const bool on_host = term->tier == SC_TIER_UVM || term->tier == SC_TIER_SSD;
+			struct part *part = &out->at[out->n], *last = part - 1;
 
-			if (out->n && continues(&out->at[out->n - 1], term - 1, term)) {
-				out->at[out->n - 1].n_ranks++;
+			/* on the rank after the last part's, and else the same? */
+			if (out->n && term->rank == last->rank + last->n_ranks &&
+			    same_kind(term - 1, term) == 0 &&
+			    term->option_shard == term[-1].option_shard &&
+			    term->ms <= term[-1].ms && term->ms >= term[-1].ms) {
+				last->n_ranks++;
 				continue;
 			}
-			split_term(term, &out->at[out->n]);
-			kinds[n] = (struct kind){term, &out->at[out->n++], n};
+			*part = (struct part){
+				.rank = term->rank, .n_ranks = 1, .table = term->table};
+			part->ms[collective_of(term->type)] = term->comms_ms;
+			part->ms[SC_COST_HOST] += term->prefetch_ms;
+			part->ms[on_host ? SC_COST_HOST : SC_COST_LOOKUP] +=
+				term->ms - term->comms_ms - term->prefetch_ms;
+			out->n++;
+			kinds[n] = (struct kind){term, part, n};
 			n++;
 		}
 	}
@@ -165,11 +157,10 @@ static void gather(struct study *study, const struct sc_confidence_plan *plans)
 	free(kinds);
 }
 
+/* Without `rng`, the mean. */
 static double draw(struct sc_rng *rng, double frac)
 {
-	double z = sc_rng_normal(rng);
-
-	return exp(frac * z - frac * frac / 2);
+	return rng ? exp(frac * sc_rng_normal(rng) - frac * frac / 2) : 1;
 }
 
 static void draw_sample(struct study *study, struct sc_rng *rng)
@@ -217,28 +208,6 @@ static double busiest(const struct study *study, const struct plan_parts *plan)
 			worst = study->rank_ms[rank];
 	}
 	return worst + everywhere;
-}
-
-static double plan_cost(const struct study *study, const struct plan_parts *plan)
-{
-	double ms = busiest(study, plan);
-
-	if (!(plan->step_ms > 0))
-		return ms;
-	return plan->step_ms * study->rest + plan->exposed_frac * (ms - plan->usual_ms);
-}
-
-/* All errors at their mean. */
-static void set_usual(struct study *study)
-{
-	for (int family = 0; family < SC_N_COST_FAMILIES; family++)
-		study->family[family] = 1;
-	for (size_t i = 0; i < study->problem->n_tables; i++)
-		study->table[i] = 1;
-	for (size_t i = 0; i < study->n_kinds; i++)
-		study->kind[i] = 1;
-	for (size_t i = 0; i < study->n_plans; i++)
-		study->plans[i].usual_ms = busiest(study, &study->plans[i]);
 }
 
 static void score_sample(const struct study *study, size_t sample, struct sc_confidence *out)
@@ -308,13 +277,21 @@ int sc_shard_confidence(const struct sc_shard_problem *problem,
 	study.kind = sc_xrealloc(NULL, study.n_kinds + 1, sizeof(double));
 	study.rank_ms = sc_xrealloc(NULL, (size_t)problem->world + 1, sizeof(double));
 	study.cost = sc_xrealloc(NULL, n_plans * (size_t)opts->samples, sizeof(double));
-	set_usual(&study);
 	sc_rng_init(&rng, opts->seed);
+	draw_sample(&study, NULL);
+	for (size_t i = 0; i < n_plans; i++)
+		study.plans[i].usual_ms = busiest(&study, &study.plans[i]);
 	for (size_t sample = 0; sample < (size_t)opts->samples; sample++) {
 		draw_sample(&study, &rng);
-		for (size_t i = 0; i < n_plans; i++)
+		for (size_t i = 0; i < n_plans; i++) {
+			const struct plan_parts *p = &study.plans[i];
+			double ms = busiest(&study, p);
+
 			study.cost[i * (size_t)opts->samples + sample] =
-				plan_cost(&study, &study.plans[i]);
+				p->step_ms > 0 ? p->step_ms * study.rest +
+							 p->exposed_frac * (ms - p->usual_ms)
+					       : ms;
+		}
 	}
 	memset(out, 0, n_plans * sizeof(*out));
 	score(&study, out);

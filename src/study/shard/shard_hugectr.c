@@ -77,14 +77,6 @@ static void alloc_matrix(const struct planner *p, struct sc_arena *arena, struct
 	m->n_split = sc_arena_calloc(arena, p->n_tables, sizeof(*m->n_split));
 }
 
-static void copy_matrix(const struct planner *p, struct matrix *to, const struct matrix *from)
-{
-	memcpy(to->table, from->table, (size_t)p->n_buckets * p->n_tables * sizeof(*to->table));
-	memcpy(to->n, from->n, p->n_buckets * sizeof(*to->n));
-	memcpy(to->n_split, from->n_split, p->n_tables * sizeof(*to->n_split));
-	to->cost = from->cost;
-}
-
 static int by_key(const void *a, const void *b)
 {
 	const struct keyed *x = a, *y = b;
@@ -122,17 +114,6 @@ static void split(struct planner *p, uint32_t table)
 	p->n_pieces = n_kept;
 	for (uint32_t i = 0; i < n; i++)
 		p->pieces[p->n_pieces++] = (struct piece){p->hotness[table] / n, table};
-}
-
-static void split_hottest(struct planner *p)
-{
-	for (size_t i = 0; i < p->n_pieces; i++) {
-		if (can_split(p, p->pieces[i].table)) {
-			split(p, p->pieces[i].table);
-			break;
-		}
-	}
-	sort_pieces(p);
 }
 
 static bool has_table(const struct planner *p, const struct matrix *m, uint32_t bucket,
@@ -190,17 +171,24 @@ static void search(struct planner *p)
 {
 	for (int i = 0; i < MAX_ITERATIONS; i++) {
 		uint32_t left_out = place_all(p);
+		size_t k = 0;
 
-		if (left_out == p->n_tables) {
-			if (p->now.cost < p->best.cost)
-				copy_matrix(p, &p->best, &p->now);
-			split_hottest(p);
-		} else if (can_split(p, left_out)) {
-			split(p, left_out);
-			sort_pieces(p);
-		} else {
-			return;
+		if (left_out == p->n_tables && p->now.cost < p->best.cost) {
+			memcpy(p->best.table, p->now.table,
+			       (size_t)p->n_buckets * p->n_tables * sizeof(*p->now.table));
+			memcpy(p->best.n, p->now.n, p->n_buckets * sizeof(*p->now.n));
+			memcpy(p->best.n_split, p->now.n_split,
+			       p->n_tables * sizeof(*p->now.n_split));
+			p->best.cost = p->now.cost;
 		}
+		if (left_out < p->n_tables && !can_split(p, left_out))
+			return;
+		while (left_out == p->n_tables && k < p->n_pieces &&
+		       !can_split(p, p->pieces[k].table))
+			k++; /* to the hottest */
+		if (left_out < p->n_tables || k < p->n_pieces)
+			split(p, left_out < p->n_tables ? left_out : p->pieces[k].table);
+		sort_pieces(p);
 	}
 }
 
@@ -317,21 +305,11 @@ static size_t list_gpus(const struct planner *p, uint32_t index, uint32_t world,
 	return n;
 }
 
-static enum sc_shard_type type_of(const struct sc_shard_plan *plan, const int32_t *gpus, size_t n)
-{
-	uint32_t first = (uint32_t)gpus[0], last = (uint32_t)gpus[n - 1];
-
-	if (n == 1)
-		return SC_TABLE_WISE;
-	return n < plan->world && first / plan->ranks_per_host == last / plan->ranks_per_host
-		       ? SC_TABLE_ROW_WISE
-		       : SC_ROW_WISE;
-}
-
 /* HugeCTR deals a table's rows out one by one; a plan says how many. */
 static void add_table(const struct planner *p, const struct sc_table *table, uint32_t index,
 		      int32_t *gpus, struct sc_shard_plan *out)
 {
+	uint32_t local = out->ranks_per_host;
 	size_t n;
 
 	if (p->replicated[index]) {
@@ -340,7 +318,12 @@ static void add_table(const struct planner *p, const struct sc_table *table, uin
 		return;
 	}
 	n = list_gpus(p, index, out->world, gpus);
-	sc_plan_begin_table(out, table, type_of(out, gpus, n));
+	sc_plan_begin_table(out, table,
+			    n == 1 ? SC_TABLE_WISE
+			    : n < out->world && (uint32_t)gpus[0] / local ==
+							(uint32_t)gpus[n - 1] / local
+				    ? SC_TABLE_ROW_WISE
+				    : SC_ROW_WISE);
 	sc_plan_add_rows(out, gpus, n, 0, table->dim);
 }
 

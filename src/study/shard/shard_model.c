@@ -194,18 +194,6 @@ static int check_pinned(const struct sc_shard_model *m, const size_t *pins,
 	return 0;
 }
 
-/* SC_ECONFLICT, naming the constraints that cannot hold together. */
-static int shard_rules_check(const struct sc_shard_model *m, struct sc_err *err)
-{
-	size_t *pins = sc_xrealloc(NULL, m->units.n + 1, sizeof(*pins));
-	int rc = find_pins(m, pins, err);
-
-	for (size_t i = 0; i < m->problem->n_constraints && rc == 0; i++)
-		rc = check_pinned(m, pins, &m->problem->constraints[i], err);
-	free(pins);
-	return rc;
-}
-
 /* ---- plans that were not searched for; a search is built to keep to constraints ---- */
 
 struct placed {
@@ -296,17 +284,6 @@ bool sc_shard_rule_allows(const struct sc_shard_problem *p, const struct sc_shar
 	return true;
 }
 
-static bool option_allowed(const struct sc_shard_model *m, const struct sc_option *o)
-{
-	const struct sc_shard_problem *p = m->problem;
-
-	for (uint32_t i = m->first_rule[o->table]; i < m->first_rule[o->table + 1]; i++) {
-		if (!sc_shard_rule_allows(p, &p->constraints[m->rules[i]], o))
-			return false;
-	}
-	return true;
-}
-
 static int check_constraints(const struct sc_shard_problem *p, struct sc_err *err)
 {
 	for (size_t i = 0; i < p->n_constraints; i++) {
@@ -325,15 +302,6 @@ static int check_constraints(const struct sc_shard_problem *p, struct sc_err *er
 					  p->tables[c->table].name, (int)c->rank, p->world);
 	}
 	return 0;
-}
-
-static enum sc_spread plain_spread(const struct sc_shard_model *m, const struct sc_option *o)
-{
-	if (o->spread == SC_SPREAD_HOST && m->n_hosts == 1)
-		return SC_SPREAD_UNIFORM;
-	if (o->spread == SC_SPREAD_ON_HOST && (m->n_hosts == 1 || o->n_shards == 1))
-		return SC_SPREAD_FREE;
-	return o->spread;
 }
 
 /* Cost, total and memory of a choice from its shards. */
@@ -358,7 +326,7 @@ static struct sc_choice choice_of_option(const struct sc_shard_model *m, uint32_
 {
 	const struct sc_option *o = &m->problem->options.at[option];
 	struct sc_choice c = {
-		.spread = plain_spread(m, o),
+		.spread = o->spread,
 		.type = o->type,
 		.tier = o->tier,
 		.cache_frac = o->cache_frac,
@@ -366,6 +334,10 @@ static struct sc_choice choice_of_option(const struct sc_shard_model *m, uint32_
 		.shards = &m->problem->shards.at[o->first_shard],
 	};
 
+	if (o->spread == SC_SPREAD_HOST && m->n_hosts == 1)
+		c.spread = SC_SPREAD_UNIFORM;
+	if (o->spread == SC_SPREAD_ON_HOST && (m->n_hosts == 1 || o->n_shards == 1))
+		c.spread = SC_SPREAD_FREE;
 	if (c.spread == SC_SPREAD_UNIFORM)
 		c.n = m->world;
 	if (c.spread == SC_SPREAD_HOST)
@@ -400,8 +372,12 @@ static void table_choices(const struct sc_shard_model *m, uint32_t table, choice
 		struct sc_choice c;
 		size_t kept = 0;
 		bool beaten = false;
+		uint32_t rule = m->first_rule[table];
 
-		if (!option_allowed(m, &p->options.at[o]))
+		while (rule < m->first_rule[table + 1] &&
+		       sc_shard_rule_allows(p, &p->constraints[m->rules[rule]], &p->options.at[o]))
+			rule++;
+		if (rule < m->first_rule[table + 1])
 			continue;
 		c = choice_of_option(m, o);
 		c.first_option = o;
@@ -477,46 +453,36 @@ static void add_joint(struct sc_shard_model *m, struct sc_unit *unit, const choi
 	unit->n_choices++;
 }
 
-static void add_single(struct sc_shard_model *m, struct sc_unit *unit, const choice_list *list)
-{
-	for (size_t i = 0; i < list->n; i++) {
-		struct sc_choice c = list->at[i];
-
-		c.first_option = (uint32_t)m->members.n;
-		SC_VEC_PUSH(&m->members, list->at[i].first_option);
-		SC_VEC_PUSH(&m->choices, c);
-		unit->n_choices++;
-	}
-}
-
-/* Those of least work first: what comes later can then be seen to be worse without a trial. */
-static void sort_choices(struct sc_choice *choices, uint32_t n)
-{
-	for (uint32_t i = 1; i < n; i++) {
-		struct sc_choice moved = choices[i];
-		uint32_t k = i;
-
-		for (; k > 0 && choices[k - 1].total > moved.total; k--)
-			choices[k] = choices[k - 1];
-		choices[k] = moved;
-	}
-}
-
 static void unit_choices(struct sc_shard_model *m, struct sc_unit *unit, choice_list *lists)
 {
 	const uint32_t *tables = m->tables.at + unit->first_table;
+	struct sc_choice *choices;
 
 	unit->first_choice = (uint32_t)m->choices.n;
 	for (uint32_t i = 0; i < unit->n_tables; i++)
 		table_choices(m, tables[i], &lists[i]);
-	if (unit->n_tables == 1)
-		add_single(m, unit, &lists[0]);
-	for (size_t i = 0; unit->n_tables > 1 && i < lists[0].n; i++) {
-		add_joint(m, unit, lists, &lists[0].at[i], false);
-		add_joint(m, unit, lists, &lists[0].at[i], true);
+	for (size_t i = 0; i < lists[0].n; i++) {
+		struct sc_choice one = lists[0].at[i];
+
+		if (unit->n_tables > 1) {
+			add_joint(m, unit, lists, &lists[0].at[i], false);
+			add_joint(m, unit, lists, &lists[0].at[i], true);
+			continue;
+		}
+		one.first_option = (uint32_t)m->members.n;
+		SC_VEC_PUSH(&m->members, lists[0].at[i].first_option);
+		SC_VEC_PUSH(&m->choices, one);
+		unit->n_choices++;
 	}
-	if (unit->n_choices > 1)
-		sort_choices(&m->choices.at[unit->first_choice], unit->n_choices);
+	/* Those of least work first: what comes later can then be seen to be worse without a trial. */
+	choices = unit->n_choices ? &m->choices.at[unit->first_choice] : NULL;
+	for (uint32_t i = 1, k; i < unit->n_choices; i++) {
+		struct sc_choice moved = choices[i];
+
+		for (k = i; k > 0 && choices[k - 1].total > moved.total; k--)
+			choices[k] = choices[k - 1];
+		choices[k] = moved;
+	}
 }
 
 static uint32_t root_of(const uint32_t *parent, uint32_t table)
@@ -729,13 +695,18 @@ static void begin(struct sc_shard_model *m, const struct sc_shard_problem *p)
 int sc_shard_model_init(struct sc_shard_model *m, const struct sc_shard_problem *p,
 			struct sc_err *err)
 {
+	size_t *pins;
 	int rc = check_constraints(p, err);
 
 	if (rc)
 		return rc;
 	begin(m, p);
 	mark_ruled(m);
-	rc = shard_rules_check(m, err);
+	pins = sc_xrealloc(NULL, m->units.n + 1, sizeof(*pins));
+	rc = find_pins(m, pins, err);
+	for (size_t i = 0; i < p->n_constraints && rc == 0; i++)
+		rc = check_pinned(m, pins, &p->constraints[i], err);
+	free(pins);
 	if (rc == 0)
 		rc = add_choices(m, err);
 	if (rc == 0)

@@ -24,18 +24,7 @@ struct maker {
 	struct sc_shard_problem *out;
 };
 
-/* For tables, of a GPU. */
-static double budget_bytes(const struct sc_request *request)
-{
-	const struct sc_sharding_plan *given = &request->config.sharding;
-
-	if (given->hbm_gib > 0)
-		return given->hbm_gib * SC_BYTES_PER_GIB;
-	return request->device.hbm_gib * SC_BYTES_PER_GIB * (1 - fmax(0, given->hbm_reserve_frac));
-}
-
-/* MLPerf's recipes: one or two nodes; more. */
-/* How HugeCTR's planner is run for a request. */
+/* How HugeCTR's planner is run for a request; by MLPerf's recipes: one or two nodes; more. */
 static void hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out)
 {
 	const struct sc_sharding_plan *given = &request->config.sharding;
@@ -57,7 +46,9 @@ static void hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_
 		.optimizer_factor = optimizer == SC_OPT_ADAGRAD ? 2
 				    : optimizer == SC_OPT_ADAM  ? 3
 								: 1,
-		.hbm_bytes = budget_bytes(request),
+		.hbm_bytes = given->hbm_gib > 0 ? given->hbm_gib * SC_BYTES_PER_GIB
+						: request->device.hbm_gib * SC_BYTES_PER_GIB *
+							  (1 - fmax(0, given->hbm_reserve_frac)),
 	};
 }
 
@@ -166,12 +157,6 @@ int sc_shard_check_size(const struct sc_model *model, struct sc_err *err)
 			  n, MAX_TABLES);
 }
 
-static uint32_t shard_ranks_per_host(const struct sc_request *request)
-{
-	return (uint32_t)fmin((double)request->config.gpus,
-			      (double)request->config.cluster.gpus_per_node);
-}
-
 static enum sc_optimizer_state optimizer_state(const struct sc_request *request)
 {
 	switch (request->config.training.optimizer) {
@@ -215,7 +200,8 @@ static void torchrec_topology_of(const struct sc_request *request, bool device_c
 
 	sc_torchrec_topology_init(out);
 	out->world = (uint32_t)request->config.gpus;
-	out->ranks_per_host = shard_ranks_per_host(request);
+	out->ranks_per_host =
+		(uint32_t)fmin((double)request->config.gpus, (double)cluster->gpus_per_node);
 	out->batch_per_rank =
 		(double)request->config.training.global_batch / (double)request->config.gpus;
 	out->hbm_cap_bytes = device->hbm_gib * SC_BYTES_PER_GIB;

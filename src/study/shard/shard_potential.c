@@ -351,17 +351,6 @@ static void keep(struct sc_shard_state *s, struct candidate *best, uint32_t choi
 		memcpy(s->best, s->trial, sizeof(*s->best) * c->n);
 }
 
-/* At least this much, wherever its shards go. */
-static double least_rise(const struct sc_shard_state *s, const struct sc_choice *c)
-{
-	double each = c->total / (double)c->n;
-
-	if (!s->model->alike)
-		return 0.0;
-	return (double)c->n * s->least_weight *
-	       expm1(s->kappa * each / (s->scale * s->model->speed[0]));
-}
-
 static void try_choice(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 		       struct candidate *best)
 {
@@ -373,8 +362,13 @@ static void try_choice(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 	uint32_t free_host = sides ? s->block_hosts : 0;
 	uint32_t first_host = sides && c->spread == SC_SPREAD_ON_HOST ? free_host : 0;
 	uint32_t end_host = sides && c->spread == SC_SPREAD_HOST ? s->block_hosts : m->n_hosts;
+	double each = c->total / (double)c->n;
 
-	if (bias * least_rise(s, c) >= best->score)
+	/* at least this much, wherever its shards go */
+	if (bias * (m->alike ? (double)c->n * s->least_weight *
+				       expm1(s->kappa * each / (s->scale * m->speed[0]))
+			     : 0.0) >=
+	    best->score)
 		return;
 	if (c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_UNIFORM) {
 		score = bias *

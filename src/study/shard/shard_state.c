@@ -22,26 +22,6 @@ struct sc_phases *sc_phases_make(const struct sc_shard_model *m, struct sc_arena
 	return p;
 }
 
-static void phases_clear(struct sc_phases *p, const struct sc_shard_model *m)
-{
-	memset(p->forward, 0, m->world * sizeof(double));
-	memset(p->backward, 0, m->world * sizeof(double));
-	memset(p->sent, 0, m->world * sizeof(double));
-	memset(p->host_columns, 0, m->n_hosts * sizeof(double));
-	p->scatter_bytes = p->replica_ms = p->reduce_bytes = 0;
-}
-
-static void add_replicas(struct sc_shard_state *s, const struct sc_choice *c, double sign)
-{
-	const struct sc_option_shard *each = &c->shards[0];
-
-	s->phases->replica_ms += sign * (each->forward_ms + each->backward_ms);
-	s->phases->reduce_bytes +=
-		sign * (double)each->rows * (double)each->cols * sc_dtype_bytes(SC_FP32);
-	for (uint32_t r = 0; r < c->n; r++)
-		sc_shard_state_add_bytes(s, sc_choice_shard(c, r), r, sign);
-}
-
 /* Sums of vectors: over all ranks, within a host. Where slices send partial sums over several hosts, vectors
  * that leave one: of slices of the same rows there, one. */
 static void add_sums(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
@@ -73,19 +53,23 @@ static void phases_add(struct sc_shard_state *s, const struct sc_choice *c, cons
 	struct sc_dlrm_sends sends = sc_dlrm_sends_of(c->type, p->rates->partial_sums, m->per_host);
 
 	if (c->type == SC_DATA_PARALLEL) {
-		add_replicas(s, c, sign);
-		return;
+		p->replica_ms += sign * (c->shards[0].forward_ms + c->shards[0].backward_ms);
+		p->reduce_bytes += sign * (double)c->shards[0].rows * (double)c->shards[0].cols *
+				   sc_dtype_bytes(SC_FP32);
 	}
 	for (uint32_t i = 0; i < c->n; i++) {
 		const struct sc_option_shard *shard = sc_choice_shard(c, i);
 		uint32_t rank = (uint32_t)sc_choice_rank(m, c, ranks, i);
 
 		sc_shard_state_add_bytes(s, shard, rank, sign);
+		if (c->type == SC_DATA_PARALLEL)
+			continue;
 		p->forward[rank] += sign * shard->forward_ms / m->speed[rank];
 		p->backward[rank] += sign * shard->backward_ms / m->speed[rank];
 		p->sent[rank] += sign * shard->vector_bytes * sends.to_all;
 	}
-	add_sums(s, c, ranks, &sends, sign);
+	if (c->type != SC_DATA_PARALLEL)
+		add_sums(s, c, ranks, &sends, sign);
 }
 
 /* A little of the mean square goes with the most: of equal ranks, it tells that one has become free. */
@@ -159,8 +143,13 @@ static void clear_sums(struct sc_shard_state *s)
 	memset(s->hbm, 0, sizeof(double) * m->world);
 	memset(s->host, 0, sizeof(double) * m->n_hosts);
 	memset(s->ssd, 0, sizeof(double) * m->n_hosts);
-	if (s->phases)
-		phases_clear(s->phases, m);
+	if (!s->phases)
+		return;
+	memset(s->phases->forward, 0, m->world * sizeof(double));
+	memset(s->phases->backward, 0, m->world * sizeof(double));
+	memset(s->phases->sent, 0, m->world * sizeof(double));
+	memset(s->phases->host_columns, 0, m->n_hosts * sizeof(double));
+	s->phases->scatter_bytes = s->phases->replica_ms = s->phases->reduce_bytes = 0;
 }
 
 void sc_shard_state_clear(struct sc_shard_state *s)

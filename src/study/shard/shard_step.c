@@ -83,14 +83,6 @@ static bool is_tried(const struct descent *d, const struct sc_step_move *move)
 	return false;
 }
 
-static bool is_gain(const struct descent *d, double ms, double estimate)
-{
-	if (ms < d->ms * (1 - LEAST_GAIN))
-		return true;
-	return ms <= d->ms * (1 + LEAST_GAIN / 10) &&
-	       estimate < d->estimate * (1 - LEAST_ESTIMATED);
-}
-
 /* One move that helps, of one weighting's list. */
 static int try_list(struct descent *d, const struct sc_phase_weights *w, bool *helped,
 		    struct sc_err *err)
@@ -110,7 +102,9 @@ static int try_list(struct descent *d, const struct sc_phase_weights *w, bool *h
 		n_tried++;
 		rc = simulate(d, &ms, err);
 		estimate = sc_phases_estimate(&d->s, &WEIGHTS[0]);
-		if (rc == 0 && is_gain(d, ms, estimate)) {
+		if (rc == 0 && (ms < d->ms * (1 - LEAST_GAIN) ||
+				(ms <= d->ms * (1 + LEAST_GAIN / 10) &&
+				 estimate < d->estimate * (1 - LEAST_ESTIMATED)))) {
 			d->ms = ms;
 			d->estimate = estimate;
 			d->tried.n = 0;

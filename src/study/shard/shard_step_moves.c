@@ -87,13 +87,6 @@ static void pick_idle(const struct sc_shard_state *s, bool hosts, uint32_t n, in
 	}
 }
 
-/* All ranks of some hosts, in place of those: from the last on. */
-static void list_ranks(uint32_t per_host, uint32_t n_hosts, int32_t *ranks)
-{
-	for (uint32_t i = n_hosts * per_host; i-- > 0;)
-		ranks[i] = ranks[i / per_host] * (int32_t)per_host + (int32_t)(i % per_host);
-}
-
 void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *m)
 {
 	struct sc_shard_state *s = hunt->s;
@@ -123,7 +116,10 @@ void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *m)
 			pick_idle(s, false, n, ranks);
 		} else {
 			pick_idle(s, true, n / per_host, ranks);
-			list_ranks(per_host, n / per_host, ranks);
+			/* all ranks of those, in their place: from the last on */
+			for (uint32_t i = n; i-- > 0;)
+				ranks[i] = ranks[i / per_host] * (int32_t)per_host +
+					   (int32_t)(i % per_host);
 		}
 		sc_shard_state_place(s, m->unit, was, sc_unit_ranks(s, m->unit));
 		break;
@@ -133,19 +129,14 @@ void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *m)
 
 /* ---- which moves ---- */
 
-static bool fits(const struct sc_shard_state *s)
-{
-	for (uint32_t r = 0; r < s->model->world; r++) {
-		if (sc_shard_state_is_over(s, r))
-			return false;
-	}
-	return true;
-}
-
 static void offer(struct hunt *h, struct sc_step_move move)
 {
+	bool fits = true;
+
 	sc_step_move_do(h->of, &move);
-	if (fits(h->s)) {
+	for (uint32_t r = 0; r < h->s->model->world && fits; r++)
+		fits = !sc_shard_state_is_over(h->s, r);
+	if (fits) {
 		move.estimate = sc_phases_estimate(h->s, h->w);
 		SC_VEC_PUSH(h->out, move);
 	}

@@ -60,42 +60,6 @@ static uint32_t table_of(const struct sc_shard_problem *p, const char *name, siz
 	return sc_intern_find(names, name);
 }
 
-static int no_option(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
-		     struct sc_err *err)
-{
-	return sc_err_at(err, SC_EUNSUPPORTED, plan->file, t->line, t->column,
-			 "table \"%.64s\": the objective has no cost for %s %s in %u shards",
-			 t->name, sc_enum_name(sc_shard_type_names, (int)t->type),
-			 sc_enum_name(sc_tier_names, (int)t->tier), t->n_shards);
-}
-
-static bool shard_cost(const struct sc_shard_problem *p, const struct sc_table_placement *t,
-		       const struct sc_shard_term *term, const struct sc_shard *shard,
-		       struct sc_option_shard *out)
-{
-	if (term->option_shard == UINT32_MAX)
-		return sc_shard_cost_of(p, term->table, t, shard, out);
-	*out = p->shards.at[term->option_shard];
-	return true;
-}
-
-static int add_shard(const struct sc_shard_problem *problem, const struct sc_table_placement *t,
-		     const struct sc_shard *shard, struct sc_shard_term *term)
-{
-	struct sc_option_shard cost;
-	double speed = sc_rank_speed(problem, term->rank);
-
-	if (!shard_cost(problem, t, term, shard, &cost))
-		return -1;
-	term->ms = cost.cost / speed;
-	term->comms_ms = cost.comms / speed;
-	term->prefetch_ms = cost.prefetch_ms / speed;
-	term->hbm_bytes = cost.hbm_bytes;
-	term->host_bytes = cost.host_bytes;
-	term->ssd_bytes = cost.ssd_bytes;
-	return 0;
-}
-
 static int add_table(const struct sc_shard_problem *problem, uint32_t table,
 		     const struct sc_shard_plan *plan, const struct sc_table_placement *t,
 		     struct sc_shard_terms *out)
@@ -113,13 +77,25 @@ static int add_table(const struct sc_shard_problem *problem, uint32_t table,
 			.type = t->type,
 			.tier = t->tier,
 		};
+		struct sc_option_shard cost;
+		double speed;
 
 		if (match != SC_UNPLACED)
 			term.option_shard =
 				sc_option_shard_index(problem, &problem->options.at[match], i);
-		if (s->rank < 0 || term.rank >= problem->world ||
-		    add_shard(problem, t, s, &term) != 0)
+		if (s->rank < 0 || term.rank >= problem->world)
 			return -1;
+		if (match != SC_UNPLACED)
+			cost = problem->shards.at[term.option_shard];
+		else if (!sc_shard_cost_of(problem, table, t, s, &cost))
+			return -1;
+		speed = sc_rank_speed(problem, term.rank);
+		term.ms = cost.cost / speed;
+		term.comms_ms = cost.comms / speed;
+		term.prefetch_ms = cost.prefetch_ms / speed;
+		term.hbm_bytes = cost.hbm_bytes;
+		term.host_bytes = cost.host_bytes;
+		term.ssd_bytes = cost.ssd_bytes;
 		SC_VEC_PUSH(&out->at, term);
 	}
 	return 0;
@@ -143,7 +119,11 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 			rc = sc_err_at(err, SC_ECONFLICT, plan->file, t->line, t->column,
 				       "table \"%.64s\": the model has no such table", t->name);
 		else if (add_table(problem, table, plan, t, &terms))
-			rc = no_option(plan, t, err);
+			rc = sc_err_at(
+				err, SC_EUNSUPPORTED, plan->file, t->line, t->column,
+				"table \"%.64s\": the objective has no cost for %s %s in %u shards",
+				t->name, sc_enum_name(sc_shard_type_names, (int)t->type),
+				sc_enum_name(sc_tier_names, (int)t->tier), t->n_shards);
 	}
 	sc_intern_release(&names);
 	if (rc)

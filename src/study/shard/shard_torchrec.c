@@ -356,14 +356,6 @@ static uint32_t n_slices(const struct sc_torchrec_topology *topology, const stru
 	return (uint32_t)((table->dim + cols - 1) / cols);
 }
 
-/* Row slices of a type: 1, over the world, or over a host. */
-static uint32_t n_row_slices(const struct sc_torchrec_topology *topology, enum sc_shard_type type)
-{
-	if (type == SC_ROW_WISE)
-		return topology->world;
-	return type == SC_TABLE_ROW_WISE || type == SC_GRID ? topology->ranks_per_host : 1;
-}
-
 static enum sc_spread spread_of(const struct sc_torchrec_ask *ask)
 {
 	switch (ask->type) {
@@ -402,8 +394,12 @@ static void push_option(const struct builder *b, const struct sc_torchrec_ask *a
 		.spread = spread_of(ask),
 	};
 	const struct sc_option_maker maker = {b->problem, cost_shard, ask};
+	const struct sc_torchrec_topology *t = b->topology;
 
-	sc_option_add(&maker, &option, n_row_slices(b->topology, ask->type),
+	sc_option_add(&maker, &option,
+		      ask->type == SC_ROW_WISE     ? t->world
+		      : by_rows_of_host(ask->type) ? t->ranks_per_host
+						   : 1,
 		      (ask->type == SC_COLUMN_WISE || ask->type == SC_TABLE_COLUMN_WISE ||
 		       ask->type == SC_GRID)
 			      ? slice_cols(b->topology, ask->table)
@@ -468,13 +464,6 @@ static bool column_cost(const void *ctx, uint32_t table, enum sc_tier tier, int6
 	return true;
 }
 
-static int check_positive(const char *name, double value, struct sc_err *err)
-{
-	if (value > 0 && isfinite(value))
-		return 0;
-	return sc_err_set(err, SC_EVALUE, "%s must be greater than 0, is %g", name, value);
-}
-
 static int check_share(const char *name, double value, struct sc_err *err)
 {
 	if (value >= 0 && value < 1)
@@ -507,26 +496,18 @@ static int check_topology(const struct sc_torchrec_topology *t, struct sc_err *e
 			"%u ranks cannot be hosts of %u; give a multiple of it, at most %d",
 			t->world, t->ranks_per_host, MAX_WORLD);
 	for (size_t i = 0; i < sizeof(positive) / sizeof(positive[0]); i++) {
-		rc = check_positive(positive[i].name, positive[i].value, err);
-		if (rc)
-			return rc;
+		if (!(positive[i].value > 0 && isfinite(positive[i].value)))
+			return sc_err_set(err, SC_EVALUE, "%s must be greater than 0, is %g",
+					  positive[i].name, positive[i].value);
 	}
 	rc = check_share("share of HBM kept free", t->reserved_frac, err);
 	return rc ? rc : check_share("cached share of a table's rows", t->uvm_cache_frac, err);
 }
 
-static double count_shards(const struct sc_torchrec_topology *t, const struct sc_table *table)
-{
-	double tiers = t->ssd ? 4 : 3, slices = n_slices(t, table);
-
-	return t->world + tiers * (1 + 2 * slices + t->world + t->ranks_per_host) +
-	       (has_grid(t, table) ? tiers * slices * t->ranks_per_host : 0);
-}
-
 static int check_tables(const struct sc_torchrec_topology *topology,
 			const struct sc_table_list *tables, struct sc_err *err)
 {
-	double n_shards = 0;
+	double tiers = topology->ssd ? 4 : 3, n_shards = 0;
 
 	for (size_t i = 0; i < tables->n; i++) {
 		const struct sc_table *table = &tables->at[i];
@@ -542,7 +523,10 @@ static int check_tables(const struct sc_torchrec_topology *topology,
 		    !(topology->poolings[i] >= 0 && isfinite(topology->poolings[i])))
 			return sc_err_set(err, SC_EVALUE, "table %.64s: poolings must be 0 or more",
 					  table->name);
-		n_shards += count_shards(topology, table);
+		n_shards += topology->world + tiers * (1 + 2.0 * n_slices(topology, table) +
+						       topology->world + topology->ranks_per_host);
+		if (has_grid(topology, table))
+			n_shards += tiers * n_slices(topology, table) * topology->ranks_per_host;
 	}
 	if (n_shards > MAX_SHARDS)
 		return sc_err_set(err, SC_ELIMIT,

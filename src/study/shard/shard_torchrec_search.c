@@ -178,15 +178,6 @@ static void sift_up(struct sc_placer *placer, uint32_t at)
 	heap[at] = moved;
 }
 
-static void build_heap(struct sc_placer *placer)
-{
-	placer->n_heap = placer->problem->world;
-	for (uint32_t i = 0; i < placer->n_heap; i++)
-		placer->heap[i] = i;
-	for (uint32_t i = placer->n_heap / 2; i-- > 0;)
-		sift_down(placer, i);
-}
-
 /* The cheapest rank that the shard fits on. */
 static bool place_one(struct sc_placer *placer, const struct sc_option_shard *shard, int32_t *at)
 {
@@ -219,8 +210,13 @@ static bool place_free(struct sc_placer *placer, const struct sc_option *option)
 	int32_t *at = placer->rank + placer->first_rank[option->table];
 
 	placer->work += option->n_shards;
-	if (placer->n_heap == 0)
-		build_heap(placer);
+	if (placer->n_heap == 0) {
+		placer->n_heap = placer->problem->world;
+		for (uint32_t i = 0; i < placer->n_heap; i++)
+			placer->heap[i] = i;
+		for (uint32_t i = placer->n_heap / 2; i-- > 0;)
+			sift_down(placer, i);
+	}
 	for (uint32_t i = 0; i < option->n_shards; i++)
 		if (!place_one(placer, &shard[i], &at[i]))
 			return false;
@@ -275,25 +271,18 @@ static struct sc_storage host_left(const struct sc_placer *placer, uint32_t firs
 	return left;
 }
 
-static double host_cost(const struct sc_placer *placer, uint32_t host)
-{
-	uint32_t local = placer->problem->ranks_per_host;
-	double sum = 0;
-
-	for (uint32_t i = 0; i < local; i++)
-		sum += placer->cost[host * local + i];
-	return sum;
-}
-
 /* Hosts by cost, those alike in their order. */
 static void sort_hosts(struct sc_placer *placer)
 {
-	uint32_t n = placer->problem->world / placer->problem->ranks_per_host;
+	uint32_t local = placer->problem->ranks_per_host, n = placer->problem->world / local;
 
 	for (uint32_t i = 0; i < n; i++) {
-		double cost = placer->host_sum[i] = host_cost(placer, i);
+		double cost = 0;
 		uint32_t k = i;
 
+		for (uint32_t r = i * local; r < (i + 1) * local; r++)
+			cost += placer->cost[r];
+		placer->host_sum[i] = cost;
 		for (; k > 0 && placer->host_sum[placer->hosts[k - 1]] > cost; k--)
 			placer->hosts[k] = placer->hosts[k - 1];
 		placer->hosts[k] = i;
@@ -354,13 +343,6 @@ static void sort_tables(struct sc_placer *placer, const uint32_t *chosen)
 	}
 }
 
-static bool place_table(struct sc_placer *placer, const struct sc_option *option)
-{
-	if (option->spread == SC_SPREAD_FREE)
-		return place_free(placer, option);
-	return place_on_some_host(placer, option);
-}
-
 static double busiest(const struct sc_placer *placer)
 {
 	double most = 0;
@@ -391,8 +373,11 @@ static bool placer_place(struct sc_placer *placer, const uint32_t *chosen, doubl
 	for (size_t i = 0; i < problem->n_tables; i++) {
 		const struct sc_option *option = &problem->options.at[chosen[placer->order[i]]];
 
-		if (option->spread != SC_SPREAD_UNIFORM &&
-		    (!place_table(placer, option) || placer->over))
+		if (option->spread == SC_SPREAD_UNIFORM)
+			continue;
+		if (!(option->spread == SC_SPREAD_FREE ? place_free(placer, option)
+						       : place_on_some_host(placer, option)) ||
+		    placer->over)
 			return false;
 	}
 	*cost = busiest(placer);
@@ -434,15 +419,6 @@ static double score(const struct sc_shard_problem *problem, const struct sc_opti
 	return depth ? most : sum;
 }
 
-static bool is_allowed(const struct sc_shard_problem *problem, const struct sc_option *option)
-{
-	for (size_t i = 0; i < problem->n_constraints; i++) {
-		if (!sc_shard_rule_allows(problem, &problem->constraints[i], option))
-			return false;
-	}
-	return true;
-}
-
 static int check_constraints(const struct sc_shard_problem *problem, struct sc_err *err)
 {
 	for (size_t i = 0; i < problem->n_constraints; i++) {
@@ -470,9 +446,13 @@ static struct ranked rank_options(const struct search *search, size_t table, boo
 	for (uint32_t o = first; o < end; o++) {
 		const struct sc_option *option = &problem->options.at[o];
 		double own = score(problem, option, depth);
+		size_t i = 0;
 		uint32_t k;
 
-		if (!is_allowed(problem, option))
+		while (i < problem->n_constraints &&
+		       sc_shard_rule_allows(problem, &problem->constraints[i], option))
+			i++;
+		if (i < problem->n_constraints)
 			continue;
 		for (k = n++; k > 0 && scores[k - 1] > own; k--) {
 			scores[k] = scores[k - 1];
