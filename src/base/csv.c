@@ -107,17 +107,6 @@ static int read_cell(struct reader *r, bool *ends_row)
 	return 0;
 }
 
-static int check_width(const struct reader *r, unsigned line, size_t n_cells, bool empty)
-{
-	if (n_cells == r->n_cols)
-		return 0;
-	if (empty)
-		return fail(r, SC_EFORMAT, line, "the line is empty; remove it");
-	return sc_err_at(r->err, SC_EFORMAT, r->file, line, 0,
-			 "the row has %zu %s, the header has %zu", n_cells,
-			 n_cells == 1 ? "cell" : "cells", r->n_cols);
-}
-
 static int read_row(struct reader *r)
 {
 	size_t first = r->cells.n;
@@ -138,7 +127,14 @@ static int read_row(struct reader *r)
 		r->n_cols = r->cells.n - first;
 		return 0;
 	}
-	return check_width(r, line, r->cells.n - first, empty);
+	const size_t n_cells = r->cells.n - first;
+	if (n_cells == r->n_cols)
+		return 0;
+	if (empty)
+		return fail(r, SC_EFORMAT, line, "the line is empty; remove it");
+	return sc_err_at(r->err, SC_EFORMAT, r->file, line, 0,
+			 "the row has %zu %s, the header has %zu", n_cells,
+			 n_cells == 1 ? "cell" : "cells", r->n_cols);
 }
 
 static int check_header(const struct reader *r)

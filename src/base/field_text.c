@@ -33,13 +33,6 @@ static const char *type_text(enum sc_ftype type)
 	return type == SC_F_INT || type == SC_F_INTS ? "an integer" : "a number";
 }
 
-static void append_names(const struct sc_field *field, struct sc_strbuf *out)
-{
-	sc_strbuf_append(out, field->type == SC_F_FLAGS ? "one or a list of " : "one of ");
-	for (const struct sc_name *name = field->names; name->name; name++)
-		sc_strbuf_printf(out, "%s%s", name == field->names ? "" : ", ", name->name);
-}
-
 void sc_field_value_text(const struct sc_field *field, struct sc_strbuf *out)
 {
 	static const char *const kinds[] = {
@@ -56,7 +49,9 @@ void sc_field_value_text(const struct sc_field *field, struct sc_strbuf *out)
 	char limits[80];
 
 	if (field->type == SC_F_ENUM || field->type == SC_F_FLAGS) {
-		append_names(field, out);
+		sc_strbuf_append(out, field->type == SC_F_FLAGS ? "one or a list of " : "one of ");
+		for (const struct sc_name *name = field->names; name->name; name++)
+			sc_strbuf_printf(out, "%s%s", name == field->names ? "" : ", ", name->name);
 		return;
 	}
 	sc_strbuf_append(out, kinds[field->type]);

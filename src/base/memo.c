@@ -76,22 +76,18 @@ const double *sc_memo_find(struct sc_memo *memo)
 	return e->at ? e->at + e->n_key : NULL;
 }
 
-static void clear(struct sc_memo *memo)
-{
-	const struct sc_arena_mark start = {0};
-
-	memset(memo->entries, 0, memo->n_slots * sizeof(*memo->entries));
-	memo->n_entries = memo->n_bytes = 0;
-	sc_arena_rewind(&memo->arena, start);
-}
-
 double *sc_memo_add(struct sc_memo *memo, size_t n)
 {
 	size_t n_key = memo->key.numbers.n, n_bytes = (n_key + n) * sizeof(double);
 	struct entry *e;
 
-	if (memo->n_entries >= memo->n_slots / 2 || memo->n_bytes + n_bytes > MOST_BYTES)
-		clear(memo);
+	if (memo->n_entries >= memo->n_slots / 2 || memo->n_bytes + n_bytes > MOST_BYTES) {
+		const struct sc_arena_mark start = {0};
+
+		memset(memo->entries, 0, memo->n_slots * sizeof(*memo->entries));
+		memo->n_entries = memo->n_bytes = 0;
+		sc_arena_rewind(&memo->arena, start);
+	}
 	e = find(memo);
 	e->n_key = n_key;
 	e->at = sc_arena_alloc(&memo->arena, n_bytes);

@@ -192,13 +192,6 @@ static int open_rows(struct sc_output *out)
 
 /* --- the interface --- */
 
-/* Descriptors of a program, under any name: what stands behind them is not ours to replace. */
-static bool is_descriptor(const char *path)
-{
-	return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
-	       strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0;
-}
-
 /* Opens what is to be written: -1 with errno. `keeps_rows`: as sc_output_create. */
 static int open_output(struct sc_output *out, bool keeps_rows)
 {
@@ -212,7 +205,10 @@ static int open_output(struct sc_output *out, bool keeps_rows)
 		return -1;
 	handle(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
 	memcpy(out->written, out->path, sizeof(out->written));
-	if (is_descriptor(out->path) || (is_there ? !S_ISREG(st.st_mode) : keeps_rows)) {
+	/* Descriptors of a program, under any name: what stands behind them is not ours to replace. */
+	if ((strncmp(out->path, "/proc/", 6) == 0 || strncmp(out->path, "/dev/fd/", 8) == 0 ||
+	     strcmp(out->path, "/dev/stdout") == 0 || strcmp(out->path, "/dev/stderr") == 0) ||
+	    (is_there ? !S_ISREG(st.st_mode) : keeps_rows)) {
 		memcpy(out->target, out->path, sizeof(out->target));
 		return open(out->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	}

@@ -71,11 +71,6 @@ static int read_quoted(struct reader *r, struct sc_yaml **out)
 	return 0;
 }
 
-static bool in_word(char c)
-{
-	return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '-' || c == '+';
-}
-
 /* A name or a number, without the underscores of 1_000. */
 static int read_bare(struct reader *r, struct sc_yaml **out)
 {
@@ -86,7 +81,8 @@ static int read_bare(struct reader *r, struct sc_yaml **out)
 	size_t n = 0, k = 0;
 	char *text;
 
-	while (r->pos + n < r->text->n && in_word(begin[n]))
+	while (r->pos + n < r->text->n && (isalnum((unsigned char)begin[n]) || begin[n] == '_' ||
+					   begin[n] == '.' || begin[n] == '-' || begin[n] == '+'))
 		n++;
 	if (n == 0)
 		return fail(r, SC_EFORMAT, "expected a value");

@@ -111,14 +111,6 @@ static int compare_keys(const void *a, const void *b)
 	return order ? order : comes_before(y, x) - comes_before(x, y);
 }
 
-static int duplicate_key(const struct sc_yaml *again, const struct sc_yaml *first,
-			 struct sc_err *err)
-{
-	return sc_err_at(err, SC_EFORMAT, again->file, again->key_line, again->key_column,
-			 "duplicate key \"%.64s\"; it is already given on line %u", again->key,
-			 first->key_line);
-}
-
 /* Sorted, so that a mapping made to be slow is not. */
 static int check_unique_keys(struct builder *b, const struct sc_yaml *map)
 {
@@ -139,7 +131,11 @@ static int check_unique_keys(struct builder *b, const struct sc_yaml *map)
 		}
 	}
 	sc_arena_rewind(b->arena, mark);
-	return again ? duplicate_key(again, first, b->err) : 0;
+	return again ? sc_err_at(b->err, SC_EFORMAT, again->file, again->key_line,
+				 again->key_column,
+				 "duplicate key \"%.64s\"; it is already given on line %u",
+				 again->key, first->key_line)
+		     : 0;
 }
 
 static int close_node(struct builder *b)

@@ -147,30 +147,6 @@ static double index_bytes(const struct work *w)
 	return bytes * w->lookups;
 }
 
-static void add_forward(const struct work *w, double misses, struct sc_embedding_shape *out)
-{
-	double output_bytes = w->outputs * (w->grad_bytes + INDEX_BYTES);
-
-	if (w->use->warm && w->count * w->unique * w->row_bytes <= w->cache_bytes)
-		misses = 0;
-	add_rows(w, misses * w->row_bytes, out);
-	out->l2_bytes += w->count * (w->lookups - misses) * w->row_bytes;
-	out->stream_bytes += w->count * (index_bytes(w) + output_bytes);
-}
-
-/* Every lookup gathers its bag's gradient: once from memory, then from the cache as far as the gradients of
- * the table stay in it. */
-static void add_gradients(const struct work *w, struct sc_embedding_shape *out)
-{
-	double all = w->outputs * w->grad_bytes;
-	double resident = all > 0 ? fmin(1, w->cache_bytes / all) : 1;
-	double again = fmax(0, w->lookups - w->outputs) * w->grad_bytes;
-
-	out->stream_bytes += w->count * (index_bytes(w) + fmin(all, w->lookups * w->grad_bytes));
-	out->hbm_bytes += w->count * again * (1 - resident);
-	out->l2_bytes += w->count * again * resident;
-}
-
 static double longest_run(const struct work *w)
 {
 	double run;
@@ -183,7 +159,15 @@ static double longest_run(const struct work *w)
 
 static void add_backward(const struct work *w, double misses, struct sc_embedding_shape *out)
 {
-	add_gradients(w, out);
+	/* Every lookup gathers its bag's gradient: once from memory, then from the cache as far as the gradients of
+	 * the table stay in it. */
+	double all = w->outputs * w->grad_bytes;
+	double resident = all > 0 ? fmin(1, w->cache_bytes / all) : 1;
+	double again = fmax(0, w->lookups - w->outputs) * w->grad_bytes;
+
+	out->stream_bytes += w->count * (index_bytes(w) + fmin(all, w->lookups * w->grad_bytes));
+	out->hbm_bytes += w->count * again * (1 - resident);
+	out->l2_bytes += w->count * again * resident;
 	if (w->use->optimizer == SC_ROW_ATOMIC_SGD) {
 		add_rows(w, 2 * misses * w->row_bytes, out);
 		out->l2_bytes += w->count * 2 * (w->lookups - misses) * w->row_bytes;
@@ -229,9 +213,15 @@ static void add_use(const struct work *w, enum sc_embedding_pass pass,
 	out->lookups += w->count * w->lookups;
 	out->unique_rows += w->count * w->unique;
 	out->outputs += w->count * w->outputs;
-	if (pass == SC_EMBEDDING_FORWARD)
-		add_forward(w, misses, out);
-	else
+	if (pass == SC_EMBEDDING_FORWARD) {
+		double output_bytes = w->outputs * (w->grad_bytes + INDEX_BYTES);
+
+		if (w->use->warm && w->count * w->unique * w->row_bytes <= w->cache_bytes)
+			misses = 0;
+		add_rows(w, misses * w->row_bytes, out);
+		out->l2_bytes += w->count * (w->lookups - misses) * w->row_bytes;
+		out->stream_bytes += w->count * (index_bytes(w) + output_bytes);
+	} else
 		add_backward(w, misses, out);
 }
 

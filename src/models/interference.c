@@ -39,11 +39,6 @@ static double port_gbps(const struct sc_fabric *f)
 	return f->link_gbps > 0 ? f->link_gbps * f->link_eff : f->pcie_gbps * f->ramp.pcie_eff;
 }
 
-static double moved_gbps(const struct sc_fabric *f, const struct sc_cost *cost)
-{
-	return cost->demand[SC_RES_HBM] * f->hbm_gbps / HBM_PER_BYTE;
-}
-
 void sc_interfere_load_kernel(const struct sc_device *device, struct sc_cost *cost)
 {
 	cost->demand[SC_RES_L2] = device->interference.path_compute * cost->demand[SC_RES_SM];
@@ -59,10 +54,12 @@ void sc_interfere_load_collective(const struct sc_device *device, const struct s
 		return;
 	}
 	/* links feed it at full speed */
-	cost->demand[SC_RES_L2] = device->interference.path_comm *
-				  (cost->demand[SC_RES_NIC] > 0
-					   ? fmin(1, moved_gbps(fabric, cost) / port_gbps(fabric))
-					   : 1);
+	cost->demand[SC_RES_L2] =
+		device->interference.path_comm *
+		(cost->demand[SC_RES_NIC] > 0
+			 ? fmin(1, (cost->demand[SC_RES_HBM] * fabric->hbm_gbps / HBM_PER_BYTE) /
+					   port_gbps(fabric))
+			 : 1);
 }
 
 void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op, double sms,

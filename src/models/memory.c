@@ -286,12 +286,6 @@ double sc_loss_bytes(const struct sc_request *request, double samples)
 	       (element_bytes(request) + loss_copies(&request->software) * sc_dtype_bytes(SC_FP32));
 }
 
-/* Weights that are not trained need no more digits than the matrix products read. */
-static double frozen_bytes(const struct sc_request *request)
-{
-	return sc_dtype_bytes(sc_precision_dtype(request->config.training.precision));
-}
-
 static double state_bytes(const struct sc_request *request)
 {
 	double f = sc_dtype_bytes(SC_FP32);
@@ -358,9 +352,12 @@ static void add_held(struct held *held, double params, double trainable, double 
 
 	const struct sc_offload *off = &request->config.training.offload;
 	double updated = trainable / (rule.states ? ranks : 1);
-	double weights = (trainable * element_bytes(request) +
-			  (params - trainable) * frozen_bytes(request)) /
-			 (rule.weights ? ranks : 1);
+	/* Weights that are not trained need no more digits than the matrix products read. */
+	double weights =
+		(trainable * element_bytes(request) +
+		 (params - trainable) *
+			 sc_dtype_bytes(sc_precision_dtype(request->config.training.precision))) /
+		(rule.weights ? ranks : 1);
 	double gradients = trainable * grad.held / (rule.gradients ? ranks : 1);
 	double states = updated * state_bytes(request), step = updated * grad.step;
 	double share = sc_offload_states_frac(off);
@@ -437,19 +434,6 @@ static double kept_bytes(const struct sc_request *request, const struct sc_memor
 	return fmin(bytes, (1 - share) * bytes + (share > 0 ? moving : 0));
 }
 
-static double activation_bytes(const struct sc_request *request,
-			       const struct sc_memory_shape *shape, double *off_bytes)
-{
-	bool is_dense = shape->layers_in_flight <= 0;
-	double bytes = kept_bytes(request, shape, off_bytes);
-	double sent = sent_bytes(request, shape->samples) * shape->micro_batches_in_flight;
-	double loss = shape->head ? sc_loss_bytes(request, shape->samples) : 0;
-	/* the logits are gone when the first layer runs backward */
-	double widest = fmax(loss, sc_layer_working_bytes(request, shape->samples, is_dense));
-
-	return bytes + sent + widest + gathered_sequence_bytes(request, shape->samples);
-}
-
 /* The allocator's cached blocks take what room there is: it gives them back before it fails. */
 static void sum_up(const struct sc_request *request, struct sc_memory *out)
 {
@@ -460,16 +444,6 @@ static void sum_up(const struct sc_request *request, struct sc_memory *out)
 
 	out->reserve_gib = sw->reserve_gib + fmin(sw->reserve_frac * tensors, fmax(0, room));
 	out->total_gib = tensors + out->reserve_gib;
-}
-
-static void sum_up_hosts(const struct held *held, struct sc_memory *out)
-{
-	const struct sc_cluster *cl = &held->request->config.cluster;
-
-	out->host_gib = held->off[SC_TIER_CPU] / SC_BYTES_PER_GIB;
-	out->ssd_gib = held->off[SC_TIER_NVME] / SC_BYTES_PER_GIB;
-	out->host_capacity_gib = cl->host_memory_gib;
-	out->ssd_capacity_gib = cl->ssd_gib;
 }
 
 double sc_memory_fullness(const struct sc_memory *m)
@@ -487,7 +461,15 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 			struct sc_memory *out)
 {
 	double gib = SC_BYTES_PER_GIB, off_bytes;
-	double activations = activation_bytes(request, shape, &off_bytes);
+	bool is_dense = shape->layers_in_flight <= 0;
+	double bytes = kept_bytes(request, shape, &off_bytes);
+	double sent = sent_bytes(request, shape->samples) * shape->micro_batches_in_flight;
+	double loss = shape->head ? sc_loss_bytes(request, shape->samples) : 0;
+	/* the logits are gone when the first layer runs backward */
+	double widest = fmax(loss, sc_layer_working_bytes(request, shape->samples, is_dense));
+
+	double activations =
+		bytes + sent + widest + gathered_sequence_bytes(request, shape->samples);
 	struct held held = {.request = request};
 
 	add_held(&held, shape->params, shape->trainable, shape->shard_ranks);
@@ -506,7 +488,12 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 	if (off_bytes > 0)
 		held.off[request->config.training.offload.activations] += off_bytes;
 	sum_up(request, out);
-	sum_up_hosts(&held, out);
+	const struct sc_cluster *cl = &held.request->config.cluster;
+
+	out->host_gib = held.off[SC_TIER_CPU] / SC_BYTES_PER_GIB;
+	out->ssd_gib = held.off[SC_TIER_NVME] / SC_BYTES_PER_GIB;
+	out->host_capacity_gib = cl->host_memory_gib;
+	out->ssd_capacity_gib = cl->ssd_gib;
 }
 
 void sc_memory_replica(const struct sc_request *request, double params, double kept_bytes,

@@ -197,11 +197,6 @@ static void make_classes(const struct sc_reuse *r, double rows, struct classes *
 		add_class(out, rows, 1);
 }
 
-static double uniform_unique(double rows, double lookups)
-{
-	return rows > 1 ? rows * -expm1(lookups * log1p(-1 / rows)) : fmin(1, lookups);
-}
-
 static double classes_unique(const struct classes *c, double lookups)
 {
 	double unique = 0;
@@ -237,7 +232,8 @@ static void popularity_init(struct popularity *p, const struct sc_reuse *reuse, 
 static double unique_of(const struct popularity *p, double lookups)
 {
 	/* no distribution touches more rows than the uniform one */
-	double unique = uniform_unique(p->rows, lookups);
+	double unique =
+		p->rows > 1 ? p->rows * -expm1(lookups * log1p(-1 / p->rows)) : fmin(1, lookups);
 
 	if (!(lookups > 0) || !(p->rows > 0))
 		return 0;
@@ -260,19 +256,6 @@ double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups
 
 enum { N_SEARCH = 24 };
 
-/* Lookups, at least `unique` and at most `most`, in which so many distinct rows are touched. */
-static double lookups_of(const struct popularity *p, double unique, double most)
-{
-	double lo = unique, hi = most;
-
-	for (int i = 0; i < N_SEARCH && hi > lo * 1.001; i++) {
-		double middle = sqrt(lo * hi);
-
-		*(unique_of(p, middle) < unique ? &lo : &hi) = middle;
-	}
-	return hi;
-}
-
 double sc_reuse_misses(const struct sc_reuse *reuse, double rows, double lookups,
 		       double cached_rows)
 {
@@ -280,7 +263,15 @@ double sc_reuse_misses(const struct sc_reuse *reuse, double rows, double lookups
 	double filled, rate;
 
 	popularity_init(&p, reuse, rows);
-	filled = lookups_of(&p, cached_rows, lookups);
+	/* Lookups, at least `unique` and at most `most`, in which so many distinct rows are touched. */
+	double lo = cached_rows, hi = lookups;
+
+	for (int i = 0; i < N_SEARCH && hi > lo * 1.001; i++) {
+		double middle = sqrt(lo * hi);
+
+		*(unique_of(&p, middle) < cached_rows ? &lo : &hi) = middle;
+	}
+	filled = hi;
 	rate = (unique_of(&p, filled * 1.05) - unique_of(&p, filled / 1.05)) /
 	       (filled * (1.05 - 1 / 1.05));
 	return cached_rows + (lookups - filled) * rate;

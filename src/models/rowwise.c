@@ -81,15 +81,6 @@ static double reread_share(const struct sc_device *device, const struct sc_rowwi
 	return in_flight * in_flight / (in_flight * in_flight + cache * cache);
 }
 
-/* Loads, stores and what is between them take instructions: where memory is fast for the number of SMs,
- * they are the limit (Little's law says the same of the loads in flight). */
-static double sm_issue_us(const struct sc_device *device, double bytes)
-{
-	double bytes_clk = device->rowwise.sm_bytes_clk * (double)device->sm_count;
-
-	return bytes_clk > 0 ? bytes / (bytes_clk * device->boost_mhz) : 0;
-}
-
 static const char *limit_of(double math_us, double issue_us, double memory_us, double fixed_us)
 {
 	if (fmax(math_us, issue_us) > memory_us)
@@ -108,7 +99,11 @@ static void rowwise_time(const struct sc_device *device, const struct sc_op *op,
 	double memory_us = sc_memory_us(device, bytes, c->hbm_eff, n * c->half_bytes);
 	double math_us = s->flop > 0 ? sc_flop_us(s->flop, device->peak_tflops.fp32) : 0;
 	double fixed_us = n * c->fixed_us + s->rows * s->row_sm_us / (double)device->sm_count;
-	double issue_us = sm_issue_us(device, bytes), us = sc_smooth_max(math_us, memory_us);
+	/* Loads, stores and what is between them take instructions: where memory is fast for the number of SMs,
+	 * they are the limit (Little's law says the same of the loads in flight). */
+	double bytes_clk = device->rowwise.sm_bytes_clk * (double)device->sm_count;
+	double issue_us = bytes_clk > 0 ? bytes / (bytes_clk * device->boost_mhz) : 0;
+	double us = sc_smooth_max(math_us, memory_us);
 
 	*out = (struct sc_op_time){
 		.total_us = fixed_us + fmax(us, issue_us),

@@ -286,18 +286,6 @@ static bool is_or_not_given(int64_t wanted, int64_t known)
 	return wanted == SC_NOT_GIVEN || wanted == known;
 }
 
-static bool matches(const struct sc_model *wanted, const struct sc_model *known)
-{
-	int64_t kv_heads = known->kv_heads == SC_NOT_GIVEN ? known->heads : known->kv_heads;
-
-	/* Tables write moe for a mixture with latent attention too. */
-	return known->experts != SC_NOT_GIVEN && sc_family_traits(known->family)->experts &&
-	       (wanted->family == SC_MOE || known->kv_lora_rank != SC_NOT_GIVEN) &&
-	       known->hidden == wanted->hidden && known->heads == wanted->heads &&
-	       is_or_not_given(wanted->kv_heads, kv_heads) &&
-	       is_or_not_given(wanted->vocab, known->vocab);
-}
-
 /* Of several the one with as many layers, else the first by name: benchmarks cut layers off. */
 static const struct sc_known_model *find(const struct sc_known_model *known,
 					 const struct sc_model *wanted)
@@ -305,7 +293,17 @@ static const struct sc_known_model *find(const struct sc_known_model *known,
 	const struct sc_known_model *first = NULL;
 
 	for (; known; known = known->next) {
-		if (!matches(wanted, &known->model))
+		int64_t kv_heads = known->model.kv_heads == SC_NOT_GIVEN ? known->model.heads
+									 : known->model.kv_heads;
+
+		/* Tables write moe for a mixture with latent attention too. */
+		if (!(known->model.experts != SC_NOT_GIVEN &&
+		      sc_family_traits(known->model.family)->experts &&
+		      (wanted->family == SC_MOE || known->model.kv_lora_rank != SC_NOT_GIVEN) &&
+		      known->model.hidden == wanted->hidden &&
+		      known->model.heads == wanted->heads &&
+		      is_or_not_given(wanted->kv_heads, kv_heads) &&
+		      is_or_not_given(wanted->vocab, known->model.vocab)))
 			continue;
 		if (known->model.layers == wanted->layers)
 			return known;

@@ -120,18 +120,6 @@ static void warn_units(struct sc_request *req)
 			gbit_s, gbit_s / SC_BITS_PER_BYTE, (long long)cfg->cluster.nics_per_node);
 }
 
-static void warn_layers(struct sc_request *req)
-{
-	const struct sc_training *tr = &req->config.training;
-
-	if (tr->recompute != SC_RECOMPUTE_NONE)
-		sc_warn(&req->warnings,
-			"training.recompute has no effect: the model is a table of layers");
-	if (tr->trainable == SC_TRAIN_LORA)
-		sc_warn(&req->warnings,
-			"training.trainable has no effect: all of a table of layers is trained");
-}
-
 int sc_config_warn(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
@@ -141,9 +129,16 @@ int sc_config_warn(const struct sc_resolver *res)
 	warn_needs(req, sc_config_fields, "", (const unsigned char *)&req->config);
 	if (req->config.model.family == SC_DLRM)
 		sc_config_warn_dlrm(req);
-	else if (req->config.model.family == SC_LAYERS)
-		warn_layers(req);
-	else {
+	else if (req->config.model.family == SC_LAYERS) {
+		const struct sc_training *tr = &req->config.training;
+
+		if (tr->recompute != SC_RECOMPUTE_NONE)
+			sc_warn(&req->warnings,
+				"training.recompute has no effect: the model is a table of layers");
+		if (tr->trainable == SC_TRAIN_LORA)
+			sc_warn(&req->warnings,
+				"training.trainable has no effect: all of a table of layers is trained");
+	} else {
 		warn_parallel(req);
 		warn_offload(req);
 	}

@@ -172,13 +172,6 @@ static int64_t newest_capability(const struct sc_request *req)
 	return newest;
 }
 
-/* The family's, if it is not given. */
-static bool ties_embeddings(const struct sc_model *model)
-{
-	return model->tied_embeddings == SC_NOT_GIVEN ? sc_family_traits(model->family)->tied
-						      : model->tied_embeddings;
-}
-
 /* The release for the GPUs, or of that version; without one, the first that can do what the model asks for. */
 static bool is_release(const struct sc_request *req, const struct sc_release *release)
 {
@@ -190,7 +183,10 @@ static bool is_release(const struct sc_request *req, const struct sc_release *re
 	if (version)
 		return release->version &&
 		       strncmp(version, release->version, strlen(release->version)) == 0;
-	return release->unties && model->family != SC_DLRM && !ties_embeddings(model);
+	/* The family's, if it is not given. */
+	return release->unties && model->family != SC_DLRM &&
+	       !(model->tied_embeddings == SC_NOT_GIVEN ? sc_family_traits(model->family)->tied
+							: model->tied_embeddings);
 }
 
 /* What a release does otherwise has a profile of its own. */
@@ -253,24 +249,19 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 /* DeepSeek-V2's widths, where a model with latent attention leaves them out. */
 enum { MLA_HEAD_DIM = 128, MLA_ROPE_HEAD_DIM = 64, MLA_KV_LORA_RANK = 512 };
 
-static void resolve_latent_attention(struct sc_model *model)
-{
-	if (model->family != SC_MOE_MLA && model->kv_lora_rank == SC_NOT_GIVEN)
-		return;
-	default_int(&model->kv_lora_rank, MLA_KV_LORA_RANK);
-	default_int(&model->q_lora_rank, 0);
-	default_int(&model->head_dim, MLA_HEAD_DIM);
-	default_int(&model->rope_head_dim, MLA_ROPE_HEAD_DIM);
-	default_int(&model->v_head_dim, model->head_dim);
-}
-
 /* Sizes that follow from others; a family without gates has a feed-forward layer of 4 hidden. */
 static void resolve_widths(struct sc_model *model)
 {
 	const struct sc_family_traits *traits = sc_family_traits(model->family);
 
 	default_int(&model->kv_heads, model->heads);
-	resolve_latent_attention(model);
+	if (!(model->family != SC_MOE_MLA && model->kv_lora_rank == SC_NOT_GIVEN)) {
+		default_int(&model->kv_lora_rank, MLA_KV_LORA_RANK);
+		default_int(&model->q_lora_rank, 0);
+		default_int(&model->head_dim, MLA_HEAD_DIM);
+		default_int(&model->rope_head_dim, MLA_ROPE_HEAD_DIM);
+		default_int(&model->v_head_dim, model->head_dim);
+	}
 	if (model->hidden != SC_NOT_GIVEN) {
 		default_int(&model->ffn_hidden, 4 * model->hidden);
 		if (model->heads > 0)
@@ -508,14 +499,6 @@ static int resolve_cluster(const struct sc_resolver *res)
 /* GPT-2's tokenizer, padded to a multiple of 1024 as Megatron's examples do. */
 enum { DEFAULT_VOCAB = 51200 };
 
-static void resolve_vocab(struct sc_request *req)
-{
-	if (req->config.model.vocab != SC_NOT_GIVEN || !sc_model_is_transformer(&req->config.model))
-		return;
-	req->config.model.vocab = DEFAULT_VOCAB;
-	sc_warn(&req->warnings, "model.vocab is not given; %d is taken", DEFAULT_VOCAB);
-}
-
 const struct sc_device *sc_kind_without(const struct sc_request *req, enum sc_dtype dtype)
 {
 	for (size_t k = 0; k < sc_request_n_kinds(req); k++)
@@ -596,7 +579,11 @@ static int resolve_training(const struct sc_resolver *res)
 								    : "GPUs");
 	sc_habits_take(req, SC_HABIT_REST);
 	resolve_precision(req);
-	resolve_vocab(req);
+	if (!(req->config.model.vocab != SC_NOT_GIVEN ||
+	      !sc_model_is_transformer(&req->config.model))) {
+		req->config.model.vocab = DEFAULT_VOCAB;
+		sc_warn(&req->warnings, "model.vocab is not given; %d is taken", DEFAULT_VOCAB);
+	}
 	sc_config_fill_options(req);
 	split_batch(req);
 	return 0;

@@ -293,15 +293,6 @@ static int fill_chunks(const struct sc_resolver *res)
 	return 0;
 }
 
-/* Of a layout that is wrong none: its check says why. */
-static void take_layout(struct sc_parallel *par)
-{
-	int64_t n_chunks = par->layout ? sc_layout_chunks(par->layout, 0, NULL) : 0;
-
-	if (par->virtual_stages == SC_NOT_GIVEN && n_chunks > 0 && n_chunks % par->pp == 0)
-		par->virtual_stages = n_chunks / par->pp;
-}
-
 /* A stack that interleaves by habit: chunks of two layers, where they split so. */
 static void interleave(struct sc_request *req)
 {
@@ -324,7 +315,11 @@ int sc_config_resolve_schedule(const struct sc_resolver *res)
 	struct sc_parallel *par = &req->config.parallel;
 	int rc;
 
-	take_layout(par);
+	/* Of a layout that is wrong none: its check says why. */
+	int64_t n_chunks = par->layout ? sc_layout_chunks(par->layout, 0, NULL) : 0;
+
+	if (par->virtual_stages == SC_NOT_GIVEN && n_chunks > 0 && n_chunks % par->pp == 0)
+		par->virtual_stages = n_chunks / par->pp;
 	if (par->virtual_stages == SC_NOT_GIVEN && req->software.interleaves)
 		interleave(req);
 	if (par->pp == 1)

@@ -271,15 +271,6 @@ static int read_row(struct table_reader *r, const struct cell *cells, struct sc_
 	return 0;
 }
 
-/* A row of the table of ranks: "# 0   12.3 (20%)   0.0 (0%) ..." */
-static void count_rank(struct table_reader *r, const struct cell *cells, size_t n_cells)
-{
-	int64_t rank;
-
-	if (n_cells >= 4 && cell_int(&cells[0], r->world, r->world, &rank))
-		r->world++;
-}
-
 static int read_line(struct table_reader *r, size_t n, bool *in_table, struct sc_err *err)
 {
 	struct cell cells[MAX_CELLS];
@@ -296,7 +287,11 @@ static int read_line(struct table_reader *r, size_t n, bool *in_table, struct sc
 		return 0;
 	}
 	if (!*in_table) {
-		count_rank(r, cells, n_cells);
+		/* A row of the table of ranks: "# 0   12.3 (20%)   0.0 (0%) ..." */
+		int64_t rank;
+
+		if (n_cells >= 4 && cell_int(&cells[0], r->world, r->world, &rank))
+			r->world++;
 		return 0;
 	}
 	if (n_cells && cells[0].n && cells[0].at[0] == '-')
@@ -308,17 +303,6 @@ static int read_line(struct table_reader *r, size_t n, bool *in_table, struct sc
 		return 0;
 	}
 	return read_row(r, cells, err);
-}
-
-static uint32_t world_of(const struct table_reader *r)
-{
-	uint32_t world = r->world;
-
-	for (size_t i = 0; i < r->plan->shards.n; i++) {
-		if ((uint32_t)r->plan->shards.at[i].rank >= world)
-			world = (uint32_t)r->plan->shards.at[i].rank + 1;
-	}
-	return world;
 }
 
 int sc_shard_plan_read_torchrec(const struct sc_plan_reader *reader, const struct sc_source *text,
@@ -341,7 +325,13 @@ int sc_shard_plan_read_torchrec(const struct sc_plan_reader *reader, const struc
 	if (rc == 0 && out->tables.n == 0)
 		rc = sc_err_at(err, SC_EFORMAT, text->file, 0, 0,
 			       "no row of TorchRec's plan table was found");
-	out->world = world_of(&r);
+	uint32_t world = r.world;
+
+	for (size_t i = 0; i < r.plan->shards.n; i++) {
+		if ((uint32_t)r.plan->shards.at[i].rank >= world)
+			world = (uint32_t)r.plan->shards.at[i].rank + 1;
+	}
+	out->world = world;
 	sc_plan_settle_names(reader, out);
 	SC_VEC_RELEASE(&r.ranks);
 	return rc;

@@ -239,16 +239,6 @@ struct leaves {
 	int n;
 };
 
-static void add_leaf(struct leaves *to, const struct sc_yaml *node, const char *path)
-{
-	struct sc_foreign_leaf *leaf = sc_arena_alloc(to->file->lines->arena, sizeof(*leaf));
-
-	*leaf = (struct sc_foreign_leaf){.path = path, .node = node};
-	leaf->bare = without_section(to->file->format, path);
-	*to->link = leaf;
-	to->link = &leaf->next;
-}
-
 /* Deep mappings are limited by their reader; what their paths come to is here. */
 static int flatten(struct leaves *to, const struct sc_yaml *map, const char *above,
 		   struct sc_err *err)
@@ -270,8 +260,15 @@ static int flatten(struct leaves *to, const struct sc_yaml *map, const char *abo
 			path = sc_arena_printf(to->file->lines->arena, "%s.%s", above, path);
 		if (node->kind == SC_YAML_MAP)
 			rc = flatten(to, node, path, err);
-		else
-			add_leaf(to, node, path);
+		else {
+			struct sc_foreign_leaf *leaf =
+				sc_arena_alloc(to->file->lines->arena, sizeof(*leaf));
+
+			*leaf = (struct sc_foreign_leaf){.path = path, .node = node};
+			leaf->bare = without_section(to->file->format, path);
+			*to->link = leaf;
+			to->link = &leaf->next;
+		}
 	}
 	return rc;
 }

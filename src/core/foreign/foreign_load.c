@@ -96,19 +96,6 @@ static int take_list(struct sc_foreign_lines *lines, const struct sc_yaml *list,
 	return rc ? rc : sc_foreign_put(file, &leaf, "training.software", "torchrec", err);
 }
 
-static struct sc_yaml *cell_node(const struct sc_csv *csv, size_t row, size_t col,
-				 struct sc_arena *arena)
-{
-	struct sc_yaml *node = sc_arena_calloc(arena, 1, sizeof(*node));
-
-	node->file = csv->file;
-	node->line = node->key_line = csv->line[row];
-	node->column = node->key_column = 1;
-	node->key = csv->header[col];
-	node->text = sc_csv_cell(csv, row, col);
-	return node;
-}
-
 /* Empty cells are not given. */
 static struct sc_yaml *rows_of(const struct sc_csv *csv, struct sc_arena *arena)
 {
@@ -126,7 +113,14 @@ static struct sc_yaml *rows_of(const struct sc_csv *csv, struct sc_arena *arena)
 		map->column = 1;
 		for (size_t col = 0; col < csv->n_cols; col++)
 			if (*sc_csv_cell(csv, row, col)) {
-				*cell = cell_node(csv, row, col, arena);
+				struct sc_yaml *node = sc_arena_calloc(arena, 1, sizeof(*node));
+
+				node->file = csv->file;
+				node->line = node->key_line = csv->line[row];
+				node->column = node->key_column = 1;
+				node->key = csv->header[col];
+				node->text = sc_csv_cell(csv, row, col);
+				*cell = node;
 				cell = &(*cell)->next;
 				map->n_children++;
 			}

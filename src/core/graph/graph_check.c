@@ -92,15 +92,6 @@ __attribute__((format(printf, 2, 3))) static void say(struct text *text, const c
 	text->n += n > 0 ? (size_t)n : 0;
 }
 
-static void say_peer(const struct sc_graph *graph, uint32_t node, uint32_t on, struct text *text)
-{
-	say(text, " waits in group %u for ", graph->nodes.at[node].group);
-	if (on == SC_NONE)
-		say(text, "a member that has no node");
-	else
-		say(text, "class %u", sc_graph_class_of(graph, on));
-}
-
 /* Says what `node` waits for; returns the node where that wait leads, a run along a lane as one. */
 static uint32_t say_wait(const struct sc_graph *graph, const struct sc_waits *waits, uint32_t node,
 			 uint32_t stop, struct text *text)
@@ -110,7 +101,11 @@ static uint32_t say_wait(const struct sc_graph *graph, const struct sc_waits *wa
 	say(text, "%snode %u of class %u", text->n ? "; " : "", node,
 	    sc_graph_class_of(graph, node));
 	if (waits->state[node] == SC_WAIT_PEER) {
-		say_peer(graph, node, on, text);
+		say(text, " waits in group %u for ", graph->nodes.at[node].group);
+		if (on == SC_NONE)
+			say(text, "a member that has no node");
+		else
+			say(text, "class %u", sc_graph_class_of(graph, on));
 	} else if (waits->state[node] == SC_WAIT_SM) {
 		say(text, " waits for SMs held by node %u", on);
 	} else if (is_lane_wait(graph, waits, node)) {

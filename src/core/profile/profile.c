@@ -26,14 +26,6 @@ int sc_schema_check(const struct sc_yaml *map, bool required, struct sc_err *err
 			 schema->kind == SC_YAML_SCALAR ? schema->text : "a mapping or list");
 }
 
-/* Ids are file stems: letters, digits, dot, dash, underscore; no way out of the folder. */
-static bool is_id(const char *id)
-{
-	size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-
-	return n > 0 && n <= MAX_ID && id[n] == '\0' && id[0] != '.';
-}
-
 static bool is_hidden(const struct sc_profile_kind *kind, const char *id)
 {
 	return kind->hidden && strncmp(id, kind->hidden, strlen(kind->hidden)) == 0;
@@ -84,7 +76,10 @@ static int unknown_id(const struct sc_profile_kind *kind, const char *id, struct
 static int find_file(const struct sc_profile_kind *kind, const char *id, struct sc_arena *arena,
 		     const char **path)
 {
-	if (!is_id(id) || is_hidden(kind, id))
+	/* Ids are file stems: letters, digits, dot, dash, underscore; no way out of the folder. */
+	size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	if (!(n > 0 && n <= MAX_ID && id[n] == '\0' && id[0] != '.') || is_hidden(kind, id))
 		return -SC_EVALUE;
 	return sc_config_path(
 		(struct sc_config_ref){sc_arena_printf(arena, "%s/%s.yaml", kind->folder, id),
@@ -134,18 +129,6 @@ static int read_file(const struct sc_profile_kind *kind, const char *path, void 
 	return rc;
 }
 
-static bool is_missing(const struct sc_field *field, const unsigned char *place)
-{
-	double number = 0;
-	int64_t integer = 0;
-
-	if (field->type == SC_F_DOUBLE)
-		memcpy(&number, place, sizeof(number));
-	if (field->type == SC_F_INT)
-		memcpy(&integer, place, sizeof(integer));
-	return number < 0 || integer < 0;
-}
-
 static int check_complete(const struct sc_field *fields, const unsigned char *object,
 			  const char *up, struct sc_err *err)
 {
@@ -153,7 +136,14 @@ static int check_complete(const struct sc_field *fields, const unsigned char *ob
 		const unsigned char *place = object + fields->offset;
 		int rc = 0;
 
-		if (is_missing(fields, place))
+		double number = 0;
+		int64_t integer = 0;
+
+		if (fields->type == SC_F_DOUBLE)
+			memcpy(&number, place, sizeof(number));
+		if (fields->type == SC_F_INT)
+			memcpy(&integer, place, sizeof(integer));
+		if (number < 0 || integer < 0)
 			rc = sc_err_set(err, SC_EVALUE,
 					"missing key \"%s%s%s\"; give it here or in the file of "
 					"defaults",

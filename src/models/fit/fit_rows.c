@@ -143,31 +143,6 @@ static enum sc_links links_of(const char *intra, const struct sc_cluster *c)
 	return domain_of(intra) > 4 ? SC_LINKS_SWITCH : SC_LINKS_USUAL;
 }
 
-static bool tells_links(const char *intra)
-{
-	return has(intra, "NVLink") || has(intra, "xGMI") || has(intra, "PCI") ||
-	       strcmp(intra, "none") == 0;
-}
-
-static void set_intra(const char *intra, const struct sc_device *device, struct sc_cluster *out)
-{
-	out->links = links_of(intra, out);
-	/* Without a word on the wiring, the ranks are some of the device's usual node. */
-	if ((out->links == SC_LINKS_USUAL || out->links == SC_LINKS_SWITCH) &&
-	    device->usual_gpus_per_node > out->gpus_per_node)
-		out->gpus_per_node = device->usual_gpus_per_node;
-	out->link_gbps = port_gbps(intra, device);
-}
-
-/* NICs of which only the rate is told are as many for a GPU as in the usual node. */
-static int64_t usual_nics(const struct sc_device *device, int64_t gpus_per_node)
-{
-	int64_t usual = device->usual_gpus_per_node > 0 ? device->usual_gpus_per_node : 1;
-	int64_t n = device->usual_nics_per_node * gpus_per_node / usual;
-
-	return n > 0 ? n : 1;
-}
-
 static void set_inter(const char *inter, const struct sc_device *device, struct sc_cluster *out,
 		      bool *known)
 {
@@ -175,7 +150,11 @@ static void set_inter(const char *inter, const struct sc_device *device, struct 
 	long count;
 
 	*known = strcmp(inter, "none") == 0;
-	out->nics_per_node = usual_nics(device, out->gpus_per_node);
+	/* NICs of which only the rate is told are as many for a GPU as in the usual node. */
+	int64_t usual = device->usual_gpus_per_node > 0 ? device->usual_gpus_per_node : 1;
+	int64_t n = device->usual_nics_per_node * out->gpus_per_node / usual;
+
+	out->nics_per_node = n > 0 ? n : 1;
 	out->nic_gbit_s = device->usual_nic_gbit_s > 0 ? device->usual_nic_gbit_s : 100;
 	for (size_t i = 0; i < N_NET_WORDS && !*known; i++) {
 		if (!has(inter, NET_WORDS[i].word))
@@ -221,10 +200,18 @@ static const char *fit_network_read(const struct sc_fit_table *t, const struct s
 {
 	const char *intra = t->cells.intra, *inter = t->cells.inter;
 	const struct sc_device *device = t->device;
-	bool intra_known = tells_links(intra) || hosts->max_ranks_per_node == 1, inter_known;
+	bool intra_known = (has(intra, "NVLink") || has(intra, "xGMI") || has(intra, "PCI") ||
+			    strcmp(intra, "none") == 0) ||
+			   hosts->max_ranks_per_node == 1,
+	     inter_known;
 
 	out->gpu = device->id;
-	set_intra(intra, device, out);
+	out->links = links_of(intra, out);
+	/* Without a word on the wiring, the ranks are some of the device's usual node. */
+	if ((out->links == SC_LINKS_USUAL || out->links == SC_LINKS_SWITCH) &&
+	    device->usual_gpus_per_node > out->gpus_per_node)
+		out->gpus_per_node = device->usual_gpus_per_node;
+	out->link_gbps = port_gbps(intra, device);
 	out->scale_up_gpus = link_domain(intra, inter, device, out, hosts->n_nodes);
 	set_inter(inter, device, out, &inter_known);
 	inter_known |= hosts->n_nodes == 1 || out->scale_up_gpus >= hosts->n_ranks;

@@ -89,14 +89,6 @@ static void values_of(const struct sc_fit_params *params, double *out)
 		out[i] = params->at[i].value;
 }
 
-static void residuals_here(const struct sc_fit_problem *problem, double *out)
-{
-	double values[SC_FIT_MAX_PARAMS];
-
-	values_of(problem->params, values);
-	row_residuals(problem, values, 1, out);
-}
-
 /* "links nvlink4" and "links xgmi" are alike; "ramp" is alone. */
 static bool is_like(const struct sc_fit_param *a, const struct sc_fit_param *b)
 {
@@ -601,7 +593,10 @@ static void judge(struct job *job, struct judgement *out)
 
 	*out = (struct judgement){.condition = 1};
 	job->r = sc_xcalloc(n, sizeof(*job->r));
-	residuals_here(job->problem, job->r);
+	double values[SC_FIT_MAX_PARAMS];
+
+	values_of(job->problem->params, values);
+	row_residuals(job->problem, values, 1, job->r);
 	sigma = robust_sigma(job->r, job->problem->n, scratch);
 	weigh(job, job->r, weights);
 	if (jacobian(job, weights, j, norm, out)) {

@@ -180,19 +180,6 @@ static void add_parts(struct builder *b, int t, int instance)
 			 (struct place){SC_MSCCL_INPUT, base + b->gpu * n + t}, 1);
 }
 
-/* Sends the peer its segment, and when the own one is added that. */
-static void pairs_reduce_sender(struct builder *b, int peer, int instance)
-{
-	int n = b->n, first_tb = instance * (2 * n - 1), base = instance * n * n;
-
-	add_tb(b, peer, -1, instance);
-	move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
-	for (int other = 0; other < n; other++)
-		/* The last sum of a block: after what it received itself it waits for the others, and adds them all. */
-		wait_for(b, first_tb + receiver_of(other), 2 * n - 3);
-	move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + b->gpu * n}, n);
-}
-
 static void pairs_reduce_receiver(struct builder *b, int t, int peer, int instance)
 {
 	int n = b->n, base = instance * n * n, scratch = instance * (n - 1) * n;
@@ -212,7 +199,16 @@ static void pairs_all_reduce(struct builder *b)
 		for (int t = 1; t < b->n; t++) {
 			int peer = t - 1 < b->gpu ? t - 1 : t;
 
-			pairs_reduce_sender(b, peer, i);
+			/* Sends the peer its segment, and when the own one is added that. */
+			int n = b->n, first_tb = i * (2 * n - 1), base = i * n * n;
+
+			add_tb(b, peer, -1, i);
+			move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
+			for (int other = 0; other < n; other++)
+				/* The last sum of a block: after what it received itself it waits for the others, and adds them all. */
+				wait_for(b, first_tb + receiver_of(other), 2 * n - 3);
+			move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + b->gpu * n},
+			     n);
 			pairs_reduce_receiver(b, t, peer, i);
 		}
 	}
@@ -294,12 +290,6 @@ static void halving_all_reduce(struct builder *b)
 
 /* ---- two steps: first to the peer of the node that stands where the goal does, then over the network ---- */
 
-/* Thread block that has what local rank `other` gives the GPU: one of two, but for itself of one. */
-static int block_from(int local, int other)
-{
-	return other < local ? 2 * other + 1 : 2 * other;
-}
-
 static void exchange_in_node(struct builder *b, int node, int local, int other)
 {
 	int per_node = b->recipe->gpus_per_node, nodes = b->n / per_node;
@@ -334,8 +324,9 @@ static void two_step_all_to_all(struct builder *b)
 		if (goal == node)
 			continue;
 		add_tb(b, peer, -1, 0);
+		/* Thread block that has what local rank `other` gives the GPU: one of two, but for itself of one. */
 		for (int other = 0; other < per_node; other++)
-			wait_for(b, block_from(local, other), goal);
+			wait_for(b, other < local ? 2 * other + 1 : 2 * other, goal);
 		add_step(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_SCRATCH, goal * per_node},
 			 (struct place){SC_MSCCL_OUTPUT, node * per_node}, per_node);
 		add_tb(b, -1, peer, 0);
@@ -680,18 +671,6 @@ static void fold_waits(struct builder *b)
 	free(number);
 }
 
-static void take_lists(struct builder *b, struct sc_arena *arena, struct sc_msccl *out)
-{
-	out->n_tbs = b->tbs.n;
-	out->n_steps = b->steps.n;
-	out->tbs = sc_arena_alloc(arena, b->tbs.n * sizeof(*out->tbs));
-	out->steps = sc_arena_alloc(arena, b->steps.n * sizeof(*out->steps));
-	memcpy(out->tbs, b->tbs.at, b->tbs.n * sizeof(*out->tbs));
-	memcpy(out->steps, b->steps.at, b->steps.n * sizeof(*out->steps));
-	SC_VEC_RELEASE(&b->tbs);
-	SC_VEC_RELEASE(&b->steps);
-}
-
 void sc_msccl_build(const struct sc_msccl_recipe *recipe, struct sc_arena *arena,
 		    struct sc_msccl *out)
 {
@@ -719,5 +698,12 @@ void sc_msccl_build(const struct sc_msccl_recipe *recipe, struct sc_arena *arena
 		fold_waits(&b);
 		gpu->n = b.tbs.n - gpu->first;
 	}
-	take_lists(&b, arena, out);
+	out->n_tbs = b.tbs.n;
+	out->n_steps = b.steps.n;
+	out->tbs = sc_arena_alloc(arena, b.tbs.n * sizeof(*out->tbs));
+	out->steps = sc_arena_alloc(arena, b.steps.n * sizeof(*out->steps));
+	memcpy(out->tbs, b.tbs.at, b.tbs.n * sizeof(*out->tbs));
+	memcpy(out->steps, b.steps.at, b.steps.n * sizeof(*out->steps));
+	SC_VEC_RELEASE(&b.tbs);
+	SC_VEC_RELEASE(&b.steps);
 }

@@ -149,7 +149,8 @@ static int find_range(const struct machine *m)
 	return n_runs > 1 ? NOT_RANGE : range_of(m, first, count);
 }
 
-static size_t hash_of(const struct machine *m, const uint64_t *bits)
+/* Where the set is in `found`, or would be. */
+static int *find_set(const struct machine *m, const uint64_t *bits)
 {
 	uint64_t h = 0;
 
@@ -157,13 +158,7 @@ static size_t hash_of(const struct machine *m, const uint64_t *bits)
 		h = (h ^ bits[w]) * UINT64_C(0x9e3779b97f4a7c15);
 		h ^= h >> 32;
 	}
-	return (size_t)h & (m->n_found - 1);
-}
-
-/* Where the set is in `found`, or would be. */
-static int *find_set(const struct machine *m, const uint64_t *bits)
-{
-	size_t at = hash_of(m, bits);
+	size_t at = (size_t)h & (m->n_found - 1);
 
 	while (m->found[at] && memcmp(m->sets.at + (size_t)(m->found[at] - 1) * m->n_words, bits,
 				      m->n_words * sizeof(*bits)) != 0)

@@ -72,17 +72,6 @@ static bool before(struct turn a, struct turn b)
 	return a.block < b.block;
 }
 
-static void push(struct walk *w, size_t block, double us)
-{
-	struct turn turn = {us, block};
-	size_t at = w->n_turns++;
-
-	w->blocks[block].has_turn = true;
-	for (; at > 0 && before(turn, w->turns[(at - 1) / 2]); at = (at - 1) / 2)
-		w->turns[at] = w->turns[(at - 1) / 2];
-	w->turns[at] = turn;
-}
-
 static struct turn pop(struct walk *w)
 {
 	struct turn first = w->turns[0], last = w->turns[--w->n_turns];
@@ -327,23 +316,17 @@ static void wake(struct walk *w, size_t waiter)
 		us = ready_us(w, block, &on);
 	}
 	if (us < HUGE_VAL) {
-		push(w, block, us);
+		struct turn turn = {us, block};
+		size_t at = w->n_turns++;
+
+		w->blocks[block].has_turn = true;
+		for (; at > 0 && before(turn, w->turns[(at - 1) / 2]); at = (at - 1) / 2)
+			w->turns[at] = w->turns[(at - 1) / 2];
+		w->turns[at] = turn;
 	} else if (on) {
 		b->is_parked = true;
 		w->next_waiter[block] = w->waiters[on - 1];
 		w->waiters[on - 1] = waiter;
-	}
-}
-
-static void run(struct walk *w)
-{
-	for (size_t t = 0; t < w->algo->n_tbs; t++)
-		wake(w, t + 1);
-	while (w->n_turns) {
-		struct turn turn = pop(w);
-
-		run_step(w, turn.block, turn.us);
-		wake(w, turn.block + 1);
 	}
 }
 
@@ -503,7 +486,14 @@ int sc_msccl_walk(const struct sc_msccl *algo, const struct sc_msccl_place *plac
 	sc_arena_init(&arena, 1 << 16);
 	rc = init(&w, &arena, err);
 	if (rc == 0) {
-		run(&w);
+		for (size_t t = 0; t < w.algo->n_tbs; t++)
+			wake(&w, t + 1);
+		while (w.n_turns) {
+			struct turn turn = pop(&w);
+
+			run_step(&w, turn.block, turn.us);
+			wake(&w, turn.block + 1);
+		}
 		*out = time_of(&w);
 	}
 	sc_arena_release(&arena);
