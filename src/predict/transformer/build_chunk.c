@@ -37,18 +37,6 @@ static void add_params(struct sc_params *sum, const struct sc_params *one, doubl
 	sum->trainable_expert += n * one->trainable_expert;
 }
 
-static struct sc_params params_of(const struct sc_transformer *tf,
-				  const struct sc_stage_parts *part)
-{
-	struct sc_params sum = {0};
-
-	add_params(&sum, &tf->layer, part->layers);
-	add_params(&sum, &tf->dense_layer, part->dense);
-	add_params(&sum, &tf->embed, part->embed);
-	add_params(&sum, &tf->head, part->head);
-	return sum;
-}
-
 static double kept_bytes(const struct class_state *st, const struct sc_stage_parts *part,
 			 bool partial)
 {
@@ -90,7 +78,13 @@ static struct traffic traffic_of(const struct class_state *st, const struct sc_s
 	const struct sc_host_rates *rates = &b->host_rates;
 	enum sc_pass_kind kind = (enum sc_pass_kind)slot->kind;
 	struct sc_stage_parts part = part_of(st, slot);
-	struct sc_params params = params_of(b->tf, &part);
+	struct sc_params sum = {0};
+
+	add_params(&sum, &b->tf->layer, part.layers);
+	add_params(&sum, &b->tf->dense_layer, part.dense);
+	add_params(&sum, &b->tf->embed, part.embed);
+	add_params(&sum, &b->tf->head, part.head);
+	struct sc_params params = sum;
 	double kept = kept_bytes(st, &part, partial);
 	const struct sc_replicas *copies = &b->tf->classes[st->id].replicas;
 	struct traffic out = {0};
@@ -165,12 +159,6 @@ static uint32_t build_pass_end(struct class_state *st, const struct pass_copies 
 	return node;
 }
 
-static void add_run(struct pass *p, struct run run)
-{
-	if (run.n > 0)
-		p->run[p->n_runs++] = run;
-}
-
 static const struct sc_params NO_PARAMS;
 
 /* Blocks of a pass, and the names of its parts. */
@@ -220,8 +208,11 @@ void build_pass_runs(struct pass *p)
 		{SC_BLOCK_HEAD_F, head && share && backward, &NO_PARAMS, SC_NAME_FORWARD_TAIL},
 	};
 
-	for (int i = 0; i < MAX_RUNS; i++)
-		add_run(p, runs[p->backward ? MAX_RUNS - 1 - i : i]);
+	for (int i = 0; i < MAX_RUNS; i++) {
+		const struct run run = runs[p->backward ? MAX_RUNS - 1 - i : i];
+		if (run.n > 0)
+			p->run[p->n_runs++] = run;
+	}
 }
 
 struct pass build_pass_begun(struct class_state *st, const struct sc_slot *slot, bool partial)
@@ -302,17 +293,6 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 	return out;
 }
 
-/* A host that waits for nothing is ahead by what the GPU's work so far is longer than its own; what it does while
- * that is enough decides nothing. */
-static bool is_early(struct class_state *st, const struct pass_costs *costs)
-{
-	bool waits = st->b->sync_p2p || build_variant(st)->env.host_waits;
-	bool early = !waits && st->ahead_us >= costs->lead_us;
-
-	st->ahead_us = fmax(st->ahead_us, costs->lead_us) + costs->gpu_us - costs->host_us;
-	return early;
-}
-
 /* A launch behind what the host owes. */
 static uint32_t late_cost(struct class_state *st, struct pass_costs *costs)
 {
@@ -335,7 +315,13 @@ uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t
 
 	if (costs->lead == SC_NONE)
 		return SC_NONE;
-	if (is_early(st, costs)) {
+	/* A host that waits for nothing is ahead by what the GPU's work so far is longer than its own; what it does while
+	 * that is enough decides nothing. */
+	bool waits = st->b->sync_p2p || build_variant(st)->env.host_waits;
+	bool early = !waits && st->ahead_us >= costs->lead_us;
+
+	st->ahead_us = fmax(st->ahead_us, costs->lead_us) + costs->gpu_us - costs->host_us;
+	if (early) {
 		st->owed_us += costs->host_us;
 		return SC_NONE;
 	}
@@ -567,13 +553,6 @@ void build_reduce(struct pass *p, const struct run *run, double n, uint32_t node
 		build_wait_for(p, p->st->last_grad);
 }
 
-static bool is_layers(const struct pass *p, const struct run *run)
-{
-	const struct sc_transformer *tf = p->st->b->tf;
-
-	return run->params == &tf->layer || run->params == &tf->dense_layer;
-}
-
 /* With one stage a tied head's weights are the embedding's, whose gradients are reduced last. */
 bool build_reduces_later(const struct pass *p, const struct run *run)
 {
@@ -644,7 +623,10 @@ static uint32_t reducing_backward(struct pass *p, uint32_t recv)
 		double params = run->params->trainable + run->params->trainable_expert;
 		double per_bucket = run->n;
 
-		if (is_layers(p, run) && bucket > 0 && params > 0)
+		const struct sc_transformer *tf = p->st->b->tf;
+
+		if ((run->params == &tf->layer || run->params == &tf->dense_layer) && bucket > 0 &&
+		    params > 0)
 			per_bucket = fmin(run->n, fmax(1, ceil(bucket / params)));
 		for (double done = 0; done < run->n; done += per_bucket) {
 			double n = fmin(per_bucket, run->n - done);
@@ -698,18 +680,6 @@ double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const s
 	return build_pass_summary(&p).gpu_us - (tf->pairs ? exchange_us(&p) : 0);
 }
 
-static uint32_t full_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
-			  uint32_t recv)
-{
-	struct pass p = build_pass_of(st, slot, partial);
-
-	build_full_begin(&p, recv);
-	for (int i = 0; i < p.n_runs; i++)
-		emit_full_run(&p, p.run[i].block, p.run[i].n);
-	st->last_compute = p.emit.compute_dep;
-	return p.emit.compute_dep;
-}
-
 /* Coarse passes of a chunk cost the same, whatever their micro-batch. Where each backward reduces its gradients,
  * that goes on beside what follows. */
 uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
@@ -725,7 +695,13 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 
 	if (b->full || (b->by_op && shares)) {
 		pay_host(st);
-		return full_pass(st, slot, partial, recv);
+		struct pass p = build_pass_of(st, slot, partial);
+
+		build_full_begin(&p, recv);
+		for (int i = 0; i < p.n_runs; i++)
+			emit_full_run(&p, p.run[i].block, p.run[i].n);
+		st->last_compute = p.emit.compute_dep;
+		return p.emit.compute_dep;
 	}
 	if (costs->gpu == SC_NONE) {
 		struct pass p = build_pass_of(st, slot, partial);

@@ -383,16 +383,6 @@ static bool schedule_pairs(const struct sc_transformer *tf)
 	return sc_schedule_traits(cfg->parallel.schedule).pairs;
 }
 
-static struct sc_slot slot_of(const struct sc_transformer *tf, uint32_t c, uint32_t chunk,
-			      enum sc_pass_kind kind)
-{
-	uint32_t stage = (uint32_t)tf->placement.classes[c].stage;
-
-	return (struct sc_slot){.virtual_stage = sc_virtual_stage(&tf->map, stage, chunk),
-				.chunk = (uint16_t)chunk,
-				.kind = (uint8_t)kind};
-}
-
 /* Of the class's passes on two chunks. */
 static int find_pair(const struct sc_transformer *tf, size_t at, struct known_pairs *known,
 		     const struct sc_pair **out, struct sc_err *err)
@@ -407,8 +397,12 @@ static int find_pair(const struct sc_transformer *tf, size_t at, struct known_pa
 	if (partial && !tf->partial)
 		return 0;
 	for (int k = 0; k < 2; k++) {
-		struct sc_slot slot =
-			slot_of(tf, c, chunk[k], k ? SC_PASS_BACKWARD : SC_PASS_FORWARD);
+		uint32_t stage = (uint32_t)tf->placement.classes[c].stage;
+
+		struct sc_slot slot = (struct sc_slot){
+			.virtual_stage = sc_virtual_stage(&tf->map, stage, chunk[k]),
+			.chunk = (uint16_t)chunk[k],
+			.kind = (uint8_t)(k ? SC_PASS_BACKWARD : SC_PASS_FORWARD)};
 		struct pass p = build_pass_of(&st, &slot, partial >> k & 1);
 
 		side[k] = side_of(&p, NULL);

@@ -136,17 +136,6 @@ static void add_all_blocks(struct pass *p, uint32_t gathered, bool gather, bool 
 	}
 }
 
-static uint32_t pass_by_blocks(struct pass *p, uint32_t recv, bool gather, bool reduces)
-{
-	uint32_t gathered = SC_NONE;
-
-	if (gather && gathers_ahead(p) && p->n_runs)
-		gathered = build_weight_gather(p->st, p->run[0].params, p->st->last_compute);
-	build_begin_parts(p, recv);
-	add_all_blocks(p, gathered, gather, reduces);
-	return p->st->last_compute;
-}
-
 /* ---- alone ---- */
 
 static void add_class_alone(struct builder *b, struct class_state *st)
@@ -249,16 +238,6 @@ static void simulate_alone(const struct pass *p, struct alone *alone, struct alo
 	read_blocks(&own, alone, out);
 }
 
-/* Behind a host that arrives with the pass the first block is late; are others? */
-static bool host_is_slow(const struct pass *p)
-{
-	struct sc_summary host = build_host_summary(p->st), all = build_pass_summary(p);
-	struct sc_summary first = build_run_sum(p, p->run[0].block, 1);
-
-	first = sc_summary_then(&host, &first);
-	return all.lead_us - first.lead_us > SLOW_HOST * all.gpu_us;
-}
-
 static void simulate_both(const struct pass *p, struct alone *alone, struct alone_pass *out)
 {
 	const struct sc_timeline *tl = &p->st->b->scratch->timeline;
@@ -267,7 +246,12 @@ static void simulate_both(const struct pass *p, struct alone *alone, struct alon
 	simulate_alone(p, alone, blocks);
 	out->gather_us = sc_quantize_us(tl->start_us[alone->first[0]]);
 	out->after_us = sc_quantize_us(tl->total_us - tl->end_us[alone->last[alone->n - 1]]);
-	out->late = host_is_slow(p);
+	/* Behind a host that arrives with the pass the first block is late; are others? */
+	struct sc_summary host = build_host_summary(p->st), all = build_pass_summary(p);
+	struct sc_summary first = build_run_sum(p, p->run[0].block, 1);
+
+	first = sc_summary_then(&host, &first);
+	out->late = all.lead_us - first.lead_us > SLOW_HOST * all.gpu_us;
 	if (!(out->late > 0))
 		return;
 	alone->late = true;
@@ -588,7 +572,13 @@ uint32_t build_sharded_pass(struct class_state *st, const struct sc_slot *slot, 
 	if (b->full || build_variant(st)->env.host_waits ||
 	    b->tf->placement.classes[st->id].group[SC_AXIS_DP].n_members > 1) {
 		build_pass_runs(&p);
-		return pass_by_blocks(&p, recv, gather, reduces);
+		uint32_t gathered = SC_NONE;
+
+		if (gather && gathers_ahead(&p) && p.n_runs)
+			gathered = build_weight_gather(p.st, p.run[0].params, p.st->last_compute);
+		build_begin_parts(&p, recv);
+		add_all_blocks(&p, gathered, gather, reduces);
+		return p.st->last_compute;
 	}
 	if (!gather && !reduces)
 		return build_plain_pass(st, slot, partial, recv);

@@ -12,12 +12,6 @@ static enum sc_dtype grad_dtype(const struct builder *b)
 	return sc_grad_bytes(b->tf->request) > sc_dtype_bytes(SC_FP16) ? SC_FP32 : SC_FP16;
 }
 
-/* Weights sharded over dp move tensor by tensor in some stacks. */
-static double pieces_of_layer(const struct builder *b)
-{
-	return b->sharding.weights ? b->tf->request->software.gathers_per_layer : 1;
-}
-
 /* One collective after another, as one node: their times add up, and what they load. Each is as long as the node's
  * other ranks, which do the same, leave it of the NICs: beside one that leaves them free, that would be lost. */
 struct series {
@@ -46,7 +40,8 @@ static void add_collective(struct series *series, enum sc_collective kind, doubl
 {
 	const struct builder *b = series->st->b;
 	struct sc_block_env env = build_variant(series->st)->env;
-	double pieces = pieces_of_layer(b);
+	/* Weights sharded over dp move tensor by tensor in some stacks. */
+	double pieces = b->sharding.weights ? b->tf->request->software.gathers_per_layer : 1;
 	struct sc_collective_shape shape = {kind, bytes / pieces, grad_dtype(b)};
 	struct sc_cost cost;
 
@@ -344,20 +339,18 @@ static uint32_t add_gpu_optimizer(struct class_state *st)
 	return node;
 }
 
-static double node_us(const struct builder *b, uint32_t node)
-{
-	return node == SC_NONE ? 0 : b->graph->costs.at[b->graph->nodes.at[node].cost].work_us;
-}
-
 /* The CPU's share of the step, copies included, beside the GPU's: what of it is left when that is done. The GPU waits
  * for it, and its lane says what for. */
 static void add_optimizer(struct class_state *st)
 {
 	struct builder *b = st->b;
 	uint32_t gpu = add_gpu_optimizer(st), node;
-	struct sc_cost rest = {.work_us =
-				       b->tf->classes[st->id].host_optimizer_us - node_us(b, gpu),
-			       .owner_frac[SC_OWN_OPTIMIZER] = 1};
+	struct sc_cost rest = {
+		.work_us =
+			b->tf->classes[st->id].host_optimizer_us -
+			(gpu == SC_NONE ? 0
+					: b->graph->costs.at[b->graph->nodes.at[gpu].cost].work_us),
+		.owner_frac[SC_OWN_OPTIMIZER] = 1};
 
 	if (gpu != SC_NONE)
 		st->last_compute = gpu;

@@ -30,16 +30,6 @@ uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 	return list->ids.at[use.seq];
 }
 
-/* In a loop activations go to the next stage, their gradients to the one before. */
-static void add_transfer_lanes(struct class_state *st)
-{
-	for (int back = 0; back < (st->b->loops ? 1 : 2); back++)
-		for (int gradient = 0; gradient < 2; gradient++)
-			for (int sends = 1; sends >= 0; sends--)
-				st->lanes.p2p[(gradient != sends) != back][gradient][sends] =
-					sc_graph_add_lane(st->b->graph, st->id, SC_LANE_COMM);
-}
-
 /* Are ranks of other classes in its tensor-, context- or expert-parallel groups? */
 static bool joins(const struct sc_rank_class *rc)
 {
@@ -79,7 +69,14 @@ static void add_classes(struct builder *b)
 		 * a coarse node of many does not. */
 		if (!b->full || b->tf->request->c3[SC_C3_DP].policy != SC_C3_PLAIN)
 			b->graph->lanes.at[st->lanes.dp].priority = 1;
-		add_transfer_lanes(st);
+		/* In a loop activations go to the next stage, their gradients to the one before. */
+		for (int back = 0; back < (st->b->loops ? 1 : 2); back++)
+			for (int gradient = 0; gradient < 2; gradient++)
+				for (int sends = 1; sends >= 0; sends--)
+					st->lanes
+						.p2p[(gradient != sends) != back][gradient][sends] =
+						sc_graph_add_lane(st->b->graph, st->id,
+								  SC_LANE_COMM);
 		if (b->offloads) {
 			st->lanes.from_host = sc_graph_add_lane(b->graph, c, SC_LANE_COPY);
 			st->lanes.to_host = sc_graph_add_lane(b->graph, c, SC_LANE_COPY);
@@ -121,12 +118,6 @@ static struct sc_cost transfer_cost(const struct builder *b, const struct sc_var
 	return out;
 }
 
-static double micro_batch_samples(const struct sc_transformer *tf, bool partial)
-{
-	return partial ? tf->request->last_micro_batch
-		       : (double)tf->request->config.training.micro_batch;
-}
-
 static void add_transfer_costs(struct builder *b)
 {
 	b->act_cost = sc_arena_alloc(b->scratch->arena, b->tf->n_variants * sizeof(*b->act_cost));
@@ -135,7 +126,9 @@ static void add_transfer_costs(struct builder *b)
 			for (int partial = 0; partial < 2; partial++) {
 				struct sc_cost cost =
 					transfer_cost(b, b->tf->variant[v], remote,
-						      micro_batch_samples(b->tf, partial));
+						      partial ? b->tf->request->last_micro_batch
+							      : (double)b->tf->request->config
+									.training.micro_batch);
 
 				b->act_cost[v][remote][partial] =
 					sc_graph_add_cost(b->graph, &cost);

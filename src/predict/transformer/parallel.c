@@ -30,18 +30,6 @@ static struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axi
 /* Tables over all ranks of any layout: where each sits and in which sets it is. No divisions in the
  * loops: a world has a hundred thousand ranks. */
 
-/* Position along an axis, for every rank. */
-static uint32_t *positions(struct placement_ranks *ranks, uint32_t stride, uint32_t n)
-{
-	uint32_t *out = sc_arena_alloc(ranks->arena, ranks->d->world * sizeof(*out));
-
-	for (uint32_t rank = 0; rank < ranks->d->world;)
-		for (uint32_t i = 0; i < n; i++)
-			for (uint32_t k = 0; k < stride && rank < ranks->d->world; k++)
-				out[rank++] = i;
-	return out;
-}
-
 /* The lowest rank along an axis, for every rank. */
 static uint32_t *bases(struct placement_ranks *ranks, uint32_t stride, uint32_t n)
 {
@@ -129,17 +117,6 @@ static void init_slowdowns(struct placement_ranks *ranks, const struct sc_layout
 	}
 }
 
-/* Ranks that no run names are of kind 0. */
-static void init_kinds(struct placement_ranks *ranks, const struct sc_layout *layout)
-{
-	uint32_t world = ranks->d->world, rank = 0;
-
-	ranks->kind = sc_arena_calloc(ranks->arena, world, sizeof(*ranks->kind));
-	for (size_t i = 0; i < layout->n_runs; i++)
-		for (uint32_t k = 0; k < layout->runs[i].n_ranks && rank < world; k++)
-			ranks->kind[rank++] = layout->runs[i].kind;
-}
-
 /* Of a kind of GPU, in the layout's unit. */
 static double placement_speed(const struct placement_ranks *ranks, uint8_t kind)
 {
@@ -160,10 +137,24 @@ static void placement_ranks_init(struct placement_ranks *ranks, const struct sc_
 	ranks->shape[PLACEMENT_NODE] = (struct axis_shape){d->gpus_per_node, 1, 1, 0};
 	init_set(ranks, PLACEMENT_NODE);
 	ranks->node = ranks->base[PLACEMENT_NODE];
-	ranks->stage = positions(ranks, d->stride[SC_AXIS_PP], d->size[SC_AXIS_PP]);
+	/* Position along an axis, for every rank. */
+	uint32_t *out = sc_arena_alloc(ranks->arena, ranks->d->world * sizeof(*out));
+
+	for (uint32_t rank = 0; rank < ranks->d->world;)
+		for (uint32_t i = 0; i < d->size[SC_AXIS_PP]; i++)
+			for (uint32_t k = 0; k < d->stride[SC_AXIS_PP] && rank < ranks->d->world;
+			     k++)
+				out[rank++] = i;
+	ranks->stage = out;
 	init_groups(ranks);
 	init_slowdowns(ranks, layout);
-	init_kinds(ranks, layout);
+	/* Ranks that no run names are of kind 0. */
+	uint32_t world = ranks->d->world, rank = 0;
+
+	ranks->kind = sc_arena_calloc(ranks->arena, world, sizeof(*ranks->kind));
+	for (size_t i = 0; i < layout->n_runs; i++)
+		for (uint32_t k = 0; k < layout->runs[i].n_ranks && rank < world; k++)
+			ranks->kind[rank++] = layout->runs[i].kind;
 	ranks->color = sc_arena_calloc(arena, d->world, sizeof(*ranks->color));
 }
 

@@ -84,22 +84,17 @@ static void sum_node(const struct sc_run *run, uint32_t c, struct sc_memory *out
 	}
 }
 
-static bool is_first_of_node(const struct sc_run *run, uint32_t c)
-{
-	const struct sc_rank_class *classes = run->tf->placement.classes;
-	uint32_t d = 0;
-
-	while (classes[d].nic_domain != classes[c].nic_domain)
-		d++;
-	return d == c;
-}
-
 static void find_fullest_node(const struct sc_run *run, struct sc_memory *out)
 {
 	struct sc_memory node, most = {0};
 
 	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++) {
-		if (!is_first_of_node(run, c))
+		const struct sc_rank_class *classes = run->tf->placement.classes;
+		uint32_t d = 0;
+
+		while (classes[d].nic_domain != classes[c].nic_domain)
+			d++;
+		if (!(d == c))
 			continue;
 		sum_node(run, c, &node);
 		most.host_gib = fmax(most.host_gib, node.host_gib);
@@ -139,18 +134,6 @@ static void warn_hosts(const struct sc_memory *m, struct sc_warnings *warnings)
 			m->ssd_gib, m->ssd_capacity_gib);
 }
 
-/* Sets out->memory to that of the class nearest to its capacity, and warns where that does not fit. */
-static void summarize_memory(const struct sc_run *run, struct sc_prediction *out)
-{
-	sc_fullest_memory(run, &out->memory);
-	warn_hosts(&out->memory, &out->warnings);
-	if (out->memory.total_gib > out->memory.capacity_gib)
-		sc_warn(&out->warnings,
-			"needs %.1f GiB per GPU, which has %.1f GiB: it will not fit; raise tp, pp or "
-			"recompute, or lower micro_batch",
-			out->memory.total_gib, out->memory.capacity_gib);
-}
-
 /* Sizes at which kernels are much slower than at their neighbours: told by the key that makes them. */
 
 #define WORTH_TELLING 1.15 /* times as long */
@@ -176,17 +159,6 @@ static double rows_factor(const struct sc_request *req, const struct rows *rows,
 		}
 	}
 	return most;
-}
-
-static void warn_of_rows(const struct dims *x, const struct rows *rows, struct sc_warnings *out)
-{
-	double unit_bytes = 0, factor = rows_factor(x->req, rows, &unit_bytes);
-
-	if (factor >= WORTH_TELLING)
-		sc_warn(out,
-			"%s leaves a GPU rows of %g elements, no multiple of %g bytes: matrix "
-			"products along them take %.1f times as long",
-			rows->key, rows->elements, unit_bytes, factor);
 }
 
 /* Experts' products that the GPU does faster than the host launches them one by one. */
@@ -227,8 +199,15 @@ static void warn_shapes(const struct sc_request *request, struct sc_warnings *ou
 		{"model.seq", unfused ? x.s_all : 0, x.storage},
 	};
 
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		warn_of_rows(&x, &all[i], out);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		double unit_bytes = 0, factor = rows_factor(x.req, &all[i], &unit_bytes);
+
+		if (factor >= WORTH_TELLING)
+			sc_warn(out,
+				"%s leaves a GPU rows of %g elements, no multiple of %g bytes: matrix "
+				"products along them take %.1f times as long",
+				all[i].key, all[i].elements, unit_bytes, factor);
+	}
 	if (moe)
 		warn_of_launches(&x, out);
 	if (unfused && x.sw->fused_chains && !softmax_is_fused(&x))
@@ -319,14 +298,6 @@ static uint32_t first_block_id(uint32_t variant, bool partial)
 	return SC_N_OP_NAMES + (variant * 2 + partial) * SC_N_BLOCKS;
 }
 
-static void tally_block(const struct sc_block *block, double times, struct sc_tally *tally)
-{
-	for (size_t i = 0; i < block->steps.n; i++)
-		if (block->steps.at[i].kind != SC_STEP_HOST)
-			sc_tally_add(tally, block->steps.at[i].name,
-				     times * sc_block_exposed_us(block, i), times);
-}
-
 /* What a coarse node of a pass stands for. */
 static void tally_pass(const struct sc_run *run, const struct sc_segment *s, double times,
 		       struct sc_tally *tally)
@@ -388,12 +359,6 @@ static void tally_beside(const struct sc_built *built, uint32_t cost, double tim
 	}
 }
 
-/* Share of a segment's time that its host takes. */
-static double host_frac(const struct sc_run *run, const struct sc_segment *s)
-{
-	return run->graph->costs.at[run->graph->nodes.at[s->node].cost].owner_frac[SC_OWN_HOST];
-}
-
 static void tally_segment(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally)
 {
 	const struct sc_segment *s = part->segment;
@@ -413,7 +378,11 @@ static void tally_segment(const void *ctx, const struct sc_path_part *part, stru
 	}
 	if (node->kind == SC_NODE_KERNEL && of_pass) {
 		tally_pass(run, s, part->times, tally);
-		sc_tally_add(tally, SC_NAME_LAYER_HOST, part->us * host_frac(run, s), 0);
+		/* Share of a segment's time that its host takes. */
+		sc_tally_add(tally, SC_NAME_LAYER_HOST,
+			     part->us * (run->graph->costs.at[run->graph->nodes.at[s->node].cost]
+						 .owner_frac[SC_OWN_HOST]),
+			     0);
 		return;
 	}
 	sc_tally_add(tally, of_pass ? SC_NAME_LAYER_HOST : name, part->us, part->times);
@@ -428,10 +397,17 @@ static void untangle(const void *ctx, struct sc_tally *tally)
 		for (uint32_t k = 0; k < 2 * SC_N_BLOCKS; k++) {
 			const uint32_t id = first_block_id(v, 0) + k;
 
-			if (id < tally->by_id.n && tally->by_id.at[id].count > 0)
-				tally_block(&run->tf->variant[v]
-						     ->block[k / SC_N_BLOCKS][k % SC_N_BLOCKS],
-					    tally->by_id.at[id].count, tally);
+			if (id < tally->by_id.n && tally->by_id.at[id].count > 0) {
+				const struct sc_block *block =
+					&run->tf->variant[v]
+						 ->block[k / SC_N_BLOCKS][k % SC_N_BLOCKS];
+				for (size_t i = 0; i < block->steps.n; i++)
+					if (block->steps.at[i].kind != SC_STEP_HOST)
+						sc_tally_add(tally, block->steps.at[i].name,
+							     tally->by_id.at[id].count *
+								     sc_block_exposed_us(block, i),
+							     tally->by_id.at[id].count);
+			}
 		}
 }
 
@@ -516,17 +492,6 @@ static double begin_us(const struct sc_run *run, uint32_t c)
 	return begin;
 }
 
-/* When all ranks of the first stage are at their first pass, which the host prepares. */
-static double lead_us(const struct sc_run *run)
-{
-	double us = 0;
-
-	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++)
-		if (run->tf->placement.classes[c].stage == 0)
-			us = fmax(us, begin_us(run, c));
-	return us;
-}
-
 /* From then on the others wait for their input; where a stage need not hear of the others before it goes on to the
  * next step, that wait is the step's before. The iteration is then the longest of a stage (Qi et al., Zero Bubble
  * Pipeline Parallelism, ICLR 2024, §4). */
@@ -542,7 +507,13 @@ static uint32_t longest_class(const struct sc_run *run, struct sc_period *out)
 	    built->shape.pp == 1)
 		return SC_NONE;
 	out->to_us = 0;
-	lead = lead_us(run);
+	/* When all ranks of the first stage are at their first pass, which the host prepares. */
+	double us = 0;
+
+	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++)
+		if (run->tf->placement.classes[c].stage == 0)
+			us = fmax(us, begin_us(run, c));
+	lead = us;
 	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++) {
 		double from_us = fmax(begin_us(run, c) - lead, 0);
 		double to_us = tl->end_us[built->last[c]];
@@ -589,14 +560,6 @@ void sc_run_op_info(const struct sc_run *run, struct sc_reading_input *out)
 	};
 }
 
-static void warn_approximate(const struct sc_transformer *tf, struct sc_warnings *warnings)
-{
-	if (tf->placement.is_approximate)
-		sc_warn(warnings,
-			"the layout sits so unevenly on its nodes that one kind of rank a stage is "
-			"taken, with its worst groups");
-}
-
 static void warn_unpaired(const struct sc_transformer *tf, struct sc_warnings *warnings)
 {
 	const struct sc_config *cfg = &tf->request->config;
@@ -629,9 +592,19 @@ static void warn_of_trends(const struct sc_request *req, struct sc_warnings *war
 
 void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
 {
-	warn_approximate(run->tf, &out->warnings);
+	if (run->tf->placement.is_approximate)
+		sc_warn(&out->warnings,
+			"the layout sits so unevenly on its nodes that one kind of rank a stage is "
+			"taken, with its worst groups");
 	warn_unpaired(run->tf, &out->warnings);
-	summarize_memory(run, out);
+	/* Sets out->memory to that of the class nearest to its capacity, and warns where that does not fit. */
+	sc_fullest_memory(run, &out->memory);
+	warn_hosts(&out->memory, &out->warnings);
+	if (out->memory.total_gib > out->memory.capacity_gib)
+		sc_warn(&out->warnings,
+			"needs %.1f GiB per GPU, which has %.1f GiB: it will not fit; raise tp, pp or "
+			"recompute, or lower micro_batch",
+			out->memory.total_gib, out->memory.capacity_gib);
 	warn_shapes(run->tf->request, &out->warnings);
 	sc_collective_files_warn(&run->tf->fabric, &out->warnings);
 	warn_of_trends(run->tf->request, &out->warnings);

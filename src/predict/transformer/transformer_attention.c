@@ -5,17 +5,6 @@
 
 #include "predict/transformer/transformer_priv.h"
 
-/* Of latent attention: keys are joined from what is expanded and the rotated part, which all heads share, and values
- * copied to lie together, in one kernel (Megatron Core, fused_mla_yarn_rope_apply.py). Backward splits them
- * again. */
-static void join_heads(const struct dims *x)
-{
-	double own = x->d - (double)x->model->rope_head_dim;
-	double keys = own + x->d, values = 2 * x->d_v;
-
-	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * x->heads * x->e * (keys + values), 1);
-}
-
 void rotary(const struct dims *x, enum sc_op_name name)
 {
 	double q = x->heads * x->d, k = x->kv_heads * x->d;
@@ -25,7 +14,14 @@ void rotary(const struct dims *x, enum sc_op_name name)
 	if (sc_model_is_mla(x->model)) { /* its own part of each head, one key for all heads */
 		q = x->heads * (double)x->model->rope_head_dim;
 		k = (double)x->model->rope_head_dim;
-		join_heads(x);
+		/* Of latent attention: keys are joined from what is expanded and the rotated part, which all heads share, and values
+		 * copied to lie together, in one kernel (Megatron Core, fused_mla_yarn_rope_apply.py). Backward splits them
+		 * again. */
+		double own = x->d - (double)x->model->rope_head_dim;
+		double keys = own + x->d, values = 2 * x->d_v;
+
+		add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * x->heads * x->e * (keys + values),
+			    1);
 	}
 	if (x->sw->fused_chains)
 		add_rowwise(x, name, x->tokens * (q + k) * (2 * x->e), 2);
@@ -127,12 +123,6 @@ static void ring(const struct dims *x, bool backward)
 	}
 }
 
-static bool exchanges_heads(const struct dims *x)
-{
-	return x->lora && x->sw->lora_recipe &&
-	       fmod(x->kv_heads, (double)x->req->config.parallel.cp) < 0.5;
-}
-
 /* Each rank's tokens to those that have their heads, or back; heads and chunks of the sequence are copied into their
  * order, one on either side of it (Transformer Engine, flash_attn_a2a_communicate and
  * reorder_seq_chunks_for_a2a_before_attn, with the sequence first). */
@@ -168,7 +158,8 @@ static void flash(const struct dims *x, bool backward)
 {
 	if (x->req->config.parallel.cp < 2)
 		add_whole_flash(x, backward);
-	else if (exchanges_heads(x))
+	else if (x->lora && x->sw->lora_recipe &&
+		 fmod(x->kv_heads, (double)x->req->config.parallel.cp) < 0.5)
 		flash_by_heads(x, backward);
 	else
 		ring(x, backward);

@@ -28,11 +28,6 @@ double shared_width(const struct dims *x)
 	return (double)(x->model->expert_ffn_hidden * x->model->shared_experts) / x->tp;
 }
 
-static bool sends_once(const struct dims *x)
-{
-	return x->req->config.training.moe_dispatcher >= SC_DISPATCH_DEEPEP;
-}
-
 /* Of `parts` with as many experts each, how many have one of a token's top_k: drawn without repeats, all
  * alike, from the groups that it may go to. */
 static double parts_of_token(const struct dims *x, double parts)
@@ -65,7 +60,7 @@ static struct experts experts_of(const struct dims *x)
 		.down = {.name = SC_NAME_EXPERT_DOWN, .n = x->h, .k = ffn},
 	};
 
-	if (sends_once(x)) {
+	if (x->req->config.training.moe_dispatcher >= SC_DISPATCH_DEEPEP) {
 		ex.copies = parts_of_token(x, (double)par->ep);
 		if (x->env)
 			ex.nodes = parts_of_token(x, x->env->span[SC_COMM_EP].n_nodes);
@@ -153,11 +148,6 @@ void exchange_beside(const struct dims *x)
 		exchange(x, SC_NAME_EXCHANGE, &ex, 2, ALL_KERNELS);
 }
 
-static bool is_spread(const struct dims *x, const struct experts *ex)
-{
-	return x->req->config.parallel.ep > 1 && ex->n_local > 1;
-}
-
 /* Copies of tokens, one for each expert, in the order of experts; or back. */
 static void reorder(const struct dims *x, enum sc_op_name name, double tokens, double copies)
 {
@@ -168,7 +158,7 @@ static void reorder(const struct dims *x, enum sc_op_name name, double tokens, d
 
 static void sort_rows(const struct dims *x, enum sc_op_name name, const struct experts *ex)
 {
-	if (is_spread(x, ex))
+	if (x->req->config.parallel.ep > 1 && ex->n_local > 1)
 		add_rowwise(x, name, ex->rows * x->h * (2 * x->e), 2);
 }
 

@@ -120,18 +120,6 @@ static double family_sms(const struct sc_block_env *env, enum sc_c3_family famil
 	return cost.demand[SC_RES_SM] * (double)env->device->sm_count;
 }
 
-/* What c3.policy keeps free of kernels, in the device's granule, for the family that needs most. */
-static void reserve(struct sc_block_env *env)
-{
-	double most = 0, all = (double)env->device->sm_count;
-
-	for (int f = 0; f < SC_N_C3_FAMILIES; f++)
-		if (env->request->c3[f].policy == SC_C3_RESERVE)
-			most = fmax(most, family_sms(env, (enum sc_c3_family)f));
-	if (most > 0)
-		env->kernel_sms = fmax(1, all - sc_device_whole_sms(env->device, most));
-}
-
 static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
 {
 	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
@@ -162,16 +150,14 @@ static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct 
 		env->axis_node_peers[a] = axis_node_peers(tf, rc, sc_comm_axis_of[a]);
 		env->axis_fabric[a] = sc_transformer_fabric(tf, class_id, sc_comm_axis_of[a]);
 	}
-	reserve(env);
-}
+	/* What c3.policy keeps free of kernels, in the device's granule, for the family that needs most. */
+	double most = 0, all = (double)env->device->sm_count;
 
-static bool same_axis(const struct sc_block_env *a, const struct sc_block_env *b, int axis)
-{
-	return a->axis_fabric[axis] == b->axis_fabric[axis] &&
-	       a->span[axis].n_ranks == b->span[axis].n_ranks &&
-	       a->span[axis].n_nodes == b->span[axis].n_nodes &&
-	       a->span[axis].max_ranks_per_node == b->span[axis].max_ranks_per_node &&
-	       fabs(a->axis_node_peers[axis] - b->axis_node_peers[axis]) < 1e-9;
+	for (int f = 0; f < SC_N_C3_FAMILIES; f++)
+		if (env->request->c3[f].policy == SC_C3_RESERVE)
+			most = fmax(most, family_sms(env, (enum sc_c3_family)f));
+	if (most > 0)
+		env->kernel_sms = fmax(1, all - sc_device_whole_sms(env->device, most));
 }
 
 static bool same_demand(const struct sc_cost *a, const struct sc_cost *b)
@@ -185,7 +171,11 @@ static bool same_demand(const struct sc_cost *a, const struct sc_cost *b)
 static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 {
 	for (int axis = 0; axis < SC_N_COMM_AXES; axis++)
-		if (!same_axis(a, b, axis))
+		if (!(a->axis_fabric[axis] == b->axis_fabric[axis] &&
+		      a->span[axis].n_ranks == b->span[axis].n_ranks &&
+		      a->span[axis].n_nodes == b->span[axis].n_nodes &&
+		      a->span[axis].max_ranks_per_node == b->span[axis].max_ranks_per_node &&
+		      fabs(a->axis_node_peers[axis] - b->axis_node_peers[axis]) < 1e-9))
 			return false;
 	return fabs(a->node_peers - b->node_peers) < 1e-9 && a->device == b->device &&
 	       fabs(a->slowdown - b->slowdown) < 1e-12 && same_demand(&a->beside, &b->beside);
@@ -267,24 +257,19 @@ static struct sc_replica_spans replica_spans(const struct sc_span *all, int n_sh
 	};
 }
 
-/* Ranks with the same experts: each etp x ep-th of a stage. */
-static struct sc_span expert_copies(const struct sc_parallel *par, double stage_ranks_per_node)
-{
-	int group = (int)((par->etp > 0 ? par->etp : par->tp) * par->ep);
-	int n = (int)(par->tp * par->cp * par->dp) / group;
-	int per_node = (int)ceil(stage_ranks_per_node / group);
-
-	per_node = per_node < n ? per_node : n;
-	return (struct sc_span){n, (n + per_node - 1) / per_node, per_node};
-}
-
 /* parallel.shard_ranks makes as many copies of experts as of all else. */
 static void find_replicas(const struct sc_parallel *par, const struct sc_rank_class *rc,
 			  struct sc_class_plan *plan)
 {
 	const struct sc_span *all = &rc->group[SC_AXIS_DP].span;
 	int copies = par->shard_ranks > 0 ? all->n_ranks / (int)par->shard_ranks : 1;
-	struct sc_span expert = expert_copies(par, rc->stage_ranks_per_node);
+	/* Ranks with the same experts: each etp x ep-th of a stage. */
+	int group = (int)((par->etp > 0 ? par->etp : par->tp) * par->ep);
+	int n = (int)(par->tp * par->cp * par->dp) / group;
+	int per_node = (int)ceil(rc->stage_ranks_per_node / group);
+
+	per_node = per_node < n ? per_node : n;
+	struct sc_span expert = {n, (n + per_node - 1) / per_node, per_node};
 
 	plan->replicas.dense = replica_spans(all, all->n_ranks / copies);
 	plan->replicas.expert = replica_spans(&expert, expert.n_ranks / copies);
@@ -341,12 +326,6 @@ static void count_params(const struct sc_transformer *tf, int stage, struct sc_c
 		add_params(&tf->head, parts.head, plan);
 }
 
-static bool same_params(const struct sc_class_plan *a, const struct sc_class_plan *b)
-{
-	return fabs(a->trainable - b->trainable) < 0.5 &&
-	       fabs(a->trainable_expert - b->trainable_expert) < 0.5;
-}
-
 /* What the host does at the step's end: its share of the optimizer; weights that it keeps and the GPU updated. */
 static double host_optimizer_us(const struct sc_transformer *tf, double updated)
 {
@@ -358,15 +337,6 @@ static double host_optimizer_us(const struct sc_transformer *tf, double updated)
 	return sc_quantize_us(
 		sc_host_step_us(req, &rates, share, sc_transformer_update_bytes(req)) +
 		sc_write_back_us(req, &rates, updated - share));
-}
-
-static void scale_layers(struct sc_update *update, const struct sc_stage_parts *parts,
-			 const struct sc_class_plan *plan)
-{
-	double share = update->updated / (plan->trainable + plan->trainable_expert);
-
-	update->layers = parts->layers * share;
-	update->dense_layers = parts->dense * share;
 }
 
 static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scratch *scratch,
@@ -386,7 +356,8 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	find_replicas(&tf->request->config.parallel, rc, plan);
 	for (uint32_t before = 0; before < c; before++)
 		if (tf->classes[before].variant == plan->variant &&
-		    same_params(&tf->classes[before], plan)) {
+		    fabs(tf->classes[before].trainable - plan->trainable) < 0.5 &&
+		    fabs(tf->classes[before].trainable_expert - plan->trainable_expert) < 0.5) {
 			plan->optimizer = tf->classes[before].optimizer;
 			plan->host_optimizer_us = tf->classes[before].host_optimizer_us;
 			return 0;
@@ -403,8 +374,12 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	updated *= 1 - sc_offload_states_frac(&tf->request->config.training.offload);
 	update = (struct sc_update){
 		.params = held, .updated = updated, .replicas = plan->replicas.dense.all};
-	if (updated > 0)
-		scale_layers(&update, &parts, plan);
+	if (updated > 0) {
+		double share = update.updated / (plan->trainable + plan->trainable_expert);
+
+		update.layers = parts.layers * share;
+		update.dense_layers = parts.dense * share;
+	}
 	sc_transformer_optimizer(&tf->variant[plan->variant]->env, &update, &tf->optimizer);
 	status = sc_block_summarize(&tf->optimizer, &tf->variant[plan->variant]->env, scratch, err);
 	plan->optimizer = tf->optimizer.sum;
@@ -432,17 +407,6 @@ static struct sc_pass_times pass_times(const struct sc_transformer *tf, double l
 	};
 }
 
-static void find_stage_times(struct sc_transformer *tf, struct sc_arena *arena)
-{
-	tf->stage_times = sc_arena_calloc(arena, tf->map.pp, sizeof(*tf->stage_times));
-	for (uint32_t s = 0; s < tf->map.pp; s++) {
-		struct sc_stage_parts parts = sc_transformer_stage(tf, (int)s);
-
-		tf->stage_times[s] =
-			pass_times(tf, parts.layers + parts.dense, parts.embed, parts.head);
-	}
-}
-
 static struct sc_schedule_shape shape_of(const struct sc_transformer *tf, uint32_t micro_batches)
 {
 	struct sc_parallel par = tf->request->config.parallel;
@@ -465,18 +429,6 @@ struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 	shape.stage_times = tf->stage_times;
 	shape.period = tf->period;
 	return shape;
-}
-
-/* Where a run is long enough that skipping it pays. */
-static void find_period(struct sc_transformer *tf, struct sc_arena *arena)
-{
-	uint32_t n = (uint32_t)tf->request->n_micro_batches;
-	struct sc_schedule_shape shape = sc_transformer_shape(tf, n);
-
-	tf->period = 0;
-	if (sc_schedule_traits(shape.kind).is_found && n > 8 * shape.pp &&
-	    tf->opts->detail == SC_DETAIL_COARSE)
-		tf->period = sc_schedule_find_period(&shape, &tf->map, arena);
 }
 
 static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
@@ -670,8 +622,22 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 	if (rc == 0)
 		rc = sc_transformer_find_pairs(tf, scratch, err);
 	if (rc == 0) {
-		find_stage_times(tf, scratch->arena);
-		find_period(tf, scratch->arena);
+		tf->stage_times =
+			sc_arena_calloc(scratch->arena, tf->map.pp, sizeof(*tf->stage_times));
+		for (uint32_t s = 0; s < tf->map.pp; s++) {
+			struct sc_stage_parts parts = sc_transformer_stage(tf, (int)s);
+
+			tf->stage_times[s] =
+				pass_times(tf, parts.layers + parts.dense, parts.embed, parts.head);
+		}
+		/* Where a run is long enough that skipping it pays. */
+		uint32_t n = (uint32_t)tf->request->n_micro_batches;
+		struct sc_schedule_shape shape = sc_transformer_shape(tf, n);
+
+		tf->period = 0;
+		if (sc_schedule_traits(shape.kind).is_found && n > 8 * shape.pp &&
+		    tf->opts->detail == SC_DETAIL_COARSE)
+			tf->period = sc_schedule_find_period(&shape, &tf->map, scratch->arena);
 	}
 	return rc;
 }

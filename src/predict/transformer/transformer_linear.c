@@ -308,12 +308,6 @@ static void gather_input(const struct dims *x, int n_hidden)
 	add_bytes(x, SC_ALL_GATHER, gathered_bytes(x, x->tokens * x->h), n_hidden);
 }
 
-/* Of a linear layer: quantized, the cast of its input comes first. */
-static int product_kernels(const struct dims *x)
-{
-	return x->quantized ? 2 : 1;
-}
-
 /* Rows of the smallest tile: frameworks cut no finer. */
 #define MIN_PIECE_ROWS 64.0
 
@@ -428,26 +422,11 @@ static void multiply_and_reduce(const struct dims *x, struct joint j)
 	sc_block_add_comm(x->block, x->env, &last);
 }
 
-static void multiply_and_scatter(const struct dims *x, const struct joint *j)
-{
-	if (x->sw->tp_scatter_sms > 0 && !j->fused && j->n > 1)
-		multiply_and_reduce(x, *j);
-	else
-		multiply_and_push(x, j);
-}
-
 /* A product forward (k to n) or of its data gradient. */
 static struct joint forward_joint(const struct dims *x, const struct linear *l,
 				  enum sc_collective kind)
 {
 	return joint_of(x, l->name, (struct mnk){x->tokens, l->n, l->k}, kind);
-}
-
-static struct joint dgrad_joint(const struct dims *x, const struct linear *l,
-				enum sc_collective kind)
-{
-	return joint_of(x, (enum sc_op_name)(l->name + 1), (struct mnk){x->tokens, l->k, l->n},
-			kind);
 }
 
 void enter_region(const struct dims *x, const struct linear *first)
@@ -472,7 +451,10 @@ void leave_region(const struct dims *x, const struct linear *last)
 
 	if (overlaps(x)) {
 		quantize(x, x->tokens * last->k);
-		multiply_and_scatter(x, &j);
+		if (x->sw->tp_scatter_sms > 0 && !j.fused && j.n > 1)
+			multiply_and_reduce(x, j);
+		else
+			multiply_and_push(x, &j);
 		add_adapters(x, last);
 		return;
 	}
@@ -482,7 +464,8 @@ void leave_region(const struct dims *x, const struct linear *last)
 
 void leave_region_grad(const struct dims *x, const struct linear *last)
 {
-	struct joint j = dgrad_joint(x, last, SC_ALL_GATHER);
+	struct joint j = joint_of(x, (enum sc_op_name)(last->name + 1),
+				  (struct mnk){x->tokens, last->k, last->n}, SC_ALL_GATHER);
 
 	if (x->sp && overlaps(x)) {
 		quantize(x, x->tokens * last->n);
@@ -518,8 +501,9 @@ void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 	bool gathers = gathers_again(x) && !x->inputs_only;
 	bool hide = !x->lora && !x->inputs_only && !serial && (gathers || x->sw->tp_dgrad_overlap);
 
+	/* Of a linear layer: quantized, the cast of its input comes first. */
 	if (gathers)
-		gather_input(x, serial ? 0 : product_kernels(x));
+		gather_input(x, serial ? 0 : (x->quantized ? 2 : 1));
 	for (int i = n - 1; i > 0; i--) {
 		add_dgrad(x, &first[i]);
 		add_wgrad(x, &first[i]);

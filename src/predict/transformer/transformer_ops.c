@@ -73,18 +73,14 @@ static void loss_comm(const struct dims *x, double rows, int n)
 		sc_block_add_comm(x->block, x->env, &comm);
 }
 
-/* The rows whose logits are computed. */
-static double head_rows(const struct dims *x)
-{
-	return x->traits->masked_lm && x->sw->mlm_gather ? x->tokens * MASKED_FRACTION : x->tokens;
-}
-
 /* A copy of these sizes with the head's rows as tokens, in the storage's precision. */
 static struct dims head_dims(const struct dims *x)
 {
 	struct dims head = *x;
 
-	head.tokens = head_rows(x);
+	/* The rows whose logits are computed. */
+	head.tokens =
+		x->traits->masked_lm && x->sw->mlm_gather ? x->tokens * MASKED_FRACTION : x->tokens;
 	head.dtype = x->storage;
 	head.quantized = false;
 	return head;
@@ -95,45 +91,11 @@ static struct linear logits_linear(const struct dims *x)
 	return (struct linear){SC_NAME_LOGITS, x->vocab, x->h, .adapter = false};
 }
 
-static void transform_forward(const struct dims *head)
-{
-	const struct linear transform = {SC_NAME_MLM_TRANSFORM, head->h, head->h, .adapter = false};
-
-	if (head->sw->mlm_gather)
-		add_rowwise(head, SC_NAME_MASKED_GATHER, head->tokens * head->h * (2 * head->e), 2);
-	add_linear(head, &transform);
-	add_activation(head, head->tokens * head->h);
-	add_norm(head, head->tokens * head->h);
-}
-
-static void transform_backward(const struct dims *head)
-{
-	const struct linear transform = {SC_NAME_MLM_TRANSFORM, head->h, head->h, .adapter = false};
-
-	add_norm_grad(head, head->tokens * head->h);
-	add_activation_grad(head, head->tokens * head->h);
-	add_dgrad(head, &transform);
-	add_wgrad(head, &transform);
-	if (head->sw->mlm_gather)
-		add_rowwise(head, SC_NAME_MASKED_GATHER, head->tokens * head->h * (2 * head->e), 2);
-}
-
 /* Multi-token prediction (DeepSeek-V3, arXiv:2412.19437, section 2.2): the embedding of the next token and what
  * came before, each normed, joined and projected; its layer is one of its stage's, and the output layer runs again. */
 static struct linear mtp_linear(const struct dims *x)
 {
 	return (struct linear){SC_NAME_MTP_PROJ, x->h / x->tp, 2 * x->h, .adapter = false};
-}
-
-static void mtp_forward(const struct dims *x)
-{
-	const struct linear proj = mtp_linear(x);
-
-	embed_forward(x);
-	add_norm(x, 2 * x->tokens_seq * x->h);
-	add_linear(x, &proj);
-	if (x->tp > 1)
-		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
 }
 
 static void mtp_backward(const struct dims *x)
@@ -156,9 +118,17 @@ static void logits_forward(const struct dims *x)
 	double n_logits = head.tokens * x->vocab, f = sc_dtype_bytes(SC_FP32);
 
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
-	if (x->traits->masked_lm)
-		transform_forward(&head);
-	else
+	if (x->traits->masked_lm) {
+		const struct linear transform = {SC_NAME_MLM_TRANSFORM, head.h, head.h,
+						 .adapter = false};
+
+		if (head.sw->mlm_gather)
+			add_rowwise(&head, SC_NAME_MASKED_GATHER,
+				    head.tokens * head.h * (2 * head.e), 2);
+		add_linear(&head, &transform);
+		add_activation(&head, head.tokens * head.h);
+		add_norm(&head, head.tokens * head.h);
+	} else
 		add_norm(x, x->tokens_seq * x->h);
 	if (x->sp)
 		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
@@ -177,7 +147,13 @@ static void head_forward(const struct dims *x)
 {
 	logits_forward(x);
 	for (int64_t i = 0; i < x->model->mtp_layers; i++) {
-		mtp_forward(x);
+		const struct linear proj = mtp_linear(x);
+
+		embed_forward(x);
+		add_norm(x, 2 * x->tokens_seq * x->h);
+		add_linear(x, &proj);
+		if (x->tp > 1)
+			add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
 		logits_forward(x);
 	}
 }
@@ -195,9 +171,18 @@ static void logits_backward(const struct dims *x)
 	else
 		add_rowwise(x, SC_NAME_CROSS_ENTROPY_GRAD, n_logits * (2 * f + f + x->e), 3);
 	enter_region_grad(&head, &logits, 1);
-	if (x->traits->masked_lm)
-		transform_backward(&head);
-	else
+	if (x->traits->masked_lm) {
+		const struct linear transform = {SC_NAME_MLM_TRANSFORM, head.h, head.h,
+						 .adapter = false};
+
+		add_norm_grad(&head, head.tokens * head.h);
+		add_activation_grad(&head, head.tokens * head.h);
+		add_dgrad(&head, &transform);
+		add_wgrad(&head, &transform);
+		if (head.sw->mlm_gather)
+			add_rowwise(&head, SC_NAME_MASKED_GATHER,
+				    head.tokens * head.h * (2 * head.e), 2);
+	} else
 		add_norm_grad(x, x->tokens_seq * x->h);
 	accumulate_gradients(x, x->vocab * x->h);
 }

@@ -230,15 +230,13 @@ double sc_transformer_matrix_bytes(const struct sc_request *request, const struc
 	return bytes;
 }
 
-static double adapter_params(const struct dims *x, const struct linear *l)
-{
-	return l->adapter ? (double)x->req->config.training.lora_rank * (l->n + l->k) : 0;
-}
-
 static void add_linear_params(const struct dims *x, const struct linear *l, struct sc_params *out)
 {
 	double n = l->n * l->k + (x->biases ? l->n : 0);
-	double adapters = x->lora ? adapter_params(x, l) : 0;
+	double adapters =
+		x->lora ? (l->adapter ? (double)x->req->config.training.lora_rank * (l->n + l->k)
+				      : 0)
+			: 0;
 
 	out->dense += n + adapters;
 	out->trainable += x->lora ? adapters : n;

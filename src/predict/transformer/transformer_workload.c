@@ -42,21 +42,6 @@ static uint32_t n_to_check(const struct sc_schedule_shape *shape)
 	return twice ? 8 : 2;
 }
 
-/* The fewest micro-batches to simulate in place of `micro_batches` (congruent modulo the period), on the
- * `attempt`-th try; `micro_batches` itself when skipping cannot pay. */
-static uint32_t steady_choose(const struct sc_schedule_shape *shape, uint32_t micro_batches,
-			      unsigned attempt)
-{
-	uint32_t period = sc_schedule_period(shape);
-	uint64_t want = (uint64_t)(sc_schedule_warmup(shape) + (n_to_check(shape) + 2) * period + 2)
-			<< attempt;
-
-	if (period == 0 || want + period >= micro_batches ||
-	    (shape->kind == SC_SCHED_INTERLEAVED && micro_batches % period)) /* groups differ */
-		return micro_batches;
-	return (uint32_t)want + (micro_batches - (uint32_t)want) % period;
-}
-
 /* The slots of a class in a phase from one moment on, and how many of them a period has. */
 struct window {
 	const struct sc_built *built;
@@ -79,12 +64,6 @@ static double grad_end_us(const struct window *w, uint32_t slot)
 	uint32_t node = w->built->slot_grad[w->at + slot];
 
 	return node == SC_NONE ? 0 : w->timeline->end_us[node];
-}
-
-/* Those of a phase before run beside the slot, and may not beside later ones. */
-static bool is_reducing(const struct window *w, uint32_t slot)
-{
-	return grad_end_us(w, slot) > slot_end_us(w, slot);
 }
 
 static struct window window_of(const struct steady_run *r, uint32_t c, uint32_t phase)
@@ -118,12 +97,6 @@ static struct window middle_of(const struct steady_run *r, uint32_t c, uint32_t 
 	return w;
 }
 
-static bool same_pass(const struct window *w, const struct sc_slot *a, const struct sc_slot *b)
-{
-	return a->kind == b->kind && a->chunk == b->chunk &&
-	       a->micro_batch + w->micro_batches == b->micro_batch;
-}
-
 /* The periods from the window's beginning on took `period_us` each, slot by slot, or less where `at_most`. */
 static bool repeats(const struct window *w, double period_us, bool at_most)
 {
@@ -136,10 +109,14 @@ static bool repeats(const struct window *w, double period_us, bool at_most)
 		double step = slot_end_us(w, i + n) - slot_end_us(w, i);
 		double grad = grad_end_us(w, i + n) - grad_end_us(w, i);
 
-		if (!same_pass(w, &w->slots[i], &w->slots[i + n]) || step > most_us ||
-		    step < least_us)
+		const struct sc_slot *b = &w->slots[i + n];
+		if (!(w->slots[i].kind == b->kind && w->slots[i].chunk == b->chunk &&
+		      w->slots[i].micro_batch + w->micro_batches == b->micro_batch) ||
+		    step > most_us || step < least_us)
 			return false;
-		if (grad > 0 ? grad > most_us || grad < least_us : is_reducing(w, i))
+		/* Those of a phase before run beside the slot, and may not beside later ones. */
+		if (grad > 0 ? grad > most_us || grad < least_us
+			     : (grad_end_us(w, i) > slot_end_us(w, i)))
 			return false;
 	}
 	return true;
@@ -418,16 +395,6 @@ static double floor_us(const struct sc_transformer *tf, struct sc_arena *arena)
 	return most_us * (1 - ROUNDING);
 }
 
-/* Less than an iteration takes, us, and its memory. Of run->built only the shape is read, of its micro-batches
- * as many as the steady state needs; its passes are made, in `arena`. */
-static void run_floor(const struct sc_run *run, struct sc_built *built, struct sc_arena *arena,
-		      struct sc_floor *out)
-{
-	sc_passes_build(&built->shape, &run->tf->map, arena, &built->passes);
-	sc_fullest_memory(run, &out->memory);
-	out->iteration_ms = floor_us(run->tf, arena) / SC_US_PER_MS;
-}
-
 /* ---- The passes of an iteration's pipeline as they ran, for who draws them ---- */
 
 static void copy_passes(const struct sc_run *run, struct sc_arena *arena,
@@ -580,7 +547,17 @@ static uint32_t choose(const struct self *self)
 	if (opts->detail != SC_DETAIL_COARSE || opts->no_jump || opts->keep_graph ||
 	    sc_offload_moves(&self->tf.request->config.training.offload))
 		return all;
-	return steady_choose(&shape, all, self->attempt);
+	/* The fewest micro-batches to simulate in place of `micro_batches` (congruent modulo the period), on the
+	 * `attempt`-th try; `micro_batches` itself when skipping cannot pay. */
+	uint32_t period = sc_schedule_period(&shape);
+	uint64_t want =
+		(uint64_t)(sc_schedule_warmup(&shape) + (n_to_check(&shape) + 2) * period + 2)
+		<< self->attempt;
+
+	if (period == 0 || want + period >= all ||
+	    (shape.kind == SC_SCHED_INTERLEAVED && all % period)) /* groups differ */
+		return all;
+	return (uint32_t)want + (all - (uint32_t)want) % period;
 }
 
 static int build(void *p, struct sc_err *err)
@@ -629,7 +606,12 @@ static void floor_of(void *p, struct sc_floor *out)
 	struct self *self = p;
 
 	self->built.shape = sc_transformer_shape(&self->tf, choose(self));
-	run_floor(&self->run, &self->built, self->scratch->arena, out);
+	/* Less than an iteration takes, us, and its memory. Of run->built only the shape is read, of its micro-batches
+	 * as many as the steady state needs; its passes are made, in `arena`. */
+	sc_passes_build(&self->built.shape, &self->run.tf->map, self->scratch->arena,
+			&self->built.passes);
+	sc_fullest_memory(&self->run, &out->memory);
+	out->iteration_ms = floor_us(self->run.tf, self->scratch->arena) / SC_US_PER_MS;
 }
 
 static void op_info(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
