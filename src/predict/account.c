@@ -18,17 +18,6 @@ static inline double most(double a, double b)
 /* Lanes are in order each, and so is each kind of thing on a lane: the runs of a kind are merged when it is
  * asked for. */
 
-static void doings_release(struct sc_doings *d)
-{
-	for (int k = 0; k < SC_N_DOINGS; k++) {
-		SC_VEC_RELEASE(&d->kinds[k].all);
-		SC_VEC_RELEASE(&d->kinds[k].runs);
-	}
-	SC_VEC_RELEASE(&d->merged);
-	SC_VEC_RELEASE(&d->class_start);
-	SC_VEC_RELEASE(&d->lane);
-}
-
 /* Sorts the lanes of a sealed graph. */
 static void doings_begin(struct sc_doings *d, const struct sc_graph *g)
 {
@@ -166,17 +155,6 @@ static void merge_two(const struct sc_doing *at, const uint32_t bound[3], struct
 	memcpy(out + (bound[1] - i), &at[k], (bound[2] - k) * sizeof(*out));
 }
 
-static void swap(struct sc_doings *d, struct sc_doing_list *list)
-{
-	struct sc_doing *at = list->all.at;
-	const size_t cap = list->all.cap;
-
-	list->all.at = d->merged.at;
-	list->all.cap = d->merged.cap;
-	d->merged.at = at;
-	d->merged.cap = cap;
-}
-
 /* One kind in the order of time: borrowed until the next class. */
 static const struct sc_doing_list *doings_in_order(struct sc_doings *d, enum sc_doing_kind kind)
 {
@@ -197,14 +175,26 @@ static const struct sc_doing_list *doings_in_order(struct sc_doings *d, enum sc_
 			list->runs.at[n++] = from;
 		}
 		list->runs.n = n;
-		swap(d, list);
+		struct sc_doing *at = list->all.at;
+		const size_t cap = list->all.cap;
+
+		list->all.at = d->merged.at;
+		list->all.cap = d->merged.cap;
+		d->merged.at = at;
+		d->merged.cap = cap;
 	}
 	return list;
 }
 
 void sc_accountant_release(struct sc_accountant *a)
 {
-	doings_release(&a->doings);
+	for (int k = 0; k < SC_N_DOINGS; k++) {
+		SC_VEC_RELEASE(&a->doings.kinds[k].all);
+		SC_VEC_RELEASE(&a->doings.kinds[k].runs);
+	}
+	SC_VEC_RELEASE(&a->doings.merged);
+	SC_VEC_RELEASE(&a->doings.class_start);
+	SC_VEC_RELEASE(&a->doings.lane);
 	SC_VEC_RELEASE(&a->launched_us);
 	SC_VEC_RELEASE(&a->idle);
 	SC_VEC_RELEASE(&a->left);
@@ -389,11 +379,6 @@ static void keep(struct sc_accountant *a, double from_us, double to_us, uint32_t
 		SC_VEC_PUSH(&a->left, idle);
 }
 
-static bool is_launched(const struct sc_accountant *a, const struct sc_idle *idle)
-{
-	return idle->next == SC_NONE || a->launched_us.at[idle->next] < idle->to_us;
-}
-
 /* What is done and the idle stretches come in the order of time. */
 static void take(struct taking *t, const struct sc_doing *doing)
 {
@@ -403,7 +388,10 @@ static void take(struct taking *t, const struct sc_doing *doing)
 		struct sc_idle *idle = &a->idle.at[t->at];
 		const double from_us = most(doing->from_us, idle->from_us);
 		const double to_us = least(doing->to_us, idle->to_us);
-		const bool takes = to_us > from_us && !(t->by->on_host && is_launched(a, idle));
+		const bool takes =
+			to_us > from_us &&
+			!(t->by->on_host &&
+			  (idle->next == SC_NONE || a->launched_us.at[idle->next] < idle->to_us));
 
 		if (idle->from_us >= doing->to_us)
 			return;
@@ -526,32 +514,14 @@ static void take_rest(struct sc_accountant *a, uint32_t class_id, struct sc_acco
 	}
 }
 
-/* What a class waits in each stretch that is repeated beyond what it does itself. */
-static void take_repeated_wait(const struct sc_accountant *a, struct sc_account *out)
-{
-	const struct sc_period *all = &a->in->period, *own = &a->period;
-	double us = 0;
-
-	for (size_t i = 0; i < all->n_repeats; i++)
-		us += all->repeats[i].n * ((all->repeats[i].to_us - all->repeats[i].from_us) -
-					   (own->repeats[i].to_us - own->repeats[i].from_us));
-	out->part_us[SC_PART_PIPELINE] += us;
-	out->owner_us[SC_OWN_BUBBLE] += us;
-}
-
-static void idle_all(struct sc_accountant *a)
-{
-	a->idle.n = a->left.n = 0;
-	keep(a, a->period.from_us, a->period.to_us, SC_NONE);
-	swap_idle(a);
-}
-
 void sc_account_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_account *out)
 {
 	memset(out, 0, sizeof(*out));
 	find_work(a, class_id);
 	doings_waits(&a->doings, &a->in->ran, class_id);
-	idle_all(a);
+	a->idle.n = a->left.n = 0;
+	keep(a, a->period.from_us, a->period.to_us, SC_NONE);
+	swap_idle(a);
 	for (size_t i = 0; i < N_EXPLANATIONS; i++) {
 		if (EXPLANATIONS[i].on_host && a->idle.n) {
 			find_launches(a, class_id);
@@ -560,7 +530,15 @@ void sc_account_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_a
 		take_kind(a, &EXPLANATIONS[i], out);
 	}
 	take_rest(a, class_id, out);
-	take_repeated_wait(a, out);
+	/* What a class waits in each stretch that is repeated beyond what it does itself. */
+	const struct sc_period *all = &a->in->period, *own = &a->period;
+	double us = 0;
+
+	for (size_t i = 0; i < all->n_repeats; i++)
+		us += all->repeats[i].n * ((all->repeats[i].to_us - all->repeats[i].from_us) -
+					   (own->repeats[i].to_us - own->repeats[i].from_us));
+	out->part_us[SC_PART_PIPELINE] += us;
+	out->owner_us[SC_OWN_BUBBLE] += us;
 }
 
 void sc_add_late(const struct sc_ran *ran, double *late_us)

@@ -248,15 +248,6 @@ struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
 	return out;
 }
 
-/* Where send/recv round the ring of a group goes: to a neighbour, on another node if the group leaves
- * its node. */
-static struct sc_span neighbour_span(const struct sc_span *group)
-{
-	bool remote = group->n_nodes > 1;
-
-	return (struct sc_span){2, remote ? 2 : 1, remote ? 1 : 2};
-}
-
 /* One phase of an exchange. */
 static struct sc_cost phase_cost(const struct sc_block_env *env,
 				 const struct sc_collective_shape *shape,
@@ -371,14 +362,6 @@ void sc_block_add_sum(struct sc_block *block, const struct sc_block_env *env,
 	push_step(block, env, step);
 }
 
-/* Tensor-parallel collectives come several a layer, and each waits for the host that is last. That is seldom the
- * same one, so what each adds counts for all: a rank's own CPU time grows with the other ranks of its group. Groups of more
- * than eight were not measured, and count as eight. */
-static double late_hosts(enum sc_comm_axis axis, int n_ranks)
-{
-	return axis == SC_COMM_TP ? fmin(n_ranks, 8) - 1 : 1;
-}
-
 void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		       const struct sc_block_comm *comm)
 {
@@ -404,7 +387,11 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 	}
 	if (shape->kind == SC_SEND_RECV) { /* of a ring's ranks on a node one sends out of it */
 		peers = fmin(peers, fmax(1, peers / span.max_ranks_per_node));
-		span = neighbour_span(&span);
+		/* Where send/recv round the ring of a group goes: to a neighbour, on another node if the group leaves
+		 * its node. */
+		bool remote = span.n_nodes > 1;
+
+		span = (struct sc_span){2, remote ? 2 : 1, remote ? 1 : 2};
 	}
 	transfer = sc_block_transfer(env, shape, &span);
 	if (comm->node_bytes > 0) {
@@ -418,11 +405,15 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 	if (comm->most_sms > 0)
 		keep_to_sms(&transfer, comm->most_sms, &step.cost);
 	fold_nics(peers, &step.cost);
+	/* Tensor-parallel collectives come several a layer, and each waits for the host that is last. That is seldom the
+	 * same one, so what each adds counts for all: a rank's own CPU time grows with the other ranks of its group. Groups of more
+	 * than eight were not measured, and count as eight. */
 	if (!sc_block_is_replayed(block, env))
-		step.host_us = sc_quantize_us(
-			(env->device->host.launch_us +
-			 late_hosts(axis, span.n_ranks) * env->software->comm_host_us) /
-			env->host_speed);
+		step.host_us =
+			sc_quantize_us((env->device->host.launch_us +
+					(axis == SC_COMM_TP ? fmin(span.n_ranks, 8) - 1 : 1) *
+						env->software->comm_host_us) /
+				       env->host_speed);
 	push_step(block, env, step);
 	list_step(block, &(struct sc_op){.kind = SC_OP_COLLECTIVE, .u.collective = *shape}, &span);
 }
@@ -738,14 +729,6 @@ static void add_beside(const struct sc_cost *step, const struct sc_block_env *en
 		s->load_us[r] += step->work_us * step->demand[r];
 }
 
-/* Steps that run beside each other are one load, their average. */
-static void add_to_window(const struct sc_step *step, double exposed_us, struct sc_cost *window)
-{
-	window->work_us += exposed_us;
-	for (int r = 0; r < SC_N_RES; r++)
-		window->demand[r] += step->cost.work_us * step->cost.demand[r];
-}
-
 /* The block beside a data-parallel collective. */
 static void find_beside(const struct sc_block *block, const struct sc_block_env *env,
 			struct sc_summary *s)
@@ -760,9 +743,12 @@ static void find_beside(const struct sc_block *block, const struct sc_block_env 
 			continue;
 		if (step->kind == SC_STEP_COMM)
 			hidden = step->hidden;
-		if (hidden > 0)
-			add_to_window(step, sc_block_exposed_us(block, i), &window);
-		else
+		if (hidden > 0) {
+			/* Steps that run beside each other are one load, their average. */
+			window.work_us += sc_block_exposed_us(block, i);
+			for (int r = 0; r < SC_N_RES; r++)
+				window.demand[r] += step->cost.work_us * step->cost.demand[r];
+		} else
 			add_beside(&step->cost, env, s);
 		hidden -= hidden > 0 && step->kind == SC_STEP_KERNEL;
 	}
@@ -771,16 +757,6 @@ static void find_beside(const struct sc_block *block, const struct sc_block_env 
 	for (int r = 0; r < SC_N_RES; r++)
 		window.demand[r] = fmin(1, window.demand[r] / window.work_us);
 	add_beside(&window, env, s);
-}
-
-static void find_waves(const struct sc_block *block, struct sc_summary *s)
-{
-	for (size_t i = 0; i < block->steps.n; i++) {
-		const struct sc_step *step = &block->steps.at[i];
-
-		if (step->kind == SC_STEP_KERNEL)
-			s->wave_us2 += step->us * step->us / fmax(1, step->cost.waves);
-	}
 }
 
 /* Where the GPU's time goes when it never waits for the host. */
@@ -836,36 +812,11 @@ static double end_in_turn_us(const struct sc_block *block, double gpu_us)
  * once; behind them the time of each step on the GPU in the former. */
 enum { END_BEHIND, END_AT_ONCE, STEP_TIMES };
 
-static void ask_of_step(struct sc_memo_key *key, const struct sc_step *step)
-{
-	sc_memo_put(key, step->cost.latency_us);
-	sc_memo_put(key, step->cost.work_us);
-	sc_memo_put(key, step->cost.waves);
-	sc_memo_put(key, step->host_us);
-	sc_memo_put(key, step->kind);
-	sc_memo_put(key, step->hidden);
-	sc_memo_put(key, step->cost.holds_sm);
-	sc_memo_put_all(key, step->cost.demand, SC_N_RES);
-}
-
 static int simulate_at(const struct sc_block *block, double gpu_us,
 		       struct sc_build_scratch *scratch, struct sc_err *err)
 {
 	lone_graph(block, gpu_us, scratch);
 	return sc_simulate(scratch->sim, &scratch->graph, NULL, &scratch->timeline, err);
-}
-
-static void put_times(const struct sc_block *block, const struct sc_build_scratch *scratch,
-		      double *times)
-{
-	const struct sc_timeline *tl = &scratch->timeline;
-	const uint32_t *node = scratch->ids.at + 2 * block->steps.n;
-
-	times[END_BEHIND] = tl->total_us;
-	for (size_t i = 0; i < block->steps.n; i++)
-		times[STEP_TIMES + i] = block->steps.at[i].kind == SC_STEP_HOST
-						? 0
-						: tl->end_us[node[i]] - tl->start_us[node[i]];
 }
 
 /* Of a block of which steps run beside others. */
@@ -876,8 +827,16 @@ static int overlapping_times(const struct sc_block *block, struct sc_build_scrat
 	double *times, at_once_us;
 	int rc;
 
-	for (size_t i = 0; i < block->steps.n; i++)
-		ask_of_step(key, &block->steps.at[i]);
+	for (size_t i = 0; i < block->steps.n; i++) {
+		sc_memo_put(key, block->steps.at[i].cost.latency_us);
+		sc_memo_put(key, block->steps.at[i].cost.work_us);
+		sc_memo_put(key, block->steps.at[i].cost.waves);
+		sc_memo_put(key, block->steps.at[i].host_us);
+		sc_memo_put(key, block->steps.at[i].kind);
+		sc_memo_put(key, block->steps.at[i].hidden);
+		sc_memo_put(key, block->steps.at[i].cost.holds_sm);
+		sc_memo_put_all(key, block->steps.at[i].cost.demand, SC_N_RES);
+	}
 	*out = sc_memo_find(scratch->memo);
 	if (*out)
 		return 0;
@@ -889,7 +848,14 @@ static int overlapping_times(const struct sc_block *block, struct sc_build_scrat
 		return rc;
 	*out = times = sc_memo_add(scratch->memo, STEP_TIMES + block->steps.n);
 	times[END_AT_ONCE] = at_once_us;
-	put_times(block, scratch, times);
+	const struct sc_timeline *tl = &scratch->timeline;
+	const uint32_t *node = scratch->ids.at + 2 * block->steps.n;
+
+	times[END_BEHIND] = tl->total_us;
+	for (size_t i = 0; i < block->steps.n; i++)
+		times[STEP_TIMES + i] = block->steps.at[i].kind == SC_STEP_HOST
+						? 0
+						: tl->end_us[node[i]] - tl->start_us[node[i]];
 	return 0;
 }
 
@@ -930,7 +896,12 @@ int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 	s->gpu_us = sc_quantize_us(ends_us[END_BEHIND] - s->host_us);
 	s->lead_us = sc_quantize_us(fmin(fmax(ends_us[END_AT_ONCE] - s->gpu_us, 0), s->host_us));
 	find_owners(block, s);
-	find_waves(block, s);
+	for (size_t i = 0; i < block->steps.n; i++) {
+		const struct sc_step *step = &block->steps.at[i];
+
+		if (step->kind == SC_STEP_KERNEL)
+			s->wave_us2 += step->us * step->us / fmax(1, step->cost.waves);
+	}
 	find_beside(block, env, s);
 	s->host_waits = env->host_waits;
 	if (s->host_waits)

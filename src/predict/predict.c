@@ -76,17 +76,6 @@ static size_t find_workload(const struct sc_request *request)
 	return i;
 }
 
-static void begin(const struct sc_request *request, struct sc_prediction *out)
-{
-	const struct sc_warnings *warnings = &request->warnings;
-
-	out->network_gbps = out->network_frac = 0;
-	out->mfu = out->mfu_bf16 = out->mfu_causal = out->samples_per_s = out->tokens_per_s =
-		out->model_flop = 0;
-	out->warnings.n = warnings->n;
-	memcpy(out->warnings.text, warnings->text, warnings->n * sizeof(warnings->text[0]));
-}
-
 void sc_prediction_add_traffic(struct sc_prediction *prediction, const struct sc_fabric *fabric,
 			       const struct sc_collective_shape *shape)
 {
@@ -98,17 +87,6 @@ void sc_prediction_add_traffic(struct sc_prediction *prediction, const struct sc
 	sc_torus_traffic(fabric, shape, &traffic);
 	prediction->network_gbps += traffic.sent * sc_bytes_us(1, 1) / comm_us;
 	prediction->network_frac = prediction->network_gbps / traffic.links;
-}
-
-static void set_band(const struct sc_request *request, const struct sc_predict_opts *opts,
-		     struct sc_prediction *out)
-{
-	const double factor = sc_band_factor(request->band, opts->confidence_pct);
-
-	out->confidence_pct = opts->confidence_pct;
-	out->band = request->band;
-	out->low_ms = out->iteration_ms / factor;
-	out->high_ms = out->iteration_ms * factor;
 }
 
 int sc_predict(struct sc_predictor *p, const struct sc_request *request,
@@ -134,13 +112,24 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 	} while (again);
 	if (rc == 0) {
 		p->last = i;
-		begin(request, out);
+		const struct sc_warnings *warnings = &request->warnings;
+
+		out->network_gbps = out->network_frac = 0;
+		out->mfu = out->mfu_bf16 = out->mfu_causal = out->samples_per_s =
+			out->tokens_per_s = out->model_flop = 0;
+		out->warnings.n = warnings->n;
+		memcpy(out->warnings.text, warnings->text, warnings->n * sizeof(warnings->text[0]));
 		w->op_info(self, &p->timeline, &in);
 		sc_read_timeline(&p->reader, &in, &out->reading);
 		out->iteration_ms = out->reading.iteration_ms;
 		out->n_nodes = p->graph.nodes.n;
 		w->conclude(self, out);
-		set_band(request, opts, out);
+		const double factor = sc_band_factor(request->band, opts->confidence_pct);
+
+		out->confidence_pct = opts->confidence_pct;
+		out->band = request->band;
+		out->low_ms = out->iteration_ms / factor;
+		out->high_ms = out->iteration_ms * factor;
 	}
 	if (w->release)
 		w->release(self);

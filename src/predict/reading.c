@@ -21,18 +21,6 @@ void sc_reader_release(struct sc_reader *reader)
 
 /* ---- classes ---- */
 
-static void put_class(const struct sc_reading_input *in, uint32_t class_id,
-		      const struct sc_use *use, struct sc_reading *out)
-{
-	struct sc_class_info *info = &out->classes[class_id];
-
-	info->ranks = in->account.ran.graph->classes.at[class_id].multiplicity;
-	info->busy_ms = use->busy_us / SC_US_PER_MS;
-	info->comm_ms = use->comm_us / SC_US_PER_MS;
-	info->idle_ms = fmax(0, out->iteration_ms - info->busy_ms);
-	in->info.class_name(in->info.ctx, class_id, info->name, sizeof(info->name));
-}
-
 static void read_classes(struct sc_accountant *accountant, const struct sc_reading_input *in,
 			 struct sc_reading *out)
 {
@@ -45,23 +33,20 @@ static void read_classes(struct sc_accountant *accountant, const struct sc_readi
 		struct sc_use use;
 
 		sc_use_of_class(accountant, c, &use);
-		if (c < out->n_classes)
-			put_class(in, c, &use, out);
+		if (c < out->n_classes) {
+			struct sc_class_info *info = &out->classes[c];
+
+			info->ranks = in->account.ran.graph->classes.at[c].multiplicity;
+			info->busy_ms = use.busy_us / SC_US_PER_MS;
+			info->comm_ms = use.comm_us / SC_US_PER_MS;
+			info->idle_ms = fmax(0, out->iteration_ms - info->busy_ms);
+			in->info.class_name(in->info.ctx, c, info->name, sizeof(info->name));
+		}
 		if (use.active_us > most_us * (1 + TIE_FRAC)) {
 			most_us = use.active_us;
 			out->busiest = c;
 		}
 	}
-}
-
-static void read_busiest(struct sc_accountant *accountant, struct sc_reading *out)
-{
-	struct sc_account account;
-
-	sc_account_of_class(accountant, out->busiest, &account);
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		out->breakdown_ms[o] = account.owner_us[o] / SC_US_PER_MS;
-	out->comm_ms = sc_comm_of_class_us(accountant, out->busiest) / SC_US_PER_MS;
 }
 
 /* ---- the path as people read it: stretches of the same work, transfers included ---- */
@@ -186,17 +171,6 @@ static void go_on(struct stretches *s, const struct sc_segment *segment, double 
 	sc_segment_own(g, segment, us, visit->owner_us);
 }
 
-static void finish_path(struct sc_reading *out)
-{
-	double start_ms = 0;
-
-	for (size_t i = 0; i < out->n_path; i++) {
-		out->path[i].start_ms = start_ms;
-		finish_step(&out->path[i]);
-		start_ms += out->path[i].ms;
-	}
-}
-
 /* ---- what the path is made of ---- */
 
 void sc_tally_add(struct sc_tally *tally, uint32_t id, double us, double count)
@@ -272,7 +246,13 @@ static void read_path(struct sc_reader *reader, const struct sc_reading_input *i
 	}
 	end_visit(&stretches);
 	put_stretch(&stretches, &stretches.pending);
-	finish_path(out);
+	double start_ms = 0;
+
+	for (size_t i = 0; i < out->n_path; i++) {
+		out->path[i].start_ms = start_ms;
+		finish_step(&out->path[i]);
+		start_ms += out->path[i].ms;
+	}
 }
 
 void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *in,
@@ -287,7 +267,12 @@ void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *i
 	out->iteration_ms = (period->is_quantized ? sc_quantize_us(us) : us) / SC_US_PER_MS;
 	sc_accountant_begin(&reader->accountant, &in->account);
 	read_classes(&reader->accountant, in, out);
-	read_busiest(&reader->accountant, out);
+	struct sc_account account;
+
+	sc_account_of_class(&reader->accountant, out->busiest, &account);
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		out->breakdown_ms[o] = account.owner_us[o] / SC_US_PER_MS;
+	out->comm_ms = sc_comm_of_class_us(&reader->accountant, out->busiest) / SC_US_PER_MS;
 	read_path(reader, in, out);
 	if (in->info.untangle)
 		in->info.untangle(in->info.ctx, &reader->tally);

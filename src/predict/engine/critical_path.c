@@ -125,16 +125,6 @@ static int step(struct walk *walk)
 	return step_arrival(walk);
 }
 
-static void reverse(struct sc_critical_path *path)
-{
-	for (size_t i = 0, j = path->segments.n; i + 1 < j; i++) {
-		const struct sc_segment segment = path->segments.at[i];
-
-		path->segments.at[i] = path->segments.at[--j];
-		path->segments.at[j] = segment;
-	}
-}
-
 void sc_critical_path_walk(const struct sc_graph *graph, const struct sc_timeline *timeline,
 			   uint32_t last, struct sc_critical_path *path)
 {
@@ -150,5 +140,10 @@ void sc_critical_path_walk(const struct sc_graph *graph, const struct sc_timelin
 		n_steps++;
 		assert(n_steps <= timeline->n);
 	}
-	reverse(path);
+	for (size_t i = 0, j = path->segments.n; i + 1 < j; i++) {
+		const struct sc_segment segment = path->segments.at[i];
+
+		path->segments.at[i] = path->segments.at[--j];
+		path->segments.at[j] = segment;
+	}
 }

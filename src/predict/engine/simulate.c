@@ -185,18 +185,6 @@ void sc_sim_member_arrived(struct sc_simulator *sim, uint32_t node, double at_us
 		begin_group(sim, group);
 }
 
-static void start_member(struct sc_simulator *sim, const struct sim_flow *f, uint32_t node)
-{
-	const struct sc_cost *before = &f->cost[f->node[node].cost];
-	const uint32_t cost_id = sim->graph->groups.at[f->node[node].group].cost;
-
-	f->ready_us[node] += sc_cost_alone_us(before);
-	if (f->contends && f->contends[cost_id] & SIM_SM && f->cost[cost_id].holds_sm)
-		sc_sim_request(sim, SIM_MEMBER, node, f->ready_us[node]);
-	else
-		sc_sim_member_arrived(sim, node, f->ready_us[node]);
-}
-
 /* Time of a node that is no member, alone: exactly start + latency + work unless it is slowed. */
 static inline double alone_end_us(const struct sim_flow *f, const struct sc_node *node,
 				  double start_us)
@@ -220,7 +208,14 @@ void sc_sim_flow_ready(struct sc_simulator *sim)
 		const struct sc_node *node = &f.node[id];
 
 		if (node->group != SC_NONE) {
-			start_member(sim, &f, id);
+			const struct sc_cost *before = &f.cost[f.node[id].cost];
+			const uint32_t cost_id = sim->graph->groups.at[f.node[id].group].cost;
+
+			f.ready_us[id] += sc_cost_alone_us(before);
+			if (f.contends && f.contends[cost_id] & SIM_SM && f.cost[cost_id].holds_sm)
+				sc_sim_request(sim, SIM_MEMBER, id, f.ready_us[id]);
+			else
+				sc_sim_member_arrived(sim, id, f.ready_us[id]);
 		} else if (f.contends && f.contends[node->cost]) {
 			sc_sim_request(sim, SIM_KERNEL, id, f.ready_us[id]);
 		} else {

@@ -73,16 +73,6 @@ static void link_resizable(struct sc_simulator *sim, uint32_t id)
 		sim->sm[act->class_id].resizable = id;
 }
 
-static void unlink_resizable(struct sc_simulator *sim, const struct sim_act *act)
-{
-	if (act->run_prev != SC_NONE)
-		sim->acts.at[act->run_prev].run_next = act->run_next;
-	else
-		sim->sm[act->class_id].resizable = act->run_next;
-	if (act->run_next != SC_NONE)
-		sim->acts.at[act->run_next].run_prev = act->run_prev;
-}
-
 /* Positive: to the activity; negative: back from it. */
 static void move(struct sc_simulator *sim, struct sim_act *act, double amount)
 {
@@ -112,8 +102,14 @@ static void sim_sm_release(struct sc_simulator *sim, uint32_t id)
 {
 	struct sim_act *act = &sim->acts.at[id];
 
-	if (is_resizable(act))
-		unlink_resizable(sim, act);
+	if (is_resizable(act)) {
+		if (act->run_prev != SC_NONE)
+			sim->acts.at[act->run_prev].run_next = act->run_next;
+		else
+			sim->sm[act->class_id].resizable = act->run_next;
+		if (act->run_next != SC_NONE)
+			sim->acts.at[act->run_next].run_prev = act->run_prev;
+	}
 	move(sim, act, -act->sm_got);
 }
 
@@ -264,25 +260,21 @@ static void plan_boundaries(struct sc_simulator *sim, const struct sim_sm *sm)
 	}
 }
 
-static void update_class(struct sc_simulator *sim, uint32_t class_id)
-{
-	struct sim_sm *sm = &sim->sm[class_id];
-
-	yield(sim, sm);
-	while (sm->queue != SC_NONE && grant_first(sim, sm))
-		continue;
-	expand(sim, sm);
-	plan_boundaries(sim, sm);
-	sm->dirty = 0;
-}
-
 /* grants on every class that changed */
 static void sim_sm_update(struct sc_simulator *sim)
 {
 	const size_t n = sim->dirty_sm.n;
 
-	for (size_t i = 0; i < n; i++)
-		update_class(sim, sim->dirty_sm.at[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct sim_sm *sm = &sim->sm[sim->dirty_sm.at[i]];
+
+		yield(sim, sm);
+		while (sm->queue != SC_NONE && grant_first(sim, sm))
+			continue;
+		expand(sim, sm);
+		plan_boundaries(sim, sm);
+		sm->dirty = 0;
+	}
 	sim->dirty_sm.n = 0;
 }
 

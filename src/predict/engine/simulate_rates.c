@@ -102,12 +102,6 @@ void sc_sim_rates_leave(struct sc_simulator *sim, uint32_t id)
 	sim->acts.at[id].first_use = SC_NONE;
 }
 
-/* Also one that has lost all its SMs: it still counts, at rate 0. */
-static int has_rate(const struct sim_act *act)
-{
-	return act->state == SIM_WORKING || (act->state == SIM_QUEUED && act->started);
-}
-
 static void set_rate(struct sc_simulator *sim, uint32_t id, double rate)
 {
 	struct sim_act *act = &sim->acts.at[id];
@@ -252,7 +246,9 @@ void sc_sim_rates_solve(struct sc_simulator *sim)
 {
 	sim->stamp++;
 	for (size_t i = 0; i < sim->dirty_acts.n; i++) {
-		if (has_rate(&sim->acts.at[sim->dirty_acts.at[i]]))
+		/* Also one that has lost all its SMs: it still counts, at rate 0. */
+		const struct sim_act *act = &sim->acts.at[sim->dirty_acts.at[i]];
+		if (act->state == SIM_WORKING || (act->state == SIM_QUEUED && act->started))
 			solve_component(sim, sim->dirty_acts.at[i]);
 	}
 	for (size_t i = 0; i < sim->dirty_res.n; i++) {

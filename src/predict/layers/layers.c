@@ -370,19 +370,6 @@ static void run_pass(struct builder *b, bool is_first, bool is_last)
 	}
 }
 
-/* All weights at once, when all gradients are reduced; the last reduction of a lane ends after the others. */
-static void run_optimizer(struct builder *b)
-{
-	uint32_t reduced = SC_NONE;
-
-	for (size_t i = 0; i < b->l->n_buckets; i++)
-		if (b->buckets[i].reduced != SC_NONE)
-			reduced = b->buckets[i].reduced;
-	if (reduced != SC_NONE)
-		add_mark(b, SC_NODE_EVENT, reduced);
-	run_block(b, &b->l->optimizer, b->optimizer_costs);
-}
-
 static void layers_build(const struct sc_layers *layers, uint32_t n_steps, struct sc_graph *graph,
 			 struct layers_built *built)
 {
@@ -397,8 +384,17 @@ static void layers_build(const struct sc_layers *layers, uint32_t n_steps, struc
 				  (struct sc_node_use){b.step_cost, SC_NAME_STEP_HOST});
 		for (int64_t pass = 1; pass <= n_passes; pass++)
 			run_pass(&b, pass == 1, pass == n_passes);
-		if (!layers->env.software->layer_updates)
-			run_optimizer(&b);
+		if (!layers->env.software->layer_updates) {
+			/* All weights at once, when all gradients are reduced; the last reduction of a lane ends after the others. */
+			uint32_t reduced = SC_NONE;
+
+			for (size_t i = 0; i < b.l->n_buckets; i++)
+				if (b.buckets[i].reduced != SC_NONE)
+					reduced = b.buckets[i].reduced;
+			if (reduced != SC_NONE)
+				add_mark(&b, SC_NODE_EVENT, reduced);
+			run_block(&b, &b.l->optimizer, b.optimizer_costs);
+		}
 		built->step_end[s] = add_mark(&b, SC_NODE_MARK, SC_NONE);
 	}
 	sc_graph_seal(graph);
@@ -518,18 +514,18 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 
 /* ---- memory, rates ---- */
 
-static void find_memory(const struct sc_layers *l, struct sc_prediction *out)
+static void conclude(void *p, struct sc_prediction *out)
 {
+	const struct sc_layers *l = &((struct self *)p)->layers;
+	const struct sc_collective_shape all = {.kind = SC_ALL_REDUCE,
+						.bytes = l->params * sc_grad_bytes(l->request)};
+
 	sc_layers_memory(l->request, &out->memory);
 	if (out->memory.total_gib > out->memory.capacity_gib)
 		sc_warn(&out->warnings,
 			"a rank needs %.1f GiB, and has %.1f GiB: it will not fit; use a smaller "
 			"training.micro_batch or more GPUs",
 			out->memory.total_gib, out->memory.capacity_gib);
-}
-
-static void find_rates(const struct sc_layers *l, struct sc_prediction *out)
-{
 	const struct sc_request *req = l->request;
 	const double batch = (double)req->config.training.global_batch;
 
@@ -537,16 +533,6 @@ static void find_rates(const struct sc_layers *l, struct sc_prediction *out)
 	out->samples_per_s = batch / (out->iteration_ms / SC_MS_PER_S);
 	out->mfu = sc_flop_us(out->model_flop, sc_request_peak_tflops(req)) /
 		   (double)req->config.gpus / (out->iteration_ms * SC_US_PER_MS);
-}
-
-static void conclude(void *p, struct sc_prediction *out)
-{
-	const struct sc_layers *l = &((struct self *)p)->layers;
-	const struct sc_collective_shape all = {.kind = SC_ALL_REDUCE,
-						.bytes = l->params * sc_grad_bytes(l->request)};
-
-	find_memory(l, out);
-	find_rates(l, out);
 	sc_collective_files_warn(&l->fabric, &out->warnings);
 	sc_prediction_add_traffic(out, &l->fabric, &all);
 }

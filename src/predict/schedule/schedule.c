@@ -387,14 +387,6 @@ void sc_passes_mark_last(struct sc_passes *passes)
 		mark_last(passes, s);
 }
 
-/* Equal parts of a stage's slots, each of which has a steady state of its own. */
-static uint32_t schedule_phases(const struct sc_schedule_shape *shape)
-{
-	return shape->kind == SC_SCHED_GPIPE || shape->kind == SC_SCHED_BREADTH_FIRST
-		       ? 2 * shape->virtual_stages
-		       : 1;
-}
-
 void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stage_map *map,
 		     struct sc_arena *arena, struct sc_passes *out)
 {
@@ -408,10 +400,13 @@ void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stag
 		return;
 	}
 	*out = (struct sc_passes){
+		/* Equal parts of a stage's slots, each of which has a steady state of its own. */
 		.map = map,
 		.micro_batches = shape->micro_batches,
 		.left_out = shape->left_out,
-		.n_phases = schedule_phases(shape),
+		.n_phases = shape->kind == SC_SCHED_GPIPE || shape->kind == SC_SCHED_BREADTH_FIRST
+				    ? 2 * shape->virtual_stages
+				    : 1,
 		.stride = (kind->splits ? 3 : 2) * micro_batches * map->n_chunks,
 	};
 	out->n = sc_arena_calloc(arena, map->pp, sizeof(*out->n));
@@ -437,10 +432,11 @@ bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b)
 
 /* ---- memory, and what repeats ---- */
 
-/* What a pass adds to the activations held, in those of a chunk and micro-batch; a backward of the input leaves
- * `kept` of them. */
-static double pass_keeps(enum sc_pass_kind kind, double kept)
+/* A phase of passes of one kind adds for each micro-batch left out, in its middle; the only one adds nothing. */
+static double slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept)
 {
+	/* What a pass adds to the activations held, in those of a chunk and micro-batch; a backward of the input leaves
+	 * `kept` of them. */
 	const double by_kind[SC_N_PASS_KINDS] = {
 		[SC_PASS_FORWARD] = 1,
 		[SC_PASS_BACKWARD] = -1,
@@ -448,13 +444,7 @@ static double pass_keeps(enum sc_pass_kind kind, double kept)
 		[SC_PASS_BACKWARD_WEIGHT] = -kept,
 	};
 
-	return by_kind[kind];
-}
-
-/* A phase of passes of one kind adds for each micro-batch left out, in its middle; the only one adds nothing. */
-static double slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept)
-{
-	double one = pass_keeps((enum sc_pass_kind)sc_passes_of(passes, stage)[i].kind, kept);
+	double one = by_kind[((enum sc_pass_kind)sc_passes_of(passes, stage)[i].kind)];
 	bool middle =
 		passes->n_phases > 1 && i % passes->micro_batches == passes->micro_batches / 2;
 

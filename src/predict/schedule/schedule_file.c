@@ -407,25 +407,6 @@ static void make_passes(const struct reader *r, struct sc_schedule_file *out)
 	}
 }
 
-static size_t count_cells(const struct sc_source *source)
-{
-	size_t n = 1;
-
-	for (size_t i = 0; i < source->n; i++)
-		n += source->text[i] == ',' || source->text[i] == '\n' || source->text[i] == ';';
-	return n < SC_SCHEDULE_MAX_CELLS ? n : SC_SCHEDULE_MAX_CELLS;
-}
-
-/* A file of cells begins with none of these. */
-static bool is_json(const struct sc_source *source)
-{
-	size_t i = 0;
-
-	while (i < source->n && strchr(" \t\r\n", source->text[i]))
-		i++;
-	return i < source->n && source->text[i] && strchr("{/[", source->text[i]);
-}
-
 static int prove(struct reader *r, struct sc_schedule_file *out)
 {
 	int rc;
@@ -487,18 +468,6 @@ static int read_ranks(struct reader *r, struct sc_json_cursor *c)
 	return rc;
 }
 
-static void read_schema(struct reader *r, struct sc_json_cursor *c)
-{
-	struct sc_json_cursor at = *c;
-	const char *schema = sc_json_cursor_text(c, r->arena);
-
-	if (schema && strcmp(schema, SCHEMA) != 0) {
-		*c = at;
-		sc_json_cursor_fail(c, SC_EVALUE, "unknown schema \"%.32s\"; this reads \"%s\"",
-				    schema, SCHEMA);
-	}
-}
-
 /* Faults of the cursor are told by the caller. */
 static int read_object(struct reader *r, struct sc_json_cursor *c)
 {
@@ -516,9 +485,17 @@ static int read_object(struct reader *r, struct sc_json_cursor *c)
 					    key);
 		else if (is_schema ? has_schema : has_ranks)
 			sc_json_cursor_fail(c, SC_EVALUE, "\"%s\" is given twice", key);
-		else if (is_schema)
-			read_schema(r, c);
-		else
+		else if (is_schema) {
+			struct sc_json_cursor at = *c;
+			const char *schema = sc_json_cursor_text(c, r->arena);
+
+			if (schema && strcmp(schema, SCHEMA) != 0) {
+				*c = at;
+				sc_json_cursor_fail(c, SC_EVALUE,
+						    "unknown schema \"%.32s\"; this reads \"%s\"",
+						    schema, SCHEMA);
+			}
+		} else
 			rc = read_ranks(r, c);
 		has_schema |= is_schema;
 		has_ranks |= is_ranks;
@@ -549,16 +526,26 @@ static int read_json(struct reader *r)
 int sc_schedule_file_parse(const struct sc_source *source, struct sc_arena *arena,
 			   struct sc_schedule_file *out, struct sc_err *err)
 {
+	size_t n = 1;
+
+	for (size_t i = 0; i < source->n; i++)
+		n += source->text[i] == ',' || source->text[i] == '\n' || source->text[i] == ';';
 	struct reader r = {.source = source,
 			   .arena = arena,
 			   .err = err,
-			   .max_cells = count_cells(source),
+			   .max_cells = n < SC_SCHEDULE_MAX_CELLS ? n : SC_SCHEDULE_MAX_CELLS,
 			   .at = source->text,
 			   .end = source->n ? source->text + source->n : source->text};
 	int rc;
 
 	r.cells = sc_arena_calloc(arena, r.max_cells, sizeof(*r.cells));
-	rc = is_json(source) ? read_json(&r) : read_lines(&r);
+	/* A file of cells begins with none of these. */
+	size_t i = 0;
+
+	while (i < source->n && strchr(" \t\r\n", source->text[i]))
+		i++;
+	rc = (i < source->n && source->text[i] && strchr("{/[", source->text[i])) ? read_json(&r)
+										  : read_lines(&r);
 	if (rc == 0)
 		rc = prove(&r, out);
 	if (rc == 0) {

@@ -27,11 +27,6 @@ struct search {
 	uint8_t *order; /* [stage * 6 m + i]: leg, or N_LEGS + chunk of a weight gradient */
 };
 
-static double end_of(const struct search *s, int leg, uint32_t stage, uint32_t i)
-{
-	return s->end[((size_t)leg * s->p + stage) * s->m + i];
-}
-
 static bool goes_up(int leg)
 {
 	return leg % 2;
@@ -48,7 +43,7 @@ static double ready_at(const struct search *s, int leg, uint32_t stage)
 		return 0;
 	if (i >= s->m)
 		return -1;
-	end = end_of(s, leg, goes_up(leg) ? stage + 1 : stage - 1, i);
+	end = s->end[((size_t)leg * s->p + (goes_up(leg) ? stage + 1 : stage - 1)) * s->m + i];
 	return end < 0 ? -1 : end + s->send;
 }
 
@@ -164,18 +159,6 @@ static void put_backward(struct search *s, int leg, uint32_t j)
 	put(s, leg, j);
 }
 
-static void backward_round(struct search *s, bool *up)
-{
-	for (uint32_t j = 0; j < s->p; j++)
-		up[j] = backward_goes_up(s, j);
-	for (uint32_t j = s->p; j-- > 0;)
-		if (up[j])
-			put_backward(s, UP_B, j);
-	for (uint32_t j = 0; j < s->p; j++)
-		if (!up[j])
-			put_backward(s, DOWN_B, j);
-}
-
 static void forward_round(struct search *s)
 {
 	for (uint32_t j = 0; j < s->p; j++) {
@@ -203,7 +186,14 @@ static double run(struct search *s, bool *up)
 		s->end[i] = -1;
 	warm_up(s);
 	for (uint32_t i = 0; i < 2 * s->m; i++) {
-		backward_round(s, up);
+		for (uint32_t j = 0; j < s->p; j++)
+			up[j] = backward_goes_up(s, j);
+		for (uint32_t j = s->p; j-- > 0;)
+			if (up[j])
+				put_backward(s, UP_B, j);
+		for (uint32_t j = 0; j < s->p; j++)
+			if (!up[j])
+				put_backward(s, DOWN_B, j);
 		forward_round(s);
 	}
 	for (uint32_t j = 0; j < s->p; j++)
