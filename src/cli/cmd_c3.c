@@ -25,45 +25,6 @@ struct sc_c3_words {
 
 #define MAX_SIZE 1e12
 
-/* A number with K, M or G behind it. */
-static bool parse_size(const char *text, double *out)
-{
-	static const struct {
-		char letter;
-		double bytes;
-	} units[] = {{'K', SC_BYTES_PER_KIB}, {'M', SC_BYTES_PER_MIB}, {'G', SC_BYTES_PER_GIB}};
-	char number[32];
-	size_t n = strlen(text);
-	double unit = 1;
-
-	for (size_t i = 0; n && i < 3; i++)
-		if (text[n - 1] == units[i].letter)
-			unit = units[i].bytes;
-	n -= unit > 1;
-	if (n >= sizeof(number))
-		return false;
-	memcpy(number, text, n);
-	number[n] = '\0';
-	if (!sc_parse_double(number, out))
-		return false;
-	*out *= unit;
-	return *out >= 1 && *out <= MAX_SIZE;
-}
-
-/* "1M:1G": sizes in bytes, K, M, G of 1024. */
-static int c3_sizes_parse(const char *text, double *from, double *to, struct sc_err *err)
-{
-	const char *colon = strchr(text, ':');
-	char first[32] = "";
-
-	if (colon && (size_t)(colon - text) < sizeof(first))
-		memcpy(first, text, (size_t)(colon - text));
-	if (!parse_size(first, from) || !parse_size(colon + 1, to) || *from > *to)
-		return sc_err_set(err, SC_EUSAGE,
-				  "--bytes: expected FROM:TO as 1M:1G, got \"%.64s\"", text);
-	return 0;
-}
-
 static int parse_gemm(const char *text, struct sc_arena *arena, struct sc_op *out,
 		      struct sc_err *err)
 {
@@ -86,37 +47,6 @@ static int parse_gemm(const char *text, struct sc_arena *arena, struct sc_op *ou
 	*out = (struct sc_op){.kind = SC_OP_GEMM, .dtype = (enum sc_dtype)dtype};
 	out->u.gemm = (struct sc_gemm_shape){.batch = 1, .m = size[0], .n = size[1], .k = size[2]};
 	return 0;
-}
-
-static int parse_collective(const char *text, struct sc_collective_shape *out, struct sc_err *err)
-{
-	const char *colon = strchr(text, ':');
-
-	for (int i = 0; colon && i < SC_SEND_RECV; i++) {
-		const size_t n = strlen(sc_collective_names[i]);
-
-		if (n != (size_t)(colon - text) || strncmp(text, sc_collective_names[i], n) != 0)
-			continue;
-		out->kind = (enum sc_collective)i;
-		if (parse_size(colon + 1, &out->bytes))
-			return 0;
-		break;
-	}
-	return sc_err_set(err, SC_EUSAGE,
-			  "--collective: expected KIND:BYTES as all_gather:64M, got \"%.64s\"; "
-			  "kinds: all_reduce, all_gather, reduce_scatter, broadcast, all_to_all",
-			  text);
-}
-
-static const char *name_of(const struct sc_c3_words *words, size_t gemm, size_t collective,
-			   struct sc_arena *arena)
-{
-	const char *a = words->gemms.at[gemm], *b = words->collectives.at[collective];
-	char *name = sc_arena_calloc(arena, strlen(a) + strlen(b) + sizeof(" beside "), 1);
-
-	strcpy(name, a);
-	strcat(name, " beside ");
-	return strcat(name, b);
 }
 
 /* The machine, and a transfer over its GPUs without a shape. */
@@ -161,13 +91,25 @@ static int c3_words_pairs(const struct sc_c3_words *words, struct sc_arena *aren
 		rc = parse_gemm(words->gemms.at[g], arena, &pair->gemm, err);
 		pair->transfer.shape.dtype = pair->gemm.dtype;
 		for (size_t c = 0; rc == 0 && c < words->collectives.n; c++) {
-			rc = parse_collective(words->collectives.at[c], &pair->transfer.shape, err);
-			if (rc == 0 && !sc_c3_kind_fits(pair->kind, pair->transfer.shape.kind))
-				rc = sc_err_set(err, SC_EUSAGE,
-						"--kind: %s does not go with it: %s",
-						sc_collective_names[pair->transfer.shape.kind],
-						SC_C3_KIND_FITS);
-			named.name = name_of(words, g, c, arena);
+			const char *text = words->collectives.at[c], *colon = strchr(text, ':');
+			struct sc_collective_shape *shape = &pair->transfer.shape;
+
+			shape->bytes = colon ? sc_cli_size(colon + 1, strlen(colon + 1)) : 0;
+			if (!(shape->bytes >= 1 && shape->bytes <= MAX_SIZE) ||
+			    !sc_cli_collective(text, (size_t)(colon - text), &shape->kind) ||
+			    shape->kind >= SC_SEND_RECV)
+				return sc_err_set(
+					err, SC_EUSAGE,
+					"--collective: expected KIND:BYTES as all_gather:64M, got "
+					"\"%.64s\"; kinds: all_reduce, all_gather, "
+					"reduce_scatter, broadcast, all_to_all",
+					text);
+			if (!sc_c3_kind_fits(pair->kind, shape->kind))
+				return sc_err_set(
+					err, SC_EUSAGE, "--kind: %s does not go with it: %s",
+					sc_collective_names[shape->kind], SC_C3_KIND_FITS);
+			named.name =
+				sc_arena_printf(arena, "%s beside %s", words->gemms.at[g], text);
 			SC_VEC_PUSH(&out->list, named);
 		}
 	}
@@ -256,18 +198,6 @@ static int with_policies(const struct c3_args *args, struct sc_arena *arena, str
 	return 0;
 }
 
-/* A table in which every row is wrong is bad data, not a result. */
-static int check_any_predicted(const struct sc_c3_table *t, struct sc_err *err)
-{
-	for (size_t i = 0; i < t->n_cases; i++)
-		if (!t->cases[i].skipped)
-			return 0;
-	if (t->n_cases == 0)
-		return sc_err_at(err, SC_EVALUE, t->csv->file, 1, 0, "the table has no rows");
-	return sc_err_at(err, SC_EVALUE, t->csv->file, t->csv->line[0], 0,
-			 "no pair could be predicted; first: %s", t->cases[0].skipped);
-}
-
 static int c3_from(const struct c3_args *args, const struct sc_cli_call *call, struct sc_err *err)
 {
 	struct sc_c3_recording recording;
@@ -324,40 +254,29 @@ static int read_config(struct session *s, struct sc_arena *arena, struct sc_err 
 	return rc;
 }
 
-static int read_pairs(struct session *s, const struct sc_csv *table, struct sc_arena *arena,
-		      struct sc_err *err)
-{
-	if (table)
-		return sc_c3_table_pairs(table, arena, &s->pairs, err);
-	if (s->args->words.gemms.n)
-		return c3_words_pairs(&s->args->words, arena, &s->pairs, err);
-	return read_config(s, arena, err);
-}
-
-/* Policies and sizes to try; tables say theirs. */
-static int read_opts(const struct c3_args *args, struct sc_c3_advise_opts *out, struct sc_err *err)
-{
-	int rc = 0;
-
-	*out = (struct sc_c3_advise_opts){.n = args->policies.n};
-	if (out->n > SC_C3_MAX_CHOICES)
-		return sc_err_set(err, SC_EUSAGE, "--policy: at most %d at once",
-				  SC_C3_MAX_CHOICES);
-	for (size_t i = 0; rc == 0 && i < out->n; i++)
-		rc = sc_c3_choice_parse(args->policies.at[i], "--policy: ", &out->choice[i], err);
-	if (rc == 0 && (args->sizes || !args->table))
-		rc = c3_sizes_parse(args->sizes ? args->sizes : "1M:1G", &out->from_bytes,
-				    &out->to_bytes, err);
-	return rc;
-}
-
 static int advise_all(struct session *s, struct sc_arena *arena, struct sc_err *err)
 {
 	const size_t n = s->pairs.list.n;
 	struct sc_c3_advice *advice = sc_arena_calloc(arena, n + 1, sizeof(*advice));
-	struct sc_c3_advise_opts opts;
-	int rc = read_opts(s->args, &opts, err);
+	const struct c3_args *args = s->args;
+	struct sc_c3_advise_opts opts = {.n = args->policies.n};
+	const char *sizes = args->sizes ? args->sizes : "1M:1G", *colon = strchr(sizes, ':');
+	int rc = 0;
 
+	if (opts.n > SC_C3_MAX_CHOICES)
+		return sc_err_set(err, SC_EUSAGE, "--policy: at most %d at once",
+				  SC_C3_MAX_CHOICES);
+	for (size_t i = 0; rc == 0 && i < opts.n; i++)
+		rc = sc_c3_choice_parse(args->policies.at[i], "--policy: ", &opts.choice[i], err);
+	if (rc == 0 && colon && (args->sizes || !args->table)) { /* tables say theirs */
+		opts.from_bytes = sc_cli_size(sizes, (size_t)(colon - sizes));
+		opts.to_bytes = sc_cli_size(colon + 1, strlen(colon + 1));
+	}
+	if (rc == 0 && (args->sizes || !args->table) &&
+	    (!(opts.from_bytes >= 1) || opts.from_bytes > opts.to_bytes ||
+	     opts.to_bytes > MAX_SIZE))
+		rc = sc_err_set(err, SC_EUSAGE, "--bytes: expected FROM:TO as 1M:1G, got \"%.64s\"",
+				sizes);
 	s->study = sc_c3_study_create();
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = sc_c3_advise(s->study, &s->pairs.list.at[i], &opts, &advice[i], err);
@@ -376,7 +295,9 @@ static int advise(const struct c3_args *args, const struct sc_csv *table, struct
 
 	s->args = args;
 	s->catalog = call->catalog;
-	rc = read_pairs(s, table, arena, err);
+	rc = table                 ? sc_c3_table_pairs(table, arena, &s->pairs, err)
+	     : args->words.gemms.n ? c3_words_pairs(&args->words, arena, &s->pairs, err)
+				   : read_config(s, arena, err);
 	if (rc == 0)
 		rc = advise_all(s, arena, err);
 	if (rc == 0) {
@@ -435,8 +356,13 @@ static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 		rc = with_policies(args, arena, &csv, err);
 	if (rc == 0)
 		rc = sc_c3_table_predict(&csv, &opts, arena, &table, err);
-	if (rc == 0)
-		rc = check_any_predicted(&table, err);
+	if (rc == 0 && table.n_cases == 0)
+		rc = sc_err_at(err, SC_EVALUE, csv.file, 1, 0, "the table has no rows");
+	for (size_t i = 0; rc == 0 && table.cases[i].skipped; i++)
+		if (i + 1 == table.n_cases) /* all are wrong: bad data, not a result */
+			rc = sc_err_at(err, SC_EVALUE, csv.file, csv.line[0], 0,
+				       "no pair could be predicted; first: %s",
+				       table.cases[0].skipped);
 	return rc ? rc : sc_cli_give(call, &sc_c3_table_forms, &table, err);
 }
 

@@ -1,5 +1,4 @@
 /* stepcast collective: one collective over sizes, beside measured times and an algorithm file. */
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -70,35 +69,16 @@ static int bad_sizes(const char *text, struct sc_err *err)
 		text);
 }
 
-/* "16G" up to a colon or the end; 0 where it is none. */
-static double read_size(const char *text, size_t n)
-{
-	static const char units[] = "KMGT";
-	char digits[32];
-	const char *unit = n > 1 ? strchr(units, toupper((unsigned char)text[n - 1])) : NULL;
-	double size, scale = 1;
-
-	if (unit && *unit) {
-		scale = pow(1024, (double)(unit - units + 1));
-		n--;
-	}
-	if (n == 0 || n >= sizeof(digits))
-		return 0;
-	memcpy(digits, text, n);
-	digits[n] = '\0';
-	return sc_parse_double(digits, &size) && size * scale <= MAX_BYTES ? size * scale : 0;
-}
-
 static int read_sizes(const char *text, double *bytes, size_t *n, struct sc_err *err)
 {
 	size_t first = strcspn(text, ":"), second = 0;
-	double low = read_size(text, first), high = low, factor = 2;
+	double low = sc_cli_size(text, first), high = low, factor = 2;
 
 	if (text[first]) {
 		const char *rest = text + first + 1;
 
 		second = strcspn(rest, ":");
-		high = read_size(rest, second);
+		high = sc_cli_size(rest, second);
 		if (rest[second] == ':' &&
 		    (rest[second + 1] != 'x' || !sc_parse_double(rest + second + 2, &factor)))
 			return bad_sizes(text, err);
@@ -165,24 +145,8 @@ static int load_sends(const struct collective_args *args, int64_t ranks, struct 
 
 /* ---- the command ---- */
 
-static int read_kind(const char *word, enum sc_collective *out, struct sc_err *err)
+static int unknown_kind(const char *word, struct sc_err *err)
 {
-	for (int k = 0; sc_collective_names[k]; k++) {
-		const char *a = word, *b = sc_collective_names[k];
-
-		for (; *a && *b; a++, b++) {
-			while (*a == '_' || *a == '-')
-				a++;
-			while (*b == '_')
-				b++;
-			if (*a != *b)
-				break;
-		}
-		if (*a == '\0' && *b == '\0') {
-			*out = (enum sc_collective)k;
-			return 0;
-		}
-	}
 	return sc_err_set(
 		err, SC_EUSAGE,
 		"unknown collective \"%.64s\"; expected all_reduce, all_gather, "
@@ -196,24 +160,24 @@ static int read_beside(const struct collective_args *args, struct sc_arena *aren
 {
 	struct sc_collective_shape *others =
 		sc_arena_calloc(arena, args->beside.n, sizeof(*others));
-	int rc = 0;
 
-	for (size_t i = 0; i < args->beside.n && rc == 0; i++) {
+	for (size_t i = 0; i < args->beside.n; i++) {
 		const char *text = args->beside.at[i], *colon = strchr(text, ':');
 
 		others[i].dtype = SC_FP32;
-		others[i].bytes = colon ? read_size(colon + 1, strlen(colon + 1)) : 0;
+		others[i].bytes = colon ? sc_cli_size(colon + 1, strlen(colon + 1)) : 0;
 		if (!(others[i].bytes > 0))
 			return sc_err_set(err, SC_EUSAGE,
 					  "--beside: expected KIND:BYTES as all_gather:64M, got "
 					  "\"%.64s\"",
 					  text);
-		rc = read_kind(sc_arena_strndup(arena, text, (size_t)(colon - text)),
-			       &others[i].kind, err);
+		if (!sc_cli_collective(text, (size_t)(colon - text), &others[i].kind))
+			return unknown_kind(sc_arena_strndup(arena, text, (size_t)(colon - text)),
+					    err);
 	}
 	opts->others = others;
 	opts->n_others = args->beside.n;
-	return rc;
+	return 0;
 }
 
 /* The library's, "tree"; or a common algorithm: "ring_all_reduce", or "ring_all_reduce:LL:4x8". */
@@ -234,23 +198,11 @@ static int bad_name(const char *text, struct sc_err *err)
 		SC_MSCCL_MAX_CHANNELS, text);
 }
 
-/* "4x8" */
-static bool read_lanes(const char *text, struct sc_arena *arena, struct named *out)
-{
-	const char *x = strchr(text, 'x');
-
-	return x &&
-	       sc_parse_int(sc_arena_strndup(arena, text, (size_t)(x - text)), &out->channels) &&
-	       sc_parse_int(x + 1, &out->instances) && out->channels > 0 && out->instances > 0 &&
-	       out->channels <= SC_MSCCL_MAX_CHANNELS &&
-	       out->instances <= SC_MSCCL_MAX_CHANNELS / out->channels;
-}
-
 static int read_named(const char *text, struct sc_arena *arena, struct named *out,
 		      struct sc_err *err)
 {
 	size_t name = text ? strcspn(text, ":") : 0, proto;
-
+	const char *lanes, *x;
 	enum sc_algo algo;
 
 	*out = (struct named){0, -1, SC_PROTO_SIMPLE, 1, 1};
@@ -271,9 +223,17 @@ static int read_named(const char *text, struct sc_arena *arena, struct named *ou
 		    strncmp(text + name + 1, sc_msccl_proto_names[i], proto) == 0)
 			break;
 	}
-	if (text[name + 1 + proto] && !read_lanes(text + name + 2 + proto, arena, out))
-		return bad_name(text, err);
-	return 0;
+	if (!text[name + 1 + proto])
+		return 0;
+	lanes = text + name + 2 + proto; /* "4x8" */
+	x = strchr(lanes, 'x');
+	if (x &&
+	    sc_parse_int(sc_arena_strndup(arena, lanes, (size_t)(x - lanes)), &out->channels) &&
+	    sc_parse_int(x + 1, &out->instances) && out->channels > 0 && out->instances > 0 &&
+	    out->channels <= SC_MSCCL_MAX_CHANNELS &&
+	    out->instances <= SC_MSCCL_MAX_CHANNELS / out->channels)
+		return 0;
+	return bad_name(text, err);
 }
 
 static int build_algorithm(const struct named *named, const struct sc_cli_network *network,
@@ -400,7 +360,8 @@ static int collective(void *into, struct sc_cli_call *call, struct sc_err *err)
 	struct sc_csv measured = {0};
 	double *bytes = sc_arena_alloc(arena, MAX_POINTS * sizeof(*bytes));
 	struct named named = {.kind = -1};
-	int rc = read_kind(args->common.words.at[0], &opts.kind, err);
+	const char *kind = args->common.words.at[0];
+	int rc = sc_cli_collective(kind, strlen(kind), &opts.kind) ? 0 : unknown_kind(kind, err);
 
 	if (rc == 0)
 		rc = read_sizes(args->bytes ? args->bytes : DEFAULT_SIZES, bytes, &opts.n, err);

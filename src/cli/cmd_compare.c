@@ -40,51 +40,27 @@ static void warn(const struct sc_common *common, const struct sc_compared *c)
 		sc_cli_warn(common, "%s: %s", c->name, warnings->text[i]);
 }
 
-static bool is_recording(const char *path)
-{
-	struct stat st;
-
-	return sc_ends_with(path, SC_TRACE_SUFFIX) || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
-}
-
-static int check_words(const struct sc_arg_list *words, struct sc_err *err)
-{
-	size_t n_stdin = 0;
-
-	if (words->n < 2 || words->n > SC_COMPARE_MAX)
-		return sc_err_set(err, SC_EUSAGE, "compare needs 2 to %d CONFIGs or DIRs, got %zu",
-				  SC_COMPARE_MAX, words->n);
-	for (size_t i = 0; i < words->n; i++)
-		n_stdin += strcmp(words->at[i], "-") == 0;
-	if (n_stdin > 1)
-		return sc_err_set(err, SC_EUSAGE, "- is stdin, which can be read once");
-	return 0;
-}
-
-/* As it names its column: without the slashes that a shell's completion puts after a folder. */
-static const char *without_slashes(const char *path, struct sc_arena *arena)
-{
-	size_t n = strlen(path);
-
-	while (n > 1 && path[n - 1] == '/')
-		n--;
-	return sc_arena_strndup(arena, path, n);
-}
-
 static int load(const struct compare_args *args, struct sc_compare *out, struct sc_arena *arena,
 		struct sc_err *err)
 {
 	struct sc_config *configs = sc_arena_calloc(arena, out->n, sizeof(*configs));
 	size_t n_configs = 0;
+	struct stat st;
 	int rc = 0;
 
 	out->at = sc_arena_calloc(arena, out->n, sizeof(*out->at));
 	for (size_t i = 0; i < out->n && rc == 0; i++) {
 		const char *path = args->common.words.at[i];
 
-		out->at[i].name = without_slashes(path, arena);
-		if (is_recording(path))
-			continue;
+		size_t n = strlen(path);
+
+		/* As it names its column: without the slashes that a shell's completion puts after a folder. */
+		while (n > 1 && path[n - 1] == '/')
+			n--;
+		out->at[i].name = sc_arena_strndup(arena, path, n);
+		if (sc_ends_with(path, SC_TRACE_SUFFIX) ||
+		    (stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
+			continue; /* a recording */
 		out->at[i].config = &configs[n_configs++];
 		rc = sc_cli_config(path, &args->sets, arena, &configs[n_configs - 1], err);
 	}
@@ -102,10 +78,17 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 				 .arena = arena,
 				 .confidence_pct = (int)args->confidence,
 				 .n_jobs = sc_cpu_count()};
-	int rc = check_words(&args->common.words, err);
+	size_t n_stdin = 0;
+	int rc;
 
-	if (rc == 0)
-		rc = load(args, &all, arena, err);
+	if (all.n < 2 || all.n > SC_COMPARE_MAX)
+		return sc_err_set(err, SC_EUSAGE, "compare needs 2 to %d CONFIGs or DIRs, got %zu",
+				  SC_COMPARE_MAX, all.n);
+	for (size_t i = 0; i < all.n; i++)
+		n_stdin += strcmp(args->common.words.at[i], "-") == 0;
+	if (n_stdin > 1)
+		return sc_err_set(err, SC_EUSAGE, "- is stdin, which can be read once");
+	rc = load(args, &all, arena, err);
 	if (rc)
 		return rc;
 	rc = sc_compare_run(&all, call->catalog, err);

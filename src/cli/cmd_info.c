@@ -52,28 +52,6 @@ static void put_row(struct sc_strbuf *out, const char *key)
 	sc_strbuf_printf(out, "  %-9s ", key);
 }
 
-static void put_identity(struct sc_strbuf *out, const struct file_info *file)
-{
-	const struct sc_trace_identity *id = &file->tables.identity;
-
-	sc_strbuf_printf(out, "%s\n", file->path);
-	put_row(out, "rank");
-	if (id->rank < 0)
-		sc_strbuf_append(out, "not known");
-	else
-		sc_strbuf_printf(out, "%" PRId32, id->rank);
-	if (id->world > 0)
-		sc_strbuf_printf(out, " of %" PRId32, id->world);
-	sc_strbuf_append(out, "\n");
-	put_row(out, "source");
-	sc_strbuf_append(out, id->source[0] ? id->source : "not known");
-	if (id->host[0])
-		sc_strbuf_printf(out, ", host %s", id->host);
-	if (id->pid >= 0)
-		sc_strbuf_printf(out, ", process %" PRId32, id->pid);
-	sc_strbuf_append(out, "\n");
-}
-
 static void put_state(struct sc_strbuf *out, const struct file_info *file)
 {
 	const char *cut = sc_trace_meta_of(&file->tables, SC_META_PARTIAL);
@@ -175,7 +153,24 @@ static void put_gaps(struct sc_strbuf *out, const struct sc_trace *tables)
 
 static void put_text(struct sc_strbuf *out, const struct file_info *file)
 {
-	put_identity(out, file);
+	const struct sc_trace_identity *id = &file->tables.identity;
+
+	sc_strbuf_printf(out, "%s\n", file->path);
+	put_row(out, "rank");
+	if (id->rank < 0)
+		sc_strbuf_append(out, "not known");
+	else
+		sc_strbuf_printf(out, "%" PRId32, id->rank);
+	if (id->world > 0)
+		sc_strbuf_printf(out, " of %" PRId32, id->world);
+	sc_strbuf_append(out, "\n");
+	put_row(out, "source");
+	sc_strbuf_append(out, id->source[0] ? id->source : "not known");
+	if (id->host[0])
+		sc_strbuf_printf(out, ", host %s", id->host);
+	if (id->pid >= 0)
+		sc_strbuf_printf(out, ", process %" PRId32, id->pid);
+	sc_strbuf_append(out, "\n");
 	put_state(out, file);
 	put_counts(out, &file->info);
 	put_lanes(out, &file->tables);
@@ -194,17 +189,6 @@ static void put_text(struct sc_strbuf *out, const struct file_info *file)
 	}
 }
 
-/* What trace files say may be any bytes: none of them may steer a terminal. */
-static void mask_controls(struct sc_strbuf *text)
-{
-	for (size_t i = 0; i < text->n; i++) {
-		unsigned char c = (unsigned char)text->at[i];
-
-		if ((c < 0x20 && c != '\n') || c == 0x7F)
-			text->at[i] = '?';
-	}
-}
-
 static void put_all(const void *ctx, struct sc_strbuf *out)
 {
 	const struct run_info *run = ctx;
@@ -218,14 +202,21 @@ static void put_all(const void *ctx, struct sc_strbuf *out)
 	if (run->n > 1)
 		sc_strbuf_printf(out, "%zu files: %" PRId64 " events in %" PRId64 " bytes\n",
 				 run->n, n_events, n_bytes);
-	mask_controls(out);
+	for (size_t i = 0; i < out->n; i++) { /* traces may say any bytes: none steers a terminal */
+		unsigned char c = (unsigned char)out->at[i];
+
+		if ((c < 0x20 && c != '\n') || c == 0x7F)
+			out->at[i] = '?';
+	}
 }
 
 /* --- JSON --- */
 
-static void put_json_lanes(struct sc_json *json, json_t *parent, const struct sc_trace *tables)
+static void put_json_facts(struct sc_json *json, json_t *parent, const struct sc_trace *tables)
 {
 	json_t *lanes = sc_json_array(json, parent, "lanes");
+	json_t *gaps = sc_json_array(json, parent, "lost");
+	json_t *meta = sc_json_array(json, parent, "meta");
 
 	for (size_t i = 1; i < tables->lanes.n; i++) {
 		const struct sc_trace_lane *lane = &tables->lanes.at[i];
@@ -241,13 +232,6 @@ static void put_json_lanes(struct sc_json *json, json_t *parent, const struct sc
 			sc_json_int(json, object, "tid", lane->tid);
 		}
 	}
-}
-
-static void put_json_facts(struct sc_json *json, json_t *parent, const struct sc_trace *tables)
-{
-	json_t *gaps = sc_json_array(json, parent, "lost");
-	json_t *meta = sc_json_array(json, parent, "meta");
-
 	for (size_t i = 0; i < tables->gaps.n; i++) {
 		const struct sc_trace_gap *gap = &tables->gaps.at[i];
 		json_t *object = sc_json_object(json, gaps, NULL);
@@ -294,7 +278,6 @@ static void put_json_file(struct sc_json *json, json_t *parent, const struct fil
 	sc_json_int(json, object, "n_steps", (int64_t)file->n_marks);
 	sc_json_text(json, object, "steps_found", file->marked_by);
 	sc_json_loss(json, object, &file->loss);
-	put_json_lanes(json, object, &file->tables);
 	put_json_facts(json, object, &file->tables);
 }
 

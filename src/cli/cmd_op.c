@@ -262,28 +262,11 @@ static const struct sc_op_kind_info sc_op_kinds[] = {
 	{0},
 };
 
-/* "all_reduce", "all-reduce", "allreduce". */
-static bool is_collective(const char *name)
-{
-	for (const struct sc_name *kind = COLLECTIVES; kind->name; kind++) {
-		const char *at = kind->name, *given = name;
-
-		for (; *at || *given; at += *at != '\0', given += *given != '\0') {
-			at += *at == '_' || *at == '-';
-			given += *given == '_' || *given == '-';
-			if (*at != *given)
-				break;
-		}
-		if (*at == '\0' && *given == '\0')
-			return true;
-	}
-	return false;
-}
-
 /* NULL and the error set if there is none. */
 static const struct sc_op_kind_info *op_kind_find(const char *name, struct sc_err *err)
 {
 	const char *names[MAX_KEYS], *near;
+	enum sc_collective kind;
 	size_t n = 0;
 
 	for (; sc_op_kinds[n].name; n++) {
@@ -291,22 +274,14 @@ static const struct sc_op_kind_info *op_kind_find(const char *name, struct sc_er
 			return &sc_op_kinds[n];
 		names[n] = sc_op_kinds[n].name;
 	}
-	near = is_collective(name) ? "collective kind=..." : sc_nearest(name, names, n);
+	near = sc_cli_collective(name, strlen(name), &kind) ? "collective kind=..."
+							    : sc_nearest(name, names, n);
 	sc_err_set(
 		err, SC_EUSAGE,
 		"unknown operation \"%.64s\"; expected gemm, attention, attention_decode, rowwise, "
 		"optimizer, embedding or collective%s%s%s",
 		name, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 	return NULL;
-}
-
-static int unknown_key(const struct sc_op_kind_info *info, const char *key, const char *near,
-		       struct sc_err *err)
-{
-	if (near)
-		return sc_err_set(err, SC_EUSAGE, "%s has no key \"%.64s\"; did you mean \"%s\"?",
-				  info->name, key, near);
-	return sc_err_set(err, SC_EUSAGE, "%s has no key \"%.64s\"", info->name, key);
 }
 
 struct parser {
@@ -330,7 +305,9 @@ static int parse_word(struct parser *p, const char *word, struct sc_err *err)
 	key = sc_arena_strndup(p->arena, word, (size_t)(equals - word));
 	to = sc_field_find(info->fields, key, p->arena);
 	if (!to.field)
-		return unknown_key(info, key, to.nearest, err);
+		return sc_err_set(err, SC_EUSAGE, "%s has no key \"%.64s\"%s%s%s", info->name, key,
+				  to.nearest ? "; did you mean \"" : "",
+				  to.nearest ? to.nearest : "", to.nearest ? "\"?" : "");
 	index = (size_t)(to.field - info->fields);
 	if (p->is_given[index])
 		return sc_err_set(err, SC_EUSAGE, "%s: %s is given twice", info->name, key);
@@ -479,11 +456,22 @@ static void describe_collective(const struct sc_fabric *fabric, const struct sc_
 						: "link");
 }
 
-static int no_math(const struct sc_device *device, const char *dtype, struct sc_err *err)
+/* Of operations that multiply; for the others the dtype is only a size. */
+static int check_math(const struct sc_common *common, const struct sc_device *device,
+		      const struct sc_op *op, struct sc_err *err)
 {
+	bool multiplies = op->kind == SC_OP_GEMM || op->kind == SC_OP_ATTENTION;
 	struct sc_strbuf peaks = {0};
 	int rc;
 
+	if (!multiplies || sc_device_peak_tflops(device, op->dtype) > 0)
+		return 0;
+	if (op->dtype == SC_FP16) {
+		sc_cli_warn(common,
+			    "%s has no fp16 tensor math; the operation runs on its fp32 units",
+			    device->id);
+		return 0;
+	}
 	for (const struct sc_name *name = sc_dtype_names; name->name; name++) {
 		double peak = sc_device_peak_tflops(device, (enum sc_dtype)name->value);
 
@@ -491,24 +479,10 @@ static int no_math(const struct sc_device *device, const char *dtype, struct sc_
 			sc_strbuf_printf(&peaks, "%s%s %g", peaks.n ? ", " : "", name->name, peak);
 	}
 	rc = sc_err_set(err, SC_ECONFLICT, "%s has no %s math; its peaks in TFLOP/s: %s",
-			device->id, dtype, sc_strbuf_get(&peaks));
+			device->id, sc_enum_name(sc_dtype_names, (int)op->dtype),
+			sc_strbuf_get(&peaks));
 	sc_strbuf_release(&peaks);
 	return rc;
-}
-
-/* Of operations that multiply; for the others the dtype is only a size. */
-static int check_math(const struct sc_common *common, const struct sc_device *device,
-		      const struct sc_op *op, struct sc_err *err)
-{
-	bool multiplies = op->kind == SC_OP_GEMM || op->kind == SC_OP_ATTENTION;
-
-	if (!multiplies || sc_device_peak_tflops(device, op->dtype) > 0)
-		return 0;
-	if (op->dtype != SC_FP16)
-		return no_math(device, sc_enum_name(sc_dtype_names, (int)op->dtype), err);
-	sc_cli_warn(common, "%s has no fp16 tensor math; the operation runs on its fp32 units",
-		    device->id);
-	return 0;
 }
 
 enum { MAX_WORDS = 32 };
@@ -622,60 +596,38 @@ static int describe(struct result *result, struct sc_arena *arena, struct sc_err
 	return rc;
 }
 
-static void put_json(struct sc_json *json, const struct fact *fact)
-{
-	switch (fact->kind) {
-	case FACT_REAL:
-		sc_json_real(json, json->root, fact->key, fact->number);
-		break;
-	case FACT_COUNT:
-		sc_json_int(json, json->root, fact->key, (int64_t)fact->number);
-		break;
-	case FACT_TEXT:
-		sc_json_text(json, json->root, fact->key, fact->text);
-		break;
-	case FACT_BOOL:
-		sc_json_bool(json, json->root, fact->key, fact->number > 0);
-		break;
-	}
-}
-
 static void put_document(const void *ctx, struct sc_json *json)
 {
 	const struct result *result = ctx;
 
 	sc_json_init(json, "stepcast/op", OP_VERSION);
 	sc_json_text(json, json->root, "op", result->info->name);
-	for (size_t i = 0; i < result->facts.n; i++)
-		put_json(json, &result->facts.at[i]);
-}
-
-static void put_text(struct sc_strbuf *out, const struct fact *fact)
-{
-	sc_strbuf_printf(out, "%-14s ", fact->key);
-	switch (fact->kind) {
-	case FACT_REAL:
-		sc_strbuf_printf(out, "%12.2f%s%s\n", fact->number, *fact->unit ? " " : "",
-				 fact->unit);
-		break;
-	case FACT_COUNT:
-		sc_strbuf_printf(out, "%12.0f\n", fact->number);
-		break;
-	case FACT_TEXT:
-		sc_strbuf_printf(out, "%12s\n", fact->text);
-		break;
-	case FACT_BOOL:
-		sc_strbuf_printf(out, "%12s\n", fact->number > 0 ? "yes" : "no");
-		break;
-	}
+	for (const struct fact *f = result->facts.at; f < result->facts.at + result->facts.n; f++)
+		if (f->kind == FACT_REAL)
+			sc_json_real(json, json->root, f->key, f->number);
+		else if (f->kind == FACT_COUNT)
+			sc_json_int(json, json->root, f->key, (int64_t)f->number);
+		else if (f->kind == FACT_TEXT)
+			sc_json_text(json, json->root, f->key, f->text);
+		else
+			sc_json_bool(json, json->root, f->key, f->number > 0);
 }
 
 static void put_all(const void *ctx, struct sc_strbuf *out)
 {
 	const struct result *result = ctx;
 
-	for (size_t i = 0; i < result->facts.n; i++)
-		put_text(out, &result->facts.at[i]);
+	for (const struct fact *f = result->facts.at; f < result->facts.at + result->facts.n; f++)
+		if (f->kind == FACT_REAL)
+			sc_strbuf_printf(out, "%-14s %12.2f%s%s\n", f->key, f->number,
+					 *f->unit ? " " : "", f->unit);
+		else if (f->kind == FACT_COUNT)
+			sc_strbuf_printf(out, "%-14s %12.0f\n", f->key, f->number);
+		else
+			sc_strbuf_printf(out, "%-14s %12s\n", f->key,
+					 f->kind == FACT_TEXT ? f->text
+					 : f->number > 0      ? "yes"
+							      : "no");
 }
 
 static const struct sc_forms forms = {put_document, put_all, NULL};

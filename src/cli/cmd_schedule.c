@@ -122,17 +122,6 @@ static int find_kind(const char *name, enum sc_schedule *out, struct sc_err *err
 			  near ? near : "", near ? "\"?" : "");
 }
 
-static int64_t chunks_of(const struct schedule_args *args, enum sc_schedule kind)
-{
-	int64_t chunks = sc_schedule_chunks(kind);
-
-	if (kind == SC_SCHED_HANAYO)
-		return 2 * (args->waves > 0 ? args->waves : 1);
-	if (chunks > 0)
-		return chunks;
-	return args->virtual_stages > 0 ? args->virtual_stages : 2;
-}
-
 /* Of `pp` stages, from the first on. */
 static int find_times(const struct schedule_args *args, uint32_t pp, struct sc_arena *arena,
 		      struct drawing *out, struct sc_err *err)
@@ -180,7 +169,11 @@ static int build(const struct schedule_args *args, struct sc_arena *arena, struc
 
 	if (rc)
 		return rc;
-	par.virtual_stages = chunks_of(args, par.schedule);
+	par.virtual_stages = par.schedule == SC_SCHED_HANAYO
+				     ? 2 * (args->waves > 0 ? args->waves : 1)
+				     : sc_schedule_chunks(par.schedule);
+	if (par.virtual_stages == 0)
+		par.virtual_stages = args->virtual_stages > 0 ? args->virtual_stages : 2;
 	if (sc_schedule_refuses(&par, m, why, sizeof(why)))
 		return sc_err_set(err, SC_EUSAGE, "%s", why);
 	rc = find_times(args, (uint32_t)par.pp, arena, out, err);
@@ -195,14 +188,6 @@ static int build(const struct schedule_args *args, struct sc_arena *arena, struc
 	sc_stage_map_init(&shape, arena, &out->file.map);
 	sc_passes_build(&shape, &out->file.map, arena, &out->file.passes);
 	return args->optimize ? optimize(&shape, arena, out, err) : 0;
-}
-
-static int load(const struct schedule_args *args, struct sc_arena *arena, struct drawing *out,
-		struct sc_err *err)
-{
-	int rc = sc_schedule_file_load(out->name, arena, &out->file, err);
-
-	return rc ? rc : find_times(args, out->file.map.pp, arena, out, err);
 }
 
 /* What an optimized order may still be worse than the best. */
@@ -374,23 +359,6 @@ static int optimize_config(struct drawing *d, struct sc_arena *arena, struct sc_
 	return 0;
 }
 
-/* The config with the drawing's schedule in the place of its own. */
-static int load_config(const struct drawings *all, const struct drawing *d, struct sc_arena *arena,
-		       struct sc_config *config, struct sc_err *err)
-{
-	int rc;
-
-	*config = *all->base;
-	if (!d->name)
-		return 0;
-	rc = sc_config_set(config,
-			   &(struct sc_setting){"parallel.schedule", d->name, "the command line"},
-			   arena, err);
-	if (!is_file(d->name) && sc_schedule_chunks(config->parallel.schedule) > 0)
-		config->parallel.virtual_stages = SC_NOT_GIVEN;
-	return rc;
-}
-
 /* What predicts. */
 struct session {
 	struct sc_catalog *catalog;
@@ -403,9 +371,15 @@ struct session {
 static int predict(const struct drawings *all, struct session *s, struct sc_arena *arena,
 		   struct drawing *d, struct sc_err *err)
 {
-	struct sc_config config;
-	int rc = load_config(all, d, arena, &config, err);
+	struct sc_config config = *all->base; /* with the drawing's schedule */
+	int rc = !d->name ? 0
+			  : sc_config_set(&config,
+					  &(struct sc_setting){"parallel.schedule", d->name,
+							       "the command line"},
+					  arena, err);
 
+	if (d->name && !is_file(d->name) && sc_schedule_chunks(config.parallel.schedule) > 0)
+		config.parallel.virtual_stages = SC_NOT_GIVEN;
 	if (rc == 0)
 		rc = sc_resolve_chosen(&(struct sc_schedule_ask){&config, s->catalog, all->config,
 								 s->predictor, &s->opts},
@@ -426,41 +400,6 @@ static int predict(const struct drawings *all, struct session *s, struct sc_aren
 						 (int)s->request.config.parallel.schedule);
 	d->file.passes = *d->play.passes;
 	return all->args->optimize ? optimize_config(d, arena, err) : 0;
-}
-
-/* Its passes as the engine runs them, every micro-batch. */
-static int draw_config(struct drawings *all, struct sc_cli_call *call, struct sc_err *err)
-{
-	struct session *s = sc_arena_calloc(call->arena, 1, sizeof(*s));
-	int rc;
-
-	all->base = sc_arena_calloc(call->arena, 1, sizeof(*all->base));
-	rc = sc_cli_config(all->config, &all->args->sets, call->arena, all->base, err);
-	sc_predict_opts_init(&s->opts);
-	s->opts.no_jump = true;
-	s->catalog = call->catalog;
-	s->predictor = sc_predictor_create();
-	for (size_t i = 0; i < all->n && rc == 0; i++)
-		rc = predict(all, s, call->arena, &all->at[i], err);
-	sc_predictor_destroy(s->predictor);
-	return rc;
-}
-
-/* ---- with times that are given ---- */
-
-static int draw(const struct drawings *all, struct sc_arena *arena, struct sc_err *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < all->n && rc == 0; i++) {
-		struct drawing *d = &all->at[i];
-
-		rc = is_file(d->name) ? load(all->args, arena, d, err)
-				      : build(all->args, arena, d, err);
-		if (rc == 0)
-			rc = sc_schedule_play(&d->file.passes, d->times, arena, &d->play, err);
-	}
-	return rc;
 }
 
 static int take_words(struct drawings *all, struct sc_arena *arena, struct sc_err *err)
@@ -499,10 +438,34 @@ static int schedule(void *into, struct sc_cli_call *call, struct sc_err *err)
 	const struct schedule_args *args = into;
 	struct sc_arena *arena = call->arena;
 	struct drawings all = {.args = args};
+	struct session *s = NULL;
 	int rc = take_words(&all, arena, err);
 
-	if (rc == 0)
-		rc = all.config ? draw_config(&all, call, err) : draw(&all, arena, err);
+	if (rc == 0 && all.config) { /* its passes as the engine runs them, every micro-batch */
+		s = sc_arena_calloc(arena, 1, sizeof(*s));
+		all.base = sc_arena_calloc(arena, 1, sizeof(*all.base));
+		rc = sc_cli_config(all.config, &args->sets, arena, all.base, err);
+		sc_predict_opts_init(&s->opts);
+		s->opts.no_jump = true;
+		s->catalog = call->catalog;
+		s->predictor = sc_predictor_create();
+	}
+	for (size_t i = 0; i < all.n && rc == 0; i++) {
+		struct drawing *d = &all.at[i];
+
+		if (s) {
+			rc = predict(&all, s, arena, d, err);
+			continue;
+		}
+		rc = is_file(d->name) ? sc_schedule_file_load(d->name, arena, &d->file, err)
+				      : build(args, arena, d, err);
+		if (rc == 0 && is_file(d->name))
+			rc = find_times(args, d->file.map.pp, arena, d, err);
+		if (rc == 0)
+			rc = sc_schedule_play(&d->file.passes, d->times, arena, &d->play, err);
+	}
+	if (s)
+		sc_predictor_destroy(s->predictor);
 	return rc ? rc : write_drawings(&all, call, err);
 }
 

@@ -1,12 +1,48 @@
 /* Clusters of commands that have no whole config. */
 #include "cli/network.h"
 
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/num.h"
 #include "models/collective_files.h"
 
-static void usual(int64_t *value, int64_t of_device)
+#define MAX_BYTES 1e15
+
+double sc_cli_size(const char *text, size_t n)
 {
-	if (*value == SC_NOT_GIVEN)
-		*value = of_device;
+	static const char units[] = "KMGT";
+	char digits[32];
+	const char *unit = n > 1 ? strchr(units, toupper((unsigned char)text[n - 1])) : NULL;
+	double size, scale = unit && *unit ? pow(1024, (double)(unit - units + 1)) : 1;
+
+	n -= scale > 1;
+	if (n == 0 || n >= sizeof(digits))
+		return 0;
+	memcpy(digits, text, n);
+	digits[n] = '\0';
+	return sc_parse_double(digits, &size) && size * scale <= MAX_BYTES ? size * scale : 0;
+}
+
+bool sc_cli_collective(const char *text, size_t n, enum sc_collective *out)
+{
+	for (int k = 0; sc_collective_names[k]; k++) {
+		const char *a = text, *b = sc_collective_names[k];
+
+		for (;; a++, b++) {
+			while (a < text + n && (*a == '_' || *a == '-'))
+				a++;
+			b += *b == '_';
+			if (a == text + n || *a != *b)
+				break;
+		}
+		if (a < text + n || *b)
+			continue;
+		*out = (enum sc_collective)k;
+		return true;
+	}
+	return false;
 }
 
 /* As sc_config_resolve does for a whole request, for the cluster alone. */
@@ -15,6 +51,7 @@ int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena
 {
 	struct sc_cluster *cluster = &request->config.cluster;
 	const struct sc_device *device = &request->device;
+	int64_t domain = device->usual_scale_up_gpus;
 	int rc = 0;
 
 	sc_config_init(&request->config);
@@ -36,12 +73,14 @@ int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena
 	if (rc)
 		return rc;
 	sc_config_take_wiring(cluster, device);
-	usual(&cluster->gpus_per_node, device->usual_gpus_per_node);
-	usual(&cluster->nics_per_node, device->usual_nics_per_node);
-	if (device->usual_scale_up_gpus > cluster->gpus_per_node &&
-	    device->usual_scale_up_gpus % cluster->gpus_per_node == 0)
-		usual(&cluster->scale_up_gpus, device->usual_scale_up_gpus);
-	usual(&cluster->scale_up_gpus, cluster->gpus_per_node);
+	if (cluster->gpus_per_node == SC_NOT_GIVEN)
+		cluster->gpus_per_node = device->usual_gpus_per_node;
+	if (cluster->nics_per_node == SC_NOT_GIVEN)
+		cluster->nics_per_node = device->usual_nics_per_node;
+	if (domain <= cluster->gpus_per_node || domain % cluster->gpus_per_node)
+		domain = cluster->gpus_per_node;
+	if (cluster->scale_up_gpus == SC_NOT_GIVEN)
+		cluster->scale_up_gpus = domain;
 	if (cluster->nic_gbit_s < 0)
 		cluster->nic_gbit_s = device->usual_nic_gbit_s;
 	request->config.gpus =
