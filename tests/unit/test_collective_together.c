@@ -6,17 +6,14 @@
 enum { MOST_OTHERS = 4 };
 
 static struct sc_arena arena;
-static struct sc_collective_together *together;
 
 static void setup(void)
 {
 	sc_arena_init(&arena, 1 << 16);
-	together = sc_collective_together_create();
 }
 
 static void teardown(void)
 {
-	sc_collective_together_destroy(together);
 	sc_arena_release(&arena);
 }
 
@@ -50,9 +47,8 @@ static double run(const struct sc_fabric *f, const struct sc_span *span,
 {
 	double us;
 
-	ck_assert_int_eq(sc_collective_together_us(together, f, span, shapes, shapes + 1, n_others,
-						   &us, NULL),
-			 0);
+	ck_assert_int_eq(
+		sc_collective_together_us(f, span, shapes, shapes + 1, n_others, &us, NULL), 0);
 	return us;
 }
 

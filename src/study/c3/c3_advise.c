@@ -14,13 +14,6 @@ const char *const sc_c3_class_names[] = {
 	[SC_C3_GC_EQUAL] = "GC-equal",
 };
 
-static enum sc_c3_class class_of(const struct sc_c3_result *r)
-{
-	if (r->compute_us > EQUAL * r->comm_us)
-		return SC_C3_G_LONG;
-	return r->comm_us > EQUAL * r->compute_us ? SC_C3_C_LONG : SC_C3_GC_EQUAL;
-}
-
 /* What cannot be done with the pair does not apply; that nothing applies is an error. */
 static int try_all(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 		   const struct sc_c3_advise_opts *opts, struct sc_c3_advice *out,
@@ -145,12 +138,15 @@ static int try_sizes(struct sc_c3_study *study, const struct sc_c3_advise_opts *
 int sc_c3_advise(struct sc_c3_study *study, const struct sc_c3_named *named,
 		 const struct sc_c3_advise_opts *opts, struct sc_c3_advice *out, struct sc_err *err)
 {
+	const struct sc_c3_result *r;
 	int rc;
 
 	*out = (struct sc_c3_advice){.named = named};
 	rc = try_all(study, &named->pair, opts, out, err);
-	if (rc == 0)
-		out->class = class_of(&out->result[out->best]);
+	r = &out->result[out->best];
+	out->class = r->compute_us > EQUAL * r->comm_us   ? SC_C3_G_LONG
+		     : r->comm_us > EQUAL * r->compute_us ? SC_C3_C_LONG
+							  : SC_C3_GC_EQUAL;
 	if (rc == 0 && opts->from_bytes > 0)
 		rc = try_sizes(study, opts, out, err);
 	return rc;

@@ -1,6 +1,4 @@
 /* The pairs of a config: its kernels and collectives, as the builders list them. */
-#include <string.h>
-
 #include "predict/dlrm/dlrm.h"
 #include "predict/layers/layers.h"
 #include "predict/op_names.h"
@@ -24,16 +22,6 @@ struct lister {
 static bool is_comm(const struct sc_block_item *item)
 {
 	return item->op.kind == SC_OP_COLLECTIVE;
-}
-
-static const char *name_of(struct lister *l, const char *what, const char *comm)
-{
-	const size_t n = strlen(what) + strlen(comm) + sizeof(" beside ");
-	char *name = sc_arena_calloc(l->arena, n, 1);
-
-	strcpy(name, what);
-	strcat(name, " beside ");
-	return strcat(name, comm);
 }
 
 static struct sc_c3_named named(struct lister *l, const struct sc_block_item *comm,
@@ -63,13 +51,6 @@ static const struct sc_block_item *find_gemm(const struct lister *l, size_t at, 
 	return NULL;
 }
 
-static bool comes_first(struct lister *l, const struct sc_block_item *comm)
-{
-	if (comm->op.u.collective.kind == SC_ALL_TO_ALL)
-		return l->n_exchanges++ % 2 == 0;
-	return comm->op.u.collective.kind == SC_ALL_GATHER;
-}
-
 /* Kernels from..to run beside the collective, and neither needs the other. */
 static void set_layer(struct lister *l, size_t from, size_t to, struct sc_c3_pair *pair)
 {
@@ -91,13 +72,16 @@ static void add_in_layer(struct lister *l, size_t at)
 	const struct sc_block_item *comm = &l->list.items.at[at], *gemm;
 	const struct sc_fabric *own = l->env->axis_fabric[comm->axis];
 	struct sc_c3_named pair = named(l, comm, own ? own : l->env->fabric);
-	const bool first = comes_first(l, comm);
+	const bool exchanges = comm->op.u.collective.kind == SC_ALL_TO_ALL;
+	const bool first =
+		exchanges ? l->n_exchanges++ % 2 == 0 : comm->op.u.collective.kind == SC_ALL_GATHER;
 	size_t end = at + 1 + comm->hidden;
 
 	end = end < l->list.items.n ? end : l->list.items.n;
 	if (comm->hidden) {
 		set_layer(l, at + 1, end, &pair.pair);
-		pair.name = name_of(l, "kernels", sc_op_name(comm->name));
+		pair.name = sc_arena_printf(l->arena, "%s beside %s", "kernels",
+					    sc_op_name(comm->name));
 		if (pair.pair.n_layer)
 			SC_VEC_PUSH(&l->out->list, pair);
 		return;
@@ -108,7 +92,8 @@ static void add_in_layer(struct lister *l, size_t at)
 		return;
 	pair.pair.gemm = gemm->op;
 	pair.pair.compute_us = gemm->alone_us;
-	pair.name = name_of(l, sc_op_name(gemm->name), sc_op_name(comm->name));
+	pair.name = sc_arena_printf(l->arena, "%s beside %s", sc_op_name(gemm->name),
+				    sc_op_name(comm->name));
 	SC_VEC_PUSH(&l->out->list, pair);
 }
 
@@ -155,7 +140,7 @@ static void add_beside_layer(struct lister *l, const struct replica_comm *c)
 	item.alone_us = sc_cost_alone_us(&cost);
 	pair = named(l, &item, env.fabric);
 	set_layer(l, 0, l->list.items.n, &pair.pair);
-	pair.name = name_of(l, c->what, sc_op_name(c->name));
+	pair.name = sc_arena_printf(l->arena, "%s beside %s", c->what, sc_op_name(c->name));
 	SC_VEC_PUSH(&l->out->list, pair);
 }
 
@@ -295,7 +280,8 @@ static void add_exchange(struct lister *l, const struct sc_dlrm *dlrm,
 	item.alone_us = sc_cost_alone_us(&cost);
 	pair = named(l, &item, l->fabric);
 	set_layer(l, 0, l->list.items.n, &pair.pair);
-	pair.name = name_of(l, what[beside->block], sc_op_name(beside->exchange));
+	pair.name = sc_arena_printf(l->arena, "%s beside %s", what[beside->block],
+				    sc_op_name(beside->exchange));
 	if (pair.pair.n_layer)
 		SC_VEC_PUSH(&l->out->list, pair);
 }

@@ -201,14 +201,6 @@ static void copy_cost(const struct sc_c3_study *s, double n_pieces, double n_cop
 	scale_cost(out, s->copy_scale);
 }
 
-static bool is_memory_bound(const struct sc_device *device, const struct sc_op *op)
-{
-	struct sc_op_time time;
-
-	sc_op_model_get(op->kind)->time(device, op, &time);
-	return time.memory_us > time.math_us;
-}
-
 /* All of them in order; `relieved`: those bound by memory have a few SMs less, and lose less to their caches. */
 static void add_kernels(struct sc_c3_study *s, double sms, bool relieved)
 {
@@ -217,10 +209,13 @@ static void add_kernels(struct sc_c3_study *s, double sms, bool relieved)
 
 	for (size_t i = 0; i < n_kernels(s->pair); i++) {
 		const struct sc_op *op = kernel_at(s->pair, i);
+		struct sc_op_time time = {.memory_us = 0};
 		struct sc_cost cost;
 
 		kernel_cost(s, op, sms, &cost);
-		if (relieved && c->relief_gain > 0 && is_memory_bound(device, op)) {
+		if (relieved && c->relief_gain > 0)
+			sc_op_model_get(op->kind)->time(device, op, &time);
+		if (time.memory_us > time.math_us) {
 			scale_cost(&cost, 1 / (1 + c->relief_gain));
 			s->out->n = c->sm_granule;
 		}
@@ -288,14 +283,6 @@ static int run_reserved(struct sc_c3_study *s, double n, bool stays)
 }
 
 /* ---- one needs what the other makes ---- */
-
-static double pieces_of(const struct sc_c3_pair *pair, double n)
-{
-	double most = floor(pair->gemm.u.gemm.m / MIN_PIECE_ROWS);
-	double pieces = n > 0 ? n : pair->transfer.n_ranks;
-
-	return most < pieces ? 1 : pieces;
-}
 
 static void piece_cost(const struct sc_c3_study *s, double pieces, struct sc_cost *out)
 {
@@ -368,9 +355,9 @@ static int run_serial(struct sc_c3_study *s)
 
 static int run_chunked(struct sc_c3_study *s, double n)
 {
-	double pieces = pieces_of(s->pair, n);
+	double pieces = n > 0 ? n : s->pair->transfer.n_ranks;
 
-	if (pieces < 2)
+	if (pieces < 2 || floor(s->pair->gemm.u.gemm.m / MIN_PIECE_ROWS) < pieces)
 		return run_serial(s);
 	begin(s);
 	if (s->pair->kind == SC_C3_GEMM_SCATTER)
@@ -438,27 +425,24 @@ static int run_independent(struct sc_c3_study *s, const struct sc_c3_choice *cho
 	}
 }
 
-/* Of a product that makes or needs what is moved the SMs add what engines have brought. */
-static const char *unfit(const struct sc_c3_pair *pair, enum sc_c3_policy policy)
-{
-	const bool in_pieces = policy == SC_C3_CHUNKED || policy == SC_C3_TILE_FUSED;
-
-	if (!in_pieces && !sc_c3_copies(policy))
-		return NULL;
-	if (pair->kind != SC_C3_INDEPENDENT)
-		return pair->transfer.n_nodes > 1 ? sc_interfere_copy_unfit(&pair->transfer) : NULL;
-	return in_pieces ? "it needs a GEMM that depends on the collective"
-			 : sc_interfere_copy_unfit(&pair->transfer);
-}
-
 static int run_policy(struct sc_c3_study *s, const struct sc_c3_choice *choice)
 {
-	const char *why = unfit(s->pair, choice->policy);
+	const struct sc_c3_pair *pair = s->pair;
+	const bool in_pieces =
+		choice->policy == SC_C3_CHUNKED || choice->policy == SC_C3_TILE_FUSED;
+	const bool independent = pair->kind == SC_C3_INDEPENDENT;
+	const char *why = NULL;
 
+	/* Of a product that makes or needs what is moved the SMs add what engines have brought. */
+	if (in_pieces && independent)
+		why = "it needs a GEMM that depends on the collective";
+	else if ((in_pieces || sc_c3_copies(choice->policy)) &&
+		 (independent || pair->transfer.n_nodes > 1))
+		why = sc_interfere_copy_unfit(&pair->transfer);
 	if (why)
 		return sc_err_set(s->err, SC_EUNSUPPORTED, "policy %s: %s",
 				  sc_enum_name(sc_c3_policy_names, (int)choice->policy), why);
-	if (s->pair->kind == SC_C3_INDEPENDENT)
+	if (independent)
 		return run_independent(s, choice);
 	if (choice->policy == SC_C3_CHUNKED)
 		return run_chunked(s, choice->n);
@@ -482,25 +466,17 @@ static double alone_us(struct sc_c3_study *s)
 	return us * s->scale;
 }
 
-static int check_math(const struct sc_c3_pair *pair, struct sc_err *err)
-{
-	const struct sc_device *device = pair->transfer.device;
-
-	if (pair->n_layer || sc_device_peak_tflops(device, pair->gemm.dtype) > 0)
-		return 0;
-	return sc_err_set(err, SC_EUNSUPPORTED, "%s has no %s math", device->id,
-			  sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
-}
-
 int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 		  const struct sc_c3_choice *choice, struct sc_c3_result *out, struct sc_err *err)
 {
 	struct sc_c3_result *r = &study->result;
+	const struct sc_device *device = pair->transfer.device;
 	struct sc_cost comm;
-	int rc = check_math(pair, err);
+	int rc;
 
-	if (rc)
-		return rc;
+	if (!pair->n_layer && !(sc_device_peak_tflops(device, pair->gemm.dtype) > 0))
+		return sc_err_set(err, SC_EUNSUPPORTED, "%s has no %s math", device->id,
+				  sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
 	*r = (struct sc_c3_result){.compute_slowdown = 1, .comm_slowdown = 1};
 	study->pair = pair;
 	study->out = r;

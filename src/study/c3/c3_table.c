@@ -120,17 +120,6 @@ static int find_machine(struct reader *r, const char *id, struct sc_c3_machine *
 	return rc;
 }
 
-/* Two numbers read and one written for each of m. */
-static struct sc_op stream_op(double m, enum sc_dtype dtype)
-{
-	struct sc_op op = {.kind = SC_OP_ROWWISE, .dtype = dtype};
-
-	op.u.rowwise = (struct sc_rowwise_shape){.read_bytes = 2 * m * sc_dtype_bytes(dtype),
-						 .write_bytes = m * sc_dtype_bytes(dtype),
-						 .n_kernels = 1};
-	return op;
-}
-
 static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *err)
 {
 	const struct cells *c = &r->cells;
@@ -163,8 +152,13 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 			 .u.gemm = {.batch = 1, .m = c->m, .n = c->n, .k = c->k}},
 		.compute_us = c->compute_us,
 		.comm_us = c->comm_us};
-	if (c->kind == KIND_STREAM)
-		out->gemm = stream_op(c->m, dtype);
+	if (c->kind == KIND_STREAM) { /* two numbers read and one written for each of m */
+		out->gemm.kind = SC_OP_ROWWISE;
+		out->gemm.u.rowwise =
+			(struct sc_rowwise_shape){.read_bytes = 2 * c->m * sc_dtype_bytes(dtype),
+						  .write_bytes = c->m * sc_dtype_bytes(dtype),
+						  .n_kernels = 1};
+	}
 	out->transfer = (struct sc_transfer){
 		.device = &machine->request.device,
 		.shape = {collective, c->bytes, dtype},
@@ -259,42 +253,30 @@ static int find_columns(struct reader *r, bool has_policies, struct sc_err *err)
 	return sc_csv_rows_bind(&r->rows, r->arena, err);
 }
 
-static int check_by(const struct reader *r, const struct sc_c3_table_opts *opts, struct sc_err *err)
-{
-	for (size_t i = 0; i < opts->n_by; i++)
-		if (sc_csv_column(r->csv, opts->by[i]) < 0)
-			return sc_err_set(err, SC_EUSAGE, "--by: the table has no column \"%.64s\"",
-					  opts->by[i]);
-	return 0;
-}
-
-static void predict_rows(struct reader *r, struct sc_c3_table *out)
-{
-	for (size_t row = 0; row < r->csv->n_rows; row++) {
-		struct sc_c3_case *c = &out->cases[row];
-		struct sc_err own = {.code = SC_OK};
-
-		c->row = row;
-		if (predict_row(r, c, &own))
-			c->skipped = sc_arena_strdup(r->arena, own.text);
-	}
-}
-
 int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts *opts,
 			struct sc_arena *arena, struct sc_c3_table *out, struct sc_err *err)
 {
 	struct reader r = {.csv = csv, .arena = arena};
 	int rc = find_columns(&r, true, err);
 
-	if (rc == 0)
-		rc = check_by(&r, opts, err);
+	for (size_t i = 0; i < opts->n_by && rc == 0; i++)
+		if (sc_csv_column(csv, opts->by[i]) < 0)
+			rc = sc_err_set(err, SC_EUSAGE, "--by: the table has no column \"%.64s\"",
+					opts->by[i]);
 	if (rc)
 		return rc;
 	*out = (struct sc_c3_table){.csv = csv, .n_cases = csv->n_rows};
 	out->cases = sc_arena_calloc(arena, csv->n_rows + 1, sizeof(*out->cases));
 	out->groups = sc_arena_calloc(arena, opts->n_by * csv->n_rows + 1, sizeof(*out->groups));
 	r.study = sc_c3_study_create();
-	predict_rows(&r, out);
+	for (size_t row = 0; row < csv->n_rows; row++) {
+		struct sc_c3_case *c = &out->cases[row];
+		struct sc_err own = {.code = SC_OK};
+
+		c->row = row;
+		if (predict_row(&r, c, &own))
+			c->skipped = sc_arena_strdup(arena, own.text);
+	}
 	for (size_t i = 0; i < opts->n_by; i++)
 		add_groups(&r, opts->by[i], out);
 	score(&r, out, &out->all);

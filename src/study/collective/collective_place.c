@@ -76,33 +76,22 @@ static void time_placement(struct placer *p, struct sc_placement *out)
 	}
 }
 
-static bool is_better(const struct sc_placement *a, const struct sc_placement *b)
-{
-	if (fabs(a->sum_us - b->sum_us) > 1e-9 * b->sum_us)
-		return a->sum_us < b->sum_us;
-	return a->longest_us < b->longest_us * (1 - 1e-9);
-}
-
-static void keep(struct placer *p)
-{
-	struct sc_placement placement;
-
-	time_placement(p, &placement);
-	if (p->out->n_tried++ == 0)
-		p->out->in_turn = p->out->best = placement;
-	else if (is_better(&placement, &p->out->best))
-		p->out->best = placement;
-}
-
 /* `left` more GPUs for job `j` from number `from` on; jobs of one size take theirs in the order of their first. */
 static void give(struct placer *p, size_t j, int from, int left)
 {
+	struct sc_placement now, *best = &p->out->best;
 	unsigned taken = 0;
 
 	for (size_t i = 0; i <= j && i < p->opts->n; i++)
 		taken |= p->mask[i];
 	if (left == 0 && j + 1 == p->opts->n) {
-		keep(p);
+		time_placement(p, &now);
+		if (p->out->n_tried++ == 0)
+			p->out->in_turn = *best = now;
+		else if (fabs(now.sum_us - best->sum_us) > 1e-9 * best->sum_us
+				 ? now.sum_us < best->sum_us
+				 : now.longest_us < best->longest_us * (1 - 1e-9))
+			*best = now;
 		return;
 	}
 	if (left == 0) {

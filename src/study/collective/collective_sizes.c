@@ -10,33 +10,6 @@
 #include "base/units.h"
 #include "predict/engine/simulate.h"
 
-/* One rank, a lane for each collective. */
-
-struct sc_collective_together {
-	struct sc_simulator *sim;
-	struct sc_graph graph;
-	struct sc_timeline timeline;
-};
-
-struct sc_collective_together *sc_collective_together_create(void)
-{
-	struct sc_collective_together *together = sc_xcalloc(1, sizeof(*together));
-
-	together->sim = sc_simulator_create();
-	sc_graph_init(&together->graph);
-	return together;
-}
-
-void sc_collective_together_destroy(struct sc_collective_together *together)
-{
-	if (!together)
-		return;
-	sc_simulator_destroy(together->sim);
-	sc_graph_release(&together->graph);
-	sc_timeline_release(&together->timeline);
-	free(together);
-}
-
 /* All run between the same GPUs, so they share these GPUs' NICs, not all of the node's. */
 static void add(struct sc_graph *graph, const struct sc_fabric *fabric, const struct sc_span *span,
 		const struct sc_collective_shape *shape)
@@ -49,33 +22,31 @@ static void add(struct sc_graph *graph, const struct sc_fabric *fabric, const st
 	sc_graph_add_node(graph, SC_NODE_KERNEL, lane, (struct sc_node_use){id, SC_NONE});
 }
 
-int sc_collective_together_us(struct sc_collective_together *together,
-			      const struct sc_fabric *fabric, const struct sc_span *span,
+/* One rank, a lane for each collective. */
+int sc_collective_together_us(const struct sc_fabric *fabric, const struct sc_span *span,
 			      const struct sc_collective_shape *shape,
 			      const struct sc_collective_shape *others, size_t n, double *out,
 			      struct sc_err *err)
 {
 	const struct sc_class rank = {.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1};
+	struct sc_simulator *sim = sc_simulator_create();
+	struct sc_timeline timeline = {0};
+	struct sc_graph graph;
 	int rc;
 
-	sc_graph_clear(&together->graph);
-	sc_graph_add_class(&together->graph, rank);
-	add(&together->graph, fabric, span, shape);
+	sc_graph_init(&graph);
+	sc_graph_add_class(&graph, rank);
+	add(&graph, fabric, span, shape);
 	for (size_t i = 0; i < n; i++)
-		add(&together->graph, fabric, span, &others[i]);
-	sc_graph_seal(&together->graph);
-	rc = sc_simulate(together->sim, &together->graph, NULL, &together->timeline, err);
+		add(&graph, fabric, span, &others[i]);
+	sc_graph_seal(&graph);
+	rc = sc_simulate(sim, &graph, NULL, &timeline, err);
 	if (rc == 0)
-		*out = together->timeline.end_us[0];
+		*out = timeline.end_us[0];
+	sc_timeline_release(&timeline);
+	sc_graph_release(&graph);
+	sc_simulator_destroy(sim);
 	return rc;
-}
-
-/* busbw / algbw: 2(n-1)/n of an all-reduce, (n-1)/n where each rank keeps its part, else 1. */
-static double collective_bus_factor(enum sc_collective kind, int n)
-{
-	if (n < 2 || kind == SC_BROADCAST || kind == SC_REDUCE || kind == SC_SEND_RECV)
-		return 1;
-	return (kind == SC_ALL_REDUCE ? 2 : 1) * (n - 1.0) / n;
 }
 
 static const char *limit_of(const struct sc_cost *cost, const struct sc_span *span)
@@ -91,6 +62,7 @@ static void predict(const struct sc_collective_sizes_opts *opts, struct sc_colle
 		.kind = opts->kind, .bytes = point->bytes, .dtype = SC_FP32};
 	struct sc_collective_choice choice;
 	struct sc_cost cost = sc_collective_cost(opts->fabric, &shape, &opts->span, &choice);
+	int n = opts->span.n_ranks;
 
 	point->time_us = sc_cost_alone_us(&cost);
 	point->algorithm = sc_algo_names[choice.algo];
@@ -99,8 +71,11 @@ static void predict(const struct sc_collective_sizes_opts *opts, struct sc_colle
 	point->limit = limit_of(&cost, &opts->span);
 	if (point->time_us > 0)
 		point->algbw_gbps = point->bytes * sc_bytes_us(1, 1) / point->time_us;
-	point->busbw_gbps =
-		point->algbw_gbps * collective_bus_factor(opts->kind, opts->span.n_ranks);
+	/* busbw / algbw: 2(n-1)/n of an all-reduce, (n-1)/n where each rank keeps its part, else 1. */
+	point->busbw_gbps = point->algbw_gbps;
+	if (n > 1 && opts->kind != SC_BROADCAST && opts->kind != SC_REDUCE &&
+	    opts->kind != SC_SEND_RECV)
+		point->busbw_gbps *= (opts->kind == SC_ALL_REDUCE ? 2 : 1) * (n - 1.0) / n;
 }
 
 /* ---- measured ---- */
@@ -161,25 +136,20 @@ const char *sc_collective_other(const struct sc_collective_sizes_opts *opts)
 	return !opts->file ? NULL : *opts->file->name ? opts->file->name : "the file";
 }
 
-static int check_asked(const struct sc_collective_sizes_opts *opts, struct sc_err *err)
-{
-	enum sc_algo algo = (enum sc_algo)(opts->asked - 1);
-	const char *why = sc_algo_unfit(opts->fabric, opts->kind, &opts->span, algo);
-
-	if (why)
-		return sc_err_set(err, SC_ECONFLICT, "--algorithm %s: %s", sc_algo_names[algo],
-				  why);
-	return 0;
-}
-
 static int check_file(const struct sc_collective_sizes_opts *opts, struct sc_err *err)
 {
 	static const enum sc_collective of[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
 						SC_ALL_TO_ALL};
 	const struct sc_msccl *file = opts->file;
 
-	if (opts->asked)
-		return check_asked(opts, err);
+	if (opts->asked) {
+		enum sc_algo algo = (enum sc_algo)(opts->asked - 1);
+		const char *why = sc_algo_unfit(opts->fabric, opts->kind, &opts->span, algo);
+
+		return !why ? 0
+			    : sc_err_set(err, SC_ECONFLICT, "--algorithm %s: %s",
+					 sc_algo_names[algo], why);
+	}
 	if (!file)
 		return 0;
 	if (file->coll < SC_MSCCL_NEXT && of[file->coll] != opts->kind)
@@ -198,30 +168,25 @@ static int check_file(const struct sc_collective_sizes_opts *opts, struct sc_err
 	return 0;
 }
 
-static void time_asked(const struct sc_collective_sizes_opts *opts, double bytes,
-		       struct sc_msccl_time *out)
-{
-	const struct sc_collective_shape shape = {opts->kind, bytes, SC_FP32};
-	struct sc_fabric fabric = *opts->fabric;
-	struct sc_cost cost;
-
-	fabric.asked[opts->kind] = opts->asked;
-	fabric.files = NULL;
-	cost = sc_collective_cost(&fabric, &shape, &opts->span, NULL);
-	*out = (struct sc_msccl_time){sc_cost_alone_us(&cost), limit_of(&cost, &opts->span)};
-}
-
 static int add_other(const struct sc_collective_sizes_opts *opts, struct sc_collective_point *point,
 		     struct sc_collective_sizes *out, struct sc_err *err)
 {
 	const struct sc_msccl_place place = {opts->fabric, opts->span.max_ranks_per_node};
+	const struct sc_collective_shape shape = {opts->kind, point->bytes, SC_FP32};
+	struct sc_fabric fabric = *opts->fabric;
 	struct sc_msccl_time time;
+	struct sc_cost cost;
 	int rc = 0;
 
-	if (opts->asked)
-		time_asked(opts, point->bytes, &time);
-	else
+	fabric.asked[opts->kind] = opts->asked;
+	fabric.files = NULL;
+	if (opts->asked) {
+		cost = sc_collective_cost(&fabric, &shape, &opts->span, NULL);
+		time = (struct sc_msccl_time){sc_cost_alone_us(&cost),
+					      limit_of(&cost, &opts->span)};
+	} else {
 		rc = sc_msccl_walk(opts->file, &place, point->bytes, &time, err);
+	}
 	if (rc)
 		return rc;
 	point->file_limit = time.limit;
@@ -234,26 +199,6 @@ static int add_other(const struct sc_collective_sizes_opts *opts, struct sc_coll
 		out->best_bytes = point->bytes;
 	}
 	return 0;
-}
-
-/* ---- others beside ---- */
-
-static int add_together(const struct sc_collective_sizes_opts *opts,
-			const struct sc_collective_sizes *sizes, struct sc_err *err)
-{
-	struct sc_collective_together *together = sc_collective_together_create();
-	int rc = 0;
-
-	for (size_t i = 0; i < sizes->n && rc == 0; i++) {
-		const struct sc_collective_shape shape = {
-			.kind = opts->kind, .bytes = sizes->points[i].bytes, .dtype = SC_FP32};
-
-		rc = sc_collective_together_us(together, opts->fabric, &opts->span, &shape,
-					       opts->others, opts->n_others,
-					       &sizes->points[i].together_us, err);
-	}
-	sc_collective_together_destroy(together);
-	return rc;
 }
 
 int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct sc_arena *arena,
@@ -277,8 +222,13 @@ int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct 
 		if (rc == 0 && sc_collective_other(opts))
 			rc = add_other(opts, point, &sizes, err);
 	}
-	if (rc == 0 && opts->n_others)
-		rc = add_together(opts, &sizes, err);
+	for (size_t i = 0; i < sizes.n && rc == 0 && opts->n_others; i++) {
+		const struct sc_collective_shape shape = {
+			.kind = opts->kind, .bytes = opts->bytes[i], .dtype = SC_FP32};
+
+		rc = sc_collective_together_us(opts->fabric, &opts->span, &shape, opts->others,
+					       opts->n_others, &sizes.points[i].together_us, err);
+	}
 	if (rc)
 		return rc;
 	score(&sizes, arena);

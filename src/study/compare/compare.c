@@ -9,14 +9,6 @@
 #include "study/schedule/schedule_choose.h"
 #include "study/shard/shard_choose.h"
 
-/* The predictor's texts are gone with its next prediction. */
-static void keep_texts(struct sc_reading *reading, struct sc_arena *arena)
-{
-	for (size_t i = 0; i < reading->n_contributors; i++)
-		reading->contributors[i].what =
-			sc_arena_strdup(arena, reading->contributors[i].what);
-}
-
 static int predict(const struct sc_compare *compare, struct sc_compared *c,
 		   struct sc_catalog *catalog, struct sc_predictor *predictor, struct sc_err *err)
 {
@@ -29,9 +21,11 @@ static int predict(const struct sc_compare *compare, struct sc_compared *c,
 	rc = sc_resolve_chosen(&ask, &c->request, err);
 	if (rc == 0)
 		rc = sc_predict_chosen(predictor, &c->request, &opts, &c->prediction, err);
-	if (rc == 0)
-		keep_texts(&c->prediction.reading, compare->arena);
 	c->reading = &c->prediction.reading;
+	/* The predictor's texts are gone with its next prediction. */
+	for (size_t i = 0; rc == 0 && i < c->reading->n_contributors; i++)
+		c->prediction.reading.contributors[i].what =
+			sc_arena_strdup(compare->arena, c->reading->contributors[i].what);
 	c->ms = c->prediction.iteration_ms;
 	return rc;
 }
@@ -50,25 +44,6 @@ static int replay(struct sc_compared *c, unsigned n_jobs, struct sc_err *err)
 	return rc;
 }
 
-static void widen(struct sc_model_error *error, const struct sc_compared *c)
-{
-	const struct sc_model_error own = sc_model_error_of(&c->request);
-
-	error->kernels = fmax(error->kernels, own.kernels);
-	error->links = fmax(error->links, own.links);
-	error->host = fmax(error->host, own.host);
-}
-
-/* The mean of as many iterations, each any of those measured. */
-static double draw_mean(const struct sc_replay_result *r, struct sc_rng *rng)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < r->iterations.n; i++)
-		sum += r->iterations.at[sc_rng_below(rng, r->iterations.n)].measured_ms;
-	return sum / (double)r->iterations.n;
-}
-
 /* Times of all under one draw. */
 static int predict_all(const struct sc_compare *compare, struct sc_rng *rng,
 		       struct sc_predictor *predictor, double *ms, struct sc_err *err)
@@ -80,10 +55,15 @@ static int predict_all(const struct sc_compare *compare, struct sc_rng *rng,
 	sc_model_error_draw(&compare->error, rng, &opts);
 	for (size_t i = 0; i < compare->n && rc == 0; i++) {
 		const struct sc_compared *c = &compare->at[i];
+		const size_t n = c->recording.iterations.n;
 
 		if (c->config)
 			rc = sc_predict_chosen(predictor, &c->request, &opts, out, err);
-		ms[i] = c->config ? out->iteration_ms : draw_mean(&c->recording, rng);
+		ms[i] = c->config ? out->iteration_ms : 0;
+		/* the mean of as many iterations, each any of those measured */
+		for (size_t k = 0; k < n && !c->config; k++)
+			ms[i] += c->recording.iterations.at[sc_rng_below(rng, n)].measured_ms;
+		ms[i] /= c->config ? 1 : (double)n;
 	}
 	free(out);
 	return rc;
@@ -148,6 +128,7 @@ int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struc
 	compare->n_recordings = 0;
 	for (size_t i = 0; i < compare->n && rc == 0; i++) {
 		struct sc_compared *c = &compare->at[i];
+		struct sc_model_error own;
 
 		rc = c->config ? predict(compare, c, catalog, predictor, err)
 			       : replay(c, compare->n_jobs, err);
@@ -155,8 +136,12 @@ int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struc
 			break;
 		c->ratio = c->ms / compare->at[0].ms;
 		compare->n_recordings += !c->config;
-		if (c->config)
-			widen(&compare->error, c);
+		if (!c->config)
+			continue;
+		own = sc_model_error_of(&c->request);
+		compare->error.kernels = fmax(compare->error.kernels, own.kernels);
+		compare->error.links = fmax(compare->error.links, own.links);
+		compare->error.host = fmax(compare->error.host, own.host);
 	}
 	if (rc == 0)
 		rc = draw_all(compare, predictor, err);

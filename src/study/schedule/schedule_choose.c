@@ -173,37 +173,10 @@ static void tell(const struct choosing *c, struct sc_warnings *warnings)
 			c->best.text, c->second.text, 100 * (c->second.ms / c->best.ms - 1));
 }
 
-/* Those that the request or else the software names, with each value of their parameters. */
-static void list_candidates(struct choosing *c, const struct sc_request *request)
-{
-	int among = request->config.parallel.auto_among;
-
-	for (int kind = 0; kind < SC_SCHED_FILE; kind++)
-		if (among < SC_FLAG || among & (SC_FLAG << kind))
-			try_schedule(c, (enum sc_schedule)kind);
-}
-
-static int choose(struct choosing *c, struct sc_request *out, struct sc_err *err)
-{
-	int rc;
-
-	list_candidates(c, out);
-	if (c->list.n > 0)
-		simulate(c);
-	if (c->n == 0)
-		return sc_err_set(err, c->why.code, "parallel.schedule auto: none can run; %s",
-				  c->why.text);
-	c->config.parallel = c->best.parallel;
-	rc = sc_config_resolve(&c->config, c->ask->catalog, c->ask->file, out, err);
-	out->config.parallel.schedule_chosen = true;
-	tell(c, &out->warnings);
-	return rc;
-}
-
 int sc_resolve_chosen(const struct sc_schedule_ask *ask, struct sc_request *out, struct sc_err *err)
 {
 	struct choosing *c;
-	int rc = sc_resolve_request(ask->config, ask->catalog, ask->file, out, err);
+	int among, rc = sc_resolve_request(ask->config, ask->catalog, ask->file, out, err);
 
 	if (rc || out->config.parallel.schedule != SC_SCHED_AUTO)
 		return rc;
@@ -213,7 +186,22 @@ int sc_resolve_chosen(const struct sc_schedule_ask *ask, struct sc_request *out,
 	c->opts.keep_graph = false;
 	c->config = *ask->config;
 	c->config.parallel.pp = out->config.parallel.pp;
-	rc = choose(c, out, err);
+	/* Those that the request or else the software names, with each value of their parameters. */
+	among = out->config.parallel.auto_among;
+	for (int kind = 0; kind < SC_SCHED_FILE; kind++)
+		if (among < SC_FLAG || among & (SC_FLAG << kind))
+			try_schedule(c, (enum sc_schedule)kind);
+	if (c->list.n > 0)
+		simulate(c);
+	if (c->n == 0) {
+		rc = sc_err_set(err, c->why.code, "parallel.schedule auto: none can run; %s",
+				c->why.text);
+	} else {
+		c->config.parallel = c->best.parallel;
+		rc = sc_config_resolve(&c->config, ask->catalog, ask->file, out, err);
+		out->config.parallel.schedule_chosen = true;
+		tell(c, &out->warnings);
+	}
 	SC_VEC_RELEASE(&c->list);
 	free(c);
 	return rc;

@@ -59,13 +59,6 @@ static void add_stage(struct play *p, uint32_t stage)
 	}
 }
 
-static uint32_t backward_of(const struct play *p, uint32_t micro_batch, uint32_t vs)
-{
-	uint32_t whole = *made_at(p, SC_PASS_BACKWARD, micro_batch, vs);
-
-	return whole != SC_NONE ? whole : *made_at(p, SC_PASS_BACKWARD_INPUT, micro_batch, vs);
-}
-
 static void add_input(struct play *p, uint32_t stage, const struct sc_slot *slot, uint32_t node)
 {
 	uint32_t m = slot->micro_batch, vs = slot->virtual_stage, from, sent;
@@ -78,7 +71,9 @@ static void add_input(struct play *p, uint32_t stage, const struct sc_slot *slot
 	if (!sc_slot_peer(p->passes->map, slot, true, &peer))
 		return;
 	from = slot->kind == SC_PASS_FORWARD ? *made_at(p, SC_PASS_FORWARD, m, vs - 1)
-					     : backward_of(p, m, vs + 1);
+					     : *made_at(p, SC_PASS_BACKWARD, m, vs + 1);
+	if (from == SC_NONE && slot->kind != SC_PASS_FORWARD)
+		from = *made_at(p, SC_PASS_BACKWARD_INPUT, m, vs + 1);
 	if (peer.stage == stage || p->times[0].send <= 0) {
 		sc_graph_add_dep(&p->graph, node, from);
 		return;
@@ -198,19 +193,6 @@ static const struct sc_pass_times *true_times(const struct sc_schedule_shape *sh
 
 /* ---- what an order takes ---- */
 
-/* When the slot's input is there; negative: not yet. */
-static double ready_at(const struct climb *c, uint32_t stage, const struct sc_slot *slot)
-{
-	bool backward = slot->kind != SC_PASS_FORWARD;
-	uint32_t from = backward ? stage + 1 : stage - 1;
-	double end;
-
-	if (slot->kind == SC_PASS_BACKWARD_WEIGHT || (backward ? from >= c->map->pp : stage == 0))
-		return 0;
-	end = c->end[backward][(size_t)from * c->shape->micro_batches + slot->micro_batch];
-	return end < 0 ? end : end + c->shape->times.send;
-}
-
 /* Runs a stage as far as its inputs are there. */
 static bool run_stage(struct climb *c, const struct sc_passes *passes, uint32_t stage)
 {
@@ -219,15 +201,20 @@ static bool run_stage(struct climb *c, const struct sc_passes *passes, uint32_t 
 	const double took[SC_N_PASS_KINDS] = {[SC_PASS_FORWARD] = t->forward,
 					      [SC_PASS_BACKWARD_INPUT] = t->input,
 					      [SC_PASS_BACKWARD_WEIGHT] = t->weight};
-	uint32_t before = c->at[stage];
+	uint32_t before = c->at[stage], m = c->shape->micro_batches;
 
 	for (; c->at[stage] < passes->n[stage]; c->at[stage]++) {
 		const struct sc_slot *slot = &slots[c->at[stage]];
-		double ready = ready_at(c, stage, slot), begin;
+		const bool backward = slot->kind != SC_PASS_FORWARD;
+		const uint32_t from = backward ? stage + 1 : stage - 1;
+		const bool waits = slot->kind != SC_PASS_BACKWARD_WEIGHT &&
+				   (backward ? from < c->map->pp : stage > 0);
+		double ready = waits ? c->end[backward][(size_t)from * m + slot->micro_batch] : 0;
+		double begin;
 
-		if (ready < 0)
+		if (ready < 0) /* its input is not there yet */
 			break;
-		begin = fmax(ready, c->free_at[stage]);
+		begin = fmax(ready + (waits ? c->shape->times.send : 0), c->free_at[stage]);
 		if (c->at[stage] == 0)
 			c->first[stage] = begin;
 		c->free_at[stage] = begin + took[slot->kind];

@@ -29,15 +29,6 @@ static double rate_of(const struct sc_scaling *scaling, const struct sc_scaling_
 	return work / p->best.iteration_ms;
 }
 
-/* Where a size has no candidates, no helper serves them. */
-static int dismiss(const struct sc_search *search, const struct sc_search_result *result,
-		   struct sc_err *err)
-{
-	if (result->cases.n_rows == 0 || sc_ranks_helps(search->ranks))
-		return 0;
-	return sc_sweep_dismiss(search->ranks, err);
-}
-
 static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *p,
 		     struct sc_arena *arena, struct sc_err *err)
 {
@@ -61,7 +52,10 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 	}
 	if (rc)
 		p->error = sc_arena_strdup(arena, own.text);
-	rc = dismiss(&search, &result, err);
+	/* Where a size has no candidates, no helper serves them. */
+	rc = result.cases.n_rows == 0 || sc_ranks_helps(search.ranks)
+		     ? 0
+		     : sc_sweep_dismiss(search.ranks, err);
 	if (rc || p->error || sc_ranks_helps(search.ranks))
 		return rc;
 	p->best = result.at[result.shown[0].row].outcome;
@@ -70,19 +64,10 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 	return 0;
 }
 
-static void list_missing(const struct sc_scaling *scaling, size_t from)
-{
-	struct sc_strbuf *out = scaling->search->missing;
-
-	sc_strbuf_clear(out); /* the candidates of one */
-	for (size_t i = from; i < scaling->n; i++)
-		sc_strbuf_printf(out, "%s%lld", i > from ? ", " : "", (long long)scaling->sizes[i]);
-	sc_strbuf_append(out, scaling->n > from ? " GPUs" : "");
-}
-
 int sc_scaling_run(struct sc_scaling *scaling, struct sc_arena *arena, struct sc_err *err)
 {
 	struct sc_ranks *ranks = scaling->search->ranks;
+	struct sc_strbuf *missing = scaling->search->missing;
 	const struct sc_scaling_point *first = NULL;
 	int rc = 0;
 
@@ -96,7 +81,11 @@ int sc_scaling_run(struct sc_scaling *scaling, struct sc_arena *arena, struct sc
 		*p = (struct sc_scaling_point){.gpus = scaling->sizes[i]};
 		rc = find_best(scaling, p, arena, err);
 		if (rc && ranks)
-			list_missing(scaling, i);
+			sc_strbuf_clear(missing); /* the candidates of one */
+		for (size_t k = i; rc && ranks && k < scaling->n; k++)
+			sc_strbuf_printf(missing, "%s%lld%s", k > i ? ", " : "",
+					 (long long)scaling->sizes[k],
+					 k + 1 == scaling->n ? " GPUs" : "");
 		if (rc || p->error || sc_ranks_helps(ranks))
 			continue;
 		if (!first)

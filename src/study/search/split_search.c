@@ -78,30 +78,23 @@ static int load_device(const struct sc_searching *s, const char *text, struct de
 	return 0;
 }
 
-/* Iterations that a row is worth: those of the run, or of the samples of one. */
-static double iterations(const struct sc_searching *s, size_t row)
+static double factor_of(const struct sc_searching *s, size_t row,
+			enum sc_search_objective objective, const struct device *device)
 {
 	const struct sc_config *base = &s->facts->config;
 	double one = (double)base->training.global_batch;
 	double batch = number_of(s, row, "training.global_batch", one);
 	double seq = number_of(s, row, "model.seq", (double)base->model.seq);
-
-	if (s->search->size.tokens > 0)
-		return s->search->size.tokens / (batch * seq);
-	return (s->search->size.samples > 0 ? s->search->size.samples : one) / batch;
-}
-
-static double factor_of(const struct sc_searching *s, size_t row,
-			enum sc_search_objective objective, const struct device *device)
-{
-	const struct sc_config *base = &s->facts->config;
-	double batch = (double)base->training.global_batch, n = iterations(s, row), gpus;
+	double gpus = number_of(s, row, "gpus", (double)base->gpus);
+	/* iterations that a row is worth: those of the run, or of the samples of one */
+	double n = s->search->size.tokens > 0
+			   ? s->search->size.tokens / (batch * seq)
+			   : (s->search->size.samples > 0 ? s->search->size.samples : one) / batch;
 	bool run = sc_search_is_run(s->search);
 
-	gpus = number_of(s, row, "gpus", (double)base->gpus);
 	switch (objective) {
 	case SC_SEARCH_THROUGHPUT:
-		return gpus / number_of(s, row, "training.global_batch", batch);
+		return gpus / batch;
 	case SC_SEARCH_COST:
 		return gpus * n * device->usd_per_hour / SC_MS_PER_HOUR;
 	case SC_SEARCH_ENERGY:
@@ -265,20 +258,6 @@ static int compare_ranked(const void *a, const void *b)
 	if (x->value < y->value || x->value > y->value)
 		return x->value < y->value ? -1 : 1;
 	return x->row < y->row ? -1 : x->row > y->row;
-}
-
-/* Rows that are known to fit, the least floor first. */
-static size_t rank_floors(const struct run *run, struct ranked *out)
-{
-	const struct sc_search_result *result = run->s.out;
-	size_t n = 0;
-
-	for (size_t row = 0; row < result->cases.n_rows; row++)
-		if (result->at[row].state == SC_SEARCH_LEFT && result->at[row].floor_ms > 0)
-			out[n++] = (struct ranked){floor_value(&result->at[row], 0), row};
-	if (n)
-		qsort(out, n, sizeof(*out), compare_ranked);
-	return n;
 }
 
 /* Can it be among those that are shown? */
@@ -542,19 +521,6 @@ static void judge(struct sc_searching *s, const struct sc_outcome *outcomes)
 	}
 }
 
-/* The least expected regret first; equal ones stay in their order. */
-static void rank_by_regret(struct sc_search_result *out)
-{
-	for (size_t i = 1; i < out->n_shown; i++) {
-		const struct sc_search_shown now = out->shown[i];
-		size_t k = i;
-
-		for (; k > 0 && now.regret_frac < out->shown[k - 1].regret_frac; k--)
-			out->shown[k] = out->shown[k - 1];
-		out->shown[k] = now;
-	}
-}
-
 /* best_in and regret_frac of out->shown, and its order; without them where the search is over before. */
 static int search_regret(struct sc_searching *s, struct sc_err *err)
 {
@@ -583,8 +549,14 @@ static int search_regret(struct sc_searching *s, struct sc_err *err)
 	for (size_t i = 0; i < out->n_shown && d < SC_SEARCH_DRAWS; i++)
 		out->shown[i].best_in = out->shown[i].regret_frac = (double)NAN;
 	out->by_regret = rc == 0 && d == SC_SEARCH_DRAWS && !s->search->pareto;
-	if (out->by_regret)
-		rank_by_regret(out);
+	/* the least expected regret first; equal ones stay in their order */
+	for (size_t i = 1, k; out->by_regret && i < out->n_shown; i++) {
+		const struct sc_search_shown now = out->shown[i];
+
+		for (k = i; k > 0 && now.regret_frac < out->shown[k - 1].regret_frac; k--)
+			out->shown[k] = out->shown[k - 1];
+		out->shown[k] = now;
+	}
 	return rc;
 }
 
@@ -617,7 +589,7 @@ static int search_all(struct run *run, struct sc_err *err)
 {
 	struct sc_search_result *out = run->s.out;
 	struct ranked *order;
-	size_t n;
+	size_t n = 0;
 	int rc = sc_search_space(&run->s, err);
 
 	if (rc)
@@ -637,7 +609,12 @@ static int search_all(struct run *run, struct sc_err *err)
 	if (rc == 0)
 		rc = find_floors(run, err);
 	if (rc == 0) {
-		n = rank_floors(run, order);
+		/* rows that are known to fit, the least floor first */
+		for (size_t row = 0; row < out->cases.n_rows; row++)
+			if (out->at[row].state == SC_SEARCH_LEFT && out->at[row].floor_ms > 0)
+				order[n++] = (struct ranked){floor_value(&out->at[row], 0), row};
+		if (n)
+			qsort(order, n, sizeof(*order), compare_ranked);
 		rc = simulate(run, order, n, err);
 	}
 	if (rc)
