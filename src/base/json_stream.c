@@ -10,11 +10,6 @@
 
 enum { BUFFER_BYTES = 1 << 16 };
 
-void sc_json_stream_init(struct sc_json_stream *stream, FILE *out)
-{
-	*stream = (struct sc_json_stream){.out = out};
-}
-
 static void flush(struct sc_json_stream *stream)
 {
 	struct sc_strbuf *buf = &stream->buf;

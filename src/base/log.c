@@ -13,32 +13,11 @@ static struct {
 	enum sc_log_level level;
 } log_state = {.level = SC_LOG_WARNING};
 
-void sc_log_set_sink(sc_log_sink sink, void *ctx)
+void sc_log_to(sc_log_sink sink, void *ctx, enum sc_log_level most)
 {
 	log_state.sink = sink;
 	log_state.ctx = ctx;
-}
-
-void sc_log_set_level(enum sc_log_level level)
-{
-	log_state.level = level;
-}
-
-bool sc_log_enabled(enum sc_log_level level)
-{
-	return log_state.sink && level <= log_state.level;
-}
-
-const char *sc_log_level_name(enum sc_log_level level)
-{
-	static const char *const names[] = {
-		[SC_LOG_ERROR] = "error",
-		[SC_LOG_WARNING] = "warning",
-		[SC_LOG_INFO] = "info",
-		[SC_LOG_DEBUG] = "debug",
-	};
-
-	return names[level];
+	log_state.level = most;
 }
 
 void sc_log(enum sc_log_level level, const char *fmt, ...)
@@ -47,7 +26,7 @@ void sc_log(enum sc_log_level level, const char *fmt, ...)
 	va_list args;
 	int n;
 
-	if (!sc_log_enabled(level))
+	if (!log_state.sink || level > log_state.level)
 		return;
 	va_start(args, fmt);
 	n = vsnprintf(text, sizeof(text), fmt, args);

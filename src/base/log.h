@@ -3,16 +3,12 @@
 #ifndef SC_BASE_LOG_H
 #define SC_BASE_LOG_H
 
-#include <stdbool.h>
-
 enum sc_log_level { SC_LOG_ERROR, SC_LOG_WARNING, SC_LOG_INFO, SC_LOG_DEBUG };
 /* Called from any thread, one message a call, without a newline. */
 typedef void (*sc_log_sink)(void *ctx, enum sc_log_level level, const char *text);
 
-void sc_log_set_sink(sc_log_sink sink, void *ctx); /* NULL: nowhere */
-void sc_log_set_level(enum sc_log_level level);    /* the most detailed one that is kept */
-bool sc_log_enabled(enum sc_log_level level);
-const char *sc_log_level_name(enum sc_log_level level); /* "error", "warning", "info", "debug" */
+/* sink NULL: nowhere; `most`: the most detailed level that is kept. */
+void sc_log_to(sc_log_sink sink, void *ctx, enum sc_log_level most);
 /* A sentence, then key=value fields. Text beyond 1 KiB is cut with "...". */
 void sc_log(enum sc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

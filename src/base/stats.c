@@ -48,25 +48,6 @@ double sc_percentile_sorted(const double *sorted, size_t n, double pct)
 	return sorted[i] + (at - low) * (sorted[i + 1] - sorted[i]);
 }
 
-double sc_percentile(const double *x, size_t n, double pct, struct sc_arena *scratch)
-{
-	struct sc_arena_mark mark = sc_arena_mark(scratch);
-	double *sorted = sc_arena_calloc(scratch, n, sizeof(*sorted));
-	double result;
-
-	if (n)
-		memcpy(sorted, x, n * sizeof(*sorted));
-	sc_sort_doubles(sorted, n);
-	result = sc_percentile_sorted(sorted, n, pct);
-	sc_arena_rewind(scratch, mark);
-	return result;
-}
-
-double sc_median(const double *x, size_t n, struct sc_arena *scratch)
-{
-	return sc_percentile(x, n, SC_PCT / 2.0, scratch);
-}
-
 double sc_median_sorting(double *x, size_t n)
 {
 	sc_sort_doubles(x, n);

@@ -14,9 +14,6 @@ double sc_mean(const double *x, size_t n);
 void sc_sort_doubles(double *x, size_t n); /* rising; x has no NAN */
 /* `pct` in 0..100 of a sorted sample, linear between neighbours (the usual "type 7"). */
 double sc_percentile_sorted(const double *sorted, size_t n, double pct);
-/* The same of samples in any order; they stay as they are, scratch is taken and given back. */
-double sc_percentile(const double *x, size_t n, double pct, struct sc_arena *scratch);
-double sc_median(const double *x, size_t n, struct sc_arena *scratch);
 double sc_median_sorting(double *x, size_t n); /* sorts x, which has no NAN */
 
 /* How far predictions are from measurements; percentages are 0-100. */

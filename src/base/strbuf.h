@@ -15,7 +15,6 @@ struct sc_strbuf {
 
 void sc_strbuf_release(struct sc_strbuf *buf); /* leaves it empty, ready for use */
 void sc_strbuf_clear(struct sc_strbuf *buf);   /* empty, memory kept */
-void sc_strbuf_reserve(struct sc_strbuf *buf, size_t n_more);
 void sc_strbuf_append(struct sc_strbuf *buf, const char *text);
 void sc_strbuf_append_n(struct sc_strbuf *buf, const char *text, size_t n);
 void sc_strbuf_append_char(struct sc_strbuf *buf, char c);

@@ -239,7 +239,7 @@ static int put_csv(const void *ctx, FILE *out, struct sc_err *err)
 	const struct drawings *all = ctx;
 
 	(void)err;
-	sc_schedule_file_write(&all->at[0].file.passes, out);
+	sc_schedule_file_write(&all->at[0].file.passes, NULL, out);
 	return 0;
 }
 
@@ -248,7 +248,7 @@ static int put_schedule_json(const void *ctx, FILE *out, struct sc_err *err)
 	const struct drawings *all = ctx;
 
 	(void)err;
-	sc_schedule_file_write_json(&all->at[0].file.passes, all->at[0].name, out);
+	sc_schedule_file_write(&all->at[0].file.passes, all->at[0].name, out);
 	return 0;
 }
 

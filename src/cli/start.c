@@ -28,8 +28,10 @@ enum { MAX_MESSAGE = 1024, STDIN_BYTES = 4096 };
 
 static void print_log(void *ctx, enum sc_log_level level, const char *text)
 {
+	static const char *const names[] = {"error", "warning", "info", "debug"};
+
 	(void)ctx;
-	fprintf(stderr, "%s: %s\n", sc_log_level_name(level), text);
+	fprintf(stderr, "%s: %s\n", names[level], text);
 }
 
 static void start_log(const struct sc_common *common)
@@ -38,8 +40,7 @@ static void start_log(const struct sc_common *common)
 
 	if (common->quiet)
 		level = SC_LOG_ERROR;
-	sc_log_set_sink(print_log, NULL);
-	sc_log_set_level(level > SC_LOG_DEBUG ? SC_LOG_DEBUG : (enum sc_log_level)level);
+	sc_log_to(print_log, NULL, level > SC_LOG_DEBUG ? SC_LOG_DEBUG : (enum sc_log_level)level);
 }
 
 static int usage_error(const struct sc_command *command, const struct sc_err *err)

@@ -44,8 +44,9 @@ void sc_interfere_load_kernel(const struct sc_device *device, struct sc_cost *co
 	cost->demand[SC_RES_L2] = device->interference.path_compute * cost->demand[SC_RES_SM];
 }
 
-void sc_interfere_load_collective(const struct sc_device *device, const struct sc_fabric *fabric,
-				  struct sc_cost *cost)
+/* Over NICs by the share of its links' rate that it moves, so that it loads the path little. */
+static void load_collective(const struct sc_device *device, const struct sc_fabric *fabric,
+			    struct sc_cost *cost)
 {
 	if (fabric->torus.dims.n)
 		return; /* what its endpoint takes is kept for it */
@@ -128,7 +129,8 @@ void sc_interfere_seen_kernel(const struct sc_device *device, const struct sc_in
 /* Of the SMs, that move as much as the port can: NCCL's channels on 8 A100, H100, B200 are 18 to 22 %. */
 #define PORT_SM_FRAC 0.2
 
-double sc_interfere_port_gbps(const struct sc_device *device)
+/* What a GPU's links, or PCIe where it has none, move one way. */
+static double links_gbps(const struct sc_device *device)
 {
 	return device->nvlink_links > 0 ? (double)device->nvlink_links * device->nvlink_link_gbps
 					: device->pcie_gbps;
@@ -138,7 +140,7 @@ void sc_interfere_seen_collective(const struct sc_device *device,
 				  const struct sc_interfere_seen *seen, struct sc_cost *out)
 {
 	const struct sc_interference_coef *c = &device->interference;
-	double port = sc_interfere_port_gbps(device);
+	double port = links_gbps(device);
 	double by_sms = sm_share(device, seen->comm_blocks) / PORT_SM_FRAC;
 	/* measured where the two are a pair */
 	double load = seen->comm_us > 0 ? seen->comm_load : fmin(seen->comm_load, fmin(1, by_sms));
@@ -275,7 +277,7 @@ double sc_interfere_port_share(const struct sc_device *device, double bytes, dou
 	/* of nccl-tests' bytes a rank's own stay where they are */
 	double moved = n_ranks > 1 ? bytes * (n_ranks - 1) / n_ranks : bytes;
 
-	return sc_bytes_us(moved, sc_interfere_port_gbps(device)) / comm_us;
+	return sc_bytes_us(moved, links_gbps(device)) / comm_us;
 }
 
 static struct sc_interfere_seen local_copy(const struct sc_transfer *t)
@@ -338,7 +340,7 @@ void sc_interfere_collective(const struct sc_transfer *transfer, double sms, dou
 		scale(out, transfer->local_us);
 	} else {
 		*out = sc_collective_cost(transfer->fabric, &transfer->shape, &span, NULL);
-		sc_interfere_load_collective(transfer->device, transfer->fabric, out);
+		load_collective(transfer->device, transfer->fabric, out);
 		if (sc_cost_alone_us(out) > 0)
 			out->latency_us += transfer->call_us;
 		out->work_us /= transfer->eff > 0 ? transfer->eff : 1;

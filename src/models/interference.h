@@ -11,11 +11,8 @@
 #include "models/collective.h"
 #include "models/op_model.h"
 
-/* Sets what an op model's cost, or the collective model's, loads of the path: a kernel by its SMs; a collective
- * over NICs by the share of its links' rate that it moves, so that it loads it little. */
+/* Sets what an op model's cost loads of the path: a kernel by its SMs. */
 void sc_interfere_load_kernel(const struct sc_device *device, struct sc_cost *cost);
-void sc_interfere_load_collective(const struct sc_device *device, const struct sc_fabric *fabric,
-				  struct sc_cost *cost);
 
 /* A kernel on the first `sms` of the device's SMs (0 = all), waves counted anew; `given_us` is its measured time
  * alone on all of them, or 0. */
@@ -86,8 +83,6 @@ double sc_interfere_seen_copied_us(const struct sc_device *device,
 /* Of a pair, from the start of both to the end of the last. */
 double sc_interfere_seen_pair_us(const struct sc_device *device,
 				 const struct sc_interfere_seen *seen);
-/* What a GPU's links, or PCIe where it has none, move one way. */
-double sc_interfere_port_gbps(const struct sc_device *device);
 double sc_interfere_seen_collective_us(const struct sc_device *device,
 				       const struct sc_interfere_seen *seen);
 /* SMs that it takes at most. */

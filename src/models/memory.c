@@ -156,7 +156,8 @@ double sc_checkpoint_ranks(const struct sc_request *request)
 	return divides && !par->sequence_parallel ? (double)par->tp : 1;
 }
 
-double sc_layer_input_bytes(const struct sc_request *request, double samples)
+/* A layer's input, for a micro-batch of `samples` sequences. */
+static double layer_input_bytes(const struct sc_request *request, double samples)
 {
 	const struct sc_config *cfg = &request->config;
 
@@ -174,17 +175,16 @@ static double kept_ops_bytes(const struct sc_request *request, double samples, b
 			       ? (double)m->top_k * (double)m->expert_ffn_hidden
 			       : (double)m->ffn_hidden;
 	double split = query_width(m) + key_width(m) + attention_out_width(m) + inner;
-	double down =
-		sc_family_traits(m->family)->gated ? sc_layer_input_bytes(request, samples) : 0;
+	double down = sc_family_traits(m->family)->gated ? layer_input_bytes(request, samples) : 0;
 
-	return sc_layer_input_bytes(request, samples) + down +
+	return layer_input_bytes(request, samples) + down +
 	       tokens(cfg, samples) * split * element_bytes(request) / (double)cfg->parallel.tp;
 }
 
 /* What a stage sends to the next stays until its backward; 0 without stages. */
 static double sent_bytes(const struct sc_request *request, double samples)
 {
-	return request->config.parallel.pp > 1 ? sc_layer_input_bytes(request, samples) : 0;
+	return request->config.parallel.pp > 1 ? layer_input_bytes(request, samples) : 0;
 }
 
 /* Inputs of the linear layers and gradients of their outputs. */
@@ -228,7 +228,7 @@ double sc_layer_kept_bytes(const struct sc_request *request, double samples, boo
 		return kept_ops_bytes(request, samples, is_dense);
 	if (!sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
 		whole += score_bytes(request, samples);
-	return frac * sc_layer_input_bytes(request, samples) / sc_checkpoint_ranks(request) +
+	return frac * layer_input_bytes(request, samples) / sc_checkpoint_ranks(request) +
 	       (1 - frac) * whole;
 }
 

@@ -37,8 +37,6 @@ void sc_memory_replica(const struct sc_request *request, double params, double k
 
 /* Bytes that activations keep on one rank from forward to backward, by model family and recompute mode. */
 
-/* A layer's input, for a micro-batch of `samples` sequences. */
-double sc_layer_input_bytes(const struct sc_request *request, double samples);
 /* Ranks that a checkpoint is divided over; then it is gathered before its layer is recomputed (DeepSpeed, runtime/
  * activation_checkpointing/checkpointing.py, partition_activations). */
 double sc_checkpoint_ranks(const struct sc_request *request);

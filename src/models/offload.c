@@ -57,8 +57,10 @@ static double weight_bytes(const struct sc_request *request)
 	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
 }
 
-double sc_host_step_us(const struct sc_request *request, const struct sc_host_rates *rates,
-		       double params, double step_bytes)
+/* One step for `params` parameters of this rank: gradients come (unless they are there), states are read, updated and
+ * written, weights go back (unless they are kept there). */
+static double step_us(const struct sc_request *request, const struct sc_host_rates *rates,
+		      double params, double step_bytes)
 {
 	const struct sc_offload *off = &request->config.training.offload;
 	const struct sc_optimizer_traits *t =
@@ -81,12 +83,17 @@ double sc_host_step_us(const struct sc_request *request, const struct sc_host_ra
 	return us;
 }
 
-double sc_write_back_us(const struct sc_request *request, const struct sc_host_rates *rates,
-			double params)
+double sc_host_step_us(const struct sc_request *request, const struct sc_fabric *fabric,
+		       double updated, double step_bytes)
 {
-	int tier = request->config.training.offload.weights;
+	const struct sc_offload *off = &request->config.training.offload;
+	double params = sc_offload_states_frac(off) * updated, back = updated - params;
+	struct sc_host_rates rates;
+	double us;
 
-	if (tier <= SC_TIER_NONE || params <= 0)
-		return 0;
-	return sc_bytes_us(params * weight_bytes(request), rates->out[tier]);
+	sc_host_rates(request, fabric, &rates);
+	us = step_us(request, &rates, params, step_bytes);
+	return off->weights <= SC_TIER_NONE || back <= 0
+		       ? us
+		       : us + sc_bytes_us(back * weight_bytes(request), rates.out[off->weights]);
 }

@@ -21,13 +21,9 @@ double sc_offload_states_frac(const struct sc_offload *off);
 /* Share of a stage's layers whose activations leave the GPU, 0..1. */
 double sc_offload_layers_frac(const struct sc_offload *off, double layers);
 
-/* One step of the optimizer on the CPU for `params` parameters of this rank, us: gradients come (unless they are
- * there), states are read, updated and written, weights go back (unless they are kept there). `step_bytes`: read and
- * written per parameter. */
-double sc_host_step_us(const struct sc_request *request, const struct sc_host_rates *rates,
-		       double params, double step_bytes);
-/* Weights that the GPU updated, to where they are kept; us, 0 if that is the GPU. */
-double sc_write_back_us(const struct sc_request *request, const struct sc_host_rates *rates,
-			double params);
+/* What the host does at the end of a step that updates so many parameters of a rank, us: its share of the optimizer
+ * (`step_bytes`: read and written per parameter), and the way of weights that the GPU updated to where they are kept. */
+double sc_host_step_us(const struct sc_request *request, const struct sc_fabric *fabric,
+		       double updated, double step_bytes);
 
 #endif

@@ -256,8 +256,11 @@ double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups
 
 enum { N_SEARCH = 24 };
 
-double sc_reuse_misses(const struct sc_reuse *reuse, double rows, double lookups,
-		       double cached_rows)
+/* Of `lookups`, those that do not find their row in a cache of `cached_rows` (at least 1, fewer than are touched)
+ * that starts empty: the first of each row; and once it is full, as many as bring rows that are new in the
+ * lookups it holds (Xiang et al. 2013: m = dU/dn). */
+static double misses_of(const struct sc_reuse *reuse, double rows, double lookups,
+			double cached_rows)
 {
 	struct popularity p;
 	double filled, rate;
@@ -400,7 +403,7 @@ static double answer(const struct sc_reuse *reuse, const struct sc_row_question 
 	case SC_ROWS_UNIQUE:
 		return sc_reuse_unique(reuse, q->rows, q->lookups);
 	case SC_ROWS_MISSES:
-		return sc_reuse_misses(reuse, q->rows, q->lookups, q->cached_rows);
+		return misses_of(reuse, q->rows, q->lookups, q->cached_rows);
 	case SC_ROWS_HOT_FRAC:
 	case SC_N_ROW_FACTS:
 		break;

@@ -8,11 +8,6 @@
 
 /* Expected distinct rows, at most rows and lookups. */
 double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups);
-/* Of `lookups`, those that do not find their row in a cache of `cached_rows` (at least 1, fewer than are touched)
- * that starts empty: the first of each row; and once it is full, as many as bring rows that are new in the
- * lookups it holds (Xiang et al. 2013: m = dU/dn). */
-double sc_reuse_misses(const struct sc_reuse *reuse, double rows, double lookups,
-		       double cached_rows);
 /* Share of lookups, batch after batch, that find their row in a cache of `cached_rows`: with the least
  * recently used row going out, and with the most popular rows pinned (for MRC as LRU). */
 double sc_reuse_hit_lru(const struct sc_reuse *reuse, double rows, double cached_rows);

@@ -364,7 +364,7 @@ static void own(const struct taking *t, uint32_t id, double us)
 	if (t->by->claim == OF_PART)
 		t->out->owner_us[t->by->owner] += us;
 	else if (t->by->claim == OF_GAP)
-		t->out->owner_us[sc_gap_owner((enum sc_gap)cost->gap)] += us;
+		t->out->owner_us[sc_gaps[cost->gap].owner] += us;
 	else
 		sc_cost_own(node->group != SC_NONE ? &g->costs.at[g->groups.at[node->group].cost]
 						   : cost,

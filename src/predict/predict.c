@@ -174,19 +174,3 @@ const struct sc_timeline *sc_predictor_timeline(const struct sc_predictor *predi
 {
 	return &predictor->timeline;
 }
-
-const char *sc_predictor_op_name(const struct sc_predictor *predictor, uint32_t op, char *buf,
-				 unsigned n_buf)
-{
-	unsigned name = sc_op_unpack_name(op);
-
-	(void)predictor;
-	if (op == SC_NONE)
-		snprintf(buf, n_buf, "-");
-	else if (name >= SC_NAME_SEND_ACTIVATION && name <= SC_NAME_BACKWARD_TAIL)
-		snprintf(buf, n_buf, "%s, micro-batch %u, chunk %u", sc_op_name(name),
-			 sc_op_unpack_micro_batch(op), sc_op_unpack_chunk(op));
-	else
-		snprintf(buf, n_buf, "%s", sc_op_name(name));
-	return buf;
-}

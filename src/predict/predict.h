@@ -69,10 +69,8 @@ bool sc_predictor_play(const struct sc_predictor *predictor, struct sc_arena *ar
 /* For searches, which pass over what cannot be the best. Transformers only; else SC_EUNSUPPORTED. */
 int sc_predict_floor(struct sc_predictor *predictor, const struct sc_request *request,
 		     const struct sc_predict_opts *opts, struct sc_floor *out, struct sc_err *err);
-/* After sc_predict with keep_graph: borrowed until the next call. `name(ctx, op id)` gives a node's name. */
+/* After sc_predict with keep_graph: borrowed until the next call. */
 const struct sc_graph *sc_predictor_graph(const struct sc_predictor *predictor);
 const struct sc_timeline *sc_predictor_timeline(const struct sc_predictor *predictor);
-const char *sc_predictor_op_name(const struct sc_predictor *predictor, uint32_t op, char *buf,
-				 unsigned n_buf);
 
 #endif

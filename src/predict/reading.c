@@ -15,7 +15,7 @@ enum { LONG_VISIT = 3 }; /* turns from which on a visit to one place is a stretc
 void sc_reader_release(struct sc_reader *reader)
 {
 	sc_accountant_release(&reader->accountant);
-	sc_critical_path_release(&reader->path);
+	SC_VEC_RELEASE(&reader->path.segments);
 	SC_VEC_RELEASE(&reader->tally.by_id);
 }
 

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
+#include "predict/op_names.h"
 #include "report/parts.h"
 #include "report/replay_report.h"
 
@@ -292,7 +293,7 @@ static int chrome_timeline_write(const struct sc_chrome_timeline *t, FILE *out, 
 	struct sc_json_stream json;
 	char name[SC_CHROME_NAME];
 
-	sc_json_stream_init(&json, out);
+	json = (struct sc_json_stream){.out = out};
 	sc_json_stream_object(&json, NULL);
 	sc_json_stream_text(&json, "displayTimeUnit", "ms");
 	sc_json_stream_object(&json, "otherData");
@@ -342,9 +343,16 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf)
 static void node_name(const void *ctx, uint32_t node, char *buf)
 {
 	const struct named *named = ctx;
+	const uint32_t op = named->graph->nodes.at[node].op;
+	const unsigned name = sc_op_unpack_name(op);
 
-	sc_predictor_op_name(named->predictor, named->graph->nodes.at[node].op, buf,
-			     SC_CHROME_NAME);
+	if (op == SC_NONE)
+		snprintf(buf, SC_CHROME_NAME, "-");
+	else if (name >= SC_NAME_SEND_ACTIVATION && name <= SC_NAME_BACKWARD_TAIL)
+		snprintf(buf, SC_CHROME_NAME, "%s, micro-batch %u, chunk %u", sc_op_name(name),
+			 sc_op_unpack_micro_batch(op), sc_op_unpack_chunk(op));
+	else
+		snprintf(buf, SC_CHROME_NAME, "%s", sc_op_name(name));
 }
 
 /* What the fullest GPU needs, part by part: it is not simulated over time. */

@@ -33,7 +33,7 @@ static inline void fixture_end(struct sim_fixture *f)
 {
 	sc_graph_release(&f->g);
 	sc_timeline_release(&f->tl);
-	sc_critical_path_release(&f->path);
+	SC_VEC_RELEASE(&f->path.segments);
 	sc_simulator_destroy(f->sim);
 }
 

@@ -440,7 +440,7 @@ TEST(fit_of_recorded_kernels)
 
 static void append_pairs(const struct sc_device *truth, struct sc_strbuf *text)
 {
-	const double port_gbps = sc_interfere_port_gbps(truth);
+	const double port_gbps = (double)truth->nvlink_links * truth->nvlink_link_gbps;
 	struct sc_rng rng;
 
 	sc_strbuf_append(text, "device,gpus,kind,m,n,k,collective,bytes,policy,compute_us,comm_us,"

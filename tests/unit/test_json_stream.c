@@ -12,7 +12,7 @@ static void set_up(void)
 {
 	out = tmpfile();
 	ck_assert_ptr_nonnull(out);
-	sc_json_stream_init(&stream, out);
+	stream = (struct sc_json_stream){.out = out};
 	memset(&err, 0, sizeof(err));
 }
 
@@ -152,7 +152,7 @@ LOOP_TEST(test_disk_full, 2)
 
 	if (!full)
 		return;
-	sc_json_stream_init(&stream, full);
+	stream = (struct sc_json_stream){.out = full};
 	sc_json_stream_array(&stream, NULL);
 	for (int i = 0; _i && i < 100000; i++) {
 		sc_json_stream_object(&stream, NULL);

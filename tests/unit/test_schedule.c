@@ -444,10 +444,7 @@ static void read_again(bool as_json)
 	size_t n_text;
 	FILE *out = open_memstream(&text, &n_text);
 
-	if (as_json)
-		sc_schedule_file_write_json(&passes, "a note", out);
-	else
-		sc_schedule_file_write(&passes, out);
+	sc_schedule_file_write(&passes, as_json ? "a note" : NULL, out);
 	fclose(out);
 	ck_assert_msg(sc_schedule_file_parse(&(struct sc_source){text, n_text, "written"}, &arena,
 					     &file, &err) == 0,

@@ -471,7 +471,7 @@ LOOP_TEST(a_file_is_the_named_schedule, 6 * 3)
 
 	sc_stage_map_init(&shape, &arena, &map);
 	sc_passes_build(&shape, &map, &arena, &passes);
-	sc_schedule_file_write(&passes, file);
+	sc_schedule_file_write(&passes, NULL, file);
 	fclose(file);
 	snprintf(csv, sizeof(csv), "%s.csv", path);
 	ck_assert_int_eq(rename(path, csv), 0);

@@ -84,7 +84,7 @@ static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc
 	own.origins = sc_arena_alloc(arena, MAX_ORIGINS * sizeof(*own.origins));
 	rc = sc_yaml_decode(map, sc_config_fields, config, arena, &own, err);
 	if (rc == 0)
-		rc = sc_model_fill_tables(&config->model, file, arena, err);
+		rc = sc_model_fill_tables(&config->model, file, false, arena, err);
 	if (rc)
 		return rc;
 	n = own.n_origins < MAX_ORIGINS ? own.n_origins : MAX_ORIGINS;
@@ -249,9 +249,8 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 	}
 	if (rc == 0 && strcmp(key, "model.tables_csv") == 0) {
 		config->model.tables = (struct sc_structs){0};
-		rc = origin_is_typed(from)
-			     ? sc_model_load_tables_typed(&config->model, config->file, arena, err)
-			     : sc_model_fill_tables(&config->model, config->file, arena, err);
+		rc = sc_model_fill_tables(&config->model, config->file, origin_is_typed(from),
+					  arena, err);
 	}
 	if (rc == 0 && strcmp(key, "cluster.topology") == 0)
 		rc = sc_config_load_topology(config, config->file, origin_is_typed(from), arena,

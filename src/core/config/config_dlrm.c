@@ -21,15 +21,19 @@ static int load_csv(struct sc_model *model, const char *path, struct sc_arena *a
 	return rc;
 }
 
-static int load_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
+static int load_tables(struct sc_model *model, const char *from, bool typed, struct sc_arena *arena,
 		       struct sc_err *err)
 {
+	const struct sc_config_ref ref = {model->tables_csv, from};
 	const char *path;
 	int rc;
 
 	if (!model->tables_csv || model->tables.n)
 		return 0;
-	rc = sc_config_path((struct sc_config_ref){model->tables_csv, from}, arena, &path, err);
+	rc = typed ? sc_config_path_typed(ref, arena, &path, err)
+		   : sc_config_path(ref, arena, &path, err);
+	if (rc && typed)
+		sc_err_prefix(err, "model.tables_csv");
 	return rc ? rc : load_csv(model, path, arena, err);
 }
 
@@ -49,12 +53,12 @@ static void fill_table(struct sc_table *table, size_t idx, struct sc_arena *aren
 		table->pooling = 1;
 }
 
-int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
-			 struct sc_err *err)
+int sc_model_fill_tables(struct sc_model *model, const char *from, bool typed,
+			 struct sc_arena *arena, struct sc_err *err)
 {
 	struct sc_reuse usual = {0};
 	struct sc_table *tables;
-	int rc = load_tables(model, from, arena, err);
+	int rc = load_tables(model, from, typed, arena, err);
 
 	if (rc == 0 && model->tables.n)
 		rc = sc_reuse_resolve(&usual, NULL, arena, err);
@@ -64,20 +68,6 @@ int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_are
 		rc = sc_reuse_resolve(&tables[i].reuse, &usual, arena, err);
 	}
 	return rc;
-}
-
-int sc_model_load_tables_typed(struct sc_model *model, const char *from, struct sc_arena *arena,
-			       struct sc_err *err)
-{
-	const char *path;
-	int rc = sc_config_path_typed((struct sc_config_ref){model->tables_csv, from}, arena, &path,
-				      err);
-
-	if (rc)
-		sc_err_prefix(err, "model.tables_csv");
-	else
-		rc = load_csv(model, path, arena, err);
-	return rc ? rc : sc_model_fill_tables(model, from, arena, err);
 }
 
 double sc_model_n_tables(const struct sc_model *model)

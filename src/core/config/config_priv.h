@@ -46,12 +46,10 @@ int sc_config_check(const struct sc_resolver *res);
 int sc_config_check_dlrm(const struct sc_resolver *res);
 /* config_dlrm.c: keys without effect on a DLRM. */
 void sc_config_warn_dlrm(struct sc_request *request);
-/* config_dlrm.c: reads tables_csv, named in file `from`, and fills what tables leave out. */
-int sc_model_fill_tables(struct sc_model *model, const char *from, struct sc_arena *arena,
-			 struct sc_err *err);
-/* The same of a file that was named on the command line, for the config `from` (may be NULL). */
-int sc_model_load_tables_typed(struct sc_model *model, const char *from, struct sc_arena *arena,
-			       struct sc_err *err);
+/* config_dlrm.c: reads tables_csv, named in file `from` (typed: in the working directory first), and fills what
+ * tables leave out. */
+int sc_model_fill_tables(struct sc_model *model, const char *from, bool typed,
+			 struct sc_arena *arena, struct sc_err *err);
 /* config_cluster.c: reads cluster.topology, named in file `from`; typed: in the working directory first. Of
  * ASTRA-sim's YAML it fills what of the cluster is not given. */
 int sc_config_load_topology(struct sc_config *config, const char *from, bool typed,

@@ -17,10 +17,7 @@ const char *sc_owner_name(enum sc_owner owner)
 	return owner_names[owner];
 }
 
-static const struct {
-	const char *name;
-	enum sc_owner owner;
-} GAPS[SC_N_GAPS] = {
+const struct sc_gap_traits sc_gaps[SC_N_GAPS] = {
 	[SC_GAP_NONE] = {"work", SC_OWN_OTHER},
 	[SC_GAP_HOST] = {"host work", SC_OWN_HOST},
 	[SC_GAP_LAUNCH] = {"launch latency", SC_OWN_HOST},
@@ -28,18 +25,6 @@ static const struct {
 	[SC_GAP_PEER] = {"wait for a peer", SC_OWN_PEER},
 	[SC_GAP_UNEXPLAINED] = {"unexplained wait", SC_OWN_OTHER},
 };
-
-const char *sc_gap_name(enum sc_gap gap)
-{
-	assert((unsigned)gap < SC_N_GAPS);
-	return GAPS[gap].name;
-}
-
-enum sc_owner sc_gap_owner(enum sc_gap gap)
-{
-	assert((unsigned)gap < SC_N_GAPS);
-	return GAPS[gap].owner;
-}
 
 #define NO_REST 1e-9 /* shares sum to 1 but for rounding */
 

@@ -39,8 +39,10 @@ enum sc_gap {
 	SC_GAP_UNEXPLAINED,
 	SC_N_GAPS
 };
-const char *sc_gap_name(enum sc_gap gap); /* "launch latency" */
-enum sc_owner sc_gap_owner(enum sc_gap gap);
+extern const struct sc_gap_traits {
+	const char *name; /* "launch latency" */
+	enum sc_owner owner;
+} sc_gaps[SC_N_GAPS];
 
 struct sc_cost {
 	double latency_us; /* not slowed by sharing */

@@ -488,8 +488,9 @@ static void nearest_gpu(const struct sc_topology *t, int nic, struct path *out)
 	}
 }
 
-/* All NICs send to their nearest GPUs at once, and share the links of their ways. */
-double sc_topology_nic_gbps(const struct sc_topology *t)
+/* Between a NIC and its nearest GPU, at most its own rate, 1e9 bytes/s: the least of all NICs, which send at once and
+ * share the links of their ways. 0 without NICs. */
+static double nic_gbps(const struct sc_topology *t)
 {
 	int first = t->n_nodes - t->n_nics, *users;
 	double least = DBL_MAX;
@@ -550,7 +551,7 @@ void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
 	for (int i = 0; i < t->n_nodes; i++)
 		out->has_switch |= t->nodes[i].kind == SC_TOPO_NVSWITCH;
 	out->port_links = port / SC_TOPO_LINK_GBPS;
-	out->nic_gbit_s = sc_topology_nic_gbps(t) * (1 / sc_gbit_to_gbps(1));
+	out->nic_gbit_s = nic_gbps(t) * (1 / sc_gbit_to_gbps(1));
 	for (int i = t->n_nodes - t->n_nics; i < t->n_nodes; i++)
 		out->nic_latency_us = fmax(out->nic_latency_us, t->nodes[i].latency_us);
 	for (int n = 1; n <= SC_WIRING_MOST; n++) {

@@ -49,9 +49,6 @@ void sc_topology_share(const struct sc_topology *topology, const double *const *
 		       double *share);
 /* Out of a GPU over its own links, the most of any: 0 without. */
 double sc_topology_port_gbps(const struct sc_topology *topology);
-/* Between a NIC and its nearest GPU, at most its own rate, 1e9 bytes/s; the least of all NICs, what shares a
- * PCIe link with others has its part. 0 without NICs. */
-double sc_topology_nic_gbps(const struct sc_topology *topology);
 /* Eight GPUs with six links each and no switch (DGX-1V); `gbps` of one link. */
 void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topology *out);
 

@@ -428,7 +428,7 @@ static int fit_fold(struct sc_fit_work *w, size_t fold, const struct sc_fit_row 
 	int rc;
 
 	if (!is_grouped(w->opts)) {
-		rc = sc_fit_refine(&problem, err);
+		rc = sc_fit_search(&problem, NULL, err);
 	} else {
 		for (size_t i = 0; i < problem.n && !is_in; i++)
 			is_in = strcmp(w->set.device[rows[i]->device]->id, start->id) == 0;

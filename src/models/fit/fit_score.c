@@ -75,8 +75,10 @@ static struct sc_accuracy score(const struct sc_fit *fit, const bool *chosen, si
 	out = sc_accuracy_compute(predicted, measured, n, arena);
 	for (size_t i = 0; i < n && spread_frac; i++)
 		measured[i] = fabs(log(predicted[i] / measured[i]));
-	if (spread_frac)
-		*spread_frac = sc_percentile(measured, n, SPREAD_PCT, arena) / SC_Z_CENTRAL_80;
+	if (spread_frac) {
+		sc_sort_doubles(measured, n);
+		*spread_frac = sc_percentile_sorted(measured, n, SPREAD_PCT) / SC_Z_CENTRAL_80;
+	}
 	sc_arena_rewind(arena, mark);
 	return out;
 }

@@ -391,11 +391,6 @@ static int fit_once(const struct sc_fit_problem *problem, bool far, struct sc_er
 	return rc;
 }
 
-int sc_fit_refine(const struct sc_fit_problem *problem, struct sc_err *err)
-{
-	return fit_once(problem, false, err);
-}
-
 /* ---- starts ---- */
 
 static double cost_here(const struct sc_fit_problem *problem)
@@ -672,6 +667,8 @@ int sc_fit_search(const struct sc_fit_problem *problem, double *condition, struc
 	bool any = false;
 	int rc;
 
+	if (!condition)
+		return fit_once(problem, false, err);
 	drop_unused(problem);
 	rc = fit_from_starts(problem, err);
 	for (int i = 0;

@@ -51,10 +51,9 @@ struct sc_fit_problem {
 	double step; /* of differences, relative; 0: as small as doubles allow */
 };
 /* Fits the parameters that are SC_FIT_FITTED to the rows, from several starts; the rest stay as they
- * are. Leaves value, status and standard error in problem->params. */
+ * are. Leaves value, status and standard error in problem->params. `condition` NULL: the same parameters once
+ * more, over other rows, from where they are. */
 int sc_fit_search(const struct sc_fit_problem *problem, double *condition, struct sc_err *err);
-/* The same parameters once more, over other rows, from where they are. */
-int sc_fit_refine(const struct sc_fit_problem *problem, struct sc_err *err);
 
 /* Each value of rows[i].group is a fold, in the order of the table; `option` and `column` are for messages. */
 int sc_fit_deal_groups(struct sc_fit_row *rows, size_t n, const char *option, const char *column,

@@ -12,11 +12,6 @@ struct walk {
 	double at_us;
 };
 
-void sc_critical_path_release(struct sc_critical_path *path)
-{
-	SC_VEC_RELEASE(&path->segments);
-}
-
 static uint32_t own_cost(const struct sc_graph *graph, uint32_t node)
 {
 	return graph->nodes.at[node].cost;
@@ -34,7 +29,7 @@ void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segme
 		    double *owner_us)
 {
 	if (segment->gap != SC_GAP_NONE)
-		owner_us[sc_gap_owner((enum sc_gap)segment->gap)] += us;
+		owner_us[sc_gaps[segment->gap].owner] += us;
 	else
 		sc_cost_own(&graph->costs.at[segment->cost], us, owner_us);
 }

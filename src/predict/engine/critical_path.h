@@ -18,7 +18,6 @@ struct sc_segment {
 struct sc_critical_path {
 	SC_VEC(struct sc_segment) segments; /* in time order */
 };
-void sc_critical_path_release(struct sc_critical_path *path);
 /* Adds a time on the path to its owners: by owner_frac of the cost, the rest OTHER; waiting: of the SM holder's
  * cost, for that is what the time went to; gaps: of what ended them. */
 void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segment, double us,

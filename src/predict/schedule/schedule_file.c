@@ -595,27 +595,21 @@ static void write_rank(const struct sc_passes *passes, uint32_t s, const char *q
 	}
 }
 
-void sc_schedule_file_write(const struct sc_passes *passes, FILE *out)
+void sc_schedule_file_write(const struct sc_passes *passes, const char *note, FILE *out)
 {
-	for (uint32_t s = 0; s < passes->map->pp; s++) {
-		write_rank(passes, s, "", out);
-		fputc('\n', out);
-	}
-}
+	const uint32_t pp = passes->map->pp;
 
-void sc_schedule_file_write_json(const struct sc_passes *passes, const char *note, FILE *out)
-{
-	uint32_t pp = passes->map->pp;
-
-	fprintf(out,
-		"// %s\n// A rank a line; a cell is stage, kind and micro-batch: F forward, B "
-		"backward,\n// I backward of inputs, W of weights.\n"
-		"{\n  \"schema\": \"stepcast/schedule/1\",\n  \"ranks\": [\n",
-		note);
+	if (note)
+		fprintf(out,
+			"// %s\n// A rank a line; a cell is stage, kind and micro-batch: F forward, B "
+			"backward,\n// I backward of inputs, W of weights.\n"
+			"{\n  \"schema\": \"stepcast/schedule/1\",\n  \"ranks\": [\n",
+			note);
 	for (uint32_t s = 0; s < pp; s++) {
-		fputs("    [", out);
-		write_rank(passes, s, "\"", out);
-		fputs(s + 1 < pp ? "],\n" : "]\n", out);
+		fputs(note ? "    [" : "", out);
+		write_rank(passes, s, note ? "\"" : "", out);
+		fputs(!note ? "\n" : s + 1 < pp ? "],\n" : "]\n", out);
 	}
-	fputs("  ]\n}\n", out);
+	if (note)
+		fputs("  ]\n}\n", out);
 }

@@ -26,9 +26,8 @@ int sc_schedule_file_parse(const struct sc_source *source, struct sc_arena *aren
 			   struct sc_schedule_file *out, struct sc_err *err);
 int sc_schedule_file_load(const char *path, struct sc_arena *arena, struct sc_schedule_file *out,
 			  struct sc_err *err);
-/* As CSV. A stage that runs on several ranks, as replicas do, is written as it is, and not read again. */
-void sc_schedule_file_write(const struct sc_passes *passes, FILE *out);
-/* As JSON; `note`, a line, in a comment at its head. */
-void sc_schedule_file_write_json(const struct sc_passes *passes, const char *note, FILE *out);
+/* As JSON with `note`, a line, in a comment at its head; note NULL: as CSV. A stage that runs on several ranks, as
+ * replicas do, is written as it is, and not read again. */
+void sc_schedule_file_write(const struct sc_passes *passes, const char *note, FILE *out);
 
 #endif

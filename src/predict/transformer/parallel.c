@@ -409,18 +409,6 @@ static void placement_approximate(const struct placement_ranks *ranks, struct sc
 
 enum { MAX_WORLD = 1 << 24 };
 
-static int parse_axis(const char **text)
-{
-	static const char *const NAMES[SC_N_AXES] = {"tp", "cp", "ep", "dp", "pp"};
-
-	for (int a = 0; a < SC_N_AXES; a++)
-		if (strncmp(*text, NAMES[a], 2) == 0 && ((*text)[2] == '-' || (*text)[2] == '\0')) {
-			*text += (*text)[2] ? 3 : 2;
-			return a;
-		}
-	return -1;
-}
-
 /* Each etp-th rank of a stage, ep of them; the stage's ranks may come in runs with other stages between. Where
  * whole tensor-parallel groups split the experts and that order does not fit, of the dp axis. */
 static int cut_experts(const struct sc_layout *layout, struct layout_dims *d, struct sc_err *err)
@@ -453,35 +441,30 @@ static int cut_experts(const struct sc_layout *layout, struct layout_dims *d, st
 /* Strides by the order, innermost first; `ep` only holds a place. */
 static int dims_init(const struct sc_layout *layout, struct layout_dims *d, struct sc_err *err)
 {
-	const char *text = layout->order ? layout->order : "tp-cp-ep-dp-pp";
-	bool seen[SC_N_AXES] = {false};
+	int axes[SC_N_ORDER_AXES], n_named;
 	uint64_t stride = 1;
 
 	memset(d, 0, sizeof(*d));
-	while (*text) {
-		int axis = parse_axis(&text);
+	if (!sc_order_parse(layout->order ? layout->order : "tp-cp-ep-dp-pp", axes, &n_named))
+		return sc_err_set(err, SC_EVALUE,
+				  "parallel.order: expected tp, cp, ep, dp and pp once each, "
+				  "joined by \"-\", got \"%s\"",
+				  layout->order);
+	for (int i = 0; i < SC_N_ORDER_AXES; i++) {
+		const int axis = axes[i];
+		const int64_t size = axis == SC_AXIS_EP && i >= n_named ? 1 : layout->size[axis];
 
-		if (axis < 0 || seen[axis])
-			return sc_err_set(
-				err, SC_EVALUE,
-				"parallel.order: expected tp, cp, ep, dp and pp once each, "
-				"joined by \"-\", got \"%s\"",
-				layout->order);
-		seen[axis] = true;
-		d->size[axis] = (uint32_t)layout->size[axis];
-		d->stride[axis] = (uint32_t)stride;
-		if (axis != SC_AXIS_EP)
-			stride *= (uint64_t)layout->size[axis];
-		if (stride > MAX_WORLD)
-			return sc_err_set(err, SC_ELIMIT, "more than %d ranks", MAX_WORLD);
-	}
-	for (int a = 0; a < SC_N_AXES; a++)
-		if (!seen[a] && a != SC_AXIS_EP && layout->size[a] > 1)
+		if (i >= n_named && size > 1)
 			return sc_err_set(err, SC_EVALUE,
 					  "parallel.order \"%s\" lacks an axis in use",
 					  layout->order);
-		else if (!seen[a])
-			d->size[a] = 1, d->stride[a] = (uint32_t)stride;
+		d->size[axis] = i < n_named ? (uint32_t)size : 1;
+		d->stride[axis] = (uint32_t)stride;
+		if (axis != SC_AXIS_EP && i < n_named)
+			stride *= (uint64_t)size;
+		if (stride > MAX_WORLD)
+			return sc_err_set(err, SC_ELIMIT, "more than %d ranks", MAX_WORLD);
+	}
 	d->world = (uint32_t)stride;
 	d->gpus_per_node = layout->gpus_per_node > 0 && layout->gpus_per_node < d->world
 				   ? (uint32_t)layout->gpus_per_node

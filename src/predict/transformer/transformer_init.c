@@ -326,19 +326,6 @@ static void count_params(const struct sc_transformer *tf, int stage, struct sc_c
 		add_params(&tf->head, parts.head, plan);
 }
 
-/* What the host does at the step's end: its share of the optimizer; weights that it keeps and the GPU updated. */
-static double host_optimizer_us(const struct sc_transformer *tf, double updated)
-{
-	const struct sc_request *req = tf->request;
-	double share = sc_offload_states_frac(&req->config.training.offload) * updated;
-	struct sc_host_rates rates;
-
-	sc_host_rates(req, &tf->fabric, &rates);
-	return sc_quantize_us(
-		sc_host_step_us(req, &rates, share, sc_transformer_update_bytes(req)) +
-		sc_write_back_us(req, &rates, updated - share));
-}
-
 static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scratch *scratch,
 		      struct sc_err *err)
 {
@@ -370,7 +357,8 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	held = plan->trainable + plan->trainable_expert;
 	if (rule.scatters)
 		held = updated; /* gradients are scattered, too */
-	plan->host_optimizer_us = host_optimizer_us(tf, updated);
+	plan->host_optimizer_us = sc_quantize_us(sc_host_step_us(
+		tf->request, &tf->fabric, updated, sc_transformer_update_bytes(tf->request)));
 	updated *= 1 - sc_offload_states_frac(&tf->request->config.training.offload);
 	update = (struct sc_update){
 		.params = held, .updated = updated, .replicas = plan->replicas.dense.all};

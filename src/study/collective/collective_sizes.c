@@ -104,7 +104,7 @@ static int find_measured(const struct sc_csv *table, double bytes, struct sc_are
 			times[n++] = us;
 	}
 	if (n)
-		*out = sc_median(times, n, arena);
+		*out = sc_median_sorting(times, n);
 	return 0;
 }
 

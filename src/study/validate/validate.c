@@ -304,7 +304,7 @@ static void score_cases(const struct run *run, const size_t *cases, size_t n, st
 	}
 	out->accuracy = sc_accuracy_compute(predicted, measured, n_good, arena);
 	out->coverage_pct = n_good ? 100.0 * (double)n_inside / (double)n_good : (double)NAN;
-	out->band_pct = sc_median(band, n_good, arena);
+	out->band_pct = sc_median_sorting(band, n_good);
 	score_memory(run, cases, n, out);
 }
 

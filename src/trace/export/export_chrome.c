@@ -622,7 +622,7 @@ int sc_export_chrome(const struct sc_export_run *run, FILE *out, struct sc_err *
 
 	if (rc)
 		return rc;
-	sc_json_stream_init(&c.json, out);
+	c.json = (struct sc_json_stream){.out = out};
 	rc = put_head(&c, run->files[0], err);
 	for (; rc == 0 && c.file < run->n_files; c.file++)
 		rc = put_file(&c, run->files[c.file], err);

@@ -85,7 +85,7 @@ static void tally_segment(const void *ctx, const struct sc_path_part *part, stru
 
 	sc_strbuf_clear(names->text);
 	if (gap != SC_GAP_NONE)
-		sc_strbuf_append(names->text, sc_gap_name(gap));
+		sc_strbuf_append(names->text, sc_gaps[gap].name);
 	if (gap != SC_GAP_NONE && gap != SC_GAP_LAUNCH)
 		sc_strbuf_append(names->text, " before ");
 	if (gap != SC_GAP_LAUNCH)
