@@ -17,33 +17,6 @@ void sc_c3_choice_text(const struct sc_c3_choice *choice, double n, struct sc_st
 		sc_strbuf_printf(out, ":%.0f", n);
 }
 
-/* "8192x6144x6144 bf16", "22 kernels". */
-static void append_compute(const struct sc_c3_pair *pair, struct sc_strbuf *out)
-{
-	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
-
-	if (pair->n_layer) {
-		sc_strbuf_printf(out, "%zu kernel%s", pair->n_layer, sc_plural(pair->n_layer));
-		return;
-	}
-	if (g->batch > 1)
-		sc_strbuf_printf(out, "%.0f x ", g->batch);
-	sc_strbuf_printf(out, "%.0fx%.0fx%.0f %s", g->m, g->n, g->k,
-			 sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
-}
-
-/* "all_gather 64 MiB, 8 GPUs" */
-static void append_comm(const struct sc_c3_pair *pair, struct sc_strbuf *out)
-{
-	const struct sc_transfer *t = &pair->transfer;
-
-	sc_strbuf_printf(out, "%s ", sc_collective_names[t->shape.kind]);
-	sc_text_bytes(t->shape.bytes, out);
-	sc_strbuf_printf(out, ", %d GPUs", t->n_ranks);
-	if (t->n_nodes > 1)
-		sc_strbuf_printf(out, " on %d nodes", t->n_nodes);
-}
-
 /* As --policy takes it, with what it was best with: "reserve:24". */
 static void append_choice(const struct sc_c3_advice *a, size_t choice, struct sc_strbuf *out)
 {
@@ -71,28 +44,6 @@ static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	}
 	if (a->n_changes == 1)
 		sc_strbuf_append(out, " at all sizes");
-}
-
-/* What the rule, and each choice alone, costs beside the best of each size. */
-static void append_losses(const struct sc_c3_advice *a, struct sc_strbuf *out)
-{
-	const char *between = "";
-
-	sc_strbuf_printf(
-		out,
-		"  it costs %.1f %% over the best of each size, at most %.1f; one policy at "
-		"all sizes, mean and most %%: ",
-		SC_PCT * a->rule_loss.mean_frac, SC_PCT * a->rule_loss.most_frac);
-	for (size_t p = 0; p < a->n; p++) {
-		if (!a->applies[p] || isnan(a->loss[p].mean_frac))
-			continue;
-		sc_strbuf_append(out, between);
-		sc_c3_choice_text(&a->choice[p], a->choice[p].n, out);
-		sc_strbuf_printf(out, " %.1f, %.1f", SC_PCT * a->loss[p].mean_frac,
-				 SC_PCT * a->loss[p].most_frac);
-		between = "; ";
-	}
-	sc_strbuf_append_char(out, '\n');
 }
 
 /* ---- text ---- */
@@ -128,11 +79,25 @@ static void append_policy(const struct sc_c3_advice *a, size_t p, struct sc_strb
 static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 {
 	const struct sc_c3_result *any = &a->result[a->best];
+	const struct sc_c3_pair *pair = &a->named->pair;
+	const struct sc_transfer *t = &pair->transfer;
+	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
+	const char *between = "";
 
+	/* "8192x6144x6144 bf16 and all_gather 64 MiB, 8 GPUs", "22 kernels and ..." */
 	sc_strbuf_printf(out, "\n%s: ", a->named->name);
-	append_compute(&a->named->pair, out);
-	sc_strbuf_append(out, " and ");
-	append_comm(&a->named->pair, out);
+	if (pair->n_layer)
+		sc_strbuf_printf(out, "%zu kernel%s", pair->n_layer, sc_plural(pair->n_layer));
+	else if (g->batch > 1)
+		sc_strbuf_printf(out, "%.0f x ", g->batch);
+	if (!pair->n_layer)
+		sc_strbuf_printf(out, "%.0fx%.0fx%.0f %s", g->m, g->n, g->k,
+				 sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
+	sc_strbuf_printf(out, " and %s ", sc_collective_names[t->shape.kind]);
+	sc_text_bytes(t->shape.bytes, out);
+	sc_strbuf_printf(out, ", %d GPUs", t->n_ranks);
+	if (t->n_nodes > 1)
+		sc_strbuf_printf(out, " on %d nodes", t->n_nodes);
 	sc_strbuf_printf(out,
 			 "\n  alone %.1f and %.1f us, %s\n  %-54s%10s%9s%8s%8s%8s"
 			 "%8s  %s\n",
@@ -145,24 +110,22 @@ static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 		return;
 	sc_strbuf_append(out, "  by size of the collective: ");
 	append_rule(a, out);
+	/* What the rule, and each choice alone, costs beside the best of each size. */
+	sc_strbuf_printf(
+		out,
+		"\n  it costs %.1f %% over the best of each size, at most %.1f; one policy at "
+		"all sizes, mean and most %%: ",
+		SC_PCT * a->rule_loss.mean_frac, SC_PCT * a->rule_loss.most_frac);
+	for (size_t p = 0; p < a->n; p++) {
+		if (!a->applies[p] || isnan(a->loss[p].mean_frac))
+			continue;
+		sc_strbuf_append(out, between);
+		sc_c3_choice_text(&a->choice[p], a->choice[p].n, out);
+		sc_strbuf_printf(out, " %.1f, %.1f", SC_PCT * a->loss[p].mean_frac,
+				 SC_PCT * a->loss[p].most_frac);
+		between = "; ";
+	}
 	sc_strbuf_append_char(out, '\n');
-	append_losses(a, out);
-}
-
-static void append_line(const struct sc_c3_advice *a, struct sc_strbuf *out)
-{
-	const struct sc_c3_result *r = &a->result[a->best];
-	struct sc_strbuf policy = {0};
-
-	append_choice(a, a->best, &policy);
-	sc_strbuf_printf(out, "%-*.*s %-8s%10.1f%10.1f%7.2f  %-26s%10.1f%9.2f", NAME_CHARS,
-			 NAME_CHARS, a->named->name, sc_c3_class_names[a->class], r->compute_us,
-			 r->comm_us, r->ideal, sc_strbuf_get(&policy), r->time_us, r->speedup);
-	if (a->named->count > 0)
-		sc_strbuf_printf(out, "%8.0f%11.2f", a->named->count,
-				 a->named->count * (r->serial_us - r->time_us) / SC_US_PER_MS);
-	sc_strbuf_append_char(out, '\n');
-	sc_strbuf_release(&policy);
 }
 
 static bool c3_does_not_fit(const struct sc_c3_advices *advices)
@@ -183,8 +146,22 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	if (advices->n && advices->at[0].named->count > 0)
 		sc_strbuf_printf(out, "%8s%11s", "times", "saves ms");
 	sc_strbuf_append_char(out, '\n');
-	for (size_t i = 0; i < advices->n; i++)
-		append_line(&advices->at[i], out);
+	for (const struct sc_c3_advice *a = advices->at; a < advices->at + advices->n; a++) {
+		const struct sc_c3_result *r = &a->result[a->best];
+		struct sc_strbuf policy = {0};
+
+		append_choice(a, a->best, &policy);
+		sc_strbuf_printf(out, "%-*.*s %-8s%10.1f%10.1f%7.2f  %-26s%10.1f%9.2f", NAME_CHARS,
+				 NAME_CHARS, a->named->name, sc_c3_class_names[a->class],
+				 r->compute_us, r->comm_us, r->ideal, sc_strbuf_get(&policy),
+				 r->time_us, r->speedup);
+		if (a->named->count > 0)
+			sc_strbuf_printf(out, "%8.0f%11.2f", a->named->count,
+					 a->named->count * (r->serial_us - r->time_us) /
+						 SC_US_PER_MS);
+		sc_strbuf_append_char(out, '\n');
+		sc_strbuf_release(&policy);
+	}
 	for (size_t i = 0; i < advices->n && advices->n <= MOST_BLOCKS; i++)
 		append_block(&advices->at[i], out);
 }
@@ -249,21 +226,6 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 
 enum { C3_PAIRS_VERSION = 1 };
 
-static void put_compute(struct sc_json *json, json_t *object, const struct sc_c3_pair *pair)
-{
-	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
-
-	sc_json_int(json, object, "n_kernels", pair->n_layer ? (int64_t)pair->n_layer : 1);
-	if (pair->n_layer || pair->gemm.kind != SC_OP_GEMM)
-		return;
-	object = sc_json_object(json, object, "gemm");
-	sc_json_real(json, object, "batch", g->batch);
-	sc_json_real(json, object, "m", g->m);
-	sc_json_real(json, object, "n", g->n);
-	sc_json_real(json, object, "k", g->k);
-	sc_json_text(json, object, "dtype", sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
-}
-
 static void put_policy(struct sc_json *json, json_t *object, const struct sc_c3_result *r)
 {
 	json_t *limits;
@@ -307,6 +269,7 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 {
 	const struct sc_c3_pair *pair = &a->named->pair;
 	const struct sc_transfer *t = &pair->transfer;
+	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
 	const struct sc_c3_result *any = &a->result[a->best];
 	json_t *policies = sc_json_object(json, object, "policies"), *changes;
 	struct sc_strbuf name = {0};
@@ -316,7 +279,17 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 	sc_json_text(json, object, "class", sc_c3_class_names[a->class]);
 	if (a->named->count > 0)
 		sc_json_real(json, object, "times_an_iteration", a->named->count);
-	put_compute(json, object, pair);
+	sc_json_int(json, object, "n_kernels", pair->n_layer ? (int64_t)pair->n_layer : 1);
+	if (!pair->n_layer && pair->gemm.kind == SC_OP_GEMM) {
+		json_t *gemm = sc_json_object(json, object, "gemm");
+
+		sc_json_real(json, gemm, "batch", g->batch);
+		sc_json_real(json, gemm, "m", g->m);
+		sc_json_real(json, gemm, "n", g->n);
+		sc_json_real(json, gemm, "k", g->k);
+		sc_json_text(json, gemm, "dtype",
+			     sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
+	}
 	sc_json_text(json, object, "device", t->device->id);
 	sc_json_text(json, object, "collective", sc_collective_names[t->shape.kind]);
 	sc_json_real(json, object, "bytes", t->shape.bytes);
@@ -353,13 +326,20 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 	sc_strbuf_release(&name);
 }
 
-static void add_verdict(struct sc_json *json, const struct sc_c3_advices *advices)
+static void put_json(const void *result, struct sc_json *json)
 {
+	const struct sc_c3_advices *advices = result;
 	const double least_gain = 1.01;
 	struct sc_strbuf text = {0};
 	double best = 0;
 	size_t n = 0;
+	json_t *pairs;
 
+	sc_json_init(json, "stepcast/c3-pairs", C3_PAIRS_VERSION);
+	if (advices->memory)
+		sc_json_bool(json, json->root, "fits", !c3_does_not_fit(advices));
+	if (advices->request)
+		sc_json_request(json, advices->request);
 	for (size_t i = 0; i < advices->n; i++) {
 		const struct sc_c3_advice *a = &advices->at[i];
 
@@ -380,19 +360,6 @@ static void add_verdict(struct sc_json *json, const struct sc_c3_advices *advice
 		"best %.2f times.",
 		sc_strbuf_get(&text), n, advices->n, best);
 	sc_strbuf_release(&text);
-}
-
-static void put_json(const void *result, struct sc_json *json)
-{
-	const struct sc_c3_advices *advices = result;
-	json_t *pairs;
-
-	sc_json_init(json, "stepcast/c3-pairs", C3_PAIRS_VERSION);
-	if (advices->memory)
-		sc_json_bool(json, json->root, "fits", !c3_does_not_fit(advices));
-	if (advices->request)
-		sc_json_request(json, advices->request);
-	add_verdict(json, advices);
 	pairs = sc_json_array(json, json->root, "pairs");
 	for (size_t i = 0; i < advices->n; i++)
 		put_advice(json, sc_json_object(json, pairs, NULL), &advices->at[i]);

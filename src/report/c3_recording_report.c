@@ -33,14 +33,6 @@ static double ideal(const struct sc_c3_recording *r)
 
 /* ---- text ---- */
 
-static void append_known(struct sc_strbuf *out, int digits, double value)
-{
-	if (isnan(value))
-		sc_strbuf_printf(out, " %10s", "-");
-	else
-		sc_strbuf_printf(out, " %10.*f", digits, value);
-}
-
 static void append_group(const struct sc_c3_seen_group *g, struct sc_strbuf *out)
 {
 	const double ms = (double)SC_US_PER_MS;
@@ -50,11 +42,11 @@ static void append_group(const struct sc_c3_seen_group *g, struct sc_strbuf *out
 			 : *g->name ? g->name
 				    : "-",
 			 g->n, g->n_known);
-	append_known(out, 3, g->n_known ? g->alone_us / ms : (double)NAN);
-	append_known(out, 3, g->n_known ? g->time_us / ms : (double)NAN);
-	append_known(out, 2, slowdown(g));
-	append_known(out, 2, predicted_slowdown(g));
-	append_known(out, 1, g->accuracy.mape_pct);
+	sc_text_known(g->n_known ? g->alone_us / ms : (double)NAN, 10, 3, out);
+	sc_text_known(g->n_known ? g->time_us / ms : (double)NAN, 10, 3, out);
+	sc_text_known(slowdown(g), 10, 2, out);
+	sc_text_known(predicted_slowdown(g), 10, 2, out);
+	sc_text_known(g->accuracy.mape_pct, 10, 1, out);
 	sc_strbuf_append_char(out, '\n');
 }
 
@@ -72,31 +64,10 @@ static double gain_pct(const struct sc_c3_what_if *w, double us)
 	return SC_PCT * (us / w->recorded_us - 1);
 }
 
-static void append_what_if(const struct sc_c3_what_if *w, struct sc_strbuf *out)
-{
-	const double ms = (double)SC_US_PER_MS;
-
-	if (!w->n)
-		return;
-	sc_strbuf_printf(out,
-			 "\n%zu iteration%s replayed: %.3f ms as recorded; %.3f ms (%+.1f %%) if "
-			 "kernels beside communication lost nothing\n",
-			 w->n, sc_plural(w->n), w->recorded_us / ms, w->nothing_lost_us / ms,
-			 gain_pct(w, w->nothing_lost_us));
-	for (int p = 0; p < SC_N_C3_POLICIES; p++) {
-		const char *name = sc_enum_name(sc_c3_policy_names, p);
-
-		if (isnan(w->policy_us[p]))
-			sc_strbuf_printf(out, "  %-24s          -\n", name);
-		else
-			sc_strbuf_printf(out, "  %-24s %10.3f ms  %+.1f %%\n", name,
-					 w->policy_us[p] / ms, gain_pct(w, w->policy_us[p]));
-	}
-}
-
 static void put_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_c3_recording *r = result;
+	const struct sc_c3_what_if *w = &r->what_if;
 	const double ms = (double)SC_US_PER_MS;
 
 	sc_strbuf_printf(out, "%zu rank%s, GPU %s (%s)\n", r->n_ranks, r->n_ranks == 1 ? "" : "s",
@@ -113,7 +84,22 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "; of %zu, %.3f ms, all is known: speedup %.2f, ideal %.2f",
 				 r->n_known, r->known_us / ms, realised(r), ideal(r));
 	sc_strbuf_append_char(out, '\n');
-	append_what_if(&r->what_if, out);
+	if (!w->n)
+		return;
+	sc_strbuf_printf(out,
+			 "\n%zu iteration%s replayed: %.3f ms as recorded; %.3f ms (%+.1f %%) if "
+			 "kernels beside communication lost nothing\n",
+			 w->n, sc_plural(w->n), w->recorded_us / ms, w->nothing_lost_us / ms,
+			 gain_pct(w, w->nothing_lost_us));
+	for (int p = 0; p < SC_N_C3_POLICIES; p++) {
+		const char *name = sc_enum_name(sc_c3_policy_names, p);
+
+		if (isnan(w->policy_us[p]))
+			sc_strbuf_printf(out, "  %-24s          -\n", name);
+		else
+			sc_strbuf_printf(out, "  %-24s %10.3f ms  %+.1f %%\n", name,
+					 w->policy_us[p] / ms, gain_pct(w, w->policy_us[p]));
+	}
 }
 
 /* ---- JSON ---- */
@@ -245,17 +231,6 @@ static void put_json(const void *result, struct sc_json *json)
 
 /* ---- CSV ---- */
 
-static void put_row(const struct sc_c3_recording *r, const struct sc_c3_seen *s, FILE *out)
-{
-	const struct sc_interfere_seen *k = &s->known;
-
-	fprintf(out, "trace,%s,%s,", r->device, s->group);
-	sc_csv_put_cell(out, s->name);
-	fprintf(out, ",%s,%.0f,%s,%.0f,%.4g,%.6g,%.3f,%.3f,%.3f\n", k->computes ? "true" : "false",
-		k->blocks, s->collective, k->comm_blocks, k->comm_load, k->beside_frac, k->alone_us,
-		s->time_us, s->predicted_us);
-}
-
 static int put_csv(const void *result, FILE *out, struct sc_err *err)
 {
 	const struct sc_c3_recording *recording = result;
@@ -265,9 +240,15 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 	      out);
 	for (size_t i = 0; i < recording->kernels.list.n; i++) {
 		const struct sc_c3_seen *s = &recording->kernels.list.at[i];
+		const struct sc_interfere_seen *k = &s->known;
 
-		if (!isnan(s->predicted_us) && s->time_us > 0)
-			put_row(recording, s, out);
+		if (isnan(s->predicted_us) || !(s->time_us > 0))
+			continue;
+		fprintf(out, "trace,%s,%s,", recording->device, s->group);
+		sc_csv_put_cell(out, s->name);
+		fprintf(out, ",%s,%.0f,%s,%.0f,%.4g,%.6g,%.3f,%.3f,%.3f\n",
+			k->computes ? "true" : "false", k->blocks, s->collective, k->comm_blocks,
+			k->comm_load, k->beside_frac, k->alone_us, s->time_us, s->predicted_us);
 	}
 	return sc_csv_end(out, err);
 }

@@ -17,28 +17,6 @@ static void append_known(struct sc_strbuf *out, int digits, double value)
 		sc_strbuf_printf(out, "%10s", "-");
 }
 
-static void append_case(const struct sc_c3_case *c, struct sc_strbuf *out)
-{
-	const struct sc_c3_result *r = &c->result;
-	struct sc_strbuf policy = {0};
-
-	sc_c3_choice_text(&c->choice, c->skipped ? c->choice.n : r->n, &policy);
-	sc_strbuf_printf(out, "%-*.*s %-24s", NAME_WIDTH, NAME_WIDTH, c->name,
-			 sc_strbuf_get(&policy));
-	sc_strbuf_release(&policy);
-	if (c->skipped) {
-		sc_strbuf_printf(out, " skipped: %s\n", c->skipped);
-		return;
-	}
-	sc_strbuf_printf(out, "%10.1f%10.1f%10.1f", r->compute_us, r->comm_us, r->time_us);
-	append_known(out, 1, c->measured_us);
-	sc_strbuf_printf(out, "%9.2f", r->speedup);
-	append_known(out, 2, c->measured_speedup);
-	sc_strbuf_printf(out, "%7.2f", r->ideal);
-	append_known(out, 0, isnan(r->fraction) ? 0 : SC_PCT * r->fraction);
-	sc_strbuf_append_char(out, '\n');
-}
-
 static void append_score(const struct sc_c3_score *s, struct sc_strbuf *out)
 {
 	const double pct[] = {s->time.mape_pct, s->speedup.mape_pct, s->speedup.median_ape_pct};
@@ -46,10 +24,7 @@ static void append_score(const struct sc_c3_score *s, struct sc_strbuf *out)
 	sc_strbuf_printf(out, "%-*.*s %6zu %6zu", NAME_WIDTH, NAME_WIDTH,
 			 s->column ? s->value : "all", s->n_rows, s->speedup.n);
 	for (int i = 0; i < 3; i++)
-		if (isnan(pct[i]))
-			sc_strbuf_printf(out, " %12s", "-");
-		else
-			sc_strbuf_printf(out, " %12.2f", pct[i]);
+		sc_text_known(pct[i], 12, 2, out);
 	sc_strbuf_append_char(out, '\n');
 }
 
@@ -60,8 +35,26 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	sc_strbuf_printf(out, "%-*s %-24s%10s%10s%10s%10s%9s%10s%7s%10s\n", NAME_WIDTH, "case",
 			 "policy", "GEMM us", "comm us", "both us", "measured", "speedup",
 			 "measured", "ideal", "% of it");
-	for (size_t i = 0; i < table->n_cases; i++)
-		append_case(&table->cases[i], out);
+	for (const struct sc_c3_case *c = table->cases; c < table->cases + table->n_cases; c++) {
+		const struct sc_c3_result *r = &c->result;
+		struct sc_strbuf policy = {0};
+
+		sc_c3_choice_text(&c->choice, c->skipped ? c->choice.n : r->n, &policy);
+		sc_strbuf_printf(out, "%-*.*s %-24s", NAME_WIDTH, NAME_WIDTH, c->name,
+				 sc_strbuf_get(&policy));
+		sc_strbuf_release(&policy);
+		if (c->skipped) {
+			sc_strbuf_printf(out, " skipped: %s\n", c->skipped);
+			continue;
+		}
+		sc_strbuf_printf(out, "%10.1f%10.1f%10.1f", r->compute_us, r->comm_us, r->time_us);
+		append_known(out, 1, c->measured_us);
+		sc_strbuf_printf(out, "%9.2f", r->speedup);
+		append_known(out, 2, c->measured_speedup);
+		sc_strbuf_printf(out, "%7.2f", r->ideal);
+		append_known(out, 0, isnan(r->fraction) ? 0 : SC_PCT * r->fraction);
+		sc_strbuf_append_char(out, '\n');
+	}
 	if (table->all.time.n == 0)
 		return;
 	sc_strbuf_printf(out, "\n%-*s %6s %6s %12s %12s %12s\n", NAME_WIDTH, "", "rows", "n",
@@ -119,24 +112,11 @@ static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_tab
 	sc_json_known_real(json, object, "reserved_or_pieces", known(r->n));
 }
 
-static void put_groups(struct sc_json *json, const struct sc_c3_table *table)
-{
-	json_t *groups = sc_json_object(json, json->root, "groups"), *column = NULL;
-
-	for (size_t i = 0; i < table->n_groups; i++) {
-		const struct sc_c3_score *s = &table->groups[i];
-
-		if (i == 0 || s->column != table->groups[i - 1].column)
-			column = sc_json_object(json, groups, s->column);
-		put_score(json, sc_json_object(json, column, s->value), s);
-	}
-}
-
 static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_c3_table *table = result;
 	enum { GOOD_PCT = 10, FAIR_PCT = 20 };
-	json_t *cases;
+	json_t *cases, *groups, *column = NULL;
 
 	sc_json_init(json, "stepcast/c3", C3_VERSION);
 	if (table->all.speedup.n)
@@ -155,7 +135,13 @@ static void put_json(const void *result, struct sc_json *json)
 	cases = sc_json_array(json, json->root, "cases");
 	for (size_t i = 0; i < table->n_cases; i++)
 		put_case(json, cases, table, &table->cases[i]);
-	put_groups(json, table);
+	groups = sc_json_object(json, json->root, "groups");
+	for (const struct sc_c3_score *s = table->groups; s < table->groups + table->n_groups;
+	     s++) {
+		if (s == table->groups || s->column != s[-1].column)
+			column = sc_json_object(json, groups, s->column);
+		put_score(json, sc_json_object(json, column, s->value), s);
+	}
 }
 
 static int put_csv(const void *result, FILE *out, struct sc_err *err)

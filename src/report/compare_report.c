@@ -134,21 +134,6 @@ static double owner_ms(const struct sc_compared *c, int owner)
 	return sc_without_dust(c->reading->breakdown_ms[owner], c->reading->iteration_ms);
 }
 
-/* ---- of recordings ---- */
-
-static void put_families(const struct sc_compare *compare, struct sc_strbuf *out)
-{
-	sc_strbuf_append(out, "\nkernels of a rank, ms\n");
-	for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++) {
-		struct row row = {.label = sc_kernel_family_name((enum sc_kernel_family)f)};
-
-		for (size_t i = 0; i < compare->n; i++)
-			row.at[i] = compare->at[i].config ? (double)NAN
-							  : compare->at[i].recording.family_ms[f];
-		put_share(compare, &row, out);
-	}
-}
-
 /* What the critical paths have, whichever rank it is of. */
 struct on_paths {
 	const char *name;
@@ -345,7 +330,15 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		put_share(compare, &row, out);
 	}
 	if (compare->n_recordings)
-		put_families(compare, out);
+		sc_strbuf_append(out, "\nkernels of a rank, ms\n");
+	for (int f = 0; f < SC_N_KERNEL_FAMILIES && compare->n_recordings; f++) {
+		struct row row = {.label = sc_kernel_family_name((enum sc_kernel_family)f)};
+
+		for (size_t i = 0; i < compare->n; i++)
+			row.at[i] = compare->at[i].config ? (double)NAN
+							  : compare->at[i].recording.family_ms[f];
+		put_share(compare, &row, out);
+	}
 	if (compare->n_recordings == compare->n)
 		put_paths(compare, out);
 	if (compare->n_recordings < compare->n) {
@@ -367,21 +360,9 @@ static void add_difference(void *ctx, const char *path, const struct sc_strbuf *
 		sc_json_text(w->json, array, NULL, sc_strbuf_get(&values[i]));
 }
 
-static void add_recording(const struct sc_replay_result *r, struct sc_json *json, json_t *object)
-{
-	json_t *families = sc_json_object(json, object, "kernels_ms");
-
-	sc_json_int(json, object, "gpus", r->gpus);
-	sc_json_int(json, object, "ranks", r->n_ranks);
-	sc_json_int(json, object, "iterations", (int64_t)r->iterations.n);
-	for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++)
-		sc_json_real(json, families, sc_kernel_family_name((enum sc_kernel_family)f),
-			     r->family_ms[f]);
-}
-
 static void add_compared(const struct sc_compared *c, struct sc_json *json, json_t *object)
 {
-	json_t *owners = sc_json_object(json, object, "breakdown_ms");
+	json_t *owners = sc_json_object(json, object, "breakdown_ms"), *families;
 	const struct sc_prediction *p = &c->prediction;
 	struct sc_strbuf cluster = {0};
 
@@ -400,7 +381,14 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 		sc_json_real(json, object, "capacity_gib", p->memory.capacity_gib);
 		sc_json_bool(json, object, "fits", sc_memory_fullness(&p->memory) <= 1);
 	} else {
-		add_recording(&c->recording, json, object);
+		families = sc_json_object(json, object, "kernels_ms");
+		sc_json_int(json, object, "gpus", c->recording.gpus);
+		sc_json_int(json, object, "ranks", c->recording.n_ranks);
+		sc_json_int(json, object, "iterations", (int64_t)c->recording.iterations.n);
+		for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++)
+			sc_json_real(json, families,
+				     sc_kernel_family_name((enum sc_kernel_family)f),
+				     c->recording.family_ms[f]);
 	}
 	sc_json_real(json, object, "iteration_ms", c->ms);
 	sc_json_real(json, object, "ratio", c->ratio);
@@ -409,23 +397,6 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 	sc_json_known_real(json, object, "p_faster", c->p_faster);
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		sc_json_real(json, owners, sc_owner_name((enum sc_owner)o), owner_ms(c, o));
-}
-
-static void add_paths(const struct sc_compare *compare, struct sc_json *json)
-{
-	json_t *array = sc_json_array(json, json->root, "path_ms");
-	struct on_paths *all = sc_xcalloc(compare->n * SC_MAX_CONTRIBUTORS, sizeof(*all));
-	size_t n = list_on_paths(compare, all);
-
-	for (size_t k = 0; k < n; k++) {
-		json_t *object = sc_json_object(json, array, NULL), *ms;
-
-		sc_json_text(json, object, "what", all[k].name);
-		ms = sc_json_array(json, object, "ms");
-		for (size_t i = 0; i < compare->n; i++)
-			sc_json_real(json, ms, NULL, all[k].ms[i]);
-	}
-	free(all);
 }
 
 /* What does not fit first of all. */
@@ -451,15 +422,29 @@ static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_compare *compare = result;
 	struct walk walk = {.compare = compare, .differs = add_difference, .json = json};
-	json_t *configs;
+	struct on_paths *all = NULL;
+	json_t *configs, *paths = NULL;
+	size_t n = 0;
 
 	walk.ctx = &walk;
 	sc_json_init(json, "stepcast/compare", COMPARE_VERSION);
 	add_verdict(json, compare);
 	walk.object = sc_json_object(json, json->root, "differs");
 	walk_fields(&walk, sc_config_fields, 0, "");
-	if (compare->n_recordings == compare->n)
-		add_paths(compare, json);
+	if (compare->n_recordings == compare->n) {
+		paths = sc_json_array(json, json->root, "path_ms");
+		all = sc_xcalloc(compare->n * SC_MAX_CONTRIBUTORS, sizeof(*all));
+		n = list_on_paths(compare, all);
+	}
+	for (size_t k = 0; k < n; k++) {
+		json_t *object = sc_json_object(json, paths, NULL), *ms;
+
+		sc_json_text(json, object, "what", all[k].name);
+		ms = sc_json_array(json, object, "ms");
+		for (size_t i = 0; i < compare->n; i++)
+			sc_json_real(json, ms, NULL, all[k].ms[i]);
+	}
+	free(all);
 	configs = sc_json_array(json, json->root, "configs");
 	for (size_t i = 0; i < compare->n; i++)
 		add_compared(&compare->at[i], json, sc_json_object(json, configs, NULL));

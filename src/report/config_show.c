@@ -202,19 +202,6 @@ static void append_structs(const struct sc_field *field, const void *place, stru
 	sc_strbuf_append_char(out, ']');
 }
 
-/* Values that are still "not given" after resolving do not apply to this request. */
-static bool is_given(const struct sc_field *field, const void *place)
-{
-	if (field->type == SC_F_BOOL)
-		return true;
-	if ((field->type == SC_F_ENUM || field->type == SC_F_FLAGS) &&
-	    sc_enum_name(field->names, *(const int *)place))
-		return true;
-	if (field->type == SC_F_ENUM)
-		return false;
-	return !sc_field_is_absent(field, place);
-}
-
 /* Who writes the lines of a config. */
 struct writer {
 	const struct sc_config *config;       /* with origins */
@@ -329,12 +316,17 @@ static void append_line(const struct writer *w, const struct sc_field *field, co
 	const struct sc_request *request = w->request;
 	char path[MAX_PATH_TEXT], value[MAX_VALUE_TEXT];
 	size_t begin = out->n, value_at;
+	bool has_name;
 
 	if (!request) {
 		append_import(w, field, section, place, out);
 		return;
 	}
-	if (!is_given(field, place))
+	/* Values that are still "not given" after resolving do not apply to this request. */
+	has_name = (field->type == SC_F_ENUM || field->type == SC_F_FLAGS) &&
+		   sc_enum_name(field->names, *(const int *)place);
+	if (field->type != SC_F_BOOL && !has_name &&
+	    (field->type == SC_F_ENUM || sc_field_is_absent(field, place)))
 		return;
 	snprintf(path, sizeof(path), "%s%s%s", section, *section ? "." : "", field->key);
 	sc_strbuf_printf(out, "%s%s: ", *section ? "  " : "", field->key);
@@ -406,26 +398,19 @@ const char *sc_config_hash(const struct sc_request *request, char buf[static SC_
 	return buf;
 }
 
-static void append_key(const struct sc_foreign_line *line, struct sc_strbuf *out)
-{
-	const struct sc_yaml *node = line->node;
-
-	sc_strbuf_append(out, "# ");
-	append_comment(node->file, out);
-	sc_strbuf_printf(out, ":%u ", node->key_line ? node->key_line : node->line);
-	append_comment(line->theirs, out);
-	sc_strbuf_append_char(out, '\n');
-}
-
 static void append_ignored(const struct sc_foreign_line *line, enum sc_foreign_ignored why,
 			   const char *heading, struct sc_strbuf *out)
 {
 	for (; line; line = line->next) {
 		if (line->why != why)
 			continue;
-		sc_strbuf_append(out, heading);
+		sc_strbuf_printf(out, "%s# ", heading);
 		heading = "";
-		append_key(line, out);
+		append_comment(line->node->file, out);
+		sc_strbuf_printf(out, ":%u ",
+				 line->node->key_line ? line->node->key_line : line->node->line);
+		append_comment(line->theirs, out);
+		sc_strbuf_append_char(out, '\n');
 	}
 }
 

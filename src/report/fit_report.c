@@ -147,15 +147,6 @@ static void put_accuracy(struct sc_json *json, json_t *object, const struct sc_a
 	sc_json_real(json, object, "bias_pct", a->bias_pct);
 }
 
-/* null where it is not known. */
-static void put_known(struct sc_json *json, json_t *object, const char *key, double value)
-{
-	if (isnan(value))
-		sc_json_text(json, object, key, NULL);
-	else
-		sc_json_real(json, object, key, value);
-}
-
 static void put_coefs(struct sc_json *json, const struct sc_fit *fit)
 {
 	json_t *array = sc_json_array(json, json->root, "coefficients");
@@ -173,7 +164,7 @@ static void put_coefs(struct sc_json *json, const struct sc_fit *fit)
 		sc_json_real(json, object, "lower", c->lower);
 		sc_json_real(json, object, "upper", c->upper);
 		sc_json_text(json, object, "status", sc_fit_status_names[c->status]);
-		put_known(json, object, "standard_error", c->standard_error);
+		sc_json_known_real(json, object, "standard_error", c->standard_error);
 		if (isnan(c->left_out_lowest))
 			continue;
 		sc_json_real(json, object, "left_out_lowest", c->left_out_lowest);
@@ -195,7 +186,6 @@ static void put_lists(struct sc_json *json, const struct sc_fit *fit)
 		sc_json_real(json, pair, NULL, fit->points[i].held_out_us);
 	}
 	list = sc_json_object(json, json->root, "range");
-
 	for (size_t i = 0; i < fit->n_ranges; i++) {
 		json_t *pair = sc_json_array(json, list, fit->ranges[i].name);
 

@@ -58,6 +58,14 @@ void sc_text_grouped(double number, struct sc_strbuf *out)
 	}
 }
 
+void sc_text_known(double value, int width, int n_digits, struct sc_strbuf *out)
+{
+	if (isfinite(value))
+		sc_strbuf_printf(out, " %*.*f", width, n_digits, value);
+	else
+		sc_strbuf_printf(out, " %*s", width, "-");
+}
+
 struct sc_time_unit sc_time_unit_of(double ms)
 {
 	static const struct {

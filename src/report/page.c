@@ -13,42 +13,32 @@ static const unsigned char TEMPLATE[] = {
 #include "report/page_html.inc"
 };
 
-/* In a script a < could end it; in JSON it stands in texts alone, which have another form of it. */
-static void put_escaped(const char *text, FILE *out)
-{
-	for (; *text; text++)
-		if (*text == '<')
-			fputs("\\u003c", out);
-		else
-			putc(*text, out);
-}
-
-/* The passes of a schedule one by one: many times what is drawn of them. */
-static void drop_slots(json_t *document)
-{
-	const json_t *others = json_object_get(document, "others");
-
-	json_object_del(document, "slots");
-	for (size_t i = 0; i < json_array_size(others); i++)
-		json_object_del(json_array_get(others, i), "slots");
-}
-
 int sc_page_write(json_t *document, FILE *out, struct sc_err *err)
 {
 	const char *template = (const char *)TEMPLATE, *place = strstr(template, PLACE);
 	const char *schema = json_string_value(json_object_get(document, "schema"));
+	const json_t *others;
 	char *text;
 
 	if (!schema || strncmp(schema, "stepcast", strlen("stepcast")) != 0)
 		return sc_err_set(err, SC_EVALUE,
 				  "not a result of stepcast: it has no schema \"stepcast/...\"");
-	drop_slots(document);
+	/* The passes of a schedule one by one: many times what is drawn of them. */
+	json_object_del(document, "slots");
+	others = json_object_get(document, "others");
+	for (size_t i = 0; i < json_array_size(others); i++)
+		json_object_del(json_array_get(others, i), "slots");
 	text = json_dumps(document,
 			  JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(SC_JSON_DIGITS));
 	if (!text)
 		return sc_err_set(err, SC_EVALUE, "the document cannot be written as JSON");
 	fwrite(template, 1, (size_t)(place - template), out);
-	put_escaped(text, out);
+	/* In a script a < could end it; in JSON it stands in texts alone, which have another form of it. */
+	for (const char *at = text; *at; at++)
+		if (*at == '<')
+			fputs("\\u003c", out);
+		else
+			putc(*at, out);
 	fputs(place + strlen(PLACE), out);
 	free(text);
 	if (fflush(out) || ferror(out))

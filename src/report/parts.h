@@ -42,6 +42,8 @@ void sc_text_cluster(const struct sc_config *config, const char *gpu, struct sc_
 
 /* Four figures of a small number, all of a large one in groups of three. */
 void sc_text_grouped(double number, struct sc_strbuf *out);
+/* A blank and a column; "-" where the value is not known. */
+void sc_text_known(double value, int width, int n_digits, struct sc_strbuf *out);
 /* The unit in which people read a time so long. */
 struct sc_time_unit {
 	const char *name;

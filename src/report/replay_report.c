@@ -47,23 +47,14 @@ static void append_error(const struct sc_replay_result *r, enum sc_replay_column
 	sc_strbuf_append(out, "\n");
 }
 
-/* A column; "-" where the value is not known. */
-static void append_known(double value, int width, int n_digits, struct sc_strbuf *out)
-{
-	if (isfinite(value))
-		sc_strbuf_printf(out, " %*.*f", width, n_digits, value);
-	else
-		sc_strbuf_printf(out, " %*s", width, "-");
-}
-
 static void append_mean(const char *what, double ms, double measured_ms, struct sc_strbuf *out)
 {
 	if (isnan(ms))
 		return;
 	sc_strbuf_printf(out, "%-28s", what);
-	append_known(ms, 12, 2, out);
+	sc_text_known(ms, 12, 2, out);
 	sc_strbuf_append(out, " ms");
-	append_known(pct_off(ms, measured_ms), 8, 2, out);
+	sc_text_known(pct_off(ms, measured_ms), 8, 2, out);
 	sc_strbuf_append(out, " %\n");
 }
 
@@ -198,21 +189,6 @@ static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 				 r->changed_ms < r->reference_ms ? "shorter" : "longer", gaps);
 }
 
-static void append_iteration(const struct sc_replay_iteration *it, bool lags, struct sc_strbuf *out)
-{
-	sc_strbuf_printf(out, "%-10" PRId64, it->step);
-	append_known(it->measured_ms, 12, 2, out);
-	if (lags)
-		append_known(it->lag_ms, 12, 2, out);
-	append_known(it->simulated_ms, 12, 2, out);
-	append_known(it->predicted_ms, 12, 2, out);
-	append_known(it->changed_ms, 12, 2, out);
-	if (it->outlier)
-		sc_strbuf_printf(out, "  outlier: %s %+.1f ms", PART_HEADS[it->more_of],
-				 it->more_ms);
-	sc_strbuf_append(out, "\n");
-}
-
 /* The first, and all outliers. */
 static void append_iterations(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
@@ -226,10 +202,23 @@ static void append_iterations(const struct sc_replay_result *r, struct sc_strbuf
 			 "\nstep           measured%s    simulated  from others      changed\n",
 			 lags ? "   device lag" : "");
 	for (size_t i = 0; i < r->iterations.n; i++) {
-		if (i < MAX_ITERATION_LINES || r->iterations.at[i].outlier)
-			append_iteration(&r->iterations.at[i], lags, out);
-		else
+		const struct sc_replay_iteration *it = &r->iterations.at[i];
+
+		if (i >= MAX_ITERATION_LINES && !it->outlier) {
 			n_more++;
+			continue;
+		}
+		sc_strbuf_printf(out, "%-10" PRId64, it->step);
+		sc_text_known(it->measured_ms, 12, 2, out);
+		if (lags)
+			sc_text_known(it->lag_ms, 12, 2, out);
+		sc_text_known(it->simulated_ms, 12, 2, out);
+		sc_text_known(it->predicted_ms, 12, 2, out);
+		sc_text_known(it->changed_ms, 12, 2, out);
+		if (it->outlier)
+			sc_strbuf_printf(out, "  outlier: %s %+.1f ms", PART_HEADS[it->more_of],
+					 it->more_ms);
+		sc_strbuf_append(out, "\n");
 	}
 	if (n_more)
 		sc_strbuf_printf(out, "... and %zu more\n", n_more);
@@ -259,21 +248,12 @@ static void append_ranks(const struct sc_replay_result *r, struct sc_strbuf *out
 		for (int p = 0; p < SC_N_PARTS; p++)
 			if (has_part(r, p))
 				sc_strbuf_printf(out, " %9.1f", rank->part_ms[p]);
-		append_known(rank->slowness, 10, 3, out);
-		append_known(r->reference_ms - rank->without_ms, 9, 1, out);
+		sc_text_known(rank->slowness, 10, 3, out);
+		sc_text_known(r->reference_ms - rank->without_ms, 9, 1, out);
 		sc_strbuf_append(out, "\n");
 	}
 	if (r->ranks.n > MAX_RANK_LINES)
 		sc_strbuf_printf(out, "  ... and %zu more\n", r->ranks.n - MAX_RANK_LINES);
-}
-
-static void append_factors(const struct sc_replay_result *r, struct sc_strbuf *out)
-{
-	if (r->factors.n)
-		sc_strbuf_append(out, "\nslowdown over all typical, with these as recorded\n");
-	for (size_t i = 0; i < r->factors.n; i++)
-		sc_strbuf_printf(out, "  %-8s %-32s %8.4f\n", r->factors.at[i].by,
-				 r->factors.at[i].name, r->factors.at[i].slowdown);
 }
 
 static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
@@ -300,7 +280,11 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	append_head(r, out);
 	append_iterations(r, out);
 	append_ranks(r, out);
-	append_factors(r, out);
+	if (r->factors.n)
+		sc_strbuf_append(out, "\nslowdown over all typical, with these as recorded\n");
+	for (size_t i = 0; i < r->factors.n; i++)
+		sc_strbuf_printf(out, "  %-8s %-32s %8.4f\n", r->factors.at[i].by,
+				 r->factors.at[i].name, r->factors.at[i].slowdown);
 	append_path(r, out);
 }
 
@@ -338,19 +322,6 @@ static void add_error(struct sc_json *json, const struct sc_replay_result *r, co
 	sc_json_known_real(json, object, "max_ape_pct", error.max_pct);
 	sc_json_known_real(json, object, "bias_pct", error.bias_pct);
 	sc_json_known_real(json, object, "typical_max_ape_pct", error.typical_max_pct);
-}
-
-static void add_band(struct sc_json *json, const struct sc_replay_result *r)
-{
-	json_t *object = sc_json_object(json, json->root, "band_pct");
-	double low, high;
-
-	sc_replay_band(r, true, &low, &high);
-	sc_json_known_real(json, object, "typical_low", low);
-	sc_json_known_real(json, object, "typical_high", high);
-	sc_replay_band(r, false, &low, &high);
-	sc_json_known_real(json, object, "low", low);
-	sc_json_known_real(json, object, "high", high);
 }
 
 static void add_iterations(struct sc_json *json, const struct sc_replay_result *r)
@@ -394,31 +365,6 @@ static void add_ranks(struct sc_json *json, const struct sc_replay_result *r)
 	}
 }
 
-static void add_factors(struct sc_json *json, const struct sc_replay_result *r)
-{
-	json_t *object = sc_json_object(json, json->root, "slowdown"), *by = NULL;
-	const char *last = NULL;
-
-	for (size_t i = 0; i < r->factors.n; i++) {
-		const struct sc_replay_factor *factor = &r->factors.at[i];
-
-		if (factor->by != last)
-			by = sc_json_object(json, object, factor->by);
-		last = factor->by;
-		sc_json_real(json, by, factor->name, factor->slowdown);
-	}
-}
-
-static void add_families(struct sc_json *json, const struct sc_replay_result *r)
-{
-	json_t *object = sc_json_object(json, json->root, "family_ms");
-
-	for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++)
-		if (r->family_ms[f] > 0)
-			sc_json_real(json, object, sc_kernel_family_name((enum sc_kernel_family)f),
-				     r->family_ms[f]);
-}
-
 static void add_path(struct sc_json *json, const struct sc_replay_result *r)
 {
 	json_t *shown = sc_json_object(json, json->root, "shown"), *array;
@@ -434,19 +380,6 @@ static void add_path(struct sc_json *json, const struct sc_replay_result *r)
 		sc_json_real(json, row, "ms", r->reading.contributors[i].ms);
 		sc_json_int(json, row, "count", (int64_t)r->reading.contributors[i].count);
 	}
-}
-
-static void add_means(struct sc_json *json, const struct sc_replay_result *r)
-{
-	json_t *mean = sc_json_object(json, json->root, "mean_ms");
-
-	sc_json_known_real(json, mean, "measured", r->measured_ms);
-	sc_json_known_real(json, mean, "simulated", r->simulated_ms);
-	sc_json_known_real(json, mean, "predicted", r->predicted_ms);
-	sc_json_known_real(json, mean, "no_gaps", r->no_gaps_ms);
-	sc_json_known_real(json, mean, "reference", r->reference_ms);
-	sc_json_known_real(json, mean, "typical", r->typical_ms);
-	sc_json_known_real(json, mean, "changed", r->changed_ms);
 }
 
 static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
@@ -474,6 +407,8 @@ static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_replay_result *r = result;
+	json_t *at, *by = NULL;
+	double low, high;
 
 	sc_json_init(json, "stepcast/replay", REPLAY_VERSION);
 	add_verdict(json, r);
@@ -485,14 +420,38 @@ static void put_json(const void *result, struct sc_json *json)
 	sc_json_int(json, json->root, "n_events", r->n_events);
 	sc_json_int(json, json->root, "n_simulated", r->n_simulated);
 	sc_json_loss(json, json->root, &r->loss);
-	add_means(json, r);
+	at = sc_json_object(json, json->root, "mean_ms");
+	sc_json_known_real(json, at, "measured", r->measured_ms);
+	sc_json_known_real(json, at, "simulated", r->simulated_ms);
+	sc_json_known_real(json, at, "predicted", r->predicted_ms);
+	sc_json_known_real(json, at, "no_gaps", r->no_gaps_ms);
+	sc_json_known_real(json, at, "reference", r->reference_ms);
+	sc_json_known_real(json, at, "typical", r->typical_ms);
+	sc_json_known_real(json, at, "changed", r->changed_ms);
 	add_error(json, r, "simulated", SC_REPLAY_SIMULATED);
 	add_error(json, r, "predicted", SC_REPLAY_PREDICTED);
-	add_band(json, r);
+	at = sc_json_object(json, json->root, "band_pct");
+	sc_replay_band(r, true, &low, &high);
+	sc_json_known_real(json, at, "typical_low", low);
+	sc_json_known_real(json, at, "typical_high", high);
+	sc_replay_band(r, false, &low, &high);
+	sc_json_known_real(json, at, "low", low);
+	sc_json_known_real(json, at, "high", high);
 	add_iterations(json, r);
 	add_ranks(json, r);
-	add_families(json, r);
-	add_factors(json, r);
+	at = sc_json_object(json, json->root, "family_ms");
+	for (int f = 0; f < SC_N_KERNEL_FAMILIES; f++)
+		if (r->family_ms[f] > 0)
+			sc_json_real(json, at, sc_kernel_family_name((enum sc_kernel_family)f),
+				     r->family_ms[f]);
+	at = sc_json_object(json, json->root, "slowdown");
+	for (size_t i = 0; i < r->factors.n; i++) {
+		const struct sc_replay_factor *factor = &r->factors.at[i];
+
+		if (i == 0 || factor->by != factor[-1].by)
+			by = sc_json_object(json, at, factor->by);
+		sc_json_real(json, by, factor->name, factor->slowdown);
+	}
 	add_path(json, r);
 	sc_json_warnings(json, &r->warnings);
 }
