@@ -150,12 +150,15 @@ void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out)
 		sc_strbuf_append(out, " GiB of its SSDs");
 }
 
-/* From which measured rows the band is. */
-static void append_band(const struct sc_prediction *p, struct sc_strbuf *out)
+static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 {
+	const struct sc_time_unit unit = sc_time_unit_of(p->iteration_ms);
 	struct sc_band_rows rows[SC_BAND_ROWS];
 	size_t n_all, n = sc_band_sources(p->band, rows, SC_BAND_ROWS, &n_all);
 
+	sc_strbuf_printf(out, "iteration   %.2f %s   (%d %% band: %.2f to %.2f %s)\n",
+			 p->iteration_ms / unit.ms, unit.name, p->confidence_pct,
+			 p->low_ms / unit.ms, p->high_ms / unit.ms, unit.name);
 	sc_strbuf_printf(out, "band        from %zu measured rows;", n_all);
 	for (size_t i = 0; i < n; i++)
 		sc_strbuf_printf(out, "%s %.0f %% by the %zu of %s on %s", i ? "," : "",
@@ -164,16 +167,6 @@ static void append_band(const struct sc_prediction *p, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "; none of %s on %s", p->band->like.at[SC_LIKE_SOFTWARE],
 				 p->band->like.at[SC_LIKE_GPU]);
 	sc_strbuf_append_char(out, '\n');
-}
-
-static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
-{
-	const struct sc_time_unit unit = sc_time_unit_of(p->iteration_ms);
-
-	sc_strbuf_printf(out, "iteration   %.2f %s   (%d %% band: %.2f to %.2f %s)\n",
-			 p->iteration_ms / unit.ms, unit.name, p->confidence_pct,
-			 p->low_ms / unit.ms, p->high_ms / unit.ms, unit.name);
-	append_band(p, out);
 	sc_strbuf_printf(out, "throughput  %.2f samples/s, ", p->samples_per_s);
 	if (p->tokens_per_s > 0)
 		sc_strbuf_printf(out, "%.0f tokens/s, ", p->tokens_per_s);
@@ -222,41 +215,6 @@ void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out)
 				 reading->breakdown_ms[SC_OWN_COMM] / unit.ms);
 }
 
-static void append_path(const struct sc_prediction *p, struct sc_strbuf *out)
-{
-	double rest_ms = 0;
-
-	sc_strbuf_append(out, "\ncritical path                        start ms          ms  "
-			      "mostly\n");
-	for (size_t i = 0; i < p->reading.n_path; i++) {
-		const struct sc_path_step *s = &p->reading.path[i];
-
-		if (i < MAX_PATH_LINES)
-			sc_strbuf_printf(out, "  %-32.48s %10.2f %11.2f  %s\n", s->what,
-					 s->start_ms, s->ms, sc_owner_labels[s->owner]);
-		else
-			rest_ms += s->ms;
-	}
-	if (p->reading.n_path > MAX_PATH_LINES)
-		sc_strbuf_printf(out, "  %-32s %10s %11.2f\n", "... and then", "", rest_ms);
-}
-
-static void append_classes(const struct sc_prediction *p, struct sc_strbuf *out)
-{
-	if (p->reading.n_classes < 2)
-		return;
-	sc_strbuf_append(out, "\nranks that do the same       ranks     busy ms     idle ms"
-			      "     comm ms\n");
-	for (size_t i = 0; i < p->reading.n_classes && i < MAX_CLASS_LINES; i++)
-		sc_strbuf_printf(out, "  %-24s %7u %11.2f %11.2f %11.2f\n",
-				 p->reading.classes[i].name, (unsigned)p->reading.classes[i].ranks,
-				 p->reading.classes[i].busy_ms, p->reading.classes[i].idle_ms,
-				 p->reading.classes[i].comm_ms);
-	if (p->reading.n_classes > MAX_CLASS_LINES)
-		sc_strbuf_printf(out, "  ... and %zu more\n",
-				 p->reading.n_classes - MAX_CLASS_LINES);
-}
-
 static void append_explanation(const struct sc_prediction *p, const struct sc_explanation *e,
 			       struct sc_strbuf *out)
 {
@@ -280,28 +238,22 @@ static void append_explanation(const struct sc_prediction *p, const struct sc_ex
 			e->twice_the_nics_ms);
 }
 
-/* It does not fit, and no alternative does. */
-static bool alternatives_none_fits(const struct sc_alternatives *alternatives,
-				   const struct sc_prediction *base)
-{
-	for (size_t i = 0; i < alternatives->n; i++)
-		if (alternatives->at[i].fits)
-			return false;
-	return sc_memory_fullness(&base->memory) > 1;
-}
-
 static void append_alternatives(const struct sc_alternatives *a, const struct sc_prediction *p,
 				struct sc_strbuf *out)
 {
+	bool fits = sc_memory_fullness(&p->memory) <= 1;
+
 	if (a->n)
 		sc_strbuf_append(out,
 				 "\nwhat other settings would do                        ms  gain %"
 				 "      GiB    saved\n");
-	for (size_t i = 0; i < a->n; i++)
+	for (size_t i = 0; i < a->n; i++) {
 		sc_strbuf_printf(out, "  %-42s %11.2f %7.2f %8.1f %8.1f%s\n", a->at[i].settings,
 				 a->at[i].iteration_ms, a->at[i].gain_pct, a->at[i].memory_gib,
 				 a->at[i].saved_gib, a->at[i].fits ? "" : "  does not fit");
-	if (alternatives_none_fits(a, p))
+		fits = fits || a->at[i].fits;
+	}
+	if (!fits) /* nor does any of these */
 		sc_strbuf_printf(out, "%s  %s\n", a->n ? "" : "\n", SC_TEXT_SEARCH);
 }
 
@@ -339,6 +291,8 @@ static void put_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_prediction_report *report = result;
 	const struct sc_prediction *p = report->prediction;
+	const struct sc_reading *reading = &p->reading;
+	double rest_ms = 0;
 
 	append_head(report->request, &p->memory, out);
 	append_totals(p, out);
@@ -352,8 +306,30 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f\n", sc_memory_parts[i].name, gib,
 				 share_pct(gib, p->memory.total_gib));
 	}
-	append_path(p, out);
-	append_classes(p, out);
+	sc_strbuf_append(out, "\ncritical path                        start ms          ms  "
+			      "mostly\n");
+	for (size_t i = 0; i < reading->n_path; i++) {
+		const struct sc_path_step *s = &reading->path[i];
+
+		if (i < MAX_PATH_LINES)
+			sc_strbuf_printf(out, "  %-32.48s %10.2f %11.2f  %s\n", s->what,
+					 s->start_ms, s->ms, sc_owner_labels[s->owner]);
+		else
+			rest_ms += s->ms;
+	}
+	if (reading->n_path > MAX_PATH_LINES)
+		sc_strbuf_printf(out, "  %-32s %10s %11.2f\n", "... and then", "", rest_ms);
+	if (reading->n_classes > 1)
+		sc_strbuf_append(out, "\nranks that do the same       ranks     busy ms     idle ms"
+				      "     comm ms\n");
+	for (size_t i = 0; reading->n_classes > 1 && i < reading->n_classes && i < MAX_CLASS_LINES;
+	     i++)
+		sc_strbuf_printf(out, "  %-24s %7u %11.2f %11.2f %11.2f\n",
+				 reading->classes[i].name, (unsigned)reading->classes[i].ranks,
+				 reading->classes[i].busy_ms, reading->classes[i].idle_ms,
+				 reading->classes[i].comm_ms);
+	if (reading->n_classes > MAX_CLASS_LINES)
+		sc_strbuf_printf(out, "  ... and %zu more\n", reading->n_classes - MAX_CLASS_LINES);
 	if (report->explanation)
 		append_explanation(p, report->explanation, out);
 	if (report->alternatives)
@@ -399,38 +375,6 @@ static void add_memory(struct sc_json *json, const struct sc_memory *memory)
 		sc_json_real(json, object, "ssd", memory->ssd_gib);
 	if (memory->ssd_gib > 0 && memory->ssd_capacity_gib >= 0)
 		sc_json_real(json, object, "ssd_capacity", memory->ssd_capacity_gib);
-}
-
-static void add_path(struct sc_json *json, const struct sc_prediction *p)
-{
-	json_t *array = sc_json_array(json, json->root, "critical_path");
-
-	for (size_t i = 0; i < p->reading.n_path; i++) {
-		const struct sc_path_step *step = &p->reading.path[i];
-		json_t *object = sc_json_object(json, array, NULL);
-
-		sc_json_text(json, object, "what", step->what);
-		sc_json_int(json, object, "class", step->class_id);
-		sc_json_real(json, object, "start_ms", step->start_ms);
-		sc_json_real(json, object, "ms", step->ms);
-		sc_json_text(json, object, "owner", sc_owner_name(step->owner));
-		sc_json_text(json, object, "reason", sc_reason_names[step->reason]);
-	}
-}
-
-static void add_classes(struct sc_json *json, const struct sc_prediction *p)
-{
-	json_t *array = sc_json_array(json, json->root, "classes");
-
-	for (size_t i = 0; i < p->reading.n_classes; i++) {
-		json_t *object = sc_json_object(json, array, NULL);
-
-		sc_json_text(json, object, "name", p->reading.classes[i].name);
-		sc_json_int(json, object, "ranks", p->reading.classes[i].ranks);
-		sc_json_real(json, object, "busy_ms", p->reading.classes[i].busy_ms);
-		sc_json_real(json, object, "idle_ms", p->reading.classes[i].idle_ms);
-		sc_json_real(json, object, "comm_ms", p->reading.classes[i].comm_ms);
-	}
 }
 
 void sc_json_warnings(struct sc_json *json, const struct sc_warnings *warnings)
@@ -582,15 +526,17 @@ void sc_json_cost(struct sc_json *json, json_t *parent, const struct sc_run_cost
 	}
 }
 
-/* From which measured rows it is. */
-static void add_band(struct sc_json *json, const struct sc_prediction *p)
+static void add_totals(struct sc_json *json, const struct sc_prediction *p)
 {
 	struct sc_band_rows rows[SC_BAND_ROWS];
 	size_t n_all, n = sc_band_sources(p->band, rows, SC_BAND_ROWS, &n_all);
 	json_t *list = sc_json_array(json, json->root, "band_rows");
 
+	sc_json_real(json, json->root, "iteration_ms", p->iteration_ms);
+	sc_json_real(json, json->root, "low_ms", p->low_ms);
+	sc_json_real(json, json->root, "high_ms", p->high_ms);
 	sc_json_int(json, json->root, "confidence_pct", p->confidence_pct);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) { /* from which measured rows the band is */
 		json_t *object = sc_json_object(json, list, NULL);
 
 		sc_json_text(json, object, "gpu", rows[i].gpu);
@@ -598,14 +544,6 @@ static void add_band(struct sc_json *json, const struct sc_prediction *p)
 		sc_json_int(json, object, "rows", (int64_t)rows[i].n);
 		sc_json_real(json, object, "share_pct", SC_PCT * rows[i].share);
 	}
-}
-
-static void add_totals(struct sc_json *json, const struct sc_prediction *p)
-{
-	sc_json_real(json, json->root, "iteration_ms", p->iteration_ms);
-	sc_json_real(json, json->root, "low_ms", p->low_ms);
-	sc_json_real(json, json->root, "high_ms", p->high_ms);
-	add_band(json, p);
 	sc_json_real(json, json->root, "mfu", p->mfu);
 	if (p->mfu_bf16 > 0)
 		sc_json_real(json, json->root, "mfu_bf16", p->mfu_bf16);
@@ -621,7 +559,7 @@ static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_prediction_report *report = result;
 	const struct sc_prediction *p = report->prediction;
-	json_t *config;
+	json_t *config, *array;
 
 	sc_json_init(json, "stepcast/predict", PREDICT_VERSION);
 	config = sc_json_request(json, report->request);
@@ -638,8 +576,28 @@ static void put_json(const void *result, struct sc_json *json)
 		sc_json_real(json, network, "sent_gbps", p->network_gbps);
 		sc_json_real(json, network, "links_frac", p->network_frac);
 	}
-	add_path(json, p);
-	add_classes(json, p);
+	array = sc_json_array(json, json->root, "critical_path");
+	for (size_t i = 0; i < p->reading.n_path; i++) {
+		const struct sc_path_step *step = &p->reading.path[i];
+		json_t *object = sc_json_object(json, array, NULL);
+
+		sc_json_text(json, object, "what", step->what);
+		sc_json_int(json, object, "class", step->class_id);
+		sc_json_real(json, object, "start_ms", step->start_ms);
+		sc_json_real(json, object, "ms", step->ms);
+		sc_json_text(json, object, "owner", sc_owner_name(step->owner));
+		sc_json_text(json, object, "reason", sc_reason_names[step->reason]);
+	}
+	array = sc_json_array(json, json->root, "classes");
+	for (size_t i = 0; i < p->reading.n_classes; i++) {
+		json_t *object = sc_json_object(json, array, NULL);
+
+		sc_json_text(json, object, "name", p->reading.classes[i].name);
+		sc_json_int(json, object, "ranks", p->reading.classes[i].ranks);
+		sc_json_real(json, object, "busy_ms", p->reading.classes[i].busy_ms);
+		sc_json_real(json, object, "idle_ms", p->reading.classes[i].idle_ms);
+		sc_json_real(json, object, "comm_ms", p->reading.classes[i].comm_ms);
+	}
 	sc_json_warnings(json, &p->warnings);
 	if (report->explanation) {
 		add_explanation(json, p, report->explanation);

@@ -16,75 +16,55 @@ static double most_held(const struct sc_schedule_play *play)
 	return most;
 }
 
-static void append_row(const struct sc_schedule_play *play, uint32_t s, double scale,
-		       struct sc_strbuf *out)
-{
-	const struct sc_slot *slots = sc_passes_of(play->passes, s);
-	size_t at = (size_t)s * play->passes->stride;
-	uint32_t i = 0;
-
-	for (int column = 0; (column + 0.5) / scale < play->makespan; column++) {
-		double t = (column + 0.5) / scale;
-
-		while (i < play->passes->n[s] && play->end[at + i] <= t)
-			i++;
-		sc_strbuf_append_char(out, i < play->passes->n[s] && play->start[at + i] <= t
-						   ? LETTERS[slots[i].kind]
-						   : '.');
-	}
-}
-
-/* Tenths of the most that any stage holds, as digits; over time as the row above it. */
-static void append_held(const struct sc_schedule_play *play, uint32_t s, double scale,
-			struct sc_strbuf *out)
-{
-	size_t at = (size_t)s * play->passes->stride;
-	double now = play->held[s].before, most = most_held(play);
-	uint32_t i = 0;
-
-	for (int column = 0; (column + 0.5) / scale < play->makespan; column++) {
-		double t = (column + 0.5) / scale;
-
-		for (; i < play->passes->n[s] && play->end[at + i] <= t; i++)
-			now = sc_play_held(play, s, i, now);
-		sc_strbuf_append_char(out, (char)('0' + (int)fmin(9, fmax(0, 10 * now / most))));
-	}
-}
-
-static void append_title(const char *name, const struct sc_schedule_play *play,
+void sc_schedule_to_text(const char *name, const struct sc_schedule_play *play,
 			 struct sc_strbuf *out)
 {
+	double scale = play->makespan > 0 ? fmin(1, TEXT_COLUMNS / play->makespan) : 1;
+	double most = most_held(play);
+
+	if (*play->time_unit)
+		scale = TEXT_COLUMNS / play->makespan;
 	sc_strbuf_printf(
 		out,
 		"%s: %u stages, %u micro-batches; bubble %.2f %%%s, makespan %g%s, at most %.4g "
 		"%s held",
 		name, play->passes->map->pp, play->passes->micro_batches + play->passes->left_out,
 		play->bubble_pct, play->passes->left_out ? " of what is shown" : "", play->makespan,
-		play->time_unit, most_held(play), play->held_unit);
+		play->time_unit, most, play->held_unit);
 	if (play->passes->left_out)
 		sc_strbuf_printf(out, "; %u micro-batches as those in the middle are not shown",
 				 play->passes->left_out);
-}
-
-void sc_schedule_to_text(const char *name, const struct sc_schedule_play *play,
-			 struct sc_strbuf *out)
-{
-	double scale = play->makespan > 0 ? fmin(1, TEXT_COLUMNS / play->makespan) : 1;
-
-	if (*play->time_unit)
-		scale = TEXT_COLUMNS / play->makespan;
-	append_title(name, play, out);
 	sc_strbuf_append_char(out, '\n');
 	for (uint32_t s = 0; s < play->passes->map->pp; s++) {
+		const struct sc_slot *slots = sc_passes_of(play->passes, s);
+		size_t at = (size_t)s * play->passes->stride;
+		uint32_t i = 0, n = play->passes->n[s];
+		double t;
+
 		sc_strbuf_printf(out, "%4u %5.4g  ", s, play->peak[s]);
-		append_row(play, s, scale, out);
+		for (int column = 0; (t = (column + 0.5) / scale) < play->makespan; column++) {
+			while (i < n && play->end[at + i] <= t)
+				i++;
+			sc_strbuf_append_char(out, i < n && play->start[at + i] <= t
+							   ? LETTERS[slots[i].kind]
+							   : '.');
+		}
 		sc_strbuf_append_char(out, '\n');
 	}
-	sc_strbuf_printf(out, "held over time, in tenths of %.4g %s\n", most_held(play),
-			 play->held_unit);
+	/* as digits; over time as the rows above */
+	sc_strbuf_printf(out, "held over time, in tenths of %.4g %s\n", most, play->held_unit);
 	for (uint32_t s = 0; s < play->passes->map->pp; s++) {
+		size_t at = (size_t)s * play->passes->stride;
+		double now = play->held[s].before, t;
+		uint32_t i = 0;
+
 		sc_strbuf_printf(out, "%4u        ", s);
-		append_held(play, s, scale, out);
+		for (int column = 0; (t = (column + 0.5) / scale) < play->makespan; column++) {
+			for (; i < play->passes->n[s] && play->end[at + i] <= t; i++)
+				now = sc_play_held(play, s, i, now);
+			sc_strbuf_append_char(out,
+					      (char)('0' + (int)fmin(9, fmax(0, 10 * now / most))));
+		}
 		sc_strbuf_append_char(out, '\n');
 	}
 }

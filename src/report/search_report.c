@@ -19,20 +19,6 @@ static int n_objectives(const struct sc_search_result *r)
 
 /* ---- text ---- */
 
-static void put_counts(const struct sc_search_result *r, struct sc_strbuf *out)
-{
-	sc_strbuf_printf(
-		out,
-		"%zu candidates: %zu refused, %zu too large for %.0f %% of the memory, %zu "
-		"pruned by their floor, %zu simulated",
-		r->cases.n_rows, r->n_in[SC_SEARCH_REFUSED], r->n_in[SC_SEARCH_TOO_LARGE],
-		100 * (1 - r->search->memory_margin), r->n_in[SC_SEARCH_PRUNED],
-		r->n_in[SC_SEARCH_SIMULATED]);
-	if (r->n_in[SC_SEARCH_LEFT])
-		sc_strbuf_printf(out, ", %zu left for want of time", r->n_in[SC_SEARCH_LEFT]);
-	sc_strbuf_append(out, "\n");
-}
-
 /* Of those shown, the one of the least value. */
 static size_t fastest(const struct sc_search_result *r)
 {
@@ -111,19 +97,6 @@ static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 				 sc_csv_cell(&r->cases, r->shown[0].row, i));
 }
 
-/* What it has otherwise than the best. */
-static void put_changes(const struct sc_search_result *r, size_t row, struct sc_strbuf *out)
-{
-	for (size_t i = 0; i < r->cases.n_cols; i++) {
-		const char *value = sc_csv_cell(&r->cases, row, i), *key = r->cases.header[i];
-
-		if (strcmp(value, sc_csv_cell(&r->cases, r->shown[0].row, i)) != 0)
-			sc_strbuf_printf(out, "  %s %s",
-					 strrchr(key, '.') ? strrchr(key, '.') + 1 : key, value);
-	}
-	sc_strbuf_append(out, "\n");
-}
-
 static void put_shown(const struct sc_search_result *r, struct sc_strbuf *out)
 {
 	size_t n_ties = 0;
@@ -147,7 +120,15 @@ static void put_shown(const struct sc_search_result *r, struct sc_strbuf *out)
 		else
 			sc_strbuf_printf(out, " %6.0f %% %6.2f %%", 100 * s->best_in,
 					 100 * s->regret_frac);
-		put_changes(r, s->row, out);
+		for (size_t k = 0; k < r->cases.n_cols;
+		     k++) { /* what it has otherwise than the best */
+			const char *value = sc_csv_cell(&r->cases, s->row, k);
+			const char *key = r->cases.header[k], *dot = strrchr(key, '.');
+
+			if (strcmp(value, sc_csv_cell(&r->cases, r->shown[0].row, k)) != 0)
+				sc_strbuf_printf(out, "  %s %s", dot ? dot + 1 : key, value);
+		}
+		sc_strbuf_append(out, "\n");
 		n_ties += i > 0 && s->best_in >= TIE_SHARE;
 	}
 	if (!isnan(r->shown[0].best_in))
@@ -189,7 +170,16 @@ static void put_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_search_result *r = result;
 
-	put_counts(r, out);
+	sc_strbuf_printf(
+		out,
+		"%zu candidates: %zu refused, %zu too large for %.0f %% of the memory, %zu "
+		"pruned by their floor, %zu simulated",
+		r->cases.n_rows, r->n_in[SC_SEARCH_REFUSED], r->n_in[SC_SEARCH_TOO_LARGE],
+		100 * (1 - r->search->memory_margin), r->n_in[SC_SEARCH_PRUNED],
+		r->n_in[SC_SEARCH_SIMULATED]);
+	if (r->n_in[SC_SEARCH_LEFT])
+		sc_strbuf_printf(out, ", %zu left for want of time", r->n_in[SC_SEARCH_LEFT]);
+	sc_strbuf_append(out, "\n");
 	put_best(r, out);
 	put_shown(r, out);
 	put_others(r, out);
@@ -204,22 +194,6 @@ static void add_settings(const struct sc_search_result *r, size_t row, struct sc
 
 	for (size_t k = 0; k < r->cases.n_cols; k++)
 		sc_json_cell(json, keys, r->cases.header[k], sc_csv_cell(&r->cases, row, k));
-}
-
-static void add_case(const struct sc_search_result *r, size_t i, struct sc_json *json,
-		     json_t *object)
-{
-	const struct sc_search_shown *s = &r->shown[i];
-	const struct sc_search_case *c = &r->at[s->row];
-	json_t *values = sc_json_object(json, object, "values");
-
-	add_settings(r, s->row, json, object);
-	for (int k = 0; k < n_objectives(r); k++)
-		sc_json_real(json, values, sc_search_objective_names[r->search->objective[k]],
-			     s->value[k]);
-	sc_json_outcome(json, object, &c->outcome, r->search->has_costs);
-	sc_json_known_real(json, object, "best_in", s->best_in);
-	sc_json_known_real(json, object, "regret_frac", s->regret_frac);
 }
 
 static void add_verdict(const struct sc_search_result *r, struct sc_json *json)
@@ -347,8 +321,20 @@ static void put_json(const void *result, struct sc_json *json)
 		sc_json_text(json, units, sc_search_objective_names[r->search->objective[k]],
 			     search_unit(r->search, r->search->objective[k]));
 	shown = sc_json_array(json, json->root, "best");
-	for (size_t i = 0; i < r->n_shown; i++)
-		add_case(r, i, json, sc_json_object(json, shown, NULL));
+	for (size_t i = 0; i < r->n_shown; i++) {
+		const struct sc_search_shown *s = &r->shown[i];
+		json_t *object = sc_json_object(json, shown, NULL);
+		json_t *values = sc_json_object(json, object, "values");
+
+		add_settings(r, s->row, json, object);
+		for (int k = 0; k < n_objectives(r); k++)
+			sc_json_real(json, values,
+				     sc_search_objective_names[r->search->objective[k]],
+				     s->value[k]);
+		sc_json_outcome(json, object, &r->at[s->row].outcome, r->search->has_costs);
+		sc_json_known_real(json, object, "best_in", s->best_in);
+		sc_json_known_real(json, object, "regret_frac", s->regret_frac);
+	}
 	others = sc_json_array(json, json->root, "settings");
 	for (size_t i = 0; i < r->n_others; i++) {
 		json_t *object = sc_json_object(json, others, NULL);
@@ -370,29 +356,6 @@ static void put_known(double value, FILE *out)
 	putc(',', out);
 }
 
-static void put_candidate(const struct sc_search_result *r, size_t row, FILE *out)
-{
-	const struct sc_search_case *c = &r->at[row];
-	const bool simulated = c->state == SC_SEARCH_SIMULATED;
-	const struct sc_outcome *o = &c->outcome;
-
-	for (size_t i = 0; i < r->cases.n_cols; i++) {
-		sc_csv_put_cell(out, sc_csv_cell(&r->cases, row, i));
-		putc(',', out);
-	}
-	fprintf(out, "%s,", sc_search_state_names[c->state]);
-	put_known(c->floor_ms, out);
-	put_known(simulated ? o->iteration_ms : 0, out);
-	put_known(simulated ? o->low_ms : 0, out);
-	put_known(simulated ? o->high_ms : 0, out);
-	put_known(c->memory_gib, out);
-	put_known(c->capacity_gib, out);
-	for (int i = 0; i < n_objectives(r); i++)
-		put_known(simulated ? c->factor[i] * o->iteration_ms : 0, out);
-	sc_csv_put_cell(out, c->state == SC_SEARCH_REFUSED ? o->error : "");
-	putc('\n', out);
-}
-
 /* Columns: the keys; state; floor_ms, iteration_ms, low_ms, high_ms, memory_gib, capacity_gib: empty where not known;
  * the values of the objectives; error. */
 static int put_csv(const void *result, FILE *out, struct sc_err *err)
@@ -405,8 +368,27 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 	for (int i = 0; i < n_objectives(r); i++)
 		fprintf(out, "%s,", sc_search_objective_names[r->search->objective[i]]);
 	fputs("error\n", out);
-	for (size_t row = 0; row < r->cases.n_rows; row++)
-		put_candidate(r, row, out);
+	for (size_t row = 0; row < r->cases.n_rows; row++) {
+		const struct sc_search_case *c = &r->at[row];
+		const bool simulated = c->state == SC_SEARCH_SIMULATED;
+		const struct sc_outcome *o = &c->outcome;
+
+		for (size_t i = 0; i < r->cases.n_cols; i++) {
+			sc_csv_put_cell(out, sc_csv_cell(&r->cases, row, i));
+			putc(',', out);
+		}
+		fprintf(out, "%s,", sc_search_state_names[c->state]);
+		put_known(c->floor_ms, out);
+		put_known(simulated ? o->iteration_ms : 0, out);
+		put_known(simulated ? o->low_ms : 0, out);
+		put_known(simulated ? o->high_ms : 0, out);
+		put_known(c->memory_gib, out);
+		put_known(c->capacity_gib, out);
+		for (int i = 0; i < n_objectives(r); i++)
+			put_known(simulated ? c->factor[i] * o->iteration_ms : 0, out);
+		sc_csv_put_cell(out, c->state == SC_SEARCH_REFUSED ? o->error : "");
+		putc('\n', out);
+	}
 	return sc_csv_end(out, err);
 }
 
@@ -414,53 +396,47 @@ const struct sc_forms sc_search_forms = {put_json, put_text, put_csv};
 
 /* ---- scaling ---- */
 
-static void put_point(const struct sc_search *search, const struct sc_scaling_point *p,
-		      struct sc_strbuf *out)
-{
-	const bool run = sc_search_is_run(search);
-	const struct sc_amounts *cost = run ? &p->best.cost.run : &p->best.cost.step;
-	const double amounts[] = {cost->gpu_hours, cost->usd, cost->kwh};
-	struct sc_strbuf cell = {0};
-
-	sc_strbuf_printf(out, "%8lld %12.6g %10.4g %9.2f %7.1f %8.1f", (long long)p->gpus,
-			 p->best.iteration_ms, p->best.tokens_per_s, p->speedup,
-			 100 * p->efficiency, p->best.memory_total_gib);
-	for (size_t i = 0; i < 3 + (size_t)run && search->has_costs; i++) {
-		sc_strbuf_clear(&cell);
-		if (i == 3)
-			sc_text_ms(cost->days * 24 * SC_MS_PER_HOUR, &cell);
-		else if (isfinite(amounts[i]))
-			sc_text_grouped(amounts[i], &cell);
-		sc_strbuf_printf(out, " %12s", cell.n ? sc_strbuf_get(&cell) : "-");
-	}
-	sc_strbuf_release(&cell);
-	sc_strbuf_printf(out, "  %s%s\n", p->split, p->proven ? "" : " (not proven)");
-}
-
 static void put_scaling_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_scaling *scaling = result;
 	const struct sc_search *search = scaling->search;
+	const bool run = sc_search_is_run(search);
 
 	sc_strbuf_printf(out, "%s scaling, the best split of each size%s\n",
 			 scaling->weak ? "weak" : "strong",
-			 !search->has_costs         ? ""
-			 : sc_search_is_run(search) ? "; cost of the run"
-						    : "; cost of a step");
+			 !search->has_costs ? ""
+			 : run              ? "; cost of the run"
+					    : "; cost of a step");
 	sc_strbuf_printf(out, "%8s %12s %10s %9s %7s %8s", "gpus", "ms", "tokens/s", "speedup",
 			 "eff %", "GiB");
 	if (search->has_costs)
 		sc_strbuf_printf(out, " %12s %12s %12s", "GPU-hours", "USD", "kWh");
-	if (sc_search_is_run(search))
+	if (run)
 		sc_strbuf_printf(out, " %12s", "takes");
 	sc_strbuf_append(out, "  split\n");
 	for (size_t i = 0; i < scaling->n; i++) {
 		const struct sc_scaling_point *p = &scaling->points[i];
+		const struct sc_amounts *cost = run ? &p->best.cost.run : &p->best.cost.step;
+		const double amounts[] = {cost->gpu_hours, cost->usd, cost->kwh};
+		struct sc_strbuf cell = {0};
 
-		if (p->error)
+		if (p->error) {
 			sc_strbuf_printf(out, "%8lld  %s\n", (long long)p->gpus, p->error);
-		else
-			put_point(search, p, out);
+			continue;
+		}
+		sc_strbuf_printf(out, "%8lld %12.6g %10.4g %9.2f %7.1f %8.1f", (long long)p->gpus,
+				 p->best.iteration_ms, p->best.tokens_per_s, p->speedup,
+				 100 * p->efficiency, p->best.memory_total_gib);
+		for (size_t k = 0; k < 3 + (size_t)run && search->has_costs; k++) {
+			sc_strbuf_clear(&cell);
+			if (k == 3)
+				sc_text_ms(cost->days * 24 * SC_MS_PER_HOUR, &cell);
+			else if (isfinite(amounts[k]))
+				sc_text_grouped(amounts[k], &cell);
+			sc_strbuf_printf(out, " %12s", cell.n ? sc_strbuf_get(&cell) : "-");
+		}
+		sc_strbuf_release(&cell);
+		sc_strbuf_printf(out, "  %s%s\n", p->split, p->proven ? "" : " (not proven)");
 	}
 }
 

@@ -54,32 +54,6 @@ static double band_factor(const struct sc_shard_report *report)
 	return sc_band_factor(report->study->objective->request->band, report->confidence_pct);
 }
 
-static void put_plan_line(const struct sc_study *study, const struct sc_ranked_plan *plan,
-			  struct sc_strbuf *out)
-{
-	const struct sc_shard_solution *s = &plan->solution;
-	double gap_pct = shard_gap_pct(s->cost, plan->bound);
-	char gap[32] = "-"; /* of shards that the bound knows nothing of */
-
-	if (gap_pct >= 0)
-		snprintf(gap, sizeof(gap), "%.2f", gap_pct);
-	if (study->predictor)
-		sc_strbuf_printf(out, "%12.4f", plan->iteration_ms);
-	if (plan->has_cost)
-		sc_strbuf_printf(out, " %12.6g %8s %-6s %5u %9.2f", s->cost, gap,
-				 shard_is_proven(study, plan) ? "yes" : "no", s->bottleneck,
-				 plan->memory.hbm_bytes / SC_BYTES_PER_GIB);
-	else
-		sc_strbuf_printf(out, " %12s %8s %-6s %5s %9s", "-", "-", "-", "-", "-");
-	sc_strbuf_printf(out, " %9.2f %8.2f", plan->memory.host_bytes / SC_BYTES_PER_GIB,
-			 plan->memory.ssd_bytes / SC_BYTES_PER_GIB);
-	if (study->opts.confidence.samples > 0)
-		sc_strbuf_printf(out, " %7.1f %8.2f %-4s", SC_PCT * plan->confidence.p_best,
-				 plan->confidence.regret_pct, plan->confidence.tied ? "yes" : "no");
-	sc_strbuf_printf(out, "%s%s\n", plan->over_budget ? "  over budget" : "",
-			 plan->is_barred ? "  against constraints or moves" : "");
-}
-
 static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 {
 	const char *unit = study->objective->unit;
@@ -96,35 +70,33 @@ static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 	sc_strbuf_append_char(out, '\n');
 	for (size_t i = 0; i < study->plans.n; i++) {
 		const struct sc_ranked_plan *plan = &study->plans.at[i];
+		const struct sc_shard_solution *s = &plan->solution;
+		double gap_pct = shard_gap_pct(s->cost, plan->bound);
+		char gap[32] = "-"; /* of shards that the bound knows nothing of */
 
 		sc_strbuf_printf(out, "%-24.60s", plan->name);
-		if (plan->error)
+		if (plan->error) {
 			sc_strbuf_printf(out, " not rated: %s\n", plan->error);
-		else
-			put_plan_line(study, plan, out);
-	}
-}
-
-/* "64 of 128 columns", "a quarter"... of what the busiest rank has of a table. */
-static void put_share(const struct sc_study *study, const struct sc_ranked_plan *plan,
-		      uint32_t table, uint32_t rank, struct sc_strbuf *out)
-{
-	const struct sc_table *whole = &study->objective->problem.tables[table];
-
-	for (size_t i = 0; i < plan->terms.at.n; i++) {
-		const struct sc_shard_term *term = &plan->terms.at.at[i];
-
-		if (term->table != table || term->rank != rank)
 			continue;
-		sc_strbuf_printf(out, "%s, %s", sc_enum_name(sc_shard_type_names, (int)term->type),
-				 sc_enum_name(sc_tier_names, (int)term->tier));
-		if (term->cols < whole->dim)
-			sc_strbuf_printf(out, ", %lld of %lld columns", (long long)term->cols,
-					 (long long)whole->dim);
-		if (term->rows < whole->rows)
-			sc_strbuf_printf(out, ", %lld of %lld rows", (long long)term->rows,
-					 (long long)whole->rows);
-		return;
+		}
+		if (gap_pct >= 0)
+			snprintf(gap, sizeof(gap), "%.2f", gap_pct);
+		if (study->predictor)
+			sc_strbuf_printf(out, "%12.4f", plan->iteration_ms);
+		if (plan->has_cost)
+			sc_strbuf_printf(out, " %12.6g %8s %-6s %5u %9.2f", s->cost, gap,
+					 shard_is_proven(study, plan) ? "yes" : "no", s->bottleneck,
+					 plan->memory.hbm_bytes / SC_BYTES_PER_GIB);
+		else
+			sc_strbuf_printf(out, " %12s %8s %-6s %5s %9s", "-", "-", "-", "-", "-");
+		sc_strbuf_printf(out, " %9.2f %8.2f", plan->memory.host_bytes / SC_BYTES_PER_GIB,
+				 plan->memory.ssd_bytes / SC_BYTES_PER_GIB);
+		if (study->opts.confidence.samples > 0)
+			sc_strbuf_printf(out, " %7.1f %8.2f %-4s", SC_PCT * plan->confidence.p_best,
+					 plan->confidence.regret_pct,
+					 plan->confidence.tied ? "yes" : "no");
+		sc_strbuf_printf(out, "%s%s\n", plan->over_budget ? "  over budget" : "",
+				 plan->is_barred ? "  against constraints or moves" : "");
 	}
 }
 
@@ -136,6 +108,9 @@ static void put_bottleneck(const struct sc_shard_report *report, const struct sc
 	uint32_t rank = plan->solution.bottleneck;
 	size_t n = sc_rank_parts(&plan->terms, rank, parts, SC_SHARD_REPORT_TABLES);
 	double cost = plan->solution.cost, mean = 0;
+	const struct sc_shard_term *term = plan->terms.at.at;
+	const struct sc_table *whole;
+	size_t k;
 
 	for (uint32_t i = 0; i < plan->solution.plan.world; i++)
 		mean += plan->solution.rank_cost[i] / plan->solution.plan.world;
@@ -146,7 +121,20 @@ static void put_bottleneck(const struct sc_shard_report *report, const struct sc
 		sc_strbuf_printf(out, "  %-32.60s %12.6g %5.1f %%  ",
 				 study->objective->problem.tables[parts[i].table].name, parts[i].ms,
 				 cost > 0 ? SC_PCT * parts[i].ms / cost : 0.0);
-		put_share(study, plan, parts[i].table, rank, out);
+		for (k = 0; k < plan->terms.at.n; k++)
+			if (term[k].table == parts[i].table && term[k].rank == rank)
+				break;
+		whole = &study->objective->problem.tables[parts[i].table];
+		if (k < plan->terms.at.n) /* "row_wise, fused, 64 of 128 columns" */
+			sc_strbuf_printf(out, "%s, %s",
+					 sc_enum_name(sc_shard_type_names, (int)term[k].type),
+					 sc_enum_name(sc_tier_names, (int)term[k].tier));
+		if (k < plan->terms.at.n && term[k].cols < whole->dim)
+			sc_strbuf_printf(out, ", %lld of %lld columns", (long long)term[k].cols,
+					 (long long)whole->dim);
+		if (k < plan->terms.at.n && term[k].rows < whole->rows)
+			sc_strbuf_printf(out, ", %lld of %lld rows", (long long)term[k].rows,
+					 (long long)whole->rows);
 		sc_strbuf_append_char(out, '\n');
 	}
 }
@@ -346,20 +334,6 @@ static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard
 	add_lints(json, out, &plan->lints);
 }
 
-static void add_pareto(struct sc_json *json, const struct sc_pareto *pareto)
-{
-	json_t *list = sc_json_array(json, json->root, "pareto");
-
-	for (size_t i = 0; i < pareto->n; i++) {
-		json_t *point = sc_json_object(json, list, NULL);
-
-		sc_json_real(json, point, "cost", pareto->at[i].cost);
-		sc_json_real(json, point, "bound", pareto->at[i].bound);
-		sc_json_real(json, point, "hbm_rank_max_gib",
-			     pareto->at[i].hbm_bytes / SC_BYTES_PER_GIB);
-	}
-}
-
 static void add_side(struct sc_json *json, json_t *parent, const char *key,
 		     const struct sc_shard_side *of)
 {
@@ -390,10 +364,23 @@ static void add_diff(struct sc_json *json, const struct sc_shard_report *report)
 	}
 }
 
-static void put_verdict(struct sc_json *json, const struct sc_study *study)
+static void put_json(const void *result, struct sc_json *json)
 {
+	const struct sc_shard_report *report = result;
+	const struct sc_study *study = report->study;
 	const struct sc_ranked_plan *best = &study->plans.at[0];
+	json_t *list;
 
+	sc_json_init(json, "stepcast/shard", SHARD_VERSION);
+	sc_json_text(json, json->root, "objective", sc_objective_names[study->objective->kind]);
+	sc_json_text(json, json->root, "cost_unit", study->objective->unit);
+	sc_json_int(json, json->root, "world_size", study->objective->problem.world);
+	sc_json_int(json, json->root, "ranks_per_host", study->objective->problem.ranks_per_host);
+	sc_json_int(json, json->root, "n_tables", (int64_t)study->objective->problem.n_tables);
+	sc_json_real(json, json->root, "bound", study->bound);
+	sc_json_real(json, json->root, "bound_within_constraints", study->kept_bound);
+	sc_json_real(json, json->root, "lp_bound", study->lp_bound);
+	sc_json_request(json, study->objective->request);
 	if (!best->error && best->has_cost)
 		sc_json_bool(json, json->root, "fits", !best->over_budget);
 	if (best->error || !best->has_cost)
@@ -408,37 +395,21 @@ static void put_verdict(struct sc_json *json, const struct sc_study *study)
 		sc_json_verdict(json, SC_STANDS_FAIR,
 				"Fits; at most %.2f %% above the least possible cost.",
 				shard_gap_pct(best->solution.cost, best->bound));
-}
-
-static void put_json(const void *result, struct sc_json *json)
-{
-	const struct sc_shard_report *report = result;
-	const struct sc_study *study = report->study;
-	json_t *list;
-
-	sc_json_init(json, "stepcast/shard", SHARD_VERSION);
-	sc_json_text(json, json->root, "objective", sc_objective_names[study->objective->kind]);
-	sc_json_text(json, json->root, "cost_unit", study->objective->unit);
-	sc_json_int(json, json->root, "world_size", study->objective->problem.world);
-	sc_json_int(json, json->root, "ranks_per_host", study->objective->problem.ranks_per_host);
-	sc_json_int(json, json->root, "n_tables", (int64_t)study->objective->problem.n_tables);
-	sc_json_real(json, json->root, "bound", study->bound);
-	sc_json_real(json, json->root, "bound_within_constraints", study->kept_bound);
-	sc_json_real(json, json->root, "lp_bound", study->lp_bound);
-	sc_json_request(json, study->objective->request);
-	put_verdict(json, study);
-	if (study->plans.at[0].has_cost) {
-		const struct sc_shard_solution *best = &study->plans.at[0].solution;
-
-		list = sc_json_array(json, json->root, "rank_costs");
-		for (uint32_t i = 0; i < best->plan.world; i++)
-			sc_json_real(json, list, NULL, best->rank_cost[i]);
-	}
+	list = best->has_cost ? sc_json_array(json, json->root, "rank_costs") : NULL;
+	for (uint32_t i = 0; best->has_cost && i < best->solution.plan.world; i++)
+		sc_json_real(json, list, NULL, best->solution.rank_cost[i]);
 	list = sc_json_array(json, json->root, "plans");
 	for (size_t i = 0; i < study->plans.n; i++)
 		put_plan(json, list, report, &study->plans.at[i]);
-	if (report->pareto)
-		add_pareto(json, report->pareto);
+	list = report->pareto ? sc_json_array(json, json->root, "pareto") : NULL;
+	for (size_t i = 0; report->pareto && i < report->pareto->n; i++) {
+		const struct sc_pareto_point *p = &report->pareto->at[i];
+		json_t *point = sc_json_object(json, list, NULL);
+
+		sc_json_real(json, point, "cost", p->cost);
+		sc_json_real(json, point, "bound", p->bound);
+		sc_json_real(json, point, "hbm_rank_max_gib", p->hbm_bytes / SC_BYTES_PER_GIB);
+	}
 	if (report->diff)
 		add_diff(json, report);
 	add_lints(json, json->root, &study->lints);

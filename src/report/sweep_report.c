@@ -30,30 +30,12 @@ void sc_json_outcome(struct sc_json *json, json_t *object, const struct sc_outco
 		sc_json_cost(json, object, &o->cost);
 }
 
-static void add_case(const struct sc_sweep_report *all, size_t row, struct sc_json *json,
-		     json_t *list)
-{
-	const struct sc_outcome *o = &all->outcomes[row];
-	const struct sc_csv *cases = all->cases;
-	json_t *object = sc_json_object(json, list, NULL), *config;
-
-	sc_json_int(json, object, "case", (int64_t)row + 1);
-	config = sc_json_object(json, object, "config");
-	for (size_t c = 0; c < cases->n_cols; c++)
-		sc_json_cell(json, config, cases->header[c], sc_csv_cell(cases, row, c));
-	if (o->code != SC_OK) {
-		sc_json_text(json, object, "error", o->error);
-		return;
-	}
-	sc_json_outcome(json, object, o, all->size != NULL);
-}
-
 static void put_sweep_json(const void *result, struct sc_json *json)
 {
 	const struct sc_sweep_report *all = result;
 	const struct sc_csv *cases = all->cases;
 	size_t n_fit = 0, n_done = 0;
-	json_t *list;
+	json_t *list, *object, *config;
 
 	sc_json_init(json, "stepcast/sweep", SWEEP_VERSION);
 	sc_json_base(json, all->base);
@@ -68,7 +50,15 @@ static void put_sweep_json(const void *result, struct sc_json *json)
 	for (size_t i = 0; i < cases->n_rows; i++) {
 		n_done += all->outcomes[i].code == SC_OK;
 		n_fit += all->outcomes[i].code == SC_OK && all->outcomes[i].fits;
-		add_case(all, i, json, list);
+		object = sc_json_object(json, list, NULL);
+		sc_json_int(json, object, "case", (int64_t)i + 1);
+		config = sc_json_object(json, object, "config");
+		for (size_t c = 0; c < cases->n_cols; c++)
+			sc_json_cell(json, config, cases->header[c], sc_csv_cell(cases, i, c));
+		if (all->outcomes[i].code != SC_OK)
+			sc_json_text(json, object, "error", all->outcomes[i].error);
+		else
+			sc_json_outcome(json, object, &all->outcomes[i], all->size != NULL);
 	}
 	sc_json_verdict(json,
 			n_fit == 0              ? SC_STANDS_BADLY
@@ -208,33 +198,6 @@ int sc_sweep_csv_row(const struct sc_sweep_report *all, size_t row,
 	return sc_csv_end(out, err);
 }
 
-static void put_case(const struct sc_validation *v, const struct sc_case *c, const int *columns,
-		     size_t n, FILE *out)
-{
-	sc_csv_put_cell(out, c->name);
-	putc(',', out);
-	for (size_t i = 0; i < n; i++) {
-		sc_csv_put_cell(out, sc_csv_cell(v->table, c->row, (size_t)columns[i]));
-		putc(',', out);
-	}
-	if (c->measured_ms > 0)
-		put_number(out, c->measured_ms);
-	putc(',', out);
-	if (c->skipped) {
-		fputs(",,,,", out);
-		sc_csv_put_cell(out, c->skipped);
-	} else {
-		const double numbers[] = {c->outcome.iteration_ms, c->outcome.low_ms,
-					  c->outcome.high_ms, c->error_pct};
-
-		for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-			put_number(out, numbers[i]);
-			putc(',', out);
-		}
-	}
-	putc('\n', out);
-}
-
 /* case, the `by` columns, measured and predicted, error in percent, why it was skipped. */
 static int put_validation_csv(const void *result, FILE *out, struct sc_err *err)
 {
@@ -248,8 +211,28 @@ static int put_validation_csv(const void *result, FILE *out, struct sc_err *err)
 		putc(',', out);
 	}
 	fputs("measured_ms,predicted_ms,low_ms,high_ms,error_pct,skipped\n", out);
-	for (size_t i = 0; i < v->n_cases; i++)
-		put_case(v, &v->cases[i], columns, v->n_by, out);
+	for (const struct sc_case *c = v->cases; c < v->cases + v->n_cases; c++) {
+		const double numbers[] = {c->outcome.iteration_ms, c->outcome.low_ms,
+					  c->outcome.high_ms, c->error_pct};
+
+		sc_csv_put_cell(out, c->name);
+		putc(',', out);
+		for (size_t i = 0; i < v->n_by; i++) {
+			sc_csv_put_cell(out, sc_csv_cell(v->table, c->row, (size_t)columns[i]));
+			putc(',', out);
+		}
+		if (c->measured_ms > 0)
+			put_number(out, c->measured_ms);
+		putc(',', out);
+		for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+			if (!c->skipped)
+				put_number(out, numbers[i]);
+			putc(',', out);
+		}
+		if (c->skipped)
+			sc_csv_put_cell(out, c->skipped);
+		putc('\n', out);
+	}
 	free(columns);
 	return sc_csv_end(out, err);
 }
@@ -262,24 +245,6 @@ static bool is_like(const struct sc_validation *v, const struct sc_case *a, cons
 		if (strcmp(a->outcome.band->like.at[c], b->outcome.band->like.at[c]) != 0)
 			return false;
 	return true;
-}
-
-static void put_line(const struct sc_validation *v, const struct sc_case *first, bool *done,
-		     FILE *out)
-{
-	sc_csv_put_cell(out, sc_validation_suite(v->table, first->row));
-	for (int c = SC_LIKE_GPU; c < SC_N_LIKE_COLUMNS; c++) {
-		putc(',', out);
-		sc_csv_put_cell(out, first->outcome.band->like.at[c]);
-	}
-	for (const struct sc_case *c = first; c < v->cases + v->n_cases; c++) {
-		if (done[c - v->cases] || c->skipped || !is_like(v, first, c))
-			continue;
-		done[c - v->cases] = true;
-		fprintf(out, "%c%.0f", c == first ? ',' : ' ',
-			SC_PER_MILLE * fabs(log(c->measured_ms / c->outcome.iteration_ms)));
-	}
-	putc('\n', out);
 }
 
 int sc_likeness_csv_write(const void *validation, FILE *out, struct sc_err *err)
@@ -295,9 +260,23 @@ int sc_likeness_csv_write(const void *validation, FILE *out, struct sc_err *err)
 	for (int c = 0; c < SC_N_LIKE_COLUMNS; c++)
 		fprintf(out, "%s,", sc_like_columns[c]);
 	fputs("errors\n", out);
-	for (size_t i = 0; i < v->n_cases; i++)
-		if (!done[i] && !v->cases[i].skipped)
-			put_line(v, &v->cases[i], done, out);
+	for (const struct sc_case *first = v->cases; first < v->cases + v->n_cases; first++) {
+		if (done[first - v->cases] || first->skipped)
+			continue;
+		sc_csv_put_cell(out, sc_validation_suite(v->table, first->row));
+		for (int c = SC_LIKE_GPU; c < SC_N_LIKE_COLUMNS; c++) {
+			putc(',', out);
+			sc_csv_put_cell(out, first->outcome.band->like.at[c]);
+		}
+		for (const struct sc_case *c = first; c < v->cases + v->n_cases; c++) {
+			if (done[c - v->cases] || c->skipped || !is_like(v, first, c))
+				continue;
+			done[c - v->cases] = true;
+			fprintf(out, "%c%.0f", c == first ? ',' : ' ',
+				SC_PER_MILLE * fabs(log(c->measured_ms / c->outcome.iteration_ms)));
+		}
+		putc('\n', out);
+	}
 	free(done);
 	return sc_csv_end(out, err);
 }
@@ -329,23 +308,6 @@ static void add_score(struct sc_json *json, json_t *object, const struct sc_scor
 		sc_json_text(json, row, "case", score->skipped[i]->name);
 		sc_json_text(json, row, "reason", score->skipped[i]->skipped);
 	}
-}
-
-/* The bands are the promise: where they hold, all is well. */
-static void add_promise(struct sc_json *json, const struct sc_validation *v)
-{
-	const struct sc_score *all = &v->all;
-	const int most_pct = v->confidence_pct - 15, half_pct = v->confidence_pct - 30;
-
-	sc_json_verdict(
-		json,
-		all->accuracy.n == 0 || all->coverage_pct < half_pct ? SC_STANDS_BADLY
-		: all->n_skipped || all->coverage_pct < most_pct     ? SC_STANDS_FAIR
-								     : SC_STANDS_WELL,
-		"%zu of %zu rows were predicted; %.0f %% of the measured times are in their "
-		"bands, which should hold %d %%.",
-		all->accuracy.n, all->n_rows, all->accuracy.n ? all->coverage_pct : 0,
-		v->confidence_pct);
 }
 
 static void add_validated(struct sc_json *json, const struct sc_validation *v)
@@ -402,12 +364,23 @@ static void add_choices(struct sc_json *json, const struct sc_choices *choices)
 static void put_validation_json(const void *result, struct sc_json *json)
 {
 	const struct sc_validation *v = result;
+	const struct sc_score *all = &v->all;
+	const int most_pct = v->confidence_pct - 15, half_pct = v->confidence_pct - 30;
 	json_t *groups, *column = NULL;
 	const char *name = NULL;
 
 	sc_json_init(json, "stepcast/validate", VALIDATE_VERSION);
 	sc_json_text(json, json->root, "table", v->table->file);
-	add_promise(json, v);
+	/* The bands are the promise: where they hold, all is well. */
+	sc_json_verdict(
+		json,
+		all->accuracy.n == 0 || all->coverage_pct < half_pct ? SC_STANDS_BADLY
+		: all->n_skipped || all->coverage_pct < most_pct     ? SC_STANDS_FAIR
+								     : SC_STANDS_WELL,
+		"%zu of %zu rows were predicted; %.0f %% of the measured times are in their "
+		"bands, which should hold %d %%.",
+		all->accuracy.n, all->n_rows, all->accuracy.n ? all->coverage_pct : 0,
+		v->confidence_pct);
 	sc_json_int(json, json->root, "confidence_pct", v->confidence_pct);
 	add_score(json, json->root, &v->all, v->has_memory);
 	add_validated(json, v);
@@ -427,25 +400,17 @@ static void put_validation_json(const void *result, struct sc_json *json)
 
 enum { MAX_SKIPPED_REASONS = 8 };
 
-static void append_number(struct sc_strbuf *out, double value)
-{
-	if (isnan(value))
-		sc_strbuf_printf(out, " %8s", "-");
-	else
-		sc_strbuf_printf(out, " %8.2f", value);
-}
-
 static void append_score(struct sc_strbuf *out, const char *name, const struct sc_score *s)
 {
 	sc_strbuf_printf(out, "%-28.60s %6zu %6zu", *name ? name : "(empty)", s->n_rows,
 			 s->accuracy.n);
-	append_number(out, s->accuracy.mape_pct);
-	append_number(out, s->accuracy.median_ape_pct);
-	append_number(out, s->accuracy.p90_ape_pct);
-	append_number(out, s->accuracy.geomean_ape_pct);
-	append_number(out, s->accuracy.bias_pct);
-	append_number(out, s->coverage_pct);
-	append_number(out, s->band_pct);
+	sc_text_known(s->accuracy.mape_pct, 8, 2, out);
+	sc_text_known(s->accuracy.median_ape_pct, 8, 2, out);
+	sc_text_known(s->accuracy.p90_ape_pct, 8, 2, out);
+	sc_text_known(s->accuracy.geomean_ape_pct, 8, 2, out);
+	sc_text_known(s->accuracy.bias_pct, 8, 2, out);
+	sc_text_known(s->coverage_pct, 8, 2, out);
+	sc_text_known(s->band_pct, 8, 2, out);
 	sc_strbuf_append_char(out, '\n');
 }
 
@@ -479,34 +444,25 @@ static int by_count(const void *a, const void *b)
 	return strcmp(x->text, y->text);
 }
 
-/* Sorts the reasons and joins equal ones; returns how many are left. */
-static size_t count_reasons(const struct sc_score *score, struct reason *reasons)
+static void append_skipped(struct sc_strbuf *out, const struct sc_score *score)
 {
-	size_t n = 0;
+	struct reason *reasons;
+	size_t n = 0, n_left = 0;
 
+	if (!score->n_skipped)
+		return;
+	reasons = sc_xrealloc(NULL, score->n_skipped, sizeof(*reasons));
 	for (size_t i = 0; i < score->n_skipped; i++)
 		reasons[i] =
 			(struct reason){score->skipped[i]->skipped, score->skipped[i]->name, 1, i};
 	qsort(reasons, score->n_skipped, sizeof(*reasons), by_text);
-	for (size_t i = 0; i < score->n_skipped; i++) {
+	for (size_t i = 0; i < score->n_skipped; i++) { /* equal ones become one */
 		if (n && strcmp(reasons[n - 1].text, reasons[i].text) == 0)
 			reasons[n - 1].n++;
 		else
 			reasons[n++] = reasons[i];
 	}
 	qsort(reasons, n, sizeof(*reasons), by_count);
-	return n;
-}
-
-static void append_skipped(struct sc_strbuf *out, const struct sc_score *score)
-{
-	struct reason *reasons;
-	size_t n, n_left = 0;
-
-	if (!score->n_skipped)
-		return;
-	reasons = sc_xrealloc(NULL, score->n_skipped, sizeof(*reasons));
-	n = count_reasons(score, reasons);
 	sc_strbuf_printf(out, "\nskipped %zu of %zu rows\n", score->n_skipped, score->n_rows);
 	for (size_t i = 0; i < n; i++) {
 		if (i < MAX_SKIPPED_REASONS)
