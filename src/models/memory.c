@@ -496,12 +496,13 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 	out->ssd_capacity_gib = cl->ssd_gib;
 }
 
-void sc_memory_replica(const struct sc_request *request, double params, double kept_bytes,
-		       struct sc_memory *out)
+void sc_memory_replica(const struct sc_request *request, double params, double matrix_bytes,
+		       double kept_bytes, struct sc_memory *out)
 {
 	struct held held = {.request = request};
 
 	add_held(&held, params, params, 1);
+	add_matrices(&held, matrix_bytes, 1);
 	*out = (struct sc_memory){
 		.weights_gib = held.weights / SC_BYTES_PER_GIB,
 		.gradients_gib =

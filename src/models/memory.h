@@ -31,9 +31,10 @@ struct sc_memory_shape {
 void sc_memory_estimate(const struct sc_request *request, const struct sc_memory_shape *shape,
 			struct sc_memory *out);
 
-/* Replicated weights, gradients and states, and what is kept for backward; capacity: of the device. */
-void sc_memory_replica(const struct sc_request *request, double params, double kept_bytes,
-		       struct sc_memory *out);
+/* Replicated weights, gradients and states, those of matrices apart, and what is kept for backward; capacity: of the
+ * device. */
+void sc_memory_replica(const struct sc_request *request, double params, double matrix_bytes,
+		       double kept_bytes, struct sc_memory *out);
 
 /* Bytes that activations keep on one rank from forward to backward, by model family and recompute mode. */
 

@@ -71,7 +71,7 @@ static void scale_cost(struct sc_cost *cost, double factor)
 
 void sc_block_share(struct sc_block *block, size_t first, double share)
 {
-	for (size_t i = first; share < 1 && i < block->steps.n; i++) {
+	for (size_t i = first; (share < 1 || share > 1) && i < block->steps.n; i++) {
 		struct sc_step *step = &block->steps.at[i];
 
 		step->cost.waves *= share;

@@ -90,8 +90,8 @@ void sc_block_clear(struct sc_block *block);
 void sc_block_release(struct sc_block *block);
 void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		     const struct sc_op *op);
-/* The steps from `first` on count as that share of themselves: a block that stands for layers of which not all have
- * them. */
+/* The steps from `first` on count as that share of themselves, or so often: a block that stands for layers of which not
+ * all have them. */
 void sc_block_share(struct sc_block *block, size_t first, double share);
 /* `n` kernels of a product in pieces, or that share of one, as one step; before each `gap_us` are lost, and each takes `stretch` times
  * as long as it would alone. */

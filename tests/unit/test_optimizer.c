@@ -160,6 +160,64 @@ LOOP_TEST(kfac_by_its_formulas, 4)
 	}
 }
 
+static struct sc_prediction *predict_frac(const char *name, const char *frac, const char *every)
+{
+	struct sc_config config;
+
+	load_named(name, &config);
+	set(&config, "training.optimizer", "kfac");
+	set(&config, "training.grad_worker_frac", frac);
+	set(&config, "training.inv_update_steps", every);
+	return predict_config(&config);
+}
+
+static double comm_ms(const struct sc_prediction *p)
+{
+	return p->reading.breakdown_ms[SC_OWN_COMM];
+}
+
+/* A row of 8 is a node: its broadcasts take less than those to all 256, layer by layer, of which each goes through all
+ * nodes; and where all have the eigenvectors nothing is sent but these, every hundredth step. */
+TEST(kfac_sends_to_neighbours)
+{
+	static const char bert[] = "bert-large-a100-256.yaml";
+	const struct sc_prediction *none = predict_frac(bert, "0", "100");
+	const struct sc_prediction *node = predict_frac(bert, "0.125", "100");
+	const struct sc_prediction *all = predict_frac(bert, "1", "100");
+
+	ck_assert_double_ge(comm_ms(none), 3 * comm_ms(node));
+	ck_assert_double_ge(comm_ms(none) - comm_ms(all), 4 * 24 * 0.3); /* a hop is 10 us */
+	ck_assert_double_gt(none->iteration_ms, all->iteration_ms);
+	ck_assert_double_gt(comm_ms(predict_frac(bert, "1", "10")), 2 * comm_ms(all));
+}
+
+/* Of a table of layers: those that say their matrix. 54 layers on 64 ranks: one has the largest, whatever the others do:
+ * 512 outputs, 9 times 512 inputs. */
+TEST(kfac_of_a_table_of_layers)
+{
+	struct sc_config config;
+	const struct sc_prediction *sgd, *kfac;
+	const struct sc_layer_row *rows;
+	double bytes = 0, flop = 9 * (pow(512, 3) + pow(9 * 512.0, 3));
+
+	load_named("kaisa-resnet50-v100-64.yaml", &config);
+	kfac = predict_frac("kaisa-resnet50-v100-64.yaml", "0", "1");
+	rows = config.model.rows.at;
+	for (size_t i = 0; i < config.model.rows.n; i++) {
+		double m = rows[i].outputs, n = rows[i].inputs;
+
+		ck_assert_double_eq(rows[i].flop, 2 * m * n * rows[i].positions);
+		bytes += 4 * (m * m + n * n + (m * m + n * n + m * n) / 64);
+	}
+	set(&config, "training.optimizer", "sgd");
+	sgd = predict_config(&config);
+	ck_assert_double_eq_tol(kfac->memory.optimizer_gib - sgd->memory.optimizer_gib,
+				bytes / SC_BYTES_PER_GIB, 1e-6);
+	ck_assert_double_ge(kfac->reading.breakdown_ms[SC_OWN_COMPUTE] -
+				    sgd->reading.breakdown_ms[SC_OWN_COMPUTE],
+			    flop / 15.7e9);
+}
+
 /* Each expert's states over the ranks that have this expert: with more expert parallelism over fewer, of fewer experts. */
 static double expert_parallel_gib(const char *optimizer, const char *ep)
 {

@@ -129,6 +129,9 @@ struct sc_layer_row {
 	const char *name;
 	double flop, bytes, params;
 	double grad_flop, grad_bytes, kept_bytes;
+	/* Of the matrix of its weights, for optimizers that step whole matrices; positions: of a sample that it is applied to,
+	 * as pixels of a convolution's output. */
+	double outputs, inputs, positions;
 };
 /* Files of algorithms in MSCCL's XML, by collective; NULL: the library chooses. */
 struct sc_algorithm_refs {
@@ -248,6 +251,7 @@ struct sc_training {
 	enum sc_dispatcher moe_dispatcher;
 	int routing;
 	double grad_worker_frac;
+	int64_t factor_update_steps, inv_update_steps;
 	struct sc_offload offload;
 };
 /* Concurrent computation and communication. */

@@ -559,16 +559,35 @@ static int check_matrices(const struct sc_resolver *res)
 	return 0;
 }
 
-/* Rows of embedding tables, and layers whose matrices are not known. */
+static bool has_matrices(const struct sc_config *cfg)
+{
+	const struct sc_layer_row *rows = cfg->model.rows.at;
+
+	for (size_t i = 0; i < cfg->model.rows.n; i++)
+		if (rows[i].outputs > 0 && rows[i].inputs > 0)
+			return true;
+	return false;
+}
+
+/* Rows of embedding tables, and layers whose matrices are not known, or that are updated one by one. */
 static int check_optimizer(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
 	enum sc_optimizer optimizer = cfg->training.optimizer;
 	bool matrices = sc_optimizer_traits_of(optimizer)->matrices != SC_MATRIX_NONE;
 
-	if (cfg->model.family == SC_DLRM ? optimizer <= SC_OPT_ATOMIC_SGD
-					 : cfg->model.family != SC_LAYERS || !matrices)
+	if (cfg->model.family == SC_DLRM
+		    ? optimizer <= SC_OPT_ATOMIC_SGD
+		    : cfg->model.family != SC_LAYERS || !matrices ||
+			      (has_matrices(cfg) && !res->request->software.layer_updates))
 		return check_matrices(res);
+	if (cfg->model.family == SC_LAYERS)
+		return sc_resolve_fail(
+			res, SC_EUNSUPPORTED, "training.optimizer",
+			"training.optimizer %s steps whole matrices at once: give layers "
+			"outputs and inputs, and a training.software without "
+			"layer_updates, or choose adam, sgd or adagrad",
+			sc_enum_name(sc_optimizer_names, (int)optimizer));
 	return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.optimizer",
 			       "training.optimizer %s is for Transformers; choose adam, sgd or "
 			       "adagrad",

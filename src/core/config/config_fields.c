@@ -338,6 +338,12 @@ const struct sc_field sc_layer_row_fields[] = {
 		"backward, of one sample; default 2 bytes"),
 	ELEMENT(SC_F_DOUBLE, sc_layer_row, kept_bytes, 0, MAX_ROW,
 		"kept for backward, of one sample; default bytes / 2"),
+	ELEMENT(SC_F_DOUBLE, sc_layer_row, outputs, 0, MAX_ROW,
+		"of the matrix of its weights; default none"),
+	ELEMENT(SC_F_DOUBLE, sc_layer_row, inputs, 0, MAX_ROW,
+		"the same: of a convolution, channels times its window"),
+	ELEMENT(SC_F_DOUBLE, sc_layer_row, positions, 0, MAX_ROW,
+		"of a sample that the matrix is applied to; default 1"),
 	{0},
 };
 static const struct sc_field SHARDING_PLAN_FIELDS[] = {
@@ -538,6 +544,10 @@ static const struct sc_field TRAINING_FIELDS[] = {
 	DOUBLE(sc_training, grad_worker_frac, 0, 1,
 	       "of the replicas: those that have a layer's eigenvectors; default 1",
 	       NEEDS(SC_NEEDS_KFAC)),
+	INT(sc_training, factor_update_steps, 1, 1000000,
+	    "from one update of the factors to the next; default 10", NEEDS(SC_NEEDS_KFAC)),
+	INT(sc_training, inv_update_steps, 1, 1000000,
+	    "from one update of the eigenvectors to the next; default 100", NEEDS(SC_NEEDS_KFAC)),
 	{.key = "offload",
 	 .type = SC_F_STRUCT,
 	 .offset = offsetof(struct sc_training, offload),

@@ -9,6 +9,7 @@
 #include "base/stats.h"
 #include "base/units.h"
 #include "models/collective_files.h"
+#include "predict/matrix_steps.h"
 #include "predict/op_names.h"
 #include "predict/predict.h"
 
@@ -78,6 +79,31 @@ static void fill_buckets(struct sc_layers *l)
 	}
 }
 
+static struct sc_matrix matrix_of(const struct sc_request *request, const struct sc_layer_row *row)
+{
+	const double samples =
+		(double)(request->config.training.micro_batch * request->n_micro_batches);
+
+	return (struct sc_matrix){.m = row->outputs,
+				  .n = row->inputs,
+				  .count = row->outputs > 0 && row->inputs > 0,
+				  .rows = samples * or_default(row->positions, 1)};
+}
+
+/* Of the rows that say their matrix. */
+static void step_matrices(struct sc_layers *l)
+{
+	const size_t n_rows = l->request->config.model.rows.n;
+	struct sc_matrix *a = sc_arena_calloc(l->arena, n_rows, sizeof(*a));
+	int n = 0;
+
+	for (size_t row = 0; row < n_rows; row++) {
+		a[n] = matrix_of(l->request, sc_layers_row(l, row));
+		n += a[n].count > 0;
+	}
+	sc_matrix_steps(&l->env, a, n, &l->span, &l->optimizer);
+}
+
 static void add_optimizer(struct sc_layers *l, double params, struct sc_block *out)
 {
 	const double moved =
@@ -103,20 +129,26 @@ static void fill_forward(struct sc_layers *l)
 		if (l->request->software.layer_updates)
 			add_optimizer(l, params, &b->update);
 	}
-	if (!l->request->software.layer_updates)
+	if (!l->request->software.layer_updates) {
+		step_matrices(l);
 		add_optimizer(l, l->params, &l->optimizer);
+	}
 }
 
 void sc_layers_memory(const struct sc_request *request, struct sc_memory *out)
 {
 	const struct sc_layer_row *rows = request->config.model.rows.at;
-	double params = 0, kept_bytes = 0;
+	double params = 0, kept_bytes = 0, matrix_bytes = 0;
 
 	for (size_t i = 0; i < request->config.model.rows.n; i++) {
+		const struct sc_matrix a = matrix_of(request, &rows[i]);
+
+		if (a.count > 0)
+			matrix_bytes += sc_matrix_bytes(request, &a, (double)request->config.gpus);
 		params += rows[i].params;
 		kept_bytes += or_default(rows[i].kept_bytes, rows[i].bytes / 2);
 	}
-	sc_memory_replica(request, params,
+	sc_memory_replica(request, params, matrix_bytes,
 			  kept_bytes * (double)request->config.training.micro_batch, out);
 }
 
@@ -268,16 +300,19 @@ static void begin(struct builder *b)
 	b->comm = sc_graph_add_lane(b->graph, 0, SC_LANE_COMM);
 	b->optimizer_costs = no_costs(b, &l->optimizer);
 	b->buckets = sc_arena_calloc(l->arena, l->n_buckets, sizeof(*b->buckets));
-	b->nodes = sc_arena_calloc(l->arena, l->request->config.model.rows.n, sizeof(*b->nodes));
+	b->nodes = sc_arena_calloc(l->arena, l->request->config.model.rows.n + l->optimizer.steps.n,
+				   sizeof(*b->nodes));
 	for (size_t i = 0; i < l->n_buckets; i++)
 		begin_bucket(b, i);
 }
 
-static uint32_t no_group(void *ctx, const struct sc_step *step, uint32_t graph_cost)
+/* Of an optimizer's collectives: all ranks. */
+static uint32_t group_of_all(void *ctx, const struct sc_step *step, uint32_t graph_cost)
 {
-	(void)ctx;
-	(void)step;
-	return graph_cost; /* these blocks have no collectives */
+	const struct builder *b = ctx;
+	const struct sc_member all = {0, (uint32_t)b->l->span.n_ranks};
+
+	return sc_graph_add_group(b->graph, (struct sc_node_use){graph_cost, step->name}, &all, 1);
 }
 
 /* Returns its last kernel. */
@@ -286,7 +321,9 @@ static uint32_t run_block(struct builder *b, const struct sc_block *block, uint3
 	struct sc_emit emit = {
 		.graph = b->graph,
 		.lanes = {b->host, b->compute, b->comm},
-		.comm_group = no_group,
+		.comm_group = group_of_all,
+		.ctx = b,
+		.in_flight = SC_NONE,
 		.zero_cost = b->zero_cost,
 		.compute_dep = SC_NONE,
 		.host_dep = SC_NONE,

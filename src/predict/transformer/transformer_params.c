@@ -2,24 +2,14 @@
 #include <math.h>
 
 #include "core/config/config_schedule.h"
+#include "predict/matrix_steps.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* Optimizers that step whole matrices: Muon, Shampoo, K-FAC. The matrices of the layers, each tensor-parallel part
- * alone, gate and up apart; not the embedding, the output layer and norms, which their users step by Adam or SGD. What
- * is not done at every step counts with its share of one. */
+/* The matrices of the layers, each tensor-parallel part alone, gate and up apart; not the embedding, the output layer and
+ * norms, which those who step whole matrices step by Adam or SGD. */
+enum { MAX_MATRICES = MAX_LINEARS + 4 };
 
-/* Newton-Schulz steps of Muon (Jordan et al. 2024: five): X X^T, its square, and their sum times X. */
-enum { NEWTON_SCHULZ_STEPS = 5, MAX_MATRICES = MAX_LINEARS + 4 };
-/* Eigenvalues and vectors of a symmetric matrix take 9 n^3 FLOP (Golub and Van Loan, 8.3); as products of n x n. */
-#define EIGEN_PRODUCTS 4.5
-#define FP32_BYTES 4.0
-
-struct matrix {
-	double m, n, count; /* outputs, inputs */
-	bool expert;
-};
-
-static void list(struct matrix *out, int *n, struct matrix one)
+static void list(struct sc_matrix *out, int *n, struct sc_matrix one)
 {
 	if (one.m > 0 && one.n > 0 && one.count > 0)
 		out[(*n)++] = one;
@@ -27,206 +17,43 @@ static void list(struct matrix *out, int *n, struct matrix one)
 
 /* Of so many layers, and of a mixture's without experts. */
 static int list_matrices(const struct dims *x, double layers, double dense_layers,
-			 struct matrix out[MAX_MATRICES])
+			 struct sc_matrix out[MAX_MATRICES])
 {
 	const struct sc_model *m = x->model;
+	const struct sc_config *cfg = &x->req->config;
 	bool mixture = sc_model_is_moe(m);
 	double with_experts = mixture ? layers : 0;
 	double dense = dense_layers + (mixture ? 0 : layers);
 	double all = dense + with_experts, matrices = x->gates + 1;
-	double experts = (double)m->experts / (double)x->req->config.parallel.ep;
+	double experts = (double)m->experts / (double)cfg->parallel.ep;
+	double tokens = (double)cfg->training.global_batch / (double)cfg->parallel.dp * x->s;
 	struct linear qkv[MAX_LINEARS];
 	const struct linear proj = proj_linear(x);
 	int n_qkv = qkv_linears(x, qkv), n = 0;
 
 	for (int i = 0; i < n_qkv; i++)
-		list(out, &n, (struct matrix){qkv[i].n, qkv[i].k, all, false});
-	list(out, &n, (struct matrix){proj.n, proj.k, all, false});
-	list(out, &n, (struct matrix){x->ffn, x->h, dense * matrices, false});
-	list(out, &n, (struct matrix){shared_width(x), x->h, with_experts * matrices, false});
+		list(out, &n, (struct sc_matrix){qkv[i].n, qkv[i].k, all, false, tokens});
+	list(out, &n, (struct sc_matrix){proj.n, proj.k, all, false, tokens});
+	list(out, &n, (struct sc_matrix){x->ffn, x->h, dense * matrices, false, tokens});
 	list(out, &n,
-	     (struct matrix){(double)m->expert_ffn_hidden / x->etp, x->h,
-			     with_experts * matrices * experts, true});
+	     (struct sc_matrix){shared_width(x), x->h, with_experts * matrices, false, tokens});
+	list(out, &n,
+	     (struct sc_matrix){(double)m->expert_ffn_hidden / x->etp, x->h,
+				with_experts * matrices * experts, true, tokens});
 	return n;
 }
 
-/* `n` products, or that share of one. */
-static void add_products(const struct dims *x, enum sc_op_name name, struct mnk size, double n)
-{
-	bool orthogonal = name == SC_NAME_ORTHOGONALISE;
-	struct sc_op op = {SC_OP_GEMM,
-			   orthogonal ? SC_BF16 : SC_FP32,
-			   {.gemm = {.batch = 1, .m = size.m, .n = size.n, .k = size.k}}};
-
-	sc_block_add_pieces(
-		x->block, x->env,
-		&(struct sc_block_pieces){.name = name, .op = &op, .n = n, .stretch = 1});
-}
-
-static void step_muon(const struct dims *x, const struct matrix *a)
-{
-	double low = fmin(a->m, a->n), high = fmax(a->m, a->n);
-	double n = a->count * NEWTON_SCHULZ_STEPS;
-
-	add_products(x, SC_NAME_ORTHOGONALISE, (struct mnk){low, low, high}, n);
-	add_products(x, SC_NAME_ORTHOGONALISE, (struct mnk){low, low, low}, n);
-	add_products(x, SC_NAME_ORTHOGONALISE, (struct mnk){low, high, low}, n);
-}
-
-/* ---- Shampoo ---- */
-
-/* A matrix in blocks of at most `most` rows and columns (Shi et al. 2023, arXiv:2309.06497, section 3.3). */
-static struct matrix blocks_of(const struct matrix *a, double most)
-{
-	double rows = ceil(a->m / most), columns = ceil(a->n / most);
-
-	return (struct matrix){a->m / rows, a->n / columns, a->count * rows * columns, a->expert};
-}
-
-/* Gupta, Koren, Singer, ICML 2018, algorithm 1: L += G G^T, R += G^T G, update L^-1/4 G R^-1/4. The roots by
- * eigenvectors, Q D^-1/4 Q^T. */
-static void step_shampoo(const struct dims *x, const struct sc_optimizer_traits *t,
-			 const struct matrix *a)
-{
-	const struct matrix b = blocks_of(a, t->block);
-	double roots = b.count * (EIGEN_PRODUCTS + 1) / t->inverse_every;
-	double factors = b.count / t->factor_every;
-
-	add_products(x, SC_NAME_FACTORS, (struct mnk){b.m, b.m, b.n}, factors);
-	add_products(x, SC_NAME_FACTORS, (struct mnk){b.n, b.n, b.m}, factors);
-	add_products(x, SC_NAME_INVERSES, (struct mnk){b.m, b.m, b.m}, roots);
-	add_products(x, SC_NAME_INVERSES, (struct mnk){b.n, b.n, b.n}, roots);
-	add_products(x, SC_NAME_PRECONDITION, (struct mnk){b.m, b.n, b.m}, b.count);
-	add_products(x, SC_NAME_PRECONDITION, (struct mnk){b.m, b.n, b.n}, b.count);
-}
-
-/* ---- K-FAC ---- */
-
-/* Ranks of a group that have a layer's eigenvectors (KAISA's gradient workers), at least one. */
-static double grad_workers(const struct sc_request *request, double replicas)
-{
-	double frac = request->config.training.grad_worker_frac;
-
-	return frac < 0 ? replicas : fmax(1, round(frac * replicas));
-}
-
-/* Factors A = a^T a of a layer's inputs and G = g^T g of its outputs' gradients over the replica's tokens; each
- * layer's eigenvectors on one rank; Q_G (Q_G^T dW Q_A / eigenvalues) Q_A^T on the layer's gradient workers
- * (Pauloski et al., KAISA, SC 2021, section 2 and 3). */
-static void step_kfac(const struct dims *x, const struct sc_optimizer_traits *t,
-		      const struct matrix *a, double replicas)
-{
-	const struct sc_config *cfg = &x->req->config;
-	double samples = (double)cfg->training.global_batch / (double)cfg->parallel.dp;
-	double tokens = samples * x->s, factors = a->count / t->factor_every;
-	double eigen = a->count * EIGEN_PRODUCTS / t->inverse_every / replicas;
-	double own = a->count * grad_workers(x->req, replicas) / replicas;
-
-	add_products(x, SC_NAME_FACTORS, (struct mnk){a->n, a->n, tokens}, factors);
-	add_products(x, SC_NAME_FACTORS, (struct mnk){a->m, a->m, tokens}, factors);
-	add_products(x, SC_NAME_INVERSES, (struct mnk){a->n, a->n, a->n}, eigen);
-	add_products(x, SC_NAME_INVERSES, (struct mnk){a->m, a->m, a->m}, eigen);
-	add_products(x, SC_NAME_PRECONDITION, (struct mnk){a->m, a->n, a->m}, 2 * own);
-	add_products(x, SC_NAME_PRECONDITION, (struct mnk){a->m, a->n, a->n}, 2 * own);
-}
-
-/* A collective of the replicas, or that share of one. */
-static void add_collective(const struct dims *x, struct sc_block_comm comm, struct sc_span span,
-			   double share)
-{
-	struct sc_block_env env = *x->env;
-	size_t first = x->block->steps.n;
-
-	env.span[SC_COMM_TP] = span;
-	env.axis_fabric[SC_COMM_TP] = NULL;
-	env.axis_node_peers[SC_COMM_TP] = span.n_nodes > 1 ? x->env->node_peers : 0;
-	comm.axis = SC_COMM_TP;
-	sc_block_add_comm(x->block, &env, &comm);
-	sc_block_share(x->block, first, share);
-}
-
-/* Neighbours, or as far apart as can be. */
-static struct sc_span part_of(const struct sc_span *all, double ranks, bool neighbours)
-{
-	int n = (int)ranks, each = all->max_ranks_per_node > 0 ? all->max_ranks_per_node : 1;
-	int nodes = neighbours ? (n + each - 1) / each : n < all->n_nodes ? n : all->n_nodes;
-
-	return (struct sc_span){n, nodes, (n + nodes - 1) / nodes};
-}
-
-/* Factors are averaged over all; eigenvectors go to the layer's gradient workers, and these send what they make of the
- * gradients to the others, each to 1 / grad_worker_frac - 1 (KAISA, section 3.2). */
-static void exchange_kfac(const struct dims *x, const struct sc_optimizer_traits *t,
-			  const struct matrix *a, int n, const struct sc_span *replicas)
-{
-	double all = replicas->n_ranks, workers = grad_workers(x->req, all), factors = 0,
-	       params = 0;
-	struct sc_block_comm comm = {.name = SC_NAME_KFAC_COMM,
-				     .shape = {.kind = SC_ALL_REDUCE, .dtype = SC_FP32}};
-
-	for (int i = 0; i < n; i++) {
-		factors += a[i].count * (a[i].m * a[i].m + a[i].n * a[i].n);
-		params += a[i].count * a[i].m * a[i].n;
-	}
-	comm.shape.bytes = FP32_BYTES * factors;
-	add_collective(x, comm, *replicas, 1 / t->factor_every);
-	comm.shape.kind = SC_BROADCAST;
-	comm.shape.bytes = FP32_BYTES * (factors + params) * workers / all;
-	add_collective(x, comm, part_of(replicas, workers, true), 1 / t->inverse_every);
-	comm.shape.bytes = FP32_BYTES * params * (1 - workers / all);
-	add_collective(x, comm, part_of(replicas, round(all / workers), false), 1);
-}
-
-/* ---- */
-
-/* What optimizers do matrix by matrix. */
-static void add_matrix_steps(const struct dims *x, const struct sc_update *update)
-{
-	const struct sc_optimizer_traits *t =
-		sc_optimizer_traits_of(x->req->config.training.optimizer);
-	struct matrix a[MAX_MATRICES];
-	int n = t->matrices == SC_MATRIX_NONE
-			? 0
-			: list_matrices(x, update->layers, update->dense_layers, a);
-
-	for (int i = 0; i < n; i++) {
-		if (t->matrices == SC_MATRIX_MUON)
-			step_muon(x, &a[i]);
-		else if (t->matrices == SC_MATRIX_SHAMPOO)
-			step_shampoo(x, t, &a[i]);
-		else
-			step_kfac(x, t, &a[i], update->replicas.n_ranks);
-	}
-	if (n && t->matrices == SC_MATRIX_KFAC)
-		exchange_kfac(x, t, a, n, &update->replicas);
-}
-
-/* Shampoo: L, R and their roots, of each block. K-FAC: both factors; of the layers that the rank is a gradient worker
- * of both eigenvectors, and the inverse of the eigenvalues' outer product. */
 double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update,
 				   bool experts)
 {
-	const struct sc_optimizer_traits *t =
-		sc_optimizer_traits_of(request->config.training.optimizer);
-	double replicas = update->replicas.n_ranks, bytes = 0;
 	const struct dims x = dims_of(request, NULL, 1, NULL);
-	struct matrix a[MAX_MATRICES];
-	int n = t->matrices == SC_MATRIX_SHAMPOO || t->matrices == SC_MATRIX_KFAC
-			? list_matrices(&x, update->layers, update->dense_layers, a)
-			: 0;
+	struct sc_matrix a[MAX_MATRICES];
+	int n = list_matrices(&x, update->layers, update->dense_layers, a);
+	double bytes = 0;
 
-	for (int i = 0; i < n; i++) {
-		const struct matrix b =
-			t->matrices == SC_MATRIX_SHAMPOO ? blocks_of(&a[i], t->block) : a[i];
-		double factors = b.m * b.m + b.n * b.n;
-		double own = t->matrices == SC_MATRIX_SHAMPOO
-				     ? factors
-				     : (factors + b.m * b.n) * grad_workers(request, replicas) /
-					       replicas;
-
-		if (b.expert == experts)
-			bytes += FP32_BYTES * b.count * (factors + own);
-	}
+	for (int i = 0; i < n; i++)
+		if (a[i].expert == experts)
+			bytes += sc_matrix_bytes(request, &a[i], update->replicas.n_ranks);
 	return bytes;
 }
 
@@ -445,6 +272,7 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 {
 	const struct sc_request *request = env->request;
 	const int n = 4; /* of lists of tensors */
+	struct sc_matrix a[MAX_MATRICES];
 	struct dims x;
 
 	sc_block_clear(out);
@@ -457,7 +285,8 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 		SC_FP32,
 		{.rowwise = {.read_bytes = update->updated * sc_transformer_update_bytes(request),
 			     .n_kernels = n}}};
-	add_matrix_steps(&x, update);
+	sc_matrix_steps(env, a, list_matrices(&x, update->layers, update->dense_layers, a),
+			&update->replicas, out);
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
 	/* gradients are zeroed for the next iteration */
 	if (!fuses_unscale(request)) /* set to none */

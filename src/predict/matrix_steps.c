@@ -1,0 +1,224 @@
+/* Matrix by matrix: products of optimizers, and how K-FAC's work is divided over replicas. */
+#include "predict/matrix_steps.h"
+
+#include <math.h>
+
+#include "predict/op_names.h"
+
+/* Newton-Schulz steps of Muon (Jordan et al. 2024: five): X X^T, its square, and their sum times X. */
+enum { NEWTON_SCHULZ_STEPS = 5 };
+/* Eigenvalues and vectors of a symmetric matrix take 9 n^3 FLOP (Golub and Van Loan, 8.3); as products of n x n. */
+#define EIGEN_PRODUCTS 4.5
+#define FP32_BYTES 4.0
+
+struct mnk {
+	double m, n, k;
+};
+/* What a step adds to. */
+struct stepped {
+	double factor_every, inverse_every, block; /* struct sc_optimizer_traits */
+	const struct sc_block_env *env;
+	const struct sc_span *replicas;
+	enum sc_dtype update_dtype; /* of products with fp32 matrices */
+	struct sc_block *out;
+};
+
+/* `n` products, or that share of one. */
+static void add_products(const struct stepped *to, enum sc_op_name name, enum sc_dtype dtype,
+			 struct mnk size, double n)
+{
+	struct sc_op op = {
+		SC_OP_GEMM, dtype, {.gemm = {.batch = 1, .m = size.m, .n = size.n, .k = size.k}}};
+
+	sc_block_add_pieces(
+		to->out, to->env,
+		&(struct sc_block_pieces){.name = name, .op = &op, .n = n, .stretch = 1});
+}
+
+static void step_muon(const struct stepped *to, const struct sc_matrix *a)
+{
+	double low = fmin(a->m, a->n), high = fmax(a->m, a->n);
+	double n = a->count * NEWTON_SCHULZ_STEPS;
+
+	add_products(to, SC_NAME_ORTHOGONALISE, SC_BF16, (struct mnk){low, low, high}, n);
+	add_products(to, SC_NAME_ORTHOGONALISE, SC_BF16, (struct mnk){low, low, low}, n);
+	add_products(to, SC_NAME_ORTHOGONALISE, SC_BF16, (struct mnk){low, high, low}, n);
+}
+
+/* ---- Shampoo ---- */
+
+/* A matrix in blocks of at most `most` rows and columns (Shi et al. 2023, arXiv:2309.06497, section 3.3). */
+static struct sc_matrix blocks_of(const struct sc_matrix *a, double most)
+{
+	double rows = ceil(a->m / most), columns = ceil(a->n / most);
+
+	return (struct sc_matrix){a->m / rows, a->n / columns, a->count * rows * columns, a->expert,
+				  a->rows};
+}
+
+/* Gupta, Koren, Singer, ICML 2018, algorithm 1: L += G G^T, R += G^T G, update L^-1/4 G R^-1/4. The roots by
+ * eigenvectors, Q D^-1/4 Q^T. */
+static void step_shampoo(const struct stepped *to, const struct sc_matrix *a)
+{
+	const enum sc_dtype dtype = to->update_dtype;
+	const struct sc_matrix b = blocks_of(a, to->block);
+	double roots = b.count * (EIGEN_PRODUCTS + 1) / to->inverse_every;
+	double factors = b.count / to->factor_every;
+
+	add_products(to, SC_NAME_FACTORS, dtype, (struct mnk){b.m, b.m, b.n}, factors);
+	add_products(to, SC_NAME_FACTORS, dtype, (struct mnk){b.n, b.n, b.m}, factors);
+	add_products(to, SC_NAME_INVERSES, SC_FP32, (struct mnk){b.m, b.m, b.m}, roots);
+	add_products(to, SC_NAME_INVERSES, SC_FP32, (struct mnk){b.n, b.n, b.n}, roots);
+	add_products(to, SC_NAME_PRECONDITION, dtype, (struct mnk){b.m, b.n, b.m}, b.count);
+	add_products(to, SC_NAME_PRECONDITION, dtype, (struct mnk){b.m, b.n, b.n}, b.count);
+}
+
+/* ---- K-FAC, as KAISA divides it (Pauloski et al., SC 2021, sections 2 and 3; gpauloski/kfac-pytorch) ---- */
+
+/* Ranks that have a layer's eigenvectors (its gradient workers), at least one: a column of a grid of all ranks, of which
+ * neighbours are a row. */
+static double grad_workers(const struct sc_request *request, double replicas)
+{
+	double frac = request->config.training.grad_worker_frac;
+
+	return frac < 0 ? replicas : fmax(1, round(frac * replicas));
+}
+
+static double eigen_work(const struct sc_matrix *a)
+{
+	return a->m * a->m * a->m + a->n * a->n * a->n;
+}
+
+static double update_work(const struct sc_matrix *a)
+{
+	return a->m * a->n * (a->m + a->n);
+}
+
+/* The busiest of so many over their mean, where layers are not divided: of the c layers that are no smaller than one of
+ * them it has c / among, rounded up, however they are dealt. */
+static double uneven(const struct sc_matrix *a, int n, double (*work)(const struct sc_matrix *),
+		     double among)
+{
+	double all = 0, most = 0;
+
+	for (int i = 0; i < n; i++) {
+		double larger = 0;
+
+		for (int k = 0; k < n; k++)
+			if (work(&a[k]) >= work(&a[i]))
+				larger += a[k].count;
+		all += a[i].count * work(&a[i]);
+		most = fmax(most, ceil(larger / among) * work(&a[i]));
+	}
+	return fmax(1, most * among / all);
+}
+
+/* A collective of the replicas, so often or that share of one. */
+static void add_collective(const struct stepped *to, enum sc_collective kind, double bytes,
+			   struct sc_span span, double times)
+{
+	const struct sc_block_comm comm = {
+		.name = SC_NAME_KFAC_COMM, .axis = SC_COMM_TP, .shape = {kind, bytes, SC_FP32}};
+	struct sc_block_env env = *to->env;
+	size_t first = to->out->steps.n;
+
+	env.span[SC_COMM_TP] = span;
+	env.axis_fabric[SC_COMM_TP] = NULL;
+	env.axis_node_peers[SC_COMM_TP] =
+		span.n_nodes > 1 ? fmax(1, env.node_peers) * to->replicas->max_ranks_per_node /
+					   span.max_ranks_per_node
+				 : 0;
+	sc_block_add_comm(to->out, &env, &comm);
+	sc_block_share(to->out, first, times);
+}
+
+/* Neighbours, or as far apart as can be. */
+static struct sc_span part_of(const struct sc_span *all, double ranks, bool neighbours)
+{
+	int n = (int)ranks, each = all->max_ranks_per_node > 0 ? all->max_ranks_per_node : 1;
+	int nodes = neighbours ? (n + each - 1) / each : n < all->n_nodes ? n : all->n_nodes;
+
+	return (struct sc_span){n, nodes, (n + nodes - 1) / nodes};
+}
+
+/* Factors A = a^T a of a layer's inputs and G = g^T g of its outputs' gradients over the replica's rows, as wide as
+ * activations are, averaged over all replicas. A layer's eigenvectors and the inverse of their values' outer product are
+ * one rank's work, and go to its column, part by part. Q_G (Q_G^T dW Q_A / eigenvalues) Q_A^T is done by the whole
+ * column, and goes to the neighbours in each row, layer by layer. The busiest rank counts. */
+static void step_kfac(const struct stepped *to, const struct sc_matrix *a, int n)
+{
+	const struct sc_request *req = to->env->request;
+	const enum sc_dtype narrow = sc_storage_dtype(req->config.training.precision);
+	double all = to->replicas->n_ranks, workers = grad_workers(req, all), factors = 0;
+	double columns = fmax(1, round(all / workers));
+	double eigen = EIGEN_PRODUCTS * uneven(a, n, eigen_work, all) / all / to->inverse_every;
+	double own = 2 * uneven(a, n, update_work, columns) / columns;
+	const struct sc_span column = part_of(to->replicas, workers, false);
+	const struct sc_span row = part_of(to->replicas, columns, true);
+
+	for (int i = 0; i < n; i++) {
+		double m = a[i].m, k = a[i].n, count = a[i].count;
+		double taken = count / to->factor_every;
+		const double parts[] = {k * k, m * m, m * k};
+
+		factors += count * (m * m + k * k);
+		add_products(to, SC_NAME_FACTORS, narrow, (struct mnk){k, k, a[i].rows}, taken);
+		add_products(to, SC_NAME_FACTORS, narrow, (struct mnk){m, m, a[i].rows}, taken);
+		add_products(to, SC_NAME_INVERSES, SC_FP32, (struct mnk){k, k, k}, count * eigen);
+		add_products(to, SC_NAME_INVERSES, SC_FP32, (struct mnk){m, m, m}, count * eigen);
+		add_products(to, SC_NAME_PRECONDITION, to->update_dtype, (struct mnk){m, k, m},
+			     count * own);
+		add_products(to, SC_NAME_PRECONDITION, to->update_dtype, (struct mnk){m, k, k},
+			     count * own);
+		for (int p = 0; p < 3; p++)
+			add_collective(to, SC_BROADCAST, FP32_BYTES * parts[p], column,
+				       count / columns / to->inverse_every);
+		add_collective(to, SC_BROADCAST, FP32_BYTES * m * k, row, count);
+	}
+	add_collective(to, SC_ALL_REDUCE, FP32_BYTES * factors, *to->replicas,
+		       1 / to->factor_every);
+}
+
+/* ---- */
+
+void sc_matrix_steps(const struct sc_block_env *env, const struct sc_matrix *a, int n,
+		     const struct sc_span *replicas, struct sc_block *out)
+{
+	const struct sc_optimizer_traits *t =
+		sc_optimizer_traits_of(env->request->config.training.optimizer);
+	const bool tf32 =
+		env->software->allow_tf32 && sc_device_peak_tflops(env->device, SC_TF32) > 0;
+	const struct sc_training *tr = &env->request->config.training;
+	struct stepped to = {t->factor_every, t->inverse_every,         t->block, env,
+			     replicas,        tf32 ? SC_TF32 : SC_FP32, out};
+
+	if (t->matrices == SC_MATRIX_KFAC) {
+		if (tr->factor_update_steps > 0)
+			to.factor_every = (double)tr->factor_update_steps;
+		if (tr->inv_update_steps > 0)
+			to.inverse_every = (double)tr->inv_update_steps;
+		step_kfac(&to, a, n);
+	}
+	for (int i = 0; i < n; i++)
+		if (t->matrices == SC_MATRIX_MUON)
+			step_muon(&to, &a[i]);
+		else if (t->matrices == SC_MATRIX_SHAMPOO)
+			step_shampoo(&to, &a[i]);
+}
+
+/* Shampoo: L, R and their roots, of each block. K-FAC: both factors; of the layers that the rank is a gradient worker
+ * of both eigenvectors, and the inverse of the eigenvalues' outer product. */
+double sc_matrix_bytes(const struct sc_request *request, const struct sc_matrix *a, double replicas)
+{
+	const struct sc_optimizer_traits *t =
+		sc_optimizer_traits_of(request->config.training.optimizer);
+	const bool shampoo = t->matrices == SC_MATRIX_SHAMPOO;
+	const struct sc_matrix b = shampoo ? blocks_of(a, t->block) : *a;
+	double factors = b.m * b.m + b.n * b.n;
+	double own = shampoo ? factors
+			     : (factors + b.m * b.n) * grad_workers(request, replicas) / replicas;
+
+	if (!shampoo && t->matrices != SC_MATRIX_KFAC)
+		return 0;
+	return FP32_BYTES * b.count * (factors + own);
+}
