@@ -356,7 +356,8 @@ static void add_held(struct held *held, double params, double trainable, double 
 	double weights =
 		(trainable * element_bytes(request) +
 		 (params - trainable) *
-			 sc_dtype_bytes(sc_precision_dtype(request->config.training.precision))) /
+			 sc_dtype_bytes(sc_precision_dtype(request->config.training.precision))) *
+		(double)sc_schedule_versions(&request->config.parallel) /
 		(rule.weights ? ranks : 1);
 	double gradients = trainable * grad.held / (rule.gradients ? ranks : 1);
 	double states = updated * state_bytes(request), step = updated * grad.step;

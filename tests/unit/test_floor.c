@@ -4,7 +4,7 @@
 #include "example_fixture.h"
 #include "runner.h"
 
-enum { N_SPLITS = 60, N_KEYS = 14, MOST_VALUES = 15 };
+enum { N_SPLITS = 60, N_KEYS = 14, MOST_VALUES = 16 };
 static const struct {
 	const char *path, *values[MOST_VALUES];
 } KEYS[N_KEYS] = {
@@ -14,7 +14,8 @@ static const struct {
 	{"parallel.virtual_stages", {"1", "1", "2", "3"}},
 	{"parallel.schedule",
 	 {"1f1b", "1f1b", "gpipe", "interleaved", "breadth-first", "zb-h1", "zb-h2", "zb-v",
-	  "v-half", "v-min", "chimera", "hanayo", "dualpipe", "dualpipev", "gems"}},
+	  "v-half", "v-min", "chimera", "hanayo", "dualpipe", "dualpipev", "gems",
+	  "pipedream-2bw"}},
 	{"parallel.sharding", {"none", "zero1", "zero3", "fsdp"}},
 	{"training.micro_batch", {"1", "2", "3", "4"}},
 	{"training.recompute", {"none", "selective", "full"}},

@@ -487,6 +487,36 @@ LOOP_TEST(a_file_is_the_named_schedule, 6 * 3)
 }
 
 /* The optimizer's validation before the step waits for all stages. */
+/* Without a flush an iteration has its passes, at the pace of the slowest stage, and one step: what a batch more takes
+ * 1F1B that is twice as long; nothing is drained, of few micro-batches nor of many. Two versions of weights. */
+LOOP_TEST(two_versions_never_drain, 3 * 2)
+{
+	static const int batches[] = {8, 64, 1600};
+	const int batch = batches[_i / 2];
+	const char *how = _i % 2 ? " c3.policy=serial" : "";
+	struct sc_predict_opts opts;
+	char text[3][128];
+	double twice, more, bubble;
+	struct sc_prediction plain;
+
+	sc_predict_opts_init(&opts);
+	for (int i = 0; i < 3; i++)
+		snprintf(text[i], sizeof(text[i]),
+			 "training.global_batch=%d parallel.schedule=%s%s", (i + 1) * batch,
+			 i ? "1f1b" : "pipedream-2bw", how);
+	more = predict(&opts, text[2])->iteration_ms;
+	plain = *predict(&opts, text[1]);
+	twice = predict(&opts, text[0])->iteration_ms;
+	ck_assert_double_eq_tol(out.memory.weights_gib, 2 * plain.memory.weights_gib, 1e-9);
+	bubble = out.reading.breakdown_ms[SC_OWN_BUBBLE];
+	ck_assert_double_le(bubble, 0.1 * plain.reading.breakdown_ms[SC_OWN_BUBBLE]);
+	ck_assert_double_ge(twice, more - plain.iteration_ms + 50); /* the step */
+	ck_assert_double_le(twice, more - plain.iteration_ms + 70);
+	opts.no_jump = true;
+	ck_assert_double_eq_tol(predict(&opts, text[0])->iteration_ms, twice, 1e-6 * twice);
+	opts.no_jump = false;
+}
+
 TEST(validation_before_takes_longer)
 {
 	struct sc_predict_opts opts;

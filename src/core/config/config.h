@@ -42,6 +42,7 @@ enum sc_schedule {
 	SC_SCHED_DUALPIPEV,
 	SC_SCHED_GEMS,
 	SC_SCHED_FILE, /* schedule_file */
+	SC_SCHED_PIPEDREAM_2BW,
 	SC_SCHED_AUTO, /* to be chosen (study/schedule/schedule_choose.h) */
 	SC_N_SCHEDULES
 };

@@ -158,7 +158,8 @@ const struct sc_name sc_schedule_names[] = {
 	{"dualpipe", SC_SCHED_DUALPIPE},
 	{"dualpipev", SC_SCHED_DUALPIPEV},
 	{"gems", SC_SCHED_GEMS},
-	{"auto", SC_SCHED_AUTO}, /* the last */
+	{"auto", SC_SCHED_AUTO}, /* those behind have no passes of one iteration to show */
+	{"pipedream-2bw", SC_SCHED_PIPEDREAM_2BW},
 	{0},
 };
 
@@ -190,6 +191,11 @@ int64_t sc_schedule_chunks(enum sc_schedule kind)
 	}
 }
 
+int64_t sc_schedule_versions(const struct sc_parallel *par)
+{
+	return par->schedule == SC_SCHED_PIPEDREAM_2BW ? 2 : 1;
+}
+
 int64_t sc_vocab_shares(const struct sc_parallel *par)
 {
 	return par->vocab_stages > SC_VOCAB_STAGES_NONE ? par->pp : 1;
@@ -199,7 +205,7 @@ bool sc_schedule_validates_after(const struct sc_parallel *par, enum sc_schedule
 {
 	if (par->optimizer_validation >= 0)
 		return par->optimizer_validation > 0;
-	return kind >= SC_SCHED_ZB_H1 && kind <= SC_SCHED_V_MIN;
+	return (kind >= SC_SCHED_ZB_H1 && kind <= SC_SCHED_V_MIN) || kind == SC_SCHED_PIPEDREAM_2BW;
 }
 
 static bool refuses_pp(const struct sc_parallel *par, char *buf, size_t n_buf)
@@ -229,6 +235,16 @@ bool sc_schedule_refuses(const struct sc_parallel *par, int64_t micro_batches, c
 
 	if (refuses_pp(par, buf, n_buf))
 		return true;
+	if (par->schedule == SC_SCHED_PIPEDREAM_2BW &&
+	    (micro_batches < par->pp || sc_vocab_shares(par) > 1)) {
+		snprintf(buf, n_buf,
+			 "pipedream-2bw needs a micro-batch a stage, pp = %" PRId64
+			 " (there are %" PRId64
+			 "), for two versions of the weights to suffice, and "
+			 "vocab_stages none; give more samples a replica, or 1f1b",
+			 par->pp, micro_batches);
+		return true;
+	}
 	if (!dual || (micro_batches >= 2 * par->pp && micro_batches % replicas == 0))
 		return false;
 	snprintf(buf, n_buf,

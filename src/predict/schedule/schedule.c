@@ -231,6 +231,7 @@ static const struct kind KINDS[SC_N_SCHEDULES] = {
 	[SC_SCHED_DUALPIPE] = {write_dual_pipe, LIE_REPLICAS, true, 10},
 	[SC_SCHED_DUALPIPEV] = {write_dual_pipe, LIE_ZIGZAG, true, 8},
 	[SC_SCHED_GEMS] = {write_waves, LIE_REPLICAS, false, 4},
+	[SC_SCHED_PIPEDREAM_2BW] = {write_loop, LIE_LOOP, false, 4},
 	[SC_SCHED_FILE] = {NULL, LIE_ZIGZAG, true, 0},
 };
 

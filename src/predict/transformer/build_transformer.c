@@ -395,7 +395,7 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 						      &tf->request->config.parallel, tf->schedule);
 	/* The runtimes of other schedules go on without the host (zero-bubble, DualPipe, PyTorch's pipelining), but
 	 * ask for what a pass needs after the one before it, and NCCL's stream waits for what was launched. */
-	b->posts_late = shape->kind > SC_SCHED_INTERLEAVED;
+	b->posts_late = shape->kind > SC_SCHED_INTERLEAVED && shape->kind != SC_SCHED_PIPEDREAM_2BW;
 	b->sync_p2p =
 		shape->pp > 1 && tf->request->software.p2p_sync == SC_P2P_SYNC && !b->posts_late;
 	b->full = tf->opts->detail == SC_DETAIL_FULL;

@@ -77,6 +77,8 @@ void sc_transformer_release(struct sc_transformer *tf);
 void sc_transformer_init_held(struct sc_transformer *tf, const struct sc_request *request,
 			      struct sc_arena *arena);
 /* The schedule of so many micro-batches, with the times of a stage's passes for those that depend on them. */
+/* Of an iteration, and of the one before it where a pipeline does not drain between them. */
+uint32_t sc_transformer_micro_batches(const struct sc_transformer *tf);
 struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 					      uint32_t micro_batches);
 

@@ -407,12 +407,18 @@ static struct sc_schedule_shape shape_of(const struct sc_transformer *tf, uint32
 	return shape;
 }
 
+uint32_t sc_transformer_micro_batches(const struct sc_transformer *tf)
+{
+	return (uint32_t)(tf->request->n_micro_batches *
+			  sc_schedule_versions(&tf->request->config.parallel));
+}
+
 struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 					      uint32_t micro_batches)
 {
 	struct sc_schedule_shape shape = shape_of(tf, micro_batches);
 
-	shape.left_out = (uint32_t)tf->request->n_micro_batches - micro_batches;
+	shape.left_out = sc_transformer_micro_batches(tf) - micro_batches;
 	shape.times = pass_times(tf, (double)tf->stage_layers[tf->map.depth / 2], 0, 0);
 	shape.stage_times = tf->stage_times;
 	shape.period = tf->period;

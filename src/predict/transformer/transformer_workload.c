@@ -365,7 +365,7 @@ static double idle_us(const struct bound *b, uint32_t stage)
 	uint32_t first = b->tf->map.depth;
 	double us = 0;
 
-	if (b->tf->map.replicas > 1)
+	if (b->tf->map.replicas > 1 || b->tf->schedule == SC_SCHED_PIPEDREAM_2BW)
 		return 0;
 	for (uint32_t k = 0; k < b->tf->map.n_chunks; k++) {
 		uint32_t vs = sc_virtual_stage(&b->tf->map, stage, k);
@@ -540,7 +540,7 @@ static int check_size(const struct sc_transformer *tf, double micro_batches, str
 static uint32_t choose(const struct self *self)
 {
 	const struct sc_predict_opts *opts = self->tf.opts;
-	const uint32_t all = (uint32_t)self->tf.request->n_micro_batches;
+	const uint32_t all = sc_transformer_micro_batches(&self->tf);
 	const struct sc_schedule_shape shape = sc_transformer_shape(&self->tf, all);
 
 	/* copies to and from the host may fall behind slowly */
@@ -578,7 +578,7 @@ static bool again(void *p, const struct sc_timeline *timeline)
 {
 	struct self *self = p;
 	struct sc_run *run = &self->run;
-	const uint32_t all = (uint32_t)self->tf.request->n_micro_batches;
+	const uint32_t all = sc_transformer_micro_batches(&self->tf);
 	const uint32_t left = all - self->built.shape.micro_batches;
 	struct steady_run shown;
 
@@ -614,12 +614,60 @@ static void floor_of(void *p, struct sc_floor *out)
 	out->iteration_ms = floor_us(self->run.tf, self->scratch->arena) / SC_US_PER_MS;
 }
 
+/* A pipeline that never drains (PipeDream-2BW: Narayanan et al., ICML 2021, section 3.1) ran two batches. An iteration is
+ * as many periods of the first stage, where it is slowest, as it has micro-batches, the last of them the one with its last
+ * forward pass, and its step, without what is drained between. */
+static void leave_out_drain(const struct self *self, struct sc_reading_input *out)
+{
+	const struct sc_built *built = &self->built;
+	const double *end_us = self->run.timeline->end_us;
+	const uint32_t *node = built->slot_node, n = built->passes.n[0];
+	const struct sc_slot *slots = sc_passes_of(&built->passes, 0);
+	const struct sc_repeat *own = out->account.own;
+	struct sc_period *period = &out->account.period;
+	size_t n_classes = self->tf.placement.n_classes;
+	struct sc_repeat *to =
+		sc_arena_calloc(self->scratch->arena, 2 * (n_classes + 1), sizeof(*to));
+	double left = (double)self->tf.request->n_micro_batches, from_us;
+	uint32_t last = 0, i = n;
+
+	for (uint32_t c = 0; c < n_classes; c++) {
+		const uint32_t *of = built->slot_node + (size_t)c * built->passes.stride;
+
+		if (self->tf.placement.classes[c].stage == 0 &&
+		    end_us[of[n - 1]] > end_us[node[n - 1]]) {
+			node = of;
+			last = c;
+		}
+	}
+	if (period->n_repeats)
+		to[0] = period->repeats[0];
+	to[1] = (struct sc_repeat){.to_us = end_us[node[n - 1]], .n = -1};
+	while (slots[--i].kind != SC_PASS_FORWARD)
+		to[1].from_us = end_us[node[i]];
+	for (from_us = to[1].from_us; left > 0 && from_us > to[0].from_us; i--)
+		if (slots[i].kind != SC_PASS_FORWARD) {
+			from_us = end_us[node[i]];
+			left--;
+		}
+	to[0].n = left;
+	for (uint32_t c = 0; own && c < n_classes; c++) {
+		to[2 * c + 2] = (struct sc_repeat){own[c].from_us, own[c].to_us, left};
+		to[2 * c + 3] = to[1];
+	}
+	out->account.own = own ? to + 2 : NULL;
+	out->last = built->last[last];
+	*period = (struct sc_period){from_us, end_us[out->last], to, 2, true};
+}
+
 static void op_info(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
 {
 	struct self *self = p;
 
 	self->run.timeline = timeline;
 	sc_run_op_info(&self->run, out);
+	if (self->tf.schedule == SC_SCHED_PIPEDREAM_2BW)
+		leave_out_drain(self, out);
 }
 
 static void conclude(void *p, struct sc_prediction *out)
