@@ -51,40 +51,28 @@ static int verb_of(const struct sc_arg_list *words, enum verb *out, struct sc_er
 	return 0;
 }
 
-/* Of --set gpus=N, which batches of other programs' files may need; else 0. */
-static int64_t gpus_set(const struct sc_arg_list *sets)
-{
-	int64_t n, gpus = 0;
-
-	for (size_t i = 0; i < sets->n; i++)
-		if (strncmp(sets->at[i], "gpus=", 5) == 0 && sc_parse_int(sets->at[i] + 5, &n))
-			gpus = n;
-	return gpus > 0 ? gpus : 0;
-}
-
-/* All that is wrong with a file's keys, a line each: the last is left to be said. */
-static void tell_problems(const struct sc_foreign_lines *lines, struct sc_err *err)
-{
-	for (const struct sc_foreign_problem *p = lines->problems; p; p = p->next) {
-		*err = p->err;
-		if (p->next)
-			sc_cli_fail(err);
-	}
-}
-
 static int import(const struct config_args *args, struct sc_foreign_lines *lines,
 		  struct sc_config *config, struct sc_err *err)
 {
 	const struct sc_arg_list *words = &args->common.words;
 	size_t n_ignored = 0, n_unknown = 0;
+	int64_t gpus;
 	int rc = 0;
 
-	lines->gpus = gpus_set(&args->sets);
+	/* Of --set gpus=N, which batches of other programs' files may need; else 0. */
+	for (size_t i = 0; i < args->sets.n; i++)
+		if (strncmp(args->sets.at[i], "gpus=", 5) == 0 &&
+		    sc_parse_int(args->sets.at[i] + 5, &gpus))
+			lines->gpus = gpus > 0 ? gpus : 0;
 	lines->lenient = args->lenient;
 	for (size_t i = 1; i < words->n && rc == 0; i++)
 		rc = sc_foreign_load(lines, words->at[i], err);
-	if (lines->problems)
-		tell_problems(lines, err);
+	/* All that is wrong with a file's keys, a line each: the last is left to be said. */
+	for (const struct sc_foreign_problem *p = lines->problems; p; p = p->next) {
+		*err = p->err;
+		if (p->next)
+			sc_cli_fail(err);
+	}
 	if (rc == 0)
 		rc = sc_foreign_finish(lines, err);
 	if (rc == 0)

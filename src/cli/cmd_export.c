@@ -79,23 +79,6 @@ static int choose_rank(int64_t rank, const char *const *files, size_t n, const c
 	return 0;
 }
 
-static int write_result(const struct export_args *args, struct result *result, struct sc_err *err)
-{
-	struct sc_trace_run clocks;
-	int rc;
-
-	if (args->format >= FIRST_TABLE || args->clock == CLOCK_OWN || result->run.n_files < 2)
-		return sc_cli_write(args->common.output, put_result, result, err);
-	rc = sc_trace_run_clocks(result->run.files, result->run.n_files, &clocks, err);
-	if (rc)
-		return rc;
-	result->run.merge = &clocks.merge;
-	result->run.base_utc_ns = clocks.base_ns;
-	rc = sc_cli_write(args->common.output, put_result, result, err);
-	sc_trace_run_release(&clocks);
-	return rc;
-}
-
 static int export_traces(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct export_args *args = into;
@@ -103,7 +86,9 @@ static int export_traces(void *into, struct sc_cli_call *call, struct sc_err *er
 	struct result result = {.format = args->format, .device = args->device};
 	const char *const *files;
 	struct sc_trace_loss loss;
+	struct sc_trace_run clocks;
 	const char **chosen;
+	bool merges;
 	size_t n;
 	int rc = sc_trace_list(args->common.words.at[0], arena, &files, &n, err);
 
@@ -114,8 +99,18 @@ static int export_traces(void *into, struct sc_cli_call *call, struct sc_err *er
 	result.run.files = chosen;
 	if (rc == 0)
 		rc = sc_trace_loss_of_run(chosen, result.run.n_files, &loss, err);
-	if (rc == 0)
-		rc = write_result(args, &result, err);
+	merges = args->format < FIRST_TABLE && args->clock != CLOCK_OWN && result.run.n_files > 1;
+	if (rc == 0 && merges)
+		rc = sc_trace_run_clocks(chosen, result.run.n_files, &clocks, err);
+	if (rc)
+		return rc;
+	if (merges) {
+		result.run.merge = &clocks.merge;
+		result.run.base_utc_ns = clocks.base_ns;
+	}
+	rc = sc_cli_write(args->common.output, put_result, &result, err);
+	if (merges)
+		sc_trace_run_release(&clocks);
 	if (rc == 0)
 		sc_cli_warn_loss(&args->common, &loss);
 	return rc;

@@ -83,37 +83,6 @@ static const char *unlike_stem(const struct files *files, size_t index, struct s
 	return stem;
 }
 
-static void prepare(const struct import_args *args, struct files *files, struct sc_arena *arena)
-{
-	const struct sc_arg_list *words = &args->common.words;
-
-	files->n = words->n;
-	files->at = sc_arena_calloc(arena, words->n, sizeof(*files->at));
-	for (size_t i = 0; i < words->n; i++)
-		files->at[i].path = words->at[i];
-	for (size_t i = 0; i < words->n; i++) {
-		files->at[i].opts = (struct sc_import_opts){
-			.dir = args->common.output,
-			.rank = (int32_t)args->rank,
-			.other_rank = words->n > 1 ? (int32_t)i : -1,
-			.stem = unlike_stem(files, i, arena),
-			.mate = args->mate,
-		};
-	}
-}
-
-static size_t total_bytes(const struct files *files)
-{
-	size_t total = 0;
-	struct stat st;
-
-	for (size_t i = 0; i < files->n; i++) {
-		if (stat(files->at[i].path, &st) == 0 && st.st_size > 0)
-			total += (size_t)st.st_size;
-	}
-	return total;
-}
-
 static int check_args(const struct import_args *args, struct sc_err *err)
 {
 	if (args->common.words.n == 0)
@@ -129,78 +98,6 @@ static int check_args(const struct import_args *args, struct sc_err *err)
 	return 0;
 }
 
-static void put_counts(struct sc_strbuf *out, const struct sc_import_stats *s)
-{
-	sc_strbuf_printf(out, "  %lld events of %lld entries", (long long)s->n_events,
-			 (long long)s->n_records);
-	if (s->n_flows)
-		sc_strbuf_printf(out, ", %lld flows", (long long)s->n_flows);
-	if (s->n_metadata)
-		sc_strbuf_printf(out, ", %lld names", (long long)s->n_metadata);
-	sc_strbuf_printf(out, "\n  %lld kernels, %lld of them collectives", (long long)s->n_kernels,
-			 (long long)s->n_collectives);
-	if (s->n_collectives)
-		sc_strbuf_printf(out, " (%lld with their call)", (long long)s->n_joined);
-	sc_strbuf_printf(out, ", %lld steps\n", (long long)s->n_steps);
-	if (s->n_nodes)
-		sc_strbuf_printf(out, "  %lld nodes, found for %lld ops of the mate\n",
-				 (long long)s->n_nodes, (long long)s->n_nodes_joined);
-	for (size_t i = 0; i < s->n_reasons; i++)
-		sc_strbuf_printf(out, "  skipped: %lld, %s\n", (long long)s->bad[i].n,
-				 s->bad[i].reason);
-	if (s->n_repaired)
-		sc_strbuf_printf(out, "  %lld bytes of names were not UTF-8\n",
-				 (long long)s->n_repaired);
-	if (s->truncated)
-		sc_strbuf_printf(out, "  truncated: %s; what came before is kept\n",
-				 s->why_truncated ? s->why_truncated : "it ends early");
-}
-
-static void put_text(struct sc_strbuf *out, const struct one_file *file)
-{
-	const struct sc_import_stats *s = &file->stats;
-
-	sc_strbuf_printf(out, "%s: %s", file->path, s->importer);
-	if (s->rank >= 0)
-		sc_strbuf_printf(out, ", rank %d", (int)s->rank);
-	sc_strbuf_append(out, "\n");
-	put_counts(out, s);
-}
-
-static void put_json(struct sc_json *json, json_t *list, const struct one_file *file)
-{
-	const struct sc_import_stats *s = &file->stats;
-	json_t *object = sc_json_object(json, list, NULL), *skipped;
-
-	sc_json_text(json, object, "file", file->path);
-	if (file->failed) {
-		sc_json_text(json, object, "error", file->err.text);
-		return;
-	}
-	sc_json_text(json, object, "importer", s->importer);
-	sc_json_known_int(json, object, "rank", s->rank);
-	sc_json_int(json, object, "entries", s->n_records);
-	sc_json_int(json, object, "events", s->n_events);
-	sc_json_int(json, object, "flows", s->n_flows);
-	sc_json_int(json, object, "names", s->n_metadata);
-	sc_json_int(json, object, "kernels", s->n_kernels);
-	sc_json_int(json, object, "collectives", s->n_collectives);
-	sc_json_int(json, object, "nccl_kernels", s->n_nccl);
-	sc_json_int(json, object, "collectives_with_call", s->n_joined);
-	sc_json_int(json, object, "collective_calls", s->n_calls);
-	sc_json_int(json, object, "steps", s->n_steps);
-	sc_json_int(json, object, "input_bytes", s->in_bytes);
-	sc_json_int(json, object, "repaired_bytes", s->n_repaired);
-	if (s->n_nodes) {
-		sc_json_int(json, object, "nodes", s->n_nodes);
-		sc_json_int(json, object, "ops_with_node", s->n_nodes_joined);
-	}
-	sc_json_text(json, object, "truncated", s->truncated ? s->why_truncated : NULL);
-	skipped = sc_json_object(json, object, "skipped");
-	for (size_t i = 0; i < s->n_reasons; i++)
-		sc_json_int(json, skipped, s->bad[i].reason, s->bad[i].n);
-}
-
 static void put_all_json(const void *result, struct sc_json *json)
 {
 	const struct files *files = result;
@@ -208,8 +105,38 @@ static void put_all_json(const void *result, struct sc_json *json)
 
 	sc_json_init(json, "stepcast/import", IMPORT_VERSION);
 	list = sc_json_array(json, json->root, "files");
-	for (size_t i = 0; i < files->n; i++)
-		put_json(json, list, &files->at[i]);
+	for (const struct one_file *file = files->at; file < files->at + files->n; file++) {
+		const struct sc_import_stats *s = &file->stats;
+		json_t *object = sc_json_object(json, list, NULL), *skipped;
+
+		sc_json_text(json, object, "file", file->path);
+		if (file->failed) {
+			sc_json_text(json, object, "error", file->err.text);
+			continue;
+		}
+		sc_json_text(json, object, "importer", s->importer);
+		sc_json_known_int(json, object, "rank", s->rank);
+		sc_json_int(json, object, "entries", s->n_records);
+		sc_json_int(json, object, "events", s->n_events);
+		sc_json_int(json, object, "flows", s->n_flows);
+		sc_json_int(json, object, "names", s->n_metadata);
+		sc_json_int(json, object, "kernels", s->n_kernels);
+		sc_json_int(json, object, "collectives", s->n_collectives);
+		sc_json_int(json, object, "nccl_kernels", s->n_nccl);
+		sc_json_int(json, object, "collectives_with_call", s->n_joined);
+		sc_json_int(json, object, "collective_calls", s->n_calls);
+		sc_json_int(json, object, "steps", s->n_steps);
+		sc_json_int(json, object, "input_bytes", s->in_bytes);
+		sc_json_int(json, object, "repaired_bytes", s->n_repaired);
+		if (s->n_nodes) {
+			sc_json_int(json, object, "nodes", s->n_nodes);
+			sc_json_int(json, object, "ops_with_node", s->n_nodes_joined);
+		}
+		sc_json_text(json, object, "truncated", s->truncated ? s->why_truncated : NULL);
+		skipped = sc_json_object(json, object, "skipped");
+		for (size_t k = 0; k < s->n_reasons; k++)
+			sc_json_int(json, skipped, s->bad[k].reason, s->bad[k].n);
+	}
 }
 
 static void put_all_text(const void *result, struct sc_strbuf *out)
@@ -217,8 +144,37 @@ static void put_all_text(const void *result, struct sc_strbuf *out)
 	const struct files *files = result;
 
 	for (size_t i = 0; i < files->n; i++) {
-		if (!files->at[i].failed)
-			put_text(out, &files->at[i]);
+		const struct sc_import_stats *s = &files->at[i].stats;
+
+		if (files->at[i].failed)
+			continue;
+		sc_strbuf_printf(out, "%s: %s", files->at[i].path, s->importer);
+		if (s->rank >= 0)
+			sc_strbuf_printf(out, ", rank %d", (int)s->rank);
+		sc_strbuf_append(out, "\n");
+		sc_strbuf_printf(out, "  %lld events of %lld entries", (long long)s->n_events,
+				 (long long)s->n_records);
+		if (s->n_flows)
+			sc_strbuf_printf(out, ", %lld flows", (long long)s->n_flows);
+		if (s->n_metadata)
+			sc_strbuf_printf(out, ", %lld names", (long long)s->n_metadata);
+		sc_strbuf_printf(out, "\n  %lld kernels, %lld of them collectives",
+				 (long long)s->n_kernels, (long long)s->n_collectives);
+		if (s->n_collectives)
+			sc_strbuf_printf(out, " (%lld with their call)", (long long)s->n_joined);
+		sc_strbuf_printf(out, ", %lld steps\n", (long long)s->n_steps);
+		if (s->n_nodes)
+			sc_strbuf_printf(out, "  %lld nodes, found for %lld ops of the mate\n",
+					 (long long)s->n_nodes, (long long)s->n_nodes_joined);
+		for (size_t k = 0; k < s->n_reasons; k++)
+			sc_strbuf_printf(out, "  skipped: %lld, %s\n", (long long)s->bad[k].n,
+					 s->bad[k].reason);
+		if (s->n_repaired)
+			sc_strbuf_printf(out, "  %lld bytes of names were not UTF-8\n",
+					 (long long)s->n_repaired);
+		if (s->truncated)
+			sc_strbuf_printf(out, "  truncated: %s; what came before is kept\n",
+					 s->why_truncated ? s->why_truncated : "it ends early");
 	}
 }
 
@@ -320,18 +276,34 @@ static int import(void *into, struct sc_cli_call *call, struct sc_err *err)
 	struct files files;
 	struct sc_work work = {.item = import_one, .shared = &files};
 	struct sc_progress *progress;
+	const struct sc_arg_list *words = &args->common.words;
 	struct earlier earlier;
+	size_t total = 0;
+	struct stat st;
 	int rc = check_args(args, err);
 
 	if (rc)
 		return rc;
 	earlier = find_earlier(args->common.output, arena);
-	prepare(args, &files, arena);
+	files.n = words->n;
+	files.at = sc_arena_calloc(arena, words->n, sizeof(*files.at));
+	for (size_t i = 0; i < words->n; i++) {
+		files.at[i].path = words->at[i];
+		if (stat(words->at[i], &st) == 0 && st.st_size > 0)
+			total += (size_t)st.st_size;
+	}
 	work.n_items = files.n;
 	work.n_jobs = sc_cli_jobs(call, args->jobs);
-	progress = sc_cli_progress(&args->common, "importing", total_bytes(&files));
+	progress = sc_cli_progress(&args->common, "importing", total);
 	for (size_t i = 0; i < files.n; i++)
-		files.at[i].opts.progress = progress;
+		files.at[i].opts = (struct sc_import_opts){
+			.dir = args->common.output,
+			.rank = (int32_t)args->rank,
+			.other_rank = words->n > 1 ? (int32_t)i : -1,
+			.stem = unlike_stem(&files, i, arena),
+			.mate = args->mate,
+			.progress = progress,
+		};
 	rc = sc_parallel_for(&work, err);
 	sc_progress_destroy(progress);
 	if (rc)

@@ -132,21 +132,6 @@ static int recover_all(const struct record_args *args, const char *dir, const ch
 	return rc;
 }
 
-/* A command that went well has failed to be recorded if most of what it did is not there. */
-static int check_losses(const struct sc_common *common, const path_vec *paths, int *exit_code,
-			struct sc_err *err)
-{
-	struct sc_trace_loss loss;
-	int rc = sc_trace_loss_of_run((const char *const *)paths->at, paths->n, &loss, err);
-
-	if (rc)
-		return rc;
-	sc_cli_warn_loss(common, &loss);
-	if (*exit_code == SC_EXIT_DONE && !sc_trace_loss_stands(&loss))
-		*exit_code = SC_EXIT_DATA;
-	return 0;
-}
-
 /* Processes that could not be recorded say why in the name of an empty file. Returns how many. */
 static size_t report_failed(const struct sc_common *common, const char *dir, const char *run)
 {
@@ -174,6 +159,7 @@ static int finish_traces(const struct record_args *args, const char *dir, const 
 {
 	path_vec paths = {0};
 	struct sc_recovery result;
+	struct sc_trace_loss loss;
 	int64_t n_events = 0;
 	size_t n_failed = report_failed(&args->common, dir, run);
 	int rc = recover_all(args, dir, run, err);
@@ -195,7 +181,13 @@ static int finish_traces(const struct record_args *args, const char *dir, const 
 		sc_log(SC_LOG_INFO, "recorded traces=%zu events=%lld", paths.n,
 		       (long long)n_events);
 	if (rc == 0)
-		rc = check_losses(&args->common, &paths, exit_code, err);
+		rc = sc_trace_loss_of_run((const char *const *)paths.at, paths.n, &loss, err);
+	if (rc == 0) {
+		sc_cli_warn_loss(&args->common, &loss);
+		/* a command that went well has failed to be recorded if most of what it did is not there */
+		if (*exit_code == SC_EXIT_DONE && !sc_trace_loss_stands(&loss))
+			*exit_code = SC_EXIT_DATA;
+	}
 	free_paths(&paths);
 	return rc;
 }
@@ -223,16 +215,6 @@ static const char *find_library(struct sc_strbuf *path)
 	return NULL;
 }
 
-/* Nothing secret: it only keeps the files of different runs apart. */
-static void make_run_id(char *out, size_t n)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	snprintf(out, n, "%08llx%05x", (unsigned long long)now.tv_sec,
-		 (unsigned)(now.tv_nsec / SC_NS_PER_US ^ getpid()) & 0xfffff);
-}
-
 static void set_environment(const struct record_args *args, const char *library, const char *dir,
 			    const char *run)
 {
@@ -255,19 +237,10 @@ static void set_environment(const struct record_args *args, const char *library,
 		setenv("STEPCAST_ITERATION_RANGE", args->iteration_range, 1);
 }
 
-/* Signals from the terminal reach the command too, which decides what they mean. */
-static int wait_for(pid_t child)
-{
-	int status = 0;
-
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
-	return WIFSIGNALED(status) ? OF_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 static int run_child(char **command, int *exit_code, struct sc_err *err)
 {
 	struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
+	int status = 0;
 	pid_t child;
 
 	fflush(NULL);
@@ -281,23 +254,16 @@ static int run_child(char **command, int *exit_code, struct sc_err *err)
 		fprintf(stderr, "error: cannot run %s: %s\n", command[0], strerror(errno));
 		_exit(errno == ENOENT ? NOT_FOUND : CANNOT_RUN);
 	}
+	/* Signals from the terminal reach the command too, which decides what they mean. */
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
 	if (child > 0)
-		*exit_code = wait_for(child);
+		*exit_code =
+			WIFSIGNALED(status) ? OF_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 	sigaction(SIGINT, &interrupt, NULL);
 	sigaction(SIGQUIT, &quit, NULL);
 	if (child < 0)
 		return sc_err_set(err, SC_EIO, "cannot start a process: %s", strerror(errno));
-	return 0;
-}
-
-static int make_dir(const char *dir, char *absolute, struct sc_err *err)
-{
-	int rc = sc_make_folder(dir, err);
-
-	if (rc)
-		return rc;
-	if (!realpath(dir, absolute)) /* the command may work elsewhere */
-		return sc_err_at(err, SC_EIO, dir, 0, 0, "%s", strerror(errno));
 	return 0;
 }
 
@@ -309,6 +275,7 @@ static int record(const struct record_args *args, char **command, int *exit_code
 	struct sc_strbuf path = {0};
 	const char *library = find_library(&path);
 	char absolute[4096], run[32];
+	struct timespec now;
 	int rc;
 
 	if (!library) {
@@ -317,9 +284,14 @@ static int record(const struct record_args *args, char **command, int *exit_code
 				  "the tracer " LIBRARY " is not installed; "
 				  "set STEPCAST_CAPTURE to its path");
 	}
-	rc = make_dir(dir, absolute, err);
+	rc = sc_make_folder(dir, err);
+	if (rc == 0 && !realpath(dir, absolute)) /* the command may work elsewhere */
+		rc = sc_err_at(err, SC_EIO, dir, 0, 0, "%s", strerror(errno));
 	if (rc == 0) {
-		make_run_id(run, sizeof(run));
+		/* Nothing secret: it only keeps the files of different runs apart. */
+		clock_gettime(CLOCK_REALTIME, &now);
+		snprintf(run, sizeof(run), "%08llx%05x", (unsigned long long)now.tv_sec,
+			 (unsigned)(now.tv_nsec / SC_NS_PER_US ^ getpid()) & 0xfffff);
 		set_environment(args, library, absolute, run);
 		rc = run_child(command, exit_code, err);
 	}

@@ -131,18 +131,6 @@ static int parse_set(const char *text, struct sc_arena *arena, int64_t *gpus, st
 	return 0;
 }
 
-/* The same operations cannot be replaced by two things. */
-static int check_replaces(const struct sc_replay_change *changes, size_t n, struct sc_err *err)
-{
-	for (size_t b = 1; b < n; b++)
-		for (size_t a = 0; a < b; a++)
-			if (strcmp(changes[a].selector.text, changes[b].selector.text) == 0)
-				return sc_err_set(err, SC_EUSAGE,
-						  "--replace %.64s: given twice; by what?",
-						  changes[b].selector.text);
-	return 0;
-}
-
 /* A rank is compared with the mean of all others: without two of them, that is not the mean that is meant. */
 static int parse_without(const struct sc_arg_list *without, int64_t *rank, struct sc_err *err)
 {
@@ -175,8 +163,12 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 	opts->changes = changes;
 	for (size_t i = 0; rc == 0 && i < args->replaces.n; i++)
 		rc = parse_replace(args->replaces.at[i], arena, &changes[opts->n_changes++], err);
-	if (rc == 0)
-		rc = check_replaces(changes, opts->n_changes, err);
+	for (size_t b = 1; rc == 0 && b < opts->n_changes; b++)
+		for (size_t a = 0; a < b && rc == 0; a++)
+			if (strcmp(changes[a].selector.text, changes[b].selector.text) == 0)
+				rc = sc_err_set(err, SC_EUSAGE,
+						"--replace %.64s: given twice; by what?",
+						changes[b].selector.text);
 	for (size_t i = 0; rc == 0 && i < args->scales.n; i++)
 		rc = parse_scale(args->scales.at[i], arena, &changes[opts->n_changes++], err);
 	for (size_t i = 0; rc == 0 && i < args->sets.n; i++)

@@ -35,24 +35,6 @@ static int cli_parse_gpus(const char *text, int64_t *from, int64_t *to, struct s
 			  "--gpus: expected N or FROM:TO, as 64 or 64:2048, got \"%.64s\"", text);
 }
 
-static struct sc_arg_list cli_join(const struct sc_arg_list *a, const struct sc_arg_list *b,
-				   struct sc_arena *arena)
-{
-	struct sc_arg_list out = {sc_arena_calloc(arena, a->n + b->n + 1, sizeof(*out.at)), 0};
-
-	for (size_t i = 0; i < a->n + b->n; i++)
-		out.at[out.n++] = i < a->n ? a->at[i] : b->at[i - a->n];
-	return out;
-}
-
-/* Gives up what a split that is searched decides. */
-static void cli_open_split(struct sc_config *config)
-{
-	config->parallel.dp = config->parallel.etp = config->parallel.shard_ranks = SC_NOT_GIVEN;
-	config->parallel.stage_layers.n = 0;
-	config->parallel.layout = NULL;
-}
-
 struct search_args {
 	struct sc_common common;
 	struct sc_arg_list sets, fixed, chosen;
@@ -223,9 +205,14 @@ static struct sc_search search_of(struct search_args *args, struct sc_cli_call *
 static int read_base(const struct search_args *args, struct sc_cli_call *call,
 		     struct sc_config *config, struct sc_search *search, struct sc_err *err)
 {
-	const struct sc_arg_list sets = cli_join(&args->sets, &args->fixed, call->arena);
-	int rc = sc_cli_config(args->common.words.at[0], &sets, call->arena, config, err);
+	const struct sc_arg_list *a = &args->sets, *b = &args->fixed;
+	struct sc_arg_list sets = {sc_arena_calloc(call->arena, a->n + b->n + 1, sizeof(*sets.at)),
+				   a->n + b->n};
+	int rc;
 
+	for (size_t i = 0; i < sets.n; i++)
+		sets.at[i] = i < a->n ? a->at[i] : b->at[i - a->n];
+	rc = sc_cli_config(args->common.words.at[0], &sets, call->arena, config, err);
 	if (rc == 0)
 		rc = sc_cost_args_read(&args->cost, config, call->arena, &search->size,
 				       &search->has_costs, err);
@@ -233,8 +220,12 @@ static int read_base(const struct search_args *args, struct sc_cli_call *call,
 		return rc;
 	if (args->devices && !args->cost.prices.n) /* the config's price is of its own GPU */
 		search->has_costs = false;
-	if (search->all)
-		cli_open_split(config);
+	if (search->all) { /* what a split that is searched decides */
+		config->parallel.dp = config->parallel.etp = config->parallel.shard_ranks =
+			SC_NOT_GIVEN;
+		config->parallel.stage_layers.n = 0;
+		config->parallel.layout = NULL;
+	}
 	search->base = config;
 	search->stop = sc_cli_catch_stop();
 	return 0;
@@ -321,27 +312,18 @@ static const struct sc_cli_option SCALE_OPTIONS[] = {
 	{0},
 };
 
-/* FROM:TO, doubled. */
-static int parse_sizes(const char *text, struct sc_arena *arena, struct sc_scaling *out,
-		       struct sc_err *err)
-{
-	int64_t from, to, *sizes = sc_arena_calloc(arena, 64, sizeof(*sizes));
-	int rc = cli_parse_gpus(text, &from, &to, err);
-
-	for (int64_t n = from; rc == 0 && n <= to && out->n < 64; n *= 2)
-		sizes[out->n++] = n;
-	out->sizes = sizes;
-	return rc;
-}
-
 static int run_scale(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	struct search_args *args = into;
 	struct sc_search search = search_of(args, call);
 	struct sc_scaling scaling = {.search = &search, .weak = args->weak};
 	struct sc_config config;
-	int rc = parse_sizes(args->gpus, call->arena, &scaling, err);
+	int64_t from, to, *sizes = sc_arena_calloc(call->arena, 64, sizeof(*sizes));
+	int rc = cli_parse_gpus(args->gpus, &from, &to, err);
 
+	for (int64_t n = from; rc == 0 && n <= to && scaling.n < 64; n *= 2)
+		sizes[scaling.n++] = n;
+	scaling.sizes = sizes;
 	search.all = !args->given;
 	if (rc == 0)
 		rc = read_base(args, call, &config, &search, err);

@@ -8,17 +8,6 @@
 #include "lib/shard_run.h"
 #include "study/shard/shard.h"
 
-static int write_plan(const struct sc_shard_run *run, const char *path, struct sc_err *err)
-{
-	struct sc_strbuf text = {0};
-	int rc;
-
-	sc_shard_run_plan(run, &text);
-	rc = sc_cli_write_text(path, &text, err);
-	sc_strbuf_release(&text);
-	return rc;
-}
-
 /* Ends early, if asked, with the best so far. */
 static struct sc_shard_run *search(struct sc_shard_args *args, const struct sc_request *request,
 				   struct sc_arena *arena, struct sc_err *err)
@@ -48,6 +37,8 @@ static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
 	struct sc_arena *arena = call->arena;
 	const char *path = args->common.words.at[0];
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
+	const struct sc_shard_report *report;
+	struct sc_strbuf text = {0};
 	struct sc_shard_run *run;
 	struct sc_config config;
 	int rc = sc_cli_config(path, &args->sets, arena, &config, err);
@@ -60,10 +51,13 @@ static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
 	run = search(args, request, arena, err);
 	if (!run)
 		return -1;
+	report = sc_shard_run_report(run);
+	sc_shard_plan_print(&report->study->plans.at[0].solution.plan, &text);
 	if (strcmp(args->common.output, "-") != 0)
-		rc = write_plan(run, args->common.output, err);
+		rc = sc_cli_write_text(args->common.output, &text, err);
 	if (rc == 0)
-		rc = sc_cli_give(call, &sc_shard_forms, sc_shard_run_report(run), err);
+		rc = sc_cli_give(call, &sc_shard_forms, report, err);
+	sc_strbuf_release(&text);
 	sc_shard_run_destroy(run);
 	return rc;
 }

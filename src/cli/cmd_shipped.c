@@ -207,19 +207,6 @@ static int collect(const struct sc_shipped_list *list, struct entries *all, stru
 	return rc;
 }
 
-static void widen(const struct entries *all, size_t column, size_t *width)
-{
-	struct sc_strbuf cell = {0};
-
-	*width = strlen(all->kind->columns[column].title);
-	for (size_t i = 0; i < all->n; i++) {
-		sc_strbuf_clear(&cell);
-		append_cell(all, i, column, &cell);
-		*width = cell.n > *width ? cell.n : *width;
-	}
-	sc_strbuf_release(&cell);
-}
-
 static void append_row(const struct entries *all, const size_t *width, size_t i,
 		       struct sc_strbuf *line)
 {
@@ -248,7 +235,14 @@ static int put_text(const void *list, FILE *out, struct sc_err *err)
 	for (size_t i = 0; rc == 0 && i < all.n; i++)
 		id_width = strlen(all.at[i].id) > id_width ? strlen(all.at[i].id) : id_width;
 	for (size_t c = 0; rc == 0 && all.kind->columns[c].title; c++)
-		widen(&all, c, &width[c]);
+		for (size_t i = 0; i < all.n + 1; i++) {
+			sc_strbuf_clear(&line);
+			if (i)
+				append_cell(&all, i - 1, c, &line);
+			else
+				sc_strbuf_append(&line, all.kind->columns[c].title);
+			width[c] = i == 0 || line.n > width[c] ? line.n : width[c];
+		}
 	for (size_t i = 0; rc == 0 && i < all.n + 1; i++) {
 		sc_strbuf_clear(&line);
 		sc_strbuf_printf(&line, "%-*s", (int)id_width, i ? all.at[i - 1].id : "id");
@@ -260,26 +254,11 @@ static int put_text(const void *list, FILE *out, struct sc_err *err)
 	return rc;
 }
 
-static void put_cell(struct sc_json *json, json_t *object, const struct entries *all, size_t i,
-		     size_t column)
-{
-	const char *path = all->kind->columns[column].path, *dot = strrchr(path, '.');
-	struct sc_strbuf cell = {0};
-
-	append_cell(all, i, column, &cell);
-	if (strncmp(path, "peak_tflops.", 12) != 0 && dot)
-		path = dot + 1;
-	if (cell.n == 0)
-		sc_json_text(json, object, path, NULL);
-	else
-		sc_json_cell(json, object, path, sc_strbuf_get(&cell));
-	sc_strbuf_release(&cell);
-}
-
 static int put_json(const void *list, FILE *out, struct sc_err *err)
 {
 	struct entries all = {.n = 0};
 	int rc = collect(list, &all, err);
+	struct sc_strbuf cell = {0};
 	struct sc_json json;
 	json_t *rows;
 
@@ -292,9 +271,20 @@ static int put_json(const void *list, FILE *out, struct sc_err *err)
 
 		sc_json_text(&json, object, "id", all.at[i].id);
 		sc_json_text(&json, object, "source", all.at[i].note);
-		for (size_t c = 0; all.kind->columns[c].title; c++)
-			put_cell(&json, object, &all, i, c);
+		for (size_t c = 0; all.kind->columns[c].title; c++) {
+			const char *path = all.kind->columns[c].path, *dot = strrchr(path, '.');
+
+			sc_strbuf_clear(&cell);
+			append_cell(&all, i, c, &cell);
+			if (strncmp(path, "peak_tflops.", 12) != 0 && dot)
+				path = dot + 1;
+			if (cell.n == 0)
+				sc_json_text(&json, object, path, NULL);
+			else
+				sc_json_cell(&json, object, path, sc_strbuf_get(&cell));
+		}
 	}
+	sc_strbuf_release(&cell);
 	return sc_json_write(&json, out, err);
 }
 

@@ -21,33 +21,6 @@ struct sink {
 	int exit_code;
 };
 
-static int sink_open(struct sink *sink, struct sc_err *err)
-{
-	const char *output = sink->args->common.output;
-	int rc;
-
-	sink->out = sink->args->json ? NULL : stdout;
-	if (strcmp(output, "-") == 0)
-		return 0;
-	rc = sc_output_create(output, true, &sink->file, err);
-	if (rc == 0)
-		sink->out = sc_output_stream(sink->file);
-	return rc;
-}
-
-/* What failed says where the rows are that it has. */
-static int sink_close(struct sink *sink, int rc, struct sc_err *err)
-{
-	if (!sink->file)
-		return rc;
-	if (rc == 0)
-		return sc_output_commit(sink->file, NULL, err);
-	if (ferror(sink->out))
-		snprintf(err->file, sizeof(err->file), "%s", sc_output_part(sink->file));
-	sc_output_discard(sink->file);
-	return rc;
-}
-
 static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err)
 {
 	struct sink *sink = ctx;
@@ -95,7 +68,11 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	rc = sc_sweep_muster(sweep, err);
 	if (rc)
 		return rc;
-	rc = sink_open(sink, err);
+	sink->out = sink->args->json ? NULL : stdout;
+	if (strcmp(common->output, "-") != 0)
+		rc = sc_output_create(common->output, true, &sink->file, err);
+	if (sink->file)
+		sink->out = sc_output_stream(sink->file);
 	sweep->take = take_row;
 	sweep->ctx = sink;
 	if (rc == 0 && sink->out)
@@ -109,7 +86,13 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	if (rc && sink->out && (sweep->missing->n || (sweep->stop && *sweep->stop)))
 		sc_err_prefix(err, "%zu of %zu rows are in %s", sink->n_taken, n_rows,
 			      sink->file ? sc_output_part(sink->file) : "stdout");
-	rc = sink_close(sink, rc, err);
+	/* What failed says where the rows are that it has. */
+	if (rc && sink->file && ferror(sink->out))
+		snprintf(err->file, sizeof(err->file), "%s", sc_output_part(sink->file));
+	if (rc && sink->file)
+		sc_output_discard(sink->file);
+	else if (sink->file)
+		rc = sc_output_commit(sink->file, NULL, err);
 	if (rc == 0)
 		sink->exit_code = report(sink, outcomes);
 	return rc ? rc : sc_cli_give(call, &sc_sweep_forms, &sink->report, err);

@@ -37,24 +37,18 @@ struct keys_writer {
 	struct sc_strbuf *out;
 };
 
-static bool has_value(const struct sc_field *field, const char *word, size_t n)
-{
-	bool has = false;
-
-	for (const struct sc_name *name = field->names; name && name->name && !has; name++)
-		has = sc_text_has(name->name, word, n);
-	return has;
-}
-
 static bool matches(const struct keys_writer *w, const char *path, const struct sc_field *field)
 {
-	const char *at = w->pattern ? w->pattern : "";
+	const char *at = w->pattern;
+	bool has;
 
 	for (size_t n; *at; at += n) {
 		at += strspn(at, " ");
 		n = strcspn(at, " ");
-		if (n > 0 && !sc_text_has(path, at, n) && !sc_text_has(field->help, at, n) &&
-		    !has_value(field, at, n))
+		has = n == 0 || sc_text_has(path, at, n) || sc_text_has(field->help, at, n);
+		for (const struct sc_name *name = field->names; name && name->name && !has; name++)
+			has = sc_text_has(name->name, at, n);
+		if (!has)
 			return false;
 	}
 	return true;
@@ -108,26 +102,19 @@ static void append_cell(const char *text, bool markdown, struct sc_strbuf *out)
 	}
 }
 
-static void begin_file(struct keys_writer *w)
-{
-	if (!w->title)
-		return;
-	if (w->markdown)
-		sc_strbuf_printf(w->out,
-				 "\n## %s\n\n%s\n\n| key | value | default | meaning |\n"
-				 "|---|---|---|---|\n",
-				 w->title, w->where);
-	else
-		sc_strbuf_printf(w->out, "%s%s (%s)\n", w->n ? "\n" : "", w->title, w->where);
-	w->title = NULL;
-}
-
 static void write_key(struct keys_writer *w, const char *path, const struct sc_field *field)
 {
 	struct sc_strbuf value = {0}, absent = {0}, *out = w->out;
 	const char *whose = needs_text(field->needs), *help = field->help ? field->help : "";
 
-	begin_file(w);
+	if (w->title && w->markdown)
+		sc_strbuf_printf(out,
+				 "\n## %s\n\n%s\n\n| key | value | default | meaning |\n"
+				 "|---|---|---|---|\n",
+				 w->title, w->where);
+	else if (w->title)
+		sc_strbuf_printf(out, "%s%s (%s)\n", w->n ? "\n" : "", w->title, w->where);
+	w->title = NULL;
 	w->n++;
 	sc_field_value_text(field, &value);
 	append_absent(field, &absent);
@@ -165,20 +152,6 @@ static void write_table(struct keys_writer *w, const struct sc_field *table, con
 		if (field->sub)
 			write_table(w, field->sub, path);
 	}
-}
-
-/* Appends the keys whose path or help has every word of `pattern` (NULL: all), a case apart, as text for a
- * terminal or as Markdown; returns how many. A list's elements are keys too: "model.tables[].rows". */
-static size_t keys_write(const char *pattern, bool markdown, struct sc_strbuf *out)
-{
-	struct keys_writer w = {.pattern = pattern, .markdown = markdown, .out = out};
-
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		w.title = files[i].title;
-		w.where = files[i].where;
-		write_table(&w, files[i].fields, "");
-	}
-	return w.n;
 }
 
 const struct sc_command *const sc_commands[] = {
@@ -268,7 +241,7 @@ static int print_completion(const char *shell)
 			   shell ? shell : "");
 		return sc_cli_fail(&err);
 	}
-	sc_cli_print(&text);
+	fputs(sc_strbuf_get(&text), stdout);
 	sc_strbuf_release(&text);
 	return SC_EXIT_DONE;
 }
@@ -364,24 +337,13 @@ static void append_overview_page(struct sc_strbuf *out)
 		"not hold\n");
 }
 
-static void append_page(const struct sc_command *about, int man, struct sc_strbuf *out)
-{
-	if (about && man)
-		sc_options_man(about, out);
-	else if (about)
-		sc_options_help(about, out);
-	else if (man)
-		append_overview_page(out);
-	else
-		append_overview(out);
-}
-
-static int append_keys(const struct help_args *args, struct sc_arena *arena, struct sc_strbuf *out,
-		       struct sc_err *err)
+/* Appends the keys whose path or help has every word after the first, a case apart, as text for a terminal or as
+ * Markdown. A list's elements are keys too: "model.tables[].rows". */
+static int append_keys(const struct help_args *args, struct sc_strbuf *out, struct sc_err *err)
 {
 	const struct sc_arg_list *words = &args->common.words;
 	struct sc_strbuf pattern = {0};
-	size_t n;
+	struct keys_writer w = {.markdown = args->markdown, .out = out};
 
 	for (size_t i = 1; i < words->n; i++)
 		sc_strbuf_printf(&pattern, "%s%s", i > 1 ? " " : "", words->at[i]);
@@ -390,12 +352,17 @@ static int append_keys(const struct help_args *args, struct sc_arena *arena, str
 			out,
 			"# Keys\n\nWritten by `stepcast help keys --markdown`. Every key can be set "
 			"on the command line: `--set parallel.tp=4`.\n");
-	n = keys_write(sc_arena_strdup(arena, sc_strbuf_get(&pattern)), args->markdown, out);
+	w.pattern = sc_strbuf_get(&pattern);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		w.title = files[i].title;
+		w.where = files[i].where;
+		write_table(&w, files[i].fields, "");
+	}
 	sc_strbuf_release(&pattern);
-	return n > 0 ? 0
-		     : sc_err_set(err, SC_EUSAGE,
-				  "no key has \"%.64s\"; `stepcast help keys` lists all",
-				  words->n > 1 ? words->at[1] : "");
+	return w.n > 0 ? 0
+		       : sc_err_set(err, SC_EUSAGE,
+				    "no key has \"%.64s\"; `stepcast help keys` lists all",
+				    words->n > 1 ? words->at[1] : "");
 }
 
 static int help(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -407,14 +374,16 @@ static int help(void *into, struct sc_cli_call *call, struct sc_err *err)
 	int rc = 0;
 
 	if (words->n && strcmp(words->at[0], "keys") == 0)
-		rc = append_keys(args, call->arena, &out, err);
+		rc = append_keys(args, &out, err);
 	else if (words->n && strcmp(words->at[0], "coverage") == 0)
 		rc = sc_coverage_text(&(struct sc_arg_list){words->at + 1, words->n - 1}, call,
 				      &out, err);
 	else if (words->n && !about)
 		rc = cli_unknown_command(words->at[0], err);
+	else if (about)
+		(args->man ? sc_options_man : sc_options_help)(about, &out);
 	else
-		append_page(about, args->man, &out);
+		(args->man ? append_overview_page : append_overview)(&out);
 	if (rc == 0)
 		rc = sc_cli_write_text(args->common.output, &out, err);
 	sc_strbuf_release(&out);

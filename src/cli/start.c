@@ -34,15 +34,6 @@ static void print_log(void *ctx, enum sc_log_level level, const char *text)
 	fprintf(stderr, "%s: %s\n", names[level], text);
 }
 
-static void start_log(const struct sc_common *common)
-{
-	int level = SC_LOG_WARNING + common->verbose;
-
-	if (common->quiet)
-		level = SC_LOG_ERROR;
-	sc_log_to(print_log, NULL, level > SC_LOG_DEBUG ? SC_LOG_DEBUG : (enum sc_log_level)level);
-}
-
 static int usage_error(const struct sc_command *command, const struct sc_err *err)
 {
 	struct sc_strbuf usage = {0};
@@ -123,34 +114,28 @@ static int check_output(const struct sc_command *command, const struct sc_common
 	return 0;
 }
 
-/* Before hours of work: there must be a folder to write into. */
-static int check_folder(const char *output, struct sc_err *err)
-{
-	char folder[PATH_MAX];
-	struct stat st;
-	int n = (int)(sc_file_name(output) - output);
-
-	if (n == 0 || n >= PATH_MAX)
-		return 0;
-	snprintf(folder, sizeof(folder), "%.*s", n, output);
-	if (stat(folder, &st) == 0)
-		return 0;
-	return sc_err_at(err, SC_EIO, output, 0, 0, "cannot write: %s", strerror(errno));
-}
-
 static int check_outputs(const struct sc_command *command, const struct sc_common *common,
 			 struct sc_err *err)
 {
-	int rc = check_output(command, common, common->output, err);
+	int rc = check_output(command, common, common->output, err), n;
+	char folder[PATH_MAX];
+	struct stat st;
 
 	for (const struct sc_cli_option *o = command->options; o && o->name && rc == 0; o++) {
 		const void *place = (const unsigned char *)(const void *)common + o->offset;
 		const char *const *text = place;
 
-		if (o->file == SC_FILE_OUT && *text)
-			rc = check_output(command, common, *text, err);
-		if (rc == 0 && o->file == SC_FILE_OUT && *text)
-			rc = check_folder(*text, err);
+		if (o->file != SC_FILE_OUT || !*text)
+			continue;
+		rc = check_output(command, common, *text, err);
+		/* Before hours of work: there must be a folder to write into. */
+		n = (int)(sc_file_name(*text) - *text);
+		if (rc || n == 0 || n >= PATH_MAX)
+			continue;
+		snprintf(folder, sizeof(folder), "%.*s", n, *text);
+		if (stat(folder, &st) != 0)
+			rc = sc_err_at(err, SC_EIO, *text, 0, 0, "cannot write: %s",
+				       strerror(errno));
 	}
 	return rc;
 }
@@ -174,17 +159,6 @@ static int check_words(const struct sc_line *line, const struct sc_common *commo
 			  command->words_asked, common->words.at[command->n_words]);
 }
 
-/* Options end where the command that is run begins. */
-static int first_of_another(const struct sc_line *line)
-{
-	int i = 0;
-
-	while (i < line->argc && line->argv[i][0] == '-' && line->argv[i][1] &&
-	       strcmp(line->argv[i], "--") != 0)
-		i += sc_options_takes_next(line->command, line->argv[i]) ? 2 : 1;
-	return i < line->argc ? i : line->argc;
-}
-
 /* True: go on. False: end with *exit_code (--help was answered, or the line is wrong and that was said). */
 static bool begin(const struct sc_line *line, void *into, struct sc_arena *arena, int *exit_code)
 {
@@ -192,13 +166,15 @@ static bool begin(const struct sc_line *line, void *into, struct sc_arena *arena
 	const struct sc_common *common = into;
 	struct sc_err err = {.code = SC_OK};
 	struct sc_strbuf help = {0};
+	int level;
 
 	sc_common_init(into);
 	if (sc_options_parse(line, into, arena, &err) || check_outputs(command, into, &err)) {
 		*exit_code = err.code == SC_EUSAGE ? usage_error(command, &err) : sc_cli_fail(&err);
 		return false;
 	}
-	start_log(common);
+	level = common->quiet ? SC_LOG_ERROR : SC_LOG_WARNING + common->verbose;
+	sc_log_to(print_log, NULL, level > SC_LOG_DEBUG ? SC_LOG_DEBUG : (enum sc_log_level)level);
 	if (!common->help && !common->version) {
 		if (check_words(line, common, &err) == 0)
 			return true;
@@ -209,7 +185,7 @@ static bool begin(const struct sc_line *line, void *into, struct sc_arena *arena
 		sc_options_help(command, &help);
 	else
 		sc_strbuf_append(&help, SC_VERSION_LINE);
-	sc_cli_print(&help);
+	fputs(sc_strbuf_get(&help), stdout);
 	sc_strbuf_release(&help);
 	*exit_code = SC_EXIT_DONE;
 	return false;
@@ -252,8 +228,15 @@ int sc_cli_start(const struct sc_line *line)
 	int exit_code = SC_EXIT_DONE;
 	void *args;
 
-	if (command->runs_another) {
-		own.argc = first_of_another(line);
+	if (command->runs_another) { /* options end where that begins */
+		for (own.argc = 0; own.argc < line->argc;) {
+			const char *word = line->argv[own.argc];
+
+			if (word[0] != '-' || !word[1] || strcmp(word, "--") == 0)
+				break;
+			own.argc += sc_options_takes_next(command, word) ? 2 : 1;
+		}
+		own.argc = own.argc < line->argc ? own.argc : line->argc;
 		own.rest = line->argv + own.argc;
 		own.rest += own.argc < line->argc && strcmp(*own.rest, "--") == 0;
 	}
@@ -364,19 +347,6 @@ const volatile sig_atomic_t *sc_cli_catch_stop(void)
 	return &stop_signal;
 }
 
-void sc_cli_print(const struct sc_strbuf *text)
-{
-	fwrite(sc_strbuf_get(text), 1, text->n, stdout);
-}
-
-/* What a writer could not do gets the name of the file; what is wrong with the result does not. */
-static int write_error(const char *path, const struct sc_err *own, struct sc_err *err)
-{
-	if (own->code == SC_EIO)
-		return sc_err_at(err, own->code, path, 0, 0, "%s", own->text);
-	return sc_err_at(err, own->code, own->file, own->line, own->column, "%s", own->text);
-}
-
 int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct sc_err *err)
 {
 	bool is_stdout = strcmp(path, "-") == 0;
@@ -390,7 +360,10 @@ int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct 
 		return is_stdout ? 0 : sc_output_commit(out, NULL, err);
 	if (!is_stdout)
 		sc_output_discard(out);
-	return write_error(is_stdout ? NULL : path, &own, err);
+	/* What a writer could not do gets the name of the file; what is wrong with the result does not. */
+	if (own.code == SC_EIO)
+		return sc_err_at(err, own.code, is_stdout ? NULL : path, 0, 0, "%s", own.text);
+	return sc_err_at(err, own.code, own.file, own.line, own.column, "%s", own.text);
 }
 
 static int write_text(const void *ctx, FILE *out, struct sc_err *err)
@@ -500,31 +473,26 @@ int sc_cli_set(const struct sc_arg_list *sets, struct sc_arena *arena, struct sc
 }
 
 /* Stdin's flags are the parent's too: it may be one that does not wait. */
-static int read_stdin(struct sc_strbuf *text, struct sc_err *err)
-{
-	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-	char part[STDIN_BYTES];
-	ssize_t n = 1;
-
-	while (n != 0 && text->n <= SC_YAML_MAX_BYTES) {
-		poll(&in, 1, -1);
-		n = read(STDIN_FILENO, part, sizeof(part));
-		if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return sc_err_at(err, SC_EIO, "-", 0, 0, "cannot be read: %s",
-					 strerror(errno));
-		if (n > 0)
-			sc_strbuf_append_n(text, part, (size_t)n);
-	}
-	return n ? sc_err_at(err, SC_ELIMIT, "-", 0, 0, "more than %d bytes", SC_YAML_MAX_BYTES)
-		 : 0;
-}
-
 static int load_stdin(struct sc_arena *arena, struct sc_config *out, struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
 	struct sc_yaml *root;
-	int rc = read_stdin(&text, err);
+	int rc = 0;
+	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+	char part[STDIN_BYTES];
+	ssize_t n = 1;
 
+	while (rc == 0 && n != 0 && text.n <= SC_YAML_MAX_BYTES) {
+		poll(&in, 1, -1);
+		n = read(STDIN_FILENO, part, sizeof(part));
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			rc = sc_err_at(err, SC_EIO, "-", 0, 0, "cannot be read: %s",
+				       strerror(errno));
+		if (n > 0)
+			sc_strbuf_append_n(&text, part, (size_t)n);
+	}
+	if (rc == 0 && n)
+		rc = sc_err_at(err, SC_ELIMIT, "-", 0, 0, "more than %d bytes", SC_YAML_MAX_BYTES);
 	if (rc == 0)
 		rc = sc_yaml_parse(&(struct sc_source){sc_strbuf_get(&text), text.n, "-"}, arena,
 				   &root, err);

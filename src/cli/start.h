@@ -40,8 +40,6 @@ struct sc_progress *sc_cli_progress(const struct sc_common *common, const char *
  * long looks at it, and gives what it has. One that is ignored stays so. */
 const volatile sig_atomic_t *sc_cli_catch_stop(void);
 
-/* Text to stdout, which main checks. */
-void sc_cli_print(const struct sc_strbuf *text);
 /* Writes a file ("-" is stdout, which main checks) through `write`, errors checked. */
 typedef int (*sc_cli_writer)(const void *ctx, FILE *out, struct sc_err *err);
 int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct sc_err *err);
