@@ -15,23 +15,10 @@ struct stepcast_costs {
 	struct sc_objective objective;
 };
 
-static int init(stepcast_costs *costs, struct sc_err *err)
-{
-	const struct sc_config *config = sc_api_config(costs->given);
-	int rc = sc_config_resolve(config, sc_api_catalog(costs->given), config->file,
-				   &costs->request, err);
-
-	if (rc == 0)
-		rc = sc_shard_check_size(&costs->request.config.model, err);
-	if (rc == 0)
-		rc = sc_objective_init(&costs->objective, SC_OBJECTIVE_ITERATION, false,
-				       &costs->request, &costs->arena, err);
-	return rc;
-}
-
 stepcast_costs *stepcast_costs_of(const stepcast_request *request)
 {
 	stepcast_request *copy = stepcast_request_copy(request);
+	const struct sc_config *config;
 	stepcast_costs *costs;
 	struct sc_api_call call;
 	int rc;
@@ -42,24 +29,19 @@ stepcast_costs *stepcast_costs_of(const stepcast_request *request)
 	costs->given = copy;
 	sc_arena_init(&costs->arena, BLOCK_BYTES);
 	sc_api_enter(&call);
-	rc = init(costs, &call.err);
+	config = sc_api_config(copy);
+	rc = sc_config_resolve(config, sc_api_catalog(copy), config->file, &costs->request,
+			       &call.err);
+	if (rc == 0)
+		rc = sc_shard_check_size(&costs->request.config.model, &call.err);
+	if (rc == 0)
+		rc = sc_objective_init(&costs->objective, SC_OBJECTIVE_ITERATION, false,
+				       &costs->request, &costs->arena, &call.err);
 	sc_api_leave(&call);
 	if (rc == 0)
 		return costs;
 	stepcast_costs_free(costs);
 	return NULL;
-}
-
-static int find_table(const struct sc_shard_problem *problem, const char *name, uint32_t *out,
-		      struct sc_err *err)
-{
-	for (uint32_t i = 0; i < problem->n_tables; i++) {
-		if (strcmp(problem->tables[i].name, name) == 0) {
-			*out = i;
-			return 0;
-		}
-	}
-	return sc_err_set(err, SC_EVALUE, "the model has no table \"%.64s\"", name);
 }
 
 static int cost_of(const struct sc_shard_problem *problem, const struct sc_table_placement *at,
@@ -101,7 +83,12 @@ int stepcast_costs_shard(stepcast_costs *costs, const char *table, const char *t
 		return -1;
 	problem = &costs->objective.problem;
 	sc_api_enter(&call);
-	rc = find_table(problem, table, &shard.table, &call.err);
+	while (shard.table < problem->n_tables &&
+	       strcmp(problem->tables[shard.table].name, table) != 0)
+		shard.table++;
+	rc = shard.table < problem->n_tables
+		     ? 0
+		     : sc_err_set(&call.err, SC_EVALUE, "the model has no table \"%.64s\"", table);
 	if (rc == 0)
 		rc = sc_enum_parse(sc_shard_type_names, type, &kind, &call.err);
 	if (rc == 0)

@@ -300,6 +300,7 @@ static stepcast_result *shard(const stepcast_request *given, struct sc_shard_arg
 {
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
 	struct sc_config config = *sc_api_config(given);
+	const struct sc_shard_report *report;
 	struct sc_strbuf plan = {0};
 	struct sc_shard_run *run;
 	char *json;
@@ -309,9 +310,10 @@ static stepcast_result *shard(const stepcast_request *given, struct sc_shard_arg
 	run = sc_shard_run_create(args, request, arena, err);
 	if (!run)
 		return NULL;
-	json = write_json(&sc_shard_forms, sc_shard_run_report(run), err);
+	report = sc_shard_run_report(run);
+	json = write_json(&sc_shard_forms, report, err);
 	if (json)
-		sc_shard_run_plan(run, &plan);
+		sc_shard_plan_print(&report->study->plans.at[0].solution.plan, &plan);
 	sc_shard_run_destroy(run);
 	return json ? api_result(json, sc_strbuf_detach(&plan)) : NULL;
 }
@@ -356,14 +358,20 @@ static int put_row(const void *ctx, FILE *out, struct sc_err *err)
 	return rc ? rc : sc_sweep_csv_row(&sink->report, sink->row, sink->outcome, out, err);
 }
 
-static int hand_over(struct sink *sink, struct sc_err *err)
+static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err)
 {
-	char *text = write_text(put_row, sink, err);
+	struct sink *sink = ctx;
 	stepcast_result *result;
 	struct sc_arena arena;
 	struct sc_csv csv;
+	char *text;
 	int rc = -1;
 
+	if (sink->ended)
+		return -SC_EIO;
+	sink->row = index;
+	sink->outcome = outcome;
+	text = write_text(put_row, sink, err);
 	if (!text)
 		return -1;
 	sc_arena_init(&arena, 0);
@@ -378,17 +386,6 @@ static int hand_over(struct sink *sink, struct sc_err *err)
 	sc_arena_release(&arena);
 	free(text);
 	return rc;
-}
-
-static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err)
-{
-	struct sink *sink = ctx;
-
-	if (sink->ended)
-		return -SC_EIO;
-	sink->row = index;
-	sink->outcome = outcome;
-	return hand_over(sink, err);
 }
 
 static int sweep(const stepcast_request *request, const struct sc_sweep_args *args,

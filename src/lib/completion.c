@@ -70,17 +70,6 @@ static void append_bash_values(struct sc_strbuf *out, const struct sc_command *c
 	}
 }
 
-static void append_bash_words(struct sc_strbuf *out, const struct sc_command *const *commands,
-			      const struct sc_command *command)
-{
-	sc_strbuf_printf(out, "\t%s) words=\"", command->name);
-	append_words(out, commands, command);
-	sc_strbuf_append(out, "\" options=\"");
-	append_names(out, command->options);
-	append_names(out, sc_common_options);
-	sc_strbuf_append(out, "\" ;;\n");
-}
-
 static void append_bash(struct sc_strbuf *out, const struct sc_command *const *commands)
 {
 	sc_strbuf_append(
@@ -92,8 +81,14 @@ static void append_bash(struct sc_strbuf *out, const struct sc_command *const *c
 	sc_strbuf_append(out, " --help --version --completion\"\n"
 			      "\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
 			      "\t\treturn\n\tfi\n\tcase $command in\n");
-	for (size_t i = 0; commands[i]; i++)
-		append_bash_words(out, commands, commands[i]);
+	for (size_t i = 0; commands[i]; i++) {
+		sc_strbuf_printf(out, "\t%s) words=\"", commands[i]->name);
+		append_words(out, commands, commands[i]);
+		sc_strbuf_append(out, "\" options=\"");
+		append_names(out, commands[i]->options);
+		append_names(out, sc_common_options);
+		sc_strbuf_append(out, "\" ;;\n");
+	}
 	sc_strbuf_append(out, "\tesac\n\tcase $command:$before in\n");
 	for (size_t i = 0; commands[i]; i++)
 		append_bash_values(out, commands[i]);

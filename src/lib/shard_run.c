@@ -319,19 +319,16 @@ static double given(double pct, double frac)
 	return pct < 0 ? frac : pct / SC_PCT;
 }
 
-static int64_t default_samples(const struct sc_shard_run *s)
-{
-	int64_t n = MOST_DRAWS / (int64_t)(s->objective.problem.n_tables + 1);
-
-	return n > DEFAULT_SAMPLES ? DEFAULT_SAMPLES : n < LEAST_SAMPLES ? LEAST_SAMPLES : n;
-}
-
 static void set_opts(struct sc_shard_run *s)
 {
 	const struct sc_shard_args *ask = s->ask;
 	struct sc_study_opts *opts = &s->study.opts;
 	const struct sc_request *request = s->request;
+	int64_t samples = MOST_DRAWS / (int64_t)(s->objective.problem.n_tables + 1);
 
+	samples = samples > DEFAULT_SAMPLES ? DEFAULT_SAMPLES
+		  : samples < LEAST_SAMPLES ? LEAST_SAMPLES
+					    : samples;
 	opts->solve.seconds = ask->seconds < 0 ? 0 : ask->seconds;
 	opts->solve.seed = (uint64_t)ask->seed;
 	opts->solve.watch = ask->watch;
@@ -339,7 +336,7 @@ static void set_opts(struct sc_shard_run *s)
 		ask->max_moved_gib < 0 ? -1 : ask->max_moved_gib * SC_BYTES_PER_GIB;
 	opts->solve.max_moved_tables = ask->max_moved_tables;
 	opts->confidence = (struct sc_confidence_opts){
-		.samples = ask->samples < 0 ? default_samples(s) : ask->samples,
+		.samples = ask->samples < 0 ? samples : ask->samples,
 		.seed = (uint64_t)ask->seed,
 		.kernel_frac = given(ask->kernel_pct, request->device.embedding.spread_frac),
 		.collective_frac = given(ask->collective_pct, request->fabric_profile.spread_frac),
@@ -462,35 +459,30 @@ static int make_report(struct sc_shard_run *s, struct sc_err *err)
 	return 0;
 }
 
-static int run(struct sc_shard_run *s, struct sc_err *err)
-{
-	int rc = sc_shard_check_size(&s->request->config.model, err);
-
-	if (rc)
-		return rc;
-	rc = sc_objective_init(&s->objective, (enum sc_objective_kind)s->ask->objective,
-			       s->ask->device_constants, s->request, s->arena, err);
-
-	if (rc == 0)
-		rc = read_constraints(s, err);
-	if (rc)
-		return rc;
-	sc_study_init(&s->study, &s->objective, s->arena);
-	set_opts(s);
-	rc = add_plans(s, err);
-	return rc ? rc : make_report(s, err);
-}
-
 struct sc_shard_run *sc_shard_run_create(const struct sc_shard_args *ask,
 					 const struct sc_request *request, struct sc_arena *arena,
 					 struct sc_err *err)
 {
 	struct sc_shard_run *s = sc_arena_calloc(arena, 1, sizeof(*s));
+	int rc;
 
 	s->ask = ask;
 	s->request = request;
 	s->arena = arena;
-	if (run(s, err) == 0)
+	rc = sc_shard_check_size(&request->config.model, err);
+	if (rc == 0)
+		rc = sc_objective_init(&s->objective, (enum sc_objective_kind)ask->objective,
+				       ask->device_constants, request, arena, err);
+	if (rc == 0)
+		rc = read_constraints(s, err);
+	if (rc == 0) {
+		sc_study_init(&s->study, &s->objective, arena);
+		set_opts(s);
+		rc = add_plans(s, err);
+	}
+	if (rc == 0)
+		rc = make_report(s, err);
+	if (rc == 0)
 		return s;
 	sc_shard_run_destroy(s);
 	return NULL;
@@ -513,9 +505,4 @@ void sc_shard_run_destroy(struct sc_shard_run *s)
 const struct sc_shard_report *sc_shard_run_report(const struct sc_shard_run *s)
 {
 	return &s->report;
-}
-
-void sc_shard_run_plan(const struct sc_shard_run *s, struct sc_strbuf *out)
-{
-	sc_shard_plan_print(&s->study.plans.at[0].solution.plan, out);
 }

@@ -29,6 +29,5 @@ struct sc_shard_run *sc_shard_run_create(const struct sc_shard_args *args,
 					 struct sc_err *err);
 void sc_shard_run_destroy(struct sc_shard_run *run);
 const struct sc_shard_report *sc_shard_run_report(const struct sc_shard_run *run);
-void sc_shard_run_plan(const struct sc_shard_run *run, struct sc_strbuf *out); /* the best one */
 
 #endif

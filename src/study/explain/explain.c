@@ -178,19 +178,6 @@ static void try_splits(struct trying *t)
 	}
 }
 
-static void try_micro_batches(struct trying *t)
-{
-	for (int by = -2; by <= 2; by += 4) {
-		int64_t value = t->request->config.training.micro_batch;
-		struct sets sets = {.n = 0};
-
-		if (!scale(&value, by))
-			continue;
-		add_set(&sets, "training.micro_batch", value);
-		try_sets(t, &sets);
-	}
-}
-
 static void try_settings(struct trying *t)
 {
 	static const char *const SETTINGS[][2] = {
@@ -283,20 +270,26 @@ void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_req
 			  const struct sc_prediction *base, struct sc_arena *arena,
 			  struct sc_alternatives *out)
 {
-	struct trying trying;
-
-	trying.ask = ask;
-	trying.request = request;
-	trying.base = base;
-	trying.arena = arena;
-	trying.out = out;
-	trying.changed = sc_xcalloc(1, sizeof(*trying.changed));
-	trying.prediction = sc_xcalloc(1, sizeof(*trying.prediction));
+	struct trying trying = {.ask = ask,
+				.request = request,
+				.base = base,
+				.arena = arena,
+				.out = out,
+				.changed = sc_xcalloc(1, sizeof(*trying.changed)),
+				.prediction = sc_xcalloc(1, sizeof(*trying.prediction))};
 
 	out->n = 0;
 	if (sc_model_is_transformer(&request->config.model)) {
 		try_splits(&trying);
-		try_micro_batches(&trying);
+		for (int by = -2; by <= 2; by += 4) {
+			int64_t value = request->config.training.micro_batch;
+			struct sets sets = {.n = 0};
+
+			if (!scale(&value, by))
+				continue;
+			add_set(&sets, "training.micro_batch", value);
+			try_sets(&trying, &sets);
+		}
 		try_settings(&trying);
 		combine(&trying);
 	}

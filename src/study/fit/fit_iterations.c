@@ -187,21 +187,6 @@ static void add_profile(struct profiles *list, const char *id, const void *objec
 	list->at[list->n++] = (struct profile){id, object};
 }
 
-static void list_profiles(struct fit *fit)
-{
-	for (size_t i = 0; i < 2; i++)
-		fit->profiles[i].at = sc_arena_calloc(
-			fit->arena, fit->n_requests * SC_MAX_GPU_KINDS, sizeof(struct profile));
-	for (size_t i = 0; i < fit->n_requests; i++) {
-		const struct sc_request *req = &fit->requests[i];
-
-		add_profile(&fit->profiles[0], req->software.id, &req->software);
-		for (size_t k = 0; k < sc_request_n_kinds(req); k++)
-			add_profile(&fit->profiles[1], sc_request_device(req, k)->id,
-				    sc_request_device(req, k));
-	}
-}
-
 /* Takes a name apart: whose, and the key in that profile. Ids may have dots: the one that the text begins with. */
 static int find_profile(const struct fit *fit, const char *name, struct place *place,
 			const struct profile **profile, const char **key)
@@ -312,7 +297,17 @@ static int bind_coefs(struct fit *fit)
 	if (fit->opts->n_coefs < 1 || fit->opts->n_coefs > SC_ITFIT_MAX_COEFS)
 		return sc_err_set(fit->err, SC_EUSAGE, "--coef: name 1 to %d coefficients",
 				  SC_ITFIT_MAX_COEFS);
-	list_profiles(fit);
+	for (size_t i = 0; i < 2; i++)
+		fit->profiles[i].at = sc_arena_calloc(
+			fit->arena, fit->n_requests * SC_MAX_GPU_KINDS, sizeof(struct profile));
+	for (size_t i = 0; i < fit->n_requests; i++) {
+		const struct sc_request *req = &fit->requests[i];
+
+		add_profile(&fit->profiles[0], req->software.id, &req->software);
+		for (size_t k = 0; k < sc_request_n_kinds(req); k++)
+			add_profile(&fit->profiles[1], sc_request_device(req, k)->id,
+				    sc_request_device(req, k));
+	}
 	for (size_t i = 0; i < fit->opts->n_coefs && rc == 0; i++)
 		rc = bind_coef(fit, &fit->opts->coefs[i]);
 	return rc;

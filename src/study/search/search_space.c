@@ -57,26 +57,14 @@ static void add_powers(const struct space *sp, struct values *v, int64_t most)
 		add_int(sp, v, i);
 }
 
-/* Divisors, and powers of two that are none. */
-static void add_both(const struct space *sp, struct values *v, int64_t n, int64_t most)
-{
-	for (int64_t i = 1; i <= most; i++)
-		if (n % i == 0 || (i & (i - 1)) == 0)
-			add_int(sp, v, i);
-}
-
 /* ---- usual values ---- */
-
-static int64_t domain_of(const struct space *sp)
-{
-	const struct sc_cluster *c = &sp->s->facts->config.cluster;
-
-	return c->scale_up_gpus > c->gpus_per_node ? c->scale_up_gpus : c->gpus_per_node;
-}
 
 static void usual_tp(const struct space *sp, struct values *v)
 {
-	add_divisors(sp, v, sp->s->facts->config.model.heads, domain_of(sp));
+	const struct sc_cluster *c = &sp->s->facts->config.cluster;
+
+	add_divisors(sp, v, sp->s->facts->config.model.heads,
+		     c->scale_up_gpus > c->gpus_per_node ? c->scale_up_gpus : c->gpus_per_node);
 }
 
 static void usual_cp(const struct space *sp, struct values *v)
@@ -86,11 +74,14 @@ static void usual_cp(const struct space *sp, struct values *v)
 	add_powers(sp, v, parts > 1 ? parts : 1);
 }
 
+/* Divisors, and powers of two that are none. */
 static void usual_pp(const struct space *sp, struct values *v)
 {
 	int64_t layers = sp->s->facts->config.model.layers, gpus = sp->now[AT_GPUS];
 
-	add_both(sp, v, layers, layers < gpus ? layers : gpus);
+	for (int64_t i = 1; i <= layers && i <= gpus; i++)
+		if (layers % i == 0 || (i & (i - 1)) == 0)
+			add_int(sp, v, i);
 }
 
 static void usual_ep(const struct space *sp, struct values *v)
@@ -205,27 +196,23 @@ static bool goes(const struct space *sp, size_t i, const char *text)
 	}
 }
 
-static int add_row(struct space *sp, struct sc_err *err)
-{
-	if (sp->n_rows == SC_SEARCH_MAX_CANDIDATES)
-		return sc_err_set(
-			err, SC_ELIMIT,
-			"more than %d candidates; fix a key, as --fix parallel.sharding=zero1",
-			SC_SEARCH_MAX_CANDIDATES);
-	for (size_t i = 0; i < sp->n; i++)
-		SC_VEC_PUSH(&sp->cells, sp->cell[i]);
-	sp->n_rows++;
-	return 0;
-}
-
 static int combine(struct space *sp, size_t i, struct sc_err *err)
 {
 	const struct sc_axis *axis = &sp->axis[i];
 	int at = i < sp->n ? sp->at[i] : AT_NONE, rc = 0;
 	int64_t before = at != AT_NONE ? sp->now[at] : 0;
 
-	if (i == sp->n)
-		return add_row(sp, err);
+	if (i == sp->n && sp->n_rows == SC_SEARCH_MAX_CANDIDATES)
+		return sc_err_set(
+			err, SC_ELIMIT,
+			"more than %d candidates; fix a key, as --fix parallel.sharding=zero1",
+			SC_SEARCH_MAX_CANDIDATES);
+	for (size_t k = 0; i == sp->n && k < sp->n; k++)
+		SC_VEC_PUSH(&sp->cells, sp->cell[k]);
+	if (i == sp->n) {
+		sp->n_rows++;
+		return 0;
+	}
 	for (size_t k = 0; k < axis->n && rc == 0; k++) {
 		if (at != AT_NONE && at < AT_SHARDING)
 			sc_parse_int(axis->values[k], &sp->now[at]);
@@ -239,23 +226,6 @@ static int combine(struct space *sp, size_t i, struct sc_err *err)
 }
 
 /* ---- what is open ---- */
-
-static bool is_fixed(const struct sc_search *search, const char *path)
-{
-	size_t n = strlen(path);
-
-	for (size_t i = 0; i < search->n_fixed; i++)
-		if (strncmp(search->fixed[i], path, n) == 0 && search->fixed[i][n] == '=')
-			return true;
-	return false;
-}
-
-/* Is it searched though nobody asks for it? */
-static bool is_open(const struct space *sp, const struct key *key)
-{
-	return key->open && !is_fixed(sp->s->search, key->path) &&
-	       (sp->s->search->all || !sc_config_origin(sp->s->search->base, key->path));
-}
 
 /* The user's word on a key: its values, or that its usual ones are to be taken; option NULL: none. */
 static int find_asked(const struct space *sp, const char *path, struct sc_axis *axis,
@@ -286,43 +256,38 @@ static void add_axis(struct space *sp, const struct sc_axis *axis, int at, bool 
 	sp->axis[sp->n++] = *axis;
 }
 
-static void take_usual(const struct space *sp, const struct key *key, struct sc_axis *axis)
-{
-	struct values v = {{NULL, 0, 0}};
-
-	key->usual(sp, &v);
-	axis->n = v.all.n;
-	axis->values = sc_arena_calloc(sp->s->arena, v.all.n, sizeof(*axis->values));
-	memcpy(axis->values, v.all.at, v.all.n * sizeof(*axis->values));
-	SC_VEC_RELEASE(&v.all);
-}
-
 static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 {
+	const struct sc_search *search = sp->s->search;
+	const size_t n_path = strlen(key->path);
+	struct values v = {{NULL, 0, 0}};
 	struct sc_axis axis;
 	int rc = find_asked(sp, key->path, &axis, err);
 	bool named = axis.option != NULL, has_values = axis.n > 0;
+	/* is it searched though nobody asks for it? */
+	bool is_open = key->open && (search->all || !sc_config_origin(search->base, key->path));
 
-	if (rc || (!named && !is_open(sp, key)))
+	for (size_t i = 0; i < search->n_fixed; i++)
+		if (strncmp(search->fixed[i], key->path, n_path) == 0 &&
+		    search->fixed[i][n_path] == '=')
+			is_open = false;
+	if (rc || (!named && !is_open))
 		return rc;
 	if (!has_values && !key->usual)
 		return sc_err_set(err, SC_EUSAGE, "--choose: %s=... needs its values", key->path);
-	if (!has_values)
-		take_usual(sp, key, &axis);
+	if (!has_values) {
+		key->usual(sp, &v);
+		axis.n = v.all.n;
+		axis.values = sc_arena_calloc(sp->s->arena, v.all.n, sizeof(*axis.values));
+		memcpy(axis.values, v.all.at, v.all.n * sizeof(*axis.values));
+		SC_VEC_RELEASE(&v.all);
+	}
 	if (named || axis.n > 1)
 		add_axis(sp, &axis, key->at, has_values);
 	return 0;
 }
 
 /* ---- keys beside those of the split ---- */
-
-static bool is_key(const char *path)
-{
-	for (size_t i = 0; i < N_KEYS; i++)
-		if (strcmp(KEYS[i].path, path) == 0)
-			return true;
-	return false;
-}
 
 /* All that the key may be. */
 static int take_names(const struct space *sp, struct sc_axis *axis, struct sc_err *err)
@@ -353,9 +318,12 @@ static int add_others(struct space *sp, struct sc_err *err)
 
 	for (size_t i = 0; i < search->n_chosen && rc == 0; i++) {
 		struct sc_axis axis;
+		size_t k = 0;
 
 		rc = sc_axis_parse("--choose", search->chosen[i], sp->s->arena, &axis, err);
-		if (rc || is_key(axis.path))
+		while (rc == 0 && k < N_KEYS && strcmp(KEYS[k].path, axis.path) != 0)
+			k++;
+		if (rc || k < N_KEYS)
 			continue;
 		rc = find_asked(sp, axis.path, &axis, err); /* once? */
 		if (rc == 0 && axis.n == 0)

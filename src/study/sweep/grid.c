@@ -5,18 +5,6 @@
 
 enum { MAX_GRID_CASES = 10 * 1000 * 1000, MAX_GRID_AXES = 64 };
 
-static size_t count_values(const char *text)
-{
-	size_t n = 1;
-	int depth = 0;
-
-	for (; *text; text++) {
-		depth += (*text == '[') - (*text == ']');
-		n += *text == ',' && depth == 0;
-	}
-	return n;
-}
-
 static int split_values(struct sc_axis *axis, const char *text, struct sc_arena *arena,
 			struct sc_err *err)
 {
@@ -24,7 +12,12 @@ static int split_values(struct sc_axis *axis, const char *text, struct sc_arena 
 	size_t i = 0;
 	int depth = 0;
 
-	axis->n = count_values(text);
+	axis->n = 1;
+	for (const char *at = text; *at; at++) {
+		depth += (*at == '[') - (*at == ']');
+		axis->n += *at == ',' && depth == 0;
+	}
+	depth = 0;
 	axis->values = sc_arena_calloc(arena, axis->n, sizeof(*axis->values));
 	for (;; text++) {
 		depth += (*text == '[') - (*text == ']');
@@ -38,18 +31,6 @@ static int split_values(struct sc_axis *axis, const char *text, struct sc_arena 
 			return 0;
 		begin = text + 1;
 	}
-}
-
-/* Keys of one value that no prediction reads. */
-static bool is_unread(const char *path)
-{
-	static const char *const unread[] = {"schema", "notes", "measured_ms"};
-
-	for (size_t i = 0; i < sizeof(unread) / sizeof(unread[0]); i++) {
-		if (strcmp(path, unread[i]) == 0)
-			return true;
-	}
-	return false;
 }
 
 /* A table may carry other columns through; an axis that changes nothing is a mistake. */
@@ -66,7 +47,8 @@ static int check_read(const char *option, const struct sc_field *field, const ch
 				  "%s: %.64s is a list of mappings, which no axis can hold; "
 				  "give it in the config",
 				  option, path);
-	if (field->type == SC_F_IGNORE || is_unread(path))
+	if (field->type == SC_F_IGNORE || strcmp(path, "schema") == 0 ||
+	    strcmp(path, "notes") == 0 || strcmp(path, "measured_ms") == 0)
 		return sc_err_set(err, SC_EUSAGE,
 				  "%s: no prediction reads %.64s; an axis must change the case",
 				  option, path);
@@ -106,68 +88,48 @@ int sc_axis_parse(const char *option, const char *text, struct sc_arena *arena, 
 	return rc || !equals ? rc : split_values(out, equals + 1, arena, err);
 }
 
-static int parse_axis(const char *text, struct sc_axis *axis, struct sc_arena *arena,
-		      struct sc_err *err)
-{
-	const char *equals = strchr(text, '=');
-
-	if (!equals || equals == text)
-		return sc_err_set(err, SC_EUSAGE, "--grid: expected PATH=A,B,..., got \"%.64s\"",
-				  text);
-	return sc_axis_parse("--grid", text, arena, axis, err);
-}
-
-static int check_unique(const struct sc_axis *axes, size_t n, struct sc_err *err)
-{
-	for (size_t i = 0; i < n; i++) {
-		for (size_t j = 0; j < i; j++) {
-			if (strcmp(axes[i].path, axes[j].path) == 0)
-				return sc_err_set(err, SC_EUSAGE, "--grid: %.64s is given twice",
-						  axes[i].path);
-		}
-	}
-	return 0;
-}
-
-static void fill_cells(const struct sc_axis *axes, struct sc_csv *csv)
-{
-	size_t repeat = csv->n_rows; /* rows over which one value of the axis stays */
-
-	for (size_t a = 0; a < csv->n_cols; a++) {
-		csv->header[a] = axes[a].path;
-		repeat /= axes[a].n;
-		for (size_t row = 0; row < csv->n_rows; row++)
-			csv->cell[row * csv->n_cols + a] = axes[a].values[row / repeat % axes[a].n];
-	}
-	for (size_t row = 0; row < csv->n_rows; row++)
-		csv->line[row] = (unsigned)row + 1;
-}
-
 int sc_grid_build(const char *const *texts, size_t n_axes, struct sc_arena *arena,
 		  struct sc_csv *out, struct sc_err *err)
 {
 	struct sc_axis axes[MAX_GRID_AXES];
 	struct sc_csv csv = {.file = "--grid", .n_cols = n_axes, .n_rows = 1};
+	size_t repeat;
 	int rc = 0;
 
 	if (n_axes > MAX_GRID_AXES)
 		return sc_err_set(err, SC_ELIMIT, "--grid: more than %d axes", MAX_GRID_AXES);
 	for (size_t i = 0; i < n_axes && rc == 0; i++) {
-		rc = parse_axis(texts[i], &axes[i], arena, err);
+		const char *equals = strchr(texts[i], '=');
+
+		rc = equals && equals != texts[i]
+			     ? sc_axis_parse("--grid", texts[i], arena, &axes[i], err)
+			     : sc_err_set(err, SC_EUSAGE,
+					  "--grid: expected PATH=A,B,..., got \"%.64s\"", texts[i]);
 		if (rc == 0 && axes[i].n > MAX_GRID_CASES / csv.n_rows)
 			rc = sc_err_set(err, SC_ELIMIT, "--grid: more than %d cases",
 					MAX_GRID_CASES);
 		if (rc == 0)
 			csv.n_rows *= axes[i].n;
 	}
-	if (rc == 0)
-		rc = check_unique(axes, n_axes, err);
+	for (size_t i = 0; i < n_axes && rc == 0; i++)
+		for (size_t j = 0; j < i && rc == 0; j++)
+			if (strcmp(axes[i].path, axes[j].path) == 0)
+				rc = sc_err_set(err, SC_EUSAGE, "--grid: %.64s is given twice",
+						axes[i].path);
 	if (rc)
 		return rc;
 	csv.header = sc_arena_calloc(arena, csv.n_cols, sizeof(*csv.header));
 	csv.cell = sc_arena_calloc(arena, csv.n_rows * csv.n_cols, sizeof(*csv.cell));
 	csv.line = sc_arena_calloc(arena, csv.n_rows, sizeof(*csv.line));
-	fill_cells(axes, &csv);
+	repeat = csv.n_rows; /* rows over which one value of the axis stays */
+	for (size_t a = 0; a < n_axes; a++) {
+		csv.header[a] = axes[a].path;
+		repeat /= axes[a].n;
+		for (size_t row = 0; row < csv.n_rows; row++)
+			csv.cell[row * n_axes + a] = axes[a].values[row / repeat % axes[a].n];
+	}
+	for (size_t row = 0; row < csv.n_rows; row++)
+		csv.line[row] = (unsigned)row + 1;
 	*out = csv;
 	return 0;
 }

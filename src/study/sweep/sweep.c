@@ -127,16 +127,6 @@ static const char *error_text(const struct sc_sweep *sweep, const struct sc_err 
 
 /* ---- in order ---- */
 
-static void order_init(struct order *order, size_t n, struct sc_arena *arena)
-{
-	*order = (struct order){.n = n, .n_slots = 4};
-	while (order->n_slots < 2 * n)
-		order->n_slots *= 2;
-	pthread_mutex_init(&order->lock, NULL);
-	order->warnings = sc_arena_calloc(arena, n, sizeof(*order->warnings));
-	order->first_like = sc_arena_calloc(arena, order->n_slots, sizeof(*order->first_like));
-}
-
 enum { N_NUMBERS = 8 + SC_N_OWNERS };
 
 static void list_numbers(const struct sc_outcome *o, double *numbers)
@@ -208,18 +198,6 @@ static int put_row(struct run *run, size_t index, const struct sc_warnings *warn
 	for (; rc == 0 && order->next < order->n && order->warnings[order->next]; order->next++)
 		rc = hand_over(run, order->next, err);
 	pthread_mutex_unlock(&order->lock);
-	return rc;
-}
-
-/* What is done behind a row that is missing. */
-static int sweep_put_rest(struct run *run, struct sc_err *err)
-{
-	struct order *order = &run->order;
-	int rc = 0;
-
-	for (; order->next < order->n && rc == 0; order->next++)
-		if (order->warnings[order->next])
-			rc = hand_over(run, order->next, err);
 	return rc;
 }
 
@@ -358,22 +336,14 @@ static int take_ready(const struct sc_sweep *sweep, struct sc_message *m, struct
 			  m->from, sc_ranks_count(sweep->ranks));
 }
 
-/* Helpers that have not left. */
-static int count_helpers(const struct sc_ranks *ranks)
-{
-	int n = 0;
-
-	for (int rank = 1; ranks && rank < sc_ranks_count(ranks); rank++)
-		n += !sc_ranks_has_left(ranks, rank);
-	return n;
-}
-
 int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err)
 {
-	int n_left = count_helpers(sweep->ranks), rc = 0;
+	int n_left = 0, rc = 0;
 	double begin = sc_now_s();
 	struct sc_message m;
 
+	for (int rank = 1; sweep->ranks && rank < sc_ranks_count(sweep->ranks); rank++)
+		n_left += !sc_ranks_has_left(sweep->ranks, rank);
 	if (n_left)
 		sc_ranks_heed(sweep->ranks, sweep->signal);
 	while (n_left && rc == 0) {
@@ -497,16 +467,6 @@ static void take_row(struct lead *lead, size_t index, struct sc_message *m)
 		sc_pool_fail(lead->pool, index, rc, &err);
 }
 
-static void take_rows(struct lead *lead, struct part *part, struct sc_message *m)
-{
-	double took = sc_now_s() - part->sent_s, n = (double)part->n * PART_S / (took + 1e-6);
-
-	for (size_t i = 0; i < part->n; i++)
-		take_row(lead, part->begin + i, m);
-	part->n_next = n > LARGEST_PART ? LARGEST_PART : n < 1 ? 1 : (size_t)n;
-	part->n = 0;
-}
-
 /* It was told to end: its rows are predicted here. */
 static void take_back(struct lead *lead, struct part *part)
 {
@@ -525,11 +485,16 @@ static void take_back(struct lead *lead, struct part *part)
 static void take_message(struct lead *lead, struct sc_message *m)
 {
 	struct part *part = &lead->part[m->from];
+	double n;
 
 	part->heard_s = sc_now_s();
 	switch ((enum kind)m->kind) {
 	case ROWS:
-		take_rows(lead, part, m);
+		n = (double)part->n * PART_S / (part->heard_s - part->sent_s + 1e-6);
+		for (size_t i = 0; i < part->n; i++)
+			take_row(lead, part->begin + i, m);
+		part->n_next = n > LARGEST_PART ? LARGEST_PART : n < 1 ? 1 : (size_t)n;
+		part->n = 0;
 		break;
 	case STOPPED:
 		sc_ranks_leave(lead->run->sweep->ranks, m->from);
@@ -568,19 +533,12 @@ static void find_lost(struct lead *lead)
 	}
 }
 
-static bool has_parts(const struct lead *lead)
-{
-	for (int rank = 1; rank < lead->n_ranks; rank++)
-		if (lead->part[rank].n)
-			return true;
-	return false;
-}
-
 static void lead_ranks(struct sc_pool *pool, void *run)
 {
 	struct lead lead = {.run = run, .pool = pool};
 	struct sc_ranks *ranks = lead.run->sweep->ranks;
 	struct sc_message message;
+	bool has_parts = false;
 
 	lead.n_ranks = sc_ranks_count(ranks);
 	lead.part =
@@ -588,21 +546,15 @@ static void lead_ranks(struct sc_pool *pool, void *run)
 	for (int rank = 1; rank < lead.n_ranks; rank++)
 		lead.part[rank].n_next = FIRST_PART;
 	find_lost(&lead); /* the signal, before work is sent */
-	while (hand_out(&lead) || has_parts(&lead) || !sc_pool_is_done(pool)) {
+	while (hand_out(&lead) || has_parts || !sc_pool_is_done(pool)) {
 		pause_us(PAUSE_US);
 		while (sc_ranks_next(ranks, &message))
 			take_message(&lead, &message);
 		find_lost(&lead);
+		has_parts = false;
+		for (int rank = 1; rank < lead.n_ranks; rank++)
+			has_parts = has_parts || lead.part[rank].n;
 	}
-}
-
-static void put_range(struct sc_strbuf *out, size_t from, size_t to, unsigned holder)
-{
-	sc_strbuf_printf(out, "%s%zu", out->n ? ", " : "", from + 1);
-	if (to > from)
-		sc_strbuf_printf(out, "-%zu", to + 1);
-	if (holder)
-		sc_strbuf_printf(out, " (rank %u)", holder);
 }
 
 static void list_missing(const struct run *run)
@@ -622,8 +574,13 @@ static void list_missing(const struct run *run)
 			i++;
 			to++;
 		}
-		if (n++ < MAX_RANGES)
-			put_range(out, from, to, holder);
+		if (n++ >= MAX_RANGES)
+			continue;
+		sc_strbuf_printf(out, "%s%zu", out->n ? ", " : "", from + 1);
+		if (to > from)
+			sc_strbuf_printf(out, "-%zu", to + 1);
+		if (holder)
+			sc_strbuf_printf(out, " (rank %u)", holder);
 	}
 	if (n > MAX_RANGES)
 		sc_strbuf_printf(out, " and %zu more", n - MAX_RANGES);
@@ -745,50 +702,18 @@ int sc_sweep_serve(const struct sc_sweep *sweep, struct sc_err *err)
 	return rc;
 }
 
-static struct worker *worker_create(void)
-{
-	struct worker *worker = sc_xmalloc(sizeof(*worker));
-
-	worker->predictor = sc_predictor_create();
-	sc_arena_init(&worker->scratch, ROW_BLOCK_BYTES);
-	sc_arena_init(&worker->keep, KEEP_BLOCK_BYTES);
-	return worker;
-}
-
-static void worker_destroy(struct worker *worker)
-{
-	sc_predictor_destroy(worker->predictor);
-	sc_arena_release(&worker->scratch);
-	sc_arena_release(&worker->keep);
-	free(worker);
-}
-
-/* Error texts move from the threads' arenas to the caller's. */
-static void keep_errors(struct sc_outcome *out, size_t n, struct sc_arena *arena)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (out[i].code != SC_OK)
-			out[i].error = sc_arena_strdup(arena, out[i].error);
-	}
-}
-
-/* With other ranks small parts, so that all have some. */
-static size_t rows_at_a_time(const struct run *run, unsigned n_jobs)
-{
-	size_t n_threads = n_jobs;
-
-	if (run->holder)
-		n_threads *= 2 * (size_t)sc_ranks_count(run->sweep->ranks);
-	return run->n_rows / n_threads < ROWS_AT_A_TIME ? run->n_rows / n_threads : ROWS_AT_A_TIME;
-}
-
 static int run_rows(struct run *run, struct sc_arena *arena, struct sc_err *err)
 {
 	unsigned n_jobs = run->sweep->n_jobs ? run->sweep->n_jobs : 1;
 	void **workers = sc_xrealloc(NULL, n_jobs + 1, sizeof(*workers));
+	/* With other ranks small parts, so that all have some. */
+	size_t n_threads =
+		n_jobs * (run->holder ? 2 * (size_t)sc_ranks_count(run->sweep->ranks) : 1);
+	size_t chunk = run->n_rows / n_threads;
+	struct order *order = &run->order;
 	struct sc_work work = {
 		.n_items = run->n_rows,
-		.chunk = rows_at_a_time(run, n_jobs),
+		.chunk = chunk < ROWS_AT_A_TIME ? chunk : ROWS_AT_A_TIME,
 		.n_jobs = n_jobs,
 		.item = run_row,
 		.shared = run,
@@ -796,24 +721,45 @@ static int run_rows(struct run *run, struct sc_arena *arena, struct sc_err *err)
 	};
 	int rc;
 
-	order_init(&run->order, run->sweep->take ? run->n_rows : 0, arena);
-	for (unsigned i = 0; i <= n_jobs; i++)
-		workers[i] = worker_create();
+	*order = (struct order){.n = run->sweep->take ? run->n_rows : 0, .n_slots = 4};
+	while (order->n_slots < 2 * order->n)
+		order->n_slots *= 2;
+	pthread_mutex_init(&order->lock, NULL);
+	order->warnings = sc_arena_calloc(arena, order->n, sizeof(*order->warnings));
+	order->first_like = sc_arena_calloc(arena, order->n_slots, sizeof(*order->first_like));
+	for (unsigned i = 0; i <= n_jobs; i++) {
+		struct worker *worker = workers[i] = sc_xmalloc(sizeof(*worker));
+
+		worker->predictor = sc_predictor_create();
+		sc_arena_init(&worker->scratch, ROW_BLOCK_BYTES);
+		sc_arena_init(&worker->keep, KEEP_BLOCK_BYTES);
+	}
 	run->spare = workers[n_jobs];
 	if (run->holder)
 		work.beside = sc_ranks_helps(run->sweep->ranks) ? tick_ranks : lead_ranks;
 	rc = sc_parallel_for(&work, err);
-	if (run->holder && rc) {
-		sweep_put_rest(run, err);
+	/* What is done behind a row that is missing. */
+	for (int end = 0; run->holder && rc && order->next < order->n && end == 0; order->next++)
+		if (order->warnings[order->next])
+			end = hand_over(run, order->next, err);
+	if (run->holder && rc)
 		list_missing(run);
+	/* Error texts move from the threads' arenas to the caller's. */
+	for (size_t i = 0; i < run->n_rows; i++)
+		if (run->out[i].code != SC_OK)
+			run->out[i].error = sc_arena_strdup(arena, run->out[i].error);
+	for (unsigned i = 0; i <= n_jobs; i++) {
+		struct worker *worker = workers[i];
+
+		sc_predictor_destroy(worker->predictor);
+		sc_arena_release(&worker->scratch);
+		sc_arena_release(&worker->keep);
+		free(worker);
 	}
-	keep_errors(run->out, run->n_rows, arena);
-	for (unsigned i = 0; i <= n_jobs; i++)
-		worker_destroy(workers[i]);
 	free(workers);
-	for (size_t i = run->order.next; i < run->order.n; i++)
-		free(run->order.warnings[i]);
-	pthread_mutex_destroy(&run->order.lock);
+	for (size_t i = order->next; i < order->n; i++)
+		free(order->warnings[i]);
+	pthread_mutex_destroy(&order->lock);
 	return rc;
 }
 

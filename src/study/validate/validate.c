@@ -56,25 +56,6 @@ static int find_columns(const struct run *run)
 	return rc;
 }
 
-static bool row_is_chosen(const struct run *run, size_t row)
-{
-	const struct sc_validate_opts *opts = run->opts;
-
-	for (size_t i = 0; i < opts->n_where; i++) {
-		if (strcmp(sc_csv_cell(opts->table, row, run->where[i]), opts->where[i].value) != 0)
-			return false;
-	}
-	return true;
-}
-
-static const char *case_name(const struct sc_csv *table, size_t row, int column,
-			     struct sc_arena *arena)
-{
-	if (column >= 0 && *sc_csv_cell(table, row, (size_t)column))
-		return sc_csv_cell(table, row, (size_t)column);
-	return sc_arena_printf(arena, "row %zu", row + 1);
-}
-
 static int read_measured(const struct sc_csv *table, size_t column, struct sc_case *c,
 			 struct sc_err *err)
 {
@@ -100,10 +81,17 @@ static int take_rows(const struct run *run, int measured, const char *name_colum
 	v->cases = sc_arena_calloc(run->arena, table->n_rows, sizeof(*v->cases));
 	for (size_t row = 0; row < table->n_rows && rc == 0; row++) {
 		struct sc_case *c = &v->cases[v->n_cases];
+		const char *given = name < 0 ? "" : sc_csv_cell(table, row, (size_t)name);
+		size_t i = 0;
 
-		if (!row_is_chosen(run, row))
+		while (i < run->opts->n_where && strcmp(sc_csv_cell(table, row, run->where[i]),
+							run->opts->where[i].value) == 0)
+			i++;
+		if (i < run->opts->n_where)
 			continue;
-		*c = (struct sc_case){.row = row, .name = case_name(table, row, name, run->arena)};
+		*c = (struct sc_case){
+			.row = row,
+			.name = *given ? given : sc_arena_printf(run->arena, "row %zu", row + 1)};
 		if (measured >= 0)
 			rc = read_measured(table, (size_t)measured, c, run->err);
 		v->n_cases++;
@@ -176,20 +164,6 @@ static void leave_out(const struct sc_validate_opts *opts, struct sc_case *c)
 	c->outcome.high_ms = c->outcome.iteration_ms * factor;
 }
 
-static void take_outcome(struct sc_validation *v, struct sc_case *c,
-			 const struct sc_outcome *outcome)
-{
-	c->outcome = *outcome;
-	if (outcome->code == SC_OK) {
-		v->n_warned += outcome->n_warnings > 0;
-		c->error_pct = 100.0 * (outcome->iteration_ms / c->measured_ms - 1.0);
-		c->predicted_gib = predicted_gib(v->table, c);
-		return;
-	}
-	c->skipped = outcome->error;
-	v->n_failed += outcome->code != SC_EUNSUPPORTED;
-}
-
 static int predict_cases(const struct run *run)
 {
 	const struct sc_validate_opts *opts = run->opts;
@@ -217,28 +191,23 @@ static int predict_cases(const struct run *run)
 	rc = sc_sweep_run(&sweep, arena, outcomes, run->err);
 	sc_progress_destroy(sweep.progress);
 	for (size_t i = 0; i < v->n_cases && rc == 0; i++) {
-		if (!v->cases[i].skipped)
-			take_outcome(v, &v->cases[i], &outcomes[at++]);
-		if (!v->cases[i].skipped && opts->leave_out)
-			leave_out(opts, &v->cases[i]);
+		struct sc_case *c = &v->cases[i];
+
+		if (c->skipped)
+			continue;
+		c->outcome = outcomes[at++];
+		if (c->outcome.code != SC_OK) {
+			c->skipped = c->outcome.error;
+			v->n_failed += c->outcome.code != SC_EUNSUPPORTED;
+			continue;
+		}
+		v->n_warned += c->outcome.n_warnings > 0;
+		c->error_pct = 100.0 * (c->outcome.iteration_ms / c->measured_ms - 1.0);
+		c->predicted_gib = predicted_gib(v->table, c);
+		if (opts->leave_out)
+			leave_out(opts, c);
 	}
 	return rc;
-}
-
-static void take_guess(struct sc_validation *v, struct sc_case *c, const struct sc_fit_guess *guess)
-{
-	c->skipped = guess->skipped;
-	if (guess->skipped)
-		return;
-	c->measured_ms = guess->measured_us / SC_US_PER_MS;
-	c->outcome = (struct sc_outcome){.error = "",
-					 .iteration_ms = guess->time_us / SC_US_PER_MS,
-					 .low_ms = guess->low_us / SC_US_PER_MS,
-					 .high_ms = guess->high_us / SC_US_PER_MS};
-	c->error_pct = 100.0 * (guess->time_us / guess->measured_us - 1.0);
-	v->n_warned += guess->warning != NULL;
-	if (!v->first_warning)
-		v->first_warning = guess->warning;
 }
 
 static int guess_cases(const struct run *run)
@@ -253,29 +222,27 @@ static int guess_cases(const struct run *run)
 	for (size_t i = 0; i < v->n_cases; i++)
 		rows[i] = v->cases[i].row;
 	rc = sc_fit_guess_rows(&opts, rows, v->n_cases, arena, guesses, run->err);
-	for (size_t i = 0; i < v->n_cases && rc == 0; i++)
-		take_guess(v, &v->cases[i], &guesses[i]);
+	for (size_t i = 0; i < v->n_cases && rc == 0; i++) {
+		const struct sc_fit_guess *guess = &guesses[i];
+		struct sc_case *c = &v->cases[i];
+
+		c->skipped = guess->skipped;
+		if (guess->skipped)
+			continue;
+		c->measured_ms = guess->measured_us / SC_US_PER_MS;
+		c->outcome = (struct sc_outcome){.error = "",
+						 .iteration_ms = guess->time_us / SC_US_PER_MS,
+						 .low_ms = guess->low_us / SC_US_PER_MS,
+						 .high_ms = guess->high_us / SC_US_PER_MS};
+		c->error_pct = 100.0 * (guess->time_us / guess->measured_us - 1.0);
+		v->n_warned += guess->warning != NULL;
+		if (!v->first_warning)
+			v->first_warning = guess->warning;
+	}
 	return rc;
 }
 
 /* ---- scoring ---- */
-
-static void score_memory(const struct run *run, const size_t *cases, size_t n, struct sc_score *out)
-{
-	double *predicted = sc_arena_calloc(run->arena, n, sizeof(*predicted));
-	double *measured = sc_arena_calloc(run->arena, n, sizeof(*measured));
-	size_t n_good = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		const struct sc_case *c = &run->v->cases[cases[i]];
-
-		if (c->skipped || c->memory_gib <= 0)
-			continue;
-		predicted[n_good] = c->predicted_gib;
-		measured[n_good++] = c->memory_gib;
-	}
-	out->memory = sc_accuracy_compute(predicted, measured, n_good, run->arena);
-}
 
 /* `cases` are n indices into v->cases. */
 static void score_cases(const struct run *run, const size_t *cases, size_t n, struct sc_score *out)
@@ -305,7 +272,16 @@ static void score_cases(const struct run *run, const size_t *cases, size_t n, st
 	out->accuracy = sc_accuracy_compute(predicted, measured, n_good, arena);
 	out->coverage_pct = n_good ? 100.0 * (double)n_inside / (double)n_good : (double)NAN;
 	out->band_pct = sc_median_sorting(band, n_good);
-	score_memory(run, cases, n, out);
+	n_good = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct sc_case *c = &run->v->cases[cases[i]];
+
+		if (c->skipped || c->memory_gib <= 0)
+			continue;
+		predicted[n_good] = c->predicted_gib;
+		measured[n_good++] = c->memory_gib;
+	}
+	out->memory = sc_accuracy_compute(predicted, measured, n_good, arena);
 }
 
 struct keyed {
@@ -348,20 +324,6 @@ static void score_column(const struct run *run, const char *name, size_t column)
 	}
 }
 
-static void score_all(const struct run *run)
-{
-	const struct sc_validate_opts *opts = run->opts;
-	struct sc_validation *v = run->v;
-	size_t *indices = sc_arena_calloc(run->arena, v->n_cases, sizeof(*indices));
-
-	for (size_t i = 0; i < v->n_cases; i++)
-		indices[i] = i;
-	score_cases(run, indices, v->n_cases, &v->all);
-	v->groups = sc_arena_calloc(run->arena, v->n_cases * opts->n_by, sizeof(*v->groups));
-	for (size_t i = 0; i < opts->n_by; i++)
-		score_column(run, opts->by[i], run->by[i]);
-}
-
 int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 		struct sc_validation *out, struct sc_err *err)
 {
@@ -376,6 +338,7 @@ int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 				.where = sc_arena_calloc(arena, opts->n_where, sizeof(size_t)),
 				.by = sc_arena_calloc(arena, opts->n_by, sizeof(size_t)),
 				.err = err};
+	size_t *indices;
 	int rc = find_columns(&run);
 
 	if (rc == 0)
@@ -386,7 +349,13 @@ int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 		rc = opts->kind ? guess_cases(&run) : predict_cases(&run);
 	if (rc)
 		return rc;
-	score_all(&run);
+	indices = sc_arena_calloc(arena, v.n_cases, sizeof(*indices));
+	for (size_t i = 0; i < v.n_cases; i++)
+		indices[i] = i;
+	score_cases(&run, indices, v.n_cases, &v.all);
+	v.groups = sc_arena_calloc(arena, v.n_cases * opts->n_by, sizeof(*v.groups));
+	for (size_t i = 0; i < opts->n_by; i++)
+		score_column(&run, opts->by[i], run.by[i]);
 	*out = v;
 	return 0;
 }
