@@ -215,8 +215,7 @@ static void put_json(const void *ctx, struct sc_json *json)
 			all->at[0].play.bubble_pct,
 			all->at[0].file.passes.left_out ? ", of what is shown" : "");
 	add_fits(json, json->root, &all->at[0]);
-	sc_schedule_to_json(json, json->root, all->at[0].name, &all->at[0].play);
-	sc_schedule_slots_to_json(json, json->root, &all->at[0].play);
+	sc_schedule_to_json(json, json->root, all->at[0].name, &all->at[0].play, true);
 	if (all->args->optimize) {
 		sc_json_real(json, json->root, "lower_bound", all->at[0].optimized.bound);
 		sc_json_real(json, json->root, "gap_pct", gap_pct(&all->at[0].optimized));
@@ -228,8 +227,7 @@ static void put_json(const void *ctx, struct sc_json *json)
 			json_t *other = sc_json_object(json, others, NULL);
 
 			add_fits(json, other, &all->at[i]);
-			sc_schedule_to_json(json, other, all->at[i].name, &all->at[i].play);
-			sc_schedule_slots_to_json(json, other, &all->at[i].play);
+			sc_schedule_to_json(json, other, all->at[i].name, &all->at[i].play, true);
 		}
 	}
 }

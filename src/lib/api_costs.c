@@ -108,7 +108,7 @@ void stepcast_costs_free(stepcast_costs *costs)
 {
 	if (!costs)
 		return;
-	sc_objective_release(&costs->objective);
+	sc_shard_problem_release(&costs->objective.problem);
 	sc_arena_release(&costs->arena);
 	stepcast_request_free(costs->given);
 	free(costs);

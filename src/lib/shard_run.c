@@ -494,11 +494,11 @@ void sc_shard_run_destroy(struct sc_shard_run *s)
 		return;
 	for (size_t i = 0; i < s->pareto.n; i++)
 		sc_shard_plan_release(&s->pareto.at[i].plan);
-	sc_shard_diff_release(&s->diff);
+	SC_VEC_RELEASE(&s->diff.moves);
 	sc_shard_plan_release(&s->diff_plan);
 	sc_shard_plan_release(&s->current);
 	sc_study_release(&s->study);
-	sc_objective_release(&s->objective);
+	sc_shard_problem_release(&s->objective.problem);
 	SC_VEC_RELEASE(&s->constraints);
 }
 

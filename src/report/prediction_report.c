@@ -478,7 +478,7 @@ static void add_drawn(struct sc_json *json, json_t *config,
 				    par->schedule == SC_SCHED_FILE
 					    ? par->schedule_file
 					    : sc_enum_name(sc_schedule_names, (int)par->schedule),
-				    report->play);
+				    report->play, false);
 }
 
 static void add_verdict(struct sc_json *json, const struct sc_memory *memory)

@@ -248,34 +248,7 @@ static void add_rank(struct sc_json *json, json_t *ranks, const struct sc_schedu
 	add_held(json, rank, play, s);
 }
 
-void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
-			 const struct sc_schedule_play *play)
-{
-	json_t *peaks, *drawing;
-
-	sc_json_text(json, parent, "name", name);
-	sc_json_real(json, parent, "bubble_pct", play->bubble_pct);
-	sc_json_real(json, parent, "makespan", play->makespan);
-	sc_json_real(json, parent, "longest", play->longest);
-	sc_json_text(json, parent, "time_unit", *play->time_unit ? play->time_unit + 1 : "");
-	sc_json_text(json, parent, "memory_unit", play->held_unit);
-	sc_json_int(json, parent, "left_out", play->passes->left_out);
-	peaks = sc_json_array(json, parent, "peak_memory");
-	for (uint32_t s = 0; s < play->passes->map->pp; s++)
-		sc_json_real(json, peaks, NULL, play->peak[s]);
-	if ((size_t)play->passes->map->pp * play->passes->stride > MAX_DRAWN ||
-	    !(play->makespan > 0))
-		return;
-	drawing = sc_json_object(json, parent, "drawing");
-	sc_json_int(json, drawing, "time_steps", TIME_STEPS);
-	sc_json_int(json, drawing, "held_steps", HELD_STEPS);
-	drawing = sc_json_array(json, drawing, "ranks");
-	for (uint32_t s = 0; s < play->passes->map->pp; s++)
-		add_rank(json, drawing, play, s);
-}
-
-void sc_schedule_slots_to_json(struct sc_json *json, json_t *parent,
-			       const struct sc_schedule_play *play)
+static void add_slots(struct sc_json *json, json_t *parent, const struct sc_schedule_play *play)
 {
 	json_t *list = sc_json_array(json, parent, "slots");
 
@@ -298,4 +271,32 @@ void sc_schedule_slots_to_json(struct sc_json *json, json_t *parent,
 			sc_json_real(json, one, "held", now);
 		}
 	}
+}
+
+void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
+			 const struct sc_schedule_play *play, bool slots)
+{
+	json_t *peaks, *drawing;
+
+	if (slots)
+		add_slots(json, parent, play);
+	sc_json_text(json, parent, "name", name);
+	sc_json_real(json, parent, "bubble_pct", play->bubble_pct);
+	sc_json_real(json, parent, "makespan", play->makespan);
+	sc_json_real(json, parent, "longest", play->longest);
+	sc_json_text(json, parent, "time_unit", *play->time_unit ? play->time_unit + 1 : "");
+	sc_json_text(json, parent, "memory_unit", play->held_unit);
+	sc_json_int(json, parent, "left_out", play->passes->left_out);
+	peaks = sc_json_array(json, parent, "peak_memory");
+	for (uint32_t s = 0; s < play->passes->map->pp; s++)
+		sc_json_real(json, peaks, NULL, play->peak[s]);
+	if ((size_t)play->passes->map->pp * play->passes->stride > MAX_DRAWN ||
+	    !(play->makespan > 0))
+		return;
+	drawing = sc_json_object(json, parent, "drawing");
+	sc_json_int(json, drawing, "time_steps", TIME_STEPS);
+	sc_json_int(json, drawing, "held_steps", HELD_STEPS);
+	drawing = sc_json_array(json, drawing, "ranks");
+	for (uint32_t s = 0; s < play->passes->map->pp; s++)
+		add_rank(json, drawing, play, s);
 }

@@ -35,15 +35,14 @@ static void judge(const char *first, const char *second, double step_ms, double 
 	}
 	ck_assert_int_eq(sc_shard_confidence(&problem, judged, 2, &opts, out, &err), 0);
 	for (int i = 0; i < 2; i++) {
-		sc_shard_terms_release(&terms[i]);
+		SC_VEC_RELEASE(&terms[i].at);
 		sc_shard_plan_release(&plans[i]);
 	}
 }
 
 static void set_errors(double kernel, double shard, double drift)
 {
-	sc_confidence_opts_init(&opts);
-	opts.samples = 4000;
+	opts = (struct sc_confidence_opts){.samples = 4000, .seed = 1};
 	opts.kernel_frac = kernel;
 	opts.shard_frac = shard;
 	opts.drift_frac = drift;

@@ -32,7 +32,7 @@ static double moved(const char *from, const char *to, size_t n_changed)
 	ck_assert_int_eq(sc_shard_diff_compute(&old, &new, &tables, &diff, &err), 0);
 	ck_assert_uint_eq(diff.moves.n, n_changed);
 	bytes = diff.moved_bytes;
-	sc_shard_diff_release(&diff);
+	SC_VEC_RELEASE(&diff.moves);
 	sc_shard_plan_release(&old);
 	sc_shard_plan_release(&new);
 	return bytes;

@@ -26,15 +26,20 @@ static const char *find(const sc_lints *lints, const char *code)
 	return NULL;
 }
 
-static void lint(const char *how, const struct sc_lint_limits *limits, sc_lints *out)
+static void lint(const char *how, int64_t rows_of_c, sc_lints *out)
 {
+	struct sc_table tables[FIXTURE_TABLES];
 	struct sc_shard_plan plan;
 	struct sc_shard_terms terms;
 
 	fixture_plan(&plan, how);
 	ck_assert_int_eq(sc_shard_terms_of(&problem, &plan, &terms, &err), 0);
-	sc_lint_plan(&problem, &plan, &terms, limits, out);
-	sc_shard_terms_release(&terms);
+	memcpy(tables, fixture_tables, sizeof(tables));
+	tables[2].rows = rows_of_c;
+	problem.tables = tables;
+	sc_lint_plan(&problem, &plan, &terms, out);
+	problem.tables = fixture_tables;
+	SC_VEC_RELEASE(&terms.at);
 	sc_shard_plan_release(&plan);
 }
 
@@ -42,23 +47,18 @@ FIXTURE(set_up, tear_down)
 
 TEST(test_clean)
 {
-	struct sc_lint_limits limits;
 	sc_lints lints = {0};
 
-	sc_lint_limits_init(&limits);
-	lint("01d", &limits, &lints);
+	lint("01d", 10, &lints);
 	ck_assert_uint_eq(lints.n, 0);
 }
 
 TEST(test_odd)
 {
-	struct sc_lint_limits limits;
 	sc_lints lints = {0};
 
-	sc_lint_limits_init(&limits);
-	limits.dp_gib = 1e-6; /* c has 1,280 bytes, about 1.2e-6 GiB */
 	problem.hbm_bytes = 30000;
-	lint("00c", &limits, &lints);
+	lint("00c", 10000000, &lints);
 	ck_assert_ptr_nonnull(find(&lints, "narrow-columns"));
 	ck_assert_ptr_nonnull(
 		strstr(find(&lints, "narrow-columns"), "1 table has slices below 32"));
@@ -66,10 +66,10 @@ TEST(test_odd)
 	ck_assert_ptr_null(find(&lints, "large-replicas"));
 	ck_assert_ptr_null(find(&lints, "idle-ranks"));
 	lints.n = 0;
-	lint("00d", &limits, &lints);
+	lint("00d", 10000000, &lints);
 	ck_assert_ptr_nonnull(strstr(find(&lints, "large-replicas"), "first=c"));
 	lints.n = 0;
-	lint("000", &limits, &lints);
+	lint("000", 10000000, &lints);
 	ck_assert_ptr_nonnull(strstr(find(&lints, "idle-ranks"), "1 rank has no shard; first=1"));
 	SC_VEC_RELEASE(&lints);
 }
@@ -78,15 +78,13 @@ TEST(test_constants)
 {
 	struct sc_torchrec_topology topology;
 	struct sc_device device = {.id = "gpu", .hbm_gbps = 900};
-	struct sc_lint_limits limits;
 	sc_lints lints = {0};
 
-	sc_lint_limits_init(&limits);
 	sc_torchrec_topology_init(&topology);
-	sc_lint_constants(&topology, &device, &limits, &lints);
+	sc_lint_constants(&topology, &device, &lints);
 	ck_assert_uint_eq(lints.n, 0);
 	device.hbm_gbps = 3350;
-	sc_lint_constants(&topology, &device, &limits, &lints);
+	sc_lint_constants(&topology, &device, &lints);
 	ck_assert_ptr_nonnull(find(&lints, "hbm-constant"));
 	SC_VEC_RELEASE(&lints);
 }

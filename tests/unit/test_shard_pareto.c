@@ -1,7 +1,7 @@
 /* Less memory never costs less. */
 #include "runner.h"
 #include "shard_study_fixture.h"
-#include "study/shard/shard_pareto.h"
+#include "study/shard/shard_study.h"
 
 static struct sc_shard_problem problem;
 static struct sc_err err;

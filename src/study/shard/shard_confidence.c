@@ -10,15 +10,10 @@
 #include "base/rng.h"
 #include "base/stats.h"
 
-enum { DEFAULT_SAMPLES = 1000, MAX_SAMPLES = 1 << 20 };
+enum { MAX_SAMPLES = 1 << 20 };
 #define TIE_SHARE 0.1
 #define SAME_COST 1e-3 /* relative: no difference that anyone would act on */
 #define MAX_CELLS ((size_t)1 << 28)
-
-void sc_confidence_opts_init(struct sc_confidence_opts *opts)
-{
-	*opts = (struct sc_confidence_opts){.samples = DEFAULT_SAMPLES, .seed = 1};
-}
 
 /* A term ready to be scaled: families of one shard, its kind; the same on `n_ranks` from `rank` on. */
 struct part {

@@ -24,7 +24,6 @@ struct sc_confidence_opts {
 	double drift_frac;      /* a table's lookups now against those the costs were made with */
 	double rest_frac;       /* of what all plans have alike (step_ms) */
 };
-void sc_confidence_opts_init(struct sc_confidence_opts *opts);
 
 struct sc_confidence_plan {
 	const struct sc_shard_terms *terms;

@@ -6,11 +6,6 @@
 
 #include "base/intern.h"
 
-void sc_shard_diff_release(struct sc_shard_diff *diff)
-{
-	SC_VEC_RELEASE(&diff->moves);
-}
-
 static double common(int64_t a, int64_t n_a, int64_t b, int64_t n_b)
 {
 	int64_t begin = a > b ? a : b;
@@ -142,6 +137,6 @@ int sc_shard_diff_compute(const struct sc_shard_plan *from, const struct sc_shar
 	sc_intern_release(&table_names);
 	free(scratch);
 	if (rc)
-		sc_shard_diff_release(out);
+		SC_VEC_RELEASE(&out->moves);
 	return rc;
 }

@@ -19,7 +19,6 @@ struct sc_shard_diff {
 	SC_VEC(struct sc_shard_move) moves; /* most bytes first, then by the new plan's order */
 	double moved_bytes;
 };
-void sc_shard_diff_release(struct sc_shard_diff *diff);
 /* Both plans place the same tables on as many ranks; `tables` gives the bytes of an element. A table whose
  * tier alone changes is a move without bytes. */
 int sc_shard_diff_compute(const struct sc_shard_plan *from, const struct sc_shard_plan *to,

@@ -9,11 +9,10 @@
 #include "base/strbuf.h"
 #include "base/units.h"
 
-void sc_lint_limits_init(struct sc_lint_limits *limits)
-{
-	*limits = (struct sc_lint_limits){
-		.dp_gib = 1, .narrow_cols = 32, .constant_ratio = 1.5, .full_frac = 0.95};
-}
+#define REPLICA_GIB 1.0    /* a larger data-parallel table is odd */
+#define NARROW_COLS 32     /* narrower slices of columns are */
+#define CONSTANT_RATIO 1.5 /* constants this much off the device's are */
+#define FULL_FRAC 0.95     /* of a rank's budget */
 
 static void add(sc_lints *out, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -44,8 +43,8 @@ static void count(struct found *found, const char *table, double value, bool is_
 	}
 }
 
-static void lint_tables(const struct sc_shard_plan *plan, const struct sc_lint_limits *limits,
-			const struct sc_shard_problem *problem, sc_lints *out)
+static void lint_tables(const struct sc_shard_plan *plan, const struct sc_shard_problem *problem,
+			sc_lints *out)
 {
 	struct found one_host = {0}, narrow = {0}, one_rank = {0};
 
@@ -60,7 +59,7 @@ static void lint_tables(const struct sc_shard_plan *plan, const struct sc_lint_l
 		if ((t->type == SC_TABLE_ROW_WISE || t->type == SC_GRID) &&
 		    problem->world <= problem->ranks_per_host)
 			count(&one_host, t->name, 0, false);
-		if (cols < t->dim && cols < limits->narrow_cols)
+		if (cols < t->dim && cols < NARROW_COLS)
 			count(&narrow, t->name, (double)cols, (double)cols < narrow.worst);
 		if (t->type == SC_ROW_WISE && t->n_shards == 1)
 			count(&one_rank, t->name, 0, false);
@@ -73,10 +72,10 @@ static void lint_tables(const struct sc_shard_plan *plan, const struct sc_lint_l
 		    one_host.first);
 	if (narrow.n)
 		add(out, "narrow-columns",
-		    "%zu table%s %s slices below %lld columns, which waste part of each memory "
+		    "%zu table%s %s slices below %d columns, which waste part of each memory "
 		    "sector and add a row's overhead; narrowest=%.0f first=%.64s",
-		    narrow.n, sc_plural(narrow.n), narrow.n == 1 ? "has" : "have",
-		    (long long)limits->narrow_cols, narrow.worst, narrow.first);
+		    narrow.n, sc_plural(narrow.n), narrow.n == 1 ? "has" : "have", NARROW_COLS,
+		    narrow.worst, narrow.first);
 	if (one_rank.n)
 		add(out, "row-wise-on-one-rank",
 		    "%zu table%s %s row_wise on a single rank; first=%.64s", one_rank.n,
@@ -84,8 +83,7 @@ static void lint_tables(const struct sc_shard_plan *plan, const struct sc_lint_l
 }
 
 static void lint_replicas(const struct sc_shard_problem *problem,
-			  const struct sc_shard_terms *terms, const struct sc_lint_limits *limits,
-			  sc_lints *out)
+			  const struct sc_shard_terms *terms, sc_lints *out)
 {
 	struct found large = {0};
 	double all_gib = 0;
@@ -96,7 +94,7 @@ static void lint_replicas(const struct sc_shard_problem *problem,
 		double gib = (double)table->rows * (double)table->dim *
 			     sc_dtype_bytes(table->dtype) / SC_BYTES_PER_GIB;
 
-		if (term->type != SC_DATA_PARALLEL || term->rank != 0 || gib <= limits->dp_gib)
+		if (term->type != SC_DATA_PARALLEL || term->rank != 0 || gib <= REPLICA_GIB)
 			continue;
 		count(&large, table->name, gib, gib > large.worst);
 		all_gib += gib;
@@ -105,12 +103,12 @@ static void lint_replicas(const struct sc_shard_problem *problem,
 		add(out, "large-replicas",
 		    "%zu data_parallel table%s of more than %g GiB %s %.1f GiB on every rank; "
 		    "largest_gib=%.1f first=%.64s",
-		    large.n, sc_plural(large.n), limits->dp_gib, large.n == 1 ? "takes" : "take",
+		    large.n, sc_plural(large.n), REPLICA_GIB, large.n == 1 ? "takes" : "take",
 		    all_gib, large.worst, large.first);
 }
 
 static void lint_ranks(const struct sc_shard_problem *problem, const struct sc_shard_terms *terms,
-		       const struct sc_lint_limits *limits, sc_lints *out)
+		       sc_lints *out)
 {
 	double *hbm = sc_xrealloc(NULL, (size_t)problem->world + 1, sizeof(*hbm));
 	size_t n_idle = 0, n_full = 0, n_over = 0;
@@ -128,7 +126,7 @@ static void lint_ranks(const struct sc_shard_problem *problem, const struct sc_s
 
 		if (hbm[rank] < 0 && !n_idle++)
 			first_idle = rank;
-		if (budget > 0 && hbm[rank] > budget * limits->full_frac && !n_full++)
+		if (budget > 0 && hbm[rank] > budget * FULL_FRAC && !n_full++)
 			first_full = rank;
 		n_over += budget > 0 && hbm[rank] > budget;
 	}
@@ -139,37 +137,27 @@ static void lint_ranks(const struct sc_shard_problem *problem, const struct sc_s
 		add(out, n_over ? "over-budget" : "full-ranks",
 		    "%zu rank%s %s more than %.0f %% of the budget, %zu more than all; first=%u "
 		    "used_gib=%.1f",
-		    n_full, sc_plural(n_full), n_full == 1 ? "uses" : "use",
-		    SC_PCT * limits->full_frac, n_over, first_full,
-		    hbm[first_full] / SC_BYTES_PER_GIB);
+		    n_full, sc_plural(n_full), n_full == 1 ? "uses" : "use", SC_PCT * FULL_FRAC,
+		    n_over, first_full, hbm[first_full] / SC_BYTES_PER_GIB);
 	free(hbm);
 }
 
 void sc_lint_plan(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
-		  const struct sc_shard_terms *terms, const struct sc_lint_limits *limits,
-		  sc_lints *out)
+		  const struct sc_shard_terms *terms, sc_lints *out)
 {
-	lint_tables(plan, limits, problem, out);
-	lint_replicas(problem, terms, limits, out);
-	lint_ranks(problem, terms, limits, out);
-}
-
-void sc_lint_starts(const struct sc_shard_problem *problem, const char *left_out, sc_lints *out)
-{
-	if (*left_out)
-		add(out, "starts-left-out",
-		    "with %zu tables on %u ranks the search does not start from %s",
-		    problem->n_tables, problem->world, left_out);
+	lint_tables(plan, problem, out);
+	lint_replicas(problem, terms, out);
+	lint_ranks(problem, terms, out);
 }
 
 void sc_lint_constants(const struct sc_torchrec_topology *topology, const struct sc_device *device,
-		       const struct sc_lint_limits *limits, sc_lints *out)
+		       sc_lints *out)
 {
 	double bytes_ms_per_gbps = SC_BYTES_US_PER_GBPS * SC_US_PER_MS;
 	double planner_gbps = topology->hbm_bw / bytes_ms_per_gbps;
 	double link_gbps = topology->intra_bw / bytes_ms_per_gbps;
 	double device_link = (double)device->nvlink_links * device->nvlink_link_gbps;
-	double ratio = limits->constant_ratio;
+	double ratio = CONSTANT_RATIO;
 
 	if (device->hbm_gbps > planner_gbps * ratio || planner_gbps > device->hbm_gbps * ratio)
 		add(out, "hbm-constant",

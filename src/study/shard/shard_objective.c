@@ -256,11 +256,6 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 	}
 }
 
-void sc_objective_release(struct sc_objective *objective)
-{
-	sc_shard_problem_release(&objective->problem);
-}
-
 /* See the header. The sharders of papers are those of Lin et al. 2024 and the baselines of DreamShard and NeuroShard;
  * "chunk" and "norm_lookup_greedy" are known by name only: their definitions here are assumed. */
 

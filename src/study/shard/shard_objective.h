@@ -30,7 +30,6 @@ int sc_shard_check_size(const struct sc_model *model, struct sc_err *err);
 int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kind,
 		      bool device_constants, const struct sc_request *request,
 		      struct sc_arena *arena, struct sc_err *err);
-void sc_objective_release(struct sc_objective *objective);
 
 /* Ways to make a plan, by name: our search under a variant of its costs, other programs' planners, and how papers place
  * whole tables. A start knows nothing of the others; a search goes on from the best. */

@@ -2,6 +2,7 @@
 #include "study/shard/shard_study.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,12 +22,10 @@ void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
 		study->prediction = sc_arena_calloc(arena, 1, sizeof(*study->prediction));
 	}
 	sc_solve_opts_init(&study->opts.solve);
-	sc_confidence_opts_init(&study->opts.confidence);
+	study->opts.confidence = (struct sc_confidence_opts){.samples = 1000, .seed = 1};
 	study->opts.samples_alone = study->opts.confidence.samples;
-	sc_lint_limits_init(&study->opts.lint);
 	if (objective->kind == SC_OBJECTIVE_TORCHREC)
-		sc_lint_constants(&objective->topology, &objective->request->device,
-				  &study->opts.lint, &study->lints);
+		sc_lint_constants(&objective->topology, &objective->request->device, &study->lints);
 }
 
 void sc_study_release(struct sc_study *study)
@@ -35,7 +34,7 @@ void sc_study_release(struct sc_study *study)
 		struct sc_ranked_plan *plan = &study->plans.at[i];
 
 		sc_shard_plan_release(&plan->solution.plan);
-		sc_shard_terms_release(&plan->terms);
+		SC_VEC_RELEASE(&plan->terms.at);
 		SC_VEC_RELEASE(&plan->lints);
 	}
 	SC_VEC_RELEASE(&study->plans);
@@ -76,7 +75,7 @@ static bool is_barred(const struct sc_study *study, const struct sc_shard_plan *
 					NULL) != 0 ||
 		  (opts->max_moved_bytes >= 0 && diff.moved_bytes > opts->max_moved_bytes) ||
 		  (opts->max_moved_tables >= 0 && (int64_t)diff.moves.n > opts->max_moved_tables);
-	sc_shard_diff_release(&diff);
+	SC_VEC_RELEASE(&diff.moves);
 	return is_over;
 }
 
@@ -113,8 +112,7 @@ static int examine(struct sc_study *study, struct sc_ranked_plan *ranked, struct
 	ranked->over_budget =
 		over_budget(&objective->problem, ranked->solution.rank_hbm, &ranked->memory);
 	ranked->is_barred = is_barred(study, &ranked->solution.plan);
-	sc_lint_plan(&objective->problem, &ranked->solution.plan, &ranked->terms, &study->opts.lint,
-		     &ranked->lints);
+	sc_lint_plan(&objective->problem, &ranked->solution.plan, &ranked->terms, &ranked->lints);
 	return predict(study, ranked, err);
 }
 
@@ -157,20 +155,13 @@ void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard
 	*plan = (struct sc_shard_plan){.world = 0};
 }
 
-static void note_left_out(struct sc_study *study)
-{
-	struct sc_strbuf names = {0};
-
-	sc_step_starts_left_out(&study->objective->problem, &names);
-	sc_lint_starts(&study->objective->problem, sc_strbuf_get(&names), &study->lints);
-	sc_strbuf_release(&names);
-}
-
 int sc_study_search(struct sc_study *study, struct sc_err *err)
 {
 	const struct sc_objective *objective = study->objective;
 	const struct sc_solve_opts *opts = &study->opts.solve;
 	struct sc_shard_solution found = {.cost = 0};
+	struct sc_lint note = {.code = "starts-left-out"};
+	struct sc_strbuf left_out = {0};
 	sc_step_candidates list = {0};
 	struct sc_step_search q;
 	int rc;
@@ -182,7 +173,13 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 		return rc;
 	}
 	if (!opts->current && !objective->problem.n_constraints)
-		note_left_out(study);
+		sc_step_starts_left_out(&objective->problem, &left_out);
+	snprintf(note.text, sizeof(note.text),
+		 "with %zu tables on %u ranks the search does not start from %s",
+		 objective->problem.n_tables, objective->problem.world, sc_strbuf_get(&left_out));
+	if (left_out.n)
+		SC_VEC_PUSH(&study->lints, note);
+	sc_strbuf_release(&left_out);
 	sc_step_search_init(&q);
 	q.request = objective->request;
 	q.problem = &objective->problem;
@@ -351,5 +348,66 @@ int sc_study_rank(struct sc_study *study, struct sc_err *err)
 		return sc_err_set(err, SC_EUSAGE, "no plan to rank; give --plan or --search");
 	if (study->opts.confidence.samples > 0)
 		return judge(study, n, err);
+	return 0;
+}
+
+/* ---- cost against memory ---- */
+
+/* Of the memory of the best plan so far; a budget below another plan's need is a new plan. */
+static const double STEPS[] = {0.97, 0.93, 0.88, 0.82, 0.75, 0.68,
+			       0.6,  0.52, 0.44, 0.36, 0.28, 0.2};
+
+static int solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
+		 struct sc_arena *arena, struct sc_pareto_point *out, struct sc_err *err)
+{
+	struct sc_shard_solution solution = {.cost = 0};
+	int rc = sc_shard_solve(problem, opts, arena, &solution, err);
+
+	if (rc)
+		return rc;
+	*out = (struct sc_pareto_point){
+		.cost = solution.cost, .bound = solution.bound, .plan = solution.plan};
+	for (uint32_t i = 0; i < problem->world; i++)
+		out->hbm_bytes = fmax(out->hbm_bytes, solution.rank_hbm[i]);
+	return 0;
+}
+
+/* Keeps only the points that none is better than in both. */
+static void add_point(struct sc_pareto *out, struct sc_pareto_point *point)
+{
+	while (out->n && out->at[out->n - 1].cost >= point->cost)
+		sc_shard_plan_release(&out->at[--out->n].plan);
+	if (out->n == SC_PARETO_MAX ||
+	    (out->n && out->at[out->n - 1].hbm_bytes <= point->hbm_bytes)) {
+		sc_shard_plan_release(&point->plan);
+		return;
+	}
+	out->at[out->n++] = *point;
+}
+
+int sc_shard_pareto(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
+		    struct sc_arena *arena, struct sc_pareto *out, struct sc_err *err)
+{
+	struct sc_shard_problem smaller = *problem;
+	struct sc_pareto_point point;
+	double first_bytes;
+	int rc = solve(problem, opts, arena, &point, err);
+
+	out->n = 0;
+	if (rc)
+		return rc;
+	first_bytes = point.hbm_bytes;
+	add_point(out, &point);
+	for (size_t i = 0; i < sizeof(STEPS) / sizeof(STEPS[0]); i++) {
+		struct sc_err none = {.code = SC_OK};
+
+		smaller.hbm_bytes = first_bytes * STEPS[i];
+		smaller.rank_hbm_bytes = NULL;
+		if (out->n && smaller.hbm_bytes >= out->at[out->n - 1].hbm_bytes)
+			continue;
+		if (solve(&smaller, opts, arena, &point, &none))
+			break; /* no plan holds: nor will a smaller one */
+		add_point(out, &point);
+	}
 	return 0;
 }

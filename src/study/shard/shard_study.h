@@ -7,7 +7,6 @@
 #include "study/shard/shard_diff.h"
 #include "study/shard/shard_lint.h"
 #include "study/shard/shard_objective.h"
-#include "study/shard/shard_pareto.h"
 #include "study/shard/shard_terms.h"
 
 struct sc_ranked_plan {
@@ -30,7 +29,6 @@ struct sc_study_opts {
 	struct sc_solve_opts solve;
 	struct sc_confidence_opts confidence; /* samples 0: none */
 	int64_t samples_alone; /* at most so many where there is one plan: no choice hangs on them */
-	struct sc_lint_limits lint;
 };
 struct sc_study {
 	const struct sc_objective *objective;
@@ -58,5 +56,21 @@ int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_er
 int sc_study_rank(struct sc_study *study, struct sc_err *err);
 /* By which plans are ordered; of equal steps the lower cost of the busiest rank is better. */
 double sc_ranked_cost(const struct sc_study *study, const struct sc_ranked_plan *plan);
+
+/* Cost against memory: the best plan for each of several HBM budgets, which fall from what the best plan needs until none is found. */
+enum { SC_PARETO_MAX = 16 };
+struct sc_pareto_point {
+	double cost, bound; /* of the busiest rank */
+	double hbm_bytes;   /* of the fullest rank */
+	struct sc_shard_plan plan;
+};
+/* Falling memory, rising cost; each better than the others in one of the two. The first is the answer for
+ * the problem's own budget. Plans are the caller's to release. */
+struct sc_pareto {
+	size_t n;
+	struct sc_pareto_point at[SC_PARETO_MAX];
+};
+int sc_shard_pareto(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
+		    struct sc_arena *arena, struct sc_pareto *out, struct sc_err *err);
 
 #endif
