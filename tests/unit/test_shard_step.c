@@ -2,8 +2,8 @@
 #include "dlrm_fixture.h"
 #include "runner.h"
 #include "study/shard/shard_iteration.h"
+#include "study/shard/shard_solve_priv.h"
 #include "study/shard/shard_step.h"
-#include "study/shard/shard_step_moves.h"
 
 enum { N_TABLES = 6 };
 static const struct sc_phase_weights EVEN = {1, 1, 1};

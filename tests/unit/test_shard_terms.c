@@ -39,7 +39,7 @@ TEST(test_sum)
 	sc_shard_memory_of(&problem, &terms, &memory);
 	ck_assert_double_eq_tol(memory.hbm_bytes, 100 * 64 * 4 + 50 * 32 * 4 + 10 * 32 * 4, 1e-6);
 	ck_assert_uint_eq(memory.hbm_rank, 0);
-	sc_shard_terms_release(&terms);
+	SC_VEC_RELEASE(&terms.at);
 	sc_shard_plan_release(&plan);
 }
 
@@ -69,6 +69,6 @@ TEST(test_speed)
 	ck_assert_int_eq(sc_shard_terms_of(&problem, &plan, &terms, &err), 0);
 	ck_assert_uint_eq(sc_rank_parts(&terms, 1, &part, 1), 1);
 	ck_assert_double_eq_tol(part.ms, 8, 1e-12);
-	sc_shard_terms_release(&terms);
+	SC_VEC_RELEASE(&terms.at);
 	sc_shard_plan_release(&plan);
 }

@@ -2,7 +2,7 @@
  * what it must do. */
 #include "base/units.h"
 #include "runner.h"
-#include "study/shard/shard_torchrec_priv.h"
+#include "study/shard/shard_solve_priv.h"
 
 enum { MAX_TABLES = 64 };
 static const double GIB_PER_S = SC_BYTES_PER_GIB / SC_MS_PER_S;

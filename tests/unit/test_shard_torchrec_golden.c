@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "base/units.h"
 #include "runner.h"
-#include "study/shard/shard_torchrec_priv.h"
+#include "study/shard/shard_solve_priv.h"
 
 #define DATA "../shared/data/embedding/"
 

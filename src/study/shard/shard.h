@@ -76,8 +76,8 @@ struct sc_shard_problem {
 	sc_shard_cost_fn
 		shard_cost;     /* of plans that are rated; NULL: only those with listed options */
 	const void *column_ctx; /* of both */
-	const struct sc_iteration_costs *iteration; /* NULL: of another objective */
-	int64_t min_cols; /* narrowest slice of column_cost; a multiple of 4 */
+	const struct sc_exchange_rates *rates; /* NULL: of another objective than the iteration */
+	int64_t min_cols;                      /* narrowest slice of column_cost; a multiple of 4 */
 	const struct sc_shard_constraint *constraints;
 	size_t n_constraints;
 	struct sc_row_memo *rows; /* of its costs, released with it; or NULL */

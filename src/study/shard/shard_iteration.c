@@ -107,12 +107,6 @@ static double exchange_ms(const struct sc_iteration_costs *x, enum sc_shard_type
 	return 2 * shard->vector_bytes * ms_per_byte;
 }
 
-const struct sc_exchange_rates *sc_iteration_rates(const struct sc_shard_problem *problem)
-{
-	assert(problem->iteration);
-	return &problem->iteration->rates;
-}
-
 static void cost_shard(const struct sc_iteration_costs *x, const struct sc_table_placement *p,
 		       const struct sc_shard *shard, struct sc_option_shard *out)
 {
@@ -378,7 +372,8 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	out->min_cols = MIN_COLS;
 	out->column_cost = column_cost;
 	out->shard_cost = shard_cost;
-	out->column_ctx = out->iteration = x;
+	out->column_ctx = x;
+	out->rates = &x->rates;
 	x->rows = out->rows = sc_row_memo_create();
 	set_ranks(request, arena, out);
 	x->hbm_alone = fits_hbm(x, out);

@@ -138,15 +138,6 @@ static int32_t pinned_rank(const struct sc_shard_model *m, uint32_t unit)
 	return -1;
 }
 
-static double most_room(const struct sc_shard_model *m)
-{
-	double most = 0.0;
-
-	for (uint32_t r = 0; r < m->world; r++)
-		most = fmax(most, m->hbm_cap[r]);
-	return most;
-}
-
 /* Least bytes that a rank with a shard of the unit must hold. */
 static double least_shard(const struct sc_shard_model *m, uint32_t unit)
 {
@@ -208,9 +199,11 @@ static void put_end(uint32_t n, struct sc_strbuf *out)
 
 static int large_unit(const struct sc_shard_model *m, struct sc_err *err)
 {
-	double room = most_room(m);
+	double room = 0.0;
 	int rc = 0;
 
+	for (uint32_t r = 0; r < m->world; r++)
+		room = fmax(room, m->hbm_cap[r]);
 	for (uint32_t u = 0; u < m->units.n && rc == 0; u++) {
 		int32_t rank = pinned_rank(m, u);
 		double need = least_shard(m, u), has = rank < 0 ? room : m->hbm_cap[rank];
@@ -372,18 +365,8 @@ static int shard_conflict(const struct sc_shard_problem *problem, struct sc_err 
 			  "itself and all do in total");
 }
 
-/* Work of the quick answer, in candidates looked at, where construction leaves some. */
-enum { QUICK_WORK = 9000000 };
-
-static const double HOME_KAPPA = 50.0;
-
 const char *const sc_solve_parts[] = {"splits", "targets", "sides", "shakes",
 				      "swaps",  "cuts",    "moves", NULL};
-
-bool sc_shard_search_has(const struct sc_shard_search *q, const char *part)
-{
-	return !q->without || strcmp(q->without, part) != 0;
-}
 
 void sc_solve_opts_init(struct sc_solve_opts *opts)
 {
@@ -391,172 +374,38 @@ void sc_solve_opts_init(struct sc_solve_opts *opts)
 		.seed = 1, .stop_gap = 1e-6, .max_moved_bytes = -1.0, .max_moved_tables = -1};
 }
 
-struct keyed {
-	double key;
-	uint32_t unit;
-};
-
-static int by_key(const void *a, const void *b)
-{
-	const struct keyed *x = a, *y = b;
-
-	if (x->key < y->key || x->key > y->key)
-		return x->key > y->key ? -1 : 1;
-	return x->unit < y->unit ? -1 : 1;
-}
-
-/* Units, dearest first; by memory instead when room is what is short. */
-static void sort_units(struct sc_shard_search *q, bool by_memory)
-{
-	const struct sc_shard_model *m = q->model;
-	struct keyed *keys = sc_xrealloc(NULL, m->units.n + 1, sizeof(*keys));
-
-	for (uint32_t u = 0; u < m->units.n; u++) {
-		double least = HUGE_VAL;
-
-		for (uint32_t i = 0; i < m->units.at[u].n_choices; i++) {
-			const struct sc_choice *c = &m->choices.at[m->units.at[u].first_choice + i];
-
-			least = fmin(least, by_memory ? c->hbm : c->total);
-		}
-		keys[u] = (struct keyed){.key = least, .unit = u};
-	}
-	qsort(keys, m->units.n, sizeof(*keys), by_key);
-	for (uint32_t u = 0; u < m->units.n; u++)
-		q->order[u] = keys[u].unit;
-	free(keys);
-}
-
-/* Tries orders and sharpnesses until some plan fits the memory. */
-static void first_plan(struct sc_shard_search *q, double scale)
-{
-	static const double KAPPAS[] = {6.0, 1.0, 0.1};
-
-	for (int by_memory = 0; by_memory < 2 && !q->found; by_memory++) {
-		sort_units(q, by_memory != 0);
-		for (int i = 0; i < 3 && !q->found; i++) {
-			sc_shard_state_clear(q->s);
-			sc_shard_state_sharpen(q->s, KAPPAS[i], scale);
-			sc_shard_construct(q);
-		}
-	}
-	if (!q->found) {
-		sc_shard_make_room(q);
-		sc_shard_construct(q);
-	}
-	sort_units(q, false);
-}
-
-struct run {
-	const struct sc_shard_problem *problem;
-	const struct sc_solve_opts *opts;
-	struct sc_shard_model model;
-	struct sc_shard_state states[3], home;
-	struct sc_shard_search q;
-	double bound, lp_bound, start_s;
-};
-
-/* The plan at hand, mended, is the first; what moves from there is counted. */
-static void go_home(struct run *r, struct sc_arena *scratch)
-{
-	struct sc_shard_search *q = &r->q;
-	const struct sc_shard_model *m = &r->model;
-	double *bytes = sc_arena_calloc(scratch, m->units.n + 1, sizeof(*bytes));
-
-	for (uint32_t t = 0; t < m->problem->n_tables; t++) {
-		const struct sc_table *table = &m->problem->tables[t];
-
-		bytes[m->unit_of[t]] +=
-			(double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype);
-	}
-	r->home = sc_shard_state_make(m, scratch);
-	sc_shard_state_adopt(&r->home, &r->model, r->opts->current);
-	q->budget = (struct sc_move_budget){.home = &r->home,
-					    .unit_bytes = bytes,
-					    .max_bytes = r->opts->max_moved_bytes,
-					    .max_tables = r->opts->max_moved_tables};
-	sc_shard_state_copy(q->s, &r->home);
-	sc_shard_state_sharpen(q->s, HOME_KAPPA, fmax(sc_shard_state_max(q->s, NULL), r->bound));
-	sort_units(q, false);
-	sc_shard_state_mend(q->s);
-	sc_shard_search_keep(q);
-}
-
-static void search(struct run *r, struct sc_arena *scratch)
-{
-	struct sc_shard_search *q = &r->q;
-	double scale = r->bound > 0.0 ? r->bound : 1.0;
-
-	for (int i = 0; i < 3; i++)
-		r->states[i] = sc_shard_state_make(&r->model, scratch);
-	q->model = &r->model;
-	q->s = &r->states[0];
-	q->best = &r->states[1];
-	q->spare = &r->states[2];
-	q->order = sc_arena_calloc(scratch, r->model.units.n + 1, sizeof(*q->order));
-	q->was = sc_arena_calloc(scratch, r->model.n_ranks_room + 1, sizeof(*q->was));
-	q->only = sc_arena_calloc(scratch, r->model.units.n + 1, sizeof(*q->only));
-	q->change = sc_change_make(&r->model, scratch);
-	q->bound = r->bound;
-	q->goal = r->bound * (1.0 + r->opts->stop_gap);
-	q->max_work = QUICK_WORK;
-	q->watch = r->opts->watch;
-	if (r->opts->seconds > 0.0)
-		q->deadline_s = r->start_s + r->opts->seconds;
-	q->is_endless = r->opts->seconds > 0.0 && !r->opts->quick;
-	sc_rng_init(&q->rng, r->opts->seed);
-	if (r->opts->current)
-		go_home(r, scratch);
-	else
-		first_plan(q, scale);
-	if (q->found) {
-		sc_shard_state_copy(q->s, q->best);
-		q->max_work = (uint64_t)fmax(QUICK_WORK, (double)q->s->work + QUICK_WORK / 4.0);
-		sc_shard_improve(q);
-		sc_shard_local_search(q);
-	}
-}
-
-static int no_replan(const struct run *r, struct sc_err *err)
-{
-	struct sc_err why = {.code = SC_OK};
-
-	shard_conflict(r->problem, &why);
-	return sc_err_set(err, SC_ECONFLICT,
-			  "the current plan cannot be made to hold within the moves allowed (%s)",
-			  why.text);
-}
-
 int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
 		   struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err)
 {
-	struct run r = {.problem = problem, .opts = opts, .start_s = sc_now_s()};
+	const double start_s = sc_now_s();
+	struct sc_err why = {.code = SC_OK};
 	struct sc_shard_plan plan = {0};
-	struct sc_arena scratch;
-	int rc = sc_shard_model_init(&r.model, problem, err);
+	struct sc_shard_model model;
+	double bound, lp_bound;
+	int rc = sc_shard_model_init(&model, problem, err);
 
 	if (rc)
 		return rc;
-	sc_arena_init(&scratch, 1 << 16);
-	r.bound = sc_shard_model_bound(&r.model, &r.lp_bound);
-	r.q.without = opts->without;
-	if (sc_shard_search_has(&r.q, "splits"))
-		shard_model_split(&r.model, r.lp_bound);
-	search(&r, &scratch);
-	if (r.q.found) {
-		sc_shard_state_plan(r.q.best, &plan);
+	bound = sc_shard_model_bound(&model, &lp_bound);
+	if (!opts->without || strcmp(opts->without, "splits") != 0)
+		shard_model_split(&model, lp_bound);
+	if (sc_shard_search_run(&model, opts, bound, start_s, &plan)) {
 		rc = sc_shard_rate(problem, &plan, false, arena, out, err);
 		sc_shard_plan_release(&plan);
 	} else {
-		rc = opts->current ? no_replan(&r, err) : shard_conflict(problem, err);
+		rc = shard_conflict(problem, opts->current ? &why : err);
+		if (opts->current)
+			rc = sc_err_set(err, SC_ECONFLICT,
+					"the current plan cannot be made to hold within the moves "
+					"allowed (%s)",
+					why.text);
 	}
 	if (rc == 0) {
-		out->bound = fmin(r.bound, out->cost);
-		out->lp_bound = fmin(r.lp_bound, out->cost);
+		out->bound = fmin(bound, out->cost);
+		out->lp_bound = fmin(lp_bound, out->cost);
 		out->proven = out->cost - out->bound <= opts->stop_gap * fmax(out->bound, 0.0);
-		out->seconds = sc_now_s() - r.start_s;
+		out->seconds = sc_now_s() - start_s;
 	}
-	sc_arena_release(&scratch);
-	sc_shard_model_release(&r.model);
+	sc_shard_model_release(&model);
 	return rc;
 }

@@ -221,13 +221,8 @@ void sc_change_begin(const struct sc_shard_state *s, struct sc_change *change, u
 void sc_shard_state_change(struct sc_shard_state *s, struct sc_change *change);
 
 /* The two ways to judge a placement: each keeps its sums as choices come and go (sign -1). */
-void sc_potential_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
-		      double sign);
-void sc_potential_weigh(struct sc_shard_state *s); /* terms and sums anew, from the loads */
 struct sc_phases *sc_phases_make(const struct sc_shard_model *model, struct sc_arena *arena);
 double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_weights *weights);
-/* Of a problem that sc_iteration_problem made. */
-const struct sc_exchange_rates *sc_iteration_rates(const struct sc_shard_problem *problem);
 
 /* Puts the unit where the potential grows least; false: nowhere has room, nothing is changed. */
 bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit);
@@ -256,48 +251,60 @@ bool sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *model
 /* Takes out what constraints or memory forbid and puts it elsewhere. */
 void sc_shard_state_mend(struct sc_shard_state *s);
 
-/* Replanning: what a change may cost. NULL members: anything may move. */
-struct sc_move_budget {
-	const struct sc_shard_state *home; /* the current plan, or NULL */
-	const double *unit_bytes;          /* of weights */
-	double max_bytes;                  /* < 0: any */
-	int64_t max_tables;                /* < 0: any */
-};
-
-struct sc_shard_search {
-	struct sc_shard_model *model;
-	struct sc_shard_state *s;    /* at work */
-	struct sc_shard_state *best; /* complete and within memory, once `found` */
-	struct sc_shard_state *spare;
-	struct sc_move_budget budget;
-	struct sc_change change; /* scratch of steps */
-	struct sc_rng rng;
-	double bound;
-	uint32_t *only;                /* of each unit: for state->only */
-	double best_cost, goal;        /* goal: a cost that ends the search */
-	double deadline_s;             /* of the monotonic clock; 0 = none */
-	bool is_endless;               /* to the deadline; else to max_work, or that */
-	struct sc_search_watch *watch; /* may be NULL */
-	const char *without;
-	uint64_t max_work;
-	uint32_t *order; /* units, dearest first */
-	int32_t *was;    /* ranks of a unit before a change, at its place in state->ranks */
-	bool found;
-};
-/* Is it made of that part, too (sc_solve_parts)? */
-bool sc_shard_search_has(const struct sc_shard_search *search, const char *part);
-void sc_shard_construct(struct sc_shard_search *search);
-/* Tries to place the units that insertion found no room for. */
-void sc_shard_make_room(struct sc_shard_search *search);
-#define SC_SHARD_TINY 1e-9 /* less than this share of its load is no gain */
-/* Down to where no step lowers the busiest rank. */
-void sc_shard_improve(struct sc_shard_search *search);
-void sc_shard_local_search(struct sc_shard_search *search);
-/* Keeps s if it is complete, allowed and better than the best. */
-bool sc_shard_search_keep(struct sc_shard_search *search);
-
+/* Looks for a plan whose cost is near `bound`, by the clock from `start_s` on; false: none was found that holds. */
+bool sc_shard_search_run(struct sc_shard_model *model, const struct sc_solve_opts *opts,
+			 double bound, double start_s, struct sc_shard_plan *out);
 double sc_shard_model_bound(const struct sc_shard_model *model, double *lp_bound);
 /* The choice of least work that each unit may take in a plan of cost z; SC_UNPLACED: not known. */
 void sc_shard_model_choices(const struct sc_shard_model *model, double z, uint32_t *choice);
+
+/* ---- moves of one unit, or of two, that might shorten the step ---- */
+
+enum sc_move_kind {
+	SC_MOVE_SHARD, /* one shard to `rank` */
+	SC_MOVE_SWAP,  /* with a shard of `other` */
+	SC_MOVE_PLACE, /* as `choice`: whole on `rank`, rows on all of host `rank`, or on every rank */
+	SC_MOVE_SPREAD, /* as `choice`: a slice on each of as many of the idlest ranks */
+	SC_MOVE_HOSTS   /* as `choice`: slices over all ranks of as many of the idlest hosts */
+};
+struct sc_step_move {
+	enum sc_move_kind kind;
+	uint32_t unit, other;
+	uint32_t shard, other_shard;
+	int32_t rank;
+	uint32_t choice;
+	double estimate;
+};
+typedef SC_VEC(struct sc_step_move) sc_step_moves;
+/* Moves of the units of the ranks that are the busiest in some phase, of the dearest replicas, and of some
+ * units at random, that fit the memory; by their estimate, best first. `frozen`: units left alone. */
+struct sc_step_hunt {
+	struct sc_shard_state *s;
+	const bool *frozen;
+	struct sc_rng *rng;
+	struct sc_change change; /* scratch */
+};
+void sc_step_moves_find(struct sc_step_hunt *hunt, const struct sc_phase_weights *weights,
+			sc_step_moves *out);
+/* Does it; sc_shard_state_change with hunt->change undoes it. */
+void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *move);
+
+/* ---- a shard's cost by TorchRec's model ---- */
+
+/* A table placed by one type in one tier. */
+struct sc_torchrec_ask {
+	const struct sc_torchrec_topology *topology;
+	const struct sc_table *table;
+	double poolings; /* of a sample and feature */
+	enum sc_shard_type type;
+	enum sc_tier tier;
+};
+/* The parts of a shard's cost, ms; input_dist is in no sum. */
+struct sc_torchrec_perf {
+	double fwd_compute, fwd_comms, bwd_compute, bwd_comms, prefetch, input_dist;
+};
+/* Fills cost and bytes of a shard whose rows and cols are given; `perf` may be NULL. */
+void sc_torchrec_cost(const struct sc_torchrec_ask *ask, struct sc_option_shard *shard,
+		      struct sc_torchrec_perf *perf);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_objective.h"
-#include "study/shard/shard_step_moves.h"
+#include "study/shard/shard_solve_priv.h"
 
 static const struct sc_phase_weights WEIGHTS[] = {
 	{1, 1, 0.5}, {2, 1, 0.2}, {0.4, 1, 0.5}, {1, 0.3, 0.1}, {1, 1.5, 1.5},

@@ -1,5 +1,5 @@
-/* See the header. */
-#include "study/shard/shard_step_moves.h"
+/* Which moves there are, and what each does. */
+#include "study/shard/shard_solve_priv.h"
 
 #include <math.h>
 #include <string.h>

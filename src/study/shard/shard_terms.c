@@ -9,11 +9,6 @@
 #include "models/row_reuse.h"
 #include "study/shard/shard_solve_priv.h"
 
-void sc_shard_terms_release(struct sc_shard_terms *terms)
-{
-	SC_VEC_RELEASE(&terms->at);
-}
-
 static bool option_matches(const struct sc_shard_problem *p, const struct sc_option *o,
 			   const struct sc_shard_plan *plan, const struct sc_table_placement *at)
 {
@@ -127,7 +122,7 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 	}
 	sc_intern_release(&names);
 	if (rc)
-		sc_shard_terms_release(&terms);
+		SC_VEC_RELEASE(&terms.at);
 	else
 		*out = terms;
 	return rc;
@@ -290,7 +285,7 @@ int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *
 	if (rc)
 		return rc;
 	make_sums(&sums, p, &terms, arena);
-	sc_shard_terms_release(&terms);
+	SC_VEC_RELEASE(&terms.at);
 	if (!over_ok)
 		rc = check_budgets(p, &sums, err);
 	if (rc)
@@ -452,6 +447,55 @@ bool sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *m,
 		all = adopt_unit(s, m, u, plan, at) && all;
 	free(at);
 	return all;
+}
+
+static void write_table(const struct sc_shard_state *s, uint32_t table, uint32_t member,
+			struct sc_shard_plan *plan)
+{
+	const struct sc_shard_model *m = s->model;
+	uint32_t unit = m->unit_of[table];
+	const struct sc_choice *c = &m->choices.at[s->choice[unit]];
+	const struct sc_option *o =
+		c->made ? NULL : &m->problem->options.at[m->members.at[c->first_option + member]];
+	struct sc_table_placement *at =
+		sc_plan_begin_table(plan, &m->problem->tables[table], o ? o->type : c->type);
+
+	at->tier = o ? o->tier : c->tier;
+	if (at->tier == SC_TIER_CACHED)
+		at->cache_frac = o ? o->cache_frac : c->cache_frac;
+	for (uint32_t i = 0; i < c->n; i++) {
+		struct sc_option_shard shard;
+
+		if (o)
+			sc_option_shard_get(m->problem, o, i, &shard);
+		else
+			shard = c->shards[i];
+		sc_plan_add_shard(plan,
+				  &(struct sc_shard){
+					  .rank = sc_choice_rank(m, c, sc_unit_ranks(s, unit), i),
+					  .row_offset = shard.row_offset,
+					  .col_offset = shard.col_offset,
+					  .rows = shard.rows,
+					  .cols = shard.cols,
+				  });
+	}
+}
+
+void sc_shard_state_plan(const struct sc_shard_state *s, struct sc_shard_plan *plan)
+{
+	const struct sc_shard_model *m = s->model;
+
+	plan->world = m->world;
+	plan->ranks_per_host = m->problem->ranks_per_host;
+	plan->tables.n = plan->shards.n = 0;
+	for (uint32_t table = 0; table < m->problem->n_tables; table++) {
+		const struct sc_unit *unit = &m->units.at[m->unit_of[table]];
+		uint32_t member = 0;
+
+		while (m->tables.at[unit->first_table + member] != table)
+			member++;
+		write_table(s, table, member, plan);
+	}
 }
 
 /* A unit's constraints, where it lies. */

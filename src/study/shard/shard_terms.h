@@ -18,7 +18,6 @@ struct sc_shard_term {
 struct sc_shard_terms {
 	SC_VEC(struct sc_shard_term) at; /* a shard each, in the plan's order */
 };
-void sc_shard_terms_release(struct sc_shard_terms *terms);
 /* SC_EUNSUPPORTED where the objective has no cost for a table's placement. */
 int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
 		      struct sc_shard_terms *out, struct sc_err *err);

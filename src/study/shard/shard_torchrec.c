@@ -5,7 +5,7 @@
 
 #include "base/units.h"
 #include "core/graph/op.h"
-#include "study/shard/shard_torchrec_priv.h"
+#include "study/shard/shard_solve_priv.h"
 
 /* TorchRec's estimates of a shard: its times and its bytes, as in planner/estimator/estimator.py and
  * planner/shard_estimators.py (meta-pytorch/torchrec 376cac6a), so that its plans are rated as it rates

@@ -6,15 +6,50 @@
 
 #include "study/shard/shard_solve_priv.h"
 
+/* Replanning: what a change may cost. NULL members: anything may move. */
+struct move_budget {
+	const struct sc_shard_state *home; /* the current plan, or NULL */
+	const double *unit_bytes;          /* of weights */
+	double max_bytes;                  /* < 0: any */
+	int64_t max_tables;                /* < 0: any */
+};
+
+struct search {
+	struct sc_shard_model *model;
+	struct sc_shard_state *s;    /* at work */
+	struct sc_shard_state *best; /* complete and within memory, once `found` */
+	struct sc_shard_state *spare;
+	struct move_budget budget;
+	struct sc_change change; /* scratch of steps */
+	struct sc_rng rng;
+	double bound;
+	uint32_t *only;                /* of each unit: for state->only */
+	double best_cost, goal;        /* goal: a cost that ends the search */
+	double deadline_s;             /* of the monotonic clock; 0 = none */
+	bool is_endless;               /* to the deadline; else to max_work, or that */
+	struct sc_search_watch *watch; /* may be NULL */
+	const char *without;
+	uint64_t max_work;
+	uint32_t *order; /* units, dearest first */
+	int32_t *was;    /* ranks of a unit before a change, at its place in state->ranks */
+	bool found;
+};
+/* Is it made of that part, too (sc_solve_parts)? */
+static bool has_part(const struct search *q, const char *part)
+{
+	return !q->without || strcmp(q->without, part) != 0;
+}
+
 /* Descent at the busiest rank, by steps that each lower it: two shards change places, columns of a slice go to
  * another slice or to a new one, a unit is put elsewhere or sharded in another way. Units are moved last: of many
  * moves the first that helps is taken, so that they wear out what a swap or a cut would have gained. */
 
 enum { MOST_SLICES = 64 };
+#define TINY 1e-9 /* less than this share of its load is no gain */
 static const double SHARPEST = 400.0;
 
 /* Are all units placed? */
-static bool shard_state_is_complete(const struct sc_shard_state *s)
+static bool is_complete(const struct sc_shard_state *s)
 {
 	for (uint32_t u = 0; u < s->model->units.n; u++) {
 		if (s->choice[u] == SC_UNPLACED)
@@ -28,7 +63,7 @@ static const struct sc_choice *choice_of(const struct sc_shard_state *s, uint32_
 	return &s->model->choices.at[s->choice[unit]];
 }
 
-static bool shard_search_over(const struct sc_shard_search *q)
+static bool is_over(const struct search *q)
 {
 	if (q->found && q->best_cost <= q->goal)
 		return true;
@@ -54,26 +89,21 @@ static bool same_place(const struct sc_shard_state *a, const struct sc_shard_sta
 	return memcmp(&a->ranks[first], &b->ranks[first], sizeof(*a->ranks) * n) == 0;
 }
 
-/* Ranks that may need all of a unit's weights: each replica does, slices share one copy. */
-static double n_copies(const struct sc_shard_state *s, uint32_t unit)
-{
-	bool is_replicated = s->choice[unit] != SC_UNPLACED &&
-			     s->model->choices.at[s->choice[unit]].type == SC_DATA_PARALLEL;
-
-	return is_replicated && s->model->world > 1 ? s->model->world - 1.0 : 1.0;
-}
-
-static bool move_budget_allows(const struct sc_move_budget *b, const struct sc_shard_state *s)
+static bool move_budget_allows(const struct move_budget *b, const struct sc_shard_state *s)
 {
 	double bytes = 0.0;
 	int64_t tables = 0;
+	bool replicated;
 
 	if (!b->home)
 		return true;
 	for (uint32_t u = 0; u < s->model->units.n; u++) {
 		if (same_place(s, b->home, u))
 			continue;
-		bytes += b->unit_bytes[u] * n_copies(s, u);
+		/* each replica may need all of the weights, slices share one copy */
+		replicated = s->choice[u] != SC_UNPLACED && s->model->world > 1 &&
+			     choice_of(s, u)->type == SC_DATA_PARALLEL;
+		bytes += b->unit_bytes[u] * (replicated ? s->model->world - 1.0 : 1.0);
 		tables += s->model->units.at[u].n_tables;
 	}
 	return (b->max_bytes < 0.0 || bytes <= b->max_bytes) &&
@@ -81,7 +111,7 @@ static bool move_budget_allows(const struct sc_move_budget *b, const struct sc_s
 }
 
 /* Does search->change; undoes it where memory or the budget of moves does not allow it. */
-static bool try_change(struct sc_shard_search *q)
+static bool try_change(struct search *q)
 {
 	struct sc_shard_state *s = q->s;
 	bool fits = true;
@@ -154,10 +184,10 @@ static void best_partner(struct sc_shard_state *s, uint32_t rank, uint32_t a, ui
 	}
 }
 
-static bool swap_step(struct sc_shard_search *q, uint32_t rank)
+static bool swap_step(struct search *q, uint32_t rank)
 {
 	struct sc_shard_state *s = q->s;
-	struct swap best = {.max = s->load[rank] * (1.0 - SC_SHARD_TINY)};
+	struct swap best = {.max = s->load[rank] * (1.0 - TINY)};
 	double limit = best.max;
 
 	for (uint32_t a = 0; a < q->model->units.n; a++) {
@@ -209,7 +239,7 @@ static void try_cut(struct sc_shard_state *s, const struct sc_choice *c, struct 
 		*best = cut;
 }
 
-static void try_cuts(struct sc_shard_search *q, uint32_t unit, uint32_t from, struct cut *best)
+static void try_cuts(struct search *q, uint32_t unit, uint32_t from, struct cut *best)
 {
 	struct sc_shard_state *s = q->s;
 	const struct sc_choice *c = choice_of(s, unit);
@@ -238,7 +268,7 @@ static bool can_cut(const struct sc_shard_state *s, uint32_t unit)
 	       sc_shard_model_may_split(s->model, unit, c->tier);
 }
 
-static bool do_cut(struct sc_shard_search *q, const struct cut *cut)
+static bool do_cut(struct search *q, const struct cut *cut)
 {
 	const struct sc_choice *c = choice_of(q->s, cut->unit);
 	uint32_t n = cut->to == c->n ? c->n + 1 : c->n;
@@ -256,10 +286,10 @@ static bool do_cut(struct sc_shard_search *q, const struct cut *cut)
 	return q->change.to[0].choice != SC_UNPLACED && try_change(q);
 }
 
-static bool cut_step(struct sc_shard_search *q, uint32_t rank)
+static bool cut_step(struct search *q, uint32_t rank)
 {
 	struct sc_shard_state *s = q->s;
-	struct cut best = {.max = s->load[rank] * (1.0 - SC_SHARD_TINY)};
+	struct cut best = {.max = s->load[rank] * (1.0 - TINY)};
 	double limit = best.max;
 
 	for (uint32_t u = 0; q->model->problem->column_cost && u < q->model->units.n; u++) {
@@ -276,7 +306,7 @@ static bool cut_step(struct sc_shard_search *q, uint32_t rank)
 /* ---- moves ---- */
 
 /* Takes the unit out and puts it where it is best; false: it stayed. `gain`: only if the potential falls. */
-static bool shard_reinsert(struct sc_shard_search *q, uint32_t unit, bool gain)
+static bool reinsert(struct search *q, uint32_t unit, bool gain)
 {
 	struct sc_shard_state *s = q->s;
 	uint32_t first = q->model->units.at[unit].first_rank, old = s->choice[unit];
@@ -286,7 +316,7 @@ static bool shard_reinsert(struct sc_shard_search *q, uint32_t unit, bool gain)
 	memcpy(was, &s->ranks[first], sizeof(*was) * sc_unit_slots(q->model, unit));
 	sc_shard_state_remove(s, unit);
 	if (sc_shard_state_insert(s, unit)) {
-		bool worse = gain && s->potential >= before * (1.0 - SC_SHARD_TINY);
+		bool worse = gain && s->potential >= before * (1.0 - TINY);
 
 		if (!worse && move_budget_allows(&q->budget, s))
 			return true;
@@ -296,41 +326,54 @@ static bool shard_reinsert(struct sc_shard_search *q, uint32_t unit, bool gain)
 	return false;
 }
 
-static bool move_step(struct sc_shard_search *q, uint32_t rank)
+static bool move_step(struct search *q, uint32_t rank)
 {
 	for (size_t i = 0; i < q->model->units.n; i++) {
 		uint32_t unit = q->order[i];
 
-		if (sc_shard_state_is_on(q->s, unit, (int32_t)rank) &&
-		    shard_reinsert(q, unit, true))
+		if (sc_shard_state_is_on(q->s, unit, (int32_t)rank) && reinsert(q, unit, true))
 			return true;
 	}
 	return false;
 }
 
-static bool any_step(struct sc_shard_search *q, uint32_t rank)
+static bool any_step(struct search *q, uint32_t rank)
 {
 	static const struct {
 		const char *name;
-		bool (*try)(struct sc_shard_search *, uint32_t rank);
+		bool (*try)(struct search *, uint32_t rank);
 	} steps[] = {{"swaps", swap_step}, {"cuts", cut_step}, {"moves", move_step}};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		if (sc_shard_search_has(q, steps[i].name) && steps[i].try(q, rank))
+		if (has_part(q, steps[i].name) && steps[i].try(q, rank))
 			return true;
 	}
 	return false;
 }
 
-void sc_shard_improve(struct sc_shard_search *q)
+static bool keep(struct search *q)
+{
+	double cost = sc_shard_state_max(q->s, NULL);
+
+	if (q->found && cost >= q->best_cost * (1.0 - TINY))
+		return false;
+	if (!is_complete(q->s) || !move_budget_allows(&q->budget, q->s))
+		return false;
+	sc_shard_state_copy(q->best, q->s);
+	q->best_cost = cost;
+	q->found = true;
+	return true;
+}
+
+static void improve(struct search *q)
 {
 	uint32_t rank;
 	double cost = sc_shard_state_max(q->s, &rank);
 
-	if (!shard_state_is_complete(q->s) || cost <= 0.0)
+	if (!is_complete(q->s) || cost <= 0.0)
 		return;
 	sc_shard_state_sharpen(q->s, SHARPEST, cost);
-	while (!shard_search_over(q) && any_step(q, rank)) {
+	while (!is_over(q) && any_step(q, rank)) {
 		double now = sc_shard_state_max(q->s, &rank);
 
 		if (now < cost * (1.0 - 1.0 / SHARPEST)) {
@@ -338,7 +381,7 @@ void sc_shard_improve(struct sc_shard_search *q)
 			sc_shard_state_sharpen(q->s, SHARPEST, cost);
 		}
 	}
-	sc_shard_search_keep(q);
+	keep(q);
 }
 
 enum { MORE_WORK = 400000, PASSES = 2, LARGE = 1000000, MOST_ROUNDS = 3000, STALE_ROUNDS = 60 };
@@ -347,21 +390,7 @@ enum { N_KAPPAS = sizeof(KAPPAS) / sizeof(KAPPAS[0]) };
 static const double TARGETS[] = {1.0001, 1.01, 1.04}; /* of the bound */
 static const double NOISES[] = {0.0, 0.2, 1.0};
 
-bool sc_shard_search_keep(struct sc_shard_search *q)
-{
-	double cost = sc_shard_state_max(q->s, NULL);
-
-	if (q->found && cost >= q->best_cost * (1.0 - SC_SHARD_TINY))
-		return false;
-	if (!shard_state_is_complete(q->s) || !move_budget_allows(&q->budget, q->s))
-		return false;
-	sc_shard_state_copy(q->best, q->s);
-	q->best_cost = cost;
-	q->found = true;
-	return true;
-}
-
-static void insert_all(struct sc_shard_search *q)
+static void insert_all(struct search *q)
 {
 	for (size_t i = 0; i < q->model->units.n; i++) {
 		uint32_t unit = q->order[i];
@@ -371,20 +400,20 @@ static void insert_all(struct sc_shard_search *q)
 	}
 }
 
-void sc_shard_construct(struct sc_shard_search *q)
+static void construct(struct search *q)
 {
 	struct sc_shard_state *s = q->s;
 	bool large = q->model->units.n * q->model->world > LARGE;
 
 	insert_all(q);
-	if (!shard_state_is_complete(s))
+	if (!is_complete(s))
 		return;
 	for (size_t k = 0; k < N_KAPPAS; k += large ? 2 : 1) {
 		for (int pass = 0; pass < (large ? 1 : PASSES); pass++) {
 			sc_shard_state_sharpen(s, KAPPAS[k], sc_shard_state_max(s, NULL));
 			for (size_t i = 0; i < q->model->units.n; i++)
-				shard_reinsert(q, q->order[i], false);
-			sc_shard_search_keep(q);
+				reinsert(q, q->order[i], false);
+			keep(q);
 		}
 	}
 }
@@ -403,14 +432,14 @@ static uint32_t count_unplaced(const struct sc_shard_state *s, uint32_t *some)
 }
 
 /* Room for units that have none: others, at random, step aside and are put back after. */
-void sc_shard_make_room(struct sc_shard_search *q)
+static void make_room(struct search *q)
 {
 	struct sc_shard_state *s = q->s;
 	uint32_t unit = 0, n = count_unplaced(s, &unit);
 
 	s->rng = &q->rng;
 	s->noise = 2.0;
-	for (int i = 0; n > 0 && i < MOST_ROUNDS && !shard_search_over(q); i++) {
+	for (int i = 0; n > 0 && i < MOST_ROUNDS && !is_over(q); i++) {
 		uint32_t aside = 1 + (uint32_t)sc_rng_below(&q->rng, 4), left;
 
 		sc_shard_state_copy(q->spare, s);
@@ -432,7 +461,7 @@ void sc_shard_make_room(struct sc_shard_search *q)
 	s->noise = 0.0;
 }
 
-static void remove_some(struct sc_shard_search *q, uint32_t n)
+static void remove_some(struct search *q, uint32_t n)
 {
 	struct sc_shard_state *s = q->s;
 	uint64_t n_units = q->model->units.n;
@@ -450,7 +479,7 @@ static void remove_some(struct sc_shard_search *q, uint32_t n)
 	}
 }
 
-static void remove_host(struct sc_shard_search *q)
+static void remove_host(struct search *q)
 {
 	struct sc_shard_state *s = q->s;
 	int32_t rank = (int32_t)sc_rng_below(&q->rng, q->model->world);
@@ -466,7 +495,7 @@ static void remove_host(struct sc_shard_search *q)
 	}
 }
 
-static bool put_back(struct sc_shard_search *q)
+static bool put_back(struct search *q)
 {
 	uint64_t n = q->model->units.n;
 	bool by_size = sc_rng_below(&q->rng, 2) == 0;
@@ -482,7 +511,7 @@ static bool put_back(struct sc_shard_search *q)
 }
 
 /* Takes some units out and puts them back with other prices. */
-static void shake(struct sc_shard_search *q)
+static void shake(struct search *q)
 {
 	struct sc_shard_state *s = q->s;
 	uint64_t most = q->model->units.n - 1;
@@ -505,21 +534,21 @@ static void shake(struct sc_shard_search *q)
 	s->work += 4 * q->model->units.n + 4 * q->model->world;
 }
 
-static void wander(struct sc_shard_search *q, uint64_t until)
+static void wander(struct search *q, uint64_t until)
 {
 	struct sc_shard_state *s = q->s;
 	struct sc_shard_state *now = q->spare;
 	double cost = sc_shard_state_max(s, NULL);
 	int stale = 0;
 
-	while (sc_shard_search_has(q, "shakes") && !shard_search_over(q) && s->work < until) {
+	while (has_part(q, "shakes") && !is_over(q) && s->work < until) {
 		double next;
 
 		sc_shard_state_copy(now, s);
 		shake(q);
-		sc_shard_improve(q);
+		improve(q);
 		next = sc_shard_state_max(s, NULL);
-		stale = next < cost * (1.0 - SC_SHARD_TINY) ? 0 : stale + 1;
+		stale = next < cost * (1.0 - TINY) ? 0 : stale + 1;
 		if (next <= cost * (1.0 + 1e-3) && move_budget_allows(&q->budget, s))
 			cost = next;
 		else
@@ -532,26 +561,17 @@ static void wander(struct sc_shard_search *q, uint64_t until)
 	}
 }
 
-static bool has_blocks(const struct sc_shard_model *m)
-{
-	for (size_t i = 0; i < m->choices.n; i++) {
-		if (m->choices.at[i].spread == SC_SPREAD_HOST)
-			return true;
-	}
-	return false;
-}
-
 /* From scratch, with so many hosts kept for blocks. */
-static void start_with_sides(struct sc_shard_search *q, uint32_t block_hosts, uint64_t until)
+static void start_with_sides(struct search *q, uint32_t block_hosts, uint64_t until)
 {
 	struct sc_shard_state *s = q->s;
 
 	sc_shard_state_clear(s);
 	s->block_hosts = block_hosts;
 	sc_shard_state_sharpen(s, KAPPAS[0], q->best_cost);
-	sc_shard_construct(q);
-	if (shard_state_is_complete(s)) {
-		sc_shard_improve(q);
+	construct(q);
+	if (is_complete(s)) {
+		improve(q);
 		wander(q, until);
 	}
 	s->block_hosts = SC_NO_SIDES;
@@ -559,51 +579,183 @@ static void start_with_sides(struct sc_shard_search *q, uint32_t block_hosts, ui
 
 /* From scratch, by the choices that the relaxation takes at a cost z, and only then by others: insertion at a
  * potential shies away from large shards even where splitting them is much more work. */
-static void start_at_target(struct sc_shard_search *q, double z)
+static void start_at_target(struct search *q, double z)
 {
 	struct sc_shard_state *s = q->s;
 	bool large = q->model->units.n * q->model->world > LARGE;
 
 	if (!large && q->max_work < s->work + MORE_WORK)
 		q->max_work = s->work + MORE_WORK;
-	if (shard_search_over(q))
+	if (is_over(q))
 		return;
 	sc_shard_model_choices(q->model, z, q->only);
 	sc_shard_state_clear(s);
 	s->only = q->only;
 	sc_shard_state_sharpen(s, KAPPAS[2], z);
 	insert_all(q);
-	sc_shard_search_keep(q);
-	for (size_t k = 3; k < N_KAPPAS && !large && shard_state_is_complete(s); k++) {
+	keep(q);
+	for (size_t k = 3; k < N_KAPPAS && !large && is_complete(s); k++) {
 		sc_shard_state_sharpen(s, KAPPAS[k], sc_shard_state_max(s, NULL));
 		for (size_t i = 0; i < q->model->units.n; i++)
-			shard_reinsert(q, q->order[i], false);
-		sc_shard_search_keep(q);
+			reinsert(q, q->order[i], false);
+		keep(q);
 	}
 	s->only = NULL;
-	if (shard_state_is_complete(s)) {
-		sc_shard_improve(q);
+	if (is_complete(s)) {
+		improve(q);
 		wander(q, s->work + q->max_work / 16);
 	}
 }
 
-void sc_shard_local_search(struct sc_shard_search *q)
+static void local_search(struct search *q)
 {
 	struct sc_shard_state *s = q->s;
 	uint32_t n_hosts = q->model->n_hosts;
 	uint32_t step = n_hosts > 8 ? n_hosts / 8 : 1;
 	bool anew = !q->budget.home; /* starts from nothing are far from home */
+	bool has_blocks = false;
 
 	if (!q->found || q->model->units.n < 2 || q->model->world < 2)
 		return;
-	for (int i = 0; anew && q->bound > 0.0 && i < 3 && sc_shard_search_has(q, "targets"); i++)
+	for (int i = 0; anew && q->bound > 0.0 && i < 3 && has_part(q, "targets"); i++)
 		start_at_target(q, q->bound * TARGETS[i]);
-	if (anew && n_hosts > 1 && has_blocks(q->model) && sc_shard_search_has(q, "sides")) {
+	for (size_t i = 0; i < q->model->choices.n && !has_blocks; i++)
+		has_blocks = q->model->choices.at[i].spread == SC_SPREAD_HOST;
+	if (anew && n_hosts > 1 && has_blocks && has_part(q, "sides")) {
 		uint64_t share = q->max_work / 8 / (n_hosts / step + 1);
 
-		for (uint32_t h = 0; h <= n_hosts && !shard_search_over(q); h += step)
+		for (uint32_t h = 0; h <= n_hosts && !is_over(q); h += step)
 			start_with_sides(q, h, s->work + share);
 	}
 	sc_shard_state_copy(s, q->best);
 	wander(q, UINT64_MAX);
+}
+
+/* ---- all of it ---- */
+
+/* Work of the quick answer, in candidates looked at, where construction leaves some. */
+enum { QUICK_WORK = 9000000 };
+
+static const double HOME_KAPPA = 50.0;
+
+struct keyed {
+	double key;
+	uint32_t unit;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct keyed *x = a, *y = b;
+
+	if (x->key < y->key || x->key > y->key)
+		return x->key > y->key ? -1 : 1;
+	return x->unit < y->unit ? -1 : 1;
+}
+
+/* Units, dearest first; by memory instead when room is what is short. */
+static void sort_units(struct search *q, bool by_memory)
+{
+	const struct sc_shard_model *m = q->model;
+	struct keyed *keys = sc_xrealloc(NULL, m->units.n + 1, sizeof(*keys));
+
+	for (uint32_t u = 0; u < m->units.n; u++) {
+		double least = HUGE_VAL;
+
+		for (uint32_t i = 0; i < m->units.at[u].n_choices; i++) {
+			const struct sc_choice *c = &m->choices.at[m->units.at[u].first_choice + i];
+
+			least = fmin(least, by_memory ? c->hbm : c->total);
+		}
+		keys[u] = (struct keyed){.key = least, .unit = u};
+	}
+	qsort(keys, m->units.n, sizeof(*keys), by_key);
+	for (uint32_t u = 0; u < m->units.n; u++)
+		q->order[u] = keys[u].unit;
+	free(keys);
+}
+
+/* Tries orders and sharpnesses until some plan fits the memory. */
+static void first_plan(struct search *q, double scale)
+{
+	static const double FIRST_KAPPAS[] = {6.0, 1.0, 0.1};
+
+	for (int by_memory = 0; by_memory < 2 && !q->found; by_memory++) {
+		sort_units(q, by_memory != 0);
+		for (int i = 0; i < 3 && !q->found; i++) {
+			sc_shard_state_clear(q->s);
+			sc_shard_state_sharpen(q->s, FIRST_KAPPAS[i], scale);
+			construct(q);
+		}
+	}
+	if (!q->found) {
+		make_room(q);
+		construct(q);
+	}
+	sort_units(q, false);
+}
+
+/* The plan at hand, mended, is the first; what moves from there is counted. */
+static void go_home(struct search *q, const struct sc_solve_opts *opts, struct sc_shard_state *home,
+		    struct sc_arena *scratch)
+{
+	const struct sc_shard_model *m = q->model;
+	double *bytes = sc_arena_calloc(scratch, m->units.n + 1, sizeof(*bytes));
+
+	for (uint32_t t = 0; t < m->problem->n_tables; t++) {
+		const struct sc_table *table = &m->problem->tables[t];
+
+		bytes[m->unit_of[t]] +=
+			(double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype);
+	}
+	*home = sc_shard_state_make(m, scratch);
+	sc_shard_state_adopt(home, q->model, opts->current);
+	q->budget = (struct move_budget){.home = home,
+					 .unit_bytes = bytes,
+					 .max_bytes = opts->max_moved_bytes,
+					 .max_tables = opts->max_moved_tables};
+	sc_shard_state_copy(q->s, home);
+	sc_shard_state_sharpen(q->s, HOME_KAPPA, fmax(sc_shard_state_max(q->s, NULL), q->bound));
+	sort_units(q, false);
+	sc_shard_state_mend(q->s);
+	keep(q);
+}
+
+bool sc_shard_search_run(struct sc_shard_model *m, const struct sc_solve_opts *opts, double bound,
+			 double start_s, struct sc_shard_plan *out)
+{
+	struct sc_shard_state states[3], home;
+	struct search q = {.model = m,
+			   .s = &states[0],
+			   .best = &states[1],
+			   .spare = &states[2],
+			   .bound = bound,
+			   .goal = bound * (1.0 + opts->stop_gap),
+			   .max_work = QUICK_WORK,
+			   .watch = opts->watch,
+			   .without = opts->without,
+			   .deadline_s = opts->seconds > 0.0 ? start_s + opts->seconds : 0.0,
+			   .is_endless = opts->seconds > 0.0 && !opts->quick};
+	struct sc_arena scratch;
+
+	sc_arena_init(&scratch, 1 << 16);
+	for (int i = 0; i < 3; i++)
+		states[i] = sc_shard_state_make(m, &scratch);
+	q.order = sc_arena_calloc(&scratch, m->units.n + 1, sizeof(*q.order));
+	q.was = sc_arena_calloc(&scratch, m->n_ranks_room + 1, sizeof(*q.was));
+	q.only = sc_arena_calloc(&scratch, m->units.n + 1, sizeof(*q.only));
+	q.change = sc_change_make(m, &scratch);
+	sc_rng_init(&q.rng, opts->seed);
+	if (opts->current)
+		go_home(&q, opts, &home, &scratch);
+	else
+		first_plan(&q, bound > 0.0 ? bound : 1.0);
+	if (q.found) {
+		sc_shard_state_copy(q.s, q.best);
+		q.max_work = (uint64_t)fmax(QUICK_WORK, (double)q.s->work + QUICK_WORK / 4.0);
+		improve(&q);
+		local_search(&q);
+		sc_shard_state_plan(q.best, out);
+	}
+	sc_arena_release(&scratch);
+	return q.found;
 }
