@@ -628,24 +628,20 @@ static const struct sc_field *find_field(const struct sc_field *table, const cha
 
 static int decode_value(struct decoder *d, const struct sc_yaml *node, const struct place *place);
 
-/* A scalar in a mapping's place, the value of one of its keys. */
-static int decode_key(struct decoder *d, const struct sc_yaml *node, const struct place *place)
-{
-	const struct sc_field *field = find_field(place->field->sub, place->field->scalar);
-	struct place here = {.field = field, .up = place, .key = field->key};
-
-	here.at = place->at + field->offset;
-	return decode_value(d, node, &here);
-}
-
 static int decode_struct(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
 	if (node->kind == SC_YAML_MAP)
 		return decode_map(d, node, place->field->sub, place);
 	if (node->kind == SC_YAML_SCALAR && place->field->may_be_file)
 		return decode_ref(d, node, place);
-	if (node->kind == SC_YAML_SCALAR && place->field->scalar)
-		return decode_key(d, node, place);
+	if (node->kind == SC_YAML_SCALAR && place->field->scalar) {
+		/* A scalar in a mapping's place, the value of one of its keys. */
+		const struct sc_field *field = find_field(place->field->sub, place->field->scalar);
+		struct place here = {.field = field, .up = place, .key = field->key};
+
+		here.at = place->at + field->offset;
+		return decode_value(d, node, &here);
+	}
 	return wrong_kind(d, node, place,
 			  place->field->may_be_file ? "a mapping or the path of a file"
 						    : "a mapping");

@@ -62,13 +62,6 @@ static void handle(int number, void (*handler)(int))
 		sigaction(number, &act, NULL);
 }
 
-/* Those that somebody ignores or handles stay as they are. */
-static void watch_signals(void)
-{
-	for (size_t i = 0; i < N_SIGNALS; i++)
-		handle(SIGNALS[i], remove_parts);
-}
-
 static struct part *take_part(void)
 {
 	struct part *made;
@@ -153,7 +146,9 @@ static int open_part(struct sc_output *out)
 	struct part *part = take_part();
 	int fd = -1;
 
-	watch_signals();
+	/* Those that somebody ignores or handles stay as they are. */
+	for (size_t i = 0; i < N_SIGNALS; i++)
+		handle(SIGNALS[i], remove_parts);
 	remove_left(out->target);
 	for (int i = 0; fd < 0 && i < MAX_TRIES; i++) {
 		int n = snprintf(part->path, sizeof(part->path), "%.*s.%.*s.%ld-%u" PART_SUFFIX,

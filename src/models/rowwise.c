@@ -81,13 +81,6 @@ static double reread_share(const struct sc_device *device, const struct sc_rowwi
 	return in_flight * in_flight / (in_flight * in_flight + cache * cache);
 }
 
-static const char *limit_of(double math_us, double issue_us, double memory_us, double fixed_us)
-{
-	if (fmax(math_us, issue_us) > memory_us)
-		return issue_us > math_us ? "issue" : "math";
-	return memory_us > fixed_us ? "memory" : "fixed";
-}
-
 static void rowwise_time(const struct sc_device *device, const struct sc_op *op,
 			 struct sc_op_time *out)
 {
@@ -113,7 +106,9 @@ static void rowwise_time(const struct sc_device *device, const struct sc_op *op,
 		/* A block streams a few KB: many short waves, SMs change hands quickly. */
 		.waves = 1 + floor(bytes / c->half_bytes),
 		.sm_frac = issue_us > us ? 1 : c->sm_frac,
-		.limit = limit_of(math_us, issue_us, memory_us, fixed_us),
+		.limit = fmax(math_us, issue_us) > memory_us ? issue_us > math_us ? "issue" : "math"
+			 : memory_us > fixed_us              ? "memory"
+							     : "fixed",
 	};
 	sc_op_trust(device, "rowwise", c->spread_frac, out);
 }

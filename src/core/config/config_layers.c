@@ -6,14 +6,6 @@
 #include "core/config/config_priv.h"
 #include "core/profile/paths.h"
 
-static int no_file(const struct sc_config *config, const struct sc_err *own, struct sc_err *err)
-{
-	const struct sc_origin *at = sc_config_origin(config, "model.rows_csv");
-
-	return sc_err_at(err, own->code, at ? at->file : "", at ? at->line : 0, at ? at->column : 0,
-			 "model.rows_csv: %s", own->text);
-}
-
 int sc_config_load_rows(struct sc_config *config, const char *from, bool typed,
 			struct sc_arena *arena, struct sc_err *err)
 {
@@ -30,8 +22,12 @@ int sc_config_load_rows(struct sc_config *config, const char *from, bool typed,
 		return 0;
 	rc = typed ? sc_config_path_typed(ref, arena, &path, &own)
 		   : sc_config_path(ref, arena, &path, &own);
-	if (rc)
-		return no_file(config, &own, err);
+	if (rc) {
+		const struct sc_origin *at = sc_config_origin(config, "model.rows_csv");
+
+		return sc_err_at(err, own.code, at ? at->file : "", at ? at->line : 0,
+				 at ? at->column : 0, "model.rows_csv: %s", own.text);
+	}
 	rc = sc_csv_load(path, arena, &csv, err);
 	if (rc == 0)
 		rc = sc_csv_rows_bind(&rows, arena, err);

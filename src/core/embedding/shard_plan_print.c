@@ -38,13 +38,6 @@ static const char *parameter_of(const struct sc_table_placement *t)
 	return has_path ? t->name + n + 1 : t->name;
 }
 
-static const char *kernel_of(const struct sc_table_placement *t)
-{
-	if (t->type == SC_DATA_PARALLEL && t->tier == SC_TIER_HBM)
-		return "dense";
-	return sc_enum_name(sc_tier_names, (int)t->tier);
-}
-
 static void put_shards(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
 		       struct sc_strbuf *out)
 {
@@ -82,7 +75,9 @@ static void put_table(const struct sc_shard_plan *plan, const struct sc_table_pl
 		sc_strbuf_printf(out, "        \"cache_params\": {\"load_factor\": %.9g},\n",
 				 t->cache_frac);
 	sc_strbuf_printf(out, "        \"compute_kernel\": \"%s\",\n        \"ranks\": [",
-			 kernel_of(t));
+			 t->type == SC_DATA_PARALLEL && t->tier == SC_TIER_HBM
+				 ? "dense"
+				 : sc_enum_name(sc_tier_names, (int)t->tier));
 	for (uint32_t i = 0; i < t->n_shards; i++)
 		sc_strbuf_printf(out, "%s%d", i ? ", " : "", (int)s[i].rank);
 	sc_strbuf_printf(out, "],\n        \"shape\": [%lld, %lld],\n", (long long)t->rows,

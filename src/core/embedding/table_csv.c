@@ -109,18 +109,6 @@ static int bind(struct reader *r)
 	return rc;
 }
 
-/* Apart by spaces, ';' or '|'. */
-static int64_t count_names(const char *text)
-{
-	int64_t n = 0;
-
-	for (size_t at = strspn(text, " ;|"); text[at]; n++) {
-		at += strcspn(text + at, " ;|");
-		at += strspn(text + at, " ;|");
-	}
-	return n > 0 ? n : 1;
-}
-
 static int read_row(const struct reader *r, size_t row, struct sc_table *out)
 {
 	struct row read = {.table = {.count = 1, .features = 1}};
@@ -128,8 +116,16 @@ static int read_row(const struct reader *r, size_t row, struct sc_table *out)
 
 	if (rc)
 		return rc;
-	if (read.feature_names)
-		read.table.features = count_names(read.feature_names);
+	if (read.feature_names) {
+		/* Apart by spaces, ';' or '|'. */
+		int64_t n = 0;
+
+		for (size_t at = strspn(read.feature_names, " ;|"); read.feature_names[at]; n++) {
+			at += strcspn(read.feature_names + at, " ;|");
+			at += strspn(read.feature_names + at, " ;|");
+		}
+		read.table.features = n > 0 ? n : 1;
+	}
 	/* Published lists count all features together, TorchRec each of them. */
 	if (read.pooling_factor > 0 && read.table.features > 1 &&
 	    sc_csv_column(r->csv, "num_embeddings") >= 0)

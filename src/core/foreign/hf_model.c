@@ -124,16 +124,6 @@ static int take_windows(struct sc_foreign *file, const struct sc_yaml *type, str
 						       "model.full_attention_every", period, err);
 }
 
-/* Of latent attention, head_dim is what the rotated part has, which has a name of its own. */
-static int take_head(struct sc_foreign *file, struct sc_err *err)
-{
-	const struct sc_foreign_leaf *head = sc_foreign_get(file, "head_dim");
-
-	return is_null(head) || !is_null(sc_foreign_get(file, "qk_nope_head_dim"))
-		       ? 0
-		       : sc_foreign_put(file, head, "model.head_dim", NULL, err);
-}
-
 /* Groups of queries that older files of Falcon call otherwise. */
 static int take_groups(struct sc_foreign *file, struct sc_err *err)
 {
@@ -202,8 +192,14 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 
 	if (rc == 0)
 		rc = take_windows(file, type, err);
-	if (rc == 0)
-		rc = take_head(file, err);
+	if (rc == 0) {
+		/* Of latent attention, head_dim is what the rotated part has, which has a name of its own. */
+		const struct sc_foreign_leaf *head = sc_foreign_get(file, "head_dim");
+
+		rc = is_null(head) || !is_null(sc_foreign_get(file, "qk_nope_head_dim"))
+			     ? 0
+			     : sc_foreign_put(file, head, "model.head_dim", NULL, err);
+	}
 	if (rc == 0)
 		rc = take_groups(file, err);
 	return rc ? rc : take_implied(file, type, err);

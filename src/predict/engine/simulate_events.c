@@ -278,18 +278,6 @@ static void sim_sm_update(struct sc_simulator *sim)
 	sim->dirty_sm.n = 0;
 }
 
-/* HUGE_VAL = none left */
-static double sim_sm_boundary_us(const struct sim_act *act, double now_us)
-{
-	return now_us + (next_wave(act, now_us) - work_done(act, now_us)) / act->rate;
-}
-
-static void sim_sm_boundary(struct sc_simulator *sim, uint32_t id)
-{
-	sim->acts.at[id].boundary_due = 1;
-	mark_dirty(sim, sim->acts.at[id].class_id);
-}
-
 enum { HEAP_WAYS = 4 };
 
 static void heap_place(struct sc_simulator *sim, size_t pos, struct sim_event event)
@@ -379,7 +367,10 @@ void sc_sim_act_reschedule(struct sc_simulator *sim, uint32_t id)
 	if (act->rate > 0)
 		at_us = act->since_us + act->remaining_us / act->rate;
 	if (act->wants_boundary && act->rate > 0) {
-		const double boundary_us = sim_sm_boundary_us(act, sim->now_us);
+		/* HUGE_VAL = none left */
+		const double boundary_us =
+			sim->now_us +
+			(next_wave(act, sim->now_us) - work_done(act, sim->now_us)) / act->rate;
 
 		if (boundary_us < at_us) {
 			at_us = boundary_us;
@@ -521,9 +512,10 @@ static void handle(struct sc_simulator *sim, uint32_t id)
 		work(sim, id);
 	} else {
 		assert(act->state == SIM_WORKING);
-		if (act->at_boundary)
-			sim_sm_boundary(sim, id);
-		else
+		if (act->at_boundary) {
+			sim->acts.at[id].boundary_due = 1;
+			mark_dirty(sim, sim->acts.at[id].class_id);
+		} else
 			finish(sim, id);
 	}
 }

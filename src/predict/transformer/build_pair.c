@@ -177,16 +177,6 @@ static void visit(struct walk *w, const struct sc_step *step, uint32_t node)
 		w->owner_us[o] += us * step->cost.owner_frac[o];
 }
 
-static void walk_side(const struct sc_pair_side *side, struct walk *w)
-{
-	size_t at = 0;
-
-	for (int r = 0; r < side->n_runs; r++)
-		for (double i = 0; i < side->run[r].n; i++)
-			for (size_t s = 0; s < side->run[r].block->steps.n; s++)
-				visit(w, &side->run[r].block->steps.at[s], w->node[at++]);
-}
-
 static bool is_comm(const struct sc_pair_side *side, uint32_t name)
 {
 	for (int r = 0; r < side->n_runs; r++)
@@ -263,8 +253,15 @@ static int summarize_pair(const struct sc_pair_side side[2], struct sc_build_scr
 	if (rc)
 		return rc;
 	gpu_us = sc_quantize_us(scratch->timeline.total_us - out->host_us);
-	for (int i = 0; i < 2; i++)
-		walk_side(&side[i], &walk[i]);
+	for (int i = 0; i < 2; i++) {
+		size_t at = 0;
+
+		for (int r = 0; r < side[i].n_runs; r++)
+			for (double k = 0; k < side[i].run[r].n; k++)
+				for (size_t s = 0; s < side[i].run[r].block->steps.n; s++)
+					visit(&walk[i], &side[i].run[r].block->steps.at[s],
+					      walk[i].node[at++]);
+	}
 	exposed = gpu_us - walk[0].kernel_us - walk[1].kernel_us;
 	exposed = fmax(exposed, 0) / fmax(walk[0].comm_us + walk[1].comm_us, 1e-9);
 	for (int i = 0; i < 2; i++)
@@ -399,10 +396,9 @@ static int find_pair(const struct sc_transformer *tf, size_t at, struct known_pa
 	for (int k = 0; k < 2; k++) {
 		uint32_t stage = (uint32_t)tf->placement.classes[c].stage;
 
-		struct sc_slot slot = (struct sc_slot){
-			.virtual_stage = sc_virtual_stage(&tf->map, stage, chunk[k]),
-			.chunk = (uint16_t)chunk[k],
-			.kind = (uint8_t)(k ? SC_PASS_BACKWARD : SC_PASS_FORWARD)};
+		struct sc_slot slot = {.virtual_stage = sc_virtual_stage(&tf->map, stage, chunk[k]),
+				       .chunk = (uint16_t)chunk[k],
+				       .kind = (uint8_t)(k ? SC_PASS_BACKWARD : SC_PASS_FORWARD)};
 		struct pass p = build_pass_of(&st, &slot, partial >> k & 1);
 
 		side[k] = side_of(&p, NULL);

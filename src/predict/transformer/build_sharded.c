@@ -66,14 +66,6 @@ static bool gathers_ahead(const struct pass *p)
 	return p->st->b->tf->request->software.gather_ahead;
 }
 
-/* Where the next gather goes, if the software asks for it ahead: while the block before it runs. */
-static const struct run *next_block(const struct pass *p, int run, double i)
-{
-	if (i + 1 < p->run[run].n)
-		return &p->run[run];
-	return run + 1 < p->n_runs ? &p->run[run + 1] : NULL;
-}
-
 /* Op by op: beside a collective some are much slower than others, and so is it. */
 static uint32_t add_block_alone(struct pass *p, const struct run *run)
 {
@@ -127,7 +119,12 @@ static void add_all_blocks(struct pass *p, uint32_t gathered, bool gather, bool 
 				gathered = build_weight_gather(st, run->params, node);
 			if (gather)
 				build_wait_for(p, gathered);
-			next = gather && gathers_ahead(p) ? next_block(p, r, i) : NULL;
+			/* the next gather, if the software asks for it ahead: while the block before it runs */
+			next = NULL;
+			if (gather && gathers_ahead(p) && i + 1 < run->n)
+				next = run;
+			else if (gather && gathers_ahead(p) && r + 1 < p->n_runs)
+				next = run + 1;
 			gathered = next ? build_weight_gather(st, next->params, node) : SC_NONE;
 			node = st->b->alone ? add_block_alone(p, run) : build_blocks(p, run, 1);
 			if (reduces && !build_reduces_later(p, run))
@@ -522,16 +519,6 @@ static uint32_t gather_first(struct class_state *st, uint32_t gather, uint32_t r
 	return add_comm(st, gather, SC_NAME_PARAM_GATHER);
 }
 
-/* What goes on beside the blocks begins with the first. */
-static uint32_t add_beside(struct class_state *st, uint32_t cost, uint32_t launch)
-{
-	uint32_t node = add_comm(st, cost, SC_NAME_PARAM_GATHER);
-
-	if (launch != SC_NONE)
-		sc_graph_add_dep(st->b->graph, node, launch);
-	return node;
-}
-
 static uint32_t coarse_pass(struct pass *p, uint32_t recv, bool gather, bool reduces)
 {
 	struct sharded_costs *costs = find_costs(p, gather, reduces);
@@ -548,8 +535,14 @@ static uint32_t coarse_pass(struct pass *p, uint32_t recv, bool gather, bool red
 		dp = wait =
 			add_comm(st, late ? costs->late_wait : costs->wait, SC_NAME_PARAM_GATHER);
 	}
-	if (costs->beside != SC_NONE)
-		dp = add_beside(st, costs->beside, launch);
+	if (costs->beside != SC_NONE) {
+		/* What goes on beside the blocks begins with the first. */
+		uint32_t node = add_comm(st, costs->beside, SC_NAME_PARAM_GATHER);
+
+		if (launch != SC_NONE)
+			sc_graph_add_dep(st->b->graph, node, launch);
+		dp = node;
+	}
 	build_begins(st, build_kernel(st, &costs->pass, op), launch, wait);
 	build_join_groups(st, st->last_compute);
 	if (costs->after != SC_NONE)

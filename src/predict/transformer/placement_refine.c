@@ -54,11 +54,6 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-static uint64_t mix2(uint64_t a, uint64_t b)
-{
-	return mix(mix(a) ^ (b + 0x632be59bd9b4e019u));
-}
-
 static bool is_rank(const struct refinement *r, uint32_t vertex)
 {
 	return vertex < r->ranks->d->world;
@@ -172,7 +167,7 @@ static void first_look(struct refinement *r, uint32_t rank)
 	key += (uint64_t)(node == ranks->node[placement_next(ranks, rank)]) << 1;
 	key += node == ranks->node[placement_prev(ranks, rank)];
 	memcpy(&bits, &ranks->slowdown[rank], sizeof(bits));
-	key = mix2(key, bits);
+	key = mix(mix(key) ^ (bits + 0x632be59bd9b4e019u));
 	for (int k = 0; k < r->n_kinds; k++) {
 		const struct sc_span *span;
 

@@ -366,33 +366,25 @@ static void recompute_ops(const struct dims *x, bool has_experts)
 	add_activation(x, x->tokens * x->ffn);
 }
 
-/* Keys, values and queries from their latents, and their norms and rotations (Megatron Core,
- * multi_latent_attention.py). */
-static void latents_again(const struct dims *x)
-{
-	struct linear qkv[MAX_LINEARS];
-	int n_qkv = qkv_linears(x, qkv);
-
-	for (int i = 0; i < n_qkv; i++)
-		if (qkv[i].name == SC_NAME_Q_UP || qkv[i].name == SC_NAME_KV_UP)
-			add_linear(x, &qkv[i]);
-	add_norm(x, x->tokens * (double)(x->model->q_lora_rank + x->model->kv_lora_rank));
-	rotary(x, SC_NAME_ROPE);
-}
-
-/* Norms fused with the product behind them are none of their own, as those of layers without experts often are. */
-static void norms_again(const struct dims *x, bool has_experts)
-{
-	add_norm(x, (has_experts || x->sw->norms_apart ? 2 : 1) * x->tokens_seq * x->h);
-}
-
 /* Attention's core is run again where its backward is. */
 static void modules_again(const struct dims *x, bool has_experts)
 {
-	if (sc_recomputes(x->req, SC_RECOMPUTE_NORMS))
-		norms_again(x, has_experts);
-	if (sc_recomputes(x->req, SC_RECOMPUTE_MLA_UP) && sc_model_is_mla(x->model))
-		latents_again(x);
+	if (sc_recomputes(x->req, SC_RECOMPUTE_NORMS)) {
+		/* Norms fused with the product behind them are none of their own, as those of layers without experts often are. */
+		add_norm(x, (has_experts || x->sw->norms_apart ? 2 : 1) * x->tokens_seq * x->h);
+	}
+	if (sc_recomputes(x->req, SC_RECOMPUTE_MLA_UP) && sc_model_is_mla(x->model)) {
+		/* Keys, values and queries from their latents, and their norms and rotations (Megatron Core,
+		 * multi_latent_attention.py). */
+		struct linear qkv[MAX_LINEARS];
+		int n_qkv = qkv_linears(x, qkv);
+
+		for (int i = 0; i < n_qkv; i++)
+			if (qkv[i].name == SC_NAME_Q_UP || qkv[i].name == SC_NAME_KV_UP)
+				add_linear(x, &qkv[i]);
+		add_norm(x, x->tokens * (double)(x->model->q_lora_rank + x->model->kv_lora_rank));
+		rotary(x, SC_NAME_ROPE);
+	}
 	for (int i = 0; x->dropout && sc_recomputes(x->req, SC_RECOMPUTE_DROPOUT) && i < 2; i++)
 		bias_dropout_add(x);
 	if (!has_experts) {
