@@ -171,25 +171,6 @@ static int read_all(struct reader *r)
 	return rc;
 }
 
-static void put_result(const struct reader *r, struct sc_arena *arena, struct sc_csv *out)
-{
-	size_t n_rows = r->lines.n - 1;
-	const char **cells = sc_arena_calloc(arena, r->cells.n, sizeof(*cells));
-	unsigned *lines = sc_arena_calloc(arena, n_rows, sizeof(*lines));
-
-	assert(r->cells.at && r->lines.at && r->cells.n == r->lines.n * r->n_cols);
-	memcpy(cells, r->cells.at, r->cells.n * sizeof(*cells));
-	memcpy(lines, r->lines.at + 1, n_rows * sizeof(*lines));
-	*out = (struct sc_csv){
-		.file = sc_arena_strdup(arena, r->file),
-		.n_cols = r->n_cols,
-		.n_rows = n_rows,
-		.header = cells,
-		.cell = cells + r->n_cols,
-		.line = lines,
-	};
-}
-
 int sc_csv_parse(const struct sc_source *source, struct sc_arena *arena, struct sc_csv *out,
 		 struct sc_err *err)
 {
@@ -202,8 +183,23 @@ int sc_csv_parse(const struct sc_source *source, struct sc_arena *arena, struct 
 	r.end = r.p + source->n;
 	*r.end = '\0';
 	rc = read_all(&r);
-	if (rc == 0)
-		put_result(&r, arena, out);
+	if (rc == 0) {
+		size_t n_rows = r.lines.n - 1;
+		const char **cells = sc_arena_calloc(arena, r.cells.n, sizeof(*cells));
+		unsigned *lines = sc_arena_calloc(arena, n_rows, sizeof(*lines));
+
+		assert(r.cells.at && r.lines.at && r.cells.n == r.lines.n * r.n_cols);
+		memcpy(cells, r.cells.at, r.cells.n * sizeof(*cells));
+		memcpy(lines, r.lines.at + 1, n_rows * sizeof(*lines));
+		*out = (struct sc_csv){
+			.file = sc_arena_strdup(arena, r.file),
+			.n_cols = r.n_cols,
+			.n_rows = n_rows,
+			.header = cells,
+			.cell = cells + r.n_cols,
+			.line = lines,
+		};
+	}
 	SC_VEC_RELEASE(&r.cells);
 	SC_VEC_RELEASE(&r.lines);
 	return rc;

@@ -37,23 +37,6 @@ __attribute__((format(printf, 3, 0))) static void format_text(char *text, size_t
 	mask_controls(text);
 }
 
-/* Of a long path the end says more than the beginning. */
-static void copy_file(char *out, size_t size, const char *file)
-{
-	size_t n = file ? strlen(file) : 0;
-
-	if (n < size) {
-		memcpy(out, file ? file : "", n);
-		out[n] = '\0';
-	} else {
-		const char *tail = file + n - (size - sizeof(cut_mark));
-
-		memcpy(out, cut_mark, sizeof(cut_mark) - 1);
-		memcpy(out + sizeof(cut_mark) - 1, tail, size - sizeof(cut_mark) + 1);
-	}
-	mask_controls(out);
-}
-
 int sc_err_set(struct sc_err *err, enum sc_errc code, const char *fmt, ...)
 {
 	va_list args;
@@ -83,7 +66,20 @@ int sc_err_at(struct sc_err *err, enum sc_errc code, const char *file, unsigned 
 	err->code = code;
 	err->line = line;
 	err->column = column;
-	copy_file(err->file, sizeof(err->file), file);
+	/* Of a long path the end says more than the beginning. */
+	const size_t size = sizeof(err->file);
+	size_t n = file ? strlen(file) : 0;
+
+	if (n < size) {
+		memcpy(err->file, file ? file : "", n);
+		err->file[n] = '\0';
+	} else {
+		const char *tail = file + n - (size - sizeof(cut_mark));
+
+		memcpy(err->file, cut_mark, sizeof(cut_mark) - 1);
+		memcpy(err->file + sizeof(cut_mark) - 1, tail, size - sizeof(cut_mark) + 1);
+	}
+	mask_controls(err->file);
 	va_start(args, fmt);
 	format_text(err->text, sizeof(err->text), fmt, args);
 	va_end(args);

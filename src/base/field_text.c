@@ -695,23 +695,6 @@ static int unknown_key(struct decoder *d, const struct sc_yaml *node, const stru
 			 words_text(table, sizeof(struct sc_field), keys, sizeof(keys)));
 }
 
-static int check_required(struct decoder *d, const struct sc_yaml *map,
-			  const struct sc_field *table, const struct place *up)
-{
-	char path[MAX_PATH_TEXT];
-
-	for (; table->key; table++) {
-		struct place here = {.up = up, .key = table->key};
-
-		if (!table->required || sc_yaml_get(map, table->key))
-			continue;
-		return sc_err_at(d->err, SC_EVALUE, map->file, map->line, map->column,
-				 "missing key \"%s\"%s%s", path_text(&here, path),
-				 table->help ? ": " : "", table->help ? table->help : "");
-	}
-	return 0;
-}
-
 static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct sc_field *table,
 		      const struct place *object)
 {
@@ -727,7 +710,18 @@ static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct
 		if (rc)
 			return rc;
 	}
-	return check_required(d, map, table, object);
+	char path[MAX_PATH_TEXT];
+
+	for (; table->key; table++) {
+		struct place here = {.up = object, .key = table->key};
+
+		if (!table->required || sc_yaml_get(map, table->key))
+			continue;
+		return sc_err_at(d->err, SC_EVALUE, map->file, map->line, map->column,
+				 "missing key \"%s\"%s%s", path_text(&here, path),
+				 table->help ? ": " : "", table->help ? table->help : "");
+	}
+	return 0;
 }
 
 /* Decoded into a copy, so that a failure leaves the object as it was. */

@@ -97,24 +97,6 @@ static double rounding_of(const char *text)
 	return 0.5 * pow(10, dot ? -(double)strlen(dot + 1) : 0);
 }
 
-static void read_times(const struct words *w, struct sc_arena *arena, struct line *out)
-{
-	char(*const times)[32] = (char(*)[32])(uintptr_t)w->text + w->n - TIMES;
-	double algbw, busbw, root;
-
-	out->cell[0] = sc_arena_strdup(arena, w->text[0]);
-	out->cell[1] = sc_arena_strdup(arena, times[0]);
-	out->cell[2] = sc_arena_strdup(arena, times[TIMES / 2]);
-	out->adds = w->n > BEFORE + TIMES && strcmp(w->text[BEFORE], "none") != 0;
-	out->has_root = w->n == BEFORE + TIMES + 2 && sc_parse_double(w->text[BEFORE + 1], &root) &&
-			root >= 0;
-	out->in_place = strcmp(times[TIMES - 1], "N/A") != 0;
-	if (sc_parse_double(times[1], &algbw) && sc_parse_double(times[2], &busbw) && algbw > 0) {
-		out->ratio = busbw / algbw;
-		out->blur = (rounding_of(times[2]) + out->ratio * rounding_of(times[1])) / algbw;
-	}
-}
-
 /* Of the line with the most bytes, whose digits are the most. Busbw is (n-1)/n of algbw where each of n ranks keeps its
  * part, else all of it, or more: told apart half-way, or, of ranks that are not named, at all of it. Between is "". An
  * exchange with all cannot be in place. */
@@ -176,7 +158,22 @@ static void read_log(const struct sc_source *text, struct sc_arena *arena, struc
 			read_rank(at, next, arena, &log);
 		if (!split(at, next, &w) || !is_times(&w))
 			continue;
-		read_times(&w, arena, &line);
+		char(*const times)[32] = (char(*)[32])(uintptr_t)w.text + w.n - TIMES;
+		double algbw, busbw, root;
+
+		line.cell[0] = sc_arena_strdup(arena, w.text[0]);
+		line.cell[1] = sc_arena_strdup(arena, times[0]);
+		line.cell[2] = sc_arena_strdup(arena, times[TIMES / 2]);
+		line.adds = w.n > BEFORE + TIMES && strcmp(w.text[BEFORE], "none") != 0;
+		line.has_root = w.n == BEFORE + TIMES + 2 &&
+				sc_parse_double(w.text[BEFORE + 1], &root) && root >= 0;
+		line.in_place = strcmp(times[TIMES - 1], "N/A") != 0;
+		if (sc_parse_double(times[1], &algbw) && sc_parse_double(times[2], &busbw) &&
+		    algbw > 0) {
+			line.ratio = busbw / algbw;
+			line.blur = (rounding_of(times[2]) + line.ratio * rounding_of(times[1])) /
+				    algbw;
+		}
 		SC_VEC_PUSH(&log.lines, line);
 	}
 	*found = log.lines.n > 0;

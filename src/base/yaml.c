@@ -310,22 +310,6 @@ static int check_root(const struct builder *b)
 	return 0;
 }
 
-/* Where the comments at the head of a file end, which libyaml reads slowly; counts their lines. Characters
- * that may be wrong are left to it. */
-static size_t skip_head(const char *text, size_t n, unsigned *n_lines)
-{
-	size_t begin = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (text[i] == '\n') {
-			begin = i + 1;
-			++*n_lines;
-		} else if (text[i] < ' ' || text[i] > '~' || text[begin] != '#') {
-			break;
-		}
-	return begin;
-}
-
 int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct sc_yaml **out,
 		  struct sc_err *err)
 {
@@ -348,7 +332,18 @@ int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct
 		n -= sizeof(bom) - 1;
 	}
 	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-	head = skip_head(text, n, &b.line);
+	/* Where the comments at the head of a file end, which libyaml reads slowly; counts their lines. Characters
+	 * that may be wrong are left to it. */
+	size_t begin = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (text[i] == '\n') {
+			begin = i + 1;
+			++b.line;
+		} else if (text[i] < ' ' || text[i] > '~' || text[begin] != '#') {
+			break;
+		}
+	head = begin;
 	text += head;
 	n -= head;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);

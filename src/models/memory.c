@@ -165,22 +165,6 @@ static double layer_input_bytes(const struct sc_request *request, double samples
 	       sequence_ranks(&cfg->parallel);
 }
 
-/* torchtitan's policy (torchtitan/models, activation checkpointing "op"): attention's output and every
- * second matrix product, in the order they run: queries, values, the gate, and down where gated. */
-static double kept_ops_bytes(const struct sc_request *request, double samples, bool is_dense)
-{
-	const struct sc_config *cfg = &request->config;
-	const struct sc_model *m = &cfg->model;
-	double inner = sc_model_is_moe(m) && !is_dense
-			       ? (double)m->top_k * (double)m->expert_ffn_hidden
-			       : (double)m->ffn_hidden;
-	double split = query_width(m) + key_width(m) + attention_out_width(m) + inner;
-	double down = sc_family_traits(m->family)->gated ? layer_input_bytes(request, samples) : 0;
-
-	return layer_input_bytes(request, samples) + down +
-	       tokens(cfg, samples) * split * element_bytes(request) / (double)cfg->parallel.tp;
-}
-
 /* What a stage sends to the next stays until its backward; 0 without stages. */
 static double sent_bytes(const struct sc_request *request, double samples)
 {
@@ -224,8 +208,23 @@ double sc_layer_kept_bytes(const struct sc_request *request, double samples, boo
 	double frac = mode == SC_RECOMPUTE_FULL ? sc_recompute_frac(request) : 0;
 	double whole = layer_bytes(request, samples, is_dense);
 
-	if (mode == SC_RECOMPUTE_SELECTIVE && request->software.selective == SC_SELECTIVE_OPS)
-		return kept_ops_bytes(request, samples, is_dense);
+	if (mode == SC_RECOMPUTE_SELECTIVE && request->software.selective == SC_SELECTIVE_OPS) {
+		/* torchtitan's policy (torchtitan/models, activation checkpointing "op"): attention's output and every
+		 * second matrix product, in the order they run: queries, values, the gate, and down where gated. */
+		const struct sc_config *cfg = &request->config;
+		const struct sc_model *m = &cfg->model;
+		double inner = sc_model_is_moe(m) && !is_dense
+				       ? (double)m->top_k * (double)m->expert_ffn_hidden
+				       : (double)m->ffn_hidden;
+		double split = query_width(m) + key_width(m) + attention_out_width(m) + inner;
+		double down = sc_family_traits(m->family)->gated
+				      ? layer_input_bytes(request, samples)
+				      : 0;
+
+		return layer_input_bytes(request, samples) + down +
+		       tokens(cfg, samples) * split * element_bytes(request) /
+			       (double)cfg->parallel.tp;
+	}
 	if (!sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
 		whole += score_bytes(request, samples);
 	return frac * layer_input_bytes(request, samples) / sc_checkpoint_ranks(request) +

@@ -116,20 +116,6 @@ static void read_counts(const struct sc_reuse *r, double rows, struct counts *ou
 	out->once = out->rows[0];
 }
 
-/* Rows seen once and rows never seen share what Good's estimate leaves them. */
-static void bins_classes(const struct sc_reuse *r, double rows, struct classes *out)
-{
-	struct counts c;
-	double unseen;
-
-	read_counts(r, rows, &c);
-	unseen = fmax(0, rows - c.n_unique);
-	out->n = 0;
-	for (size_t i = c.n; i-- > 1;)
-		add_class(out, c.rows[i], c.rows[i] * c.count[i] / c.n_lookups);
-	add_class(out, c.once + unseen, c.once / c.n_lookups);
-}
-
 static double counts_unique(const struct counts *c, double lookups)
 {
 	double frac = lookups / c->n_lookups, unique = 0, log_left;
@@ -191,9 +177,18 @@ static void make_classes(const struct sc_reuse *r, double rows, struct classes *
 	out->n = 0;
 	if (r->kind == SC_REUSE_ZIPF)
 		zipf_classes(r->zipf, rows, out);
-	else if (r->kind == SC_REUSE_BINS)
-		bins_classes(r, rows, out);
-	else
+	else if (r->kind == SC_REUSE_BINS) {
+		/* Rows seen once and rows never seen share what Good's estimate leaves them. */
+		struct counts c;
+		double unseen;
+
+		read_counts(r, rows, &c);
+		unseen = fmax(0, rows - c.n_unique);
+		out->n = 0;
+		for (size_t i = c.n; i-- > 1;)
+			add_class(out, c.rows[i], c.rows[i] * c.count[i] / c.n_lookups);
+		add_class(out, c.once + unseen, c.once / c.n_lookups);
+	} else
 		add_class(out, rows, 1);
 }
 

@@ -19,26 +19,6 @@ void sc_config_init(struct sc_config *config)
 	sc_fields_init(sc_config_fields, config);
 }
 
-/* The mapping of a cluster or model file, without the keys that are about the file. */
-static void strip_file_keys(struct sc_yaml *map)
-{
-	static const char *const keys[] = {"schema", "source", "sources", "notes"};
-	struct sc_yaml **link = &map->child;
-
-	while (*link) {
-		bool drop = false;
-
-		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-			drop = drop || strcmp((*link)->key, keys[i]) == 0;
-		if (drop) {
-			*link = (*link)->next;
-			map->n_children--;
-		} else {
-			link = &(*link)->next;
-		}
-	}
-}
-
 static int load_section_file(const char *path, struct sc_arena *arena, struct sc_yaml **out,
 			     struct sc_err *err)
 {
@@ -48,8 +28,24 @@ static int load_section_file(const char *path, struct sc_arena *arena, struct sc
 		rc = sc_hf_model_take(*out, arena, err);
 	if (rc == 0)
 		rc = sc_schema_check(*out, false, err);
-	if (rc == 0)
-		strip_file_keys(*out);
+	if (rc == 0) {
+		/* The mapping of a cluster or model file, without the keys that are about the file. */
+		static const char *const keys[] = {"schema", "source", "sources", "notes"};
+		struct sc_yaml **link = &(*out)->child;
+
+		while (*link) {
+			bool drop = false;
+
+			for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+				drop = drop || strcmp((*link)->key, keys[i]) == 0;
+			if (drop) {
+				*link = (*link)->next;
+				(*out)->n_children--;
+			} else {
+				link = &(*link)->next;
+			}
+		}
+	}
 	return rc;
 }
 

@@ -47,25 +47,6 @@ static void warn_needs(struct sc_request *req, const struct sc_field *table, con
 	}
 }
 
-static void warn_parallel(struct sc_request *req)
-{
-	const struct sc_parallel *par = &req->config.parallel;
-
-	if (par->tp_overlap && par->tp == 1)
-		sc_warn(&req->warnings, "parallel.tp_overlap has no effect with tp 1");
-	if (par->shard_ranks > 0 && par->sharding == SC_ZERO_NONE)
-		sc_warn(&req->warnings,
-			"parallel.shard_ranks has no effect with parallel.sharding none");
-	if (par->sharding != SC_ZERO_NONE && par->dp * par->cp == 1 &&
-	    sc_config_origin(&req->config, "parallel.sharding"))
-		sc_warn(&req->warnings,
-			"parallel.sharding has no effect: there is one data-parallel rank");
-	if (par->cp > 1 && req->config.training.attention == SC_ATT_UNFUSED)
-		sc_warn(&req->warnings,
-			"training.attention unfused with parallel.cp above 1: frameworks pass keys "
-			"and values round a ring of fused kernels only");
-}
-
 /* Of training.offload what divides, and finds nothing to divide. */
 static void warn_offload(struct sc_request *req)
 {
@@ -139,7 +120,21 @@ int sc_config_warn(const struct sc_resolver *res)
 			sc_warn(&req->warnings,
 				"training.trainable has no effect: all of a table of layers is trained");
 	} else {
-		warn_parallel(req);
+		const struct sc_parallel *par = &req->config.parallel;
+
+		if (par->tp_overlap && par->tp == 1)
+			sc_warn(&req->warnings, "parallel.tp_overlap has no effect with tp 1");
+		if (par->shard_ranks > 0 && par->sharding == SC_ZERO_NONE)
+			sc_warn(&req->warnings,
+				"parallel.shard_ranks has no effect with parallel.sharding none");
+		if (par->sharding != SC_ZERO_NONE && par->dp * par->cp == 1 &&
+		    sc_config_origin(&req->config, "parallel.sharding"))
+			sc_warn(&req->warnings,
+				"parallel.sharding has no effect: there is one data-parallel rank");
+		if (par->cp > 1 && req->config.training.attention == SC_ATT_UNFUSED)
+			sc_warn(&req->warnings,
+				"training.attention unfused with parallel.cp above 1: frameworks pass keys "
+				"and values round a ring of fused kernels only");
 		warn_offload(req);
 	}
 	return 0;

@@ -287,21 +287,6 @@ int sc_nodes_resolve(const struct sc_resolver *res)
 	return 0;
 }
 
-/* AMD's collectives do not talk to NVIDIA's. */
-static int check_vendors(const struct sc_resolver *res)
-{
-	const struct sc_request *req = res->request;
-
-	for (size_t k = 1; k < req->n_kinds; k++)
-		if (strcmp(req->kinds[0]->vendor, req->kinds[k]->vendor) != 0)
-			return sc_resolve_fail(
-				res, SC_ECONFLICT, "cluster.nodes",
-				"cluster.nodes: %s and %s are of different vendors "
-				"and have no collectives in common; use one vendor's",
-				req->kinds[0]->id, req->kinds[k]->id);
-	return 0;
-}
-
 int sc_nodes_check(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
@@ -317,7 +302,17 @@ int sc_nodes_check(const struct sc_resolver *res)
 				       " GPUs have %" PRId64 ", but gpus is %" PRId64
 				       "; change the counts or gpus",
 				       n, cl->gpus_per_node, n * cl->gpus_per_node, cfg->gpus);
-	return check_vendors(res);
+	/* AMD's collectives do not talk to NVIDIA's. */
+	const struct sc_request *req = res->request;
+
+	for (size_t k = 1; k < req->n_kinds; k++)
+		if (strcmp(req->kinds[0]->vendor, req->kinds[k]->vendor) != 0)
+			return sc_resolve_fail(
+				res, SC_ECONFLICT, "cluster.nodes",
+				"cluster.nodes: %s and %s are of different vendors "
+				"and have no collectives in common; use one vendor's",
+				req->kinds[0]->id, req->kinds[k]->id);
+	return 0;
 }
 
 /* Tori of GPUs, and what is kept of each GPU for communication (c3.endpoint). */
@@ -378,23 +373,6 @@ int sc_config_resolve_torus(const struct sc_resolver *res)
 	return 0;
 }
 
-/* Taken from the device, and so from every kernel: its SMs, their math, its memory's bandwidth. */
-static void take_share(struct sc_request *req, int64_t sms, double memory_gbps)
-{
-	struct sc_device *dev = &req->device;
-	struct sc_device_peaks *peak = &dev->peak_tflops;
-
-	req->kernel_sm_frac = (double)(dev->sm_count - sms) / (double)dev->sm_count;
-	dev->sm_count -= sms;
-	dev->hbm_gbps -= memory_gbps;
-	peak->fp32 *= req->kernel_sm_frac;
-	peak->tf32 *= req->kernel_sm_frac;
-	peak->fp16 *= req->kernel_sm_frac;
-	peak->bf16 *= req->kernel_sm_frac;
-	peak->fp8 *= req->kernel_sm_frac;
-	peak->fp4 *= req->kernel_sm_frac;
-}
-
 int sc_config_take_endpoint(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
@@ -423,7 +401,19 @@ int sc_config_take_endpoint(const struct sc_resolver *res)
 		sc_warn(&req->warnings,
 			"c3.endpoint keeps no SMs or no memory bandwidth for communication: what it "
 			"uses is not taken from computation beside it; c3.policy serial takes turns");
-	take_share(req, sms, memory_gbps);
+	/* Taken from the device, and so from every kernel: its SMs, their math, its memory's bandwidth. */
+	struct sc_device *dev = &req->device;
+	struct sc_device_peaks *peak = &dev->peak_tflops;
+
+	req->kernel_sm_frac = (double)(dev->sm_count - sms) / (double)dev->sm_count;
+	dev->sm_count -= sms;
+	dev->hbm_gbps -= memory_gbps;
+	peak->fp32 *= req->kernel_sm_frac;
+	peak->tf32 *= req->kernel_sm_frac;
+	peak->fp16 *= req->kernel_sm_frac;
+	peak->bf16 *= req->kernel_sm_frac;
+	peak->fp8 *= req->kernel_sm_frac;
+	peak->fp4 *= req->kernel_sm_frac;
 	return 0;
 }
 

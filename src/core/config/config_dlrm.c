@@ -37,22 +37,6 @@ static int load_tables(struct sc_model *model, const char *from, bool typed, str
 	return rc ? rc : load_csv(model, path, arena, err);
 }
 
-/* Zero is what a key that was not given has. */
-static void fill_table(struct sc_table *table, size_t idx, struct sc_arena *arena)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "table_%zu", idx);
-	if (!table->name)
-		table->name = sc_arena_strdup(arena, name);
-	if (!table->count)
-		table->count = 1;
-	if (!table->features)
-		table->features = 1;
-	if (!(table->pooling > 0))
-		table->pooling = 1;
-}
-
 int sc_model_fill_tables(struct sc_model *model, const char *from, bool typed,
 			 struct sc_arena *arena, struct sc_err *err)
 {
@@ -64,7 +48,18 @@ int sc_model_fill_tables(struct sc_model *model, const char *from, bool typed,
 		rc = sc_reuse_resolve(&usual, NULL, arena, err);
 	tables = model->tables.at;
 	for (size_t i = 0; rc == 0 && i < model->tables.n; i++) {
-		fill_table(&tables[i], i, arena);
+		/* Zero is what a key that was not given has. */
+		char name[32];
+
+		snprintf(name, sizeof(name), "table_%zu", i);
+		if (!tables[i].name)
+			tables[i].name = sc_arena_strdup(arena, name);
+		if (!tables[i].count)
+			tables[i].count = 1;
+		if (!tables[i].features)
+			tables[i].features = 1;
+		if (!(tables[i].pooling > 0))
+			tables[i].pooling = 1;
 		rc = sc_reuse_resolve(&tables[i].reuse, &usual, arena, err);
 	}
 	return rc;

@@ -46,23 +46,6 @@ static int bad_npy(const struct sc_index_reader *reader, const char *text, struc
 			 text);
 }
 
-static int parse_npy(struct sc_index_reader *reader, const char *header, struct sc_err *err)
-{
-	const char *type = strstr(header, "'descr':");
-
-	if (!type)
-		return bad_npy(reader, "its header has no 'descr'", err);
-	type += strlen("'descr':");
-	type += strspn(type, " ");
-	if (strncmp(type, "'<i8'", 5) == 0)
-		reader->width = 8;
-	else if (strncmp(type, "'<i4'", 5) == 0)
-		reader->width = 4;
-	else
-		return bad_npy(reader, "its type is neither '<i8' nor '<i4'", err);
-	return 0;
-}
-
 static int open_npy(struct sc_index_reader *reader, const unsigned char *prefix, size_t n_prefix,
 		    struct sc_err *err)
 {
@@ -81,7 +64,19 @@ static int open_npy(struct sc_index_reader *reader, const unsigned char *prefix,
 		return bad_npy(reader, "its header is cut off", err);
 	header[n] = '\0';
 	reader->start = (long)(start + n);
-	return parse_npy(reader, header, err);
+	const char *type = strstr(header, "'descr':");
+
+	if (!type)
+		return bad_npy(reader, "its header has no 'descr'", err);
+	type += strlen("'descr':");
+	type += strspn(type, " ");
+	if (strncmp(type, "'<i8'", 5) == 0)
+		reader->width = 8;
+	else if (strncmp(type, "'<i4'", 5) == 0)
+		reader->width = 4;
+	else
+		return bad_npy(reader, "its type is neither '<i8' nor '<i4'", err);
+	return 0;
 }
 
 /* ---- the stream ---- */

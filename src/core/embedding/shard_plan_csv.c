@@ -105,19 +105,6 @@ static int read_ranks(struct reader *r, size_t row, const char *text, struct sc_
 	return r->n_ranks ? 0 : sc_csv_cell_error(&r->csv, row, "ranks", "ranks, or nothing", err);
 }
 
-static void add_columns(const struct reader *r)
-{
-	const int64_t dim = r->plan->tables.at[r->plan->tables.n - 1].dim, n = (int64_t)r->n_ranks;
-	const int64_t rows = r->plan->tables.at[r->plan->tables.n - 1].rows;
-
-	for (int64_t i = 0; i < n; i++)
-		sc_plan_add_shard(r->plan,
-				  &(struct sc_shard){.rank = r->ranks[i],
-						     .rows = rows,
-						     .col_offset = dim * i / n,
-						     .cols = dim * (i + 1) / n - dim * i / n});
-}
-
 /* `turn`: which of the row's tables it is. */
 static void place(const struct reader *r, size_t row, const struct row *read, size_t table,
 		  size_t turn)
@@ -137,8 +124,18 @@ static void place(const struct reader *r, size_t row, const struct row *read, si
 							      .cols = t->dim});
 	else if (read->kind == SC_ROW_WISE || read->kind == SC_TABLE_ROW_WISE)
 		sc_plan_add_rows(r->plan, r->ranks, r->n_ranks, 0, t->dim);
-	else
-		add_columns(r);
+	else {
+		const int64_t dim = r->plan->tables.at[r->plan->tables.n - 1].dim,
+			      n = (int64_t)r->n_ranks;
+		const int64_t rows = r->plan->tables.at[r->plan->tables.n - 1].rows;
+
+		for (int64_t i = 0; i < n; i++)
+			sc_plan_add_shard(r->plan, &(struct sc_shard){.rank = r->ranks[i],
+								      .rows = rows,
+								      .col_offset = dim * i / n,
+								      .cols = dim * (i + 1) / n -
+									      dim * i / n});
+	}
 }
 
 static int check_row(const struct reader *r, size_t row, const struct row *read, bool is_one,

@@ -229,8 +229,20 @@ static bool settle_shape(struct json_reader *r, struct sc_table_placement *t)
 	return t->rows > 0 || fail_at(r, t, "it needs a shape or a sharding_spec");
 }
 
-static bool settle_ranks(struct json_reader *r, const struct sc_table_placement *t)
+static bool settle(struct json_reader *r, bool has_type)
 {
+	struct sc_table_placement *t = &r->plan->tables.at[r->plan->tables.n - 1];
+
+	if (sc_json_cursor_failed(&r->cursor))
+		return false;
+	if (!has_type)
+		return fail_at(r, t, "it needs a sharding_type");
+	if (!settle_shape(r, t))
+		return false;
+	if (t->tier != SC_TIER_CACHED)
+		t->cache_frac = 0;
+	if (t->type == SC_DATA_PARALLEL && t->n_shards == 0)
+		return true; /* its shards are made when the number of ranks is known */
 	struct sc_shard *shards;
 
 	if (r->n_placed != 0 && r->n_placed != t->n_shards)
@@ -247,23 +259,6 @@ static bool settle_ranks(struct json_reader *r, const struct sc_table_placement 
 			return fail_at(r, t, "ranks and placements differ");
 	}
 	return true;
-}
-
-static bool settle(struct json_reader *r, bool has_type)
-{
-	struct sc_table_placement *t = &r->plan->tables.at[r->plan->tables.n - 1];
-
-	if (sc_json_cursor_failed(&r->cursor))
-		return false;
-	if (!has_type)
-		return fail_at(r, t, "it needs a sharding_type");
-	if (!settle_shape(r, t))
-		return false;
-	if (t->tier != SC_TIER_CACHED)
-		t->cache_frac = 0;
-	if (t->type == SC_DATA_PARALLEL && t->n_shards == 0)
-		return true; /* its shards are made when the number of ranks is known */
-	return settle_ranks(r, t);
 }
 
 static void read_key(struct json_reader *r, const char *key, bool *has_type)

@@ -177,24 +177,6 @@ static int check_copies(const struct reader *r, const struct sc_intern *names,
 	return fail_name(r, row, name, base);
 }
 
-static int check_names(const struct reader *r, const struct sc_table_list *list)
-{
-	struct sc_intern names = {0};
-	int rc = 0;
-
-	/* Ids count up from 0, so that of a new name is its row. */
-	for (size_t row = 0; row < list->n && rc == 0; row++) {
-		uint32_t id = sc_intern_add(&names, list->at[row].name);
-
-		if (id != row)
-			rc = fail_name(r, row, list->at[row].name, id);
-	}
-	for (size_t row = 0; row < list->n && rc == 0; row++)
-		rc = check_copies(r, &names, list, row);
-	sc_intern_release(&names);
-	return rc;
-}
-
 static int read_rows(const struct reader *r, struct sc_table_list *list)
 {
 	int64_t n_tables = 0;
@@ -211,7 +193,20 @@ static int read_rows(const struct reader *r, struct sc_table_list *list)
 					 "count",
 					 SC_MAX_TABLES);
 	}
-	return check_names(r, list);
+	struct sc_intern names = {0};
+	int rc = 0;
+
+	/* Ids count up from 0, so that of a new name is its row. */
+	for (size_t row = 0; row < list->n && rc == 0; row++) {
+		uint32_t id = sc_intern_add(&names, list->at[row].name);
+
+		if (id != row)
+			rc = fail_name(r, row, list->at[row].name, id);
+	}
+	for (size_t row = 0; row < list->n && rc == 0; row++)
+		rc = check_copies(r, &names, list, row);
+	sc_intern_release(&names);
+	return rc;
 }
 
 int sc_tables_read_csv(const struct sc_csv *csv, struct sc_arena *arena, struct sc_table_list *out,

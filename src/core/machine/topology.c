@@ -44,9 +44,14 @@ static int place_of(const struct sc_topo_node *node)
 					   : SC_TOPO_MAX_NUMBER + 1;
 }
 
-/* Nodes by their places, those of one place as they came; now[i]: where node i of the builder went. */
-static void place_nodes(const struct sc_topo_builder *b, int *now, struct sc_topology *out)
+void sc_topo_take(struct sc_topo_builder *b, struct sc_arena *arena, struct sc_topology *out)
 {
+	int *now = sc_arena_calloc(arena, b->nodes.n + 1, sizeof(*now));
+
+	*out = (struct sc_topology){.n_nodes = (int)b->nodes.n, .n_links = (int)b->links.n};
+	out->nodes = sc_arena_calloc(arena, b->nodes.n + 1, sizeof(*out->nodes));
+	out->links = sc_arena_calloc(arena, b->links.n + 1, sizeof(*out->links));
+	/* Nodes by their places, those of one place as they came; now[i]: where node i of the builder went. */
 	for (size_t i = 0; i < b->nodes.n; i++) {
 		const struct sc_topo_node *node = &b->nodes.at[i];
 		int before = 0;
@@ -61,16 +66,6 @@ static void place_nodes(const struct sc_topo_builder *b, int *now, struct sc_top
 		out->n_gpus += node->kind == SC_TOPO_GPU;
 		out->n_nics += node->kind == SC_TOPO_NIC;
 	}
-}
-
-void sc_topo_take(struct sc_topo_builder *b, struct sc_arena *arena, struct sc_topology *out)
-{
-	int *now = sc_arena_calloc(arena, b->nodes.n + 1, sizeof(*now));
-
-	*out = (struct sc_topology){.n_nodes = (int)b->nodes.n, .n_links = (int)b->links.n};
-	out->nodes = sc_arena_calloc(arena, b->nodes.n + 1, sizeof(*out->nodes));
-	out->links = sc_arena_calloc(arena, b->links.n + 1, sizeof(*out->links));
-	place_nodes(b, now, out);
 	for (size_t i = 0; i < b->links.n; i++) {
 		out->links[i] = b->links.at[i];
 		out->links[i].from = now[b->links.at[i].from];

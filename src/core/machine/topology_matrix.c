@@ -199,23 +199,6 @@ static bool has_switch(const struct matrix *m, int n_gpus)
 	return n_gpus > 2 && links * (n_gpus - 1) > MOST_PORTS;
 }
 
-static void join_gpus(const struct matrix *m, int n_gpus, struct sc_topo_builder *b)
-{
-	int star = has_switch(m, n_gpus) ? sc_topo_add_node(b, SC_TOPO_NVSWITCH) : -1;
-
-	for (int i = 0; i < n_gpus; i++) {
-		if (star >= 0)
-			sc_topo_join(b, i, star, m->links[i][i ? 0 : 1] * SC_TOPO_LINK_GBPS, true);
-		for (int j = 0; star < 0 && j < n_gpus; j++)
-			if (m->cell[i][j] == CELL_NVLINK || m->cell[i][j] == CELL_XGMI)
-				SC_VEC_PUSH(
-					&b->links,
-					((struct sc_topo_link){
-						i, j, SC_TOPO_LINK_GBPS * fmax(1, m->links[i][j]),
-						true}));
-	}
-}
-
 /* The first before `i` that is at most `limit` away: it shares what stands between. */
 static int like(const struct matrix *m, int i, enum cell limit)
 {
@@ -266,8 +249,23 @@ int sc_topo_read_matrix(const struct sc_source *source, struct sc_arena *arena,
 	}
 	if (n_gpus > SC_TOPO_MAX_GPUS)
 		return fail(m, -1, "too many GPUs");
-	if (n_gpus > 1)
-		join_gpus(m, n_gpus, b);
+	if (n_gpus > 1) {
+		int star = has_switch(m, n_gpus) ? sc_topo_add_node(b, SC_TOPO_NVSWITCH) : -1;
+
+		for (int i = 0; i < n_gpus; i++) {
+			if (star >= 0)
+				sc_topo_join(b, i, star, m->links[i][i ? 0 : 1] * SC_TOPO_LINK_GBPS,
+					     true);
+			for (int j = 0; star < 0 && j < n_gpus; j++)
+				if (m->cell[i][j] == CELL_NVLINK || m->cell[i][j] == CELL_XGMI)
+					SC_VEC_PUSH(
+						&b->links,
+						((struct sc_topo_link){
+							i, j,
+							SC_TOPO_LINK_GBPS * fmax(1, m->links[i][j]),
+							true}));
+		}
+	}
 	join_pcie(m, b);
 	return sc_topo_is_full(b) ? fail(m, -1, "too many links") : 0;
 }

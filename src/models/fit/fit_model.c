@@ -228,29 +228,6 @@ static bool is_net_used(const struct sc_fit_model *model, const struct sc_fabric
 	return false;
 }
 
-/* The links of the devices' generations, the network kinds that rows go over; of several machines what all
- * share. */
-static void add_fabric(struct sc_fit_model *model, bool several, struct sc_fit_params *params,
-		       struct sc_arena *arena)
-{
-	const struct sc_field *links_at = fit_field(sc_fabric_fields, "links");
-	const struct sc_field *nets_at = fit_field(sc_fabric_fields, "nets");
-	struct sc_fabric_net *nets = model->profile.nets.at;
-	struct sc_fabric_link *links = model->profile.links.at;
-
-	for (size_t i = 0; i < model->profile.links.n; i++)
-		if (is_link_used(model, &links[i]))
-			add_section(params, "links", links_at->sub, &links[i],
-				    sc_arena_printf(arena, "links %s", links[i].id));
-	for (size_t i = 0; i < model->profile.nets.n; i++)
-		if (is_net_used(model, &nets[i]))
-			add_section(params, "nets", nets_at->sub, &nets[i],
-				    sc_arena_printf(arena, "nets %s", nets[i].kind));
-	if (several)
-		add_section(params, "ramp", fit_field(sc_fabric_fields, "ramp")->sub,
-			    &model->profile.ramp, "ramp");
-}
-
 /* The shortest rows of an origin, if they are a plateau. */
 struct plateau {
 	unsigned origin;
@@ -450,9 +427,26 @@ void sc_fit_params_list(struct sc_fit_work *work, const struct sc_fit_row *const
 	struct sc_fit_model *model = &work->model;
 
 	out->n = 0;
-	if (model->kind == SC_FIT_COLLECTIVE)
-		add_fabric(model, sc_fit_of_machines(work->opts), out, work->arena);
-	else
+	if (model->kind == SC_FIT_COLLECTIVE) {
+		/* The links of the devices' generations, the network kinds that rows go over; of several machines what all
+		 * share. */
+		const struct sc_field *links_at = fit_field(sc_fabric_fields, "links");
+		const struct sc_field *nets_at = fit_field(sc_fabric_fields, "nets");
+		struct sc_fabric_net *nets = model->profile.nets.at;
+		struct sc_fabric_link *links = model->profile.links.at;
+
+		for (size_t i = 0; i < model->profile.links.n; i++)
+			if (is_link_used(model, &links[i]))
+				add_section(out, "links", links_at->sub, &links[i],
+					    sc_arena_printf(work->arena, "links %s", links[i].id));
+		for (size_t i = 0; i < model->profile.nets.n; i++)
+			if (is_net_used(model, &nets[i]))
+				add_section(out, "nets", nets_at->sub, &nets[i],
+					    sc_arena_printf(work->arena, "nets %s", nets[i].kind));
+		if (sc_fit_of_machines(work->opts))
+			add_section(out, "ramp", fit_field(sc_fabric_fields, "ramp")->sub,
+				    &model->profile.ramp, "ramp");
+	} else
 		add_device_section(out, sc_fit_sections[model->kind], &model->device);
 	if (model->kind == SC_FIT_GEMM)
 		add_device_section(out, "simt", &model->device);

@@ -262,32 +262,28 @@ static double robust_sigma(const double *r, size_t n, double *scratch)
 	return fmax(MAD_TO_SIGMA * sc_median_sorting(scratch, n), SIGMA_FLOOR);
 }
 
-/* Of the cost mean (|r| + SQUARE r^2) + pull * sum ln(1 + x^2) the quadratic that touches it here, times the rows' weights. */
-static void weigh_by_size(const struct job *job, const double *r, gsl_vector *weights)
-{
-	const struct sc_fit_problem *problem = job->problem;
-	double sum = 0;
-
-	for (size_t i = 0; i < problem->n; i++) {
-		double weight = problem->rows[i]->weight;
-
-		sum += weight;
-		gsl_vector_set(weights, i, weight * (0.5 / fmax(fabs(r[i]), SMALL) + SQUARE));
-	}
-	for (size_t j = 0; j < job->n_free; j++) {
-		double x = r[problem->n + j];
-
-		gsl_vector_set(weights, problem->n + j, problem->pull * sum / (1 + x * x));
-	}
-}
-
 static void weigh(const struct job *job, const double *r, gsl_vector *weights)
 {
 	size_t n = job->problem->n, n_with = 0;
 	double *scratch, limit;
 
 	if (job->problem->pull > 0) {
-		weigh_by_size(job, r, weights);
+		/* Of the cost mean (|r| + SQUARE r^2) + pull * sum ln(1 + x^2) the quadratic that touches it here, times the rows' weights. */
+		const struct sc_fit_problem *problem = job->problem;
+		double sum = 0;
+
+		for (size_t i = 0; i < problem->n; i++) {
+			double weight = problem->rows[i]->weight;
+
+			sum += weight;
+			gsl_vector_set(weights, i,
+				       weight * (0.5 / fmax(fabs(r[i]), SMALL) + SQUARE));
+		}
+		for (size_t j = 0; j < job->n_free; j++) {
+			double x = r[problem->n + j];
+
+			gsl_vector_set(weights, problem->n + j, problem->pull * sum / (1 + x * x));
+		}
 		return;
 	}
 	scratch = sc_xrealloc(NULL, n, sizeof(*scratch));

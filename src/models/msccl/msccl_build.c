@@ -590,23 +590,6 @@ static int channels_of(const struct sc_msccl_recipe *r)
 	return r->channels * r->instances * each;
 }
 
-/* Channels are of rings; two steps have one instance. */
-static int check_lanes(const struct sc_msccl_recipe *r, struct sc_err *err)
-{
-	const char *name = sc_msccl_kind_names[r->kind];
-
-	if (r->channels > 1 && r->kind > SC_MSCCL_RING_ALL_REDUCE)
-		return sc_err_set(err, SC_ECONFLICT, "%s: channels are of rings; give instances",
-				  name);
-	if (r->instances > 1 && r->kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL)
-		return sc_err_set(err, SC_ECONFLICT, "%s: has one instance", name);
-	if (channels_of(r) > SC_MSCCL_MAX_CHANNELS)
-		return sc_err_set(err, SC_ECONFLICT,
-				  "%s: would have %d channels; at most %d can be", name,
-				  channels_of(r), SC_MSCCL_MAX_CHANNELS);
-	return 0;
-}
-
 int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
 {
 	bool rings = r->kind == SC_MSCCL_HIERARCHICAL_ALL_REDUCE;
@@ -632,7 +615,19 @@ int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
 		return sc_err_set(err, SC_ECONFLICT,
 				  "%s: a step would move %d chunks; at most %d can be",
 				  sc_msccl_kind_names[r->kind], count, SC_MSCCL_MAX_COUNT);
-	return check_lanes(r, err);
+	/* Channels are of rings; two steps have one instance. */
+	const char *name = sc_msccl_kind_names[r->kind];
+
+	if (r->channels > 1 && r->kind > SC_MSCCL_RING_ALL_REDUCE)
+		return sc_err_set(err, SC_ECONFLICT, "%s: channels are of rings; give instances",
+				  name);
+	if (r->instances > 1 && r->kind == SC_MSCCL_TWO_STEP_ALL_TO_ALL)
+		return sc_err_set(err, SC_ECONFLICT, "%s: has one instance", name);
+	if (channels_of(r) > SC_MSCCL_MAX_CHANNELS)
+		return sc_err_set(err, SC_ECONFLICT,
+				  "%s: would have %d channels; at most %d can be", name,
+				  channels_of(r), SC_MSCCL_MAX_CHANNELS);
+	return 0;
 }
 
 /* Of waits before a step the last is the step's own, as MSCCL's executor wants it; steps of the GPU are numbered anew. */

@@ -564,8 +564,19 @@ static void lay_out(struct machine *m, struct sc_arena *arena)
 	m->n_slots = n;
 }
 
-static void fill_input(struct machine *m)
+/* From the input to where all steps are done. */
+static int run_anew(struct machine *m)
 {
+	int rc;
+
+	for (size_t i = 0; i < m->n_slots; i++) {
+		m->slots[i] = (struct value){NOTHING, 0};
+		m->order.written[i] = (struct access){-1, 0, 0};
+	}
+	for (size_t c = 0; c < m->peers.n; c++)
+		m->connections[c].n_sent = m->connections[c].n_taken = 0;
+	memset(m->at, 0, m->algo->n_tbs * sizeof(*m->at));
+	m->order.reads.n = 0;
 	const struct sc_msccl *algo = m->algo;
 	bool gathers = algo->coll == SC_MSCCL_ALL_GATHER && algo->in_place;
 
@@ -582,22 +593,6 @@ static void fill_input(struct machine *m)
 		for (int i = 0; i < n; i++)
 			m->slots[at + (size_t)i] = (struct value){i, range_of(m, g, 1)};
 	}
-}
-
-/* From the input to where all steps are done. */
-static int run_anew(struct machine *m)
-{
-	int rc;
-
-	for (size_t i = 0; i < m->n_slots; i++) {
-		m->slots[i] = (struct value){NOTHING, 0};
-		m->order.written[i] = (struct access){-1, 0, 0};
-	}
-	for (size_t c = 0; c < m->peers.n; c++)
-		m->connections[c].n_sent = m->connections[c].n_taken = 0;
-	memset(m->at, 0, m->algo->n_tbs * sizeof(*m->at));
-	m->order.reads.n = 0;
-	fill_input(m);
 	rc = run(m);
 	return rc ? rc : check_taken(m);
 }

@@ -332,20 +332,6 @@ static void wake(struct walk *w, size_t waiter)
 
 /* ---- set-up ---- */
 
-static int connect(struct walk *w, struct sc_arena *arena, struct sc_err *err)
-{
-	int per_node = w->per_node;
-	int rc = sc_msccl_connect(w->algo, arena, &w->peers, err);
-
-	if (rc)
-		return rc;
-	w->connections = sc_arena_calloc(arena, w->peers.n + 1, sizeof(*w->connections));
-	for (size_t i = 0; i < w->peers.n; i++)
-		w->connections[i].is_remote =
-			w->peers.at[i].from / per_node != w->peers.at[i].to / per_node;
-	return 0;
-}
-
 static void set_tiles(struct walk *w, double bytes)
 {
 	const struct sc_msccl *algo = w->algo;
@@ -397,7 +383,16 @@ static int init(struct walk *w, struct sc_arena *arena, struct sc_err *err)
 	for (int g = 0; g < algo->n_gpus; g++)
 		for (size_t t = 0; t < algo->gpus[g].n; t++)
 			w->blocks[algo->gpus[g].first + t].gpu = g;
-	return connect(w, arena, err);
+	int per_node = w->per_node;
+	int rc = sc_msccl_connect(w->algo, arena, &w->peers, err);
+
+	if (rc)
+		return rc;
+	w->connections = sc_arena_calloc(arena, w->peers.n + 1, sizeof(*w->connections));
+	for (size_t i = 0; i < w->peers.n; i++)
+		w->connections[i].is_remote =
+			w->peers.at[i].from / per_node != w->peers.at[i].to / per_node;
+	return 0;
 }
 
 static double most(const double *x, size_t n)
