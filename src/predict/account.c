@@ -18,25 +18,6 @@ static inline double most(double a, double b)
 /* Lanes are in order each, and so is each kind of thing on a lane: the runs of a kind are merged when it is
  * asked for. */
 
-/* Sorts the lanes of a sealed graph. */
-static void doings_begin(struct sc_doings *d, const struct sc_graph *g)
-{
-	const size_t n = g->classes.n;
-	uint32_t *start;
-
-	SC_VEC_RESERVE(&d->class_start, n + 2);
-	SC_VEC_RESERVE(&d->lane, g->lanes.n + 1);
-	start = d->class_start.at;
-	memset(start, 0, (n + 2) * sizeof(*start));
-	for (size_t i = 0; i < g->lanes.n; i++)
-		start[g->lanes.at[i].class_id + 2]++;
-	for (size_t i = 1; i < n; i++)
-		start[i + 1] += start[i];
-	for (uint32_t i = 0; i < g->lanes.n; i++)
-		d->lane.at[start[g->lanes.at[i].class_id + 1]++] = i;
-	d->class_id = SC_NONE;
-}
-
 /* ---- lane by lane ---- */
 
 static void clear(struct sc_doings *d, int first)
@@ -204,7 +185,21 @@ void sc_accountant_begin(struct sc_accountant *a, const struct sc_account_input 
 {
 	a->in = in;
 	a->sum_before = (struct sc_use){.busy_us = -1};
-	doings_begin(&a->doings, in->ran.graph);
+	/* Sorts the lanes of a sealed graph. */
+	const size_t n = in->ran.graph->classes.n;
+	uint32_t *start;
+
+	SC_VEC_RESERVE(&a->doings.class_start, n + 2);
+	SC_VEC_RESERVE(&a->doings.lane, in->ran.graph->lanes.n + 1);
+	start = a->doings.class_start.at;
+	memset(start, 0, (n + 2) * sizeof(*start));
+	for (size_t i = 0; i < in->ran.graph->lanes.n; i++)
+		start[in->ran.graph->lanes.at[i].class_id + 2]++;
+	for (size_t i = 1; i < n; i++)
+		start[i + 1] += start[i];
+	for (uint32_t i = 0; i < in->ran.graph->lanes.n; i++)
+		a->doings.lane.at[start[in->ran.graph->lanes.at[i].class_id + 1]++] = i;
+	a->doings.class_id = SC_NONE;
 }
 
 static void find_work(struct sc_accountant *a, uint32_t class_id)

@@ -129,21 +129,6 @@ static bool any_policy(const struct sc_block_env *env, enum sc_c3_policy policy)
 	return false;
 }
 
-/* On the SMs that are left; products bound by memory gain where copies spare their caches. */
-static void kernel_cost(const struct sc_block_env *env, const struct sc_op *op,
-			const struct sc_op_time *time, struct sc_cost *out)
-{
-	if (env->kernel_sms > 0) {
-		sc_interfere_kernel(env->device, op, env->kernel_sms, 0, out);
-	} else {
-		sc_op_time_cost(op, time, out);
-		sc_interfere_load_kernel(env->device, out);
-	}
-	if (op->kind == SC_OP_GEMM && time->memory_us > time->math_us &&
-	    any_policy(env, SC_C3_COPY_ENGINE_RELIEF))
-		scale(out, 1 / (1 + env->device->interference.relief_gain));
-}
-
 /* Where launches block, the GPU waits for the host before each kernel: until that has seen the last one end (a
  * launch's way to the GPU, and back), and for its own time. */
 static void push_step(struct sc_block *block, const struct sc_block_env *env, struct sc_step step)
@@ -177,7 +162,16 @@ void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 	    op->u.rowwise.n_kernels > 1)
 		n_launches = n_calls = op->u.rowwise.n_kernels;
 	sc_op_model_get(op->kind)->time(env->device, op, &time);
-	kernel_cost(env, op, &time, &step.cost);
+	/* On the SMs that are left; products bound by memory gain where copies spare their caches. */
+	if (env->kernel_sms > 0) {
+		sc_interfere_kernel(env->device, op, env->kernel_sms, 0, &step.cost);
+	} else {
+		sc_op_time_cost(op, &time, &step.cost);
+		sc_interfere_load_kernel(env->device, &step.cost);
+	}
+	if (op->kind == SC_OP_GEMM && time.memory_us > time.math_us &&
+	    any_policy(env, SC_C3_COPY_ENGINE_RELIEF))
+		scale(&step.cost, 1 / (1 + env->device->interference.relief_gain));
 	step.cost.latency_us += pieces->gap_us;
 	step.cost.work_us *= pieces->stretch;
 	step.cost.waves *= n;
@@ -641,21 +635,6 @@ void sc_block_alone_begin(struct sc_build_scratch *scratch, double gpu_free_us, 
 				  (struct sc_node_use){sc_graph_add_cost(g, &busy), SC_NONE});
 }
 
-/* A graph of this block alone. */
-static void lone_graph(const struct sc_block *block, double gpu_free_us,
-		       struct sc_build_scratch *scratch)
-{
-	struct sc_emit emit;
-
-	sc_block_alone_begin(scratch, gpu_free_us, &emit);
-	scratch->ids.n = 0;
-	for (size_t i = 0; i < 3 * block->steps.n; i++)
-		SC_VEC_PUSH(&scratch->ids, SC_NONE);
-	emit.node = scratch->ids.at + 2 * block->steps.n;
-	sc_block_emit(block, &emit, scratch->ids.at);
-	sc_graph_seal(&scratch->graph);
-}
-
 /* Units of a resource for each rank: NICs are the node's. */
 static double capacity(int resource, double peers)
 {
@@ -759,24 +738,6 @@ static void find_beside(const struct sc_block *block, const struct sc_block_env 
 	add_beside(&window, env, s);
 }
 
-/* Where the GPU's time goes when it never waits for the host. */
-static void find_owners(const struct sc_block *block, struct sc_summary *s)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < block->steps.n; i++) {
-		const double us = sc_block_exposed_us(block, i);
-
-		for (int o = 0; o < SC_N_OWNERS; o++)
-			s->owner_us[o] += us * block->steps.at[i].cost.owner_frac[o];
-		if (block->steps.at[i].kind == SC_STEP_COMM)
-			s->hidden_us += fmax(0, block->steps.at[i].us - us);
-		sum += us;
-	}
-	for (int o = 0; o < SC_N_OWNERS && sum > 0; o++) /* rounding */
-		s->owner_us[o] *= s->gpu_us / sum;
-}
-
 /* Each step's time in place: alone, unless some run beside others. */
 static bool find_times(struct sc_block *block, struct sc_summary *s)
 {
@@ -815,7 +776,16 @@ enum { END_BEHIND, END_AT_ONCE, STEP_TIMES };
 static int simulate_at(const struct sc_block *block, double gpu_us,
 		       struct sc_build_scratch *scratch, struct sc_err *err)
 {
-	lone_graph(block, gpu_us, scratch);
+	/* A graph of this block alone. */
+	struct sc_emit emit;
+
+	sc_block_alone_begin(scratch, gpu_us, &emit);
+	scratch->ids.n = 0;
+	for (size_t i = 0; i < 3 * block->steps.n; i++)
+		SC_VEC_PUSH(&scratch->ids, SC_NONE);
+	emit.node = scratch->ids.at + 2 * block->steps.n;
+	sc_block_emit(block, &emit, scratch->ids.at);
+	sc_graph_seal(&scratch->graph);
 	return sc_simulate(scratch->sim, &scratch->graph, NULL, &scratch->timeline, err);
 }
 
@@ -895,7 +865,20 @@ int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		return rc;
 	s->gpu_us = sc_quantize_us(ends_us[END_BEHIND] - s->host_us);
 	s->lead_us = sc_quantize_us(fmin(fmax(ends_us[END_AT_ONCE] - s->gpu_us, 0), s->host_us));
-	find_owners(block, s);
+	/* Where the GPU's time goes when it never waits for the host. */
+	double sum = 0;
+
+	for (size_t i = 0; i < block->steps.n; i++) {
+		const double us = sc_block_exposed_us(block, i);
+
+		for (int o = 0; o < SC_N_OWNERS; o++)
+			s->owner_us[o] += us * block->steps.at[i].cost.owner_frac[o];
+		if (block->steps.at[i].kind == SC_STEP_COMM)
+			s->hidden_us += fmax(0, block->steps.at[i].us - us);
+		sum += us;
+	}
+	for (int o = 0; o < SC_N_OWNERS && sum > 0; o++) /* rounding */
+		s->owner_us[o] *= s->gpu_us / sum;
 	for (size_t i = 0; i < block->steps.n; i++) {
 		const struct sc_step *step = &block->steps.at[i];
 

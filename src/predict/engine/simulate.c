@@ -61,8 +61,10 @@ struct sc_simulator *sc_simulator_create(void)
 	return sim;
 }
 
-static void release_events(struct sc_simulator *sim)
+void sc_simulator_destroy(struct sc_simulator *sim)
 {
+	if (!sim)
+		return;
 	SC_VEC_RELEASE(&sim->acts);
 	SC_VEC_RELEASE(&sim->uses);
 	SC_VEC_RELEASE(&sim->heap);
@@ -74,13 +76,6 @@ static void release_events(struct sc_simulator *sim)
 	SC_VEC_RELEASE(&sim->part_res);
 	free(sim->res);
 	free(sim->sm);
-}
-
-void sc_simulator_destroy(struct sc_simulator *sim)
-{
-	if (!sim)
-		return;
-	release_events(sim);
 	free(sim->groups);
 	free(sim->contends);
 	free(sim->stack);
@@ -283,19 +278,6 @@ static void begin_flow(struct sc_simulator *sim, const struct sc_sim_opts *opts,
 	sim->total_us = 0;
 }
 
-static void begin_groups(struct sc_simulator *sim)
-{
-	const size_t n = sim->graph->groups.n;
-
-	if (sim->cap_groups < n) {
-		free(sim->groups);
-		sim->groups = sc_xrealloc(NULL, n, sizeof(*sim->groups));
-		sim->cap_groups = n;
-	}
-	for (size_t i = 0; i < n; i++)
-		sim->groups[i] = (struct sim_group){.holders = SC_NONE};
-}
-
 /* Every node waits; those without deps are ready. */
 static void begin_nodes(struct sc_simulator *sim)
 {
@@ -340,7 +322,15 @@ int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
 	resize_timeline(timeline, graph->nodes.n);
 	sim->graph = graph;
 	begin_flow(sim, opts, timeline);
-	begin_groups(sim);
+	const size_t n = sim->graph->groups.n;
+
+	if (sim->cap_groups < n) {
+		free(sim->groups);
+		sim->groups = sc_xrealloc(NULL, n, sizeof(*sim->groups));
+		sim->cap_groups = n;
+	}
+	for (size_t i = 0; i < n; i++)
+		sim->groups[i] = (struct sim_group){.holders = SC_NONE};
 	begin_nodes(sim);
 	if (sim->flow.contends) {
 		sc_sim_events_begin(sim);

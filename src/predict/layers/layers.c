@@ -60,25 +60,6 @@ static double bucket_bytes(const struct sc_layers *l)
 		       : HUGE_VAL;
 }
 
-static void fill_buckets(struct sc_layers *l)
-{
-	const size_t n = l->request->config.model.rows.n;
-	const enum sc_dtype dtype = sc_storage_dtype(l->request->config.training.precision);
-	struct sc_layer_bucket *b = NULL;
-
-	l->buckets = sc_arena_calloc(l->arena, n, sizeof(*l->buckets));
-	for (size_t row = n; row-- > 0;) {
-		if (!b || b->shape.bytes >= bucket_bytes(l)) {
-			b = &l->buckets[l->n_buckets++];
-			b->last_row = row;
-			b->shape = (struct sc_collective_shape){SC_ALL_REDUCE, 0, dtype};
-		}
-		add_row(l, row, true, &b->backward);
-		b->n_rows++;
-		b->shape.bytes += sc_layers_row(l, row)->params * sc_grad_bytes(l->request);
-	}
-}
-
 static struct sc_matrix matrix_of(const struct sc_request *request, const struct sc_layer_row *row)
 {
 	const double samples =
@@ -207,7 +188,22 @@ int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struc
 		(struct sc_span){world, (world + node - 1) / node, world < node ? world : node};
 	set_env(layers, setup->opts);
 	reserve(layers);
-	fill_buckets(layers);
+	const size_t n = layers->request->config.model.rows.n;
+	const enum sc_dtype dtype = sc_storage_dtype(layers->request->config.training.precision);
+	struct sc_layer_bucket *b = NULL;
+
+	layers->buckets = sc_arena_calloc(layers->arena, n, sizeof(*layers->buckets));
+	for (size_t row = n; row-- > 0;) {
+		if (!b || b->shape.bytes >= bucket_bytes(layers)) {
+			b = &layers->buckets[layers->n_buckets++];
+			b->last_row = row;
+			b->shape = (struct sc_collective_shape){SC_ALL_REDUCE, 0, dtype};
+		}
+		add_row(layers, row, true, &b->backward);
+		b->n_rows++;
+		b->shape.bytes +=
+			sc_layers_row(layers, row)->params * sc_grad_bytes(layers->request);
+	}
 	fill_forward(layers);
 	return 0;
 }
@@ -373,30 +369,26 @@ static uint32_t add_mark(struct builder *b, enum sc_node_kind kind, uint32_t dep
 	return node;
 }
 
-/* With its weights, if each bucket has its own update. */
-static void run_forward(struct builder *b, size_t i, bool is_first)
-{
-	const struct sc_layer_bucket *at = &b->l->buckets[i];
-	struct bucket *bucket = &b->buckets[i];
-
-	if (is_first && at->update.steps.n) {
-		run_block(b, &at->update, bucket->update_costs);
-		if (bucket->reduced != SC_NONE)
-			sc_graph_add_dep(b->graph, b->nodes[0], bucket->reduced);
-	}
-	run_block(b, &at->forward, bucket->forward_costs);
-	if (is_first && !at->update.steps.n && bucket->reduced != SC_NONE)
-		sc_graph_add_dep(b->graph, b->nodes[0], bucket->reduced);
-	name_rows(b, at->last_row + 1 - at->n_rows, at->n_rows, false);
-}
-
 /* Forward and backward of a micro-batch; after the last one's gradients are reduced. */
 static void run_pass(struct builder *b, bool is_first, bool is_last)
 {
 	const struct sc_layers *l = b->l;
 
-	for (size_t i = l->n_buckets; i-- > 0;)
-		run_forward(b, i, is_first);
+	for (size_t i = l->n_buckets; i-- > 0;) {
+		/* With its weights, if each bucket has its own update. */
+		const struct sc_layer_bucket *at = &b->l->buckets[i];
+		struct bucket *bucket = &b->buckets[i];
+
+		if (is_first && at->update.steps.n) {
+			run_block(b, &at->update, bucket->update_costs);
+			if (bucket->reduced != SC_NONE)
+				sc_graph_add_dep(b->graph, b->nodes[0], bucket->reduced);
+		}
+		run_block(b, &at->forward, bucket->forward_costs);
+		if (is_first && !at->update.steps.n && bucket->reduced != SC_NONE)
+			sc_graph_add_dep(b->graph, b->nodes[0], bucket->reduced);
+		name_rows(b, at->last_row + 1 - at->n_rows, at->n_rows, false);
+	}
 	for (size_t i = 0; i < l->n_buckets; i++) {
 		const struct sc_layer_bucket *at = &l->buckets[i];
 		uint32_t last = run_block(b, &at->backward, b->buckets[i].backward_costs);

@@ -184,25 +184,21 @@ static uint32_t warmup_passes(const struct sc_schedule_shape *shape, uint32_t st
 	return n < total ? n : total;
 }
 
-static void write_stage(const struct slot_writer *w, uint32_t stage)
-{
-	uint32_t total = w->shape->micro_batches * w->shape->virtual_stages;
-	uint32_t n_warmup = warmup_passes(w->shape, stage), f = 0, b = 0;
-
-	while (f < n_warmup)
-		put_nth(w, stage, f++, SC_PASS_FORWARD);
-	while (f < total) {
-		put_nth(w, stage, f++, SC_PASS_FORWARD);
-		put_nth(w, stage, b++, SC_PASS_BACKWARD);
-	}
-	while (b < total)
-		put_nth(w, stage, b++, SC_PASS_BACKWARD);
-}
-
 static void write_loop(const struct slot_writer *w)
 {
-	for (uint32_t stage = 0; stage < w->shape->pp; stage++)
-		write_stage(w, stage);
+	for (uint32_t stage = 0; stage < w->shape->pp; stage++) {
+		uint32_t total = w->shape->micro_batches * w->shape->virtual_stages;
+		uint32_t n_warmup = warmup_passes(w->shape, stage), f = 0, b = 0;
+
+		while (f < n_warmup)
+			put_nth(w, stage, f++, SC_PASS_FORWARD);
+		while (f < total) {
+			put_nth(w, stage, f++, SC_PASS_FORWARD);
+			put_nth(w, stage, b++, SC_PASS_BACKWARD);
+		}
+		while (b < total)
+			put_nth(w, stage, b++, SC_PASS_BACKWARD);
+	}
 }
 
 /* How virtual stages lie on stages: one round after another; to and fro; or replicas of one on each. */
@@ -366,26 +362,23 @@ static struct sc_pass_times times_of(const struct sc_schedule_shape *shape)
 	return t;
 }
 
-static void mark_last(struct sc_passes *passes, uint32_t stage)
-{
-	struct sc_slot *slots = passes->slots + (size_t)stage * passes->stride;
-	uint64_t seen = 0; /* chunks, from the end */
-
-	assert(passes->map->n_chunks <= 64);
-	for (uint32_t i = passes->n[stage]; i-- > 0;) {
-		uint64_t chunk = (uint64_t)1 << slots[i].chunk;
-
-		if (!sc_pass_makes_gradients((enum sc_pass_kind)slots[i].kind) || (seen & chunk))
-			continue;
-		slots[i].last = true;
-		seen |= chunk;
-	}
-}
-
 void sc_passes_mark_last(struct sc_passes *passes)
 {
-	for (uint32_t s = 0; s < passes->map->pp; s++)
-		mark_last(passes, s);
+	for (uint32_t s = 0; s < passes->map->pp; s++) {
+		struct sc_slot *slots = passes->slots + (size_t)s * passes->stride;
+		uint64_t seen = 0; /* chunks, from the end */
+
+		assert(passes->map->n_chunks <= 64);
+		for (uint32_t i = passes->n[s]; i-- > 0;) {
+			uint64_t chunk = (uint64_t)1 << slots[i].chunk;
+
+			if (!sc_pass_makes_gradients((enum sc_pass_kind)slots[i].kind) ||
+			    (seen & chunk))
+				continue;
+			slots[i].last = true;
+			seen |= chunk;
+		}
+	}
 }
 
 void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stage_map *map,

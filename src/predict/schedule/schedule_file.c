@@ -213,22 +213,6 @@ static int place_cell(struct reader *r, size_t i)
 	return 0;
 }
 
-/* In older files B beside a W is the backward of the input. */
-static void read_as_input(struct reader *r)
-{
-	for (size_t i = 0; i < r->n_cells; i++) {
-		struct cell *c = &r->cells[i];
-		uint32_t *whole = seen_at(r, SC_PASS_BACKWARD, c->stage, c->micro_batch);
-		uint32_t *input = seen_at(r, SC_PASS_BACKWARD_INPUT, c->stage, c->micro_batch);
-
-		if (c->kind != SC_PASS_BACKWARD_WEIGHT || !*whole || *input)
-			continue;
-		r->cells[*whole - 1].kind = SC_PASS_BACKWARD_INPUT;
-		*input = *whole;
-		*whole = 0;
-	}
-}
-
 static int check_passes(struct reader *r, uint32_t stage, uint32_t m)
 {
 	uint32_t f = *seen_at(r, SC_PASS_FORWARD, stage, m);
@@ -276,7 +260,18 @@ static int check_complete(struct reader *r)
 		rc = place_cell(r, i);
 	if (rc)
 		return rc;
-	read_as_input(r);
+	/* In older files B beside a W is the backward of the input. */
+	for (size_t i = 0; i < r->n_cells; i++) {
+		struct cell *c = &r->cells[i];
+		uint32_t *whole = seen_at(r, SC_PASS_BACKWARD, c->stage, c->micro_batch);
+		uint32_t *input = seen_at(r, SC_PASS_BACKWARD_INPUT, c->stage, c->micro_batch);
+
+		if (c->kind != SC_PASS_BACKWARD_WEIGHT || !*whole || *input)
+			continue;
+		r->cells[*whole - 1].kind = SC_PASS_BACKWARD_INPUT;
+		*input = *whole;
+		*whole = 0;
+	}
 	for (uint32_t s = 0; s < r->n_stages && rc == 0; s++)
 		for (uint32_t m = 0; m < r->micro_batches && rc == 0; m++)
 			rc = check_passes(r, s, m);
@@ -576,25 +571,6 @@ static void write_pass(const struct sc_slot *slot, FILE *out)
 	fprintf(out, "%u%c%u", slot->virtual_stage, LETTER[slot->kind], slot->micro_batch);
 }
 
-/* The cells of a rank, each pass or pair within `quote`. */
-static void write_rank(const struct sc_passes *passes, uint32_t s, const char *quote, FILE *out)
-{
-	const struct sc_slot *slots = sc_passes_of(passes, s);
-
-	for (uint32_t i = 0; i < passes->n[s]; i++) {
-		bool pair = slots[i].paired && i + 1 < passes->n[s];
-
-		fprintf(out, "%s%s%s", i ? "," : "", quote, pair ? "(" : "");
-		write_pass(&slots[i], out);
-		if (pair) {
-			fputc(';', out);
-			write_pass(&slots[++i], out);
-			fputs(")OVERLAP_F_B", out);
-		}
-		fputs(quote, out);
-	}
-}
-
 void sc_schedule_file_write(const struct sc_passes *passes, const char *note, FILE *out)
 {
 	const uint32_t pp = passes->map->pp;
@@ -607,7 +583,22 @@ void sc_schedule_file_write(const struct sc_passes *passes, const char *note, FI
 			note);
 	for (uint32_t s = 0; s < pp; s++) {
 		fputs(note ? "    [" : "", out);
-		write_rank(passes, s, note ? "\"" : "", out);
+		/* The cells of a rank, each pass or pair within `quote`. */
+		const char *quote = note ? "\"" : "";
+		const struct sc_slot *slots = sc_passes_of(passes, s);
+
+		for (uint32_t i = 0; i < passes->n[s]; i++) {
+			bool pair = slots[i].paired && i + 1 < passes->n[s];
+
+			fprintf(out, "%s%s%s", i ? "," : "", quote, pair ? "(" : "");
+			write_pass(&slots[i], out);
+			if (pair) {
+				fputc(';', out);
+				write_pass(&slots[++i], out);
+				fputs(")OVERLAP_F_B", out);
+			}
+			fputs(quote, out);
+		}
 		fputs(!note ? "\n" : s + 1 < pp ? "],\n" : "]\n", out);
 	}
 	if (note)

@@ -159,23 +159,6 @@ static void put_backward(struct search *s, int leg, uint32_t j)
 	put(s, leg, j);
 }
 
-static void forward_round(struct search *s)
-{
-	for (uint32_t j = 0; j < s->p; j++) {
-		const struct stage *st = &s->stage[j];
-		int leg = DOWN_F;
-
-		if (st->n[UP_F] >= s->m)
-			continue;
-		if (st->n[UP_F] < st->n[DOWN_F] && ready_at(s, UP_F, j) >= 0)
-			leg = UP_F;
-		else if (st->n[DOWN_F] >= s->m || ready_at(s, DOWN_F, j) < 0)
-			continue;
-		fill_before(s, leg, j, s->fill_forward);
-		put(s, leg, j);
-	}
-}
-
 /* The largest bubble of a stage. */
 static double run(struct search *s, bool *up)
 {
@@ -194,7 +177,19 @@ static double run(struct search *s, bool *up)
 		for (uint32_t j = 0; j < s->p; j++)
 			if (!up[j])
 				put_backward(s, DOWN_B, j);
-		forward_round(s);
+		for (uint32_t j = 0; j < s->p; j++) {
+			const struct stage *st = &s->stage[j];
+			int leg = DOWN_F;
+
+			if (st->n[UP_F] >= s->m)
+				continue;
+			if (st->n[UP_F] < st->n[DOWN_F] && ready_at(s, UP_F, j) >= 0)
+				leg = UP_F;
+			else if (st->n[DOWN_F] >= s->m || ready_at(s, DOWN_F, j) < 0)
+				continue;
+			fill_before(s, leg, j, s->fill_forward);
+			put(s, leg, j);
+		}
 	}
 	for (uint32_t j = 0; j < s->p; j++)
 		while (put_weight(s, j))

@@ -9,24 +9,6 @@
 
 /* ---- by hand ---- */
 
-/* 1F1B after `warmup` passes, each weight gradient `lag` micro-batches later than its input's. */
-static void write_lagged(const struct slot_writer *w, uint32_t stage, uint32_t warmup, uint32_t lag)
-{
-	uint32_t m = w->shape->micro_batches, f = 0, b = 0, done = 0;
-
-	while (f < m && f < warmup)
-		put_slot(w, SC_PASS_FORWARD, (struct slot_id){stage, 0, f++});
-	while (b < m) {
-		if (f < m)
-			put_slot(w, SC_PASS_FORWARD, (struct slot_id){stage, 0, f++});
-		put_slot(w, SC_PASS_BACKWARD_INPUT, (struct slot_id){stage, 0, b++});
-		if (b > lag)
-			put_slot(w, SC_PASS_BACKWARD_WEIGHT, (struct slot_id){stage, 0, done++});
-	}
-	while (done < m)
-		put_slot(w, SC_PASS_BACKWARD_WEIGHT, (struct slot_id){stage, 0, done++});
-}
-
 /* ---- automatic ---- */
 
 enum { F, B, W, N_PARTS };
@@ -179,25 +161,6 @@ static void want_forward(struct search *s)
 		s->wanted[j] = s->wanted[j] && s->wanted[j + 1];
 }
 
-/* One micro-batch more: forward where wanted, backward everywhere. */
-static void advance(struct search *s)
-{
-	want_forward(s);
-	for (uint32_t j = 0; j < s->p; j++)
-		if (s->wanted[j]) {
-			fill_before(s, j, F);
-			put(s, j, F);
-		}
-	for (uint32_t j = s->p; j-- > 0;) {
-		struct stage *st = &s->stage[j];
-
-		fill_before(s, j, B);
-		while (j == 0 && st->n[F] == s->m && st->n[W] < st->n[B])
-			put(s, j, W);
-		put(s, j, B);
-	}
-}
-
 /* The longest stage; infinite where the setting leaves passes out. */
 static double run(struct search *s, uint32_t *extra)
 {
@@ -206,8 +169,23 @@ static double run(struct search *s, uint32_t *extra)
 	memset(s->stage, 0, s->p * sizeof(*s->stage));
 	s->most_bubble = 0;
 	warm_up(s, extra);
-	for (uint32_t i = 1; i < s->m; i++)
-		advance(s);
+	for (uint32_t i = 1; i < s->m; i++) {
+		/* One micro-batch more: forward where wanted, backward everywhere. */
+		want_forward(s);
+		for (uint32_t j = 0; j < s->p; j++)
+			if (s->wanted[j]) {
+				fill_before(s, j, F);
+				put(s, j, F);
+			}
+		for (uint32_t j = s->p; j-- > 0;) {
+			struct stage *st = &s->stage[j];
+
+			fill_before(s, j, B);
+			while (j == 0 && st->n[F] == s->m && st->n[W] < st->n[B])
+				put(s, j, W);
+			put(s, j, B);
+		}
+	}
 	for (uint32_t j = 0; j < s->p; j++) {
 		if (s->stage[j].n[F] < s->m || s->stage[j].n[B] < s->m)
 			return INFINITY;
@@ -294,6 +272,21 @@ void write_zero_bubble(const struct slot_writer *w)
 	if ((kind == SC_SCHED_ZB_1P && write_automatic(w, 1)) ||
 	    (kind == SC_SCHED_ZB_2P && write_automatic(w, 2)))
 		return;
-	for (uint32_t s = 0; s < w->map->pp; s++)
-		write_lagged(w, s, times * (w->map->pp - 1 - s), times * s);
+	for (uint32_t s = 0; s < w->map->pp; s++) {
+		/* 1F1B after `warmup` passes, each weight gradient `lag` micro-batches later than its input's. */
+		uint32_t m = w->shape->micro_batches, f = 0, b = 0, done = 0;
+
+		while (f < m && f < times * (w->map->pp - 1 - s))
+			put_slot(w, SC_PASS_FORWARD, (struct slot_id){s, 0, f++});
+		while (b < m) {
+			if (f < m)
+				put_slot(w, SC_PASS_FORWARD, (struct slot_id){s, 0, f++});
+			put_slot(w, SC_PASS_BACKWARD_INPUT, (struct slot_id){s, 0, b++});
+			if (b > times * s)
+				put_slot(w, SC_PASS_BACKWARD_WEIGHT,
+					 (struct slot_id){s, 0, done++});
+		}
+		while (done < m)
+			put_slot(w, SC_PASS_BACKWARD_WEIGHT, (struct slot_id){s, 0, done++});
+	}
 }

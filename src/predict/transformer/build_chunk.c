@@ -37,20 +37,6 @@ static void add_params(struct sc_params *sum, const struct sc_params *one, doubl
 	sum->trainable_expert += n * one->trainable_expert;
 }
 
-static double kept_bytes(const struct class_state *st, const struct sc_stage_parts *part,
-			 bool partial)
-{
-	const struct sc_transformer *tf = st->b->tf;
-	const struct sc_request *req = tf->request;
-	double samples = partial ? req->last_micro_batch : (double)req->config.training.micro_batch;
-	struct sc_stage_parts stage = sc_transformer_stage(tf, tf->placement.classes[st->id].stage);
-	double share =
-		sc_offload_layers_frac(&req->config.training.offload, stage.layers + stage.dense);
-
-	return share * (part->layers * sc_layer_kept_bytes(req, samples, false) +
-			part->dense * sc_layer_kept_bytes(req, samples, true));
-}
-
 /* us each way */
 struct traffic {
 	double in_us, out_us;
@@ -85,7 +71,15 @@ static struct traffic traffic_of(const struct class_state *st, const struct sc_s
 	add_params(&sum, &b->tf->embed, part.embed);
 	add_params(&sum, &b->tf->head, part.head);
 	struct sc_params params = sum;
-	double kept = kept_bytes(st, &part, partial);
+	const struct sc_transformer *tf = st->b->tf;
+	const struct sc_request *req = tf->request;
+	double samples = partial ? req->last_micro_batch : (double)req->config.training.micro_batch;
+	struct sc_stage_parts stage = sc_transformer_stage(tf, tf->placement.classes[st->id].stage);
+	double share =
+		sc_offload_layers_frac(&req->config.training.offload, stage.layers + stage.dense);
+
+	double kept = share * (part.layers * sc_layer_kept_bytes(req, samples, false) +
+			       part.dense * sc_layer_kept_bytes(req, samples, true));
 	const struct sc_replicas *copies = &b->tf->classes[st->id].replicas;
 	struct traffic out = {0};
 	double weights, gradients;
@@ -241,28 +235,6 @@ struct sc_summary build_host_summary(const struct class_state *st)
 	return (struct sc_summary){.host_us = us, .lead_us = 0};
 }
 
-/* Demands that slow a whole part of a pass and a collective beside it as much as its steps do: of SMs what slows
- * the part, of all else what its steps load on average, so far as that slows it no more. Before its work begins the
- * collective holds its SMs and no more. */
-static void load_on_average(const struct sc_summary *sum, const struct sc_block_env *env,
-			    struct sc_cost *gpu)
-{
-	const struct sc_cost *comm = &env->beside;
-	double alone_us = sc_cost_alone_us(comm),
-	       works = alone_us > 0 ? comm->work_us / alone_us : 0;
-	double slowdown = (sum->beside_us * works + sum->beside_sm_us * (1 - works)) / sum->gpu_us;
-	double left = 1 - comm->demand[SC_RES_SM];
-	int path = comm->demand[SC_RES_L2] > 0 ? SC_RES_L2 : SC_RES_HBM;
-
-	gpu->demand[SC_RES_SM] = fmin(1, slowdown * left);
-	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
-		gpu->demand[r] = fmin(sum->load_us[r] / sum->gpu_us,
-				      fmax(0, fmin(1, slowdown - comm->demand[r])));
-	if (slowdown * left > 1) /* more than SMs explain */
-		gpu->demand[path] = fmax(0, fmin(1, slowdown - comm->demand[path]));
-	gpu->waves = fmax(1, gpu->work_us * gpu->work_us / fmax(sum->wave_us2, 1e-9));
-}
-
 /* Where the host waits for every transfer, it and the GPU start a pass together: one node. A part of a
  * pass that shares its GPU with gradient or weight collectives always has its host nodes. */
 struct pass_costs build_costs(const struct class_state *st, const struct sc_summary *sum,
@@ -284,8 +256,26 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 	gpu.hidden_frac = gpu.work_us > 0 ? sum->hidden_us / gpu.work_us : 0;
 	if (together && gpu.work_us > 0)
 		gpu.owner_frac[SC_OWN_HOST] += sum->lead_us / gpu.work_us;
-	if (shares && sum->beside_us > 0)
-		load_on_average(sum, &build_variant(st)->env, &gpu);
+	if (shares && sum->beside_us > 0) {
+		/* Demands that slow a whole part of a pass and a collective beside it as much as its steps do: of SMs what slows
+		 * the part, of all else what its steps load on average, so far as that slows it no more. Before its work begins the
+		 * collective holds its SMs and no more. */
+		const struct sc_cost *comm = &build_variant(st)->env.beside;
+		double alone_us = sc_cost_alone_us(comm),
+		       works = alone_us > 0 ? comm->work_us / alone_us : 0;
+		double slowdown =
+			(sum->beside_us * works + sum->beside_sm_us * (1 - works)) / sum->gpu_us;
+		double left = 1 - comm->demand[SC_RES_SM];
+		int path = comm->demand[SC_RES_L2] > 0 ? SC_RES_L2 : SC_RES_HBM;
+
+		gpu.demand[SC_RES_SM] = fmin(1, slowdown * left);
+		for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
+			gpu.demand[r] = fmin(sum->load_us[r] / sum->gpu_us,
+					     fmax(0, fmin(1, slowdown - comm->demand[r])));
+		if (slowdown * left > 1) /* more than SMs explain */
+			gpu.demand[path] = fmax(0, fmin(1, slowdown - comm->demand[path]));
+		gpu.waves = fmax(1, gpu.work_us * gpu.work_us / fmax(sum->wave_us2, 1e-9));
+	}
 	out.gpu = sc_graph_add_cost(b->graph, &gpu);
 	if (together)
 		return out;

@@ -290,21 +290,6 @@ static bool same_steps(const struct sc_block *a, const struct sc_block *b)
 	return a->steps.n == b->steps.n;
 }
 
-/* Of the ranks whose steps are the same the fastest. */
-static const struct sc_block *order_of(const struct sc_transformer *tf, bool partial, int block,
-				       const struct sc_block *own)
-{
-	const struct sc_block *best = NULL;
-
-	for (size_t v = 0; v < tf->n_variants; v++) {
-		const struct sc_block *one = &tf->variant[v]->block[partial][block];
-
-		if (same_steps(one, own) && (!best || one->sum.gpu_us < best->sum.gpu_us))
-			best = one;
-	}
-	return best;
-}
-
 static struct sc_pair_side side_of(const struct pass *p, uint32_t *const *costs)
 {
 	struct sc_pair_side out = {.n_runs = p->n_runs};
@@ -313,7 +298,18 @@ static struct sc_pair_side side_of(const struct pass *p, uint32_t *const *costs)
 		int block = p->run[r].block;
 
 		out.run[r].block = &build_variant(p->st)->block[p->partial][block];
-		out.run[r].order = order_of(p->st->b->tf, p->partial, block, out.run[r].block);
+		/* Of the ranks whose steps are the same the fastest. */
+		const struct sc_block *best = NULL;
+
+		for (size_t v = 0; v < p->st->b->tf->n_variants; v++) {
+			const struct sc_block *one =
+				&p->st->b->tf->variant[v]->block[p->partial][block];
+
+			if (same_steps(one, out.run[r].block) &&
+			    (!best || one->sum.gpu_us < best->sum.gpu_us))
+				best = one;
+		}
+		out.run[r].order = best;
 		out.run[r].n = p->run[r].n;
 		out.run[r].costs = costs ? costs[block] : NULL;
 	}

@@ -351,21 +351,6 @@ struct reading {
 	double busy_us;        /* of the data-parallel lane in that time */
 };
 
-/* `n` blocks that ran so. */
-static void read_block(const struct sc_summary *block, const struct alone_block *ran, double n,
-		       struct reading *out)
-{
-	for (int o = 0; o < SC_N_OWNERS && block->gpu_us > 0; o++)
-		out->sum.owner_us[o] += n * ran->us * block->owner_us[o] / block->gpu_us;
-	out->sum.flop += n * block->flop;
-	out->sum.hidden_us += n * block->hidden_us;
-	out->sum.host_us += n * block->host_us;
-	out->sum.gpu_us += n * ran->us;
-	out->wait_us += n * ran->wait_us;
-	out->all_us += n * ran->all_us;
-	out->busy_us += n * ran->busy_us;
-}
-
 static struct reading read_alone(const struct pass *p, double most, const struct alone_block *block)
 {
 	struct reading out = {.wait_us = 0};
@@ -376,7 +361,18 @@ static struct reading read_alone(const struct pass *p, double most, const struct
 		for (int i = 0; i < fmin(p->run[r].n, most); i++) {
 			bool stands = i == ALONE_STANDS && p->run[r].n > most;
 
-			read_block(&one, block++, stands ? 1 + p->run[r].n - most : 1, &out);
+			/* `n` blocks that ran so. */
+			const struct alone_block *ran = block++;
+			const double n = stands ? 1 + p->run[r].n - most : 1;
+			for (int o = 0; o < SC_N_OWNERS && one.gpu_us > 0; o++)
+				out.sum.owner_us[o] += n * ran->us * one.owner_us[o] / one.gpu_us;
+			out.sum.flop += n * one.flop;
+			out.sum.hidden_us += n * one.hidden_us;
+			out.sum.host_us += n * one.host_us;
+			out.sum.gpu_us += n * ran->us;
+			out.wait_us += n * ran->wait_us;
+			out.all_us += n * ran->all_us;
+			out.busy_us += n * ran->busy_us;
 		}
 	}
 	return out;

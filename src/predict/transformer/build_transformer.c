@@ -118,23 +118,6 @@ static struct sc_cost transfer_cost(const struct builder *b, const struct sc_var
 	return out;
 }
 
-static void add_transfer_costs(struct builder *b)
-{
-	b->act_cost = sc_arena_alloc(b->scratch->arena, b->tf->n_variants * sizeof(*b->act_cost));
-	for (size_t v = 0; v < b->tf->n_variants; v++)
-		for (int remote = 0; remote < 2; remote++)
-			for (int partial = 0; partial < 2; partial++) {
-				struct sc_cost cost =
-					transfer_cost(b, b->tf->variant[v], remote,
-						      partial ? b->tf->request->last_micro_batch
-							      : (double)b->tf->request->config
-									.training.micro_batch);
-
-				b->act_cost[v][remote][partial] =
-					sc_graph_add_cost(b->graph, &cost);
-			}
-}
-
 struct transfer {
 	uint32_t from, to; /* classes */
 	uint32_t chunk;    /* of the sender */
@@ -148,8 +131,10 @@ static uint32_t transfer_at(const struct builder *b, const struct transfer *t)
 	       t->micro_batch;
 }
 
-static uint32_t transfer_group(struct builder *b, const struct transfer *t)
+static uint32_t add_transfer_member(struct builder *b, const struct transfer *t, bool sending)
 {
+	const struct class_lanes *lanes = &b->cls[sending ? t->from : t->to].lanes;
+	uint32_t lane = lanes->p2p[t->to_next == sending][t->gradient][sending];
 	uint32_t *slot = &b->transfer[t->gradient][transfer_at(b, t)];
 	unsigned name = t->gradient ? SC_NAME_SEND_GRADIENT : SC_NAME_SEND_ACTIVATION;
 
@@ -163,14 +148,7 @@ static uint32_t transfer_group(struct builder *b, const struct transfer *t)
 			(struct sc_node_use){cost, sc_op_pack(name, t->chunk, t->micro_batch)},
 			pair, 2);
 	}
-	return *slot;
-}
-
-static uint32_t add_transfer_member(struct builder *b, const struct transfer *t, bool sending)
-{
-	const struct class_lanes *lanes = &b->cls[sending ? t->from : t->to].lanes;
-	uint32_t lane = lanes->p2p[t->to_next == sending][t->gradient][sending];
-	uint32_t group = transfer_group(b, t);
+	uint32_t group = *slot;
 
 	return sc_graph_add_member(
 		b->graph, lane, group,
@@ -428,7 +406,18 @@ void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scrat
 	builder_init(&b, scratch->arena);
 	b.zero_cost = sc_graph_add_cost(graph, &zero);
 	add_classes(&b);
-	add_transfer_costs(&b);
+	b.act_cost = sc_arena_alloc(b.scratch->arena, b.tf->n_variants * sizeof(*b.act_cost));
+	for (size_t v = 0; v < b.tf->n_variants; v++)
+		for (int remote = 0; remote < 2; remote++)
+			for (int partial = 0; partial < 2; partial++) {
+				struct sc_cost cost =
+					transfer_cost(&b, b.tf->variant[v], remote,
+						      partial ? b.tf->request->last_micro_batch
+							      : (double)b.tf->request->config
+									.training.micro_batch);
+
+				b.act_cost[v][remote][partial] = sc_graph_add_cost(b.graph, &cost);
+			}
 	b.by_op = !b.full && build_reduces_unevenly(&b);
 	for (uint32_t c = 0; c < tf->placement.n_classes; c++)
 		build_class(&b, c);

@@ -83,26 +83,6 @@ static void find_spans(struct placement_ranks *ranks, enum sc_axis axis)
 	}
 }
 
-/* Axes of one rank share a table. */
-static void init_groups(struct placement_ranks *ranks)
-{
-	int lone = -1;
-
-	for (int axis = 0; axis < SC_AXIS_PP; axis++) {
-		bool is_lone = ranks->shape[axis].n_a * ranks->shape[axis].n_b == 1;
-
-		if (is_lone && lone >= 0) {
-			ranks->base[axis] = ranks->base[lone];
-			ranks->span[axis] = ranks->span[lone];
-			continue;
-		}
-		init_set(ranks, axis);
-		find_spans(ranks, (enum sc_axis)axis);
-		if (is_lone)
-			lone = axis;
-	}
-}
-
 static void init_slowdowns(struct placement_ranks *ranks, const struct sc_layout *layout)
 {
 	ranks->slowdown = sc_arena_alloc(ranks->arena, ranks->d->world * sizeof(*ranks->slowdown));
@@ -146,7 +126,22 @@ static void placement_ranks_init(struct placement_ranks *ranks, const struct sc_
 			     k++)
 				out[rank++] = i;
 	ranks->stage = out;
-	init_groups(ranks);
+	/* Axes of one rank share a table. */
+	int lone = -1;
+
+	for (int axis = 0; axis < SC_AXIS_PP; axis++) {
+		bool is_lone = ranks->shape[axis].n_a * ranks->shape[axis].n_b == 1;
+
+		if (is_lone && lone >= 0) {
+			ranks->base[axis] = ranks->base[lone];
+			ranks->span[axis] = ranks->span[lone];
+			continue;
+		}
+		init_set(ranks, axis);
+		find_spans(ranks, (enum sc_axis)axis);
+		if (is_lone)
+			lone = axis;
+	}
 	init_slowdowns(ranks, layout);
 	/* Ranks that no run names are of kind 0. */
 	uint32_t world = ranks->d->world, rank = 0;
@@ -333,24 +328,6 @@ static bool is_worse(const struct sc_span *a, const struct sc_span *b)
 	return a->max_ranks_per_node > b->max_ranks_per_node;
 }
 
-static void take_worst(const struct placement_ranks *ranks, uint32_t rank, struct sc_rank_class *rc)
-{
-	for (int axis = 0; axis < SC_AXIS_PP; axis++) {
-		const struct sc_span *span = &ranks->span[axis][ranks->base[axis][rank]];
-
-		if (is_worse(span, &rc->group[axis].span))
-			rc->group[axis].span = *span;
-	}
-	if (ranks->slowdown[rank] > rc->slowdown)
-		rc->slowdown = ranks->slowdown[rank];
-	if (rc->multiplicity == 0 ||
-	    placement_speed(ranks, ranks->kind[rank]) < placement_speed(ranks, rc->kind))
-		rc->kind = ranks->kind[rank];
-	rc->next_remote |= ranks->node[placement_next(ranks, rank)] != ranks->node[rank];
-	rc->prev_remote |= ranks->node[placement_prev(ranks, rank)] != ranks->node[rank];
-	rc->multiplicity++;
-}
-
 /* The most ranks of the stage that share a node; ranks come in rising order, so nodes do, too. */
 static void count_on_nodes(const struct placement_ranks *ranks, struct sc_placement *out)
 {
@@ -400,8 +377,23 @@ static void placement_approximate(const struct placement_ranks *ranks, struct sc
 	out->classes = sc_arena_calloc(ranks->arena, pp, sizeof(*out->classes));
 	out->members =
 		sc_arena_alloc(ranks->arena, (size_t)pp * SC_AXIS_PP * sizeof(*out->members));
-	for (uint32_t rank = 0; rank < ranks->d->world; rank++)
-		take_worst(ranks, rank, &out->classes[ranks->stage[rank]]);
+	for (uint32_t rank = 0; rank < ranks->d->world; rank++) {
+		struct sc_rank_class *rc = &out->classes[ranks->stage[rank]];
+		for (int axis = 0; axis < SC_AXIS_PP; axis++) {
+			const struct sc_span *span = &ranks->span[axis][ranks->base[axis][rank]];
+
+			if (is_worse(span, &rc->group[axis].span))
+				rc->group[axis].span = *span;
+		}
+		if (ranks->slowdown[rank] > rc->slowdown)
+			rc->slowdown = ranks->slowdown[rank];
+		if (rc->multiplicity == 0 ||
+		    placement_speed(ranks, ranks->kind[rank]) < placement_speed(ranks, rc->kind))
+			rc->kind = ranks->kind[rank];
+		rc->next_remote |= ranks->node[placement_next(ranks, rank)] != ranks->node[rank];
+		rc->prev_remote |= ranks->node[placement_prev(ranks, rank)] != ranks->node[rank];
+		rc->multiplicity++;
+	}
 	count_on_nodes(ranks, out);
 	for (uint32_t s = 0; s < pp; s++)
 		name_stage(ranks, out, s);

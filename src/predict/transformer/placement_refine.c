@@ -61,22 +61,6 @@ static bool is_rank(const struct refinement *r, uint32_t vertex)
 
 /* ---- splitting ---- */
 
-static uint32_t find_part(struct refinement *r, uint32_t vertex, uint32_t mask)
-{
-	uint32_t color = r->color[vertex];
-	uint64_t key = mix(r->look[vertex] ^ r->cells[color].mixed);
-	uint32_t at = (uint32_t)key & mask;
-
-	while (r->table_part[at] != UINT32_MAX && r->table_key[at] != key)
-		at = (at + 1) & mask;
-	if (r->table_part[at] == UINT32_MAX) {
-		r->table_key[at] = key;
-		r->table_part[at] = r->n_parts;
-		r->parts[r->n_parts++] = (struct part){.color = color};
-	}
-	return r->table_part[at];
-}
-
 static void find_parts(struct refinement *r)
 {
 	uint32_t n_table = 16;
@@ -86,7 +70,19 @@ static void find_parts(struct refinement *r)
 	memset(r->table_part, 0xff, n_table * sizeof(*r->table_part));
 	r->n_parts = 0;
 	for (uint32_t i = 0; i < r->n_todo; i++) {
-		uint32_t part = find_part(r, r->todo[i], n_table - 1);
+		const uint32_t mask = n_table - 1;
+		uint32_t color = r->color[r->todo[i]];
+		uint64_t key = mix(r->look[r->todo[i]] ^ r->cells[color].mixed);
+		uint32_t at = (uint32_t)key & mask;
+
+		while (r->table_part[at] != UINT32_MAX && r->table_key[at] != key)
+			at = (at + 1) & mask;
+		if (r->table_part[at] == UINT32_MAX) {
+			r->table_key[at] = key;
+			r->table_part[at] = r->n_parts;
+			r->parts[r->n_parts++] = (struct part){.color = color};
+		}
+		uint32_t part = r->table_part[at];
 
 		r->part_of[r->todo[i]] = part;
 		r->parts[part].n++;
@@ -130,8 +126,11 @@ static void name_parts(struct refinement *r)
 	}
 }
 
-static void recolor(struct refinement *r)
+static void split(struct refinement *r)
 {
+	r->work += r->n_todo;
+	find_parts(r);
+	name_parts(r);
 	r->n_changed = 0;
 	for (uint32_t i = 0; i < r->n_todo; i++) {
 		uint32_t vertex = r->todo[i], to = r->parts[r->part_of[vertex]].to;
@@ -146,14 +145,6 @@ static void recolor(struct refinement *r)
 		for (int k = 0; k < r->n_kinds; k++)
 			r->look[r->set_of[k][vertex]] += change;
 	}
-}
-
-static void split(struct refinement *r)
-{
-	r->work += r->n_todo;
-	find_parts(r);
-	name_parts(r);
-	recolor(r);
 }
 
 /* ---- what a vertex sees ---- */
@@ -223,24 +214,6 @@ static void list_members(struct refinement *r, uint32_t vertex)
 	r->work += n;
 	for (uint32_t i = 0; i < n; i++)
 		list(r, placement_member(r->ranks, set, base, i));
-}
-
-static void list_affected(struct refinement *r)
-{
-	r->round++;
-	r->n_todo = 0;
-	for (uint32_t i = 0; i < r->n_changed; i++) {
-		uint32_t vertex = r->changed[i];
-
-		if (!is_rank(r, vertex)) {
-			list_members(r, vertex);
-			continue;
-		}
-		for (int k = 0; k < r->n_kinds; k++)
-			list(r, r->set_of[k][vertex]);
-		list(r, placement_next(r->ranks, vertex));
-		list(r, placement_prev(r->ranks, vertex));
-	}
 }
 
 static void list_first(struct refinement *r, uint32_t n)
@@ -361,7 +334,20 @@ bool placement_refine(struct placement_ranks *ranks)
 			return false;
 		look(&r);
 		split(&r);
-		list_affected(&r);
+		r.round++;
+		r.n_todo = 0;
+		for (uint32_t i = 0; i < r.n_changed; i++) {
+			uint32_t vertex = r.changed[i];
+
+			if (!is_rank(&r, vertex)) {
+				list_members(&r, vertex);
+				continue;
+			}
+			for (int k = 0; k < r.n_kinds; k++)
+				list(&r, r.set_of[k][vertex]);
+			list(&r, placement_next(r.ranks, vertex));
+			list(&r, placement_prev(r.ranks, vertex));
+		}
 	}
 	number_colors(&r);
 	return ranks->n_colors <= max_colors;

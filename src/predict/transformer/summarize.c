@@ -84,26 +84,6 @@ static void sum_node(const struct sc_run *run, uint32_t c, struct sc_memory *out
 	}
 }
 
-static void find_fullest_node(const struct sc_run *run, struct sc_memory *out)
-{
-	struct sc_memory node, most = {0};
-
-	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++) {
-		const struct sc_rank_class *classes = run->tf->placement.classes;
-		uint32_t d = 0;
-
-		while (classes[d].nic_domain != classes[c].nic_domain)
-			d++;
-		if (!(d == c))
-			continue;
-		sum_node(run, c, &node);
-		most.host_gib = fmax(most.host_gib, node.host_gib);
-		most.ssd_gib = fmax(most.ssd_gib, node.ssd_gib);
-	}
-	out->host_gib = most.host_gib;
-	out->ssd_gib = most.ssd_gib;
-}
-
 void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 {
 	const struct sc_transformer *tf = run->tf;
@@ -116,8 +96,24 @@ void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 		if (c == 0 || sc_memory_fullness(&now) > sc_memory_fullness(out))
 			*out = now;
 	}
-	if (out->host_gib > 0 || out->ssd_gib > 0)
-		find_fullest_node(run, out);
+	if (out->host_gib > 0 || out->ssd_gib > 0) {
+		struct sc_memory node, most = {0};
+
+		for (uint32_t c = 0; c < run->tf->placement.n_classes; c++) {
+			const struct sc_rank_class *classes = run->tf->placement.classes;
+			uint32_t d = 0;
+
+			while (classes[d].nic_domain != classes[c].nic_domain)
+				d++;
+			if (!(d == c))
+				continue;
+			sum_node(run, c, &node);
+			most.host_gib = fmax(most.host_gib, node.host_gib);
+			most.ssd_gib = fmax(most.ssd_gib, node.ssd_gib);
+		}
+		out->host_gib = most.host_gib;
+		out->ssd_gib = most.ssd_gib;
+	}
 }
 
 static void warn_hosts(const struct sc_memory *m, struct sc_warnings *warnings)

@@ -138,30 +138,25 @@ static void exchange_heads(const struct dims *x, double width)
 	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * width * (4 * x->e), 2);
 }
 
-/* Of a share of the heads a rank sees all tokens (Jacobs et al., DeepSpeed Ulysses, 2023); backward gradients go the
- * same ways (Transformer Engine, cp_comm_type a2a). */
-static void flash_by_heads(const struct dims *x, bool backward)
-{
-	double cp = (double)x->req->config.parallel.cp;
-	double inputs = x->heads * x->d + x->kv_heads * (x->d + x->d_v);
-	struct dims whole = *x;
-
-	whole.s = x->s_all;
-	whole.heads /= cp;
-	whole.kv_heads /= cp;
-	exchange_heads(x, backward ? x->ctx : inputs);
-	add_whole_flash(&whole, backward);
-	exchange_heads(x, backward ? inputs : x->ctx);
-}
-
 static void flash(const struct dims *x, bool backward)
 {
 	if (x->req->config.parallel.cp < 2)
 		add_whole_flash(x, backward);
 	else if (x->lora && x->sw->lora_recipe &&
-		 fmod(x->kv_heads, (double)x->req->config.parallel.cp) < 0.5)
-		flash_by_heads(x, backward);
-	else
+		 fmod(x->kv_heads, (double)x->req->config.parallel.cp) < 0.5) {
+		/* Of a share of the heads a rank sees all tokens (Jacobs et al., DeepSpeed Ulysses, 2023); backward gradients go the
+		 * same ways (Transformer Engine, cp_comm_type a2a). */
+		double cp = (double)x->req->config.parallel.cp;
+		double inputs = x->heads * x->d + x->kv_heads * (x->d + x->d_v);
+		struct dims whole = *x;
+
+		whole.s = x->s_all;
+		whole.heads /= cp;
+		whole.kv_heads /= cp;
+		exchange_heads(x, backward ? x->ctx : inputs);
+		add_whole_flash(&whole, backward);
+		exchange_heads(x, backward ? inputs : x->ctx);
+	} else
 		ring(x, backward);
 }
 
@@ -247,23 +242,6 @@ void attention_forward(const struct dims *x)
 	add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx * (2 * x->e), 1);
 }
 
-static void unfused_backward(const struct dims *x)
-{
-	double n_scores = x->b * x->heads * x->s * x->s_all;
-
-	if (sc_recomputes(x->req, SC_RECOMPUTE_CORE_ATTN))
-		attention_core(x);
-	add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx * (2 * x->e), 1);
-	batched_gemm(x, SC_NAME_CONTEXT_DGRAD, (struct mnk){x->s, x->s_all, x->d_v});
-	batched_kv_grad(x, SC_NAME_CONTEXT_DGRAD, x->d_v);
-	if (x->dropout)
-		add_rowwise(x, SC_NAME_ATTENTION_DROPOUT_GRAD, n_scores * (2 * x->e + 1), 1);
-	softmax(x, SC_NAME_SOFTMAX_GRAD, n_scores, true);
-	batched_gemm(x, SC_NAME_SCORES_DGRAD, (struct mnk){x->s, x->d, x->s_all});
-	batched_kv_grad(x, SC_NAME_SCORES_DGRAD, x->d);
-	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * qkv_width(x) * (2 * x->e), 2);
-}
-
 void attention_backward(const struct dims *x)
 {
 	if (x->req->config.training.attention == SC_ATT_FLASH) {
@@ -272,7 +250,20 @@ void attention_backward(const struct dims *x)
 		flash(x, true);
 	} else {
 		ring_alone(x, true);
-		unfused_backward(x);
+		double n_scores = x->b * x->heads * x->s * x->s_all;
+
+		if (sc_recomputes(x->req, SC_RECOMPUTE_CORE_ATTN))
+			attention_core(x);
+		add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx * (2 * x->e), 1);
+		batched_gemm(x, SC_NAME_CONTEXT_DGRAD, (struct mnk){x->s, x->s_all, x->d_v});
+		batched_kv_grad(x, SC_NAME_CONTEXT_DGRAD, x->d_v);
+		if (x->dropout)
+			add_rowwise(x, SC_NAME_ATTENTION_DROPOUT_GRAD, n_scores * (2 * x->e + 1),
+				    1);
+		softmax(x, SC_NAME_SOFTMAX_GRAD, n_scores, true);
+		batched_gemm(x, SC_NAME_SCORES_DGRAD, (struct mnk){x->s, x->d, x->s_all});
+		batched_kv_grad(x, SC_NAME_SCORES_DGRAD, x->d);
+		add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * qkv_width(x) * (2 * x->e), 2);
 	}
 	rotary(x, SC_NAME_ROPE_GRAD);
 }

@@ -59,20 +59,6 @@ static void embed_backward(const struct dims *x)
 	accumulate_gradients(x, params.dense);
 }
 
-static void loss_comm(const struct dims *x, double rows, int n)
-{
-	struct sc_block_comm comm = {SC_NAME_LOSS_COMM,
-				     SC_COMM_TP,
-				     {SC_ALL_REDUCE, rows * sc_dtype_bytes(SC_FP32), SC_FP32},
-				     0,
-				     0,
-				     0,
-				     0};
-
-	for (int i = 0; i < n; i++)
-		sc_block_add_comm(x->block, x->env, &comm);
-}
-
 /* A copy of these sizes with the head's rows as tokens, in the storage's precision. */
 static struct dims head_dims(const struct dims *x)
 {
@@ -96,19 +82,6 @@ static struct linear logits_linear(const struct dims *x)
 static struct linear mtp_linear(const struct dims *x)
 {
 	return (struct linear){SC_NAME_MTP_PROJ, x->h / x->tp, 2 * x->h, .adapter = false};
-}
-
-static void mtp_backward(const struct dims *x)
-{
-	const struct linear proj = mtp_linear(x);
-
-	add_dgrad(x, &proj);
-	if (x->tp > 1)
-		add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, 2 * x->tokens * x->h, 0);
-	add_wgrad(x, &proj);
-	add_norm_grad(x, 2 * x->tokens_seq * x->h);
-	embed_backward(x);
-	accumulate_gradients(x, proj.n * proj.k);
 }
 
 static void logits_forward(const struct dims *x)
@@ -140,7 +113,17 @@ static void logits_forward(const struct dims *x)
 		add_rowwise(x, SC_NAME_CROSS_ENTROPY, n_logits * (2 * x->e), 2);
 	else
 		add_rowwise(x, SC_NAME_CROSS_ENTROPY, n_logits * (x->e + f + 7 * f), 7);
-	loss_comm(x, head.tokens, 3);
+	struct sc_block_comm comm = {
+		SC_NAME_LOSS_COMM,
+		SC_COMM_TP,
+		{SC_ALL_REDUCE, head.tokens * sc_dtype_bytes(SC_FP32), SC_FP32},
+		0,
+		0,
+		0,
+		0};
+
+	for (int i = 0; i < 3; i++)
+		sc_block_add_comm(x->block, x->env, &comm);
 }
 
 static void head_forward(const struct dims *x)
@@ -191,7 +174,16 @@ static void head_backward(const struct dims *x)
 {
 	for (int64_t i = 0; i < x->model->mtp_layers; i++) {
 		logits_backward(x);
-		mtp_backward(x);
+		const struct linear proj = mtp_linear(x);
+
+		add_dgrad(x, &proj);
+		if (x->tp > 1)
+			add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, 2 * x->tokens * x->h,
+			       0);
+		add_wgrad(x, &proj);
+		add_norm_grad(x, 2 * x->tokens_seq * x->h);
+		embed_backward(x);
+		accumulate_gradients(x, proj.n * proj.k);
 	}
 	logits_backward(x);
 }

@@ -83,21 +83,6 @@ static void add_mlp_params(const struct dims *x, double ffn, struct sc_params *o
 	add_linear_params(x, &down, out);
 }
 
-static void add_expert_params(const struct dims *x, struct sc_params *out)
-{
-	const struct sc_model *m = x->model;
-	double n_local = (double)m->experts / (double)x->req->config.parallel.ep;
-	double ffn = (double)m->expert_ffn_hidden / x->etp;
-
-	add_plain_params(x, (double)m->experts * x->h, out); /* router */
-	out->expert = n_local * x->h * ffn * (x->gates + 1);
-	if (x->biases)
-		out->expert += n_local * (x->gates * ffn + x->h);
-	out->trainable_expert = x->lora ? 0 : out->expert;
-	if (m->shared_experts > 0)
-		add_mlp_params(x, shared_width(x), out);
-}
-
 void sc_transformer_layer_params(const struct sc_request *request, bool is_dense,
 				 struct sc_params *out)
 {
@@ -113,9 +98,19 @@ void sc_transformer_layer_params(const struct sc_request *request, bool is_dense
 		add_linear_params(&x, &qkv[i], out);
 	add_linear_params(&x, &proj, out);
 	add_plain_params(&x, (x.traits->rms_norm ? 2 : 4) * x.h, out);
-	if (sc_model_is_moe(&request->config.model) && !is_dense)
-		add_expert_params(&x, out);
-	else
+	if (sc_model_is_moe(&request->config.model) && !is_dense) {
+		const struct sc_model *m = x.model;
+		double n_local = (double)m->experts / (double)x.req->config.parallel.ep;
+		double ffn = (double)m->expert_ffn_hidden / x.etp;
+
+		add_plain_params(&x, (double)m->experts * x.h, out); /* router */
+		out->expert = n_local * x.h * ffn * (x.gates + 1);
+		if (x.biases)
+			out->expert += n_local * (x.gates * ffn + x.h);
+		out->trainable_expert = x.lora ? 0 : out->expert;
+		if (m->shared_experts > 0)
+			add_mlp_params(&x, shared_width(&x), out);
+	} else
 		add_mlp_params(&x, x.ffn, out);
 }
 
