@@ -462,17 +462,6 @@ static const char *path_text(const struct place *place, char buf[MAX_PATH_TEXT])
 	return buf;
 }
 
-static const char *kind_text(enum sc_yaml_kind kind)
-{
-	static const char *const text[] = {
-		[SC_YAML_SCALAR] = "a single value",
-		[SC_YAML_MAP] = "a mapping",
-		[SC_YAML_SEQ] = "a list",
-	};
-
-	return text[kind];
-}
-
 static int fail(struct decoder *d, const struct sc_yaml *node, const struct place *place,
 		const char *text)
 {
@@ -485,11 +474,16 @@ static int fail(struct decoder *d, const struct sc_yaml *node, const struct plac
 static int wrong_kind(struct decoder *d, const struct sc_yaml *node, const struct place *place,
 		      const char *expected)
 {
+	static const char *const text[] = {
+		[SC_YAML_SCALAR] = "a single value",
+		[SC_YAML_MAP] = "a mapping",
+		[SC_YAML_SEQ] = "a list",
+	};
 	char path[MAX_PATH_TEXT];
 
 	return sc_err_at(d->err, SC_EVALUE, node->file, node->line, node->column,
 			 "%s: expected %s, got %s", path_text(place, path), expected,
-			 kind_text(node->kind));
+			 text[node->kind]);
 }
 
 static void add_origin(struct decoder *d, const struct sc_yaml *node, const struct place *place)

@@ -49,13 +49,6 @@ void sc_block_release(struct sc_block *block)
 	SC_VEC_RELEASE(&block->steps);
 }
 
-static double op_flop(const struct sc_op *op)
-{
-	const struct sc_gemm_shape *g = &op->u.gemm;
-
-	return op->kind == SC_OP_GEMM ? 2 * g->batch * g->m * g->n * g->k : 0;
-}
-
 static void scale(struct sc_cost *cost, double factor)
 {
 	cost->latency_us *= factor;
@@ -181,7 +174,9 @@ void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 					      (n_launches * env->device->host.launch_us +
 					       n_calls * env->software->host_op_us) /
 					      env->host_speed);
-	step.flop = n * op_flop(op);
+	const struct sc_gemm_shape *g = &op->u.gemm;
+
+	step.flop = n * (op->kind == SC_OP_GEMM ? 2 * g->batch * g->m * g->n * g->k : 0);
 	push_step(block, env, step);
 	list_step(block, op, NULL);
 }
@@ -664,23 +659,18 @@ static double rate_beside(const struct sc_cost *step, const struct sc_cost *comm
 	return rate;
 }
 
-/* The other way round: of the collective's, SMs apart. */
-static double comm_rate_beside(const struct sc_cost *step, const struct sc_cost *comm, double peers)
-{
-	struct sc_cost own = *comm, others = *step;
-
-	own.demand[SC_RES_SM] = others.demand[SC_RES_SM] = 0;
-	return rate_beside(&own, &others, peers);
-}
-
 double sc_block_uneven(const struct sc_block *block, const struct sc_block_env *env)
 {
 	double us = 0, sum[2] = {0}, squares[2] = {0}, out = 0;
 
 	for (size_t i = 0; i < block->steps.n; i++) {
 		const struct sc_cost *step = &block->steps.at[i].cost;
+		/* The other way round: of the collective's, SMs apart. */
+		struct sc_cost own = env->beside, others = *step;
+
+		own.demand[SC_RES_SM] = others.demand[SC_RES_SM] = 0;
 		const double rate[2] = {rate_beside(step, &env->beside, env->node_peers),
-					comm_rate_beside(step, &env->beside, env->node_peers)};
+					rate_beside(&own, &others, env->node_peers)};
 
 		if (block->steps.at[i].kind == SC_STEP_HOST)
 			continue;

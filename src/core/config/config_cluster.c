@@ -162,18 +162,14 @@ static int take_graph(const struct sc_source *source, struct sc_arena *arena,
 	return 0;
 }
 
-static bool is_yaml(const char *path)
-{
-	const char *dot = strrchr(path, '.');
-
-	return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
-}
-
 int sc_cluster_parse_topology(const struct sc_source *source, struct sc_arena *arena,
 			      struct sc_cluster *out, struct sc_err *err)
 {
-	return is_yaml(source->file) ? take_astra(source, arena, out, err)
-				     : take_graph(source, arena, out, err);
+	const char *dot = strrchr(source->file, '.');
+
+	return (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0))
+		       ? take_astra(source, arena, out, err)
+		       : take_graph(source, arena, out, err);
 }
 
 int sc_config_load_topology(struct sc_config *config, const char *from, bool typed,

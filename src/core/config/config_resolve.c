@@ -161,25 +161,21 @@ int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 	return sc_resolve_fail(res, own->code, path, "%s: %s", path, own->text);
 }
 
-/* One program runs everywhere, and it must know the newest GPU. */
-static int64_t newest_capability(const struct sc_request *req)
-{
-	int64_t newest = 0;
-
-	for (size_t k = 0; k < sc_request_n_kinds(req); k++)
-		if (sc_request_device(req, k)->cuda_capability > newest)
-			newest = sc_request_device(req, k)->cuda_capability;
-	return newest;
-}
-
 /* The release for the GPUs, or of that version; without one, the first that can do what the model asks for. */
 static bool is_release(const struct sc_request *req, const struct sc_release *release)
 {
 	const char *version = req->config.training.software_version;
 	const struct sc_model *model = &req->config.model;
 
-	if (release->capability > 0)
-		return newest_capability(req) >= release->capability;
+	if (release->capability > 0) {
+		/* One program runs everywhere, and it must know the newest GPU. */
+		int64_t newest = 0;
+
+		for (size_t k = 0; k < sc_request_n_kinds(req); k++)
+			if (sc_request_device(req, k)->cuda_capability > newest)
+				newest = sc_request_device(req, k)->cuda_capability;
+		return newest >= release->capability;
+	}
 	if (version)
 		return release->version &&
 		       strncmp(version, release->version, strlen(release->version)) == 0;

@@ -29,15 +29,6 @@ static const char *module_of(const struct sc_table_placement *t)
 	return t->module ? t->module : DEFAULT_MODULE;
 }
 
-/* Its name in the module. */
-static const char *parameter_of(const struct sc_table_placement *t)
-{
-	size_t n = t->module ? strlen(t->module) : 0;
-	bool has_path = n && strncmp(t->name, t->module, n) == 0 && t->name[n] == '.';
-
-	return has_path ? t->name + n + 1 : t->name;
-}
-
 static void put_shards(const struct sc_shard_plan *plan, const struct sc_table_placement *t,
 		       struct sc_strbuf *out)
 {
@@ -69,7 +60,11 @@ static void put_table(const struct sc_shard_plan *plan, const struct sc_table_pl
 	const struct sc_shard *s = plan->shards.at + t->first_shard;
 
 	sc_strbuf_append(out, "      ");
-	put_text(out, parameter_of(t));
+	/* Its name in the module. */
+	size_t n = t->module ? strlen(t->module) : 0;
+	bool has_path = n && strncmp(t->name, t->module, n) == 0 && t->name[n] == '.';
+
+	put_text(out, has_path ? t->name + n + 1 : t->name);
 	sc_strbuf_append(out, ": {\n");
 	if (t->tier == SC_TIER_CACHED)
 		sc_strbuf_printf(out, "        \"cache_params\": {\"load_factor\": %.9g},\n",

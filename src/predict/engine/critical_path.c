@@ -100,20 +100,15 @@ static int step_arrival(struct walk *walk)
 	return 1;
 }
 
-/* When the work of a node began: after its gap, if it is no member of a group. */
-static double work_start_us(const struct walk *walk)
+static int step(struct walk *walk)
 {
+	/* When the work of a node began: after its gap, if it is no member of a group. */
 	const struct sc_cost *cost = &walk->graph->costs.at[own_cost(walk->graph, walk->node)];
 	double start_us = walk->tl->start_us[walk->node];
 
 	if (cost->gap != SC_GAP_NONE && walk->graph->nodes.at[walk->node].group == SC_NONE)
 		start_us += cost->latency_us;
-	return start_us;
-}
-
-static int step(struct walk *walk)
-{
-	add(walk, work_start_us(walk), walk->node, run_cost(walk->graph, walk->node), SC_GAP_NONE);
+	add(walk, start_us, walk->node, run_cost(walk->graph, walk->node), SC_GAP_NONE);
 	add_own(walk, walk->tl->start_us[walk->node]);
 	if (walk->tl->reason[walk->node] == SC_BY_PEER)
 		walk->node = walk->tl->bound_by[walk->node];

@@ -149,15 +149,6 @@ struct walk {
 	double owner_us[SC_N_OWNERS];
 };
 
-static size_t n_steps(const struct sc_pair_side *side)
-{
-	size_t n = 0;
-
-	for (int r = 0; r < side->n_runs; r++)
-		n += side->run[r].block->steps.n * (size_t)side->run[r].n;
-	return n;
-}
-
 static void visit(struct walk *w, const struct sc_step *step, uint32_t node)
 {
 	const struct sc_timeline *tl = &w->scratch->timeline;
@@ -244,7 +235,11 @@ static int summarize_pair(const struct sc_pair_side side[2], struct sc_build_scr
 
 	*out = (struct sc_pair){.host_us = 0};
 	for (int i = 0; i < 2; i++) {
-		node[i] = sc_arena_calloc(arena, n_steps(&side[i]) + 1, sizeof(**node));
+		size_t n = 0;
+
+		for (int r = 0; r < side[i].n_runs; r++)
+			n += side[i].run[r].block->steps.n * (size_t)side[i].run[r].n;
+		node[i] = sc_arena_calloc(arena, n + 1, sizeof(**node));
 		walk[i] = (struct walk){.scratch = scratch, .node = node[i]};
 		for (int r = 0; r < side[i].n_runs; r++)
 			out->host_us += side[i].run[r].n * side[i].run[r].block->sum.host_us;

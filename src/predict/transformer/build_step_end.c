@@ -231,16 +231,6 @@ static void tie_embeddings(struct builder *b, uint32_t first)
 		join_after_passes(&b->cls[pair[i].class_id], group, SC_NAME_EMBED_TIE);
 }
 
-/* The class on another stage that a class's pipeline goes through. */
-static uint32_t class_on_stage(const struct builder *b, uint32_t c, uint32_t stage)
-{
-	const struct sc_rank_class *classes = b->tf->placement.classes;
-
-	while ((uint32_t)classes[c].stage != stage)
-		c = classes[c].next_class;
-	return c;
-}
-
 static struct sc_span span_of(const struct builder *b, const struct sc_member *members, uint32_t n)
 {
 	const struct sc_rank_class *classes = b->tf->placement.classes;
@@ -279,7 +269,13 @@ static void sum_replicas(struct builder *b, uint32_t first)
 
 		if (at < stage)
 			return;
-		members[r] = (struct sc_member){class_on_stage(b, first, at), 1};
+		/* The class on another stage that a class's pipeline goes through. */
+		uint32_t c = first;
+		const struct sc_rank_class *classes = b->tf->placement.classes;
+
+		while ((uint32_t)classes[c].stage != at)
+			c = classes[c].next_class;
+		members[r] = (struct sc_member){c, 1};
 	}
 	span = span_of(b, members, n);
 	cost = sc_block_comm_alone(env, &shape, &span, env->node_peers);

@@ -166,15 +166,6 @@ static double layer_macs(const struct dims *x, bool has_experts)
 	return attention_macs(x) + router + (x->gates + 1) * ffn * x->h;
 }
 
-/* Of the output layer, and of a masked model's transform before it, on the rows that need them. */
-static double head_macs(const struct dims *x)
-{
-	double rows_frac = x->traits->masked_lm && x->sw->mlm_gather ? MASKED_FRACTION : 1;
-	double transform = x->traits->masked_lm ? x->h * x->h : 0;
-
-	return rows_frac * (x->h * (double)x->model->vocab + transform);
-}
-
 /* Keys that a token attends to, mean of layers with a window and without. A window w of s keys is w for each, and
  * s(1 - w/2s) fewer at the begin where it is causal; without windows all s. */
 static double mean_keys(const struct sc_model *m, double s, bool causal)
@@ -200,7 +191,12 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 	x = dims_of(request, NULL, 1, NULL);
 	dense = moe ? (double)sc_model_dense_layers(m, 0, m->layers) : layers;
 	macs = dense * layer_macs(&x, false) + (layers - dense) * layer_macs(&x, moe);
-	macs += (1 + mtp) * head_macs(&x) + mtp * 2 * x.h * x.h;
+	/* Of the output layer, and of a masked model's transform before it, on the rows that need them. */
+	double rows_frac = x.traits->masked_lm && x.sw->mlm_gather ? MASKED_FRACTION : 1;
+	double transform = x.traits->masked_lm ? x.h * x.h : 0;
+
+	macs += (1 + mtp) * (rows_frac * (x.h * (double)x.model->vocab + transform)) +
+		mtp * 2 * x.h * x.h;
 	attention = layers * (double)m->heads * (x.d + x.d_v);
 	macs *= x.lora ? 2 : 3;
 	if (causal)
