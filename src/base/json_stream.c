@@ -66,29 +66,25 @@ void sc_json_stream_end(struct sc_json_stream *stream)
 		flush(stream);
 }
 
-/* One character of text, escaped; returns the bytes it took. */
-static size_t append_escaped(struct sc_strbuf *buf, const char *text)
-{
-	unsigned char c = (unsigned char)*text;
-	size_t n = sc_utf8_length(text);
-
-	if (c == '"' || c == '\\') {
-		sc_strbuf_append_char(buf, '\\');
-		sc_strbuf_append_char(buf, *text);
-	} else if (c < 0x20) {
-		sc_strbuf_printf(buf, "\\u%04x", c);
-	} else {
-		sc_strbuf_append_n(buf, n ? text : "?", n ? n : 1);
-	}
-	return n ? n : 1;
-}
-
 void sc_json_stream_text(struct sc_json_stream *stream, const char *key, const char *text)
 {
 	begin_value(stream, key, false);
 	sc_strbuf_append_char(&stream->buf, '"');
-	while (*text)
-		text += append_escaped(&stream->buf, text);
+	while (*text) {
+		/* One character of text, escaped; returns the bytes it took. */
+		unsigned char c = (unsigned char)*text;
+		size_t n = sc_utf8_length(text);
+
+		if (c == '"' || c == '\\') {
+			sc_strbuf_append_char(&stream->buf, '\\');
+			sc_strbuf_append_char(&stream->buf, *text);
+		} else if (c < 0x20) {
+			sc_strbuf_printf(&stream->buf, "\\u%04x", c);
+		} else {
+			sc_strbuf_append_n(&stream->buf, n ? text : "?", n ? n : 1);
+		}
+		text += n ? n : 1;
+	}
 	sc_strbuf_append_char(&stream->buf, '"');
 }
 

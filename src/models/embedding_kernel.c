@@ -84,35 +84,6 @@ static double rows_fact(const struct work *w, enum sc_row_fact fact, double cach
 	return sc_row_fact(w->use->memo, w->reuse, &q);
 }
 
-static void read_use(const struct sc_device *device, const struct sc_embedding_use *use,
-		     struct work *out)
-{
-	const struct sc_table *table = use->table;
-	double cols = or_default(use->cols, (double)table->dim);
-	double bags = use->samples * or_default((double)table->features, 1);
-	enum sc_dtype dtype = table->storage > 0 ? (enum sc_dtype)(table->storage - 1) : use->dtype;
-
-	*out = (struct work){
-		.use = use,
-		.reuse = &table->reuse,
-		.count = or_default((double)table->count, 1),
-		.rows = (double)table->rows,
-		.row_frac = or_default(use->row_frac, 1),
-		.whole_lookups = bags * table->pooling,
-		.row_bytes = sectors(cols * sc_dtype_bytes(dtype)),
-		.grad_bytes = cols * or_default(use->output_bytes, DEFAULT_OUTPUT_BYTES),
-		.cache_bytes = CACHE_FRAC * device->l2_mib * SC_BYTES_PER_MIB,
-	};
-	out->lookups = out->whole_lookups * out->row_frac * or_default(use->skew, 1);
-	out->outputs = table->sequence ? out->lookups : bags;
-	if (sc_row_state_bytes(use->optimizer, cols) > 0)
-		out->state_bytes = sectors(sc_row_state_bytes(use->optimizer, cols));
-	out->unique = use->unique_rows;
-	if (!(out->unique > 0))
-		out->unique = out->row_frac * rows_fact(out, SC_ROWS_UNIQUE, 0);
-	out->unique = fmin(out->unique, out->lookups);
-}
-
 /* Lookups that do not find their row in the last cache. */
 static double cache_misses(const struct work *w)
 {
@@ -233,7 +204,31 @@ struct sc_embedding_shape sc_embedding_shape_of(const struct sc_device *device,
 	struct work work;
 
 	for (size_t i = 0; i < n; i++) {
-		read_use(device, &uses[i], &work);
+		const struct sc_table *table = uses[i].table;
+		double cols = or_default(uses[i].cols, (double)table->dim);
+		double bags = uses[i].samples * or_default((double)table->features, 1);
+		enum sc_dtype dtype =
+			table->storage > 0 ? (enum sc_dtype)(table->storage - 1) : uses[i].dtype;
+
+		work = (struct work){
+			.use = &uses[i],
+			.reuse = &table->reuse,
+			.count = or_default((double)table->count, 1),
+			.rows = (double)table->rows,
+			.row_frac = or_default(uses[i].row_frac, 1),
+			.whole_lookups = bags * table->pooling,
+			.row_bytes = sectors(cols * sc_dtype_bytes(dtype)),
+			.grad_bytes = cols * or_default(uses[i].output_bytes, DEFAULT_OUTPUT_BYTES),
+			.cache_bytes = CACHE_FRAC * device->l2_mib * SC_BYTES_PER_MIB,
+		};
+		work.lookups = work.whole_lookups * work.row_frac * or_default(uses[i].skew, 1);
+		work.outputs = table->sequence ? work.lookups : bags;
+		if (sc_row_state_bytes(uses[i].optimizer, cols) > 0)
+			work.state_bytes = sectors(sc_row_state_bytes(uses[i].optimizer, cols));
+		work.unique = uses[i].unique_rows;
+		if (!(work.unique > 0))
+			work.unique = work.row_frac * rows_fact(&work, SC_ROWS_UNIQUE, 0);
+		work.unique = fmin(work.unique, work.lookups);
 		add_use(&work, pass, &out);
 	}
 	return out;

@@ -5,30 +5,6 @@
 #include "predict/predict.h"
 #include "predict/transformer/summarize.h"
 
-/* With pp 1, of the fullest GPU and node; of the request alone, before anything is built. */
-static void memory_without_pipeline(const struct sc_request *request, struct sc_memory *out)
-{
-	const double on_node =
-		fmin((double)sc_request_node_gpus(request), (double)request->config.gpus);
-	struct sc_transformer *tf = sc_xcalloc(1, sizeof(*tf));
-	const struct sc_run run = {.tf = tf};
-	struct sc_arena arena;
-
-	sc_arena_init(&arena, 0);
-	sc_transformer_init_held(tf, request, &arena);
-	sc_memory_of_class(&run, 0,
-			   request->config.parallel.schedule == SC_SCHED_GPIPE
-				   ? (double)request->n_micro_batches
-				   : 1,
-			   out);
-	for (size_t k = 0; k < sc_request_n_kinds(request); k++)
-		out->capacity_gib = fmin(out->capacity_gib, sc_request_device(request, k)->hbm_gib);
-	out->host_gib *= on_node;
-	out->ssd_gib *= on_node;
-	sc_arena_release(&arena);
-	free(tf);
-}
-
 /* As sc_memory_fullness of the prediction. */
 static double fullness(struct sc_request *request, int64_t micro_batch)
 {
@@ -39,8 +15,29 @@ static double fullness(struct sc_request *request, int64_t micro_batch)
 	request->n_micro_batches = samples / micro_batch;
 	if (request->config.model.family == SC_LAYERS)
 		sc_layers_memory(request, &memory);
-	else
-		memory_without_pipeline(request, &memory);
+	else {
+		/* With pp 1, of the fullest GPU and node; of the request alone, before anything is built. */
+		const double on_node =
+			fmin((double)sc_request_node_gpus(request), (double)request->config.gpus);
+		struct sc_transformer *tf = sc_xcalloc(1, sizeof(*tf));
+		const struct sc_run run = {.tf = tf};
+		struct sc_arena arena;
+
+		sc_arena_init(&arena, 0);
+		sc_transformer_init_held(tf, request, &arena);
+		sc_memory_of_class(&run, 0,
+				   request->config.parallel.schedule == SC_SCHED_GPIPE
+					   ? (double)request->n_micro_batches
+					   : 1,
+				   &memory);
+		for (size_t k = 0; k < sc_request_n_kinds(request); k++)
+			memory.capacity_gib =
+				fmin(memory.capacity_gib, sc_request_device(request, k)->hbm_gib);
+		memory.host_gib *= on_node;
+		memory.ssd_gib *= on_node;
+		sc_arena_release(&arena);
+		free(tf);
+	}
 	return sc_memory_fullness(&memory);
 }
 

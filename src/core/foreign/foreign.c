@@ -627,34 +627,30 @@ static struct sc_yaml *child_map(struct sc_yaml *map, const char *key, const str
 	return made;
 }
 
-static void add_line(struct sc_yaml *root, const struct sc_foreign_line *line,
-		     struct sc_arena *arena)
-{
-	struct sc_yaml *map = root, *node, **link;
-	const char *path = line->path, *dot;
-
-	for (dot = strchr(path, '.'); dot; path = dot + 1, dot = strchr(path, '.'))
-		map = child_map(map, sc_arena_strndup(arena, path, (size_t)(dot - path)),
-				line->node, arena);
-	node = sc_arena_alloc(arena, sizeof(*node));
-	*node = *line->node;
-	node->key = path;
-	if (!node->key_line) {
-		node->key_line = node->line;
-		node->key_column = node->column;
-	}
-	for (link = &map->child; *link;)
-		link = &(*link)->next;
-	*link = node;
-	map->n_children++;
-}
-
 struct sc_yaml *sc_foreign_tree(const struct sc_foreign_lines *lines, const char *file)
 {
 	struct sc_yaml *root = sc_arena_alloc(lines->arena, sizeof(*root));
 
 	*root = (struct sc_yaml){.kind = SC_YAML_MAP, .file = file, .line = 1, .column = 1};
-	for (const struct sc_foreign_line *line = lines->first; line; line = line->next)
-		add_line(root, line, lines->arena);
+	for (const struct sc_foreign_line *line = lines->first; line; line = line->next) {
+		struct sc_yaml *map = root, *node, **link;
+		const char *path = line->path, *dot;
+
+		for (dot = strchr(path, '.'); dot; path = dot + 1, dot = strchr(path, '.'))
+			map = child_map(map,
+					sc_arena_strndup(lines->arena, path, (size_t)(dot - path)),
+					line->node, lines->arena);
+		node = sc_arena_alloc(lines->arena, sizeof(*node));
+		*node = *line->node;
+		node->key = path;
+		if (!node->key_line) {
+			node->key_line = node->line;
+			node->key_column = node->column;
+		}
+		for (link = &map->child; *link;)
+			link = &(*link)->next;
+		*link = node;
+		map->n_children++;
+	}
 	return root;
 }

@@ -31,27 +31,6 @@ void sc_waits_release(struct sc_waits *waits)
 	*waits = (struct sc_waits){0};
 }
 
-/* A blocked node waits for its lane's predecessor if that is open, else for its lowest open dep. */
-static void find_blocked(const struct sc_graph *graph, struct sc_waits *waits)
-{
-	for (uint32_t i = 0; i < graph->nodes.n; i++) {
-		if (waits->state[i] == SC_WAIT_DONE)
-			continue;
-		for (uint32_t e = graph->succ_start[i]; e < graph->succ_start[i + 1]; e++) {
-			const uint32_t to = graph->succ[e];
-
-			if (waits->state[to] == SC_WAIT_BLOCKED && waits->on[to] == SC_NONE)
-				waits->on[to] = i;
-		}
-	}
-	for (uint32_t i = 0; i < graph->nodes.n; i++) {
-		const uint32_t next = graph->lane_next[i];
-
-		if (waits->state[i] != SC_WAIT_DONE && next != SC_NONE)
-			waits->on[next] = i;
-	}
-}
-
 /* A member that has arrived waits for the lowest node of its group that has not. */
 static void find_peers(const struct sc_graph *graph, struct sc_waits *waits)
 {
@@ -158,7 +137,23 @@ int sc_waits_error(const struct sc_graph *graph, struct sc_waits *waits, struct 
 	struct text text = {.n = 0};
 	uint32_t start, at;
 
-	find_blocked(graph, waits);
+	/* A blocked node waits for its lane's predecessor if that is open, else for its lowest open dep. */
+	for (uint32_t i = 0; i < graph->nodes.n; i++) {
+		if (waits->state[i] == SC_WAIT_DONE)
+			continue;
+		for (uint32_t e = graph->succ_start[i]; e < graph->succ_start[i + 1]; e++) {
+			const uint32_t to = graph->succ[e];
+
+			if (waits->state[to] == SC_WAIT_BLOCKED && waits->on[to] == SC_NONE)
+				waits->on[to] = i;
+		}
+	}
+	for (uint32_t i = 0; i < graph->nodes.n; i++) {
+		const uint32_t next = graph->lane_next[i];
+
+		if (waits->state[i] != SC_WAIT_DONE && next != SC_NONE)
+			waits->on[next] = i;
+	}
 	if (graph->groups.n)
 		find_peers(graph, waits);
 	start = cycle_start(waits, find_cycle(graph, waits));

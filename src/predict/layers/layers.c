@@ -399,36 +399,6 @@ static void run_pass(struct builder *b, bool is_first, bool is_last)
 	}
 }
 
-static void layers_build(const struct sc_layers *layers, uint32_t n_steps, struct sc_graph *graph,
-			 struct layers_built *built)
-{
-	const int64_t n_passes = layers->request->n_micro_batches;
-	struct builder b = {.l = layers, .graph = graph};
-
-	begin(&b);
-	built->n_steps = n_steps;
-	built->step_end = sc_arena_calloc(layers->arena, n_steps, sizeof(uint32_t));
-	for (uint32_t s = 0; s < n_steps; s++) {
-		sc_graph_add_node(graph, SC_NODE_HOST, b.host,
-				  (struct sc_node_use){b.step_cost, SC_NAME_STEP_HOST});
-		for (int64_t pass = 1; pass <= n_passes; pass++)
-			run_pass(&b, pass == 1, pass == n_passes);
-		if (!layers->env.software->layer_updates) {
-			/* All weights at once, when all gradients are reduced; the last reduction of a lane ends after the others. */
-			uint32_t reduced = SC_NONE;
-
-			for (size_t i = 0; i < b.l->n_buckets; i++)
-				if (b.buckets[i].reduced != SC_NONE)
-					reduced = b.buckets[i].reduced;
-			if (reduced != SC_NONE)
-				add_mark(&b, SC_NODE_EVENT, reduced);
-			run_block(&b, &b.l->optimizer, b.optimizer_costs);
-		}
-		built->step_end[s] = add_mark(&b, SC_NODE_MARK, SC_NONE);
-	}
-	sc_graph_seal(graph);
-}
-
 /* The first has nothing to wait for; another stands beside the end of the one that is read. */
 enum { N_STEPS = 3, READ_STEP = 1 };
 
@@ -456,7 +426,31 @@ static int build(void *p, struct sc_err *err)
 	struct self *self = p;
 
 	(void)err;
-	layers_build(&self->layers, N_STEPS, self->graph, &self->built);
+	const int64_t n_passes = self->layers.request->n_micro_batches;
+	struct builder b = {.l = &self->layers, .graph = self->graph};
+
+	begin(&b);
+	self->built.n_steps = N_STEPS;
+	self->built.step_end = sc_arena_calloc(self->layers.arena, N_STEPS, sizeof(uint32_t));
+	for (uint32_t s = 0; s < N_STEPS; s++) {
+		sc_graph_add_node(self->graph, SC_NODE_HOST, b.host,
+				  (struct sc_node_use){b.step_cost, SC_NAME_STEP_HOST});
+		for (int64_t pass = 1; pass <= n_passes; pass++)
+			run_pass(&b, pass == 1, pass == n_passes);
+		if (!self->layers.env.software->layer_updates) {
+			/* All weights at once, when all gradients are reduced; the last reduction of a lane ends after the others. */
+			uint32_t reduced = SC_NONE;
+
+			for (size_t i = 0; i < b.l->n_buckets; i++)
+				if (b.buckets[i].reduced != SC_NONE)
+					reduced = b.buckets[i].reduced;
+			if (reduced != SC_NONE)
+				add_mark(&b, SC_NODE_EVENT, reduced);
+			run_block(&b, &b.l->optimizer, b.optimizer_costs);
+		}
+		self->built.step_end[s] = add_mark(&b, SC_NODE_MARK, SC_NONE);
+	}
+	sc_graph_seal(self->graph);
 	return 0;
 }
 

@@ -89,34 +89,6 @@ static void drain(struct dual *d, uint32_t half, uint32_t rank)
 		weight(d);
 }
 
-/* `stages`: of a direction to the fold. The first pair of the innermost stage does not run together. */
-static void write_dual_stages(struct dual *d, uint32_t stages, uint32_t micro_batches)
-{
-	uint32_t rank = d->second ? d->w->map->pp - 1 - d->stage : d->stage;
-	uint32_t half = stages - 1 - rank, n_main = micro_batches - 2 * stages + rank + 1;
-
-	fill(d, half);
-	for (uint32_t i = 0; i <= rank; i++) {
-		forward(d, 0);
-		forward(d, 1);
-	}
-	for (uint32_t i = 0; i < half; i++) {
-		backward(d, 1, true);
-		weight(d);
-		forward(d, 1);
-	}
-	for (uint32_t i = 0; i < n_main; i++) {
-		if (i == 0 && half == 0) {
-			forward(d, 0);
-			backward(d, 1, false);
-		} else {
-			both(d, 0);
-		}
-		both(d, 1);
-	}
-	drain(d, half, rank);
-}
-
 static void write_dual_pipe(const struct slot_writer *w)
 {
 	uint32_t replicas = w->map->replicas;
@@ -127,7 +99,32 @@ static void write_dual_pipe(const struct slot_writer *w)
 
 		d.later = sc_arena_calloc(w->arena, 2 * (size_t)w->shape->micro_batches + 1,
 					  sizeof(*d.later));
-		write_dual_stages(&d, w->map->pp / replicas, w->shape->micro_batches / replicas);
+		/* `stages`: of a direction to the fold. The first pair of the innermost stage does not run together. */
+		const uint32_t stages = w->map->pp / replicas;
+		uint32_t rank = d.second ? d.w->map->pp - 1 - d.stage : d.stage;
+		uint32_t half = stages - 1 - rank,
+			 n_main = (w->shape->micro_batches / replicas) - 2 * stages + rank + 1;
+
+		fill(&d, half);
+		for (uint32_t i = 0; i <= rank; i++) {
+			forward(&d, 0);
+			forward(&d, 1);
+		}
+		for (uint32_t i = 0; i < half; i++) {
+			backward(&d, 1, true);
+			weight(&d);
+			forward(&d, 1);
+		}
+		for (uint32_t i = 0; i < n_main; i++) {
+			if (i == 0 && half == 0) {
+				forward(&d, 0);
+				backward(&d, 1, false);
+			} else {
+				both(&d, 0);
+			}
+			both(&d, 1);
+		}
+		drain(&d, half, rank);
 	}
 }
 

@@ -102,28 +102,6 @@ static uint32_t earliest(const struct grid *g, const struct pass *p)
 
 /* ---- moving passes to free places ---- */
 
-/* Chunks held at most by a stage whose pass `p` comes at `to`: before it are passes that have moved, behind its old
- * place those that may. Weight gradients come where nothing else is. */
-static int32_t peak_of(const struct grid *g, const struct pass *p, uint32_t to)
-{
-	const uint32_t *moved = place(g->moved, g, p->stage, 0), *at = place(g->at, g, p->stage, 0);
-	int32_t now = 0, most = 0, later = 0;
-
-	for (uint32_t t = 0; t < g->width; t++) {
-		uint32_t id = t > p->place ? at[t] : moved[t], type = t == to ? p->type : id & 7;
-
-		if (id == IDLE && t != to) {
-			now -= later > 0;
-			later -= later > 0;
-			continue;
-		}
-		now += type <= UP_F;
-		later += type > UP_F;
-		most = now > most ? now : most;
-	}
-	return most;
-}
-
 /* Chunks held at each place, and at most. */
 static int32_t count_memory(struct grid *g)
 {
@@ -149,8 +127,28 @@ static bool fits(const struct grid *g, const struct pass *p, uint32_t to)
 {
 	const int32_t *memory = g->memory + (size_t)p->stage * g->width;
 
-	if (!g->has_weights)
-		return peak_of(g, p, to) <= g->most;
+	if (!g->has_weights) {
+		/* Chunks held at most by a stage whose pass `p` comes at `to`: before it are passes that have moved, behind its old
+		* place those that may. Weight gradients come where nothing else is. */
+		const uint32_t *moved = place(g->moved, g, p->stage, 0),
+			       *at = place(g->at, g, p->stage, 0);
+		int32_t now = 0, most = 0, later = 0;
+
+		for (uint32_t t = 0; t < g->width; t++) {
+			uint32_t id = t > p->place ? at[t] : moved[t],
+				 type = t == to ? p->type : id & 7;
+
+			if (id == IDLE && t != to) {
+				now -= later > 0;
+				later -= later > 0;
+				continue;
+			}
+			now += type <= UP_F;
+			later += type > UP_F;
+			most = now > most ? now : most;
+		}
+		return most <= g->most;
+	}
 	for (uint32_t t = to; p->type <= UP_F && t < p->place; t++)
 		if (memory[t] >= g->most)
 			return false;

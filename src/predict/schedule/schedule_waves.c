@@ -232,38 +232,6 @@ static double order_time(const struct slot_writer *w)
  * begins. Of pipelines with more passes than MOST_TRIED the first way is taken. */
 enum { TRIED = 2, MOST_TRIED = 1 << 20 };
 
-static void write_shortest(const struct slot_writer *w, uint32_t places)
-{
-	struct sc_schedule_shape shape = *w->shape;
-	struct sc_passes passes = *w->out;
-	struct slot_writer trial = *w;
-	double least = INFINITY;
-	int best = 0;
-
-	shape.micro_batches += shape.left_out;
-	if (shape.micro_batches > TRIED * w->map->pp)
-		shape.micro_batches = TRIED * w->map->pp;
-	trial.shape = &shape;
-	trial.out = &passes;
-	passes.micro_batches = shape.micro_batches;
-	passes.stride = 2 * shape.micro_batches * w->map->n_chunks;
-	passes.slots = sc_arena_calloc(w->arena, (size_t)w->map->pp * passes.stride,
-				       sizeof(*passes.slots));
-	for (int i = 0; i < N_WAYS && (double)shape.micro_batches * w->map->depth < MOST_TRIED;
-	     i++) {
-		double time;
-
-		passes.n = sc_arena_calloc(w->arena, w->map->pp, sizeof(*passes.n));
-		write_way(&trial, places, &WAYS[i]);
-		time = order_time(&trial);
-		if (time < least * (1 - CLOSE)) {
-			least = time;
-			best = i;
-		}
-	}
-	write_way(w, places, &WAYS[best]);
-}
-
 void write_waves(const struct slot_writer *w)
 {
 	uint32_t share = w->map->pp / w->map->replicas; /* of Chimera; Hanayo has one replica */
@@ -271,6 +239,35 @@ void write_waves(const struct slot_writer *w)
 	if (w->shape->kind ==
 	    SC_SCHED_GEMS) /* one micro-batch a direction (§4.1): there is nothing to try */
 		write_way(w, 1, &WAYS[0]);
-	else
-		write_shortest(w, share ? share : 1);
+	else {
+		const uint32_t places = share ? share : 1;
+		struct sc_schedule_shape shape = *w->shape;
+		struct sc_passes passes = *w->out;
+		struct slot_writer trial = *w;
+		double least = INFINITY;
+		int best = 0;
+
+		shape.micro_batches += shape.left_out;
+		if (shape.micro_batches > TRIED * w->map->pp)
+			shape.micro_batches = TRIED * w->map->pp;
+		trial.shape = &shape;
+		trial.out = &passes;
+		passes.micro_batches = shape.micro_batches;
+		passes.stride = 2 * shape.micro_batches * w->map->n_chunks;
+		passes.slots = sc_arena_calloc(w->arena, (size_t)w->map->pp * passes.stride,
+					       sizeof(*passes.slots));
+		for (int i = 0;
+		     i < N_WAYS && (double)shape.micro_batches * w->map->depth < MOST_TRIED; i++) {
+			double time;
+
+			passes.n = sc_arena_calloc(w->arena, w->map->pp, sizeof(*passes.n));
+			write_way(&trial, places, &WAYS[i]);
+			time = order_time(&trial);
+			if (time < least * (1 - CLOSE)) {
+				least = time;
+				best = i;
+			}
+		}
+		write_way(w, places, &WAYS[best]);
+	}
 }

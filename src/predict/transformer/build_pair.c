@@ -450,30 +450,6 @@ static uint32_t op_of(enum sc_op_name name, const struct sc_slot *slot)
 	return sc_op_pack(name, slot->chunk, slot->micro_batch);
 }
 
-static void coarse_pair(struct class_state *st, const struct sc_slot *slots, const uint32_t recv[2],
-			uint32_t node[2])
-{
-	struct builder *b = st->b;
-	size_t at = pair_at(b->tf, st->id, slots[0].chunk, slots[1].chunk) +
-		    (build_is_partial(b, slots[0].micro_batch) ? FORWARD_PARTIAL : 0) +
-		    (build_is_partial(b, slots[1].micro_batch) ? BACKWARD_PARTIAL : 0);
-	struct pair_costs *costs = &b->pair_costs[at];
-	struct pass_costs second = {.lead = SC_NONE, .late = SC_NONE};
-	uint32_t op, launch;
-
-	if (costs->second == SC_NONE)
-		find_costs(st, b->tf->pairs[at], costs);
-	second.gpu = costs->second;
-	op = op_of(SC_NAME_FORWARD_BESIDE, slots);
-	launch = build_launch(st, &costs->first, op);
-	node[0] = build_kernel(st, &costs->first, op);
-	build_begins(st, node[0], launch, recv[0]);
-	if (recv[1] != SC_NONE)
-		sc_graph_add_dep(b->graph, node[0], recv[1]);
-	op = op_of(SC_NAME_BACKWARD_BESIDE, &slots[1]);
-	node[1] = build_join_groups(st, build_kernel(st, &second, op));
-}
-
 static void full_pair(struct class_state *st, const struct sc_slot *slots, const uint32_t recv[2],
 		      uint32_t node[2])
 {
@@ -505,6 +481,25 @@ void build_pair(struct class_state *st, const struct sc_slot *slots, const uint3
 {
 	if (st->b->full)
 		full_pair(st, slots, recv, node);
-	else
-		coarse_pair(st, slots, recv, node);
+	else {
+		struct builder *b = st->b;
+		size_t at = pair_at(b->tf, st->id, slots[0].chunk, slots[1].chunk) +
+			    (build_is_partial(b, slots[0].micro_batch) ? FORWARD_PARTIAL : 0) +
+			    (build_is_partial(b, slots[1].micro_batch) ? BACKWARD_PARTIAL : 0);
+		struct pair_costs *costs = &b->pair_costs[at];
+		struct pass_costs second = {.lead = SC_NONE, .late = SC_NONE};
+		uint32_t op, launch;
+
+		if (costs->second == SC_NONE)
+			find_costs(st, b->tf->pairs[at], costs);
+		second.gpu = costs->second;
+		op = op_of(SC_NAME_FORWARD_BESIDE, slots);
+		launch = build_launch(st, &costs->first, op);
+		node[0] = build_kernel(st, &costs->first, op);
+		build_begins(st, node[0], launch, recv[0]);
+		if (recv[1] != SC_NONE)
+			sc_graph_add_dep(b->graph, node[0], recv[1]);
+		op = op_of(SC_NAME_BACKWARD_BESIDE, &slots[1]);
+		node[1] = build_join_groups(st, build_kernel(st, &second, op));
+	}
 }

@@ -99,27 +99,6 @@ struct dp_cost {
 	struct dp_cost *next;
 };
 
-static struct sc_cost find_dp_cost(struct class_state *st, const struct dp_key *key)
-{
-	struct series series = {.st = st};
-	struct dp_cost *found;
-
-	for (found = *st->b->dp_costs; found; found = found->next)
-		if (memcmp(&found->key, key, sizeof(*key)) == 0)
-			return found->cost;
-	if (key->gathers) {
-		add_collective(&series, SC_ALL_GATHER, key->bytes, &key->spans.dense.shard);
-		add_collective(&series, SC_ALL_GATHER, key->expert_bytes, &key->spans.expert.shard);
-	} else {
-		add_reduction(&series, key->bytes, &key->spans.dense);
-		add_reduction(&series, key->expert_bytes, &key->spans.expert);
-	}
-	found = sc_arena_calloc(st->b->arena, 1, sizeof(*found));
-	*found = (struct dp_cost){*key, series.sum, *st->b->dp_costs};
-	*st->b->dp_costs = found;
-	return found->cost;
-}
-
 static struct sc_cost dp_cost(struct class_state *st, double bytes, double expert_bytes,
 			      bool gathers)
 {
@@ -132,7 +111,23 @@ static struct sc_cost dp_cost(struct class_state *st, double bytes, double exper
 	key.expert_bytes = expert_bytes;
 	key.variant = st->b->tf->classes[st->id].variant;
 	key.gathers = gathers;
-	return find_dp_cost(st, &key);
+	struct series series = {.st = st};
+	struct dp_cost *found;
+
+	for (found = *st->b->dp_costs; found; found = found->next)
+		if (memcmp(&found->key, &key, sizeof(key)) == 0)
+			return found->cost;
+	if (key.gathers) {
+		add_collective(&series, SC_ALL_GATHER, key.bytes, &key.spans.dense.shard);
+		add_collective(&series, SC_ALL_GATHER, key.expert_bytes, &key.spans.expert.shard);
+	} else {
+		add_reduction(&series, key.bytes, &key.spans.dense);
+		add_reduction(&series, key.expert_bytes, &key.spans.expert);
+	}
+	found = sc_arena_calloc(st->b->arena, 1, sizeof(*found));
+	*found = (struct dp_cost){key, series.sum, *st->b->dp_costs};
+	*st->b->dp_costs = found;
+	return found->cost;
 }
 
 struct sc_cost build_reduce_cost(struct class_state *st, const struct sc_params *params, double n)

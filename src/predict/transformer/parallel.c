@@ -293,32 +293,6 @@ static void fold_neighbours(const struct folding *f, struct sc_rank_class *rc)
 	rc->prev_remote = ranks->node[prev] != ranks->node[rank];
 }
 
-static void placement_fold(struct placement_ranks *ranks, struct sc_placement *out)
-{
-	struct folding f = {.ranks = ranks, .out = out};
-	size_t n = ranks->n_colors;
-	uint32_t n_domains = 0;
-
-	out->n_classes = n;
-	out->classes = sc_arena_calloc(ranks->arena, n, sizeof(*out->classes));
-	/* A class is in one group of each axis. */
-	out->members = sc_arena_alloc(ranks->arena, n * SC_AXIS_PP * sizeof(*out->members));
-	f.class_of = sc_arena_alloc(ranks->arena, n * sizeof(*f.class_of));
-	f.count = sc_arena_calloc(ranks->arena, n, sizeof(*f.count));
-	f.found = sc_arena_alloc(ranks->arena, n * sizeof(*f.found));
-	for (int set = 0; set < PLACEMENT_N_SETS; set++)
-		f.done[set] = sc_arena_calloc(ranks->arena, n, sizeof(*f.done[set]));
-	number_classes(&f);
-	for (uint32_t c = 0; c < n; c++) {
-		for (int axis = 0; axis < SC_AXIS_PP; axis++)
-			if (!f.done[axis][c])
-				fold_group(&f, axis, c);
-		if (!f.done[PLACEMENT_NODE][c])
-			fold_node(&f, n_domains++, c);
-		fold_neighbours(&f, &out->classes[c]);
-	}
-}
-
 /* ---- one class a stage ---- */
 
 static bool is_worse(const struct sc_span *a, const struct sc_span *b)
@@ -559,7 +533,28 @@ static void place_irregular(const struct sc_layout *layout, const struct layout_
 		placement_approximate(&ranks, out);
 		return;
 	}
-	placement_fold(&ranks, out);
+	struct folding f = {.ranks = &ranks, .out = out};
+	size_t n = ranks.n_colors;
+	uint32_t n_domains = 0;
+
+	out->n_classes = n;
+	out->classes = sc_arena_calloc(ranks.arena, n, sizeof(*out->classes));
+	/* A class is in one group of each axis. */
+	out->members = sc_arena_alloc(ranks.arena, n * SC_AXIS_PP * sizeof(*out->members));
+	f.class_of = sc_arena_alloc(ranks.arena, n * sizeof(*f.class_of));
+	f.count = sc_arena_calloc(ranks.arena, n, sizeof(*f.count));
+	f.found = sc_arena_alloc(ranks.arena, n * sizeof(*f.found));
+	for (int set = 0; set < PLACEMENT_N_SETS; set++)
+		f.done[set] = sc_arena_calloc(ranks.arena, n, sizeof(*f.done[set]));
+	number_classes(&f);
+	for (uint32_t c = 0; c < n; c++) {
+		for (int axis = 0; axis < SC_AXIS_PP; axis++)
+			if (!f.done[axis][c])
+				fold_group(&f, axis, c);
+		if (!f.done[PLACEMENT_NODE][c])
+			fold_node(&f, n_domains++, c);
+		fold_neighbours(&f, &out->classes[c]);
+	}
 }
 
 int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,

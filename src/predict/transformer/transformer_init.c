@@ -120,46 +120,6 @@ static double family_sms(const struct sc_block_env *env, enum sc_c3_family famil
 	return cost.demand[SC_RES_SM] * (double)env->device->sm_count;
 }
 
-static void env_init(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
-{
-	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
-	const struct sc_device *device = sc_request_device(tf->request, rc->kind);
-	const struct sc_predict_opts *o = tf->opts;
-
-	*env = (struct sc_block_env){
-		.device = device,
-		.request = tf->request,
-		.software = &tf->request->software,
-		.host_waits = tf->request->software.host_waits,
-		.launch_blocking = tf->request->config.training.launch_blocking,
-		.fabric = &tf->fabric,
-		.node_peers = rc->stage_ranks_per_node,
-		.slowdown = rc->slowdown,
-		.cuda_graphs = tf->request->config.training.cuda_graphs,
-		.attention_eff = attention_eff(device, &tf->request->software),
-		.gemm_speed =
-			o->gemm_speed / slowest_clock(device, (double)tf->request->config.gpus),
-		.hbm_speed = o->hbm_speed,
-		.link_speed = o->link_speed,
-		.nic_speed = o->nic_speed,
-		.host_speed = o->host_speed / device->host.slowdown,
-	};
-	beside(tf, class_id, env);
-	for (int a = 0; a < SC_N_COMM_AXES; a++) {
-		env->span[a] = rc->group[sc_comm_axis_of[a]].span;
-		env->axis_node_peers[a] = axis_node_peers(tf, rc, sc_comm_axis_of[a]);
-		env->axis_fabric[a] = sc_transformer_fabric(tf, class_id, sc_comm_axis_of[a]);
-	}
-	/* What c3.policy keeps free of kernels, in the device's granule, for the family that needs most. */
-	double most = 0, all = (double)env->device->sm_count;
-
-	for (int f = 0; f < SC_N_C3_FAMILIES; f++)
-		if (env->request->c3[f].policy == SC_C3_RESERVE)
-			most = fmax(most, family_sms(env, (enum sc_c3_family)f));
-	if (most > 0)
-		env->kernel_sms = fmax(1, all - sc_device_whole_sms(env->device, most));
-}
-
 static bool same_demand(const struct sc_cost *a, const struct sc_cost *b)
 {
 	for (int r = 0; r < SC_N_RES; r++)
@@ -228,7 +188,42 @@ static int find_variant(struct sc_transformer *tf, uint32_t class_id,
 {
 	struct sc_block_env env;
 
-	env_init(tf, class_id, &env);
+	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
+	const struct sc_device *device = sc_request_device(tf->request, rc->kind);
+	const struct sc_predict_opts *o = tf->opts;
+
+	env = (struct sc_block_env){
+		.device = device,
+		.request = tf->request,
+		.software = &tf->request->software,
+		.host_waits = tf->request->software.host_waits,
+		.launch_blocking = tf->request->config.training.launch_blocking,
+		.fabric = &tf->fabric,
+		.node_peers = rc->stage_ranks_per_node,
+		.slowdown = rc->slowdown,
+		.cuda_graphs = tf->request->config.training.cuda_graphs,
+		.attention_eff = attention_eff(device, &tf->request->software),
+		.gemm_speed =
+			o->gemm_speed / slowest_clock(device, (double)tf->request->config.gpus),
+		.hbm_speed = o->hbm_speed,
+		.link_speed = o->link_speed,
+		.nic_speed = o->nic_speed,
+		.host_speed = o->host_speed / device->host.slowdown,
+	};
+	beside(tf, class_id, &env);
+	for (int a = 0; a < SC_N_COMM_AXES; a++) {
+		env.span[a] = rc->group[sc_comm_axis_of[a]].span;
+		env.axis_node_peers[a] = axis_node_peers(tf, rc, sc_comm_axis_of[a]);
+		env.axis_fabric[a] = sc_transformer_fabric(tf, class_id, sc_comm_axis_of[a]);
+	}
+	/* What c3.policy keeps free of kernels, in the device's granule, for the family that needs most. */
+	double most = 0, all = (double)env.device->sm_count;
+
+	for (int f = 0; f < SC_N_C3_FAMILIES; f++)
+		if (env.request->c3[f].policy == SC_C3_RESERVE)
+			most = fmax(most, family_sms(&env, (enum sc_c3_family)f));
+	if (most > 0)
+		env.kernel_sms = fmax(1, all - sc_device_whole_sms(env.device, most));
 	for (size_t v = 0; v < tf->n_variants; v++)
 		if (same_env(&tf->variant[v]->env, &env)) {
 			tf->classes[class_id].variant = (uint32_t)v;

@@ -460,37 +460,6 @@ static struct sc_stage_held held_by(const struct sc_run *run, uint32_t c,
 	};
 }
 
-/* When each pass ran, ms, and what its stage held, GiB: of the class of a stage that is nearest to its GPU's
- * capacity. */
-static void run_play(const struct sc_run *run, struct sc_arena *arena, struct sc_schedule_play *out)
-{
-	const struct sc_placement *placement = &run->tf->placement;
-	uint32_t pp = run->tf->map.pp;
-	size_t n = (size_t)pp * run->built->passes.stride;
-	struct sc_memory *fullest = sc_arena_calloc(arena, pp, sizeof(*fullest)), now;
-
-	*out = (struct sc_schedule_play){
-		.start = sc_arena_calloc(arena, n, sizeof(double)),
-		.end = sc_arena_calloc(arena, n, sizeof(double)),
-		.held = sc_arena_calloc(arena, pp, sizeof(*out->held)),
-		.time_unit = " ms",
-		.held_unit = "GiB",
-	};
-	copy_passes(run, arena, out);
-	for (uint32_t c = 0; c < placement->n_classes; c++) {
-		int stage = placement->classes[c].stage;
-
-		sc_memory_of_class(run, c, sc_micro_batches_in_flight(run, stage), &now);
-		if (fullest[stage].capacity_gib > 0 &&
-		    sc_memory_fullness(&now) <= sc_memory_fullness(&fullest[stage]))
-			continue;
-		fullest[stage] = now;
-		copy_times(run, c, out);
-		out->held[stage] = held_by(run, c, &now);
-	}
-	sc_schedule_measure(out, arena);
-}
-
 static bool takes(const struct sc_request *request)
 {
 	return sc_model_is_transformer(&request->config.model);
@@ -683,7 +652,34 @@ static bool play(void *p, const struct sc_timeline *timeline, struct sc_arena *a
 	self->run.timeline = timeline;
 	if (self->built.shape.pp < 2)
 		return false;
-	run_play(&self->run, arena, out);
+	/* When each pass ran, ms, and what its stage held, GiB: of the class of a stage that is nearest to its GPU's
+	 * capacity. */
+	const struct sc_placement *placement = &self->run.tf->placement;
+	uint32_t pp = self->run.tf->map.pp;
+	size_t n = (size_t)pp * self->run.built->passes.stride;
+	struct sc_memory *fullest = sc_arena_calloc(arena, pp, sizeof(*fullest)), now;
+
+	*out = (struct sc_schedule_play){
+		.start = sc_arena_calloc(arena, n, sizeof(double)),
+		.end = sc_arena_calloc(arena, n, sizeof(double)),
+		.held = sc_arena_calloc(arena, pp, sizeof(*out->held)),
+		.time_unit = " ms",
+		.held_unit = "GiB",
+	};
+	copy_passes(&self->run, arena, out);
+	for (uint32_t c = 0; c < placement->n_classes; c++) {
+		int stage = placement->classes[c].stage;
+
+		sc_memory_of_class(&self->run, c, sc_micro_batches_in_flight(&self->run, stage),
+				   &now);
+		if (fullest[stage].capacity_gib > 0 &&
+		    sc_memory_fullness(&now) <= sc_memory_fullness(&fullest[stage]))
+			continue;
+		fullest[stage] = now;
+		copy_times(&self->run, c, out);
+		out->held[stage] = held_by(&self->run, c, &now);
+	}
+	sc_schedule_measure(out, arena);
 	return true;
 }
 
