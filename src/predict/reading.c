@@ -200,28 +200,6 @@ static int by_time(const void *left, const void *right)
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-static void put_contributors(const struct sc_tally *tally, const struct sc_op_info *info,
-			     struct sc_reading *out)
-{
-	struct part *parts = sc_xmalloc(tally->by_id.n * sizeof(*parts) + 1);
-	size_t n = 0;
-
-	for (uint32_t id = 0; id < tally->by_id.n; id++)
-		if (tally->by_id.at[id].us > 0)
-			parts[n++] = (struct part){tally->by_id.at[id].us,
-						   tally->by_id.at[id].count, id};
-	qsort(parts, n, sizeof(*parts), by_time);
-	out->n_contributors = n < SC_MAX_CONTRIBUTORS ? n : SC_MAX_CONTRIBUTORS;
-	for (size_t i = 0; i < out->n_contributors; i++) {
-		struct sc_contributor *to = &out->contributors[i];
-
-		to->ms = parts[i].us / SC_US_PER_MS;
-		to->count = parts[i].count;
-		to->what = info->tally_name(info->ctx, parts[i].id);
-	}
-	free(parts);
-}
-
 /* ---- the whole ---- */
 
 static void read_path(struct sc_reader *reader, const struct sc_reading_input *in,
@@ -276,5 +254,21 @@ void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *i
 	read_path(reader, in, out);
 	if (in->info.untangle)
 		in->info.untangle(in->info.ctx, &reader->tally);
-	put_contributors(&reader->tally, &in->info, out);
+	struct part *parts = sc_xmalloc(reader->tally.by_id.n * sizeof(*parts) + 1);
+	size_t n = 0;
+
+	for (uint32_t id = 0; id < reader->tally.by_id.n; id++)
+		if (reader->tally.by_id.at[id].us > 0)
+			parts[n++] = (struct part){reader->tally.by_id.at[id].us,
+						   reader->tally.by_id.at[id].count, id};
+	qsort(parts, n, sizeof(*parts), by_time);
+	out->n_contributors = n < SC_MAX_CONTRIBUTORS ? n : SC_MAX_CONTRIBUTORS;
+	for (size_t i = 0; i < out->n_contributors; i++) {
+		struct sc_contributor *to = &out->contributors[i];
+
+		to->ms = parts[i].us / SC_US_PER_MS;
+		to->count = parts[i].count;
+		to->what = in->info.tally_name(in->info.ctx, parts[i].id);
+	}
+	free(parts);
 }

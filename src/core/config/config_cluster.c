@@ -68,21 +68,6 @@ static int read_blocks(const struct sc_yaml *list, enum block *out, size_t *n, s
 	return 0;
 }
 
-static int take_torus(const struct astra *a, struct sc_arena *arena, struct sc_cluster *out)
-{
-	double *us = sc_arena_alloc(arena, a->latency.n * sizeof(*us));
-
-	for (size_t d = 0; d < a->latency.n; d++)
-		us[d] = a->latency.at[d] / (double)SC_NS_PER_US;
-	out->torus.dims = a->npus_count;
-	out->torus.link_gbps = a->bandwidth;
-	out->torus.hop_us = (struct sc_doubles){us, a->latency.n};
-	out->gpus_per_node = 1;
-	for (size_t d = 0; d < a->npus_count.n && out->gpus_per_node < SC_MAX_GPUS; d++)
-		out->gpus_per_node *= a->npus_count.at[d];
-	return 0;
-}
-
 /* What the config says stays. */
 static void fill_int(int64_t *key, int64_t value)
 {
@@ -135,8 +120,19 @@ static int take_astra(const struct sc_source *source, struct sc_arena *arena,
 			       err);
 	for (size_t d = 0; d < n; d++)
 		rings += blocks[d] == BLOCK_RING && a.npus_count.at[d] > 2;
-	if (rings == n)
-		return take_torus(&a, arena, out);
+	if (rings == n) {
+		double *us = sc_arena_alloc(arena, a.latency.n * sizeof(*us));
+
+		for (size_t d = 0; d < a.latency.n; d++)
+			us[d] = a.latency.at[d] / (double)SC_NS_PER_US;
+		out->torus.dims = a.npus_count;
+		out->torus.link_gbps = a.bandwidth;
+		out->torus.hop_us = (struct sc_doubles){us, a.latency.n};
+		out->gpus_per_node = 1;
+		for (size_t d = 0; d < a.npus_count.n && out->gpus_per_node < SC_MAX_GPUS; d++)
+			out->gpus_per_node *= a.npus_count.at[d];
+		return 0;
+	}
 	if (n > 2 || rings > 0)
 		return fail_at(root,
 			       "only rings have three dimensions or more, and they are not mixed "

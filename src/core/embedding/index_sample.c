@@ -329,34 +329,6 @@ static void histogram_add(struct histogram *h, uint64_t count, double weight)
 	h->highest_count = fmax(h->highest_count, (double)count);
 }
 
-/* Rows of the sample stand for 2^level, but for the frequent ones, whose counts are known; the rest is
- * scaled to the lookups that are left. */
-static void fill_histogram(const struct counter *sample, const struct counter *frequent,
-			   double n_lookups, struct histogram *out)
-{
-	double weight = ldexp(1, (int)sample->level), left;
-	struct histogram tail = {.n_lookups = 0};
-
-	*out = (struct histogram){.n_lookups = 0};
-	for (size_t i = 0; frequent->slots && i <= frequent->mask; i++)
-		if (frequent->slots[i].count > 0)
-			histogram_add(out, frequent->slots[i].count, 1);
-	for (size_t i = 0; i <= sample->mask; i++) {
-		const struct slot *slot = &sample->slots[i];
-
-		if (slot->count == 0 ||
-		    (frequent->slots && find_slot(frequent, slot->row)->count > 0))
-			continue;
-		histogram_add(&tail, slot->count, weight);
-	}
-	left = tail.n_lookups > 0 ? (n_lookups - out->n_lookups) / tail.n_lookups : 0;
-	for (unsigned i = 0; i < MAX_BINS; i++) {
-		out->rows[i] += tail.rows[i];
-		out->lookups[i] += tail.lookups[i] * left;
-	}
-	out->highest_count = fmax(out->highest_count, tail.highest_count);
-}
-
 static void fill_sample(const struct histogram *h, double n_lookups, struct sc_arena *arena,
 			struct sc_index_sample *out)
 {
@@ -459,7 +431,29 @@ int sc_index_sample_load(const char *path, size_t max_rows, struct sc_arena *are
 			free(c.frequent.slots);
 			c.frequent.slots = NULL;
 		}
-		fill_histogram(&c.sample, &c.frequent, c.n_lookups, &h);
+		/* Rows of the sample stand for 2^level, but for the frequent ones, whose counts are known; the rest is
+		 * scaled to the lookups that are left. */
+		double weight = ldexp(1, (int)c.sample.level), left;
+		struct histogram tail = {.n_lookups = 0};
+
+		h = (struct histogram){.n_lookups = 0};
+		for (size_t i = 0; c.frequent.slots && i <= c.frequent.mask; i++)
+			if (c.frequent.slots[i].count > 0)
+				histogram_add(&h, c.frequent.slots[i].count, 1);
+		for (size_t i = 0; i <= c.sample.mask; i++) {
+			const struct slot *slot = &c.sample.slots[i];
+
+			if (slot->count == 0 ||
+			    (c.frequent.slots && find_slot(&c.frequent, slot->row)->count > 0))
+				continue;
+			histogram_add(&tail, slot->count, weight);
+		}
+		left = tail.n_lookups > 0 ? (c.n_lookups - h.n_lookups) / tail.n_lookups : 0;
+		for (unsigned i = 0; i < MAX_BINS; i++) {
+			h.rows[i] += tail.rows[i];
+			h.lookups[i] += tail.lookups[i] * left;
+		}
+		h.highest_count = fmax(h.highest_count, tail.highest_count);
 		*out = (struct sc_index_sample){.highest = (double)c.highest, .exact = exact};
 		fill_sample(&h, c.n_lookups, arena, out);
 	}

@@ -261,29 +261,6 @@ static bool settle(struct json_reader *r, bool has_type)
 	return true;
 }
 
-static void read_key(struct json_reader *r, const char *key, bool *has_type)
-{
-	struct sc_table_placement *t = &r->plan->tables.at[r->plan->tables.n - 1];
-	struct sc_json_cursor *c = &r->cursor;
-
-	if (strcmp(key, "sharding_type") == 0) {
-		t->type = (enum sc_shard_type)read_name(r, sc_shard_type_names, "sharding type");
-		*has_type = true;
-	} else if (strcmp(key, "compute_kernel") == 0) {
-		t->tier = (enum sc_tier)read_name(r, sc_tier_names, "compute kernel");
-	} else if (strcmp(key, "shape") == 0) {
-		read_pair(c, 1, &t->rows, &t->dim);
-	} else if (strcmp(key, "ranks") == 0) {
-		read_ranks(r);
-	} else if (strcmp(key, "cache_params") == 0) {
-		read_cache(r, t);
-	} else if (strcmp(key, "sharding_spec") == 0) {
-		read_spec(r);
-	} else {
-		sc_json_cursor_skip(c);
-	}
-}
-
 static bool read_parameter(struct json_reader *r, const char *module, const char *name)
 {
 	struct sc_table_placement table = {.name = name, .module = module};
@@ -299,8 +276,28 @@ static bool read_parameter(struct json_reader *r, const char *module, const char
 	r->has_spec = false;
 	if (!sc_json_cursor_open(&r->cursor, '{'))
 		return false;
-	while ((key = sc_json_cursor_key(&r->cursor, r->common->arena)))
-		read_key(r, key, &has_type);
+	while ((key = sc_json_cursor_key(&r->cursor, r->common->arena))) {
+		struct sc_table_placement *t = &r->plan->tables.at[r->plan->tables.n - 1];
+		struct sc_json_cursor *c = &r->cursor;
+
+		if (strcmp(key, "sharding_type") == 0) {
+			t->type = (enum sc_shard_type)read_name(r, sc_shard_type_names,
+								"sharding type");
+			has_type = true;
+		} else if (strcmp(key, "compute_kernel") == 0) {
+			t->tier = (enum sc_tier)read_name(r, sc_tier_names, "compute kernel");
+		} else if (strcmp(key, "shape") == 0) {
+			read_pair(c, 1, &t->rows, &t->dim);
+		} else if (strcmp(key, "ranks") == 0) {
+			read_ranks(r);
+		} else if (strcmp(key, "cache_params") == 0) {
+			read_cache(r, t);
+		} else if (strcmp(key, "sharding_spec") == 0) {
+			read_spec(r);
+		} else {
+			sc_json_cursor_skip(c);
+		}
+	}
 	return settle(r, has_type);
 }
 

@@ -159,30 +159,6 @@ static uint32_t accumulate(uint32_t *count, size_t n)
 	return sum;
 }
 
-static void seal_edges(struct sc_graph *graph)
-{
-	const size_t n = graph->nodes.n;
-	const uint64_t *edge = graph->edges.at;
-
-	memset(graph->succ_start, 0, (n + 1) * sizeof(*graph->succ_start));
-	memset(graph->n_deps, 0, (n + 1) * sizeof(*graph->n_deps));
-	for (size_t i = 0; i < graph->edges.n; i++) {
-		const uint32_t from = (uint32_t)(edge[i] >> 32), to = (uint32_t)edge[i];
-
-		if (from >= n || to >= n)
-			continue;
-		graph->succ_start[from]++;
-		graph->n_deps[to]++;
-	}
-	accumulate(graph->succ_start, n);
-	for (size_t i = graph->edges.n; i-- > 0;) {
-		const uint32_t from = (uint32_t)(edge[i] >> 32), to = (uint32_t)edge[i];
-
-		if (from < n && to < n)
-			graph->succ[--graph->succ_start[from]] = to;
-	}
-}
-
 /* The last node so far of each lane; group_node_start counts the members of each group. Returns how many there are. */
 static size_t seal_lanes(struct sc_graph *graph)
 {
@@ -232,7 +208,26 @@ void sc_graph_seal(struct sc_graph *graph)
 {
 	assert(graph->edges.n < SC_NONE);
 	reserve(graph);
-	seal_edges(graph);
+	const size_t n = graph->nodes.n;
+	const uint64_t *edge = graph->edges.at;
+
+	memset(graph->succ_start, 0, (n + 1) * sizeof(*graph->succ_start));
+	memset(graph->n_deps, 0, (n + 1) * sizeof(*graph->n_deps));
+	for (size_t i = 0; i < graph->edges.n; i++) {
+		const uint32_t from = (uint32_t)(edge[i] >> 32), to = (uint32_t)edge[i];
+
+		if (from >= n || to >= n)
+			continue;
+		graph->succ_start[from]++;
+		graph->n_deps[to]++;
+	}
+	accumulate(graph->succ_start, n);
+	for (size_t i = graph->edges.n; i-- > 0;) {
+		const uint32_t from = (uint32_t)(edge[i] >> 32), to = (uint32_t)edge[i];
+
+		if (from < n && to < n)
+			graph->succ[--graph->succ_start[from]] = to;
+	}
 	seal_groups(graph, seal_lanes(graph));
 	graph->sealed = 1;
 }

@@ -39,29 +39,6 @@ const struct sc_field sc_c3_family_fields[] = {
 	{0},
 };
 
-static int unknown(const char *text, size_t n, const char *what, struct sc_err *err)
-{
-	const char *known[SC_N_C3_POLICIES], *nearest;
-	char word[32];
-
-	for (int i = 0; i < SC_N_C3_POLICIES; i++)
-		known[i] = sc_c3_policy_names[i].name;
-	n = n < sizeof(word) ? n : sizeof(word) - 1;
-	memcpy(word, text, n);
-	word[n] = '\0';
-	nearest = sc_nearest(word, known, SC_N_C3_POLICIES);
-	if (nearest)
-		return sc_err_set(err, SC_EVALUE,
-				  "%sunknown policy \"%.64s\"; did you mean \"%s\"?", what, text,
-				  nearest);
-	return sc_err_set(
-		err, SC_EVALUE,
-		"%sunknown policy \"%.64s\"; known: serial, plain, comm_first, reserve[:N], "
-		"comm_first+reserve, copy_engine, copy_engine+cache_relief, chunked[:N], "
-		"tile_fused",
-		what, text);
-}
-
 int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *out,
 		       struct sc_err *err)
 {
@@ -83,5 +60,23 @@ int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *
 		*out = (struct sc_c3_choice){(enum sc_c3_policy)p->value, floor(number)};
 		return 0;
 	}
-	return unknown(text, n, what, err);
+	const char *known[SC_N_C3_POLICIES], *nearest;
+	char word[32];
+
+	for (int i = 0; i < SC_N_C3_POLICIES; i++)
+		known[i] = sc_c3_policy_names[i].name;
+	n = n < sizeof(word) ? n : sizeof(word) - 1;
+	memcpy(word, text, n);
+	word[n] = '\0';
+	nearest = sc_nearest(word, known, SC_N_C3_POLICIES);
+	if (nearest)
+		return sc_err_set(err, SC_EVALUE,
+				  "%sunknown policy \"%.64s\"; did you mean \"%s\"?", what, text,
+				  nearest);
+	return sc_err_set(
+		err, SC_EVALUE,
+		"%sunknown policy \"%.64s\"; known: serial, plain, comm_first, reserve[:N], "
+		"comm_first+reserve, copy_engine, copy_engine+cache_relief, chunked[:N], "
+		"tile_fused",
+		what, text);
 }

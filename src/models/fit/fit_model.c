@@ -275,33 +275,6 @@ static struct plateau find_plateau(const struct sc_fit_row *const *rows, size_t 
 	return out;
 }
 
-/* The host's part of an origin's times: max(floor, launch + kernels). Without rows that show a floor
- * there is none: that parameter's start is 0. */
-static void add_launch(struct sc_fit_model *model, const struct plateau *plateau, const char *label,
-		       struct sc_fit_params *params)
-{
-	double lower = fmin(LAUNCH_LOWER_US, plateau->lowest_us / 10);
-
-	model->launch_us[plateau->origin] = LAUNCH_START_FRAC * plateau->lowest_us;
-	add_param(params,
-		  (struct sc_fit_param){.block = "launch",
-					.name = label,
-					.place = &model->launch_us[plateau->origin],
-					.lower = lower,
-					.upper = plateau->lowest_us},
-		  false);
-	model->floor_us[plateau->origin] = plateau->median_us;
-	add_param(params,
-		  (struct sc_fit_param){.block = "floor",
-					.name = label,
-					.place = &model->floor_us[plateau->origin],
-					.lower = lower,
-					.upper = PLATEAU_RATIO * plateau->lowest_us,
-					.minor = true},
-		  false);
-	params->at[params->n - 1].start = 0;
-}
-
 static void add_launches(const struct sc_fit_work *work, struct sc_fit_model *model,
 			 const struct sc_fit_row *const *rows, size_t n,
 			 struct sc_fit_params *params)
@@ -315,7 +288,28 @@ static void add_launches(const struct sc_fit_work *work, struct sc_fit_model *mo
 		if (plateau.n_rows == 0 ||
 		    (work->opts->launch == SC_FIT_LAUNCH_AUTO && !plateau.is_one))
 			continue;
-		add_launch(model, &plateau, work->set.origin[i].label, params);
+		/* The host's part of an origin's times: max(floor, launch + kernels). Without rows that show a floor
+		 * there is none: that parameter's start is 0. */
+		double lower = fmin(LAUNCH_LOWER_US, plateau.lowest_us / 10);
+
+		model->launch_us[plateau.origin] = LAUNCH_START_FRAC * plateau.lowest_us;
+		add_param(params,
+			  (struct sc_fit_param){.block = "launch",
+						.name = work->set.origin[i].label,
+						.place = &model->launch_us[plateau.origin],
+						.lower = lower,
+						.upper = plateau.lowest_us},
+			  false);
+		model->floor_us[plateau.origin] = plateau.median_us;
+		add_param(params,
+			  (struct sc_fit_param){.block = "floor",
+						.name = work->set.origin[i].label,
+						.place = &model->floor_us[plateau.origin],
+						.lower = lower,
+						.upper = PLATEAU_RATIO * plateau.lowest_us,
+						.minor = true},
+			  false);
+		params->at[params->n - 1].start = 0;
 		n_with++;
 	}
 	/* every row has a launch: its kernel's own start cannot be told from it */

@@ -100,29 +100,6 @@ static void add_region(struct sc_fit *out, const char *by, const char *value, bo
 	out->n_regions += region->accuracy.n > 0;
 }
 
-/* Each value of a label, in the order of the table; one value alone says nothing. */
-static void add_labelled(const struct sc_fit_label *label, bool *chosen, struct sc_arena *arena,
-			 struct sc_fit *out)
-{
-	const char *seen[MAX_REGIONS];
-	size_t n_seen = 0;
-
-	for (size_t i = 0; i < out->n_rows; i++) {
-		const char *mine = label->of_row[i];
-		size_t j = 0;
-
-		while (mine && j < n_seen && strcmp(seen[j], mine) != 0)
-			j++;
-		if (mine && j == n_seen && n_seen < MAX_REGIONS)
-			seen[n_seen++] = mine;
-	}
-	for (size_t j = 0; n_seen > 1 && j < n_seen; j++) {
-		for (size_t i = 0; i < out->n_rows; i++)
-			chosen[i] = label->of_row[i] && strcmp(label->of_row[i], seen[j]) == 0;
-		add_region(out, label->by, seen[j], chosen, arena);
-	}
-}
-
 /* Short, middle and long times, a third of the rows each. */
 static void add_times(struct sc_fit *out, bool *chosen, struct sc_arena *arena)
 {
@@ -161,8 +138,27 @@ void sc_fit_score(const struct sc_fit_label *labels, size_t n_labels, struct sc_
 	out->formula = score(out, NULL, AT(formula_us), arena, &out->formula_spread_frac);
 	out->regions = sc_arena_calloc(arena, MAX_REGIONS + 1, sizeof(*out->regions));
 	add_times(out, chosen, arena);
-	for (size_t i = 0; i < n_labels; i++)
-		add_labelled(&labels[i], chosen, arena, out);
+	for (size_t i = 0; i < n_labels; i++) {
+		/* Each value of a label, in the order of the table; one value alone says nothing. */
+		const char *seen[MAX_REGIONS];
+		size_t n_seen = 0;
+
+		for (size_t k = 0; k < out->n_rows; k++) {
+			const char *mine = labels[i].of_row[k];
+			size_t j = 0;
+
+			while (mine && j < n_seen && strcmp(seen[j], mine) != 0)
+				j++;
+			if (mine && j == n_seen && n_seen < MAX_REGIONS)
+				seen[n_seen++] = mine;
+		}
+		for (size_t j = 0; n_seen > 1 && j < n_seen; j++) {
+			for (size_t k = 0; k < out->n_rows; k++)
+				chosen[k] = labels[i].of_row[k] &&
+					    strcmp(labels[i].of_row[k], seen[j]) == 0;
+			add_region(out, labels[i].by, seen[j], chosen, arena);
+		}
+	}
 	for (size_t i = 0; i < out->n_regions;
 	     i++) /* each group weighs alike, however many rows it has */
 		if (strcmp(out->regions[i].by, "group") == 0)

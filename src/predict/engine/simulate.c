@@ -299,27 +299,22 @@ static void begin_nodes(struct sc_simulator *sim)
 	}
 }
 
-/* contents are undefined */
-static void resize_timeline(struct sc_timeline *timeline, size_t n)
-{
-	if (n > timeline->cap) {
-		sc_timeline_release(timeline);
-		timeline->ready_us = sc_xrealloc(NULL, n, sizeof(*timeline->ready_us));
-		timeline->start_us = sc_xrealloc(NULL, n, sizeof(*timeline->start_us));
-		timeline->end_us = sc_xrealloc(NULL, n, sizeof(*timeline->end_us));
-		timeline->bound_by = sc_xrealloc(NULL, n, sizeof(*timeline->bound_by));
-		timeline->reason = sc_xrealloc(NULL, n, sizeof(*timeline->reason));
-		timeline->cap = n;
-	}
-	timeline->n = n;
-	timeline->total_us = 0;
-}
-
 int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
 		const struct sc_sim_opts *opts, struct sc_timeline *timeline, struct sc_err *err)
 {
 	assert(graph->sealed);
-	resize_timeline(timeline, graph->nodes.n);
+	/* contents are undefined */
+	if (graph->nodes.n > timeline->cap) {
+		sc_timeline_release(timeline);
+		timeline->ready_us = sc_xrealloc(NULL, graph->nodes.n, sizeof(*timeline->ready_us));
+		timeline->start_us = sc_xrealloc(NULL, graph->nodes.n, sizeof(*timeline->start_us));
+		timeline->end_us = sc_xrealloc(NULL, graph->nodes.n, sizeof(*timeline->end_us));
+		timeline->bound_by = sc_xrealloc(NULL, graph->nodes.n, sizeof(*timeline->bound_by));
+		timeline->reason = sc_xrealloc(NULL, graph->nodes.n, sizeof(*timeline->reason));
+		timeline->cap = graph->nodes.n;
+	}
+	timeline->n = graph->nodes.n;
+	timeline->total_us = 0;
 	sim->graph = graph;
 	begin_flow(sim, opts, timeline);
 	const size_t n = sim->graph->groups.n;

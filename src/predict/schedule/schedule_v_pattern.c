@@ -102,26 +102,6 @@ static uint32_t earliest(const struct grid *g, const struct pass *p)
 
 /* ---- moving passes to free places ---- */
 
-/* Chunks held at each place, and at most. */
-static int32_t count_memory(struct grid *g)
-{
-	int32_t most = 0;
-
-	for (uint32_t s = 0; s < g->p; s++) {
-		int32_t now = 0;
-
-		for (uint32_t t = 0; t < g->width; t++) {
-			uint32_t id = *place(g->at, g, s, t), type = id & 7;
-
-			if (id != IDLE)
-				now += type == WEIGHT ? -1 : type <= UP_F;
-			g->memory[(size_t)s * g->width + t] = now;
-			most = now > most ? now : most;
-		}
-	}
-	return most;
-}
-
 /* A forward pass that comes earlier is held that much longer. */
 static bool fits(const struct grid *g, const struct pass *p, uint32_t to)
 {
@@ -196,8 +176,24 @@ static void reorder(struct grid *g, bool early)
 	uint32_t *swap = g->at;
 
 	g->has_weights = early;
-	if (early)
-		g->most = count_memory(g);
+	if (early) {
+		/* Chunks held at each place, and at most. */
+		int32_t most = 0;
+
+		for (uint32_t s = 0; s < g->p; s++) {
+			int32_t now = 0;
+
+			for (uint32_t t = 0; t < g->width; t++) {
+				uint32_t id = *place(g->at, g, s, t), type = id & 7;
+
+				if (id != IDLE)
+					now += type == WEIGHT ? -1 : type <= UP_F;
+				g->memory[(size_t)s * g->width + t] = now;
+				most = now > most ? now : most;
+			}
+		}
+		g->most = most;
+	}
 	memset(g->moved, 0xff, n * sizeof(*g->moved));
 	memset(g->n_backward, 0, g->p * sizeof(*g->n_backward));
 	for (uint32_t t = 0; t < g->width; t++)

@@ -89,23 +89,6 @@ static void fill_before(struct search *s, uint32_t j, int kind)
 		put(s, j, W);
 }
 
-/* Forward passes that a stage takes before its first backward, which comes at `due`. */
-static uint32_t warmup_of(const struct search *s, uint32_t j, double due)
-{
-	const struct stage *st = &s->stage[j];
-	double memory = st->memory, end = st->end;
-	uint32_t n = 0;
-
-	while (st->n[F] + n < s->m && memory + s->memory[F] <= s->limit) {
-		if (s->setting.bubble_before_first ? end + s->cost[j][F] > due : end >= due)
-			break;
-		memory += s->memory[F];
-		end += s->cost[j][F];
-		n++;
-	}
-	return n;
-}
-
 /* The first micro-batch forward on all stages; as many more as fit; its backward. */
 static void warm_up(struct search *s, uint32_t *extra)
 {
@@ -116,7 +99,20 @@ static void warm_up(struct search *s, uint32_t *extra)
 	last = s->stage[s->p - 1].end + s->cost[s->p - 1][B];
 	extra[s->p - 1] = 0;
 	for (uint32_t j = s->p - 1; j-- > 0;) {
-		extra[j] = warmup_of(s, j, last + s->send);
+		/* Forward passes that a stage takes before its first backward, which comes at `due`. */
+		const double due = last + s->send;
+		const struct stage *st = &s->stage[j];
+		double memory = st->memory, end = st->end;
+		uint32_t n = 0;
+
+		while (st->n[F] + n < s->m && memory + s->memory[F] <= s->limit) {
+			if (s->setting.bubble_before_first ? end + s->cost[j][F] > due : end >= due)
+				break;
+			memory += s->memory[F];
+			end += s->cost[j][F];
+			n++;
+		}
+		extra[j] = n;
 		last = fmax(s->stage[j].end + extra[j] * s->cost[j][F], last + s->send) +
 		       s->cost[j][B];
 	}

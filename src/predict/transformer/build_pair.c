@@ -333,24 +333,6 @@ static bool same_side(const struct sc_pair_side *a, const struct sc_pair_side *b
 	return a->n_runs == b->n_runs;
 }
 
-static int know_pair(struct known_pairs *known, const struct sc_pair_side side[2],
-		     const struct sc_pair **out, struct sc_err *err)
-{
-	struct known_pair *pair;
-
-	for (const struct known_pair *k = known->first; k; k = k->next)
-		if (same_side(&k->side[0], &side[0]) && same_side(&k->side[1], &side[1])) {
-			*out = &k->pair;
-			return 0;
-		}
-	pair = sc_arena_calloc(known->scratch->arena, 1, sizeof(*pair));
-	pair->next = known->first;
-	memcpy(pair->side, side, sizeof(pair->side));
-	known->first = pair;
-	*out = &pair->pair;
-	return summarize_pair(side, known->scratch, known->scratch->arena, &pair->pair, err);
-}
-
 static bool file_pairs(const struct sc_transformer *tf)
 {
 	const struct sc_passes *passes = &tf->file.passes;
@@ -394,7 +376,19 @@ static int find_pair(const struct sc_transformer *tf, size_t at, struct known_pa
 
 		side[k] = side_of(&p, NULL);
 	}
-	return know_pair(known, side, out, err);
+	struct known_pair *pair;
+
+	for (const struct known_pair *k = known->first; k; k = k->next)
+		if (same_side(&k->side[0], &side[0]) && same_side(&k->side[1], &side[1])) {
+			*out = &k->pair;
+			return 0;
+		}
+	pair = sc_arena_calloc(known->scratch->arena, 1, sizeof(*pair));
+	pair->next = known->first;
+	memcpy(pair->side, side, sizeof(pair->side));
+	known->first = pair;
+	*out = &pair->pair;
+	return summarize_pair(side, known->scratch, known->scratch->arena, &pair->pair, err);
 }
 
 int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch *scratch,

@@ -174,22 +174,6 @@ static double busy_us(const struct pass *p, double from_us, double to_us)
 	return us;
 }
 
-static void read_blocks(const struct pass *p, const struct alone *alone, struct alone_block *out)
-{
-	const struct sc_timeline *tl = &p->st->b->scratch->timeline;
-	double end_us = tl->start_us[alone->first[0]];
-
-	for (size_t i = 0; i < alone->n; i++, out++) {
-		double start_us = tl->start_us[alone->first[i]], before_us = end_us;
-
-		end_us = tl->end_us[alone->last[i]];
-		out->us = end_us - start_us;
-		out->wait_us = busy_us(p, before_us, start_us);
-		out->all_us = end_us - before_us;
-		out->busy_us = out->wait_us + busy_us(p, start_us, end_us);
-	}
-}
-
 /* The host arrives, does its part for the micro-batch and goes on to the blocks. */
 static void host_arrives_alone(struct class_state *st, uint32_t gathered)
 {
@@ -232,7 +216,18 @@ static void simulate_alone(const struct pass *p, struct alone *alone, struct alo
 	rc = sc_simulate(scratch->sim, b.graph, NULL, &scratch->timeline, NULL);
 	assert(rc == 0);
 	(void)rc;
-	read_blocks(&own, alone, out);
+	const struct sc_timeline *tl = &own.st->b->scratch->timeline;
+	double end_us = tl->start_us[alone->first[0]];
+
+	for (size_t i = 0; i < alone->n; i++, out++) {
+		double start_us = tl->start_us[alone->first[i]], before_us = end_us;
+
+		end_us = tl->end_us[alone->last[i]];
+		out->us = end_us - start_us;
+		out->wait_us = busy_us(&own, before_us, start_us);
+		out->all_us = end_us - before_us;
+		out->busy_us = out->wait_us + busy_us(&own, start_us, end_us);
+	}
 }
 
 static void simulate_both(const struct pass *p, struct alone *alone, struct alone_pass *out)

@@ -98,10 +98,12 @@ static uint32_t new_color(struct refinement *r, uint32_t n)
 	return color;
 }
 
-/* The vertices of a cell that were not looked at all see what they saw: they keep the colour. Where
- * there are none, the largest part keeps it. */
-static void name_parts(struct refinement *r)
+static void split(struct refinement *r)
 {
+	r->work += r->n_todo;
+	find_parts(r);
+	/* The vertices of a cell that were not looked at all see what they saw: they keep the colour. Where
+	 * there are none, the largest part keeps it. */
 	for (uint32_t p = 0; p < r->n_parts; p++) {
 		struct cell *cell = &r->cells[r->parts[p].color];
 
@@ -124,13 +126,6 @@ static void name_parts(struct refinement *r)
 		if (part->to != part->color)
 			cell->n -= part->n;
 	}
-}
-
-static void split(struct refinement *r)
-{
-	r->work += r->n_todo;
-	find_parts(r);
-	name_parts(r);
 	r->n_changed = 0;
 	for (uint32_t i = 0; i < r->n_todo; i++) {
 		uint32_t vertex = r->todo[i], to = r->parts[r->part_of[vertex]].to;
@@ -148,28 +143,6 @@ static void split(struct refinement *r)
 }
 
 /* ---- what a vertex sees ---- */
-
-static void first_look(struct refinement *r, uint32_t rank)
-{
-	const struct placement_ranks *ranks = r->ranks;
-	uint32_t node = ranks->node[rank];
-	uint64_t key = ((uint64_t)ranks->stage[rank] << 8 | ranks->kind[rank]) << 2, bits;
-
-	key += (uint64_t)(node == ranks->node[placement_next(ranks, rank)]) << 1;
-	key += node == ranks->node[placement_prev(ranks, rank)];
-	memcpy(&bits, &ranks->slowdown[rank], sizeof(bits));
-	key = mix(mix(key) ^ (bits + 0x632be59bd9b4e019u));
-	for (int k = 0; k < r->n_kinds; k++) {
-		const struct sc_span *span;
-
-		if (r->kinds[k] == PLACEMENT_NODE)
-			continue;
-		span = &ranks->span[r->kinds[k]][ranks->base[r->kinds[k]][rank]];
-		key = mix(key ^
-			  ((uint64_t)span->n_nodes << 32 | (uint32_t)span->max_ranks_per_node));
-	}
-	r->look[rank] = key;
-}
 
 static void look(struct refinement *r)
 {
@@ -281,8 +254,26 @@ static void start(struct refinement *r)
 	uint32_t world = r->ranks->d->world, vertex = world;
 
 	new_color(r, world);
-	for (uint32_t rank = 0; rank < world; rank++)
-		first_look(r, rank);
+	for (uint32_t rank = 0; rank < world; rank++) {
+		const struct placement_ranks *ranks = r->ranks;
+		uint32_t node = ranks->node[rank];
+		uint64_t key = ((uint64_t)ranks->stage[rank] << 8 | ranks->kind[rank]) << 2, bits;
+
+		key += (uint64_t)(node == ranks->node[placement_next(ranks, rank)]) << 1;
+		key += node == ranks->node[placement_prev(ranks, rank)];
+		memcpy(&bits, &ranks->slowdown[rank], sizeof(bits));
+		key = mix(mix(key) ^ (bits + 0x632be59bd9b4e019u));
+		for (int k = 0; k < r->n_kinds; k++) {
+			const struct sc_span *span;
+
+			if (r->kinds[k] == PLACEMENT_NODE)
+				continue;
+			span = &ranks->span[r->kinds[k]][ranks->base[r->kinds[k]][rank]];
+			key = mix(key ^ ((uint64_t)span->n_nodes << 32 |
+					 (uint32_t)span->max_ranks_per_node));
+		}
+		r->look[rank] = key;
+	}
 	list_first(r, world);
 	split(r);
 	for (int k = 0; k < r->n_kinds; k++) {

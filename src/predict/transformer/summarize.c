@@ -116,20 +116,6 @@ void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 	}
 }
 
-static void warn_hosts(const struct sc_memory *m, struct sc_warnings *warnings)
-{
-	if (m->host_gib > 0 && m->host_gib > m->host_capacity_gib)
-		sc_warn(warnings,
-			"training.offload keeps %.0f GiB in a node's memory, which has %.0f GiB "
-			"(cluster.host_memory_gib): it will not fit",
-			m->host_gib, m->host_capacity_gib);
-	if (m->ssd_gib > 0 && m->ssd_capacity_gib >= 0 && m->ssd_gib > m->ssd_capacity_gib)
-		sc_warn(warnings,
-			"training.offload keeps %.0f GiB on a node's SSDs, which have %.0f GiB "
-			"(cluster.ssd_gib): it will not fit",
-			m->ssd_gib, m->ssd_capacity_gib);
-}
-
 /* Sizes at which kernels are much slower than at their neighbours: told by the key that makes them. */
 
 #define WORTH_TELLING 1.15 /* times as long */
@@ -595,7 +581,17 @@ void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
 	warn_unpaired(run->tf, &out->warnings);
 	/* Sets out->memory to that of the class nearest to its capacity, and warns where that does not fit. */
 	sc_fullest_memory(run, &out->memory);
-	warn_hosts(&out->memory, &out->warnings);
+	if (out->memory.host_gib > 0 && out->memory.host_gib > out->memory.host_capacity_gib)
+		sc_warn(&out->warnings,
+			"training.offload keeps %.0f GiB in a node's memory, which has %.0f GiB "
+			"(cluster.host_memory_gib): it will not fit",
+			out->memory.host_gib, out->memory.host_capacity_gib);
+	if (out->memory.ssd_gib > 0 && out->memory.ssd_capacity_gib >= 0 &&
+	    out->memory.ssd_gib > out->memory.ssd_capacity_gib)
+		sc_warn(&out->warnings,
+			"training.offload keeps %.0f GiB on a node's SSDs, which have %.0f GiB "
+			"(cluster.ssd_gib): it will not fit",
+			out->memory.ssd_gib, out->memory.ssd_capacity_gib);
 	if (out->memory.total_gib > out->memory.capacity_gib)
 		sc_warn(&out->warnings,
 			"needs %.1f GiB per GPU, which has %.1f GiB: it will not fit; raise tp, pp or "
