@@ -626,9 +626,9 @@ TEST(every_coefficient_has_a_line)
 	static const char *const not_fitted[] = {
 		"spread_frac",    "clock_spread_frac", "curve_spread_frac", "sm_frac",
 		"batched_tile_m", "batched_tile_n",    "slowdown",          "block_scale_loss",
-		"uvm_eff",        "prefetch_eff",      "path_copy",         "wait_frac",
-		"sm_granule",     "copy_speed",        "copy_us",           "relief_gain",
-		"push_us",        "fused_loss",        "run_fixed_us"};
+		"path_copy",      "wait_frac",         "sm_granule",        "copy_speed",
+		"copy_us",        "relief_gain",       "push_us",           "fused_loss",
+		"run_fixed_us"};
 	size_t n = sizeof(not_fitted) / sizeof(not_fitted[0]);
 
 	for (const struct sc_field *section = sc_device_fields; section->key; section++) {

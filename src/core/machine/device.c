@@ -186,8 +186,6 @@ static const struct sc_field EMBEDDING_FIELDS[] = {
 	DOUBLE(sc_embedding_coef, sort_bytes, 0, 1e6, "HBM traffic to sort one index"),
 	US(sc_embedding_coef, sort_us, "the sort's launches, us"),
 	US(sc_embedding_coef, fixed_us, "shortest kernel, us"),
-	FRAC(sc_embedding_coef, uvm_eff, "share of the PCIe rate of rows over UVM"),
-	FRAC(sc_embedding_coef, prefetch_eff, "share of the PCIe rate of rows into the cache"),
 	SPREAD(sc_embedding_coef),
 	{0},
 };

@@ -92,8 +92,6 @@ struct sc_embedding_coef {
 	double sort_bytes; /* HBM traffic to sort one index, at hbm_eff */
 	double sort_us;    /* the launches of the sort, however short */
 	double fixed_us;   /* shortest kernel */
-	double uvm_eff,
-		prefetch_eff; /* share of the PCIe rate: rows over UVM; rows into the cache */
 	double spread_frac;
 };
 struct sc_host_coef {

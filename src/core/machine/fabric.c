@@ -161,7 +161,6 @@ static const struct sc_field WALK_FIELDS[] = {
 	WALK_RATE(link_gbps, 0, "between two GPUs, 1e9 bytes/s; 0 = no limit but the ports'"),
 	WALK_RATE(port_gbps, 0, "out of a GPU, 1e9 bytes/s"),
 	WALK_RATE(local_gbps, 0.01, "copies and reductions of a thread block, 1e9 bytes/s"),
-	WALK_RATE(local_us, 0, "each copy or reduction, us"),
 	WALK_PROTO("ll", 0, "protocol LL"),
 	WALK_PROTO("ll128", 1, "protocol LL128"),
 	WALK_PROTO("simple", 2, "protocol Simple"),

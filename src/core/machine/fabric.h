@@ -69,7 +69,7 @@ struct sc_fabric_walk {
 	const char *links;                     /* id of the links */
 	double link_gbps;                      /* between two GPUs; 0: no limit but the ports' */
 	double port_gbps;                      /* out of a GPU */
-	double local_gbps, local_us;           /* copies and reductions of a thread block */
+	double local_gbps;                     /* copies and reductions of a thread block */
 	struct sc_fabric_walk_proto protos[3]; /* LL, LL128, Simple */
 };
 struct sc_fabric_profile {

@@ -16,6 +16,9 @@
 /* Tiles that are walked: the rest costs as much a tile as the second half of these. */
 enum { WARM_TILES = 8, WALKED_TILES = 16, MAX_SLOTS = 8 };
 
+#define LOCAL_US \
+	1.5 /* of each copy or reduction in a GPU; set by hand with the rates of MI300X (configs/fabrics) */
+
 enum server_kind { BY_BLOCK, BY_LINK, BY_PORT, BY_NET, BY_LATENCY, N_LIMITS };
 static const char *const LIMITS[N_LIMITS] = {"block", "link", "port", "network", "latency"};
 
@@ -283,8 +286,8 @@ static void run_step(struct walk *w, size_t block, double start)
 		double bytes = step->count * tile_of(w, b->tile);
 
 		n = merged(w, block);
-		b->free_us += w->fabric->walk->local_us +
-			      (double)n * sc_bytes_us(bytes, w->fabric->walk->local_gbps);
+		b->free_us +=
+			LOCAL_US + (double)n * sc_bytes_us(bytes, w->fabric->walk->local_gbps);
 	} else {
 		run_peer_step(w, block, start, chunks * tile_of(w, b->tile));
 		b->part++;
