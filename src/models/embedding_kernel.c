@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "models/op_model_priv.h"
 #include "models/row_reuse.h"
+#include "models/rowwise.h"
 
 /* A sector: what memory and caches move at least (CUDA C++ Best Practices Guide, coalesced access). */
 #define SECTOR_BYTES 32.0
@@ -280,8 +281,7 @@ static void embedding_time(const struct sc_device *device, const struct sc_op *o
 	const struct sc_embedding_shape *s = &op->u.embedding;
 	const struct sc_embedding_coef *c = &device->embedding;
 
-	*out = (struct sc_op_time){
-		.limit = "fixed", .waves = 1, .sm_frac = device->rowwise.sm_frac};
+	*out = (struct sc_op_time){.limit = "fixed", .waves = 1, .sm_frac = SC_MEMORY_SM_FRAC};
 	if (s->tables > 0) {
 		out->math_us = issue_us(device, s);
 		out->memory_us = memory_us(device, s);

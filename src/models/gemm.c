@@ -233,7 +233,7 @@ static void set_simt(struct problem *p, const struct sc_device *device, struct t
 	bool bmm = p->shape->bmm;
 	double eff = simt_eff(device, bmm);
 
-	*own = (struct tile){c->batched_tile_m, c->batched_tile_n};
+	*own = (struct tile){c->batched_tile_m, 128};
 	p->tiles = bmm ? SIMT_BATCHED_TILES : SIMT_TILES;
 	p->n_tiles = bmm ? N_OF(SIMT_BATCHED_TILES) : N_OF(SIMT_TILES);
 	if (bmm && own->m > 0) {

@@ -116,9 +116,9 @@ void sc_interfere_seen_kernel(const struct sc_device *device, const struct sc_in
 	*out = (struct sc_cost){.work_us = 1};
 	out->owner_frac[seen->computes ? SC_OWN_COMPUTE : SC_OWN_MEMORY] = 1;
 	/* what saturates memory needs no more SMs than that */
-	out->demand[SC_RES_SM] = seen->computes ? share : fmin(share, device->rowwise.sm_frac);
+	out->demand[SC_RES_SM] = seen->computes ? share : fmin(share, SC_MEMORY_SM_FRAC);
 	out->demand[SC_RES_HBM] =
-		seen->computes ? 0 : fmin(1, out->demand[SC_RES_SM] / device->rowwise.sm_frac);
+		seen->computes ? 0 : fmin(1, out->demand[SC_RES_SM] / SC_MEMORY_SM_FRAC);
 	out->demand[SC_RES_L2] = device->interference.path_compute * share;
 	out->waves = seen->blocks / (double)device->sm_count;
 }

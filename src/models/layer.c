@@ -3,6 +3,7 @@
 
 #include "base/units.h"
 #include "models/op_model_priv.h"
+#include "models/rowwise.h"
 
 static void layer_time(const struct sc_device *device, const struct sc_op *op,
 		       struct sc_op_time *out)
@@ -20,7 +21,7 @@ static void layer_time(const struct sc_device *device, const struct sc_op *op,
 		.memory_us = memory_us,
 		.fixed_us = c->fixed_us,
 		.waves = 1 + floor(s->bytes / device->rowwise.half_bytes),
-		.sm_frac = math_us > memory_us ? 1 : device->rowwise.sm_frac,
+		.sm_frac = math_us > memory_us ? 1 : SC_MEMORY_SM_FRAC,
 		.limit = math_us > memory_us ? "math" : "memory",
 	};
 	sc_op_trust(device, sc_device_math_block(device, op->dtype), c->spread_frac, out);

@@ -105,7 +105,7 @@ static void rowwise_time(const struct sc_device *device, const struct sc_op *op,
 		.fixed_us = fixed_us,
 		/* A block streams a few KB: many short waves, SMs change hands quickly. */
 		.waves = 1 + floor(bytes / c->half_bytes),
-		.sm_frac = issue_us > us ? 1 : c->sm_frac,
+		.sm_frac = issue_us > us ? 1 : SC_MEMORY_SM_FRAC,
 		.limit = fmax(math_us, issue_us) > memory_us ? issue_us > math_us ? "issue" : "math"
 			 : memory_us > fixed_us              ? "memory"
 							     : "fixed",

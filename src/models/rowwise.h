@@ -14,6 +14,8 @@ enum sc_rowwise_kind {
 };
 extern const char *const sc_rowwise_names[]; /* NULL-ended, in the order of sc_rowwise_kind */
 
+#define SC_MEMORY_SM_FRAC 0.7 /* share of the SMs that saturates memory */
+
 /* One op over rows x cols elements of `element_bytes`; the backward pass is the gradient of the input
  * and, of norms, of their weights. */
 void sc_rowwise_shape_set(enum sc_rowwise_kind kind, bool backward, double element_bytes,

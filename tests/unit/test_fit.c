@@ -624,11 +624,10 @@ TEST(where_chooses)
 TEST(every_coefficient_has_a_line)
 {
 	static const char *const not_fitted[] = {
-		"spread_frac",    "clock_spread_frac", "curve_spread_frac", "sm_frac",
-		"batched_tile_m", "batched_tile_n",    "slowdown",          "block_scale_loss",
-		"path_copy",      "wait_frac",         "sm_granule",        "copy_speed",
-		"copy_us",        "relief_gain",       "push_us",           "fused_loss",
-		"run_fixed_us"};
+		"spread_frac", "clock_spread_frac", "curve_spread_frac", "batched_tile_m",
+		"slowdown",    "block_scale_loss",  "path_copy",         "wait_frac",
+		"sm_granule",  "copy_speed",        "copy_us",           "relief_gain",
+		"push_us",     "fused_loss",        "run_fixed_us"};
 	size_t n = sizeof(not_fitted) / sizeof(not_fitted[0]);
 
 	for (const struct sc_field *section = sc_device_fields; section->key; section++) {
@@ -754,7 +753,6 @@ static void add_simt(struct sc_strbuf *text, const char *device)
 				       .k_half_batched = 7,
 				       .wave_frac = 0.9,
 				       .batched_tile_m = d.simt.batched_tile_m,
-				       .batched_tile_n = d.simt.batched_tile_n,
 				       .far_k = d.simt.far_k > 0 ? 5000 * d.l2_mib : 0,
 				       .far_loss = 1.5,
 				       .droop_us = 2000,

@@ -25,7 +25,7 @@ static struct sc_device device(void)
 			      .fwd_tile_us = 2,
 			      .bwd_tile_us = 2,
 			      .fixed_us = 5},
-		.rowwise = {.hbm_eff = 0.8, .half_bytes = 1e6, .fixed_us = 4, .sm_frac = 0.7},
+		.rowwise = {.hbm_eff = 0.8, .half_bytes = 1e6, .fixed_us = 4},
 	};
 
 	return d;
@@ -227,12 +227,11 @@ TEST(simt_batched_tile_is_paid_whole)
 	struct sc_op part = simt(300, 130, 20, 640), full = simt(300, 256, 128, 640);
 	double math = 3 * 100 * 2.0 * 256 * 128 * 640 / (20e6 * 0.5);
 
-	d.simt = (struct sc_simt_coef){
-		.eff_batched = 0.5, .batched_tile_m = 128, .batched_tile_n = 128};
+	d.simt = (struct sc_simt_coef){.eff_batched = 0.5, .batched_tile_m = 128};
 	/* 600 blocks of 128 x 128 on 100 SMs, whatever part of them is used */
 	ck_assert_double_eq_tol(time_us(&d, &full), 3 + math, math * 0.05);
 	ck_assert_double_eq_tol(time_us(&d, &part), 3 + math, math * 0.05);
-	d.simt.batched_tile_m = d.simt.batched_tile_n = 0;
+	d.simt.batched_tile_m = 0;
 	ck_assert_double_lt(time_us(&d, &part), 0.5 * math);
 }
 
@@ -293,6 +292,7 @@ TEST(gemm_as_measured)
 
 	d.gemm_curves = (struct sc_structs){&curve, 1};
 	d.gemm.curve_spread_frac = 0.02;
+	d.fitted = "gemm";
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
 		op = gemm(at[i][0], 512, 1024);
 		ck_assert_double_eq_tol(time_us(&d, &op), at[i][1] * time_us(&plain, &op), 1e-9);

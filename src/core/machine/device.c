@@ -130,9 +130,7 @@ static const struct sc_field SIMT_FIELDS[] = {
 	DOUBLE_OR(sc_simt_coef, k_half_batched, 0, 1e6, 0, "the same for batched GEMMs"),
 	DOUBLE_OR(sc_simt_coef, wave_frac, 0, 1, 0, "share of wave quantization that is felt"),
 	DOUBLE_OR(sc_simt_coef, batched_tile_m, 0, 4096, 0,
-		  "the tile of batched GEMMs; 0 = chosen"),
-	DOUBLE_OR(sc_simt_coef, batched_tile_n, 0, 4096, 0,
-		  "the tile of batched GEMMs; 0 = chosen"),
+		  "rows of the tile of batched GEMMs, which has 128 columns; 0 = chosen"),
 	DOUBLE_OR(sc_simt_coef, batched_blocks, 0, 32, 0, "blocks an SM needs for its full rate"),
 	DOUBLE_OR(sc_simt_coef, far_k, 0, 1e9, 0,
 		  "k around which rows are too far apart; 0 = none"),
@@ -169,7 +167,6 @@ static const struct sc_field ROWWISE_FIELDS[] = {
 	FRAC(sc_rowwise_coef, hbm_eff, "share of peak HBM bandwidth at large size"),
 	DOUBLE(sc_rowwise_coef, half_bytes, 0, 1e12, "bytes at which half of it is reached"),
 	US(sc_rowwise_coef, fixed_us, "shortest kernel, us"),
-	FRAC(sc_rowwise_coef, sm_frac, "share of the SMs that saturates memory"),
 	DOUBLE_OR(sc_rowwise_coef, sm_bytes_clk, 0, 1e3, 0,
 		  "bytes that an SM moves a clock; 0 = no limit"),
 	SPREAD(sc_rowwise_coef),
@@ -197,7 +194,6 @@ static const struct sc_field HOST_FIELDS[] = {
 	{0},
 };
 static const struct sc_field BAND_FIELDS[] = {
-	DOUBLE_OR(sc_band_coef, trend_frac, 0, 2, 0, "added where a model extrapolates, 1 sigma"),
 	DOUBLE_OR(sc_band_coef, shortest_us, 0, 1e6, 0,
 		  "kernel time below which models extrapolate, us"),
 	DOUBLE_OR(sc_band_coef, longest_us, 0, 1e9, 0, "the same above; 0 = no limit"),

@@ -49,7 +49,7 @@ struct sc_gemm_curve {
 struct sc_simt_coef {
 	double eff_batched; /* share of fp32 peak of batched GEMMs; 0 = eff_simt */
 	double tile_half, k_half, k_half_batched, wave_frac; /* as of tensor cores */
-	double batched_tile_m, batched_tile_n; /* the one tile that batched GEMMs use; 0 = chosen */
+	double batched_tile_m; /* rows of the one tile that batched GEMMs use; 0 = chosen */
 	double batched_blocks; /* blocks of a batched GEMM that an SM needs for its full rate */
 	double far_k,
 		far_loss; /* k, in elements, around which rows are too far apart; time added */
@@ -77,7 +77,6 @@ struct sc_rowwise_coef {
 	double hbm_eff;      /* share of peak HBM bandwidth at large size */
 	double half_bytes;   /* bytes at which the ramp reaches half of it */
 	double fixed_us;     /* shortest kernel */
-	double sm_frac;      /* share of the SMs that saturates memory */
 	double sm_bytes_clk; /* that the instructions of an SM move in a clock; 0 = no limit */
 	double spread_frac;
 };
@@ -116,7 +115,6 @@ struct sc_interference_coef {
 };
 /* How far the models are to be trusted on this device; 0 leaves an effect out. */
 struct sc_band_coef {
-	double trend_frac; /* added in quadrature where a model extrapolates: one sigma, relative */
 	/* kernel times below and above which models extrapolate */
 	double shortest_us, longest_us;
 };

@@ -99,7 +99,6 @@ static void refresh(struct sc_fit_model *model)
 		if (model->n_devices == 1)
 			continue;
 		to->simt.batched_tile_m = own.batched_tile_m;
-		to->simt.batched_tile_n = own.batched_tile_n;
 		to->simt.far_k = own.far_k > 0 ? model->device.simt.far_k * to->l2_mib : 0;
 	}
 	for (size_t i = 0; i < model->n_fabrics; i++) {
