@@ -67,19 +67,6 @@ static void warn_offload(struct sc_request *req)
 			"(parallel.sequence_parallel false)");
 }
 
-static void warn_boards(struct sc_request *req)
-{
-	for (size_t i = 0; i < sc_request_n_kinds(req); i++) {
-		const struct sc_device *device = sc_request_device(req, i);
-
-		if (device->rank_has)
-			sc_warn(&req->warnings,
-				"a rank has all of a %s here, but software sees it as several GPUs: "
-				"write %s for the GPU, and count those",
-				device->id, device->rank_has);
-	}
-}
-
 /* Numbers of another unit than the key's: what was understood. */
 static void warn_units(struct sc_request *req)
 {
@@ -105,7 +92,15 @@ int sc_config_warn(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
 
-	warn_boards(req);
+	for (size_t i = 0; i < sc_request_n_kinds(req); i++) {
+		const struct sc_device *device = sc_request_device(req, i);
+
+		if (device->rank_has)
+			sc_warn(&req->warnings,
+				"a rank has all of a %s here, but software sees it as several GPUs: "
+				"write %s for the GPU, and count those",
+				device->id, device->rank_has);
+	}
 	warn_units(req);
 	warn_needs(req, sc_config_fields, "", (const unsigned char *)&req->config);
 	if (req->config.model.family == SC_DLRM)

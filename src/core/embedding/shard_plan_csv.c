@@ -138,22 +138,6 @@ static void place(const struct reader *r, size_t row, const struct row *read, si
 	}
 }
 
-static int check_row(const struct reader *r, size_t row, const struct row *read, bool is_one,
-		     struct sc_err *err)
-{
-	const char *what = NULL;
-
-	if (read->kind == SC_DATA_PARALLEL && r->n_ranks != r->common->tables->world)
-		what = "data_parallel is on every rank: leave ranks empty";
-	else if (read->kind == SC_TABLE_WISE && is_one && r->n_ranks != 1)
-		what = "table_wise: give the one rank that has the table; only those of a PREFIX* are dealt out";
-	else if (read->memory == SC_TIER_CACHED && !(read->cached > 0))
-		what = "fused_uvm_caching: a column cached, the share of its rows in GPU memory";
-	return what ? sc_err_at(err, SC_EVALUE, r->csv.file, r->csv.line[row], 0,
-				"table \"%.64s\": %s", read->table, what)
-		    : 0;
-}
-
 /* Names first, patterns with what is left. */
 static int take_row(struct reader *r, size_t row, bool patterns, struct sc_err *err)
 {
@@ -171,8 +155,19 @@ static int take_row(struct reader *r, size_t row, bool patterns, struct sc_err *
 	if (is_pattern != patterns)
 		return 0;
 	rc = read_ranks(r, row, read.ranks, err);
-	if (rc == 0)
-		rc = check_row(r, row, &read, !is_pattern, err);
+	if (rc == 0) {
+		const char *what = NULL;
+
+		if (read.kind == SC_DATA_PARALLEL && r->n_ranks != r->common->tables->world)
+			what = "data_parallel is on every rank: leave ranks empty";
+		else if (read.kind == SC_TABLE_WISE && !is_pattern && r->n_ranks != 1)
+			what = "table_wise: give the one rank that has the table; only those of a PREFIX* are dealt out";
+		else if (read.memory == SC_TIER_CACHED && !(read.cached > 0))
+			what = "fused_uvm_caching: a column cached, the share of its rows in GPU memory";
+		rc = what ? sc_err_at(err, SC_EVALUE, r->csv.file, r->csv.line[row], 0,
+				      "table \"%.64s\": %s", read.table, what)
+			  : 0;
+	}
 	if (rc)
 		return rc;
 	if (is_pattern) {

@@ -189,21 +189,6 @@ static size_t seal_lanes(struct sc_graph *graph)
 	return n_members;
 }
 
-static void seal_groups(struct sc_graph *graph, size_t n_members)
-{
-	const struct sc_node *node = graph->nodes.at;
-
-	if (graph->cap_group_nodes < n_members + 1) {
-		graph->cap_group_nodes = n_members + 1;
-		grow(&graph->group_node, graph->cap_group_nodes);
-	}
-	accumulate(graph->group_node_start, graph->groups.n);
-	for (size_t i = n_members ? graph->nodes.n : 0; i-- > 0;) {
-		if (node[i].group < graph->groups.n)
-			graph->group_node[--graph->group_node_start[node[i].group]] = (uint32_t)i;
-	}
-}
-
 void sc_graph_seal(struct sc_graph *graph)
 {
 	assert(graph->edges.n < SC_NONE);
@@ -228,6 +213,17 @@ void sc_graph_seal(struct sc_graph *graph)
 		if (from < n && to < n)
 			graph->succ[--graph->succ_start[from]] = to;
 	}
-	seal_groups(graph, seal_lanes(graph));
+	const size_t n_members = seal_lanes(graph);
+	const struct sc_node *node = graph->nodes.at;
+
+	if (graph->cap_group_nodes < n_members + 1) {
+		graph->cap_group_nodes = n_members + 1;
+		grow(&graph->group_node, graph->cap_group_nodes);
+	}
+	accumulate(graph->group_node_start, graph->groups.n);
+	for (size_t i = n_members ? graph->nodes.n : 0; i-- > 0;) {
+		if (node[i].group < graph->groups.n)
+			graph->group_node[--graph->group_node_start[node[i].group]] = (uint32_t)i;
+	}
 	graph->sealed = 1;
 }

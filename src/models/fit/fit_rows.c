@@ -538,23 +538,6 @@ static int find_origin(struct sc_fit_set *set, const struct sc_fit_table *t, str
 	return 0;
 }
 
-static void label_origins(struct sc_fit_set *set, struct sc_arena *arena)
-{
-	for (size_t i = 0; i < set->n_origins; i++) {
-		struct sc_fit_origin *o = &set->origin[i];
-		size_t n = 0;
-
-		for (size_t j = 0; j < set->n_origins; j++)
-			n += set->origin[j].source == o->source;
-		o->label = set->source[o->source];
-		if (n > 1)
-			o->label = sc_arena_printf(arena, "%s%s%s%s%s", o->label,
-						   *o->label && o->op_name ? " " : "",
-						   o->op_name ? o->op_name : "", o->pass ? " " : "",
-						   o->pass ? o->pass : "");
-	}
-}
-
 /* t->device becomes the row's. */
 static int find_device(struct sc_fit_table *t, struct sc_fit_set *set, unsigned *out)
 {
@@ -674,7 +657,19 @@ int sc_fit_set_read(struct sc_fit_table *t, struct sc_fit_set *out)
 		}
 		out->n += rc == 0 && taken;
 	}
-	label_origins(out, t->arena);
+	for (size_t i = 0; i < out->n_origins; i++) {
+		struct sc_fit_origin *o = &out->origin[i];
+		size_t n = 0;
+
+		for (size_t j = 0; j < out->n_origins; j++)
+			n += out->origin[j].source == o->source;
+		o->label = out->source[o->source];
+		if (n > 1)
+			o->label = sc_arena_printf(t->arena, "%s%s%s%s%s", o->label,
+						   *o->label && o->op_name ? " " : "",
+						   o->op_name ? o->op_name : "", o->pass ? " " : "",
+						   o->pass ? o->pass : "");
+	}
 	return rc;
 }
 

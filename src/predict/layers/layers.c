@@ -71,20 +71,6 @@ static struct sc_matrix matrix_of(const struct sc_request *request, const struct
 				  .rows = samples * or_default(row->positions, 1)};
 }
 
-/* Of the rows that say their matrix. */
-static void step_matrices(struct sc_layers *l)
-{
-	const size_t n_rows = l->request->config.model.rows.n;
-	struct sc_matrix *a = sc_arena_calloc(l->arena, n_rows, sizeof(*a));
-	int n = 0;
-
-	for (size_t row = 0; row < n_rows; row++) {
-		a[n] = matrix_of(l->request, sc_layers_row(l, row));
-		n += a[n].count > 0;
-	}
-	sc_matrix_steps(&l->env, a, n, &l->span, &l->optimizer);
-}
-
 static void add_optimizer(struct sc_layers *l, double params, struct sc_block *out)
 {
 	const double moved =
@@ -111,7 +97,16 @@ static void fill_forward(struct sc_layers *l)
 			add_optimizer(l, params, &b->update);
 	}
 	if (!l->request->software.layer_updates) {
-		step_matrices(l);
+		/* Of the rows that say their matrix. */
+		const size_t n_rows = l->request->config.model.rows.n;
+		struct sc_matrix *a = sc_arena_calloc(l->arena, n_rows, sizeof(*a));
+		int n = 0;
+
+		for (size_t row = 0; row < n_rows; row++) {
+			a[n] = matrix_of(l->request, sc_layers_row(l, row));
+			n += a[n].count > 0;
+		}
+		sc_matrix_steps(&l->env, a, n, &l->span, &l->optimizer);
 		add_optimizer(l, l->params, &l->optimizer);
 	}
 }

@@ -197,27 +197,6 @@ static double run(struct search *s, bool *up)
 	return s->most_bubble;
 }
 
-/* Again with what the run before leaves each stage to waste, as long as that helps. */
-static double run_on(struct search *s, bool *up, uint8_t *best_order, double best)
-{
-	double bubble, before = INFINITY;
-
-	for (uint32_t j = 0; j < s->p; j++)
-		s->approved[j] = -1;
-	s->most_approved = -1;
-	while ((bubble = run(s, up)) < before - 1e-9) {
-		if (bubble < best - 1e-9) {
-			best = bubble;
-			memcpy(best_order, s->order, (size_t)s->p * 6 * s->m);
-		}
-		before = bubble;
-		for (uint32_t j = 0; j < s->p; j++)
-			s->approved[j] = s->stage[j].bubble;
-		s->most_approved = s->most_bubble;
-	}
-	return best;
-}
-
 static void emit(const struct search *s, const uint8_t *order)
 {
 	static const enum sc_pass_kind KIND[] = {SC_PASS_FORWARD, SC_PASS_BACKWARD_INPUT,
@@ -260,7 +239,22 @@ void write_zb_v(const struct slot_writer *w)
 	for (int bits = 0; bits < 4; bits++) {
 		s.fill_forward = bits & 1;
 		s.fill_backward = bits & 2;
-		best = run_on(&s, up, best_order, best);
+		/* Again with what the run before leaves each stage to waste, as long as that helps. */
+		double bubble, before = INFINITY;
+
+		for (uint32_t j = 0; j < s.p; j++)
+			s.approved[j] = -1;
+		s.most_approved = -1;
+		while ((bubble = run(&s, up)) < before - 1e-9) {
+			if (bubble < best - 1e-9) {
+				best = bubble;
+				memcpy(best_order, s.order, (size_t)s.p * 6 * s.m);
+			}
+			before = bubble;
+			for (uint32_t j = 0; j < s.p; j++)
+				s.approved[j] = s.stage[j].bubble;
+			s.most_approved = s.most_bubble;
+		}
 	}
 	emit(&s, best_order);
 }

@@ -144,19 +144,6 @@ static bool can_wait(const struct search *s, uint32_t j)
 	return due - st->end <= s->most_bubble - st->bubble;
 }
 
-static void want_forward(struct search *s)
-{
-	for (uint32_t j = 0; j < s->p; j++) {
-		const struct stage *st = &s->stage[j];
-
-		s->wanted[j] = st->n[F] < s->m && !(s->setting.prefer_backward && j + 1 < s->p &&
-						    st->n[F] >= st[1].n[F] + 2 && can_wait(s, j));
-	}
-	/* a stage takes none that the next one leaves */
-	for (uint32_t j = s->p - 1; j-- > 0;)
-		s->wanted[j] = s->wanted[j] && s->wanted[j + 1];
-}
-
 /* The longest stage; infinite where the setting leaves passes out. */
 static double run(struct search *s, uint32_t *extra)
 {
@@ -167,7 +154,16 @@ static double run(struct search *s, uint32_t *extra)
 	warm_up(s, extra);
 	for (uint32_t i = 1; i < s->m; i++) {
 		/* One micro-batch more: forward where wanted, backward everywhere. */
-		want_forward(s);
+		for (uint32_t j = 0; j < s->p; j++) {
+			const struct stage *st = &s->stage[j];
+
+			s->wanted[j] =
+				st->n[F] < s->m && !(s->setting.prefer_backward && j + 1 < s->p &&
+						     st->n[F] >= st[1].n[F] + 2 && can_wait(s, j));
+		}
+		/* a stage takes none that the next one leaves */
+		for (uint32_t j = s->p - 1; j-- > 0;)
+			s->wanted[j] = s->wanted[j] && s->wanted[j + 1];
 		for (uint32_t j = 0; j < s->p; j++)
 			if (s->wanted[j]) {
 				fill_before(s, j, F);
