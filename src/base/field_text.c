@@ -176,23 +176,15 @@ static const char *words_text(const void *first, size_t stride, char *buf, size_
 
 int sc_enum_parse(const struct sc_name *names, const char *text, int *out, struct sc_err *err)
 {
-	const char *nearest = NULL;
-	size_t distance = SIZE_MAX;
+	const char *nearest;
 	char known[160];
 
-	for (const struct sc_name *name = names; name->name; name++) {
-		size_t d;
-
+	for (const struct sc_name *name = names; name->name; name++)
 		if (strcmp(name->name, text) == 0) {
 			*out = name->value;
 			return 0;
 		}
-		d = sc_near_distance(text, name->name);
-		if (d < distance) {
-			distance = d;
-			nearest = name->name;
-		}
-	}
+	nearest = sc_nearest_of(text, names, sizeof(*names), SIZE_MAX);
 	words_text(names, sizeof(struct sc_name), known, sizeof(known));
 	if (nearest)
 		return sc_err_set(err, SC_EVALUE,
@@ -674,7 +666,7 @@ static int decode_value(struct decoder *d, const struct sc_yaml *node, const str
 static int unknown_key(struct decoder *d, const struct sc_yaml *node, const struct sc_field *table,
 		       const struct place *up)
 {
-	const char *nearest = sc_field_nearest(table, node->key);
+	const char *nearest = sc_nearest_of(node->key, table, sizeof(*table), SIZE_MAX);
 	char path[MAX_PATH_TEXT], keys[MAX_KEYS_TEXT];
 	const char *dot;
 

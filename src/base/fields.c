@@ -210,7 +210,8 @@ static size_t edit_distance(const char *a, size_t n_a, const char *b, size_t n_b
 	return last[n_b];
 }
 
-size_t sc_near_distance(const char *word, const char *candidate)
+/* Edit distance if near (at most a third of the longer word), else SIZE_MAX. */
+static size_t near_distance(const char *word, const char *candidate)
 {
 	size_t n_word = strnlen(word, SC_NEAREST_MAX + 1);
 	size_t n_candidate = strnlen(candidate, SC_NEAREST_MAX + 1);
@@ -223,36 +224,26 @@ size_t sc_near_distance(const char *word, const char *candidate)
 	return distance * 3 <= longer ? distance : SIZE_MAX;
 }
 
-const char *sc_nearest(const char *word, const char *const *candidates, size_t n)
+const char *sc_nearest_of(const char *word, const void *list, size_t stride, size_t n)
 {
-	const char *best = NULL;
+	const char *best = NULL, *name;
 	size_t best_distance = SIZE_MAX;
 
 	for (size_t i = 0; i < n; i++) {
-		size_t distance = sc_near_distance(word, candidates[i]);
-
-		if (distance < best_distance) {
-			best = candidates[i];
-			best_distance = distance;
+		name = *(const char *const *)(const void *)((const char *)list + i * stride);
+		if (!name)
+			break;
+		if (near_distance(word, name) < best_distance) {
+			best = name;
+			best_distance = near_distance(word, name);
 		}
 	}
 	return best;
 }
 
-const char *sc_field_nearest(const struct sc_field *table, const char *key)
+const char *sc_nearest(const char *word, const char *const *candidates, size_t n)
 {
-	const char *best = NULL;
-	size_t best_distance = SIZE_MAX;
-
-	for (; table->key; table++) {
-		size_t distance = sc_near_distance(key, table->key);
-
-		if (distance < best_distance) {
-			best = table->key;
-			best_distance = distance;
-		}
-	}
-	return best;
+	return sc_nearest_of(word, candidates, sizeof(*candidates), n);
 }
 
 static const struct sc_field *find_key(const struct sc_field *table, const char *key, size_t n)
@@ -293,7 +284,7 @@ static const char *nearest_path(const struct sc_field *table, const char *path, 
 	best = path == key && !key[n_key] ? path_of_key(table, key, arena) : NULL;
 	if (best)
 		return best;
-	best = sc_field_nearest(table, sc_arena_strndup(arena, key, n_key));
+	best = sc_nearest_of(sc_arena_strndup(arena, key, n_key), table, sizeof(*table), SIZE_MAX);
 	if (!best)
 		return NULL;
 	return sc_arena_printf(arena, "%.*s%s%s", (int)n_found, path, best, key + n_key);

@@ -9,9 +9,7 @@ enum { SC_NUMBER_BYTES = 8 };
 _Static_assert(sizeof(int64_t) == SC_NUMBER_BYTES && sizeof(double) == SC_NUMBER_BYTES,
 	       "elements of both kinds of list are as large");
 
-/* Edit distance if near (at most a third of the longer word), else SIZE_MAX. */
-size_t sc_near_distance(const char *word, const char *candidate);
-/* The key of the table nearest to `key`, or NULL. */
-const char *sc_field_nearest(const struct sc_field *table, const char *key);
+/* sc_nearest of structs of so many bytes whose first member is the name; a NULL ends them, too. */
+const char *sc_nearest_of(const char *word, const void *list, size_t stride, size_t n);
 
 #endif

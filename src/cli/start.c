@@ -511,7 +511,7 @@ int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_ar
 
 	/* What documents and man pages name is found from anywhere. */
 	if (strncmp(path, shipped, n) == 0 && access(path, F_OK) != 0 &&
-	    sc_config_path((struct sc_config_ref){path + n, NULL}, arena, &found, &own))
+	    sc_config_path((struct sc_config_ref){.at = path + n}, arena, &found, &own))
 		found = path;
 	rc = strcmp(path, "-") == 0 ? load_stdin(arena, out, err)
 				    : sc_config_load(found, arena, out, err);

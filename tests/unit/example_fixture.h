@@ -28,7 +28,7 @@ static inline int find_examples(void)
 	DIR *dir;
 
 	sc_arena_init(&scratch, 1 << 12);
-	if (sc_config_path((struct sc_config_ref){"base.yaml", NULL}, &scratch, &base, NULL))
+	if (sc_config_path((struct sc_config_ref){.at = "base.yaml"}, &scratch, &base, NULL))
 		return 0;
 	snprintf(path, sizeof(path), "%.*sexamples", (int)(strrchr(base, '/') + 1 - base), base);
 	sc_arena_release(&scratch);

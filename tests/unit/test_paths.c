@@ -7,7 +7,9 @@ static const char *find(const char *ref, const char *from)
 {
 	const char *path = NULL;
 
-	ck_assert_int_eq(sc_config_path((struct sc_config_ref){ref, from}, &arena, &path, &err), 0);
+	ck_assert_int_eq(sc_config_path((struct sc_config_ref){.at = ref, .from = from}, &arena,
+					&path, &err),
+			 0);
 	return path;
 }
 
@@ -42,7 +44,7 @@ TEST(absolute_paths_are_taken_as_they_are)
 	const char *path = write_file("other/x.yaml", "{}");
 
 	ck_assert_str_eq(find(path, "/nowhere/y.yaml"), path);
-	ck_assert_int_eq(sc_config_path((struct sc_config_ref){"/nowhere/z.yaml", NULL}, &arena,
+	ck_assert_int_eq(sc_config_path((struct sc_config_ref){.at = "/nowhere/z.yaml"}, &arena,
 					&path, &err),
 			 -SC_EIO);
 	ck_assert_str_eq(err.text, "cannot read /nowhere/z.yaml");
@@ -53,20 +55,22 @@ TEST(not_found_says_where_or_which)
 	const char *path = "untouched";
 
 	write_file("models/gpt-9b.yaml", "{}");
-	ck_assert_int_eq(sc_config_path((struct sc_config_ref){"models/gpt-9c.yaml", "r.yaml"},
-					&arena, &path, &err),
-			 -SC_EIO);
+	ck_assert_int_eq(
+		sc_config_path((struct sc_config_ref){.at = "models/gpt-9c.yaml", .from = "r.yaml"},
+			       &arena, &path, &err),
+		-SC_EIO);
 	ck_assert_str_eq(err.text,
 			 "no file \"models/gpt-9c.yaml\"; did you mean \"models/gpt-9b.yaml\"?");
 	memset(&err, 0, sizeof(err));
-	ck_assert_int_ne(sc_config_path((struct sc_config_ref){"zzzzzzzz.yaml", "r.yaml"}, &arena,
-					&path, &err),
-			 0);
+	ck_assert_int_ne(
+		sc_config_path((struct sc_config_ref){.at = "zzzzzzzz.yaml", .from = "r.yaml"},
+			       &arena, &path, &err),
+		0);
 	ck_assert_str_eq(err.text,
 			 "no file \"zzzzzzzz.yaml\"; looked beside the file that names it, in "
 			 "$STEPCAST_CONFIGS and in the installed configs");
 	ck_assert_str_eq(path, "untouched");
-	ck_assert_int_eq(sc_config_path((struct sc_config_ref){"", NULL}, &arena, &path, NULL),
+	ck_assert_int_eq(sc_config_path((struct sc_config_ref){.at = ""}, &arena, &path, NULL),
 			 -SC_EVALUE);
 }
 

@@ -191,7 +191,7 @@ static int band(struct sc_catalog *catalog, const struct sc_like *like, const st
 	while (entry && !is_like(&entry->band.like, like))
 		entry = entry->next;
 	if (!catalog->likeness) {
-		rc = sc_config_path((struct sc_config_ref){"likeness.csv", NULL}, &catalog->arena,
+		rc = sc_config_path((struct sc_config_ref){.at = "likeness.csv"}, &catalog->arena,
 				    &path, err);
 		if (rc == 0)
 			rc = sc_likeness_load(path, &catalog->arena, &catalog->likeness, err);

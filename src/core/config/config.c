@@ -53,7 +53,8 @@ static int open_ref(const struct sc_yaml *ref, struct sc_arena *arena, struct sc
 		    struct sc_err *err)
 {
 	const char *path;
-	int rc = sc_config_path((struct sc_config_ref){ref->text, ref->file}, arena, &path, err);
+	int rc = sc_config_path((struct sc_config_ref){.at = ref->text, .from = ref->file}, arena,
+				&path, err);
 
 	return rc ? rc : load_section_file(path, arena, out, err);
 }
@@ -122,7 +123,8 @@ static const char *section_path(const struct sc_config *config, const char *ref,
 {
 	const char *path;
 
-	if (sc_config_path((struct sc_config_ref){ref, config->file}, arena, &path, err) == 0)
+	if (sc_config_path((struct sc_config_ref){.at = ref, .from = config->file}, arena, &path,
+			   err) == 0)
 		return path;
 	return ref[0] && access(ref, R_OK) == 0 ? ref : NULL;
 }
@@ -178,9 +180,9 @@ int sc_config_file_of(const struct sc_config *config, struct sc_key_text given,
 		      struct sc_arena *arena, const char **out, struct sc_err *err)
 {
 	const struct sc_origin *origin = sc_config_origin(config, given.path);
-	struct sc_config_ref at = {given.text, config->file};
-	int rc = origin && origin_is_typed(origin->file) ? sc_config_path_typed(at, arena, out, err)
-							 : sc_config_path(at, arena, out, err);
+	int rc = sc_config_path((struct sc_config_ref){given.text, config->file,
+						       origin && origin_is_typed(origin->file)},
+				arena, out, err);
 
 	if (rc)
 		sc_err_prefix(err, "%s", given.path);

@@ -171,7 +171,7 @@ int sc_cluster_parse_topology(const struct sc_source *source, struct sc_arena *a
 int sc_config_load_topology(struct sc_config *config, const char *from, bool typed,
 			    struct sc_arena *arena, struct sc_err *err)
 {
-	const struct sc_config_ref ref = {config->cluster.topology, from};
+	const struct sc_config_ref ref = {config->cluster.topology, from, typed};
 	const struct sc_origin *at = sc_config_origin(config, "cluster.topology");
 	struct sc_err own = {.code = SC_OK};
 	const char *path;
@@ -181,8 +181,7 @@ int sc_config_load_topology(struct sc_config *config, const char *from, bool typ
 
 	if (!config->cluster.topology)
 		return 0;
-	rc = typed ? sc_config_path_typed(ref, arena, &path, &own)
-		   : sc_config_path(ref, arena, &path, &own);
+	rc = sc_config_path(ref, arena, &path, &own);
 	if (rc)
 		return sc_err_at(err, own.code, at ? at->file : "", at ? at->line : 0,
 				 at ? at->column : 0, "cluster.topology: %s", own.text);

@@ -24,14 +24,13 @@ static int load_csv(struct sc_model *model, const char *path, struct sc_arena *a
 static int load_tables(struct sc_model *model, const char *from, bool typed, struct sc_arena *arena,
 		       struct sc_err *err)
 {
-	const struct sc_config_ref ref = {model->tables_csv, from};
+	const struct sc_config_ref ref = {model->tables_csv, from, typed};
 	const char *path;
 	int rc;
 
 	if (!model->tables_csv || model->tables.n)
 		return 0;
-	rc = typed ? sc_config_path_typed(ref, arena, &path, err)
-		   : sc_config_path(ref, arena, &path, err);
+	rc = sc_config_path(ref, arena, &path, err);
 	if (rc && typed)
 		sc_err_prefix(err, "model.tables_csv");
 	return rc ? rc : load_csv(model, path, arena, err);

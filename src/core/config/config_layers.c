@@ -9,7 +9,7 @@
 int sc_config_load_rows(struct sc_config *config, const char *from, bool typed,
 			struct sc_arena *arena, struct sc_err *err)
 {
-	const struct sc_config_ref ref = {config->model.rows_csv, from};
+	const struct sc_config_ref ref = {config->model.rows_csv, from, typed};
 	struct sc_err own = {.code = SC_OK};
 	struct sc_layer_row *layers;
 	struct sc_csv csv;
@@ -20,8 +20,7 @@ int sc_config_load_rows(struct sc_config *config, const char *from, bool typed,
 
 	if (!config->model.rows_csv)
 		return 0;
-	rc = typed ? sc_config_path_typed(ref, arena, &path, &own)
-		   : sc_config_path(ref, arena, &path, &own);
+	rc = sc_config_path(ref, arena, &path, &own);
 	if (rc) {
 		const struct sc_origin *at = sc_config_origin(config, "model.rows_csv");
 

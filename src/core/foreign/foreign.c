@@ -122,7 +122,7 @@ static int foreign_table_get(struct sc_foreign_lines *lines, const char *id,
 	table->id = id;
 	table->next = lines->tables;
 	path = sc_arena_printf(lines->arena, "foreign/%s.yaml", id);
-	rc = sc_config_path((struct sc_config_ref){path, NULL}, lines->arena, &path, err);
+	rc = sc_config_path((struct sc_config_ref){.at = path}, lines->arena, &path, err);
 	if (rc == 0)
 		rc = sc_yaml_load(path, lines->arena, &root, err);
 	if (rc == 0)

@@ -290,7 +290,7 @@ bool sc_fabric_is_file(const struct sc_fabric_profile *standard, const char *fab
 			return false;
 	found = is_path(fabric) ||
 		(*fabric && !strchr(fabric, '/') &&
-		 sc_config_path((struct sc_config_ref){fabric_ref(fabric, scratch), NULL}, scratch,
+		 sc_config_path((struct sc_config_ref){.at = fabric_ref(fabric, scratch)}, scratch,
 				&path, NULL) == 0);
 	sc_arena_rewind(scratch, mark);
 	return found;
@@ -303,7 +303,7 @@ int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fab
 	struct sc_topology *cube_mesh = sc_arena_calloc(arena, 1, sizeof(*cube_mesh));
 	const char *ref = fabric_ref(id, arena), *path;
 	struct sc_yaml *root;
-	int rc = sc_config_path((struct sc_config_ref){ref, NULL}, arena, &path, err);
+	int rc = sc_config_path((struct sc_config_ref){.at = ref}, arena, &path, err);
 
 	if (!rc)
 		rc = sc_yaml_load(path, arena, &root, err);

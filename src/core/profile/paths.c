@@ -123,8 +123,8 @@ static const char *nearest_ref(const char *ref, struct sc_arena *arena)
 		    : NULL;
 }
 
-int sc_config_path(struct sc_config_ref ref, struct sc_arena *arena, const char **out,
-		   struct sc_err *err)
+static int find_named(struct sc_config_ref ref, struct sc_arena *arena, const char **out,
+		      struct sc_err *err)
 {
 	const char *path, *near;
 
@@ -148,16 +148,18 @@ int sc_config_path(struct sc_config_ref ref, struct sc_arena *arena, const char 
 			  ref.at, ref.from ? "the file that names it" : "here");
 }
 
-int sc_config_path_typed(struct sc_config_ref ref, struct sc_arena *arena, const char **out,
-			 struct sc_err *err)
+int sc_config_path(struct sc_config_ref ref, struct sc_arena *arena, const char **out,
+		   struct sc_err *err)
 {
 	struct sc_err own = {.code = SC_OK};
 
+	if (!ref.typed)
+		return find_named(ref, arena, out, err);
 	if (ref.at[0] && is_readable(ref.at)) {
 		*out = sc_arena_strdup(arena, ref.at);
 		return 0;
 	}
-	if (sc_config_path(ref, arena, out, &own) == 0)
+	if (find_named(ref, arena, out, &own) == 0)
 		return 0;
 	if (!ref.at[0] || ref.at[0] == '/' || strlen(ref.at) > MAX_REF)
 		return sc_err_set(err, own.code, "%s", own.text);

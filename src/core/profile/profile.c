@@ -81,10 +81,9 @@ static int find_file(const struct sc_profile_kind *kind, const char *id, struct 
 
 	if (!(n > 0 && n <= MAX_ID && id[n] == '\0' && id[0] != '.') || is_hidden(kind, id))
 		return -SC_EVALUE;
-	return sc_config_path(
-		(struct sc_config_ref){sc_arena_printf(arena, "%s/%s.yaml", kind->folder, id),
-				       NULL},
-		arena, path, NULL);
+	return sc_config_path((struct sc_config_ref){.at = sc_arena_printf(arena, "%s/%s.yaml",
+									   kind->folder, id)},
+			      arena, path, NULL);
 }
 
 static int read_file(const struct sc_profile_kind *kind, const char *path, void *object,
@@ -111,7 +110,7 @@ static int read_file(const struct sc_profile_kind *kind, const char *path, void 
 					 "defaults: expected the name of one file, at most %d deep",
 					 MAX_DEPTH);
 		/* Named from the configs folder, not from the file's own. */
-		rc = sc_config_path((struct sc_config_ref){defaults->text, NULL}, arena, &path,
+		rc = sc_config_path((struct sc_config_ref){.at = defaults->text}, arena, &path,
 				    err);
 	} while (rc == 0);
 	while (rc == 0 && n > 0) {
