@@ -33,12 +33,6 @@ static enum sc_link_topology topology_of(const struct sc_cluster *cluster,
 	return SC_LINK_SWITCH;
 }
 
-/* AMD has no CUDA capability: the generation with like links. */
-static int arch_of(const struct sc_device *device)
-{
-	return device->cuda_capability > 0 ? (int)device->cuda_capability : 90;
-}
-
 static void set_coefficients(const struct sc_request *request, const struct sc_device *device,
 			     struct sc_fabric *out)
 {
@@ -117,7 +111,8 @@ int sc_fabric_of_kind(const struct sc_request *request, size_t kind, struct sc_f
 	fabric.gpus_per_node = (int)node;
 	fabric.nics_per_node = (int)(nics * ((node + host_gpus - 1) / host_gpus));
 	fabric.link_gpus = (int)domain;
-	fabric.sm_arch = arch_of(device);
+	/* AMD has no CUDA capability: the generation with like links. */
+	fabric.sm_arch = device->cuda_capability > 0 ? (int)device->cuda_capability : 90;
 	fabric.sm_count = (int)device->sm_count;
 	fabric.hbm_gbps = device->hbm_gbps;
 	fabric.amd = device->vendor && strcmp(device->vendor, "amd") == 0;
@@ -157,25 +152,6 @@ static double link_rate(const struct sc_fabric *fabric)
 	return fabric->link_gbps > 0 ? fabric->link_gbps * fabric->link_eff : fabric->pcie_gbps;
 }
 
-/* A ring or tree goes at the pace of its slowest member: wired and tuned as the GPUs with the slowest
- * links, and no part better than any member has it. */
-static void take_slower(struct sc_fabric *fabric, const struct sc_fabric *other)
-{
-	const struct sc_fabric mine = *fabric;
-
-	if (link_rate(other) < link_rate(&mine))
-		*fabric = *other;
-	fabric->pcie_gbps = fmin(mine.pcie_gbps, other->pcie_gbps);
-	fabric->sm_arch = mine.sm_arch < other->sm_arch ? mine.sm_arch : other->sm_arch;
-	fabric->sm_count = mine.sm_count < other->sm_count ? mine.sm_count : other->sm_count;
-	fabric->hbm_gbps = fmin(mine.hbm_gbps, other->hbm_gbps);
-	fabric->curves.n = 0; /* of one kind of GPU alone */
-	fabric->nvls_eff = fmin(mine.nvls_eff, other->nvls_eff);
-	fabric->link_simple_us = fmax(mine.link_simple_us, other->link_simple_us);
-	fabric->link_hop_us = fmax(mine.link_hop_us, other->link_hop_us);
-	fabric->link_latency_us = fmax(mine.link_latency_us, other->link_latency_us);
-}
-
 int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,
 			   struct sc_err *err)
 {
@@ -184,8 +160,25 @@ int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *o
 
 	for (size_t k = 1; rc == 0 && k < sc_request_n_kinds(request); k++) {
 		rc = sc_fabric_of_kind(request, k, &other, err);
-		if (rc == 0)
-			take_slower(&fabric, &other);
+		if (rc == 0) {
+			/* A ring or tree goes at the pace of its slowest member: wired and tuned as the GPUs with the slowest
+			 * links, and no part better than any member has it. */
+			const struct sc_fabric mine = fabric;
+
+			if (link_rate(&other) < link_rate(&mine))
+				fabric = other;
+			fabric.pcie_gbps = fmin(mine.pcie_gbps, other.pcie_gbps);
+			fabric.sm_arch =
+				mine.sm_arch < other.sm_arch ? mine.sm_arch : other.sm_arch;
+			fabric.sm_count =
+				mine.sm_count < other.sm_count ? mine.sm_count : other.sm_count;
+			fabric.hbm_gbps = fmin(mine.hbm_gbps, other.hbm_gbps);
+			fabric.curves.n = 0; /* of one kind of GPU alone */
+			fabric.nvls_eff = fmin(mine.nvls_eff, other.nvls_eff);
+			fabric.link_simple_us = fmax(mine.link_simple_us, other.link_simple_us);
+			fabric.link_hop_us = fmax(mine.link_hop_us, other.link_hop_us);
+			fabric.link_latency_us = fmax(mine.link_latency_us, other.link_latency_us);
+		}
 	}
 	if (rc == 0)
 		*out = fabric;

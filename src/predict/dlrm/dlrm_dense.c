@@ -63,17 +63,6 @@ static double padded(const struct part *p, double width)
 
 /* ---- sizes ---- */
 
-static void count_vectors(struct sc_dlrm *dlrm)
-{
-	dlrm->vectors = dlrm->vector_columns = 0;
-	for (size_t i = 0; i < dlrm->tables.n; i++) {
-		double outputs = sc_table_outputs(&dlrm->tables.at[i]);
-
-		dlrm->vectors += outputs;
-		dlrm->vector_columns += outputs * (double)dlrm->tables.at[i].dim;
-	}
-}
-
 /* of its output */
 static double bottom_width(const struct sc_request *req)
 {
@@ -125,7 +114,13 @@ void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm)
 	double width, n;
 	double e = sc_dtype_bytes(sc_storage_dtype(dlrm->request->config.training.precision));
 
-	count_vectors(dlrm);
+	dlrm->vectors = dlrm->vector_columns = 0;
+	for (size_t i = 0; i < dlrm->tables.n; i++) {
+		double outputs = sc_table_outputs(&dlrm->tables.at[i]);
+
+		dlrm->vectors += outputs;
+		dlrm->vector_columns += outputs * (double)dlrm->tables.at[i].dim;
+	}
 	n = dlrm->vectors;
 	width = interacted_width(dlrm);
 	dlrm->dense_params = dlrm->model_flop = 0;
@@ -144,22 +139,6 @@ void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm)
 
 /* ---- MLPs ---- */
 
-/* Bias and ReLU of n columns: of PyTorch and TensorFlow a kernel that reads and writes, bias included. */
-static void add_activation(const struct part *p, double n)
-{
-	if (!p->habits->fused_mlp)
-		add_rowwise(p, SC_NAME_ACTIVATION, p->b * n * 2 * p->e, 1);
-}
-
-/* Gradient through ReLU, and the bias gradient's reduction. */
-static void add_activation_grad(const struct part *p, double n)
-{
-	if (p->habits->fused_mlp)
-		return;
-	add_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * 3 * p->e, 1);
-	add_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * p->e, 1);
-}
-
 static void mlp_forward(const struct part *p, const struct sc_ints *widths, double input,
 			const struct layer_names *names)
 {
@@ -169,7 +148,9 @@ static void mlp_forward(const struct part *p, const struct sc_ints *widths, doub
 		double n = (double)widths->at[i];
 
 		add_gemm(p, names->forward, n, k);
-		add_activation(p, n);
+		/* Bias and ReLU of n columns: of PyTorch and TensorFlow a kernel that reads and writes, bias included. */
+		if (!p->habits->fused_mlp)
+			add_rowwise(p, SC_NAME_ACTIVATION, p->b * n * 2 * p->e, 1);
 		k = n;
 	}
 }
@@ -182,7 +163,11 @@ static void mlp_backward(const struct part *p, const struct sc_ints *widths, dou
 		double n = (double)widths->at[i];
 		double k = i ? (double)widths->at[i - 1] : padded(p, input);
 
-		add_activation_grad(p, n);
+		/* Gradient through ReLU, and the bias gradient's reduction. */
+		if (!p->habits->fused_mlp) {
+			add_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * 3 * p->e, 1);
+			add_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * p->e, 1);
+		}
 		if (i || has_input_grad)
 			add_gemm(p, names->dgrad, k, n);
 		add_wgrad(p, names->wgrad, n, k);

@@ -165,16 +165,6 @@ bool sc_dlrm_beside(const struct sc_dlrm *dlrm, size_t i, struct sc_dlrm_beside 
 	return true;
 }
 
-/* What its exchanges send in a step, on a torus. */
-static void dlrm_add_traffic(const struct sc_dlrm *dlrm, struct sc_prediction *out)
-{
-	for (int x = 0; x < N_EXCHANGES; x++) {
-		const struct sc_collective_shape shape = shape_of(dlrm, (enum exchange)x);
-
-		sc_prediction_add_traffic(out, &dlrm->fabric, &shape);
-	}
-}
-
 static void add_exchange_cost(struct builder *b, enum exchange x)
 {
 	const struct sc_dlrm *dlrm = b->dlrm;
@@ -375,18 +365,6 @@ static void add_class(struct builder *b, uint32_t c)
 	b->members[c] = (struct sc_member){c, cls->multiplicity};
 }
 
-static void begin_groups(struct builder *b)
-{
-	for (int x = 0; x < N_EXCHANGES; x++)
-		b->group[x] =
-			b->exchange_cost[x] == SC_NONE
-				? SC_NONE
-				: sc_graph_add_group(b->graph,
-						     (struct sc_node_use){b->exchange_cost[x],
-									  EXCHANGES[x].name},
-						     b->members, (uint32_t)b->dlrm->n_classes);
-}
-
 void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph *graph,
 		   struct sc_dlrm_built *built)
 {
@@ -408,7 +386,14 @@ void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph
 	for (uint32_t c = 0; c < dlrm->n_classes; c++)
 		add_class(&b, c);
 	for (uint32_t s = 0; s < n_steps; s++) {
-		begin_groups(&b);
+		for (int x = 0; x < N_EXCHANGES; x++)
+			b.group[x] = b.exchange_cost[x] == SC_NONE
+					     ? SC_NONE
+					     : sc_graph_add_group(
+						       b.graph,
+						       (struct sc_node_use){b.exchange_cost[x],
+									    EXCHANGES[x].name},
+						       b.members, (uint32_t)b.dlrm->n_classes);
 		for (uint32_t c = 0; c < dlrm->n_classes; c++) {
 			struct pass p = {&b, c, &dlrm->classes[c], &b.cls[c]};
 
@@ -455,18 +440,6 @@ static enum sc_wait wait_of(const void *ctx, uint32_t node)
 /* Stretches of the path: by the name of an operation, or one of these. */
 enum stretch { STRETCH_JOIN = SC_N_OP_NAMES, STRETCH_BOTTOM, STRETCH_TOP, STRETCH_START };
 
-static const char *stretch_name(uint32_t what)
-{
-	static const char *const names[] = {
-		[STRETCH_JOIN - STRETCH_JOIN] = "join",
-		[STRETCH_BOTTOM - STRETCH_JOIN] = "bottom MLP",
-		[STRETCH_TOP - STRETCH_JOIN] = "interaction and top MLP",
-		[STRETCH_START - STRETCH_JOIN] = "waiting to be started",
-	};
-
-	return what < STRETCH_JOIN ? sc_op_name(what) : names[what - STRETCH_JOIN];
-}
-
 /* Activations belong to the MLP before them; the bottom MLP's backward begins with one. */
 static uint32_t stretch_of(uint32_t op, uint32_t before)
 {
@@ -494,8 +467,17 @@ static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
 
 static void describe(const void *ctx, const struct sc_stretch *stretch, char *buf, size_t n_buf)
 {
+	static const char *const names[] = {
+		[STRETCH_JOIN - STRETCH_JOIN] = "join",
+		[STRETCH_BOTTOM - STRETCH_JOIN] = "bottom MLP",
+		[STRETCH_TOP - STRETCH_JOIN] = "interaction and top MLP",
+		[STRETCH_START - STRETCH_JOIN] = "waiting to be started",
+	};
+
 	(void)ctx;
-	snprintf(buf, n_buf, "%s", stretch_name(stretch->what));
+	snprintf(buf, n_buf, "%s",
+		 stretch->what < STRETCH_JOIN ? sc_op_name(stretch->what)
+					      : names[stretch->what - STRETCH_JOIN]);
 }
 
 static void tally_segment(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally)
@@ -520,24 +502,6 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_b
 	const struct sc_dlrm_class *class = &run->dlrm->classes[class_id];
 
 	snprintf(buf, n_buf, "rank %u, %.0f shards", class->representative, class->work.n_tables);
-}
-
-static void dlrm_op_info(const struct sc_dlrm_run *run, struct sc_reading_input *out)
-{
-	const uint32_t n = run->built->n_steps, step = n > 1 ? n - 2 : 0;
-
-	*out = (struct sc_reading_input){
-		.account = {.ran = {run->graph, run->timeline, wait_of, run},
-			    .period = {.from_us = step ? step_end_us(run, step - 1) : 0,
-				       .to_us = step_end_us(run, step)}},
-		.info = {.ctx = run,
-			 .tally = tally_segment,
-			 .tally_name = tally_name,
-			 .place = place_of,
-			 .describe = describe,
-			 .class_name = class_name},
-		.last = last_node(run, step),
-	};
 }
 
 /* ---- memory ---- */
@@ -631,22 +595,6 @@ static void find_memory(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 	check_node(dlrm, out);
 }
 
-/* What the prediction rests on that was not measured, or may be another on the user's machine. */
-static void warn_of_doubts(const struct sc_dlrm *dlrm, struct sc_prediction *out)
-{
-	const struct sc_request *req = dlrm->request;
-	double input_ms = req->software.dlrm.host_sample_us * dlrm->batch / SC_US_PER_MS;
-
-	if (!sc_device_is_fitted(&req->device, "embedding"))
-		sc_warn(&out->warnings, "embedding coefficients of %.40s: trend, not measured",
-			req->device.id);
-	if (input_ms > out->iteration_ms / 2)
-		sc_warn(&out->warnings,
-			"the host's input takes %.1f of %.1f ms: software.dlrm.host_sample_us, as "
-			"measured with the example script of %.40s; set it to your own",
-			input_ms, out->iteration_ms, req->software.id);
-}
-
 static void find_rates(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 {
 	const struct sc_request *req = dlrm->request;
@@ -658,16 +606,6 @@ static void find_rates(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 	out->samples_per_s = batch / (out->iteration_ms / SC_MS_PER_S);
 	out->mfu = sc_flop_us(out->model_flop, peak) / (double)req->config.gpus /
 		   (out->iteration_ms * SC_US_PER_MS);
-}
-
-/* After the reading. */
-static void dlrm_conclude(const struct sc_dlrm_run *run, struct sc_prediction *out)
-{
-	find_memory(run->dlrm, out);
-	warn_of_doubts(run->dlrm, out);
-	sc_collective_files_warn(&run->dlrm->fabric, &out->warnings);
-	find_rates(run->dlrm, out);
-	dlrm_add_traffic(run->dlrm, out);
 }
 
 /* Steps until one is like the one before (the first has nothing to wait for), and another beside its end. */
@@ -709,12 +647,46 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 	struct self *self = p;
 
 	self->run.timeline = timeline;
-	dlrm_op_info(&self->run, out);
+	const uint32_t n = self->run.built->n_steps, step = n > 1 ? n - 2 : 0;
+
+	*out = (struct sc_reading_input){
+		.account = {.ran = {self->run.graph, self->run.timeline, wait_of, &self->run},
+			    .period = {.from_us = step ? step_end_us(&self->run, step - 1) : 0,
+				       .to_us = step_end_us(&self->run, step)}},
+		.info = {.ctx = &self->run,
+			 .tally = tally_segment,
+			 .tally_name = tally_name,
+			 .place = place_of,
+			 .describe = describe,
+			 .class_name = class_name},
+		.last = last_node(&self->run, step),
+	};
 }
 
 static void conclude(void *p, struct sc_prediction *out)
 {
-	dlrm_conclude(&((struct self *)p)->run, out);
+	const struct sc_dlrm_run *run = &((struct self *)p)->run;
+	const struct sc_request *req = run->dlrm->request;
+	double input_ms = req->software.dlrm.host_sample_us * run->dlrm->batch / SC_US_PER_MS;
+
+	find_memory(run->dlrm, out);
+	/* What the prediction rests on that was not measured, or may be another on the user's machine. */
+	if (!sc_device_is_fitted(&req->device, "embedding"))
+		sc_warn(&out->warnings, "embedding coefficients of %.40s: trend, not measured",
+			req->device.id);
+	if (input_ms > out->iteration_ms / 2)
+		sc_warn(&out->warnings,
+			"the host's input takes %.1f of %.1f ms: software.dlrm.host_sample_us, as "
+			"measured with the example script of %.40s; set it to your own",
+			input_ms, out->iteration_ms, req->software.id);
+	sc_collective_files_warn(&run->dlrm->fabric, &out->warnings);
+	find_rates(run->dlrm, out);
+	/* What its exchanges send in a step, on a torus. */
+	for (int x = 0; x < N_EXCHANGES; x++) {
+		const struct sc_collective_shape shape = shape_of(run->dlrm, (enum exchange)x);
+
+		sc_prediction_add_traffic(out, &run->dlrm->fabric, &shape);
+	}
 }
 
 static void release(void *p)
