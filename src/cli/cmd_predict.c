@@ -10,8 +10,6 @@
 struct session {
 	struct sc_predict_run run;
 	struct sc_schedule_play play;
-	bool has_play;
-	struct sc_prediction_report report;
 };
 
 static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
@@ -35,14 +33,13 @@ static int answer(struct session *s, struct sc_cli_call *call, struct sc_err *er
 	/* Before anything else is predicted: the timeline is the predictor's scratch. */
 	if (rc == 0 && args->timeline)
 		rc = sc_cli_write(args->timeline, put_timeline, s, err);
-	if (rc == 0 && (args->report || (args->json && args->explain)))
-		s->has_play = sc_predictor_play(s->run.predictor, call->arena, &s->play);
+	if (rc == 0 && (args->report || (args->json && args->explain)) &&
+	    sc_predictor_play(s->run.predictor, call->arena, &s->play))
+		s->run.report.play = &s->play;
 	if (rc == 0)
 		rc = sc_predict_run_explain(&s->run, &config, path, err);
-	sc_predict_run_report(&s->run, &s->report);
-	s->report.play = s->has_play ? &s->play : NULL;
 	if (rc == 0)
-		rc = sc_cli_give(call, &sc_prediction_forms, &s->report, err);
+		rc = sc_cli_give(call, &sc_prediction_forms, &s->run.report, err);
 	if (rc == 0 && args->require_fit && sc_memory_fullness(&s->run.prediction.memory) > 1) {
 		fprintf(stderr, "check failed: it does not fit the memory\n");
 		call->exit_code = SC_EXIT_CHECK;

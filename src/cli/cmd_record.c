@@ -304,7 +304,7 @@ static int record(const struct record_args *args, char **command, int *exit_code
 static int go(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct record_args *args = into;
-	char **command = call->line->rest;
+	char **command = (char **)args->common.words.at; /* NULL-ended */
 
 	if (args->recover && *command)
 		return sc_err_set(err, SC_EUSAGE, "--recover runs no command");

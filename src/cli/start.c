@@ -104,7 +104,7 @@ static int check_output(const struct sc_command *command, const struct sc_common
 	const char *read = find_file(command, common, SC_FILE_IN, is_read, output);
 	const char *again = find_file(command, common, SC_FILE_OUT, is_same_file, output);
 
-	for (size_t i = 0; i < common->words.n && !read; i++)
+	for (size_t i = 0; i < common->words.n && !read && !command->runs_another; i++)
 		read = is_read(common->words.at[i], output) ? common->words.at[i] : NULL;
 	if (read)
 		return sc_err_set(err, SC_EUSAGE,
@@ -168,7 +168,7 @@ static bool begin(const struct sc_line *line, void *into, struct sc_arena *arena
 	struct sc_strbuf help = {0};
 	int level;
 
-	sc_common_init(into);
+	memcpy(into, &sc_common_defaults, sizeof(sc_common_defaults));
 	if (sc_options_parse(line, into, arena, &err) || check_outputs(command, into, &err)) {
 		*exit_code = err.code == SC_EUSAGE ? usage_error(command, &err) : sc_cli_fail(&err);
 		return false;
@@ -223,29 +223,16 @@ static int run(const struct sc_line *line, void *args, struct sc_arena *arena)
 int sc_cli_start(const struct sc_line *line)
 {
 	const struct sc_command *command = line->command;
-	struct sc_line own = *line;
 	struct sc_arena arena;
 	int exit_code = SC_EXIT_DONE;
 	void *args;
 
-	if (command->runs_another) { /* options end where that begins */
-		for (own.argc = 0; own.argc < line->argc;) {
-			const char *word = line->argv[own.argc];
-
-			if (word[0] != '-' || !word[1] || strcmp(word, "--") == 0)
-				break;
-			own.argc += sc_options_takes_next(command, word) ? 2 : 1;
-		}
-		own.argc = own.argc < line->argc ? own.argc : line->argc;
-		own.rest = line->argv + own.argc;
-		own.rest += own.argc < line->argc && strcmp(*own.rest, "--") == 0;
-	}
 	sc_arena_init(&arena, SC_CLI_ARENA_BYTES);
 	args = sc_arena_calloc(&arena, 1, command->args_bytes);
 	if (command->defaults)
 		memcpy(args, command->defaults, command->args_bytes);
-	if (begin(&own, args, &arena, &exit_code))
-		exit_code = run(&own, args, &arena);
+	if (begin(line, args, &arena, &exit_code))
+		exit_code = run(line, args, &arena);
 	sc_arena_release(&arena);
 	return exit_code;
 }

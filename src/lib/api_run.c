@@ -166,13 +166,11 @@ static int refuse(const char *word, struct sc_err *err)
 /* And those that all commands have, in any form. */
 static int refuse_common(const struct sc_common *common, struct sc_err *err)
 {
-	struct sc_common none;
-
-	sc_common_init(&none);
 	for (const struct sc_cli_option *o = sc_common_options; o->name; o++) {
 		size_t n = o->kind == SC_ARG_TEXT ? sizeof(char *) : sizeof(int);
 
-		if (memcmp((const char *)common + o->offset, (const char *)&none + o->offset, n))
+		if (memcmp((const char *)common + o->offset,
+			   (const char *)&sc_common_defaults + o->offset, n))
 			return sc_err_set(err, SC_EUSAGE, "--%s is for the command only", o->name);
 	}
 	return 0;
@@ -190,7 +188,7 @@ static int api_options_read(const struct sc_api_options *options, void *into,
 		words[i] = sc_arena_strdup(arena, options->words[i]);
 		rc = refuse(words[i], err);
 	}
-	sc_common_init(common);
+	*common = sc_common_defaults;
 	if (rc == 0)
 		rc = sc_options_parse(&(struct sc_line){.command = &command,
 							.argc = (int)options->n,
@@ -252,7 +250,6 @@ static char *predict(const stepcast_request *request, const struct sc_predict_ar
 {
 	const struct sc_config *config = sc_api_config(request);
 	struct sc_predict_run *run = sc_xmalloc(sizeof(*run));
-	struct sc_prediction_report report;
 	char *json = NULL;
 	int rc;
 
@@ -264,10 +261,8 @@ static char *predict(const stepcast_request *request, const struct sc_predict_ar
 		rc = sc_err_set(err, SC_ECONFLICT, "--require-fit: needs %.1f of %.1f GiB a GPU",
 				run->prediction.memory.total_gib,
 				run->prediction.memory.capacity_gib);
-	if (rc == 0) {
-		sc_predict_run_report(run, &report);
-		json = write_json(&sc_prediction_forms, &report, err);
-	}
+	if (rc == 0)
+		json = write_json(&sc_prediction_forms, &run->report, err);
 	sc_predict_run_release(run);
 	free(run);
 	return json;

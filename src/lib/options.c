@@ -24,10 +24,7 @@ const struct sc_cli_option sc_common_options[] = {
 	{0},
 };
 
-void sc_common_init(struct sc_common *common)
-{
-	*common = (struct sc_common){.progress = -1, .output = "-"};
-}
+const struct sc_common sc_common_defaults = {.progress = -1, .output = "-"};
 
 static bool takes_value(const struct sc_cli_option *option)
 {
@@ -63,17 +60,6 @@ static const struct sc_cli_option *find_letter(const struct sc_command *command,
 		}
 	}
 	return NULL;
-}
-
-bool sc_options_takes_next(const struct sc_command *command, const char *word)
-{
-	const struct sc_cli_option *option = NULL;
-
-	if (word[0] == '-' && word[1] == '-')
-		option = find_name(command, word + 2, strlen(word + 2));
-	else if (word[0] == '-' && word[1] && !word[2])
-		option = find_letter(command, word[1]);
-	return option && takes_value(option);
 }
 
 static const struct {
@@ -290,9 +276,10 @@ int sc_options_parse(const struct sc_line *line, void *into, struct sc_arena *ar
 	for (; r.at < line->argc && rc == 0; r.at++) {
 		const char *word = line->argv[r.at];
 
-		if (only_words || word[0] != '-' || word[1] == '\0')
+		if (only_words || word[0] != '-' || word[1] == '\0') {
 			common->words.at[common->words.n++] = word;
-		else if (strcmp(word, "--") == 0)
+			only_words = only_words || line->command->runs_another;
+		} else if (strcmp(word, "--") == 0)
 			only_words = true;
 		else if (word[1] == '-')
 			rc = parse_long(&r, word + 2, err);

@@ -52,7 +52,6 @@ struct sc_line {
 	const struct sc_command *command;
 	int argc;
 	char **argv;
-	char **rest;            /* of a command that runs another: that one's words, NULL-ended */
 	struct sc_ranks *ranks; /* of a command that shares its work, or NULL */
 };
 /* What a command has while it runs. */
@@ -138,14 +137,11 @@ struct sc_cost_args {
 
 extern const struct sc_cli_option sc_common_options[];
 
-void sc_common_init(struct sc_common *common);
+extern const struct sc_common sc_common_defaults;
 /* Fills `into` from argv[0..argc-1] (the command's name not among them). A wrong line is SC_EUSAGE.
  * Texts point into argv, lists live in the arena. */
 int sc_options_parse(const struct sc_line *line, void *into, struct sc_arena *arena,
 		     struct sc_err *err);
-
-/* Is the word after this one its value: "-o", "--output", not "--output=FILE"? */
-bool sc_options_takes_next(const struct sc_command *command, const char *word);
 
 void sc_options_usage(const struct sc_command *command, struct sc_strbuf *out); /* one line */
 void sc_options_help(const struct sc_command *command, struct sc_strbuf *out);

@@ -44,8 +44,8 @@ void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_arg
 	run->args = args;
 	run->catalog = catalog;
 	run->chosen = (struct sc_chosen_plan){.is_there = false};
-	run->alternatives.n = 0;
-	run->is_explained = run->has_cost = run->has_alternatives = false;
+	run->report = (struct sc_prediction_report){.request = &run->request,
+						    .prediction = &run->prediction};
 	sc_predict_opts_init(&run->opts);
 	run->opts.detail = (enum sc_detail)args->detail;
 	run->opts.confidence_pct = (int)args->confidence;
@@ -104,13 +104,16 @@ static int find_cost(struct sc_predict_run *run, struct sc_err *err)
 {
 	struct sc_run_size size;
 	struct sc_arena arena;
+	bool is_asked;
 	int rc;
 
 	sc_arena_init(&arena, 0);
-	rc = sc_cost_args_read(&run->args->cost, &run->request.config, &arena, &size,
-			       &run->has_cost, err);
-	if (rc == 0 && run->has_cost)
+	rc = sc_cost_args_read(&run->args->cost, &run->request.config, &arena, &size, &is_asked,
+			       err);
+	if (rc == 0 && is_asked) {
 		rc = sc_run_cost(&run->request, &run->prediction, &size, &run->cost, err);
+		run->report.cost = &run->cost;
+	}
 	sc_arena_release(&arena);
 	return rc;
 }
@@ -136,32 +139,22 @@ int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *c
 			   const char *path, struct sc_err *err)
 {
 	const struct sc_schedule_ask ask = {config, run->catalog, path, run->predictor, &run->opts};
+	const bool is_asked = run->args->explain || run->args->report;
 	struct sc_arena arena;
-	int rc = 0;
 
-	run->is_explained = run->args->explain || run->args->report;
-	if (!run->is_explained && sc_memory_fullness(&run->prediction.memory) <= 1)
+	if (!is_asked && sc_memory_fullness(&run->prediction.memory) <= 1)
 		return 0;
-	run->has_alternatives = sc_model_is_transformer(&run->request.config.model);
+	if (sc_model_is_transformer(&run->request.config.model))
+		run->report.alternatives = &run->alternatives;
 	sc_arena_init(&arena, 0);
 	run->opts.keep_graph = false;
 	sc_find_alternatives(&ask, &run->request, &run->prediction, &arena, &run->alternatives);
 	sc_arena_release(&arena);
-	if (run->is_explained)
-		rc = sc_explain(run->predictor, &run->request, &run->opts, &run->prediction,
-				&run->explanation, err);
-	return rc;
-}
-
-void sc_predict_run_report(const struct sc_predict_run *run, struct sc_prediction_report *out)
-{
-	*out = (struct sc_prediction_report){
-		.request = &run->request,
-		.prediction = &run->prediction,
-		.explanation = run->is_explained ? &run->explanation : NULL,
-		.alternatives = run->has_alternatives ? &run->alternatives : NULL,
-		.cost = run->has_cost ? &run->cost : NULL,
-	};
+	if (!is_asked)
+		return 0;
+	run->report.explanation = &run->explanation;
+	return sc_explain(run->predictor, &run->request, &run->opts, &run->prediction,
+			  &run->explanation, err);
 }
 
 #undef SC_ARGS

@@ -37,10 +37,9 @@ struct sc_predict_run {
 	struct sc_chosen_plan chosen;
 	struct sc_prediction prediction;
 	struct sc_run_cost cost;
-	/* after sc_predict_run_explain */
 	struct sc_explanation explanation;
 	struct sc_alternatives alternatives;
-	bool is_explained, has_cost, has_alternatives;
+	struct sc_prediction_report report; /* all of it that was found */
 };
 void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_args *args,
 			 struct sc_catalog *catalog);
@@ -51,8 +50,6 @@ int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, c
  * sc_predict_run had them. */
 int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *config,
 			   const char *path, struct sc_err *err);
-/* All of it that was found, for the reports. */
-void sc_predict_run_report(const struct sc_predict_run *run, struct sc_prediction_report *out);
 void sc_predict_run_release(struct sc_predict_run *run);
 
 struct sc_sweep_args {

@@ -57,7 +57,7 @@ static void set_up(void)
 	arena_begin();
 	memset(&err, 0, sizeof(err));
 	memset(&args, 0, sizeof(args));
-	sc_common_init(&args.common);
+	args.common = sc_common_defaults;
 }
 
 /* Words separated by single spaces; "''" is an empty one. */
