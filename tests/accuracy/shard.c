@@ -80,7 +80,7 @@ static struct solved solve(struct torchrec_data *d, int runs)
 	struct sc_err err = {.code = SC_OK};
 	struct sc_solve_opts opts;
 
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	for (int i = 0; i < runs; i++) {
 		double cpu = cpu_ms(), wall = wall_ms();
 

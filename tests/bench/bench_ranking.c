@@ -216,11 +216,11 @@ static void begin(struct experiment *x, struct task *t, uint64_t seed)
 	make_request(x, t);
 	if (sc_iteration_problem(&t->request, &t->arena, &t->problem, &err))
 		die(&err);
-	sc_step_search_init(&t->q);
-	t->q.request = &t->request;
-	t->q.problem = &t->problem;
-	t->q.predictor = x->predictor;
-	t->q.prediction = &x->prediction;
+	t->q = (struct sc_step_search){.request = &t->request,
+				       .problem = &t->problem,
+				       .predictor = x->predictor,
+				       .prediction = &x->prediction,
+				       .solve = sc_solve_defaults};
 	t->best_ms = search(t, &t->request, &searched);
 	sc_shard_plan_release(&searched);
 	for (int i = 0; i < N_SHARDERS; i++) {

@@ -114,7 +114,7 @@ static void run(const struct bench_case *c)
 
 	sc_arena_init(&arena, 1 << 16);
 	make_problem(c, &arena, &problem);
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	start = clock();
 	if (sc_shard_solve(&problem, &opts, &arena, &s, &err) ||
 	    place_by(&problem, "lpt", 1, &arena, &lpt, &err)) {

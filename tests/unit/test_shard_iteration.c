@@ -230,7 +230,7 @@ TEST(search_is_not_worse_than_whole_tables)
 	double best = INFINITY;
 
 	start(req);
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	ck_assert_msg(sc_shard_solve(&problem, &opts, &arena, &solution, &err) == 0, "%s",
 		      err.text);
 	ck_assert_double_ge(solution.cost, solution.bound * (1 - 1e-9));

@@ -100,7 +100,7 @@ LOOP_TEST(runs_rate_as_all_do, N_OF(CASES))
 	}
 	problem.constraints = whole.constraints = &pin;
 	problem.n_constraints = whole.n_constraints = 1;
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	ck_assert_int_eq(sc_shard_solve(&problem, &opts, &arena, &runs, NULL), 0);
 	ck_assert_int_eq(sc_shard_solve(&whole, &opts, &arena, &all, NULL), 0);
 	ck_assert_double_eq(runs.cost, all.cost);

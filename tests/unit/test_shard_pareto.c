@@ -27,7 +27,7 @@ TEST(test_front)
 
 	ck_assert_ptr_nonnull(front);
 	sc_arena_init(&arena, 4096);
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	ck_assert_int_eq(sc_shard_pareto(&problem, &opts, &arena, front, &err), 0);
 	ck_assert_uint_ge(front->n, 1);
 	for (size_t i = 0; i < front->n; i++) {

@@ -122,7 +122,7 @@ LOOP_TEST(test_message, N_OF(CASES))
 	make_problem(tables, &problem);
 	problem.constraints = c->rules;
 	problem.n_constraints = c->n;
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	ck_assert_int_eq(sc_shard_solve(&problem, &opts, &arena, &s, &err), -SC_ECONFLICT);
 	ck_assert_str_eq(err.text, c->text);
 	sc_shard_problem_release(&problem);

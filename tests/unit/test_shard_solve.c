@@ -11,7 +11,7 @@ static int solve(struct shard_fixture *f, struct sc_shard_solution *out, struct 
 {
 	struct sc_solve_opts opts;
 
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	return sc_shard_solve(&f->problem, &opts, &f->arena, out, err);
 }
 
@@ -248,7 +248,7 @@ LOOP_TEST(test_replan, 3)
 	ck_assert_int_eq(place_by(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);
 	for (size_t i = 0; i < now.plan.shards.n; i++)
 		now.plan.shards.at[i].rank = 0;
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	opts.current = &now.plan;
 	opts.max_moved_tables = _i;
 	ck_assert_int_eq(sc_shard_solve(&f.problem, &opts, &f.arena, &s, NULL), 0);
@@ -273,7 +273,7 @@ TEST(test_moved_bytes)
 	ck_assert_int_eq(place_by(&f.problem, "naive", 1, &f.arena, &now, NULL), 0);
 	for (size_t i = 0; i < now.plan.shards.n; i++)
 		now.plan.shards.at[i].rank = 1;
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	opts.current = &now.plan;
 	opts.max_moved_bytes = 64 * 16 * 4;
 	ck_assert_int_eq(sc_shard_solve(&f.problem, &opts, &f.arena, &s, NULL), 0);

@@ -28,7 +28,7 @@ LOOP_TEST(test_near_the_optimum, N_OF(INSTANCES))
 	struct sc_shard_solution s;
 
 	data_instance(&in, INSTANCES[_i].name);
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	ck_assert_int_eq(sc_shard_solve(&in.problem, &opts, &in.arena, &s, NULL), 0);
 	ck_assert_double_le(s.cost, INSTANCES[_i].optimum_ms * (1.0 + INSTANCES[_i].over_frac));
 	ck_assert_double_le(s.bound, INSTANCES[_i].optimum_ms * (1.0 + 1e-4));
@@ -47,7 +47,7 @@ TEST(test_bounds_are_near)
 		struct sc_shard_solution s;
 
 		data_instance(&in, INSTANCES[i].name);
-		sc_solve_opts_init(&opts);
+		opts = sc_solve_defaults;
 		ck_assert_int_eq(sc_shard_solve(&in.problem, &opts, &in.arena, &s, NULL), 0);
 		n_near += s.cost <= s.bound * (1.0 + GOOD_GAP_FRAC);
 		sc_shard_plan_release(&s.plan);
@@ -120,7 +120,7 @@ static struct sc_shard_solution solve_production(struct torchrec_data *d, bool s
 	struct sc_solve_opts opts;
 
 	data_production(d, split);
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	ck_assert_int_eq(sc_shard_solve(&d->problem, &opts, &d->arena, &s, NULL), 0);
 	ck_assert_msg(sc_shard_plan_check(&s.plan, &err) == 0, "%s", err.text);
 	return s;

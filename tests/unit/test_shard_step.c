@@ -29,15 +29,12 @@ static struct sc_request *start(const char *overrides)
 
 static struct sc_step_search search_of(const struct sc_request *req)
 {
-	struct sc_step_search q;
-
-	sc_step_search_init(&q);
-	q.request = req;
-	q.problem = &problem;
-	q.predictor = predictor;
-	q.prediction = &prediction;
-	q.work = 1e5;
-	return q;
+	return (struct sc_step_search){.request = req,
+				       .problem = &problem,
+				       .predictor = predictor,
+				       .prediction = &prediction,
+				       .solve = sc_solve_defaults,
+				       .work = 1e5};
 }
 
 /* All whole tables on rank 0. */
@@ -265,8 +262,8 @@ TEST(a_longer_search_is_never_worse)
 		sc_step_candidates list = {0};
 		struct sc_err err = {0};
 
-		q.watch = &watch;
-		q.seconds = 1e6;
+		q.solve.watch = &watch;
+		q.solve.seconds = 1e6;
 		ck_assert_msg(sc_step_search_run(&q, &arena, &list, &err) == 0, "%s", err.text);
 		ck_assert_uint_gt(list.n, 0);
 		ck_assert_int_eq(sc_shard_plan_check_tables(&list.at[list.n - 1].plan, tables,
@@ -293,7 +290,7 @@ TEST(a_longer_search_by_cost_is_never_worse)
 		struct sc_solve_opts opts;
 		struct sc_err err = {0};
 
-		sc_solve_opts_init(&opts);
+		opts = sc_solve_defaults;
 		opts.watch = &watch;
 		opts.seconds = 1e6;
 		ck_assert_msg(sc_shard_solve(&problem, &opts, &arena, &s, &err) == 0, "%s",

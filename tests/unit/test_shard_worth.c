@@ -93,7 +93,7 @@ static double solve(size_t index, const char *without, double *bound)
 		      err.text);
 	if (index % 2 == 0) /* as HugeCTR's planner, and with the columns of the options alone */
 		p.problem.column_cost = NULL;
-	sc_solve_opts_init(&opts);
+	opts = sc_solve_defaults;
 	opts.without = without;
 	ck_assert_msg(sc_shard_solve(&p.problem, &opts, &p.arena, &s, &err) == 0, "%s", err.text);
 	*bound = s.bound;

@@ -143,7 +143,7 @@ struct sc_shard_solution {
 	struct sc_shard_plan plan;
 	double seconds; /* that it took, for reports */
 };
-void sc_solve_opts_init(struct sc_solve_opts *opts);
+extern const struct sc_solve_opts sc_solve_defaults;
 /* What a search is made of: tests leave out one after the other to see what each is worth. */
 extern const char *const sc_solve_parts[]; /* NULL ends */
 /* SC_ECONFLICT where no plan can hold: the text names the smallest reason (a table larger than any rank, the

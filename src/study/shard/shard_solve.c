@@ -368,11 +368,8 @@ static int shard_conflict(const struct sc_shard_problem *problem, struct sc_err 
 const char *const sc_solve_parts[] = {"splits", "targets", "sides", "shakes",
 				      "swaps",  "cuts",    "moves", NULL};
 
-void sc_solve_opts_init(struct sc_solve_opts *opts)
-{
-	*opts = (struct sc_solve_opts){
-		.seed = 1, .stop_gap = 1e-6, .max_moved_bytes = -1.0, .max_moved_tables = -1};
-}
+const struct sc_solve_opts sc_solve_defaults = {
+	.seed = 1, .stop_gap = 1e-6, .max_moved_bytes = -1.0, .max_moved_tables = -1};
 
 int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
 		   struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err)

@@ -41,15 +41,9 @@ struct descent {
 	sc_step_moves tried; /* of the plan at hand */
 };
 
-void sc_step_search_init(struct sc_step_search *q)
-{
-	*q = (struct sc_step_search){
-		.work = DEFAULT_WORK, .seed = 1, .max_moved_bytes = -1, .max_moved_tables = -1};
-}
-
 static bool is_over(const struct descent *d)
 {
-	if (sc_search_is_stopped(d->q->watch))
+	if (sc_search_is_stopped(d->q->solve.watch))
 		return true;
 	if (d->end_s > 0)
 		return sc_now_s() >= d->end_s;
@@ -227,9 +221,9 @@ int sc_step_improve(struct sc_step_search *q, struct sc_shard_plan *plan, struct
 
 	free_problem.constraints = NULL;
 	free_problem.n_constraints = 0;
-	if (q->seconds > 0)
-		d.end_s = sc_now_s() + q->seconds;
-	sc_rng_init(&d.rng, q->seed);
+	if (q->solve.seconds > 0)
+		d.end_s = sc_now_s() + q->solve.seconds;
+	sc_rng_init(&d.rng, q->solve.seed);
 	sc_arena_init(&arena, 1 << 16);
 	if (plan->world == free_problem.world && start(&d, &free_problem, plan, &arena)) {
 		rc = run(&d, err);
@@ -314,7 +308,7 @@ struct rounds {
 
 static bool is_late(const struct rounds *r)
 {
-	return sc_search_is_stopped(r->q->watch) || (r->end_s > 0 && sc_now_s() >= r->end_s);
+	return sc_search_is_stopped(r->q->solve.watch) || (r->end_s > 0 && sc_now_s() >= r->end_s);
 }
 
 /* Other planners know other budgets. */
@@ -339,15 +333,13 @@ static bool start_is_worth(const struct sc_start *start, const struct sc_shard_p
 static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 {
 	struct sc_step_search *q = r->q;
-	struct sc_solve_opts solve;
+	struct sc_solve_opts solve = q->solve;
 	int rc = 0;
 
-	sc_solve_opts_init(&solve);
 	solve.quick = true;
-	solve.seed = q->seed + round;
-	solve.current = q->current;
-	solve.max_moved_bytes = q->max_moved_bytes;
-	solve.max_moved_tables = q->max_moved_tables;
+	solve.seed += round;
+	solve.seconds = 0;
+	solve.watch = NULL;
 	for (const struct sc_start *start = sc_starts; start->name && rc == 0; start++) {
 		struct sc_step_candidate made = {.name = start->name};
 		struct sc_made_plan plan = {.cut_short_tables = 0};
@@ -356,11 +348,11 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 		bool is_first = !r->out->n;
 
 		if (!start->begins || !start_is_worth(start, q->problem) ||
-		    (!start->is_search && (round || q->current || q->problem->n_constraints)))
+		    (!start->is_search && (round || solve.current || q->problem->n_constraints)))
 			continue;
 		/* Nothing ends the first; what the others have when they are ended a longer search would not see. */
 		if (!is_first) {
-			solve.watch = q->watch;
+			solve.watch = q->solve.watch;
 			solve.seconds = r->end_s > 0 ? fmax(r->end_s - sc_now_s(), 1e-9) : 0;
 		}
 		if (round)
@@ -415,7 +407,7 @@ static int improve_starts(struct rounds *r, struct sc_err *err)
 
 		own.work *= r->fresh.n == 1 ? 1 : shares[i];
 		if (r->end_s > 0)
-			own.seconds = fmax(r->end_s - sc_now_s(), 1e-9);
+			own.solve.seconds = fmax(r->end_s - sc_now_s(), 1e-9);
 		rc = sc_step_improve(&own, &c->plan, err);
 		r->q->n_simulated = own.n_simulated;
 		if (rc ||
@@ -435,15 +427,22 @@ int sc_step_search_run(struct sc_step_search *q, struct sc_arena *arena, sc_step
 	struct rounds r = {.q = q, .arena = arena, .out = out};
 	int rc = 0;
 
+	for (const struct sc_start *start = sc_starts;
+	     start->name && !q->solve.current && !q->problem->n_constraints; start++) {
+		if (start->begins && !start_is_worth(start, q->problem))
+			sc_strbuf_printf(&q->left_out, "%s\"%s\"", q->left_out.n ? ", " : "",
+					 start->name);
+	}
+	q->work = q->work > 0 ? q->work : DEFAULT_WORK;
 	if ((double)q->problem->n_tables * (double)q->problem->world > MANY_CELLS)
 		q->work = fmin(q->work, QUICK_WORK);
-	if (q->seconds > 0)
-		r.end_s = sc_now_s() + q->seconds;
-	sc_rng_init(&r.rng, q->seed);
+	if (q->solve.seconds > 0)
+		r.end_s = sc_now_s() + q->solve.seconds;
+	sc_rng_init(&r.rng, q->solve.seed);
 	for (uint64_t round = 0; rc == 0 && (round == 0 || (r.end_s > 0 && !is_late(&r)));
 	     round++) {
 		rc = make_starts(&r, round, err);
-		if (rc == 0 && !q->current)
+		if (rc == 0 && !q->solve.current)
 			rc = improve_starts(&r, err);
 		sc_step_candidates_release(&r.fresh);
 	}
@@ -456,15 +455,6 @@ int sc_step_search_run(struct sc_step_search *q, struct sc_arena *arena, sc_step
 		sc_shard_plan_release(&r.best.plan);
 	}
 	return rc;
-}
-
-void sc_step_starts_left_out(const struct sc_shard_problem *problem, struct sc_strbuf *out)
-{
-	for (const struct sc_start *start = sc_starts; start->name; start++) {
-		if (start->begins && !start_is_worth(start, problem))
-			sc_strbuf_printf(out, "%s\"%s\"", sc_strbuf_get(out)[0] ? ", " : "",
-					 start->name);
-	}
 }
 
 void sc_step_candidates_release(sc_step_candidates *list)
@@ -484,16 +474,19 @@ int sc_step_plan(const struct sc_request *request, struct sc_arena *arena,
 
 	if (rc)
 		return rc;
-	sc_step_search_init(&q);
-	q.request = request;
-	q.problem = &problem;
-	q.predictor = sc_predictor_create();
-	q.prediction = sc_arena_calloc(arena, 1, sizeof(*q.prediction));
-	q.work = QUICK_WORK;
+	q = (struct sc_step_search){
+		.request = request,
+		.problem = &problem,
+		.predictor = sc_predictor_create(),
+		.prediction = sc_arena_calloc(arena, 1, sizeof(*q.prediction)),
+		.solve = sc_solve_defaults,
+		.work = QUICK_WORK,
+	};
 	rc = sc_step_search_run(&q, arena, &list, err);
 	if (rc == 0)
 		*out = list.at[--list.n].plan;
 	sc_step_candidates_release(&list);
+	sc_strbuf_release(&q.left_out);
 	sc_predictor_destroy(q.predictor);
 	sc_shard_problem_release(&problem);
 	return rc;

@@ -12,18 +12,15 @@ struct sc_step_search {
 	const struct sc_shard_problem *problem; /* of sc_iteration_problem */
 	struct sc_predictor *predictor;
 	struct sc_prediction *prediction; /* scratch */
-	double seconds; /* deadline; 0: one round, which ends by `work`, the same on every machine */
-	double work;    /* graph nodes and shards to simulate in a round; about 5e6 a second */
-	uint64_t seed;
-	const struct sc_shard_plan *current; /* replanning, as in sc_solve_opts */
-	double max_moved_bytes;
-	int64_t max_moved_tables;
-	struct sc_search_watch *watch; /* may be NULL */
+	/* Seconds: deadline; 0: one round, which ends by `work`, the same on every machine. */
+	struct sc_solve_opts solve;
+	double work; /* graph nodes and shards to simulate in a round; about 5e6 a second; 0: the usual */
 	/* Results: */
 	double step_ms;
 	size_t n_simulated;
+	struct sc_strbuf
+		left_out; /* names of starts that are not tried where tables and ranks are so many; the caller's */
 };
-void sc_step_search_init(struct sc_step_search *search);
 /* Changes the plan into one whose step is shorter, if one is found; else it stays. Tables that a constraint
  * names, or that are not all in GPU memory, stay where they are. The names live as long as the problem. */
 int sc_step_improve(struct sc_step_search *search, struct sc_shard_plan *plan, struct sc_err *err);
@@ -40,8 +37,6 @@ typedef SC_VEC(struct sc_step_candidate) sc_step_candidates;
  * plan can be made. */
 int sc_step_search_run(struct sc_step_search *search, struct sc_arena *arena,
 		       sc_step_candidates *out, struct sc_err *err);
-/* Starts that are not tried where tables and ranks are so many, by name; nothing: all are. */
-void sc_step_starts_left_out(const struct sc_shard_problem *problem, struct sc_strbuf *out);
 void sc_step_candidates_release(sc_step_candidates *candidates);
 /* The quick path for a request that leaves the plan to us. */
 int sc_step_plan(const struct sc_request *request, struct sc_arena *arena,

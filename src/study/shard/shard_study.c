@@ -21,7 +21,7 @@ void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
 		study->predictor = sc_predictor_create();
 		study->prediction = sc_arena_calloc(arena, 1, sizeof(*study->prediction));
 	}
-	sc_solve_opts_init(&study->opts.solve);
+	study->opts.solve = sc_solve_defaults;
 	study->opts.confidence = (struct sc_confidence_opts){.samples = 1000, .seed = 1};
 	study->opts.samples_alone = study->opts.confidence.samples;
 	if (objective->kind == SC_OBJECTIVE_TORCHREC)
@@ -161,9 +161,12 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	const struct sc_solve_opts *opts = &study->opts.solve;
 	struct sc_shard_solution found = {.cost = 0};
 	struct sc_lint note = {.code = "starts-left-out"};
-	struct sc_strbuf left_out = {0};
 	sc_step_candidates list = {0};
-	struct sc_step_search q;
+	struct sc_step_search q = {.request = objective->request,
+				   .problem = &objective->problem,
+				   .predictor = study->predictor,
+				   .prediction = study->prediction,
+				   .solve = *opts};
 	int rc;
 
 	if (!study->predictor) {
@@ -172,26 +175,13 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 			add(study, &(struct sc_step_candidate){"search", found.plan, 0}, "search");
 		return rc;
 	}
-	if (!opts->current && !objective->problem.n_constraints)
-		sc_step_starts_left_out(&objective->problem, &left_out);
+	rc = sc_step_search_run(&q, objective->arena, &list, err);
 	snprintf(note.text, sizeof(note.text),
 		 "with %zu tables on %u ranks the search does not start from %s",
-		 objective->problem.n_tables, objective->problem.world, sc_strbuf_get(&left_out));
-	if (left_out.n)
+		 objective->problem.n_tables, objective->problem.world, sc_strbuf_get(&q.left_out));
+	if (q.left_out.n)
 		SC_VEC_PUSH(&study->lints, note);
-	sc_strbuf_release(&left_out);
-	sc_step_search_init(&q);
-	q.request = objective->request;
-	q.problem = &objective->problem;
-	q.predictor = study->predictor;
-	q.prediction = study->prediction;
-	q.seconds = opts->seconds;
-	q.seed = opts->seed;
-	q.current = opts->current;
-	q.max_moved_bytes = opts->max_moved_bytes;
-	q.max_moved_tables = opts->max_moved_tables;
-	q.watch = opts->watch;
-	rc = sc_step_search_run(&q, objective->arena, &list, err);
+	sc_strbuf_release(&q.left_out);
 	for (size_t i = 0; i < list.n && rc == 0; i++) /* the best, which is the last, first */
 		add(study, &list.at[i ? i - 1 : list.n - 1], "search");
 	if (rc == 0)
