@@ -29,8 +29,8 @@ stepcast_costs *stepcast_costs_of(const stepcast_request *request)
 	costs->given = copy;
 	sc_arena_init(&costs->arena, BLOCK_BYTES);
 	sc_api_enter(&call);
-	config = sc_api_config(copy);
-	rc = sc_config_resolve(config, sc_api_catalog(copy), config->file, &costs->request,
+	config = &copy->config;
+	rc = sc_config_resolve(config, copy->loaded->catalog, config->file, &costs->request,
 			       &call.err);
 	if (rc == 0)
 		rc = sc_shard_check_size(&costs->request.config.model, &call.err);

@@ -5,7 +5,9 @@
 
 #include <jansson.h>
 #include <locale.h>
+#include <stdatomic.h>
 
+#include "base/vec.h"
 #include "core/config/config.h"
 #include "lib/options.h"
 #include "lib/stepcast.h"
@@ -18,9 +20,22 @@ void sc_api_enter(struct sc_api_call *call);
 /* Keeps the error, if there is one, for stepcast_error. */
 void sc_api_leave(const struct sc_api_call *call);
 
-/* The config with what was set, and who loads what it names; borrowed. */
-const struct sc_config *sc_api_config(const stepcast_request *request);
-struct sc_catalog *sc_api_catalog(const stepcast_request *request);
+/* What copies of a request share; it does not change. */
+struct sc_api_loaded {
+	atomic_uint n_users;
+	struct sc_arena arena;
+	struct sc_config config;
+	struct sc_catalog *catalog;
+};
+struct sc_api_setting {
+	const char *key, *value;
+};
+struct stepcast_request {
+	struct sc_api_loaded *loaded;
+	struct sc_arena arena;
+	struct sc_config config; /* with what was set */
+	SC_VEC(struct sc_api_setting) settings;
+};
 
 /* Reads the options of a library call into a command's struct. */
 struct sc_api_options {

@@ -2,11 +2,9 @@
  * one's own, and is set again in a copy. */
 #include <assert.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
 #include "lib/api_priv.h"
 
 #define SAME_STATUS(name) \
@@ -62,34 +60,7 @@ void sc_api_leave(const struct sc_api_call *call)
 	uselocale(call->caller);
 }
 
-/* What copies share; it does not change. */
-struct loaded {
-	atomic_uint n_users;
-	struct sc_arena arena;
-	struct sc_config config;
-	struct sc_catalog *catalog;
-};
-struct setting {
-	const char *key, *value;
-};
-struct stepcast_request {
-	struct loaded *loaded;
-	struct sc_arena arena;
-	struct sc_config config;
-	SC_VEC(struct setting) settings;
-};
-
-const struct sc_config *sc_api_config(const stepcast_request *request)
-{
-	return &request->config;
-}
-
-struct sc_catalog *sc_api_catalog(const stepcast_request *request)
-{
-	return request->loaded->catalog;
-}
-
-static void leave_loaded(struct loaded *loaded)
+static void leave_loaded(struct sc_api_loaded *loaded)
 {
 	if (atomic_fetch_sub(&loaded->n_users, 1) != 1)
 		return;
@@ -98,7 +69,7 @@ static void leave_loaded(struct loaded *loaded)
 	free(loaded);
 }
 
-static stepcast_request *create(struct loaded *loaded)
+static stepcast_request *create(struct sc_api_loaded *loaded)
 {
 	stepcast_request *request = sc_xcalloc(1, sizeof(*request));
 
@@ -109,7 +80,7 @@ static stepcast_request *create(struct loaded *loaded)
 	return request;
 }
 
-static int load(const char *text, const char *name, struct loaded *to, struct sc_err *err)
+static int load(const char *text, const char *name, struct sc_api_loaded *to, struct sc_err *err)
 {
 	const char *file = sc_arena_strdup(&to->arena, name);
 	struct sc_yaml *root;
@@ -126,7 +97,7 @@ static int load(const char *text, const char *name, struct loaded *to, struct sc
 /* Of a text, or (NULL) of the file `name`. */
 static stepcast_request *make(const char *text, const char *name)
 {
-	struct loaded *loaded = sc_xcalloc(1, sizeof(*loaded));
+	struct sc_api_loaded *loaded = sc_xcalloc(1, sizeof(*loaded));
 	stepcast_request *request = NULL;
 	struct sc_api_call call;
 
@@ -163,8 +134,8 @@ stepcast_request *stepcast_request_text(const char *text, const char *name)
 
 static int set(stepcast_request *request, const char *key, const char *value, struct sc_err *err)
 {
-	const struct setting own = {sc_arena_strdup(&request->arena, key),
-				    sc_arena_strdup(&request->arena, value)};
+	const struct sc_api_setting own = {sc_arena_strdup(&request->arena, key),
+					   sc_arena_strdup(&request->arena, value)};
 	int rc = sc_config_set(&request->config, &(struct sc_setting){own.key, own.value, "--set"},
 			       &request->arena, err);
 

@@ -248,12 +248,12 @@ static char *write_json(const struct sc_forms *forms, const void *result, struct
 static char *predict(const stepcast_request *request, const struct sc_predict_args *args,
 		     struct sc_err *err)
 {
-	const struct sc_config *config = sc_api_config(request);
+	const struct sc_config *config = &request->config;
 	struct sc_predict_run *run = sc_xmalloc(sizeof(*run));
 	char *json = NULL;
 	int rc;
 
-	sc_predict_run_init(run, args, sc_api_catalog(request));
+	sc_predict_run_init(run, args, request->loaded->catalog);
 	rc = sc_predict_run(run, config, config->file, err);
 	if (rc == 0 && args->explain)
 		rc = sc_predict_run_explain(run, config, config->file, err);
@@ -294,13 +294,13 @@ static stepcast_result *shard(const stepcast_request *given, struct sc_shard_arg
 			      struct sc_arena *arena, struct sc_err *err)
 {
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
-	struct sc_config config = *sc_api_config(given);
+	struct sc_config config = given->config;
 	const struct sc_shard_report *report;
 	struct sc_strbuf plan = {0};
 	struct sc_shard_run *run;
 	char *json;
 
-	if (sc_config_resolve(&config, sc_api_catalog(given), config.file, request, err))
+	if (sc_config_resolve(&config, given->loaded->catalog, config.file, request, err))
 		return NULL;
 	run = sc_shard_run_create(args, request, arena, err);
 	if (!run)
@@ -393,11 +393,11 @@ static int sweep(const stepcast_request *request, const struct sc_sweep_args *ar
 	struct sc_run_size size = {.tokens = 0};
 	bool has_costs = false;
 	struct sc_sweep job = {
-		.base = sc_api_config(request),
+		.base = &request->config,
 		.cases = &cases,
 		.n_jobs = (unsigned)args->jobs,
 		.opts = &opts,
-		.catalog = sc_api_catalog(request),
+		.catalog = request->loaded->catalog,
 		.take = take_row,
 		.ctx = &sink,
 	};
