@@ -7,7 +7,6 @@
 #define SC_VERSION_LINE "stepcast " SC_VERSION "\n"
 
 extern const struct sc_command *const sc_commands[]; /* NULL-ended */
-const struct sc_command *sc_command_find(const char *name);
 
 extern const struct sc_command sc_command_predict, sc_command_sweep, sc_command_search,
 	sc_command_scale, sc_command_compare, sc_command_validate, sc_command_shard, sc_command_c3,
@@ -15,11 +14,6 @@ extern const struct sc_command sc_command_predict, sc_command_sweep, sc_command_
 	sc_command_export, sc_command_info, sc_command_replay, sc_command_config,
 	sc_command_devices, sc_command_models, sc_command_clusters, sc_command_software,
 	sc_command_examples, sc_command_schedule, sc_command_page, sc_command_help;
-
-struct sc_cli_call;
-/* help coverage: of a CONFIG, or a MODEL, a GPU and a SOFTWARE. */
-int sc_coverage_text(const struct sc_arg_list *words, struct sc_cli_call *call,
-		     struct sc_strbuf *out, struct sc_err *err);
 
 /* The whole program, without the check of stdout at the end. */
 int sc_cli_run(int argc, char **argv);
