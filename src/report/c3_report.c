@@ -1,13 +1,22 @@
-/* See the header. */
+/* See the header: tables of measured pairs, then pairs under every policy. */
 #include "report/c3_report.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/json_out.h"
 #include "base/units.h"
 #include "report/parts.h"
 
 enum { C3_VERSION = 1, NAME_WIDTH = 34 };
+
+/* "reserve:24", "reserve" where n is 0, "plain". */
+static void choice_text(const struct sc_c3_choice *choice, double n, struct sc_strbuf *out)
+{
+	sc_strbuf_append(out, sc_enum_name(sc_c3_policy_names, (int)choice->policy));
+	if ((choice->policy == SC_C3_RESERVE || choice->policy == SC_C3_CHUNKED) && n >= 1)
+		sc_strbuf_printf(out, ":%.0f", n);
+}
 
 static void append_known(struct sc_strbuf *out, int digits, double value)
 {
@@ -39,7 +48,7 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		const struct sc_c3_result *r = &c->result;
 		struct sc_strbuf policy = {0};
 
-		sc_c3_choice_text(&c->choice, c->skipped ? c->choice.n : r->n, &policy);
+		choice_text(&c->choice, c->skipped ? c->choice.n : r->n, &policy);
 		sc_strbuf_printf(out, "%-*.*s %-24s", NAME_WIDTH, NAME_WIDTH, c->name,
 				 sc_strbuf_get(&policy));
 		sc_strbuf_release(&policy);
@@ -91,7 +100,7 @@ static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_tab
 	if (device >= 0)
 		sc_json_text(json, object, "device",
 			     sc_csv_cell(table->csv, c->row, (size_t)device));
-	sc_c3_choice_text(&c->choice, c->choice.n, &policy);
+	choice_text(&c->choice, c->choice.n, &policy);
 	sc_json_text(json, object, "policy", sc_strbuf_get(&policy));
 	sc_strbuf_release(&policy);
 	if (c->skipped) {
@@ -165,7 +174,7 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 					  r->fraction};
 		struct sc_strbuf policy = {0};
 
-		sc_c3_choice_text(&c->choice, c->skipped ? c->choice.n : r->n, &policy);
+		choice_text(&c->choice, c->skipped ? c->choice.n : r->n, &policy);
 		sc_csv_put_cell(out, c->name);
 		fprintf(out, ",%s,", sc_strbuf_get(&policy));
 		for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
@@ -181,3 +190,357 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 }
 
 const struct sc_forms sc_c3_table_forms = {put_json, put_text, put_csv};
+
+/* ---- pairs under every policy ---- */
+
+enum { BAR_CHARS = 28, MOST_BLOCKS = 12, NAME_CHARS = 58 };
+
+/* As --policy takes it, with what it was best with: "reserve:24". */
+static void append_choice(const struct sc_c3_advice *a, size_t choice, struct sc_strbuf *out)
+{
+	choice_text(&a->choice[choice], a->result[choice].n, out);
+}
+
+/* As a rule: "plain below 32 MiB; else reserve 8 of 132 SMs"; nothing if no sizes were tried. */
+static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
+{
+	for (size_t i = 0; i < a->n_changes; i++) {
+		const struct sc_c3_change *change = &a->changes[i];
+		const enum sc_c3_policy policy = a->choice[change->best].policy;
+
+		sc_strbuf_append(out, i == 0 ? "" : i + 1 < a->n_changes ? "; " : "; else ");
+		sc_strbuf_append(out, sc_enum_name(sc_c3_policy_names, (int)policy));
+		if (policy == SC_C3_RESERVE)
+			sc_strbuf_printf(out, " %.0f of %lld SMs", change->n,
+					 (long long)a->named->pair.transfer.device->sm_count);
+		else if (policy == SC_C3_CHUNKED)
+			sc_strbuf_printf(out, " in %.0f pieces", change->n);
+		if (i + 1 < a->n_changes) {
+			sc_strbuf_append(out, " below ");
+			sc_text_bytes(a->changes[i + 1].bytes, out);
+		}
+	}
+	if (a->n_changes == 1)
+		sc_strbuf_append(out, " at all sizes");
+}
+
+/* ---- text ---- */
+
+/* With a bar of its time, of which the longest fills the line. */
+static void append_policy(const struct sc_c3_advice *a, size_t p, struct sc_strbuf *out)
+{
+	const struct sc_c3_result *r = &a->result[p];
+	struct sc_strbuf name = {0};
+	double longest_us = 0;
+
+	for (size_t k = 0; k < a->n; k++)
+		if (a->applies[k])
+			longest_us = fmax(longest_us, a->result[k].time_us);
+	append_choice(a, p, &name);
+	sc_strbuf_printf(out, "%c %-26s", a->best == p ? '*' : ' ', sc_strbuf_get(&name));
+	sc_strbuf_release(&name);
+	for (int i = 0; i < BAR_CHARS; i++)
+		sc_strbuf_append_char(
+			out, i < (int)lround(BAR_CHARS * r->time_us / longest_us) ? '#' : ' ');
+	sc_strbuf_printf(out, "%10.1f%9.2f%8.2f", r->time_us, r->speedup, r->ideal);
+	if (isnan(r->fraction))
+		sc_strbuf_printf(out, "%8s", "-");
+	else
+		sc_strbuf_printf(out, "%8.0f", round(SC_PCT * r->fraction) + 0.0);
+	sc_strbuf_printf(out, "%8.2f%8.2f  ", r->compute_slowdown, r->comm_slowdown);
+	for (size_t i = 0; i < r->limits.n; i++)
+		sc_strbuf_printf(out, "%s%s to %.0f", i ? ", " : "",
+				 sc_c3_limit_names[r->limits.at[i].what], r->limits.at[i].until_us);
+	sc_strbuf_append_char(out, '\n');
+}
+
+static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
+{
+	const struct sc_c3_result *any = &a->result[a->best];
+	const struct sc_c3_pair *pair = &a->named->pair;
+	const struct sc_transfer *t = &pair->transfer;
+	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
+	const char *between = "";
+
+	/* "8192x6144x6144 bf16 and all_gather 64 MiB, 8 GPUs", "22 kernels and ..." */
+	sc_strbuf_printf(out, "\n%s: ", a->named->name);
+	if (pair->n_layer)
+		sc_strbuf_printf(out, "%zu kernel%s", pair->n_layer, sc_plural(pair->n_layer));
+	else if (g->batch > 1)
+		sc_strbuf_printf(out, "%.0f x ", g->batch);
+	if (!pair->n_layer)
+		sc_strbuf_printf(out, "%.0fx%.0fx%.0f %s", g->m, g->n, g->k,
+				 sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
+	sc_strbuf_printf(out, " and %s ", sc_collective_names[t->shape.kind]);
+	sc_text_bytes(t->shape.bytes, out);
+	sc_strbuf_printf(out, ", %d GPUs", t->n_ranks);
+	if (t->n_nodes > 1)
+		sc_strbuf_printf(out, " on %d nodes", t->n_nodes);
+	sc_strbuf_printf(out,
+			 "\n  alone %.1f and %.1f us, %s\n  %-54s%10s%9s%8s%8s%8s"
+			 "%8s  %s\n",
+			 any->compute_us, any->comm_us, sc_c3_class_names[a->class], "policy", "us",
+			 "speedup", "ideal", "% of it", "kernel", "comm", "limited by, until us");
+	for (size_t p = 0; p < a->n; p++)
+		if (a->applies[p])
+			append_policy(a, p, out);
+	if (!a->n_changes)
+		return;
+	sc_strbuf_append(out, "  by size of the collective: ");
+	append_rule(a, out);
+	/* What the rule, and each choice alone, costs beside the best of each size. */
+	sc_strbuf_printf(
+		out,
+		"\n  it costs %.1f %% over the best of each size, at most %.1f; one policy at "
+		"all sizes, mean and most %%: ",
+		SC_PCT * a->rule_loss.mean_frac, SC_PCT * a->rule_loss.most_frac);
+	for (size_t p = 0; p < a->n; p++) {
+		if (!a->applies[p] || isnan(a->loss[p].mean_frac))
+			continue;
+		sc_strbuf_append(out, between);
+		choice_text(&a->choice[p], a->choice[p].n, out);
+		sc_strbuf_printf(out, " %.1f, %.1f", SC_PCT * a->loss[p].mean_frac,
+				 SC_PCT * a->loss[p].most_frac);
+		between = "; ";
+	}
+	sc_strbuf_append_char(out, '\n');
+}
+
+static bool c3_does_not_fit(const struct sc_c3_advices *advices)
+{
+	return advices->memory && sc_memory_fullness(advices->memory) > 1;
+}
+
+static void put_advices_text(const void *result, struct sc_strbuf *out)
+{
+	const struct sc_c3_advices *advices = result;
+
+	if (c3_does_not_fit(advices)) {
+		sc_text_memory(advices->memory, out);
+		sc_strbuf_append(out, "\n\n");
+	}
+	sc_strbuf_printf(out, "%-*s %-8s%10s%10s%7s  %-26s%10s%9s", NAME_CHARS, "pair", "class",
+			 "kernel us", "comm us", "ideal", "best", "us", "speedup");
+	if (advices->n && advices->at[0].named->count > 0)
+		sc_strbuf_printf(out, "%8s%11s", "times", "saves ms");
+	sc_strbuf_append_char(out, '\n');
+	for (const struct sc_c3_advice *a = advices->at; a < advices->at + advices->n; a++) {
+		const struct sc_c3_result *r = &a->result[a->best];
+		struct sc_strbuf policy = {0};
+
+		append_choice(a, a->best, &policy);
+		sc_strbuf_printf(out, "%-*.*s %-8s%10.1f%10.1f%7.2f  %-26s%10.1f%9.2f", NAME_CHARS,
+				 NAME_CHARS, a->named->name, sc_c3_class_names[a->class],
+				 r->compute_us, r->comm_us, r->ideal, sc_strbuf_get(&policy),
+				 r->time_us, r->speedup);
+		if (a->named->count > 0)
+			sc_strbuf_printf(out, "%8.0f%11.2f", a->named->count,
+					 a->named->count * (r->serial_us - r->time_us) /
+						 SC_US_PER_MS);
+		sc_strbuf_append_char(out, '\n');
+		sc_strbuf_release(&policy);
+	}
+	for (size_t i = 0; i < advices->n && advices->n <= MOST_BLOCKS; i++)
+		append_block(&advices->at[i], out);
+}
+
+/* ---- CSV ---- */
+
+static void put_number(FILE *out, double value)
+{
+	putc(',', out);
+	if (isfinite(value))
+		fprintf(out, "%.*g", SC_JSON_DIGITS, value);
+}
+
+static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
+{
+	const struct sc_c3_pair *pair = &a->named->pair;
+	const struct sc_transfer *t = &pair->transfer;
+	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
+	const struct sc_c3_result *r = &a->result[p];
+	struct sc_strbuf text = {0};
+
+	sc_csv_put_cell(out, a->named->name);
+	fprintf(out, ",%s,%d,%s,%s", t->device->id, t->n_ranks,
+		pair->n_layer ? "" : sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype),
+		sc_enum_name(sc_c3_kind_names, (int)pair->kind));
+	for (int i = 0; i < 3; i++)
+		put_number(out, pair->n_layer ? (double)NAN : i == 0 ? g->m : i == 1 ? g->n : g->k);
+	fprintf(out, ",%s", sc_collective_names[t->shape.kind]);
+	put_number(out, t->shape.bytes);
+	append_choice(a, p, &text);
+	fprintf(out, ",%s", sc_strbuf_get(&text));
+	put_number(out, r->compute_us);
+	put_number(out, r->comm_us);
+	put_number(out, r->serial_us);
+	put_number(out, r->time_us);
+	put_number(out, r->speedup);
+	put_number(out, r->fraction);
+	fprintf(out, ",%s,%d,", sc_c3_class_names[a->class], a->best == p);
+	sc_strbuf_clear(&text);
+	if (a->best == p)
+		append_rule(a, &text);
+	sc_csv_put_cell(out, sc_strbuf_get(&text));
+	putc('\n', out);
+	sc_strbuf_release(&text);
+}
+
+static int put_advices_csv(const void *result, FILE *out, struct sc_err *err)
+{
+	const struct sc_c3_advices *advices = result;
+
+	fputs("case,device,gpus,dtype,kind,m,n,k,collective,bytes,policy,compute_us,comm_us,"
+	      "serial_us,predicted_us,speedup,fraction_of_ideal,class,best,best_by_bytes\n",
+	      out);
+	for (size_t i = 0; i < advices->n; i++)
+		for (size_t p = 0; p < advices->at[i].n; p++)
+			if (advices->at[i].applies[p])
+				put_row(&advices->at[i], p, out);
+	return sc_csv_end(out, err);
+}
+
+/* Pairs under every policy as JSON. */
+
+enum { C3_PAIRS_VERSION = 1 };
+
+static void put_policy(struct sc_json *json, json_t *object, const struct sc_c3_result *r)
+{
+	json_t *limits;
+
+	sc_json_real(json, object, "time_us", r->time_us);
+	sc_json_real(json, object, "speedup", r->speedup);
+	sc_json_real(json, object, "ideal_speedup", r->ideal);
+	sc_json_known_real(json, object, "fraction_of_ideal", r->fraction);
+	sc_json_real(json, object, "compute_slowdown", r->compute_slowdown);
+	sc_json_real(json, object, "comm_slowdown", r->comm_slowdown);
+	if (r->n >= 1)
+		sc_json_real(json, object, "reserved_or_pieces", r->n);
+	limits = sc_json_array(json, object, "limits");
+	for (size_t i = 0; i < r->limits.n; i++) {
+		json_t *limit = sc_json_object(json, limits, NULL);
+
+		sc_json_text(json, limit, "resource", sc_c3_limit_names[r->limits.at[i].what]);
+		sc_json_real(json, limit, "until_us", r->limits.at[i].until_us);
+	}
+}
+
+/* Over the best of each size; null: it does not apply to all sizes. */
+static void put_loss(struct sc_json *json, json_t *parent, const char *key,
+		     const struct sc_c3_loss *loss)
+{
+	json_t *object = sc_json_object(json, parent, key);
+
+	sc_json_known_real(json, object, "mean_frac", loss->mean_frac);
+	sc_json_known_real(json, object, "most_frac", loss->most_frac);
+}
+
+/* As it was asked for. */
+static const char *choice_name(const struct sc_c3_advice *a, size_t choice, struct sc_strbuf *out)
+{
+	sc_strbuf_clear(out);
+	choice_text(&a->choice[choice], a->choice[choice].n, out);
+	return sc_strbuf_get(out);
+}
+
+static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_advice *a)
+{
+	const struct sc_c3_pair *pair = &a->named->pair;
+	const struct sc_transfer *t = &pair->transfer;
+	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
+	const struct sc_c3_result *any = &a->result[a->best];
+	json_t *policies = sc_json_object(json, object, "policies"), *changes;
+	struct sc_strbuf name = {0};
+
+	sc_json_text(json, object, "name", a->named->name);
+	sc_json_text(json, object, "kind", sc_enum_name(sc_c3_kind_names, (int)pair->kind));
+	sc_json_text(json, object, "class", sc_c3_class_names[a->class]);
+	if (a->named->count > 0)
+		sc_json_real(json, object, "times_an_iteration", a->named->count);
+	sc_json_int(json, object, "n_kernels", pair->n_layer ? (int64_t)pair->n_layer : 1);
+	if (!pair->n_layer && pair->gemm.kind == SC_OP_GEMM) {
+		json_t *gemm = sc_json_object(json, object, "gemm");
+
+		sc_json_real(json, gemm, "batch", g->batch);
+		sc_json_real(json, gemm, "m", g->m);
+		sc_json_real(json, gemm, "n", g->n);
+		sc_json_real(json, gemm, "k", g->k);
+		sc_json_text(json, gemm, "dtype",
+			     sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
+	}
+	sc_json_text(json, object, "device", t->device->id);
+	sc_json_text(json, object, "collective", sc_collective_names[t->shape.kind]);
+	sc_json_real(json, object, "bytes", t->shape.bytes);
+	sc_json_int(json, object, "gpus", t->n_ranks);
+	sc_json_int(json, object, "nodes", t->n_nodes > 1 ? t->n_nodes : 1);
+	sc_json_real(json, object, "compute_us", any->compute_us);
+	sc_json_real(json, object, "comm_us", any->comm_us);
+	sc_json_real(json, object, "serial_us", any->serial_us);
+	sc_json_real(json, object, "ideal_speedup", any->ideal);
+	sc_json_text(json, object, "best", choice_name(a, a->best, &name));
+	for (size_t p = 0; p < a->n; p++)
+		if (a->applies[p]) {
+			json_t *policy = sc_json_object(json, policies, choice_name(a, p, &name));
+
+			put_policy(json, policy, &a->result[p]);
+			if (a->n_changes)
+				put_loss(json, policy, "loss", &a->loss[p]);
+		}
+	changes = sc_json_array(json, object, "best_by_bytes");
+	for (size_t i = 0; i < a->n_changes; i++) {
+		json_t *change = sc_json_object(json, changes, NULL);
+
+		sc_json_real(json, change, "from_bytes", a->changes[i].bytes);
+		sc_json_text(json, change, "policy", choice_name(a, a->changes[i].best, &name));
+		if (a->changes[i].n >= 1)
+			sc_json_real(json, change, "reserved_or_pieces", a->changes[i].n);
+	}
+	if (a->n_changes) {
+		sc_strbuf_clear(&name);
+		append_rule(a, &name);
+		sc_json_text(json, object, "rule", sc_strbuf_get(&name));
+		put_loss(json, object, "rule_loss", &a->rule_loss);
+	}
+	sc_strbuf_release(&name);
+}
+
+static void put_advices_json(const void *result, struct sc_json *json)
+{
+	const struct sc_c3_advices *advices = result;
+	const double least_gain = 1.01;
+	struct sc_strbuf text = {0};
+	double best = 0;
+	size_t n = 0;
+	json_t *pairs;
+
+	sc_json_init(json, "stepcast/c3-pairs", C3_PAIRS_VERSION);
+	if (advices->memory)
+		sc_json_bool(json, json->root, "fits", !c3_does_not_fit(advices));
+	if (advices->request)
+		sc_json_request(json, advices->request);
+	for (size_t i = 0; i < advices->n; i++) {
+		const struct sc_c3_advice *a = &advices->at[i];
+
+		n += a->result[a->best].speedup >= least_gain;
+		if (a->result[a->best].speedup > best)
+			best = a->result[a->best].speedup;
+	}
+	if (c3_does_not_fit(advices)) {
+		sc_text_memory(advices->memory, &text);
+		sc_strbuf_append(&text, ". ");
+	}
+	sc_json_verdict(
+		json,
+		text.n ? SC_STANDS_BADLY
+		: n    ? SC_STANDS_WELL
+		       : SC_STANDS_FAIR,
+		"%sOverlapped, %zu of %zu pairs gain 1 %% or more over one after the other; at "
+		"best %.2f times.",
+		sc_strbuf_get(&text), n, advices->n, best);
+	sc_strbuf_release(&text);
+	pairs = sc_json_array(json, json->root, "pairs");
+	for (size_t i = 0; i < advices->n; i++)
+		put_advice(json, sc_json_object(json, pairs, NULL), &advices->at[i]);
+}
+
+const struct sc_forms sc_c3_advice_forms = {put_advices_json, put_advices_text, put_advices_csv};

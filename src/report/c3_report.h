@@ -8,9 +8,6 @@
 
 struct sc_c3_recording;
 
-/* "reserve:24", "reserve" where n is 0, "plain". */
-void sc_c3_choice_text(const struct sc_c3_choice *choice, double n, struct sc_strbuf *out);
-
 /* Pairs under every policy. */
 struct sc_c3_advices {
 	const struct sc_c3_advice *at;

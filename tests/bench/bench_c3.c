@@ -44,8 +44,8 @@ static void random_pair(struct sc_rng *rng, struct sc_c3_named *out)
 int main(int argc, char **argv)
 {
 	const long n = argc > 1 ? atol(argv[1]) : N_PAIRS;
-	static struct sc_c3_machine machine[N_IDS];
-	const struct sc_fabric *fabric[N_IDS];
+	static struct sc_request machine[N_IDS];
+	static struct sc_fabric fabric[N_IDS];
 	struct sc_c3_study *study = sc_c3_study_create();
 	struct sc_c3_advise_opts opts = {.from_bytes = 0};
 	struct sc_arena arena;
@@ -55,20 +55,27 @@ int main(int argc, char **argv)
 
 	sc_arena_init(&arena, 1 << 20);
 	sc_rng_init(&rng, 1);
-	for (int i = 0; i < N_IDS; i++)
-		if (sc_c3_machine_load(&machine[i], IDS[i], &arena, &err) ||
-		    sc_c3_machine_fabric(&machine[i], 8, &arena, &fabric[i])) {
+	for (int i = 0; i < N_IDS; i++) {
+		struct sc_config *c = &machine[i].config;
+
+		sc_config_init(c);
+		c->gpus = c->cluster.gpus_per_node = c->cluster.scale_up_gpus = 8;
+		c->cluster.nics_per_node = 0;
+		if (sc_device_load(IDS[i], &arena, &machine[i].device, &err) ||
+		    sc_fabric_profile_load("default", &arena, &machine[i].fabric_profile, &err) ||
+		    sc_fabric_from_request(&machine[i], &fabric[i], NULL)) {
 			fprintf(stderr, "%s\n", err.text);
 			return 1;
 		}
+	}
 	start = now_s();
 	for (long i = 0; i < n; i++) {
 		struct sc_c3_named named = {.name = ""};
 		struct sc_c3_advice advice;
 
 		random_pair(&rng, &named);
-		named.pair.transfer.device = &machine[i % N_IDS].request.device;
-		named.pair.transfer.fabric = fabric[i % N_IDS];
+		named.pair.transfer.device = &machine[i % N_IDS].device;
+		named.pair.transfer.fabric = &fabric[i % N_IDS];
 		if (sc_c3_advise(study, &named, &opts, &advice, &err)) {
 			fprintf(stderr, "%s\n", err.text);
 			return 1;

@@ -157,15 +157,4 @@ int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts 
 int sc_c3_table_pairs(const struct sc_csv *csv, struct sc_arena *arena, struct sc_c3_pairs *out,
 		      struct sc_err *err);
 
-/* A device by its id, with the network of its usual node. */
-struct sc_c3_machine {
-	const char *id;
-	struct sc_request request;
-};
-int sc_c3_machine_load(struct sc_c3_machine *machine, const char *id, struct sc_arena *arena,
-		       struct sc_err *err);
-/* All `gpus` are one node. */
-int sc_c3_machine_fabric(struct sc_c3_machine *machine, int64_t gpus, struct sc_arena *arena,
-			 const struct sc_fabric **out);
-
 #endif

@@ -170,7 +170,7 @@ enum { ARENA_BYTES = 64 << 10 };
 struct seer {
 	struct sc_trace_run run;
 	const struct sc_trace_rank *rank; /* the one at hand */
-	struct sc_c3_machine machine;
+	struct sc_device device;
 	struct sc_c3_recording *out;
 	struct sc_err *err;
 };
@@ -192,7 +192,7 @@ static const struct sc_merge_call *collective_of(const struct seer *s, const str
 /* Over NICs a rank moves its share of those of a usual node. */
 static double load_of(const struct seer *s)
 {
-	const struct sc_device *d = &s->machine.request.device;
+	const struct sc_device *d = &s->device;
 	const double nics = sc_gbit_to_gbps(d->usual_nic_gbit_s) * (double)d->usual_nics_per_node /
 			    fmax(1, (double)d->usual_gpus_per_node);
 	const double port = (double)d->nvlink_links * d->nvlink_link_gbps;
@@ -228,7 +228,7 @@ static struct sc_interfere_seen known_of(const struct seer *s, const struct sc_b
 static double predicted_us(const struct seer *s, const struct sc_interfere_seen *known,
 			   bool is_comm)
 {
-	const struct sc_device *device = &s->machine.request.device;
+	const struct sc_device *device = &s->device;
 
 	if (!s->out->device || !(known->alone_us > 0))
 		return NAN;
@@ -300,7 +300,7 @@ static double reserved_share(const struct seer *s, const struct sc_overlaps *o)
 		const struct sc_interfere_seen known = known_of(s, &o->collectives.at[i]);
 		struct sc_cost cost;
 
-		sc_interfere_seen_collective(&s->machine.request.device, &known, &cost);
+		sc_interfere_seen_collective(&s->device, &known, &cost);
 		share = fmax(share, cost.demand[SC_RES_SM]);
 	}
 	return share;
@@ -329,15 +329,14 @@ static void set_reserved(const struct seer *s, double share, double *us)
 		};
 
 		if (act->kind == SC_ACT_KERNEL)
-			us[i] = sc_interfere_seen_reserved_us(&s->machine.request.device, &known,
-							      share);
+			us[i] = sc_interfere_seen_reserved_us(&s->device, &known, share);
 	}
 }
 
 static void set_beside(const struct seer *s, const struct sc_beside *b, double share,
 		       const struct sc_c3_kernel_times *out)
 {
-	const struct sc_device *device = &s->machine.request.device;
+	const struct sc_device *device = &s->device;
 	struct sc_interfere_seen known = known_of(s, b);
 	const struct sc_merge_call *c = collective_of(s, &s->rank->acts.at[b->beside]);
 	const int64_t node = device->usual_gpus_per_node;
@@ -459,7 +458,7 @@ static int find_device(struct seer *s, const char *given)
 {
 	struct sc_c3_recording *out = s->out;
 	const char *id = given ? given : sc_device_named(out->gpu, &out->arena);
-	const struct sc_interference_coef *c = &s->machine.request.device.interference;
+	const struct sc_interference_coef *c = &s->device.interference;
 	int rc;
 
 	if (!id) {
@@ -469,10 +468,10 @@ static int find_device(struct seer *s, const char *given)
 			out->gpu);
 		return 0;
 	}
-	rc = sc_c3_machine_load(&s->machine, sc_arena_strdup(&out->arena, id), &out->arena, s->err);
+	out->device = sc_arena_strdup(&out->arena, id);
+	rc = sc_device_load(out->device, &out->arena, &s->device, s->err);
 	if (rc)
 		return rc;
-	out->device = s->machine.id;
 	if (!(c->path_compute > 0))
 		sc_warn(&out->warnings,
 			"%s has no interference coefficients: predictions know of SMs and memory "

@@ -10,33 +10,6 @@
 #include "models/collective.h"
 #include "study/c3/c3.h"
 
-/* A device and its node, by id. */
-
-int sc_c3_machine_load(struct sc_c3_machine *machine, const char *id, struct sc_arena *arena,
-		       struct sc_err *err)
-{
-	struct sc_request *request = &machine->request;
-	int rc;
-
-	machine->id = id;
-	sc_config_init(&request->config);
-	rc = sc_device_load(id, arena, &request->device, err);
-	return rc ? rc : sc_fabric_profile_load("default", arena, &request->fabric_profile, err);
-}
-
-int sc_c3_machine_fabric(struct sc_c3_machine *machine, int64_t gpus, struct sc_arena *arena,
-			 const struct sc_fabric **out)
-{
-	struct sc_fabric *fabric = sc_arena_calloc(arena, 1, sizeof(*fabric));
-	struct sc_cluster *cluster = &machine->request.config.cluster;
-
-	machine->request.config.gpus = gpus;
-	cluster->gpus_per_node = cluster->scale_up_gpus = gpus;
-	cluster->nics_per_node = 0;
-	*out = fabric;
-	return sc_fabric_from_request(&machine->request, fabric, NULL);
-}
-
 enum { MAX_GPUS = 1024 };
 #define MAX_NUMBER 1e15
 /* What scripts/measure-c3 writes beside the kinds of sc_c3_kind_names: both independent. And a copy on one GPU. */
@@ -92,19 +65,23 @@ static const struct sc_field FIELDS[] = {
 	{0},
 };
 
+/* A device, and a node of its GPUs. */
+struct machine {
+	const char *id;
+	struct sc_request request;
+};
 struct reader {
 	const struct sc_csv *csv;
 	struct sc_arena *arena;
 	struct sc_csv_rows rows;
 	struct cells cells; /* of the row that is read now */
-	SC_VEC(struct sc_c3_machine *) machines;
+	SC_VEC(struct machine *) machines;
 	struct sc_c3_study *study;
 };
 
-static int find_machine(struct reader *r, const char *id, struct sc_c3_machine **out,
-			struct sc_err *err)
+static int find_machine(struct reader *r, const char *id, struct machine **out, struct sc_err *err)
 {
-	struct sc_c3_machine *m;
+	struct machine *m;
 	int rc;
 
 	for (size_t i = 0; i < r->machines.n; i++)
@@ -113,7 +90,11 @@ static int find_machine(struct reader *r, const char *id, struct sc_c3_machine *
 			return 0;
 		}
 	m = sc_arena_calloc(r->arena, 1, sizeof(*m));
-	rc = sc_c3_machine_load(m, id, r->arena, err);
+	m->id = id;
+	sc_config_init(&m->request.config);
+	rc = sc_device_load(id, r->arena, &m->request.device, err);
+	if (rc == 0)
+		rc = sc_fabric_profile_load("default", r->arena, &m->request.fabric_profile, err);
 	if (rc == 0)
 		SC_VEC_PUSH(&r->machines, m);
 	*out = m;
@@ -128,7 +109,9 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 	const enum sc_collective collective =
 		is_local ? SC_ALL_GATHER : (enum sc_collective)c->collective;
 	const enum sc_dtype dtype = (enum sc_dtype)c->dtype;
-	struct sc_c3_machine *machine;
+	struct sc_fabric *fabric = sc_arena_calloc(r->arena, 1, sizeof(*fabric));
+	struct sc_cluster *cluster;
+	struct machine *machine;
 	int rc;
 
 	if (c->kind < KIND_GEMM && !sc_c3_kind_fits((enum sc_c3_kind)c->kind, collective))
@@ -161,13 +144,17 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 	}
 	out->transfer = (struct sc_transfer){
 		.device = &machine->request.device,
+		.fabric = is_local ? NULL : fabric,
 		.shape = {collective, c->bytes, dtype},
 		.n_ranks = (int)c->gpus,
 		.local_us = is_local ? c->comm_us : 0,
 		.local_blocks = c->ctas,
 	};
-	return is_local ? 0
-			: sc_c3_machine_fabric(machine, c->gpus, r->arena, &out->transfer.fabric);
+	/* All are one node. */
+	cluster = &machine->request.config.cluster;
+	machine->request.config.gpus = cluster->gpus_per_node = cluster->scale_up_gpus = c->gpus;
+	cluster->nics_per_node = 0;
+	return is_local ? 0 : sc_fabric_from_request(&machine->request, fabric, NULL);
 }
 
 static int read_cells(struct reader *r, size_t row, struct sc_err *err)
