@@ -52,7 +52,8 @@ static int predict(void *into, struct sc_cli_call *call, struct sc_err *err)
 	struct session *s = sc_arena_calloc(call->arena, 1, sizeof(*s));
 	int rc;
 
-	sc_predict_run_init(&s->run, into, call->catalog);
+	s->run.args = into;
+	s->run.catalog = call->catalog;
 	rc = answer(s, call, err);
 	sc_predict_run_release(&s->run);
 	return rc;

@@ -9,12 +9,12 @@
 #include "study/shard/shard.h"
 
 /* Ends early, if asked, with the best so far. */
-static struct sc_shard_run *search(struct sc_shard_args *args, const struct sc_request *request,
-				   struct sc_arena *arena, struct sc_err *err)
+static struct sc_shard_report *search(struct sc_shard_args *args, const struct sc_request *request,
+				      struct sc_arena *arena, struct sc_err *err)
 {
 	double seconds = args->seconds > 0 ? ceil(args->seconds) : 0;
 	struct sc_search_watch *watch = sc_arena_alloc(arena, sizeof(*watch));
-	struct sc_shard_run *run;
+	struct sc_shard_report *report;
 
 	*watch = (struct sc_search_watch){
 		.stop = sc_cli_catch_stop(),
@@ -22,12 +22,12 @@ static struct sc_shard_run *search(struct sc_shard_args *args, const struct sc_r
 		.start_s = sc_now_s(),
 	};
 	args->watch = watch;
-	run = sc_shard_run_create(args, request, arena, err);
+	report = sc_shard_run(args, request, arena, err);
 	sc_progress_destroy(watch->progress);
-	if (run && *watch->stop)
+	if (report && *watch->stop)
 		sc_cli_warn(&args->common,
 			    "the search was stopped; its best plan so far is listed");
-	return run;
+	return report;
 }
 
 static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -37,9 +37,8 @@ static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
 	struct sc_arena *arena = call->arena;
 	const char *path = args->common.words.at[0];
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
-	const struct sc_shard_report *report;
+	struct sc_shard_report *report;
 	struct sc_strbuf text = {0};
-	struct sc_shard_run *run;
 	struct sc_config config;
 	int rc = sc_cli_config(path, &args->sets, arena, &config, err);
 
@@ -48,17 +47,16 @@ static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc)
 		return rc;
 	sc_cli_warn_all(&args->common, &request->warnings);
-	run = search(args, request, arena, err);
-	if (!run)
+	report = search(args, request, arena, err);
+	if (!report)
 		return -1;
-	report = sc_shard_run_report(run);
 	sc_shard_plan_print(&report->study->plans.at[0].solution.plan, &text);
 	if (strcmp(args->common.output, "-") != 0)
 		rc = sc_cli_write_text(args->common.output, &text, err);
 	if (rc == 0)
 		rc = sc_cli_give(call, &sc_shard_forms, report, err);
 	sc_strbuf_release(&text);
-	sc_shard_run_destroy(run);
+	sc_shard_report_release(report);
 	return rc;
 }
 

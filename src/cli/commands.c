@@ -515,7 +515,7 @@ static int help(void *into, struct sc_cli_call *call, struct sc_err *err)
 	else if (words->n && !about)
 		rc = cli_unknown_command(words->at[0], err);
 	else if (about)
-		(args->man ? sc_options_man : sc_options_help)(about, &out);
+		sc_options_help(about, args->man, &out);
 	else
 		(args->man ? append_overview_page : append_overview)(&out);
 	if (rc == 0)

@@ -182,7 +182,7 @@ static bool begin(const struct sc_line *line, void *into, struct sc_arena *arena
 		return false;
 	}
 	if (common->help)
-		sc_options_help(command, &help);
+		sc_options_help(command, false, &help);
 	else
 		sc_strbuf_append(&help, SC_VERSION_LINE);
 	fputs(sc_strbuf_get(&help), stdout);

@@ -249,11 +249,12 @@ static char *predict(const stepcast_request *request, const struct sc_predict_ar
 		     struct sc_err *err)
 {
 	const struct sc_config *config = &request->config;
-	struct sc_predict_run *run = sc_xmalloc(sizeof(*run));
+	struct sc_predict_run *run = sc_xcalloc(1, sizeof(*run));
 	char *json = NULL;
 	int rc;
 
-	sc_predict_run_init(run, args, request->loaded->catalog);
+	run->args = args;
+	run->catalog = request->loaded->catalog;
 	rc = sc_predict_run(run, config, config->file, err);
 	if (rc == 0 && args->explain)
 		rc = sc_predict_run_explain(run, config, config->file, err);
@@ -295,21 +296,19 @@ static stepcast_result *shard(const stepcast_request *given, struct sc_shard_arg
 {
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
 	struct sc_config config = given->config;
-	const struct sc_shard_report *report;
+	struct sc_shard_report *report;
 	struct sc_strbuf plan = {0};
-	struct sc_shard_run *run;
 	char *json;
 
 	if (sc_config_resolve(&config, given->loaded->catalog, config.file, request, err))
 		return NULL;
-	run = sc_shard_run_create(args, request, arena, err);
-	if (!run)
+	report = sc_shard_run(args, request, arena, err);
+	if (!report)
 		return NULL;
-	report = sc_shard_run_report(run);
 	json = write_json(&sc_shard_forms, report, err);
 	if (json)
 		sc_shard_plan_print(&report->study->plans.at[0].solution.plan, &plan);
-	sc_shard_run_destroy(run);
+	sc_shard_report_release(report);
 	return json ? api_result(json, sc_strbuf_detach(&plan)) : NULL;
 }
 

@@ -383,22 +383,6 @@ void sc_options_usage(const struct sc_command *command, struct sc_strbuf *out)
 			 *command->synopsis ? " " : "", command->synopsis);
 }
 
-void sc_options_help(const struct sc_command *command, struct sc_strbuf *out)
-{
-	sc_options_usage(command, out);
-	each_paragraph(command->details, out, put_help_paragraph);
-	if (command->options && command->options->name)
-		sc_strbuf_append(out, "\nOptions:\n");
-	for (const struct sc_cli_option *o = command->options; o && o->name; o++)
-		append_option(out, o);
-	sc_strbuf_append(out, "\nEverywhere:\n");
-	for (const struct sc_cli_option *o = sc_common_options; o->name; o++) {
-		struct sc_cli_option option = as_meant(command, o);
-
-		append_option(out, &option);
-	}
-}
-
 /* ---- man pages ---- */
 
 static void append_roff(struct sc_strbuf *out, const char *text, size_t n)
@@ -446,7 +430,7 @@ static void append_roff_options(struct sc_strbuf *out, const struct sc_command *
 	}
 }
 
-void sc_options_man(const struct sc_command *command, struct sc_strbuf *out)
+static void append_man(const struct sc_command *command, struct sc_strbuf *out)
 {
 	static const char exits[] =
 		".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\nbad data, or a system error\n"
@@ -467,4 +451,24 @@ void sc_options_man(const struct sc_command *command, struct sc_strbuf *out)
 	append_roff_options(out, command, command->options);
 	append_roff_options(out, command, sc_common_options);
 	sc_strbuf_append(out, exits);
+}
+
+void sc_options_help(const struct sc_command *command, bool man, struct sc_strbuf *out)
+{
+	if (man) {
+		append_man(command, out);
+		return;
+	}
+	sc_options_usage(command, out);
+	each_paragraph(command->details, out, put_help_paragraph);
+	if (command->options && command->options->name)
+		sc_strbuf_append(out, "\nOptions:\n");
+	for (const struct sc_cli_option *o = command->options; o && o->name; o++)
+		append_option(out, o);
+	sc_strbuf_append(out, "\nEverywhere:\n");
+	for (const struct sc_cli_option *o = sc_common_options; o->name; o++) {
+		struct sc_cli_option option = as_meant(command, o);
+
+		append_option(out, &option);
+	}
 }

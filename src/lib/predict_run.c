@@ -38,22 +38,6 @@ const struct sc_cli_option sc_predict_options[] = {
 const struct sc_predict_args sc_predict_defaults = {.detail = SC_DETAIL_COARSE,
 						    .confidence = SC_CONFIDENCE};
 
-void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_args *args,
-			 struct sc_catalog *catalog)
-{
-	run->args = args;
-	run->catalog = catalog;
-	run->chosen = (struct sc_chosen_plan){.is_there = false};
-	run->report = (struct sc_prediction_report){.request = &run->request,
-						    .prediction = &run->prediction};
-	sc_predict_opts_init(&run->opts);
-	run->opts.detail = (enum sc_detail)args->detail;
-	run->opts.confidence_pct = (int)args->confidence;
-	run->opts.no_jump = args->no_jump;
-	run->opts.keep_graph = args->timeline != NULL;
-	run->predictor = sc_predictor_create();
-}
-
 void sc_predict_run_release(struct sc_predict_run *run)
 {
 	sc_chosen_plan_release(&run->chosen);
@@ -121,9 +105,18 @@ static int find_cost(struct sc_predict_run *run, struct sc_err *err)
 int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
 		   struct sc_err *err)
 {
-	const struct sc_schedule_ask ask = {config, run->catalog, path, run->predictor, &run->opts};
-	int rc = sc_resolve_chosen(&ask, &run->request, err);
+	struct sc_schedule_ask ask = {config, run->catalog, path, NULL, &run->opts};
+	int rc;
 
+	run->report = (struct sc_prediction_report){.request = &run->request,
+						    .prediction = &run->prediction};
+	sc_predict_opts_init(&run->opts);
+	run->opts.detail = (enum sc_detail)run->args->detail;
+	run->opts.confidence_pct = (int)run->args->confidence;
+	run->opts.no_jump = run->args->no_jump;
+	run->opts.keep_graph = run->args->timeline != NULL;
+	run->predictor = ask.predictor = sc_predictor_create();
+	rc = sc_resolve_chosen(&ask, &run->request, err);
 	if (rc == 0)
 		rc = sc_chosen_plan_init(&run->chosen, &run->request, err);
 	if (rc == 0 && run->chosen.is_there)

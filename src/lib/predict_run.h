@@ -29,8 +29,9 @@ extern const struct sc_predict_args sc_predict_defaults; /* before they are pars
 
 /* A prediction and all that it stands on. */
 struct sc_predict_run {
-	const struct sc_predict_args *args;
-	struct sc_catalog *catalog; /* borrowed */
+	const struct sc_predict_args
+		*args; /* these two are the caller's, all else zeros before it */
+	struct sc_catalog *catalog;
 	struct sc_predict_opts opts;
 	struct sc_predictor *predictor;
 	struct sc_request request;
@@ -41,8 +42,6 @@ struct sc_predict_run {
 	struct sc_alternatives alternatives;
 	struct sc_prediction_report report; /* all of it that was found */
 };
-void sc_predict_run_init(struct sc_predict_run *run, const struct sc_predict_args *args,
-			 struct sc_catalog *catalog);
 /* Resolves, chooses what is to be chosen, predicts. `path` is the file that errors name, or NULL. */
 int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
 		   struct sc_err *err);

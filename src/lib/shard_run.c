@@ -274,7 +274,8 @@ enum { DEFAULT_SAMPLES = 1000, SAMPLES_ALONE = 200, LEAST_SAMPLES = 100 };
 /* Draws of tables that the default comes to at most. */
 enum { MOST_DRAWS = 4000000 };
 
-struct sc_shard_run {
+struct run {
+	struct sc_shard_report report; /* what others see of it */
 	const struct sc_shard_args *ask;
 	struct sc_arena *arena;
 	const struct sc_request *request;
@@ -284,11 +285,9 @@ struct sc_shard_run {
 	struct sc_shard_plan current, diff_plan;
 	struct sc_shard_diff diff;
 	struct sc_pareto pareto;
-	struct sc_shard_report report;
 };
 
-static int load_plan(struct sc_shard_run *s, const char *path, struct sc_shard_plan *out,
-		     struct sc_err *err)
+static int load_plan(struct run *s, const char *path, struct sc_shard_plan *out, struct sc_err *err)
 {
 	const struct sc_objective *objective = &s->objective;
 	struct sc_shard_plan plan = {.world = 0};
@@ -319,7 +318,7 @@ static double given(double pct, double frac)
 	return pct < 0 ? frac : pct / SC_PCT;
 }
 
-static void set_opts(struct sc_shard_run *s)
+static void set_opts(struct run *s)
 {
 	const struct sc_shard_args *ask = s->ask;
 	struct sc_study_opts *opts = &s->study.opts;
@@ -347,7 +346,7 @@ static void set_opts(struct sc_shard_run *s)
 	opts->samples_alone = ask->samples < 0 ? SAMPLES_ALONE : ask->samples;
 }
 
-static int read_constraints(struct sc_shard_run *s, struct sc_err *err)
+static int read_constraints(struct run *s, struct sc_err *err)
 {
 	const struct sc_shard_args *ask = s->ask;
 	const struct sc_constraint_at at = {.file = NULL};
@@ -364,7 +363,7 @@ static int read_constraints(struct sc_shard_run *s, struct sc_err *err)
 	return rc;
 }
 
-static int add_baselines(struct sc_shard_run *s, struct sc_err *err)
+static int add_baselines(struct run *s, struct sc_err *err)
 {
 	const struct sc_arg_list *names = &s->ask->baselines;
 	int rc = 0;
@@ -382,7 +381,7 @@ static int add_baselines(struct sc_shard_run *s, struct sc_err *err)
 	return rc;
 }
 
-static int add_plans(struct sc_shard_run *s, struct sc_err *err)
+static int add_plans(struct run *s, struct sc_err *err)
 {
 	const struct sc_shard_args *ask = s->ask;
 	struct sc_shard_plan plan;
@@ -414,7 +413,7 @@ static int add_plans(struct sc_shard_run *s, struct sc_err *err)
 }
 
 /* Cost of the plan that --diff names, as the best one's is counted; -1 where it cannot be rated. */
-static double diff_cost(struct sc_shard_run *s)
+static double diff_cost(struct run *s)
 {
 	struct sc_study other;
 	struct sc_shard_plan copy;
@@ -431,7 +430,7 @@ static double diff_cost(struct sc_shard_run *s)
 	return cost;
 }
 
-static int make_report(struct sc_shard_run *s, struct sc_err *err)
+static int make_report(struct run *s, struct sc_err *err)
 {
 	const struct sc_shard_args *ask = s->ask;
 	int rc = 0;
@@ -459,11 +458,11 @@ static int make_report(struct sc_shard_run *s, struct sc_err *err)
 	return 0;
 }
 
-struct sc_shard_run *sc_shard_run_create(const struct sc_shard_args *ask,
-					 const struct sc_request *request, struct sc_arena *arena,
-					 struct sc_err *err)
+struct sc_shard_report *sc_shard_run(const struct sc_shard_args *ask,
+				     const struct sc_request *request, struct sc_arena *arena,
+				     struct sc_err *err)
 {
-	struct sc_shard_run *s = sc_arena_calloc(arena, 1, sizeof(*s));
+	struct run *s = sc_arena_calloc(arena, 1, sizeof(*s));
 	int rc;
 
 	s->ask = ask;
@@ -483,15 +482,15 @@ struct sc_shard_run *sc_shard_run_create(const struct sc_shard_args *ask,
 	if (rc == 0)
 		rc = make_report(s, err);
 	if (rc == 0)
-		return s;
-	sc_shard_run_destroy(s);
+		return &s->report;
+	sc_shard_report_release(&s->report);
 	return NULL;
 }
 
-void sc_shard_run_destroy(struct sc_shard_run *s)
+void sc_shard_report_release(struct sc_shard_report *report)
 {
-	if (!s)
-		return;
+	struct run *s = (struct run *)report;
+
 	for (size_t i = 0; i < s->pareto.n; i++)
 		sc_shard_plan_release(&s->pareto.at[i].plan);
 	SC_VEC_RELEASE(&s->diff.moves);
@@ -500,9 +499,4 @@ void sc_shard_run_destroy(struct sc_shard_run *s)
 	sc_study_release(&s->study);
 	sc_shard_problem_release(&s->objective.problem);
 	SC_VEC_RELEASE(&s->constraints);
-}
-
-const struct sc_shard_report *sc_shard_run_report(const struct sc_shard_run *s)
-{
-	return &s->report;
 }

@@ -22,12 +22,10 @@ struct sc_shard_args {
 extern const struct sc_cli_option sc_shard_options[];
 extern const struct sc_shard_args sc_shard_defaults;
 
-struct sc_shard_run;
-/* The arguments and the request outlive the run; NULL and the error set on failure. */
-struct sc_shard_run *sc_shard_run_create(const struct sc_shard_args *args,
-					 const struct sc_request *request, struct sc_arena *arena,
-					 struct sc_err *err);
-void sc_shard_run_destroy(struct sc_shard_run *run);
-const struct sc_shard_report *sc_shard_run_report(const struct sc_shard_run *run);
+/* The arguments and the request outlive the report; NULL and the error set on failure. */
+struct sc_shard_report *sc_shard_run(const struct sc_shard_args *args,
+				     const struct sc_request *request, struct sc_arena *arena,
+				     struct sc_err *err);
+void sc_shard_report_release(struct sc_shard_report *report);
 
 #endif

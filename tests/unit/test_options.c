@@ -168,7 +168,7 @@ static void check_documented(const struct sc_command *command, const struct sc_c
 {
 	struct sc_strbuf help = {0}, completion = {0};
 
-	sc_options_help(command, &help);
+	sc_options_help(command, false, &help);
 	ck_assert(sc_options_completion("bash", sc_commands, &completion));
 	for (const struct sc_cli_option *o = table; o && o->name; o++) {
 		ck_assert_msg(o->help && *o->help, "--%s of %s has no help", o->name,
@@ -230,7 +230,7 @@ TEST(test_man_page)
 	command.options = options;
 	command.summary = "tests";
 	command.details = "One.\n\n  kept - as it is";
-	sc_options_man(&command, &page);
+	sc_options_help(&command, true, &page);
 	ck_assert_ptr_nonnull(strstr(sc_strbuf_get(&page), ".TH STEPCAST\\-TEST 1"));
 	ck_assert_ptr_nonnull(strstr(sc_strbuf_get(&page), "\n\\&.hidden a\\eb \\-c\n"));
 	ck_assert_ptr_nonnull(strstr(sc_strbuf_get(&page), ".nf\n  kept \\- as it is\n.fi\n"));
