@@ -86,11 +86,12 @@ static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 		if (plan->has_cost)
 			sc_strbuf_printf(out, " %12.6g %8s %-6s %5u %9.2f", s->cost, gap,
 					 shard_is_proven(study, plan) ? "yes" : "no", s->bottleneck,
-					 plan->memory.hbm_bytes / SC_BYTES_PER_GIB);
+					 plan->solution.memory.hbm_bytes / SC_BYTES_PER_GIB);
 		else
 			sc_strbuf_printf(out, " %12s %8s %-6s %5s %9s", "-", "-", "-", "-", "-");
-		sc_strbuf_printf(out, " %9.2f %8.2f", plan->memory.host_bytes / SC_BYTES_PER_GIB,
-				 plan->memory.ssd_bytes / SC_BYTES_PER_GIB);
+		sc_strbuf_printf(out, " %9.2f %8.2f",
+				 plan->solution.memory.host_bytes / SC_BYTES_PER_GIB,
+				 plan->solution.memory.ssd_bytes / SC_BYTES_PER_GIB);
 		if (study->opts.confidence.samples > 0)
 			sc_strbuf_printf(out, " %7.1f %8.2f %-4s", SC_PCT * plan->confidence.p_best,
 					 plan->confidence.regret_pct,
@@ -317,9 +318,11 @@ static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard
 		sc_json_real(json, out, "high_ms", plan->iteration_ms * band_factor(report));
 	}
 	memory = sc_json_object(json, out, "memory_gib");
-	sc_json_real(json, memory, "hbm_rank_max", plan->memory.hbm_bytes / SC_BYTES_PER_GIB);
-	sc_json_real(json, memory, "host_max", plan->memory.host_bytes / SC_BYTES_PER_GIB);
-	sc_json_real(json, memory, "ssd_host_max", plan->memory.ssd_bytes / SC_BYTES_PER_GIB);
+	sc_json_real(json, memory, "hbm_rank_max",
+		     plan->solution.memory.hbm_bytes / SC_BYTES_PER_GIB);
+	sc_json_real(json, memory, "host_max", plan->solution.memory.host_bytes / SC_BYTES_PER_GIB);
+	sc_json_real(json, memory, "ssd_host_max",
+		     plan->solution.memory.ssd_bytes / SC_BYTES_PER_GIB);
 	if (study->opts.confidence.samples > 0) {
 		const struct sc_confidence *c = &plan->confidence;
 		json_t *confidence = sc_json_object(json, out, "confidence");

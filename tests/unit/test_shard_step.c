@@ -77,8 +77,7 @@ struct placed {
 static void adopt(struct placed *p, const struct sc_shard_plan *plan)
 {
 	sc_shard_model_init_all(&p->model, &problem, plan);
-	p->s = sc_shard_state_make(&p->model, &arena);
-	p->s.phases = sc_phases_make(&p->model, &arena);
+	p->s = sc_shard_state_make(&p->model, true, &arena);
 	ck_assert(sc_shard_state_adopt(&p->s, &p->model, plan));
 }
 

@@ -1,4 +1,5 @@
 /* A plan as a sum: costs, memory and tables of each rank, by hand. */
+#include "arena_fixture.h"
 #include "runner.h"
 #include "shard_study_fixture.h"
 #include "study/shard/shard_terms.h"
@@ -8,6 +9,7 @@ static struct sc_err err;
 
 static void set_up(void)
 {
+	arena_begin();
 	fixture_problem(&problem);
 	memset(&err, 0, sizeof(err));
 }
@@ -15,6 +17,7 @@ static void set_up(void)
 static void tear_down(void)
 {
 	fixture_release(&problem);
+	arena_end();
 }
 
 FIXTURE(set_up, tear_down)
@@ -23,7 +26,7 @@ TEST(test_sum)
 {
 	struct sc_shard_plan plan;
 	struct sc_shard_terms terms;
-	struct sc_shard_memory memory;
+	struct sc_shard_solution rated;
 	struct sc_rank_part parts[4];
 
 	fixture_plan(&plan, "0cd");
@@ -36,9 +39,11 @@ TEST(test_sum)
 	ck_assert_double_eq_tol(parts[2].ms, 0.1, 1e-12);
 	ck_assert_uint_eq(sc_rank_parts(&terms, 1, parts, 1), 1);
 	ck_assert_uint_eq(parts[0].table, 1);
-	sc_shard_memory_of(&problem, &terms, &memory);
-	ck_assert_double_eq_tol(memory.hbm_bytes, 100 * 64 * 4 + 50 * 32 * 4 + 10 * 32 * 4, 1e-6);
-	ck_assert_uint_eq(memory.hbm_rank, 0);
+	ck_assert_int_eq(sc_shard_rate(&problem, &plan, true, &arena, &rated, &err), 0);
+	ck_assert_double_eq_tol(rated.memory.hbm_bytes, 100 * 64 * 4 + 50 * 32 * 4 + 10 * 32 * 4,
+				1e-6);
+	ck_assert_uint_eq(rated.memory.hbm_rank, 0);
+	sc_shard_plan_release(&rated.plan);
 	SC_VEC_RELEASE(&terms.at);
 	sc_shard_plan_release(&plan);
 }

@@ -134,12 +134,18 @@ struct sc_solve_opts {
 	struct sc_search_watch *watch; /* may be NULL */
 	const char *without; /* a part of the search to leave out, of sc_solve_parts, or NULL */
 };
+/* Memory of the fullest rank (HBM) and host (its memory, its SSD). */
+struct sc_shard_memory {
+	double hbm_bytes, host_bytes, ssd_bytes;
+	uint32_t hbm_rank, host, ssd_host;
+};
 struct sc_shard_solution {
 	double cost, bound, lp_bound; /* of the busiest rank; lower bounds of it */
 	bool proven;                  /* cost is within stop_gap of the bound */
 	uint32_t bottleneck;          /* rank */
 	bool cut_short;               /* TorchRec's planner had more proposals than we try */
 	double *rank_cost, *rank_hbm; /* world of them, in the arena */
+	struct sc_shard_memory memory;
 	struct sc_shard_plan plan;
 	double seconds; /* that it took, for reports */
 };

@@ -707,7 +707,7 @@ static void go_home(struct search *q, const struct sc_solve_opts *opts, struct s
 		bytes[m->unit_of[t]] +=
 			(double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype);
 	}
-	*home = sc_shard_state_make(m, scratch);
+	*home = sc_shard_state_make(m, false, scratch);
 	sc_shard_state_adopt(home, q->model, opts->current);
 	q->budget = (struct move_budget){.home = home,
 					 .unit_bytes = bytes,
@@ -739,7 +739,7 @@ bool sc_shard_search_run(struct sc_shard_model *m, const struct sc_solve_opts *o
 
 	sc_arena_init(&scratch, 1 << 16);
 	for (int i = 0; i < 3; i++)
-		states[i] = sc_shard_state_make(m, &scratch);
+		states[i] = sc_shard_state_make(m, false, &scratch);
 	q.order = sc_arena_calloc(&scratch, m->units.n + 1, sizeof(*q.order));
 	q.was = sc_arena_calloc(&scratch, m->n_ranks_room + 1, sizeof(*q.was));
 	q.only = sc_arena_calloc(&scratch, m->units.n + 1, sizeof(*q.only));

@@ -176,7 +176,8 @@ struct sc_shard_state {
 	int32_t *trial, *best; /* ranks of a candidate */
 	uint64_t work;         /* candidates looked at: a clock that is the same on every machine */
 };
-struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *model,
+/* Judged by phases, or by the potential. */
+struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *model, bool by_phases,
 					  struct sc_arena *arena);
 void sc_shard_state_clear(struct sc_shard_state *s);
 void sc_shard_state_copy(struct sc_shard_state *to, const struct sc_shard_state *from);
@@ -221,7 +222,6 @@ void sc_change_begin(const struct sc_shard_state *s, struct sc_change *change, u
 void sc_shard_state_change(struct sc_shard_state *s, struct sc_change *change);
 
 /* The two ways to judge a placement: each keeps its sums as choices come and go (sign -1). */
-struct sc_phases *sc_phases_make(const struct sc_shard_model *model, struct sc_arena *arena);
 double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_weights *weights);
 
 /* Puts the unit where the potential grows least; false: nowhere has room, nothing is changed. */

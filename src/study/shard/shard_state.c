@@ -422,18 +422,6 @@ bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit)
  * another. Ignores what overlaps and how kernels start: whole steps are simulated before anything is
  * believed. */
 
-struct sc_phases *sc_phases_make(const struct sc_shard_model *m, struct sc_arena *arena)
-{
-	struct sc_phases *p = sc_arena_calloc(arena, 1, sizeof(*p));
-
-	p->rates = m->problem->rates;
-	p->forward = sc_arena_calloc(arena, m->world, sizeof(double));
-	p->backward = sc_arena_calloc(arena, m->world, sizeof(double));
-	p->sent = sc_arena_calloc(arena, m->world, sizeof(double));
-	p->host_columns = sc_arena_calloc(arena, m->n_hosts, sizeof(double));
-	return p;
-}
-
 /* Sums of vectors: over all ranks, within a host. Where slices send partial sums over several hosts, vectors
  * that leave one: of slices of the same rows there, one. */
 static void add_sums(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
@@ -520,7 +508,8 @@ static size_t n_sums(const struct sc_shard_model *m)
 	return 4 * ((size_t)m->world + m->n_hosts);
 }
 
-struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, struct sc_arena *arena)
+struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, bool by_phases,
+					  struct sc_arena *arena)
 {
 	struct sc_shard_state s = {.model = m,
 				   .kappa = 8.0,
@@ -543,6 +532,14 @@ struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, struct
 	s.ranks = sc_arena_alloc(arena, sizeof(*s.ranks) * (m->n_ranks_room + 1));
 	s.trial = sc_arena_alloc(arena, sizeof(*s.trial) * room);
 	s.best = sc_arena_alloc(arena, sizeof(*s.best) * room);
+	if (by_phases) {
+		s.phases = sc_arena_calloc(arena, 1, sizeof(*s.phases));
+		s.phases->rates = m->problem->rates;
+		s.phases->forward = sc_arena_calloc(arena, m->world, sizeof(double));
+		s.phases->backward = sc_arena_calloc(arena, m->world, sizeof(double));
+		s.phases->sent = sc_arena_calloc(arena, m->world, sizeof(double));
+		s.phases->host_columns = sc_arena_calloc(arena, m->n_hosts, sizeof(double));
+	}
 	sc_shard_state_clear(&s);
 	return s;
 }

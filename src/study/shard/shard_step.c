@@ -199,9 +199,8 @@ static bool start(struct descent *d, const struct sc_shard_problem *free_problem
 		  const struct sc_shard_plan *plan, struct sc_arena *arena)
 {
 	sc_shard_model_init_all(&d->model, free_problem, plan);
-	d->s = sc_shard_state_make(&d->model, arena);
-	d->best = sc_shard_state_make(&d->model, arena);
-	d->s.phases = sc_phases_make(&d->model, arena);
+	d->s = sc_shard_state_make(&d->model, true, arena);
+	d->best = sc_shard_state_make(&d->model, false, arena);
 	d->hunt = (struct sc_step_hunt){
 		.s = &d->s, .rng = &d->rng, .change = sc_change_make(&d->model, arena)};
 	if (!sc_shard_state_adopt(&d->s, &d->model, plan))

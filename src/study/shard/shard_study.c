@@ -43,13 +43,14 @@ void sc_study_release(struct sc_study *study)
 	study->predictor = NULL;
 }
 
-static bool over_budget(const struct sc_shard_problem *problem, const double *rank_hbm,
-			const struct sc_shard_memory *memory)
+static bool over_budget(const struct sc_shard_problem *problem,
+			const struct sc_shard_solution *solution)
 {
+	const double *rank_hbm = solution->rank_hbm;
 	const double slack = 1 + 1e-9; /* sums in another order */
 
-	if (memory->host_bytes > problem->host_bytes * slack ||
-	    memory->ssd_bytes > problem->ssd_bytes * slack)
+	if (solution->memory.host_bytes > problem->host_bytes * slack ||
+	    solution->memory.ssd_bytes > problem->ssd_bytes * slack)
 		return true;
 	for (uint32_t rank = 0; rank < problem->world && rank_hbm; rank++) {
 		double budget = sc_rank_budget(problem, rank);
@@ -108,9 +109,7 @@ static int examine(struct sc_study *study, struct sc_ranked_plan *ranked, struct
 		return sc_err_at(err, own.code, own.file, own.line, own.column, "%s", own.text);
 	if (rc)
 		ranked->has_cost = false; /* its step can be simulated all the same */
-	sc_shard_memory_of(&objective->problem, &ranked->terms, &ranked->memory);
-	ranked->over_budget =
-		over_budget(&objective->problem, ranked->solution.rank_hbm, &ranked->memory);
+	ranked->over_budget = over_budget(&objective->problem, &ranked->solution);
 	ranked->is_barred = is_barred(study, &ranked->solution.plan);
 	sc_lint_plan(&objective->problem, &ranked->solution.plan, &ranked->terms, &ranked->lints);
 	return predict(study, ranked, err);

@@ -128,12 +128,18 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 	return rc;
 }
 
-static void make_sums(struct sc_shard_sums *sums, const struct sc_shard_problem *problem,
+/* Of each rank, of each host; in the arena. */
+struct sums {
+	double *cost, *hbm, *host, *ssd;
+	uint32_t n_hosts;
+};
+
+static void make_sums(struct sums *sums, const struct sc_shard_problem *problem,
 		      const struct sc_shard_terms *terms, struct sc_arena *arena)
 {
 	uint32_t n_hosts = (problem->world + problem->ranks_per_host - 1) / problem->ranks_per_host;
 
-	*sums = (struct sc_shard_sums){
+	*sums = (struct sums){
 		.cost = sc_arena_calloc(arena, problem->world, sizeof(double)),
 		.hbm = sc_arena_calloc(arena, problem->world, sizeof(double)),
 		.host = sc_arena_calloc(arena, n_hosts, sizeof(double)),
@@ -160,25 +166,6 @@ static uint32_t fullest(const double *bytes, uint32_t n)
 	for (uint32_t i = 1; i < n; i++)
 		at = bytes[i] > bytes[at] ? i : at;
 	return at;
-}
-
-void sc_shard_memory_of(const struct sc_shard_problem *problem, const struct sc_shard_terms *terms,
-			struct sc_shard_memory *out)
-{
-	struct sc_shard_sums sums;
-	struct sc_arena arena;
-
-	sc_arena_init(&arena, 1 << 12);
-	make_sums(&sums, problem, terms, &arena);
-	*out = (struct sc_shard_memory){
-		.hbm_rank = fullest(sums.hbm, problem->world),
-		.host = fullest(sums.host, sums.n_hosts),
-		.ssd_host = fullest(sums.ssd, sums.n_hosts),
-	};
-	out->hbm_bytes = sums.hbm[out->hbm_rank];
-	out->host_bytes = sums.host[out->host];
-	out->ssd_bytes = sums.ssd[out->ssd_host];
-	sc_arena_release(&arena);
 }
 
 static int by_ms(const void *a, const void *b)
@@ -247,7 +234,7 @@ static bool is_over(double bytes, double budget)
 	return bytes > budget * (1.0 + 1e-12);
 }
 
-static int check_budgets(const struct sc_shard_problem *p, const struct sc_shard_sums *sums,
+static int check_budgets(const struct sc_shard_problem *p, const struct sums *sums,
 			 struct sc_err *err)
 {
 	for (uint32_t r = 0; r < p->world; r++) {
@@ -275,7 +262,7 @@ int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *
 {
 	struct sc_shard_solution rated = {.cost = 0.0};
 	struct sc_shard_terms terms = {.at = {0}};
-	struct sc_shard_sums sums;
+	struct sums sums;
 	int rc;
 
 	if (plan->tables.n != p->n_tables)
@@ -292,6 +279,14 @@ int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *
 		return rc;
 	rated.rank_cost = sums.cost;
 	rated.rank_hbm = sums.hbm;
+	rated.memory = (struct sc_shard_memory){
+		.hbm_rank = fullest(sums.hbm, p->world),
+		.host = fullest(sums.host, sums.n_hosts),
+		.ssd_host = fullest(sums.ssd, sums.n_hosts),
+	};
+	rated.memory.hbm_bytes = sums.hbm[rated.memory.hbm_rank];
+	rated.memory.host_bytes = sums.host[rated.memory.host];
+	rated.memory.ssd_bytes = sums.ssd[rated.memory.ssd_host];
 	for (uint32_t r = 0; r < p->world; r++) {
 		if (sums.cost[r] > sums.cost[rated.bottleneck])
 			rated.bottleneck = r;

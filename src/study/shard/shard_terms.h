@@ -22,18 +22,6 @@ struct sc_shard_terms {
 int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
 		      struct sc_shard_terms *out, struct sc_err *err);
 
-/* Of each rank, of each host; in the arena. */
-struct sc_shard_sums {
-	double *cost, *hbm, *host, *ssd;
-	uint32_t n_hosts;
-};
-/* Memory of the fullest rank (HBM) and host (its memory, its SSD). */
-struct sc_shard_memory {
-	double hbm_bytes, host_bytes, ssd_bytes;
-	uint32_t hbm_rank, host, ssd_host;
-};
-void sc_shard_memory_of(const struct sc_shard_problem *problem, const struct sc_shard_terms *terms,
-			struct sc_shard_memory *out);
 /* What makes up a rank's cost: its tables, dearest first; returns how many of `max` were written. */
 struct sc_rank_part {
 	uint32_t table;
