@@ -96,7 +96,9 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 		warn(&args->common, &all.at[i]);
 	if (rc == 0)
 		rc = sc_cli_give(call, &sc_compare_forms, &all, err);
-	sc_compare_release(&all);
+	for (size_t i = 0; i < all.n; i++)
+		if (all.at[i].recording.iterations.at)
+			sc_replay_result_release(&all.at[i].recording);
 	return rc;
 }
 

@@ -109,9 +109,9 @@ static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 
 /* ---- the command ---- */
 
-/* "COLUMN=VALUE" and the like: pairs of texts, as struct sc_fit_where, sc_fit_swap and sc_where are. */
+/* "COLUMN=VALUE" and the like. */
 static int read_pairs(const struct sc_arg_list *texts, const char *option, const char *form,
-		      struct sc_arena *arena, struct sc_fit_where **out, struct sc_err *err)
+		      struct sc_arena *arena, struct sc_where **out, struct sc_err *err)
 {
 	int rc = 0;
 
@@ -122,10 +122,10 @@ static int read_pairs(const struct sc_arg_list *texts, const char *option, const
 	return rc;
 }
 
-static int fit_kernels(const struct fit_args *args, const struct sc_fit_where *where,
+static int fit_kernels(const struct fit_args *args, const struct sc_where *where,
 		       struct sc_arena *arena, struct sc_fit *out, struct sc_err *err)
 {
-	struct sc_fit_where *hold_out, *swaps;
+	struct sc_where *hold_out, *swaps;
 	struct sc_csv table;
 	struct sc_fit_opts opts = {.table = &table,
 				   .kind = (enum sc_fit_kind)args->kind,
@@ -140,7 +140,6 @@ static int fit_kernels(const struct fit_args *args, const struct sc_fit_where *w
 				   .keep = args->keep.at,
 				   .n_keep = args->keep.n,
 				   .curves = args->curves};
-	struct sc_fit_swap *swap = sc_arena_calloc(arena, args->swap.n + 1, sizeof(*swap));
 	int rc;
 
 	if (args->common.words.n)
@@ -162,12 +161,10 @@ static int fit_kernels(const struct fit_args *args, const struct sc_fit_where *w
 	rc = read_pairs(&args->hold_out, "--hold-out", "COLUMN=VALUE", arena, &hold_out, err);
 	if (rc == 0)
 		rc = read_pairs(&args->swap, "--swap", "A=B", arena, &swaps, err);
-	for (size_t i = 0; i < args->swap.n && rc == 0; i++)
-		swap[i] = (struct sc_fit_swap){swaps[i].column, swaps[i].value};
 	if (rc)
 		return rc;
 	opts.hold_out = hold_out;
-	opts.swaps = swap;
+	opts.swaps = swaps;
 	rc = args->kind == SC_FIT_COLLECTIVE ? sc_nccl_tests_load(args->table, arena, &table, err)
 					     : sc_csv_load(args->table, arena, &table, err);
 	return rc ? rc : sc_fit_run(&opts, arena, out, err);
@@ -196,11 +193,10 @@ static struct sc_progress *start_progress(void *ctx, size_t n_fits)
 	return sc_cli_progress(ctx, "fit", n_fits);
 }
 
-static int fit_iterations(const struct fit_args *args, const struct sc_fit_where *pairs,
+static int fit_iterations(const struct fit_args *args, const struct sc_where *where,
 			  struct sc_arena *arena, struct sc_fit *out, struct sc_err *err)
 {
 	struct sc_common common = args->common;
-	struct sc_where *where = sc_arena_calloc(arena, args->where.n + 1, sizeof(*where));
 	struct sc_itfit_name *coefs = sc_arena_calloc(arena, args->coefs.n + 1, sizeof(*coefs));
 	const char *left = args->leave_out, **columns;
 	struct sc_predict_opts predict;
@@ -236,8 +232,6 @@ static int fit_iterations(const struct fit_args *args, const struct sc_fit_where
 		return sc_err_set(err, SC_EUSAGE,
 				  "fit --kind iteration needs --coef, as software.host_op_us or "
 				  "device.gemm.power_eff");
-	for (size_t i = 0; i < args->where.n; i++)
-		where[i] = (struct sc_where){pairs[i].column, pairs[i].value};
 	columns = sc_arena_calloc(arena, left ? strlen(left) + 1 : 1, sizeof(*columns));
 	opts.leave_out = columns;
 	for (size_t n; left;
@@ -258,7 +252,7 @@ static int run(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct fit_args *args = into;
 	struct sc_arena *arena = call->arena;
-	struct sc_fit_where *where;
+	struct sc_where *where;
 	struct sc_fit result;
 	int rc = read_pairs(&args->where, "--where", "COLUMN=VALUE", arena, &where, err);
 

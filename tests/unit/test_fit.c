@@ -496,7 +496,7 @@ TEST(forced_algorithms_are_left_out)
 /* As export writes them where peers were not recorded. */
 LOOP_TEST(times_with_waiting_are_left_out, 2)
 {
-	static const struct sc_fit_where where[] = {{"quality", "*"}};
+	static const struct sc_where where[] = {{"quality", "*"}};
 	struct sc_fit_opts opts = {.kind = SC_FIT_COLLECTIVE};
 	struct sc_strbuf text = {0};
 	struct sc_fit fit;
@@ -602,7 +602,7 @@ TEST(a_table_without_the_device)
 
 TEST(where_chooses)
 {
-	static const struct sc_fit_where mine = {"source", "mine"}, none = {"nothing", "x"};
+	static const struct sc_where mine = {"source", "mine"}, none = {"nothing", "x"};
 	struct sc_strbuf text = gemm_table(200, (struct trouble){0}), again;
 	struct sc_fit fit;
 
@@ -659,7 +659,7 @@ TEST(every_coefficient_has_a_line)
 
 TEST(swapped_columns_are_read_so)
 {
-	static const struct sc_fit_swap swap = {"n", "k"};
+	static const struct sc_where swap = {"n", "k"};
 	struct sc_strbuf text = gemm_table(400, (struct trouble){0}), bad;
 	struct sc_fit fit;
 
@@ -669,9 +669,8 @@ TEST(swapped_columns_are_read_so)
 	gemm_is_near(&fit, 5e-3);
 	bad = gemm_table(30, (struct trouble){0});
 	run_badly(&bad,
-		  (struct sc_fit_opts){.kind = SC_FIT_GEMM,
-				       .swaps = &(struct sc_fit_swap){"n", "q"},
-				       .n_swaps = 1},
+		  (struct sc_fit_opts){
+			  .kind = SC_FIT_GEMM, .swaps = &(struct sc_where){"n", "q"}, .n_swaps = 1},
 		  "--swap: no column \"q\"");
 }
 
@@ -799,7 +798,7 @@ LOOP_TEST(a_group_left_out_has_no_say, many_cases() ? 1 : 0)
 	add_gemms(&text, "slow", 300, SC_FP16, (struct trouble){.scale = 3});
 	run_well(&text,
 		 (struct sc_fit_opts){.kind = SC_FIT_GEMM,
-				      .hold_out = &(struct sc_fit_where){"source", "sl*"},
+				      .hold_out = &(struct sc_where){"source", "sl*"},
 				      .n_hold_out = 1},
 		 &fit);
 	ck_assert_uint_eq(fit.held_out.n, 300);
@@ -809,7 +808,7 @@ LOOP_TEST(a_group_left_out_has_no_say, many_cases() ? 1 : 0)
 TEST(groups_are_checked)
 {
 	struct sc_strbuf text = gemm_table(30, (struct trouble){0});
-	const struct sc_fit_where none = {"source", "x"}, all = {"source", "*"};
+	const struct sc_where none = {"source", "x"}, all = {"source", "*"};
 
 	run_badly(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .leave_out = "colour"},
 		  "--leave-out: no column \"colour\"");
@@ -929,7 +928,7 @@ TEST(curves_follow_sweeps_and_rise)
 	run_well(&text,
 		 (struct sc_fit_opts){.kind = SC_FIT_COLLECTIVE,
 				      .curves = true,
-				      .hold_out = &(struct sc_fit_where){"ranks", "32"},
+				      .hold_out = &(struct sc_where){"ranks", "32"},
 				      .n_hold_out = 1},
 		 &fit);
 	ck_assert_double_lt(fit.held_out.median_ape_pct, 8);

@@ -29,13 +29,9 @@ extern const char *const sc_fit_kind_names[]; /* NULL-ended: those of one model 
 
 enum { SC_FIT_FOLDS = 5, SC_FIT_MAX_FOLDS = 100, SC_FIT_MIN_ROWS = 20, SC_FIT_MAX_PARAMS = 160 };
 
-/* `value` may be a pattern of the shell: "alps_*". */
-struct sc_fit_where {
+/* A row counts only if its `column` is `value`. */
+struct sc_where {
 	const char *column, *value;
-};
-/* Two columns whose names were exchanged in the table. */
-struct sc_fit_swap {
-	const char *a, *b;
 };
 /* Which sources' times hold the launch of the kernel beside the kernel itself. */
 enum sc_fit_launch {
@@ -47,9 +43,10 @@ struct sc_fit_opts {
 	const struct sc_csv *table;
 	enum sc_fit_kind kind;
 	const char *device;
-	const struct sc_fit_where *where; /* rows must have all of these values */
+	const struct sc_where
+		*where; /* rows must have all of these values, or patterns of the shell: "alps_*" */
 	size_t n_where;
-	const struct sc_fit_swap *swaps;
+	const struct sc_where *swaps; /* two columns whose names were exchanged in the table */
 	size_t n_swaps;
 	/* Instead of folds: each value of this column is left out in turn, and predicted by a fit of the
 	 * others that starts anew. "device": rows of all devices are taken, which differ by their
@@ -60,7 +57,7 @@ struct sc_fit_opts {
 	const char *const *keep;
 	size_t n_keep;
 	/* Instead of folds: rows that have any of these values are left out together. */
-	const struct sc_fit_where *hold_out;
+	const struct sc_where *hold_out;
 	size_t n_hold_out;
 	/* gemm, collective: keep what the rows show by size, beside the coefficients. */
 	bool curves;

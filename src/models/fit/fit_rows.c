@@ -404,7 +404,7 @@ static const char *device_of(const struct sc_fit_table *t)
 	return sc_csv_column(&t->csv, "device") < 0 ? t->opts->device : text_of(t, "device");
 }
 
-static bool has_value(const struct sc_fit_table *t, const struct sc_fit_where *where)
+static bool has_value(const struct sc_fit_table *t, const struct sc_where *where)
 {
 	return fnmatch(where->value, text_of(t, where->column), 0) == 0;
 }
@@ -475,14 +475,14 @@ int sc_fit_table_init(const struct sc_fit_opts *opts, struct sc_arena *arena,
 	*out = (struct sc_fit_table){.csv = *csv, .opts = opts, .arena = arena, .err = err};
 	memcpy(header, csv->header, csv->n_cols * sizeof(*header));
 	for (size_t i = 0; i < opts->n_swaps && rc == 0; i++) {
-		const struct sc_fit_swap *swap = &opts->swaps[i];
+		const struct sc_where *swap = &opts->swaps[i];
 
-		rc = check_column(out, "--swap", swap->a);
+		rc = check_column(out, "--swap", swap->column);
 		if (rc == 0)
-			rc = check_column(out, "--swap", swap->b);
+			rc = check_column(out, "--swap", swap->value);
 		if (rc == 0) {
-			header[sc_csv_column(csv, swap->a)] = swap->b;
-			header[sc_csv_column(csv, swap->b)] = swap->a;
+			header[sc_csv_column(csv, swap->column)] = swap->value;
+			header[sc_csv_column(csv, swap->value)] = swap->column;
 		}
 	}
 	out->csv.header = header;

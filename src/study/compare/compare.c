@@ -76,20 +76,6 @@ static int compare_doubles(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* ratios: SC_COMPARE_DRAWS of them, which are sorted. */
-static void judge(struct sc_compared *c, double *ratios, int confidence_pct)
-{
-	const double below = (SC_PCT - confidence_pct) / 2;
-	size_t n = 0;
-
-	for (int d = 0; d < SC_COMPARE_DRAWS; d++)
-		n += ratios[d] < 1;
-	c->p_faster = (double)n / SC_COMPARE_DRAWS;
-	qsort(ratios, SC_COMPARE_DRAWS, sizeof(*ratios), compare_doubles);
-	c->low_ratio = sc_percentile_sorted(ratios, SC_COMPARE_DRAWS, below);
-	c->high_ratio = sc_percentile_sorted(ratios, SC_COMPARE_DRAWS, SC_PCT - below);
-}
-
 static bool is_single(const struct sc_compared *c)
 {
 	return !c->config && c->recording.iterations.n == 1;
@@ -98,6 +84,7 @@ static bool is_single(const struct sc_compared *c)
 static int draw_all(struct sc_compare *compare, struct sc_predictor *predictor, struct sc_err *err)
 {
 	double *ratios = sc_xmalloc(compare->n * SC_COMPARE_DRAWS * sizeof(*ratios));
+	const double below = (SC_PCT - compare->confidence_pct) / 2;
 	double ms[SC_COMPARE_MAX];
 	struct sc_rng rng;
 	int rc = 0;
@@ -110,8 +97,15 @@ static int draw_all(struct sc_compare *compare, struct sc_predictor *predictor, 
 	}
 	for (size_t i = 0; i < compare->n && rc == 0; i++) {
 		struct sc_compared *c = &compare->at[i];
+		double *of = ratios + i * SC_COMPARE_DRAWS;
+		size_t n = 0;
 
-		judge(c, ratios + i * SC_COMPARE_DRAWS, compare->confidence_pct);
+		for (int d = 0; d < SC_COMPARE_DRAWS; d++)
+			n += of[d] < 1;
+		c->p_faster = (double)n / SC_COMPARE_DRAWS;
+		qsort(of, SC_COMPARE_DRAWS, sizeof(*of), compare_doubles);
+		c->low_ratio = sc_percentile_sorted(of, SC_COMPARE_DRAWS, below);
+		c->high_ratio = sc_percentile_sorted(of, SC_COMPARE_DRAWS, SC_PCT - below);
 		if (is_single(c) || is_single(&compare->at[0]))
 			c->low_ratio = c->high_ratio = c->p_faster = NAN;
 	}
@@ -147,11 +141,4 @@ int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struc
 		rc = draw_all(compare, predictor, err);
 	sc_predictor_destroy(predictor);
 	return rc;
-}
-
-void sc_compare_release(struct sc_compare *compare)
-{
-	for (size_t i = 0; i < compare->n; i++)
-		if (compare->at[i].recording.iterations.at)
-			sc_replay_result_release(&compare->at[i].recording);
 }

@@ -32,8 +32,7 @@ struct sc_compare {
 };
 /* Fails with the first config that cannot be predicted, or recording that cannot be replayed; the error's file is its
  * own. A draw has the speeds of kernels, links and hosts for configs, and for a recording as many of its iterations
- * as it has, drawn with putting back. */
+ * as it has, drawn with putting back. The recordings' results are the caller's to release. */
 int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struct sc_err *err);
-void sc_compare_release(struct sc_compare *compare);
 
 #endif

@@ -7,10 +7,6 @@
 #include "models/fit/fit.h"
 #include "study/sweep/sweep.h"
 
-/* A row counts only if its `column` is `value`. */
-struct sc_where {
-	const char *column, *value;
-};
 struct sc_validate_opts {
 	const struct sc_csv *table;
 	/* Rows are times of one kind of operation, in time_us, each on its own device; and base, n_jobs,
