@@ -620,7 +620,7 @@ TEST(test_version)
 	ck_assert_int_eq(sc_trace_load(scratch_path, NULL, &trace, &err), -SC_EUNSUPPORTED);
 	ck_assert_str_eq(
 		err.text,
-		"a trace of version 9; this stepcast reads version 5: import or record its source "
+		"a trace of version 9; this stepcast reads version 6: import or record its source "
 		"again, or read it with the stepcast that wrote it");
 	ck_assert_str_eq(err.file, scratch_path);
 }

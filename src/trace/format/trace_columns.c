@@ -1,6 +1,5 @@
-/* A column in a payload: u8 id, u8 form (low bits: how values are predicted; high bits: flags), varint unit if
- * the form has one, varint bytes unpacked, varint bytes stored, then these bytes. Knows nothing of frames or
- * what rows mean. */
+/* A column in a payload: u8 id, u8 form (low bits: how values are predicted; bit 7: packed), varint bytes
+ * unpacked, varint bytes stored, then these bytes. Knows nothing of frames or what rows mean. */
 #include "trace/format/trace_columns.h"
 
 #include <assert.h>
@@ -11,25 +10,22 @@
 #endif
 
 #include "trace/format/column_forms.h"
+#include "trace/format/column_times.h"
 
 enum {
 	MIN_PACKED = 24, /* shorter columns are not worth a zstd header */
 	PACK_LEVEL = 1,
-	TEXT_PACK_LEVEL = 12, /* written once, and most of a small file */
-	RAW_BYTES = SC_FRAME_MAX_TEXT,
-	MAX_COLUMN_HEADER = 2 + 3 * SC_MAX_VARINT,
-#ifndef SC_NO_ZSTD
-	PACKS = 1
-#else
-	PACKS = 0
-#endif
+	TEXT_PACK_LEVEL = 13, /* written once, and most of a small file */
+	RAW_BYTES = SC_TIMES_MAX_BYTES,
+	MAX_COLUMN_HEADER = 2 + 2 * SC_MAX_VARINT
 };
 static_assert(RAW_BYTES >= SC_FRAME_MAX_ROWS * SC_MAX_VARINT, "numbers need more");
+static_assert((size_t)RAW_BYTES >= SC_FRAME_MAX_TEXT, "texts need more");
 
 struct sc_column_coder {
 	uint64_t residuals[SC_FRAME_MAX_ROWS];
-	uint16_t rows[SC_FRAME_MAX_ROWS]; /* whose varints go on */
 	struct sc_column_roles roles;
+	struct sc_times *times;
 	uint8_t raw[RAW_BYTES];
 #ifndef SC_NO_ZSTD
 	uint8_t packed[RAW_BYTES];
@@ -40,17 +36,17 @@ struct sc_column_coder {
 
 struct sc_column_coder *sc_column_coder_create(void)
 {
-	struct sc_column_coder *coder = malloc(sizeof(*coder));
+	struct sc_column_coder *coder = calloc(1, sizeof(*coder));
+	bool good = coder && (coder->times = sc_times_create());
 
-	if (!coder)
-		return NULL;
 #ifndef SC_NO_ZSTD
-	coder->pack = ZSTD_createCCtx();
-	coder->unpack = ZSTD_createDCtx();
-	if (!coder->pack || !coder->unpack) {
+	good = good && (coder->pack = ZSTD_createCCtx()) && (coder->unpack = ZSTD_createDCtx());
+#endif
+	if (!good) {
 		sc_column_coder_destroy(coder);
 		return NULL;
 	}
+#ifndef SC_NO_ZSTD
 	ZSTD_CCtx_setParameter(coder->pack, ZSTD_c_contentSizeFlag, 0);
 #endif
 	return coder;
@@ -64,12 +60,18 @@ void sc_column_coder_destroy(struct sc_column_coder *coder)
 	ZSTD_freeCCtx(coder->pack);
 	ZSTD_freeDCtx(coder->unpack);
 #endif
+	sc_times_destroy(coder->times);
 	free(coder);
 }
 
 static bool is_time(const struct sc_column_field *field)
 {
 	return field->role == SC_FIELD_START || field->role == SC_FIELD_DURATION;
+}
+
+static bool has_member(const struct sc_column_field *field)
+{
+	return field->role != SC_FIELD_DEPTH && field->role != SC_FIELD_TIMES;
 }
 
 /* --- rows to values and back --- */
@@ -138,8 +140,7 @@ static bool scatter(const struct sc_column_field *field, const struct sc_row_set
 
 /* A column as it will be stored. */
 struct stored {
-	unsigned form; /* with flags */
-	uint64_t unit;
+	unsigned form; /* with the flag */
 	size_t n_raw, n;
 	const uint8_t *at;
 };
@@ -152,8 +153,6 @@ static void put_column(const struct sc_column_field *field, const struct stored 
 	assert(out->n + column->n + MAX_COLUMN_HEADER <= SC_FRAME_MAX_PAYLOAD);
 	*at++ = field->id;
 	*at++ = (uint8_t)column->form;
-	if (column->form & SC_FORM_UNIT)
-		at = sc_put_varint(at, column->unit);
 	at = sc_put_varint(at, column->n_raw);
 	at = sc_put_varint(at, column->n);
 	memcpy(at, column->at, column->n);
@@ -177,6 +176,8 @@ static void pack(struct sc_column_coder *c, size_t n_raw, const size_t *parts, s
 		ZSTD_CCtx_setParameter(c->pack, ZSTD_c_compressionLevel,
 				       column->form == SC_FORM_BYTES ? TEXT_PACK_LEVEL
 								     : PACK_LEVEL);
+		if (column->form == SC_FORM_BYTES)
+			ZSTD_CCtx_setPledgedSrcSize(c->pack, n_raw);
 		for (size_t i = 0; i < n_parts && left == 0; i++) {
 			in.size += parts[i];
 			left = ZSTD_compressStream2(c->pack, &out, &in,
@@ -193,48 +194,37 @@ static void pack(struct sc_column_coder *c, size_t n_raw, const size_t *parts, s
 #endif
 }
 
-/* Residuals as varints into c->raw, if `split` by the place of the bytes in them. Returns the bytes. */
-static size_t put_varints(struct sc_column_coder *c, size_t n, bool split,
-			  size_t parts[SC_MAX_VARINT], size_t *n_parts)
-{
-	uint8_t *at = c->raw;
-
-	*n_parts = 1;
-	if (!split) {
-		for (size_t i = 0; i < n; i++)
-			at = sc_put_varint(at, c->residuals[i]);
-		return parts[0] = (size_t)(at - c->raw);
-	}
-	for (*n_parts = 0; n; (*n_parts)++) {
-		size_t n_longer = 0;
-
-		for (size_t i = 0; i < n; i++) {
-			uint64_t value = c->residuals[i];
-
-			*at++ = (uint8_t)(value & 0x7F) | (uint8_t)((value > 0x7F) << 7);
-			c->residuals[n_longer] = value >> 7;
-			n_longer += value > 0x7F;
-		}
-		parts[*n_parts] = n;
-		n = n_longer;
-	}
-	return (size_t)(at - c->raw);
-}
-
 /* The column of a field whose values are not all the same. */
 static void put_varied(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
 		       struct sc_payload *out)
 {
 	struct stored column = {
 		.form = sc_column_residuals(&c->roles, field->role, n, c->residuals)};
-	size_t parts[SC_MAX_VARINT], n_parts, n_raw;
-	bool split;
+	uint8_t *at = c->raw;
+	size_t n_raw;
 
-	column.unit = PACKS ? sc_column_divide(c->residuals, n) : 1;
-	split = PACKS && is_time(field);
-	column.form |= column.unit > 1 ? SC_FORM_UNIT : 0;
-	column.form |= split ? SC_FORM_SPLIT : 0;
-	n_raw = put_varints(c, n, split, parts, &n_parts);
+	for (size_t i = 0; i < n; i++)
+		at = sc_put_varint(at, c->residuals[i]);
+	n_raw = (size_t)(at - c->raw);
+	pack(c, n_raw, &n_raw, 1, &column);
+	put_column(field, &column, out);
+}
+
+static struct sc_times_rows times_rows(struct sc_column_coder *c, size_t n)
+{
+	return (struct sc_times_rows){
+		c->roles.columns[SC_FIELD_START], c->roles.columns[SC_FIELD_DURATION],
+		c->roles.columns[SC_FIELD_DEPTH], c->roles.columns[SC_FIELD_KEY], n};
+}
+
+static void put_times(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
+		      struct sc_payload *out)
+{
+	const struct sc_times_rows rows = times_rows(c, n);
+	struct stored column = {.form = SC_FORM_TIMES};
+	size_t parts[SC_TIMES_MAX_PARTS], n_parts, n_raw;
+
+	n_raw = sc_times_put(c->times, &rows, c->raw, parts, &n_parts);
 	pack(c, n_raw, parts, n_parts, &column);
 	put_column(field, &column, out);
 }
@@ -276,16 +266,23 @@ void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set,
 
 	assert(n <= SC_FRAME_MAX_ROWS);
 	coder->roles.has = 0;
-	memset(coder->roles.columns[SC_FIELD_DEPTH], 0, n * sizeof(**coder->roles.columns));
 	for (const struct sc_column_field *field = format->fields;
 	     field < format->fields + format->n_fields; field++) {
-		if (field->role == SC_FIELD_DEPTH) {
-			gather_times(coder, set, rows);
-			sc_column_nest(&coder->roles, n);
-		} else if (!is_time(field) || !(coder->roles.has >> SC_FIELD_DEPTH & 1)) {
-			gather(field, set, rows, coder->roles.columns[field->role]);
+		if (is_time(field) && coder->roles.has >> SC_FIELD_TIMES & 1)
+			continue;
+		if (field->role == SC_FIELD_TIMES) {
+			put_times(coder, field, n, out);
+		} else {
+			if (field->role == SC_FIELD_DEPTH) {
+				const struct sc_times_rows times = times_rows(coder, n);
+
+				gather_times(coder, set, rows);
+				sc_times_nest(coder->times, &times);
+			} else {
+				gather(field, set, rows, coder->roles.columns[field->role]);
+			}
+			put_values(coder, field, n, out);
 		}
-		put_values(coder, field, n, out);
 		coder->roles.has |= 1u << field->role;
 	}
 }
@@ -330,12 +327,11 @@ void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *t
 /* --- reading --- */
 
 struct column {
-	uint8_t id, form, flags;
-	uint64_t unit;
+	uint8_t id, form;
+	bool is_packed;
 	const uint8_t *raw; /* the bytes unpacked */
 	size_t n_raw, n_stored;
 };
-static const uint8_t FLAGS = SC_FORM_SPLIT | SC_FORM_UNIT | SC_FORM_ZSTD;
 
 static bool unpack(struct sc_column_coder *c, struct column *column)
 {
@@ -361,13 +357,9 @@ static bool get_header(const uint8_t **at, const uint8_t *end, struct column *ou
 	if (end - *at < 4)
 		return false;
 	out->id = (*at)[0];
-	out->flags = (*at)[1] & FLAGS;
-	out->form = (*at)[1] & (uint8_t)~FLAGS;
-	out->unit = 1;
-	*at += 2;
-	if (out->flags & SC_FORM_UNIT)
-		*at = sc_get_varint(*at, end, &out->unit);
-	*at = *at ? sc_get_varint(*at, end, &n_raw) : NULL;
+	out->is_packed = (*at)[1] & SC_FORM_ZSTD;
+	out->form = (*at)[1] & (uint8_t)~SC_FORM_ZSTD;
+	*at = sc_get_varint(*at + 2, end, &n_raw);
 	*at = *at ? sc_get_varint(*at, end, &n_stored) : NULL;
 	if (!*at || n_stored > (uint64_t)(end - *at))
 		return false;
@@ -386,7 +378,7 @@ static bool next_column(struct sc_column_coder *c, struct sc_slice *from, uint64
 		return false;
 	if (out->id > SC_COLUMN_MAX_ID || !(wanted >> out->id & 1))
 		return true;
-	return out->flags & SC_FORM_ZSTD ? unpack(c, out) : out->n_raw == out->n_stored;
+	return out->is_packed ? unpack(c, out) : out->n_raw == out->n_stored;
 }
 
 /* n varints of a column into c->residuals. False: these are not its bytes. */
@@ -394,30 +386,9 @@ static bool get_varints(struct sc_column_coder *c, const struct column *column, 
 {
 	const uint8_t *at = column->raw, *end = at + column->n_raw;
 
-	if (!(column->flags & SC_FORM_SPLIT)) {
-		for (size_t i = 0; at && i < n; i++)
-			at = sc_get_varint(at, end, &c->residuals[i]);
-		return at == end;
-	}
-	memset(c->residuals, 0, n * sizeof(*c->residuals));
-	for (size_t i = 0; i < n; i++)
-		c->rows[i] = (uint16_t)i;
-	for (unsigned shift = 0; n && shift < 64; shift += 7) {
-		size_t n_longer = 0;
-
-		if ((size_t)(end - at) < n)
-			return false;
-		for (size_t i = 0; i < n; i++) {
-			uint16_t row = c->rows[i];
-
-			c->residuals[row] |= (uint64_t)(at[i] & 0x7F) << shift;
-			c->rows[n_longer] = row;
-			n_longer += at[i] >> 7;
-		}
-		at += n;
-		n = n_longer;
-	}
-	return n == 0 && at == end;
+	for (size_t i = 0; at && i < n; i++)
+		at = sc_get_varint(at, end, &c->residuals[i]);
+	return at == end;
 }
 
 /* The values of a column into those of its role. */
@@ -427,15 +398,19 @@ static bool get_values(struct sc_column_coder *c, const struct sc_column_field *
 	int64_t *values = c->roles.columns[field->role];
 	bool is_constant = column->form == SC_FORM_CONSTANT;
 
-	if ((column->form > SC_FORM_MEDIAN && column->form != SC_FORM_LIKE_CALL) ||
+	if (field->role == SC_FIELD_TIMES) {
+		const struct sc_times_rows rows = times_rows(c, n);
+
+		return column->form == SC_FORM_TIMES && (c->roles.has >> SC_FIELD_DEPTH & 1) &&
+		       sc_times_get(c->times, &rows, column->raw, column->n_raw);
+	}
+	if ((column->form > SC_FORM_BY_KEY && column->form != SC_FORM_LIKE_CALL) ||
 	    !get_varints(c, column, is_constant ? 1 : n))
 		return false;
 	for (size_t i = 0; is_constant && i < n; i++)
 		values[i] = (int64_t)sc_unzigzag(c->residuals[0]);
 	if (is_constant)
 		return true;
-	if (column->unit != 1)
-		sc_column_multiply(c->residuals, n, column->unit);
 	sc_column_values(&c->roles, field->role, (enum sc_column_form)column->form, n,
 			 c->residuals);
 	return true;
@@ -448,7 +423,6 @@ bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 	size_t n = set->n;
 	uint64_t wanted = 0;
 	struct column column;
-	bool is_nested;
 
 	if (n > SC_FRAME_MAX_ROWS)
 		return false;
@@ -469,13 +443,12 @@ bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 		if (!get_values(coder, field, &column, n))
 			return false;
 		coder->roles.has |= 1u << field->role;
-		if (!is_time(field) && field->role != SC_FIELD_DEPTH &&
+		if (has_member(field) && !is_time(field) &&
 		    !scatter(field, set, coder->roles.columns[field->role], rows))
 			return false;
 	}
-	/* Times are put together from three columns. */
-	is_nested = coder->roles.has >> SC_FIELD_DEPTH & 1;
-	if (is_nested && !sc_column_unnest(&coder->roles, n))
+	/* Times may be of their own columns, or of one for both; that one comes with depths. */
+	if ((coder->roles.has >> SC_FIELD_DEPTH & 1) != (coder->roles.has >> SC_FIELD_TIMES & 1))
 		return false;
 	for (size_t i = 0; i < format->n_fields; i++) {
 		const struct sc_column_field *field = &format->fields[i];

@@ -23,14 +23,12 @@ enum sc_column_form {
 	SC_FORM_PLAIN,     /* the value itself */
 	SC_FORM_DELTA,     /* less the row before */
 	SC_FORM_BY_KEY,    /* less the last one of the same key */
-	SC_FORM_MEDIAN,    /* less the median of the last three of the same key */
+	SC_FORM_TIMES,     /* of nested rows: column_times.h */
 	SC_FORM_BYTES,     /* text */
 	SC_FORM_LIKE_CALL, /* less the correlation of the row */
 	SC_N_FORMS,
-	/* Flags. */
-	SC_FORM_SPLIT = 0x10, /* the first bytes of all varints, then the second ones, ... */
-	SC_FORM_UNIT = 0x20,  /* values after the first are multiples of a unit */
-	SC_FORM_ZSTD = 0x80   /* the bytes are packed */
+	/* Flag. */
+	SC_FORM_ZSTD = 0x80 /* the bytes are packed */
 };
 enum { SC_MAX_VARINT = 10 }; /* bytes of 64 bits, seven a byte */
 
@@ -76,8 +74,8 @@ enum sc_field_type { SC_FIELD_U8, SC_FIELD_U16, SC_FIELD_U32, SC_FIELD_I32, SC_F
 enum sc_field_role {
 	SC_FIELD_VALUE,
 	SC_FIELD_KEY,
-	SC_FIELD_DEPTH, /* no member of the row: how many rows are open where it starts; with it, starts
-			 * and durations are times since the last begin or end */
+	SC_FIELD_DEPTH, /* no member of the row: how many rows are open where it starts */
+	SC_FIELD_TIMES, /* no member: starts and durations, for those of nested rows */
 	SC_FIELD_DURATION,
 	SC_FIELD_START,
 	SC_FIELD_CALL,      /* correlation */

@@ -22,6 +22,7 @@ static const struct sc_column_field EVENT_FIELDS[] = {
 	EV(1, SC_FIELD_U32, name, .role = SC_FIELD_KEY),
 	EV(2, SC_FIELD_U32, lane, .role = SC_FIELD_VALUE),
 	{.id = 21, .type = SC_FIELD_I64, .role = SC_FIELD_DEPTH},
+	{.id = 22, .type = SC_FIELD_I64, .role = SC_FIELD_TIMES},
 	EV(3, SC_FIELD_I64, dur_ns, .role = SC_FIELD_DURATION),
 	EV(4, SC_FIELD_I64, start_ns, .role = SC_FIELD_START),
 	EV(5, SC_FIELD_U8, sub, .role = SC_FIELD_VALUE),

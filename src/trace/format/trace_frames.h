@@ -10,7 +10,7 @@
 struct sc_trace_identity;
 
 enum {
-	SC_TRACE_VERSION = 5, /* the only one that is read */
+	SC_TRACE_VERSION = 6, /* the only one that is read */
 	SC_FILE_HEADER_BYTES = 16,
 	SC_FRAME_HEADER_BYTES = 48,
 	SC_FRAME_ALIGN = 8, /* frames begin at multiples of it */

@@ -14,7 +14,7 @@
 enum {
 	MAX_FACTS = 512,           /* meta, clocks and gaps that wait for the next frame */
 	SNAPSHOT_BYTES = 64 << 20, /* all tables again after so much: a lost frame costs little */
-	SNAPSHOT_SHARE = 16,       /* and at the end, if they are less than this part of the file */
+	SNAPSHOT_SHARE = 32,       /* and at the end, if they are less than this part of the file */
 	SNAPSHOT_MAX_SHARE = 4,    /* between, of what was written since the last */
 	TEXT_ARENA_BYTES = 16 << 10
 };
