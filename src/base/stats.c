@@ -54,11 +54,6 @@ double sc_median_sorting(double *x, size_t n)
 	return sc_percentile_sorted(x, n, 50);
 }
 
-double sc_ape_pct(double predicted, double measured)
-{
-	return SC_PCT * fabs(predicted / measured - 1.0);
-}
-
 struct sc_accuracy sc_accuracy_compute(const double *predicted, const double *measured, size_t n,
 				       struct sc_arena *scratch)
 {
@@ -68,7 +63,7 @@ struct sc_accuracy sc_accuracy_compute(const double *predicted, const double *me
 	double log_sum = 0.0, bias_sum = 0.0;
 
 	for (size_t i = 0; i < n; i++) {
-		ape[i] = sc_ape_pct(predicted[i], measured[i]);
+		ape[i] = SC_PCT * fabs(predicted[i] / measured[i] - 1.0);
 		log_sum += log(fmax(ape[i], least_ape_pct));
 		bias_sum += predicted[i] / measured[i] - 1.0;
 	}

@@ -23,8 +23,7 @@ struct sc_accuracy {
 	double geomean_ape_pct; /* an error under 0.01 % counts as 0.01 % */
 	double bias_pct;        /* mean of predicted/measured - 1 */
 };
-/* 100 |predicted/measured - 1|. Measured values are > 0. */
-double sc_ape_pct(double predicted, double measured);
+/* Measured values are > 0. */
 struct sc_accuracy sc_accuracy_compute(const double *predicted, const double *measured, size_t n,
 				       struct sc_arena *scratch);
 

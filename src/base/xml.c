@@ -172,19 +172,3 @@ int sc_xml_int(const struct sc_xml *r, struct sc_xml_range range, int *out)
 		 range.low, range.high);
 	return sc_xml_fail(r, a ? a->at : r->tag, what);
 }
-
-int sc_xml_name(const struct sc_xml *r, const char *name, const char *const *names, int *out)
-{
-	const struct sc_xml_attribute *a = sc_xml_get(r, name);
-	char what[160] = "";
-	size_t n = 0;
-
-	for (*out = 0; a && names[*out]; ++*out)
-		if (strlen(names[*out]) == a->n_value &&
-		    memcmp(names[*out], a->value, a->n_value) == 0)
-			return 0;
-	for (size_t i = 0; names[i] && n < sizeof(what); i++)
-		n += (size_t)snprintf(what + n, sizeof(what) - n, "%s%s",
-				      i ? ", " : "expected one of ", names[i]);
-	return sc_xml_fail(r, a ? a->at : r->tag, what);
-}

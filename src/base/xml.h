@@ -37,8 +37,6 @@ bool sc_xml_is(const struct sc_xml *r, const char *name);
 /* NULL: not given. */
 const struct sc_xml_attribute *sc_xml_get(const struct sc_xml *r, const char *name);
 int sc_xml_int(const struct sc_xml *r, struct sc_xml_range range, int *out);
-/* Index of one of `names`, NULL-ended. */
-int sc_xml_name(const struct sc_xml *r, const char *name, const char *const *names, int *out);
 /* An error at a place of the text: r->tag, r->end, an attribute's. */
 int sc_xml_fail(const struct sc_xml *r, const char *at, const char *text);
 

@@ -34,17 +34,6 @@ void sc_host_rates(const struct sc_request *request, const struct sc_fabric *fab
 	};
 }
 
-bool sc_offload_moves(const struct sc_offload *off)
-{
-	return off->weights > SC_TIER_NONE || off->activations > SC_TIER_NONE ||
-	       off->gradients > SC_TIER_NONE;
-}
-
-double sc_offload_states_frac(const struct sc_offload *off)
-{
-	return off->optimizer > SC_TIER_NONE ? off->optimizer_fraction : 0;
-}
-
 double sc_offload_layers_frac(const struct sc_offload *off, double layers)
 {
 	if (off->activations <= SC_TIER_NONE || layers <= 0)

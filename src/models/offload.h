@@ -15,9 +15,18 @@ void sc_host_rates(const struct sc_request *request, const struct sc_fabric *fab
 		   struct sc_host_rates *out);
 
 /* Does something come and go with the passes? */
-bool sc_offload_moves(const struct sc_offload *off);
+static inline bool sc_offload_moves(const struct sc_offload *off)
+{
+	return off->weights > SC_TIER_NONE || off->activations > SC_TIER_NONE ||
+	       off->gradients > SC_TIER_NONE;
+}
+
 /* Share of the optimizer's states that leaves the GPU, 0..1. */
-double sc_offload_states_frac(const struct sc_offload *off);
+static inline double sc_offload_states_frac(const struct sc_offload *off)
+{
+	return off->optimizer > SC_TIER_NONE ? off->optimizer_fraction : 0;
+}
+
 /* Share of a stage's layers whose activations leave the GPU, 0..1. */
 double sc_offload_layers_frac(const struct sc_offload *off, double layers);
 

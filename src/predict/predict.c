@@ -165,12 +165,7 @@ int sc_predict_floor(struct sc_predictor *p, const struct sc_request *request,
 	return rc;
 }
 
-const struct sc_graph *sc_predictor_graph(const struct sc_predictor *predictor)
+struct sc_ran sc_predictor_ran(const struct sc_predictor *predictor)
 {
-	return &predictor->graph;
-}
-
-const struct sc_timeline *sc_predictor_timeline(const struct sc_predictor *predictor)
-{
-	return &predictor->timeline;
+	return (struct sc_ran){.graph = &predictor->graph, .timeline = &predictor->timeline};
 }

@@ -70,7 +70,6 @@ bool sc_predictor_play(const struct sc_predictor *predictor, struct sc_arena *ar
 int sc_predict_floor(struct sc_predictor *predictor, const struct sc_request *request,
 		     const struct sc_predict_opts *opts, struct sc_floor *out, struct sc_err *err);
 /* After sc_predict with keep_graph: borrowed until the next call. */
-const struct sc_graph *sc_predictor_graph(const struct sc_predictor *predictor);
-const struct sc_timeline *sc_predictor_timeline(const struct sc_predictor *predictor);
+struct sc_ran sc_predictor_ran(const struct sc_predictor *predictor);
 
 #endif

@@ -371,10 +371,10 @@ static void put_memory(const void *ctx, struct sc_json_stream *json)
 int sc_chrome_trace_write(const struct sc_predictor *predictor,
 			  const struct sc_prediction *prediction, FILE *out, struct sc_err *err)
 {
-	const struct named named = {predictor, prediction, sc_predictor_graph(predictor)};
+	const struct named named = {predictor, prediction, sc_predictor_ran(predictor).graph};
 	const struct sc_chrome_timeline timeline = {
 		.graph = named.graph,
-		.timeline = sc_predictor_timeline(predictor),
+		.timeline = sc_predictor_ran(predictor).timeline,
 		.ctx = &named,
 		.class_name = class_name,
 		.node_name = node_name,

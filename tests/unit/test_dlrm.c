@@ -35,7 +35,7 @@ static struct sc_prediction *run_kept(const struct sc_request *req)
 /* Nodes of that name in the graph of the last prediction. */
 static int count_nodes(enum sc_op_name name)
 {
-	const struct sc_graph *g = sc_predictor_graph(predictor);
+	const struct sc_graph *g = sc_predictor_ran(predictor).graph;
 	int n = 0;
 
 	for (size_t i = 0; i < g->nodes.n; i++)
@@ -107,8 +107,8 @@ LOOP_TEST(parts_sum_to_the_iteration, n_cases(N_CASES))
 LOOP_TEST(between_longest_and_serial, n_cases(N_CASES))
 {
 	struct sc_prediction *out = run_kept(request(CASES[nth_case(_i, N_CASES)]));
-	const struct sc_graph *g = sc_predictor_graph(predictor);
-	const struct sc_timeline *t = sc_predictor_timeline(predictor);
+	const struct sc_graph *g = sc_predictor_ran(predictor).graph;
+	const struct sc_timeline *t = sc_predictor_ran(predictor).timeline;
 	double longest = 0, serial = 0;
 
 	for (size_t i = 0; i < g->nodes.n; i++) {
@@ -194,7 +194,7 @@ TEST(one_gpu_exchanges_nothing)
 {
 	struct sc_prediction *out = run_kept(request("gpus=1"));
 
-	ck_assert_uint_eq(sc_predictor_graph(predictor)->groups.n, 0);
+	ck_assert_uint_eq(sc_predictor_ran(predictor).graph->groups.n, 0);
 	ck_assert_double_eq_tol(out->reading.breakdown_ms[SC_OWN_COMM], 0, 1e-12);
 	ck_assert_double_eq_tol(out->reading.breakdown_ms[SC_OWN_PEER], 0, 1e-12);
 }

@@ -146,8 +146,8 @@ LOOP_TEST(test_timeline, 2)
 	ck_assert_int_eq(sc_chrome_trace_write(predictor, &prediction, file, &err), 0);
 	root = read_back(file);
 	check_spans(json_object_get(root, "traceEvents"),
-		    sc_predictor_timeline(predictor)->total_us);
-	ck_assert_double_eq_tol(sc_predictor_timeline(predictor)->total_us / 1e3,
+		    sc_predictor_ran(predictor).timeline->total_us);
+	ck_assert_double_eq_tol(sc_predictor_ran(predictor).timeline->total_us / 1e3,
 				prediction.iteration_ms, 1e-6);
 	json_decref(root);
 }

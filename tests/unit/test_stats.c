@@ -82,9 +82,3 @@ TEST(test_accuracy)
 	ck_assert_double_eq_tol(a.geomean_ape_pct, pow(10.0 * 20.0 * 0.01 * 40.0, 0.25), 1e-9);
 	ck_assert_double_eq_tol(a.bias_pct, 7.5, 1e-9);
 }
-
-TEST(test_ape)
-{
-	ck_assert_double_eq_tol(sc_ape_pct(90.0, 100.0), 10.0, tolerance);
-	ck_assert_double_eq_tol(sc_ape_pct(100.0, 80.0), 25.0, tolerance);
-}

@@ -114,9 +114,3 @@ LOOP_TEST(bad_lists, N_OF(bad))
 	ck_assert_str_eq(sc_err_format(&err, buf, sizeof(buf)), bad[_i].message);
 	ck_assert_uint_eq(list.n, 0);
 }
-
-TEST(missing_file)
-{
-	ck_assert_int_eq(sc_tables_load_csv("no/such.csv", &arena, &list, &err), -SC_EIO);
-	ck_assert_uint_eq(list.n, 0);
-}

@@ -402,11 +402,6 @@ static void count_later_layers(const struct sc_model *m, int64_t n_chunks, int64
 	layers[others] = n_fewer > 0 ? 0 : m->layers - each * others;
 }
 
-bool sc_stages_are_balanced(const struct sc_parallel *par)
-{
-	return par->stage_layers.n == 1 && par->stage_layers.at[0] == SC_STAGES_BALANCED;
-}
-
 static void split_layers(const struct sc_request *request, int64_t *layers)
 {
 	const struct sc_parallel *par = &request->config.parallel;

@@ -384,9 +384,19 @@ void sc_config_take_wiring(struct sc_cluster *cluster, const struct sc_device *d
  * NULL). Thread-safe per catalog; the request's profiles are borrowed from it. */
 int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog, const char *file,
 		      struct sc_request *out, struct sc_err *err);
+
 /* The device of a kind, below sc_request_n_kinds(), which is at least 1. */
-const struct sc_device *sc_request_device(const struct sc_request *request, size_t kind);
-size_t sc_request_n_kinds(const struct sc_request *request);
+static inline const struct sc_device *sc_request_device(const struct sc_request *request,
+							size_t kind)
+{
+	return kind == 0 ? &request->device : request->kinds[kind];
+}
+
+static inline size_t sc_request_n_kinds(const struct sc_request *request)
+{
+	return request->n_kinds > 1 ? request->n_kinds : 1;
+}
+
 /* The kind of an entry of cluster.nodes. */
 size_t sc_request_kind_of(const struct sc_request *request, const struct sc_gpu_nodes *nodes);
 const char *sc_family_name(enum sc_family family);
@@ -404,7 +414,12 @@ struct sc_family_traits {
 	bool experts;           /* mixture of experts */
 };
 const struct sc_family_traits *sc_family_traits(enum sc_family family);
-bool sc_model_is_transformer(const struct sc_model *model);
+
+static inline bool sc_model_is_transformer(const struct sc_model *model)
+{
+	return model->family != SC_DLRM && model->family != SC_LAYERS;
+}
+
 /* GPUs of a node that the request uses. */
 int64_t sc_request_node_gpus(const struct sc_request *request);
 /* Dense peak of a GPU at the precision of the request, whatever is kept of it for communication. */
@@ -413,7 +428,12 @@ double sc_model_n_tables(const struct sc_model *model); /* of a DLRM, each count
 bool sc_model_is_moe(const struct sc_model *model);     /* resolved: has experts */
 /* Of the layers from `begin` on, below `end`, those without experts; resolved. */
 int64_t sc_model_dense_layers(const struct sc_model *model, int64_t begin, int64_t end);
-bool sc_model_is_mla(const struct sc_model *model);
+
+static inline bool sc_model_is_mla(const struct sc_model *model)
+{
+	return model->kv_lora_rank > 0;
+}
+
 enum sc_dtype sc_precision_dtype(enum sc_precision precision); /* of the GEMMs */
 /* Of weights and activations in memory: fp8 and fp4 GEMMs read and write bf16 tensors. */
 enum sc_dtype sc_storage_dtype(enum sc_precision precision);
@@ -439,7 +459,11 @@ double sc_recompute_frac(const struct sc_request *request);
 /* Layers of each of pp * virtual_stages chunks, chunk-major (chunk * pp + stage). Layers that do
  * not split evenly: the first chunks have one more, if the software does not count the ends. */
 void sc_stage_layers(const struct sc_request *request, int64_t *layers);
-bool sc_stages_are_balanced(const struct sc_parallel *par);
+
+static inline bool sc_stages_are_balanced(const struct sc_parallel *par)
+{
+	return par->stage_layers.n == 1 && par->stage_layers.at[0] == SC_STAGES_BALANCED;
+}
 
 enum { SC_N_ORDER_AXES = 5 };
 /* "tp-cp-ep-dp-pp", innermost first, as indices into that very list. Axes that are not named come

@@ -216,16 +216,6 @@ void sc_config_take_wiring(struct sc_cluster *cluster, const struct sc_device *d
 
 /* Mixed clusters: nodes with different kinds of GPU in one job (cluster.nodes). */
 
-size_t sc_request_n_kinds(const struct sc_request *request)
-{
-	return request->n_kinds > 1 ? request->n_kinds : 1;
-}
-
-const struct sc_device *sc_request_device(const struct sc_request *request, size_t kind)
-{
-	return kind == 0 ? &request->device : request->kinds[kind];
-}
-
 size_t sc_request_kind_of(const struct sc_request *request, const struct sc_gpu_nodes *nodes)
 {
 	for (size_t k = 1; k < request->n_kinds; k++)

@@ -10,21 +10,12 @@
 #include "core/embedding/table_csv.h"
 #include "core/profile/paths.h"
 
-static int load_csv(struct sc_model *model, const char *path, struct sc_arena *arena,
-		    struct sc_err *err)
-{
-	struct sc_table_list list;
-	int rc = sc_tables_load_csv(path, arena, &list, err);
-
-	if (rc == 0)
-		model->tables = (struct sc_structs){.at = list.at, .n = list.n};
-	return rc;
-}
-
 static int load_tables(struct sc_model *model, const char *from, bool typed, struct sc_arena *arena,
 		       struct sc_err *err)
 {
 	const struct sc_config_ref ref = {model->tables_csv, from, typed};
+	struct sc_table_list list;
+	struct sc_csv csv;
 	const char *path;
 	int rc;
 
@@ -33,7 +24,13 @@ static int load_tables(struct sc_model *model, const char *from, bool typed, str
 	rc = sc_config_path(ref, arena, &path, err);
 	if (rc && typed)
 		sc_err_prefix(err, "model.tables_csv");
-	return rc ? rc : load_csv(model, path, arena, err);
+	if (rc == 0)
+		rc = sc_csv_load(path, arena, &csv, err);
+	if (rc == 0)
+		rc = sc_tables_read_csv(&csv, arena, &list, err);
+	if (rc == 0)
+		model->tables = (struct sc_structs){.at = list.at, .n = list.n};
+	return rc;
 }
 
 int sc_model_fill_tables(struct sc_model *model, const char *from, bool typed,

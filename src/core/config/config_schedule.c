@@ -196,11 +196,6 @@ int64_t sc_schedule_versions(const struct sc_parallel *par)
 	return par->schedule == SC_SCHED_PIPEDREAM_2BW ? 2 : 1;
 }
 
-int64_t sc_vocab_shares(const struct sc_parallel *par)
-{
-	return par->vocab_stages > SC_VOCAB_STAGES_NONE ? par->pp : 1;
-}
-
 bool sc_schedule_validates_after(const struct sc_parallel *par, enum sc_schedule kind)
 {
 	if (par->optimizer_validation >= 0)

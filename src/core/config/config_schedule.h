@@ -11,8 +11,13 @@ int64_t sc_schedule_replicas(const struct sc_parallel *par);
 int64_t sc_schedule_chunks(enum sc_schedule kind);
 /* Of the weights, each of a batch in flight: 2 where a pipeline never drains. */
 int64_t sc_schedule_versions(const struct sc_parallel *par);
+
 /* Stages that the vocabulary layers are split over: 1 or pp. */
-int64_t sc_vocab_shares(const struct sc_parallel *par);
+static inline int64_t sc_vocab_shares(const struct sc_parallel *par)
+{
+	return par->vocab_stages > SC_VOCAB_STAGES_NONE ? par->pp : 1;
+}
+
 /* A stage takes its optimizer step before it knows of the other stages' gradients (Qi et al., Zero Bubble
  * Pipeline Parallelism, ICLR 2024, §4): parallel.optimizer_validation, else as the schedule's authors do. */
 bool sc_schedule_validates_after(const struct sc_parallel *par, enum sc_schedule kind);

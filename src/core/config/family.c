@@ -68,11 +68,6 @@ int64_t sc_request_node_gpus(const struct sc_request *request)
 	return gpus < of_node ? gpus : of_node;
 }
 
-bool sc_model_is_transformer(const struct sc_model *model)
-{
-	return model->family != SC_DLRM && model->family != SC_LAYERS;
-}
-
 bool sc_model_is_moe(const struct sc_model *model)
 {
 	return sc_family_traits(model->family)->experts && model->experts > 0;
@@ -91,9 +86,4 @@ static int64_t dense_below(const struct sc_model *model, int64_t n)
 int64_t sc_model_dense_layers(const struct sc_model *model, int64_t begin, int64_t end)
 {
 	return dense_below(model, end) - dense_below(model, begin);
-}
-
-bool sc_model_is_mla(const struct sc_model *model)
-{
-	return model->kv_lora_rank > 0;
 }

@@ -226,12 +226,3 @@ int sc_tables_read_csv(const struct sc_csv *csv, struct sc_arena *arena, struct 
 		*out = list;
 	return rc;
 }
-
-int sc_tables_load_csv(const char *path, struct sc_arena *arena, struct sc_table_list *out,
-		       struct sc_err *err)
-{
-	struct sc_csv csv;
-	int rc = sc_csv_load(path, arena, &csv, err);
-
-	return rc ? rc : sc_tables_read_csv(&csv, arena, out, err);
-}

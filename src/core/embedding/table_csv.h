@@ -20,8 +20,6 @@
 
 /* One entry a row, `count` not written out; strings and entries in the arena. At most SC_MAX_TABLES
  * tables, counts included. */
-int sc_tables_load_csv(const char *path, struct sc_arena *arena, struct sc_table_list *out,
-		       struct sc_err *err);
 /* The same of a table that is in memory. */
 int sc_tables_read_csv(const struct sc_csv *csv, struct sc_arena *arena, struct sc_table_list *out,
 		       struct sc_err *err);

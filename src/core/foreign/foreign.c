@@ -293,11 +293,6 @@ bool sc_foreign_is(const struct sc_foreign *file, const char *theirs, const char
 	return leaf && is_text(leaf->node, text);
 }
 
-bool sc_foreign_is_on(const struct sc_foreign *file, const char *theirs)
-{
-	return sc_foreign_is(file, theirs, "true") || sc_foreign_is(file, theirs, "True");
-}
-
 static int64_t count_of(const struct sc_yaml *node, int64_t absent)
 {
 	int64_t value;

@@ -113,7 +113,13 @@ int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err);
 /* For a format's function. */
 const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs);
 bool sc_foreign_is(const struct sc_foreign *file, const char *theirs, const char *text);
-bool sc_foreign_is_on(const struct sc_foreign *file, const char *theirs); /* there, and true */
+
+/* there, and true */
+static inline bool sc_foreign_is_on(const struct sc_foreign *file, const char *theirs)
+{
+	return sc_foreign_is(file, theirs, "true") || sc_foreign_is(file, theirs, "True");
+}
+
 /* A whole number above 0, else `absent`. */
 int64_t sc_foreign_count(const struct sc_foreign *file, const char *theirs, int64_t absent);
 /* The same of a key of ours, of all files until now. */

@@ -23,6 +23,23 @@ struct lists {
 	unsigned line;
 };
 
+/* Index of one of `names`, NULL-ended. */
+static int name_of(const struct sc_xml *r, const char *name, const char *const *names, int *out)
+{
+	const struct sc_xml_attribute *a = sc_xml_get(r, name);
+	char what[160] = "";
+	size_t n = 0;
+
+	for (*out = 0; a && names[*out]; ++*out)
+		if (strlen(names[*out]) == a->n_value &&
+		    memcmp(names[*out], a->value, a->n_value) == 0)
+			return 0;
+	for (size_t i = 0; names[i] && n < sizeof(what); i++)
+		n += (size_t)snprintf(what + n, sizeof(what) - n, "%s%s",
+				      i ? ", " : "expected one of ", names[i]);
+	return sc_xml_fail(r, a ? a->at : r->tag, what);
+}
+
 /* Lines of elements in the order of the file, counted once. */
 static unsigned line_here(const struct sc_xml *r, struct lists *lists)
 {
@@ -40,11 +57,11 @@ static int read_step(struct sc_xml *r, int id, struct lists *lists)
 	if (rc == 0 && s != id)
 		rc = sc_xml_fail(r, r->tag, "steps are numbered from 0 without holes");
 	if (rc == 0)
-		rc = sc_xml_name(r, "type", sc_msccl_op_names, &op);
+		rc = name_of(r, "type", sc_msccl_op_names, &op);
 	if (rc == 0)
-		rc = sc_xml_name(r, "srcbuf", BUFFER_NAMES, &src);
+		rc = name_of(r, "srcbuf", BUFFER_NAMES, &src);
 	if (rc == 0)
-		rc = sc_xml_name(r, "dstbuf", BUFFER_NAMES, &dst);
+		rc = name_of(r, "dstbuf", BUFFER_NAMES, &dst);
 	if (rc == 0)
 		rc = sc_xml_int(r, (struct sc_xml_range){"srcoff", -1, SC_MSCCL_MAX_CHUNKS, false},
 				&step.src_off);
@@ -187,7 +204,7 @@ static int read_algo(struct sc_xml *r, struct sc_arena *arena, struct sc_msccl *
 {
 	const struct sc_xml_attribute *name = sc_xml_get(r, "name");
 	int proto, in_place, low, high;
-	int rc = sc_xml_name(r, "proto", sc_msccl_proto_names, &proto);
+	int rc = name_of(r, "proto", sc_msccl_proto_names, &proto);
 
 	if (rc == 0)
 		rc = read_coll(r, arena, out);

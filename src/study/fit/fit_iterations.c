@@ -472,7 +472,7 @@ static void measure_repeated(const struct fit *fit, struct sc_fit *out)
 
 		if (n[at] < 2)
 			continue;
-		off += sc_ape_pct(fit->rows[i].time_us, sum[at] / (double)n[at]);
+		off += SC_PCT * fabs(fit->rows[i].time_us / (sum[at] / (double)n[at]) - 1.0);
 		out->n_repeated++;
 	}
 	out->repeated_pct = out->n_repeated ? off / (double)out->n_repeated : (double)NAN;
