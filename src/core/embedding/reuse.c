@@ -29,7 +29,6 @@ static const struct sc_name KINDS[] = {
 	}
 const struct sc_field sc_reuse_fields[] = {
 	SC_PROFILE_KEYS, /* of a file of its own */
-	{.key = "id", .type = SC_F_IGNORE, .help = "the file's stem"},
 	{.key = "kind",
 	 .type = SC_F_ENUM,
 	 .offset = AT(kind),

@@ -20,9 +20,8 @@ struct sc_profile_kind {
 #define SC_PROFILE_KEYS                                                              \
 	{.key = "schema", .type = SC_F_IGNORE, .help = "stepcast/1"},                \
 		{.key = "defaults", .type = SC_F_IGNORE, .help = "file read first"}, \
-		{.key = "sources", .type = SC_F_IGNORE, .help = "provenance"},       \
 	{                                                                            \
-		.key = "notes", .type = SC_F_IGNORE, .help = "free text"             \
+		.key = "sources", .type = SC_F_IGNORE, .help = "provenance"          \
 	}
 
 /* A number of a profile that a file must give. */
