@@ -293,23 +293,29 @@ static void copy_table(struct sc_shard_problem *problem, uint32_t table)
  * beyond it. */
 #define RESERVE_FRAC 0.1
 
+double sc_shard_table_budget(const struct sc_request *req, const struct sc_device *device)
+{
+	const struct sc_sharding_plan *given = &req->config.sharding;
+	const struct sc_software *sw = &req->software;
+	double kept_frac = given->hbm_reserve_frac >= 0 ? given->hbm_reserve_frac : RESERVE_FRAC;
+
+	if (given->hbm_gib > 0)
+		return fmin(given->hbm_gib, device->hbm_gib) * SC_BYTES_PER_GIB;
+	return fmax(0, (device->hbm_gib * (1 - kept_frac) - sw->reserve_gib) * SC_BYTES_PER_GIB);
+}
+
 static void set_ranks(const struct sc_request *req, struct sc_arena *arena,
 		      struct sc_shard_problem *out)
 {
 	double *speed = sc_arena_alloc(arena, out->world * sizeof(*speed));
 	double *hbm = sc_arena_alloc(arena, out->world * sizeof(*hbm));
-	const struct sc_sharding_plan *given = &req->config.sharding;
-	double kept_frac = given->hbm_reserve_frac >= 0 ? given->hbm_reserve_frac : RESERVE_FRAC;
 	bool alike = true;
 
 	for (uint32_t r = 0; r < out->world; r++) {
 		const struct sc_device *device = sc_request_device(req, sc_dlrm_rank_kind(req, r));
-		double free_gib = device->hbm_gib * (1 - kept_frac) - req->software.reserve_gib;
 
 		speed[r] = device->hbm_gbps / req->device.hbm_gbps / sc_dlrm_rank_slowdown(req, r);
-		hbm[r] = given->hbm_gib > 0
-				 ? fmin(given->hbm_gib, device->hbm_gib) * SC_BYTES_PER_GIB
-				 : fmax(0, free_gib * SC_BYTES_PER_GIB);
+		hbm[r] = sc_shard_table_budget(req, device);
 		alike = alike && fabs(speed[r] - 1) < 1e-12 && fabs(hbm[r] - hbm[0]) < 1;
 	}
 	out->hbm_bytes = hbm[0];

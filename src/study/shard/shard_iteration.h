@@ -13,6 +13,8 @@
  * is the same for any number of tables. */
 int sc_iteration_problem(const struct sc_request *request, struct sc_arena *arena,
 			 struct sc_shard_problem *out, struct sc_err *err);
+/* GPU memory for tables, bytes: sharding.hbm_gib, or what hbm_reserve_frac (0.1) and the software leave. */
+double sc_shard_table_budget(const struct sc_request *request, const struct sc_device *device);
 /* The whole step under a plan. */
 int sc_iteration_rate(struct sc_predictor *predictor, const struct sc_request *request,
 		      const struct sc_shard_plan *plan, struct sc_prediction *out,

@@ -16,6 +16,8 @@
 
 #define BYTES_PER_GB 1e9            /* as its threshold counts them */
 static const double WORK_RATIO = 4; /* mem_comm_work_ratio */
+/* samples/dlrm/train.py: --memory_cap_for_embedding; plans that MLPerf's logs print keep to it. */
+static const double CAP_BYTES = 60e9;
 
 struct maker {
 	const struct sc_hugectr_opts *opts;
@@ -24,7 +26,7 @@ struct maker {
 	struct sc_shard_problem *out;
 };
 
-/* How HugeCTR's planner is run for a request; by MLPerf's recipes: one or two nodes; more. */
+/* How its planner is run for a request; ratio and threshold as in MLPerf's recipes: to two nodes, and for more. */
 static void hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out)
 {
 	const struct sc_sharding_plan *given = &request->config.sharding;
@@ -46,9 +48,10 @@ static void hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_
 		.optimizer_factor = optimizer == SC_OPT_ADAGRAD ? 2
 				    : optimizer == SC_OPT_ADAM  ? 3
 								: 1,
-		.hbm_bytes = given->hbm_gib > 0 ? given->hbm_gib * SC_BYTES_PER_GIB
-						: request->device.hbm_gib * SC_BYTES_PER_GIB *
-							  (1 - fmax(0, given->hbm_reserve_frac)),
+		.hbm_bytes = given->hbm_gib > 0
+				     ? given->hbm_gib * SC_BYTES_PER_GIB
+				     : fmin(given->hbm_reserve_frac >= 0 ? HUGE_VAL : CAP_BYTES,
+					    sc_shard_table_budget(request, &request->device)),
 	};
 }
 
