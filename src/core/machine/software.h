@@ -73,6 +73,7 @@ struct sc_release {
 	int64_t capability; /* for GPUs of that CUDA capability and later, 90 = 9.0; 0: by version */
 	const char *version; /* training.software_version begins so */
 	const char *profile;
+	bool unpadded; /* for samples without padding, whose lengths are not told */
 	bool unties; /* the first that can untie embeddings: taken for a model that does, if no version is given */
 };
 
@@ -109,8 +110,8 @@ struct sc_software {
 	bool mx_fp8_attention;
 	bool mlm_gather; /* masked-language-model head on the masked positions only */
 	/* Bytes that its elementwise kernels move over those counted here; for chains that are not fused
-	 * where PyTorch's kernels are. Default 1. */
-	double elementwise_factor;
+	 * where PyTorch's kernels are, default 1; and where products alone are in 16 bits, 0 = the same. */
+	double elementwise_factor, elementwise_factor_amp;
 	/* Speed of its fused attention kernels over those the device's coefficients are of: on GPUs before
 	 * Hopper; and from Hopper on, where kernels written for earlier ones lose much. Default 1. */
 	double attention_eff, attention_eff_hopper;

@@ -133,12 +133,21 @@ void sum_rows(const struct dims *x, enum sc_op_name name, struct mnk size)
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }
 
+static bool autocasts(const struct dims *x)
+{
+	const enum sc_precision p = x->req->config.training.precision;
+
+	return p == SC_P_AMP_FP16 || p == SC_P_AMP_BF16;
+}
+
 void add_rowwise(const struct dims *x, enum sc_op_name name, double bytes, int n_kernels)
 {
+	double factor = autocasts(x) && x->sw->elementwise_factor_amp > 0
+				? x->sw->elementwise_factor_amp
+				: x->sw->elementwise_factor;
 	struct sc_op op = {SC_OP_ROWWISE,
 			   x->storage,
-			   {.rowwise = {.read_bytes = bytes * x->sw->elementwise_factor,
-					.n_kernels = n_kernels}}};
+			   {.rowwise = {.read_bytes = bytes * factor, .n_kernels = n_kernels}}};
 
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }
@@ -511,13 +520,6 @@ void enter_region_grad(const struct dims *x, const struct linear *first, int n)
 	add_dgrad(x, first);
 	add_tp(x, kind, x->tokens * x->h, hide ? 1 : 0);
 	add_wgrad(x, first);
-}
-
-static bool autocasts(const struct dims *x)
-{
-	const enum sc_precision p = x->req->config.training.precision;
-
-	return p == SC_P_AMP_FP16 || p == SC_P_AMP_BF16;
 }
 
 /* Quantized: the weights are cast at the first micro-batch and kept (Transformer Engine), so each has its
