@@ -201,6 +201,21 @@ TEST(a_release_that_can_do_what_the_model_asks_is_taken)
 	check_release("llama", ", software_version: v2.2", "megatron-lm");
 }
 
+TEST(bert_without_padding_is_mlperfs)
+{
+	static const char BERT[] = CLUSTER GPUS PARALLEL
+		"model: {family: bert, layers: 4, hidden: 64, heads: 4, seq: 8, vocab: 9}\n"
+		"training: {global_batch: 64, software: nvidia-pytorch";
+	char text[1024];
+
+	snprintf(text, sizeof(text), "%s}\n", BERT);
+	resolve_ok(text);
+	ck_assert_str_eq(request.software.id, "nvidia-pytorch");
+	snprintf(text, sizeof(text), "%s, unpadded: true}\n", BERT);
+	resolve_ok(text);
+	ck_assert_str_eq(request.software.id, "nvidia-mlperf-bert");
+}
+
 static void check_layers(const char *model_parallel, const int64_t *want, size_t n)
 {
 	char text[1024];

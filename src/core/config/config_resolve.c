@@ -167,6 +167,8 @@ static bool is_release(const struct sc_request *req, const struct sc_release *re
 	const char *version = req->config.training.software_version;
 	const struct sc_model *model = &req->config.model;
 
+	if (release->unpadded)
+		return req->config.training.unpadded && req->config.training.fill_fraction < 0;
 	if (release->capability > 0) {
 		/* One program runs everywhere, and it must know the newest GPU. */
 		int64_t newest = 0;
