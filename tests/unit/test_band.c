@@ -151,6 +151,21 @@ TEST(quantile_by_hand)
 	ck_assert_double_eq_tol(half(l, like, 0, 90), 0.1, TOLERANCE);
 }
 
+/* Many suites of one kind of rows are no more than one of them all. */
+TEST(alike_rows_count_together_whatever_their_suite)
+{
+	static const char *const one[] = {"s2,g1,w2,dense,one,16,100",
+					  "s1,g1,w1,dense,one,16,1 2 3 4 5 6 7 8 9 10"};
+	static const char *const two[] = {"s2,g1,w2,dense,one,16,100",
+					  "s1,g1,w1,dense,one,16,1 2 3 4 5",
+					  "s3,g1,w1,dense,one,16,6 7 8 9 10"};
+	struct sc_like like = LIKE(NULL, "g1", "w2", "dense", "one", "16");
+
+	for (int pct = SC_CONFIDENCE_LEAST; pct <= SC_CONFIDENCE_MOST; pct++)
+		ck_assert_double_eq_tol(half(likeness_of(one, 2), like, 0, pct),
+					half(likeness_of(two, 3), like, 0, pct), TOLERANCE);
+}
+
 TEST(left_out_rows_do_not_count)
 {
 	const struct sc_likeness *l = likeness_of(LINES, 4), *without = likeness_of(LINES + 1, 3);

@@ -1,5 +1,6 @@
-/* The weighted quantile. A line of the file is a set of rows that are alike in all columns; it counts as the root of
- * its number of rows, for rows of one sweep err alike. What a line shares with the iteration multiplies that. The factors
+/* The weighted quantile. A line of the file is a set of rows that are alike in all columns. Rows that are alike in all but
+ * the suite count together as the root of their number, for rows of one sweep, and of one benchmark on many machines, err
+ * alike. What a line shares with the iteration multiplies that. The factors
  * were compared over all rows, each with its suite on its GPU left out (tests/accuracy/README.md): the model's kind and
  * whether there is a network between nodes matter; the others hardly do. */
 #include "core/config/likeness.h"
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #include "base/csv.h"
+#include "base/fnv.h"
 #include "base/num.h"
 #include "base/stats.h"
 #include "base/units.h"
@@ -20,7 +22,8 @@ static const double ALIKE[SC_N_LIKE_COLUMNS] = {1, 1.5, 1.5, 16, 16, 1.5};
 
 struct line {
 	struct sc_like like;
-	size_t n;
+	uint64_t but_suite; /* hash of the other columns */
+	size_t n, n_alike;  /* rows of it; of all lines with that hash */
 };
 struct error {
 	double ln; /* of measured over predicted, absolute */
@@ -78,12 +81,23 @@ static int read_lines(struct sc_likeness *l, const struct sc_csv *csv, struct sc
 		const size_t before = l->n_errors;
 		const char *text = sc_csv_cell(csv, row, (size_t)errors);
 
-		for (int c = 0; c < SC_N_LIKE_COLUMNS; c++)
-			lines[row].like.at[c] = sc_csv_cell(
+		lines[row].but_suite = SC_FNV_START;
+		for (int c = 0; c < SC_N_LIKE_COLUMNS; c++) {
+			const char *cell = sc_csv_cell(
 				csv, row, (size_t)sc_csv_column(csv, sc_like_columns[c]));
+
+			lines[row].like.at[c] = cell;
+			if (c > 0)
+				lines[row].but_suite =
+					sc_fnv(lines[row].but_suite, cell, strlen(cell) + 1);
+		}
 		rc = read_errors(l, csv, row, sc_arena_strdup(arena, text), err);
 		lines[row].n = l->n_errors - before;
 	}
+	for (size_t row = 0; row < csv->n_rows; row++)
+		for (size_t other = 0; other < csv->n_rows; other++)
+			if (lines[other].but_suite == lines[row].but_suite)
+				lines[row].n_alike += lines[other].n;
 	l->lines = lines;
 	l->n_lines = csv->n_rows;
 	if (rc == 0 && l->n_errors == 0)
@@ -125,7 +139,7 @@ static bool is_alike(const struct line *line, const struct sc_like *like, unsign
 static double row_weight(const struct line *line, const struct sc_like *like, unsigned leave_out,
 			 bool by_likeness)
 {
-	double weight = line->n ? 1 / sqrt((double)line->n) : 0;
+	double weight = line->n ? 1 / sqrt((double)line->n_alike) : 0;
 
 	for (int c = 0; c < SC_N_LIKE_COLUMNS && by_likeness; c++)
 		if (is_same(&line->like, like, c))
