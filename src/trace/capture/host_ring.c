@@ -44,12 +44,6 @@ char *sc_host_record_text(struct sc_host_record *record)
 	return (char *)(record + 1);
 }
 
-static bool makes_sense(const struct sc_host_record *record, uint64_t room)
-{
-	return record->bytes >= sizeof(*record) && record->bytes <= room &&
-	       record->kind < SC_HOST_N_KINDS && record->n_text < record->bytes - sizeof(*record);
-}
-
 const struct sc_host_record *sc_host_ring_read(const struct sc_raw_file *raw, uint32_t index,
 					       uint64_t *at)
 {
@@ -71,7 +65,9 @@ const struct sc_host_record *sc_host_ring_read(const struct sc_raw_file *raw, ui
 			*at += mark[0];
 			continue;
 		}
-		if (room < sizeof(*record) || !makes_sense(record, room))
+		if (room < sizeof(*record) || record->bytes < sizeof(*record) ||
+		    record->bytes > room || record->kind >= SC_HOST_N_KINDS ||
+		    record->n_text >= record->bytes - sizeof(*record))
 			return NULL;
 		*at += record->bytes;
 		return record;

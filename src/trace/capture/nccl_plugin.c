@@ -275,11 +275,6 @@ static uint64_t small_type(const void *description)
 	return *(const uint8_t *)description;
 }
 
-static uint64_t wide_type(const void *description)
-{
-	return ((const struct sc_nccl_head *)description)->type;
-}
-
 static int start_v1(void *context, void **handle, void *description)
 {
 	return start_any(context, handle, description, small_type(description), fill_v1);
@@ -292,7 +287,8 @@ static int start_v2(void *context, void **handle, void *description)
 
 static int start_v4(void *context, void **handle, void *description)
 {
-	return start_any(context, handle, description, wide_type(description), fill_v4);
+	return start_any(context, handle, description,
+			 ((const struct sc_nccl_head *)description)->type, fill_v4);
 }
 
 /* Function, data type and communicator, each ended by a NUL. */

@@ -644,28 +644,23 @@ enum {
 	AHEAD_BYTES = 128 << 10 /* at least, up to the end of the buffer */
 };
 
-/* Records come from another core's cache: the first to look at them waits. Returns how far it came. */
-static size_t learn_until(struct sc_decoder *decoder, const uint8_t *at, size_t from, size_t n[2])
-{
-	size_t i = from, stride;
-
-	for (; i < n[0] && (stride = stride_at(decoder->raw, at + i, n[1] - i)) > 0; i += stride) {
-		__builtin_prefetch(at + i + PREFETCH_BYTES);
-		learn(decoder, at + i, stride);
-	}
-	return i;
-}
-
 void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, bool torn_end)
 {
 	size_t stride = stride_at(decoder->raw, at, n), next, next_stride, learned = 0;
 
 	for (size_t i = 0; stride > 0; i = next, stride = next_stride) {
 		if (learned < n && i + AHEAD_BYTES >= learned) {
-			size_t until[2] = {i + 2 * AHEAD_BYTES, n};
+			const size_t until = i + 2 * AHEAD_BYTES;
+			size_t bytes;
 
-			learned = learn_until(decoder, at, learned, until);
-			if (learned < until[0])
+			/* Records come from another core's cache: the first to look at them waits. */
+			for (; learned < until &&
+			       (bytes = stride_at(decoder->raw, at + learned, n - learned)) > 0;
+			     learned += bytes) {
+				__builtin_prefetch(at + learned + PREFETCH_BYTES);
+				learn(decoder, at + learned, bytes);
+			}
+			if (learned < until)
 				learned = n; /* the walk ended */
 		}
 		next = i + stride;

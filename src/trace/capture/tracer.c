@@ -500,15 +500,6 @@ static int make_memory(void)
 	return sc_decoder_init(&sc_tracer.decoder, &sc_tracer.raw, &sink, true) ? 0 : -1;
 }
 
-static void give_up_memory(void)
-{
-	if (sc_tracer.raw.header)
-		unlink(sc_tracer.raw.path);
-	sc_capture_file_destroy(sc_tracer.file);
-	sc_decoder_release(&sc_tracer.decoder);
-	sc_tracer.file = NULL;
-}
-
 static int start(void)
 {
 	const char *range = getenv("STEPCAST_ITERATION_RANGE");
@@ -523,7 +514,11 @@ static int start(void)
 	if (rc == 0)
 		start_thread(&sc_tracer.writer, tracer_writer_run, &rc);
 	if (rc) {
-		give_up_memory();
+		if (sc_tracer.raw.header)
+			unlink(sc_tracer.raw.path);
+		sc_capture_file_destroy(sc_tracer.file);
+		sc_decoder_release(&sc_tracer.decoder);
+		sc_tracer.file = NULL;
 		return -1;
 	}
 	atomic_store_explicit(&sc_tracer.state, SC_TRACER_ON, memory_order_release);

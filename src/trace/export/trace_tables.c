@@ -280,14 +280,6 @@ static void put_product(const struct trace_table_run *run, const struct ops *ops
 
 /* ---- nesting ---- */
 
-static void open_event(struct stack *s, const struct sc_trace *t, uint32_t event)
-{
-	while (s->n && end_of(&t->events.at[s->event[s->n - 1]]) <= t->events.at[event].start_ns)
-		s->n--;
-	if (s->n < MAX_DEPTH && t->events.at[event].cls == SC_EV_OP)
-		s->event[s->n++] = event;
-}
-
 static void nest(struct ops *ops)
 {
 	const struct sc_trace *t = &ops->trace;
@@ -302,7 +294,10 @@ static void nest(struct ops *ops)
 
 		if (e->cls != SC_EV_OP && e->cls != SC_EV_API)
 			continue;
-		open_event(s, t, i);
+		while (s->n && end_of(&t->events.at[s->event[s->n - 1]]) <= e->start_ns)
+			s->n--;
+		if (s->n < MAX_DEPTH && e->cls == SC_EV_OP)
+			s->event[s->n++] = i;
 		inner = s->n - (e->cls == SC_EV_OP && s->n && s->event[s->n - 1] == i);
 		ops->parent[i] = inner ? s->event[inner - 1] + 1 : 0;
 		for (size_t k = s->n; e->cls == SC_EV_API && k > 0; k--)

@@ -66,16 +66,6 @@ void sc_column_values(struct sc_column_roles *roles, enum sc_field_role role,
 
 /* --- which one --- */
 
-/* About the bits that residuals take; 0 is nearly free. */
-static uint64_t cost(const uint64_t *residuals, size_t n)
-{
-	uint64_t bits = 0;
-
-	for (size_t i = 0; i < n; i++)
-		bits += residuals[i] ? 66 - (unsigned)__builtin_clzll(residuals[i]) : 0;
-	return bits;
-}
-
 enum sc_column_form sc_column_residuals(struct sc_column_roles *roles, enum sc_field_role role,
 					size_t n, uint64_t *residuals)
 {
@@ -91,12 +81,13 @@ enum sc_column_form sc_column_residuals(struct sc_column_roles *roles, enum sc_f
 
 	for (unsigned form = SC_FORM_PLAIN; form < SC_N_FORMS; form++) {
 		size_t n_sampled = n < N_SAMPLED ? n : N_SAMPLED;
-		uint64_t bits;
+		uint64_t bits = 0; /* about what they take; 0 is nearly free */
 
 		if (!is_possible[form])
 			continue;
 		residuals_of(roles, (enum sc_column_form)form, values, n_sampled, residuals);
-		bits = cost(residuals, n_sampled);
+		for (size_t i = 0; i < n_sampled; i++)
+			bits += residuals[i] ? 66 - (unsigned)__builtin_clzll(residuals[i]) : 0;
 		if (bits < least) {
 			least = bits;
 			best = (enum sc_column_form)form;

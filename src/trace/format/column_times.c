@@ -186,15 +186,6 @@ static inline unsigned n_rest(unsigned token)
 	return token < DIRECT ? 0 : (token - DIRECT) / 4 + 2;
 }
 
-static inline uint64_t value_of(unsigned token, uint64_t rest)
-{
-	unsigned n = n_rest(token);
-
-	if (token < DIRECT)
-		return token;
-	return (UINT64_C(2) | (token >> 1 & 1)) << (n + 1) | rest << 1 | (token & 1);
-}
-
 struct bit_sink {
 	uint8_t *at;
 	uint64_t waiting;
@@ -378,24 +369,10 @@ size_t sc_times_put(struct sc_times *times, const struct sc_times_rows *rows, ui
 
 /* --- reading --- */
 
-/* The remainders into times->values. */
-static const uint8_t *get_rests(struct sc_times *times, const uint8_t *at, const uint8_t *end,
-				size_t n, bool has_rest)
-{
-	memset(times->values, 0, n * sizeof(*times->values));
-	for (size_t i = 0; at && has_rest && i < n; i++) {
-		uint64_t rest = 0;
-
-		at = sc_get_varint(at, end, &rest);
-		times->values[i] = (int64_t)sc_unzigzag(rest);
-	}
-	return at;
-}
-
 bool sc_times_get(struct sc_times *times, const struct sc_times_rows *rows, const uint8_t *at,
-		  size_t n)
+		  size_t n_bytes)
 {
-	const uint8_t *of_class[SC_TIMES_CLASSES + 1], *end = at + n;
+	const uint8_t *of_class[SC_TIMES_CLASSES + 1], *end = at + n_bytes;
 	uint64_t unit = 0, last = 0, counts[SC_TIMES_CLASSES];
 	size_t n_values = 2 * rows->n, left = n_values;
 	struct bit_source bits = {.end = end};
@@ -410,7 +387,9 @@ bool sc_times_get(struct sc_times *times, const struct sc_times_rows *rows, cons
 		at += counts[i];
 		left -= counts[i];
 	}
-	at = at ? get_rests(times, at, end, n_values, unit & 1) : NULL;
+	memset(times->remainders, 0, n_values * sizeof(*times->remainders));
+	for (size_t i = 0; at && unit & 1 && i < n_values; i++)
+		at = sc_get_varint(at, end, &times->remainders[i]);
 	if (!at || left || !set_order(times, rows))
 		return false;
 	of_class[SC_TIMES_CLASSES] = at;
@@ -420,15 +399,19 @@ bool sc_times_get(struct sc_times *times, const struct sc_times_rows *rows, cons
 		uint32_t row = times->order[i] >> 1;
 		struct expected e = expect(times, rows->names[row], times->order[i] & 1);
 		uint64_t value;
-		unsigned token;
+		unsigned token, n;
 
 		if (counts[e.cls]-- == 0)
 			return false;
 		token = *of_class[e.cls]++;
-		value = sc_unzigzag(value_of(token, get_bits(&bits, n_rest(token)))) +
-			(uint64_t)e.mean;
+		n = n_rest(token);
+		value = token;
+		if (token >= DIRECT)
+			value = (UINT64_C(2) | (token >> 1 & 1)) << (n + 1) |
+				get_bits(&bits, n) << 1 | (token & 1);
+		value = sc_unzigzag(value) + (uint64_t)e.mean;
 		learn(&e, (int64_t)value);
-		last += value * (unit >> 1) + (uint64_t)times->values[i];
+		last += value * (unit >> 1) + sc_unzigzag(times->remainders[i]);
 		if (times->order[i] & 1)
 			rows->durations[row] = (int64_t)(last - (uint64_t)rows->starts[row]);
 		else

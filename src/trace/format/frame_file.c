@@ -44,11 +44,6 @@ static int read_header(struct sc_frame_file *file, int64_t offset, int64_t limit
 	return left < (int64_t)file->header.n_payload ? -2 : 1;
 }
 
-static bool is_known(uint16_t type)
-{
-	return type >= SC_FRAME_IDENTITY && type <= SC_FRAME_GAPS;
-}
-
 /* The next offset from `from` at which a frame's header stands; the file's size if none does. */
 static int64_t find_frame(struct sc_frame_file *file, int64_t from)
 {
@@ -103,7 +98,7 @@ static void scan(struct sc_frame_file *file)
 		next_seq = header->seq + 1;
 		if (header->type == SC_FRAME_END)
 			file->partial = false;
-		else if (is_known(header->type))
+		else if (header->type >= SC_FRAME_IDENTITY && header->type <= SC_FRAME_GAPS)
 			SC_VEC_PUSH(&file->places, sc_frame_place(header, at));
 		at += (int64_t)sc_frame_bytes(header);
 	}

@@ -69,11 +69,6 @@ static bool is_time(const struct sc_column_field *field)
 	return field->role == SC_FIELD_START || field->role == SC_FIELD_DURATION;
 }
 
-static bool has_member(const struct sc_column_field *field)
-{
-	return field->role != SC_FIELD_DEPTH && field->role != SC_FIELD_TIMES;
-}
-
 /* --- rows to values and back --- */
 
 #define GATHER(type)                                                                        \
@@ -217,18 +212,6 @@ static struct sc_times_rows times_rows(struct sc_column_coder *c, size_t n)
 		c->roles.columns[SC_FIELD_DEPTH], c->roles.columns[SC_FIELD_KEY], n};
 }
 
-static void put_times(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
-		      struct sc_payload *out)
-{
-	const struct sc_times_rows rows = times_rows(c, n);
-	struct stored column = {.form = SC_FORM_TIMES};
-	size_t parts[SC_TIMES_MAX_PARTS], n_parts, n_raw;
-
-	n_raw = sc_times_put(c->times, &rows, c->raw, parts, &n_parts);
-	pack(c, n_raw, parts, n_parts, &column);
-	put_column(field, &column, out);
-}
-
 /* None if it is 0 in all rows; depths are always said, so that times are known to be nested. */
 static void put_values(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
 		       struct sc_payload *out)
@@ -248,39 +231,36 @@ static void put_values(struct sc_column_coder *c, const struct sc_column_field *
 	}
 }
 
-static void gather_times(struct sc_column_coder *c, const struct sc_row_set *set, const void *rows)
-{
-	for (size_t i = 0; i < set->format->n_fields; i++) {
-		const struct sc_column_field *field = &set->format->fields[i];
-
-		if (is_time(field))
-			gather(field, set, rows, c->roles.columns[field->role]);
-	}
-}
-
 void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set, const void *rows,
 		    struct sc_payload *out)
 {
 	const struct sc_row_format *format = set->format;
 	size_t n = set->n;
+	const struct sc_column_field *end = format->fields + format->n_fields;
+	const struct sc_times_rows times = times_rows(coder, n);
+	size_t parts[SC_TIMES_MAX_PARTS], n_parts;
 
 	assert(n <= SC_FRAME_MAX_ROWS);
 	coder->roles.has = 0;
-	for (const struct sc_column_field *field = format->fields;
-	     field < format->fields + format->n_fields; field++) {
+	for (const struct sc_column_field *field = format->fields; field < end; field++) {
 		if (is_time(field) && coder->roles.has >> SC_FIELD_TIMES & 1)
 			continue;
 		if (field->role == SC_FIELD_TIMES) {
-			put_times(coder, field, n, out);
-		} else {
-			if (field->role == SC_FIELD_DEPTH) {
-				const struct sc_times_rows times = times_rows(coder, n);
+			struct stored column = {.form = SC_FORM_TIMES};
+			const size_t n_raw =
+				sc_times_put(coder->times, &times, coder->raw, parts, &n_parts);
 
-				gather_times(coder, set, rows);
-				sc_times_nest(coder->times, &times);
-			} else {
-				gather(field, set, rows, coder->roles.columns[field->role]);
-			}
+			pack(coder, n_raw, parts, n_parts, &column);
+			put_column(field, &column, out);
+		} else if (field->role == SC_FIELD_DEPTH) {
+			/* What has depths has starts and durations. */
+			for (const struct sc_column_field *time = field; time < end; time++)
+				if (is_time(time))
+					gather(time, set, rows, coder->roles.columns[time->role]);
+			sc_times_nest(coder->times, &times);
+			put_values(coder, field, n, out);
+		} else {
+			gather(field, set, rows, coder->roles.columns[field->role]);
 			put_values(coder, field, n, out);
 		}
 		coder->roles.has |= 1u << field->role;
@@ -381,22 +361,13 @@ static bool next_column(struct sc_column_coder *c, struct sc_slice *from, uint64
 	return out->is_packed ? unpack(c, out) : out->n_raw == out->n_stored;
 }
 
-/* n varints of a column into c->residuals. False: these are not its bytes. */
-static bool get_varints(struct sc_column_coder *c, const struct column *column, size_t n)
-{
-	const uint8_t *at = column->raw, *end = at + column->n_raw;
-
-	for (size_t i = 0; at && i < n; i++)
-		at = sc_get_varint(at, end, &c->residuals[i]);
-	return at == end;
-}
-
 /* The values of a column into those of its role. */
 static bool get_values(struct sc_column_coder *c, const struct sc_column_field *field,
 		       const struct column *column, size_t n)
 {
 	int64_t *values = c->roles.columns[field->role];
 	bool is_constant = column->form == SC_FORM_CONSTANT;
+	const uint8_t *at = column->raw, *end = at + column->n_raw;
 
 	if (field->role == SC_FIELD_TIMES) {
 		const struct sc_times_rows rows = times_rows(c, n);
@@ -404,8 +375,11 @@ static bool get_values(struct sc_column_coder *c, const struct sc_column_field *
 		return column->form == SC_FORM_TIMES && (c->roles.has >> SC_FIELD_DEPTH & 1) &&
 		       sc_times_get(c->times, &rows, column->raw, column->n_raw);
 	}
-	if ((column->form > SC_FORM_BY_KEY && column->form != SC_FORM_LIKE_CALL) ||
-	    !get_varints(c, column, is_constant ? 1 : n))
+	if (column->form > SC_FORM_BY_KEY && column->form != SC_FORM_LIKE_CALL)
+		return false;
+	for (size_t i = 0; at && i < (is_constant ? 1 : n); i++)
+		at = sc_get_varint(at, end, &c->residuals[i]);
+	if (at != end)
 		return false;
 	for (size_t i = 0; is_constant && i < n; i++)
 		values[i] = (int64_t)sc_unzigzag(c->residuals[0]);
@@ -443,7 +417,8 @@ bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 		if (!get_values(coder, field, &column, n))
 			return false;
 		coder->roles.has |= 1u << field->role;
-		if (has_member(field) && !is_time(field) &&
+		if (!is_time(field) && field->role != SC_FIELD_DEPTH &&
+		    field->role != SC_FIELD_TIMES &&
 		    !scatter(field, set, coder->roles.columns[field->role], rows))
 			return false;
 	}

@@ -285,13 +285,6 @@ static bool overlaps(const struct sc_trace_load_opts *opts, int64_t first_ns, in
 	return !is_windowed(opts) || (first_ns <= opts->last_ns && last_ns >= opts->first_ns);
 }
 
-static bool is_wanted(const struct sc_trace_load_opts *opts, const struct sc_frame_place *place)
-{
-	if (!has_events(place) || (opts && opts->classes && !(opts->classes >> place->sub & 1)))
-		return false;
-	return overlaps(opts, place->first, place->last);
-}
-
 /* --- the heap --- */
 
 static inline bool is_before(const struct run *a, const struct run *b)
@@ -317,16 +310,6 @@ static void sift_down(struct merge *m)
 		at = child;
 	}
 	heap[at] = run;
-}
-
-static void push_run(struct merge *m, struct run *run)
-{
-	size_t at = m->heap.n;
-
-	SC_VEC_PUSH(&m->heap, run);
-	for (; at > 0 && is_before(run, m->heap.at[(at - 1) / 2]); at = (at - 1) / 2)
-		m->heap.at[at] = m->heap.at[(at - 1) / 2];
-	m->heap.at[at] = run;
 }
 
 /* --- frames --- */
@@ -376,6 +359,7 @@ static void begin_frame(struct merge *m, size_t index)
 {
 	const struct sc_frame_place *place = &m->file->places.at[index];
 	struct run *run = take_run(m, place->count);
+	size_t at = m->heap.n;
 
 	run->n = 0;
 	if (read_events(m->file, place, m->trace, run->events))
@@ -386,7 +370,10 @@ static void begin_frame(struct merge *m, size_t index)
 	}
 	run->place = index;
 	run->start_ns = run->events[run->order[0]].start_ns;
-	push_run(m, run);
+	SC_VEC_PUSH(&m->heap, run);
+	for (; at > 0 && is_before(run, m->heap.at[(at - 1) / 2]); at = (at - 1) / 2)
+		m->heap.at[at] = m->heap.at[(at - 1) / 2];
+	m->heap.at[at] = run;
 }
 
 static void take_event(struct merge *m)
@@ -429,7 +416,9 @@ static size_t choose_frames(struct merge *m)
 
 	keys = sc_xrealloc(NULL, m->file->places.n + 1, 2 * sizeof(*keys));
 	for (size_t i = 0; i < m->file->places.n; i++) {
-		if (!is_wanted(m->opts, &places[i]))
+		if (!has_events(&places[i]) ||
+		    !overlaps(m->opts, places[i].first, places[i].last) ||
+		    (m->opts && m->opts->classes && !(m->opts->classes >> places[i].sub & 1)))
 			continue;
 		/* The order of int64 as that of uint64. */
 		keys[n].time = (uint64_t)places[i].first ^ UINT64_C(1) << 63;

@@ -148,13 +148,6 @@ static void write_facts(struct sc_trace_writer *w)
 	sc_arena_init(&w->facts, TEXT_ARENA_BYTES);
 }
 
-static void write_identity(struct sc_trace_writer *w)
-{
-	sc_frame_put_identity(w->coder, &w->identity, w->base_utc_ns);
-	write_frame(w);
-	w->identity_changed = false;
-}
-
 /* Everything that events refer to and that is not in the file yet. From time to time, and at the end if
  * it costs little, all of it: then a damaged frame takes no names from events of others. */
 static void write_tables(struct sc_trace_writer *w, bool at_end)
@@ -172,8 +165,11 @@ static void write_tables(struct sc_trace_writer *w, bool at_end)
 		for (size_t i = 0; i < 4; i++)
 			tables[i]->n_written = 0;
 	}
-	if (w->identity_changed)
-		write_identity(w);
+	if (w->identity_changed) {
+		sc_frame_put_identity(w->coder, &w->identity, w->base_utc_ns);
+		write_frame(w);
+		w->identity_changed = false;
+	}
 	write_strings(w, w->strings.n_written);
 	write_table(w, &w->lanes, SC_FRAME_LANES, w->lanes.n_written);
 	write_table(w, &w->configs, SC_FRAME_CONFIGS, w->configs.n_written);

@@ -426,18 +426,6 @@ static void find_orders(struct waits *w)
 
 /* ---- the whole ---- */
 
-static void index_lanes(struct waits *w)
-{
-	struct sc_trace_rank *r = w->load->rank;
-
-	memset(w->call_last_act, 0xff, (r->calls.n + 1) * sizeof(*w->call_last_act));
-	for (uint32_t a = 0; a < r->acts.n; a++) {
-		SC_VEC_PUSH(&w->lanes[r->acts.at[a].lane].acts, a);
-		if (r->acts.at[a].launch != SC_NONE)
-			w->call_last_act[r->acts.at[a].launch] = a;
-	}
-}
-
 static void find_explicit_waits(struct waits *w)
 {
 	const struct sc_trace *t = &w->load->trace;
@@ -462,7 +450,12 @@ void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *t
 
 	w.lanes = sc_xcalloc(r->streams.n + 1, sizeof(*w.lanes));
 	w.call_last_act = sc_xmalloc((r->calls.n + 1) * sizeof(*w.call_last_act));
-	index_lanes(&w);
+	memset(w.call_last_act, 0xff, (r->calls.n + 1) * sizeof(*w.call_last_act));
+	for (uint32_t a = 0; a < r->acts.n; a++) {
+		SC_VEC_PUSH(&w.lanes[r->acts.at[a].lane].acts, a);
+		if (r->acts.at[a].launch != SC_NONE)
+			w.call_last_act[r->acts.at[a].launch] = a;
+	}
 	find_orders(&w);
 	find_explicit_waits(&w);
 	last = sc_xmalloc((r->streams.n + 1) * sizeof(*last));

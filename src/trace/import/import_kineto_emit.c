@@ -102,20 +102,6 @@ void sc_comm_join_destroy(struct sc_comm_join *join)
 	free(join);
 }
 
-/* A range that speaks of a collective; events are those that are written. */
-static void comm_join_call(struct sc_comm_join *join, const struct sc_trace_event *event,
-			   const struct sc_trace_comm *comm)
-{
-	struct call call = {.start_ns = event->start_ns,
-			    .end_ns = event->start_ns + event->dur_ns,
-			    .external_id = event->external_id,
-			    .lane = event->lane,
-			    .comm = *comm};
-
-	if (join->calls.n < MAX_CALLS)
-		SC_VEC_PUSH(&join->calls, call);
-}
-
 static void comm_join_launch(struct sc_comm_join *join, const struct sc_trace_event *event)
 {
 	struct launch launch = {.correlation = event->correlation,
@@ -129,14 +115,6 @@ static void comm_join_launch(struct sc_comm_join *join, const struct sc_trace_ev
 		join->kernels.at[*wanted - 1].launch = launch;
 		*wanted = 0;
 	}
-}
-
-/* The launch configuration that an earlier launch call brought; 0 = none. */
-static uint32_t comm_join_config(const struct sc_comm_join *join, uint32_t correlation)
-{
-	const struct launch *launch = &join->launches[correlation % N_LAUNCHES];
-
-	return correlation && launch->correlation == correlation ? launch->config : 0;
 }
 
 /* Holds back a collective kernel without arguments; false if it cannot. */
@@ -409,8 +387,13 @@ static bool write_kernel(struct kineto_import *im, const struct kineto_event *e,
 	event->cls = SC_EV_KERNEL;
 	event->lane = stream_lane(im, e);
 	event->config = launch_config(im, e);
-	if (!event->config)
-		event->config = comm_join_config(im->join, event->correlation);
+	if (!event->config) {
+		/* An earlier launch call may have brought it. */
+		const struct launch *launch = &im->join->launches[event->correlation % N_LAUNCHES];
+
+		if (event->correlation && launch->correlation == event->correlation)
+			event->config = launch->config;
+	}
 	im->stats->n_kernels++;
 	im->stats->n_nccl += (flags & SC_NAME_NCCL) != 0;
 	if (e->has_text & 1u << TEXT_COLLECTIVE ||
@@ -492,7 +475,15 @@ static void fill_host(struct kineto_import *im, const struct kineto_event *e,
 		im->ops.each(im->ops.ctx, im, event, &comm);
 	if (comm.collective || comm.comm_hash || comm.group_size > 0) {
 		event->comm = sc_trace_writer_comm(im->out.writer, &comm);
-		comm_join_call(im->join, event, &comm);
+		if (im->join->calls.n < MAX_CALLS) {
+			const struct call call = {.start_ns = event->start_ns,
+						  .end_ns = event->start_ns + event->dur_ns,
+						  .external_id = event->external_id,
+						  .lane = event->lane,
+						  .comm = comm};
+
+			SC_VEC_PUSH(&im->join->calls, call);
+		}
 	}
 }
 

@@ -286,11 +286,6 @@ static void take_field(struct kineto_words *words, int key, const struct sc_scan
 	}
 }
 
-static bool is_flow(const struct sc_scan_value *phase)
-{
-	return phase->n == 1 && (*phase->at == 's' || *phase->at == 't' || *phase->at == 'f');
-}
-
 enum sc_scan_rc kineto_scan_event(struct kineto_words *words, struct sc_scan *scan,
 				  struct kineto_event *out)
 {
@@ -320,7 +315,7 @@ enum sc_scan_rc kineto_scan_event(struct kineto_words *words, struct sc_scan *sc
 		rc = sc_scan_value(scan, &value);
 		/* A third of a file is of no use: arrows, and changes of memory. */
 		if (rc == SC_SCAN_OK &&
-		    ((id == KEY_PH && is_flow(&value)) ||
+		    ((id == KEY_PH && value.n == 1 && memchr("stf", *value.at, 3)) ||
 		     (id == KEY_NAME && out->phase == 'i' && sc_scan_is(&value, "[memory]", 8)))) {
 			take_field(words, id, &value, out);
 			return sc_scan_leave(scan);

@@ -84,17 +84,6 @@ static uint32_t classify(const char *text)
 	return flags;
 }
 
-static void fill(struct sc_import_names *names, struct sc_import_name *name, const char *at,
-		 size_t n)
-{
-	sc_strbuf_clear(&names->text);
-	name->n_repaired = (uint32_t)sc_json_decode(at, n, &names->text).n_bad;
-	name->id =
-		sc_trace_writer_string(names->writer, sc_strbuf_get(&names->text), names->text.n);
-	name->flags = classify(sc_strbuf_get(&names->text));
-	name->copy_kind = copy_kind(sc_strbuf_get(&names->text));
-}
-
 /* Where these bytes are kept; *is_new: they were not, and the rest is to be filled in. */
 static struct sc_import_name *slot_of(struct sc_import_names *names, const char *at, size_t n,
 				      bool *is_new)
@@ -118,8 +107,14 @@ const struct sc_import_name *sc_import_name(struct sc_import_names *names, const
 
 	if (n <= SC_IMPORT_NAME_MAX)
 		name = slot_of(names, at, n, &is_new);
-	if (is_new)
-		fill(names, name, at, n);
+	if (is_new) {
+		sc_strbuf_clear(&names->text);
+		name->n_repaired = (uint32_t)sc_json_decode(at, n, &names->text).n_bad;
+		name->id = sc_trace_writer_string(names->writer, sc_strbuf_get(&names->text),
+						  names->text.n);
+		name->flags = classify(sc_strbuf_get(&names->text));
+		name->copy_kind = copy_kind(sc_strbuf_get(&names->text));
+	}
 	return name;
 }
 

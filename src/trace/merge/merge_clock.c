@@ -235,16 +235,6 @@ static double highest_at(const struct limit *limit, size_t n, double t)
 	return best;
 }
 
-static void negate(struct limit *limit, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const double low = limit[i].low;
-
-		limit[i].low = -limit[i].high;
-		limit[i].high = -low;
-	}
-}
-
 /* Of the error of `line`, anywhere in the window. */
 static void bounds(const struct window *w, const struct line *line, double *low, double *high)
 {
@@ -269,7 +259,12 @@ static void bounds(const struct window *w, const struct line *line, double *low,
 		};
 	}
 	*high = fmax(highest_at(limit, n, 0), highest_at(limit, n, end));
-	negate(limit, n);
+	for (size_t i = 0; i < n; i++) {
+		const double before = limit[i].low;
+
+		limit[i].low = -limit[i].high;
+		limit[i].high = -before;
+	}
 	*low = -fmax(highest_at(limit, n, 0), highest_at(limit, n, end));
 	free(limit);
 }

@@ -34,13 +34,6 @@ static bool wants_reshaping(const struct sc_replay_opts *opts)
 	return opts->overlap != SC_OVERLAP_AS_RECORDED || opts->missing != SC_MISSING_RECORDED;
 }
 
-/* Is anything asked for that is unlike the recording? */
-static bool replay_has_change(const struct sc_replay_opts *opts)
-{
-	return opts->n_changes || opts->gpus || opts->without_rank >= 0 ||
-	       opts->gaps != SC_GAPS_AUTO || wants_reshaping(opts);
-}
-
 void sc_replay_result_release(struct sc_replay_result *result)
 {
 	SC_VEC_RELEASE(&result->iterations);
@@ -180,9 +173,11 @@ static void add_variants(struct replay_study *study)
 static void replay_study_begin(struct replay_study *study)
 {
 	const size_t n = study->out->iterations.n, n_ranks = study->out->ranks.n;
+	const struct sc_replay_opts *opts = study->opts;
 
 	study->n_iterations = n;
-	study->changed = replay_has_change(study->opts);
+	study->changed = opts->n_changes || opts->gpus || opts->without_rank >= 0 ||
+			 opts->gaps != SC_GAPS_AUTO || wants_reshaping(opts);
 	study->outlier = sc_xcalloc(n, sizeof(*study->outlier));
 	study->parts = sc_xcalloc(n * n_ranks, sizeof(*study->parts));
 	study->medians = sc_xcalloc(n_ranks, sizeof(*study->medians));
