@@ -61,9 +61,10 @@ static double step_us(const struct sc_request *request, const struct sc_host_rat
 	us = sc_bytes_us(params * step_bytes, rates->step);
 	if (off->optimizer == SC_TIER_NVME) {
 		double states = params * (f + t->moments * sc_moment_bytes(request));
+		double moved_us = sc_bytes_us(states, rates->in[SC_TIER_NVME]) +
+				  sc_bytes_us(states, rates->out[SC_TIER_NVME]);
 
-		us += sc_bytes_us(states, rates->in[SC_TIER_NVME]) +
-		      sc_bytes_us(states, rates->out[SC_TIER_NVME]);
+		us = request->software.pipelined_states ? fmax(us, moved_us) : us + moved_us;
 	}
 	if (off->gradients <= SC_TIER_NONE)
 		us += sc_bytes_us(params * f, rates->out[SC_TIER_CPU]);

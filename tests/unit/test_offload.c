@@ -1,6 +1,7 @@
 /* training.offload: every example with something kept off its GPUs needs no more memory there, loses nothing, is
  * no faster, and the coarse prediction is that of full detail; the published cost of an optimizer on the CPU. */
 #include "base/rng.h"
+#include "base/units.h"
 #include "example_fixture.h"
 #include "models/offload.h"
 #include "runner.h"
@@ -131,6 +132,48 @@ TEST(tiles_and_divided_checkpoints)
 	after = *with("none", "1", "true");
 	ck_assert_double_lt(after.memory.activations_gib, before.memory.activations_gib);
 	ck_assert_double_gt(after.iteration_ms, before.iteration_ms);
+}
+
+static const struct sc_prediction *infinity(const char *key, const char *tier, bool overlaps)
+{
+	struct sc_config config;
+	struct sc_request *request;
+	int at = 0;
+
+	while (strcmp(example_name(at), "gpt-22b-selene.yaml") != 0)
+		at++;
+	load_example(at, &config);
+	set_hosts(&config);
+	set(&config, "parallel.sharding", "zero3");
+	set(&config, "training.recompute", "full");
+	set(&config, "cluster.host_link_gbps", "3");
+	set(&config, "training.global_batch", "8");
+	set(&config, "training.micro_batch", "8");
+	set(&config, key, tier);
+	request = resolve_config(&config);
+	request->software.pipelined_states = overlaps;
+	request->software.blocking_checkpoints = !overlaps;
+	return predict_request(request, &opts);
+}
+
+/* States that come from SSDs tile by tile hide the step on the CPU, or are hidden by it; checkpoints that kernels wait
+ * for take their bytes' time, there and back. */
+TEST(what_zero_infinity_overlaps)
+{
+	static const char states[] = "training.offload.optimizer";
+	static const char kept[] = "training.offload.activations";
+	double own = infinity(states, "none", false)->iteration_ms;
+	double step = infinity(states, "cpu", false)->iteration_ms - own;
+	double turns = infinity(states, "nvme", false)->iteration_ms - own;
+	double beside = infinity(states, "nvme", true)->iteration_ms - own;
+	double ahead = infinity(kept, "cpu", true)->iteration_ms;
+	const struct sc_prediction *waits = infinity(kept, "cpu", false);
+	double bytes = waits->memory.host_gib / 8 * SC_BYTES_PER_GIB;
+
+	ck_assert_double_gt(step, 0);
+	ck_assert_double_lt(beside, turns - 0.1 * step);
+	ck_assert_double_ge(beside, 0.99 * fmax(turns / 2, step));
+	ck_assert_double_ge(waits->iteration_ms - ahead, 0.8 * 2 * bytes / 3e6);
 }
 
 LOOP_TEST(coarse_is_full_detail, find_examples())

@@ -37,9 +37,9 @@ static void add_params(struct sc_params *sum, const struct sc_params *one, doubl
 	sum->trainable_expert += n * one->trainable_expert;
 }
 
-/* us each way */
+/* us each way, and those that kernels wait for */
 struct traffic {
-	double in_us, out_us;
+	double in_us, out_us, blocking_us;
 };
 
 /* `gbps`: by enum sc_offload_tier */
@@ -91,10 +91,12 @@ static struct traffic traffic_of(const struct class_state *st, const struct sc_s
 		    sc_grad_bytes(b->tf->request);
 	if (kind != SC_PASS_BACKWARD_WEIGHT)
 		out.in_us += copy_us(weights, rates->in, off->weights);
-	if (kind == SC_PASS_FORWARD)
-		out.out_us += copy_us(kept, rates->out, off->activations);
-	else if (kind != SC_PASS_BACKWARD_WEIGHT)
-		out.in_us += copy_us(kept, rates->in, off->activations);
+	if (kind != SC_PASS_BACKWARD_WEIGHT)
+		*(b->tf->request->software.blocking_checkpoints ? &out.blocking_us
+		  : kind == SC_PASS_FORWARD                     ? &out.out_us
+								: &out.in_us) +=
+			copy_us(kept, kind == SC_PASS_FORWARD ? rates->out : rates->in,
+				off->activations);
 	if (sc_pass_makes_gradients(kind))
 		out.out_us += copy_us(gradients, rates->out, off->gradients);
 	return out;
@@ -123,6 +125,12 @@ static struct pass_copies build_pass_begin(struct class_state *st, const struct 
 		.began_after = st->last_compute,
 	};
 
+	uint32_t waited =
+		add_copy(st, st->lanes.compute, us.blocking_us,
+			 slot->kind == SC_PASS_FORWARD ? SC_NAME_TO_HOST : SC_NAME_FROM_HOST);
+
+	if (waited != SC_NONE)
+		build_compute_after(st, waited);
 	if (out.from_host != SC_NONE && after != SC_NONE)
 		sc_graph_add_dep(st->b->graph, out.from_host, after);
 	if (out.to_host != SC_NONE && st->last_compute != SC_NONE)
