@@ -4,27 +4,19 @@
 
 #include "base/units.h"
 
-/* To host memory: the module's own link, or the slot's at the rate that copies reach. */
-static double link_gbps(const struct sc_request *request, const struct sc_fabric *fabric)
-{
-	const struct sc_cluster *cl = &request->config.cluster;
-	const struct sc_device *device = &request->device;
-	double share = fmax(1, (double)cl->host_link_gpus), own = device->host_link_gbps;
-
-	share = fmin(share, (double)sc_request_node_gpus(request));
-	if (cl->host_link_gbps > 0)
-		return cl->host_link_gbps / share;
-	return (own > 0 ? own : device->pcie_gbps) * fabric->ramp.pcie_eff / share;
-}
-
 void sc_host_rates(const struct sc_request *request, const struct sc_fabric *fabric,
 		   struct sc_host_rates *out)
 {
 	const struct sc_cluster *cl = &request->config.cluster;
 	double gpus = (double)sc_request_node_gpus(request);
 	const struct sc_software *sw = &request->software;
-	double memory = cl->host_memory_gbps / gpus;
-	double link = fmin(link_gbps(request, fabric), memory);
+	double memory = cl->host_memory_gbps / gpus, own = request->device.host_link_gbps;
+	/* To host memory: the module's own link, or the slot's at the rate that copies reach. */
+	double link = cl->host_link_gbps > 0
+			      ? cl->host_link_gbps
+			      : (own > 0 ? own : request->device.pcie_gbps) * fabric->ramp.pcie_eff;
+
+	link = fmin(link / fmin(fmax(1, (double)cl->host_link_gpus), gpus), memory);
 
 	*out = (struct sc_host_rates){
 		.in = {0, link, fmin(link, cl->ssd_read_gbps / gpus)},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "models/row_reuse.h"
+#include "predict/predict.h"
 
 /* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
  * for Straight-Line CUDA Graphs", 2024: 2.5 us and more against 2 us). */
@@ -35,6 +36,24 @@ void sc_build_scratch_release(struct sc_build_scratch *scratch)
 	sc_simulator_destroy(scratch->sim);
 	sc_row_memo_destroy(scratch->rows);
 	sc_memo_destroy(scratch->memo);
+}
+
+struct sc_block_env sc_block_env_of(const struct sc_request *request,
+				    const struct sc_fabric *fabric,
+				    const struct sc_predict_opts *opts)
+{
+	return (struct sc_block_env){.request = request,
+				     .device = &request->device,
+				     .software = &request->software,
+				     .fabric = fabric,
+				     .slowdown = 1,
+				     .cuda_graphs = request->config.training.cuda_graphs,
+				     .attention_eff = 1,
+				     .gemm_speed = opts->gemm_speed,
+				     .hbm_speed = opts->hbm_speed,
+				     .link_speed = opts->link_speed,
+				     .nic_speed = opts->nic_speed,
+				     .host_speed = opts->host_speed};
 }
 
 void sc_block_clear(struct sc_block *block)

@@ -86,6 +86,11 @@ struct sc_block_env {
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed; /* what-if */
 };
 
+struct sc_predict_opts;
+/* Of the request's GPU, alone and as fast as it is, but for the what-if speeds. */
+struct sc_block_env sc_block_env_of(const struct sc_request *request,
+				    const struct sc_fabric *fabric,
+				    const struct sc_predict_opts *opts);
 void sc_block_clear(struct sc_block *block);
 void sc_block_release(struct sc_block *block);
 void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,

@@ -84,20 +84,15 @@ static double grad_workers(const struct sc_request *request, double replicas)
 	return frac < 0 ? replicas : fmax(1, round(frac * replicas));
 }
 
-static double eigen_work(const struct sc_matrix *a)
+/* Of eigenvectors, or of an update with them. */
+static double work(const struct sc_matrix *a, bool eigen)
 {
-	return a->m * a->m * a->m + a->n * a->n * a->n;
-}
-
-static double update_work(const struct sc_matrix *a)
-{
-	return a->m * a->n * (a->m + a->n);
+	return eigen ? a->m * a->m * a->m + a->n * a->n * a->n : a->m * a->n * (a->m + a->n);
 }
 
 /* The busiest of so many over their mean, where layers are not divided: of the c layers that are no smaller than one of
  * them it has c / among, rounded up, however they are dealt. */
-static double uneven(const struct sc_matrix *a, int n, double (*work)(const struct sc_matrix *),
-		     double among)
+static double uneven(const struct sc_matrix *a, int n, bool eigen, double among)
 {
 	double all = 0, most = 0;
 
@@ -105,10 +100,10 @@ static double uneven(const struct sc_matrix *a, int n, double (*work)(const stru
 		double larger = 0;
 
 		for (int k = 0; k < n; k++)
-			if (work(&a[k]) >= work(&a[i]))
+			if (work(&a[k], eigen) >= work(&a[i], eigen))
 				larger += a[k].count;
-		all += a[i].count * work(&a[i]);
-		most = fmax(most, ceil(larger / among) * work(&a[i]));
+		all += a[i].count * work(&a[i], eigen);
+		most = fmax(most, ceil(larger / among) * work(&a[i], eigen));
 	}
 	return fmax(1, most * among / all);
 }
@@ -151,8 +146,8 @@ static void step_kfac(const struct stepped *to, const struct sc_matrix *a, int n
 	const enum sc_dtype narrow = sc_storage_dtype(req->config.training.precision);
 	double all = to->replicas->n_ranks, workers = grad_workers(req, all), factors = 0;
 	double columns = fmax(1, round(all / workers));
-	double eigen = EIGEN_PRODUCTS * uneven(a, n, eigen_work, all) / all / to->inverse_every;
-	double own = 2 * uneven(a, n, update_work, columns) / columns;
+	double eigen = EIGEN_PRODUCTS * uneven(a, n, true, all) / all / to->inverse_every;
+	double own = 2 * uneven(a, n, false, columns) / columns;
 	const struct sc_span column = part_of(to->replicas, workers, false);
 	const struct sc_span row = part_of(to->replicas, columns, true);
 
@@ -192,7 +187,7 @@ void sc_matrix_steps(const struct sc_block_env *env, const struct sc_matrix *a, 
 	struct stepped to = {t->factor_every, t->inverse_every,         t->block, env,
 			     replicas,        tf32 ? SC_TF32 : SC_FP32, out};
 
-	if (t->matrices == SC_MATRIX_KFAC) {
+	if (t->matrices == SC_MATRIX_KFAC && n > 0) {
 		if (tr->factor_update_steps > 0)
 			to.factor_every = (double)tr->factor_update_steps;
 		if (tr->inv_update_steps > 0)

@@ -549,27 +549,18 @@ static int check_matrices(const struct sc_resolver *res)
 	return 0;
 }
 
-static bool has_matrices(const struct sc_config *cfg)
-{
-	const struct sc_layer_row *rows = cfg->model.rows.at;
-
-	for (size_t i = 0; i < cfg->model.rows.n; i++)
-		if (rows[i].outputs > 0 && rows[i].inputs > 0)
-			return true;
-	return false;
-}
-
 /* Rows of embedding tables, and layers whose matrices are not known, or that are updated one by one. */
 static int check_optimizer(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
 	enum sc_optimizer optimizer = cfg->training.optimizer;
-	bool matrices = sc_optimizer_traits_of(optimizer)->matrices != SC_MATRIX_NONE;
+	const struct sc_layer_row *rows = cfg->model.rows.at;
+	bool known = sc_optimizer_traits_of(optimizer)->matrices == SC_MATRIX_NONE;
 
-	if (cfg->model.family == SC_DLRM
-		    ? optimizer <= SC_OPT_ATOMIC_SGD
-		    : cfg->model.family != SC_LAYERS || !matrices ||
-			      (has_matrices(cfg) && !res->request->software.layer_updates))
+	for (size_t i = 0; i < cfg->model.rows.n && !res->request->software.layer_updates; i++)
+		known = known || (rows[i].outputs > 0 && rows[i].inputs > 0);
+	if (cfg->model.family == SC_DLRM ? optimizer <= SC_OPT_ATOMIC_SGD
+					 : cfg->model.family != SC_LAYERS || known)
 		return check_matrices(res);
 	if (cfg->model.family == SC_LAYERS)
 		return sc_resolve_fail(

@@ -308,30 +308,20 @@ static const struct sc_field TABLE_FIELDS[] = {
 	{0},
 };
 #define MAX_ROW 1e18
+#define GIVEN(name, text)                                                                         \
+	{                                                                                         \
+		.key = #name, .type = SC_F_DOUBLE, .offset = offsetof(struct sc_layer_row, name), \
+		.max = MAX_ROW, .required = true, .help = (text)                                  \
+	}
 const struct sc_field sc_layer_row_fields[] = {
 	{.key = "name",
 	 .type = SC_F_STR,
 	 .offset = offsetof(struct sc_layer_row, name),
 	 .required = true,
 	 .help = "of the layer"},
-	{.key = "flop",
-	 .type = SC_F_DOUBLE,
-	 .offset = offsetof(struct sc_layer_row, flop),
-	 .max = MAX_ROW,
-	 .required = true,
-	 .help = "forward, of one sample"},
-	{.key = "bytes",
-	 .type = SC_F_DOUBLE,
-	 .offset = offsetof(struct sc_layer_row, bytes),
-	 .max = MAX_ROW,
-	 .required = true,
-	 .help = "activations read and written forward, of one sample"},
-	{.key = "params",
-	 .type = SC_F_DOUBLE,
-	 .offset = offsetof(struct sc_layer_row, params),
-	 .max = MAX_ROW,
-	 .required = true,
-	 .help = "weights; 0 = none"},
+	GIVEN(flop, "forward, of one sample"),
+	GIVEN(bytes, "activations read and written forward, of one sample"),
+	GIVEN(params, "weights; 0 = none"),
 	ELEMENT(SC_F_DOUBLE, sc_layer_row, grad_flop, 0, MAX_ROW,
 		"backward, of one sample; default 2 flop"),
 	ELEMENT(SC_F_DOUBLE, sc_layer_row, grad_bytes, 0, MAX_ROW,

@@ -321,23 +321,9 @@ double sc_dlrm_rank_slowdown(const struct sc_request *req, uint32_t rank)
 static void env_init(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
 		     struct sc_block_env *env)
 {
-	const struct sc_request *req = dlrm->request;
-	const struct sc_predict_opts *o = dlrm->opts;
-
-	*env = (struct sc_block_env){
-		.request = req,
-		.device = sc_request_device(req, cls->kind),
-		.software = &req->software,
-		.fabric = &dlrm->fabric,
-		.slowdown = cls->slowdown,
-		.cuda_graphs = req->config.training.cuda_graphs,
-		.attention_eff = 1,
-		.gemm_speed = o->gemm_speed,
-		.hbm_speed = o->hbm_speed,
-		.link_speed = o->link_speed,
-		.nic_speed = o->nic_speed,
-		.host_speed = o->host_speed,
-	};
+	*env = sc_block_env_of(dlrm->request, &dlrm->fabric, dlrm->opts);
+	env->device = sc_request_device(dlrm->request, cls->kind);
+	env->slowdown = cls->slowdown;
 }
 
 static bool same(double a, double b)

@@ -128,24 +128,6 @@ void sc_layers_memory(const struct sc_request *request, struct sc_memory *out)
 			  kept_bytes * (double)request->config.training.micro_batch, out);
 }
 
-static void set_env(struct sc_layers *l, const struct sc_predict_opts *o)
-{
-	l->env = (struct sc_block_env){
-		.request = l->request,
-		.device = &l->request->device,
-		.software = &l->request->software,
-		.fabric = &l->fabric,
-		.slowdown = 1,
-		.cuda_graphs = l->request->config.training.cuda_graphs,
-		.attention_eff = 1,
-		.gemm_speed = o->gemm_speed,
-		.hbm_speed = o->hbm_speed,
-		.link_speed = o->link_speed,
-		.nic_speed = o->nic_speed,
-		.host_speed = o->host_speed,
-	};
-}
-
 #define LARGE_BYTES 6.4e7 /* of a collective: takes all channels that it likes */
 
 /* What c3.policy keeps free of kernels. */
@@ -181,7 +163,7 @@ int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struc
 	node = layers->fabric.gpus_per_node;
 	layers->span =
 		(struct sc_span){world, (world + node - 1) / node, world < node ? world : node};
-	set_env(layers, setup->opts);
+	layers->env = sc_block_env_of(req, &layers->fabric, setup->opts);
 	reserve(layers);
 	const size_t n = layers->request->config.model.rows.n;
 	const enum sc_dtype dtype = sc_storage_dtype(layers->request->config.training.precision);

@@ -350,15 +350,6 @@ void put_slot(const struct slot_writer *w, enum sc_pass_kind kind, struct slot_i
 	};
 }
 
-static struct sc_pass_times times_of(const struct sc_schedule_shape *shape)
-{
-	struct sc_pass_times t = shape->times;
-
-	if (t.forward + t.input + t.weight <= 0)
-		t = (struct sc_pass_times){.forward = 1, .input = 1, .weight = 1, .kept = 1};
-	return t;
-}
-
 void sc_passes_mark_last(struct sc_passes *passes)
 {
 	for (uint32_t s = 0; s < passes->map->pp; s++) {
@@ -383,9 +374,11 @@ void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stag
 {
 	const struct kind *kind = &KINDS[shape->kind];
 	uint32_t micro_batches = (shape->micro_batches + map->replicas - 1) / map->replicas;
-	const struct slot_writer w = {
-		.shape = shape, .map = map, .times = times_of(shape), .arena = arena, .out = out};
+	struct slot_writer w = {
+		.shape = shape, .map = map, .times = shape->times, .arena = arena, .out = out};
 
+	if (w.times.forward + w.times.input + w.times.weight <= 0)
+		w.times = (struct sc_pass_times){.forward = 1, .input = 1, .weight = 1, .kept = 1};
 	if (shape->file) {
 		*out = shape->file->passes;
 		return;

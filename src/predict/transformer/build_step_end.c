@@ -354,16 +354,6 @@ static void add_optimizer(struct class_state *st)
 	st->last_compute = node;
 }
 
-/* The optimizer updates a share of the parameters, and all ranks need all of them again. */
-static bool updates_a_share(const struct class_state *st)
-{
-	const struct builder *b = st->b;
-
-	return b->tf->classes[st->id].is_replicated &&
-	       b->tf->request->config.training.optimizer != SC_OPT_NONE && b->sharding.states &&
-	       !b->sharding.weights;
-}
-
 /* All of the step's passes and gradients, and the others' if the optimizer waits to hear of them. */
 static uint32_t end_of_passes(struct class_state *st, uint32_t world)
 {
@@ -384,12 +374,14 @@ static uint32_t end_of_passes(struct class_state *st, uint32_t world)
 static void finish_class(struct class_state *st, uint32_t world)
 {
 	struct builder *b = st->b;
+	const struct sc_class_plan *plan = &b->tf->classes[st->id];
 
 	build_compute_after(st, end_of_passes(st, world));
 	add_optimizer(st);
 	b->built->last[st->id] = st->last_compute;
-	if (updates_a_share(st)) {
-		const struct sc_class_plan *plan = &b->tf->classes[st->id];
+	/* It updates a share of the parameters, and all ranks need all of them again. */
+	if (plan->is_replicated && b->tf->request->config.training.optimizer != SC_OPT_NONE &&
+	    b->sharding.states && !b->sharding.weights) {
 		struct sc_params updated = {.dense = plan->trainable,
 					    .expert = plan->trainable_expert};
 

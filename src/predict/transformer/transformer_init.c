@@ -56,32 +56,27 @@ const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES] = {
 	[SC_COMM_EP] = SC_AXIS_EP,
 };
 
-/* Ranks of a class's node, of its stage, whose groups of an axis leave the node. */
-static double crossing_ranks(const struct sc_placement *p, const struct sc_rank_class *rc,
-			     enum sc_axis axis)
-{
-	double n = 0;
-
-	for (size_t c = 0; c < p->n_classes; c++)
-		if (p->classes[c].nic_domain == rc->nic_domain &&
-		    p->classes[c].stage == rc->stage && p->classes[c].group[axis].span.n_nodes > 1)
-			n += p->classes[c].ranks_per_domain;
-	return n;
-}
-
-/* A group is as slow as its most crowded node. */
+/* A group is as slow as its most crowded node: ranks there, of a stage, whose groups of the axis leave it. */
 static double axis_node_peers(const struct sc_transformer *tf, const struct sc_rank_class *rc,
 			      enum sc_axis axis)
 {
 	const struct sc_axis_group *group = &rc->group[axis];
 	const struct sc_member *m = tf->placement.members + group->first_member;
+	const struct sc_rank_class *all = tf->placement.classes;
 	double most = 0;
 
 	if (group->span.n_nodes <= 1)
 		return 0;
-	for (uint32_t i = 0; i < group->n_members; i++)
-		most = fmax(most, crossing_ranks(&tf->placement,
-						 &tf->placement.classes[m[i].class_id], axis));
+	for (uint32_t i = 0; i < group->n_members; i++) {
+		double n = 0;
+
+		for (size_t c = 0; c < tf->placement.n_classes; c++)
+			if (all[c].nic_domain == all[m[i].class_id].nic_domain &&
+			    all[c].stage == all[m[i].class_id].stage &&
+			    all[c].group[axis].span.n_nodes > 1)
+				n += all[c].ranks_per_domain;
+		most = fmax(most, n);
+	}
 	return most;
 }
 
@@ -186,30 +181,19 @@ static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env
 static int find_variant(struct sc_transformer *tf, uint32_t class_id,
 			struct sc_build_scratch *scratch, struct sc_err *err)
 {
-	struct sc_block_env env;
+	struct sc_block_env env = sc_block_env_of(tf->request, &tf->fabric, tf->opts);
 
 	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
 	const struct sc_device *device = sc_request_device(tf->request, rc->kind);
-	const struct sc_predict_opts *o = tf->opts;
 
-	env = (struct sc_block_env){
-		.device = device,
-		.request = tf->request,
-		.software = &tf->request->software,
-		.host_waits = tf->request->software.host_waits,
-		.launch_blocking = tf->request->config.training.launch_blocking,
-		.fabric = &tf->fabric,
-		.node_peers = rc->stage_ranks_per_node,
-		.slowdown = rc->slowdown,
-		.cuda_graphs = tf->request->config.training.cuda_graphs,
-		.attention_eff = attention_eff(device, &tf->request->software),
-		.gemm_speed =
-			o->gemm_speed / slowest_clock(device, (double)tf->request->config.gpus),
-		.hbm_speed = o->hbm_speed,
-		.link_speed = o->link_speed,
-		.nic_speed = o->nic_speed,
-		.host_speed = o->host_speed / device->host.slowdown,
-	};
+	env.device = device;
+	env.host_waits = tf->request->software.host_waits;
+	env.launch_blocking = tf->request->config.training.launch_blocking;
+	env.node_peers = rc->stage_ranks_per_node;
+	env.slowdown = rc->slowdown;
+	env.attention_eff = attention_eff(device, &tf->request->software);
+	env.gemm_speed /= slowest_clock(device, (double)tf->request->config.gpus);
+	env.host_speed /= device->host.slowdown;
 	beside(tf, class_id, &env);
 	for (int a = 0; a < SC_N_COMM_AXES; a++) {
 		env.span[a] = rc->group[sc_comm_axis_of[a]].span;
