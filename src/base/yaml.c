@@ -244,20 +244,6 @@ static const struct {
 	 "expected the end of the file here; keep one mapping at the top"},
 };
 
-/* Only the reader's errors come as a byte offset. */
-static void offset_position(const char *text, size_t offset, unsigned *line, unsigned *column)
-{
-	*line = *column = 1;
-	for (size_t i = 0; i < offset; i++) {
-		if (text[i] == '\n') {
-			++*line;
-			*column = 1;
-		} else if (((unsigned char)text[i] & 0xC0) != 0x80) {
-			++*column;
-		}
-	}
-}
-
 static int syntax_error(struct builder *b, const yaml_parser_t *parser, const char *text, size_t n)
 {
 	const char *problem = parser->problem ? parser->problem : "unknown problem";
@@ -268,7 +254,16 @@ static int syntax_error(struct builder *b, const yaml_parser_t *parser, const ch
 	if (parser->error == YAML_READER_ERROR) {
 		size_t offset = parser->problem_offset < n ? parser->problem_offset : n;
 
-		offset_position(text, offset, &line, &column);
+		/* Only the reader's errors come as a byte offset. */
+		line = column = 1;
+		for (size_t i = 0; i < offset; i++) {
+			if (text[i] == '\n') {
+				++line;
+				column = 1;
+			} else if (((unsigned char)text[i] & 0xC0) != 0x80) {
+				++column;
+			}
+		}
 		return sc_err_at(b->err, SC_EFORMAT, b->file, b->line + line - 1, column,
 				 "not a text file in UTF-8: %s", problem);
 	}

@@ -313,43 +313,24 @@ static const struct sc_known_model *find(const struct sc_known_model *known,
 	return first;
 }
 
-static void fill(int64_t *value, int64_t known)
-{
-	if (*value == SC_NOT_GIVEN)
-		*value = known;
-}
-
-/* Everything but layers and seq, which belong to the run. */
+/* Everything but layers, of which mtp_layers are some, and seq, which belong to the run. */
 static void take_shape(struct sc_model *model, const struct sc_model *known)
 {
-	int64_t dense_layers = known->dense_layers;
+	const struct sc_model given = *model;
+	const struct sc_field *field = sc_config_fields;
 
-	if (model->layers != SC_NOT_GIVEN && dense_layers > model->layers)
-		dense_layers = model->layers;
-	fill(&model->kv_heads, known->kv_heads);
-	fill(&model->ffn_hidden, known->ffn_hidden);
-	fill(&model->vocab, known->vocab);
-	fill(&model->head_dim, known->head_dim);
-	fill(&model->experts, known->experts);
-	fill(&model->top_k, known->top_k);
-	fill(&model->expert_ffn_hidden, known->expert_ffn_hidden);
-	fill(&model->shared_experts, known->shared_experts);
-	fill(&model->dense_layers, dense_layers);
-	fill(&model->experts_every, known->experts_every);
-	fill(&model->expert_groups, known->expert_groups);
-	fill(&model->top_groups, known->top_groups);
-	fill(&model->q_lora_rank, known->q_lora_rank);
-	fill(&model->kv_lora_rank, known->kv_lora_rank);
-	fill(&model->rope_head_dim, known->rope_head_dim);
-	fill(&model->v_head_dim, known->v_head_dim);
-	fill(&model->sliding_window, known->sliding_window);
-	fill(&model->full_attention_every, known->full_attention_every);
-	if (model->tied_embeddings == SC_NOT_GIVEN)
-		model->tied_embeddings = known->tied_embeddings;
-	if (model->biases == SC_NOT_GIVEN)
-		model->biases = known->biases;
-	if (model->qk_norm == SC_NOT_GIVEN)
-		model->qk_norm = known->qk_norm;
+	while (strcmp(field->key, "model") != 0)
+		field++;
+	for (field = field->sub; field->key; field++)
+		if (sc_field_is_absent(field, (char *)model + field->offset))
+			memcpy((char *)model + field->offset, (const char *)known + field->offset,
+			       sc_field_bytes(field));
+	model->layers = given.layers;
+	model->mtp_layers = given.mtp_layers;
+	model->seq = given.seq;
+	if (given.dense_layers == SC_NOT_GIVEN && model->layers != SC_NOT_GIVEN &&
+	    model->dense_layers > model->layers)
+		model->dense_layers = model->layers;
 }
 
 int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, struct sc_err *err)

@@ -372,37 +372,6 @@ static int take_split(struct sc_foreign *file, struct sc_err *err)
 	return rc;
 }
 
-/* Megatron-Bridge's recipes: bf16_with_fp8_current_scaling_mixed; NeMo's: bf16-mixed, 16, 32. */
-static int take_named_precision(struct sc_foreign *file, const struct sc_foreign_leaf *named,
-				struct sc_err *err)
-{
-	static const struct {
-		const char *part, *precision, *recipe;
-	} NAMES[] = {
-		{"mxfp8", "mxfp8", NULL},
-		{"nvfp4", "nvfp4", NULL},
-		{"fp8_current", "fp8", "current"},
-		{"fp8_subchannel", "fp8", "blockwise"},
-		{"fp8_delayed", "fp8", "delayed"},
-		{"fp8", "fp8", NULL},
-		{"bf16", "bf16", NULL},
-		{"16", "fp16", NULL},
-		{"32", "fp32", NULL},
-	};
-
-	for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
-		int rc;
-
-		if (!has_text(named, NAMES[i].part))
-			continue;
-		rc = sc_foreign_put(file, named, "training.precision", NAMES[i].precision, err);
-		return rc || !NAMES[i].recipe ? rc
-					      : sc_foreign_put(file, named, "training.fp8_recipe",
-							       NAMES[i].recipe, err);
-	}
-	return sc_foreign_fail(named, err, "its value is not understood");
-}
-
 /* What turns it on. Where `fp8` is there, the others are its variants. */
 static const struct sc_foreign_leaf *fp8_of(const struct sc_foreign *file)
 {
@@ -439,7 +408,32 @@ static int take_precision(struct sc_foreign *file, struct sc_err *err)
 		return sc_foreign_put(file, sc_foreign_get(file, "fp16"), path, "fp16", err);
 	if (!named)
 		return sc_foreign_put_absent(file, "bf16", path, "fp32", err);
-	return take_named_precision(file, named, err);
+	/* Megatron-Bridge's recipes: bf16_with_fp8_current_scaling_mixed; NeMo's: bf16-mixed, 16, 32. */
+	static const struct {
+		const char *part, *precision, *recipe;
+	} NAMES[] = {
+		{"mxfp8", "mxfp8", NULL},
+		{"nvfp4", "nvfp4", NULL},
+		{"fp8_current", "fp8", "current"},
+		{"fp8_subchannel", "fp8", "blockwise"},
+		{"fp8_delayed", "fp8", "delayed"},
+		{"fp8", "fp8", NULL},
+		{"bf16", "bf16", NULL},
+		{"16", "fp16", NULL},
+		{"32", "fp32", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+		int rc;
+
+		if (!has_text(named, NAMES[i].part))
+			continue;
+		rc = sc_foreign_put(file, named, "training.precision", NAMES[i].precision, err);
+		return rc || !NAMES[i].recipe ? rc
+					      : sc_foreign_put(file, named, "training.fp8_recipe",
+							       NAMES[i].recipe, err);
+	}
+	return sc_foreign_fail(named, err, "its value is not understood");
 }
 
 static int take_recompute(struct sc_foreign *file, struct sc_err *err)

@@ -526,31 +526,6 @@ static double buffer_bytes(const struct sc_dlrm *dlrm, const struct sc_dlrm_work
 	       2 * work->index_bytes;
 }
 
-static void memory_of(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
-		      struct sc_memory *out)
-{
-	const struct sc_request *req = dlrm->request;
-	const struct sc_software *sw = &req->software;
-	double f = sc_dtype_bytes(SC_FP32);
-	double copy = sc_dtype_bytes(sc_storage_dtype(req->config.training.precision));
-	double held;
-
-	*out = (struct sc_memory){
-		.weights_gib =
-			(cls->work.table_bytes + dlrm->dense_params * (f + (copy < f ? copy : 0))) /
-			SC_BYTES_PER_GIB,
-		.gradients_gib = dlrm->dense_params * sc_grad_bytes(req) / SC_BYTES_PER_GIB,
-		.optimizer_gib = (cls->work.state_bytes + state_bytes(dlrm)) / SC_BYTES_PER_GIB,
-		.activations_gib = dlrm->kept_bytes / SC_BYTES_PER_GIB,
-		.buffers_gib = buffer_bytes(dlrm, &cls->work) / SC_BYTES_PER_GIB,
-		.capacity_gib = sc_request_device(req, cls->kind)->hbm_gib,
-	};
-	held = out->weights_gib + out->gradients_gib + out->optimizer_gib + out->activations_gib +
-	       out->buffers_gib;
-	out->reserve_gib = sw->reserve_gib + sw->reserve_frac * held;
-	out->total_gib = held + out->reserve_gib;
-}
-
 /* Of a node: its memory, and its SSD if the config says what it has. */
 static void check_node(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 {
@@ -580,7 +555,28 @@ static void find_memory(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 	for (size_t c = 0; c < dlrm->n_classes; c++) {
 		struct sc_memory now;
 
-		memory_of(dlrm, &dlrm->classes[c], &now);
+		const struct sc_request *req = dlrm->request;
+		const struct sc_software *sw = &req->software;
+		double f = sc_dtype_bytes(SC_FP32);
+		double copy = sc_dtype_bytes(sc_storage_dtype(req->config.training.precision));
+		double held;
+
+		now = (struct sc_memory){
+			.weights_gib = (dlrm->classes[c].work.table_bytes +
+					dlrm->dense_params * (f + (copy < f ? copy : 0))) /
+				       SC_BYTES_PER_GIB,
+			.gradients_gib = dlrm->dense_params * sc_grad_bytes(req) / SC_BYTES_PER_GIB,
+			.optimizer_gib = (dlrm->classes[c].work.state_bytes + state_bytes(dlrm)) /
+					 SC_BYTES_PER_GIB,
+			.activations_gib = dlrm->kept_bytes / SC_BYTES_PER_GIB,
+			.buffers_gib =
+				buffer_bytes(dlrm, &dlrm->classes[c].work) / SC_BYTES_PER_GIB,
+			.capacity_gib = sc_request_device(req, dlrm->classes[c].kind)->hbm_gib,
+		};
+		held = now.weights_gib + now.gradients_gib + now.optimizer_gib +
+		       now.activations_gib + now.buffers_gib;
+		now.reserve_gib = sw->reserve_gib + sw->reserve_frac * held;
+		now.total_gib = held + now.reserve_gib;
 		if (c && now.total_gib * out->memory.capacity_gib <=
 				 out->memory.total_gib * now.capacity_gib)
 			continue;

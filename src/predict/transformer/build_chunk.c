@@ -609,34 +609,6 @@ bool build_reduces_unevenly(struct builder *b)
 	return false;
 }
 
-/* A backward pass whose gradients are complete: buckets of layers, each followed by its reduction. */
-static uint32_t reducing_backward(struct pass *p, uint32_t recv)
-{
-	const struct sc_request *req = p->st->b->tf->request;
-	double bucket = req->software.bucket_mib * SC_BYTES_PER_MIB / sc_grad_bytes(req);
-
-	build_begin_parts(p, recv);
-	for (int i = 0; i < p->n_runs; i++) {
-		const struct run *run = &p->run[i];
-		double params = run->params->trainable + run->params->trainable_expert;
-		double per_bucket = run->n;
-
-		const struct sc_transformer *tf = p->st->b->tf;
-
-		if ((run->params == &tf->layer || run->params == &tf->dense_layer) && bucket > 0 &&
-		    params > 0)
-			per_bucket = fmin(run->n, fmax(1, ceil(bucket / params)));
-		for (double done = 0; done < run->n; done += per_bucket) {
-			double n = fmin(per_bucket, run->n - done);
-			uint32_t node = build_blocks(p, run, n);
-
-			if (!build_reduces_later(p, run) && params > 0)
-				build_reduce(p, run, n, node);
-		}
-	}
-	return p->st->last_compute;
-}
-
 /* ---- whole passes ---- */
 
 struct sc_summary build_pass_summary(const struct pass *p)
@@ -726,7 +698,30 @@ static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, u
 		return build_sharded_pass(st, slot, partial, recv);
 	p = build_pass_of(st, slot, partial);
 	p.by_op |= b->by_op;
-	return reducing_backward(&p, recv);
+	/* A backward pass whose gradients are complete: buckets of layers, each followed by its reduction. */
+	const struct sc_request *req = p.st->b->tf->request;
+	double bucket = req->software.bucket_mib * SC_BYTES_PER_MIB / sc_grad_bytes(req);
+
+	build_begin_parts(&p, recv);
+	for (int i = 0; i < p.n_runs; i++) {
+		const struct run *run = &p.run[i];
+		double params = run->params->trainable + run->params->trainable_expert;
+		double per_bucket = run->n;
+
+		const struct sc_transformer *tf = p.st->b->tf;
+
+		if ((run->params == &tf->layer || run->params == &tf->dense_layer) && bucket > 0 &&
+		    params > 0)
+			per_bucket = fmin(run->n, fmax(1, ceil(bucket / params)));
+		for (double done = 0; done < run->n; done += per_bucket) {
+			double n = fmin(per_bucket, run->n - done);
+			uint32_t node = build_blocks(&p, run, n);
+
+			if (!build_reduces_later(&p, run) && params > 0)
+				build_reduce(&p, run, n, node);
+		}
+	}
+	return p.st->last_compute;
 }
 
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv)

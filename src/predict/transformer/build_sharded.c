@@ -301,9 +301,15 @@ static void ask_of_run(struct sc_memo_key *key, const struct pass *p, const stru
 	ask_of_cost(key, &cost);
 }
 
-/* All that decides how a pass runs alone. */
-static void ask_alone(struct sc_memo_key *key, const struct pass *p, const struct alone *alone)
+/* Of a pass with no more blocks than are simulated, `n` in all. */
+static const double *find_alone(const struct pass *p, struct alone *alone, size_t n)
 {
+	struct sc_build_scratch *scratch = p->st->b->scratch;
+	const double *known;
+	double *out;
+
+	/* All that decides how a pass runs alone. */
+	struct sc_memo_key *key = sc_memo_begin(scratch->memo);
 	const struct class_state *st = p->st;
 	const struct sc_transformer *tf = st->b->tf;
 	int how = alone->gathers + 2 * alone->reduces + 4 * gathers_ahead(p) +
@@ -317,16 +323,6 @@ static void ask_alone(struct sc_memo_key *key, const struct pass *p, const struc
 		sc_memo_put(key, alone->reduces && build_reduces_later(p, &p->run[r]));
 		ask_of_run(key, p, &p->run[r], alone);
 	}
-}
-
-/* Of a pass with no more blocks than are simulated, `n` in all. */
-static const double *find_alone(const struct pass *p, struct alone *alone, size_t n)
-{
-	struct sc_build_scratch *scratch = p->st->b->scratch;
-	const double *known;
-	double *out;
-
-	ask_alone(sc_memo_begin(scratch->memo), p, alone);
 	known = sc_memo_find(scratch->memo);
 	if (known)
 		return known;

@@ -485,40 +485,6 @@ static bool is_regular(const struct sc_layout *layout, const struct layout_dims 
 	return true;
 }
 
-/* Stage s of a regular layout. */
-static void regular_class(const struct layout_dims *d, const struct sc_span span[SC_N_AXES],
-			  uint32_t s, struct sc_placement *out)
-{
-	struct sc_rank_class *c = &out->classes[s];
-	uint32_t pp = d->size[SC_AXIS_PP];
-	/* stages that share a node, and ranks of each of them there */
-	uint32_t together = (uint32_t)span[SC_AXIS_PP].max_ranks_per_node;
-	uint32_t here = d->gpus_per_node / together;
-
-	*c = (struct sc_rank_class){
-		.stage = (int)s,
-		.multiplicity = d->world / pp,
-		.nic_domain = s / together,
-		.ranks_per_domain = here,
-		.stage_ranks_per_node = here,
-		.slowdown = 1,
-		.representative = s * d->stride[SC_AXIS_PP],
-		.next_class = (s + 1) % pp,
-		.prev_class = (s + pp - 1) % pp,
-		.next_remote = s / together != (s + 1) % pp / together,
-		.prev_remote = s / together != (s + pp - 1) % pp / together,
-	};
-	for (int a = 0; a < SC_AXIS_PP; a++) {
-		c->group[a] = (struct sc_axis_group){
-			.span = span[a],
-			.first_member = (uint32_t)out->n_members,
-			.n_members = 1,
-			.instance = (uint32_t)out->n_instances++,
-		};
-		out->members[out->n_members++] = (struct sc_member){s, (uint32_t)span[a].n_ranks};
-	}
-}
-
 static void place_irregular(const struct sc_layout *layout, const struct layout_dims *d,
 			    struct sc_arena *arena, struct sc_placement *out)
 {
@@ -574,7 +540,37 @@ int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,
 	out->n_classes = d.size[SC_AXIS_PP];
 	out->classes = sc_arena_calloc(arena, out->n_classes, sizeof(*out->classes));
 	out->members = sc_arena_calloc(arena, out->n_classes * SC_AXIS_PP, sizeof(*out->members));
-	for (uint32_t s = 0; s < out->n_classes; s++)
-		regular_class(&d, span, s, out);
+	for (uint32_t s = 0; s < out->n_classes; s++) {
+		/* Stage s of a regular layout. */
+		struct sc_rank_class *c = &out->classes[s];
+		uint32_t pp = d.size[SC_AXIS_PP];
+		/* stages that share a node, and ranks of each of them there */
+		uint32_t together = (uint32_t)span[SC_AXIS_PP].max_ranks_per_node;
+		uint32_t here = d.gpus_per_node / together;
+
+		*c = (struct sc_rank_class){
+			.stage = (int)s,
+			.multiplicity = d.world / pp,
+			.nic_domain = s / together,
+			.ranks_per_domain = here,
+			.stage_ranks_per_node = here,
+			.slowdown = 1,
+			.representative = s * d.stride[SC_AXIS_PP],
+			.next_class = (s + 1) % pp,
+			.prev_class = (s + pp - 1) % pp,
+			.next_remote = s / together != (s + 1) % pp / together,
+			.prev_remote = s / together != (s + pp - 1) % pp / together,
+		};
+		for (int a = 0; a < SC_AXIS_PP; a++) {
+			c->group[a] = (struct sc_axis_group){
+				.span = span[a],
+				.first_member = (uint32_t)out->n_members,
+				.n_members = 1,
+				.instance = (uint32_t)out->n_instances++,
+			};
+			out->members[out->n_members++] =
+				(struct sc_member){s, (uint32_t)span[a].n_ranks};
+		}
+	}
 	return 0;
 }
