@@ -5,7 +5,6 @@
 
 #include "base/num.h"
 
-/* GPT-2, Falcon and OPT have names of their own. */
 /* The row of a model_type, of a wrapper with vision or speech that of its language half; NULL with an error where it
  * is not known. */
 static const struct sc_yaml *type_of(const struct sc_foreign *file, struct sc_err *err)

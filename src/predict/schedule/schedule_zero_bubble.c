@@ -7,10 +7,6 @@
 
 #include "predict/schedule/schedule_priv.h"
 
-/* ---- by hand ---- */
-
-/* ---- automatic ---- */
-
 enum { F, B, W, N_PARTS };
 
 /* A stage as far as it is written. */
