@@ -44,7 +44,7 @@ _stepcast() {
 		'--explain[add the largest contributors, what 10 % more of each resource would buy, and what other settings would do]' \
 		'--require-fit[end with exit code 3 where it does not fit the memory]' \
 		'*--price[of a GPU, or of those GPUs, for an hour, as cluster.price_usd_gpu_hour\: say what a step costs; may be given again]:USD|GPU=USD:' \
-		'--tokens[say what a run over so many tokens takes and costs, as 15T]:N:' \
+		'--tokens[say what a run over so many tokens takes and costs, as 15T; kWh are of the GPUs'\'' board power (tdp_w) alone]:N:' \
 		'--samples[the same over so many samples]:N:' \
 		'--timeline[write the simulated timeline for Perfetto or chrome\://tracing]:FILE.json:_files' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
@@ -63,7 +63,7 @@ _stepcast() {
 		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \
 		'--json[write JSON to stdout; the CSV then only to -o]' \
 		'*--price[of a GPU, or of those GPUs, for an hour, as cluster.price_usd_gpu_hour\: say what a step costs; may be given again]:USD|GPU=USD:' \
-		'--tokens[say what a run over so many tokens takes and costs, as 15T]:N:' \
+		'--tokens[say what a run over so many tokens takes and costs, as 15T; kWh are of the GPUs'\'' board power (tdp_w) alone]:N:' \
 		'--samples[the same over so many samples]:N:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
@@ -83,7 +83,7 @@ _stepcast() {
 		'--device[GPUs to choose from]:A,B,...:_stepcast_devices' \
 		'--objective[time (default), throughput (of a GPU), cost or energy; two\: their Pareto front]:WHAT\[,WHAT\]:' \
 		'*--price[of a GPU, or of those GPUs, for an hour, as cluster.price_usd_gpu_hour\: say what a step costs; may be given again]:USD|GPU=USD:' \
-		'--tokens[say what a run over so many tokens takes and costs, as 15T]:N:' \
+		'--tokens[say what a run over so many tokens takes and costs, as 15T; kWh are of the GPUs'\'' board power (tdp_w) alone]:N:' \
 		'--samples[the same over so many samples]:N:' \
 		'--memory-margin[share of a GPU'\''s memory that stays free (default\: 0.05)]:SHARE:' \
 		'--time-limit[then give the best so far, and how far it can be from the best]:SECONDS:' \
@@ -108,7 +108,7 @@ _stepcast() {
 		'*--fix[do not search this key; may be given again]:KEY=VALUE:' \
 		'--memory-margin[share of a GPU'\''s memory that stays free (default\: 0.05)]:SHARE:' \
 		'*--price[of a GPU, or of those GPUs, for an hour, as cluster.price_usd_gpu_hour\: say what a step costs; may be given again]:USD|GPU=USD:' \
-		'--tokens[say what a run over so many tokens takes and costs, as 15T]:N:' \
+		'--tokens[say what a run over so many tokens takes and costs, as 15T; kWh are of the GPUs'\'' board power (tdp_w) alone]:N:' \
 		'--samples[the same over so many samples]:N:' \
 		'--time-limit[of each size\: then its best so far, which is not proven]:SECONDS:' \
 		'--confidence[share of measured times that the band holds (default 80)]:PCT:' \

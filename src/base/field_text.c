@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/fields.h"
 #include "base/fields_priv.h"
@@ -23,6 +24,8 @@ static const char *limits_text(const struct sc_field *field, char *buf, size_t n
 		snprintf(buf, n_buf, "%.15g or more", field->min);
 	else if (field->min <= -DBL_MAX)
 		snprintf(buf, n_buf, "%.15g or less", field->max);
+	else if (field->min > 0 && field->min <= DBL_MIN)
+		snprintf(buf, n_buf, "more than 0, up to %.15g", field->max);
 	else
 		snprintf(buf, n_buf, "%.15g to %.15g", field->min, field->max);
 	return buf;
@@ -64,7 +67,8 @@ void sc_field_value_text(const struct sc_field *field, struct sc_strbuf *out)
 static int wrong_type(const struct sc_field *field, const char *text, struct sc_err *err)
 {
 	char limits[80];
-	bool both = field->min > -DBL_MAX && field->max < DBL_MAX;
+	bool both = field->min > -DBL_MAX && field->max < DBL_MAX &&
+		    (field->min <= 0 || field->min > DBL_MIN);
 
 	if (!has_limits(field))
 		return sc_err_set(err, SC_EVALUE, "expected %s, got \"%.64s\"",
@@ -180,7 +184,7 @@ int sc_enum_parse(const struct sc_name *names, const char *text, int *out, struc
 	char known[160];
 
 	for (const struct sc_name *name = names; name->name; name++)
-		if (strcmp(name->name, text) == 0) {
+		if (strcasecmp(name->name, text) == 0) {
 			*out = name->value;
 			return 0;
 		}

@@ -87,7 +87,7 @@ size_t sc_fields_extent(const struct sc_field *table);
 struct sc_strbuf;
 void sc_field_value_text(const struct sc_field *field, struct sc_strbuf *out);
 const char *sc_enum_name(const struct sc_name *names, int value); /* NULL if unknown */
-/* The value of a name; an unknown one is an error with the nearest and those there are. */
+/* The value of a name, in capitals or not; an unknown one is an error with the nearest and those there are. */
 int sc_enum_parse(const struct sc_name *names, const char *text, int *out, struct sc_err *err);
 /* The closest candidate by edit distance, or NULL if none is near (distance > a third). */
 const char *sc_nearest(const char *word, const char *const *candidates, size_t n);

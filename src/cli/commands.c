@@ -16,6 +16,7 @@
 #include "core/machine/device.h"
 #include "core/machine/fabric.h"
 #include "core/machine/software.h"
+#include "core/profile/paths.h"
 
 enum { MAX_PATH = 200, PATH_COLUMN = 34 };
 
@@ -369,8 +370,6 @@ static int append_keys(const struct help_args *args, struct sc_strbuf *out, stru
 
 /* ---- help coverage: how much of what was measured is like a question, and what of it is extrapolated ---- */
 
-enum { MAX_SETS = 4 };
-
 /* What rows have to share with the question, the most first. */
 static const struct {
 	const char *name;
@@ -444,30 +443,60 @@ static void append_gaps(const struct sc_request *request, struct sc_strbuf *out)
 				      "were measured on this GPU\n");
 }
 
-/* A config or a model as its first word, a GPU, a software; what is left out is the config's, or usual. */
+/* A config, or a model, a GPU and a software in any order: a word is what it names, an unknown one the first that no
+ * other is. What is left out is the config's, or usual. */
 static int read_question(const struct sc_arg_list *words, struct sc_cli_call *call,
 			 struct sc_config *config, struct sc_err *err)
 {
-	static const char *const KEYS[] = {"", "cluster.gpu=", "training.software="};
-	const char *texts[MAX_SETS], *first = words->at[0];
-	struct sc_arg_list sets = {texts, 0};
+	static const char *const FOLDERS[] = {"models", "devices", "software"};
+	static const char *const KEYS[] = {"model", "cluster.gpu", "training.software"};
+	enum { MODEL, GPU, SOFTWARE, N };
+	const char *at[N] = {NULL}, *first = words->at[0], *found;
+	const bool has_config = sc_ends_with(first, ".yaml") && strncmp(first, "models/", 7) != 0;
+	int rc = 0;
 
-	for (size_t i = 1; i < words->n; i++)
-		texts[sets.n++] = sc_arena_printf(call->arena, "%s%s", KEYS[i], words->at[i]);
-	if (sc_ends_with(first, ".yaml") && strncmp(first, "models/", 7) != 0)
-		return sc_cli_config(first, &sets, call->arena, config, err);
-	if (words->n < 2)
+	sc_config_init(config);
+	config->gpus = 1;
+	config->training.global_batch = 1;
+	if (has_config)
+		rc = sc_cli_config(at[MODEL] = first, &(struct sc_arg_list){.n = 0}, call->arena,
+				   config, err);
+	for (size_t i = has_config; i < words->n && rc == 0; i++) {
+		const char *word = words->at[i] + (strncmp(words->at[i], "models/", 7) ? 0 : 7);
+		struct sc_err unknown = {.code = SC_OK};
+		int k = 0;
+
+		word = sc_arena_strndup(call->arena, word,
+					strlen(word) - (sc_ends_with(word, ".yaml") ? 5 : 0));
+		for (found = NULL; k < N && !found; k++) {
+			const char *file =
+				sc_arena_printf(call->arena, "%s/%s.yaml", FOLDERS[k], word);
+
+			sc_config_path((struct sc_config_ref){.at = file}, call->arena, &found,
+				       &unknown);
+		}
+		for (k = found ? k - 1 : MODEL; !found && k < SOFTWARE && at[k];)
+			k++;
+		if (at[k])
+			return sc_err_set(err, SC_EUSAGE,
+					  "help coverage: \"%.64s\" and \"%.64s\" are each for %s; "
+					  "expected CONFIG|MODEL [GPU] [SOFTWARE]",
+					  at[k], word, KEYS[k]);
+		at[k] = word;
+	}
+	if (rc == 0 && !has_config && (!at[MODEL] || !at[GPU]))
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"help coverage needs a CONFIG, or a MODEL and a GPU, as llama3-8b "
 			"h100-sxm-80gb megatron-core");
-	sc_config_init(config);
-	config->gpus = 1;
-	config->training.global_batch = 1;
-	texts[sets.n++] = sc_arena_printf(call->arena, "model=%s%s%s",
-					  strncmp(first, "models/", 7) == 0 ? "" : "models/", first,
-					  sc_ends_with(first, ".yaml") ? "" : ".yaml");
-	return sc_cli_set(&sets, call->arena, config, err);
+	if (rc == 0 && !has_config)
+		at[MODEL] = sc_arena_printf(call->arena, "models/%s.yaml", at[MODEL]);
+	for (int k = has_config; k < N && rc == 0; k++)
+		if (at[k])
+			rc = sc_config_set(config,
+					   &(struct sc_setting){KEYS[k], at[k], "help coverage"},
+					   call->arena, err);
+	return rc;
 }
 
 static int append_coverage(const struct sc_arg_list *words, struct sc_cli_call *call,
@@ -478,7 +507,7 @@ static int append_coverage(const struct sc_arg_list *words, struct sc_cli_call *
 	struct sc_config config;
 	int rc;
 
-	if (words->n < 1 || words->n >= MAX_SETS)
+	if (words->n < 1 || words->n > 3)
 		return sc_err_set(err, SC_EUSAGE,
 				  "help coverage: expected CONFIG|MODEL [GPU] [SOFTWARE]");
 	rc = read_question(words, call, &config, err);
@@ -534,7 +563,7 @@ const struct sc_command sc_command_help = {
 		"of stepcast.\n\nkeys lists every key of configs, devices, fabrics and software with its "
 		"values, default and meaning: all, or those whose name, values or meaning have each WORD.\n\n"
 		"coverage says how many measured iterations are like a CONFIG's, or those of a MODEL on a GPU with a "
-		"SOFTWARE: by how much they were missed, how wide the band is therefore, and what no measured row "
+		"SOFTWARE (in any order): by how much they were missed, how wide the band is therefore, and what no measured row "
 		"shows.\n\n  stepcast help coverage configs/examples/gpt-22b-selene.yaml\n"
 		"  stepcast help coverage llama3-70b gb200 megatron-core",
 	.words = "command",

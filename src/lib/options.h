@@ -131,7 +131,8 @@ struct sc_cost_args {
 		    "of a GPU, or of those GPUs, for an hour, as cluster.price_usd_gpu_hour: " \
 		    "say what a step costs; may be given again"),                              \
 		SC_OPT_NUMBER(member.tokens, "tokens", "N", 1, 1e18,                           \
-			      "say what a run over so many tokens takes and costs, as 15T"),   \
+			      "say what a run over so many tokens takes and costs, as 15T; "   \
+			      "kWh are of the GPUs' board power (tdp_w) alone"),               \
 		SC_OPT_NUMBER(member.samples, "samples", "N", 1, 1e18,                         \
 			      "the same over so many samples")
 

@@ -523,6 +523,9 @@ void sc_json_cost(struct sc_json *json, json_t *parent, const struct sc_run_cost
 		sc_json_real(json, object, "gpu_hours", cost->gpu_hours);
 		sc_json_known_real(json, object, "usd", cost->usd);
 		sc_json_known_real(json, object, "kwh", cost->kwh);
+		sc_json_text(json, object, "kwh_of",
+			     "tdp_w of the GPUs, all the time; no host, "
+			     "network or cooling");
 	}
 }
 

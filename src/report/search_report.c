@@ -58,6 +58,21 @@ static const char *search_unit(const struct sc_search *search, enum sc_search_ob
 	return (sc_search_is_run(search) ? of_run : of_step)[objective];
 }
 
+/* Of an objective; a run's time as people count it. */
+static void put_value(const struct sc_search_result *r, int i, double value, int width,
+		      struct sc_strbuf *out)
+{
+	struct sc_strbuf time = {0};
+
+	if (r->search->objective[i] == SC_SEARCH_TIME && sc_search_is_run(r->search)) {
+		sc_text_ms(value * SC_MS_PER_HOUR, &time);
+		sc_strbuf_printf(out, "%*s", width, sc_strbuf_get(&time));
+	} else {
+		sc_strbuf_printf(out, "%*.6g", width, value);
+	}
+	sc_strbuf_release(&time);
+}
+
 static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 {
 	const struct sc_search_case *c = &r->at[r->shown[0].row];
@@ -87,10 +102,14 @@ static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 		enum sc_search_objective what = r->search->objective[i];
 		bool run = sc_search_is_run(r->search) && what != SC_SEARCH_THROUGHPUT;
 
-		if (what != SC_SEARCH_TIME || run)
-			sc_strbuf_printf(out, "  %s%s: %.6g %s\n", sc_search_objective_names[what],
-					 run ? " of the run" : "", r->shown[0].value[i],
-					 search_unit(r->search, what));
+		if (what == SC_SEARCH_TIME && !run)
+			continue;
+		sc_strbuf_printf(out, "  %s%s: ", sc_search_objective_names[what],
+				 run ? " of the run" : "");
+		put_value(r, i, r->shown[0].value[i], 0, out);
+		if (what != SC_SEARCH_TIME)
+			sc_strbuf_printf(out, " %s", search_unit(r->search, what));
+		sc_strbuf_append_char(out, '\n');
 	}
 	for (size_t i = 0; i < r->cases.n_cols; i++)
 		sc_strbuf_printf(out, "  %-28s %s\n", r->cases.header[i],
@@ -111,10 +130,14 @@ static void put_shown(const struct sc_search_result *r, struct sc_strbuf *out)
 		const struct sc_search_shown *s = &r->shown[i];
 		const struct sc_search_case *c = &r->at[s->row];
 
-		sc_strbuf_printf(out, "  %4zu %16.6g %16.5g  %8.6g %8.1f", i + 1, s->value[0],
-				 r->search->pareto ? s->value[1]
-						   : 100 * (s->value[0] / r->shown[0].value[0] - 1),
-				 c->outcome.iteration_ms, c->memory_gib);
+		sc_strbuf_printf(out, "  %4zu ", i + 1);
+		put_value(r, 0, s->value[0], 16, out);
+		if (r->search->pareto)
+			put_value(r, 1, s->value[1], 17, out);
+		else
+			sc_strbuf_printf(out, " %16.5g",
+					 100 * (s->value[0] / r->shown[0].value[0] - 1));
+		sc_strbuf_printf(out, "  %8.6g %8.1f", c->outcome.iteration_ms, c->memory_gib);
 		if (isnan(s->best_in))
 			sc_strbuf_printf(out, " %8s %8s", "-", "-");
 		else

@@ -29,13 +29,6 @@ static const struct sc_name dtype_names[] = {
 	{"fp8", SC_FP8 + 1},
 	{0},
 };
-static const struct sc_name torchrec_types[] = {
-	{"FP32", SC_FP32 + 1},
-	{"FP16", SC_FP16 + 1},
-	{"BF16", SC_BF16 + 1},
-	{"FP8", SC_FP8 + 1},
-	{0},
-};
 #define AT(member) offsetof(struct row, member)
 #define COLUMN(name, kind, at, ...)                                             \
 	{                                                                       \
@@ -59,7 +52,7 @@ static const struct sc_field fields[] = {
 	PLAIN("feature_names", STR, feature_names),
 	COLUMN("storage", ENUM, table.storage, .names = dtype_names),
 	COLUMN("dtype", ENUM, table.storage, .names = dtype_names),
-	COLUMN("data_type", ENUM, table.storage, .names = torchrec_types),
+	COLUMN("data_type", ENUM, table.storage, .names = dtype_names),
 	PLAIN("weighted", BOOL, table.weighted),
 	PLAIN("is_weighted", BOOL, table.weighted),
 	PLAIN("sequence", BOOL, table.sequence),

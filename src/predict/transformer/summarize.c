@@ -125,16 +125,37 @@ struct rows {
 	const char *key;
 	double elements;
 	enum sc_dtype dtype;
+	double across; /* of attention's batched products, which have a kernel of their own: the other side; else 0 */
 };
 
-/* The most on any kind of GPU. */
-static double rows_factor(const struct sc_request *req, const struct rows *rows, double *unit_bytes)
+static double batched_us(const struct dims *x, const struct sc_device *device, double n, double k)
+{
+	const struct sc_op op = {
+		SC_OP_GEMM,
+		x->storage,
+		{.gemm = {.batch = x->b * x->heads, .m = x->s, .n = n, .k = k, .bmm = true}}};
+	struct sc_op_time time;
+
+	sc_op_model_get(SC_OP_GEMM)->time(device, &op, &time);
+	return time.total_us;
+}
+
+/* Against rows of the next whole multiple: the most on any kind of GPU. */
+static double rows_factor(const struct dims *x, const struct rows *rows, double *unit_bytes)
 {
 	double most = 1, factor, unit;
 
-	for (size_t k = 0; k < sc_request_n_kinds(req) && rows->elements > 0; k++) {
-		factor = sc_gemm_rows_factor(sc_request_device(req, k), rows->dtype, rows->elements,
-					     &unit);
+	for (size_t k = 0; k < sc_request_n_kinds(x->req) && rows->elements > 0; k++) {
+		const struct sc_device *device = sc_request_device(x->req, k);
+
+		factor = sc_gemm_rows_factor(device, rows->dtype, rows->elements, &unit);
+		if (rows->across > 0) {
+			const double step = unit / sc_dtype_bytes(rows->dtype);
+			const double across = ceil(rows->across / step) * step;
+
+			factor = batched_us(x, device, rows->elements, across) /
+				 batched_us(x, device, ceil(rows->elements / step) * step, across);
+		}
 		if (factor > most) {
 			most = factor;
 			*unit_bytes = unit;
@@ -172,23 +193,26 @@ static void warn_shapes(const struct sc_request *request, struct sc_warnings *ou
 
 	x = dims_of(request, NULL, (double)request->config.training.micro_batch, NULL);
 	const struct rows all[] = {
-		{"model.hidden", x.h, x.dtype},
+		{"model.hidden", x.h, x.dtype, 0},
 		{"model.ffn_hidden", moe && sc_model_dense_layers(m, 0, m->layers) == 0 ? 0 : x.ffn,
-		 x.dtype},
-		{"model.expert_ffn_hidden", moe ? (double)m->expert_ffn_hidden / x.tp : 0, x.dtype},
-		{"model.head_dim", x.ctx, x.dtype},
-		{"model.vocab", x.vocab, x.storage},
-		{"model.seq", unfused ? x.s_all : 0, x.storage},
+		 x.dtype, 0},
+		{"model.expert_ffn_hidden", moe ? (double)m->expert_ffn_hidden / x.tp : 0, x.dtype,
+		 0},
+		{"model.heads times head_dim", x.ctx, x.dtype, 0},
+		{"model.vocab", x.vocab, x.storage, 0},
+		{"model.head_dim (hidden over heads)", unfused ? x.d : 0, x.storage, x.s_all},
+		{"model.seq", unfused ? x.s_all : 0, x.storage, x.d},
 	};
 
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		double unit_bytes = 0, factor = rows_factor(x.req, &all[i], &unit_bytes);
+	for (const struct rows *rows = all; rows < all + sizeof(all) / sizeof(all[0]); rows++) {
+		double unit_bytes = 0, factor = rows_factor(&x, rows, &unit_bytes);
 
 		if (factor >= WORTH_TELLING)
 			sc_warn(out,
-				"%s leaves a GPU rows of %g elements, no multiple of %g bytes: matrix "
+				"%s leaves a GPU rows of %g elements, no multiple of %g (%g bytes): %s "
 				"products along them take %.1f times as long",
-				all[i].key, all[i].elements, unit_bytes, factor);
+				rows->key, rows->elements, unit_bytes / sc_dtype_bytes(rows->dtype),
+				unit_bytes, rows->across > 0 ? "attention's" : "matrix", factor);
 	}
 	if (moe)
 		warn_of_launches(&x, out);
