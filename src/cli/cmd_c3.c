@@ -360,9 +360,15 @@ static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 		rc = sc_err_at(err, SC_EVALUE, csv.file, 1, 0, "the table has no rows");
 	for (size_t i = 0; rc == 0 && table.cases[i].skipped; i++)
 		if (i + 1 == table.n_cases) /* all are wrong: bad data, not a result */
-			rc = sc_err_at(err, SC_EVALUE, csv.file, csv.line[0], 0,
+			rc = sc_err_at(err, SC_EVALUE, csv.file, 0, 0,
 				       "no pair could be predicted; first: %s",
 				       table.cases[0].skipped);
+	if (rc == 0 && table.n_impossible)
+		sc_cli_warn(
+			&args->common,
+			"%zu of %zu rows cannot be: is a unit or a column wrong? They are scored "
+			"all the same; first: %s",
+			table.n_impossible, table.n_cases, table.first_impossible);
 	return rc ? rc : sc_cli_give(call, &sc_c3_table_forms, &table, err);
 }
 

@@ -40,6 +40,23 @@ static void warn(const struct sc_common *common, const struct sc_compared *c)
 		sc_cli_warn(common, "%s: %s", c->name, warnings->text[i]);
 }
 
+/* Of models that are not of one size, or family, times say little of machines and splits. */
+static void warn_of_models(const struct sc_common *common, const struct sc_compared *a,
+			   const struct sc_compared *b)
+{
+	const struct sc_model *m = &a->request.config.model, *n = &b->request.config.model;
+
+	if (!a->config || !b->config ||
+	    (m->family == n->family && m->layers == n->layers && m->hidden == n->hidden))
+		return;
+	sc_cli_warn(common,
+		    "%s (%s, %lld layers, hidden %lld) and %s (%s, %lld layers, hidden %lld) are "
+		    "unlike models: their times say nothing of which machine or split is better; "
+		    "compare MFU",
+		    a->name, sc_family_name(m->family), (long long)m->layers, (long long)m->hidden,
+		    b->name, sc_family_name(n->family), (long long)n->layers, (long long)n->hidden);
+}
+
 static int load(const struct compare_args *args, struct sc_compare *out, struct sc_arena *arena,
 		struct sc_err *err)
 {
@@ -94,6 +111,8 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 	rc = sc_compare_run(&all, call->catalog, err);
 	for (size_t i = 0; rc == 0 && i < all.n; i++)
 		warn(&args->common, &all.at[i]);
+	for (size_t i = 1; rc == 0 && i < all.n; i++)
+		warn_of_models(&args->common, &all.at[0], &all.at[i]);
 	if (rc == 0)
 		rc = sc_cli_give(call, &sc_compare_forms, &all, err);
 	for (size_t i = 0; i < all.n; i++)

@@ -284,6 +284,7 @@ static void put_json_file(struct sc_json *json, json_t *parent, const struct fil
 static void put_document(const void *ctx, struct sc_json *json)
 {
 	const struct run_info *run = ctx;
+	const char *gpu = run->n ? sc_trace_meta_of(&run->files[0].tables, "device.0.name") : NULL;
 	size_t n_damaged = 0;
 	json_t *files;
 
@@ -291,8 +292,8 @@ static void put_document(const void *ctx, struct sc_json *json)
 	for (size_t i = 0; i < run->n; i++)
 		n_damaged += run->files[i].tables.n_bad_frames || run->files[i].tables.partial;
 	sc_json_verdict(json, n_damaged ? SC_STANDS_FAIR : SC_STANDS_WELL,
-			"%zu recorded file%s, %zu of them damaged or partial.", run->n,
-			sc_plural(run->n), run->n_damaged);
+			"%zu recorded file%s%s%s, %zu of them damaged or partial.", run->n,
+			sc_plural(run->n), gpu ? " of " : "", gpu ? gpu : "", run->n_damaged);
 	files = sc_json_array(json, json->root, "files");
 	for (size_t i = 0; i < run->n; i++)
 		put_json_file(json, files, &run->files[i]);

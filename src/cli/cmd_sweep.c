@@ -126,6 +126,7 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 		rc = sc_cost_args_read(&args->cost, &config, arena, &size, &has_costs, err);
 	if (rc)
 		return rc;
+	has_costs |= sc_csv_column(&cases, "cluster.price_usd_gpu_hour") >= 0;
 	sweep.size = has_costs ? &size : NULL;
 	sc_cli_warn_headers(&args->common, &cases);
 	sc_predict_opts_init(&opts);

@@ -127,6 +127,9 @@ static int check_any_predicted(const struct sc_validation *v, struct sc_err *err
 
 	if (v->all.accuracy.n || !v->n_failed)
 		return 0;
+	if (v->n_bad)
+		return sc_err_at(err, v->bad.code, v->bad.file, v->bad.line, v->bad.column,
+				 "no case could be predicted; first: %s", v->bad.text);
 	for (size_t i = 0; i < v->n_cases; i++) {
 		const struct sc_case *c = &v->cases[i];
 
@@ -201,6 +204,12 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 	}
 	if (rc == 0 && v.n_cases == 0)
 		sc_cli_warn(&args->common, "no row of %s is chosen", args->table);
+	if (rc == 0 && v.n_bad && v.all.accuracy.n)
+		sc_cli_warn(
+			&args->common,
+			"%zu of %zu rows are skipped for a cell that cannot be read; mend it or "
+			"empty measured_ms; first: %s:%u:%u: %s",
+			v.n_bad, v.n_cases, v.bad.file, v.bad.line, v.bad.column, v.bad.text);
 	if (rc == 0 && v.first_warning)
 		sc_cli_warn(&args->common,
 			    "%zu of %zu rows have a network that is not told whole; first: %s",
@@ -231,7 +240,7 @@ const struct sc_command sc_command_validate = {
 		"[--out-cases FILE.csv] [--choices] [--confidence PCT] [--leave-out COLUMN,...] [--out-likeness FILE.csv] [--report FILE.html] [--json]; or --kind KIND --table CSV [--device NAME]",
 	.details =
 		"Predicts every row of the table over the base CONFIG and compares it with its column "
-		"measured_ms. Rows that cannot be predicted are reported as skipped, with the reason; "
+		"measured_ms. Rows that cannot be read or predicted are reported as skipped, with the reason; "
 		"they do not change the exit code.\n\n"
 		"With --kind the rows are times of single operations or collectives, with the columns of "
 		"fit, predicted by the device's profile as it is shipped. A collective's network is read "

@@ -403,7 +403,7 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
 {
 	const struct sc_compared *least = &compare->at[0];
-	struct sc_strbuf text = {0};
+	struct sc_strbuf text = {0}, on = {0};
 
 	for (size_t i = 0; i < compare->n; i++) {
 		const struct sc_compared *c = &compare->at[i];
@@ -412,9 +412,20 @@ static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
 			sc_strbuf_printf(&text, "Does not fit the memory: %s. ", c->name);
 		least = c->ms < least->ms ? c : least;
 	}
+	if (least->config)
+		sc_text_cluster(&least->request.config,
+				sc_request_n_kinds(&least->request) == 1 ? least->request.device.id
+									 : NULL,
+				&on);
+	else
+		sc_strbuf_printf(&on, "%lld %s%s", (long long)least->recording.gpus,
+				 least->recording.gpu ? "x " : "GPUs",
+				 least->recording.gpu ? least->recording.gpu : "");
 	sc_json_verdict(json, text.n ? SC_STANDS_BADLY : SC_STANDS_WELL,
-			"%sThe fastest is %s: %.6g ms, %s.", sc_strbuf_get(&text), least->name,
-			least->ms, least->config ? "predicted" : "recorded");
+			"%sThe fastest is %s: %.6g ms, %s on %s.", sc_strbuf_get(&text),
+			least->name, least->ms, least->config ? "predicted" : "recorded",
+			sc_strbuf_get(&on));
+	sc_strbuf_release(&on);
 	sc_strbuf_release(&text);
 }
 

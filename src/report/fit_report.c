@@ -247,9 +247,9 @@ static void put_json(const void *result, struct sc_json *json)
 		sc_json_verdict(json,
 				fit->held_out.mape_pct <= fit->before.mape_pct ? SC_STANDS_WELL
 									       : SC_STANDS_FAIR,
-				"%.2f %% mean error on rows that the fit did not see; %.2f %% "
+				"%s: %.2f %% mean error on rows that the fit did not see; %.2f %% "
 				"before.",
-				fit->held_out.mape_pct, fit->before.mape_pct);
+				fit->device_id, fit->held_out.mape_pct, fit->before.mape_pct);
 	}
 	if (fit->formula.n > 0)
 		put_accuracy(json, sc_json_object(json, json->root, "held_out_without_curves"),

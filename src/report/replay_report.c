@@ -393,14 +393,18 @@ static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 	sc_replay_error_of(r, SC_REPLAY_SIMULATED, &error);
 	if (isnan(error.median_pct))
 		return;
+	sc_strbuf_printf(&text, "%lld %s%s: ", (long long)r->gpus, r->gpu ? "x " : "GPUs",
+			 r->gpu ? r->gpu : "");
 	append_verdict(r, &text);
+	if (sc_strbuf_get(&text)[text.n - 1] == '.')
+		sc_strbuf_append_char(&text, ' ');
 	sc_json_verdict(json,
 			is_cut                        ? SC_STANDS_BADLY
 			: error.median_pct < GOOD_PCT ? SC_STANDS_WELL
 			: error.median_pct < FAIR_PCT ? SC_STANDS_FAIR
 						      : SC_STANDS_BADLY,
-			"%s%sThe replay is off by %.2f %% (median), %.2f %% at most.",
-			sc_strbuf_get(&text), text.n ? " " : "", error.median_pct, error.max_pct);
+			"%sThe replay is off by %.2f %% (median), %.2f %% at most.",
+			sc_strbuf_get(&text), error.median_pct, error.max_pct);
 	sc_strbuf_release(&text);
 }
 
@@ -413,6 +417,8 @@ static void put_json(const void *result, struct sc_json *json)
 	sc_json_init(json, "stepcast/replay", REPLAY_VERSION);
 	add_verdict(json, r);
 	sc_json_text(json, json->root, "source", r->source);
+	if (r->gpu)
+		sc_json_text(json, json->root, "device", r->gpu);
 	sc_json_text(json, json->root, "iterations_found", r->marked_by);
 	sc_json_text(json, json->root, "reused", r->reused);
 	sc_json_int(json, json->root, "n_ranks", r->n_ranks);

@@ -54,6 +54,25 @@ static double band_factor(const struct sc_shard_report *report)
 	return sc_band_factor(report->study->objective->request->band, report->confidence_pct);
 }
 
+/* Other plans that cost what the best one does, but for rounding. */
+static size_t count_ties(const struct sc_study *study)
+{
+	const struct sc_ranked_plan *best = &study->plans.at[0];
+	const double least = sc_ranked_cost(study, best);
+	size_t n = 0;
+
+	for (size_t i = 1; i < study->plans.n && !best->error; i++) {
+		const struct sc_ranked_plan *plan = &study->plans.at[i];
+
+		n += !plan->error && plan->over_budget == best->over_budget &&
+		     plan->is_barred == best->is_barred &&
+		     fabs(sc_ranked_cost(study, plan) - least) <= ROUNDING_PCT / SC_PCT * least &&
+		     fabs(plan->solution.cost - best->solution.cost) <=
+			     ROUNDING_PCT / SC_PCT * best->solution.cost;
+	}
+	return n;
+}
+
 static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 {
 	const char *unit = study->objective->unit;
@@ -99,6 +118,10 @@ static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "%s%s\n", plan->over_budget ? "  over budget" : "",
 				 plan->is_barred ? "  against constraints or moves" : "");
 	}
+	if (count_ties(study))
+		sc_strbuf_printf(out,
+				 "\na tie: %zu of them cost the same; their order says nothing\n",
+				 count_ties(study) + 1);
 }
 
 static void put_bottleneck(const struct sc_shard_report *report, const struct sc_ranked_plan *plan,
@@ -372,6 +395,7 @@ static void put_json(const void *result, struct sc_json *json)
 	const struct sc_shard_report *report = result;
 	const struct sc_study *study = report->study;
 	const struct sc_ranked_plan *best = &study->plans.at[0];
+	const char *tie = count_ties(study) ? " Others cost the same." : "";
 	json_t *list;
 
 	sc_json_init(json, "stepcast/shard", SHARD_VERSION);
@@ -393,11 +417,12 @@ static void put_json(const void *result, struct sc_json *json)
 		sc_json_verdict(json, SC_STANDS_BADLY,
 				"Does not fit the memory: %s is over budget.", best->name);
 	else if (shard_is_proven(study, best))
-		sc_json_verdict(json, SC_STANDS_WELL, "Fits, and is proven: no plan costs less.");
+		sc_json_verdict(json, SC_STANDS_WELL, "Fits, and is proven: no plan costs less.%s",
+				tie);
 	else
 		sc_json_verdict(json, SC_STANDS_FAIR,
-				"Fits; at most %.2f %% above the least possible cost.",
-				shard_gap_pct(best->solution.cost, best->bound));
+				"Fits; at most %.2f %% above the least possible cost.%s",
+				shard_gap_pct(best->solution.cost, best->bound), tie);
 	list = best->has_cost ? sc_json_array(json, json->root, "rank_costs") : NULL;
 	for (uint32_t i = 0; best->has_cost && i < best->solution.plan.world; i++)
 		sc_json_real(json, list, NULL, best->solution.rank_cost[i]);

@@ -361,26 +361,56 @@ static void add_choices(struct sc_json *json, const struct sc_choices *choices)
 	}
 }
 
+/* "a100-sxm-80gb, h100-sxm-80gb and 3 more": of the rows that were predicted. */
+static void text_gpus(const struct sc_validation *v, struct sc_strbuf *out)
+{
+	enum { MAX_NAMED = 3, MAX_GPUS = 64 };
+	const int device = sc_csv_column(v->table, "device");
+	const char *gpus[MAX_GPUS];
+	size_t n = 0;
+
+	for (size_t i = 0; i < v->n_cases && n < MAX_GPUS; i++) {
+		const struct sc_case *c = &v->cases[i];
+		const char *gpu = c->outcome.band ? c->outcome.band->like.at[SC_LIKE_GPU]
+				  : device >= 0   ? sc_csv_cell(v->table, c->row, (size_t)device)
+						  : NULL;
+		size_t k = 0;
+
+		while (gpu && k < n && strcmp(gpus[k], gpu) != 0)
+			k++;
+		if (gpu && !c->skipped && k == n)
+			gpus[n++] = gpu;
+	}
+	for (size_t k = 0; k < n && k < MAX_NAMED; k++)
+		sc_strbuf_printf(out, "%s%s", k ? ", " : "", gpus[k]);
+	if (n > MAX_NAMED)
+		sc_strbuf_printf(out, " and %zu more", n - MAX_NAMED);
+	sc_strbuf_append(out, n ? ": " : "");
+}
+
 static void put_validation_json(const void *result, struct sc_json *json)
 {
 	const struct sc_validation *v = result;
 	const struct sc_score *all = &v->all;
 	const int most_pct = v->confidence_pct - 15, half_pct = v->confidence_pct - 30;
 	json_t *groups, *column = NULL;
+	struct sc_strbuf gpus = {0};
 	const char *name = NULL;
 
 	sc_json_init(json, "stepcast/validate", VALIDATE_VERSION);
 	sc_json_text(json, json->root, "table", v->table->file);
+	text_gpus(v, &gpus);
 	/* The bands are the promise: where they hold, all is well. */
 	sc_json_verdict(
 		json,
 		all->accuracy.n == 0 || all->coverage_pct < half_pct ? SC_STANDS_BADLY
 		: all->n_skipped || all->coverage_pct < most_pct     ? SC_STANDS_FAIR
 								     : SC_STANDS_WELL,
-		"%zu of %zu rows were predicted; %.0f %% of the measured times are in their "
+		"%s%zu of %zu rows were predicted; %.0f %% of the measured times are in their "
 		"bands, which should hold %d %%.",
-		all->accuracy.n, all->n_rows, all->accuracy.n ? all->coverage_pct : 0,
-		v->confidence_pct);
+		sc_strbuf_get(&gpus), all->accuracy.n, all->n_rows,
+		all->accuracy.n ? all->coverage_pct : 0, v->confidence_pct);
+	sc_strbuf_release(&gpus);
 	sc_json_int(json, json->root, "confidence_pct", v->confidence_pct);
 	add_score(json, json->root, &v->all, v->has_memory);
 	add_validated(json, v);

@@ -17,7 +17,11 @@ static const char *folder(void)
 
 static int64_t number(const json_t *facts, const char *key)
 {
-	return json_integer_value(json_object_get(facts, key));
+	const json_t *value = json_object_get(facts, key);
+
+	ck_assert_msg(json_is_integer(value),
+		      "facts.json: no number \"%s\"; make it again with facts.py, beside it", key);
+	return json_integer_value(value);
 }
 
 static int import(const char *path, struct sc_import_stats *stats, struct sc_err *err)

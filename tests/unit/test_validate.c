@@ -227,9 +227,6 @@ static const struct {
 	int rc;
 } BAD_TABLES[] = {
 	{"case,gpus\na,8\n", NULL, {NULL}, "no column \"measured_ms\"", 0, -SC_EVALUE},
-	{"case,measured_ms\na,fast\n", NULL, {NULL}, "expected a number above 0", 0, -SC_EVALUE},
-	{"case,measured_ms\na,0\n", NULL, {NULL}, "expected a number above 0", 0, -SC_EVALUE},
-	{"case,measured_ms\na,-3\n", NULL, {NULL}, "expected a number above 0", 0, -SC_EVALUE},
 	{"case,measured_ms\na,1\n", "cas", {NULL}, "did you mean \"case\"?", 0, -SC_EUSAGE},
 	{"case,measured_ms\na,1\n", NULL, {"suite"}, "no column \"suite\"", 1, -SC_EUSAGE},
 	{"case,measured_ms\na,1\n", NULL, {"case", "case"}, "case is given twice", 2, -SC_EUSAGE},
@@ -250,4 +247,19 @@ LOOP_TEST(test_bad_tables, N_OF(BAD_TABLES))
 
 	ck_assert_int_eq(sc_validate(&opts, &arena, &v, &err), BAD_TABLES[_i].rc);
 	ck_assert_msg(strstr(err.text, BAD_TABLES[_i].message) != NULL, "%s", err.text);
+}
+
+/* Their rows are skipped, and the place of the first is said. */
+TEST(test_bad_cells)
+{
+	struct sc_validation *v = validate(
+		table("case,measured_ms,memory_gib\na,fast,\nb,0,\nc,-3,\nd,1,x\n"), NULL, NULL);
+
+	ck_assert_uint_eq(v->n_bad, 4);
+	ck_assert_uint_eq(v->all.n_skipped, 4);
+	ck_assert_uint_eq(v->bad.line, 2);
+	ck_assert_uint_eq(v->bad.column, 3);
+	ck_assert_str_eq(v->bad.text, "measured_ms: expected a number above 0, got \"fast\"");
+	ck_assert_msg(strstr(v->cases[3].skipped, ":5:5: memory_gib: expected") != NULL, "%s",
+		      v->cases[3].skipped);
 }

@@ -151,11 +151,12 @@ struct sc_fit {
 /* A row by the profiles as they are shipped, with the band that holds 80 %. */
 struct sc_fit_guess {
 	double measured_us, time_us, low_us, high_us;
-	const char *skipped; /* why there is none; NULL: there is one */
-	const char *warning; /* may be NULL */
+	const char *skipped;      /* why there is none; NULL: there is one */
+	const struct sc_err *bad; /* a cell that cannot be read; or NULL */
+	const char *warning;      /* may be NULL */
 };
-/* Of the rows `rows` of opts->table: `kind` and `swaps` of opts are read, and every row's own device. A cell
- * that cannot be read is an error, a row that no model is for is skipped. */
+/* Of the rows `rows` of opts->table: `kind` and `swaps` of opts are read, and every row's own device. A row with a
+ * cell that cannot be read, or that no model is for, is skipped. */
 int sc_fit_guess_rows(const struct sc_fit_opts *opts, const size_t *rows, size_t n,
 		      struct sc_arena *arena, struct sc_fit_guess *out, struct sc_err *err);
 /* Everything in `out` lives in the arena. Errors name the row (file:line:column) or say what the

@@ -756,23 +756,37 @@ int sc_fit_guess_rows(const struct sc_fit_opts *opts, const size_t *rows, size_t
 		rc = sc_fabric_profile_load("default", arena, &g.profile, err);
 	set->requests = sc_arena_calloc(arena, 1, sizeof(*set->requests));
 	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct sc_err own = {.code = SC_OK};
 		bool taken;
 
 		out[i] = (struct sc_fit_guess){.skipped = NULL};
+		g.table.err = &own;
 		g.table.row = rows[i];
 		if (!has_device(&g, sc_csv_cell(opts->table, rows[i], (size_t)device), &out[i]))
 			continue;
 		set->n_sources = set->n_origins = set->n_requests = 0;
 		set->n_empty = set->n_forced = set->n_bound = 0;
 		rc = fit_row_read(&g.table, set, &taken);
-		if (rc == 0 && taken)
+		if (rc && !own.line) {
+			*err = own;
+			break;
+		}
+		g.table.err = err;
+		if (rc) {
+			struct sc_err *bad = sc_arena_alloc(arena, sizeof(*bad));
+
+			*bad = own;
+			out[i].bad = bad;
+			rc = 0;
+		} else if (taken) {
 			rc = guess_row(&g, &row, &out[i]);
-		else if (rc == 0)
+		} else {
 			out[i].skipped =
 				set->n_empty ? "time_us is empty"
 				: set->n_bound
 					? "waiting may be in its time (quality bound)"
 					: "its algorithm was forced, and is not one of the model's";
+		}
 	}
 	return rc;
 }

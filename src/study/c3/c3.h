@@ -139,7 +139,8 @@ struct sc_c3_score {
 struct sc_c3_table {
 	const struct sc_csv *csv;
 	struct sc_c3_case *cases;
-	size_t n_cases;
+	size_t n_cases, n_impossible;
+	const char *first_impossible; /* where, and why; NULL: none */
 	struct sc_c3_score all, *groups;
 	size_t n_groups;
 };

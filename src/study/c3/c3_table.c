@@ -1,5 +1,6 @@
 /* Tables of measured pairs: reads the rows, predicts each, scores times and speedups. */
 #include <float.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -240,6 +241,24 @@ static int find_columns(struct reader *r, bool has_policies, struct sc_err *err)
 	return sc_csv_rows_bind(&r->rows, r->arena, err);
 }
 
+/* No policy ends before the longer of the two alone does; clocks and noise get a tenth. */
+static void check_times(const struct reader *r, const struct sc_c3_case *c, struct sc_c3_table *out)
+{
+	const double longer = 0.9 * fmax(r->cells.compute_us, r->cells.comm_us);
+	const bool is_serial = r->cells.serial_us > 0 && r->cells.serial_us < longer;
+
+	if (!is_serial && !(c->measured_us > 0 && c->measured_us < longer))
+		return;
+	if (out->n_impossible++ == 0)
+		out->first_impossible = sc_arena_printf(
+			r->arena,
+			"%s:%u: %s %g is shorter than the longer of compute_us %g and comm_us %g",
+			r->csv->file, r->csv->line[c->row],
+			is_serial ? "serial_us" : "overlapped_us",
+			is_serial ? r->cells.serial_us : c->measured_us, r->cells.compute_us,
+			r->cells.comm_us);
+}
+
 int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts *opts,
 			struct sc_arena *arena, struct sc_c3_table *out, struct sc_err *err)
 {
@@ -262,7 +281,10 @@ int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts 
 
 		c->row = row;
 		if (predict_row(&r, c, &own))
-			c->skipped = sc_arena_strdup(arena, own.text);
+			c->skipped =
+				sc_arena_printf(arena, "line %u: %s", csv->line[row], own.text);
+		else
+			check_times(&r, c, out);
 	}
 	for (size_t i = 0; i < opts->n_by; i++)
 		add_groups(&r, opts->by[i], out);

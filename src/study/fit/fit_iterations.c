@@ -550,6 +550,10 @@ int sc_itfit_run(const struct sc_itfit_opts *opts, struct sc_arena *arena, struc
 	fit->err = err;
 	fit->validation = sc_arena_calloc(arena, 1, sizeof(*fit->validation));
 	rc = sc_validate(&choose, arena, fit->validation, err);
+	if (rc == 0 && fit->validation->n_bad) {
+		*err = fit->validation->bad;
+		rc = -(int)err->code;
+	}
 	if (rc == 0)
 		rc = read_rows(fit, catalog);
 	if (rc == 0)

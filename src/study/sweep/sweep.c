@@ -127,13 +127,14 @@ static const char *error_text(const struct sc_sweep *sweep, const struct sc_err 
 
 /* ---- in order ---- */
 
-enum { N_NUMBERS = 8 + SC_N_OWNERS };
+enum { N_NUMBERS = 12 + SC_N_OWNERS };
 
 static void list_numbers(const struct sc_outcome *o, double *numbers)
 {
 	const double own[] = {o->iteration_ms,  o->low_ms,           o->high_ms,
 			      o->mfu,           o->memory_total_gib, o->capacity_gib,
-			      o->samples_per_s, o->tokens_per_s};
+			      o->samples_per_s, o->tokens_per_s,     o->cost.step.gpu_hours,
+			      o->cost.step.usd, o->cost.step.kwh,    o->cost.run.steps};
 
 	memcpy(numbers, own, sizeof(own));
 	memcpy(numbers + sizeof(own) / sizeof(own[0]), o->breakdown_ms, sizeof(o->breakdown_ms));
@@ -146,7 +147,7 @@ static uint64_t hash(const double *numbers)
 	return h ^ h >> 32;
 }
 
-/* Predictions that agree to the last bit are of one case: some key has no effect there. */
+/* Predictions and costs that agree to the last bit are of one case: some key has no effect there. */
 static size_t find_same(struct order *order, const struct sc_outcome *out, size_t row)
 {
 	double numbers[N_NUMBERS], other[N_NUMBERS];

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/csv_rows.h"
 #include "base/fields.h"
 #include "base/num.h"
 #include "base/units.h"
@@ -56,30 +57,37 @@ static int find_columns(const struct run *run)
 	return rc;
 }
 
-static int read_measured(const struct sc_csv *table, size_t column, struct sc_case *c,
-			 struct sc_err *err)
+/* A cell that is no number above 0 ends its row, not the run. */
+static void skip_bad(const struct run *run, struct sc_case *c, const struct sc_err *why)
 {
-	const char *text = sc_csv_cell(table, c->row, column);
+	c->skipped = sc_arena_printf(run->arena, "%s:%u:%u: %s", why->file, why->line, why->column,
+				     why->text);
+	run->v->n_failed++;
+	if (run->v->n_bad++ == 0)
+		run->v->bad = *why;
+}
 
-	if (!*text) {
-		c->skipped = "measured_ms is empty";
-		return 0;
-	}
-	if (!sc_parse_double(text, &c->measured_ms) || c->measured_ms <= 0)
-		return sc_err_at(err, SC_EVALUE, table->file, table->line[c->row], 0,
-				 "measured_ms: expected a number above 0, got \"%.64s\"", text);
-	return 0;
+static void read_number(const struct run *run, struct sc_case *c, const char *column, double *out)
+{
+	const struct sc_csv *table = run->v->table;
+	const char *text = sc_csv_cell(table, c->row, (size_t)sc_csv_column(table, column));
+	struct sc_err own = {.code = SC_OK};
+
+	if (c->skipped || !*text || (sc_parse_double(text, out) && *out > 0))
+		return;
+	sc_csv_cell_error(table, c->row, column, "a number above 0", &own);
+	skip_bad(run, c, &own);
 }
 
 /* The rows that --where chooses; `measured` < 0: their times are read later. */
-static int take_rows(const struct run *run, int measured, const char *name_column)
+static void take_rows(const struct run *run, int measured, const char *name_column)
 {
 	struct sc_validation *v = run->v;
 	const struct sc_csv *table = v->table;
-	int name = sc_csv_column(table, name_column), rc = 0;
+	int name = sc_csv_column(table, name_column);
 
 	v->cases = sc_arena_calloc(run->arena, table->n_rows, sizeof(*v->cases));
-	for (size_t row = 0; row < table->n_rows && rc == 0; row++) {
+	for (size_t row = 0; row < table->n_rows; row++) {
 		struct sc_case *c = &v->cases[v->n_cases];
 		const char *given = name < 0 ? "" : sc_csv_cell(table, row, (size_t)name);
 		size_t i = 0;
@@ -92,11 +100,12 @@ static int take_rows(const struct run *run, int measured, const char *name_colum
 		*c = (struct sc_case){
 			.row = row,
 			.name = *given ? given : sc_arena_printf(run->arena, "row %zu", row + 1)};
-		if (measured >= 0)
-			rc = read_measured(table, (size_t)measured, c, run->err);
+		if (measured >= 0 && !*sc_csv_cell(table, row, (size_t)measured))
+			c->skipped = "measured_ms is empty";
+		else if (measured >= 0)
+			read_number(run, c, "measured_ms", &c->measured_ms);
 		v->n_cases++;
 	}
-	return rc;
 }
 
 static int choose_cases(const struct run *run)
@@ -105,31 +114,25 @@ static int choose_cases(const struct run *run)
 	int measured = sc_csv_column(table, "measured_ms");
 
 	if (run->opts->kind)
-		return take_rows(run, -1, "sweep");
-	if (measured < 0)
+		take_rows(run, -1, "sweep");
+	else if (measured < 0)
 		return sc_err_at(run->err, SC_EVALUE, table->file, 1, 0,
 				 "the table has no column \"measured_ms\" to validate against");
-	return take_rows(run, measured, "case");
+	else
+		take_rows(run, measured, "case");
+	return 0;
 }
 
 /* ---- memory ---- */
 
-static int read_memory(const struct run *run)
+static void read_memory(const struct run *run)
 {
 	struct sc_validation *v = run->v;
 	int column = sc_csv_column(v->table, "memory_gib");
 
 	v->has_memory = column >= 0 && !run->opts->kind;
-	for (size_t i = 0; i < v->n_cases && v->has_memory; i++) {
-		struct sc_case *c = &v->cases[i];
-		const char *text = sc_csv_cell(v->table, c->row, (size_t)column);
-
-		if (*text && (!sc_parse_double(text, &c->memory_gib) || c->memory_gib <= 0))
-			return sc_err_at(
-				run->err, SC_EVALUE, v->table->file, v->table->line[c->row], 0,
-				"memory_gib: expected a number above 0, got \"%.64s\"", text);
-	}
-	return 0;
+	for (size_t i = 0; i < v->n_cases && v->has_memory; i++)
+		read_number(run, &v->cases[i], "memory_gib", &v->cases[i].memory_gib);
 }
 
 static double predicted_gib(const struct sc_csv *table, const struct sc_case *c)
@@ -227,7 +230,9 @@ static int guess_cases(const struct run *run)
 		struct sc_case *c = &v->cases[i];
 
 		c->skipped = guess->skipped;
-		if (guess->skipped)
+		if (guess->bad)
+			skip_bad(run, c, guess->bad);
+		if (c->skipped)
 			continue;
 		c->measured_ms = guess->measured_us / SC_US_PER_MS;
 		c->outcome = (struct sc_outcome){.error = "",
@@ -344,7 +349,7 @@ int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 	if (rc == 0)
 		rc = choose_cases(&run);
 	if (rc == 0)
-		rc = read_memory(&run);
+		read_memory(&run);
 	if (rc == 0)
 		rc = opts->kind ? guess_cases(&run) : predict_cases(&run);
 	if (rc)

@@ -60,6 +60,8 @@ struct sc_validation {
 	int confidence_pct;               /* of the bands */
 	const struct sc_choices *choices; /* study/validate/choices.h; NULL: not asked for */
 	size_t n_failed;                  /* skipped for another reason than SC_EUNSUPPORTED */
+	size_t n_bad;                     /* of these: skipped for a cell that cannot be read */
+	struct sc_err bad;                /* the first of them */
 	size_t n_warned;                  /* predicted, with warnings */
 	const char *first_warning;        /* of a kind of operation; NULL: none */
 	bool has_memory;                  /* the table has a column memory_gib */

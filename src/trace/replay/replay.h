@@ -88,6 +88,7 @@ struct sc_replay_factor {
 };
 struct sc_replay_result {
 	const char *source;  /* "job" */
+	const char *gpu;     /* as the trace names the first rank's, or NULL; in the arena */
 	char marked_by[128]; /* how iterations were found: "marked by ProfilerStep" */
 	const char *reused;  /* which durations and gaps of the recording are used again */
 	int64_t n_events, n_simulated; /* operations recorded; replayed, over all simulations */

@@ -460,6 +460,8 @@ void sc_replay_results(struct replay_study *study)
 			  "work between calls, launch latencies";
 	memcpy(out->marked_by, study->run.marked_by, sizeof(out->marked_by));
 	out->n_ranks = (int64_t)study->run.ranks.n;
+	if (out->n_ranks && study->run.ranks.at[0].gpu && *study->run.ranks.at[0].gpu)
+		out->gpu = sc_arena_strdup(&out->arena, study->run.ranks.at[0].gpu);
 	out->gpus = study->opts->gpus      ? study->opts->gpus
 		    : study->run.world > 0 ? study->run.world
 					   : out->n_ranks;
