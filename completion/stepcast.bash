@@ -9,7 +9,7 @@ _stepcast()
 		return
 	fi
 	case $command in
-	predict) words="" options=" --set --json --confidence --explain --require-fit --price --tokens --samples --timeline --report --detail --no-jump --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
+	predict) words="" options=" --set --json --confidence --explain --require-fit --price --tokens --samples --timeline --chakra --report --detail --no-jump --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	sweep) words="" options=" --table --grid --confidence --json --price --tokens --samples --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	search) words="" options=" --choose --fix --all --gpus --device --objective --price --tokens --samples --memory-margin --time-limit --out-cases --confidence --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;
 	scale) words="" options=" --gpus --weak --given --choose --fix --memory-margin --price --tokens --samples --time-limit --confidence --json --report --set --jobs -j --help -h --version --output -o --verbose -v --quiet -q --progress --no-progress" ;;

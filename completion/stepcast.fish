@@ -15,6 +15,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from predict' -l price -x -d 'of
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l tokens -x -d 'say what a run over so many tokens takes and costs, as 15T; kWh are of the GPUs'\'' board power (tdp_w) alone'
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l samples -x -d 'the same over so many samples'
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l timeline -r -d 'write the simulated timeline for Perfetto or chrome://tracing'
+complete -c stepcast -n '__fish_seen_subcommand_from predict' -l chakra -x -d 'write it as Chakra execution traces, DIR/chakra.N.et for class N of ranks; with --detail full with each operation and collective'
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l report -r -d 'write the result as an HTML page, too'
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l detail -x -d 'coarse simulates layers as blocks (default), full simulates every operation' -a 'coarse full'
 complete -c stepcast -n '__fish_seen_subcommand_from predict' -l no-jump -d 'simulate every micro-batch instead of skipping the proven steady state'

@@ -47,6 +47,7 @@ _stepcast() {
 		'--tokens[say what a run over so many tokens takes and costs, as 15T; kWh are of the GPUs'\'' board power (tdp_w) alone]:N:' \
 		'--samples[the same over so many samples]:N:' \
 		'--timeline[write the simulated timeline for Perfetto or chrome\://tracing]:FILE.json:_files' \
+		'--chakra[write it as Chakra execution traces, DIR/chakra.N.et for class N of ranks; with --detail full with each operation and collective]:DIR:' \
 		'--report[write the result as an HTML page, too]:FILE.html:_files' \
 		'--detail[coarse simulates layers as blocks (default), full simulates every operation]:coarse|full:(coarse full)' \
 		'--no-jump[simulate every micro-batch instead of skipping the proven steady state]' \

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "lib/predict_run.h"
+#include "report/chakra_trace.h"
 #include "report/chrome_trace.h"
 
 struct session {
@@ -33,6 +34,8 @@ static int answer(struct session *s, struct sc_cli_call *call, struct sc_err *er
 	/* Before anything else is predicted: the timeline is the predictor's scratch. */
 	if (rc == 0 && args->timeline)
 		rc = sc_cli_write(args->timeline, put_timeline, s, err);
+	if (rc == 0 && args->chakra)
+		rc = sc_chakra_write(s->run.predictor, args->chakra, err);
 	if (rc == 0 && (args->report || (args->json && args->explain)) &&
 	    sc_predictor_play(s->run.predictor, call->arena, &s->play))
 		s->run.report.play = &s->play;
@@ -65,7 +68,7 @@ const struct sc_command sc_command_predict = {
 	.words_asked = "one CONFIG",
 	.summary = "predict the time of one iteration from a config",
 	.synopsis =
-		"CONFIG [--set PATH=VALUE]... [--json] [--timeline FILE.json] [--report FILE.html] "
+		"CONFIG [--set PATH=VALUE]... [--json] [--timeline FILE.json] [--chakra DIR] [--report FILE.html] "
 		"[--explain] [--require-fit] [--confidence PCT] [--price USD|GPU=USD]... [--tokens N]",
 	.details =
 		"Predicts one training iteration of the CONFIG (YAML; - is stdin): its time with a band that holds "

@@ -26,6 +26,10 @@ const struct sc_cli_option sc_predict_options[] = {
 	SC_OPT_COSTS(cost),
 	SC_OPT_OUT(timeline, "timeline", "FILE.json",
 		   "write the simulated timeline for Perfetto or chrome://tracing"),
+	SC_OPT_TEXT(
+		chakra, "chakra", "DIR",
+		"write it as Chakra execution traces, DIR/chakra.N.et for class N of ranks; with "
+		"--detail full with each operation and collective"),
 	SC_OPT_REPORT(report),
 	SC_OPT_CHOICE(
 		detail, "detail", "coarse|full", DETAILS,
@@ -114,7 +118,7 @@ int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, c
 	run->opts.detail = (enum sc_detail)run->args->detail;
 	run->opts.confidence_pct = (int)run->args->confidence;
 	run->opts.no_jump = run->args->no_jump;
-	run->opts.keep_graph = run->args->timeline != NULL;
+	run->opts.keep_graph = run->args->timeline || run->args->chakra;
 	run->predictor = ask.predictor = sc_predictor_create();
 	rc = sc_resolve_chosen(&ask, &run->request, err);
 	if (rc == 0)

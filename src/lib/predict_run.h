@@ -20,7 +20,7 @@ struct sc_predict_args {
 	struct sc_common common;
 	struct sc_arg_list sets;
 	int json, explain, no_jump, detail, require_fit;
-	const char *timeline, *report;
+	const char *timeline, *chakra, *report;
 	int64_t confidence;
 	struct sc_cost_args cost;
 };

@@ -88,6 +88,7 @@ void sc_block_share(struct sc_block *block, size_t first, double share)
 
 		step->cost.waves *= share;
 		scale_cost(&step->cost, share);
+		step->cost.amount *= share;
 		step->host_us = sc_quantize_us(step->host_us * share);
 		step->flop *= share;
 	}
@@ -215,6 +216,12 @@ struct sc_transfer sc_block_transfer(const struct sc_block_env *env,
 							     : env->software->link_eff};
 }
 
+static void say_comm(const struct sc_collective_shape *shape, struct sc_cost *cost)
+{
+	cost->comm = (unsigned char)(1 + shape->kind);
+	cost->amount = shape->bytes;
+}
+
 void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collective_shape *shape,
 			const struct sc_span *span, struct sc_cost *out)
 {
@@ -222,6 +229,7 @@ void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collecti
 
 	sc_interfere_collective(&transfer, 0, 0, out);
 	scale_cost(out, 1 / (span->n_nodes > 1 ? env->nic_speed : env->link_speed));
+	say_comm(shape, out);
 }
 
 void sc_block_share_nics(double peers, struct sc_cost *cost)
@@ -346,6 +354,7 @@ void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
 		copy_cost(env, &transfer, 1, out);
 		out->latency_us += sc_quantize_us(
 			(span->n_ranks - 2) * env->device->interference.copy_us + transfer.call_us);
+		say_comm(shape, out);
 		return;
 	}
 	sc_block_comm_cost(env, shape, span, out);
@@ -412,6 +421,7 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 	}
 	if (comm->most_sms > 0)
 		keep_to_sms(&transfer, comm->most_sms, &step.cost);
+	say_comm(shape, &step.cost);
 	fold_nics(peers, &step.cost);
 	/* Tensor-parallel collectives come several a layer, and each waits for the host that is last. That is seldom the
 	 * same one, so what each adds counts for all: a rank's own CPU time grows with the other ranks of its group. Groups of more
@@ -476,6 +486,8 @@ static void step_costs(const struct sc_step *step, const struct sc_emit *emit, b
 
 	if (cost[1] != SC_NONE)
 		return;
+	if (step->kind == SC_STEP_KERNEL)
+		gpu.amount = step->flop;
 	if (!contends)
 		memset(gpu.demand, 0, sizeof(gpu.demand));
 	cost[0] = sc_graph_add_cost(emit->graph, &gpu);

@@ -13,7 +13,6 @@
 #include "report/parts.h"
 #include "report/replay_report.h"
 
-enum { SC_CHROME_NAME = 96 };
 struct sc_chrome_timeline {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;
@@ -116,21 +115,21 @@ static void put_args(struct sc_json_stream *json, const struct sc_chrome_timelin
 }
 
 static void put_slice(struct sc_json_stream *json, const struct sc_chrome_timeline *t, uint32_t id,
-		      const char *wait, const double us[2])
+		      const char *wait, double from_us, double to_us)
 {
 	const struct sc_node *node = &t->graph->nodes.at[id];
 	const char *kind = wait ? "wait" : sc_node_kind_names[node->kind];
-	const double begin = rounded_us(us[0]);
+	const double begin = rounded_us(from_us);
 	char own[SC_CHROME_NAME], name[SC_CHROME_NAME + 8];
 
-	if (!(us[1] > us[0]))
+	if (!(to_us > from_us))
 		return;
 	t->node_name(t->ctx, id, own);
 	snprintf(name, sizeof(name), "%s%s", wait ? wait : "", own);
 	begin_event(json, "X", name, t->graph->lanes.at[node->lane].class_id);
 	sc_json_stream_int(json, "tid", node->lane);
 	sc_json_stream_fixed(json, "ts", begin, DECIMALS);
-	sc_json_stream_fixed(json, "dur", rounded_us(us[1]) - begin, DECIMALS);
+	sc_json_stream_fixed(json, "dur", rounded_us(to_us) - begin, DECIMALS);
 	sc_json_stream_text(json, "cat", kind);
 	put_args(json, t, id, kind);
 	sc_json_stream_end(json);
@@ -144,17 +143,6 @@ static double begin_us(const struct sc_chrome_timeline *t, uint32_t id)
 
 	return t->timeline->start_us[id] +
 	       (t->blank_latency && node->kind != SC_NODE_MEMBER ? latency : 0);
-}
-
-/* A group's member that waits for the others gets a slice of its own for that. */
-static void put_node(struct sc_json_stream *json, const struct sc_chrome_timeline *t, uint32_t id)
-{
-	const double waits[2] = {t->timeline->ready_us[id], t->timeline->start_us[id]};
-	const double runs[2] = {begin_us(t, id), t->timeline->end_us[id]};
-
-	if (t->graph->nodes.at[id].kind == SC_NODE_MEMBER)
-		put_slice(json, t, id, "wait: ", waits);
-	put_slice(json, t, id, NULL, runs);
 }
 
 /* --- arrows --- */
@@ -309,8 +297,12 @@ static int chrome_timeline_write(const struct sc_chrome_timeline *t, FILE *out, 
 	}
 	for (uint32_t i = 0; i < t->graph->lanes.n; i++)
 		put_lane(&json, t->graph, i);
-	for (uint32_t i = 0; i < t->graph->nodes.n; i++)
-		put_node(&json, t, i);
+	for (uint32_t i = 0; i < t->graph->nodes.n; i++) {
+		if (t->graph->nodes.at[i].kind == SC_NODE_MEMBER) /* waits for the others */
+			put_slice(&json, t, i, "wait: ", t->timeline->ready_us[i],
+				  t->timeline->start_us[i]);
+		put_slice(&json, t, i, NULL, begin_us(t, i), t->timeline->end_us[i]);
+	}
 	put_launches(&json, t);
 	put_groups(&json, t);
 	put_sms(&json, t);
@@ -322,7 +314,6 @@ static int chrome_timeline_write(const struct sc_chrome_timeline *t, FILE *out, 
 }
 
 struct named {
-	const struct sc_predictor *predictor;
 	const struct sc_prediction *prediction;
 	const struct sc_graph *graph;
 };
@@ -340,10 +331,8 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf)
 		snprintf(buf, SC_CHROME_NAME, "class %u (%u ranks)", (unsigned)class_id, ranks);
 }
 
-static void node_name(const void *ctx, uint32_t node, char *buf)
+void sc_chrome_op_name(uint32_t op, char *buf)
 {
-	const struct named *named = ctx;
-	const uint32_t op = named->graph->nodes.at[node].op;
 	const unsigned name = sc_op_unpack_name(op);
 
 	if (op == SC_NONE)
@@ -353,6 +342,11 @@ static void node_name(const void *ctx, uint32_t node, char *buf)
 			 sc_op_unpack_micro_batch(op), sc_op_unpack_chunk(op));
 	else
 		snprintf(buf, SC_CHROME_NAME, "%s", sc_op_name(name));
+}
+
+static void node_name(const void *ctx, uint32_t node, char *buf)
+{
+	sc_chrome_op_name(((const struct named *)ctx)->graph->nodes.at[node].op, buf);
 }
 
 /* What the fullest GPU needs, part by part: it is not simulated over time. */
@@ -371,7 +365,7 @@ static void put_memory(const void *ctx, struct sc_json_stream *json)
 int sc_chrome_trace_write(const struct sc_predictor *predictor,
 			  const struct sc_prediction *prediction, FILE *out, struct sc_err *err)
 {
-	const struct named named = {predictor, prediction, sc_predictor_ran(predictor).graph};
+	const struct named named = {prediction, sc_predictor_ran(predictor).graph};
 	const struct sc_chrome_timeline timeline = {
 		.graph = named.graph,
 		.timeline = sc_predictor_ran(predictor).timeline,

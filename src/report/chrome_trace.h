@@ -7,6 +7,10 @@
 
 #include "predict/predict.h"
 
+enum { SC_CHROME_NAME = 96 };
+/* Of a node of a predicted graph, into a buffer of SC_CHROME_NAME bytes. */
+void sc_chrome_op_name(uint32_t op, char *buf);
+
 /* After sc_predict with keep_graph. `prediction` names the classes. */
 int sc_chrome_trace_write(const struct sc_predictor *predictor,
 			  const struct sc_prediction *prediction, FILE *out, struct sc_err *err);

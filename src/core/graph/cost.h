@@ -54,8 +54,10 @@ struct sc_cost {
 	double hidden_frac; /* of a coarse node: communication in it that its kernels hide, over its time */
 	double waves; /* compute kernels: SMs change hands at wave boundaries; 0 or 1 = never while running */
 	unsigned char
-		holds_sm;  /* collective: needs all its SMs at once and holds them while waiting */
-	unsigned char gap; /* enum sc_gap: whose latency_us is, if it is not part of the work */
+		holds_sm;   /* collective: needs all its SMs at once and holds them while waiting */
+	unsigned char gap;  /* enum sc_gap: whose latency_us is, if it is not part of the work */
+	unsigned char comm; /* of a collective: 1 + enum sc_collective; 0: none, or not one alone */
+	double amount; /* bytes of a collective, as nccl-tests count them; FLOP of kernels; 0: not said */
 };
 static inline double sc_cost_alone_us(const struct sc_cost *cost)
 {

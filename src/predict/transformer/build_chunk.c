@@ -251,7 +251,8 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 	struct builder *b = st->b;
 	bool together = b->sync_p2p && !shares;
 	struct sc_cost lead = {.work_us = sum->lead_us, .owner_frac[SC_OWN_HOST] = 1};
-	struct sc_cost gpu = {.work_us = sum->gpu_us + (together ? sum->lead_us : 0)};
+	struct sc_cost gpu = {.work_us = sum->gpu_us + (together ? sum->lead_us : 0),
+			      .amount = sum->flop};
 	struct pass_costs out = {.lead = SC_NONE,
 				 .late = SC_NONE,
 				 .lead_us = sum->lead_us,

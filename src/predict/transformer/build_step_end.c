@@ -33,6 +33,7 @@ static void append(struct sc_cost *sum, struct sc_cost cost, double peers)
 	sum->latency_us += cost.latency_us;
 	sum->work_us += cost.work_us;
 	sum->holds_sm |= cost.holds_sm;
+	sum->amount += sum->comm == cost.comm ? cost.amount : 0;
 }
 
 static void add_collective(struct series *series, enum sc_collective kind, double bytes,
@@ -52,6 +53,7 @@ static void add_collective(struct series *series, enum sc_collective kind, doubl
 	cost.latency_us = sc_quantize_us(
 		pieces * (cost.latency_us + env.software->comm_host_us / env.host_speed));
 	cost.work_us = sc_quantize_us(pieces * cost.work_us);
+	cost.amount = bytes;
 	append(&series->sum, cost, env.node_peers);
 }
 
@@ -302,6 +304,7 @@ static uint32_t world_group(struct builder *b)
 		cost.latency_us += env->software->comm_host_us / env->host_speed;
 	cost.latency_us = sc_quantize_us(n * cost.latency_us);
 	cost.work_us = sc_quantize_us(n * cost.work_us);
+	cost.amount *= n;
 	for (uint32_t c = 0; c < p->n_classes; c++)
 		all[c] = (struct sc_member){c, p->classes[c].multiplicity};
 	return sc_graph_add_group(

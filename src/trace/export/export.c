@@ -120,7 +120,9 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 		sc_strbuf_printf(buf, "%ux%ux%u,%ux%ux%u,", (unsigned)c->grid[0],
 				 (unsigned)c->grid[1], (unsigned)c->grid[2], (unsigned)c->block[0],
 				 (unsigned)c->block[1], (unsigned)c->block[2]);
-	put_known(buf, event->bytes, 0);
+	put_known(buf,
+		  event->comm != SC_TRACE_NO_ID ? trace->comms.at[event->comm].bytes : event->bytes,
+		  event->comm != SC_TRACE_NO_ID ? -1 : 0);
 	put_comm(buf, trace, event->comm);
 	put_text(buf, trace->strings.at[event->shapes]);
 	put_known(buf, event->aux0, 0);

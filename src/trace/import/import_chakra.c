@@ -27,7 +27,7 @@ struct node {
 	struct sc_scan_value name, dims, types, group_name; /* n = 0: not said */
 	int64_t type, start_us, dur_us;                     /* start 0: not said */
 	int64_t on_host;                                    /* -1: not said */
-	int64_t tid, stream, rf_id, seq_id, comm_type, comm_bytes, source,
+	int64_t tid, stream, rf_id, seq_id, comm_type, comm_bytes, n_ranks, source,
 		target; /* -1: not said */
 };
 struct chakra {
@@ -173,6 +173,7 @@ static void use_attr(const struct attr *attr, struct node *out)
 		{"seq_id", offsetof(struct node, seq_id)},
 		{"comm_type", offsetof(struct node, comm_type)},
 		{"comm_size", offsetof(struct node, comm_bytes)},
+		{"pg_size", offsetof(struct node, n_ranks)},
 		{"comm_src", offsetof(struct node, source)},
 		{"comm_dst", offsetof(struct node, target)},
 	};
@@ -201,6 +202,7 @@ static bool take_node(struct slice in, struct node *out)
 			     .seq_id = -1,
 			     .comm_type = -1,
 			     .comm_bytes = -1,
+			     .n_ranks = -1,
 			     .source = -1,
 			     .target = -1};
 	while (take_field(&in, &field)) {
@@ -266,6 +268,7 @@ static uint32_t write_comm(struct chakra *im, const struct node *node)
 		comm.collective = sc_trace_writer_string(im->out.writer, name, strlen(name));
 	comm.group_name = sc_import_text(&im->names, &node->group_name);
 	comm.bytes = node->comm_bytes;
+	comm.group_size = to_32(node->n_ranks);
 	comm.peer = to_32(node->type == CHAKRA_RECV ? node->source : node->target);
 	return sc_trace_writer_comm(im->out.writer, &comm);
 }
