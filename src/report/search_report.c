@@ -340,9 +340,13 @@ static void put_json(const void *result, struct sc_json *json)
 	sc_json_text(json, json->root, "best_by", r->by_regret ? "least_expected_regret" : "model");
 	sc_json_real(json, json->root, "memory_margin_frac", r->search->memory_margin);
 	units = sc_json_object(json, json->root, "units");
-	for (int k = 0; k < n_objectives(r); k++)
-		sc_json_text(json, units, sc_search_objective_names[r->search->objective[k]],
-			     search_unit(r->search, r->search->objective[k]));
+	others = sc_json_array(json, json->root, "objectives");
+	for (int k = 0; k < n_objectives(r); k++) {
+		const char *name = sc_search_objective_names[r->search->objective[k]];
+
+		sc_json_text(json, others, NULL, name);
+		sc_json_text(json, units, name, search_unit(r->search, r->search->objective[k]));
+	}
 	shown = sc_json_array(json, json->root, "best");
 	for (size_t i = 0; i < r->n_shown; i++) {
 		const struct sc_search_shown *s = &r->shown[i];
