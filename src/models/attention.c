@@ -15,6 +15,12 @@
 #define HEAD_STEP 32.0
 #define WIDE_HEAD 128.0 /* wider heads leave room for smaller tiles only */
 
+double sc_attention_flop(const struct sc_attention_shape *s)
+{
+	return 4 * s->batch * s->heads * s->seq_q * s->seq_kv * s->head_dim *
+	       (s->backward ? BACKWARD_FLOP_RATIO : 1) / (s->causal ? 2 : 1);
+}
+
 /* A coefficient that a device file leaves out (0) leaves its effect out. */
 static double factor(double frac)
 {

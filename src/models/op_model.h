@@ -31,6 +31,8 @@ const struct sc_op_model *sc_op_model_get(enum sc_op_kind kind);
 void sc_op_cost(const struct sc_device *device, const struct sc_op *op, struct sc_cost *out);
 /* The same of a time that is known. */
 void sc_op_time_cost(const struct sc_op *op, const struct sc_op_time *time, struct sc_cost *out);
+/* Of a fused kernel; half of it under a causal mask. */
+double sc_attention_flop(const struct sc_attention_shape *shape);
 /* How much longer products take on tensor cores where rows of so many elements are no multiple of
  * *unit_bytes; 1 where they are. */
 double sc_gemm_rows_factor(const struct sc_device *device, enum sc_dtype dtype, double elements,

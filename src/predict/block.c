@@ -194,9 +194,10 @@ void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 					      (n_launches * env->device->host.launch_us +
 					       n_calls * env->software->host_op_us) /
 					      env->host_speed);
-	const struct sc_gemm_shape *g = &op->u.gemm;
-
-	step.flop = n * (op->kind == SC_OP_GEMM ? 2 * g->batch * g->m * g->n * g->k : 0);
+	if (op->kind == SC_OP_GEMM)
+		step.flop = n * 2 * op->u.gemm.batch * op->u.gemm.m * op->u.gemm.n * op->u.gemm.k;
+	else if (op->kind == SC_OP_ATTENTION)
+		step.flop = n * sc_attention_flop(&op->u.attention);
 	push_step(block, env, step);
 	list_step(block, op, NULL);
 }

@@ -66,13 +66,15 @@ static const struct sc_block *steps_of(const struct sc_request *req, enum sc_blo
 	return &block;
 }
 
+/* Of its matrices. */
 static double flop_of(const struct sc_request *req, enum sc_block_id id)
 {
 	const struct sc_block *b = steps_of(req, id);
 	double sum = 0;
 
 	for (size_t i = 0; i < b->steps.n; i++)
-		sum += b->steps.at[i].flop;
+		if (b->steps.at[i].model != SC_OP_ATTENTION)
+			sum += b->steps.at[i].flop;
 	return sum;
 }
 
