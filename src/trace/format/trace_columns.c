@@ -14,8 +14,11 @@
 
 enum {
 	MIN_PACKED = 24, /* shorter columns are not worth a zstd header */
-	PACK_LEVEL = 1,
-	TEXT_PACK_LEVEL = 13, /* written once, and most of a small file */
+	/* zstd's levels: times are noise, other numbers are few once they repeat; texts are written once, and most of
+	 * a small file. */
+	TIMES_LEVEL = 1,
+	NUMBERS_LEVEL = 7,
+	TEXT_LEVEL = 13,
 	RAW_BYTES = SC_TIMES_MAX_BYTES,
 	MAX_COLUMN_HEADER = 2 + 2 * SC_MAX_VARINT
 };
@@ -169,8 +172,9 @@ static void pack(struct sc_column_coder *c, size_t n_raw, const size_t *parts, s
 
 		ZSTD_CCtx_reset(c->pack, ZSTD_reset_session_only);
 		ZSTD_CCtx_setParameter(c->pack, ZSTD_c_compressionLevel,
-				       column->form == SC_FORM_BYTES ? TEXT_PACK_LEVEL
-								     : PACK_LEVEL);
+				       column->form == SC_FORM_BYTES   ? TEXT_LEVEL
+				       : column->form == SC_FORM_TIMES ? TIMES_LEVEL
+								       : NUMBERS_LEVEL);
 		if (column->form == SC_FORM_BYTES)
 			ZSTD_CCtx_setPledgedSrcSize(c->pack, n_raw);
 		for (size_t i = 0; i < n_parts && left == 0; i++) {
