@@ -249,7 +249,7 @@ static inline int64_t divided(int64_t value, int64_t unit, int64_t *rest)
 	return n;
 }
 
-/* The largest of which nine in ten of the values are multiples, give or take one. */
+/* The largest of which nearly all values are multiples, give or take what two clocks' ns differ by. */
 static int64_t find_unit(const int64_t *values, size_t n)
 {
 	n = n < N_SAMPLED ? n : N_SAMPLED;
