@@ -23,11 +23,6 @@ void sc_json_cursor_init(struct sc_json_cursor *cursor, const char *text, size_t
 	};
 }
 
-bool sc_json_cursor_failed(const struct sc_json_cursor *cursor)
-{
-	return cursor->err.code != SC_OK;
-}
-
 /* Behind a comment that begins here; one that does not end goes to the end of the file. */
 static bool skip_comment(struct sc_json_cursor *c)
 {

@@ -40,6 +40,10 @@ void sc_json_cursor_finish(struct sc_json_cursor *cursor); /* nothing may follow
 /* A fault at the next value; returns false. */
 bool sc_json_cursor_fail(struct sc_json_cursor *cursor, enum sc_errc code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-bool sc_json_cursor_failed(const struct sc_json_cursor *cursor);
+
+static inline bool sc_json_cursor_failed(const struct sc_json_cursor *cursor)
+{
+	return cursor->err.code != SC_OK;
+}
 
 #endif

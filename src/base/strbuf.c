@@ -84,11 +84,6 @@ void sc_strbuf_printf(struct sc_strbuf *buf, const char *fmt, ...)
 	va_end(args);
 }
 
-const char *sc_strbuf_get(const struct sc_strbuf *buf)
-{
-	return buf->at ? buf->at : "";
-}
-
 char *sc_strbuf_detach(struct sc_strbuf *buf)
 {
 	char *text;

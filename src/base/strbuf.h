@@ -22,7 +22,13 @@ void sc_strbuf_printf(struct sc_strbuf *buf, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void sc_strbuf_vprintf(struct sc_strbuf *buf, const char *fmt, va_list args)
 	__attribute__((format(printf, 2, 0)));
-const char *sc_strbuf_get(const struct sc_strbuf *buf); /* never NULL; until the next change */
+
+/* never NULL; until the next change */
+static inline const char *sc_strbuf_get(const struct sc_strbuf *buf)
+{
+	return buf->at ? buf->at : "";
+}
+
 /* The text, now the caller's to free; the buffer is empty. */
 char *sc_strbuf_detach(struct sc_strbuf *buf);
 /* Is the word (n bytes) in the text, letters' case apart? No text has none. */

@@ -39,11 +39,6 @@ static double port_gbps(const struct sc_fabric *f)
 	return f->link_gbps > 0 ? f->link_gbps * f->link_eff : f->pcie_gbps * f->ramp.pcie_eff;
 }
 
-void sc_interfere_load_kernel(const struct sc_device *device, struct sc_cost *cost)
-{
-	cost->demand[SC_RES_L2] = device->interference.path_compute * cost->demand[SC_RES_SM];
-}
-
 /* Over NICs by the share of its links' rate that it moves, so that it loads the path little. */
 static void load_collective(const struct sc_device *device, const struct sc_fabric *fabric,
 			    struct sc_cost *cost)

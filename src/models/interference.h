@@ -12,7 +12,10 @@
 #include "models/op_model.h"
 
 /* Sets what an op model's cost loads of the path: a kernel by its SMs. */
-void sc_interfere_load_kernel(const struct sc_device *device, struct sc_cost *cost);
+static inline void sc_interfere_load_kernel(const struct sc_device *device, struct sc_cost *cost)
+{
+	cost->demand[SC_RES_L2] = device->interference.path_compute * cost->demand[SC_RES_SM];
+}
 
 /* A kernel on the first `sms` of the device's SMs (0 = all), waves counted anew; `given_us` is its measured time
  * alone on all of them, or 0. */

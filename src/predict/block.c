@@ -63,11 +63,6 @@ void sc_block_clear(struct sc_block *block)
 	memset(&block->sum, 0, sizeof(block->sum));
 }
 
-void sc_block_release(struct sc_block *block)
-{
-	SC_VEC_RELEASE(&block->steps);
-}
-
 static void scale(struct sc_cost *cost, double factor)
 {
 	cost->latency_us *= factor;

@@ -92,7 +92,12 @@ struct sc_block_env sc_block_env_of(const struct sc_request *request,
 				    const struct sc_fabric *fabric,
 				    const struct sc_predict_opts *opts);
 void sc_block_clear(struct sc_block *block);
-void sc_block_release(struct sc_block *block);
+
+static inline void sc_block_release(struct sc_block *block)
+{
+	SC_VEC_RELEASE(&block->steps);
+}
+
 void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		     const struct sc_op *op);
 /* The steps from `first` on count as that share of themselves, or so often: a block that stands for layers of which not

@@ -15,11 +15,6 @@
 
 /* ---- what it is made of: kernels costed, gradients put into buckets ---- */
 
-const struct sc_layer_row *sc_layers_row(const struct sc_layers *layers, size_t row)
-{
-	return (const struct sc_layer_row *)layers->request->config.model.rows.at + row;
-}
-
 static double or_default(double given, double def)
 {
 	return given > 0 ? given : def;

@@ -30,8 +30,13 @@ struct sc_layers {
 /* Strings and arrays live in the arena of the scratch; what is left over needs sc_layers_release. */
 int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struct sc_err *err);
 void sc_layers_release(struct sc_layers *layers);
+
 void sc_layers_memory(const struct sc_request *request, struct sc_memory *out); /* of a GPU */
-const struct sc_layer_row *sc_layers_row(const struct sc_layers *layers, size_t row);
+static inline const struct sc_layer_row *sc_layers_row(const struct sc_layers *layers, size_t row)
+{
+	return (const struct sc_layer_row *)layers->request->config.model.rows.at + row;
+}
+
 /* A row's kernel, for the samples of a micro-batch. */
 struct sc_op sc_layers_op(const struct sc_layers *layers, size_t row, bool backward);
 

@@ -23,11 +23,6 @@ struct experts {
 	struct linear up, down;
 };
 
-double shared_width(const struct dims *x)
-{
-	return (double)(x->model->expert_ffn_hidden * x->model->shared_experts) / x->tp;
-}
-
 /* Of `parts` with as many experts each, how many have one of a token's top_k: drawn without repeats, all
  * alike, from the groups that it may go to. */
 static double parts_of_token(const struct dims *x, double parts)

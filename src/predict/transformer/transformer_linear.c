@@ -89,11 +89,6 @@ int qkv_linears(const struct dims *x, struct linear out[MAX_LINEARS])
 	return n;
 }
 
-struct linear proj_linear(const struct dims *x)
-{
-	return (struct linear){SC_NAME_PROJ, x->h, x->ctx, .adapter = true};
-}
-
 static bool adapts_mlp(const struct dims *x)
 {
 	return x->req->config.training.lora_targets == SC_LORA_ALL;

@@ -40,7 +40,12 @@ struct linear {
 };
 enum { MAX_LINEARS = 4 };
 int qkv_linears(const struct dims *x, struct linear out[MAX_LINEARS]);
-struct linear proj_linear(const struct dims *x);
+
+static inline struct linear proj_linear(const struct dims *x)
+{
+	return (struct linear){SC_NAME_PROJ, x->h, x->ctx, .adapter = true};
+}
+
 /* The feed-forward part of width `ffn`. */
 struct linear up_linear(const struct dims *x, double ffn);
 struct linear down_linear(const struct dims *x, double ffn);
@@ -90,8 +95,13 @@ void experts_forward(const struct dims *x);
 void experts_activation(const struct dims *x);
 void experts_backward(const struct dims *x);
 void experts_weights(const struct dims *x);
+
 /* Width on this rank of the experts that every token takes. */
-double shared_width(const struct dims *x);
+static inline double shared_width(const struct dims *x)
+{
+	return (double)(x->model->expert_ffn_hidden * x->model->shared_experts) / x->tp;
+}
+
 void mlp_forward(const struct dims *x, double ffn);
 void mlp_backward(const struct dims *x, double ffn);
 void mlp_weights(const struct dims *x, double ffn);
