@@ -36,6 +36,23 @@ TEST(test_two_large_shards_share_a_rank)
 	fix_release(&f);
 }
 
+/* Of 33 shards of 3, no two share one of 32 ranks: a table has to take its option of more work, 3.52 on a host. */
+TEST(test_large_shards_raise_the_work)
+{
+	static struct shard_fixture f;
+	double lp, bound;
+
+	fix_init(&f, 32, 16);
+	for (int t = 0; t < 33; t++) {
+		fix_whole(&f, 3.0, 1.0);
+		fix_option(&f, SC_TABLE_ROW_WISE, 0.22, 1.0);
+	}
+	bound = sc_shard_bound(&f.problem, &lp);
+	ck_assert_double_eq_tol(lp, 33 * 3.0 / 32, TOLERANCE * 4.0);
+	ck_assert_double_eq_tol(bound, (32 * 3.0 + 3.52) / 32, 1e-3);
+	fix_release(&f);
+}
+
 /* A table of 10 whole, or 2 on each of 4 ranks: by z = 6 the whole one is out, so 2 lies everywhere and
  * the other table, of 5, comes on top. Work alone: (8 + 5) / 4. */
 TEST(test_elimination)

@@ -321,6 +321,27 @@ TEST(another_planner_is_worth_a_start)
 	sc_step_candidates_release(&list);
 }
 
+/* Where a move that was tried is tried again, or one that leaves the step as long is never taken, it is 2.79 ms or more. */
+TEST(moves_are_tried_once_and_equal_steps_lead_on)
+{
+	const struct sc_request *req = request_of(
+		"gpus=16 model=models/dlrm-dcnv2.yaml",
+		"cluster.gpu=h100-sxm-80gb cluster.gpus_per_node=8 cluster.nics_per_node=8 "
+		"cluster.nic_gbit_s=400 training.global_batch=65536 training.precision=amp_fp16 "
+		"training.optimizer=adagrad training.software=hugectr sharding.hbm_gib=55.879");
+	sc_step_candidates list = {0};
+	struct sc_step_search q;
+	struct sc_err err = {0};
+
+	sc_shard_problem_release(&problem);
+	ck_assert_int_eq(sc_iteration_problem(req, &arena, &problem, &err), 0);
+	q = search_of(req);
+	q.work = 0; /* the usual */
+	ck_assert_msg(sc_step_search_run(&q, &arena, &list, &err) == 0, "%s", err.text);
+	ck_assert_double_le(q.step_ms, 2.75);
+	sc_step_candidates_release(&list);
+}
+
 /* Software that adds up what slices send pays for a slice of rows what the whole table costs. */
 TEST(row_slices_of_partial_sums_send_whole_vectors)
 {
