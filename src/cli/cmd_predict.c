@@ -20,13 +20,16 @@ static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_chrome_trace_write(s->run.predictor, &s->run.prediction, out, err);
 }
 
-static int answer(struct session *s, struct sc_cli_call *call, struct sc_err *err)
+static int predict(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
-	const struct sc_predict_args *args = s->run.args;
+	const struct sc_predict_args *args = into;
+	struct session *s = sc_arena_calloc(call->arena, 1, sizeof(*s));
 	const char *path = args->common.words.at[0];
 	struct sc_config config;
 	int rc = sc_cli_config(path, &args->sets, call->arena, &config, err);
 
+	s->run.args = args;
+	s->run.catalog = call->catalog;
 	if (rc == 0)
 		rc = sc_predict_run(&s->run, &config, path, err);
 	if (rc == 0)
@@ -47,17 +50,6 @@ static int answer(struct session *s, struct sc_cli_call *call, struct sc_err *er
 		fprintf(stderr, "check failed: it does not fit the memory\n");
 		call->exit_code = SC_EXIT_CHECK;
 	}
-	return rc;
-}
-
-static int predict(void *into, struct sc_cli_call *call, struct sc_err *err)
-{
-	struct session *s = sc_arena_calloc(call->arena, 1, sizeof(*s));
-	int rc;
-
-	s->run.args = into;
-	s->run.catalog = call->catalog;
-	rc = answer(s, call, err);
 	sc_predict_run_release(&s->run);
 	return rc;
 }

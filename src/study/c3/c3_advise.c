@@ -72,23 +72,6 @@ static void add_loss(struct sc_c3_loss *loss, double us, double best_us)
 	loss->most_frac = isnan(frac) ? frac : loss->most_frac < frac ? frac : loss->most_frac;
 }
 
-/* Returns the least time of all choices. */
-static double take_size(struct sc_c3_advice *out, const struct sc_c3_advice *at, double bytes)
-{
-	double best_us = INFINITY;
-
-	for (size_t p = 0; p < at->n; p++)
-		best_us = at->applies[p] ? fmin(best_us, at->result[p].time_us) : best_us;
-	for (size_t p = 0; p < at->n; p++)
-		add_loss(&out->loss[p], at->applies[p] ? at->result[p].time_us : (double)NAN,
-			 best_us);
-	if (out->n_changes == 0 || (out->changes[out->n_changes - 1].best != at->best &&
-				    out->n_changes < SC_C3_MAX_CHANGES))
-		out->changes[out->n_changes++] = (struct sc_c3_change){bytes, at->best, 0};
-	out->changes[out->n_changes - 1].n = at->result[at->best].n;
-	return best_us;
-}
-
 /* The rule, of which each part has one number of SMs or pieces, beside the best of each size. */
 static int try_rule(struct sc_c3_study *study, const struct sc_c3_advise_opts *opts,
 		    const double *best_us, struct sc_c3_advice *out, struct sc_err *err)
@@ -118,21 +101,32 @@ static int try_rule(struct sc_c3_study *study, const struct sc_c3_advise_opts *o
 static int try_sizes(struct sc_c3_study *study, const struct sc_c3_advise_opts *opts,
 		     struct sc_c3_advice *out, struct sc_err *err)
 {
-	double best_us[64]; /* more than there are doublings to the largest size */
+	double best_us[64]; /* of all choices; more than there are doublings to the largest size */
 	struct sc_c3_advice at;
 	size_t n = 0;
 	int rc = 0;
 
-	for (double bytes = opts->from_bytes; rc == 0 && bytes <= opts->to_bytes; bytes *= 2) {
+	for (double bytes = opts->from_bytes; bytes <= opts->to_bytes; bytes *= 2, n++) {
 		const struct sc_c3_pair pair = resized(&out->named->pair, bytes);
 
 		rc = try_all(study, &pair, opts, &at, err);
-		if (rc == 0)
-			best_us[n++] = take_size(out, &at, bytes);
+		if (rc)
+			return rc;
+		best_us[n] = INFINITY;
+		for (size_t p = 0; p < at.n; p++)
+			if (at.applies[p])
+				best_us[n] = fmin(best_us[n], at.result[p].time_us);
+		for (size_t p = 0; p < at.n; p++)
+			add_loss(&out->loss[p], at.applies[p] ? at.result[p].time_us : (double)NAN,
+				 best_us[n]);
+		if (out->n_changes == 0 || (out->changes[out->n_changes - 1].best != at.best &&
+					    out->n_changes < SC_C3_MAX_CHANGES))
+			out->changes[out->n_changes++] = (struct sc_c3_change){bytes, at.best, 0};
+		out->changes[out->n_changes - 1].n = at.result[at.best].n;
 	}
 	for (size_t p = 0; p < out->n; p++)
 		out->loss[p].mean_frac /= (double)n;
-	return rc ? rc : try_rule(study, opts, best_us, out, err);
+	return try_rule(study, opts, best_us, out, err);
 }
 
 int sc_c3_advise(struct sc_c3_study *study, const struct sc_c3_named *named,
