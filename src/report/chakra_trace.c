@@ -40,7 +40,8 @@ struct writer {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;
 	struct sc_strbuf message, attr;
-	uint32_t *pred_start, *pred; /* CSR: what each node waits for, its lane among it */
+	uint32_t *pred_start,
+		*pred; /* CSR: what each node waits for, its lane among it; of other classes their group says so */
 };
 
 static void put_varint(struct sc_strbuf *out, uint64_t value)
@@ -87,33 +88,22 @@ static void put_message(struct writer *w)
 
 /* ---- what a node waits for ---- */
 
-static void add_pred(const struct writer *w, uint32_t to, uint32_t from)
-{
-	if (sc_graph_class_of(w->graph, from) != sc_graph_class_of(w->graph, to))
-		return; /* in another file; their group says so */
-	if (w->pred)
-		w->pred[--w->pred_start[to]] = from;
-	else
-		w->pred_start[to]++;
-}
-
 static void find_preds(struct writer *w)
 {
 	const struct sc_graph *g = w->graph;
+	uint32_t n;
 
 	w->pred_start = sc_xcalloc(g->nodes.n + 1, sizeof(*w->pred_start));
-	for (int filling = 0; filling < 2; filling++) {
-		for (uint32_t id = 0; id < g->nodes.n; id++) {
-			for (uint32_t i = g->succ_start[id]; i < g->succ_start[id + 1]; i++)
-				add_pred(w, g->succ[i], id);
-			if (g->lane_next[id] != SC_NONE)
-				add_pred(w, g->lane_next[id], id);
-		}
-		if (filling)
-			break;
-		for (size_t id = 1; id <= g->nodes.n; id++)
-			w->pred_start[id] += w->pred_start[id - 1];
-		w->pred = sc_xmalloc((w->pred_start[g->nodes.n] + 1) * sizeof(*w->pred));
+	for (uint32_t id = 0; id < g->nodes.n; id++)
+		w->pred_start[id] = (id ? w->pred_start[id - 1] : 0) + g->n_deps[id];
+	n = g->nodes.n ? w->pred_start[g->nodes.n - 1] : 0;
+	w->pred_start[g->nodes.n] = n;
+	w->pred = sc_xmalloc((n + 1) * sizeof(*w->pred));
+	for (uint32_t id = 0; id < g->nodes.n; id++) {
+		for (uint32_t i = g->succ_start[id]; i < g->succ_start[id + 1]; i++)
+			w->pred[--w->pred_start[g->succ[i]]] = id;
+		if (g->lane_next[id] != SC_NONE)
+			w->pred[--w->pred_start[g->lane_next[id]]] = id;
 	}
 }
 
@@ -181,7 +171,8 @@ static void put_node(struct writer *w, uint32_t id)
 	put_bytes(&w->message, NODE_NAME, name, strlen(name));
 	put_number(&w->message, NODE_TYPE, type);
 	for (uint32_t i = w->pred_start[id]; i < w->pred_start[id + 1]; i++)
-		put_number(&w->message, NODE_DATA_DEPS, w->pred[i]);
+		if (sc_graph_class_of(g, w->pred[i]) == sc_graph_class_of(g, id))
+			put_number(&w->message, NODE_DATA_DEPS, w->pred[i]);
 	put_number(&w->message, NODE_START, (uint64_t)begin);
 	put_number(&w->message, NODE_DURATION,
 		   (uint64_t)(1 + llround(w->timeline->end_us[id]) - begin));

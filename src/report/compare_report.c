@@ -140,19 +140,6 @@ struct on_paths {
 	double ms[SC_COMPARE_MAX], spread;
 };
 
-static struct on_paths *find_on_paths(struct on_paths *all, size_t *n, const char *what,
-				      struct sc_arena *arena)
-{
-	const char *of = strstr(what, " of rank ");
-	size_t n_name = of ? (size_t)(of - what) : strlen(what);
-
-	for (size_t i = 0; i < *n; i++)
-		if (strlen(all[i].name) == n_name && memcmp(all[i].name, what, n_name) == 0)
-			return &all[i];
-	all[*n].name = sc_arena_strndup(arena, what, n_name);
-	return &all[(*n)++];
-}
-
 static int by_spread(const void *a, const void *b)
 {
 	const struct on_paths *x = a, *y = b;
@@ -170,9 +157,18 @@ static size_t list_on_paths(const struct sc_compare *compare, struct on_paths *a
 	for (size_t i = 0; i < compare->n; i++) {
 		const struct sc_reading *r = compare->at[i].reading;
 
-		for (size_t k = 0; k < r->n_contributors; k++)
-			find_on_paths(all, &n, r->contributors[k].what, compare->arena)->ms[i] +=
-				r->contributors[k].ms;
+		for (size_t k = 0; k < r->n_contributors; k++) {
+			const char *what = r->contributors[k].what, *of = strstr(what, " of rank ");
+			const size_t n_name = of ? (size_t)(of - what) : strlen(what);
+			size_t a = 0;
+
+			while (a < n && (strlen(all[a].name) != n_name ||
+					 memcmp(all[a].name, what, n_name) != 0))
+				a++;
+			if (a == n)
+				all[n++].name = sc_arena_strndup(compare->arena, what, n_name);
+			all[a].ms[i] += r->contributors[k].ms;
+		}
 	}
 	for (size_t k = 0; k < n; k++) {
 		double least = all[k].ms[0], most = least;

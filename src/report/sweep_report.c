@@ -361,31 +361,24 @@ static void add_choices(struct sc_json *json, const struct sc_choices *choices)
 	}
 }
 
-/* "a100-sxm-80gb, h100-sxm-80gb and 3 more": of the rows that were predicted. */
+/* "a100-sxm-80gb and others: ": of the rows that were predicted. */
 static void text_gpus(const struct sc_validation *v, struct sc_strbuf *out)
 {
-	enum { MAX_NAMED = 3, MAX_GPUS = 64 };
 	const int device = sc_csv_column(v->table, "device");
-	const char *gpus[MAX_GPUS];
-	size_t n = 0;
+	const char *first = NULL;
+	bool others = false;
 
-	for (size_t i = 0; i < v->n_cases && n < MAX_GPUS; i++) {
+	for (size_t i = 0; i < v->n_cases; i++) {
 		const struct sc_case *c = &v->cases[i];
 		const char *gpu = c->outcome.band ? c->outcome.band->like.at[SC_LIKE_GPU]
 				  : device >= 0   ? sc_csv_cell(v->table, c->row, (size_t)device)
 						  : NULL;
-		size_t k = 0;
 
-		while (gpu && k < n && strcmp(gpus[k], gpu) != 0)
-			k++;
-		if (gpu && !c->skipped && k == n)
-			gpus[n++] = gpu;
+		first = first || c->skipped ? first : gpu;
+		others |= first && gpu && !c->skipped && strcmp(first, gpu) != 0;
 	}
-	for (size_t k = 0; k < n && k < MAX_NAMED; k++)
-		sc_strbuf_printf(out, "%s%s", k ? ", " : "", gpus[k]);
-	if (n > MAX_NAMED)
-		sc_strbuf_printf(out, " and %zu more", n - MAX_NAMED);
-	sc_strbuf_append(out, n ? ": " : "");
+	if (first)
+		sc_strbuf_printf(out, "%s%s: ", first, others ? " and others" : "");
 }
 
 static void put_validation_json(const void *result, struct sc_json *json)

@@ -304,15 +304,6 @@ static int algo_of(const struct sc_fit_table *t)
 	return -1;
 }
 
-/* Only all-reduce has more than the ring and the pairwise exchange here. */
-static bool is_modelled(enum sc_collective kind, int only)
-{
-	bool direct = sc_collective_is_direct(kind);
-
-	return only == 0 || kind == SC_ALL_REDUCE ||
-	       (!direct && (only == SC_ALGO_RING + 1 || only == SC_ALGO_PAT + 1));
-}
-
 static int read_kind(const struct sc_fit_table *t, enum sc_collective *out)
 {
 	int kind;
@@ -360,7 +351,10 @@ static int fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *s
 	shape->dtype = SC_FP16;
 	shape->bytes = out->dim[0];
 	rc = read_kind(table, &shape->kind);
-	*forced = rc == 0 && !is_modelled(shape->kind, out->only);
+	/* Only all-reduce has more than the ring and the pairwise exchange here. */
+	*forced = rc == 0 && out->only != 0 && shape->kind != SC_ALL_REDUCE &&
+		  (sc_collective_is_direct(shape->kind) ||
+		   (out->only != SC_ALGO_RING + 1 && out->only != SC_ALGO_PAT + 1));
 	if (*forced)
 		return 0;
 	if (rc == 0)
@@ -409,18 +403,6 @@ static bool has_value(const struct sc_fit_table *t, const struct sc_where *where
 	return fnmatch(where->value, text_of(t, where->column), 0) == 0;
 }
 
-/* A collective whose time may hold waiting for peers that were not recorded, as `export` marks it. Taken
- * where --where names the column. */
-static bool is_bound(const struct sc_fit_table *t)
-{
-	if (t->opts->kind != SC_FIT_COLLECTIVE || strcmp(text_of(t, "quality"), "bound") != 0)
-		return false;
-	for (size_t i = 0; i < t->opts->n_where; i++)
-		if (strcmp(t->opts->where[i].column, "quality") == 0)
-			return false;
-	return true;
-}
-
 static bool is_chosen(const struct sc_fit_table *t)
 {
 	if (!sc_fit_takes_all(t->opts) && strcmp(device_of(t), t->opts->device) != 0)
@@ -429,17 +411,6 @@ static bool is_chosen(const struct sc_fit_table *t)
 		if (!has_value(t, &t->opts->where[i]))
 			return false;
 	return true;
-}
-
-/* The group of --leave-out or --hold-out; NULL: in none. */
-static const char *group_of(const struct sc_fit_table *t)
-{
-	if (t->opts->leave_out)
-		return text_of(t, t->opts->leave_out);
-	for (size_t i = 0; i < t->opts->n_hold_out; i++)
-		if (has_value(t, &t->opts->hold_out[i]))
-			return "chosen";
-	return NULL;
 }
 
 /* Of pairs those of which both times alone are known, on two streams that wait for nothing. */
@@ -568,15 +539,19 @@ static int fit_row_read(struct sc_fit_table *t, struct sc_fit_set *set, bool *ta
 	const struct sc_fit_reader *reader = sc_fit_reader_of(t);
 	struct sc_fit_row *out = &set->rows[set->n];
 	struct sc_fit_cells *c = &t->cells;
-	bool forced = false;
+	bool forced = false, bound;
 	int rc;
 
 	*taken = has_time(t);
 	set->n_empty += !*taken;
-	if (*taken && is_bound(t)) {
-		set->n_bound++;
-		*taken = false;
-	}
+	/* A collective whose time may hold waiting for peers that were not recorded, as `export` marks it. Taken
+	 * where --where names the column. */
+	bound = *taken && t->opts->kind == SC_FIT_COLLECTIVE &&
+		strcmp(text_of(t, "quality"), "bound") == 0;
+	for (size_t i = 0; i < t->opts->n_where; i++)
+		bound = bound && strcmp(t->opts->where[i].column, "quality") != 0;
+	set->n_bound += bound;
+	*taken = *taken && !bound;
 	if (!*taken)
 		return 0;
 	sc_fields_init(reader->cells, c);
@@ -584,11 +559,12 @@ static int fit_row_read(struct sc_fit_table *t, struct sc_fit_set *set, bool *ta
 	rc = sc_csv_rows_get(&t->rows, t->row, c, t->err);
 	if (rc)
 		return rc;
-	*out = (struct sc_fit_row){.weight = 1,
-				   .time_us = c->time_us,
-				   .pass = c->pass_name,
-				   .op_name = c->op_name,
-				   .group = group_of(t)};
+	*out = (struct sc_fit_row){
+		.weight = 1, .time_us = c->time_us, .pass = c->pass_name, .op_name = c->op_name};
+	if (t->opts->leave_out)
+		out->group = text_of(t, t->opts->leave_out);
+	for (size_t i = 0; i < t->opts->n_hold_out && !out->group; i++)
+		out->group = has_value(t, &t->opts->hold_out[i]) ? "chosen" : NULL;
 	for (size_t d = 0; d < reader->n_dims; d++)
 		memcpy(&out->dim[d], (const char *)c + reader->cells[d].offset, sizeof(double));
 	out->shape = sc_fnv(SC_FNV_START, out->dim, sizeof(out->dim));

@@ -253,29 +253,21 @@ static enum sc_wait wait_of(const void *ctx, uint32_t node)
 
 enum { STRETCH_PASSES = SC_N_OP_NAMES };
 
-/* A pass; of one in parts, its direction. */
-static uint32_t turn_of(const struct sc_run *run, uint32_t node)
-{
-	const unsigned name = node_name(run, node);
-
-	if (name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_BESIDE)
-		return run->graph->nodes.at[node].op;
-	return name >= SC_NAME_BACKWARD_LEAD;
-}
-
 static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
 {
 	const struct sc_run *run = ctx;
 	unsigned name = node_name(run, node);
+	const bool is_whole = name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_BESIDE;
 
 	(void)before;
-	if (sc_op_is_of_pass(name))
+	if (sc_op_is_of_pass(name)) /* turns are passes; of one in parts, its directions */
 		return (struct sc_place){
 			.what = STRETCH_PASSES,
 			.at = (uint32_t)run->tf->placement
 				      .classes[sc_graph_class_of(run->graph, node)]
 				      .stage,
-			.turn = turn_of(run, node),
+			.turn = is_whole ? run->graph->nodes.at[node].op
+					 : name >= SC_NAME_BACKWARD_LEAD,
 			.hops = true,
 		};
 	return (struct sc_place){.what = name, .any = is_transfer(name)};
