@@ -2,7 +2,7 @@
  * HBM traffic of the operands. The tile, and the split of k when tiles are fewer than SMs, are chosen
  * by the smallest predicted time, as the vendor's heuristics try to. Wave quantization after NVIDIA's
  * "Matrix Multiplication Background User's Guide", softened by wave_frac since several blocks share an
- * SM; waves after the first are slower by wave_loss, as blocks drift apart and the clock falls.
+ * SM. Products that would draw more than the card may lose clock, the more the longer they run.
  * Kernels without tensor cores (SIMT) follow the same formula with coefficients of their own. Products
  * that were measured on this machine are scaled to what was measured (gemm_curves of the device).
  *
@@ -43,13 +43,18 @@ enum { ADA = 89, BLACKWELL = 100 }; /* CUDA capability */
 #define BOARD_W \
 	15.0 /* power of a card that is not its FLOPs'; set, 12 to 20 W do as well (tests/accuracy/README.md) */
 #define ENERGY_EXPONENT 0.5 /* of 0.3 to 1 the best for GPUs left out of a fit, by little */
+#define BURST_LIMIT_US \
+	3e3 /* a product that repeats some 30 times has lost half of what its power limit takes: 0.1 s */
+#define FP4_BITS 4.5 /* with the scale of 16 elements (nvfp4) */
+#define SWEEP_TILE 128.0
+#define ROWS_OF_SCALES 4.0 /* 16 bytes of scales in fp32, one a row, as wide loads take them */
 
 /* What the tiles of one GEMM have in common. */
 struct problem {
 	const struct sc_gemm_shape *shape;
 	const struct tile *tiles;
 	size_t n_tiles;
-	double sms, wave_frac, wave_loss, min_waves;
+	double sms, wave_frac, min_waves;
 	double k_step, k_half;         /* k_half: prologue and epilogue in steps of k */
 	double us_per_flop, loads_max; /* of the largest tile on the whole device */
 	double tile_half;
@@ -80,8 +85,8 @@ static double blocks_us(const struct problem *p, const struct tile *tile, double
 	double loop = ceil(k / p->k_step) * p->k_step + p->k_half;
 
 	*waves = fmax(p->min_waves, w + p->wave_frac * (ceil(w) - w));
-	w = *waves + p->wave_loss * (*waves - 1);
-	return w * p->sms * 2 * tile->m * tile->n * loop * loads * p->us_per_flop / p->loads_max;
+	return *waves * p->sms * 2 * tile->m * tile->n * loop * loads * p->us_per_flop /
+	       p->loads_max;
 }
 
 static double tile_us(const struct problem *p, const struct tile *tile, double *waves)
@@ -159,19 +164,17 @@ static double format_eff(const struct sc_gemm_coef *c, enum sc_dtype dtype)
 	return dtype >= SC_FP8 && c->eff_fp8 > 0 ? c->eff_fp8 : 1;
 }
 
-/* Of a run against a burst. In a second a chip that was cold has lost a third of it, in logs (B200, 554 products in bf16
- * of TensorRT-LLM). */
-static double sustained_clock(const struct sc_gemm_coef *c, enum sc_dtype dtype, enum sc_load load)
+static double run_clock(const struct sc_gemm_coef *c, enum sc_dtype dtype)
 {
-	double clock = c->power_eff;
-
 	if (dtype == SC_FP4 && c->power_eff_fp4 > 0)
-		clock = c->power_eff_fp4;
-	else if (dtype >= SC_FP8 && c->power_eff_fp8 > 0)
-		clock = c->power_eff_fp8;
-	if (load == SC_LOAD_BURST)
-		return 1;
-	return load == SC_LOAD_SECOND ? cbrt(fmin(1, clock)) : clock;
+		return c->power_eff_fp4;
+	return dtype >= SC_FP8 && c->power_eff_fp8 > 0 ? c->power_eff_fp8 : c->power_eff;
+}
+
+/* Beside what the power limit takes. */
+static double load_clock(const struct sc_gemm_coef *c, const struct sc_op *op)
+{
+	return op->u.gemm.load == SC_LOAD_RUN ? run_clock(c, op->dtype) : 1;
 }
 
 double sc_gemm_rows_factor(const struct sc_device *device, enum sc_dtype dtype, double elements,
@@ -179,19 +182,38 @@ double sc_gemm_rows_factor(const struct sc_device *device, enum sc_dtype dtype, 
 {
 	const struct sc_gemm_coef *c = &device->gemm;
 	double share = alignment_of(elements, sc_dtype_bytes(dtype));
-	double clock = sustained_clock(c, dtype, SC_LOAD_RUN);
+	double clock = run_clock(c, dtype);
 
 	*unit_bytes = share < 0 ? ALIGN_BYTES : FULL_ALIGN_BYTES;
 	return sc_device_has_tensor(device, dtype) ? clock / aligned_eff(c, share, clock) : 1;
 }
 
+/* Share of operands that is still in the last cache when it is read again. */
+static double kept_share(const struct sc_device *device, double bytes)
+{
+	double fill = bytes / (device->l2_mib * SC_BYTES_PER_MIB);
+
+	return 1 / (1 + fill * fill * fill * fill);
+}
+
 /* Of operands that a burst reads again and again: those that stay in the last cache are read at its rate. */
 double sc_repeat_us(const struct sc_device *device, double kept_bytes, double memory_us)
 {
-	double fill = kept_bytes / (device->l2_mib * SC_BYTES_PER_MIB);
 	double gain = fmax(1, device->gemm.l2_ratio);
 
-	return memory_us * (1 - (1 - 1 / gain) / (1 + fill * fill * fill * fill));
+	return memory_us * (1 - (1 - 1 / gain) * kept_share(device, kept_bytes));
+}
+
+/* Bytes of the input that kernels without a swizzle read again: their tiles go along m, column after column, and a wave
+ * ends some columns further, or within one. */
+static double reread_bytes(const struct sc_device *device, const struct sc_op *op)
+{
+	const struct sc_gemm_shape *s = &op->u.gemm;
+	double input = s->m * s->k * sc_dtype_bytes(op->dtype);
+	double columns = fmax(1, (double)device->sm_count / ceil(s->m / SWEEP_TILE));
+	double sweeps = fmax(1, ceil(s->n / SWEEP_TILE) / columns);
+
+	return s->batch * input * (sweeps - 1) * (1 - kept_share(device, input));
 }
 
 static double loads_of(double tile_half, double m, double n)
@@ -202,19 +224,22 @@ static double loads_of(double tile_half, double m, double n)
 static void set_tensor(struct problem *p, const struct sc_device *device, const struct sc_op *op)
 {
 	const struct sc_gemm_coef *c = &device->gemm;
-	double clock = sustained_clock(c, op->dtype, op->u.gemm.load);
+	double clock = load_clock(c, op);
 	double eff = c->eff_max * format_eff(c, op->dtype) *
 		     aligned_eff(c, worst_alignment(device, op), clock);
 
 	p->tiles = TENSOR_TILES;
 	p->n_tiles = N_OF(TENSOR_TILES);
 	p->wave_frac = c->wave_frac;
-	p->wave_loss = c->wave_loss;
 	p->k_step = TENSOR_K_STEP;
 	p->k_half = op->u.gemm.bmm ? c->k_half_batched : c->k_half;
 	p->us_per_flop = sc_flop_us(1, sc_device_peak_tflops(device, op->dtype) * eff);
 	if (p->shape->block_scaled)
 		p->us_per_flop *= 1 + c->block_scale_loss;
+	/* training pads its rows */
+	if (op->dtype == SC_FP8 && p->shape->load != SC_LOAD_RUN &&
+	    fmod(p->shape->m, ROWS_OF_SCALES) > 0.5)
+		p->us_per_flop *= 1 + c->odd_rows_loss;
 	p->tile_half = c->tile_half;
 	p->loads_max = loads_of(c->tile_half, 256, 128);
 }
@@ -259,8 +284,27 @@ static double far_rows_factor(const struct sc_simt_coef *c, const struct sc_gemm
 	return 1 + c->far_loss * r * r / (1 + r * r);
 }
 
-/* How much longer FLOPs take once the clock has fallen to the power limit. The energy of a FLOP falls
- * with the process, by ENERGY_EXPONENT. */
+/* How much longer a product on tensor cores takes at the power limit. The energy of a FLOP is in proportion to its bits,
+ * and to the clock, as the voltage follows it. So what bursts in bf16 lose as they get longer also gives loops of a
+ * second (B200: predicted 1.14, measured 1.14 times a burst; nvfp4 1.11 and 1.10). Where one scale is of a tensor or a
+ * row, fp8 loses by its own length as much as 16 bits do, why is not known. Iterations in fp8 and fp4 are faster than
+ * random operands' power lets them be: power_eff_* alone counts. */
+static double tensor_droop(const struct sc_device *device, const struct sc_op *op, double us)
+{
+	const struct sc_gemm_shape *s = &op->u.gemm;
+	double bits = op->dtype == SC_FP4 ? FP4_BITS : sc_dtype_bytes(op->dtype) * 8;
+	double share = s->row_scaled ? 1 : fmin(1, bits / 16);
+	double pj = device->gemm.tensor_pj * share * fmin(1, load_clock(&device->gemm, op));
+	double watts = pj * sc_flop_us(2 * s->batch * s->m * s->n * s->k, 1) / us;
+	double over = watts / fmax(1, device->tdp_w - BOARD_W);
+	bool starts = s->load == SC_LOAD_BURST || (s->load == SC_LOAD_SECOND && s->row_scaled);
+
+	if (over <= 1 || (s->load == SC_LOAD_RUN && share < 1))
+		return 0;
+	return (sqrt(over) - 1) * (starts ? us / (us + BURST_LIMIT_US) : 1);
+}
+
+/* The same without them. The energy of a FLOP falls with the process, by ENERGY_EXPONENT. */
 static double power_droop(const struct sc_device *device, double eff)
 {
 	const struct sc_simt_coef *c = &device->simt;
@@ -335,7 +379,7 @@ static void formula_time(const struct sc_device *device, const struct sc_op *op,
 	const struct sc_gemm_coef *c = &device->gemm;
 	bool tensor = sc_device_has_tensor(device, op->dtype) && !is_unfed_batch(device, op);
 	struct problem p = {.shape = &op->u.gemm, .sms = (double)device->sm_count, .min_waves = 1};
-	double waves = 1, math_us, memory_us, kernel_us, slower_us = 0;
+	double waves = 1, bytes, math_us, memory_us, kernel_us, slower_us;
 	double fixed_us =
 		op->u.gemm.load == SC_LOAD_RUN ? fmax(c->fixed_us, c->run_fixed_us) : c->fixed_us;
 	struct tile own = {0, 0};
@@ -348,7 +392,10 @@ static void formula_time(const struct sc_device *device, const struct sc_op *op,
 	else
 		set_simt(&p, device, &own);
 	math_us = best_tile_us(&p, &waves);
-	memory_us = sc_memory_us(device, operand_bytes(op), c->hbm_eff, 0);
+	bytes = operand_bytes(op);
+	if (op->dtype >= SC_FP8)
+		bytes += c->reread_frac * reread_bytes(device, op);
+	memory_us = sc_memory_us(device, bytes, c->hbm_eff, 0);
 	if (op->u.gemm.load == SC_LOAD_BURST)
 		memory_us = sc_repeat_us(device,
 					 operand_bytes(op) + (BURST_COPIES - 1) * weight_bytes(op),
@@ -356,7 +403,9 @@ static void formula_time(const struct sc_device *device, const struct sc_op *op,
 	if (!tensor)
 		math_us *= far_rows_factor(&device->simt, p.shape);
 	kernel_us = sc_smooth_max(math_us, memory_us);
-	if (!tensor)
+	if (tensor)
+		slower_us = math_us * tensor_droop(device, op, kernel_us);
+	else
 		slower_us = droop_us(device, simt_eff(device, p.shape->bmm), math_us, kernel_us);
 	*out = (struct sc_op_time){
 		.total_us = fixed_us + kernel_us + slower_us,

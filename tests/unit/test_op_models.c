@@ -137,15 +137,72 @@ TEST(gemm_without_tensor_cores)
 	ck_assert_double_ge(time_us(&d, &op), 2 * 8192.0 * 8192 * 8192 / (20e6 * 0.8));
 }
 
-TEST(gemm_later_waves_are_slower)
+/* The product would draw 1.44 times what the card may. */
+TEST(gemm_at_the_power_limit)
 {
 	struct sc_device d = device();
-	struct sc_op one = gemm(2560, 1280, 65536), four = gemm(4 * 2560, 1280, 65536);
-	double first = time_us(&d, &one), all = time_us(&d, &four);
+	struct sc_op op = gemm(25600, 12800, 65536);
+	double us, free_us = time_us(&d, &op) - 3;
+	const double rate = 2 * 25600.0 * 12800 * 65536 / 1e6 / free_us;
 
-	d.gemm.wave_loss = 0.2;
-	ck_assert_double_eq_tol(time_us(&d, &one), first, first * 1e-9);
-	ck_assert_double_eq_tol(time_us(&d, &four) / all, (1 + 3 * 1.2) / 4, 1e-3);
+	d.tdp_w = 415;
+	d.gemm.tensor_pj = 1.44 * 400 / rate;
+	ck_assert_double_eq_tol(time_us(&d, &op) - 3, 1.2 * free_us, free_us * 1e-3);
+	d.gemm.power_eff = 0.8; /* a run's clock is low enough */
+	ck_assert_double_eq_tol(time_us(&d, &op) - 3, free_us / 0.8, free_us * 1e-3);
+	op.u.gemm.load = SC_LOAD_SECOND;
+	us = time_us(&d, &op);
+	ck_assert_double_eq_tol(us - 3, 1.2 * free_us, free_us * 1e-3);
+	op.u.gemm.load = SC_LOAD_BURST;
+	ck_assert_double_lt(time_us(&d, &op), us); /* the longer, the nearer to it */
+	op.u.gemm.k /= 64;
+	ck_assert_double_lt(time_us(&d, &op), us / 64 * 0.97);
+	/* twice the FLOP/s, of half the energy; in a run of them no limit is seen */
+	op = gemm(25600, 12800, 65536);
+	op.dtype = SC_FP8;
+	d.peak_tflops.fp8 = 600;
+	d.gemm.power_eff = 1;
+	ck_assert_double_eq_tol(time_us(&d, &op) - 3, free_us / 2, free_us * 1e-3);
+	op.u.gemm.load = SC_LOAD_SECOND;
+	ck_assert_double_eq_tol(time_us(&d, &op) - 3, 0.6 * free_us, free_us * 1e-3);
+	op.u.gemm.row_scaled = true;
+	ck_assert_double_gt(time_us(&d, &op) - 3, 0.7 * free_us);
+}
+
+TEST(gemm_in_fp8_of_unaligned_scales)
+{
+	struct sc_device d = device();
+	struct sc_op odd = gemm(2558, 1280, 65536), even = gemm(2560, 1280, 65536);
+
+	d.peak_tflops.fp8 = 600;
+	d.gemm.odd_rows_loss = 0.2;
+	odd.dtype = even.dtype = SC_FP8;
+	odd.u.gemm.load = even.u.gemm.load = SC_LOAD_BURST;
+	ck_assert_double_eq_tol(time_us(&d, &odd), 1.2 * time_us(&d, &even),
+				time_us(&d, &odd) * 1e-2);
+	odd.dtype = even.dtype = SC_FP16;
+	ck_assert_double_eq_tol(time_us(&d, &odd), time_us(&d, &even), time_us(&d, &odd) * 1e-2);
+}
+
+/* 8,192 rows are 64 tiles of the 100 that run at once: 100 columns of tiles take 64 sweeps. */
+TEST(gemm_reads_the_input_again)
+{
+	struct sc_device d = device();
+	struct sc_op op = gemm(8192, 12800, 16384);
+	struct sc_op_time once, again;
+	const double input = 8192.0 * 16384;
+
+	d.peak_tflops.fp8 = 600;
+	d.l2_mib = 1;
+	op.dtype = SC_FP8;
+	sc_op_model_get(op.kind)->time(&d, &op, &once);
+	d.gemm.reread_frac = 1;
+	sc_op_model_get(op.kind)->time(&d, &op, &again);
+	ck_assert_double_eq_tol(again.memory_us - once.memory_us, 63 * input / (2000e3 * 0.8),
+				again.memory_us * 1e-6);
+	d.l2_mib = 1e4; /* it stays there */
+	sc_op_model_get(op.kind)->time(&d, &op, &again);
+	ck_assert_double_eq_tol(again.memory_us, once.memory_us, once.memory_us * 1e-3);
 }
 
 TEST(gemm_splits_a_long_k)

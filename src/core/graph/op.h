@@ -32,6 +32,7 @@ struct sc_gemm_shape {
 	bool bmm;
 	bool sums_rows; /* a weight gradient: k counts the rows of both operands (models/gemm.c) */
 	bool block_scaled; /* both operands have a scale for each block of k, which the kernel multiplies in */
+	bool row_scaled; /* in fp8 with one scale a tensor or a row, as serving's kernels have it */
 	enum sc_load load;
 };
 struct sc_attention_shape {

@@ -27,14 +27,16 @@ struct sc_gemm_coef {
 	double align_loss; /* time added where rows are multiples of 16 bytes only, not of 128 */
 	double eff_tf32, eff_fp8,
 		eff_fp4; /* share of the format's peak over that of bf16; 0 = 1, 1, as fp8 */
-	double power_eff; /* rate that tensor cores keep in runs, against bursts of some ms: below 1 the clock falls */
+	double power_eff; /* rate that tensor cores keep in runs, beside what the power limit takes of their products */
 	double power_eff_fp8;     /* the same in fp8; 0 = as power_eff */
 	double power_eff_fp4;     /* the same in fp4; 0 = as power_eff_fp8 */
 	double clock_spread_frac; /* of the sustained clock from GPU to GPU, one sigma, relative */
 	double split_us;          /* added by a split of k */
 	double l2_ratio; /* rate of the last cache over that of memory, where repeats of a burst find operands in it; 0 = 1 */
 	double block_scale_loss; /* time added where both operands have scales of blocks along k */
-	double wave_loss;        /* time added to each wave after the first, relative */
+	double odd_rows_loss; /* time added in fp8 where rows are no multiple of 4: unaligned scales */
+	double reread_frac; /* in fp8 and fp4: share of kernels whose tiles go along m and read the input again */
+	double tensor_pj; /* energy of a FLOP of 16 bits, pJ, of others by their bits; 0: no power limit */
 	double spread_frac;
 	double curve_spread_frac; /* of products that have a curve; 0 = as spread_frac */
 };

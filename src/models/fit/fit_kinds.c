@@ -20,8 +20,8 @@
 #define BACKWARD_ATTENTION_FLOP 2.5 /* of forward; five products against two */
 /* Mixed-precision Adam: 4 + 3 * 4 bytes read, 3 * 4 + 2 written a parameter. */
 #define ADAM_BYTES 30.0
-enum { BLACKWELL = 100 }; /* CUDA capability */
-#define TILE 128.0        /* rows and columns of a tile of most products */
+enum { HOPPER = 90, BLACKWELL = 100 }; /* CUDA capability */
+#define TILE 128.0                     /* rows and columns of a tile of most products */
 
 /* ---- columns ---- */
 
@@ -55,7 +55,7 @@ static const struct sc_name GEMM_OPS[] = {{"linear", 0}, {"bmm", 1}, {0}};
 static const struct sc_name REGIMES[] = {
 	{"burst", SC_LOAD_BURST}, {"sustained", SC_LOAD_SECOND}, {0}};
 static const struct sc_name INCLUDES[] = {{"product", 0}, {"cast+product", 1}, {0}};
-enum { OWN_SCALE, BLOCK_SCALE };
+enum { OWN_SCALE, BLOCK_SCALE }; /* c->variant; -1: not said */
 static const struct sc_name VARIANTS[] = {{"bf16", OWN_SCALE},
 					  {"fp8_tensor_or_token", OWN_SCALE},
 					  {"fp8_block128", BLOCK_SCALE},
@@ -203,34 +203,38 @@ static struct sc_op op_of(const struct sc_fit_table *t, enum sc_op_kind kind)
 				      t->cells.dtype < 0 ? SC_FP16 : (enum sc_dtype)t->cells.dtype};
 }
 
-/* Of the input, from bf16. The scale of a tensor or a row is searched before, in a pass of its own; those of fp8's blocks
- * are laid out anew for Blackwell's tensor cores. */
+/* Of the input, from bf16: read for its scale, and cast. The scale of a tensor or a row is a kernel of its own; those of
+ * fp8's blocks are laid out anew for Blackwell's tensor cores. */
 static struct sc_op cast_of(const struct sc_fit_table *t, enum sc_dtype to)
 {
-	const bool one = t->cells.variant == BLOCK_SCALE &&
-			 (to != SC_FP8 || t->device->cuda_capability < BLACKWELL);
-	const int n_passes = one ? 1 : 2;
+	const bool blocks = t->cells.variant == BLOCK_SCALE, fp8 = to == SC_FP8;
+	const bool laid_out = blocks && fp8 && t->device->cuda_capability >= BLACKWELL;
+	const int n_reads = fp8 ? 2 + laid_out : 1;
 	const double n = t->cells.batch * t->cells.m * t->cells.k;
 	const double in = n * sc_dtype_bytes(SC_BF16), out = n * sc_dtype_bytes(to);
 	const double left = sc_repeat_us(t->device, in + out, 1);
 	struct sc_op op = {.kind = SC_OP_ROWWISE, .dtype = SC_BF16};
 
-	op.u.rowwise = (struct sc_rowwise_shape){.read_bytes = left * n_passes * in,
+	op.u.rowwise = (struct sc_rowwise_shape){.read_bytes = left * n_reads * in,
 						 .write_bytes = left * out,
 						 .rows = t->cells.m,
 						 .cols = t->cells.k,
-						 .n_kernels = n_passes};
+						 .n_kernels = blocks && !laid_out ? 1 : 2};
 	return op;
 }
 
 static int read_gemm(const struct sc_fit_table *t, struct sc_fit_row *out)
 {
 	const struct sc_fit_cells *c = &t->cells;
+	const bool in_blocks = c->dtype == SC_FP8 && c->variant == BLOCK_SCALE;
+	const bool widens = in_blocks && t->device->cuda_capability < HOPPER; /* Triton's kernels */
 	const struct sc_gemm_shape s = {.batch = c->batch,
 					.m = c->m,
 					.n = c->n,
 					.k = c->k,
 					.bmm = c->op == 1 || (c->op < 0 && c->batch > 1),
+					.block_scaled = widens,
+					.row_scaled = c->dtype == SC_FP8 && (!in_blocks || widens),
 					.load = c->regime < 0 ? SC_LOAD_BURST
 							      : (enum sc_load)c->regime};
 	double flop = 2 * s.batch * s.m * s.n * s.k;
@@ -449,8 +453,10 @@ static const struct sc_fit_coef GEMM[] = {
 	{"fixed_us", 0.1, 100, 0, 0},
 	{"misaligned_eff", 0.02, 1, 0, 0},
 	{"split_us", 0.1, 100, MINOR, 0},
-	{"wave_loss", 1e-3, 1, MINOR, 0},
 	{"align_loss", 1e-3, 1, MINOR, 0},
+	{"odd_rows_loss", 1e-3, 1, MINOR | OFF, 0},
+	{"reread_frac", 1e-3, 1, MINOR | OFF, 0},
+	{"tensor_pj", 0.05, 20, MINOR | OFF, 0},
 	{"l2_ratio", 1, 20, MINOR | OFF, 0},
 	{0},
 };

@@ -317,26 +317,21 @@ static void add_launches(const struct sc_fit_work *work, struct sc_fit_model *mo
 			params->at[i].status = SC_FIT_UNDETERMINED;
 }
 
-/* Formats that no row is in, and clocks after a second where no row lasted that long. */
+/* Formats that no row is in; what a run's clock loses shows in no single product. */
 static void drop_unseen_formats(const struct sc_fit_row *const *rows, size_t n,
 				struct sc_fit_params *params)
 {
-	bool seen[3] = {false}, lasts[3] = {false};
+	bool seen[3] = {false}, runs = false;
 	const struct {
 		const char *name;
 		const bool *seen;
 	} needs[] = {
-		{"power_eff", &lasts[0]},     {"eff_fp8", &seen[1]}, {"power_eff_fp8", &lasts[1]},
-		{"power_eff_fp4", &lasts[2]}, {"eff_fp4", &seen[2]},
+		{"power_eff", &runs},  {"power_eff_fp8", &runs}, {"power_eff_fp4", &runs},
+		{"eff_fp8", &seen[1]}, {"eff_fp4", &seen[2]},
 	};
 
-	for (size_t i = 0; i < n; i++) {
-		const struct sc_op *op = &rows[i]->op[0];
-		const int format = op->dtype == SC_FP4 ? 2 : op->dtype == SC_FP8;
-
-		seen[format] = true;
-		lasts[format] |= op->u.gemm.load == SC_LOAD_SECOND;
-	}
+	for (size_t i = 0; i < n; i++)
+		seen[rows[i]->op[0].dtype == SC_FP4 ? 2 : rows[i]->op[0].dtype == SC_FP8] = true;
 	for (size_t i = 0; i < params->n; i++)
 		for (size_t k = 0; k < sizeof(needs) / sizeof(needs[0]); k++)
 			if (strcmp(params->at[i].name, needs[k].name) == 0 && !*needs[k].seen &&
