@@ -56,7 +56,7 @@ static double step_us(const struct sc_request *request, const struct sc_host_rat
 		double moved_us = sc_bytes_us(states, rates->in[SC_TIER_NVME]) +
 				  sc_bytes_us(states, rates->out[SC_TIER_NVME]);
 
-		us = request->software.pipelined_states ? fmax(us, moved_us) : us + moved_us;
+		us = fmax(us, moved_us); /* tile by tile, read ahead and written behind */
 	}
 	if (off->gradients <= SC_TIER_NONE)
 		us += sc_bytes_us(params * f, rates->out[SC_TIER_CPU]);
