@@ -502,6 +502,14 @@ TEST(gzip)
 		ck_assert_str_eq(f.stats.why_truncated, "the gzip stream is cut off");
 	}
 	fixture_close(&f);
+	for (size_t i = 1; i <= 8; i++) { /* the checksum, the length */
+		packed[n - i] ^= 1;
+		fixture_open(&f, "a.json.gz", packed, n);
+		fixture_load(&f);
+		ck_assert_str_eq(f.stats.why_truncated, "the gzip stream is damaged");
+		fixture_close(&f);
+		packed[n - i] ^= 1;
+	}
 }
 
 static const struct {

@@ -74,13 +74,17 @@ static uint32_t crc_of(uint32_t crc, const unsigned char *at, size_t n)
 	return (uint32_t)crc32(crc, at, (uInt)n);
 }
 
-/* Does the member that ends before next_in say what came out of it? */
+static uint32_t little_endian(const unsigned char *at)
+{
+	return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* Does the member that ends before next_in say what came out of it, and how much? */
 static bool is_whole(const struct sc_inflate *in)
 {
 	const unsigned char *at = in->z.next_in - TRAILER;
 
-	return in->crc ==
-	       (at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24);
+	return little_endian(at) == in->crc && little_endian(at + 4) == (uint32_t)in->z.total_out;
 }
 
 /* --- reading --- */
