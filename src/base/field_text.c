@@ -667,6 +667,19 @@ static int decode_value(struct decoder *d, const struct sc_yaml *node, const str
 	return rc;
 }
 
+/* Of files that are older: had one value in all of them, or said nothing. */
+static bool is_gone(const char *key)
+{
+	static const char *const GONE[] = {"notes",   "uvm_eff",    "prefetch_eff",
+					   "sm_frac", "trend_frac", "batched_tile_n",
+					   "local_us"};
+
+	for (size_t i = 0; i < sizeof(GONE) / sizeof(GONE[0]); i++)
+		if (strcmp(key, GONE[i]) == 0)
+			return true;
+	return false;
+}
+
 static int unknown_key(struct decoder *d, const struct sc_yaml *node, const struct sc_field *table,
 		       const struct place *up)
 {
@@ -676,6 +689,9 @@ static int unknown_key(struct decoder *d, const struct sc_yaml *node, const stru
 
 	path_text(up, path);
 	dot = path[0] ? "." : "";
+	if (is_gone(node->key))
+		return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line, node->key_column,
+				 "\"%s%s%.64s\" is a key no more; remove it", path, dot, node->key);
 	if (nearest)
 		return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line, node->key_column,
 				 "unknown key \"%s%s%.64s\"; did you mean \"%s%s%s\"?", path, dot,
