@@ -48,10 +48,12 @@ static void hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_
 		.optimizer_factor = optimizer == SC_OPT_ADAGRAD ? 2
 				    : optimizer == SC_OPT_ADAM  ? 3
 								: 1,
-		.hbm_bytes = given->hbm_gib > 0
-				     ? given->hbm_gib * SC_BYTES_PER_GIB
-				     : fmin(given->hbm_reserve_frac >= 0 ? HUGE_VAL : CAP_BYTES,
-					    sc_shard_table_budget(request, &request->device)),
+		.hbm_bytes =
+			given->hbm_gib > 0
+				? given->hbm_gib * SC_BYTES_PER_GIB
+				: fmin(given->hbm_reserve_frac >= 0 ? HUGE_VAL : CAP_BYTES,
+				       /* 0 would be no limit */
+				       fmax(1, sc_shard_table_budget(request, &request->device))),
 	};
 }
 
