@@ -189,6 +189,7 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(layer_updates,
 	     "of layers (family layers): each bucket's weights before its next forward"),
 	BOOL(fused_unscale, "of unsharded weights, the update unscales 16-bit gradients"),
+	BOOL(allow_tf32, "an optimizer's products of fp32 matrices are TF32"),
 	BOOL(blocking_checkpoints, "kernels wait for activations that go to the host, and back"),
 	BOOL(distributed_optimizer, "reduce-scatter and all-gather"),
 	BOOL(fused_grad_accumulation, "the weight-gradient GEMM adds"),

@@ -129,6 +129,7 @@ struct sc_software {
 	/* Of unsharded weights the update itself unscales and clips gradients of 16 bits; else they are copied to
 	 * fp32, checked and scaled first. */
 	bool fused_unscale;
+	bool allow_tf32; /* an optimizer's products of fp32 matrices are TF32 where the GPU has it */
 	bool blocking_checkpoints; /* copies of activations to the host and back are on the kernels' stream */
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */
