@@ -670,9 +670,9 @@ static int decode_value(struct decoder *d, const struct sc_yaml *node, const str
 /* Of files that are older: had one value in all of them, or said nothing. */
 static bool is_gone(const char *key)
 {
-	static const char *const GONE[] = {"notes",   "uvm_eff",    "prefetch_eff",
-					   "sm_frac", "trend_frac", "batched_tile_n",
-					   "local_us"};
+	static const char *const GONE[] = {"notes",    "uvm_eff",    "prefetch_eff",
+					   "sm_frac",  "trend_frac", "batched_tile_n",
+					   "local_us", "wave_loss"};
 
 	for (size_t i = 0; i < sizeof(GONE) / sizeof(GONE[0]); i++)
 		if (strcmp(key, GONE[i]) == 0)

@@ -53,6 +53,8 @@ static const struct {
 	 "devices/bad.yaml:2:1: error: unknown key \"sm_cuont\"; did you mean \"sm_count\"?"},
 	{"schema: stepcast/1\nembedding: {uvm_eff: 0.8}\n",
 	 "devices/bad.yaml:2:13: error: \"embedding.uvm_eff\" is a key no more; remove it"},
+	{"schema: stepcast/1\ngemm: {wave_loss: 0.2}\n",
+	 "devices/bad.yaml:2:8: error: \"gemm.wave_loss\" is a key no more; remove it"},
 	{"schema: stepcast/1\nsm_count: 0\n",
 	 "devices/bad.yaml:2:11: error: sm_count: 0 is out of range; expected 1 to 4096"},
 	{"schema: stepcast/1\n",
