@@ -253,7 +253,7 @@ static void resolve_widths(struct sc_model *model)
 	const struct sc_family_traits *traits = sc_family_traits(model->family);
 
 	default_int(&model->kv_heads, model->heads);
-	if (!(model->family != SC_MOE_MLA && model->kv_lora_rank == SC_NOT_GIVEN)) {
+	if (model->family == SC_MOE_MLA || model->kv_lora_rank != SC_NOT_GIVEN) {
 		default_int(&model->kv_lora_rank, MLA_KV_LORA_RANK);
 		default_int(&model->q_lora_rank, 0);
 		default_int(&model->head_dim, MLA_HEAD_DIM);
@@ -577,8 +577,8 @@ static int resolve_training(const struct sc_resolver *res)
 								    : "GPUs");
 	sc_habits_take(req, SC_HABIT_REST);
 	resolve_precision(req);
-	if (!(req->config.model.vocab != SC_NOT_GIVEN ||
-	      !sc_model_is_transformer(&req->config.model))) {
+	if (req->config.model.vocab == SC_NOT_GIVEN &&
+	    sc_model_is_transformer(&req->config.model)) {
 		req->config.model.vocab = DEFAULT_VOCAB;
 		sc_warn(&req->warnings, "model.vocab is not given; %d is taken", DEFAULT_VOCAB);
 	}

@@ -99,7 +99,7 @@ static void write_dual_pipe(const struct slot_writer *w)
 
 		d.later = sc_arena_calloc(w->arena, 2 * (size_t)w->shape->micro_batches + 1,
 					  sizeof(*d.later));
-		/* `stages`: of a direction to the fold. The first pair of the innermost stage does not run together. */
+		/* Of a direction to the fold; the first pair of the innermost stage does not run together. */
 		const uint32_t stages = w->map->pp / replicas;
 		uint32_t rank = d.second ? d.w->map->pp - 1 - d.stage : d.stage;
 		uint32_t half = stages - 1 - rank,

@@ -105,7 +105,7 @@ void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 
 			while (classes[d].nic_domain != classes[c].nic_domain)
 				d++;
-			if (!(d == c))
+			if (d != c)
 				continue;
 			sum_node(run, c, &node);
 			most.host_gib = fmax(most.host_gib, node.host_gib);
