@@ -279,7 +279,7 @@ const struct sc_command sc_command_fit = {
 		"determine stays as it is and is named. Errors are given in sample and for rows held "
 		"out in turn.\n\n"
 		"  gemm        m n k time_us [batch] [op: linear, bmm] [pass: fwd, bwd] [dtype]\n"
-		"              [regime: burst (default), sustained: a loop of a second]\n"
+		"              [regime: burst, sustained: a loop of a second (default)]\n"
 		"              [includes: product (default), cast+product, with the cast of the input from\n"
 		"              bf16 and the search for its scale, as variant says]\n"
 		"  attention   heads seq head_dim time_us [batch] [kv_heads] [seq_kv] [causal] [pass] "

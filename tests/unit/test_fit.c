@@ -104,6 +104,7 @@ static struct sc_device other_a100(void)
 	d.gemm.hbm_eff = 0.6;
 	d.gemm.fixed_us = 8;
 	d.gemm.power_eff = 1;
+	d.gemm.tensor_pj = 2.5; /* the limit is felt */
 	return d;
 }
 
@@ -122,7 +123,8 @@ static void add_gemms(struct sc_strbuf *text, const char *source, size_t n, enum
 		op.u.gemm = (struct sc_gemm_shape){.batch = 1,
 						   .m = SIZES[sc_rng_below(&rng, 11)],
 						   .n = SIZES[sc_rng_below(&rng, 11)],
-						   .k = SIZES[sc_rng_below(&rng, 11)]};
+						   .k = SIZES[sc_rng_below(&rng, 11)],
+						   .load = SC_LOAD_SECOND};
 		us = op_us(&d, &op) + trouble.launch_us;
 		us *= exp(trouble.noise * sc_rng_normal(&rng));
 		if (trouble.outliers && i % 10 == 3)

@@ -235,7 +235,7 @@ static int read_gemm(const struct sc_fit_table *t, struct sc_fit_row *out)
 					.bmm = c->op == 1 || (c->op < 0 && c->batch > 1),
 					.block_scaled = widens,
 					.row_scaled = c->dtype == SC_FP8 && (!in_blocks || widens),
-					.load = c->regime < 0 ? SC_LOAD_BURST
+					.load = c->regime < 0 ? SC_LOAD_SECOND
 							      : (enum sc_load)c->regime};
 	double flop = 2 * s.batch * s.m * s.n * s.k;
 	double elements = s.batch * (s.m * s.k + s.k * s.n + s.m * s.n);
