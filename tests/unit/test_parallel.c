@@ -441,8 +441,20 @@ static void run_oracle(struct oracle *o, const struct sc_layout *l, uint32_t wor
 
 	*o = (struct oracle){.layout = l, .world = world};
 	ck_assert_uint_le(world, MAX_SMALL);
-	for (uint32_t rank = 0; rank < world; rank++)
-		sc_layout_coords(l, rank, o->coord[rank]);
+	for (uint32_t rank = 0; rank < world; rank++) {
+		int64_t left = rank;
+
+		for (const char *axis = l->order; *axis; axis += axis[2] ? 3 : 2) {
+			int a = axis[0] == 't'   ? SC_AXIS_TP
+				: axis[0] == 'c' ? SC_AXIS_CP
+				: axis[0] == 'e' ? SC_AXIS_EP
+				: axis[0] == 'd' ? SC_AXIS_DP
+						 : SC_AXIS_PP;
+
+			o->coord[rank][a] = a == SC_AXIS_EP ? 0 : left % l->size[a];
+			left /= a == SC_AXIS_EP ? 1 : l->size[a];
+		}
+	}
 	for (uint32_t rank = 0; rank < world; rank++)
 		see_first(o, rank, &first[rank]);
 	color_by(o, first, sizeof(first[0]));

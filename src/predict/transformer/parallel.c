@@ -1,5 +1,5 @@
 /* Places ranks on nodes. Layouts whose groups all sit alike fold to one class a stage by
- * arithmetic; others are coloured rank by rank (placement_refine.c). */
+ * arithmetic; others are coloured rank by rank. */
 #include "predict/transformer/parallel.h"
 
 #include <assert.h>
@@ -7,7 +7,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "predict/transformer/placement_priv.h"
+/* A set of ranks base + i*stride_a + j*stride_b, i < n_a, j < n_b. */
+struct axis_shape {
+	uint32_t n_a, n_b;
+	uint32_t stride_a, stride_b;
+};
+struct layout_dims {
+	uint32_t size[SC_N_AXES], stride[SC_N_AXES];
+	uint32_t world, gpus_per_node;
+	struct axis_shape experts; /* an expert group */
+};
+
+/* Sets that ranks are in, one of each kind a rank: the groups of tp, cp, ep, dp, then the node. A
+ * set is named by its lowest rank. */
+enum { PLACEMENT_NODE = SC_AXIS_PP, PLACEMENT_N_SETS };
+
+/* Every rank with its sets: any layout, tables as long as the world, in the caller's arena. */
+struct placement_ranks {
+	const struct layout_dims *d;
+	struct sc_arena *arena;
+	struct axis_shape shape[PLACEMENT_N_SETS];
+	uint32_t *base[PLACEMENT_N_SETS]; /* by rank: its set */
+	struct sc_span *span[SC_AXIS_PP]; /* by base */
+	uint32_t *node, *stage;           /* by rank */
+	double *slowdown;                 /* by rank */
+	uint8_t *kind;                    /* by rank: of its GPU */
+	const struct sc_layout *layout;
+	uint32_t *color; /* by rank: its class to be, numbered by their lowest ranks */
+	uint32_t n_colors;
+};
+
+/* The same position on the next and on the previous pipeline stage (wraps around). */
+static uint32_t placement_next(const struct placement_ranks *ranks, uint32_t rank)
+{
+	uint32_t pp = ranks->d->size[SC_AXIS_PP], stride = ranks->d->stride[SC_AXIS_PP];
+
+	return ranks->stage[rank] + 1 < pp ? rank + stride : rank - (pp - 1) * stride;
+}
+
+static uint32_t placement_prev(const struct placement_ranks *ranks, uint32_t rank)
+{
+	uint32_t pp = ranks->d->size[SC_AXIS_PP], stride = ranks->d->stride[SC_AXIS_PP];
+
+	return ranks->stage[rank] > 0 ? rank - stride : rank + (pp - 1) * stride;
+}
 
 static struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axis axis)
 {
@@ -27,37 +70,7 @@ static struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axi
 	return shape;
 }
 
-/* Tables over all ranks of any layout: where each sits and in which sets it is. No divisions in the
- * loops: a world has a hundred thousand ranks. */
-
-/* The lowest rank along an axis, for every rank. */
-static uint32_t *bases(struct placement_ranks *ranks, uint32_t stride, uint32_t n)
-{
-	uint32_t *out = sc_arena_alloc(ranks->arena, ranks->d->world * sizeof(*out));
-	uint32_t rank = 0;
-
-	while (rank < ranks->d->world) {
-		uint32_t block = rank;
-
-		for (uint32_t i = 0; i < n; i++)
-			for (uint32_t k = 0; k < stride && rank < ranks->d->world; k++)
-				out[rank++] = block + k;
-	}
-	return out;
-}
-
-static void init_set(struct placement_ranks *ranks, int set)
-{
-	const struct axis_shape *x = &ranks->shape[set];
-	uint32_t *outer;
-
-	ranks->base[set] = bases(ranks, x->stride_a, x->n_a);
-	if (x->n_b == 1)
-		return;
-	outer = bases(ranks, x->stride_b, x->n_b);
-	for (uint32_t rank = 0; rank < ranks->d->world; rank++)
-		ranks->base[set][rank] = ranks->base[set][outer[rank]];
-}
+/* ---- where each rank sits and in which sets it is ---- */
 
 /* Ranks come in rising order, so a group's nodes do, too. */
 static void find_spans(struct placement_ranks *ranks, enum sc_axis axis)
@@ -111,55 +124,136 @@ static double placement_speed(const struct placement_ranks *ranks, uint8_t kind)
 static void placement_ranks_init(struct placement_ranks *ranks, const struct sc_layout *layout,
 				 const struct layout_dims *d, struct sc_arena *arena)
 {
+	uint32_t n = 0;
+
 	*ranks = (struct placement_ranks){.d = d, .arena = arena, .layout = layout};
 	for (int axis = 0; axis < SC_AXIS_PP; axis++)
 		ranks->shape[axis] = placement_axis(d, (enum sc_axis)axis);
 	ranks->shape[PLACEMENT_NODE] = (struct axis_shape){d->gpus_per_node, 1, 1, 0};
-	init_set(ranks, PLACEMENT_NODE);
-	ranks->node = ranks->base[PLACEMENT_NODE];
-	/* Position along an axis, for every rank. */
-	uint32_t *out = sc_arena_alloc(ranks->arena, ranks->d->world * sizeof(*out));
+	for (int set = 0; set < PLACEMENT_N_SETS; set++) {
+		const struct axis_shape *x = &ranks->shape[set];
 
-	for (uint32_t rank = 0; rank < ranks->d->world;)
-		for (uint32_t i = 0; i < d->size[SC_AXIS_PP]; i++)
-			for (uint32_t k = 0; k < d->stride[SC_AXIS_PP] && rank < ranks->d->world;
-			     k++)
-				out[rank++] = i;
-	ranks->stage = out;
-	/* Axes of one rank share a table. */
-	int lone = -1;
-
-	for (int axis = 0; axis < SC_AXIS_PP; axis++) {
-		bool is_lone = ranks->shape[axis].n_a * ranks->shape[axis].n_b == 1;
-
-		if (is_lone && lone >= 0) {
-			ranks->base[axis] = ranks->base[lone];
-			ranks->span[axis] = ranks->span[lone];
-			continue;
+		ranks->base[set] = sc_arena_alloc(arena, d->world * sizeof(uint32_t));
+		for (uint32_t rank = 0; rank < d->world; rank++) {
+			ranks->base[set][rank] = rank - rank / x->stride_a % x->n_a * x->stride_a;
+			if (x->n_b > 1)
+				ranks->base[set][rank] -= rank / x->stride_b % x->n_b * x->stride_b;
 		}
-		init_set(ranks, axis);
-		find_spans(ranks, (enum sc_axis)axis);
-		if (is_lone)
-			lone = axis;
 	}
+	ranks->node = ranks->base[PLACEMENT_NODE];
+	for (int axis = 0; axis < SC_AXIS_PP; axis++)
+		find_spans(ranks, (enum sc_axis)axis);
 	init_slowdowns(ranks, layout);
+	ranks->stage = sc_arena_alloc(arena, d->world * sizeof(*ranks->stage));
+	for (uint32_t rank = 0; rank < d->world; rank++)
+		ranks->stage[rank] = rank / d->stride[SC_AXIS_PP] % d->size[SC_AXIS_PP];
 	/* Ranks that no run names are of kind 0. */
-	uint32_t world = ranks->d->world, rank = 0;
-
-	ranks->kind = sc_arena_calloc(ranks->arena, world, sizeof(*ranks->kind));
+	ranks->kind = sc_arena_calloc(arena, d->world, sizeof(*ranks->kind));
 	for (size_t i = 0; i < layout->n_runs; i++)
-		for (uint32_t k = 0; k < layout->runs[i].n_ranks && rank < world; k++)
-			ranks->kind[rank++] = layout->runs[i].kind;
+		for (uint32_t k = 0; k < layout->runs[i].n_ranks && n < d->world; k++)
+			ranks->kind[n++] = layout->runs[i].kind;
 	ranks->color = sc_arena_calloc(arena, d->world, sizeof(*ranks->color));
 }
 
-uint32_t placement_set_size(const struct placement_ranks *ranks, int set, uint32_t base)
-{
-	const struct axis_shape *x = &ranks->shape[set];
+/* ---- colours of ranks ---- */
 
-	if (set == PLACEMENT_NODE && ranks->d->world - base < x->n_a)
-		return ranks->d->world - base; /* the last node may be partly filled */
-	return x->n_a * x->n_b;
+enum {
+	MIN_MAX_COLORS = 1024, /* more classes than this cost more than they tell */
+	LOOKS_PER_RANK = 32,   /* and one a stage, before giving up */
+	MIN_LOOKS = 1 << 20,   /* that small worlds have anyway */
+};
+
+/* splitmix64's finalizer (Steele, Lea and Flood, 2014). */
+static uint64_t mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* What a rank is and how its groups sit, to begin with. */
+static uint64_t first_look(const struct placement_ranks *ranks, uint32_t rank)
+{
+	uint32_t node = ranks->node[rank];
+	uint64_t key = ((uint64_t)ranks->stage[rank] << 8 | ranks->kind[rank]) << 2, bits;
+
+	key += (uint64_t)(node == ranks->node[placement_next(ranks, rank)]) << 1;
+	key += node == ranks->node[placement_prev(ranks, rank)];
+	memcpy(&bits, &ranks->slowdown[rank], sizeof(bits));
+	key = mix(mix(key) ^ bits);
+	for (int axis = 0; axis < SC_AXIS_PP; axis++) {
+		const struct sc_span *span = &ranks->span[axis][ranks->base[axis][rank]];
+
+		key = mix(key ^
+			  ((uint64_t)span->n_nodes << 32 | (uint32_t)span->max_ranks_per_node));
+	}
+	return key;
+}
+
+/* What ranks see becomes their colours. False: more than so many. */
+static bool number_colors(struct placement_ranks *ranks, const uint64_t *look, uint32_t most)
+{
+	struct sc_arena_mark mark = sc_arena_mark(ranks->arena);
+	uint32_t n_slots = 16;
+	struct slot {
+		uint64_t look;
+		uint32_t color; /* + 1 */
+	} * slots;
+
+	while (n_slots < 2 * most)
+		n_slots *= 2;
+	slots = sc_arena_calloc(ranks->arena, n_slots, sizeof(*slots));
+	ranks->n_colors = 0;
+	for (uint32_t rank = 0; rank < ranks->d->world && ranks->n_colors <= most; rank++) {
+		uint32_t at = (uint32_t)look[rank] & (n_slots - 1);
+
+		while (slots[at].color && slots[at].look != look[rank])
+			at = (at + 1) & (n_slots - 1);
+		if (!slots[at].color)
+			slots[at] = (struct slot){look[rank], ++ranks->n_colors};
+		ranks->color[rank] = slots[at].color - 1;
+	}
+	sc_arena_rewind(ranks->arena, mark);
+	return ranks->n_colors <= most;
+}
+
+/* The coarsest colours: ranks split by the colours in their sets and of their pipeline neighbours, until nothing splits
+ * any more (Weisfeiler and Leman, 1968). What is seen is compared by 64-bit hashes. False if that takes too many
+ * colours, or too long. */
+static bool placement_refine(struct placement_ranks *ranks)
+{
+	const uint32_t world = ranks->d->world, pp = ranks->d->size[SC_AXIS_PP];
+	const uint32_t most = 4 * pp > MIN_MAX_COLORS ? 4 * pp : MIN_MAX_COLORS;
+	uint64_t *look = sc_arena_alloc(ranks->arena, world * sizeof(*look));
+	uint64_t *sum = sc_arena_alloc(ranks->arena, world * sizeof(*sum)); /* by base */
+	uint64_t n_looks = 0, max_looks = (uint64_t)(LOOKS_PER_RANK + pp) * world;
+	uint32_t before = 0;
+
+	for (uint32_t rank = 0; rank < world; rank++)
+		look[rank] = first_look(ranks, rank);
+	while (number_colors(ranks, look, most) && ranks->n_colors > before) {
+		before = ranks->n_colors;
+		n_looks += world;
+		if (n_looks > MIN_LOOKS && n_looks > max_looks)
+			return false;
+		for (uint32_t rank = 0; rank < world; rank++)
+			look[rank] = mix(mix(mix(ranks->color[rank]) +
+					     ranks->color[placement_next(ranks, rank)]) +
+					 ranks->color[placement_prev(ranks, rank)]);
+		for (int set = 0; set < PLACEMENT_N_SETS; set++) {
+			const uint32_t *base = ranks->base[set];
+
+			if (ranks->shape[set].n_a * ranks->shape[set].n_b < 2)
+				continue;
+			memset(sum, 0, world * sizeof(*sum));
+			for (uint32_t rank = 0; rank < world; rank++)
+				sum[base[rank]] += mix(ranks->color[rank]);
+			for (uint32_t rank = 0; rank < world; rank++)
+				look[rank] = mix(look[rank] + sum[base[rank]]);
+		}
+	}
+	return ranks->n_colors <= most;
 }
 
 /* Colours of ranks into classes, with the groups and nodes that a class's ranks are in. The colours
@@ -178,35 +272,21 @@ struct folding {
 static void number_classes(struct folding *f)
 {
 	const struct placement_ranks *ranks = f->ranks;
-	struct sc_arena_mark mark = sc_arena_mark(ranks->arena);
 	uint32_t *lowest = sc_arena_alloc(ranks->arena, ranks->n_colors * sizeof(*lowest));
-	uint32_t *start =
-		sc_arena_calloc(ranks->arena, ranks->d->size[SC_AXIS_PP] + 1, sizeof(*start));
+	uint32_t n = 0, id = 0;
 
-	memset(lowest, 0xff, ranks->n_colors * sizeof(*lowest));
-	for (uint32_t rank = 0; rank < ranks->d->world; rank++) {
-		uint32_t color = ranks->color[rank];
-
-		if (lowest[color] != UINT32_MAX)
-			continue;
-		lowest[color] = rank;
-		start[ranks->stage[rank] + 1]++;
-	}
+	for (uint32_t rank = 0; rank < ranks->d->world; rank++)
+		if (ranks->color[rank] == n)
+			lowest[n++] = rank;
 	for (uint32_t stage = 0; stage < ranks->d->size[SC_AXIS_PP]; stage++)
-		start[stage + 1] += start[stage];
-	for (uint32_t rank = 0; rank < ranks->d->world; rank++) {
-		uint32_t color = ranks->color[rank], stage = ranks->stage[rank];
-
-		if (lowest[color] == rank) {
-			uint32_t id = start[stage]++;
-
-			f->class_of[color] = id;
-			f->out->classes[id].stage = (int)stage;
-			f->out->classes[id].representative = rank;
-		}
-		f->out->classes[f->class_of[color]].multiplicity++;
-	}
-	sc_arena_rewind(ranks->arena, mark);
+		for (uint32_t color = 0; color < n; color++)
+			if (ranks->stage[lowest[color]] == stage) {
+				f->out->classes[id].stage = (int)stage;
+				f->out->classes[id].representative = lowest[color];
+				f->class_of[color] = id++;
+			}
+	for (uint32_t rank = 0; rank < ranks->d->world; rank++)
+		f->out->classes[f->class_of[ranks->color[rank]]].multiplicity++;
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -218,13 +298,15 @@ static int compare_ids(const void *a, const void *b)
 
 static void count_set(struct folding *f, int set, uint32_t base)
 {
-	uint32_t n = placement_set_size(f->ranks, set, base);
+	const struct axis_shape *x = &f->ranks->shape[set];
 
 	f->n_found = 0;
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t rank = placement_member(f->ranks, set, base, i);
-		uint32_t id = f->class_of[f->ranks->color[rank]];
+	for (uint32_t i = 0; i < x->n_a * x->n_b; i++) {
+		uint32_t rank = base + i % x->n_a * x->stride_a + i / x->n_a * x->stride_b, id;
 
+		if (rank >= f->ranks->d->world) /* the last node may be partly filled */
+			break;
+		id = f->class_of[f->ranks->color[rank]];
 		if (f->count[id]++ == 0)
 			f->found[f->n_found++] = id;
 	}
@@ -436,20 +518,6 @@ static int dims_init(const struct sc_layout *layout, struct layout_dims *d, stru
 				   ? (uint32_t)layout->gpus_per_node
 				   : d->world;
 	return cut_experts(layout, d, err);
-}
-
-void sc_layout_coords(const struct sc_layout *layout, uint32_t rank, int64_t coord[SC_N_AXES])
-{
-	struct layout_dims d;
-
-	if (dims_init(layout, &d, NULL))
-		return;
-	for (int a = 0; a < SC_N_AXES; a++)
-		coord[a] = placement_coord(&d, (enum sc_axis)a, rank);
-	coord[SC_AXIS_EP] = rank / d.experts.stride_a % d.experts.n_a;
-	if (d.experts.n_b > 1)
-		coord[SC_AXIS_EP] +=
-			(int64_t)d.experts.n_a * (rank / d.experts.stride_b % d.experts.n_b);
 }
 
 /* If every group of the axis sits alike on its nodes, its span; else false. */

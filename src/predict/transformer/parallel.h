@@ -63,12 +63,10 @@ struct sc_placement {
 };
 /* Classes are the coarsest partition in which ranks agree on: stage, slowdown, kind of GPU, the span of each
  * group, the classes (with counts) of each group's members, of the pipeline neighbours, and of the node's ranks.
- * Regular layouts take time O(stages). Others take O(ranks) and what their splits touch; where
+ * Regular layouts take time O(stages). Others take O(ranks) as often as classes split; where
  * that would be more than max(1024, 4 pp) classes, as with pipelines whose stages sit askew on
  * their nodes, is_approximate is set instead. */
 int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,
 		       struct sc_placement *out, struct sc_err *err);
-/* Coordinates of a rank. */
-void sc_layout_coords(const struct sc_layout *layout, uint32_t rank, int64_t coord[SC_N_AXES]);
 
 #endif
