@@ -1,22 +1,23 @@
 /* Runs an algorithm on symbols, and proves that thread blocks give the same in any order: a slot of a buffer holds a
- * chunk of a rank's input, or the sum of one chunk over a set of ranks. Ranks that follow each other round the ring of
- * all are one number by where they begin and how many they are; other sets are numbered as they occur. So equal sets
- * have equal numbers. */
+ * chunk of a rank's input, or the sum of one chunk over ranks. Of which ones is told by the sum of a random number of 64
+ * bits for each (Zobrist's way, Univ. of Wisconsin report 88, 1970): that two sums over other ranks agree has a chance of
+ * 2^-64. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "base/vec.h"
 #include "models/msccl/msccl_priv.h"
 
-enum { MAX_SETS_BYTES = 1 << 28, SIMPLE_SLOTS = 2, LOW_LATENCY_SLOTS = 8 };
+enum { SIMPLE_SLOTS = 2, LOW_LATENCY_SLOTS = 8, SEED = 1 };
 
-/* Chunk `chunk` of the ranks of set `set`: below n_gpus^2 ranks that follow each other, else in machine.sets. */
+/* Chunk `chunk` summed over `n` ranks, whose numbers add up to `ranks`. */
 struct value {
-	int chunk, set; /* chunk < 0: nothing was written */
+	int chunk, n; /* chunk < 0: nothing was written */
+	uint64_t ranks;
 };
-enum { NOTHING = -1, WORD_BITS = 64 };
 /* What a thread block has seen of those of some GPUs: of each as many of its steps as are done before. */
 typedef int16_t seen_steps;
 _Static_assert(SC_MSCCL_MAX_STEPS < INT16_MAX, "seen_steps");
@@ -47,15 +48,12 @@ struct machine {
 	size_t *at;                       /* next step of a thread block */
 	struct sc_msccl_connections peers;
 	struct connection *connections; /* of each in `peers` */
-	SC_VEC(uint64_t) sets;          /* bits of ranks, n_words each, every set once */
-	size_t n_words;
-	uint64_t *bits, *more; /* of a sum that is made */
-	int *found;            /* by hash: a set of `sets` + 1; 0: none */
-	size_t n_found;        /* a power of 2, at least twice the sets */
-	size_t max_count;      /* chunks of a step */
-	size_t n_slots;        /* of all buffers */
-	bool *unordered;       /* by GPU: its dependencies alone do not order all accesses */
-	size_t *done_at;       /* by step that others wait for: its row of order.done, + 1 */
+	uint64_t *number;               /* of a rank */
+	struct value all;               /* of all ranks */
+	size_t max_count;               /* chunks of a step */
+	size_t n_slots;                 /* of all buffers */
+	bool *unordered; /* by GPU: its dependencies alone do not order all accesses */
+	size_t *done_at; /* by step that others wait for: its row of order.done, + 1 */
 	size_t n_done;
 	struct order order;
 };
@@ -75,139 +73,6 @@ static int fail(const struct machine *m, int gpu, size_t tb, const char *text)
 	return sc_err_at(m->err, SC_EVALUE, algo->file, line, 0,
 			 "rank %d, thread block %zu, step %zu: %s", gpu, tb - algo->gpus[gpu].first,
 			 step, text);
-}
-
-/* ---- sets of ranks ---- */
-
-/* `n` ranks from `first` on, the first again after the last. */
-static int range_of(const struct machine *m, int first, int n)
-{
-	return (n == m->algo->n_gpus ? 0 : first * m->algo->n_gpus) + n - 1;
-}
-
-static bool is_range(const struct machine *m, int set)
-{
-	return set < m->algo->n_gpus * m->algo->n_gpus;
-}
-
-/* -1: a rank is in both; NOT_RANGE: they do not follow each other. */
-enum { NOT_RANGE = -3 };
-static int join_ranges(const struct machine *m, int a, int b)
-{
-	int n = m->algo->n_gpus, first_a = a / n, first_b = b / n;
-	int n_a = a % n + 1, n_b = b % n + 1;
-	int a_to_b = (first_b - first_a + n) % n, b_to_a = (n - a_to_b) % n;
-
-	if (a_to_b < n_a || b_to_a < n_b)
-		return -1;
-	if (a_to_b == n_a)
-		return range_of(m, first_a, n_a + n_b);
-	return b_to_a == n_b ? range_of(m, first_b, n_a + n_b) : NOT_RANGE;
-}
-
-static void put_ranks(uint64_t *bits, int from, int to)
-{
-	for (int rank = from; rank < to; rank++) {
-		if (rank % WORD_BITS == 0 && rank + WORD_BITS <= to) {
-			bits[rank / WORD_BITS] = UINT64_MAX;
-			rank += WORD_BITS - 1;
-		} else {
-			bits[rank / WORD_BITS] |= UINT64_C(1) << rank % WORD_BITS;
-		}
-	}
-}
-
-static void put_set(const struct machine *m, int set, uint64_t *bits)
-{
-	int n = m->algo->n_gpus, first = set / n, count = set % n + 1;
-
-	if (!is_range(m, set)) {
-		memcpy(bits, m->sets.at + (size_t)(set - n * n) * m->n_words,
-		       m->n_words * sizeof(*bits));
-		return;
-	}
-	memset(bits, 0, m->n_words * sizeof(*bits));
-	put_ranks(bits, first, first + count < n ? first + count : n);
-	put_ranks(bits, 0, first + count - n);
-}
-
-/* The range that m->bits are, or NOT_RANGE: a bit whose rank before is not in the set begins a run. */
-static int find_range(const struct machine *m)
-{
-	int n = m->algo->n_gpus, n_runs = 0, first = 0, count = 0;
-	uint64_t before = m->bits[m->n_words - 1] >> (n - 1) % WORD_BITS & 1;
-
-	for (size_t w = 0; w < m->n_words; w++) {
-		uint64_t begins = m->bits[w] & ~(m->bits[w] << 1 | before);
-
-		before = m->bits[w] >> (WORD_BITS - 1);
-		count += __builtin_popcountll(m->bits[w]);
-		n_runs += __builtin_popcountll(begins);
-		if (begins)
-			first = (int)w * WORD_BITS + __builtin_ctzll(begins);
-	}
-	return n_runs > 1 ? NOT_RANGE : range_of(m, first, count);
-}
-
-/* Where the set is in `found`, or would be. */
-static int *find_set(const struct machine *m, const uint64_t *bits)
-{
-	uint64_t h = 0;
-
-	for (size_t w = 0; w < m->n_words; w++) {
-		h = (h ^ bits[w]) * UINT64_C(0x9e3779b97f4a7c15);
-		h ^= h >> 32;
-	}
-	size_t at = (size_t)h & (m->n_found - 1);
-
-	while (m->found[at] && memcmp(m->sets.at + (size_t)(m->found[at] - 1) * m->n_words, bits,
-				      m->n_words * sizeof(*bits)) != 0)
-		at = (at + 1) & (m->n_found - 1);
-	return &m->found[at];
-}
-
-static void grow_found(struct machine *m)
-{
-	size_t n_sets = m->sets.n / m->n_words;
-
-	if (2 * (n_sets + 1) <= m->n_found)
-		return;
-	free(m->found);
-	m->n_found = m->n_found ? 2 * m->n_found : 64;
-	m->found = sc_xcalloc(m->n_found, sizeof(*m->found));
-	for (size_t i = 0; i < n_sets; i++)
-		*find_set(m, m->sets.at + i * m->n_words) = (int)i + 1;
-}
-
-/* The number of both together; -1: a rank is in both, -2: no room. */
-static int set_union(struct machine *m, int a, int b)
-{
-	int n = m->algo->n_gpus, set = NOT_RANGE, *found;
-
-	if (is_range(m, a) && is_range(m, b))
-		set = join_ranges(m, a, b);
-	if (set != NOT_RANGE)
-		return set;
-	put_set(m, a, m->bits);
-	put_set(m, b, m->more);
-	for (size_t w = 0; w < m->n_words; w++) {
-		if (m->bits[w] & m->more[w])
-			return -1;
-		m->bits[w] |= m->more[w];
-	}
-	set = find_range(m);
-	if (set != NOT_RANGE)
-		return set;
-	grow_found(m);
-	found = find_set(m, m->bits);
-	if (!*found) {
-		if ((m->sets.n + m->n_words) * sizeof(*m->bits) > MAX_SETS_BYTES)
-			return -2;
-		for (size_t w = 0; w < m->n_words; w++)
-			SC_VEC_PUSH(&m->sets, m->bits[w]);
-		*found = (int)(m->sets.n / m->n_words);
-	}
-	return n * n + *found - 1;
 }
 
 /* ---- order ----
@@ -297,17 +162,13 @@ static struct value *slot_of(const struct machine *m, int gpu, int buffer, int o
 
 static int add(struct machine *m, int gpu, size_t tb, struct value other, struct value *into)
 {
-	int set;
-
 	if (other.chunk != into->chunk)
 		return fail(m, gpu, tb, "adds two different chunks");
-	set = set_union(m, other.set, into->set);
-	if (set == -1)
-		return fail(m, gpu, tb, "adds the chunk of a rank that is in the sum already");
-	if (set == -2)
-		return fail(m, gpu, tb, "more different sums than can be kept");
-	into->set = set;
-	return 0;
+	into->n += other.n;
+	into->ranks += other.ranks;
+	return into->n <= m->algo->n_gpus
+		       ? 0
+		       : fail(m, gpu, tb, "adds the chunk of a rank that is in the sum already");
 }
 
 static int get(struct machine *m, int gpu, size_t tb, int buffer, int off, struct value *out)
@@ -570,7 +431,7 @@ static int run_anew(struct machine *m)
 	int rc;
 
 	for (size_t i = 0; i < m->n_slots; i++) {
-		m->slots[i] = (struct value){NOTHING, 0};
+		m->slots[i] = (struct value){.chunk = -1};
 		m->order.written[i] = (struct access){-1, 0, 0};
 	}
 	for (size_t c = 0; c < m->peers.n; c++)
@@ -591,7 +452,7 @@ static int run_anew(struct machine *m)
 			n = algo->gpus[g].chunks[SC_MSCCL_OUTPUT];
 		}
 		for (int i = 0; i < n; i++)
-			m->slots[at + (size_t)i] = (struct value){i, range_of(m, g, 1)};
+			m->slots[at + (size_t)i] = (struct value){i, 1, m->number[g]};
 	}
 	rc = run(m);
 	return rc ? rc : check_taken(m);
@@ -626,27 +487,17 @@ static int run_ordered(struct machine *m, bool local, size_t first, size_t n)
 static bool wanted(const struct machine *m, int g, int i, struct value *out)
 {
 	const struct sc_msccl *algo = m->algo;
-	int part = part_of(algo), all = range_of(m, 0, algo->n_gpus);
+	int part = part_of(algo), from = i / (part > 0 ? part : 1);
 
-	switch (algo->coll) {
-	case SC_MSCCL_ALL_REDUCE:
-		*out = (struct value){i, all};
-		return true;
-	case SC_MSCCL_ALL_GATHER:
-		*out = (struct value){i % part, range_of(m, i / part, 1)};
-		return true;
-	case SC_MSCCL_REDUCE_SCATTER:
-		*out = (struct value){g * part + i, all};
-		return true;
-	case SC_MSCCL_NEXT:
-		*out = (struct value){i, g > 0 ? range_of(m, g - 1, 1) : 0};
-		return g > 0;
-	case SC_MSCCL_ALL_TO_ALL:
-		*out = (struct value){g * part + i % part, range_of(m, i / part, 1)};
-		return true;
-	default:
-		return false;
-	}
+	*out = m->all;
+	out->chunk = algo->coll == SC_MSCCL_REDUCE_SCATTER ? g * part + i : i;
+	if (algo->coll == SC_MSCCL_ALL_GATHER)
+		*out = (struct value){i % part, 1, m->number[from]};
+	else if (algo->coll == SC_MSCCL_ALL_TO_ALL)
+		*out = (struct value){g * part + i % part, 1, m->number[from]};
+	else if (algo->coll == SC_MSCCL_NEXT && g > 0)
+		*out = (struct value){i, 1, m->number[g - 1]};
+	return algo->coll < SC_MSCCL_NEXT || (algo->coll == SC_MSCCL_NEXT && g > 0);
 }
 
 static int fail_result(const struct machine *m, int gpu, int chunk, size_t slot)
@@ -684,7 +535,8 @@ static int check_result(const struct machine *m)
 			if (algo->coll == SC_MSCCL_REDUCE_SCATTER && algo->in_place &&
 			    algo->gpus[g].chunks[SC_MSCCL_OUTPUT] == 0)
 				got = &m->slots[slot += (size_t)g * (size_t)result];
-			if (got->chunk != want.chunk || got->set != want.set)
+			if (got->chunk != want.chunk || got->n != want.n ||
+			    got->ranks != want.ranks)
 				return fail_result(m, g, i, slot);
 		}
 	}
@@ -769,9 +621,8 @@ static void note_awaited(struct machine *m)
 
 int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err)
 {
-	struct machine m = {.algo = algo,
-			    .err = err,
-			    .n_words = ((size_t)algo->n_gpus + WORD_BITS - 1) / WORD_BITS};
+	struct machine m = {.algo = algo, .err = err, .all.n = algo->n_gpus};
+	struct sc_rng rng;
 	struct sc_arena arena;
 	int rc = check_sizes(algo, err);
 
@@ -782,8 +633,10 @@ int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err)
 	for (size_t s = 0; s < algo->n_steps; s++)
 		if ((size_t)algo->steps[s].count > m.max_count)
 			m.max_count = (size_t)algo->steps[s].count;
-	m.bits = sc_arena_alloc(&arena, m.n_words * sizeof(*m.bits));
-	m.more = sc_arena_alloc(&arena, m.n_words * sizeof(*m.more));
+	m.number = sc_arena_alloc(&arena, (size_t)algo->n_gpus * sizeof(*m.number));
+	sc_rng_init(&rng, SEED);
+	for (int g = 0; g < algo->n_gpus; g++)
+		m.all.ranks += m.number[g] = sc_rng_next(&rng);
 	m.unordered = sc_arena_calloc(&arena, (size_t)algo->n_gpus, sizeof(*m.unordered));
 	m.done_at = sc_arena_calloc(&arena, algo->n_steps + 1, sizeof(*m.done_at));
 	note_awaited(&m);
@@ -791,9 +644,7 @@ int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err)
 	rc = connect(&m, &arena);
 	if (rc == 0)
 		rc = run_proving(&m);
-	SC_VEC_RELEASE(&m.sets);
 	SC_VEC_RELEASE(&m.order.reads);
-	free(m.found);
 	sc_arena_release(&arena);
 	return rc;
 }

@@ -48,11 +48,29 @@ static unsigned line_here(const struct sc_xml *r, struct lists *lists)
 	return lists->line;
 }
 
+/* Whole numbers of an element. */
+struct number {
+	struct sc_xml_range range;
+	int *out;
+};
+
+static int read_numbers(const struct sc_xml *r, const struct number *numbers, size_t n)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = sc_xml_int(r, numbers[i].range, numbers[i].out);
+	return rc;
+}
+#define READ(r, ...)                                          \
+	read_numbers(r, (const struct number[]){__VA_ARGS__}, \
+		     sizeof((const struct number[]){__VA_ARGS__}) / sizeof(struct number))
+
 static int read_step(struct sc_xml *r, int id, struct lists *lists)
 {
 	struct sc_msccl_step step = {.line = line_here(r, lists)};
 	int s, op, src, dst;
-	int rc = sc_xml_int(r, (struct sc_xml_range){"s", 0, SC_MSCCL_MAX_STEPS, false}, &s);
+	int rc = READ(r, {{"s", 0, SC_MSCCL_MAX_STEPS, false}, &s});
 
 	if (rc == 0 && s != id)
 		rc = sc_xml_fail(r, r->tag, "steps are numbered from 0 without holes");
@@ -63,20 +81,11 @@ static int read_step(struct sc_xml *r, int id, struct lists *lists)
 	if (rc == 0)
 		rc = name_of(r, "dstbuf", BUFFER_NAMES, &dst);
 	if (rc == 0)
-		rc = sc_xml_int(r, (struct sc_xml_range){"srcoff", -1, SC_MSCCL_MAX_CHUNKS, false},
-				&step.src_off);
-	if (rc == 0)
-		rc = sc_xml_int(r, (struct sc_xml_range){"dstoff", -1, SC_MSCCL_MAX_CHUNKS, false},
-				&step.dst_off);
-	if (rc == 0)
-		rc = sc_xml_int(r, (struct sc_xml_range){"cnt", 0, SC_MSCCL_MAX_COUNT, false},
-				&step.count);
-	if (rc == 0)
-		rc = sc_xml_int(r, (struct sc_xml_range){"depid", -1, SC_MSCCL_MAX_TBS, false},
-				&step.dep_tb);
-	if (rc == 0)
-		rc = sc_xml_int(r, (struct sc_xml_range){"deps", -1, SC_MSCCL_MAX_STEPS, false},
-				&step.dep_step);
+		rc = READ(r, {{"srcoff", -1, SC_MSCCL_MAX_CHUNKS, false}, &step.src_off},
+			  {{"dstoff", -1, SC_MSCCL_MAX_CHUNKS, false}, &step.dst_off},
+			  {{"cnt", 0, SC_MSCCL_MAX_COUNT, false}, &step.count},
+			  {{"depid", -1, SC_MSCCL_MAX_TBS, false}, &step.dep_tb},
+			  {{"deps", -1, SC_MSCCL_MAX_STEPS, false}, &step.dep_step});
 	if (rc == 0 && (step.dep_tb < 0) != (step.dep_step < 0))
 		rc = sc_xml_fail(r, r->tag, "depid and deps name a step together, or are both -1");
 	if (rc)
@@ -139,20 +148,14 @@ static int read_tb(struct sc_xml *r, int id, struct lists *lists, void *ctx)
 	const struct sc_msccl *algo = ctx;
 	struct sc_msccl_tb tb = {.first = lists->steps.n, .line = line_here(r, lists)};
 	int number;
-	int rc = sc_xml_int(r, (struct sc_xml_range){"id", 0, SC_MSCCL_MAX_TBS, false}, &number);
+	int rc = READ(r, {{"id", 0, SC_MSCCL_MAX_TBS, false}, &number});
 
 	if (rc == 0 && number != id)
 		rc = sc_xml_fail(r, r->tag, "thread blocks are numbered from 0 without holes");
 	if (rc == 0)
-		rc = sc_xml_int(r, (struct sc_xml_range){"send", -1, algo->n_gpus - 1, false},
-				&tb.send);
-	if (rc == 0)
-		rc = sc_xml_int(r, (struct sc_xml_range){"recv", -1, algo->n_gpus - 1, false},
-				&tb.recv);
-	if (rc == 0)
-		rc = sc_xml_int(r,
-				(struct sc_xml_range){"chan", 0, SC_MSCCL_MAX_CHANNELS - 1, false},
-				&tb.channel);
+		rc = READ(r, {{"send", -1, algo->n_gpus - 1, false}, &tb.send},
+			  {{"recv", -1, algo->n_gpus - 1, false}, &tb.recv},
+			  {{"chan", 0, SC_MSCCL_MAX_CHANNELS - 1, false}, &tb.channel});
 	if (rc == 0 && !r->is_empty)
 		rc = read_children(r, "tb", "step", SC_MSCCL_MAX_STEPS, read_step_child, lists,
 				   NULL);
@@ -164,18 +167,18 @@ static int read_tb(struct sc_xml *r, int id, struct lists *lists, void *ctx)
 
 static int read_gpu(struct sc_xml *r, int id, struct lists *lists, void *ctx)
 {
-	static const char *const names[] = {"i_chunks", "o_chunks", "s_chunks"};
 	struct sc_msccl *algo = ctx;
 	struct sc_msccl_gpu *gpu = &algo->gpus[id];
 	int number;
-	int rc = sc_xml_int(r, (struct sc_xml_range){"id", 0, algo->n_gpus - 1, false}, &number);
+	int rc = READ(r, {{"id", 0, algo->n_gpus - 1, false}, &number});
 
 	if (rc == 0 && number != id)
 		rc = sc_xml_fail(r, r->tag, "GPUs are numbered from 0 without holes");
 	*gpu = (struct sc_msccl_gpu){.first = lists->tbs.n, .line = line_here(r, lists)};
-	for (int b = 0; b < SC_MSCCL_N_BUFFERS && rc == 0; b++)
-		rc = sc_xml_int(r, (struct sc_xml_range){names[b], 0, SC_MSCCL_MAX_CHUNKS, false},
-				&gpu->chunks[b]);
+	if (rc == 0)
+		rc = READ(r, {{"i_chunks", 0, SC_MSCCL_MAX_CHUNKS, false}, &gpu->chunks[0]},
+			  {{"o_chunks", 0, SC_MSCCL_MAX_CHUNKS, false}, &gpu->chunks[1]},
+			  {{"s_chunks", 0, SC_MSCCL_MAX_CHUNKS, false}, &gpu->chunks[2]});
 	if (rc == 0 && !r->is_empty)
 		rc = read_children(r, "gpu", "tb", SC_MSCCL_MAX_TBS, read_tb, lists, algo);
 	gpu->n = lists->tbs.n - gpu->first;
@@ -209,22 +212,12 @@ static int read_algo(struct sc_xml *r, struct sc_arena *arena, struct sc_msccl *
 	if (rc == 0)
 		rc = read_coll(r, arena, out);
 	if (rc == 0)
-		rc = sc_xml_int(r,
-				(struct sc_xml_range){"nchannels", 1, SC_MSCCL_MAX_CHANNELS, false},
-				&out->n_channels);
-	if (rc == 0)
-		rc = sc_xml_int(
-			r, (struct sc_xml_range){"nchunksperloop", 1, SC_MSCCL_MAX_CHUNKS, false},
-			&out->n_chunks);
-	if (rc == 0)
-		rc = sc_xml_int(r, (struct sc_xml_range){"ngpus", 1, SC_MSCCL_MAX_GPUS, false},
-				&out->n_gpus);
-	if (rc == 0)
-		rc = sc_xml_int(r, (struct sc_xml_range){"inplace", 0, 1, true}, &in_place);
-	if (rc == 0)
-		rc = sc_xml_int(r, (struct sc_xml_range){"minBytes", 0, INT32_MAX, true}, &low);
-	if (rc == 0)
-		rc = sc_xml_int(r, (struct sc_xml_range){"maxBytes", 0, INT32_MAX, true}, &high);
+		rc = READ(r, {{"nchannels", 1, SC_MSCCL_MAX_CHANNELS, false}, &out->n_channels},
+			  {{"nchunksperloop", 1, SC_MSCCL_MAX_CHUNKS, false}, &out->n_chunks},
+			  {{"ngpus", 1, SC_MSCCL_MAX_GPUS, false}, &out->n_gpus},
+			  {{"inplace", 0, 1, true}, &in_place},
+			  {{"minBytes", 0, INT32_MAX, true}, &low},
+			  {{"maxBytes", 0, INT32_MAX, true}, &high});
 	if (rc)
 		return rc;
 	out->proto = (enum sc_proto)proto;
