@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/intern.h"
+#include "base/search.h"
 #include "base/units.h"
 
 static const double least_ape_pct = 0.01; /* else one perfect case makes a geometric mean 0 */
@@ -21,9 +23,7 @@ double sc_mean(const double *x, size_t n)
 
 static int compare_doubles(const void *a, const void *b)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
+	return SC_ORDER(*(const double *)a, *(const double *)b);
 }
 
 void sc_sort_doubles(double *x, size_t n)
@@ -52,6 +52,33 @@ double sc_median_sorting(double *x, size_t n)
 {
 	sc_sort_doubles(x, n);
 	return sc_percentile_sorted(x, n, 50);
+}
+
+static int by_count(const void *a, const void *b)
+{
+	const struct sc_text_count *x = a, *y = b;
+	int order = SC_ORDER(y->n, x->n);
+
+	return order ? order : strcmp(x->text, y->text);
+}
+
+size_t sc_texts_count(const char *const *texts, size_t n, struct sc_text_count *out)
+{
+	struct sc_intern seen = {.n_slots = 0};
+	size_t n_seen;
+
+	for (size_t i = 0; i < n; i++) {
+		const size_t n_before = sc_intern_count(&seen), id = sc_intern_add(&seen, texts[i]);
+
+		if (id == n_before)
+			out[id] = (struct sc_text_count){texts[i], 0, i};
+		out[id].n++;
+	}
+	n_seen = sc_intern_count(&seen);
+	sc_intern_release(&seen);
+	if (n_seen)
+		qsort(out, n_seen, sizeof(*out), by_count);
+	return n_seen;
 }
 
 struct sc_accuracy sc_accuracy_compute(const double *predicted, const double *measured, size_t n,

@@ -16,6 +16,14 @@ void sc_sort_doubles(double *x, size_t n); /* rising; x has no NAN */
 double sc_percentile_sorted(const double *sorted, size_t n, double pct);
 double sc_median_sorting(double *x, size_t n); /* sorts x, which has no NAN */
 
+/* A text that occurs n times, first at an index. */
+struct sc_text_count {
+	const char *text;
+	size_t n, first;
+};
+/* The different ones of n texts, the most frequent first, of as many by the alphabet: how many, at most n, are in `out`. */
+size_t sc_texts_count(const char *const *texts, size_t n, struct sc_text_count *out);
+
 /* How far predictions are from measurements; percentages are 0-100. */
 struct sc_accuracy {
 	size_t n;

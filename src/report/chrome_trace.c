@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/json_stream.h"
+#include "base/search.h"
 #include "base/units.h"
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
@@ -225,9 +226,7 @@ static int compare_changes(const void *left, const void *right)
 {
 	const struct change *a = left, *b = right;
 
-	if (a->class_id != b->class_id)
-		return a->class_id < b->class_id ? -1 : 1;
-	return (a->us > b->us) - (a->us < b->us);
+	return 2 * SC_ORDER(a->class_id, b->class_id) + SC_ORDER(a->us, b->us);
 }
 
 /* One value of a counter of a class. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json_out.h"
+#include "base/search.h"
 #include "base/units.h"
 #include "report/config_show.h"
 #include "report/forms.h"
@@ -143,10 +144,9 @@ struct on_paths {
 static int by_spread(const void *a, const void *b)
 {
 	const struct on_paths *x = a, *y = b;
+	int order = SC_ORDER(y->spread, x->spread);
 
-	if (x->spread < y->spread || x->spread > y->spread)
-		return x->spread > y->spread ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return order ? order : strcmp(x->name, y->name);
 }
 
 /* All, those that differ most first. */

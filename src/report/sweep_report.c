@@ -443,60 +443,27 @@ static void append_header(struct sc_strbuf *out, const char *name)
 			 "MAPE %", "median %", "p90 %", "geo %", "bias %", "cover %", "band %");
 }
 
-struct reason {
-	const char *text, *first_case;
-	size_t n, order;
-};
-
-static int by_text(const void *a, const void *b)
-{
-	const struct reason *x = a, *y = b;
-	int order = strcmp(x->text, y->text);
-
-	if (order)
-		return order;
-	return x->order < y->order ? -1 : x->order > y->order;
-}
-
-static int by_count(const void *a, const void *b)
-{
-	const struct reason *x = a, *y = b;
-
-	if (x->n != y->n)
-		return x->n > y->n ? -1 : 1;
-	return strcmp(x->text, y->text);
-}
-
 static void append_skipped(struct sc_strbuf *out, const struct sc_score *score)
 {
-	struct reason *reasons;
-	size_t n = 0, n_left = 0;
+	const size_t n_all = score->n_skipped;
+	const char **texts = sc_xcalloc(n_all + 1, sizeof(*texts));
+	struct sc_text_count *reasons = sc_xcalloc(n_all + 1, sizeof(*reasons));
+	size_t n, n_left = n_all;
 
-	if (!score->n_skipped)
-		return;
-	reasons = sc_xrealloc(NULL, score->n_skipped, sizeof(*reasons));
-	for (size_t i = 0; i < score->n_skipped; i++)
-		reasons[i] =
-			(struct reason){score->skipped[i]->skipped, score->skipped[i]->name, 1, i};
-	qsort(reasons, score->n_skipped, sizeof(*reasons), by_text);
-	for (size_t i = 0; i < score->n_skipped; i++) { /* equal ones become one */
-		if (n && strcmp(reasons[n - 1].text, reasons[i].text) == 0)
-			reasons[n - 1].n++;
-		else
-			reasons[n++] = reasons[i];
-	}
-	qsort(reasons, n, sizeof(*reasons), by_count);
-	sc_strbuf_printf(out, "\nskipped %zu of %zu rows\n", score->n_skipped, score->n_rows);
-	for (size_t i = 0; i < n; i++) {
-		if (i < MAX_SKIPPED_REASONS)
-			sc_strbuf_printf(out, "%6zu  %s (first: %s)\n", reasons[i].n,
-					 reasons[i].text, reasons[i].first_case);
-		else
-			n_left += reasons[i].n;
+	for (size_t i = 0; i < n_all; i++)
+		texts[i] = score->skipped[i]->skipped;
+	n = sc_texts_count(texts, n_all, reasons);
+	if (n)
+		sc_strbuf_printf(out, "\nskipped %zu of %zu rows\n", n_all, score->n_rows);
+	for (size_t i = 0; i < n && i < MAX_SKIPPED_REASONS; i++) {
+		sc_strbuf_printf(out, "%6zu  %s (first: %s)\n", reasons[i].n, reasons[i].text,
+				 score->skipped[reasons[i].first]->name);
+		n_left -= reasons[i].n;
 	}
 	if (n_left)
 		sc_strbuf_printf(out, "%6zu  for other reasons; --json and --out-cases list them\n",
 				 n_left);
+	free(texts);
 	free(reasons);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/fnv.h"
+#include "base/search.h"
 #include "models/fit/fit_priv.h"
 
 /* What rows show by size, beside the coefficients. A sweep of a collective: the median time of each size, made to rise
@@ -28,20 +29,17 @@ struct point {
 	double x, y; /* bytes and us; m and ln(factor) */
 };
 
-static int compare(double a, double b)
+/* As by_curve, but for where on their curve. */
+static int compare_curves(const struct point *p, const struct point *q)
 {
-	return (a > b) - (a < b);
+	return 4 * SC_ORDER(p->kind, q->kind) + 2 * SC_ORDER(p->a, q->a) + SC_ORDER(p->b, q->b);
 }
 
 static int by_curve(const void *left, const void *right)
 {
 	const struct point *p = left, *q = right;
-	int order = (p->kind > q->kind) - (p->kind < q->kind);
 
-	order = order ? order : compare(p->a, q->a);
-	order = order ? order : compare(p->b, q->b);
-	order = order ? order : compare(p->x, q->x);
-	return order ? order : compare(p->y, q->y);
+	return 4 * compare_curves(p, q) + 2 * SC_ORDER(p->x, q->x) + SC_ORDER(p->y, q->y);
 }
 
 /* False where a product's row says nothing of a kernel: a gradient, a batch, a time that is all launch. */
@@ -212,9 +210,7 @@ static struct sc_structs fit_curves_build(const struct sc_fit_work *work,
 		struct point *p = &points[i];
 		size_t n_sizes;
 
-		for (end = i; end < n && p->kind == points[end].kind &&
-			      compare(p->a, points[end].a) == 0 &&
-			      compare(p->b, points[end].b) == 0;)
+		for (end = i; end < n && compare_curves(p, &points[end]) == 0;)
 			end++;
 		n_sizes = merge_sizes(p, end - i);
 		if (n_sizes < MIN_SIZES)
@@ -333,9 +329,7 @@ static int by_mixed_shape(const void *a, const void *b)
 	uint64_t l = sc_fnv(SC_FNV_START, &(*x)->shape, sizeof((*x)->shape));
 	uint64_t r = sc_fnv(SC_FNV_START, &(*y)->shape, sizeof((*y)->shape));
 
-	if (l != r)
-		return l < r ? -1 : 1;
-	return *x < *y ? -1 : *x > *y;
+	return 2 * SC_ORDER(l, r) + SC_ORDER(*x, *y);
 }
 
 static int deal(struct sc_fit_work *w, struct sc_err *err)

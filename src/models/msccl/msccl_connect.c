@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "models/msccl/msccl_priv.h"
 
 struct end {
@@ -11,19 +12,15 @@ struct end {
 /* As strcmp. */
 static int compare_connections(const struct end *x, const struct end *y)
 {
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	if (x->to != y->to)
-		return x->to < y->to ? -1 : 1;
-	return (x->channel > y->channel) - (x->channel < y->channel);
+	return 4 * SC_ORDER(x->from, y->from) + 2 * SC_ORDER(x->to, y->to) +
+	       SC_ORDER(x->channel, y->channel);
 }
 
 static int compare_ends(const void *a, const void *b)
 {
 	const struct end *x = a, *y = b;
-	int order = compare_connections(x, y);
 
-	return order ? order : (x->tb > y->tb) - (x->tb < y->tb);
+	return 2 * compare_connections(x, y) + SC_ORDER(x->tb, y->tb);
 }
 
 static size_t list_ends(const struct sc_msccl *algo, struct end *ends)

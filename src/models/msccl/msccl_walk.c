@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/units.h"
 #include "models/collective_priv.h"
 #include "models/msccl/msccl_priv.h"
@@ -70,9 +71,7 @@ struct walk {
 
 static bool before(struct turn a, struct turn b)
 {
-	if (a.us < b.us || a.us > b.us)
-		return a.us < b.us;
-	return a.block < b.block;
+	return 2 * SC_ORDER(a.us, b.us) + SC_ORDER(a.block, b.block) < 0;
 }
 
 static struct turn pop(struct walk *w)

@@ -69,13 +69,6 @@ static int predict_all(const struct sc_compare *compare, struct sc_rng *rng,
 	return rc;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static bool is_single(const struct sc_compared *c)
 {
 	return !c->config && c->recording.iterations.n == 1;
@@ -103,7 +96,7 @@ static int draw_all(struct sc_compare *compare, struct sc_predictor *predictor, 
 		for (int d = 0; d < SC_COMPARE_DRAWS; d++)
 			n += of[d] < 1;
 		c->p_faster = (double)n / SC_COMPARE_DRAWS;
-		qsort(of, SC_COMPARE_DRAWS, sizeof(*of), compare_doubles);
+		sc_sort_doubles(of, SC_COMPARE_DRAWS);
 		c->low_ratio = sc_percentile_sorted(of, SC_COMPARE_DRAWS, below);
 		c->high_ratio = sc_percentile_sorted(of, SC_COMPARE_DRAWS, SC_PCT - below);
 		if (is_single(c) || is_single(&compare->at[0]))

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/units.h"
 
 struct what_if_row {
@@ -258,12 +259,9 @@ static void combine(struct trying *t)
 static int by_use(const void *a, const void *b)
 {
 	const struct sc_alternative *x = a, *y = b;
+	int order = 2 * SC_ORDER(y->fits, x->fits) + SC_ORDER(x->iteration_ms, y->iteration_ms);
 
-	if (x->fits != y->fits)
-		return x->fits ? -1 : 1;
-	if (x->iteration_ms != y->iteration_ms)
-		return x->iteration_ms < y->iteration_ms ? -1 : 1;
-	return strcmp(x->settings, y->settings);
+	return order ? order : strcmp(x->settings, y->settings);
 }
 
 void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_request *request,

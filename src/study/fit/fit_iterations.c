@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/search.h"
 #include "base/strbuf.h"
 #include "base/threads.h"
 #include "base/units.h"
@@ -72,7 +73,7 @@ static int by_key(const void *a, const void *b)
 	const struct keyed *x = a, *y = b;
 	int order = strcmp(x->key, y->key);
 
-	return order ? order : (x->row > y->row) - (x->row < y->row);
+	return order ? order : SC_ORDER(x->row, y->row);
 }
 
 /* The cells of a row in these columns (< 0: not there), as a text of the arena. */

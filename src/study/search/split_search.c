@@ -8,6 +8,9 @@
 
 #include "base/num.h"
 #include "base/progress.h"
+#include "base/search.h"
+#include "base/stats.h"
+#include "base/strbuf.h"
 #include "base/units.h"
 #include "base/vec.h"
 #include "study/search/search_priv.h"
@@ -255,9 +258,7 @@ static int compare_ranked(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
 
-	if (x->value < y->value || x->value > y->value)
-		return x->value < y->value ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return 2 * SC_ORDER(x->value, y->value) + SC_ORDER(x->row, y->row);
 }
 
 /* Can it be among those that are shown? */
@@ -374,28 +375,39 @@ static void count(struct run *run)
 static int none(const struct run *run, struct sc_err *err)
 {
 	const struct sc_search_result *out = run->s.out;
+	const size_t n = out->cases.n_rows;
+	const char **refused = sc_arena_calloc(run->s.arena, n, sizeof(*refused));
+	struct sc_text_count *why = sc_arena_calloc(run->s.arena, n, sizeof(*why));
 	const struct sc_search_case *least = NULL;
-	const char *why = "";
+	struct sc_strbuf text = {0};
+	size_t n_refused = 0;
 
-	for (size_t row = 0; row < out->cases.n_rows; row++) {
+	for (size_t row = 0; row < n; row++) {
 		const struct sc_search_case *c = &out->at[row];
 
 		if (c->state == SC_SEARCH_REFUSED)
-			why = c->outcome.error;
+			refused[n_refused++] = c->outcome.error;
 		if (c->state == SC_SEARCH_TOO_LARGE &&
 		    (!least || c->memory_gib < least->memory_gib))
 			least = c;
 	}
-	if (least && least->memory_gib <= least->capacity_gib * (1 - run->s.search->memory_margin))
+	if (!least) {
+		const size_t n_why = sc_texts_count(refused, n_refused, why);
+
+		for (size_t i = 0; i < n_why; i++)
+			sc_strbuf_printf(&text, "%s %zu times %s", i ? ";" : "", why[i].n,
+					 why[i].text);
+		sc_err_set(err, SC_ECONFLICT, "search: none of %zu candidates can be:%s", n,
+			   sc_strbuf_get(&text));
+		sc_strbuf_release(&text);
+		return -SC_ECONFLICT;
+	}
+	if (least->memory_gib <= least->capacity_gib * (1 - run->s.search->memory_margin))
 		return sc_err_set(
 			err, SC_ECONFLICT,
 			"Does not fit: of none of %zu candidates does what training.offload keeps "
 			"go into a node's memory and SSDs; offload less, or take more GPUs",
 			out->cases.n_rows);
-	if (!least)
-		return sc_err_set(err, SC_ECONFLICT,
-				  "search: none of %zu candidates can be; the last: %s",
-				  out->cases.n_rows, why);
 	return sc_err_set(
 		err, SC_ECONFLICT,
 		"Does not fit: the smallest of %zu candidates needs %.1f of %.1f GiB, of which "

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/search.h"
 #include "base/strbuf.h"
 #include "base/units.h"
 
@@ -82,7 +83,7 @@ static int by_text(const void *a, const void *b)
 	const struct row *x = a, *y = b;
 	int order = compare_to(x, y, N_PARTS - 1);
 
-	return order ? order : (x->c > y->c) - (x->c < y->c);
+	return order ? order : SC_ORDER(x->c, y->c);
 }
 
 /* How many rows from the first on are alike up to a part. */

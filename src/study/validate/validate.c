@@ -9,6 +9,7 @@
 #include "base/csv_rows.h"
 #include "base/fields.h"
 #include "base/num.h"
+#include "base/search.h"
 #include "base/units.h"
 
 /* ---- which rows ---- */
@@ -299,9 +300,7 @@ static int by_value(const void *a, const void *b)
 	const struct keyed *x = a, *y = b;
 	int order = strcmp(x->value, y->value);
 
-	if (order)
-		return order;
-	return x->index < y->index ? -1 : x->index > y->index;
+	return order ? order : SC_ORDER(x->index, y->index);
 }
 
 /* Groups of one column, appended to v->groups, which has room. */
