@@ -320,9 +320,9 @@ static void make_file(const char *end, const void *bytes, size_t n)
 	ck_assert_int_eq(fclose(file), 0);
 }
 
-static int load_sample(size_t max_rows, struct sc_index_sample *out, struct sc_err *err)
+static int load_sample(struct sc_reuse *out, struct sc_err *err)
 {
-	int rc = sc_index_sample_load(path, max_rows, &arena, out, err);
+	int rc = sc_index_sample_load(path, &arena, out, err);
 
 	remove(path);
 	return rc;
@@ -331,21 +331,19 @@ static int load_sample(size_t max_rows, struct sc_index_sample *out, struct sc_e
 TEST(sample_of_text)
 {
 	static const char text[] = "5 5,5\n7\n5 9 9 12\n";
-	struct sc_index_sample sample;
+	struct sc_reuse sample;
 	struct sc_err err = {.code = SC_OK};
 
 	make_file(".txt", text, strlen(text));
-	ck_assert_msg(load_sample(0, &sample, &err) == 0, "%s", err.text);
-	ck_assert(sample.exact);
+	ck_assert_msg(load_sample(&sample, &err) == 0, "%s", err.text);
 	is_near(sample.n_lookups, 8, 0);
 	is_near(sample.n_unique, 4, 0);
-	is_near(sample.highest, 12, 0);
 	is_near(sample.hot_frac, 0.5, 1e-12);
 	/* once: 7, 12; twice: 9; 3-4 times: 5 */
-	ck_assert_uint_eq(sample.reuse.row_bins.n, 3);
-	is_near(sample.reuse.row_bins.at[0], 0.5, 1e-12);
-	is_near(sample.reuse.lookup_bins.at[2], 0.5, 1e-12);
-	is_near(sc_reuse_unique(&sample.reuse, 100, 8), 4, 1e-9);
+	ck_assert_uint_eq(sample.row_bins.n, 3);
+	is_near(sample.row_bins.at[0], 0.5, 1e-12);
+	is_near(sample.lookup_bins.at[2], 0.5, 1e-12);
+	is_near(sc_reuse_unique(&sample, 100, 8), 4, 1e-9);
 }
 
 TEST(sample_of_npy)
@@ -353,7 +351,7 @@ TEST(sample_of_npy)
 	static const char head[] = "\x93NUMPY\x01\x00\x46\x00{'descr': '<i4', 'fortran_order': "
 				   "False, 'shape': (3,), }          \n";
 	unsigned char bytes[256];
-	struct sc_index_sample sample;
+	struct sc_reuse sample;
 	struct sc_err err = {.code = SC_OK};
 	size_t n = 10 + 70;
 
@@ -361,36 +359,39 @@ TEST(sample_of_npy)
 	memcpy(bytes, head, sizeof(head) - 1);
 	memcpy(bytes + n, "\x01\0\0\0\x01\0\0\0\x00\x01\0\0", 12);
 	make_file(".npy", bytes, n + 12);
-	ck_assert_msg(load_sample(0, &sample, &err) == 0, "%s", err.text);
+	ck_assert_msg(load_sample(&sample, &err) == 0, "%s", err.text);
 	is_near(sample.n_lookups, 3, 0);
 	is_near(sample.n_unique, 2, 0);
-	is_near(sample.highest, 256, 0);
+	is_near(sample.lookup_bins.at[1], 2.0 / 3, 1e-12);
 }
 
-/* More rows than are kept: estimates of distinct rows and histogram, the hottest row counted. */
-TEST(sample_beyond_memory)
+/* Rows counted one by one, however many. */
+TEST(sample_of_many_rows)
 {
 	enum { N = 400000, ROWS = 100000, HOT = 30000 };
 	int64_t *indices = malloc(N * sizeof(*indices));
-	struct sc_index_sample exact, sketch;
+	int *counts = calloc(ROWS, sizeof(*counts));
+	double once = 0, unique = 0;
+	struct sc_reuse sample;
 	struct sc_err err = {.code = SC_OK};
 	struct sc_rng rng;
 
 	sc_rng_init(&rng, 11);
-	for (size_t i = 0; i < N; i++)
+	for (size_t i = 0; i < N; i++) {
 		indices[i] = i % (N / HOT) == 0 ? 42 : (int64_t)sc_rng_below(&rng, ROWS);
+		counts[indices[i]]++;
+	}
+	for (size_t i = 0; i < ROWS; i++) {
+		once += counts[i] == 1;
+		unique += counts[i] > 0;
+	}
 	make_file(".bin", indices, N * sizeof(*indices));
-	ck_assert_int_eq(sc_index_sample_load(path, 0, &arena, &exact, &err), 0);
-	ck_assert_int_eq(load_sample(4096, &sketch, &err), 0);
-	ck_assert(exact.exact && !sketch.exact);
-	is_near(sketch.n_lookups, exact.n_lookups, 0);
-	is_near(sketch.n_unique, exact.n_unique, 0.06); /* 3 sigma of 1 / sqrt(2048) */
-	is_near(sketch.hot_frac, exact.hot_frac, 1e-9);
-	for (size_t i = 0; i < 4; i++)
-		ck_assert(fabs(sketch.reuse.lookup_bins.at[i] - exact.reuse.lookup_bins.at[i]) <
-			  0.03);
-	is_near(sc_reuse_unique(&sketch.reuse, ROWS, 50000),
-		sc_reuse_unique(&exact.reuse, ROWS, 50000), 0.05);
+	ck_assert_int_eq(load_sample(&sample, &err), 0);
+	is_near(sample.n_lookups, N, 0);
+	is_near(sample.n_unique, unique, 0);
+	is_near(sample.hot_frac, (double)counts[42] / N, 1e-12);
+	is_near(sample.row_bins.at[0], once / unique, 1e-12);
+	free(counts);
 	free(indices);
 }
 
@@ -416,11 +417,11 @@ enum { N_BAD_FILES = sizeof(BAD_FILES) / sizeof(BAD_FILES[0]) };
 
 LOOP_TEST(bad_files, N_BAD_FILES)
 {
-	struct sc_index_sample sample;
+	struct sc_reuse sample;
 	struct sc_err err = {.code = SC_OK};
 
 	make_file(BAD_FILES[_i].end, BAD_FILES[_i].bytes, BAD_FILES[_i].n);
-	ck_assert_int_ne(load_sample(0, &sample, &err), 0);
+	ck_assert_int_ne(load_sample(&sample, &err), 0);
 	ck_assert_msg(strstr(err.text, BAD_FILES[_i].text), "%s", err.text);
 	ck_assert_uint_eq(err.line, BAD_FILES[_i].line);
 }

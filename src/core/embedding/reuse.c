@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "core/profile/profile_priv.h"
 
 #define MAX_COUNT 1e18
@@ -164,27 +165,8 @@ int sc_reuse_load(const char *id, struct sc_arena *arena, struct sc_reuse *out, 
 
 static bool is_sample(const char *file)
 {
-	static const char *const ends[] = {".npy", ".bin", ".txt"};
-	size_t n = strlen(file);
-
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (n > 4 && strcmp(file + n - 4, ends[i]) == 0)
-			return true;
-	return strchr(file, '/') != NULL;
-}
-
-static int load_file(const char *file, struct sc_arena *arena, struct sc_reuse *out,
-		     struct sc_err *err)
-{
-	struct sc_index_sample sample;
-	int rc;
-
-	if (!is_sample(file))
-		return sc_reuse_load(file, arena, out, err);
-	rc = sc_index_sample_load(file, 0, arena, &sample, err);
-	if (rc == 0)
-		*out = sample.reuse;
-	return rc;
+	return strchr(file, '/') || sc_ends_with(file, ".npy") || sc_ends_with(file, ".bin") ||
+	       sc_ends_with(file, ".txt");
 }
 
 int sc_reuse_resolve(struct sc_reuse *reuse, const struct sc_reuse *fallback,
@@ -198,8 +180,10 @@ int sc_reuse_resolve(struct sc_reuse *reuse, const struct sc_reuse *fallback,
 				r.file);
 	if (rc)
 		return rc;
-	if (r.file)
-		rc = load_file(r.file, arena, &r, err);
+	if (r.file && is_sample(r.file))
+		rc = sc_index_sample_load(r.file, arena, &r, err);
+	else if (r.file)
+		rc = sc_reuse_load(r.file, arena, &r, err);
 	else if (r.kind == SC_REUSE_DEFAULT && fallback)
 		r = *fallback;
 	else if (r.kind == SC_REUSE_DEFAULT)

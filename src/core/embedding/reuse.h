@@ -16,17 +16,9 @@ int sc_reuse_load(const char *id, struct sc_arena *arena, struct sc_reuse *out, 
 int sc_reuse_resolve(struct sc_reuse *reuse, const struct sc_reuse *fallback,
 		     struct sc_arena *arena, struct sc_err *err);
 
-/* A sample of a table's indices: integers in text, .npy (int32 or int64, one dimension), or .bin (int64,
- * little-endian). Counts are exact up to `max_rows` distinct rows; beyond, a sample of the rows by hash
- * keeps distinct counts and histogram within about 1 / sqrt(max_rows). 0 = 1 Mi. */
-struct sc_index_sample {
-	double n_lookups, n_unique;
-	double highest; /* index; the table has more rows than that */
-	double hot_frac;
-	bool exact;
-	struct sc_reuse reuse; /* of kind bins */
-};
-int sc_index_sample_load(const char *path, size_t max_rows, struct sc_arena *arena,
-			 struct sc_index_sample *out, struct sc_err *err);
+/* A sample of a table's indices as a histogram: integers in text, .npy (int32 or int64, one dimension), or .bin
+ * (int64, little-endian); at most 1 GiB. */
+int sc_index_sample_load(const char *path, struct sc_arena *arena, struct sc_reuse *out,
+			 struct sc_err *err);
 
 #endif
