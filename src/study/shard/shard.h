@@ -71,7 +71,6 @@ struct sc_shard_problem {
 	/* Budgets; a rank's after what the dense part takes. Arrays of world / hosts, or NULL = all alike. */
 	double hbm_bytes, host_bytes, ssd_bytes;
 	const double *rank_hbm_bytes, *rank_speed; /* heterogeneous ranks: cost / speed */
-	const double *rank_base_cost;              /* cost that every plan has there; NULL = 0 */
 	sc_column_cost_fn column_cost;
 	sc_shard_cost_fn
 		shard_cost;     /* of plans that are rated; NULL: only those with listed options */
@@ -90,10 +89,6 @@ static inline double sc_rank_budget(const struct sc_shard_problem *p, uint32_t r
 static inline double sc_rank_speed(const struct sc_shard_problem *p, uint32_t rank)
 {
 	return p->rank_speed ? p->rank_speed[rank] : 1;
-}
-static inline double sc_rank_base_cost(const struct sc_shard_problem *p, uint32_t rank)
-{
-	return p->rank_base_cost ? p->rank_base_cost[rank] : 0;
 }
 /* Shards of a table that takes the option; which of problem->shards has the cost of the i-th; and that
  * one with its own rows. */
@@ -173,8 +168,8 @@ int sc_shard_rate(const struct sc_shard_problem *problem, const struct sc_shard_
 struct sc_torchrec_topology {
 	uint32_t world, ranks_per_host;
 	double batch_per_rank;
-	double hbm_cap_bytes, ddr_cap_bytes, ssd_cap_bytes; /* of a rank, after reservation */
-	double hbm_bw, ddr_bw, hbm_ddr_bw, ssd_bw, intra_bw, inter_bw; /* bytes per ms */
+	double hbm_cap_bytes, ddr_cap_bytes, ssd_cap_bytes;    /* of a rank, after reservation */
+	double hbm_bw, hbm_ddr_bw, ssd_bw, intra_bw, inter_bw; /* bytes per ms */
 	double uvm_cache_frac, min_cw_dim;
 	double reserved_frac; /* of HBM: kept free; 0.15 by default */
 	enum sc_optimizer_state {
@@ -185,15 +180,13 @@ struct sc_torchrec_topology {
 	} optimizer;
 	/* Bytes of an output and communicated element; 0 = the table's. */
 	double comm_bytes;
-	bool grid, outputs_min_pooling; /* options of type grid too; bo = min(1, L) P B (2026) */
-	bool prefetch, train_pipeline;
-	bool ssd;               /* options of tier SSD too; its hosts need ssd_cap_bytes */
-	const double *poolings; /* P of each table: bags of a sample and feature; NULL = 1 */
+	bool outputs_min_pooling; /* bo = min(1, L) P B (2026) */
+	bool ssd;                 /* options of tier SSD too; its hosts need ssd_cap_bytes */
+	const double *poolings;   /* P of each table: bags of a sample and feature; NULL = 1 */
 };
 void sc_torchrec_topology_init(struct sc_torchrec_topology *topology); /* the planner's defaults */
 /* All 16 options a table, cost = sum of the parts without input_dist, in the planner's order; with `ssd`
- * five more, with `grid` three of each table whose column slices are one, or as many as there are hosts
- * (slice i on host i: SC_SPREAD_UNIFORM). Row slices past the end of a short table have no rows but cost
+ * five more. Row slices past the end of a short table have no rows but cost
  * what the others do, as there; those alike are listed once. The topology, copied, and column_ctx live in the
  * arena; `tables` must outlive the problem.
  * Budgets: HBM less reserved_frac for each rank; DDR and SSD of a rank times the ranks of a host. */

@@ -30,11 +30,11 @@ struct way {
 };
 struct relaxation {
 	const struct sc_shard_model *model;
-	SC_VEC(struct way) ways;          /* of each unit by work */
-	SC_VEC(struct slice_cost) slices; /* of each way by cost */
-	SC_VEC(uint32_t) first_way;       /* of each unit, and the end */
-	double *forced;                   /* load each unit must put on every rank */
-	double hbm_total;
+	SC_VEC(struct way) ways;                   /* of each unit by work */
+	SC_VEC(struct slice_cost) slices;          /* of each way by cost */
+	SC_VEC(uint32_t) first_way;                /* of each unit, and the end */
+	double *forced;                            /* load each unit must put on every rank */
+	double hbm_total, speed_total, speed_most; /* of all ranks, of the fastest */
 };
 /* What a cost z asks: `room` of a rank, `total` of all; what all units force on every rank, and with the weights of
  * large shards at least `always`. */
@@ -130,6 +130,8 @@ static void begin(struct relaxation *x, const struct sc_shard_model *m)
 	*x = (struct relaxation){.model = m};
 	for (uint32_t r = 0; r < m->world; r++) {
 		x->hbm_total += m->hbm_cap[r];
+		x->speed_total += m->speed[r];
+		x->speed_most = fmax(x->speed_most, m->speed[r]);
 		most = fmax(most, m->hbm_cap[r]);
 	}
 	for (uint32_t u = 0; u < m->units.n; u++) {
@@ -151,23 +153,6 @@ static void end(struct relaxation *x)
 	SC_VEC_RELEASE(&x->slices);
 	SC_VEC_RELEASE(&x->first_way);
 	free(x->forced);
-}
-
-/* Work that all ranks can do by z; *most: of the rank that can do most. */
-static double room_by(const struct sc_shard_model *m, double z, double *most)
-{
-	double sum = 0.0;
-
-	*most = 0.0;
-	for (uint32_t r = 0; r < m->world; r++) {
-		double room = m->speed[r] * (z - m->base[r]);
-
-		if (room > 0.0) {
-			sum += room;
-			*most = fmax(*most, room);
-		}
-	}
-	return sum;
 }
 
 /* Least work of a unit that goes that way; HUGE_VAL: a shard does not fit beside what lies everywhere. */
@@ -311,11 +296,10 @@ static bool weigh(const struct relaxation *x, struct question *q)
 /* False: no plan costs z or less. */
 static bool allows(struct relaxation *x, double z, bool weights)
 {
-	struct question q = {0};
+	struct question q = {.room = z * x->speed_most, .total = z * x->speed_total};
 	double before = -1.0;
 
 	memset(x->forced, 0, sizeof(*x->forced) * x->model->units.n);
-	q.total = room_by(x->model, z, &q.room);
 	for (int step = 0; step < FIXPOINT_STEPS && q.always > before * (1.0 + 1e-6); step++) {
 		if (!eliminate(x, &q))
 			return false;
@@ -332,7 +316,7 @@ void sc_shard_model_choices(const struct sc_shard_model *m, double z, uint32_t *
 	struct question q = {0};
 
 	begin(&x, m);
-	q.total = room_by(m, z, &q.room);
+	q = (struct question){.room = z * x.speed_most, .total = z * x.speed_total};
 	eliminate(&x, &q);
 	for (uint32_t u = 0; u < m->units.n; u++) {
 		choice[u] = SC_UNPLACED;
@@ -365,23 +349,11 @@ static double bisect(struct relaxation *x, double low, bool weights, int steps)
 /* The cost at which the work of all tables just fills the ranks. */
 static double lp_bound(const struct relaxation *x)
 {
-	const struct sc_shard_model *m = x->model;
-	double work = 0.0, low = 0.0, high = 0.0, most;
+	double work = 0.0;
 
-	for (uint32_t u = 0; u < m->units.n; u++)
+	for (uint32_t u = 0; u < x->model->units.n; u++)
 		work += x->ways.at[x->first_way.at[u]].work;
-	for (uint32_t r = 0; r < m->world; r++) {
-		low = fmax(low, m->base[r]);
-		high = fmax(high, m->base[r] + work / m->speed[r]);
-	}
-	if (work <= 0.0 || room_by(m, low, &most) >= work)
-		return low;
-	for (int i = 0; i < BISECTIONS + 20; i++) {
-		double mid = 0.5 * (low + high);
-
-		*(room_by(m, mid, &most) < work ? &low : &high) = mid;
-	}
-	return low;
+	return work / x->speed_total;
 }
 
 double sc_shard_model_bound(const struct sc_shard_model *m, double *lp)

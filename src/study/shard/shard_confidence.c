@@ -181,8 +181,7 @@ static double busiest(const struct study *study, const struct plan_parts *plan)
 	uint32_t world = study->problem->world;
 	double worst = 0, everywhere = 0;
 
-	for (uint32_t rank = 0; rank < world; rank++)
-		study->rank_ms[rank] = sc_rank_base_cost(study->problem, rank);
+	memset(study->rank_ms, 0, world * sizeof(*study->rank_ms));
 	for (size_t i = 0; i < plan->n; i++) {
 		const struct part *part = &plan->at[i];
 		double rows = part->ms[SC_COST_LOOKUP] * study->family[SC_COST_LOOKUP] +

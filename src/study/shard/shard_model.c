@@ -603,14 +603,11 @@ static void set_ranks(struct sc_shard_model *m)
 
 	m->hbm_cap = sc_arena_alloc(&m->arena, sizeof(double) * m->world);
 	m->speed = sc_arena_alloc(&m->arena, sizeof(double) * m->world);
-	m->base = sc_arena_alloc(&m->arena, sizeof(double) * m->world);
 	m->alike = m->same_cap = true;
 	for (uint32_t r = 0; r < m->world; r++) {
 		m->hbm_cap[r] = sc_rank_budget(p, r);
 		m->speed[r] = sc_rank_speed(p, r);
-		m->base[r] = sc_rank_base_cost(p, r);
-		if (m->speed[r] < m->speed[0] || m->speed[r] > m->speed[0] ||
-		    m->base[r] < m->base[0] || m->base[r] > m->base[0])
+		if (m->speed[r] < m->speed[0] || m->speed[r] > m->speed[0])
 			m->alike = false;
 		if (m->hbm_cap[r] < m->hbm_cap[0] || m->hbm_cap[r] > m->hbm_cap[0])
 			m->same_cap = false;

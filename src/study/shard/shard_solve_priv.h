@@ -44,11 +44,11 @@ struct sc_shard_model {
 	SC_VEC(uint32_t) tables;      /* by unit */
 	uint32_t *unit_of;            /* of each table */
 	uint32_t *first_rule, *rules; /* constraints that name table t: rules[first_rule[t]], ... */
-	double *hbm_cap, *speed, *base; /* of each rank */
-	bool alike;                     /* ranks: same speed and base cost */
-	bool same_cap;                  /* and memory */
-	bool tight;                     /* memory may decide */
-	bool takes_any;                 /* plans adopted may have placements that are no option */
+	double *hbm_cap, *speed;      /* of each rank */
+	bool alike;                   /* ranks: of the same speed */
+	bool same_cap;                /* and memory */
+	bool tight;                   /* memory may decide */
+	bool takes_any;               /* plans adopted may have placements that are no option */
 	size_t n_ranks_room;
 	struct sc_arena arena;
 };

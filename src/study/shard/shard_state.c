@@ -548,7 +548,7 @@ static void clear_sums(struct sc_shard_state *s)
 {
 	const struct sc_shard_model *m = s->model;
 
-	memcpy(s->load, m->base, sizeof(double) * m->world);
+	memset(s->load, 0, sizeof(double) * m->world);
 	memset(s->hbm, 0, sizeof(double) * m->world);
 	memset(s->host, 0, sizeof(double) * m->n_hosts);
 	memset(s->ssd, 0, sizeof(double) * m->n_hosts);

@@ -146,8 +146,6 @@ static void make_sums(struct sums *sums, const struct sc_shard_problem *problem,
 		.ssd = sc_arena_calloc(arena, n_hosts, sizeof(double)),
 		.n_hosts = n_hosts,
 	};
-	for (uint32_t r = 0; r < problem->world; r++)
-		sums->cost[r] = sc_rank_base_cost(problem, r);
 	for (size_t i = 0; i < terms->at.n; i++) {
 		const struct sc_shard_term *term = &terms->at.at[i];
 		uint32_t host = term->rank / problem->ranks_per_host;

@@ -21,8 +21,6 @@ static const double FULL_BLOCK_COLS = 128, HALF_BLOCK_COLS = 64, MIN_LOOKUP_COLS
 static const double HALF_BLOCK_PENALTY = 1.15, QUARTER_BLOCK_PENALTY = 1.75;
 static const double DENSE_KERNEL = 0.5; /* share of HBM's rate */
 static const double UVM_SLOWDOWN = 10;  /* of kernels that go through unified memory */
-/* calculate_pipeline_io_cost: inputs that are alive at once, and those a prefetch adds */
-static const double TRAIN_INPUTS = 2, PREFETCH_INPUTS = 3, PREFETCH_BURST = 7;
 /* _calculate_cache_aux_state_sizes: bytes of a row, and of a row of the cache */
 static const double CACHE_ROW_BYTES = 4, CACHE_SLOT_BYTES = 16;
 
@@ -34,14 +32,9 @@ struct flow {
 	double world, local, hosts;
 };
 
-static bool by_rows_of_host(enum sc_shard_type type)
-{
-	return type == SC_TABLE_ROW_WISE || type == SC_GRID;
-}
-
 static bool by_rows(enum sc_shard_type type)
 {
-	return type == SC_ROW_WISE || by_rows_of_host(type);
+	return type == SC_ROW_WISE || type == SC_TABLE_ROW_WISE;
 }
 
 /* How many ranks share the lookups of a column. */
@@ -49,7 +42,7 @@ static double row_ranks(const struct flow *flow, enum sc_shard_type type)
 {
 	if (type == SC_ROW_WISE)
 		return flow->world;
-	return by_rows_of_host(type) ? flow->local : 1;
+	return type == SC_TABLE_ROW_WISE ? flow->local : 1;
 }
 
 /* In TorchRec's order of operations, so that what it rounds up to whole bytes is the same here. */
@@ -94,8 +87,6 @@ static double kernel_bw(const struct sc_torchrec_ask *ask)
 	case SC_TIER_UVM:
 		return t->hbm_ddr_bw / UVM_SLOWDOWN;
 	case SC_TIER_CACHED:
-		if (t->prefetch)
-			return t->hbm_bw;
 		return (cached * t->hbm_bw + (1 - cached) * t->hbm_ddr_bw) / UVM_SLOWDOWN;
 	case SC_TIER_SSD:
 		return t->ssd_bw;
@@ -159,7 +150,7 @@ static void find_comms(const struct sc_torchrec_ask *ask, const struct flow *flo
 		return;
 	}
 	perf->fwd_comms = bytes / world_bw(t);
-	if (by_rows_of_host(ask->type)) {
+	if (ask->type == SC_TABLE_ROW_WISE) {
 		perf->fwd_comms = bytes / t->intra_bw;
 		if (flow->hosts > 1)
 			perf->fwd_comms +=
@@ -229,21 +220,15 @@ static double held_bytes(const struct sc_torchrec_ask *ask, const struct sc_opti
 	return bytes + ceil(bytes * optimizer_factor(ask->topology->optimizer, ask->table->dim));
 }
 
-/* calculate_pipeline_io_cost; a shard without rows has neither inputs nor outputs */
+/* calculate_pipeline_io_cost without a pipeline; a shard without rows has neither inputs nor outputs */
 static double io_bytes(const struct sc_torchrec_ask *ask, const struct sc_option_shard *shard)
 {
-	const struct sc_torchrec_topology *t = ask->topology;
-	bool cached = ask->tier == SC_TIER_CACHED || ask->tier == SC_TIER_SSD;
 	struct flow flow = find_flow(ask);
-	double input = ceil(flow.indices * INDEX_BYTES);
 
 	if (shard->rows == 0)
 		return 0;
-	if (t->prefetch)
-		return PREFETCH_INPUTS * input + (cached ? PREFETCH_BURST * input : 0);
-	if (t->train_pipeline)
-		return TRAIN_INPUTS * input;
-	return input + ceil(flow.rows * (double)shard->cols * flow.out_bytes);
+	return ceil(flow.indices * INDEX_BYTES) +
+	       ceil(flow.rows * (double)shard->cols * flow.out_bytes);
 }
 
 static void set_storage(const struct sc_torchrec_ask *ask, struct sc_option_shard *shard)
@@ -300,7 +285,7 @@ void sc_torchrec_cost(const struct sc_torchrec_ask *ask, struct sc_option_shard 
 /* planner/constants.py */
 static const double GIB_PER_S = SC_BYTES_PER_GIB / SC_MS_PER_S; /* in bytes per ms, as there */
 static const double MIB_PER_S = SC_BYTES_PER_MIB / SC_MS_PER_S;
-enum { NARROWEST_COLS = 4, MAX_WORLD = 1 << 20, MAX_SHARDS = 1 << 28 };
+enum { NARROWEST_COLS = 4, MAX_SHARDS = 1 << 28 };
 
 void sc_torchrec_topology_init(struct sc_torchrec_topology *topology)
 {
@@ -312,7 +297,6 @@ void sc_torchrec_topology_init(struct sc_torchrec_topology *topology)
 		.ddr_cap_bytes = 128 * SC_BYTES_PER_GIB,
 		.ssd_cap_bytes = 2 * SC_BYTES_PER_KIB * SC_BYTES_PER_GIB,
 		.hbm_bw = 897 * GIB_PER_S,
-		.ddr_bw = 51 * GIB_PER_S,
 		.hbm_ddr_bw = 32 * GIB_PER_S,
 		.ssd_bw = 100 * MIB_PER_S,
 		.intra_bw = 600 * GIB_PER_S,
@@ -366,15 +350,9 @@ static enum sc_spread spread_of(const struct sc_torchrec_ask *ask)
 		return SC_SPREAD_HOST;
 	case SC_TABLE_COLUMN_WISE:
 		return SC_SPREAD_ON_HOST;
-	case SC_GRID:
-		return n_slices(ask->topology, ask->table) == 1 ? SC_SPREAD_HOST
-								: SC_SPREAD_UNIFORM;
-	case SC_TABLE_WISE:
-	case SC_COLUMN_WISE:
-	case SC_N_SHARD_TYPES:
-		break;
+	default:
+		return SC_SPREAD_FREE;
 	}
-	return SC_SPREAD_FREE;
 }
 
 static void cost_shard(const void *ctx, const struct sc_option *option,
@@ -397,29 +375,20 @@ static void push_option(const struct builder *b, const struct sc_torchrec_ask *a
 	const struct sc_torchrec_topology *t = b->topology;
 
 	sc_option_add(&maker, &option,
-		      ask->type == SC_ROW_WISE     ? t->world
-		      : by_rows_of_host(ask->type) ? t->ranks_per_host
-						   : 1,
-		      (ask->type == SC_COLUMN_WISE || ask->type == SC_TABLE_COLUMN_WISE ||
-		       ask->type == SC_GRID)
+		      ask->type == SC_ROW_WISE         ? t->world
+		      : ask->type == SC_TABLE_ROW_WISE ? t->ranks_per_host
+						       : 1,
+		      ask->type == SC_COLUMN_WISE || ask->type == SC_TABLE_COLUMN_WISE
 			      ? slice_cols(b->topology, ask->table)
 			      : ask->table->dim);
-}
-
-/* Can its slices lie as a spread says? */
-static bool has_grid(const struct sc_torchrec_topology *t, const struct sc_table *table)
-{
-	uint32_t slices = n_slices(t, table);
-
-	return t->grid && (slices == 1 || slices == t->world / t->ranks_per_host);
 }
 
 /* In the planner's order, which decides between options that cost the same. */
 static void push_table(const struct builder *b, uint32_t index)
 {
-	static const enum sc_shard_type types[] = {SC_TABLE_WISE,        SC_COLUMN_WISE,
+	static const enum sc_shard_type types[] = {SC_TABLE_WISE, SC_COLUMN_WISE,
 						   SC_TABLE_COLUMN_WISE, SC_ROW_WISE,
-						   SC_TABLE_ROW_WISE,    SC_GRID};
+						   SC_TABLE_ROW_WISE};
 	static const enum sc_tier tiers[] = {SC_TIER_UVM, SC_TIER_HBM, SC_TIER_CACHED, SC_TIER_SSD};
 	const struct sc_table *table = &b->tables->at[index];
 	struct sc_torchrec_ask ask = make_ask(b->topology, table, index);
@@ -430,11 +399,9 @@ static void push_table(const struct builder *b, uint32_t index)
 	push_option(b, &ask, index);
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		ask.type = types[i];
-		if (ask.type == SC_GRID && !has_grid(b->topology, table))
-			continue;
 		for (size_t k = 0; k < sizeof(tiers) / sizeof(tiers[0]); k++) {
 			ask.tier = tiers[k];
-			if (ask.tier != SC_TIER_SSD || (b->topology->ssd && ask.type != SC_GRID))
+			if (ask.tier != SC_TIER_SSD || b->topology->ssd)
 				push_option(b, &ask, index);
 		}
 	}
@@ -464,48 +431,8 @@ static bool column_cost(const void *ctx, uint32_t table, enum sc_tier tier, int6
 	return true;
 }
 
-static int check_share(const char *name, double value, struct sc_err *err)
-{
-	if (value >= 0 && value < 1)
-		return 0;
-	return sc_err_set(err, SC_EVALUE, "%s must be from 0 to below 1, is %g", name, value);
-}
-
-static int check_topology(const struct sc_torchrec_topology *t, struct sc_err *err)
-{
-	const struct {
-		const char *name;
-		double value;
-	} positive[] = {
-		{"batch of a rank", t->batch_per_rank},
-		{"HBM bytes", t->hbm_cap_bytes},
-		{"HBM rate", t->hbm_bw},
-		{"host memory rate", t->ddr_bw},
-		{"HBM to host rate", t->hbm_ddr_bw},
-		{"SSD rate", t->ssd_bw},
-		{"rate inside a host", t->intra_bw},
-		{"rate between hosts", t->inter_bw},
-		{"width of a column slice", floor(t->min_cw_dim)},
-	};
-	int rc;
-
-	if (t->world < 1 || t->world > MAX_WORLD || t->ranks_per_host < 1 ||
-	    t->world % t->ranks_per_host != 0)
-		return sc_err_set(
-			err, SC_EVALUE,
-			"%u ranks cannot be hosts of %u; give a multiple of it, at most %d",
-			t->world, t->ranks_per_host, MAX_WORLD);
-	for (size_t i = 0; i < sizeof(positive) / sizeof(positive[0]); i++) {
-		if (!(positive[i].value > 0 && isfinite(positive[i].value)))
-			return sc_err_set(err, SC_EVALUE, "%s must be greater than 0, is %g",
-					  positive[i].name, positive[i].value);
-	}
-	rc = check_share("share of HBM kept free", t->reserved_frac, err);
-	return rc ? rc : check_share("cached share of a table's rows", t->uvm_cache_frac, err);
-}
-
-static int check_tables(const struct sc_torchrec_topology *topology,
-			const struct sc_table_list *tables, struct sc_err *err)
+static int check_size(const struct sc_torchrec_topology *topology,
+		      const struct sc_table_list *tables, struct sc_err *err)
 {
 	double tiers = topology->ssd ? 4 : 3, n_shards = 0;
 
@@ -513,20 +440,8 @@ static int check_tables(const struct sc_torchrec_topology *topology,
 		const struct sc_table *table = &tables->at[i];
 
 		assert(table->count == 1);
-		if (table->rows < 1 || table->dim < 1 || table->features < 1 ||
-		    !(table->pooling >= 0 && isfinite(table->pooling)))
-			return sc_err_set(err, SC_EVALUE,
-					  "table %.64s: rows, dim and features must be at least 1 "
-					  "and pooling 0 or more",
-					  table->name);
-		if (topology->poolings &&
-		    !(topology->poolings[i] >= 0 && isfinite(topology->poolings[i])))
-			return sc_err_set(err, SC_EVALUE, "table %.64s: poolings must be 0 or more",
-					  table->name);
 		n_shards += topology->world + tiers * (1 + 2.0 * n_slices(topology, table) +
 						       topology->world + topology->ranks_per_host);
-		if (has_grid(topology, table))
-			n_shards += tiers * n_slices(topology, table) * topology->ranks_per_host;
 	}
 	if (n_shards > MAX_SHARDS)
 		return sc_err_set(err, SC_ELIMIT,
@@ -543,10 +458,8 @@ int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
 	struct sc_shard_problem problem = {.n_tables = tables->n, .tables = tables->at};
 	struct builder builder = {topology, tables, &problem};
 	struct column_ctx *column;
-	int rc = check_topology(topology, err);
+	int rc = check_size(topology, tables, err);
 
-	if (rc == 0)
-		rc = check_tables(topology, tables, err);
 	if (rc)
 		return rc;
 	column = sc_arena_alloc(arena, sizeof(*column));
