@@ -209,17 +209,10 @@ struct sc_hugectr_opts {
 	double optimizer_factor; /* bytes of weights and optimizer over those of weights; 0 = 1 */
 	double hbm_bytes;        /* of a GPU, for tables; 0 = no limit */
 };
-/* As the planner prints them, data-parallel tables left out. Hierarchical: the costs are of the GPU's node;
- * memory is the GPU's part of it. */
-struct sc_hugectr_rank {
-	double hotness_cost, table_cost, memory_gb;
-};
-/* A table on several GPUs is row-wise over those: SC_TABLE_ROW_WISE if they are some of one node, else
- * SC_ROW_WISE, on as many ranks as have it. Lookups are features * pooling; ranks may be NULL. */
+/* Whole nodes, more than one if hierarchical. A table on several GPUs is row-wise over those: SC_TABLE_ROW_WISE if
+ * they are some of one node, else SC_ROW_WISE, on as many ranks as have it. Lookups are features * pooling. */
 int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
-		    struct sc_arena *arena, struct sc_shard_plan *out,
-		    struct sc_hugectr_rank *ranks,
-		    struct sc_err *err); /* ranks: opts->gpus of them */
+		    struct sc_arena *arena, struct sc_shard_plan *out, struct sc_err *err);
 
 /* Who waits for a search, which may be ended early, with what it has. */
 struct sc_search_watch {

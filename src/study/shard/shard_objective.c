@@ -116,8 +116,6 @@ static int hugectr_problem(const struct sc_hugectr_opts *opts, const struct sc_t
 {
 	struct maker m = {.opts = opts, .out = out};
 
-	if (tables->n == 0 || opts->gpus == 0)
-		return sc_err_set(err, SC_EVALUE, "no tables or no GPUs to plan for");
 	if ((double)tables->n * n_shards(opts) > MAX_SHARDS)
 		return sc_err_set(
 			err, SC_ELIMIT,
@@ -524,7 +522,7 @@ static int make_hugectr(const struct sc_start *start, const struct sc_start_ask 
 	(void)start;
 	sc_dlrm_tables(ask->request, ask->arena, &tables);
 	hugectr_opts_of(ask->request, &opts);
-	return sc_hugectr_plan(&opts, &tables, ask->arena, &out->plan, NULL, err);
+	return sc_hugectr_plan(&opts, &tables, ask->arena, &out->plan, err);
 }
 
 static int make_torchrec(const struct sc_start *start, const struct sc_start_ask *ask,
