@@ -321,7 +321,7 @@ TEST(test_table_too_large)
 	fix_whole(&f, 1.0, 5.0);
 	fix_whole(&f, 1.0, 11.0);
 	expect_conflict(&f,
-			"table t1: its smallest shard needs 11 bytes of HBM, 1 over the largest "
+			"table t1: the smallest shard needs 11 bytes of HBM, 1 over the largest "
 			"rank's 10");
 }
 
@@ -351,8 +351,9 @@ TEST(test_pinned_rank_too_full)
 	f.problem.n_constraints = 2;
 	fix_whole(&f, 1.0, 6.0);
 	fix_whole(&f, 1.0, 6.0);
-	expect_conflict(&f, "tables t0, t1: pinned to rank 1, 12 bytes of HBM there are 2 over its "
-			    "10");
+	expect_conflict(
+		&f,
+		"what is pinned to rank 1, up to table t1, needs 2 bytes of HBM more than its 10");
 }
 
 TEST(test_together_and_apart)
@@ -368,7 +369,7 @@ TEST(test_together_and_apart)
 	f.problem.n_constraints = 2;
 	fix_whole(&f, 1.0, 6.0);
 	fix_whole(&f, 1.0, 6.0);
-	expect_conflict(&f, "tables t1 and t0 are to be together and apart");
+	expect_conflict(&f, "no plan keeps to \"together t0 t1\", \"apart t1 t0\"");
 }
 
 TEST(test_rate_says_what_is_wrong)

@@ -3,21 +3,12 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/strbuf.h"
 #include "study/shard/shard_solve_priv.h"
 
-/* Constraints: those that contradict each other, whatever memory there is, named as people write them; and
- * whether a plan at hand keeps to them. */
-
-#define NO_RULE SIZE_MAX
-
-static const char *name_of(const struct sc_shard_model *m, uint32_t table)
-{
-	return m->problem->tables[table].name;
-}
-
-static void put_rule(const struct sc_shard_model *m, const struct sc_shard_constraint *c,
+static void put_rule(const struct sc_shard_problem *p, const struct sc_shard_constraint *c,
 		     struct sc_strbuf *out)
 {
 	static const char *const kinds[] = {
@@ -26,172 +17,92 @@ static void put_rule(const struct sc_shard_model *m, const struct sc_shard_const
 		[SC_TOGETHER] = "together",
 		[SC_APART] = "apart",
 	};
+	bool is_pair = sc_rule_is_pair(c);
 
-	sc_strbuf_printf(out, "\"%s %.40s", kinds[c->kind], name_of(m, c->table));
-	if (sc_rule_is_pair(c))
-		sc_strbuf_printf(out, " %.40s", name_of(m, c->other));
-	if (!sc_rule_is_pair(c) && c->rank >= 0)
+	sc_strbuf_printf(out, "%s\"%s %.40s", out->n ? ", " : "", kinds[c->kind],
+			 p->tables[c->table].name);
+	if (is_pair)
+		sc_strbuf_printf(out, " %.40s", p->tables[c->other].name);
+	if (!is_pair && c->rank >= 0)
 		sc_strbuf_printf(out, " rank=%d", (int)c->rank);
-	if (!sc_rule_is_pair(c) && c->type >= 0)
+	if (!is_pair && c->type >= 0)
 		sc_strbuf_printf(out, " type=%s", sc_enum_name(sc_shard_type_names, c->type));
-	if (!sc_rule_is_pair(c) && c->tier >= 0)
+	if (!is_pair && c->tier >= 0)
 		sc_strbuf_printf(out, " tier=%s", sc_enum_name(sc_tier_names, c->tier));
 	sc_strbuf_append_char(out, '"');
 }
 
-/* The rules of a table. */
-struct rules {
-	const struct sc_shard_model *m;
-	uint32_t table;
-	const size_t *at; /* in the problem's constraints */
-	size_t n;
-};
-
-/* Is an option of the table left by the rules kept? */
-static bool is_left(const struct rules *r, const bool *kept)
+/* Names the rules that no plan keeps to: of all, whatever is not needed for that is dropped, in ever smaller pieces. */
+static int contradiction(const struct sc_shard_problem *problem, struct sc_err *err)
 {
-	const struct sc_shard_problem *p = r->m->problem;
-	const uint32_t table = r->table;
-
-	for (uint32_t o = p->first_option.at[table]; o < p->first_option.at[table + 1]; o++) {
-		size_t i = 0;
-
-		while (i < r->n && (!kept[i] || sc_shard_rule_allows(p, &p->constraints[r->at[i]],
-								     &p->options.at[o])))
-			i++;
-		if (i == r->n)
-			return true;
-	}
-	return false;
-}
-
-/* Drops what is not needed for the conflict, one after the other. */
-static void put_needed(const struct rules *r, struct sc_strbuf *out)
-{
-	const size_t n = r->n;
-	bool *kept = sc_xrealloc(NULL, n + 1, sizeof(*kept));
-	const char *join = "";
-
-	for (size_t i = 0; i < n; i++)
-		kept[i] = true;
-	for (size_t i = 0; i < n; i++) {
-		kept[i] = false;
-		if (is_left(r, kept))
-			kept[i] = true;
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (!kept[i])
-			continue;
-		sc_strbuf_append(out, join);
-		put_rule(r->m, &r->m->problem->constraints[r->at[i]], out);
-		join = ", ";
-	}
-	free(kept);
-}
-
-/* False if the table has an option within its own rules. */
-static bool put_reason(const struct sc_shard_model *m, uint32_t table, struct sc_strbuf *out)
-{
-	const struct sc_shard_problem *p = m->problem;
-	size_t *rules = sc_xrealloc(NULL, p->n_constraints + 1, sizeof(*rules));
-	struct rules own = {.m = m, .table = table, .at = rules};
-	bool *all = sc_xrealloc(NULL, p->n_constraints + 1, sizeof(*all)), found;
-
-	for (size_t i = 0; i < p->n_constraints; i++) {
-		const struct sc_shard_constraint *c = &p->constraints[i];
-
-		if (c->table != table && !(sc_rule_is_pair(c) && c->other == table))
-			continue;
-		all[own.n] = true;
-		rules[own.n++] = i;
-	}
-	found = !is_left(&own, all);
-	if (found)
-		put_needed(&own, out);
-	free(rules);
-	free(all);
-	return found;
-}
-
-/* Why a unit has no choice: always sets an error. */
-static int shard_no_choice(const struct sc_shard_model *m, uint32_t unit, struct sc_err *err)
-{
-	const uint32_t *tables = m->tables.at + m->units.at[unit].first_table;
+	struct sc_shard_problem p = *problem;
+	size_t n = p.n_constraints, bytes = sizeof(*p.constraints);
+	struct sc_shard_constraint *left = sc_xrealloc(NULL, 2 * n, bytes), *tried = left + n;
 	struct sc_strbuf text = {0};
-	uint32_t i = 0;
+	struct sc_shard_model m;
 	int rc;
 
-	while (i < m->units.at[unit].n_tables && !put_reason(m, tables[i], &text))
-		i++;
-	if (i < m->units.at[unit].n_tables)
-		rc = sc_err_set(err, SC_ECONFLICT, "no option of table %.64s is left by %s",
-				name_of(m, tables[i]), sc_strbuf_get(&text));
-	else
-		rc = sc_err_set(err, SC_ECONFLICT,
-				"tables %.64s and %.64s are to be together, but have no options "
-				"that lie on the same ranks",
-				name_of(m, tables[0]), name_of(m, tables[1]));
+	memcpy(left, p.constraints, n * bytes);
+	p.constraints = tried;
+	for (size_t piece = n - n / 2; n > 1; piece -= piece / 2) {
+		for (size_t i = 0; i < n;) {
+			size_t end = i + piece < n ? i + piece : n;
+
+			memcpy(tried, left, i * bytes);
+			memcpy(tried + i, left + end, (n - end) * bytes);
+			p.n_constraints = n - (end - i);
+			if (sc_shard_model_init(&m, &p, NULL) == 0) {
+				sc_shard_model_release(&m);
+				i = end;
+				continue;
+			}
+			n = p.n_constraints;
+			memcpy(left, tried, n * bytes);
+		}
+		if (piece == 1)
+			break;
+	}
+	for (size_t i = 0; i < n; i++)
+		put_rule(problem, &left[i], &text);
+	rc = sc_err_set(err, SC_ECONFLICT, "no plan keeps to %s", sc_strbuf_get(&text));
 	sc_strbuf_release(&text);
+	free(left);
 	return rc;
 }
 
-/* The first rule that pins each unit to a rank, or NO_RULE. */
-static int find_pins(const struct sc_shard_model *m, size_t *pins, struct sc_err *err)
+/* Pins to different ranks, or what is barred from where it is pinned to? */
+static bool ranks_conflict(const struct sc_shard_model *m)
 {
 	const struct sc_shard_problem *p = m->problem;
+	int32_t *pins = sc_xrealloc(NULL, m->units.n + 1, sizeof(*pins));
+	bool found = false;
 
 	for (size_t u = 0; u < m->units.n; u++)
-		pins[u] = NO_RULE;
+		pins[u] = -1;
 	for (size_t i = 0; i < p->n_constraints; i++) {
-		const struct sc_shard_constraint *c = &p->constraints[i], *first;
-		size_t *pin = &pins[m->unit_of[c->table]];
+		const struct sc_shard_constraint *c = &p->constraints[i];
+		int32_t *pin = &pins[m->unit_of[c->table]];
 
 		if (c->kind != SC_PIN || c->rank < 0)
 			continue;
-		first = *pin == NO_RULE ? c : &p->constraints[*pin];
-		if (first->rank != c->rank && first->table == c->table)
-			return sc_err_set(err, SC_ECONFLICT,
-					  "table %.64s is pinned to rank %d and to rank %d",
-					  name_of(m, c->table), (int)first->rank, (int)c->rank);
-		if (first->rank != c->rank)
-			return sc_err_set(err, SC_ECONFLICT,
-					  "tables %.64s and %.64s are to be together, but pinned "
-					  "to rank %d and to rank %d",
-					  name_of(m, first->table), name_of(m, c->table),
-					  (int)first->rank, (int)c->rank);
-		if (*pin == NO_RULE)
-			*pin = i;
+		found = found || (*pin >= 0 && *pin != c->rank);
+		*pin = c->rank;
 	}
-	return 0;
-}
+	for (size_t i = 0; i < p->n_constraints; i++) {
+		const struct sc_shard_constraint *c = &p->constraints[i];
+		uint32_t unit = m->unit_of[c->table];
 
-/* A rule that bars a rank for good, against the pins. */
-static int check_pinned(const struct sc_shard_model *m, const size_t *pins,
-			const struct sc_shard_constraint *c, struct sc_err *err)
-{
-	const struct sc_shard_problem *p = m->problem;
-	size_t pin = pins[m->unit_of[c->table]], other;
-	int rank = pin == NO_RULE ? -1 : (int)p->constraints[pin].rank;
+		if (c->kind == SC_FORBID && c->rank >= 0 && c->rank == pins[unit])
+			found = found || (c->type < 0 && c->tier < 0);
+		if (c->kind == SC_APART) {
+			uint32_t other = m->unit_of[c->other];
 
-	if (c->kind == SC_FORBID && rank >= 0 && c->rank == rank && c->type < 0 && c->tier < 0)
-		return sc_err_set(
-			err, SC_ECONFLICT, "table %.64s is pinned to rank %d, and %.64s %s",
-			name_of(m, p->constraints[pin].table), rank,
-			p->constraints[pin].table == c->table ? "it" : name_of(m, c->table),
-			"is forbidden there");
-	if (c->kind != SC_APART)
-		return 0;
-	other = pins[m->unit_of[c->other]];
-	if (m->unit_of[c->table] == m->unit_of[c->other])
-		return sc_err_set(err, SC_ECONFLICT,
-				  "tables %.64s and %.64s are to be together and apart",
-				  name_of(m, c->table), name_of(m, c->other));
-	if (rank >= 0 && other != NO_RULE && p->constraints[other].rank == rank)
-		return sc_err_set(
-			err, SC_ECONFLICT,
-			"tables %.64s and %.64s are to be apart but both pinned to rank %d",
-			name_of(m, c->table), name_of(m, c->other), rank);
-	return 0;
+			found = found || unit == other ||
+				(pins[unit] >= 0 && pins[unit] == pins[other]);
+		}
+	}
+	free(pins);
+	return found;
 }
 
 /* ---- plans that were not searched for; a search is built to keep to constraints ---- */
@@ -653,25 +564,23 @@ static void set_room(struct sc_shard_model *m, const struct sc_shard_plan *plan)
 	m->tight = need > TIGHT_SHARE * have;
 }
 
-static int add_choices(struct sc_shard_model *m, struct sc_err *err)
+/* False: constraints leave a unit none. */
+static bool add_choices(struct sc_shard_model *m)
 {
 	uint32_t most = 1;
 	choice_list *lists;
-	int rc = 0;
+	bool all = true;
 
 	for (size_t u = 0; u < m->units.n; u++)
 		most = m->units.at[u].n_tables > most ? m->units.at[u].n_tables : most;
 	lists = sc_arena_calloc(&m->arena, most, sizeof(*lists));
-	for (size_t u = 0; u < m->units.n && rc == 0; u++) {
-		struct sc_unit *unit = &m->units.at[u];
-
-		unit_choices(m, unit, lists);
-		if (unit->n_choices == 0)
-			rc = shard_no_choice(m, (uint32_t)u, err);
+	for (size_t u = 0; u < m->units.n && all; u++) {
+		unit_choices(m, &m->units.at[u], lists);
+		all = m->units.at[u].n_choices > 0;
 	}
 	for (uint32_t i = 0; i < most; i++)
 		SC_VEC_RELEASE(&lists[i]);
-	return rc;
+	return all;
 }
 
 /* All but choices and what follows from those. */
@@ -692,25 +601,18 @@ static void begin(struct sc_shard_model *m, const struct sc_shard_problem *p)
 int sc_shard_model_init(struct sc_shard_model *m, const struct sc_shard_problem *p,
 			struct sc_err *err)
 {
-	size_t *pins;
 	int rc = check_constraints(p, err);
 
 	if (rc)
 		return rc;
 	begin(m, p);
 	mark_ruled(m);
-	pins = sc_xrealloc(NULL, m->units.n + 1, sizeof(*pins));
-	rc = find_pins(m, pins, err);
-	for (size_t i = 0; i < p->n_constraints && rc == 0; i++)
-		rc = check_pinned(m, pins, &p->constraints[i], err);
-	free(pins);
-	if (rc == 0)
-		rc = add_choices(m, err);
-	if (rc == 0)
+	if (!ranks_conflict(m) && add_choices(m)) {
 		set_room(m, NULL);
-	else
-		sc_shard_model_release(m);
-	return rc;
+		return 0;
+	}
+	sc_shard_model_release(m);
+	return err ? contradiction(p, err) : -SC_ECONFLICT;
 }
 
 void sc_shard_model_init_all(struct sc_shard_model *m, const struct sc_shard_problem *p,

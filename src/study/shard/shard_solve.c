@@ -1,10 +1,10 @@
 /* The search for a plan: bound, construction, local search, proof; then the plan is written out and rated
  * like any other, so that what is reported never rests on the solver's own sums. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/strbuf.h"
 #include "base/units.h"
 #include "study/shard/shard.h"
 #include "study/shard/shard_solve_priv.h"
@@ -122,22 +122,6 @@ static void shard_model_split(struct sc_shard_model *m, double load)
 /* Why no plan fits the memory: the smallest reason that can be proved, from single tables up to all of them.
  * What constraints alone rule out is in shard_model.c. */
 
-enum { MOST_NAMES = 4 }; /* of tables, in a message */
-
-/* Rank that constraints pin a unit to, or -1. */
-static int32_t pinned_rank(const struct sc_shard_model *m, uint32_t unit)
-{
-	const struct sc_shard_problem *p = m->problem;
-
-	for (size_t i = 0; i < p->n_constraints; i++) {
-		const struct sc_shard_constraint *c = &p->constraints[i];
-
-		if (c->kind == SC_PIN && c->rank >= 0 && m->unit_of[c->table] == unit)
-			return c->rank;
-	}
-	return -1;
-}
-
 /* Least bytes that a rank with a shard of the unit must hold. */
 static double least_shard(const struct sc_shard_model *m, uint32_t unit)
 {
@@ -178,60 +162,29 @@ static double least_total(const struct sc_shard_model *m, uint32_t unit)
 	return least;
 }
 
-/* "a, b and c", so far `n` of them. */
-static void put_unit(const struct sc_shard_model *m, uint32_t unit, uint32_t *n,
-		     struct sc_strbuf *out)
-{
-	const struct sc_unit *u = &m->units.at[unit];
-
-	for (uint32_t i = 0; i < u->n_tables; i++, ++*n) {
-		if (*n < MOST_NAMES)
-			sc_strbuf_printf(out, "%s%.30s", *n ? ", " : "",
-					 m->problem->tables[m->tables.at[u->first_table + i]].name);
-	}
-}
-
-static void put_end(uint32_t n, struct sc_strbuf *out)
-{
-	if (n > MOST_NAMES)
-		sc_strbuf_printf(out, " and %u more", n - MOST_NAMES);
-}
-
 static int large_unit(const struct sc_shard_model *m, struct sc_err *err)
 {
 	double room = 0.0;
-	int rc = 0;
 
 	for (uint32_t r = 0; r < m->world; r++)
 		room = fmax(room, m->hbm_cap[r]);
-	for (uint32_t u = 0; u < m->units.n && rc == 0; u++) {
-		int32_t rank = pinned_rank(m, u);
-		double need = least_shard(m, u), has = rank < 0 ? room : m->hbm_cap[rank];
-		struct sc_strbuf names = {0};
-		bool one = m->units.at[u].n_tables == 1;
-		uint32_t n = 0;
+	for (uint32_t u = 0; u < m->units.n; u++) {
+		const struct sc_unit *unit = &m->units.at[u];
+		double need = least_shard(m, u);
+		char together[48] = "";
 
-		if (need <= has)
+		if (need <= room)
 			continue;
-		put_unit(m, u, &n, &names);
-		put_end(n, &names);
-		if (rank >= 0)
-			rc = sc_err_set(
-				err, SC_ECONFLICT,
-				"table%s %s: pinned to rank %d, %.0f bytes of HBM there are "
-				"%.0f over its %.0f",
-				one ? "" : "s", sc_strbuf_get(&names), (int)rank, need, need - has,
-				has);
-		else
-			rc = sc_err_set(err, SC_ECONFLICT,
-					"table%s %s: %s needs %.0f bytes of HBM, %.0f over the "
-					"largest rank's %.0f",
-					one ? "" : "s", sc_strbuf_get(&names),
-					one ? "its smallest shard" : "the smallest shard of all",
-					need, need - has, has);
-		sc_strbuf_release(&names);
+		if (unit->n_tables > 1)
+			snprintf(together, sizeof(together), " and the %u together with it",
+				 unit->n_tables - 1);
+		return sc_err_set(err, SC_ECONFLICT,
+				  "table %.64s%s: the smallest shard needs %.0f bytes of HBM, %.0f "
+				  "over the largest rank's %.0f",
+				  m->problem->tables[m->tables.at[unit->first_table]].name,
+				  together, need, need - room, room);
 	}
-	return rc;
+	return 0;
 }
 
 /* A table that no kind of memory holds, however it is cut. */
@@ -266,65 +219,33 @@ static int table_over_all(const struct sc_shard_model *m, struct sc_err *err)
 	return 0;
 }
 
-struct pinned {
-	double bytes;
-	uint32_t unit;
-	int32_t rank;
-};
-
-static int by_rank_and_bytes(const void *a, const void *b)
-{
-	const struct pinned *x = a, *y = b;
-
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	if (x->bytes < y->bytes || x->bytes > y->bytes)
-		return x->bytes > y->bytes ? -1 : 1;
-	return x->unit < y->unit ? -1 : x->unit > y->unit;
-}
-
-/* Of those pinned to one rank, the largest, until they are too many. */
-static int too_many(const struct sc_shard_model *m, const struct pinned *of_rank, size_t n,
-		    struct sc_err *err)
-{
-	double cap = m->hbm_cap[of_rank->rank], sum = 0.0;
-	struct sc_strbuf names = {0};
-	uint32_t n_names = 0;
-	int rc = 0;
-
-	for (size_t i = 0; i < n && sum <= cap; i++) {
-		sum += of_rank[i].bytes;
-		put_unit(m, of_rank[i].unit, &n_names, &names);
-	}
-	put_end(n_names, &names);
-	if (sum > cap)
-		rc = sc_err_set(
-			err, SC_ECONFLICT,
-			"tables %s: pinned to rank %d, %.0f bytes of HBM there are %.0f over "
-			"its %.0f",
-			sc_strbuf_get(&names), (int)of_rank->rank, sum, sum - cap, cap);
-	sc_strbuf_release(&names);
-	return rc;
-}
-
+/* By what is pinned to it. */
 static int full_rank(const struct sc_shard_model *m, struct sc_err *err)
 {
-	struct pinned *all = sc_xrealloc(NULL, m->units.n + 1, sizeof(*all));
-	size_t n = 0, next;
+	const struct sc_shard_problem *p = m->problem;
+	double *left = sc_xrealloc(NULL, m->world, sizeof(*left));
+	bool *counted = sc_xrealloc(NULL, m->units.n + 1, sizeof(*counted));
 	int rc = 0;
 
-	for (uint32_t u = 0; u < m->units.n; u++) {
-		all[n] = (struct pinned){least_total(m, u), u, pinned_rank(m, u)};
-		n += all[n].rank >= 0;
+	memcpy(left, m->hbm_cap, m->world * sizeof(*left));
+	memset(counted, 0, m->units.n * sizeof(*counted));
+	for (size_t i = 0; i < p->n_constraints && rc == 0; i++) {
+		const struct sc_shard_constraint *c = &p->constraints[i];
+		uint32_t unit = m->unit_of[c->table];
+
+		if (c->kind != SC_PIN || c->rank < 0 || counted[unit])
+			continue;
+		counted[unit] = true;
+		left[c->rank] -= least_total(m, unit);
+		if (left[c->rank] < 0.0)
+			rc = sc_err_set(err, SC_ECONFLICT,
+					"what is pinned to rank %d, up to table %.64s, needs %.0f "
+					"bytes of HBM more than its %.0f",
+					(int)c->rank, p->tables[c->table].name, -left[c->rank],
+					m->hbm_cap[c->rank]);
 	}
-	if (n)
-		qsort(all, n, sizeof(*all), by_rank_and_bytes);
-	for (size_t i = 0; i < n && rc == 0; i = next) {
-		for (next = i; next < n && all[next].rank == all[i].rank;)
-			next++;
-		rc = too_many(m, &all[i], next - i, err);
-	}
-	free(all);
+	free(left);
+	free(counted);
 	return rc;
 }
 
