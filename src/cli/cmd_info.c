@@ -265,7 +265,7 @@ static void put_json_file(struct sc_json *json, json_t *parent, const struct fil
 	sc_json_text(json, object, "source", id->source);
 	sc_json_bool(json, object, "partial", file->tables.partial);
 	sc_json_int(json, object, "bad_frames", file->tables.n_bad_frames);
-	sc_json_int(json, object, "base_utc_ns", file->tables.base_utc_ns);
+	sc_json_int(json, object, "base_utc_ns", file->tables.identity.base_utc_ns);
 	sc_json_int(json, object, "first_ns", file->info.first_ns);
 	sc_json_int(json, object, "last_ns", file->info.last_ns);
 	sc_json_int(json, object, "file_bytes", file->info.file_bytes);

@@ -53,7 +53,12 @@ static inline void put_event(struct stream_writer *s, enum sc_event_class cls, u
 static inline struct stream_writer open_rank(const char *dir, int rank, int world)
 {
 	const struct sc_trace_identity identity = {
-		.rank = rank, .world = world, .local_rank = rank, .source = "kineto"};
+		.rank = rank,
+		.world = world,
+		.local_rank = rank,
+		.base_utc_ns = INT64_C(1700000000000000000),
+		.source = "kineto",
+	};
 	struct sc_trace_lane thread = {.pid = 100, .tid = 100, .device = -1, .stream = -1};
 	struct sc_trace_lane stream = {.is_stream = 1, .pid = -1, .tid = -1, .stream = 7};
 	struct sc_trace_comm comm = {.comm_hash = 11,
@@ -123,8 +128,11 @@ static inline int64_t put_step(struct stream_writer *s, const struct stream_scri
 /* What the trace of a rank says of its node. */
 static inline void put_node(struct stream_writer *s, const struct stream_script *script, int rank)
 {
-	struct sc_trace_identity identity = {
-		.rank = rank, .world = script->n_ranks, .local_rank = rank, .source = "kineto"};
+	struct sc_trace_identity identity = {.rank = rank,
+					     .world = script->n_ranks,
+					     .local_rank = rank,
+					     .base_utc_ns = INT64_C(1700000000000000000),
+					     .source = "kineto"};
 	char key[32];
 
 	for (int d = 0; d < script->n_devices; d++) {
@@ -146,7 +154,6 @@ static inline void write_streams(const char *dir, const struct stream_script *sc
 		for (int step = 0; step < script->n_steps; step++)
 			put_step(&s, script, r, step, 1000000 + step * (int64_t)FIXTURE_STEP_NS);
 		put_node(&s, script, r);
-		sc_trace_writer_base(s.w, INT64_C(1700000000000000000));
 		ck_assert_int_eq(sc_trace_writer_finish(s.w, NULL), 0);
 	}
 }

@@ -221,7 +221,8 @@ static void put_kernels(struct sc_raw_file *raw, uint32_t index, uint32_t first,
 /* As the writer's thread does it; the bytes it would have written until it died. */
 static uint64_t write_trace(struct sc_raw_file *raw, uint32_t index)
 {
-	static const struct sc_trace_identity identity = {.rank = 5, .source = "capture"};
+	static const struct sc_trace_identity identity = {
+		.rank = 5, .base_utc_ns = 77, .source = "capture"};
 	struct sc_capture_file *file = sc_capture_file_create();
 	struct sc_event_sink sink;
 	struct sc_decoder decoder;
@@ -231,7 +232,7 @@ static uint64_t write_trace(struct sc_raw_file *raw, uint32_t index)
 	ck_assert(sc_decoder_init(&decoder, raw, &sink, true));
 	sc_decode_buffer(&decoder, sc_raw_buffer_at(raw, index),
 			 raw->header->buffers[index].valid_bytes, false);
-	ck_assert_int_eq(sc_capture_file_open(file, trace_path, &identity, 77), 0);
+	ck_assert_int_eq(sc_capture_file_open(file, trace_path, &identity), 0);
 	sc_capture_file_prepare(file, &begin, &end);
 	raw->header->buffers[index].frames_begin = begin;
 	raw->header->buffers[index].frames_end = end;

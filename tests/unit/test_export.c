@@ -66,7 +66,6 @@ static void write_launch(void)
 	struct sc_trace_writer *w;
 
 	ck_assert_int_eq(sc_trace_writer_create(scratch_path, &fixture_identity, &w, &err), 0);
-	sc_trace_writer_base(w, INT64_C(1700000000000000000));
 	event.lane = sc_trace_writer_lane(w, &thread);
 	event.name = sc_trace_writer_string(w, "aten::\"mm\"", 10);
 	event.shapes = sc_trace_writer_string(w, "[[64,128],[],[-1]]|float,,int", 29);

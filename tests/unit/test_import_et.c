@@ -52,7 +52,7 @@ TEST(nodes_with_times)
 	ck_assert_int_eq(kernel->cls, SC_EV_KERNEL);
 	ck_assert_int_eq(kernel->start_ns, 7000);
 	ck_assert_int_eq(kernel->dur_ns, 8000);
-	ck_assert_int_eq(f.trace.base_utc_ns, 1694128201426693000);
+	ck_assert_int_eq(f.trace.identity.base_utc_ns, 1694128201426693000);
 	fixture_close(&f);
 }
 

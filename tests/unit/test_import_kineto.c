@@ -50,7 +50,7 @@ LOOP_TEST(times_are_exact, N_OF(TIMES))
 	ck_assert_int_eq(fixture_event(&f, "a")->start_ns, 0);
 	ck_assert_int_eq(fixture_event(&f, "b")->start_ns, TIMES[_i].second_ns);
 	ck_assert_int_eq(fixture_event(&f, "b")->dur_ns, TIMES[_i].dur_ns);
-	ck_assert_int_eq(f.trace.base_utc_ns, TIMES[_i].base_ns);
+	ck_assert_int_eq(f.trace.identity.base_utc_ns, TIMES[_i].base_ns);
 	fixture_close(&f);
 }
 

@@ -63,7 +63,7 @@ TEST(test_calls_and_kernels)
 		      "INSERT INTO TARGET_INFO_GPU VALUES (1, 'A100', 108);");
 	fixture_load(&f);
 	ck_assert_str_eq(f.stats.importer, "nsys");
-	ck_assert_int_eq(f.trace.base_utc_ns, INT64_C(1687813257637297504));
+	ck_assert_int_eq(f.trace.identity.base_utc_ns, INT64_C(1687813257637297504));
 	ck_assert_int_eq(f.trace.identity.pid, 7);
 	ck_assert_int_eq(f.stats.n_records, 7);
 	ck_assert_int_eq(f.stats.n_events, 5);

@@ -32,6 +32,7 @@ static const struct sc_trace_identity fixture_identity = {
 	.pid = 4711,
 	.run_id = UINT64_C(0xFEDCBA9876543210),
 	.host_hash = 17,
+	.base_utc_ns = INT64_C(1700000000000000000),
 	.host = "node-7",
 	.source = "capture",
 };
@@ -111,7 +112,6 @@ static inline void fixture_write(const char *path, unsigned n)
 	sc_trace_writer_gap(w, &(struct sc_trace_gap){SC_EV_API, -1, 10, 20, "buffers were full"});
 	sc_trace_writer_meta(w, "device.0.name", "NVIDIA H200");
 	sc_trace_writer_meta(w, "empty", "");
-	sc_trace_writer_base(w, INT64_C(1700000000000000000));
 	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
 }
 

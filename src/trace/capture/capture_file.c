@@ -165,8 +165,9 @@ static size_t class_columns_put(struct sc_class_columns *c, uint8_t cls, uint64_
 }
 
 enum {
-	MAX_STRINGS = 4 << 20,   /* different ones; then names are 0, and that is counted */
-	MAX_ROWS_WAITING = 1024, /* lanes, configs, comms, gaps, clocks that wait for a frame */
+	MAX_STRINGS = 4 << 20, /* different ones; then names are 0, and that is counted */
+	MAX_ROWS_WAITING =
+		SC_FRAME_MAX_GAPS, /* lanes, configs, comms, gaps, clocks that wait for a frame */
 	MAX_TEXTS_WAITING = 1024,
 	TEXT_BYTES = 128 << 10,
 	MAX_TEXT = 32 << 10,
@@ -187,8 +188,8 @@ struct rows {
 		struct sc_trace_lane lanes[MAX_ROWS_WAITING];
 		struct sc_trace_config configs[MAX_ROWS_WAITING];
 		struct sc_trace_comm comms[MAX_ROWS_WAITING];
-		struct sc_frame_clock clocks[MAX_ROWS_WAITING];
-		struct sc_frame_gap gaps[MAX_ROWS_WAITING];
+		struct sc_trace_clock clocks[MAX_ROWS_WAITING];
+		struct sc_trace_gap gaps[MAX_ROWS_WAITING];
 		uint8_t bytes[1];
 	} at;
 };
@@ -203,7 +204,8 @@ struct sc_capture_file {
 	int64_t first_waiting_ns, last_waiting_ns;
 	struct sc_hash_ids string_ids, lane_ids, config_ids;
 	uint32_t next_string;
-	struct texts strings, meta, reasons;
+	struct texts strings, meta;
+	char reasons[MAX_ROWS_WAITING][SC_FRAME_MAX_REASON + 1];
 	struct rows lanes, configs, comms, clocks, gaps;
 	int64_t n_lost;
 };
@@ -228,8 +230,8 @@ struct sc_capture_file *sc_capture_file_create(void)
 	file->configs =
 		(struct rows){0, sizeof(struct sc_trace_config), 1, SC_FRAME_CONFIGS, {{{0}}}};
 	file->comms = (struct rows){0, sizeof(struct sc_trace_comm), 1, SC_FRAME_COMMS, {{{0}}}};
-	file->clocks = (struct rows){0, sizeof(struct sc_frame_clock), 0, SC_FRAME_CLOCKS, {{{0}}}};
-	file->gaps = (struct rows){0, sizeof(struct sc_frame_gap), 0, SC_FRAME_GAPS, {{{0}}}};
+	file->clocks = (struct rows){0, sizeof(struct sc_trace_clock), 0, SC_FRAME_CLOCKS, {{{0}}}};
+	file->gaps = (struct rows){0, sizeof(struct sc_trace_gap), 0, SC_FRAME_GAPS, {{{0}}}};
 	return file;
 }
 
@@ -316,9 +318,9 @@ static void put_gaps(struct sc_capture_file *file)
 {
 	if (!file->gaps.n)
 		return;
-	sc_frame_put_gaps(file->coder, file->gaps.at.gaps, file->reasons.at, file->gaps.n);
+	sc_frame_put_gaps(file->coder, file->gaps.at.gaps, file->gaps.n);
 	keep_frame(file);
-	file->gaps.n = file->reasons.n = file->reasons.n_bytes = 0;
+	file->gaps.n = 0;
 }
 
 /* What events refer to stands before them. */
@@ -450,14 +452,14 @@ static void add_event(void *ctx, const struct sc_trace_event *event)
 static void add_gap(void *ctx, const struct sc_trace_gap *gap)
 {
 	struct sc_capture_file *file = ctx;
+	char *reason;
 
-	if (file->gaps.n == MAX_ROWS_WAITING ||
-	    !keep_text(&file->reasons, gap->reason, strnlen(gap->reason, MAX_TEXT))) {
+	if (file->gaps.n == MAX_ROWS_WAITING)
 		put_gaps(file);
-		keep_text(&file->reasons, gap->reason, strnlen(gap->reason, MAX_TEXT));
-	}
-	file->gaps.at.gaps[file->gaps.n++] = (struct sc_frame_gap){
-		.n = gap->n, .first_ns = gap->first_ns, .last_ns = gap->last_ns, .cls = gap->cls};
+	reason = file->reasons[file->gaps.n];
+	snprintf(reason, sizeof(*file->reasons), "%s", gap->reason);
+	file->gaps.at.gaps[file->gaps.n] = *gap;
+	file->gaps.at.gaps[file->gaps.n++].reason = reason;
 }
 
 static void add_meta(void *ctx, const char *key, const char *value)
@@ -494,21 +496,21 @@ bool sc_capture_file_is_open(const struct sc_capture_file *file)
 }
 
 void sc_capture_file_identity(struct sc_capture_file *file,
-			      const struct sc_trace_identity *identity, int64_t base_utc_ns)
+			      const struct sc_trace_identity *identity)
 {
-	sc_frame_put_identity(file->coder, identity, base_utc_ns);
+	sc_frame_put_identity(file->coder, identity);
 	keep_frame(file);
 }
 
 int sc_capture_file_open(struct sc_capture_file *file, const char *path,
-			 const struct sc_trace_identity *identity, int64_t base_utc_ns)
+			 const struct sc_trace_identity *identity)
 {
 	file->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (file->fd < 0)
 		return -errno;
 	file->n_out = SC_FILE_HEADER_BYTES;
 	sc_file_header_put(file->out);
-	sc_capture_file_identity(file, identity, base_utc_ns);
+	sc_capture_file_identity(file, identity);
 	return 0;
 }
 
@@ -517,7 +519,7 @@ void sc_capture_file_clock(struct sc_capture_file *file, int64_t trace_ns, int64
 	if (file->clocks.n == MAX_ROWS_WAITING)
 		file->clocks.n =
 			0; /* nothing was written for a long time: older pairs say nothing */
-	file->clocks.at.clocks[file->clocks.n++] = (struct sc_frame_clock){trace_ns, utc_ns};
+	file->clocks.at.clocks[file->clocks.n++] = (struct sc_trace_clock){trace_ns, utc_ns};
 }
 
 void sc_capture_file_prepare(struct sc_capture_file *file, uint64_t *begin, uint64_t *end)

@@ -15,10 +15,10 @@ void sc_capture_file_sink(struct sc_capture_file *file, struct sc_event_sink *ou
 /* Opens `path`, new, and puts the head of the file there. 0 or -errno. Until then prepare and write do
  * nothing and what was added waits. */
 int sc_capture_file_open(struct sc_capture_file *file, const char *path,
-			 const struct sc_trace_identity *identity, int64_t base_utc_ns);
+			 const struct sc_trace_identity *identity);
 bool sc_capture_file_is_open(const struct sc_capture_file *file);
 void sc_capture_file_identity(struct sc_capture_file *file,
-			      const struct sc_trace_identity *identity, int64_t base_utc_ns);
+			      const struct sc_trace_identity *identity);
 void sc_capture_file_clock(struct sc_capture_file *file, int64_t trace_ns, int64_t utc_ns);
 
 /* Everything that was added becomes frames in memory: where they will begin and end in the file. */

@@ -444,7 +444,6 @@ static int copy_trace(struct copy *copy, const char *path, struct sc_err *err)
 	for (size_t i = 0; i < from.gaps.n; i++)
 		sc_trace_writer_gap(copy->out, &from.gaps.at[i]);
 	sc_trace_writer_identity(copy->out, &from.identity);
-	sc_trace_writer_base(copy->out, from.base_utc_ns);
 	sc_trace_release(&from);
 	return 0;
 }
@@ -659,11 +658,10 @@ int sc_capture_recover(const char *raw_path, struct sc_recovery *out, struct sc_
 		return rc;
 	identity.pid = raw.header->pid;
 	identity.run_id = raw.header->run_id;
+	identity.base_utc_ns = raw.header->base_utc_ns;
 	trace_path_of(&raw, raw_path, out->path, sizeof(out->path));
 	written = cut_unfinished(&raw, out->path);
 	rc = sc_trace_writer_create(out->path, &identity, &copy.out, err);
-	if (rc == 0)
-		sc_trace_writer_base(copy.out, raw.header->base_utc_ns);
 	if (rc == 0 && written)
 		rc = copy_trace(&copy, out->path, err);
 	if (rc == 0)

@@ -45,7 +45,7 @@ static void open_trace(void)
 	snprintf(path, sizeof(path), "%s/%s", sc_tracer.dir, name);
 	/* The name first: a trace without a name in the raw file would be taken for another's. */
 	memcpy(header->trace_name, name, sizeof(name));
-	sc_capture_file_open(sc_tracer.file, path, &identity, header->base_utc_ns);
+	sc_capture_file_open(sc_tracer.file, path, &identity);
 }
 
 /* Bracketed by our clock; the narrowest of a few. */
@@ -217,8 +217,7 @@ static bool write_periodic(struct due *due, bool all)
 			struct sc_trace_identity identity;
 
 			sc_tracer_identity(&identity);
-			sc_capture_file_identity(sc_tracer.file, &identity,
-						 sc_tracer.raw.header->base_utc_ns);
+			sc_capture_file_identity(sc_tracer.file, &identity);
 		}
 		if (is_due(&due->clock_ns, now, CLOCK_NS) || all)
 			add_clock_pair();
@@ -492,7 +491,7 @@ static int make_memory(void)
 	header->pid = sc_tracer.pid;
 	header->run_id = sc_tracer.identity.run_id;
 	header->base_mono_ns = sc_tracer_now_ns();
-	header->base_utc_ns = sc_tracer_utc_ns();
+	header->base_utc_ns = sc_tracer.identity.base_utc_ns = sc_tracer_utc_ns();
 	sc_tracer.file = sc_capture_file_create();
 	if (!sc_tracer.file)
 		return -1;

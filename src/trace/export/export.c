@@ -103,8 +103,8 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	put_text(buf, sc_event_class_name((enum sc_event_class)event->cls));
 	put_int(buf, event->sub);
 	put_text(buf, trace->strings.at[event->name]);
-	put_int(buf,
-		sc_export_utc(w->run, w->file, sc_time_add(trace->base_utc_ns, event->start_ns)));
+	put_int(buf, sc_export_utc(w->run, w->file,
+				   sc_time_add(trace->identity.base_utc_ns, event->start_ns)));
 	put_int(buf, event->dur_ns);
 	if (event->lane == SC_TRACE_NO_ID)
 		sc_strbuf_append(buf, ",,,,");

@@ -66,8 +66,9 @@ static void put_us(struct chrome *c, const char *key, int64_t ns)
 /* A time of the trace as the document has it. */
 static int64_t document_ns(const struct chrome *c, const struct sc_trace *trace, int64_t ns)
 {
-	return sc_time_sub(sc_export_utc(c->run, c->file, sc_time_add(trace->base_utc_ns, ns)),
-			   c->base_utc_ns);
+	return sc_time_sub(
+		sc_export_utc(c->run, c->file, sc_time_add(trace->identity.base_utc_ns, ns)),
+		c->base_utc_ns);
 }
 
 static void put_place(struct chrome *c, const struct sc_trace *trace,
@@ -544,7 +545,8 @@ static int find_base(struct chrome *c, struct sc_err *err)
 
 		if (rc)
 			return rc;
-		utc_ns = sc_export_utc(c->run, i, sc_time_add(tables.base_utc_ns, info.first_ns));
+		utc_ns = sc_export_utc(c->run, i,
+				       sc_time_add(tables.identity.base_utc_ns, info.first_ns));
 		if (info.counts.total && (!found || utc_ns < c->base_utc_ns)) {
 			c->base_utc_ns = utc_ns;
 			found = true;

@@ -112,6 +112,10 @@ static inline bool sc_event_in_range(const struct sc_trace_event *event)
 	       event->start_ns <= INT64_MAX / 2 - event->dur_ns;
 }
 
+/* Times of two clocks that were read together. */
+struct sc_trace_clock {
+	int64_t trace_ns, utc_ns;
+};
 /* What a trace lacks: n of a class (-1: not known how many), and why. */
 struct sc_trace_gap {
 	uint8_t cls;

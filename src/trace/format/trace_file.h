@@ -16,6 +16,7 @@ struct sc_trace_identity {
 	int32_t rank, world; /* -1 = not known */
 	int32_t local_rank, pid;
 	uint64_t run_id, host_hash;
+	int64_t base_utc_ns;       /* of start 0: starts are relative to it */
 	char host[64], source[32]; /* "kineto", "capture", "nsys", "chakra", "job" */
 };
 
@@ -38,9 +39,8 @@ void sc_trace_writer_gap(struct sc_trace_writer *w, const struct sc_trace_gap *g
 #define SC_META_PARTIAL "partial"
 /* Facts that readers show ("device.0.name", "dropped.bad_time"); the last value of a key holds. */
 void sc_trace_writer_meta(struct sc_trace_writer *w, const char *key, const char *value);
+/* In place of the one that the writer was created with: some sources say it late. */
 void sc_trace_writer_identity(struct sc_trace_writer *w, const struct sc_trace_identity *identity);
-/* UTC ns of start 0, known only at the end of some sources. Starts stay relative to it. */
-void sc_trace_writer_base(struct sc_trace_writer *w, int64_t base_utc_ns);
 /* The end frame; the first fault of all calls is reported here. Frees in any case. Until it succeeds a
  * file of that name is what it was (base/output.h). `path`: another name in the same folder. */
 int sc_trace_writer_finish(struct sc_trace_writer *w, struct sc_err *err);
@@ -54,14 +54,10 @@ struct sc_trace_counts {
 struct sc_trace_meta {
 	const char *key, *value;
 };
-struct sc_trace_clock {
-	int64_t trace_ns, utc_ns;
-};
 /* A whole trace in memory, or what of it was asked for. Ids are indices in these; [0] is empty. */
 struct sc_trace {
 	const char *path;
 	struct sc_trace_identity identity;
-	int64_t base_utc_ns;
 	SC_VEC(const char *) strings;
 	SC_VEC(struct sc_trace_lane) lanes;
 	SC_VEC(struct sc_trace_config) configs;

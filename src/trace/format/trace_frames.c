@@ -81,40 +81,36 @@ static const struct sc_column_field COMM_FIELDS[] = {
 	FIELD(12, SC_FIELD_I64, sc_trace_comm, seq),
 };
 static const struct sc_column_field CLOCK_FIELDS[] = {
-	FIELD(1, SC_FIELD_I64, sc_frame_clock, trace_ns),
-	FIELD(2, SC_FIELD_I64, sc_frame_clock, utc_ns),
+	FIELD(1, SC_FIELD_I64, sc_trace_clock, trace_ns),
+	FIELD(2, SC_FIELD_I64, sc_trace_clock, utc_ns),
 };
 static const struct sc_column_field GAP_FIELDS[] = {
-	FIELD(1, SC_FIELD_I64, sc_frame_gap, n),
-	FIELD(2, SC_FIELD_I64, sc_frame_gap, first_ns),
-	FIELD(3, SC_FIELD_I64, sc_frame_gap, last_ns),
-	FIELD(4, SC_FIELD_U8, sc_frame_gap, cls),
-};
-struct identity_row {
-	int32_t rank, world, local_rank, pid;
-	int64_t run_id, host_hash, base_utc_ns;
+	FIELD(1, SC_FIELD_I64, sc_trace_gap, n),
+	FIELD(2, SC_FIELD_I64, sc_trace_gap, first_ns),
+	FIELD(3, SC_FIELD_I64, sc_trace_gap, last_ns),
+	FIELD(4, SC_FIELD_U8, sc_trace_gap, cls),
 };
 static const struct sc_column_field IDENTITY_FIELDS[] = {
-	FIELD(1, SC_FIELD_I32, identity_row, rank),
-	FIELD(2, SC_FIELD_I32, identity_row, world),
-	FIELD(3, SC_FIELD_I32, identity_row, local_rank),
-	FIELD(4, SC_FIELD_I32, identity_row, pid),
-	FIELD(5, SC_FIELD_I64, identity_row, run_id),
-	FIELD(6, SC_FIELD_I64, identity_row, host_hash),
-	FIELD(7, SC_FIELD_I64, identity_row, base_utc_ns),
+	FIELD(1, SC_FIELD_I32, sc_trace_identity, rank),
+	FIELD(2, SC_FIELD_I32, sc_trace_identity, world),
+	FIELD(3, SC_FIELD_I32, sc_trace_identity, local_rank),
+	FIELD(4, SC_FIELD_I32, sc_trace_identity, pid),
+	FIELD(5, SC_FIELD_I64, sc_trace_identity, run_id),
+	FIELD(6, SC_FIELD_I64, sc_trace_identity, host_hash),
+	FIELD(7, SC_FIELD_I64, sc_trace_identity, base_utc_ns),
 };
 #define FORMAT(fields, type)                                                 \
 	{                                                                    \
 		(fields), sizeof(fields) / sizeof((fields)[0]), sizeof(type) \
 	}
 static const struct sc_row_format FORMATS[] = {
-	[SC_FRAME_IDENTITY] = FORMAT(IDENTITY_FIELDS, struct identity_row),
+	[SC_FRAME_IDENTITY] = FORMAT(IDENTITY_FIELDS, struct sc_trace_identity),
 	[SC_FRAME_LANES] = FORMAT(LANE_FIELDS, struct sc_trace_lane),
 	[SC_FRAME_CONFIGS] = FORMAT(CONFIG_FIELDS, struct sc_trace_config),
 	[SC_FRAME_COMMS] = FORMAT(COMM_FIELDS, struct sc_trace_comm),
 	[SC_FRAME_EVENTS] = FORMAT(EVENT_FIELDS, struct sc_trace_event),
-	[SC_FRAME_CLOCKS] = FORMAT(CLOCK_FIELDS, struct sc_frame_clock),
-	[SC_FRAME_GAPS] = FORMAT(GAP_FIELDS, struct sc_frame_gap),
+	[SC_FRAME_CLOCKS] = FORMAT(CLOCK_FIELDS, struct sc_trace_clock),
+	[SC_FRAME_GAPS] = FORMAT(GAP_FIELDS, struct sc_trace_gap),
 	[SC_FRAME_END] = {NULL, 0, 0},
 };
 
@@ -297,41 +293,34 @@ void sc_frame_put_texts(struct sc_frame_coder *coder, struct sc_frame_header hea
 	end_frame(coder, header, &payload);
 }
 
-void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_identity *identity,
-			   int64_t base_utc_ns)
+void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_identity *identity)
 {
 	struct sc_payload payload = begin_payload(coder);
-	struct sc_frame_header header = {.type = SC_FRAME_IDENTITY, .count = 1};
-	struct identity_row row = {
-		.rank = identity->rank,
-		.world = identity->world,
-		.local_rank = identity->local_rank,
-		.pid = identity->pid,
-		.run_id = (int64_t)identity->run_id,
-		.host_hash = (int64_t)identity->host_hash,
-		.base_utc_ns = base_utc_ns,
-	};
 	const struct sc_text texts[] = {
 		{identity->host, strnlen(identity->host, sizeof(identity->host))},
 		{identity->source, strnlen(identity->source, sizeof(identity->source))},
 	};
 
 	sc_columns_put(coder->columns, &(struct sc_row_set){&FORMATS[SC_FRAME_IDENTITY], NULL, 1},
-		       &row, &payload);
+		       identity, &payload);
 	sc_columns_put_texts(coder->columns, texts, 2, &payload);
-	end_frame(coder, header, &payload);
+	end_frame(coder, (struct sc_frame_header){.type = SC_FRAME_IDENTITY, .count = 1}, &payload);
 }
 
-void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_frame_gap *gaps,
-		       const struct sc_text *reasons, size_t n)
+void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_trace_gap *gaps, size_t n)
 {
 	struct sc_payload payload = begin_payload(coder);
-	struct sc_frame_header header = {.type = SC_FRAME_GAPS, .count = (uint32_t)n};
+	struct sc_text reasons[SC_FRAME_MAX_GAPS];
 
+	assert(n <= SC_FRAME_MAX_GAPS);
+	for (size_t i = 0; i < n; i++)
+		reasons[i] = (struct sc_text){gaps[i].reason,
+					      strnlen(gaps[i].reason, SC_FRAME_MAX_REASON)};
 	sc_columns_put(coder->columns, &(struct sc_row_set){&FORMATS[SC_FRAME_GAPS], NULL, n}, gaps,
 		       &payload);
 	sc_columns_put_texts(coder->columns, reasons, n, &payload);
-	end_frame(coder, header, &payload);
+	end_frame(coder, (struct sc_frame_header){.type = SC_FRAME_GAPS, .count = (uint32_t)n},
+		  &payload);
 }
 
 void sc_frame_put_end(struct sc_frame_coder *coder)
@@ -397,25 +386,16 @@ static void copy_text(const struct sc_text *text, char *out, size_t size)
 }
 
 bool sc_frame_get_identity(struct sc_frame_coder *coder, const struct sc_frame_header *header,
-			   const uint8_t *payload, struct sc_trace_identity *out,
-			   int64_t *base_utc_ns)
+			   const uint8_t *payload, struct sc_trace_identity *out)
 {
-	struct identity_row row;
+	struct sc_trace_identity row;
 	struct sc_text texts[2];
 
 	if (header->count != 1 || !sc_frame_get_rows(coder, header, payload, &row) ||
 	    !sc_frame_get_texts(coder, header, payload, texts, 2))
 		return false;
-	*out = (struct sc_trace_identity){
-		.rank = row.rank,
-		.world = row.world,
-		.local_rank = row.local_rank,
-		.pid = row.pid,
-		.run_id = (uint64_t)row.run_id,
-		.host_hash = (uint64_t)row.host_hash,
-	};
-	copy_text(&texts[0], out->host, sizeof(out->host));
-	copy_text(&texts[1], out->source, sizeof(out->source));
-	*base_utc_ns = row.base_utc_ns;
+	copy_text(&texts[0], row.host, sizeof(row.host));
+	copy_text(&texts[1], row.source, sizeof(row.source));
+	*out = row;
 	return true;
 }

@@ -14,7 +14,9 @@ enum {
 	SC_FILE_HEADER_BYTES = 16,
 	SC_FRAME_HEADER_BYTES = 48,
 	SC_FRAME_ALIGN = 8, /* frames begin at multiples of it */
-	SC_FRAME_MAX_STRING = 65535
+	SC_FRAME_MAX_STRING = 65535,
+	SC_FRAME_MAX_GAPS = 512,
+	SC_FRAME_MAX_REASON = 255 /* bytes of a gap's */
 };
 enum sc_frame_type {
 	SC_FRAME_IDENTITY = 1, /* the last one holds */
@@ -41,15 +43,6 @@ struct sc_frame_place {
 	uint32_t n_payload, count;
 	uint16_t type, sub;
 };
-/* As in files: the text of the reason besides. */
-struct sc_frame_gap {
-	int64_t n, first_ns, last_ns;
-	uint8_t cls;
-};
-struct sc_frame_clock {
-	int64_t trace_ns, utc_ns;
-};
-
 /* --- file header: magic, version, checksum --- */
 enum sc_file_kind { SC_FILE_OURS, SC_FILE_OTHER, SC_FILE_OTHER_VERSION };
 void sc_file_header_put(uint8_t out[SC_FILE_HEADER_BYTES]);
@@ -74,16 +67,15 @@ void sc_frame_coder_destroy(struct sc_frame_coder *coder);
  * the first one; they are stored by lane and start, what is equal in the order given. */
 void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_event *events,
 			 size_t n);
-/* LANES, CONFIGS, COMMS, CLOCKS: rows of sc_trace_lane, sc_trace_config, sc_trace_comm, sc_frame_clock. */
+/* LANES, CONFIGS, COMMS, CLOCKS: rows of sc_trace_lane, sc_trace_config, sc_trace_comm, sc_trace_clock. */
 void sc_frame_put_table(struct sc_frame_coder *coder, struct sc_frame_header header,
 			const void *rows);
 /* STRINGS, META. At most SC_FRAME_MAX_TEXT bytes in all, SC_FRAME_MAX_STRING each. */
 void sc_frame_put_texts(struct sc_frame_coder *coder, struct sc_frame_header header,
 			const struct sc_text *texts);
-void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_identity *identity,
-			   int64_t base_utc_ns);
-void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_frame_gap *gaps,
-		       const struct sc_text *reasons, size_t n);
+void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_identity *identity);
+/* n <= SC_FRAME_MAX_GAPS; of reasons the first SC_FRAME_MAX_REASON bytes. */
+void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_trace_gap *gaps, size_t n);
 void sc_frame_put_end(struct sc_frame_coder *coder);
 static inline struct sc_frame_place sc_frame_place(const struct sc_frame_header *h, int64_t offset)
 {
@@ -105,7 +97,6 @@ bool sc_frame_get_rows(struct sc_frame_coder *coder, const struct sc_frame_heade
 bool sc_frame_get_texts(struct sc_frame_coder *coder, const struct sc_frame_header *header,
 			const uint8_t *payload, struct sc_text *texts, size_t n);
 bool sc_frame_get_identity(struct sc_frame_coder *coder, const struct sc_frame_header *header,
-			   const uint8_t *payload, struct sc_trace_identity *out,
-			   int64_t *base_utc_ns);
+			   const uint8_t *payload, struct sc_trace_identity *out);
 
 #endif

@@ -20,7 +20,6 @@ static int read_rank(const char *path, int32_t *rank, struct sc_err *err)
 {
 	struct sc_trace_identity identity = {.rank = -1};
 	struct sc_frame_file file;
-	int64_t base_utc_ns;
 	int rc = sc_frame_file_open(path, &file, err);
 
 	if (rc)
@@ -29,8 +28,7 @@ static int read_rank(const char *path, int32_t *rank, struct sc_err *err)
 		const struct sc_frame_place *place = &file.places.at[i];
 
 		if (place->type == SC_FRAME_IDENTITY && sc_frame_file_read(&file, place))
-			sc_frame_get_identity(file.coder, &file.header, file.payload, &identity,
-					      &base_utc_ns);
+			sc_frame_get_identity(file.coder, &file.header, file.payload, &identity);
 	}
 	*rank = identity.rank;
 	sc_frame_file_close(&file);

@@ -60,39 +60,22 @@ static bool add_strings(struct sc_frame_file *file, struct sc_trace *trace)
 		return true;                                                         \
 	} while (0)
 
-static bool add_clocks(struct sc_frame_file *file, struct sc_trace *trace)
-{
-	size_t n = file->header.count;
-	struct sc_frame_clock *rows = sc_xmalloc((n ? n : 1) * sizeof(*rows));
-	bool good = sc_frame_get_rows(file->coder, &file->header, file->payload, rows);
-
-	for (size_t i = 0; good && i < n; i++)
-		SC_VEC_PUSH(&trace->clocks,
-			    ((struct sc_trace_clock){rows[i].trace_ns, rows[i].utc_ns}));
-	free(rows);
-	return good;
-}
-
 static bool add_gaps(struct sc_frame_file *file, struct sc_trace *trace)
 {
-	size_t n = file->header.count;
-	struct sc_frame_gap *rows = sc_xmalloc((n ? n : 1) * sizeof(*rows));
+	const size_t n = file->header.count;
 	struct sc_text *reasons = sc_xmalloc((n ? n : 1) * sizeof(*reasons));
-	bool good = sc_frame_get_rows(file->coder, &file->header, file->payload, rows) &&
-		    sc_frame_get_texts(file->coder, &file->header, file->payload, reasons, n);
+	struct sc_trace_gap *gaps;
+	bool good;
 
+	SC_VEC_RESERVE(&trace->gaps, trace->gaps.n + n);
+	gaps = trace->gaps.at + trace->gaps.n;
+	good = sc_frame_get_rows(file->coder, &file->header, file->payload, gaps) &&
+	       sc_frame_get_texts(file->coder, &file->header, file->payload, reasons, n);
 	for (size_t i = 0; good && i < n; i++) {
-		struct sc_trace_gap gap = {
-			.cls = rows[i].cls < SC_N_EVENT_CLASSES ? rows[i].cls : SC_EV_OTHER,
-			.n = rows[i].n,
-			.first_ns = rows[i].first_ns,
-			.last_ns = rows[i].last_ns,
-		};
-
-		gap.reason = sc_arena_strndup(&trace->arena, reasons[i].at, reasons[i].n);
-		SC_VEC_PUSH(&trace->gaps, gap);
+		gaps[i].cls = gaps[i].cls < SC_N_EVENT_CLASSES ? gaps[i].cls : SC_EV_OTHER;
+		gaps[i].reason = sc_arena_strndup(&trace->arena, reasons[i].at, reasons[i].n);
 	}
-	free(rows);
+	trace->gaps.n += good ? n : 0;
 	free(reasons);
 	return good;
 }
@@ -123,10 +106,12 @@ static bool add_meta(struct sc_frame_file *file, struct sc_trace *trace, struct 
 /* True too for what is no table. */
 static bool add_table(struct sc_frame_file *file, struct sc_trace *trace, struct sc_intern *keys)
 {
+	const size_t n = file->header.count;
+
 	switch (file->header.type) {
 	case SC_FRAME_IDENTITY:
 		return sc_frame_get_identity(file->coder, &file->header, file->payload,
-					     &trace->identity, &trace->base_utc_ns);
+					     &trace->identity);
 	case SC_FRAME_META:
 		return add_meta(file, trace, keys);
 	case SC_FRAME_STRINGS:
@@ -138,7 +123,12 @@ static bool add_table(struct sc_frame_file *file, struct sc_trace *trace, struct
 	case SC_FRAME_COMMS:
 		ADD_ROWS(&trace->comms);
 	case SC_FRAME_CLOCKS:
-		return add_clocks(file, trace);
+		SC_VEC_RESERVE(&trace->clocks, trace->clocks.n + n);
+		if (!sc_frame_get_rows(file->coder, &file->header, file->payload,
+				       trace->clocks.at + trace->clocks.n))
+			return false;
+		trace->clocks.n += n;
+		return true;
 	case SC_FRAME_GAPS:
 		return add_gaps(file, trace);
 	default:
@@ -211,12 +201,6 @@ const char *sc_trace_meta_of(const struct sc_trace *trace, const char *key)
 			return trace->meta.at[i].value;
 	}
 	return NULL;
-}
-
-static void end_trace(const struct sc_frame_file *file, struct sc_trace *trace)
-{
-	trace->partial = file->partial || sc_trace_meta_of(trace, SC_META_PARTIAL);
-	trace->n_bad_frames = file->n_bad_frames;
 }
 
 /* --- events --- */
@@ -335,19 +319,32 @@ static int load_events(struct sc_frame_file *file, const struct sc_trace_load_op
 	return 0;
 }
 
+/* The file and its tables. */
+static int open_trace(const char *path, struct sc_frame_file *file, struct sc_trace *trace,
+		      struct sc_err *err)
+{
+	int rc = sc_frame_file_open(path, file, err);
+
+	if (rc)
+		return rc;
+	init_trace(trace, path);
+	load_tables(file, trace);
+	trace->partial = file->partial || sc_trace_meta_of(trace, SC_META_PARTIAL);
+	trace->n_bad_frames = file->n_bad_frames;
+	return 0;
+}
+
 int sc_trace_load(const char *path, const struct sc_trace_load_opts *opts, struct sc_trace *out,
 		  struct sc_err *err)
 {
 	struct sc_frame_file file;
-	int rc = sc_frame_file_open(path, &file, err);
+	int rc = open_trace(path, &file, out, err);
 
 	if (rc)
 		return rc;
-	init_trace(out, path);
-	load_tables(&file, out);
 	if (!opts || !opts->skip_events)
 		rc = load_events(&file, opts, out, err);
-	end_trace(&file, out);
+	out->n_bad_frames = file.n_bad_frames;
 	sc_frame_file_close(&file);
 	if (rc)
 		sc_trace_release(out);
@@ -372,13 +369,10 @@ int sc_trace_scan(const char *path, sc_trace_event_fn each, void *ctx, struct sc
 {
 	struct sc_trace_event *events;
 	struct sc_frame_file file;
-	int rc = sc_frame_file_open(path, &file, err);
+	int rc = open_trace(path, &file, trace, err);
 
 	if (rc)
 		return rc;
-	init_trace(trace, path);
-	load_tables(&file, trace);
-	end_trace(&file, trace);
 	events = sc_xmalloc(SC_FRAME_MAX_ROWS * sizeof(*events));
 	for (size_t i = 0; i < file.places.n && rc == 0; i++) {
 		const struct sc_frame_place *place = &file.places.at[i];
@@ -389,7 +383,7 @@ int sc_trace_scan(const char *path, sc_trace_event_fn each, void *ctx, struct sc
 			rc = each(ctx, trace, &events[k], err);
 	}
 	free(events);
-	end_trace(&file, trace);
+	trace->n_bad_frames = file.n_bad_frames;
 	sc_frame_file_close(&file);
 	return rc;
 }
@@ -398,13 +392,10 @@ int sc_trace_stat(const char *path, struct sc_trace *tables, struct sc_trace_inf
 		  struct sc_err *err)
 {
 	struct sc_frame_file file;
-	int rc = sc_frame_file_open(path, &file, err);
+	int rc = open_trace(path, &file, tables, err);
 
 	if (rc)
 		return rc;
-	init_trace(tables, path);
-	load_tables(&file, tables);
-	end_trace(&file, tables);
 	*out = (struct sc_trace_info){.file_bytes = file.n_bytes,
 				      .n_frames = (int64_t)file.places.n};
 	for (size_t i = 0; i < file.places.n; i++) {

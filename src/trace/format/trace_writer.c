@@ -12,7 +12,7 @@
 #include "trace/format/trace_frames.h"
 
 enum {
-	MAX_FACTS = 512,           /* meta, clocks and gaps that wait for the next frame */
+	MAX_FACTS = 512,           /* meta and clocks that wait for the next frame */
 	SNAPSHOT_BYTES = 64 << 20, /* all tables again after so much: a lost frame costs little */
 	SNAPSHOT_SHARE = 32,       /* and at the end, if they are less than this part of the file */
 	SNAPSHOT_MAX_SHARE = 4,    /* between, of what was written since the last */
@@ -26,15 +26,13 @@ struct sc_trace_writer {
 	struct sc_err err;
 	struct sc_frame_coder *coder;
 	struct sc_trace_identity identity;
-	int64_t base_utc_ns;
 	bool identity_changed;
 	struct sc_id_table strings, lanes, configs, comms;
 	event_vec events[SC_N_EVENT_CLASSES];
 	SC_VEC(struct sc_text) meta; /* key, value, ... */
-	SC_VEC(struct sc_frame_clock) clocks;
-	SC_VEC(struct sc_frame_gap) gaps;
-	SC_VEC(struct sc_text) reasons; /* of gaps */
-	struct sc_arena facts;          /* texts of meta and reasons that wait */
+	SC_VEC(struct sc_trace_clock) clocks;
+	SC_VEC(struct sc_trace_gap) gaps;
+	struct sc_arena facts; /* texts of meta and gaps that wait */
 	int64_t offset, snapshot_offset;
 	int64_t n_table_bytes; /* of the tables, each once */
 };
@@ -136,14 +134,11 @@ static void write_facts(struct sc_trace_writer *w)
 				   w->clocks.at);
 		write_frame(w);
 	}
-	for (size_t i = 0; i < w->gaps.n;) {
-		size_t n = count_fitting(w->reasons.at + i, w->gaps.n - i);
-
-		sc_frame_put_gaps(w->coder, w->gaps.at + i, w->reasons.at + i, n);
+	if (w->gaps.n) {
+		sc_frame_put_gaps(w->coder, w->gaps.at, w->gaps.n);
 		write_frame(w);
-		i += n;
 	}
-	w->meta.n = w->clocks.n = w->gaps.n = w->reasons.n = 0;
+	w->meta.n = w->clocks.n = w->gaps.n = 0;
 	sc_arena_release(&w->facts);
 	sc_arena_init(&w->facts, TEXT_ARENA_BYTES);
 }
@@ -166,7 +161,7 @@ static void write_tables(struct sc_trace_writer *w, bool at_end)
 			tables[i]->n_written = 0;
 	}
 	if (w->identity_changed) {
-		sc_frame_put_identity(w->coder, &w->identity, w->base_utc_ns);
+		sc_frame_put_identity(w->coder, &w->identity);
 		write_frame(w);
 		w->identity_changed = false;
 	}
@@ -276,7 +271,7 @@ void sc_trace_writer_add(struct sc_trace_writer *w, const struct sc_trace_event 
 
 void sc_trace_writer_clock(struct sc_trace_writer *w, int64_t trace_ns, int64_t utc_ns)
 {
-	SC_VEC_PUSH(&w->clocks, ((struct sc_frame_clock){trace_ns, utc_ns}));
+	SC_VEC_PUSH(&w->clocks, ((struct sc_trace_clock){trace_ns, utc_ns}));
 	if (w->clocks.n == MAX_FACTS)
 		write_facts(w);
 }
@@ -290,13 +285,12 @@ static struct sc_text keep_text(struct sc_trace_writer *w, const char *text)
 
 void sc_trace_writer_gap(struct sc_trace_writer *w, const struct sc_trace_gap *gap)
 {
-	struct sc_frame_gap own = {
-		.n = gap->n, .first_ns = gap->first_ns, .last_ns = gap->last_ns, .cls = gap->cls};
+	struct sc_trace_gap own = *gap;
 
 	assert(gap->cls < SC_N_EVENT_CLASSES);
+	own.reason = keep_text(w, gap->reason).at;
 	SC_VEC_PUSH(&w->gaps, own);
-	SC_VEC_PUSH(&w->reasons, keep_text(w, gap->reason));
-	if (w->gaps.n == MAX_FACTS)
+	if (w->gaps.n == SC_FRAME_MAX_GAPS)
 		write_facts(w);
 }
 
@@ -314,12 +308,6 @@ void sc_trace_writer_identity(struct sc_trace_writer *w, const struct sc_trace_i
 	w->identity_changed = true;
 }
 
-void sc_trace_writer_base(struct sc_trace_writer *w, int64_t base_utc_ns)
-{
-	w->base_utc_ns = base_utc_ns;
-	w->identity_changed = true;
-}
-
 static void destroy_writer(struct sc_trace_writer *w)
 {
 	sc_frame_coder_destroy(w->coder);
@@ -332,7 +320,6 @@ static void destroy_writer(struct sc_trace_writer *w)
 	SC_VEC_RELEASE(&w->meta);
 	SC_VEC_RELEASE(&w->clocks);
 	SC_VEC_RELEASE(&w->gaps);
-	SC_VEC_RELEASE(&w->reasons);
 	sc_arena_release(&w->facts);
 	free(w->path);
 	free(w);

@@ -157,8 +157,9 @@ static void add_merge_call(struct rank_load *load, const struct sc_trace_event *
 	if (kind < 0)
 		kind = sc_collective_of_name(load->trace.strings.at[e->name]);
 	call = (struct sc_merge_call){
-		.start_ns = e->start_ns + load->trace.base_utc_ns - load->run->base_ns,
-		.end_ns = e->start_ns + e->dur_ns + load->trace.base_utc_ns - load->run->base_ns,
+		.start_ns = e->start_ns + load->trace.identity.base_utc_ns - load->run->base_ns,
+		.end_ns = e->start_ns + e->dur_ns + load->trace.identity.base_utc_ns -
+			  load->run->base_ns,
 		.comm = communicator(load, comm, load->rank->acts.at[act].lane),
 		.seq = comm->seq,
 		.bytes = comm->bytes,

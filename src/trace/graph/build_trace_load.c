@@ -117,7 +117,7 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	if (load.trace.identity.world > run->world)
 		run->world = load.trace.identity.world;
 	if (run->ranks.n == 0)
-		run->base_ns = load.trace.base_utc_ns;
+		run->base_ns = load.trace.identity.base_utc_ns;
 	rank.n_events = (int64_t)load.trace.events.n;
 	SC_VEC_PUSH(&run->ranks, rank);
 	load.rank = &run->ranks.at[run->ranks.n - 1];
@@ -139,9 +139,9 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	sc_correlations_destroy(table);
 	/* From the trace's base to the run's. Calls of the merge are on it already. */
 	for (size_t i = 0; i < load.rank->acts.n; i++)
-		load.rank->acts.at[i].start_ns += load.trace.base_utc_ns - run->base_ns;
+		load.rank->acts.at[i].start_ns += load.trace.identity.base_utc_ns - run->base_ns;
 	for (size_t i = 0; i < load.rank->calls.n; i++)
-		load.rank->calls.at[i].start_ns += load.trace.base_utc_ns - run->base_ns;
+		load.rank->calls.at[i].start_ns += load.trace.identity.base_utc_ns - run->base_ns;
 	end_load(&load);
 	return 0;
 }

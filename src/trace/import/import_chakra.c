@@ -507,7 +507,7 @@ static int run(const char *path, const struct sc_import_opts *opts, struct sc_im
 			stats->why_truncated ? stats->why_truncated : "");
 	if (rc == 0) {
 		if (im.origin_us >= 0 && im.origin_us <= INT64_MAX / SC_NS_PER_US)
-			sc_trace_writer_base(im.out.writer, im.origin_us * SC_NS_PER_US);
+			im.out.identity.base_utc_ns = im.origin_us * SC_NS_PER_US;
 		rc = sc_import_output_finish(&im.out, stats, err);
 	}
 	sc_import_names_release(&im.names);

@@ -489,7 +489,6 @@ static int check_events(const struct kineto_import *im, struct sc_err *err)
 
 static int write_all(struct kineto_import *im, struct sc_err *err)
 {
-	int64_t base_ns;
 	int rc = read_list(im, im->out.in_path, im->out.opts->progress, err);
 
 	if (rc == 0)
@@ -498,8 +497,8 @@ static int write_all(struct kineto_import *im, struct sc_err *err)
 		return rc;
 	kineto_put_records(im);
 	im->stats->n_joined += sc_comm_join_finish(im->join, im->out.writer);
-	if (!__builtin_add_overflow(im->base_ns, im->origin_ns, &base_ns))
-		sc_trace_writer_base(im->out.writer, base_ns);
+	if (__builtin_add_overflow(im->base_ns, im->origin_ns, &im->out.identity.base_utc_ns))
+		im->out.identity.base_utc_ns = 0;
 	return sc_import_output_finish(&im->out, im->stats, err);
 }
 

@@ -682,9 +682,8 @@ static int import_process(struct nsys_import *im, const struct sc_import_opts *o
 		return rc;
 	im->out.identity.pid = (int32_t)im->process;
 	im->out.identity.rank = rank_of_process(im);
-	sc_trace_writer_base(
-		im->out.writer,
-		nsys_number(im, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME", 0));
+	im->out.identity.base_utc_ns =
+		nsys_number(im, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME", 0);
 	put_devices(im);
 	nsys_load_records(im);
 	for (const struct nsys_table *table = nsys_tables; table->name; table++) {
