@@ -24,7 +24,7 @@ struct sc_intern {
 
 void sc_intern_release(struct sc_intern *table);
 uint32_t sc_intern_add(struct sc_intern *table, const char *text);
-/* The same for n bytes without a NUL among them. */
+/* The same for n bytes, of a text or of a row without padding. */
 uint32_t sc_intern_add_n(struct sc_intern *table, const char *text, size_t n);
 /* The id of a text, or SC_INTERN_NONE. */
 uint32_t sc_intern_find(const struct sc_intern *table, const char *text);

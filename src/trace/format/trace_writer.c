@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/intern.h"
 #include "base/output.h"
-#include "trace/format/id_table.h"
 #include "trace/format/trace_file.h"
 #include "trace/format/trace_frames.h"
 
@@ -20,6 +20,17 @@ enum {
 };
 
 typedef SC_VEC(struct sc_trace_event) event_vec;
+enum table_kind { STRINGS, LANES, CONFIGS, COMMS, N_TABLES };
+/* Of each the type of its frames, and the bytes of a row; 0: texts. */
+static const struct {
+	enum sc_frame_type type;
+	size_t row_bytes;
+} TABLES[N_TABLES] = {
+	[STRINGS] = {SC_FRAME_STRINGS, 0},
+	[LANES] = {SC_FRAME_LANES, sizeof(struct sc_trace_lane)},
+	[CONFIGS] = {SC_FRAME_CONFIGS, sizeof(struct sc_trace_config)},
+	[COMMS] = {SC_FRAME_COMMS, sizeof(struct sc_trace_comm)},
+};
 struct sc_trace_writer {
 	struct sc_output *out;
 	char *path;
@@ -27,7 +38,8 @@ struct sc_trace_writer {
 	struct sc_frame_coder *coder;
 	struct sc_trace_identity identity;
 	bool identity_changed;
-	struct sc_id_table strings, lanes, configs, comms;
+	struct sc_intern tables[N_TABLES]; /* their ids count from 0, those of the file from 1 */
+	size_t n_written[N_TABLES];
 	event_vec events[SC_N_EVENT_CLASSES];
 	SC_VEC(struct sc_text) meta; /* key, value, ... */
 	SC_VEC(struct sc_trace_clock) clocks;
@@ -63,26 +75,6 @@ static void write_frame(struct sc_trace_writer *w)
 	write_all(w, w->coder->out, w->coder->n_out);
 }
 
-/* Rows after the first `from` ones, as many frames as it takes. */
-static void write_table(struct sc_trace_writer *w, const struct sc_id_table *table,
-			enum sc_frame_type type, uint32_t from)
-{
-	while (from < table->n) {
-		uint32_t n = table->n - from;
-
-		if (n > SC_FRAME_MAX_ROWS)
-			n = SC_FRAME_MAX_ROWS;
-		sc_frame_put_table(w->coder,
-				   (struct sc_frame_header){.type = (uint16_t)type,
-							    .count = (uint32_t)n,
-							    .first = (int64_t)from + 1},
-				   table->rows + from * table->row_bytes);
-		w->n_table_bytes += (int64_t)w->coder->n_out;
-		write_frame(w);
-		from += n;
-	}
-}
-
 /* How many of the n texts fit in one frame; at least one. */
 static size_t count_fitting(const struct sc_text *texts, size_t n)
 {
@@ -96,21 +88,36 @@ static size_t count_fitting(const struct sc_text *texts, size_t n)
 	return i;
 }
 
-static void write_strings(struct sc_trace_writer *w, uint32_t from)
+/* The rows that the file does not have, as many frames as it takes. */
+static void write_table(struct sc_trace_writer *w, enum table_kind kind)
 {
-	const struct sc_text *texts = sc_id_table_texts(&w->strings);
+	const size_t row_bytes = TABLES[kind].row_bytes, n_all = w->tables[kind].entries.n;
 
-	while (from < w->strings.n) {
-		size_t n = count_fitting(texts + from, w->strings.n - from);
+	while (w->n_written[kind] < n_all) {
+		const size_t from = w->n_written[kind];
+		struct sc_frame_header header = {.type = (uint16_t)TABLES[kind].type,
+						 .first = (int64_t)from + 1};
+		size_t n = n_all - from < SC_FRAME_MAX_ROWS ? n_all - from : SC_FRAME_MAX_ROWS;
+		struct sc_text *texts = sc_xmalloc(n * sizeof(*texts));
+		char *rows = sc_xmalloc(n * row_bytes + 1);
 
-		sc_frame_put_texts(w->coder,
-				   (struct sc_frame_header){.type = SC_FRAME_STRINGS,
-							    .count = (uint32_t)n,
-							    .first = (int64_t)from + 1},
-				   texts + from);
+		for (size_t i = 0; i < n; i++) {
+			const struct sc_intern_entry *row = &w->tables[kind].entries.at[from + i];
+
+			texts[i] = (struct sc_text){row->text, row->n_bytes};
+			memcpy(rows + i * row_bytes, row->text, row_bytes);
+		}
+		n = row_bytes ? n : count_fitting(texts, n);
+		header.count = (uint32_t)n;
+		if (row_bytes)
+			sc_frame_put_table(w->coder, header, rows);
+		else
+			sc_frame_put_texts(w->coder, header, texts);
 		w->n_table_bytes += (int64_t)w->coder->n_out;
 		write_frame(w);
-		from += (uint32_t)n;
+		w->n_written[kind] += n;
+		free(texts);
+		free(rows);
 	}
 }
 
@@ -147,7 +154,6 @@ static void write_facts(struct sc_trace_writer *w)
  * it costs little, all of it: then a damaged frame takes no names from events of others. */
 static void write_tables(struct sc_trace_writer *w, bool at_end)
 {
-	struct sc_id_table *tables[] = {&w->strings, &w->lanes, &w->configs, &w->comms};
 	bool is_cheap = w->n_table_bytes < w->offset / SNAPSHOT_SHARE;
 	int64_t since = w->offset - w->snapshot_offset;
 
@@ -157,20 +163,15 @@ static void write_tables(struct sc_trace_writer *w, bool at_end)
 		w->snapshot_offset = w->offset;
 		w->n_table_bytes = 0;
 		w->identity_changed = true;
-		for (size_t i = 0; i < 4; i++)
-			tables[i]->n_written = 0;
+		memset(w->n_written, 0, sizeof(w->n_written));
 	}
 	if (w->identity_changed) {
 		sc_frame_put_identity(w->coder, &w->identity);
 		write_frame(w);
 		w->identity_changed = false;
 	}
-	write_strings(w, w->strings.n_written);
-	write_table(w, &w->lanes, SC_FRAME_LANES, w->lanes.n_written);
-	write_table(w, &w->configs, SC_FRAME_CONFIGS, w->configs.n_written);
-	write_table(w, &w->comms, SC_FRAME_COMMS, w->comms.n_written);
-	for (size_t i = 0; i < 4; i++)
-		tables[i]->n_written = tables[i]->n;
+	for (enum table_kind kind = STRINGS; kind < N_TABLES; kind++)
+		write_table(w, kind);
 	write_facts(w);
 }
 
@@ -202,10 +203,6 @@ static struct sc_trace_writer *make_writer(const char *path, struct sc_output *o
 	w->out = out;
 	w->path = memcpy(sc_xmalloc(n), path, n);
 	w->coder = coder;
-	w->lanes.row_bytes = sizeof(struct sc_trace_lane);
-	w->configs.row_bytes = sizeof(struct sc_trace_config);
-	w->comms.row_bytes = sizeof(struct sc_trace_comm);
-	sc_arena_init(&w->strings.texts, TEXT_ARENA_BYTES);
 	sc_arena_init(&w->facts, TEXT_ARENA_BYTES);
 	return w;
 }
@@ -233,6 +230,11 @@ int sc_trace_writer_create(const char *path, const struct sc_trace_identity *ide
 	return 0;
 }
 
+static uint32_t put_row(struct sc_trace_writer *w, enum table_kind kind, const void *row, size_t n)
+{
+	return sc_intern_add_n(&w->tables[kind], row, n) + 1;
+}
+
 uint32_t sc_trace_writer_string(struct sc_trace_writer *w, const char *text, size_t n)
 {
 	const char *end = memchr(text, '\0', n);
@@ -241,22 +243,22 @@ uint32_t sc_trace_writer_string(struct sc_trace_writer *w, const char *text, siz
 		n = (size_t)(end - text);
 	if (n > SC_FRAME_MAX_STRING)
 		n = SC_FRAME_MAX_STRING;
-	return n ? sc_id_table_add_text(&w->strings, text, n) : SC_TRACE_NO_ID;
+	return n ? put_row(w, STRINGS, text, n) : SC_TRACE_NO_ID;
 }
 
 uint32_t sc_trace_writer_lane(struct sc_trace_writer *w, const struct sc_trace_lane *lane)
 {
-	return sc_id_table_add(&w->lanes, lane);
+	return put_row(w, LANES, lane, sizeof(*lane));
 }
 
 uint32_t sc_trace_writer_config(struct sc_trace_writer *w, const struct sc_trace_config *config)
 {
-	return sc_id_table_add(&w->configs, config);
+	return put_row(w, CONFIGS, config, sizeof(*config));
 }
 
 uint32_t sc_trace_writer_comm(struct sc_trace_writer *w, const struct sc_trace_comm *comm)
 {
-	return sc_id_table_add(&w->comms, comm);
+	return put_row(w, COMMS, comm, sizeof(*comm));
 }
 
 void sc_trace_writer_add(struct sc_trace_writer *w, const struct sc_trace_event *event)
@@ -311,10 +313,8 @@ void sc_trace_writer_identity(struct sc_trace_writer *w, const struct sc_trace_i
 static void destroy_writer(struct sc_trace_writer *w)
 {
 	sc_frame_coder_destroy(w->coder);
-	sc_id_table_release(&w->strings);
-	sc_id_table_release(&w->lanes);
-	sc_id_table_release(&w->configs);
-	sc_id_table_release(&w->comms);
+	for (size_t i = 0; i < N_TABLES; i++)
+		sc_intern_release(&w->tables[i]);
 	for (size_t i = 0; i < SC_N_EVENT_CLASSES; i++)
 		SC_VEC_RELEASE(&w->events[i]);
 	SC_VEC_RELEASE(&w->meta);

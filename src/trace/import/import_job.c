@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/intern.h"
 #include "base/num.h"
 #include "base/units.h"
-#include "trace/format/id_table.h"
 #include "trace/import/import_priv.h"
 #include "trace/import/inflate_stream.h"
 
@@ -61,8 +61,8 @@ struct reader {
 	size_t n_cells;
 	SC_VEC(struct step) steps;
 	SC_VEC(struct worker) workers;
-	struct sc_id_table step_ids, worker_ids; /* places of both, counted from 1 */
-	size_t step;                             /* of the row before */
+	struct sc_intern step_ids, worker_ids; /* places of both */
+	size_t step;                           /* of the row before */
 	int64_t last_end_ns;
 	int32_t n_dp, n_stages;
 };
@@ -162,7 +162,7 @@ static int64_t step_offset(struct reader *r, const struct sc_trace_event *event)
 
 	if (r->step < r->steps.n && r->steps.at[r->step].id == step.id)
 		return r->steps.at[r->step].offset_ns;
-	r->step = sc_id_table_add(&r->step_ids, &step.id) - 1;
+	r->step = sc_intern_add_n(&r->step_ids, (const char *)&step.id, sizeof(step.id));
 	if (r->step < r->steps.n)
 		return r->steps.at[r->step].offset_ns;
 	if (r->steps.n) {
@@ -184,7 +184,7 @@ static uint32_t lane_of(struct reader *r, int32_t rank, const struct sc_trace_jo
 {
 	const int32_t key[2] = {job->dp_rank, job->stage};
 	const struct worker fresh = {.rank = rank < 0 ? (int32_t)r->workers.n : rank};
-	const size_t at = sc_id_table_add(&r->worker_ids, key) - 1;
+	const size_t at = sc_intern_add_n(&r->worker_ids, (const char *)key, sizeof(key));
 	struct sc_trace_lane lane = {.device = -1, .stream = -1};
 	size_t stream = 1;
 	char name[96];
@@ -338,8 +338,6 @@ static int import_job(const char *path, const struct sc_import_opts *opts,
 	struct reader r = {
 		.path = path,
 		.stats = stats,
-		.step_ids = {.row_bytes = sizeof(int32_t)},
-		.worker_ids = {.row_bytes = 2 * sizeof(int32_t)},
 	};
 	char stem[MAX_STEM_BYTES], out[MAX_PATH_BYTES];
 	int n, rc;
@@ -366,8 +364,8 @@ static int import_job(const char *path, const struct sc_import_opts *opts,
 		sc_trace_writer_discard(r.writer);
 	SC_VEC_RELEASE(&r.steps);
 	SC_VEC_RELEASE(&r.workers);
-	sc_id_table_release(&r.step_ids);
-	sc_id_table_release(&r.worker_ids);
+	sc_intern_release(&r.step_ids);
+	sc_intern_release(&r.worker_ids);
 	return rc;
 }
 
