@@ -667,18 +667,22 @@ static int decode_value(struct decoder *d, const struct sc_yaml *node, const str
 	return rc;
 }
 
-/* Of files that are older: had one value in all of them, or said nothing. */
-static bool is_gone(const char *key)
-{
-	static const char *const GONE[] = {"notes",    "uvm_eff",    "prefetch_eff",
-					   "sm_frac",  "trend_frac", "batched_tile_n",
-					   "local_us", "wave_loss"};
-
-	for (size_t i = 0; i < sizeof(GONE) / sizeof(GONE[0]); i++)
-		if (strcmp(key, GONE[i]) == 0)
-			return true;
-	return false;
-}
+/* Of files that are older: what to do instead, where not just to remove it. */
+static const struct {
+	const char *key, *instead;
+} GONE[] = {
+	{"notes", NULL},
+	{"uvm_eff", NULL},
+	{"prefetch_eff", NULL},
+	{"sm_frac", NULL},
+	{"trend_frac", NULL},
+	{"batched_tile_n", NULL},
+	{"local_us", NULL},
+	{"wave_loss", NULL},
+	{"wire_us", "step_us is also the time until the peer sees the first data: remove it"},
+	{"p2p_sync", "for sync write `config: [{c3: {policy: {pp: serial}}}]`, else remove it"},
+	{"whole_batches", "for true write `config: [{training: {micro_batch: 1000000}}]`"},
+};
 
 static int unknown_key(struct decoder *d, const struct sc_yaml *node, const struct sc_field *table,
 		       const struct place *up)
@@ -689,9 +693,12 @@ static int unknown_key(struct decoder *d, const struct sc_yaml *node, const stru
 
 	path_text(up, path);
 	dot = path[0] ? "." : "";
-	if (is_gone(node->key))
-		return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line, node->key_column,
-				 "\"%s%s%.64s\" is a key no more; remove it", path, dot, node->key);
+	for (size_t i = 0; i < sizeof(GONE) / sizeof(GONE[0]); i++)
+		if (strcmp(node->key, GONE[i].key) == 0)
+			return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line,
+					 node->key_column, "\"%s%s%.64s\" is a key no more; %s",
+					 path, dot, node->key,
+					 GONE[i].instead ? GONE[i].instead : "remove it");
 	if (nearest)
 		return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line, node->key_column,
 				 "unknown key \"%s%s%.64s\"; did you mean \"%s%s%s\"?", path, dot,

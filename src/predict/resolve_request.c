@@ -48,8 +48,9 @@ int sc_resolve_request(const struct sc_config *config, struct sc_catalog *catalo
 	struct sc_config smaller = *config;
 	int64_t samples, n = 1;
 
-	if (rc || config->training.micro_batch != SC_NOT_GIVEN || out->software.whole_batches ||
-	    out->config.parallel.pp > 1 || out->config.model.family == SC_DLRM)
+	if (rc || config->training.micro_batch != SC_NOT_GIVEN ||
+	    sc_habit_of(out, "training.micro_batch") || out->config.parallel.pp > 1 ||
+	    out->config.model.family == SC_DLRM)
 		return rc;
 	samples = out->config.training.micro_batch;
 	if (samples == 1 || fullness(out, samples) <= 1)

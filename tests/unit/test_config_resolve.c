@@ -577,6 +577,27 @@ TEST(pieces_of_config_in_a_profile)
 	ck_assert_int_eq(cfg->training.recompute, SC_RECOMPUTE_NONE);
 }
 
+/* How transfers between stages share the GPU, below what a request says; and all of a replica's samples at once. */
+TEST(a_piece_says_policies_and_whole_batches)
+{
+	static const char PIECES[] = "  - {c3: {policy: {pp: serial}}}\n"
+				     "  - {parallel: {pp: 8}, training: {micro_batch: 1000000}}\n";
+
+	resolve_own("  - {}\n", "");
+	ck_assert_int_eq(request.c3[SC_C3_PP].policy, SC_C3_COMM_FIRST);
+	sc_catalog_destroy(catalog);
+	catalog = sc_catalog_create();
+	ck_assert_int_eq(resolve_own(PIECES, ", micro_batch: 2"), 0);
+	ck_assert_int_eq(request.config.training.micro_batch, 2);
+	ck_assert_int_eq(resolve_own(PIECES, "}\nc3: {policy: plain"), 0);
+	ck_assert_int_eq(request.c3[SC_C3_PP].policy, SC_C3_PLAIN);
+	ck_assert_int_eq(resolve_own(PIECES, ""), 0);
+	ck_assert_int_eq(request.c3[SC_C3_PP].policy, SC_C3_SERIAL);
+	ck_assert_int_eq(request.n_micro_batches, 1);
+	for (size_t i = 0; i < request.warnings.n; i++)
+		ck_assert_ptr_null(strstr(request.warnings.text[i], "micro_batch"));
+}
+
 /* The network of published runs, where NICs have its rate and none is said. */
 TEST(a_piece_names_the_network)
 {
@@ -613,11 +634,17 @@ static const struct {
 	{"  - {when: {moe: true}, training: {recompute: full}}\n",
 	 "software/own.yaml:5:13: error: unknown key"},
 	{"  - {model: {layers: 3}}\n",
-	 "software/own.yaml:5:22: error: config: model.layers: a profile may give single values of parallel, training and sharding, and cluster.fabric"},
+	 "software/own.yaml:5:22: error: config: model.layers: a profile may give single values of parallel, training and sharding, c3.policy by family, and cluster.fabric"},
+	{"  - {c3: {policy: serial}}\n",
+	 "software/own.yaml:5:19: error: config: c3.policy.all: a profile may give single values"},
+	{"  - {c3: {policy: {pp: slow}}}\n",
+	 "software/own.yaml:5:24: error: config: c3.policy.pp: unknown policy \"slow\""},
 	{"  - {when: {nvlink_domain: true}, parallel: {tp: 2}}\n",
 	 "software/own.yaml:5:50: error: config: parallel.tp cannot depend on nvlink_domain"},
 	{"  - {when: {gpus_above: 8}, parallel: {tp: 2}}\n",
 	 "software/own.yaml:5:44: error: config: parallel.tp cannot depend on gpus_above"},
+	{"  - {}\np2p_sync: sync\n",
+	 "software/own.yaml:6:1: error: \"p2p_sync\" is a key no more; for sync write `config: [{c3:"},
 	{"  - full\n", "software/own.yaml:5:5: error: config: expected a mapping"},
 	{"  a: 1\n", "software/own.yaml:5:3: error: config: expected a list"},
 };

@@ -41,7 +41,8 @@ static int check_default(struct sc_config config, int64_t batch)
 	config.training.micro_batch = SC_NOT_GIVEN;
 	config.training.global_batch = batch;
 	full = fullness(&config, request);
-	if (full < 0 || request->config.parallel.pp > 1 || request->software.whole_batches)
+	if (full < 0 || request->config.parallel.pp > 1 ||
+	    sc_habit_of(request, "training.micro_batch"))
 		return 0;
 	n = request->config.training.micro_batch;
 	samples = (batch + request->config.parallel.dp - 1) / request->config.parallel.dp;

@@ -32,14 +32,17 @@ static bool can_have(enum sc_c3_family family, enum sc_c3_policy policy)
 static const char *habit(const struct sc_request *req, enum sc_c3_family family)
 {
 	const struct sc_software *sw = &req->software;
+	const struct sc_habit *piece = sc_habit_of(req, PATHS[family]);
 
+	if (piece)
+		return *(const char *const *)piece->value;
 	if (family == SC_C3_TP && !req->config.parallel.tp_overlap)
 		return "comm_first"; /* what is behind weight gradients */
 	if (family == SC_C3_TP)
 		return "chunked";
-	if (family == SC_C3_DP && sw->grad_sync == SC_GRAD_AFTER && !sw->gather_ahead)
-		return "serial";
-	return family == SC_C3_PP && sw->p2p_sync == SC_P2P_SYNC ? "serial" : "comm_first";
+	return family == SC_C3_DP && sw->grad_sync == SC_GRAD_AFTER && !sw->gather_ahead
+		       ? "serial"
+		       : "comm_first";
 }
 
 /* What of the schedule a policy decides. */
@@ -54,8 +57,6 @@ static void apply(struct sc_request *req, enum sc_c3_family family)
 		req->software.grad_sync = serial ? SC_GRAD_AFTER : SC_GRAD_OVERLAP;
 		req->software.gather_ahead = !serial;
 	}
-	if (family == SC_C3_PP)
-		req->software.p2p_sync = serial ? SC_P2P_SYNC : SC_P2P_ASYNC;
 }
 
 /* Copy engines reach their own node, and do not add: the rest stays on SMs. `stepcast c3` searches what is not said here. */

@@ -76,9 +76,10 @@ static bool fits(const struct sc_request *req, const struct sc_when *when)
 
 static enum sc_habit_stage stage_of(const char *path)
 {
-	return strcmp(path, "cluster.fabric") == 0  ? SC_HABIT_CLUSTER
-	       : strncmp(path, "parallel.", 9) == 0 ? SC_HABIT_SPLIT
-						    : SC_HABIT_REST;
+	return strcmp(path, "cluster.fabric") == 0    ? SC_HABIT_CLUSTER
+	       : strncmp(path, "parallel.", 9) == 0   ? SC_HABIT_SPLIT
+	       : strncmp(path, "c3.policy.", 10) == 0 ? SC_HABIT_POLICY
+						      : SC_HABIT_REST;
 }
 
 /* One piece: its condition, and a habit for each of its values. They stay in a config of their own. */
@@ -89,6 +90,7 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 	struct sc_origin given[MAX_PIECE_VALUES];
 	struct sc_yaml_opts opts = {.origins = given, .cap_origins = MAX_PIECE_VALUES};
 	struct sc_yaml rest = *piece, **end = &rest.child;
+	struct sc_err own = {.code = SC_OK};
 	struct sc_when when;
 	int rc = 0;
 
@@ -117,13 +119,21 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 		if (i == MAX_PIECE_VALUES || *n == MAX_HABITS)
 			return sc_err_at(err, SC_ELIMIT, at->file, at->line, at->column,
 					 "config: too many values");
-		if (to.field->type >= SC_F_STRUCT ||
+		const void *value =
+			(const unsigned char *)values + to.base_offset + to.field->offset;
+		struct sc_c3_choice choice;
+
+		if (stage == SC_HABIT_POLICY &&
+		    sc_c3_choice_parse(*(const char *const *)value, "", &choice, &own))
+			return sc_err_at(err, own.code, at->file, at->line, at->column,
+					 "config: %s: %s", at->path, own.text);
+		if (to.field->type >= SC_F_STRUCT || strcmp(at->path, "c3.policy.all") == 0 ||
 		    !(stage != SC_HABIT_REST || strncmp(at->path, "training.", 9) == 0 ||
 		      strncmp(at->path, "sharding.", 9) == 0))
 			return sc_err_at(
 				err, SC_EUNSUPPORTED, at->file, at->line, at->column,
 				"config: %.64s: a profile may give single values of parallel, "
-				"training and sharding, and cluster.fabric",
+				"training and sharding, c3.policy by family, and cluster.fabric",
 				at->path);
 		if (stage != SC_HABIT_REST && (when.nvlink_domain >= 0 || when.gpus_above > 0))
 			return sc_err_at(
@@ -134,7 +144,7 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 			.when = when,
 			.field = to.field,
 			.offset = to.base_offset + to.field->offset,
-			.value = (const unsigned char *)values + to.base_offset + to.field->offset,
+			.value = value,
 			.origin = *at,
 		};
 	}

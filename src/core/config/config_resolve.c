@@ -534,12 +534,13 @@ static void split_batch(struct sc_request *req)
 			"training.global_batch %" PRId64 " does not divide over dp %" PRId64
 			"; the replicas with %" PRId64 " samples set the time",
 			tr->global_batch, par->dp, samples);
-	default_int(&tr->micro_batch, par->pp == 1 || req->software.whole_batches ? samples : 1);
+	default_int(&tr->micro_batch, par->pp == 1 ? samples : 1);
 	if (tr->micro_batch > samples) {
-		sc_warn(&req->warnings,
-			"training.micro_batch %" PRId64 " is more than the %" PRId64
-			" samples of a replica; it is taken as %" PRId64,
-			tr->micro_batch, samples, samples);
+		if (!sc_habit_taken(req, "training.micro_batch"))
+			sc_warn(&req->warnings,
+				"training.micro_batch %" PRId64 " is more than the %" PRId64
+				" samples of a replica; it is taken as %" PRId64,
+				tr->micro_batch, samples, samples);
 		tr->micro_batch = samples;
 	}
 	req->n_micro_batches = (samples + tr->micro_batch - 1) / tr->micro_batch;

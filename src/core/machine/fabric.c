@@ -135,8 +135,7 @@ static const struct sc_field RAMP_FIELDS[] = {
 	}
 static const struct sc_field WALK_PROTO_FIELDS[] = {
 	MOVED(block_gbps, 0.01, 1e4, "a thread block's rate, 1e9 bytes/s"),
-	MOVED(step_us, 0, 1e3, "each primitive, us"),
-	MOVED(wire_us, 0, 1e3, "until the peer sees the first data, us"),
+	MOVED(step_us, 0, 1e3, "each primitive, and until the peer sees its first data, us"),
 	MOVED(base_us, 0, 1e4, "each collective, us"),
 	MOVED(tile_bytes, 16, 1e9, "of a chunk that a primitive moves"),
 	MOVED(wire_factor, 1, 4, "bytes on the wire for each of data"),

@@ -59,11 +59,11 @@ struct sc_fabric_curve {
 };
 /* How thread blocks of one protocol move data, for walks of algorithm files (models/msccl). */
 struct sc_fabric_walk_proto {
-	double block_gbps;       /* of one thread block */
-	double step_us, wire_us; /* of each primitive; until its first data is seen by the peer */
-	double base_us;          /* of a whole collective */
-	double tile_bytes;       /* that a primitive moves of a chunk */
-	double wire_factor;      /* bytes on the wire for each byte of data */
+	double block_gbps;  /* of one thread block */
+	double step_us;     /* of each primitive; and until its first data is seen by the peer */
+	double base_us;     /* of a whole collective */
+	double tile_bytes;  /* that a primitive moves of a chunk */
+	double wire_factor; /* bytes on the wire for each byte of data */
 };
 struct sc_fabric_walk {
 	const char *links;                     /* id of the links */

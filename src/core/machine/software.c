@@ -104,11 +104,6 @@ static const struct sc_name GRAD_SYNC_NAMES[] = {
 	{"overlap", SC_GRAD_OVERLAP},
 	{0},
 };
-static const struct sc_name P2P_SYNC_NAMES[] = {
-	{"sync", SC_P2P_SYNC},
-	{"async", SC_P2P_ASYNC},
-	{0},
-};
 static const struct sc_name SHARDED_PIPELINE_NAMES[] = {
 	{"once", SC_SHARDED_ONCE},
 	{"each", SC_SHARDED_EACH},
@@ -180,8 +175,6 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE_OR(link_eff, 0.001, 1, 1, "share of the links' rate reached; default 1"),
 	DOUBLE_OR(net_eff, 0.001, 1, 1, "share of the network's rate reached; default 1"),
 	BOOL(recompute_early_stop, "recomputation stops before the last matrix product"),
-	BOOL(whole_batches,
-	     "micro_batch not given: a replica's whole batch, though it may not fit"),
 	BOOL(interleaves, "virtual_stages not given: chunks of two layers"),
 	DOUBLE_OR(comm_latency_us, 0, 1e9, 0, "added to every collective's latency, us; default 0"),
 	DOUBLE_OR(length_bin_tokens, 0, 1e9, 0, "samples are batched by length, in bins; 0 = not"),
@@ -200,7 +193,6 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE_OR(tp_scatter_sms, 0, 1000, 0,
 		  "SMs that reduce pieces of a decomposed product; default copy engines"),
 	BOOL(scatter_gather_p2p, "pipeline transfers split over tp ranks"),
-	ENUM(p2p_sync, P2P_SYNC_NAMES, "does the host wait for pipeline transfers"),
 	BOOL(pad_vocab, "vocabulary padded to 128 tp"),
 	BOOL(host_waits, "after each layer, until the GPU has done it"),
 	US(host_op_us, "CPU time per kernel, us"),

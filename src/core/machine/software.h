@@ -11,7 +11,6 @@ enum sc_grad_sync {
 	SC_GRAD_AFTER,
 	SC_GRAD_OVERLAP
 }; /* data-parallel reduction: after the last backward, or during it */
-enum sc_p2p_sync { SC_P2P_SYNC, SC_P2P_ASYNC }; /* does the host wait for pipeline transfers */
 
 /* What selective recomputation runs again: the attention core (Korthikanti et al. 2022), or all but
  * attention and every second matrix product (torchtitan's per-op policy). */
@@ -119,8 +118,7 @@ struct sc_software {
 	 * collective's latency (a coordinator's cycle, sockets), default 0. */
 	double link_eff, net_eff, comm_latency_us;
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
-	bool whole_batches; /* training.micro_batch not given: all samples of a replica, also with stages */
-	bool interleaves; /* parallel.virtual_stages not given: chunks of two layers */
+	bool interleaves;          /* parallel.virtual_stages not given: chunks of two layers */
 	/* Samples of models that are not causal are batched by length, in bins of so many tokens; 0 = not. */
 	double length_bin_tokens;
 	enum sc_selective selective;
@@ -142,10 +140,9 @@ struct sc_software {
 	 * rank. */
 	double tp_scatter_sms;
 	bool scatter_gather_p2p; /* pipeline transfers split over tp ranks, gathered at arrival */
-	enum sc_p2p_sync p2p_sync;
-	bool pad_vocab;       /* pads the vocabulary to 128 * tp even where tp divides it */
-	double host_op_us;    /* CPU time per launched kernel, framework and Python included */
-	double host_layer_us; /* CPU time per layer and pass beside its launches */
+	bool pad_vocab;          /* pads the vocabulary to 128 * tp even where tp divides it */
+	double host_op_us;       /* CPU time per launched kernel, framework and Python included */
+	double host_layer_us;    /* CPU time per layer and pass beside its launches */
 	double host_micro_batch_us; /* per micro-batch and stage: schedule, data loader, loss logging */
 	bool host_waits; /* after each layer of a pass: the host does not run ahead of the GPU */
 	double host_step_us; /* once per iteration: optimizer bookkeeping, logging */

@@ -221,7 +221,7 @@ static void run_peer_step(struct walk *w, size_t block, double start, double byt
 		struct connection *c = from_of(w, block);
 		size_t slot = c->n_taken % (size_t)w->slots;
 
-		end = fmax(end, c->sent_us[slot] + w->p->wire_us + slice);
+		end = fmax(end, c->sent_us[slot] + w->p->step_us + slice);
 	}
 	if (sc_msccl_sends(op)) {
 		struct connection *c = to_of(w, block);
@@ -234,7 +234,7 @@ static void run_peer_step(struct walk *w, size_t block, double start, double byt
 		end = fmax(end, send_end_us(w, block, start, bytes));
 		c->sent_us[slot] = end + far_us;
 		c->available_us[slot] =
-			far_us + w->p->wire_us + (simple ? end - slice : start + w->p->step_us);
+			far_us + w->p->step_us + (simple ? end - slice : start + w->p->step_us);
 		other[n_other++] = w->peers.at[w->peers.to[block]].receiver;
 	}
 	if (sc_msccl_receives(op)) {

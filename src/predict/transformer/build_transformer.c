@@ -375,7 +375,7 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	 * ask for what a pass needs after the one before it, and NCCL's stream waits for what was launched. */
 	b->posts_late = shape->kind > SC_SCHED_INTERLEAVED && shape->kind != SC_SCHED_PIPEDREAM_2BW;
 	b->sync_p2p =
-		shape->pp > 1 && tf->request->software.p2p_sync == SC_P2P_SYNC && !b->posts_late;
+		shape->pp > 1 && tf->request->c3[SC_C3_PP].policy == SC_C3_SERIAL && !b->posts_late;
 	b->full = tf->opts->detail == SC_DETAIL_FULL;
 	for (uint32_t c = 0; c < n; c++) {
 		b->cls[c].b = b;
