@@ -316,7 +316,7 @@ complete -c stepcast -f -n __fish_use_subcommand -a config -d 'check a config, s
 complete -c stepcast -n '__fish_seen_subcommand_from config' -a 'check show import'
 complete -c stepcast -n '__fish_seen_subcommand_from config' -l set -x -d 'override one key of the config, as parallel.tp=4; may be given again' -a '(__stepcast_keys)'
 complete -c stepcast -n '__fish_seen_subcommand_from config' -l lenient -d 'import: go without the keys that are not understood, and list them'
-complete -c stepcast -n '__fish_seen_subcommand_from config' -l shim -x -d 'import: write programs there that stand for torchrun, python, srun, deepspeed and accelerate, print their arguments and end'
+complete -c stepcast -n '__fish_seen_subcommand_from config' -l shim -x -d 'import: write programs there that stand for torchrun, python, srun, sbatch and the like, print their arguments and end'
 complete -c stepcast -n '__fish_seen_subcommand_from config' -l help -s h -d 'show this text and end'
 complete -c stepcast -n '__fish_seen_subcommand_from config' -l version -d 'show the version and end'
 complete -c stepcast -n '__fish_seen_subcommand_from config' -l output -s o -r -d 'write the result here (default: stdout)'

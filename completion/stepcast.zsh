@@ -361,7 +361,7 @@ _stepcast() {
 	config) _arguments \
 		'*--set[override one key of the config, as parallel.tp=4; may be given again]:PATH=VALUE:_stepcast_keys' \
 		'--lenient[import\: go without the keys that are not understood, and list them]' \
-		'--shim[import\: write programs there that stand for torchrun, python, srun, deepspeed and accelerate, print their arguments and end]:DIR:' \
+		'--shim[import\: write programs there that stand for torchrun, python, srun, sbatch and the like, print their arguments and end]:DIR:' \
 		'--help[show this text and end]' \
 		'--version[show the version and end]' \
 		'--output[write the result here (default\: stdout)]:FILE:_files' \

@@ -24,7 +24,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		    "import: go without the keys that are not understood, and list them"),
 	SC_OPT_TEXT(
 		shim, "shim", "DIR",
-		"import: write programs there that stand for torchrun, python, srun, deepspeed and accelerate, print their arguments and end"),
+		"import: write programs there that stand for torchrun, python, srun, sbatch and the like, print their arguments and end"),
 	{0},
 };
 
@@ -98,12 +98,17 @@ static int import(const struct config_args *args, struct sc_foreign_lines *lines
 }
 
 /* What a script starts is printed as a line for `config import`. `python -c` may compute a value that the
- * script needs: the next one in PATH runs it. */
+ * script needs: the next one in PATH runs it. The job of sbatch, a file or its input, is a script, too. */
 static const char SHIM[] =
 	"#!/bin/sh\n"
 	"# Of `stepcast config import --shim`: prints its arguments for `stepcast config import`, and ends.\n"
 	"name=${0##*/}\n"
-	"case $name,$1 in python*,-c) PATH=${PATH#*:} exec \"$name\" \"$@\" ;; esac\n"
+	"case $name,$1 in\n"
+	"python*,-c) PATH=${PATH#*:} exec \"$name\" \"$@\" ;;\n"
+	"sbatch,*)\n"
+	"\twhile [ $# -gt 0 ] && [ ! -f \"$1\" ]; do shift; done\n"
+	"\texec bash \"$@\" ;;\n"
+	"esac\n"
 	"for word in \"$name\" \"$@\"; do\n"
 	"\tcase $word in --*) printf '\\\\\\n' ;; esac\n"
 	"\tprintf \"'%s' \" \"$(printf %s \"$word\" | sed \"s/'/'\\\\\\\\''/g\")\"\n"
@@ -112,8 +117,8 @@ static const char SHIM[] =
 
 static int write_shim(const struct config_args *args, struct sc_arena *arena, struct sc_err *err)
 {
-	static const char *const names[] = {"torchrun", "python",    "python3",
-					    "srun",     "deepspeed", "accelerate"};
+	static const char *const names[] = {"torchrun",   "python", "python3", "srun", "deepspeed",
+					    "accelerate", "sbatch", "uv",      "nsys", "mpirun"};
 	int rc = 0;
 
 	if (args->common.words.n != 1 || strcmp(args->common.words.at[0], "import") != 0)

@@ -461,7 +461,7 @@ static const struct {
 	 "parallel: {ep: 3}\nmodel: {family: moe, layers: 24, hidden: 1024, heads: "
 	 "16, seq: 512, vocab: 1000, experts: 6}\n",
 	 "r.yaml:4:16: error: parallel.ep 3 x etp 1 does not divide the 64 ranks of tp x cp x dp, "
-	 "which expert groups are cut out of"},
+	 "which expert groups are cut out of; change gpus or parallel.ep"},
 	{CLUSTER GPUS TRAINING
 	 "parallel: {ep: 4}\nmodel: {family: moe, layers: 24, hidden: 1024, heads: "
 	 "16, seq: 512, vocab: 1000, experts: 6}\n",

@@ -29,6 +29,9 @@ static const struct {
 	{"run --n 1 --x \"${V:-4}\"", "${V:-4}", 1, 15},
 	{"srun bash -c 'run --n 1 \\\n --x 2'", "2", 2, 6},
 	{"srun bash -c \"run --n 1 --x 'a b'\"", "a b", 1, 28},
+	{"srun --x 2 python a.py --n 1", "2", 1, 10},
+	{"srun --x 2 bash -c 'run --n 1'", "2", 1, 10},
+	{"srun --x 2 bash -c 'run --n 1 --x 3'", "3", 1, 34},
 	{"run --n 1", NULL, 0, 0},
 };
 

@@ -222,11 +222,11 @@ static int check_split(const struct sc_resolver *res)
 				       " is neither 1 nor parallel.tp %" PRId64,
 				       par->etp, par->tp);
 	if (sc_model_is_moe(model) && par->tp * par->cp * par->dp % (par->etp * par->ep))
-		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
-				       "parallel.ep %" PRId64 " x etp %" PRId64
-				       " does not divide the %" PRId64
-				       " ranks of tp x cp x dp, which expert groups are cut out of",
-				       par->ep, par->etp, par->tp * par->cp * par->dp);
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "parallel.ep",
+			"parallel.ep %" PRId64 " x etp %" PRId64 " does not divide the %" PRId64
+			" ranks of tp x cp x dp, which expert groups are cut out of; change gpus or parallel.ep",
+			par->ep, par->etp, par->tp * par->cp * par->dp);
 	if (sc_model_is_moe(model) && model->experts % par->ep)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
 				       "model.experts %" PRId64

@@ -58,21 +58,24 @@ static int read_words(const struct sc_yaml *node, struct sc_arena *arena,
 static int read_row(const struct sc_yaml *node, struct sc_arena *arena, struct sc_foreign_key *out,
 		    struct sc_err *err)
 {
-	const struct sc_yaml *only = node, *as = node;
+	const bool is_map = node->kind == SC_YAML_MAP;
+	const struct sc_yaml *only = is_map ? sc_yaml_get(node, "only") : NULL;
+	const struct sc_yaml *needs = is_map ? sc_yaml_get(node, "needs") : NULL;
+	const struct sc_yaml *as = is_map ? sc_yaml_get(node, "as") : node;
 
-	if (node->kind == SC_YAML_MAP) {
-		only = sc_yaml_get(node, "only");
-		as = sc_yaml_get(node, "as");
+	*out = (struct sc_foreign_key){.theirs = node->key, .rule = SC_KEY_ONLY, .words = OFF};
+	if (needs && needs->kind == SC_YAML_SCALAR) {
+		out->needs = needs->text;
+		return 0;
 	}
-	*out = (struct sc_foreign_key){.theirs = node->key, .rule = SC_KEY_TAKE};
-	if (node->kind == SC_YAML_MAP && only && !as) {
-		out->rule = SC_KEY_ONLY;
+	if (only && !as)
 		return read_words(only, arena, &out->words, err);
-	}
 	if (!as || as->kind != SC_YAML_SCALAR)
-		return wrong(node, "a key of ours, {as: KEY, words: ...} or {only: ...}", err);
-	out->ours = as->text;
-	return as == node ? 0 : read_words(sc_yaml_get(node, "words"), arena, &out->words, err);
+		return wrong(node,
+			     "a key of ours, {as: KEY, words: ...}, {only: ...} or {needs: ...}",
+			     err);
+	*out = (struct sc_foreign_key){.theirs = node->key, .rule = SC_KEY_TAKE, .ours = as->text};
+	return is_map ? read_words(sc_yaml_get(node, "words"), arena, &out->words, err) : 0;
 }
 
 static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
@@ -145,8 +148,7 @@ static bool begins(const char *key, const char *with, size_t n)
 	return true;
 }
 
-/* '*' before or behind a name: any text. */
-static bool is_like(const char *key, const char *form)
+bool sc_foreign_is_like(const char *key, const char *form)
 {
 	size_t n = strlen(form), n_key = strlen(key);
 	bool open_begin = n && form[0] == '*', open_end = n > 1 && form[n - 1] == '*';
@@ -165,7 +167,8 @@ static bool is_like(const char *key, const char *form)
 
 static bool is_leaf(const struct sc_foreign_leaf *leaf, const char *form)
 {
-	return is_like(leaf->path, form) || (leaf->bare != leaf->path && is_like(leaf->bare, form));
+	return sc_foreign_is_like(leaf->path, form) ||
+	       (leaf->bare != leaf->path && sc_foreign_is_like(leaf->bare, form));
 }
 
 static const struct sc_foreign_key *row_of(const struct sc_foreign_key *row,
@@ -462,6 +465,10 @@ static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 {
 	const struct sc_foreign_word *word = word_of(row->words, leaf->node);
 
+	if (!word && row->needs)
+		return sc_err_at(err, SC_EUNSUPPORTED, leaf->node->file, leaf->node->line,
+				 leaf->node->column, "%.64s needs %.80s, which is not modelled",
+				 leaf->path, row->needs);
 	if (!word && row->rule == SC_KEY_ONLY)
 		return sc_foreign_fail(leaf, err,
 				       "changes what a step costs, and is not understood");

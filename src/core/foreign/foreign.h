@@ -26,7 +26,8 @@ struct sc_foreign_key {
 	enum sc_foreign_rule rule;
 	const char *ours; /* of TAKE: "parallel.tp" */
 	const struct sc_foreign_word
-		*words; /* of ONLY, and of TAKE if its values differ from ours */
+		*words;    /* of ONLY, and of TAKE if its values differ from ours */
+	const char *needs; /* of ONLY: what any other value asks for; or NULL */
 };
 /* A file of configs/foreign; its README.md says how they are written. Rows count before names that are read, those
  * before names of the software, those before names that are free; names are apart by spaces. */
@@ -110,6 +111,9 @@ int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct s
 /* Adds what keys say together, once all files are taken: the order in which they were given changes nothing. */
 int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err);
 
+/* Is `key` like a form with '*' at an end for any text; '-' and '_' are one. */
+bool sc_foreign_is_like(const char *key, const char *form);
+
 /* For a format's function. */
 const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs);
 bool sc_foreign_is(const struct sc_foreign *file, const char *theirs, const char *text);
@@ -162,7 +166,7 @@ extern const struct sc_foreign_format sc_format_torchtitan, sc_format_deepspeed;
  * --flag, quotes, continued lines. Not a shell: what a script would fill in stays as it is written, with its '$'. */
 #define SC_SHELL_PROGRAM "program" /* the key of the *.py that is run, without its folder */
 enum { SC_SHELL_MAX_BYTES = 1 << 20, SC_SHELL_MAX_WORDS = 1 << 14 };
-/* A mapping of the one command, not echo, that has the option `wanted` ("--num-layers"), with names as keys, dashes and all;
+/* A mapping of the one command, not echo, that has the option `wanted` ("--hidden-size"), with names as keys, dashes and all;
  * a flag is "true", several values a list; of an option given twice the last counts, as in argparse. Each has its
  * place in the text. Limits on the text and its words give SC_ELIMIT. */
 int sc_shell_args_parse(const struct sc_source *text, const char *wanted, struct sc_arena *arena,

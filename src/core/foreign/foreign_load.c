@@ -147,7 +147,7 @@ static int torchrec_take(struct sc_foreign_lines *lines, const struct sc_source 
 	return take_list(lines, is_csv ? rows_of(&csv, lines->arena) : list, err);
 }
 
-#define WANTED "--num-layers"
+#define WANTED "--hidden-size"
 
 /* By a key that the format's files have at the top. */
 static const struct {

@@ -100,16 +100,22 @@ static int take_width(struct sc_foreign *file, struct sc_err *err)
 /* Rows of the embedding are padded so that they split over tp ranks (tokenizer.py, _vocab_size_with_padding). */
 static int take_vocab(struct sc_foreign *file, struct sc_err *err)
 {
-	static const char *const said[] = {"vocab-size", "tokenizer-type", NULL};
-	const struct sc_foreign_leaf *at = first_of(file, said);
+	static const char *const said[] = {"tokenizer-type", "tokenizer-model", SC_SHELL_PROGRAM};
+	const struct sc_foreign_leaf *at = sc_foreign_get(file, "vocab-size");
+	const struct sc_foreign_table *table = file->more ? file->more : file->table;
+	const struct sc_yaml *known = sc_yaml_get(table->root, "vocabularies");
 	int64_t step = sc_foreign_count(file, "make-vocab-size-divisible-by", 128);
 	int64_t tp = sc_foreign_ours(file, "parallel.tp", 1);
 	int64_t rows = sc_foreign_count(file, "vocab-size", 0);
 
-	if (!rows && sc_foreign_is(file, "tokenizer-type", "GPT2BPETokenizer"))
-		rows = 50257;
-	if (!rows && sc_foreign_is(file, "tokenizer-type", "Llama2Tokenizer"))
-		rows = 32000;
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]) && !rows; i++) {
+		at = sc_foreign_get(file, said[i]);
+		for (const struct sc_yaml *one = known ? known->child : NULL; one && !rows;
+		     one = one->next)
+			if (at && at->node->kind == SC_YAML_SCALAR &&
+			    sc_foreign_is_like(at->node->text, one->key))
+				(void)sc_parse_int(one->text, &rows);
+	}
 	if (!at || !rows || is_given(file, "model.vocab"))
 		return 0;
 	if (rows > 1 << 26 || step > 1 << 16 || tp > 1 << 12)

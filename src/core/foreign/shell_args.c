@@ -90,9 +90,12 @@ static void put_program(struct finder *f, const struct word *word)
 	put(f->map, node);
 }
 
-static int take_options(struct finder *f, const struct word *words, size_t n, struct sc_err *err)
+/* Options of what starts a program, the first `n_start` words, have one value; a program's may have several. */
+static int take_options(struct finder *f, const word_list *list, size_t n_start, struct sc_err *err)
 {
 	enum { MAX_OPTIONS = 4096 };
+	const struct word *words = list->at;
+	const size_t n = list->n;
 
 	for (size_t i = 0, n_values; i < n; i += 1 + n_values) {
 		const char *name = words[i].text;
@@ -104,6 +107,7 @@ static int take_options(struct finder *f, const struct word *words, size_t n, st
 		if (strncmp(name, "--", 2) != 0 || !name[2] || name[2] == '=')
 			continue;
 		while (!strchr(name, '=') && i + n_values + 1 < n &&
+		       (n_values == 0 || i >= n_start) &&
 		       !ends_values(words[i + n_values + 1].text))
 			n_values++;
 		node = value_of(f, &words[i], n_values);
@@ -133,35 +137,62 @@ static bool has_option(const word_list *list, const char *wanted)
 static int take_text(struct finder *f, const struct sc_source *text, const struct word *begin,
 		     struct sc_err *err);
 
-/* `srun bash -c "command"`: the word that has the option is the command. */
+static struct sc_yaml *map_of(struct finder *f, const word_list *list)
+{
+	struct sc_yaml *map = scalar(f, &list->at[0], NULL);
+
+	f->first = list->at[0];
+	map->kind = SC_YAML_MAP;
+	return map;
+}
+
+/* `srun bash -c "command"`: the word that has the option is the command, and srun's options are its, too. */
+static int take_inner(struct finder *f, const word_list *list, const struct sc_source *text,
+		      struct sc_err *err)
+{
+	struct sc_yaml *inner = NULL, *next;
+	int rc = 0;
+
+	for (size_t i = 0; i < list->n && rc == 0; i++) {
+		const char *word = list->at[i].text;
+
+		inner = f->map;
+		if (!strstr(word, f->wanted) || !strpbrk(word, " \t\n") || strlen(word) >= text->n)
+			continue;
+		rc = take_text(f, &(struct sc_source){word, strlen(word), f->file}, &list->at[i],
+			       err);
+		if (rc || inner || !f->map)
+			continue;
+		inner = f->map;
+		f->map = map_of(f, list);
+		rc = take_options(f, list, list->n, err);
+		for (inner = inner->child; inner; inner = next) {
+			next = inner->next;
+			inner->next = NULL;
+			put(f->map, inner);
+		}
+	}
+	return rc;
+}
+
 static int take_command(struct finder *f, const word_list *list, const struct sc_source *text,
 			struct sc_err *err)
 {
-	int rc = 0;
+	size_t n_start = list->n;
 
 	if (list->n == 0 || strcmp(list->at[0].text, "echo") == 0 ||
 	    strcmp(list->at[0].text, "printf") == 0)
 		return 0;
-	if (!has_option(list, f->wanted)) {
-		for (size_t i = 0; i < list->n && rc == 0; i++) {
-			const char *inner = list->at[i].text;
-
-			if (strstr(inner, f->wanted) && strpbrk(inner, " \t\n") &&
-			    strlen(inner) < text->n)
-				rc = take_text(f,
-					       &(struct sc_source){inner, strlen(inner), f->file},
-					       &list->at[i], err);
-		}
-		return rc;
-	}
+	if (!has_option(list, f->wanted))
+		return take_inner(f, list, text, err);
 	if (f->map)
 		return sc_err_at(err, SC_ECONFLICT, f->file, list->at[0].line, list->at[0].column,
 				 "a second command with %s; the first is on line %u; keep one",
 				 f->wanted, f->first.line);
-	f->first = list->at[0];
-	f->map = scalar(f, &list->at[0], NULL);
-	f->map->kind = SC_YAML_MAP;
-	return take_options(f, list->at, list->n, err);
+	while (n_start > 0 && !is_program(list->at[n_start - 1].text))
+		n_start--;
+	f->map = map_of(f, list);
+	return take_options(f, list, n_start, err);
 }
 
 /* --- words --- */
