@@ -28,7 +28,7 @@
 #define MINOR_FACTOR 2.0
 #define BOUND_LOG 5e-3  /* this close to a bound, of the range in logs */
 #define DRIFT_FRAC 5e-3 /* of the mean error */
-#define JACOBIAN_STEP 1e-4
+#define JUDGE_STEP 1e-4 /* of differences that judge, at least */
 #define PULL_STEP 1e-6
 #define NEAR 1.001      /* a start on a bound would not move */
 #define SCAN_GAIN 1e-5  /* of the mean error, for a search that begins anew */
@@ -115,6 +115,7 @@ static void job_init(struct job *job, const struct sc_fit_problem *problem)
 	job->problem = problem;
 	job->n_free = 0;
 	job->is_known = false;
+	memset(job->centre, 0, sizeof(job->centre));
 	for (size_t i = 0; i < problem->params->n; i++)
 		if (problem->params->at[i].status == SC_FIT_FITTED)
 			job->free[job->n_free++] = i;
@@ -487,59 +488,36 @@ struct judgement {
 	bool undetermined;
 };
 
-/* d ln(time) / d ln(coefficient), by central differences, or, of dear times, from job->r; weighted; columns scaled
- * to length 1, so that singular values say how alike they are. False: a column of zeros, which is the weakest at once. */
+/* d ln(time) / d ln(coefficient) from the slopes; weighted; columns scaled to length 1, so that singular values say how
+ * alike they are. False: a column of zeros, which is the weakest at once. */
 static bool jacobian(const struct job *job, const gsl_vector *weights, gsl_matrix *out,
 		     double *norm, struct judgement *verdict)
 {
-	const struct sc_fit_problem *problem = job->problem;
-	size_t n = problem->n, k = problem->params->n, p = job->n_free;
-	const bool is_dear = problem->step > 0;
-	const size_t n_ways = is_dear ? 1 : 2;
-	double *values = sc_xrealloc(NULL, n_ways * p * k, sizeof(*values));
-	double *r = sc_xrealloc(NULL, n_ways * p * n, sizeof(*r));
-	double span[SC_FIT_MAX_PARAMS];
-	bool is_good = true;
+	const size_t n = job->problem->n;
 
-	for (size_t j = 0; j < p; j++) {
-		const struct sc_fit_param *param = free_param(job, j);
-		const double step = fmax(JACOBIAN_STEP, problem->step), value = param->value;
-		double high = fmin(value * (1 + step), param->upper), low = value;
-		double *at = values + n_ways * j * k;
-
-		if (!is_dear || high <= value)
-			low = fmax(value * (1 - step), param->lower);
-		values_of(problem->params, at);
-		at[job->free[j]] = is_dear && high <= value ? low : high;
-		span[j] = is_dear && high <= value ? log(low / value) : log(high / low);
-		if (is_dear)
-			continue;
-		values_of(problem->params, at + k);
-		at[k + job->free[j]] = low;
-	}
-	row_residuals(problem, values, n_ways * p, r);
 	gsl_matrix_set_zero(out);
-	for (size_t j = 0; j < p && is_good; j++) {
+	for (size_t j = 0; j < job->n_free; j++) {
 		gsl_vector_view column = gsl_matrix_column(out, j);
-		const double *there = r + n_ways * j * n, *here = is_dear ? job->r : there + n;
+		const struct sc_fit_param *p = free_param(job, j);
+		/* d ln(coefficient) / du */
+		const double share = (p->value - p->lower) / p->value * (p->upper - p->value) /
+				     (p->upper - p->lower);
 
 		for (size_t i = 0; i < n; i++)
 			gsl_matrix_set(out, i, j,
-				       (there[i] - here[i]) / span[j] *
+				       job->slopes[j * n + i] / share *
 					       sqrt(gsl_vector_get(weights, i)));
-		is_good = gsl_blas_dnrm2(&column.vector) > 1e-9 * sqrt((double)n);
-		if (!is_good)
+		if (!(gsl_blas_dnrm2(&column.vector) > 1e-9 * sqrt((double)n))) {
 			*verdict = (struct judgement){
 				.condition = INFINITY, .weakest = j, .undetermined = true};
+			return false;
+		}
 		if (job->n > n)
 			gsl_matrix_set(out, n + j, j, sqrt(gsl_vector_get(weights, n + j)));
 		norm[j] = gsl_blas_dnrm2(&column.vector);
-		if (is_good)
-			gsl_vector_scale(&column.vector, 1 / norm[j]);
+		gsl_vector_scale(&column.vector, 1 / norm[j]);
 	}
-	free(values);
-	free(r);
-	return is_good;
+	return true;
 }
 
 /* Standard errors from the singular values: cov = sigma^2 V S^-2 V'. */
@@ -576,6 +554,8 @@ static void judge_svd(const struct job *job, const gsl_matrix *v, const gsl_vect
 
 static void judge(struct job *job, struct judgement *out)
 {
+	const struct sc_fit_problem *given = job->problem;
+	struct sc_fit_problem problem = *given;
 	size_t n = job->n, p = job->n_free;
 	gsl_matrix *j = gsl_matrix_alloc(n, p), *v = gsl_matrix_alloc(p, p);
 	gsl_vector *s = gsl_vector_alloc(p), *work = gsl_vector_alloc(p),
@@ -583,12 +563,17 @@ static void judge(struct job *job, struct judgement *out)
 	double *scratch = sc_xrealloc(NULL, n, sizeof(*scratch)), sigma, norm[SC_FIT_MAX_PARAMS];
 
 	*out = (struct judgement){.condition = 1};
+	problem.step = fmax(problem.step, JUDGE_STEP);
+	job->problem = &problem;
 	job->r = sc_xcalloc(n, sizeof(*job->r));
-	double values[SC_FIT_MAX_PARAMS];
-
-	values_of(job->problem->params, values);
-	row_residuals(job->problem, values, 1, job->r);
-	sigma = robust_sigma(job->r, job->problem->n, scratch);
+	job->slopes = sc_xrealloc(NULL, p * problem.n, sizeof(*job->slopes));
+	for (size_t i = 0; i < p; i++)
+		gsl_vector_set(s, i, to_scale(free_param(job, i), free_param(job, i)->value));
+	know(job, s);
+	know_slopes(job);
+	for (size_t i = problem.n; i < n; i++) /* as if all were at their centres */
+		job->r[i] = 0;
+	sigma = robust_sigma(job->r, problem.n, scratch);
 	weigh(job, job->r, weights);
 	if (jacobian(job, weights, j, norm, out)) {
 		gsl_linalg_SV_decomp(j, v, s, work);
@@ -600,7 +585,9 @@ static void judge(struct job *job, struct judgement *out)
 	gsl_vector_free(work);
 	gsl_vector_free(weights);
 	free(job->r);
+	free(job->slopes);
 	free(scratch);
+	job->problem = given;
 }
 
 static void put_back(struct sc_fit_param *p)
