@@ -292,23 +292,20 @@ static bool is_grouped(const struct sc_fit_opts *opts)
 	return opts->leave_out || opts->n_hold_out > 0;
 }
 
-static int check_enough(const struct sc_fit_work *w, struct sc_err *err)
+static int check_enough(const struct sc_fit_work *w, size_t n_fitted, struct sc_err *err)
 {
-	size_t want = SC_FIT_MIN_ROWS, n_free = 0;
+	size_t want = MIN_ROWS_PER_COEF * n_fitted;
 
-	for (size_t i = 0; i < w->params.n; i++)
-		n_free += w->params.at[i].status == SC_FIT_FITTED;
-	if (want < MIN_ROWS_PER_COEF * n_free)
-		want = MIN_ROWS_PER_COEF * n_free;
-	if (w->set.n < want && w->set.n_bound)
-		return sc_err_at(
-			err, SC_EVALUE, w->table.csv.file, 0, 0,
-			"too few rows: n=%zu; at least %zu are needed; %zu of quality bound "
-			"were left out, --where quality=bound takes them",
-			w->set.n, want, w->set.n_bound);
+	want = want > SC_FIT_MIN_ROWS ? want : SC_FIT_MIN_ROWS;
 	if (w->set.n < want)
 		return sc_err_at(err, SC_EVALUE, w->table.csv.file, 0, 0,
-				 "too few rows: n=%zu; at least %zu are needed", w->set.n, want);
+				 "too few rows: n=%zu; at least %zu are needed%s", w->set.n, want,
+				 w->set.n_bound
+					 ? sc_arena_printf(w->arena,
+							   "; %zu of quality bound were left out, "
+							   "--where quality=bound takes them",
+							   w->set.n_bound)
+					 : "");
 	if (w->set.n_shapes == 1)
 		return sc_err_at(err, SC_EVALUE, w->table.csv.file, 0, 0,
 				 "all %zu rows have one shape; a fit needs several sizes",
@@ -446,6 +443,7 @@ static int solve(struct sc_fit_work *w, struct sc_fit *out, struct sc_err *err)
 	const struct sc_fit_row **rows =
 		sc_arena_alloc(w->arena, (w->set.n + 1) * sizeof(const struct sc_fit_row *));
 	struct sc_fit_problem problem;
+	size_t n_fitted = 0;
 	int rc;
 
 	out->n_rows = w->set.n;
@@ -461,9 +459,13 @@ static int solve(struct sc_fit_work *w, struct sc_fit *out, struct sc_err *err)
 	sc_fit_params_list(w, rows, problem.n, &w->params);
 	rc = sc_fit_check_keep(w, err);
 	if (rc == 0)
-		rc = check_enough(w, err);
+		rc = check_enough(w, 0, err);
 	if (rc == 0)
 		rc = sc_fit_search(&problem, &out->condition, err);
+	for (size_t i = 0; i < w->params.n; i++)
+		n_fitted += w->params.at[i].status <= SC_FIT_AT_BOUND;
+	if (rc == 0)
+		rc = check_enough(w, n_fitted, err);
 	if (rc)
 		return rc;
 	sc_fit_model_set(&w->model, &w->params);

@@ -317,56 +317,6 @@ static void add_launches(const struct sc_fit_work *work, struct sc_fit_model *mo
 			params->at[i].status = SC_FIT_UNDETERMINED;
 }
 
-/* Formats that no row is in; what a run's clock loses shows in no single product. */
-static void drop_unseen_formats(const struct sc_fit_row *const *rows, size_t n,
-				struct sc_fit_params *params)
-{
-	bool seen[3] = {false}, runs = false;
-	const struct {
-		const char *name;
-		const bool *seen;
-	} needs[] = {
-		{"power_eff", &runs},  {"power_eff_fp8", &runs}, {"power_eff_fp4", &runs},
-		{"eff_fp8", &seen[1]}, {"eff_fp4", &seen[2]},
-	};
-
-	for (size_t i = 0; i < n; i++)
-		seen[rows[i]->op[0].dtype == SC_FP4 ? 2 : rows[i]->op[0].dtype == SC_FP8] = true;
-	for (size_t i = 0; i < params->n; i++)
-		for (size_t k = 0; k < sizeof(needs) / sizeof(needs[0]); k++)
-			if (strcmp(params->at[i].name, needs[k].name) == 0 && !*needs[k].seen &&
-			    params->at[i].status == SC_FIT_FITTED)
-				params->at[i].status = SC_FIT_UNDETERMINED;
-}
-
-/* Coefficients of passes that no row is of are not fitted. */
-static void drop_unseen_passes(const struct sc_fit_row *const *rows, size_t n,
-			       struct sc_fit_params *params)
-{
-	bool reads = false, updates = false, has_runs = false, sorts = false;
-	const struct {
-		const char *name;
-		const bool *seen;
-	} needs[] = {
-		{"hbm_eff", &reads},       {"update_eff", &updates}, {"row_cycles", &has_runs},
-		{"run_cycles", &has_runs}, {"run_max", &has_runs},   {"sort_bytes", &sorts},
-		{"sort_us", &sorts},
-	};
-
-	for (size_t i = 0; i < n; i++) {
-		const struct sc_embedding_shape *s = &rows[i]->op[0].u.embedding;
-
-		reads |= s->pass == SC_EMBEDDING_FORWARD || s->sort_keys > 0;
-		updates |= s->pass == SC_EMBEDDING_BACKWARD;
-		sorts |= s->sort_keys > 0;
-		has_runs |= s->longest_run > 0;
-	}
-	for (size_t i = 0; i < params->n; i++)
-		for (size_t k = 0; k < sizeof(needs) / sizeof(needs[0]); k++)
-			if (strcmp(params->at[i].name, needs[k].name) == 0 && !*needs[k].seen)
-				params->at[i].status = SC_FIT_UNDETERMINED;
-}
-
 /* "links nvlink4", "eff" */
 static bool matches(const char *pattern, const struct sc_fit_param *p, struct sc_arena *arena)
 {
@@ -442,10 +392,6 @@ void sc_fit_params_list(struct sc_fit_work *work, const struct sc_fit_row *const
 		add_launches(work, model, rows, n, out);
 	if (sc_fit_of_machines(work->opts))
 		start_anew(work, out);
-	if (model->kind == SC_FIT_EMBEDDING)
-		drop_unseen_passes(rows, n, out);
-	if (model->kind == SC_FIT_GEMM)
-		drop_unseen_formats(rows, n, out);
 	for (size_t i = 0; i < out->n; i++)
 		if (out->at[i].status == SC_FIT_UNDETERMINED)
 			out->at[i].value = out->at[i].start;
