@@ -1,97 +1,193 @@
-/* Zero-bubble schedules of a loop (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024). By hand: ZB-H1
- * (§2.2) and ZB-H2 (§2.1 of the figures: both in figure 3). Automatic, within the memory of one or two 1F1B:
- * ZB-1p and ZB-2p, by the heuristic of §3.1 in the form of its repository (sail-sg/zero-bubble-pipeline-
- * parallelism, scheduler/zb.py), which takes the best of eight settings. */
+/* Zero-bubble schedules (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024). Of a loop, by hand: ZB-H1 (§2.2) and
+ * ZB-H2 (§2.1 of the figures: both in figure 3). Of a loop for the times at hand, within the memory of one or two
+ * 1F1B: ZB-1p and ZB-2p, by the heuristic of §3.1. Of a V, so that a stage has its first and its last chunk and the memory
+ * of 1F1B is enough for no bubble: ZB-V (§6). The searches are those of the authors' repository
+ * (sail-sg/zero-bubble-pipeline-parallelism, scheduler/zb.py and zbv.py): each takes the best of some settings. */
 #include <math.h>
 #include <string.h>
 
 #include "predict/schedule/schedule_priv.h"
 
+/* A micro-batch comes past a stage of a V four times: forward down and up, backward down and up again; past one of a
+ * loop down and up. */
+enum { DOWN_F, UP_F, DOWN_B, UP_B, N_LEGS, WEIGHT = N_LEGS };
 enum { F, B, W, N_PARTS };
 
 /* A stage as far as it is written. */
 struct stage {
-	uint32_t n[N_PARTS]; /* passes of each kind */
+	uint32_t n[N_LEGS], n_weights;
 	double end, bubble, memory;
 	double first; /* when its first pass began */
 };
-struct setting {
-	bool bubble_before_first; /* a forward pass may delay the first backward */
-	bool prefer_backward, fill_greedily;
-};
 struct search {
 	const struct slot_writer *w;
-	uint32_t p, m;
+	uint32_t p, m, stride;
 	double (*cost)[N_PARTS]; /* by stage */
 	double memory[N_PARTS], send, limit;
-	struct setting setting;
+	/* Of a loop: a forward pass may delay the first backward; and others. */
+	bool bubble_before_first, prefer_backward, fill_greedily;
+	bool fill_forward, fill_backward; /* of a V */
 	struct stage *stage;
 	double most_bubble; /* of a stage, so far */
-	double *end[2];     /* of F and B: [stage * m + micro-batch] */
-	uint8_t *order;     /* [stage * 3 m + i]: kinds */
-	uint8_t *wanted;    /* by stage: a forward pass, in this round */
+	double *end;        /* [leg][stage * m + micro-batch]; negative: not yet */
+	uint8_t *
+		order; /* [stage * stride + i]: leg, or WEIGHT of the oldest backward pass without */
+	uint8_t *best_order;
+	double best;
+	uint8_t *wanted; /* by stage: a forward pass in this round; of a V: backward goes up */
+	/* Of a V: bubbles of the run before, by stage, and of the stage with most; negative: none. */
+	double *approved, most_approved;
 };
 
-static double end_of(const struct search *s, int kind, uint32_t stage, uint32_t i)
+static uint32_t n_backward(const struct stage *st)
 {
-	return s->end[kind][stage * s->m + i];
+	return st->n[DOWN_B] + st->n[UP_B];
 }
 
-/* When the pass's input is there. */
-static double ready_at(const struct search *s, int kind, uint32_t stage)
+/* When the next pass of a leg has its input from the neighbour: 0 where the leg begins, negative: not yet. */
+static double ready_at(const struct search *s, int leg, uint32_t stage)
 {
-	uint32_t i = s->stage[stage].n[kind];
+	const bool up = leg % 2;
+	uint32_t i = s->stage[stage].n[leg];
+	double end;
 
-	if (kind == F && stage > 0)
-		return end_of(s, F, stage - 1, i) + s->send;
-	if (kind == B && stage + 1 < s->p)
-		return end_of(s, B, stage + 1, i) + s->send;
-	return 0;
+	if (stage == (up ? s->p - 1 : 0))
+		return 0;
+	if (i >= s->m)
+		return -1;
+	end = s->end[((size_t)leg * s->p + (up ? stage + 1 : stage - 1)) * s->m + i];
+	return end < 0 ? -1 : end + s->send;
 }
 
-static void put(struct search *s, uint32_t stage, int kind)
+static void put(struct search *s, int leg, uint32_t stage)
 {
 	struct stage *st = &s->stage[stage];
-	uint32_t all = st->n[F] + st->n[B] + st->n[W];
-	double ready = ready_at(s, kind, stage), begin = ready > st->end ? ready : st->end;
+	const int part = leg / 2;
+	uint32_t all = st->n[DOWN_F] + st->n[UP_F] + n_backward(st) + st->n_weights;
+	double begin = st->end;
 
-	if (kind != W)
-		s->end[kind][stage * s->m + st->n[kind]] = begin + s->cost[stage][kind];
+	if (leg != WEIGHT && st->n[leg] >= s->m)
+		return;
+	if (leg != WEIGHT)
+		begin = fmax(begin, ready_at(s, leg, stage));
 	if (all == 0)
 		st->first = begin;
 	else
 		st->bubble += begin - st->end;
-	if (st->bubble > s->most_bubble)
-		s->most_bubble = st->bubble;
-	st->end = begin + s->cost[stage][kind];
-	st->memory += s->memory[kind];
-	st->n[kind]++;
-	s->order[stage * 3 * s->m + all] = (uint8_t)kind;
+	s->most_bubble = fmax(s->most_bubble, st->bubble);
+	s->order[(size_t)stage * s->stride + all] = (uint8_t)leg;
+	st->end = begin + s->cost[stage][part];
+	st->memory += s->memory[part];
+	if (leg == WEIGHT)
+		st->n_weights++;
+	else
+		s->end[((size_t)leg * s->p + stage) * s->m + st->n[leg]++] = st->end;
 }
 
-/* Weight gradients before a pass that would wait, or that memory has no room for. */
-static void fill_before(struct search *s, uint32_t j, int kind)
+/* Weight gradients before a pass that would wait, or that memory has no room for; one more where it waits longer than
+ * `slack`. */
+static void fill_before(struct search *s, int leg, uint32_t stage, double slack)
 {
-	struct stage *st = &s->stage[j];
-	double ready = ready_at(s, kind, j), wait;
+	struct stage *st = &s->stage[stage];
+	double ready = ready_at(s, leg, stage);
 
-	while (st->memory + s->memory[kind] > s->limit && st->n[W] < st->n[B])
-		put(s, j, W);
-	while (st->n[W] < st->n[B] && st->end + s->cost[j][W] <= ready)
-		put(s, j, W);
-	wait = ready - st->end;
-	if (st->n[W] < st->n[B] && wait > 0 &&
-	    (s->setting.fill_greedily || wait > s->most_bubble - st->bubble))
-		put(s, j, W);
+	while (st->memory + s->memory[leg / 2] > s->limit && st->n_weights < n_backward(st))
+		put(s, WEIGHT, stage);
+	while (st->n_weights < n_backward(st) && ready >= st->end + s->cost[stage][W])
+		put(s, WEIGHT, stage);
+	if (st->n_weights < n_backward(st) && ready - st->end > slack)
+		put(s, WEIGHT, stage);
 }
+
+static void begin_run(struct search *s)
+{
+	memset(s->stage, 0, s->p * sizeof(*s->stage));
+	s->most_bubble = 0;
+	for (size_t i = 0; i < (size_t)N_LEGS * s->p * s->m; i++)
+		s->end[i] = -1;
+}
+
+static void put_rest(struct search *s, uint32_t stage)
+{
+	while (s->stage[stage].n_weights < n_backward(&s->stage[stage]))
+		put(s, WEIGHT, stage);
+}
+
+static void keep_better(struct search *s, double value)
+{
+	uint8_t *order = s->order;
+
+	if (value < s->best - 1e-9) {
+		s->order = s->best_order;
+		s->best_order = order;
+		s->best = value;
+	}
+}
+
+/* `memories`: in those of 1F1B. */
+static void search_init(struct search *s, const struct slot_writer *w, double memories)
+{
+	const struct sc_pass_times *t = &w->times;
+	const uint32_t p = w->map->pp, m = w->shape->micro_batches;
+
+	*s = (struct search){.w = w,
+			     .p = p,
+			     .m = m,
+			     .stride = N_PARTS * m * w->map->n_chunks,
+			     .memory = {1, t->kept - 1, -t->kept},
+			     .send = t->send,
+			     .limit = memories * p + 1e-9,
+			     .best = INFINITY};
+	s->stage = sc_arena_calloc(w->arena, p, sizeof(*s->stage));
+	s->cost = sc_arena_calloc(w->arena, p, sizeof(*s->cost));
+	for (uint32_t j = 0; j < p; j++) {
+		const struct sc_pass_times *own = w->shape->stage_times && w->map->n_chunks == 1
+							  ? &w->shape->stage_times[j]
+							  : t;
+
+		s->cost[j][F] = own->forward;
+		s->cost[j][B] = own->input;
+		s->cost[j][W] = own->weight;
+	}
+	s->end = sc_arena_alloc(w->arena, (size_t)N_LEGS * p * m * sizeof(double));
+	s->order = sc_arena_calloc(w->arena, (size_t)p * s->stride, 1);
+	s->best_order = sc_arena_calloc(w->arena, (size_t)p * s->stride, 1);
+	s->wanted = sc_arena_calloc(w->arena, p, 1);
+}
+
+static void emit(const struct search *s)
+{
+	for (uint32_t j = 0; j < s->p; j++) {
+		const uint8_t *order = s->best_order + (size_t)j * s->stride;
+		uint32_t n[N_PARTS][2] = {{0}},
+			 next = 0; /* next: the backward pass whose weights' is to come */
+
+		for (uint32_t i = 0; i < s->stride; i++) {
+			static const enum sc_pass_kind KIND[] = {
+				SC_PASS_FORWARD, SC_PASS_BACKWARD_INPUT, SC_PASS_BACKWARD_WEIGHT};
+			uint32_t leg = order[i], chunk;
+
+			if (order[i] == WEIGHT) {
+				while (order[next] / 2 != B)
+					next++;
+				leg = order[next++];
+			}
+			chunk = leg == UP_F || leg == DOWN_B;
+			put_slot(s->w, KIND[order[i] / 2],
+				 (struct slot_id){j, chunk, n[order[i] / 2][chunk]++});
+		}
+	}
+}
+
+/* ---- of a loop ---- */
 
 /* The first micro-batch forward on all stages; as many more as fit; its backward. */
-static void warm_up(struct search *s, uint32_t *extra)
+static void warm_up_loop(struct search *s, uint32_t *extra)
 {
 	double last;
 
 	for (uint32_t j = 0; j < s->p; j++)
-		put(s, j, F);
+		put(s, DOWN_F, j);
 	last = s->stage[s->p - 1].end + s->cost[s->p - 1][B];
 	extra[s->p - 1] = 0;
 	for (uint32_t j = s->p - 1; j-- > 0;) {
@@ -101,8 +197,8 @@ static void warm_up(struct search *s, uint32_t *extra)
 		double memory = st->memory, end = st->end;
 		uint32_t n = 0;
 
-		while (st->n[F] + n < s->m && memory + s->memory[F] <= s->limit) {
-			if (s->setting.bubble_before_first ? end + s->cost[j][F] > due : end >= due)
+		while (st->n[DOWN_F] + n < s->m && memory + s->memory[F] <= s->limit) {
+			if (s->bubble_before_first ? end + s->cost[j][F] > due : end >= due)
 				break;
 			memory += s->memory[F];
 			end += s->cost[j][F];
@@ -113,13 +209,14 @@ static void warm_up(struct search *s, uint32_t *extra)
 		       s->cost[j][B];
 	}
 	for (uint32_t j = 1; j < s->p; j++)
-		if (extra[j] > 0 && extra[j] >= extra[j - 1] && s->stage[j].n[F] + extra[j] < s->m)
+		if (extra[j] > 0 && extra[j] >= extra[j - 1] &&
+		    s->stage[j].n[DOWN_F] + extra[j] < s->m)
 			extra[j] = extra[j - 1] > 0 ? extra[j - 1] - 1 : 0;
 	for (uint32_t j = 0; j < s->p; j++)
 		for (uint32_t k = 0; k < extra[j]; k++)
-			put(s, j, F);
+			put(s, DOWN_F, j);
 	for (uint32_t j = s->p; j-- > 0;)
-		put(s, j, B);
+		put(s, UP_B, j);
 }
 
 /* The next stage is behind: would a forward pass here only make it wait longer for its gradients? */
@@ -131,7 +228,7 @@ static bool can_wait(const struct search *s, uint32_t j)
 
 	if (st->end >= due)
 		return true;
-	for (uint32_t w = st->n[W]; memory > s->limit && w < st->n[B]; w++) {
+	for (uint32_t w = st->n_weights; memory > s->limit && w < n_backward(st); w++) {
 		fill += s->cost[j][W];
 		memory += s->memory[W];
 	}
@@ -140,115 +237,67 @@ static bool can_wait(const struct search *s, uint32_t j)
 	return due - st->end <= s->most_bubble - st->bubble;
 }
 
+static double slack(const struct search *s, uint32_t j)
+{
+	return s->fill_greedily ? 0 : s->most_bubble - s->stage[j].bubble;
+}
+
 /* The longest stage; infinite where the setting leaves passes out. */
-static double run(struct search *s, uint32_t *extra)
+static double run_loop(struct search *s, uint32_t *extra)
 {
 	double longest = 0;
 
-	memset(s->stage, 0, s->p * sizeof(*s->stage));
-	s->most_bubble = 0;
-	warm_up(s, extra);
+	begin_run(s);
+	warm_up_loop(s, extra);
 	for (uint32_t i = 1; i < s->m; i++) {
 		/* One micro-batch more: forward where wanted, backward everywhere. */
 		for (uint32_t j = 0; j < s->p; j++) {
 			const struct stage *st = &s->stage[j];
 
-			s->wanted[j] =
-				st->n[F] < s->m && !(s->setting.prefer_backward && j + 1 < s->p &&
-						     st->n[F] >= st[1].n[F] + 2 && can_wait(s, j));
+			s->wanted[j] = st->n[DOWN_F] < s->m &&
+				       !(s->prefer_backward && j + 1 < s->p &&
+					 st->n[DOWN_F] >= st[1].n[DOWN_F] + 2 && can_wait(s, j));
 		}
 		/* a stage takes none that the next one leaves */
 		for (uint32_t j = s->p - 1; j-- > 0;)
 			s->wanted[j] = s->wanted[j] && s->wanted[j + 1];
 		for (uint32_t j = 0; j < s->p; j++)
 			if (s->wanted[j]) {
-				fill_before(s, j, F);
-				put(s, j, F);
+				fill_before(s, DOWN_F, j, slack(s, j));
+				put(s, DOWN_F, j);
 			}
 		for (uint32_t j = s->p; j-- > 0;) {
-			struct stage *st = &s->stage[j];
-
-			fill_before(s, j, B);
-			while (j == 0 && st->n[F] == s->m && st->n[W] < st->n[B])
-				put(s, j, W);
-			put(s, j, B);
+			fill_before(s, UP_B, j, slack(s, j));
+			if (j == 0 && s->stage[j].n[DOWN_F] == s->m)
+				put_rest(s, j);
+			put(s, UP_B, j);
 		}
 	}
 	for (uint32_t j = 0; j < s->p; j++) {
-		if (s->stage[j].n[F] < s->m || s->stage[j].n[B] < s->m)
+		if (s->stage[j].n[DOWN_F] < s->m || s->stage[j].n[UP_B] < s->m)
 			return INFINITY;
-		while (s->stage[j].n[W] < s->m)
-			put(s, j, W);
+		put_rest(s, j);
 		longest = fmax(longest, s->stage[j].end - s->stage[j].first);
 	}
 	return longest;
 }
 
-static void emit(const struct search *s)
-{
-	static const enum sc_pass_kind KIND[] = {SC_PASS_FORWARD, SC_PASS_BACKWARD_INPUT,
-						 SC_PASS_BACKWARD_WEIGHT};
-
-	for (uint32_t j = 0; j < s->p; j++) {
-		uint32_t n[N_PARTS] = {0};
-
-		for (uint32_t i = 0; i < 3 * s->m; i++) {
-			int kind = s->order[j * 3 * s->m + i];
-
-			put_slot(s->w, KIND[kind], (struct slot_id){j, 0, n[kind]++});
-		}
-	}
-}
-
 /* False where no order keeps within the memory. */
 static bool write_automatic(const struct slot_writer *w, double memories)
 {
-	uint32_t p = w->map->pp, m = w->shape->micro_batches, *extra;
-	uint8_t *best;
-	const struct sc_pass_times *t = &w->times;
-	size_t n = (size_t)p * m;
-	double best_time = INFINITY;
-	struct search s = {.w = w,
-			   .p = p,
-			   .m = m,
-			   .memory = {1, t->kept - 1, -t->kept},
-			   .send = t->send,
-			   .limit = memories * p + 1e-9};
+	uint32_t *extra = sc_arena_calloc(w->arena, w->map->pp, sizeof(*extra));
+	struct search s;
 
-	s.stage = sc_arena_calloc(w->arena, p, sizeof(*s.stage));
-	s.cost = sc_arena_calloc(w->arena, p, sizeof(*s.cost));
-	for (uint32_t j = 0; j < p; j++) {
-		const struct sc_pass_times *own =
-			w->shape->stage_times ? &w->shape->stage_times[j] : t;
-
-		s.cost[j][F] = own->forward;
-		s.cost[j][B] = own->input;
-		s.cost[j][W] = own->weight;
-	}
-	s.end[F] = sc_arena_calloc(w->arena, n, sizeof(double));
-	s.end[B] = sc_arena_calloc(w->arena, n, sizeof(double));
-	s.order = sc_arena_calloc(w->arena, 3 * n, 1);
-	best = sc_arena_calloc(w->arena, 3 * n, 1);
-	s.wanted = sc_arena_calloc(w->arena, p, 1);
-	extra = sc_arena_calloc(w->arena, p, sizeof(*extra));
+	search_init(&s, w, memories);
 	for (uint32_t bits = 0; bits < 8; bits++) {
-		double time;
-
-		s.setting = (struct setting){bits & 1, bits & 2, bits & 4};
-		time = run(&s, extra);
-		if (time < best_time - 1e-9) {
-			uint8_t *order = s.order;
-
-			s.order = best;
-			best = order;
-			best_time = time;
-		}
+		s.bubble_before_first = bits & 1;
+		s.prefer_backward = bits & 2;
+		s.fill_greedily = bits & 4;
+		keep_better(&s, run_loop(&s, extra));
 	}
-	if (isinf(best_time))
-		return false;
-	s.order = best;
-	emit(&s);
-	return true;
+	if (isfinite(s.best))
+		emit(&s);
+	return isfinite(s.best);
 }
 
 /* By hand ZB-H1, of the warm-up of 1F1B and its memory, where the automatic ones find none, too; ZB-H2 of twice that. */
@@ -277,4 +326,105 @@ void write_zero_bubble(const struct slot_writer *w)
 		while (done < m)
 			put_slot(w, SC_PASS_BACKWARD_WEIGHT, (struct slot_id){s, 0, done++});
 	}
+}
+
+/* ---- of a V ---- */
+
+static void warm_up_v(struct search *s)
+{
+	int leg = DOWN_F;
+
+	for (uint32_t j = 0; j < s->p; j++)
+		put(s, DOWN_F, j);
+	for (uint32_t j = s->p; j-- > 0;) {
+		const struct stage *st = &s->stage[j];
+
+		while (j + 1 < s->p && st->memory + s->memory[F] * (2 + 2.0 * j) <= s->limit &&
+		       st->end + s->cost[j][F] <= ready_at(s, UP_F, j) && st->n[DOWN_F] < s->m)
+			for (uint32_t k = 0; k <= j; k++)
+				put(s, DOWN_F, k);
+		put(s, UP_F, j);
+	}
+	for (uint32_t j = 1; j < s->p; j++) {
+		const struct stage *st = &s->stage[j], *before = st - 1;
+
+		while (st->n[DOWN_F] + st->n[UP_F] < before->n[DOWN_F] + before->n[UP_F] ||
+		       (st->n[UP_F] <= before->n[UP_F] && before->n[UP_F] < s->m)) {
+			for (uint32_t k = s->p; k-- > j;)
+				put(s, leg, k);
+			leg = DOWN_F + UP_F - leg;
+		}
+	}
+}
+
+static void put_filled(struct search *s, int leg, uint32_t j, bool greedily)
+{
+	double most = fmax(s->most_approved - s->approved[j], s->most_bubble);
+
+	fill_before(s, leg, j, greedily ? most - s->stage[j].bubble : (double)INFINITY);
+	put(s, leg, j);
+}
+
+/* The largest bubble of a stage. */
+static double run_v(struct search *s)
+{
+	begin_run(s);
+	warm_up_v(s);
+	for (uint32_t i = 0; i < 2 * s->m; i++) {
+		/* Backward: up where the stage below is done or nothing else is left, else down. */
+		for (uint32_t j = 0; j < s->p; j++) {
+			const struct stage *st = &s->stage[j];
+
+			s->wanted[j] = st->n[UP_B] < st->n[DOWN_B] &&
+				       (j + 1 == s->p || ready_at(s, UP_B, j) >= 0 ||
+					st->n[DOWN_B] >= s->m);
+		}
+		for (uint32_t j = s->p; j-- > 0;)
+			if (s->wanted[j])
+				put_filled(s, UP_B, j, true);
+		for (uint32_t j = 0; j < s->p; j++)
+			if (!s->wanted[j])
+				put_filled(s, DOWN_B, j, s->fill_backward);
+		for (uint32_t j = 0; j < s->p; j++) {
+			const struct stage *st = &s->stage[j];
+			int leg = DOWN_F;
+
+			if (st->n[UP_F] >= s->m)
+				continue;
+			if (st->n[UP_F] < st->n[DOWN_F] && ready_at(s, UP_F, j) >= 0)
+				leg = UP_F;
+			else if (st->n[DOWN_F] >= s->m || ready_at(s, DOWN_F, j) < 0)
+				continue;
+			put_filled(s, leg, j, s->fill_forward);
+		}
+	}
+	for (uint32_t j = 0; j < s->p; j++)
+		put_rest(s, j);
+	return s->most_bubble;
+}
+
+void write_zb_v(const struct slot_writer *w)
+{
+	struct search s;
+
+	search_init(&s, w, 2);
+	s.approved = sc_arena_calloc(w->arena, s.p, sizeof(double));
+	for (int bits = 0; bits < 4; bits++) {
+		/* Again with what the run before leaves each stage to waste, as long as that helps. */
+		double bubble, before = INFINITY;
+
+		s.fill_forward = bits & 1;
+		s.fill_backward = bits & 2;
+		for (uint32_t j = 0; j < s.p; j++)
+			s.approved[j] = -1;
+		s.most_approved = -1;
+		while ((bubble = run_v(&s)) < before - 1e-9) {
+			keep_better(&s, bubble);
+			before = bubble;
+			for (uint32_t j = 0; j < s.p; j++)
+				s.approved[j] = s.stage[j].bubble;
+			s.most_approved = s.most_bubble;
+		}
+	}
+	emit(&s);
 }
