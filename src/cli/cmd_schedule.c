@@ -346,10 +346,9 @@ static int optimize_config(struct drawing *d, struct sc_arena *arena, struct sc_
 	sc_stage_map_init(&shape, arena, &d->file.map);
 	sc_passes_build(&shape, &d->file.map, arena, &d->file.passes);
 	rc = optimize(&shape, arena, d, err);
-	if (rc == 0)
-		rc = sc_schedule_play(&d->file.passes, d->times, arena, &d->play, err);
 	if (rc)
 		return rc;
+	sc_schedule_play(&d->file.passes, d->times, arena, &d->play);
 	d->play.time_unit = " ms";
 	d->play.held_unit = "GiB";
 	d->play.held = held;
@@ -460,7 +459,7 @@ static int schedule(void *into, struct sc_cli_call *call, struct sc_err *err)
 		if (rc == 0 && is_file(d->name))
 			rc = find_times(args, d->file.map.pp, arena, d, err);
 		if (rc == 0)
-			rc = sc_schedule_play(&d->file.passes, d->times, arena, &d->play, err);
+			sc_schedule_play(&d->file.passes, d->times, arena, &d->play);
 	}
 	if (s)
 		sc_predictor_destroy(s->predictor);

@@ -507,6 +507,104 @@ double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kep
 	return most;
 }
 
+/* ---- an order that runs ---- */
+
+static double pass_time(const struct sc_passes *passes, const struct sc_pass_times *t, uint8_t kind)
+{
+	const double by_kind[SC_N_PASS_KINDS] = {
+		[SC_PASS_FORWARD] = t->forward,
+		[SC_PASS_BACKWARD] = t->input + t->weight,
+		[SC_PASS_BACKWARD_INPUT] = t->input,
+		[SC_PASS_BACKWARD_WEIGHT] = t->weight,
+	};
+
+	return by_kind[kind] * passes->map->replicas / passes->map->n_chunks;
+}
+
+/* When all that a pass waits for is there; negative: not yet. */
+static double inputs_at(const struct sc_passes *passes, const struct sc_passes_ran *ran,
+			uint32_t stage, const struct sc_slot *slot, double send)
+{
+	const bool backward = slot->kind != SC_PASS_FORWARD;
+	size_t at = (size_t)slot->micro_batch * passes->map->depth + slot->virtual_stage;
+	double own = backward ? ran->done[slot->kind == SC_PASS_BACKWARD_WEIGHT][at] : 0, from;
+	struct sc_stage_place peer;
+
+	if (own < 0 || !sc_slot_peer(passes->map, slot, true, &peer))
+		return own;
+	from = ran->done[backward][backward ? at + 1 : at - 1];
+	return from < 0 ? from : fmax(own, peer.stage == stage ? from : from + send);
+}
+
+/* Runs a stage as far as its inputs are there. */
+static bool run_stage(const struct sc_passes *passes, const struct sc_pass_times *times,
+		      uint32_t stage, struct sc_passes_ran *ran)
+{
+	const struct sc_slot *slots = sc_passes_of(passes, stage);
+	double *start = ran->start + (size_t)stage * passes->stride;
+	double *end = ran->end + (size_t)stage * passes->stride;
+	uint32_t i = ran->n[stage], first, n;
+
+	i -= i > 0 && slots[i - 1].paired; /* what waits is the second of a pair */
+	for (first = i; i < passes->n[stage]; i += n) {
+		double begin = i > 0 ? end[i - 1] : 0, took = 0;
+
+		n = slots[i].paired && i + 1 < passes->n[stage] ? 2 : 1;
+		for (uint32_t k = i; k < i + n; k++) {
+			double ready = inputs_at(passes, ran, stage, &slots[k], times[0].send);
+
+			ran->n[stage] = k;
+			if (ready < 0)
+				return i > first;
+			begin = fmax(begin, ready);
+			took += pass_time(passes, &times[stage], slots[k].kind);
+		}
+		for (uint32_t k = i; k < i + n; k++)
+			if (slots[k].kind != SC_PASS_BACKWARD_WEIGHT)
+				ran->done[slots[k].kind != SC_PASS_FORWARD]
+					 [(size_t)slots[k].micro_batch * passes->map->depth +
+					  slots[k].virtual_stage] = begin + took;
+		start[i] = begin;
+		end[i] = end[i + n - 1] = begin + took;
+		if (n == 2)
+			start[i + 1] = end[i] =
+				begin + took - pass_time(passes, &times[stage], slots[i + 1].kind);
+	}
+	ran->n[stage] = i;
+	return i > first;
+}
+
+void sc_passes_run(const struct sc_passes *passes, const struct sc_pass_times *times,
+		   struct sc_arena *arena, struct sc_passes_ran *out)
+{
+	const uint32_t pp = passes->map->pp;
+	size_t n = (size_t)passes->micro_batches * passes->map->depth;
+
+	*out = (struct sc_passes_ran){
+		.n = sc_arena_calloc(arena, pp, sizeof(*out->n)),
+		.start = sc_arena_calloc(arena, (size_t)pp * passes->stride, sizeof(double)),
+		.end = sc_arena_calloc(arena, (size_t)pp * passes->stride, sizeof(double)),
+	};
+	for (int b = 0; b < 2; b++) {
+		out->done[b] = sc_arena_alloc(arena, n * sizeof(double));
+		for (size_t i = 0; i < n; i++)
+			out->done[b][i] = -1;
+	}
+	/* down the stages and up again, as passes go */
+	for (bool moves = true; moves;) {
+		moves = false;
+		for (uint32_t i = 0; i < 2 * pp; i++)
+			moves |= run_stage(passes, times, i < pp ? i : 2 * pp - 1 - i, out);
+	}
+	for (uint32_t s = 0; s < pp; s++) {
+		size_t at = (size_t)s * passes->stride;
+		double end = out->n[s] ? out->end[at + out->n[s] - 1] : 0;
+
+		out->makespan = fmax(out->makespan, end);
+		out->longest = fmax(out->longest, end - out->start[at]);
+	}
+}
+
 /* Bubble and memory of a schedule that ran. */
 
 double sc_play_held(const struct sc_schedule_play *play, uint32_t stage, uint32_t i, double now)

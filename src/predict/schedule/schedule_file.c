@@ -7,6 +7,7 @@
 #include "base/json_cursor.h"
 #include "base/vec.h"
 #include "predict/schedule/schedule_priv.h"
+#include "predict/schedule/schedule_run.h"
 
 /* A pass as the file has it. */
 struct cell {
@@ -278,83 +279,6 @@ static int check_complete(struct reader *r)
 	return rc;
 }
 
-/* ---- no rank waits for ever ---- */
-
-/* Marks in seen[][] of passes that ran. */
-enum { DONE = 0 };
-
-/* What a pass waits for; false if nothing. */
-static bool input_of(const struct reader *r, const struct cell *c, struct cell *out)
-{
-	*out = *c;
-	if (c->kind == SC_PASS_BACKWARD_WEIGHT) {
-		out->kind = SC_PASS_BACKWARD_INPUT;
-		return true;
-	}
-	if (c->kind == SC_PASS_FORWARD) {
-		out->stage = c->stage - 1;
-		return c->stage > 0;
-	}
-	out->kind = SC_PASS_FORWARD;
-	if (c->stage + 1 == r->n_stages || *seen_at(r, SC_PASS_FORWARD, c->stage, c->micro_batch))
-		return true;
-	out->stage = c->stage + 1;
-	out->kind = *seen_at(r, SC_PASS_BACKWARD, out->stage, c->micro_batch)
-			    ? SC_PASS_BACKWARD
-			    : SC_PASS_BACKWARD_INPUT;
-	return true;
-}
-
-static bool can_run(const struct reader *r, const struct cell *c)
-{
-	struct cell input;
-
-	return !input_of(r, c, &input) ||
-	       *seen_at(r, input.kind, input.stage, input.micro_batch) == DONE;
-}
-
-static int report_wait(struct reader *r, const struct cell *c)
-{
-	struct cell input;
-	uint32_t at;
-
-	input_of(r, c, &input);
-	at = *seen_at(r, input.kind, input.stage, input.micro_batch);
-	return FAIL_AT(r, c,
-		       "rank %u cannot run %u%c%u: it waits for %u%c%u of rank %u (line %u, column "
-		       "%u), which does not run before it",
-		       c->rank, c->stage, LETTER[c->kind], c->micro_batch, input.stage,
-		       LETTER[input.kind], input.micro_batch, r->rank_of[input.stage],
-		       r->cells[at - 1].line, r->cells[at - 1].column);
-}
-
-/* Runs the ranks' cells, which lie one rank after another, until nothing moves. */
-static int check_order(struct reader *r)
-{
-	size_t *at = sc_arena_calloc(r->arena, r->n_ranks + 1, sizeof(*at));
-	bool moved = true;
-
-	for (size_t i = 0; i < r->n_cells; i++)
-		at[r->cells[i].rank + 1] = i + 1;
-	for (uint32_t k = 1; k <= r->n_ranks; k++)
-		at[k] = at[k] > at[k - 1] ? at[k] : at[k - 1];
-	while (moved) {
-		moved = false;
-		for (uint32_t k = 0; k < r->n_ranks; k++)
-			while (at[k] < r->n_cells && r->cells[at[k]].rank == k &&
-			       can_run(r, &r->cells[at[k]])) {
-				const struct cell *c = &r->cells[at[k]++];
-
-				*seen_at(r, c->kind, c->stage, c->micro_batch) = DONE;
-				moved = true;
-			}
-	}
-	for (uint32_t k = 0; k < r->n_ranks; k++)
-		if (at[k] < r->n_cells && r->cells[at[k]].rank == k)
-			return report_wait(r, &r->cells[at[k]]);
-	return 0;
-}
-
 /* ---- the result ---- */
 
 static int make_map(struct reader *r, struct sc_stage_map *map)
@@ -402,16 +326,41 @@ static void make_passes(const struct reader *r, struct sc_schedule_file *out)
 	}
 }
 
-static int prove(struct reader *r, struct sc_schedule_file *out)
-{
-	int rc;
+/* ---- no rank waits for ever ---- */
 
-	if (r->n_cells == 0)
-		return FAIL(r, 0, "no passes: expected a line of cells for every rank, as 0F0,0B0");
-	rc = check_complete(r);
-	if (rc == 0)
-		rc = make_map(r, &out->map);
-	return rc ? rc : check_order(r);
+static int report_wait(const struct reader *r, const struct sc_passes_ran *ran,
+		       const struct cell *c)
+{
+	uint32_t stage = c->stage, m = c->micro_batch, at;
+	int kind = SC_PASS_FORWARD;
+
+	if (c->kind == SC_PASS_BACKWARD_WEIGHT)
+		kind = SC_PASS_BACKWARD_INPUT;
+	else if (c->kind == SC_PASS_FORWARD)
+		stage--;
+	else if (ran->done[0][(size_t)m * r->n_stages + stage] >= 0)
+		kind = *seen_at(r, SC_PASS_BACKWARD, ++stage, m) ? SC_PASS_BACKWARD
+								 : SC_PASS_BACKWARD_INPUT;
+	at = *seen_at(r, kind, stage, m);
+	return FAIL_AT(r, c,
+		       "rank %u cannot run %u%c%u: it waits for %u%c%u of rank %u (line %u, column "
+		       "%u), which does not run before it",
+		       c->rank, c->stage, LETTER[c->kind], m, stage, LETTER[kind], m,
+		       r->rank_of[stage], r->cells[at - 1].line, r->cells[at - 1].column);
+}
+
+/* The ranks' cells lie one rank after another. */
+static int check_order(const struct reader *r, const struct sc_passes *passes)
+{
+	struct sc_pass_times *times = sc_arena_calloc(r->arena, r->n_ranks, sizeof(*times));
+	const struct cell *first = r->cells;
+	struct sc_passes_ran ran;
+
+	sc_passes_run(passes, times, r->arena, &ran);
+	for (uint32_t k = 0; k < r->n_ranks; first += passes->n[k++])
+		if (ran.n[k] < passes->n[k])
+			return report_wait(r, &ran, &first[ran.n[k]]);
+	return 0;
 }
 
 /* Our own form of a schedule: {"schema": "stepcast/schedule/1", "ranks": [["0F0", "0B0"], …]}, with comments. The
@@ -541,11 +490,16 @@ int sc_schedule_file_parse(const struct sc_source *source, struct sc_arena *aren
 		i++;
 	rc = (i < source->n && source->text[i] && strchr("{/[", source->text[i])) ? read_json(&r)
 										  : read_lines(&r);
+	if (rc == 0 && r.n_cells == 0)
+		rc = FAIL(&r, 0, "no passes: expected a line of cells for every rank, as 0F0,0B0");
 	if (rc == 0)
-		rc = prove(&r, out);
+		rc = check_complete(&r);
+	if (rc == 0)
+		rc = make_map(&r, &out->map);
 	if (rc == 0) {
 		make_passes(&r, out);
 		sc_passes_mark_last(&out->passes);
+		rc = check_order(&r, &out->passes);
 	}
 	SC_VEC_RELEASE(&r.rank_line);
 	return rc;

@@ -21,6 +21,19 @@ struct sc_schedule_play {
 	double longest, bubble_pct;
 	double *peak; /* by stage: held at most */
 };
+/* An order alone: each pass as soon as its stage is free and its inputs are there. */
+struct sc_passes_ran {
+	uint32_t *n; /* by stage: slots that ran; where there are more, the next waits for ever */
+	double *done
+		[2]; /* end of forward and backward passes, [micro-batch * depth + virtual stage]; negative: none */
+	double *start, *end;      /* of each slot, [stage * stride + i] */
+	double makespan, longest; /* longest: stage, from its first pass to its last */
+};
+/* `times`: of each stage's passes, over its chunks; one send, the first's. Paired passes begin and end together, and
+ * are said to run one after the other. Results are in `arena`. */
+void sc_passes_run(const struct sc_passes *passes, const struct sc_pass_times *times,
+		   struct sc_arena *arena, struct sc_passes_ran *out);
+
 /* What a stage holds after its i-th slot, where `now` is what it held before it. */
 double sc_play_held(const struct sc_schedule_play *play, uint32_t stage, uint32_t i, double now);
 /* From the slots' times and what stages hold; `peak` in `arena`. */

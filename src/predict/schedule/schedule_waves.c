@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "predict/schedule/schedule_priv.h"
+#include "predict/schedule/schedule_run.h"
 
 #define CLOSE 1e-9 /* times as equal as these are the same */
 
@@ -111,22 +112,15 @@ static bool choose(const struct flow *f, struct choice *best)
 	return isfinite(begin);
 }
 
-static void end_pass(struct flow *f, const struct choice *c)
-{
-	const struct sc_pass_times *t = &f->w->times;
-	uint32_t vs = sc_virtual_stage(f->w->map, c->stage, c->chunk);
-
-	f->free_at[c->stage] = f->end[c->backward][(size_t)c->micro_batch * f->w->map->depth + vs] =
-		c->begin + (c->backward ? t->input + t->weight : t->forward);
-}
-
 static void take(struct flow *f, const struct choice *c)
 {
 	const struct sc_stage_map *map = f->w->map;
 	uint32_t vs = sc_virtual_stage(map, c->stage, c->chunk);
 	uint32_t next = c->backward ? vs - 1 : vs + 1;
+	const struct sc_pass_times *t = &f->w->times;
 
-	end_pass(f, c);
+	f->free_at[c->stage] = f->end[c->backward][(size_t)c->micro_batch * map->depth + vs] =
+		c->begin + (c->backward ? t->input + t->weight : t->forward);
 	f->next[c->backward][c->stage * map->n_chunks + c->chunk]++;
 	look_again(f, c->stage);
 	if (next < map->depth)
@@ -198,36 +192,6 @@ static void write_way(const struct slot_writer *w, uint32_t places, const struct
 	}
 }
 
-/* How long an order takes. */
-static double order_time(const struct slot_writer *w)
-{
-	struct flow f = {.w = w, .places = UINT32_MAX, .n = w->shape->micro_batches};
-	uint32_t *at = sc_arena_calloc(w->arena, w->map->pp, sizeof(*at));
-	double end = 0;
-
-	flow_init(&f);
-	for (bool moved = true; moved;) {
-		moved = false;
-		for (uint32_t s = 0; s < w->map->pp; s++)
-			for (; at[s] < w->out->n[s]; at[s]++) {
-				const struct sc_slot *slot = &sc_passes_of(w->out, s)[at[s]];
-				struct choice c = {.stage = s,
-						   .chunk = slot->chunk,
-						   .micro_batch = slot->micro_batch,
-						   .backward = slot->kind != SC_PASS_FORWARD};
-				double ready = ready_at(&f, &c);
-
-				if (ready < 0)
-					break;
-				c.begin = fmax(ready, f.free_at[s]);
-				end_pass(&f, &c);
-				end = fmax(end, f.free_at[s]);
-				moved = true;
-			}
-	}
-	return end;
-}
-
 /* The shortest is found with TRIED micro-batches a stage where there are more: the order of more goes on as that of fewer
  * begins. Of pipelines with more passes than MOST_TRIED the first way is taken. */
 enum { TRIED = 2, MOST_TRIED = 1 << 20 };
@@ -244,9 +208,15 @@ void write_waves(const struct slot_writer *w)
 		struct sc_schedule_shape shape = *w->shape;
 		struct sc_passes passes = *w->out;
 		struct slot_writer trial = *w;
-		double least = INFINITY;
+		struct sc_pass_times *times = sc_arena_calloc(w->arena, w->map->pp, sizeof(*times));
+		double least = INFINITY, chunks = (double)w->map->n_chunks / w->map->replicas;
 		int best = 0;
 
+		for (uint32_t s = 0; s < w->map->pp; s++)
+			times[s] = (struct sc_pass_times){.forward = chunks * w->times.forward,
+							  .input = chunks * w->times.input,
+							  .weight = chunks * w->times.weight,
+							  .send = w->times.send};
 		shape.micro_batches += shape.left_out;
 		if (shape.micro_batches > TRIED * w->map->pp)
 			shape.micro_batches = TRIED * w->map->pp;
@@ -258,13 +228,13 @@ void write_waves(const struct slot_writer *w)
 					       sizeof(*passes.slots));
 		for (int i = 0;
 		     i < N_WAYS && (double)shape.micro_batches * w->map->depth < MOST_TRIED; i++) {
-			double time;
+			struct sc_passes_ran ran;
 
 			passes.n = sc_arena_calloc(w->arena, w->map->pp, sizeof(*passes.n));
 			write_way(&trial, places, &WAYS[i]);
-			time = order_time(&trial);
-			if (time < least * (1 - CLOSE)) {
-				least = time;
+			sc_passes_run(&passes, times, w->arena, &ran);
+			if (ran.makespan < least * (1 - CLOSE)) {
+				least = ran.makespan;
 				best = i;
 			}
 		}

@@ -3,15 +3,12 @@
 #define SC_STUDY_SCHEDULE_PLAY_H
 
 #include "base/arena.h"
-#include "base/err.h"
 #include "predict/schedule/schedule.h"
 #include "predict/schedule/schedule_run.h"
 
-/* `times`: of each stage's passes, over its chunks; one send, the first's. Paired passes begin and end together, and
- * are said to run one after the other. Memory in micro-batches: activations held, in those of all chunks of a replica.
- * Runs the engine. */
-int sc_schedule_play(const struct sc_passes *passes, const struct sc_pass_times *times,
-		     struct sc_arena *arena, struct sc_schedule_play *out, struct sc_err *err);
+/* sc_passes_run; memory in micro-batches: activations held, in those of all chunks of a replica. */
+void sc_schedule_play(const struct sc_passes *passes, const struct sc_pass_times *times,
+		      struct sc_arena *arena, struct sc_schedule_play *out);
 
 /* Zero-bubble orders for the pass times at hand, stages that differ among them, and how far from the best possible
  * they may be: the longest stage from its first pass to its last, in an order; and no less than that in any order of so many
