@@ -104,6 +104,10 @@ static int parse_times(const char *text, struct sc_arena *arena, struct sc_pass_
 	return 0;
 }
 
+static const char NAMES[] =
+	"1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half "
+	"v-min chimera hanayo dualpipe dualpipev gems";
+
 static int find_kind(const char *name, enum sc_schedule *out, struct sc_err *err)
 {
 	const char *names[SC_N_SCHEDULES], *near;
@@ -116,10 +120,14 @@ static int find_kind(const char *name, enum sc_schedule *out, struct sc_err *err
 			return 0;
 		}
 	}
+	if (strcmp(name, "pipedream-2bw") == 0)
+		return sc_err_set(err, SC_EUSAGE,
+				  "pipedream-2bw never drains: it is drawn only as a CONFIG.yaml "
+				  "runs it");
 	near = sc_nearest(name, names, n);
-	return sc_err_set(err, SC_EUSAGE, "unknown schedule \"%.64s\"%s%s%s", name,
-			  near ? "; did you mean \"" : "; give a name or a .csv file",
-			  near ? near : "", near ? "\"?" : "");
+	return sc_err_set(err, SC_EUSAGE, "unknown schedule \"%.64s\"; %s%s%s", name,
+			  near ? "did you mean \"" : "give a .csv file, or one of ",
+			  near ? near : NAMES, near ? "\"?" : "");
 }
 
 /* Of `pp` stages, from the first on. */
@@ -284,6 +292,12 @@ static int write_drawings(const struct drawings *all, const struct sc_cli_call *
 				  "%s holds one schedule, and %zu were given; an .html file takes "
 				  "them all",
 				  output, all->n);
+	if ((is_json || sc_ends_with(output, ".csv")) && !all->args->json &&
+	    strcmp(all->at[0].name, "pipedream-2bw") == 0)
+		return sc_err_set(err, SC_EUSAGE,
+				  "%s: %s never drains, and a file of passes has all of a step; an "
+				  ".html or .svg file shows it",
+				  output, all->at[0].name);
 	if ((is_json || sc_ends_with(output, ".csv")) && !all->args->json &&
 	    all->at[0].file.passes.map->replicas > 1)
 		return sc_err_set(
@@ -490,9 +504,7 @@ const struct sc_command sc_command_schedule = {
 		"  stepcast schedule 1f1b zb-v run.yaml -o run.html\n"
 		"  stepcast schedule zb-2p --pp 8 --micro-batches 24 --times f=2,b=2,w=1 --stage-times f=1 "
 		"--optimize",
-	.words =
-		"1f1b gpipe interleaved breadth-first zb-h1 zb-h2 zb-1p zb-2p zb-v v-half v-min chimera hanayo "
-		"dualpipe dualpipev gems",
+	.words = NAMES,
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct schedule_args),
 	.run = schedule,

@@ -656,7 +656,7 @@ static bool play(void *p, const struct sc_timeline *timeline, struct sc_arena *a
 	 * capacity. */
 	const struct sc_placement *placement = &self->run.tf->placement;
 	uint32_t pp = self->run.tf->map.pp;
-	size_t n = (size_t)pp * self->run.built->passes.stride;
+	size_t stride = self->run.built->passes.stride, n = pp * stride;
 	struct sc_memory *fullest = sc_arena_calloc(arena, pp, sizeof(*fullest)), now;
 
 	*out = (struct sc_schedule_play){
@@ -678,6 +678,17 @@ static bool play(void *p, const struct sc_timeline *timeline, struct sc_arena *a
 		fullest[stage] = now;
 		copy_times(&self->run, c, out);
 		out->held[stage] = held_by(&self->run, c, &now);
+	}
+	/* A pipeline that never drains is shown until its first stage has gone forward. */
+	if (self->tf.schedule == SC_SCHED_PIPEDREAM_2BW) {
+		const struct sc_slot *slots = sc_passes_of(out->passes, 0);
+		uint32_t last = out->passes->n[0];
+
+		while (slots[--last].kind != SC_PASS_FORWARD)
+			;
+		for (uint32_t s = 0; s < pp; s++)
+			while (out->start[s * stride + out->passes->n[s] - 1] >= out->end[last])
+				out->passes->n[s]--;
 	}
 	sc_schedule_measure(out, arena);
 	return true;
