@@ -383,8 +383,8 @@ static void check_file(const char *path, bool with_shapes, struct count *expecte
 	struct count got;
 	int rc;
 
-	rc = with_shapes ? sc_trace_run_load_shapes(&(struct sc_trace_files){&path, 1}, &run, &err)
-			 : sc_trace_run_load(&(struct sc_trace_files){&path, 1}, NULL, &run, &err);
+	rc = sc_trace_run_load(&(struct sc_trace_files){&path, 1},
+			       &(struct sc_trace_run_opts){.shapes = with_shapes}, &run, &err);
 	ck_assert_msg(rc == 0, "%s: %s", path, err.text);
 	count(path, &run.ranks.at[0], with_shapes, expected);
 	sc_overlaps_find(&run, &run.ranks.at[0], &found);

@@ -536,18 +536,18 @@ static int see(struct seer *s, const char *device)
 int sc_c3_recording_load(const char *path, const char *device, struct sc_c3_recording *out,
 			 struct sc_err *err)
 {
+	const struct sc_trace_run_opts with_shapes = {.shapes = true};
 	struct seer s = {.out = out, .err = err};
-	const char *const *files;
-	size_t n;
+	struct sc_trace_files files;
 	int rc;
 
 	memset(out, 0, sizeof(*out));
 	sc_arena_init(&out->arena, ARENA_BYTES);
-	rc = sc_trace_list(path, &out->arena, &files, &n, err);
+	rc = sc_trace_list(path, &out->arena, &files.at, &files.n, err);
 	if (rc == 0)
-		rc = sc_trace_loss_of_run(files, n, &out->loss, err);
+		rc = sc_trace_loss_of_run(files.at, files.n, &out->loss, err);
 	if (rc == 0)
-		rc = sc_trace_run_load_shapes(&(struct sc_trace_files){files, n}, &s.run, err);
+		rc = sc_trace_run_load(&files, &with_shapes, &s.run, err);
 	if (rc == 0) {
 		rc = see(&s, device);
 		sc_trace_run_release(&s.run);

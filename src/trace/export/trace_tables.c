@@ -315,28 +315,17 @@ static void add_device_times(struct ops *ops)
 	/* Single precision on tensor cores is TF32: CUTLASS and cuBLAS name their kernels by the instruction. */
 	static const char *const tensor_parts[] = {"tensorop", "tf32", "s1688"};
 	const struct sc_trace *t = &ops->trace;
-	uint32_t(*calls)[2] /* correlation, event */ =
-		sc_xmalloc((t->events.n + 1) * sizeof(*calls));
-	size_t n = 0;
+	struct sc_correlations calls = sc_correlations_of(t, SC_EV_API);
 
-	for (uint32_t i = 0; i < t->events.n; i++)
-		if (t->events.at[i].cls == SC_EV_API && t->events.at[i].correlation) {
-			calls[n][0] = t->events.at[i].correlation;
-			calls[n++][1] = i;
-		}
-	qsort(calls, n, sizeof(*calls), sc_trace_compare_pair);
 	for (uint32_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
-		size_t low;
+		const uint32_t call = sc_correlations_find(&calls, e->correlation);
 		uint32_t op;
 
-		if (e->cls != SC_EV_KERNEL ||
+		if (call == SC_NONE || e->cls != SC_EV_KERNEL ||
 		    sc_kernel_family_of(t->strings.at[e->name]) != SC_FAMILY_GEMM)
 			continue;
-		SC_FIRST_NOT(low, k, 0, n, calls[k][0] < e->correlation);
-		if (low == n || calls[low][0] != e->correlation)
-			continue;
-		op = ops->op_of[calls[low][1]];
+		op = ops->op_of[call];
 		if (op) {
 			ops->device_us[op - 1] += sc_ns_us(e->dur_ns);
 			ops->n_device[op - 1]++;
@@ -345,7 +334,7 @@ static void add_device_times(struct ops *ops)
 					ops->on_tensor_cores[op - 1] = true;
 		}
 	}
-	free(calls);
+	SC_VEC_RELEASE(&calls.list);
 }
 
 static int load_ops(const char *path, struct ops *ops, struct sc_err *err)

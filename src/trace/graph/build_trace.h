@@ -100,16 +100,8 @@ struct sc_trace_rank {
 	SC_VEC(uint32_t) shapes;
 	uint32_t n_threads; /* lanes of calls */
 	double launch_latency_us;
-	int64_t n_events;     /* loaded */
-	int64_t n_unlaunched; /* activities whose call the trace does not have */
-	int64_t n_untimed;    /* activities that the trace gives no start */
-	/* Activities that started before their launch, by more than launch latencies vary: n, by how much
-	 * at most, and what of their times is lost by that. */
-	int64_t n_early, early_ns, early_cut_ns;
-	uint32_t queue_depth; /* entries that launches waited for; 0 = none did */
-	int64_t n_queued;     /* launches that did */
-	double queued_us;     /* and how long */
-	bool has_waits;       /* the trace says which events streams wait for */
+	bool has_waits;    /* the trace says which events streams wait for */
+	int64_t n_untimed; /* activities that the trace gives no start */
 	int64_t n_lost;    /* launches whose kernel is not there, of iterations that are left out */
 	size_t n_cut;      /* these iterations */
 	int64_t n_doubled; /* activities that are there more than once */
@@ -134,14 +126,24 @@ struct sc_trace_run {
 	int64_t n_unknown,
 		n_unpaired; /* its events of unknown operations; sends or receives without the other side */
 	size_t n_iterations; /* all ranks have them, with equal steps at equal places */
+	/* Of all ranks: */
+	int64_t n_events;     /* loaded */
+	int64_t n_unlaunched; /* activities whose call the trace does not have */
+	/* Activities that started before their launch, by more than launch latencies vary: n, by how much
+	 * at most, and what of their times is lost by that. */
+	int64_t n_early, early_ns, early_cut_ns;
+	uint32_t queue_depth; /* entries that launches waited for; 0 = none did */
+	int64_t n_queued;     /* launches that did */
+	double queued_us;     /* and how long */
 	struct sc_arena arena;
 };
-/* `range`: name of the range that is an iteration; NULL: as enum sc_found_by. */
-int sc_trace_run_load(const struct sc_trace_files *files, const char *range,
+struct sc_trace_run_opts {
+	const char *range; /* name of the range that is an iteration; NULL: as enum sc_found_by */
+	bool shapes;       /* those of ops, too; it takes more memory */
+};
+/* `opts`: NULL: none of them. */
+int sc_trace_run_load(const struct sc_trace_files *files, const struct sc_trace_run_opts *opts,
 		      struct sc_trace_run *out, struct sc_err *err);
-/* The same, with the shapes of ops; it takes more memory. */
-int sc_trace_run_load_shapes(const struct sc_trace_files *files, struct sc_trace_run *out,
-			     struct sc_err *err);
 /* Only `merge` and base_ns, which its times are from: ranks as files. */
 int sc_trace_run_clocks(const char *const *files, size_t n_files, struct sc_trace_run *out,
 			struct sc_err *err);

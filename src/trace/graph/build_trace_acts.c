@@ -24,8 +24,7 @@ struct latencies {
 	double least; /* of all */
 };
 
-static void find_latencies(const struct rank_load *load, const struct sc_correlations *table,
-			   struct latencies *out)
+static void find_latencies(const struct rank_load *load, struct latencies *out)
 {
 	const struct sc_trace *t = &load->trace;
 	int64_t *lane_end = sc_xmalloc((t->lanes.n + 1) * sizeof(*lane_end)), end = INT64_MIN;
@@ -38,7 +37,7 @@ static void find_latencies(const struct rank_load *load, const struct sc_correla
 
 		if (!sc_event_on_device(e) || e->flags & SC_EVF_NO_TIME)
 			continue;
-		call = sc_correlations_find(table, e->correlation);
+		call = sc_correlations_find(&load->call_of, e->correlation);
 		if (call != SC_NONE && e->cls == SC_EV_KERNEL) {
 			const int64_t at = t->events.at[call].start_ns;
 			const double ns = (double)(e->start_ns - at);
@@ -66,14 +65,14 @@ static double fastest(double *ns, size_t n)
 
 /* On an idle stream, or an idle device, which is less where idle streams wait for busy ones; where no launch
  * finds the device idle, that of the fastest launch. Negative where clocks of host and device differ. */
-static int64_t launch_latency(const struct rank_load *load, const struct sc_correlations *table)
+static int64_t launch_latency(const struct rank_load *load)
 {
 	struct latencies all = {.on_stream = sc_xmalloc(MAX_SAMPLES * sizeof(double)),
 				.on_device = sc_xmalloc(MAX_SAMPLES * sizeof(double)),
 				.least = (double)INFINITY};
 	double ns = 0;
 
-	find_latencies(load, table, &all);
+	find_latencies(load, &all);
 	if (all.n_on_stream) {
 		const double idle_ns =
 			all.n_on_device ? fastest(all.on_device, all.n_on_device) : all.least;
@@ -189,6 +188,7 @@ static enum sc_act_kind kind_of(const struct rank_load *load, const struct sc_tr
 static void add_act(struct rank_load *load, const struct sc_trace_event *e, uint32_t call_event,
 		    struct stream_lanes *lanes)
 {
+	struct sc_trace_run *run = load->run;
 	struct sc_trace_rank *r = load->rank;
 	const uint32_t name = sc_trace_load_name(load, e->name);
 	struct sc_act act = {
@@ -209,12 +209,12 @@ static void add_act(struct rank_load *load, const struct sc_trace_event *e, uint
 		act.dur_ns -= cut;
 		act.cut_ns = cut < UINT16_MAX ? (uint16_t)cut : UINT16_MAX;
 		if (late > MAX_LATENCY_NS) {
-			r->n_early++;
-			r->early_ns = late > r->early_ns ? late : r->early_ns;
-			r->early_cut_ns += cut;
+			run->n_early++;
+			run->early_ns = late > run->early_ns ? late : run->early_ns;
+			run->early_cut_ns += cut;
 		}
 	}
-	r->n_unlaunched += act.launch == SC_NONE;
+	run->n_unlaunched += act.launch == SC_NONE;
 	act.lane = (uint16_t)lane_for(load, &lanes[e->lane], &load->trace.lanes.at[e->lane], &act);
 	if (act.kind != SC_ACT_COLLECTIVE)
 		r->streams.at[act.lane].comm = false;
@@ -304,7 +304,7 @@ static int compare_ops(const void *left, const void *right)
 }
 
 /* Kernels, or the calls that launched them, name the op by its id. */
-static void keep_shapes(struct rank_load *load, const struct sc_correlations *table)
+static void keep_shapes(struct rank_load *load)
 {
 	const struct sc_trace *t = &load->trace;
 	struct sc_trace_rank *r = load->rank;
@@ -321,7 +321,7 @@ static void keep_shapes(struct rank_load *load, const struct sc_correlations *ta
 		qsort(ops.at, ops.n, sizeof(*ops.at), compare_ops);
 	for (size_t a = 0; a < r->acts.n; a++) {
 		const struct sc_trace_event *e = &t->events.at[load->act_event[a]];
-		const uint32_t call = sc_correlations_find(table, e->correlation);
+		const uint32_t call = sc_correlations_find(&load->call_of, e->correlation);
 		struct op_shapes key = {.external_id = e->external_id}, *op = NULL;
 
 		if (!key.external_id && call != SC_NONE)
@@ -333,7 +333,7 @@ static void keep_shapes(struct rank_load *load, const struct sc_correlations *ta
 	SC_VEC_RELEASE(&ops);
 }
 
-void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *table)
+void sc_trace_load_acts(struct rank_load *load)
 {
 	const struct sc_trace *t = &load->trace;
 	struct stream_lanes *lanes = sc_xmalloc((t->lanes.n + 1) * sizeof(*lanes));
@@ -343,14 +343,14 @@ void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *ta
 	for (size_t i = 0; i < t->configs.n && i <= UINT16_MAX; i++)
 		SC_VEC_PUSH(&load->rank->configs, t->configs.at[i]);
 	memset(lanes, 0, (t->lanes.n + 1) * sizeof(*lanes));
-	load->latency_ns = launch_latency(load, table);
+	load->latency_ns = launch_latency(load);
 	load->rank->launch_latency_us = sc_ns_us(load->latency_ns);
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
 
 		if (!sc_event_on_device(e) || e->flags & SC_EVF_NO_TIME)
 			continue;
-		add_act(load, e, sc_correlations_find(table, e->correlation), lanes);
+		add_act(load, e, sc_correlations_find(&load->call_of, e->correlation), lanes);
 		SC_VEC_PUSH(&events, (uint32_t)i);
 		for (size_t k = i; k-- > 0 && t->events.at[k].start_ns == e->start_ns;)
 			if (t->events.at[k].correlation == e->correlation && e->correlation &&
@@ -373,6 +373,6 @@ void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *ta
 			add_merge_call(load, &t->events.at[load->act_event[a]], a);
 		}
 	if (load->run->with_shapes)
-		keep_shapes(load, table);
+		keep_shapes(load);
 	free(lanes);
 }

@@ -3,69 +3,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "trace/graph/build_trace_priv.h"
 #include "trace/graph/trace_order.h"
 
 /* ---- correlation -> call, or record of an event ---- */
 
-struct sc_correlations {
-	const struct sc_trace *trace;
-	uint32_t *slots; /* event + 1 */
-	size_t mask;
-};
-
-static size_t slot_of(const struct sc_correlations *table, uint32_t correlation)
+struct sc_correlations sc_correlations_of(const struct sc_trace *trace, enum sc_event_class cls)
 {
-	return (correlation * 2654435761u) & table->mask;
-}
+	struct sc_correlations table = {.list = {0}};
 
-struct sc_correlations *sc_correlations_create(const struct sc_trace *trace,
-					       enum sc_event_class cls)
-{
-	struct sc_correlations *table = sc_xmalloc(sizeof(*table));
-	size_t n = 0, n_slots = 64;
+	for (uint32_t i = 0; i < trace->events.n; i++) {
+		const struct sc_correlation one = {trace->events.at[i].correlation, i};
 
-	for (size_t i = 0; i < trace->events.n; i++)
-		n += trace->events.at[i].cls == cls;
-	while (n_slots < 2 * n)
-		n_slots *= 2;
-	*table = (struct sc_correlations){.trace = trace, .mask = n_slots - 1};
-	table->slots = sc_xmalloc(n_slots * sizeof(*table->slots));
-	memset(table->slots, 0, n_slots * sizeof(*table->slots));
-	for (size_t i = 0; i < trace->events.n; i++) {
-		const struct sc_trace_event *e = &trace->events.at[i];
-		size_t slot;
-
-		if (e->cls != cls || e->correlation == 0)
-			continue;
-		/* Of two calls of one correlation the first is the outer one. */
-		for (slot = slot_of(table, e->correlation);
-		     table->slots[slot] &&
-		     trace->events.at[table->slots[slot] - 1].correlation != e->correlation;
-		     slot = (slot + 1) & table->mask)
-			;
-		if (!table->slots[slot])
-			table->slots[slot] = (uint32_t)i + 1;
+		if (trace->events.at[i].cls == cls && one.correlation)
+			SC_VEC_PUSH(&table.list, one);
 	}
+	if (table.list.n)
+		qsort(table.list.at, table.list.n, sizeof(*table.list.at), sc_trace_compare_pair);
 	return table;
-}
-
-void sc_correlations_destroy(struct sc_correlations *table)
-{
-	if (table)
-		free(table->slots);
-	free(table);
 }
 
 uint32_t sc_correlations_find(const struct sc_correlations *table, uint32_t correlation)
 {
-	if (correlation == 0)
-		return SC_NONE;
-	for (size_t slot = slot_of(table, correlation); table->slots[slot];
-	     slot = (slot + 1) & table->mask)
-		if (table->trace->events.at[table->slots[slot] - 1].correlation == correlation)
-			return table->slots[slot] - 1;
-	return SC_NONE;
+	size_t low;
+
+	SC_FIRST_NOT(low, i, 0, table->list.n, table->list.at[i].correlation < correlation);
+	return low < table->list.n && table->list.at[low].correlation == correlation
+		       ? table->list.at[low].event
+		       : SC_NONE;
 }
 
 /* ---- calls ---- */
@@ -123,8 +89,9 @@ static bool is_blocking_copy(const struct sc_trace_event *copy, const char *copy
 	return copy->sub == SC_COPY_D2H && strstr(copy_name, "Pageable") != NULL;
 }
 
-static uint8_t *find_needed(const struct sc_trace *t, const struct sc_correlations *table)
+static uint8_t *find_needed(const struct rank_load *load)
 {
+	const struct sc_trace *t = &load->trace;
 	uint8_t *need = sc_xmalloc(t->events.n + 1);
 	uint8_t *sync_name = sc_xmalloc(t->strings.n + 1);
 
@@ -142,7 +109,7 @@ static uint8_t *find_needed(const struct sc_trace *t, const struct sc_correlatio
 			need[i] = NEEDED_SYNC;
 		if (!sc_event_on_device(e))
 			continue;
-		call = sc_correlations_find(table, e->correlation);
+		call = sc_correlations_find(&load->call_of, e->correlation);
 		if (call == SC_NONE)
 			continue;
 		if (is_blocking_copy(e, t->strings.at[e->name],
@@ -221,12 +188,12 @@ static void find_before(struct rank_load *load)
 	free(last);
 }
 
-void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *table)
+void sc_trace_load_calls(struct rank_load *load)
 {
 	const struct sc_trace *t = &load->trace;
 	const size_t n_marks = load->marks.list.n;
 	struct sc_trace_order *marks = sc_xmalloc((2 * n_marks + 1) * sizeof(*marks));
-	uint8_t *need = find_needed(t, table);
+	uint8_t *need = find_needed(load);
 	const uint32_t busiest = busiest_thread(t, need);
 	size_t next = 0;
 

@@ -44,6 +44,7 @@ static void end_load(struct rank_load *load)
 	free(load->comm_before);
 	SC_VEC_RELEASE(&load->marks.list);
 	SC_VEC_RELEASE(&load->launches);
+	SC_VEC_RELEASE(&load->call_of.list);
 	sc_trace_release(&load->trace);
 }
 
@@ -98,7 +99,6 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	struct sc_trace_rank rank = {
 		.path = sc_arena_strdup(&run->arena, path), .dp_rank = -1, .stage = -1};
 	struct rank_load load = {.run = run};
-	struct sc_correlations *table;
 	int rc = sc_trace_load(path, &opts, &load.trace, err);
 
 	if (rc)
@@ -118,25 +118,24 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 		run->world = load.trace.identity.world;
 	if (run->ranks.n == 0)
 		run->base_ns = load.trace.identity.base_utc_ns;
-	rank.n_events = (int64_t)load.trace.events.n;
+	run->n_events += (int64_t)load.trace.events.n;
 	SC_VEC_PUSH(&run->ranks, rank);
 	load.rank = &run->ranks.at[run->ranks.n - 1];
 	load.merged = sc_merge_add_rank(&run->merge, rank.rank, load.trace.identity.host_hash);
 	load_node(&load);
+	load.call_of = sc_correlations_of(&load.trace, SC_EV_API);
 	sc_trace_find_marks(&load, range);
 	if (run->ranks.n == 1 || load.marks.found_by > run->found_by) {
 		run->found_by = load.marks.found_by;
 		sc_marks_text(run->found_by, load.trace.strings.at[load.marks.name],
 			      run->marked_by);
 	}
-	table = sc_correlations_create(&load.trace, SC_EV_API);
-	sc_trace_load_calls(&load, table);
-	sc_trace_load_acts(&load, table);
+	sc_trace_load_calls(&load);
+	sc_trace_load_acts(&load);
 	sc_trace_load_queues(&load);
 	sc_trace_load_loops(&load);
-	sc_trace_load_waits(&load, table);
+	sc_trace_load_waits(&load);
 	sc_trace_number_iterations(&load);
-	sc_correlations_destroy(table);
 	/* From the trace's base to the run's. Calls of the merge are on it already. */
 	for (size_t i = 0; i < load.rank->acts.n; i++)
 		load.rank->acts.at[i].start_ns += load.trace.identity.base_utc_ns - run->base_ns;
@@ -408,11 +407,13 @@ int sc_trace_run_clocks(const char *const *files, size_t n_files, struct sc_trac
 	return 0;
 }
 
-static int load_run(const struct sc_trace_files *files, const char *range, struct sc_trace_run *out,
-		    struct sc_err *err)
+int sc_trace_run_load(const struct sc_trace_files *files, const struct sc_trace_run_opts *opts,
+		      struct sc_trace_run *out, struct sc_err *err)
 {
+	const char *range = opts ? opts->range : NULL;
 	int rc = 0;
 
+	*out = (struct sc_trace_run){.world = -1, .with_shapes = opts && opts->shapes};
 	sc_arena_init(&out->arena, ARENA_BYTES);
 	for (size_t i = 0; rc == 0 && i < files->n; i++)
 		rc = load_rank(out, files->at[i], range, true, err);
@@ -453,20 +454,6 @@ static int load_run(const struct sc_trace_files *files, const char *range, struc
 	if (rc)
 		sc_trace_run_release(out);
 	return rc;
-}
-
-int sc_trace_run_load(const struct sc_trace_files *files, const char *range,
-		      struct sc_trace_run *out, struct sc_err *err)
-{
-	*out = (struct sc_trace_run){.world = -1};
-	return load_run(files, range, out, err);
-}
-
-int sc_trace_run_load_shapes(const struct sc_trace_files *files, struct sc_trace_run *out,
-			     struct sc_err *err)
-{
-	*out = (struct sc_trace_run){.world = -1, .with_shapes = true};
-	return load_run(files, NULL, out, err);
 }
 
 void sc_trace_run_release(struct sc_trace_run *run)

@@ -29,8 +29,7 @@ struct order_list {
 
 /* When the host sent data to the device, or waited for what it does: for all of it, as profilers do when
  * they begin and end, says nothing. */
-static void meetings(const struct rank_load *load, const struct sc_correlations *table,
-		     struct order_list *out)
+static void meetings(const struct rank_load *load, struct order_list *out)
 {
 	const struct sc_trace *t = &load->trace;
 
@@ -41,7 +40,7 @@ static void meetings(const struct rank_load *load, const struct sc_correlations 
 						     : TRACE_SYNC_NONE;
 
 		if (e->cls == SC_EV_COPY && (e->sub == SC_COPY_H2D || e->sub == SC_COPY_D2H)) {
-			const uint32_t call = sc_correlations_find(table, e->correlation);
+			const uint32_t call = sc_correlations_find(&load->call_of, e->correlation);
 
 			SC_VEC_PUSH(
 				&out->list,
@@ -56,14 +55,13 @@ static void meetings(const struct rank_load *load, const struct sc_correlations 
 		qsort(out->list.at, out->list.n, sizeof(*out->list.at), sc_trace_compare_order);
 }
 
-static void launches(const struct rank_load *load, const struct sc_correlations *table,
-		     struct sequence *out)
+static void launches(const struct rank_load *load, struct sequence *out)
 {
 	const struct sc_trace *t = &load->trace;
 	struct order_list met = {.list = {0}};
 	size_t next = 0;
 
-	meetings(load, table, &met);
+	meetings(load, &met);
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
 		uint32_t call;
@@ -71,7 +69,7 @@ static void launches(const struct rank_load *load, const struct sc_correlations 
 
 		if (e->cls != SC_EV_KERNEL)
 			continue;
-		call = sc_correlations_find(table, e->correlation);
+		call = sc_correlations_find(&load->call_of, e->correlation);
 		e = call == SC_NONE ? e : &t->events.at[call];
 		while (next < met.list.n && met.list.at[next].key <= e->start_ns)
 			next++;
@@ -84,40 +82,15 @@ static void launches(const struct rank_load *load, const struct sc_correlations 
 	SC_VEC_RELEASE(&met.list);
 }
 
-/* The place in the period with the longest pause before it. */
-static size_t find_phase(const struct sequence *s, const struct sc_period *period)
-{
-	const size_t end = period->first + period->n * period->length;
-	size_t best = 0;
-	double longest = -1;
-
-	for (size_t phase = 0; phase < period->length; phase++) {
-		double sum = 0;
-		size_t n = 0;
-
-		for (size_t i = period->first + phase; i < end; i += period->length) {
-			if (i == 0)
-				continue;
-			sum += (double)(s->calls.at[i].start_ns - s->calls.at[i - 1].start_ns);
-			n++;
-		}
-		if (n && sum / (double)n > longest) {
-			longest = sum / (double)n;
-			best = phase;
-		}
-	}
-	return period->first + best;
-}
-
 /* To the next one's first call; the last one to the end of its last. Those beyond the period's own, of
  * which they have a part, if they are like the ones before. */
-static void put_slices(struct rank_load *load, const struct sequence *s, size_t first,
+static void put_slices(struct rank_load *load, const struct sequence *s,
 		       const struct sc_period *period)
 {
 	const size_t n = s->calls.n, length = period->length;
 	const size_t end = period->first + period->n * length;
 
-	for (size_t i = first; i + length <= n; i += length) {
+	for (size_t i = period->first; i + length <= n; i += length) {
 		const struct sc_mark mark = {
 			.start_ns = s->calls.at[i].start_ns,
 			.end_ns = i + length < n ? s->calls.at[i + length].start_ns
@@ -135,19 +108,17 @@ static void put_slices(struct rank_load *load, const struct sequence *s, size_t 
 
 static void marks_by_period(struct rank_load *load)
 {
-	struct sc_correlations *table = sc_correlations_create(&load->trace, SC_EV_API);
 	struct sequence s = {.names = {0}};
 	struct sc_launches all;
 	struct sc_period period;
 
-	launches(load, table, &s);
+	launches(load, &s);
 	all = (struct sc_launches){s.names.at, s.meets.at, s.names.n};
 	if (sc_period_find(&all, &period))
-		put_slices(load, &s, find_phase(&s, &period), &period);
+		put_slices(load, &s, &period);
 	SC_VEC_RELEASE(&s.names);
 	SC_VEC_RELEASE(&s.meets);
 	SC_VEC_RELEASE(&s.calls);
-	sc_correlations_destroy(table);
 }
 
 /* From the first call or activity to the end of the last call: the device ends later by itself. */

@@ -4,6 +4,7 @@
 
 #include "trace/graph/build_trace.h"
 #include "trace/graph/iteration_ranges.h"
+#include "trace/graph/trace_order.h"
 
 struct trace_launch {
 	int64_t ns;
@@ -14,6 +15,7 @@ struct rank_load {
 	struct sc_trace_rank *rank;
 	struct sc_merge_rank *merged;
 	struct sc_trace trace;
+	struct sc_correlations call_of; /* calls, by correlation */
 	struct sc_marks marks;
 	uint32_t *names;         /* of the trace -> of the run + 1; 0 = not yet */
 	uint32_t *call_of_event; /* events -> calls, or SC_NONE */
@@ -42,14 +44,8 @@ static inline void sc_trace_show_collectives(struct sc_trace_run *run)
 }
 uint32_t sc_trace_load_name(struct rank_load *load, uint32_t string);
 
-/* build_trace_calls.c: correlation -> event of a class: the call that started it, or the record of an event. */
-struct sc_correlations;
-struct sc_correlations *sc_correlations_create(const struct sc_trace *trace,
-					       enum sc_event_class cls);
-void sc_correlations_destroy(struct sc_correlations *table);
-uint32_t sc_correlations_find(const struct sc_correlations *table,
-			      uint32_t correlation); /* or SC_NONE */
-void sc_trace_load_calls(struct rank_load *load, const struct sc_correlations *table);
+/* build_trace_calls.c */
+void sc_trace_load_calls(struct rank_load *load);
 /* What a call waits for, by its name. */
 enum trace_sync {
 	TRACE_SYNC_NONE,
@@ -61,7 +57,7 @@ enum trace_sync {
 enum trace_sync sc_trace_sync_of(const char *name);
 
 /* build_trace_acts.c */
-void sc_trace_load_acts(struct rank_load *load, const struct sc_correlations *table);
+void sc_trace_load_acts(struct rank_load *load);
 
 /* build_trace_queue.c: launches that waited for room, before other waits are looked for. */
 void sc_trace_load_queues(struct rank_load *load);
@@ -69,7 +65,7 @@ void sc_trace_load_queues(struct rank_load *load);
 void sc_trace_load_loops(struct rank_load *load);
 
 /* build_trace_waits.c: waits, gaps, tails. */
-void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *table);
+void sc_trace_load_waits(struct rank_load *load);
 
 /* build_trace_marks.c */
 void sc_trace_find_marks(struct rank_load *load, const char *range);

@@ -39,6 +39,7 @@ struct entry {
 };
 /* A queue: entries of one stream, by call. */
 struct queue {
+	struct sc_trace_run *run;
 	struct sc_trace_rank *rank;
 	const double *own_ns; /* by name of call */
 	const struct entry *entry;
@@ -204,8 +205,8 @@ static void block(struct queue *q, uint32_t k, uint32_t act)
 	call->gap_us = (float)(before_ns / (double)SC_NS_PER_US);
 	call->tail_us = (float)(tail_ns / (double)SC_NS_PER_US);
 	add_wait(q->rank, call, act);
-	q->rank->n_queued++;
-	q->rank->queued_us += (waited_ns - before_ns + tail_ns) / (double)SC_NS_PER_US;
+	q->run->n_queued++;
+	q->run->queued_us += (waited_ns - before_ns + tail_ns) / (double)SC_NS_PER_US;
 }
 
 void sc_trace_load_queues(struct rank_load *load)
@@ -216,15 +217,16 @@ void sc_trace_load_queues(struct rank_load *load)
 	double *own_ns = own_times(load);
 
 	for (size_t i = 0, end; i < n; i = end) {
-		struct queue q = {.rank = r, .own_ns = own_ns, .entry = &entry[i]};
+		struct queue q = {
+			.run = load->run, .rank = r, .own_ns = own_ns, .entry = &entry[i]};
 
 		for (end = i; end < n && entry[end].stream == entry[i].stream; end++)
 			;
 		q.n = (uint32_t)(end - i);
 		if (!was_full(&q))
 			continue;
-		if (q.depth > r->queue_depth)
-			r->queue_depth = q.depth;
+		if (q.depth > load->run->queue_depth)
+			load->run->queue_depth = q.depth;
 		for (uint32_t k = 0; k < q.n; k++) {
 			struct sc_call *call = &r->calls.at[q.entry[k].call];
 			uint32_t act = is_near_full(&q, k) ? freed_by(&q, k) : SC_NONE, before;

@@ -22,11 +22,11 @@ struct lane_acts {
 };
 struct waits {
 	struct rank_load *load;
-	const struct sc_correlations *table, *records; /* of calls; of event records */
-	struct lane_acts *lanes;                       /* of streams */
-	uint32_t *by_end;        /* activities; of equal ends the first lane is last */
-	uint32_t *by_stream;     /* lanes, by the number of their stream */
-	uint32_t *call_last_act; /* by call: the last activity it launched */
+	struct sc_correlations records; /* of events */
+	struct lane_acts *lanes;        /* of streams */
+	uint32_t *by_end;               /* activities; of equal ends the first lane is last */
+	uint32_t *by_stream;            /* lanes, by the number of their stream */
+	uint32_t *call_last_act;        /* by call: the last activity it launched */
 };
 
 static int64_t launch_time(const struct sc_trace_rank *r, const struct sc_act *act)
@@ -195,13 +195,13 @@ static uint32_t awaited_act(const struct waits *w, const struct sc_trace_event *
 	if (sync->aux1 < -1)
 		stream = SC_SYNC_AUX_STREAM(sync->aux1);
 	else if (sync->aux1 >= 0)
-		record = sc_correlations_find(w->records, (uint32_t)sync->aux1);
+		record = sc_correlations_find(&w->records, (uint32_t)sync->aux1);
 	if (record != SC_NONE)
 		stream = t->lanes.at[t->events.at[record].lane].stream;
-	api = sc_correlations_find(w->table, sync->correlation);
+	api = sc_correlations_find(&w->load->call_of, sync->correlation);
 	until = api == SC_NONE ? sync->start_ns : t->events.at[api].start_ns;
 	if (sync->aux1 >= 0) {
-		record = sc_correlations_find(w->table, (uint32_t)sync->aux1);
+		record = sc_correlations_find(&w->load->call_of, (uint32_t)sync->aux1);
 		if (record != SC_NONE)
 			until = t->events.at[record].start_ns;
 	}
@@ -229,7 +229,7 @@ static void explicit_wait(struct waits *w, const struct sc_trace_event *sync)
 {
 	const struct sc_trace *t = &w->load->trace;
 	struct sc_trace_rank *r = w->load->rank;
-	const uint32_t api = sc_correlations_find(w->table, sync->correlation);
+	const uint32_t api = sc_correlations_find(&w->load->call_of, sync->correlation);
 	const int64_t at = api == SC_NONE ? sync->start_ns : t->events.at[api].start_ns;
 	const uint32_t other = awaited_act(w, sync);
 	const struct lane_list lanes = lanes_of(w, t->lanes.at[sync->lane].stream);
@@ -343,7 +343,7 @@ static uint32_t *sync_lanes(const struct waits *w)
 
 		if (e->cls != SC_EV_SYNC || e->sub != SC_SYNC_STREAM)
 			continue;
-		api = sc_correlations_find(w->table, e->correlation);
+		api = sc_correlations_find(&w->load->call_of, e->correlation);
 		if (api == SC_NONE || w->load->call_of_event[api] == SC_NONE)
 			continue;
 		of_stream = lanes_of(w, t->lanes.at[e->lane].stream);
@@ -429,23 +429,21 @@ static void find_orders(struct waits *w)
 static void find_explicit_waits(struct waits *w)
 {
 	const struct sc_trace *t = &w->load->trace;
-	struct sc_correlations *records = NULL;
 
-	for (size_t i = 0; i < t->events.n; i++) {
-		if (t->events.at[i].cls != SC_EV_SYNC || t->events.at[i].sub != SC_SYNC_STREAM_WAIT)
-			continue;
-		if (!records)
-			w->records = records = sc_correlations_create(t, SC_EV_EVENT_RECORD);
-		explicit_wait(w, &t->events.at[i]);
-	}
-	w->load->rank->has_waits = records != NULL;
-	sc_correlations_destroy(records);
+	w->records = sc_correlations_of(t, SC_EV_EVENT_RECORD);
+	for (size_t i = 0; i < t->events.n; i++)
+		if (t->events.at[i].cls == SC_EV_SYNC &&
+		    t->events.at[i].sub == SC_SYNC_STREAM_WAIT) {
+			w->load->rank->has_waits = true;
+			explicit_wait(w, &t->events.at[i]);
+		}
+	SC_VEC_RELEASE(&w->records.list);
 }
 
-void sc_trace_load_waits(struct rank_load *load, const struct sc_correlations *table)
+void sc_trace_load_waits(struct rank_load *load)
 {
 	struct sc_trace_rank *r = load->rank;
-	struct waits w = {.load = load, .table = table};
+	struct waits w = {.load = load};
 	uint32_t *lanes, *last; /* sync_lanes; by lane, the last activity */
 
 	w.lanes = sc_xcalloc(r->streams.n + 1, sizeof(*w.lanes));

@@ -332,21 +332,6 @@ static void wait_of_transfers(struct job *job, uint32_t worker, int type)
 	}
 }
 
-/* Of the first pass back nothing is posted before the second last forward of the warm-up. */
-static void wait_of_first_back(struct job *job, uint32_t worker)
-{
-	const struct job_ops *f = job_ops_of(job, worker, SC_JOB_FORWARD);
-	const struct job_ops *r = job_ops_of(job, worker, SC_JOB_BACKWARD);
-	uint32_t n_before = 0;
-
-	while (r->n && n_before < f->n &&
-	       job->ops[f->first + n_before].start_ns <= job->ops[r->first].start_ns)
-		n_before++;
-	for (int t = SC_JOB_BACKWARD_SEND; n_before >= 2 && t <= SC_JOB_BACKWARD_RECV; t++)
-		if (job_ops_of(job, worker, t)->n)
-			add_wait(job, job_ops_of(job, worker, t)->first, f->first + n_before - 2);
-}
-
 /* Receives that start at the same instant as a send were posted in one call with it. */
 static void wait_of_batched(struct job *job, uint32_t worker, int send, int recv)
 {
@@ -433,7 +418,6 @@ static void find_rules(struct job *job)
 	for (uint32_t w = 0; w < job->n_workers; w++) {
 		for (int t = SC_JOB_FORWARD_SEND; t <= SC_JOB_BACKWARD_RECV; t++)
 			wait_of_transfers(job, w, t);
-		wait_of_first_back(job, w);
 		for (int send = SC_JOB_FORWARD_SEND; send <= SC_JOB_BACKWARD_SEND; send += 2)
 			for (int recv = SC_JOB_FORWARD_RECV; recv <= SC_JOB_BACKWARD_RECV;
 			     recv += 2)
@@ -595,7 +579,7 @@ static void add_step(struct job *job)
 		it.end_act = (uint32_t)rank->acts.n;
 		for (; i < job->n_ops && job->ops[i].worker == w; i++)
 			add_waits(job, i, &wait);
-		rank->n_events += it.end_act - it.first_act;
+		job->run->n_events += it.end_act - it.first_act;
 		end_worker(job, w, &it, span_ns);
 		SC_VEC_PUSH(&rank->iterations, it);
 	}

@@ -91,125 +91,102 @@ static void put_families(const struct replay_study *study, struct sc_replay_resu
 	}
 }
 
-static void warn_of_ranks(const struct replay_study *study, struct sc_replay_result *out)
+static void warn_of_ranks(const struct replay_study *study)
 {
-	const struct sc_merge *m = &study->run.merge;
-	const int64_t n = (int64_t)study->run.ranks.n;
+	const struct sc_trace_run *run = &study->run;
+	struct sc_warnings *warnings = &study->out->warnings;
+	const int64_t n = (int64_t)run->ranks.n;
+	bool doubled = false;
 
-	if (study->run.world > n)
-		sc_warn(&out->warnings,
+	if (run->world > n)
+		sc_warn(warnings,
 			"%" PRId64 " of %d ranks were recorded: the others are only seen through "
 			"what these waited for",
-			n, (int)study->run.world);
-	if (m->n_solo && m->n_solo == m->n_calls)
-		sc_warn(&out->warnings,
+			n, (int)run->world);
+	if (run->merge.n_solo && run->merge.n_solo == run->merge.n_calls)
+		sc_warn(warnings,
 			"collectives of one recorded rank cannot be split into transfer and waiting "
 			"(n=%zu): both are used again; changes apply to the shortest of each size",
-			m->n_solo);
-	else if (m->n_matched < m->n_calls)
-		sc_warn(&out->warnings,
+			run->merge.n_solo);
+	else if (run->merge.n_matched < run->merge.n_calls)
+		sc_warn(warnings,
 			"collectives without a partner among the recorded ranks keep their waiting: "
 			"n=%zu of %zu",
-			m->n_calls - m->n_matched, m->n_calls);
-	if (study->run.n_idle)
-		sc_warn(&out->warnings, "files without activity of a GPU are left out: n=%zu",
-			study->run.n_idle);
-	if (study->run.n_contradictions)
-		sc_warn(&out->warnings,
+			run->merge.n_calls - run->merge.n_matched, run->merge.n_calls);
+	if (run->n_idle)
+		sc_warn(warnings, "files without activity of a GPU are left out: n=%zu",
+			run->n_idle);
+	if (run->n_contradictions)
+		sc_warn(warnings,
 			"collectives whose ranks did not overlap in time are not replayed as groups: "
 			"n=%zu",
-			study->run.n_contradictions);
-}
-
-/* Each file is a rank of its own, whatever it says: collectives of two that are one do not match. */
-static void warn_of_doubles(const struct replay_study *study, struct sc_replay_result *out)
-{
-	for (size_t b = 1; b < study->run.ranks.n; b++) {
-		for (size_t a = 0; a < b; a++) {
-			if (study->run.ranks.at[a].rank != study->run.ranks.at[b].rank)
-				continue;
-			sc_warn(&out->warnings,
-				"rank %d is in more than one file; each is replayed as a rank of "
-				"its own: remove those that are of another run",
-				(int)study->run.ranks.at[b].rank);
-			return;
+			run->n_contradictions);
+	/* Each file is a rank of its own, whatever it says: collectives of two that are one do not match. */
+	for (size_t b = 1; b < run->ranks.n && !doubled; b++)
+		for (size_t a = 0; a < b && !doubled; a++) {
+			doubled = run->ranks.at[a].rank == run->ranks.at[b].rank;
+			if (doubled)
+				sc_warn(warnings,
+					"rank %d is in more than one file; each is replayed as a rank of "
+					"its own: remove those that are of another run",
+					(int)run->ranks.at[b].rank);
 		}
-	}
 }
 
-static void warn_of_clocks(const struct replay_study *study, struct sc_replay_result *out)
+static void warn_of_clocks(const struct replay_study *study)
 {
+	const struct sc_trace_run *run = &study->run;
+	struct sc_warnings *warnings = &study->out->warnings;
 	double widest_us = 0, spread_us = 0, few_us = 0;
-	int64_t n_early = 0, early_ns = 0, early_cut_ns = 0;
 	size_t n = 0, n_few = 0;
 
-	for (size_t r = 0; r < study->run.ranks.n; r++) {
-		const struct sc_trace_rank *rank = &study->run.ranks.at[r];
-
-		n_early += rank->n_early;
-		early_ns = rank->early_ns > early_ns ? rank->early_ns : early_ns;
-		early_cut_ns += rank->early_cut_ns;
-	}
-	if (n_early)
-		sc_warn(&out->warnings,
+	if (run->n_early)
+		sc_warn(warnings,
 			"activities of the GPU start before their launch, by up to %.3f ms (n=%" PRId64
 			"): host and device clocks differ; %.3f ms of them are lost",
-			(double)early_ns / SC_NS_PER_MS, n_early,
-			(double)early_cut_ns / SC_NS_PER_MS);
-
-	for (size_t r = 0; r < study->run.merge.ranks.n; r++) {
-		const struct sc_merge_rank *rank = &study->run.merge.ranks.at[r];
+			(double)run->early_ns / SC_NS_PER_MS, run->n_early,
+			(double)run->early_cut_ns / SC_NS_PER_MS);
+	for (size_t r = 0; r < run->merge.ranks.n; r++) {
+		const struct sc_merge_rank *rank = &run->merge.ranks.at[r];
+		const double bound_us = sc_merge_bound_ns(rank) / (double)SC_NS_PER_US;
 
 		if (rank->basis == SC_MERGE_FEW) {
 			n_few++;
-			few_us = fmax(few_us, sc_merge_bound_ns(rank) / (double)SC_NS_PER_US);
+			few_us = fmax(few_us, bound_us);
 		}
 		if (rank->basis != SC_MERGE_COLLECTIVES)
 			continue;
 		n++;
-		widest_us = fmax(widest_us, sc_merge_bound_ns(rank) / (double)SC_NS_PER_US);
+		widest_us = fmax(widest_us, bound_us);
 		spread_us = fmax(spread_us, rank->spread_ns / (double)SC_NS_PER_US);
 	}
 	if (n_few)
-		sc_warn(&out->warnings,
+		sc_warn(warnings,
 			"clocks of %zu ranks as recorded: fewer than five collectives say nothing of "
 			"them; causality bounds the error by %.1f us",
 			n_few, few_us);
 	if (n)
-		sc_warn(&out->warnings,
+		sc_warn(warnings,
 			"clocks of %zu ranks set by the ends of collectives: half of the ends agree "
 			"within %.1f us, causality bounds the error by %.1f us",
 			n, spread_us, widest_us);
 }
 
-/* Of all ranks. */
-static void warn_of_queues(const struct replay_study *study, struct sc_replay_result *out)
+/* Launches that waited, and a host that runs ahead further and further: what it does at this pace, the device does
+ * not follow. */
+static void warn_of_lag(const struct replay_study *study)
 {
-	uint32_t depth = 0;
-	int64_t n = 0;
-	double us = 0;
-
-	for (size_t r = 0; r < study->run.ranks.n; r++) {
-		const struct sc_trace_rank *rank = &study->run.ranks.at[r];
-
-		depth = rank->queue_depth > depth ? rank->queue_depth : depth;
-		n += rank->n_queued;
-		us += rank->queued_us;
-	}
-	if (n)
-		sc_warn(&out->warnings,
-			"the launch queue was full (entries=%u): n=%" PRId64
-			" launches waited for the device, %.3f ms in all; no host work",
-			(unsigned)depth, n, us / SC_US_PER_MS);
-}
-
-/* A host that runs ahead further and further: what it does at this pace, the device does not follow. */
-static void warn_of_lag(struct sc_replay_result *out)
-{
+	struct sc_replay_result *out = study->out;
 	const size_t n = out->iterations.n;
 	const struct sc_replay_iteration *it = out->iterations.at;
 	size_t n_grown = 1;
 
+	if (study->run.n_queued)
+		sc_warn(&out->warnings,
+			"the launch queue was full (entries=%u): n=%" PRId64
+			" launches waited for the device, %.3f ms in all; no host work",
+			(unsigned)study->run.queue_depth, study->run.n_queued,
+			study->run.queued_us / SC_US_PER_MS);
 	while (n_grown < n && it[n_grown].lag_ms > it[n_grown - 1].lag_ms)
 		n_grown++;
 	if (n > 1 && n_grown == n)
@@ -220,8 +197,9 @@ static void warn_of_lag(struct sc_replay_result *out)
 			it[0].lag_ms, it[0].step, it[n - 1].lag_ms, it[n - 1].step);
 }
 
-static void warn_of_holes(const struct replay_study *study, struct sc_replay_result *out)
+static void warn_of_holes(const struct replay_study *study)
 {
+	struct sc_replay_result *out = study->out;
 	int64_t n_lost = 0, n_doubled = 0;
 	size_t n_cut = 0;
 
@@ -245,54 +223,65 @@ static void warn_of_holes(const struct replay_study *study, struct sc_replay_res
 			n_doubled);
 }
 
-static void warn_of_trace(const struct replay_study *study, struct sc_replay_result *out)
+static void warn_of_trace(const struct replay_study *study, bool inferred)
 {
-	int64_t n_unlaunched = 0;
-	size_t n_alone = 0, n_inferred = 0;
+	const struct sc_trace_run *run = &study->run;
+	struct sc_warnings *warnings = &study->out->warnings;
+	size_t n_alone = 0;
 
-	for (size_t r = 0; r < study->run.ranks.n; r++) {
-		n_unlaunched += study->run.ranks.at[r].n_unlaunched;
+	for (size_t r = 0; r < run->ranks.n; r++)
 		n_alone += study->medians[r].n_alone;
-		n_inferred += !study->run.ranks.at[r].has_waits;
-	}
-	if (study->run.found_by == SC_FOUND_PERIOD)
-		sc_warn(&out->warnings,
+	if (run->found_by == SC_FOUND_PERIOD)
+		sc_warn(warnings,
 			"no range marks iterations: they are cut by the period of the kernels");
-	if (study->run.found_by == SC_FOUND_WHOLE && study->opts->range)
-		sc_warn(&out->warnings, "no range is named \"%.64s\": the trace is one iteration",
+	if (run->found_by == SC_FOUND_WHOLE && study->opts->range)
+		sc_warn(warnings, "no range is named \"%.64s\": the trace is one iteration",
 			study->opts->range);
-	else if (study->run.found_by == SC_FOUND_WHOLE)
-		sc_warn(&out->warnings,
+	else if (run->found_by == SC_FOUND_WHOLE)
+		sc_warn(warnings,
 			"no range marks iterations and no period was found: the trace is one");
-	if (n_unlaunched)
-		sc_warn(&out->warnings,
+	if (run->n_unlaunched)
+		sc_warn(warnings,
 			"device activities without their call start as recorded after what is "
 			"before them: n=%" PRId64,
-			n_unlaunched);
-	if (n_inferred)
-		sc_warn(&out->warnings,
+			run->n_unlaunched);
+	if (inferred)
+		sc_warn(warnings,
 			"the trace does not say what streams wait for: inferred from collectives and "
 			"from starts just after ends");
-	if (n_alone && study->run.n_iterations > 1)
-		sc_warn(&out->warnings,
+	if (n_alone && run->n_iterations > 1)
+		sc_warn(warnings,
 			"calls and activities that no other iteration has stand for themselves: "
 			"n=%zu",
 			n_alone);
 	if (study->opts->gpus)
-		sc_warn(&out->warnings,
+		sc_warn(warnings,
 			"gpus=%" PRId64 ": transfers of groups of all ranks are %s; the recorded "
 			"ranks stand for the new ones",
 			study->opts->gpus,
 			study->opts->network.us ? "scaled by the model of the cluster"
-			: study->run.spans_nodes
+			: run->spans_nodes
 				? "scaled as rings at the recorded speed between nodes, no --cluster"
-			: study->run.node_gpus > 0
+			: run->node_gpus > 0
 				? "scaled as rings at the recorded speed within a node, no --cluster"
 				: "scaled as rings at the recorded speed, without --cluster");
+	if (study->opts->overlap == SC_OVERLAP_NONE)
+		sc_warn(warnings,
+			"overlap none: in the order of launches, collectives wait for all device work "
+			"before them, and all after them for their end");
+	else if (study->opts->overlap == SC_OVERLAP_FREE && inferred)
+		sc_warn(warnings,
+			"overlap free: waits for collectives that were inferred from times are "
+			"dropped; stream order and synchronizing calls stay");
+	else if (study->opts->overlap == SC_OVERLAP_FREE)
+		sc_warn(warnings,
+			"overlap free: the trace says what streams wait for, and that stays: nothing "
+			"to drop");
 }
 
-static void warn_of_missing(const struct replay_study *study, struct sc_replay_result *out)
+static void warn_of_missing(const struct replay_study *study)
 {
+	struct sc_warnings *warnings = &study->out->warnings;
 	const double n = (double)study->run.n_iterations;
 	int64_t n_unknown = 0;
 	double sum = 0;
@@ -302,44 +291,25 @@ static void warn_of_missing(const struct replay_study *study, struct sc_replay_r
 
 		sum += us;
 		if (us > 0)
-			sc_warn(&out->warnings,
+			sc_warn(warnings,
 				"symmetric: rank %d no longer waits for ranks that were not recorded, "
 				"%.3f ms an iteration (over the shortest of each size)",
 				(int)study->run.ranks.at[r].rank, us / SC_US_PER_MS / n);
 	}
 	if (!(sum > 0) && n_unknown == 0)
-		sc_warn(&out->warnings,
+		sc_warn(warnings,
 			"symmetric: no recorded rank waited for one that was not recorded");
 	if (n_unknown)
-		sc_warn(&out->warnings,
+		sc_warn(warnings,
 			"symmetric: collectives whose size the trace does not say keep their "
 			"waiting: n=%" PRId64,
 			n_unknown);
 }
 
-static void warn_of_overlap(const struct replay_study *study, struct sc_replay_result *out)
-{
-	bool inferred = false;
-
-	for (size_t r = 0; r < study->run.ranks.n; r++)
-		inferred = inferred || !study->run.ranks.at[r].has_waits;
-	if (study->opts->overlap == SC_OVERLAP_NONE)
-		sc_warn(&out->warnings,
-			"overlap none: in the order of launches, collectives wait for all device work "
-			"before them, and all after them for their end");
-	else if (inferred)
-		sc_warn(&out->warnings,
-			"overlap free: waits for collectives that were inferred from times are "
-			"dropped; stream order and synchronizing calls stay");
-	else
-		sc_warn(&out->warnings,
-			"overlap free: the trace says what streams wait for, and that stays: nothing "
-			"to drop");
-}
-
 /* Collectives that no model can be asked about. */
-static void warn_of_model(const struct replay_study *study, struct sc_replay_result *out)
+static void warn_of_model(const struct replay_study *study)
 {
+	struct sc_warnings *warnings = &study->out->warnings;
 	size_t n = 0, n_unknown = 0;
 	bool model = false;
 
@@ -352,12 +322,12 @@ static void warn_of_model(const struct replay_study *study, struct sc_replay_res
 	for (size_t i = 0; i < study->opts->n_changes; i++)
 		model = model || study->opts->changes[i].action == SC_REPLAY_MODEL;
 	if (n_unknown && study->opts->gpus && study->opts->network.us)
-		sc_warn(&out->warnings,
+		sc_warn(warnings,
 			"gpus: collectives whose kind or size the trace does not say are scaled as "
 			"rings at the recorded speed, not by the model: n=%zu of %zu",
 			n_unknown, n);
 	if (n_unknown && model)
-		sc_warn(&out->warnings,
+		sc_warn(warnings,
 			"model: collectives whose kind or size the trace does not say stay as "
 			"recorded: n=%zu of %zu",
 			n_unknown, n);
@@ -450,6 +420,7 @@ static void put_job(const struct replay_study *study, struct sc_replay_result *o
 void sc_replay_results(struct replay_study *study)
 {
 	struct sc_replay_result *out = study->out;
+	bool inferred = false;
 
 	out->source = "streams";
 	out->reused =
@@ -465,28 +436,24 @@ void sc_replay_results(struct replay_study *study)
 	out->gpus = study->opts->gpus      ? study->opts->gpus
 		    : study->run.world > 0 ? study->run.world
 					   : out->n_ranks;
-	for (size_t r = 0; r < study->run.ranks.n; r++)
-		out->n_events += study->run.ranks.at[r].n_events;
+	out->n_events = study->run.n_events;
 	for (size_t r = 0; r < out->ranks.n; r++) {
+		inferred = inferred || !study->run.ranks.at[r].has_waits;
 		out->ranks.at[r].slowness = study->slowness[r];
 		out->ranks.at[r].host_slowness = study->host_slowness[r];
 	}
 	if (study->run.n_replicas) {
-		warn_of_holes(study, out);
+		warn_of_holes(study);
 		put_job(study, out);
 		return;
 	}
 	put_families(study, out);
-	warn_of_ranks(study, out);
-	warn_of_doubles(study, out);
-	warn_of_clocks(study, out);
-	warn_of_queues(study, out);
-	warn_of_lag(out);
-	warn_of_holes(study, out);
-	warn_of_trace(study, out);
-	warn_of_model(study, out);
+	warn_of_ranks(study);
+	warn_of_clocks(study);
+	warn_of_lag(study);
+	warn_of_holes(study);
+	warn_of_trace(study, inferred);
+	warn_of_model(study);
 	if (study->opts->missing == SC_MISSING_SYMMETRIC)
-		warn_of_missing(study, out);
-	if (study->opts->overlap != SC_OVERLAP_AS_RECORDED)
-		warn_of_overlap(study, out);
+		warn_of_missing(study);
 }

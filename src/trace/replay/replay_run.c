@@ -528,7 +528,8 @@ static int load(const struct sc_trace_files *files, const struct sc_replay_opts 
 				 "--overlap, --missing and --iteration-range are for traces of GPU "
 				 "streams; this is a job");
 	return job ? sc_trace_run_load_job(files, out, err)
-		   : sc_trace_run_load(files, opts->range, out, err);
+		   : sc_trace_run_load(files, &(struct sc_trace_run_opts){.range = opts->range},
+				       out, err);
 }
 
 int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_replay_result *out,
