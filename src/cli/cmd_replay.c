@@ -76,39 +76,28 @@ static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_chrome_replay_write(ctx, out, err);
 }
 
-static int parse_scale(const char *text, struct sc_arena *arena, struct sc_replay_change *out,
-		       struct sc_err *err)
+static int parse_change(const char *text, bool scales, struct sc_arena *arena,
+			struct sc_replay_change *out, struct sc_err *err)
 {
-	const char *selector, *value;
-	int rc = sc_cli_split(text, "--scale", "SELECTOR=FACTOR", arena, &selector, &value, err);
-
-	out->action = SC_REPLAY_SCALE;
-	if (rc == 0)
-		rc = sc_selector_parse(selector, arena, &out->selector, err);
-	if (rc == 0 &&
-	    (!sc_parse_double(value, &out->factor) || out->factor < 0 || out->factor > MAX_FACTOR))
-		rc = sc_err_set(err, SC_EUSAGE,
-				"--scale %.64s: expected a factor from 0 to %g, got \"%.32s\"",
-				selector, MAX_FACTOR, value);
-	return rc;
-}
-
-static int parse_replace(const char *text, struct sc_arena *arena, struct sc_replay_change *out,
-			 struct sc_err *err)
-{
-	const char *selector, *value;
-	int rc = sc_cli_split(text, "--replace", "SELECTOR=mean|model", arena, &selector, &value,
-			      err);
+	const char *option = scales ? "--scale" : "--replace", *selector, *value;
+	int rc = sc_cli_split(text, option, scales ? "SELECTOR=FACTOR" : "SELECTOR=mean|model",
+			      arena, &selector, &value, err);
 
 	if (rc == 0)
 		rc = sc_selector_parse(selector, arena, &out->selector, err);
 	if (rc)
 		return rc;
-	if (strcmp(value, "mean") == 0)
-		out->action = SC_REPLAY_MEAN;
-	else if (strcmp(value, "model") == 0)
-		out->action = SC_REPLAY_MODEL;
-	else
+	if (scales) {
+		out->action = SC_REPLAY_SCALE;
+		if (sc_parse_double(value, &out->factor) && out->factor >= 0 &&
+		    out->factor <= MAX_FACTOR)
+			return 0;
+		return sc_err_set(err, SC_EUSAGE,
+				  "--scale %.64s: expected a factor from 0 to %g, got \"%.32s\"",
+				  selector, MAX_FACTOR, value);
+	}
+	out->action = strcmp(value, "mean") == 0 ? SC_REPLAY_MEAN : SC_REPLAY_MODEL;
+	if (out->action == SC_REPLAY_MODEL && strcmp(value, "model") != 0)
 		return sc_err_set(err, SC_EUSAGE,
 				  "--replace %.64s: expected mean or model, got \"%.32s\"",
 				  selector, value);
@@ -162,7 +151,8 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 	sc_replay_opts_init(opts);
 	opts->changes = changes;
 	for (size_t i = 0; rc == 0 && i < args->replaces.n; i++)
-		rc = parse_replace(args->replaces.at[i], arena, &changes[opts->n_changes++], err);
+		rc = parse_change(args->replaces.at[i], false, arena, &changes[opts->n_changes++],
+				  err);
 	for (size_t b = 1; rc == 0 && b < opts->n_changes; b++)
 		for (size_t a = 0; a < b && rc == 0; a++)
 			if (strcmp(changes[a].selector.text, changes[b].selector.text) == 0)
@@ -170,7 +160,8 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 						"--replace %.64s: given twice; by what?",
 						changes[b].selector.text);
 	for (size_t i = 0; rc == 0 && i < args->scales.n; i++)
-		rc = parse_scale(args->scales.at[i], arena, &changes[opts->n_changes++], err);
+		rc = parse_change(args->scales.at[i], true, arena, &changes[opts->n_changes++],
+				  err);
 	for (size_t i = 0; rc == 0 && i < args->sets.n; i++)
 		rc = parse_set(args->sets.at[i], arena, &opts->gpus, err);
 	if (rc == 0 && args->sets.n > 1)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/csv.h"
 #include "base/search.h"
 #include "base/stats.h"
 #include "base/units.h"
@@ -91,15 +92,6 @@ static void put_us(FILE *out, double us)
 		fprintf(out, ",%.3f", us);
 }
 
-/* Quotes end a cell, so none is in one. */
-static void put_cell(FILE *out, const char *text)
-{
-	putc('"', out);
-	for (; *text; text++)
-		putc(*text == '"' || *text == '\n' || *text == '\r' ? ' ' : *text, out);
-	putc('"', out);
-}
-
 static void put_overlap(const struct trace_table_run *table, const struct sc_trace_run *run,
 			const struct sc_trace_rank *r, const struct sc_beside *b)
 {
@@ -107,10 +99,10 @@ static void put_overlap(const struct trace_table_run *table, const struct sc_tra
 	const struct sc_merge_call *c = &r->collectives.at[comm->merge_call];
 
 	fprintf(table->out, "%s,%d,", table->device, (int)r->rank);
-	put_cell(table->out, sc_trace_run_name(run, act->name));
+	sc_csv_put_cell(table->out, sc_trace_run_name(run, act->name));
 	fprintf(table->out, ",%s,",
 		sc_kernel_family_name((enum sc_kernel_family)run->family.at[act->name]));
-	put_cell(table->out, sc_trace_run_name(run, comm->name));
+	sc_csv_put_cell(table->out, sc_trace_run_name(run, comm->name));
 	fprintf(table->out, ",%s,%lld,%.3f", c->kind < 0 ? "" : sc_collective_names[c->kind],
 		(long long)c->bytes, b->time_us);
 	put_us(table->out, b->alone_us);
@@ -430,7 +422,7 @@ static void close_op(const struct trace_table_run *run, const struct sc_trace *t
 	if (!o->op || o->n_launches == 0 || o->launches_ns <= 0)
 		return;
 	fprintf(run->out, "trace,%s,launches,", run->device);
-	put_cell(run->out, t->strings.at[t->events.at[o->op - 1].name]);
+	sc_csv_put_cell(run->out, t->strings.at[t->events.at[o->op - 1].name]);
 	fprintf(run->out, ",%lld,%.3f,,,,,\n", (long long)o->n_launches, sc_ns_us(o->launches_ns));
 }
 

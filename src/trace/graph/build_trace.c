@@ -329,22 +329,9 @@ static void add_groups(const struct sc_trace_run *run, size_t iteration, struct 
 
 /* ---- the whole ---- */
 
-int64_t sc_trace_first_begin(const struct sc_trace_run *run, size_t iteration)
-{
-	int64_t first = INT64_MAX;
-
-	for (size_t r = 0; r < run->ranks.n; r++) {
-		const struct sc_trace_rank *rank = &run->ranks.at[r];
-		const int64_t at = rank->calls.at[rank->iterations.at[iteration].begin].start_ns;
-
-		first = at < first ? at : first;
-	}
-	return first;
-}
-
 void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out)
 {
-	const int64_t first_ns = sc_trace_first_begin(run, iteration);
+	int64_t first_ns = INT64_MAX; /* when the first rank begins: 0 of the graph */
 	uint32_t lane = 0;
 
 	sc_graph_clear(&out->graph);
@@ -357,7 +344,10 @@ void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_
 					       .name = SC_NONE};
 		const struct sc_trace_rank *rank = &run->ranks.at[r];
 		const uint32_t class_id = sc_graph_add_class(&out->graph, class);
+		const int64_t begin_ns =
+			rank->calls.at[rank->iterations.at[iteration].begin].start_ns;
 
+		first_ns = begin_ns < first_ns ? begin_ns : first_ns;
 		for (uint32_t t = 0; t < rank->n_threads; t++)
 			sc_graph_add_lane(&out->graph, class_id, SC_LANE_HOST);
 		for (size_t s = 0; s < rank->streams.n; s++)

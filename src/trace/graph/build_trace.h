@@ -196,8 +196,6 @@ struct sc_trace_graph {
 	SC_VEC(uint32_t) instance_group;
 };
 void sc_trace_graph_release(struct sc_trace_graph *graph);
-/* When the first rank begins it: 0 of the graph. */
-int64_t sc_trace_first_begin(const struct sc_trace_run *run, size_t iteration);
 /* Costs are those measured. Sealed. Memory is kept for the next. */
 void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out);
 /* Of an activity of an earlier iteration when `begin` is called: how long until it starts or goes on, once

@@ -108,9 +108,8 @@ int sc_replay_simulate(const struct replay_at *at, struct sc_reading_input *out,
 		       struct sc_err *err);
 
 /* replay_outliers.c: what differs in the iterations that are marked, with a warning that names them; and a warning of the
- * iteration that does not come out as recorded, with the cause. */
+ * iteration that does not come out as recorded. */
 void sc_replay_explain_outliers(const struct replay_study *study);
-int sc_replay_check_recorded(const struct replay_study *study, struct sc_err *err);
 
 /* replay_typical.c: what is typical without the outliers; means by name, and how slow each rank is. */
 void sc_replay_medians(struct replay_study *study);
