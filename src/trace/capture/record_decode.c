@@ -170,7 +170,50 @@ void sc_decode_host(struct sc_decoder *d, const struct sc_host_record *record)
 	}
 }
 
-/* ---- One function a kind of CUPTI record ---- */
+/* ---- CUPTI's records ---- */
+
+/* What most kinds have, and where; 0: not there. */
+struct record_kind {
+	bool is_event;
+	uint8_t cls, start, end, correlation, bytes;
+	uint8_t device; /* followed by context and stream */
+	const char *name;
+};
+#define AT(type, member) (uint8_t) offsetof(struct sc_cupti_##type, member)
+#define TIMES(type) \
+	.start = AT(type, start), .end = AT(type, end), .correlation = AT(type, correlation)
+static const struct record_kind KINDS[SC_CUPTI_MAX_KIND + 1] = {
+	[SC_CUPTI_KERNEL] = {true, SC_EV_KERNEL, TIMES(kernel), .device = AT(kernel, device)},
+	[SC_CUPTI_RUNTIME] = {true, SC_EV_API, TIMES(api)},
+	[SC_CUPTI_DRIVER] = {true, SC_EV_API, TIMES(api)},
+	[SC_CUPTI_MEMCPY] = {true, SC_EV_COPY, TIMES(memcpy), .bytes = AT(memcpy, bytes),
+			     .device = AT(memcpy, device)},
+	[SC_CUPTI_MEMCPY_P2P] = {true, SC_EV_COPY, TIMES(memcpy_p2p),
+				 .bytes = AT(memcpy_p2p, bytes), .device = AT(memcpy_p2p, device)},
+	[SC_CUPTI_MEMSET] = {true, SC_EV_SET, TIMES(memset), .bytes = AT(memset, bytes),
+			     .device = AT(memset, device), .name = "Memset"},
+	[SC_CUPTI_SYNC] = {true, SC_EV_SYNC, TIMES(sync)},
+	[SC_CUPTI_CUDA_EVENT] = {true, SC_EV_EVENT_RECORD, .correlation = AT(event, correlation),
+				 .name = "Event Record"},
+	[SC_CUPTI_OVERHEAD] = {true, SC_EV_OVERHEAD, .start = AT(overhead, start),
+			       .end = AT(overhead, end), .name = "CUPTI overhead"},
+};
+
+static uint32_t u32_at(const uint8_t *at)
+{
+	uint32_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+static uint64_t u64_at(const uint8_t *at)
+{
+	uint64_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
 
 static int64_t trace_time(const struct sc_decoder *d, uint64_t cupti_ns)
 {
@@ -271,25 +314,13 @@ static int64_t external_of(const struct sc_decoder *d, uint32_t correlation)
 	return correlation && entry->correlation == correlation ? entry->external_id : 0;
 }
 
-static void add(struct sc_decoder *d, const struct sc_trace_event *event)
-{
-	d->counts.n_events++;
-	d->sink.add(d->sink.ctx, event);
-}
-
-static void decode_kernel(struct sc_decoder *d, const struct sc_cupti_kernel *record, size_t stride)
+static void fill_kernel(struct sc_decoder *d, const struct sc_cupti_kernel *record, size_t stride,
+			struct sc_trace_event *event)
 {
 	struct sc_trace_config config = {
 		.registers = record->registers,
 		.shared_bytes = (uint32_t)record->static_shared + (uint32_t)record->dynamic_shared,
 		.graph_id = -1,
-	};
-	struct sc_trace_event event = {
-		.cls = SC_EV_KERNEL,
-		.correlation = record->correlation,
-		.external_id = external_of(d, record->correlation),
-		.name = kernel_name(d, record->name),
-		.lane = stream_lane(d, record->device, record->context, record->stream),
 	};
 
 	for (int i = 0; i < 3; i++) {
@@ -297,13 +328,12 @@ static void decode_kernel(struct sc_decoder *d, const struct sc_cupti_kernel *re
 		config.block[i] = (uint32_t)record->block[i];
 	}
 	if (SC_CUPTI_HAS(stride, struct sc_cupti_kernel, graph_node) && record->graph_node) {
-		event.aux0 = (int64_t)record->graph_node;
+		event->aux0 = (int64_t)record->graph_node;
 		if (SC_CUPTI_HAS(stride, struct sc_cupti_kernel, graph_id))
 			config.graph_id = (int32_t)record->graph_id;
 	}
-	event.config = config_of(d, &config);
-	set_time(d, &event, record->start, record->end);
-	add(d, &event);
+	event->name = kernel_name(d, record->name);
+	event->config = config_of(d, &config);
 }
 
 static uint32_t api_name(struct sc_decoder *d, const struct sc_cupti_api *record)
@@ -324,90 +354,29 @@ static uint32_t api_name(struct sc_decoder *d, const struct sc_cupti_api *record
 	return *id;
 }
 
-static void decode_api(struct sc_decoder *d, const struct sc_cupti_api *record)
+static void fill_copy(struct sc_decoder *d, const uint8_t *at, struct sc_trace_event *event)
 {
-	struct sc_trace_event event = {
-		.cls = SC_EV_API,
-		.flags = record->kind == SC_CUPTI_DRIVER ? SC_EVF_DRIVER : 0,
-		.correlation = record->correlation,
-		.external_id = external_of(d, record->correlation),
-		.name = api_name(d, record),
-		.lane = decode_host_lane(d, (int32_t)record->process, (int32_t)record->thread),
-	};
-
-	set_time(d, &event, record->start, record->end);
-	d->tables->last_ns = event.start_ns;
-	add(d, &event);
-}
-
-static uint8_t copy_kind(uint8_t cupti)
-{
+	static const char *const names[] = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH",
+					    "Memcpy DtoD", "Memcpy PtoP", "Memcpy HtoH"};
 	/* By CUPTI's number: unknown, HtoD, DtoH, HtoA, AtoH, AtoA, AtoD, DtoA, DtoD, HtoH, PtoP; arrays
 	 * are device memory. */
 	static const uint8_t kinds[] = {
 		SC_COPY_UNKNOWN, SC_COPY_H2D, SC_COPY_D2H, SC_COPY_H2D, SC_COPY_D2H, SC_COPY_D2D,
 		SC_COPY_D2D,     SC_COPY_D2D, SC_COPY_D2D, SC_COPY_H2H, SC_COPY_P2P,
 	};
+	const void *record = at;
+	const struct sc_cupti_memcpy *copy = record;
+	const struct sc_cupti_memcpy_p2p *p2p = record;
 
-	return cupti < sizeof(kinds) ? kinds[cupti] : SC_COPY_UNKNOWN;
-}
-
-static uint32_t copy_name(struct sc_decoder *d, uint8_t kind)
-{
-	static const char *const names[] = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH",
-					    "Memcpy DtoD", "Memcpy PtoP", "Memcpy HtoH"};
-
-	return d->sink.string(d->sink.ctx, names[kind], strlen(names[kind]));
-}
-
-static void decode_memcpy(struct sc_decoder *d, const struct sc_cupti_memcpy *record)
-{
-	uint8_t kind = copy_kind(record->copy_kind);
-	struct sc_trace_event event = {
-		.cls = SC_EV_COPY,
-		.sub = kind,
-		.correlation = record->correlation,
-		.external_id = external_of(d, record->correlation),
-		.name = copy_name(d, kind),
-		.lane = stream_lane(d, record->device, record->context, record->stream),
-		.bytes = (int64_t)record->bytes,
-	};
-
-	set_time(d, &event, record->start, record->end);
-	add(d, &event);
-}
-
-static void decode_memcpy_p2p(struct sc_decoder *d, const struct sc_cupti_memcpy_p2p *record)
-{
-	struct sc_trace_event event = {
-		.cls = SC_EV_COPY,
-		.sub = SC_COPY_P2P,
-		.correlation = record->correlation,
-		.external_id = external_of(d, record->correlation),
-		.name = copy_name(d, SC_COPY_P2P),
-		.lane = stream_lane(d, record->device, record->context, record->stream),
-		.bytes = (int64_t)record->bytes,
-		.aux0 = record->src_device,
-		.aux1 = record->dst_device,
-	};
-
-	set_time(d, &event, record->start, record->end);
-	add(d, &event);
-}
-
-static void decode_memset(struct sc_decoder *d, const struct sc_cupti_memset *record)
-{
-	struct sc_trace_event event = {
-		.cls = SC_EV_SET,
-		.correlation = record->correlation,
-		.external_id = external_of(d, record->correlation),
-		.name = d->sink.string(d->sink.ctx, "Memset", 6),
-		.lane = stream_lane(d, record->device, record->context, record->stream),
-		.bytes = (int64_t)record->bytes,
-	};
-
-	set_time(d, &event, record->start, record->end);
-	add(d, &event);
+	if (copy->kind == SC_CUPTI_MEMCPY_P2P) {
+		event->sub = SC_COPY_P2P;
+		event->aux0 = p2p->src_device;
+		event->aux1 = p2p->dst_device;
+	} else {
+		event->sub =
+			copy->copy_kind < sizeof(kinds) ? kinds[copy->copy_kind] : SC_COPY_UNKNOWN;
+	}
+	event->name = d->sink.string(d->sink.ctx, names[event->sub], strlen(names[event->sub]));
 }
 
 static uint64_t event_key(uint32_t context, uint32_t event)
@@ -429,7 +398,8 @@ static int64_t recorded_by(const struct sc_decoder *d, const struct sc_cupti_syn
 	return entry->key == key && entry->correlation ? (int64_t)entry->correlation : -1;
 }
 
-static void decode_sync(struct sc_decoder *d, const struct sc_cupti_sync *record, size_t stride)
+static void fill_sync(struct sc_decoder *d, const struct sc_cupti_sync *record, size_t stride,
+		      struct sc_trace_event *event)
 {
 	static const struct {
 		const char *name;
@@ -443,58 +413,89 @@ static void decode_sync(struct sc_decoder *d, const struct sc_cupti_sync *record
 	};
 	uint32_t type = record->type < 5 ? record->type : 0;
 	bool of_event = type == 1 || type == 2;
-	struct sc_trace_event event = {
-		.cls = SC_EV_SYNC,
-		.sub = (uint8_t)types[type].kind,
-		.correlation = record->correlation,
-		.external_id = external_of(d, record->correlation),
-		.name = d->sink.string(d->sink.ctx, types[type].name, strlen(types[type].name)),
-		.lane = stream_lane(d, device_of(d, record->context), record->context,
-				    record->stream),
-		.aux0 = of_event ? (int64_t)record->event : -1,
-		.aux1 = of_event ? recorded_by(d, record, stride) : -1,
-	};
 
-	set_time(d, &event, record->start, record->end);
-	add(d, &event);
+	event->sub = (uint8_t)types[type].kind;
+	event->name = d->sink.string(d->sink.ctx, types[type].name, strlen(types[type].name));
+	event->lane =
+		stream_lane(d, device_of(d, record->context), record->context, record->stream);
+	event->aux0 = of_event ? (int64_t)record->event : -1;
+	event->aux1 = of_event ? recorded_by(d, record, stride) : -1;
 }
 
-static void decode_event_record(struct sc_decoder *d, const struct sc_cupti_event *record,
-				size_t stride)
+static void fill_event_record(struct sc_decoder *d, const struct sc_cupti_event *record,
+			      size_t stride, struct sc_trace_event *event)
 {
 	uint64_t key = event_key(record->context, record->event);
 	bool has_device = SC_CUPTI_HAS(stride, struct sc_cupti_event, device);
-	struct sc_trace_event event = {
-		.cls = SC_EV_EVENT_RECORD,
-		.flags = SC_EVF_NO_TIME, /* its API call has one */
-		.start_ns = d->tables->last_ns,
-		.correlation = record->correlation,
-		.name = d->sink.string(d->sink.ctx, "Event Record", 12),
-		.lane = stream_lane(d, has_device ? record->device : device_of(d, record->context),
-				    record->context, record->stream),
-		.aux0 = record->event,
-	};
 
+	event->flags = SC_EVF_NO_TIME; /* its API call has one */
+	event->start_ns = d->tables->last_ns;
+	event->lane = stream_lane(d, has_device ? record->device : device_of(d, record->context),
+				  record->context, record->stream);
+	event->aux0 = record->event;
 	*sc_event_entry(d->tables->events, key) =
 		(struct sc_event_entry){.key = key, .correlation = record->correlation};
-	add(d, &event);
 }
 
-static void decode_overhead(struct sc_decoder *d, const struct sc_cupti_overhead *record,
-			    size_t stride)
+static void decode_one(struct sc_decoder *d, const uint8_t *at, size_t stride)
 {
-	struct sc_trace_event event = {
-		.cls = SC_EV_OVERHEAD,
-		.sub = (uint8_t)(record->overhead_kind >>
-				 16), /* CUPTI's kinds are multiples of 2^16 */
-		.name = d->sink.string(d->sink.ctx, "CUPTI overhead", 14),
-		.lane = decode_host_lane(d, (int32_t)record->object[0], (int32_t)record->object[1]),
-	};
+	const struct record_kind *kind = &KINDS[u32_at(at)];
+	const void *record = at;
+	const struct sc_cupti_api *api = record;
+	const struct sc_cupti_overhead *overhead = record;
+	struct sc_trace_event event = {.cls = kind->cls};
 
-	set_time(d, &event, record->start, record->end);
-	add(d, &event);
-	if (d->live && SC_CUPTI_HAS(stride, struct sc_cupti_overhead, data))
-		free(record->data);
+	d->counts.n_records++;
+	if (!kind->is_event) {
+		d->counts.n_unknown += u32_at(at) != SC_CUPTI_EXTERNAL;
+		return;
+	}
+	if (kind->correlation)
+		event.correlation = u32_at(at + kind->correlation);
+	event.external_id = external_of(d, event.correlation);
+	if (kind->name)
+		event.name = d->sink.string(d->sink.ctx, kind->name, strlen(kind->name));
+	if (kind->device)
+		event.lane =
+			stream_lane(d, u32_at(at + kind->device), u32_at(at + kind->device + 4),
+				    u32_at(at + kind->device + 8));
+	if (kind->bytes)
+		event.bytes = (int64_t)u64_at(at + kind->bytes);
+	if (kind->start)
+		set_time(d, &event, u64_at(at + kind->start), u64_at(at + kind->end));
+	switch (kind->cls) {
+	case SC_EV_KERNEL:
+		fill_kernel(d, record, stride, &event);
+		break;
+	case SC_EV_API:
+		event.flags |= api->kind == SC_CUPTI_DRIVER ? SC_EVF_DRIVER : 0;
+		event.name = api_name(d, api);
+		event.lane = decode_host_lane(d, (int32_t)api->process, (int32_t)api->thread);
+		d->tables->last_ns = event.start_ns;
+		break;
+	case SC_EV_COPY:
+		fill_copy(d, at, &event);
+		break;
+	case SC_EV_SYNC:
+		fill_sync(d, record, stride, &event);
+		break;
+	case SC_EV_EVENT_RECORD:
+		fill_event_record(d, record, stride, &event);
+		break;
+	case SC_EV_OVERHEAD:
+		/* CUPTI's kinds are multiples of 2^16. */
+		event.sub = (uint8_t)(overhead->overhead_kind >> 16);
+		event.lane = decode_host_lane(d, (int32_t)overhead->object[0],
+					      (int32_t)overhead->object[1]);
+		break;
+	default:
+		break;
+	}
+	d->counts.n_events++;
+	d->sink.add(d->sink.ctx, &event);
+	if (kind->cls == SC_EV_OVERHEAD && d->live &&
+	    SC_CUPTI_HAS(stride, struct sc_cupti_overhead, data))
+		free(overhead->data);
 }
 
 bool sc_decoder_init(struct sc_decoder *decoder, struct sc_raw_file *raw,
@@ -511,14 +512,6 @@ void sc_decoder_release(struct sc_decoder *decoder)
 	decoder->tables = NULL;
 }
 
-static uint32_t kind_at(const uint8_t *at)
-{
-	uint32_t kind;
-
-	memcpy(&kind, at, sizeof(kind));
-	return kind;
-}
-
 /* Bytes of the record at `at`, 0 where the walk ends. */
 static size_t stride_at(const struct sc_raw_file *raw, const uint8_t *at, size_t n)
 {
@@ -527,7 +520,7 @@ static size_t stride_at(const struct sc_raw_file *raw, const uint8_t *at, size_t
 
 	if (n < sizeof(uint64_t))
 		return 0;
-	kind = kind_at(at);
+	kind = u32_at(at);
 	stride = kind <= SC_CUPTI_MAX_KIND ? raw->header->strides[kind] : 0;
 	return stride <= n ? stride : 0;
 }
@@ -537,7 +530,7 @@ static void learn(struct sc_decoder *decoder, const uint8_t *at, size_t stride)
 	struct sc_decoder_tables *tables = decoder->tables;
 	const void *record = at;
 
-	if (kind_at(at) == SC_CUPTI_EXTERNAL) {
+	if (u32_at(at) == SC_CUPTI_EXTERNAL) {
 		const struct sc_cupti_external *external = record;
 		struct sc_external_entry *entry;
 
@@ -546,97 +539,35 @@ static void learn(struct sc_decoder *decoder, const uint8_t *at, size_t stride)
 		entry = &tables->externals[external->correlation % SC_EXTERNAL_ENTRIES];
 		entry->correlation = external->correlation;
 		entry->external_id = (int64_t)external->external_id;
-	} else if (kind_at(at) == SC_CUPTI_CUDA_EVENT &&
+	} else if (u32_at(at) == SC_CUPTI_CUDA_EVENT &&
 		   SC_CUPTI_HAS(stride, struct sc_cupti_event, event_sync)) {
 		const struct sc_cupti_event *event = record;
 		struct sc_event_entry *entry = sc_event_entry(tables->syncs, event->event_sync);
 
 		entry->key = event->event_sync;
 		entry->correlation = event->correlation;
-	} else if (kind_at(at) == SC_CUPTI_KERNEL) {
+	} else if (u32_at(at) == SC_CUPTI_KERNEL) {
 		const struct sc_cupti_kernel *kernel = record;
 
 		tables->devices[kernel->context % SC_CONTEXT_ENTRIES] = kernel->device + 1;
 	}
 }
 
+/* Was all of it written? What has no times is a few words, written in one go. */
 static bool is_whole(const uint8_t *at)
 {
+	const struct record_kind *kind = &KINDS[u32_at(at)];
 	const void *record = at;
-	uint64_t start = 0, end = 0;
-	uint32_t correlation = 1;
+	const struct sc_cupti_kernel *kernel = record;
+	const struct sc_cupti_api *api = record;
 
-	switch (kind_at(at)) {
-	case SC_CUPTI_KERNEL: {
-		const struct sc_cupti_kernel *kernel = record;
-
-		if (!kernel->name || kernel->grid[0] <= 0 || kernel->block[0] <= 0)
-			return false;
-		start = kernel->start;
-		end = kernel->end;
-		correlation = kernel->correlation;
-		break;
-	}
-	case SC_CUPTI_RUNTIME:
-	case SC_CUPTI_DRIVER: {
-		const struct sc_cupti_api *api = record;
-
-		start = api->start;
-		end = api->end;
-		correlation = api->correlation && api->thread;
-		break;
-	}
-	case SC_CUPTI_MEMCPY: {
-		const struct sc_cupti_memcpy *copy = record;
-
-		start = copy->start;
-		end = copy->end;
-		correlation = copy->correlation;
-		break;
-	}
-	default:
-		return true; /* a few words: written in one go */
-	}
-	return correlation != 0 && start != 0 && end >= start;
-}
-
-static void decode_one(struct sc_decoder *decoder, const uint8_t *at, size_t stride)
-{
-	const void *record = at;
-
-	decoder->counts.n_records++;
-	switch (kind_at(at)) {
-	case SC_CUPTI_KERNEL:
-		decode_kernel(decoder, record, stride);
-		break;
-	case SC_CUPTI_RUNTIME:
-	case SC_CUPTI_DRIVER:
-		decode_api(decoder, record);
-		break;
-	case SC_CUPTI_MEMCPY:
-		decode_memcpy(decoder, record);
-		break;
-	case SC_CUPTI_MEMCPY_P2P:
-		decode_memcpy_p2p(decoder, record);
-		break;
-	case SC_CUPTI_MEMSET:
-		decode_memset(decoder, record);
-		break;
-	case SC_CUPTI_SYNC:
-		decode_sync(decoder, record, stride);
-		break;
-	case SC_CUPTI_CUDA_EVENT:
-		decode_event_record(decoder, record, stride);
-		break;
-	case SC_CUPTI_OVERHEAD:
-		decode_overhead(decoder, record, stride);
-		break;
-	case SC_CUPTI_EXTERNAL:
-		break;
-	default:
-		decoder->counts.n_unknown++;
-		break;
-	}
+	if ((kind->is_event && kind->cls == SC_EV_KERNEL &&
+	     (!kernel->name || kernel->grid[0] <= 0 || kernel->block[0] <= 0)) ||
+	    (kind->cls == SC_EV_API && !api->thread) ||
+	    (kind->correlation && !u32_at(at + kind->correlation)))
+		return false;
+	return !kind->start ||
+	       (u64_at(at + kind->start) && u64_at(at + kind->end) >= u64_at(at + kind->start));
 }
 
 enum {
@@ -671,7 +602,7 @@ void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, b
 		}
 		decode_one(decoder, at + i, stride);
 		if (next_stride == 0 && !torn_end && n - next >= sizeof(uint64_t) &&
-		    kind_at(at + next) != 0)
+		    u32_at(at + next) != 0)
 			decoder->counts.n_ended++;
 	}
 }
@@ -679,25 +610,13 @@ void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, b
 void sc_count_records(const struct sc_raw_file *raw, const uint8_t *at, size_t n,
 		      int64_t counts[SC_N_EVENT_CLASSES])
 {
-	/* One more than the class; 0: no event of its own. */
-	static const uint8_t CLASSES[SC_CUPTI_MAX_KIND + 1] = {
-		[SC_CUPTI_KERNEL] = SC_EV_KERNEL + 1,
-		[SC_CUPTI_RUNTIME] = SC_EV_API + 1,
-		[SC_CUPTI_DRIVER] = SC_EV_API + 1,
-		[SC_CUPTI_MEMCPY] = SC_EV_COPY + 1,
-		[SC_CUPTI_MEMCPY_P2P] = SC_EV_COPY + 1,
-		[SC_CUPTI_MEMSET] = SC_EV_SET + 1,
-		[SC_CUPTI_SYNC] = SC_EV_SYNC + 1,
-		[SC_CUPTI_CUDA_EVENT] = SC_EV_EVENT_RECORD + 1,
-		[SC_CUPTI_OVERHEAD] = SC_EV_OVERHEAD + 1,
-	};
 	size_t stride;
 
 	for (size_t i = 0; (stride = stride_at(raw, at + i, n - i)) > 0; i += stride) {
-		uint8_t cls = CLASSES[kind_at(at + i)];
+		const struct record_kind *kind = &KINDS[u32_at(at + i)];
 
-		if (cls)
-			counts[cls - 1]++;
+		if (kind->is_event)
+			counts[kind->cls]++;
 	}
 }
 

@@ -23,13 +23,9 @@
  * anything before the first record that says which device a context is of. The writer takes what it has
  * seen by then; the rest is found here, when the trace is packed. */
 
-struct id_of_call {
+struct api_call {
 	uint32_t correlation;
-	int64_t external_id;
-};
-struct call_time {
-	uint32_t correlation;
-	int64_t start_ns;
+	int64_t start_ns, external_id;
 };
 struct event_record {
 	uint64_t key;     /* context and event */
@@ -39,11 +35,25 @@ struct event_record {
 struct context {
 	int32_t context, device;
 };
-struct record_links {
-	SC_VEC(struct id_of_call) ids;
-	SC_VEC(struct call_time) times; /* of calls that record an event or wait for one */
+/* Which NCCL calls a recorded kernel was launched for: both have the external id of their group, the call
+ * from the plugin or NVTX, the kernel from CUPTI. What replay, export and fits know of a collective kernel
+ * (communicator, number, bytes) comes from there. */
+struct nccl_call {
+	int64_t id, start_ns;
+	uint32_t comm;
+};
+struct launch {
+	int64_t id;
+	uint32_t correlation;
+};
+struct links {
+	SC_VEC(struct api_call)
+	api; /* with an external id, or that record an event or wait for one */
 	SC_VEC(struct event_record) records;
 	SC_VEC(struct context) contexts;
+	SC_VEC(struct nccl_call) calls; /* by id, then start */
+	SC_VEC(struct launch) launches; /* by id; a runtime call and the driver's in it are one */
+	uint32_t *used; /* by call, of the first of an id: kernels of it that were asked for */
 };
 
 static uint64_t key_of(const struct sc_trace *from, const struct sc_trace_event *event)
@@ -53,7 +63,7 @@ static uint64_t key_of(const struct sc_trace *from, const struct sc_trace_event 
 }
 
 /* Of a context, -1 = not known. */
-static int32_t links_device(const struct record_links *links, int32_t context)
+static int32_t device_of(const struct links *links, int32_t context)
 {
 	for (size_t i = 0; i < links->contexts.n; i++)
 		if (links->contexts.at[i].context == context)
@@ -61,40 +71,39 @@ static int32_t links_device(const struct record_links *links, int32_t context)
 	return -1;
 }
 
-/* Every event of the trace, in any order; names and lanes as in `from`. Then once `settle`. */
-static void links_see(struct record_links *links, const struct sc_trace *from,
-		      const struct sc_trace_event *event)
+/* Every event of the trace, in any order; names, lanes and comms as in `from`. Then once `settle`. */
+static void see(struct links *links, const struct sc_trace *from,
+		const struct sc_trace_event *event)
 {
 	const struct sc_trace_lane *lane = &from->lanes.at[event->lane];
 	const char *name = from->strings.at[event->name];
 	const uint32_t correlation = event->correlation;
+	/* With a plugin that says nothing of launches, kernels have the id of NVTX's range. */
+	const bool is_call = event->cls == SC_EV_COMM ||
+			     (event->cls == SC_EV_RANGE && event->sub == SC_HOST_SUB_NVTX);
 
-	if (event->cls == SC_EV_API && correlation && event->external_id)
-		SC_VEC_PUSH(&links->ids, ((struct id_of_call){correlation, event->external_id}));
 	if (event->cls == SC_EV_API && correlation &&
-	    (strstr(name, "EventRecord") || strstr(name, "WaitEvent") ||
+	    (event->external_id || strstr(name, "EventRecord") || strstr(name, "WaitEvent") ||
 	     strstr(name, "EventSynchronize")))
-		SC_VEC_PUSH(&links->times, ((struct call_time){correlation, event->start_ns}));
+		SC_VEC_PUSH(&links->api,
+			    ((struct api_call){correlation, event->start_ns, event->external_id}));
+	if (event->cls == SC_EV_API && event->external_id && strstr(name, "LaunchKernel"))
+		SC_VEC_PUSH(&links->launches, ((struct launch){event->external_id, correlation}));
+	if (is_call && event->external_id && event->comm)
+		SC_VEC_PUSH(&links->calls,
+			    ((struct nccl_call){event->external_id, event->start_ns, event->comm}));
 	if (event->cls == SC_EV_EVENT_RECORD)
 		SC_VEC_PUSH(&links->records,
 			    ((struct event_record){key_of(from, event), 0, correlation}));
-	if (event->cls == SC_EV_KERNEL && lane->device >= 0 &&
-	    links_device(links, lane->context) < 0)
+	if (event->cls == SC_EV_KERNEL && lane->device >= 0 && device_of(links, lane->context) < 0)
 		SC_VEC_PUSH(&links->contexts, ((struct context){lane->context, lane->device}));
 }
 
-static int compare_ids(const void *left, const void *right)
+static int compare_api(const void *left, const void *right)
 {
-	const struct id_of_call *a = left, *b = right;
+	const struct api_call *a = left, *b = right;
 
-	return (a->correlation > b->correlation) - (a->correlation < b->correlation);
-}
-
-static int compare_times(const void *left, const void *right)
-{
-	const struct call_time *a = left, *b = right;
-
-	return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+	return 2 * SC_ORDER(a->correlation, b->correlation) + SC_ORDER(a->start_ns, b->start_ns);
 }
 
 static int compare_records(const void *left, const void *right)
@@ -105,103 +114,9 @@ static int compare_records(const void *left, const void *right)
 	       SC_ORDER(a->correlation, b->correlation);
 }
 
-static bool time_of(const struct record_links *links, uint32_t correlation, int64_t *start_ns)
-{
-	const struct call_time key = {.correlation = correlation};
-	const struct call_time *found =
-		links->times.n
-			? bsearch(&key, links->times.at, links->times.n, sizeof(key), compare_times)
-			: NULL;
-
-	if (found)
-		*start_ns = found->start_ns;
-	return found != NULL;
-}
-
-static void links_settle(struct record_links *links)
-{
-	size_t n = 0;
-
-	if (links->ids.n)
-		qsort(links->ids.at, links->ids.n, sizeof(*links->ids.at), compare_ids);
-	if (links->times.n)
-		qsort(links->times.at, links->times.n, sizeof(*links->times.at), compare_times);
-	for (size_t i = 0; i < links->records.n; i++) {
-		struct event_record record = links->records.at[i];
-
-		if (time_of(links, record.correlation, &record.start_ns))
-			links->records.at[n++] = record;
-	}
-	links->records.n = n;
-	if (n)
-		qsort(links->records.at, n, sizeof(*links->records.at), compare_records);
-}
-
-/* External id of what a call with one started; the record's correlation of a wait. What is known stays. */
-static void links_complete(const struct record_links *links, const struct sc_trace *from,
-			   struct sc_trace_event *event)
-{
-	const struct id_of_call key = {.correlation = event->correlation};
-	const struct event_record *records = links->records.at;
-	const uint64_t awaited = key_of(from, event);
-	const struct id_of_call *id = NULL;
-	int64_t call_ns;
-	size_t at;
-
-	if (event->cls == SC_EV_SYNC && event->aux0 >= 0 && event->aux1 == -1 &&
-	    time_of(links, event->correlation, &call_ns)) {
-		/* The last record of the event before the call that waits for it. */
-		SC_FIRST_NOT(at, i, 0, links->records.n,
-			     records[i].key < awaited ||
-				     (records[i].key == awaited && records[i].start_ns <= call_ns));
-		if (at > 0 && records[at - 1].key == awaited)
-			event->aux1 = (int64_t)records[at - 1].correlation;
-	}
-	if (event->external_id == 0 && event->correlation && links->ids.n)
-		id = bsearch(&key, links->ids.at, links->ids.n, sizeof(key), compare_ids);
-	if (id)
-		event->external_id = id->external_id;
-}
-
-/* Which NCCL calls a recorded kernel was launched for: both have the external id of their group, the call
- * from the plugin or NVTX, the kernel from CUPTI. What replay, export and fits know of a collective kernel
- * (communicator, number, bytes) comes from there. */
-
-struct call {
-	int64_t id, start_ns;
-	uint32_t comm;
-};
-struct launch {
-	int64_t id;
-	uint32_t correlation;
-};
-struct kernel_calls {
-	SC_VEC(struct call) calls;      /* by id, then start */
-	SC_VEC(struct launch) launches; /* by id; a runtime call and the driver's in it are one */
-	uint32_t *used; /* by call, of the first of an id: kernels of it that were asked for */
-};
-
-/* Every event of the trace, in any order; names and comms as in `from`. Then once `settle`. */
-static void calls_see(struct kernel_calls *calls, const struct sc_trace *from,
-		      const struct sc_trace_event *event)
-{
-	/* With a plugin that says nothing of launches, kernels have the id of NVTX's range. */
-	bool is_call = event->cls == SC_EV_COMM ||
-		       (event->cls == SC_EV_RANGE && event->sub == SC_HOST_SUB_NVTX);
-
-	if (!event->external_id)
-		return;
-	if (is_call && event->comm)
-		SC_VEC_PUSH(&calls->calls,
-			    ((struct call){event->external_id, event->start_ns, event->comm}));
-	else if (event->cls == SC_EV_API && strstr(from->strings.at[event->name], "LaunchKernel"))
-		SC_VEC_PUSH(&calls->launches,
-			    ((struct launch){event->external_id, event->correlation}));
-}
-
 static int compare_calls(const void *left, const void *right)
 {
-	const struct call *a = left, *b = right;
+	const struct nccl_call *a = left, *b = right;
 
 	return 4 * SC_ORDER(a->id, b->id) + 2 * SC_ORDER(a->start_ns, b->start_ns) +
 	       SC_ORDER(a->comm, b->comm);
@@ -214,31 +129,76 @@ static int compare_launches(const void *left, const void *right)
 	return 2 * SC_ORDER(a->id, b->id) + SC_ORDER(a->correlation, b->correlation);
 }
 
-static void calls_settle(struct kernel_calls *calls)
+static size_t first_of(const struct links *links, uint32_t correlation)
 {
-	struct launch *launches = calls->launches.at;
-	size_t n = 0;
+	size_t at;
 
-	if (calls->calls.n)
-		qsort(calls->calls.at, calls->calls.n, sizeof(*calls->calls.at), compare_calls);
-	if (calls->launches.n)
-		qsort(launches, calls->launches.n, sizeof(*launches), compare_launches);
-	for (size_t i = 0; i < calls->launches.n; i++)
-		if (n == 0 || compare_launches(&launches[n - 1], &launches[i]) != 0)
-			launches[n++] = launches[i];
-	calls->launches.n = n;
-	calls->used = sc_xcalloc(calls->calls.n + 1, sizeof(*calls->used));
+	SC_FIRST_NOT(at, i, 0, links->api.n, links->api.at[i].correlation < correlation);
+	return at;
 }
 
-/* At least one: the call may not have been recorded. */
-static size_t count_launches(const struct kernel_calls *calls, int64_t id)
+static bool time_of(const struct links *links, uint32_t correlation, int64_t *start_ns)
 {
-	size_t low, n = 0;
+	const size_t at = first_of(links, correlation);
 
-	SC_FIRST_NOT(low, i, 0, calls->launches.n, calls->launches.at[i].id < id);
-	while (low + n < calls->launches.n && calls->launches.at[low + n].id == id)
-		n++;
-	return n ? n : 1;
+	if (at == links->api.n || links->api.at[at].correlation != correlation)
+		return false;
+	*start_ns = links->api.at[at].start_ns;
+	return true;
+}
+
+#define SORT(vec, compare) \
+	((vec).n ? qsort((vec).at, (vec).n, sizeof(*(vec).at), (compare)) : (void)0)
+
+static void settle(struct links *links)
+{
+	struct launch *launches = links->launches.at;
+	size_t n = 0;
+
+	SORT(links->api, compare_api);
+	for (size_t i = 0; i < links->records.n; i++) {
+		struct event_record record = links->records.at[i];
+
+		if (time_of(links, record.correlation, &record.start_ns))
+			links->records.at[n++] = record;
+	}
+	links->records.n = n;
+	SORT(links->records, compare_records);
+	SORT(links->calls, compare_calls);
+	SORT(links->launches, compare_launches);
+	n = 0;
+	for (size_t i = 0; i < links->launches.n; i++)
+		if (n == 0 || compare_launches(&launches[n - 1], &launches[i]) != 0)
+			launches[n++] = launches[i];
+	links->launches.n = n;
+	links->used = sc_xcalloc(links->calls.n + 1, sizeof(*links->used));
+}
+
+/* External id of what a call with one started; the record's correlation of a wait. What is known stays. */
+static void complete(const struct links *links, const struct sc_trace *from,
+		     struct sc_trace_event *event)
+{
+	const struct event_record *records = links->records.at;
+	const struct api_call *api = links->api.at;
+	const uint64_t awaited = key_of(from, event);
+	int64_t call_ns;
+	size_t at;
+
+	if (event->cls == SC_EV_SYNC && event->aux0 >= 0 && event->aux1 == -1 &&
+	    time_of(links, event->correlation, &call_ns)) {
+		/* The last record of the event before the call that waits for it. */
+		SC_FIRST_NOT(at, i, 0, links->records.n,
+			     records[i].key < awaited ||
+				     (records[i].key == awaited && records[i].start_ns <= call_ns));
+		if (at > 0 && records[at - 1].key == awaited)
+			event->aux1 = (int64_t)records[at - 1].correlation;
+	}
+	if (event->external_id || !event->correlation)
+		return;
+	for (at = first_of(links, event->correlation);
+	     at < links->api.n && api[at].correlation == event->correlation && !event->external_id;
+	     at++)
+		event->external_id = api[at].external_id;
 }
 
 static bool is_p2p(const char *name)
@@ -279,29 +239,32 @@ static bool merge(const struct sc_trace *from, struct sc_trace_comm *into,
 	return true;
 }
 
-/* Of a kernel without a call of its own, to be asked once for each in the trace's order; false: not known.
+/* The call of a kernel without one of its own, to be asked once for each in the trace's order; false: not known.
  * Of several calls that one kernel serves the bytes are summed, and what differs is not said. A group whose
  * calls cannot be told apart (other communicators, other numbers of launches) gives none. */
-static bool calls_find(struct kernel_calls *calls, const struct sc_trace *from,
-		       const struct sc_trace_event *kernel, struct sc_trace_comm *out)
+static bool find_call(struct links *links, const struct sc_trace *from,
+		      const struct sc_trace_event *kernel, struct sc_trace_comm *out)
 {
 	const int64_t id = kernel->external_id;
-	size_t first, n_kernels, n = 0;
-	const struct call *at;
+	size_t first, launch, n_kernels = 0, n = 0;
+	const struct nccl_call *at;
 
 	if (id == 0 || kernel->comm)
 		return false;
-	n_kernels = count_launches(calls, id);
-	SC_FIRST_NOT(first, i, 0, calls->calls.n, calls->calls.at[i].id < id);
-	while (first + n < calls->calls.n && calls->calls.at[first + n].id == id)
+	SC_FIRST_NOT(launch, i, 0, links->launches.n, links->launches.at[i].id < id);
+	for (; launch < links->launches.n && links->launches.at[launch].id == id; launch++)
+		n_kernels++;
+	SC_FIRST_NOT(first, i, 0, links->calls.n, links->calls.at[i].id < id);
+	while (first + n < links->calls.n && links->calls.at[first + n].id == id)
 		n++;
+	/* Without a launch that was recorded it is one kernel. */
 	if (n == 0 || (n_kernels > 1 && n_kernels != n))
 		return false;
-	at = &calls->calls.at[first];
+	at = &links->calls.at[first];
 	if (n_kernels > 1)
-		at += calls->used[first]++ % n;
+		at += links->used[first]++ % n;
 	*out = from->comms.at[at->comm];
-	for (size_t i = 1; n_kernels == 1 && i < n; i++)
+	for (size_t i = 1; n_kernels <= 1 && i < n; i++)
 		if (!merge(from, out, &from->comms.at[at[i].comm]))
 			return false;
 	return true;
@@ -313,8 +276,7 @@ struct copy {
 		*comms; /* by old id, the new one; NULL: not copied yet */
 	int64_t n_events;
 	bool packs; /* and what is completed then, with the range that is an iteration or NULL: */
-	struct kernel_calls calls;
-	struct record_links links;
+	struct links links;
 	const char *range;
 	bool has_steps;
 	unsigned n_steps;
@@ -349,7 +311,7 @@ static void copy_tables(struct copy *copy, const struct sc_trace *from)
 
 		lane.name = copy->strings[lane.name];
 		if (copy->packs && lane.is_stream && lane.device < 0)
-			lane.device = links_device(&copy->links, lane.context);
+			lane.device = device_of(&copy->links, lane.context);
 		copy->lanes[i] = sc_trace_writer_lane(copy->out, &lane);
 	}
 	for (size_t i = 1; i < from->configs.n; i++)
@@ -384,9 +346,9 @@ static int copy_event(void *ctx, const struct sc_trace *from, const struct sc_tr
 	if (!copy->strings)
 		copy_tables(copy, from);
 	if (copy->packs)
-		links_complete(&copy->links, from, &event);
+		complete(&copy->links, from, &event);
 	if (copy->packs && event.cls == SC_EV_KERNEL &&
-	    calls_find(&copy->calls, from, &event, &comm))
+	    find_call(&copy->links, from, &event, &comm))
 		event.comm = put_comm_of(copy, comm);
 	else
 		event.comm = copy->comms[event.comm];
@@ -410,8 +372,7 @@ static int see_event(void *ctx, const struct sc_trace *from, const struct sc_tra
 	(void)err;
 	copy->has_steps |= event->cls == SC_EV_RANGE &&
 			   strncmp(from->strings.at[event->name], "ProfilerStep#", 13) == 0;
-	calls_see(&copy->calls, from, event);
-	links_see(&copy->links, from, event);
+	see(&copy->links, from, event);
 	return 0;
 }
 
@@ -423,8 +384,7 @@ static int see_trace(struct copy *copy, const char *path, struct sc_err *err)
 
 	if (rc)
 		return rc;
-	calls_settle(&copy->calls);
-	links_settle(&copy->links);
+	settle(&copy->links);
 	sc_trace_release(&from);
 	return 0;
 }
@@ -602,11 +562,10 @@ static int end_copy(struct copy *copy, int rc, struct sc_err *err)
 		rc = sc_trace_writer_finish(copy->out, err);
 	else
 		sc_trace_writer_discard(copy->out);
-	SC_VEC_RELEASE(&copy->calls.calls);
-	SC_VEC_RELEASE(&copy->calls.launches);
-	free(copy->calls.used);
-	SC_VEC_RELEASE(&copy->links.ids);
-	SC_VEC_RELEASE(&copy->links.times);
+	SC_VEC_RELEASE(&copy->links.api);
+	SC_VEC_RELEASE(&copy->links.calls);
+	SC_VEC_RELEASE(&copy->links.launches);
+	free(copy->links.used);
 	SC_VEC_RELEASE(&copy->links.records);
 	SC_VEC_RELEASE(&copy->links.contexts);
 	free(copy->strings);
