@@ -222,8 +222,8 @@ static int64_t trace_time(const struct sc_decoder *d, uint64_t cupti_ns)
 	return (int64_t)cupti_ns - header->cupti_shift_ns - header->base_mono_ns;
 }
 
-static void set_time(const struct sc_decoder *d, struct sc_trace_event *event, uint64_t start,
-		     uint64_t end)
+static inline void set_time(const struct sc_decoder *d, struct sc_trace_event *event,
+			    uint64_t start, uint64_t end)
 {
 	if (start == 0 || end < start) { /* no timestamp: kept, and said */
 		event->flags |= SC_EVF_NO_TIME;
@@ -314,8 +314,8 @@ static int64_t external_of(const struct sc_decoder *d, uint32_t correlation)
 	return correlation && entry->correlation == correlation ? entry->external_id : 0;
 }
 
-static void fill_kernel(struct sc_decoder *d, const struct sc_cupti_kernel *record, size_t stride,
-			struct sc_trace_event *event)
+static inline void fill_kernel(struct sc_decoder *d, const struct sc_cupti_kernel *record,
+			       size_t stride, struct sc_trace_event *event)
 {
 	struct sc_trace_config config = {
 		.registers = record->registers,
@@ -336,7 +336,7 @@ static void fill_kernel(struct sc_decoder *d, const struct sc_cupti_kernel *reco
 	event->config = config_of(d, &config);
 }
 
-static uint32_t api_name(struct sc_decoder *d, const struct sc_cupti_api *record)
+static inline uint32_t api_name(struct sc_decoder *d, const struct sc_cupti_api *record)
 {
 	const bool of_driver = record->kind == SC_CUPTI_DRIVER;
 	const int domain = of_driver ? SC_CUPTI_DOMAIN_DRIVER : SC_CUPTI_DOMAIN_RUNTIME;
@@ -437,9 +437,10 @@ static void fill_event_record(struct sc_decoder *d, const struct sc_cupti_event 
 		(struct sc_event_entry){.key = key, .correlation = record->correlation};
 }
 
-static void decode_one(struct sc_decoder *d, const uint8_t *at, size_t stride)
+static inline __attribute__((always_inline)) void decode_as(struct sc_decoder *d, const uint8_t *at,
+							    size_t stride,
+							    const struct record_kind *kind)
 {
-	const struct record_kind *kind = &KINDS[u32_at(at)];
 	const void *record = at;
 	const struct sc_cupti_api *api = record;
 	const struct sc_cupti_overhead *overhead = record;
@@ -496,6 +497,22 @@ static void decode_one(struct sc_decoder *d, const uint8_t *at, size_t stride)
 	if (kind->cls == SC_EV_OVERHEAD && d->live &&
 	    SC_CUPTI_HAS(stride, struct sc_cupti_overhead, data))
 		free(overhead->data);
+}
+
+/* Of the two that nearly all records are, what KINDS says is known when this is compiled. */
+static inline __attribute__((always_inline)) void decode_one(struct sc_decoder *d,
+							     const uint8_t *at, size_t stride)
+{
+	switch (u32_at(at)) {
+	case SC_CUPTI_KERNEL:
+		decode_as(d, at, stride, &KINDS[SC_CUPTI_KERNEL]);
+		break;
+	case SC_CUPTI_RUNTIME:
+		decode_as(d, at, stride, &KINDS[SC_CUPTI_RUNTIME]);
+		break;
+	default:
+		decode_as(d, at, stride, &KINDS[u32_at(at)]);
+	}
 }
 
 bool sc_decoder_init(struct sc_decoder *decoder, struct sc_raw_file *raw,
