@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <wchar.h>
 
 /* Bytes of the UTF-8 sequence that text begins with, 1 to 4; 0 if it is not one (RFC 3629: no
  * overlong forms, no surrogates). Text ends with a NUL, which is a sequence of 1. */
@@ -19,5 +20,9 @@ static inline size_t sc_utf8_put(uint32_t c, char out[4])
 		out[n++] = (char)(0x80 | (c >> (6 * extra) & 0x3F));
 	return n;
 }
+
+/* Wide text as UTF-8: at most n - 1 bytes and a NUL, whole characters only; what is none becomes U+FFFD. Returns the
+ * bytes written. */
+size_t sc_wide_to_utf8(const wchar_t *text, char *out, size_t n);
 
 #endif

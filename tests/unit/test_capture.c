@@ -1,12 +1,12 @@
 /* The pure parts of the tracer: what needs no CUDA, no threads and no host. */
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "runner.h"
 #include "trace/capture/capture_file.h"
 #include "trace/capture/hash_ids.h"
 #include "trace/capture/rank_identity.h"
 #include "trace/capture/recover.h"
-#include "trace/capture/wide_text.h"
 
 static char dir[] = "capture-test-XXXXXX";
 static char raw_path[128], trace_path[128];
@@ -168,13 +168,14 @@ TEST(rings_wrap_and_fill_up)
 	ck_assert_int_eq(sc_raw_create(&raw, raw_path, 2, 4096), 0);
 	for (int round = 0; round < 5; round++) {
 		const struct sc_host_record *record;
-		struct sc_host_record *room;
+		static const char text[900] = "";
 
-		while ((room = sc_host_ring_reserve(&raw, 3, (uint32_t)(n_in % 900)))) {
-			room->kind = SC_HOST_MARK;
-			room->start_ns = (int64_t)n_in++;
-			sc_host_ring_publish(&raw, 3, room);
-		}
+		while (sc_host_ring_put(&raw, 3,
+					&(struct sc_host_record){.kind = SC_HOST_MARK,
+								 .n_text = (uint32_t)(n_in % 900),
+								 .start_ns = (int64_t)n_in},
+					text))
+			n_in++;
 		while ((record = sc_host_ring_read(&raw, 3, &at))) {
 			ck_assert_int_eq(record->start_ns, (int64_t)n_out++);
 			ck_assert_uint_eq(record->n_text, (uint32_t)(record->start_ns % 900));

@@ -54,66 +54,35 @@ static int claim_ring(void)
 	return SHARED_RING;
 }
 
-static void fill(struct sc_host_record *record, const struct sc_host_event *event)
-{
-	record->kind = event->kind;
-	record->flags = event->flags;
-	record->sub = event->sub;
-	record->tid = sc_host_tid();
-	record->start_ns = event->start_ns;
-	record->end_ns = event->end_ns;
-	record->external_id = event->external_id;
-	if (event->comm) {
-		record->flags |= SC_HOST_HAS_COMM;
-		record->comm = *event->comm;
-	}
-	memcpy(sc_host_record_text(record), event->text, record->n_text);
-	sc_host_record_text(record)[record->n_text] = '\0';
-}
-
-static bool try_emit(uint32_t ring, const struct sc_host_event *event, uint32_t n_text)
-{
-	struct sc_host_record *record = sc_host_ring_reserve(&sc_tracer.raw, ring, n_text);
-
-	if (!record)
-		return false;
-	fill(record, event);
-	sc_host_ring_publish(&sc_tracer.raw, ring, record);
-	return true;
-}
-
 /* A full ring holds its thread back until the writer has caught up, for a while. */
-static void emit_waiting(uint32_t ring, const struct sc_host_event *event, uint32_t n_text)
+static void emit_waiting(uint32_t ring, const struct sc_host_record *record, const char *text)
 {
 	int64_t begin;
 
-	if (try_emit(ring, event, n_text))
+	if (sc_host_ring_put(&sc_tracer.raw, ring, record, text))
 		return;
 	begin = sc_tracer_now_ns();
 	while (sc_tracer_is_on() && sc_tracer_now_ns() - begin < sc_tracer.wait_ns) {
 		sc_tracer_sleep_us(RETRY_US);
-		if (try_emit(ring, event, n_text))
+		if (sc_host_ring_put(&sc_tracer.raw, ring, record, text))
 			return;
 	}
 	atomic_fetch_add_explicit(&sc_tracer.n_host_lost, 1, memory_order_relaxed);
 }
 
-void sc_host_emit(const struct sc_host_event *event)
+void sc_host_emit(struct sc_host_record *record, const char *text, size_t n_text)
 {
-	uint32_t n_text =
-		event->n_text < SC_HOST_MAX_TEXT ? (uint32_t)event->n_text : SC_HOST_MAX_TEXT;
-
 	if (!sc_tracer_is_on())
 		return;
+	record->tid = sc_host_tid();
+	record->n_text = n_text < SC_HOST_MAX_TEXT ? (uint32_t)n_text : SC_HOST_MAX_TEXT;
 	if (this_thread.ring < 0)
 		this_thread.ring = claim_ring();
-	if (this_thread.ring == SHARED_RING) {
+	if (this_thread.ring == SHARED_RING)
 		pthread_mutex_lock(&shared_lock);
-		emit_waiting(SHARED_RING, event, n_text);
+	emit_waiting((uint32_t)this_thread.ring, record, text);
+	if (this_thread.ring == SHARED_RING)
 		pthread_mutex_unlock(&shared_lock);
-	} else {
-		emit_waiting((uint32_t)this_thread.ring, event, n_text);
-	}
 }
 
 void sc_host_emit_meta(const char *meta_key, const char *value)
@@ -124,19 +93,15 @@ void sc_host_emit_meta(const char *meta_key, const char *value)
 	memcpy(text, meta_key, n_key);
 	text[n_key] = '\0';
 	memcpy(text + n_key + 1, value, n_value);
-	sc_host_emit(&(struct sc_host_event){
-		.kind = SC_HOST_META, .text = text, .n_text = n_key + 1 + n_value});
+	sc_host_emit(&(struct sc_host_record){.kind = SC_HOST_META}, text, n_key + 1 + n_value);
 }
 
 void sc_host_emit_gap(const struct sc_trace_gap *gap)
 {
-	sc_host_emit(&(struct sc_host_event){
-		.kind = SC_HOST_GAP,
-		.sub = gap->cls,
-		.start_ns = gap->first_ns,
-		.end_ns = gap->last_ns,
-		.external_id = gap->n,
-		.text = gap->reason,
-		.n_text = strlen(gap->reason),
-	});
+	sc_host_emit(&(struct sc_host_record){.kind = SC_HOST_GAP,
+					      .sub = gap->cls,
+					      .start_ns = gap->first_ns,
+					      .end_ns = gap->last_ns,
+					      .external_id = gap->n},
+		     gap->reason, strlen(gap->reason));
 }

@@ -35,13 +35,10 @@ struct sc_host_record {
 };
 enum { SC_HOST_MAX_TEXT = 1024 };
 
-/* Room for a record with n_text bytes of text in ring `index`: NULL if it does not fit now. The caller
- * is the only writer of the ring; fills it, then publishes it. */
-struct sc_host_record *sc_host_ring_reserve(struct sc_raw_file *raw, uint32_t index,
-					    uint32_t n_text);
-void sc_host_ring_publish(struct sc_raw_file *raw, uint32_t index,
-			  const struct sc_host_record *record);
-char *sc_host_record_text(struct sc_host_record *record);
+/* A record, but for its `bytes`, and its n_text bytes of text into ring `index`, of which the caller is the only
+ * writer. False: it does not fit now. */
+bool sc_host_ring_put(struct sc_raw_file *raw, uint32_t index, const struct sc_host_record *record,
+		      const char *text);
 /* The record at position `at` of ring `index` if at < head, and where the next begins. NULL at the end,
  * or if it makes no sense (only in a damaged file). */
 const struct sc_host_record *sc_host_ring_read(const struct sc_raw_file *raw, uint32_t index,

@@ -316,17 +316,17 @@ static void emit(const struct handle *handle)
 
 	if (!is_api && !is_call)
 		return;
-	sc_host_emit(&(struct sc_host_event){
-		.kind = SC_HOST_NCCL,
-		.flags = is_call ? SC_HOST_IS_CALL : 0,
-		.sub = is_api ? SC_HOST_SUB_PLUGIN_API : SC_HOST_SUB_PLUGIN,
-		.start_ns = handle->start_ns,
-		.end_ns = sc_tracer_now_ns(),
-		.external_id = handle->group_id,
-		.comm = &handle->comm,
-		.text = text,
-		.n_text = join_texts(handle, text, sizeof(text)),
-	});
+	sc_host_emit(
+		&(struct sc_host_record){
+			.kind = SC_HOST_NCCL,
+			.flags = SC_HOST_HAS_COMM | (is_call ? SC_HOST_IS_CALL : 0),
+			.sub = is_api ? SC_HOST_SUB_PLUGIN_API : SC_HOST_SUB_PLUGIN,
+			.start_ns = handle->start_ns,
+			.end_ns = sc_tracer_now_ns(),
+			.external_id = handle->group_id,
+			.comm = handle->comm,
+		},
+		text, join_texts(handle, text, sizeof(text)));
 }
 
 static int stop(void *at)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "trace/capture/tracer.h"
-#include "trace/capture/wide_text.h"
 
 enum {
 	MAX_DEPTH = 64,
@@ -73,24 +73,31 @@ static void put_text(struct range *range, const char *text, size_t n)
 	range->n_text = (uint16_t)(range->n_text + n);
 }
 
-static void put_wide(struct range *range, const wchar_t *text)
+struct narrow {
+	char text[MAX_NAME];
+};
+static struct narrow narrow(const wchar_t *text)
 {
-	char narrow[MAX_NAME];
-	size_t n = sc_wide_to_utf8(text, narrow, sizeof(narrow));
+	struct narrow out = {""};
 
-	put_text(range, narrow, n);
+	if (text)
+		sc_wide_to_utf8(text, out.text, sizeof(out.text));
+	return out;
 }
 
 static void put_message(struct range *range, const struct sc_nvtx_attributes *attributes)
 {
 	const struct registered *registered = attributes->message;
+	struct narrow wide;
 
 	if (!attributes->message)
 		return;
+	if (attributes->message_type == SC_NVTX_MESSAGE_WIDE)
+		wide = narrow(attributes->message);
 	if (attributes->message_type == SC_NVTX_MESSAGE_ASCII)
 		put_text(range, attributes->message, strlen(attributes->message));
 	else if (attributes->message_type == SC_NVTX_MESSAGE_WIDE)
-		put_wide(range, attributes->message);
+		put_text(range, wide.text, strlen(wide.text));
 	else if (attributes->message_type == SC_NVTX_MESSAGE_REGISTERED)
 		put_text(range, registered->text, registered->n);
 }
@@ -145,7 +152,8 @@ static void put_payload(struct range *range, const struct sc_nvtx_attributes *at
 }
 
 /* Begins anywhere; the domain's name stands before that of an event. */
-static void begin(struct range *range, const struct domain *domain)
+static void begin(struct range *range, const struct domain *domain,
+		  const struct sc_nvtx_attributes *attributes)
 {
 	range->n_text = 0;
 	range->has_comm = false;
@@ -154,16 +162,9 @@ static void begin(struct range *range, const struct domain *domain)
 	if (domain && !domain->is_nccl)
 		put_text(range, domain->name, domain->n_name);
 	range->start_ns = sc_tracer_now_ns();
-}
-
-static void begin_ex(struct range *range, const struct domain *domain,
-		     const struct sc_nvtx_attributes *attributes)
-{
-	begin(range, domain);
-	if (!attributes)
-		return;
-	put_message(range, attributes);
-	if (range->is_nccl)
+	if (attributes)
+		put_message(range, attributes);
+	if (attributes && range->is_nccl)
 		put_payload(range, attributes);
 }
 
@@ -171,39 +172,23 @@ static void emit(const struct range *range, enum sc_host_kind kind, int64_t end_
 {
 	/* The plugin says more of a call than NVTX: with it, NVTX's is a range like others. */
 	bool is_call = range->is_nccl && range->has_comm && !atomic_load(&sc_tracer.plugin_on);
-
-	sc_host_emit(&(struct sc_host_event){
+	struct sc_host_record record = {
 		.kind = (uint16_t)kind,
 		.flags = is_call ? SC_HOST_IS_CALL : 0,
 		.sub = range->is_nccl ? SC_HOST_SUB_NVTX : 0,
 		.start_ns = range->start_ns,
 		.end_ns = end_ns,
 		.external_id = range->external_id,
-		.comm = range->has_comm ? &range->comm : NULL,
-		.text = range->text,
-		.n_text = range->n_text,
-	});
+	};
+
+	if (range->has_comm) {
+		record.flags |= SC_HOST_HAS_COMM;
+		record.comm = range->comm;
+	}
+	sc_host_emit(&record, range->text, range->n_text);
 }
 
 /* --- the stack of a thread --- */
-
-static struct range *push(void)
-{
-	struct stack *mine = my_stack();
-	unsigned depth;
-
-	if (!mine)
-		return NULL;
-	depth = mine->depth++;
-	return depth < MAX_DEPTH ? &mine->ranges[depth] : NULL;
-}
-
-static int pushed(const struct range *range)
-{
-	if (range && range->has_comm)
-		atomic_fetch_add_explicit(&sc_tracer.n_comm_calls, 1, memory_order_relaxed);
-	return stack ? (int)stack->depth - 1 : -1;
-}
 
 static int pop(void)
 {
@@ -225,22 +210,29 @@ static int pop(void)
 
 /* --- NVTX's functions --- */
 
+#define ASCII(text_) \
+	((struct sc_nvtx_attributes){.message_type = SC_NVTX_MESSAGE_ASCII, .message = (text_)})
+#define WIDE(text_) \
+	((struct sc_nvtx_attributes){.message_type = SC_NVTX_MESSAGE_WIDE, .message = (text_)})
+
 static int push_domain(const struct domain *domain, const struct sc_nvtx_attributes *attributes)
 {
+	struct stack *mine = sc_tracer_is_on() ? my_stack() : NULL;
 	struct range *range;
 
-	if (!sc_tracer_is_on())
+	if (!mine)
 		return -1;
-	range = push();
-	if (range) {
-		begin_ex(range, domain, attributes);
-		if (range->is_nccl) {
-			range->external_id =
-				(int64_t)atomic_fetch_add(&sc_tracer.next_external, 1) + 1;
-			sc_cupti_session_push_id((uint64_t)range->external_id);
-		}
+	if (mine->depth++ >= MAX_DEPTH)
+		return (int)mine->depth - 1;
+	range = &mine->ranges[mine->depth - 1];
+	begin(range, domain, attributes);
+	if (range->is_nccl) {
+		range->external_id = (int64_t)atomic_fetch_add(&sc_tracer.next_external, 1) + 1;
+		sc_cupti_session_push_id((uint64_t)range->external_id);
 	}
-	return pushed(range);
+	if (range->has_comm)
+		atomic_fetch_add_explicit(&sc_tracer.n_comm_calls, 1, memory_order_relaxed);
+	return (int)mine->depth - 1;
 }
 
 static int push_ex(const struct sc_nvtx_attributes *attributes)
@@ -248,31 +240,14 @@ static int push_ex(const struct sc_nvtx_attributes *attributes)
 	return push_domain(NULL, attributes);
 }
 
-static int push_text(const char *text, const wchar_t *wide)
-{
-	struct range *range;
-
-	if (!sc_tracer_is_on())
-		return -1;
-	range = push();
-	if (range) {
-		begin(range, NULL);
-		if (text)
-			put_text(range, text, strlen(text));
-		else if (wide)
-			put_wide(range, wide);
-	}
-	return pushed(range);
-}
-
 static int push_a(const char *text)
 {
-	return push_text(text, NULL);
+	return push_domain(NULL, &ASCII(text));
 }
 
 static int push_w(const wchar_t *text)
 {
-	return push_text(NULL, text);
+	return push_domain(NULL, &WIDE(text));
 }
 
 static int pop_domain(const struct domain *domain)
@@ -287,7 +262,7 @@ static void mark_domain(const struct domain *domain, const struct sc_nvtx_attrib
 
 	if (!sc_tracer_is_on())
 		return;
-	begin_ex(&range, domain, attributes);
+	begin(&range, domain, attributes);
 	emit(&range, SC_HOST_MARK, range.start_ns);
 }
 
@@ -298,14 +273,12 @@ static void mark_ex(const struct sc_nvtx_attributes *attributes)
 
 static void mark_a(const char *text)
 {
-	mark_ex(&(struct sc_nvtx_attributes){.message_type = SC_NVTX_MESSAGE_ASCII,
-					     .message = text});
+	mark_domain(NULL, &ASCII(text));
 }
 
 static void mark_w(const wchar_t *text)
 {
-	mark_ex(&(struct sc_nvtx_attributes){.message_type = SC_NVTX_MESSAGE_WIDE,
-					     .message = text});
+	mark_domain(NULL, &WIDE(text));
 }
 
 static uint64_t start_domain(const struct domain *domain,
@@ -316,7 +289,7 @@ static uint64_t start_domain(const struct domain *domain,
 
 	if (!sc_tracer_is_on())
 		return 0;
-	begin_ex(&range, domain, attributes);
+	begin(&range, domain, attributes);
 	pthread_mutex_lock(&started_lock);
 	for (int i = 0; i < MAX_STARTED && !id; i++) {
 		if (started[i].id)
@@ -337,14 +310,12 @@ static uint64_t start_ex(const struct sc_nvtx_attributes *attributes)
 
 static uint64_t start_a(const char *text)
 {
-	return start_ex(&(struct sc_nvtx_attributes){.message_type = SC_NVTX_MESSAGE_ASCII,
-						     .message = text});
+	return start_domain(NULL, &ASCII(text));
 }
 
 static uint64_t start_w(const wchar_t *text)
 {
-	return start_ex(&(struct sc_nvtx_attributes){.message_type = SC_NVTX_MESSAGE_WIDE,
-						     .message = text});
+	return start_domain(NULL, &WIDE(text));
 }
 
 static void end(uint64_t id)
@@ -382,11 +353,7 @@ static void name_thread(uint32_t tid, const char *text)
 
 static void name_thread_w(uint32_t tid, const wchar_t *text)
 {
-	char narrow[MAX_NAME] = "";
-
-	if (text)
-		sc_wide_to_utf8(text, narrow, sizeof(narrow));
-	name_thread(tid, narrow);
+	name_thread(tid, narrow(text).text);
 }
 
 static void *create_domain(const char *name)
@@ -405,11 +372,7 @@ static void *create_domain(const char *name)
 
 static void *create_domain_w(const wchar_t *name)
 {
-	char narrow[MAX_NAME] = "";
-
-	if (name)
-		sc_wide_to_utf8(name, narrow, sizeof(narrow));
-	return create_domain(narrow);
+	return create_domain(narrow(name).text);
 }
 
 /* Lives as long as the process, as NVTX promises. */
@@ -429,11 +392,7 @@ static void *register_text(const struct domain *domain, const char *text)
 
 static void *register_wide(const struct domain *domain, const wchar_t *text)
 {
-	char narrow[MAX_NAME] = "";
-
-	if (text)
-		sc_wide_to_utf8(text, narrow, sizeof(narrow));
-	return register_text(domain, narrow);
+	return register_text(domain, narrow(text).text);
 }
 
 /* --- attaching --- */

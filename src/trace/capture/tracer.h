@@ -77,16 +77,9 @@ void sc_cupti_session_stop(void);         /* no more records */
 void sc_cupti_session_push_id(uint64_t id);
 void sc_cupti_session_pop_id(void);
 
-/* host_emit.c: a record of this thread into its ring. `text` may have NULs. */
-struct sc_host_event {
-	uint16_t kind;
-	uint8_t flags, sub;
-	int64_t start_ns, end_ns, external_id;
-	const struct sc_host_comm *comm;
-	const char *text;
-	size_t n_text;
-};
-void sc_host_emit(const struct sc_host_event *event);
+/* host_emit.c: a record of this thread into its ring, with its kind, flags, times and what else it has. `text` may
+ * have NULs. */
+void sc_host_emit(struct sc_host_record *record, const char *text, size_t n_text);
 void sc_host_emit_meta(const char *key, const char *value);
 void sc_host_emit_gap(const struct sc_trace_gap *gap);
 int32_t sc_host_tid(void);
