@@ -304,8 +304,7 @@ static int load_plan(struct run *s, const char *path, struct sc_shard_plan *out,
 		rc = sc_shard_plan_check(&plan, err);
 	}
 	if (rc == 0)
-		rc = sc_shard_plan_check_tables(&plan, objective->tables.at, objective->tables.n,
-						err);
+		rc = sc_shard_plan_check_tables(&plan, &objective->tables, err);
 	if (rc)
 		sc_shard_plan_release(&plan);
 	else

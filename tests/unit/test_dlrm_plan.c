@@ -183,8 +183,7 @@ LOOP_TEST(every_planner_for_any_gpus, n_cases(N_PLANNERS *N_COUNTS))
 		 PLANNERS[i / N_COUNTS]);
 	plan_of(text);
 	ck_assert_uint_eq(dlrm.plan.tables.n, N_TABLES);
-	ck_assert_int_eq(
-		sc_shard_plan_check_tables(&dlrm.plan, dlrm.tables.at, dlrm.tables.n, NULL), 0);
+	ck_assert_int_eq(sc_shard_plan_check_tables(&dlrm.plan, &dlrm.tables, NULL), 0);
 	sc_dlrm_release(&dlrm);
 }
 

@@ -83,7 +83,7 @@ TEST(test_json)
 	ck_assert_int_eq(shard("b", 3)->rank, 3);
 	ck_assert_int_eq(placed("c")->tier, SC_TIER_CACHED);
 	ck_assert_double_eq_tol(placed("c")->cache_frac, 0.25, 1e-12);
-	ck_assert_int_eq(sc_shard_plan_check_tables(&plan, tables, 3, &err), 0);
+	ck_assert_int_eq(sc_shard_plan_check_tables(&plan, &LIST, &err), 0);
 	sc_shard_plan_release(&plan);
 	ck_assert_msg(parse(text, &(struct sc_table_list){.at = backwards, .n = 3}) == 0, "%s",
 		      err.text);
@@ -181,10 +181,13 @@ TEST(test_other_tables)
 			0, 0, 100, 64, 0) "]}" TAIL;
 
 	ck_assert_int_eq(parse(text, &NONE), 0);
-	ck_assert_int_ne(sc_shard_plan_check_tables(&plan, tables, 1, &err), 0);
+	ck_assert_int_ne(
+		sc_shard_plan_check_tables(&plan, &(struct sc_table_list){tables, 1, 0}, &err), 0);
 	ck_assert_str_eq(err.text, "table \"a\": 100 x 64 in the plan, 100 x 128 in the model");
 	err.code = SC_OK;
-	ck_assert_int_ne(sc_shard_plan_check_tables(&plan, tables + 1, 1, &err), 0);
+	ck_assert_int_ne(
+		sc_shard_plan_check_tables(&plan, &(struct sc_table_list){tables + 1, 1, 0}, &err),
+		0);
 	ck_assert_str_eq(err.text, "the plan is for other tables: it has no \"b\"");
 }
 
@@ -219,7 +222,7 @@ TEST(test_torchrec)
 	ck_assert_double_eq_tol(placed("b")->cache_frac, 0.2, 1e-12);
 	ck_assert_int_eq(placed("c")->type, SC_DATA_PARALLEL);
 	ck_assert_int_eq(shard("c", 3)->rows, 7);
-	ck_assert_int_eq(sc_shard_plan_check_tables(&plan, tables, 3, &err), 0);
+	ck_assert_int_eq(sc_shard_plan_check_tables(&plan, &LIST, &err), 0);
 }
 
 /* A name that two modules have is told by its path, and is written as it was. */

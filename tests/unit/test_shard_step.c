@@ -8,6 +8,7 @@
 enum { N_TABLES = 6 };
 static const struct sc_phase_weights EVEN = {1, 1, 1};
 static struct sc_table tables[N_TABLES];
+static const struct sc_table_list LIST = {tables, N_TABLES, 0};
 static struct sc_shard_problem problem;
 static struct sc_prediction prediction;
 
@@ -187,7 +188,7 @@ TEST(a_crowded_plan_gets_shorter_and_the_same_each_time)
 	ck_assert_double_eq_tol(q.step_ms, step_ms(req, &first), 1e-12);
 	ck_assert_uint_eq(q.n_simulated, again.n_simulated);
 	ck_assert(same_plan(&first, &second));
-	ck_assert_int_eq(sc_shard_plan_check_tables(&first, tables, N_TABLES, &err), 0);
+	ck_assert_int_eq(sc_shard_plan_check_tables(&first, &LIST, &err), 0);
 	sc_shard_plan_release(&crowded);
 	sc_shard_plan_release(&first);
 	sc_shard_plan_release(&second);
@@ -265,8 +266,7 @@ TEST(a_longer_search_is_never_worse)
 		q.solve.seconds = 1e6;
 		ck_assert_msg(sc_step_search_run(&q, &arena, &list, &err) == 0, "%s", err.text);
 		ck_assert_uint_gt(list.n, 0);
-		ck_assert_int_eq(sc_shard_plan_check_tables(&list.at[list.n - 1].plan, tables,
-							    N_TABLES, &err),
+		ck_assert_int_eq(sc_shard_plan_check_tables(&list.at[list.n - 1].plan, &LIST, &err),
 				 0);
 		ck_assert_msg(q.step_ms <= last_ms * (1 + 1e-6), "%g ms after %llu, %g before",
 			      q.step_ms, (unsigned long long)most, last_ms);

@@ -145,6 +145,9 @@ static int check_shape(const struct checked *c)
 		return fail(c, "it has no shards");
 	if (t->type == SC_TABLE_WISE && t->n_shards != 1)
 		return fail(c, "table_wise, but %u shards", t->n_shards);
+	if (t->type == SC_DATA_PARALLEL && t->n_shards != c->plan->world)
+		return fail(c, "data_parallel, but %u shards for %u ranks", t->n_shards,
+			    c->plan->world);
 	return 0;
 }
 
@@ -164,25 +167,9 @@ static int check_shard(const struct checked *c, uint32_t i)
 			"shard %u: %lld x %lld at (%lld, %lld) is outside the table of %lld x %lld",
 			i, (long long)s->rows, (long long)s->cols, (long long)s->row_offset,
 			(long long)s->col_offset, (long long)t->rows, (long long)t->dim);
-	return 0;
-}
-
-static int check_replicas(const struct checked *c)
-{
-	const struct sc_table_placement *t = c->t;
-
-	if (t->n_shards != c->plan->world)
-		return fail(c, "data_parallel, but %u shards for %u ranks", t->n_shards,
-			    c->plan->world);
-	for (uint32_t i = 0; i < t->n_shards; i++) {
-		const struct sc_shard *s = &c->plan->shards.at[t->first_shard + i];
-
-		if (s->rank != (int32_t)i)
-			return fail(c, "data_parallel, but shard %u is on rank %d, not %u", i,
-				    (int)s->rank, i);
-		if (s->rows != t->rows || s->cols != t->dim)
-			return fail(c, "data_parallel, but shard %u is not all of it", i);
-	}
+	if (t->type == SC_DATA_PARALLEL &&
+	    (s->rank != (int32_t)i || s->rows != t->rows || s->cols != t->dim))
+		return fail(c, "data_parallel, but shard %u is not all of it on rank %u", i, i);
 	return 0;
 }
 
@@ -199,61 +186,49 @@ static int by_offset(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-static int check_slice(const struct checked *c, const struct sc_shard *const *s, uint32_t n)
-{
-	const struct sc_table_placement *t = c->t;
-	const struct sc_shard *shards = c->plan->shards.at + t->first_shard;
-	int64_t end = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		if (s[i]->cols != s[0]->cols)
-			return fail(c, "shards %u and %u overlap", (unsigned)(s[0] - shards),
-				    (unsigned)(s[i] - shards));
-		if (s[i]->rows && s[i]->row_offset < end)
-			return fail(c, "shards %u and %u overlap at row %lld",
-				    (unsigned)(s[i - 1] - shards), (unsigned)(s[i] - shards),
-				    (long long)s[i]->row_offset);
-		if (s[i]->rows && s[i]->row_offset > end)
-			return fail(c, "rows %lld to %lld are on no rank", (long long)end,
-				    (long long)s[i]->row_offset - 1);
-		end += s[i]->rows;
-	}
-	if (end < t->rows)
-		return fail(c, "rows %lld to %lld are on no rank", (long long)end,
-			    (long long)t->rows - 1);
-	return 0;
-}
-
 /* Column slices side by side, each of row slices one below the other. */
 static int check_cover(const struct checked *c, const struct sc_shard **sorted)
 {
 	const struct sc_table_placement *t = c->t;
-	const struct sc_shard *shards = c->plan->shards.at + t->first_shard;
-	int64_t end = 0;
-	int rc = 0;
+	const struct sc_shard *shards = c->plan->shards.at + t->first_shard, *slice = NULL;
+	const struct sc_shard end = {.row_offset = t->rows, .col_offset = t->dim};
+	int64_t row = t->rows, col = 0; /* so far */
 
 	for (uint32_t i = 0; i < t->n_shards; i++)
 		sorted[i] = &shards[i];
 	qsort(sorted, t->n_shards, sizeof(*sorted), by_offset);
-	for (uint32_t i = 0, n; i < t->n_shards && rc == 0; i += n) {
-		const struct sc_shard *first = sorted[i];
+	for (uint32_t i = 0; i <= t->n_shards; i++) {
+		const struct sc_shard *s = i < t->n_shards ? sorted[i] : &end;
+		unsigned last = i ? (unsigned)(sorted[i - 1] - shards) : 0;
 
-		for (n = 1; i + n < t->n_shards && sorted[i + n]->col_offset == first->col_offset;)
-			n++;
-		if (first->col_offset < end)
-			return fail(c, "shards %u and %u overlap at column %lld",
-				    (unsigned)(sorted[i - 1] - shards), (unsigned)(first - shards),
-				    (long long)first->col_offset);
-		if (first->col_offset > end)
-			return fail(c, "columns %lld to %lld are on no rank", (long long)end,
-				    (long long)first->col_offset - 1);
-		rc = check_slice(c, sorted + i, n);
-		end += first->cols;
+		if (s == &end || !slice || s->col_offset != slice->col_offset) {
+			if (row < t->rows)
+				return fail(c, "rows %lld to %lld are on no rank", (long long)row,
+					    (long long)t->rows - 1);
+			if (s->col_offset > col)
+				return fail(c, "columns %lld to %lld are on no rank",
+					    (long long)col, (long long)s->col_offset - 1);
+			if (s->col_offset < col)
+				return fail(c, "shards %u and %u overlap at column %lld", last,
+					    (unsigned)(s - shards), (long long)s->col_offset);
+			if (s == &end)
+				break;
+			slice = s;
+			row = 0;
+			col += s->cols;
+		}
+		if (s->cols != slice->cols)
+			return fail(c, "shards %u and %u overlap", (unsigned)(slice - shards),
+				    (unsigned)(s - shards));
+		if (s->rows && s->row_offset < row)
+			return fail(c, "shards %u and %u overlap at row %lld", last,
+				    (unsigned)(s - shards), (long long)s->row_offset);
+		if (s->rows && s->row_offset > row)
+			return fail(c, "rows %lld to %lld are on no rank", (long long)row,
+				    (long long)s->row_offset - 1);
+		row += s->rows;
 	}
-	if (rc == 0 && end < t->dim)
-		return fail(c, "columns %lld to %lld are on no rank", (long long)end,
-			    (long long)t->dim - 1);
-	return rc;
+	return 0;
 }
 
 static int check_type(const struct checked *c)
@@ -294,7 +269,7 @@ static int check_table(const struct sc_shard_plan *plan, size_t index,
 	if (rc)
 		return rc;
 	if (t->type == SC_DATA_PARALLEL)
-		return check_replicas(&c);
+		return 0;
 	rc = check_cover(&c, scratch);
 	return rc ? rc : check_type(&c);
 }
@@ -325,49 +300,27 @@ int sc_shard_plan_check(const struct sc_shard_plan *plan, struct sc_err *err)
 	return rc;
 }
 
-static int check_one(const struct sc_shard_plan *plan, const struct sc_table_placement *placed,
-		     const struct sc_table *table, struct sc_err *err)
+int sc_shard_plan_check_tables(const struct sc_shard_plan *plan, const struct sc_table_list *tables,
+			       struct sc_err *err)
 {
-	if (placed->rows == table->rows && placed->dim == table->dim)
-		return 0;
-	return fail(&(struct checked){plan, placed, err},
-		    "%lld x %lld in the plan, %lld x %lld in the model", (long long)placed->rows,
-		    (long long)placed->dim, (long long)table->rows, (long long)table->dim);
-}
+	for (size_t i = 0; i < tables->n; i++) {
+		const struct sc_table *table = &tables->at[i];
+		const struct sc_table_placement *t = &plan->tables.at[i];
 
-int sc_shard_plan_check_tables(const struct sc_shard_plan *plan, const struct sc_table *tables,
-			       size_t n_tables, struct sc_err *err)
-{
-	struct sc_intern names = {.n_slots = 0};
-	struct sc_table_list list;
-	struct sc_arena arena;
-	int rc = 0;
-
-	sc_arena_init(&arena, 4096);
-	sc_tables_expand(tables, n_tables, &arena, &list);
-	for (size_t i = 0; i < plan->tables.n; i++)
-		sc_intern_add(&names, plan->tables.at[i].name);
-	for (size_t i = 0; i < list.n && rc == 0; i++) {
-		uint32_t id = sc_intern_find(&names, list.at[i].name);
-
-		if (id == SC_INTERN_NONE)
-			rc = sc_err_at(err, SC_ECONFLICT, plan->file, 0, 0,
-				       "the plan is for other tables: it has no \"%.64s\"",
-				       list.at[i].name);
-		else
-			rc = check_one(plan, &plan->tables.at[id], &list.at[i], err);
+		if (i >= plan->tables.n || strcmp(t->name, table->name) != 0)
+			return sc_err_at(err, SC_ECONFLICT, plan->file, 0, 0,
+					 "the plan is for other tables: it has no \"%.64s\"",
+					 table->name);
+		if (t->rows != table->rows || t->dim != table->dim)
+			return fail(&(struct checked){plan, t, err},
+				    "%lld x %lld in the plan, %lld x %lld in the model",
+				    (long long)t->rows, (long long)t->dim, (long long)table->rows,
+				    (long long)table->dim);
 	}
-	sc_intern_release(&names);
-	for (size_t i = 0; i < list.n; i++)
-		sc_intern_add(&names, list.at[i].name);
-	for (size_t i = 0; i < plan->tables.n && rc == 0; i++) {
-		if (sc_intern_find(&names, plan->tables.at[i].name) == SC_INTERN_NONE)
-			rc = fail(&(struct checked){plan, &plan->tables.at[i], err},
-				  "the model has no such table");
-	}
-	sc_intern_release(&names);
-	sc_arena_release(&arena);
-	return rc;
+	if (plan->tables.n > tables->n)
+		return fail(&(struct checked){plan, &plan->tables.at[tables->n], err},
+			    "the model has no such table");
+	return 0;
 }
 
 void sc_tables_expand(const struct sc_table *tables, size_t n_tables, struct sc_arena *arena,
@@ -430,18 +383,28 @@ int64_t sc_plan_table_find(const struct sc_plan_reader *reader, const char *name
 }
 
 /* Tables in the order of the reader's, others behind them: users of a plan and of its model's tables
- * go through both by index. */
-static void order_tables(const struct sc_plan_reader *reader, struct sc_shard_plan *plan)
+ * go through both by index. Data-parallel tables that have no shards get theirs. */
+static int order_tables(const struct sc_plan_reader *reader, struct sc_shard_plan *plan,
+			struct sc_err *err)
 {
 	const size_t n_places = reader->tables->n + plan->tables.n;
 	uint32_t *at = sc_arena_calloc(reader->arena, n_places + 1, sizeof(*at));
 	struct sc_shard_plan ordered = {.world = plan->world};
+	size_t n_bare = 0;
 
 	for (size_t i = 0; i < plan->tables.n; i++) {
-		const int64_t id = sc_plan_table_find(reader, plan->tables.at[i].name);
+		const struct sc_table_placement *t = &plan->tables.at[i];
+		const int64_t id = sc_plan_table_find(reader, t->name);
+		const size_t place = id < 0 ? reader->tables->n + i : (size_t)id;
 
-		at[id < 0 ? reader->tables->n + i : (size_t)id] = (uint32_t)i + 1;
+		if (at[place])
+			return fail(&(struct checked){plan, t, err}, "it is in the plan twice");
+		at[place] = (uint32_t)i + 1;
+		n_bare += t->type == SC_DATA_PARALLEL && t->n_shards == 0;
 	}
+	if (plan->world && n_bare > (SC_PLAN_MAX_SHARDS - plan->shards.n) / plan->world)
+		return sc_err_at(err, SC_ELIMIT, plan->file, 0, 0, "more than %d shards",
+				 SC_PLAN_MAX_SHARDS);
 	for (size_t place = 0; place < n_places; place++) {
 		const struct sc_table_placement *t;
 
@@ -451,11 +414,14 @@ static void order_tables(const struct sc_plan_reader *reader, struct sc_shard_pl
 		sc_plan_add_table(&ordered, t);
 		for (uint32_t s = 0; s < t->n_shards; s++)
 			sc_plan_add_shard(&ordered, &plan->shards.at[t->first_shard + s]);
+		if (t->type == SC_DATA_PARALLEL && t->n_shards == 0)
+			sc_plan_add_replicas(&ordered);
 	}
 	SC_VEC_RELEASE(&plan->tables);
 	SC_VEC_RELEASE(&plan->shards);
 	memcpy(&plan->tables, &ordered.tables, sizeof(plan->tables));
 	memcpy(&plan->shards, &ordered.shards, sizeof(plan->shards));
+	return 0;
 }
 
 typedef int (*plan_reader)(const struct sc_plan_reader *, const struct sc_source *,
@@ -524,9 +490,9 @@ int sc_shard_plan_parse(const char *text, size_t n, const char *file,
 		sc_intern_add(&reader.names, tables->at[i].name);
 	rc = read(&reader, &whole, &plan, err);
 	if (rc == 0)
-		rc = sc_shard_plan_check(&plan, err);
+		rc = order_tables(&reader, &plan, err);
 	if (rc == 0)
-		order_tables(&reader, &plan);
+		rc = sc_shard_plan_check(&plan, err);
 	sc_intern_release(&reader.names);
 	if (rc)
 		sc_shard_plan_release(&plan);

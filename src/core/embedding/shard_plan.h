@@ -56,9 +56,6 @@ void sc_shard_plan_copy(const struct sc_shard_plan *from, struct sc_shard_plan *
  * parallel), ranks in range, host-wise types on one host (if the plan says what a host is). Row-wise
  * shards may lie on fewer ranks than there are, and be empty. The error names table and shard. */
 int sc_shard_plan_check(const struct sc_shard_plan *plan, struct sc_err *err);
-/* Does the plan place exactly these tables (names, rows, dims; `count` expanded)? */
-int sc_shard_plan_check_tables(const struct sc_shard_plan *plan, const struct sc_table *tables,
-			       size_t n_tables, struct sc_err *err);
 /* Plans are built table by table: its placement, which begins without shards, then those. */
 struct sc_table_placement *sc_plan_begin_table(struct sc_shard_plan *plan,
 					       const struct sc_table *table,
@@ -77,6 +74,10 @@ struct sc_table_list {
 };
 void sc_tables_expand(const struct sc_table *tables, size_t n_tables, struct sc_arena *arena,
 		      struct sc_table_list *out);
+
+/* Does the plan place exactly these tables (names, rows, dims), in their order, as a plan that was loaded with them does? */
+int sc_shard_plan_check_tables(const struct sc_shard_plan *plan, const struct sc_table_list *tables,
+			       struct sc_err *err);
 
 /* By content: our JSON; TorchRec's printed plan table; HugeCTR's shard matrix; a CSV by hand (shard_plan_csv.c). Formats
  * that do not say sizes take them, and the ranks, from `tables` (may be empty). The plan's tables stand in their order. */

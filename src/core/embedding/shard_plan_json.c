@@ -354,48 +354,6 @@ static void read_document(struct json_reader *r)
 		sc_json_cursor_fail(c, SC_EVALUE, "it has no \"plan\"");
 }
 
-/* The shards of data-parallel tables, in their places; a plan that does not say how many ranks there are
- * has as many as it names. */
-static int add_replicas(struct json_reader *r, struct sc_err *err)
-{
-	struct sc_shard_plan done = *r->plan;
-	size_t n_replicas = 0;
-
-	if (!r->has_world) {
-		for (size_t i = 0; i < r->plan->shards.n; i++) {
-			if ((uint32_t)r->plan->shards.at[i].rank >= r->plan->world)
-				r->plan->world = (uint32_t)r->plan->shards.at[i].rank + 1;
-		}
-	}
-	for (size_t i = 0; i < r->plan->tables.n; i++)
-		n_replicas += r->plan->tables.at[i].n_shards == 0;
-	if (!n_replicas)
-		return 0;
-	if (!r->plan->world)
-		return sc_err_at(err, SC_EVALUE, r->cursor.file, 0, 0, "it needs world_size");
-	if (n_replicas > (SC_PLAN_MAX_SHARDS - r->plan->shards.n) / r->plan->world)
-		return sc_err_at(err, SC_ELIMIT, r->cursor.file, 0, 0, "more than %d shards",
-				 SC_PLAN_MAX_SHARDS);
-	done.world = r->plan->world;
-	done.tables.at = NULL;
-	done.tables.n = done.tables.cap = 0;
-	done.shards.at = NULL;
-	done.shards.n = done.shards.cap = 0;
-	for (size_t i = 0; i < r->plan->tables.n; i++) {
-		const struct sc_table_placement *t = &r->plan->tables.at[i];
-
-		sc_plan_add_table(&done, t);
-		for (uint32_t k = 0; k < t->n_shards; k++)
-			sc_plan_add_shard(&done, &r->plan->shards.at[t->first_shard + k]);
-		if (t->n_shards == 0)
-			sc_plan_add_replicas(&done);
-	}
-	SC_VEC_RELEASE(&r->plan->tables);
-	SC_VEC_RELEASE(&r->plan->shards);
-	*r->plan = done;
-	return 0;
-}
-
 int sc_shard_plan_read_json(const struct sc_plan_reader *reader, const struct sc_source *text,
 			    struct sc_shard_plan *out, struct sc_err *err)
 {
@@ -407,8 +365,12 @@ int sc_shard_plan_read_json(const struct sc_plan_reader *reader, const struct sc
 	if (sc_json_cursor_failed(&r.cursor))
 		rc = sc_err_at(err, r.cursor.err.code, r.cursor.err.file, r.cursor.err.line,
 			       r.cursor.err.column, "%s", r.cursor.err.text);
-	else
-		rc = add_replicas(&r, err);
+	for (size_t i = 0; !r.has_world && i < out->shards.n; i++) {
+		if ((uint32_t)out->shards.at[i].rank >= out->world)
+			out->world = (uint32_t)out->shards.at[i].rank + 1;
+	}
+	if (rc == 0 && out->tables.n && !out->world)
+		rc = sc_err_at(err, SC_EVALUE, text->file, 0, 0, "it needs world_size");
 	if (rc == 0)
 		sc_plan_settle_names(reader, out);
 	SC_VEC_RELEASE(&r.ranks);

@@ -1,5 +1,5 @@
 /* Readers of plan formats and what they share. Each fills `out`, which begins empty and is released by the
- * caller on failure; sc_shard_plan_check comes after. */
+ * caller on failure; sc_shard_plan_check comes after, and shards of data-parallel tables that have none. */
 #ifndef SC_CORE_SHARD_PLAN_PRIV_H
 #define SC_CORE_SHARD_PLAN_PRIV_H
 

@@ -443,7 +443,7 @@ static int take_plan(struct sc_dlrm *dlrm, struct sc_err *err)
 		dlrm->plan.ranks_per_host = sc_dlrm_ranks_together(dlrm->request);
 	rc = sc_shard_plan_check(&dlrm->plan, err);
 	if (rc == 0)
-		rc = sc_shard_plan_check_tables(&dlrm->plan, dlrm->tables.at, dlrm->tables.n, err);
+		rc = sc_shard_plan_check_tables(&dlrm->plan, &dlrm->tables, err);
 	if (rc == 0 && (int64_t)dlrm->plan.world != gpus)
 		rc = sc_err_set(err, SC_ECONFLICT,
 				"the sharding plan is for %u ranks, the request has %lld GPUs",

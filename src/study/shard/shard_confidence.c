@@ -4,9 +4,11 @@
 #include "study/shard/shard_confidence.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/intern.h"
 #include "base/rng.h"
 #include "base/stats.h"
 
@@ -35,63 +37,20 @@ struct study {
 	double *cost; /* [plan][sample] */
 };
 
-struct kind {
-	const struct sc_shard_term *term;
-	struct part *part;
-	size_t order;
-};
-
-static int same_kind(const struct sc_shard_term *x, const struct sc_shard_term *y)
+static bool same_kind(const struct sc_shard_term *x, const struct sc_shard_term *y)
 {
-	if (x->table != y->table)
-		return x->table < y->table ? -1 : 1;
-	if (x->type != y->type)
-		return x->type < y->type ? -1 : 1;
-	if (x->tier != y->tier)
-		return x->tier < y->tier ? -1 : 1;
-	if (x->cols != y->cols)
-		return x->cols < y->cols ? -1 : 1;
-	return x->rows < y->rows ? -1 : x->rows > y->rows;
+	return x->table == y->table && x->type == y->type && x->tier == y->tier &&
+	       x->cols == y->cols && x->rows == y->rows;
 }
 
-static int by_kind(const void *a, const void *b)
+/* Its number among those that there are, by first appearance. */
+static uint32_t kind_of(const struct sc_shard_term *t, struct sc_intern *kinds)
 {
-	const struct kind *x = a, *y = b;
-	int order = same_kind(x->term, y->term);
+	char text[96];
 
-	if (order)
-		return order;
-	return x->order < y->order ? -1 : x->order > y->order;
-}
-
-static int by_order(const void *a, const void *b)
-{
-	const struct kind *x = *(const struct kind *const *)a, *y = *(const struct kind *const *)b;
-
-	return x->order < y->order ? -1 : x->order > y->order;
-}
-
-/* Numbers the kinds of shard by first appearance. */
-static size_t number_kinds(struct kind *kinds, size_t n)
-{
-	const struct kind **first = sc_xrealloc(NULL, n + 1, sizeof(const struct kind *));
-	size_t n_first = 0;
-
-	if (n)
-		qsort(kinds, n, sizeof(*kinds), by_kind);
-	for (size_t i = 0; i < n; i++) {
-		if (i == 0 || same_kind(kinds[i - 1].term, kinds[i].term) != 0)
-			first[n_first++] = &kinds[i];
-	}
-	if (n_first)
-		qsort(first, n_first, sizeof(*first), by_order);
-	for (size_t k = 0; k < n_first; k++) {
-		for (const struct kind *at = first[k];
-		     at < kinds + n && same_kind(at->term, first[k]->term) == 0; at++)
-			at->part->kind = (uint32_t)k;
-	}
-	free(first);
-	return n_first;
+	snprintf(text, sizeof(text), "%u %d %d %lld %lld", t->table, (int)t->type, (int)t->tier,
+		 (long long)t->cols, (long long)t->rows);
+	return sc_intern_add(kinds, text);
 }
 
 static enum sc_cost_family collective_of(enum sc_shard_type type)
@@ -110,13 +69,8 @@ static enum sc_cost_family collective_of(enum sc_shard_type type)
 
 static void gather(struct study *study, const struct sc_confidence_plan *plans)
 {
-	struct kind *kinds;
-	size_t n = 0;
+	struct sc_intern kinds = {.n_slots = 0};
 
-	for (size_t i = 0; i < study->n_plans; i++)
-		n += plans[i].terms->at.n;
-	kinds = sc_xrealloc(NULL, n + 1, sizeof(*kinds));
-	n = 0;
 	for (size_t i = 0; i < study->n_plans; i++) {
 		struct plan_parts *out = &study->plans[i];
 
@@ -131,25 +85,25 @@ static void gather(struct study *study, const struct sc_confidence_plan *plans)
 
 			/* on the rank after the last part's, and else the same? */
 			if (out->n && term->rank == last->rank + last->n_ranks &&
-			    same_kind(term - 1, term) == 0 &&
+			    same_kind(term - 1, term) &&
 			    term->option_shard == term[-1].option_shard &&
 			    term->ms <= term[-1].ms && term->ms >= term[-1].ms) {
 				last->n_ranks++;
 				continue;
 			}
-			*part = (struct part){
-				.rank = term->rank, .n_ranks = 1, .table = term->table};
+			*part = (struct part){.rank = term->rank,
+					      .n_ranks = 1,
+					      .table = term->table,
+					      .kind = kind_of(term, &kinds)};
 			part->ms[collective_of(term->type)] = term->comms_ms;
 			part->ms[SC_COST_HOST] += term->prefetch_ms;
 			part->ms[on_host ? SC_COST_HOST : SC_COST_LOOKUP] +=
 				term->ms - term->comms_ms - term->prefetch_ms;
 			out->n++;
-			kinds[n] = (struct kind){term, part, n};
-			n++;
 		}
 	}
-	study->n_kinds = number_kinds(kinds, n);
-	free(kinds);
+	study->n_kinds = sc_intern_count(&kinds);
+	sc_intern_release(&kinds);
 }
 
 /* Without `rng`, the mean. */
