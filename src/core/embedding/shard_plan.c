@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/intern.h"
+#include "base/num.h"
 #include "base/utf8.h"
 #include "core/embedding/shard_plan_priv.h"
 
@@ -373,6 +374,26 @@ void sc_plan_settle_names(const struct sc_plan_reader *reader, struct sc_shard_p
 	sc_intern_release(&names);
 	free(n_uses);
 	free(ids);
+}
+
+bool sc_plan_ranks_parse(char *text, int64_t end, sc_plan_ranks *out)
+{
+	char *save = NULL;
+
+	out->n = 0;
+	for (char *word = strtok_r(text, " ,", &save); word; word = strtok_r(NULL, " ,", &save)) {
+		char *dash = strchr(word, '-');
+		int64_t from, to;
+
+		if (dash)
+			*dash = '\0';
+		if (!sc_parse_int(word, &from) || !sc_parse_int(dash ? dash + 1 : word, &to) ||
+		    from < 0 || to < from || to >= end || (int64_t)out->n > end)
+			return false;
+		for (; from <= to; from++)
+			SC_VEC_PUSH(out, (int32_t)from);
+	}
+	return out->n > 0;
 }
 
 int64_t sc_plan_table_find(const struct sc_plan_reader *reader, const char *name)

@@ -53,56 +53,31 @@ struct reader {
 	struct sc_csv csv;
 	struct sc_csv_rows rows;
 	struct sc_shard_plan *plan;
-	bool *is_placed; /* of each table */
-	int32_t *ranks;  /* of the row at hand */
-	size_t n_ranks;
+	bool *is_placed;     /* of each table */
+	sc_plan_ranks ranks; /* of the row at hand */
 };
-
-static bool none_twice(bool *is_taken, int64_t from, int64_t to)
-{
-	for (; from <= to; from++) {
-		if (is_taken[from])
-			return false;
-		is_taken[from] = true;
-	}
-	return true;
-}
 
 /* "0 4-7", "all" or nothing. */
 static int read_ranks(struct reader *r, size_t row, const char *text, struct sc_err *err)
 {
+	struct sc_arena *arena = r->common->arena;
 	const uint32_t world = r->common->tables->world;
-	bool *is_taken;
-	char *word, *save = NULL;
+	const char *given =
+		text && strcmp(text, "all") != 0 ? text : sc_arena_printf(arena, "0-%u", world - 1);
+	bool *is_taken = sc_arena_calloc(arena, world, sizeof(*is_taken));
+	bool fine = sc_plan_ranks_parse(sc_arena_strdup(arena, given), world, &r->ranks);
 
-	r->n_ranks = 0;
-	if (!text || strcmp(text, "all") == 0) {
-		for (uint32_t i = 0; i < world; i++)
-			r->ranks[r->n_ranks++] = (int32_t)i;
+	for (size_t i = 0; i < r->ranks.n && fine; i++) {
+		fine = !is_taken[r->ranks.at[i]];
+		is_taken[r->ranks.at[i]] = true;
+	}
+	if (fine)
 		return 0;
-	}
-	is_taken = sc_arena_calloc(r->common->arena, world, sizeof(*is_taken));
-	for (word = strtok_r(sc_arena_strdup(r->common->arena, text), " ", &save); word;
-	     word = strtok_r(NULL, " ", &save)) {
-		char *dash = strchr(word, '-');
-		int64_t from = -1, to = -1;
-
-		if (dash)
-			*dash = '\0';
-		if (!sc_parse_int(word, &from) || !sc_parse_int(dash ? dash + 1 : word, &to) ||
-		    from < 0 || to < from || to >= (int64_t)world ||
-		    !none_twice(is_taken, from, to))
-			return sc_csv_cell_error(
-				&r->csv, row, "ranks",
-				sc_arena_printf(r->common->arena,
-						"ranks from 0 to %u, each once, as 3, 0-7 "
-						"or 0 4 5",
-						world - 1),
-				err);
-		for (; from <= to; from++)
-			r->ranks[r->n_ranks++] = (int32_t)from;
-	}
-	return r->n_ranks ? 0 : sc_csv_cell_error(&r->csv, row, "ranks", "ranks, or nothing", err);
+	return sc_csv_cell_error(
+		&r->csv, row, "ranks",
+		sc_arena_printf(arena, "ranks from 0 to %u, each once, as 3, 0-7 or 0 4 5",
+				world - 1),
+		err);
 }
 
 /* `turn`: which of the row's tables it is. */
@@ -119,18 +94,17 @@ static void place(const struct reader *r, size_t row, const struct row *read, si
 	if (read->kind == SC_DATA_PARALLEL)
 		sc_plan_add_replicas(r->plan);
 	else if (read->kind == SC_TABLE_WISE)
-		sc_plan_add_shard(r->plan, &(struct sc_shard){.rank = r->ranks[turn % r->n_ranks],
-							      .rows = t->rows,
-							      .cols = t->dim});
+		sc_plan_add_shard(r->plan,
+				  &(struct sc_shard){.rank = r->ranks.at[turn % r->ranks.n],
+						     .rows = t->rows,
+						     .cols = t->dim});
 	else if (read->kind == SC_ROW_WISE || read->kind == SC_TABLE_ROW_WISE)
-		sc_plan_add_rows(r->plan, r->ranks, r->n_ranks, 0, t->dim);
+		sc_plan_add_rows(r->plan, r->ranks.at, r->ranks.n, 0, t->dim);
 	else {
-		const int64_t dim = r->plan->tables.at[r->plan->tables.n - 1].dim,
-			      n = (int64_t)r->n_ranks;
-		const int64_t rows = r->plan->tables.at[r->plan->tables.n - 1].rows;
+		const int64_t dim = t->dim, rows = t->rows, n = (int64_t)r->ranks.n;
 
 		for (int64_t i = 0; i < n; i++)
-			sc_plan_add_shard(r->plan, &(struct sc_shard){.rank = r->ranks[i],
+			sc_plan_add_shard(r->plan, &(struct sc_shard){.rank = r->ranks.at[i],
 								      .rows = rows,
 								      .col_offset = dim * i / n,
 								      .cols = dim * (i + 1) / n -
@@ -158,9 +132,9 @@ static int take_row(struct reader *r, size_t row, bool patterns, struct sc_err *
 	if (rc == 0) {
 		const char *what = NULL;
 
-		if (read.kind == SC_DATA_PARALLEL && r->n_ranks != r->common->tables->world)
+		if (read.kind == SC_DATA_PARALLEL && r->ranks.n != r->common->tables->world)
 			what = "data_parallel is on every rank: leave ranks empty";
-		else if (read.kind == SC_TABLE_WISE && !is_pattern && r->n_ranks != 1)
+		else if (read.kind == SC_TABLE_WISE && !is_pattern && r->ranks.n != 1)
 			what = "table_wise: give the one rank that has the table; only those of a PREFIX* are dealt out";
 		else if (read.memory == SC_TIER_CACHED && !(read.cached > 0))
 			what = "fused_uvm_caching: a column cached, the share of its rows in GPU memory";
@@ -199,12 +173,12 @@ int sc_shard_plan_read_csv(const struct sc_plan_reader *reader, const struct sc_
 	if (rc)
 		return rc;
 	r.rows = (struct sc_csv_rows){.csv = &r.csv, .fields = fields, .list = "a plan by hand"};
-	r.ranks = sc_arena_calloc(reader->arena, tables->world, sizeof(*r.ranks));
 	r.is_placed = sc_arena_calloc(reader->arena, tables->n, sizeof(*r.is_placed));
 	out->world = tables->world;
 	rc = sc_csv_rows_bind(&r.rows, reader->arena, err);
 	for (int patterns = 0; patterns < 2; patterns++)
 		for (size_t row = 0; row < r.csv.n_rows && rc == 0; row++)
 			rc = take_row(&r, row, patterns, err);
+	SC_VEC_RELEASE(&r.ranks);
 	return rc;
 }

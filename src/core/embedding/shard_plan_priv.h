@@ -12,6 +12,9 @@ struct sc_plan_reader {
 	struct sc_arena *arena;
 	struct sc_intern names; /* of `tables`, id = index; released by sc_shard_plan_parse */
 };
+/* "0 4-7", or with commas: numbers below `end`, at least one. The text is cut up. */
+typedef SC_VEC(int32_t) sc_plan_ranks;
+bool sc_plan_ranks_parse(char *text, int64_t end, sc_plan_ranks *out);
 /* Index of a table in reader->tables, or -1. */
 int64_t sc_plan_table_find(const struct sc_plan_reader *reader, const char *name);
 int sc_shard_plan_read_json(const struct sc_plan_reader *reader, const struct sc_source *text,
