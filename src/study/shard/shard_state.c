@@ -115,27 +115,6 @@ static void add_shard(struct sc_shard_state *s, const struct sc_option_shard *sh
 	}
 }
 
-/* Bytes on every rank: one factor for the terms of a run, if all have the same memory. */
-static void add_mem_everywhere(struct sc_shard_state *s, const struct sc_choice *c, double sign)
-{
-	const struct sc_shard_model *m = s->model;
-
-	for (uint32_t i = 0, r = 0; i < sc_choice_n_listed(c); i++) {
-		double bytes = sign * c->shards[i].hbm_bytes;
-		double factor = exp(MEMORY_KAPPA * bytes / m->hbm_cap[0]);
-		uint32_t end = r + sc_choice_repeats(c, i);
-
-		for (; r < end; r++) {
-			double was = s->mem_weight[r];
-
-			s->hbm[r] += bytes;
-			s->mem_weight[r] *= factor;
-			s->host_mem_weight[r / m->per_host] += s->mem_weight[r] - was;
-			s->mem_potential += s->mem_weight[r] - was;
-		}
-	}
-}
-
 /* The same load on every rank, all of the same speed: one factor for all terms. */
 static void add_everywhere(struct sc_shard_state *s, const struct sc_choice *c, double sign)
 {
@@ -143,25 +122,15 @@ static void add_everywhere(struct sc_shard_state *s, const struct sc_choice *c, 
 	double step = sign * c->shards[0].cost / m->speed[0];
 	double log_factor = s->kappa * step / s->scale;
 	double factor = exp(fmin(log_factor, MOST_EXPONENT));
-	bool mem_too = m->tight && m->same_cap && c->hbm <= m->hbm_cap[0];
 
 	s->work += SET_WORK + m->world;
 	for (uint32_t r = 0; r < m->world; r++) {
 		s->load[r] += step;
 		s->weight[r] *= factor;
+		sc_shard_state_add_bytes(s, sc_choice_shard(c, r), r, sign);
 	}
-	if (mem_too) {
-		add_mem_everywhere(s, c, sign);
-	} else {
-		for (uint32_t r = 0; r < m->world; r++)
-			s->hbm[r] += sign * sc_choice_shard(c, r)->hbm_bytes;
-		if (m->tight)
-			weigh_all_mem(s);
-	}
-	for (uint32_t r = 0; (c->host > 0.0 || c->ssd > 0.0) && r < m->world; r++) {
-		s->host[r / m->per_host] += sign * sc_choice_shard(c, r)->host_bytes;
-		s->ssd[r / m->per_host] += sign * sc_choice_shard(c, r)->ssd_bytes;
-	}
+	if (m->tight)
+		weigh_all_mem(s);
 	if (fabs(log_factor) > MOST_EXPONENT / 10.0) {
 		potential_weigh(s);
 		return;
