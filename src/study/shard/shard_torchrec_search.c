@@ -11,11 +11,16 @@
 struct sc_storage {
 	double hbm, host, ssd;
 };
+/* What its shards cost so far, and what is left. */
+struct rank {
+	double cost;
+	struct sc_storage left;
+};
 /* Arrays live in the arena of sc_placer_init. */
 struct sc_placer {
 	const struct sc_shard_problem *problem;
-	const struct sc_storage *storage;               /* of each option */
-	double *cost, *hbm_left, *host_left, *ssd_left; /* of each rank */
+	const struct sc_storage *storage; /* of each option */
+	struct rank *ranks, *saved;       /* each; those of a host */
 	double limit;
 	bool over;          /* a rank reached the limit */
 	double work;        /* shards placed so far, and half the tables looked at */
@@ -25,7 +30,7 @@ struct sc_placer {
 	uint32_t *heap, *passed;
 	uint32_t n_heap; /* 0: to be built */
 	uint32_t *hosts; /* by cost */
-	double *host_sum, *saved;
+	double *host_sum;
 };
 
 /* TorchRec's GreedyPerfPartitioner (planner/partitioners.py of meta-pytorch/torchrec 376cac6a): uniform
@@ -56,10 +61,8 @@ static void placer_init(struct sc_placer *placer, const struct sc_shard_problem 
 
 	*placer = (struct sc_placer){
 		.problem = problem,
-		.cost = sc_arena_calloc(arena, world, sizeof(double)),
-		.hbm_left = sc_arena_calloc(arena, world, sizeof(double)),
-		.host_left = sc_arena_calloc(arena, world, sizeof(double)),
-		.ssd_left = sc_arena_calloc(arena, world, sizeof(double)),
+		.ranks = sc_arena_calloc(arena, world, sizeof(struct rank)),
+		.saved = sc_arena_calloc(arena, problem->ranks_per_host, sizeof(struct rank)),
 		.storage = storage,
 		.order = sc_arena_calloc(arena, problem->n_tables, sizeof(uint32_t)),
 		.first_rank = sc_arena_calloc(arena, problem->n_tables, sizeof(size_t)),
@@ -67,8 +70,6 @@ static void placer_init(struct sc_placer *placer, const struct sc_shard_problem 
 		.passed = sc_arena_calloc(arena, world, sizeof(uint32_t)),
 		.hosts = sc_arena_calloc(arena, n_hosts, sizeof(uint32_t)),
 		.host_sum = sc_arena_calloc(arena, n_hosts, sizeof(double)),
-		.saved =
-			sc_arena_calloc(arena, 4 * (size_t)problem->ranks_per_host, sizeof(double)),
 	};
 	for (size_t i = 0; i < problem->options.n; i++)
 		storage[i] = sum_storage(problem, &problem->options.at[i]);
@@ -91,11 +92,11 @@ static void reset(struct sc_placer *placer, double limit)
 	const struct sc_shard_problem *problem = placer->problem;
 
 	for (uint32_t r = 0; r < problem->world; r++) {
-		placer->cost[r] = 0;
-		placer->hbm_left[r] = sc_rank_budget(problem, r);
-		/* The planner gives each rank its part of the host's memory. */
-		placer->host_left[r] = problem->host_bytes / problem->ranks_per_host;
-		placer->ssd_left[r] = problem->ssd_bytes / problem->ranks_per_host;
+		placer->ranks[r] = (struct rank){
+			.left = {.hbm = sc_rank_budget(problem, r),
+				 /* The planner gives each rank its part of the host's memory. */
+				 .host = problem->host_bytes / problem->ranks_per_host,
+				 .ssd = problem->ssd_bytes / problem->ranks_per_host}};
 	}
 	placer->n_heap = 0;
 	placer->limit = limit;
@@ -104,20 +105,23 @@ static void reset(struct sc_placer *placer, double limit)
 
 static bool fits(const struct sc_placer *placer, const struct sc_option_shard *shard, uint32_t rank)
 {
-	return shard->hbm_bytes <= placer->hbm_left[rank] &&
-	       shard->host_bytes <= placer->host_left[rank] &&
-	       shard->ssd_bytes <= placer->ssd_left[rank];
+	const struct sc_storage *left = &placer->ranks[rank].left;
+
+	return shard->hbm_bytes <= left->hbm && shard->host_bytes <= left->host &&
+	       shard->ssd_bytes <= left->ssd;
 }
 
 static void put(struct sc_placer *placer, const struct sc_option_shard *shard, uint32_t rank,
 		int32_t *at)
 {
-	placer->cost[rank] += shard->cost;
-	placer->hbm_left[rank] -= shard->hbm_bytes;
-	placer->host_left[rank] -= shard->host_bytes;
-	placer->ssd_left[rank] -= shard->ssd_bytes;
+	struct rank *on = &placer->ranks[rank];
+
+	on->cost += shard->cost;
+	on->left.hbm -= shard->hbm_bytes;
+	on->left.host -= shard->host_bytes;
+	on->left.ssd -= shard->ssd_bytes;
 	*at = (int32_t)rank;
-	if (placer->cost[rank] >= placer->limit)
+	if (on->cost >= placer->limit)
 		placer->over = true;
 }
 
@@ -142,9 +146,10 @@ static bool place_each(struct sc_placer *placer, const struct sc_option *option,
 static bool before(const struct sc_placer *placer, uint32_t a, uint32_t b)
 {
 	uint32_t local = placer->problem->ranks_per_host;
+	double cost_a = placer->ranks[a].cost, cost_b = placer->ranks[b].cost;
 
-	if (placer->cost[a] < placer->cost[b] || placer->cost[b] < placer->cost[a])
-		return placer->cost[a] < placer->cost[b];
+	if (cost_a < cost_b || cost_b < cost_a)
+		return cost_a < cost_b;
 	return a % local != b % local ? a % local < b % local : a < b;
 }
 
@@ -223,27 +228,14 @@ static bool place_free(struct sc_placer *placer, const struct sc_option *option)
 	return true;
 }
 
-/* Copies what a host's ranks have to `saved`, or back. */
-static void save_host(struct sc_placer *placer, uint32_t first, bool back)
-{
-	double *const now[] = {placer->cost, placer->hbm_left, placer->host_left, placer->ssd_left};
-	uint32_t local = placer->problem->ranks_per_host;
-
-	for (size_t i = 0; i < sizeof(now) / sizeof(now[0]); i++) {
-		double *saved = placer->saved + i * local, *live = now[i] + first;
-
-		memcpy(back ? live : saved, back ? saved : live, local * sizeof(*live));
-	}
-}
-
 /* Each shard on the cheapest rank of one host; all or none. */
 static bool place_on_host(struct sc_placer *placer, const struct sc_option *option, uint32_t first)
 {
 	const struct sc_option_shard *shard = placer->problem->shards.at + option->first_shard;
 	int32_t *at = placer->rank + placer->first_rank[option->table];
-	uint32_t end = first + placer->problem->ranks_per_host;
+	uint32_t local = placer->problem->ranks_per_host, end = first + local;
 
-	save_host(placer, first, false);
+	memcpy(placer->saved, placer->ranks + first, local * sizeof(*placer->saved));
 	for (uint32_t i = 0; i < option->n_shards; i++) {
 		uint32_t best = end;
 
@@ -251,24 +243,13 @@ static bool place_on_host(struct sc_placer *placer, const struct sc_option *opti
 			if (fits(placer, &shard[i], r) && (best == end || before(placer, r, best)))
 				best = r;
 		if (best == end) {
-			save_host(placer, first, true);
+			memcpy(placer->ranks + first, placer->saved,
+			       local * sizeof(*placer->saved));
 			return false;
 		}
 		put(placer, &shard[i], best, &at[i]);
 	}
 	return true;
-}
-
-static struct sc_storage host_left(const struct sc_placer *placer, uint32_t first)
-{
-	struct sc_storage left = {0};
-
-	for (uint32_t r = first; r < first + placer->problem->ranks_per_host; r++) {
-		left.hbm += placer->hbm_left[r];
-		left.host += placer->host_left[r];
-		left.ssd += placer->ssd_left[r];
-	}
-	return left;
 }
 
 /* Hosts by cost, those alike in their order. */
@@ -281,7 +262,7 @@ static void sort_hosts(struct sc_placer *placer)
 		uint32_t k = i;
 
 		for (uint32_t r = i * local; r < (i + 1) * local; r++)
-			cost += placer->cost[r];
+			cost += placer->ranks[r].cost;
 		placer->host_sum[i] = cost;
 		for (; k > 0 && placer->host_sum[placer->hosts[k - 1]] > cost; k--)
 			placer->hosts[k] = placer->hosts[k - 1];
@@ -300,8 +281,13 @@ static bool place_on_some_host(struct sc_placer *placer, const struct sc_option 
 	placer->n_heap = 0; /* costs change behind its back */
 	for (uint32_t i = 0; i < problem->world / local; i++) {
 		uint32_t first = placer->hosts[i] * local;
-		struct sc_storage left = host_left(placer, first);
+		struct sc_storage left = {0};
 
+		for (uint32_t r = first; r < first + local; r++) {
+			left.hbm += placer->ranks[r].left.hbm;
+			left.host += placer->ranks[r].left.host;
+			left.ssd += placer->ranks[r].left.ssd;
+		}
 		if (need->hbm > left.hbm || need->host > left.host || need->ssd > left.ssd)
 			continue;
 		if (option->spread == SC_SPREAD_HOST ? place_each(placer, option, first)
@@ -343,16 +329,6 @@ static void sort_tables(struct sc_placer *placer, const uint32_t *chosen)
 	}
 }
 
-static double busiest(const struct sc_placer *placer)
-{
-	double most = 0;
-
-	for (uint32_t r = 0; r < placer->problem->world; r++)
-		if (most < placer->cost[r])
-			most = placer->cost[r];
-	return most;
-}
-
 /* Gives every shard of the options chosen (one a table) a rank, and the cost of the busiest in *cost;
  * false if one does not fit, or as soon as a rank costs `limit`. */
 static bool placer_place(struct sc_placer *placer, const uint32_t *chosen, double limit,
@@ -380,7 +356,9 @@ static bool placer_place(struct sc_placer *placer, const uint32_t *chosen, doubl
 		    placer->over)
 			return false;
 	}
-	*cost = busiest(placer);
+	*cost = 0;
+	for (uint32_t r = 0; r < problem->world; r++)
+		*cost = fmax(*cost, placer->ranks[r].cost);
 	return true;
 }
 
