@@ -352,7 +352,7 @@ static const struct sc_field SHARDING_PLAN_FIELDS[] = {
 	       "memory_balanced: larger tables are cut into columns", NEEDS(SC_NEEDS_DLRM)),
 	DOUBLE(sc_sharding_plan, hbm_gib, 1e-3, MAX_GPU_GIB,
 	       "of each GPU, for tables; default: what hbm_reserve_frac and the software leave, of "
-	       "hugectr without that frac at most 60 GB",
+	       "hugectr at most 60 GB",
 	       NEEDS(SC_NEEDS_DLRM)),
 	DOUBLE(sc_sharding_plan, hbm_reserve_frac, 0, 0.99,
 	       "share of a GPU's memory kept from tables; default 0.1, of TorchRec's planner 0.15",

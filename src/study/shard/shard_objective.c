@@ -51,7 +51,7 @@ static void hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_
 		.hbm_bytes =
 			given->hbm_gib > 0
 				? given->hbm_gib * SC_BYTES_PER_GIB
-				: fmin(given->hbm_reserve_frac >= 0 ? HUGE_VAL : CAP_BYTES,
+				: fmin(CAP_BYTES,
 				       /* 0 would be no limit */
 				       fmax(1, sc_shard_table_budget(request, &request->device))),
 	};
