@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -78,10 +79,36 @@ static int read_row(const struct sc_yaml *node, struct sc_arena *arena, struct s
 	return is_map ? read_words(sc_yaml_get(node, "words"), arena, &out->words, err) : 0;
 }
 
+static int read_rule(const struct sc_yaml *node, struct sc_arena *arena,
+		     struct sc_foreign_says *out, struct sc_err *err)
+{
+	const struct {
+		const char *key, **text;
+	} texts[] = {{"as", &out->ours},     {"refuse", &out->refuse}, {"of", &out->of},
+		     {"value", &out->value}, {"absent", &out->absent}, {"if", &out->when}};
+	enum { N_TEXTS = sizeof(texts) / sizeof(texts[0]) };
+
+	if (node->kind != SC_YAML_MAP)
+		return wrong(node, "a rule, as in {as: KEY, of: KEYS, if: CONDITIONS}", err);
+	for (const struct sc_yaml *one = node->child; one; one = one->next) {
+		size_t i = 0;
+
+		while (i < N_TEXTS && strcmp(one->key, texts[i].key) != 0)
+			i++;
+		if (i < N_TEXTS && one->kind == SC_YAML_SCALAR)
+			*texts[i].text = one->text;
+		else if (strcmp(one->key, "words") != 0)
+			return wrong(one, "texts as, refuse, of, value, absent, if, or words", err);
+	}
+	if (!out->ours == !out->refuse)
+		return wrong(node, "either as or refuse", err);
+	return read_words(sc_yaml_get(node, "words"), arena, &out->words, err);
+}
+
 static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
 		      struct sc_foreign_table *out, struct sc_err *err)
 {
-	const struct sc_yaml *keys = sc_yaml_get(root, "keys"), *node;
+	const struct sc_yaml *keys = sc_yaml_get(root, "keys"), *rules, *node;
 	const struct {
 		const char *key, **names;
 	} lists[] = {{"read", &out->read},
@@ -89,6 +116,7 @@ static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
 		     {"open", &out->open},
 		     {"software", &out->software},
 		     {"free", &out->free}};
+	struct sc_foreign_says *says;
 	struct sc_foreign_key *rows;
 	int rc = sc_schema_check(root, true, err);
 
@@ -100,6 +128,11 @@ static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
 	out->rows = rows = sc_arena_calloc(arena, keys->n_children + 1, sizeof(*rows));
 	for (node = keys->child; node && rc == 0; node = node->next)
 		rc = read_row(node, arena, rows++, err);
+	rules = sc_yaml_get(root, "rules");
+	out->rules = says =
+		sc_arena_calloc(arena, rules ? rules->n_children + 1 : 1, sizeof(*says));
+	for (node = rules ? rules->child : NULL; node && rc == 0; node = node->next)
+		rc = read_rule(node, arena, says++, err);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]) && rc == 0; i++) {
 		node = sc_yaml_get(root, lists[i].key);
 		if (node && node->kind != SC_YAML_SCALAR)
@@ -179,18 +212,41 @@ static const struct sc_foreign_key *row_of(const struct sc_foreign_key *row,
 	return row->theirs ? row : NULL;
 }
 
+enum { MAX_NAME = 128 };
+
+/* The next of a list, behind which it goes; false: there is none. */
+static bool next_name(const char **list, const char *between, char name[MAX_NAME])
+{
+	size_t n;
+
+	if (!*list)
+		return false;
+	*list += strspn(*list, between);
+	n = strcspn(*list, between);
+	if (n == 0)
+		return false;
+	assert(n < MAX_NAME);
+	memcpy(name, *list, n);
+	name[n] = '\0';
+	*list += n;
+	return true;
+}
+
 static bool is_in(const char *names, const struct sc_foreign_leaf *leaf)
 {
-	char name[64];
+	char name[MAX_NAME];
 
-	for (size_t n; names && *names; names += n + (names[n] == ' ')) {
-		n = strcspn(names, " ");
-		assert(n < sizeof(name));
-		memcpy(name, names, n);
-		name[n] = '\0';
+	while (next_name(&names, " ", name))
 		if (is_leaf(leaf, name))
 			return true;
-	}
+	return false;
+}
+
+static bool is_of_rule(const struct sc_foreign_says *rule, const struct sc_foreign_leaf *leaf)
+{
+	for (; rule->ours || rule->refuse; rule++)
+		if (is_in(rule->of, leaf))
+			return true;
 	return false;
 }
 
@@ -199,7 +255,8 @@ static enum sc_foreign_rule rule_of(const struct sc_foreign *file,
 				    const struct sc_foreign_key **row)
 {
 	static const struct sc_foreign_key no_row = {0};
-	static const struct sc_foreign_table none = {.rows = &no_row};
+	static const struct sc_foreign_says no_rule = {0};
+	static const struct sc_foreign_table none = {.rows = &no_row, .rules = &no_rule};
 	const struct sc_foreign_table *keys = file->table, *more = file->more ? file->more : &none;
 
 	*row = row_of(keys->rows, leaf);
@@ -207,7 +264,8 @@ static enum sc_foreign_rule rule_of(const struct sc_foreign *file,
 		*row = row_of(more->rows, leaf);
 	if (*row)
 		return (*row)->rule;
-	if (is_in(keys->read, leaf) || is_in(more->read, leaf))
+	if (is_in(keys->read, leaf) || is_in(more->read, leaf) || is_of_rule(keys->rules, leaf) ||
+	    is_of_rule(more->rules, leaf))
 		return SC_KEY_READ;
 	if (is_in(keys->open, leaf) || is_in(more->open, leaf))
 		return SC_KEY_OPEN;
@@ -426,26 +484,21 @@ int sc_foreign_put_count(struct sc_foreign *file, const struct sc_foreign_leaf *
 int sc_foreign_put_absent(struct sc_foreign *file, const char *theirs, const char *path,
 			  const char *text, struct sc_err *err)
 {
-	const char *mark = file->format->mark;
-	const struct sc_foreign_leaf leaf = {
-		.path = sc_arena_printf(file->lines->arena, "no %s%s", mark ? mark : "", theirs),
-		.node = file->map};
+	const char *mark = file->format->mark ? file->format->mark : "";
+	struct sc_foreign_leaf leaf = {.path = file->format->name, .node = file->map};
 
+	if (theirs)
+		leaf.path = sc_arena_printf(file->lines->arena, "no %s%s", mark, theirs);
 	return put_line(file, &leaf, path, text, true, err);
-}
-
-int sc_foreign_put_software(struct sc_foreign *file, const char *text, struct sc_err *err)
-{
-	const struct sc_foreign_leaf leaf = {.path = file->format->name, .node = file->map};
-
-	return put_line(file, &leaf, "training.software", text, true, err);
 }
 
 static const struct sc_foreign_word *word_of(const struct sc_foreign_word *words,
 					     const struct sc_yaml *node)
 {
-	for (; words->theirs; words++)
-		if (is_text(node, words->theirs))
+	const char *text = sc_yaml_is_null(node) ? "null" : node->text;
+
+	for (; text && words->theirs; words++)
+		if (sc_foreign_is_like(text, words->theirs))
 			return words;
 	return NULL;
 }
@@ -458,6 +511,15 @@ static int take_key(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 
 	return old && old->of == file ? check_agrees(old, leaf, text ? text : leaf->node->text, err)
 				      : sc_foreign_put(file, leaf, path, text, err);
+}
+
+static int not_understood(const struct sc_foreign_leaf *leaf, struct sc_err *err)
+{
+	const struct sc_yaml *at = leaf->node;
+
+	return sc_err_at(err, SC_EVALUE, at->file, at->line, at->column,
+			 "%.64s: \"%.64s\" is not understood", leaf->path,
+			 at->text ? at->text : "a list");
 }
 
 static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
@@ -473,9 +535,7 @@ static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 		return sc_foreign_fail(leaf, err,
 				       "changes what a step costs, and is not understood");
 	if (!word)
-		return sc_err_at(err, SC_EVALUE, leaf->node->file, leaf->node->line,
-				 leaf->node->column, "%.64s: \"%.64s\" is not understood",
-				 leaf->path, leaf->node->text ? leaf->node->text : "a list");
+		return not_understood(leaf, err);
 	return word->ours ? take_key(file, leaf, row->ours, word->ours, err) : 0;
 }
 
@@ -597,15 +657,116 @@ int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct s
 	return rc ? rc : take_leaves(file, err);
 }
 
+static bool has_value(const struct sc_yaml *node, const char *form)
+{
+	const struct sc_foreign_word words[] = {{form, form}, {0}};
+
+	if (node->kind != SC_YAML_SEQ)
+		return word_of(words, node);
+	for (node = node->child; node; node = node->next)
+		if (has_value(node, form))
+			return true;
+	return false;
+}
+
+bool sc_foreign_holds(const struct sc_foreign *file, const char *condition)
+{
+	const bool no = condition[0] == '!';
+	bool any = false;
+	char name[MAX_NAME];
+
+	condition += no;
+	while (!any && next_name(&condition, "|", name)) {
+		char *value = name + strcspn(name, "=>"), sign = *value;
+		const struct sc_foreign_leaf *leaf;
+
+		*value = '\0';
+		leaf = sc_foreign_get(file, name);
+		if (sign == '=')
+			any = leaf && has_value(leaf->node, value + 1);
+		else if (sign == '>')
+			any = count_of(leaf ? leaf->node : NULL, 0) > strtol(value + 1, NULL, 10);
+		else if (strcmp(name, "arguments") == 0)
+			any = file->format->mark != NULL;
+		else
+			any = leaf && !sc_yaml_is_null(leaf->node) &&
+			      !is_text(leaf->node, "false") && !is_text(leaf->node, "False") &&
+			      (leaf->node->kind == SC_YAML_SCALAR || leaf->node->child);
+	}
+	return any != no;
+}
+
+/* Of a rule, whose conditions hold. */
+static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rule,
+		      struct sc_err *err)
+{
+	const struct sc_foreign_line *old = rule->ours ? line_of(file->lines, rule->ours) : NULL;
+	const struct sc_foreign_leaf *leaf = NULL;
+	const struct sc_foreign_word *word = NULL;
+	const char *names = rule->of, *text = rule->value;
+	char name[MAX_NAME], first[MAX_NAME] = "";
+
+	if (old && old->of == file)
+		return 0;
+	while (!leaf && next_name(&names, " ", name)) {
+		if (!*first)
+			memcpy(first, name, sizeof(first));
+		leaf = sc_foreign_get(file, name);
+		word = leaf && rule->words ? word_of(rule->words, leaf->node) : NULL;
+		if (leaf && sc_yaml_is_null(leaf->node) && !word)
+			leaf = NULL;
+	}
+	if (rule->refuse && leaf)
+		return sc_foreign_fail(leaf, err, rule->refuse);
+	if (rule->refuse)
+		return sc_err_at(err, SC_EVALUE, file->map->file, file->map->line,
+				 file->map->column, "%s", rule->refuse);
+	if (!leaf)
+		return rule->absent ? sc_foreign_put_absent(file, *first ? first : NULL, rule->ours,
+							    rule->absent, err)
+				    : 0;
+	if (rule->words && !word)
+		return not_understood(leaf, err);
+	if (word && !word->ours)
+		return 0;
+	return sc_foreign_put(file, leaf, rule->ours, word ? word->ours : text, err);
+}
+
+static int apply_rules(struct sc_foreign *file, const struct sc_foreign_table *table,
+		       struct sc_err *err)
+{
+	const struct sc_foreign_says *rule = table ? table->rules : NULL;
+	char condition[MAX_NAME];
+	int rc = 0;
+
+	for (; rule && (rule->ours || rule->refuse) && rc == 0; rule++) {
+		const char *when = rule->when;
+		bool holds = true;
+
+		while (holds && next_name(&when, " ", condition))
+			holds = sc_foreign_holds(file, condition);
+		if (holds)
+			rc = apply_rule(file, rule, err);
+	}
+	return rc;
+}
+
 int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err)
 {
 	enum { N_ORDERS = 3 };
 	int rc = 0;
 
 	for (int order = 0; order < N_ORDERS; order++)
-		for (struct sc_foreign *file = lines->files; file && rc == 0; file = file->next)
-			if (file->format->order == order && file->format->finish)
+		for (struct sc_foreign *file = lines->files; file && rc == 0; file = file->next) {
+			if (file->format->order != order)
+				continue;
+			if (file->format->finish)
 				rc = file->format->finish(file, err);
+			if (rc == 0)
+				rc = apply_rules(file, file->table, err);
+			if (rc == 0)
+				rc = apply_rules(file, file->more, err);
+		}
 	return rc;
 }
 

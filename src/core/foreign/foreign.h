@@ -15,7 +15,7 @@ enum sc_foreign_rule {
 	SC_KEY_FREE,     /* changes nothing of a step's cost, or next to nothing */
 	SC_KEY_UNKNOWN,
 };
-/* A value in the other program and in ours; ours NULL: it says nothing. An empty one ends a list. */
+/* A value in the other program, or a form of it, and in ours; ours NULL: it says nothing. An empty one ends a list. */
 struct sc_foreign_word {
 	const char *theirs, *ours;
 };
@@ -29,13 +29,28 @@ struct sc_foreign_key {
 		*words;    /* of ONLY, and of TAKE if its values differ from ours */
 	const char *needs; /* of ONLY: what any other value asks for; or NULL */
 };
+/* What several keys say together. Rules are applied in order, once all keys are taken; what a file has said stays. */
+struct sc_foreign_says {
+	const char *ours;   /* the key of ours; or, if NULL, */
+	const char *refuse; /* why the file is refused */
+	const char *of;     /* names of theirs: the first that is there says it; or NULL */
+	const char *value;  /* in place of theirs; or NULL */
+	const char *
+		absent; /* what holds where none of them is there, unless another file says otherwise; or NULL */
+	/* Conditions, with spaces between, that must all hold; or NULL. Each is of names with '|' between, one of which
+	 * must do: NAME is there and not off, NAME=FORM has such a value, or one of its list, NAME>N is more; !CONDITION
+	 * does not hold. `arguments`: it is a command. */
+	const char *when;
+	const struct sc_foreign_word *words; /* as of keys, with forms; or NULL */
+};
 /* A file of configs/foreign; its README.md says how they are written. Rows count before names that are read, those
  * before names of the software, those before names that are free; names are apart by spaces. */
 struct sc_foreign_table {
 	const char *id;
 	const struct sc_yaml *root; /* for what a format's function reads of its own */
 	const struct sc_foreign_key *rows;
-	const char *read, *software, *free; /* or NULL */
+	const struct sc_foreign_says *rules; /* ends with an empty one */
+	const char *read, *software, *free;  /* or NULL */
 	const char *launch; /* those of `read` that only say how many GPUs there are; or NULL */
 	const char *open;   /* those that the run may follow or not; or NULL */
 	const struct sc_foreign_table *next;
@@ -117,12 +132,8 @@ bool sc_foreign_is_like(const char *key, const char *form);
 /* For a format's function. */
 const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs);
 bool sc_foreign_is(const struct sc_foreign *file, const char *theirs, const char *text);
-
-/* there, and true */
-static inline bool sc_foreign_is_on(const struct sc_foreign *file, const char *theirs)
-{
-	return sc_foreign_is(file, theirs, "true") || sc_foreign_is(file, theirs, "True");
-}
+/* A condition of a rule. */
+bool sc_foreign_holds(const struct sc_foreign *file, const char *condition);
 
 /* A whole number above 0, else `absent`. */
 int64_t sc_foreign_count(const struct sc_foreign *file, const char *theirs, int64_t absent);
@@ -138,11 +149,10 @@ int sc_foreign_put(struct sc_foreign *file, const struct sc_foreign_leaf *leaf, 
 		   const char *text, struct sc_err *err);
 int sc_foreign_put_count(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 			 const char *path, int64_t value, struct sc_err *err);
-/* The same for a key that is not there, with the place of the whole; of software, which the format tells. Another
- * file may say otherwise. */
+/* The same for a key that is not there, with the place of the whole; NULL: the format tells it. Another file may say
+ * otherwise. */
 int sc_foreign_put_absent(struct sc_foreign *file, const char *theirs, const char *path,
 			  const char *text, struct sc_err *err);
-int sc_foreign_put_software(struct sc_foreign *file, const char *text, struct sc_err *err);
 int sc_foreign_fail(const struct sc_foreign_leaf *leaf, struct sc_err *err, const char *why);
 /* The lines as a mapping of mappings, ready to be decoded. */
 struct sc_yaml *sc_foreign_tree(const struct sc_foreign_lines *lines, const char *file);

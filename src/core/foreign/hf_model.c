@@ -11,9 +11,9 @@ static const struct sc_yaml *type_of(const struct sc_foreign *file, struct sc_er
 {
 	const struct sc_yaml *language = sc_yaml_get(file->map, "text_config");
 	const struct sc_yaml *inner = language && language->kind == SC_YAML_MAP
-					      ? sc_yaml_get(language, "model_type")
+					      ? sc_yaml_get(language, SC_HF_MARK)
 					      : NULL;
-	const struct sc_yaml *given = inner ? inner : sc_yaml_get(file->map, "model_type");
+	const struct sc_yaml *given = inner ? inner : sc_yaml_get(file->map, SC_HF_MARK);
 	const struct sc_yaml *types = sc_yaml_get(file->table->root, "types"), *type;
 	const bool is_name = given->kind == SC_YAML_SCALAR;
 	const char **names, *near;
@@ -34,28 +34,9 @@ static const struct sc_yaml *type_of(const struct sc_foreign *file, struct sc_er
 	return NULL;
 }
 
-static bool has(const struct sc_yaml *type, const char *what)
-{
-	return sc_yaml_get(type, what) != NULL;
-}
-
 static bool is_null(const struct sc_foreign_leaf *leaf)
 {
 	return !leaf || sc_yaml_is_null(leaf->node);
-}
-
-static int check_together(const struct sc_foreign *file, struct sc_err *err)
-{
-	const struct sc_foreign_leaf *dense = sc_foreign_get(file, "mlp_only_layers");
-	const struct sc_foreign_leaf *embed = sc_foreign_get(file, "word_embed_proj_dim");
-	int64_t hidden = sc_foreign_count(file, "hidden_size", 0);
-
-	if (dense && dense->node->n_children > 0)
-		return sc_foreign_fail(dense, err, "only the first layers may be without experts");
-	if (!is_null(embed) && hidden && sc_foreign_count(file, embed->path, hidden) != hidden)
-		return sc_foreign_fail(embed, err,
-				       "embeddings of another width are not understood");
-	return 0;
 }
 
 /* The list of layers' kinds as one that is full in so many; 0: all are, -1: none is, -2: another order. */
@@ -84,7 +65,7 @@ static bool has_windows(const struct sc_foreign *file)
 	int64_t layers = sc_foreign_ours(file, "model.layers", 0);
 
 	return !is_null(window) && !sc_foreign_is(file, "use_sliding_window", "false") &&
-	       !(sc_foreign_is_on(file, "use_sliding_window") &&
+	       !(sc_foreign_holds(file, "use_sliding_window") &&
 		 sc_foreign_count(file, "max_window_layers", 0) >= layers);
 }
 
@@ -102,7 +83,7 @@ static int take_windows(struct sc_foreign *file, const struct sc_yaml *type, str
 		return 0;
 	if (windows)
 		(void)sc_parse_int(windows->text, &period);
-	if (sc_foreign_is_on(file, "use_sliding_window") && from &&
+	if (sc_foreign_holds(file, "use_sliding_window") && from &&
 	    sc_foreign_count(file, from->path, 0))
 		return sc_foreign_fail(from, err,
 				       "windows of the last layers alone are not "
@@ -123,50 +104,29 @@ static int take_windows(struct sc_foreign *file, const struct sc_yaml *type, str
 						       "model.full_attention_every", period, err);
 }
 
-/* Groups of queries that older files of Falcon call otherwise. */
-static int take_groups(struct sc_foreign *file, struct sc_err *err)
-{
-	const struct sc_foreign_leaf *heads = sc_foreign_get(file, "num_kv_heads");
-
-	if (!is_null(heads) && sc_foreign_is_on(file, "new_decoder_architecture"))
-		return sc_foreign_put(file, heads, "model.kv_heads", NULL, err);
-	if (sc_foreign_is_on(file, "multi_query"))
-		return sc_foreign_put(file, sc_foreign_get(file, "multi_query"), "model.kv_heads",
-				      "1", err);
-	return 0;
-}
-
 /* What a type implies where its file does not say it. */
 static int take_implied(struct sc_foreign *file, const struct sc_yaml *type, struct sc_err *err)
 {
-	const struct sc_foreign_leaf *at = sc_foreign_get(file, "model_type");
-	const struct sc_foreign_leaf *ffn = sc_foreign_get(file, "intermediate_size");
-	const struct sc_foreign_leaf *of_dense = sc_foreign_get(file, "intermediate_size_mlp");
-	const struct sc_foreign_leaf *dense = of_dense ? of_dense : ffn;
-	const struct sc_yaml *positions = sc_yaml_get(type, "positions");
-	const struct sc_foreign_leaf *seq =
-		positions ? sc_foreign_get(file, positions->text) : NULL;
-	const struct sc_foreign_leaf *rank = sc_foreign_get(file, "q_lora_rank");
-	int rc = sc_foreign_put(file, at, "model.family", sc_yaml_get(type, "family")->text, err);
+	const struct sc_foreign_leaf *at = sc_foreign_get(file, SC_HF_MARK);
+	int rc = 0;
 
-	if (rc == 0)
-		rc = sc_foreign_put(file, at, "model.tied_embeddings",
-				    has(type, "tied") ? "true" : "false", err);
-	if (rc == 0 && has(type, "biases"))
-		rc = sc_foreign_put(file, at, "model.biases", "true", err);
-	if (rc == 0 && has(type, "qk_norm"))
-		rc = sc_foreign_put(file, at, "model.qk_norm", "true", err);
-	if (rc == 0 && seq)
-		rc = sc_foreign_put(file, seq, "model.seq", NULL, err);
-	if (rc == 0 && dense && !is_null(dense))
-		rc = sc_foreign_put(file, dense, "model.ffn_hidden", NULL, err);
-	if (rc == 0 && ffn && has(type, "ffn_of_experts"))
-		rc = sc_foreign_put(file, ffn, "model.expert_ffn_hidden", NULL, err);
-	if (rc == 0 && has(type, "shared_experts"))
-		rc = sc_foreign_put(file, at, "model.shared_experts",
-				    sc_yaml_get(type, "shared_experts")->text, err);
-	if (rc == 0 && rank && is_null(rank))
-		rc = sc_foreign_put(file, rank, "model.q_lora_rank", "0", err);
+	for (const struct sc_yaml *one = type->child; one && rc == 0; one = one->next) {
+		const char *path = sc_arena_printf(file->lines->arena, "model.%s", one->key);
+
+		if (one->kind == SC_YAML_SCALAR && strcmp(one->key, "windows") != 0)
+			rc = sc_foreign_put(file, at, path, one->text, err);
+	}
+	type = sc_yaml_get(type, "of");
+	for (const struct sc_yaml *one = type ? type->child : NULL; one && rc == 0;
+	     one = one->next) {
+		const struct sc_foreign_leaf *leaf = sc_foreign_get(file, one->text);
+
+		if (!is_null(leaf))
+			rc = sc_foreign_put(
+				file, leaf,
+				sc_arena_printf(file->lines->arena, "model.%s", one->key), NULL,
+				err);
+	}
 	return rc;
 }
 
@@ -175,7 +135,7 @@ static int begin(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_yaml *type = type_of(file, err);
 	const struct sc_yaml *needs = type ? sc_yaml_get(type, "needs") : NULL;
-	const struct sc_yaml *at = sc_yaml_get(file->map, "model_type");
+	const struct sc_yaml *at = sc_yaml_get(file->map, SC_HF_MARK);
 
 	if (!needs)
 		return type ? 0 : -(int)SC_EVALUE;
@@ -186,21 +146,17 @@ static int begin(struct sc_foreign *file, struct sc_err *err)
 
 static int finish(struct sc_foreign *file, struct sc_err *err)
 {
+	const struct sc_foreign_leaf *embed = sc_foreign_get(file, "word_embed_proj_dim");
 	const struct sc_yaml *type = type_of(file, err);
-	int rc = type ? check_together(file, err) : -SC_EVALUE;
+	int64_t hidden = sc_foreign_count(file, "hidden_size", 0);
+	int rc;
 
-	if (rc == 0)
-		rc = take_windows(file, type, err);
-	if (rc == 0) {
-		/* Of latent attention, head_dim is what the rotated part has, which has a name of its own. */
-		const struct sc_foreign_leaf *head = sc_foreign_get(file, "head_dim");
-
-		rc = is_null(head) || !is_null(sc_foreign_get(file, "qk_nope_head_dim"))
-			     ? 0
-			     : sc_foreign_put(file, head, "model.head_dim", NULL, err);
-	}
-	if (rc == 0)
-		rc = take_groups(file, err);
+	if (!type)
+		return -(int)SC_EVALUE;
+	if (!is_null(embed) && hidden && sc_foreign_count(file, embed->path, hidden) != hidden)
+		return sc_foreign_fail(embed, err,
+				       "embeddings of another width are not understood");
+	rc = take_windows(file, type, err);
 	return rc ? rc : take_implied(file, type, err);
 }
 

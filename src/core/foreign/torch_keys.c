@@ -22,26 +22,6 @@ static int take_flavor(struct sc_foreign *file, struct sc_err *err)
 		"its shape is not known; give the model's config.json beside this file");
 }
 
-/* By default it keeps whole layers, one in two, which no key of ours says. */
-static int take_titan_recompute(struct sc_foreign *file, struct sc_err *err)
-{
-	const struct sc_foreign_leaf *mode = sc_foreign_get(file, "activation_checkpoint.mode");
-	const struct sc_foreign_leaf *option =
-		sc_foreign_get(file, "activation_checkpoint.selective_ac_option");
-	const struct sc_yaml *at = option ? option->node : mode ? mode->node : file->map;
-
-	if (mode && !sc_foreign_is(file, mode->path, "selective"))
-		return 0;
-	if (!option || !sc_foreign_is(file, option->path, "op"))
-		return sc_err_at(err, SC_EVALUE, at->file, at->line, at->column,
-				 "of activation_checkpoint only mode none, full, and selective "
-				 "with selective_ac_option op are understood%s",
-				 option ? "" : "; it is 2 by default");
-	return mode ? 0
-		    : sc_foreign_put_absent(file, "activation_checkpoint.mode",
-					    "training.recompute", "selective", err);
-}
-
 /* Shards over what is left of the GPUs if its degree is -1, as it is by default; context-parallel ranks hold shards
  * too. */
 static int take_shards(struct sc_foreign *file, struct sc_err *err)
@@ -101,42 +81,13 @@ static int take_titan_batch(struct sc_foreign *file, struct sc_err *err)
 	return rc;
 }
 
-static bool has_word(const struct sc_foreign_leaf *leaf, const char *word)
-{
-	for (const struct sc_yaml *one = leaf ? leaf->node->child : NULL; one; one = one->next)
-		if (one->kind == SC_YAML_SCALAR && strstr(one->text, word))
-			return true;
-	return false;
-}
-
 static int finish_torchtitan(struct sc_foreign *file, struct sc_err *err)
 {
-	const struct sc_foreign_leaf *converters = sc_foreign_get(file, "model.converters");
-	const struct sc_foreign_leaf *tp =
-		sc_foreign_get(file, "parallelism.tensor_parallel_degree");
-	const struct sc_foreign_leaf *schedule =
-		sc_foreign_get(file, "parallelism.pipeline_parallel_schedule");
 	int rc = take_flavor(file, err);
 
-	if (rc == 0 && sc_foreign_ours(file, "parallel.tp", 1) > 1)
-		rc = sc_foreign_put(file, tp, "parallel.sequence_parallel", "true", err);
-	if (rc == 0 && sc_foreign_ours(file, "parallel.pp", 1) > 1 &&
-	    sc_foreign_is(file, "parallelism.pipeline_parallel_schedule", "Interleaved1F1B"))
-		rc = sc_foreign_put(file, schedule, "parallel.virtual_stages", "2", err);
 	if (rc == 0)
 		rc = take_shards(file, err);
-	if (rc == 0)
-		rc = take_titan_batch(file, err);
-	if (rc == 0)
-		rc = take_titan_recompute(file, err);
-	if (rc == 0 && has_word(converters, "mx"))
-		rc = sc_foreign_put(file, converters, "training.precision", "mxfp8", err);
-	else if (rc == 0 && has_word(converters, "float8"))
-		rc = sc_foreign_put(file, converters, "training.precision", "fp8", err);
-	else if (rc == 0)
-		rc = sc_foreign_put_absent(file, "model.converters", "training.precision", "bf16",
-					   err);
-	return rc ? rc : sc_foreign_put_software(file, "torchtitan", err);
+	return rc ? rc : take_titan_batch(file, err);
 }
 
 const struct sc_foreign_format sc_format_torchtitan = {.name = "torchtitan",
@@ -185,32 +136,9 @@ static int take_deepspeed_batch(struct sc_foreign *file, struct sc_err *err)
 	return rc;
 }
 
-static int finish_deepspeed(struct sc_foreign *file, struct sc_err *err)
-{
-	static const char *const keys[][2] = {
-		{"bf16.enabled", "bf16"}, {"bfloat16.enabled", "bf16"}, {"fp16.enabled", "fp16"}};
-	int rc = take_deepspeed_batch(file, err);
-	bool left_open = false; /* to who runs it: "auto" */
-
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && rc == 0; i++) {
-		if (sc_foreign_is_on(file, keys[i][0]))
-			rc = sc_foreign_put(file, sc_foreign_get(file, keys[i][0]),
-					    "training.precision", keys[i][1], err);
-		left_open = left_open || sc_foreign_is(file, keys[i][0], "auto");
-	}
-	if (rc == 0 && !left_open)
-		rc = sc_foreign_put_absent(file, keys[0][0], "training.precision", "fp32", err);
-	return rc ? rc
-		  : sc_foreign_put_software(file,
-					    sc_foreign_is(file, "zero_optimization.stage", "3")
-						    ? "deepspeed-zero3"
-						    : "hf-pytorch",
-					    err);
-}
-
 const struct sc_foreign_format sc_format_deepspeed = {.name = "DeepSpeed",
 						      .table = "deepspeed",
 						      .strict = true,
 						      .open = "auto",
 						      .order = 2,
-						      .finish = finish_deepspeed};
+						      .finish = take_deepspeed_batch};
