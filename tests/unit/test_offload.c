@@ -298,3 +298,23 @@ TEST(a_step_is_as_fast_as_the_hosts_memory)
 	ck_assert_double_eq_tol(thread, added_ms("megatron-core", "2000"), 0.01 * thread);
 	ck_assert_double_gt(added_ms("megatron-core", "40"), 1.5 * thread);
 }
+
+/* A rack is one NVLink domain, and each of its hosts has a memory of its own. */
+TEST(a_host_of_a_rack_holds_what_a_host_holds)
+{
+	static const char *const DOMAINS[] = {"8", "16"};
+	double gib[2];
+	int at = 0;
+
+	while (strcmp(example_name(at), "qwen3-30b-optimizer-offload-h100.yaml") != 0)
+		at++;
+	for (int i = 0; i < 2; i++) {
+		struct sc_config config;
+
+		load_example(at, &config);
+		set(&config, "cluster.scale_up_gpus", DOMAINS[i]);
+		gib[i] = predict(&config, SC_DETAIL_COARSE)->memory.host_gib;
+	}
+	ck_assert_double_gt(gib[0], 1);
+	ck_assert_double_eq_tol(gib[0], gib[1], 1e-9 * gib[0]);
+}

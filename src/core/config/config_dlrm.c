@@ -130,6 +130,10 @@ static int check_interaction(const struct sc_resolver *res)
 	if (model->interaction != SC_INTERACT_DCNV2 && model->cross_layers != SC_NOT_GIVEN)
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.cross_layers",
 				       "model.cross_layers needs model.interaction dcnv2");
+	if (model->interaction == SC_INTERACT_DCNV2 && model->cross_layers == SC_NOT_GIVEN)
+		return sc_resolve_fail(res, SC_EVALUE, "model.interaction",
+				       "model.interaction dcnv2: model.cross_layers is not given; "
+				       "write how many, as 3");
 	if (model->interaction != SC_INTERACT_CAT && model->interact_stride > 1)
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.interact_stride",
 				       "model.interact_stride needs model.interaction cat");

@@ -66,10 +66,12 @@ double sc_micro_batches_in_flight(const struct sc_run *run, int stage)
 	return sc_passes_peak(&run->built->passes, (uint32_t)stage, kept) / run->tf->map.n_chunks;
 }
 
-/* The ranks of a class's node hold together. */
+/* The ranks of a class's host hold together; of an NVLink domain of many hosts, those of the fullest stage on one. */
 static void sum_node(const struct sc_run *run, uint32_t c, struct sc_memory *out)
 {
 	const struct sc_placement *p = &run->tf->placement;
+	double of_host = (double)run->tf->request->config.cluster.gpus_per_node;
+	double most_host = 0, most_ssd = 0;
 
 	out->host_gib = out->ssd_gib = 0;
 	for (uint32_t d = 0; d < p->n_classes; d++) {
@@ -81,7 +83,11 @@ static void sum_node(const struct sc_run *run, uint32_t c, struct sc_memory *out
 		sc_memory_of_class(run, d, sc_micro_batches_in_flight(run, rc->stage), &one);
 		out->host_gib += rc->ranks_per_domain * one.host_gib;
 		out->ssd_gib += rc->ranks_per_domain * one.ssd_gib;
+		most_host = fmax(most_host, one.host_gib);
+		most_ssd = fmax(most_ssd, one.ssd_gib);
 	}
+	out->host_gib = fmin(out->host_gib, of_host * most_host);
+	out->ssd_gib = fmin(out->ssd_gib, of_host * most_ssd);
 }
 
 void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
