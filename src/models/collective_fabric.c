@@ -72,17 +72,20 @@ static void set_coefficients(const struct sc_request *request, const struct sc_d
 }
 
 /* Jobs take the same part of each scale-up domain (Slurm's topology/block with --segment): 256 GPUs on
- * domains of 72 are four times 64. */
+ * domains of 72 are four times 64, 1,024 are sixteen times 64; at least three quarters, else domains are filled. */
 int64_t sc_node_gpus_of(const struct sc_request *request)
 {
 	const struct sc_cluster *cluster = &request->config.cluster;
 	int64_t host_gpus = cluster->gpus_per_node > 0 ? cluster->gpus_per_node : 1;
 	int64_t domain = cluster->scale_up_gpus > host_gpus ? cluster->scale_up_gpus : host_gpus;
-	int64_t gpus = request->config.gpus, n = (gpus + domain - 1) / domain;
+	int64_t gpus = request->config.gpus;
 
-	if (domain == host_gpus || gpus <= domain || gpus % n || gpus / n % host_gpus)
+	if (domain == host_gpus || gpus <= domain)
 		return domain;
-	return gpus / n;
+	for (int64_t n = (gpus + domain - 1) / domain; gpus / n >= domain * 3 / 4; n++)
+		if (gpus % n == 0 && gpus / n % host_gpus == 0)
+			return gpus / n;
+	return domain;
 }
 
 int sc_fabric_of_kind(const struct sc_request *request, size_t kind, struct sc_fabric *out,

@@ -600,6 +600,7 @@ static struct sc_request request_of(struct sc_arena *arena)
 
 TEST(fabric_of_a_request)
 {
+	static const int TAKEN[][2] = {{256, 64}, {1024, 64}, {1152, 72}, {1008, 72}, {1000, 72}};
 	struct sc_arena arena;
 	struct sc_request r;
 	struct sc_fabric f;
@@ -617,6 +618,11 @@ TEST(fabric_of_a_request)
 	ck_assert_int_eq(sc_fabric_from_request(&r, &f, &err), 0);
 	ck_assert_int_eq(f.gpus_per_node, 72);
 	ck_assert_int_eq(f.nics_per_node, 72);
+	for (size_t i = 0; i < sizeof(TAKEN) / sizeof(TAKEN[0]); i++) {
+		r.config.gpus = TAKEN[i][0];
+		ck_assert_int_eq(sc_node_gpus_of(&r), TAKEN[i][1]);
+	}
+	r.config.gpus = 16;
 	r.config.cluster.scale_up_gpus = -1;
 	ck_assert_int_eq(sc_fabric_from_request(&r, &f, &err), 0);
 	ck_assert_int_eq((int)f.topology, SC_LINK_MESH);

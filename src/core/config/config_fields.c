@@ -227,7 +227,9 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	    FROM("usual node of the GPU")),
 	DOUBLE(sc_cluster, nic_gbit_s, 0, 1e5, "one NIC, Gbit/s", FROM("usual node of the GPU")),
 	INT(sc_cluster, scale_up_gpus, 1, SC_MAX_GPUS,
-	    "GPUs in one NVLink domain; default gpus_per_node", FROM("default: gpus_per_node")),
+	    "GPUs in one NVLink domain, of each of which a job takes the same part if it can: of 72, "
+	    "1,024 GPUs take 64; default gpus_per_node",
+	    FROM("default: gpus_per_node")),
 	DOUBLE(sc_cluster, nic_latency_us, 0, 1e5, "port to port, us; default: the fabric's"),
 	DOUBLE(sc_cluster, link_gbps, 0, 1e6,
 	       "per GPU, one direction, 1e9 bytes/s; default: the GPU's"),
