@@ -194,7 +194,7 @@ static double net_channels(const struct problem *p)
 	sc_nccl_graph_from(p->f, p->kind, p->span, &graph);
 	channels = 2.0 * fmin(graph.channels, MOST_FOUND);
 	return p->f->sm_arch >= 90 && channels < FEW_CHANNELS &&
-			       graph.intra_gbps > FAST_CHANNEL_GBPS
+			       graph.channel_gbps > FAST_CHANNEL_GBPS
 		       ? 2 * channels
 		       : channels;
 }

@@ -42,7 +42,6 @@ static const double RCCL_TREE_CORR[2][N_RCCL_CORR] = {
 	{.1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1,
 	 .1, .7, 1,  1,  1,  1,  1,  .7, .7, .5, .6, .6, .6},
 };
-static const double NVLS_TREE_NET_US = 20.9;
 
 /* GB/s, by GPU generation and number of nodes. */
 static const double LL_MAX[N_GENERATIONS][N_SCALES] = {
@@ -53,10 +52,6 @@ static const double TREE_LL128[N_GENERATIONS][N_SCALES] = {
 	{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}};
 static const double TREE_MAX[N_GENERATIONS][N_SCALES] = {
 	{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}};
-static const double NVLS_TREE_MAX[N_GENERATIONS][N_SCALES] = {
-	{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 80}};
-static const double NVLS_EFF[N_GENERATIONS] = {0, 0, 0.85, 0.74};
-
 /* Correction of the tree's bandwidth; entry i is for 64 B * 2^i. NCCL's last is never read. */
 enum { N_TREE_CORR = 23 };
 static const double TREE_CORR[SC_N_PROTOS][N_TREE_CORR] = {
@@ -168,7 +163,7 @@ static double ring_latency(const struct sc_nccl_graph *g, enum sc_proto proto)
 double sc_nccl_ll_slope(const struct sc_nccl_graph *g, enum sc_algo algo)
 {
 	bool tree = algo == SC_ALGO_TREE;
-	double bus = g->channels * (g->n_nodes <= 2 ? g->intra_gbps : g->inter_gbps);
+	double bus = g->channels * g->channel_gbps;
 
 	if (g->rccl)
 		return 1 / RCCL_SHARE[g->n_nodes > 2][tree][SC_PROTO_LL];
@@ -180,7 +175,7 @@ static void tune_ring(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
 	int gen = generation(g->sm_arch), sc = scale(g->n_nodes);
 	int cpu_gen = ll_row(g);
 	double ll_max = LL_MAX[cpu_gen][sc];
-	double c = g->channels, bus = c * (g->n_nodes <= 2 ? g->intra_gbps : g->inter_gbps);
+	double c = g->channels, bus = c * g->channel_gbps;
 	double to_alg = (double)g->n_ranks / sc_ring_steps(g->kind, g->n_ranks);
 	double *bw = out->algbw_gbps[SC_ALGO_RING];
 
@@ -198,7 +193,7 @@ static void tune_tree(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
 {
 	int gen = generation(g->sm_arch), sc = scale(g->n_nodes);
 	int cpu_gen = ll_row(g);
-	double c = g->channels, ring_bus = c * (g->n_nodes <= 2 ? g->intra_gbps : g->inter_gbps);
+	double c = g->channels, ring_bus = c * g->channel_gbps;
 	double bus = fmin(0.92 * ring_bus, c * TREE_MAX[gen][sc]);
 	double ll128 =
 		fmin(bus * (sc == ONE_NODE ? 7.0 / 9 : 120.0 / 128), c * TREE_LL128[gen][sc]);
@@ -223,46 +218,6 @@ static void tune_tree(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
 		bw[SC_PROTO_SIMPLE] = 0;
 }
 
-/* Gathers and scatters with one rank on each node. */
-static void tune_pat(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
-{
-	double bus = g->channels * (g->n_nodes <= 2 ? g->intra_gbps : g->inter_gbps);
-
-	if (g->rccl || g->n_nodes < 2 || g->n_nodes != g->n_ranks ||
-	    (g->kind != SC_ALL_GATHER && g->kind != SC_REDUCE_SCATTER))
-		return;
-	out->algbw_gbps[SC_ALGO_PAT][SC_PROTO_SIMPLE] = SC_PAT_EFF * bus;
-	out->latency_us[SC_ALGO_PAT][SC_PROTO_SIMPLE] =
-		BASE_US[SC_ALGO_PAT][SC_PROTO_SIMPLE] +
-		sc_floor_log2(g->n_nodes) * inter_hop(g, SC_ALGO_PAT, SC_PROTO_SIMPLE) /
-			SC_PAT_STEPS_SEEN +
-		SC_PAT_RANK_US * g->n_ranks;
-}
-
-/* NVLS on one node, NVLSTree on several (all-reduce only). */
-static void tune_nvls(const struct sc_nccl_graph *g, struct sc_nccl_model *out)
-{
-	int gen = generation(g->sm_arch), sc = scale(g->n_nodes);
-	bool reduce = g->kind == SC_ALL_REDUCE;
-	double c = g->nvls_channels, ppn = (double)g->n_ranks / g->n_nodes;
-	double inter = g->nvls_inter_gbps * (g->n_nodes == 2 ? 2 : 1), intra, bus;
-
-	if (c < 2 || NVLS_EFF[gen] <= 0 || (g->n_nodes > 1 && !reduce) ||
-	    (!reduce && g->kind != SC_ALL_GATHER && g->kind != SC_REDUCE_SCATTER))
-		return;
-	intra = g->nvls_intra_gbps * NVLS_EFF[gen] * (c - 1) / c;
-	intra *= reduce ? 2 : (ppn - 1) / ppn;
-	bus = c * fmin(intra, inter);
-	if (g->n_nodes > 1)
-		bus = fmin(bus, c * NVLS_TREE_MAX[gen][sc]);
-	if (reduce)
-		bus *= (double)g->n_ranks / sc_ring_steps(g->kind, g->n_ranks);
-	out->algbw_gbps[SC_ALGO_NVLS][SC_PROTO_SIMPLE] = bus;
-	out->latency_us[SC_ALGO_NVLS][SC_PROTO_SIMPLE] =
-		HOP_US[SC_HOP_NVLINK][SC_ALGO_NVLS][SC_PROTO_SIMPLE] +
-		2 * sc_floor_log2(g->n_nodes) * (NVLS_TREE_NET_US + 2 * g->nic_latency_us);
-}
-
 void sc_nccl_tune(const struct sc_nccl_graph *graph, struct sc_nccl_model *out)
 {
 	*out = (struct sc_nccl_model){0};
@@ -270,8 +225,6 @@ void sc_nccl_tune(const struct sc_nccl_graph *graph, struct sc_nccl_model *out)
 		return;
 	tune_ring(graph, out);
 	tune_tree(graph, out);
-	tune_nvls(graph, out);
-	tune_pat(graph, out);
 }
 
 static double correction(const struct sc_nccl_graph *g, const struct sc_collective_choice *choice,
@@ -353,14 +306,8 @@ void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 		.rccl = fabric->amd,
 		.nic_latency_us = fabric->nic_latency_us,
 		.channels = (int)fmax(1, floor(port / channel)),
-		.intra_gbps = channel,
-		.inter_gbps = channel,
+		.channel_gbps = channel,
 	};
-	if (fabric->nvls_eff > 0 && span->max_ranks_per_node >= SC_NVLS_MIN_RANKS && !pcie) {
-		out->nvls_channels = span->max_ranks_per_node > 32 ? 32 : span->max_ranks_per_node;
-		out->nvls_intra_gbps = fabric->search.nvls_gbps;
-		out->nvls_inter_gbps = fabric->search.nvls_net_gbps;
-	}
 	if (span->n_nodes < 2)
 		return;
 	nics = sc_span_nics(fabric, span);
@@ -370,8 +317,7 @@ void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 		out->channels = (int)fmin(out->channels, ceil(port / channel));
 		channel = fmin(channel, port / out->channels);
 	}
-	out->intra_gbps = out->inter_gbps = channel;
-	out->nvls_inter_gbps = channel;
+	out->channel_gbps = channel;
 }
 
 /* ---- kernels over symmetric memory ---- */

@@ -14,11 +14,9 @@
 struct sc_nccl_graph {
 	enum sc_collective kind;
 	int n_ranks, n_nodes;
-	int sm_arch;                   /* 70, 80, 90, 100 */
-	int channels;                  /* of the search, before they are doubled at run time */
-	double intra_gbps, inter_gbps; /* per channel */
-	int nvls_channels;             /* 0 = no in-switch reduction */
-	double nvls_intra_gbps, nvls_inter_gbps;
+	int sm_arch;  /* 70, 80, 90, 100 */
+	int channels; /* of the search, before they are doubled at run time */
+	double channel_gbps;
 	bool pcie; /* GPUs reach each other over PCIe */
 	bool rccl; /* AMD's library and its constants */
 	bool amd_cpu;

@@ -175,6 +175,8 @@ static void append_mapping(const struct sc_field *fields, const void *element,
 		int64_t integer;
 		const char *text;
 
+		if (f->type == SC_F_IGNORE)
+			continue;
 		sc_strbuf_printf(out, "%s%s: ", f == fields ? "" : ", ", f->key);
 		if (f->type == SC_F_DOUBLE) {
 			sc_strbuf_printf(out, "%.6g", number_at(element, f->offset));

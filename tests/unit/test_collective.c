@@ -20,8 +20,8 @@ static const struct sc_fabric_ramp RAMP = {.nvls_slope = 5,
 static struct sc_fabric_search search_of(int arch)
 {
 	if (arch >= 90)
-		return (struct sc_fabric_search){30, 370.8, 40, 60, 48};
-	return (struct sc_fabric_search){20, arch >= 80 ? 240 : 120, 0, 0, 48};
+		return (struct sc_fabric_search){30, 370.8, 48};
+	return (struct sc_fabric_search){20, arch >= 80 ? 240 : 120, 48};
 }
 
 static struct sc_fabric fabric_of(int arch)
@@ -112,40 +112,37 @@ TEST(tiers_slow_what_leaves_a_switch)
 
 /* --- NCCL's formula: graphs as NCCL's search finds them, values computed by hand --- */
 
-#define GRAPH(kind_, n, N, arch, c, intra, inter, nc, nintra, ninter)                            \
-	{                                                                                        \
-		.kind = (kind_), .n_ranks = (n), .n_nodes = (N), .sm_arch = (arch),              \
-		.channels = (c), .intra_gbps = (intra), .inter_gbps = (inter),                   \
-		.nvls_channels = (nc), .nvls_intra_gbps = (nintra), .nvls_inter_gbps = (ninter), \
-		.amd_cpu = true                                                                  \
+#define GRAPH(kind_, n, N, arch, c, gbps)                                           \
+	{                                                                           \
+		.kind = (kind_), .n_ranks = (n), .n_nodes = (N), .sm_arch = (arch), \
+		.channels = (c), .channel_gbps = (gbps), .amd_cpu = true            \
 	}
 
 static const struct {
 	struct sc_nccl_graph graph;
-	double latency[7],
-		algbw[7]; /* ring LL LL128 Simple, tree the same, NVLS; 0 = not enabled */
+	double latency[6], algbw[6]; /* ring LL LL128 Simple, tree the same; 0 = not enabled */
 } GOLDEN[] = {
-	{GRAPH(SC_ALL_REDUCE, 8, 1, 80, 12, 20, 20, 0, 0, 0),
-	 {15.0, 40.6, 56.0, 15.2, 31.5, 64.4, 0},
-	 {50.1, 126.2, 137.1, 29.1, 85.9, 110.4, 0}},
-	{GRAPH(SC_ALL_GATHER, 8, 1, 80, 12, 20, 20, 0, 0, 0),
-	 {10.8, 27.3, 32.2, 0, 0, 0, 0},
-	 {100.2, 252.3, 274.3, 0, 0, 0, 0}},
-	{GRAPH(SC_ALL_REDUCE, 8, 1, 90, 12, 30, 30, 8, 40, 60),
-	 {15.0, 40.6, 56.0, 15.2, 31.5, 64.4, 25},
-	 {80.6, 189.3, 205.7, 43.6, 128.8, 165.6, 272.0}},
-	{GRAPH(SC_ALL_GATHER, 8, 1, 90, 12, 30, 30, 8, 40, 60),
-	 {10.8, 27.3, 32.2, 0, 0, 0, 25},
-	 {161.1, 378.5, 411.4, 0, 0, 0, 208.3}},
-	{GRAPH(SC_ALL_REDUCE, 8, 1, 100, 16, 45, 45, 8, 80, 90),
-	 {15.0, 40.6, 56.0, 15.2, 31.5, 64.4, 25},
-	 {161.1, 365.7, 411.4, 87.2, 257.6, 331.2, 411.4}},
-	{GRAPH(SC_ALL_REDUCE, 16, 2, 90, 8, 48, 48, 0, 0, 0),
-	 {68.0, 78.0, 204.4, 25.2, 48.5, 92.4, 0},
-	 {12.0, 156.6, 204.8, 11.2, 146.8, 165.6, 0}},
-	{GRAPH(SC_ALL_REDUCE, 128, 16, 90, 8, 48, 48, 0, 0, 0),
-	 {535.6, 582.0, 1772.4, 55.2, 99.5, 176.4, 0},
-	 {9.6, 148.0, 193.5, 9.5, 116.0, 144.0, 0}},
+	{GRAPH(SC_ALL_REDUCE, 8, 1, 80, 12, 20),
+	 {15.0, 40.6, 56.0, 15.2, 31.5, 64.4},
+	 {50.1, 126.2, 137.1, 29.1, 85.9, 110.4}},
+	{GRAPH(SC_ALL_GATHER, 8, 1, 80, 12, 20),
+	 {10.8, 27.3, 32.2, 0, 0, 0},
+	 {100.2, 252.3, 274.3, 0, 0, 0}},
+	{GRAPH(SC_ALL_REDUCE, 8, 1, 90, 12, 30),
+	 {15.0, 40.6, 56.0, 15.2, 31.5, 64.4},
+	 {80.6, 189.3, 205.7, 43.6, 128.8, 165.6}},
+	{GRAPH(SC_ALL_GATHER, 8, 1, 90, 12, 30),
+	 {10.8, 27.3, 32.2, 0, 0, 0},
+	 {161.1, 378.5, 411.4, 0, 0, 0}},
+	{GRAPH(SC_ALL_REDUCE, 8, 1, 100, 16, 45),
+	 {15.0, 40.6, 56.0, 15.2, 31.5, 64.4},
+	 {161.1, 365.7, 411.4, 87.2, 257.6, 331.2}},
+	{GRAPH(SC_ALL_REDUCE, 16, 2, 90, 8, 48),
+	 {68.0, 78.0, 204.4, 25.2, 48.5, 92.4},
+	 {12.0, 156.6, 204.8, 11.2, 146.8, 165.6}},
+	{GRAPH(SC_ALL_REDUCE, 128, 16, 90, 8, 48),
+	 {535.6, 582.0, 1772.4, 55.2, 99.5, 176.4},
+	 {9.6, 148.0, 193.5, 9.5, 116.0, 144.0}},
 };
 enum { N_GOLDEN = sizeof(GOLDEN) / sizeof(GOLDEN[0]) };
 
@@ -154,8 +151,8 @@ LOOP_TEST(nccl_golden, N_GOLDEN)
 	struct sc_nccl_model model;
 
 	sc_nccl_tune(&GOLDEN[_i].graph, &model);
-	for (int i = 0; i < 7; i++) {
-		int algo = i / 3, proto = i == 6 ? SC_PROTO_SIMPLE : i % 3;
+	for (int i = 0; i < 6; i++) {
+		int algo = i / 3, proto = i % 3;
 
 		ck_assert_double_eq_tol(model.algbw_gbps[algo][proto], GOLDEN[_i].algbw[i], 0.1);
 		if (GOLDEN[_i].algbw[i] > 0)
@@ -208,17 +205,6 @@ LOOP_TEST(nccl_choice_boundaries, N_CHOICES)
 	}
 }
 
-TEST(nccl_nvls_above_ll)
-{
-	struct sc_collective_choice c = {0};
-
-	ck_assert(sc_nccl_choose(&GOLDEN[2].graph, 1.14e6, SC_N_ALGOS, &c));
-	ck_assert_int_eq((int)c.algo, SC_ALGO_RING);
-	ck_assert_int_eq((int)c.proto, SC_PROTO_LL);
-	ck_assert(sc_nccl_choose(&GOLDEN[2].graph, 1.15e6, SC_N_ALGOS, &c));
-	ck_assert_int_eq((int)c.algo, SC_ALGO_NVLS);
-}
-
 /* One NIC between two nodes of V100: large messages go round a ring, 15/8 of the bytes; on A100 down a tree. */
 TEST(large_messages_of_volta_go_round)
 {
@@ -258,15 +244,14 @@ TEST(nccl_graph_of_machines)
 
 	sc_nccl_graph_from(&f, SC_ALL_REDUCE, &node, &g);
 	ck_assert_int_eq(g.channels, 12);
-	ck_assert_double_eq_tol(g.intra_gbps, 20, 1e-9);
+	ck_assert_double_eq_tol(g.channel_gbps, 20, 1e-9);
 	f = fabric_of(90);
 	sc_nccl_graph_from(&f, SC_ALL_REDUCE, &node, &g);
 	ck_assert_int_eq(g.channels, 12);
-	ck_assert_double_eq_tol(g.nvls_intra_gbps, 40, 1e-9);
 	f.nic_gbps = 50;
 	sc_nccl_graph_from(&f, SC_ALL_REDUCE, &pair, &g);
 	ck_assert_int_eq(g.channels, 8);
-	ck_assert_double_eq_tol(g.inter_gbps, 370.8 / 8, 2); /* 48 by NIC, 46 by NVLink */
+	ck_assert_double_eq_tol(g.channel_gbps, 370.8 / 8, 2); /* 48 by NIC, 46 by NVLink */
 }
 
 /* --- times --- */
@@ -732,8 +717,7 @@ TEST(rccl_constants)
 				  .sm_arch = 90,
 				  .rccl = true,
 				  .channels = 7,
-				  .intra_gbps = 48,
-				  .inter_gbps = 48};
+				  .channel_gbps = 48};
 	struct sc_nccl_model m;
 	struct sc_collective_choice c = {.algo = SC_ALGO_RING, .proto = SC_PROTO_SIMPLE};
 

@@ -60,7 +60,7 @@ static void setup(void)
 				    .net_a2a_eff = 1,
 				    .link_eff = 0.8,
 				    .link_p2p_eff = 1,
-				    .search = {20, 240, 0, 0, 48},
+				    .search = {20, 240, 48},
 				    .copy_gbps = 500,
 				    .host_gpus = N,
 

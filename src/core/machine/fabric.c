@@ -31,8 +31,12 @@
 	}
 
 static const struct sc_field SEARCH_FIELDS[] = {
-	SEARCH(channel_gbps, 1),  SEARCH(port_gbps, 1),    SEARCH(nvls_gbps, 0),
-	SEARCH(nvls_net_gbps, 0), SEARCH(max_net_gbps, 1), {0},
+	SEARCH(channel_gbps, 1),
+	SEARCH(port_gbps, 1),
+	SEARCH(max_net_gbps, 1),
+	{.key = "nvls_gbps", .type = SC_F_IGNORE, .help = "of older files; not read"},
+	{.key = "nvls_net_gbps", .type = SC_F_IGNORE, .help = "of older files; not read"},
+	{0},
 };
 static const struct sc_field LINK_FIELDS[] = {
 	{.key = "id", .type = SC_F_STR, .offset = LINK(id), .required = true, .help = "name"},
