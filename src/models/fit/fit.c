@@ -55,7 +55,7 @@ static bool point_of(const struct sc_fit_model *model, const struct sc_fit_row *
 				      row->time_us};
 		return true;
 	}
-	us = sc_fit_predict_us(model, row);
+	us = sc_fit_predict_us(model, row, NULL);
 	factor = (row->time_us - launch_us) / (us - launch_us);
 	if (row->n_ops != 1 || s->bmm || s->batch > 1 || us <= model->floor_us[row->origin] ||
 	    us <= launch_us || factor < 1 / FACTOR_MAX || factor > FACTOR_MAX)
@@ -254,7 +254,7 @@ static double median_ratio(const struct sc_fit_work *w, bool to_model)
 
 	for (size_t i = 0; i < w->set.n; i++) {
 		const struct sc_fit_row *row = &w->set.rows[i];
-		double us = to_model ? sc_fit_predict_us(&w->model, row) : row->bound_us;
+		double us = to_model ? sc_fit_predict_us(&w->model, row, NULL) : row->bound_us;
 
 		ratio[i] = us > 0 ? row->time_us / us : HUGE_VAL;
 	}
@@ -372,7 +372,7 @@ static void predict_fold(const struct sc_fit_work *w, size_t fold, size_t offset
 
 		if (fold != SC_FIT_ALL && w->set.rows[i].fold != fold)
 			continue;
-		us = sc_fit_predict_us(&w->model, &w->set.rows[i]);
+		us = sc_fit_predict_us(&w->model, &w->set.rows[i], NULL);
 		memcpy((char *)&points[i] + offset, &us, sizeof(us));
 	}
 }
@@ -387,7 +387,7 @@ static void times(const struct sc_fit_problem *problem, const double *values, si
 		sc_fit_model_set(problem->model, &at);
 		for (size_t i = 0; i < problem->n; i++)
 			us[s * problem->n + i] =
-				sc_fit_predict_us(problem->model, problem->rows[i]);
+				sc_fit_predict_us(problem->model, problem->rows[i], NULL);
 	}
 }
 

@@ -129,14 +129,18 @@ void sc_fit_model_set(struct sc_fit_model *model, const struct sc_fit_params *pa
 	refresh(model);
 }
 
-double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_row *row)
+double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_row *row,
+			 double *spread_frac)
 {
 	const struct sc_device *device = &model->devices[row->device];
-	double us = model->launch_us[row->origin];
+	double us = model->launch_us[row->origin], spread = 0;
 	struct sc_op_time time;
 	struct sc_fabric fabric;
 	struct sc_cost cost;
 
+	if (spread_frac)
+		*spread_frac = model->kind == SC_FIT_HOST ? device->host.spread_frac
+							  : model->profile.spread_frac;
 	if (model->kind == SC_FIT_HOST)
 		return row->dim[0] * device->host.launch_us;
 	if (model->kind == SC_FIT_INTERFERENCE)
@@ -154,7 +158,10 @@ double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_r
 	for (unsigned i = 0; i < row->n_ops; i++) {
 		sc_op_model_get(row->op[i].kind)->time(device, &row->op[i], &time);
 		us += time.total_us;
+		spread = fmax(spread, time.spread_frac);
 	}
+	if (spread_frac)
+		*spread_frac = spread;
 	return fmax(us, model->floor_us[row->origin]);
 }
 

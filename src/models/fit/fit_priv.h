@@ -119,7 +119,9 @@ int sc_fit_model_init(struct sc_fit_work *work, struct sc_err *err);
 void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *device);
 /* Sets the model to the parameters' values, and what is made from them. */
 void sc_fit_model_set(struct sc_fit_model *model, const struct sc_fit_params *params);
-double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_row *row);
+/* `spread_frac`: NULL, or gets the model's spread. */
+double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_row *row,
+			 double *spread_frac);
 /* The coefficients of the kind's sections, those of launches (from the rows), at their starts. */
 void sc_fit_params_list(struct sc_fit_work *work, const struct sc_fit_row *const *rows, size_t n,
 			struct sc_fit_params *out);
