@@ -274,16 +274,13 @@ static int check_units(const struct sc_fit_work *w, struct sc_err *err)
 				 "time / bound = %.3g): is time_us in ms or s, or is this another "
 				 "device?",
 				 w->opts->device, to_bound);
-	if (to_model < 1 / SLOW_RATIO)
-		return sc_err_at(err, SC_EVALUE, w->table.csv.file, 0, 0,
-				 "times are %.3g times shorter than the model expects (median): is "
-				 "time_us in ms or s?",
-				 1 / to_model);
-	if (to_model > SLOW_RATIO)
-		return sc_err_at(err, SC_EVALUE, w->table.csv.file, 0, 0,
-				 "times are %.3g times longer than the model expects (median): is "
-				 "time_us in ns, or is this another device?",
-				 to_model);
+	if (to_model < 1 / SLOW_RATIO || to_model > SLOW_RATIO)
+		return sc_err_at(
+			err, SC_EVALUE, w->table.csv.file, 0, 0,
+			"times are %.3g times %s than the model expects (median): is time_us in "
+			"%s, or is this another device?",
+			fmax(to_model, 1 / to_model), to_model > 1 ? "longer" : "shorter",
+			to_model > 1 ? "ns" : "ms or s");
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* Rows of a measured table: which are taken, and where their times come from. Rows of other devices, and those
  * that --where leaves out, are counted and passed over. */
-#include <ctype.h>
 #include <fnmatch.h>
 #include <math.h>
+#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,54 +43,31 @@ static const double NVLINK_GBPS[] = {0, 80, 150, 300, 450, 900};
 enum { N_NET_WORDS = sizeof(NET_WORDS) / sizeof(NET_WORDS[0]) };
 enum { N_NVLINKS = sizeof(NVLINK_GBPS) / sizeof(NVLINK_GBPS[0]) };
 
-/* A whole number that begins here and ends before `*end`; 0 where there is none. */
-static long number_at(const char *at, const char **end)
+/* The numbers of the first place that an expression matches, whose last groups they are; 0: it does not, or one is none
+ * of 1 to `most`. */
+static bool find_numbers(const char *text, const char *expression, double most, size_t n,
+			 double *out)
 {
-	char *after = (char *)(uintptr_t)at;
-	long n = isdigit((unsigned char)*at) ? strtol(at, &after, 10) : 0;
+	regmatch_t at[4];
+	regex_t regex;
+	bool found;
 
-	*end = after;
-	return n;
+	if (regcomp(&regex, expression, REG_EXTENDED))
+		return false;
+	found = regexec(&regex, text, sizeof(at) / sizeof(at[0]), at, 0) == 0;
+	for (size_t i = 0; i < n && found; i++) {
+		out[i] = strtod(text + at[regex.re_nsub - n + 1 + i].rm_so, NULL);
+		found = out[i] >= 1 && out[i] <= most;
+	}
+	regfree(&regex);
+	return found;
 }
 
 /* "4x200Gb_Slingshot11", "8xHDR200_IB", "7x64GB/s": a count, a rate of one. */
-static bool find_product(const char *text, long *count, double *rate)
+static bool find_product(const char *text, double of[2])
 {
-	for (const char *at = text; *at; at++) {
-		const char *end;
-		long n, r;
-
-		if (at > text && isdigit((unsigned char)at[-1]))
-			continue;
-		n = number_at(at, &end);
-		if (n < 1 || n > MAX_COUNT || *end != 'x')
-			continue;
-		for (end++; isalpha((unsigned char)*end);)
-			end++;
-		r = number_at(end, &end);
-		if (r < 1 || r > MAX_RATE)
-			continue;
-		*count = n;
-		*rate = (double)r;
-		return true;
-	}
-	return false;
-}
-
-/* "RoCE_200Gb": of one NIC, how many is not said. */
-static double find_rate(const char *text)
-{
-	for (const char *at = text; *at; at++) {
-		const char *end;
-		long r;
-
-		if (at > text && isalnum((unsigned char)at[-1]))
-			continue;
-		r = number_at(at, &end);
-		if (r > 0 && r <= MAX_RATE && strncmp(end, "Gb", 2) == 0)
-			return (double)r;
-	}
-	return 0;
+	return find_numbers(text, "([0-9]+)x[[:alpha:]]*([0-9]+)", MAX_RATE, 2, of) &&
+	       of[0] <= MAX_COUNT;
 }
 
 static bool has(const char *text, const char *word)
@@ -101,33 +78,27 @@ static bool has(const char *text, const char *word)
 /* "..._NVL72": GPUs of one domain; 0 where the text has none. */
 static int64_t domain_of(const char *text)
 {
-	const char *at = strstr(text, "NVL"), *end;
+	double n;
 
-	for (; at; at = strstr(at + 1, "NVL")) {
-		long n = number_at(at + strlen("NVL"), &end);
-
-		if (n >= 2 && n <= MAX_COUNT)
-			return n;
-	}
-	return 0;
+	return find_numbers(text, "NVL([0-9]+)", MAX_COUNT, 1, &n) && n >= 2 ? (int64_t)n : 0;
 }
 
 /* Of a port; -1: the device's own. */
 static double port_gbps(const char *intra, const struct sc_device *device)
 {
-	const char *at = strstr(intra, "NVLink"), *end;
-	long generation = at ? number_at(at + strlen("NVLink"), &end) : 0, count;
-	double rate;
+	double generation, of[2];
 
 	if (has(intra, "PCI") || strcmp(intra, "none") == 0)
 		return 0;
-	if (find_product(intra, &count, &rate))
-		return (double)count * rate;
+	if (find_product(intra, of))
+		return of[0] * of[1];
 	if (device->nvlink_links > 0)
 		return -1;
 	if (has(intra, "bridge") && device->bridge_gbps > 0)
 		return device->bridge_gbps;
-	return generation > 0 && generation < N_NVLINKS ? NVLINK_GBPS[generation] : -1;
+	return find_numbers(intra, "NVLink([0-9]+)", N_NVLINKS - 1, 1, &generation)
+		       ? NVLINK_GBPS[(size_t)generation]
+		       : -1;
 }
 
 static enum sc_links links_of(const char *intra, const struct sc_cluster *c)
@@ -146,8 +117,7 @@ static enum sc_links links_of(const char *intra, const struct sc_cluster *c)
 static void set_inter(const char *inter, const struct sc_device *device, struct sc_cluster *out,
 		      bool *known)
 {
-	double rate = find_rate(inter);
-	long count;
+	double of[2];
 
 	*known = strcmp(inter, "none") == 0;
 	/* NICs of which only the rate is told are as many for a GPU as in the usual node. */
@@ -164,11 +134,12 @@ static void set_inter(const char *inter, const struct sc_device *device, struct 
 		if (NET_WORDS[i].gbit_s > 0)
 			out->nic_gbit_s = NET_WORDS[i].gbit_s;
 	}
-	if (rate > 0)
-		out->nic_gbit_s = rate;
-	if (find_product(inter, &count, &rate)) {
-		out->nics_per_node = count;
-		out->nic_gbit_s = rate;
+	/* "RoCE_200Gb": of one NIC, how many is not said */
+	if (find_numbers(inter, "(^|[^[:alnum:]])([0-9]+)Gb", MAX_RATE, 1, of))
+		out->nic_gbit_s = of[0];
+	if (find_product(inter, of)) {
+		out->nics_per_node = (int64_t)of[0];
+		out->nic_gbit_s = of[1];
 		*known = true;
 	}
 	out->sharp = has(inter, "SHARP");
