@@ -5,11 +5,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_out.h"
 #include "base/vec.h"
 
 struct reader {
@@ -249,6 +251,15 @@ void sc_csv_put_cell(FILE *out, const char *text)
 		putc(*text, out);
 	}
 	putc('"', out);
+}
+
+void sc_csv_put_numbers(FILE *out, const double *numbers, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (isfinite(numbers[i]))
+			fprintf(out, "%.*g", SC_JSON_DIGITS, numbers[i]);
+		putc(',', out);
+	}
 }
 
 int sc_csv_end(FILE *out, struct sc_err *err)

@@ -33,6 +33,8 @@ static inline const char *sc_csv_cell(const struct sc_csv *csv, size_t row, size
 }
 /* Writes one cell, quoted if it must be. */
 void sc_csv_put_cell(FILE *out, const char *text);
+/* Cells of numbers, a comma behind each; empty where one is not known (NAN, infinite). */
+void sc_csv_put_numbers(FILE *out, const double *numbers, size_t n);
 /* Flushed: SC_EIO where not all was written. */
 int sc_csv_end(FILE *out, struct sc_err *err);
 

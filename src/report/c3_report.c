@@ -177,11 +177,10 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 		choice_text(&c->choice, c->skipped ? c->choice.n : r->n, &policy);
 		sc_csv_put_cell(out, c->name);
 		fprintf(out, ",%s,", sc_strbuf_get(&policy));
-		for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
-			if (!c->skipped && !isnan(numbers[k]))
-				fprintf(out, "%.*g", SC_JSON_DIGITS, numbers[k]);
-			putc(',', out);
-		}
+		if (c->skipped)
+			fputs(",,,,,,,,,", out);
+		else
+			sc_csv_put_numbers(out, numbers, sizeof(numbers) / sizeof(numbers[0]));
 		sc_csv_put_cell(out, c->skipped ? c->skipped : "");
 		putc('\n', out);
 		sc_strbuf_release(&policy);
@@ -346,38 +345,29 @@ static void put_advices_text(const void *result, struct sc_strbuf *out)
 
 /* ---- CSV ---- */
 
-static void put_number(FILE *out, double value)
-{
-	putc(',', out);
-	if (isfinite(value))
-		fprintf(out, "%.*g", SC_JSON_DIGITS, value);
-}
-
 static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 {
 	const struct sc_c3_pair *pair = &a->named->pair;
 	const struct sc_transfer *t = &pair->transfer;
 	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
 	const struct sc_c3_result *r = &a->result[p];
+	const double none = pair->n_layer ? (double)NAN : 1;
+	const double sizes[] = {none * g->m, none * g->n, none * g->k};
+	const double times[] = {r->compute_us, r->comm_us, r->serial_us,
+				r->time_us,    r->speedup, r->fraction};
 	struct sc_strbuf text = {0};
 
 	sc_csv_put_cell(out, a->named->name);
-	fprintf(out, ",%s,%d,%s,%s", t->device->id, t->n_ranks,
+	fprintf(out, ",%s,%d,%s,%s,", t->device->id, t->n_ranks,
 		pair->n_layer ? "" : sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype),
 		sc_enum_name(sc_c3_kind_names, (int)pair->kind));
-	for (int i = 0; i < 3; i++)
-		put_number(out, pair->n_layer ? (double)NAN : i == 0 ? g->m : i == 1 ? g->n : g->k);
-	fprintf(out, ",%s", sc_collective_names[t->shape.kind]);
-	put_number(out, t->shape.bytes);
+	sc_csv_put_numbers(out, sizes, 3);
+	fprintf(out, "%s,", sc_collective_names[t->shape.kind]);
+	sc_csv_put_numbers(out, &t->shape.bytes, 1);
 	append_choice(a, p, &text);
-	fprintf(out, ",%s", sc_strbuf_get(&text));
-	put_number(out, r->compute_us);
-	put_number(out, r->comm_us);
-	put_number(out, r->serial_us);
-	put_number(out, r->time_us);
-	put_number(out, r->speedup);
-	put_number(out, r->fraction);
-	fprintf(out, ",%s,%d,", sc_c3_class_names[a->class], a->best == p);
+	fprintf(out, "%s,", sc_strbuf_get(&text));
+	sc_csv_put_numbers(out, times, 6);
+	fprintf(out, "%s,%d,", sc_c3_class_names[a->class], a->best == p);
 	sc_strbuf_clear(&text);
 	if (a->best == p)
 		append_rule(a, &text);

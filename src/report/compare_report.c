@@ -130,6 +130,33 @@ static void put_share(const struct sc_compare *compare, const struct row *row,
 		put_row(compare, row, out);
 }
 
+enum whose { OF_ALL, OF_CONFIGS, OF_RECORDINGS };
+
+/* A double at an offset of struct sc_compared. */
+static struct row row_of(const struct sc_compare *compare, const char *label, enum whose whose,
+			 size_t offset)
+{
+	struct row row = {.label = label};
+
+	for (size_t i = 0; i < compare->n; i++) {
+		const struct sc_compared *c = &compare->at[i];
+
+		memcpy(&row.at[i], (const char *)c + offset, sizeof(row.at[i]));
+		if (whose != OF_ALL && (whose == OF_CONFIGS) != (c->config != NULL))
+			row.at[i] = NAN;
+	}
+	return row;
+}
+
+static void put_member(const struct sc_compare *compare, const char *label, enum whose whose,
+		       size_t offset, struct sc_strbuf *out)
+{
+	const struct row row = row_of(compare, label, whose, offset);
+
+	put_row(compare, &row, out);
+}
+#define AT(member) offsetof(struct sc_compared, member)
+
 static double owner_ms(const struct sc_compared *c, int owner)
 {
 	return sc_without_dust(c->reading->breakdown_ms[owner], c->reading->iteration_ms);
@@ -221,32 +248,6 @@ static void put_recordings(const struct sc_compare *compare, struct sc_strbuf *o
 	put_row(compare, &slowest, out);
 }
 
-/* ---- */
-
-static void put_memory(const struct sc_compare *compare, struct sc_strbuf *out)
-{
-	struct row total = {.label = "total"}, capacity = {.label = "capacity"};
-
-	for (size_t part = 0; part < SC_N_MEMORY_PARTS; part++) {
-		struct row row = {.label = sc_memory_parts[part].name};
-
-		for (size_t i = 0; i < compare->n; i++)
-			row.at[i] = compare->at[i].config
-					    ? sc_memory_part_gib(&compare->at[i].prediction.memory,
-								 part)
-					    : (double)NAN;
-		put_row(compare, &row, out);
-	}
-	for (size_t i = 0; i < compare->n; i++) {
-		const struct sc_compared *c = &compare->at[i];
-
-		total.at[i] = c->config ? c->prediction.memory.total_gib : (double)NAN;
-		capacity.at[i] = c->config ? c->prediction.memory.capacity_gib : (double)NAN;
-	}
-	put_row(compare, &total, out);
-	put_row(compare, &capacity, out);
-}
-
 static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 {
 	const char *drawn = compare->n_recordings == 0 ? "model error"
@@ -275,25 +276,6 @@ static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 	}
 }
 
-static void put_times(const struct sc_compare *compare, struct sc_strbuf *out)
-{
-	struct row ms = {.label = "iteration, ms"}, rate = {.label = "samples/s"},
-		   mfu = {.label = "MFU, %"};
-
-	for (size_t i = 0; i < compare->n; i++) {
-		const struct sc_compared *c = &compare->at[i];
-
-		ms.at[i] = c->ms;
-		rate.at[i] = c->config ? c->prediction.samples_per_s : (double)NAN;
-		mfu.at[i] = c->config ? 100 * c->prediction.mfu : (double)NAN;
-	}
-	put_row(compare, &ms, out);
-	if (compare->n_recordings == compare->n)
-		return;
-	put_row(compare, &rate, out);
-	put_row(compare, &mfu, out);
-}
-
 static void put_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_compare *compare = result;
@@ -316,7 +298,15 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		put_recordings(compare, out);
 	walk_fields(&walk, sc_config_fields, 0, "");
 	sc_strbuf_append(out, "\ntime\n");
-	put_times(compare, out);
+	put_member(compare, "iteration, ms", OF_ALL, AT(ms), out);
+	if (compare->n_recordings < compare->n) {
+		struct row mfu = row_of(compare, "MFU, %", OF_CONFIGS, AT(prediction.mfu));
+
+		for (size_t i = 0; i < compare->n; i++)
+			mfu.at[i] *= SC_PCT;
+		put_member(compare, "samples/s", OF_CONFIGS, AT(prediction.samples_per_s), out);
+		put_row(compare, &mfu, out);
+	}
 	sc_strbuf_append(out, "\nof the busiest GPU, ms\n");
 	for (int o = 0; o < SC_N_OWNERS; o++) {
 		struct row row = {.label = sc_owner_labels[o]};
@@ -328,18 +318,22 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	if (compare->n_recordings)
 		sc_strbuf_append(out, "\nkernels of a rank, ms\n");
 	for (int f = 0; f < SC_N_KERNEL_FAMILIES && compare->n_recordings; f++) {
-		struct row row = {.label = sc_kernel_family_name((enum sc_kernel_family)f)};
+		const struct row row =
+			row_of(compare, sc_kernel_family_name((enum sc_kernel_family)f),
+			       OF_RECORDINGS, AT(recording.family_ms[f]));
 
-		for (size_t i = 0; i < compare->n; i++)
-			row.at[i] = compare->at[i].config ? (double)NAN
-							  : compare->at[i].recording.family_ms[f];
 		put_share(compare, &row, out);
 	}
 	if (compare->n_recordings == compare->n)
 		put_paths(compare, out);
 	if (compare->n_recordings < compare->n) {
 		sc_strbuf_append(out, "\nmemory of a GPU, GiB\n");
-		put_memory(compare, out);
+		for (size_t part = 0; part < SC_N_MEMORY_PARTS; part++)
+			put_member(compare, sc_memory_parts[part].name, OF_CONFIGS,
+				   AT(prediction.memory) + sc_memory_parts[part].offset, out);
+		put_member(compare, "total", OF_CONFIGS, AT(prediction.memory.total_gib), out);
+		put_member(compare, "capacity", OF_CONFIGS, AT(prediction.memory.capacity_gib),
+			   out);
 	}
 	sc_strbuf_append(out, "\n");
 	put_verdict(compare, out);

@@ -376,13 +376,6 @@ static void put_json(const void *result, struct sc_json *json)
 
 /* ---- CSV ---- */
 
-static void put_known(double value, FILE *out)
-{
-	if (value > 0)
-		fprintf(out, "%.*g", SC_JSON_DIGITS, value);
-	putc(',', out);
-}
-
 /* Columns: the keys; state; floor_ms, iteration_ms, low_ms, high_ms, memory_gib, capacity_gib: empty where not known;
  * the values of the objectives; error. */
 static int put_csv(const void *result, FILE *out, struct sc_err *err)
@@ -397,22 +390,24 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 	fputs("error\n", out);
 	for (size_t row = 0; row < r->cases.n_rows; row++) {
 		const struct sc_search_case *c = &r->at[row];
-		const bool simulated = c->state == SC_SEARCH_SIMULATED;
 		const struct sc_outcome *o = &c->outcome;
+		const double known = c->state == SC_SEARCH_SIMULATED ? 1 : (double)NAN;
+		const double ms = known * o->iteration_ms;
+		const double numbers[] = {c->floor_ms > 0 ? c->floor_ms : (double)NAN,
+					  ms,
+					  known * o->low_ms,
+					  known * o->high_ms,
+					  c->memory_gib > 0 ? c->memory_gib : (double)NAN,
+					  c->capacity_gib > 0 ? c->capacity_gib : (double)NAN,
+					  ms * c->factor[0],
+					  ms * c->factor[1]};
 
 		for (size_t i = 0; i < r->cases.n_cols; i++) {
 			sc_csv_put_cell(out, sc_csv_cell(&r->cases, row, i));
 			putc(',', out);
 		}
 		fprintf(out, "%s,", sc_search_state_names[c->state]);
-		put_known(c->floor_ms, out);
-		put_known(simulated ? o->iteration_ms : 0, out);
-		put_known(simulated ? o->low_ms : 0, out);
-		put_known(simulated ? o->high_ms : 0, out);
-		put_known(c->memory_gib, out);
-		put_known(c->capacity_gib, out);
-		for (int i = 0; i < n_objectives(r); i++)
-			put_known(simulated ? c->factor[i] * o->iteration_ms : 0, out);
+		sc_csv_put_numbers(out, numbers, 6 + (size_t)n_objectives(r));
 		sc_csv_put_cell(out, c->state == SC_SEARCH_REFUSED ? o->error : "");
 		putc('\n', out);
 	}

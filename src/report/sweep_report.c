@@ -120,11 +120,6 @@ static bool has_column(const struct sc_run_size *size, const struct column *c)
 	return size || strncmp(c->name, "step_", 5) != 0;
 }
 
-static void put_number(FILE *out, double value)
-{
-	fprintf(out, "%.*g", SC_JSON_DIGITS, value);
-}
-
 int sc_sweep_csv_check(const struct sc_csv *cases, struct sc_err *err)
 {
 	for (size_t i = 0; i < cases->n_cols; i++)
@@ -179,19 +174,18 @@ int sc_sweep_csv_row(const struct sc_sweep_report *all, size_t row,
 	}
 	for (size_t i = 0; i + 1 < N_COLUMNS; i++) {
 		const struct column *c = &COLUMNS[i];
-		const void *at = (const unsigned char *)outcome + (c->offset < 0 ? 0 : c->offset);
 		bool owner = c->offset >= (long)OWNER(0) && c->offset < (long)OWNER(SC_N_OWNERS);
+		double number = NAN;
 
 		if (!has_column(all->size, c))
 			continue;
 		if (outcome->code == SC_OK && c->offset < 0)
 			put_text(c->name, outcome, out);
-		else if (outcome->code == SC_OK && owner)
-			put_number(out,
-				   sc_without_dust(*(const double *)at, outcome->iteration_ms));
-		else if (outcome->code == SC_OK && isfinite(*(const double *)at))
-			put_number(out, *(const double *)at);
-		putc(',', out);
+		else if (outcome->code == SC_OK)
+			memcpy(&number, (const char *)outcome + c->offset, sizeof(number));
+		if (owner)
+			number = sc_without_dust(number, outcome->iteration_ms);
+		sc_csv_put_numbers(out, &number, 1);
 	}
 	sc_csv_put_cell(out, outcome->error);
 	putc('\n', out);
@@ -212,7 +206,8 @@ static int put_validation_csv(const void *result, FILE *out, struct sc_err *err)
 	}
 	fputs("measured_ms,predicted_ms,low_ms,high_ms,error_pct,skipped\n", out);
 	for (const struct sc_case *c = v->cases; c < v->cases + v->n_cases; c++) {
-		const double numbers[] = {c->outcome.iteration_ms, c->outcome.low_ms,
+		const double numbers[] = {c->measured_ms > 0 ? c->measured_ms : (double)NAN,
+					  c->outcome.iteration_ms, c->outcome.low_ms,
 					  c->outcome.high_ms, c->error_pct};
 
 		sc_csv_put_cell(out, c->name);
@@ -221,14 +216,8 @@ static int put_validation_csv(const void *result, FILE *out, struct sc_err *err)
 			sc_csv_put_cell(out, sc_csv_cell(v->table, c->row, (size_t)columns[i]));
 			putc(',', out);
 		}
-		if (c->measured_ms > 0)
-			put_number(out, c->measured_ms);
-		putc(',', out);
-		for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-			if (!c->skipped)
-				put_number(out, numbers[i]);
-			putc(',', out);
-		}
+		sc_csv_put_numbers(out, numbers, c->skipped ? 1 : 5);
+		fputs(c->skipped ? ",,,," : "", out);
 		if (c->skipped)
 			sc_csv_put_cell(out, c->skipped);
 		putc('\n', out);

@@ -15,10 +15,8 @@
 /* What rows show by size, beside the coefficients. A sweep of a collective: the median time of each size, made to rise
  * with size by pooling neighbours that do not (pool adjacent violators, with medians: Robertson, Wright and Dykstra,
  * "Order Restricted Statistical Inference", 1988). A product's weight matrix: the measured time over the formula's,
- * by rows of the input; points that a straight line in logs between others gives to TOLERANCE are left out (Douglas and
- * Peucker, 1973). */
+ * by rows of the input. */
 
-#define TOLERANCE 0.02 /* of ln(factor), a fraction of the scatter between sizes */
 #define FACTOR_MAX 100.0
 enum { MIN_SIZES = 3 }; /* of a curve */
 
@@ -82,8 +80,6 @@ static size_t merge_sizes(struct point *points, size_t n)
 	return n_sizes;
 }
 
-/* ---- collectives ---- */
-
 /* Neighbours that have one time. */
 struct pool {
 	size_t first, n;
@@ -113,58 +109,6 @@ static void make_rising(struct point *points, size_t n)
 	free(pools);
 	free(us);
 }
-
-/* ---- products ---- */
-
-/* The point between two that a line through them misses most, if by more than the tolerance; else
- * `first`. */
-static size_t worst_between(const struct point *points, size_t first, size_t last)
-{
-	double worst = TOLERANCE, span = log(points[last].x / points[first].x);
-	double rise = points[last].y - points[first].y;
-	size_t at = first;
-
-	for (size_t i = first + 1; i < last; i++) {
-		double x = log(points[i].x / points[first].x) / span;
-		double miss = fabs(points[i].y - points[first].y - rise * x);
-
-		if (miss > worst) {
-			worst = miss;
-			at = i;
-		}
-	}
-	return at;
-}
-
-/* Keeps few points, and returns how many. Each stretch is cut at its worst point; the right part waits on a stack,
- * whose ends fall, so that it is never deeper than there are points. */
-static size_t thin(struct point *points, size_t n)
-{
-	size_t *ends = sc_xrealloc(NULL, n, sizeof(*ends));
-	size_t first = 0, depth = 1, n_kept = 0;
-	bool *keep = sc_xcalloc(n, sizeof(*keep));
-
-	keep[0] = keep[n - 1] = true;
-	ends[0] = n - 1;
-	while (depth > 0) {
-		size_t at = worst_between(points, first, ends[depth - 1]);
-
-		if (at > first) {
-			keep[at] = true;
-			ends[depth++] = at;
-		} else {
-			first = ends[--depth];
-		}
-	}
-	for (size_t i = 0; i < n; i++)
-		if (keep[i])
-			points[n_kept++] = points[i];
-	free(ends);
-	free(keep);
-	return n_kept;
-}
-
-/* ---- both ---- */
 
 static void put_points(const struct point *points, size_t n, bool in_logs, struct sc_arena *arena,
 		       struct sc_doubles *x, struct sc_doubles *y)
@@ -219,7 +163,6 @@ static struct sc_structs fit_curves_build(const struct sc_fit_work *work,
 			struct sc_gemm_curve *c = &products[n_curves++];
 
 			*c = (struct sc_gemm_curve){.dtype = p->kind, .n = p->a, .k = p->b};
-			n_sizes = thin(p, n_sizes);
 			put_points(p, n_sizes, true, arena, &c->m, &c->factor);
 		} else {
 			struct sc_fabric_curve *c = &sweeps[n_curves++];
