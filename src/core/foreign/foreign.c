@@ -1,278 +1,9 @@
 #include "core/foreign/foreign.h"
 
-#include <assert.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
-#include "core/profile/paths.h"
-#include "core/profile/profile_priv.h"
-
-/* Files of configs/foreign. */
-
-static const struct sc_foreign_word OFF[] = {
-	{"false", NULL}, {"False", NULL}, {"0", NULL},    {"0.0", NULL},
-	{"none", NULL},  {"null", NULL},  {"None", NULL}, {0},
-};
-static const struct sc_foreign_word SWITCH[] = {
-	{"true", "true"}, {"True", "true"}, {"false", "false"}, {"False", "false"}, {0}};
-static const struct sc_foreign_word ONE[] = {{"1", NULL}, {"1.0", NULL}, {0}};
-static const struct {
-	const char *name;
-	const struct sc_foreign_word *words;
-} USUAL[] = {{"off", OFF}, {"switch", SWITCH}, {"one", ONE}};
-
-static int wrong(const struct sc_yaml *at, const char *expected, struct sc_err *err)
-{
-	return sc_err_at(err, SC_EVALUE, at->file, at->line, at->column, "expected %s", expected);
-}
-
-/* A name of USUAL, a list, or a mapping of theirs to ours. */
-static int read_words(const struct sc_yaml *node, struct sc_arena *arena,
-		      const struct sc_foreign_word **out, struct sc_err *err)
-{
-	struct sc_foreign_word *words;
-	size_t n = 0;
-
-	for (size_t i = 0; node && i < sizeof(USUAL) / sizeof(USUAL[0]); i++)
-		if (node->kind == SC_YAML_SCALAR && strcmp(node->text, USUAL[i].name) == 0) {
-			*out = USUAL[i].words;
-			return 0;
-		}
-	if (!node || node->kind == SC_YAML_SCALAR)
-		return node ? wrong(node, "words: off, switch, one, a list or a mapping", err) : 0;
-	words = sc_arena_calloc(arena, node->n_children + 1, sizeof(*words));
-	for (const struct sc_yaml *one = node->child; one; one = one->next, n++) {
-		if (one->kind != SC_YAML_SCALAR)
-			return wrong(one, "a word", err);
-		words[n].theirs = node->kind == SC_YAML_MAP ? one->key : one->text;
-		if (strcmp(words[n].theirs, "(empty)") == 0)
-			words[n].theirs = "";
-		if (node->kind == SC_YAML_MAP && !sc_yaml_is_null(one))
-			words[n].ours = one->text;
-	}
-	*out = words;
-	return 0;
-}
-
-static int read_row(const struct sc_yaml *node, struct sc_arena *arena, struct sc_foreign_key *out,
-		    struct sc_err *err)
-{
-	const bool is_map = node->kind == SC_YAML_MAP;
-	const struct sc_yaml *only = is_map ? sc_yaml_get(node, "only") : NULL;
-	const struct sc_yaml *needs = is_map ? sc_yaml_get(node, "needs") : NULL;
-	const struct sc_yaml *as = is_map ? sc_yaml_get(node, "as") : node;
-
-	*out = (struct sc_foreign_key){.theirs = node->key, .rule = SC_KEY_ONLY, .words = OFF};
-	if (needs && needs->kind == SC_YAML_SCALAR) {
-		out->needs = needs->text;
-		return 0;
-	}
-	if (only && !as)
-		return read_words(only, arena, &out->words, err);
-	if (!as || as->kind != SC_YAML_SCALAR)
-		return wrong(node,
-			     "a key of ours, {as: KEY, words: ...}, {only: ...} or {needs: ...}",
-			     err);
-	*out = (struct sc_foreign_key){.theirs = node->key, .rule = SC_KEY_TAKE, .ours = as->text};
-	return is_map ? read_words(sc_yaml_get(node, "words"), arena, &out->words, err) : 0;
-}
-
-static int read_rule(const struct sc_yaml *node, struct sc_arena *arena,
-		     struct sc_foreign_says *out, struct sc_err *err)
-{
-	const struct {
-		const char *key, **text;
-	} texts[] = {{"as", &out->ours},     {"refuse", &out->refuse}, {"of", &out->of},
-		     {"value", &out->value}, {"absent", &out->absent}, {"if", &out->when}};
-	enum { N_TEXTS = sizeof(texts) / sizeof(texts[0]) };
-
-	if (node->kind != SC_YAML_MAP)
-		return wrong(node, "a rule, as in {as: KEY, of: KEYS, if: CONDITIONS}", err);
-	for (const struct sc_yaml *one = node->child; one; one = one->next) {
-		size_t i = 0;
-
-		while (i < N_TEXTS && strcmp(one->key, texts[i].key) != 0)
-			i++;
-		if (i < N_TEXTS && one->kind == SC_YAML_SCALAR)
-			*texts[i].text = one->text;
-		else if (strcmp(one->key, "words") != 0)
-			return wrong(one, "texts as, refuse, of, value, absent, if, or words", err);
-	}
-	if (!out->ours == !out->refuse)
-		return wrong(node, "either as or refuse", err);
-	return read_words(sc_yaml_get(node, "words"), arena, &out->words, err);
-}
-
-static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
-		      struct sc_foreign_table *out, struct sc_err *err)
-{
-	const struct sc_yaml *keys = sc_yaml_get(root, "keys"), *rules, *node;
-	const struct {
-		const char *key, **names;
-	} lists[] = {{"read", &out->read},
-		     {"launch", &out->launch},
-		     {"open", &out->open},
-		     {"software", &out->software},
-		     {"free", &out->free}};
-	struct sc_foreign_says *says;
-	struct sc_foreign_key *rows;
-	int rc = sc_schema_check(root, true, err);
-
-	if (rc == 0 && (!keys || keys->kind != SC_YAML_MAP))
-		rc = wrong(root, "a mapping `keys`", err);
-	if (rc)
-		return rc;
-	out->root = root;
-	out->rows = rows = sc_arena_calloc(arena, keys->n_children + 1, sizeof(*rows));
-	for (node = keys->child; node && rc == 0; node = node->next)
-		rc = read_row(node, arena, rows++, err);
-	rules = sc_yaml_get(root, "rules");
-	out->rules = says =
-		sc_arena_calloc(arena, rules ? rules->n_children + 1 : 1, sizeof(*says));
-	for (node = rules ? rules->child : NULL; node && rc == 0; node = node->next)
-		rc = read_rule(node, arena, says++, err);
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]) && rc == 0; i++) {
-		node = sc_yaml_get(root, lists[i].key);
-		if (node && node->kind != SC_YAML_SCALAR)
-			rc = wrong(node, "names with spaces between", err);
-		*lists[i].names = node ? node->text : NULL;
-	}
-	return rc;
-}
-
-/* The table of that id, loaded once for the lines. */
-static int foreign_table_get(struct sc_foreign_lines *lines, const char *id,
-			     const struct sc_foreign_table **out, struct sc_err *err)
-{
-	struct sc_foreign_table *table;
-	struct sc_yaml *root;
-	const char *path;
-	int rc;
-
-	for (*out = lines->tables; *out; *out = (*out)->next)
-		if (strcmp((*out)->id, id) == 0)
-			return 0;
-	table = sc_arena_calloc(lines->arena, 1, sizeof(*table));
-	table->id = id;
-	table->next = lines->tables;
-	path = sc_arena_printf(lines->arena, "foreign/%s.yaml", id);
-	rc = sc_config_path((struct sc_config_ref){.at = path}, lines->arena, &path, err);
-	if (rc == 0)
-		rc = sc_yaml_load(path, lines->arena, &root, err);
-	if (rc == 0)
-		rc = read_table(root, lines->arena, table, err);
-	if (rc == 0)
-		*out = lines->tables = table;
-	return rc;
-}
-
-static char plain(char c)
-{
-	return c == '_' ? '-' : c;
-}
-
-static bool begins(const char *key, const char *with, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (plain(key[i]) != plain(with[i]))
-			return false;
-	return true;
-}
-
-bool sc_foreign_is_like(const char *key, const char *form)
-{
-	size_t n = strlen(form), n_key = strlen(key);
-	bool open_begin = n && form[0] == '*', open_end = n > 1 && form[n - 1] == '*';
-
-	form += open_begin;
-	n -= (size_t)open_begin + (size_t)open_end;
-	if (n > n_key)
-		return false;
-	if (!open_begin)
-		return (open_end || n == n_key) && begins(key, form, n);
-	for (size_t at = open_end ? 0 : n_key - n; at + n <= n_key; at++)
-		if (begins(key + at, form, n))
-			return true;
-	return false;
-}
-
-static bool is_leaf(const struct sc_foreign_leaf *leaf, const char *form)
-{
-	return sc_foreign_is_like(leaf->path, form) ||
-	       (leaf->bare != leaf->path && sc_foreign_is_like(leaf->bare, form));
-}
-
-static const struct sc_foreign_key *row_of(const struct sc_foreign_key *row,
-					   const struct sc_foreign_leaf *leaf)
-{
-	while (row->theirs && !is_leaf(leaf, row->theirs))
-		row++;
-	return row->theirs ? row : NULL;
-}
-
-enum { MAX_NAME = 128 };
-
-/* The next of a list, behind which it goes; false: there is none. */
-static bool next_name(const char **list, const char *between, char name[MAX_NAME])
-{
-	size_t n;
-
-	if (!*list)
-		return false;
-	*list += strspn(*list, between);
-	n = strcspn(*list, between);
-	if (n == 0)
-		return false;
-	assert(n < MAX_NAME);
-	memcpy(name, *list, n);
-	name[n] = '\0';
-	*list += n;
-	return true;
-}
-
-static bool is_in(const char *names, const struct sc_foreign_leaf *leaf)
-{
-	char name[MAX_NAME];
-
-	while (next_name(&names, " ", name))
-		if (is_leaf(leaf, name))
-			return true;
-	return false;
-}
-
-static bool is_of_rule(const struct sc_foreign_says *rule, const struct sc_foreign_leaf *leaf)
-{
-	for (; rule->ours || rule->refuse; rule++)
-		if (is_in(rule->of, leaf))
-			return true;
-	return false;
-}
-
-static enum sc_foreign_rule rule_of(const struct sc_foreign *file,
-				    const struct sc_foreign_leaf *leaf,
-				    const struct sc_foreign_key **row)
-{
-	static const struct sc_foreign_key no_row = {0};
-	static const struct sc_foreign_says no_rule = {0};
-	static const struct sc_foreign_table none = {.rows = &no_row, .rules = &no_rule};
-	const struct sc_foreign_table *keys = file->table, *more = file->more ? file->more : &none;
-
-	*row = row_of(keys->rows, leaf);
-	if (!*row)
-		*row = row_of(more->rows, leaf);
-	if (*row)
-		return (*row)->rule;
-	if (is_in(keys->read, leaf) || is_in(more->read, leaf) || is_of_rule(keys->rules, leaf) ||
-	    is_of_rule(more->rules, leaf))
-		return SC_KEY_READ;
-	if (is_in(keys->open, leaf) || is_in(more->open, leaf))
-		return SC_KEY_OPEN;
-	if (is_in(keys->software, leaf) || is_in(more->software, leaf))
-		return SC_KEY_SOFTWARE;
-	return is_in(keys->free, leaf) || is_in(more->free, leaf) ? SC_KEY_FREE : SC_KEY_UNKNOWN;
-}
 
 int sc_foreign_fail(const struct sc_foreign_leaf *leaf, struct sc_err *err, const char *why)
 {
@@ -337,7 +68,7 @@ static int flatten(struct leaves *to, const struct sc_yaml *map, const char *abo
 const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs)
 {
 	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf; leaf = leaf->next)
-		if (is_leaf(leaf, theirs))
+		if (sc_foreign_is_leaf(leaf, theirs))
 			return leaf;
 	return NULL;
 }
@@ -567,7 +298,7 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 		     struct sc_err *err)
 {
 	const struct sc_foreign_key *row;
-	enum sc_foreign_rule rule = rule_of(file, leaf, &row);
+	enum sc_foreign_rule rule = sc_foreign_rule_of(file, leaf, &row);
 	const bool is_open = rule == SC_KEY_OPEN ||
 			     (file->format->open && is_text(leaf->node, file->format->open));
 	const struct sc_foreign_line ignored = {.node = leaf->node,
@@ -576,7 +307,7 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 						       : rule == SC_KEY_SOFTWARE
 							       ? SC_IGNORED_SOFTWARE
 							       : SC_IGNORED_FREE};
-	const bool idle = file->lines->gpus && is_in(file->table->launch, leaf);
+	const bool idle = file->lines->gpus && sc_foreign_is_in(file->table->launch, leaf);
 	int rc = row || (rule == SC_KEY_READ && !idle) ? check_known(leaf, err) : 0;
 
 	if (rc || (rule == SC_KEY_READ && !is_open) || sc_yaml_is_null(leaf->node))
@@ -647,9 +378,9 @@ int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct s
 		last = &(*last)->next;
 	*last = file;
 	file->map = map;
-	rc = foreign_table_get(file->lines, file->format->table, &file->table, err);
+	rc = sc_foreign_table_get(file->lines, file->format->table, &file->table, err);
 	if (rc == 0 && file->format->more)
-		rc = foreign_table_get(file->lines, file->format->more, &file->more, err);
+		rc = sc_foreign_table_get(file->lines, file->format->more, &file->more, err);
 	if (rc == 0 && file->format->begin)
 		rc = file->format->begin(file, err);
 	if (rc == 0)
@@ -669,31 +400,90 @@ static bool has_value(const struct sc_yaml *node, const char *form)
 	return false;
 }
 
+/* The first of names that is there, as a count: 0: none, -1: none of them is there. */
+static int64_t factor_of(const struct sc_foreign *file, const char *names)
+{
+	char name[SC_FOREIGN_MAX_NAME];
+	int64_t n;
+
+	while (sc_foreign_next(&names, "|", name)) {
+		const struct sc_foreign_leaf *leaf = sc_foreign_get(file, name);
+
+		if (strcmp(name, "replicas") == 0)
+			return sc_foreign_gpus(file) / sc_foreign_replica(file);
+		if (strcmp(name, "replica") == 0)
+			return sc_foreign_replica(file);
+		if (sc_parse_int(name, &n))
+			return n;
+		if (leaf || sc_foreign_line_of(file->lines, name))
+			return leaf ? count_of(leaf->node, 0) : sc_foreign_ours(file, name, 0);
+	}
+	return -1;
+}
+
 bool sc_foreign_holds(const struct sc_foreign *file, const char *condition)
 {
 	const bool no = condition[0] == '!';
+	char name[SC_FOREIGN_MAX_NAME];
 	bool any = false;
-	char name[MAX_NAME];
+	int64_t n;
 
 	condition += no;
-	while (!any && next_name(&condition, "|", name)) {
+	while (!any && sc_foreign_next(&condition, "|", name)) {
 		char *value = name + strcspn(name, "=>"), sign = *value;
 		const struct sc_foreign_leaf *leaf;
+		const struct sc_yaml *node;
 
 		*value = '\0';
 		leaf = sc_foreign_get(file, name);
-		if (sign == '=')
-			any = leaf && has_value(leaf->node, value + 1);
-		else if (sign == '>')
-			any = count_of(leaf ? leaf->node : NULL, 0) > strtol(value + 1, NULL, 10);
-		else if (strcmp(name, "arguments") == 0)
+		node = leaf ? leaf->node : sc_foreign_line_of(file->lines, name);
+		if (strcmp(name, "arguments") == 0)
 			any = file->format->mark != NULL;
+		else if (strcmp(name, "gpus") == 0)
+			any = sc_foreign_gpus(file) > 0;
+		else if (sign == '=')
+			any = node && has_value(node, value + 1);
+		else if (sign == '>')
+			any = sc_parse_int(value + 1, &n) && count_of(node, 0) > n;
 		else
-			any = leaf && !sc_yaml_is_null(leaf->node) &&
-			      !is_text(leaf->node, "false") && !is_text(leaf->node, "False") &&
-			      (leaf->node->kind == SC_YAML_SCALAR || leaf->node->child);
+			any = node && !sc_yaml_is_null(node) && !is_text(node, "false") &&
+			      !is_text(node, "False") &&
+			      (node->kind == SC_YAML_SCALAR || node->child);
 	}
 	return any != no;
+}
+
+/* What is not known yet says nothing. */
+static int put_product(struct sc_foreign *file, const struct sc_foreign_says *rule,
+		       const struct sc_foreign_leaf *leaf, struct sc_err *err)
+{
+	const int64_t max = INT64_C(1) << 40;
+	const char *times = rule->times, *over = rule->over;
+	int64_t n = count_of(leaf->node, 0);
+	char name[SC_FOREIGN_MAX_NAME];
+
+	while (n > 0 && sc_foreign_next(&times, " ", name)) {
+		int64_t by = factor_of(file, name);
+
+		if (by > 0 && n > max / by)
+			return sc_foreign_fail(leaf, err, "is too large");
+		n = by > 0 ? n * by : 0;
+	}
+	while (n > 0 && sc_foreign_next(&over, " ", name)) {
+		int64_t by = factor_of(file, name);
+
+		name[strcspn(name, "|")] = '\0';
+		if (by < 0)
+			return sc_foreign_fail(
+				leaf, err, sc_arena_printf(file->lines->arena, "needs %s", name));
+		if (by > 0 && n % by)
+			return sc_foreign_fail(leaf, err,
+					       sc_arena_printf(file->lines->arena,
+							       "does not divide by %s, %" PRId64,
+							       name, by));
+		n = by > 0 ? n / by : 0;
+	}
+	return n > 0 ? sc_foreign_put_count(file, leaf, rule->ours, n, err) : 0;
 }
 
 /* Of a rule, whose conditions hold. */
@@ -704,11 +494,11 @@ static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rul
 	const struct sc_foreign_leaf *leaf = NULL;
 	const struct sc_foreign_word *word = NULL;
 	const char *names = rule->of, *text = rule->value;
-	char name[MAX_NAME], first[MAX_NAME] = "";
+	char name[SC_FOREIGN_MAX_NAME], first[SC_FOREIGN_MAX_NAME] = "";
 
 	if (old && old->of == file)
 		return 0;
-	while (!leaf && next_name(&names, " ", name)) {
+	while (!leaf && sc_foreign_next(&names, " ", name)) {
 		if (!*first)
 			memcpy(first, name, sizeof(first));
 		leaf = sc_foreign_get(file, name);
@@ -725,6 +515,8 @@ static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rul
 		return rule->absent ? sc_foreign_put_absent(file, *first ? first : NULL, rule->ours,
 							    rule->absent, err)
 				    : 0;
+	if (rule->times || rule->over)
+		return put_product(file, rule, leaf, err);
 	if (rule->words && !word)
 		return not_understood(leaf, err);
 	if (word && !word->ours)
@@ -736,14 +528,14 @@ static int apply_rules(struct sc_foreign *file, const struct sc_foreign_table *t
 		       struct sc_err *err)
 {
 	const struct sc_foreign_says *rule = table ? table->rules : NULL;
-	char condition[MAX_NAME];
+	char condition[SC_FOREIGN_MAX_NAME];
 	int rc = 0;
 
 	for (; rule && (rule->ours || rule->refuse) && rc == 0; rule++) {
 		const char *when = rule->when;
 		bool holds = true;
 
-		while (holds && next_name(&when, " ", condition))
+		while (holds && sc_foreign_next(&when, " ", condition))
 			holds = sc_foreign_holds(file, condition);
 		if (holds)
 			rc = apply_rule(file, rule, err);

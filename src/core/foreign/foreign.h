@@ -35,11 +35,14 @@ struct sc_foreign_says {
 	const char *refuse; /* why the file is refused */
 	const char *of;     /* names of theirs: the first that is there says it; or NULL */
 	const char *value;  /* in place of theirs; or NULL */
+	/* Theirs, a count, times and over these, with spaces between; or NULL. Each is of names with '|' between, the first
+	 * that is there: a number, a key of theirs or of ours, `replicas`, or `replica`: the ranks of one. */
+	const char *times, *over;
 	const char *
 		absent; /* what holds where none of them is there, unless another file says otherwise; or NULL */
 	/* Conditions, with spaces between, that must all hold; or NULL. Each is of names with '|' between, one of which
-	 * must do: NAME is there and not off, NAME=FORM has such a value, or one of its list, NAME>N is more; !CONDITION
-	 * does not hold. `arguments`: it is a command. */
+	 * must do: NAME, of theirs or ours, is there and not off, NAME=FORM has such a value, or one of its list, NAME>N
+	 * is more; !CONDITION does not hold. `arguments`: it is a command; `gpus`: their number is known. */
 	const char *when;
 	const struct sc_foreign_word *words; /* as of keys, with forms; or NULL */
 };
@@ -128,6 +131,19 @@ int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err);
 
 /* Is `key` like a form with '*' at an end for any text; '-' and '_' are one. */
 bool sc_foreign_is_like(const char *key, const char *form);
+bool sc_foreign_is_leaf(const struct sc_foreign_leaf *leaf, const char *form);
+
+/* The table of that id, loaded once for the lines; what it says of a key, and the row if it has one. */
+int sc_foreign_table_get(struct sc_foreign_lines *lines, const char *id,
+			 const struct sc_foreign_table **out, struct sc_err *err);
+enum sc_foreign_rule sc_foreign_rule_of(const struct sc_foreign *file,
+					const struct sc_foreign_leaf *leaf,
+					const struct sc_foreign_key **row);
+
+/* The next name of a list, behind which the list goes; false: there is none. */
+enum { SC_FOREIGN_MAX_NAME = 128 };
+bool sc_foreign_next(const char **list, const char *between, char name[SC_FOREIGN_MAX_NAME]);
+bool sc_foreign_is_in(const char *names, const struct sc_foreign_leaf *leaf);
 
 /* For a format's function. */
 const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs);

@@ -7,16 +7,6 @@
 
 #include "base/num.h"
 
-static const struct sc_foreign_leaf *first_of(const struct sc_foreign *file,
-					      const char *const *names)
-{
-	const struct sc_foreign_leaf *leaf = NULL;
-
-	for (; !leaf && *names; names++)
-		leaf = sc_foreign_get(file, *names);
-	return leaf && !sc_yaml_is_null(leaf->node) ? leaf : NULL;
-}
-
 static bool is_given(const struct sc_foreign *file, const char *path)
 {
 	return sc_foreign_line_of(file->lines, path) != NULL;
@@ -76,11 +66,22 @@ static int64_t digits(const char **text)
 	return value;
 }
 
-/* "([0]*3+[1]*58)", "([1]*61)": how many have none; -1: neither. */
-static int64_t dense_of(const char *text)
+/* How many of the first have none: of "([0]*3+[1]*58)", "([1]*61)" or a list of them; -1: another order. */
+static int64_t dense_of(const struct sc_yaml *node)
 {
-	int64_t n = 0;
+	const char *text = node->text;
+	int64_t n = 0, n_sparse = 0;
 
+	for (const struct sc_yaml *one = node->child; one; one = one->next) {
+		bool dense = one->kind == SC_YAML_SCALAR && strcmp(one->text, "0") == 0;
+
+		if (dense && n_sparse)
+			return -1;
+		n += dense;
+		n_sparse += !dense;
+	}
+	if (node->kind != SC_YAML_SCALAR)
+		return n_sparse ? n : -1;
 	text += strspn(text, "( ");
 	if (strncmp(text, "[0]*", 4) == 0) {
 		text += 4;
@@ -94,62 +95,24 @@ static int64_t dense_of(const char *text)
 	return digits(&text) > 0 && !text[strspn(text, ") ")] ? n : -1;
 }
 
-/* The first of each so many layers has experts there, the last here: as many, if those divide the layers. */
-static int64_t experts_every(const struct sc_foreign *file, const char *text)
-{
-	int64_t every = digits(&text), layers = sc_foreign_count(file, "num-layers", 0);
-
-	return *text == '\0' && every > 1 && layers % every == 0 ? every : 0;
-}
-
-/* "([0]*3+[1]*58)", or the same as a list: first layers without experts, then all with; "2": one in two has them. */
+/* "2": one in two has experts, the first there and the last here: as many, if those divide the layers. */
 static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, "moe-layer-freq");
-	const char *text = leaf && leaf->node->kind == SC_YAML_SCALAR ? leaf->node->text : "";
-	int64_t n = 0, n_all = 0, every;
-	bool sparse = false, odd = false;
+	int64_t every = sc_foreign_count(file, "moe-layer-freq", 0);
+	int64_t layers = sc_foreign_count(file, "num-layers", 0), n;
 
-	if (!leaf || strcmp(text, "1") == 0)
+	if (!leaf || every == 1 || !is_given(file, "model.experts"))
 		return 0;
-	every = experts_every(file, text);
-	if (every)
+	if (every && layers % every == 0)
 		return sc_foreign_put_count(file, leaf, "model.experts_every", every, err);
-	for (const struct sc_yaml *one = leaf->node->child; one; one = one->next, n_all++) {
-		bool dense = one->kind == SC_YAML_SCALAR && strcmp(one->text, "0") == 0;
-
-		odd = odd || (dense && sparse);
-		sparse = sparse || !dense;
-		n += dense;
-	}
-	if (*text) {
-		n = dense_of(text);
-		odd = n < 0;
-	}
-	if (odd || (n_all && n == n_all))
+	n = dense_of(leaf->node);
+	if (n < 0)
 		return sc_foreign_fail(leaf, err,
 				       "only the first layers may be without experts, as in "
 				       "\"([0]*3+[1]*58)\", or all but one in so many, a number "
 				       "that divides the layers");
 	return n ? sc_foreign_put_count(file, leaf, "model.dense_layers", n, err) : 0;
-}
-
-static int take_experts(struct sc_foreign *file, struct sc_err *err)
-{
-	const struct sc_foreign_leaf *shared =
-		sc_foreign_get(file, "moe-shared-expert-intermediate-size");
-	int64_t each = sc_foreign_ours(file, "model.expert_ffn_hidden",
-				       sc_foreign_ours(file, "model.ffn_hidden", 0));
-	int64_t all = sc_foreign_count(file, "moe-shared-expert-intermediate-size", 0);
-	int rc = 0;
-
-	if (!is_given(file, "model.experts"))
-		return 0;
-	if (all > 0 && (each < 1 || all % each))
-		return sc_foreign_fail(shared, err, "must be a multiple of the width of an expert");
-	if (all > 0)
-		rc = sc_foreign_put_count(file, shared, "model.shared_experts", all / each, err);
-	return rc ? rc : take_dense_layers(file, err);
 }
 
 /* "128,0", "(128, 0)", [128, 0]: tokens before a token, and behind it. */
@@ -175,66 +138,15 @@ static int take_window(struct sc_foreign *file, struct sc_err *err)
 	return rc;
 }
 
-static int take_gpus(struct sc_foreign *file, struct sc_err *err)
-{
-	static const char *const per_node[] = {"nproc-per-node", "devices",         "gpus-per-node",
-					       "num-gpus",       "ntasks-per-node", NULL};
-	static const char *const nodes[] = {"nnodes", "num-nodes", "nodes", NULL};
-	const struct sc_foreign_leaf *each = first_of(file, per_node), *of = first_of(file, nodes);
-	int64_t n_each = each ? sc_foreign_count(file, each->path, 0) : 0;
-	int64_t n_nodes = of ? sc_foreign_count(file, of->path, 0) : 1;
-	int rc;
-
-	if (file->lines->gpus || n_each < 1 || n_nodes < 1 || n_each > 1024 || n_nodes > 1 << 20)
-		return 0;
-	rc = sc_foreign_put_count(file, of ? of : each, "gpus", n_each * n_nodes, err);
-	if (rc == 0 && n_nodes > 1)
-		rc = sc_foreign_put_count(file, each, "cluster.gpus_per_node", n_each, err);
-	return rc;
-}
-
-static int take_stages(struct sc_foreign *file, struct sc_err *err)
-{
-	const char *theirs = "num-layers-per-virtual-pipeline-stage";
-	const struct sc_foreign_leaf *each = sc_foreign_get(file, theirs);
-	int64_t n = sc_foreign_count(file, theirs, 0);
-	int64_t layers = sc_foreign_ours(file, "model.layers", 0);
-	int64_t pp = sc_foreign_ours(file, "parallel.pp", 1);
-
-	if (n && (pp > layers || layers % pp || layers / pp % n))
-		return sc_foreign_fail(each, err, "does not divide the layers of a stage");
-	if (n)
-		return sc_foreign_put_count(file, each, "parallel.virtual_stages", layers / pp / n,
-					    err);
-	if (pp == 1 || is_given(file, "parallel.virtual_stages") ||
-	    is_given(file, "parallel.layout"))
-		return 0;
-	return sc_foreign_put_absent(file, theirs, "parallel.virtual_stages", "1", err);
-}
-
-/* Without --global-batch-size each replica runs one micro-batch. */
-static int take_batch(struct sc_foreign *file, struct sc_err *err)
-{
-	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, "micro-batch-size");
-	int64_t gpus = sc_foreign_gpus(file), ranks = sc_foreign_replica(file);
-	int64_t each = sc_foreign_ours(file, "training.micro_batch", 0);
-
-	if (!leaf || is_given(file, "training.global_batch") || !gpus || each > 1 << 26)
-		return 0;
-	return sc_foreign_put_count(file, leaf, "training.global_batch", gpus / ranks * each, err);
-}
-
 static int finish(struct sc_foreign *file, struct sc_err *err)
 {
-	static int (*const steps[])(struct sc_foreign *, struct sc_err *) = {
-		take_width, take_vocab,  take_experts, take_window,
-		take_gpus,  take_stages, take_batch,
-	};
-	int rc = 0;
+	int rc = take_width(file, err);
 
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && rc == 0; i++)
-		rc = steps[i](file, err);
-	return rc;
+	if (rc == 0)
+		rc = take_vocab(file, err);
+	if (rc == 0)
+		rc = take_dense_layers(file, err);
+	return rc ? rc : take_window(file, err);
 }
 
 const struct sc_foreign_format sc_format_megatron = {.name = "options of Megatron-LM",

@@ -1,0 +1,269 @@
+/* The tables of configs/foreign: what each key of another program is. */
+#include <assert.h>
+#include <string.h>
+
+#include "core/foreign/foreign.h"
+#include "core/profile/paths.h"
+#include "core/profile/profile_priv.h"
+
+static const struct sc_foreign_word OFF[] = {
+	{"false", NULL}, {"False", NULL}, {"0", NULL},    {"0.0", NULL},
+	{"none", NULL},  {"null", NULL},  {"None", NULL}, {0},
+};
+static const struct sc_foreign_word SWITCH[] = {
+	{"true", "true"}, {"True", "true"}, {"false", "false"}, {"False", "false"}, {0}};
+static const struct sc_foreign_word ONE[] = {{"1", NULL}, {"1.0", NULL}, {0}};
+static const struct {
+	const char *name;
+	const struct sc_foreign_word *words;
+} USUAL[] = {{"off", OFF}, {"switch", SWITCH}, {"one", ONE}};
+
+static int wrong(const struct sc_yaml *at, const char *expected, struct sc_err *err)
+{
+	return sc_err_at(err, SC_EVALUE, at->file, at->line, at->column, "expected %s", expected);
+}
+
+/* A name of USUAL, a list, or a mapping of theirs to ours. */
+static int read_words(const struct sc_yaml *node, struct sc_arena *arena,
+		      const struct sc_foreign_word **out, struct sc_err *err)
+{
+	struct sc_foreign_word *words;
+	size_t n = 0;
+
+	for (size_t i = 0; node && i < sizeof(USUAL) / sizeof(USUAL[0]); i++)
+		if (node->kind == SC_YAML_SCALAR && strcmp(node->text, USUAL[i].name) == 0) {
+			*out = USUAL[i].words;
+			return 0;
+		}
+	if (!node || node->kind == SC_YAML_SCALAR)
+		return node ? wrong(node, "words: off, switch, one, a list or a mapping", err) : 0;
+	words = sc_arena_calloc(arena, node->n_children + 1, sizeof(*words));
+	for (const struct sc_yaml *one = node->child; one; one = one->next, n++) {
+		if (one->kind != SC_YAML_SCALAR)
+			return wrong(one, "a word", err);
+		words[n].theirs = node->kind == SC_YAML_MAP ? one->key : one->text;
+		if (strcmp(words[n].theirs, "(empty)") == 0)
+			words[n].theirs = "";
+		if (node->kind == SC_YAML_MAP && !sc_yaml_is_null(one))
+			words[n].ours = one->text;
+	}
+	*out = words;
+	return 0;
+}
+
+static int read_row(const struct sc_yaml *node, struct sc_arena *arena, struct sc_foreign_key *out,
+		    struct sc_err *err)
+{
+	const bool is_map = node->kind == SC_YAML_MAP;
+	const struct sc_yaml *only = is_map ? sc_yaml_get(node, "only") : NULL;
+	const struct sc_yaml *needs = is_map ? sc_yaml_get(node, "needs") : NULL;
+	const struct sc_yaml *as = is_map ? sc_yaml_get(node, "as") : node;
+
+	*out = (struct sc_foreign_key){.theirs = node->key, .rule = SC_KEY_ONLY, .words = OFF};
+	if (needs && needs->kind == SC_YAML_SCALAR) {
+		out->needs = needs->text;
+		return 0;
+	}
+	if (only && !as)
+		return read_words(only, arena, &out->words, err);
+	if (!as || as->kind != SC_YAML_SCALAR)
+		return wrong(node,
+			     "a key of ours, {as: KEY, words: ...}, {only: ...} or {needs: ...}",
+			     err);
+	*out = (struct sc_foreign_key){.theirs = node->key, .rule = SC_KEY_TAKE, .ours = as->text};
+	return is_map ? read_words(sc_yaml_get(node, "words"), arena, &out->words, err) : 0;
+}
+
+static int read_rule(const struct sc_yaml *node, struct sc_arena *arena,
+		     struct sc_foreign_says *out, struct sc_err *err)
+{
+	const struct {
+		const char *key, **text;
+	} texts[] = {{"as", &out->ours},     {"refuse", &out->refuse}, {"of", &out->of},
+		     {"value", &out->value}, {"absent", &out->absent}, {"if", &out->when},
+		     {"times", &out->times}, {"over", &out->over}};
+	enum { N_TEXTS = sizeof(texts) / sizeof(texts[0]) };
+
+	if (node->kind != SC_YAML_MAP)
+		return wrong(node, "a rule, as in {as: KEY, of: KEYS, if: CONDITIONS}", err);
+	for (const struct sc_yaml *one = node->child; one; one = one->next) {
+		size_t i = 0;
+
+		while (i < N_TEXTS && strcmp(one->key, texts[i].key) != 0)
+			i++;
+		if (i < N_TEXTS && one->kind == SC_YAML_SCALAR)
+			*texts[i].text = one->text;
+		else if (strcmp(one->key, "words") != 0)
+			return wrong(one, "texts as, refuse, of, value, absent, if, or words", err);
+	}
+	if (!out->ours == !out->refuse)
+		return wrong(node, "either as or refuse", err);
+	return read_words(sc_yaml_get(node, "words"), arena, &out->words, err);
+}
+
+static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
+		      struct sc_foreign_table *out, struct sc_err *err)
+{
+	const struct sc_yaml *keys = sc_yaml_get(root, "keys"), *rules, *node;
+	const struct {
+		const char *key, **names;
+	} lists[] = {{"read", &out->read},
+		     {"launch", &out->launch},
+		     {"open", &out->open},
+		     {"software", &out->software},
+		     {"free", &out->free}};
+	struct sc_foreign_says *says;
+	struct sc_foreign_key *rows;
+	int rc = sc_schema_check(root, true, err);
+
+	if (rc == 0 && (!keys || keys->kind != SC_YAML_MAP))
+		rc = wrong(root, "a mapping `keys`", err);
+	if (rc)
+		return rc;
+	out->root = root;
+	out->rows = rows = sc_arena_calloc(arena, keys->n_children + 1, sizeof(*rows));
+	for (node = keys->child; node && rc == 0; node = node->next)
+		rc = read_row(node, arena, rows++, err);
+	rules = sc_yaml_get(root, "rules");
+	out->rules = says =
+		sc_arena_calloc(arena, rules ? rules->n_children + 1 : 1, sizeof(*says));
+	for (node = rules ? rules->child : NULL; node && rc == 0; node = node->next)
+		rc = read_rule(node, arena, says++, err);
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]) && rc == 0; i++) {
+		node = sc_yaml_get(root, lists[i].key);
+		if (node && node->kind != SC_YAML_SCALAR)
+			rc = wrong(node, "names with spaces between", err);
+		*lists[i].names = node ? node->text : NULL;
+	}
+	return rc;
+}
+
+int sc_foreign_table_get(struct sc_foreign_lines *lines, const char *id,
+			 const struct sc_foreign_table **out, struct sc_err *err)
+{
+	struct sc_foreign_table *table;
+	struct sc_yaml *root;
+	const char *path;
+	int rc;
+
+	for (*out = lines->tables; *out; *out = (*out)->next)
+		if (strcmp((*out)->id, id) == 0)
+			return 0;
+	table = sc_arena_calloc(lines->arena, 1, sizeof(*table));
+	table->id = id;
+	table->next = lines->tables;
+	path = sc_arena_printf(lines->arena, "foreign/%s.yaml", id);
+	rc = sc_config_path((struct sc_config_ref){.at = path}, lines->arena, &path, err);
+	if (rc == 0)
+		rc = sc_yaml_load(path, lines->arena, &root, err);
+	if (rc == 0)
+		rc = read_table(root, lines->arena, table, err);
+	if (rc == 0)
+		*out = lines->tables = table;
+	return rc;
+}
+
+static char plain(char c)
+{
+	return c == '_' ? '-' : c;
+}
+
+static bool begins(const char *key, const char *with, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (plain(key[i]) != plain(with[i]))
+			return false;
+	return true;
+}
+
+bool sc_foreign_is_like(const char *key, const char *form)
+{
+	size_t n = strlen(form), n_key = strlen(key);
+	bool open_begin = n && form[0] == '*', open_end = n > 1 && form[n - 1] == '*';
+
+	form += open_begin;
+	n -= (size_t)open_begin + (size_t)open_end;
+	if (n > n_key)
+		return false;
+	if (!open_begin)
+		return (open_end || n == n_key) && begins(key, form, n);
+	for (size_t at = open_end ? 0 : n_key - n; at + n <= n_key; at++)
+		if (begins(key + at, form, n))
+			return true;
+	return false;
+}
+
+bool sc_foreign_is_leaf(const struct sc_foreign_leaf *leaf, const char *form)
+{
+	return sc_foreign_is_like(leaf->path, form) ||
+	       (leaf->bare != leaf->path && sc_foreign_is_like(leaf->bare, form));
+}
+
+static const struct sc_foreign_key *row_of(const struct sc_foreign_key *row,
+					   const struct sc_foreign_leaf *leaf)
+{
+	while (row->theirs && !sc_foreign_is_leaf(leaf, row->theirs))
+		row++;
+	return row->theirs ? row : NULL;
+}
+
+bool sc_foreign_next(const char **list, const char *between, char name[SC_FOREIGN_MAX_NAME])
+{
+	size_t n;
+
+	if (!*list)
+		return false;
+	*list += strspn(*list, between);
+	n = strcspn(*list, between);
+	if (n == 0)
+		return false;
+	assert(n < SC_FOREIGN_MAX_NAME);
+	memcpy(name, *list, n);
+	name[n] = '\0';
+	*list += n;
+	return true;
+}
+
+bool sc_foreign_is_in(const char *names, const struct sc_foreign_leaf *leaf)
+{
+	char name[SC_FOREIGN_MAX_NAME];
+
+	while (sc_foreign_next(&names, " ", name))
+		if (sc_foreign_is_leaf(leaf, name))
+			return true;
+	return false;
+}
+
+static bool is_of_rule(const struct sc_foreign_says *rule, const struct sc_foreign_leaf *leaf)
+{
+	for (; rule->ours || rule->refuse; rule++)
+		if (sc_foreign_is_in(rule->of, leaf))
+			return true;
+	return false;
+}
+
+enum sc_foreign_rule sc_foreign_rule_of(const struct sc_foreign *file,
+					const struct sc_foreign_leaf *leaf,
+					const struct sc_foreign_key **row)
+{
+	static const struct sc_foreign_key no_row = {0};
+	static const struct sc_foreign_says no_rule = {0};
+	static const struct sc_foreign_table none = {.rows = &no_row, .rules = &no_rule};
+	const struct sc_foreign_table *keys = file->table, *more = file->more ? file->more : &none;
+
+	*row = row_of(keys->rows, leaf);
+	if (!*row)
+		*row = row_of(more->rows, leaf);
+	if (*row)
+		return (*row)->rule;
+	if (sc_foreign_is_in(keys->read, leaf) || sc_foreign_is_in(more->read, leaf) ||
+	    is_of_rule(keys->rules, leaf) || is_of_rule(more->rules, leaf))
+		return SC_KEY_READ;
+	if (sc_foreign_is_in(keys->open, leaf) || sc_foreign_is_in(more->open, leaf))
+		return SC_KEY_OPEN;
+	if (sc_foreign_is_in(keys->software, leaf) || sc_foreign_is_in(more->software, leaf))
+		return SC_KEY_SOFTWARE;
+	return sc_foreign_is_in(keys->free, leaf) || sc_foreign_is_in(more->free, leaf)
+		       ? SC_KEY_FREE
+		       : SC_KEY_UNKNOWN;
+}
