@@ -11,6 +11,7 @@
 #include "models/collective_files.h"
 #include "models/memory.h"
 #include "predict/op_names.h"
+#include "predict/transformer/build_priv.h"
 #include "predict/transformer/transformer_priv.h"
 
 /* ---- memory of the rank class that is nearest to its GPU's capacity: what its pipeline stage holds at the peak ---- */
@@ -302,50 +303,37 @@ static uint32_t first_block_id(uint32_t variant, bool partial)
 	return SC_N_OP_NAMES + (variant * 2 + partial) * SC_N_BLOCKS;
 }
 
-/* What a coarse node of a pass stands for. */
+/* What a coarse node of a pass stands for, or of a part of one. */
 static void tally_pass(const struct sc_run *run, const struct sc_segment *s, double times,
 		       struct sc_tally *tally)
 {
 	const struct sc_transformer *tf = run->tf;
 	uint32_t op = run->graph->nodes.at[s->node].op, c = sc_graph_class_of(run->graph, s->node);
 	unsigned name = sc_op_unpack_name(op), n = sc_op_unpack_micro_batch(op);
-	uint32_t vs = sc_virtual_stage(&tf->map, (uint32_t)tf->placement.classes[c].stage,
-				       sc_op_unpack_chunk(op));
-	bool share = sc_vocab_shares(&tf->request->config.parallel) > 1, first, last;
-	bool whole = name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_WEIGHT;
-	bool partial = whole && tf->partial && n + 1 == run->built->shape.micro_batches;
-	const uint32_t block = first_block_id(tf->classes[c].variant, partial);
-	double dense = (double)tf->stage_dense[vs], layers = (double)tf->stage_layers[vs] - dense;
-	sc_transformer_ends(tf, (uint32_t)tf->placement.classes[c].stage, sc_op_unpack_chunk(op),
-			    &first, &last);
-	const struct {
-		unsigned part, whole, id;
-		double n_whole, n_part;
-	} runs[] = {
-		{SC_NAME_FORWARD_LEAD, SC_NAME_FORWARD, SC_BLOCK_EMBED_F, first, first},
-		{SC_NAME_FORWARD_DENSE, SC_NAME_FORWARD, SC_BLOCK_DENSE_F, dense, n},
-		{SC_NAME_FORWARD_LAYERS, SC_NAME_FORWARD, SC_BLOCK_LAYER_F, layers, n},
-		{SC_NAME_FORWARD_TAIL, SC_NAME_FORWARD, SC_BLOCK_HEAD_F, last && !share, last},
-		{SC_N_OP_NAMES, SC_NAME_BACKWARD, SC_BLOCK_HEAD_F, last && share, 0},
-		{SC_N_OP_NAMES, SC_NAME_BACKWARD_INPUT, SC_BLOCK_HEAD_F, last && share, 0},
-		{SC_NAME_BACKWARD_LEAD, SC_NAME_BACKWARD, SC_BLOCK_HEAD_B, last, last},
-		{SC_NAME_BACKWARD_LAYERS, SC_NAME_BACKWARD, SC_BLOCK_LAYER_B, layers, n},
-		{SC_NAME_BACKWARD_DENSE, SC_NAME_BACKWARD, SC_BLOCK_DENSE_B, dense, n},
-		{SC_NAME_BACKWARD_TAIL, SC_NAME_BACKWARD, SC_BLOCK_EMBED_B, first, first},
-		{SC_NAME_INPUT_LEAD, SC_NAME_BACKWARD_INPUT, SC_BLOCK_HEAD_I, last, last},
-		{SC_NAME_INPUT_LAYERS, SC_NAME_BACKWARD_INPUT, SC_BLOCK_LAYER_I, layers, n},
-		{SC_NAME_INPUT_DENSE, SC_NAME_BACKWARD_INPUT, SC_BLOCK_DENSE_I, dense, n},
-		{SC_NAME_BACKWARD_TAIL, SC_NAME_BACKWARD_INPUT, SC_BLOCK_EMBED_B, first, 0},
-		{SC_NAME_WEIGHT_LEAD, SC_NAME_BACKWARD_WEIGHT, SC_BLOCK_HEAD_W, last, last},
-		{SC_NAME_WEIGHT_LAYERS, SC_NAME_BACKWARD_WEIGHT, SC_BLOCK_LAYER_W, layers, n},
-		{SC_NAME_WEIGHT_DENSE, SC_NAME_BACKWARD_WEIGHT, SC_BLOCK_DENSE_W, dense, n},
-	};
+	uint32_t chunk = sc_op_unpack_chunk(op), stage = (uint32_t)tf->placement.classes[c].stage;
+	struct builder b = {.tf = tf};
+	struct class_state st = {.b = &b, .id = c};
 
-	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
-		if (name == runs[i].whole)
-			sc_tally_add(tally, block + runs[i].id, 0, times * runs[i].n_whole);
-		else if (name == runs[i].part)
-			sc_tally_add(tally, block + runs[i].id, 0, times * runs[i].n_part);
+	for (int kind = 0; kind < SC_N_PASS_KINDS; kind++) {
+		const struct sc_slot slot = {.virtual_stage =
+						     sc_virtual_stage(&tf->map, stage, chunk),
+					     .chunk = (uint16_t)chunk,
+					     .kind = (uint8_t)kind};
+		const struct pass p = build_pass_of(&st, &slot, false);
+		bool whole = name == build_pass_name(p.kind);
+		bool partial = whole && tf->partial && n + 1 == run->built->shape.micro_batches;
+
+		for (int i = 0; i < p.n_runs; i++) {
+			if (!whole && name != p.run[i].name)
+				continue;
+			sc_tally_add(tally,
+				     first_block_id(tf->classes[c].variant, partial) +
+					     (uint32_t)p.run[i].block,
+				     0, times * (whole ? p.run[i].n : n));
+			if (!whole)
+				return;
+		}
+	}
 }
 
 /* A pass that ran beside another. */
