@@ -95,7 +95,7 @@ static void put_waits(struct sc_doings *d, const struct sc_ran *ran, uint32_t id
 	const double gap_end_us = is_member ? ready_us : start_us + gap_us(cost);
 
 	if (is_member && start_us > ready_us)
-		put(d, SC_DOES_WAIT + (int)ran->wait(ran->ctx, id),
+		put(d, SC_DOES_WAIT + (ran->wait ? (int)ran->wait(ran->ctx, id) : SC_WAIT_PEERS),
 		    (struct sc_doing){ready_us, start_us, id});
 	put(d, cost->gap == SC_GAP_UNEXPLAINED ? SC_DOES_NOTHING : SC_DOES_GAP,
 	    (struct sc_doing){gap_end_us - gap_us(cost), gap_end_us, id});

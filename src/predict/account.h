@@ -24,7 +24,7 @@ typedef enum sc_wait (*sc_wait_fn)(const void *ctx, uint32_t node);
 struct sc_ran {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;
-	sc_wait_fn wait;
+	sc_wait_fn wait; /* NULL: all wait for peers */
 	const void *ctx; /* of `wait` */
 };
 

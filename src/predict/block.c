@@ -566,6 +566,13 @@ void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t 
 				 emit->compute_dep);
 }
 
+uint32_t *sc_block_no_costs(const struct sc_block *block, struct sc_arena *arena)
+{
+	const size_t n = 2 * block->steps.n * sizeof(uint32_t);
+
+	return memset(sc_arena_alloc(arena, n + 1), 0xff, n);
+}
+
 /* The GPU waits for the host at the start of `n` parts. */
 static void add_leads(struct sc_summary *s, double n, double lead_us)
 {

@@ -191,6 +191,8 @@ struct sc_emit {
 /* Appends the block's steps op by op. `costs` caches graph cost ids of the block's steps: n steps entries,
  * SC_NONE where not yet added (two per step: op, host). */
 void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t *costs);
+/* An empty one. */
+uint32_t *sc_block_no_costs(const struct sc_block *block, struct sc_arena *arena);
 /* The same step by step: in_flight is SC_NONE before the first; the compute lane waits for what is left at the
  * end. */
 void sc_block_emit_step(const struct sc_block *block, size_t step, struct sc_emit *emit,

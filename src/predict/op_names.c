@@ -11,3 +11,9 @@ const char *sc_op_name(unsigned id)
 
 	return id < SC_N_OP_NAMES ? TEXT[id] : "?";
 }
+
+const char *sc_op_tally_name(const void *ctx, unsigned id)
+{
+	(void)ctx;
+	return sc_op_name(id);
+}

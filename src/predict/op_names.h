@@ -180,6 +180,8 @@ enum sc_op_name {
 };
 _Static_assert(SC_N_OP_NAMES <= 256, "sc_op_pack has eight bits for the name");
 const char *sc_op_name(unsigned id);
+/* As sc_op_info.tally_name, of ids that are these. */
+const char *sc_op_tally_name(const void *ctx, unsigned id);
 
 /* Ops of the passes, not of the iteration's end: the first of the table, and the passes themselves. */
 static inline bool sc_op_is_of_pass(unsigned name)

@@ -89,6 +89,18 @@ void sc_prediction_add_traffic(struct sc_prediction *prediction, const struct sc
 	prediction->network_frac = prediction->network_gbps / traffic.links;
 }
 
+void sc_prediction_set_rates(struct sc_prediction *prediction, const struct sc_request *request,
+			     double flop, double peak_tflops)
+{
+	const double batch = (double)request->config.training.global_batch;
+
+	prediction->samples_per_s = batch / (prediction->iteration_ms / SC_MS_PER_S);
+	prediction->model_flop = batch * flop;
+	/* time at peak on all GPUs over the time it takes */
+	prediction->mfu = sc_flop_us(prediction->model_flop, peak_tflops) /
+			  (double)request->config.gpus / (prediction->iteration_ms * SC_US_PER_MS);
+}
+
 int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 	       const struct sc_predict_opts *opts, struct sc_prediction *out, struct sc_err *err)
 {

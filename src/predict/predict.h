@@ -52,6 +52,10 @@ struct sc_floor {
 void sc_prediction_add_traffic(struct sc_prediction *prediction, const struct sc_fabric *fabric,
 			       const struct sc_collective_shape *shape);
 
+/* Of an iteration that was read: samples_per_s, model_flop and mfu, by the FLOP of a sample and a GPU's peak. */
+void sc_prediction_set_rates(struct sc_prediction *prediction, const struct sc_request *request,
+			     double flop, double peak_tflops);
+
 /* sc_config_resolve. Where training.micro_batch is not given and there is no pipeline, it is all samples of a
  * replica if they fit the memory, else the largest power of two that divides them and fits, or 1. */
 int sc_resolve_request(const struct sc_config *config, struct sc_catalog *catalog, const char *file,

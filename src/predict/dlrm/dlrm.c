@@ -2,6 +2,7 @@
 #include "predict/dlrm/dlrm.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/fnv.h"
@@ -326,30 +327,35 @@ static void env_init(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls
 	env->slowdown = cls->slowdown;
 }
 
-static bool same(double a, double b)
+/* Numbers of a shape, behind its pass. */
+enum {
+	SHAPE_NUMBERS =
+		(sizeof(struct sc_embedding_shape) - offsetof(struct sc_embedding_shape, tables)) /
+		sizeof(double)
+};
+/* What alone the costs of a class depend on. */
+struct work_key {
+	double kind, slowdown, n_tables, index_bytes;
+	double shapes[4][SHAPE_NUMBERS];
+};
+
+static struct work_key key_of(const struct sc_dlrm_class *cls)
 {
-	return !(a < b) && !(a > b);
+	const struct sc_dlrm_work *w = &cls->work;
+	const struct sc_embedding_shape *shapes[] = {&w->lookup, &w->update, &w->prefetch,
+						     &w->replica};
+	struct work_key key = {cls->kind, cls->slowdown, w->n_tables, w->index_bytes, {{0}}};
+
+	for (int k = 0; k < 4; k++)
+		memcpy(key.shapes[k], &shapes[k]->tables, sizeof(key.shapes[k]));
+	return key;
 }
 
-static bool same_shape(const struct sc_embedding_shape *a, const struct sc_embedding_shape *b)
+static bool has_key(const struct sc_dlrm_class *cls, const struct work_key *key)
 {
-	return same(a->tables, b->tables) && same(a->lookups, b->lookups) &&
-	       same(a->unique_rows, b->unique_rows) && same(a->outputs, b->outputs) &&
-	       same(a->hbm_bytes, b->hbm_bytes) && same(a->l2_bytes, b->l2_bytes) &&
-	       same(a->stream_bytes, b->stream_bytes) && same(a->host_bytes, b->host_bytes) &&
-	       same(a->ssd_bytes, b->ssd_bytes) && same(a->sort_keys, b->sort_keys) &&
-	       same(a->longest_run, b->longest_run);
-}
+	const struct work_key own = key_of(cls);
 
-/* Costs depend on these alone. */
-static bool same_class(const struct sc_dlrm_class *a, const struct sc_dlrm_class *b)
-{
-	const struct sc_dlrm_work *x = &a->work, *y = &b->work;
-
-	return a->kind == b->kind && same(a->slowdown, b->slowdown) &&
-	       same(x->n_tables, y->n_tables) && same(x->index_bytes, y->index_bytes) &&
-	       same_shape(&x->lookup, &y->lookup) && same_shape(&x->update, &y->update) &&
-	       same_shape(&x->prefetch, &y->prefetch) && same_shape(&x->replica, &y->replica);
+	return memcmp(&own, key, sizeof(own)) == 0;
 }
 
 static void take_fuller(struct sc_dlrm_work *kept, const struct sc_dlrm_work *more)
@@ -360,15 +366,6 @@ static void take_fuller(struct sc_dlrm_work *kept, const struct sc_dlrm_work *mo
 	kept->state_bytes = more->state_bytes;
 	kept->host_bytes = more->host_bytes;
 	kept->ssd_bytes = more->ssd_bytes;
-}
-
-static uint64_t work_hash(const struct sc_dlrm_class *cls)
-{
-	const double keys[] = {cls->work.lookup.lookups,     cls->work.lookup.hbm_bytes,
-			       cls->work.update.unique_rows, cls->work.index_bytes,
-			       cls->work.n_tables,           cls->slowdown};
-
-	return sc_fnv(SC_FNV_START, keys, sizeof(keys));
 }
 
 /* Ranks in order; each joins the class of an earlier one with like work, or founds one. */
@@ -383,6 +380,7 @@ static void fold_ranks(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 	dlrm->classes = sc_arena_calloc(dlrm->arena, world, sizeof(*dlrm->classes));
 	for (uint32_t r = 0; r < world; r++) {
 		struct sc_dlrm_class *cls = &dlrm->classes[dlrm->n_classes];
+		struct work_key key;
 		uint32_t at;
 
 		*cls = (struct sc_dlrm_class){
@@ -392,9 +390,12 @@ static void fold_ranks(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 			.kind = (uint8_t)sc_dlrm_rank_kind(dlrm->request, r),
 			.slowdown = sc_dlrm_rank_slowdown(dlrm->request, r),
 		};
-		at = (uint32_t)work_hash(cls) & (n_slots - 1);
+		key = key_of(cls);
+		at = (uint32_t)sc_fnv_words(SC_FNV_START, (const double *)&key,
+					    sizeof(key) / sizeof(double)) &
+		     (n_slots - 1);
 		while (slot[at] &&
-		       (dlrm->opts->unfolded || !same_class(&dlrm->classes[slot[at] - 1], cls)))
+		       (dlrm->opts->unfolded || !has_key(&dlrm->classes[slot[at] - 1], &key)))
 			at = (at + 1) & (n_slots - 1);
 		if (slot[at]) {
 			dlrm->classes[slot[at] - 1].multiplicity++;

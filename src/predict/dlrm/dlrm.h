@@ -127,12 +127,5 @@ struct sc_dlrm_beside {
 	struct sc_span span;
 };
 bool sc_dlrm_beside(const struct sc_dlrm *dlrm, size_t i, struct sc_dlrm_beside *out);
-/* summarize_dlrm.c: the last step but one; the last is there to run beside its end. */
-struct sc_dlrm_run {
-	const struct sc_dlrm *dlrm;
-	const struct sc_graph *graph;
-	const struct sc_timeline *timeline;
-	const struct sc_dlrm_built *built;
-};
 
 #endif

@@ -357,11 +357,8 @@ static void add_class(struct builder *b, uint32_t c)
 	l->reduction = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 	st->index_ready = SC_NONE;
 	st->step_end = SC_NONE;
-	for (int id = 0; id < SC_N_DLRM_BLOCKS; id++) {
-		size_t n = 2 * cls->block[id].steps.n * sizeof(uint32_t);
-
-		st->costs[id] = memset(sc_arena_alloc(b->dlrm->arena, n + 1), 0xff, n);
-	}
+	for (int id = 0; id < SC_N_DLRM_BLOCKS; id++)
+		st->costs[id] = sc_block_no_costs(&cls->block[id], b->dlrm->arena);
 	b->members[c] = (struct sc_member){c, cls->multiplicity};
 }
 
@@ -405,34 +402,37 @@ void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph
 
 /* ---- One of the simulated steps of a DLRM, the last that has another beside its end: breakdown, path, contributors, classes, memory ---- */
 
-static double step_end_us(const struct sc_dlrm_run *run, uint32_t step)
+/* Steps until one is like the one before (the first has nothing to wait for), and another beside its end. */
+enum { N_STEPS = 4 };
+
+struct self {
+	struct sc_dlrm dlrm;
+	struct sc_graph *graph;
+	const struct sc_timeline *timeline;
+	struct sc_dlrm_built built;
+};
+
+static double step_end_us(const struct self *self, uint32_t step)
 {
 	double end = 0;
 
-	for (size_t c = 0; c < run->dlrm->n_classes; c++) {
-		uint32_t node = run->built->step_end[step * run->dlrm->n_classes + c];
+	for (size_t c = 0; c < self->dlrm.n_classes; c++) {
+		uint32_t node = self->built.step_end[step * self->dlrm.n_classes + c];
 
-		end = fmax(end, run->timeline->end_us[node]);
+		end = fmax(end, self->timeline->end_us[node]);
 	}
 	return end;
 }
 
-static uint32_t last_node(const struct sc_dlrm_run *run, uint32_t step)
+static uint32_t last_node(const struct self *self, uint32_t step)
 {
-	const uint32_t *ends = run->built->step_end + step * run->dlrm->n_classes;
+	const uint32_t *ends = self->built.step_end + step * self->dlrm.n_classes;
 	uint32_t last = ends[0];
 
-	for (size_t c = 1; c < run->dlrm->n_classes; c++)
-		if (run->timeline->end_us[ends[c]] > run->timeline->end_us[last])
+	for (size_t c = 1; c < self->dlrm.n_classes; c++)
+		if (self->timeline->end_us[ends[c]] > self->timeline->end_us[last])
 			last = ends[c];
 	return last;
-}
-
-static enum sc_wait wait_of(const void *ctx, uint32_t node)
-{
-	(void)ctx;
-	(void)node;
-	return SC_WAIT_PEERS;
 }
 
 /* ---- path ---- */
@@ -460,9 +460,9 @@ static uint32_t stretch_of(uint32_t op, uint32_t before)
 
 static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
 {
-	const struct sc_dlrm_run *run = ctx;
+	const struct self *self = ctx;
 
-	return (struct sc_place){.what = stretch_of(run->graph->nodes.at[node].op, before)};
+	return (struct sc_place){.what = stretch_of(self->graph->nodes.at[node].op, before)};
 }
 
 static void describe(const void *ctx, const struct sc_stretch *stretch, char *buf, size_t n_buf)
@@ -483,23 +483,17 @@ static void describe(const void *ctx, const struct sc_stretch *stretch, char *bu
 static void tally_segment(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally)
 {
 	const struct sc_segment *s = part->segment;
-	const struct sc_dlrm_run *run = ctx;
-	const uint32_t op = run->graph->nodes.at[s->node].op;
+	const struct self *self = ctx;
+	const uint32_t op = self->graph->nodes.at[s->node].op;
 
 	if (op != SC_NONE)
 		sc_tally_add(tally, sc_op_unpack_name(op), part->us, part->times);
 }
 
-static const char *tally_name(const void *ctx, uint32_t id)
-{
-	(void)ctx;
-	return sc_op_name(id);
-}
-
 static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
 {
-	const struct sc_dlrm_run *run = ctx;
-	const struct sc_dlrm_class *class = &run->dlrm->classes[class_id];
+	const struct self *self = ctx;
+	const struct sc_dlrm_class *class = &self->dlrm.classes[class_id];
 
 	snprintf(buf, n_buf, "rank %u, %.0f shards", class->representative, class->work.n_tables);
 }
@@ -591,29 +585,6 @@ static void find_memory(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 	check_node(dlrm, out);
 }
 
-static void find_rates(const struct sc_dlrm *dlrm, struct sc_prediction *out)
-{
-	const struct sc_request *req = dlrm->request;
-	double batch = (double)req->config.training.global_batch;
-	/* products run in fp32 where that is faster, as on P4 */
-	double peak = fmax(sc_request_peak_tflops(req), req->device.peak_tflops.fp32);
-
-	out->model_flop = batch * dlrm->model_flop;
-	out->samples_per_s = batch / (out->iteration_ms / SC_MS_PER_S);
-	out->mfu = sc_flop_us(out->model_flop, peak) / (double)req->config.gpus /
-		   (out->iteration_ms * SC_US_PER_MS);
-}
-
-/* Steps until one is like the one before (the first has nothing to wait for), and another beside its end. */
-enum { N_STEPS = 4 };
-
-struct self {
-	struct sc_dlrm dlrm;
-	struct sc_graph *graph;
-	struct sc_dlrm_built built;
-	struct sc_dlrm_run run;
-};
-
 static bool takes(const struct sc_request *request)
 {
 	return request->config.model.family == SC_DLRM;
@@ -624,8 +595,6 @@ static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
 	struct self *self = p;
 
 	self->graph = setup->graph;
-	self->run = (struct sc_dlrm_run){
-		.dlrm = &self->dlrm, .graph = self->graph, .built = &self->built};
 	return sc_dlrm_init(&self->dlrm, setup, err);
 }
 
@@ -642,30 +611,30 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 {
 	struct self *self = p;
 
-	self->run.timeline = timeline;
-	const uint32_t n = self->run.built->n_steps, step = n > 1 ? n - 2 : 0;
+	self->timeline = timeline;
+	const uint32_t n = self->built.n_steps, step = n > 1 ? n - 2 : 0;
 
 	*out = (struct sc_reading_input){
-		.account = {.ran = {self->run.graph, self->run.timeline, wait_of, &self->run},
-			    .period = {.from_us = step ? step_end_us(&self->run, step - 1) : 0,
-				       .to_us = step_end_us(&self->run, step)}},
-		.info = {.ctx = &self->run,
+		.account = {.ran = {self->graph, timeline, NULL, NULL},
+			    .period = {.from_us = step ? step_end_us(self, step - 1) : 0,
+				       .to_us = step_end_us(self, step)}},
+		.info = {.ctx = self,
 			 .tally = tally_segment,
-			 .tally_name = tally_name,
+			 .tally_name = sc_op_tally_name,
 			 .place = place_of,
 			 .describe = describe,
 			 .class_name = class_name},
-		.last = last_node(&self->run, step),
+		.last = last_node(self, step),
 	};
 }
 
 static void conclude(void *p, struct sc_prediction *out)
 {
-	const struct sc_dlrm_run *run = &((struct self *)p)->run;
-	const struct sc_request *req = run->dlrm->request;
-	double input_ms = req->software.dlrm.host_sample_us * run->dlrm->batch / SC_US_PER_MS;
+	const struct sc_dlrm *dlrm = &((struct self *)p)->dlrm;
+	const struct sc_request *req = dlrm->request;
+	double input_ms = req->software.dlrm.host_sample_us * dlrm->batch / SC_US_PER_MS;
 
-	find_memory(run->dlrm, out);
+	find_memory(dlrm, out);
 	/* What the prediction rests on that was not measured, or may be another on the user's machine. */
 	if (!sc_device_is_fitted(&req->device, "embedding"))
 		sc_warn(&out->warnings, "embedding coefficients of %.40s: trend, not measured",
@@ -675,13 +644,15 @@ static void conclude(void *p, struct sc_prediction *out)
 			"the host's input takes %.1f of %.1f ms: software.dlrm.host_sample_us, as "
 			"measured with the example script of %.40s; set it to your own",
 			input_ms, out->iteration_ms, req->software.id);
-	sc_collective_files_warn(&run->dlrm->fabric, &out->warnings);
-	find_rates(run->dlrm, out);
+	sc_collective_files_warn(&dlrm->fabric, &out->warnings);
+	/* products run in fp32 where that is faster, as on P4 */
+	sc_prediction_set_rates(out, req, dlrm->model_flop,
+				fmax(sc_request_peak_tflops(req), req->device.peak_tflops.fp32));
 	/* What its exchanges send in a step, on a torus. */
 	for (int x = 0; x < N_EXCHANGES; x++) {
-		const struct sc_collective_shape shape = shape_of(run->dlrm, (enum exchange)x);
+		const struct sc_collective_shape shape = shape_of(dlrm, (enum exchange)x);
 
-		sc_prediction_add_traffic(out, &run->dlrm->fabric, &shape);
+		sc_prediction_add_traffic(out, &dlrm->fabric, &shape);
 	}
 }
 

@@ -190,11 +190,6 @@ void sc_layers_release(struct sc_layers *layers)
 	}
 }
 
-struct layers_built {
-	uint32_t *step_end; /* node at which each is over */
-	uint32_t n_steps;
-};
-
 /* ---- The graph of a table of layers: one class of ranks, a compute lane, one of the gradients' reduction ---- */
 
 struct builder {
@@ -217,13 +212,6 @@ static uint32_t host_cost(const struct builder *b, double us)
 	return sc_graph_add_cost(b->graph, &cost);
 }
 
-static uint32_t *no_costs(const struct builder *b, const struct sc_block *block)
-{
-	const size_t n = 2 * block->steps.n * sizeof(uint32_t);
-
-	return memset(sc_arena_alloc(b->l->arena, n + 1), 0xff, n);
-}
-
 /* Where each bucket has its own update, their reductions run side by side. */
 static void begin_bucket(struct builder *b, size_t bucket)
 {
@@ -236,9 +224,9 @@ static void begin_bucket(struct builder *b, size_t bucket)
 				: b->comm,
 		.reduce_cost = SC_NONE,
 		.reduced = SC_NONE,
-		.forward_costs = no_costs(b, &at->forward),
-		.backward_costs = no_costs(b, &at->backward),
-		.update_costs = no_costs(b, &at->update),
+		.forward_costs = sc_block_no_costs(&at->forward, b->l->arena),
+		.backward_costs = sc_block_no_costs(&at->backward, b->l->arena),
+		.update_costs = sc_block_no_costs(&at->update, b->l->arena),
 	};
 	if (b->l->span.n_ranks < 2 || !(at->shape.bytes > 0))
 		return;
@@ -266,7 +254,7 @@ static void begin(struct builder *b)
 	b->host = sc_graph_add_lane(b->graph, 0, SC_LANE_HOST);
 	b->compute = sc_graph_add_lane(b->graph, 0, SC_LANE_COMPUTE);
 	b->comm = sc_graph_add_lane(b->graph, 0, SC_LANE_COMM);
-	b->optimizer_costs = no_costs(b, &l->optimizer);
+	b->optimizer_costs = sc_block_no_costs(&l->optimizer, b->l->arena);
 	b->buckets = sc_arena_calloc(l->arena, l->n_buckets, sizeof(*b->buckets));
 	b->nodes = sc_arena_calloc(l->arena, l->request->config.model.rows.n + l->optimizer.steps.n,
 				   sizeof(*b->nodes));
@@ -377,7 +365,7 @@ enum { N_STEPS = 3, READ_STEP = 1 };
 struct self {
 	struct sc_layers layers;
 	struct sc_graph *graph;
-	struct layers_built built;
+	uint32_t step_end[N_STEPS]; /* node at which each is over */
 };
 
 static bool takes(const struct sc_request *request)
@@ -402,8 +390,6 @@ static int build(void *p, struct sc_err *err)
 	struct builder b = {.l = &self->layers, .graph = self->graph};
 
 	begin(&b);
-	self->built.n_steps = N_STEPS;
-	self->built.step_end = sc_arena_calloc(self->layers.arena, N_STEPS, sizeof(uint32_t));
 	for (uint32_t s = 0; s < N_STEPS; s++) {
 		sc_graph_add_node(self->graph, SC_NODE_HOST, b.host,
 				  (struct sc_node_use){b.step_cost, SC_NAME_STEP_HOST});
@@ -420,20 +406,13 @@ static int build(void *p, struct sc_err *err)
 				add_mark(&b, SC_NODE_EVENT, reduced);
 			run_block(&b, &b.l->optimizer, b.optimizer_costs);
 		}
-		self->built.step_end[s] = add_mark(&b, SC_NODE_MARK, SC_NONE);
+		self->step_end[s] = add_mark(&b, SC_NODE_MARK, SC_NONE);
 	}
 	sc_graph_seal(self->graph);
 	return 0;
 }
 
 /* ---- reading ---- */
-
-static enum sc_wait wait_of(const void *ctx, uint32_t node)
-{
-	(void)ctx;
-	(void)node;
-	return SC_WAIT_PEERS;
-}
 
 static bool is_row(unsigned op)
 {
@@ -491,10 +470,10 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_b
 static void op_info(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
 {
 	const struct self *self = p;
-	const uint32_t *ends = self->built.step_end;
+	const uint32_t *ends = self->step_end;
 
 	*out = (struct sc_reading_input){
-		.account = {.ran = {self->graph, timeline, wait_of, self},
+		.account = {.ran = {self->graph, timeline, NULL, NULL},
 			    .period = {.from_us = timeline->end_us[ends[READ_STEP - 1]],
 				       .to_us = timeline->end_us[ends[READ_STEP]]}},
 		.info = {.ctx = self,
@@ -521,13 +500,7 @@ static void conclude(void *p, struct sc_prediction *out)
 			"a rank needs %.1f GiB, and has %.1f GiB: it will not fit; use a smaller "
 			"training.micro_batch or more GPUs",
 			out->memory.total_gib, out->memory.capacity_gib);
-	const struct sc_request *req = l->request;
-	const double batch = (double)req->config.training.global_batch;
-
-	out->model_flop = batch * l->flop;
-	out->samples_per_s = batch / (out->iteration_ms / SC_MS_PER_S);
-	out->mfu = sc_flop_us(out->model_flop, sc_request_peak_tflops(req)) /
-		   (double)req->config.gpus / (out->iteration_ms * SC_US_PER_MS);
+	sc_prediction_set_rates(out, l->request, l->flop, sc_request_peak_tflops(l->request));
 	sc_collective_files_warn(&l->fabric, &out->warnings);
 	sc_prediction_add_traffic(out, &l->fabric, &all);
 }

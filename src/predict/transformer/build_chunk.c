@@ -406,12 +406,13 @@ static uint32_t full_group(void *ctx, const struct sc_step *step, uint32_t graph
 
 static void emit_full_run(struct pass *p, int block, double n)
 {
+	const struct sc_block *steps = &build_variant(p->st)->block[p->partial][block];
 	uint32_t **costs = &p->st->costs[p->partial][block];
 
 	if (!*costs)
-		*costs = build_cost_table(p->st, p->partial, block);
+		*costs = sc_block_no_costs(steps, p->st->b->arena);
 	for (double i = 0; i < n; i++)
-		sc_block_emit(&build_variant(p->st)->block[p->partial][block], &p->emit, *costs);
+		sc_block_emit(steps, &p->emit, *costs);
 	p->st->ahead_us = -HUGE_VAL;
 }
 

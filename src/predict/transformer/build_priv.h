@@ -120,8 +120,6 @@ struct group_use {
 uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 			    struct group_use use);
 
-/* A new table of the graph cost ids of a block's steps, as sc_block_emit fills it. */
-uint32_t *build_cost_table(const struct class_state *st, bool partial, int block);
 /* build_chunk.c: one pass of a chunk of layers; returns the node whose end is the pass's end. */
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv);
 /* Are passes and the reductions beside them too uneven for a pass, or part of one, as a node? */

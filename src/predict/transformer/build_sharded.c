@@ -87,7 +87,7 @@ static uint32_t add_block_alone(struct pass *p, const struct run *run)
 	};
 
 	if (!*costs)
-		*costs = build_cost_table(st, p->partial, run->block);
+		*costs = sc_block_no_costs(block, b->arena);
 	for (size_t i = 0; i < block->steps.n; i++) {
 		sc_block_emit_step(block, i, &emit, *costs);
 		if (first == SC_NONE && block->steps.at[i].kind != SC_STEP_HOST)

@@ -328,12 +328,6 @@ static uint32_t *id_table(struct sc_arena *arena, size_t n)
 	return ids;
 }
 
-/* Ids of the costs of a block's steps. */
-uint32_t *build_cost_table(const struct class_state *st, bool partial, int block)
-{
-	return id_table(st->b->arena, 2 * build_variant(st)->block[partial][block].steps.n);
-}
-
 static void builder_init(struct builder *b, struct sc_arena *arena)
 {
 	const struct sc_transformer *tf = b->tf;
@@ -383,7 +377,8 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 		find_routes(&b->cls[c]);
 		for (int p = 0; b->full && tf->pairs && p < 2; p++)
 			for (int k = 0; k < SC_N_BLOCKS; k++)
-				b->cls[c].pair_costs[p][k] = build_cost_table(&b->cls[c], p, k);
+				b->cls[c].pair_costs[p][k] = sc_block_no_costs(
+					&build_variant(&b->cls[c])->block[p][k], arena);
 	}
 }
 

@@ -403,12 +403,6 @@ static void untangle(const void *ctx, struct sc_tally *tally)
 		}
 }
 
-static const char *tally_name(const void *ctx, uint32_t id)
-{
-	(void)ctx;
-	return sc_op_name(id);
-}
-
 /* ---- classes ---- */
 
 static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
@@ -448,19 +442,14 @@ static double mean_peak_tflops(const struct sc_request *req, enum sc_dtype dtype
 static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 {
 	const struct sc_request *req = run->tf->request;
-	double batch = (double)req->config.training.global_batch;
-	double seconds = out->iteration_ms / SC_MS_PER_S;
 	const enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
 	double peak = mean_peak_tflops(req, dtype), causal;
+	double flop = sc_transformer_model_flop(req, &causal);
 
-	out->model_flop = batch * sc_transformer_model_flop(req, &causal);
-	out->samples_per_s = batch / seconds;
+	sc_prediction_set_rates(out, req, flop, peak);
 	out->tokens_per_s = out->samples_per_s * (double)req->config.model.seq *
 			    req->config.training.fill_fraction;
-	/* time at peak on all GPUs over the time it takes */
-	out->mfu = sc_flop_us(out->model_flop, peak) / (double)req->config.gpus /
-		   (out->iteration_ms * SC_US_PER_MS);
-	out->mfu_causal = out->mfu * batch * causal / out->model_flop;
+	out->mfu_causal = out->mfu * causal / flop;
 	if (sc_dtype_bytes(dtype) < sc_dtype_bytes(SC_BF16))
 		out->mfu_bf16 = out->mfu * peak / mean_peak_tflops(req, SC_BF16);
 }
@@ -543,8 +532,8 @@ void sc_run_op_info(const struct sc_run *run, struct sc_reading_input *out)
 			    .own = steady->own},
 		.info = {.ctx = run,
 			 .tally = tally_segment,
+			 .tally_name = sc_op_tally_name,
 			 .untangle = untangle,
-			 .tally_name = tally_name,
 			 .place = place_of,
 			 .describe = describe,
 			 .class_name = class_name},
