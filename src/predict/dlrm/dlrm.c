@@ -13,15 +13,12 @@
 
 enum { INDEX_BYTES = 8, WEIGHT_BYTES = 4 };
 
-static bool is_half(const struct sc_request *req)
-{
-	return sc_dtype_bytes(sc_storage_dtype(req->config.training.precision)) <
-	       sc_dtype_bytes(SC_FP32);
-}
-
+/* In fp16 where they are kept in less than fp32. */
 static double dlrm_output_elem_bytes(const struct sc_request *req)
 {
-	return sc_dtype_bytes(is_half(req) ? SC_FP16 : SC_FP32);
+	const enum sc_dtype kept = sc_storage_dtype(req->config.training.precision);
+
+	return sc_dtype_bytes(sc_dtype_bytes(kept) < sc_dtype_bytes(SC_FP32) ? SC_FP16 : SC_FP32);
 }
 
 double sc_table_outputs(const struct sc_table *table)
@@ -88,21 +85,13 @@ struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
 	return out;
 }
 
-/* Bytes that stay on the GPU of a shard's `bytes`. */
-static double hbm_share(const struct sc_table_placement *p)
-{
-	static const double share[SC_N_TIERS] = {[SC_TIER_HBM] = 1};
-
-	return p->tier == SC_TIER_CACHED ? p->cache_frac : share[p->tier];
-}
-
 static void store(const struct sc_embedding_use *use, const struct sc_table_placement *p,
 		  const struct sc_shard *shard, struct sc_dlrm_work *work)
 {
 	double bytes = (double)shard->rows * (double)shard->cols * sc_dtype_bytes(use->dtype);
 	double state =
 		(double)shard->rows * sc_row_state_bytes(use->optimizer, (double)shard->cols);
-	double on_gpu = hbm_share(p);
+	double on_gpu = p->tier == SC_TIER_CACHED ? p->cache_frac : p->tier == SC_TIER_HBM;
 
 	work->table_bytes += on_gpu * bytes;
 	work->state_bytes += on_gpu * state;
@@ -255,11 +244,6 @@ static double node_sum_bytes(const struct sc_dlrm *dlrm)
 	       dlrm->output_elem_bytes;
 }
 
-static const struct sc_device *rank_device(const struct sc_dlrm *dlrm, uint32_t rank)
-{
-	return sc_request_device(dlrm->request, sc_dlrm_rank_kind(dlrm->request, rank));
-}
-
 /* An all-to-all takes what its busiest sender does: no rank receives more than (n - 1) times the most that
  * another sends it (max of max, Lin et al. 2024). */
 static void dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
@@ -279,7 +263,8 @@ static void dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
 		}
 	}
 	for (uint32_t r = 0; r < world; r++) {
-		find_shapes(rank_device(dlrm, r), &uses[r], &ranks[r]);
+		find_shapes(sc_request_device(dlrm->request, sc_dlrm_rank_kind(dlrm->request, r)),
+			    &uses[r], &ranks[r]);
 		most_index = fmax(most_index, ranks[r].index_bytes);
 		most_sent = fmax(most_sent, ranks[r].output_bytes);
 		SC_VEC_RELEASE(&uses[r].shards);
@@ -317,14 +302,6 @@ double sc_dlrm_rank_slowdown(const struct sc_request *req, uint32_t rank)
 			if (at[i].ranks.at[k] == (int64_t)rank)
 				return at[i].slowdown;
 	return 1;
-}
-
-static void env_init(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
-		     struct sc_block_env *env)
-{
-	*env = sc_block_env_of(dlrm->request, &dlrm->fabric, dlrm->opts);
-	env->device = sc_request_device(dlrm->request, cls->kind);
-	env->slowdown = cls->slowdown;
 }
 
 /* Numbers of a shape, behind its pass. */
@@ -421,17 +398,6 @@ static void fill_nodes(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 	}
 }
 
-static void build_blocks(struct sc_dlrm *dlrm)
-{
-	for (size_t c = 0; c < dlrm->n_classes; c++) {
-		struct sc_dlrm_class *cls = &dlrm->classes[c];
-
-		env_init(dlrm, cls, &cls->env);
-		for (int id = 0; id < SC_N_DLRM_BLOCKS; id++)
-			sc_dlrm_dense_block(dlrm, cls, (enum sc_dlrm_block)id, &cls->block[id]);
-	}
-}
-
 static int take_plan(struct sc_dlrm *dlrm, struct sc_err *err)
 {
 	int64_t gpus = dlrm->request->config.gpus;
@@ -479,7 +445,15 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 	fold_ranks(dlrm, ranks);
 	fill_nodes(dlrm, ranks);
 	sc_dlrm_dense_sizes(dlrm);
-	build_blocks(dlrm);
+	for (size_t c = 0; c < dlrm->n_classes; c++) {
+		struct sc_dlrm_class *cls = &dlrm->classes[c];
+
+		cls->env = sc_block_env_of(request, &dlrm->fabric, dlrm->opts);
+		cls->env.device = sc_request_device(request, cls->kind);
+		cls->env.slowdown = cls->slowdown;
+		for (int id = 0; id < SC_N_DLRM_BLOCKS; id++)
+			sc_dlrm_dense_block(dlrm, cls, (enum sc_dlrm_block)id, &cls->block[id]);
+	}
 	return 0;
 }
 

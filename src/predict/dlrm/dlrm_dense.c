@@ -17,16 +17,7 @@ struct part {
 	double b; /* samples */
 	double e; /* bytes of an element */
 };
-/* Names of a layer's products. */
-struct layer_names {
-	enum sc_op_name forward, dgrad, wgrad;
-};
-static const struct layer_names BOTTOM = {SC_NAME_BOTTOM_MLP, SC_NAME_BOTTOM_MLP_DGRAD,
-					  SC_NAME_BOTTOM_MLP_WGRAD};
-static const struct layer_names TOP = {SC_NAME_TOP_MLP, SC_NAME_TOP_MLP_DGRAD,
-				       SC_NAME_TOP_MLP_WGRAD};
-static const struct layer_names CROSS = {SC_NAME_CROSS, SC_NAME_CROSS_DGRAD, SC_NAME_CROSS_WGRAD};
-
+/* Names of a layer's gradients follow that of its product: of data, of weights. */
 static void add_gemm(const struct part *p, enum sc_op_name name, double n, double k)
 {
 	struct sc_op op = {SC_OP_GEMM, p->dtype, {.gemm = {.batch = 1, .m = p->b, .n = n, .k = k}}};
@@ -140,14 +131,14 @@ void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm)
 /* ---- MLPs ---- */
 
 static void mlp_forward(const struct part *p, const struct sc_ints *widths, double input,
-			const struct layer_names *names)
+			enum sc_op_name name)
 {
 	double k = padded(p, input);
 
 	for (size_t i = 0; i < widths->n; i++) {
 		double n = (double)widths->at[i];
 
-		add_gemm(p, names->forward, n, k);
+		add_gemm(p, name, n, k);
 		/* Bias and ReLU of n columns: of PyTorch and TensorFlow a kernel that reads and writes, bias included. */
 		if (!p->habits->fused_mlp)
 			add_rowwise(p, SC_NAME_ACTIVATION, p->b * n * 2 * p->e, 1);
@@ -157,7 +148,7 @@ static void mlp_forward(const struct part *p, const struct sc_ints *widths, doub
 
 /* `has_input_grad`: what the first layer gets is computed too. */
 static void mlp_backward(const struct part *p, const struct sc_ints *widths, double input,
-			 const struct layer_names *names, bool has_input_grad)
+			 enum sc_op_name name, bool has_input_grad)
 {
 	for (size_t i = widths->n; i-- > 0;) {
 		double n = (double)widths->at[i];
@@ -169,23 +160,12 @@ static void mlp_backward(const struct part *p, const struct sc_ints *widths, dou
 			add_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * p->e, 1);
 		}
 		if (i || has_input_grad)
-			add_gemm(p, names->dgrad, k, n);
-		add_wgrad(p, names->wgrad, n, k);
+			add_gemm(p, (enum sc_op_name)(name + 1), k, n);
+		add_wgrad(p, (enum sc_op_name)(name + 2), n, k);
 	}
 }
 
 /* ---- interaction ---- */
-
-/* All pairs of F vectors: one kernel reads them once and writes the pairs. */
-static void dot_forward(const struct part *p, double f, double dim, double width)
-{
-	add_rowwise(p, SC_NAME_INTERACTION, p->b * (f * dim + width) * p->e, 1);
-}
-
-static void dot_backward(const struct part *p, double f, double dim, double width)
-{
-	add_rowwise(p, SC_NAME_INTERACTION_GRAD, p->b * (2 * f * dim + width) * p->e, 1);
-}
 
 /* x' = x0 * (V U x + bias) + x */
 static void cross_forward(const struct part *p, double width)
@@ -193,8 +173,8 @@ static void cross_forward(const struct part *p, double width)
 	double rank = (double)p->model->low_rank, bytes = p->b * width * p->e;
 
 	for (int64_t i = 0; i < p->model->cross_layers; i++) {
-		add_gemm(p, CROSS.forward, rank, width);
-		add_gemm(p, CROSS.forward, width, rank);
+		add_gemm(p, SC_NAME_CROSS, rank, width);
+		add_gemm(p, SC_NAME_CROSS, width, rank);
 		add_rowwise(p, SC_NAME_CROSS_COMBINE, (p->habits->fused_mlp ? 4 : 7) * bytes,
 			    p->habits->fused_mlp ? 1 : 2);
 	}
@@ -208,10 +188,10 @@ static void cross_backward(const struct part *p, double width)
 	for (int64_t i = 0; i < p->model->cross_layers; i++) {
 		add_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD, (p->habits->fused_mlp ? 6 : 10) * bytes,
 			    p->habits->fused_mlp ? 1 : 4);
-		add_gemm(p, CROSS.dgrad, rank, width);
-		add_wgrad(p, CROSS.wgrad, width, rank);
-		add_gemm(p, CROSS.dgrad, width, rank);
-		add_wgrad(p, CROSS.wgrad, rank, width);
+		add_gemm(p, SC_NAME_CROSS_DGRAD, rank, width);
+		add_wgrad(p, SC_NAME_CROSS_WGRAD, width, rank);
+		add_gemm(p, SC_NAME_CROSS_DGRAD, width, rank);
+		add_wgrad(p, SC_NAME_CROSS_WGRAD, rank, width);
 		if (!p->habits->fused_mlp)
 			add_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD, 3 * bytes, 1);
 	}
@@ -225,11 +205,14 @@ static void interact(const struct part *p, double width, bool backward)
 
 	switch (p->model->interaction) {
 	case SC_INTERACT_DOT:
+		/* All pairs of n vectors: one kernel reads them once and writes the pairs. */
 		n += dense > 0;
-		if (backward)
-			dot_backward(p, n, (double)p->dlrm->tables.at[0].dim, width);
-		else
-			dot_forward(p, n, (double)p->dlrm->tables.at[0].dim, width);
+		add_rowwise(p, backward ? SC_NAME_INTERACTION_GRAD : SC_NAME_INTERACTION,
+			    p->b *
+				    ((backward ? 2 : 1) * n * (double)p->dlrm->tables.at[0].dim +
+				     width) *
+				    p->e,
+			    1);
 		break;
 	case SC_INTERACT_CAT:
 		add_rowwise(p, backward ? SC_NAME_INTERACTION_GRAD : SC_NAME_INTERACTION, copied,
@@ -268,9 +251,9 @@ static void dense_block(const struct part *p)
 
 	split_outputs(p);
 	interact(p, input, false);
-	mlp_forward(p, &p->model->top_mlp, width, &TOP);
+	mlp_forward(p, &p->model->top_mlp, width, SC_NAME_TOP_MLP);
 	add_rowwise(p, SC_NAME_BCE_LOSS, 6 * p->b * sc_dtype_bytes(SC_FP32), 4);
-	mlp_backward(p, &p->model->top_mlp, width, &TOP, true);
+	mlp_backward(p, &p->model->top_mlp, width, SC_NAME_TOP_MLP, true);
 	interact(p, input, true);
 	split_outputs(p);
 }
@@ -296,12 +279,6 @@ static void add_embedding(const struct part *p, enum sc_op_name name,
 		sc_quantize_us(step->cost.latency_us * n +
 			       (name == SC_NAME_TABLE_UPDATE ? n * p->habits->table_us : 0));
 	step->host_us = sc_quantize_us(step->host_us * n);
-}
-
-static void add_layout(const struct part *p, enum sc_op_name name, double bytes)
-{
-	if (bytes > 0)
-		add_rowwise(p, name, bytes, 1);
 }
 
 static void optimizer_block(const struct part *p)
@@ -334,8 +311,8 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 	sc_block_clear(out);
 	switch (id) {
 	case SC_DLRM_INDEX: /* read and written, sorted by table */
-		add_layout(&p, SC_NAME_INDEX_LAYOUT,
-			   p.habits->index_exchange ? 2 * work->index_bytes : 0);
+		if (p.habits->index_exchange && work->index_bytes > 0)
+			add_rowwise(&p, SC_NAME_INDEX_LAYOUT, 2 * work->index_bytes, 1);
 		break;
 	case SC_DLRM_PREFETCH:
 		add_embedding(&p, SC_NAME_ROW_PREFETCH, &work->prefetch);
@@ -347,13 +324,15 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 		add_embedding(&p, SC_NAME_REPLICA_LOOKUP, &work->replica);
 		break;
 	case SC_DLRM_BOTTOM:
-		mlp_forward(&p, &model->bottom_mlp, (double)model->dense_features, &BOTTOM);
+		mlp_forward(&p, &model->bottom_mlp, (double)model->dense_features,
+			    SC_NAME_BOTTOM_MLP);
 		break;
 	case SC_DLRM_DENSE:
 		dense_block(&p);
 		break;
 	case SC_DLRM_BOTTOM_GRAD:
-		mlp_backward(&p, &model->bottom_mlp, (double)model->dense_features, &BOTTOM, false);
+		mlp_backward(&p, &model->bottom_mlp, (double)model->dense_features,
+			     SC_NAME_BOTTOM_MLP, false);
 		break;
 	case SC_DLRM_REPLICA_GRAD:
 		add_embedding(&p, SC_NAME_REPLICA_GRAD, &work->replica_grad);

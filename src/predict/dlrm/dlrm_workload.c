@@ -225,14 +225,17 @@ static uint32_t run_block(const struct pass *p, enum sc_dlrm_block id, uint32_t 
 	return emit.compute_dep;
 }
 
-/* A member of the step's collective, after `dep`; SC_NONE if there is none, and then nothing waits. */
-static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t lane, uint32_t dep)
+/* A member of the step's collective, after `dep`; `otherwise` if there is none. */
+static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t dep,
+			      uint32_t otherwise)
 {
+	const struct class_lanes *l = &p->st->lanes;
+	uint32_t lane = x == X_INDEX ? l->indices : x < X_REPLICAS ? l->vectors : l->reduction;
 	struct sc_graph *g = p->b->graph;
 	uint32_t issue, node;
 
 	if (p->b->group[x] == SC_NONE)
-		return SC_NONE;
+		return otherwise;
 	issue = sc_graph_add_node(g, SC_NODE_LAUNCH, p->st->lanes.host,
 				  (struct sc_node_use){p->b->issue_cost, EXCHANGES[x].name});
 	node = sc_graph_add_member(g, lane, p->b->group[x],
@@ -259,35 +262,26 @@ static void begin_step(const struct pass *p)
 static uint32_t look_up(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
-	uint32_t at = p->st->index_ready, ready;
+	uint32_t at = p->st->index_ready;
 
-	p->st->index_ready = join_exchange(p, X_INDEX, l->indices, SC_NONE);
+	p->st->index_ready = join_exchange(p, X_INDEX, SC_NONE, SC_NONE);
 	at = wait_on(p, l->embedding, at);
 	at = run_block(p, SC_DLRM_INDEX, l->embedding, at);
 	at = run_block(p, SC_DLRM_PREFETCH, l->embedding, at);
 	at = run_block(p, SC_DLRM_LOOKUP, l->embedding, at);
-	ready = join_exchange(p, X_HOST_SCATTER, l->vectors, at);
-	if (ready == SC_NONE)
-		ready = at;
-	at = join_exchange(p, X_SCATTER, l->vectors, ready);
-	if (at != SC_NONE)
-		ready = at;
-	at = join_exchange(p, X_OUTPUT, l->vectors, ready);
-	return at != SC_NONE ? at : ready;
+	at = join_exchange(p, X_HOST_SCATTER, at, at);
+	at = join_exchange(p, X_SCATTER, at, at);
+	return join_exchange(p, X_OUTPUT, at, at);
 }
 
 /* Returns the last exchange of their gradients, or `dense`. */
 static uint32_t update_tables(const struct pass *p, uint32_t dense)
 {
 	const struct class_lanes *l = &p->st->lanes;
-	uint32_t at = dense, next;
+	uint32_t at = join_exchange(p, X_GRAD, dense, dense);
 
-	next = join_exchange(p, X_GRAD, l->vectors, at);
-	at = next != SC_NONE ? next : at;
-	next = join_exchange(p, X_GATHER, l->vectors, at);
-	at = next != SC_NONE ? next : at;
-	next = join_exchange(p, X_HOST_GATHER, l->vectors, at);
-	at = next != SC_NONE ? next : at;
+	at = join_exchange(p, X_GATHER, at, at);
+	at = join_exchange(p, X_HOST_GATHER, at, at);
 	run_block(p, SC_DLRM_UPDATE, l->embedding, wait_on(p, l->embedding, at));
 	return at;
 }
@@ -307,21 +301,19 @@ static uint32_t build_pass(const struct pass *p)
 	vectors = look_up(p);
 	dense = run_block(p, SC_DLRM_DENSE, l->compute, wait_on(p, l->compute, vectors));
 	if (overlaps && !last_first)
-		reduced = join_exchange(p, X_TOP_GRADS, l->reduction, dense);
+		reduced = join_exchange(p, X_TOP_GRADS, dense, SC_NONE);
 	node = update_tables(p, dense);
 	if (overlaps && last_first)
-		reduced = join_exchange(p, X_TOP_GRADS, l->reduction, node);
+		reduced = join_exchange(p, X_TOP_GRADS, node, SC_NONE);
 	last = run_block(p, SC_DLRM_BOTTOM_GRAD, l->compute, dense);
 	last = run_block(p, SC_DLRM_REPLICA_GRAD, l->compute, last);
 	if (!overlaps) { /* after all that is on the stream, of other blocks too */
 		last = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->compute,
 					 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
-		reduced = join_exchange(p, X_TOP_GRADS, l->reduction, last);
+		reduced = join_exchange(p, X_TOP_GRADS, last, SC_NONE);
 	}
-	node = join_exchange(p, X_BOTTOM_GRADS, l->reduction, last);
-	reduced = node != SC_NONE ? node : reduced;
-	node = join_exchange(p, X_REPLICAS, l->reduction, last);
-	reduced = node != SC_NONE ? node : reduced;
+	reduced = join_exchange(p, X_BOTTOM_GRADS, last, reduced);
+	reduced = join_exchange(p, X_REPLICAS, last, reduced);
 	run_block(p, SC_DLRM_OPTIMIZER, l->compute, wait_on(p, l->compute, reduced));
 	node = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->embedding,
 				 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
