@@ -232,45 +232,32 @@ static double sum_us(const struct sc_period *period, const struct sc_doing_list 
 	return us;
 }
 
-/* Lists in order, read together. */
-struct together {
-	const struct sc_doing *next[3], *end[3];
-	double from_us[3]; /* of the next; INFINITY: none is left */
-};
-
-static void look_at(struct together *t, int k)
-{
-	t->from_us[k] = t->next[k] < t->end[k] ? t->next[k]->from_us : (double)INFINITY;
-}
-
-/* The list of what begins first. */
-static inline int first_of(const struct together *t)
-{
-	const int k = t->from_us[1] < t->from_us[0];
-
-	return t->from_us[2] < t->from_us[k] ? 2 : k;
-}
-
 static void count_together(struct sc_accountant *a, struct sc_use *out)
 {
 	static const enum sc_doing_kind kinds[3] = {SC_DOES_TRANSFER, SC_DOES_COMPUTE,
 						    SC_DOES_COPY};
 	double busy_until_us = 0, comm_until_us = 0, until_us = 0;
 	const struct sc_period *period = &a->period;
-	struct together t;
+	const struct sc_doing_list *lists[3];
+	size_t next[3] = {0};
 
 	*out = (struct sc_use){.busy_us = 0};
-	for (int k = 0; k < 3; k++) {
-		const struct sc_doing_list *list = doings_in_order(&a->doings, kinds[k]);
+	for (int k = 0; k < 3; k++)
+		lists[k] = doings_in_order(&a->doings, kinds[k]);
+	for (;;) {
+		const struct sc_doing *d = NULL;
+		int k = 0;
 
-		t.next[k] = list->all.at;
-		t.end[k] = list->all.n ? list->all.at + list->all.n : NULL;
-		look_at(&t, k);
-	}
-	for (int k = first_of(&t); t.from_us[k] < (double)INFINITY; k = first_of(&t)) {
-		const struct sc_doing *d = t.next[k]++;
-
-		look_at(&t, k);
+		/* what begins first */
+		for (int i = 0; i < 3; i++)
+			if (next[i] < lists[i]->all.n &&
+			    (!d || lists[i]->all.at[next[i]].from_us < d->from_us)) {
+				d = &lists[i]->all.at[next[i]];
+				k = i;
+			}
+		if (!d)
+			return;
+		next[k]++;
 		count_on(period, d, &until_us, &out->active_us);
 		if (kinds[k] == SC_DOES_TRANSFER)
 			count_on(period, d, &comm_until_us, &out->comm_us);

@@ -85,34 +85,6 @@ static double bottom_share(const struct sc_dlrm *dlrm)
 	return dlrm->dense_params > 0 ? sum / dlrm->dense_params : 0;
 }
 
-static double exchanged_bytes(const struct sc_dlrm *dlrm, enum exchange x)
-{
-	const struct sc_dlrm_exchange *e = &dlrm->exchange;
-
-	switch (x) {
-	case X_INDEX:
-		return dlrm->request->software.dlrm.index_exchange ? e->index_bytes : 0;
-	case X_OUTPUT:
-	case X_GRAD:
-		return e->output_bytes;
-	case X_SCATTER:
-	case X_GATHER:
-		return e->scatter_bytes;
-	case X_HOST_SCATTER:
-	case X_HOST_GATHER:
-		return e->host_scatter_bytes;
-	case X_REPLICAS:
-		return e->replica_grad_bytes;
-	case X_TOP_GRADS:
-		return e->dense_grad_bytes * (1 - bottom_share(dlrm));
-	case X_BOTTOM_GRADS:
-		return e->dense_grad_bytes * bottom_share(dlrm);
-	case N_EXCHANGES:
-		break;
-	}
-	return 0;
-}
-
 /* Sums were added up within each node: a rank exchanges with one of every other node. */
 static bool sums_by_node(const struct sc_dlrm *dlrm)
 {
@@ -134,8 +106,22 @@ static struct sc_span span_of(const struct sc_dlrm *dlrm, enum exchange x)
 
 static struct sc_collective_shape shape_of(const struct sc_dlrm *dlrm, enum exchange x)
 {
+	const struct sc_dlrm_exchange *e = &dlrm->exchange;
+	const double bottom = bottom_share(dlrm);
+	const double bytes[N_EXCHANGES] = {
+		[X_INDEX] = dlrm->request->software.dlrm.index_exchange ? e->index_bytes : 0,
+		[X_OUTPUT] = e->output_bytes,
+		[X_GRAD] = e->output_bytes,
+		[X_SCATTER] = e->scatter_bytes,
+		[X_GATHER] = e->scatter_bytes,
+		[X_HOST_SCATTER] = e->host_scatter_bytes,
+		[X_HOST_GATHER] = e->host_scatter_bytes,
+		[X_REPLICAS] = e->replica_grad_bytes,
+		[X_TOP_GRADS] = e->dense_grad_bytes * (1 - bottom),
+		[X_BOTTOM_GRADS] = e->dense_grad_bytes * bottom,
+	};
 	struct sc_collective_shape shape = {
-		EXCHANGES[x].kind, exchanged_bytes(dlrm, x),
+		EXCHANGES[x].kind, bytes[x],
 		dlrm->output_elem_bytes < sc_dtype_bytes(SC_FP32) ? SC_FP16 : SC_FP32};
 
 	if (sums_by_node(dlrm) && (x == X_HOST_SCATTER || x == X_HOST_GATHER))

@@ -473,55 +473,38 @@ static void whole_layer_forward(const struct dims *x, bool has_experts)
 	layer_forward(x, has_experts);
 }
 
+/* What a block runs: one part of the model, or a layer. */
+static const struct {
+	void (*part)(const struct dims *x);
+	void (*layer)(const struct dims *x, bool has_experts);
+	bool dense; /* without experts, of a mixture too */
+} BLOCKS[SC_N_BLOCKS] = {
+	[SC_BLOCK_EMBED_F] = {.part = embed_forward},
+	[SC_BLOCK_DENSE_F] = {.layer = whole_layer_forward, .dense = true},
+	[SC_BLOCK_LAYER_F] = {.layer = whole_layer_forward},
+	[SC_BLOCK_HEAD_F] = {.part = head_forward},
+	[SC_BLOCK_HEAD_B] = {.part = head_backward},
+	[SC_BLOCK_LAYER_B] = {.layer = layer_backward},
+	[SC_BLOCK_DENSE_B] = {.layer = layer_backward, .dense = true},
+	[SC_BLOCK_EMBED_B] = {.part = embed_backward},
+	[SC_BLOCK_HEAD_I] = {.part = head_backward},
+	[SC_BLOCK_LAYER_I] = {.layer = layer_backward},
+	[SC_BLOCK_DENSE_I] = {.layer = layer_backward, .dense = true},
+	[SC_BLOCK_HEAD_W] = {.part = head_weights},
+	[SC_BLOCK_LAYER_W] = {.layer = layer_weights},
+	[SC_BLOCK_DENSE_W] = {.layer = layer_weights, .dense = true},
+};
+
 void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, double samples,
 			  struct sc_block *out)
 {
-	const struct sc_request *request = env->request;
-	bool has_experts = sc_model_is_moe(&request->config.model);
 	struct dims x;
 
 	sc_block_clear(out);
-	x = dims_of(request, env, samples, out);
+	x = dims_of(env->request, env, samples, out);
 	x.inputs_only = id >= SC_BLOCK_HEAD_I && id <= SC_BLOCK_DENSE_I;
-	switch (id) {
-	case SC_BLOCK_EMBED_F:
-		embed_forward(&x);
-		break;
-	case SC_BLOCK_DENSE_F:
-		whole_layer_forward(&x, false);
-		break;
-	case SC_BLOCK_LAYER_F:
-		whole_layer_forward(&x, has_experts);
-		break;
-	case SC_BLOCK_HEAD_F:
-		head_forward(&x);
-		break;
-	case SC_BLOCK_HEAD_B:
-	case SC_BLOCK_HEAD_I:
-		head_backward(&x);
-		break;
-	case SC_BLOCK_LAYER_B:
-	case SC_BLOCK_LAYER_I:
-		layer_backward(&x, has_experts);
-		break;
-	case SC_BLOCK_DENSE_B:
-	case SC_BLOCK_DENSE_I:
-		layer_backward(&x, false);
-		break;
-	case SC_BLOCK_HEAD_W:
-		head_weights(&x);
-		break;
-	case SC_BLOCK_LAYER_W:
-		layer_weights(&x, has_experts);
-		break;
-	case SC_BLOCK_DENSE_W:
-		layer_weights(&x, false);
-		break;
-	case SC_BLOCK_EMBED_B:
-		embed_backward(&x);
-		break;
-	case SC_BLOCK_EMBED_W:
-	case SC_N_BLOCKS:
-		break;
-	}
+	if (BLOCKS[id].part)
+		BLOCKS[id].part(&x);
+	if (BLOCKS[id].layer)
+		BLOCKS[id].layer(&x, !BLOCKS[id].dense && sc_model_is_moe(x.model));
 }
