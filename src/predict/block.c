@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "models/row_reuse.h"
 #include "predict/predict.h"
 
@@ -60,6 +61,7 @@ void sc_block_clear(struct sc_block *block)
 {
 	block->steps.n = 0;
 	block->scope = 0;
+	block->print = 0;
 	memset(&block->sum, 0, sizeof(block->sum));
 }
 
@@ -813,24 +815,34 @@ static int simulate_at(const struct sc_block *block, double gpu_us,
 	return sc_simulate(scratch->sim, &scratch->graph, NULL, &scratch->timeline, err);
 }
 
+void sc_block_print(struct sc_block *block, struct sc_memo_key *key)
+{
+	uint64_t print = block->print ? block->print : SC_FNV_START;
+
+	for (size_t i = 0; !block->print && i < block->steps.n; i++) {
+		const struct sc_step *step = &block->steps.at[i];
+		const double numbers[] = {
+			step->cost.latency_us, step->cost.work_us, step->cost.waves,
+			step->host_us,         step->kind,         step->hidden,
+			step->cost.holds_sm};
+
+		print = sc_fnv_words(print, numbers, sizeof(numbers) / sizeof(numbers[0]));
+		print = sc_fnv_words(print, step->cost.demand, SC_N_RES);
+	}
+	block->print = print;
+	sc_memo_put(key, (double)(print >> 32));
+	sc_memo_put(key, (double)(uint32_t)print);
+}
+
 /* Of a block of which steps run beside others. */
-static int overlapping_times(const struct sc_block *block, struct sc_build_scratch *scratch,
+static int overlapping_times(struct sc_block *block, struct sc_build_scratch *scratch,
 			     const double **out, struct sc_err *err)
 {
 	struct sc_memo_key *key = sc_memo_begin(scratch->memo);
 	double *times, at_once_us;
 	int rc;
 
-	for (size_t i = 0; i < block->steps.n; i++) {
-		sc_memo_put(key, block->steps.at[i].cost.latency_us);
-		sc_memo_put(key, block->steps.at[i].cost.work_us);
-		sc_memo_put(key, block->steps.at[i].cost.waves);
-		sc_memo_put(key, block->steps.at[i].host_us);
-		sc_memo_put(key, block->steps.at[i].kind);
-		sc_memo_put(key, block->steps.at[i].hidden);
-		sc_memo_put(key, block->steps.at[i].cost.holds_sm);
-		sc_memo_put_all(key, block->steps.at[i].cost.demand, SC_N_RES);
-	}
+	sc_block_print(block, key);
 	*out = sc_memo_find(scratch->memo);
 	if (*out)
 		return 0;

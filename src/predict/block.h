@@ -63,6 +63,7 @@ struct sc_block {
 	struct sc_summary sum;
 	struct sc_block_list *list; /* filled beside the steps; NULL: not asked for */
 	int scope;                  /* SC_GRAPH_ flag of what is added next; 0 = none */
+	uint64_t print;             /* of sc_block_print; 0: not yet made */
 };
 /* What every op of a block needs to be costed. */
 struct sc_block_env {
@@ -218,6 +219,9 @@ void sc_block_alone_begin(struct sc_build_scratch *scratch, double gpu_free_us,
 /* Fills block->sum and its steps' `us` by simulating the block alone. */
 int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		       struct sc_build_scratch *scratch, struct sc_err *err);
+
+/* Steps of a block are many: blocks that differ have different prints. Puts it to what is asked. */
+void sc_block_print(struct sc_block *block, struct sc_memo_key *key);
 
 /* a then b; and n times a. */
 struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_summary *b);

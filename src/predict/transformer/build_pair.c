@@ -1,18 +1,33 @@
-/* Passes that run beside each other: which do, and their nodes, op by op or as the summary of both. */
+/* Two passes side by side on one GPU: each computes while the other's tokens travel to experts and back
+ * (DeepSeek-V3, arXiv:2412.19437, §3.2.1; Megatron Core, combined_1f1b.py). Kernels of both share one compute lane,
+ * exchanges of both one communication lane, each lane in one order; the exchange's kernels hold the SMs that
+ * they need, and the engine says what each takes beside the other. Tensor- and context-parallel collectives keep both
+ * waiting. Which passes do, and their nodes, op by op or as the summary of both. */
 #include <math.h>
 #include <string.h>
 
 #include "core/config/config_schedule.h"
 #include "predict/op_names.h"
-#include "predict/pair.h"
 #include "predict/transformer/build_priv.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* Pairs of passes: in which order their ops go to the lanes, and what they take together. */
+/* Of the two passes the one goes first that can begin sooner, then the one that comes sooner to its next
+ * exchange. A program has one order for all its ranks: a slow rank has that of the others. */
+
+/* A pass: runs of equal blocks, and graph cost ids of their steps as in sc_block_emit. `order` has the same
+ * steps; its times say in which order the two passes' steps go. */
+struct side {
+	struct {
+		const struct sc_block *block, *order;
+		double n;
+		uint32_t *costs;
+	} run[MAX_RUNS];
+	int n_runs;
+};
 
 /* Where a pass has come to. */
 struct place {
-	const struct sc_pair_side *side;
+	const struct side *side;
 	struct sc_emit *emit;
 	int run;
 	double nth;
@@ -64,7 +79,7 @@ static void find_left(struct place *p)
 	p->left_us = step ? us : HUGE_VAL;
 }
 
-static struct place place_of(const struct sc_pair_side *side, struct sc_emit *emit)
+static struct place place_of(const struct side *side, struct sc_emit *emit)
 {
 	struct place p = {.side = side, .emit = emit};
 
@@ -127,7 +142,7 @@ static void take(struct place *p, struct lanes_free *lanes)
 
 /* Appends the passes op by op. Both emit to the same lanes; their emit.compute_dep end at what each ended with,
  * where the compute lane has not waited for it. */
-static void emit_pair(const struct sc_pair_side side[2], struct sc_emit emit[2])
+static void emit_pair(const struct side side[2], struct sc_emit emit[2])
 {
 	struct place places[2] = {place_of(&side[0], &emit[0]), place_of(&side[1], &emit[1])};
 	struct lanes_free lanes = {0, 0};
@@ -168,7 +183,7 @@ static void visit(struct walk *w, const struct sc_step *step, uint32_t node)
 		w->owner_us[o] += us * step->cost.owner_frac[o];
 }
 
-static bool is_comm(const struct sc_pair_side *side, uint32_t name)
+static bool is_comm(const struct side *side, uint32_t name)
 {
 	for (int r = 0; r < side->n_runs; r++)
 		for (size_t s = 0; s < side->run[r].block->steps.n; s++)
@@ -178,7 +193,7 @@ static bool is_comm(const struct sc_pair_side *side, uint32_t name)
 }
 
 /* Of its exchanges the share `exposed` is hidden by nothing. */
-static void conclude_side(const struct sc_pair_side *side, const struct walk *w, double exposed,
+static void conclude_side(const struct side *side, const struct walk *w, double exposed,
 			  struct sc_arena *arena, struct sc_pair_alone *out)
 {
 	out->gpu_us = w->kernel_us + exposed * w->comm_us;
@@ -194,10 +209,10 @@ static void conclude_side(const struct sc_pair_side *side, const struct walk *w,
 }
 
 /* The pair alone, its GPU busy until `gpu_free_us`: its end. Nodes of steps go to `node`. */
-static int run_alone(const struct sc_pair_side side[2], double gpu_free_us,
+static int run_alone(const struct side side[2], double gpu_free_us,
 		     struct sc_build_scratch *scratch, uint32_t *node[2], struct sc_err *err)
 {
-	struct sc_pair_side own[2] = {side[0], side[1]};
+	struct side own[2] = {side[0], side[1]};
 	struct sc_emit emit[2];
 	size_t at = 0;
 
@@ -225,7 +240,7 @@ static int run_alone(const struct sc_pair_side side[2], double gpu_free_us,
 }
 
 /* Simulates the pair alone; parts are in `arena`. `side` needs no costs. */
-static int summarize_pair(const struct sc_pair_side side[2], struct sc_build_scratch *scratch,
+static int summarize_pair(const struct side side[2], struct sc_build_scratch *scratch,
 			  struct sc_arena *arena, struct sc_pair *out, struct sc_err *err)
 {
 	uint32_t *node[2];
@@ -285,9 +300,9 @@ static bool same_steps(const struct sc_block *a, const struct sc_block *b)
 	return a->steps.n == b->steps.n;
 }
 
-static struct sc_pair_side side_of(const struct pass *p, uint32_t *const *costs)
+static struct side side_of(const struct pass *p, uint32_t *const *costs)
 {
-	struct sc_pair_side out = {.n_runs = p->n_runs};
+	struct side out = {.n_runs = p->n_runs};
 
 	for (int r = 0; r < p->n_runs; r++) {
 		int block = p->run[r].block;
@@ -316,7 +331,7 @@ static struct sc_pair_side side_of(const struct pass *p, uint32_t *const *costs)
 /* Pairs that were simulated: those of stages with the same layers are alike. */
 struct known_pair {
 	const struct known_pair *next;
-	struct sc_pair_side side[2];
+	struct side side[2];
 	struct sc_pair pair;
 };
 struct known_pairs {
@@ -324,7 +339,7 @@ struct known_pairs {
 	struct sc_build_scratch *scratch;
 };
 
-static bool same_side(const struct sc_pair_side *a, const struct sc_pair_side *b)
+static bool same_side(const struct side *a, const struct side *b)
 {
 	for (int r = 0; a->n_runs == b->n_runs && r < a->n_runs; r++)
 		if (a->run[r].block != b->run[r].block || a->run[r].order != b->run[r].order ||
@@ -362,7 +377,7 @@ static int find_pair(const struct sc_transformer *tf, size_t at, struct known_pa
 	uint32_t chunk[2] = {(uint32_t)(at / N_PARTIAL / n % n), (uint32_t)(at / N_PARTIAL % n)};
 	struct builder b = {.tf = tf};
 	struct class_state st = {.b = &b, .id = c};
-	struct sc_pair_side side[2];
+	struct side side[2];
 
 	if (partial && !tf->partial)
 		return 0;
@@ -449,7 +464,7 @@ static void full_pair(struct class_state *st, const struct sc_slot *slots, const
 {
 	struct builder *b = st->b;
 	struct sc_emit emit[2];
-	struct sc_pair_side side[2];
+	struct side side[2];
 	struct sc_node_use join = {b->zero_cost, SC_NAME_JOIN};
 
 	for (int i = 0; i < 2; i++) {

@@ -24,7 +24,7 @@ struct run {
 	const struct sc_params *params; /* of one */
 	enum sc_op_name name;           /* of a part of the pass */
 };
-enum { MAX_RUNS = SC_PAIR_RUNS };
+enum { MAX_RUNS = 5 };
 /* [embedding] dense layers, layers, [head]; backward the other way round. */
 struct pass {
 	struct class_state *st;
@@ -91,7 +91,6 @@ struct builder {
 	/* as pass_costs, and [gathers][reduces]; NULL: weights are not sharded */
 	struct sharded_costs *sharded_costs;
 	struct alone *alone;       /* this builder makes one; else NULL */
-	uint64_t *prints;          /* of blocks, [variant][partial][block]; 0: not yet made */
 	struct dp_cost **dp_costs; /* known so far (build_step_end.c) */
 	struct sc_build_scratch *scratch;
 	/* As tf->pairs: of both passes, and the backward pass's part for the GPU. */

@@ -10,7 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/fnv.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
 
@@ -259,38 +258,15 @@ static void ask_of_cost(struct sc_memo_key *key, const struct sc_cost *cost)
 	sc_memo_put_all(key, cost->demand, SC_N_RES);
 }
 
-/* Steps of a block are many: blocks that differ have different prints. */
-static uint64_t print_of(const struct sc_block *block)
-{
-	uint64_t print = SC_FNV_START;
-
-	for (size_t i = 0; i < block->steps.n; i++) {
-		const struct sc_step *step = &block->steps.at[i];
-		const double numbers[] = {
-			step->cost.latency_us, step->cost.work_us, step->cost.waves,
-			step->host_us,         step->kind,         step->hidden,
-			step->cost.holds_sm};
-
-		print = sc_fnv_words(print, numbers, sizeof(numbers) / sizeof(numbers[0]));
-		print = sc_fnv_words(print, step->cost.demand, SC_N_RES);
-	}
-	return print;
-}
-
 static void ask_of_run(struct sc_memo_key *key, const struct pass *p, const struct run *run,
 		       const struct alone *alone)
 {
-	struct builder *b = p->st->b;
-	uint32_t variant = b->tf->classes[p->st->id].variant;
-	uint64_t *print =
-		&b->prints[(variant * 2 + p->partial) * SC_N_BLOCKS + (uint32_t)run->block];
+	const struct builder *b = p->st->b;
+	struct sc_variant *v = b->tf->variant[b->tf->classes[p->st->id].variant];
 	struct sc_cost cost;
 
-	if (!*print)
-		*print = print_of(&build_variant(p->st)->block[p->partial][run->block]);
 	sc_memo_put(key, run->n);
-	sc_memo_put(key, (double)(*print >> 32));
-	sc_memo_put(key, (double)(uint32_t)*print);
+	sc_block_print(&v->block[p->partial][run->block], key);
 	if (alone->gathers) {
 		cost = build_gather_cost(p->st, run->params);
 		ask_of_cost(key, &cost);

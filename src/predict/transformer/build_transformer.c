@@ -350,8 +350,6 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	if (b->sharding.weights) {
 		b->sharded_costs = sc_arena_calloc(arena, n_costs * 4, sizeof(*b->sharded_costs));
 		memset(b->sharded_costs, 0xff, n_costs * 4 * sizeof(*b->sharded_costs));
-		b->prints = sc_arena_calloc(arena, tf->n_variants * 2 * SC_N_BLOCKS,
-					    sizeof(*b->prints));
 	}
 	b->dp_costs = sc_arena_calloc(arena, 1, sizeof(*b->dp_costs));
 	b->pair_costs = sc_arena_calloc(arena, n_pairs + 1, sizeof(*b->pair_costs));

@@ -7,7 +7,6 @@
 #include "base/arena.h"
 #include "core/config/config.h"
 #include "predict/block.h"
-#include "predict/pair.h"
 #include "predict/predict.h"
 #include "predict/schedule/schedule.h"
 #include "predict/schedule/schedule_file.h"
@@ -41,6 +40,22 @@ struct sc_class_plan {
 	/* On one rank, before sharding over data-parallel ranks: all but the experts', the experts';
 	 * and what of them is trained. */
 	double params, expert_params, trainable, trainable_expert;
+};
+/* Of two passes side by side, time of ops of one name, us on the GPU that nothing hides. */
+struct sc_pair_part {
+	uint32_t name;
+	double us, count;
+};
+struct sc_pair {
+	/* Of both: on the host, and as sc_summary. */
+	double host_us, lead_us;
+	/* Of each: its kernels, and its share of the exchanges that nothing hides; sum to what both take. */
+	struct sc_pair_alone {
+		double gpu_us, owner_us[SC_N_OWNERS];
+		double hidden_us; /* of its exchanges */
+		struct sc_pair_part *parts;
+		size_t n_parts;
+	} side[2];
 };
 /* Everything about a request that does not depend on the number of micro-batches simulated. */
 struct sc_transformer {
