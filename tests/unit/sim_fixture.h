@@ -6,6 +6,7 @@
 
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
+#include "graph_check.h"
 #include "predict/engine/critical_path.h"
 #include "predict/engine/simulate.h"
 #include "runner.h"
@@ -44,7 +45,7 @@ static inline int fixture_run(struct sim_fixture *f)
 
 	f->err = (struct sc_err){0};
 	sc_graph_seal(&f->g);
-	rc = sc_graph_check(&f->g, &f->err);
+	rc = graph_check(&f->g, &f->err);
 	return rc ? rc : sc_simulate(f->sim, &f->g, NULL, &f->tl, &f->err);
 }
 

@@ -1,4 +1,5 @@
 /* Traces of streams into graphs: what waits for what, gaps, groups, iterations. */
+#include "graph_check.h"
 #include "predict/engine/simulate.h"
 #include "runner.h"
 #include "stream_fixture.h"
@@ -106,7 +107,7 @@ static double simulate(struct sc_trace_graph *g, struct sc_timeline *t, size_t i
 	struct sc_err err = {.code = SC_OK};
 
 	sc_build_trace(&run, iteration, g);
-	ck_assert_msg(sc_graph_check(&g->graph, &err) == 0, "%s", err.text);
+	ck_assert_msg(graph_check(&g->graph, &err) == 0, "%s", err.text);
 	ck_assert_msg(sc_simulate(sim, &g->graph, &opts, t, &err) == 0, "%s", err.text);
 	sc_simulator_destroy(sim);
 	return t->end_us[g->end.at[0]] - t->end_us[g->begin.at[0]];

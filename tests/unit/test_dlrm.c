@@ -2,6 +2,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "dlrm_fixture.h"
+#include "graph_check.h"
 #include "predict/op_names.h"
 #include "runner.h"
 
@@ -138,7 +139,7 @@ LOOP_TEST(steps_become_steady, n_cases(N_CASES))
 	sc_graph_init(&graph);
 	init_dlrm(&dlrm, req, NULL);
 	sc_dlrm_build(&dlrm, N_STEPS, &graph, &built);
-	ck_assert_int_eq(sc_graph_check(&graph, NULL), 0);
+	ck_assert_int_eq(graph_check(&graph, NULL), 0);
 	ck_assert_int_eq(sc_simulate(sim, &graph, NULL, &timeline, NULL), 0);
 	for (uint32_t s = 0; s < N_STEPS; s++)
 		for (size_t c = 0; c < dlrm.n_classes; c++)

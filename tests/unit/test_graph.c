@@ -58,9 +58,9 @@ TEST(test_check_passes)
 
 	build(&f);
 	sc_graph_seal(&f.g);
-	ck_assert_msg(!sc_graph_check(&f.g, &f.err), "%s", f.err.text);
+	ck_assert_msg(!graph_check(&f.g, &f.err), "%s", f.err.text);
 	sc_graph_seal(&sealed);
-	ck_assert_int_eq(sc_graph_check(&sealed, &f.err), SC_OK);
+	ck_assert_int_eq(graph_check(&sealed, &f.err), SC_OK);
 	sc_graph_release(&sealed);
 	fixture_end(&f);
 }
@@ -88,7 +88,7 @@ TEST(test_clear)
 	ck_assert_ptr_eq(f.g.succ, succ);
 	ck_assert_uint_eq(f.g.succ_start[1], 0);
 	ck_assert_uint_eq(f.g.n_deps[0], 0);
-	ck_assert_int_eq(sc_graph_check(&f.g, NULL), SC_OK);
+	ck_assert_int_eq(graph_check(&f.g, NULL), SC_OK);
 	fixture_end(&f);
 }
 
@@ -264,9 +264,9 @@ LOOP_TEST(test_check_error, N_OF(broken))
 	build(&f);
 	broken[_i].break_it(&f.g);
 	sc_graph_seal(&f.g);
-	ck_assert_int_eq(sc_graph_check(&f.g, &f.err), -(int)broken[_i].code);
+	ck_assert_int_eq(graph_check(&f.g, &f.err), -(int)broken[_i].code);
 	ck_assert_str_eq(f.err.text, broken[_i].text);
-	ck_assert_int_eq(sc_graph_check(&f.g, NULL), -(int)broken[_i].code);
+	ck_assert_int_eq(graph_check(&f.g, NULL), -(int)broken[_i].code);
 	fixture_end(&f);
 }
 
@@ -275,12 +275,12 @@ TEST(test_check_unsealed)
 	struct sim_fixture f;
 
 	build(&f);
-	ck_assert_int_eq(sc_graph_check(&f.g, &f.err), -SC_EVALUE);
+	ck_assert_int_eq(graph_check(&f.g, &f.err), -SC_EVALUE);
 	ck_assert_str_eq(f.err.text, "the graph is not sealed");
 	sc_graph_seal(&f.g);
-	ck_assert_int_eq(sc_graph_check(&f.g, NULL), SC_OK);
+	ck_assert_int_eq(graph_check(&f.g, NULL), SC_OK);
 	add_node(&f, 0, work(0, 1));
-	ck_assert_int_eq(sc_graph_check(&f.g, NULL), -SC_EVALUE);
+	ck_assert_int_eq(graph_check(&f.g, NULL), -SC_EVALUE);
 	fixture_end(&f);
 }
 

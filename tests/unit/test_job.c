@@ -1,5 +1,6 @@
 /* Graphs of operator timelines: simulated, they give the times they were built from, and under changed
  * costs what a pipeline with those costs would have taken. */
+#include "graph_check.h"
 #include "job_fixture.h"
 #include "predict/engine/simulate.h"
 #include "runner.h"
@@ -103,7 +104,7 @@ static double simulate(void)
 {
 	const struct sc_sim_opts opts = {.no_contention = 1};
 
-	ck_assert_msg(sc_graph_check(&graph.graph, &err) == 0, "%s", err.text);
+	ck_assert_msg(graph_check(&graph.graph, &err) == 0, "%s", err.text);
 	ck_assert_msg(sc_simulate(sim, &graph.graph, &opts, &timeline, &err) == 0, "%s", err.text);
 	return timeline.total_us;
 }

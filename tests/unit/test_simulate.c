@@ -479,7 +479,7 @@ TEST(test_exhausted_sms)
 {
 	build_exhausted(0.6);
 	sc_graph_seal(&f.g);
-	ck_assert_int_eq(sc_graph_check(&f.g, &f.err), SC_OK);
+	ck_assert_int_eq(graph_check(&f.g, &f.err), SC_OK);
 	ck_assert_int_eq(sc_simulate(f.sim, &f.g, NULL, &f.tl, &f.err), -SC_EDEADLOCK);
 	ck_assert_str_eq(f.err.text, "wait cycle: node 0 of class 0 waits in group 0 for class 1; "
 				     "node 1 of class 1 waits for SMs held by node 4; "

@@ -105,12 +105,8 @@ uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t gro
 			     struct sc_node_use use);
 void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on);
 /* Builds the CSR arrays; call after the last add, again after more adds. Ids out of range are left
- * out here, so that sc_graph_check can name them. No malloc once the arrays are large enough. */
+ * out here (tests/unit/graph_check.h names them). No malloc once the arrays are large enough. */
 void sc_graph_seal(struct sc_graph *graph);
-/* Proves: ids in range; every group has one member node per listed class, on a lane of that class;
- * costs finite and >= 0; acyclic with lane edges and groups contracted (the error names a cycle:
- * lanes, groups). A sealed graph that passes cannot deadlock without SM limits. */
-int sc_graph_check(const struct sc_graph *graph, struct sc_err *err);
 
 /* --- the cycle of nodes that wait for each other, of graphs that cannot end --- */
 enum sc_wait_state {
@@ -119,7 +115,7 @@ enum sc_wait_state {
 	SC_WAIT_PEER,    /* a member that has arrived; its group is not complete */
 	SC_WAIT_SM,      /* wants SMs that others hold */
 };
-/* One entry a node, caller owned. `on` is filled by sc_waits_find, except for SC_WAIT_SM, where the
+/* One entry a node, caller owned. `on` is filled by sc_waits_error, except for SC_WAIT_SM, where the
  * caller says who holds the SMs. */
 struct sc_waits {
 	uint8_t *state; /* enum sc_wait_state */
