@@ -88,70 +88,41 @@ static int field_refuse_quoted(const struct sc_field *field, const char *text, s
 		field->type == SC_F_BOOL ? "true or false" : type_text(field->type), text);
 }
 
-static int check_limits(const struct sc_field *field, double value, const char *text,
+/* An int64_t or a double. */
+static int parse_number(const struct sc_field *field, const char *text, void *place,
 			struct sc_err *err)
 {
+	const bool is_int = field->type == SC_F_INT || field->type == SC_F_INTS;
 	char limits[80];
-
-	if (!has_limits(field) || (value >= field->min && value <= field->max))
-		return 0;
-	return sc_err_set(err, SC_EVALUE, "%.64s is out of range; expected %s", text,
-			  limits_text(field, limits, sizeof(limits)));
-}
-
-static int parse_int(const struct sc_field *field, const char *text, void *place,
-		     struct sc_err *err)
-{
-	int64_t value;
-	int rc;
-
-	if (!sc_parse_int(text, &value))
-		return wrong_type(field, text, err);
-	rc = check_limits(field, (double)value, text, err);
-	if (rc == 0)
-		memcpy(place, &value, sizeof(value));
-	return rc;
-}
-
-static int parse_double(const struct sc_field *field, const char *text, void *place,
-			struct sc_err *err)
-{
+	int64_t whole = 0;
 	double value;
-	int rc;
 
-	if (!sc_parse_double(text, &value))
+	if (is_int ? !sc_parse_int(text, &whole) : !sc_parse_double(text, &value))
 		return wrong_type(field, text, err);
-	rc = check_limits(field, value, text, err);
-	if (rc == 0)
-		memcpy(place, &value, sizeof(value));
-	return rc;
+	if (is_int)
+		value = (double)whole;
+	if (has_limits(field) && !(value >= field->min && value <= field->max))
+		return sc_err_set(err, SC_EVALUE, "%.64s is out of range; expected %s", text,
+				  limits_text(field, limits, sizeof(limits)));
+	memcpy(place, is_int ? (const void *)&whole : &value, SC_NUMBER_BYTES);
+	return 0;
 }
 
 static int parse_bool(const char *text, void *place, struct sc_err *err)
 {
-	static const char *const spelled[] = {"false", "true", "False", "True", "FALSE", "TRUE"};
-	static const char *const trues[] = {"yes", "on", "y", "1", "Yes", "On"};
-	static const char *const falses[] = {"no", "off", "n", "0", "No", "Off"};
-	const char *hint = NULL;
+	static const struct sc_name WORDS[] = {{"false", 0}, {"true", 1}, {"no", 0}, {"yes", 1},
+					       {"off", 0},   {"on", 1},   {"n", 0},  {"y", 1},
+					       {"0", 0},     {"1", 1},    {0}};
+	const struct sc_name *word = WORDS;
 
-	for (size_t i = 0; i < sizeof(spelled) / sizeof(spelled[0]); i++) {
-		const bool value = i % 2;
-
-		if (strcmp(text, spelled[i]) == 0) {
-			memcpy(place, &value, sizeof(value));
-			return 0;
-		}
-	}
-	for (size_t i = 0; i < sizeof(trues) / sizeof(trues[0]) && !hint; i++) {
-		if (strcmp(text, trues[i]) == 0)
-			hint = "true";
-		else if (strcmp(text, falses[i]) == 0)
-			hint = "false";
-	}
-	if (hint)
-		return sc_err_set(err, SC_EVALUE, "expected true or false, got \"%.64s\"; write %s",
-				  text, hint);
-	return sc_err_set(err, SC_EVALUE, "expected true or false, got \"%.64s\"", text);
+	while (word->name && strcasecmp(text, word->name) != 0)
+		word++;
+	if (!word->name || word >= WORDS + 2)
+		return sc_err_set(err, SC_EVALUE, "expected true or false, got \"%.64s\"%s%s", text,
+				  word->name ? "; write " : "",
+				  word->name ? WORDS[word->value].name : "");
+	memcpy(place, &(const bool){word->value}, sizeof(bool));
+	return 0;
 }
 
 _Static_assert(offsetof(struct sc_name, name) == 0 && offsetof(struct sc_field, key) == 0,
@@ -249,10 +220,9 @@ static int field_parse_scalar(const struct sc_field_place *to, const char *text,
 	switch (type) {
 	case SC_F_INT:
 	case SC_F_INTS:
-		return parse_int(to->field, text, at, err);
 	case SC_F_DOUBLE:
 	case SC_F_DOUBLES:
-		return parse_double(to->field, text, at, err);
+		return parse_number(to->field, text, at, err);
 	case SC_F_BOOL:
 		return parse_bool(text, at, err);
 	case SC_F_ENUM:
@@ -274,46 +244,6 @@ static int field_parse_scalar(const struct sc_field_place *to, const char *text,
 	}
 	assert(false && "not a scalar type");
 	return 0;
-}
-
-/* Cuts spaces off both ends, in place. */
-static char *trim(char *text)
-{
-	size_t n;
-
-	text += strspn(text, " ");
-	n = strlen(text);
-	while (n > 0 && text[n - 1] == ' ')
-		n--;
-	text[n] = '\0';
-	return text;
-}
-
-/* A copy of "1, 2, 3" or "[1, 2, 3]" without the brackets; NULL if only one is there. */
-static char *list_body(const char *text, struct sc_arena *arena)
-{
-	char *body = trim(sc_arena_strdup(arena, text));
-	size_t n = strlen(body);
-	bool opens = n > 0 && body[0] == '[', closes = n > 0 && body[n - 1] == ']';
-
-	if (opens != closes || (opens && n < 2))
-		return NULL;
-	if (opens) {
-		body[n - 1] = '\0';
-		body = trim(body + 1);
-	}
-	return body;
-}
-
-static size_t count_items(const char *body)
-{
-	size_t n = 1;
-
-	if (!*body)
-		return 0;
-	for (; *body; body++)
-		n += *body == ',';
-	return n;
 }
 
 /* Writes the {pointer, count} of an SC_F_INTS or SC_F_DOUBLES field. */
@@ -338,90 +268,6 @@ static bool field_named_list(const struct sc_field_place *to, const char *text, 
 			return true;
 		}
 	return false;
-}
-
-static int parse_list(const struct sc_field_place *to, const char *text, void *place,
-		      struct sc_err *err)
-{
-	char *item = list_body(text, to->arena);
-	size_t n = item ? count_items(item) : 0;
-	unsigned char *at;
-
-	if (!item)
-		return sc_err_set(err, SC_EVALUE, "expected a list as \"[1, 2, 3]\", got \"%.64s\"",
-				  text);
-	at = sc_arena_calloc(to->arena, n, SC_NUMBER_BYTES);
-	for (size_t i = 0; i < n; i++) {
-		char *comma = strchr(item, ',');
-		int rc;
-
-		if (comma)
-			*comma = '\0';
-		rc = field_parse_scalar(to, trim(item), at + i * SC_NUMBER_BYTES, err);
-		if (rc) {
-			sc_err_prefix(err, "element %zu", i + 1);
-			return rc;
-		}
-		item = comma ? comma + 1 : item;
-	}
-	field_put_list(to->field, at, n, place);
-	return 0;
-}
-
-/* "full", or "[attn, mlp]". */
-static int parse_flags(const struct sc_field_place *to, const char *text, void *place,
-		       struct sc_err *err)
-{
-	char *item = list_body(text, to->arena), *comma;
-	int flags = 0, rc = 0;
-
-	if (text[0] != '[' || !item || !*item)
-		return sc_enum_parse(to->field->names, text, place, err);
-	for (; item && rc == 0; item = comma ? comma + 1 : NULL) {
-		comma = strchr(item, ',');
-		if (comma)
-			*comma = '\0';
-		rc = field_add_flag(to->field, trim(item), &flags, err);
-	}
-	if (rc == 0)
-		memcpy(place, &flags, sizeof(flags));
-	return rc;
-}
-
-static int set_value(const struct sc_field_place *to, const char *text, void *place,
-		     struct sc_err *err)
-{
-	const struct sc_field *field = to->field;
-
-	switch (field->type) {
-	case SC_F_STRUCT:
-		return sc_err_set(err, SC_EVALUE, "is a section; set one of its keys, as \"%s.%s\"",
-				  field->key, field->sub[0].key ? field->sub[0].key : "key");
-	case SC_F_STRUCTS:
-		return sc_err_set(err, SC_EVALUE,
-				  "is a list of sections; it can only be set in a file");
-	case SC_F_IGNORE:
-		return 0;
-	case SC_F_INTS:
-	case SC_F_DOUBLES:
-		if (field_named_list(to, text, place))
-			return 0;
-		return parse_list(to, text, place, err);
-	case SC_F_FLAGS:
-		return parse_flags(to, text, place, err);
-	default:
-		return field_parse_scalar(to, text, place, err);
-	}
-}
-
-int sc_field_set_text(const struct sc_field_place *to, const char *text, void *object,
-		      struct sc_err *err)
-{
-	struct sc_err own = {.code = SC_OK};
-	void *place = (unsigned char *)object + to->base_offset + to->field->offset;
-	int rc = set_value(to, text, place, &own);
-
-	return rc ? sc_err_set(err, own.code, "%s: %s", to->path, own.text) : 0;
 }
 
 /* ---- a tree of YAML nodes into a struct, by its field table; recursion follows the nesting of the table ---- */
@@ -751,4 +597,50 @@ int sc_yaml_decode(const struct sc_yaml *map, const struct sc_field *table, void
 	if (rc == 0)
 		memcpy(object, copy.at, n_bytes);
 	return rc;
+}
+
+/* "1, 2, 3" or "[1, 2, 3]", as YAML has it. */
+static int set_list(const struct sc_field_place *to, const char *text, unsigned char *at,
+		    struct sc_err *err)
+{
+	static const struct place root = {.up = NULL};
+	const struct place place = {.field = to->field, .at = at, .up = &root, .key = to->path};
+	struct decoder d = {.arena = to->arena, .err = err};
+	const bool is_open = text[strspn(text, " ")] == '[';
+	const char *yaml = sc_arena_printf(to->arena, is_open ? "list: %s" : "list: [%s]", text);
+	const struct sc_source source = {yaml, strlen(yaml), ""};
+	struct sc_yaml *map;
+
+	if (sc_yaml_parse(&source, to->arena, &map, NULL) || map->n_children != 1 ||
+	    map->child->kind != SC_YAML_SEQ)
+		return sc_err_set(err, SC_EVALUE,
+				  "%s: expected a list as \"[1, 2, 3]\", got \"%.64s\"", to->path,
+				  text);
+	return to->field->type == SC_F_FLAGS ? decode_flags(&d, map->child, &place)
+					     : decode_numbers(&d, map->child, &place);
+}
+
+int sc_field_set_text(const struct sc_field_place *to, const char *text, void *object,
+		      struct sc_err *err)
+{
+	const struct sc_field *field = to->field;
+	const bool is_list = field->type == SC_F_INTS || field->type == SC_F_DOUBLES;
+	unsigned char *at = (unsigned char *)object + to->base_offset + field->offset;
+	struct sc_err own = {.code = SC_OK};
+
+	if (field->type == SC_F_STRUCT)
+		return sc_err_set(err, SC_EVALUE,
+				  "%s: is a section; set one of its keys, as \"%s.%s\"", to->path,
+				  field->key, field->sub[0].key ? field->sub[0].key : "key");
+	if (field->type == SC_F_STRUCTS)
+		return sc_err_set(err, SC_EVALUE,
+				  "%s: is a list of sections; it can only be set in a file",
+				  to->path);
+	if (field->type == SC_F_IGNORE || (is_list && field_named_list(to, text, at)))
+		return 0;
+	if (is_list || (field->type == SC_F_FLAGS && text[0] == '['))
+		return set_list(to, text, at, &own) ? sc_err_set(err, own.code, "%s", own.text) : 0;
+	if (field_parse_scalar(to, text, at, &own))
+		return sc_err_set(err, own.code, "%s: %s", to->path, own.text);
+	return 0;
 }
