@@ -67,6 +67,23 @@ struct sc_field {
 	const char *help;   /* with the unit */
 };
 
+/* Rows of a table whose keys are the members' names; after the help may follow what else is to be set:
+ * SC_FIELD_IN(INT, sc_release, capability, 0, 999, "of the GPU", .required = true). */
+#define SC_FIELD(type_, struct_, member, ...)                                                     \
+	{                                                                                         \
+		.key = #member, .type = SC_F_##type_, .offset = offsetof(struct struct_, member), \
+		.help = __VA_ARGS__                                                               \
+	}
+#define SC_FIELD_IN(type_, struct_, member, lo, hi, ...) \
+	SC_FIELD(type_, struct_, member, __VA_ARGS__, .min = lo, .max = hi)
+#define SC_FIELD_OF(type_, struct_, member, table, ...) \
+	SC_FIELD(type_, struct_, member, __VA_ARGS__, .names = table)
+#define SC_FIELD_MAP(struct_, member, table, ...) \
+	SC_FIELD(STRUCT, struct_, member, __VA_ARGS__, .sub = table)
+#define SC_FIELD_LIST(struct_, member, table, element, ...)           \
+	SC_FIELD(STRUCTS, struct_, member, __VA_ARGS__, .sub = table, \
+		 .elem_bytes = sizeof(struct element))
+
 /* Where each value came from: one entry per field that was given. */
 struct sc_origin {
 	const char *path; /* "parallel.tp" */

@@ -24,24 +24,9 @@ struct astra {
 };
 static const struct sc_field ASTRA_FIELDS[] = {
 	{.key = "topology", .type = SC_F_IGNORE, .required = true},
-	{.key = "npus_count",
-	 .type = SC_F_INTS,
-	 .offset = offsetof(struct astra, npus_count),
-	 .min = 1,
-	 .max = SC_MAX_GPUS,
-	 .required = true},
-	{.key = "bandwidth",
-	 .type = SC_F_DOUBLES,
-	 .offset = offsetof(struct astra, bandwidth),
-	 .min = 1e-3,
-	 .max = 1e6,
-	 .required = true},
-	{.key = "latency",
-	 .type = SC_F_DOUBLES,
-	 .offset = offsetof(struct astra, latency),
-	 .min = 0,
-	 .max = MAX_NS,
-	 .required = true},
+	SC_FIELD_IN(INTS, astra, npus_count, 1, SC_MAX_GPUS, NULL, .required = true),
+	SC_FIELD_IN(DOUBLES, astra, bandwidth, 1e-3, 1e6, NULL, .required = true),
+	SC_FIELD_IN(DOUBLES, astra, latency, 0, MAX_NS, NULL, .required = true),
 	{0},
 };
 

@@ -10,44 +10,23 @@
 #define FROM(text) .from = (text)
 #define FROM_UNLESS(plain_, text) .from = (text), .plain = (plain_)
 /* The last arguments, as NEEDS or FROM, may be left out. */
-#define NUMBER(type_, struct_, member, lo, hi, ...)                                        \
-	{                                                                                  \
-		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
-		.min = lo, .max = hi, .absent = SC_NOT_GIVEN, .help = __VA_ARGS__          \
-	}
-#define INT(struct_, member, lo, hi, ...) NUMBER(SC_F_INT, struct_, member, lo, hi, __VA_ARGS__)
-#define INTS(struct_, member, lo, hi, ...) NUMBER(SC_F_INTS, struct_, member, lo, hi, __VA_ARGS__)
-#define DOUBLE(struct_, member, lo, hi, ...) \
-	NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, __VA_ARGS__)
-/* Elements of lists are zero where nothing is given. */
-#define ELEMENT(type_, struct_, member, lo, hi, text)                                      \
-	{                                                                                  \
-		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
-		.min = lo, .max = hi, .help = text                                         \
-	}
-#define PLAIN(type_, struct_, member, ...)                                                 \
-	{                                                                                  \
-		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
-		.help = __VA_ARGS__                                                        \
-	}
-#define STR(struct_, member, ...) PLAIN(SC_F_STR, struct_, member, __VA_ARGS__)
-#define BOOL(struct_, member, ...) PLAIN(SC_F_BOOL, struct_, member, __VA_ARGS__)
-#define NAMED(type_, struct_, member, table, absent_, ...)                                 \
-	{                                                                                  \
-		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
-		.names = table, .absent = absent_, .help = __VA_ARGS__                     \
-	}
+#define NUMBER(type_, struct_, member, lo, hi, ...) \
+	SC_FIELD_IN(type_, struct_, member, lo, hi, __VA_ARGS__, .absent = SC_NOT_GIVEN)
+#define INT(struct_, member, lo, hi, ...) NUMBER(INT, struct_, member, lo, hi, __VA_ARGS__)
+#define INTS(struct_, member, lo, hi, ...) NUMBER(INTS, struct_, member, lo, hi, __VA_ARGS__)
+#define DOUBLE(struct_, member, lo, hi, ...) NUMBER(DOUBLE, struct_, member, lo, hi, __VA_ARGS__)
+#define STR(struct_, member, ...) SC_FIELD(STR, struct_, member, __VA_ARGS__)
+#define BOOL(struct_, member, ...) SC_FIELD(BOOL, struct_, member, __VA_ARGS__)
+#define NAMED(type_, struct_, member, table, absent_, ...) \
+	SC_FIELD_OF(type_, struct_, member, table, __VA_ARGS__, .absent = absent_)
 #define ENUM(struct_, member, table, ...) \
-	NAMED(SC_F_ENUM, struct_, member, table, SC_NOT_GIVEN, __VA_ARGS__)
+	NAMED(ENUM, struct_, member, table, SC_NOT_GIVEN, __VA_ARGS__)
 #define ENUM_OR(struct_, member, table, absent_, ...) \
-	NAMED(SC_F_ENUM, struct_, member, table, absent_, __VA_ARGS__)
+	NAMED(ENUM, struct_, member, table, absent_, __VA_ARGS__)
 #define FLAGS(struct_, member, table, absent_, ...) \
-	NAMED(SC_F_FLAGS, struct_, member, table, absent_, __VA_ARGS__)
-#define SECTION(member, table, is_file, text)                                                      \
-	{                                                                                          \
-		.key = #member, .type = SC_F_STRUCT, .offset = offsetof(struct sc_config, member), \
-		.sub = table, .may_be_file = is_file, .help = text                                 \
-	}
+	NAMED(FLAGS, struct_, member, table, absent_, __VA_ARGS__)
+#define SECTION(member, table, is_file, text) \
+	SC_FIELD_MAP(sc_config, member, table, text, .may_be_file = is_file)
 
 _Static_assert(sizeof(enum sc_family) == sizeof(int) && sizeof(enum sc_precision) == sizeof(int),
 	       "SC_F_ENUM writes an int");
@@ -155,25 +134,12 @@ static const struct sc_name BOOL_NAMES[] = {{"false", 0}, {"true", 1}, {0}};
 #define MAX_NODE_GIB 1e7
 #define MAX_GPU_GIB 1e4
 static const struct sc_field NODE_KIND_FIELDS[] = {
-	{.key = "gpu",
-	 .type = SC_F_STR,
-	 .offset = offsetof(struct sc_gpu_nodes, gpu),
-	 .required = true,
-	 .help = "device id: a file of configs/devices"},
-	{.key = "count",
-	 .type = SC_F_INT,
-	 .offset = offsetof(struct sc_gpu_nodes, count),
-	 .min = 1,
-	 .max = SC_MAX_GPUS,
-	 .required = true,
-	 .help = "nodes of gpus_per_node such GPUs"},
+	SC_FIELD(STR, sc_gpu_nodes, gpu, "device id: a file of configs/devices", .required = true),
+	SC_FIELD_IN(INT, sc_gpu_nodes, count, 1, SC_MAX_GPUS, "nodes of gpus_per_node such GPUs",
+		    .required = true),
 	{0},
 };
-#define RATES(struct_, member, text)                                                              \
-	{                                                                                         \
-		.key = #member, .type = SC_F_DOUBLES, .offset = offsetof(struct struct_, member), \
-		.min = 0, .max = 1e6, .help = text                                                \
-	}
+#define RATES(struct_, member, text) SC_FIELD_IN(DOUBLES, struct_, member, 0, 1e6, text)
 static const struct sc_field TORUS_FIELDS[] = {
 	INTS(sc_torus, dims, 1, SC_MAX_GPUS, "GPUs along each dimension, the innermost first"),
 	RATES(sc_torus, link_gbps, "out of a GPU along each, all links, 1e9 bytes/s"),
@@ -187,20 +153,12 @@ static const struct sc_field TORUS_FIELDS[] = {
 	{0},
 };
 static const struct sc_field TIER_FIELDS[] = {
-	{.key = "nodes",
-	 .type = SC_F_INT,
-	 .offset = offsetof(struct sc_net_tier, nodes),
-	 .min = 1,
-	 .max = SC_MAX_GPUS,
-	 .required = true,
-	 .help = "hosts below one switch, or in one group of a dragonfly"},
-	{.key = "oversubscription",
-	 .type = SC_F_DOUBLE,
-	 .offset = offsetof(struct sc_net_tier, oversubscription),
-	 .min = 1,
-	 .max = 1e4,
-	 .required = true,
-	 .help = "rate that comes up to the switch over that of its uplinks; 1: not oversubscribed"},
+	SC_FIELD_IN(INT, sc_net_tier, nodes, 1, SC_MAX_GPUS,
+		    "hosts below one switch, or in one group of a dragonfly", .required = true),
+	SC_FIELD_IN(
+		DOUBLE, sc_net_tier, oversubscription, 1, 1e4,
+		"rate that comes up to the switch over that of its uplinks; 1: not oversubscribed",
+		.required = true),
 	{0},
 };
 static const struct sc_field ALGORITHM_FIELDS[] = {
@@ -215,12 +173,8 @@ static const struct sc_field ALGORITHM_FIELDS[] = {
 };
 static const struct sc_field CLUSTER_FIELDS[] = {
 	STR(sc_cluster, gpu, "device id: a file of configs/devices", FROM("the first of nodes")),
-	{.key = "nodes",
-	 .type = SC_F_STRUCTS,
-	 .offset = offsetof(struct sc_cluster, nodes),
-	 .sub = NODE_KIND_FIELDS,
-	 .elem_bytes = sizeof(struct sc_gpu_nodes),
-	 .help = "mixed clusters: kinds of nodes, in rank order"},
+	SC_FIELD_LIST(sc_cluster, nodes, NODE_KIND_FIELDS, sc_gpu_nodes,
+		      "mixed clusters: kinds of nodes, in rank order"),
 	INT(sc_cluster, gpus_per_node, 1, MAX_PER_NODE, "default: the GPU's usual node",
 	    FROM("usual node of the GPU")),
 	INT(sc_cluster, nics_per_node, 0, MAX_PER_NODE, "0 is fine on one node",
@@ -240,12 +194,9 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	    "a node's wiring: NCCL's topology XML, what nvidia-smi topo -m or rocm-smi --showtopo prints, or "
 	    "ASTRA-sim's network YAML"),
 	BOOL(sc_cluster, sharp, "the network's switches add (SHARP); default: false"),
-	{.key = "tiers",
-	 .type = SC_F_STRUCTS,
-	 .offset = offsetof(struct sc_cluster, tiers),
-	 .sub = TIER_FIELDS,
-	 .elem_bytes = sizeof(struct sc_net_tier),
-	 .help = "switches between nodes, from the leaves up; default: nothing is oversubscribed"},
+	SC_FIELD_LIST(
+		sc_cluster, tiers, TIER_FIELDS, sc_net_tier,
+		"switches between nodes, from the leaves up; default: nothing is oversubscribed"),
 	STR(sc_cluster, fabric,
 	    "infiniband, ethernet, efa, omni-path, slingshot; or a file of configs/fabrics"),
 	DOUBLE(sc_cluster, host_memory_gib, 0, MAX_NODE_GIB,
@@ -263,79 +214,52 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	DOUBLE(sc_cluster, ssd_read_gbps, 0.01, 1e6, "of a node, 1e9 bytes/s"),
 	DOUBLE(sc_cluster, ssd_write_gbps, 0.01, 1e6, "of a node, 1e9 bytes/s"),
 	DOUBLE(sc_cluster, price_usd_gpu_hour, 0, 1e6, "of one GPU; costs are reported with it"),
-	{.key = "torus",
-	 .type = SC_F_STRUCT,
-	 .offset = offsetof(struct sc_cluster, torus),
-	 .sub = TORUS_FIELDS,
-	 .help = "GPUs in a torus of rings, in place of nodes"},
-	{.key = "algorithms",
-	 .type = SC_F_STRUCT,
-	 .offset = offsetof(struct sc_cluster, algorithms),
-	 .sub = ALGORITHM_FIELDS,
-	 .help = "files that decide collectives between as many ranks as they have GPUs, of sizes from minBytes to "
-		 "maxBytes, or names of the library's algorithms; default: the library's choice"},
+	SC_FIELD_MAP(sc_cluster, torus, TORUS_FIELDS,
+		     "GPUs in a torus of rings, in place of nodes"),
+	SC_FIELD_MAP(
+		sc_cluster, algorithms, ALGORITHM_FIELDS,
+		"files that decide collectives between as many ranks as they have GPUs, of sizes from minBytes to "
+		"maxBytes, or names of the library's algorithms; default: the library's choice"),
 	{0},
 };
 #define MAX_POOLING 1e6
 static const struct sc_field TABLE_FIELDS[] = {
 	STR(sc_table, name, "default: table_0, table_1 ..."),
-	{.key = "rows",
-	 .type = SC_F_INT,
-	 .offset = offsetof(struct sc_table, rows),
-	 .min = 1,
-	 .max = SC_MAX_TABLE_ROWS,
-	 .required = true,
-	 .help = "entries"},
-	{.key = "dim",
-	 .type = SC_F_INT,
-	 .offset = offsetof(struct sc_table, dim),
-	 .min = 1,
-	 .max = SC_MAX_TABLE_DIM,
-	 .required = true,
-	 .help = "elements of an entry"},
-	ELEMENT(SC_F_DOUBLE, sc_table, pooling, 0, MAX_POOLING,
-		"lookups of a sample and feature; default 1"),
-	ELEMENT(SC_F_INT, sc_table, count, 1, SC_MAX_TABLES, "tables alike; default 1"),
-	ELEMENT(SC_F_INT, sc_table, features, 1, 1000, "features that share it; default 1"),
+	SC_FIELD_IN(INT, sc_table, rows, 1, SC_MAX_TABLE_ROWS, "entries", .required = true),
+	SC_FIELD_IN(INT, sc_table, dim, 1, SC_MAX_TABLE_DIM, "elements of an entry",
+		    .required = true),
+	SC_FIELD_IN(DOUBLE, sc_table, pooling, 0, MAX_POOLING,
+		    "lookups of a sample and feature; default 1"),
+	SC_FIELD_IN(INT, sc_table, count, 1, SC_MAX_TABLES, "tables alike; default 1"),
+	SC_FIELD_IN(INT, sc_table, features, 1, 1000, "features that share it; default 1"),
 	ENUM_OR(sc_table, storage, STORAGE_NAMES, 0,
 		"type of the weights; default: the software's"),
 	BOOL(sc_table, weighted, "lookups have weights"),
 	BOOL(sc_table, sequence, "lookups are not pooled"),
-	{.key = "reuse",
-	 .type = SC_F_STRUCT,
-	 .offset = offsetof(struct sc_table, reuse),
-	 .sub = sc_reuse_fields,
-	 .may_be_file = true,
-	 .help = "how often rows come back; default: reuse/default.yaml"},
+	SC_FIELD_MAP(sc_table, reuse, sc_reuse_fields,
+		     "how often rows come back; default: reuse/default.yaml", .may_be_file = true),
 	{0},
 };
 #define MAX_ROW 1e18
-#define GIVEN(name, text)                                                                         \
-	{                                                                                         \
-		.key = #name, .type = SC_F_DOUBLE, .offset = offsetof(struct sc_layer_row, name), \
-		.max = MAX_ROW, .required = true, .help = (text)                                  \
-	}
+#define GIVEN(name, text) \
+	SC_FIELD_IN(DOUBLE, sc_layer_row, name, 0, MAX_ROW, text, .required = true)
 const struct sc_field sc_layer_row_fields[] = {
-	{.key = "name",
-	 .type = SC_F_STR,
-	 .offset = offsetof(struct sc_layer_row, name),
-	 .required = true,
-	 .help = "of the layer"},
+	SC_FIELD(STR, sc_layer_row, name, "of the layer", .required = true),
 	GIVEN(flop, "forward, of one sample"),
 	GIVEN(bytes, "activations read and written forward, of one sample"),
 	GIVEN(params, "weights; 0 = none"),
-	ELEMENT(SC_F_DOUBLE, sc_layer_row, grad_flop, 0, MAX_ROW,
-		"backward, of one sample; default 2 flop"),
-	ELEMENT(SC_F_DOUBLE, sc_layer_row, grad_bytes, 0, MAX_ROW,
-		"backward, of one sample; default 2 bytes"),
-	ELEMENT(SC_F_DOUBLE, sc_layer_row, kept_bytes, 0, MAX_ROW,
-		"kept for backward, of one sample; default bytes / 2"),
-	ELEMENT(SC_F_DOUBLE, sc_layer_row, outputs, 0, MAX_ROW,
-		"of the matrix of its weights; default none"),
-	ELEMENT(SC_F_DOUBLE, sc_layer_row, inputs, 0, MAX_ROW,
-		"the same: of a convolution, channels times its window"),
-	ELEMENT(SC_F_DOUBLE, sc_layer_row, positions, 0, MAX_ROW,
-		"of a sample that the matrix is applied to; default 1"),
+	SC_FIELD_IN(DOUBLE, sc_layer_row, grad_flop, 0, MAX_ROW,
+		    "backward, of one sample; default 2 flop"),
+	SC_FIELD_IN(DOUBLE, sc_layer_row, grad_bytes, 0, MAX_ROW,
+		    "backward, of one sample; default 2 bytes"),
+	SC_FIELD_IN(DOUBLE, sc_layer_row, kept_bytes, 0, MAX_ROW,
+		    "kept for backward, of one sample; default bytes / 2"),
+	SC_FIELD_IN(DOUBLE, sc_layer_row, outputs, 0, MAX_ROW,
+		    "of the matrix of its weights; default none"),
+	SC_FIELD_IN(DOUBLE, sc_layer_row, inputs, 0, MAX_ROW,
+		    "the same: of a convolution, channels times its window"),
+	SC_FIELD_IN(DOUBLE, sc_layer_row, positions, 0, MAX_ROW,
+		    "of a sample that the matrix is applied to; default 1"),
 	{0},
 };
 static const struct sc_field SHARDING_PLAN_FIELDS[] = {
@@ -412,21 +336,11 @@ static const struct sc_field MODEL_FIELDS[] = {
 	INT(sc_model, cross_layers, 1, 1000, "DLRM, dcnv2: cross layers"),
 	INT(sc_model, low_rank, 1, MAX_HIDDEN, "DLRM, dcnv2: rank of a cross layer's matrix"),
 	INT(sc_model, interact_stride, 1, MAX_HIDDEN, "DLRM, cat: columns averaged into one"),
-	{.key = "tables",
-	 .type = SC_F_STRUCTS,
-	 .offset = offsetof(struct sc_model, tables),
-	 .sub = TABLE_FIELDS,
-	 .elem_bytes = sizeof(struct sc_table),
-	 .needs = SC_NEEDS_DLRM,
-	 .help = "DLRM: embedding tables"},
+	SC_FIELD_LIST(sc_model, tables, TABLE_FIELDS, sc_table, "DLRM: embedding tables",
+		      .needs = SC_NEEDS_DLRM),
 	STR(sc_model, tables_csv, "DLRM: a CSV file that lists the tables", NEEDS(SC_NEEDS_DLRM)),
-	{.key = "rows",
-	 .type = SC_F_STRUCTS,
-	 .offset = offsetof(struct sc_model, rows),
-	 .sub = sc_layer_row_fields,
-	 .elem_bytes = sizeof(struct sc_layer_row),
-	 .needs = SC_NEEDS_LAYERS,
-	 .help = "layers: what each computes, moves and learns"},
+	SC_FIELD_LIST(sc_model, rows, sc_layer_row_fields, sc_layer_row,
+		      "layers: what each computes, moves and learns", .needs = SC_NEEDS_LAYERS),
 	STR(sc_model, rows_csv, "layers: a CSV file that lists the rows", NEEDS(SC_NEEDS_LAYERS)),
 	{0},
 };
@@ -439,14 +353,11 @@ static const struct sc_field PARALLEL_FIELDS[] = {
 	INT(sc_parallel, ep, 1, MAX_SPLIT, "expert-parallel ranks, cut out of tp, cp and dp"),
 	INT(sc_parallel, virtual_stages, 1, MAX_VIRTUAL, "model chunks a stage",
 	    FROM_UNLESS("1", "the software")),
-	{.key = "schedule",
-	 .type = SC_F_ENUM,
-	 .offset = offsetof(struct sc_parallel, schedule),
-	 .absent = SC_SCHED_1F1B,
-	 .names = sc_schedule_names,
-	 .file_offset = offsetof(struct sc_parallel, schedule_file),
-	 .file_value = SC_SCHED_FILE,
-	 .help = "order of forward and backward passes, or a CSV or JSON file of it"},
+	SC_FIELD_OF(ENUM, sc_parallel, schedule, sc_schedule_names,
+		    "order of forward and backward passes, or a CSV or JSON file of it",
+		    .absent = SC_SCHED_1F1B,
+		    .file_offset = offsetof(struct sc_parallel, schedule_file),
+		    .file_value = SC_SCHED_FILE),
 	ENUM_OR(sc_parallel, sharding, SHARDING_NAMES, SC_ZERO_NONE,
 		"of optimizer, gradients, weights", FROM_UNLESS("none", "the software")),
 	BOOL(sc_parallel, sequence_parallel, "split norms and dropout over tp ranks",
@@ -454,13 +365,8 @@ static const struct sc_field PARALLEL_FIELDS[] = {
 	BOOL(sc_parallel, tp_overlap, "tensor-parallel collectives overlap their GEMMs",
 	     FROM_UNLESS("false", "the software")),
 	STR(sc_parallel, order, "rank order, innermost first; default tp-cp-ep-dp-pp"),
-	{.key = "stage_layers",
-	 .type = SC_F_INTS,
-	 .offset = offsetof(struct sc_parallel, stage_layers),
-	 .min = 1,
-	 .max = MAX_LAYERS,
-	 .names = BALANCED_NAMES,
-	 .help = "layers of each stage, or balanced"},
+	SC_FIELD_IN(INTS, sc_parallel, stage_layers, 1, MAX_LAYERS,
+		    "layers of each stage, or balanced", .names = BALANCED_NAMES),
 	STR(sc_parallel, layout,
 	    "what each chunk has, as Megatron Core writes it: Et*4|(t*4|)*14tmL"),
 	INT(sc_parallel, shard_ranks, 1, SC_MAX_GPUS,
@@ -541,28 +447,14 @@ static const struct sc_field TRAINING_FIELDS[] = {
 	    "from one update of the factors to the next; default 10", NEEDS(SC_NEEDS_KFAC)),
 	INT(sc_training, inv_update_steps, 1, 1000000,
 	    "from one update of the eigenvectors to the next; default 100", NEEDS(SC_NEEDS_KFAC)),
-	{.key = "offload",
-	 .type = SC_F_STRUCT,
-	 .offset = offsetof(struct sc_training, offload),
-	 .sub = OFFLOAD_FIELDS,
-	 .help = "states that are not kept on the GPU"},
+	SC_FIELD_MAP(sc_training, offload, OFFLOAD_FIELDS, "states that are not kept on the GPU"),
 	{0},
 };
 static const struct sc_field STRAGGLER_FIELDS[] = {
-	{.key = "ranks",
-	 .type = SC_F_INTS,
-	 .offset = offsetof(struct sc_straggler, ranks),
-	 .min = 0,
-	 .max = SC_MAX_GPUS - 1,
-	 .required = true,
-	 .help = "ranks that are slow"},
-	{.key = "slowdown",
-	 .type = SC_F_DOUBLE,
-	 .offset = offsetof(struct sc_straggler, slowdown),
-	 .min = 1,
-	 .max = 1000,
-	 .required = true,
-	 .help = "factor on their kernel times"},
+	SC_FIELD_IN(INTS, sc_straggler, ranks, 0, SC_MAX_GPUS - 1, "ranks that are slow",
+		    .required = true),
+	SC_FIELD_IN(DOUBLE, sc_straggler, slowdown, 1, 1000, "factor on their kernel times",
+		    .required = true),
 	{0},
 };
 static const struct sc_name ENDPOINT_NAMES[] = {
@@ -580,40 +472,26 @@ static const struct sc_field ENDPOINT_FIELDS[] = {
 	{0},
 };
 static const struct sc_field C3_FIELDS[] = {
-	{.key = "policy",
-	 .type = SC_F_STRUCT,
-	 .offset = offsetof(struct sc_c3, policy),
-	 .sub = sc_c3_family_fields,
-	 .scalar = "all",
-	 .help = "how collectives and computation beside them share a GPU; one for all, or by family"},
-	{.key = "endpoint",
-	 .type = SC_F_STRUCT,
-	 .offset = offsetof(struct sc_c3, endpoint),
-	 .sub = ENDPOINT_FIELDS,
-	 .needs = SC_NEEDS_TORUS,
-	 .help = "who drives a torus, and what is kept for it"},
+	SC_FIELD_MAP(
+		sc_c3, policy, sc_c3_family_fields,
+		"how collectives and computation beside them share a GPU; one for all, or by family",
+		.scalar = "all"),
+	SC_FIELD_MAP(sc_c3, endpoint, ENDPOINT_FIELDS,
+		     "who drives a torus, and what is kept for it", .needs = SC_NEEDS_TORUS),
 	{0},
 };
 const struct sc_field sc_config_fields[] = {
 	STR(sc_config, schema, "stepcast/1"),
 	STR(sc_config, notes, "free text"),
-	{.key = "measured_ms",
-	 .type = SC_F_DOUBLE,
-	 .offset = offsetof(struct sc_config, measured_ms),
-	 .max = DBL_MAX,
-	 .help = "measured iteration time; no prediction reads it"},
+	SC_FIELD_IN(DOUBLE, sc_config, measured_ms, 0, DBL_MAX,
+		    "measured iteration time; no prediction reads it"),
 	SECTION(cluster, CLUSTER_FIELDS, true, "what it runs on"),
 	INT(sc_config, gpus, 1, SC_MAX_GPUS, "GPUs in all", FROM("tp * pp * cp * dp")),
 	SECTION(model, MODEL_FIELDS, true, "what is trained"),
 	SECTION(parallel, PARALLEL_FIELDS, false, "how it is split"),
 	SECTION(training, TRAINING_FIELDS, false, "how it is trained"),
 	SECTION(c3, C3_FIELDS, false, "concurrent computation and communication"),
-	{.key = "stragglers",
-	 .type = SC_F_STRUCTS,
-	 .offset = offsetof(struct sc_config, stragglers),
-	 .sub = STRAGGLER_FIELDS,
-	 .elem_bytes = sizeof(struct sc_straggler),
-	 .help = "slow ranks"},
+	SC_FIELD_LIST(sc_config, stragglers, STRAGGLER_FIELDS, sc_straggler, "slow ranks"),
 	SECTION(sharding, SHARDING_PLAN_FIELDS, false, "where the embedding tables of a DLRM go"),
 	{0},
 };

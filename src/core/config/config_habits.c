@@ -11,44 +11,19 @@ enum { MAX_HABITS = 256, MAX_PIECE_VALUES = 32 };
 /* ---- pieces of config in a profile ---- */
 
 static const struct sc_name EITHER_NAMES[] = {{"false", 0}, {"true", 1}, {0}};
-#define EITHER(member_, text)                                                                    \
-	{                                                                                        \
-		.key = #member_, .type = SC_F_ENUM, .offset = offsetof(struct sc_when, member_), \
-		.names = EITHER_NAMES, .absent = SC_NOT_GIVEN, .help = text                      \
-	}
+#define EITHER(member, text) \
+	SC_FIELD_OF(ENUM, sc_when, member, EITHER_NAMES, text, .absent = SC_NOT_GIVEN)
 static const struct sc_field WHEN_FIELDS[] = {
 	EITHER(experts, "the model is a mixture of experts"),
 	EITHER(dlrm, "the model is a DLRM"),
 	EITHER(nvlink_domain, "an NVLink domain has more than a node"),
-	{.key = "gpu_runs",
-	 .type = SC_F_ENUM,
-	 .offset = offsetof(struct sc_when, gpu_runs),
-	 .names = sc_dtype_names,
-	 .absent = SC_NOT_GIVEN,
-	 .help = "every GPU has math of this type"},
-	{.key = "gpu_below_gib",
-	 .type = SC_F_DOUBLE,
-	 .offset = offsetof(struct sc_when, gpu_below_gib),
-	 .max = 1e5,
-	 .help = "a GPU has less memory"},
-	{.key = "gpus_above",
-	 .type = SC_F_INT,
-	 .offset = offsetof(struct sc_when, gpus_above),
-	 .max = SC_MAX_GPUS,
-	 .help = "the run has more GPUs"},
-	{.key = "nic_gbit_s",
-	 .type = SC_F_DOUBLE,
-	 .offset = offsetof(struct sc_when, nic_gbit_s),
-	 .max = 1e5,
-	 .help = "cluster.nic_gbit_s is given and that"},
-	{.key = "fabric",
-	 .type = SC_F_STR,
-	 .offset = offsetof(struct sc_when, fabric),
-	 .help = "cluster.fabric is that"},
-	{.key = "not_given",
-	 .type = SC_F_STR,
-	 .offset = offsetof(struct sc_when, not_given),
-	 .help = "a key that the request leaves open"},
+	SC_FIELD_OF(ENUM, sc_when, gpu_runs, sc_dtype_names, "every GPU has math of this type",
+		    .absent = SC_NOT_GIVEN),
+	SC_FIELD_IN(DOUBLE, sc_when, gpu_below_gib, 0, 1e5, "a GPU has less memory"),
+	SC_FIELD_IN(INT, sc_when, gpus_above, 0, SC_MAX_GPUS, "the run has more GPUs"),
+	SC_FIELD_IN(DOUBLE, sc_when, nic_gbit_s, 0, 1e5, "cluster.nic_gbit_s is given and that"),
+	SC_FIELD(STR, sc_when, fabric, "cluster.fabric is that"),
+	SC_FIELD(STR, sc_when, not_given, "a key that the request leaves open"),
 	{0},
 };
 

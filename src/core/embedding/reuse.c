@@ -17,24 +17,12 @@ static const struct sc_name KINDS[] = {
 	{"default", SC_REUSE_DEFAULT}, {"uniform", SC_REUSE_UNIFORM}, {"zipf", SC_REUSE_ZIPF},
 	{"bins", SC_REUSE_BINS},       {"mrc", SC_REUSE_MRC},         {0},
 };
-#define AT(member) offsetof(struct sc_reuse, member)
-#define DOUBLE(member_, hi, text)                                                                 \
-	{                                                                                         \
-		.key = #member_, .type = SC_F_DOUBLE, .offset = AT(member_), .min = 0, .max = hi, \
-		.help = text                                                                      \
-	}
-#define SHARES(member_, text)                                                                     \
-	{                                                                                         \
-		.key = #member_, .type = SC_F_DOUBLES, .offset = AT(member_), .min = 0, .max = 1, \
-		.help = text                                                                      \
-	}
+#define DOUBLE(member, hi, text) SC_FIELD_IN(DOUBLE, sc_reuse, member, 0, hi, text)
+#define SHARES(member, text) SC_FIELD_IN(DOUBLES, sc_reuse, member, 0, 1, text)
 const struct sc_field sc_reuse_fields[] = {
 	SC_PROFILE_KEYS, /* of a file of its own */
-	{.key = "kind",
-	 .type = SC_F_ENUM,
-	 .offset = AT(kind),
-	 .names = KINDS,
-	 .help = "of the description; found from what is given, but for uniform"},
+	SC_FIELD_OF(ENUM, sc_reuse, kind, KINDS,
+		    "of the description; found from what is given, but for uniform"),
 	DOUBLE(zipf, MAX_SKEW, "exponent of popularity by rank"),
 	SHARES(row_bins, "touched rows with 1, 2, 3-4, 5-8 ... lookups, shares"),
 	SHARES(lookup_bins, "lookups that those rows get, shares"),
@@ -44,10 +32,7 @@ const struct sc_field sc_reuse_fields[] = {
 	DOUBLE(hot_frac, 1, "share of lookups of the most frequent row"),
 	SHARES(cached_frac, "share of the rows in an LRU cache, rising"),
 	SHARES(miss_frac, "share of lookups that miss it"),
-	{.key = "file",
-	 .type = SC_F_STR,
-	 .offset = AT(file),
-	 .help = "of configs/reuse, or an index sample (.txt, .npy, .bin)"},
+	SC_FIELD(STR, sc_reuse, file, "of configs/reuse, or an index sample (.txt, .npy, .bin)"),
 	{0},
 };
 static const struct sc_profile_kind profile_kind = {

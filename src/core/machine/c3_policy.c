@@ -27,10 +27,7 @@ enum { MAX_N = 4096 };
 		.help = text                                                                       \
 	}
 const struct sc_field sc_c3_family_fields[] = {
-	{.key = "all",
-	 .type = SC_F_STR,
-	 .offset = offsetof(struct sc_c3_texts, all),
-	 .help = "of every family that can have it"},
+	SC_FIELD(STR, sc_c3_texts, all, "of every family that can have it"),
 	FAMILY("tp", SC_C3_TP, "tensor-parallel collectives"),
 	FAMILY("cp", SC_C3_CP, "context-parallel transfers"),
 	FAMILY("ep", SC_C3_EP, "expert-parallel exchanges"),

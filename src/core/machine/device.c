@@ -6,32 +6,20 @@
 
 #include "core/profile/profile_priv.h"
 
-#define NUMBER(type_, struct_, member, lo, hi, absent_, text)                              \
-	{                                                                                  \
-		.key = #member, .type = type_, .offset = offsetof(struct struct_, member), \
-		.min = lo, .max = hi, .absent = absent_, .help = text                      \
-	}
+#define NUMBER(type_, struct_, member, lo, hi, absent_, ...) \
+	SC_FIELD_IN(type_, struct_, member, lo, hi, __VA_ARGS__, .absent = absent_)
 #define DOUBLE(struct_, member, lo, hi, text) \
-	NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, SC_REQUIRED, text)
+	NUMBER(DOUBLE, struct_, member, lo, hi, SC_REQUIRED, text)
 #define DOUBLE_OR(struct_, member, lo, hi, absent_, text) \
-	NUMBER(SC_F_DOUBLE, struct_, member, lo, hi, absent_, text)
-#define INT(struct_, member, lo, hi, text) \
-	NUMBER(SC_F_INT, struct_, member, lo, hi, SC_REQUIRED, text)
+	NUMBER(DOUBLE, struct_, member, lo, hi, absent_, text)
+#define INT(struct_, member, lo, hi, text) NUMBER(INT, struct_, member, lo, hi, SC_REQUIRED, text)
 #define INT_OR(struct_, member, lo, hi, absent_, text) \
-	NUMBER(SC_F_INT, struct_, member, lo, hi, absent_, text)
+	NUMBER(INT, struct_, member, lo, hi, absent_, text)
 #define FRAC(struct_, member, text) DOUBLE(struct_, member, 1e-3, 1, text)
 #define US(struct_, member, text) DOUBLE(struct_, member, 0, 1e6, text)
 #define SPREAD(struct_) DOUBLE(struct_, spread_frac, 0, 2, "residual spread, 1 sigma, relative")
-#define STR(member, text)                                                                       \
-	{                                                                                       \
-		.key = #member, .type = SC_F_STR, .offset = offsetof(struct sc_device, member), \
-		.help = text                                                                    \
-	}
-#define SECTION(member, table, text)                                                               \
-	{                                                                                          \
-		.key = #member, .type = SC_F_STRUCT, .offset = offsetof(struct sc_device, member), \
-		.sub = table, .help = text                                                         \
-	}
+#define STR(member, text) SC_FIELD(STR, sc_device, member, text)
+#define SECTION(member, table, text) SC_FIELD_MAP(sc_device, member, table, text)
 #define PEAK(member, absent_)                               \
 	DOUBLE_OR(sc_device_peaks, member, 0, 1e6, absent_, \
 		  "dense peak, TFLOP/s; 0 = the device cannot")
@@ -88,43 +76,18 @@ static const struct sc_field GEMM_FIELDS[] = {
 		  "the same of products with a curve; 0 = as it"),
 	{0},
 };
-#define CURVE(member) offsetof(struct sc_gemm_curve, member)
 #define MAX_SIZE 1e12
 static const struct sc_field GEMM_CURVE_FIELDS[] = {
-	{.key = "dtype",
-	 .type = SC_F_ENUM,
-	 .offset = CURVE(dtype),
-	 .names = sc_dtype_names,
-	 .required = true,
-	 .help = "of the operands"},
-	{.key = "n",
-	 .type = SC_F_DOUBLE,
-	 .offset = CURVE(n),
-	 .min = 1,
-	 .max = MAX_SIZE,
-	 .required = true,
-	 .help = "columns of the output"},
-	{.key = "k",
-	 .type = SC_F_DOUBLE,
-	 .offset = CURVE(k),
-	 .min = 1,
-	 .max = MAX_SIZE,
-	 .required = true,
-	 .help = "columns of the input"},
-	{.key = "m",
-	 .type = SC_F_DOUBLES,
-	 .offset = CURVE(m),
-	 .min = 1,
-	 .max = MAX_SIZE,
-	 .required = true,
-	 .help = "rows of the input, rising"},
-	{.key = "factor",
-	 .type = SC_F_DOUBLES,
-	 .offset = CURVE(factor),
-	 .min = 1e-3,
-	 .max = 1e3,
-	 .required = true,
-	 .help = "measured time over the formula's, for each m"},
+	SC_FIELD_OF(ENUM, sc_gemm_curve, dtype, sc_dtype_names, "of the operands",
+		    .required = true),
+	SC_FIELD_IN(DOUBLE, sc_gemm_curve, n, 1, MAX_SIZE, "columns of the output",
+		    .required = true),
+	SC_FIELD_IN(DOUBLE, sc_gemm_curve, k, 1, MAX_SIZE, "columns of the input",
+		    .required = true),
+	SC_FIELD_IN(DOUBLES, sc_gemm_curve, m, 1, MAX_SIZE, "rows of the input, rising",
+		    .required = true),
+	SC_FIELD_IN(DOUBLES, sc_gemm_curve, factor, 1e-3, 1e3,
+		    "measured time over the formula's, for each m", .required = true),
 	{0},
 };
 static const struct sc_field SIMT_FIELDS[] = {
@@ -266,12 +229,8 @@ const struct sc_field sc_device_fields[] = {
 	SECTION(host, HOST_FIELDS, "launches"),
 	SECTION(interference, INTERFERENCE_FIELDS, "models/interference.c"),
 	SECTION(band, BAND_FIELDS, "how far the models are to be trusted"),
-	{.key = "gemm_curves",
-	 .type = SC_F_STRUCTS,
-	 .offset = offsetof(struct sc_device, gemm_curves),
-	 .sub = GEMM_CURVE_FIELDS,
-	 .elem_bytes = sizeof(struct sc_gemm_curve),
-	 .help = "products measured on this machine; stepcast fit --curves writes them"},
+	SC_FIELD_LIST(sc_device, gemm_curves, GEMM_CURVE_FIELDS, sc_gemm_curve,
+		      "products measured on this machine; stepcast fit --curves writes them"),
 	STR(fitted, "blocks that were measured on this GPU"),
 	{0},
 };

@@ -7,28 +7,14 @@
 #include "base/yaml.h"
 #include "core/profile/paths.h"
 
-#define LINK(member) offsetof(struct sc_fabric_link, member)
-#define NET(member) offsetof(struct sc_fabric_net, member)
-#define RAMP(member) offsetof(struct sc_fabric_ramp, member)
-#define CURVE(member) offsetof(struct sc_fabric_curve, member)
-#define PROFILE(member) offsetof(struct sc_fabric_profile, member)
-#define FRAC(key_, at, text)                                                                 \
-	{                                                                                    \
-		.key = (key_), .type = SC_F_DOUBLE, .offset = (at), .min = 0.01, .max = 1.2, \
-		.required = true, .help = (text)                                             \
-	}
-#define US(key_, at, text)                                                                \
-	{                                                                                 \
-		.key = (key_), .type = SC_F_DOUBLE, .offset = (at), .min = 0, .max = 1e5, \
-		.required = true, .help = (text)                                          \
-	}
+#define FRAC(struct_, member, text) \
+	SC_FIELD_IN(DOUBLE, struct_, member, 0.01, 1.2, text, .required = true)
+#define US(struct_, member, text) \
+	SC_FIELD_IN(DOUBLE, struct_, member, 0, 1e5, text, .required = true)
 
-#define SEARCH(key_, lo)                                                                    \
-	{                                                                                   \
-		.key = #key_, .type = SC_F_DOUBLE,                                          \
-		.offset = offsetof(struct sc_fabric_search, key_), .min = lo, .max = 1e5,   \
-		.required = true, .help = "rate that NCCL's search settles on, 1e9 bytes/s" \
-	}
+#define SEARCH(member, lo)                                     \
+	SC_FIELD_IN(DOUBLE, sc_fabric_search, member, lo, 1e5, \
+		    "rate that NCCL's search settles on, 1e9 bytes/s", .required = true)
 
 static const struct sc_field SEARCH_FIELDS[] = {
 	SEARCH(channel_gbps, 1),
@@ -39,104 +25,55 @@ static const struct sc_field SEARCH_FIELDS[] = {
 	{0},
 };
 static const struct sc_field LINK_FIELDS[] = {
-	{.key = "id", .type = SC_F_STR, .offset = LINK(id), .required = true, .help = "name"},
-	{.key = "vendor",
-	 .type = SC_F_STR,
-	 .offset = LINK(vendor),
-	 .required = true,
-	 .help = "nvidia, amd"},
-	{.key = "capability",
-	 .type = SC_F_INT,
-	 .offset = LINK(capability),
-	 .min = 0,
-	 .max = 999,
-	 .required = true,
-	 .help = "lowest CUDA capability, 80 = 8.0; 0 for AMD"},
-	FRAC("eff", LINK(eff), "share of the port's peak that a ring reaches"),
-	FRAC("p2p_eff", LINK(p2p_eff), "send/recv, share of eff"),
-	{.key = "copy_gbps",
-	 .type = SC_F_DOUBLE,
-	 .offset = LINK(copy_gbps),
-	 .min = 1,
-	 .max = 1e5,
-	 .required = true,
-	 .help = "rate of the chunk that is copied, not forwarded, GB/s"},
-	{.key = "nvls_eff",
-	 .type = SC_F_DOUBLE,
-	 .offset = LINK(nvls_eff),
-	 .min = 0,
-	 .max = 1.2,
-	 .required = true,
-	 .help = "in-switch reduction, share of the port's peak; 0 = none"},
-	US("latency_us", LINK(latency_us), "of every collective, before its first hop, us"),
-	US("hop_us", LINK(hop_us), "of a hop inside the node, small messages, us"),
-	US("simple_us", LINK(simple_us), "added by the bandwidth protocol, us"),
-	{.key = "search",
-	 .type = SC_F_STRUCT,
-	 .offset = LINK(search),
-	 .sub = SEARCH_FIELDS,
-	 .required = true,
-	 .help = "what NCCL takes links of this generation for"},
+	SC_FIELD(STR, sc_fabric_link, id, "name", .required = true),
+	SC_FIELD(STR, sc_fabric_link, vendor, "nvidia, amd", .required = true),
+	SC_FIELD_IN(INT, sc_fabric_link, capability, 0, 999,
+		    "lowest CUDA capability, 80 = 8.0; 0 for AMD", .required = true),
+	FRAC(sc_fabric_link, eff, "share of the port's peak that a ring reaches"),
+	FRAC(sc_fabric_link, p2p_eff, "send/recv, share of eff"),
+	SC_FIELD_IN(DOUBLE, sc_fabric_link, copy_gbps, 1, 1e5,
+		    "rate of the chunk that is copied, not forwarded, GB/s", .required = true),
+	SC_FIELD_IN(DOUBLE, sc_fabric_link, nvls_eff, 0, 1.2,
+		    "in-switch reduction, share of the port's peak; 0 = none", .required = true),
+	US(sc_fabric_link, latency_us, "of every collective, before its first hop, us"),
+	US(sc_fabric_link, hop_us, "of a hop inside the node, small messages, us"),
+	US(sc_fabric_link, simple_us, "added by the bandwidth protocol, us"),
+	SC_FIELD_MAP(sc_fabric_link, search, SEARCH_FIELDS,
+		     "what NCCL takes links of this generation for", .required = true),
 	{0},
 };
 static const struct sc_field NET_FIELDS[] = {
-	{.key = "kind",
-	 .type = SC_F_STR,
-	 .offset = NET(kind),
-	 .required = true,
-	 .help = "cluster.fabric"},
-	FRAC("eff", NET(eff), "share of the NICs' line rate"),
-	FRAC("tree_eff", NET(tree_eff), "trees over more than two nodes, share of eff"),
-	FRAC("p2p_eff", NET(p2p_eff), "one send/recv, share of eff"),
-	FRAC("a2a_eff", NET(a2a_eff), "all-to-all, share of eff"),
-	FRAC("sharp_eff", NET(sharp_eff), "all-reduce where the switches add, share of eff"),
-	US("latency_us", NET(latency_us), "of a hop, above NCCL's constant, us"),
-	US("simple_us", NET(simple_us), "of a hop, large messages, above small ones, us"),
-	{.key = "simple_below",
-	 .type = SC_F_INT,
-	 .offset = NET(simple_below),
-	 .min = 0,
-	 .max = 999,
-	 .help = "CUDA capability of GPUs that get no low-latency protocols; default: 0"},
+	SC_FIELD(STR, sc_fabric_net, kind, "cluster.fabric", .required = true),
+	FRAC(sc_fabric_net, eff, "share of the NICs' line rate"),
+	FRAC(sc_fabric_net, tree_eff, "trees over more than two nodes, share of eff"),
+	FRAC(sc_fabric_net, p2p_eff, "one send/recv, share of eff"),
+	FRAC(sc_fabric_net, a2a_eff, "all-to-all, share of eff"),
+	FRAC(sc_fabric_net, sharp_eff, "all-reduce where the switches add, share of eff"),
+	US(sc_fabric_net, latency_us, "of a hop, above NCCL's constant, us"),
+	US(sc_fabric_net, simple_us, "of a hop, large messages, above small ones, us"),
+	SC_FIELD_IN(INT, sc_fabric_net, simple_below, 0, 999,
+		    "CUDA capability of GPUs that get no low-latency protocols; default: 0"),
 	{0},
 };
 static const struct sc_field RAMP_FIELDS[] = {
-	{.key = "nvls_slope",
-	 .type = SC_F_DOUBLE,
-	 .offset = RAMP(nvls_slope),
-	 .min = 1.01,
-	 .max = 100,
-	 .required = true,
-	 .help = "cost of a byte in small messages over large ones"},
-	{.key = "net_slope",
-	 .type = SC_F_DOUBLE,
-	 .offset = RAMP(net_slope),
-	 .min = 1,
-	 .max = 1e4,
-	 .required = true,
-	 .help = "of a hop between nodes over its bytes at the NICs' rate, small messages"},
-	FRAC("ring_net_frac", RAMP(ring_net_frac), "of a network hop, what a ring's step shows"),
-	US("nvls_latency_us", RAMP(nvls_latency_us), "in-switch reduction, small, us"),
-	US("nvls_simple_us", RAMP(nvls_simple_us), "in-switch reduction, added when large, us"),
-	US("p2p_latency_us", RAMP(p2p_latency_us), "send/recv, above the links' latency, us"),
-	US("peer_us", RAMP(peer_us), "all-to-all, each peer on another node, us"),
-	US("local_peer_us", RAMP(local_peer_us), "all-to-all, each peer on the same node, us"),
-	FRAC("pcie_eff", RAMP(pcie_eff), "share of the PCIe peak between GPUs"),
-	{.key = "host_path_gbps",
-	 .type = SC_F_DOUBLE,
-	 .offset = RAMP(host_path_gbps),
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "all-to-all of GPUs without links, a GPU's rate, 1e9 bytes/s; 0 = no limit"},
+	SC_FIELD_IN(DOUBLE, sc_fabric_ramp, nvls_slope, 1.01, 100,
+		    "cost of a byte in small messages over large ones", .required = true),
+	SC_FIELD_IN(DOUBLE, sc_fabric_ramp, net_slope, 1, 1e4,
+		    "of a hop between nodes over its bytes at the NICs' rate, small messages",
+		    .required = true),
+	FRAC(sc_fabric_ramp, ring_net_frac, "of a network hop, what a ring's step shows"),
+	US(sc_fabric_ramp, nvls_latency_us, "in-switch reduction, small, us"),
+	US(sc_fabric_ramp, nvls_simple_us, "in-switch reduction, added when large, us"),
+	US(sc_fabric_ramp, p2p_latency_us, "send/recv, above the links' latency, us"),
+	US(sc_fabric_ramp, peer_us, "all-to-all, each peer on another node, us"),
+	US(sc_fabric_ramp, local_peer_us, "all-to-all, each peer on the same node, us"),
+	FRAC(sc_fabric_ramp, pcie_eff, "share of the PCIe peak between GPUs"),
+	SC_FIELD_IN(DOUBLE, sc_fabric_ramp, host_path_gbps, 0, 1e6,
+		    "all-to-all of GPUs without links, a GPU's rate, 1e9 bytes/s; 0 = no limit"),
 	{0},
 };
-#define WALK(member) offsetof(struct sc_fabric_walk, member)
-#define MOVED(key_, lo, hi, text)                                                            \
-	{                                                                                    \
-		.key = #key_, .type = SC_F_DOUBLE,                                           \
-		.offset = offsetof(struct sc_fabric_walk_proto, key_), .min = lo, .max = hi, \
-		.required = true, .help = (text)                                             \
-	}
+#define MOVED(member, lo, hi, text) \
+	SC_FIELD_IN(DOUBLE, sc_fabric_walk_proto, member, lo, hi, text, .required = true)
 static const struct sc_field WALK_PROTO_FIELDS[] = {
 	MOVED(block_gbps, 0.01, 1e4, "a thread block's rate, 1e9 bytes/s"),
 	MOVED(step_us, 0, 1e3, "each primitive, and until the peer sees its first data, us"),
@@ -145,22 +82,16 @@ static const struct sc_field WALK_PROTO_FIELDS[] = {
 	MOVED(wire_factor, 1, 4, "bytes on the wire for each of data"),
 	{0},
 };
-#define WALK_PROTO(key_, i, text)                                            \
-	{                                                                    \
-		.key = key_, .type = SC_F_STRUCT, .offset = WALK(protos[i]), \
-		.sub = WALK_PROTO_FIELDS, .required = true, .help = text     \
-	}
-#define WALK_RATE(key_, lo, text)                                                               \
+#define WALK_PROTO(key_, i, text)                                                               \
 	{                                                                                       \
-		.key = #key_, .type = SC_F_DOUBLE, .offset = WALK(key_), .min = lo, .max = 1e5, \
+		.key = key_, .type = SC_F_STRUCT,                                               \
+		.offset = offsetof(struct sc_fabric_walk, protos[i]), .sub = WALK_PROTO_FIELDS, \
 		.required = true, .help = text                                                  \
 	}
+#define WALK_RATE(member, lo, text) \
+	SC_FIELD_IN(DOUBLE, sc_fabric_walk, member, lo, 1e5, text, .required = true)
 static const struct sc_field WALK_FIELDS[] = {
-	{.key = "links",
-	 .type = SC_F_STR,
-	 .offset = WALK(links),
-	 .required = true,
-	 .help = "their id"},
+	SC_FIELD(STR, sc_fabric_walk, links, "their id", .required = true),
 	WALK_RATE(link_gbps, 0, "between two GPUs, 1e9 bytes/s; 0 = no limit but the ports'"),
 	WALK_RATE(port_gbps, 0, "out of a GPU, 1e9 bytes/s"),
 	WALK_RATE(local_gbps, 0.01, "copies and reductions of a thread block, 1e9 bytes/s"),
@@ -170,78 +101,31 @@ static const struct sc_field WALK_FIELDS[] = {
 	{0},
 };
 static const struct sc_field CURVE_FIELDS[] = {
-	{.key = "collective",
-	 .type = SC_F_STR,
-	 .offset = CURVE(collective),
-	 .required = true,
-	 .help = "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv"},
-	{.key = "ranks",
-	 .type = SC_F_INT,
-	 .offset = CURVE(ranks),
-	 .min = 2,
-	 .max = 1 << 20,
-	 .required = true,
-	 .help = "of the collective"},
-	{.key = "nodes",
-	 .type = SC_F_INT,
-	 .offset = CURVE(nodes),
-	 .min = 1,
-	 .max = 1 << 20,
-	 .required = true,
-	 .help = "that they are on"},
-	{.key = "bytes",
-	 .type = SC_F_DOUBLES,
-	 .offset = CURVE(bytes),
-	 .min = 1,
-	 .max = 1e15,
-	 .required = true,
-	 .help = "sizes, rising"},
-	{.key = "time_us",
-	 .type = SC_F_DOUBLES,
-	 .offset = CURVE(time_us),
-	 .min = 1e-3,
-	 .max = 1e12,
-	 .required = true,
-	 .help = "times, never falling, us"},
+	SC_FIELD(STR, sc_fabric_curve, collective,
+		 "all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv",
+		 .required = true),
+	SC_FIELD_IN(INT, sc_fabric_curve, ranks, 2, 1 << 20, "of the collective", .required = true),
+	SC_FIELD_IN(INT, sc_fabric_curve, nodes, 1, 1 << 20, "that they are on", .required = true),
+	SC_FIELD_IN(DOUBLES, sc_fabric_curve, bytes, 1, 1e15, "sizes, rising", .required = true),
+	SC_FIELD_IN(DOUBLES, sc_fabric_curve, time_us, 1e-3, 1e12, "times, never falling, us",
+		    .required = true),
 	{0},
 };
 const struct sc_field sc_fabric_fields[] = {
 	{.key = "schema", .type = SC_F_IGNORE},
 	{.key = "source", .type = SC_F_IGNORE},
-	{.key = "links",
-	 .type = SC_F_STRUCTS,
-	 .offset = PROFILE(links),
-	 .required = true,
-	 .sub = LINK_FIELDS,
-	 .elem_bytes = sizeof(struct sc_fabric_link),
-	 .help = "inside a node, by GPU generation"},
-	{.key = "nets",
-	 .type = SC_F_STRUCTS,
-	 .offset = PROFILE(nets),
-	 .required = true,
-	 .sub = NET_FIELDS,
-	 .elem_bytes = sizeof(struct sc_fabric_net),
-	 .help = "between nodes, by fabric kind; the first is the default"},
-	{.key = "ramp",
-	 .type = SC_F_STRUCT,
-	 .offset = PROFILE(ramp),
-	 .required = true,
-	 .sub = RAMP_FIELDS,
-	 .help = "latencies and the way to full rate"},
-	{.key = "walks",
-	 .type = SC_F_STRUCTS,
-	 .offset = PROFILE(walks),
-	 .sub = WALK_FIELDS,
-	 .elem_bytes = sizeof(struct sc_fabric_walk),
-	 .help = "rates of thread blocks, for algorithm files"},
-	{.key = "curves",
-	 .type = SC_F_STRUCTS,
-	 .offset = PROFILE(curves),
-	 .sub = CURVE_FIELDS,
-	 .elem_bytes = sizeof(struct sc_fabric_curve),
-	 .help = "measured times of one machine"},
-	{.key = "gpu", .type = SC_F_STR, .offset = PROFILE(gpu), .help = "that the curves are of"},
-	FRAC("spread_frac", PROFILE(spread_frac), "residual spread of times"),
+	SC_FIELD_LIST(sc_fabric_profile, links, LINK_FIELDS, sc_fabric_link,
+		      "inside a node, by GPU generation", .required = true),
+	SC_FIELD_LIST(sc_fabric_profile, nets, NET_FIELDS, sc_fabric_net,
+		      "between nodes, by fabric kind; the first is the default", .required = true),
+	SC_FIELD_MAP(sc_fabric_profile, ramp, RAMP_FIELDS, "latencies and the way to full rate",
+		     .required = true),
+	SC_FIELD_LIST(sc_fabric_profile, walks, WALK_FIELDS, sc_fabric_walk,
+		      "rates of thread blocks, for algorithm files"),
+	SC_FIELD_LIST(sc_fabric_profile, curves, CURVE_FIELDS, sc_fabric_curve,
+		      "measured times of one machine"),
+	SC_FIELD(STR, sc_fabric_profile, gpu, "that the curves are of"),
+	FRAC(sc_fabric_profile, spread_frac, "residual spread of times"),
 	{0},
 };
 static bool is_rising(const struct sc_doubles *x, bool strictly)

@@ -6,27 +6,13 @@
 
 #include "core/profile/profile_priv.h"
 
-#define AT(member) offsetof(struct sc_software, member)
-#define DOUBLE_OR(member_, lo, hi, absent_, text)                                                  \
-	{                                                                                          \
-		.key = #member_, .type = SC_F_DOUBLE, .offset = AT(member_), .min = lo, .max = hi, \
-		.absent = absent_, .help = text                                                    \
-	}
-#define DOUBLE(member_, lo, hi, text) DOUBLE_OR(member_, lo, hi, SC_REQUIRED, text)
-#define US(member_, text) DOUBLE(member_, 0, 1e9, text)
-#define BOOL(member_, text)                                                             \
-	{                                                                               \
-		.key = #member_, .type = SC_F_BOOL, .offset = AT(member_), .help = text \
-	}
-#define STR(member_, text)                                                             \
-	{                                                                              \
-		.key = #member_, .type = SC_F_STR, .offset = AT(member_), .help = text \
-	}
-#define ENUM(member_, table, text)                                                         \
-	{                                                                                  \
-		.key = #member_, .type = SC_F_ENUM, .offset = AT(member_), .names = table, \
-		.help = text                                                               \
-	}
+#define NUMBER(struct_, member, lo, hi, absent_, ...) \
+	SC_FIELD_IN(DOUBLE, struct_, member, lo, hi, __VA_ARGS__, .absent = absent_)
+#define DOUBLE_OR(member, lo, hi, absent_, text) NUMBER(sc_software, member, lo, hi, absent_, text)
+#define DOUBLE(member, lo, hi, text) DOUBLE_OR(member, lo, hi, SC_REQUIRED, text)
+#define US(member, text) DOUBLE(member, 0, 1e9, text)
+#define BOOL(member, text) SC_FIELD(BOOL, sc_software, member, text)
+#define ENUM(member, table, text) SC_FIELD_OF(ENUM, sc_software, member, table, text)
 
 const struct sc_name sc_fp8_recipe_names[] = {
 	{"delayed", SC_FP8_DELAYED},
@@ -43,29 +29,14 @@ const struct sc_name sc_dispatcher_names[] = {
 	{0},
 };
 static const struct sc_field RELEASE_FIELDS[] = {
-	{.key = "capability",
-	 .type = SC_F_INT,
-	 .offset = offsetof(struct sc_release, capability),
-	 .max = 999,
-	 .help = "for GPUs of that CUDA capability and later, 90 = 9.0"},
-	{.key = "version",
-	 .type = SC_F_STR,
-	 .offset = offsetof(struct sc_release, version),
-	 .help = "training.software_version begins so"},
-	{.key = "profile",
-	 .type = SC_F_STR,
-	 .offset = offsetof(struct sc_release, profile),
-	 .required = true,
-	 .help = "a file of configs/software"},
-	{.key = "unpadded",
-	 .type = SC_F_BOOL,
-	 .offset = offsetof(struct sc_release, unpadded),
-	 .help = "for training.unpadded without fill_fraction"},
-	{.key = "unties",
-	 .type = SC_F_BOOL,
-	 .offset = offsetof(struct sc_release, unties),
-	 .help = "the first that can untie embeddings: taken for a model that does, if no version "
-		 "is given"},
+	SC_FIELD_IN(INT, sc_release, capability, 0, 999,
+		    "for GPUs of that CUDA capability and later, 90 = 9.0"),
+	SC_FIELD(STR, sc_release, version, "training.software_version begins so"),
+	SC_FIELD(STR, sc_release, profile, "a file of configs/software", .required = true),
+	SC_FIELD(BOOL, sc_release, unpadded, "for training.unpadded without fill_fraction"),
+	SC_FIELD(BOOL, sc_release, unties,
+		 "the first that can untie embeddings: taken for a model that does, if no version "
+		 "is given"),
 	{0},
 };
 const struct sc_name sc_schedule_set_names[] = {
@@ -115,36 +86,30 @@ static const struct sc_name SELECTIVE_NAMES[] = {
 	{"ops", SC_SELECTIVE_OPS},
 	{0},
 };
-#undef AT
-#define AT(member) offsetof(struct sc_dlrm_habits, member)
 static const struct sc_field DLRM_FIELDS[] = {
-	BOOL(partial_sums, "row slices send partial sums, added up within a node"),
-	BOOL(index_exchange, "indices exchanged by table"),
-	BOOL(embedding_stream, "beside the bottom MLP"),
-	BOOL(fused_mlp, "bias and activation ride on the GEMMs"),
-	DOUBLE_OR(embedding_eff, 0.01, 10, 1,
-		  "speed of embedding kernels over the device's; default 1"),
-	DOUBLE_OR(host_sample_us, 0, 1e9, 0,
-		  "CPU time of the input pipeline a sample of a rank, us"),
-	DOUBLE_OR(table_us, 0, 1e9, 0, "GPU time a table and step, us; 0 = one kernel for all"),
-	DOUBLE_OR(output_us, 0, 1e9, 0,
-		  "GPU time a vector that is exchanged, where tables are not fused, us"),
+	SC_FIELD(BOOL, sc_dlrm_habits, partial_sums,
+		 "row slices send partial sums, added up within a node"),
+	SC_FIELD(BOOL, sc_dlrm_habits, index_exchange, "indices exchanged by table"),
+	SC_FIELD(BOOL, sc_dlrm_habits, embedding_stream, "beside the bottom MLP"),
+	SC_FIELD(BOOL, sc_dlrm_habits, fused_mlp, "bias and activation ride on the GEMMs"),
+	NUMBER(sc_dlrm_habits, embedding_eff, 0.01, 10, 1,
+	       "speed of embedding kernels over the device's; default 1"),
+	NUMBER(sc_dlrm_habits, host_sample_us, 0, 1e9, 0,
+	       "CPU time of the input pipeline a sample of a rank, us"),
+	NUMBER(sc_dlrm_habits, table_us, 0, 1e9, 0,
+	       "GPU time a table and step, us; 0 = one kernel for all"),
+	NUMBER(sc_dlrm_habits, output_us, 0, 1e9, 0,
+	       "GPU time a vector that is exchanged, where tables are not fused, us"),
 	{0},
 };
-#undef AT
-#define AT(member) offsetof(struct sc_software, member)
 const struct sc_field sc_software_fields[] = {
 	SC_PROFILE_KEYS,
-	STR(id, "the file's stem"),
+	SC_FIELD(STR, sc_software, id, "the file's stem"),
 	{.key = "config",
 	 .type = SC_F_IGNORE,
 	 .help = "list of pieces of config under a request's: {when: {...}, training: {...}}"},
-	{.key = "releases",
-	 .type = SC_F_STRUCTS,
-	 .offset = AT(releases),
-	 .sub = RELEASE_FIELDS,
-	 .elem_bytes = sizeof(struct sc_release),
-	 .help = "releases with a profile of their own"},
+	SC_FIELD_LIST(sc_software, releases, RELEASE_FIELDS, sc_release,
+		      "releases with a profile of their own"),
 	ENUM(grad_sync, GRAD_SYNC_NAMES, "data-parallel reduction after or during backward"),
 	DOUBLE(bucket_mib, 0, 1e6, "gradient bucket, MiB; 0 = one per dtype"),
 	DOUBLE(grad_bytes, 1, 8, "per gradient element in the reduction"),
@@ -208,11 +173,7 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE(reserve_gib, 0, 1e4, "context, buffers and allocator slack, GiB a GPU"),
 	DOUBLE_OR(loss_copies, 0, 16, 0, "fp32 copies of the logits; default 1 if fused, else 2"),
 	DOUBLE_OR(reserve_frac, 0, 2, 0, "allocator slack, of the tensors' bytes; default 0"),
-	{.key = "dlrm",
-	 .type = SC_F_STRUCT,
-	 .offset = AT(dlrm),
-	 .sub = DLRM_FIELDS,
-	 .help = "recommendation models"},
+	SC_FIELD_MAP(sc_software, dlrm, DLRM_FIELDS, "recommendation models"),
 	{0},
 };
 
