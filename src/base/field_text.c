@@ -525,6 +525,7 @@ static const struct {
 	{"batched_tile_n", NULL},
 	{"local_us", NULL},
 	{"wave_loss", NULL},
+	{"residual_frac", "bands are of configs/likeness.csv: remove it"},
 	{"wire_us", "step_us is also the time until the peer sees the first data: remove it"},
 	{"p2p_sync", "for sync write `config: [{c3: {policy: {pp: serial}}}]`, else remove it"},
 	{"whole_batches", "for true write `config: [{training: {micro_batch: 1000000}}]`"},

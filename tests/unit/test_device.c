@@ -77,7 +77,7 @@ static const struct {
 	 "devices/bad.yaml:4:23: error: gemm_curves[0].dtype: unknown value \"fp12\"; did you mean "
 	 "\"fp32\"? Known: fp32, tf32, fp16, bf16, fp8, fp4"},
 	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\n",
-	 "error: devices/bad.yaml: its id is \"test-gpu\"; it must be the file's name"},
+	 "devices/bad.yaml: error: its id is \"test-gpu\"; it must be the file's name"},
 };
 
 LOOP_TEST(bad_files_are_told, N_OF(bad_files))
@@ -156,7 +156,7 @@ TEST(software_is_checked_like_devices)
 	write_file("software/other.yaml",
 		   "schema: stepcast/1\ndefaults: software/default.yaml\nid: another\n");
 	ck_assert_int_ne(sc_software_load("other", &arena, &software, &err), 0);
-	ck_assert_str_eq(err.text, "software/other.yaml: its id is \"another\"; it must be the "
+	ck_assert_str_eq(err.text, "its id is \"another\"; it must be the "
 				   "file's name");
 }
 

@@ -66,39 +66,31 @@ static int load(enum what what, const char *id, struct sc_arena *arena, void **o
 	return rc ? rc : sc_habits_load(*out, arena, err);
 }
 
-/* Loaded once. */
-static int get(struct sc_catalog *catalog, enum what what, const char *id, const void **out,
+/* Loaded once. `out`: a pointer to what it is. */
+static int get(struct sc_catalog *catalog, enum what what, const char *id, void *out,
 	       struct sc_err *err)
 {
 	struct sc_arena *arena = &catalog->arena;
-	struct entry *entry = catalog->entries[what];
+	struct sc_arena_mark mark;
+	struct entry *entry;
+	int rc = 0;
 
+	pthread_mutex_lock(&catalog->lock);
+	mark = sc_arena_mark(arena);
+	entry = catalog->entries[what];
 	while (entry && strcmp(entry->id, id) != 0)
 		entry = entry->next;
 	if (!entry) {
-		struct sc_arena_mark mark = sc_arena_mark(arena);
-		int rc;
-
 		entry = sc_arena_alloc(arena, sizeof(*entry));
 		*entry = (struct entry){sc_arena_strdup(arena, id), catalog->entries[what], NULL};
 		rc = load(what, entry->id, arena, &entry->object, err);
-		if (rc) {
-			sc_arena_rewind(arena, mark);
-			return rc;
-		}
-		catalog->entries[what] = entry;
+		if (rc == 0)
+			catalog->entries[what] = entry;
 	}
-	*out = entry->object;
-	return 0;
-}
-
-static int get_locked(struct sc_catalog *catalog, enum what what, const char *id, const void **out,
-		      struct sc_err *err)
-{
-	int rc;
-
-	pthread_mutex_lock(&catalog->lock);
-	rc = get(catalog, what, id, out, err);
+	if (rc == 0)
+		memcpy(out, &entry->object, sizeof(entry->object));
+	else
+		sc_arena_rewind(arena, mark);
 	pthread_mutex_unlock(&catalog->lock);
 	return rc;
 }
@@ -106,70 +98,36 @@ static int get_locked(struct sc_catalog *catalog, enum what what, const char *id
 int sc_catalog_device(struct sc_catalog *catalog, const char *id, const struct sc_device **out,
 		      struct sc_err *err)
 {
-	const void *found;
-	int rc = get_locked(catalog, DEVICE, id, &found, err);
-
-	if (rc == 0)
-		*out = found;
-	return rc;
+	return get(catalog, DEVICE, id, out, err);
 }
 
 int sc_catalog_software(struct sc_catalog *catalog, const char *id, const struct sc_software **out,
 			struct sc_err *err)
 {
-	const void *found;
-	int rc = get_locked(catalog, SOFTWARE, id, &found, err);
-
-	if (rc == 0)
-		*out = found;
-	return rc;
-}
-
-/* `fabric` is one of the kinds of network in the default profile, else an error with the nearest. */
-static int check_fabric_kind(const struct sc_fabric_profile *standard, const char *fabric,
-			     struct sc_arena *scratch, struct sc_err *err)
-{
-	const struct sc_fabric_net *nets = standard->nets.at;
-	struct sc_arena_mark mark = sc_arena_mark(scratch);
-	const char **kinds = sc_arena_calloc(scratch, standard->nets.n, sizeof(*kinds));
-	const char *near, *list = "";
-	int rc = 0;
-
-	for (size_t i = 0; i < standard->nets.n; i++) {
-		if (strcmp(nets[i].kind, fabric) == 0)
-			goto done;
-		kinds[i] = nets[i].kind;
-		list = sc_arena_printf(scratch, "%s%s, ", list, nets[i].kind);
-	}
-	near = sc_nearest(fabric, kinds, standard->nets.n);
-	if (near)
-		rc = sc_err_set(err, SC_EVALUE, "unknown fabric \"%.64s\"; did you mean \"%s\"?",
-				fabric, near);
-	else
-		rc = sc_err_set(err, SC_EVALUE,
-				"unknown fabric \"%.64s\"; expected one of: %sor a file of the "
-				"folder fabrics of the configs",
-				fabric, list);
-done:
-	sc_arena_rewind(scratch, mark);
-	return rc;
+	return get(catalog, SOFTWARE, id, out, err);
 }
 
 int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
 		      const struct sc_fabric_profile **out, struct sc_err *err)
 {
-	const void *found;
-	int rc;
+	const struct sc_fabric_profile *standard;
+	const struct sc_fabric_net *nets;
+	struct sc_arena scratch;
+	struct sc_name *kinds;
+	int kind, rc = get(catalog, FABRIC, SC_DEFAULT_FABRIC, &standard, err);
 
-	pthread_mutex_lock(&catalog->lock);
-	rc = get(catalog, FABRIC, SC_DEFAULT_FABRIC, &found, err);
-	if (rc == 0 && name && sc_fabric_is_file(found, name, &catalog->arena))
-		rc = get(catalog, FABRIC, name, &found, err);
-	else if (rc == 0 && name)
-		rc = check_fabric_kind(found, name, &catalog->arena, err);
-	pthread_mutex_unlock(&catalog->lock);
 	if (rc == 0)
-		*out = found;
+		*out = standard;
+	if (rc || !name)
+		return rc;
+	sc_arena_init(&scratch, 0);
+	nets = standard->nets.at;
+	kinds = sc_arena_calloc(&scratch, standard->nets.n + 1, sizeof(*kinds));
+	for (size_t i = 0; i < standard->nets.n; i++)
+		kinds[i].name = nets[i].kind;
+	rc = sc_fabric_is_file(standard, name, &scratch) ? get(catalog, FABRIC, name, out, err)
+							 : sc_enum_parse(kinds, name, &kind, err);
+	sc_arena_release(&scratch);
 	return rc;
 }
 
@@ -181,13 +139,15 @@ static bool is_like(const struct sc_like *a, const struct sc_like *b)
 	return true;
 }
 
-static int band(struct sc_catalog *catalog, const struct sc_like *like, const struct sc_band **out,
-		struct sc_err *err)
+int sc_catalog_band(struct sc_catalog *catalog, const struct sc_like *like,
+		    const struct sc_band **out, struct sc_err *err)
 {
-	struct band_entry *entry = catalog->bands;
+	struct band_entry *entry;
 	const char *path;
 	int rc = 0;
 
+	pthread_mutex_lock(&catalog->lock);
+	entry = catalog->bands;
 	while (entry && !is_like(&entry->band.like, like))
 		entry = entry->next;
 	if (!catalog->likeness) {
@@ -204,16 +164,6 @@ static int band(struct sc_catalog *catalog, const struct sc_like *like, const st
 	}
 	if (rc == 0)
 		*out = &entry->band;
-	return rc;
-}
-
-int sc_catalog_band(struct sc_catalog *catalog, const struct sc_like *like,
-		    const struct sc_band **out, struct sc_err *err)
-{
-	int rc;
-
-	pthread_mutex_lock(&catalog->lock);
-	rc = band(catalog, like, out, err);
 	pthread_mutex_unlock(&catalog->lock);
 	return rc;
 }

@@ -266,13 +266,6 @@ int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out
 	rc = sc_profile_load(&device_kind, id, &device, arena, err);
 	if (rc)
 		return rc;
-	if (!device.id)
-		device.id = sc_arena_strdup(arena, id);
-	if (strcmp(device.id, id) != 0)
-		return sc_err_set(
-			err, SC_EVALUE,
-			"devices/%s.yaml: its id is \"%.64s\"; it must be the file's name", id,
-			device.id);
 	if (!device.arch || !device.vendor)
 		return sc_err_set(err, SC_EVALUE, "devices/%s.yaml: missing key \"%s\"", id,
 				  device.arch ? "vendor" : "arch");

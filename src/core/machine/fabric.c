@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/yaml.h"
 #include "core/profile/paths.h"
 
@@ -152,16 +153,9 @@ static int check_curves(const struct sc_fabric_profile *profile, const char *pat
 	return 0;
 }
 
-static bool is_path(const char *id)
-{
-	size_t n = strlen(id), n_end = strlen(".yaml");
-
-	return n > n_end && strcmp(id + n - n_end, ".yaml") == 0;
-}
-
 static const char *fabric_ref(const char *id, struct sc_arena *arena)
 {
-	return is_path(id) ? id : sc_arena_printf(arena, "fabrics/%s.yaml", id);
+	return sc_ends_with(id, ".yaml") ? id : sc_arena_printf(arena, "fabrics/%s.yaml", id);
 }
 
 bool sc_fabric_is_file(const struct sc_fabric_profile *standard, const char *fabric,
@@ -175,7 +169,7 @@ bool sc_fabric_is_file(const struct sc_fabric_profile *standard, const char *fab
 	for (size_t i = 0; i < standard->nets.n; i++)
 		if (strcmp(nets[i].kind, fabric) == 0)
 			return false;
-	found = is_path(fabric) ||
+	found = sc_ends_with(fabric, ".yaml") ||
 		(*fabric && !strchr(fabric, '/') &&
 		 sc_config_path((struct sc_config_ref){.at = fabric_ref(fabric, scratch)}, scratch,
 				&path, NULL) == 0);

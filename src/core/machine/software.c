@@ -198,20 +198,10 @@ const struct sc_profile_kind sc_software_kind = {.folder = "software",
 int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software *out,
 		     struct sc_err *err)
 {
-	struct sc_software software;
-	int rc;
+	struct sc_software software = {.id = NULL};
+	int rc = sc_profile_load(&sc_software_kind, id, &software, arena, err);
 
-	memset(&software, 0, sizeof(software));
-	rc = sc_profile_load(&sc_software_kind, id, &software, arena, err);
-	if (rc)
-		return rc;
-	if (!software.id)
-		software.id = sc_arena_strdup(arena, id);
-	if (strcmp(software.id, id) != 0)
-		return sc_err_set(
-			err, SC_EVALUE,
-			"software/%s.yaml: its id is \"%.64s\"; it must be the file's name", id,
-			software.id);
-	*out = software;
-	return 0;
+	if (rc == 0)
+		*out = software;
+	return rc;
 }

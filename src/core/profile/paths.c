@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fields.h"
+#include "base/file.h"
 #include "base/vec.h"
 
 #ifndef SC_SOURCE_CONFIGS
@@ -114,7 +115,7 @@ static const char *nearest_ref(const char *ref, struct sc_arena *arena)
 	if (!slash)
 		return ref_of_id(ref, arena);
 	n_stem = strlen(slash + 1);
-	if (n_stem > strlen(SUFFIX) && strcmp(slash + 1 + n_stem - strlen(SUFFIX), SUFFIX) == 0)
+	if (sc_ends_with(slash + 1, SUFFIX))
 		n_stem -= strlen(SUFFIX);
 	stem = sc_arena_strndup(arena, slash + 1, n_stem);
 	n_ids = sc_config_ids(sc_arena_strndup(arena, ref, (size_t)(slash - ref)), arena, &ids);
@@ -184,10 +185,10 @@ static void list_folder(const char *folder, struct sc_arena *arena, sc_names *na
 	if (!dir)
 		return;
 	while ((entry = readdir(dir)) != NULL) {
-		size_t n = strlen(entry->d_name), n_suffix = strlen(SUFFIX);
-
-		if (n > n_suffix && strcmp(entry->d_name + n - n_suffix, SUFFIX) == 0)
-			SC_VEC_PUSH(names, sc_arena_strndup(arena, entry->d_name, n - n_suffix));
+		if (sc_ends_with(entry->d_name, SUFFIX) && strlen(entry->d_name) > strlen(SUFFIX))
+			SC_VEC_PUSH(names,
+				    sc_arena_strndup(arena, entry->d_name,
+						     strlen(entry->d_name) - strlen(SUFFIX)));
 	}
 	closedir(dir);
 }

@@ -114,14 +114,7 @@ static int read_file(const struct sc_profile_kind *kind, const char *path, void 
 				    err);
 	} while (rc == 0);
 	while (rc == 0 && n > 0) {
-		const struct sc_yaml *gone = sc_yaml_get(files[--n], "residual_frac");
-
-		if (gone)
-			return sc_err_at(
-				err, SC_EVALUE, gone->file, gone->key_line, gone->key_column,
-				"residual_frac is no key any more: bands are what measured "
-				"rows missed their predictions by (configs/likeness.csv)");
-		rc = sc_yaml_decode(files[n], kind->fields, object, arena, NULL, err);
+		rc = sc_yaml_decode(files[--n], kind->fields, object, arena, NULL, err);
 		if (rc == 0 && kind->take)
 			kind->take(files[n], object, arena);
 	}
@@ -168,6 +161,17 @@ int sc_profile_load(const struct sc_profile_kind *kind, const char *id, void *ob
 	rc = read_file(kind, path, object, arena, &own);
 	if (rc == 0)
 		rc = check_complete(kind->fields, object, "", &own);
+	for (const struct sc_field *field = kind->fields; rc == 0 && field->key; field++) {
+		const char **given = (void *)((unsigned char *)object + field->offset);
+
+		if (strcmp(field->key, "id") != 0)
+			continue;
+		if (!*given)
+			*given = sc_arena_strdup(arena, id);
+		if (strcmp(*given, id) != 0)
+			rc = sc_err_set(&own, SC_EVALUE,
+					"its id is \"%.64s\"; it must be the file's name", *given);
+	}
 	if (rc == 0)
 		return 0;
 	return sc_err_at(err, own.code, own.file[0] ? own.file : path, own.line, own.column, "%s",
