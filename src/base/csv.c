@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,12 +230,17 @@ int sc_csv_column(const struct sc_csv *csv, const char *name)
 	return -1;
 }
 
-unsigned sc_csv_header_column(const struct sc_csv *csv, size_t column)
+unsigned sc_csv_cell_column(const struct sc_csv *csv, size_t row, size_t column)
 {
 	size_t at = 1;
 
-	for (size_t i = 0; i < column; i++)
-		at += strlen(csv->header[i]) + 1;
+	for (size_t i = 0; i < column; i++) {
+		const char *cell = row == SIZE_MAX ? csv->header[i] : sc_csv_cell(csv, row, i);
+
+		if (strpbrk(cell, "\",\r\n"))
+			return 0;
+		at += strlen(cell) + 1;
+	}
 	return (unsigned)at;
 }
 

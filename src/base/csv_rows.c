@@ -1,5 +1,6 @@
 #include "base/csv_rows.h"
 
+#include <stdint.h>
 #include <string.h>
 
 /* A header that no field is of: a word that was spelt wrong. */
@@ -19,7 +20,7 @@ static int check_header(const struct sc_csv_rows *rows, size_t n_fields, struct 
 		if (k < n_fields)
 			continue;
 		nearest = sc_nearest(csv->header[i], keys, n_fields);
-		return sc_err_at(err, SC_EVALUE, csv->file, 1, sc_csv_header_column(csv, i),
+		return sc_err_at(err, SC_EVALUE, csv->file, 1, sc_csv_cell_column(csv, SIZE_MAX, i),
 				 "column \"%.64s\" is none of %s%s%s%s", csv->header[i], rows->list,
 				 nearest ? "; did you mean \"" : "", nearest ? nearest : "",
 				 nearest ? "\"?" : "");
@@ -49,28 +50,13 @@ int sc_csv_rows_bind(struct sc_csv_rows *rows, struct sc_arena *arena, struct sc
 	return rc;
 }
 
-/* Where a cell begins in its line, 1-based; 0 where one before it is quoted, or holds a line's end. */
-static unsigned cell_column(const struct sc_csv *csv, size_t row, size_t column)
-{
-	size_t at = 1;
-
-	for (size_t i = 0; i < column; i++) {
-		const char *cell = sc_csv_cell(csv, row, i);
-
-		if (strpbrk(cell, "\",\r\n"))
-			return 0;
-		at += strlen(cell) + 1;
-	}
-	return (unsigned)at;
-}
-
 int sc_csv_cell_error(const struct sc_csv *csv, size_t row, const char *column,
 		      const char *expected, struct sc_err *err)
 {
 	const int at = sc_csv_column(csv, column);
 
 	return sc_err_at(err, SC_EVALUE, csv->file, csv->line[row],
-			 at < 0 ? 0 : cell_column(csv, row, (size_t)at),
+			 at < 0 ? 0 : sc_csv_cell_column(csv, row, (size_t)at),
 			 "%s: expected %s, got \"%.64s\"", column, expected,
 			 at < 0 ? "" : sc_csv_cell(csv, row, (size_t)at));
 }
@@ -99,7 +85,7 @@ int sc_csv_rows_get(const struct sc_csv_rows *rows, size_t row, void *out, struc
 			sc_field_set_text(&to, text, out, &why);
 		if (why.code != SC_OK)
 			return sc_err_at(err, why.code, csv->file, csv->line[row],
-					 cell_column(csv, row, column), "%s", why.text);
+					 sc_csv_cell_column(csv, row, column), "%s", why.text);
 	}
 	return 0;
 }

@@ -149,6 +149,43 @@ static const char *words_text(const void *first, size_t stride, char *buf, size_
 	return buf;
 }
 
+enum { MAX_KEYS_TEXT = 216 }; /* a message is at most as long as the text of struct sc_err */
+
+int sc_field_unknown(const struct sc_field *table, const struct sc_field_place *at,
+		     struct sc_err *err)
+{
+	const struct sc_field *field, *in = table;
+	char keys[MAX_KEYS_TEXT];
+
+	for (const char *key = at->path;; in = field->sub) {
+		const size_t n_key = strcspn(key, ".[");
+
+		field = sc_find_key(in, key, n_key);
+		key += n_key;
+		if (!field || !*key)
+			break;
+		if (field->type == SC_F_STRUCTS)
+			return sc_err_set(
+				err, SC_EVALUE,
+				"%.*s is a list of sections; its elements can only be set in "
+				"a file",
+				(int)(key - at->path), at->path);
+		if (field->type == SC_F_INTS || field->type == SC_F_DOUBLES)
+			return sc_err_set(
+				err, SC_EVALUE,
+				"%.*s is a list, whose elements cannot be set alone; give "
+				"the whole, as [1, 2, 3]",
+				(int)(key - at->path), at->path);
+		if (field->type != SC_F_STRUCT || *key++ != '.')
+			break;
+	}
+	if (at->nearest)
+		return sc_err_set(err, SC_EVALUE, "unknown key \"%.64s\"; did you mean \"%.64s\"?",
+				  at->path, at->nearest);
+	return sc_err_set(err, SC_EVALUE, "unknown key \"%.64s\"; known keys: %s", at->path,
+			  words_text(table, sizeof(*table), keys, sizeof(keys)));
+}
+
 int sc_enum_parse(const struct sc_name *names, const char *text, int *out, struct sc_err *err)
 {
 	const char *nearest;
@@ -285,8 +322,7 @@ struct decoder {
 	struct sc_yaml_opts *opts; /* or NULL */
 	struct sc_err *err;
 };
-/* A message is at most as long as the text of struct sc_err. */
-enum { MAX_PATH_TEXT = 160, MAX_KEYS_TEXT = 216 };
+enum { MAX_PATH_TEXT = 160 };
 
 static const char *path_text(const struct place *place, char buf[MAX_PATH_TEXT])
 {
@@ -453,15 +489,6 @@ static int decode_ref(struct decoder *d, const struct sc_yaml *node, const struc
 	return decode_map(d, map, place->field->sub, place);
 }
 
-static const struct sc_field *find_field(const struct sc_field *table, const char *key)
-{
-	for (; table->key; table++) {
-		if (strcmp(table->key, key) == 0)
-			return table;
-	}
-	return NULL;
-}
-
 static int decode_value(struct decoder *d, const struct sc_yaml *node, const struct place *place);
 
 static int decode_struct(struct decoder *d, const struct sc_yaml *node, const struct place *place)
@@ -472,7 +499,8 @@ static int decode_struct(struct decoder *d, const struct sc_yaml *node, const st
 		return decode_ref(d, node, place);
 	if (node->kind == SC_YAML_SCALAR && place->field->scalar) {
 		/* A scalar in a mapping's place, the value of one of its keys. */
-		const struct sc_field *field = find_field(place->field->sub, place->field->scalar);
+		const struct sc_field *field = sc_find_key(place->field->sub, place->field->scalar,
+							   strlen(place->field->scalar));
 		struct place here = {.field = field, .up = place, .key = field->key};
 
 		here.at = place->at + field->offset;
@@ -559,7 +587,7 @@ static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct
 		      const struct place *object)
 {
 	for (const struct sc_yaml *child = map->child; child; child = child->next) {
-		const struct sc_field *field = find_field(table, child->key);
+		const struct sc_field *field = sc_find_key(table, child->key, strlen(child->key));
 		struct place here = {.field = field, .up = object, .key = child->key};
 		int rc;
 

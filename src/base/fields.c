@@ -246,7 +246,7 @@ const char *sc_nearest(const char *word, const char *const *candidates, size_t n
 	return sc_nearest_of(word, candidates, sizeof(*candidates), n);
 }
 
-static const struct sc_field *find_key(const struct sc_field *table, const char *key, size_t n)
+const struct sc_field *sc_find_key(const struct sc_field *table, const char *key, size_t n)
 {
 	for (; table->key; table++) {
 		if (strncmp(table->key, key, n) == 0 && table->key[n] == '\0')
@@ -262,7 +262,7 @@ static const char *path_of_key(const struct sc_field *table, const char *key,
 	const struct sc_field *section = NULL;
 
 	for (; table->key; table++) {
-		if (table->type != SC_F_STRUCT || !find_key(table->sub, key, strlen(key)))
+		if (table->type != SC_F_STRUCT || !sc_find_key(table->sub, key, strlen(key)))
 			continue;
 		if (section)
 			return NULL;
@@ -298,7 +298,7 @@ struct sc_field_place sc_field_find(const struct sc_field *table, const char *pa
 
 	for (;;) {
 		size_t n_key = strcspn(key, ".");
-		const struct sc_field *field = find_key(table, key, n_key);
+		const struct sc_field *field = sc_find_key(table, key, n_key);
 
 		if (!field) {
 			out.nearest = nearest_path(table, path, (size_t)(key - path), arena);
@@ -308,44 +308,14 @@ struct sc_field_place sc_field_find(const struct sc_field *table, const char *pa
 			out.field = field;
 			if (field->type == SC_F_STRUCT && field->scalar) {
 				out.base_offset += field->offset;
-				out.field =
-					find_key(field->sub, field->scalar, strlen(field->scalar));
+				out.field = sc_find_key(field->sub, field->scalar,
+							strlen(field->scalar));
 			}
 			return out;
 		}
 		if (field->type != SC_F_STRUCT)
 			return out;
 		out.base_offset += field->offset;
-		table = field->sub;
-		key += n_key + 1;
-	}
-}
-
-int sc_field_in_list(const struct sc_field *table, const char *path, const char *what,
-		     struct sc_err *err)
-{
-	const char *key = path;
-
-	for (;;) {
-		const size_t n_key = strcspn(key, ".["), n = (size_t)(key - path) + n_key;
-		const struct sc_field *field = find_key(table, key, n_key);
-
-		if (!field || key[n_key] == '\0')
-			return 0;
-		if (field->type == SC_F_STRUCTS)
-			return sc_err_set(
-				err, SC_EVALUE,
-				"%s%.*s is a list of sections; its elements can only be set in "
-				"a file",
-				what, (int)n, path);
-		if (field->type == SC_F_INTS || field->type == SC_F_DOUBLES)
-			return sc_err_set(
-				err, SC_EVALUE,
-				"%s%.*s is a list, whose elements cannot be set alone; give the "
-				"whole, as [1, 2, 3]",
-				what, (int)n, path);
-		if (field->type != SC_F_STRUCT || key[n_key] != '.')
-			return 0;
 		table = field->sub;
 		key += n_key + 1;
 	}

@@ -120,9 +120,9 @@ struct sc_field_place {
 };
 struct sc_field_place sc_field_find(const struct sc_field *table, const char *path,
 				    struct sc_arena *arena);
-/* Does a path that sc_field_find does not know go into a list: "model.tables[0].rows"? Says that its elements
- * cannot be set; 0 if it goes into none. `what` begins the message: "--grid: ", or "". */
-int sc_field_in_list(const struct sc_field *table, const char *path, const char *what,
+/* The error where there is none: the key is unknown, or goes into a list (model.tables[0].rows), whose elements cannot
+ * be set alone. */
+int sc_field_unknown(const struct sc_field *table, const struct sc_field_place *at,
 		     struct sc_err *err);
 /* Parses one scalar text into its place in `object` (the outermost struct). Lists are written "1,2,3"
  * or "[1, 2, 3]". Messages name the path, as "parallel.tp: expected an integer from 1 to 4096, got \"x\"". */

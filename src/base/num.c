@@ -7,8 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Of an integer: far beyond what 19 digits need, far below what would overflow a long. */
-enum { MAX_EXPONENT = 1 << 20 };
+#define EXACT 9007199254740992.0 /* 2^53 */
 
 static bool is_digit(char c)
 {
@@ -55,79 +54,23 @@ bool sc_parse_double(const char *text, double *out)
 	return true;
 }
 
-/* magnitude = magnitude * 10 + digit, or false if it no longer fits a uint64_t. */
-static bool push_digit(uint64_t *magnitude, unsigned digit)
-{
-	if (*magnitude > (UINT64_MAX - digit) / 10)
-		return false;
-	*magnitude = *magnitude * 10 + digit;
-	return true;
-}
-
-/* Exact: value = magnitude * 10^exponent where magnitude does not end in 0 (zeros are held back
- * until another digit follows), so it is integral if and only if the exponent is not negative. */
-static bool parse_mantissa(const char **text, uint64_t *magnitude, long *exponent)
-{
-	const char *p = *text;
-	bool after_point = false;
-	long zeros = 0;
-
-	*magnitude = 0;
-	*exponent = 0;
-	for (; is_digit(*p) || *p == '.'; p++) {
-		if (*p == '.') {
-			after_point = true;
-			continue;
-		}
-		*exponent -= after_point;
-		if (*p == '0') {
-			zeros += *magnitude != 0;
-			continue;
-		}
-		for (; zeros > 0; zeros--) {
-			if (!push_digit(magnitude, 0))
-				return false;
-		}
-		if (!push_digit(magnitude, (unsigned)(*p - '0')))
-			return false;
-	}
-	*exponent += zeros;
-	*text = p;
-	return true;
-}
-
 bool sc_parse_int(const char *text, int64_t *out)
 {
-	uint64_t magnitude, limit;
-	long exponent;
-	bool negative;
+	long long whole;
+	double real;
+	char *end;
 
 	if (!text || !is_decimal(text))
 		return false;
-	negative = *text == '-';
-	text += *text == '+' || *text == '-';
-	if (!parse_mantissa(&text, &magnitude, &exponent))
-		return false;
-	if (magnitude == 0) {
-		*out = 0;
-		return true;
-	}
-	if (*text) {
-		long given = strtol(text + 1, NULL, 10); /* saturates */
-
-		if (given > MAX_EXPONENT || given < -MAX_EXPONENT)
+	errno = 0;
+	whole = strtoll(text, &end, 10);
+	if (*end) { /* a point or an exponent: as far as a double is exact */
+		if (!sc_parse_double(text, &real) || fabs(real) > EXACT || floor(real) < real)
 			return false;
-		exponent += given;
-	}
-	if (exponent < 0)
+		whole = (long long)real;
+	} else if (errno) {
 		return false;
-	for (; exponent > 0; exponent--) {
-		if (!push_digit(&magnitude, 0))
-			return false;
 	}
-	limit = (uint64_t)INT64_MAX + negative;
-	if (magnitude > limit)
-		return false;
-	*out = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+	*out = whole;
 	return true;
 }

@@ -295,6 +295,7 @@ static int parse_word(struct parser *p, const char *word, struct sc_err *err)
 {
 	const struct sc_op_kind_info *info = p->info;
 	const char *equals = strchr(word, '='), *key;
+	struct sc_err own = {.code = SC_OK};
 	struct sc_field_place to;
 	size_t index;
 	int rc;
@@ -304,10 +305,8 @@ static int parse_word(struct parser *p, const char *word, struct sc_err *err)
 				  info->name, word);
 	key = sc_arena_strndup(p->arena, word, (size_t)(equals - word));
 	to = sc_field_find(info->fields, key, p->arena);
-	if (!to.field)
-		return sc_err_set(err, SC_EUSAGE, "%s has no key \"%.64s\"%s%s%s", info->name, key,
-				  to.nearest ? "; did you mean \"" : "",
-				  to.nearest ? to.nearest : "", to.nearest ? "\"?" : "");
+	if (!to.field && sc_field_unknown(info->fields, &to, &own))
+		return sc_err_set(err, SC_EUSAGE, "%s: %s", info->name, own.text);
 	index = (size_t)(to.field - info->fields);
 	if (p->is_given[index])
 		return sc_err_set(err, SC_EUSAGE, "%s: %s is given twice", info->name, key);

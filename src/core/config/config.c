@@ -189,19 +189,6 @@ int sc_config_file_of(const struct sc_config *config, struct sc_key_text given,
 	return rc;
 }
 
-static int unknown_path(const char *path, const char *nearest, struct sc_err *err)
-{
-	const int rc = sc_field_in_list(sc_config_fields, path, "", err);
-
-	if (rc)
-		return rc;
-	if (nearest)
-		return sc_err_set(err, SC_EVALUE, "unknown key \"%.64s\"; did you mean \"%.64s\"?",
-				  path, nearest);
-	return sc_err_set(err, SC_EVALUE, "unknown key \"%.64s\"; keys are as in \"parallel.tp\"",
-			  path);
-}
-
 /* As if nobody had given it: an origin without a file hides the older ones. */
 static void unset_value(struct sc_config *config, const struct sc_field_place *at,
 			struct sc_arena *arena)
@@ -225,7 +212,7 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 	int rc;
 
 	if (!field)
-		return unknown_path(path, to.nearest, err);
+		return sc_field_unknown(sc_config_fields, &to, err);
 	if (!*set->text &&
 	    (strcmp(key, "model.tables_csv") == 0 || strcmp(key, "model.rows_csv") == 0 ||
 	     strcmp(key, "cluster.topology") == 0))

@@ -3,36 +3,21 @@
 
 #include <string.h>
 
-static int unknown_header(const struct sc_csv *csv, size_t column, const char *nearest,
-			  struct sc_err *err)
-{
-	unsigned at = sc_csv_header_column(csv, column);
-	struct sc_err in_list = {.code = SC_OK};
-
-	if (sc_field_in_list(sc_config_fields, csv->header[column], "", &in_list))
-		return sc_err_at(err, in_list.code, csv->file, 1, at, "column \"%.64s\": %s",
-				 csv->header[column], in_list.text);
-	if (nearest)
-		return sc_err_at(err, SC_EVALUE, csv->file, 1, at,
-				 "column \"%.64s\" is no config key; did you mean \"%.64s\"?",
-				 csv->header[column], nearest);
-	return sc_err_at(err, SC_EVALUE, csv->file, 1, at,
-			 "column \"%.64s\" is no config key; a column that is none has no dot",
-			 csv->header[column]);
-}
-
 static int bind_column(struct sc_config_table *table, size_t column, struct sc_arena *arena,
 		       struct sc_err *err)
 {
 	const struct sc_csv *csv = table->csv;
 	const char *header = csv->header[column];
+	struct sc_err own = {.code = SC_OK};
 	struct sc_field_place place;
 
 	if (!strchr(header, '.') && strcmp(header, "gpus") != 0)
 		return 0;
 	place = sc_field_find(sc_config_fields, header, arena);
-	if (!place.field)
-		return unknown_header(csv, column, place.nearest, err);
+	if (!place.field && sc_field_unknown(sc_config_fields, &place, &own))
+		return sc_err_at(err, own.code, csv->file, 1,
+				 sc_csv_cell_column(csv, SIZE_MAX, column),
+				 "a column with a dot is a key: %s", own.text);
 	if (place.field->type == SC_F_IGNORE)
 		return 0;
 	table->columns[table->n_columns++] =

@@ -237,6 +237,8 @@ static int bind_coef(struct fit *fit, const struct sc_itfit_name *name)
 	struct place *place = &fit->places[fit->params.n];
 	struct sc_fit_param *p = &fit->params.at[fit->params.n];
 	const struct profile *profile = NULL;
+	const struct sc_field *fields;
+	struct sc_err own = {.code = SC_OK};
 	struct sc_field_place at;
 	const char *key = NULL;
 	int rc = find_profile(fit, name->name, place, &profile, &key);
@@ -244,12 +246,10 @@ static int bind_coef(struct fit *fit, const struct sc_itfit_name *name)
 	if (rc)
 		return rc;
 	assert(profile);
-	at = sc_field_find(place->of_device ? sc_device_fields : sc_software_fields, key,
-			   fit->arena);
-	if (!at.field)
-		return sc_err_set(fit->err, SC_EUSAGE, "--coef %.64s: no field \"%.64s\"%s%.64s%s",
-				  name->name, key, at.nearest ? "; did you mean \"" : "",
-				  at.nearest ? at.nearest : "", at.nearest ? "\"?" : "");
+	fields = place->of_device ? sc_device_fields : sc_software_fields;
+	at = sc_field_find(fields, key, fit->arena);
+	if (!at.field && sc_field_unknown(fields, &at, &own))
+		return sc_err_set(fit->err, SC_EUSAGE, "--coef %.64s: %s", name->name, own.text);
 	if (at.field->type != SC_F_DOUBLE)
 		return sc_err_set(fit->err, SC_EUSAGE,
 				  "--coef %.64s: only numbers that are not counts can be fitted",

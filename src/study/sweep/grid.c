@@ -57,21 +57,13 @@ static int check_read(const char *option, const struct sc_field *field, const ch
 
 static int check_key(const struct sc_axis *axis, struct sc_arena *arena, struct sc_err *err)
 {
-	const char *option = axis->option, *path = axis->path;
-	struct sc_err in_list = {.code = SC_OK};
-	struct sc_field_place place = sc_field_find(sc_config_fields, path, arena);
-	const char *near = place.nearest;
+	struct sc_err own = {.code = SC_OK};
+	struct sc_field_place place = sc_field_find(sc_config_fields, axis->path, arena);
 
 	if (place.field)
-		return check_read(option, place.field, path, err);
-	if (sc_field_in_list(sc_config_fields, path, "", &in_list))
-		return sc_err_set(err, SC_EUSAGE, "%s: %s", option, in_list.text);
-	if (near)
-		return sc_err_set(err, SC_EUSAGE, "%s: unknown key \"%.64s\"; did you mean \"%s\"?",
-				  option, path, near);
-	return sc_err_set(err, SC_EUSAGE,
-			  "%s: unknown key \"%.64s\"; keys are as in \"parallel.tp\"", option,
-			  path);
+		return check_read(axis->option, place.field, axis->path, err);
+	sc_field_unknown(sc_config_fields, &place, &own);
+	return sc_err_set(err, SC_EUSAGE, "%s: %s", axis->option, own.text);
 }
 
 int sc_axis_parse(const char *option, const char *text, struct sc_arena *arena, struct sc_axis *out,
