@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,9 +11,8 @@
 #include <zlib.h>
 
 #include "base/arena.h"
-#include "base/log.h"
 
-enum { MIN_BUFFER = 4096, MAX_CHUNK = 1 << 30, PATIENCE_MS = 1000 };
+enum { MIN_BUFFER = 4096, MAX_CHUNK = 1 << 30 };
 
 struct buffer {
 	const char *path;
@@ -94,26 +92,6 @@ static int check_file(int fd, struct buffer *buffer)
 	return 0;
 }
 
-/* Opening a pipe waits for who writes to it: that is said if it takes long. */
-static int open_file(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	struct pollfd pipe = {.fd = fd, .events = POLLIN};
-	struct stat info;
-
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode) && poll(&pipe, 1, PATIENCE_MS) == 0) {
-		sc_log(SC_LOG_WARNING, "%s is a pipe: waiting for what is written to it", path);
-		while (poll(&pipe, 1, -1) < 0 && errno == EINTR)
-			;
-	}
-	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0)
-		return fd;
-	close(fd);
-	return -1;
-}
-
 int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, struct sc_err *err)
 {
 	struct buffer buffer = {.path = path, .max_bytes = max_bytes, .err = err};
@@ -122,7 +100,7 @@ int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, 
 
 	if (!path[0])
 		return sc_err_set(err, SC_EIO, "the name of a file is empty");
-	fd = open_file(path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot be opened: %s", strerror(errno));
 	rc = check_file(fd, &buffer);

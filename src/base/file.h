@@ -17,8 +17,7 @@ struct sc_source {
 	const char *file;
 };
 /* On success *out has *n_out bytes and a NUL after them; the caller frees it. More than max_bytes,
- * packed or unpacked, is SC_ELIMIT, found without reading on. A pipe that nobody writes to is waited for, and
- * that is logged. */
+ * packed or unpacked, is SC_ELIMIT, found without reading on. A pipe that nobody writes to is waited for. */
 int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, struct sc_err *err);
 
 /* Makes a folder, and those above it that are missing; one that is there is fine. */

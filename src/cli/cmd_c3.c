@@ -55,16 +55,15 @@ static int load_machine(const struct sc_c3_words *words, struct sc_arena *arena,
 {
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
 	struct sc_fabric *fabric = sc_arena_calloc(arena, 1, sizeof(*fabric));
-	struct sc_op_cluster given = {words->cluster, words->device, 1, 1};
+	struct sc_op_cluster given = {words->cluster, words->device, words->gpus, 1};
 	struct sc_cluster *cluster = &request->config.cluster;
 	int rc = sc_op_cluster_load(&given, arena, request, err);
 
 	if (rc)
 		return rc;
-	given.ranks = words->gpus ? words->gpus : cluster->gpus_per_node;
 	if (given.ranks > cluster->gpus_per_node)
 		given.nodes = (given.ranks + cluster->gpus_per_node - 1) / cluster->gpus_per_node;
-	rc = sc_op_cluster_load(&given, arena, request, err);
+	rc = sc_op_cluster_fill(&given, request, err);
 	if (rc == 0)
 		rc = sc_fabric_from_request(request, fabric, err);
 	if (rc == 0)

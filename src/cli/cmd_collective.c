@@ -296,15 +296,15 @@ static int load_network(const struct collective_args *args, const struct sc_mscc
 	int64_t per_node;
 	int rc;
 
-	if (!file || args->ranks > 0)
-		return sc_cli_network(&asked, arena, request, out, err);
-	rc = sc_cli_network(&asked, arena, request, out, err);
-	if (rc)
-		return rc;
-	per_node = request->config.cluster.gpus_per_node;
-	asked.ranks = file->n_gpus;
-	if (args->nodes == 0)
-		asked.nodes = (file->n_gpus + per_node - 1) / per_node;
+	if (file && args->ranks == 0) {
+		rc = sc_op_cluster_load(&asked, arena, request, err);
+		if (rc)
+			return rc;
+		per_node = request->config.cluster.gpus_per_node;
+		asked.ranks = file->n_gpus;
+		if (args->nodes == 0)
+			asked.nodes = (file->n_gpus + per_node - 1) / per_node;
+	}
 	return sc_cli_network(&asked, arena, request, out, err);
 }
 

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/num.h"
 #include "base/strbuf.h"
 #include "base/units.h"
@@ -177,9 +176,8 @@ static int finish_traces(const struct record_args *args, const char *dir, const 
 			&args->common,
 			"nothing was recorded: no process used CUDA, NVTX or NCCL where the tracer "
 			"could see it");
-	else if (rc == 0 && paths.n)
-		sc_log(SC_LOG_INFO, "recorded traces=%zu events=%lld", paths.n,
-		       (long long)n_events);
+	else if (rc == 0 && paths.n && args->common.verbose)
+		sc_cli_say("recorded traces=%zu events=%lld", paths.n, (long long)n_events);
 	if (rc == 0)
 		rc = sc_trace_loss_of_run((const char *const *)paths.at, paths.n, &loss, err);
 	if (rc == 0) {

@@ -45,13 +45,11 @@ bool sc_cli_collective(const char *text, size_t n, enum sc_collective *out)
 	return false;
 }
 
-/* As sc_config_resolve does for a whole request, for the cluster alone. */
 int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena,
 		       struct sc_request *request, struct sc_err *err)
 {
 	struct sc_cluster *cluster = &request->config.cluster;
 	const struct sc_device *device = &request->device;
-	int64_t domain = device->usual_scale_up_gpus;
 	int rc = 0;
 
 	sc_config_init(&request->config);
@@ -77,36 +75,17 @@ int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena
 		cluster->gpus_per_node = device->usual_gpus_per_node;
 	if (cluster->nics_per_node == SC_NOT_GIVEN)
 		cluster->nics_per_node = device->usual_nics_per_node;
-	if (domain <= cluster->gpus_per_node || domain % cluster->gpus_per_node)
-		domain = cluster->gpus_per_node;
 	if (cluster->scale_up_gpus == SC_NOT_GIVEN)
-		cluster->scale_up_gpus = domain;
+		cluster->scale_up_gpus = sc_device_usual_domain(device, cluster->gpus_per_node);
 	if (cluster->nic_gbit_s < 0)
 		cluster->nic_gbit_s = device->usual_nic_gbit_s;
-	request->config.gpus =
-		given->nodes > 1 ? given->nodes * cluster->gpus_per_node : given->ranks;
-	if (given->ranks > given->nodes * cluster->gpus_per_node || given->nodes > given->ranks)
-		return sc_err_set(err, SC_ECONFLICT,
-				  "collective: ranks=%lld do not fit on nodes=%lld of %lld GPUs",
-				  (long long)given->ranks, (long long)given->nodes,
-				  (long long)cluster->gpus_per_node);
 	return 0;
 }
 
-/* Ranks that are not given fill the nodes; nodes that are not given are as many as the ranks fill, else one. */
-static int load_all_ranks(struct sc_op_cluster *given, struct sc_arena *arena,
-			  struct sc_request *request, struct sc_err *err)
+int sc_op_cluster_fill(struct sc_op_cluster *given, struct sc_request *request, struct sc_err *err)
 {
-	const struct sc_op_cluster one = {given->file, given->device, 1, 1};
-	int64_t per_node;
-	int rc;
+	const int64_t per_node = request->config.cluster.gpus_per_node;
 
-	if (given->ranks > 0 && given->nodes > 0)
-		return sc_op_cluster_load(given, arena, request, err);
-	rc = sc_op_cluster_load(&one, arena, request, err);
-	if (rc)
-		return rc;
-	per_node = request->config.cluster.gpus_per_node;
 	if (given->nodes == 0 && given->ranks > per_node && given->ranks % per_node)
 		return sc_err_set(err, SC_EUSAGE,
 				  "ranks=%lld fill no whole nodes of %lld GPUs: give nodes, too",
@@ -115,7 +94,13 @@ static int load_all_ranks(struct sc_op_cluster *given, struct sc_arena *arena,
 		given->nodes = given->ranks > per_node ? given->ranks / per_node : 1;
 	if (given->ranks == 0)
 		given->ranks = given->nodes * per_node;
-	return sc_op_cluster_load(given, arena, request, err);
+	request->config.gpus = given->nodes > 1 ? given->nodes * per_node : given->ranks;
+	if (given->ranks > given->nodes * per_node || given->nodes > given->ranks)
+		return sc_err_set(err, SC_ECONFLICT,
+				  "collective: ranks=%lld do not fit on nodes=%lld of %lld GPUs",
+				  (long long)given->ranks, (long long)given->nodes,
+				  (long long)per_node);
+	return 0;
 }
 
 int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
@@ -123,8 +108,10 @@ int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
 {
 	struct sc_op_cluster asked = *given;
 	struct sc_span hosts;
-	int rc = load_all_ranks(&asked, arena, request, err);
+	int rc = sc_op_cluster_load(&asked, arena, request, err);
 
+	if (rc == 0)
+		rc = sc_op_cluster_fill(&asked, request, err);
 	if (rc)
 		return rc;
 	hosts = (struct sc_span){.n_ranks = (int)asked.ranks,

@@ -9,20 +9,23 @@ double sc_cli_size(const char *text, size_t n);
 /* "all_gather", "all-gather" or "allgather", `n` letters of it. */
 bool sc_cli_collective(const char *text, size_t n, enum sc_collective *out);
 
-/* A cluster alone, its gaps filled with what is usual for its GPU. */
+/* A cluster alone, for commands without a whole config. */
 struct sc_op_cluster {
 	const char *file, *device; /* either may be NULL; the device replaces the file's */
 	int64_t ranks, nodes;
 };
+/* As sc_config_resolve does for a whole request: gaps filled with what is usual for its GPU. */
 int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena,
 		       struct sc_request *request, struct sc_err *err);
+/* The GPUs of a cluster that was loaded. Ranks that are 0 fill the nodes; nodes that are 0 are as many as the ranks fill,
+ * else one. */
+int sc_op_cluster_fill(struct sc_op_cluster *given, struct sc_request *request, struct sc_err *err);
 struct sc_cli_network {
 	struct sc_fabric fabric;
 	struct sc_span span;
 	const char *device; /* its id */
 };
-/* The same, and what the collective model sees of it; ranks 0: all GPUs of the nodes; nodes 0: those that the
- * ranks fill. */
+/* Both, and what the collective model sees of it. */
 int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
 		   struct sc_request *request, struct sc_cli_network *out, struct sc_err *err);
 

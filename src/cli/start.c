@@ -15,7 +15,6 @@
 
 #include "base/file.h"
 #include "base/json_out.h"
-#include "base/log.h"
 #include "base/output.h"
 #include "base/ranks.h"
 #include "base/threads.h"
@@ -25,14 +24,6 @@
 #include "study/sweep/sweep.h"
 
 enum { MAX_MESSAGE = 1024, STDIN_BYTES = 4096 };
-
-static void print_log(void *ctx, enum sc_log_level level, const char *text)
-{
-	static const char *const names[] = {"error", "warning", "info", "debug"};
-
-	(void)ctx;
-	fprintf(stderr, "%s: %s\n", names[level], text);
-}
 
 static int usage_error(const struct sc_command *command, const struct sc_err *err)
 {
@@ -166,15 +157,12 @@ static bool begin(const struct sc_line *line, void *into, struct sc_arena *arena
 	const struct sc_common *common = into;
 	struct sc_err err = {.code = SC_OK};
 	struct sc_strbuf help = {0};
-	int level;
 
 	memcpy(into, &sc_common_defaults, sizeof(sc_common_defaults));
 	if (sc_options_parse(line, into, arena, &err) || check_outputs(command, into, &err)) {
 		*exit_code = err.code == SC_EUSAGE ? usage_error(command, &err) : sc_cli_fail(&err);
 		return false;
 	}
-	level = common->quiet ? SC_LOG_ERROR : SC_LOG_WARNING + common->verbose;
-	sc_log_to(print_log, NULL, level > SC_LOG_DEBUG ? SC_LOG_DEBUG : (enum sc_log_level)level);
 	if (!common->help && !common->version) {
 		if (check_words(line, common, &err) == 0)
 			return true;
@@ -243,6 +231,17 @@ unsigned sc_cli_jobs(const struct sc_cli_call *call, int64_t asked)
 	unsigned n = sc_cpu_count() / (ranks ? (unsigned)sc_ranks_on_node(ranks) : 1);
 
 	return asked > 0 ? (unsigned)asked : n ? n : 1;
+}
+
+void sc_cli_say(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	fputs("info: ", stderr);
+	vfprintf(stderr, fmt, args);
+	fputc('\n', stderr);
+	va_end(args);
 }
 
 void sc_cli_warn(const struct sc_common *common, const char *fmt, ...)

@@ -25,6 +25,8 @@ int sc_cli_start(const struct sc_line *line);
 int sc_cli_fail(const struct sc_err *err);
 /* Threads: as asked for; 0: one a processor, shared by the ranks of this machine. */
 unsigned sc_cli_jobs(const struct sc_cli_call *call, int64_t asked);
+/* A line on stderr, of what -v asks for. */
+void sc_cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void sc_cli_warn(const struct sc_common *common, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void sc_cli_warn_all(const struct sc_common *common, const struct sc_warnings *warnings);

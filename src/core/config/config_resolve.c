@@ -473,11 +473,9 @@ static int resolve_cluster(const struct sc_resolver *res)
 				usual, req->device.id);
 	}
 	/* By its name a machine is what it is for every command. */
-	if (cl->scale_up_gpus == SC_NOT_GIVEN && req->n_kinds < 2 &&
-	    req->device.usual_scale_up_gpus > cl->gpus_per_node &&
-	    req->device.usual_scale_up_gpus % cl->gpus_per_node == 0) {
-		cl->scale_up_gpus = req->device.usual_scale_up_gpus;
-		if (gpus > cl->gpus_per_node)
+	if (cl->scale_up_gpus == SC_NOT_GIVEN && req->n_kinds < 2) {
+		cl->scale_up_gpus = sc_device_usual_domain(&req->device, cl->gpus_per_node);
+		if (cl->scale_up_gpus > cl->gpus_per_node && gpus > cl->gpus_per_node)
 			sc_warn(&req->warnings,
 				"cluster.scale_up_gpus is not given; the usual NVLink domain of %s is "
 				"taken: %" PRId64 " GPUs",

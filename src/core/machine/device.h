@@ -173,4 +173,12 @@ bool sc_device_is_fitted(const struct sc_device *device, const char *block);
 /* The block that its matrix products of that type are of: "gemm", or "simt" without tensor cores. */
 const char *sc_device_math_block(const struct sc_device *device, enum sc_dtype dtype);
 
+/* GPUs of the usual NVLink domain, over nodes of so many; a node where it has no whole ones. */
+static inline int64_t sc_device_usual_domain(const struct sc_device *device, int64_t per_node)
+{
+	const int64_t domain = device->usual_scale_up_gpus;
+
+	return domain > per_node && domain % per_node == 0 ? domain : per_node;
+}
+
 #endif
