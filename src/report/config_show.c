@@ -257,12 +257,20 @@ static void append_elements(const struct sc_field *field, const struct sc_struct
 	const unsigned char *at = list->at, *end = at + list->n * field->elem_bytes;
 
 	for (const struct sc_yaml *one = node->child; one && at < end; one = one->next) {
+		const char *comma = "";
 		size_t begin;
 
 		sc_strbuf_append_char(out, '\n');
 		begin = out->n;
-		sc_strbuf_append(out, "    - ");
-		append_map(field->sub, at, out);
+		sc_strbuf_append(out, "    - {");
+		for (const struct sc_field *f = field->sub; f->key; f++) {
+			if (!sc_yaml_get(one, f->key))
+				continue;
+			sc_strbuf_printf(out, "%s%s: ", comma, f->key);
+			sc_config_show_value(f, at + f->offset, out);
+			comma = ", ";
+		}
+		sc_strbuf_append_char(out, '}');
 		begin_comment(begin, out);
 		append_comment(one->file, out);
 		sc_strbuf_printf(out, ":%u", one->line);
