@@ -94,7 +94,7 @@ TEST(test_transfer_without_waiting)
 {
 	begin(&PAIR);
 	ck_assert_uint_eq(run.merge.n_matched, 6);
-	ck_assert_uint_eq(run.merge.instances.n, 3);
+	ck_assert_uint_eq(run.merge.n_members.n, 3);
 	for (size_t i = 0; i < 3; i++)
 		ck_assert_double_eq_tol(run.transfer_us.at[i], 50, 1e-9);
 	end();

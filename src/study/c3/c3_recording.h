@@ -65,10 +65,4 @@ int sc_c3_recording_load(const char *path, const char *device, struct sc_c3_reco
 			 struct sc_err *err);
 void sc_c3_recording_release(struct sc_c3_recording *recording);
 
-/* --- inside --- */
-/* Times of a rank's activities, NAN: as recorded; NULL: all of them. */
-struct sc_c3_kernel_times {
-	double *alone_us, *policy_us[SC_N_C3_POLICIES];
-};
-
 #endif

@@ -58,8 +58,8 @@ static int trace_table_collectives(const struct trace_table_run *table, struct s
 
 	if (rc)
 		return rc;
-	done = sc_xmalloc(run.merge.instances.n + 1);
-	memset(done, 0, run.merge.instances.n + 1);
+	done = sc_xmalloc(run.merge.n_members.n + 1);
+	memset(done, 0, run.merge.n_members.n + 1);
 	fprintf(table->out, "source,device,collective,ranks,bytes,time_us,quality\n");
 	for (size_t r = 0; r < run.ranks.n; r++)
 		for (size_t i = 0; i < run.ranks.at[r].collectives.n; i++) {

@@ -125,9 +125,7 @@ int sc_trace_ranks_of(const struct sc_trace_run *run, const struct sc_merge_call
 		return collective->group_size;
 	if (run->world > 0)
 		return run->world;
-	return collective->instance < 0
-		       ? 0
-		       : (int)run->merge.instances.at[collective->instance].n_members;
+	return collective->instance < 0 ? 0 : (int)run->merge.n_members.at[collective->instance];
 }
 
 double sc_trace_act_work_us(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
@@ -280,7 +278,7 @@ struct instance {
 /* Instances of which several ranks have a member, as they were launched: counted, then put. */
 static void add_groups(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out)
 {
-	const size_t n = run->merge.instances.n;
+	const size_t n = run->merge.n_members.n;
 	struct instance *of = sc_xcalloc(n + 1, sizeof(*of));
 	struct sc_member *members = NULL;
 	uint32_t n_members = 0;

@@ -184,6 +184,11 @@ struct sc_trace_node {
 	uint32_t index; /* of the call or activity */
 	uint8_t kind;
 };
+/* On a device. */
+static inline bool sc_trace_node_runs(const struct sc_trace_node *node)
+{
+	return node->kind == SC_TRACE_NODE_ACT || node->kind == SC_TRACE_NODE_CARRIED;
+}
 struct sc_trace_graph {
 	struct sc_graph graph; /* classes are ranks; each node has its own cost; op is the name */
 	SC_VEC(struct sc_trace_node) refs; /* by node */
@@ -198,6 +203,12 @@ struct sc_trace_graph {
 void sc_trace_graph_release(struct sc_trace_graph *graph);
 /* Costs are those measured. Sealed. Memory is kept for the next. */
 void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out);
+/* Collectives beside nothing: in the order in which a rank's host launched its device work, a collective waits for all
+ * before it, and all after it for the collective. The recorded edges stay, so that it never makes a replay shorter. */
+void sc_trace_serialize(const struct sc_trace_run *run, struct sc_trace_graph *graph);
+/* Beside all that the trace does not say to wait for them: of ranks whose trace has no event waits, those for collectives
+ * are dropped. They were inferred from starts just after ends, which does not show that their data was needed. */
+void sc_trace_drop_inferred(const struct sc_trace_run *run, struct sc_trace_graph *graph);
 /* Of an activity of an earlier iteration when `begin` is called: how long until it starts or goes on, once
  * activity `before` of its lane (or SC_NONE) has ended, and what is left of it. */
 struct sc_trace_rest {

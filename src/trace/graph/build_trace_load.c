@@ -223,7 +223,7 @@ static int check_related(const struct sc_trace_run *run, struct sc_err *err)
 
 static void find_transfers(struct sc_trace_run *run)
 {
-	const size_t n = run->merge.instances.n;
+	const size_t n = run->merge.n_members.n;
 
 	SC_VEC_RESERVE(&run->transfer_us, n + 1);
 	run->transfer_us.n = n;
@@ -234,7 +234,7 @@ static void find_transfers(struct sc_trace_run *run)
 			const struct sc_merge_call *c = &run->merge.ranks.at[r].calls.at[i];
 			const double us = sc_ns_us(c->end_ns - c->start_ns);
 
-			if (c->instance >= 0 && run->merge.instances.at[c->instance].n_members > 1)
+			if (c->instance >= 0 && run->merge.n_members.at[c->instance] > 1)
 				run->transfer_us.at[c->instance] =
 					fmin(run->transfer_us.at[c->instance], us);
 		}
@@ -242,7 +242,7 @@ static void find_transfers(struct sc_trace_run *run)
 
 struct trace_meeting *sc_trace_meetings(const struct sc_trace_run *run)
 {
-	const size_t n = run->merge.instances.n;
+	const size_t n = run->merge.n_members.n;
 	struct trace_meeting *meeting = sc_xmalloc((n + 1) * sizeof(*meeting));
 
 	for (size_t i = 0; i < n; i++) {
@@ -273,7 +273,7 @@ static void drop_contradictions(struct sc_trace_run *run)
 {
 	struct trace_meeting *meeting = sc_trace_meetings(run);
 
-	for (size_t i = 0; i < run->merge.instances.n; i++)
+	for (size_t i = 0; i < run->merge.n_members.n; i++)
 		if (meeting[i].last_start_ns > meeting[i].first_end_ns &&
 		    meeting[i].last_start_ns - meeting[i].first_end_ns > MAX_CLOCK_ERROR_NS) {
 			run->transfer_us.at[i] = NAN;

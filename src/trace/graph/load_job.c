@@ -450,7 +450,7 @@ static void add_act(struct job *job, uint32_t i)
 	};
 
 	if (type->collective >= 0) {
-		const size_t first = job->run->merge.instances.n - job->n_groups;
+		const size_t first = job->run->merge.n_members.n - job->n_groups;
 		const struct sc_merge_call call = {
 			.start_ns = op->start_ns,
 			.end_ns = op->end_ns,
@@ -466,8 +466,7 @@ static void add_act(struct job *job, uint32_t i)
 		};
 
 		if (op->group != SC_NONE) {
-			job->run->merge.instances.at[first + op->group].n_members++;
-			job->run->merge.instances.at[first + op->group].kind = type->collective;
+			job->run->merge.n_members.at[first + op->group]++;
 		}
 		act.kind = SC_ACT_COLLECTIVE;
 		act.merge_call = (uint32_t)merged->calls.n;
@@ -562,7 +561,7 @@ static void add_step(struct job *job)
 	}
 	find_rules(job);
 	for (uint32_t g = 0; g < job->n_groups; g++)
-		SC_VEC_PUSH(&job->run->merge.instances, ((struct sc_merge_instance){.kind = -1}));
+		SC_VEC_PUSH(&job->run->merge.n_members, 0);
 	for (uint32_t w = 0, i = 0; w < job->n_workers; w++) {
 		struct sc_trace_rank *rank = &job->run->ranks.at[w];
 		struct sc_trace_iteration it = {.step = job->ops[0].step,
@@ -632,10 +631,10 @@ static void find_transfers(struct sc_trace_run *run)
 {
 	struct trace_meeting *meeting = sc_trace_meetings(run);
 
-	for (size_t i = 0; i < run->merge.instances.n; i++) {
+	for (size_t i = 0; i < run->merge.n_members.n; i++) {
 		double us = NAN;
 
-		if (run->merge.instances.at[i].n_members > 1)
+		if (run->merge.n_members.at[i] > 1)
 			us = fmax(0, sc_ns_us(meeting[i].first_end_ns - meeting[i].last_start_ns));
 		SC_VEC_PUSH(&run->transfer_us, us);
 	}

@@ -8,12 +8,7 @@
 #include "base/arena.h"
 #include "trace/graph/trace_order.h"
 
-enum {
-	MIN_ITERATIONS = 3,
-	TOLERANCE = 50,
-	MIN_LENGTH = 2,
-	MAX_LENGTHS = 256 /* that are tried: names of one iteration propose few */
-};
+enum { MIN_ITERATIONS = 3, TOLERANCE = 50, MIN_LENGTH = 2 };
 
 /* By sc_trace_compare_pair. */
 struct place {
@@ -126,29 +121,13 @@ static bool is_inner(const struct sc_launches *l, const struct sc_period *row)
 	       (n_met == 0 && (meets_within(l, end, l->n + 1 - end) || meets_before(l, row)));
 }
 
-struct lengths {
-	size_t n, at[MAX_LENGTHS];
-};
-
-/* False: it was tried, or there were too many. */
-static bool is_new(struct lengths *tried, size_t length)
-{
-	for (size_t i = 0; i < tried->n; i++)
-		if (tried->at[i] == length)
-			return false;
-	if (tried->n == MAX_LENGTHS)
-		return false;
-	tried->at[tried->n++] = length;
-	return true;
-}
-
 bool sc_period_find(const struct sc_launches *l, struct sc_period *out)
 {
 	const size_t n = l->n;
 	struct place *places = sc_xmalloc((n + 1) * sizeof(*places));
 	size_t *scratch = sc_xmalloc((n + 1) * sizeof(*scratch));
 	uint32_t *rows = sc_xmalloc((n + 1) * sizeof(*rows));
-	struct lengths tried = {.n = 0};
+	bool *tried = sc_xcalloc(n + 1, sizeof(*tried)); /* by length */
 	size_t best = 0;
 
 	for (uint32_t i = 0; i < n; i++)
@@ -165,8 +144,9 @@ bool sc_period_find(const struct sc_launches *l, struct sc_period *out)
 			continue;
 		length = even_distance(places + i, end - i, scratch);
 		if (length == 0 || (best && length >= best) || length > n / MIN_ITERATIONS ||
-		    !is_new(&tried, length))
+		    tried[length])
 			continue;
+		tried[length] = true;
 		longest_row(l, length, rows, &row);
 		if (row.n < MIN_ITERATIONS || row.n * row.length * 2 < n || is_inner(l, &row))
 			continue;
@@ -176,5 +156,6 @@ bool sc_period_find(const struct sc_launches *l, struct sc_period *out)
 	free(places);
 	free(scratch);
 	free(rows);
+	free(tried);
 	return out->n > 0;
 }

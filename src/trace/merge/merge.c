@@ -184,18 +184,14 @@ static void number_instances(struct sc_merge *m, struct keyed *keyed, size_t n)
 {
 	qsort(keyed, n, sizeof(*keyed), compare_keyed);
 	for (size_t i = 0, end; i < n; i = end) {
-		struct sc_merge_instance instance = {.kind = keyed[i].kind};
-
 		for (end = i; end < n && keyed[end].number == keyed[i].number &&
 			      keyed[end].kind == keyed[i].kind &&
 			      (end == i || keyed[end].track != keyed[end - 1].track);
-		     end++) {
-			keyed[end].call->instance = (int32_t)m->instances.n;
-			instance.n_members++;
-		}
-		if (instance.n_members > 1)
-			m->n_matched += instance.n_members;
-		SC_VEC_PUSH(&m->instances, instance);
+		     end++)
+			keyed[end].call->instance = (int32_t)m->n_members.n;
+		if (end - i > 1)
+			m->n_matched += end - i;
+		SC_VEC_PUSH(&m->n_members, (uint32_t)(end - i));
 	}
 }
 
@@ -234,7 +230,7 @@ void sc_merge_match(struct sc_merge *merge)
 {
 	struct tracks tracks = {.list = {0}};
 
-	merge->instances.n = merge->n_calls = merge->n_matched = merge->n_solo = 0;
+	merge->n_members.n = merge->n_calls = merge->n_matched = merge->n_solo = 0;
 	for (size_t r = 0; r < merge->ranks.n; r++) {
 		merge->n_calls += merge->ranks.at[r].calls.n;
 		for (size_t i = 0; i < merge->ranks.at[r].calls.n; i++)
@@ -262,7 +258,7 @@ void sc_merge_release(struct sc_merge *merge)
 		SC_VEC_RELEASE(&merge->ranks.at[r].pieces);
 	}
 	SC_VEC_RELEASE(&merge->ranks);
-	SC_VEC_RELEASE(&merge->instances);
+	SC_VEC_RELEASE(&merge->n_members);
 }
 
 struct sc_merge_rank *sc_merge_add_rank(struct sc_merge *merge, int32_t rank, uint64_t host)
@@ -272,7 +268,6 @@ struct sc_merge_rank *sc_merge_add_rank(struct sc_merge *merge, int32_t rank, ui
 		.host = host,
 		.basis = SC_MERGE_HOST_CLOCK,
 		.spread_ns = NAN,
-		.bias_ns = NAN,
 	};
 
 	SC_VEC_PUSH(&merge->ranks, new_rank);

@@ -52,18 +52,12 @@ struct sc_merge_rank {
 	SC_VEC(struct sc_merge_piece) pieces;
 	/* Of ends after the correction, against the parent's: half of them are within it; NAN if unknown. */
 	double spread_ns;
-	/* By how much ends differ from the parent's though the clock is the same: a bias of the estimator. */
-	double bias_ns;
-};
-struct sc_merge_instance {
-	uint32_t n_members;
-	int32_t kind;
 };
 struct sc_merge {
 	SC_VEC(struct sc_merge_rank) ranks; /* the caller adds them; in the order of rank */
-	SC_VEC(struct sc_merge_instance) instances;
-	size_t n_calls, n_matched; /* calls, and those with at least one partner */
-	size_t n_solo;             /* calls of communicators that one recorded rank has */
+	SC_VEC(uint32_t) n_members;         /* by instance */
+	size_t n_calls, n_matched;          /* calls, and those with at least one partner */
+	size_t n_solo;                      /* calls of communicators that one recorded rank has */
 };
 
 void sc_merge_release(struct sc_merge *merge);

@@ -13,12 +13,13 @@
 #include "trace/merge/merge.h"
 
 enum { MIN_TELLING = 5 }; /* collectives: of fewer the ends differ by chance */
-enum { MAX_BLOCKS = 20, MIN_BLOCK = 2, MIN_FOR_SLOPE = 16, MIN_WINDOW = 8, SEARCH_STEPS = 60 };
+enum { MAX_BLOCKS = 20, MIN_BLOCK = 2, MIN_FOR_SLOPE = 16, MIN_WINDOW = 8, SEARCH_STEPS = 120 };
 #define MAX_DRIFT 500e-6 /* quartz is within 100 ppm of true, so that two are within 200 */
 #define WINDOW_NS (60.0 * (double)SC_NS_PER_S)
 #define SLOPE_SIGNIFICANCE 3.5 /* errors: chance gives one of 2000 level clocks such a slope */
 #define NEAR_SDS 3.0
 #define ROUNDING_NS 1.0
+#define NO_ROOM 1e6 /* weight of what a line lacks of keeping all limits */
 #define MAD_TO_SD 1.4826
 
 /* A collective that both ranks have: on the child's clock and on the common one. */
@@ -168,12 +169,12 @@ struct limits {
 	double t;
 };
 
-/* Lines of a slope that keep all limits: between which values they are at the time. */
-static double room_at(const struct limits *limits, double slope, double *high)
+/* Of the lines of a slope that keep all limits the highest value at a time; less, by far, where none does. Both that
+ * and the room between the limits are concave in the slope, and so is this. */
+static double highest_of_slope(const struct limits *limits, double slope)
 {
-	double low = -INFINITY;
+	double low = -INFINITY, high = INFINITY;
 
-	*high = INFINITY;
 	for (size_t i = 0; i < limits->n; i++) {
 		const struct limit *l = &limits->at[i];
 		const double rise = slope * (l->t - limits->t);
@@ -181,58 +182,27 @@ static double room_at(const struct limits *limits, double slope, double *high)
 		/* not by fmax and fmin, which are calls: this is where the time of a merge goes */
 		if (l->low - rise > low)
 			low = l->low - rise;
-		if (l->high - rise < *high)
-			*high = l->high - rise;
+		if (l->high - rise < high)
+			high = l->high - rise;
 	}
-	return *high - low;
+	return high >= low ? high : high + NO_ROOM * (high - low);
 }
 
-/* Over the slopes that leave room, the highest value at t (of -low and -high: the lowest). The room of a
- * slope and its highest value are both concave in the slope, so both are found by thirds. */
+/* Over all slopes the highest value at t (of -low and -high: the lowest). */
 static double highest_at(const struct limit *limit, size_t n, double t)
 {
 	const struct limits limits = {limit, n, t};
-	double from = -2 * MAX_DRIFT, to = 2 * MAX_DRIFT, widest, high, best, edge;
+	double from = -2 * MAX_DRIFT, to = 2 * MAX_DRIFT;
 
 	for (int i = 0; i < SEARCH_STEPS; i++) {
 		const double a = from + (to - from) / 3, b = to - (to - from) / 3;
 
-		if (room_at(&limits, a, &high) < room_at(&limits, b, &high))
+		if (highest_of_slope(&limits, a) < highest_of_slope(&limits, b))
 			from = a;
 		else
 			to = b;
 	}
-	widest = (from + to) / 2;
-	room_at(&limits, widest, &best);
-	/* From there to either side as far as there is room, the highest value. */
-	for (int side = -1; side <= 1; side += 2) {
-		double in = widest, out = side * 2 * MAX_DRIFT;
-
-		for (int i = 0; i < SEARCH_STEPS; i++) {
-			const double middle = (in + out) / 2;
-
-			if (room_at(&limits, middle, &high) >= 0)
-				in = middle;
-			else
-				out = middle;
-		}
-		edge = in;
-		from = fmin(edge, widest);
-		to = fmax(edge, widest);
-		for (int i = 0; i < SEARCH_STEPS; i++) {
-			double high_a, high_b;
-			const double a = from + (to - from) / 3, b = to - (to - from) / 3;
-
-			room_at(&limits, a, &high_a);
-			room_at(&limits, b, &high_b);
-			best = fmax(best, fmax(high_a, high_b));
-			if (high_a < high_b)
-				from = a;
-			else
-				to = b;
-		}
-	}
-	return best;
+	return highest_of_slope(&limits, (from + to) / 2);
 }
 
 /* Of the error of `line`, anywhere in the window. */
@@ -304,7 +274,7 @@ static void index_calls(const struct sc_merge *m, size_t rank, uint32_t *by_inst
 {
 	const struct sc_merge_rank *r = &m->ranks.at[rank];
 
-	memset(by_instance, 0, (m->instances.n + 1) * sizeof(*by_instance));
+	memset(by_instance, 0, (m->n_members.n + 1) * sizeof(*by_instance));
 	for (size_t i = 0; i < r->calls.n; i++)
 		if (r->calls.at[i].instance >= 0 && r->calls.at[i].barrier)
 			by_instance[r->calls.at[i].instance] = (uint32_t)i + 1;
@@ -410,17 +380,13 @@ static void settle(struct sc_merge *m, size_t child, size_t parent, const uint32
 	c->parent = parent;
 	c->pieces.n = 0;
 	if (c->host && c->host == p->host) {
-		const struct window w = {.pairs = pairs,
-					 .n = n,
-					 .from_ns = n ? pairs[0].start_ns : 0,
-					 .to_ns = n ? pairs[n - 1].end_ns : 0};
+		const struct window w = {.pairs = pairs, .n = n};
 
 		c->basis = SC_MERGE_SAME_HOST;
 		for (size_t i = 0; i < p->pieces.n; i++)
 			SC_VEC_PUSH(&c->pieces, p->pieces.at[i]);
 		if (n)
-			c->bias_ns = middle_of(&w, 0, &c->spread_ns) -
-				     (double)sc_merge_correction(c, w.from_ns);
+			middle_of(&w, 0, &c->spread_ns);
 	} else if (n) {
 		c->basis = n < MIN_TELLING && !(c->host && p->host) ? SC_MERGE_FEW
 								    : SC_MERGE_COLLECTIVES;
@@ -457,7 +423,7 @@ void sc_merge_clocks(struct sc_merge *merge)
 {
 	const size_t n = merge->ranks.n;
 	struct nearest *nearest = sc_xmalloc((n + 1) * sizeof(*nearest));
-	uint32_t *calls = sc_xmalloc((merge->instances.n + 1) * sizeof(*calls));
+	uint32_t *calls = sc_xmalloc((merge->n_members.n + 1) * sizeof(*calls));
 	size_t next = 0;
 
 	memset(nearest, 0, (n + 1) * sizeof(*nearest));

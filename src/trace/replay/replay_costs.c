@@ -170,7 +170,7 @@ double sc_replay_waiting_us(const struct replay_study *study, size_t rank, const
 	const bool known = c->group_size > 0 || study->run.world > 0;
 	const int n_ranks = sc_trace_ranks_of(&study->run, c);
 	const int n_recorded =
-		c->instance < 0 ? 1 : (int)study->run.merge.instances.at[c->instance].n_members;
+		c->instance < 0 ? 1 : (int)study->run.merge.n_members.at[c->instance];
 
 	if (c->bytes < 0 || n_recorded >= (known ? n_ranks : 2))
 		return 0;
