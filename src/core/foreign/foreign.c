@@ -78,13 +78,6 @@ static bool is_text(const struct sc_yaml *node, const char *text)
 	return node && node->kind == SC_YAML_SCALAR && strcmp(node->text, text) == 0;
 }
 
-bool sc_foreign_is(const struct sc_foreign *file, const char *theirs, const char *text)
-{
-	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, theirs);
-
-	return leaf && is_text(leaf->node, text);
-}
-
 static int64_t count_of(const struct sc_yaml *node, int64_t absent)
 {
 	int64_t value;

@@ -46,16 +46,15 @@ struct sc_foreign_says {
 	const char *when;
 	const struct sc_foreign_word *words; /* as of keys, with forms; or NULL */
 };
-/* A file of configs/foreign; its README.md says how they are written. Rows count before names that are read, those
- * before names of the software, those before names that are free; names are apart by spaces. */
+/* A file of configs/foreign; its README.md says how they are written. Rows count before names, and those in the order
+ * of their rules; names are apart by spaces. */
 struct sc_foreign_table {
 	const char *id;
 	const struct sc_yaml *root; /* for what a format's function reads of its own */
 	const struct sc_foreign_key *rows;
 	const struct sc_foreign_says *rules; /* ends with an empty one */
-	const char *read, *software, *free;  /* or NULL */
-	const char *launch; /* those of `read` that only say how many GPUs there are; or NULL */
-	const char *open;   /* those that the run may follow or not; or NULL */
+	const char *names[SC_KEY_UNKNOWN];   /* of READ and on; or NULL */
+	const char *launch; /* those of READ that only say how many GPUs there are; or NULL */
 	const struct sc_foreign_table *next;
 };
 
@@ -147,7 +146,6 @@ bool sc_foreign_is_in(const char *names, const struct sc_foreign_leaf *leaf);
 
 /* For a format's function. */
 const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs);
-bool sc_foreign_is(const struct sc_foreign *file, const char *theirs, const char *text);
 /* A condition of a rule. */
 bool sc_foreign_holds(const struct sc_foreign *file, const char *condition);
 

@@ -13,22 +13,10 @@
 /* In a cell of CSV names are apart by spaces, ';' or '|'. */
 static int take_features(struct sc_foreign *file, struct sc_err *err)
 {
-	static const char *const needed[][2] = {{"num_embeddings", "rows"},
-						{"embedding_dim", "dim"}};
 	const struct sc_foreign_leaf *names = sc_foreign_get(file, "feature_names");
 	const char *text = names && names->node->text ? names->node->text : "";
 	int64_t n = names ? (int64_t)names->node->n_children : 0;
 
-	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
-		if (!sc_foreign_line_of(file->lines, needed[i][1]))
-			return sc_err_at(err, SC_EVALUE, file->map->file, file->map->line,
-					 file->map->column, "this table has no %s", needed[i][0]);
-	if (!sc_foreign_line_of(file->lines, "pooling"))
-		return sc_err_at(
-			err, SC_EVALUE, file->map->file, file->map->line, file->map->column,
-			"this table has no pooling_factor, the mean lookups of a sample in "
-			"each feature; TorchRec's tables do not tell it: add it to each, as "
-			"in pooling_factor=1 for one id");
 	for (size_t at = 0; text[at]; n++) {
 		at += strcspn(text + at, " ;|");
 		at += strspn(text + at, " ;|");

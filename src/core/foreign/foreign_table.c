@@ -107,11 +107,11 @@ static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
 	const struct sc_yaml *keys = sc_yaml_get(root, "keys"), *rules, *node;
 	const struct {
 		const char *key, **names;
-	} lists[] = {{"read", &out->read},
-		     {"launch", &out->launch},
-		     {"open", &out->open},
-		     {"software", &out->software},
-		     {"free", &out->free}};
+	} lists[] = {{"read", &out->names[SC_KEY_READ]},
+		     {"open", &out->names[SC_KEY_OPEN]},
+		     {"software", &out->names[SC_KEY_SOFTWARE]},
+		     {"free", &out->names[SC_KEY_FREE]},
+		     {"launch", &out->launch}};
 	struct sc_foreign_says *says;
 	struct sc_foreign_key *rows;
 	int rc = sc_schema_check(root, true, err);
@@ -246,24 +246,17 @@ enum sc_foreign_rule sc_foreign_rule_of(const struct sc_foreign *file,
 					const struct sc_foreign_leaf *leaf,
 					const struct sc_foreign_key **row)
 {
-	static const struct sc_foreign_key no_row = {0};
-	static const struct sc_foreign_says no_rule = {0};
-	static const struct sc_foreign_table none = {.rows = &no_row, .rules = &no_rule};
-	const struct sc_foreign_table *keys = file->table, *more = file->more ? file->more : &none;
+	const struct sc_foreign_table *const tables[] = {file->table, file->more, NULL}, *const * t;
 
-	*row = row_of(keys->rows, leaf);
-	if (!*row)
-		*row = row_of(more->rows, leaf);
+	*row = NULL;
+	for (t = tables; *t && !*row; t++)
+		*row = row_of((*t)->rows, leaf);
 	if (*row)
 		return (*row)->rule;
-	if (sc_foreign_is_in(keys->read, leaf) || sc_foreign_is_in(more->read, leaf) ||
-	    is_of_rule(keys->rules, leaf) || is_of_rule(more->rules, leaf))
-		return SC_KEY_READ;
-	if (sc_foreign_is_in(keys->open, leaf) || sc_foreign_is_in(more->open, leaf))
-		return SC_KEY_OPEN;
-	if (sc_foreign_is_in(keys->software, leaf) || sc_foreign_is_in(more->software, leaf))
-		return SC_KEY_SOFTWARE;
-	return sc_foreign_is_in(keys->free, leaf) || sc_foreign_is_in(more->free, leaf)
-		       ? SC_KEY_FREE
-		       : SC_KEY_UNKNOWN;
+	for (int rule = SC_KEY_READ; rule < SC_KEY_UNKNOWN; rule++)
+		for (t = tables; *t; t++)
+			if (sc_foreign_is_in((*t)->names[rule], leaf) ||
+			    (rule == SC_KEY_READ && is_of_rule((*t)->rules, leaf)))
+				return (enum sc_foreign_rule)rule;
+	return SC_KEY_UNKNOWN;
 }

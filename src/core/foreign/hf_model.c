@@ -64,7 +64,7 @@ static bool has_windows(const struct sc_foreign *file)
 	const struct sc_foreign_leaf *window = sc_foreign_get(file, "sliding_window");
 	int64_t layers = sc_foreign_ours(file, "model.layers", 0);
 
-	return !is_null(window) && !sc_foreign_is(file, "use_sliding_window", "false") &&
+	return !is_null(window) && !sc_foreign_holds(file, "use_sliding_window=false") &&
 	       !(sc_foreign_holds(file, "use_sliding_window") &&
 		 sc_foreign_count(file, "max_window_layers", 0) >= layers);
 }
