@@ -46,8 +46,8 @@ static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
 		rc = sc_config_resolve(&config, catalog, path, request, err);
 	if (rc)
 		return rc;
-	sc_cli_warn_all(&args->common, &request->warnings);
 	report = search(args, request, arena, err);
+	sc_cli_warn_all(&args->common, report ? report->warnings : &request->warnings);
 	if (!report)
 		return -1;
 	sc_shard_plan_print(&report->study->plans.at[0].solution.plan, &text);

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "core/embedding/reuse.h"
 #include "study/shard/shard.h"
+#include "study/shard/shard_iteration.h"
 #include "study/shard/shard_objective.h"
 #include "study/shard/shard_study.h"
 
@@ -437,7 +438,12 @@ static int make_report(struct run *s, struct sc_err *err)
 	s->report = (struct sc_shard_report){.study = &s->study,
 					     .diff_cost = -1,
 					     .n_tables = SC_SHARD_REPORT_TABLES,
+					     .warnings = &s->request->warnings,
 					     .confidence_pct = (int)ask->confidence};
+	if (s->study.predictor &&
+	    !sc_iteration_rate(s->study.predictor, s->request, &s->study.plans.at[0].solution.plan,
+			       s->study.prediction, NULL))
+		s->report.warnings = &s->study.prediction->warnings;
 	if (ask->pareto) {
 		rc = sc_shard_pareto(&s->objective.problem, &s->study.opts.solve, s->arena,
 				     &s->pareto, err);

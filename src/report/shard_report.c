@@ -441,7 +441,7 @@ static void put_json(const void *result, struct sc_json *json)
 	if (report->diff)
 		add_diff(json, report);
 	add_lints(json, json->root, &study->lints);
-	sc_json_warnings(json, &study->objective->request->warnings);
+	sc_json_warnings(json, report->warnings);
 }
 
 const struct sc_forms sc_shard_forms = {put_json, put_text, NULL};

@@ -69,8 +69,8 @@ static int unknown_id(const struct sc_profile_kind *kind, const char *id, struct
 	return sc_err_set(
 		err, SC_EVALUE,
 		"unknown %s \"%.64s\"; known are the files in the folder %s of the configs, "
-		"and one can be added",
-		kind->noun, id, kind->folder);
+		"and your own in ./%s or $STEPCAST_CONFIGS/%s",
+		kind->noun, id, kind->folder, kind->folder, kind->folder);
 }
 
 static int find_file(const struct sc_profile_kind *kind, const char *id, struct sc_arena *arena,

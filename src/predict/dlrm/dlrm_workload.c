@@ -619,8 +619,8 @@ static void conclude(void *p, struct sc_prediction *out)
 			req->device.id);
 	if (input_ms > out->iteration_ms / 2)
 		sc_warn(&out->warnings,
-			"the host's input takes %.1f of %.1f ms: software.dlrm.host_sample_us, as "
-			"measured with the example script of %.40s; set it to your own",
+			"the host's input takes %.1f of %.1f ms, as in the example script of %.40s: "
+			"your own is dlrm.host_sample_us of a copy of its profile",
 			input_ms, out->iteration_ms, req->software.id);
 	sc_collective_files_warn(&dlrm->fabric, &out->warnings);
 	/* products run in fp32 where that is faster, as on P4 */
