@@ -125,38 +125,19 @@ static void append_passes(const struct sc_schedule_play *play, uint32_t s, doubl
 
 		sc_strbuf_printf(out,
 				 "<rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" "
-				 "fill=\"%s\" stroke=\"#fff\" stroke-width=\"0.3\"><title>"
-				 "%u%c%u: %g to %g%s</title></rect>\n",
-				 x, ROW * s + 3, width, BAR, COLOURS[slots[i].kind],
-				 slots[i].virtual_stage, LETTERS[slots[i].kind],
-				 slots[i].micro_batch, play->start[at + i], play->end[at + i],
-				 play->time_unit);
+				 "fill=\"%s\" stroke=\"#fff\" stroke-width=\"0.3\">",
+				 x, ROW * s + 3, width, BAR, COLOURS[slots[i].kind]);
+		if (!is_large(play))
+			sc_strbuf_printf(out, "<title>%u%c%u: %g to %g%s</title>",
+					 slots[i].virtual_stage, LETTERS[slots[i].kind],
+					 slots[i].micro_batch, play->start[at + i],
+					 play->end[at + i], play->time_unit);
+		sc_strbuf_append(out, "</rect>\n");
 		if (width > 8)
 			sc_strbuf_printf(out,
 					 "<text x=\"%.2f\" y=\"%u\" "
 					 "style=\"fill:#222\">%u</text>\n",
 					 x + 2, ROW * s + 16, slots[i].micro_batch);
-	}
-}
-
-/* A stroke a kind of pass. */
-static void append_many(const struct sc_schedule_play *play, uint32_t s, double unit,
-			struct sc_strbuf *out)
-{
-	const struct sc_slot *slots = sc_passes_of(play->passes, s);
-	size_t at = (size_t)s * play->passes->stride;
-
-	for (int kind = 0; kind < SC_N_PASS_KINDS; kind++) {
-		sc_strbuf_printf(out, "<path stroke=\"%s\" stroke-width=\"%d\" d=\"", COLOURS[kind],
-				 BAR);
-		for (uint32_t i = 0; i < play->passes->n[s]; i++)
-			if ((int)slots[i].kind == kind)
-				sc_strbuf_printf(
-					out, "M%.1f %uh%.1f", LEFT + unit * play->start[at + i],
-					ROW * s + 3 + BAR / 2,
-					fmax(unit * (play->end[at + i] - play->start[at + i]) - 0.2,
-					     0.1));
-		sc_strbuf_append(out, "\"/>\n");
 	}
 }
 
@@ -179,10 +160,7 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 	for (uint32_t s = 0; s < pp; s++) {
 		sc_strbuf_printf(out, "<text x=\"4\" y=\"%u\">%u: %.3g</text>\n", ROW * s + 16, s,
 				 play->peak[s]);
-		if (is_large(play))
-			append_many(play, s, unit, out);
-		else
-			append_passes(play, s, unit, out);
+		append_passes(play, s, unit, out);
 		append_strip(play, s, unit, out);
 	}
 	sc_strbuf_append(out, "</svg>\n");

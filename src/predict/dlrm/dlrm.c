@@ -39,21 +39,13 @@ void sc_dlrm_tables(const struct sc_request *req, struct sc_arena *arena, struct
 			out->at[i].storage ? (enum sc_dtype)(out->at[i].storage - 1) : SC_FP32;
 }
 
-static enum sc_row_optimizer row_optimizer(const struct sc_request *req)
-{
-	switch (req->config.training.optimizer) {
-	case SC_OPT_ADAM:
-		return SC_ROW_ADAM;
-	case SC_OPT_ADAGRAD:
-		return SC_ROW_ADAGRAD;
-	case SC_OPT_ROWWISE_ADAGRAD:
-		return SC_ROW_ROWWISE_ADAGRAD;
-	case SC_OPT_ATOMIC_SGD:
-		return SC_ROW_ATOMIC_SGD;
-	default: /* plain SGD, or none */
-		return SC_ROW_SGD;
-	}
-}
+/* Plain SGD, or none, where it is none of these. */
+static const enum sc_row_optimizer ROW_OPTIMIZERS[SC_OPT_KFAC + 1] = {
+	[SC_OPT_ADAM] = SC_ROW_ADAM,
+	[SC_OPT_ADAGRAD] = SC_ROW_ADAGRAD,
+	[SC_OPT_ROWWISE_ADAGRAD] = SC_ROW_ROWWISE_ADAGRAD,
+	[SC_OPT_ATOMIC_SGD] = SC_ROW_ATOMIC_SGD,
+};
 
 struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
 					  const struct sc_table *table,
@@ -72,7 +64,7 @@ struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
 		.cache_frac = placement->cache_frac,
 		.dtype = table->dtype,
 		.output_bytes = dlrm_output_elem_bytes(request),
-		.optimizer = row_optimizer(request),
+		.optimizer = ROW_OPTIMIZERS[request->config.training.optimizer],
 	};
 	if (placement->type == SC_DATA_PARALLEL)
 		out.samples = ceil((double)request->config.training.global_batch /

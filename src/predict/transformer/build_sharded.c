@@ -353,23 +353,6 @@ struct sharded_times {
 	double gather_us, beside_us, after_us; /* collectives before, beside and after the blocks */
 };
 
-/* From when its host arrives it takes longer than its kernels. */
-static void read_late(const struct pass *p, const struct alone_pass *alone,
-		      const struct reading *late, struct sharded_times *out)
-{
-	if (alone->late > 0) {
-		out->sum.lead_us =
-			sc_quantize_us(fmax(0, alone->late_us + late->all_us - out->sum.gpu_us));
-		out->late_wait_us = fmin(out->wait_us, sc_quantize_us(late->wait_us));
-		return;
-	}
-	out->late_wait_us = out->wait_us;
-	out->sum.lead_us = build_pass_summary(p).lead_us;
-	if (!gathers_ahead(p))
-		out->sum.lead_us = fmax(out->sum.lead_us, alone->gather_us);
-	out->sum.lead_us += out->wait_us;
-}
-
 static struct sharded_times times_of(const struct pass *p, bool gather, bool reduces)
 {
 	struct alone how = {.gathers = gather,
@@ -397,49 +380,31 @@ static struct sharded_times times_of(const struct pass *p, bool gather, bool red
 	out.gather_us = alone->gather_us;
 	out.beside_us = sc_quantize_us(fmax(0, early.busy_us - out.wait_us));
 	out.after_us = alone->after_us;
-	read_late(p, alone, &late, &out);
+	if (alone->late > 0) { /* from when its host arrives it takes longer than its kernels */
+		out.sum.lead_us =
+			sc_quantize_us(fmax(0, alone->late_us + late.all_us - out.sum.gpu_us));
+		out.late_wait_us = fmin(out.wait_us, sc_quantize_us(late.wait_us));
+		return out;
+	}
+	out.late_wait_us = out.wait_us;
+	out.sum.lead_us = build_pass_summary(p).lead_us;
+	if (!gathers_ahead(p))
+		out.sum.lead_us = fmax(out.sum.lead_us, alone->gather_us);
+	out.sum.lead_us += out.wait_us;
 	return out;
 }
 
 /* ---- in the iteration ---- */
 
-static uint32_t add_comm_cost(struct builder *b, double us)
+/* `host_us` of it the pass waits for its host, too. */
+static uint32_t add_comm_cost(struct builder *b, double us, double host_us)
 {
-	struct sc_cost cost = {.work_us = us, .owner_frac[SC_OWN_COMM] = 1};
+	struct sc_cost cost = {.latency_us = host_us,
+			       .work_us = us - host_us,
+			       .gap = host_us > 0 ? SC_GAP_HOST : SC_GAP_NONE,
+			       .owner_frac[SC_OWN_COMM] = 1};
 
 	return us > 0 ? sc_graph_add_cost(b->graph, &cost) : SC_NONE;
-}
-
-/* The pass waits as long, but for its host, too. */
-static uint32_t add_late_wait(struct builder *b, const struct sharded_times *alone)
-{
-	struct sc_cost cost = {
-		.latency_us = alone->wait_us - alone->late_wait_us,
-		.work_us = alone->late_wait_us,
-		.gap = SC_GAP_HOST,
-		.owner_frac[SC_OWN_COMM] = 1,
-	};
-
-	return alone->wait_us > 0 ? sc_graph_add_cost(b->graph, &cost) : SC_NONE;
-}
-
-static struct sharded_costs costs_of(const struct pass *p, bool gather, bool reduces)
-{
-	struct builder *b = p->st->b;
-	struct sharded_times alone = times_of(p, gather, reduces);
-	struct sc_summary sum = alone.sum;
-
-	if (b->sync_p2p) /* the host arrives with what the pass waits for */
-		sum.lead_us = fmax(0, sum.lead_us - alone.wait_us -
-					      (gathers_ahead(p) ? 0 : alone.gather_us));
-	return (struct sharded_costs){
-		.pass = build_costs(p->st, &sum, false),
-		.gather = add_comm_cost(b, alone.gather_us),
-		.wait = add_comm_cost(b, alone.wait_us),
-		.late_wait = add_late_wait(b, &alone),
-		.beside = add_comm_cost(b, alone.beside_us),
-		.after = add_comm_cost(b, alone.after_us),
-	};
 }
 
 static struct sharded_costs *find_costs(struct pass *p, bool gather, bool reduces)
@@ -449,10 +414,22 @@ static struct sharded_costs *find_costs(struct pass *p, bool gather, bool reduce
 	uint32_t at = (chunk * SC_N_PASS_KINDS + (uint32_t)p->kind) * 2 + p->partial;
 	struct sharded_costs *costs = &b->sharded_costs[(at * 2 + gather) * 2 + reduces];
 
-	if (costs->pass.gpu == SC_NONE) {
-		build_pass_runs(p);
-		*costs = costs_of(p, gather, reduces);
-	}
+	if (costs->pass.gpu != SC_NONE)
+		return costs;
+	build_pass_runs(p);
+	struct sharded_times alone = times_of(p, gather, reduces);
+
+	if (b->sync_p2p) /* the host arrives with what the pass waits for */
+		alone.sum.lead_us = fmax(0, alone.sum.lead_us - alone.wait_us -
+						    (gathers_ahead(p) ? 0 : alone.gather_us));
+	*costs = (struct sharded_costs){
+		.pass = build_costs(p->st, &alone.sum, false),
+		.gather = add_comm_cost(b, alone.gather_us, 0),
+		.wait = add_comm_cost(b, alone.wait_us, 0),
+		.late_wait = add_comm_cost(b, alone.wait_us, alone.wait_us - alone.late_wait_us),
+		.beside = add_comm_cost(b, alone.beside_us, 0),
+		.after = add_comm_cost(b, alone.after_us, 0),
+	};
 	return costs;
 }
 

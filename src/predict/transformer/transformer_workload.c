@@ -21,10 +21,7 @@
 
 /* An iteration that ran; `last`: the node that ends it. */
 struct steady_run {
-	const struct sc_transformer *tf;
-	const struct sc_graph *graph;
-	const struct sc_built *built;
-	const struct sc_timeline *timeline;
+	const struct sc_run *run;
 	uint32_t last;
 	double n_left_out; /* periods */
 	struct sc_arena *arena;
@@ -68,15 +65,15 @@ static double grad_end_us(const struct window *w, uint32_t slot)
 
 static struct window window_of(const struct steady_run *r, uint32_t c, uint32_t phase)
 {
-	const struct sc_built *built = r->built;
-	uint32_t stage = (uint32_t)r->tf->placement.classes[c].stage;
+	const struct sc_built *built = r->run->built;
+	uint32_t stage = (uint32_t)r->run->tf->placement.classes[c].stage;
 	uint32_t period = sc_schedule_period(&built->shape);
 	uint32_t n = built->passes.n[stage] / built->passes.n_phases;
 	uint32_t per_period = n / built->shape.micro_batches * period;
 
 	return (struct window){
 		.built = built,
-		.timeline = r->timeline,
+		.timeline = r->run->timeline,
 		.slots = sc_passes_of(&built->passes, stage),
 		.at = (size_t)c * built->passes.stride,
 		.first = n * phase,
@@ -162,7 +159,7 @@ struct claim {
 
 static bool all_repeat(const struct steady_run *r, const struct claim *claim)
 {
-	for (uint32_t c = 0; c < r->tf->placement.n_classes; c++) {
+	for (uint32_t c = 0; c < r->run->tf->placement.n_classes; c++) {
 		struct window w = claim->at_most ? middle_of(r, c, claim->phase)
 						 : window_of(r, c, claim->phase);
 
@@ -170,7 +167,7 @@ static bool all_repeat(const struct steady_run *r, const struct claim *claim)
 		       slot_end_us(&w, w.first) < claim->from_us)
 			w.first++;
 		if (!repeats(&w, claim->period_us, claim->at_most) ||
-		    host_us(r->tf, r->built, c) > claim->period_us * (1 + CLOSE))
+		    host_us(r->run->tf, r->run->built, c) > claim->period_us * (1 + CLOSE))
 			return false;
 	}
 	return true;
@@ -188,11 +185,11 @@ static struct claim claim_of(const struct window *w, uint32_t phase, bool at_mos
  * a phase; SC_NONE: never. */
 static uint32_t find_decisive(const struct steady_run *r, uint32_t phase)
 {
-	for (uint32_t node = r->last; node != SC_NONE; node = r->timeline->bound_by[node]) {
-		struct window w = middle_of(r, sc_graph_class_of(r->graph, node), phase);
+	for (uint32_t node = r->last; node != SC_NONE; node = r->run->timeline->bound_by[node]) {
+		struct window w = middle_of(r, sc_graph_class_of(r->run->graph, node), phase);
 
 		if (w.first < w.end &&
-		    r->timeline->end_us[node] <= slot_end_us(&w, w.first + w.n_check))
+		    r->run->timeline->end_us[node] <= slot_end_us(&w, w.first + w.n_check))
 			return node;
 	}
 	return SC_NONE;
@@ -202,13 +199,13 @@ static uint32_t find_decisive(const struct steady_run *r, uint32_t phase)
  * that it asks for after them. */
 static bool is_busy(const struct steady_run *r, uint32_t node, double period_us)
 {
-	const double from_us = r->timeline->end_us[node] - period_us * (1 - CLOSE);
-	const uint32_t c = sc_graph_class_of(r->graph, node);
+	const double from_us = r->run->timeline->end_us[node] - period_us * (1 - CLOSE);
+	const uint32_t c = sc_graph_class_of(r->run->graph, node);
 
-	while (node != SC_NONE && sc_graph_class_of(r->graph, node) == c &&
-	       r->timeline->end_us[node] > from_us)
-		node = r->timeline->bound_by[node];
-	return node != SC_NONE && sc_graph_class_of(r->graph, node) == c;
+	while (node != SC_NONE && sc_graph_class_of(r->run->graph, node) == c &&
+	       r->run->timeline->end_us[node] > from_us)
+		node = r->run->timeline->bound_by[node];
+	return node != SC_NONE && sc_graph_class_of(r->run->graph, node) == c;
 }
 
 /* The end depends on a stage that waits for no other, and no stage needs more for a period. The others may go ahead of
@@ -222,7 +219,7 @@ static bool one_is_busy(const struct steady_run *r, uint32_t phase, struct sc_re
 
 	if (node == SC_NONE)
 		return false;
-	w = middle_of(r, sc_graph_class_of(r->graph, node), phase);
+	w = middle_of(r, sc_graph_class_of(r->run->graph, node), phase);
 	claim = claim_of(&w, phase, true);
 	*out = last_period(&w);
 	return is_busy(r, node, claim.period_us) && repeats(&w, claim.period_us, false) &&
@@ -246,7 +243,7 @@ static bool all_are_equal(const struct steady_run *r, uint32_t phase, struct sc_
 /* A period of each class, which may be shorter, in each phase. */
 static struct sc_repeat *own_repeats(const struct steady_run *r)
 {
-	size_t n = r->tf->placement.n_classes, n_phases = r->built->passes.n_phases;
+	size_t n = r->run->tf->placement.n_classes, n_phases = r->run->built->passes.n_phases;
 	struct sc_repeat *own = sc_arena_calloc(r->arena, n * n_phases, sizeof(*own)), *to = own;
 
 	for (uint32_t c = 0; c < n; c++) {
@@ -262,7 +259,7 @@ static struct sc_repeat *own_repeats(const struct steady_run *r)
 
 static bool steady_detect(const struct steady_run *r, struct sc_steady *out)
 {
-	uint32_t n_phases = r->built->passes.n_phases;
+	uint32_t n_phases = r->run->built->passes.n_phases;
 	struct sc_repeat *repeats = sc_arena_calloc(r->arena, n_phases, sizeof(*repeats));
 	bool equal = true;
 
@@ -554,15 +551,9 @@ static bool again(void *p, const struct sc_timeline *timeline)
 	if (left == 0)
 		return false;
 	run->timeline = timeline;
-	shown = (struct steady_run){
-		.tf = &self->tf,
-		.graph = self->graph,
-		.built = &self->built,
-		.timeline = timeline,
-		.last = sc_run_last(run),
-		.n_left_out = (double)left / sc_schedule_period(&self->built.shape),
-		.arena = self->scratch->arena,
-	};
+	shown = (struct steady_run){run, sc_run_last(run),
+				    (double)left / sc_schedule_period(&self->built.shape),
+				    self->scratch->arena};
 	if (steady_detect(&shown, &run->steady))
 		return false;
 	self->attempt++;
