@@ -240,21 +240,14 @@ static void put_json(const void *ctx, struct sc_json *json)
 	}
 }
 
-static int put_csv(const void *ctx, FILE *out, struct sc_err *err)
+static int put_file(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct drawings *all = ctx;
 
 	(void)err;
-	sc_schedule_file_write(&all->at[0].file.passes, NULL, out);
-	return 0;
-}
-
-static int put_schedule_json(const void *ctx, FILE *out, struct sc_err *err)
-{
-	const struct drawings *all = ctx;
-
-	(void)err;
-	sc_schedule_file_write(&all->at[0].file.passes, all->at[0].name, out);
+	sc_schedule_file_write(
+		&all->at[0].file.passes,
+		sc_ends_with(all->args->common.output, ".json") ? all->at[0].name : NULL, out);
 	return 0;
 }
 
@@ -277,37 +270,37 @@ static void draw_text(const void *ctx, struct sc_strbuf *out)
 	}
 }
 
-static const struct sc_forms forms = {put_json, draw_text, put_csv};
+static const struct sc_forms forms = {put_json, draw_text, put_file};
 
 /* What the name of the file asks for. */
 static int write_drawings(const struct drawings *all, const struct sc_cli_call *call,
 			  struct sc_err *err)
 {
 	const char *output = all->args->common.output;
-	const bool is_json = sc_ends_with(output, ".json") && !all->args->json;
-	const bool is_one = is_json || sc_ends_with(output, ".csv") || sc_ends_with(output, ".svg");
+	const struct drawing *d = &all->at[0];
+	const bool is_json = sc_ends_with(output, ".json");
+	const bool is_file = is_json || sc_ends_with(output, ".csv");
 
-	if (!all->args->json && all->n > 1 && is_one)
+	if (all->args->json)
+		return sc_cli_give(call, &forms, all, err);
+	if (all->n > 1 && (is_file || sc_ends_with(output, ".svg")))
 		return sc_err_set(err, SC_EUSAGE,
 				  "%s holds one schedule, and %zu were given; an .html file takes "
 				  "them all",
 				  output, all->n);
-	if ((is_json || sc_ends_with(output, ".csv")) && !all->args->json &&
-	    strcmp(all->at[0].name, "pipedream-2bw") == 0)
+	if (is_file && strcmp(d->name, "pipedream-2bw") == 0)
 		return sc_err_set(err, SC_EUSAGE,
 				  "%s: %s never drains, and a file of passes has all of a step; an "
 				  ".html or .svg file shows it",
-				  output, all->at[0].name);
-	if ((is_json || sc_ends_with(output, ".csv")) && !all->args->json &&
-	    all->at[0].file.passes.map->replicas > 1)
+				  output, d->name);
+	if (is_file && d->file.passes.map->replicas > 1)
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"%s: %s runs each stage on %u ranks, and a file of passes says one "
 			"for each: it could not be read back; an .html or .svg file shows it",
-			output, all->at[0].name, all->at[0].file.passes.map->replicas);
-	if (is_json)
-		return sc_cli_write(output, put_schedule_json, all, err);
-	return sc_cli_give(call, &forms, all, err);
+			output, d->name, d->file.passes.map->replicas);
+	return is_json ? sc_cli_write(output, put_file, all, err)
+		       : sc_cli_give(call, &forms, all, err);
 }
 
 /* ---- with the passes of a config ---- */

@@ -327,7 +327,7 @@ bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bo
 
 	if (slot->kind == SC_PASS_BACKWARD_WEIGHT)
 		return false;
-	if (deeper ? sc_virtual_stage_is_last(map, vs) : sc_virtual_stage_is_first(vs))
+	if (deeper ? vs + 1 == map->depth : vs == 0)
 		return false;
 	vs = deeper ? vs + 1 : vs - 1;
 	*out = map->place[slot->micro_batch % map->replicas * map->depth + vs];

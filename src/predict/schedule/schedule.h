@@ -67,15 +67,6 @@ static inline uint32_t sc_virtual_stage(const struct sc_stage_map *map, uint32_t
 {
 	return map->virtual_stage[stage * map->n_chunks + chunk];
 }
-/* The model's first layers, with the embedding; its last, with the head. */
-static inline bool sc_virtual_stage_is_first(uint32_t virtual_stage)
-{
-	return virtual_stage == 0;
-}
-static inline bool sc_virtual_stage_is_last(const struct sc_stage_map *map, uint32_t virtual_stage)
-{
-	return virtual_stage + 1 == map->depth;
-}
 static inline bool sc_pass_is_backward(enum sc_pass_kind kind)
 {
 	return kind != SC_PASS_FORWARD;

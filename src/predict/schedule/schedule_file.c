@@ -309,6 +309,7 @@ static void make_passes(const struct reader *r, struct sc_schedule_file *out)
 {
 	struct sc_passes *p = &out->passes;
 
+	out->pairs = false;
 	*p = (struct sc_passes){.map = &out->map, .micro_batches = r->micro_batches, .n_phases = 1};
 	p->n = sc_arena_calloc(r->arena, r->n_ranks, sizeof(*p->n));
 	p->stride = 3 * r->micro_batches * out->map.n_chunks;
@@ -316,6 +317,7 @@ static void make_passes(const struct reader *r, struct sc_schedule_file *out)
 	for (size_t i = 0; i < r->n_cells; i++) {
 		const struct cell *c = &r->cells[i];
 
+		out->pairs |= c->paired;
 		p->slots[(size_t)c->rank * p->stride + p->n[c->rank]++] = (struct sc_slot){
 			.micro_batch = c->micro_batch,
 			.virtual_stage = c->stage,

@@ -18,6 +18,7 @@ enum { SC_SCHEDULE_MAX_MICRO_BATCHES = 1 << 18, SC_SCHEDULE_MAX_CELLS = 1 << 22 
 struct sc_schedule_file {
 	struct sc_stage_map map;
 	struct sc_passes passes; /* its map is the one above */
+	bool pairs;              /* some passes run in pairs */
 };
 /* Proves that every pass of every micro-batch is there once, that a stage is on one rank, and that no rank waits
  * for ever; else an error at the file's line and column, which names the rank, the cell and what it waits for. `out`

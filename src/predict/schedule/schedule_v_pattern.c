@@ -17,7 +17,6 @@ struct grid {
 	uint32_t *at;       /* [stage * width + place]: type | micro-batch << 3, or IDLE */
 	uint32_t *when;     /* [(type * p + stage) * 2 m + micro-batch]: place */
 	uint32_t *moved;    /* the next grid */
-	int32_t *memory;    /* [stage * width + place]: chunks held */
 	uint32_t *backward; /* [stage * 2 m + i]: places of backward passes, in order */
 	uint32_t *n_backward;
 	bool has_weights; /* they are on the grid */
@@ -102,45 +101,27 @@ static uint32_t earliest(const struct grid *g, const struct pass *p)
 
 /* ---- moving passes to free places ---- */
 
-/* A forward pass that comes earlier is held that much longer. */
-static bool fits(const struct grid *g, const struct pass *p, uint32_t to)
+/* Chunks held at most by a stage whose pass `p` comes at `to`: before it are passes that have moved, behind its old
+ * place those that may. Weight gradients that are not on the grid come where nothing else is. `to` the width: none moves. */
+static int32_t most_held(const struct grid *g, const struct pass *p, uint32_t to)
 {
-	const int32_t *memory = g->memory + (size_t)p->stage * g->width;
+	const uint32_t *moved = place(g->moved, g, p->stage, 0), *at = place(g->at, g, p->stage, 0);
+	int32_t now = 0, most = 0, later = 0;
 
-	if (!g->has_weights) {
-		/* Chunks held at most by a stage whose pass `p` comes at `to`: before it are passes that have moved, behind its old
-		* place those that may. Weight gradients come where nothing else is. */
-		const uint32_t *moved = place(g->moved, g, p->stage, 0),
-			       *at = place(g->at, g, p->stage, 0);
-		int32_t now = 0, most = 0, later = 0;
+	for (uint32_t t = 0; t < g->width; t++) {
+		uint32_t id = t > p->place || to == g->width ? at[t] : moved[t];
+		uint32_t type = t == to ? p->type : id & 7;
 
-		for (uint32_t t = 0; t < g->width; t++) {
-			uint32_t id = t > p->place ? at[t] : moved[t],
-				 type = t == to ? p->type : id & 7;
-
-			if (id == IDLE && t != to) {
-				now -= later > 0;
-				later -= later > 0;
-				continue;
-			}
-			now += type <= UP_F;
-			later += type > UP_F;
-			most = now > most ? now : most;
+		if (id == IDLE && t != to) {
+			now -= !g->has_weights && later > 0;
+			later -= later > 0;
+			continue;
 		}
-		return most <= g->most;
+		now += type == WEIGHT ? -1 : type <= UP_F;
+		later += type > UP_F;
+		most = now > most ? now : most;
 	}
-	for (uint32_t t = to; p->type <= UP_F && t < p->place; t++)
-		if (memory[t] >= g->most)
-			return false;
-	return true;
-}
-
-static void hold(struct grid *g, const struct pass *p, uint32_t from)
-{
-	int32_t *memory = g->memory + (size_t)p->stage * g->width;
-
-	for (uint32_t t = from; t < p->place; t++)
-		memory[t] += p->type == WEIGHT ? -1 : p->type <= UP_F;
+	return most;
 }
 
 static void note_backward(struct grid *g, const struct pass *p, uint32_t t)
@@ -160,9 +141,11 @@ static void move(struct grid *g, const struct pass *p, bool may_move)
 {
 	uint32_t to = may_move ? earliest(g, p) : p->place;
 
-	while (to < p->place && (*place(g->moved, g, p->stage, to) != IDLE || !fits(g, p, to)))
+	/* a forward pass that comes earlier is held that much longer */
+	while (to < p->place &&
+	       (*place(g->moved, g, p->stage, to) != IDLE ||
+		(!(g->has_weights && p->type > UP_F) && most_held(g, p, to) > g->most)))
 		to++;
-	hold(g, p, to);
 	set(g->moved, g, p, to);
 	note_backward(g, p, to);
 }
@@ -176,25 +159,12 @@ static void reorder(struct grid *g, bool early)
 	uint32_t *swap = g->at;
 
 	g->has_weights = early;
-	if (early) {
-		/* Chunks held at each place, and at most. */
-		int32_t most = 0;
-
-		for (uint32_t s = 0; s < g->p; s++) {
-			int32_t now = 0;
-
-			for (uint32_t t = 0; t < g->width; t++) {
-				uint32_t id = *place(g->at, g, s, t), type = id & 7;
-
-				if (id != IDLE)
-					now += type == WEIGHT ? -1 : type <= UP_F;
-				g->memory[(size_t)s * g->width + t] = now;
-				most = now > most ? now : most;
-			}
-		}
-		g->most = most;
-	}
 	memset(g->moved, 0xff, n * sizeof(*g->moved));
+	for (uint32_t s = 0; early && s < g->p; s++) {
+		int32_t most = most_held(g, &(struct pass){.stage = s}, g->width);
+
+		g->most = most > g->most ? most : g->most;
+	}
 	memset(g->n_backward, 0, g->p * sizeof(*g->n_backward));
 	for (uint32_t t = 0; t < g->width; t++)
 		for (uint32_t s = 0; s < g->p; s++) {
@@ -277,7 +247,6 @@ static void write_pattern(const struct slot_writer *w, const struct leg legs[WEI
 
 	g.at = sc_arena_alloc(w->arena, n * sizeof(*g.at));
 	g.moved = sc_arena_alloc(w->arena, n * sizeof(*g.moved));
-	g.memory = sc_arena_calloc(w->arena, n, sizeof(*g.memory));
 	g.when = sc_arena_calloc(w->arena, (size_t)N_TYPES * p * 2 * m, sizeof(*g.when));
 	g.backward = sc_arena_calloc(w->arena, (size_t)p * 2 * m + 1, sizeof(*g.backward));
 	g.n_backward = sc_arena_calloc(w->arena, p, sizeof(*g.n_backward));

@@ -348,26 +348,6 @@ static bool same_side(const struct side *a, const struct side *b)
 	return a->n_runs == b->n_runs;
 }
 
-static bool file_pairs(const struct sc_transformer *tf)
-{
-	const struct sc_passes *passes = &tf->file.passes;
-
-	for (uint32_t s = 0; s < tf->map.pp; s++)
-		for (uint32_t i = 0; i < passes->n[s]; i++)
-			if (sc_passes_of(passes, s)[i].paired)
-				return true;
-	return false;
-}
-
-static bool schedule_pairs(const struct sc_transformer *tf)
-{
-	const struct sc_config *cfg = &tf->request->config;
-
-	if (cfg->parallel.schedule == SC_SCHED_FILE)
-		return !cfg->training.moe_overlap && file_pairs(tf);
-	return sc_schedule_traits(cfg->parallel.schedule).pairs;
-}
-
 /* Of the class's passes on two chunks. */
 static int find_pair(const struct sc_transformer *tf, size_t at, struct known_pairs *known,
 		     const struct sc_pair **out, struct sc_err *err)
@@ -413,8 +393,13 @@ int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch
 	struct known_pairs known = {.scratch = scratch};
 	int rc = 0;
 
+	const struct sc_config *cfg = &tf->request->config;
+	bool pairs = cfg->parallel.schedule == SC_SCHED_FILE
+			     ? tf->file.pairs && !cfg->training.moe_overlap
+			     : sc_schedule_traits(cfg->parallel.schedule).pairs;
+
 	tf->pairs = NULL;
-	if (!schedule_pairs(tf) || !sc_transformer_may_pair(tf->request))
+	if (!pairs || !sc_transformer_may_pair(tf->request))
 		return 0;
 	tf->pairs = sc_arena_calloc(scratch->arena, n, sizeof(*tf->pairs));
 	for (size_t i = 0; i < n && rc == 0; i++)

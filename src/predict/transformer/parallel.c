@@ -72,17 +72,16 @@ static struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axi
 
 /* ---- where each rank sits and in which sets it is ---- */
 
-/* Ranks come in rising order, so a group's nodes do, too. */
-static void find_spans(struct placement_ranks *ranks, enum sc_axis axis)
+/* By base of a set; ranks come in rising order, so a set's nodes do, too. */
+static struct sc_span *find_spans(const struct placement_ranks *ranks, const uint32_t *base_of)
 {
 	uint32_t world = ranks->d->world;
 	uint32_t *last = sc_arena_calloc(ranks->arena, world, sizeof(*last));
 	int *here = sc_arena_calloc(ranks->arena, world, sizeof(*here));
 	struct sc_span *spans = sc_arena_calloc(ranks->arena, world, sizeof(*spans));
 
-	ranks->span[axis] = spans;
 	for (uint32_t rank = 0; rank < world; rank++) {
-		uint32_t base = ranks->base[axis][rank];
+		uint32_t base = base_of[rank];
 		struct sc_span *span = &spans[base];
 
 		if (span->n_ranks == 0 || last[base] != ranks->node[rank]) {
@@ -94,6 +93,7 @@ static void find_spans(struct placement_ranks *ranks, enum sc_axis axis)
 		if (++here[base] > span->max_ranks_per_node)
 			span->max_ranks_per_node = here[base];
 	}
+	return spans;
 }
 
 static void init_slowdowns(struct placement_ranks *ranks, const struct sc_layout *layout)
@@ -142,7 +142,7 @@ static void placement_ranks_init(struct placement_ranks *ranks, const struct sc_
 	}
 	ranks->node = ranks->base[PLACEMENT_NODE];
 	for (int axis = 0; axis < SC_AXIS_PP; axis++)
-		find_spans(ranks, (enum sc_axis)axis);
+		ranks->span[axis] = find_spans(ranks, ranks->base[axis]);
 	init_slowdowns(ranks, layout);
 	ranks->stage = sc_arena_alloc(arena, d->world * sizeof(*ranks->stage));
 	for (uint32_t rank = 0; rank < d->world; rank++)
@@ -262,10 +262,9 @@ static bool placement_refine(struct placement_ranks *ranks)
 struct folding {
 	const struct placement_ranks *ranks;
 	struct sc_placement *out;
-	uint32_t *class_of;           /* by colour */
-	uint32_t *count;              /* by class, while a set is counted; else 0 */
-	uint32_t *found, n_found;     /* classes in that set, ascending */
-	bool *done[PLACEMENT_N_SETS]; /* by class: is its set known? */
+	uint32_t *class_of;       /* by colour */
+	uint32_t *count;          /* by class, while a set is counted; else 0 */
+	uint32_t *found, n_found; /* classes in that set, ascending */
 };
 
 /* Class ids by stage, then by lowest rank. */
@@ -331,7 +330,6 @@ static void fold_group(struct folding *f, int axis, uint32_t c)
 
 		out->members[out->n_members++] = (struct sc_member){id, f->count[id]};
 		out->classes[id].group[axis] = group;
-		f->done[axis][id] = true;
 		f->count[id] = 0;
 	}
 }
@@ -355,7 +353,6 @@ static void fold_node(struct folding *f, uint32_t domain, uint32_t c)
 			out->classes[id].nic_domain = domain;
 			out->classes[id].ranks_per_domain = f->count[id];
 			out->classes[id].stage_ranks_per_node = n_alike;
-			f->done[PLACEMENT_NODE][id] = true;
 			f->count[id] = 0;
 		}
 	}
@@ -382,25 +379,6 @@ static bool is_worse(const struct sc_span *a, const struct sc_span *b)
 	if (a->n_nodes != b->n_nodes)
 		return a->n_nodes > b->n_nodes;
 	return a->max_ranks_per_node > b->max_ranks_per_node;
-}
-
-/* The most ranks of the stage that share a node; ranks come in rising order, so nodes do, too. */
-static void count_on_nodes(const struct placement_ranks *ranks, struct sc_placement *out)
-{
-	uint32_t pp = ranks->d->size[SC_AXIS_PP];
-	uint32_t *last = sc_arena_calloc(ranks->arena, pp, sizeof(*last));
-	uint32_t *here = sc_arena_calloc(ranks->arena, pp, sizeof(*here));
-
-	for (uint32_t rank = 0; rank < ranks->d->world; rank++) {
-		uint32_t s = ranks->stage[rank];
-		struct sc_rank_class *rc = &out->classes[s];
-
-		if (last[s] != ranks->node[rank])
-			here[s] = 0;
-		last[s] = ranks->node[rank];
-		if (++here[s] > rc->ranks_per_domain)
-			rc->ranks_per_domain = rc->stage_ranks_per_node = here[s];
-	}
 }
 
 static void name_stage(const struct placement_ranks *ranks, struct sc_placement *out, uint32_t s)
@@ -450,9 +428,14 @@ static void placement_approximate(const struct placement_ranks *ranks, struct sc
 		rc->prev_remote |= ranks->node[placement_prev(ranks, rank)] != ranks->node[rank];
 		rc->multiplicity++;
 	}
-	count_on_nodes(ranks, out);
-	for (uint32_t s = 0; s < pp; s++)
+	/* the most ranks of the stage that share a node */
+	const struct sc_span *of_stage = find_spans(ranks, ranks->stage);
+
+	for (uint32_t s = 0; s < pp; s++) {
+		out->classes[s].ranks_per_domain = out->classes[s].stage_ranks_per_node =
+			of_stage[s].max_ranks_per_node;
 		name_stage(ranks, out, s);
+	}
 }
 
 enum { MAX_WORLD = 1 << 24 };
@@ -578,14 +561,12 @@ static void place_irregular(const struct sc_layout *layout, const struct layout_
 	f.class_of = sc_arena_alloc(ranks.arena, n * sizeof(*f.class_of));
 	f.count = sc_arena_calloc(ranks.arena, n, sizeof(*f.count));
 	f.found = sc_arena_alloc(ranks.arena, n * sizeof(*f.found));
-	for (int set = 0; set < PLACEMENT_N_SETS; set++)
-		f.done[set] = sc_arena_calloc(ranks.arena, n, sizeof(*f.done[set]));
 	number_classes(&f);
 	for (uint32_t c = 0; c < n; c++) {
 		for (int axis = 0; axis < SC_AXIS_PP; axis++)
-			if (!f.done[axis][c])
+			if (!out->classes[c].group[axis].n_members)
 				fold_group(&f, axis, c);
-		if (!f.done[PLACEMENT_NODE][c])
+		if (!(out->classes[c].ranks_per_domain > 0))
 			fold_node(&f, n_domains++, c);
 		fold_neighbours(&f, &out->classes[c]);
 	}

@@ -82,12 +82,6 @@ static double axis_node_peers(const struct sc_transformer *tf, const struct sc_r
 
 enum { HOPPER = 90 }; /* CUDA capability */
 
-static double attention_eff(const struct sc_device *device, const struct sc_software *software)
-{
-	return device->cuda_capability >= HOPPER ? software->attention_eff_hopper
-						 : software->attention_eff;
-}
-
 /* Synchronous training goes at the pace of the slowest of its GPUs, whose clocks differ under their
  * power limit (Sinha et al., "Not All GPUs Are Created Equal", SC22): the expected maximum of n
  * normal deviates (Blom 1958). */
@@ -115,14 +109,6 @@ static double family_sms(const struct sc_block_env *env, enum sc_c3_family famil
 	return cost.demand[SC_RES_SM] * (double)env->device->sm_count;
 }
 
-static bool same_demand(const struct sc_cost *a, const struct sc_cost *b)
-{
-	for (int r = 0; r < SC_N_RES; r++)
-		if (fabs(a->demand[r] - b->demand[r]) >= 1e-9)
-			return false;
-	return true;
-}
-
 static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 {
 	for (int axis = 0; axis < SC_N_COMM_AXES; axis++)
@@ -132,8 +118,11 @@ static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 		      a->span[axis].max_ranks_per_node == b->span[axis].max_ranks_per_node &&
 		      fabs(a->axis_node_peers[axis] - b->axis_node_peers[axis]) < 1e-9))
 			return false;
+	for (int r = 0; r < SC_N_RES; r++)
+		if (fabs(a->beside.demand[r] - b->beside.demand[r]) >= 1e-9)
+			return false;
 	return fabs(a->node_peers - b->node_peers) < 1e-9 && a->device == b->device &&
-	       fabs(a->slowdown - b->slowdown) < 1e-12 && same_demand(&a->beside, &b->beside);
+	       fabs(a->slowdown - b->slowdown) < 1e-12;
 }
 
 /* Blocks that no rank runs are not made. */
@@ -191,7 +180,9 @@ static int find_variant(struct sc_transformer *tf, uint32_t class_id,
 	env.launch_blocking = tf->request->config.training.launch_blocking;
 	env.node_peers = rc->stage_ranks_per_node;
 	env.slowdown = rc->slowdown;
-	env.attention_eff = attention_eff(device, &tf->request->software);
+	env.attention_eff = device->cuda_capability >= HOPPER
+				    ? tf->request->software.attention_eff_hopper
+				    : tf->request->software.attention_eff;
 	env.gemm_speed /= slowest_clock(device, (double)tf->request->config.gpus);
 	env.host_speed /= device->host.slowdown;
 	beside(tf, class_id, &env);
@@ -268,8 +259,8 @@ void sc_transformer_ends(const struct sc_transformer *tf, uint32_t stage, uint32
 {
 	uint32_t vs = sc_virtual_stage(&tf->map, stage, chunk);
 
-	*embed = sc_virtual_stage_is_first(vs);
-	*head = sc_virtual_stage_is_last(&tf->map, vs);
+	*embed = vs == 0;
+	*head = vs + 1 == tf->map.depth;
 	if (sc_vocab_shares(&tf->request->config.parallel) > 1) { /* of its first and last chunk */
 		*embed = chunk == 0;
 		*head = chunk + 1 == tf->map.n_chunks;
