@@ -168,11 +168,6 @@ char *sc_arena_strndup(struct sc_arena *arena, const char *text, size_t n)
 	return sc_arena_memdup(arena, text, strnlen(text, n));
 }
 
-char *sc_arena_strdup(struct sc_arena *arena, const char *text)
-{
-	return sc_arena_strndup(arena, text, strlen(text));
-}
-
 char *sc_arena_printf(struct sc_arena *arena, const char *fmt, ...)
 {
 	va_list args, again;

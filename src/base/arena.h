@@ -4,6 +4,7 @@
 #define SC_BASE_ARENA_H
 
 #include <stddef.h>
+#include <string.h>
 
 struct sc_arena_block;
 struct sc_arena {
@@ -19,9 +20,12 @@ struct sc_arena_mark {
 void sc_arena_init(struct sc_arena *arena, size_t block_bytes);
 void sc_arena_release(struct sc_arena *arena);                /* also fine on a zeroed struct */
 void *sc_arena_alloc(struct sc_arena *arena, size_t n_bytes); /* 16-byte aligned */
-void *sc_arena_calloc(struct sc_arena *arena, size_t n, size_t n_bytes); /* product checked */
-char *sc_arena_strdup(struct sc_arena *arena, const char *text);
+void *sc_arena_calloc(struct sc_arena *arena, size_t n, size_t n_bytes);    /* product checked */
 char *sc_arena_strndup(struct sc_arena *arena, const char *text, size_t n); /* up to a NUL */
+static inline char *sc_arena_strdup(struct sc_arena *arena, const char *text)
+{
+	return sc_arena_strndup(arena, text, strlen(text));
+}
 /* All n bytes, NULs too, and one more NUL behind. */
 char *sc_arena_memdup(struct sc_arena *arena, const char *bytes, size_t n);
 char *sc_arena_printf(struct sc_arena *arena, const char *fmt, ...)

@@ -158,13 +158,6 @@ int sc_make_folder(const char *path, struct sc_err *err)
 	return 0;
 }
 
-const char *sc_file_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 bool sc_ends_with(const char *text, const char *end)
 {
 	size_t n = strlen(text), n_end = strlen(end);

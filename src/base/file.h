@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/err.h"
 
@@ -23,7 +24,13 @@ int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, 
 /* Makes a folder, and those above it that are missing; one that is there is fine. */
 int sc_make_folder(const char *path, struct sc_err *err);
 
-const char *sc_file_name(const char *path); /* what follows the last '/' */
+/* What follows the last '/'. */
+static inline const char *sc_file_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
 bool sc_ends_with(const char *text, const char *end);
 
 #endif

@@ -83,11 +83,6 @@ uint32_t sc_intern_add_n(struct sc_intern *table, const char *text, size_t n)
 	return *slot;
 }
 
-uint32_t sc_intern_add(struct sc_intern *table, const char *text)
-{
-	return sc_intern_add_n(table, text, strlen(text));
-}
-
 uint32_t sc_intern_find(const struct sc_intern *table, const char *text)
 {
 	size_t n = strlen(text);

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/vec.h"
@@ -23,9 +24,12 @@ struct sc_intern {
 };
 
 void sc_intern_release(struct sc_intern *table);
-uint32_t sc_intern_add(struct sc_intern *table, const char *text);
-/* The same for n bytes, of a text or of a row without padding. */
+/* Of n bytes, of a text or of a row without padding. */
 uint32_t sc_intern_add_n(struct sc_intern *table, const char *text, size_t n);
+static inline uint32_t sc_intern_add(struct sc_intern *table, const char *text)
+{
+	return sc_intern_add_n(table, text, strlen(text));
+}
 /* The id of a text, or SC_INTERN_NONE. */
 uint32_t sc_intern_find(const struct sc_intern *table, const char *text);
 /* The text of an id that the table gave; valid until release. */

@@ -50,16 +50,6 @@ void sc_strbuf_append_n(struct sc_strbuf *buf, const char *text, size_t n)
 	buf->at[buf->n] = '\0';
 }
 
-void sc_strbuf_append(struct sc_strbuf *buf, const char *text)
-{
-	sc_strbuf_append_n(buf, text, strlen(text));
-}
-
-void sc_strbuf_append_char(struct sc_strbuf *buf, char c)
-{
-	sc_strbuf_append_n(buf, &c, 1);
-}
-
 void sc_strbuf_vprintf(struct sc_strbuf *buf, const char *fmt, va_list args)
 {
 	va_list again;

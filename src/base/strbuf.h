@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct sc_strbuf {
 	char *at;
@@ -15,13 +16,20 @@ struct sc_strbuf {
 
 void sc_strbuf_release(struct sc_strbuf *buf); /* leaves it empty, ready for use */
 void sc_strbuf_clear(struct sc_strbuf *buf);   /* empty, memory kept */
-void sc_strbuf_append(struct sc_strbuf *buf, const char *text);
 void sc_strbuf_append_n(struct sc_strbuf *buf, const char *text, size_t n);
-void sc_strbuf_append_char(struct sc_strbuf *buf, char c);
 void sc_strbuf_printf(struct sc_strbuf *buf, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void sc_strbuf_vprintf(struct sc_strbuf *buf, const char *fmt, va_list args)
 	__attribute__((format(printf, 2, 0)));
+
+static inline void sc_strbuf_append(struct sc_strbuf *buf, const char *text)
+{
+	sc_strbuf_append_n(buf, text, strlen(text));
+}
+static inline void sc_strbuf_append_char(struct sc_strbuf *buf, char c)
+{
+	sc_strbuf_append_n(buf, &c, 1);
+}
 
 /* never NULL; until the next change */
 static inline const char *sc_strbuf_get(const struct sc_strbuf *buf)

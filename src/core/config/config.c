@@ -68,6 +68,36 @@ static void add_origins(struct sc_config *config, const struct sc_origin *at, si
 	config->origins = layer;
 }
 
+/* Files that a config names: a text, and what it is read into, if a config may also list that. */
+static const struct {
+	const char *key;
+	size_t text, list; /* offsets; list 0: none */
+	int (*load)(struct sc_config *config, const char *path, struct sc_arena *arena,
+		    struct sc_err *err);
+} FILES[] = {
+#define AT(member) offsetof(struct sc_config, member)
+	{"model.tables_csv", AT(model.tables_csv), AT(model.tables), sc_config_load_tables},
+	{"model.rows_csv", AT(model.rows_csv), AT(model.rows), sc_config_load_rows},
+	{"cluster.topology", AT(cluster.topology), 0, sc_config_load_topology},
+};
+enum { N_FILES = sizeof(FILES) / sizeof(FILES[0]) };
+
+/* Named in file `from`; typed: in the working directory first. `at`: where, or NULL. */
+static int load_named(struct sc_config *config, size_t i, struct sc_config_ref ref,
+		      const struct sc_origin *at, struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_err own = {.code = SC_OK};
+	const char *path;
+
+	ref.at = *(const char *const *)(const void *)((const char *)config + FILES[i].text);
+	if (!ref.at)
+		return 0;
+	if (sc_config_path(ref, arena, &path, &own))
+		return sc_err_at(err, own.code, at ? at->file : "", at ? at->line : 0,
+				 at ? at->column : 0, "%s: %s", FILES[i].key, own.text);
+	return FILES[i].load(config, path, arena, err);
+}
+
 /* Decodes over `config`; what is given becomes the newest layer of origins. */
 static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc_arena *arena,
 		  struct sc_err *err)
@@ -80,16 +110,18 @@ static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc
 
 	own.origins = sc_arena_alloc(arena, MAX_ORIGINS * sizeof(*own.origins));
 	rc = sc_yaml_decode(map, sc_config_fields, config, arena, &own, err);
-	if (rc == 0)
-		rc = sc_model_fill_tables(&config->model, file, false, arena, err);
 	if (rc)
 		return rc;
 	n = own.n_origins < MAX_ORIGINS ? own.n_origins : MAX_ORIGINS;
 	add_origins(config, own.origins, n, arena);
-	rc = sc_config_load_topology(config, file, false, arena, err);
-	if (rc)
-		return rc;
-	return config->model.rows.n ? 0 : sc_config_load_rows(config, file, false, arena, err);
+	for (size_t i = 0; i < N_FILES && rc == 0; i++) {
+		const struct sc_structs *list = (void *)((char *)config + FILES[i].list);
+
+		if (!FILES[i].list || !list->n)
+			rc = load_named(config, i, (struct sc_config_ref){.from = file},
+					sc_config_origin(config, FILES[i].key), arena, err);
+	}
+	return rc ? rc : sc_model_fill_tables(&config->model, arena, err);
 }
 
 int sc_config_take(const struct sc_yaml *root, struct sc_arena *arena, struct sc_config *out,
@@ -209,13 +241,14 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 	struct sc_field_place to = sc_field_find(sc_config_fields, path, arena);
 	const struct sc_field *field = to.field;
 	struct sc_origin *origin;
+	size_t named = 0;
 	int rc;
 
+	while (named < N_FILES && strcmp(FILES[named].key, key) != 0)
+		named++;
 	if (!field)
 		return sc_field_unknown(sc_config_fields, &to, err);
-	if (!*set->text &&
-	    (strcmp(key, "model.tables_csv") == 0 || strcmp(key, "model.rows_csv") == 0 ||
-	     strcmp(key, "cluster.topology") == 0))
+	if (!*set->text && named < N_FILES)
 		return sc_err_set(err, SC_EVALUE, "%s: can be another file, but not unset", key);
 	if (!*set->text || ((field->type == SC_F_INT || field->type == SC_F_DOUBLE) &&
 			    strcmp(set->text, "auto") == 0)) {
@@ -232,16 +265,13 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 		return sc_err_set(err, SC_EVALUE, "%s: is not \"auto\"; write %s= to unset it",
 				  path, path);
 	}
-	if (rc == 0 && strcmp(key, "model.tables_csv") == 0) {
-		config->model.tables = (struct sc_structs){0};
-		rc = sc_model_fill_tables(&config->model, config->file, origin_is_typed(from),
-					  arena, err);
-	}
-	if (rc == 0 && strcmp(key, "cluster.topology") == 0)
-		rc = sc_config_load_topology(config, config->file, origin_is_typed(from), arena,
-					     err);
-	if (rc == 0 && strcmp(key, "model.rows_csv") == 0)
-		rc = sc_config_load_rows(config, config->file, origin_is_typed(from), arena, err);
+	if (rc == 0 && named < N_FILES)
+		rc = load_named(config, named,
+				(struct sc_config_ref){.from = config->file,
+						       .typed = origin_is_typed(from)},
+				NULL, arena, err);
+	if (rc == 0 && named < N_FILES)
+		rc = sc_model_fill_tables(&config->model, arena, err);
 	if (rc)
 		return rc;
 	origin = sc_arena_alloc(arena, sizeof(*origin));
@@ -425,13 +455,6 @@ void sc_stage_layers(const struct sc_request *request, int64_t *layers)
 
 	split_layers(request, layers);
 	layers[par->pp * par->virtual_stages - 1] += request->config.model.mtp_layers;
-}
-
-enum sc_dtype sc_storage_dtype(enum sc_precision precision)
-{
-	enum sc_dtype dtype = sc_precision_dtype(precision);
-
-	return dtype >= SC_FP8 ? SC_BF16 : dtype;
 }
 
 double sc_grad_bytes(const struct sc_request *request)

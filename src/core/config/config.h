@@ -421,7 +421,12 @@ static inline bool sc_model_is_transformer(const struct sc_model *model)
 }
 
 /* GPUs of a node that the request uses. */
-int64_t sc_request_node_gpus(const struct sc_request *request);
+static inline int64_t sc_request_node_gpus(const struct sc_request *request)
+{
+	const int64_t node = request->config.cluster.gpus_per_node, gpus = request->config.gpus;
+
+	return gpus < node ? gpus : node;
+}
 /* Dense peak of a GPU at the precision of the request, whatever is kept of it for communication. */
 double sc_request_peak_tflops(const struct sc_request *request);
 double sc_model_n_tables(const struct sc_model *model); /* of a DLRM, each counted */
@@ -436,7 +441,12 @@ static inline bool sc_model_is_mla(const struct sc_model *model)
 
 enum sc_dtype sc_precision_dtype(enum sc_precision precision); /* of the GEMMs */
 /* Of weights and activations in memory: fp8 and fp4 GEMMs read and write bf16 tensors. */
-enum sc_dtype sc_storage_dtype(enum sc_precision precision);
+static inline enum sc_dtype sc_storage_dtype(enum sc_precision precision)
+{
+	const enum sc_dtype dtype = sc_precision_dtype(precision);
+
+	return dtype >= SC_FP8 ? SC_BF16 : dtype;
+}
 /* Bytes of a gradient element in the data-parallel reduction: the software's, never less than the
  * weights'. */
 double sc_grad_bytes(const struct sc_request *request);

@@ -88,10 +88,8 @@ static void warn_units(struct sc_request *req)
 			gbit_s, gbit_s / SC_BITS_PER_BYTE, (long long)cfg->cluster.nics_per_node);
 }
 
-int sc_config_warn(const struct sc_resolver *res)
+static void warn_all(struct sc_request *req)
 {
-	struct sc_request *req = res->request;
-
 	for (size_t i = 0; i < sc_request_n_kinds(req); i++) {
 		const struct sc_device *device = sc_request_device(req, i);
 
@@ -132,7 +130,6 @@ int sc_config_warn(const struct sc_resolver *res)
 				"and values round a ring of fused kernels only");
 		warn_offload(req);
 	}
-	return 0;
 }
 
 /* Do the sizes of a mixture of experts and of latent attention fit together, and with the split? */
@@ -773,10 +770,11 @@ int sc_config_check(const struct sc_resolver *res)
 
 	for (size_t i = 0; rc == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)
 		rc = checks[i](res);
-	if (rc)
-		return rc;
-	if (res->request->config.model.family == SC_LAYERS)
-		return sc_config_check_layers(res);
-	return res->request->config.model.family == SC_DLRM ? sc_config_check_dlrm(res)
-							    : check_transformer(res);
+	if (rc == 0)
+		rc = res->request->config.model.family == SC_LAYERS ? sc_config_check_layers(res)
+		     : res->request->config.model.family == SC_DLRM ? sc_config_check_dlrm(res)
+								    : check_transformer(res);
+	if (rc == 0)
+		warn_all(res->request);
+	return rc;
 }

@@ -7,7 +7,6 @@
 #include "base/units.h"
 #include "core/config/catalog_priv.h"
 #include "core/config/config_priv.h"
-#include "core/profile/paths.h"
 
 enum { MAX_DIMS = 8, MAX_FILE_BYTES = 16 << 20 };
 #define MAX_NS 1e9
@@ -153,24 +152,13 @@ int sc_cluster_parse_topology(const struct sc_source *source, struct sc_arena *a
 		       : take_graph(source, arena, out, err);
 }
 
-int sc_config_load_topology(struct sc_config *config, const char *from, bool typed,
-			    struct sc_arena *arena, struct sc_err *err)
+int sc_config_load_topology(struct sc_config *config, const char *path, struct sc_arena *arena,
+			    struct sc_err *err)
 {
-	const struct sc_config_ref ref = {config->cluster.topology, from, typed};
-	const struct sc_origin *at = sc_config_origin(config, "cluster.topology");
-	struct sc_err own = {.code = SC_OK};
-	const char *path;
 	char *text;
 	size_t n;
-	int rc;
+	int rc = sc_file_read(path, MAX_FILE_BYTES, &text, &n, err);
 
-	if (!config->cluster.topology)
-		return 0;
-	rc = sc_config_path(ref, arena, &path, &own);
-	if (rc)
-		return sc_err_at(err, own.code, at ? at->file : "", at ? at->line : 0,
-				 at ? at->column : 0, "cluster.topology: %s", own.text);
-	rc = sc_file_read(path, MAX_FILE_BYTES, &text, &n, err);
 	if (rc)
 		return rc;
 	rc = sc_cluster_parse_topology(&(struct sc_source){text, n, path}, arena, &config->cluster,

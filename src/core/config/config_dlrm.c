@@ -8,48 +8,31 @@
 #include "core/config/config_priv.h"
 #include "core/embedding/reuse.h"
 #include "core/embedding/table_csv.h"
-#include "core/profile/paths.h"
 
-static int load_tables(struct sc_model *model, const char *from, bool typed, struct sc_arena *arena,
-		       struct sc_err *err)
+int sc_config_load_tables(struct sc_config *config, const char *path, struct sc_arena *arena,
+			  struct sc_err *err)
 {
-	const struct sc_config_ref ref = {model->tables_csv, from, typed};
 	struct sc_table_list list;
 	struct sc_csv csv;
-	const char *path;
-	int rc;
+	int rc = sc_csv_load(path, arena, &csv, err);
 
-	if (!model->tables_csv || model->tables.n)
-		return 0;
-	rc = sc_config_path(ref, arena, &path, err);
-	if (rc && typed)
-		sc_err_prefix(err, "model.tables_csv");
-	if (rc == 0)
-		rc = sc_csv_load(path, arena, &csv, err);
 	if (rc == 0)
 		rc = sc_tables_read_csv(&csv, arena, &list, err);
 	if (rc == 0)
-		model->tables = (struct sc_structs){.at = list.at, .n = list.n};
+		config->model.tables = (struct sc_structs){.at = list.at, .n = list.n};
 	return rc;
 }
 
-int sc_model_fill_tables(struct sc_model *model, const char *from, bool typed,
-			 struct sc_arena *arena, struct sc_err *err)
+int sc_model_fill_tables(struct sc_model *model, struct sc_arena *arena, struct sc_err *err)
 {
 	struct sc_reuse usual = {0};
-	struct sc_table *tables;
-	int rc = load_tables(model, from, typed, arena, err);
+	struct sc_table *tables = model->tables.at;
+	int rc = model->tables.n ? sc_reuse_resolve(&usual, NULL, arena, err) : 0;
 
-	if (rc == 0 && model->tables.n)
-		rc = sc_reuse_resolve(&usual, NULL, arena, err);
-	tables = model->tables.at;
 	for (size_t i = 0; rc == 0 && i < model->tables.n; i++) {
 		/* Zero is what a key that was not given has. */
-		char name[32];
-
-		snprintf(name, sizeof(name), "table_%zu", i);
 		if (!tables[i].name)
-			tables[i].name = sc_arena_strdup(arena, name);
+			tables[i].name = sc_arena_printf(arena, "table_%zu", i);
 		if (!tables[i].count)
 			tables[i].count = 1;
 		if (!tables[i].features)

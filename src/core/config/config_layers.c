@@ -4,30 +4,16 @@
 
 #include "base/csv_rows.h"
 #include "core/config/config_priv.h"
-#include "core/profile/paths.h"
 
-int sc_config_load_rows(struct sc_config *config, const char *from, bool typed,
-			struct sc_arena *arena, struct sc_err *err)
+int sc_config_load_rows(struct sc_config *config, const char *path, struct sc_arena *arena,
+			struct sc_err *err)
 {
-	const struct sc_config_ref ref = {config->model.rows_csv, from, typed};
-	struct sc_err own = {.code = SC_OK};
 	struct sc_layer_row *layers;
 	struct sc_csv csv;
 	struct sc_csv_rows rows = {
 		.csv = &csv, .fields = sc_layer_row_fields, .list = "a list of layers"};
-	const char *path;
-	int rc;
+	int rc = sc_csv_load(path, arena, &csv, err);
 
-	if (!config->model.rows_csv)
-		return 0;
-	rc = sc_config_path(ref, arena, &path, &own);
-	if (rc) {
-		const struct sc_origin *at = sc_config_origin(config, "model.rows_csv");
-
-		return sc_err_at(err, own.code, at ? at->file : "", at ? at->line : 0,
-				 at ? at->column : 0, "model.rows_csv: %s", own.text);
-	}
-	rc = sc_csv_load(path, arena, &csv, err);
 	if (rc == 0)
 		rc = sc_csv_rows_bind(&rows, arena, err);
 	if (rc == 0 && !csv.n_rows)

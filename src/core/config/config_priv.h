@@ -41,30 +41,27 @@ const struct sc_device *sc_kind_without(const struct sc_request *request, enum s
 void sc_config_fill_options(struct sc_request *request);
 /* config_c3.c: policies by family, and what follows from them. Needs the split. */
 int sc_config_resolve_c3(const struct sc_resolver *res);
-/* After every default is filled. */
+/* After every default is filled. Of what fits together warns what has no effect. */
 int sc_config_check(const struct sc_resolver *res);
 int sc_config_check_dlrm(const struct sc_resolver *res);
 /* config_dlrm.c: keys without effect on a DLRM. */
 void sc_config_warn_dlrm(struct sc_request *request);
-/* config_dlrm.c: reads tables_csv, named in file `from` (typed: in the working directory first), and fills what
- * tables leave out. */
-int sc_model_fill_tables(struct sc_model *model, const char *from, bool typed,
-			 struct sc_arena *arena, struct sc_err *err);
-/* config_cluster.c: reads cluster.topology, named in file `from`; typed: in the working directory first. Of
- * ASTRA-sim's YAML it fills what of the cluster is not given. */
-int sc_config_load_topology(struct sc_config *config, const char *from, bool typed,
-			    struct sc_arena *arena, struct sc_err *err);
+/* Read a file that a config names: config_dlrm.c model.tables_csv, config_layers.c model.rows_csv, config_cluster.c
+ * cluster.topology, where ASTRA-sim's YAML fills what of the cluster is not given. */
+int sc_config_load_tables(struct sc_config *config, const char *path, struct sc_arena *arena,
+			  struct sc_err *err);
+int sc_config_load_rows(struct sc_config *config, const char *path, struct sc_arena *arena,
+			struct sc_err *err);
+int sc_config_load_topology(struct sc_config *config, const char *path, struct sc_arena *arena,
+			    struct sc_err *err);
+/* What tables leave out; again is fine. */
+int sc_model_fill_tables(struct sc_model *model, struct sc_arena *arena, struct sc_err *err);
 /* config_cluster.c: a torus is one node; what c3.endpoint keeps is taken from the device, after policies. */
 int sc_config_resolve_torus(const struct sc_resolver *res);
 int sc_config_take_endpoint(const struct sc_resolver *res);
-/* config_layers.c: reads rows_csv, named in file `from`; typed: in the working directory first. */
 extern const struct sc_field sc_layer_row_fields[];
-int sc_config_load_rows(struct sc_config *config, const char *from, bool typed,
-			struct sc_arena *arena, struct sc_err *err);
 int sc_config_check_layers(const struct sc_resolver *res);
 /* config_dlrm.c: neither stages nor tensor-, context- or expert-parallel ranks; `why` says what instead. */
 int sc_config_check_data_parallel(const struct sc_resolver *res, const char *why);
-/* Of a request that was checked; returns 0. */
-int sc_config_warn(const struct sc_resolver *res);
 
 #endif

@@ -622,7 +622,7 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		resolve_model,           resolve_parallel,     warn_no_effect,
 		sc_config_resolve_torus, resolve_cluster,      resolve_training,
 		config_resolve_offload,  sc_config_resolve_c3, sc_config_check,
-		sc_config_take_endpoint, sc_config_warn,       resolve_band,
+		sc_config_take_endpoint, resolve_band,
 	};
 	struct sc_request request;
 	struct sc_resolver res = {

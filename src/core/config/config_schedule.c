@@ -191,11 +191,6 @@ int64_t sc_schedule_chunks(enum sc_schedule kind)
 	}
 }
 
-int64_t sc_schedule_versions(const struct sc_parallel *par)
-{
-	return par->schedule == SC_SCHED_PIPEDREAM_2BW ? 2 : 1;
-}
-
 bool sc_schedule_validates_after(const struct sc_parallel *par, enum sc_schedule kind)
 {
 	if (par->optimizer_validation >= 0)

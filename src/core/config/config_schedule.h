@@ -10,7 +10,10 @@ int64_t sc_schedule_replicas(const struct sc_parallel *par);
 /* Chunks that a stage has of each copy; 0: parallel.virtual_stages, parallel.waves or the file say it. */
 int64_t sc_schedule_chunks(enum sc_schedule kind);
 /* Of the weights, each of a batch in flight: 2 where a pipeline never drains. */
-int64_t sc_schedule_versions(const struct sc_parallel *par);
+static inline int64_t sc_schedule_versions(const struct sc_parallel *par)
+{
+	return par->schedule == SC_SCHED_PIPEDREAM_2BW ? 2 : 1;
+}
 
 /* Stages that the vocabulary layers are split over: 1 or pp. */
 static inline int64_t sc_vocab_shares(const struct sc_parallel *par)

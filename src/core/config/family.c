@@ -61,13 +61,6 @@ const struct sc_family_traits *sc_family_traits(enum sc_family family)
 	return &TRAITS[family];
 }
 
-int64_t sc_request_node_gpus(const struct sc_request *request)
-{
-	int64_t of_node = request->config.cluster.gpus_per_node, gpus = request->config.gpus;
-
-	return gpus < of_node ? gpus : of_node;
-}
-
 bool sc_model_is_moe(const struct sc_model *model)
 {
 	return sc_family_traits(model->family)->experts && model->experts > 0;

@@ -288,11 +288,6 @@ double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype
 	return by_dtype[dtype];
 }
 
-bool sc_device_has_tensor(const struct sc_device *device, enum sc_dtype dtype)
-{
-	return dtype != SC_FP32 && sc_device_peak_tflops(device, dtype) > device->peak_tflops.fp32;
-}
-
 #define ROUNDING 1e-9  /* of shares of SMs */
 #define KERNEL_SMS 4.0 /* with which a step still ends */
 
@@ -322,9 +317,4 @@ bool sc_device_is_fitted(const struct sc_device *device, const char *block)
 		word += n + strspn(word + n, " ");
 	}
 	return false;
-}
-
-const char *sc_device_math_block(const struct sc_device *device, enum sc_dtype dtype)
-{
-	return sc_device_has_tensor(device, dtype) ? "gemm" : "simt";
 }

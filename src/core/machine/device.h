@@ -167,11 +167,17 @@ double sc_device_most_reserved(const struct sc_device *device);
 double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype);
 /* Are products of that type done by tensor cores? Cards whose half precision is slower than single run
  * it on the fp32 units. */
-bool sc_device_has_tensor(const struct sc_device *device, enum sc_dtype dtype);
+static inline bool sc_device_has_tensor(const struct sc_device *device, enum sc_dtype dtype)
+{
+	return dtype != SC_FP32 && sc_device_peak_tflops(device, dtype) > device->peak_tflops.fp32;
+}
 /* Was `block` measured on this device: is it a word of `fitted`? */
 bool sc_device_is_fitted(const struct sc_device *device, const char *block);
 /* The block that its matrix products of that type are of: "gemm", or "simt" without tensor cores. */
-const char *sc_device_math_block(const struct sc_device *device, enum sc_dtype dtype);
+static inline const char *sc_device_math_block(const struct sc_device *device, enum sc_dtype dtype)
+{
+	return sc_device_has_tensor(device, dtype) ? "gemm" : "simt";
+}
 
 /* GPUs of the usual NVLink domain, over nodes of so many; a node where it has no whole ones. */
 static inline int64_t sc_device_usual_domain(const struct sc_device *device, int64_t per_node)

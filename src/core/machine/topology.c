@@ -562,10 +562,3 @@ void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
 			out->share[n] = rings.n * rings.gbps / port;
 	}
 }
-
-double sc_wiring_share(const struct sc_wiring *wiring, int n)
-{
-	int most = wiring->n_gpus < SC_WIRING_MOST ? wiring->n_gpus : SC_WIRING_MOST;
-
-	return wiring->share[n < most ? n : most];
-}

@@ -73,6 +73,11 @@ struct sc_wiring {
 };
 void sc_wiring_of(const struct sc_topology *topology, struct sc_wiring *out);
 /* n: 2 and more. */
-double sc_wiring_share(const struct sc_wiring *wiring, int n);
+static inline double sc_wiring_share(const struct sc_wiring *wiring, int n)
+{
+	const int most = wiring->n_gpus < SC_WIRING_MOST ? wiring->n_gpus : SC_WIRING_MOST;
+
+	return wiring->share[n < most ? n : most];
+}
 
 #endif
