@@ -38,9 +38,6 @@ struct sc_op_kind_info {
 	const char *name; /* NULL ends the list */
 	enum sc_op_kind kind;
 	const struct sc_field *fields;
-	/* device: NULL for a collective */
-	void (*to_op)(const struct sc_op_args *args, const struct sc_device *device,
-		      struct sc_op *out);
 };
 
 /* Keys by field table, as configs have them. */
@@ -154,113 +151,85 @@ static const struct sc_field COLLECTIVE_FIELDS[] = {
 	{0},
 };
 
-static void to_gemm(const struct sc_op_args *a, const struct sc_device *device, struct sc_op *out)
-{
-	(void)device;
-	out->u.gemm = (struct sc_gemm_shape){.batch = a->batch,
-					     .m = a->m,
-					     .n = a->n,
-					     .k = a->k,
-					     .bmm = a->batch > 1,
-					     .sums_rows = a->sums_rows};
-}
-
-static void to_attention(const struct sc_op_args *a, const struct sc_device *device,
-			 struct sc_op *out)
-{
-	(void)device;
-	out->u.attention = (struct sc_attention_shape){
-		.batch = a->batch,
-		.heads = a->heads,
-		.kv_heads = a->kv_heads > 0 ? a->kv_heads : a->heads,
-		.seq_q = a->seq,
-		.seq_kv = a->seq_kv > 0 ? a->seq_kv : a->seq,
-		.head_dim = a->head_dim,
-		.causal = a->causal,
-		.backward = a->pass == 1,
-	};
-}
-
-static void to_decode(const struct sc_op_args *a, const struct sc_device *device, struct sc_op *out)
-{
-	(void)device;
-	out->u.attention = (struct sc_attention_shape){
-		.batch = a->batch,
-		.heads = a->heads,
-		.kv_heads = a->kv_heads > 0 ? a->kv_heads : a->heads,
-		.seq_q = 1,
-		.seq_kv = a->seq_kv,
-		.head_dim = a->head_dim,
-		.cache_bytes =
-			sc_dtype_bytes((enum sc_dtype)(a->kv_dtype < 0 ? a->dtype : a->kv_dtype)),
-	};
-}
-
-/* Bytes that are given are all there is to the kernel. */
-static void to_rowwise(const struct sc_op_args *a, const struct sc_device *device,
-		       struct sc_op *out)
-{
-	(void)device;
-	struct sc_rowwise_shape *s = &out->u.rowwise;
-	double n = a->rows * a->cols;
-
-	sc_rowwise_shape_set((enum sc_rowwise_kind)a->rowwise, a->pass == 1,
-			     sc_dtype_bytes((enum sc_dtype)a->dtype), a->rows, a->cols, s);
-	if (a->read_bytes < 0 && a->write_bytes < 0)
-		return;
-	s->reread_bytes = s->flop = s->row_sm_us = 0;
-	if (a->read_bytes >= 0)
-		s->read_bytes = n * a->read_bytes;
-	if (a->write_bytes >= 0)
-		s->write_bytes = n * a->write_bytes;
-}
-
-static void to_optimizer(const struct sc_op_args *a, const struct sc_device *device,
-			 struct sc_op *out)
-{
-	(void)device;
-	out->u.rowwise = (struct sc_rowwise_shape){.read_bytes = a->params * a->param_bytes,
-						   .rows = 1,
-						   .cols = a->params,
-						   .n_kernels = 1};
-}
-
-static void to_embedding(const struct sc_op_args *a, const struct sc_device *device,
-			 struct sc_op *out)
-{
-	const struct sc_embedding_use use = {
-		.table = &a->table,
-		.samples = a->batch,
-		.dtype = (enum sc_dtype)a->dtype,
-		.output_bytes = sc_dtype_bytes((enum sc_dtype)a->dtype),
-		.optimizer = (enum sc_row_optimizer)a->optimizer,
-	};
-
-	out->u.embedding = sc_embedding_shape_of(
-		device, &use, 1, a->pass == 1 ? SC_EMBEDDING_BACKWARD : SC_EMBEDDING_FORWARD);
-}
-
-static void to_collective(const struct sc_op_args *a, const struct sc_device *device,
-			  struct sc_op *out)
-{
-	(void)device;
-	out->u.collective = (struct sc_collective_shape){
-		.kind = (enum sc_collective)a->collective,
-		.bytes = a->bytes,
-		.dtype = (enum sc_dtype)a->dtype,
-	};
-}
-
 static const struct sc_op_kind_info sc_op_kinds[] = {
-	{"gemm", SC_OP_GEMM, GEMM_FIELDS, to_gemm},
-	{"attention", SC_OP_ATTENTION, ATTENTION_FIELDS, to_attention},
-	{"attention_decode", SC_OP_ATTENTION, DECODE_FIELDS, to_decode},
-	{"rowwise", SC_OP_ROWWISE, ROWWISE_FIELDS, to_rowwise},
-	{"optimizer", SC_OP_OPTIMIZER, OPTIMIZER_FIELDS, to_optimizer},
-	{"embedding", SC_OP_EMBEDDING, EMBEDDING_FIELDS, to_embedding},
-	{"collective", SC_OP_COLLECTIVE, COLLECTIVE_FIELDS, to_collective},
+	{"gemm", SC_OP_GEMM, GEMM_FIELDS},
+	{"attention", SC_OP_ATTENTION, ATTENTION_FIELDS},
+	{"attention_decode", SC_OP_ATTENTION, DECODE_FIELDS},
+	{"rowwise", SC_OP_ROWWISE, ROWWISE_FIELDS},
+	{"optimizer", SC_OP_OPTIMIZER, OPTIMIZER_FIELDS},
+	{"embedding", SC_OP_EMBEDDING, EMBEDDING_FIELDS},
+	{"collective", SC_OP_COLLECTIVE, COLLECTIVE_FIELDS},
 	{0},
 };
+
+/* Device: NULL for a collective. */
+static void make_op(const struct sc_op_kind_info *info, const struct sc_op_args *a,
+		    const struct sc_device *device, struct sc_op *out)
+{
+	const enum sc_dtype dtype = (enum sc_dtype)a->dtype;
+	const double n = a->rows * a->cols, dtype_bytes = sc_dtype_bytes(dtype);
+	const bool decodes = info->fields == DECODE_FIELDS;
+	const struct sc_embedding_use use = {.table = &a->table,
+					     .samples = a->batch,
+					     .dtype = dtype,
+					     .output_bytes = dtype_bytes,
+					     .optimizer = (enum sc_row_optimizer)a->optimizer};
+	struct sc_rowwise_shape *row = &out->u.rowwise;
+
+	*out = (struct sc_op){.kind = info->kind, .dtype = dtype};
+	switch (info->kind) {
+	case SC_OP_GEMM:
+		out->u.gemm = (struct sc_gemm_shape){.batch = a->batch,
+						     .m = a->m,
+						     .n = a->n,
+						     .k = a->k,
+						     .bmm = a->batch > 1,
+						     .sums_rows = a->sums_rows};
+		break;
+	case SC_OP_ATTENTION:
+		out->u.attention = (struct sc_attention_shape){
+			.batch = a->batch,
+			.heads = a->heads,
+			.kv_heads = a->kv_heads > 0 ? a->kv_heads : a->heads,
+			.seq_q = decodes ? 1 : a->seq,
+			.seq_kv = a->seq_kv > 0 ? a->seq_kv : a->seq,
+			.head_dim = a->head_dim,
+			.causal = a->causal,
+			.backward = a->pass == 1,
+			.cache_bytes = !decodes ? 0
+				       : a->kv_dtype < 0
+					       ? dtype_bytes
+					       : sc_dtype_bytes((enum sc_dtype)a->kv_dtype)};
+		break;
+	case SC_OP_ROWWISE:
+		sc_rowwise_shape_set((enum sc_rowwise_kind)a->rowwise, a->pass == 1, dtype_bytes,
+				     a->rows, a->cols, row);
+		/* Bytes that are given are all there is to the kernel. */
+		if (a->read_bytes >= 0 || a->write_bytes >= 0)
+			row->reread_bytes = row->flop = row->row_sm_us = 0;
+		if (a->read_bytes >= 0)
+			row->read_bytes = n * a->read_bytes;
+		if (a->write_bytes >= 0)
+			row->write_bytes = n * a->write_bytes;
+		break;
+	case SC_OP_OPTIMIZER:
+		*row = (struct sc_rowwise_shape){.read_bytes = a->params * a->param_bytes,
+						 .rows = 1,
+						 .cols = a->params,
+						 .n_kernels = 1};
+		break;
+	case SC_OP_EMBEDDING:
+		out->u.embedding = sc_embedding_shape_of(device, &use, 1,
+							 a->pass == 1 ? SC_EMBEDDING_BACKWARD
+								      : SC_EMBEDDING_FORWARD);
+		break;
+	default:
+		out->u.collective =
+			(struct sc_collective_shape){.kind = (enum sc_collective)a->collective,
+						     .bytes = a->bytes,
+						     .dtype = dtype};
+	}
+}
 
 /* NULL and the error set if there is none. */
 static const struct sc_op_kind_info *op_kind_find(const char *name, struct sc_err *err)
@@ -509,8 +478,7 @@ static int read_beside(const struct op_command_args *args, const struct sc_devic
 	rc = op_args_parse(info, words + 1, n - 1, arena, &op_args, err);
 	if (rc)
 		return rc;
-	*out = (struct sc_op){.kind = info->kind, .dtype = (enum sc_dtype)op_args.dtype};
-	info->to_op(&op_args, device, out);
+	make_op(info, &op_args, device, out);
 	return check_math(&args->common, device, out, err);
 }
 
@@ -562,17 +530,16 @@ static int describe(struct result *result, struct sc_arena *arena, struct sc_err
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
 	struct sc_cli_network network;
 	struct sc_op_args op_args;
-	struct sc_op op = {.kind = info->kind};
+	struct sc_op op;
 	int rc = op_args_parse(info, words->at + 1, words->n - 1, arena, &op_args, err);
 
 	if (rc)
 		return rc;
-	op.dtype = (enum sc_dtype)op_args.dtype;
 	if (info->kind == SC_OP_COLLECTIVE && args->beside)
 		return sc_err_set(err, SC_EUSAGE,
 				  "--beside is of a kernel; of a collective see stepcast c3");
 	if (info->kind == SC_OP_COLLECTIVE) {
-		info->to_op(&op_args, NULL, &op);
+		make_op(info, &op_args, NULL, &op);
 		rc = sc_cli_network(&(struct sc_op_cluster){args->cluster, args->device,
 							    op_args.ranks, op_args.nodes},
 				    arena, request, &network, err);
@@ -586,7 +553,7 @@ static int describe(struct result *result, struct sc_arena *arena, struct sc_err
 	rc = sc_device_load(args->device, arena, &request->device, err);
 	if (rc)
 		return rc;
-	info->to_op(&op_args, &request->device, &op);
+	make_op(info, &op_args, &request->device, &op);
 	rc = check_math(&args->common, &request->device, &op, err);
 	if (rc == 0)
 		describe_kernel(&args->common, &request->device, &op, facts);
