@@ -12,13 +12,12 @@ enum sc_grad_sync {
 	SC_GRAD_OVERLAP
 }; /* data-parallel reduction: after the last backward, or during it */
 
-/* What selective recomputation runs again: the attention core (Korthikanti et al. 2022), or all but
- * attention and every second matrix product (torchtitan's per-op policy). */
 /* Sharded weights or gradients (ZeRO-2, ZeRO-3, FSDP) with pipeline stages: weights are gathered once an
  * iteration and stay, gradients are summed up whole and reduced once; or both move for every micro-batch;
  * or the software refuses it. */
 enum sc_sharded_pipeline { SC_SHARDED_ONCE, SC_SHARDED_EACH, SC_SHARDED_REFUSED };
-
+/* What selective recomputation runs again: the attention core (Korthikanti et al. 2022), or all but
+ * attention and every second matrix product (torchtitan's per-op policy). */
 enum sc_selective { SC_SELECTIVE_ATTENTION, SC_SELECTIVE_OPS };
 
 /* Recommendation models. */
@@ -29,13 +28,9 @@ struct sc_dlrm_habits {
 	bool index_exchange; /* ranks read their own samples, and exchange indices by table, a batch ahead */
 	bool embedding_stream; /* embeddings run on a stream of their own, beside the bottom MLP */
 	bool fused_mlp;        /* bias, activation and their gradients ride on the GEMMs */
-	double embedding_eff;  /* speed of its embedding kernels over the device's; default 1 */
-	double host_sample_us; /* CPU time of the input pipeline for a sample of a rank */
-	/* GPU time a step for each table of a rank, each looked up by kernels of its own: distinct ids, casts, copies; 0: one
-	 * kernel looks up in all. */
-	double table_us;
-	/* The same on every rank for each vector that is exchanged: cut out, put together */
-	double output_us;
+	double embedding_eff, host_sample_us;
+	double table_us;  /* each looked up by kernels of its own: distinct ids, casts, copies */
+	double output_us; /* on every rank: cut out, put together */
 };
 
 /* How tensors are scaled to fp8: by maxima of earlier iterations, by their own, by rows' and columns' (torchao's
@@ -82,6 +77,7 @@ struct sc_config_piece {
 	const struct sc_config_piece *older;
 };
 
+/* What a key means says the help in its table (software.c); here is what that does not. */
 struct sc_software {
 	const char *id;
 	const struct sc_config_piece *config;
@@ -89,56 +85,40 @@ struct sc_software {
 	struct sc_structs releases; /* struct sc_release; the first that fits is taken */
 	enum sc_grad_sync grad_sync;
 	double bucket_mib; /* gradient bucket; 0 = one bucket per parameter dtype */
-	double gathers_per_layer; /* collectives in which a sharded layer's weights are gathered (ZeRO-3, FSDP) */
-	/* Sharded weights, inputs of tensor-parallel layers and gradients of their outputs are gathered in fp8 where GEMMs
-	 * are fp8, of one scale a tensor. */
-	bool gather_fp8;
+	double gathers_per_layer;
+	bool gather_fp8; /* and gradients of outputs, where GEMMs are fp8, of one scale a tensor */
 	bool gather_ahead;      /* sharded weights are gathered one layer ahead, else on demand */
 	double grad_bytes;      /* bytes per gradient element in the reduction: 2 or 4 */
 	double grad_bytes_bf16; /* the same where weights are bf16; 0: as grad_bytes */
 	double mla_moment_bytes; /* of an optimizer's moment, of models with latent attention; default 4 */
-	/* One kernel each, else chains of elementwise ones: bias, dropout and residual; scale, mask and softmax; rotary
-	 * embeddings. */
-	bool fused_chains;
-	bool fused_loss;     /* the same of the cross entropy */
-	bool norms_apart;    /* norms are modules: none joins the product behind it */
-	bool fused_fp8_cast; /* casts to fp8 ride on the kernels before them, if scales are known */
-	/* LoRA runs: context-parallel ranks exchange heads if these divide, else pass on keys and values. */
-	bool lora_recipe;
-	/* Flash attention is fp8 where GEMMs are mxfp8, fp8 of LoRA, or nvfp4 (of whole sequences, or LoRA). */
-	bool mx_fp8_attention;
-	bool mlm_gather; /* masked-language-model head on the masked positions only */
-	/* Bytes that its elementwise kernels move over those counted here; for chains that are not fused
-	 * where PyTorch's kernels are, default 1; and where products alone are in 16 bits, 0 = the same. */
+	bool fused_chains; /* else chains of elementwise kernels */
+	bool fused_loss, norms_apart;
+	bool fused_fp8_cast;   /* if scales are known */
+	bool lora_recipe;      /* if heads divide, else ranks pass on keys and values */
+	bool mx_fp8_attention; /* nvfp4: of whole sequences, or LoRA */
+	bool mlm_gather;
+	/* Over those counted here; for chains that are not fused where PyTorch's kernels are. */
 	double elementwise_factor, elementwise_factor_amp;
-	/* Speed of its fused attention kernels over those the device's coefficients are of: on GPUs before
-	 * Hopper; and from Hopper on, where kernels written for earlier ones lose much. Default 1. */
-	double attention_eff, attention_eff_hopper;
-	/* Share of the fabric's rates that its communication reaches, default 1, and what it adds to every
-	 * collective's latency (a coordinator's cycle, sockets), default 0. */
-	double link_eff, net_eff, comm_latency_us;
+	double attention_eff,
+		attention_eff_hopper; /* kernels written for earlier GPUs lose much on Hopper */
+	double link_eff, net_eff, comm_latency_us; /* a coordinator's cycle, sockets */
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
 	bool interleaves;          /* parallel.virtual_stages not given: chunks of two layers */
 	/* Samples of models that are not causal are batched by length, in bins of so many tokens; 0 = not. */
 	double length_bin_tokens;
 	enum sc_selective selective;
 	enum sc_sharded_pipeline sharded_pipeline;
-	bool layer_updates; /* of a table of layers: each bucket's weights, before its next forward */
-	/* Of unsharded weights the update itself unscales and clips gradients of 16 bits; else they are copied to
-	 * fp32, checked and scaled first. */
-	bool fused_unscale;
-	bool allow_tf32; /* an optimizer's products of fp32 matrices are TF32 where the GPU has it */
-	bool blocking_checkpoints; /* copies of activations to the host and back are on the kernels' stream */
+	bool layer_updates;
+	bool fused_unscale; /* and clips; else they are copied to fp32, checked and scaled first */
+	bool allow_tf32;    /* where the GPU has it */
+	bool blocking_checkpoints;    /* copies of activations are on the kernels' stream */
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */
 	bool tp_dgrad_overlap; /* all-reduces of backward hide behind the weight gradient; sequence-parallel ones always do */
-	/* Quantized products' rows are padded to what their scales ask for, by copies; else the router sees to it. */
-	bool pads_experts;
-	double host_expert_us; /* CPU time for one product of a grouped GEMM beside its launch */
-	double host_sync_us; /* until the host has read what a layer's experts get; 0 = it need not */
-	/* Of a product in pieces before a reduction kernels on so many SMs reduce them; 0 = copy engines push one to each
-	 * rank. */
-	double tp_scatter_sms;
+	bool pads_experts;     /* else the router sees to it */
+	double host_expert_us; /* beside its launch */
+	double host_sync_us;
+	double tp_scatter_sms;   /* 0: copy engines push a piece to each rank */
 	bool scatter_gather_p2p; /* pipeline transfers split over tp ranks, gathered at arrival */
 	bool pad_vocab;          /* pads the vocabulary to 128 * tp even where tp divides it */
 	double host_op_us;       /* CPU time per launched kernel, framework and Python included */
@@ -147,14 +127,9 @@ struct sc_software {
 	bool host_waits; /* after each layer of a pass: the host does not run ahead of the GPU */
 	double host_step_us; /* once per iteration: optimizer bookkeeping, logging */
 	double comm_host_us; /* CPU time of one collective; of tensor parallelism, for each other rank of its group, at most seven */
-	/* The optimizer on the CPU: what a node's processes together reach of its memory's bandwidth, counted in
-	 * the bytes of a fused step, and at most that many 1e9 bytes/s a process (0: no limit; default 19:
-	 * torch.optim on one thread). */
+	/* A node's processes together, counted in the bytes of a fused step; a process: torch.optim on one thread. */
 	double cpu_step_frac, cpu_step_gbps;
-	double reserve_gib; /* CUDA context, communication and workspace buffers, allocator slack, per GPU */
-	/* fp32 copies of the logits that the loss has at once; default 1 if fused, else 2 */
-	double loss_copies;
-	double reserve_frac; /* what the allocator holds beyond tensors, of their bytes; default 0 */
+	double reserve_gib, loss_copies, reserve_frac;
 	struct sc_dlrm_habits dlrm;
 };
 extern const struct sc_field sc_software_fields[];
