@@ -12,10 +12,12 @@
 #include <string.h>
 
 #include "base/json_cursor.h"
+#include "base/num.h"
 #include "core/embedding/shard_plan_priv.h"
 
 #define SCHEMA "stepcast/shard-plan"
 enum { VERSION = 1 };
+#define NEEDS_RANKS "it needs ranks, or a placement of each shard"
 #define MAX_ROWS INT64_C(1000000000000)
 #define MAX_DIM INT64_C(1048576)
 
@@ -24,7 +26,6 @@ struct json_reader {
 	struct sc_json_cursor cursor;
 	struct sc_shard_plan *plan;
 	SC_VEC(int32_t) ranks; /* of the parameter at hand */
-	size_t n_placed;       /* its shards that have a placement */
 	bool has_spec, has_world;
 };
 
@@ -36,42 +37,39 @@ static bool fail_at(struct json_reader *r, const struct sc_table_placement *t, c
 }
 
 /* "rank:3/cuda:3"; the device is not looked at. */
-static bool read_placement(struct json_reader *r, struct sc_shard *shard)
+static void read_placement(struct json_reader *r, struct sc_shard *shard)
 {
 	struct sc_json_cursor *c = &r->cursor, before = *c;
-	const char *text = sc_json_cursor_text(c, r->common->arena), *at;
-	int64_t rank = 0;
+	const char *text = sc_json_cursor_text(c, r->common->arena);
+	int64_t rank = -1;
 
 	if (!text)
-		return false;
-	at = text + 5;
-	if (strncmp(text, "rank:", 5) == 0 && *at >= '0' && *at <= '9') {
-		for (; *at >= '0' && *at <= '9' && rank < SC_PLAN_MAX_WORLD; at++)
-			rank = rank * 10 + (*at - '0');
-		if ((*at == '\0' || *at == '/') && rank < SC_PLAN_MAX_WORLD) {
-			shard->rank = (int32_t)rank;
-			return true;
-		}
+		return;
+	if (strncmp(text, "rank:", 5) ||
+	    !sc_parse_int(sc_arena_strndup(r->common->arena, text + 5, strcspn(text + 5, "/")),
+			  &rank) ||
+	    rank < 0 || rank >= SC_PLAN_MAX_WORLD) {
+		*c = before;
+		sc_json_cursor_fail(c, SC_EVALUE, "expected \"rank:R/cuda:D\", got \"%.40s\"",
+				    text);
 	}
-	*c = before;
-	return sc_json_cursor_fail(c, SC_EVALUE, "expected \"rank:R/cuda:D\", got \"%.40s\"", text);
+	shard->rank = (int32_t)rank;
 }
 
-static bool read_pair(struct sc_json_cursor *c, int64_t min, int64_t *rows, int64_t *cols)
+static void read_pair(struct sc_json_cursor *c, int64_t min, int64_t *rows, int64_t *cols)
 {
 	if (!sc_json_cursor_open(c, '['))
-		return false;
-	if (!sc_json_cursor_next(c))
-		return sc_json_cursor_failed(c) ||
-		       sc_json_cursor_fail(c, SC_EVALUE, "expected [rows, columns]");
-	*rows = sc_json_cursor_int(c, 0, MAX_ROWS);
-	if (!sc_json_cursor_next(c))
-		return sc_json_cursor_failed(c) ||
-		       sc_json_cursor_fail(c, SC_EVALUE, "expected [rows, columns]");
-	*cols = sc_json_cursor_int(c, min, MAX_DIM);
+		return;
+	for (int i = 0; i < 2; i++) {
+		if (!sc_json_cursor_next(c)) {
+			if (!sc_json_cursor_failed(c))
+				sc_json_cursor_fail(c, SC_EVALUE, "expected [rows, columns]");
+			return;
+		}
+		*(i ? cols : rows) = sc_json_cursor_int(c, i ? min : 0, i ? MAX_DIM : MAX_ROWS);
+	}
 	if (sc_json_cursor_next(c))
-		return sc_json_cursor_fail(c, SC_EVALUE, "expected [rows, columns] and no more");
-	return !sc_json_cursor_failed(c);
+		sc_json_cursor_fail(c, SC_EVALUE, "expected [rows, columns] and no more");
 }
 
 static bool read_shard(struct json_reader *r)
@@ -90,7 +88,7 @@ static bool read_shard(struct json_reader *r)
 		else if (strcmp(key, "shard_sizes") == 0)
 			read_pair(c, 0, &shard.rows, &shard.cols);
 		else if (strcmp(key, "placement") == 0)
-			r->n_placed += read_placement(r, &shard);
+			read_placement(r, &shard);
 		else
 			sc_json_cursor_skip(c);
 	}
@@ -122,18 +120,13 @@ static void read_shard_list(struct json_reader *r)
 		;
 }
 
-/* null, a list of shards, or TorchRec's EnumerableShardingSpec: {"shards": [...]}. */
+/* A list of shards, or TorchRec's EnumerableShardingSpec: {"shards": [...]}. */
 static void read_spec(struct json_reader *r)
 {
 	struct sc_json_cursor *c = &r->cursor;
 	const char *key;
-	char next = sc_json_cursor_peek(c);
 
-	if (next == 'n') {
-		sc_json_cursor_skip(c);
-		return;
-	}
-	if (next == '[') {
+	if (sc_json_cursor_peek(c) == '[') {
 		read_shard_list(r);
 		return;
 	}
@@ -152,21 +145,15 @@ static void read_ranks(struct json_reader *r)
 	struct sc_json_cursor *c = &r->cursor;
 
 	r->ranks.n = 0;
-	if (sc_json_cursor_peek(c) == 'n') {
-		sc_json_cursor_skip(c);
-		return;
-	}
 	if (!sc_json_cursor_open(c, '['))
 		return;
 	while (sc_json_cursor_next(c)) {
 		int64_t rank = sc_json_cursor_int(c, 0, SC_PLAN_MAX_WORLD - 1);
 
+		if (r->ranks.n >= SC_PLAN_MAX_SHARDS)
+			sc_json_cursor_fail(c, SC_ELIMIT, "more than %d ranks", SC_PLAN_MAX_SHARDS);
 		if (sc_json_cursor_failed(c))
 			return;
-		if (r->ranks.n >= SC_PLAN_MAX_SHARDS) {
-			sc_json_cursor_fail(c, SC_ELIMIT, "more than %d ranks", SC_PLAN_MAX_SHARDS);
-			return;
-		}
 		SC_VEC_PUSH(&r->ranks, (int32_t)rank);
 	}
 }
@@ -189,10 +176,6 @@ static void read_cache(struct json_reader *r, struct sc_table_placement *t)
 	struct sc_json_cursor *c = &r->cursor;
 	const char *key;
 
-	if (sc_json_cursor_peek(c) == 'n') {
-		sc_json_cursor_skip(c);
-		return;
-	}
 	if (!sc_json_cursor_open(c, '{'))
 		return;
 	while ((key = sc_json_cursor_key(c, r->common->arena))) {
@@ -232,6 +215,8 @@ static bool settle_shape(struct json_reader *r, struct sc_table_placement *t)
 static bool settle(struct json_reader *r, bool has_type)
 {
 	struct sc_table_placement *t = &r->plan->tables.at[r->plan->tables.n - 1];
+	struct sc_shard *shards = r->plan->shards.n ? &r->plan->shards.at[t->first_shard] : NULL;
+	size_t n = t->n_shards;
 
 	if (sc_json_cursor_failed(&r->cursor))
 		return false;
@@ -241,19 +226,16 @@ static bool settle(struct json_reader *r, bool has_type)
 		return false;
 	if (t->tier != SC_TIER_CACHED)
 		t->cache_frac = 0;
-	if (t->type == SC_DATA_PARALLEL && t->n_shards == 0)
+	if (t->type == SC_DATA_PARALLEL && n == 0)
 		return true; /* its shards are made when the number of ranks is known */
-	struct sc_shard *shards;
-
-	if (r->n_placed != 0 && r->n_placed != t->n_shards)
-		return fail_at(r, t, "only some of its shards have a placement");
-	if (r->ranks.n && r->ranks.n != t->n_shards)
+	if (r->ranks.n && r->ranks.n != n)
 		return fail_at(r, t, "ranks and sharding_spec differ in length");
-	if (!r->n_placed && !r->ranks.n)
-		return fail_at(r, t, "it needs ranks, or a placement of each shard");
-	shards = &r->plan->shards.at[t->first_shard];
-	for (size_t i = 0; i < t->n_shards; i++) {
-		if (!r->n_placed)
+	if (n == 0 && !r->ranks.n)
+		return fail_at(r, t, NEEDS_RANKS);
+	for (size_t i = 0; i < n; i++) {
+		if (!r->ranks.n && shards[i].rank < 0)
+			return fail_at(r, t, NEEDS_RANKS);
+		if (shards[i].rank < 0)
 			shards[i].rank = r->ranks.at[i];
 		else if (r->ranks.n && shards[i].rank != r->ranks.at[i])
 			return fail_at(r, t, "ranks and placements differ");
@@ -272,7 +254,7 @@ static bool read_parameter(struct json_reader *r, const char *module, const char
 					   SC_PLAN_MAX_TABLES);
 	sc_json_cursor_where(&r->cursor, &table.line, &table.column);
 	sc_plan_add_table(r->plan, &table);
-	r->ranks.n = r->n_placed = 0;
+	r->ranks.n = 0;
 	r->has_spec = false;
 	if (!sc_json_cursor_open(&r->cursor, '{'))
 		return false;
@@ -280,7 +262,9 @@ static bool read_parameter(struct json_reader *r, const char *module, const char
 		struct sc_table_placement *t = &r->plan->tables.at[r->plan->tables.n - 1];
 		struct sc_json_cursor *c = &r->cursor;
 
-		if (strcmp(key, "sharding_type") == 0) {
+		if (sc_json_cursor_peek(c) == 'n') {
+			sc_json_cursor_skip(c);
+		} else if (strcmp(key, "sharding_type") == 0) {
 			t->type = (enum sc_shard_type)read_name(r, sc_shard_type_names,
 								"sharding type");
 			has_type = true;
