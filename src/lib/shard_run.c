@@ -28,7 +28,6 @@ struct parser {
 	const struct sc_shard_problem *problem;
 	char text[MAX_TEXT];
 	char *words[MAX_WORDS];
-	unsigned column[MAX_WORDS];
 	size_t n_words;
 	struct sc_err *err;
 };
@@ -45,28 +44,23 @@ static int bad(const struct parser *p, size_t word, const char *fmt, ...)
 	va_end(args);
 	if (p->at->file)
 		return sc_err_at(p->err, SC_EVALUE, p->at->file, p->at->line,
-				 word < p->n_words ? p->column[word] : 0, "%s", text);
+				 word < p->n_words ? (unsigned)(p->words[word] - p->text) + 1 : 0,
+				 "%s", text);
 	return sc_err_set(p->err, SC_EUSAGE, "--constraint: %s", text);
 }
 
 static int split(struct parser *p, const char *text)
 {
-	char *at;
+	char *save = NULL, *word;
 
 	if (strlen(text) >= sizeof(p->text))
 		return bad(p, 0, "longer than %d bytes", MAX_TEXT - 1);
 	memcpy(p->text, text, strlen(text) + 1);
-	for (at = p->text; *at;) {
-		at += strspn(at, " \t\r");
-		if (!*at)
-			break;
+	for (word = strtok_r(p->text, " \t\r", &save); word;
+	     word = strtok_r(NULL, " \t\r", &save)) {
 		if (p->n_words == MAX_WORDS)
 			return bad(p, 0, "more than %d words", MAX_WORDS);
-		p->column[p->n_words] = (unsigned)(at - p->text) + 1;
-		p->words[p->n_words++] = at;
-		at += strcspn(at, " \t\r");
-		if (*at)
-			*at++ = '\0';
+		p->words[p->n_words++] = word;
 	}
 	return 0;
 }
@@ -119,50 +113,6 @@ static int parse_place(const struct parser *p, size_t word, struct sc_shard_cons
 	return 0;
 }
 
-static int parse_placing(const struct parser *p, enum sc_constraint_kind kind, sc_constraints *out)
-{
-	struct sc_shard_constraint c = {.kind = kind, .rank = -1, .type = -1, .tier = -1};
-	size_t n_prefix = strlen(p->words[1]), n_before = out->n;
-	int rc = 0;
-
-	if (p->n_words < 3)
-		return bad(p, 0, "%s needs a table and rank=, type= or tier=", p->words[0]);
-	for (size_t i = 2; i < p->n_words && rc == 0; i++)
-		rc = parse_place(p, i, &c);
-	if (rc)
-		return rc;
-	if (p->words[1][n_prefix - 1] != '*') {
-		rc = find_table(p, 1, &c.table);
-		if (rc == 0)
-			SC_VEC_PUSH(out, c);
-		return rc;
-	}
-	for (c.table = 0; c.table < p->problem->n_tables; c.table++) {
-		if (strncmp(p->problem->tables[c.table].name, p->words[1], n_prefix - 1) == 0)
-			SC_VEC_PUSH(out, c);
-	}
-	if (out->n == n_before)
-		return bad(p, 1, "the model has no table \"%.64s\"", p->words[1]);
-	return 0;
-}
-
-static int parse_pair(const struct parser *p, enum sc_constraint_kind kind, sc_constraints *out)
-{
-	struct sc_shard_constraint c = {.kind = kind, .rank = -1, .type = -1, .tier = -1};
-	int rc;
-
-	if (p->n_words != 3)
-		return bad(p, 0, "%s needs two tables", p->words[0]);
-	rc = find_table(p, 1, &c.table);
-	if (rc == 0)
-		rc = find_table(p, 2, &c.other);
-	if (rc == 0 && c.table == c.other)
-		rc = bad(p, 2, "%s needs two different tables", p->words[0]);
-	if (rc == 0)
-		SC_VEC_PUSH(out, c);
-	return rc;
-}
-
 /* "pin TABLE rank=3 type=table_wise tier=fused", "forbid TABLE type=row_wise", "together A B",
  * "apart A B". A TABLE that ends in * is all that begin so (pin, forbid). Appends. */
 static int constraint_parse(const char *text, const struct sc_constraint_at *at,
@@ -176,16 +126,40 @@ static int constraint_parse(const char *text, const struct sc_constraint_at *at,
 		{"apart", SC_APART},
 		{0},
 	};
+	struct sc_shard_constraint c = {.rank = -1, .type = -1, .tier = -1};
 	struct parser p = {.at = at, .problem = problem, .err = err};
+	size_t n_before = out->n, n_prefix;
 	int rc = split(&p, text), kind = -1;
+	bool is_pair;
 
 	if (rc)
 		return rc;
 	if (p.n_words < 2 || sc_enum_parse(kinds, p.words[0], &kind, NULL))
 		return bad(&p, 0, "expected pin, forbid, together or apart and a table");
-	if (kind == SC_PIN || kind == SC_FORBID)
-		return parse_placing(&p, (enum sc_constraint_kind)kind, out);
-	return parse_pair(&p, (enum sc_constraint_kind)kind, out);
+	c.kind = (enum sc_constraint_kind)kind;
+	is_pair = kind == SC_TOGETHER || kind == SC_APART;
+	if (is_pair && p.n_words != 3)
+		return bad(&p, 0, "%s needs two tables", p.words[0]);
+	if (p.n_words < 3)
+		return bad(&p, 0, "%s needs a table and rank=, type= or tier=", p.words[0]);
+	for (size_t i = 2; i < p.n_words && rc == 0; i++)
+		rc = is_pair ? find_table(&p, i, &c.other) : parse_place(&p, i, &c);
+	n_prefix = strlen(p.words[1]) - 1;
+	if (rc == 0 && (is_pair || p.words[1][n_prefix] != '*')) {
+		rc = find_table(&p, 1, &c.table);
+		if (rc == 0 && is_pair && c.table == c.other)
+			rc = bad(&p, 2, "%s needs two different tables", p.words[0]);
+		if (rc == 0)
+			SC_VEC_PUSH(out, c);
+		return rc;
+	}
+	for (; rc == 0 && c.table < problem->n_tables; c.table++) {
+		if (strncmp(problem->tables[c.table].name, p.words[1], n_prefix) == 0)
+			SC_VEC_PUSH(out, c);
+	}
+	if (rc == 0 && out->n == n_before)
+		return bad(&p, 1, "the model has no table \"%.64s\"", p.words[1]);
+	return rc;
 }
 
 /* A file of them, one a line; empty lines and those that begin with # are passed over. */
@@ -437,7 +411,6 @@ static int make_report(struct run *s, struct sc_err *err)
 
 	s->report = (struct sc_shard_report){.study = &s->study,
 					     .diff_cost = -1,
-					     .n_tables = SC_SHARD_REPORT_TABLES,
 					     .warnings = &s->request->warnings,
 					     .confidence_pct = (int)ask->confidence};
 	if (s->study.predictor &&

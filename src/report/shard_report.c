@@ -132,32 +132,26 @@ static void put_bottleneck(const struct sc_shard_report *report, const struct sc
 	uint32_t rank = plan->solution.bottleneck;
 	size_t n = sc_rank_parts(&plan->terms, rank, parts, SC_SHARD_REPORT_TABLES);
 	double cost = plan->solution.cost, mean = 0;
-	const struct sc_shard_term *term = plan->terms.at.at;
-	const struct sc_table *whole;
-	size_t k;
 
 	for (uint32_t i = 0; i < plan->solution.plan.world; i++)
 		mean += plan->solution.rank_cost[i] / plan->solution.plan.world;
 	sc_strbuf_printf(out,
 			 "\nbusiest rank of %s: %u with %.6g %s, the mean is %.6g; its tables:\n",
 			 plan->name, rank, cost, study->objective->unit, mean);
-	for (size_t i = 0; i < n && i < report->n_tables; i++) {
-		sc_strbuf_printf(out, "  %-32.60s %12.6g %5.1f %%  ",
-				 study->objective->problem.tables[parts[i].table].name, parts[i].ms,
-				 cost > 0 ? SC_PCT * parts[i].ms / cost : 0.0);
-		for (k = 0; k < plan->terms.at.n; k++)
-			if (term[k].table == parts[i].table && term[k].rank == rank)
-				break;
-		whole = &study->objective->problem.tables[parts[i].table];
-		if (k < plan->terms.at.n) /* "row_wise, fused, 64 of 128 columns" */
-			sc_strbuf_printf(out, "%s, %s",
-					 sc_enum_name(sc_shard_type_names, (int)term[k].type),
-					 sc_enum_name(sc_tier_names, (int)term[k].tier));
-		if (k < plan->terms.at.n && term[k].cols < whole->dim)
-			sc_strbuf_printf(out, ", %lld of %lld columns", (long long)term[k].cols,
+	for (size_t i = 0; i < n; i++) {
+		const struct sc_shard_term *term = parts[i].term;
+		const struct sc_table *whole = &study->objective->problem.tables[term->table];
+
+		/* "row_wise, fused, 64 of 128 columns" */
+		sc_strbuf_printf(out, "  %-32.60s %12.6g %5.1f %%  %s, %s", whole->name,
+				 parts[i].ms, cost > 0 ? SC_PCT * parts[i].ms / cost : 0.0,
+				 sc_enum_name(sc_shard_type_names, (int)term->type),
+				 sc_enum_name(sc_tier_names, (int)term->tier));
+		if (term->cols < whole->dim)
+			sc_strbuf_printf(out, ", %lld of %lld columns", (long long)term->cols,
 					 (long long)whole->dim);
-		if (k < plan->terms.at.n && term[k].rows < whole->rows)
-			sc_strbuf_printf(out, ", %lld of %lld rows", (long long)term[k].rows,
+		if (term->rows < whole->rows)
+			sc_strbuf_printf(out, ", %lld of %lld rows", (long long)term->rows,
 					 (long long)whole->rows);
 		sc_strbuf_append_char(out, '\n');
 	}
@@ -300,9 +294,9 @@ static void add_bottleneck(struct sc_json *json, json_t *parent,
 
 	sc_json_int(json, out, "rank", rank);
 	list = sc_json_array(json, out, "tables");
-	for (size_t i = 0; i < n && i < report->n_tables; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct sc_table *table =
-			&report->study->objective->problem.tables[parts[i].table];
+			&report->study->objective->problem.tables[parts[i].term->table];
 		json_t *part = sc_json_object(json, list, NULL);
 
 		sc_json_text(json, part, "table", table->name);

@@ -13,7 +13,6 @@ struct sc_shard_report {
 	const struct sc_shard_diff *diff;   /* from another plan to the best one, or NULL */
 	const char *diff_from;              /* its name */
 	double diff_cost;                   /* the other's; < 0: not known */
-	size_t n_tables;                    /* of the busiest rank that are shown */
 	int confidence_pct;                 /* of the bands of steps */
 };
 extern const struct sc_forms sc_shard_forms; /* of a struct sc_shard_report */

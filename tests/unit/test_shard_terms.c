@@ -33,12 +33,12 @@ TEST(test_sum)
 	ck_assert_int_eq(sc_shard_terms_of(&problem, &plan, &terms, &err), 0);
 	ck_assert_uint_eq(terms.at.n, 5);
 	ck_assert_uint_eq(sc_rank_parts(&terms, 0, parts, 4), 3);
-	ck_assert_uint_eq(parts[0].table, 0);
+	ck_assert_uint_eq(parts[0].term->table, 0);
 	ck_assert_double_eq_tol(parts[0].ms, 4, 1e-12);
 	ck_assert_double_eq_tol(parts[1].ms, 1.2, 1e-12);
 	ck_assert_double_eq_tol(parts[2].ms, 0.1, 1e-12);
 	ck_assert_uint_eq(sc_rank_parts(&terms, 1, parts, 1), 1);
-	ck_assert_uint_eq(parts[0].table, 1);
+	ck_assert_uint_eq(parts[0].term->table, 1);
 	ck_assert_int_eq(sc_shard_rate(&problem, &plan, true, &arena, &rated, &err), 0);
 	ck_assert_double_eq_tol(rated.memory.hbm_bytes, 100 * 64 * 4 + 50 * 32 * 4 + 10 * 32 * 4,
 				1e-6);

@@ -172,43 +172,28 @@ static int by_ms(const void *a, const void *b)
 
 	if (x->ms < y->ms || x->ms > y->ms)
 		return x->ms > y->ms ? -1 : 1;
-	return x->table < y->table ? -1 : x->table > y->table;
-}
-
-static int by_table(const void *a, const void *b)
-{
-	const struct sc_rank_part *x = a, *y = b;
-
-	return x->table < y->table ? -1 : x->table > y->table;
+	return x->term < y->term ? -1 : x->term > y->term;
 }
 
 size_t sc_rank_parts(const struct sc_shard_terms *terms, uint32_t rank, struct sc_rank_part *out,
 		     size_t max)
 {
 	SC_VEC(struct sc_rank_part) parts = {0};
-	size_t n = 0;
+	size_t n;
 
 	for (size_t i = 0; i < terms->at.n; i++) {
 		const struct sc_shard_term *term = &terms->at.at[i];
 
-		if (term->rank == rank)
-			SC_VEC_PUSH(&parts, ((struct sc_rank_part){term->table, term->ms,
-								   term->hbm_bytes}));
+		if (term->rank != rank)
+			continue;
+		if (!parts.n || parts.at[parts.n - 1].term->table != term->table)
+			SC_VEC_PUSH(&parts, (struct sc_rank_part){.term = term});
+		parts.at[parts.n - 1].ms += term->ms;
+		parts.at[parts.n - 1].hbm_bytes += term->hbm_bytes;
 	}
 	if (parts.n)
-		qsort(parts.at, parts.n, sizeof(*parts.at), by_table);
-	for (size_t i = 0; i < parts.n; i++) {
-		if (n && parts.at[n - 1].table == parts.at[i].table) {
-			parts.at[n - 1].ms += parts.at[i].ms;
-			parts.at[n - 1].hbm_bytes += parts.at[i].hbm_bytes;
-		} else {
-			parts.at[n++] = parts.at[i];
-		}
-	}
-	if (n)
-		qsort(parts.at, n, sizeof(*parts.at), by_ms);
-	if (n > max)
-		n = max;
+		qsort(parts.at, parts.n, sizeof(*parts.at), by_ms);
+	n = parts.n < max ? parts.n : max;
 	for (size_t i = 0; i < n; i++)
 		out[i] = parts.at[i];
 	SC_VEC_RELEASE(&parts);

@@ -24,7 +24,7 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 
 /* What makes up a rank's cost: its tables, dearest first; returns how many of `max` were written. */
 struct sc_rank_part {
-	uint32_t table;
+	const struct sc_shard_term *term; /* the first of the table there */
 	double ms, hbm_bytes;
 };
 size_t sc_rank_parts(const struct sc_shard_terms *terms, uint32_t rank, struct sc_rank_part *out,
