@@ -26,12 +26,6 @@ static const struct sc_choice *choice_of(const struct sc_shard_state *s, uint32_
 	return &s->model->choices.at[s->choice[unit]];
 }
 
-/* Hosts that have all their ranks. */
-static uint32_t n_whole_hosts(const struct sc_shard_state *s)
-{
-	return s->model->world / s->model->per_host;
-}
-
 static int32_t rank_of(const struct sc_shard_state *s, uint32_t unit, uint32_t i)
 {
 	return sc_choice_rank(s->model, choice_of(s, unit), sc_unit_ranks(s, unit), i);
@@ -48,34 +42,23 @@ static double phases_load(const struct sc_shard_state *s, uint32_t rank)
 	return p->forward[rank] + p->backward[rank] + 2 * p->sent[rank] * per_byte;
 }
 
-/* Of the busiest rank, and of what leaves the host. */
-static double host_load(const struct sc_shard_state *s, uint32_t host)
+/* The n idlest ranks in the order of their numbers. */
+static void pick_idle(const struct sc_shard_state *s, uint32_t n, int32_t *out)
 {
-	uint32_t per_host = s->model->per_host;
-	double most = 0;
-
-	for (uint32_t r = host * per_host; r < (host + 1) * per_host; r++)
-		most = fmax(most, phases_load(s, r));
-	return most + 2 * s->phases->host_columns[host] / (double)per_host * s->phases->rates->a2a;
-}
-
-/* The n idlest ranks, or hosts, in the order of their numbers. */
-static void pick_idle(const struct sc_shard_state *s, bool hosts, uint32_t n, int32_t *out)
-{
-	uint32_t n_all = hosts ? n_whole_hosts(s) : s->model->world, n_picked = 0;
+	uint32_t world = s->model->world, n_picked = 0;
 
 	while (n_picked < n) {
-		uint32_t best = n_all, at;
+		uint32_t best = world, at;
 		double least = INFINITY;
 
-		for (uint32_t i = 0, k = 0; i < n_all; i++) {
+		for (uint32_t i = 0, k = 0; i < world; i++) {
 			double load;
 
 			if (k < n_picked && out[k] == (int32_t)i) {
 				k++;
 				continue;
 			}
-			load = hosts ? host_load(s, i) : phases_load(s, i);
+			load = phases_load(s, i);
 			if (load < least) {
 				best = i;
 				least = load;
@@ -92,7 +75,7 @@ void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *m)
 	struct sc_shard_state *s = hunt->s;
 	struct sc_change *change = &hunt->change;
 	int32_t *ranks = change->to[0].ranks;
-	uint32_t per_host = s->model->per_host, n = s->model->choices.at[m->choice].n, was;
+	uint32_t was;
 
 	sc_change_begin(s, change, 0, m->unit);
 	change->to[0].choice = m->choice;
@@ -109,18 +92,9 @@ void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *m)
 		ranks[0] = m->rank;
 		break;
 	case SC_MOVE_SPREAD:
-	case SC_MOVE_HOSTS:
 		was = s->choice[m->unit];
 		sc_shard_state_remove(s, m->unit);
-		if (m->kind == SC_MOVE_SPREAD) {
-			pick_idle(s, false, n, ranks);
-		} else {
-			pick_idle(s, true, n / per_host, ranks);
-			/* all ranks of those, in their place: from the last on */
-			for (uint32_t i = n; i-- > 0;)
-				ranks[i] = ranks[i / per_host] * (int32_t)per_host +
-					   (int32_t)(i % per_host);
-		}
+		pick_idle(s, s->model->choices.at[m->choice].n, ranks);
 		sc_shard_state_place(s, m->unit, was, sc_unit_ranks(s, m->unit));
 		break;
 	}
@@ -204,7 +178,7 @@ static void offer_choice(struct hunt *h, uint32_t unit, uint32_t choice)
 		if (!same_type || c->type != SC_DATA_PARALLEL)
 			offer(h, move);
 	} else if (c->spread == SC_SPREAD_HOST) {
-		for (move.rank = 0; (uint32_t)move.rank < n_whole_hosts(h->s); move.rank++)
+		for (move.rank = 0; (uint32_t)move.rank < m->world / m->per_host; move.rank++)
 			offer(h, move);
 	} else if (c->n == 1) {
 		for (uint32_t i = 0; !same_type && i < m->world && i < MAX_TARGETS; i++) {
@@ -214,9 +188,6 @@ static void offer_choice(struct hunt *h, uint32_t unit, uint32_t choice)
 	} else {
 		move.kind = SC_MOVE_SPREAD;
 		offer(h, move);
-		move.kind = SC_MOVE_HOSTS;
-		if (c->type == SC_ROW_WISE && c->n > m->per_host && c->n % m->per_host == 0)
-			offer(h, move);
 	}
 }
 
