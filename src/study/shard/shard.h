@@ -151,7 +151,7 @@ extern const char *const sc_solve_parts[]; /* NULL ends */
  * total over the budget, tables pinned to one rank). */
 int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
 		   struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
-/* Does a plan that may come from elsewhere keep to the problem's constraints? */
+/* Does a plan that may come from elsewhere keep to the problem's constraints? Its tables are in the problem's order. */
 bool sc_shard_keeps_constraints(const struct sc_shard_problem *problem,
 				const struct sc_shard_plan *plan);
 /* The lower bound alone. */

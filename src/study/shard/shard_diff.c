@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/intern.h"
-
 static double common(int64_t a, int64_t n_a, int64_t b, int64_t n_b)
 {
 	int64_t begin = a > b ? a : b;
@@ -104,39 +102,22 @@ int sc_shard_diff_compute(const struct sc_shard_plan *from, const struct sc_shar
 			  const struct sc_table_list *tables, struct sc_shard_diff *out,
 			  struct sc_err *err)
 {
-	struct sc_intern old_names = {.n_slots = 0}, table_names = {.n_slots = 0};
-	struct sc_shard *scratch = sc_xrealloc(NULL, from->shards.n + 1, sizeof(*scratch));
-	int rc = 0;
+	struct sc_shard *scratch;
 
 	*out = (struct sc_shard_diff){.moved_bytes = 0};
-	for (size_t i = 0; i < from->tables.n; i++)
-		sc_intern_add(&old_names, from->tables.at[i].name);
-	for (size_t i = 0; i < tables->n; i++)
-		sc_intern_add(&table_names, tables->at[i].name);
 	if (from->world != to->world)
-		rc = sc_err_set(err, SC_ECONFLICT, "plans for %u and %u ranks cannot be compared",
-				from->world, to->world);
-	for (size_t i = 0; i < to->tables.n && rc == 0; i++) {
-		const struct sc_table_placement *new = &to->tables.at[i];
-		uint32_t old = sc_intern_find(&old_names, new->name);
-		uint32_t table = sc_intern_find(&table_names, new->name);
-
-		if (old == SC_INTERN_NONE)
-			rc = sc_err_at(err, SC_ECONFLICT, from->file, 0, 0,
-				       "the plan is for other tables: it has no \"%.64s\"",
-				       new->name);
-		else
-			compare(from, &from->tables.at[old], to, new, scratch,
-				table == SC_INTERN_NONE ? sc_dtype_bytes(SC_FP32)
-							: sc_dtype_bytes(tables->at[table].dtype),
-				out);
-	}
-	if (rc == 0 && out->moves.n)
+		return sc_err_set(err, SC_ECONFLICT, "plans for %u and %u ranks cannot be compared",
+				  from->world, to->world);
+	if (from->tables.n != tables->n || to->tables.n != tables->n)
+		return sc_err_at(err, SC_ECONFLICT, from->file, 0, 0,
+				 "plans of %zu and of %zu tables cannot be compared",
+				 from->tables.n, to->tables.n);
+	scratch = sc_xrealloc(NULL, from->shards.n + 1, sizeof(*scratch));
+	for (size_t i = 0; i < tables->n; i++)
+		compare(from, &from->tables.at[i], to, &to->tables.at[i], scratch,
+			sc_dtype_bytes(tables->at[i].dtype), out);
+	if (out->moves.n)
 		qsort(out->moves.at, out->moves.n, sizeof(*out->moves.at), by_bytes);
-	sc_intern_release(&old_names);
-	sc_intern_release(&table_names);
 	free(scratch);
-	if (rc)
-		SC_VEC_RELEASE(&out->moves);
-	return rc;
+	return 0;
 }

@@ -19,7 +19,7 @@ struct sc_shard_diff {
 	SC_VEC(struct sc_shard_move) moves; /* most bytes first, then by the new plan's order */
 	double moved_bytes;
 };
-/* Both plans place the same tables on as many ranks; `tables` gives the bytes of an element. A table whose
+/* Both plans place these tables, in their order, on as many ranks; `tables` gives the bytes of an element. A table whose
  * tier alone changes is a move without bytes. */
 int sc_shard_diff_compute(const struct sc_shard_plan *from, const struct sc_shard_plan *to,
 			  const struct sc_table_list *tables, struct sc_shard_diff *out,

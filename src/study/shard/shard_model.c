@@ -107,67 +107,56 @@ static bool ranks_conflict(const struct sc_shard_model *m)
 
 /* ---- plans that were not searched for; a search is built to keep to constraints ---- */
 
-struct placed {
-	const struct sc_shard_plan *plan;
-	const struct sc_table_placement **at; /* by table of the problem */
-};
-
-static bool is_on(const struct placed *x, uint32_t table, int32_t rank)
+static bool is_on(const struct sc_shard_plan *plan, uint32_t table, int32_t rank)
 {
-	const struct sc_shard *shards = &x->plan->shards.at[x->at[table]->first_shard];
+	const struct sc_table_placement *t = &plan->tables.at[table];
 
-	for (uint32_t i = 0; i < x->at[table]->n_shards; i++) {
-		if (shards[i].rank == rank)
+	for (uint32_t i = 0; i < t->n_shards; i++) {
+		if (plan->shards.at[t->first_shard + i].rank == rank)
 			return true;
 	}
 	return false;
 }
 
 /* How many of the first table's shards lie on ranks that the other has too. */
-static uint32_t n_common(const struct placed *x, uint32_t table, uint32_t other)
+static uint32_t n_common(const struct sc_shard_plan *plan, uint32_t table, uint32_t other)
 {
-	const struct sc_shard *shards = &x->plan->shards.at[x->at[table]->first_shard];
+	const struct sc_table_placement *t = &plan->tables.at[table];
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < x->at[table]->n_shards; i++)
-		n += is_on(x, other, shards[i].rank);
+	for (uint32_t i = 0; i < t->n_shards; i++)
+		n += is_on(plan, other, plan->shards.at[t->first_shard + i].rank);
 	return n;
 }
 
-static bool holds(const struct placed *x, const struct sc_shard_constraint *c)
+static bool holds(const struct sc_shard_plan *plan, const struct sc_shard_constraint *c)
 {
-	const struct sc_table_placement *at = x->at[c->table];
-	bool named;
+	const struct sc_table_placement *at = &plan->tables.at[c->table];
+	bool named = sc_rule_names(c, at->type, at->tier);
 
-	if (!at || (sc_rule_is_pair(c) && !x->at[c->other]))
-		return false;
-	named = sc_rule_names(c, at->type, at->tier);
 	switch (c->kind) {
 	case SC_PIN:
-		return named && (c->rank < 0 || (at->n_shards == 1 && is_on(x, c->table, c->rank)));
+		return named &&
+		       (c->rank < 0 || (at->n_shards == 1 && is_on(plan, c->table, c->rank)));
 	case SC_FORBID:
-		return !named || (c->rank >= 0 && !is_on(x, c->table, c->rank));
+		return !named || (c->rank >= 0 && !is_on(plan, c->table, c->rank));
 	case SC_TOGETHER:
-		return n_common(x, c->table, c->other) == at->n_shards &&
-		       n_common(x, c->other, c->table) == x->at[c->other]->n_shards;
+		return n_common(plan, c->table, c->other) == at->n_shards &&
+		       n_common(plan, c->other, c->table) == plan->tables.at[c->other].n_shards;
 	case SC_APART:
 		break;
 	}
-	return n_common(x, c->table, c->other) == 0;
+	return n_common(plan, c->table, c->other) == 0;
 }
 
 bool sc_shard_keeps_constraints(const struct sc_shard_problem *problem,
 				const struct sc_shard_plan *plan)
 {
-	struct placed placed = {.plan = plan};
 	size_t i = 0;
 
-	if (!problem->n_constraints)
-		return true;
-	placed.at = sc_shard_placements(problem, plan);
-	while (i < problem->n_constraints && holds(&placed, &problem->constraints[i]))
+	while (i < problem->n_constraints && plan->tables.n == problem->n_tables &&
+	       holds(plan, &problem->constraints[i]))
 		i++;
-	free(placed.at);
 	return i == problem->n_constraints;
 }
 
@@ -548,19 +537,17 @@ static void set_unit_room(struct sc_shard_model *m, struct sc_unit *unit, uint32
  * decide. */
 static void set_room(struct sc_shard_model *m, const struct sc_shard_plan *plan)
 {
-	const struct sc_table_placement **at = plan ? sc_shard_placements(m->problem, plan) : NULL;
 	double need = 0.0, have = 0.0;
 
 	for (uint32_t r = 0; r < m->world; r++)
 		have += m->hbm_cap[r];
 	for (size_t u = 0; u < m->units.n; u++) {
 		struct sc_unit *unit = &m->units.at[u];
-		const struct sc_table_placement *t =
-			at ? at[m->tables.at[unit->first_table]] : NULL;
 
-		set_unit_room(m, unit, t ? t->n_shards : 0, &need);
+		set_unit_room(m, unit,
+			      plan ? plan->tables.at[m->tables.at[unit->first_table]].n_shards : 0,
+			      &need);
 	}
-	free(at);
 	m->tight = need > TIGHT_SHARE * have;
 }
 

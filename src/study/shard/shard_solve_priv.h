@@ -242,9 +242,6 @@ static inline bool sc_shard_state_is_loose(const struct sc_shard_state *s, uint3
 	       s->model->choices.at[s->choice[unit]].spread == SC_SPREAD_FREE;
 }
 
-/* Placements by table, NULL where the plan has none of it; to be freed. */
-const struct sc_table_placement **sc_shard_placements(const struct sc_shard_problem *problem,
-						      const struct sc_shard_plan *plan);
 /* Places what the plan says where that is possible; false: some units stay unplaced. */
 bool sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *model,
 			  const struct sc_shard_plan *plan);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/intern.h"
 #include "models/row_reuse.h"
 #include "study/shard/shard_solve_priv.h"
 
@@ -39,20 +38,6 @@ static uint32_t match_option(const struct sc_shard_problem *p, const struct sc_s
 			return o;
 	}
 	return SC_UNPLACED;
-}
-
-/* The table of that name, or SC_INTERN_NONE; plans mostly have them in the problem's order (`hint`). `names`
- * begins empty and is released after the last. */
-static uint32_t table_of(const struct sc_shard_problem *p, const char *name, size_t hint,
-			 struct sc_intern *names)
-{
-	if (hint < p->n_tables && strcmp(p->tables[hint].name, name) == 0)
-		return (uint32_t)hint;
-	if (names->n_slots == 0) {
-		for (size_t i = 0; i < p->n_tables; i++)
-			sc_intern_add(names, p->tables[i].name);
-	}
-	return sc_intern_find(names, name);
 }
 
 static int add_table(const struct sc_shard_problem *problem, uint32_t table,
@@ -100,27 +85,25 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 		      struct sc_shard_terms *out, struct sc_err *err)
 {
 	struct sc_shard_terms terms = {.at = {0}};
-	struct sc_intern names = {.n_slots = 0};
 	int rc = 0;
 
 	if (plan->world != problem->world)
 		return sc_err_at(err, SC_ECONFLICT, plan->file, 0, 0,
 				 "a plan for %u ranks; there are %u", plan->world, problem->world);
-	for (size_t i = 0; i < plan->tables.n && rc == 0; i++) {
+	for (uint32_t i = 0; i < plan->tables.n && rc == 0; i++) {
 		const struct sc_table_placement *t = &plan->tables.at[i];
-		uint32_t table = table_of(problem, t->name, i, &names);
 
-		if (table == SC_INTERN_NONE)
+		if (i >= problem->n_tables || strcmp(problem->tables[i].name, t->name) != 0)
 			rc = sc_err_at(err, SC_ECONFLICT, plan->file, t->line, t->column,
-				       "table \"%.64s\": the model has no such table", t->name);
-		else if (add_table(problem, table, plan, t, &terms))
+				       "table \"%.64s\": the model has no such table there",
+				       t->name);
+		else if (add_table(problem, i, plan, t, &terms))
 			rc = sc_err_at(
 				err, SC_EUNSUPPORTED, plan->file, t->line, t->column,
 				"table \"%.64s\": the objective has no cost for %s %s in %u shards",
 				t->name, sc_enum_name(sc_shard_type_names, (int)t->type),
 				sc_enum_name(sc_tier_names, (int)t->tier), t->n_shards);
 	}
-	sc_intern_release(&names);
 	if (rc)
 		SC_VEC_RELEASE(&terms.at);
 	else
@@ -317,25 +300,6 @@ static bool may_make(const struct sc_shard_model *m, uint32_t unit,
 	return true;
 }
 
-const struct sc_table_placement **sc_shard_placements(const struct sc_shard_problem *p,
-						      const struct sc_shard_plan *plan)
-{
-	const struct sc_table_placement **found =
-		sc_xrealloc(NULL, p->n_tables + 1, sizeof(*found));
-	struct sc_intern names = {.n_slots = 0};
-
-	for (size_t t = 0; t < p->n_tables; t++)
-		found[t] = NULL;
-	for (uint32_t i = 0; i < plan->tables.n; i++) {
-		uint32_t table = table_of(p, plan->tables.at[i].name, i, &names);
-
-		if (table != SC_INTERN_NONE)
-			found[table] = &plan->tables.at[i];
-	}
-	sc_intern_release(&names);
-	return found;
-}
-
 /* Do the shards lie as the choice has them? Their ranks into `ranks`. */
 static bool take_ranks(const struct sc_shard_model *m, const struct sc_choice *c,
 		       const struct sc_shard *shards, int32_t *ranks)
@@ -360,16 +324,15 @@ static bool take_ranks(const struct sc_shard_model *m, const struct sc_choice *c
 
 /* The choice of an option for each table of the unit, if that is what the plan has. */
 static uint32_t option_choice(struct sc_shard_model *m, uint32_t unit,
-			      const struct sc_shard_plan *plan,
-			      const struct sc_table_placement **at)
+			      const struct sc_shard_plan *plan)
 {
 	const struct sc_unit u = m->units.at[unit];
 	const uint32_t *tables = m->tables.at + u.first_table;
 	uint32_t *options = sc_xrealloc(NULL, u.n_tables, sizeof(*options));
 	uint32_t choice = SC_UNPLACED, n = 0;
 
-	for (; n < u.n_tables && at[tables[n]]; n++) {
-		options[n] = match_option(m->problem, plan, at[tables[n]], tables[n]);
+	for (; n < u.n_tables; n++) {
+		options[n] = match_option(m->problem, plan, &plan->tables.at[tables[n]], tables[n]);
 		if (options[n] == SC_UNPLACED)
 			break;
 	}
@@ -394,16 +357,13 @@ static bool adopt_as(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 }
 
 static bool adopt_unit(struct sc_shard_state *s, struct sc_shard_model *m, uint32_t unit,
-		       const struct sc_shard_plan *plan, const struct sc_table_placement **at)
+		       const struct sc_shard_plan *plan)
 {
-	const struct sc_table_placement *first = at[m->tables.at[m->units.at[unit].first_table]];
-	const struct sc_shard *shards;
-	uint32_t choice;
+	const struct sc_table_placement *first =
+		&plan->tables.at[m->tables.at[m->units.at[unit].first_table]];
+	const struct sc_shard *shards = &plan->shards.at[first->first_shard];
+	uint32_t choice = option_choice(m, unit, plan);
 
-	if (!first)
-		return false;
-	shards = &plan->shards.at[first->first_shard];
-	choice = option_choice(m, unit, plan, at);
 	if (adopt_as(s, unit, choice, shards))
 		return true;
 	if (m->units.at[unit].n_tables > 1 || (choice != SC_UNPLACED && !m->takes_any) ||
@@ -415,15 +375,12 @@ static bool adopt_unit(struct sc_shard_state *s, struct sc_shard_model *m, uint3
 bool sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *m,
 			  const struct sc_shard_plan *plan)
 {
-	const struct sc_table_placement **at;
 	bool all = true;
 
-	if (plan->world != m->world)
+	if (plan->world != m->world || plan->tables.n != m->problem->n_tables)
 		return false;
-	at = sc_shard_placements(m->problem, plan);
 	for (uint32_t u = 0; u < m->units.n; u++)
-		all = adopt_unit(s, m, u, plan, at) && all;
-	free(at);
+		all = adopt_unit(s, m, u, plan) && all;
 	return all;
 }
 

@@ -18,7 +18,8 @@ struct sc_shard_term {
 struct sc_shard_terms {
 	SC_VEC(struct sc_shard_term) at; /* a shard each, in the plan's order */
 };
-/* SC_EUNSUPPORTED where the objective has no cost for a table's placement. */
+/* Of a plan whose tables are in the problem's order. SC_EUNSUPPORTED where the objective has no cost for a table's
+ * placement. */
 int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
 		      struct sc_shard_terms *out, struct sc_err *err);
 
