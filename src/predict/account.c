@@ -432,18 +432,6 @@ static void give(struct sc_accountant *a, struct span span, enum sc_part part, e
 	out->owner_us[owner] += us;
 }
 
-/* What a node of the host lets start. */
-static void launch(struct sc_accountant *a, uint32_t node)
-{
-	const struct sc_graph *g = a->in->ran.graph;
-
-	for (uint32_t k = g->succ_start[node]; k < g->succ_start[node + 1]; k++) {
-		double *us = &a->launched_us.at[g->succ[k]];
-
-		*us = most(*us, a->in->ran.timeline->end_us[node]);
-	}
-}
-
 /* When the host let each node of the class start. */
 static void find_launches(struct sc_accountant *a, uint32_t class_id)
 {
@@ -456,9 +444,14 @@ static void find_launches(struct sc_accountant *a, uint32_t class_id)
 		for (uint32_t id = g->lane_first[*l]; id != SC_NONE; id = g->lane_next[id])
 			a->launched_us.at[id] = 0;
 	for (const uint32_t *l = lane; l < end; l++)
-		if (g->lanes.at[*l].kind == SC_LANE_HOST)
-			for (uint32_t id = g->lane_first[*l]; id != SC_NONE; id = g->lane_next[id])
-				launch(a, id);
+		for (uint32_t id = g->lanes.at[*l].kind == SC_LANE_HOST ? g->lane_first[*l]
+									: SC_NONE;
+		     id != SC_NONE; id = g->lane_next[id])
+			for (uint32_t k = g->succ_start[id]; k < g->succ_start[id + 1]; k++) {
+				double *us = &a->launched_us.at[g->succ[k]];
+
+				*us = most(*us, a->in->ran.timeline->end_us[id]);
+			}
 }
 
 /* Until it is launched what comes next waits for the host, if that works. */

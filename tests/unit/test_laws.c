@@ -63,10 +63,10 @@ static double exchanged_bytes(const struct sc_transformer *tf, uint32_t c)
 	if (rule.weights)
 		weights = (rule.each ? n : 1) * (rule.each ? 2 : 1) *
 			  sc_transformer_gathered_bytes(tf->request);
-	return reduced_bytes(rule.scatters, &spans->dense, grads * plan->trainable) +
-	       reduced_bytes(rule.scatters, &spans->expert, grads * plan->trainable_expert) +
-	       out_of_node(&spans->dense.shard, weights * plan->params) +
-	       out_of_node(&spans->expert.shard, weights * plan->expert_params);
+	return reduced_bytes(rule.scatters, &spans->dense, grads * plan->params.trainable) +
+	       reduced_bytes(rule.scatters, &spans->expert, grads * plan->params.trainable_expert) +
+	       out_of_node(&spans->dense.shard, weights * plan->params.dense) +
+	       out_of_node(&spans->expert.shard, weights * plan->params.expert);
 }
 
 /* How long the NICs of the busiest node take at line rate for what the data-parallel ranks must exchange. */

@@ -232,17 +232,6 @@ static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t de
 	return node;
 }
 
-static void begin_step(const struct pass *p)
-{
-	const struct sc_request *req = p->b->dlrm->request;
-	const struct sc_block_env *env = &p->cls->env;
-	double us =
-		req->software.host_step_us + req->software.dlrm.host_sample_us * p->b->dlrm->batch;
-
-	sc_graph_add_node(p->b->graph, SC_NODE_HOST, p->st->lanes.host,
-			  (struct sc_node_use){host_cost(p->b, env, us), SC_NAME_INPUT_HOST});
-}
-
 /* From indices to pooled vectors on the ranks that need them. Indices by table came beside the step before; those of
  * the next come beside this one. */
 static uint32_t look_up(const struct pass *p)
@@ -281,7 +270,12 @@ static uint32_t build_pass(const struct pass *p)
 	const bool last_first = req->config.cluster.torus.dims.n > 0; /* collectives of a torus */
 	uint32_t vectors, dense, reduced = SC_NONE, last, node;
 
-	begin_step(p);
+	double us =
+		req->software.host_step_us + req->software.dlrm.host_sample_us * p->b->dlrm->batch;
+
+	sc_graph_add_node(
+		p->b->graph, SC_NODE_HOST, l->host,
+		(struct sc_node_use){host_cost(p->b, &p->cls->env, us), SC_NAME_INPUT_HOST});
 	run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
 	run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
 	vectors = look_up(p);

@@ -271,24 +271,15 @@ struct sc_schedule_traits sc_schedule_traits(enum sc_schedule kind)
 
 /* Replicas go down the stages and up them in turns; each pair begins so many stages further (Li & Hoefler,
  * Chimera, SC21, §3.6). */
-static uint32_t replica_stage(const struct sc_stage_map *map, uint32_t replica, uint32_t v)
-{
-	uint32_t shift = replica / 2 * (2 * map->pp / map->replicas);
-	uint32_t at = (v + shift) % map->pp;
-
-	return replica % 2 ? map->pp - 1 - at : at;
-}
-
 static struct sc_stage_place place_of(const struct sc_stage_map *map, enum lie lie,
 				      uint32_t replica, uint32_t v)
 {
-	uint32_t chunk = v / map->pp, stage = v % map->pp;
+	uint32_t shift = replica / 2 * (2 * map->pp / map->replicas);
+	uint32_t chunk = v / map->pp, stage = (v + shift) % map->pp;
 
-	if (lie == LIE_REPLICAS)
-		return (struct sc_stage_place){replica_stage(map, replica, v), replica};
-	if (lie == LIE_ZIGZAG && chunk % 2)
+	if (lie == LIE_REPLICAS ? replica % 2 : lie == LIE_ZIGZAG && chunk % 2)
 		stage = map->pp - 1 - stage;
-	return (struct sc_stage_place){stage, chunk};
+	return (struct sc_stage_place){stage, lie == LIE_REPLICAS ? replica : chunk};
 }
 
 void sc_stage_map_init(const struct sc_schedule_shape *shape, struct sc_arena *arena,

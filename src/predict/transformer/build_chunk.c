@@ -29,14 +29,6 @@ static struct sc_stage_parts part_of(const struct class_state *st, const struct 
 	return part;
 }
 
-static void add_params(struct sc_params *sum, const struct sc_params *one, double n)
-{
-	sum->dense += n * one->dense;
-	sum->expert += n * one->expert;
-	sum->trainable += n * one->trainable;
-	sum->trainable_expert += n * one->trainable_expert;
-}
-
 /* us each way, and those that kernels wait for */
 struct traffic {
 	double in_us, out_us, blocking_us;
@@ -60,45 +52,40 @@ static struct traffic traffic_of(const struct class_state *st, const struct sc_s
 				 bool partial)
 {
 	const struct builder *b = st->b;
-	const struct sc_offload *off = &b->tf->request->config.training.offload;
-	const struct sc_host_rates *rates = &b->host_rates;
-	enum sc_pass_kind kind = (enum sc_pass_kind)slot->kind;
-	struct sc_stage_parts part = part_of(st, slot);
-	struct sc_params sum = {0};
-
-	add_params(&sum, &b->tf->layer, part.layers);
-	add_params(&sum, &b->tf->dense_layer, part.dense);
-	add_params(&sum, &b->tf->embed, part.embed);
-	add_params(&sum, &b->tf->head, part.head);
-	struct sc_params params = sum;
-	const struct sc_transformer *tf = st->b->tf;
+	const struct sc_transformer *tf = b->tf;
 	const struct sc_request *req = tf->request;
-	double samples = partial ? req->last_micro_batch : (double)req->config.training.micro_batch;
+	const struct sc_offload *off = &req->config.training.offload;
+	const struct sc_host_rates *rates = &b->host_rates;
+	const struct sc_replicas *copies = &tf->classes[st->id].replicas;
+	const bool forward = slot->kind == SC_PASS_FORWARD;
+	struct sc_stage_parts part = part_of(st, slot);
 	struct sc_stage_parts stage = sc_transformer_stage(tf, tf->placement.classes[st->id].stage);
-	double share =
-		sc_offload_layers_frac(&req->config.training.offload, stage.layers + stage.dense);
-
-	double kept = share * (part.layers * sc_layer_kept_bytes(req, samples, false) +
-			       part.dense * sc_layer_kept_bytes(req, samples, true));
-	const struct sc_replicas *copies = &b->tf->classes[st->id].replicas;
+	double samples = partial ? req->last_micro_batch : (double)req->config.training.micro_batch;
+	double kept = sc_offload_layers_frac(off, stage.layers + stage.dense) *
+		      (part.layers * sc_layer_kept_bytes(req, samples, false) +
+		       part.dense * sc_layer_kept_bytes(req, samples, true));
+	struct sc_params params = {0};
 	struct traffic out = {0};
-	double weights, gradients;
 
-	weights = own_share(copies, b->sharding.weights, params.dense, params.expert) *
-		  sc_transformer_gathered_bytes(b->tf->request);
-	gradients = own_share(copies, b->sharding.gradients, params.trainable,
-			      params.trainable_expert) *
-		    sc_grad_bytes(b->tf->request);
-	if (kind != SC_PASS_BACKWARD_WEIGHT)
-		out.in_us += copy_us(weights, rates->in, off->weights);
-	if (kind != SC_PASS_BACKWARD_WEIGHT)
-		*(b->tf->request->software.blocking_checkpoints ? &out.blocking_us
-		  : kind == SC_PASS_FORWARD                     ? &out.out_us
-								: &out.in_us) +=
-			copy_us(kept, kind == SC_PASS_FORWARD ? rates->out : rates->in,
-				off->activations);
-	if (sc_pass_makes_gradients(kind))
-		out.out_us += copy_us(gradients, rates->out, off->gradients);
+	sc_params_add(&params, &tf->layer, part.layers);
+	sc_params_add(&params, &tf->dense_layer, part.dense);
+	sc_params_add(&params, &tf->embed, part.embed);
+	sc_params_add(&params, &tf->head, part.head);
+	if (slot->kind != SC_PASS_BACKWARD_WEIGHT) {
+		out.in_us += copy_us(
+			own_share(copies, b->sharding.weights, params.dense, params.expert) *
+				sc_transformer_gathered_bytes(req),
+			rates->in, off->weights);
+		*(req->software.blocking_checkpoints ? &out.blocking_us
+		  : forward                          ? &out.out_us
+						     : &out.in_us) +=
+			copy_us(kept, forward ? rates->out : rates->in, off->activations);
+	}
+	if (sc_pass_makes_gradients((enum sc_pass_kind)slot->kind))
+		out.out_us += copy_us(own_share(copies, b->sharding.gradients, params.trainable,
+						params.trainable_expert) *
+					      sc_grad_bytes(req),
+				      rates->out, off->gradients);
 	return out;
 }
 
@@ -567,9 +554,7 @@ static double reducing_frac(struct class_state *st, double n)
 {
 	const struct builder *b = st->b;
 	const struct sc_class_plan *plan = &b->tf->classes[st->id];
-	const struct sc_params all = {.trainable = plan->trainable,
-				      .trainable_expert = plan->trainable_expert};
-	struct sc_cost cost = build_reduce_cost(st, &all, 1);
+	struct sc_cost cost = build_reduce_cost(st, &plan->params, 1);
 	double forward_us = 0, backward_us = 0;
 
 	sc_block_share_nics(build_variant(st)->env.node_peers, &cost);

@@ -180,14 +180,13 @@ static void reduce_after(struct class_state *st)
 {
 	const struct builder *b = st->b;
 	const struct sc_class_plan *plan = &b->tf->classes[st->id];
-	struct sc_params all = {.trainable = plan->trainable,
-				.trainable_expert = plan->trainable_expert};
+	const struct sc_params *all = &plan->params;
 	double bucket = b->tf->request->software.bucket_mib * SC_BYTES_PER_MIB;
-	double bytes = (all.trainable + all.trainable_expert) * sc_grad_bytes(b->tf->request);
+	double bytes = (all->trainable + all->trainable_expert) * sc_grad_bytes(b->tf->request);
 	double share = bucket > 0 && bytes > bucket ? bucket / bytes : 1;
 
 	for (double done = 0; done < 1; done += share)
-		build_grad_reduce(st, &all, fmin(share, 1 - done), st->last_compute);
+		build_grad_reduce(st, all, fmin(share, 1 - done), st->last_compute);
 }
 
 /* Joins a group when its own gradients are there; the step's end waits for that. */
@@ -255,7 +254,8 @@ static void sum_replicas(struct builder *b, uint32_t first)
 	struct sc_member *members = sc_arena_calloc(b->arena, n, sizeof(*members));
 	struct sc_collective_shape shape = {
 		.kind = SC_ALL_REDUCE,
-		.bytes = (plan->trainable + plan->trainable_expert) * sc_grad_bytes(b->tf->request),
+		.bytes = (plan->params.trainable + plan->params.trainable_expert) *
+			 sc_grad_bytes(b->tf->request),
 		.dtype = grad_dtype(b),
 	};
 	struct sc_span span;
@@ -385,8 +385,8 @@ static void finish_class(struct class_state *st, uint32_t world)
 	/* It updates a share of the parameters, and all ranks need all of them again. */
 	if (plan->is_replicated && b->tf->request->config.training.optimizer != SC_OPT_NONE &&
 	    b->sharding.states && !b->sharding.weights) {
-		struct sc_params updated = {.dense = plan->trainable,
-					    .expert = plan->trainable_expert};
+		struct sc_params updated = {.dense = plan->params.trainable,
+					    .expert = plan->params.trainable_expert};
 
 		b->built->last[st->id] = build_weight_gather(st, &updated, st->last_compute);
 	}

@@ -188,15 +188,6 @@ static struct route find_route(const struct class_state *st, uint32_t chunk, boo
 	};
 }
 
-static void find_routes(struct class_state *st)
-{
-	uint32_t n = st->b->tf->map.n_chunks;
-
-	st->routes = sc_arena_calloc(st->b->arena, (size_t)n * 4, sizeof(*st->routes));
-	for (uint32_t i = 0; i < n * 4; i++)
-		st->routes[i] = find_route(st, i / 4, i & 2, i & 1);
-}
-
 /* The transfer that feeds a slot (incoming) or that it feeds. False at the pipeline's ends, between chunks of
  * one stage, and for gradients of weights. */
 static bool slot_transfer(const struct class_state *st, const struct sc_slot *slot, bool incoming,
@@ -372,7 +363,10 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	for (uint32_t c = 0; c < n; c++) {
 		b->cls[c].b = b;
 		b->cls[c].id = c;
-		find_routes(&b->cls[c]);
+		b->cls[c].routes =
+			sc_arena_calloc(arena, 4 * (size_t)tf->map.n_chunks, sizeof(struct route));
+		for (uint32_t i = 0; i < 4 * tf->map.n_chunks; i++)
+			b->cls[c].routes[i] = find_route(&b->cls[c], i / 4, i & 2, i & 1);
 		for (int p = 0; b->full && tf->pairs && p < 2; p++)
 			for (int k = 0; k < SC_N_BLOCKS; k++)
 				b->cls[c].pair_costs[p][k] = sc_block_no_costs(

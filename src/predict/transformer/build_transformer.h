@@ -37,9 +37,7 @@ struct sc_class_plan {
 	bool is_replicated; /* any of its parameters */
 	struct sc_summary optimizer;
 	double host_optimizer_us; /* of training.offload, beside it */
-	/* On one rank, before sharding over data-parallel ranks: all but the experts', the experts';
-	 * and what of them is trained. */
-	double params, expert_params, trainable, trainable_expert;
+	struct sc_params params;  /* on one rank, before sharding over data-parallel ranks */
 };
 /* Of two passes side by side, time of ops of one name, us on the GPU that nothing hides. */
 struct sc_pair_part {

@@ -16,8 +16,8 @@
 
 /* ---- memory of the rank class that is nearest to its GPU's capacity: what its pipeline stage holds at the peak ---- */
 
-static void fill_shape(const struct sc_run *run, uint32_t c, double in_flight,
-		       struct sc_memory_shape *shape)
+void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
+			struct sc_memory *out)
 {
 	const struct sc_transformer *tf = run->tf;
 	const struct sc_request *request = tf->request;
@@ -29,11 +29,11 @@ static void fill_shape(const struct sc_run *run, uint32_t c, double in_flight,
 				   .dense_layers = parts.dense,
 				   .replicas = plan->replicas.dense.all};
 
-	*shape = (struct sc_memory_shape){
-		.params = plan->params,
-		.expert_params = plan->expert_params,
-		.trainable = plan->trainable,
-		.trainable_expert = plan->trainable_expert,
+	const struct sc_memory_shape shape = {
+		.params = plan->params.dense,
+		.expert_params = plan->params.expert,
+		.trainable = plan->params.trainable,
+		.trainable_expert = plan->params.trainable_expert,
 		.shard_ranks = plan->replicas.dense.shard.n_ranks,
 		.expert_shard_ranks = plan->replicas.expert.shard.n_ranks,
 		.layer_params = layer->dense + layer->expert,
@@ -46,16 +46,8 @@ static void fill_shape(const struct sc_run *run, uint32_t c, double in_flight,
 		.embed = parts.embed,
 		.head = parts.head,
 	};
-}
 
-void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
-			struct sc_memory *out)
-{
-	const struct sc_transformer *tf = run->tf;
-	struct sc_memory_shape shape;
-
-	fill_shape(run, c, in_flight, &shape);
-	sc_memory_estimate(tf->request, &shape, out);
+	sc_memory_estimate(request, &shape, out);
 	out->capacity_gib = sc_request_device(tf->request, tf->placement.classes[c].kind)->hbm_gib;
 }
 

@@ -243,15 +243,7 @@ static void find_replicas(const struct sc_parallel *par, const struct sc_rank_cl
 
 	plan->replicas.dense = replica_spans(all, all->n_ranks / copies);
 	plan->replicas.expert = replica_spans(&expert, expert.n_ranks / copies);
-	plan->is_replicated = all->n_ranks > 1 || (plan->expert_params > 0 && expert.n_ranks > 1);
-}
-
-static void add_params(const struct sc_params *each, double n, struct sc_class_plan *plan)
-{
-	plan->params += n * each->dense;
-	plan->expert_params += n * each->expert;
-	plan->trainable += n * each->trainable;
-	plan->trainable_expert += n * each->trainable_expert;
+	plan->is_replicated = all->n_ranks > 1 || (plan->params.expert > 0 && expert.n_ranks > 1);
 }
 
 void sc_transformer_ends(const struct sc_transformer *tf, uint32_t stage, uint32_t chunk,
@@ -288,12 +280,12 @@ static void count_params(const struct sc_transformer *tf, int stage, struct sc_c
 {
 	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
 
-	add_params(&tf->dense_layer, parts.dense, plan);
-	add_params(&tf->layer, parts.layers, plan);
-	add_params(&tf->embed, parts.embed, plan);
+	sc_params_add(&plan->params, &tf->dense_layer, parts.dense);
+	sc_params_add(&plan->params, &tf->layer, parts.layers);
+	sc_params_add(&plan->params, &tf->embed, parts.embed);
 	/* with several stages the tied word embedding has a copy */
 	if (!parts.embed || !tf->request->config.model.tied_embeddings)
-		add_params(&tf->head, parts.head, plan);
+		sc_params_add(&plan->params, &tf->head, parts.head);
 }
 
 static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scratch *scratch,
@@ -313,8 +305,9 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	find_replicas(&tf->request->config.parallel, rc, plan);
 	for (uint32_t before = 0; before < c; before++)
 		if (tf->classes[before].variant == plan->variant &&
-		    fabs(tf->classes[before].trainable - plan->trainable) < 0.5 &&
-		    fabs(tf->classes[before].trainable_expert - plan->trainable_expert) < 0.5) {
+		    fabs(tf->classes[before].params.trainable - plan->params.trainable) < 0.5 &&
+		    fabs(tf->classes[before].params.trainable_expert -
+			 plan->params.trainable_expert) < 0.5) {
 			plan->optimizer = tf->classes[before].optimizer;
 			plan->host_optimizer_us = tf->classes[before].host_optimizer_us;
 			return 0;
@@ -323,8 +316,8 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 		shard = plan->replicas.dense.shard.n_ranks;
 		expert_shard = plan->replicas.expert.shard.n_ranks;
 	}
-	updated = plan->trainable / shard + plan->trainable_expert / expert_shard;
-	held = plan->trainable + plan->trainable_expert;
+	updated = plan->params.trainable / shard + plan->params.trainable_expert / expert_shard;
+	held = plan->params.trainable + plan->params.trainable_expert;
 	if (rule.scatters)
 		held = updated; /* gradients are scattered, too */
 	plan->host_optimizer_us = sc_quantize_us(sc_host_step_us(
@@ -333,7 +326,8 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	update = (struct sc_update){
 		.params = held, .updated = updated, .replicas = plan->replicas.dense.all};
 	if (updated > 0) {
-		double share = update.updated / (plan->trainable + plan->trainable_expert);
+		double share =
+			update.updated / (plan->params.trainable + plan->params.trainable_expert);
 
 		update.layers = parts.layers * share;
 		update.dense_layers = parts.dense * share;

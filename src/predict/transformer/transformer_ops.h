@@ -34,6 +34,7 @@ struct sc_params {
 	double dense, expert;               /* all but the experts'; the experts' */
 	double trainable, trainable_expert; /* of them */
 };
+void sc_params_add(struct sc_params *sum, const struct sc_params *one, double n); /* n of them */
 /* Of a layer; `is_dense`: one without experts. */
 void sc_transformer_layer_params(const struct sc_request *request, bool is_dense,
 				 struct sc_params *out);

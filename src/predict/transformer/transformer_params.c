@@ -57,6 +57,14 @@ double sc_transformer_matrix_bytes(const struct sc_request *request, const struc
 	return bytes;
 }
 
+void sc_params_add(struct sc_params *sum, const struct sc_params *one, double n)
+{
+	sum->dense += n * one->dense;
+	sum->expert += n * one->expert;
+	sum->trainable += n * one->trainable;
+	sum->trainable_expert += n * one->trainable_expert;
+}
+
 static void add_linear_params(const struct dims *x, const struct linear *l, struct sc_params *out)
 {
 	double n = l->n * l->k + (x->biases ? l->n : 0);
