@@ -349,6 +349,10 @@ static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (!path)
 		return advise(args, NULL, call, err);
 	rc = sc_csv_load(path, arena, &csv, err);
+	if (rc == 0 && args->measured && sc_csv_column(&csv, "overlapped_us") < 0)
+		sc_cli_warn(
+			&args->common,
+			"the table has no column overlapped_us: of overlap nothing is measured");
 	if (rc == 0 && args->table && sc_csv_column(&csv, "policy") < 0)
 		return advise(args, &csv, call, err);
 	if (rc == 0)

@@ -250,7 +250,11 @@ static void append_alternatives(const struct sc_alternatives *a, const struct sc
 	for (size_t i = 0; i < a->n; i++) {
 		sc_strbuf_printf(out, "  %-42s %11.2f %7.2f %8.1f %8.1f%s\n", a->at[i].settings,
 				 a->at[i].iteration_ms, a->at[i].gain_pct, a->at[i].memory_gib,
-				 a->at[i].saved_gib, a->at[i].fits ? "" : "  does not fit");
+				 a->at[i].saved_gib,
+				 a->at[i].fits ? ""
+				 : a->at[i].memory_gib > p->memory.capacity_gib
+					 ? "  does not fit"
+					 : "  its node has too little");
 		fits = fits || a->at[i].fits;
 	}
 	if (!fits) /* nor does any of these */

@@ -289,23 +289,24 @@ static int check_latent_attention(const struct sc_resolver *res)
 
 static int check_model_given(const struct sc_resolver *res)
 {
+	static const char file[] = "write it, or name a file as in `model: models/gpt-22b.yaml`";
 	const struct sc_model *model = &res->request->config.model;
 	const struct {
-		const char *path;
+		const char *path, *how;
 		int64_t value;
 	} needed[] = {
-		{"model.layers", model->layers},
-		{"model.hidden", model->hidden},
-		{"model.heads", model->heads},
-		{"model.seq", model->seq},
+		{"model.layers", file, model->layers},
+		{"model.hidden", file, model->hidden},
+		{"model.heads", file, model->heads},
+		{"model.seq",
+		 "it is the tokens of a sample; beside a file, as --set model.seq=4096",
+		 model->seq},
 	};
 
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
 		if (needed[i].value == SC_NOT_GIVEN)
-			return sc_resolve_fail(res, SC_EVALUE, "model",
-					       "%s is not given; write it, or name a file as in "
-					       "`model: models/gpt-22b.yaml`",
-					       needed[i].path);
+			return sc_resolve_fail(res, SC_EVALUE, "model", "%s is not given; %s",
+					       needed[i].path, needed[i].how);
 	return 0;
 }
 
