@@ -98,7 +98,8 @@ static int import(const struct config_args *args, struct sc_foreign_lines *lines
 }
 
 /* What a script starts is printed as a line for `config import`. `python -c` may compute a value that the
- * script needs: the next one in PATH runs it. The job of sbatch, a file or its input, is a script, too. */
+ * script needs: the next one in PATH runs it. The job of sbatch, a file or its input, is a script, too; what it says of
+ * nodes holds for its srun. */
 static const char SHIM[] =
 	"#!/bin/sh\n"
 	"# Of `stepcast config import --shim`: prints its arguments for `stepcast config import`, and ends.\n"
@@ -106,8 +107,17 @@ static const char SHIM[] =
 	"case $name,$1 in\n"
 	"python*,-c) PATH=${PATH#*:} exec \"$name\" \"$@\" ;;\n"
 	"sbatch,*)\n"
+	"\twords=$*\n"
 	"\twhile [ $# -gt 0 ] && [ ! -f \"$1\" ]; do shift; done\n"
+	"\tjob=$(cat ${1+\"$1\"})\n"
+	"\tSTEPCAST_JOB=$(printf '%s\\n' \"$words\" \"$job\" | grep -E '^(#SBATCH|-)' |\n"
+	"\t\tgrep -oE -e '(-N|--nodes|--gres|--gpus-per-node|--ntasks-per-node)[ =]*[a-z0-9:]*[0-9]' |\n"
+	"\t\tsed 's/^-N/--nodes=/; s/^--gres.*[=:]/--gpus-per-node=/; s/[ =][ =]*/=/')\n"
+	"\tSLURM_NNODES=$(echo \"$STEPCAST_JOB\" | sed -n 's/--nodes=//p' | head -n 1)\n"
+	"\texport STEPCAST_JOB SLURM_NNODES SLURM_JOB_NUM_NODES=\"$SLURM_NNODES\"\n"
+	"\t[ $# -gt 0 ] || exec bash -c \"$job\"\n"
 	"\texec bash \"$@\" ;;\n"
+	"srun,*) set -- $STEPCAST_JOB \"$@\" ;;\n"
 	"esac\n"
 	"for word in \"$name\" \"$@\"; do\n"
 	"\tcase $word in --*) printf '\\\\\\n' ;; esac\n"
