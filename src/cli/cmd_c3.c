@@ -8,7 +8,6 @@
 #include "cli/network.h"
 #include "cli/start.h"
 #include "lib/options.h"
-#include "models/collective_files.h"
 #include "report/c3_report.h"
 #include "study/c3/c3.h"
 #include "study/c3/c3_recording.h"
@@ -54,27 +53,16 @@ static int load_machine(const struct sc_c3_words *words, struct sc_arena *arena,
 			struct sc_transfer *out, struct sc_err *err)
 {
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
-	struct sc_fabric *fabric = sc_arena_calloc(arena, 1, sizeof(*fabric));
-	struct sc_op_cluster given = {words->cluster, words->device, words->gpus, 1};
-	struct sc_cluster *cluster = &request->config.cluster;
-	int rc = sc_op_cluster_load(&given, arena, request, err);
+	struct sc_cli_network *network = sc_arena_calloc(arena, 1, sizeof(*network));
+	const struct sc_op_cluster given = {words->cluster, words->device, words->gpus, 0};
+	int rc = sc_cli_network(&given, arena, request, network, err);
 
-	if (rc)
-		return rc;
-	if (given.ranks > cluster->gpus_per_node)
-		given.nodes = (given.ranks + cluster->gpus_per_node - 1) / cluster->gpus_per_node;
-	rc = sc_op_cluster_fill(&given, request, err);
-	if (rc == 0)
-		rc = sc_fabric_from_request(request, fabric, err);
-	if (rc == 0)
-		rc = sc_collective_files_load(request, arena, fabric, err);
-	*out = (struct sc_transfer){
-		.device = &request->device,
-		.fabric = fabric,
-		.n_ranks = (int)given.ranks,
-		.n_nodes = (int)((given.ranks + fabric->gpus_per_node - 1) / fabric->gpus_per_node),
-		.max_ranks_per_node = (int)fmin((double)given.ranks, fabric->gpus_per_node)};
-	if (rc == 0 && given.ranks < 2)
+	*out = (struct sc_transfer){.device = &request->device,
+				    .fabric = &network->fabric,
+				    .n_ranks = network->span.n_ranks,
+				    .n_nodes = network->span.n_nodes,
+				    .max_ranks_per_node = network->span.max_ranks_per_node};
+	if (rc == 0 && out->n_ranks < 2)
 		rc = sc_err_set(err, SC_EUSAGE, "--gpus: a collective needs two or more");
 	return rc;
 }

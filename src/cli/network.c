@@ -82,14 +82,17 @@ int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena
 	return 0;
 }
 
-int sc_op_cluster_fill(struct sc_op_cluster *given, struct sc_request *request, struct sc_err *err)
+/* Ranks that are 0 fill the nodes; nodes that are 0 are as many as the ranks fill, else one. */
+static int fill(struct sc_op_cluster *given, struct sc_request *request, struct sc_err *err)
 {
 	const int64_t per_node = request->config.cluster.gpus_per_node;
 
 	if (given->nodes == 0 && given->ranks > per_node && given->ranks % per_node)
-		return sc_err_set(err, SC_EUSAGE,
-				  "ranks=%lld fill no whole nodes of %lld GPUs: give nodes, too",
-				  (long long)given->ranks, (long long)per_node);
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"ranks=%lld fill no whole nodes of %lld GPUs: take whole ones, or give "
+			"nodes, too",
+			(long long)given->ranks, (long long)per_node);
 	if (given->nodes == 0)
 		given->nodes = given->ranks > per_node ? given->ranks / per_node : 1;
 	if (given->ranks == 0)
@@ -111,7 +114,7 @@ int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
 	int rc = sc_op_cluster_load(&asked, arena, request, err);
 
 	if (rc == 0)
-		rc = sc_op_cluster_fill(&asked, request, err);
+		rc = fill(&asked, request, err);
 	if (rc)
 		return rc;
 	hosts = (struct sc_span){.n_ranks = (int)asked.ranks,

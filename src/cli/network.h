@@ -17,15 +17,13 @@ struct sc_op_cluster {
 /* As sc_config_resolve does for a whole request: gaps filled with what is usual for its GPU. */
 int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena,
 		       struct sc_request *request, struct sc_err *err);
-/* The GPUs of a cluster that was loaded. Ranks that are 0 fill the nodes; nodes that are 0 are as many as the ranks fill,
- * else one. */
-int sc_op_cluster_fill(struct sc_op_cluster *given, struct sc_request *request, struct sc_err *err);
 struct sc_cli_network {
 	struct sc_fabric fabric;
 	struct sc_span span;
 	const char *device; /* its id */
 };
-/* Both, and what the collective model sees of it. */
+/* The same, and what the collective model sees of it. Ranks that are 0 fill the nodes; nodes that are 0 are as many as
+ * the ranks fill, else one. */
 int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
 		   struct sc_request *request, struct sc_cli_network *out, struct sc_err *err);
 

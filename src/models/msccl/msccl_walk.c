@@ -20,7 +20,7 @@ enum { WARM_TILES = 8, WALKED_TILES = 16, MAX_SLOTS = 8 };
 #define LOCAL_US \
 	1.5 /* of each copy or reduction in a GPU; set by hand with the rates of MI300X (configs/fabrics) */
 
-enum server_kind { BY_BLOCK, BY_LINK, BY_PORT, BY_NET, BY_LATENCY, N_LIMITS };
+enum limit { BY_BLOCK, BY_LINK, BY_PORT, BY_NET, BY_LATENCY, N_LIMITS };
 static const char *const LIMITS[N_LIMITS] = {"block", "link", "port", "network", "latency"};
 
 struct connection {
@@ -43,6 +43,9 @@ struct done {
 	size_t tile; /* + 1 */
 	double us;
 };
+struct server {
+	double free_us, busy_us;
+};
 struct walk {
 	const struct sc_msccl *algo;
 	const struct sc_fabric *fabric;
@@ -56,15 +59,15 @@ struct walk {
 	struct block *blocks;
 	struct sc_msccl_connections peers;
 	struct connection *connections; /* of each in `peers` */
-	double *link_free_us, *port_free_us,
-		*nic_free_us; /* of a GPU's links: by the peer's place on its node */
-	struct done *done;    /* of a step */
-	struct turn *turns;   /* a heap, the earliest first */
+	/* Links, by the GPU and the peer's place on its node; ports; NICs. */
+	struct server *servers[N_LIMITS];
+	size_t n_servers[N_LIMITS];
+	struct done *done;  /* of a step */
+	struct turn *turns; /* a heap, the earliest first */
 	size_t n_turns;
 	size_t *waiters; /* of a step: a thread block + 1 that waits for it, a chain */
 	size_t *next_waiter;
 	double tile_end_us[WALKED_TILES];
-	double *link_busy_us, *port_busy_us, *nic_busy_us;
 };
 
 /* ---- thread blocks by the time at which they can go on ---- */
@@ -168,13 +171,13 @@ static double ready_us(const struct walk *w, size_t block, size_t *waits_on)
 }
 
 /* A first-come server: takes bytes from `us` on, and is done at what it returns. */
-static double serve(double *free_us, double *busy_us, double us, double bytes, double gbps)
+static double serve(struct server *server, double us, double bytes, double gbps)
 {
 	double work = sc_bytes_us(bytes, gbps);
 
-	*free_us = fmax(*free_us, us) + work;
-	*busy_us += work;
-	return *free_us;
+	server->free_us = fmax(server->free_us, us) + work;
+	server->busy_us += work;
+	return server->free_us;
 }
 
 static double send_end_us(struct walk *w, size_t block, double start, double bytes)
@@ -189,19 +192,16 @@ static double send_end_us(struct walk *w, size_t block, double start, double byt
 		int node = b->gpu / w->per_node, local = b->gpu % w->per_node;
 		size_t nic = (size_t)(node * nics + local * nics / f->gpus_per_node);
 
-		return serve(&w->nic_free_us[nic], &w->nic_busy_us[nic], start, wire,
-			     f->nic_gbps * f->net_eff);
+		return serve(&w->servers[BY_NET][nic], start, wire, f->nic_gbps * f->net_eff);
 	}
 	if (w->link_gbps > 0) {
 		int peer = w->algo->tbs[block].send % w->per_node;
 		size_t link = (size_t)(b->gpu * w->per_node + peer);
 
-		end = serve(&w->link_free_us[link], &w->link_busy_us[link], start, wire,
-			    w->link_gbps);
+		end = serve(&w->servers[BY_LINK][link], start, wire, w->link_gbps);
 	}
 	if (w->port_gbps > 0)
-		end = fmax(end, serve(&w->port_free_us[b->gpu], &w->port_busy_us[b->gpu], start,
-				      wire, w->port_gbps));
+		end = fmax(end, serve(&w->servers[BY_PORT][b->gpu], start, wire, w->port_gbps));
 	return end;
 }
 
@@ -376,12 +376,11 @@ static int init(struct walk *w, struct sc_arena *arena, struct sc_err *err)
 	w->next_waiter = sc_arena_calloc(arena, algo->n_tbs + 1, sizeof(*w->next_waiter));
 	w->waiters = sc_arena_calloc(arena, algo->n_steps + 1, sizeof(*w->waiters));
 	w->done = sc_arena_calloc(arena, algo->n_steps + 1, sizeof(*w->done));
-	w->link_free_us = sc_arena_calloc(arena, gpus * (size_t)w->per_node, sizeof(double));
-	w->link_busy_us = sc_arena_calloc(arena, gpus * (size_t)w->per_node, sizeof(double));
-	w->port_free_us = sc_arena_calloc(arena, gpus, sizeof(double));
-	w->port_busy_us = sc_arena_calloc(arena, gpus, sizeof(double));
-	w->nic_free_us = sc_arena_calloc(arena, nodes * nics, sizeof(double));
-	w->nic_busy_us = sc_arena_calloc(arena, nodes * nics, sizeof(double));
+	w->n_servers[BY_LINK] = gpus * (size_t)w->per_node;
+	w->n_servers[BY_PORT] = gpus;
+	w->n_servers[BY_NET] = nodes * nics;
+	for (int i = BY_LINK; i <= BY_NET; i++)
+		w->servers[i] = sc_arena_calloc(arena, w->n_servers[i], sizeof(struct server));
 	for (int g = 0; g < algo->n_gpus; g++)
 		for (size_t t = 0; t < algo->gpus[g].n; t++)
 			w->blocks[algo->gpus[g].first + t].gpu = g;
@@ -409,13 +408,12 @@ static double most(const double *x, size_t n)
 /* What was at work the longest, and how long. */
 static double busiest_us(const struct walk *w, int *best)
 {
-	size_t nodes = (size_t)(w->algo->n_gpus / w->per_node) + 1;
 	double busy[N_LIMITS] = {0};
 
 	*best = BY_BLOCK;
-	busy[BY_LINK] = most(w->link_busy_us, (size_t)(w->algo->n_gpus * w->per_node));
-	busy[BY_PORT] = most(w->port_busy_us, (size_t)w->algo->n_gpus);
-	busy[BY_NET] = most(w->nic_busy_us, nodes * ((size_t)w->fabric->nics_per_node + 1));
+	for (int k = BY_LINK; k <= BY_NET; k++)
+		for (size_t i = 0; i < w->n_servers[k]; i++)
+			busy[k] = fmax(busy[k], w->servers[k][i].busy_us);
 	for (size_t t = 0; t < w->algo->n_tbs; t++) {
 		double bytes = 0;
 

@@ -59,6 +59,14 @@ static void add_powers(const struct space *sp, struct values *v, int64_t most)
 
 /* ---- usual values ---- */
 
+/* Chunks have as many layers each, or would with the embedding and the output layer counted as two. */
+static bool share_layers(const struct space *sp, int64_t n_chunks)
+{
+	int64_t layers = sp->s->facts->config.model.layers;
+
+	return layers % n_chunks == 0 || (layers + 2) % n_chunks == 0;
+}
+
 static void usual_tp(const struct space *sp, struct values *v)
 {
 	const struct sc_cluster *c = &sp->s->facts->config.cluster;
@@ -91,14 +99,6 @@ static void usual_ep(const struct space *sp, struct values *v)
 	add_divisors(sp, v, experts > 0 ? experts : 1, MAX_VALUES);
 }
 
-/* Chunks have as many layers each, or would with the embedding and the output layer counted as two. */
-static bool share_layers(const struct space *sp, int64_t n_chunks)
-{
-	int64_t layers = sp->s->facts->config.model.layers;
-
-	return layers % n_chunks == 0 || (layers + 2) % n_chunks == 0;
-}
-
 static void usual_chunks(const struct space *sp, struct values *v)
 {
 	for (int64_t i = 1; i <= sp->s->facts->config.model.layers; i++)
@@ -111,49 +111,31 @@ static void usual_micro(const struct space *sp, struct values *v)
 	add_powers(sp, v, MAX_MICRO_BATCH);
 }
 
-static void add_texts(struct values *v, const char *const *texts)
-{
-	for (; *texts; texts++)
-		SC_VEC_PUSH(&v->all, *texts);
-}
-
-static void usual_sharding(const struct space *sp, struct values *v)
-{
-	(void)sp;
-	add_texts(v, (const char *const[]){"none", "zero1", "fsdp", NULL});
-}
-
-static void usual_recompute(const struct space *sp, struct values *v)
-{
-	(void)sp;
-	add_texts(v, (const char *const[]){"none", "selective", "full", NULL});
-}
-
-static void usual_flag(const struct space *sp, struct values *v)
-{
-	(void)sp;
-	add_texts(v, (const char *const[]){"false", "true", NULL});
-}
+static const char *const SHARDINGS[] = {"none", "zero1", "fsdp", NULL};
+static const char *const RECOMPUTES[] = {"none", "selective", "full", NULL};
+static const char *const FLAGS[] = {"false", "true", NULL};
 
 /* In the order in which they are combined; `open`: searched where the config says nothing. */
 static const struct key {
 	const char *path;
 	int at;
-	void (*usual)(const struct space *sp, struct values *v); /* NULL: only as asked */
+	/* either; NULL both: only as asked */
+	void (*usual)(const struct space *sp, struct values *v);
+	const char *const *texts;
 	bool open;
 } KEYS[] = {
-	{"cluster.gpu", AT_NONE, NULL, false},
-	{"gpus", AT_GPUS, NULL, false},
-	{"training.global_batch", AT_BATCH, NULL, false},
-	{"parallel.tp", AT_TP, usual_tp, true},
-	{"parallel.cp", AT_CP, usual_cp, true},
-	{"parallel.pp", AT_PP, usual_pp, true},
-	{"parallel.ep", AT_EP, usual_ep, true},
-	{"parallel.virtual_stages", AT_CHUNKS, usual_chunks, true},
-	{"parallel.sharding", AT_SHARDING, usual_sharding, true},
-	{"parallel.sequence_parallel", AT_SEQUENCE, usual_flag, true},
-	{"training.micro_batch", AT_MICRO, usual_micro, true},
-	{"training.recompute", AT_NONE, usual_recompute, true},
+	{"cluster.gpu", AT_NONE, NULL, NULL, false},
+	{"gpus", AT_GPUS, NULL, NULL, false},
+	{"training.global_batch", AT_BATCH, NULL, NULL, false},
+	{"parallel.tp", AT_TP, usual_tp, NULL, true},
+	{"parallel.cp", AT_CP, usual_cp, NULL, true},
+	{"parallel.pp", AT_PP, usual_pp, NULL, true},
+	{"parallel.ep", AT_EP, usual_ep, NULL, true},
+	{"parallel.virtual_stages", AT_CHUNKS, usual_chunks, NULL, true},
+	{"parallel.sharding", AT_SHARDING, NULL, SHARDINGS, true},
+	{"parallel.sequence_parallel", AT_SEQUENCE, NULL, FLAGS, true},
+	{"training.micro_batch", AT_MICRO, usual_micro, NULL, true},
+	{"training.recompute", AT_NONE, NULL, RECOMPUTES, true},
 };
 enum { N_KEYS = sizeof(KEYS) / sizeof(KEYS[0]) };
 
@@ -256,6 +238,16 @@ static void add_axis(struct space *sp, const struct sc_axis *axis, int at, bool 
 	sp->axis[sp->n++] = *axis;
 }
 
+/* Releases them. */
+static void take_values(const struct space *sp, struct values *v, struct sc_axis *axis)
+{
+	axis->n = v->all.n;
+	axis->values = sc_arena_calloc(sp->s->arena, v->all.n + 1, sizeof(*axis->values));
+	for (size_t i = 0; i < v->all.n; i++)
+		axis->values[i] = v->all.at[i];
+	SC_VEC_RELEASE(&v->all);
+}
+
 static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 {
 	const struct sc_search *search = sp->s->search;
@@ -273,14 +265,14 @@ static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 			is_open = false;
 	if (rc || (!named && !is_open))
 		return rc;
-	if (!has_values && !key->usual)
+	if (!has_values && !key->usual && !key->texts)
 		return sc_err_set(err, SC_EUSAGE, "--choose: %s=... needs its values", key->path);
 	if (!has_values) {
-		key->usual(sp, &v);
-		axis.n = v.all.n;
-		axis.values = sc_arena_calloc(sp->s->arena, v.all.n, sizeof(*axis.values));
-		memcpy(axis.values, v.all.at, v.all.n * sizeof(*axis.values));
-		SC_VEC_RELEASE(&v.all);
+		if (key->usual)
+			key->usual(sp, &v);
+		for (size_t i = 0; key->texts && key->texts[i]; i++)
+			SC_VEC_PUSH(&v.all, key->texts[i]);
+		take_values(sp, &v, &axis);
 	}
 	if (named || axis.n > 1)
 		add_axis(sp, &axis, key->at, has_values);
@@ -296,16 +288,12 @@ static int take_names(const struct space *sp, struct sc_axis *axis, struct sc_er
 		sc_field_find(sc_config_fields, axis->path, sp->s->arena).field;
 	struct values v = {{NULL, 0, 0}};
 
-	if (field && field->type == SC_F_BOOL)
-		usual_flag(sp, &v);
+	for (size_t i = 0; field && field->type == SC_F_BOOL && FLAGS[i]; i++)
+		SC_VEC_PUSH(&v.all, FLAGS[i]);
 	for (size_t i = 0; field && field->type == SC_F_ENUM && field->names[i].name; i++)
 		if (strcmp(field->names[i].name, "auto") != 0) /* which is a search of its own */
 			SC_VEC_PUSH(&v.all, field->names[i].name);
-	axis->n = v.all.n;
-	axis->values = sc_arena_calloc(sp->s->arena, v.all.n + 1, sizeof(*axis->values));
-	for (size_t i = 0; i < v.all.n; i++)
-		axis->values[i] = v.all.at[i];
-	SC_VEC_RELEASE(&v.all);
+	take_values(sp, &v, axis);
 	if (axis->n)
 		return 0;
 	return sc_err_set(err, SC_EUSAGE, "--choose: %s=... needs its values", axis->path);
