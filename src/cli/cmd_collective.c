@@ -283,6 +283,11 @@ static int load_algorithm(const struct collective_args *args, struct sc_arena *a
 		return sc_err_set(err, SC_EUSAGE,
 				  "unknown algorithm \"%.64s\"; did you mean \"%s\"?",
 				  args->algorithm, near);
+	if (!strpbrk(args->algorithm, "./"))
+		return sc_err_set(err, SC_EUSAGE,
+				  "unknown algorithm \"%.64s\"; name one of stepcast collective "
+				  "--help, or give a file.xml",
+				  args->algorithm);
 	rc = sc_msccl_load(args->algorithm, arena, out, err);
 	return rc ? rc : sc_msccl_check(out, err);
 }
@@ -429,7 +434,7 @@ const struct sc_command sc_command_collective = {
 		"a file's buffers are full on both sides of a pair that sends before it receives. Common ones need no file, run at "
 		"every size, and are of one channel and the Simple protocol, or as ring_all_reduce:LL:4x8 of a protocol and "
 		"so many channels and instances: ring_all_gather, ring_all_gather_fused, "
-		"ring_all_reduce, pairs_all_gather, pairs_all_reduce, pairs_all_to_all, halving_doubling_all_reduce, "
+		"ring_all_reduce, pairs_all_gather, pairs_all_reduce, pairs_all_to_all, "
 		"two_step_all_to_all, hierarchical_all_reduce (chains in nodes, and of each part a ring between them), tree_all_reduce (chains in nodes, a tree of their heads), "
 		"and all_to_next (each rank sends to the next, between nodes over all NICs; KIND is what it is "
 		"compared with, as send_recv).\n\n"

@@ -108,7 +108,6 @@ enum sc_msccl_kind {
 	SC_MSCCL_PAIRS_ALL_GATHER,
 	SC_MSCCL_PAIRS_ALL_REDUCE,
 	SC_MSCCL_PAIRS_ALL_TO_ALL,
-	SC_MSCCL_HALVING_ALL_REDUCE, /* recursive halving, then doubling */
 	SC_MSCCL_TWO_STEP_ALL_TO_ALL,
 	SC_MSCCL_ALL_TO_NEXT,             /* between nodes over all NICs */
 	SC_MSCCL_HIERARCHICAL_ALL_REDUCE, /* chains in nodes, each part in a ring between them */

@@ -13,7 +13,6 @@ const char *const sc_msccl_kind_names[] = {
 	[SC_MSCCL_PAIRS_ALL_GATHER] = "pairs_all_gather",
 	[SC_MSCCL_PAIRS_ALL_REDUCE] = "pairs_all_reduce",
 	[SC_MSCCL_PAIRS_ALL_TO_ALL] = "pairs_all_to_all",
-	[SC_MSCCL_HALVING_ALL_REDUCE] = "halving_doubling_all_reduce",
 	[SC_MSCCL_TWO_STEP_ALL_TO_ALL] = "two_step_all_to_all",
 	[SC_MSCCL_ALL_TO_NEXT] = "all_to_next",
 	[SC_MSCCL_HIERARCHICAL_ALL_REDUCE] = "hierarchical_all_reduce",
@@ -214,10 +213,8 @@ static void pairs_all_reduce(struct builder *b)
 	}
 }
 
-/* ---- halves: with the farthest first a half of what is left is exchanged and added, then the sums come back ---- */
-
 /* Of a run of chunks as many steps as it takes. */
-static int halves_in(int count)
+static int steps_of(int count)
 {
 	return (count + SC_MSCCL_MAX_COUNT - 1) / SC_MSCCL_MAX_COUNT;
 }
@@ -227,65 +224,6 @@ static void move_run(struct builder *b, enum sc_msccl_op op, int first, int coun
 	for (int at = 0; at < count; at += SC_MSCCL_MAX_COUNT)
 		move(b, op, (struct place){SC_MSCCL_INPUT, first + at},
 		     count - at < SC_MSCCL_MAX_COUNT ? count - at : SC_MSCCL_MAX_COUNT);
-}
-
-/* Blocks of an instance: two for each distance, the first sends and the second receives, so that no pair waits on both
- * sides for room. */
-struct halving {
-	int first_tb, k, far;
-};
-
-static int sender_of(const struct halving *h, int k)
-{
-	return h->first_tb + 2 * k;
-}
-
-static int last_sum(int k, int far)
-{
-	return (k > 0) + halves_in(far) - 1;
-}
-
-static void halving_sender(struct builder *b, const struct halving *h, int mine, int theirs)
-{
-	int k = h->k, far = h->far, nearer = far / 2;
-
-	if (k > 0)
-		wait_for(b, sender_of(h, k - 1) + 1, last_sum(k - 1, 2 * far));
-	move_run(b, SC_MSCCL_SEND, theirs, far);
-	/* the own run is whole: its last sum is made, or its halves were sent and have come */
-	if (far == 1) {
-		wait_for(b, sender_of(h, k) + 1, last_sum(k, far));
-	} else {
-		wait_for(b, sender_of(h, k + 1), 2 * halves_in(nearer) + (nearer == 1 ? 1 : 2));
-		wait_for(b, sender_of(h, k + 1) + 1, 2 * halves_in(nearer));
-	}
-	move_run(b, SC_MSCCL_SEND, mine, far);
-}
-
-static void halving_all_reduce(struct builder *b)
-{
-	int levels = 0;
-
-	while (b->n >> (levels + 1))
-		levels++;
-	for (int i = 0; i < b->recipe->instances; i++) {
-		struct halving h = {.first_tb = 2 * i * levels, .far = b->n / 2};
-
-		for (; h.far > 0; h.far /= 2, h.k++) {
-			int peer = b->gpu ^ h.far, base = i * b->n;
-			int mine = base + b->gpu / h.far * h.far;
-			int theirs = base + peer / h.far * h.far;
-
-			add_tb(b, peer, -1, i);
-			halving_sender(b, &h, mine, theirs);
-			add_tb(b, -1, peer, i);
-			if (h.k > 0)
-				wait_for(b, sender_of(&h, h.k - 1) + 1,
-					 last_sum(h.k - 1, 2 * h.far));
-			move_run(b, SC_MSCCL_RECV_REDUCE_COPY, mine, h.far);
-			move_run(b, SC_MSCCL_RECV, theirs, h.far);
-		}
-	}
 }
 
 /* ---- two steps: first to the peer of the node that stands where the goal does, then over the network ---- */
@@ -450,7 +388,7 @@ static void ring_of_nodes(struct builder *b, int instance)
 	int blocks = instance * blocks_of(b->recipe);
 
 	add_tb(b, around(b, b->gpu + per_node), around(b, b->gpu - per_node), blocks + per_node);
-	wait_for(b, blocks + part, halves_in(nodes) - 1);
+	wait_for(b, blocks + part, steps_of(nodes) - 1);
 	for (int s = 0; s < 2 * nodes - 1; s++)
 		step_in(b, ring_op(s, nodes), SC_MSCCL_INPUT,
 			part_at(b, instance, part) + ((node - s) % nodes + nodes) % nodes);
@@ -538,7 +476,6 @@ static const struct kind KINDS[SC_MSCCL_N_KINDS] = {
 	[SC_MSCCL_PAIRS_ALL_GATHER] = {pairs, SC_MSCCL_ALL_GATHER, true, false},
 	[SC_MSCCL_PAIRS_ALL_REDUCE] = {pairs_all_reduce, SC_MSCCL_ALL_REDUCE, true, true},
 	[SC_MSCCL_PAIRS_ALL_TO_ALL] = {pairs, SC_MSCCL_ALL_TO_ALL, false, true},
-	[SC_MSCCL_HALVING_ALL_REDUCE] = {halving_all_reduce, SC_MSCCL_ALL_REDUCE, true, true},
 	[SC_MSCCL_TWO_STEP_ALL_TO_ALL] = {two_step_all_to_all, SC_MSCCL_ALL_TO_ALL, false, true},
 	[SC_MSCCL_ALL_TO_NEXT] = {all_to_next, SC_MSCCL_NEXT, false, true},
 	[SC_MSCCL_HIERARCHICAL_ALL_REDUCE] = {hierarchical_all_reduce, SC_MSCCL_ALL_REDUCE, true,
@@ -608,9 +545,6 @@ int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
 	if (rings && r->gpus_per_node < 2)
 		return sc_err_set(err, SC_ECONFLICT, "%s: needs nodes of two ranks or more",
 				  sc_msccl_kind_names[r->kind]);
-	if (r->kind == SC_MSCCL_HALVING_ALL_REDUCE && (r->n_gpus & (r->n_gpus - 1)))
-		return sc_err_set(err, SC_ECONFLICT, "%s: %d GPUs are not a power of two",
-				  sc_msccl_kind_names[r->kind], r->n_gpus);
 	if (count > SC_MSCCL_MAX_COUNT)
 		return sc_err_set(err, SC_ECONFLICT,
 				  "%s: a step would move %d chunks; at most %d can be",
