@@ -132,7 +132,7 @@ static void put_all_json(const void *result, struct sc_json *json)
 			sc_json_int(json, object, "nodes", s->n_nodes);
 			sc_json_int(json, object, "ops_with_node", s->n_nodes_joined);
 		}
-		sc_json_text(json, object, "truncated", s->truncated ? s->why_truncated : NULL);
+		sc_json_text(json, object, "truncated", s->truncated);
 		skipped = sc_json_object(json, object, "skipped");
 		for (size_t k = 0; k < s->n_reasons; k++)
 			sc_json_int(json, skipped, s->bad[k].reason, s->bad[k].n);
@@ -174,7 +174,7 @@ static void put_all_text(const void *result, struct sc_strbuf *out)
 					 (long long)s->n_repaired);
 		if (s->truncated)
 			sc_strbuf_printf(out, "  truncated: %s; what came before is kept\n",
-					 s->why_truncated ? s->why_truncated : "it ends early");
+					 s->truncated);
 	}
 }
 
@@ -189,9 +189,7 @@ static void warn_of_ends(const struct import_args *args, const struct files *fil
 			sc_cli_warn(
 				&args->common,
 				"%s ends early: %s; what came before is kept, the trace is partial",
-				file->path,
-				file->stats.why_truncated ? file->stats.why_truncated
-							  : "it is cut");
+				file->path, file->stats.truncated);
 		if (!file->failed && file->stats.n_nodes_joined < file->stats.n_nodes / 2)
 			sc_cli_warn(
 				&args->common,

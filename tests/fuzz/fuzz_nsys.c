@@ -24,7 +24,7 @@ static void check_output(const char *dir, const struct sc_import_stats *stats)
 	}
 	if (list)
 		closedir(list);
-	if (n_events != 0 || (n_traces > 0 && (n_partial > 0) != stats->truncated))
+	if (n_events != 0 || (n_traces > 0 && (n_partial > 0) != (stats->truncated != NULL)))
 		abort();
 }
 

@@ -145,7 +145,7 @@ TEST(protobuf_cut)
 	fixture_open(&f, "a.et", file.at, file.n - 3);
 	fixture_load(&f);
 	ck_assert_int_eq(f.stats.n_records, 4);
-	ck_assert_str_eq(f.stats.why_truncated, "it ends inside a message");
+	ck_assert_str_eq(f.stats.truncated, "it ends inside a message");
 	fixture_close(&f);
 }
 

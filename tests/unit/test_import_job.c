@@ -186,7 +186,7 @@ TEST(test_cut_gzip)
 	fclose(file);
 	ck_assert_int_eq(truncate(csv_path, size / 2), 0);
 	ck_assert_msg(sc_import_job.run(csv_path, &OPTS, &stats, &err) == 0, "%s", err.text);
-	ck_assert(stats.truncated);
+	ck_assert_ptr_nonnull(stats.truncated);
 	ck_assert_int_gt(stats.n_events, N_ROWS / 4);
 	ck_assert_int_lt(stats.n_events, N_ROWS);
 	ck_assert_uint_eq(stats.n_reasons, 0);

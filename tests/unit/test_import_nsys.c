@@ -248,8 +248,8 @@ TEST(test_damaged)
 		putc(0xEE, file);
 	fclose(file);
 	ck_assert_int_eq(fixture_import(&f), 0);
-	ck_assert(f.stats.truncated);
-	ck_assert_str_eq(f.stats.why_truncated, "database disk image is malformed");
+	ck_assert_ptr_nonnull(f.stats.truncated);
+	ck_assert_str_eq(f.stats.truncated, "database disk image is malformed");
 	fixture_close(&f);
 }
 
@@ -319,6 +319,6 @@ TEST(test_shared)
 	ck_assert_int_eq(f.stats.n_metadata, 2);
 	ck_assert_int_eq(f.stats.n_events + fixture_bad(&f, "second record of a call"), 155 - 2);
 	ck_assert_int_eq(f.stats.rank, 0);
-	ck_assert(!f.stats.truncated);
+	ck_assert_ptr_null(f.stats.truncated);
 	fixture_close(&f);
 }

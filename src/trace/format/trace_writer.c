@@ -306,8 +306,8 @@ void sc_trace_writer_meta(struct sc_trace_writer *w, const char *key, const char
 
 void sc_trace_writer_identity(struct sc_trace_writer *w, const struct sc_trace_identity *identity)
 {
+	w->identity_changed |= memcmp(&w->identity, identity, sizeof(*identity)) != 0;
 	w->identity = *identity;
-	w->identity_changed = true;
 }
 
 static void destroy_writer(struct sc_trace_writer *w)

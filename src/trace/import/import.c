@@ -13,8 +13,8 @@
 
 void sc_import_stem(const char *path, char *buf, size_t n_buf)
 {
-	static const char *const endings[] = {".gz", ".json",   ".trace", ".pt",
-					      ".et", ".etplus", ".chakra"};
+	static const char *const endings[] = {".gz",     ".json",   ".trace", ".pt",    ".et",
+					      ".etplus", ".chakra", ".csv",   ".sqlite"};
 	bool again = true;
 	size_t n;
 
@@ -131,9 +131,7 @@ void sc_import_put_losses(struct sc_import_stats *stats, struct sc_trace_writer 
 		bad->n_said = bad->n;
 	}
 	if (stats->truncated)
-		sc_trace_writer_meta(writer, SC_META_PARTIAL,
-				     stats->why_truncated ? stats->why_truncated
-							  : "the input ends early");
+		sc_trace_writer_meta(writer, SC_META_PARTIAL, stats->truncated);
 }
 
 int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats *stats,

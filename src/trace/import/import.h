@@ -27,8 +27,7 @@ struct sc_import_stats {
 	int64_t n_repaired;              /* bytes of names that were not UTF-8: now U+FFFD */
 	int64_t in_bytes;                /* uncompressed */
 	int32_t rank;                    /* of the file written; -1 = not known */
-	bool truncated;                  /* it ended in the middle; whole records were kept */
-	const char *why_truncated;
+	const char *truncated; /* why it ended in the middle, or NULL; whole records were kept */
 	size_t n_reasons;
 	struct sc_import_reason bad[SC_IMPORT_MAX_REASONS]; /* skipped, by reason */
 };

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/units.h"
+#include "trace/format/trace_columns.h"
 #include "trace/import/import_priv.h"
 #include "trace/import/inflate_stream.h"
 
@@ -53,18 +54,10 @@ struct field {
 
 static bool take_varint(struct slice *in, uint64_t *out)
 {
-	uint64_t value = 0;
+	const unsigned char *next = sc_get_varint(in->at, in->end, out);
 
-	for (unsigned shift = 0; shift < 64 && in->at < in->end; shift += 7) {
-		unsigned char byte = *in->at++;
-
-		value |= (uint64_t)(byte & 0x7F) << shift;
-		if (!(byte & 0x80)) {
-			*out = value;
-			return true;
-		}
-	}
-	return false;
+	in->at = next ? next : in->at;
+	return next != NULL;
 }
 
 static bool take_fixed(struct slice *in, size_t n, uint64_t *out)
@@ -351,59 +344,25 @@ static void write_node(struct chakra *im, const struct node *node)
 }
 
 /* --- the sequence of messages --- */
-struct reader {
-	struct sc_inflate *in;
-	unsigned char *buf;
-	size_t cap, at, n;
-	bool eof;
-	int rc;
-	struct sc_err *err;
-};
-
-/* At least `want` bytes from buf + at on, as far as the file has them. */
-static bool fill(struct reader *r, size_t want)
-{
-	size_t got = 0;
-
-	if (r->n - r->at >= want)
-		return true;
-	memmove(r->buf, r->buf + r->at, r->n - r->at);
-	r->n -= r->at;
-	r->at = 0;
-	if (want > r->cap) {
-		r->cap = want;
-		r->buf = sc_xrealloc(r->buf, r->cap, 1);
-	}
-	if (!r->eof && !r->rc) {
-		got = r->cap - r->n;
-		r->rc = sc_inflate_read(r->in, (char *)r->buf + r->n, &got, r->err);
-		r->eof = got < r->cap - r->n;
-		r->n += got;
-	}
-	return r->n - r->at >= want;
-}
-
 enum next { NEXT_MESSAGE, NEXT_END, NEXT_CUT, NEXT_DAMAGED };
 
-static enum next next_message(struct reader *r, struct slice *out)
+static enum next next_message(struct sc_inflate_window *w, struct slice *out)
 {
-	struct slice in;
-	uint64_t n;
+	for (;;) {
+		struct slice in = {(const unsigned char *)w->at, (const unsigned char *)w->end};
+		uint64_t n = 0;
+		bool known = take_varint(&in, &n);
 
-	fill(r, 10);
-	if (r->at == r->n)
-		return NEXT_END;
-	in = (struct slice){.at = r->buf + r->at, .end = r->buf + r->n};
-	if (!take_varint(&in, &n))
-		return r->n - r->at >= 10 ? NEXT_DAMAGED : NEXT_CUT;
-	if (n > MAX_MESSAGE)
-		return NEXT_DAMAGED;
-	r->at = (size_t)(in.at - r->buf);
-	if (!fill(r, (size_t)n))
-		return NEXT_CUT;
-	*out = (struct slice){.at = r->buf + r->at, .end = r->buf + r->at + n};
-	r->at += (size_t)n;
-	return NEXT_MESSAGE;
+		if (n > MAX_MESSAGE || (!known && w->end - w->at >= 10))
+			return NEXT_DAMAGED;
+		if (known && n <= (uint64_t)(in.end - in.at)) {
+			*out = (struct slice){.at = in.at, .end = in.at + n};
+			w->at = (const char *)out->end;
+			return NEXT_MESSAGE;
+		}
+		if (!sc_inflate_more(w, 2 * MAX_MESSAGE))
+			return w->at == w->end ? NEXT_END : NEXT_CUT;
+	}
 }
 
 /* GlobalMetadata: 1 version, 2 attr. */
@@ -430,16 +389,15 @@ static void take_metadata(struct chakra *im, struct slice in)
 
 static int read_file(struct chakra *im, struct sc_inflate *in, struct sc_err *err)
 {
-	struct reader r = {.in = in, .cap = FIRST_CAP, .err = err};
+	struct sc_inflate_window window = {.in = in, .cap = FIRST_CAP, .err = err};
 	struct node node;
 	struct slice message;
 	enum next next;
 
-	r.buf = sc_xmalloc(r.cap);
-	next = next_message(&r, &message);
+	next = next_message(&window, &message);
 	if (next == NEXT_MESSAGE)
 		take_metadata(im, message);
-	while (next == NEXT_MESSAGE && (next = next_message(&r, &message)) == NEXT_MESSAGE) {
+	while (next == NEXT_MESSAGE && (next = next_message(&window, &message)) == NEXT_MESSAGE) {
 		if (take_node(message, &node)) {
 			write_node(im, &node);
 		} else {
@@ -448,14 +406,13 @@ static int read_file(struct chakra *im, struct sc_inflate *in, struct sc_err *er
 		}
 	}
 	if (next == NEXT_CUT)
-		im->stats->why_truncated = "it ends inside a message";
+		im->stats->truncated = "it ends inside a message";
 	else if (next == NEXT_DAMAGED)
-		im->stats->why_truncated = "nothing makes sense after a damaged message";
+		im->stats->truncated = "nothing makes sense after a damaged message";
 	if (sc_inflate_damage(in))
-		im->stats->why_truncated = sc_inflate_damage(in);
-	im->stats->truncated = im->stats->why_truncated != NULL;
-	free(r.buf);
-	return r.rc;
+		im->stats->truncated = sc_inflate_damage(in);
+	free(window.buf);
+	return window.rc;
 }
 
 /* Its first message must be metadata and nothing else, and the second one begin with an id. */
@@ -503,8 +460,7 @@ static int run(const char *path, const struct sc_import_opts *opts, struct sc_im
 			err, SC_EUNSUPPORTED, path, 0, 0,
 			"a Chakra file without times%s%s; import the profiler's own trace of "
 			"the run, as Kineto's",
-			stats->why_truncated ? ": " : "",
-			stats->why_truncated ? stats->why_truncated : "");
+			stats->truncated ? ": " : "", stats->truncated ? stats->truncated : "");
 	if (rc == 0) {
 		if (im.origin_us >= 0 && im.origin_us <= INT64_MAX / SC_NS_PER_US)
 			im.out.identity.base_utc_ns = im.origin_us * SC_NS_PER_US;

@@ -18,7 +18,6 @@
 #include "trace/import/inflate_stream.h"
 
 enum { BUFFER_BYTES = 256 << 10, MAX_CELLS = 64, MAX_CELL_BYTES = 128, MAX_ID = 1 << 20 };
-enum { MAX_PATH_BYTES = 4096, MAX_STEM_BYTES = 256 };
 enum { MAX_TIME_S = 1000000000 };
 static const int64_t MAX_END_NS = INT64_MAX / 4;
 
@@ -252,59 +251,40 @@ static int read_line(struct reader *r, char *line, size_t n, struct sc_err *err)
 	return 0;
 }
 
-/* Whole lines of the buffer; the rest moves to its front. */
-static int read_lines(struct reader *r, char *buffer, size_t *n, struct sc_err *err)
+static int read_lines(struct reader *r, struct sc_inflate_window *w, struct sc_err *err)
 {
-	char *line = buffer, *end;
+	char *end;
 	int rc = 0;
 
-	while (rc == 0 && (end = memchr(line, '\n', *n - (size_t)(line - buffer)))) {
-		*end = '\0';
-		rc = read_line(r, line, (size_t)(end - line), err);
-		line = end + 1;
-	}
-	*n -= (size_t)(line - buffer);
-	memmove(buffer, line, *n);
-	return rc;
-}
+	while (rc == 0 && sc_inflate_more(w, BUFFER_BYTES))
+		while (rc == 0 && (end = memchr(w->at, '\n', (size_t)(w->end - w->at)))) {
+			char *line = w->buf + (w->at - w->buf);
 
-static int read_stream(struct reader *r, struct sc_inflate *in, char *buffer, struct sc_err *err)
-{
-	size_t n = 0, got;
-	int rc;
-
-	do {
-		got = BUFFER_BYTES - n;
-		rc = sc_inflate_read(in, buffer + n, &got, err);
-		n += got;
-		if (rc == 0)
-			rc = read_lines(r, buffer, &n, err);
-		if (rc == 0 && n == BUFFER_BYTES)
-			rc = sc_err_at(err, SC_ELIMIT, r->path, (unsigned)(r->stats->n_records + 2),
-				       0, "a line of more than %d bytes", BUFFER_BYTES);
-	} while (rc == 0 && got);
-	r->stats->why_truncated = sc_inflate_damage(in);
-	r->stats->truncated = r->stats->why_truncated != NULL;
-	if (rc == 0 && n && !r->stats->truncated) { /* a last line without its end */
-		buffer[n] = '\0';
-		rc = read_line(r, buffer, n, err);
-	}
+			*end = '\0';
+			rc = read_line(r, line, (size_t)(end - line), err);
+			w->at = end + 1;
+		}
+	rc = rc ? rc : w->rc;
+	if (rc == 0 && !w->eof)
+		rc = sc_err_at(err, SC_ELIMIT, r->path, (unsigned)(r->stats->n_records + 2), 0,
+			       "a line of more than %d bytes", BUFFER_BYTES);
+	r->stats->truncated = sc_inflate_damage(w->in);
+	if (rc == 0 && w->at < w->end && !r->stats->truncated) /* a last line without its end */
+		rc = read_line(r, w->buf + (w->at - w->buf), (size_t)(w->end - w->at), err);
 	return rc;
 }
 
 static int read_file(struct reader *r, const struct sc_import_opts *opts, struct sc_err *err)
 {
-	struct sc_inflate *in;
-	char *buffer;
-	int rc = sc_inflate_open(r->path, opts->progress, &in, err);
+	struct sc_inflate_window window = {.cap = BUFFER_BYTES, .err = err};
+	int rc = sc_inflate_open(r->path, opts->progress, &window.in, err);
 
 	if (rc)
 		return rc;
-	buffer = sc_xmalloc(BUFFER_BYTES + 1);
-	rc = read_stream(r, in, buffer, err);
-	free(buffer);
-	r->stats->in_bytes = sc_inflate_bytes(in);
-	sc_inflate_close(in);
+	rc = read_lines(r, &window, err);
+	free(window.buf);
+	r->stats->in_bytes = sc_inflate_bytes(window.in);
+	sc_inflate_close(window.in);
 	if (rc == 0 && r->n_cells == 0)
 		rc = sc_err_at(err, SC_EFORMAT, r->path, 1, 0, "the file is empty");
 	if (rc == 0 && r->stats->n_events == 0)
@@ -330,38 +310,27 @@ static void put_meta(struct reader *r)
 	r->stats->n_steps = (int64_t)r->steps.n;
 }
 
+/* A trace of all ranks: neither its name nor its place among others says one. */
 static int import_job(const char *path, const struct sc_import_opts *opts,
 		      struct sc_import_stats *stats, struct sc_err *err)
 {
-	const struct sc_trace_identity identity = {
-		.rank = -1, .world = -1, .local_rank = -1, .pid = -1, .source = "job"};
-	struct reader r = {
-		.path = path,
-		.stats = stats,
-	};
-	char stem[MAX_STEM_BYTES], out[MAX_PATH_BYTES];
-	int n, rc;
+	struct sc_import_opts own = {.dir = opts->dir,
+				     .rank = -1,
+				     .other_rank = -1,
+				     .stem = opts->stem ? opts->stem : path,
+				     .progress = opts->progress};
+	struct sc_import_output out = {.in_path = "", .opts = &own};
+	struct reader r = {.path = path, .stats = stats};
+	int rc = sc_import_output_create(&out, "job", err);
 
-	sc_import_stem(opts->stem ? opts->stem : path, stem, sizeof(stem));
-	if (sc_ends_with(stem, ".csv"))
-		stem[strlen(stem) - 4] = '\0';
-	n = snprintf(out, sizeof(out), "%s/%s%s", opts->dir, stem, SC_TRACE_SUFFIX);
-	if (n < 0 || (size_t)n >= sizeof(out))
-		return sc_err_set(err, SC_ELIMIT, "the path is too long: %.64s...", opts->dir);
-	rc = sc_make_folder(opts->dir, err);
+	r.writer = out.writer;
 	if (rc == 0)
-		rc = sc_trace_writer_create(out, &identity, &r.writer, err);
-	if (rc)
-		return rc;
-	rc = read_file(&r, opts, err);
-	if (rc == 0)
+		rc = read_file(&r, &own, err);
+	if (rc == 0) {
 		put_meta(&r);
-	if (rc == 0)
-		sc_import_put_losses(stats, r.writer);
-	if (rc == 0)
-		rc = sc_trace_writer_finish(r.writer, err);
-	else
-		sc_trace_writer_discard(r.writer);
+		rc = sc_import_output_finish(&out, stats, err);
+	}
+	sc_import_output_discard(&out);
 	SC_VEC_RELEASE(&r.steps);
 	SC_VEC_RELEASE(&r.workers);
 	sc_intern_release(&r.step_ids);

@@ -1,5 +1,6 @@
 /* Kineto traces: what torch.profiler writes, 2021 to now. Here: the document around the events, and the
  * members beside them, which may come before or after. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,25 +169,20 @@ static void take_bad(struct kineto_import *im, bool is_item, const char *reason)
  * when more has been read ---- */
 
 enum { FIRST_WINDOW = 1 << 20, MAX_WINDOW = 16 << 20, MAX_WASTE = 1 << 28, WASTE_SHARE = 4 };
+static_assert((int)SC_INFLATE_PADDING >= (int)SC_SCAN_PADDING, "a scan reads so far");
 
 struct doc {
 	struct kineto_import *im;
-	struct sc_inflate *in;
-	const char *truncated; /* why it ends early, or NULL */
+	struct sc_inflate_window window;
+	struct sc_scan scan; /* of the window */
 	bool found_list;
-	struct sc_err *err;
-	char *buf;
-	size_t cap; /* without the padding */
-	struct sc_scan scan;
-	bool eof;
-	int rc;        /* of reading */
 	int64_t waste; /* bytes scanned for items that then made no sense */
 };
 
 static bool stop(struct doc *doc, const char *why)
 {
-	if (!doc->truncated)
-		doc->truncated = why;
+	if (!doc->im->stats->truncated)
+		doc->im->stats->truncated = why;
 	return false;
 }
 
@@ -194,27 +190,13 @@ static bool stop(struct doc *doc, const char *why)
  * if the window is full. */
 static bool refill(struct doc *doc, const char *from)
 {
-	size_t keep = (size_t)(doc->scan.end - from), got;
+	bool more;
 
-	doc->scan.at = from;
-	if (doc->eof || doc->rc)
-		return false;
-	if (keep == doc->cap && doc->cap >= MAX_WINDOW)
-		return false;
-	if (keep == doc->cap) {
-		/* The whole window is one piece. */
-		doc->cap *= 2;
-		doc->buf = sc_xrealloc(doc->buf, doc->cap + SC_SCAN_PADDING, 1);
-	} else {
-		memmove(doc->buf, from, keep);
-	}
-	got = doc->cap - keep;
-	doc->rc = sc_inflate_read(doc->in, doc->buf + keep, &got, doc->err);
-	doc->eof = got < doc->cap - keep;
-	doc->scan.at = doc->buf;
-	doc->scan.end = doc->buf + keep + got;
-	memset(doc->buf + keep + got, 0, SC_SCAN_PADDING);
-	return got > 0 && doc->rc == 0;
+	doc->window.at = from;
+	more = sc_inflate_more(&doc->window, MAX_WINDOW);
+	doc->scan.at = doc->window.at;
+	doc->scan.end = doc->window.end;
+	return more;
 }
 
 static bool peek(struct doc *doc, char *c)
@@ -291,7 +273,8 @@ static bool resync(struct doc *doc)
 			   *next;
 
 		doc->scan.at = at ? at : doc->scan.end;
-		if ((!at || doc->scan.end - at < 256) && !doc->eof && refill(doc, doc->scan.at))
+		if ((!at || doc->scan.end - at < 256) && !doc->window.eof &&
+		    refill(doc, doc->scan.at))
 			continue;
 		if (!at)
 			return stop(doc, "nothing makes sense after a damaged event");
@@ -307,7 +290,7 @@ static bool resync(struct doc *doc)
 static bool add_waste(struct doc *doc, const char *start, const char *at)
 {
 	doc->waste += at - start;
-	return doc->waste <= MAX_WASTE + WASTE_SHARE * sc_inflate_bytes(doc->in) ||
+	return doc->waste <= MAX_WASTE + WASTE_SHARE * sc_inflate_bytes(doc->window.in) ||
 	       stop(doc, "too many of its events are damaged");
 }
 
@@ -336,8 +319,8 @@ static bool read_item(struct doc *doc)
 		doc->scan.loose = false;
 		if (rc == SC_SCAN_OK)
 			return true;
-		if (rc == SC_SCAN_MORE && (doc->rc || doc->eof))
-			return !doc->rc && stop(doc, "it ends inside an event");
+		if (rc == SC_SCAN_MORE && (doc->window.rc || doc->window.eof))
+			return !doc->window.rc && stop(doc, "it ends inside an event");
 		if (rc == SC_SCAN_MORE) {
 			/* The scan looked at all of the window. */
 			take_bad(doc->im, true, "larger than 16 MiB");
@@ -395,7 +378,7 @@ static bool read_object(struct doc *doc)
 			return stop(doc, "a syntax error outside of the events");
 		if (rc == SC_SCAN_MORE) {
 			/* Its value does not fit in the window, or the file ends. */
-			if (doc->rc || doc->eof || sc_scan_key(&doc->scan, &key))
+			if (doc->window.rc || doc->window.eof || sc_scan_key(&doc->scan, &key))
 				return stop(doc, CUT);
 			take_bad(doc->im, false, "larger than 16 MiB");
 			if (!skip_large(doc))
@@ -433,39 +416,35 @@ static void read_document(struct doc *doc)
 	} else {
 		stop(doc, "it is no JSON object");
 	}
-	if (!doc->truncated && doc->rc == 0 && peek(doc, &c))
+	if (!doc->im->stats->truncated && doc->window.rc == 0 && peek(doc, &c))
 		take_bad(doc->im, false, "text after the end of the document, which is not read");
-	if (sc_inflate_damage(doc->in))
-		doc->truncated = sc_inflate_damage(doc->in);
+	if (sc_inflate_damage(doc->window.in))
+		doc->im->stats->truncated = sc_inflate_damage(doc->window.in);
 }
 
 static int read_list(struct kineto_import *im, const char *path, struct sc_progress *progress,
 		     struct sc_err *err)
 {
-	struct doc doc = {.im = im, .cap = FIRST_WINDOW, .err = err};
-	int rc = sc_inflate_open(path, progress, &doc.in, err);
+	struct doc doc = {.im = im, .window = {.cap = FIRST_WINDOW, .err = err}};
+	int rc = sc_inflate_open(path, progress, &doc.window.in, err);
 
 	if (rc)
 		return rc;
 	kineto_words_init(&im->words);
-	doc.buf = sc_xcalloc(doc.cap + SC_SCAN_PADDING, 1);
-	doc.scan.at = doc.scan.end = doc.buf;
 	read_document(&doc);
-	free(doc.buf);
-	im->stats->in_bytes = sc_inflate_bytes(doc.in);
-	im->stats->truncated = doc.truncated != NULL;
-	im->stats->why_truncated = doc.truncated;
-	sc_inflate_close(doc.in);
-	if (doc.rc == 0 && !doc.found_list)
+	free(doc.window.buf);
+	im->stats->in_bytes = sc_inflate_bytes(doc.window.in);
+	sc_inflate_close(doc.window.in);
+	if (doc.window.rc == 0 && !doc.found_list)
 		return sc_err_at(err, SC_EFORMAT, path, 0, 0, "no %s: %s", im->list,
-				 doc.truncated ? doc.truncated : "the file has none");
-	return doc.rc;
+				 im->stats->truncated ? im->stats->truncated : "the file has none");
+	return doc.window.rc;
 }
 
 static int check_events(const struct kineto_import *im, struct sc_err *err)
 {
 	const struct sc_import_stats *stats = im->stats;
-	const char *path = im->out.in_path, *cut = stats->why_truncated;
+	const char *path = im->out.in_path, *cut = stats->truncated;
 
 	if (stats->n_records == 0)
 		return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0, "the trace has no events%s%s",

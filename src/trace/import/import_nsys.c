@@ -27,7 +27,7 @@ enum nsys_column {
 	NSYS_KIND,
 	NSYS_LABEL, /* text: what the kind is called */
 	NSYS_EVENT,
-	NSYS_EVENT_SYNC,
+	NSYS_RECORD, /* that a wait is for: its correlation */
 	NSYS_GRID_X,
 	NSYS_GRID_Y,
 	NSYS_GRID_Z,
@@ -45,9 +45,6 @@ struct nsys_table {
 	uint8_t cls;
 	const char *kind, *labels; /* column of the kind, and the table that names kinds */
 };
-struct nsys_event_record {
-	int64_t sync_id, correlation;
-};
 struct nsys_import {
 	const char *path;
 	sqlite3 *db;
@@ -55,7 +52,6 @@ struct nsys_import {
 	struct sc_import_stats *stats;
 	int64_t process; /* the one that is read now */
 	bool has_calls;  /* records of calls besides those of their wrappers */
-	SC_VEC(struct nsys_event_record) records; /* of the process, by sync_id */
 };
 
 static const struct nsys_table nsys_tables[] = {
@@ -78,6 +74,8 @@ enum { MAX_VALUE_BYTES = 16 << 20 };
 
 /* Rows without a time of their own (records of events) have that of their call. */
 static const char CALLS[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
+/* Waits have the correlation of the record that they are for, which has their eventSyncId. */
+static const char RECORDS[] = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
 
 /* Names of a column, the first that is there; the second is a fallback. */
 static const char *const COLUMNS[NSYS_N_COLUMNS][2] = {
@@ -90,7 +88,6 @@ static const char *const COLUMNS[NSYS_N_COLUMNS][2] = {
 	[NSYS_CORRELATION] = {"correlationId", NULL},
 	[NSYS_BYTES] = {"bytes", NULL},
 	[NSYS_EVENT] = {"eventId", NULL},
-	[NSYS_EVENT_SYNC] = {"eventSyncId", NULL},
 	[NSYS_GRID_X] = {"gridX", NULL},
 	[NSYS_GRID_Y] = {"gridY", NULL},
 	[NSYS_GRID_Z] = {"gridZ", NULL},
@@ -136,10 +133,8 @@ static bool nsys_step(struct nsys_import *im, sqlite3_stmt *stmt)
 
 	if (rc == SQLITE_ROW)
 		return true;
-	if (rc != SQLITE_DONE) {
-		im->stats->truncated = true;
-		im->stats->why_truncated = sqlite3_errstr(rc);
-	}
+	if (rc != SQLITE_DONE)
+		im->stats->truncated = sqlite3_errstr(rc);
 	return false;
 }
 
@@ -239,6 +234,14 @@ static bool has_calls(struct nsys_import *im)
 	       nsys_has_column(im, CALLS, "start");
 }
 
+static bool has_records(struct nsys_import *im, const struct nsys_table *table)
+{
+	return table->cls == SC_EV_SYNC && nsys_has_column(im, table->name, "eventSyncId") &&
+	       nsys_has_table(im, RECORDS) && column_of(im, &nsys_tables[0], NSYS_WHOSE) &&
+	       nsys_has_column(im, RECORDS, "eventSyncId") &&
+	       nsys_has_column(im, RECORDS, "correlationId") && column_of(im, table, NSYS_WHOSE);
+}
+
 static void put_column(struct nsys_import *im, const struct nsys_table *table, int column,
 		       struct sc_strbuf *sql)
 {
@@ -252,6 +255,8 @@ static void put_column(struct nsys_import *im, const struct nsys_table *table, i
 				 table->kind);
 	else if (column == NSYS_START && !name)
 		sc_strbuf_append(sql, has_calls(im) ? "call.start" : "NULL");
+	else if (column == NSYS_RECORD && has_records(im, table))
+		sc_strbuf_append(sql, "record.correlation");
 	else if (name)
 		sc_strbuf_printf(sql, "t.\"%s\"", name);
 	else
@@ -279,8 +284,15 @@ static sqlite3_stmt *nsys_select(struct nsys_import *im, const struct nsys_table
 				 " LEFT JOIN (SELECT correlationId AS id, min(start) AS start "
 				 "FROM %s GROUP BY 1) call ON call.id = t.correlationId",
 				 CALLS);
+	if (has_records(im, table))
+		sc_strbuf_printf(&sql,
+				 " LEFT JOIN (SELECT eventSyncId AS id, max(correlationId) AS "
+				 "correlation FROM %s WHERE id <> 0 AND (%s >> 24) & 16777215 = ?1 "
+				 "GROUP BY 1) record ON record.id = "
+				 "t.eventSyncId",
+				 RECORDS, column_of(im, &nsys_tables[0], NSYS_WHOSE));
 	if (whose)
-		sc_strbuf_printf(&sql, " WHERE (t.%s >> 24) & 16777215 = ?", whose);
+		sc_strbuf_printf(&sql, " WHERE (t.%s >> 24) & 16777215 = ?1", whose);
 	stmt = nsys_prepare(im, sc_strbuf_get(&sql));
 	if (stmt && whose)
 		sqlite3_bind_int64(stmt, 1, im->process);
@@ -399,32 +411,6 @@ static uint8_t sync_kind(sqlite3_stmt *row)
 	return SC_SYNC_OTHER;
 }
 
-static int compare_records(const void *left, const void *right)
-{
-	const struct nsys_event_record *a = left, *b = right;
-
-	return a->sync_id < b->sync_id ? -1 : a->sync_id > b->sync_id;
-}
-
-static void nsys_load_records(struct nsys_import *im)
-{
-	sqlite3_stmt *rows = nsys_select(im, &nsys_tables[0]);
-
-	im->records.n = 0;
-	while (rows && nsys_step(im, rows)) {
-		const struct nsys_event_record record = {
-			.sync_id = number(rows, NSYS_EVENT_SYNC, 0),
-			.correlation = number(rows, NSYS_CORRELATION, -1),
-		};
-
-		if (record.sync_id)
-			SC_VEC_PUSH(&im->records, record);
-	}
-	sqlite3_finalize(rows);
-	if (im->records.n)
-		qsort(im->records.at, im->records.n, sizeof(*im->records.at), compare_records);
-}
-
 static void fill_kernel(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
 {
 	const struct sc_trace_config config = {
@@ -451,8 +437,6 @@ static const char SECOND_RECORD[] = "second record of a call";
 /* What the class needs besides; NULL, or why the row is no event. */
 static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
 {
-	const struct nsys_event_record key = {.sync_id = number(row, NSYS_EVENT_SYNC, 0)};
-	const struct nsys_event_record *record = NULL;
 	int64_t kind = number(row, NSYS_KIND, -1);
 
 	switch (event->cls) {
@@ -469,10 +453,7 @@ static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_tra
 	case SC_EV_SYNC:
 		event->sub = sync_kind(row);
 		event->aux0 = number(row, NSYS_EVENT, -1);
-		if (key.sync_id && im->records.n)
-			record = bsearch(&key, im->records.at, im->records.n, sizeof(key),
-					 compare_records);
-		event->aux1 = record ? record->correlation : -1;
+		event->aux1 = number(row, NSYS_RECORD, -1);
 		break;
 	case SC_EV_EVENT_RECORD:
 		event->aux0 = number(row, NSYS_EVENT, -1);
@@ -586,8 +567,7 @@ static int unpack(const struct nsys_import *im, struct sc_output *to, struct sc_
 	if (rc == 0) {
 		rc = copy_out(in, out, err);
 		im->stats->in_bytes = sc_inflate_bytes(in);
-		im->stats->why_truncated = sc_inflate_damage(in);
-		im->stats->truncated = im->stats->why_truncated != NULL;
+		im->stats->truncated = sc_inflate_damage(in);
 		sc_inflate_close(in);
 	}
 	if (rc == 0 && fflush(out) != 0)
@@ -685,7 +665,6 @@ static int import_process(struct nsys_import *im, const struct sc_import_opts *o
 	im->out.identity.base_utc_ns =
 		nsys_number(im, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME", 0);
 	put_devices(im);
-	nsys_load_records(im);
 	for (const struct nsys_table *table = nsys_tables; table->name; table++) {
 		sqlite3_stmt *rows = nsys_select(im, table);
 
@@ -716,8 +695,6 @@ static int import_processes(struct nsys_import *im, const struct sc_import_opts 
 				    "WHERE eventClass IN (0, 1) LIMIT 1",
 				    0) == 1;
 	sc_import_stem(opts->stem ? opts->stem : im->path, stem, sizeof(stem));
-	if (strlen(stem) > 7 && strcmp(stem + strlen(stem) - 7, ".sqlite") == 0)
-		stem[strlen(stem) - 7] = '\0';
 	for (size_t i = 0; rc == 0 && i < all->n; i++) {
 		struct sc_import_opts own = *opts;
 
@@ -773,7 +750,6 @@ static int import_nsys(const char *path, const struct sc_import_opts *opts,
 		rc = import_processes(&im, opts, err);
 	if (rc)
 		sc_import_output_discard(&im.out);
-	SC_VEC_RELEASE(&im.records);
 	sqlite3_close(im.db);
 	if (unpacked)
 		sc_output_discard(unpacked);

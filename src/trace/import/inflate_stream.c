@@ -225,6 +225,27 @@ int sc_inflate_read(struct sc_inflate *in, char *buf, size_t *n, struct sc_err *
 	return rc;
 }
 
+bool sc_inflate_more(struct sc_inflate_window *w, size_t max_bytes)
+{
+	size_t keep = (size_t)(w->end - w->at), got;
+
+	if (w->eof || w->rc || (keep == w->cap && w->cap >= max_bytes))
+		return false;
+	if (!w->buf || keep == w->cap) {
+		w->cap *= w->buf ? 2 : 1;
+		w->buf = sc_xrealloc(w->buf, w->cap + SC_INFLATE_PADDING, 1);
+	} else {
+		memmove(w->buf, w->at, keep);
+	}
+	got = w->cap - keep;
+	w->rc = sc_inflate_read(w->in, w->buf + keep, &got, w->err);
+	w->eof = got < w->cap - keep;
+	w->at = w->buf;
+	w->end = w->buf + keep + got;
+	memset(w->buf + keep + got, 0, SC_INFLATE_PADDING);
+	return got > 0 && w->rc == 0;
+}
+
 const char *sc_inflate_damage(const struct sc_inflate *in)
 {
 	return in->damage;

@@ -21,4 +21,19 @@ const char *sc_inflate_damage(const struct sc_inflate *in);
 int64_t sc_inflate_bytes(const struct sc_inflate *in); /* uncompressed, so far */
 void sc_inflate_close(struct sc_inflate *in);
 
+/* A window on the bytes of a stream, of `cap` bytes at first. The caller frees `buf`. */
+struct sc_inflate_window {
+	struct sc_inflate *in;
+	struct sc_err *err;
+	char *buf;
+	const char *at, *end; /* what is not used yet; then some zeros */
+	size_t cap;
+	bool eof;
+	int rc; /* of reading */
+};
+enum { SC_INFLATE_PADDING = 32 };
+/* Reads on; what lies before `at` is given up, and where the window is one piece it grows. False: at the end, after
+ * an error, or if it has `max_bytes`. */
+bool sc_inflate_more(struct sc_inflate_window *w, size_t max_bytes);
+
 #endif
