@@ -397,23 +397,28 @@ static uint32_t add_row(struct sc_capture_file *file, struct rows *rows, const v
 	return rows->next_id + (uint32_t)rows->n - 1;
 }
 
+/* The id of an equal row if there is one. */
+static uint32_t add_unique(struct sc_capture_file *file, struct sc_hash_ids *ids, struct rows *rows,
+			   const void *row)
+{
+	int is_new;
+	uint32_t id = sc_hash_ids_put(ids, sc_hash_bytes(row, rows->row_bytes), &is_new);
+
+	return is_new ? add_row(file, rows, row) : id;
+}
+
 static uint32_t add_lane(void *ctx, const struct sc_trace_lane *lane)
 {
 	struct sc_capture_file *file = ctx;
-	int is_new;
-	uint32_t id = sc_hash_ids_put(&file->lane_ids, sc_hash_bytes(lane, sizeof(*lane)), &is_new);
 
-	return is_new ? add_row(file, &file->lanes, lane) : id;
+	return add_unique(file, &file->lane_ids, &file->lanes, lane);
 }
 
 static uint32_t add_config(void *ctx, const struct sc_trace_config *config)
 {
 	struct sc_capture_file *file = ctx;
-	int is_new;
-	uint32_t id =
-		sc_hash_ids_put(&file->config_ids, sc_hash_bytes(config, sizeof(*config)), &is_new);
 
-	return is_new ? add_row(file, &file->configs, config) : id;
+	return add_unique(file, &file->config_ids, &file->configs, config);
 }
 
 static uint32_t add_comm(void *ctx, const struct sc_trace_comm *comm)

@@ -41,6 +41,7 @@ static int read_header(struct sc_frame_file *file, int64_t offset, int64_t limit
 	if (!read_at(file->fd, offset, bytes, sizeof(bytes)) ||
 	    !sc_frame_header_get(bytes, &file->header))
 		return -1;
+	file->header.offset = offset;
 	return left < (int64_t)file->header.n_payload ? -2 : 1;
 }
 
@@ -99,7 +100,7 @@ static void scan(struct sc_frame_file *file)
 		if (header->type == SC_FRAME_END)
 			file->partial = false;
 		else if (header->type >= SC_FRAME_IDENTITY && header->type <= SC_FRAME_GAPS)
-			SC_VEC_PUSH(&file->places, sc_frame_place(header, at));
+			SC_VEC_PUSH(&file->frames, *header);
 		at += (int64_t)sc_frame_bytes(header);
 	}
 }
@@ -166,17 +167,16 @@ void sc_frame_file_close(struct sc_frame_file *file)
 	close(file->fd);
 	sc_frame_coder_destroy(file->coder);
 	free(file->payload);
-	SC_VEC_RELEASE(&file->places);
+	SC_VEC_RELEASE(&file->frames);
 }
 
-bool sc_frame_file_read(struct sc_frame_file *file, const struct sc_frame_place *place)
+bool sc_frame_file_read(struct sc_frame_file *file, const struct sc_frame_header *frame)
 {
-	const struct sc_frame_header *h = &file->header;
-
-	if (read_header(file, place->offset, file->n_bytes) == 1 && h->type == place->type &&
-	    h->sub == place->sub && h->count == place->count && h->count <= SC_FRAME_MAX_ROWS &&
-	    read_at(file->fd, place->offset + SC_FRAME_HEADER_BYTES, file->payload, h->n_payload) &&
-	    sc_frame_check(h, file->payload))
+	file->header = *frame;
+	if (frame->count <= SC_FRAME_MAX_ROWS &&
+	    read_at(file->fd, frame->offset + SC_FRAME_HEADER_BYTES, file->payload,
+		    frame->n_payload) &&
+	    sc_frame_check(frame, file->payload))
 		return true;
 	file->n_bad_frames++;
 	return false;

@@ -36,12 +36,7 @@ struct sc_frame_header {
 	uint64_t seq; /* number of the frame in its file, from 0 */
 	int64_t first, last;
 	uint32_t payload_crc;
-};
-/* Where a frame is. */
-struct sc_frame_place {
-	int64_t offset, first, last;
-	uint32_t n_payload, count;
-	uint16_t type, sub;
+	int64_t offset; /* where the frame is: a reader's */
 };
 /* --- file header: magic, version, checksum --- */
 enum sc_file_kind { SC_FILE_OURS, SC_FILE_OTHER, SC_FILE_OTHER_VERSION };
@@ -77,11 +72,6 @@ void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_i
 /* n <= SC_FRAME_MAX_GAPS; of reasons the first SC_FRAME_MAX_REASON bytes. */
 void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_trace_gap *gaps, size_t n);
 void sc_frame_put_end(struct sc_frame_coder *coder);
-static inline struct sc_frame_place sc_frame_place(const struct sc_frame_header *h, int64_t offset)
-{
-	return (struct sc_frame_place){offset,   h->first, h->last, h->n_payload,
-				       h->count, h->type,  h->sub};
-}
 
 /* --- reading frames --- */
 /* False: these are not the bytes of a frame's header. */

@@ -24,10 +24,10 @@ static int read_rank(const char *path, int32_t *rank, struct sc_err *err)
 
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < file.places.n; i++) {
-		const struct sc_frame_place *place = &file.places.at[i];
+	for (size_t i = 0; i < file.frames.n; i++) {
+		const struct sc_frame_header *frame = &file.frames.at[i];
 
-		if (place->type == SC_FRAME_IDENTITY && sc_frame_file_read(&file, place))
+		if (frame->type == SC_FRAME_IDENTITY && sc_frame_file_read(&file, frame))
 			sc_frame_get_identity(file.coder, &file.header, file.payload, &identity);
 	}
 	*rank = identity.rank;

@@ -182,12 +182,12 @@ static void load_tables(struct sc_frame_file *file, struct sc_trace *trace)
 {
 	struct sc_intern keys = {.n_slots = 0};
 
-	for (size_t i = 0; i < file->places.n; i++) {
-		const struct sc_frame_place *place = &file->places.at[i];
+	for (size_t i = 0; i < file->frames.n; i++) {
+		const struct sc_frame_header *frame = &file->frames.at[i];
 
-		if (place->type == SC_FRAME_EVENTS)
+		if (frame->type == SC_FRAME_EVENTS)
 			continue;
-		if (sc_frame_file_read(file, place) && !add_table(file, trace, &keys))
+		if (sc_frame_file_read(file, frame) && !add_table(file, trace, &keys))
 			file->n_bad_frames++;
 	}
 	sc_intern_release(&keys);
@@ -205,22 +205,22 @@ const char *sc_trace_meta_of(const struct sc_trace *trace, const char *key)
 
 /* --- events --- */
 
-static bool read_events(struct sc_frame_file *file, const struct sc_frame_place *place,
+static bool read_events(struct sc_frame_file *file, const struct sc_frame_header *frame,
 			const struct sc_trace *trace, struct sc_trace_event *out)
 {
 	bool good;
 
-	if (!sc_frame_file_read(file, place))
+	if (!sc_frame_file_read(file, frame))
 		return false;
 	good = sc_frame_get_rows(file->coder, &file->header, file->payload, out);
-	for (size_t i = 0; good && i < place->count; i++)
-		good = out[i].start_ns >= place->first && sc_event_in_range(&out[i]);
+	for (size_t i = 0; good && i < frame->count; i++)
+		good = out[i].start_ns >= frame->first && sc_event_in_range(&out[i]);
 	if (!good) {
 		file->n_bad_frames++;
 		return false;
 	}
-	for (size_t i = 0; i < place->count; i++) {
-		out[i].cls = (uint8_t)place->sub;
+	for (size_t i = 0; i < frame->count; i++) {
+		out[i].cls = (uint8_t)frame->sub;
 		bound(&out[i].name, trace->strings.n);
 		bound(&out[i].lane, trace->lanes.n);
 		bound(&out[i].config, trace->configs.n);
@@ -230,10 +230,10 @@ static bool read_events(struct sc_frame_file *file, const struct sc_frame_place 
 	return true;
 }
 
-static bool has_events(const struct sc_frame_place *place)
+static bool has_events(const struct sc_frame_header *frame)
 {
-	return place->type == SC_FRAME_EVENTS && place->sub < SC_N_EVENT_CLASSES &&
-	       place->count > 0 && place->count <= SC_FRAME_MAX_ROWS;
+	return frame->type == SC_FRAME_EVENTS && frame->sub < SC_N_EVENT_CLASSES &&
+	       frame->count > 0 && frame->count <= SC_FRAME_MAX_ROWS;
 }
 
 /* --- the interface --- */
@@ -248,10 +248,10 @@ static bool overlaps(const struct sc_trace_load_opts *opts, int64_t first_ns, in
 	return !is_windowed(opts) || (first_ns <= opts->last_ns && last_ns >= opts->first_ns);
 }
 
-static bool is_wanted(const struct sc_frame_place *place, const struct sc_trace_load_opts *opts)
+static bool is_wanted(const struct sc_frame_header *frame, const struct sc_trace_load_opts *opts)
 {
-	return has_events(place) && overlaps(opts, place->first, place->last) &&
-	       (!opts || !opts->classes || opts->classes >> place->sub & 1);
+	return has_events(frame) && overlaps(opts, frame->first, frame->last) &&
+	       (!opts || !opts->classes || opts->classes >> frame->sub & 1);
 }
 
 /* What `opts` asks for, by start, into trace->events; of equal starts that which was written first comes first. A
@@ -266,9 +266,9 @@ static int load_events(struct sc_frame_file *file, const struct sc_trace_load_op
 	size_t n_events = 0, n_blocks = 0, n = 0;
 	struct sc_row_key *keys, *sorted;
 
-	for (size_t i = 0; i < file->places.n; i++)
-		if (is_wanted(&file->places.at[i], opts)) {
-			n_events += file->places.at[i].count;
+	for (size_t i = 0; i < file->frames.n; i++)
+		if (is_wanted(&file->frames.at[i], opts)) {
+			n_events += file->frames.at[i].count;
 			n_blocks++;
 		}
 	if (n_blocks > UINT32_MAX / SC_FRAME_MAX_ROWS)
@@ -279,15 +279,15 @@ static int load_events(struct sc_frame_file *file, const struct sc_trace_load_op
 	keys = sc_xrealloc(NULL, n_events + 1, 2 * sizeof(*keys));
 	blocks = sc_xcalloc(n_blocks + 1, sizeof(*blocks));
 	n_blocks = 0;
-	for (size_t i = 0; i < file->places.n; i++) {
-		const struct sc_frame_place *place = &file->places.at[i];
+	for (size_t i = 0; i < file->frames.n; i++) {
+		const struct sc_frame_header *frame = &file->frames.at[i];
 		struct block *block = &blocks[n_blocks];
 
-		if (!is_wanted(place, opts))
+		if (!is_wanted(frame, opts))
 			continue;
-		block->events = sc_xrealloc(NULL, place->count, sizeof(*block->events));
-		if (read_events(file, place, trace, block->events))
-			for (uint32_t k = 0; k < place->count; k++) {
+		block->events = sc_xrealloc(NULL, frame->count, sizeof(*block->events));
+		if (read_events(file, frame, trace, block->events))
+			for (uint32_t k = 0; k < frame->count; k++) {
 				const int64_t start_ns = block->events[k].start_ns;
 
 				if (!overlaps(opts, start_ns, start_ns + block->events[k].dur_ns))
@@ -374,12 +374,12 @@ int sc_trace_scan(const char *path, sc_trace_event_fn each, void *ctx, struct sc
 	if (rc)
 		return rc;
 	events = sc_xmalloc(SC_FRAME_MAX_ROWS * sizeof(*events));
-	for (size_t i = 0; i < file.places.n && rc == 0; i++) {
-		const struct sc_frame_place *place = &file.places.at[i];
+	for (size_t i = 0; i < file.frames.n && rc == 0; i++) {
+		const struct sc_frame_header *frame = &file.frames.at[i];
 
-		if (!has_events(place) || !read_events(&file, place, trace, events))
+		if (!has_events(frame) || !read_events(&file, frame, trace, events))
 			continue;
-		for (size_t k = 0; k < place->count && rc == 0; k++)
+		for (size_t k = 0; k < frame->count && rc == 0; k++)
 			rc = each(ctx, trace, &events[k], err);
 	}
 	free(events);
@@ -397,18 +397,18 @@ int sc_trace_stat(const char *path, struct sc_trace *tables, struct sc_trace_inf
 	if (rc)
 		return rc;
 	*out = (struct sc_trace_info){.file_bytes = file.n_bytes,
-				      .n_frames = (int64_t)file.places.n};
-	for (size_t i = 0; i < file.places.n; i++) {
-		const struct sc_frame_place *place = &file.places.at[i];
+				      .n_frames = (int64_t)file.frames.n};
+	for (size_t i = 0; i < file.frames.n; i++) {
+		const struct sc_frame_header *frame = &file.frames.at[i];
 
-		if (!has_events(place))
+		if (!has_events(frame))
 			continue;
-		if (!out->counts.total || place->first < out->first_ns)
-			out->first_ns = place->first;
-		if (!out->counts.total || place->last > out->last_ns)
-			out->last_ns = place->last;
-		out->counts.n[place->sub] += place->count;
-		out->counts.total += place->count;
+		if (!out->counts.total || frame->first < out->first_ns)
+			out->first_ns = frame->first;
+		if (!out->counts.total || frame->last > out->last_ns)
+			out->last_ns = frame->last;
+		out->counts.n[frame->sub] += frame->count;
+		out->counts.total += frame->count;
 	}
 	sc_frame_file_close(&file);
 	return 0;
