@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/arena.h"
+#include "base/vec.h"
 
 enum { MIN_BUFFER = 4096, MAX_CHUNK = 1 << 30 };
 
@@ -155,6 +156,41 @@ int sc_make_folder(const char *path, struct sc_err *err)
 	if (failed)
 		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot make the folder: %s",
 				 strerror(errno));
+	return 0;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int sc_folder_list(const char *folder, const char *prefix, const char *suffix,
+		   struct sc_arena *arena, const char *const **files, size_t *n, struct sc_err *err)
+{
+	DIR *dir = opendir(folder);
+	const struct dirent *entry;
+	SC_VEC(const char *) found = {0};
+	const char **paths;
+	size_t n_folder = strlen(folder);
+
+	if (!dir)
+		return sc_err_at(err, SC_EIO, folder, 0, 0, "cannot read: %s", strerror(errno));
+	while (n_folder > 1 && folder[n_folder - 1] == '/')
+		n_folder--;
+	while ((entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && sc_ends_with(entry->d_name, suffix) &&
+		    strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+			SC_VEC_PUSH(&found, sc_arena_printf(arena, "%.*s/%s", (int)n_folder, folder,
+							    entry->d_name));
+	closedir(dir);
+	if (found.n)
+		qsort(found.at, found.n, sizeof(*found.at), compare_paths);
+	paths = sc_arena_calloc(arena, found.n, sizeof(*paths));
+	for (size_t i = 0; i < found.n; i++)
+		paths[i] = found.at[i];
+	*files = paths;
+	*n = found.n;
+	SC_VEC_RELEASE(&found);
 	return 0;
 }
 

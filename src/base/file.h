@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 
 /* Of a packed file at most so much, whatever max_bytes: a small one can hold any amount. */
@@ -23,6 +24,12 @@ int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, 
 
 /* Makes a folder, and those above it that are missing; one that is there is fine. */
 int sc_make_folder(const char *path, struct sc_err *err);
+
+/* The files of a folder with names that begin with `prefix`, not with a dot, and end in `suffix`: "folder/name" each,
+ * sorted, in the arena. */
+int sc_folder_list(const char *folder, const char *prefix, const char *suffix,
+		   struct sc_arena *arena, const char *const **files, size_t *n,
+		   struct sc_err *err);
 
 /* What follows the last '/'. */
 static inline const char *sc_file_name(const char *path)

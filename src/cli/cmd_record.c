@@ -1,6 +1,5 @@
 /* stepcast record: runs a command with the tracer in it, and makes the traces whole afterwards. */
 #define _XOPEN_SOURCE 700 /* realpath */
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +15,6 @@
 #include "base/num.h"
 #include "base/strbuf.h"
 #include "base/units.h"
-#include "base/vec.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "trace/capture/raw_file.h"
@@ -46,44 +44,6 @@ static const struct sc_cli_option OPTIONS[] = {
 };
 
 /* --- files of a recording --- */
-
-typedef SC_VEC(char *) path_vec;
-
-static int compare_paths(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Those whose name begins with `run` ("" = all), sorted; the caller frees them. */
-static int list_files(const char *dir, const char *run, const char *suffix, path_vec *out,
-		      struct sc_err *err)
-{
-	DIR *at = opendir(dir);
-	struct dirent *entry;
-
-	if (!at)
-		return sc_err_at(err, SC_EIO, dir, 0, 0, "cannot read: %s", strerror(errno));
-	while ((entry = readdir(at))) {
-		struct sc_strbuf path = {0};
-
-		if (strncmp(entry->d_name, run, strlen(run)) != 0 ||
-		    !sc_ends_with(entry->d_name, suffix))
-			continue;
-		sc_strbuf_printf(&path, "%s/%s", dir, entry->d_name);
-		SC_VEC_PUSH(out, sc_strbuf_detach(&path));
-	}
-	closedir(at);
-	if (out->n)
-		qsort(out->at, out->n, sizeof(*out->at), compare_paths);
-	return 0;
-}
-
-static void free_paths(path_vec *paths)
-{
-	for (size_t i = 0; i < paths->n; i++)
-		free(paths->at[i]);
-	SC_VEC_RELEASE(paths);
-}
 
 static int recover_one(const struct record_args *args, const char *path, struct sc_err *err)
 {
@@ -117,76 +77,67 @@ static int recover_one(const struct record_args *args, const char *path, struct 
 
 /* A file that cannot be recovered does not keep the others from it; the first fault is returned. */
 static int recover_all(const struct record_args *args, const char *dir, const char *run,
-		       struct sc_err *err)
+		       struct sc_arena *arena, struct sc_err *err)
 {
-	path_vec paths = {0};
-	int rc = list_files(dir, run, SC_RAW_SUFFIX, &paths, err);
+	const char *const *paths;
+	size_t n = 0;
+	int rc = sc_folder_list(dir, run, SC_RAW_SUFFIX, arena, &paths, &n, err);
 
-	for (size_t i = 0; i < paths.n; i++) {
-		int one_rc = recover_one(args, paths.at[i], rc ? NULL : err);
+	for (size_t i = 0; i < n; i++) {
+		int one_rc = recover_one(args, paths[i], rc ? NULL : err);
 
 		rc = rc ? rc : one_rc;
 	}
-	free_paths(&paths);
 	return rc;
 }
 
-/* Processes that could not be recorded say why in the name of an empty file. Returns how many. */
-static size_t report_failed(const struct sc_common *common, const char *dir, const char *run)
+static int finish_traces(const struct record_args *args, const char *dir, const char *run,
+			 struct sc_cli_call *call, struct sc_err *err)
 {
-	path_vec paths = {0};
-	size_t n = 0;
+	const char *const *paths;
+	struct sc_recovery result;
+	struct sc_trace_loss loss;
+	int64_t n_events = 0;
+	size_t n = 0, n_failed = 0;
+	int rc = sc_folder_list(dir, run, "", call->arena, &paths, &n, err);
 
-	list_files(dir, run, "", &paths, NULL);
-	for (size_t i = 0; i < paths.n; i++) {
-		const char *name = sc_file_name(paths.at[i]), *at = strstr(name, SC_RAW_FAILED);
+	/* Processes that could not be recorded say why in the name of an empty file. */
+	for (size_t i = 0; i < n; i++) {
+		const char *name = sc_file_name(paths[i]), *at = strstr(name, SC_RAW_FAILED);
 		int64_t error;
 
 		if (!at || !sc_parse_int(at + strlen(SC_RAW_FAILED), &error))
 			continue;
-		sc_cli_warn(common, "%s/%.*s: a process was not recorded: %s", dir,
+		sc_cli_warn(&args->common, "%s/%.*s: a process was not recorded: %s", dir,
 			    (int)(at - name), name, strerror((int)error));
-		unlink(paths.at[i]);
-		n++;
+		unlink(paths[i]);
+		n_failed++;
 	}
-	free_paths(&paths);
-	return n;
-}
-
-static int finish_traces(const struct record_args *args, const char *dir, const char *run,
-			 int *exit_code, struct sc_err *err)
-{
-	path_vec paths = {0};
-	struct sc_recovery result;
-	struct sc_trace_loss loss;
-	int64_t n_events = 0;
-	size_t n_failed = report_failed(&args->common, dir, run);
-	int rc = recover_all(args, dir, run, err);
-
 	if (rc == 0)
-		rc = list_files(dir, run, SC_TRACE_SUFFIX, &paths, err);
-	for (size_t i = 0; rc == 0 && !args->no_pack && i < paths.n; i++) {
-		rc = sc_capture_pack(paths.at[i], &result, err);
+		rc = recover_all(args, dir, run, call->arena, err);
+	if (rc == 0)
+		rc = sc_folder_list(dir, run, SC_TRACE_SUFFIX, call->arena, &paths, &n, err);
+	for (size_t i = 0; rc == 0 && !args->no_pack && i < n; i++) {
+		rc = sc_capture_pack(paths[i], &result, err);
 		n_events += rc == 0 ? result.n_events : 0;
 	}
-	if (n_failed && *exit_code == SC_EXIT_DONE)
-		*exit_code = SC_EXIT_DATA;
-	if (rc == 0 && paths.n == 0 && !n_failed)
+	if (n_failed && call->exit_code == SC_EXIT_DONE)
+		call->exit_code = SC_EXIT_DATA;
+	if (rc == 0 && n == 0 && !n_failed)
 		sc_cli_warn(
 			&args->common,
 			"nothing was recorded: no process used CUDA, NVTX or NCCL where the tracer "
 			"could see it");
-	else if (rc == 0 && paths.n && args->common.verbose)
-		sc_cli_say("recorded traces=%zu events=%lld", paths.n, (long long)n_events);
+	else if (rc == 0 && n && args->common.verbose)
+		sc_cli_say("recorded traces=%zu events=%lld", n, (long long)n_events);
 	if (rc == 0)
-		rc = sc_trace_loss_of_run((const char *const *)paths.at, paths.n, &loss, err);
+		rc = sc_trace_loss_of_run(paths, n, &loss, err);
 	if (rc == 0) {
 		sc_cli_warn_loss(&args->common, &loss);
 		/* a command that went well has failed to be recorded if most of what it did is not there */
-		if (*exit_code == SC_EXIT_DONE && !sc_trace_loss_stands(&loss))
-			*exit_code = SC_EXIT_DATA;
+		if (call->exit_code == SC_EXIT_DONE && !sc_trace_loss_stands(&loss))
+			call->exit_code = SC_EXIT_DATA;
 	}
-	free_paths(&paths);
 	return rc;
 }
 
@@ -265,7 +216,7 @@ static int run_child(char **command, int *exit_code, struct sc_err *err)
 	return 0;
 }
 
-static int record(const struct record_args *args, char **command, int *exit_code,
+static int record(const struct record_args *args, char **command, struct sc_cli_call *call,
 		  struct sc_err *err)
 {
 	const bool has_dir = strcmp(args->common.output, "-") != 0;
@@ -291,10 +242,10 @@ static int record(const struct record_args *args, char **command, int *exit_code
 		snprintf(run, sizeof(run), "%08llx%05x", (unsigned long long)now.tv_sec,
 			 (unsigned)(now.tv_nsec / SC_NS_PER_US ^ getpid()) & 0xfffff);
 		set_environment(args, library, absolute, run);
-		rc = run_child(command, exit_code, err);
+		rc = run_child(command, &call->exit_code, err);
 	}
 	if (rc == 0)
-		rc = finish_traces(args, dir, run, exit_code, err);
+		rc = finish_traces(args, dir, run, call, err);
 	sc_strbuf_release(&path);
 	return rc;
 }
@@ -307,10 +258,10 @@ static int go(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (args->recover && *command)
 		return sc_err_set(err, SC_EUSAGE, "--recover runs no command");
 	if (args->recover)
-		return recover_all(args, args->recover, "", err);
+		return recover_all(args, args->recover, "", call->arena, err);
 	if (!*command)
 		return sc_err_set(err, SC_EUSAGE, "record needs a COMMAND to run");
-	return record(args, command, &call->exit_code, err);
+	return record(args, command, call, err);
 }
 
 const struct sc_command sc_command_record = {

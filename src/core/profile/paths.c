@@ -2,7 +2,6 @@
 #define _GNU_SOURCE /* dladdr */
 #include "core/profile/paths.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,36 +174,25 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-typedef SC_VEC(const char *) sc_names;
-
-static void list_folder(const char *folder, struct sc_arena *arena, sc_names *names)
-{
-	DIR *dir = opendir(folder);
-	const struct dirent *entry;
-
-	if (!dir)
-		return;
-	while ((entry = readdir(dir)) != NULL) {
-		if (sc_ends_with(entry->d_name, SUFFIX) && strlen(entry->d_name) > strlen(SUFFIX))
-			SC_VEC_PUSH(names,
-				    sc_arena_strndup(arena, entry->d_name,
-						     strlen(entry->d_name) - strlen(SUFFIX)));
-	}
-	closedir(dir);
-}
-
 size_t sc_config_ids(const char *kind, struct sc_arena *arena, const char *const **out)
 {
 	const char *folders[N_FOLDERS];
-	sc_names names = {0};
+	const char *const *files;
+	SC_VEC(const char *) names = {0};
 	const char **ids;
-	size_t n = 0;
+	size_t n = 0, n_files;
 
 	installed_folders(folders, arena);
 	for (size_t i = 0; i < N_FOLDERS; i++)
-		if (folders[i])
-			list_folder(sc_arena_printf(arena, "%s/%s", folders[i], kind), arena,
-				    &names);
+		if (folders[i] && sc_folder_list(sc_arena_printf(arena, "%s/%s", folders[i], kind),
+						 "", SUFFIX, arena, &files, &n_files, NULL) == 0)
+			for (size_t k = 0; k < n_files; k++) {
+				const char *name = sc_file_name(files[k]);
+
+				SC_VEC_PUSH(&names,
+					    sc_arena_strndup(arena, name,
+							     strlen(name) - strlen(SUFFIX)));
+			}
 	if (names.n)
 		qsort(names.at, names.n, sizeof(*names.at), compare_names);
 	ids = sc_arena_calloc(arena, names.n, sizeof(*ids));

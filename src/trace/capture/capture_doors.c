@@ -2,7 +2,6 @@
  * only when CUDA is up, or by the program itself. */
 #include "trace/capture/capture_doors.h"
 
-#include "trace/capture/nvtx_handler.h"
 #include "trace/capture/tracer.h"
 
 static _Atomic int cupti_tried;

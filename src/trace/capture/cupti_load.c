@@ -40,8 +40,24 @@ static const struct symbol SYMBOLS[] = {
 	{"cuptiGetResultString", AT(get_result_string), false},
 };
 
-static bool fill(struct sc_cupti *out)
+static void open_named(struct sc_cupti *out, const char *name, int mode)
 {
+	if (!out->library && name && *name && (out->library = dlopen(name, mode)))
+		snprintf(out->path, sizeof(out->path), "%s", name);
+}
+
+bool sc_cupti_load(struct sc_cupti *out)
+{
+	memset(out, 0, sizeof(*out));
+	for (size_t i = 0; i < N_NAMES; i++)
+		open_named(out, NAMES[i], RTLD_NOW | RTLD_NOLOAD);
+	open_named(out, getenv("STEPCAST_CUPTI"), RTLD_NOW | RTLD_LOCAL);
+	for (size_t i = 0; i < N_NAMES; i++)
+		open_named(out, NAMES[i], RTLD_NOW | RTLD_LOCAL);
+	if (!out->library) {
+		snprintf(out->path, sizeof(out->path), "no libcupti found");
+		return false;
+	}
 	for (size_t i = 0; i < sizeof(SYMBOLS) / sizeof(SYMBOLS[0]); i++) {
 		void *found = dlsym(out->library, SYMBOLS[i].name);
 
@@ -52,42 +68,6 @@ static bool fill(struct sc_cupti *out)
 		/* ISO C has no cast from object to function pointers; POSIX says they are alike. */
 		memcpy((char *)out + SYMBOLS[i].at, &found, sizeof(found));
 	}
-	return true;
-}
-
-static void *open_one(struct sc_cupti *out, const char *name, int mode)
-{
-	void *library = dlopen(name, mode);
-
-	if (library)
-		snprintf(out->path, sizeof(out->path), "%s", name);
-	return library;
-}
-
-static void *open_any(struct sc_cupti *out)
-{
-	const char *own = getenv("STEPCAST_CUPTI");
-	void *library = NULL;
-
-	for (size_t i = 0; !library && i < N_NAMES; i++)
-		library = open_one(out, NAMES[i], RTLD_NOW | RTLD_NOLOAD);
-	if (!library && own && *own)
-		library = open_one(out, own, RTLD_NOW | RTLD_LOCAL);
-	for (size_t i = 0; !library && i < N_NAMES; i++)
-		library = open_one(out, NAMES[i], RTLD_NOW | RTLD_LOCAL);
-	return library;
-}
-
-bool sc_cupti_load(struct sc_cupti *out)
-{
-	memset(out, 0, sizeof(*out));
-	out->library = open_any(out);
-	if (!out->library) {
-		snprintf(out->path, sizeof(out->path), "no libcupti found");
-		return false;
-	}
-	if (!fill(out))
-		return false;
 	out->get_version(&out->version);
 	return true;
 }

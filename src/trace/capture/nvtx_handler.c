@@ -1,7 +1,5 @@
 /* A thread keeps its open ranges to itself; a range becomes a record when it ends. Ranges deeper than
  * the stack are counted and not kept. */
-#include "trace/capture/nvtx_handler.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 
 #include "trace/capture/capture_file.h"
 #include "trace/capture/cupti_load.h"
+#include "trace/capture/nvtx_abi.h"
 
 enum {
 	SC_LATENCY_BUCKETS = 256, /* logarithmic, 8 a power of two */
@@ -83,5 +84,8 @@ void sc_host_emit(struct sc_host_record *record, const char *text, size_t n_text
 void sc_host_emit_meta(const char *key, const char *value);
 void sc_host_emit_gap(const struct sc_trace_gap *gap);
 int32_t sc_host_tid(void);
+
+/* nvtx_handler.c: puts our functions into NVTX's tables. False: it is not an NVTX we understand. */
+bool sc_nvtx_attach(sc_nvtx_get_table get_table);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { DIGIT_BITS = 11, N_DIGITS = 1 << DIGIT_BITS, SMALL = 48 };
+enum { DIGIT_BITS = 11, N_DIGITS = 1 << DIGIT_BITS };
 
 static inline uint32_t digit(const struct sc_row_key *key, unsigned shift, bool of_group)
 {
@@ -25,18 +25,6 @@ static bool is_sorted(const struct sc_row_key *keys, size_t n)
 			return false;
 	}
 	return true;
-}
-
-static void insertion_sort(struct sc_row_key *keys, size_t n)
-{
-	for (size_t i = 1; i < n; i++) {
-		struct sc_row_key key = keys[i];
-		size_t at = i;
-
-		for (; at > 0 && is_before(&key, &keys[at - 1]); at--)
-			keys[at] = keys[at - 1];
-		keys[at] = key;
-	}
 }
 
 /* One pass; true if `to` now has the keys, false if the digit is the same in all. */
@@ -67,10 +55,6 @@ struct sc_row_key *sc_row_sort(struct sc_row_key *keys, struct sc_row_key *spare
 
 	if (is_sorted(keys, n))
 		return keys;
-	if (n <= SMALL) {
-		insertion_sort(keys, n);
-		return keys;
-	}
 	for (size_t i = 0; i < n; i++) {
 		times |= keys[i].time;
 		groups |= keys[i].group;

@@ -9,7 +9,6 @@
 #include <zstd.h>
 #endif
 
-#include "trace/format/column_forms.h"
 #include "trace/format/column_times.h"
 
 enum {
@@ -20,14 +19,23 @@ enum {
 	NUMBERS_LEVEL = 7,
 	TEXT_LEVEL = 13,
 	RAW_BYTES = SC_TIMES_MAX_BYTES,
-	MAX_COLUMN_HEADER = 2 + 2 * SC_MAX_VARINT
+	MAX_COLUMN_HEADER = 2 + 2 * SC_MAX_VARINT,
+	N_SLOTS = 4096,  /* keys that are told apart */
+	N_SAMPLED = 2048 /* rows from which the form is chosen */
 };
 static_assert(RAW_BYTES >= SC_FRAME_MAX_ROWS * SC_MAX_VARINT, "numbers need more");
 static_assert((size_t)RAW_BYTES >= SC_FRAME_MAX_TEXT, "texts need more");
 
+/* The column of each role: the one at hand, and those before it that it is predicted from; 0 in all rows if the
+ * frame has none. */
+struct roles {
+	int64_t columns[SC_N_FIELD_ROLES][SC_FRAME_MAX_ROWS];
+	unsigned has;          /* 1 << role: of those that came before */
+	int64_t last[N_SLOTS]; /* values of a key */
+};
 struct sc_column_coder {
 	uint64_t residuals[SC_FRAME_MAX_ROWS];
-	struct sc_column_roles roles;
+	struct roles roles;
 	struct sc_times *times;
 	uint8_t raw[RAW_BYTES];
 #ifndef SC_NO_ZSTD
@@ -134,6 +142,90 @@ static bool scatter(const struct sc_column_field *field, const struct sc_row_set
 	return fits;
 }
 
+/* --- forms: how the values of a column get small ---
+ * Each is told as what is left of it after a prediction from the rows and columns before it, of the simplest kind: the
+ * row before, what the key had before. What repeats beyond that, as the steps of a run, is left to zstd. Residuals are
+ * zigzag coded: small ones of both signs are small. All is exact: differences wrap. */
+
+static inline int64_t *last_of(struct roles *roles, size_t row)
+{
+	static_assert(N_SLOTS == 1 << 12, "the shift below");
+	return &roles->last[(uint32_t)roles->columns[SC_FIELD_KEY][row] * 0x9E3779B1u >> 20];
+}
+
+/* What is subtracted from the value of row i. */
+static inline uint64_t expected(struct roles *roles, enum sc_column_form form,
+				const int64_t *values, size_t i)
+{
+	switch (form) {
+	case SC_FORM_DELTA:
+		return i ? (uint64_t)values[i - 1] : 0;
+	case SC_FORM_BY_KEY:
+		return (uint64_t)*last_of(roles, i);
+	case SC_FORM_LIKE_CALL:
+		return (uint64_t)roles->columns[SC_FIELD_CALL][i];
+	default:
+		return 0;
+	}
+}
+
+static void residuals_of(struct roles *roles, enum sc_column_form form, const int64_t *values,
+			 size_t n, uint64_t *residuals)
+{
+	if (form == SC_FORM_BY_KEY)
+		memset(roles->last, 0, sizeof(roles->last));
+	for (size_t i = 0; i < n; i++) {
+		residuals[i] = sc_zigzag((uint64_t)values[i] - expected(roles, form, values, i));
+		if (form == SC_FORM_BY_KEY)
+			*last_of(roles, i) = values[i];
+	}
+}
+
+static void values_of(struct roles *roles, enum sc_field_role role, enum sc_column_form form,
+		      size_t n, const uint64_t *residuals)
+{
+	int64_t *values = roles->columns[role];
+
+	if (form == SC_FORM_BY_KEY)
+		memset(roles->last, 0, sizeof(roles->last));
+	for (size_t i = 0; i < n; i++) {
+		values[i] = (int64_t)(sc_unzigzag(residuals[i]) + expected(roles, form, values, i));
+		if (form == SC_FORM_BY_KEY)
+			*last_of(roles, i) = values[i];
+	}
+}
+
+static enum sc_column_form best_residuals(struct roles *roles, enum sc_field_role role, size_t n,
+					  uint64_t *residuals)
+{
+	const int64_t *values = roles->columns[role];
+	const bool is_possible[SC_N_FORMS] = {
+		[SC_FORM_PLAIN] = true,
+		[SC_FORM_DELTA] = true,
+		[SC_FORM_BY_KEY] = roles->has >> SC_FIELD_KEY & 1,
+		[SC_FORM_LIKE_CALL] = roles->has >> SC_FIELD_CALL & 1 && role == SC_FIELD_LIKE_CALL,
+	};
+	uint64_t least = UINT64_MAX;
+	enum sc_column_form best = SC_FORM_PLAIN;
+
+	for (unsigned form = SC_FORM_PLAIN; form < SC_N_FORMS; form++) {
+		size_t n_sampled = n < N_SAMPLED ? n : N_SAMPLED;
+		uint64_t bits = 0; /* about what they take; 0 is nearly free */
+
+		if (!is_possible[form])
+			continue;
+		residuals_of(roles, (enum sc_column_form)form, values, n_sampled, residuals);
+		for (size_t i = 0; i < n_sampled; i++)
+			bits += residuals[i] ? 66 - (unsigned)__builtin_clzll(residuals[i]) : 0;
+		if (bits < least) {
+			least = bits;
+			best = (enum sc_column_form)form;
+		}
+	}
+	residuals_of(roles, best, values, n, residuals);
+	return best;
+}
+
 /* --- columns --- */
 
 /* A column as it will be stored. */
@@ -197,8 +289,7 @@ static void pack(struct sc_column_coder *c, size_t n_raw, const size_t *parts, s
 static void put_varied(struct sc_column_coder *c, const struct sc_column_field *field, size_t n,
 		       struct sc_payload *out)
 {
-	struct stored column = {
-		.form = sc_column_residuals(&c->roles, field->role, n, c->residuals)};
+	struct stored column = {.form = best_residuals(&c->roles, field->role, n, c->residuals)};
 	uint8_t *at = c->raw;
 	size_t n_raw;
 
@@ -310,6 +401,13 @@ void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *t
 
 /* --- reading --- */
 
+static void clear_roles(struct roles *roles, size_t n)
+{
+	for (size_t role = 0; role < SC_N_FIELD_ROLES; role++)
+		memset(roles->columns[role], 0, n * sizeof(**roles->columns));
+	roles->has = 0;
+}
+
 struct column {
 	uint8_t id, form;
 	bool is_packed;
@@ -389,8 +487,7 @@ static bool get_values(struct sc_column_coder *c, const struct sc_column_field *
 		values[i] = (int64_t)sc_unzigzag(c->residuals[0]);
 	if (is_constant)
 		return true;
-	sc_column_values(&c->roles, field->role, (enum sc_column_form)column->form, n,
-			 c->residuals);
+	values_of(&c->roles, field->role, (enum sc_column_form)column->form, n, c->residuals);
 	return true;
 }
 
@@ -407,7 +504,7 @@ bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 	for (size_t i = 0; i < format->n_fields; i++)
 		wanted |= UINT64_C(1) << format->fields[i].id;
 	memset(rows, 0, n * format->row_bytes);
-	sc_column_roles_clear(&coder->roles, n);
+	clear_roles(&coder->roles, n);
 	while (payload.at < payload.end) {
 		const struct sc_column_field *field = format->fields;
 
@@ -464,7 +561,7 @@ bool sc_columns_get_texts(struct sc_column_coder *coder, struct sc_slice payload
 
 	if (n > SC_FRAME_MAX_ROWS)
 		return false;
-	sc_column_roles_clear(&coder->roles, n);
+	clear_roles(&coder->roles, n);
 	while (payload.at < payload.end) {
 		if (!next_column(coder, &payload, wanted, &column))
 			return false;

@@ -1,5 +1,4 @@
 /* The trace files of a run. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@ struct listed {
 	const char *path;
 	int32_t rank;
 };
-typedef SC_VEC(struct listed) listed_vec;
 
 /* Without the other tables: a run may have hundreds of files. */
 static int read_rank(const char *path, int32_t *rank, struct sc_err *err)
@@ -45,59 +43,42 @@ static int compare(const void *left, const void *right)
 	return strcmp(a->path, b->path);
 }
 
-static int list_directory(const char *path, struct sc_arena *arena, listed_vec *out,
-			  struct sc_err *err)
+int sc_trace_list(const char *path, struct sc_arena *arena, const char *const **files, size_t *n,
+		  struct sc_err *err)
 {
-	DIR *dir = opendir(path);
-	const struct dirent *entry;
-	size_t n = strlen(path);
-	int rc = 0;
+	struct listed *found;
+	const char **paths;
+	struct stat st;
+	int rc;
 
-	if (!dir)
+	if (stat(path, &st) != 0)
 		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot read: %s", strerror(errno));
-	while (n > 1 && path[n - 1] == '/')
-		n--;
-	while (rc == 0 && (entry = readdir(dir))) {
-		struct listed file;
-
-		if (entry->d_name[0] == '.' || !sc_ends_with(entry->d_name, SC_TRACE_SUFFIX))
-			continue;
-		file.path = sc_arena_printf(arena, "%.*s/%s", (int)n, path, entry->d_name);
-		rc = read_rank(file.path, &file.rank, err);
-		SC_VEC_PUSH(out, file);
+	if (!S_ISDIR(st.st_mode)) {
+		paths = sc_arena_calloc(arena, 1, sizeof(*paths));
+		paths[0] = sc_arena_strdup(arena, path);
+		*files = paths;
+		*n = 1;
+		return 0;
 	}
-	closedir(dir);
-	if (rc == 0 && out->n == 0)
+	rc = sc_folder_list(path, "", SC_TRACE_SUFFIX, arena, files, n, err);
+	if (rc == 0 && *n == 0)
 		rc = sc_err_at(
 			err, SC_EVALUE, path, 0, 0,
 			"no trace here (*%s); stepcast import makes one of a profiler's files",
 			SC_TRACE_SUFFIX);
-	if (rc == 0 && out->n)
-		qsort(out->at, out->n, sizeof(*out->at), compare);
-	return rc;
-}
-
-int sc_trace_list(const char *path, struct sc_arena *arena, const char *const **files, size_t *n,
-		  struct sc_err *err)
-{
-	listed_vec found = {.n = 0};
-	const char **paths;
-	struct stat st;
-	int rc = 0;
-
-	if (stat(path, &st) != 0)
-		return sc_err_at(err, SC_EIO, path, 0, 0, "cannot read: %s", strerror(errno));
-	if (S_ISDIR(st.st_mode))
-		rc = list_directory(path, arena, &found, err);
-	else
-		SC_VEC_PUSH(&found, ((struct listed){.path = sc_arena_strdup(arena, path)}));
-	if (rc == 0) {
-		paths = sc_arena_calloc(arena, found.n, sizeof(*paths));
-		for (size_t i = 0; i < found.n; i++)
-			paths[i] = found.at[i].path;
-		*files = paths;
-		*n = found.n;
+	if (rc)
+		return rc;
+	found = sc_arena_calloc(arena, *n, sizeof(*found));
+	paths = sc_arena_calloc(arena, *n, sizeof(*paths));
+	for (size_t i = 0; i < *n && rc == 0; i++) {
+		found[i].path = (*files)[i];
+		rc = read_rank(found[i].path, &found[i].rank, err);
 	}
-	SC_VEC_RELEASE(&found);
-	return rc;
+	if (rc)
+		return rc;
+	qsort(found, *n, sizeof(*found), compare);
+	for (size_t i = 0; i < *n; i++)
+		paths[i] = found[i].path;
+	*files = paths;
+	return 0;
 }
