@@ -314,8 +314,10 @@ static int64_t external_of(const struct sc_decoder *d, uint32_t correlation)
 	return correlation && entry->correlation == correlation ? entry->external_id : 0;
 }
 
-static inline void fill_kernel(struct sc_decoder *d, const struct sc_cupti_kernel *record,
-			       size_t stride, struct sc_trace_event *event)
+static inline __attribute__((always_inline)) void fill_kernel(struct sc_decoder *d,
+							      const struct sc_cupti_kernel *record,
+							      size_t stride,
+							      struct sc_trace_event *event)
 {
 	struct sc_trace_config config = {
 		.registers = record->registers,
@@ -446,9 +448,8 @@ static inline __attribute__((always_inline)) void decode_as(struct sc_decoder *d
 	const struct sc_cupti_overhead *overhead = record;
 	struct sc_trace_event event = {.cls = kind->cls};
 
-	d->counts.n_records++;
 	if (!kind->is_event) {
-		d->counts.n_unknown += u32_at(at) != SC_CUPTI_EXTERNAL;
+		d->counts.n_unknown++;
 		return;
 	}
 	if (kind->correlation)
@@ -499,11 +500,14 @@ static inline __attribute__((always_inline)) void decode_as(struct sc_decoder *d
 		free(overhead->data);
 }
 
-/* Of the two that nearly all records are, what KINDS says is known when this is compiled. */
+/* Of those that nearly all records are, what KINDS says is known when this is compiled. */
 static inline __attribute__((always_inline)) void decode_one(struct sc_decoder *d,
 							     const uint8_t *at, size_t stride)
 {
+	d->counts.n_records++;
 	switch (u32_at(at)) {
+	case SC_CUPTI_EXTERNAL:
+		break;
 	case SC_CUPTI_KERNEL:
 		decode_as(d, at, stride, &KINDS[SC_CUPTI_KERNEL]);
 		break;
