@@ -8,7 +8,7 @@ static _Atomic int cupti_tried;
 static _Atomic int nvtx_attached;
 
 /* Of a process in which nothing can be recorded nothing stays. */
-static int start_with_cupti(void)
+int sc_capture_start(void)
 {
 	int rc = sc_tracer_start();
 
@@ -22,7 +22,7 @@ static int start_with_cupti(void)
 
 int InitializeInjection(void)
 {
-	start_with_cupti();
+	sc_capture_start();
 	return 1;
 }
 
@@ -32,11 +32,6 @@ int InitializeInjectionNvtx2(sc_nvtx_get_table get_table)
 		return 0;
 	atomic_store(&nvtx_attached, 1);
 	return 1;
-}
-
-int sc_capture_start(void)
-{
-	return start_with_cupti();
 }
 
 void sc_capture_stop(void)

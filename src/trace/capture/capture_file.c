@@ -100,17 +100,6 @@ static void class_columns_add(struct sc_class_columns *c, const struct sc_trace_
 	c->n++;
 }
 
-/* Bytes that put needs at most. */
-static size_t class_columns_max_bytes(const struct sc_class_columns *c)
-{
-	size_t n = SC_FRAME_HEADER_BYTES + SC_FRAME_ALIGN +
-		   (size_t)(SC_N_COLUMNS - FIRST_RARE) * c->n_rare_equal;
-
-	for (int i = 0; i < SC_N_COLUMNS; i++)
-		n += c->columns[i].n + c->columns[i].n_equal + 2 + 2 * SC_MAX_VARINT;
-	return n;
-}
-
 static uint8_t *put_column(struct sc_column *column, uint8_t id, uint8_t *at)
 {
 	size_t n = column->n_first;
@@ -339,9 +328,13 @@ static void put_class(struct sc_capture_file *file, int cls)
 	struct sc_class_columns *columns = file->classes[cls];
 	struct sc_frame_header header;
 	uint32_t n = columns->n;
+	size_t most = SC_FRAME_HEADER_BYTES + SC_FRAME_ALIGN +
+		      (size_t)(SC_N_COLUMNS - FIRST_RARE) * columns->n_rare_equal;
 
 	put_tables(file);
-	if (!reserve(file, class_columns_max_bytes(columns))) {
+	for (int i = 0; i < SC_N_COLUMNS; i++)
+		most += columns->columns[i].n + columns->columns[i].n_equal + 2 + 2 * SC_MAX_VARINT;
+	if (!reserve(file, most)) {
 		columns->n = 0;
 		file->n_lost += n;
 		add_gap(file, &(struct sc_trace_gap){(uint8_t)cls, n, columns->first_ns,

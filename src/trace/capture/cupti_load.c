@@ -102,15 +102,3 @@ void sc_cupti_learn_strides(const struct sc_cupti *cupti, uint16_t strides[SC_CU
 	for (uint32_t kind = 1; kind <= SC_CUPTI_MAX_KIND; kind++)
 		strides[kind] = cupti_learn_stride(cupti, kind);
 }
-
-const char *sc_cupti_result_text(const struct sc_cupti *cupti, int result, char *buf, size_t n)
-{
-	const char *text = NULL;
-
-	if (cupti->get_result_string && cupti->get_result_string(result, &text) == SC_CUPTI_OK &&
-	    text)
-		snprintf(buf, n, "%s", text);
-	else
-		snprintf(buf, n, "error %d", result);
-	return buf;
-}

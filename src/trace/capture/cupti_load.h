@@ -34,7 +34,5 @@ struct sc_cupti {
  * STEPCAST_CUPTI, then the names of all versions. False: `out->path` says why. */
 bool sc_cupti_load(struct sc_cupti *out);
 void sc_cupti_learn_strides(const struct sc_cupti *cupti, uint16_t strides[SC_CUPTI_MAX_KIND + 1]);
-/* "CUPTI_ERROR_UNKNOWN" or "error 999". */
-const char *sc_cupti_result_text(const struct sc_cupti *cupti, int result, char *buf, size_t n);
 
 #endif

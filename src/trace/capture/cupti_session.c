@@ -110,11 +110,17 @@ static uint64_t timestamp(void)
 
 /* --- start --- */
 
+/* "CUPTI_ERROR_UNKNOWN" or "error 999". */
 static void say(const char *what, int result)
 {
-	char text[96];
+	const struct sc_cupti *cupti = &sc_tracer.cupti;
+	const char *text = NULL;
+	char number[32];
 
-	sc_host_emit_meta(what, sc_cupti_result_text(&sc_tracer.cupti, result, text, sizeof(text)));
+	snprintf(number, sizeof(number), "error %d", result);
+	if (!cupti->get_result_string || cupti->get_result_string(result, &text) != SC_CUPTI_OK)
+		text = NULL;
+	sc_host_emit_meta(what, text ? text : number);
 }
 
 /* Names of all calls into the raw file, so that the writer and a recovery need no CUPTI; the noisy

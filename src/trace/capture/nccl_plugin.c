@@ -108,13 +108,14 @@ enum {
 	WANTED_V6 = WANTED_V5 | SC_NCCL_CE_COLL
 };
 
-static struct communicator describe(uint64_t hash, const char *name, int n_ranks)
+static int init_named(void **context, int *mask, int wanted, uint64_t hash, const char *name,
+		      int n_ranks, int rank)
 {
 	struct communicator communicator = {.hash = hash, .n_ranks = n_ranks};
 
 	if (name)
 		memcpy(communicator.name, name, strnlen(name, sizeof(communicator.name) - 1));
-	return communicator;
+	return init_any(context, mask, &communicator, rank, wanted);
 }
 
 static int init_v1(void **context, int *mask)
@@ -125,29 +126,22 @@ static int init_v1(void **context, int *mask)
 static int init_v4(void **context, int *mask, const char *name, uint64_t comm_hash, int n_nodes,
 		   int n_ranks, int rank, void *log)
 {
-	struct communicator communicator = describe(comm_hash, name, n_ranks);
-
 	(void)n_nodes, (void)log;
-	return init_any(context, mask, &communicator, rank, WANTED_V1);
+	return init_named(context, mask, WANTED_V1, comm_hash, name, n_ranks, rank);
 }
 
 static int init_v5(void **context, uint64_t comm_hash, int *mask, const char *name, int n_nodes,
 		   int n_ranks, int rank, void *log)
 {
-	struct communicator communicator = describe(comm_hash, name, n_ranks);
-
 	(void)n_nodes, (void)log;
-	return init_any(context, mask, &communicator, rank, WANTED_V5);
+	return init_named(context, mask, WANTED_V5, comm_hash, name, n_ranks, rank);
 }
 
 static int init_v6(void **context, uint64_t comm_hash, int *mask, const char *name, int n_nodes,
 		   int n_ranks, int rank, void *log)
 {
-	int rc = init_v5(context, comm_hash, mask, name, n_nodes, n_ranks, rank, log);
-
-	if (*context)
-		*mask = WANTED_V6;
-	return rc;
+	(void)n_nodes, (void)log;
+	return init_named(context, mask, WANTED_V6, comm_hash, name, n_ranks, rank);
 }
 
 static int finalize(void *context)

@@ -233,21 +233,6 @@ static int push_domain(const struct domain *domain, const struct sc_nvtx_attribu
 	return (int)mine->depth - 1;
 }
 
-static int push_ex(const struct sc_nvtx_attributes *attributes)
-{
-	return push_domain(NULL, attributes);
-}
-
-static int push_a(const char *text)
-{
-	return push_domain(NULL, &ASCII(text));
-}
-
-static int push_w(const wchar_t *text)
-{
-	return push_domain(NULL, &WIDE(text));
-}
-
 static int pop_domain(const struct domain *domain)
 {
 	(void)domain;
@@ -262,21 +247,6 @@ static void mark_domain(const struct domain *domain, const struct sc_nvtx_attrib
 		return;
 	begin(&range, domain, attributes);
 	emit(&range, SC_HOST_MARK, range.start_ns);
-}
-
-static void mark_ex(const struct sc_nvtx_attributes *attributes)
-{
-	mark_domain(NULL, attributes);
-}
-
-static void mark_a(const char *text)
-{
-	mark_domain(NULL, &ASCII(text));
-}
-
-static void mark_w(const wchar_t *text)
-{
-	mark_domain(NULL, &WIDE(text));
 }
 
 static uint64_t start_domain(const struct domain *domain,
@@ -301,20 +271,23 @@ static uint64_t start_domain(const struct domain *domain,
 	return id;
 }
 
-static uint64_t start_ex(const struct sc_nvtx_attributes *attributes)
-{
-	return start_domain(NULL, attributes);
-}
-
-static uint64_t start_a(const char *text)
-{
-	return start_domain(NULL, &ASCII(text));
-}
-
-static uint64_t start_w(const wchar_t *text)
-{
-	return start_domain(NULL, &WIDE(text));
-}
+/* The same without a domain, of attributes, a text or a wide text. */
+#define PLAIN(type, name, yield)                                           \
+	static type name##_ex(const struct sc_nvtx_attributes *attributes) \
+	{                                                                  \
+		yield name##_domain(NULL, attributes);                     \
+	}                                                                  \
+	static type name##_a(const char *text)                             \
+	{                                                                  \
+		yield name##_domain(NULL, &ASCII(text));                   \
+	}                                                                  \
+	static type name##_w(const wchar_t *text)                          \
+	{                                                                  \
+		yield name##_domain(NULL, &WIDE(text));                    \
+	}
+PLAIN(void, mark, )
+PLAIN(int, push, return )
+PLAIN(uint64_t, start, return )
 
 static void end(uint64_t id)
 {

@@ -457,19 +457,6 @@ static void in_child(void)
 
 /* --- start and stop --- */
 
-/* For who looks why there is no trace. An empty file fits on a full disk, too. */
-static void leave_reason(int error)
-{
-	char path[4096];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s.%s.%d" SC_RAW_FAILED "%d", sc_tracer.dir, sc_tracer.run,
-		 sc_tracer.host, sc_tracer.pid, error);
-	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-	if (fd >= 0)
-		close(fd);
-}
-
 static int make_memory(void)
 {
 	struct sc_raw_header *header;
@@ -477,14 +464,19 @@ static int make_memory(void)
 	uint32_t n = (uint32_t)setting("STEPCAST_BUFFERS", N_BUFFERS, 2, SC_RAW_MAX_BUFFERS);
 	uint32_t kib = (uint32_t)setting("STEPCAST_BUFFER_KIB", BUFFER_KIB, 16, 16384);
 	struct sc_event_sink sink;
-	int rc;
+	int rc, fd;
 
 	mkdir(sc_tracer.dir, 0777);
 	snprintf(path, sizeof(path), "%s/%s.%s.%d" SC_RAW_SUFFIX, sc_tracer.dir, sc_tracer.run,
 		 sc_tracer.host, sc_tracer.pid);
 	rc = sc_raw_create(&sc_tracer.raw, path, n, kib << 10);
 	if (rc) {
-		leave_reason(-rc);
+		/* For who looks why there is no trace. An empty file fits on a full disk, too. */
+		snprintf(path, sizeof(path), "%s/%s.%s.%d" SC_RAW_FAILED "%d", sc_tracer.dir,
+			 sc_tracer.run, sc_tracer.host, sc_tracer.pid, -rc);
+		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+		if (fd >= 0)
+			close(fd);
 		return -1;
 	}
 	header = sc_tracer.raw.header;

@@ -107,57 +107,40 @@ static void scan(struct sc_frame_file *file)
 
 /* --- the interface --- */
 
-static int check_file_header(struct sc_frame_file *file, struct sc_err *err)
+int sc_frame_file_open(const char *path, struct sc_frame_file *out, struct sc_err *err)
 {
 	uint8_t bytes[SC_FILE_HEADER_BYTES];
 	enum sc_file_kind kind = SC_FILE_OTHER;
 	uint32_t version = 0;
+	struct stat st;
+	int rc = 0;
 
-	if (file->n_bytes >= SC_FILE_HEADER_BYTES && read_at(file->fd, 0, bytes, sizeof(bytes)))
+	*out = (struct sc_frame_file){.path = path,
+				      .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+	if (out->fd < 0 || fstat(out->fd, &st) != 0)
+		rc = sc_err_at(err, SC_EIO, path, 0, 0, "cannot read: %s", strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		rc = sc_err_at(err, SC_EIO, path, 0, 0, "not a file");
+	else if (st.st_size >= SC_FILE_HEADER_BYTES && read_at(out->fd, 0, bytes, sizeof(bytes)))
 		kind = sc_file_header_get(bytes, &version);
-	if (kind == SC_FILE_OTHER)
-		return sc_err_at(
-			err, SC_EFORMAT, file->path, 0, 0,
-			"not a trace of stepcast; other traces are read by stepcast import");
-	if (kind == SC_FILE_OTHER_VERSION)
-		return sc_err_at(
-			err, SC_EUNSUPPORTED, file->path, 0, 0,
+	if (rc == 0 && kind == SC_FILE_OTHER)
+		rc = sc_err_at(err, SC_EFORMAT, path, 0, 0,
+			       "not a trace of stepcast; other traces are read by stepcast import");
+	else if (rc == 0 && kind == SC_FILE_OTHER_VERSION)
+		rc = sc_err_at(
+			err, SC_EUNSUPPORTED, path, 0, 0,
 			"a trace of version %u; this stepcast reads version %d: import or record "
 			"its source again, or read it with the stepcast that wrote it",
 			(unsigned)version, SC_TRACE_VERSION);
-	return 0;
-}
-
-static int open_file(struct sc_frame_file *file, struct sc_err *err)
-{
-	struct stat st;
-
-	file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (file->fd < 0 || fstat(file->fd, &st) != 0)
-		return sc_err_at(err, SC_EIO, file->path, 0, 0, "cannot read: %s", strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return sc_err_at(err, SC_EIO, file->path, 0, 0, "not a file");
-	file->n_bytes = (int64_t)st.st_size;
-	return check_file_header(file, err);
-}
-
-int sc_frame_file_open(const char *path, struct sc_frame_file *out, struct sc_err *err)
-{
-	int rc;
-
-	*out = (struct sc_frame_file){.path = path};
-	rc = open_file(out, err);
+	else if (rc == 0 && !(out->coder = sc_frame_coder_create()))
+		rc = sc_err_at(err, SC_EIO, path, 0, 0, "not enough memory to read a trace");
 	if (rc) {
 		if (out->fd >= 0)
 			close(out->fd);
 		return rc;
 	}
-	out->coder = sc_frame_coder_create();
+	out->n_bytes = (int64_t)st.st_size;
 	out->payload = sc_xmalloc(SC_FRAME_MAX_PAYLOAD);
-	if (!out->coder) {
-		sc_frame_file_close(out);
-		return sc_err_at(err, SC_EIO, path, 0, 0, "not enough memory to read a trace");
-	}
 	scan(out);
 	return 0;
 }

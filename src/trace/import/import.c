@@ -78,24 +78,6 @@ static int32_t import_rank_of_name(const char *path)
 	return -1;
 }
 
-int sc_import_output_create(struct sc_import_output *out, const char *source, struct sc_err *err)
-{
-	char stem[256], path[4096];
-	int n;
-
-	out->identity =
-		(struct sc_trace_identity){.rank = -1, .world = -1, .local_rank = -1, .pid = -1};
-	snprintf(out->identity.source, sizeof(out->identity.source), "%s", source);
-	sc_import_stem(out->opts->stem ? out->opts->stem : out->in_path, stem, sizeof(stem));
-	n = snprintf(path, sizeof(path), "%s/%s" SC_TRACE_SUFFIX, out->opts->dir, stem);
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return sc_err_at(err, SC_EIO, out->opts->dir, 0, 0,
-				 "the name of the folder is too long");
-	if (sc_make_folder(out->opts->dir, err))
-		return -SC_EIO;
-	return sc_trace_writer_create(path, &out->identity, &out->writer, err);
-}
-
 /* Of a rank the name says which. */
 static int settle_name(const struct sc_import_output *out, char *path, size_t n_path,
 		       struct sc_err *err)
@@ -116,6 +98,18 @@ static int settle_name(const struct sc_import_output *out, char *path, size_t n_
 		return sc_err_at(err, SC_EIO, out->opts->dir, 0, 0,
 				 "the name of the output is too long");
 	return 0;
+}
+
+int sc_import_output_create(struct sc_import_output *out, const char *source, struct sc_err *err)
+{
+	char path[4096];
+
+	out->identity =
+		(struct sc_trace_identity){.rank = -1, .world = -1, .local_rank = -1, .pid = -1};
+	snprintf(out->identity.source, sizeof(out->identity.source), "%s", source);
+	if (settle_name(out, path, sizeof(path), err) || sc_make_folder(out->opts->dir, err))
+		return -SC_EIO;
+	return sc_trace_writer_create(path, &out->identity, &out->writer, err);
 }
 
 /* One input may become several traces: each says what was lost since the last. */

@@ -153,31 +153,35 @@ static bool take_attr(struct slice in, struct attr *out)
 	return in.at == in.end;
 }
 
+static const struct {
+	const char *name;
+	size_t offset;
+} NUMBERS[] = {
+	{"is_cpu_op", offsetof(struct node, on_host)},
+	{"tid", offsetof(struct node, tid)},
+	{"stream", offsetof(struct node, stream)},
+	{"rf_id", offsetof(struct node, rf_id)},
+	{"seq_id", offsetof(struct node, seq_id)},
+	{"comm_type", offsetof(struct node, comm_type)},
+	{"comm_size", offsetof(struct node, comm_bytes)},
+	{"pg_size", offsetof(struct node, n_ranks)},
+	{"comm_src", offsetof(struct node, source)},
+	{"comm_dst", offsetof(struct node, target)},
+};
+enum { N_NUMBERS = sizeof(NUMBERS) / sizeof(NUMBERS[0]) };
+
+static void put_number(struct node *node, size_t i, int64_t value)
+{
+	memcpy((char *)node + NUMBERS[i].offset, &value, sizeof(value));
+}
+
 static void use_attr(const struct attr *attr, struct node *out)
 {
-	static const struct {
-		const char *name;
-		size_t offset;
-	} numbers[] = {
-		{"is_cpu_op", offsetof(struct node, on_host)},
-		{"tid", offsetof(struct node, tid)},
-		{"stream", offsetof(struct node, stream)},
-		{"rf_id", offsetof(struct node, rf_id)},
-		{"seq_id", offsetof(struct node, seq_id)},
-		{"comm_type", offsetof(struct node, comm_type)},
-		{"comm_size", offsetof(struct node, comm_bytes)},
-		{"pg_size", offsetof(struct node, n_ranks)},
-		{"comm_src", offsetof(struct node, source)},
-		{"comm_dst", offsetof(struct node, target)},
-	};
-
 	if (sc_scan_is(&attr->name, "pg_name", 7) && attr->text.n)
 		out->group_name = attr->text;
-	for (size_t i = 0; attr->has_number && i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		if (sc_scan_is(&attr->name, numbers[i].name, strlen(numbers[i].name)))
-			memcpy((char *)out + numbers[i].offset, &attr->number,
-			       sizeof(attr->number));
-	}
+	for (size_t i = 0; attr->has_number && i < N_NUMBERS; i++)
+		if (sc_scan_is(&attr->name, NUMBERS[i].name, strlen(NUMBERS[i].name)))
+			put_number(out, i, attr->number);
 }
 
 /* Node: 1 id, 2 name, 3 type, 4 ctrl_deps, 5 data_deps, 6 start, 7 duration (us), 8 inputs, 9 outputs,
@@ -187,17 +191,9 @@ static bool take_node(struct slice in, struct node *out)
 	struct field field, input;
 	struct attr attr;
 
-	*out = (struct node){.name.at = "",
-			     .on_host = -1,
-			     .tid = -1,
-			     .stream = -1,
-			     .rf_id = -1,
-			     .seq_id = -1,
-			     .comm_type = -1,
-			     .comm_bytes = -1,
-			     .n_ranks = -1,
-			     .source = -1,
-			     .target = -1};
+	*out = (struct node){.name.at = ""};
+	for (size_t i = 0; i < N_NUMBERS; i++)
+		put_number(out, i, -1);
 	while (take_field(&in, &field)) {
 		bool bytes = field.wire == WIRE_BYTES;
 

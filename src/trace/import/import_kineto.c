@@ -474,8 +474,7 @@ static int write_all(struct kineto_import *im, struct sc_err *err)
 		rc = check_events(im, err);
 	if (rc)
 		return rc;
-	kineto_put_records(im);
-	im->stats->n_joined += sc_comm_join_finish(im->join, im->out.writer);
+	kineto_put_held(im);
 	if (__builtin_add_overflow(im->base_ns, im->origin_ns, &im->out.identity.base_utc_ns))
 		im->out.identity.base_utc_ns = 0;
 	return sc_import_output_finish(&im->out, im->stats, err);

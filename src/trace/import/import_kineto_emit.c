@@ -42,19 +42,6 @@ static void put(struct kineto_import *im, const struct kineto_record *record)
 	im->stats->n_derived++;
 }
 
-void kineto_put_records(struct kineto_import *im)
-{
-	const struct kineto_record *records = im->records.at;
-
-	if (im->records.n)
-		qsort(im->records.at, im->records.n, sizeof(*im->records.at), compare);
-	for (size_t i = 0; i < im->records.n; i++)
-		if (!records[i].is_in_file &&
-		    (i == 0 || records[i - 1].correlation != records[i].correlation))
-			put(im, &records[i]);
-	SC_VEC_RELEASE(&im->records);
-}
-
 /* ---- which collective call a kernel belongs to ---- */
 
 /* For files whose kernels do not say it: kernel -> correlation -> launch call -> the ranges around it on that thread
@@ -169,10 +156,17 @@ static bool find_call(const struct sc_comm_join *join, const struct launch *laun
 	return found;
 }
 
-int64_t sc_comm_join_finish(struct sc_comm_join *join, struct sc_trace_writer *writer)
+void kineto_put_held(struct kineto_import *im)
 {
-	int64_t n_found = 0;
+	const struct kineto_record *records = im->records.at;
+	struct sc_comm_join *join = im->join;
 
+	if (im->records.n)
+		qsort(im->records.at, im->records.n, sizeof(*im->records.at), compare);
+	for (size_t i = 0; i < im->records.n; i++)
+		if (!records[i].is_in_file &&
+		    (i == 0 || records[i - 1].correlation != records[i].correlation))
+			put(im, &records[i]);
 	if (join->calls.n)
 		qsort(join->calls.at, join->calls.n, sizeof(*join->calls.at), compare_calls);
 	for (size_t i = 0; i < join->kernels.n; i++) {
@@ -180,12 +174,11 @@ int64_t sc_comm_join_finish(struct sc_comm_join *join, struct sc_trace_writer *w
 		struct sc_trace_comm comm;
 
 		if (held->launch.correlation && find_call(join, &held->launch, &comm)) {
-			held->event.comm = sc_trace_writer_comm(writer, &comm);
-			n_found++;
+			held->event.comm = sc_trace_writer_comm(im->out.writer, &comm);
+			im->stats->n_joined++;
 		}
-		sc_trace_writer_add(writer, &held->event);
+		sc_trace_writer_add(im->out.writer, &held->event);
 	}
-	return n_found;
 }
 
 /* ---- events ---- */
@@ -532,18 +525,13 @@ static bool fill_event(struct kineto_import *im, const struct kineto_event *e,
 		event->cls = SC_EV_GPU_RANGE;
 		event->lane = stream_lane(im, e);
 		return true;
-	case CAT_PYTHON:
-		event->cls = SC_EV_PYTHON;
-		break;
-	case CAT_OVERHEAD:
-		event->cls = SC_EV_OVERHEAD;
-		break;
 	default:
-		event->cls = SC_EV_OTHER;
-		break;
+		event->cls = e->cat == CAT_PYTHON     ? SC_EV_PYTHON
+			     : e->cat == CAT_OVERHEAD ? SC_EV_OVERHEAD
+						      : SC_EV_OTHER;
+		event->lane = host_lane(im, e);
+		return true;
 	}
-	event->lane = host_lane(im, e);
-	return true;
 }
 
 /* NULL, or why the event cannot be used. */

@@ -162,13 +162,12 @@ void kineto_emit(struct kineto_import *im, const struct kineto_event *e);
 /* Kernels of collectives, to be joined with their calls (a struct of import_kineto_emit.c). */
 struct sc_comm_join *sc_comm_join_create(void);
 void sc_comm_join_destroy(struct sc_comm_join *join);
-/* Writes the kernels held back. Returns how many found their call. */
-int64_t sc_comm_join_finish(struct sc_comm_join *join, struct sc_trace_writer *writer);
 /* What an event whose name has `flags` (enum sc_name_flags) says of a collective. */
 void kineto_comm(struct kineto_import *im, const struct kineto_event *e, uint32_t flags,
 		 struct sc_trace_comm *comm);
 void kineto_note_record(struct kineto_import *im, const struct kineto_record *record);
-void kineto_put_records(struct kineto_import *im); /* once, after the last event */
+/* Once, after the last event: records of events that waits tell of, and the kernels held back. */
+void kineto_put_held(struct kineto_import *im);
 /* Is it an event that `each` of kineto_ops is called for? */
 static inline bool kineto_is_op(const struct kineto_event *e)
 {

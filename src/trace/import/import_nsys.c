@@ -162,6 +162,12 @@ static bool nsys_has_table(struct nsys_import *im, const char *table)
 	return nsys_number(im, sql, 0) == 1;
 }
 
+/* A statement about a table; NULL if it is not there or the database cannot answer. */
+static sqlite3_stmt *nsys_ask(struct nsys_import *im, const char *table, const char *sql)
+{
+	return nsys_has_table(im, table) ? nsys_prepare(im, sql) : NULL;
+}
+
 static bool nsys_has_column(struct nsys_import *im, const char *table, const char *column)
 {
 	char sql[256];
@@ -591,7 +597,7 @@ static void add_processes(struct nsys_import *im, const char *table, struct proc
 
 	snprintf(sql, sizeof(sql), "SELECT DISTINCT (%s >> 24) & 16777215 FROM %s ORDER BY 1",
 		 whose, table);
-	stmt = nsys_has_table(im, table) ? nsys_prepare(im, sql) : NULL;
+	stmt = nsys_ask(im, table, sql);
 	while (stmt && all->n < MAX_PROCESSES && nsys_step(im, stmt)) {
 		int64_t id = sqlite3_column_int64(stmt, 0);
 		size_t i = 0;
@@ -607,12 +613,9 @@ static void add_processes(struct nsys_import *im, const char *table, struct proc
 /* Ranges that MPI or the program name: "MPI Rank 3". */
 static int32_t rank_of_process(struct nsys_import *im)
 {
-	sqlite3_stmt *stmt =
-		nsys_has_table(im, "NVTX_EVENTS") && nsys_has_column(im, "NVTX_EVENTS", "globalTid")
-			? nsys_prepare(im, "SELECT text FROM NVTX_EVENTS WHERE "
-					   "eventType = ?1 AND text LIKE 'MPI Rank %' "
-					   "AND (globalTid >> 24) & 16777215 = ?2")
-			: NULL;
+	sqlite3_stmt *stmt = nsys_ask(im, "NVTX_EVENTS",
+				      "SELECT text FROM NVTX_EVENTS WHERE eventType = ?1 AND text "
+				      "LIKE 'MPI Rank %' AND (globalTid >> 24) & 16777215 = ?2");
 	int32_t rank = -1;
 
 	if (!stmt)
@@ -633,9 +636,7 @@ static int32_t rank_of_process(struct nsys_import *im)
 static void put_devices(struct nsys_import *im)
 {
 	sqlite3_stmt *stmt =
-		nsys_has_table(im, "TARGET_INFO_GPU")
-			? nsys_prepare(im, "SELECT id, name, smCount FROM TARGET_INFO_GPU")
-			: NULL;
+		nsys_ask(im, "TARGET_INFO_GPU", "SELECT id, name, smCount FROM TARGET_INFO_GPU");
 
 	while (stmt && nsys_step(im, stmt)) {
 		int id = sqlite3_column_int(stmt, 0);
