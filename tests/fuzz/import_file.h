@@ -43,7 +43,8 @@ static inline void import_check(const char *dir, const struct sc_import_stats *s
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(path, sizeof(path), "%s/%.200s", dir, entry->d_name);
-		if (sc_trace_load(path, NULL, &trace, &err) || trace.partial != (stats->truncated != NULL) ||
+		if (sc_trace_load(path, NULL, &trace, &err) ||
+		    trace.partial != (stats->truncated != NULL) ||
 		    (int64_t)trace.events.n != stats->n_events + stats->n_derived)
 			abort();
 		sc_trace_release(&trace);

@@ -98,3 +98,33 @@ TEST(test_not_readable)
 	ck_assert_int_eq(sc_file_read("/proc/self/mem", 10, &text, &n, &err), -SC_EIO);
 	ck_assert_ptr_nonnull(strstr(err.text, "cannot be read"));
 }
+
+/* Sorted, hidden ones left out, and slashes at the end of the folder's name. */
+TEST(folders_are_listed)
+{
+	static const char *const names[] = {"run.b.x", "run.a.x", ".run.c.x", "other.x", "run.a.y"};
+	char folder[] = "/tmp/stepcast-list-XXXXXX", slashed[64], at[96];
+	struct sc_arena arena = {0};
+	const char *const *files;
+	size_t n;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	for (size_t i = 0; i < N_OF(names); i++) {
+		snprintf(at, sizeof(at), "%s/%s", folder, names[i]);
+		fclose(fopen(at, "w"));
+	}
+	snprintf(slashed, sizeof(slashed), "%s//", folder);
+	ck_assert_int_eq(sc_folder_list(slashed, "run.", ".x", &arena, &files, &n, &err), 0);
+	ck_assert_uint_eq(n, 2);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(at, sizeof(at), "%s/%s", folder, names[1 - i]);
+		ck_assert_str_eq(files[i], at);
+	}
+	for (size_t i = 0; i < N_OF(names); i++) {
+		snprintf(at, sizeof(at), "%s/%s", folder, names[i]);
+		remove(at);
+	}
+	remove(folder);
+	ck_assert_int_eq(sc_folder_list(folder, "", "", &arena, &files, &n, &err), -SC_EIO);
+	sc_arena_release(&arena);
+}

@@ -79,26 +79,6 @@ static uint32_t string_of(struct sc_decoder *d, const char *text)
 	return *text ? d->sink.string(d->sink.ctx, text, strlen(text)) : 0;
 }
 
-static uint32_t comm_of(struct sc_decoder *d, const struct sc_host_comm *from, const char *function,
-			const char *dtype, const char *group)
-{
-	struct sc_trace_comm comm = {
-		.collective = string_of(d, function),
-		.dtype = string_of(d, dtype),
-		.group_name = string_of(d, group),
-		.comm_hash = from->hash,
-		.in_elems = from->count,
-		.out_elems = -1,
-		.bytes = from->bytes,
-		.group_size = from->group_size,
-		.peer = from->peer,
-		.root = from->root,
-		.seq = from->seq,
-	};
-
-	return d->sink.comm(d->sink.ctx, &comm);
-}
-
 static uint32_t lane_of(struct sc_decoder *d, const struct sc_trace_lane *lane)
 {
 	uint32_t hash = ((uint32_t)lane->tid * 31 + (uint32_t)lane->stream) * 31 +
@@ -124,6 +104,7 @@ static void add_event(struct sc_decoder *d, const struct sc_host_record *record,
 	const char *at = text, *end = text + record->n_text;
 	const char *name = next_text(&at, end), *dtype = next_text(&at, end);
 	const char *group = next_text(&at, end);
+	const struct sc_host_comm *comm = &record->comm;
 	struct sc_trace_event event = {
 		.cls = record->kind == SC_HOST_MARK             ? SC_EV_MARK
 		       : (record->flags & SC_HOST_IS_CALL) != 0 ? SC_EV_COMM
@@ -137,7 +118,18 @@ static void add_event(struct sc_decoder *d, const struct sc_host_record *record,
 	};
 
 	if (record->flags & SC_HOST_HAS_COMM)
-		event.comm = comm_of(d, &record->comm, name, dtype, group);
+		event.comm = d->sink.comm(d->sink.ctx,
+					  &(struct sc_trace_comm){.collective = event.name,
+								  .dtype = string_of(d, dtype),
+								  .group_name = string_of(d, group),
+								  .comm_hash = comm->hash,
+								  .in_elems = comm->count,
+								  .out_elems = -1,
+								  .bytes = comm->bytes,
+								  .group_size = comm->group_size,
+								  .peer = comm->peer,
+								  .root = comm->root,
+								  .seq = comm->seq});
 	d->counts.n_events++;
 	d->sink.add(d->sink.ctx, &event);
 }

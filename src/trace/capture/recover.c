@@ -376,19 +376,6 @@ static int see_event(void *ctx, const struct sc_trace *from, const struct sc_tra
 	return 0;
 }
 
-/* All of the trace, before it is copied. */
-static int see_trace(struct copy *copy, const char *path, struct sc_err *err)
-{
-	struct sc_trace from;
-	int rc = sc_trace_scan(path, see_event, copy, &from, err);
-
-	if (rc)
-		return rc;
-	settle(&copy->links);
-	sc_trace_release(&from);
-	return 0;
-}
-
 static int copy_trace(struct copy *copy, const char *path, struct sc_err *err)
 {
 	struct sc_trace from;
@@ -638,13 +625,17 @@ int sc_capture_pack(const char *trace_path, struct sc_recovery *out, struct sc_e
 	struct copy copy = {.packs = true};
 	const struct sc_trace_identity identity = {.rank = -1, .world = -1, .local_rank = -1};
 	int rc = sc_trace_writer_create(trace_path, &identity, &copy.out, err);
+	struct sc_trace from;
 
 	memset(out, 0, sizeof(*out));
 	snprintf(out->path, sizeof(out->path), "%s", trace_path);
 	if (rc == 0)
-		rc = see_trace(&copy, trace_path, err);
-	if (rc == 0)
+		rc = sc_trace_scan(trace_path, see_event, &copy, &from, err);
+	if (rc == 0) { /* all of the trace was seen before it is copied */
+		settle(&copy.links);
+		sc_trace_release(&from);
 		rc = copy_trace(&copy, trace_path, err);
+	}
 	out->n_events = copy.n_events;
 	return end_copy(&copy, rc, err);
 }

@@ -13,15 +13,11 @@ static inline uint32_t digit(const struct sc_row_key *key, unsigned shift, bool 
 	return (uint32_t)(value >> shift) & (N_DIGITS - 1);
 }
 
-static bool is_before(const struct sc_row_key *a, const struct sc_row_key *b)
-{
-	return a->group != b->group ? a->group < b->group : a->time < b->time;
-}
-
 static bool is_sorted(const struct sc_row_key *keys, size_t n)
 {
 	for (size_t i = 1; i < n; i++) {
-		if (is_before(&keys[i], &keys[i - 1]))
+		if (keys[i].group < keys[i - 1].group ||
+		    (keys[i].group == keys[i - 1].group && keys[i].time < keys[i - 1].time))
 			return false;
 	}
 	return true;

@@ -238,14 +238,10 @@ static bool has_events(const struct sc_frame_header *frame)
 
 /* --- the interface --- */
 
-static bool is_windowed(const struct sc_trace_load_opts *opts)
-{
-	return opts && (opts->first_ns || opts->last_ns);
-}
-
 static bool overlaps(const struct sc_trace_load_opts *opts, int64_t first_ns, int64_t last_ns)
 {
-	return !is_windowed(opts) || (first_ns <= opts->last_ns && last_ns >= opts->first_ns);
+	return !opts || (!opts->first_ns && !opts->last_ns) ||
+	       (first_ns <= opts->last_ns && last_ns >= opts->first_ns);
 }
 
 static bool is_wanted(const struct sc_frame_header *frame, const struct sc_trace_load_opts *opts)
