@@ -81,11 +81,6 @@ void *sc_xrealloc(void *old, size_t n, size_t n_bytes)
 	return at;
 }
 
-void sc_arena_init(struct sc_arena *arena, size_t block_bytes)
-{
-	*arena = (struct sc_arena){.block_bytes = block_bytes};
-}
-
 static void free_block(struct sc_arena_block *block)
 {
 	if (!block)

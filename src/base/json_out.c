@@ -71,22 +71,6 @@ void sc_json_int(struct sc_json *json, json_t *parent, const char *key, int64_t 
 	put(json, parent, key, json_integer(value));
 }
 
-void sc_json_known_real(struct sc_json *json, json_t *parent, const char *key, double value)
-{
-	if (isnan(value))
-		sc_json_text(json, parent, key, NULL);
-	else
-		sc_json_real(json, parent, key, value);
-}
-
-void sc_json_known_int(struct sc_json *json, json_t *parent, const char *key, int64_t value)
-{
-	if (value < 0)
-		sc_json_text(json, parent, key, NULL);
-	else
-		sc_json_int(json, parent, key, value);
-}
-
 void sc_json_bool(struct sc_json *json, json_t *parent, const char *key, bool value)
 {
 	put(json, parent, key, json_boolean(value));

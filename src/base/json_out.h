@@ -5,6 +5,7 @@
 #define SC_BASE_JSON_OUT_H
 
 #include <jansson.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,12 +29,21 @@ json_t *sc_json_object(struct sc_json *json, json_t *parent, const char *key);
 json_t *sc_json_array(struct sc_json *json, json_t *parent, const char *key);
 void sc_json_real(struct sc_json *json, json_t *parent, const char *key, double value);
 void sc_json_int(struct sc_json *json, json_t *parent, const char *key, int64_t value);
-/* null where the value is not known: NAN, or below 0. */
-void sc_json_known_real(struct sc_json *json, json_t *parent, const char *key, double value);
-void sc_json_known_int(struct sc_json *json, json_t *parent, const char *key, int64_t value);
 void sc_json_bool(struct sc_json *json, json_t *parent, const char *key, bool value);
 /* Bytes that are not UTF-8 become "?". NULL is written as null. */
 void sc_json_text(struct sc_json *json, json_t *parent, const char *key, const char *text);
+/* null where the value is not known: NAN, or below 0. */
+static inline void sc_json_known_real(struct sc_json *json, json_t *parent, const char *key,
+				      double value)
+{
+	isnan(value) ? sc_json_text(json, parent, key, NULL)
+		     : sc_json_real(json, parent, key, value);
+}
+static inline void sc_json_known_int(struct sc_json *json, json_t *parent, const char *key,
+				     int64_t value)
+{
+	value < 0 ? sc_json_text(json, parent, key, NULL) : sc_json_int(json, parent, key, value);
+}
 
 /* Indented by two, sorted keys, a newline at the end, flushed. Nothing is written after a fault.
  * Releases the document. */

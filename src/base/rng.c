@@ -39,11 +39,6 @@ uint64_t sc_rng_next(struct sc_rng *rng)
 	return result;
 }
 
-double sc_rng_uniform(struct sc_rng *rng)
-{
-	return (double)(sc_rng_next(rng) >> 11) * 0x1p-53;
-}
-
 /* The lowest 2^64 mod n values are drawn again, so that the rest divide evenly. */
 uint64_t sc_rng_below(struct sc_rng *rng, uint64_t n)
 {

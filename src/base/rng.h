@@ -11,7 +11,11 @@ struct sc_rng {
 
 void sc_rng_init(struct sc_rng *rng, uint64_t seed);
 uint64_t sc_rng_next(struct sc_rng *rng);
-double sc_rng_uniform(struct sc_rng *rng);             /* in [0, 1), 53 bits */
+/* In [0, 1), 53 bits. */
+static inline double sc_rng_uniform(struct sc_rng *rng)
+{
+	return (double)(sc_rng_next(rng) >> 11) * 0x1p-53;
+}
 uint64_t sc_rng_below(struct sc_rng *rng, uint64_t n); /* 0 .. n-1, unbiased; n > 0 */
 double sc_rng_normal(struct sc_rng *rng);              /* mean 0, deviation 1 */
 

@@ -48,12 +48,6 @@ double sc_percentile_sorted(const double *sorted, size_t n, double pct)
 	return sorted[i] + (at - low) * (sorted[i + 1] - sorted[i]);
 }
 
-double sc_median_sorting(double *x, size_t n)
-{
-	sc_sort_doubles(x, n);
-	return sc_percentile_sorted(x, n, 50);
-}
-
 static int by_count(const void *a, const void *b)
 {
 	const struct sc_text_count *x = a, *y = b;

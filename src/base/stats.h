@@ -14,7 +14,11 @@ double sc_mean(const double *x, size_t n);
 void sc_sort_doubles(double *x, size_t n); /* rising; x has no NAN */
 /* `pct` in 0..100 of a sorted sample, linear between neighbours (the usual "type 7"). */
 double sc_percentile_sorted(const double *sorted, size_t n, double pct);
-double sc_median_sorting(double *x, size_t n); /* sorts x, which has no NAN */
+static inline double sc_median_sorting(double *x, size_t n) /* x has no NAN */
+{
+	sc_sort_doubles(x, n);
+	return sc_percentile_sorted(x, n, 50);
+}
 
 /* A text that occurs n times, first at an index. */
 struct sc_text_count {

@@ -137,11 +137,6 @@ int sc_xml_next(struct sc_xml *r)
 	return 0;
 }
 
-bool sc_xml_is(const struct sc_xml *r, const char *name)
-{
-	return r->name && r->n_name == strlen(name) && memcmp(r->name, name, r->n_name) == 0;
-}
-
 const struct sc_xml_attribute *sc_xml_get(const struct sc_xml *r, const char *name)
 {
 	for (size_t i = 0; i < r->n_attributes; i++)

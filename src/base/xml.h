@@ -4,6 +4,7 @@
 #define SC_BASE_XML_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/file.h"
@@ -33,7 +34,10 @@ struct sc_xml_range {
 };
 /* The next element; r->name is NULL at the end of the file. */
 int sc_xml_next(struct sc_xml *r);
-bool sc_xml_is(const struct sc_xml *r, const char *name);
+static inline bool sc_xml_is(const struct sc_xml *r, const char *name)
+{
+	return r->name && r->n_name == strlen(name) && memcmp(r->name, name, r->n_name) == 0;
+}
 /* NULL: not given. */
 const struct sc_xml_attribute *sc_xml_get(const struct sc_xml *r, const char *name);
 int sc_xml_int(const struct sc_xml *r, struct sc_xml_range range, int *out);

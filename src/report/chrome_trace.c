@@ -104,7 +104,7 @@ static void put_args(struct sc_json_stream *json, const struct sc_chrome_timelin
 	sc_json_stream_text(json, "kind", kind);
 	sc_json_stream_int(json, "node", id);
 	sc_json_stream_text(json, "reason", sc_reason_names[t->timeline->reason[id]]);
-	sc_json_stream_text(json, "owner", sc_owner_name((enum sc_owner)owner));
+	sc_json_stream_text(json, "owner", sc_owner_names[owner]);
 	sc_json_stream_fixed(json, "alone_us", sc_cost_alone_us(cost), DECIMALS);
 	if (cost->demand[SC_RES_SM] > 0)
 		sc_json_stream_fixed(json, "sms_frac", cost->demand[SC_RES_SM], DECIMALS);

@@ -386,7 +386,7 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 	sc_json_known_real(json, object, "high_ratio", c->high_ratio);
 	sc_json_known_real(json, object, "p_faster", c->p_faster);
 	for (int o = 0; o < SC_N_OWNERS; o++)
-		sc_json_real(json, owners, sc_owner_name((enum sc_owner)o), owner_ms(c, o));
+		sc_json_real(json, owners, sc_owner_names[o], owner_ms(c, o));
 }
 
 /* What does not fit first of all. */

@@ -347,7 +347,7 @@ enum { PREDICT_VERSION = 1 };
 static void add_owners(struct sc_json *json, json_t *object, const double *ms, double iteration_ms)
 {
 	for (int owner = 0; owner < SC_N_OWNERS; owner++)
-		sc_json_real(json, object, sc_owner_name((enum sc_owner)owner),
+		sc_json_real(json, object, sc_owner_names[owner],
 			     sc_without_dust(ms[owner], iteration_ms));
 }
 
@@ -592,7 +592,7 @@ static void put_json(const void *result, struct sc_json *json)
 		sc_json_int(json, object, "class", step->class_id);
 		sc_json_real(json, object, "start_ms", step->start_ms);
 		sc_json_real(json, object, "ms", step->ms);
-		sc_json_text(json, object, "owner", sc_owner_name(step->owner));
+		sc_json_text(json, object, "owner", sc_owner_names[step->owner]);
 		sc_json_text(json, object, "reason", sc_reason_names[step->reason]);
 	}
 	array = sc_json_array(json, json->root, "classes");

@@ -66,7 +66,7 @@ static int check_cost(const struct sc_cost *cost, size_t id, struct sc_err *err)
 		if (!is_amount(cost->owner_frac[o]))
 			return sc_err_set(err, SC_EVALUE,
 					  "cost %zu: owner_frac of %s is not a finite number >= 0",
-					  id, sc_owner_name((enum sc_owner)o));
+					  id, sc_owner_names[o]);
 		sum += cost->owner_frac[o];
 	}
 	if (sum > 1 + 1e-6)

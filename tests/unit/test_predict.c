@@ -134,7 +134,7 @@ static void check_parts(const struct sc_prediction *a, const struct sc_predictio
 		const double y = b->reading.breakdown_ms[o] / b->iteration_ms;
 
 		ck_assert_msg(fabs(x - y) <= tol_frac, "%s: %.4f, %.4f of the iteration: %s",
-			      sc_owner_name((enum sc_owner)o), x, y, overrides);
+			      sc_owner_names[o], x, y, overrides);
 	}
 }
 

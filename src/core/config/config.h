@@ -430,7 +430,11 @@ static inline int64_t sc_request_node_gpus(const struct sc_request *request)
 /* Dense peak of a GPU at the precision of the request, whatever is kept of it for communication. */
 double sc_request_peak_tflops(const struct sc_request *request);
 double sc_model_n_tables(const struct sc_model *model); /* of a DLRM, each counted */
-bool sc_model_is_moe(const struct sc_model *model);     /* resolved: has experts */
+/* Resolved: has experts. */
+static inline bool sc_model_is_moe(const struct sc_model *model)
+{
+	return sc_family_traits(model->family)->experts && model->experts > 0;
+}
 /* Of the layers from `begin` on, below `end`, those without experts; resolved. */
 int64_t sc_model_dense_layers(const struct sc_model *model, int64_t begin, int64_t end);
 

@@ -61,11 +61,6 @@ const struct sc_family_traits *sc_family_traits(enum sc_family family)
 	return &TRAITS[family];
 }
 
-bool sc_model_is_moe(const struct sc_model *model)
-{
-	return sc_family_traits(model->family)->experts && model->experts > 0;
-}
-
 /* Of the first n. */
 static int64_t dense_below(const struct sc_model *model, int64_t n)
 {

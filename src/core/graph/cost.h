@@ -27,7 +27,7 @@ enum sc_owner {
 	SC_OWN_OTHER,
 	SC_N_OWNERS
 };
-const char *sc_owner_name(enum sc_owner owner); /* the JSON keys of breakdown_ms */
+extern const char *const sc_owner_names[]; /* the JSON keys of breakdown_ms */
 
 /* What a recorded activity waited for when all that it is known to wait for was done: what ended it. */
 enum sc_gap {
