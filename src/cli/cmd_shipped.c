@@ -1,5 +1,4 @@
 /* stepcast devices, models, clusters, software, examples: what is shipped. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,6 +183,7 @@ static bool has_word(const struct sc_shipped_list *list, const struct entries *a
 	return has;
 }
 
+/* A file that cannot be read is an error that names it; so is a word that nothing has. */
 static int collect(const struct sc_shipped_list *list, struct entries *all, struct sc_err *err)
 {
 	const char *const *ids;
@@ -208,7 +208,7 @@ static int collect(const struct sc_shipped_list *list, struct entries *all, stru
 }
 
 static void append_row(const struct entries *all, const size_t *width, size_t i,
-		       struct sc_strbuf *line)
+		       struct sc_strbuf *out)
 {
 	struct sc_strbuf cell = {0};
 
@@ -218,75 +218,65 @@ static void append_row(const struct entries *all, const size_t *width, size_t i,
 			sc_strbuf_append(&cell, all->kind->columns[c].title);
 		else
 			append_cell(all, i, c, &cell);
-		sc_strbuf_printf(line, "  %-*s", (int)width[c], sc_strbuf_get(&cell));
+		sc_strbuf_printf(out, "  %-*s", (int)width[c], sc_strbuf_get(&cell));
 	}
-	sc_strbuf_printf(line, "  %s", i == SIZE_MAX ? "source" : all->at[i].note);
+	sc_strbuf_printf(out, "  %s\n", i == SIZE_MAX ? "source" : all->at[i].note);
 	sc_strbuf_release(&cell);
 }
 
-/* A file that cannot be read is an error that names it; so is a word that nothing has. */
-static int put_text(const void *list, FILE *out, struct sc_err *err)
+static void put_text(const void *ctx, struct sc_strbuf *out)
 {
-	struct entries all = {.n = 0};
+	const struct entries *all = ctx;
 	size_t width[MAX_COLUMNS], id_width = 2;
-	struct sc_strbuf line = {0};
-	int rc = collect(list, &all, err);
+	struct sc_strbuf cell = {0};
 
-	for (size_t i = 0; rc == 0 && i < all.n; i++)
-		id_width = strlen(all.at[i].id) > id_width ? strlen(all.at[i].id) : id_width;
-	for (size_t c = 0; rc == 0 && all.kind->columns[c].title; c++)
-		for (size_t i = 0; i < all.n + 1; i++) {
-			sc_strbuf_clear(&line);
-			if (i)
-				append_cell(&all, i - 1, c, &line);
-			else
-				sc_strbuf_append(&line, all.kind->columns[c].title);
-			width[c] = i == 0 || line.n > width[c] ? line.n : width[c];
+	for (size_t i = 0; i < all->n; i++)
+		id_width = strlen(all->at[i].id) > id_width ? strlen(all->at[i].id) : id_width;
+	for (size_t c = 0; all->kind->columns[c].title; c++) {
+		width[c] = strlen(all->kind->columns[c].title);
+		for (size_t i = 0; i < all->n; i++) {
+			sc_strbuf_clear(&cell);
+			append_cell(all, i, c, &cell);
+			width[c] = cell.n > width[c] ? cell.n : width[c];
 		}
-	for (size_t i = 0; rc == 0 && i < all.n + 1; i++) {
-		sc_strbuf_clear(&line);
-		sc_strbuf_printf(&line, "%-*s", (int)id_width, i ? all.at[i - 1].id : "id");
-		append_row(&all, width, i - 1, &line);
-		if (fprintf(out, "%s\n", sc_strbuf_get(&line)) < 0)
-			rc = sc_err_set(err, SC_EIO, "cannot write: %s", strerror(errno));
 	}
-	sc_strbuf_release(&line);
-	return rc;
+	for (size_t i = 0; i < all->n + 1; i++) {
+		sc_strbuf_printf(out, "%-*s", (int)id_width, i ? all->at[i - 1].id : "id");
+		append_row(all, width, i - 1, out);
+	}
+	sc_strbuf_release(&cell);
 }
 
-static int put_json(const void *list, FILE *out, struct sc_err *err)
+static void put_document(const void *ctx, struct sc_json *json)
 {
-	struct entries all = {.n = 0};
-	int rc = collect(list, &all, err);
+	const struct entries *all = ctx;
 	struct sc_strbuf cell = {0};
-	struct sc_json json;
 	json_t *rows;
 
-	if (rc)
-		return rc;
-	sc_json_init(&json, "stepcast-shipped", 1);
-	rows = sc_json_array(&json, json.root, all.kind->folder);
-	for (size_t i = 0; i < all.n; i++) {
-		json_t *object = sc_json_object(&json, rows, NULL);
+	sc_json_init(json, "stepcast-shipped", 1);
+	rows = sc_json_array(json, json->root, all->kind->folder);
+	for (size_t i = 0; i < all->n; i++) {
+		json_t *object = sc_json_object(json, rows, NULL);
 
-		sc_json_text(&json, object, "id", all.at[i].id);
-		sc_json_text(&json, object, "source", all.at[i].note);
-		for (size_t c = 0; all.kind->columns[c].title; c++) {
-			const char *path = all.kind->columns[c].path, *dot = strrchr(path, '.');
+		sc_json_text(json, object, "id", all->at[i].id);
+		sc_json_text(json, object, "source", all->at[i].note);
+		for (size_t c = 0; all->kind->columns[c].title; c++) {
+			const char *path = all->kind->columns[c].path, *dot = strrchr(path, '.');
 
 			sc_strbuf_clear(&cell);
-			append_cell(&all, i, c, &cell);
+			append_cell(all, i, c, &cell);
 			if (strncmp(path, "peak_tflops.", 12) != 0 && dot)
 				path = dot + 1;
 			if (cell.n == 0)
-				sc_json_text(&json, object, path, NULL);
+				sc_json_text(json, object, path, NULL);
 			else
-				sc_json_cell(&json, object, path, sc_strbuf_get(&cell));
+				sc_json_cell(json, object, path, sc_strbuf_get(&cell));
 		}
 	}
 	sc_strbuf_release(&cell);
-	return sc_json_write(&json, out, err);
 }
+
+static const struct sc_forms forms = {put_document, put_text, NULL};
 
 struct shipped_args {
 	struct sc_common common;
@@ -306,11 +296,14 @@ static int list(void *into, struct sc_cli_call *call, struct sc_err *err)
 	const struct sc_arg_list *words = &args->common.words;
 	const struct sc_shipped_list what = {
 		.kind = args->kind, .arena = call->arena, .word = words->n ? words->at[0] : NULL};
+	struct entries all = {.n = 0};
+	int rc;
 
 	if (words->n > 1)
 		return sc_err_set(err, SC_EUSAGE, "%s: expected one WORD at most",
 				  call->line->command->name);
-	return sc_cli_write(args->common.output, args->json ? put_json : put_text, &what, err);
+	rc = collect(&what, &all, err);
+	return rc ? rc : sc_cli_give(call, &forms, &all, err);
 }
 
 #define COMMAND(name_, kind_, summary_, details_)                                         \
