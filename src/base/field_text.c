@@ -78,16 +78,6 @@ static int wrong_type(const struct sc_field *field, const char *text, struct sc_
 			  limits_text(field, limits, sizeof(limits)), text);
 }
 
-/* A number or a bool cannot be quoted. */
-static int field_refuse_quoted(const struct sc_field *field, const char *text, struct sc_err *err)
-{
-	if (field->type == SC_F_ENUM || field->type == SC_F_FLAGS || field->type == SC_F_STR)
-		return 0;
-	return sc_err_set(
-		err, SC_EVALUE, "expected %s, got the quoted text \"%.64s\"; remove the quotes",
-		field->type == SC_F_BOOL ? "true or false" : type_text(field->type), text);
-}
-
 /* An int64_t or a double. */
 static int parse_number(const struct sc_field *field, const char *text, void *place,
 			struct sc_err *err)
@@ -206,22 +196,6 @@ int sc_enum_parse(const struct sc_name *names, const char *text, int *out, struc
 			  known);
 }
 
-static bool names_file(const struct sc_field *field, const char *text)
-{
-	const char *dot = strrchr(text, '.');
-
-	return field->file_offset && dot && (!strcmp(dot, ".csv") || !strcmp(dot, ".json"));
-}
-
-static void take_file(const struct sc_field_place *to, const char *text, void *at)
-{
-	const struct sc_field *field = to->field;
-	const char *copy = sc_arena_strdup(to->arena, text);
-
-	memcpy(at, &field->file_value, sizeof(field->file_value));
-	memcpy((unsigned char *)at - field->offset + field->file_offset, &copy, sizeof(copy));
-}
-
 /* One name of a list of SC_F_FLAGS, or-ed into *place; names below SC_FLAG stand alone only. */
 static int field_add_flag(const struct sc_field *field, const char *name, void *place,
 			  struct sc_err *err)
@@ -246,7 +220,7 @@ static int field_parse_scalar(const struct sc_field_place *to, const char *text,
 			      struct sc_err *err)
 {
 	enum sc_ftype type = to->field->type;
-	const char *copy;
+	const char *copy, *dot;
 
 	if ((type == SC_F_INT || type == SC_F_DOUBLE) && !to->field->required &&
 	    strcmp(text, "auto") == 0) {
@@ -263,8 +237,12 @@ static int field_parse_scalar(const struct sc_field_place *to, const char *text,
 	case SC_F_BOOL:
 		return parse_bool(text, at, err);
 	case SC_F_ENUM:
-		if (names_file(to->field, text)) {
-			take_file(to, text, at);
+		dot = to->field->file_offset ? strrchr(text, '.') : NULL;
+		if (dot && (!strcmp(dot, ".csv") || !strcmp(dot, ".json"))) {
+			copy = sc_arena_strdup(to->arena, text);
+			memcpy(at, &to->field->file_value, sizeof(to->field->file_value));
+			memcpy((unsigned char *)at - to->field->offset + to->field->file_offset,
+			       &copy, sizeof(copy));
 			return 0;
 		}
 		return sc_enum_parse(to->field->names, text, at, err);
@@ -387,16 +365,20 @@ static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct
 static int decode_scalar(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
 	const struct sc_field_place target = {.field = place->field, .arena = d->arena};
+	const enum sc_ftype type = place->field->type;
 	struct sc_err own = {.code = SC_OK};
 
 	if (sc_yaml_is_null(node))
 		return fail(d, node, place, "no value is given; write one, or remove the key");
 	if (node->kind != SC_YAML_SCALAR)
 		return wrong_kind(d, node, place, "a single value");
-	if ((node->quoted && field_refuse_quoted(place->field, node->text, &own)) ||
-	    field_parse_scalar(&target, node->text, place->at, &own))
-		return fail(d, node, place, own.text);
-	return 0;
+	if (node->quoted && type != SC_F_ENUM && type != SC_F_FLAGS && type != SC_F_STR)
+		sc_err_set(&own, SC_EVALUE,
+			   "expected %s, got the quoted text \"%.64s\"; remove the quotes",
+			   type == SC_F_BOOL ? "true or false" : type_text(type), node->text);
+	else
+		field_parse_scalar(&target, node->text, place->at, &own);
+	return own.code == SC_OK ? 0 : fail(d, node, place, own.text);
 }
 
 static int decode_numbers(struct decoder *d, const struct sc_yaml *node, const struct place *place)

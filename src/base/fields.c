@@ -176,13 +176,6 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-static size_t min3(size_t a, size_t b, size_t c)
-{
-	size_t least = a < b ? a : b;
-
-	return least < c ? least : c;
-}
-
 /* Levenshtein, letter case apart, two neighbours swapped counting 1. */
 static size_t edit_distance(const char *a, size_t n_a, const char *b, size_t n_b)
 {
@@ -198,7 +191,9 @@ static size_t edit_distance(const char *a, size_t n_a, const char *b, size_t n_b
 		for (size_t j = 1; j <= n_b; j++) {
 			size_t differ = lower(a[i - 1]) != lower(b[j - 1]);
 
-			now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + differ);
+			now[j] = (last[j] < now[j - 1] ? last[j] : now[j - 1]) + 1;
+			if (last[j - 1] + differ < now[j])
+				now[j] = last[j - 1] + differ;
 			if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
 			    lower(a[i - 2]) == lower(b[j - 1]) && before[j - 2] + 1 < now[j])
 				now[j] = before[j - 2] + 1;

@@ -9,19 +9,16 @@ static uint64_t rotate_left(uint64_t x, int n)
 	return x << n | x >> (64 - n);
 }
 
-static uint64_t splitmix64(uint64_t *state)
-{
-	uint64_t z = *state += 0x9E3779B97F4A7C15u;
-
-	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-	return z ^ z >> 31;
-}
-
+/* splitmix64 */
 void sc_rng_init(struct sc_rng *rng, uint64_t seed)
 {
-	for (int i = 0; i < 4; i++)
-		rng->state[i] = splitmix64(&seed);
+	for (int i = 0; i < 4; i++) {
+		uint64_t z = seed += 0x9E3779B97F4A7C15u;
+
+		z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+		z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+		rng->state[i] = z ^ z >> 31;
+	}
 }
 
 uint64_t sc_rng_next(struct sc_rng *rng)

@@ -138,16 +138,6 @@ static int check_unique_keys(struct builder *b, const struct sc_yaml *map)
 		     : 0;
 }
 
-static int close_node(struct builder *b)
-{
-	const struct sc_yaml *node;
-
-	assert(b->depth); /* libyaml's begins and ends match */
-	node = b->level[--b->depth].node;
-	assert(node);
-	return node->kind == SC_YAML_MAP ? check_unique_keys(b, node) : 0;
-}
-
 static int take_key(struct builder *b, struct level *parent, const yaml_event_t *event)
 {
 	const char *text = (const char *)event->data.scalar.value;
@@ -194,6 +184,7 @@ static int begin_document(struct builder *b, const yaml_event_t *event)
 
 static int take_event(struct builder *b, const yaml_event_t *event)
 {
+	const struct sc_yaml *node;
 	int rc;
 
 	switch (event->type) {
@@ -216,7 +207,9 @@ static int take_event(struct builder *b, const yaml_event_t *event)
 		return rc ? rc : open_node(b, SC_YAML_MAP, event);
 	case YAML_SEQUENCE_END_EVENT:
 	case YAML_MAPPING_END_EVENT:
-		return close_node(b);
+		assert(b->depth); /* libyaml's begins and ends match */
+		node = b->level[--b->depth].node;
+		return node->kind == SC_YAML_MAP ? check_unique_keys(b, node) : 0;
 	default:
 		return 0;
 	}
