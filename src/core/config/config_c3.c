@@ -34,12 +34,11 @@ static const char *habit(const struct sc_request *req, enum sc_c3_family family)
 	const struct sc_software *sw = &req->software;
 	const struct sc_habit *piece = sc_habit_of(req, PATHS[family]);
 
+	if (family == SC_C3_TP && req->config.parallel.tp_overlap)
+		return "chunked";
 	if (piece)
 		return *(const char *const *)piece->value;
-	if (family == SC_C3_TP && !req->config.parallel.tp_overlap)
-		return "comm_first"; /* what is behind weight gradients */
-	if (family == SC_C3_TP)
-		return "chunked";
+	/* Of tensor parallelism what is behind weight gradients. */
 	return family == SC_C3_DP && sw->grad_sync == SC_GRAD_AFTER && !sw->gather_ahead
 		       ? "serial"
 		       : "comm_first";
