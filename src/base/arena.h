@@ -19,7 +19,8 @@ struct sc_arena_mark {
 
 static inline void sc_arena_init(struct sc_arena *arena, size_t block_bytes)
 {
-	*arena = (struct sc_arena){.block_bytes = block_bytes};
+	arena->head = arena->spare = NULL;
+	arena->block_bytes = block_bytes;
 }
 void sc_arena_release(struct sc_arena *arena);                /* also fine on a zeroed struct */
 void *sc_arena_alloc(struct sc_arena *arena, size_t n_bytes); /* 16-byte aligned */
