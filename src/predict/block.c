@@ -7,6 +7,7 @@
 
 #include "base/fnv.h"
 #include "models/row_reuse.h"
+#include "predict/op_names.h"
 #include "predict/predict.h"
 
 /* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
@@ -432,6 +433,17 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 				       env->host_speed);
 	push_step(block, env, step);
 	list_step(block, &(struct sc_op){.kind = SC_OP_COLLECTIVE, .u.collective = *shape}, &span);
+}
+
+void sc_block_add_optimizer(struct sc_block *block, const struct sc_block_env *env, double params)
+{
+	const double moved =
+		params * sc_optimizer_step_bytes(env->request->config.training.optimizer);
+	const struct sc_op op = {
+		SC_OP_OPTIMIZER, SC_FP32, {.rowwise = {.read_bytes = moved, .n_kernels = 1}}};
+
+	if (moved > 0)
+		sc_block_add_op(block, env, SC_NAME_OPTIMIZER, &op);
 }
 
 void sc_block_add_wait(struct sc_block *block, uint16_t name, double us)

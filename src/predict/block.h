@@ -130,6 +130,8 @@ struct sc_block_comm {
 };
 void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		       const struct sc_block_comm *comm);
+/* An optimizer's update of so many parameters, in one kernel. */
+void sc_block_add_optimizer(struct sc_block *block, const struct sc_block_env *env, double params);
 /* The GPU waits for the host: time on its lane. */
 void sc_block_add_wait(struct sc_block *block, uint16_t name, double us);
 /* Are launches of what is added next replayed? */

@@ -281,18 +281,6 @@ static void add_embedding(const struct part *p, enum sc_op_name name,
 	step->host_us = sc_quantize_us(step->host_us * n);
 }
 
-static void optimizer_block(const struct part *p)
-{
-	double moved = p->dlrm->dense_params *
-		       sc_optimizer_step_bytes(p->dlrm->request->config.training.optimizer);
-	struct sc_op op = {
-		SC_OP_OPTIMIZER, SC_FP32, {.rowwise = {.read_bytes = moved, .n_kernels = 1}}};
-
-	if (!(moved > 0))
-		return;
-	sc_block_add_op(p->block, &p->cls->env, SC_NAME_OPTIMIZER, &op);
-}
-
 void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
 			 enum sc_dlrm_block id, struct sc_block *out)
 {
@@ -341,7 +329,7 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 		add_embedding(&p, SC_NAME_TABLE_UPDATE, &work->update);
 		break;
 	case SC_DLRM_OPTIMIZER:
-		optimizer_block(&p);
+		sc_block_add_optimizer(out, &cls->env, dlrm->dense_params);
 		break;
 	case SC_N_DLRM_BLOCKS:
 		break;

@@ -76,9 +76,9 @@ void sc_simulator_destroy(struct sc_simulator *sim)
 	SC_VEC_RELEASE(&sim->part_res);
 	free(sim->res);
 	free(sim->sm);
-	free(sim->groups);
-	free(sim->contends);
-	free(sim->stack);
+	SC_VEC_RELEASE(&sim->groups);
+	SC_VEC_RELEASE(&sim->contends);
+	SC_VEC_RELEASE(&sim->stack);
 	free(sim);
 }
 
@@ -136,7 +136,7 @@ static void begin_group(struct sc_simulator *sim, uint32_t group)
 {
 	const struct sc_graph *graph = sim->graph;
 	const struct sim_flow *f = &sim->flow;
-	const struct sim_group *state = &sim->groups[group];
+	const struct sim_group *state = &sim->groups.at[group];
 	const uint32_t cost_id = graph->groups.at[group].cost;
 	const struct sc_cost *cost = &f->cost[cost_id];
 
@@ -168,7 +168,7 @@ void sc_sim_group_done(struct sc_simulator *sim, uint32_t group, double end_us)
 void sc_sim_member_arrived(struct sc_simulator *sim, uint32_t node, double at_us)
 {
 	const uint32_t group = sim->flow.node[node].group;
-	struct sim_group *state = &sim->groups[group];
+	struct sim_group *state = &sim->groups.at[group];
 
 	sim->flow.start_us[node] = at_us;
 	if (!state->n_arrived || at_us > state->last_us ||
@@ -226,11 +226,7 @@ static const uint8_t *find_contends(struct sc_simulator *sim)
 	const size_t n = sim->graph->costs.n;
 	uint8_t any = 0;
 
-	if (sim->cap_contends < n) {
-		free(sim->contends);
-		sim->contends = sc_xmalloc(n);
-		sim->cap_contends = n;
-	}
+	SC_VEC_RESERVE(&sim->contends, n);
 	for (size_t i = 0; i < n; i++) {
 		const double *demand = sim->graph->costs.at[i].demand;
 		uint8_t contends = 0;
@@ -239,10 +235,10 @@ static const uint8_t *find_contends(struct sc_simulator *sim)
 			contends |= demand[r] > 0 ? SIM_ANY : 0;
 		if (demand[SC_RES_SM] > 0)
 			contends |= SIM_SM;
-		sim->contends[i] = contends;
+		sim->contends.at[i] = contends;
 		any |= contends;
 	}
-	return any ? sim->contends : NULL;
+	return any ? sim->contends.at : NULL;
 }
 
 static void begin_flow(struct sc_simulator *sim, const struct sc_sim_opts *opts,
@@ -250,11 +246,7 @@ static void begin_flow(struct sc_simulator *sim, const struct sc_sim_opts *opts,
 {
 	const struct sc_graph *graph = sim->graph;
 
-	if (sim->cap_stack < graph->lanes.n) {
-		free(sim->stack);
-		sim->stack = sc_xrealloc(NULL, graph->lanes.n, sizeof(*sim->stack));
-		sim->cap_stack = graph->lanes.n;
-	}
+	SC_VEC_RESERVE(&sim->stack, graph->lanes.n);
 	sim->flow = (struct sim_flow){
 		.node = graph->nodes.at,
 		.cost = graph->costs.at,
@@ -269,7 +261,7 @@ static void begin_flow(struct sc_simulator *sim, const struct sc_sim_opts *opts,
 		.end_us = timeline->end_us,
 		.bound_by = timeline->bound_by,
 		.reason = timeline->reason,
-		.stack = sim->stack,
+		.stack = sim->stack.at,
 	};
 	for (size_t i = 0; i < graph->classes.n; i++)
 		sim->flow.slowed |= graph->classes.at[i].slowdown > 1;
@@ -317,15 +309,9 @@ int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
 	timeline->total_us = 0;
 	sim->graph = graph;
 	begin_flow(sim, opts, timeline);
-	const size_t n = sim->graph->groups.n;
-
-	if (sim->cap_groups < n) {
-		free(sim->groups);
-		sim->groups = sc_xrealloc(NULL, n, sizeof(*sim->groups));
-		sim->cap_groups = n;
-	}
-	for (size_t i = 0; i < n; i++)
-		sim->groups[i] = (struct sim_group){.holders = SC_NONE};
+	SC_VEC_RESERVE(&sim->groups, graph->groups.n);
+	for (size_t i = 0; i < graph->groups.n; i++)
+		sim->groups.at[i] = (struct sim_group){.holders = SC_NONE};
 	begin_nodes(sim);
 	if (sim->flow.contends) {
 		sc_sim_events_begin(sim);

@@ -135,7 +135,7 @@ static void admit(struct sc_simulator *sim, uint32_t id)
 			link_resizable(sim, id);
 		sim_act_start(sim, id);
 	} else {
-		struct sim_group *group = &sim->groups[f->node[node].group];
+		struct sim_group *group = &sim->groups.at[f->node[node].group];
 
 		act->state = SIM_HOLDING;
 		act->next = group->holders;
@@ -458,7 +458,7 @@ static void finish(struct sc_simulator *sim, uint32_t id)
 			sim_sm_release(sim, id);
 		sc_sim_node_done(sim, what, sim->now_us);
 	} else {
-		uint32_t holder = sim->groups[what].holders;
+		uint32_t holder = sim->groups.at[what].holders;
 
 		while (holder != SC_NONE) {
 			const uint32_t next = sim->acts.at[holder].next;

@@ -112,10 +112,9 @@ struct sc_simulator {
 	struct sim_flow flow;
 	size_t n_stack, n_done;
 	double total_us;
-	struct sim_group *groups;
-	uint8_t *contends;
-	uint32_t *stack;
-	size_t cap_groups, cap_contends, cap_stack;
+	SC_VEC(struct sim_group) groups; /* by group */
+	SC_VEC(uint8_t) contends;        /* by cost: enum sim_contends */
+	sim_ids stack;
 
 	double now_us;
 	SC_VEC(struct sim_act) acts;

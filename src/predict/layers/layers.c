@@ -45,16 +45,6 @@ static void add_row(struct sc_layers *l, size_t row, bool backward, struct sc_bl
 	l->flop += op.u.layer.flop / (double)l->request->config.training.micro_batch;
 }
 
-/* Whole gradients at once where nothing is to overlap. */
-static double bucket_bytes(const struct sc_layers *l)
-{
-	const struct sc_software *sw = &l->request->software;
-
-	return sw->grad_sync == SC_GRAD_OVERLAP && sw->bucket_mib > 0
-		       ? sw->bucket_mib * SC_BYTES_PER_MIB
-		       : HUGE_VAL;
-}
-
 static struct sc_matrix matrix_of(const struct sc_request *request, const struct sc_layer_row *row)
 {
 	const double samples =
@@ -64,17 +54,6 @@ static struct sc_matrix matrix_of(const struct sc_request *request, const struct
 				  .n = row->inputs,
 				  .count = row->outputs > 0 && row->inputs > 0,
 				  .rows = samples * or_default(row->positions, 1)};
-}
-
-static void add_optimizer(struct sc_layers *l, double params, struct sc_block *out)
-{
-	const double moved =
-		params * sc_optimizer_step_bytes(l->request->config.training.optimizer);
-	const struct sc_op op = {
-		SC_OP_OPTIMIZER, SC_FP32, {.rowwise = {.read_bytes = moved, .n_kernels = 1}}};
-
-	if (moved > 0)
-		sc_block_add_op(out, &l->env, SC_NAME_OPTIMIZER, &op);
 }
 
 static void fill_forward(struct sc_layers *l)
@@ -89,7 +68,7 @@ static void fill_forward(struct sc_layers *l)
 		}
 		l->params += params;
 		if (l->request->software.layer_updates)
-			add_optimizer(l, params, &b->update);
+			sc_block_add_optimizer(&b->update, &l->env, params);
 	}
 	if (!l->request->software.layer_updates) {
 		/* Of the rows that say their matrix. */
@@ -102,7 +81,7 @@ static void fill_forward(struct sc_layers *l)
 			n += a[n].count > 0;
 		}
 		sc_matrix_steps(&l->env, a, n, &l->span, &l->optimizer);
-		add_optimizer(l, l->params, &l->optimizer);
+		sc_block_add_optimizer(&l->optimizer, &l->env, l->params);
 	}
 }
 
@@ -162,11 +141,15 @@ int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struc
 	reserve(layers);
 	const size_t n = layers->request->config.model.rows.n;
 	const enum sc_dtype dtype = sc_storage_dtype(layers->request->config.training.precision);
+	const struct sc_software *sw = &req->software;
 	struct sc_layer_bucket *b = NULL;
+	double bucket_bytes = HUGE_VAL; /* whole gradients at once where nothing is to overlap */
 
+	if (sw->grad_sync == SC_GRAD_OVERLAP && sw->bucket_mib > 0)
+		bucket_bytes = sw->bucket_mib * SC_BYTES_PER_MIB;
 	layers->buckets = sc_arena_calloc(layers->arena, n, sizeof(*layers->buckets));
 	for (size_t row = n; row-- > 0;) {
-		if (!b || b->shape.bytes >= bucket_bytes(layers)) {
+		if (!b || b->shape.bytes >= bucket_bytes) {
 			b = &layers->buckets[layers->n_buckets++];
 			b->last_row = row;
 			b->shape = (struct sc_collective_shape){SC_ALL_REDUCE, 0, dtype};

@@ -16,19 +16,6 @@ struct pass_copies {
 	uint32_t from_host, to_host, began_after;
 };
 
-/* What of the model a pass runs. */
-static struct sc_stage_parts part_of(const struct class_state *st, const struct sc_slot *slot)
-{
-	const struct sc_transformer *tf = st->b->tf;
-	uint32_t vs = slot->virtual_stage;
-	struct sc_stage_parts part = {.dense = (double)tf->stage_dense[vs]};
-
-	part.layers = (double)tf->stage_layers[vs] - part.dense;
-	sc_transformer_ends(tf, (uint32_t)tf->placement.classes[st->id].stage, slot->chunk,
-			    &part.embed, &part.head);
-	return part;
-}
-
 /* us each way, and those that kernels wait for */
 struct traffic {
 	double in_us, out_us, blocking_us;
@@ -58,15 +45,19 @@ static struct traffic traffic_of(const struct class_state *st, const struct sc_s
 	const struct sc_host_rates *rates = &b->host_rates;
 	const struct sc_replicas *copies = &tf->classes[st->id].replicas;
 	const bool forward = slot->kind == SC_PASS_FORWARD;
-	struct sc_stage_parts part = part_of(st, slot);
-	struct sc_stage_parts stage = sc_transformer_stage(tf, tf->placement.classes[st->id].stage);
+	const int on = tf->placement.classes[st->id].stage;
+	struct sc_stage_parts stage = sc_transformer_stage(tf, on);
+	struct sc_stage_parts part = {.dense = (double)tf->stage_dense[slot->virtual_stage]};
 	double samples = partial ? req->last_micro_batch : (double)req->config.training.micro_batch;
-	double kept = sc_offload_layers_frac(off, stage.layers + stage.dense) *
-		      (part.layers * sc_layer_kept_bytes(req, samples, false) +
-		       part.dense * sc_layer_kept_bytes(req, samples, true));
 	struct sc_params params = {0};
 	struct traffic out = {0};
+	double kept;
 
+	part.layers = (double)tf->stage_layers[slot->virtual_stage] - part.dense;
+	sc_transformer_ends(tf, (uint32_t)on, slot->chunk, &part.embed, &part.head);
+	kept = sc_offload_layers_frac(off, stage.layers + stage.dense) *
+	       (part.layers * sc_layer_kept_bytes(req, samples, false) +
+		part.dense * sc_layer_kept_bytes(req, samples, true));
 	sc_params_add(&params, &tf->layer, part.layers);
 	sc_params_add(&params, &tf->dense_layer, part.dense);
 	sc_params_add(&params, &tf->embed, part.embed);

@@ -162,6 +162,7 @@ struct walk {
 	double kernel_us, comm_us;
 	double us[SC_N_OP_NAMES], count[SC_N_OP_NAMES];
 	double owner_us[SC_N_OWNERS];
+	bool is_comm[SC_N_OP_NAMES];
 };
 
 static void visit(struct walk *w, const struct sc_step *step, uint32_t node)
@@ -174,6 +175,7 @@ static void visit(struct walk *w, const struct sc_step *step, uint32_t node)
 	us = tl->end_us[node] - tl->start_us[node];
 	w->us[step->name] += us;
 	w->count[step->name]++;
+	w->is_comm[step->name] = step->kind == SC_STEP_COMM;
 	if (step->kind == SC_STEP_COMM) {
 		w->comm_us += us;
 		return;
@@ -183,18 +185,9 @@ static void visit(struct walk *w, const struct sc_step *step, uint32_t node)
 		w->owner_us[o] += us * step->cost.owner_frac[o];
 }
 
-static bool is_comm(const struct side *side, uint32_t name)
-{
-	for (int r = 0; r < side->n_runs; r++)
-		for (size_t s = 0; s < side->run[r].block->steps.n; s++)
-			if (side->run[r].block->steps.at[s].name == name)
-				return side->run[r].block->steps.at[s].kind == SC_STEP_COMM;
-	return false;
-}
-
 /* Of its exchanges the share `exposed` is hidden by nothing. */
-static void conclude_side(const struct side *side, const struct walk *w, double exposed,
-			  struct sc_arena *arena, struct sc_pair_alone *out)
+static void conclude_side(const struct walk *w, double exposed, struct sc_arena *arena,
+			  struct sc_pair_alone *out)
 {
 	out->gpu_us = w->kernel_us + exposed * w->comm_us;
 	memcpy(out->owner_us, w->owner_us, sizeof(out->owner_us));
@@ -205,7 +198,7 @@ static void conclude_side(const struct side *side, const struct walk *w, double 
 	for (uint32_t n = 0; n < SC_N_OP_NAMES; n++)
 		if (w->count[n] > 0)
 			out->parts[out->n_parts++] = (struct sc_pair_part){
-				n, w->us[n] * (is_comm(side, n) ? exposed : 1), w->count[n]};
+				n, w->us[n] * (w->is_comm[n] ? exposed : 1), w->count[n]};
 }
 
 /* The pair alone, its GPU busy until `gpu_free_us`: its end. Nodes of steps go to `node`. */
@@ -275,7 +268,7 @@ static int summarize_pair(const struct side side[2], struct sc_build_scratch *sc
 	exposed = gpu_us - walk[0].kernel_us - walk[1].kernel_us;
 	exposed = fmax(exposed, 0) / fmax(walk[0].comm_us + walk[1].comm_us, 1e-9);
 	for (int i = 0; i < 2; i++)
-		conclude_side(&side[i], &walk[i], exposed, arena, &out->side[i]);
+		conclude_side(&walk[i], exposed, arena, &out->side[i]);
 	out->side[0].gpu_us = sc_quantize_us(out->side[0].gpu_us);
 	out->side[1].gpu_us = gpu_us - out->side[0].gpu_us;
 	rc = run_alone(side, 0, scratch, node, err);
