@@ -10,7 +10,7 @@
 #include "models/memory.h"
 #include "predict/engine/simulate.h"
 #include "predict/reading.h"
-#include "predict/schedule/schedule_run.h"
+#include "predict/schedule/schedule.h"
 
 enum sc_detail { SC_DETAIL_COARSE, SC_DETAIL_FULL };
 struct sc_predict_opts {

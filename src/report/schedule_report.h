@@ -4,7 +4,7 @@
 
 #include "base/json_out.h"
 #include "base/strbuf.h"
-#include "predict/schedule/schedule_run.h"
+#include "predict/schedule/schedule.h"
 
 void sc_schedule_to_text(const char *name, const struct sc_schedule_play *play,
 			 struct sc_strbuf *out);

@@ -7,7 +7,6 @@
 #include "core/config/config_schedule.h"
 #include "predict/schedule/schedule_file.h"
 #include "predict/schedule/schedule_priv.h"
-#include "predict/schedule/schedule_run.h"
 
 /* DualPipe (DeepSeek-V3, arXiv:2412.19437, §3.2.1; deepseek-ai/DualPipe, dualpipe.py): micro-batches enter at
  * both ends, and a forward pass of one direction runs beside a backward pass of the other. DualPipeV (the same

@@ -7,7 +7,6 @@
 #include "base/json_cursor.h"
 #include "base/vec.h"
 #include "predict/schedule/schedule_priv.h"
-#include "predict/schedule/schedule_run.h"
 
 /* A pass as the file has it. */
 struct cell {

@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "predict/schedule/schedule_priv.h"
-#include "predict/schedule/schedule_run.h"
 
 #define CLOSE 1e-9 /* times as equal as these are the same */
 

@@ -4,7 +4,6 @@
 
 #include "base/arena.h"
 #include "predict/schedule/schedule.h"
-#include "predict/schedule/schedule_run.h"
 
 /* sc_passes_run; memory in micro-batches: activations held, in those of all chunks of a replica. */
 void sc_schedule_play(const struct sc_passes *passes, const struct sc_pass_times *times,
