@@ -205,6 +205,11 @@ static int take_release(const struct sc_resolver *res, const struct sc_software 
 				"training.software %s has no release for this GPU: its successor %s "
 				"is simulated",
 				before->id, (*software)->id);
+		else if (!req->config.training.software_version && !release->unpadded)
+			sc_warn(&req->warnings,
+				"training.software %s ties embeddings: its release %s, which need not, "
+				"is simulated; training.software_version names another",
+				before->id, (*software)->id);
 		return 0;
 	}
 	return 0;
