@@ -321,16 +321,3 @@ TEST(test_refused)
 	opts.show_step = 3;
 	expect_error(SC_EVALUE, "the trace has no step 3");
 }
-
-TEST(test_median_without)
-{
-	static const double x[] = {1, 2, 4, 8, 16};
-
-	ck_assert_double_eq_tol(sc_median_without(x, 5, 0), 6, 1e-12);
-	ck_assert_double_eq_tol(sc_median_without(x, 5, 2), 5, 1e-12);
-	ck_assert_double_eq_tol(sc_median_without(x, 5, 4), 3, 1e-12);
-	ck_assert_double_eq_tol(sc_median_without(x, 4, 0), 4, 1e-12);
-	ck_assert_double_eq_tol(sc_median_without(x, 4, 3), 2, 1e-12);
-	ck_assert_double_eq_tol(sc_median_without(x, 2, 1), 1, 1e-12);
-	ck_assert(isnan(sc_median_without(x, 1, 0)));
-}

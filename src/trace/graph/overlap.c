@@ -14,10 +14,10 @@ enum { COMPUTE, COMM, N_SIDES };
 /* Kernels before and after one, of a recording without several iterations, that make its place known. */
 enum { NEIGHBOURS = 4 };
 
-/* The kernels of a side on one stream within one iteration, or within the recording: how many so far, in all. */
+/* A kernel among those of its name and launch, on its stream, in its iteration. */
 struct same_launch {
-	uint64_t key; /* name, launch, stream, iteration */
-	uint32_t act, n_before, n;
+	uint64_t key; /* of all these */
+	uint32_t act;
 };
 
 struct span {
@@ -27,7 +27,7 @@ struct side {
 	SC_VEC(struct sc_beside) acts; /* of one GPU, by start */
 	SC_VEC(int64_t) last_end;      /* of those up to each */
 	SC_VEC(struct span) busy;
-	SC_VEC(struct same_launch) launches; /* by activity */
+	SC_VEC(struct same_launch) launches; /* sorted */
 };
 struct finder {
 	const struct sc_trace_run *run;
@@ -225,36 +225,11 @@ static int compare_launches(const void *left, const void *right)
 	return 2 * SC_ORDER(a->key, b->key) + SC_ORDER(a->act, b->act);
 }
 
-static int compare_acts(const void *left, const void *right)
+static struct same_launch launch_of(const struct finder *f, uint32_t act)
 {
-	const struct same_launch *a = left, *b = right;
+	const struct sc_act *a = &f->rank->acts.at[act];
 
-	return (a->act > b->act) - (a->act < b->act);
-}
-
-/* Which of its launch in its iteration and stream each kernel of the side is. Stays in the side's order. */
-static void count_launches(const struct finder *f, struct side *s)
-{
-	s->launches.n = 0;
-	for (size_t i = 0; i < s->acts.n; i++) {
-		const struct sc_act *act = act_of(f, &s->acts.at[i]);
-		const struct same_launch one = {
-			.key = mix(mix(hash_of(act), stream_of(f, act)), iteration_of(f, act)),
-			.act = s->acts.at[i].act};
-
-		SC_VEC_PUSH(&s->launches, one);
-	}
-	if (s->launches.n == 0)
-		return;
-	qsort(s->launches.at, s->launches.n, sizeof(*s->launches.at), compare_launches);
-	for (size_t i = 0, end; i < s->launches.n; i = end) {
-		for (end = i;
-		     end < s->launches.n && s->launches.at[end].key == s->launches.at[i].key; end++)
-			s->launches.at[end].n_before = (uint32_t)(end - i);
-		for (size_t k = i; k < end; k++)
-			s->launches.at[k].n = (uint32_t)(end - i);
-	}
-	qsort(s->launches.at, s->launches.n, sizeof(*s->launches.at), compare_acts);
+	return (struct same_launch){mix(mix(hash_of(a), stream_of(f, a)), iteration_of(f, a)), act};
 }
 
 /* Which kernels of its stream come before and after it. */
@@ -284,19 +259,20 @@ static uint64_t neighbours_of(const struct finder *f, const struct side *s, uint
 static void set_place(const struct finder *f, const struct side *s, uint32_t index,
 		      struct same *same)
 {
-	const uint32_t act = s->acts.at[index].act;
-	const struct same_launch key = {.act = act};
-	const struct same_launch *launch =
-		bsearch(&key, s->launches.at, s->launches.n, sizeof(key), compare_acts);
+	const struct same_launch own = launch_of(f, s->acts.at[index].act);
+	size_t first, at, end;
 
 	if (f->rank->iterations.n < 2) {
 		same->key[3] = neighbours_of(f, s, index);
 		return;
 	}
-	if (!iteration_of(f, &f->rank->acts.at[act]))
+	if (!iteration_of(f, &f->rank->acts.at[own.act]))
 		same->key[1] = 0; /* never known */
-	same->key[3] = (uint64_t)launch->n << 32 | launch->n_before;
-	same->key[4] = stream_of(f, &f->rank->acts.at[act]);
+	SC_FIRST_NOT(first, i, 0, s->launches.n, s->launches.at[i].key < own.key);
+	SC_FIRST_NOT(end, i, first, s->launches.n, s->launches.at[i].key == own.key);
+	SC_FIRST_NOT(at, i, first, end, s->launches.at[i].act < own.act);
+	same->key[3] = (uint64_t)(end - first) << 32 | (at - first);
+	same->key[4] = stream_of(f, &f->rank->acts.at[own.act]);
 }
 
 static struct same same_of(const struct finder *f, const struct side *s, uint32_t index)
@@ -326,7 +302,11 @@ static void find_alone(struct finder *f, struct side *s)
 {
 	struct same *all = sc_xmalloc((s->acts.n + 1) * sizeof(*all));
 
-	count_launches(f, s);
+	s->launches.n = 0;
+	for (size_t i = 0; i < s->acts.n; i++)
+		SC_VEC_PUSH(&s->launches, launch_of(f, s->acts.at[i].act));
+	if (s->launches.n)
+		qsort(s->launches.at, s->launches.n, sizeof(*s->launches.at), compare_launches);
 	for (uint32_t i = 0; i < s->acts.n; i++)
 		all[i] = same_of(f, s, i);
 	qsort(all, s->acts.n, sizeof(*all), compare_same);

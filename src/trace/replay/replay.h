@@ -138,7 +138,5 @@ size_t sc_replay_mark_outliers(const double *measured, const double *predicted, 
  * predicted. */
 void sc_replay_band(const struct sc_replay_result *result, bool typical_only, double *low_pct,
 		    double *high_pct);
-/* The median of a rising sample without its k-th value: the others say what it should be. */
-double sc_median_without(const double *sorted, size_t n, size_t k);
 
 #endif

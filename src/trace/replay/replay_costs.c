@@ -1,5 +1,6 @@
 /* The costs of an iteration's graph in a variant, in place: gaps and durations as measured or typical, then
  * the changes that were asked for. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,24 +25,6 @@ struct lane_left {
 	double us;    /* until when it is busy */
 	uint32_t act; /* the last, or SC_NONE */
 };
-
-static double choose(enum replay_times times, double measured, double typical, double others,
-		     double mean)
-{
-	switch (times) {
-	case TIMES_MEASURED:
-		return measured;
-	case TIMES_TYPICAL:
-		return typical;
-	case TIMES_OTHERS:
-		return others;
-	case TIMES_MEAN:
-		return mean;
-	case TIMES_ZERO:
-		break;
-	}
-	return 0;
-}
 
 /* ---- collectives by model ---- */
 
@@ -288,48 +271,49 @@ static bool is_changed(const struct setting *s, const struct sc_act *act)
 
 static void set_call(const struct setting *s, uint32_t c, bool tail, struct sc_cost *cost)
 {
-	const struct replay_medians *m = &s->study->medians[s->rank_idx];
-	const struct replay_pair measured = {s->rank->calls.at[c].gap_us,
-					     s->rank->calls.at[c].tail_us};
+	const struct sc_call *call = &s->rank->calls.at[c];
 	const struct sc_replay_subject subject =
-		subject_of(s, SC_REPLAY_HOST,
-			   sc_trace_run_name(&s->study->run, s->rank->calls.at[c].name), NULL);
+		subject_of(s, SC_REPLAY_HOST, sc_trace_run_name(&s->study->run, call->name), NULL);
 	const enum replay_times times = s->variant->gaps;
+	const struct replay_pair now =
+		times < TIMES_MEASURED ? s->study->medians[s->rank_idx].calls[times][c]
+		: times == TIMES_ZERO  ? (struct replay_pair){0, 0}
+				       : (struct replay_pair){call->gap_us, call->tail_us};
 
 	/* That the host sees room late costs nothing where it need not wait. */
-	if (tail && s->rank->calls.at[c].kind == SC_CALL_QUEUED)
-		cost->latency_us = s->follow ? 0 : (double)measured.work_us;
+	if (tail && call->kind == SC_CALL_QUEUED)
+		cost->latency_us = s->follow ? 0 : (double)call->tail_us;
 	else if (tail)
-		cost->latency_us =
-			choose(times, (double)measured.work_us, (double)m->typical_calls[c].work_us,
-			       (double)m->other_calls[c].work_us, (double)measured.work_us);
+		cost->latency_us = (double)now.work_us;
 	else
-		cost->latency_us =
-			choose(times, (double)measured.gap_us, (double)m->typical_calls[c].gap_us,
-			       (double)m->other_calls[c].gap_us, (double)measured.gap_us) *
-			as_others(s, s->study->host_slowness);
+		cost->latency_us = (double)now.gap_us * as_others(s, s->study->host_slowness);
 	cost->latency_us *= scale_of(s, &subject);
 }
 
-static double gap_now(const struct setting *s, uint32_t a, double measured)
+static double gap_now(const struct setting *s, uint32_t a)
 {
-	const struct replay_medians *m = &s->study->medians[s->rank_idx];
 	const struct sc_replay_subject subject = subject_of(s, SC_REPLAY_HOST, "launch", NULL);
+	const enum replay_times times = s->variant->gaps;
+	const float us = times < TIMES_MEASURED
+				 ? s->study->medians[s->rank_idx].acts[times][a].gap_us
+				 : s->rank->acts.at[a].gap_us;
 
-	return choose(s->variant->gaps, measured, (double)m->typical_acts[a].gap_us,
-		      (double)m->other_acts[a].gap_us, measured) *
-	       scale_of(s, &subject);
+	return times == TIMES_ZERO ? 0 : (double)us * scale_of(s, &subject);
 }
 
 static double work_now(const struct setting *s, uint32_t a)
 {
-	const struct replay_medians *m = &s->study->medians[s->rank_idx];
 	const struct sc_act *act = &s->rank->acts.at[a];
 	const double measured = sc_trace_act_work_us(&s->study->run, s->rank, act);
-	const double us = choose(s->variant->work, measured, (double)m->typical_acts[a].work_us,
-				 (double)m->other_acts[a].work_us, s->study->mean_us[act->name]);
+	const enum replay_times times = s->variant->work;
 
-	return is_picked(s, act) ? measured : change_work(s, act, us);
+	if (is_picked(s, act))
+		return measured;
+	return change_work(s, act,
+			   times < TIMES_MEASURED
+				   ? (double)s->study->medians[s->rank_idx].acts[times][a].work_us
+			   : times == TIMES_MEAN ? s->study->mean_us[act->name]
+						 : measured);
 }
 
 /* What the iteration before left to run: as its replay did; what that does not know as recorded, with the
@@ -388,8 +372,7 @@ static void set_node(struct setting *s, uint32_t node, struct sc_trace_graph *g)
 		break;
 	case SC_TRACE_NODE_ACT:
 		if (s->rank->acts.at[ref->index].launch != SC_NONE)
-			cost->latency_us =
-				gap_now(s, ref->index, (double)s->rank->acts.at[ref->index].gap_us);
+			cost->latency_us = gap_now(s, ref->index);
 		if (group == SC_NONE)
 			cost->work_us = work_now(s, ref->index);
 		else
@@ -427,7 +410,8 @@ void sc_replay_set(const struct replay_at *at, struct sc_trace_graph *graph)
 
 /* ---- before anything is simulated ---- */
 
-unsigned sc_replay_matches(const struct replay_study *study, const struct sc_selector *selector)
+/* Kinds of operations that a selector matches, a bit each. */
+static unsigned matches(const struct replay_study *study, const struct sc_selector *selector)
 {
 	unsigned kinds = 0;
 
@@ -475,11 +459,14 @@ static const struct {
 			     "the models know the network; kernels, copies and the host stay"},
 };
 
-int sc_replay_check_change(const struct replay_study *study, const struct sc_replay_change *change,
-			   unsigned kinds, struct sc_warnings *warnings, struct sc_err *err)
+static int check_change(const struct replay_study *study, const struct sc_replay_change *change,
+			struct sc_err *err)
 {
 	const char *text = change->selector.text;
+	const unsigned kinds = matches(study, &change->selector);
 
+	if (!kinds)
+		return sc_err_set(err, SC_EVALUE, "%.64s: no recorded operation matches", text);
 	if (change->action == SC_REPLAY_MODEL && study->run.n_replicas)
 		return sc_err_set(
 			err, SC_EUNSUPPORTED,
@@ -496,8 +483,8 @@ int sc_replay_check_change(const struct replay_study *study, const struct sc_rep
 				  "--replace %.64s%s: would replace nothing: %s", text,
 				  ACTIONS[change->action].text, ACTIONS[change->action].why);
 	if (kinds & ~ACTIONS[change->action].kinds)
-		sc_warn(warnings, "--replace %.64s%s: %s", text, ACTIONS[change->action].text,
-			ACTIONS[change->action].why);
+		sc_warn(&study->out->warnings, "--replace %.64s%s: %s", text,
+			ACTIONS[change->action].text, ACTIONS[change->action].why);
 	return 0;
 }
 
@@ -597,17 +584,24 @@ static int check_gpus(const struct replay_study *study, struct sc_warnings *warn
 			  (long long)gpus, recorded);
 }
 
-int sc_replay_check(const struct replay_study *study, struct sc_warnings *warnings,
-		    struct sc_err *err)
+int sc_replay_check(const struct replay_study *study, struct sc_err *err)
 {
 	const int64_t without = study->opts->without_rank;
+	const size_t n = study->run.ranks.n;
+	size_t r = 0;
+	int rc = 0;
 
-	for (size_t r = 0; r < study->run.ranks.n; r++)
-		if (study->run.ranks.at[r].rank == without && !(study->slowness[r] > 1) &&
-		    !(study->host_slowness[r] > 1))
-			sc_warn(warnings,
-				"--without-straggler %lld: its kernels and its host take no longer "
-				"than those of the others; nothing is changed",
-				(long long)without);
-	return check_gpus(study, warnings, err);
+	while (r < n && study->run.ranks.at[r].rank != without)
+		r++;
+	if (without >= 0 && (r == n || n == 1))
+		return sc_err_set(err, SC_EVALUE, "the trace has no rank %" PRId64 " among others",
+				  without);
+	for (size_t i = 0; rc == 0 && i < study->opts->n_changes; i++)
+		rc = check_change(study, &study->opts->changes[i], err);
+	if (rc == 0 && without >= 0 && !(study->slowness[r] > 1) && !(study->host_slowness[r] > 1))
+		sc_warn(&study->out->warnings,
+			"--without-straggler %" PRId64 ": its kernels and its host take no longer "
+			"than those of the others; nothing is changed",
+			without);
+	return rc ? rc : check_gpus(study, &study->out->warnings, err);
 }

@@ -371,7 +371,7 @@ static void warn_of_gaps(const struct replay_study *study, struct sc_replay_resu
 	for (size_t r = 0; r < study->run.ranks.n; r++)
 		for (size_t a = 0; a < study->run.ranks.at[r].acts.n; a++) {
 			const struct sc_act *act = &study->run.ranks.at[r].acts.at[a];
-			const float typical_us = study->medians[r].typical_acts[a].gap_us;
+			const float typical_us = study->medians[r].acts[TIMES_TYPICAL][a].gap_us;
 
 			beyond_us += fmax(0, (double)(act->gap_us - typical_us));
 			if (!largest || act->gap_us > largest->gap_us) {

@@ -1,6 +1,5 @@
 /* A replay: finding the source, the variants of its iterations and what they are compared with, the critical path as people
  * read it, errors. */
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -225,32 +224,6 @@ static void replay_study_release(struct replay_study *study)
 	free(study->host_slowness);
 	SC_VEC_RELEASE(&study->variants);
 	sc_trace_run_release(&study->run);
-}
-
-/* ---- before anything is simulated ---- */
-
-/* Refuses what nothing matches, and ranks that are not there. */
-static int replay_study_check(const struct replay_study *study, struct sc_err *err)
-{
-	const int64_t without = study->opts->without_rank;
-	bool found = without < 0;
-	int rc = 0;
-
-	for (size_t r = 0; r < study->out->ranks.n && study->out->ranks.n > 1; r++)
-		found = found || study->out->ranks.at[r].rank == without;
-	if (!found)
-		return sc_err_set(err, SC_EVALUE, "the trace has no rank %" PRId64 " among others",
-				  without);
-	for (size_t i = 0; rc == 0 && i < study->opts->n_changes; i++) {
-		const struct sc_replay_change *change = &study->opts->changes[i];
-		const unsigned kinds = sc_replay_matches(study, &change->selector);
-
-		if (!kinds)
-			return sc_err_set(err, SC_EVALUE, "%.64s: no recorded operation matches",
-					  change->selector.text);
-		rc = sc_replay_check_change(study, change, kinds, &study->out->warnings, err);
-	}
-	return rc;
 }
 
 /* That of the middle time, or the one that was asked for. */
@@ -552,9 +525,7 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 	}
 	sc_replay_describe(&study, out);
 	replay_study_begin(&study);
-	rc = replay_study_check(&study, err);
-	if (rc == 0)
-		rc = sc_replay_check(&study, &out->warnings, err);
+	rc = sc_replay_check(&study, err);
 	if (rc == 0)
 		rc = replay_study_run(&study, err);
 	if (rc == 0)
@@ -596,19 +567,4 @@ void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_co
 		.typical_max_pct = typical_max_pct,
 	};
 	free(pct);
-}
-
-double sc_median_without(const double *sorted, size_t n, size_t k)
-{
-	const size_t left = n - 1, mid = left / 2;
-	double high, low;
-
-	assert(k < n);
-	if (n == 1)
-		return NAN;
-	high = sorted[mid + (mid >= k)];
-	if (left % 2)
-		return high;
-	low = sorted[mid - 1 + (mid - 1 >= k)];
-	return (low + high) / 2;
 }

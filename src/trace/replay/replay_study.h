@@ -8,9 +8,9 @@
 
 /* Which gaps, or durations, a variant has. */
 enum replay_times {
-	TIMES_MEASURED,
 	TIMES_TYPICAL, /* of its like */
 	TIMES_OTHERS,  /* the same without the iteration itself */
+	TIMES_MEASURED,
 	TIMES_MEAN, /* of its name, over ranks and iterations; of a job's communication the median */
 	TIMES_ZERO
 };
@@ -46,7 +46,7 @@ struct replay_pair {
 	float gap_us, work_us;
 };
 struct replay_medians {
-	struct replay_pair *typical_calls, *other_calls, *typical_acts, *other_acts;
+	struct replay_pair *calls[TIMES_MEASURED], *acts[TIMES_MEASURED]; /* by times before it */
 	size_t n_alone; /* parts that no other iteration has: their own time stands for them */
 };
 struct replay_part {
@@ -127,14 +127,9 @@ double sc_replay_waiting_us(const struct replay_study *study, size_t rank, const
 double sc_replay_rank_waiting_us(const struct replay_study *study, size_t rank, int64_t *n_unknown);
 /* GPUs of a rank of a job and its mates. */
 int64_t sc_replay_mates(const struct sc_trace_run *run);
-/* Kinds of operations that a selector matches, a bit each. */
-unsigned sc_replay_matches(const struct replay_study *study, const struct sc_selector *selector);
-/* Refuses changes that would change nothing; warns of those that change a part of what they match. */
-int sc_replay_check_change(const struct replay_study *study, const struct sc_replay_change *change,
-			   unsigned kinds, struct sc_warnings *warnings, struct sc_err *err);
-/* The same of a straggler, and of the number of GPUs. */
-int sc_replay_check(const struct replay_study *study, struct sc_warnings *warnings,
-		    struct sc_err *err);
+/* Refuses changes that would change nothing, and ranks that are not there; warns of changes of a part of what they match.
+ */
+int sc_replay_check(const struct replay_study *study, struct sc_err *err);
 
 /* replay_results.c: ranks and iterations as they are; then what the study found. */
 void sc_replay_describe(const struct replay_study *study, struct sc_replay_result *out);

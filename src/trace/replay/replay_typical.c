@@ -57,66 +57,39 @@ static bool same_name(const struct entry *a, const struct entry *b)
 }
 
 struct scratch {
-	double *x;
-	double *sorted, *below; /* rising; below[i]: sum of the first i */
-	bool by_median;         /* of jobs: a step in which one operation stalls is not theirs */
-	uint32_t *n_like;       /* by iteration */
+	double *x, *sorted, *others;
+	bool by_median;   /* of jobs: a step in which one operation stalls is not theirs */
+	uint32_t *n_like; /* by iteration */
 	uint32_t like[2 * MAX_LIKE];
 };
 
-/* Of n values, in s->x. */
-static void sort_values(struct scratch *s, size_t n)
+/* The mean of n sorted values; of many, what is far above the median counts as far only. Times are skewed, so that
+ * sums of medians would be too short; and of few values none can be told to be an outlier. */
+static float typical(const struct scratch *s, const double *sorted, size_t n)
 {
-	memcpy(s->sorted, s->x, n * sizeof(*s->x));
-	sc_sort_doubles(s->sorted, n);
-	s->below[0] = 0;
+	const double median = sc_percentile_sorted(sorted, n, 50);
+	const double limit =
+		n < MIN_FOR_TRIMMING ? (double)INFINITY : OUTLIER_FACTOR * median + OUTLIER_US;
+	double sum = 0;
+
+	if (s->by_median)
+		return (float)median;
 	for (size_t i = 0; i < n; i++)
-		s->below[i + 1] = s->below[i] + s->sorted[i];
+		sum += sorted[i] < limit ? sorted[i] : limit;
+	return (float)(sum / (double)n);
 }
 
-/* How many of the sorted are below. */
-static size_t n_below(const struct scratch *s, size_t n, double value)
+/* The same of s->sorted without one that is `x`; NAN: there is no other. */
+static float typical_without(const struct scratch *s, size_t n, double x)
 {
-	size_t low;
-
-	SC_FIRST_NOT(low, i, 0, n, s->sorted[i] < value);
-	return low;
-}
-
-/* The sum of n sorted values; of many, what is far above the median counts as far only. Times are skewed, so
- * that sums of medians would be too short; and of few values none can be told to be an outlier. */
-static double trimmed_sum(const struct scratch *s, size_t n, size_t n_used, double median,
-			  double *limit)
-{
-	size_t kept = n;
-
-	*limit = (double)INFINITY;
-	if (n_used >= MIN_FOR_TRIMMING) {
-		*limit = OUTLIER_FACTOR * median + OUTLIER_US;
-		kept = n_below(s, n, *limit);
-	}
-	return kept == n ? s->below[n] : s->below[kept] + (double)(n - kept) * *limit;
-}
-
-static float typical(const struct scratch *s, size_t n)
-{
-	const double median = sc_percentile_sorted(s->sorted, n, 50);
-	double limit;
-
-	return (float)(s->by_median ? median : trimmed_sum(s, n, n, median, &limit) / (double)n);
-}
-
-static float without(const struct scratch *s, size_t n, size_t k)
-{
-	double limit, median, sum;
+	size_t k;
 
 	if (n == 1)
 		return NAN;
-	median = sc_median_without(s->sorted, n, n_below(s, n, s->x[k]));
-	if (s->by_median)
-		return (float)median;
-	sum = trimmed_sum(s, n, n - 1, median, &limit);
-	return (float)((sum - fmin(s->x[k], limit)) / (double)(n - 1));
+	SC_FIRST_NOT(k, i, 0, n, s->sorted[i] < x);
+	memcpy(s->others, s->sorted, k * sizeof(*s->others));
+	memcpy(s->others + k, s->sorted + k + 1, (n - k - 1) * sizeof(*s->others));
+	return typical(s, s->others, n - 1);
 }
 
 static float *part_of(struct replay_pair *pair, int part)
@@ -125,8 +98,7 @@ static float *part_of(struct replay_pair *pair, int part)
 }
 
 /* One run of entries of the same place. Where all are of outliers, they stand for themselves. */
-static void means_of(struct entry *e, size_t n, struct scratch *s, struct replay_pair *usual,
-		     struct replay_pair *other)
+static void means_of(struct entry *e, size_t n, struct scratch *s, struct replay_pair *const of[])
 {
 	for (int part = 0; part < 2; part++) {
 		size_t m = 0, k = 0;
@@ -135,36 +107,29 @@ static void means_of(struct entry *e, size_t n, struct scratch *s, struct replay
 		for (size_t i = 0; i < n; i++)
 			if (!e[i].outlier)
 				s->x[m++] = (double)*part_of(&e[i].us, part);
-		sort_values(s, m);
-		all = m ? typical(s, m) : (float)NAN;
+		memcpy(s->sorted, s->x, m * sizeof(*s->x));
+		sc_sort_doubles(s->sorted, m);
+		all = m ? typical(s, s->sorted, m) : (float)NAN;
 		for (size_t i = 0; i < n; i++) {
-			*part_of(&usual[e[i].index], part) = m ? all : *part_of(&e[i].us, part);
-			*part_of(&other[e[i].index], part) =
-				e[i].outlier ? all : without(s, m, k++);
+			*part_of(&of[TIMES_TYPICAL][e[i].index], part) =
+				m ? all : *part_of(&e[i].us, part);
+			*part_of(&of[TIMES_OTHERS][e[i].index], part) =
+				e[i].outlier ? all : typical_without(s, m, s->x[k++]);
 		}
 	}
 }
 
-/* Of n entries of a name those that may stand for others: at most MAX_LIKE of an iteration, until there are as
- * many beside any one. Returns how many. */
-static size_t find_like(const struct entry *e, size_t n, struct scratch *s)
+/* What no other iteration has at its place takes what others of its name do in other iterations: at most MAX_LIKE of
+ * one, until there are as many beside any. Returns how many have no such. */
+static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct replay_pair *other)
 {
-	size_t m = 0;
+	size_t n_like = 0, n_alone = 0;
 
 	for (size_t i = 0; i < n; i++)
 		s->n_like[e[i].iteration] = 0;
-	for (size_t i = 0; i < n && m < 2 * MAX_LIKE; i++)
+	for (size_t i = 0; i < n && n_like < 2 * MAX_LIKE; i++)
 		if (!e[i].outlier && s->n_like[e[i].iteration]++ < MAX_LIKE)
-			s->like[m++] = (uint32_t)i;
-	return m;
-}
-
-/* What no other iteration has at its place takes what others of its name do in other iterations. */
-static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct replay_pair *other)
-{
-	const size_t n_like = find_like(e, n, s);
-	size_t n_alone = 0;
-
+			s->like[n_like++] = (uint32_t)i;
 	for (size_t i = 0; i < n; i++) {
 		size_t m = 0;
 
@@ -178,8 +143,8 @@ static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct re
 					s->x[m++] = (double)*part_of(&e[s->like[j]].us, part);
 			if (m == 0)
 				break;
-			sort_values(s, m);
-			*part_of(&other[e[i].index], part) = typical(s, m);
+			sc_sort_doubles(s->x, m);
+			*part_of(&other[e[i].index], part) = typical(s, s->x, m);
 		}
 		n_alone += m == 0;
 	}
@@ -187,7 +152,7 @@ static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct re
 }
 
 static size_t find_medians(struct entries *entries, const struct sc_trace_run *run,
-			   struct replay_pair *usual, struct replay_pair *other)
+			   struct replay_pair *const of[])
 {
 	struct entry *e = entries->list.at;
 	const size_t n = entries->list.n;
@@ -196,7 +161,7 @@ static size_t find_medians(struct entries *entries, const struct sc_trace_run *r
 
 	s.x = sc_xmalloc((n + 1) * sizeof(double));
 	s.sorted = sc_xmalloc((n + 1) * sizeof(double));
-	s.below = sc_xmalloc((n + 1) * sizeof(double));
+	s.others = sc_xmalloc((n + 1) * sizeof(double));
 	s.n_like = sc_xmalloc((run->n_iterations + 1) * sizeof(*s.n_like));
 	if (n)
 		qsort(e, n, sizeof(*e), compare_names);
@@ -209,26 +174,26 @@ static size_t find_medians(struct entries *entries, const struct sc_trace_run *r
 		for (end = i; end < n && same_name(&e[end], &e[i]) && e[end].place == e[i].place;
 		     end++)
 			;
-		means_of(&e[i], end - i, &s, usual, other);
+		means_of(&e[i], end - i, &s, of);
 	}
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i; end < n && same_name(&e[end], &e[i]); end++)
 			;
-		n_alone += fill_alone(&e[i], end - i, &s, other);
+		n_alone += fill_alone(&e[i], end - i, &s, of[TIMES_OTHERS]);
 	}
 	free(s.x);
 	free(s.sorted);
-	free(s.below);
+	free(s.others);
 	free(s.n_like);
 	return n_alone;
 }
 
 void sc_replay_release_medians(struct replay_medians *medians)
 {
-	free(medians->typical_calls);
-	free(medians->other_calls);
-	free(medians->typical_acts);
-	free(medians->other_acts);
+	for (int times = 0; times < TIMES_MEASURED; times++) {
+		free(medians->calls[times]);
+		free(medians->acts[times]);
+	}
 }
 
 static void rank_medians(const struct replay_study *study, const struct sc_trace_rank *r,
@@ -237,11 +202,10 @@ static void rank_medians(const struct replay_study *study, const struct sc_trace
 	const struct sc_trace_run *run = &study->run;
 	struct entries calls = {.list = {0}}, acts = {.list = {0}};
 
-	*m = (struct replay_medians){
-		.typical_calls = sc_xcalloc(r->calls.n + 1, sizeof(struct replay_pair)),
-		.other_calls = sc_xcalloc(r->calls.n + 1, sizeof(struct replay_pair)),
-		.typical_acts = sc_xcalloc(r->acts.n + 1, sizeof(struct replay_pair)),
-		.other_acts = sc_xcalloc(r->acts.n + 1, sizeof(struct replay_pair))};
+	for (int times = 0; times < TIMES_MEASURED; times++) {
+		m->calls[times] = sc_xcalloc(r->calls.n + 1, sizeof(struct replay_pair));
+		m->acts[times] = sc_xcalloc(r->acts.n + 1, sizeof(struct replay_pair));
+	}
 	for (uint32_t i = 0; i < run->n_iterations; i++) {
 		const struct sc_trace_iteration *it = &r->iterations.at[i];
 
@@ -271,8 +235,7 @@ static void rank_medians(const struct replay_study *study, const struct sc_trace
 				SC_VEC_PUSH(&acts.list, e);
 		}
 	}
-	m->n_alone = find_medians(&calls, run, m->typical_calls, m->other_calls) +
-		     find_medians(&acts, run, m->typical_acts, m->other_acts);
+	m->n_alone = find_medians(&calls, run, m->calls) + find_medians(&acts, run, m->acts);
 	SC_VEC_RELEASE(&calls.list);
 	SC_VEC_RELEASE(&acts.list);
 }
@@ -299,7 +262,7 @@ static void typical_job_gaps(struct replay_study *study)
 
 					later[act->name] = true;
 					if (put)
-						study->medians[r].typical_acts[a].gap_us =
+						study->medians[r].acts[TIMES_TYPICAL][a].gap_us =
 							(float)median_us[class];
 					else
 						SC_VEC_PUSH(&of[class], (double)act->gap_us);
