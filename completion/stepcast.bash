@@ -59,7 +59,7 @@ _stepcast()
 	fit:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
 	fit:--launch) words="auto none all"; values=yes ;;
 	fit:--set) words="$(stepcast help keys 2>/dev/null | awk '/^  [a-z]/ { print $1 "=" }')"; values=yes; compopt -o nospace 2>/dev/null ;;
-	export:--format) words="chrome csv ops collectives host overlaps"; values=yes ;;
+	export:--format) words="chrome csv ops collectives host"; values=yes ;;
 	export:--clock) words="merged own"; values=yes ;;
 	export:--device) words="$(stepcast devices 2>/dev/null | awk 'NR > 1 { print $1 }')"; values=yes ;;
 	replay:--gaps) words="auto measured typical none"; values=yes ;;

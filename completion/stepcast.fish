@@ -270,7 +270,7 @@ complete -c stepcast -n '__fish_seen_subcommand_from import' -l verbose -s v -d 
 complete -c stepcast -n '__fish_seen_subcommand_from import' -l quiet -s q -d 'say nothing on stderr but errors'
 complete -c stepcast -n '__fish_seen_subcommand_from import' -l progress -d 'show progress on stderr (default: if it is a terminal)'
 complete -c stepcast -f -n __fish_use_subcommand -a export -d 'write traces as Chrome/Perfetto JSON or CSV, or tables of measured times'
-complete -c stepcast -n '__fish_seen_subcommand_from export' -l format -x -d 'chrome (default): JSON as PyTorch'\''s profiler writes it, for Perfetto and HTA; csv: events; ops, collectives, host, overlaps: tables of what was measured' -a 'chrome csv ops collectives host overlaps'
+complete -c stepcast -n '__fish_seen_subcommand_from export' -l format -x -d 'chrome (default): JSON as PyTorch'\''s profiler writes it, for Perfetto and HTA; csv: events; ops, collectives, host: tables of what was measured' -a 'chrome csv ops collectives host'
 complete -c stepcast -n '__fish_seen_subcommand_from export' -l rank -x -d 'only this rank (default: all in one file)'
 complete -c stepcast -n '__fish_seen_subcommand_from export' -l clock -x -d 'chrome and csv of several ranks: times on one clock, that of the first (default), or each as its host'\''s clock had it' -a 'merged own'
 complete -c stepcast -n '__fish_seen_subcommand_from export' -l device -x -d 'tables: the GPU in the column device, as fit is to find it: a100-sxm-80gb (default: what the trace calls it)' -a '(__stepcast_devices)'

@@ -313,7 +313,7 @@ _stepcast() {
 		'--progress[show progress on stderr (default\: if it is a terminal)]' \
 		'*:word:{ compadd -- ; _files }' ;;
 	export) _arguments \
-		'--format[chrome (default)\: JSON as PyTorch'\''s profiler writes it, for Perfetto and HTA; csv\: events; ops, collectives, host, overlaps\: tables of what was measured]:chrome|csv|ops|collectives|host|overlaps:(chrome csv ops collectives host overlaps)' \
+		'--format[chrome (default)\: JSON as PyTorch'\''s profiler writes it, for Perfetto and HTA; csv\: events; ops, collectives, host\: tables of what was measured]:chrome|csv|ops|collectives|host:(chrome csv ops collectives host)' \
 		'--rank[only this rank (default\: all in one file)]:R:' \
 		'--clock[chrome and csv of several ranks\: times on one clock, that of the first (default), or each as its host'\''s clock had it]:merged|own:(merged own)' \
 		'--device[tables\: the GPU in the column device, as fit is to find it\: a100-sxm-80gb (default\: what the trace calls it)]:NAME:_stepcast_devices' \

@@ -9,10 +9,10 @@
 #include "trace/format/trace_loss.h"
 #include "trace/graph/build_trace.h"
 
-/* As enum sc_export_format, then as enum sc_trace_table. */
+/* As enum sc_export_format, then as enum sc_trace_table; one that is no more. */
 static const char *const FORMATS[] = {"chrome", "csv",      "ops", "collectives",
 				      "host",   "overlaps", NULL};
-enum { FIRST_TABLE = SC_EXPORT_CSV + 1 };
+enum { FIRST_TABLE = SC_EXPORT_CSV + 1, OVERLAPS = FIRST_TABLE + SC_N_TRACE_TABLES };
 
 enum export_clock { CLOCK_MERGED, CLOCK_OWN };
 static const char *const CLOCKS[] = {"merged", "own", NULL};
@@ -27,8 +27,8 @@ struct export_args {
 #define SC_ARGS struct export_args
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_CHOICE(
-		format, "format", "chrome|csv|ops|collectives|host|overlaps", FORMATS,
-		"chrome (default): JSON as PyTorch's profiler writes it, for Perfetto and HTA; csv: events; ops, collectives, host, overlaps: tables of what was measured"),
+		format, "format", "chrome|csv|ops|collectives|host", FORMATS,
+		"chrome (default): JSON as PyTorch's profiler writes it, for Perfetto and HTA; csv: events; ops, collectives, host: tables of what was measured"),
 	SC_OPT_INT(rank, "rank", "R", 0, INT32_MAX, "only this rank (default: all in one file)"),
 	SC_OPT_CHOICE(
 		clock, "clock", "merged|own", CLOCKS,
@@ -92,6 +92,11 @@ static int export_traces(void *into, struct sc_cli_call *call, struct sc_err *er
 	size_t n;
 	int rc = sc_trace_list(args->common.words.at[0], arena, &files, &n, err);
 
+	if (rc == 0 && args->format == OVERLAPS)
+		rc = sc_err_set(
+			err, SC_EUSAGE,
+			"--format overlaps: stepcast c3 --from DIR --json has kernels beside "
+			"collectives, as \"pairs\"");
 	if (rc)
 		return rc;
 	chosen = sc_arena_calloc(arena, n, sizeof(*chosen));
@@ -130,8 +135,7 @@ const struct sc_command sc_command_export = {
 		"ops has matrix products with their shapes (single precision on tensor cores is tf32; a product "
 		"in backward is one of two gradients, and a row of its own), and collectives their sizes and "
 		"times without waiting (quality good; bound, where peers were not recorded: waiting for them may "
-		"be in it), in the columns that fit reads; host the time of each op's launches, which fit "
-		"reads, and that around launches in sum (T1 to T5 of Lin et al. 2024), overlaps kernels that run beside collectives, with their times alone.\n\n"
+		"be in it), host the time of each op's launches, all in the columns that fit reads.\n\n"
 		"  stepcast export run --rank 0 --output rank0.json",
 	.words = "file",
 	.options = OPTIONS,

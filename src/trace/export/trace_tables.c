@@ -14,7 +14,6 @@
 #include "trace/format/trace_file.h"
 #include "trace/graph/build_trace.h"
 #include "trace/graph/kernel_family.h"
-#include "trace/graph/overlap.h"
 #include "trace/graph/trace_order.h"
 
 static const char *device_of(const char *path, char *buf, size_t n_buf, struct sc_err *err)
@@ -41,20 +40,15 @@ struct trace_table_run {
 	FILE *out;
 };
 
-/* ---- Tables of collectives, and of kernels that run beside them ---- */
-
-static int load(const struct trace_table_run *table, struct sc_trace_run *run, struct sc_err *err)
-{
-	return sc_trace_run_load(&(struct sc_trace_files){table->files, table->n_files}, NULL, run,
-				 err);
-}
+/* ---- collectives ---- */
 
 /* One row an instance. Where one rank was recorded, its time has waiting in it: "bound". */
 static int trace_table_collectives(const struct trace_table_run *table, struct sc_err *err)
 {
+	const struct sc_trace_files files = {table->files, table->n_files};
 	struct sc_trace_run run;
 	uint8_t *done;
-	int rc = load(table, &run, err);
+	int rc = sc_trace_run_load(&files, NULL, &run, err);
 
 	if (rc)
 		return rc;
@@ -78,55 +72,6 @@ static int trace_table_collectives(const struct trace_table_run *table, struct s
 				split ? "good" : "bound");
 		}
 	free(done);
-	sc_trace_run_release(&run);
-	return 0;
-}
-
-/* ---- overlaps ---- */
-
-static void put_us(FILE *out, double us)
-{
-	if (isnan(us))
-		fputc(',', out);
-	else
-		fprintf(out, ",%.3f", us);
-}
-
-static void put_overlap(const struct trace_table_run *table, const struct sc_trace_run *run,
-			const struct sc_trace_rank *r, const struct sc_beside *b)
-{
-	const struct sc_act *act = &r->acts.at[b->act], *comm = &r->acts.at[b->beside];
-	const struct sc_merge_call *c = &r->collectives.at[comm->merge_call];
-
-	fprintf(table->out, "%s,%d,", table->device, (int)r->rank);
-	sc_csv_put_cell(table->out, sc_trace_run_name(run, act->name));
-	fprintf(table->out, ",%s,",
-		sc_kernel_family_name((enum sc_kernel_family)run->family.at[act->name]));
-	sc_csv_put_cell(table->out, sc_trace_run_name(run, comm->name));
-	fprintf(table->out, ",%s,%lld,%.3f", c->kind < 0 ? "" : sc_collective_names[c->kind],
-		(long long)c->bytes, b->time_us);
-	put_us(table->out, b->alone_us);
-	fprintf(table->out, ",%.3f,%.3f,%.3f\n", sc_ns_us(comm->dur_ns + comm->cut_ns), c->bound_us,
-		b->overlap_us);
-}
-
-static int trace_table_overlaps(const struct trace_table_run *table, struct sc_err *err)
-{
-	struct sc_trace_run run;
-	int rc = load(table, &run, err);
-
-	if (rc)
-		return rc;
-	fprintf(table->out, "device,rank,kernel,family,comm_kernel,collective,bytes,time_us,"
-			    "alone_us,comm_us,comm_alone_us,overlap_us\n");
-	for (size_t r = 0; r < run.ranks.n; r++) {
-		struct sc_overlaps overlaps;
-
-		sc_overlaps_find(&run, &run.ranks.at[r], &overlaps);
-		for (size_t i = 0; i < overlaps.kernels.n; i++)
-			put_overlap(table, &run, &run.ranks.at[r], &overlaps.kernels.at[i]);
-		sc_overlaps_release(&overlaps);
-	}
 	sc_trace_run_release(&run);
 	return 0;
 }
@@ -357,52 +302,32 @@ static void release_ops(struct ops *ops)
 	sc_trace_release(&ops->trace);
 }
 
-/* Of matrix products and host times: needs ops, so one trace at a time. */
-static int trace_table_ops(const struct trace_table_run *run, struct sc_err *err)
+static void put_products(const struct trace_table_run *run, struct ops *ops)
 {
-	fprintf(run->out, "source,device,dtype,op,pass,batch,m,n,k,time_us,phase\n");
-	for (size_t f = 0; f < run->n_files; f++) {
-		struct ops ops;
-		const int rc = load_ops(run->files[f], &ops, err);
-
-		if (rc)
-			return rc;
-		add_device_times(&ops);
-		for (uint32_t i = 0; i < ops.trace.events.n; i++)
-			if (ops.trace.events.at[i].cls == SC_EV_OP &&
-			    product_of(ops.trace.strings.at[ops.trace.events.at[i].name]))
-				put_product(run, &ops, i);
-		release_ops(&ops);
-	}
-	return 0;
+	add_device_times(ops);
+	for (uint32_t i = 0; i < ops->trace.events.n; i++)
+		if (ops->trace.events.at[i].cls == SC_EV_OP &&
+		    product_of(ops->trace.strings.at[ops->trace.events.at[i].name]))
+			put_product(run, ops, i);
 }
 
-/* ---- the host's time around launches ---- */
+/* ---- the host's time of the launches of an op ---- */
 
-enum host_time { T1, T2, T3, T4, T5, N_HOST_TIMES };
-static const char *const HOST_TIMES[N_HOST_TIMES] = {[T1] = "between ops",
-						     [T2] = "before the first launch of an op",
-						     [T3] = "after its last",
-						     [T4] = "runtime call",
-						     [T5] = "between launches of an op"};
-
-struct samples {
-	SC_VEC(double) us[N_HOST_TIMES];
-};
-
-static void add_sample(struct samples *s, enum host_time which, int64_t ns)
-{
-	if (ns >= 0)
-		SC_VEC_PUSH(&s->us[which], sc_ns_us(ns));
-}
-
-/* An outermost op, its last call so far, and its launches of kernels. */
+/* An outermost op, and its launches of kernels. */
 struct open_op {
-	uint32_t op; /* + 1 */
-	int64_t end_ns, last_call_ns;
-	bool called;
+	uint32_t op;                                  /* + 1 */
 	int64_t n_launches, launches_ns, launched_ns; /* launched_ns: end of the last */
 };
+
+static void close_op(const struct trace_table_run *run, const struct sc_trace *t,
+		     const struct open_op *o)
+{
+	if (!o->op || o->launches_ns <= 0)
+		return;
+	fprintf(run->out, "trace,%s,launches,", run->device);
+	sc_csv_put_cell(run->out, t->strings.at[t->events.at[o->op - 1].name]);
+	fprintf(run->out, ",%lld,%.3f\n", (long long)o->n_launches, sc_ns_us(o->launches_ns));
+}
 
 static uint32_t outermost(const struct ops *ops, uint32_t event)
 {
@@ -413,20 +338,7 @@ static uint32_t outermost(const struct ops *ops, uint32_t event)
 	return op;
 }
 
-/* What fit reads: the time of an op's launches. */
-static void close_op(const struct trace_table_run *run, const struct sc_trace *t,
-		     const struct open_op *o, struct samples *s)
-{
-	if (o->op && o->called)
-		add_sample(s, T3, o->end_ns - o->last_call_ns);
-	if (!o->op || o->n_launches == 0 || o->launches_ns <= 0)
-		return;
-	fprintf(run->out, "trace,%s,launches,", run->device);
-	sc_csv_put_cell(run->out, t->strings.at[t->events.at[o->op - 1].name]);
-	fprintf(run->out, ",%lld,%.3f,,,,,\n", (long long)o->n_launches, sc_ns_us(o->launches_ns));
-}
-
-static void sample_host(const struct trace_table_run *run, const struct ops *ops, struct samples *s)
+static void put_launches(const struct trace_table_run *run, struct ops *ops)
 {
 	const struct sc_trace *t = &ops->trace;
 	struct open_op *open = sc_xcalloc(t->lanes.n + 1, sizeof(*open));
@@ -436,74 +348,52 @@ static void sample_host(const struct trace_table_run *run, const struct ops *ops
 		struct open_op *o = &open[e->lane];
 
 		if (e->cls == SC_EV_OP && !ops->parent[i]) {
-			close_op(run, t, o, s);
-			if (o->op)
-				add_sample(s, T1, e->start_ns - o->end_ns);
-			*o = (struct open_op){.op = i + 1, .end_ns = end_of(e)};
-		} else if (e->cls == SC_EV_API && e->correlation) {
-			add_sample(s, T4, e->dur_ns);
-			if (!o->op || outermost(ops, i) != o->op)
-				continue;
-			add_sample(s, o->called ? T5 : T2,
-				   e->start_ns - (o->called ? o->last_call_ns
-							    : t->events.at[o->op - 1].start_ns));
-			o->called = true;
-			/* A driver's call within one of the runtime is the same launch. */
-			if ((strstr(t->strings.at[e->name], "LaunchKernel") ||
-			     strstr(t->strings.at[e->name], "LaunchCooperativeKernel")) &&
-			    (!o->n_launches || e->start_ns >= o->launched_ns)) {
-				o->n_launches++;
-				o->launches_ns += e->dur_ns;
-				o->launched_ns = end_of(e);
-			}
-			o->last_call_ns = end_of(e);
+			close_op(run, t, o);
+			*o = (struct open_op){.op = i + 1};
+		}
+		/* A driver's call within one of the runtime is the same launch. */
+		if (e->cls == SC_EV_API && e->correlation && o->op && outermost(ops, i) == o->op &&
+		    (strstr(t->strings.at[e->name], "LaunchKernel") ||
+		     strstr(t->strings.at[e->name], "LaunchCooperativeKernel")) &&
+		    (!o->n_launches || e->start_ns >= o->launched_ns)) {
+			o->n_launches++;
+			o->launches_ns += e->dur_ns;
+			o->launched_ns = end_of(e);
 		}
 	}
 	for (size_t l = 0; l <= t->lanes.n; l++)
-		close_op(run, t, &open[l], s);
+		close_op(run, t, &open[l]);
 	free(open);
 }
 
-/* Beyond three quartile distances above the third it is an outlier (Tukey's outer fence). */
-static void put_host_time(const struct trace_table_run *run, int which, double *us, size_t n)
+/* Both need ops, so one trace at a time. */
+static int trace_table_of_ops(const struct trace_table_run *run, const char *header,
+			      void (*put)(const struct trace_table_run *run, struct ops *ops),
+			      struct sc_err *err)
 {
-	double fence, sum = 0;
-	size_t kept = 0;
+	fputs(header, run->out);
+	for (size_t f = 0; f < run->n_files; f++) {
+		struct ops ops;
+		const int rc = load_ops(run->files[f], &ops, err);
 
-	if (n == 0)
-		return;
-	sc_sort_doubles(us, n);
-	fence = sc_percentile_sorted(us, n, 75) +
-		3 * (sc_percentile_sorted(us, n, 75) - sc_percentile_sorted(us, n, 25));
-	for (; kept < n && us[kept] <= fence; kept++)
-		sum += us[kept];
-	fprintf(run->out, "trace,%s,T%d,%s,,,%zu,%zu,%.3f,%.3f,%.3f\n", run->device, which + 1,
-		HOST_TIMES[which], n, n - kept, kept ? sum / (double)kept : us[0],
-		sc_percentile_sorted(us, n, 50), sc_percentile_sorted(us, n, 90));
+		if (rc)
+			return rc;
+		put(run, &ops);
+		release_ops(&ops);
+	}
+	return 0;
+}
+
+static int trace_table_ops(const struct trace_table_run *run, struct sc_err *err)
+{
+	return trace_table_of_ops(run, "source,device,dtype,op,pass,batch,m,n,k,time_us,phase\n",
+				  put_products, err);
 }
 
 static int trace_table_host(const struct trace_table_run *run, struct sc_err *err)
 {
-	struct samples samples = {.us = {{0}}};
-	int rc = 0;
-
-	fprintf(run->out, "source,device,overhead,what,launches,time_us,n,n_outliers,mean_us,"
-			  "median_us,p90_us\n");
-	for (size_t f = 0; rc == 0 && f < run->n_files; f++) {
-		struct ops ops;
-
-		rc = load_ops(run->files[f], &ops, err);
-		if (rc)
-			break;
-		sample_host(run, &ops, &samples);
-		release_ops(&ops);
-	}
-	for (int i = 0; i < N_HOST_TIMES; i++) {
-		if (rc == 0)
-			put_host_time(run, i, samples.us[i].at, samples.us[i].n);
-		SC_VEC_RELEASE(&samples.us[i]);
-	}
-	return rc;
+	return trace_table_of_ops(run, "source,device,overhead,what,launches,time_us\n",
+				  put_launches, err);
 }
 
 int sc_trace_table_write(enum sc_trace_table table, const char *const *files, size_t n_files,
@@ -514,7 +404,6 @@ int sc_trace_table_write(enum sc_trace_table table, const char *const *files, si
 		[SC_TRACE_TABLE_OPS] = trace_table_ops,
 		[SC_TRACE_TABLE_COLLECTIVES] = trace_table_collectives,
 		[SC_TRACE_TABLE_HOST] = trace_table_host,
-		[SC_TRACE_TABLE_OVERLAPS] = trace_table_overlaps,
 	};
 	char name[128];
 	struct trace_table_run run = {

@@ -10,8 +10,7 @@
 enum sc_trace_table {
 	SC_TRACE_TABLE_OPS, /* matrix products with the shapes of the op that launched them */
 	SC_TRACE_TABLE_COLLECTIVES, /* without waiting: the shortest of all recorded members */
-	SC_TRACE_TABLE_HOST, /* T1-T5 of Lin et al. 2024 (arXiv:2404.12674): host time around launches */
-	SC_TRACE_TABLE_OVERLAPS, /* kernels beside collectives, with their times alone */
+	SC_TRACE_TABLE_HOST, /* what the host takes for the launches of each op */
 	SC_N_TRACE_TABLES
 };
 /* `device`: name that rows get, as in configs/devices; NULL: what the trace says, "unknown" if nothing. */
