@@ -9,10 +9,9 @@
 #include "trace/format/trace_loss.h"
 #include "trace/graph/build_trace.h"
 
-/* As enum sc_export_format, then as enum sc_trace_table; one that is no more. */
-static const char *const FORMATS[] = {"chrome", "csv",      "ops", "collectives",
-				      "host",   "overlaps", NULL};
-enum { FIRST_TABLE = SC_EXPORT_CSV + 1, OVERLAPS = FIRST_TABLE + SC_N_TRACE_TABLES };
+/* As enum sc_export_format, then as enum sc_trace_table. */
+static const char *const FORMATS[] = {"chrome", "csv", "ops", "collectives", "host", NULL};
+enum { FIRST_TABLE = SC_EXPORT_CSV + 1 };
 
 enum export_clock { CLOCK_MERGED, CLOCK_OWN };
 static const char *const CLOCKS[] = {"merged", "own", NULL};
@@ -92,11 +91,6 @@ static int export_traces(void *into, struct sc_cli_call *call, struct sc_err *er
 	size_t n;
 	int rc = sc_trace_list(args->common.words.at[0], arena, &files, &n, err);
 
-	if (rc == 0 && args->format == OVERLAPS)
-		rc = sc_err_set(
-			err, SC_EUSAGE,
-			"--format overlaps: stepcast c3 --from DIR --json has kernels beside "
-			"collectives, as \"pairs\"");
 	if (rc)
 		return rc;
 	chosen = sc_arena_calloc(arena, n, sizeof(*chosen));
@@ -135,7 +129,8 @@ const struct sc_command sc_command_export = {
 		"ops has matrix products with their shapes (single precision on tensor cores is tf32; a product "
 		"in backward is one of two gradients, and a row of its own), and collectives their sizes and "
 		"times without waiting (quality good; bound, where peers were not recorded: waiting for them may "
-		"be in it), host the time of each op's launches, all in the columns that fit reads.\n\n"
+		"be in it), host the time of each op's launches, all in the columns that fit reads. "
+		"Kernels beside collectives are the pairs of stepcast c3 --from DIR --json.\n\n"
 		"  stepcast export run --rank 0 --output rank0.json",
 	.words = "file",
 	.options = OPTIONS,

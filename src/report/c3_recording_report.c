@@ -159,7 +159,7 @@ static void put_stretches(struct sc_json *json, const struct sc_c3_recording *r)
 	json_t *array = sc_json_array(json, json->root, "stretches");
 
 	for (size_t i = 0; i < r->stretches.n; i++) {
-		const struct sc_c3_seen_stretch *s = &r->stretches.at[i];
+		const struct sc_overlap_stretch *s = &r->stretches.at[i];
 		const double serial = s->compute_us + s->comm_us;
 		json_t *object = sc_json_object(json, array, NULL);
 

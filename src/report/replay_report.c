@@ -107,20 +107,19 @@ static void append_bias(const struct sc_replay_result *r, struct sc_strbuf *out)
 /* Where a single step comes out beside its prediction. */
 static void append_band(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
-	double low, high, typical_low, typical_high;
+	struct sc_replay_error of;
 	size_t n_outliers = 0;
 
-	sc_replay_band(r, false, &low, &high);
-	sc_replay_band(r, true, &typical_low, &typical_high);
-	if (isnan(typical_low))
+	sc_replay_error_of(r, SC_REPLAY_PREDICTED, &of);
+	if (isnan(of.typical_low_pct))
 		return;
 	for (size_t i = 0; i < r->iterations.n; i++)
 		n_outliers += r->iterations.at[i].outlier;
 	sc_strbuf_printf(out, "single step   %+.1f to %+.1f %% off what the others say",
-			 typical_low, typical_high);
+			 of.typical_low_pct, of.typical_high_pct);
 	if (n_outliers)
 		sc_strbuf_printf(out, "; with %zu outlier%s %+.1f to %+.1f %%", n_outliers,
-				 n_outliers == 1 ? "" : "s", low, high);
+				 sc_plural(n_outliers), of.low_pct, of.high_pct);
 	sc_strbuf_append(out, "\n");
 }
 
@@ -412,7 +411,7 @@ static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_replay_result *r = result;
 	json_t *at, *by = NULL;
-	double low, high;
+	struct sc_replay_error of;
 
 	sc_json_init(json, "stepcast/replay", REPLAY_VERSION);
 	add_verdict(json, r);
@@ -437,12 +436,11 @@ static void put_json(const void *result, struct sc_json *json)
 	add_error(json, r, "simulated", SC_REPLAY_SIMULATED);
 	add_error(json, r, "predicted", SC_REPLAY_PREDICTED);
 	at = sc_json_object(json, json->root, "band_pct");
-	sc_replay_band(r, true, &low, &high);
-	sc_json_known_real(json, at, "typical_low", low);
-	sc_json_known_real(json, at, "typical_high", high);
-	sc_replay_band(r, false, &low, &high);
-	sc_json_known_real(json, at, "low", low);
-	sc_json_known_real(json, at, "high", high);
+	sc_replay_error_of(r, SC_REPLAY_PREDICTED, &of);
+	sc_json_known_real(json, at, "typical_low", of.typical_low_pct);
+	sc_json_known_real(json, at, "typical_high", of.typical_high_pct);
+	sc_json_known_real(json, at, "low", of.low_pct);
+	sc_json_known_real(json, at, "high", of.high_pct);
 	add_iterations(json, r);
 	add_ranks(json, r);
 	at = sc_json_object(json, json->root, "family_ms");

@@ -123,7 +123,7 @@ static void check_imported(const char *dir, const char *name)
 	ck_assert_uint_eq(r.kernels.list.n, c.n_beside);
 	ck_assert_double_le(r.longer_us, r.known_us * (1 + CLOSE)); /* no speedup above the ideal */
 	for (size_t i = 0; i < r.stretches.n; i++) {
-		const struct sc_c3_seen_stretch *s = &r.stretches.at[i];
+		const struct sc_overlap_stretch *s = &r.stretches.at[i];
 
 		ck_assert(!(s->compute_us > s->us) && !(s->comm_us > s->us));
 	}

@@ -365,12 +365,12 @@ static void check_stretches(const struct sc_overlaps *o)
 	double us = 0;
 
 	for (size_t i = 0; i < o->stretches.n; i++) {
-		const struct sc_stretch *s = &o->stretches.at[i];
+		const struct sc_overlap_stretch *s = &o->stretches.at[i];
 
 		ck_assert_double_gt(s->us, 0);
 		us += s->us;
 		if (i)
-			ck_assert_int_gt(s->start_ns, s[-1].start_ns);
+			ck_assert_double_gt(s->start_us, s[-1].start_us);
 	}
 	ck_assert_double_eq_tol(us, o->both_us, CLOSE_US);
 }

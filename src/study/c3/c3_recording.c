@@ -10,7 +10,6 @@
 #include "study/c3/c3_recording.h"
 #include "trace/format/trace_file.h"
 #include "trace/graph/kernel_family.h"
-#include "trace/graph/overlap.h"
 
 /* A recorded iteration replayed with its kernels as long as they would be beside nothing, or under a policy.
  * Collectives stay as long as they were recorded: their times have waiting in them. */
@@ -213,18 +212,8 @@ static void add_seen(struct seer *s, const struct sc_beside *b, struct sc_c3_see
 	SC_VEC_PUSH(&side->list, seen);
 }
 
-static void add_stretch(struct seer *s, const struct sc_stretch *stretch)
+static void add_stretch(struct sc_c3_recording *out, struct sc_overlap_stretch seen)
 {
-	struct sc_c3_recording *out = s->out;
-	struct sc_c3_seen_stretch seen = {
-		.rank = s->rank->rank,
-		.device = stretch->device,
-		.start_us = (double)stretch->start_ns / (double)SC_NS_PER_US,
-		.us = stretch->us,
-		.compute_us = stretch->compute_us,
-		.comm_us = stretch->comm_us,
-	};
-
 	/* what a side did in the stretch takes no longer where nothing slows it; others alone waited, or ran on fewer
 	 * streams */
 	out->n_shorter += seen.compute_us > seen.us || seen.comm_us > seen.us;
@@ -346,7 +335,7 @@ static void see_rank(struct seer *s, const struct sc_trace_rank *rank,
 	for (size_t i = 0; i < o.collectives.n; i++)
 		add_seen(s, &o.collectives.at[i], &out->collectives);
 	for (size_t i = 0; i < o.stretches.n; i++)
-		add_stretch(s, &o.stretches.at[i]);
+		add_stretch(out, o.stretches.at[i]);
 	set_seen_times(s, &o, times);
 	out->kernels.n_recorded += o.n_kernels;
 	out->collectives.n_recorded += o.n_collectives;

@@ -6,6 +6,7 @@
 #include "study/c3/c3.h"
 #include "trace/format/trace_loss.h"
 #include "trace/graph/build_trace.h"
+#include "trace/graph/overlap.h"
 
 /* A kernel beside a collective, or a collective beside kernels. */
 struct sc_c3_seen {
@@ -31,11 +32,6 @@ struct sc_c3_seen_side {
 	struct sc_c3_seen_group all;
 	size_t n_recorded; /* beside the other or not */
 };
-struct sc_c3_seen_stretch {
-	int32_t rank, device;
-	double start_us, us, compute_us,
-		comm_us; /* the two alone, at most `us`; NAN: not of all that ran known */
-};
 /* What the iterations take, replayed: means, us. `nothing_lost`: kernels beside collectives as alone. Policies: plain is
  * the recording itself, as frameworks launch; serial takes turns; comm_first and reserve give collectives as many SMs as
  * they have blocks, while they run or always; copy engines take those that only move. Collectives stay as long as they
@@ -50,8 +46,8 @@ struct sc_c3_recording {
 	size_t n_ranks;
 	double compute_us, comm_us, both_us, span_us; /* busy; sums over ranks */
 	struct sc_c3_seen_side kernels, collectives;
-	SC_VEC(struct sc_c3_seen_stretch) stretches;
-	size_t n_shorter; /* than a side of them alone elsewhere */
+	SC_VEC(struct sc_overlap_stretch) stretches; /* the two alone: at most the time of both */
+	size_t n_shorter;                            /* than a side of them alone elsewhere */
 	/* of those whose both sides are known */
 	size_t n_known;
 	double known_us, serial_us, longer_us;

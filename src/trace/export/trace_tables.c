@@ -1,7 +1,7 @@
 /* Which table, and what the rows' device is called. */
 #include "trace/export/trace_tables.h"
 
-#include <ctype.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static int trace_table_collectives(const struct trace_table_run *table, struct s
 /* Tables that need the framework's ops: matrix products with their shapes, and the host's time around
  * launches. Ops of a thread nest; a launch belongs to the innermost one that is open at its start. */
 
-enum { MAX_DEPTH = 64, MAX_DIMS = 4, MAX_TENSORS = 4 };
+enum { MAX_DEPTH = 64 };
 
 /* Events that are open on a thread. */
 struct stack {
@@ -126,39 +126,6 @@ static const struct product *product_of(const char *name)
 	return NULL;
 }
 
-struct dims {
-	int n[MAX_TENSORS]; /* dimensions of each tensor */
-	int64_t at[MAX_TENSORS][MAX_DIMS];
-	int n_tensors;
-};
-
-/* "[[64,128],[128]]|float,float". False: something that is no list of tensors. */
-static bool read_dims(const char *text, struct dims *out)
-{
-	memset(out, 0, sizeof(*out));
-	if (*text++ != '[')
-		return false;
-	while (*text && *text != ']' && out->n_tensors < MAX_TENSORS) {
-		int *n = &out->n[out->n_tensors];
-
-		if (*text++ != '[')
-			return false;
-		while (isdigit((unsigned char)*text)) {
-			char *end;
-			const long long value = strtoll(text, &end, 10);
-
-			if (*n < MAX_DIMS)
-				out->at[out->n_tensors][(*n)++] = value;
-			text = end + (*end == ',');
-		}
-		if (*text++ != ']')
-			return false;
-		out->n_tensors++;
-		text += *text == ',';
-	}
-	return true;
-}
-
 /* The type of tensor `which` as tables write it, or NULL. */
 static const char *dtype_of(const char *shapes, int which)
 {
@@ -200,18 +167,26 @@ static void put_product(const struct trace_table_run *run, const struct ops *ops
 	const struct product *p = product_of(ops->trace.strings.at[e->name]);
 	const char *shapes = ops->trace.strings.at[e->shapes];
 	const char *dtype = dtype_of(shapes, p->first);
-	const int a = p->first, b = p->first + 1, rank = p->batched ? 3 : 2;
-	struct dims d;
+	const size_t rank = p->batched ? 3 : 2;
+	/* "[[64,128],[128]]|float,float" */
+	json_t *dims = json_loads(shapes, JSON_DISABLE_EOF_CHECK, NULL);
+	const json_t *a = json_array_get(dims, (size_t)p->first);
+	const json_t *b = json_array_get(dims, (size_t)p->first + 1);
+	const json_int_t batch = json_integer_value(json_array_get(a, 0));
+	const json_int_t m = json_integer_value(json_array_get(a, rank - 2));
+	const json_int_t k = json_integer_value(json_array_get(a, rank - 1));
+	const json_int_t n = json_integer_value(json_array_get(b, rank - 1));
+	const bool is_product = json_array_size(a) == rank && json_array_size(b) == rank &&
+				json_integer_value(json_array_get(b, rank - 2)) == k;
 
-	if (!dtype || !read_dims(shapes, &d) || b >= d.n_tensors || d.n[a] != rank ||
-	    d.n[b] != rank || d.at[a][rank - 1] != d.at[b][rank - 2] || ops->n_device[event] == 0)
+	json_decref(dims);
+	if (!dtype || !is_product || ops->n_device[event] == 0)
 		return;
 	if (ops->on_tensor_cores[event] && strcmp(dtype, "fp32") == 0)
 		dtype = "tf32";
 	fprintf(run->out, "trace,%s,%s,%s,fwd,%lld,%lld,%lld,%lld,%.3f,%s\n", run->device, dtype,
-		p->batched ? "bmm" : "linear", p->batched ? (long long)d.at[a][0] : 1LL,
-		(long long)d.at[a][rank - 2], (long long)d.at[b][rank - 1],
-		(long long)d.at[a][rank - 1], ops->device_us[event],
+		p->batched ? "bmm" : "linear", p->batched ? (long long)batch : 1LL, (long long)m,
+		(long long)n, (long long)k, ops->device_us[event],
 		is_backward(ops, event) ? "backward" : "forward");
 }
 

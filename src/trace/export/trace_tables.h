@@ -10,7 +10,7 @@
 enum sc_trace_table {
 	SC_TRACE_TABLE_OPS, /* matrix products with the shapes of the op that launched them */
 	SC_TRACE_TABLE_COLLECTIVES, /* without waiting: the shortest of all recorded members */
-	SC_TRACE_TABLE_HOST, /* what the host takes for the launches of each op */
+	SC_TRACE_TABLE_HOST,        /* what the host takes for the launches of each op */
 	SC_N_TRACE_TABLES
 };
 /* `device`: name that rows get, as in configs/devices; NULL: what the trace says, "unknown" if nothing. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "trace/graph/trace_order.h"
 
 void sc_trace_graph_release(struct sc_trace_graph *graph)
 {
@@ -269,60 +270,53 @@ static void add_all_waits(struct part *p)
 
 /* ---- groups ---- */
 
-/* Members in this iteration of an instance. */
-struct instance {
-	uint32_t first, n; /* in the order of ranks */
+/* A member in this iteration of an instance. */
+struct part_of {
+	uint32_t instance, rank; /* sc_trace_compare_pair */
 	uint32_t name;
 };
 
-/* Instances of which several ranks have a member, as they were launched: counted, then put. */
+/* Instances of which several ranks have a member. */
 static void add_groups(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out)
 {
-	const size_t n = run->merge.n_members.n;
-	struct instance *of = sc_xcalloc(n + 1, sizeof(*of));
-	struct sc_member *members = NULL;
-	uint32_t n_members = 0;
+	SC_VEC(struct part_of) parts = {0};
+	SC_VEC(struct sc_member) members = {0};
 
-	SC_VEC_RESERVE(&out->instance_group, n + 1);
-	memset(out->instance_group.at, 0xff, (n + 1) * sizeof(uint32_t));
-	for (int put = 0; put < 2; put++) {
-		for (uint32_t r = 0; r < run->ranks.n; r++) {
-			const struct part p = {.run = run,
-					       .rank = &run->ranks.at[r],
-					       .it = &run->ranks.at[r].iterations.at[iteration]};
+	SC_VEC_RESERVE(&out->instance_group, run->merge.n_members.n + 1);
+	memset(out->instance_group.at, 0xff, (run->merge.n_members.n + 1) * sizeof(uint32_t));
+	for (uint32_t r = 0; r < run->ranks.n; r++) {
+		const struct part p = {.run = run,
+				       .rank = &run->ranks.at[r],
+				       .it = &run->ranks.at[r].iterations.at[iteration]};
 
-			for (uint32_t a = p.it->first_act; a < p.it->end_act; a++) {
-				const struct sc_act *act = &p.rank->acts.at[a];
-				const int32_t i = instance_of(p.rank, act);
+		for (uint32_t a = p.it->first_act; a < p.it->end_act; a++) {
+			const struct sc_act *act = &p.rank->acts.at[a];
+			const int32_t i = instance_of(p.rank, act);
 
-				if (i < 0 || isnan(run->transfer_us.at[i]) || !is_own(&p, act))
-					continue;
-				of[i].name = act->name;
-				of[i].n += !put;
-				if (put && of[i].n > 1)
-					members[of[i].first++] = (struct sc_member){r, 1};
-			}
+			if (i >= 0 && !isnan(run->transfer_us.at[i]) && is_own(&p, act))
+				SC_VEC_PUSH(&parts, ((struct part_of){(uint32_t)i, r, act->name}));
 		}
-		for (size_t i = 0; i < n && !put; i++) {
-			of[i].first = n_members;
-			n_members += of[i].n;
-		}
-		if (!put)
-			members = sc_xmalloc((n_members + 1) * sizeof(*members));
 	}
-	for (size_t i = 0; i < n; i++) {
+	if (parts.n)
+		qsort(parts.at, parts.n, sizeof(*parts.at), sc_trace_compare_pair);
+	for (size_t k = 0, end; k < parts.n; k = end) {
+		const uint32_t i = parts.at[k].instance;
 		struct sc_cost cost = {.work_us = run->transfer_us.at[i]};
 
-		if (of[i].n < 2)
+		members.n = 0;
+		for (end = k; end < parts.n && parts.at[end].instance == i; end++)
+			SC_VEC_PUSH(&members, ((struct sc_member){parts.at[end].rank, 1}));
+		if (end - k < 2)
 			continue;
-		cost.owner_frac[run->n_replicas ? run->owner.at[of[i].name] : SC_OWN_COMM] = 1;
+		cost.owner_frac[run->n_replicas ? run->owner.at[parts.at[k].name] : SC_OWN_COMM] =
+			1;
 		out->instance_group.at[i] = sc_graph_add_group(
 			&out->graph,
 			(struct sc_node_use){sc_graph_add_cost(&out->graph, &cost), SC_NONE},
-			&members[of[i].first - of[i].n], of[i].n);
+			members.at, (uint32_t)members.n);
 	}
-	free(members);
-	free(of);
+	SC_VEC_RELEASE(&members);
+	SC_VEC_RELEASE(&parts);
 }
 
 /* ---- the whole ---- */

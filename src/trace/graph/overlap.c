@@ -363,9 +363,10 @@ static void put_device(struct finder *f)
 
 	for (size_t i = 0; i < f->both.n; i++) {
 		const struct span *both = &f->both.at[i];
-		const struct sc_stretch stretch = {both->begin, f->device,
-						   sc_ns_us(both->end - both->begin),
-						   alone_in(f, a, both), alone_in(f, b, both)};
+		const struct sc_overlap_stretch stretch = {
+			f->rank->rank,         f->device,
+			sc_ns_us(both->begin), sc_ns_us(both->end - both->begin),
+			alone_in(f, a, both),  alone_in(f, b, both)};
 
 		SC_VEC_PUSH(&out->stretches, stretch);
 	}

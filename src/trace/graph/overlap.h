@@ -18,17 +18,16 @@ struct sc_beside {
 			    does not say how it was launched */
 };
 /* A maximal interval in which both sides run on one GPU. */
-struct sc_stretch {
-	int64_t start_ns;
-	int32_t device;
-	double us;
+struct sc_overlap_stretch {
+	int32_t rank, device;
+	double start_us, us;
 	/* What ran in it takes that long alone, the share of each by its time; NAN: not of all known. */
 	double compute_us, comm_us;
 };
 struct sc_overlaps {
 	SC_VEC(struct sc_beside) kernels;     /* by start */
 	SC_VEC(struct sc_beside) collectives; /* the same */
-	SC_VEC(struct sc_stretch) stretches;
+	SC_VEC(struct sc_overlap_stretch) stretches;
 	size_t n_kernels, n_collectives; /* of the rank, alone or not */
 	/* Sums over GPUs: any kernel of the side runs; both run; from the first start to the last end. */
 	double compute_us, comm_us, both_us, span_us;

@@ -123,9 +123,11 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 	      struct sc_err *err);
 
 /* --- inside --- */
-/* 100 |simulated / measured - 1|, median and largest over iterations; the last without outliers. */
+/* 100 |simulated / measured - 1|, median and largest over iterations; of typical ones without outliers. And the lowest and
+ * highest 100 (measured / simulated - 1): a single step may come out within. NAN: nothing is known. */
 struct sc_replay_error {
 	double median_pct, max_pct, bias_pct, typical_max_pct;
+	double low_pct, high_pct, typical_low_pct, typical_high_pct;
 };
 enum sc_replay_column { SC_REPLAY_SIMULATED, SC_REPLAY_PREDICTED };
 void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_column column,
@@ -134,9 +136,5 @@ void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_co
  * Returns how many are new. */
 size_t sc_replay_mark_outliers(const double *measured, const double *predicted, size_t n,
 			       bool *outlier);
-/* The lowest and highest 100 (measured / predicted - 1): a single step may come out within. NAN: nothing is
- * predicted. */
-void sc_replay_band(const struct sc_replay_result *result, bool typical_only, double *low_pct,
-		    double *high_pct);
 
 #endif

@@ -130,18 +130,3 @@ void sc_replay_explain_outliers(const struct replay_study *study)
 	sc_strbuf_release(&text);
 	warn_of_recorded(r);
 }
-
-void sc_replay_band(const struct sc_replay_result *r, bool typical_only, double *low_pct,
-		    double *high_pct)
-{
-	*low_pct = *high_pct = (double)NAN;
-	for (size_t i = 0; i < r->iterations.n; i++) {
-		const struct sc_replay_iteration *it = &r->iterations.at[i];
-		const double off_pct = SC_PCT * (it->measured_ms / it->predicted_ms - 1);
-
-		if (!isfinite(off_pct) || (typical_only && it->outlier))
-			continue;
-		*low_pct = fmin(off_pct, isnan(*low_pct) ? off_pct : *low_pct);
-		*high_pct = fmax(off_pct, isnan(*high_pct) ? off_pct : *high_pct);
-	}
-}

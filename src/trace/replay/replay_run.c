@@ -190,9 +190,15 @@ static void replay_study_begin(struct replay_study *study)
 		study->n_jobs = (unsigned)n;
 	study->scratch = sc_xcalloc(study->n_jobs + 1, sizeof(*study->scratch));
 	for (unsigned i = 0; i < study->n_jobs; i++) {
-		study->scratch[i].sim = sc_simulator_create();
-		study->scratch[i].ends_us = sc_xcalloc(4 * n_ranks, sizeof(double));
-		sc_graph_init(&study->scratch[i].graph.graph);
+		struct replay_scratch *s = &study->scratch[i];
+
+		s->sim = sc_simulator_create();
+		s->begin_us = sc_xcalloc(5 * n_ranks, sizeof(double));
+		s->host_us = s->begin_us + n_ranks;
+		s->work_us = s->host_us + n_ranks;
+		s->free_us = s->work_us + n_ranks;
+		s->device_us = s->free_us + n_ranks;
+		sc_graph_init(&s->graph.graph);
 	}
 }
 
@@ -205,9 +211,7 @@ static void replay_study_release(struct replay_study *study)
 		sc_timeline_release(&s->timeline);
 		sc_accountant_release(&s->accountant);
 		sc_trace_graph_release(&s->graph);
-		SC_VEC_RELEASE(&s->begin_us);
-		SC_VEC_RELEASE(&s->end_us);
-		free(s->ends_us);
+		free(s->begin_us);
 	}
 	for (size_t r = 0; r < study->run.ranks.n; r++)
 		sc_replay_release_medians(&study->medians[r]);
@@ -541,30 +545,36 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_column column,
 			struct sc_replay_error *out)
 {
+	const double none = (double)NAN;
 	double *pct = sc_xmalloc(result->iterations.n * sizeof(*pct) + 1), sum = 0;
-	double typical_max_pct = (double)NAN;
+	struct sc_replay_error e = {none, none, none, none, none, none, none, none};
 	size_t n = 0;
 
 	for (size_t i = 0; i < result->iterations.n; i++) {
 		const struct sc_replay_iteration *it = &result->iterations.at[i];
 		const double ms =
 			column == SC_REPLAY_SIMULATED ? it->simulated_ms : it->predicted_ms;
-		const double e = SC_PCT * (ms / it->measured_ms - 1);
+		const double error_pct = SC_PCT * (ms / it->measured_ms - 1);
+		const double off_pct = SC_PCT * (it->measured_ms / ms - 1);
 
-		if (!isfinite(e))
+		if (!isfinite(error_pct) || !isfinite(off_pct))
 			continue;
-		sum += e;
-		pct[n++] = fabs(e);
-		if (!it->outlier)
-			typical_max_pct =
-				fmax(fabs(e), isnan(typical_max_pct) ? 0 : typical_max_pct);
+		sum += error_pct;
+		pct[n++] = fabs(error_pct);
+		e.low_pct = fmin(e.low_pct, off_pct);
+		e.high_pct = fmax(e.high_pct, off_pct);
+		if (it->outlier)
+			continue;
+		e.typical_max_pct = fmax(e.typical_max_pct, fabs(error_pct));
+		e.typical_low_pct = fmin(e.typical_low_pct, off_pct);
+		e.typical_high_pct = fmax(e.typical_high_pct, off_pct);
 	}
 	sc_sort_doubles(pct, n);
-	*out = (struct sc_replay_error){
-		.median_pct = sc_percentile_sorted(pct, n, 50),
-		.max_pct = n ? pct[n - 1] : (double)NAN,
-		.bias_pct = n ? sum / (double)n : (double)NAN,
-		.typical_max_pct = typical_max_pct,
-	};
+	e.median_pct = sc_percentile_sorted(pct, n, 50);
+	if (n) {
+		e.max_pct = pct[n - 1];
+		e.bias_pct = sum / (double)n;
+	}
+	*out = e;
 	free(pct);
 }

@@ -60,11 +60,12 @@ struct replay_scratch {
 	struct sc_trace_graph graph;
 	bool is_built, reshaped; /* reshaped: with waits of its own */
 	size_t iteration;
-	SC_VEC(double) begin_us, end_us; /* by rank */
-	double *ends_us;                 /* of each rank: host, device, begin, work of the host */
-	double from_us, last_us;         /* when it began and ended as a replay, and */
-	uint32_t last;                   /* the node that ended it */
-	int64_t n_simulated;             /* nodes */
+	/* By rank: its marked thread from begin to end, and its work without what any thread waits for its device; where
+	 * its device, or its host if that is later, is done with what was before, and its device with this. */
+	double *begin_us, *host_us, *work_us, *free_us, *device_us;
+	double from_us, last_us; /* when it began and ended as a replay, and */
+	uint32_t last;           /* the node that ended it */
+	int64_t n_simulated;     /* nodes */
 };
 struct replay_study {
 	struct sc_trace_run run;
