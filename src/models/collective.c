@@ -51,6 +51,7 @@ struct problem {
 	double link_share; /* of the port that this topology lets them use */
 	bool pcie;
 	int nics;
+	struct sc_nccl_graph graph;
 };
 
 /* What a channel of NCCL's takes at once: a slot of its buffer for the Simple protocol, or NVLS's chunk. */
@@ -134,6 +135,7 @@ static void set_links(struct problem *p)
 	if (!p->pcie && sc_collective_is_direct(p->kind))
 		p->link_gbps *= f->link_p2p_eff;
 	p->nics = p->span->n_nodes > 1 ? driven_nics(f, p->kind, p->span) : 0;
+	sc_nccl_graph_from(f, p->kind, p->span, &p->graph);
 }
 
 static double net_gbps(const struct problem *p, double eff)
@@ -188,13 +190,10 @@ static double tier_slowdown(const struct problem *p)
  * these are few, and fast (src/graph/connect.cc: bwIntra > 45.0 && nChannels < 16). */
 static double net_channels(const struct problem *p)
 {
-	struct sc_nccl_graph graph;
-	double channels;
+	double channels = 2.0 * fmin(p->graph.channels, MOST_FOUND);
 
-	sc_nccl_graph_from(p->f, p->kind, p->span, &graph);
-	channels = 2.0 * fmin(graph.channels, MOST_FOUND);
 	return p->f->sm_arch >= 90 && channels < FEW_CHANNELS &&
-			       graph.channel_gbps > FAST_CHANNEL_GBPS
+			       p->graph.channel_gbps > FAST_CHANNEL_GBPS
 		       ? 2 * channels
 		       : channels;
 }
@@ -219,13 +218,9 @@ static double fill_us(const struct problem *p, const struct times *t)
 /* What the low-latency protocol takes longer for the bytes than the other. */
 static double slow_us(const struct problem *p, const struct times *t, enum sc_algo algo)
 {
-	struct sc_nccl_graph graph;
-	double slope = p->f->ramp.nvls_slope;
+	double slope =
+		algo == SC_ALGO_NVLS ? p->f->ramp.nvls_slope : sc_nccl_ll_slope(&p->graph, algo);
 
-	if (algo != SC_ALGO_NVLS) {
-		sc_nccl_graph_from(p->f, p->kind, p->span, &graph);
-		slope = sc_nccl_ll_slope(&graph, algo);
-	}
 	return (slope - 1) * t->work_us;
 }
 
@@ -233,7 +228,10 @@ static void finish(const struct problem *p, struct times *t, enum sc_algo algo)
 {
 	const struct sc_fabric *f = p->f;
 	bool slow = p->span->n_nodes > 1 && f->net_simple_only;
-	double hop_us = algo < SC_ALGO_DIRECT ? sc_nccl_simple_hop_us(f->amd, algo, p->pcie) : 0;
+	double hop_us = algo < SC_ALGO_DIRECT
+				? sc_nccl_hop_us(f->amd, algo, SC_PROTO_SIMPLE,
+						 p->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK)
+				: 0;
 	double hops_us = t->hops * fmax(0, hop_us - f->link_hop_us);
 	double net_hop_us = t->net_hop_frac * f->net_simple_us;
 
@@ -283,8 +281,9 @@ static void ring(const struct problem *p, struct times *t)
 	if (nodes > 1) {
 		t->net_bytes = steps * chunk;
 		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, 1));
-		t->latency_us += inter * (sc_nccl_hop_us(SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) +
-					  f->ramp.ring_net_frac * f->nic_latency_us);
+		t->latency_us +=
+			inter * (sc_nccl_hop_us(false, SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) +
+				 f->ramp.ring_net_frac * f->nic_latency_us);
 	}
 }
 
@@ -302,9 +301,10 @@ static void tree(const struct problem *p, struct times *t)
 	double hops = 2.0 * (p->span->max_ranks_per_node - 1), levels = 2.0 * sc_floor_log2(nodes);
 
 	*t = (struct times){
-		.latency_us = hops * f->link_hop_us +
-			      levels * (sc_nccl_hop_us(SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
-					f->nic_latency_us),
+		.latency_us =
+			hops * f->link_hop_us +
+			levels * (sc_nccl_hop_us(false, SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
+				  f->nic_latency_us),
 		.simple_us = sc_nccl_simple_base_us(f->amd, SC_ALGO_TREE),
 		.hops = hops,
 		.net_hops = levels,
@@ -345,9 +345,10 @@ static void nvls(const struct problem *p, struct times *t)
 	double levels = 2.0 * sc_floor_log2(nodes);
 
 	*t = (struct times){
-		.latency_us = f->ramp.nvls_latency_us +
-			      levels * (sc_nccl_hop_us(SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
-					f->nic_latency_us),
+		.latency_us =
+			f->ramp.nvls_latency_us +
+			levels * (sc_nccl_hop_us(false, SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
+				  f->nic_latency_us),
 		.simple_us = f->ramp.nvls_simple_us,
 		.net_hops = levels,
 		.net_hop_frac = 1,
@@ -391,7 +392,7 @@ static void pat(const struct problem *p, struct times *t)
 	const struct sc_fabric *f = p->f;
 	int n = p->span->n_ranks;
 	double net_us =
-		sc_nccl_hop_us(SC_ALGO_PAT, SC_PROTO_SIMPLE, SC_HOP_NET) + f->nic_latency_us;
+		sc_nccl_hop_us(false, SC_ALGO_PAT, SC_PROTO_SIMPLE, SC_HOP_NET) + f->nic_latency_us;
 
 	*t = (struct times){
 		.latency_us = sc_nccl_simple_base_us(false, SC_ALGO_PAT) +
@@ -491,8 +492,8 @@ static void send_recv(const struct problem *p, struct times *t)
 	if (p->span->n_nodes > 1) {
 		t->net_bytes = p->bytes;
 		t->net_us = sc_bytes_us(p->bytes, net_gbps(p, f->net_p2p_eff));
-		t->latency_us +=
-			sc_nccl_hop_us(SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) + f->nic_latency_us;
+		t->latency_us += sc_nccl_hop_us(false, SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) +
+				 f->nic_latency_us;
 		t->net_hops = 1;
 		t->net_hop_frac = 1;
 		t->net_hop_bytes = p->bytes;
@@ -517,12 +518,11 @@ enum { AMPERE = 80 }; /* CUDA capability */
 static bool takes_ring(const struct problem *p)
 {
 	struct sc_collective_choice choice;
-	struct sc_nccl_graph graph;
 
 	if (p->f->amd || p->f->sm_arch >= AMPERE || p->span->n_nodes < 2)
 		return false;
-	sc_nccl_graph_from(p->f, p->kind, p->span, &graph);
-	return sc_nccl_choose(&graph, p->bytes, SC_N_ALGOS, &choice) && choice.algo == SC_ALGO_RING;
+	return sc_nccl_choose(&p->graph, p->bytes, SC_N_ALGOS, &choice) &&
+	       choice.algo == SC_ALGO_RING;
 }
 
 /* Where the switches of the network add, no data goes around in rings. */
@@ -622,8 +622,7 @@ static double channel_bytes(const struct problem *p, enum sc_proto proto)
 
 /* Channels at full size, at most 32: twice what the search found, or what is between nodes at run time; 16 or 24 for
  * NVLS; peers over links take 2 each, over the network one per 14 GB/s. */
-static double most_channels(const struct problem *p, const struct sc_nccl_graph *g,
-			    enum sc_algo algo)
+static double most_channels(const struct problem *p, enum sc_algo algo)
 {
 	double per_peer = p->span->n_nodes > 1 ? fmax(2, ceil(p->f->nic_gbps / 14)) : 16;
 
@@ -635,24 +634,20 @@ static double most_channels(const struct problem *p, const struct sc_nccl_graph 
 		return fmin(32, per_peer);
 	if (sc_collective_is_direct(p->kind))
 		return fmin(32, per_peer * (p->span->n_ranks - 1));
-	return p->span->n_nodes > 1 ? net_channels(p) : fmin(32, 2.0 * g->channels);
+	return p->span->n_nodes > 1 ? net_channels(p) : fmin(32, 2.0 * p->graph.channels);
 }
 
 static void choose(const struct problem *p, const struct times *t, enum sc_algo algo,
 		   struct sc_collective_choice *out)
 {
-	struct sc_nccl_graph graph;
-	double most;
+	double most = most_channels(p, algo);
 
-	sc_nccl_graph_from(p->f, p->kind, p->span, &graph);
 	*out = (struct sc_collective_choice){.algo = algo, .proto = SC_PROTO_SIMPLE};
 	if (algo == SC_ALGO_DIRECT) /* LL up to 16 KiB a channel */
-		out->proto = p->bytes <= 16 * SC_BYTES_PER_KIB * most_channels(p, &graph, algo)
-				     ? SC_PROTO_LL
-				     : SC_PROTO_SIMPLE;
+		out->proto =
+			p->bytes <= 16 * SC_BYTES_PER_KIB * most ? SC_PROTO_LL : SC_PROTO_SIMPLE;
 	else if (algo != SC_ALGO_NVLS && algo != SC_ALGO_SHARP && algo != SC_ALGO_PAT)
-		sc_nccl_choose(&graph, p->bytes, algo, out);
-	most = most_channels(p, &graph, algo);
+		sc_nccl_choose(&p->graph, p->bytes, algo, out);
 	out->channels = (int)fmax(1, fmin(most, floor(p->bytes / channel_bytes(p, out->proto))));
 	out->algbw_gbps = p->bytes * sc_bytes_us(1, 1) / t->total_us;
 }

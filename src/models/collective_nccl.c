@@ -86,15 +86,9 @@ int sc_floor_log2(int n)
 	return log;
 }
 
-double sc_nccl_hop_us(enum sc_algo algo, enum sc_proto proto, enum sc_hop hop)
+double sc_nccl_hop_us(bool rccl, enum sc_algo algo, enum sc_proto proto, enum sc_hop hop)
 {
-	return HOP_US[hop][algo][proto];
-}
-
-double sc_nccl_simple_hop_us(bool rccl, enum sc_algo algo, bool pcie)
-{
-	return (rccl ? RCCL_HOP_US
-		     : HOP_US)[pcie ? SC_HOP_PCIE : SC_HOP_NVLINK][algo][SC_PROTO_SIMPLE];
+	return (rccl ? RCCL_HOP_US : HOP_US)[hop][algo][proto];
 }
 
 double sc_nccl_simple_base_us(bool rccl, enum sc_algo algo)
@@ -124,15 +118,9 @@ static double base_us(const struct sc_nccl_graph *g, enum sc_algo algo, enum sc_
 	return g->rccl ? RCCL_BASE_US[algo][proto] : BASE_US[algo][proto];
 }
 
-static double hop_us(const struct sc_nccl_graph *g, enum sc_hop hop, enum sc_algo algo,
-		     enum sc_proto proto)
-{
-	return g->rccl ? RCCL_HOP_US[hop][algo][proto] : HOP_US[hop][algo][proto];
-}
-
 static double intra_hop(const struct sc_nccl_graph *g, enum sc_algo algo, enum sc_proto proto)
 {
-	return hop_us(g, g->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK, algo, proto);
+	return sc_nccl_hop_us(g->rccl, algo, proto, g->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK);
 }
 
 /* Simple counts the NIC twice: a flush follows the data. One rank a node: the tree's row holds. */
@@ -140,7 +128,7 @@ static double inter_hop(const struct sc_nccl_graph *g, enum sc_algo algo, enum s
 {
 	enum sc_algo row = g->n_ranks == g->n_nodes && algo == SC_ALGO_RING ? SC_ALGO_TREE : algo;
 
-	return hop_us(g, SC_HOP_NET, row, proto) +
+	return sc_nccl_hop_us(g->rccl, row, proto, SC_HOP_NET) +
 	       (proto == SC_PROTO_SIMPLE ? 2 : 1) * g->nic_latency_us;
 }
 

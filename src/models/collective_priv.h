@@ -37,9 +37,8 @@ bool sc_nccl_choose(const struct sc_nccl_graph *graph, double bytes, enum sc_alg
 		    struct sc_collective_choice *out);
 /* Latency of one hop of an algorithm as NCCL's tables have it: over NVLink, PCIe, the network. */
 enum sc_hop { SC_HOP_NVLINK, SC_HOP_PCIE, SC_HOP_NET, SC_N_HOPS };
-double sc_nccl_hop_us(enum sc_algo algo, enum sc_proto proto, enum sc_hop hop);
-/* Of Simple: a hop inside a node, and what it has before its first above LL. */
-double sc_nccl_simple_hop_us(bool rccl, enum sc_algo algo, bool pcie);
+double sc_nccl_hop_us(bool rccl, enum sc_algo algo, enum sc_proto proto, enum sc_hop hop);
+/* Of Simple: what it has before its first hop above LL. */
 double sc_nccl_simple_base_us(bool rccl, enum sc_algo algo);
 /* What a byte takes in the low-latency protocol over Simple. */
 double sc_nccl_ll_slope(const struct sc_nccl_graph *graph, enum sc_algo algo);

@@ -14,17 +14,12 @@
 #include "report/parts.h"
 #include "report/replay_report.h"
 
-struct sc_chrome_timeline {
+/* Of a prediction, or of a replay, of which a node's launch gap is no part of its slice. */
+struct shown {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;
-	const void *ctx;
-	/* Into a buffer of SC_CHROME_NAME bytes. */
-	void (*class_name)(const void *ctx, uint32_t class_id, char *buf);
-	void (*node_name)(const void *ctx, uint32_t node, char *buf);
-	/* Members of otherData, and events of the kind's own; either may be NULL. */
-	void (*put_facts)(const void *ctx, struct sc_json_stream *json);
-	void (*put_more)(const void *ctx, struct sc_json_stream *json);
-	bool blank_latency; /* a node's launch gap is no part of its slice */
+	const struct sc_prediction *prediction; /* one is NULL */
+	const struct sc_replay_result *replay;
 };
 
 /* Written event by event: a full timeline may have millions. Format: "Trace Event Format", Google. Slices of a track
@@ -48,6 +43,34 @@ static void begin_event(struct sc_json_stream *json, const char *phase, const ch
 }
 
 /* --- names of tracks --- */
+
+/* Into a buffer of SC_CHROME_NAME bytes. */
+static void class_name(const struct shown *t, uint32_t class_id, char *buf)
+{
+	const struct sc_prediction *p = t->prediction;
+
+	if (t->replay)
+		snprintf(buf, SC_CHROME_NAME, "%s", t->replay->ranks.at[class_id].name);
+	else if (class_id < p->reading.n_classes)
+		snprintf(buf, SC_CHROME_NAME, "%s (%u ranks)", p->reading.classes[class_id].name,
+			 (unsigned)p->reading.classes[class_id].ranks);
+	else
+		snprintf(buf, SC_CHROME_NAME, "class %u (%u ranks)", (unsigned)class_id,
+			 (unsigned)t->graph->classes.at[class_id].multiplicity);
+}
+
+void sc_chrome_op_name(uint32_t op, char *buf)
+{
+	const unsigned name = sc_op_unpack_name(op);
+
+	if (op == SC_NONE)
+		snprintf(buf, SC_CHROME_NAME, "-");
+	else if (name >= SC_NAME_SEND_ACTIVATION && name <= SC_NAME_BACKWARD_TAIL)
+		snprintf(buf, SC_CHROME_NAME, "%s, micro-batch %u, chunk %u", sc_op_name(name),
+			 sc_op_unpack_micro_batch(op), sc_op_unpack_chunk(op));
+	else
+		snprintf(buf, SC_CHROME_NAME, "%s", sc_op_name(name));
+}
 
 static void put_name(struct sc_json_stream *json, uint32_t class_id, int64_t lane, const char *name)
 {
@@ -88,7 +111,7 @@ static void put_lane(struct sc_json_stream *json, const struct sc_graph *graph, 
 
 /* --- slices --- */
 
-static void put_args(struct sc_json_stream *json, const struct sc_chrome_timeline *t, uint32_t id,
+static void put_args(struct sc_json_stream *json, const struct shown *t, uint32_t id,
 		     const char *kind)
 {
 	const struct sc_node *node = &t->graph->nodes.at[id];
@@ -115,7 +138,7 @@ static void put_args(struct sc_json_stream *json, const struct sc_chrome_timelin
 	sc_json_stream_end(json);
 }
 
-static void put_slice(struct sc_json_stream *json, const struct sc_chrome_timeline *t, uint32_t id,
+static void put_slice(struct sc_json_stream *json, const struct shown *t, uint32_t id,
 		      const char *wait, double from_us, double to_us)
 {
 	const struct sc_node *node = &t->graph->nodes.at[id];
@@ -125,7 +148,10 @@ static void put_slice(struct sc_json_stream *json, const struct sc_chrome_timeli
 
 	if (!(to_us > from_us))
 		return;
-	t->node_name(t->ctx, id, own);
+	if (t->replay)
+		snprintf(own, sizeof(own), "%s", t->replay->node_names[id]);
+	else
+		sc_chrome_op_name(node->op, own);
 	snprintf(name, sizeof(name), "%s%s", wait ? wait : "", own);
 	begin_event(json, "X", name, t->graph->lanes.at[node->lane].class_id);
 	sc_json_stream_int(json, "tid", node->lane);
@@ -137,19 +163,19 @@ static void put_slice(struct sc_json_stream *json, const struct sc_chrome_timeli
 }
 
 /* When a node's own slice begins. */
-static double begin_us(const struct sc_chrome_timeline *t, uint32_t id)
+static double begin_us(const struct shown *t, uint32_t id)
 {
 	const struct sc_node *node = &t->graph->nodes.at[id];
 	const double latency = t->graph->costs.at[node->cost].latency_us;
 
 	return t->timeline->start_us[id] +
-	       (t->blank_latency && node->kind != SC_NODE_MEMBER ? latency : 0);
+	       (t->replay && node->kind != SC_NODE_MEMBER ? latency : 0);
 }
 
 /* --- arrows --- */
 
-static void put_end(struct sc_json_stream *json, const struct sc_chrome_timeline *t,
-		    const uint32_t of[2], bool is_start)
+static void put_end(struct sc_json_stream *json, const struct shown *t, const uint32_t of[2],
+		    bool is_start)
 {
 	const uint32_t id = of[is_start ? 0 : 1];
 	const struct sc_node *node = &t->graph->nodes.at[id];
@@ -166,8 +192,8 @@ static void put_end(struct sc_json_stream *json, const struct sc_chrome_timeline
 	sc_json_stream_end(json);
 }
 
-static void put_arrow(struct sc_json_stream *json, const struct sc_chrome_timeline *t,
-		      uint32_t from, uint32_t to)
+static void put_arrow(struct sc_json_stream *json, const struct shown *t, uint32_t from,
+		      uint32_t to)
 {
 	const uint32_t of[2] = {from, to};
 
@@ -178,7 +204,7 @@ static void put_arrow(struct sc_json_stream *json, const struct sc_chrome_timeli
 	put_end(json, t, of, false);
 }
 
-static void put_launches(struct sc_json_stream *json, const struct sc_chrome_timeline *t)
+static void put_launches(struct sc_json_stream *json, const struct shown *t)
 {
 	const struct sc_graph *g = t->graph;
 
@@ -195,7 +221,7 @@ static void put_launches(struct sc_json_stream *json, const struct sc_chrome_tim
 }
 
 /* From the member that came last to those that waited for it. */
-static void put_groups(struct sc_json_stream *json, const struct sc_chrome_timeline *t)
+static void put_groups(struct sc_json_stream *json, const struct shown *t)
 {
 	const struct sc_graph *g = t->graph;
 
@@ -241,7 +267,7 @@ static void chrome_counter(struct sc_json_stream *json, uint32_t class_id, const
 	sc_json_stream_end(json);
 }
 
-static void put_sms(struct sc_json_stream *json, const struct sc_chrome_timeline *t)
+static void put_sms(struct sc_json_stream *json, const struct shown *t)
 {
 	const struct sc_graph *g = t->graph;
 	struct change *changes = sc_xmalloc((2 * g->nodes.n + 1) * sizeof(*changes));
@@ -275,7 +301,7 @@ static void put_sms(struct sc_json_stream *json, const struct sc_chrome_timeline
 
 /* --- the document --- */
 
-static int chrome_timeline_write(const struct sc_chrome_timeline *t, FILE *out, struct sc_err *err)
+static int chrome_timeline_write(const struct shown *t, FILE *out, struct sc_err *err)
 {
 	struct sc_json_stream json;
 	char name[SC_CHROME_NAME];
@@ -286,12 +312,12 @@ static int chrome_timeline_write(const struct sc_chrome_timeline *t, FILE *out, 
 	sc_json_stream_object(&json, "otherData");
 	sc_json_stream_text(&json, "schema", "stepcast/timeline");
 	sc_json_stream_int(&json, "version", 1);
-	if (t->put_facts)
-		t->put_facts(t->ctx, &json);
+	if (t->replay)
+		sc_json_stream_int(&json, "step", t->replay->show_step);
 	sc_json_stream_end(&json);
 	sc_json_stream_array(&json, "traceEvents");
 	for (uint32_t i = 0; i < t->graph->classes.n; i++) {
-		t->class_name(t->ctx, i, name);
+		class_name(t, i, name);
 		put_name(&json, i, -1, name);
 	}
 	for (uint32_t i = 0; i < t->graph->lanes.n; i++)
@@ -305,112 +331,29 @@ static int chrome_timeline_write(const struct sc_chrome_timeline *t, FILE *out, 
 	put_launches(&json, t);
 	put_groups(&json, t);
 	put_sms(&json, t);
-	if (t->put_more)
-		t->put_more(t->ctx, &json);
+	/* What the fullest GPU needs, part by part: it is not simulated over time. */
+	for (size_t i = 0; i < SC_N_MEMORY_PARTS && t->prediction; i++) {
+		snprintf(name, sizeof(name), "memory at most, GiB: %s", sc_memory_parts[i].name);
+		chrome_counter(&json, 0, name, 0, sc_memory_part_gib(&t->prediction->memory, i));
+	}
 	sc_json_stream_end(&json);
 	sc_json_stream_end(&json);
 	return sc_json_stream_finish(&json, err);
 }
 
-struct named {
-	const struct sc_prediction *prediction;
-	const struct sc_graph *graph;
-};
-
-static void class_name(const void *ctx, uint32_t class_id, char *buf)
-{
-	const struct named *named = ctx;
-	const struct sc_prediction *p = named->prediction;
-	unsigned ranks = named->graph->classes.at[class_id].multiplicity;
-
-	if (class_id < p->reading.n_classes)
-		snprintf(buf, SC_CHROME_NAME, "%s (%u ranks)", p->reading.classes[class_id].name,
-			 (unsigned)p->reading.classes[class_id].ranks);
-	else
-		snprintf(buf, SC_CHROME_NAME, "class %u (%u ranks)", (unsigned)class_id, ranks);
-}
-
-void sc_chrome_op_name(uint32_t op, char *buf)
-{
-	const unsigned name = sc_op_unpack_name(op);
-
-	if (op == SC_NONE)
-		snprintf(buf, SC_CHROME_NAME, "-");
-	else if (name >= SC_NAME_SEND_ACTIVATION && name <= SC_NAME_BACKWARD_TAIL)
-		snprintf(buf, SC_CHROME_NAME, "%s, micro-batch %u, chunk %u", sc_op_name(name),
-			 sc_op_unpack_micro_batch(op), sc_op_unpack_chunk(op));
-	else
-		snprintf(buf, SC_CHROME_NAME, "%s", sc_op_name(name));
-}
-
-static void node_name(const void *ctx, uint32_t node, char *buf)
-{
-	sc_chrome_op_name(((const struct named *)ctx)->graph->nodes.at[node].op, buf);
-}
-
-/* What the fullest GPU needs, part by part: it is not simulated over time. */
-static void put_memory(const void *ctx, struct sc_json_stream *json)
-{
-	const struct named *named = ctx;
-	const struct sc_memory *memory = &named->prediction->memory;
-	char name[SC_CHROME_NAME];
-
-	for (size_t i = 0; i < SC_N_MEMORY_PARTS; i++) {
-		snprintf(name, sizeof(name), "memory at most, GiB: %s", sc_memory_parts[i].name);
-		chrome_counter(json, 0, name, 0, sc_memory_part_gib(memory, i));
-	}
-}
-
 int sc_chrome_trace_write(const struct sc_predictor *predictor,
 			  const struct sc_prediction *prediction, FILE *out, struct sc_err *err)
 {
-	const struct named named = {prediction, sc_predictor_ran(predictor).graph};
-	const struct sc_chrome_timeline timeline = {
-		.graph = named.graph,
-		.timeline = sc_predictor_ran(predictor).timeline,
-		.ctx = &named,
-		.class_name = class_name,
-		.node_name = node_name,
-		.put_more = put_memory,
-	};
+	const struct shown shown = {.graph = sc_predictor_ran(predictor).graph,
+				    .timeline = sc_predictor_ran(predictor).timeline,
+				    .prediction = prediction};
 
-	return chrome_timeline_write(&timeline, out, err);
-}
-
-/* The names that a replay has for its timeline. */
-
-static void replay_class_name(const void *ctx, uint32_t class_id, char *buf)
-{
-	const struct sc_replay_result *r = ctx;
-
-	snprintf(buf, SC_CHROME_NAME, "%s", r->ranks.at[class_id].name);
-}
-
-static void replay_node_name(const void *ctx, uint32_t node, char *buf)
-{
-	const struct sc_replay_result *r = ctx;
-
-	snprintf(buf, SC_CHROME_NAME, "%s", r->node_names[node]);
-}
-
-static void put_step(const void *ctx, struct sc_json_stream *json)
-{
-	const struct sc_replay_result *r = ctx;
-
-	sc_json_stream_int(json, "step", r->show_step);
+	return chrome_timeline_write(&shown, out, err);
 }
 
 int sc_chrome_replay_write(const struct sc_replay_result *r, FILE *out, struct sc_err *err)
 {
-	const struct sc_chrome_timeline timeline = {
-		.graph = &r->graph,
-		.timeline = &r->timeline,
-		.ctx = r,
-		.class_name = replay_class_name,
-		.node_name = replay_node_name,
-		.put_facts = put_step,
-		.blank_latency = true,
-	};
-
-	return chrome_timeline_write(&timeline, out, err);
+	return chrome_timeline_write(
+		&(struct shown){.graph = &r->graph, .timeline = &r->timeline, .replay = r}, out,
+		err);
 }

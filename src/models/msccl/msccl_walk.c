@@ -226,9 +226,9 @@ static void run_peer_step(struct walk *w, size_t block, double start, double byt
 	if (sc_msccl_sends(op)) {
 		struct connection *c = to_of(w, block);
 		size_t slot = c->n_sent++ % (size_t)w->slots;
-		double far_us = c->is_remote ? f->nic_latency_us + sc_nccl_hop_us(SC_ALGO_RING,
-										  w->algo->proto,
-										  SC_HOP_NET)
+		double far_us = c->is_remote ? f->nic_latency_us +
+						       sc_nccl_hop_us(false, SC_ALGO_RING,
+								      w->algo->proto, SC_HOP_NET)
 					     : 0;
 
 		end = fmax(end, send_end_us(w, block, start, bytes));

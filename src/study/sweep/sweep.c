@@ -259,11 +259,6 @@ static void pause_us(int64_t us)
 	nanosleep(&(struct timespec){.tv_nsec = us * SC_NS_PER_US}, NULL);
 }
 
-static void append(struct sc_strbuf *out, const void *bytes, size_t n)
-{
-	sc_strbuf_append_n(out, bytes, n);
-}
-
 /* The next n bytes of a message. */
 static void take(struct sc_message *m, void *out, size_t n)
 {
@@ -412,11 +407,11 @@ static bool send_part(const struct lead *lead, int rank)
 	assert(!sweep->opts->plan); /* is no text */
 	memset(&head, 0, sizeof(head));
 	head = (struct work_head){part->n, sweep->floors, *sweep->opts};
-	append(&bytes, &head, sizeof(head));
+	sc_strbuf_append_n(&bytes, (const char *)&head, sizeof(head));
 	for (size_t i = part->begin; i < part->begin + part->n; i++) {
 		size_t row = sweep->rows ? sweep->rows[i] : i;
 
-		append(&bytes, &row, sizeof(row));
+		sc_strbuf_append_n(&bytes, (const char *)&row, sizeof(row));
 		lead->run->holder[i] = (unsigned)rank;
 	}
 	sent = sc_ranks_send(sweep->ranks, rank, WORK, &bytes);
@@ -613,9 +608,9 @@ static int pack_row(void *ctx, size_t index, const struct sc_outcome *outcome, s
 	(void)err;
 	head.n_warnings = offsetof(struct sc_warnings, text) +
 			  outcome->warnings->n * sizeof(*outcome->warnings->text);
-	append(out, &head, sizeof(head));
-	append(out, outcome->error, head.n_error);
-	append(out, outcome->warnings, head.n_warnings);
+	sc_strbuf_append_n(out, (const char *)&head, sizeof(head));
+	sc_strbuf_append_n(out, (const char *)outcome->error, head.n_error);
+	sc_strbuf_append_n(out, (const char *)outcome->warnings, head.n_warnings);
 	return 0;
 }
 
@@ -692,7 +687,7 @@ int sc_sweep_serve(const struct sc_sweep *sweep, struct sc_err *err)
 	int rc;
 
 	sc_ranks_heed(sweep->ranks, sweep->signal);
-	append(&ready, &same, sizeof(same));
+	sc_strbuf_append_n(&ready, (const char *)&same, sizeof(same));
 	sc_ranks_send(sweep->ranks, 0, READY, &ready);
 	sc_strbuf_release(&ready);
 	if (!sweep->catalog)
