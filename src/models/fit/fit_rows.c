@@ -193,14 +193,6 @@ static const char *fit_network_read(const struct sc_fit_table *t, const struct s
 			       device->id);
 }
 
-static const struct sc_name COLLECTIVES[] = {
-	{"all_reduce", SC_ALL_REDUCE}, {"all_gather", SC_ALL_GATHER},
-	{"broadcast", SC_BROADCAST},   {"reduce_scatter", SC_REDUCE_SCATTER},
-	{"all_to_all", SC_ALL_TO_ALL}, {"send_recv", SC_SEND_RECV},
-	{"reduce", SC_REDUCE},         {"gather", SC_GATHER},
-	{"scatter", SC_SCATTER},       {0},
-};
-
 static bool same_network(const struct sc_request *a, const struct sc_request *b)
 {
 	const struct sc_cluster *x = &a->config.cluster, *y = &b->config.cluster;
@@ -277,12 +269,11 @@ static int algo_of(const struct sc_fit_table *t)
 
 static int read_kind(const struct sc_fit_table *t, enum sc_collective *out)
 {
-	int kind;
-
-	if (sc_enum_parse(COLLECTIVES, t->cells.collective, &kind, NULL) == 0) {
-		*out = (enum sc_collective)kind;
-		return 0;
-	}
+	for (int kind = 0; sc_collective_names[kind]; kind++)
+		if (strcmp(sc_collective_names[kind], t->cells.collective) == 0) {
+			*out = (enum sc_collective)kind;
+			return 0;
+		}
 	return sc_csv_cell_error(
 		&t->csv, t->row, "collective",
 		"all_reduce, all_gather, reduce_scatter, broadcast, reduce, gather, "

@@ -80,13 +80,18 @@ static void read_number(const struct run *run, struct sc_case *c, const char *co
 	skip_bad(run, c, &own);
 }
 
-/* The rows that --where chooses; `measured` < 0: their times are read later. */
-static void take_rows(const struct run *run, int measured, const char *name_column)
+/* The rows that --where chooses; of one kind of operation their times are read later. */
+static int choose_cases(const struct run *run)
 {
 	struct sc_validation *v = run->v;
 	const struct sc_csv *table = v->table;
-	int name = sc_csv_column(table, name_column);
+	const bool is_timed = !run->opts->kind;
+	int measured = sc_csv_column(table, "measured_ms");
+	int name = sc_csv_column(table, is_timed ? "case" : "sweep");
 
+	if (is_timed && measured < 0)
+		return sc_err_at(run->err, SC_EVALUE, table->file, 1, 0,
+				 "the table has no column \"measured_ms\" to validate against");
 	v->cases = sc_arena_calloc(run->arena, table->n_rows, sizeof(*v->cases));
 	for (size_t row = 0; row < table->n_rows; row++) {
 		struct sc_case *c = &v->cases[v->n_cases];
@@ -101,26 +106,12 @@ static void take_rows(const struct run *run, int measured, const char *name_colu
 		*c = (struct sc_case){
 			.row = row,
 			.name = *given ? given : sc_arena_printf(run->arena, "row %zu", row + 1)};
-		if (measured >= 0 && !*sc_csv_cell(table, row, (size_t)measured))
+		if (is_timed && !*sc_csv_cell(table, row, (size_t)measured))
 			c->skipped = "measured_ms is empty";
-		else if (measured >= 0)
+		else if (is_timed)
 			read_number(run, c, "measured_ms", &c->measured_ms);
 		v->n_cases++;
 	}
-}
-
-static int choose_cases(const struct run *run)
-{
-	const struct sc_csv *table = run->v->table;
-	int measured = sc_csv_column(table, "measured_ms");
-
-	if (run->opts->kind)
-		take_rows(run, -1, "sweep");
-	else if (measured < 0)
-		return sc_err_at(run->err, SC_EVALUE, table->file, 1, 0,
-				 "the table has no column \"measured_ms\" to validate against");
-	else
-		take_rows(run, measured, "case");
 	return 0;
 }
 
