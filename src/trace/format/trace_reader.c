@@ -259,8 +259,9 @@ static int load_events(struct sc_frame_file *file, const struct sc_trace_load_op
 		struct sc_trace_event *events;
 		uint32_t n_left;
 	} * blocks;
-	size_t n_events = 0, n_blocks = 0, n = 0;
-	struct sc_row_key *keys, *sorted;
+	size_t n_events = 0, n_blocks = 0, n;
+	SC_VEC(struct sc_row_key) keys = {0};
+	struct sc_row_key *sorted;
 
 	for (size_t i = 0; i < file->frames.n; i++)
 		if (is_wanted(&file->frames.at[i], opts)) {
@@ -272,7 +273,6 @@ static int load_events(struct sc_frame_file *file, const struct sc_trace_load_op
 			err, SC_ELIMIT, file->path, 0, 0,
 			"%zu events are too many to load at once; choose classes or a window",
 			n_events);
-	keys = sc_xrealloc(NULL, n_events + 1, 2 * sizeof(*keys));
 	blocks = sc_xcalloc(n_blocks + 1, sizeof(*blocks));
 	n_blocks = 0;
 	for (size_t i = 0; i < file->frames.n; i++) {
@@ -289,10 +289,11 @@ static int load_events(struct sc_frame_file *file, const struct sc_trace_load_op
 				if (!overlaps(opts, start_ns, start_ns + block->events[k].dur_ns))
 					continue;
 				/* The order of int64 as that of uint64. */
-				keys[n++] = (struct sc_row_key){
-					.time = (uint64_t)start_ns ^ UINT64_C(1) << 63,
-					.row = (uint32_t)n_blocks * SC_FRAME_MAX_ROWS + k,
-				};
+				SC_VEC_PUSH(&keys,
+					    ((struct sc_row_key){
+						    .time = (uint64_t)start_ns ^ UINT64_C(1) << 63,
+						    .row = (uint32_t)n_blocks * SC_FRAME_MAX_ROWS +
+							   k}));
 				block->n_left++;
 			}
 		if (block->n_left)
@@ -300,7 +301,9 @@ static int load_events(struct sc_frame_file *file, const struct sc_trace_load_op
 		else
 			free(block->events);
 	}
-	sorted = sc_row_sort(keys, keys + n, n);
+	n = keys.n;
+	SC_VEC_RESERVE(&keys, 2 * n + 1);
+	sorted = sc_row_sort(keys.at, keys.at + n, n);
 	SC_VEC_RESERVE(&trace->events, n);
 	for (size_t i = 0; i < n; i++) {
 		struct block *block = &blocks[sorted[i].row / SC_FRAME_MAX_ROWS];
@@ -311,7 +314,7 @@ static int load_events(struct sc_frame_file *file, const struct sc_trace_load_op
 	}
 	trace->events.n = n;
 	free(blocks);
-	free(keys);
+	SC_VEC_RELEASE(&keys);
 	return 0;
 }
 
