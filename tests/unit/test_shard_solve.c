@@ -337,6 +337,40 @@ TEST(test_total_too_large)
 			"the tables need at least 21 bytes of HBM, 1 over the 20 of all 2 ranks");
 }
 
+/* Ranks all but full: where a table is left over, others step aside for it. */
+TEST(test_full_ranks)
+{
+	enum { N = 40, RANKS = 4, PIECES = 4 };
+	static struct shard_fixture f;
+	int n_found = 0;
+
+	for (uint64_t seed = 1; seed <= N; seed++) {
+		struct sc_shard_solution s;
+		struct sc_rng rng;
+
+		sc_rng_init(&rng, seed);
+		fix_init(&f, RANKS, RANKS);
+		f.problem.hbm_bytes = 1000.0;
+		for (int r = 0; r < RANKS; r++) {
+			double left = 990.0;
+
+			for (int i = 1; i <= PIECES; i++) {
+				double share = (0.5 + sc_rng_uniform(&rng)) / (PIECES - i + 1);
+				double bytes = i < PIECES ? floor(fmin(share, 1) * left) : left;
+
+				fix_whole(&f, 1.0 + sc_rng_uniform(&rng), bytes);
+				left -= bytes;
+			}
+		}
+		if (solve(&f, &s, NULL) == 0) {
+			n_found++;
+			sc_shard_plan_release(&s.plan);
+		}
+		fix_release(&f);
+	}
+	ck_assert_int_ge(n_found, 38); /* 15 where none does */
+}
+
 TEST(test_pinned_rank_too_full)
 {
 	static const struct sc_shard_constraint RULES[] = {
