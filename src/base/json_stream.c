@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/json_text.h"
 
 enum { BUFFER_BYTES = 1 << 16 };
 
@@ -69,23 +69,7 @@ void sc_json_stream_end(struct sc_json_stream *stream)
 void sc_json_stream_text(struct sc_json_stream *stream, const char *key, const char *text)
 {
 	begin_value(stream, key, false);
-	sc_strbuf_append_char(&stream->buf, '"');
-	while (*text) {
-		/* One character of text, escaped; returns the bytes it took. */
-		unsigned char c = (unsigned char)*text;
-		size_t n = sc_utf8_length(text);
-
-		if (c == '"' || c == '\\') {
-			sc_strbuf_append_char(&stream->buf, '\\');
-			sc_strbuf_append_char(&stream->buf, *text);
-		} else if (c < 0x20) {
-			sc_strbuf_printf(&stream->buf, "\\u%04x", c);
-		} else {
-			sc_strbuf_append_n(&stream->buf, n ? text : "?", n ? n : 1);
-		}
-		text += n ? n : 1;
-	}
-	sc_strbuf_append_char(&stream->buf, '"');
+	sc_json_quote(text, &stream->buf);
 }
 
 /* Digits of `value` / 10^n_decimals, with the point. */

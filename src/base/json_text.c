@@ -107,3 +107,20 @@ struct sc_json_faults sc_json_decode(const char *at, size_t n, struct sc_strbuf 
 	}
 	return faults;
 }
+
+void sc_json_quote(const char *text, struct sc_strbuf *out)
+{
+	sc_strbuf_append_char(out, '"');
+	while (*text) {
+		size_t n = sc_utf8_length(text);
+
+		if (*text == '"' || *text == '\\')
+			sc_strbuf_printf(out, "\\%c", *text);
+		else if ((unsigned char)*text < ' ')
+			sc_strbuf_printf(out, "\\u%04x", (unsigned)*text);
+		else
+			sc_strbuf_append_n(out, n ? text : "?", n ? n : 1);
+		text += n ? n : 1;
+	}
+	sc_strbuf_append_char(out, '"');
+}

@@ -10,6 +10,8 @@ struct sc_json_faults {
 	size_t n_bad, n_escapes;
 };
 struct sc_json_faults sc_json_decode(const char *at, size_t n, struct sc_strbuf *out);
+/* The other way: appends the text in quotes, escaped; bytes that are not UTF-8 become "?". */
+void sc_json_quote(const char *text, struct sc_strbuf *out);
 /* Of a hex digit, or -1. */
 int sc_hex_digit(char c);
 

@@ -1,28 +1,11 @@
 /* A plan as JSON (shard_plan_json.c): a line a shard, so that two plans can be compared by diff. */
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/json_text.h"
 #include "core/embedding/shard_plan.h"
 
 /* The module of tables whose plan does not say one. */
 #define DEFAULT_MODULE "embeddings"
-
-static void put_text(struct sc_strbuf *out, const char *text)
-{
-	sc_strbuf_append_char(out, '"');
-	while (*text) {
-		size_t n = sc_utf8_length(text);
-
-		if (*text == '"' || *text == '\\')
-			sc_strbuf_printf(out, "\\%c", *text);
-		else if ((unsigned char)*text < ' ')
-			sc_strbuf_printf(out, "\\u%04x", (unsigned)*text);
-		else
-			sc_strbuf_append_n(out, n ? text : "?", n ? n : 1);
-		text += n ? n : 1;
-	}
-	sc_strbuf_append_char(out, '"');
-}
 
 static const char *module_of(const struct sc_table_placement *t)
 {
@@ -64,7 +47,7 @@ static void put_table(const struct sc_shard_plan *plan, const struct sc_table_pl
 	size_t n = t->module ? strlen(t->module) : 0;
 	bool has_path = n && strncmp(t->name, t->module, n) == 0 && t->name[n] == '.';
 
-	put_text(out, has_path ? t->name + n + 1 : t->name);
+	sc_json_quote(has_path ? t->name + n + 1 : t->name, out);
 	sc_strbuf_append(out, ": {\n");
 	if (t->tier == SC_TIER_CACHED)
 		sc_strbuf_printf(out, "        \"cache_params\": {\"load_factor\": %.9g},\n",
@@ -89,7 +72,7 @@ static void put_module(const struct sc_shard_plan *plan, size_t first, bool *is_
 	const char *separator = "";
 
 	sc_strbuf_append(out, "    ");
-	put_text(out, module);
+	sc_json_quote(module, out);
 	sc_strbuf_append(out, ": {\n");
 	for (size_t i = first; i < plan->tables.n; i++) {
 		const struct sc_table_placement *t = &plan->tables.at[i];

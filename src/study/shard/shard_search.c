@@ -400,22 +400,27 @@ static void insert_all(struct search *q)
 	}
 }
 
-static void construct(struct search *q)
+/* Puts every unit elsewhere, over and over, at a potential that grows sharper from that step on. */
+static void settle(struct search *q, size_t step, int passes)
 {
 	struct sc_shard_state *s = q->s;
 	bool large = q->model->units.n * q->model->world > LARGE;
 
-	insert_all(q);
-	if (!is_complete(s))
-		return;
-	for (size_t k = 0; k < N_KAPPAS; k += large ? 2 : 1) {
-		for (int pass = 0; pass < (large ? 1 : PASSES); pass++) {
-			sc_shard_state_sharpen(s, KAPPAS[k], sc_shard_state_max(s, NULL));
+	for (; step < N_KAPPAS; step += large ? 2 : 1) {
+		for (int pass = 0; pass < (large ? 1 : passes); pass++) {
+			sc_shard_state_sharpen(s, KAPPAS[step], sc_shard_state_max(s, NULL));
 			for (size_t i = 0; i < q->model->units.n; i++)
 				reinsert(q, q->order[i], false);
 			keep(q);
 		}
 	}
+}
+
+static void construct(struct search *q)
+{
+	insert_all(q);
+	if (is_complete(q->s))
+		settle(q, 0, PASSES);
 }
 
 static uint32_t count_unplaced(const struct sc_shard_state *s, uint32_t *some)
@@ -594,12 +599,8 @@ static void start_at_target(struct search *q, double z)
 	sc_shard_state_sharpen(s, KAPPAS[2], z);
 	insert_all(q);
 	keep(q);
-	for (size_t k = 3; k < N_KAPPAS && !large && is_complete(s); k++) {
-		sc_shard_state_sharpen(s, KAPPAS[k], sc_shard_state_max(s, NULL));
-		for (size_t i = 0; i < q->model->units.n; i++)
-			reinsert(q, q->order[i], false);
-		keep(q);
-	}
+	if (!large && is_complete(s))
+		settle(q, 3, 1);
 	s->only = NULL;
 	if (is_complete(s)) {
 		improve(q);
