@@ -293,8 +293,6 @@ LOOP_TEST(planner_finds_the_published_cost, N_OF(instances))
 
 	load_instance(instances[_i].name, &in);
 	ck_assert_msg(sc_torchrec_plan(&in.problem, &arena, &solution, &err) == 0, "%s", err.text);
-	printf("%-12s %.6f there %.6f, %.3f s, bound %.6f\n", instances[_i].name, solution.cost,
-	       instances[_i].planned_ms, solution.seconds, solution.bound);
 	ck_assert_double_eq_tol(solution.cost, instances[_i].planned_ms, 1e-6);
 	sc_shard_plan_release(&solution.plan);
 	release_instance(&in);

@@ -132,17 +132,15 @@ struct sc_solve_opts {
 /* Memory of the fullest rank (HBM) and host (its memory, its SSD). */
 struct sc_shard_memory {
 	double hbm_bytes, host_bytes, ssd_bytes;
-	uint32_t hbm_rank, host, ssd_host;
 };
 struct sc_shard_solution {
-	double cost, bound, lp_bound; /* of the busiest rank; lower bounds of it */
+	double cost, bound;           /* of the busiest rank; a lower bound of it */
 	bool proven;                  /* cost is within stop_gap of the bound */
 	uint32_t bottleneck;          /* rank */
 	bool cut_short;               /* TorchRec's planner had more proposals than we try */
 	double *rank_cost, *rank_hbm; /* world of them, in the arena */
 	struct sc_shard_memory memory;
 	struct sc_shard_plan plan;
-	double seconds; /* that it took, for reports */
 };
 extern const struct sc_solve_opts sc_solve_defaults;
 /* What a search is made of: tests leave out one after the other to see what each is worth. */
@@ -159,7 +157,7 @@ double sc_shard_bound(const struct sc_shard_problem *problem, double *lp_bound);
 
 /* Rates a plan under the problem's costs: the option of each table with the same type, tier and shard
  * sizes; a column split that is not listed is asked of column_cost. Over a budget is an error naming rank
- * and bytes, unless `over_ok`. bound, lp_bound and proven stay zero: ask sc_shard_bound. */
+ * and bytes, unless `over_ok`. bound and proven stay zero: ask sc_shard_bound. */
 int sc_shard_rate(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
 		  bool over_ok, struct sc_arena *arena, struct sc_shard_solution *out,
 		  struct sc_err *err);

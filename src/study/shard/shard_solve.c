@@ -320,9 +320,7 @@ int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve
 	}
 	if (rc == 0) {
 		out->bound = fmin(bound, out->cost);
-		out->lp_bound = fmin(lp_bound, out->cost);
 		out->proven = out->cost - out->bound <= opts->stop_gap * fmax(out->bound, 0.0);
-		out->seconds = sc_now_s() - start_s;
 	}
 	sc_shard_model_release(&model);
 	return rc;

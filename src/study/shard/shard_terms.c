@@ -140,15 +140,6 @@ static void make_sums(struct sums *sums, const struct sc_shard_problem *problem,
 	}
 }
 
-static uint32_t fullest(const double *bytes, uint32_t n)
-{
-	uint32_t at = 0;
-
-	for (uint32_t i = 1; i < n; i++)
-		at = bytes[i] > bytes[at] ? i : at;
-	return at;
-}
-
 static int by_ms(const void *a, const void *b)
 {
 	const struct sc_rank_part *x = a, *y = b;
@@ -245,15 +236,12 @@ int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *
 		return rc;
 	rated.rank_cost = sums.cost;
 	rated.rank_hbm = sums.hbm;
-	rated.memory = (struct sc_shard_memory){
-		.hbm_rank = fullest(sums.hbm, p->world),
-		.host = fullest(sums.host, sums.n_hosts),
-		.ssd_host = fullest(sums.ssd, sums.n_hosts),
-	};
-	rated.memory.hbm_bytes = sums.hbm[rated.memory.hbm_rank];
-	rated.memory.host_bytes = sums.host[rated.memory.host];
-	rated.memory.ssd_bytes = sums.ssd[rated.memory.ssd_host];
+	for (uint32_t h = 0; h < sums.n_hosts; h++) {
+		rated.memory.host_bytes = fmax(rated.memory.host_bytes, sums.host[h]);
+		rated.memory.ssd_bytes = fmax(rated.memory.ssd_bytes, sums.ssd[h]);
+	}
 	for (uint32_t r = 0; r < p->world; r++) {
+		rated.memory.hbm_bytes = fmax(rated.memory.hbm_bytes, sums.hbm[r]);
 		if (sums.cost[r] > sums.cost[rated.bottleneck])
 			rated.bottleneck = r;
 	}

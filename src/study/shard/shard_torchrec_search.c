@@ -363,8 +363,7 @@ static bool placer_place(struct sc_placer *placer, const uint32_t *chosen, doubl
 }
 
 enum { MAX_GRID_PROPOSALS = 10000 }; /* MAX_PROPOSALS */
-static const double STOP_GAP = 1e-6;
-static const double MAX_WORK = 1e8; /* of the placer: about a second */
+static const double MAX_WORK = 1e8;  /* of the placer: about a second */
 
 /* The options of a table that constraints leave, sorted by one of two scores. */
 struct ranked {
@@ -599,8 +598,7 @@ int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *ar
 {
 	struct sc_shard_plan plan = {.world = problem->world,
 				     .ranks_per_host = problem->ranks_per_host};
-	struct sc_shard_solution solution = {0};
-	double begin_s = sc_now_s(), cost;
+	double cost;
 	struct weight *weights;
 	struct search search;
 	int rc = check_constraints(problem, err);
@@ -621,14 +619,9 @@ int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *ar
 	for (size_t t = 0; t < problem->n_tables; t++)
 		sc_plan_add_option(&plan, problem, search.best_chosen[t],
 				   search.placer.rank + search.placer.first_rank[t]);
-	rc = sc_shard_rate(problem, &plan, true, arena, &solution, err);
+	rc = sc_shard_rate(problem, &plan, true, arena, out, err);
 	sc_shard_plan_release(&plan);
-	if (rc)
-		return rc;
-	solution.bound = sc_shard_bound(problem, &solution.lp_bound);
-	solution.proven = solution.cost <= solution.bound * (1 + STOP_GAP);
-	solution.cut_short = is_cut_short(&search);
-	solution.seconds = sc_now_s() - begin_s;
-	*out = solution;
-	return 0;
+	if (rc == 0)
+		out->cut_short = is_cut_short(&search);
+	return rc;
 }
