@@ -364,7 +364,6 @@ static void check_path(uint32_t last, double end_us)
 
 		ck_assert_double_eq(s->start_us, at_us);
 		ck_assert_double_lt(s->start_us, s->end_us);
-		ck_assert_int_eq(s->waiting, s->holder != s->node);
 		at_us = s->end_us;
 	}
 	ck_assert_double_eq(at_us, end_us);

@@ -35,14 +35,12 @@ void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segme
 }
 
 /* From from_us to where the walk stands; nothing if no time. */
-static void add(struct walk *walk, double from_us, uint32_t holder, uint32_t cost, enum sc_gap gap)
+static void add(struct walk *walk, double from_us, uint32_t cost, enum sc_gap gap)
 {
 	const struct sc_segment segment = {
 		.node = walk->node,
-		.holder = holder,
 		.cost = cost,
 		.reason = walk->tl->reason[walk->node],
-		.waiting = holder != walk->node,
 		.gap = (uint8_t)gap,
 		.start_us = from_us,
 		.end_us = walk->at_us,
@@ -63,7 +61,7 @@ static void step_resource(struct walk *walk)
 
 	if (from_us < walk->tl->start_us[holder])
 		from_us = walk->tl->start_us[holder];
-	add(walk, from_us, holder, run_cost(walk->graph, holder), SC_GAP_NONE);
+	add(walk, from_us, run_cost(walk->graph, holder), SC_GAP_NONE);
 	walk->node = holder;
 }
 
@@ -73,7 +71,7 @@ static void add_own(struct walk *walk, double from_us)
 {
 	const uint32_t cost = own_cost(walk->graph, walk->node);
 
-	add(walk, from_us, walk->node, cost, (enum sc_gap)walk->graph->costs.at[cost].gap);
+	add(walk, from_us, cost, (enum sc_gap)walk->graph->costs.at[cost].gap);
 }
 
 /* Stands at the arrival of the node; goes to what let it arrive. 0 when the walk is at time 0. */
@@ -108,7 +106,7 @@ static int step(struct walk *walk)
 
 	if (cost->gap != SC_GAP_NONE && walk->graph->nodes.at[walk->node].group == SC_NONE)
 		start_us += cost->latency_us;
-	add(walk, start_us, walk->node, run_cost(walk->graph, walk->node), SC_GAP_NONE);
+	add(walk, start_us, run_cost(walk->graph, walk->node), SC_GAP_NONE);
 	add_own(walk, walk->tl->start_us[walk->node]);
 	if (walk->tl->reason[walk->node] == SC_BY_PEER)
 		walk->node = walk->tl->bound_by[walk->node];

@@ -8,18 +8,16 @@
 
 struct sc_segment {
 	uint32_t node;
-	uint32_t holder; /* the node that ran: `node` itself, or whose SMs it waited for */
-	uint32_t cost;   /* of what the time went to */
-	uint8_t reason;  /* why this node could not start sooner: enum sc_reason */
-	uint8_t waiting; /* 1: the node waited for SMs, while their holder ran; 0: it ran */
-	uint8_t gap;     /* enum sc_gap: what ended the wait that this is; SC_GAP_NONE: work */
+	uint32_t cost;  /* of what the time went to: what it did, or whose SMs it waited for did */
+	uint8_t reason; /* why this node could not start sooner: enum sc_reason */
+	uint8_t gap;    /* enum sc_gap: what ended the wait that this is; SC_GAP_NONE: work */
 	double start_us, end_us;
 };
 struct sc_critical_path {
 	SC_VEC(struct sc_segment) segments; /* in time order */
 };
-/* Adds a time on the path to its owners: by owner_frac of the cost, the rest OTHER; waiting: of the SM holder's
- * cost, for that is what the time went to; gaps: of what ended them. */
+/* Adds a time on the path to its owners: by owner_frac of the cost, the rest OTHER; gaps: of what ended
+ * them. */
 void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segment, double us,
 		    double *owner_us);
 /* Ends at `last`, or at the node that ends last (lowest id on a tie) if SC_NONE. */

@@ -202,29 +202,31 @@ static void join_after_passes(struct class_state *st, uint32_t group, unsigned n
 	st->awaited = node;
 }
 
-/* Word embeddings shared by the first and the last stage: their gradients are summed. */
-static void tie_embeddings(struct builder *b, uint32_t first)
+/* Classes of several stages, `first` among them, sum so many bytes of gradients when their own are there. */
+static void sum_with(const struct class_state *first, const struct sc_member *members,
+		     const struct sc_span *span, double bytes, unsigned name)
 {
-	const struct sc_request *req = b->tf->request;
-	const struct sc_rank_class *rc = &b->tf->placement.classes[first];
-	const struct sc_block_env *env = &build_variant(&b->cls[first])->env;
-	struct sc_span span = {2, rc->prev_remote ? 2 : 1, rc->prev_remote ? 1 : 2};
-	struct sc_collective_shape shape = {
-		.kind = SC_ALL_REDUCE,
-		.bytes = b->tf->head.trainable * sc_grad_bytes(req),
-		.dtype = grad_dtype(b),
-	};
-	struct sc_member pair[2] = {{first, 1}, {rc->prev_class, 1}};
-	struct sc_cost cost;
-	uint32_t group;
+	struct builder *b = first->b;
+	const struct sc_block_env *env = &build_variant(first)->env;
+	const struct sc_collective_shape shape = {SC_ALL_REDUCE, bytes, grad_dtype(b)};
+	struct sc_cost cost = sc_block_comm_alone(env, &shape, span, env->node_peers);
+	uint32_t n = (uint32_t)span->n_ranks, group;
 
-	cost = sc_block_comm_alone(env, &shape, &span, env->node_peers);
-	group = sc_graph_add_group(
-		b->graph,
-		(struct sc_node_use){sc_graph_add_cost(b->graph, &cost), SC_NAME_EMBED_TIE}, pair,
-		2);
-	for (int i = 0; i < 2; i++)
-		join_after_passes(&b->cls[pair[i].class_id], group, SC_NAME_EMBED_TIE);
+	group = sc_graph_add_group(b->graph,
+				   (struct sc_node_use){sc_graph_add_cost(b->graph, &cost), name},
+				   members, n);
+	for (uint32_t i = 0; i < n; i++)
+		join_after_passes(&b->cls[members[i].class_id], group, name);
+}
+
+/* Word embeddings shared by the first and the last stage: their gradients are summed. */
+static void tie_embeddings(const struct builder *b, uint32_t first)
+{
+	const struct sc_rank_class *rc = &b->tf->placement.classes[first];
+	const struct sc_span span = {2, rc->prev_remote ? 2 : 1, rc->prev_remote ? 1 : 2};
+
+	sum_with(&b->cls[first], (struct sc_member[]){{first, 1}, {rc->prev_class, 1}}, &span,
+		 b->tf->head.trainable * sc_grad_bytes(b->tf->request), SC_NAME_EMBED_TIE);
 }
 
 static struct sc_span span_of(const struct builder *b, const struct sc_member *members, uint32_t n)
@@ -248,18 +250,10 @@ static struct sc_span span_of(const struct builder *b, const struct sc_member *m
 static void sum_replicas(struct builder *b, uint32_t first)
 {
 	const struct sc_stage_map *map = &b->tf->map;
-	const struct sc_class_plan *plan = &b->tf->classes[first];
-	const struct sc_block_env *env = &build_variant(&b->cls[first])->env;
-	uint32_t stage = (uint32_t)b->tf->placement.classes[first].stage, n = map->replicas, group;
+	const struct sc_params *params = &b->tf->classes[first].params;
+	uint32_t stage = (uint32_t)b->tf->placement.classes[first].stage, n = map->replicas;
 	struct sc_member *members = sc_arena_calloc(b->arena, n, sizeof(*members));
-	struct sc_collective_shape shape = {
-		.kind = SC_ALL_REDUCE,
-		.bytes = (plan->params.trainable + plan->params.trainable_expert) *
-			 sc_grad_bytes(b->tf->request),
-		.dtype = grad_dtype(b),
-	};
 	struct sc_span span;
-	struct sc_cost cost;
 
 	for (uint32_t r = 0; r < n; r++) {
 		uint32_t at = map->place[r * map->depth + sc_virtual_stage(map, stage, 0)].stage;
@@ -275,13 +269,9 @@ static void sum_replicas(struct builder *b, uint32_t first)
 		members[r] = (struct sc_member){c, 1};
 	}
 	span = span_of(b, members, n);
-	cost = sc_block_comm_alone(env, &shape, &span, env->node_peers);
-	group = sc_graph_add_group(
-		b->graph,
-		(struct sc_node_use){sc_graph_add_cost(b->graph, &cost), SC_NAME_GRAD_REDUCE},
-		members, n);
-	for (uint32_t r = 0; r < n; r++)
-		join_after_passes(&b->cls[members[r].class_id], group, SC_NAME_GRAD_REDUCE);
+	sum_with(&b->cls[first], members, &span,
+		 (params->trainable + params->trainable_expert) * sc_grad_bytes(b->tf->request),
+		 SC_NAME_GRAD_REDUCE);
 }
 
 enum { SMALL_REDUCTIONS = 3 };
