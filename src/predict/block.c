@@ -361,6 +361,29 @@ void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
 		keep_to_sms(&transfer, choice->n, out);
 }
 
+void sc_block_reserve(struct sc_block_env *env)
+{
+	const double all = (double)env->device->sm_count;
+	double most = 0;
+
+	for (int f = 0; f < SC_N_C3_FAMILIES; f++) {
+		const struct sc_c3_choice *choice = &env->request->c3[f];
+		const struct sc_collective_shape shape = {
+			f == SC_C3_EP ? SC_ALL_TO_ALL : SC_ALL_GATHER, SC_LARGE_BYTES, SC_BF16};
+		struct sc_cost cost = env->beside; /* of data-parallel ones */
+
+		if (choice->policy != SC_C3_RESERVE)
+			continue;
+		if (!(choice->n > 0) && f < SC_C3_DP && env->span[f].n_ranks > 1)
+			sc_block_comm_by(env, (enum sc_c3_family)f, &shape, &env->span[f], &cost);
+		else if (f != SC_C3_DP)
+			cost.demand[SC_RES_SM] = 0;
+		most = fmax(most, choice->n > 0 ? choice->n : cost.demand[SC_RES_SM] * all);
+	}
+	if (most > 0)
+		env->kernel_sms = fmax(1, all - sc_device_whole_sms(env->device, most));
+}
+
 void sc_block_add_sum(struct sc_block *block, const struct sc_block_env *env,
 		      const struct sc_block_comm *comm)
 {

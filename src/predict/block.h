@@ -152,7 +152,10 @@ void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collecti
 void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
 		      const struct sc_collective_shape *shape, const struct sc_span *span,
 		      struct sc_cost *out);
-/* The same with the load of the node's other ranks, `peers` in all, folded into its time: no demands. */
+#define SC_LARGE_BYTES 6.4e7 /* of a collective: takes all channels that it likes */
+/* Sets what c3.policy leaves to kernels: all but the SMs, in the device's granule, of the family that needs most. */
+void sc_block_reserve(struct sc_block_env *env);
+/* A collective's cost with the load of the node's other ranks, `peers` in all, folded into its time: no demands. */
 struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
 				   const struct sc_collective_shape *shape,
 				   const struct sc_span *span, double peers);

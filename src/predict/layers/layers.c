@@ -102,26 +102,6 @@ void sc_layers_memory(const struct sc_request *request, struct sc_memory *out)
 			  kept_bytes * (double)request->config.training.micro_batch, out);
 }
 
-#define LARGE_BYTES 6.4e7 /* of a collective: takes all channels that it likes */
-
-/* What c3.policy keeps free of kernels. */
-static void reserve(struct sc_layers *l)
-{
-	const struct sc_c3_choice *dp = &l->request->c3[SC_C3_DP];
-	const struct sc_collective_shape shape = {SC_ALL_REDUCE, LARGE_BYTES, SC_FP32};
-	const double all = (double)l->env.device->sm_count;
-	double sms = dp->n;
-	struct sc_cost cost;
-
-	if (dp->policy != SC_C3_RESERVE || l->span.n_ranks < 2)
-		return;
-	if (!(sms > 0)) {
-		sc_block_comm_by(&l->env, SC_C3_DP, &shape, &l->span, &cost);
-		sms = cost.demand[SC_RES_SM] * all;
-	}
-	l->env.kernel_sms = fmax(1, all - sc_device_whole_sms(l->env.device, sms));
-}
-
 int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struct sc_err *err)
 {
 	const struct sc_request *req = setup->request;
@@ -138,7 +118,12 @@ int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struc
 	layers->span =
 		(struct sc_span){world, (world + node - 1) / node, world < node ? world : node};
 	layers->env = sc_block_env_of(req, &layers->fabric, setup->opts);
-	reserve(layers);
+	if (world > 1)
+		sc_block_comm_by(
+			&layers->env, SC_C3_DP,
+			&(struct sc_collective_shape){SC_ALL_REDUCE, SC_LARGE_BYTES, SC_FP32},
+			&layers->span, &layers->env.beside);
+	sc_block_reserve(&layers->env);
 	const size_t n = layers->request->config.model.rows.n;
 	const enum sc_dtype dtype = sc_storage_dtype(layers->request->config.training.precision);
 	const struct sc_software *sw = &req->software;

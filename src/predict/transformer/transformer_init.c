@@ -92,23 +92,6 @@ static double slowest_clock(const struct sc_device *device, double n)
 	return 1 + device->gemm.clock_spread_frac * sigmas;
 }
 
-#define LARGE_BYTES 6.4e7 /* of a collective: takes all channels that it likes */
-
-static double family_sms(const struct sc_block_env *env, enum sc_c3_family family)
-{
-	const struct sc_collective_shape shape = {
-		family == SC_C3_EP ? SC_ALL_TO_ALL : SC_ALL_GATHER, LARGE_BYTES, SC_BF16};
-	struct sc_cost cost = env->beside;
-
-	if (env->request->c3[family].n > 0)
-		return env->request->c3[family].n;
-	if (family == SC_C3_PP)
-		return 0;
-	if (family != SC_C3_DP)
-		sc_block_comm_by(env, family, &shape, &env->span[family], &cost);
-	return cost.demand[SC_RES_SM] * (double)env->device->sm_count;
-}
-
 static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 {
 	for (int axis = 0; axis < SC_N_COMM_AXES; axis++)
@@ -191,14 +174,7 @@ static int find_variant(struct sc_transformer *tf, uint32_t class_id,
 		env.axis_node_peers[a] = axis_node_peers(tf, rc, sc_comm_axis_of[a]);
 		env.axis_fabric[a] = sc_transformer_fabric(tf, class_id, sc_comm_axis_of[a]);
 	}
-	/* What c3.policy keeps free of kernels, in the device's granule, for the family that needs most. */
-	double most = 0, all = (double)env.device->sm_count;
-
-	for (int f = 0; f < SC_N_C3_FAMILIES; f++)
-		if (env.request->c3[f].policy == SC_C3_RESERVE)
-			most = fmax(most, family_sms(&env, (enum sc_c3_family)f));
-	if (most > 0)
-		env.kernel_sms = fmax(1, all - sc_device_whole_sms(env.device, most));
+	sc_block_reserve(&env);
 	for (size_t v = 0; v < tf->n_variants; v++)
 		if (same_env(&tf->variant[v]->env, &env)) {
 			tf->classes[class_id].variant = (uint32_t)v;
