@@ -464,6 +464,8 @@ double sc_grad_bytes(const struct sc_request *request)
 	double bytes =
 		dtype == SC_BF16 && sw->grad_bytes_bf16 > 0 ? sw->grad_bytes_bf16 : sw->grad_bytes;
 
+	if (request->config.training.grad_bytes > 0)
+		bytes = (double)request->config.training.grad_bytes;
 	return bytes > sc_dtype_bytes(dtype) ? bytes : sc_dtype_bytes(dtype);
 }
 

@@ -253,6 +253,7 @@ struct sc_training {
 	int routing;
 	double grad_worker_frac;
 	int64_t factor_update_steps, inv_update_steps;
+	int64_t grad_bytes; /* below 1: as the software has it */
 	struct sc_offload offload;
 };
 /* Concurrent computation and communication. */

@@ -417,6 +417,8 @@ static const struct sc_field TRAINING_FIELDS[] = {
 	     FROM_UNLESS("adam", "the family or the software")),
 	ENUM_OR(sc_training, trainable, TRAINABLE_NAMES, SC_TRAIN_ALL,
 		"which parameters are updated"),
+	INT(sc_training, grad_bytes, 2, 4, "of a gradient's element, as it is held and reduced",
+	    FROM("default: what the software says")),
 	BOOL(sc_training, unpadded, "no padding tokens", FROM_UNLESS("false", "the software")),
 	DOUBLE(sc_training, fill_fraction, 0.01, 1, "share of seq that is tokens, if unpadded",
 	       FROM_UNLESS("1", "the software, or the mean of the family's samples")),
