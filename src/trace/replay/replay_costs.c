@@ -525,52 +525,40 @@ static int check_replicas(const struct sc_trace_run *run, int64_t gpus, struct s
 	return 0;
 }
 
-/* Groups of a part of the ranks (of tensors, stages, replicas: the trace does not say which) keep their size. */
-static int check_groups(const struct replay_study *study, struct sc_warnings *warnings,
-			struct sc_err *err)
-{
-	const int64_t gpus = study->opts->gpus;
-	const int recorded = recorded_gpus(study);
-	int most = 0;
-
-	for (size_t r = 0; r < study->run.ranks.n; r++)
-		for (size_t c = 0; c < study->run.ranks.at[r].collectives.n; c++) {
-			const int of = sc_trace_ranks_of(&study->run,
-							 &study->run.ranks.at[r].collectives.at[c]);
-
-			if (of < 2 || of >= recorded)
-				continue;
-			if (gpus % of)
-				return sc_err_set(
-					err, SC_EVALUE,
-					"--set gpus=%lld: the trace has groups of %d ranks; "
-					"expected a multiple of that",
-					(long long)gpus, of);
-			most = of > most ? of : most;
-		}
-	if (most && gpus)
-		sc_warn(warnings,
-			"gpus=%lld: groups of up to %d ranks stay as they are; if data-parallel ones are "
-			"among them, their reductions are not scaled",
-			(long long)gpus, most);
-	return 0;
-}
-
-/* More GPUs than a node has are reached by a network that a recording on one node did not measure. */
+/* More GPUs than a node has are reached by a network that a recording on one node did not measure. Groups of a part of
+ * the ranks (of tensors, stages, replicas: the trace does not say which) keep their size. */
 static int check_gpus(const struct replay_study *study, struct sc_warnings *warnings,
 		      struct sc_err *err)
 {
 	const int64_t gpus = study->opts->gpus;
 	const int recorded = recorded_gpus(study), node = study->run.node_gpus;
 	size_t n_collectives = 0;
+	int part = 0;
 
 	if (study->run.n_replicas && gpus)
 		return check_replicas(&study->run, gpus, err);
 	for (size_t r = 0; r < study->run.ranks.n; r++)
-		n_collectives += study->run.ranks.at[r].collectives.n;
+		for (size_t c = 0; c < study->run.ranks.at[r].collectives.n; c++, n_collectives++) {
+			const int of = sc_trace_ranks_of(&study->run,
+							 &study->run.ranks.at[r].collectives.at[c]);
+
+			if (of > part && of < recorded)
+				part = of;
+			if (of > 1 && of < recorded && gpus % of)
+				return sc_err_set(
+					err, SC_EVALUE,
+					"--set gpus=%lld: the trace has groups of %d ranks; "
+					"expected a multiple of that",
+					(long long)gpus, of);
+		}
+	if (part > 1 && gpus)
+		sc_warn(warnings,
+			"gpus=%lld: groups of up to %d ranks stay as they are; if data-parallel ones are "
+			"among them, their reductions are not scaled",
+			(long long)gpus, part);
 	if (gpus <= recorded || gpus <= node || study->opts->network.us || study->run.spans_nodes ||
 	    n_collectives == 0)
-		return check_groups(study, warnings, err);
+		return 0;
 	if (node > 0)
 		return sc_err_set(err, SC_EUSAGE,
 				  "--set gpus=%lld: more than the %d GPUs of a node of the trace, "
