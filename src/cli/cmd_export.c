@@ -4,14 +4,13 @@
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "trace/export/export.h"
-#include "trace/export/trace_tables.h"
 #include "trace/format/trace_file.h"
 #include "trace/format/trace_loss.h"
 #include "trace/graph/build_trace.h"
 
-/* As enum sc_export_format, then as enum sc_trace_table. */
-static const char *const FORMATS[] = {"chrome", "csv", "ops", "collectives", "host", NULL};
-enum { FIRST_TABLE = SC_EXPORT_CSV + 1 };
+static const char *const FORMATS[] = {
+	[SC_EXPORT_CHROME] = "chrome",           [SC_EXPORT_CSV] = "csv",   [SC_EXPORT_OPS] = "ops",
+	[SC_EXPORT_COLLECTIVES] = "collectives", [SC_EXPORT_HOST] = "host", NULL};
 
 enum export_clock { CLOCK_MERGED, CLOCK_OWN };
 static const char *const CLOCKS[] = {"merged", "own", NULL};
@@ -39,8 +38,7 @@ static const struct sc_cli_option OPTIONS[] = {
 };
 
 struct result {
-	int format;
-	const char *device;
+	enum sc_export_format format;
 	struct sc_export_run run;
 };
 
@@ -48,11 +46,7 @@ static int put_result(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct result *result = ctx;
 
-	if (result->format >= FIRST_TABLE)
-		return sc_trace_table_write((enum sc_trace_table)(result->format - FIRST_TABLE),
-					    result->run.files, result->run.n_files, result->device,
-					    out, err);
-	return sc_export_run((enum sc_export_format)result->format, &result->run, out, err);
+	return sc_export_run(result->format, &result->run, out, err);
 }
 
 /* Keeps the files of the rank that is asked for. */
@@ -82,7 +76,8 @@ static int export_traces(void *into, struct sc_cli_call *call, struct sc_err *er
 {
 	const struct export_args *args = into;
 	struct sc_arena *arena = call->arena;
-	struct result result = {.format = args->format, .device = args->device};
+	struct result result = {.format = (enum sc_export_format)args->format,
+				.run.device = args->device};
 	const char *const *files;
 	struct sc_trace_loss loss;
 	struct sc_trace_run clocks;
@@ -98,7 +93,8 @@ static int export_traces(void *into, struct sc_cli_call *call, struct sc_err *er
 	result.run.files = chosen;
 	if (rc == 0)
 		rc = sc_trace_loss_of_run(chosen, result.run.n_files, &loss, err);
-	merges = args->format < FIRST_TABLE && args->clock != CLOCK_OWN && result.run.n_files > 1;
+	merges =
+		args->format <= SC_EXPORT_CSV && args->clock != CLOCK_OWN && result.run.n_files > 1;
 	if (rc == 0 && merges)
 		rc = sc_trace_run_clocks(chosen, result.run.n_files, &clocks, err);
 	if (rc)

@@ -277,7 +277,7 @@ TEST(test_one_clock)
 					     .drift = -1e-3,
 					     .low_ns = -700,
 					     .high_ns = 900};
-	const struct sc_export_run run = {files, 2, &merge, INT64_C(1700000000000000000)};
+	const struct sc_export_run run = {files, 2, &merge, INT64_C(1700000000000000000), NULL};
 	const json_t *clock;
 	struct sc_merge_rank *rank;
 	FILE *out = open_memstream(&text, &n_text);

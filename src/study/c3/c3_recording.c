@@ -59,21 +59,6 @@ static int replay(struct replayer *r, double *us, struct sc_err *err)
 	return rc;
 }
 
-/* One iteration under a policy. */
-static void replay_policy(struct replayer *r, size_t iteration,
-			  const struct sc_c3_kernel_times *times, enum sc_c3_policy policy,
-			  double *us)
-{
-	sc_build_trace(r->run, iteration, &r->graph); /* with the costs as recorded */
-	for (size_t k = 0; k < r->run->ranks.n; k++)
-		set_times(r, k,
-			  policy == SC_C3_SERIAL ? times[k].alone_us : times[k].policy_us[policy]);
-	if (policy == SC_C3_SERIAL)
-		sc_trace_serialize(r->run, &r->graph);
-	if (replay(r, us, NULL))
-		*us = NAN;
-}
-
 static int replay_iteration(struct replayer *r, size_t iteration,
 			    const struct sc_c3_kernel_times *times, struct sc_c3_what_if *out,
 			    struct sc_err *err)
@@ -86,10 +71,18 @@ static int replay_iteration(struct replayer *r, size_t iteration,
 		set_times(r, k, times[k].alone_us);
 	if (rc == 0)
 		rc = replay(r, &out->nothing_lost_us, err);
-	for (int p = 0; rc == 0 && p < SC_N_C3_POLICIES; p++)
-		if (!isnan(out->policy_us[p]))
-			replay_policy(r, iteration, times, (enum sc_c3_policy)p,
-				      &out->policy_us[p]);
+	for (int p = 0; rc == 0 && p < SC_N_C3_POLICIES; p++) {
+		if (isnan(out->policy_us[p]))
+			continue;
+		sc_build_trace(r->run, iteration, &r->graph); /* with the costs as recorded */
+		for (size_t k = 0; k < r->run->ranks.n; k++)
+			set_times(r, k,
+				  p == SC_C3_SERIAL ? times[k].alone_us : times[k].policy_us[p]);
+		if (p == SC_C3_SERIAL)
+			sc_trace_serialize(r->run, &r->graph);
+		if (replay(r, &out->policy_us[p], NULL))
+			out->policy_us[p] = NAN;
+	}
 	return rc;
 }
 

@@ -105,8 +105,10 @@ static int export_csv(const struct sc_export_run *run, FILE *out, struct sc_err 
 int sc_export_run(enum sc_export_format format, const struct sc_export_run *run, FILE *out,
 		  struct sc_err *err)
 {
+	if (format == SC_EXPORT_CHROME)
+		return sc_export_chrome(run, out, err);
 	return format == SC_EXPORT_CSV ? export_csv(run, out, err)
-				       : sc_export_chrome(run, out, err);
+				       : sc_export_table(format, run, out, err);
 }
 
 int64_t sc_export_utc(const struct sc_export_run *run, size_t file, int64_t utc_ns)

@@ -5,6 +5,8 @@
 #include "trace/format/trace_file.h"
 
 int sc_export_chrome(const struct sc_export_run *run, FILE *out, struct sc_err *err);
+int sc_export_table(enum sc_export_format format, const struct sc_export_run *run, FILE *out,
+		    struct sc_err *err);
 /* A time of a file on the clock of the run. */
 int64_t sc_export_utc(const struct sc_export_run *run, size_t file, int64_t utc_ns);
 

@@ -1,6 +1,4 @@
-/* Which table, and what the rows' device is called. */
-#include "trace/export/trace_tables.h"
-
+/* Tables of measured operations. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +9,7 @@
 #include "base/stats.h"
 #include "base/units.h"
 #include "core/graph/op.h"
-#include "trace/format/trace_file.h"
+#include "trace/export/export_priv.h"
 #include "trace/graph/build_trace.h"
 #include "trace/graph/kernel_family.h"
 #include "trace/graph/trace_order.h"
@@ -33,9 +31,8 @@ static const char *device_of(const char *path, char *buf, size_t n_buf, struct s
 	return buf;
 }
 
-struct trace_table_run {
-	const char *const *files;
-	size_t n_files;
+struct table {
+	const struct sc_export_run *run;
 	const char *device;
 	FILE *out;
 };
@@ -43,9 +40,9 @@ struct trace_table_run {
 /* ---- collectives ---- */
 
 /* One row an instance. Where one rank was recorded, its time has waiting in it: "bound". */
-static int trace_table_collectives(const struct trace_table_run *table, struct sc_err *err)
+static int trace_table_collectives(const struct table *table, struct sc_err *err)
 {
-	const struct sc_trace_files files = {table->files, table->n_files};
+	const struct sc_trace_files files = {table->run->files, table->run->n_files};
 	struct sc_trace_run run;
 	uint8_t *done;
 	int rc = sc_trace_run_load(&files, NULL, &run, err);
@@ -161,7 +158,7 @@ static bool is_backward(const struct ops *ops, uint32_t event)
 }
 
 /* Each product stands for itself, also where it is one of the two gradients of another: pass is "fwd". */
-static void put_product(const struct trace_table_run *run, const struct ops *ops, uint32_t event)
+static void put_product(const struct table *table, const struct ops *ops, uint32_t event)
 {
 	const struct sc_trace_event *e = &ops->trace.events.at[event];
 	const struct product *p = product_of(ops->trace.strings.at[e->name]);
@@ -184,9 +181,9 @@ static void put_product(const struct trace_table_run *run, const struct ops *ops
 		return;
 	if (ops->on_tensor_cores[event] && strcmp(dtype, "fp32") == 0)
 		dtype = "tf32";
-	fprintf(run->out, "trace,%s,%s,%s,fwd,%lld,%lld,%lld,%lld,%.3f,%s\n", run->device, dtype,
-		p->batched ? "bmm" : "linear", p->batched ? (long long)batch : 1LL, (long long)m,
-		(long long)n, (long long)k, ops->device_us[event],
+	fprintf(table->out, "trace,%s,%s,%s,fwd,%lld,%lld,%lld,%lld,%.3f,%s\n", table->device,
+		dtype, p->batched ? "bmm" : "linear", p->batched ? (long long)batch : 1LL,
+		(long long)m, (long long)n, (long long)k, ops->device_us[event],
 		is_backward(ops, event) ? "backward" : "forward");
 }
 
@@ -277,13 +274,13 @@ static void release_ops(struct ops *ops)
 	sc_trace_release(&ops->trace);
 }
 
-static void put_products(const struct trace_table_run *run, struct ops *ops)
+static void put_products(const struct table *table, struct ops *ops)
 {
 	add_device_times(ops);
 	for (uint32_t i = 0; i < ops->trace.events.n; i++)
 		if (ops->trace.events.at[i].cls == SC_EV_OP &&
 		    product_of(ops->trace.strings.at[ops->trace.events.at[i].name]))
-			put_product(run, ops, i);
+			put_product(table, ops, i);
 }
 
 /* ---- the host's time of the launches of an op ---- */
@@ -294,14 +291,13 @@ struct open_op {
 	int64_t n_launches, launches_ns, launched_ns; /* launched_ns: end of the last */
 };
 
-static void close_op(const struct trace_table_run *run, const struct sc_trace *t,
-		     const struct open_op *o)
+static void close_op(const struct table *table, const struct sc_trace *t, const struct open_op *o)
 {
 	if (!o->op || o->launches_ns <= 0)
 		return;
-	fprintf(run->out, "trace,%s,launches,", run->device);
-	sc_csv_put_cell(run->out, t->strings.at[t->events.at[o->op - 1].name]);
-	fprintf(run->out, ",%lld,%.3f\n", (long long)o->n_launches, sc_ns_us(o->launches_ns));
+	fprintf(table->out, "trace,%s,launches,", table->device);
+	sc_csv_put_cell(table->out, t->strings.at[t->events.at[o->op - 1].name]);
+	fprintf(table->out, ",%lld,%.3f\n", (long long)o->n_launches, sc_ns_us(o->launches_ns));
 }
 
 static uint32_t outermost(const struct ops *ops, uint32_t event)
@@ -313,7 +309,7 @@ static uint32_t outermost(const struct ops *ops, uint32_t event)
 	return op;
 }
 
-static void put_launches(const struct trace_table_run *run, struct ops *ops)
+static void put_launches(const struct table *table, struct ops *ops)
 {
 	const struct sc_trace *t = &ops->trace;
 	struct open_op *open = sc_xcalloc(t->lanes.n + 1, sizeof(*open));
@@ -323,7 +319,7 @@ static void put_launches(const struct trace_table_run *run, struct ops *ops)
 		struct open_op *o = &open[e->lane];
 
 		if (e->cls == SC_EV_OP && !ops->parent[i]) {
-			close_op(run, t, o);
+			close_op(table, t, o);
 			*o = (struct open_op){.op = i + 1};
 		}
 		/* A driver's call within one of the runtime is the same launch. */
@@ -337,56 +333,53 @@ static void put_launches(const struct trace_table_run *run, struct ops *ops)
 		}
 	}
 	for (size_t l = 0; l <= t->lanes.n; l++)
-		close_op(run, t, &open[l]);
+		close_op(table, t, &open[l]);
 	free(open);
 }
 
 /* Both need ops, so one trace at a time. */
-static int trace_table_of_ops(const struct trace_table_run *run, const char *header,
-			      void (*put)(const struct trace_table_run *run, struct ops *ops),
-			      struct sc_err *err)
+static int trace_table_of_ops(const struct table *table, const char *header,
+			      void (*put)(const struct table *, struct ops *), struct sc_err *err)
 {
-	fputs(header, run->out);
-	for (size_t f = 0; f < run->n_files; f++) {
+	fputs(header, table->out);
+	for (size_t f = 0; f < table->run->n_files; f++) {
 		struct ops ops;
-		const int rc = load_ops(run->files[f], &ops, err);
+		const int rc = load_ops(table->run->files[f], &ops, err);
 
 		if (rc)
 			return rc;
-		put(run, &ops);
+		put(table, &ops);
 		release_ops(&ops);
 	}
 	return 0;
 }
 
-static int trace_table_ops(const struct trace_table_run *run, struct sc_err *err)
+static int trace_table_ops(const struct table *table, struct sc_err *err)
 {
-	return trace_table_of_ops(run, "source,device,dtype,op,pass,batch,m,n,k,time_us,phase\n",
+	return trace_table_of_ops(table, "source,device,dtype,op,pass,batch,m,n,k,time_us,phase\n",
 				  put_products, err);
 }
 
-static int trace_table_host(const struct trace_table_run *run, struct sc_err *err)
+static int trace_table_host(const struct table *table, struct sc_err *err)
 {
-	return trace_table_of_ops(run, "source,device,overhead,what,launches,time_us\n",
+	return trace_table_of_ops(table, "source,device,overhead,what,launches,time_us\n",
 				  put_launches, err);
 }
 
-int sc_trace_table_write(enum sc_trace_table table, const char *const *files, size_t n_files,
-			 const char *device, FILE *out, struct sc_err *err)
+int sc_export_table(enum sc_export_format format, const struct sc_export_run *run, FILE *out,
+		    struct sc_err *err)
 {
-	static int (*const writers[SC_N_TRACE_TABLES])(const struct trace_table_run *,
-						       struct sc_err *) = {
-		[SC_TRACE_TABLE_OPS] = trace_table_ops,
-		[SC_TRACE_TABLE_COLLECTIVES] = trace_table_collectives,
-		[SC_TRACE_TABLE_HOST] = trace_table_host,
+	static int (*const writers[SC_N_EXPORT_FORMATS])(const struct table *, struct sc_err *) = {
+		[SC_EXPORT_OPS] = trace_table_ops,
+		[SC_EXPORT_COLLECTIVES] = trace_table_collectives,
+		[SC_EXPORT_HOST] = trace_table_host,
 	};
 	char name[128];
-	struct trace_table_run run = {
-		.files = files, .n_files = n_files, .device = device, .out = out};
+	struct table table = {.run = run, .device = run->device, .out = out};
 
-	if (!run.device)
-		run.device = device_of(files[0], name, sizeof(name), err);
-	if (!run.device)
+	if (!table.device)
+		table.device = device_of(run->files[0], name, sizeof(name), err);
+	if (!table.device)
 		return err ? -(int)err->code : -(int)SC_EIO;
-	return writers[table](&run, err);
+	return writers[format](&table, err);
 }

@@ -314,14 +314,6 @@ static void find_bounds(struct sc_merge_rank *r)
 	SC_VEC_RELEASE(&shapes);
 }
 
-static bool has_step(const struct sc_trace_rank *r, int64_t step)
-{
-	for (size_t i = 0; i < r->iterations.n; i++)
-		if (r->iterations.at[i].step == step)
-			return true;
-	return false;
-}
-
 /* Only the iterations that all ranks have, in the same order. */
 static void common_iterations(struct sc_trace_run *run)
 {
@@ -332,8 +324,14 @@ static void common_iterations(struct sc_trace_run *run)
 	for (size_t i = 0; i < first->iterations.n; i++) {
 		bool all = true;
 
-		for (size_t r = 1; r < run->ranks.n; r++)
-			all = all && has_step(&run->ranks.at[r], first->iterations.at[i].step);
+		for (size_t r = 1; r < run->ranks.n && all; r++) {
+			const struct sc_trace_rank *rank = &run->ranks.at[r];
+
+			all = false;
+			for (size_t k = 0; k < rank->iterations.n; k++)
+				all = all ||
+				      rank->iterations.at[k].step == first->iterations.at[i].step;
+		}
 		if (all)
 			steps[n++] = first->iterations.at[i].step;
 	}

@@ -162,14 +162,6 @@ void sc_trace_find_marks(struct rank_load *load, const char *range)
 
 /* ---- iterations ---- */
 
-static uint32_t iteration_of_call(const struct sc_trace_rank *r, uint32_t call)
-{
-	size_t low;
-
-	SC_FIRST_NOT(low, i, 0, r->iterations.n, r->iterations.at[i].begin <= call);
-	return low && call <= r->iterations.at[low - 1].end ? (uint32_t)low - 1 : SC_NONE;
-}
-
 static void widen(struct sc_trace_iteration *it, uint32_t act)
 {
 	if (it->first_act == it->end_act)
@@ -185,18 +177,18 @@ static void place_act(struct sc_trace_rank *r, uint32_t act)
 {
 	const struct sc_act *a = &r->acts.at[act];
 	const uint32_t call = a->place;
-	const uint32_t own = call == SC_NONE ? SC_NONE : iteration_of_call(r, call);
+	size_t later = 0; /* the first iteration that begins after its launch */
 
-	if (own != SC_NONE)
-		widen(&r->iterations.at[own], act);
-	/* Iterations that begin after its launch and before its end. */
-	for (size_t i = own == SC_NONE ? 0 : own + 1; i < r->iterations.n; i++) {
+	if (call != SC_NONE)
+		SC_FIRST_NOT(later, i, 0, r->iterations.n, r->iterations.at[i].begin <= call);
+	if (later && call <= r->iterations.at[later - 1].end)
+		widen(&r->iterations.at[later - 1], act);
+	for (size_t i = later; i < r->iterations.n; i++) {
 		const struct sc_call *begin = &r->calls.at[r->iterations.at[i].begin];
 
 		if (begin->start_ns >= sc_act_end(a))
 			break;
-		if (call == SC_NONE || r->iterations.at[i].begin > call)
-			widen(&r->iterations.at[i], act);
+		widen(&r->iterations.at[i], act);
 	}
 }
 
