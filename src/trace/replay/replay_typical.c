@@ -57,39 +57,42 @@ static bool same_name(const struct entry *a, const struct entry *b)
 }
 
 struct scratch {
-	double *x, *sorted, *others;
+	double *x, *sorted, *below; /* rising; below[i]: sum of the first i */
 	bool by_median;   /* of jobs: a step in which one operation stalls is not theirs */
 	uint32_t *n_like; /* by iteration */
 	uint32_t like[2 * MAX_LIKE];
 };
 
-/* The mean of n sorted values; of many, what is far above the median counts as far only. Times are skewed, so that
- * sums of medians would be too short; and of few values none can be told to be an outlier. */
-static float typical(const struct scratch *s, const double *sorted, size_t n)
+/* Of n values, in s->x. */
+static void sort_values(struct scratch *s, size_t n)
 {
-	const double median = sc_percentile_sorted(sorted, n, 50);
-	const double limit =
-		n < MIN_FOR_TRIMMING ? (double)INFINITY : OUTLIER_FACTOR * median + OUTLIER_US;
-	double sum = 0;
-
-	if (s->by_median)
-		return (float)median;
+	memcpy(s->sorted, s->x, n * sizeof(*s->x));
+	sc_sort_doubles(s->sorted, n);
+	s->below[0] = 0;
 	for (size_t i = 0; i < n; i++)
-		sum += sorted[i] < limit ? sorted[i] : limit;
-	return (float)(sum / (double)n);
+		s->below[i + 1] = s->below[i] + s->sorted[i];
 }
 
-/* The same of s->sorted without one that is `x`; NAN: there is no other. */
-static float typical_without(const struct scratch *s, size_t n, double x)
+/* The mean of n sorted values without the k-th, of all if k is n; of many, what is far above the median counts as far
+ * only. Times are skewed, so that sums of medians would be too short; and of few values none can be told to be an
+ * outlier. NAN: there is none. */
+static float typical(const struct scratch *s, size_t n, size_t k)
 {
-	size_t k;
+	const size_t used = n - (k < n), low = used ? (used - 1) / 2 : 0, high = used / 2;
+	double limit = (double)INFINITY, median, sum;
+	size_t kept = n;
 
-	if (n == 1)
+	if (used == 0)
 		return NAN;
-	SC_FIRST_NOT(k, i, 0, n, s->sorted[i] < x);
-	memcpy(s->others, s->sorted, k * sizeof(*s->others));
-	memcpy(s->others + k, s->sorted + k + 1, (n - k - 1) * sizeof(*s->others));
-	return typical(s, s->others, n - 1);
+	median = (s->sorted[low + (low >= k)] + s->sorted[high + (high >= k)]) / 2;
+	if (s->by_median)
+		return (float)median;
+	if (used >= MIN_FOR_TRIMMING) {
+		limit = OUTLIER_FACTOR * median + OUTLIER_US;
+		SC_FIRST_NOT(kept, i, 0, n, s->sorted[i] < limit);
+	}
+	sum = kept == n ? s->below[n] : s->below[kept] + (double)(n - kept) * limit;
+	return (float)((k < n ? sum - fmin(s->sorted[k], limit) : sum) / (double)used);
 }
 
 static float *part_of(struct replay_pair *pair, int part)
@@ -107,14 +110,17 @@ static void means_of(struct entry *e, size_t n, struct scratch *s, struct replay
 		for (size_t i = 0; i < n; i++)
 			if (!e[i].outlier)
 				s->x[m++] = (double)*part_of(&e[i].us, part);
-		memcpy(s->sorted, s->x, m * sizeof(*s->x));
-		sc_sort_doubles(s->sorted, m);
-		all = m ? typical(s, s->sorted, m) : (float)NAN;
+		sort_values(s, m);
+		all = typical(s, m, m);
 		for (size_t i = 0; i < n; i++) {
+			size_t at = m;
+
+			if (!e[i].outlier)
+				SC_FIRST_NOT(at, q, 0, m, s->sorted[q] < s->x[k]);
+			k += !e[i].outlier;
 			*part_of(&of[TIMES_TYPICAL][e[i].index], part) =
 				m ? all : *part_of(&e[i].us, part);
-			*part_of(&of[TIMES_OTHERS][e[i].index], part) =
-				e[i].outlier ? all : typical_without(s, m, s->x[k++]);
+			*part_of(&of[TIMES_OTHERS][e[i].index], part) = typical(s, m, at);
 		}
 	}
 }
@@ -143,8 +149,8 @@ static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct re
 					s->x[m++] = (double)*part_of(&e[s->like[j]].us, part);
 			if (m == 0)
 				break;
-			sc_sort_doubles(s->x, m);
-			*part_of(&other[e[i].index], part) = typical(s, s->x, m);
+			sort_values(s, m);
+			*part_of(&other[e[i].index], part) = typical(s, m, m);
 		}
 		n_alone += m == 0;
 	}
@@ -161,7 +167,7 @@ static size_t find_medians(struct entries *entries, const struct sc_trace_run *r
 
 	s.x = sc_xmalloc((n + 1) * sizeof(double));
 	s.sorted = sc_xmalloc((n + 1) * sizeof(double));
-	s.others = sc_xmalloc((n + 1) * sizeof(double));
+	s.below = sc_xmalloc((n + 1) * sizeof(double));
 	s.n_like = sc_xmalloc((run->n_iterations + 1) * sizeof(*s.n_like));
 	if (n)
 		qsort(e, n, sizeof(*e), compare_names);
@@ -183,7 +189,7 @@ static size_t find_medians(struct entries *entries, const struct sc_trace_run *r
 	}
 	free(s.x);
 	free(s.sorted);
-	free(s.others);
+	free(s.below);
 	free(s.n_like);
 	return n_alone;
 }
