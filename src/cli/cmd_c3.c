@@ -151,40 +151,6 @@ static const struct sc_cli_option OPTIONS[] = {
 	{0},
 };
 
-/* Every row once for each of the policies, in place of its own. What was measured stays with its own policy. */
-static int with_policies(const struct c3_args *args, struct sc_arena *arena, struct sc_csv *table,
-			 struct sc_err *err)
-{
-	int at = sc_csv_column(table, "policy"), measured = sc_csv_column(table, "overlapped_us");
-	size_t n = args->policies.n, row = 0;
-	struct sc_csv out = *table;
-	struct sc_c3_choice choice;
-	const char **cells;
-
-	for (size_t i = 0; i < n; i++) {
-		int rc = sc_c3_choice_parse(args->policies.at[i], "--policy: ", &choice, err);
-
-		if (rc)
-			return rc;
-	}
-	if (n == 0 || at < 0)
-		return 0;
-	out.n_rows = table->n_rows * n;
-	cells = sc_arena_calloc(arena, out.n_rows * out.n_cols + 1, sizeof(*cells));
-	out.cell = cells;
-	out.line = sc_arena_calloc(arena, out.n_rows + 1, sizeof(*out.line));
-	for (size_t r = 0; r < table->n_rows; r++)
-		for (size_t i = 0; i < n; i++, row++, cells += out.n_cols) {
-			memcpy(cells, &table->cell[r * out.n_cols], out.n_cols * sizeof(*cells));
-			out.line[row] = table->line[r];
-			if (measured >= 0 && strcmp(cells[at], args->policies.at[i]) != 0)
-				cells[measured] = "";
-			cells[at] = args->policies.at[i];
-		}
-	*table = out;
-	return 0;
-}
-
 static int c3_from(const struct c3_args *args, const struct sc_cli_call *call, struct sc_err *err)
 {
 	struct sc_c3_recording recording;
@@ -325,7 +291,11 @@ static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 	const struct c3_args *args = into;
 	struct sc_arena *arena = call->arena;
 	const char *path = args->measured ? args->measured : args->table;
-	struct sc_c3_table_opts opts = {.by = args->by.at, .n_by = args->by.n};
+	struct sc_c3_table_opts opts = {.by = args->by.at,
+					.n_by = args->by.n,
+					.policies = args->policies.at,
+					.n_policies = args->policies.n};
+	struct sc_c3_choice choice;
 	struct sc_c3_table table;
 	struct sc_csv csv;
 	int rc = check_args(args, err);
@@ -343,8 +313,8 @@ static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 			"the table has no column overlapped_us: of overlap nothing is measured");
 	if (rc == 0 && args->table && sc_csv_column(&csv, "policy") < 0)
 		return advise(args, &csv, call, err);
-	if (rc == 0)
-		rc = with_policies(args, arena, &csv, err);
+	for (size_t i = 0; i < args->policies.n && rc == 0; i++)
+		rc = sc_c3_choice_parse(args->policies.at[i], "--policy: ", &choice, err);
 	if (rc == 0)
 		rc = sc_c3_table_predict(&csv, &opts, arena, &table, err);
 	if (rc == 0 && table.n_cases == 0)

@@ -371,14 +371,6 @@ static int read_embedding(const struct sc_fit_table *t, struct sc_fit_row *out)
 	return 0;
 }
 
-/* The time is of so many launches; collectives are read by fit_rows.c. */
-static int read_nothing(const struct sc_fit_table *t, struct sc_fit_row *out)
-{
-	(void)t;
-	(void)out;
-	return 0;
-}
-
 static int read_seen(const struct sc_fit_table *t, struct sc_fit_row *out)
 {
 	const struct sc_fit_cells *c = &t->cells;
@@ -422,8 +414,8 @@ const struct sc_fit_reader *sc_fit_reader_of(const struct sc_fit_table *table)
 		[SC_FIT_ROWWISE] = {ROWWISE_CELLS, 2, read_rowwise},
 		[SC_FIT_OPTIMIZER] = {OPTIMIZER_CELLS, 1, read_optimizer},
 		[SC_FIT_EMBEDDING] = {EMBEDDING_CELLS, 4, read_embedding},
-		[SC_FIT_HOST] = {HOST_CELLS, 1, read_nothing},
-		[SC_FIT_COLLECTIVE] = {COLLECTIVE_CELLS, 3, read_nothing},
+		[SC_FIT_HOST] = {HOST_CELLS, 1, NULL},
+		[SC_FIT_COLLECTIVE] = {COLLECTIVE_CELLS, 3, NULL},
 		[SC_FIT_INTERFERENCE] = {SEEN_CELLS, 4, read_seen},
 	};
 	static const struct sc_fit_reader pairs = {PAIR_CELLS, 0, read_seen};

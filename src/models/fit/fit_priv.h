@@ -61,6 +61,7 @@ struct sc_fit_set {
 struct sc_fit_reader {
 	const struct sc_field *cells;
 	size_t n_dims;
+	/* NULL: nothing beside (launches), or by fit_rows.c (collectives) */
 	int (*read)(const struct sc_fit_table *table, struct sc_fit_row *out);
 };
 const struct sc_fit_reader *sc_fit_reader_of(const struct sc_fit_table *table);

@@ -531,7 +531,7 @@ static int fit_row_read(struct sc_fit_table *t, struct sc_fit_set *set, bool *ta
 		memcpy(&out->dim[d], (const char *)c + reader->cells[d].offset, sizeof(double));
 	out->shape = sc_fnv(SC_FNV_START, out->dim, sizeof(out->dim));
 	rc = find_device(t, set, &out->device);
-	if (rc == 0)
+	if (rc == 0 && reader->read)
 		rc = reader->read(t, out);
 	if (rc == 0 && t->opts->kind == SC_FIT_COLLECTIVE)
 		rc = fit_sweep_read(t, set, out, &forced);

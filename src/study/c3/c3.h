@@ -125,7 +125,8 @@ int sc_c3_advise(struct sc_c3_study *study, const struct sc_c3_named *named,
 /* ---- a table of measured pairs ---- */
 
 struct sc_c3_case {
-	const char *name, *skipped; /* skipped: why it could not be predicted, or NULL */
+	const char *name, *policy;
+	const char *skipped; /* why it could not be predicted, or NULL */
 	size_t row;
 	struct sc_c3_choice choice;
 	struct sc_c3_result result;
@@ -150,6 +151,9 @@ struct sc_c3_table {
 struct sc_c3_table_opts {
 	const char *const *by;
 	size_t n_by;
+	/* Every row once for each of them; what was measured stays with its own. None: its own. */
+	const char *const *policies;
+	size_t n_policies;
 };
 int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts *opts,
 			struct sc_arena *arena, struct sc_c3_table *out, struct sc_err *err);

@@ -164,13 +164,16 @@ static int read_cells(struct reader *r, size_t row, struct sc_err *err)
 	return sc_csv_rows_get(&r->rows, row, &r->cells, err);
 }
 
+/* c->policy NULL: the row's own. */
 static int predict_row(struct reader *r, struct sc_c3_case *c, struct sc_err *err)
 {
 	struct sc_c3_pair pair;
 	int read = read_cells(r, c->row, err), rc;
+	const bool is_own = !c->policy || strcmp(c->policy, r->cells.policy) == 0;
 
 	c->name = r->cells.name;
-	rc = sc_c3_choice_parse(r->cells.policy, "policy: ", &c->choice, read ? NULL : err);
+	c->policy = c->policy ? c->policy : r->cells.policy;
+	rc = sc_c3_choice_parse(c->policy, "policy: ", &c->choice, read ? NULL : err);
 	rc = read ? read : rc;
 	if (rc == 0)
 		rc = read_pair(r, &pair, err);
@@ -178,10 +181,17 @@ static int predict_row(struct reader *r, struct sc_c3_case *c, struct sc_err *er
 		rc = sc_c3_predict(r->study, &pair, &c->choice, &c->result, err);
 	if (rc)
 		return rc;
-	c->measured_us = r->cells.overlapped_us;
+	c->measured_us = is_own ? r->cells.overlapped_us : 0;
 	if (r->cells.serial_us > 0 && c->measured_us > 0)
 		c->measured_speedup = r->cells.serial_us / c->measured_us;
 	return 0;
+}
+
+static const char *cell_of(const struct reader *r, const struct sc_c3_case *c, const char *column)
+{
+	return strcmp(column, "policy") == 0
+		       ? c->policy
+		       : sc_csv_cell(r->csv, c->row, (size_t)sc_csv_column(r->csv, column));
 }
 
 static void score(const struct reader *r, const struct sc_c3_table *t, struct sc_c3_score *out)
@@ -194,9 +204,7 @@ static void score(const struct reader *r, const struct sc_c3_table *t, struct sc
 	for (size_t i = 0; i < t->n_cases; i++) {
 		const struct sc_c3_case *c = &t->cases[i];
 
-		if (out->column &&
-		    strcmp(sc_csv_cell(r->csv, c->row, (size_t)sc_csv_column(r->csv, out->column)),
-			   out->value) != 0)
+		if (out->column && strcmp(cell_of(r, c, out->column), out->value) != 0)
 			continue;
 		out->n_rows++;
 		if (c->skipped || !(c->measured_us > 0))
@@ -215,10 +223,10 @@ static void score(const struct reader *r, const struct sc_c3_table *t, struct sc
 /* A group for each value of a column, by first appearance. */
 static void add_groups(const struct reader *r, const char *column, struct sc_c3_table *t)
 {
-	size_t at = (size_t)sc_csv_column(r->csv, column), first = t->n_groups;
+	size_t first = t->n_groups;
 
-	for (size_t row = 0; row < r->csv->n_rows; row++) {
-		const char *value = sc_csv_cell(r->csv, row, at);
+	for (size_t i = 0; i < t->n_cases; i++) {
+		const char *value = cell_of(r, &t->cases[i], column);
 		size_t g = first;
 
 		while (g < t->n_groups && strcmp(t->groups[g].value, value) != 0)
@@ -263,6 +271,7 @@ int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts 
 			struct sc_arena *arena, struct sc_c3_table *out, struct sc_err *err)
 {
 	struct reader r = {.csv = csv, .arena = arena};
+	const size_t n = opts->n_policies ? opts->n_policies : 1;
 	int rc = find_columns(&r, true, err);
 
 	for (size_t i = 0; i < opts->n_by && rc == 0; i++)
@@ -271,18 +280,19 @@ int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts 
 					opts->by[i]);
 	if (rc)
 		return rc;
-	*out = (struct sc_c3_table){.csv = csv, .n_cases = csv->n_rows};
-	out->cases = sc_arena_calloc(arena, csv->n_rows + 1, sizeof(*out->cases));
-	out->groups = sc_arena_calloc(arena, opts->n_by * csv->n_rows + 1, sizeof(*out->groups));
+	*out = (struct sc_c3_table){.csv = csv, .n_cases = csv->n_rows * n};
+	out->cases = sc_arena_calloc(arena, out->n_cases + 1, sizeof(*out->cases));
+	out->groups = sc_arena_calloc(arena, opts->n_by * out->n_cases + 1, sizeof(*out->groups));
 	r.study = sc_c3_study_create();
-	for (size_t row = 0; row < csv->n_rows; row++) {
-		struct sc_c3_case *c = &out->cases[row];
+	for (size_t i = 0; i < out->n_cases; i++) {
+		struct sc_c3_case *c = &out->cases[i];
 		struct sc_err own = {.code = SC_OK};
 
-		c->row = row;
+		c->row = i / n;
+		c->policy = opts->n_policies ? opts->policies[i % n] : NULL;
 		if (predict_row(&r, c, &own))
 			c->skipped =
-				sc_arena_printf(arena, "line %u: %s", csv->line[row], own.text);
+				sc_arena_printf(arena, "line %u: %s", csv->line[c->row], own.text);
 		else
 			check_times(&r, c, out);
 	}
