@@ -262,8 +262,10 @@ static int check_acyclic(const struct sc_graph *graph, struct sc_err *err)
 	order.open = sc_xrealloc(NULL, n + 1, sizeof(*order.open));
 	order.stack = sc_xrealloc(NULL, n + 1, sizeof(*order.stack));
 	order.missing = sc_xrealloc(NULL, graph->groups.n + 1, sizeof(*order.missing));
-	sc_waits_alloc(&order.waits, n);
+	order.waits.state = sc_xmalloc(n + 1);
+	order.waits.on = sc_xrealloc(NULL, n + 1, sizeof(*order.waits.on));
 	memset(order.waits.state, SC_WAIT_BLOCKED, n);
+	memset(order.waits.on, 0xff, (n + 1) * sizeof(*order.waits.on));
 	memcpy(order.open, graph->n_deps, n * sizeof(*order.open));
 	for (size_t g = 0; g < graph->groups.n; g++)
 		order.missing[g] = graph->groups.at[g].n_members;
@@ -278,7 +280,8 @@ static int check_acyclic(const struct sc_graph *graph, struct sc_err *err)
 	free(order.open);
 	free(order.stack);
 	free(order.missing);
-	sc_waits_release(&order.waits);
+	free(order.waits.state);
+	free(order.waits.on);
 	return rc;
 }
 

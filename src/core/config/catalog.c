@@ -168,63 +168,38 @@ int sc_catalog_band(struct sc_catalog *catalog, const struct sc_like *like,
 	return rc;
 }
 
-static int load_model(const char *id, struct sc_arena *scratch, struct sc_model *out,
-		      struct sc_err *err)
-{
-	const char *ref = sc_arena_printf(scratch, "models/%s.yaml", id);
-	struct sc_config config;
-	int rc;
-
-	sc_config_init(&config);
-	rc = sc_config_set(&config, &(struct sc_setting){"model", ref, ref}, scratch, err);
-	if (rc == 0)
-		*out = config.model;
-	return rc;
-}
-
-/* A model holds no text, so nothing of a file outlives its turn of the loop but the numbers. */
-static int load_models(struct sc_catalog *catalog, struct sc_arena *scratch, struct sc_err *err)
-{
-	const char *const *ids;
-	size_t n = sc_config_ids("models", scratch, &ids);
-	const struct sc_known_model *first = NULL;
-	struct sc_arena_mark mark = sc_arena_mark(&catalog->arena);
-	int rc = 0;
-
-	while (rc == 0 && n-- > 0) {
-		struct sc_known_model *entry = sc_arena_alloc(&catalog->arena, sizeof(*entry));
-		struct sc_arena_mark turn = sc_arena_mark(scratch);
-
-		rc = load_model(ids[n], scratch, &entry->model, err);
-		sc_arena_rewind(scratch, turn);
-		entry->id = sc_arena_strdup(&catalog->arena, ids[n]);
-		entry->next = first;
-		first = entry;
-	}
-	if (rc) {
-		sc_arena_rewind(&catalog->arena, mark);
-		return rc;
-	}
-	catalog->models = first;
-	catalog->has_models = true;
-	return 0;
-}
-
-/* All of them, by id; read when first asked for. NULL: there are none. */
+/* All of them, by id; read when first asked for. NULL: there are none. A model holds no text, so nothing of a file
+ * outlives its turn of the loop but the numbers. */
 static int catalog_models(struct sc_catalog *catalog, const struct sc_known_model **out,
 			  struct sc_err *err)
 {
+	const struct sc_known_model *first = NULL;
+	const char *const *ids;
 	struct sc_arena scratch;
+	size_t n;
 	int rc = 0;
 
 	pthread_mutex_lock(&catalog->lock);
-	if (!catalog->has_models) {
-		sc_arena_init(&scratch, BLOCK_BYTES);
-		rc = load_models(catalog, &scratch, err);
-		sc_arena_release(&scratch);
+	sc_arena_init(&scratch, BLOCK_BYTES);
+	n = catalog->has_models ? 0 : sc_config_ids("models", &scratch, &ids);
+	while (rc == 0 && n-- > 0) {
+		struct sc_known_model *entry = sc_arena_alloc(&catalog->arena, sizeof(*entry));
+		struct sc_arena_mark turn = sc_arena_mark(&scratch);
+		const char *ref = sc_arena_printf(&scratch, "models/%s.yaml", ids[n]);
+		struct sc_config config;
+
+		sc_config_init(&config);
+		rc = sc_config_set(&config, &(struct sc_setting){"model", ref, ref}, &scratch, err);
+		*entry = (struct sc_known_model){sc_arena_strdup(&catalog->arena, ids[n]),
+						 config.model, first};
+		first = entry;
+		sc_arena_rewind(&scratch, turn);
 	}
-	if (rc == 0)
-		*out = catalog->models;
+	if (rc == 0 && !catalog->has_models)
+		catalog->models = first;
+	catalog->has_models |= rc == 0;
+	*out = catalog->models;
+	sc_arena_release(&scratch);
 	pthread_mutex_unlock(&catalog->lock);
 	return rc;
 }

@@ -114,7 +114,14 @@ static void warn_all(struct sc_request *req)
 				"training.trainable has no effect: all of a table of layers is trained");
 	} else {
 		const struct sc_parallel *par = &req->config.parallel;
+		const struct sc_model *model = &req->config.model;
+		const struct sc_training *tr = &req->config.training;
 
+		if (model->sliding_window > 0 && model->sliding_window < model->seq &&
+		    (tr->attention == SC_ATT_UNFUSED || par->cp > 1))
+			sc_warn(&req->warnings, "model.sliding_window has no effect yet");
+		if (tr->recompute_layers > 0 && tr->recompute != SC_RECOMPUTE_FULL)
+			sc_warn(&req->warnings, "training.recompute_layers has no effect yet");
 		if (par->tp_overlap && par->tp == 1)
 			sc_warn(&req->warnings, "parallel.tp_overlap has no effect with tp 1");
 		if (par->shard_ranks > 0 && par->sharding == SC_ZERO_NONE)

@@ -46,29 +46,26 @@ static void fill(struct sc_offload *off)
 		off->prefetch_layers = 1;
 }
 
-static int check_ssd(const struct sc_resolver *res, const char *path, int tier)
-{
-	const struct sc_cluster *cl = &res->request->config.cluster;
-
-	if (tier != SC_TIER_NVME || (cl->ssd_read_gbps > 0 && cl->ssd_write_gbps > 0))
-		return 0;
-	return sc_resolve_fail(res, SC_ECONFLICT, path,
-			       "%s: nvme needs the rates of a node's SSDs; give "
-			       "cluster.ssd_read_gbps and cluster.ssd_write_gbps",
-			       path);
-}
-
 static int check(const struct sc_resolver *res)
 {
+	const struct sc_cluster *cl = &res->request->config.cluster;
 	const struct sc_offload *off = &res->request->config.training.offload;
-	int rc = check_ssd(res, "training.offload.optimizer", off->optimizer);
+	const bool has_ssd = cl->ssd_read_gbps > 0 && cl->ssd_write_gbps > 0;
+	const struct {
+		const char *path;
+		int tier;
+	} parts[] = {{"training.offload.optimizer", off->optimizer},
+		     {"training.offload.gradients", off->gradients},
+		     {"training.offload.weights", off->weights},
+		     {"training.offload.activations", off->activations}};
+	int rc = 0;
 
-	if (rc == 0)
-		rc = check_ssd(res, "training.offload.gradients", off->gradients);
-	if (rc == 0)
-		rc = check_ssd(res, "training.offload.weights", off->weights);
-	if (rc == 0)
-		rc = check_ssd(res, "training.offload.activations", off->activations);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && rc == 0; i++)
+		if (parts[i].tier == SC_TIER_NVME && !has_ssd)
+			rc = sc_resolve_fail(res, SC_ECONFLICT, parts[i].path,
+					     "%s: nvme needs the rates of a node's SSDs; give "
+					     "cluster.ssd_read_gbps and cluster.ssd_write_gbps",
+					     parts[i].path);
 	if (rc == 0 && off->optimizer == SC_TIER_NONE && off->optimizer_fraction > 0)
 		rc = sc_resolve_fail(res, SC_ECONFLICT, "training.offload.optimizer_fraction",
 				     "training.offload.optimizer_fraction: "
@@ -103,30 +100,6 @@ static int config_resolve_offload(const struct sc_resolver *res)
 		off->optimizer_fraction = SC_NOT_GIVEN;
 	}
 	return check(res);
-}
-
-/* Keys that configs and tables may have, and that no model reads yet, are said so; what says the same as the models do has
- * no need of a word. Needs the split. */
-static int warn_no_effect(const struct sc_resolver *res)
-{
-	struct sc_request *req = res->request;
-	const struct sc_config *cfg = &req->config;
-	const struct sc_training *tr = &cfg->training;
-	const struct {
-		const char *key;
-		bool asks;
-	} keys[] = {
-		{"model.sliding_window",
-		 cfg->model.sliding_window > 0 && cfg->model.sliding_window < cfg->model.seq &&
-			 (tr->attention == SC_ATT_UNFUSED || cfg->parallel.cp > 1)},
-		{"training.recompute_layers",
-		 tr->recompute_layers > 0 && tr->recompute != SC_RECOMPUTE_FULL},
-	};
-
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (keys[i].asks)
-			sc_warn(&req->warnings, "%s has no effect yet", keys[i].key);
-	return 0;
 }
 
 #define DEFAULT_ORDER "tp-cp-ep-dp-pp"
@@ -624,10 +597,10 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err)
 {
 	static int (*const steps[])(const struct sc_resolver *) = {
-		resolve_model,           resolve_parallel,     warn_no_effect,
-		sc_config_resolve_torus, resolve_cluster,      resolve_training,
-		config_resolve_offload,  sc_config_resolve_c3, sc_config_check,
-		sc_config_take_endpoint, resolve_band,
+		resolve_model,        resolve_parallel, sc_config_resolve_torus,
+		resolve_cluster,      resolve_training, config_resolve_offload,
+		sc_config_resolve_c3, sc_config_check,  sc_config_take_endpoint,
+		resolve_band,
 	};
 	struct sc_request request;
 	struct sc_resolver res = {

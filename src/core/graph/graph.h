@@ -122,8 +122,6 @@ struct sc_waits {
 	uint32_t *on;   /* the node it waits for, or SC_NONE */
 };
 
-void sc_waits_alloc(struct sc_waits *waits, size_t n_nodes); /* all SC_WAIT_DONE, SC_NONE */
-void sc_waits_release(struct sc_waits *waits);
 /* Follows who waits for whom among the nodes that are not done (there must be one) and sets
  * SC_EDEADLOCK with the cycle in words. */
 int sc_waits_error(const struct sc_graph *graph, struct sc_waits *waits, struct sc_err *err);

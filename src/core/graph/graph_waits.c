@@ -1,31 +1,9 @@
 /* Who waits for whom, in words. Every node that is not done waits for another such node, so following
  * the waits from anywhere ends in a cycle (or at a group that lacks a member). */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "base/strbuf.h"
 #include "core/graph/graph.h"
 
-struct text {
-	char buf[512];
-	size_t n;
-};
-
-void sc_waits_alloc(struct sc_waits *waits, size_t n_nodes)
-{
-	waits->state = sc_xrealloc(NULL, n_nodes + 1, sizeof(*waits->state));
-	waits->on = sc_xrealloc(NULL, n_nodes + 1, sizeof(*waits->on));
-	memset(waits->state, SC_WAIT_DONE, n_nodes + 1);
-	memset(waits->on, 0xff, (n_nodes + 1) * sizeof(*waits->on));
-}
-
-void sc_waits_release(struct sc_waits *waits)
-{
-	free(waits->state);
-	free(waits->on);
-	*waits = (struct sc_waits){0};
-}
+enum { ENOUGH = 512 }; /* bytes of a message */
 
 /* A member that has arrived waits for the lowest node of its group that has not. */
 static void find_peers(const struct sc_graph *graph, struct sc_waits *waits)
@@ -54,41 +32,29 @@ static int is_lane_wait(const struct sc_graph *graph, const struct sc_waits *wai
 	       graph->lane_next[waits->on[node]] == node;
 }
 
-__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *fmt, ...)
-{
-	va_list args;
-	int n;
-
-	if (text->n >= sizeof(text->buf))
-		return;
-	va_start(args, fmt);
-	n = vsnprintf(text->buf + text->n, sizeof(text->buf) - text->n, fmt, args);
-	va_end(args);
-	text->n += n > 0 ? (size_t)n : 0;
-}
-
 /* Says what `node` waits for; returns the node where that wait leads, a run along a lane as one. */
 static uint32_t say_wait(const struct sc_graph *graph, const struct sc_waits *waits, uint32_t node,
-			 uint32_t stop, struct text *text)
+			 uint32_t stop, struct sc_strbuf *text)
 {
 	uint32_t on = waits->on[node];
 
-	say(text, "%snode %u of class %u", text->n ? "; " : "", node,
-	    sc_graph_class_of(graph, node));
+	sc_strbuf_printf(text, "%snode %u of class %u", text->n ? "; " : "", node,
+			 sc_graph_class_of(graph, node));
 	if (waits->state[node] == SC_WAIT_PEER) {
-		say(text, " waits in group %u for ", graph->nodes.at[node].group);
+		sc_strbuf_printf(text, " waits in group %u for ", graph->nodes.at[node].group);
 		if (on == SC_NONE)
-			say(text, "a member that has no node");
+			sc_strbuf_printf(text, "a member that has no node");
 		else
-			say(text, "class %u", sc_graph_class_of(graph, on));
+			sc_strbuf_printf(text, "class %u", sc_graph_class_of(graph, on));
 	} else if (waits->state[node] == SC_WAIT_SM) {
-		say(text, " waits for SMs held by node %u", on);
+		sc_strbuf_printf(text, " waits for SMs held by node %u", on);
 	} else if (is_lane_wait(graph, waits, node)) {
 		while (on != stop && is_lane_wait(graph, waits, on))
 			on = waits->on[on];
-		say(text, " is behind node %u on lane %u", on, graph->nodes.at[node].lane);
+		sc_strbuf_printf(text, " is behind node %u on lane %u", on,
+				 graph->nodes.at[node].lane);
 	} else {
-		say(text, " depends on node %u", on);
+		sc_strbuf_printf(text, " depends on node %u", on);
 	}
 	return on;
 }
@@ -130,8 +96,9 @@ static uint32_t cycle_start(const struct sc_waits *waits, uint32_t node)
 
 int sc_waits_error(const struct sc_graph *graph, struct sc_waits *waits, struct sc_err *err)
 {
-	struct text text = {.n = 0};
+	struct sc_strbuf text = {0};
 	uint32_t start, at;
+	int rc;
 
 	/* A blocked node waits for its lane's predecessor if that is open, else for its lowest open dep. */
 	for (uint32_t i = 0; i < graph->nodes.n; i++) {
@@ -156,6 +123,8 @@ int sc_waits_error(const struct sc_graph *graph, struct sc_waits *waits, struct 
 	at = start;
 	do {
 		at = say_wait(graph, waits, at, start, &text);
-	} while (at != start && at != SC_NONE && text.n < sizeof(text.buf));
-	return sc_err_set(err, SC_EDEADLOCK, "wait cycle: %s", text.buf);
+	} while (at != start && at != SC_NONE && text.n < ENOUGH);
+	rc = sc_err_set(err, SC_EDEADLOCK, "wait cycle: %s", sc_strbuf_get(&text));
+	sc_strbuf_release(&text);
+	return rc;
 }

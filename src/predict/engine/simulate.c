@@ -38,18 +38,21 @@ static void find_holders(const struct sc_simulator *sim, struct sc_waits *waits)
 static int sim_deadlock(const struct sc_simulator *sim, struct sc_err *err)
 {
 	const struct sim_flow *f = &sim->flow;
-	struct sc_waits waits;
+	const size_t n = sim->graph->nodes.n;
+	struct sc_waits waits = {sc_xcalloc(n, sizeof(*waits.state)),
+				 sc_xrealloc(NULL, n, sizeof(*waits.on))};
 	int rc;
 
-	sc_waits_alloc(&waits, sim->graph->nodes.n);
-	for (size_t i = 0; i < sim->graph->nodes.n; i++) {
+	memset(waits.on, 0xff, n * sizeof(*waits.on));
+	for (size_t i = 0; i < n; i++) {
 		if (f->end_us[i] < 0)
 			waits.state[i] = f->start_us[i] < 0 ? SC_WAIT_BLOCKED : SC_WAIT_PEER;
 	}
 	if (f->contends)
 		find_holders(sim, &waits);
 	rc = sc_waits_error(sim->graph, &waits, err);
-	sc_waits_release(&waits);
+	free(waits.state);
+	free(waits.on);
 	return rc;
 }
 
