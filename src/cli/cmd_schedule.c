@@ -1,4 +1,5 @@
 /* stepcast schedule: pipeline schedules by themselves: drawn, compared, checked, written. */
+#include <math.h>
 #include <string.h>
 
 #include "base/json_out.h"
@@ -201,7 +202,7 @@ static int build(const struct schedule_args *args, struct sc_arena *arena, struc
 /* What an optimized order may still be worse than the best. */
 static double gap_pct(const struct sc_optimized *o)
 {
-	return 100 * (o->longest / o->bound - 1);
+	return fmax(0, 100 * (o->longest / o->bound - 1));
 }
 
 static void add_fits(struct sc_json *json, json_t *parent, const struct drawing *d)
