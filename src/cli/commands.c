@@ -238,7 +238,7 @@ static int print_completion(const char *shell)
 	struct sc_err err = {.code = SC_OK};
 	struct sc_strbuf text = {0};
 
-	if (!shell || !sc_options_completion(shell, sc_commands, &text)) {
+	if (!shell || !sc_completion_script(shell, &text)) {
 		sc_err_set(&err, SC_EUSAGE,
 			   "--completion: expected bash, zsh or fish, got \"%.64s\"",
 			   shell ? shell : "");
@@ -281,6 +281,14 @@ int sc_cli_run(int argc, char **argv)
 		return print_version(argc > 2 && strcmp(argv[2], "--json") == 0);
 	if (strcmp(word, "--completion") == 0)
 		return print_completion(argc > 2 ? argv[2] : NULL);
+	if (strcmp(word, "--complete") == 0) {
+		struct sc_strbuf text = {0};
+
+		sc_complete(argc > 2 ? find_command(argv[2]) : NULL, line.argc, line.argv, &text);
+		fputs(sc_strbuf_get(&text), stdout);
+		sc_strbuf_release(&text);
+		return SC_EXIT_DONE;
+	}
 	if (*word == '-')
 		return wrong_start(word);
 	line.command = find_command(word);

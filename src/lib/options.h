@@ -147,9 +147,5 @@ int sc_options_parse(const struct sc_line *line, void *into, struct sc_arena *ar
 void sc_options_usage(const struct sc_command *command, struct sc_strbuf *out); /* one line */
 /* For a terminal, or as a man page in roff. */
 void sc_options_help(const struct sc_command *command, bool man, struct sc_strbuf *out);
-/* The commands of the program (NULL-ended) as a completion script; false: none is written for that shell. */
-extern const char *const sc_completion_shells[]; /* NULL-ended */
-bool sc_options_completion(const char *shell, const struct sc_command *const *commands,
-			   struct sc_strbuf *out);
 
 #endif
