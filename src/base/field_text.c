@@ -173,7 +173,7 @@ int sc_field_unknown(const struct sc_field *table, const struct sc_field_place *
 		return sc_err_set(err, SC_EVALUE, "unknown key \"%.64s\"; did you mean \"%.64s\"?",
 				  at->path, at->nearest);
 	return sc_err_set(err, SC_EVALUE, "unknown key \"%.64s\"; known keys: %s", at->path,
-			  words_text(table, sizeof(*table), keys, sizeof(keys)));
+			  words_text(in, sizeof(*in), keys, sizeof(keys)));
 }
 
 int sc_enum_parse(const struct sc_name *names, const char *text, int *out, struct sc_err *err)
