@@ -8,7 +8,7 @@
 #include "report/sweep_report.h"
 #include "study/search/split_search.h"
 
-enum { SEARCH_VERSION = 1, MAX_SIDE = 32, MAX_POINTS = 500 };
+enum { SEARCH_VERSION = 1, MAX_POINTS = 500 };
 /* A candidate that is as good as the best in so many draws of model error is a tie. */
 #define TIE_SHARE 0.1
 
@@ -237,74 +237,11 @@ static void add_verdict(const struct sc_search_result *r, struct sc_json *json)
 				r->n_in[SC_SEARCH_LEFT]);
 }
 
-static double case_ms(const struct sc_search_case *c)
-{
-	return c->state == SC_SEARCH_SIMULATED ? c->outcome.iteration_ms : c->floor_ms;
-}
-
-/* The index of a text in the list, to which it is added if it is new and there is room. */
-static size_t place_of(const char *text, const char **list, size_t *n)
-{
-	size_t i = 0;
-
-	while (i < *n && list[i] != text && strcmp(list[i], text) != 0)
-		i++;
-	if (i == *n && i < MAX_SIDE)
-		list[(*n)++] = text;
-	return i;
-}
-
-/* The least time of each place on two sides of the split, tp and pp where they were searched; what was not simulated
- * has its floor. */
-static void add_cells(const struct sc_search_result *r, struct sc_json *json, json_t *landscape)
-{
-	const struct sc_csv *cases = &r->cases;
-	const int tp = sc_csv_column(cases, "parallel.tp"),
-		  pp = sc_csv_column(cases, "parallel.pp");
-	const size_t down = tp >= 0 ? (size_t)tp : pp == 0,
-		     across = pp >= 0 ? (size_t)pp : down == 0;
-	const char *rows[MAX_SIDE], *columns[MAX_SIDE];
-	size_t n_rows = 0, n_columns = 0, best[MAX_SIDE][MAX_SIDE] = {{0}}; /* a case, from 1 */
-	json_t *cells = sc_json_array(json, landscape, "cells");
-
-	if (cases->n_cols < 2)
-		return;
-	sc_json_text(json, landscape, "down", cases->header[down]);
-	sc_json_text(json, landscape, "across", cases->header[across]);
-	for (size_t i = 0; i < cases->n_rows; i++) {
-		const struct sc_search_case *c = &r->at[i], *old;
-		size_t y = place_of(sc_csv_cell(cases, i, down), rows, &n_rows);
-		size_t x = place_of(sc_csv_cell(cases, i, across), columns, &n_columns);
-
-		if (y == MAX_SIDE || x == MAX_SIDE || c->state < SC_SEARCH_LEFT)
-			continue;
-		old = best[y][x] ? &r->at[best[y][x] - 1] : NULL;
-		if (!old ||
-		    (c->state == SC_SEARCH_SIMULATED) > (old->state == SC_SEARCH_SIMULATED) ||
-		    ((c->state == SC_SEARCH_SIMULATED) == (old->state == SC_SEARCH_SIMULATED) &&
-		     case_ms(c) < case_ms(old)))
-			best[y][x] = i + 1;
-	}
-	for (size_t y = 0; y < n_rows; y++)
-		for (size_t x = 0; x < n_columns; x++) {
-			const struct sc_search_case *c = best[y][x] ? &r->at[best[y][x] - 1] : NULL;
-			json_t *cell = c ? sc_json_object(json, cells, NULL) : NULL;
-
-			if (!c)
-				continue;
-			sc_json_text(json, cell, "row", rows[y]);
-			sc_json_text(json, cell, "column", columns[x]);
-			sc_json_real(json, cell, "value", case_ms(c));
-			sc_json_bool(json, cell, "floor", c->state != SC_SEARCH_SIMULATED);
-		}
-}
-
 static void add_landscape(const struct sc_search_result *r, struct sc_json *json)
 {
 	json_t *landscape = sc_json_object(json, json->root, "landscape");
 	json_t *simulated = sc_json_array(json, landscape, "simulated");
 
-	add_cells(r, json, landscape);
 	for (size_t i = 0, n = 0; i < r->cases.n_rows && n < MAX_POINTS; i++) {
 		const struct sc_search_case *c = &r->at[i];
 		json_t *point, *values;
