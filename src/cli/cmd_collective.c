@@ -12,13 +12,11 @@
 #include "study/collective/collective_sizes.h"
 
 enum { MAX_POINTS = 1024 };
-#define MAX_BYTES 1e15
 #define DEFAULT_SIZES "8:16G:x2"
 
 struct collective_args {
 	struct sc_common common;
-	const char *device, *cluster, *bytes, *algorithm, *measured, *sends, *report, *place,
-		*write;
+	const char *device, *cluster, *bytes, *algorithm, *measured, *report, *place, *write;
 	struct sc_arg_list beside;
 	int64_t ranks, nodes;
 	int json;
@@ -44,9 +42,6 @@ static const struct sc_cli_option OPTIONS[] = {
 		"write the common algorithm of --algorithm as MSCCL's XML; what is timed is read from it"),
 	SC_OPT_IN(measured, "measured", "FILE",
 		  "measured times, beside: CSV with bytes and time_us, or what nccl-tests printed"),
-	SC_OPT_IN(
-		sends, "sends", "FILE.csv",
-		"all_to_all, in place of --bytes: what each rank sends to each, columns from, to and bytes"),
 	SC_OPT_LIST(
 		beside, "beside", "KIND:BYTES",
 		"another that begins with it between the same GPUs, as all_gather:64M; may be given again"),
@@ -92,55 +87,6 @@ static int read_sizes(const char *text, double *bytes, size_t *n, struct sc_err 
 		bytes[(*n)++] = floor(low + 0.5);
 	}
 	return 0;
-}
-
-/* ---- what each sends ---- */
-
-enum { MAX_SENDERS = 4096 };
-
-static int read_sends(const struct sc_csv *csv, int64_t ranks, double *out, struct sc_err *err)
-{
-	const int columns[] = {sc_csv_column(csv, "from"), sc_csv_column(csv, "to"),
-			       sc_csv_column(csv, "bytes")};
-
-	if (columns[0] < 0 || columns[1] < 0 || columns[2] < 0)
-		return sc_err_at(err, SC_EVALUE, csv->file, 1, 0,
-				 "--sends: expected the columns from, to and bytes");
-	for (size_t row = 0; row < csv->n_rows; row++) {
-		int64_t from, to;
-		double bytes;
-
-		if (!sc_parse_int(sc_csv_cell(csv, row, (size_t)columns[0]), &from) ||
-		    !sc_parse_int(sc_csv_cell(csv, row, (size_t)columns[1]), &to) ||
-		    !sc_parse_double(sc_csv_cell(csv, row, (size_t)columns[2]), &bytes) ||
-		    from < 0 || from >= ranks || to < 0 || to >= ranks || !(bytes >= 0) ||
-		    bytes > MAX_BYTES)
-			return sc_err_at(
-				err, SC_EVALUE, csv->file, csv->line[row], 0,
-				"expected from and to as ranks from 0 to %lld, and bytes of 0 or more",
-				(long long)ranks - 1);
-		out[from * ranks + to] += bytes;
-	}
-	return 0;
-}
-
-static int load_sends(const struct collective_args *args, int64_t ranks, struct sc_arena *arena,
-		      double *bytes, struct sc_err *err)
-{
-	struct sc_csv csv;
-	double *matrix;
-	int rc = sc_csv_load(args->sends, arena, &csv, err);
-
-	if (rc)
-		return rc;
-	if (ranks < 2 || ranks > MAX_SENDERS)
-		return sc_err_set(err, SC_EUSAGE, "--sends: takes 2 to %d ranks", MAX_SENDERS);
-	matrix = sc_arena_calloc(arena, (size_t)(ranks * ranks), sizeof(*matrix));
-	rc = read_sends(&csv, ranks, matrix, err);
-	*bytes = rc ? 0 : sc_all_to_allv_bytes(matrix, (size_t)ranks);
-	if (rc == 0 && !(*bytes > 0))
-		return sc_err_set(err, SC_EVALUE, "--sends: nobody sends anything");
-	return rc;
 }
 
 /* ---- the command ---- */
@@ -393,13 +339,6 @@ static int collective(void *into, struct sc_cli_call *call, struct sc_err *err)
 				"ring_all_reduce:LL:4x8");
 	if (rc == 0 && args->write)
 		rc = write_algorithm(args->write, arena, &file, err);
-	if (rc == 0 && args->sends && (opts.kind != SC_ALL_TO_ALL || args->bytes))
-		rc = sc_err_set(err, SC_EUSAGE,
-				"--sends is for all_to_all, and in place of --bytes");
-	if (rc == 0 && args->sends) {
-		opts.n = 1;
-		rc = load_sends(args, network.span.n_ranks, arena, bytes, err);
-	}
 	if (rc == 0 && args->measured)
 		rc = sc_nccl_tests_load(args->measured, arena, &measured, err);
 	opts.measured = args->measured ? &measured : NULL;
@@ -421,7 +360,7 @@ const struct sc_command sc_command_collective = {
 	.summary = "time a collective over sizes, or an algorithm file",
 	.synopsis =
 		"KIND (--cluster FILE | --device NAME) [--bytes N|A:B[:xF]] [--nodes N] [--ranks N] "
-		"[--algorithm FILE.xml|NAME] [--write FILE.xml] [--sends FILE.csv] [--beside KIND:BYTES]... [--place G,G...] [--measured FILE] [--report FILE.html] [--json]",
+		"[--algorithm FILE.xml|NAME] [--write FILE.xml] [--beside KIND:BYTES]... [--place G,G...] [--measured FILE] [--report FILE.html] [--json]",
 	.details =
 		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines "
 		"them, which algorithm, protocol and how many channels the library takes, and what limits "

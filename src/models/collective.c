@@ -131,16 +131,16 @@ static void set_links(struct problem *p)
 	if (p->pcie)
 		p->link_share = 1;
 	p->link_gbps = p->pcie ? pcie_gbps(f, local) * f->ramp.pcie_eff
-			       : f->link_gbps * f->link_eff * p->link_share;
+			       : f->link_gbps * f->link.eff * p->link_share;
 	if (!p->pcie && sc_collective_is_direct(p->kind))
-		p->link_gbps *= f->link_p2p_eff;
+		p->link_gbps *= f->link.p2p_eff;
 	p->nics = p->span->n_nodes > 1 ? driven_nics(f, p->kind, p->span) : 0;
 	sc_nccl_graph_from(f, p->kind, p->span, &p->graph);
 }
 
 static double net_gbps(const struct problem *p, double eff)
 {
-	return p->nics * p->f->nic_gbps * p->f->net_eff * eff;
+	return p->nics * p->f->nic_gbps * p->f->net.eff * eff;
 }
 
 /* Rises by `x` while that is small, to `most`. */
@@ -210,8 +210,8 @@ static double fill_us(const struct problem *p, const struct times *t)
 	bytes = saturated(p->bytes, channels * t->chunk_bytes);
 	us = t->net_hops * sc_bytes_us(bytes, net_gbps(p, 1));
 	if (t->hops > 0)
-		us += t->hops *
-		      sc_bytes_us(bytes, fmin(channels * f->search.channel_gbps, p->link_gbps));
+		us += t->hops * sc_bytes_us(bytes, fmin(channels * f->link.search.channel_gbps,
+							p->link_gbps));
 	return us;
 }
 
@@ -227,18 +227,18 @@ static double slow_us(const struct problem *p, const struct times *t, enum sc_al
 static void finish(const struct problem *p, struct times *t, enum sc_algo algo)
 {
 	const struct sc_fabric *f = p->f;
-	bool slow = p->span->n_nodes > 1 && f->net_simple_only;
+	bool slow = p->span->n_nodes > 1 && !f->amd && f->sm_arch < f->net.simple_below;
 	double hop_us = algo < SC_ALGO_DIRECT
 				? sc_nccl_hop_us(f->amd, algo, SC_PROTO_SIMPLE,
 						 p->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK)
 				: 0;
-	double hops_us = t->hops * fmax(0, hop_us - f->link_hop_us);
-	double net_hop_us = t->net_hop_frac * f->net_simple_us;
+	double hops_us = t->hops * fmax(0, hop_us - f->link.hop_us);
+	double net_hop_us = t->net_hop_frac * f->net.simple_us;
 
 	t->net_us *= tier_slowdown(p);
 	t->work_us = fmax(t->link_us, t->net_us);
-	t->latency_us += f->link_latency_us;
-	t->simple_us += p->span->n_nodes > 1 ? 0 : f->link_simple_us;
+	t->latency_us += f->link.latency_us;
+	t->simple_us += p->span->n_nodes > 1 ? 0 : f->link.simple_us;
 	if (slow)
 		t->latency_us += hops_us;
 	else
@@ -261,13 +261,13 @@ static void ring(const struct problem *p, struct times *t)
 	double chunk = p->bytes / n;
 
 	*t = (struct times){
-		.latency_us = intra * f->link_hop_us,
+		.latency_us = intra * f->link.hop_us,
 		.simple_us = sc_nccl_simple_base_us(f->amd, SC_ALGO_RING),
 		.hops = intra,
 		.net_hops = inter,
 		.net_hop_frac = f->ramp.ring_net_frac,
 		.net_hop_bytes = chunk,
-		.link_us = sc_bytes_us(chunk, f->copy_gbps),
+		.link_us = sc_bytes_us(chunk, f->link.copy_gbps),
 		.hbm_bytes = steps * chunk *
 			     (p->kind == SC_ALL_REDUCE || p->kind == SC_REDUCE_SCATTER ||
 					      p->kind == SC_REDUCE
@@ -283,7 +283,7 @@ static void ring(const struct problem *p, struct times *t)
 		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, 1));
 		t->latency_us +=
 			inter * (sc_nccl_hop_us(false, SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) +
-				 f->ramp.ring_net_frac * f->nic_latency_us);
+				 f->ramp.ring_net_frac * f->net.latency_us);
 	}
 }
 
@@ -302,9 +302,9 @@ static void tree(const struct problem *p, struct times *t)
 
 	*t = (struct times){
 		.latency_us =
-			hops * f->link_hop_us +
+			hops * f->link.hop_us +
 			levels * (sc_nccl_hop_us(false, SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
-				  f->nic_latency_us),
+				  f->net.latency_us),
 		.simple_us = sc_nccl_simple_base_us(f->amd, SC_ALGO_TREE),
 		.hops = hops,
 		.net_hops = levels,
@@ -319,7 +319,7 @@ static void tree(const struct problem *p, struct times *t)
 	}
 	if (nodes > 1) {
 		t->net_bytes = tree_node_bytes(p->bytes, nodes);
-		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? f->net_tree_eff : 1));
+		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? f->net.tree_eff : 1));
 	}
 }
 
@@ -328,13 +328,13 @@ enum { PAT_FROM_ARCH = 90 };
 
 static bool nvls_possible(const struct problem *p)
 {
-	return p->f->nvls_eff > 0 && p->kind == SC_ALL_REDUCE && !p->pcie &&
+	return p->f->link.nvls_eff > 0 && p->kind == SC_ALL_REDUCE && !p->pcie &&
 	       p->f->topology == SC_LINK_SWITCH && p->span->max_ranks_per_node >= SC_NVLS_MIN_RANKS;
 }
 
 double sc_nvls_gbps(const struct sc_fabric *f, int ranks)
 {
-	return f->link_gbps * f->nvls_eff / (1 + 1.0 / ranks);
+	return f->link_gbps * f->link.nvls_eff / (1 + 1.0 / ranks);
 }
 
 /* The switch adds: each port carries every byte once, and the sum of its own part. Between nodes a tree, one head per NIC. */
@@ -348,7 +348,7 @@ static void nvls(const struct problem *p, struct times *t)
 		.latency_us =
 			f->ramp.nvls_latency_us +
 			levels * (sc_nccl_hop_us(false, SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
-				  f->nic_latency_us),
+				  f->net.latency_us),
 		.simple_us = f->ramp.nvls_simple_us,
 		.net_hops = levels,
 		.net_hop_frac = 1,
@@ -360,7 +360,7 @@ static void nvls(const struct problem *p, struct times *t)
 	t->link_us = sc_bytes_us(p->bytes, sc_nvls_gbps(f, p->span->max_ranks_per_node));
 	if (nodes > 1) {
 		t->net_bytes = tree_node_bytes(p->bytes, nodes);
-		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? f->net_tree_eff : 1));
+		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? f->net.tree_eff : 1));
 	}
 }
 
@@ -376,7 +376,7 @@ static void sharp(const struct problem *p, struct times *t)
 	t->link_bytes = 2 * p->bytes * part;
 	t->link_us = p->span->max_ranks_per_node > 1 ? sc_bytes_us(t->link_bytes, p->link_gbps) : 0;
 	t->net_bytes = p->bytes;
-	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net_sharp_eff));
+	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net.sharp_eff));
 	t->hbm_bytes = t->link_bytes * HBM_PER_BYTE_REDUCE;
 }
 
@@ -392,7 +392,7 @@ static void pat(const struct problem *p, struct times *t)
 	const struct sc_fabric *f = p->f;
 	int n = p->span->n_ranks;
 	double net_us =
-		sc_nccl_hop_us(false, SC_ALGO_PAT, SC_PROTO_SIMPLE, SC_HOP_NET) + f->nic_latency_us;
+		sc_nccl_hop_us(false, SC_ALGO_PAT, SC_PROTO_SIMPLE, SC_HOP_NET) + f->net.latency_us;
 
 	*t = (struct times){
 		.latency_us = sc_nccl_simple_base_us(false, SC_ALGO_PAT) +
@@ -424,8 +424,8 @@ static double exchange_us(const struct problem *p, double ranks, double to_peer)
 {
 	double bytes = ranks * (p->span->n_ranks - ranks) * to_peer;
 
-	return sc_bytes_us(bytes, nics_of(p->f, (int)ranks) * p->f->nic_gbps * p->f->net_eff *
-					  p->f->net_a2a_eff);
+	return sc_bytes_us(bytes, nics_of(p->f, (int)ranks) * p->f->nic_gbps * p->f->net.eff *
+					  p->f->net.a2a_eff);
 }
 
 static void all_to_all(const struct problem *p, struct times *t)
@@ -437,7 +437,7 @@ static void all_to_all(const struct problem *p, struct times *t)
 	*t = (struct times){
 		.latency_us = f->ramp.p2p_latency_us + (local - 1) * f->ramp.local_peer_us +
 			      (n - local) * f->ramp.peer_us,
-		.link_us = sc_bytes_us(to_peer, f->copy_gbps),
+		.link_us = sc_bytes_us(to_peer, f->link.copy_gbps),
 		.hbm_bytes = (n - 1) * to_peer * HBM_PER_BYTE_MOVE,
 	};
 	if (local > 1) {
@@ -449,7 +449,7 @@ static void all_to_all(const struct problem *p, struct times *t)
 		t->net_bytes = local * (n - local) * to_peer;
 		t->net_us = fmax(exchange_us(p, local, to_peer),
 				 exchange_us(p, fewest_ranks(p->span), to_peer));
-		t->latency_us += f->nic_latency_us;
+		t->latency_us += f->net.latency_us;
 		t->net_hops = 1;
 		t->net_hop_frac = 1;
 		t->net_hop_bytes = to_peer;
@@ -473,8 +473,8 @@ static void from_or_to_root(const struct problem *p, struct times *t)
 		t->link_us = fmax(sc_bytes_us(t->link_bytes, p->link_gbps), host_path_us(p, part));
 	if (p->span->n_nodes > 1) {
 		t->net_bytes = (n - local) * part;
-		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net_p2p_eff));
-		t->latency_us += f->nic_latency_us;
+		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net.p2p_eff));
+		t->latency_us += f->net.latency_us;
 		t->net_hops = 1;
 		t->net_hop_frac = 1;
 		t->net_hop_bytes = part;
@@ -491,9 +491,9 @@ static void send_recv(const struct problem *p, struct times *t)
 	};
 	if (p->span->n_nodes > 1) {
 		t->net_bytes = p->bytes;
-		t->net_us = sc_bytes_us(p->bytes, net_gbps(p, f->net_p2p_eff));
+		t->net_us = sc_bytes_us(p->bytes, net_gbps(p, f->net.p2p_eff));
 		t->latency_us += sc_nccl_hop_us(false, SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) +
-				 f->nic_latency_us;
+				 f->net.latency_us;
 		t->net_hops = 1;
 		t->net_hop_frac = 1;
 		t->net_hop_bytes = p->bytes;
@@ -677,9 +677,9 @@ static void set_demand(const struct problem *p, const struct times *t, double ch
 		       struct sc_cost *out)
 {
 	const struct sc_fabric *f = p->f;
-	double port = p->pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link_eff;
+	double port = p->pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link.eff;
 	double local = node_ranks(p->kind, p->span);
-	double node_gbps = f->nics_per_node * f->nic_gbps * f->net_eff;
+	double node_gbps = f->nics_per_node * f->nic_gbps * f->net.eff;
 
 	if (port > 0)
 		out->demand[p->pcie ? SC_RES_PCIE : SC_RES_LINK] =
@@ -768,21 +768,4 @@ static double time_us(const void *network, const struct sc_collective_shape *sha
 struct sc_collective_time sc_collective_time_of(const struct sc_fabric *fabric)
 {
 	return (struct sc_collective_time){.us = time_us, .network = fabric};
-}
-
-double sc_all_to_allv_bytes(const double *bytes, size_t n)
-{
-	double most = 0;
-
-	assert(n >= 2);
-	for (size_t i = 0; i < n; i++) {
-		double sent = 0, received = 0;
-
-		for (size_t j = 0; j < n; j++) {
-			sent += j == i ? 0 : bytes[i * n + j];
-			received += j == i ? 0 : bytes[j * n + i];
-		}
-		most = fmax(most, fmax(sent, received));
-	}
-	return most * (double)n / (double)(n - 1); /* with a part for oneself */
 }

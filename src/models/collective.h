@@ -25,21 +25,11 @@ struct sc_fabric {
 	int nics_per_node;
 	int gpus_per_node; /* of a node or a scale-up domain, whichever is larger */
 	int link_gpus;     /* GPUs that reach each other over links; 2 for bridged pairs */
-	double nic_latency_us;
-	int sm_arch; /* 70, 80, 90, 100: NCCL's constants by generation; AMD as the nearest */
+	int sm_arch;       /* 70, 80, 90, 100: NCCL's constants by generation; AMD as the nearest */
 	int sm_count;
 	double hbm_gbps;
-	double net_eff; /* achieved / line rate of the NICs, from the fabric profile */
-	double link_eff, link_p2p_eff; /* achieved / peak of NVLink; of that, send/recv */
-	double net_tree_eff, net_p2p_eff, net_a2a_eff, net_sharp_eff; /* of net_eff */
-	double net_simple_us; /* of a network hop, large messages above small ones */
-	bool net_simple_only;
-	struct sc_fabric_search search;
-	double link_latency_us; /* of every collective, before its first hop */
-	double link_hop_us;     /* of one in a node, small messages */
-	double link_simple_us;  /* of large ones in a node, above NCCL's constants */
-	double copy_gbps;
-	double nvls_eff; /* in-switch reduction, share of the port's peak; 0 = none */
+	struct sc_fabric_link link; /* nvls_eff: 0 without a switch */
+	struct sc_fabric_net net;   /* latency_us: the cluster's where it is given */
 	bool amd;
 	bool sharp; /* the network's switches add */
 	/* Of each kind: the algorithm that is taken where it can be, 1 + enum sc_algo; 0: the library chooses. */
@@ -131,10 +121,6 @@ struct sc_collective_time sc_collective_time_of(const struct sc_fabric *fabric);
 /* Share of the NICs that the collective drives on a node, those of its own ranks, which its `cost` loads. */
 double sc_collective_nic_load(const struct sc_fabric *fabric, enum sc_collective kind,
 			      const struct sc_span *span, const struct sc_cost *cost);
-
-/* Bytes for sc_collective_cost of an all-to-all whose ranks do not all send the same: `bytes`[i * n + j] go from i
- * to j; the rank that sends or receives most takes as long as all would with as much. */
-double sc_all_to_allv_bytes(const double *bytes, size_t n);
 
 /* What a GPU of a torus does in a collective, in bytes. */
 struct sc_torus_traffic {

@@ -33,7 +33,7 @@ static const char *place_unfit(const struct sc_fabric *f, const struct sc_span *
 {
 	switch (algo) {
 	case SC_ALGO_NVLS:
-		return f->nvls_eff > 0 ? NULL : "it needs links whose switches add";
+		return f->link.nvls_eff > 0 ? NULL : "it needs links whose switches add";
 	case SC_ALGO_SHARP:
 		return f->sharp && span->n_nodes > 1 ? NULL
 						     : "it needs nodes, and cluster.sharp of their "
@@ -104,7 +104,7 @@ struct sc_cost sc_copies_cost(const struct sc_fabric *f, const struct sc_copies 
 	double share = sc_link_share(f, n_ranks);
 	bool pcie = sc_is_over_pcie(f, n_ranks);
 	double gbps = copies->speed *
-		      (pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link_eff * share);
+		      (pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link.eff * share);
 	struct sc_cost out = {.owner_frac[SC_OWN_COMM] = 1,
 			      .latency_us = copies->n * copies->each_us,
 			      .work_us = sc_bytes_us(copies->bytes, gbps)};
@@ -135,7 +135,7 @@ static struct sc_cost copy(const struct sc_fabric *f, const struct sc_collective
 static struct sc_cost symmetric(const struct sc_fabric *f, const struct sc_collective_shape *shape,
 				const struct sc_span *span, struct sc_collective_choice *choice)
 {
-	double gbps = f->link_gbps * f->link_eff * sc_link_share(f, span->n_ranks);
+	double gbps = f->link_gbps * f->link.eff * sc_link_share(f, span->n_ranks);
 	struct sc_cost out = {.owner_frac[SC_OWN_COMM] = 1, .holds_sm = 1};
 	struct sc_nccl_symmetric kernel;
 	double most;
@@ -144,7 +144,7 @@ static struct sc_cost symmetric(const struct sc_fabric *f, const struct sc_colle
 			  &kernel);
 	out.latency_us = kernel.latency_us;
 	out.work_us = kernel.total_us - kernel.latency_us;
-	most = sc_bytes_us(kernel.bus_bytes, f->link_gbps * f->link_eff) / out.work_us;
+	most = sc_bytes_us(kernel.bus_bytes, f->link_gbps * f->link.eff) / out.work_us;
 	out.demand[SC_RES_LINK] = fmin(1, most);
 	if (f->hbm_gbps > 0) /* what passes the port is read and written once */
 		out.demand[SC_RES_HBM] =

@@ -40,30 +40,17 @@ static void set_coefficients(const struct sc_request *request, const struct sc_d
 	const struct sc_cluster *cluster = &request->config.cluster;
 	const struct sc_fabric_link *link =
 		sc_fabric_link_get(profile, device->vendor, device->cuda_capability);
-	const struct sc_fabric_net *net = sc_fabric_net_get(profile, cluster->fabric);
 	const struct sc_fabric_walk *walks = profile->walks.at;
 
-	out->link_eff = link->eff;
-	out->link_p2p_eff = link->p2p_eff;
-	out->search = link->search;
+	out->link = *link;
+	if (out->topology != SC_LINK_SWITCH)
+		out->link.nvls_eff = 0;
 	for (size_t i = 0; i < profile->walks.n; i++)
 		if (strcmp(walks[i].links, link->id) == 0)
 			out->walk = &walks[i];
-	out->copy_gbps = link->copy_gbps;
-	out->nvls_eff = out->topology == SC_LINK_SWITCH ? link->nvls_eff : 0;
-	out->link_latency_us = link->latency_us;
-	out->link_hop_us = link->hop_us;
-	out->link_simple_us = link->simple_us;
-	out->net_eff = net->eff;
-	out->net_tree_eff = net->tree_eff;
-	out->net_p2p_eff = net->p2p_eff;
-	out->net_a2a_eff = net->a2a_eff;
-	out->net_sharp_eff = net->sharp_eff;
-	out->net_simple_us = net->simple_us;
-	out->net_simple_only =
-		device->cuda_capability > 0 && device->cuda_capability < net->simple_below;
-	out->nic_latency_us =
-		cluster->nic_latency_us >= 0 ? cluster->nic_latency_us : net->latency_us;
+	out->net = *sc_fabric_net_get(profile, cluster->fabric);
+	if (cluster->nic_latency_us >= 0)
+		out->net.latency_us = cluster->nic_latency_us;
 	out->ramp = profile->ramp;
 	if (!profile->gpu || strcmp(profile->gpu, device->id) == 0)
 		out->curves = profile->curves;
@@ -152,7 +139,7 @@ struct sc_span sc_span_of_hosts(const struct sc_cluster *cluster, const struct s
 
 static double link_rate(const struct sc_fabric *fabric)
 {
-	return fabric->link_gbps > 0 ? fabric->link_gbps * fabric->link_eff : fabric->pcie_gbps;
+	return fabric->link_gbps > 0 ? fabric->link_gbps * fabric->link.eff : fabric->pcie_gbps;
 }
 
 int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *out,
@@ -177,10 +164,10 @@ int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *o
 				mine.sm_count < other.sm_count ? mine.sm_count : other.sm_count;
 			fabric.hbm_gbps = fmin(mine.hbm_gbps, other.hbm_gbps);
 			fabric.curves.n = 0; /* of one kind of GPU alone */
-			fabric.nvls_eff = fmin(mine.nvls_eff, other.nvls_eff);
-			fabric.link_simple_us = fmax(mine.link_simple_us, other.link_simple_us);
-			fabric.link_hop_us = fmax(mine.link_hop_us, other.link_hop_us);
-			fabric.link_latency_us = fmax(mine.link_latency_us, other.link_latency_us);
+			fabric.link.nvls_eff = fmin(mine.link.nvls_eff, other.link.nvls_eff);
+			fabric.link.simple_us = fmax(mine.link.simple_us, other.link.simple_us);
+			fabric.link.hop_us = fmax(mine.link.hop_us, other.link.hop_us);
+			fabric.link.latency_us = fmax(mine.link.latency_us, other.link.latency_us);
 		}
 	}
 	if (rc == 0)

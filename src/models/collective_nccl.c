@@ -282,8 +282,8 @@ void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 	int nics;
 	double share = sc_link_share(fabric, span->max_ranks_per_node);
 	bool pcie = sc_is_over_pcie(fabric, span->max_ranks_per_node);
-	double port = pcie ? 0.75 * fabric->pcie_gbps : fabric->search.port_gbps * share;
-	double channel = pcie ? port : fabric->search.channel_gbps;
+	double port = pcie ? 0.75 * fabric->pcie_gbps : fabric->link.search.port_gbps * share;
+	double channel = pcie ? port : fabric->link.search.channel_gbps;
 
 	*out = (struct sc_nccl_graph){
 		.kind = kind,
@@ -292,14 +292,14 @@ void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 		.sm_arch = fabric->sm_arch,
 		.pcie = pcie,
 		.rccl = fabric->amd,
-		.nic_latency_us = fabric->nic_latency_us,
+		.nic_latency_us = fabric->net.latency_us,
 		.channels = (int)fmax(1, floor(port / channel)),
 		.channel_gbps = channel,
 	};
 	if (span->n_nodes < 2)
 		return;
 	nics = sc_span_nics(fabric, span);
-	channel = fmin(fabric->search.max_net_gbps, SEARCH_NIC_SHARE * fabric->nic_gbps);
+	channel = fmin(fabric->link.search.max_net_gbps, SEARCH_NIC_SHARE * fabric->nic_gbps);
 	out->channels = (int)fmax(1, fmin(nics, 32));
 	if (span->max_ranks_per_node > 1) { /* more than the port feeds are not searched for */
 		out->channels = (int)fmin(out->channels, ceil(port / channel));

@@ -36,7 +36,7 @@ static void scale(struct sc_cost *cost, double factor)
 /* What the port of a GPU achieves: its links', or PCIe's where it has none. */
 static double port_gbps(const struct sc_fabric *f)
 {
-	return f->link_gbps > 0 ? f->link_gbps * f->link_eff : f->pcie_gbps * f->ramp.pcie_eff;
+	return f->link_gbps > 0 ? f->link_gbps * f->link.eff : f->pcie_gbps * f->ramp.pcie_eff;
 }
 
 /* Over NICs by the share of its links' rate that it moves, so that it loads the path little. */
@@ -302,11 +302,11 @@ static double fewest_sms(const struct sc_transfer *t, const struct sc_cost *cost
 	const double takes = cost->demand[SC_RES_SM] * (double)t->device->sm_count;
 	double gbps, channel;
 
-	if (t->n_nodes <= 1 || !(f->search.channel_gbps > 0))
+	if (t->n_nodes <= 1 || !(f->link.search.channel_gbps > 0))
 		return takes;
 	gbps = fmax((cost->demand[SC_RES_LINK] + cost->demand[SC_RES_PCIE]) * port_gbps(f),
-		    cost->demand[SC_RES_NIC] * f->nics_per_node * f->nic_gbps * f->net_eff);
-	channel = fmin(f->search.channel_gbps, f->nic_gbps * f->net_eff);
+		    cost->demand[SC_RES_NIC] * f->nics_per_node * f->nic_gbps * f->net.eff);
+	channel = fmin(f->link.search.channel_gbps, f->nic_gbps * f->net.eff);
 	return fmin(takes, fmax(1, gbps / channel));
 }
 

@@ -310,7 +310,7 @@ static struct sc_cost once_a_node_cost(const struct sc_block_env *env,
 
 	if (span->n_nodes < 2)
 		return links;
-	direct.net_a2a_eff = 1;
+	direct.net.a2a_eff = 1;
 	own.fabric = &direct;
 	to_nodes.bytes = comm->node_bytes;
 	net = phase_cost(&own, &to_nodes, &nodes, peers);

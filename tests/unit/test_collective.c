@@ -32,20 +32,20 @@ static struct sc_fabric fabric_of(int arch)
 				  .nics_per_node = 8,
 				  .gpus_per_node = 8,
 				  .link_gpus = 8,
-				  .nic_latency_us = 5,
+				  .net.latency_us = 5,
 				  .sm_arch = arch,
-				  .search = search_of(arch),
+				  .link.search = search_of(arch),
 				  .sm_count = 108,
 				  .hbm_gbps = 2000,
-				  .net_eff = 0.9,
-				  .net_tree_eff = 0.5,
-				  .net_p2p_eff = 0.8,
-				  .net_a2a_eff = 0.6,
-				  .net_simple_us = 10,
-				  .link_eff = 0.8,
-				  .link_p2p_eff = 1,
-				  .copy_gbps = 500,
-				  .nvls_eff = arch >= 90 ? 0.6 : 0,
+				  .net.eff = 0.9,
+				  .net.tree_eff = 0.5,
+				  .net.p2p_eff = 0.8,
+				  .net.a2a_eff = 0.6,
+				  .net.simple_us = 10,
+				  .link.eff = 0.8,
+				  .link.p2p_eff = 1,
+				  .link.copy_gbps = 500,
+				  .link.nvls_eff = arch >= 90 ? 0.6 : 0,
 				  .ramp = RAMP};
 }
 
@@ -363,7 +363,7 @@ TEST(bandwidth_limit_of_a_ring)
 	struct sc_fabric f = fabric_of(80);
 	double s = 1e12, gbps;
 
-	f.copy_gbps = 1e9;
+	f.link.copy_gbps = 1e9;
 	for (int n = 2; n <= 8; n++) {
 		gbps = 2.0 * (n - 1) / n * s / 1e3 / time_of(&f, SC_ALL_REDUCE, s, span_of(1, n));
 		ck_assert_double_eq_tol(gbps, 240, 0.5);
@@ -400,8 +400,8 @@ TEST(halves_and_endless_rates)
 						   SC_BROADCAST,  SC_ALL_TO_ALL, SC_SEND_RECV};
 	struct sc_fabric f = fabric_of(90), endless = f;
 
-	endless.link_gbps = endless.pcie_gbps = endless.nic_gbps = endless.copy_gbps = 1e30;
-	endless.search.channel_gbps = 1e15;
+	endless.link_gbps = endless.pcie_gbps = endless.nic_gbps = endless.link.copy_gbps = 1e30;
+	endless.link.search.channel_gbps = 1e15;
 	for (size_t k = 0; k < sizeof(KINDS) / sizeof(KINDS[0]); k++) {
 		for (int nodes = 1; nodes <= 8; nodes *= 2) {
 			struct sc_span span = span_of(nodes, 8);
@@ -427,7 +427,7 @@ TEST(all_reduce_is_two_halves)
 {
 	struct sc_fabric f = fabric_of(80);
 
-	f.copy_gbps = 1e9; /* an all-reduce copies one chunk, its halves one each */
+	f.link.copy_gbps = 1e9; /* an all-reduce copies one chunk, its halves one each */
 	for (int s = 0; s < N_SPANS; s++) {
 		double b = 4e10, whole = time_of(&f, SC_ALL_REDUCE, b, SPANS[s]);
 		double halves = time_of(&f, SC_REDUCE_SCATTER, b, SPANS[s]) +
@@ -597,7 +597,7 @@ TEST(fabric_of_a_request)
 	ck_assert_double_eq_tol(f.link_gbps, 300, 1e-9);
 	ck_assert_double_eq_tol(f.nic_gbps, 25, 1e-9);
 	ck_assert_int_eq((int)f.topology, SC_LINK_SWITCH);
-	ck_assert_double_eq_tol(f.nvls_eff, 0, 1e-12);
+	ck_assert_double_eq_tol(f.link.nvls_eff, 0, 1e-12);
 	r.config.cluster.scale_up_gpus = 72; /* NVL72: 18 hosts of 4 GPUs */
 	r.config.cluster.gpus_per_node = r.config.cluster.nics_per_node = 4;
 	ck_assert_int_eq(sc_fabric_from_request(&r, &f, &err), 0);
@@ -754,20 +754,4 @@ TEST(pat_of_gathers)
 	shape.bytes = 65536;
 	sc_collective_cost(&f, &shape, &span, &c);
 	ck_assert_int_eq((int)c.algo, SC_ALGO_TREE);
-}
-
-/* Equal parts are an all-to-all's; turned around nothing changes; the busiest rank decides. */
-TEST(all_to_allv)
-{
-	double m[16], back[16];
-
-	for (int i = 0; i < 16; i++)
-		m[i] = 100;
-	ck_assert_double_eq_tol(sc_all_to_allv_bytes(m, 4), 400, 1e-9);
-	m[1 * 4 + 2] = 1000;
-	for (int i = 0; i < 4; i++)
-		for (int j = 0; j < 4; j++)
-			back[j * 4 + i] = m[i * 4 + j];
-	ck_assert_double_eq_tol(sc_all_to_allv_bytes(m, 4), 1200 * 4 / 3.0, 1e-9);
-	ck_assert_double_eq_tol(sc_all_to_allv_bytes(back, 4), 1200 * 4 / 3.0, 1e-9);
 }

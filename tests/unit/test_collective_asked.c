@@ -87,7 +87,7 @@ LOOP_TEST(symmetric_golden, N_GOLDEN)
 /* Latency first; then the port's rate: a switch that adds takes each byte once. */
 TEST(symmetric_limits)
 {
-	const double port = fabric.link_gbps * fabric.link_eff, large = 1024 * 1024 * MIB;
+	const double port = fabric.link_gbps * fabric.link.eff, large = 1024 * 1024 * MIB;
 	const double adds = sc_nvls_gbps(&fabric, 8);
 
 	ck_assert_double_lt(time_of(SC_ALGO_SYMMETRIC, SC_ALL_REDUCE, 8, NODE),
@@ -98,7 +98,7 @@ TEST(symmetric_limits)
 	ck_assert_double_eq_tol(time_of(SC_ALGO_SYMMETRIC, SC_ALL_REDUCE, large, NODE) /
 					sc_bytes_us(large, adds),
 				1, 1e-3);
-	fabric.nvls_eff = 0;
+	fabric.link.nvls_eff = 0;
 	ck_assert_double_eq_tol(time_of(SC_ALGO_SYMMETRIC, SC_ALL_REDUCE, large, NODE) /
 					sc_bytes_us(large * 14 / 8, port),
 				1, 1e-3);
@@ -141,7 +141,7 @@ TEST(copies_on_a_mesh)
 	fabric.topology = SC_LINK_MESH;
 	cost = cost_of(SC_ALGO_COPY, SC_ALL_GATHER, 64 * MIB, four);
 	ck_assert_double_eq_tol(cost.work_us,
-				sc_bytes_us(48 * MIB, fabric.link_gbps * fabric.link_eff *
+				sc_bytes_us(48 * MIB, fabric.link_gbps * fabric.link.eff *
 							      fabric.copy_speed * 3 / 7),
 				1e-6);
 	ck_assert_double_eq_tol(cost.demand[SC_RES_LINK], 3.0 / 7, 1e-9);
@@ -172,7 +172,7 @@ TEST(phases_are_summed)
 TEST(phases_load_nics)
 {
 	struct sc_cost cost = cost_of(SC_ALGO_HIERARCHICAL, SC_ALL_GATHER, 1024 * MIB, NODES);
-	double node_gbps = 8 * fabric.nic_gbps * fabric.net_eff;
+	double node_gbps = 8 * fabric.nic_gbps * fabric.net.eff;
 
 	ck_assert_double_eq_tol(cost.demand[SC_RES_NIC] * cost.work_us * 8,
 				sc_bytes_us(1024 * MIB * 3 / 4, node_gbps), 1);

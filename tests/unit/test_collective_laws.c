@@ -1,5 +1,5 @@
-/* Laws of collectives that hold for any machine: bytes that must pass a port, a bisection or a node's NICs; send
- * matrices; forced algorithms against the library's choice. Over shipped machines, so with their fitted coefficients. */
+/* Laws of collectives that hold for any machine: bytes that must pass a port, a bisection or a node's NICs; forced
+ * algorithms against the library's choice. Over shipped machines, so with their fitted coefficients. */
 #include "arena_fixture.h"
 #include "base/rng.h"
 #include "base/units.h"
@@ -73,9 +73,9 @@ TEST(nothing_is_nothing)
 TEST(large_sizes)
 {
 	struct sc_fabric f = fabric_of("a100-sxm-80gb");
-	double s = 1e13, rate = f.link_gbps * f.link_eff;
+	double s = 1e13, rate = f.link_gbps * f.link.eff;
 
-	f.copy_gbps = 1e9;
+	f.link.copy_gbps = 1e9;
 	for (int n = 2; n <= 8; n++) {
 		struct sc_span span = span_of(1, n);
 		double part = (n - 1.0) / n;
@@ -89,7 +89,7 @@ TEST(large_sizes)
 		ck_assert_double_eq_tol(sc_bytes_us(s, 1) / rate * part /
 						time_of(&f, SC_REDUCE_SCATTER, s, span),
 					1, 1e-4);
-		ck_assert_double_eq_tol(sc_bytes_us(s, 1) / rate / f.link_p2p_eff * part /
+		ck_assert_double_eq_tol(sc_bytes_us(s, 1) / rate / f.link.p2p_eff * part /
 						time_of(&f, SC_ALL_TO_ALL, s, span),
 					1, 1e-4);
 	}
@@ -101,7 +101,7 @@ TEST(bytes_of_a_port)
 {
 	for (int g = 0; g < N_GPUS; g++) {
 		struct sc_fabric f = fabric_of(GPUS[g]);
-		double bytes = 256 * MIB, sum = 0, port = f.link_gbps * f.link_eff;
+		double bytes = 256 * MIB, sum = 0, port = f.link_gbps * f.link.eff;
 		static const enum sc_collective halves[] = {SC_REDUCE_SCATTER, SC_ALL_GATHER};
 		struct sc_cost cost;
 
@@ -115,7 +115,7 @@ TEST(bytes_of_a_port)
 		ck_assert_double_eq_tol(cost.demand[SC_RES_LINK] * cost.work_us / sum, 1, 1e-6);
 		f.asked[SC_ALL_REDUCE] = 1 + SC_ALGO_NVLS;
 		cost = cost_of(&f, SC_ALL_REDUCE, bytes, span_of(1, 8));
-		if (f.nvls_eff > 0)
+		if (f.link.nvls_eff > 0)
 			ck_assert_double_ge(cost.demand[SC_RES_LINK] * cost.work_us,
 					    sc_bytes_us(bytes, port) * (1 - 1e-9));
 	}
@@ -176,70 +176,6 @@ TEST(the_choice_is_the_fastest)
 				}
 				ck_assert_double_eq_tol(us / least, 1, 1e-9);
 			}
-	}
-}
-
-/* ---- send matrices ---- */
-
-static double matrix_us(const struct sc_fabric *f, const double *m, int n)
-{
-	return time_of(f, SC_ALL_TO_ALL, sc_all_to_allv_bytes(m, (size_t)n), span_of(1, n));
-}
-
-static void shuffle(struct sc_rng *rng, int *order, int n)
-{
-	for (int i = 0; i < n; i++)
-		order[i] = i;
-	for (int i = n - 1; i > 0; i--) {
-		int j = (int)sc_rng_below(rng, (uint64_t)i + 1), was = order[i];
-
-		order[i] = order[j];
-		order[j] = was;
-	}
-}
-
-/* Equal parts are an all-to-all; other names of the ranks and turned arrows change nothing; who gets the most has its bytes
- * over its port; a rank without any adds no bytes. */
-TEST(matrices)
-{
-	struct sc_fabric f = fabric_of("h100-sxm-80gb");
-	struct sc_rng rng;
-
-	sc_rng_init(&rng, 5);
-	for (int i = 0; i < n_cases(500); i++) {
-		double m[N_RANKS * N_RANKS], other[N_RANKS * N_RANKS], turned[N_RANKS * N_RANKS];
-		double alike[N_RANKS * N_RANKS], more[(N_RANKS + 1) * (N_RANKS + 1)] = {0};
-		double part = exp(20 * sc_rng_uniform(&rng)), us;
-		int order[N_RANKS];
-
-		shuffle(&rng, order, N_RANKS);
-		for (int a = 0; a < N_RANKS; a++)
-			for (int b = 0; b < N_RANKS; b++) {
-				m[a * N_RANKS + b] = exp(20 * sc_rng_uniform(&rng));
-				alike[a * N_RANKS + b] = part;
-			}
-		for (int a = 0; a < N_RANKS; a++)
-			for (int b = 0; b < N_RANKS; b++) {
-				other[order[a] * N_RANKS + order[b]] = m[a * N_RANKS + b];
-				turned[b * N_RANKS + a] = m[a * N_RANKS + b];
-				more[a * (N_RANKS + 1) + b] = m[a * N_RANKS + b];
-			}
-		us = matrix_us(&f, m, N_RANKS);
-		ck_assert_double_eq_tol(matrix_us(&f, other, N_RANKS), us, 1e-9 * us);
-		ck_assert_double_eq_tol(matrix_us(&f, turned, N_RANKS), us, 1e-9 * us);
-		ck_assert_double_eq_tol(
-			matrix_us(&f, alike, N_RANKS),
-			time_of(&f, SC_ALL_TO_ALL, part * N_RANKS, span_of(1, N_RANKS)), 1e-9);
-		for (int b = 0; b < N_RANKS; b++) {
-			double got = 0;
-
-			for (int a = 0; a < N_RANKS; a++)
-				got += a == b ? 0 : m[a * N_RANKS + b];
-			ck_assert_double_ge(us, sc_bytes_us(got, f.link_gbps));
-		}
-		ck_assert_double_eq_tol(
-			sc_all_to_allv_bytes(more, N_RANKS + 1) * N_RANKS / (N_RANKS + 1),
-			sc_all_to_allv_bytes(m, N_RANKS) * (N_RANKS - 1) / N_RANKS, 1);
 	}
 }
 

@@ -198,11 +198,11 @@ TEST(fabrics_of_kinds)
 	ck_assert_int_eq(sc_fabric_from_request(req, &all, NULL), 0);
 	ck_assert_double_eq_tol(of[0].link_gbps, 450, 1e-9);
 	ck_assert_double_eq_tol(of[1].link_gbps, 300, 1e-9);
-	ck_assert(of[0].sm_arch == 90 && of[0].nvls_eff > 0);
-	ck_assert(of[1].sm_arch == 80 && !(of[1].nvls_eff > 0));
+	ck_assert(of[0].sm_arch == 90 && of[0].link.nvls_eff > 0);
+	ck_assert(of[1].sm_arch == 80 && !(of[1].link.nvls_eff > 0));
 	ck_assert_double_eq_tol(all.link_gbps, 300, 1e-9);
-	ck_assert_double_eq_tol(all.link_eff, of[1].link_eff, 1e-12);
-	ck_assert(all.sm_arch == 80 && all.sm_count == 108 && !(all.nvls_eff > 0));
+	ck_assert_double_eq_tol(all.link.eff, of[1].link.eff, 1e-12);
+	ck_assert(all.sm_arch == 80 && all.sm_count == 108 && !(all.link.nvls_eff > 0));
 	ck_assert_double_eq_tol(all.hbm_gbps, of[1].hbm_gbps, 1e-9);
 	/* the same whichever comes first */
 	req = make_request(&SLOW_FAST, NODE);

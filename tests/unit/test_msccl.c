@@ -142,7 +142,7 @@ static struct sc_fabric_walk walk_of(double block, double link, double port)
 static double walked(const struct sc_msccl *algo, const struct sc_fabric_walk *walk, double bytes)
 {
 	struct sc_fabric fabric = {.link_gbps = 1e6,
-				   .link_eff = 1,
+				   .link.eff = 1,
 				   .link_gpus = algo->n_gpus,
 				   .gpus_per_node = algo->n_gpus,
 				   .nics_per_node = 1,
@@ -238,7 +238,7 @@ LOOP_TEST(walks_keep_to_the_links, 4)
 		     {0, SC_LINK_SWITCH, 4, 32 * 0.75}};
 	struct sc_fabric_walk walk = walk_of(100, 0, 1000);
 	struct sc_fabric fabric = {.link_gbps = NODES[_i].link_gbps,
-				   .link_eff = 0.8,
+				   .link.eff = 0.8,
 				   .link_gpus = NODES[_i].link_gpus,
 				   .topology = NODES[_i].topology,
 				   .pcie_gbps = 32,
@@ -297,7 +297,7 @@ TEST(next_uses_all_nics)
 {
 	struct sc_fabric_walk walk = walk_of(100, 0, 200);
 	struct sc_fabric fabric = {
-		.gpus_per_node = 4, .nics_per_node = 4, .nic_gbps = 5, .net_eff = 1, .walk = &walk};
+		.gpus_per_node = 4, .nics_per_node = 4, .nic_gbps = 5, .net.eff = 1, .walk = &walk};
 	struct sc_msccl algo;
 	struct sc_msccl_time time;
 	struct sc_err err = {0};

@@ -192,7 +192,7 @@ static double send_end_us(struct walk *w, size_t block, double start, double byt
 		int node = b->gpu / w->per_node, local = b->gpu % w->per_node;
 		size_t nic = (size_t)(node * nics + local * nics / f->gpus_per_node);
 
-		return serve(&w->servers[BY_NET][nic], start, wire, f->nic_gbps * f->net_eff);
+		return serve(&w->servers[BY_NET][nic], start, wire, f->nic_gbps * f->net.eff);
 	}
 	if (w->link_gbps > 0) {
 		int peer = w->algo->tbs[block].send % w->per_node;
@@ -226,7 +226,7 @@ static void run_peer_step(struct walk *w, size_t block, double start, double byt
 	if (sc_msccl_sends(op)) {
 		struct connection *c = to_of(w, block);
 		size_t slot = c->n_sent++ % (size_t)w->slots;
-		double far_us = c->is_remote ? f->nic_latency_us +
+		double far_us = c->is_remote ? f->net.latency_us +
 						       sc_nccl_hop_us(false, SC_ALGO_RING,
 								      w->algo->proto, SC_HOP_NET)
 					     : 0;
@@ -352,7 +352,7 @@ static void set_tiles(struct walk *w, double bytes)
 static void set_rates(struct walk *w)
 {
 	const struct sc_fabric *f = w->fabric;
-	double port_gbps = f->link_gbps * f->link_eff;
+	double port_gbps = f->link_gbps * f->link.eff;
 
 	w->link_gbps = w->port_gbps = 0;
 	if (sc_is_over_pcie(f, w->per_node)) {
