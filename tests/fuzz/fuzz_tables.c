@@ -26,8 +26,6 @@ static void check_list(const struct sc_table_list *list)
 		expect(table->features >= 1 && table->count >= 1);
 		expect(table->storage >= 0 && table->storage <= SC_FP8 + 1);
 		n += table->count;
-		for (size_t k = 0; k < i; k++)
-			expect(strcmp(list->at[k].name, table->name) != 0);
 	}
 	expect(n <= SC_MAX_TABLES);
 }

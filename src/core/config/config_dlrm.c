@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/intern.h"
+#include "base/num.h"
 #include "core/config/config_priv.h"
 #include "core/embedding/reuse.h"
 #include "core/embedding/table_csv.h"
@@ -78,29 +80,35 @@ static int check_given(const struct sc_resolver *res)
 	return 0;
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Plans know tables by name. */
+/* Plans know tables by name, and copies by name_0, name_1 ... */
 static int check_names(const struct sc_resolver *res)
 {
 	const struct sc_table *tables = res->request->config.model.tables.at;
 	size_t n = res->request->config.model.tables.n;
-	const char **names = sc_xmalloc(n * sizeof(*names)), *twice = NULL;
+	const bool is_csv = sc_config_origin(&res->request->config, "model.tables_csv");
+	const char *at = is_csv ? "model.tables_csv" : "model.tables", *twice = NULL;
+	struct sc_intern names = {0};
 
-	for (size_t i = 0; i < n; i++)
-		names[i] = tables[i].name;
-	qsort(names, n, sizeof(*names), by_name);
-	for (size_t i = 1; i < n && !twice; i++)
-		if (strcmp(names[i - 1], names[i]) == 0)
-			twice = names[i];
-	free(names);
+	for (size_t i = 0; i < n && !twice; i++)
+		if (sc_intern_add(&names, tables[i].name) != i)
+			twice = tables[i].name;
+	for (size_t i = 0; i < n && !twice; i++) {
+		const char *name = tables[i].name, *bar = strrchr(name, '_');
+		int64_t number;
+		uint32_t of;
+
+		if (!bar || (bar[1] == '0' && bar[2]) || bar[1 + strspn(bar + 1, "0123456789")] ||
+		    !sc_parse_int(bar + 1, &number))
+			continue;
+		of = sc_intern_add_n(&names, name, (size_t)(bar - name));
+		if (of < n && tables[of].count > 1 && number < tables[of].count)
+			twice = name;
+	}
+	sc_intern_release(&names);
 	if (!twice)
 		return 0;
-	return sc_resolve_fail(res, SC_ECONFLICT, "model.tables",
-			       "model.tables: two tables are named \"%.64s\"", twice);
+	return sc_resolve_fail(res, SC_ECONFLICT, at, "%s: two tables are named \"%.64s\"", at,
+			       twice);
 }
 
 /* Dot products need vectors of one width. */

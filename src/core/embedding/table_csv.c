@@ -2,12 +2,10 @@
  * have in a config. */
 #include "core/embedding/table_csv.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "base/csv_rows.h"
-#include "base/intern.h"
 #include "base/num.h"
 
 struct row {
@@ -145,31 +143,6 @@ static int read_row(const struct reader *r, size_t row, struct sc_table *out)
 	return 0;
 }
 
-static int fail_name(const struct reader *r, size_t row, const char *name, size_t other)
-{
-	return sc_err_at(r->err, SC_ECONFLICT, r->csv->file, r->csv->line[row], 0,
-			 "table \"%.64s\" is already on line %u", name, r->csv->line[other]);
-}
-
-/* Copies of a table are named name_0, name_1 ...: no other may have such a name. */
-static int check_copies(const struct reader *r, const struct sc_intern *names,
-			const struct sc_table_list *list, size_t row)
-{
-	const char *name = list->at[row].name, *bar;
-	uint32_t base;
-	int64_t number;
-
-	assert(name); /* a column that is required */
-	bar = strrchr(name, '_');
-	if (!bar || (bar[1] == '0' && bar[2]) || strspn(bar + 1, "0123456789") != strlen(bar + 1) ||
-	    !sc_parse_int(bar + 1, &number))
-		return 0;
-	base = sc_intern_find(names, sc_arena_strndup(r->arena, name, (size_t)(bar - name)));
-	if (base == SC_INTERN_NONE || list->at[base].count < 2 || number >= list->at[base].count)
-		return 0;
-	return fail_name(r, row, name, base);
-}
-
 static int read_rows(const struct reader *r, struct sc_table_list *list)
 {
 	int64_t n_tables = 0;
@@ -186,20 +159,7 @@ static int read_rows(const struct reader *r, struct sc_table_list *list)
 					 "count",
 					 SC_MAX_TABLES);
 	}
-	struct sc_intern names = {0};
-	int rc = 0;
-
-	/* Ids count up from 0, so that of a new name is its row. */
-	for (size_t row = 0; row < list->n && rc == 0; row++) {
-		uint32_t id = sc_intern_add(&names, list->at[row].name);
-
-		if (id != row)
-			rc = fail_name(r, row, list->at[row].name, id);
-	}
-	for (size_t row = 0; row < list->n && rc == 0; row++)
-		rc = check_copies(r, &names, list, row);
-	sc_intern_release(&names);
-	return rc;
+	return 0;
 }
 
 int sc_tables_read_csv(const struct sc_csv *csv, struct sc_arena *arena, struct sc_table_list *out,

@@ -1,5 +1,5 @@
 /* Embedding tables listed in a CSV file, one a row. Columns:
- *   name (or table)   required, unique
+ *   name (or table)   required
  *   rows, dim         required; entries of a table, elements of an entry
  *   pooling           mean lookups of a sample and feature, above 0; or
  *   pooling_factor    the same of all its features together, as published lists have it
