@@ -27,8 +27,8 @@ struct sc_placer {
 	uint32_t *order;    /* tables, those of more storage first, as of the last proposal */
 	size_t *first_rank; /* where a table's shards begin in rank[] */
 	int32_t *rank;      /* of each shard of the proposal */
-	uint32_t *heap, *passed;
-	uint32_t n_heap; /* 0: to be built */
+	uint32_t *by_cost;  /* ranks, once they are sorted */
+	bool is_sorted;
 	uint32_t *hosts; /* by cost */
 	double *host_sum;
 };
@@ -66,8 +66,7 @@ static void placer_init(struct sc_placer *placer, const struct sc_shard_problem 
 		.storage = storage,
 		.order = sc_arena_calloc(arena, problem->n_tables, sizeof(uint32_t)),
 		.first_rank = sc_arena_calloc(arena, problem->n_tables, sizeof(size_t)),
-		.heap = sc_arena_calloc(arena, world, sizeof(uint32_t)),
-		.passed = sc_arena_calloc(arena, world, sizeof(uint32_t)),
+		.by_cost = sc_arena_calloc(arena, world, sizeof(uint32_t)),
 		.hosts = sc_arena_calloc(arena, n_hosts, sizeof(uint32_t)),
 		.host_sum = sc_arena_calloc(arena, n_hosts, sizeof(double)),
 	};
@@ -98,7 +97,7 @@ static void reset(struct sc_placer *placer, double limit)
 				 .host = problem->host_bytes / problem->ranks_per_host,
 				 .ssd = problem->ssd_bytes / problem->ranks_per_host}};
 	}
-	placer->n_heap = 0;
+	placer->is_sorted = false;
 	placer->limit = limit;
 	placer->over = false;
 }
@@ -142,7 +141,7 @@ static bool place_each(struct sc_placer *placer, const struct sc_option *option,
 	return true;
 }
 
-/* The heap's order: cost, then the place on the host, so that hosts fill evenly, then the rank. */
+/* The order of ranks: cost, then the place on the host, so that hosts fill evenly, then the rank. */
 static bool before(const struct sc_placer *placer, uint32_t a, uint32_t b)
 {
 	uint32_t local = placer->problem->ranks_per_host;
@@ -153,78 +152,46 @@ static bool before(const struct sc_placer *placer, uint32_t a, uint32_t b)
 	return a % local != b % local ? a % local < b % local : a < b;
 }
 
-static void sift_down(struct sc_placer *placer, uint32_t at)
+/* Into the first n of the ranks by cost, from place `low` on. */
+static void insert(struct sc_placer *placer, uint32_t rank, uint32_t low, uint32_t n)
 {
-	uint32_t *heap = placer->heap, moved = heap[at];
+	uint32_t *at = placer->by_cost, high = n;
 
-	for (;;) {
-		uint32_t child = 2 * at + 1;
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
 
-		if (child >= placer->n_heap)
-			break;
-		if (child + 1 < placer->n_heap && before(placer, heap[child + 1], heap[child]))
-			child++;
-		if (!before(placer, heap[child], moved))
-			break;
-		heap[at] = heap[child];
-		at = child;
+		if (before(placer, at[mid], rank))
+			low = mid + 1;
+		else
+			high = mid;
 	}
-	heap[at] = moved;
+	memmove(at + low + 1, at + low, (n - low) * sizeof(*at));
+	at[low] = rank;
 }
 
-static void sift_up(struct sc_placer *placer, uint32_t at)
-{
-	uint32_t *heap = placer->heap, moved = heap[at];
-
-	while (at > 0 && before(placer, moved, heap[(at - 1) / 2])) {
-		heap[at] = heap[(at - 1) / 2];
-		at = (at - 1) / 2;
-	}
-	heap[at] = moved;
-}
-
-/* The cheapest rank that the shard fits on. */
-static bool place_one(struct sc_placer *placer, const struct sc_option_shard *shard, int32_t *at)
-{
-	uint32_t n_passed = 0;
-	bool found = false;
-
-	while (placer->n_heap > 0 && !found) {
-		uint32_t rank = placer->heap[0];
-
-		found = fits(placer, shard, rank);
-		if (found) {
-			put(placer, shard, rank, at);
-		} else {
-			placer->passed[n_passed++] = rank;
-			placer->heap[0] = placer->heap[--placer->n_heap];
-		}
-		if (placer->n_heap > 0)
-			sift_down(placer, 0);
-	}
-	for (uint32_t i = 0; i < n_passed; i++) {
-		placer->heap[placer->n_heap++] = placer->passed[i];
-		sift_up(placer, placer->n_heap - 1);
-	}
-	return found;
-}
-
+/* Each shard on the cheapest rank that it fits on. */
 static bool place_free(struct sc_placer *placer, const struct sc_option *option)
 {
 	const struct sc_option_shard *shard = placer->problem->shards.at + option->first_shard;
 	int32_t *at = placer->rank + placer->first_rank[option->table];
+	uint32_t world = placer->problem->world, *by_cost = placer->by_cost;
 
 	placer->work += option->n_shards;
-	if (placer->n_heap == 0) {
-		placer->n_heap = placer->problem->world;
-		for (uint32_t i = 0; i < placer->n_heap; i++)
-			placer->heap[i] = i;
-		for (uint32_t i = placer->n_heap / 2; i-- > 0;)
-			sift_down(placer, i);
-	}
-	for (uint32_t i = 0; i < option->n_shards; i++)
-		if (!place_one(placer, &shard[i], &at[i]))
+	for (uint32_t r = 0; !placer->is_sorted && r < world; r++)
+		insert(placer, r, 0, r);
+	placer->is_sorted = true;
+	for (uint32_t i = 0; i < option->n_shards; i++) {
+		uint32_t k = 0, rank;
+
+		while (k < world && !fits(placer, &shard[i], by_cost[k]))
+			k++;
+		if (k == world)
 			return false;
+		rank = by_cost[k];
+		put(placer, &shard[i], rank, &at[i]);
+		memmove(by_cost + k, by_cost + k + 1, (world - k - 1) * sizeof(*by_cost));
+		insert(placer, rank, k, world - 1);
+	}
 	return true;
 }
 
@@ -278,7 +245,7 @@ static bool place_on_some_host(struct sc_placer *placer, const struct sc_option 
 
 	placer->work += problem->world;
 	sort_hosts(placer);
-	placer->n_heap = 0; /* costs change behind its back */
+	placer->is_sorted = false; /* costs change */
 	for (uint32_t i = 0; i < problem->world / local; i++) {
 		uint32_t first = placer->hosts[i] * local;
 		struct sc_storage left = {0};
