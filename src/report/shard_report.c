@@ -64,7 +64,7 @@ static size_t count_ties(const struct sc_study *study)
 	for (size_t i = 1; i < study->plans.n && !best->error; i++) {
 		const struct sc_ranked_plan *plan = &study->plans.at[i];
 
-		n += !plan->error && plan->over_budget == best->over_budget &&
+		n += !plan->error && plan->solution.over_budget == best->solution.over_budget &&
 		     plan->is_barred == best->is_barred &&
 		     fabs(sc_ranked_cost(study, plan) - least) <= ROUNDING_PCT / SC_PCT * least &&
 		     fabs(plan->solution.cost - best->solution.cost) <=
@@ -115,7 +115,7 @@ static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 			sc_strbuf_printf(out, " %7.1f %8.2f %-4s", SC_PCT * plan->confidence.p_best,
 					 plan->confidence.regret_pct,
 					 plan->confidence.tied ? "yes" : "no");
-		sc_strbuf_printf(out, "%s%s\n", plan->over_budget ? "  over budget" : "",
+		sc_strbuf_printf(out, "%s%s\n", plan->solution.over_budget ? "  over budget" : "",
 				 plan->is_barred ? "  against constraints or moves" : "");
 	}
 	if (count_ties(study))
@@ -327,7 +327,7 @@ static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard
 		sc_json_bool(json, out, "proven", shard_is_proven(study, plan));
 		add_bottleneck(json, out, report, plan);
 	}
-	sc_json_bool(json, out, "over_budget", plan->over_budget);
+	sc_json_bool(json, out, "over_budget", plan->solution.over_budget);
 	sc_json_bool(json, out, "barred", plan->is_barred);
 	if (plan->is_predicted) {
 		sc_json_real(json, out, "iteration_ms", plan->iteration_ms);
@@ -403,11 +403,11 @@ static void put_json(const void *result, struct sc_json *json)
 	sc_json_real(json, json->root, "lp_bound", study->lp_bound);
 	sc_json_request(json, study->objective->request);
 	if (!best->error && best->has_cost)
-		sc_json_bool(json, json->root, "fits", !best->over_budget);
+		sc_json_bool(json, json->root, "fits", !best->solution.over_budget);
 	if (best->error || !best->has_cost)
 		sc_json_verdict(json, SC_STANDS_FAIR, "%s: %s.", best->name,
 				best->error ? best->error : "its cost is not known");
-	else if (best->over_budget)
+	else if (best->solution.over_budget)
 		sc_json_verdict(json, SC_STANDS_BADLY,
 				"Does not fit the memory: %s is over budget.", best->name);
 	else if (shard_is_proven(study, best))

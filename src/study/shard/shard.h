@@ -137,6 +137,7 @@ struct sc_shard_solution {
 	double cost, bound;           /* of the busiest rank; a lower bound of it */
 	bool proven;                  /* cost is within stop_gap of the bound */
 	uint32_t bottleneck;          /* rank */
+	bool over_budget;             /* of a plan that was rated all the same */
 	bool cut_short;               /* TorchRec's planner had more proposals than we try */
 	double *rank_cost, *rank_hbm; /* world of them, in the arena */
 	struct sc_shard_memory memory;

@@ -53,20 +53,6 @@ static double missing(const struct sc_shard *from, uint32_t n_from, const struct
 	return sum;
 }
 
-static bool same_shards(const struct sc_shard *x, uint32_t n_x, const struct sc_shard *y,
-			uint32_t n_y)
-{
-	if (n_x != n_y)
-		return false;
-	for (uint32_t i = 0; i < n_x; i++) {
-		if (x[i].rank != y[i].rank || x[i].row_offset != y[i].row_offset ||
-		    x[i].col_offset != y[i].col_offset || x[i].rows != y[i].rows ||
-		    x[i].cols != y[i].cols)
-			return false;
-	}
-	return true;
-}
-
 static void compare(const struct sc_shard_plan *from, const struct sc_table_placement *old,
 		    const struct sc_shard_plan *to, const struct sc_table_placement *new,
 		    struct sc_shard *scratch, double elem_bytes, struct sc_shard_diff *out)
@@ -78,13 +64,11 @@ static void compare(const struct sc_shard_plan *from, const struct sc_table_plac
 		.from = {old->type, old->tier, old->n_shards, old->n_shards == 1 ? x->rank : -1},
 		.to = {new->type, new->tier, new->n_shards, new->n_shards == 1 ? y->rank : -1},
 	};
-	bool same = same_shards(x, old->n_shards, y, new->n_shards);
 
-	if (same && old->type == new->type && old->tier == new->tier)
+	move.moved_bytes = elem_bytes * missing(x, old->n_shards, y, new->n_shards, scratch);
+	if (old->type == new->type && old->tier == new->tier &&
+	    old->n_shards == new->n_shards &&move.moved_bytes <= 0)
 		return;
-	if (!same)
-		move.moved_bytes =
-			elem_bytes * missing(x, old->n_shards, y, new->n_shards, scratch);
 	out->moved_bytes += move.moved_bytes;
 	SC_VEC_PUSH(&out->moves, move);
 }

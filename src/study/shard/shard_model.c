@@ -184,26 +184,6 @@ bool sc_shard_rule_allows(const struct sc_shard_problem *p, const struct sc_shar
 	return true;
 }
 
-static int check_constraints(const struct sc_shard_problem *p, struct sc_err *err)
-{
-	for (size_t i = 0; i < p->n_constraints; i++) {
-		const struct sc_shard_constraint *c = &p->constraints[i];
-
-		if (c->table >= p->n_tables || (sc_rule_is_pair(c) && c->other >= p->n_tables))
-			return sc_err_set(err, SC_EVALUE,
-					  "constraint %zu names a table that does not exist",
-					  i + 1);
-		if (sc_rule_is_pair(c) && c->table == c->other)
-			return sc_err_set(err, SC_EVALUE, "constraint %zu: table %s with itself",
-					  i + 1, p->tables[c->table].name);
-		if (!sc_rule_is_pair(c) && c->rank >= 0 && (uint32_t)c->rank >= p->world)
-			return sc_err_set(err, SC_EVALUE,
-					  "constraint on table %s: rank %d of %u ranks",
-					  p->tables[c->table].name, (int)c->rank, p->world);
-	}
-	return 0;
-}
-
 /* Cost, total and memory of a choice from its shards. */
 static void choice_sum_up(struct sc_choice *c)
 {
@@ -451,9 +431,14 @@ static void list_rules(struct sc_shard_model *m)
 	m->rules = sc_arena_calloc(&m->arena, 2 * p->n_constraints + 1, sizeof(*m->rules));
 	next = m->first_rule + 1;
 	for (size_t i = 0; i < p->n_constraints; i++) {
-		m->first_rule[p->constraints[i].table + 2]++;
-		if (sc_rule_is_pair(&p->constraints[i]))
-			m->first_rule[p->constraints[i].other + 2]++;
+		const struct sc_shard_constraint *c = &p->constraints[i];
+
+		assert(c->table < p->n_tables && (c->rank < 0 || (uint32_t)c->rank < p->world));
+		m->first_rule[c->table + 2]++;
+		if (sc_rule_is_pair(c)) {
+			assert(c->other < p->n_tables && c->other != c->table);
+			m->first_rule[c->other + 2]++;
+		}
 	}
 	for (size_t t = 0; t < p->n_tables; t++)
 		m->first_rule[t + 2] += m->first_rule[t + 1];
@@ -588,10 +573,6 @@ static void begin(struct sc_shard_model *m, const struct sc_shard_problem *p)
 int sc_shard_model_init(struct sc_shard_model *m, const struct sc_shard_problem *p,
 			struct sc_err *err)
 {
-	int rc = check_constraints(p, err);
-
-	if (rc)
-		return rc;
 	begin(m, p);
 	mark_ruled(m);
 	if (!ranks_conflict(m) && add_choices(m)) {

@@ -237,46 +237,29 @@ static double try_listed(struct sc_shard_state *s, uint32_t unit, const struct s
 }
 
 /* Shards of one host share its memory. */
-static bool block_fits_hosts(const struct sc_shard_state *s, const struct sc_choice *c,
-			     uint32_t first)
+static bool block_fits(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
+		       uint32_t first)
 {
 	const struct sc_shard_model *m = s->model;
 	double host = 0.0, ssd = 0.0;
 
+	if (first + c->n > m->world)
+		return false;
 	for (uint32_t i = 0; i < c->n; i++) {
 		const struct sc_option_shard *shard = sc_choice_shard(c, i);
-		uint32_t at = (first + i) / m->per_host;
-		bool is_first = i == 0 || (first + i) % m->per_host == 0;
+		uint32_t rank = first + i, at = rank / m->per_host;
 
-		host = shard->host_bytes + (is_first ? s->host[at] : host);
-		ssd = shard->ssd_bytes + (is_first ? s->ssd[at] : ssd);
-		if ((shard->host_bytes > 0.0 && host > m->problem->host_bytes) ||
-		    (shard->ssd_bytes > 0.0 && ssd > m->problem->ssd_bytes))
+		if (i == 0 || rank % m->per_host == 0)
+			host = ssd = 0.0;
+		host += shard->host_bytes;
+		ssd += shard->ssd_bytes;
+		if (s->hbm[rank] + shard->hbm_bytes > m->hbm_cap[rank] ||
+		    (shard->host_bytes > 0.0 && s->host[at] + host > m->problem->host_bytes) ||
+		    (shard->ssd_bytes > 0.0 && s->ssd[at] + ssd > m->problem->ssd_bytes) ||
+		    !sc_shard_state_allows(s, unit, c, (int32_t)rank))
 			return false;
 	}
 	return true;
-}
-
-static bool block_fits(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
-		       uint32_t first)
-{
-	bool plain = c->host <= 0.0 && c->ssd <= 0.0 && !s->model->units.at[unit].ruled;
-	bool fits = plain;
-
-	if (first + c->n > s->model->world)
-		return false;
-	for (uint32_t r = first; fits && r < first + c->n; r++)
-		fits = s->hbm[r] + c->hbm <= s->model->hbm_cap[r];
-	if (fits || (plain && c->n_runs == 1))
-		return fits;
-	for (uint32_t i = 0; i < c->n; i++) {
-		int32_t rank = (int32_t)(first + i);
-
-		if (!sc_shard_state_fits(s, sc_choice_shard(c, i), rank) ||
-		    !sc_shard_state_allows(s, unit, c, rank))
-			return false;
-	}
-	return block_fits_hosts(s, c, first);
 }
 
 /* A shard on every rank from `first`, as UNIFORM and HOST choices have them. */

@@ -43,24 +43,6 @@ void sc_study_release(struct sc_study *study)
 	study->predictor = NULL;
 }
 
-static bool over_budget(const struct sc_shard_problem *problem,
-			const struct sc_shard_solution *solution)
-{
-	const double *rank_hbm = solution->rank_hbm;
-	const double slack = 1 + 1e-9; /* sums in another order */
-
-	if (solution->memory.host_bytes > problem->host_bytes * slack ||
-	    solution->memory.ssd_bytes > problem->ssd_bytes * slack)
-		return true;
-	for (uint32_t rank = 0; rank < problem->world && rank_hbm; rank++) {
-		double budget = sc_rank_budget(problem, rank);
-
-		if (budget > 0 && rank_hbm[rank] > budget * slack)
-			return true;
-	}
-	return false;
-}
-
 /* A search keeps to what was asked; plans of files and baselines need not. */
 static bool is_barred(const struct sc_study *study, const struct sc_shard_plan *plan)
 {
@@ -109,7 +91,6 @@ static int examine(struct sc_study *study, struct sc_ranked_plan *ranked, struct
 		return sc_err_at(err, own.code, own.file, own.line, own.column, "%s", own.text);
 	if (rc)
 		ranked->has_cost = false; /* its step can be simulated all the same */
-	ranked->over_budget = over_budget(&objective->problem, &ranked->solution);
 	ranked->is_barred = is_barred(study, &ranked->solution.plan);
 	sc_lint_plan(&objective->problem, &ranked->solution.plan, &ranked->terms, &ranked->lints);
 	return predict(study, ranked, err);
@@ -240,7 +221,7 @@ static int standing(const struct sc_ranked_plan *plan)
 {
 	if (plan->error)
 		return 2;
-	return plan->over_budget || plan->is_barred;
+	return plan->solution.over_budget || plan->is_barred;
 }
 
 /* By standing, then by cost. */
@@ -346,47 +327,35 @@ int sc_study_rank(struct sc_study *study, struct sc_err *err)
 static const double STEPS[] = {0.97, 0.93, 0.88, 0.82, 0.75, 0.68,
 			       0.6,  0.52, 0.44, 0.36, 0.28, 0.2};
 
-static int solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
-		 struct sc_arena *arena, struct sc_pareto_point *out, struct sc_err *err)
-{
-	struct sc_shard_solution solution = {.cost = 0};
-	int rc = sc_shard_solve(problem, opts, arena, &solution, err);
-
-	if (rc)
-		return rc;
-	*out = (struct sc_pareto_point){
-		.cost = solution.cost, .bound = solution.bound, .plan = solution.plan};
-	for (uint32_t i = 0; i < problem->world; i++)
-		out->hbm_bytes = fmax(out->hbm_bytes, solution.rank_hbm[i]);
-	return 0;
-}
-
 /* Keeps only the points that none is better than in both. */
-static void add_point(struct sc_pareto *out, struct sc_pareto_point *point)
+static void add_point(struct sc_pareto *out, struct sc_shard_solution *found)
 {
-	while (out->n && out->at[out->n - 1].cost >= point->cost)
+	while (out->n && out->at[out->n - 1].cost >= found->cost)
 		sc_shard_plan_release(&out->at[--out->n].plan);
 	if (out->n == SC_PARETO_MAX ||
-	    (out->n && out->at[out->n - 1].hbm_bytes <= point->hbm_bytes)) {
-		sc_shard_plan_release(&point->plan);
+	    (out->n && out->at[out->n - 1].hbm_bytes <= found->memory.hbm_bytes)) {
+		sc_shard_plan_release(&found->plan);
 		return;
 	}
-	out->at[out->n++] = *point;
+	out->at[out->n++] = (struct sc_pareto_point){.cost = found->cost,
+						     .bound = found->bound,
+						     .hbm_bytes = found->memory.hbm_bytes,
+						     .plan = found->plan};
 }
 
 int sc_shard_pareto(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
 		    struct sc_arena *arena, struct sc_pareto *out, struct sc_err *err)
 {
 	struct sc_shard_problem smaller = *problem;
-	struct sc_pareto_point point;
+	struct sc_shard_solution found = {.cost = 0};
 	double first_bytes;
-	int rc = solve(problem, opts, arena, &point, err);
+	int rc = sc_shard_solve(problem, opts, arena, &found, err);
 
 	out->n = 0;
 	if (rc)
 		return rc;
-	first_bytes = point.hbm_bytes;
-	add_point(out, &point);
+	first_bytes = found.memory.hbm_bytes;
+	add_point(out, &found);
 	for (size_t i = 0; i < sizeof(STEPS) / sizeof(STEPS[0]); i++) {
 		struct sc_err none = {.code = SC_OK};
 
@@ -394,9 +363,9 @@ int sc_shard_pareto(const struct sc_shard_problem *problem, const struct sc_solv
 		smaller.rank_hbm_bytes = NULL;
 		if (out->n && smaller.hbm_bytes >= out->at[out->n - 1].hbm_bytes)
 			continue;
-		if (solve(&smaller, opts, arena, &point, &none))
+		if (sc_shard_solve(&smaller, opts, arena, &found, &none))
 			break; /* no plan holds: nor will a smaller one */
-		add_point(out, &point);
+		add_point(out, &found);
 	}
 	return 0;
 }

@@ -17,7 +17,7 @@ struct sc_ranked_plan {
 	double bound;       /* of plans that keep to what this one had to */
 	struct sc_shard_solution solution;
 	struct sc_shard_terms terms;
-	bool over_budget, is_predicted;
+	bool is_predicted;
 	bool is_barred;      /* breaks a constraint, or moves more than a replan may */
 	double iteration_ms; /* if it is predicted */
 	struct sc_confidence confidence;

@@ -188,7 +188,7 @@ void sc_shard_problem_release(struct sc_shard_problem *p)
 /* Bytes are whole numbers, but sums of shares of a cache are not. */
 static bool is_over(double bytes, double budget)
 {
-	return bytes > budget * (1.0 + 1e-12);
+	return bytes > budget * (1.0 + 1e-9);
 }
 
 static int check_budgets(const struct sc_shard_problem *p, const struct sums *sums,
@@ -230,10 +230,10 @@ int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *
 		return rc;
 	make_sums(&sums, p, &terms, arena);
 	SC_VEC_RELEASE(&terms.at);
-	if (!over_ok)
-		rc = check_budgets(p, &sums, err);
-	if (rc)
+	rc = check_budgets(p, &sums, over_ok ? NULL : err);
+	if (rc && !over_ok)
 		return rc;
+	rated.over_budget = rc != 0;
 	rated.rank_cost = sums.cost;
 	rated.rank_hbm = sums.hbm;
 	for (uint32_t h = 0; h < sums.n_hosts; h++) {
