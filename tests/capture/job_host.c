@@ -238,11 +238,11 @@ static void *start(const struct job_op *op, void *description)
 
 static void tell_p2p(const struct job_op *op, void *group, const char *func, int64_t bytes)
 {
-	struct sc_nccl_p2p_v4 p2p = {.head = {SC_NCCL_P2P, group, 0},
-				     .func = func,
-				     .count = (size_t)bytes / 2,
-				     .dtype = "ncclBfloat16",
-				     .peer = !member_of(op->comm)};
+	struct sc_nccl_event_v4 p2p = {.head = {SC_NCCL_P2P, group, 0},
+				       .call.p2p = {.func = func,
+						    .count = (size_t)bytes / 2,
+						    .dtype = "ncclBfloat16",
+						    .peer = !member_of(op->comm)}};
 
 	if (bytes)
 		plugin->at.stop(start(op, &p2p));
@@ -250,12 +250,13 @@ static void tell_p2p(const struct job_op *op, void *group, const char *func, int
 
 static void tell_call(const struct job_op *op, void *group)
 {
-	struct sc_nccl_coll_v4 coll = {.head = {SC_NCCL_COLL, group, 0},
-				       .seq = (uint64_t)op->number,
-				       .func = op->collective,
-				       .count = (size_t)op->bytes / (op->comm == JOB_TP ? 2 : 4),
-				       .dtype =
-					       op->comm == JOB_TP ? "ncclBfloat16" : "ncclFloat32"};
+	const bool is_tp = op->comm == JOB_TP;
+	struct sc_nccl_event_v4 coll = {
+		.head = {SC_NCCL_COLL, group, 0},
+		.call.coll = {.seq = (uint64_t)op->number,
+			      .func = op->collective,
+			      .count = (size_t)op->bytes / (is_tp ? 2 : 4),
+			      .dtype = is_tp ? "ncclBfloat16" : "ncclFloat32"}};
 
 	if (op->comm == JOB_PP) {
 		tell_p2p(op, group, "Send", op->bytes);

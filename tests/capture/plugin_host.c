@@ -1,4 +1,4 @@
-/* Does what NCCL does with a profiler plugin, in versions 1 to 6, and reads the trace that comes out. */
+/* Does what NCCL does with a profiler plugin, in versions 2 to 6, and reads the trace that comes out. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 static const uint64_t HASH = UINT64_C(0xfeedfacecafe0000);
 
-static const struct sc_nccl_plugin_v1 *table(void *library, int version)
+static const struct sc_nccl_plugin_v2 *table(void *library, int version)
 {
 	char name[32];
 
@@ -28,14 +28,14 @@ static const struct sc_nccl_plugin_v1 *table(void *library, int version)
 
 static void *init(const void *at, int version)
 {
-	const struct sc_nccl_plugin_v1 *v1 = at;
+	const struct sc_nccl_plugin_v2 *v2 = at;
 	const struct sc_nccl_plugin_v4 *v4 = at;
 	const struct sc_nccl_plugin_v5 *v5 = at;
 	void *context = NULL;
 	int mask = 0;
 
 	if (version < 4)
-		v1->at.init(&context, &mask);
+		v2->at.init(&context, &mask);
 	else if (version == 4)
 		v4->at.init(&context, &mask, "pg", HASH + 4, 2, 16, 3, NULL);
 	else
@@ -45,7 +45,7 @@ static void *init(const void *at, int version)
 	return context;
 }
 
-/* The type is one byte in the first three versions: what is in the other bytes is not ours. */
+/* The type is one byte in versions 2 and 3: what is in the other bytes is not ours. */
 static struct sc_nccl_head head_of(int version, uint64_t type, void *parent)
 {
 	struct sc_nccl_head head = {.type = type, .parent = parent, .rank = 3};
@@ -55,70 +55,44 @@ static struct sc_nccl_head head_of(int version, uint64_t type, void *parent)
 	return head;
 }
 
-static void run_coll(const struct sc_nccl_plugin_v1 *plugin, void *context, int version,
+static void run_coll(const struct sc_nccl_plugin_v2 *plugin, void *context, int version,
 		     void *group, uint64_t seq)
 {
 	struct sc_nccl_head head = head_of(version, SC_NCCL_COLL, group);
-	struct sc_nccl_coll_v1 v1 = {.head = head,
-				     .name = "pg",
-				     .comm_hash = HASH + 1,
-				     .seq = seq,
-				     .func = 4,
-				     .count = 1000,
-				     .root = 0,
-				     .dtype = 7};
-	struct sc_nccl_coll_v2 v2 = {.head = head,
-				     .name = "pg",
-				     .comm_hash = HASH + (uint64_t)version,
-				     .seq = seq,
-				     .func = "AllReduce",
-				     .count = 1000,
-				     .dtype = "ncclFloat32"};
-	struct sc_nccl_coll_v4 v4 = {.head = head,
-				     .seq = seq,
-				     .func = "AllReduce",
-				     .count = 1000,
-				     .dtype = "ncclFloat32"};
-	void *description = version == 1 ? (void *)&v1 : version < 4 ? (void *)&v2 : (void *)&v4;
+	const struct sc_nccl_coll coll = {
+		.seq = seq, .func = "AllReduce", .count = 1000, .dtype = "ncclFloat32"};
+	struct sc_nccl_event_v2 v2 = {.head = head,
+				      .name = "pg",
+				      .comm_hash = HASH + (uint64_t)version,
+				      .call.coll = coll};
+	struct sc_nccl_event_v4 v4 = {.head = head, .call.coll = coll};
 	void *handle = NULL;
 
-	plugin->at.start(context, &handle, description);
+	plugin->at.start(context, &handle, version < 4 ? (void *)&v2 : (void *)&v4);
 	REQUIRE(handle);
 	plugin->at.state(handle, 3, NULL);
 	plugin->at.stop(handle);
 }
 
-static void run_send(const struct sc_nccl_plugin_v1 *plugin, void *context, int version,
+static void run_send(const struct sc_nccl_plugin_v2 *plugin, void *context, int version,
 		     void *group)
 {
 	struct sc_nccl_head head = head_of(version, SC_NCCL_P2P, group);
-	struct sc_nccl_p2p_v1 v1 = {.head = head,
-				    .name = "pg",
-				    .comm_hash = HASH + 1,
-				    .func = 6,
-				    .count = 50,
-				    .dtype = 9,
-				    .peer = 5};
-	struct sc_nccl_p2p_v2 v2 = {.head = head,
-				    .name = "pg",
-				    .comm_hash = HASH + (uint64_t)version,
-				    .func = "Send",
-				    .count = 50,
-				    .dtype = "ncclBfloat16",
-				    .peer = 5};
-	struct sc_nccl_p2p_v4 v4 = {
-		.head = head, .func = "Send", .count = 50, .dtype = "ncclBfloat16", .peer = 5};
-	void *description = version == 1 ? (void *)&v1 : version < 4 ? (void *)&v2 : (void *)&v4;
+	const struct sc_nccl_p2p p2p = {
+		.func = "Send", .count = 50, .dtype = "ncclBfloat16", .peer = 5};
+	struct sc_nccl_event_v2 v2 = {
+		.head = head, .name = "pg", .comm_hash = HASH + (uint64_t)version, .call.p2p = p2p};
+	struct sc_nccl_event_v4 v4 = {.head = head, .call.p2p = p2p};
 	void *handle = NULL;
 
-	plugin->at.start(context, &handle, description);
+	plugin->at.start(context, &handle, version < 4 ? (void *)&v2 : (void *)&v4);
 	REQUIRE(handle);
 	plugin->at.stop(handle);
 }
 
 static void run_version(void *library, int version)
 {
-	const struct sc_nccl_plugin_v1 *plugin = table(library, version);
+	const struct sc_nccl_plugin_v2 *plugin = table(library, version);
 	struct sc_nccl_head group_head = head_of(version, SC_NCCL_GROUP, NULL);
 	struct sc_nccl_head unwanted = head_of(version, 1 << 3, NULL);
 	void *context, *group = NULL, *none = &group;
@@ -164,7 +138,7 @@ static void check_event(const struct sc_trace *trace, const struct sc_trace_even
 	uint64_t version = comm->comm_hash - HASH;
 	bool is_send = strcmp(trace->strings.at[comm->collective], "Send") == 0;
 
-	REQUIRE(version >= 1 && version <= 6);
+	REQUIRE(version >= 2 && version <= 6);
 	n_of[version]++;
 	REQUIRE(comm->in_elems == (is_send ? 50 : 1000));
 	REQUIRE(comm->bytes == (is_send ? 100 : 4000));
@@ -186,7 +160,7 @@ int main(int argc, char **argv)
 
 	REQUIRE(argc == 3 && library);
 	setenv("STEPCAST_DIR", argv[2], 1);
-	for (int version = 1; version <= 6; version++)
+	for (int version = 2; version <= 6; version++)
 		run_version(library, version);
 	found = dlsym(library, "sc_capture_stop");
 	memcpy(&end, &found, sizeof(end));
@@ -199,7 +173,7 @@ int main(int argc, char **argv)
 		if (trace.events.at[i].cls == SC_EV_COMM)
 			check_event(&trace, &trace.events.at[i], n_of);
 	}
-	for (int version = 1; version <= 6; version++)
+	for (int version = 2; version <= 6; version++)
 		REQUIRE(n_of[version] == 3);
 	REQUIRE(trace.identity.world == 16 && trace.identity.rank == 3 && !trace.partial);
 	sc_trace_release(&trace);

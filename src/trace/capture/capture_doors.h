@@ -16,7 +16,7 @@ SC_DOOR int InitializeInjectionNvtx2(sc_nvtx_get_table get_table); /* 1: attache
 SC_DOOR int sc_capture_start(void);
 SC_DOOR void sc_capture_stop(void);
 
-extern SC_DOOR const struct sc_nccl_plugin_v1 ncclProfiler_v1, ncclProfiler_v2, ncclProfiler_v3;
+extern SC_DOOR const struct sc_nccl_plugin_v2 ncclProfiler_v2, ncclProfiler_v3;
 extern SC_DOOR const struct sc_nccl_plugin_v4 ncclProfiler_v4;
 extern SC_DOOR const struct sc_nccl_plugin_v5 ncclProfiler_v5, ncclProfiler_v6;
 

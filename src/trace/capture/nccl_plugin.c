@@ -1,4 +1,4 @@
-/* NCCL's profiler plugin, all versions: one record a collective or point-to-point call, with its number
+/* NCCL's profiler plugin, versions 2 to 6: one record a collective or point-to-point call, with its number
  * in the communicator; launches between kernelLaunch's start and stop carry the id of their group, so
  * that kernels find their calls without guessing. Handles are NULL for what is not wanted. */
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "trace/capture/tracer.h"
 
 struct communicator {
-	uint64_t hash; /* versions 4 on; before, each event says it */
+	uint64_t hash; /* versions 4 on; before, each call says it */
 	int32_t n_ranks;
 	char name[64];
 };
@@ -24,9 +24,6 @@ struct handle {
 	struct sc_host_comm comm;
 };
 
-/* Of version 1, by NCCL's numbers (nccl.h, ncclFunc_t in its sources). */
-static const char *const FUNCS[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
-				    "AllReduce", "SendRecv", "Send",      "Recv"};
 static const struct dtype {
 	const char *name;
 	int64_t bytes;
@@ -35,7 +32,7 @@ static const struct dtype {
 	{"ncclInt64", 8},   {"ncclUint64", 8},   {"ncclFloat16", 2},    {"ncclFloat32", 4},
 	{"ncclFloat64", 8}, {"ncclBfloat16", 2}, {"ncclFloat8e4m3", 1}, {"ncclFloat8e5m2", 1},
 };
-enum { N_FUNCS = sizeof(FUNCS) / sizeof(FUNCS[0]), N_DTYPES = sizeof(DTYPES) / sizeof(DTYPES[0]) };
+enum { N_DTYPES = sizeof(DTYPES) / sizeof(DTYPES[0]) };
 
 static int64_t bytes_of(const char *dtype, size_t count)
 {
@@ -44,16 +41,6 @@ static int64_t bytes_of(const char *dtype, size_t count)
 			return DTYPES[i].bytes * (int64_t)count;
 	}
 	return -1;
-}
-
-static const char *func_name(uint8_t func)
-{
-	return func < N_FUNCS ? FUNCS[func] : "";
-}
-
-static const char *dtype_name(uint8_t dtype)
-{
-	return dtype < N_DTYPES ? DTYPES[dtype].name : "";
 }
 
 enum { N_HANDLES = 16 << 10, N_TRIES = 64 };
@@ -79,8 +66,15 @@ static struct handle *take_handle(void)
 
 /* --- communicators --- */
 
-static int init_any(void **context, int *mask, const struct communicator *from, int rank,
-		    int wanted)
+enum {
+	WANTED_V2 = SC_NCCL_GROUP | SC_NCCL_COLL | SC_NCCL_P2P,
+	WANTED_V5 = WANTED_V2 | SC_NCCL_GROUP_API | SC_NCCL_COLL_API | SC_NCCL_P2P_API |
+		    SC_NCCL_KERNEL_LAUNCH,
+	WANTED_V6 = WANTED_V5 | SC_NCCL_CE_COLL
+};
+
+static int init_any(void **context, int *mask, int wanted, const struct communicator *from,
+		    const char *name, int rank)
 {
 	struct communicator *communicator;
 
@@ -93,6 +87,8 @@ static int init_any(void **context, int *mask, const struct communicator *from, 
 	if (!communicator)
 		return 0;
 	*communicator = *from;
+	if (name)
+		memcpy(communicator->name, name, strnlen(name, sizeof(communicator->name) - 1));
 	*context = communicator;
 	*mask = wanted;
 	atomic_store(&sc_tracer.plugin_on, 1);
@@ -101,47 +97,33 @@ static int init_any(void **context, int *mask, const struct communicator *from, 
 	return 0;
 }
 
-enum {
-	WANTED_V1 = SC_NCCL_GROUP | SC_NCCL_COLL | SC_NCCL_P2P,
-	WANTED_V5 = WANTED_V1 | SC_NCCL_GROUP_API | SC_NCCL_COLL_API | SC_NCCL_P2P_API |
-		    SC_NCCL_KERNEL_LAUNCH,
-	WANTED_V6 = WANTED_V5 | SC_NCCL_CE_COLL
-};
-
-static int init_named(void **context, int *mask, int wanted, uint64_t hash, const char *name,
-		      int n_ranks, int rank)
+static int init_v2(void **context, int *mask)
 {
-	struct communicator communicator = {.hash = hash, .n_ranks = n_ranks};
-
-	if (name)
-		memcpy(communicator.name, name, strnlen(name, sizeof(communicator.name) - 1));
-	return init_any(context, mask, &communicator, rank, wanted);
-}
-
-static int init_v1(void **context, int *mask)
-{
-	return init_any(context, mask, &(struct communicator){.n_ranks = -1}, -1, WANTED_V1);
+	return init_any(context, mask, WANTED_V2, &(struct communicator){.n_ranks = -1}, NULL, -1);
 }
 
 static int init_v4(void **context, int *mask, const char *name, uint64_t comm_hash, int n_nodes,
 		   int n_ranks, int rank, void *log)
 {
 	(void)n_nodes, (void)log;
-	return init_named(context, mask, WANTED_V1, comm_hash, name, n_ranks, rank);
+	return init_any(context, mask, WANTED_V2, &(struct communicator){comm_hash, n_ranks, ""},
+			name, rank);
 }
 
 static int init_v5(void **context, uint64_t comm_hash, int *mask, const char *name, int n_nodes,
 		   int n_ranks, int rank, void *log)
 {
 	(void)n_nodes, (void)log;
-	return init_named(context, mask, WANTED_V5, comm_hash, name, n_ranks, rank);
+	return init_any(context, mask, WANTED_V5, &(struct communicator){comm_hash, n_ranks, ""},
+			name, rank);
 }
 
 static int init_v6(void **context, uint64_t comm_hash, int *mask, const char *name, int n_nodes,
 		   int n_ranks, int rank, void *log)
 {
 	(void)n_nodes, (void)log;
-	return init_named(context, mask, WANTED_V6, comm_hash, name, n_ranks, rank);
+	return init_any(context, mask, WANTED_V6, &(struct communicator){comm_hash, n_ranks, ""},
+			name, rank);
 }
 
 static int finalize(void *context)
@@ -185,104 +167,64 @@ static void set_call(struct handle *handle, const char *func, const char *dtype,
 	handle->comm.bytes = bytes_of(dtype, count);
 }
 
-typedef void (*fill_fn)(struct handle *handle, const void *description);
-
-static void fill_v1(struct handle *handle, const void *description)
+static void fill(struct handle *handle, const union sc_nccl_call *call)
 {
-	const struct sc_nccl_coll_v1 *coll = description;
-	const struct sc_nccl_p2p_v1 *p2p = description;
-
-	if (handle->type == SC_NCCL_COLL) {
-		set_call(handle, func_name(coll->func), dtype_name(coll->dtype), coll->count);
-		handle->name = coll->name;
-		handle->comm.hash = coll->comm_hash;
-		handle->comm.seq = (int64_t)coll->seq;
-		handle->comm.root = coll->root;
-	} else if (handle->type == SC_NCCL_P2P) {
-		set_call(handle, func_name(p2p->func), dtype_name(p2p->dtype), p2p->count);
-		handle->name = p2p->name;
-		handle->comm.hash = p2p->comm_hash;
-		handle->comm.peer = p2p->peer;
+	switch (handle->type) {
+	case SC_NCCL_COLL:
+	case SC_NCCL_CE_COLL:
+		set_call(handle, call->coll.func, call->coll.dtype, call->coll.count);
+		handle->comm.seq = (int64_t)call->coll.seq;
+		handle->comm.root = call->coll.root;
+		break;
+	case SC_NCCL_P2P:
+		set_call(handle, call->p2p.func, call->p2p.dtype, call->p2p.count);
+		handle->comm.peer = call->p2p.peer;
+		break;
+	case SC_NCCL_COLL_API:
+	case SC_NCCL_P2P_API:
+		set_call(handle, call->api.func, call->api.dtype, call->api.count);
+		break;
 	}
 }
 
-static void fill_v2(struct handle *handle, const void *description)
+static struct handle *start_any(void *context, uint64_t type, void *parent,
+				const union sc_nccl_call *call)
 {
-	const struct sc_nccl_coll_v2 *coll = description;
-	const struct sc_nccl_p2p_v2 *p2p = description;
-
-	if (handle->type == SC_NCCL_COLL) {
-		set_call(handle, coll->func, coll->dtype, coll->count);
-		handle->name = coll->name;
-		handle->comm.hash = coll->comm_hash;
-		handle->comm.seq = (int64_t)coll->seq;
-		handle->comm.root = coll->root;
-	} else if (handle->type == SC_NCCL_P2P) {
-		set_call(handle, p2p->func, p2p->dtype, p2p->count);
-		handle->name = p2p->name;
-		handle->comm.hash = p2p->comm_hash;
-		handle->comm.peer = p2p->peer;
-	}
-}
-
-static void fill_v4(struct handle *handle, const void *description)
-{
-	const struct sc_nccl_coll_v4 *coll = description;
-	const struct sc_nccl_p2p_v4 *p2p = description;
-	const struct sc_nccl_api_v5 *api = description;
-
-	if (handle->type == SC_NCCL_COLL || handle->type == SC_NCCL_CE_COLL) {
-		set_call(handle, coll->func, coll->dtype, coll->count);
-		handle->comm.seq = (int64_t)coll->seq;
-		handle->comm.root = coll->root;
-	} else if (handle->type == SC_NCCL_P2P) {
-		set_call(handle, p2p->func, p2p->dtype, p2p->count);
-		handle->comm.peer = p2p->peer;
-	} else if (handle->type == SC_NCCL_COLL_API || handle->type == SC_NCCL_P2P_API) {
-		set_call(handle, api->func, api->dtype, api->count);
-	}
-}
-
-static int start_any(void *context, void **out, const void *description, uint64_t type,
-		     fill_fn fill)
-{
-	const struct sc_nccl_head *head = description;
 	struct handle *handle;
 
-	*out = NULL;
 	if (!context || !(type & WANTED_V6) || !sc_tracer_is_on())
-		return 0;
-	handle = make_handle(context, type, head->parent);
+		return NULL;
+	handle = make_handle(context, type, parent);
 	if (!handle)
-		return 0;
-	fill(handle, description);
+		return NULL;
+	fill(handle, call);
 	if (type == SC_NCCL_KERNEL_LAUNCH) {
 		atomic_fetch_add_explicit(&sc_tracer.n_comm_calls, 1, memory_order_relaxed);
 		sc_cupti_session_push_id((uint64_t)handle->group_id);
+	}
+	return handle;
+}
+
+static int start_v2(void *context, void **out, void *description)
+{
+	const struct sc_nccl_event_v2 *event = description;
+	const uint8_t type = *(const uint8_t *)description;
+	struct handle *handle = start_any(context, type, event->head.parent, &event->call);
+
+	if (handle && (type == SC_NCCL_COLL || type == SC_NCCL_P2P)) {
+		handle->name = event->name;
+		handle->comm.hash = event->comm_hash;
 	}
 	*out = handle;
 	return 0;
 }
 
-static uint64_t small_type(const void *description)
+static int start_v4(void *context, void **out, void *description)
 {
-	return *(const uint8_t *)description;
-}
+	const struct sc_nccl_event_v4 *event = description;
 
-static int start_v1(void *context, void **handle, void *description)
-{
-	return start_any(context, handle, description, small_type(description), fill_v1);
-}
-
-static int start_v2(void *context, void **handle, void *description)
-{
-	return start_any(context, handle, description, small_type(description), fill_v2);
-}
-
-static int start_v4(void *context, void **handle, void *description)
-{
-	return start_any(context, handle, description,
-			 ((const struct sc_nccl_head *)description)->type, fill_v4);
+	*out = start_any(context, event->head.type, event->head.parent, &event->call);
+	return 0;
 }
 
 /* Function, data type and communicator, each ended by a NUL. */
@@ -342,12 +284,10 @@ static int state(void *handle, int which, void *args)
 	return 0;
 }
 
-SC_DOOR const struct sc_nccl_plugin_v1 ncclProfiler_v1 = {
-	{"stepcast", init_v1, start_v1, stop, state, finalize}};
-SC_DOOR const struct sc_nccl_plugin_v1 ncclProfiler_v2 = {
-	{"stepcast", init_v1, start_v2, stop, state, finalize}};
-SC_DOOR const struct sc_nccl_plugin_v1 ncclProfiler_v3 = {
-	{"stepcast", init_v1, start_v2, stop, state, finalize}};
+SC_DOOR const struct sc_nccl_plugin_v2 ncclProfiler_v2 = {
+	{"stepcast", init_v2, start_v2, stop, state, finalize}};
+SC_DOOR const struct sc_nccl_plugin_v2 ncclProfiler_v3 = {
+	{"stepcast", init_v2, start_v2, stop, state, finalize}};
 SC_DOOR const struct sc_nccl_plugin_v4 ncclProfiler_v4 = {
 	{"stepcast", init_v4, start_v4, stop, state, finalize}};
 SC_DOOR const struct sc_nccl_plugin_v5 ncclProfiler_v5 = {
