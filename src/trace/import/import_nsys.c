@@ -548,37 +548,30 @@ static bool probe_nsys(const char *path, const char *head, size_t n)
 
 /* --- a packed database is unpacked beside the output --- */
 
-static int copy_out(struct sc_inflate *in, FILE *out, struct sc_err *err)
+static int unpack(const struct nsys_import *im, struct sc_output *to, struct sc_progress *progress,
+		  struct sc_err *err)
 {
-	char *buf = sc_xmalloc(COPY_BYTES);
 	size_t n = COPY_BYTES;
-	int rc = 0;
+	struct sc_inflate *in;
+	char *buf;
+	FILE *out = sc_output_stream(to);
+	int rc = sc_inflate_open(im->path, progress, &in, err);
 
+	if (rc)
+		return rc;
+	buf = sc_xmalloc(COPY_BYTES);
 	while (rc == 0 && n == COPY_BYTES) {
 		rc = sc_inflate_read(in, buf, &n, err);
 		if (rc == 0 && fwrite(buf, 1, n, out) != n)
 			rc = sc_err_set(err, SC_EIO, "cannot unpack: %s", strerror(errno));
 	}
 	free(buf);
-	return rc;
-}
-
-static int unpack(const struct nsys_import *im, struct sc_output *to, struct sc_progress *progress,
-		  struct sc_err *err)
-{
-	struct sc_inflate *in;
-	FILE *out = sc_output_stream(to);
-	int rc = sc_inflate_open(im->path, progress, &in, err);
-
-	if (rc == 0) {
-		rc = copy_out(in, out, err);
-		im->stats->in_bytes = sc_inflate_bytes(in);
-		im->stats->truncated = sc_inflate_damage(in);
-		sc_inflate_close(in);
-	}
 	if (rc == 0 && fflush(out) != 0)
 		rc = sc_err_at(err, SC_EIO, sc_output_part(to), 0, 0, "cannot write: %s",
 			       strerror(errno));
+	im->stats->in_bytes = sc_inflate_bytes(in);
+	im->stats->truncated = sc_inflate_damage(in);
+	sc_inflate_close(in);
 	return rc;
 }
 
@@ -610,27 +603,19 @@ static void add_processes(struct nsys_import *im, const char *table, struct proc
 	sqlite3_finalize(stmt);
 }
 
-/* Ranges that MPI or the program name: "MPI Rank 3". */
+/* Threads that MPI or the program name: "MPI Rank 3". */
 static int32_t rank_of_process(struct nsys_import *im)
 {
-	sqlite3_stmt *stmt = nsys_ask(im, "NVTX_EVENTS",
-				      "SELECT text FROM NVTX_EVENTS WHERE eventType = ?1 AND text "
-				      "LIKE 'MPI Rank %' AND (globalTid >> 24) & 16777215 = ?2");
-	int32_t rank = -1;
+	int64_t rank = -1;
+	char sql[256];
 
-	if (!stmt)
-		return -1;
-	sqlite3_bind_int64(stmt, 1, THREAD_NAME_TYPE);
-	sqlite3_bind_int64(stmt, 2, im->process);
-	if (nsys_step(im, stmt)) {
-		const char *name = (const char *)sqlite3_column_text(stmt, 0);
-		char *end;
-		long value = name && strlen(name) > 9 ? strtol(name + 9, &end, 10) : -1;
-
-		rank = value < 0 || value > INT32_MAX ? -1 : (int32_t)value;
-	}
-	sqlite3_finalize(stmt);
-	return rank;
+	snprintf(sql, sizeof(sql),
+		 "SELECT CAST(substr(text, 10) AS INTEGER) FROM NVTX_EVENTS WHERE eventType = %d "
+		 "AND text LIKE 'MPI Rank _%%' AND (globalTid >> 24) & 16777215 = %lld",
+		 THREAD_NAME_TYPE, (long long)im->process);
+	if (nsys_has_table(im, "NVTX_EVENTS"))
+		rank = nsys_number(im, sql, -1);
+	return rank < 0 || rank > INT32_MAX ? -1 : (int32_t)rank;
 }
 
 static void put_devices(struct nsys_import *im)
