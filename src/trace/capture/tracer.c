@@ -160,19 +160,6 @@ static int64_t read_clock(clockid_t clock)
 	return (int64_t)now.tv_sec * SC_NS_PER_S + now.tv_nsec;
 }
 
-static int64_t latency_percentile_ns(const struct sc_latency *latency, double pct)
-{
-	uint64_t seen = 0;
-	double want = pct / SC_PCT * (double)atomic_load(&latency->n);
-
-	for (unsigned i = 0; i < SC_LATENCY_BUCKETS; i++) {
-		seen += atomic_load(&latency->buckets[i]);
-		if ((double)seen >= want && seen)
-			return i < 8 ? (int64_t)i : (int64_t)(i % 8 + 9) << (i / 8 - 1);
-	}
-	return 0;
-}
-
 /* What the recording itself cost and lost so far; the last value of a key holds. */
 static void report(void)
 {
@@ -183,7 +170,6 @@ static void report(void)
 	put_number("overhead.writer_cpu_ns", sc_tracer.writer_cpu_ns);
 	put_number("overhead.callbacks", (int64_t)callbacks->n);
 	put_number("overhead.callback_ns", (int64_t)callbacks->sum_ns);
-	put_number("overhead.callback_p99_ns", latency_percentile_ns(callbacks, 99));
 	put_number("overhead.callback_max_ns", (int64_t)callbacks->max_ns);
 	put_number("overhead.waits", (int64_t)sc_tracer.n_waits);
 	put_number("overhead.waited_ns", (int64_t)sc_tracer.waited_ns);
@@ -288,18 +274,12 @@ void sc_tracer_sleep_us(long us)
 	nanosleep(&time, NULL);
 }
 
-/* Eight buckets a power of two: a percentile is within 1/8. */
 void sc_latency_add(struct sc_latency *latency, int64_t ns)
 {
 	uint64_t n = ns > 0 ? (uint64_t)ns : 0, max;
-	unsigned power = n < 8 ? 0 : 60 - (unsigned)__builtin_clzll(n);
-	unsigned bucket = n < 8 ? (unsigned)n : (power + 1) * 8 + (unsigned)(n >> power) % 8;
 
-	if (bucket >= SC_LATENCY_BUCKETS)
-		bucket = SC_LATENCY_BUCKETS - 1;
 	atomic_fetch_add_explicit(&latency->n, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&latency->sum_ns, n, memory_order_relaxed);
-	atomic_fetch_add_explicit(&latency->buckets[bucket], 1, memory_order_relaxed);
 	max = atomic_load_explicit(&latency->max_ns, memory_order_relaxed);
 	while (n > max && !atomic_compare_exchange_weak(&latency->max_ns, &max, n))
 		;

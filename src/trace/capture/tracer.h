@@ -10,12 +10,8 @@
 #include "trace/capture/cupti_load.h"
 #include "trace/capture/nvtx_abi.h"
 
-enum {
-	SC_LATENCY_BUCKETS = 256, /* logarithmic, 8 a power of two */
-};
 struct sc_latency {
 	_Atomic uint64_t n, sum_ns, max_ns;
-	_Atomic uint32_t buckets[SC_LATENCY_BUCKETS];
 };
 enum sc_tracer_state { SC_TRACER_OFF, SC_TRACER_ON, SC_TRACER_ENDED };
 struct sc_tracer {
