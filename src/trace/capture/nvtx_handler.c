@@ -19,10 +19,6 @@ struct domain {
 	size_t n_name;
 	char name[MAX_NAME]; /* with ":" behind it */
 };
-struct registered {
-	size_t n;
-	char text[];
-};
 struct range {
 	int64_t start_ns, external_id;
 	bool has_comm, is_nccl;
@@ -83,21 +79,19 @@ static struct narrow narrow(const wchar_t *text)
 	return out;
 }
 
+/* A registered text is one of ours. */
 static void put_message(struct range *range, const struct sc_nvtx_attributes *attributes)
 {
-	const struct registered *registered = attributes->message;
+	const char *text = attributes->message;
 	struct narrow wide;
 
-	if (!attributes->message)
-		return;
-	if (attributes->message_type == SC_NVTX_MESSAGE_WIDE)
+	if (attributes->message_type == SC_NVTX_MESSAGE_WIDE) {
 		wide = narrow(attributes->message);
-	if (attributes->message_type == SC_NVTX_MESSAGE_ASCII)
-		put_text(range, attributes->message, strlen(attributes->message));
-	else if (attributes->message_type == SC_NVTX_MESSAGE_WIDE)
-		put_text(range, wide.text, strlen(wide.text));
-	else if (attributes->message_type == SC_NVTX_MESSAGE_REGISTERED)
-		put_text(range, registered->text, registered->n);
+		text = wide.text;
+	}
+	if (text && attributes->message_type >= SC_NVTX_MESSAGE_ASCII &&
+	    attributes->message_type <= SC_NVTX_MESSAGE_REGISTERED)
+		put_text(range, text, strlen(text));
 }
 
 /* What a payload of NCCL's domain says; false if it is none. Payloads since 2.25 begin with the
@@ -349,16 +343,8 @@ static void *create_domain_w(const wchar_t *name)
 /* Lives as long as the process, as NVTX promises. */
 static void *register_text(const struct domain *domain, const char *text)
 {
-	size_t n = text ? strnlen(text, MAX_NAME) : 0;
-	struct registered *registered = malloc(sizeof(*registered) + n + 1);
-
 	(void)domain;
-	if (!registered)
-		return NULL;
-	registered->n = n;
-	memcpy(registered->text, text ? text : "", n);
-	registered->text[n] = '\0';
-	return registered;
+	return strndup(text ? text : "", MAX_NAME);
 }
 
 static void *register_wide(const struct domain *domain, const wchar_t *text)
