@@ -40,6 +40,8 @@ struct sc_trace_writer {
 	bool identity_changed;
 	struct sc_intern tables[N_TABLES]; /* their ids count from 0, those of the file from 1 */
 	size_t n_written[N_TABLES];
+	struct sc_trace_lane lane; /* that was asked for last */
+	uint32_t lane_id;
 	event_vec events[SC_N_EVENT_CLASSES];
 	SC_VEC(struct sc_text) meta; /* key, value, ... */
 	SC_VEC(struct sc_trace_clock) clocks;
@@ -248,7 +250,12 @@ uint32_t sc_trace_writer_string(struct sc_trace_writer *w, const char *text, siz
 
 uint32_t sc_trace_writer_lane(struct sc_trace_writer *w, const struct sc_trace_lane *lane)
 {
-	return put_row(w, LANES, lane, sizeof(*lane));
+	/* Events come in runs of a lane. */
+	if (!w->lane_id || memcmp(&w->lane, lane, sizeof(*lane)) != 0) {
+		w->lane = *lane;
+		w->lane_id = put_row(w, LANES, lane, sizeof(*lane));
+	}
+	return w->lane_id;
 }
 
 uint32_t sc_trace_writer_config(struct sc_trace_writer *w, const struct sc_trace_config *config)

@@ -490,11 +490,9 @@ int kineto_run(struct kineto_import *im, const struct sc_import_opts *opts, stru
 	if (rc == 0) {
 		sc_import_names_init(&im->names, im->out.writer);
 		im->join = sc_comm_join_create();
-		im->lanes = sc_xcalloc(KINETO_LANE_SLOTS, sizeof(*im->lanes));
 		rc = write_all(im, err);
 		sc_import_names_release(&im->names);
 		sc_comm_join_destroy(im->join);
-		free(im->lanes);
 		SC_VEC_RELEASE(&im->records);
 	}
 	sc_import_output_discard(&im->out);

@@ -193,20 +193,6 @@ static uint32_t to_u32(int64_t value)
 	return value < 0 || value > (int64_t)UINT32_MAX ? 0 : (uint32_t)value;
 }
 
-static uint32_t lane_id(struct kineto_import *im, const struct sc_trace_lane *key)
-{
-	uint32_t hash = (uint32_t)key->pid * 0x9E3779B1u ^ (uint32_t)key->tid * 0x85EBCA6Bu ^
-			(uint32_t)key->device * 0xC2B2AE35u ^ (uint32_t)key->stream * 0x27D4EB2Fu ^
-			key->name;
-	struct kineto_lane *lane = &im->lanes[(hash ^ hash >> 15) % KINETO_LANE_SLOTS];
-
-	if (lane->id && memcmp(&lane->key, key, sizeof(*key)) == 0)
-		return lane->id;
-	lane->key = *key;
-	lane->id = sc_trace_writer_lane(im->out.writer, key);
-	return lane->id;
-}
-
 /* Ids that are texts ("Spans") become the lane's name. */
 static uint32_t host_lane(struct kineto_import *im, const struct kineto_event *e)
 {
@@ -219,7 +205,7 @@ static uint32_t host_lane(struct kineto_import *im, const struct kineto_event *e
 		sc_scan_any_integer(&e->tid, &tid);
 	key.pid = to_32(pid);
 	key.tid = to_32(tid);
-	return lane_id(im, &key);
+	return sc_trace_writer_lane(im->out.writer, &key);
 }
 
 /* The arguments say it; else pid and tid are device and stream. */
@@ -238,7 +224,7 @@ static uint32_t stream_lane(struct kineto_import *im, const struct kineto_event 
 		sc_scan_any_integer(&e->tid, &stream);
 	key.device = to_32(device);
 	key.stream = to_32(stream);
-	return lane_id(im, &key);
+	return sc_trace_writer_lane(im->out.writer, &key);
 }
 
 static void take_triple(const struct sc_scan_value *list, uint32_t out[3])

@@ -117,11 +117,7 @@ static inline const struct sc_scan_value *kineto_text(const struct kineto_event 
 }
 
 /* --- writing (import_kineto_emit.c) --- */
-enum { KINETO_LANE_SLOTS = 512, KINETO_MAX_NAMED_LANES = 1024 };
-struct kineto_lane {
-	struct sc_trace_lane key;
-	uint32_t id; /* 0 = a free slot */
-};
+enum { KINETO_MAX_NAMED_LANES = 1024 };
 struct kineto_import;
 /* Who else knows of the ops: called for every op and annotation, in the order of the file, before it is
  * written; may fill in what the event does not say. */
@@ -149,7 +145,6 @@ struct kineto_import {
 	struct kineto_words words;
 	struct sc_import_names names;
 	struct sc_comm_join *join;
-	struct kineto_lane *lanes;
 	struct kineto_ops ops;
 	bool has_origin;
 	int64_t origin_ns; /* of the file's times: what start 0 is */
