@@ -49,8 +49,9 @@ static size_t split(char *line, char **cells)
 	char *at = strchr(line, '#'), *end = line + strlen(line);
 	size_t n_cells = 0;
 
-	if (!at++)
+	if (!at)
 		return 0;
+	at++;
 	while (end > at && strchr(" \r#", end[-1]))
 		end--;
 	*end = '\0';
