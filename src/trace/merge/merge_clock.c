@@ -1,9 +1,11 @@
 /* The clock of each rank against a neighbour's whose own is known, from the first rank outwards, always
- * over the most collectives shared. Differences of end times in windows of at most 60 s: medians of
- * blocks, then the median of the slopes between blocks (Theil 1950, Sen 1968), so that a tenth of
- * outliers does no harm; then least squares over what is near that line. Causality bounds the error:
+ * over the most collectives shared. Differences of end times in windows of at most 60 s: a line by robust
+ * least squares (bisquare weights, Holland and Welsch 1977), so that a tenth of
+ * outliers does no harm. Causality bounds the error:
  * within a window the true correction is a line that no start of one rank lies after the end of another;
  * the bounds are the extremes of all such lines. */
+#include <gsl/gsl_errno.h>
+#include <gsl/gsl_multifit.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +15,11 @@
 #include "trace/merge/merge.h"
 
 enum { MIN_TELLING = 5 }; /* collectives: of fewer the ends differ by chance */
-enum { MAX_BLOCKS = 20, MIN_BLOCK = 2, MIN_FOR_SLOPE = 16, MIN_WINDOW = 8, SEARCH_STEPS = 120 };
+enum { MIN_FOR_SLOPE = 16, MIN_WINDOW = 8, SEARCH_STEPS = 120 };
 #define MAX_DRIFT 500e-6 /* quartz is within 100 ppm of true, so that two are within 200 */
 #define WINDOW_NS (60.0 * (double)SC_NS_PER_S)
 #define SLOPE_SIGNIFICANCE 3.5 /* errors: chance gives one of 2000 level clocks such a slope */
-#define NEAR_SDS 3.0
-#define ROUNDING_NS 1.0
-#define NO_ROOM 1e6 /* weight of what a line lacks of keeping all limits */
-#define MAD_TO_SD 1.4826
+#define NO_ROOM 1e6            /* weight of what a line lacks of keeping all limits */
 
 /* A collective that both ranks have: on the child's clock and on the common one. */
 struct pair {
@@ -36,50 +35,12 @@ struct window {
 	int64_t from_ns, to_ns;
 };
 
-static double at_line(const struct line *line, const struct window *w, int64_t ns)
-{
-	return line->offset_ns + line->drift * (double)(ns - w->from_ns);
-}
-
 static double difference(const struct pair *p)
 {
 	return (double)(p->parent_end_ns - p->end_ns);
 }
 
 /* ---- the estimate ---- */
-
-/* Medians of time and difference above a slope of each block. Returns how many. */
-static size_t block_medians(const struct window *w, double drift, double *t, double *d)
-{
-	size_t n_blocks = w->n / MIN_BLOCK < MAX_BLOCKS ? w->n / MIN_BLOCK : MAX_BLOCKS;
-	double *x = sc_xmalloc((w->n + 1) * sizeof(*x));
-
-	for (size_t b = 0; b < n_blocks; b++) {
-		const size_t first = b * w->n / n_blocks, end = (b + 1) * w->n / n_blocks;
-
-		for (size_t i = first; i < end; i++)
-			x[i - first] = (double)(w->pairs[i].end_ns - w->from_ns);
-		t[b] = sc_median_sorting(x, end - first);
-		for (size_t i = first; i < end; i++)
-			x[i - first] = difference(&w->pairs[i]) -
-				       drift * (double)(w->pairs[i].end_ns - w->from_ns);
-		d[b] = sc_median_sorting(x, end - first);
-	}
-	free(x);
-	return n_blocks;
-}
-
-static double median_slope(const double *t, const double *d, size_t n)
-{
-	double slopes[MAX_BLOCKS * MAX_BLOCKS / 2];
-	size_t n_slopes = 0;
-
-	for (size_t i = 0; i < n; i++)
-		for (size_t j = i + 1; j < n; j++)
-			if (t[j] > t[i])
-				slopes[n_slopes++] = (d[j] - d[i]) / (t[j] - t[i]);
-	return n_slopes ? sc_median_sorting(slopes, n_slopes) : 0;
-}
 
 /* The middle of the differences above a slope, and how far half of them are from it. */
 static double middle_of(const struct window *w, double drift, double *spread_ns)
@@ -96,168 +57,115 @@ static double middle_of(const struct window *w, double drift, double *spread_ns)
 	return middle;
 }
 
-/* Moves the line, or a level one, to the least squares of what is near it. Returns the standard error of its slope, or NAN. */
-static double refine(const struct window *w, double spread_ns, bool level, struct line *line)
-{
-	const double near_ns = NEAR_SDS * MAD_TO_SD * spread_ns + ROUNDING_NS;
-	double n = 0, sum_t = 0, sum_d = 0, tt = 0, td = 0, dd = 0, var_t, cov, slope, residual;
-
-	for (size_t i = 0; i < w->n; i++) {
-		const double t = (double)(w->pairs[i].end_ns - w->from_ns);
-		/* From the line: small numbers, whose squares lose nothing. */
-		const double d = difference(&w->pairs[i]) - line->offset_ns - line->drift * t;
-
-		if (fabs(d) > near_ns)
-			continue;
-		n++;
-		sum_t += t;
-		sum_d += d;
-		tt += t * t;
-		td += t * d;
-		dd += d * d;
-	}
-	if (!(n >= MIN_FOR_SLOPE))
-		return NAN;
-	var_t = tt - sum_t * sum_t / n;
-	cov = td - sum_t * sum_d / n;
-	slope = level || !(var_t > 0) ? 0 : cov / var_t;
-	line->offset_ns += (sum_d - slope * sum_t) / n;
-	line->drift += slope;
-	residual = dd - sum_d * sum_d / n - slope * cov;
-	return var_t > 0 ? sqrt(fmax(0, residual) / (n - 2) / var_t) : (double)NAN;
-}
-
-/* The slope that the medians of blocks have, then least squares without outliers: a level line unless the
- * slope is more than chance makes it. */
+/* A level line unless the slope is more than chance makes it. */
 static void estimate(const struct window *w, struct line *out, double *spread_ns)
 {
-	double t[MAX_BLOCKS], d[MAX_BLOCKS], slope = 0, error = NAN;
+	gsl_multifit_robust_workspace *robust;
+	gsl_matrix *x, *cov;
+	gsl_vector *d, *c;
+	double middle_t = 0, slope;
 
-	*out = (struct line){.drift = 0};
-	if (w->n >= MIN_FOR_SLOPE && w->to_ns > w->from_ns) {
-		/* Once more above the first slope: within a block, the drift must not decide what
-		 * the median is. */
-		for (int pass = 0; pass < 2; pass++) {
-			size_t n_blocks = block_medians(w, slope, t, d);
+	*out = (struct line){.offset_ns = middle_of(w, 0, spread_ns)};
+	if (w->n < MIN_FOR_SLOPE)
+		return;
+	robust = gsl_multifit_robust_alloc(gsl_multifit_robust_bisquare, w->n, 2);
+	x = gsl_matrix_alloc(w->n, 2);
+	cov = gsl_matrix_calloc(2, 2);
+	d = gsl_vector_alloc(w->n);
+	c = gsl_vector_calloc(2);
+	for (size_t i = 0; i < w->n; i++)
+		middle_t += (double)(w->pairs[i].end_ns - w->from_ns) / (double)w->n;
+	for (size_t i = 0; i < w->n; i++) {
+		const double t = (double)(w->pairs[i].end_ns - w->from_ns) - middle_t;
 
-			slope += median_slope(t, d, n_blocks);
-		}
+		gsl_matrix_set(x, i, 0, 1);
+		gsl_matrix_set(x, i, 1, t / (double)SC_NS_PER_S);
+		gsl_vector_set(d, i, difference(&w->pairs[i]) - out->offset_ns);
+	}
+	gsl_multifit_robust(x, d, c, cov, robust);
+	slope = gsl_vector_get(c, 1) / (double)SC_NS_PER_S;
+	out->offset_ns += gsl_vector_get(c, 0);
+	if (fabs(slope) <= MAX_DRIFT &&
+	    fabs(gsl_vector_get(c, 1)) > SLOPE_SIGNIFICANCE * sqrt(gsl_matrix_get(cov, 1, 1))) {
 		out->drift = slope;
-		for (int pass = 0; pass < 2; pass++) {
-			out->offset_ns = middle_of(w, out->drift, spread_ns);
-			error = refine(w, *spread_ns, false, out);
-		}
+		out->offset_ns -= slope * middle_t;
 	}
-	if (!(fabs(out->drift) <= MAX_DRIFT && fabs(out->drift) > SLOPE_SIGNIFICANCE * error)) {
-		out->drift = 0;
-		out->offset_ns = middle_of(w, 0, spread_ns);
-		refine(w, *spread_ns, true, out);
-	}
+	middle_of(w, out->drift, spread_ns);
+	gsl_multifit_robust_free(robust);
+	gsl_matrix_free(x);
+	gsl_matrix_free(cov);
+	gsl_vector_free(d);
+	gsl_vector_free(c);
 }
 
 /* ---- bounds ---- */
 
-/* Limits for the error of a line, at a time: none of the pairs' starts after the other's end. */
+/* Of the error of a line, by a pair: neither starts after the other's end. */
 struct limit {
-	double t, low, high;
+	double low_t, low, high_t, high;
 };
-
-/* Limits of lines, at a time. */
 struct limits {
-	const struct limit *at;
+	struct limit *at;
 	size_t n;
-	double t;
 };
 
-/* Of the lines of a slope that keep all limits the highest value at a time; less, by far, where none does. Both that
- * and the room between the limits are concave in the slope, and so is this. */
-static double highest_of_slope(const struct limits *limits, double slope)
+static struct limits limits_of(const struct window *w, const struct line *line)
 {
-	double low = -INFINITY, high = INFINITY;
+	struct limits limits = {sc_xmalloc((w->n + 1) * sizeof(*limits.at)), w->n};
 
+	for (size_t i = 0; i < w->n; i++) {
+		const struct pair *p = &w->pairs[i];
+		const double start = (double)(p->start_ns - w->from_ns);
+		const double end = (double)(p->end_ns - w->from_ns);
+
+		limits.at[i] = (struct limit){
+			.low_t = end,
+			.low = (double)(p->parent_start_ns - p->end_ns) - line->offset_ns -
+			       line->drift * end,
+			.high_t = start,
+			.high = (double)(p->parent_end_ns - p->start_ns) - line->offset_ns -
+				line->drift * start,
+		};
+	}
+	return limits;
+}
+
+/* Of the lines of a slope that keep all limits the lowest and the highest value at a time; low > high: none does. */
+static void room_of_slope(const struct limits *limits, double slope, double t, double *low,
+			  double *high)
+{
+	*low = -INFINITY;
+	*high = INFINITY;
 	for (size_t i = 0; i < limits->n; i++) {
 		const struct limit *l = &limits->at[i];
-		const double rise = slope * (l->t - limits->t);
+		const double above = l->low - slope * (l->low_t - t);
+		const double below = l->high - slope * (l->high_t - t);
 
 		/* not by fmax and fmin, which are calls: this is where the time of a merge goes */
-		if (l->low - rise > low)
-			low = l->low - rise;
-		if (l->high - rise < high)
-			high = l->high - rise;
+		*low = above > *low ? above : *low;
+		*high = below < *high ? below : *high;
 	}
-	return high >= low ? high : high + NO_ROOM * (high - low);
 }
 
-/* Over all slopes the highest value at t (of -low and -high: the lowest). */
-static double highest_at(const struct limit *limit, size_t n, double t)
+/* Over all slopes the highest value at a time, or the lowest. A slope without room counts less, by far: the value and
+ * the room are concave in the slope, and so is what is searched. */
+static double extreme_at(const struct limits *limits, double t, bool highest)
 {
-	const struct limits limits = {limit, n, t};
-	double from = -2 * MAX_DRIFT, to = 2 * MAX_DRIFT;
+	double from = -2 * MAX_DRIFT, to = 2 * MAX_DRIFT, low, high, value[2];
 
 	for (int i = 0; i < SEARCH_STEPS; i++) {
-		const double a = from + (to - from) / 3, b = to - (to - from) / 3;
+		const double third = (to - from) / 3;
 
-		if (highest_of_slope(&limits, a) < highest_of_slope(&limits, b))
-			from = a;
+		for (int k = 0; k < 2; k++) {
+			room_of_slope(limits, k ? to - third : from + third, t, &low, &high);
+			value[k] = (highest ? high : -low) + NO_ROOM * fmin(0, high - low);
+		}
+		if (value[0] < value[1])
+			from += third;
 		else
-			to = b;
+			to -= third;
 	}
-	return highest_of_slope(&limits, (from + to) / 2);
-}
-
-/* Of the error of `line`, anywhere in the window. */
-static void bounds(const struct window *w, const struct line *line, double *low, double *high)
-{
-	struct limit *limit = sc_xmalloc((2 * w->n + 1) * sizeof(*limit));
-	const double end = (double)(w->to_ns - w->from_ns);
-	size_t n = 0;
-
-	for (size_t i = 0; i < w->n; i++) {
-		const struct pair *p = &w->pairs[i];
-
-		limit[n++] = (struct limit){
-			.t = (double)(p->end_ns - w->from_ns),
-			.low = (double)(p->parent_start_ns - p->end_ns) -
-			       at_line(line, w, p->end_ns),
-			.high = INFINITY,
-		};
-		limit[n++] = (struct limit){
-			.t = (double)(p->start_ns - w->from_ns),
-			.low = -INFINITY,
-			.high = (double)(p->parent_end_ns - p->start_ns) -
-				at_line(line, w, p->start_ns),
-		};
-	}
-	*high = fmax(highest_at(limit, n, 0), highest_at(limit, n, end));
-	for (size_t i = 0; i < n; i++) {
-		const double before = limit[i].low;
-
-		limit[i].low = -limit[i].high;
-		limit[i].high = -before;
-	}
-	*low = -fmax(highest_at(limit, n, 0), highest_at(limit, n, end));
-	free(limit);
-}
-
-/* An estimate outside what is possible at its own slope is moved to the nearest that is possible. */
-static void move_inside(const struct window *w, struct line *line)
-{
-	double low = -INFINITY, high = INFINITY;
-
-	for (size_t i = 0; i < w->n; i++) {
-		const struct pair *p = &w->pairs[i];
-
-		low = fmax(low,
-			   (double)(p->parent_start_ns - p->end_ns) - at_line(line, w, p->end_ns));
-		high = fmin(high, (double)(p->parent_end_ns - p->start_ns) -
-					  at_line(line, w, p->start_ns));
-	}
-	if (low > high)
-		line->offset_ns += (low + high) / 2;
-	else if (low > 0)
-		line->offset_ns += low;
-	else if (high < 0)
-		line->offset_ns += high;
+	return highest ? value[0] : -value[0];
 }
 
 /* ---- ranks ---- */
@@ -322,24 +230,36 @@ static void add_piece(struct sc_merge *m, size_t child, const struct window *w, 
 {
 	struct sc_merge_rank *c = &m->ranks.at[child];
 	const struct sc_merge_rank *parent = &m->ranks.at[c->parent];
-	struct sc_merge_piece piece = {.from_ns = w->from_ns, .to_ns = w->to_ns, .n = w->n};
-	double low = 0, high = 0;
+	const double length = (double)(w->to_ns - w->from_ns);
+	double low = 0, high = 0, least, most, move;
+	struct limits limits;
 	struct line line;
 
 	estimate(w, &line, spread_ns);
 	if (c->basis == SC_MERGE_FEW)
 		line = (struct line){.offset_ns = (double)sc_merge_correction(parent, w->from_ns)};
-	move_inside(w, &line);
-	bounds(w, &line, &piece.low_ns, &piece.high_ns);
+	limits = limits_of(w, &line);
+	/* Outside what is possible at its own slope: to the nearest that is. */
+	room_of_slope(&limits, 0, 0, &least, &most);
+	move = least > most ? (least + most) / 2 : fmin(fmax(0, least), most);
 	for (size_t i = 0; i < parent->pieces.n; i++) {
 		low = fmin(low, parent->pieces.at[i].low_ns);
 		high = fmax(high, parent->pieces.at[i].high_ns);
 	}
-	piece.low_ns += low;
-	piece.high_ns += high;
-	piece.offset_ns = line.offset_ns;
-	piece.drift = line.drift;
-	SC_VEC_PUSH(&c->pieces, piece);
+	SC_VEC_PUSH(&c->pieces, ((struct sc_merge_piece){
+					.from_ns = w->from_ns,
+					.to_ns = w->to_ns,
+					.offset_ns = line.offset_ns + move,
+					.drift = line.drift,
+					.low_ns = low - move +
+						  fmin(extreme_at(&limits, 0, false),
+						       extreme_at(&limits, length, false)),
+					.high_ns = high - move +
+						   fmax(extreme_at(&limits, 0, true),
+							extreme_at(&limits, length, true)),
+					.n = w->n,
+				}));
+	free(limits.at);
 }
 
 /* Windows end after 60 s, but not before they have enough pairs. */
@@ -424,6 +344,7 @@ void sc_merge_clocks(struct sc_merge *merge)
 	const size_t n = merge->ranks.n;
 	struct nearest *nearest = sc_xmalloc((n + 1) * sizeof(*nearest));
 	uint32_t *calls = sc_xmalloc((merge->n_members.n + 1) * sizeof(*calls));
+	gsl_error_handler_t *handler = gsl_set_error_handler_off();
 	size_t next = 0;
 
 	memset(nearest, 0, (n + 1) * sizeof(*nearest));
@@ -455,6 +376,7 @@ void sc_merge_clocks(struct sc_merge *merge)
 			nearest[next].parent = 0;
 		}
 	}
+	gsl_set_error_handler(handler);
 	free(nearest);
 	free(calls);
 }
