@@ -1,6 +1,7 @@
 /* Drawing: a row a stage, time to the right; a letter or a colour a kind of pass. */
 #include "report/schedule_report.h"
 
+#include <float.h>
 #include <math.h>
 
 enum { TEXT_COLUMNS = 120 };
@@ -77,7 +78,6 @@ enum {
 	WIDTH = 1600,
 	MAX_NAMED =
 		6000, /* passes: of more, a picture has no names, as it would not be read but be large */
-	MAX_STEPS = 256,   /* of a strip then */
 	MAX_DRAWN = 60000, /* passes: of more, a document has no drawing */
 	TIME_STEPS = 50000,
 	HELD_STEPS = 1000
@@ -88,25 +88,20 @@ static bool is_large(const struct sc_schedule_play *play)
 	return (size_t)play->passes->map->pp * play->passes->stride > MAX_NAMED;
 }
 
-/* What a stage holds over time, a step a pass (or the most of several), in the strip below its passes. */
+/* What a stage holds over time, a step a pass, in the strip below its passes. */
 static void append_strip(const struct sc_schedule_play *play, uint32_t s, double unit,
 			 struct sc_strbuf *out)
 {
 	size_t at = (size_t)s * play->passes->stride;
 	double base = ROW * (s + 1.0), high = STRIP / most_held(play);
-	double now = play->held[s].before, most = 0;
-	uint32_t n = play->passes->n[s], every = is_large(play) ? 1 + n / MAX_STEPS : 1;
+	double now = play->held[s].before;
 
 	sc_strbuf_printf(out, "<path fill=\"#e8684a\" fill-opacity=\"0.5\" d=\"M%d %.2fV%.2f", LEFT,
 			 base, base - high * now);
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < play->passes->n[s]; i++) {
 		now = sc_play_held(play, s, i, now);
-		most = fmax(most, now);
-		if (i % every != 0 && i + 1 < n)
-			continue;
 		sc_strbuf_printf(out, "H%.2fV%.2f", LEFT + unit * play->end[at + i],
-				 base - high * most);
-		most = 0;
+				 base - high * now);
 	}
 	sc_strbuf_printf(out,
 			 "H%.2fV%.2fZ\"><title>stage %u holds at most %.4g %s</title></path>\n",
@@ -166,43 +161,22 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 	sc_strbuf_append(out, "</svg>\n");
 }
 
-/* What a picture needs, in few bytes: times count in shares of the makespan, what is held in thousandths of the most. Of many
- * passes micro-batches have no names, and of what is held the most of several steps stands for them. */
-static void add_held(struct sc_json *json, json_t *rank, const struct sc_schedule_play *play,
-		     uint32_t s)
-{
-	json_t *held = sc_json_array(json, rank, "held");
-	double now = play->held[s].before, most = now, all = most_held(play);
-	uint32_t n = play->passes->n[s], every = 1 + n / MAX_STEPS;
-	int64_t t = 0, last = -1;
-
-	for (uint32_t i = 0; i <= n; i++) {
-		int64_t share = all > 0 ? llround(HELD_STEPS * most / all) : 0;
-
-		if (share != last && (i % every == 0 || i == n)) {
-			sc_json_int(json, held, NULL, t);
-			sc_json_int(json, held, NULL, share);
-			last = share;
-		}
-		if (i == n)
-			break;
-		now = sc_play_held(play, s, i, now);
-		most = i % every == 0 ? now : fmax(most, now);
-		t = llround(TIME_STEPS * play->end[(size_t)s * play->passes->stride + i] /
-			    play->makespan);
-	}
-}
-
+/* What a picture needs, in few bytes: times count in shares of the makespan, what is held, at first and after each pass, in
+ * thousandths of the most. Of many passes micro-batches have no names. */
 static void add_rank(struct sc_json *json, json_t *ranks, const struct sc_schedule_play *play,
 		     uint32_t s)
 {
 	const struct sc_slot *slots = sc_passes_of(play->passes, s);
 	const size_t at = (size_t)s * play->passes->stride;
 	json_t *rank = sc_json_object(json, ranks, NULL), *batches = NULL, *stages = NULL;
-	json_t *gaps = sc_json_array(json, rank, "gap"), *lengths;
+	json_t *gaps = sc_json_array(json, rank, "gap"), *lengths, *held;
 	struct sc_strbuf kinds = {0};
+	const double step = fmax(most_held(play), DBL_MIN) / HELD_STEPS;
+	double now = play->held[s].before;
 	int64_t last = 0;
 
+	held = sc_json_array(json, rank, "held");
+	sc_json_int(json, held, NULL, llround(now / step));
 	lengths = sc_json_array(json, rank, "length");
 	if (!is_large(play)) {
 		batches = sc_json_array(json, rank, "micro_batch");
@@ -215,6 +189,8 @@ static void add_rank(struct sc_json *json, json_t *ranks, const struct sc_schedu
 		sc_json_int(json, gaps, NULL, from - last);
 		sc_json_int(json, lengths, NULL, to - from);
 		last = to;
+		now = sc_play_held(play, s, i, now);
+		sc_json_int(json, held, NULL, llround(now / step));
 		sc_strbuf_append_char(&kinds, LETTERS[slots[i].kind]);
 		if (batches) {
 			sc_json_int(json, batches, NULL, slots[i].micro_batch);
@@ -223,7 +199,6 @@ static void add_rank(struct sc_json *json, json_t *ranks, const struct sc_schedu
 	}
 	sc_json_text(json, rank, "kind", sc_strbuf_get(&kinds));
 	sc_strbuf_release(&kinds);
-	add_held(json, rank, play, s);
 }
 
 static void add_slots(struct sc_json *json, json_t *parent, const struct sc_schedule_play *play)
