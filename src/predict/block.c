@@ -619,24 +619,29 @@ static void add_leads(struct sc_summary *s, double n, double lead_us)
 	s->beside_sm_us += n * lead_us;
 }
 
+/* Adds all but when the GPU waits for the host. */
+static void add_summary(const struct sc_summary *a, double n, struct sc_summary *out)
+{
+	out->host_us += n * a->host_us;
+	out->gpu_us += n * a->gpu_us;
+	out->flop += n * a->flop;
+	out->hidden_us += n * a->hidden_us;
+	out->beside_us += n * a->beside_us;
+	out->beside_sm_us += n * a->beside_sm_us;
+	out->wave_us2 += n * a->wave_us2;
+	for (int o = 0; o < SC_N_OWNERS; o++)
+		out->owner_us[o] += n * a->owner_us[o];
+	for (int r = 0; r < SC_N_RES; r++)
+		out->load_us[r] += n * a->load_us[r];
+}
+
 struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_summary *b)
 {
-	struct sc_summary out = {
-		.host_us = a->host_us + b->host_us,
-		.gpu_us = a->gpu_us + b->gpu_us,
-		.lead_us = fmax(a->lead_us, a->host_us - a->gpu_us + b->lead_us),
-		.host_waits = b->host_waits,
-		.flop = a->flop + b->flop,
-		.hidden_us = a->hidden_us + b->hidden_us,
-		.beside_us = a->beside_us + b->beside_us,
-		.beside_sm_us = a->beside_sm_us + b->beside_sm_us,
-		.wave_us2 = a->wave_us2 + b->wave_us2,
-	};
+	struct sc_summary out = *a;
 
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		out.owner_us[o] = a->owner_us[o] + b->owner_us[o];
-	for (int r = 0; r < SC_N_RES; r++)
-		out.load_us[r] = a->load_us[r] + b->load_us[r];
+	add_summary(b, 1, &out);
+	out.lead_us = fmax(a->lead_us, a->host_us - a->gpu_us + b->lead_us);
+	out.host_waits = b->host_waits;
 	if (a->host_waits) {
 		out.lead_us = a->lead_us;
 		add_leads(&out, 1, b->lead_us);
@@ -650,19 +655,9 @@ struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n)
 
 	if (n <= 0)
 		return out;
-	out.host_us = n * a->host_us;
-	out.gpu_us = n * a->gpu_us;
+	add_summary(a, n, &out);
 	out.lead_us = a->lead_us + (n - 1) * fmax(a->host_us - a->gpu_us, 0);
 	out.host_waits = a->host_waits;
-	out.flop = n * a->flop;
-	out.hidden_us = n * a->hidden_us;
-	out.beside_us = n * a->beside_us;
-	out.beside_sm_us = n * a->beside_sm_us;
-	out.wave_us2 = n * a->wave_us2;
-	for (int o = 0; o < SC_N_OWNERS; o++)
-		out.owner_us[o] = n * a->owner_us[o];
-	for (int r = 0; r < SC_N_RES; r++)
-		out.load_us[r] = n * a->load_us[r];
 	if (a->host_waits) {
 		out.lead_us = a->lead_us;
 		add_leads(&out, n - 1, a->lead_us);
