@@ -108,7 +108,7 @@ struct search {
 	double *left; /* of each link */
 	double gbps;  /* of a ring */
 	int order[SC_WIRING_MOST];
-	int found, most, bound; /* rings: at once now, the most so far, at best */
+	int found, most; /* rings: at once now, the most so far */
 	int steps;
 	double *load; /* of the most, on each link */
 };
@@ -237,7 +237,7 @@ static void count_ring(struct search *s)
 		for (int l = 0; l < s->t->n_links; l++)
 			s->load[l] = s->t->links[l].gbps - s->left[l];
 	}
-	if (s->most < s->bound)
+	if (s->most < MAX_RINGS)
 		search_ring(s, 0, 1);
 	memcpy(s->order, order, sizeof(order));
 	s->found -= both ? 2 : 1;
@@ -257,7 +257,7 @@ static void search_ring(struct search *s, int at, unsigned visited)
 		give(s, back);
 		return;
 	}
-	for (int i = 1; i < s->n && s->most < s->bound; i++) {
+	for (int i = 1; i < s->n && s->most < MAX_RINGS; i++) {
 		const struct path *path = &s->path[s->order[at]][i];
 
 		if (visited >> i & 1 || ++s->steps > MAX_STEPS || !take(s, path, s->gbps))
@@ -268,49 +268,13 @@ static void search_ring(struct search *s, int at, unsigned visited)
 	}
 }
 
-/* How many rings can go through a GPU: one link out each; and where its links lead to its neighbours alone, one of
- * another neighbour in. */
-static int bound_of(const struct search *s, int gpu)
-{
-	int sum = 0, most = 0;
-	bool direct = s->n > 2;
-
-	for (int i = 0; i < s->n; i++) {
-		const struct path *path = &s->path[gpu][i];
-		int links;
-
-		if (i == gpu)
-			continue;
-		direct &= path->n <= 1;
-		links = path->n == 1 ? (int)(s->t->links[path->link[0]].gbps / s->gbps * (1 + 1e-9))
-				     : 0;
-		sum += links;
-		most = links > most ? links : most;
-	}
-	if (!direct)
-		return MAX_RINGS;
-	return sum < 2 * (sum - most) ? sum : 2 * (sum - most);
-}
-
-/* 0 where there cannot be more in all than `enough_gbps`. */
-static int count_rings(struct search *s, double gbps, double enough_gbps)
+static int count_rings(struct search *s, double gbps)
 {
 	for (int l = 0; l < s->t->n_links; l++)
 		s->left[l] = s->t->links[l].gbps;
 	s->gbps = gbps;
 	s->steps = s->found = s->most = s->order[0] = 0;
-	s->bound = MAX_RINGS;
-	for (int i = 0; i < s->n; i++) {
-		int bound = bound_of(s, i), port = 0;
-
-		for (int l = 0; l < s->t->n_links; l++)
-			if (s->t->links[l].from == s->gpus[i])
-				port += (int)(s->t->links[l].gbps / gbps * (1 + 1e-9));
-		bound = port < bound ? port : bound;
-		s->bound = bound < s->bound ? bound : s->bound;
-	}
-	if (s->bound * gbps > enough_gbps * 1.0001)
-		search_ring(s, 0, 1);
+	search_ring(s, 0, 1);
 	return s->most;
 }
 
@@ -332,7 +296,7 @@ static void search_reach(struct search *s, bool pcie, struct sc_topo_rings *best
 					unit = fmax(unit, link->gbps);
 			}
 	for (size_t i = 0; unit > 0 && i < sizeof(parts) / sizeof(parts[0]); i++) {
-		int n = count_rings(s, unit / parts[i], best->n * best->gbps);
+		int n = count_rings(s, unit / parts[i]);
 
 		if (n * unit / parts[i] <= best->n * best->gbps * 1.0001)
 			continue;
