@@ -432,7 +432,7 @@ static int check_math(const struct sc_common *common, const struct sc_device *de
 	struct sc_strbuf peaks = {0};
 	int rc;
 
-	if (!multiplies || sc_device_peak_tflops(device, op->dtype) > 0)
+	if (!multiplies || device->peak_tflops[op->dtype] > 0)
 		return 0;
 	if (op->dtype == SC_FP16) {
 		sc_cli_warn(common,
@@ -441,7 +441,7 @@ static int check_math(const struct sc_common *common, const struct sc_device *de
 		return 0;
 	}
 	for (const struct sc_name *name = sc_dtype_names; name->name; name++) {
-		double peak = sc_device_peak_tflops(device, (enum sc_dtype)name->value);
+		double peak = device->peak_tflops[name->value];
 
 		if (peak > 0)
 			sc_strbuf_printf(&peaks, "%s%s %g", peaks.n ? ", " : "", name->name, peak);

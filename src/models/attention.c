@@ -48,8 +48,8 @@ static double score_us(const struct sc_device *device, const struct sc_op *op)
 {
 	const struct sc_attention_coef *c = &device->attention;
 	double head = ceil(op->u.attention.head_dim / HEAD_STEP) * HEAD_STEP;
-	double peak = fmax(sc_device_peak_tflops(device, op->dtype), device->peak_tflops.fp32);
-	double wide = sc_device_peak_tflops(device, SC_BF16);
+	double peak = fmax(device->peak_tflops[op->dtype], device->peak_tflops[SC_FP32]);
+	double wide = device->peak_tflops[SC_BF16];
 	double columns;
 
 	columns = hypot(head / achieved_eff(c, op, head) *

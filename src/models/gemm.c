@@ -233,7 +233,7 @@ static void set_tensor(struct problem *p, const struct sc_device *device, const 
 	p->wave_frac = c->wave_frac;
 	p->k_step = TENSOR_K_STEP;
 	p->k_half = op->u.gemm.bmm ? c->k_half_batched : c->k_half;
-	p->us_per_flop = sc_flop_us(1, sc_device_peak_tflops(device, op->dtype) * eff);
+	p->us_per_flop = sc_flop_us(1, device->peak_tflops[op->dtype] * eff);
 	if (p->shape->block_scaled)
 		p->us_per_flop *= 1 + c->block_scale_loss;
 	/* training pads its rows */
@@ -270,7 +270,7 @@ static void set_simt(struct problem *p, const struct sc_device *device, struct t
 		p->min_waves = c->batched_blocks;
 	p->k_step = SIMT_K_STEP;
 	p->k_half = bmm ? c->k_half_batched : c->k_half;
-	p->us_per_flop = sc_flop_us(1, device->peak_tflops.fp32 * eff);
+	p->us_per_flop = sc_flop_us(1, device->peak_tflops[SC_FP32] * eff);
 	p->tile_half = c->tile_half;
 	p->loads_max = loads_of(c->tile_half, 128, 128);
 }
@@ -309,7 +309,7 @@ static double power_droop(const struct sc_device *device, double eff)
 {
 	const struct sc_simt_coef *c = &device->simt;
 	double pj = c->flop_pj * pow(device->process_nm / REFERENCE_NM, ENERGY_EXPONENT);
-	double watts = pj * device->peak_tflops.fp32 * eff;
+	double watts = pj * device->peak_tflops[SC_FP32] * eff;
 
 	return fmax(0, watts / fmax(1, device->tdp_w - BOARD_W) - 1);
 }

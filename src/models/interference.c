@@ -19,12 +19,8 @@ static void take_sms(const struct sc_device *device, double sms, struct sc_devic
 
 	*out = *device;
 	out->sm_count = (int64_t)sms;
-	out->peak_tflops.fp32 *= share;
-	out->peak_tflops.tf32 *= share;
-	out->peak_tflops.fp16 *= share;
-	out->peak_tflops.bf16 *= share;
-	out->peak_tflops.fp8 *= share;
-	out->peak_tflops.fp4 *= share;
+	for (int type = 0; type < SC_N_DTYPES; type++)
+		out->peak_tflops[type] *= share;
 }
 
 static void scale(struct sc_cost *cost, double factor)

@@ -12,7 +12,7 @@ static void layer_time(const struct sc_device *device, const struct sc_op *op,
 	const struct sc_gemm_coef *c = &device->gemm;
 	const double eff =
 		sc_device_has_tensor(device, op->dtype) ? c->eff_max * c->power_eff : c->eff_simt;
-	const double math_us = sc_flop_us(s->flop, sc_device_peak_tflops(device, op->dtype) * eff);
+	const double math_us = sc_flop_us(s->flop, device->peak_tflops[op->dtype] * eff);
 	const double memory_us = sc_bytes_us(s->bytes, device->hbm_gbps * device->rowwise.hbm_eff);
 
 	*out = (struct sc_op_time){

@@ -90,7 +90,7 @@ static void rowwise_time(const struct sc_device *device, const struct sc_op *op,
 	double bytes = s->read_bytes + s->write_bytes +
 		       (s->reread_bytes > 0 ? s->reread_bytes * reread_share(device, s) : 0);
 	double memory_us = sc_memory_us(device, bytes, c->hbm_eff, n * c->half_bytes);
-	double math_us = s->flop > 0 ? sc_flop_us(s->flop, device->peak_tflops.fp32) : 0;
+	double math_us = s->flop > 0 ? sc_flop_us(s->flop, device->peak_tflops[SC_FP32]) : 0;
 	double fixed_us = n * c->fixed_us + s->rows * s->row_sm_us / (double)device->sm_count;
 	/* Loads, stores and what is between them take instructions: where memory is fast for the number of SMs,
 	 * they are the limit (Little's law says the same of the loads in flight). */

@@ -181,8 +181,7 @@ void sc_matrix_steps(const struct sc_block_env *env, const struct sc_matrix *a, 
 {
 	const struct sc_optimizer_traits *t =
 		sc_optimizer_traits_of(env->request->config.training.optimizer);
-	const bool tf32 =
-		env->software->allow_tf32 && sc_device_peak_tflops(env->device, SC_TF32) > 0;
+	const bool tf32 = env->software->allow_tf32 && env->device->peak_tflops[SC_TF32] > 0;
 	const struct sc_training *tr = &env->request->config.training;
 	struct stepped to = {t->factor_every, t->inverse_every,         t->block, env,
 			     replicas,        tf32 ? SC_TF32 : SC_FP32, out};

@@ -25,9 +25,9 @@ TEST(a_file_goes_over_its_defaults)
 	ck_assert_double_eq(device.gemm.k_half, 77);
 	ck_assert_double_eq(device.gemm.k_half_batched, 123);
 	ck_assert_int_eq(device.nvlink_links, 0);
-	ck_assert_double_eq(sc_device_peak_tflops(&device, SC_FP16), 300);
-	ck_assert_double_eq(sc_device_peak_tflops(&device, SC_TF32), 150);
-	ck_assert_double_eq(sc_device_peak_tflops(&device, SC_FP8), 0);
+	ck_assert_double_eq(device.peak_tflops[SC_FP16], 300);
+	ck_assert_double_eq(device.peak_tflops[SC_TF32], 150);
+	ck_assert_double_eq(device.peak_tflops[SC_FP8], 0);
 }
 
 TEST(unknown_ids_name_the_nearest)
@@ -118,7 +118,7 @@ TEST(every_shipped_device_loads)
 			continue;
 		ck_assert_msg(load(ids[i], &device) == 0, "%s", message());
 		ck_assert_str_eq(device.id, ids[i]);
-		ck_assert(device.peak_tflops.fp32 > 0);
+		ck_assert(device.peak_tflops[SC_FP32] > 0);
 		n_loaded++;
 	}
 	ck_assert_uint_gt(n_loaded, 30);

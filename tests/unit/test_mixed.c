@@ -156,8 +156,8 @@ TEST(mfu_is_of_all_peaks)
 {
 	struct sc_request *req = make_request(&FAST_SLOW, NODE "parallel.tp=4 parallel.pp=2");
 	struct sc_prediction *out = run(req, NULL);
-	double peak = 16 * sc_request_device(req, 0)->peak_tflops.bf16 +
-		      16 * sc_request_device(req, 1)->peak_tflops.bf16;
+	double peak = 16 * sc_request_device(req, 0)->peak_tflops[SC_BF16] +
+		      16 * sc_request_device(req, 1)->peak_tflops[SC_BF16];
 
 	ck_assert_double_eq_tol(
 		out->mfu, sc_flop_us(out->model_flop, peak) / (out->iteration_ms * SC_US_PER_MS),

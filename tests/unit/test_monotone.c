@@ -20,11 +20,8 @@ static void each_device(struct sc_request *req, void (*change)(struct sc_device 
 
 static void raise_peak(struct sc_device *d, double f)
 {
-	d->peak_tflops.fp32 *= f;
-	d->peak_tflops.tf32 *= f;
-	d->peak_tflops.fp16 *= f;
-	d->peak_tflops.bf16 *= f;
-	d->peak_tflops.fp8 *= f;
+	for (int type = 0; type < SC_N_DTYPES; type++)
+		d->peak_tflops[type] *= f;
 }
 
 static void raise_sms(struct sc_device *d, double f)

@@ -7,7 +7,7 @@ static struct sc_device device(void)
 {
 	struct sc_device d = {
 		.sm_count = 100,
-		.peak_tflops = {.fp32 = 20, .tf32 = 150, .fp16 = 300, .bf16 = 300},
+		.peak_tflops = {[SC_FP32] = 20, [SC_TF32] = 150, [SC_FP16] = 300, [SC_BF16] = 300},
 		.hbm_gbps = 2000,
 		.gemm = {.eff_max = 0.9,
 			 .eff_simt = 0.8,
@@ -133,7 +133,7 @@ TEST(gemm_without_tensor_cores)
 	struct sc_device d = device();
 	struct sc_op op = gemm(8192, 8192, 8192);
 
-	d.peak_tflops.fp16 = 0;
+	d.peak_tflops[SC_FP16] = 0;
 	ck_assert_double_ge(time_us(&d, &op), 2 * 8192.0 * 8192 * 8192 / (20e6 * 0.8));
 }
 
@@ -160,7 +160,7 @@ TEST(gemm_at_the_power_limit)
 	/* twice the FLOP/s, of half the energy; in a run of them no limit is seen */
 	op = gemm(25600, 12800, 65536);
 	op.dtype = SC_FP8;
-	d.peak_tflops.fp8 = 600;
+	d.peak_tflops[SC_FP8] = 600;
 	d.gemm.power_eff = 1;
 	ck_assert_double_eq_tol(time_us(&d, &op) - 3, free_us / 2, free_us * 1e-3);
 	op.u.gemm.load = SC_LOAD_SECOND;
@@ -174,7 +174,7 @@ TEST(gemm_in_fp8_of_unaligned_scales)
 	struct sc_device d = device();
 	struct sc_op odd = gemm(2558, 1280, 65536), even = gemm(2560, 1280, 65536);
 
-	d.peak_tflops.fp8 = 600;
+	d.peak_tflops[SC_FP8] = 600;
 	d.gemm.odd_rows_loss = 0.2;
 	odd.dtype = even.dtype = SC_FP8;
 	odd.u.gemm.load = even.u.gemm.load = SC_LOAD_BURST;
@@ -192,7 +192,7 @@ TEST(gemm_reads_the_input_again)
 	struct sc_op_time once, again;
 	const double input = 8192.0 * 16384;
 
-	d.peak_tflops.fp8 = 600;
+	d.peak_tflops[SC_FP8] = 600;
 	d.l2_mib = 1;
 	op.dtype = SC_FP8;
 	sc_op_model_get(op.kind)->time(&d, &op, &once);
@@ -225,7 +225,7 @@ static double gemm_us(double m, double n, double k, enum sc_dtype dtype, bool su
 	struct sc_device d = device();
 	struct sc_op op = gemm(m, n, k);
 
-	d.peak_tflops.fp8 = 600;
+	d.peak_tflops[SC_FP8] = 600;
 	d.gemm.align_loss = 0.2;
 	d.cuda_capability = 90;
 	op.dtype = dtype;
@@ -461,7 +461,7 @@ TEST(attention_of_a_slow_format)
 	struct sc_op full = half;
 
 	full.dtype = SC_FP32;
-	d.peak_tflops.fp16 = d.peak_tflops.fp32 / 64;
+	d.peak_tflops[SC_FP16] = d.peak_tflops[SC_FP32] / 64;
 	ck_assert_double_eq_tol(time_us(&d, &half), time_us(&d, &full), time_us(&d, &full) * 1e-3);
 }
 

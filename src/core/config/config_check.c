@@ -708,7 +708,7 @@ static int check_precision(const struct sc_resolver *res)
 	for (size_t k = 0; k < sc_request_n_kinds(req); k++) {
 		const struct sc_device *device = sc_request_device(req, k);
 
-		if (!(sc_device_peak_tflops(device, dtype) > 0))
+		if (!(device->peak_tflops[dtype] > 0))
 			return sc_resolve_fail(
 				res, SC_ECONFLICT, "training.precision",
 				"training.precision: %s has no %s math; choose a precision whose "

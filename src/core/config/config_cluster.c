@@ -357,17 +357,12 @@ int sc_config_take_endpoint(const struct sc_resolver *res)
 			"uses is not taken from computation beside it; c3.policy serial takes turns");
 	/* Taken from the device, and so from every kernel: its SMs, their math, its memory's bandwidth. */
 	struct sc_device *dev = &req->device;
-	struct sc_device_peaks *peak = &dev->peak_tflops;
 
 	req->kernel_sm_frac = (double)(dev->sm_count - sms) / (double)dev->sm_count;
 	dev->sm_count -= sms;
 	dev->hbm_gbps -= memory_gbps;
-	peak->fp32 *= req->kernel_sm_frac;
-	peak->tf32 *= req->kernel_sm_frac;
-	peak->fp16 *= req->kernel_sm_frac;
-	peak->bf16 *= req->kernel_sm_frac;
-	peak->fp8 *= req->kernel_sm_frac;
-	peak->fp4 *= req->kernel_sm_frac;
+	for (int type = 0; type < SC_N_DTYPES; type++)
+		dev->peak_tflops[type] *= req->kernel_sm_frac;
 	return 0;
 }
 
@@ -375,5 +370,5 @@ double sc_request_peak_tflops(const struct sc_request *request)
 {
 	const enum sc_dtype dtype = sc_precision_dtype(request->config.training.precision);
 
-	return sc_device_peak_tflops(&request->device, dtype) / request->kernel_sm_frac;
+	return request->device.peak_tflops[dtype] / request->kernel_sm_frac;
 }

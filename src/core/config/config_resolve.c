@@ -476,7 +476,7 @@ enum { DEFAULT_VOCAB = 51200 };
 const struct sc_device *sc_kind_without(const struct sc_request *req, enum sc_dtype dtype)
 {
 	for (size_t k = 0; k < sc_request_n_kinds(req); k++)
-		if (!(sc_device_peak_tflops(sc_request_device(req, k), dtype) > 0))
+		if (!(sc_request_device(req, k)->peak_tflops[dtype] > 0))
 			return sc_request_device(req, k);
 	return NULL;
 }

@@ -20,17 +20,20 @@
 #define SPREAD(struct_) DOUBLE(struct_, spread_frac, 0, 2, "residual spread, 1 sigma, relative")
 #define STR(member, text) SC_FIELD(STR, sc_device, member, text)
 #define SECTION(member, table, text) SC_FIELD_MAP(sc_device, member, table, text)
-#define PEAK(member, absent_)                               \
-	DOUBLE_OR(sc_device_peaks, member, 0, 1e6, absent_, \
-		  "dense peak, TFLOP/s; 0 = the device cannot")
+#define PEAK(key_, dtype, absent_)                                                    \
+	{                                                                             \
+		.key = key_, .type = SC_F_DOUBLE, .offset = (dtype) * sizeof(double), \
+		.absent = absent_, .max = 1e6,                                        \
+		.help = "dense peak, TFLOP/s; 0 = the device cannot"                  \
+	}
 
 static const struct sc_field PEAK_FIELDS[] = {
-	PEAK(fp32, SC_REQUIRED),
-	PEAK(tf32, 0),
-	PEAK(fp16, 0),
-	PEAK(bf16, 0),
-	PEAK(fp8, 0),
-	PEAK(fp4, 0),
+	PEAK("fp32", SC_FP32, SC_REQUIRED),
+	PEAK("tf32", SC_TF32, 0),
+	PEAK("fp16", SC_FP16, 0),
+	PEAK("bf16", SC_BF16, 0),
+	PEAK("fp8", SC_FP8, 0),
+	PEAK("fp4", SC_FP4, 0),
 	{0},
 };
 static const struct sc_field GEMM_FIELDS[] = {
@@ -275,17 +278,6 @@ int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out
 	if (rc == 0)
 		*out = device;
 	return rc;
-}
-
-double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype)
-{
-	const struct sc_device_peaks *peak = &device->peak_tflops;
-	const double by_dtype[] = {
-		[SC_FP32] = peak->fp32, [SC_TF32] = peak->tf32, [SC_FP16] = peak->fp16,
-		[SC_BF16] = peak->bf16, [SC_FP8] = peak->fp8,   [SC_FP4] = peak->fp4,
-	};
-
-	return by_dtype[dtype];
 }
 
 #define ROUNDING 1e-9  /* of shares of SMs */

@@ -7,10 +7,6 @@
 #include "base/fields.h"
 #include "core/graph/op.h"
 
-/* Peaks in TFLOP/s; 0 = the device cannot. */
-struct sc_device_peaks {
-	double fp32, tf32, fp16, bf16, fp8, fp4;
-};
 /* Coefficients of the op models; each model's .c file holds the formula. `spread_frac` is the
  * model's residual spread (one sigma, relative), carried into the iteration's band. */
 struct sc_gemm_coef {
@@ -126,7 +122,7 @@ struct sc_device {
 		rank_has; /* of a board that software sees as several GPUs: the id of one; NULL: all of it */
 	int64_t sm_count, cuda_capability; /* capability 80 = 8.0; 0 for AMD */
 	double boost_mhz;
-	struct sc_device_peaks peak_tflops;
+	double peak_tflops[SC_N_DTYPES]; /* 0 = the device cannot */
 	double hbm_gib, hbm_gbps, l2_mib;
 	int64_t nvlink_links;    /* or xGMI; 0 = none */
 	double nvlink_link_gbps; /* one link, one direction */
@@ -164,12 +160,11 @@ const char *sc_device_named(const char *gpu, struct sc_arena *arena);
 /* SMs that are kept free of kernels: in whole granules, and at most so many. */
 double sc_device_whole_sms(const struct sc_device *device, double sms);
 double sc_device_most_reserved(const struct sc_device *device);
-double sc_device_peak_tflops(const struct sc_device *device, enum sc_dtype dtype);
 /* Are products of that type done by tensor cores? Cards whose half precision is slower than single run
  * it on the fp32 units. */
 static inline bool sc_device_has_tensor(const struct sc_device *device, enum sc_dtype dtype)
 {
-	return dtype != SC_FP32 && sc_device_peak_tflops(device, dtype) > device->peak_tflops.fp32;
+	return dtype != SC_FP32 && device->peak_tflops[dtype] > device->peak_tflops[SC_FP32];
 }
 /* Was `block` measured on this device: is it a word of `fitted`? */
 bool sc_device_is_fitted(const struct sc_device *device, const char *block);

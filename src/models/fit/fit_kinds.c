@@ -189,9 +189,9 @@ static double memory_bound_us(const struct sc_device *device, double bytes)
 /* fp32 units may be driven above their peak by packed math; the profile then says so. */
 static double math_bound_us(const struct sc_device *device, enum sc_dtype dtype, double flop)
 {
-	double fp32 = device->peak_tflops.fp32 * fmax(1, device->gemm.eff_simt);
+	double fp32 = device->peak_tflops[SC_FP32] * fmax(1, device->gemm.eff_simt);
 
-	return sc_flop_us(flop, fmax(sc_device_peak_tflops(device, dtype), fp32));
+	return sc_flop_us(flop, fmax(device->peak_tflops[dtype], fp32));
 }
 
 /* ---- rows ---- */

@@ -618,8 +618,9 @@ static void conclude(void *p, struct sc_prediction *out)
 			input_ms, out->iteration_ms, req->software.id);
 	sc_collective_files_warn(&dlrm->fabric, &out->warnings);
 	/* products run in fp32 where that is faster, as on P4 */
-	sc_prediction_set_rates(out, req, dlrm->model_flop,
-				fmax(sc_request_peak_tflops(req), req->device.peak_tflops.fp32));
+	sc_prediction_set_rates(
+		out, req, dlrm->model_flop,
+		fmax(sc_request_peak_tflops(req), req->device.peak_tflops[SC_FP32]));
 	/* What its exchanges send in a step, on a torus. */
 	for (int x = 0; x < N_EXCHANGES; x++) {
 		const struct sc_collective_shape shape = shape_of(dlrm, (enum exchange)x);

@@ -172,7 +172,7 @@ static void warn_of_launches(const struct dims *x, struct sc_warnings *out)
 			 x->req->device.host.slowdown;
 	double flop = 2 * x->tokens * x->etp / x->tp * (double)m->top_k * x->gates * x->h *
 		      (double)m->expert_ffn_hidden / x->etp;
-	double peak = sc_device_peak_tflops(&x->req->device, x->dtype);
+	double peak = x->req->device.peak_tflops[x->dtype];
 	double gpu_us = peak > 0 ? sc_flop_us(flop, peak * x->req->device.gemm.eff_max) : host_us;
 
 	if (cfg->training.cuda_graphs != 1 && !(cfg->training.cuda_graphs & SC_GRAPH_MOE) &&
@@ -410,7 +410,7 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_b
 /* Products run in fp32 where that is faster: Pascal's P4 has an fp16 of 1/64 of it. */
 static double peak_tflops(const struct sc_device *device, enum sc_dtype dtype)
 {
-	return fmax(sc_device_peak_tflops(device, dtype), device->peak_tflops.fp32);
+	return fmax(device->peak_tflops[dtype], device->peak_tflops[SC_FP32]);
 }
 
 /* Of a GPU of the cluster, on average. */

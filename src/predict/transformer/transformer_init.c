@@ -405,7 +405,7 @@ static void set_kinds(const struct sc_request *request, struct sc_arena *arena,
 		runs[i] = (struct sc_gpu_run){
 			.n_ranks = (uint32_t)(nodes[i].count * cl->gpus_per_node),
 			.kind = (uint8_t)kind,
-			.speed = sc_device_peak_tflops(sc_request_device(request, kind), dtype),
+			.speed = sc_request_device(request, kind)->peak_tflops[dtype],
 		};
 	}
 	layout->runs = runs;

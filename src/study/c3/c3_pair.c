@@ -474,7 +474,7 @@ int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 	struct sc_cost comm;
 	int rc;
 
-	if (!pair->n_layer && !(sc_device_peak_tflops(device, pair->gemm.dtype) > 0))
+	if (!pair->n_layer && !(device->peak_tflops[pair->gemm.dtype] > 0))
 		return sc_err_set(err, SC_EUNSUPPORTED, "%s has no %s math", device->id,
 				  sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
 	*r = (struct sc_c3_result){.compute_slowdown = 1, .comm_slowdown = 1};
