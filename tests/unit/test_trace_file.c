@@ -668,18 +668,18 @@ TEST(test_ids_out_of_range)
 	ck_assert_ptr_nonnull(file);
 	sc_file_header_put(header);
 	fwrite(header, 1, sizeof(header), file);
-	sc_frame_put_table(coder,
-			   (struct sc_frame_header){.type = SC_FRAME_LANES, .count = 1, .first = 1},
-			   &lane);
+	sc_frame_put(coder,
+		     (struct sc_frame_header){.type = SC_FRAME_LANES, .count = 1, .first = 1},
+		     &lane, NULL);
 	fwrite(coder->out, 1, coder->n_out, file);
-	sc_frame_put_table(
+	sc_frame_put(
 		coder,
 		(struct sc_frame_header){.type = SC_FRAME_LANES, .count = 1, .first = INT32_MAX},
-		&lane);
+		&lane, NULL);
 	fwrite(coder->out, 1, coder->n_out, file);
-	sc_frame_put_table(
-		coder, (struct sc_frame_header){.type = SC_FRAME_LANES, .count = 1, .first = -5},
-		&lane);
+	sc_frame_put(coder,
+		     (struct sc_frame_header){.type = SC_FRAME_LANES, .count = 1, .first = -5},
+		     &lane, NULL);
 	fwrite(coder->out, 1, coder->n_out, file);
 	sc_frame_put_events(coder, &event, 1);
 	fwrite(coder->out, 1, coder->n_out, file);

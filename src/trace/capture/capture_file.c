@@ -275,11 +275,11 @@ static void put_rows(struct sc_capture_file *file, struct rows *rows)
 {
 	if (!rows->n)
 		return;
-	sc_frame_put_table(file->coder,
-			   (struct sc_frame_header){.type = (uint16_t)rows->type,
-						    .count = (uint32_t)rows->n,
-						    .first = rows->next_id},
-			   rows->at.bytes);
+	sc_frame_put(file->coder,
+		     (struct sc_frame_header){.type = (uint16_t)rows->type,
+					      .count = (uint32_t)rows->n,
+					      .first = rows->next_id},
+		     rows->at.bytes, NULL);
 	keep_frame(file);
 	if (rows->next_id)
 		rows->next_id += (uint32_t)rows->n;
@@ -292,11 +292,11 @@ static void put_texts(struct sc_capture_file *file, struct texts *texts, enum sc
 {
 	if (!texts->n)
 		return;
-	sc_frame_put_texts(file->coder,
-			   (struct sc_frame_header){.type = (uint16_t)type,
-						    .count = (uint32_t)texts->n,
-						    .first = next ? *next : 0},
-			   texts->at);
+	sc_frame_put(file->coder,
+		     (struct sc_frame_header){.type = (uint16_t)type,
+					      .count = (uint32_t)texts->n,
+					      .first = next ? *next : 0},
+		     NULL, texts->at);
 	keep_frame(file);
 	if (next)
 		*next += (uint32_t)texts->n;
@@ -619,7 +619,8 @@ int sc_capture_file_finish(struct sc_capture_file *file)
 	sc_capture_file_prepare(file, &begin, &end);
 	rc = sc_capture_file_write(file);
 	if (rc == 0) {
-		sc_frame_put_end(file->coder);
+		sc_frame_put(file->coder, (struct sc_frame_header){.type = SC_FRAME_END}, NULL,
+			     NULL);
 		rc = write_all(file->fd, file->coder->out, file->coder->n_out);
 	}
 	if (close(file->fd) && rc == 0)

@@ -271,25 +271,18 @@ void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_eve
 	end_frame(coder, header, &payload);
 }
 
-void sc_frame_put_table(struct sc_frame_coder *coder, struct sc_frame_header header,
-			const void *rows)
+void sc_frame_put(struct sc_frame_coder *coder, struct sc_frame_header header, const void *rows,
+		  const struct sc_text *texts)
 {
 	struct sc_payload payload = begin_payload(coder);
 
-	assert(header.count > 0 && header.count <= SC_FRAME_MAX_ROWS &&
-	       FORMATS[header.type].row_bytes);
-	sc_columns_put(coder->columns,
-		       &(struct sc_row_set){&FORMATS[header.type], NULL, header.count}, rows,
-		       &payload);
-	end_frame(coder, header, &payload);
-}
-
-void sc_frame_put_texts(struct sc_frame_coder *coder, struct sc_frame_header header,
-			const struct sc_text *texts)
-{
-	struct sc_payload payload = begin_payload(coder);
-
-	sc_columns_put_texts(coder->columns, texts, header.count, &payload);
+	assert(header.count <= SC_FRAME_MAX_ROWS && (!rows || FORMATS[header.type].row_bytes));
+	if (rows)
+		sc_columns_put(coder->columns,
+			       &(struct sc_row_set){&FORMATS[header.type], NULL, header.count},
+			       rows, &payload);
+	if (texts)
+		sc_columns_put_texts(coder->columns, texts, header.count, &payload);
 	end_frame(coder, header, &payload);
 }
 
@@ -309,26 +302,14 @@ void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_i
 
 void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_trace_gap *gaps, size_t n)
 {
-	struct sc_payload payload = begin_payload(coder);
 	struct sc_text reasons[SC_FRAME_MAX_GAPS];
 
 	assert(n <= SC_FRAME_MAX_GAPS);
 	for (size_t i = 0; i < n; i++)
 		reasons[i] = (struct sc_text){gaps[i].reason,
 					      strnlen(gaps[i].reason, SC_FRAME_MAX_REASON)};
-	sc_columns_put(coder->columns, &(struct sc_row_set){&FORMATS[SC_FRAME_GAPS], NULL, n}, gaps,
-		       &payload);
-	sc_columns_put_texts(coder->columns, reasons, n, &payload);
-	end_frame(coder, (struct sc_frame_header){.type = SC_FRAME_GAPS, .count = (uint32_t)n},
-		  &payload);
-}
-
-void sc_frame_put_end(struct sc_frame_coder *coder)
-{
-	struct sc_payload payload = begin_payload(coder);
-	struct sc_frame_header header = {.type = SC_FRAME_END};
-
-	end_frame(coder, header, &payload);
+	sc_frame_put(coder, (struct sc_frame_header){.type = SC_FRAME_GAPS, .count = (uint32_t)n},
+		     gaps, reasons);
 }
 
 /* --- reading frames --- */

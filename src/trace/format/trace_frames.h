@@ -62,16 +62,14 @@ void sc_frame_coder_destroy(struct sc_frame_coder *coder);
  * the first one; they are stored by lane and start, what is equal in the order given. */
 void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_event *events,
 			 size_t n);
-/* LANES, CONFIGS, COMMS, CLOCKS: rows of sc_trace_lane, sc_trace_config, sc_trace_comm, sc_trace_clock. */
-void sc_frame_put_table(struct sc_frame_coder *coder, struct sc_frame_header header,
-			const void *rows);
-/* STRINGS, META. At most SC_FRAME_MAX_TEXT bytes in all, SC_FRAME_MAX_STRING each. */
-void sc_frame_put_texts(struct sc_frame_coder *coder, struct sc_frame_header header,
-			const struct sc_text *texts);
+/* `header` says the type, how many, and the first id. LANES, CONFIGS, COMMS, CLOCKS have rows of sc_trace_lane,
+ * sc_trace_config, sc_trace_comm, sc_trace_clock; STRINGS, META texts, at most SC_FRAME_MAX_TEXT bytes in all,
+ * SC_FRAME_MAX_STRING each; END nothing. What a type does not have is NULL. */
+void sc_frame_put(struct sc_frame_coder *coder, struct sc_frame_header header, const void *rows,
+		  const struct sc_text *texts);
 void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_identity *identity);
 /* n <= SC_FRAME_MAX_GAPS; of reasons the first SC_FRAME_MAX_REASON bytes. */
 void sc_frame_put_gaps(struct sc_frame_coder *coder, const struct sc_trace_gap *gaps, size_t n);
-void sc_frame_put_end(struct sc_frame_coder *coder);
 
 /* --- reading frames --- */
 /* False: these are not the bytes of a frame's header. */

@@ -111,10 +111,7 @@ static void write_table(struct sc_trace_writer *w, enum table_kind kind)
 		}
 		n = row_bytes ? n : count_fitting(texts, n);
 		header.count = (uint32_t)n;
-		if (row_bytes)
-			sc_frame_put_table(w->coder, header, rows);
-		else
-			sc_frame_put_texts(w->coder, header, texts);
+		sc_frame_put(w->coder, header, row_bytes ? rows : NULL, row_bytes ? NULL : texts);
 		w->n_table_bytes += (int64_t)w->coder->n_out;
 		write_frame(w);
 		w->n_written[kind] += n;
@@ -128,19 +125,17 @@ static void write_facts(struct sc_trace_writer *w)
 	for (size_t i = 0; i < w->meta.n;) {
 		size_t n = count_fitting(w->meta.at + i, w->meta.n - i) / 2 * 2;
 
-		sc_frame_put_texts(w->coder,
-				   (struct sc_frame_header){
-					   .type = SC_FRAME_META, .count = (uint32_t)n, .first = 0},
-				   w->meta.at + i);
+		sc_frame_put(w->coder,
+			     (struct sc_frame_header){.type = SC_FRAME_META, .count = (uint32_t)n},
+			     NULL, w->meta.at + i);
 		write_frame(w);
 		i += n;
 	}
 	if (w->clocks.n) {
-		sc_frame_put_table(w->coder,
-				   (struct sc_frame_header){.type = SC_FRAME_CLOCKS,
-							    .count = (uint32_t)w->clocks.n,
-							    .first = 0},
-				   w->clocks.at);
+		sc_frame_put(w->coder,
+			     (struct sc_frame_header){.type = SC_FRAME_CLOCKS,
+						      .count = (uint32_t)w->clocks.n},
+			     w->clocks.at, NULL);
 		write_frame(w);
 	}
 	if (w->gaps.n) {
@@ -345,7 +340,7 @@ int sc_trace_writer_finish_as(struct sc_trace_writer *w, const char *path, struc
 		write_events(w, &w->events[i]);
 	if (w->err.code == SC_OK) {
 		write_tables(w, true);
-		sc_frame_put_end(w->coder);
+		sc_frame_put(w->coder, (struct sc_frame_header){.type = SC_FRAME_END}, NULL, NULL);
 		write_frame(w);
 	}
 	if (w->err.code != SC_OK) {

@@ -112,22 +112,6 @@ int sc_import_output_create(struct sc_import_output *out, const char *source, st
 	return sc_trace_writer_create(path, &out->identity, &out->writer, err);
 }
 
-/* One input may become several traces: each says what was lost since the last. */
-void sc_import_put_losses(struct sc_import_stats *stats, struct sc_trace_writer *writer)
-{
-	for (size_t i = 0; i < stats->n_reasons; i++) {
-		struct sc_import_reason *bad = &stats->bad[i];
-
-		if (bad->is_loss && bad->n > bad->n_said)
-			sc_trace_writer_gap(writer, &(struct sc_trace_gap){SC_EV_OTHER,
-									   bad->n - bad->n_said, 0,
-									   0, bad->reason});
-		bad->n_said = bad->n;
-	}
-	if (stats->truncated)
-		sc_trace_writer_meta(writer, SC_META_PARTIAL, stats->truncated);
-}
-
 int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats *stats,
 			    struct sc_err *err)
 {
@@ -148,7 +132,18 @@ int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats
 		return rc;
 	out->writer = NULL;
 	sc_trace_writer_identity(writer, &out->identity);
-	sc_import_put_losses(stats, writer);
+	/* One input may become several traces: each says what was lost since the last. */
+	for (size_t i = 0; i < stats->n_reasons; i++) {
+		struct sc_import_reason *bad = &stats->bad[i];
+
+		if (bad->is_loss && bad->n > bad->n_said)
+			sc_trace_writer_gap(writer, &(struct sc_trace_gap){SC_EV_OTHER,
+									   bad->n - bad->n_said, 0,
+									   0, bad->reason});
+		bad->n_said = bad->n;
+	}
+	if (stats->truncated)
+		sc_trace_writer_meta(writer, SC_META_PARTIAL, stats->truncated);
 	return sc_trace_writer_finish_as(writer, path, err);
 }
 

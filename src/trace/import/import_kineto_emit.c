@@ -9,11 +9,6 @@
 /* Records of events that a file does not have, but of which its waits say the stream: profilers wrote no
  * cuda_event before 2026. With them a wait is for one stream, and for what was launched there by then. */
 
-void kineto_note_record(struct kineto_import *im, const struct kineto_record *record)
-{
-	SC_VEC_PUSH(&im->records, *record);
-}
-
 /* What the file has stands first. */
 static int compare(const void *left, const void *right)
 {
@@ -418,12 +413,12 @@ static void fill_sync(struct kineto_import *im, const struct kineto_event *e,
 	if (event->aux1 < 0 && stream >= 0)
 		event->aux1 = SC_SYNC_AUX_STREAM(stream);
 	else if (event->aux1 > 0 && stream >= 0)
-		kineto_note_record(
-			im, &(struct kineto_record){.start_ns = event->start_ns,
+		SC_VEC_PUSH(&im->records,
+			    ((struct kineto_record){.start_ns = event->start_ns,
 						    .correlation = to_u32(event->aux1),
 						    .device = to_32(kineto_num(e, NUM_DEVICE, -1)),
 						    .stream = to_32(stream),
-						    .event = to_32(event->aux0)});
+						    .event = to_32(event->aux0)}));
 }
 
 /* Ops, annotations and what c10d says of its calls; profiler steps and optimizers were ops until 2022. */
@@ -504,8 +499,8 @@ static bool fill_event(struct kineto_import *im, const struct kineto_event *e,
 		event->cls = SC_EV_EVENT_RECORD;
 		event->lane = stream_lane(im, e);
 		event->aux0 = kineto_num(e, NUM_EVENT, -1);
-		kineto_note_record(im, &(struct kineto_record){.correlation = event->correlation,
-							       .is_in_file = true});
+		SC_VEC_PUSH(&im->records, ((struct kineto_record){.correlation = event->correlation,
+								  .is_in_file = true}));
 		return true;
 	case CAT_GPU_ANNOTATION:
 		event->cls = SC_EV_GPU_RANGE;

@@ -160,7 +160,6 @@ void sc_comm_join_destroy(struct sc_comm_join *join);
 /* What an event whose name has `flags` (enum sc_name_flags) says of a collective. */
 void kineto_comm(struct kineto_import *im, const struct kineto_event *e, uint32_t flags,
 		 struct sc_trace_comm *comm);
-void kineto_note_record(struct kineto_import *im, const struct kineto_record *record);
 /* Once, after the last event: records of events that waits tell of, and the kernels held back. */
 void kineto_put_held(struct kineto_import *im);
 /* Is it an event that `each` of kineto_ops is called for? */
