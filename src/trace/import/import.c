@@ -36,17 +36,10 @@ void sc_import_stem(const char *path, char *buf, size_t n_buf)
 
 static bool take_number(const char *at, int32_t *out)
 {
-	int64_t value = 0;
+	const long long value = isdigit((unsigned char)*at) ? strtoll(at, NULL, 10) : -1;
 
-	if (!isdigit((unsigned char)*at))
-		return false;
-	for (; isdigit((unsigned char)*at); at++) {
-		value = value * 10 + (*at - '0');
-		if (value > INT32_MAX)
-			return false;
-	}
-	*out = (int32_t)value;
-	return true;
+	*out = value > INT32_MAX ? -1 : (int32_t)value;
+	return *out >= 0;
 }
 
 /* The number in "rank3", "worker_3", "chakra.3.et"; -1 if there is none. */

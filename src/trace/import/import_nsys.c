@@ -120,10 +120,8 @@ static sqlite3_stmt *nsys_prepare(struct nsys_import *im, const char *sql)
 {
 	sqlite3_stmt *stmt = NULL;
 
-	if (sqlite3_prepare_v2(im->db, sql, -1, &stmt, NULL) == SQLITE_OK)
-		return stmt;
-	sqlite3_finalize(stmt);
-	return NULL;
+	sqlite3_prepare_v2(im->db, sql, -1, &stmt, NULL);
+	return stmt;
 }
 
 /* The next row: false at the end; damage is noted in the statistics. */
