@@ -418,39 +418,31 @@ static void place_greedily(const struct greedy *how, struct piece *pieces, size_
 
 /* ---- whole tables of the problem ---- */
 
-static double by_dim(const struct sc_table *t, double cost)
-{
-	(void)cost;
-	return (double)t->dim;
-}
+/* Factors of what a greedy placement balances. */
+enum {
+	POOLING = 1 << 0,
+	FEATURES = 1 << 1,
+	DIM = 1 << 2,
+	ROWS = 1 << 3,
+	LOG_ROWS = 1 << 4,
+	BYTES = 1 << 5,
+	COST = 1 << 6
+};
 
-static double by_size(const struct sc_table *t, double cost)
+static double key_of(const struct sc_start *start, const struct sc_table *t, double cost)
 {
-	(void)cost;
-	return (double)t->rows * (double)t->dim * sc_dtype_bytes(t->dtype);
-}
+	const double factors[] = {t->pooling,
+				  (double)t->features,
+				  (double)t->dim,
+				  (double)t->rows,
+				  log10((double)t->rows),
+				  sc_dtype_bytes(t->dtype),
+				  cost};
+	double product = 1;
 
-static double by_lookups(const struct sc_table *t, double cost)
-{
-	(void)cost;
-	return (double)t->dim * t->pooling;
-}
-
-static double by_all_lookups(const struct sc_table *t, double cost)
-{
-	(void)cost;
-	return t->pooling * (double)t->features * (double)t->dim;
-}
-
-static double by_size_and_lookups(const struct sc_table *t, double cost)
-{
-	return by_lookups(t, cost) * log10((double)t->rows);
-}
-
-static double by_cost(const struct sc_table *t, double cost)
-{
-	(void)t;
-	return cost;
+	for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++)
+		product *= start->key >> i & 1 ? factors[i] : 1;
+	return product;
 }
 
 /* The option that is one shard of the whole table: in HBM, or else in the first tier there is. */
@@ -491,9 +483,7 @@ static int make_whole(const struct sc_start *start, const struct sc_start_ask *a
 		pieces[t] = (struct piece){
 			.table = t,
 			.bytes = p->shards.at[whole->first_shard].hbm_bytes,
-			.key = start->key ? start->key(&p->tables[t],
-						       p->shards.at[whole->first_shard].cost)
-					  : 0,
+			.key = key_of(start, &p->tables[t], p->shards.at[whole->first_shard].cost),
 			.rank = (int32_t)(is_naive   ? t % p->world
 					  : is_chunk ? t / block
 						     : sc_rng_below(&rng, p->world)),
@@ -584,13 +574,12 @@ static int make_sliced(const struct sc_start *start, const struct sc_start_ask *
 	for (size_t i = 0; i < tables.n; i++) {
 		const struct sc_table *t = &tables.at[i];
 		int64_t slices = n_slices(req, t), cols = t->dim / slices;
-		double key = start->key ? start->key(t, 0) : (double)t->rows * (double)t->dim;
 
 		for (int64_t s = 0; s < slices; s++)
 			pieces[n++] = (struct piece){.table = (uint32_t)i,
 						     .col_offset = s * cols,
 						     .cols = cols,
-						     .key = key / (double)slices};
+						     .key = key_of(start, t, 0) / (double)slices};
 	}
 	how.max_pieces = (n + how.world - 1) / how.world;
 	place_greedily(&how, pieces, n, ask->arena);
@@ -612,8 +601,8 @@ static int make_sliced(const struct sc_start *start, const struct sc_start_ask *
 }
 
 enum {
-	ROWS = 1 << SC_ROW_WISE | 1 << SC_TABLE_ROW_WISE,
-	COLUMNS = 1 << SC_COLUMN_WISE | 1 << SC_TABLE_COLUMN_WISE,
+	ROW_SLICES = 1 << SC_ROW_WISE | 1 << SC_TABLE_ROW_WISE,
+	COLUMN_SLICES = 1 << SC_COLUMN_WISE | 1 << SC_TABLE_COLUMN_WISE,
 	FEW = 4096,
 	MANY = 1000000
 };
@@ -629,23 +618,23 @@ enum {
 const struct sc_start sc_starts[] = {
 	SEARCH("search", 1, 0, 0),
 	SEARCH("search, no replicas", 1, 1 << SC_DATA_PARALLEL, MANY),
-	SEARCH("search, no row slices", 1, ROWS, MANY),
-	SEARCH("search, no column slices", 1, COLUMNS, 0),
+	SEARCH("search, no row slices", 1, ROW_SLICES, MANY),
+	SEARCH("search, no column slices", 1, COLUMN_SLICES, 0),
 	SEARCH("search, exchanges hidden", 0.3, 0, FEW),
 	SEARCH("search, exchanges first", 3, 0, FEW),
-	OTHER("naive", make_whole, NULL, 0),
-	OTHER("chunk", make_whole, NULL, 0),
-	OTHER("random", make_whole, NULL, 0),
-	OTHER("dim_greedy", make_whole, by_dim, 0),
-	OTHER("size_greedy", make_whole, by_size, 0),
-	OTHER("lookup_greedy", make_whole, by_lookups, 0),
-	OTHER("size_lookup_greedy", make_whole, by_size_and_lookups, 0),
-	OTHER("norm_lookup_greedy", make_whole, by_lookups, 0),
-	OTHER("lpt", make_whole, by_cost, 0),
-	OTHER("torchrec", make_torchrec, NULL, FEW),
-	OTHER("hugectr", make_hugectr, NULL, MANY),
-	OTHER("memory_balanced", make_sliced, NULL, MANY),
-	OTHER("lookups", make_sliced, by_all_lookups, MANY),
+	OTHER("naive", make_whole, 0, 0),
+	OTHER("chunk", make_whole, 0, 0),
+	OTHER("random", make_whole, 0, 0),
+	OTHER("dim_greedy", make_whole, DIM, 0),
+	OTHER("size_greedy", make_whole, DIM | ROWS | BYTES, 0),
+	OTHER("lookup_greedy", make_whole, POOLING | DIM, 0),
+	OTHER("size_lookup_greedy", make_whole, POOLING | DIM | LOG_ROWS, 0),
+	OTHER("norm_lookup_greedy", make_whole, POOLING | DIM, 0),
+	OTHER("lpt", make_whole, COST, 0),
+	OTHER("torchrec", make_torchrec, 0, FEW),
+	OTHER("hugectr", make_hugectr, 0, MANY),
+	OTHER("memory_balanced", make_sliced, DIM | ROWS, MANY),
+	OTHER("lookups", make_sliced, POOLING | FEATURES | DIM, MANY),
 	{0},
 };
 

@@ -56,8 +56,8 @@ struct sc_start {
 	/* Searches: how much exchanges count; types left out, as bits. */
 	double exchange;
 	unsigned without;
-	/* Of whole tables: what is balanced; NULL: no greedy placement. */
-	double (*key)(const struct sc_table *table, double cost);
+	/* Of whole tables: the factors of what is balanced, as bits; 0: no greedy placement. */
+	unsigned key;
 };
 extern const struct sc_start sc_starts[];               /* no name ends */
 const struct sc_start *sc_start_find(const char *name); /* NULL: none */

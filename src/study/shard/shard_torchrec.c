@@ -309,10 +309,9 @@ void sc_torchrec_topology_init(struct sc_torchrec_topology *topology)
 	};
 }
 
-struct builder {
-	const struct sc_torchrec_topology *topology;
-	const struct sc_table_list *tables;
-	struct sc_shard_problem *problem;
+struct costs {
+	struct sc_torchrec_topology topology;
+	const struct sc_table *tables;
 };
 
 static struct sc_torchrec_ask make_ask(const struct sc_torchrec_topology *topology,
@@ -340,21 +339,6 @@ static uint32_t n_slices(const struct sc_torchrec_topology *topology, const stru
 	return (uint32_t)((table->dim + cols - 1) / cols);
 }
 
-static enum sc_spread spread_of(const struct sc_torchrec_ask *ask)
-{
-	switch (ask->type) {
-	case SC_DATA_PARALLEL:
-	case SC_ROW_WISE:
-		return SC_SPREAD_UNIFORM;
-	case SC_TABLE_ROW_WISE:
-		return SC_SPREAD_HOST;
-	case SC_TABLE_COLUMN_WISE:
-		return SC_SPREAD_ON_HOST;
-	default:
-		return SC_SPREAD_FREE;
-	}
-}
-
 static void cost_shard(const void *ctx, const struct sc_option *option,
 		       struct sc_option_shard *shard)
 {
@@ -362,67 +346,60 @@ static void cost_shard(const void *ctx, const struct sc_option *option,
 	sc_torchrec_cost(ctx, shard, NULL);
 }
 
-static void push_option(const struct builder *b, const struct sc_torchrec_ask *ask, uint32_t table)
-{
-	const struct sc_option option = {
-		.table = table,
-		.type = ask->type,
-		.tier = ask->tier,
-		.cache_frac = ask->tier == SC_TIER_CACHED ? b->topology->uvm_cache_frac : 0,
-		.spread = spread_of(ask),
-	};
-	const struct sc_option_maker maker = {b->problem, cost_shard, ask};
-	const struct sc_torchrec_topology *t = b->topology;
-
-	sc_option_add(&maker, &option,
-		      ask->type == SC_ROW_WISE         ? t->world
-		      : ask->type == SC_TABLE_ROW_WISE ? t->ranks_per_host
-						       : 1,
-		      ask->type == SC_COLUMN_WISE || ask->type == SC_TABLE_COLUMN_WISE
-			      ? slice_cols(b->topology, ask->table)
-			      : ask->table->dim);
-}
-
 /* In the planner's order, which decides between options that cost the same. */
-static void push_table(const struct builder *b, uint32_t index)
+static void push_table(const struct costs *x, struct sc_shard_problem *problem, uint32_t table)
 {
-	static const enum sc_shard_type types[] = {SC_TABLE_WISE, SC_COLUMN_WISE,
-						   SC_TABLE_COLUMN_WISE, SC_ROW_WISE,
-						   SC_TABLE_ROW_WISE};
+	const struct sc_torchrec_topology *t = &x->topology;
+	const int64_t dim = x->tables[table].dim, slice = slice_cols(t, &x->tables[table]);
+	const struct {
+		enum sc_shard_type type;
+		enum sc_spread spread;
+		uint32_t n_rows;
+		int64_t cols;
+	} kinds[] = {
+		{SC_DATA_PARALLEL, SC_SPREAD_UNIFORM, 1, dim},
+		{SC_TABLE_WISE, SC_SPREAD_FREE, 1, dim},
+		{SC_COLUMN_WISE, SC_SPREAD_FREE, 1, slice},
+		{SC_TABLE_COLUMN_WISE, SC_SPREAD_ON_HOST, 1, slice},
+		{SC_ROW_WISE, SC_SPREAD_UNIFORM, t->world, dim},
+		{SC_TABLE_ROW_WISE, SC_SPREAD_HOST, t->ranks_per_host, dim},
+	};
 	static const enum sc_tier tiers[] = {SC_TIER_UVM, SC_TIER_HBM, SC_TIER_CACHED, SC_TIER_SSD};
-	const struct sc_table *table = &b->tables->at[index];
-	struct sc_torchrec_ask ask = make_ask(b->topology, table, index);
+	struct sc_torchrec_ask ask = make_ask(t, &x->tables[table], table);
+	const struct sc_option_maker maker = {problem, cost_shard, &ask};
 
-	SC_VEC_PUSH(&b->problem->first_option, (uint32_t)b->problem->options.n);
-	ask.type = SC_DATA_PARALLEL;
-	ask.tier = SC_TIER_HBM;
-	push_option(b, &ask, index);
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		ask.type = types[i];
+	SC_VEC_PUSH(&problem->first_option, (uint32_t)problem->options.n);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		for (size_t k = 0; k < sizeof(tiers) / sizeof(tiers[0]); k++) {
-			ask.tier = tiers[k];
-			if (ask.tier != SC_TIER_SSD || b->topology->ssd)
-				push_option(b, &ask, index);
+			const struct sc_option option = {
+				.table = table,
+				.type = kinds[i].type,
+				.tier = tiers[k],
+				.cache_frac = tiers[k] == SC_TIER_CACHED ? t->uvm_cache_frac : 0,
+				.spread = kinds[i].spread,
+			};
+
+			if ((option.type == SC_DATA_PARALLEL && option.tier != SC_TIER_HBM) ||
+			    (option.tier == SC_TIER_SSD && !t->ssd))
+				continue;
+			ask.type = option.type;
+			ask.tier = option.tier;
+			sc_option_add(&maker, &option, kinds[i].n_rows, kinds[i].cols);
 		}
 	}
 }
-
-struct column_ctx {
-	struct sc_torchrec_topology topology;
-	const struct sc_table *tables;
-};
 
 /* FBGEMM's kernels read four elements at a time. */
 static bool column_cost(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
 			struct sc_option_shard *out)
 {
-	const struct column_ctx *column = ctx;
-	const struct sc_table *of = &column->tables[table];
-	struct sc_torchrec_ask ask = make_ask(&column->topology, of, table);
+	const struct costs *x = ctx;
+	const struct sc_table *of = &x->tables[table];
+	struct sc_torchrec_ask ask = make_ask(&x->topology, of, table);
 
 	if (cols <= 0 || cols > of->dim || (cols % NARROWEST_COLS != 0 && cols != of->dim))
 		return false;
-	if (tier == SC_TIER_SSD && !column->topology.ssd)
+	if (tier == SC_TIER_SSD && !x->topology.ssd)
 		return false;
 	ask.type = SC_COLUMN_WISE;
 	ask.tier = tier;
@@ -456,24 +433,23 @@ int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
 			struct sc_shard_problem *out, struct sc_err *err)
 {
 	struct sc_shard_problem problem = {.n_tables = tables->n, .tables = tables->at};
-	struct builder builder = {topology, tables, &problem};
-	struct column_ctx *column;
+	struct costs *x;
 	int rc = check_size(topology, tables, err);
 
 	if (rc)
 		return rc;
-	column = sc_arena_alloc(arena, sizeof(*column));
-	*column = (struct column_ctx){*topology, tables->at};
+	x = sc_arena_alloc(arena, sizeof(*x));
+	*x = (struct costs){*topology, tables->at};
 	problem.world = topology->world;
 	problem.ranks_per_host = topology->ranks_per_host;
 	problem.column_cost = column_cost;
-	problem.column_ctx = column;
+	problem.column_ctx = x;
 	problem.min_cols = NARROWEST_COLS;
 	problem.hbm_bytes = floor((1 - topology->reserved_frac) * topology->hbm_cap_bytes);
 	problem.host_bytes = topology->ddr_cap_bytes * topology->ranks_per_host;
 	problem.ssd_bytes = topology->ssd_cap_bytes * topology->ranks_per_host;
 	for (size_t i = 0; i < tables->n; i++)
-		push_table(&builder, (uint32_t)i);
+		push_table(x, &problem, (uint32_t)i);
 	SC_VEC_PUSH(&problem.first_option, (uint32_t)problem.options.n);
 	*out = problem;
 	return 0;
