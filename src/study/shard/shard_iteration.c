@@ -196,49 +196,32 @@ static void cost_of_option(const void *ctx, const struct sc_option *option,
 	cost_shard(ctx, &p, &shard, s);
 }
 
-/* One option: n equal slices of rows or columns (n = 1: the table), or a replica on each rank. */
-static void add_option(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
-		       const struct sc_option *like, uint32_t n)
+static void add_tier_options(const struct sc_option_maker *maker, uint32_t table, enum sc_tier tier)
 {
-	static const enum sc_spread spread[SC_N_SHARD_TYPES] = {
-		[SC_DATA_PARALLEL] = SC_SPREAD_UNIFORM, [SC_TABLE_WISE] = SC_SPREAD_FREE,
-		[SC_COLUMN_WISE] = SC_SPREAD_FREE,      [SC_ROW_WISE] = SC_SPREAD_UNIFORM,
-		[SC_TABLE_ROW_WISE] = SC_SPREAD_HOST,
-	};
-	const struct sc_option_maker maker = {problem, cost_of_option, x};
-	bool by_rows = like->type == SC_ROW_WISE || like->type == SC_TABLE_ROW_WISE;
-	struct sc_option own = *like;
-
-	own.spread =
-		like->type == SC_ROW_WISE && n < x->world ? SC_SPREAD_FREE : spread[like->type];
-	sc_option_add(&maker, &own, by_rows ? n : 1,
-		      x->tables.at[like->table].dim / (by_rows ? 1 : n));
-}
-
-static void add_tier_options(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
-			     uint32_t table, enum sc_tier tier)
-{
+	const struct sc_iteration_costs *x = maker->ctx;
 	const struct sc_table *t = &x->tables.at[table];
-	struct sc_option o = {.table = table, .tier = tier};
+	struct sc_option o = {.table = table, .tier = tier, .spread = SC_SPREAD_FREE};
 
 	o.cache_frac = tier == SC_TIER_CACHED ? SC_UVM_CACHE_FRAC : 0;
 	o.type = SC_TABLE_WISE;
-	add_option(x, problem, &o, 1);
+	sc_option_add(maker, &o, 1, t->dim);
 	o.type = SC_COLUMN_WISE;
 	for (uint32_t n = 2; n <= x->world && n <= MAX_SLICES; n *= 2) {
 		if (t->dim % (4 * n) == 0 && t->dim / n >= MIN_COLS)
-			add_option(x, problem, &o, n);
+			sc_option_add(maker, &o, 1, t->dim / n);
 	}
 	o.type = SC_ROW_WISE;
 	for (uint32_t n = 2; x->rates.partial_sums && n < x->world && n <= MAX_SLICES; n *= 2) {
 		if (t->rows >= (int64_t)n * n)
-			add_option(x, problem, &o, n);
+			sc_option_add(maker, &o, n, t->dim);
 	}
+	o.spread = SC_SPREAD_UNIFORM;
 	if (x->world > 1 && t->rows >= x->world)
-		add_option(x, problem, &o, x->world);
+		sc_option_add(maker, &o, x->world, t->dim);
 	o.type = SC_TABLE_ROW_WISE;
+	o.spread = SC_SPREAD_HOST;
 	if (x->per_host > 1 && x->world > x->per_host && t->rows >= x->per_host)
-		add_option(x, problem, &o, x->per_host);
+		sc_option_add(maker, &o, x->per_host, t->dim);
 }
 
 static void add_table(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
@@ -246,14 +229,16 @@ static void add_table(const struct sc_iteration_costs *x, struct sc_shard_proble
 {
 	const struct sc_table *t = &x->tables.at[table];
 	double bytes = (double)t->rows * (double)t->dim * sc_dtype_bytes(SC_FP32);
-	const struct sc_option replicas = {.table = table, .type = SC_DATA_PARALLEL};
+	const struct sc_option replicas = {
+		.table = table, .type = SC_DATA_PARALLEL, .spread = SC_SPREAD_UNIFORM};
+	const struct sc_option_maker maker = {problem, cost_of_option, x};
 
 	SC_VEC_PUSH(&problem->first_option, (uint32_t)problem->options.n);
 	if (x->world > 1 && bytes <= MAX_REPLICA_BYTES)
-		add_option(x, problem, &replicas, 1);
+		sc_option_add(&maker, &replicas, 1, t->dim);
 	for (int tier = SC_TIER_HBM; tier < SC_N_TIERS; tier++) {
 		if (tier == SC_TIER_HBM || (!x->hbm_alone && (tier != SC_TIER_SSD || x->ssd)))
-			add_tier_options(x, problem, table, (enum sc_tier)tier);
+			add_tier_options(&maker, table, (enum sc_tier)tier);
 	}
 }
 

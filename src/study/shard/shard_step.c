@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_objective.h"
@@ -251,14 +252,8 @@ static bool same_plan(const struct sc_shard_plan *a, const struct sc_shard_plan 
 		if (x->type != y->type || x->tier != y->tier || x->n_shards != y->n_shards)
 			return false;
 	}
-	for (size_t i = 0; i < a->shards.n; i++) {
-		const struct sc_shard *x = &a->shards.at[i], *y = &b->shards.at[i];
-
-		if (x->table != y->table || x->rank != y->rank || x->cols != y->cols ||
-		    x->rows != y->rows)
-			return false;
-	}
-	return true;
+	/* no padding */
+	return memcmp(a->shards.at, b->shards.at, a->shards.n * sizeof(*a->shards.at)) == 0;
 }
 
 static bool is_known(const sc_step_candidates *list, const struct sc_shard_plan *plan)
