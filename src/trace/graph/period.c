@@ -8,7 +8,12 @@
 #include "base/arena.h"
 #include "trace/graph/trace_order.h"
 
-enum { MIN_ITERATIONS = 3, TOLERANCE = 50, MIN_LENGTH = 2 };
+enum {
+	MIN_ITERATIONS = 3,
+	TOLERANCE = 50,
+	MIN_LENGTH = 2,
+	MAX_LENGTHS = 256 /* that are tried: names of one iteration propose few */
+};
 
 /* By sc_trace_compare_pair. */
 struct place {
@@ -128,7 +133,7 @@ bool sc_period_find(const struct sc_launches *l, struct sc_period *out)
 	size_t *scratch = sc_xmalloc((n + 1) * sizeof(*scratch));
 	uint32_t *rows = sc_xmalloc((n + 1) * sizeof(*rows));
 	bool *tried = sc_xcalloc(n + 1, sizeof(*tried)); /* by length */
-	size_t best = 0;
+	size_t best = 0, n_tried = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		places[i] = (struct place){l->names[i], i};
@@ -144,9 +149,10 @@ bool sc_period_find(const struct sc_launches *l, struct sc_period *out)
 			continue;
 		length = even_distance(places + i, end - i, scratch);
 		if (length == 0 || (best && length >= best) || length > n / MIN_ITERATIONS ||
-		    tried[length])
+		    tried[length] || n_tried == MAX_LENGTHS)
 			continue;
 		tried[length] = true;
+		n_tried++;
 		longest_row(l, length, rows, &row);
 		if (row.n < MIN_ITERATIONS || row.n * row.length * 2 < n || is_inner(l, &row))
 			continue;
