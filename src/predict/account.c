@@ -184,7 +184,6 @@ void sc_accountant_release(struct sc_accountant *a)
 void sc_accountant_begin(struct sc_accountant *a, const struct sc_account_input *in)
 {
 	a->in = in;
-	a->sum_before = (struct sc_use){.busy_us = -1};
 	/* Sorts the lanes of a sealed graph. */
 	const size_t n = in->ran.graph->classes.n;
 	uint32_t *start;
@@ -223,16 +222,7 @@ static inline void count_on(const struct sc_period *period, const struct sc_doin
 	*until_us = d->to_us;
 }
 
-static double sum_us(const struct sc_period *period, const struct sc_doing_list *list)
-{
-	double us = 0;
-
-	for (size_t i = 0; i < list->all.n; i++)
-		us += sc_period_us(period, list->all.at[i].from_us, list->all.at[i].to_us);
-	return us;
-}
-
-static void count_together(struct sc_accountant *a, struct sc_use *out)
+void sc_use_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_use *out)
 {
 	static const enum sc_doing_kind kinds[3] = {SC_DOES_TRANSFER, SC_DOES_COMPUTE,
 						    SC_DOES_COPY};
@@ -241,6 +231,7 @@ static void count_together(struct sc_accountant *a, struct sc_use *out)
 	const struct sc_doing_list *lists[3];
 	size_t next[3] = {0};
 
+	find_work(a, class_id);
 	*out = (struct sc_use){.busy_us = 0};
 	for (int k = 0; k < 3; k++)
 		lists[k] = doings_in_order(&a->doings, kinds[k]);
@@ -264,22 +255,6 @@ static void count_together(struct sc_accountant *a, struct sc_use *out)
 		else
 			count_on(period, d, &busy_until_us, &out->busy_us);
 	}
-}
-
-void sc_use_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_use *out)
-{
-	const struct sc_doing_list *kinds = a->doings.kinds;
-	struct sc_use sum = {0};
-
-	find_work(a, class_id);
-	sum.busy_us = sum_us(&a->period, &kinds[SC_DOES_COMPUTE]) +
-		      sum_us(&a->period, &kinds[SC_DOES_COPY]);
-	sum.comm_us = sum_us(&a->period, &kinds[SC_DOES_TRANSFER]);
-	if (sum.busy_us != a->sum_before.busy_us || sum.comm_us != a->sum_before.comm_us) {
-		count_together(a, &a->use_before);
-		a->sum_before = sum;
-	}
-	*out = a->use_before;
 }
 
 double sc_comm_of_class_us(struct sc_accountant *a, uint32_t class_id)

@@ -101,8 +101,7 @@ static inline double sc_period_us(const struct sc_period *p, double from_us, dou
 struct sc_account {
 	double part_us[SC_N_PARTS], owner_us[SC_N_OWNERS]; /* both sum to the period */
 };
-/* How long any lane of a class does something. Of consecutive classes whose lanes do exactly as much, as equal
- * stages of a pipeline, the first stands for all. */
+/* How long any lane of a class does something. */
 struct sc_use {
 	double busy_us;   /* computes or copies */
 	double comm_us;   /* transfers, hidden or not */
@@ -127,8 +126,6 @@ struct sc_accountant {
 	const struct sc_account_input *in;
 	struct sc_period period; /* of the class asked about */
 	struct sc_doings doings;
-	struct sc_use sum_before,
-		use_before;         /* of the class asked about before: added up; together */
 	SC_VEC(double) launched_us; /* by node of the class: when the host let it start, or 0 */
 	SC_VEC(struct sc_idle) idle, left;
 };
