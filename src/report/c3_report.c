@@ -8,14 +8,16 @@
 #include "base/units.h"
 #include "report/parts.h"
 
-enum { C3_VERSION = 1, NAME_WIDTH = 34 };
+enum { C3_VERSION = 1, NAME_WIDTH = 34, CHOICE_CHARS = 64 };
 
 /* "reserve:24", "reserve" where n is 0, "plain". */
-static void choice_text(const struct sc_c3_choice *choice, double n, struct sc_strbuf *out)
+static const char *choice_text(const struct sc_c3_choice *choice, double n, char out[CHOICE_CHARS])
 {
-	sc_strbuf_append(out, sc_enum_name(sc_c3_policy_names, (int)choice->policy));
-	if ((choice->policy == SC_C3_RESERVE || choice->policy == SC_C3_CHUNKED) && n >= 1)
-		sc_strbuf_printf(out, ":%.0f", n);
+	const bool has_n = choice->policy == SC_C3_RESERVE || choice->policy == SC_C3_CHUNKED;
+
+	snprintf(out, CHOICE_CHARS, has_n && n >= 1 ? "%s:%.0f" : "%s",
+		 sc_enum_name(sc_c3_policy_names, (int)choice->policy), n);
+	return out;
 }
 
 static void append_known(struct sc_strbuf *out, int digits, double value)
@@ -46,12 +48,10 @@ static void put_text(const void *result, struct sc_strbuf *out)
 			 "measured", "ideal", "% of it");
 	for (const struct sc_c3_case *c = table->cases; c < table->cases + table->n_cases; c++) {
 		const struct sc_c3_result *r = &c->result;
-		struct sc_strbuf policy = {0};
+		char policy[CHOICE_CHARS];
 
-		choice_text(&c->choice, c->skipped ? c->choice.n : r->n, &policy);
 		sc_strbuf_printf(out, "%-*.*s %-24s", NAME_WIDTH, NAME_WIDTH, c->name,
-				 sc_strbuf_get(&policy));
-		sc_strbuf_release(&policy);
+				 choice_text(&c->choice, c->skipped ? c->choice.n : r->n, policy));
 		if (c->skipped) {
 			sc_strbuf_printf(out, " skipped: %s\n", c->skipped);
 			continue;
@@ -94,15 +94,13 @@ static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_tab
 	int device = sc_csv_column(table->csv, "device");
 	json_t *object = sc_json_object(json, array, NULL);
 	const struct sc_c3_result *r = &c->result;
-	struct sc_strbuf policy = {0};
+	char policy[CHOICE_CHARS];
 
 	sc_json_text(json, object, "case", c->name);
 	if (device >= 0)
 		sc_json_text(json, object, "device",
 			     sc_csv_cell(table->csv, c->row, (size_t)device));
-	choice_text(&c->choice, c->choice.n, &policy);
-	sc_json_text(json, object, "policy", sc_strbuf_get(&policy));
-	sc_strbuf_release(&policy);
+	sc_json_text(json, object, "policy", choice_text(&c->choice, c->choice.n, policy));
 	if (c->skipped) {
 		sc_json_text(json, object, "skipped", c->skipped);
 		return;
@@ -172,18 +170,17 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 					  known(c->measured_speedup),
 					  r->ideal,
 					  r->fraction};
-		struct sc_strbuf policy = {0};
+		char policy[CHOICE_CHARS];
 
-		choice_text(&c->choice, c->skipped ? c->choice.n : r->n, &policy);
 		sc_csv_put_cell(out, c->name);
-		fprintf(out, ",%s,", sc_strbuf_get(&policy));
+		fprintf(out, ",%s,",
+			choice_text(&c->choice, c->skipped ? c->choice.n : r->n, policy));
 		if (c->skipped)
 			fputs(",,,,,,,,,", out);
 		else
 			sc_csv_put_numbers(out, numbers, sizeof(numbers) / sizeof(numbers[0]));
 		sc_csv_put_cell(out, c->skipped ? c->skipped : "");
 		putc('\n', out);
-		sc_strbuf_release(&policy);
 	}
 	return sc_csv_end(out, err);
 }
@@ -193,12 +190,6 @@ const struct sc_forms sc_c3_table_forms = {put_json, put_text, put_csv};
 /* ---- pairs under every policy ---- */
 
 enum { BAR_CHARS = 28, MOST_BLOCKS = 12, NAME_CHARS = 58 };
-
-/* As --policy takes it, with what it was best with: "reserve:24". */
-static void append_choice(const struct sc_c3_advice *a, size_t choice, struct sc_strbuf *out)
-{
-	choice_text(&a->choice[choice], a->result[choice].n, out);
-}
 
 /* As a rule: "plain below 32 MiB; else reserve 8 of 132 SMs"; nothing if no sizes were tried. */
 static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
@@ -229,15 +220,14 @@ static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
 static void append_policy(const struct sc_c3_advice *a, size_t p, struct sc_strbuf *out)
 {
 	const struct sc_c3_result *r = &a->result[p];
-	struct sc_strbuf name = {0};
+	char name[CHOICE_CHARS];
 	double longest_us = 0;
 
 	for (size_t k = 0; k < a->n; k++)
 		if (a->applies[k])
 			longest_us = fmax(longest_us, a->result[k].time_us);
-	append_choice(a, p, &name);
-	sc_strbuf_printf(out, "%c %-26s", a->best == p ? '*' : ' ', sc_strbuf_get(&name));
-	sc_strbuf_release(&name);
+	sc_strbuf_printf(out, "%c %-26s", a->best == p ? '*' : ' ',
+			 choice_text(&a->choice[p], r->n, name));
 	for (int i = 0; i < BAR_CHARS; i++)
 		sc_strbuf_append_char(
 			out, i < (int)lround(BAR_CHARS * r->time_us / longest_us) ? '#' : ' ');
@@ -260,6 +250,7 @@ static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	const struct sc_transfer *t = &pair->transfer;
 	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
 	const char *between = "";
+	char name[CHOICE_CHARS];
 
 	/* "8192x6144x6144 bf16 and all_gather 64 MiB, 8 GPUs", "22 kernels and ..." */
 	sc_strbuf_printf(out, "\n%s: ", a->named->name);
@@ -296,10 +287,9 @@ static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	for (size_t p = 0; p < a->n; p++) {
 		if (!a->applies[p] || isnan(a->loss[p].mean_frac))
 			continue;
-		sc_strbuf_append(out, between);
-		choice_text(&a->choice[p], a->choice[p].n, out);
-		sc_strbuf_printf(out, " %.1f, %.1f", SC_PCT * a->loss[p].mean_frac,
-				 SC_PCT * a->loss[p].most_frac);
+		sc_strbuf_printf(out, "%s%s %.1f, %.1f", between,
+				 choice_text(&a->choice[p], a->choice[p].n, name),
+				 SC_PCT * a->loss[p].mean_frac, SC_PCT * a->loss[p].most_frac);
 		between = "; ";
 	}
 	sc_strbuf_append_char(out, '\n');
@@ -325,19 +315,18 @@ static void put_advices_text(const void *result, struct sc_strbuf *out)
 	sc_strbuf_append_char(out, '\n');
 	for (const struct sc_c3_advice *a = advices->at; a < advices->at + advices->n; a++) {
 		const struct sc_c3_result *r = &a->result[a->best];
-		struct sc_strbuf policy = {0};
+		char policy[CHOICE_CHARS];
 
-		append_choice(a, a->best, &policy);
 		sc_strbuf_printf(out, "%-*.*s %-8s%10.1f%10.1f%7.2f  %-26s%10.1f%9.2f", NAME_CHARS,
 				 NAME_CHARS, a->named->name, sc_c3_class_names[a->class],
-				 r->compute_us, r->comm_us, r->ideal, sc_strbuf_get(&policy),
-				 r->time_us, r->speedup);
+				 r->compute_us, r->comm_us, r->ideal,
+				 choice_text(&a->choice[a->best], r->n, policy), r->time_us,
+				 r->speedup);
 		if (a->named->count > 0)
 			sc_strbuf_printf(out, "%8.0f%11.2f", a->named->count,
 					 a->named->count * (r->serial_us - r->time_us) /
 						 SC_US_PER_MS);
 		sc_strbuf_append_char(out, '\n');
-		sc_strbuf_release(&policy);
 	}
 	for (size_t i = 0; i < advices->n && advices->n <= MOST_BLOCKS; i++)
 		append_block(&advices->at[i], out);
@@ -355,6 +344,7 @@ static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 	const double sizes[] = {none * g->m, none * g->n, none * g->k};
 	const double times[] = {r->compute_us, r->comm_us, r->serial_us,
 				r->time_us,    r->speedup, r->fraction};
+	char choice[CHOICE_CHARS];
 	struct sc_strbuf text = {0};
 
 	sc_csv_put_cell(out, a->named->name);
@@ -364,11 +354,9 @@ static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 	sc_csv_put_numbers(out, sizes, 3);
 	fprintf(out, "%s,", sc_collective_names[t->shape.kind]);
 	sc_csv_put_numbers(out, &t->shape.bytes, 1);
-	append_choice(a, p, &text);
-	fprintf(out, "%s,", sc_strbuf_get(&text));
+	fprintf(out, "%s,", choice_text(&a->choice[p], r->n, choice));
 	sc_csv_put_numbers(out, times, 6);
 	fprintf(out, "%s,%d,", sc_c3_class_names[a->class], a->best == p);
-	sc_strbuf_clear(&text);
 	if (a->best == p)
 		append_rule(a, &text);
 	sc_csv_put_cell(out, sc_strbuf_get(&text));
@@ -425,14 +413,6 @@ static void put_loss(struct sc_json *json, json_t *parent, const char *key,
 	sc_json_known_real(json, object, "most_frac", loss->most_frac);
 }
 
-/* As it was asked for. */
-static const char *choice_name(const struct sc_c3_advice *a, size_t choice, struct sc_strbuf *out)
-{
-	sc_strbuf_clear(out);
-	choice_text(&a->choice[choice], a->choice[choice].n, out);
-	return sc_strbuf_get(out);
-}
-
 static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_advice *a)
 {
 	const struct sc_c3_pair *pair = &a->named->pair;
@@ -440,7 +420,8 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 	const struct sc_gemm_shape *g = &pair->gemm.u.gemm;
 	const struct sc_c3_result *any = &a->result[a->best];
 	json_t *policies = sc_json_object(json, object, "policies"), *changes;
-	struct sc_strbuf name = {0};
+	struct sc_strbuf rule = {0};
+	char name[CHOICE_CHARS];
 
 	sc_json_text(json, object, "name", a->named->name);
 	sc_json_text(json, object, "kind", sc_enum_name(sc_c3_kind_names, (int)pair->kind));
@@ -467,10 +448,12 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 	sc_json_real(json, object, "comm_us", any->comm_us);
 	sc_json_real(json, object, "serial_us", any->serial_us);
 	sc_json_real(json, object, "ideal_speedup", any->ideal);
-	sc_json_text(json, object, "best", choice_name(a, a->best, &name));
+	sc_json_text(json, object, "best",
+		     choice_text(&a->choice[a->best], a->choice[a->best].n, name));
 	for (size_t p = 0; p < a->n; p++)
 		if (a->applies[p]) {
-			json_t *policy = sc_json_object(json, policies, choice_name(a, p, &name));
+			json_t *policy = sc_json_object(
+				json, policies, choice_text(&a->choice[p], a->choice[p].n, name));
 
 			put_policy(json, policy, &a->result[p]);
 			if (a->n_changes)
@@ -481,17 +464,18 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 		json_t *change = sc_json_object(json, changes, NULL);
 
 		sc_json_real(json, change, "from_bytes", a->changes[i].bytes);
-		sc_json_text(json, change, "policy", choice_name(a, a->changes[i].best, &name));
+		sc_json_text(json, change, "policy",
+			     choice_text(&a->choice[a->changes[i].best],
+					 a->choice[a->changes[i].best].n, name));
 		if (a->changes[i].n >= 1)
 			sc_json_real(json, change, "reserved_or_pieces", a->changes[i].n);
 	}
 	if (a->n_changes) {
-		sc_strbuf_clear(&name);
-		append_rule(a, &name);
-		sc_json_text(json, object, "rule", sc_strbuf_get(&name));
+		append_rule(a, &rule);
+		sc_json_text(json, object, "rule", sc_strbuf_get(&rule));
 		put_loss(json, object, "rule_loss", &a->rule_loss);
 	}
-	sc_strbuf_release(&name);
+	sc_strbuf_release(&rule);
 }
 
 static void put_advices_json(const void *result, struct sc_json *json)
