@@ -83,13 +83,17 @@ struct stack {
 	size_t n;
 	uint32_t event[MAX_DEPTH];
 };
+/* A call or an op. */
+struct op {
+	uint32_t product;  /* of a call: that it is part of, + 1 */
+	uint32_t parent;   /* of a call or op: the op around it + 1 */
+	uint32_t n_device; /* of an op: its launches, and what they took on the device */
+	double device_us;
+	bool on_tensor_cores; /* any of them */
+};
 struct ops {
 	struct sc_trace trace;
-	uint32_t *op_of;   /* of a call: the product it is part of + 1; of an op: 0 */
-	uint32_t *parent;  /* of a call or op: the op around it + 1 */
-	double *device_us; /* of an op: what its launches took on the device */
-	uint32_t *n_device;
-	bool *on_tensor_cores; /* of an op: any of its kernels */
+	struct op *at; /* by event */
 };
 
 static int64_t end_of(const struct sc_trace_event *e)
@@ -151,7 +155,7 @@ static const char *dtype_of(const char *shapes, int which)
 /* Do gradients ask for it? Autograd's nodes are named so. */
 static bool is_backward(const struct ops *ops, uint32_t event)
 {
-	for (uint32_t op = event + 1; op; op = ops->parent[op - 1])
+	for (uint32_t op = event + 1; op; op = ops->at[op - 1].parent)
 		if (strstr(ops->trace.strings.at[ops->trace.events.at[op - 1].name], "Backward"))
 			return true;
 	return false;
@@ -177,13 +181,13 @@ static void put_product(const struct table *table, const struct ops *ops, uint32
 				json_integer_value(json_array_get(b, rank - 2)) == k;
 
 	json_decref(dims);
-	if (!dtype || !is_product || ops->n_device[event] == 0)
+	if (!dtype || !is_product || ops->at[event].n_device == 0)
 		return;
-	if (ops->on_tensor_cores[event] && strcmp(dtype, "fp32") == 0)
+	if (ops->at[event].on_tensor_cores && strcmp(dtype, "fp32") == 0)
 		dtype = "tf32";
 	fprintf(table->out, "trace,%s,%s,%s,fwd,%lld,%lld,%lld,%lld,%.3f,%s\n", table->device,
 		dtype, p->batched ? "bmm" : "linear", p->batched ? (long long)batch : 1LL,
-		(long long)m, (long long)n, (long long)k, ops->device_us[event],
+		(long long)m, (long long)n, (long long)k, ops->at[event].device_us,
 		is_backward(ops, event) ? "backward" : "forward");
 }
 
@@ -208,10 +212,10 @@ static void nest(struct ops *ops)
 		if (s->n < MAX_DEPTH && e->cls == SC_EV_OP)
 			s->event[s->n++] = i;
 		inner = s->n - (e->cls == SC_EV_OP && s->n && s->event[s->n - 1] == i);
-		ops->parent[i] = inner ? s->event[inner - 1] + 1 : 0;
+		ops->at[i].parent = inner ? s->event[inner - 1] + 1 : 0;
 		for (size_t k = s->n; e->cls == SC_EV_API && k > 0; k--)
 			if (product_of(t->strings.at[t->events.at[s->event[k - 1]].name])) {
-				ops->op_of[i] = s->event[k - 1] + 1;
+				ops->at[i].product = s->event[k - 1] + 1;
 				break;
 			}
 	}
@@ -234,44 +238,16 @@ static void add_device_times(struct ops *ops)
 		if (call == SC_NONE || e->cls != SC_EV_KERNEL ||
 		    sc_kernel_family_of(t->strings.at[e->name]) != SC_FAMILY_GEMM)
 			continue;
-		op = ops->op_of[call];
+		op = ops->at[call].product;
 		if (op) {
-			ops->device_us[op - 1] += sc_ns_us(e->dur_ns);
-			ops->n_device[op - 1]++;
+			ops->at[op - 1].device_us += sc_ns_us(e->dur_ns);
+			ops->at[op - 1].n_device++;
 			for (size_t k = 0; k < 3; k++)
 				if (strstr(t->strings.at[e->name], tensor_parts[k]))
-					ops->on_tensor_cores[op - 1] = true;
+					ops->at[op - 1].on_tensor_cores = true;
 		}
 	}
 	SC_VEC_RELEASE(&calls.list);
-}
-
-static int load_ops(const char *path, struct ops *ops, struct sc_err *err)
-{
-	const struct sc_trace_load_opts opts = {.classes = 1u << SC_EV_KERNEL | 1u << SC_EV_API |
-							   1u << SC_EV_OP};
-	const int rc = sc_trace_load(path, &opts, &ops->trace, err);
-	const size_t n = rc ? 0 : ops->trace.events.n;
-
-	if (rc)
-		return rc;
-	ops->op_of = sc_xcalloc(n + 1, sizeof(*ops->op_of));
-	ops->parent = sc_xcalloc(n + 1, sizeof(*ops->parent));
-	ops->device_us = sc_xcalloc(n + 1, sizeof(*ops->device_us));
-	ops->n_device = sc_xcalloc(n + 1, sizeof(*ops->n_device));
-	ops->on_tensor_cores = sc_xcalloc(n + 1, sizeof(*ops->on_tensor_cores));
-	nest(ops);
-	return 0;
-}
-
-static void release_ops(struct ops *ops)
-{
-	free(ops->op_of);
-	free(ops->parent);
-	free(ops->device_us);
-	free(ops->n_device);
-	free(ops->on_tensor_cores);
-	sc_trace_release(&ops->trace);
 }
 
 static void put_products(const struct table *table, struct ops *ops)
@@ -302,10 +278,10 @@ static void close_op(const struct table *table, const struct sc_trace *t, const 
 
 static uint32_t outermost(const struct ops *ops, uint32_t event)
 {
-	uint32_t op = ops->parent[event];
+	uint32_t op = ops->at[event].parent;
 
-	while (op && ops->parent[op - 1])
-		op = ops->parent[op - 1];
+	while (op && ops->at[op - 1].parent)
+		op = ops->at[op - 1].parent;
 	return op;
 }
 
@@ -318,7 +294,7 @@ static void put_launches(const struct table *table, struct ops *ops)
 		const struct sc_trace_event *e = &t->events.at[i];
 		struct open_op *o = &open[e->lane];
 
-		if (e->cls == SC_EV_OP && !ops->parent[i]) {
+		if (e->cls == SC_EV_OP && !ops->at[i].parent) {
 			close_op(table, t, o);
 			*o = (struct open_op){.op = i + 1};
 		}
@@ -337,43 +313,11 @@ static void put_launches(const struct table *table, struct ops *ops)
 	free(open);
 }
 
-/* Both need ops, so one trace at a time. */
-static int trace_table_of_ops(const struct table *table, const char *header,
-			      void (*put)(const struct table *, struct ops *), struct sc_err *err)
-{
-	fputs(header, table->out);
-	for (size_t f = 0; f < table->run->n_files; f++) {
-		struct ops ops;
-		const int rc = load_ops(table->run->files[f], &ops, err);
-
-		if (rc)
-			return rc;
-		put(table, &ops);
-		release_ops(&ops);
-	}
-	return 0;
-}
-
-static int trace_table_ops(const struct table *table, struct sc_err *err)
-{
-	return trace_table_of_ops(table, "source,device,dtype,op,pass,batch,m,n,k,time_us,phase\n",
-				  put_products, err);
-}
-
-static int trace_table_host(const struct table *table, struct sc_err *err)
-{
-	return trace_table_of_ops(table, "source,device,overhead,what,launches,time_us\n",
-				  put_launches, err);
-}
-
 int sc_export_table(enum sc_export_format format, const struct sc_export_run *run, FILE *out,
 		    struct sc_err *err)
 {
-	static int (*const writers[SC_N_EXPORT_FORMATS])(const struct table *, struct sc_err *) = {
-		[SC_EXPORT_OPS] = trace_table_ops,
-		[SC_EXPORT_COLLECTIVES] = trace_table_collectives,
-		[SC_EXPORT_HOST] = trace_table_host,
-	};
+	const struct sc_trace_load_opts opts = {.classes = 1u << SC_EV_KERNEL | 1u << SC_EV_API |
+							   1u << SC_EV_OP};
 	char name[128];
 	struct table table = {.run = run, .device = run->device, .out = out};
 
@@ -381,5 +325,25 @@ int sc_export_table(enum sc_export_format format, const struct sc_export_run *ru
 		table.device = device_of(run->files[0], name, sizeof(name), err);
 	if (!table.device)
 		return err ? -(int)err->code : -(int)SC_EIO;
-	return writers[format](&table, err);
+	if (format == SC_EXPORT_COLLECTIVES)
+		return trace_table_collectives(&table, err);
+	fputs(format == SC_EXPORT_OPS ? "source,device,dtype,op,pass,batch,m,n,k,time_us,phase\n"
+				      : "source,device,overhead,what,launches,time_us\n",
+	      out);
+	for (size_t f = 0; f < run->n_files; f++) {
+		struct ops ops;
+		const int rc = sc_trace_load(run->files[f], &opts, &ops.trace, err);
+
+		if (rc)
+			return rc;
+		ops.at = sc_xcalloc(ops.trace.events.n + 1, sizeof(*ops.at));
+		nest(&ops);
+		if (format == SC_EXPORT_OPS)
+			put_products(&table, &ops);
+		else
+			put_launches(&table, &ops);
+		free(ops.at);
+		sc_trace_release(&ops.trace);
+	}
+	return 0;
 }
