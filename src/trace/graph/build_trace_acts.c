@@ -222,34 +222,25 @@ static void add_act(struct rank_load *load, const struct sc_trace_event *e, uint
 }
 
 /* By start, which moving starts behind calls may have changed. */
-static void order_acts(struct rank_load *load, uint32_t *events)
+static void order_acts(struct rank_load *load, const uint32_t *events)
 {
 	struct sc_trace_rank *r = load->rank;
-	struct sc_trace_order *order;
-	struct sc_act *acts;
-	size_t i = 1;
+	struct sc_trace_order *order = sc_xmalloc((r->acts.n + 1) * sizeof(*order));
+	struct sc_act *acts = sc_xmalloc((r->acts.n + 1) * sizeof(*acts));
 
-	while (i < r->acts.n && r->acts.at[i].start_ns >= r->acts.at[i - 1].start_ns)
-		i++;
-	if (i >= r->acts.n) {
-		load->act_event = events;
-		return;
+	load->act_event = sc_xmalloc((r->acts.n + 1) * sizeof(*load->act_event));
+	for (uint32_t i = 0; i < r->acts.n; i++) {
+		acts[i] = r->acts.at[i];
+		order[i] = (struct sc_trace_order){.key = acts[i].start_ns, .index = i};
 	}
-	order = sc_xmalloc(r->acts.n * sizeof(*order));
-	acts = sc_xmalloc(r->acts.n * sizeof(*acts));
-	load->act_event = sc_xmalloc(r->acts.n * sizeof(*load->act_event));
-	for (i = 0; i < r->acts.n; i++)
-		order[i] = (struct sc_trace_order){.key = r->acts.at[i].start_ns,
-						   .index = (uint32_t)i};
-	qsort(order, r->acts.n, sizeof(*order), sc_trace_compare_order);
-	for (i = 0; i < r->acts.n; i++) {
-		acts[i] = r->acts.at[order[i].index];
+	if (r->acts.n)
+		qsort(order, r->acts.n, sizeof(*order), sc_trace_compare_order);
+	for (size_t i = 0; i < r->acts.n; i++) {
+		r->acts.at[i] = acts[order[i].index];
 		load->act_event[i] = events[order[i].index];
 	}
-	memcpy(r->acts.at, acts, r->acts.n * sizeof(*acts));
 	free(acts);
 	free(order);
-	free(events);
 }
 
 static uint32_t call_at(const struct sc_trace_rank *r, int64_t ns)
@@ -361,8 +352,8 @@ void sc_trace_load_acts(struct rank_load *load)
 				break;
 			}
 	}
-	SC_VEC_RESERVE(&events, 1);
 	order_acts(load, events.at);
+	SC_VEC_RELEASE(&events);
 	place_acts(load->rank);
 	load->comm_before = sc_xcalloc(load->rank->streams.n + 1, sizeof(*load->comm_before));
 	for (size_t l = 0; l < load->rank->streams.n; l++)

@@ -279,28 +279,15 @@ static void find_words(const struct sc_trace *t, struct sc_marks *out)
 
 /* ---- all ---- */
 
-static void find_steps(const struct sc_trace *t, struct sc_marks *out)
-{
-	find_named(t, NULL, out);
-}
-
 bool sc_marks_find(const struct sc_trace *trace, const char *range, struct sc_marks *out)
 {
-	static const struct {
-		enum sc_found_by found_by;
-		void (*find)(const struct sc_trace *t, struct sc_marks *out);
-	} ways[] = {
-		{SC_FOUND_STEPS, find_steps},
-		{SC_FOUND_ZERO_GRAD, find_optimizer},
-		{SC_FOUND_NAMED, find_words},
-	};
-
-	*out = (struct sc_marks){.found_by = SC_FOUND_RANGE};
-	if (range)
-		find_named(trace, range, out);
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]) && !range && out->list.n == 0; i++) {
-		out->found_by = ways[i].found_by;
-		ways[i].find(trace, out);
+	*out = (struct sc_marks){.found_by = range ? SC_FOUND_RANGE : SC_FOUND_STEPS};
+	find_named(trace, range, out);
+	if (!range && out->list.n == 0)
+		find_optimizer(trace, out);
+	if (!range && out->list.n == 0) {
+		out->found_by = SC_FOUND_NAMED;
+		find_words(trace, out);
 	}
 	return out->list.n > 0;
 }
