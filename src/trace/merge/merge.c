@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/search.h"
 #include "base/stats.h"
@@ -14,66 +13,27 @@
 
 enum { MAX_SHIFT = 64, MAX_COMPARED = 512 };
 
-/* Calls of one communicator on one rank: indices of its calls, in order. */
-struct track {
-	size_t rank;
-	uint64_t comm;
-	uint32_t *call;
-	size_t n;
-	bool numbered; /* all have a seq */
-	int64_t shift; /* of the order, against the first track of the communicator */
-};
-struct tracks {
-	SC_VEC(struct track) list;
-};
-
-static const struct sc_merge_call *call_of(const struct sc_merge *m, const struct track *t,
-					   size_t i)
-{
-	return &m->ranks.at[t->rank].calls.at[t->call[i]];
-}
-
 struct comm_call {
 	uint64_t comm;
-	uint32_t call;
+	uint32_t rank, call; /* indices */
 };
+/* Calls of one communicator on one rank, in order. */
+struct track {
+	const struct comm_call *calls;
+	size_t n;
+};
+
+static struct sc_merge_call *call_of(const struct sc_merge *m, const struct track *t, size_t i)
+{
+	return &m->ranks.at[t->calls[i].rank].calls.at[t->calls[i].call];
+}
 
 static int compare_comm_calls(const void *left, const void *right)
 {
 	const struct comm_call *a = left, *b = right;
 
-	return 2 * SC_ORDER(a->comm, b->comm) + SC_ORDER(a->call, b->call);
-}
-
-static void add_tracks(const struct sc_merge *m, size_t rank, struct tracks *out)
-{
-	const size_t n = m->ranks.at[rank].calls.n;
-	struct comm_call *calls = sc_xmalloc((n + 1) * sizeof(*calls));
-
-	for (size_t i = 0; i < n; i++)
-		calls[i] = (struct comm_call){m->ranks.at[rank].calls.at[i].comm, (uint32_t)i};
-	qsort(calls, n, sizeof(*calls), compare_comm_calls);
-	for (size_t i = 0, end; i < n; i = end) {
-		struct track t = {.rank = rank, .comm = calls[i].comm, .numbered = true};
-
-		for (end = i; end < n && calls[end].comm == t.comm; end++)
-			;
-		t.n = end - i;
-		t.call = sc_xmalloc(t.n * sizeof(*t.call));
-		for (size_t k = 0; k < t.n; k++) {
-			t.call[k] = calls[i + k].call;
-			t.numbered = t.numbered && call_of(m, &t, k)->seq >= 0;
-		}
-		SC_VEC_PUSH(&out->list, t);
-	}
-	free(calls);
-}
-
-static int compare_tracks(const void *left, const void *right)
-{
-	const struct track *a = left, *b = right;
-
-	return 2 * SC_ORDER(a->comm, b->comm) + SC_ORDER(a->rank, b->rank);
+	return 4 * SC_ORDER(a->comm, b->comm) + 2 * SC_ORDER(a->rank, b->rank) +
+	       SC_ORDER(a->call, b->call);
 }
 
 /* ---- by order ---- */
@@ -140,14 +100,11 @@ static int64_t best_shift(const struct sc_merge *m, const struct track *a, const
 	double *scratch = sc_xmalloc((MAX_COMPARED + 1) * sizeof(*scratch));
 	struct fit best = fit_at(m, a, b, 0, scratch);
 	const int64_t limit = (int64_t)(b->n < a->n ? a->n : b->n) / 2;
+	/* Where as many calls were recorded, and all are alike in order, nothing is missing. */
+	const bool whole = a->n == b->n && best.n_alike == best.n && a->n < 2 * MAX_SHIFT;
 	int64_t shift = 0;
 
-	/* Where as many calls were recorded, and all are alike in order, nothing is missing. */
-	if (a->n == b->n && best.n_alike == best.n && a->n < 2 * MAX_SHIFT) {
-		free(scratch);
-		return 0;
-	}
-	for (int64_t s = 1; s <= MAX_SHIFT && s <= limit; s++) {
+	for (int64_t s = 1; !whole && s <= MAX_SHIFT && s <= limit; s++) {
 		for (int sign = -1; sign <= 1; sign += 2) {
 			const struct fit fit = fit_at(m, a, b, sign * s, scratch);
 
@@ -167,7 +124,7 @@ static int64_t best_shift(const struct sc_merge *m, const struct track *a, const
 struct keyed {
 	int64_t number;
 	int32_t kind;
-	uint32_t track;
+	uint32_t rank;
 	struct sc_merge_call *call;
 };
 
@@ -176,7 +133,7 @@ static int compare_keyed(const void *left, const void *right)
 	const struct keyed *a = left, *b = right;
 
 	return 4 * SC_ORDER(a->number, b->number) + 2 * SC_ORDER(a->kind, b->kind) +
-	       SC_ORDER(a->track, b->track);
+	       SC_ORDER(a->rank, b->rank);
 }
 
 /* Same number and kind: one instance, in which a rank is once. */
@@ -186,7 +143,7 @@ static void number_instances(struct sc_merge *m, struct keyed *keyed, size_t n)
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i; end < n && keyed[end].number == keyed[i].number &&
 			      keyed[end].kind == keyed[i].kind &&
-			      (end == i || keyed[end].track != keyed[end - 1].track);
+			      (end == i || keyed[end].rank != keyed[end - 1].rank);
 		     end++)
 			keyed[end].call->instance = (int32_t)m->n_members.n;
 		if (end - i > 1)
@@ -195,60 +152,62 @@ static void number_instances(struct sc_merge *m, struct keyed *keyed, size_t n)
 	}
 }
 
-static void match_communicator(struct sc_merge *m, struct track *tracks, size_t n_tracks)
+/* All calls of a communicator, by rank. */
+static void match_communicator(struct sc_merge *m, const struct comm_call *calls, size_t n)
 {
+	struct keyed *keyed = sc_xmalloc(n * sizeof(*keyed));
+	const struct track all = {calls, n};
+	struct track first = all;
 	bool numbered = true;
-	struct keyed *keyed;
-	size_t n = 0, total = 0;
 
-	for (size_t t = 0; t < n_tracks; t++) {
-		numbered = numbered && tracks[t].numbered;
-		total += tracks[t].n;
-	}
-	if (n_tracks == 1)
-		m->n_solo += total;
-	keyed = sc_xmalloc((total + 1) * sizeof(*keyed));
-	for (size_t t = 0; t < n_tracks; t++) {
-		tracks[t].shift = numbered || t == 0 ? 0 : best_shift(m, &tracks[0], &tracks[t]);
-		for (size_t i = 0; i < tracks[t].n; i++) {
-			struct sc_merge_call *call =
-				&m->ranks.at[tracks[t].rank].calls.at[tracks[t].call[i]];
+	for (size_t i = 0; i < n; i++)
+		numbered = numbered && call_of(m, &all, i)->seq >= 0;
+	for (size_t i = 0, end; i < n; i = end) {
+		struct track track = {.calls = &calls[i]};
+		int64_t shift = 0;
 
-			keyed[n++] = (struct keyed){
-				.number = numbered ? call->seq : (int64_t)i + tracks[t].shift,
+		for (end = i; end < n && calls[end].rank == calls[i].rank; end++)
+			;
+		track.n = end - i;
+		if (i == 0)
+			first = track;
+		else if (!numbered)
+			shift = best_shift(m, &first, &track);
+		for (size_t k = 0; k < track.n; k++) {
+			struct sc_merge_call *call = call_of(m, &track, k);
+
+			keyed[i + k] = (struct keyed){
+				.number = numbered ? call->seq : (int64_t)k + shift,
 				.kind = call->kind,
-				.track = (uint32_t)t,
+				.rank = calls[i].rank,
 				.call = call,
 			};
 		}
 	}
+	if (first.n == n)
+		m->n_solo += n;
 	number_instances(m, keyed, n);
 	free(keyed);
 }
 
 void sc_merge_match(struct sc_merge *merge)
 {
-	struct tracks tracks = {.list = {0}};
+	SC_VEC(struct comm_call) calls = {0};
 
-	merge->n_members.n = merge->n_calls = merge->n_matched = merge->n_solo = 0;
-	for (size_t r = 0; r < merge->ranks.n; r++) {
-		merge->n_calls += merge->ranks.at[r].calls.n;
+	merge->n_members.n = merge->n_matched = merge->n_solo = 0;
+	for (size_t r = 0; r < merge->ranks.n; r++)
 		for (size_t i = 0; i < merge->ranks.at[r].calls.n; i++)
-			merge->ranks.at[r].calls.at[i].instance = SC_MERGE_NO_INSTANCE;
-		add_tracks(merge, r, &tracks);
-	}
-	if (tracks.list.n)
-		qsort(tracks.list.at, tracks.list.n, sizeof(*tracks.list.at), compare_tracks);
-	for (size_t i = 0, end; i < tracks.list.n; i = end) {
-		for (end = i;
-		     end < tracks.list.n && tracks.list.at[end].comm == tracks.list.at[i].comm;
-		     end++)
+			SC_VEC_PUSH(&calls, ((struct comm_call){merge->ranks.at[r].calls.at[i].comm,
+								(uint32_t)r, (uint32_t)i}));
+	merge->n_calls = calls.n;
+	if (calls.n)
+		qsort(calls.at, calls.n, sizeof(*calls.at), compare_comm_calls);
+	for (size_t i = 0, end; i < calls.n; i = end) {
+		for (end = i; end < calls.n && calls.at[end].comm == calls.at[i].comm; end++)
 			;
-		match_communicator(merge, &tracks.list.at[i], end - i);
+		match_communicator(merge, &calls.at[i], end - i);
 	}
-	for (size_t i = 0; i < tracks.list.n; i++)
-		free(tracks.list.at[i].call);
-	SC_VEC_RELEASE(&tracks.list);
+	SC_VEC_RELEASE(&calls);
 }
 
 void sc_merge_release(struct sc_merge *merge)
@@ -291,12 +250,8 @@ double sc_merge_bound_ns(const struct sc_merge_rank *rank)
 {
 	double widest = NAN;
 
-	for (size_t i = 0; i < rank->pieces.n; i++) {
-		const double half = (rank->pieces.at[i].high_ns - rank->pieces.at[i].low_ns) / 2;
-
-		if (isnan(widest) || half > widest)
-			widest = half;
-	}
+	for (size_t i = 0; i < rank->pieces.n; i++)
+		widest = fmax(widest, (rank->pieces.at[i].high_ns - rank->pieces.at[i].low_ns) / 2);
 	return widest;
 }
 
