@@ -368,13 +368,6 @@ void sc_merge_clocks(struct sc_merge *merge)
 			     (nearest[r].same_host == nearest[next].same_host &&
 			      nearest[r].shared > nearest[next].shared)))
 				next = r;
-		if (next == n)
-			break;
-		/* Shares nothing with anyone: its clock as it is. */
-		if (!nearest[next].shared && !nearest[next].same_host) {
-			merge->ranks.at[next].basis = SC_MERGE_HOST_CLOCK;
-			nearest[next].parent = 0;
-		}
 	}
 	gsl_set_error_handler(handler);
 	free(nearest);
