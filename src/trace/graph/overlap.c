@@ -182,15 +182,9 @@ static int compare_keys(const struct same *a, const struct same *b)
 static int compare_same(const void *left, const void *right)
 {
 	const struct same *a = left, *b = right;
-	const int order = compare_keys(a, b);
 
-	if (order)
-		return order;
-	if (a->beside != b->beside)
-		return a->beside ? 1 : -1;
-	if (a->time_us < b->time_us || a->time_us > b->time_us)
-		return a->time_us < b->time_us ? -1 : 1;
-	return (a->index > b->index) - (a->index < b->index);
+	return 8 * compare_keys(a, b) + 4 * SC_ORDER(a->beside, b->beside) +
+	       2 * SC_ORDER(a->time_us, b->time_us) + SC_ORDER(a->index, b->index);
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)

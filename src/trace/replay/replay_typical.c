@@ -26,29 +26,20 @@ struct entries {
 	SC_VEC(struct entry) list;
 };
 
-static int compare_four(const uint32_t a[4], const uint32_t b[4])
-{
-	size_t i = 0;
-
-	while (i < 3 && a[i] == b[i])
-		i++;
-	return (a[i] > b[i]) - (a[i] < b[i]);
-}
-
 static int compare_names(const void *left, const void *right)
 {
 	const struct entry *a = left, *b = right;
 
-	return compare_four((uint32_t[4]){a->lane, a->name, a->iteration, a->index},
-			    (uint32_t[4]){b->lane, b->name, b->iteration, b->index});
+	return 8 * SC_ORDER(a->lane, b->lane) + 4 * SC_ORDER(a->name, b->name) +
+	       2 * SC_ORDER(a->iteration, b->iteration) + SC_ORDER(a->index, b->index);
 }
 
 static int compare_places(const void *left, const void *right)
 {
 	const struct entry *a = left, *b = right;
 
-	return compare_four((uint32_t[4]){a->lane, a->name, a->place, a->iteration},
-			    (uint32_t[4]){b->lane, b->name, b->place, b->iteration});
+	return 8 * SC_ORDER(a->lane, b->lane) + 4 * SC_ORDER(a->name, b->name) +
+	       2 * SC_ORDER(a->place, b->place) + SC_ORDER(a->iteration, b->iteration);
 }
 
 static bool same_name(const struct entry *a, const struct entry *b)
