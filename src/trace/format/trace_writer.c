@@ -186,39 +186,28 @@ static void write_events(struct sc_trace_writer *w, event_vec *events)
 
 /* --- the interface --- */
 
-static struct sc_trace_writer *make_writer(const char *path, struct sc_output *out)
-{
-	struct sc_trace_writer *w = calloc(1, sizeof(*w));
-	struct sc_frame_coder *coder = sc_frame_coder_create();
-	size_t n = strlen(path) + 1;
-
-	if (!w || !coder) {
-		sc_frame_coder_destroy(coder);
-		free(w);
-		return NULL;
-	}
-	w->out = out;
-	w->path = memcpy(sc_xmalloc(n), path, n);
-	w->coder = coder;
-	sc_arena_init(&w->facts, TEXT_ARENA_BYTES);
-	return w;
-}
-
 int sc_trace_writer_create(const char *path, const struct sc_trace_identity *identity,
 			   struct sc_trace_writer **out, struct sc_err *err)
 {
 	uint8_t header[SC_FILE_HEADER_BYTES];
+	struct sc_frame_coder *coder = sc_frame_coder_create();
+	const size_t n = strlen(path) + 1;
 	struct sc_trace_writer *w;
 	struct sc_output *file;
-	int rc = sc_output_create(path, false, &file, err);
+	int rc;
 
-	if (rc)
-		return rc;
-	w = make_writer(path, file);
-	if (!w) {
-		sc_output_discard(file);
+	if (!coder)
 		return sc_err_at(err, SC_EIO, path, 0, 0, "not enough memory to write a trace");
+	rc = sc_output_create(path, false, &file, err);
+	if (rc) {
+		sc_frame_coder_destroy(coder);
+		return rc;
 	}
+	w = sc_xcalloc(1, sizeof(*w));
+	w->out = file;
+	w->path = memcpy(sc_xmalloc(n), path, n);
+	w->coder = coder;
+	sc_arena_init(&w->facts, TEXT_ARENA_BYTES);
 	sc_file_header_put(header);
 	write_all(w, header, sizeof(header));
 	w->identity = *identity;
