@@ -214,6 +214,6 @@ static const struct {
 
 LOOP_TEST(test_probe, N_OF(heads))
 {
-	ck_assert_int_eq(sc_import_job.probe("x", heads[_i].head, strlen(heads[_i].head)),
+	ck_assert_int_eq(sc_import_job.probe(heads[_i].head, strlen(heads[_i].head)),
 			 heads[_i].is_job);
 }

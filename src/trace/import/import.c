@@ -150,20 +150,19 @@ enum { HEAD_BYTES = 64 << 10 };
 
 static void count(struct sc_import_stats *stats, const char *reason, bool is_loss)
 {
-	for (size_t i = 0; i < stats->n_reasons; i++) {
-		if (strcmp(stats->bad[i].reason, reason) == 0) {
-			stats->bad[i].n++;
-			return;
-		}
+	size_t i = 0;
+
+	while (i < stats->n_reasons && strcmp(stats->bad[i].reason, reason) != 0)
+		i++;
+	if (i == SC_IMPORT_MAX_REASONS) {
+		i--;
+		stats->bad[i].reason = "other reasons";
+		stats->bad[i].is_loss |= is_loss;
+	} else if (i == stats->n_reasons) {
+		stats->bad[stats->n_reasons++] =
+			(struct sc_import_reason){.reason = reason, .is_loss = is_loss};
 	}
-	if (stats->n_reasons == SC_IMPORT_MAX_REASONS) {
-		stats->bad[SC_IMPORT_MAX_REASONS - 1].reason = "other reasons";
-		stats->bad[SC_IMPORT_MAX_REASONS - 1].is_loss |= is_loss;
-		stats->bad[SC_IMPORT_MAX_REASONS - 1].n++;
-		return;
-	}
-	stats->bad[stats->n_reasons++] =
-		(struct sc_import_reason){.reason = reason, .is_loss = is_loss, .n = 1};
+	stats->bad[i].n++;
 }
 
 void sc_import_count_bad(struct sc_import_stats *stats, const char *reason)
@@ -238,7 +237,7 @@ int sc_import(const char *path, const struct sc_import_opts *opts, struct sc_imp
 		return rc;
 	*stats = (struct sc_import_stats){.rank = -1};
 	for (size_t i = 0; !found && i < sizeof(IMPORTERS) / sizeof(IMPORTERS[0]); i++) {
-		if (IMPORTERS[i]->probe(path, head, n))
+		if (IMPORTERS[i]->probe(head, n))
 			found = IMPORTERS[i];
 	}
 	if (found && opts->mate && found != &sc_import_execution_trace)

@@ -49,8 +49,8 @@ struct sc_import_opts {
 
 struct sc_importer {
 	const char *name; /* "kineto" */
-	/* Is it one of this kind? From the first bytes, decompressed; the name is a hint only. */
-	bool (*probe)(const char *path, const char *head, size_t n);
+	/* Is it one of this kind? From the first bytes, decompressed. */
+	bool (*probe)(const char *head, size_t n);
 	/* Writes one or more .sctrace files into opts->dir, named after the input and rank. Output is removed
 	 * on failure. */
 	int (*run)(const char *path, const struct sc_import_opts *opts,

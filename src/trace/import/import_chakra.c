@@ -412,14 +412,13 @@ static int read_file(struct chakra *im, struct sc_inflate *in, struct sc_err *er
 }
 
 /* Its first message must be metadata and nothing else, and the second one begin with an id. */
-static bool probe(const char *path, const char *head, size_t n)
+static bool probe(const char *head, size_t n)
 {
 	struct slice in = {.at = (const unsigned char *)head};
 	struct slice message;
 	struct field field;
 	uint64_t n_message;
 
-	(void)path;
 	in.end = in.at + n;
 	if (!take_varint(&in, &n_message) || n_message == 0 ||
 	    n_message > (uint64_t)(in.end - in.at))

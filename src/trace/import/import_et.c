@@ -251,11 +251,10 @@ static int run(const char *path, const struct sc_import_opts *opts, struct sc_im
 	return opts->mate ? run_with_mate(path, opts, stats, err) : kineto_run(&im, opts, err);
 }
 
-static bool probe(const char *path, const char *head, size_t n)
+static bool probe(const char *head, size_t n)
 {
 	size_t at = sc_import_first(head, n);
 
-	(void)path;
 	return at < n && head[at] == '{' &&
 	       sc_import_has(head, n < 4096 ? n : 4096, "\"schema\"") &&
 	       sc_import_has(head, n, "\"nodes\"") && !sc_import_has(head, n, "\"traceEvents\"");

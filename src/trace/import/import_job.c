@@ -349,11 +349,10 @@ static bool has_column(const char *line, size_t n, const char *name)
 	return false;
 }
 
-static bool probe_job(const char *path, const char *head, size_t n)
+static bool probe_job(const char *head, size_t n)
 {
 	const char *end = memchr(head, '\n', n);
 
-	(void)path;
 	if (end)
 		n = (size_t)(end - head);
 	return has_column(head, n, COLUMN_NAMES[COL_TYPE]) &&

@@ -511,11 +511,10 @@ int kineto_read(struct kineto_import *im, const char *path, struct sc_err *err)
 }
 
 /* An object with a key that only Kineto has, or a list of objects with phases. */
-static bool probe(const char *path, const char *head, size_t n)
+static bool probe(const char *head, size_t n)
 {
 	size_t at = sc_import_first(head, n);
 
-	(void)path;
 	if (at == n)
 		return false;
 	if (head[at] == '[')

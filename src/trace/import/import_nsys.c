@@ -538,9 +538,8 @@ enum { MAX_PROCESSES = 4096, COPY_BYTES = 1 << 16, THREAD_NAME_TYPE = 39 };
 
 static const char MAGIC[] = "SQLite format 3"; /* with its NUL */
 
-static bool probe_nsys(const char *path, const char *head, size_t n)
+static bool probe_nsys(const char *head, size_t n)
 {
-	(void)path;
 	return n >= sizeof(MAGIC) && memcmp(head, MAGIC, sizeof(MAGIC)) == 0;
 }
 
