@@ -164,7 +164,6 @@ static void set_up(const struct sc_cupti *cupti)
 	if (result != SC_CUPTI_OK) {
 		struct sc_raw_header *header = sc_tracer.raw.header;
 
-		header->cupti_is_realtime = 1;
 		header->cupti_shift_ns = header->base_utc_ns - header->base_mono_ns;
 		say("cupti.timestamp_callback", result);
 	}

@@ -57,7 +57,7 @@ struct sc_raw_header {
 	uint32_t version, header_bytes;
 	uint32_t n_buffers, buffer_bytes;
 	uint64_t names_at, texts_at, rings_at, buffers_at, total_bytes;
-	int32_t pid, cupti_is_realtime;
+	int32_t pid;
 	uint64_t run_id;
 	int64_t base_mono_ns, base_utc_ns, cupti_shift_ns; /* cupti_shift: CUPTI's time less ours */
 	uint16_t strides[SC_CUPTI_MAX_KIND + 1];
