@@ -120,14 +120,8 @@ static uint8_t *put_column(struct sc_column *column, uint8_t id, uint8_t *at)
 
 static void clear(struct sc_class_columns *c)
 {
-	for (int i = 0; i < SC_N_COLUMNS; i++) {
-		struct sc_column *column = &c->columns[i];
-
-		column->n = column->n_first = 0;
-		column->varied = 0;
-		column->n_equal = 0;
-		column->last = 0;
-	}
+	for (int i = 0; i < SC_N_COLUMNS; i++)
+		c->columns[i] = (struct sc_column){.at = c->columns[i].at};
 	c->n = c->n_rare_equal = 0;
 }
 

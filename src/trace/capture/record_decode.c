@@ -545,20 +545,17 @@ static void learn(struct sc_decoder *decoder, const uint8_t *at, size_t stride)
 
 	if (u32_at(at) == SC_CUPTI_EXTERNAL) {
 		const struct sc_cupti_external *external = record;
-		struct sc_external_entry *entry;
 
-		if (external->external_kind != SC_CUPTI_CUSTOM2)
-			return;
-		entry = &tables->externals[external->correlation % SC_EXTERNAL_ENTRIES];
-		entry->correlation = external->correlation;
-		entry->external_id = (int64_t)external->external_id;
+		if (external->external_kind == SC_CUPTI_CUSTOM2)
+			tables->externals[external->correlation % SC_EXTERNAL_ENTRIES] =
+				(struct sc_external_entry){external->correlation,
+							   (int64_t)external->external_id};
 	} else if (u32_at(at) == SC_CUPTI_CUDA_EVENT &&
 		   SC_CUPTI_HAS(stride, struct sc_cupti_event, event_sync)) {
 		const struct sc_cupti_event *event = record;
-		struct sc_event_entry *entry = sc_event_entry(tables->syncs, event->event_sync);
 
-		entry->key = event->event_sync;
-		entry->correlation = event->correlation;
+		*sc_event_entry(tables->syncs, event->event_sync) =
+			(struct sc_event_entry){event->event_sync, event->correlation};
 	} else if (u32_at(at) == SC_CUPTI_KERNEL) {
 		const struct sc_cupti_kernel *kernel = record;
 
