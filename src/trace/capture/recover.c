@@ -272,8 +272,8 @@ static bool find_call(struct links *links, const struct sc_trace *from,
 
 struct copy {
 	struct sc_trace_writer *out;
-	uint32_t *strings, *lanes, *configs,
-		*comms; /* by old id, the new one; NULL: not copied yet */
+	/* By old id the new one, in one piece of memory; NULL: not copied yet. */
+	uint32_t *strings, *lanes, *configs, *comms;
 	int64_t n_events;
 	bool packs; /* and what is completed then, with the range that is an iteration or NULL: */
 	struct links links;
@@ -300,10 +300,12 @@ static uint32_t put_comm_of(const struct copy *copy, struct sc_trace_comm comm)
 
 static void copy_tables(struct copy *copy, const struct sc_trace *from)
 {
-	copy->strings = sc_xcalloc(from->strings.n, sizeof(uint32_t));
-	copy->lanes = sc_xcalloc(from->lanes.n, sizeof(uint32_t));
-	copy->configs = sc_xcalloc(from->configs.n, sizeof(uint32_t));
-	copy->comms = sc_xcalloc(from->comms.n, sizeof(uint32_t));
+	copy->strings =
+		sc_xcalloc(from->strings.n + from->lanes.n + from->configs.n + from->comms.n,
+			   sizeof(uint32_t));
+	copy->lanes = copy->strings + from->strings.n;
+	copy->configs = copy->lanes + from->lanes.n;
+	copy->comms = copy->configs + from->configs.n;
 	for (size_t i = 1; i < from->strings.n; i++)
 		copy->strings[i] = put_text(copy, from->strings.at[i]);
 	for (size_t i = 1; i < from->lanes.n; i++) {
@@ -556,9 +558,6 @@ static int end_copy(struct copy *copy, int rc, struct sc_err *err)
 	SC_VEC_RELEASE(&copy->links.records);
 	SC_VEC_RELEASE(&copy->links.contexts);
 	free(copy->strings);
-	free(copy->lanes);
-	free(copy->configs);
-	free(copy->comms);
 	return rc;
 }
 
