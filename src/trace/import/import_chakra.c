@@ -42,17 +42,14 @@ struct chakra {
 
 enum wire { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
-struct slice {
-	const unsigned char *at, *end;
-};
 struct field {
 	uint32_t number;
 	enum wire wire;
-	uint64_t value;     /* of the numbers */
-	struct slice bytes; /* WIRE_BYTES */
+	uint64_t value;        /* of the numbers */
+	struct sc_slice bytes; /* WIRE_BYTES */
 };
 
-static bool take_varint(struct slice *in, uint64_t *out)
+static bool take_varint(struct sc_slice *in, uint64_t *out)
 {
 	const unsigned char *next = sc_get_varint(in->at, in->end, out);
 
@@ -60,7 +57,7 @@ static bool take_varint(struct slice *in, uint64_t *out)
 	return next != NULL;
 }
 
-static bool take_fixed(struct slice *in, size_t n, uint64_t *out)
+static bool take_fixed(struct sc_slice *in, size_t n, uint64_t *out)
 {
 	if ((size_t)(in->end - in->at) < n)
 		return false;
@@ -72,7 +69,7 @@ static bool take_fixed(struct slice *in, size_t n, uint64_t *out)
 }
 
 /* False at the end, or where the message makes no sense: then in->at < in->end stays. */
-static bool take_field(struct slice *in, struct field *out)
+static bool take_field(struct sc_slice *in, struct field *out)
 {
 	const unsigned char *start = in->at;
 	uint64_t tag, n;
@@ -94,7 +91,7 @@ static bool take_field(struct slice *in, struct field *out)
 		case WIRE_BYTES:
 			ok = take_varint(in, &n) && n <= (uint64_t)(in->end - in->at);
 			if (ok) {
-				out->bytes = (struct slice){.at = in->at, .end = in->at + n};
+				out->bytes = (struct sc_slice){.at = in->at, .end = in->at + n};
 				in->at += n;
 			}
 			break;
@@ -107,7 +104,7 @@ static bool take_field(struct slice *in, struct field *out)
 	return ok;
 }
 
-static struct sc_scan_value text_of(const struct slice *bytes)
+static struct sc_scan_value text_of(const struct sc_slice *bytes)
 {
 	return (struct sc_scan_value){.kind = SC_SCAN_LIST,
 				      .at = (const char *)bytes->at,
@@ -130,7 +127,7 @@ enum {
 	ATTR_STRING = 29
 };
 
-static bool take_attr(struct slice in, struct attr *out)
+static bool take_attr(struct sc_slice in, struct attr *out)
 {
 	struct field field;
 
@@ -145,8 +142,7 @@ static bool take_attr(struct slice in, struct attr *out)
 			bool zigzag = field.number == ATTR_SINT32 || field.number == ATTR_SINT64;
 			uint64_t value = field.value;
 
-			out->number = zigzag ? (int64_t)(value >> 1) ^ -(int64_t)(value & 1)
-					     : (int64_t)value;
+			out->number = (int64_t)(zigzag ? sc_unzigzag(value) : value);
 			out->has_number = true;
 		}
 	}
@@ -186,7 +182,7 @@ static void use_attr(const struct attr *attr, struct node *out)
 
 /* Node: 1 id, 2 name, 3 type, 4 ctrl_deps, 5 data_deps, 6 start, 7 duration (us), 8 inputs, 9 outputs,
  * 10 attr. False if it makes no sense. */
-static bool take_node(struct slice in, struct node *out)
+static bool take_node(struct sc_slice in, struct node *out)
 {
 	struct field field, input;
 	struct attr attr;
@@ -342,17 +338,17 @@ static void write_node(struct chakra *im, const struct node *node)
 /* --- the sequence of messages --- */
 enum next { NEXT_MESSAGE, NEXT_END, NEXT_CUT, NEXT_DAMAGED };
 
-static enum next next_message(struct sc_inflate_window *w, struct slice *out)
+static enum next next_message(struct sc_inflate_window *w, struct sc_slice *out)
 {
 	for (;;) {
-		struct slice in = {(const unsigned char *)w->at, (const unsigned char *)w->end};
+		struct sc_slice in = {(const unsigned char *)w->at, (const unsigned char *)w->end};
 		uint64_t n = 0;
 		bool known = take_varint(&in, &n);
 
 		if (n > MAX_MESSAGE || (!known && w->end - w->at >= 10))
 			return NEXT_DAMAGED;
 		if (known && n <= (uint64_t)(in.end - in.at)) {
-			*out = (struct slice){.at = in.at, .end = in.at + n};
+			*out = (struct sc_slice){.at = in.at, .end = in.at + n};
 			w->at = (const char *)out->end;
 			return NEXT_MESSAGE;
 		}
@@ -362,7 +358,7 @@ static enum next next_message(struct sc_inflate_window *w, struct slice *out)
 }
 
 /* GlobalMetadata: 1 version, 2 attr. */
-static void take_metadata(struct chakra *im, struct slice in)
+static void take_metadata(struct chakra *im, struct sc_slice in)
 {
 	struct field field;
 	struct attr attr;
@@ -387,7 +383,7 @@ static int read_file(struct chakra *im, struct sc_inflate *in, struct sc_err *er
 {
 	struct sc_inflate_window window = {.in = in, .cap = FIRST_CAP, .err = err};
 	struct node node;
-	struct slice message;
+	struct sc_slice message;
 	enum next next;
 
 	next = next_message(&window, &message);
@@ -414,8 +410,8 @@ static int read_file(struct chakra *im, struct sc_inflate *in, struct sc_err *er
 /* Its first message must be metadata and nothing else, and the second one begin with an id. */
 static bool probe(const char *head, size_t n)
 {
-	struct slice in = {.at = (const unsigned char *)head};
-	struct slice message;
+	struct sc_slice in = {.at = (const unsigned char *)head};
+	struct sc_slice message;
 	struct field field;
 	uint64_t n_message;
 
@@ -423,7 +419,7 @@ static bool probe(const char *head, size_t n)
 	if (!take_varint(&in, &n_message) || n_message == 0 ||
 	    n_message > (uint64_t)(in.end - in.at))
 		return false;
-	message = (struct slice){.at = in.at, .end = in.at + n_message};
+	message = (struct sc_slice){.at = in.at, .end = in.at + n_message};
 	in.at = message.end;
 	while (take_field(&message, &field)) {
 		if (field.wire != WIRE_BYTES || field.number < 1 || field.number > 2)
