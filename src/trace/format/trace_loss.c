@@ -173,13 +173,10 @@ void sc_trace_loss_text(const struct sc_trace_loss *loss, struct sc_strbuf *out)
 	if (!loss->n_files)
 		return;
 	put_share(loss, out);
-	sc_strbuf_printf(out, "; reason: %s; ", loss->reason);
-	if (!sc_trace_loss_stands(loss))
-		sc_strbuf_append(out, "what is computed from it does not stand");
-	else if (loss->is_cut)
-		sc_strbuf_append(out, "what is computed from it stands for what is there");
-	else
-		sc_strbuf_append(out, "what is computed from it stands");
+	sc_strbuf_printf(out, "; reason: %s; what is computed from it %s", loss->reason,
+			 !sc_trace_loss_stands(loss) ? "does not stand"
+			 : loss->is_cut              ? "stands for what is there"
+						     : "stands");
 }
 
 void sc_trace_loss_warning(const struct sc_trace_loss *loss, struct sc_strbuf *out)
