@@ -57,10 +57,8 @@ static int64_t count_acts(const struct sc_trace *trace, int64_t *n_untimed)
 	for (size_t i = 0; i < trace->events.n; i++) {
 		const struct sc_trace_event *e = &trace->events.at[i];
 
-		if (e->cls != SC_EV_KERNEL && e->cls != SC_EV_COPY && e->cls != SC_EV_SET)
-			continue;
-		n++;
-		*n_untimed += (e->flags & SC_EVF_NO_TIME) != 0;
+		n += sc_event_on_device(e);
+		*n_untimed += sc_event_on_device(e) && e->flags & SC_EVF_NO_TIME;
 	}
 	return n;
 }
@@ -145,16 +143,12 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	return 0;
 }
 
-static int no_activity(const char *path, struct sc_err *err)
-{
-	return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
-			 "the trace has no activity of a GPU; there is nothing to replay");
-}
-
 static int check_activity(const struct sc_trace_run *run, const char *first_file,
 			  struct sc_err *err)
 {
-	for (size_t r = 0; r < run->ranks.n; r++) {
+	const char *idle = run->ranks.n ? NULL : first_file;
+
+	for (size_t r = 0; r < run->ranks.n && !idle; r++) {
 		const struct sc_trace_rank *rank = &run->ranks.at[r];
 
 		if (rank->acts.n == 0 && rank->n_untimed)
@@ -163,10 +157,12 @@ static int check_activity(const struct sc_trace_run *run, const char *first_file
 				"the trace does not say when its %lld activities of the GPU ran, so "
 				"that there is nothing to replay",
 				(long long)rank->n_untimed);
-		if (rank->acts.n == 0)
-			return no_activity(rank->path, err);
+		idle = rank->acts.n ? NULL : rank->path;
 	}
-	return run->ranks.n ? 0 : no_activity(first_file, err);
+	if (!idle)
+		return 0;
+	return sc_err_at(err, SC_EUNSUPPORTED, idle, 0, 0,
+			 "the trace has no activity of a GPU; there is nothing to replay");
 }
 
 /* ---- one clock, one count of iterations ---- */

@@ -130,12 +130,10 @@ static void mark_whole(struct rank_load *load)
 
 	for (size_t i = 0; i < t->events.n && !has_calls; i++)
 		has_calls = t->events.at[i].cls == SC_EV_API;
-
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
 
-		if (e->cls != SC_EV_API && e->cls != SC_EV_KERNEL && e->cls != SC_EV_COPY &&
-		    e->cls != SC_EV_SET)
+		if (e->cls != SC_EV_API && !sc_event_on_device(e))
 			continue;
 		if (e->start_ns < mark.start_ns)
 			mark.start_ns = e->start_ns;

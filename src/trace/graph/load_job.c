@@ -465,9 +465,8 @@ static void add_act(struct job *job, uint32_t i)
 			.bound_us = INFINITY,
 		};
 
-		if (op->group != SC_NONE) {
+		if (op->group != SC_NONE)
 			job->run->merge.n_members.at[first + op->group]++;
-		}
 		act.kind = SC_ACT_COLLECTIVE;
 		act.merge_call = (uint32_t)merged->calls.n;
 		SC_VEC_PUSH(&merged->calls, call);
