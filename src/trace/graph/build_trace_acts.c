@@ -282,44 +282,32 @@ static void place_acts(struct sc_trace_rank *r)
 
 /* ---- shapes ---- */
 
-struct op_shapes {
-	int64_t external_id;
-	uint32_t shapes;
-};
-
-static int compare_ops(const void *left, const void *right)
-{
-	const struct op_shapes *a = left, *b = right;
-
-	return (a->external_id > b->external_id) - (a->external_id < b->external_id);
-}
-
 /* Kernels, or the calls that launched them, name the op by its id. */
 static void keep_shapes(struct rank_load *load)
 {
 	const struct sc_trace *t = &load->trace;
 	struct sc_trace_rank *r = load->rank;
-	SC_VEC(struct op_shapes) ops = {0};
+	SC_VEC(struct sc_trace_order) ops = {0}; /* by external id */
 
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
-		const struct op_shapes op = {e->external_id, e->shapes};
+		const struct sc_trace_order op = {e->external_id, (uint32_t)i, e->shapes};
 
 		if (e->cls == SC_EV_OP && e->external_id && e->shapes)
 			SC_VEC_PUSH(&ops, op);
 	}
 	if (ops.n)
-		qsort(ops.at, ops.n, sizeof(*ops.at), compare_ops);
+		qsort(ops.at, ops.n, sizeof(*ops.at), sc_trace_compare_order);
 	for (size_t a = 0; a < r->acts.n; a++) {
 		const struct sc_trace_event *e = &t->events.at[load->act_event[a]];
 		const uint32_t call = sc_correlations_find(&load->call_of, e->correlation);
-		struct op_shapes key = {.external_id = e->external_id}, *op = NULL;
+		int64_t id = e->external_id;
+		size_t op;
 
-		if (!key.external_id && call != SC_NONE)
-			key.external_id = t->events.at[call].external_id;
-		if (key.external_id && ops.n)
-			op = bsearch(&key, ops.at, ops.n, sizeof(key), compare_ops);
-		SC_VEC_PUSH(&r->shapes, op ? op->shapes : 0);
+		if (!id && call != SC_NONE)
+			id = t->events.at[call].external_id;
+		SC_FIRST_NOT(op, i, 0, ops.n, ops.at[i].key < id);
+		SC_VEC_PUSH(&r->shapes, op < ops.n && ops.at[op].key == id ? ops.at[op].index : 0);
 	}
 	SC_VEC_RELEASE(&ops);
 }
