@@ -167,19 +167,17 @@ static const char *find_library(struct sc_strbuf *path)
 static void set_environment(const struct record_args *args, const char *library, const char *dir,
 			    const char *run)
 {
-	const char *const *name;
-	static const char *const taken[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
-					    "NCCL_PROFILER_PLUGIN", NULL};
+	/* The bare name for NCCL: 2.27.3 takes no path, and CUDA's driver has loaded the library by then. */
+	const char *const taken[][2] = {{"CUDA_INJECTION64_PATH", library},
+					{"NVTX_INJECTION64_PATH", library},
+					{"NCCL_PROFILER_PLUGIN", LIBRARY}};
 
-	for (name = taken; *name; name++) {
-		if (getenv(*name))
-			sc_cli_warn(&args->common, "%s was set to %s; replaced", *name,
-				    getenv(*name));
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+		if (getenv(taken[i][0]))
+			sc_cli_warn(&args->common, "%s was set to %s; replaced", taken[i][0],
+				    getenv(taken[i][0]));
+		setenv(taken[i][0], taken[i][1], 1);
 	}
-	setenv("CUDA_INJECTION64_PATH", library, 1);
-	setenv("NVTX_INJECTION64_PATH", library, 1);
-	/* The bare name: NCCL 2.27.3 takes no path, and CUDA's driver has loaded the library by then. */
-	setenv("NCCL_PROFILER_PLUGIN", LIBRARY, 1);
 	setenv("STEPCAST_DIR", dir, 1);
 	setenv("STEPCAST_RUN_ID", run, 1);
 	if (args->iteration_range)
