@@ -89,12 +89,9 @@ static int check_args(const struct import_args *args, struct sc_err *err)
 		return sc_err_set(err, SC_EUSAGE, "import needs a FILE");
 	if (strcmp(args->common.output, "-") == 0)
 		return sc_err_set(err, SC_EUSAGE, "import needs -o DIR, the folder to write to");
-	if (args->common.words.n > 1 && args->rank >= 0)
-		return sc_err_set(err, SC_EUSAGE, "--rank is for one FILE; there are %zu",
-				  args->common.words.n);
-	if (args->common.words.n > 1 && args->mate)
-		return sc_err_set(err, SC_EUSAGE, "--mate is for one FILE; there are %zu",
-				  args->common.words.n);
+	if (args->common.words.n > 1 && (args->rank >= 0 || args->mate))
+		return sc_err_set(err, SC_EUSAGE, "--%s is for one FILE; there are %zu",
+				  args->rank >= 0 ? "rank" : "mate", args->common.words.n);
 	return 0;
 }
 
@@ -270,7 +267,6 @@ static int import(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct import_args *args = into;
 	struct sc_arena *arena = call->arena;
-	int *exit_code = &call->exit_code;
 	struct files files;
 	struct sc_work work = {.item = import_one, .shared = &files};
 	struct sc_progress *progress;
@@ -308,7 +304,7 @@ static int import(void *into, struct sc_cli_call *call, struct sc_err *err)
 		return rc;
 	for (size_t i = 0; i < files.n; i++) {
 		if (files.at[i].failed)
-			*exit_code = sc_cli_fail(&files.at[i].err);
+			call->exit_code = sc_cli_fail(&files.at[i].err);
 	}
 	warn_of_ends(args, &files);
 	warn_of_ranks(args, &files);

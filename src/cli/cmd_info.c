@@ -285,13 +285,10 @@ static void put_document(const void *ctx, struct sc_json *json)
 {
 	const struct run_info *run = ctx;
 	const char *gpu = run->n ? sc_trace_meta_of(&run->files[0].tables, "device.0.name") : NULL;
-	size_t n_damaged = 0;
 	json_t *files;
 
 	sc_json_init(json, "stepcast/info", INFO_VERSION);
-	for (size_t i = 0; i < run->n; i++)
-		n_damaged += run->files[i].tables.n_bad_frames || run->files[i].tables.partial;
-	sc_json_verdict(json, n_damaged ? SC_STANDS_FAIR : SC_STANDS_WELL,
+	sc_json_verdict(json, run->n_damaged ? SC_STANDS_FAIR : SC_STANDS_WELL,
 			"%zu recorded file%s%s%s, %zu of them damaged or partial.", run->n,
 			sc_plural(run->n), gpu ? " of " : "", gpu ? gpu : "", run->n_damaged);
 	files = sc_json_array(json, json->root, "files");
@@ -347,7 +344,6 @@ static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct info_args *args = into;
 	struct sc_arena *arena = call->arena;
-	int *exit_code = &call->exit_code;
 	struct run_info run = {.n = 0};
 	const char *const *paths;
 	size_t n, n_read = 0;
@@ -385,7 +381,7 @@ static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc == 0 && args->check && run.n_damaged) {
 		fprintf(stderr, "check failed: %zu of %zu files are damaged or partial\n",
 			run.n_damaged, run.n);
-		*exit_code = SC_EXIT_CHECK;
+		call->exit_code = SC_EXIT_CHECK;
 	}
 	for (size_t i = 0; i < n_read; i++)
 		sc_trace_release(&run.files[i].tables);

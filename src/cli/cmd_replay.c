@@ -206,14 +206,13 @@ static int load_network(const struct replay_args *args, struct sc_catalog *catal
 static int replay(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct replay_args *args = into;
-	struct sc_catalog *catalog = call->catalog;
 	struct sc_arena *arena = call->arena;
 	struct sc_replay_result *result = sc_arena_calloc(arena, 1, sizeof(*result));
 	struct sc_replay_opts opts;
 	int rc = parse_opts(args, arena, &opts, err);
 
 	if (rc == 0)
-		rc = load_network(args, catalog, arena, &opts.network, err);
+		rc = load_network(args, call->catalog, arena, &opts.network, err);
 	if (rc == 0)
 		rc = sc_replay(args->common.words.at[0], &opts, result, err);
 	if (rc)
