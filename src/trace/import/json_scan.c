@@ -91,14 +91,12 @@ static inline __attribute__((always_inline)) enum sc_scan_rc take_text(struct sc
 	const char *at = scan->at + 1;
 
 	out->kind = SC_SCAN_TEXT;
-	out->escaped = false;
 	out->at = at;
 	for (;;) {
 		at = find_quote(at, scan->end);
 		if (at >= scan->end)
 			return SC_SCAN_MORE;
 		if (*at == '\\') {
-			out->escaped = true;
 			at += 2;
 			continue;
 		}

@@ -28,7 +28,6 @@ struct sc_scan_decimal {
 };
 struct sc_scan_value {
 	enum sc_scan_kind kind;
-	bool escaped;   /* SC_SCAN_TEXT: has a backslash */
 	const char *at; /* without the quotes of a text; lists and objects as they stand there */
 	size_t n;
 	struct sc_scan_decimal number; /* SC_SCAN_NUMBER */
