@@ -285,23 +285,6 @@ TEST(test_classes)
 	sc_trace_release(&trace);
 }
 
-TEST(test_window)
-{
-	struct sc_trace_load_opts opts = {.first_ns = 50000, .last_ns = 60000};
-	unsigned n_inside = 0;
-
-	fixture_write(scratch_path, 320);
-	for (unsigned i = 0; i < 320; i++) {
-		struct sc_trace_event e = fixture_event(i);
-
-		n_inside += e.start_ns <= 60000 && e.start_ns + e.dur_ns >= 50000;
-	}
-	ck_assert_int_eq(sc_trace_load(scratch_path, &opts, &trace, &err), 0);
-	ck_assert_uint_gt(n_inside, 10);
-	ck_assert_uint_eq(trace.events.n, n_inside);
-	sc_trace_release(&trace);
-}
-
 TEST(test_tables_only)
 {
 	struct sc_trace_load_opts opts = {.skip_events = true};

@@ -71,9 +71,8 @@ struct sc_trace {
 	struct sc_arena arena;
 };
 struct sc_trace_load_opts {
-	uint32_t classes;          /* bit (1 << class); 0 = all */
-	int64_t first_ns, last_ns; /* events that overlap it; both 0 = all */
-	bool skip_events;          /* only tables and meta */
+	uint32_t classes; /* bit (1 << class); 0 = all */
+	bool skip_events; /* only tables and meta */
 };
 /* Recovers what whole frames a cut or damaged file has; an error only if it is no trace of ours, of an
  * unknown version, or unreadable. `opts` may be NULL. */

@@ -238,16 +238,9 @@ static bool has_events(const struct sc_frame_header *frame)
 
 /* --- the interface --- */
 
-static bool overlaps(const struct sc_trace_load_opts *opts, int64_t first_ns, int64_t last_ns)
-{
-	return !opts || (!opts->first_ns && !opts->last_ns) ||
-	       (first_ns <= opts->last_ns && last_ns >= opts->first_ns);
-}
-
 static bool is_wanted(const struct sc_frame_header *frame, const struct sc_trace_load_opts *opts)
 {
-	return has_events(frame) && overlaps(opts, frame->first, frame->last) &&
-	       (!opts || !opts->classes || opts->classes >> frame->sub & 1);
+	return has_events(frame) && (!opts || !opts->classes || opts->classes >> frame->sub & 1);
 }
 
 /* What `opts` asks for, by start, into trace->events; of equal starts that which was written first comes first. A
@@ -269,10 +262,9 @@ static int load_events(struct sc_frame_file *file, const struct sc_trace_load_op
 			n_blocks++;
 		}
 	if (n_blocks > UINT32_MAX / SC_FRAME_MAX_ROWS)
-		return sc_err_at(
-			err, SC_ELIMIT, file->path, 0, 0,
-			"%zu events are too many to load at once; choose classes or a window",
-			n_events);
+		return sc_err_at(err, SC_ELIMIT, file->path, 0, 0,
+				 "%zu events are too many to load at once; choose classes",
+				 n_events);
 	blocks = sc_xcalloc(n_blocks + 1, sizeof(*blocks));
 	n_blocks = 0;
 	for (size_t i = 0; i < file->frames.n; i++) {
@@ -282,24 +274,19 @@ static int load_events(struct sc_frame_file *file, const struct sc_trace_load_op
 		if (!is_wanted(frame, opts))
 			continue;
 		block->events = sc_xrealloc(NULL, frame->count, sizeof(*block->events));
-		if (read_events(file, frame, trace, block->events))
-			for (uint32_t k = 0; k < frame->count; k++) {
-				const int64_t start_ns = block->events[k].start_ns;
-
-				if (!overlaps(opts, start_ns, start_ns + block->events[k].dur_ns))
-					continue;
-				/* The order of int64 as that of uint64. */
-				SC_VEC_PUSH(&keys,
-					    ((struct sc_row_key){
-						    .time = (uint64_t)start_ns ^ UINT64_C(1) << 63,
-						    .row = (uint32_t)n_blocks * SC_FRAME_MAX_ROWS +
-							   k}));
-				block->n_left++;
-			}
-		if (block->n_left)
-			n_blocks++;
-		else
+		if (!read_events(file, frame, trace, block->events)) {
 			free(block->events);
+			continue;
+		}
+		/* The order of int64 as that of uint64. */
+		for (uint32_t k = 0; k < frame->count; k++)
+			SC_VEC_PUSH(&keys,
+				    ((struct sc_row_key){
+					    .time = (uint64_t)block->events[k].start_ns ^
+						    UINT64_C(1) << 63,
+					    .row = (uint32_t)n_blocks * SC_FRAME_MAX_ROWS + k}));
+		block->n_left = frame->count;
+		n_blocks++;
 	}
 	n = keys.n;
 	SC_VEC_RESERVE(&keys, 2 * n + 1);
