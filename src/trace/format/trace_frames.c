@@ -224,7 +224,6 @@ static void end_frame(struct sc_frame_coder *coder, struct sc_frame_header heade
 	header.seq = coder->next_seq++;
 	header.n_payload = (uint32_t)payload->n;
 	coder->n_out = sc_frame_seal(coder->out, &header);
-	coder->header = header;
 }
 
 /* The time that events span goes into `header`, their order by lane and start into coder->order. */

@@ -52,8 +52,7 @@ struct sc_frame_coder {
 	uint64_t next_seq;
 	uint8_t *out; /* the frame made last, header and padding included */
 	size_t n_out;
-	struct sc_frame_header header; /* of it */
-	struct sc_row_key *keys;       /* 2 * SC_FRAME_MAX_ROWS */
+	struct sc_row_key *keys; /* 2 * SC_FRAME_MAX_ROWS */
 	uint32_t *order;
 };
 struct sc_frame_coder *sc_frame_coder_create(void); /* NULL: no memory */
