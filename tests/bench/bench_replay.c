@@ -121,7 +121,7 @@ static void write_rank(const char *dir, int rank, int n_ranks, int64_t n_events)
 		}
 		put_kernel(&b, (uint32_t)i, at);
 	}
-	sc_trace_writer_finish(b.w, NULL);
+	sc_trace_writer_finish(b.w, NULL, NULL);
 }
 
 int main(int argc, char **argv)

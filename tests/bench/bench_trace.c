@@ -54,7 +54,7 @@ static void finish(struct sc_trace_writer *w)
 {
 	struct sc_err err = {.code = SC_OK};
 
-	if (sc_trace_writer_finish(w, &err))
+	if (sc_trace_writer_finish(w, NULL, &err))
 		fail(&err);
 }
 

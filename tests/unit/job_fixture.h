@@ -243,7 +243,7 @@ static inline void job_trace_write(const struct job_trace *job, const char *path
 		e.lane = sc_trace_writer_lane(writer, &job->lanes[e.lane]);
 		sc_trace_writer_add(writer, &e);
 	}
-	ck_assert_msg(sc_trace_writer_finish(writer, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_trace_writer_finish(writer, NULL, &err) == 0, "%s", err.text);
 }
 
 #endif

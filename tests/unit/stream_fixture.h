@@ -154,7 +154,7 @@ static inline void write_streams(const char *dir, const struct stream_script *sc
 		for (int step = 0; step < script->n_steps; step++)
 			put_step(&s, script, r, step, 1000000 + step * (int64_t)FIXTURE_STEP_NS);
 		put_node(&s, script, r);
-		ck_assert_int_eq(sc_trace_writer_finish(s.w, NULL), 0);
+		ck_assert_int_eq(sc_trace_writer_finish(s.w, NULL, NULL), 0);
 	}
 }
 

@@ -205,7 +205,7 @@ TEST(test_nothing_to_replay)
 
 	scratch_begin();
 	ck_assert_int_eq(sc_trace_writer_create(scratch_path, &identity, &w, NULL), 0);
-	ck_assert_int_eq(sc_trace_writer_finish(w, NULL), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, NULL), 0);
 	ck_assert_int_eq(load_dir(), -SC_EUNSUPPORTED);
 	sc_arena_release(&arena);
 	scratch_end();

@@ -394,7 +394,7 @@ static void write_groups(void)
 		for (int c = 0; c < 4 && GROUPS[g].calls[c]; c++)
 			write_call(w, GROUPS[g].calls[c], g + 1, ++start_ns);
 	}
-	ck_assert_int_eq(sc_trace_writer_finish(w, NULL), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, NULL), 0);
 }
 
 TEST(packed_kernels_name_their_calls)
@@ -479,7 +479,7 @@ TEST(packing_completes_late_records)
 
 	ck_assert_int_eq(sc_trace_writer_create(trace_path, &identity, &w, NULL), 0);
 	write_late_records(w);
-	ck_assert_int_eq(sc_trace_writer_finish(w, NULL), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, NULL), 0);
 	ck_assert_int_eq(sc_capture_pack(trace_path, &result, NULL), 0);
 	ck_assert_int_eq(sc_trace_load(trace_path, NULL, &trace, NULL), 0);
 	for (size_t i = 0; i < trace.events.n; i++) {

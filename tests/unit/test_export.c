@@ -110,7 +110,7 @@ static void write_launch(void)
 					.lane = event.lane,
 					.bytes = 5000};
 	sc_trace_writer_add(w, &event);
-	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, &err), 0);
 }
 
 static const json_t *find(const json_t *root, const char *ph, const char *cat)
@@ -333,7 +333,7 @@ LOOP_TEST(test_odd_shapes, N_OF(odd_shapes))
 	ck_assert_int_eq(sc_trace_writer_create(scratch_path, &fixture_identity, &w, &err), 0);
 	event.shapes = sc_trace_writer_string(w, odd_shapes[_i], strlen(odd_shapes[_i]));
 	sc_trace_writer_add(w, &event);
-	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, &err), 0);
 	json_decref(chrome(files, 1));
 }
 

@@ -253,7 +253,7 @@ static void put_range(struct stream_writer *s, int step, int64_t begin, int64_t 
 
 static void finish(struct stream_writer *s)
 {
-	ck_assert_int_eq(sc_trace_writer_finish(s->w, NULL), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(s->w, NULL, NULL), 0);
 }
 
 /* A launch beside others on the one thread, 5 us apart. */
@@ -309,7 +309,7 @@ static void write_gradients(int n_recorded, int world, int64_t late_ns)
 		large = sc_trace_writer_comm(s.w, &comm);
 		for (int step = 0; step < STEPS; step++)
 			put_gradients(&s, large, step, late_ns);
-		ck_assert_int_eq(sc_trace_writer_finish(s.w, NULL), 0);
+		ck_assert_int_eq(sc_trace_writer_finish(s.w, NULL, NULL), 0);
 	}
 }
 

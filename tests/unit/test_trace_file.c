@@ -132,7 +132,7 @@ static int64_t write_steps(unsigned n_steps)
 		sc_trace_writer_add(w, &call);
 		sc_trace_writer_add(w, &kernel);
 	}
-	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, &err), 0);
 	ck_assert_int_eq(sc_trace_stat(scratch_path, &trace, &info, &err), 0);
 	sc_trace_release(&trace);
 	return info.file_bytes;
@@ -161,7 +161,7 @@ LOOP_TEST(test_order, 2)
 		event.start_ns = -5000 + (_i ? (int64_t)(i * 2654435761u % 5000) : 0);
 		sc_trace_writer_add(w, &event);
 	}
-	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, &err), 0);
 	fixture_load(scratch_path, &trace);
 	ck_assert_uint_eq(trace.events.n, n);
 	for (unsigned i = 1; i < n; i++) {
@@ -206,7 +206,7 @@ TEST(test_many_facts)
 		sc_trace_writer_clock(w, i, i + 1);
 		sc_trace_writer_gap(w, &(struct sc_trace_gap){SC_EV_COPY, i, i, i, key});
 	}
-	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, &err), 0);
 	fixture_load(scratch_path, &trace);
 	ck_assert_uint_eq(trace.meta.n, n);
 	ck_assert_uint_eq(trace.clocks.n, n);
@@ -240,7 +240,7 @@ TEST(test_equal_entries_have_one_id)
 	ck_assert_uint_eq(sc_trace_writer_comm(w, &comm), 1);
 	comm.seq = 2;
 	ck_assert_uint_eq(sc_trace_writer_comm(w, &comm), 2);
-	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, &err), 0);
 }
 
 /* Many and long strings: several frames; longer than 64 KiB is cut. */
@@ -261,7 +261,7 @@ TEST(test_long_strings)
 		snprintf(name, sizeof(name), "name %u", i);
 		sc_trace_writer_string(w, name, strlen(name));
 	}
-	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, &err), 0);
 	fixture_load(scratch_path, &trace);
 	ck_assert_uint_eq(trace.strings.n, 1 + 8 + n_strings);
 	ck_assert_uint_eq(strlen(trace.strings.at[8]), SC_FRAME_MAX_STRING);
@@ -503,7 +503,7 @@ LOOP_TEST(test_damaged_tables, 5)
 		event.start_ns += i * 7919 % 10007; /* so that events take some room */
 		sc_trace_writer_add(w, &event);
 	}
-	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, &err), 0);
 	bytes = bytes_read(scratch_path, &n);
 	find_frame(bytes, types[_i])[SC_FRAME_HEADER_BYTES + 1] ^= 0x55;
 	bytes_write(scratch_path, bytes, n);
@@ -691,7 +691,7 @@ TEST(test_disk_full)
 
 		sc_trace_writer_add(w, &event);
 	}
-	ck_assert_int_eq(sc_trace_writer_finish(w, &err), -SC_EIO);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, &err), -SC_EIO);
 	ck_assert_str_eq(err.text, "cannot write: No space left on device");
 	ck_assert_str_eq(err.file, "/dev/full");
 }
@@ -722,7 +722,7 @@ TEST(test_list)
 		ck_assert_int_eq(sc_trace_writer_create(path, &identity, &w, &err), 0);
 		identity.rank = files[i].rank; /* known late: the last one holds */
 		sc_trace_writer_identity(w, &identity);
-		ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+		ck_assert_int_eq(sc_trace_writer_finish(w, NULL, &err), 0);
 	}
 	snprintf(path, sizeof(path), "%s/", scratch_dir);
 	ck_assert_int_eq(sc_trace_list(path, &arena, &paths, &n, &err), 0);

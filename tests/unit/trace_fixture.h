@@ -112,7 +112,7 @@ static inline void fixture_write(const char *path, unsigned n)
 	sc_trace_writer_gap(w, &(struct sc_trace_gap){SC_EV_API, -1, 10, 20, "buffers were full"});
 	sc_trace_writer_meta(w, "device.0.name", "NVIDIA H200");
 	sc_trace_writer_meta(w, "empty", "");
-	ck_assert_int_eq(sc_trace_writer_finish(w, &err), 0);
+	ck_assert_int_eq(sc_trace_writer_finish(w, NULL, &err), 0);
 }
 
 static inline void fixture_load(const char *path, struct sc_trace *out)

@@ -548,7 +548,7 @@ static int add_raw(struct copy *copy, struct sc_raw_file *raw, uint64_t written,
 static int end_copy(struct copy *copy, int rc, struct sc_err *err)
 {
 	if (copy->out && rc == 0 && copy->n_events)
-		rc = sc_trace_writer_finish(copy->out, err);
+		rc = sc_trace_writer_finish(copy->out, NULL, err);
 	else
 		sc_trace_writer_discard(copy->out);
 	SC_VEC_RELEASE(&copy->links.api);

@@ -42,9 +42,8 @@ void sc_trace_writer_meta(struct sc_trace_writer *w, const char *key, const char
 /* In place of the one that the writer was created with: some sources say it late. */
 void sc_trace_writer_identity(struct sc_trace_writer *w, const struct sc_trace_identity *identity);
 /* The end frame; the first fault of all calls is reported here. Frees in any case. Until it succeeds a
- * file of that name is what it was (base/output.h). `path`: another name in the same folder. */
-int sc_trace_writer_finish(struct sc_trace_writer *w, struct sc_err *err);
-int sc_trace_writer_finish_as(struct sc_trace_writer *w, const char *path, struct sc_err *err);
+ * file of that name is what it was (base/output.h). `path`: another name in the same folder, or NULL. */
+int sc_trace_writer_finish(struct sc_trace_writer *w, const char *path, struct sc_err *err);
 void sc_trace_writer_discard(struct sc_trace_writer *w);
 
 /* --- reading --- */

@@ -316,12 +316,7 @@ static void destroy_writer(struct sc_trace_writer *w)
 	free(w);
 }
 
-int sc_trace_writer_finish(struct sc_trace_writer *w, struct sc_err *err)
-{
-	return sc_trace_writer_finish_as(w, NULL, err);
-}
-
-int sc_trace_writer_finish_as(struct sc_trace_writer *w, const char *path, struct sc_err *err)
+int sc_trace_writer_finish(struct sc_trace_writer *w, const char *path, struct sc_err *err)
 {
 	int rc;
 

@@ -137,7 +137,7 @@ int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats
 	}
 	if (stats->truncated)
 		sc_trace_writer_meta(writer, SC_META_PARTIAL, stats->truncated);
-	return sc_trace_writer_finish_as(writer, path, err);
+	return sc_trace_writer_finish(writer, path, err);
 }
 
 void sc_import_output_discard(struct sc_import_output *out)
