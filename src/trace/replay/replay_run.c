@@ -43,20 +43,6 @@ void sc_replay_result_release(struct sc_replay_result *result)
 	sc_arena_release(&result->arena);
 }
 
-static void init_result(struct sc_replay_result *out)
-{
-	*out = (struct sc_replay_result){
-		.measured_ms = NAN,
-		.simulated_ms = NAN,
-		.predicted_ms = NAN,
-		.no_gaps_ms = NAN,
-		.reference_ms = NAN,
-		.typical_ms = NAN,
-		.changed_ms = NAN,
-	};
-	sc_arena_init(&out->arena, ARENA_BYTES);
-}
-
 /* ---- the reading of the shown iteration ---- */
 
 /* What the path is made of, by text. */
@@ -255,7 +241,7 @@ static int find_shown(struct replay_study *study, struct sc_err *err)
 
 /* ---- one iteration in one variant ---- */
 
-struct replay_at sc_replay_at(const struct replay_study *study, struct replay_scratch *s,
+static struct replay_at at_of(const struct replay_study *study, struct replay_scratch *s,
 			      size_t iteration, size_t v)
 {
 	return (struct replay_at){.study = study,
@@ -322,7 +308,7 @@ static int for_iterations(struct replay_study *study, iteration_fn item, struct 
 /* As recorded: also where the time of each rank went, and for whom others waited. */
 static int record(void *shared, void *context, size_t iteration, struct sc_err *err)
 {
-	const struct replay_at at = sc_replay_at(shared, context, iteration, V_RECORDED);
+	const struct replay_at at = at_of(shared, context, iteration, V_RECORDED);
 	const size_t n = at.study->out->ranks.n;
 	struct replay_part *part = &at.study->parts[iteration * n];
 	struct sc_reading_input in;
@@ -347,7 +333,7 @@ static int record(void *shared, void *context, size_t iteration, struct sc_err *
 
 static int predict(void *shared, void *context, size_t iteration, struct sc_err *err)
 {
-	return simulate(sc_replay_at(shared, context, iteration, V_OTHERS), err);
+	return simulate(at_of(shared, context, iteration, V_OTHERS), err);
 }
 
 static int vary(void *shared, void *context, size_t iteration, struct sc_err *err)
@@ -357,7 +343,7 @@ static int vary(void *shared, void *context, size_t iteration, struct sc_err *er
 
 	for (size_t v = V_OTHERS + 1; rc == 0 && v < study->variants.n; v++)
 		if (v == V_CHANGED ? study->changed : v < V_NO_GAPS || !study->opts->no_what_if)
-			rc = simulate(sc_replay_at(study, context, iteration, v), err);
+			rc = simulate(at_of(study, context, iteration, v), err);
 	return rc;
 }
 
@@ -516,8 +502,17 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 	struct sc_trace_files files;
 	int rc;
 
-	init_result(out);
-	out->gaps = opts->gaps;
+	*out = (struct sc_replay_result){
+		.gaps = opts->gaps,
+		.measured_ms = NAN,
+		.simulated_ms = NAN,
+		.predicted_ms = NAN,
+		.no_gaps_ms = NAN,
+		.reference_ms = NAN,
+		.typical_ms = NAN,
+		.changed_ms = NAN,
+	};
+	sc_arena_init(&out->arena, ARENA_BYTES);
 	rc = sc_trace_list(path, &out->arena, &files.at, &files.n, err);
 	if (rc == 0)
 		rc = sc_trace_loss_of_run(files.at, files.n, &out->loss, err);

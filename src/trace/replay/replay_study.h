@@ -99,8 +99,6 @@ static inline uint32_t sc_replay_class(const struct replay_at *at, uint32_t node
 	return sc_graph_class_of(&at->s->graph.graph, node);
 }
 
-struct replay_at sc_replay_at(const struct replay_study *study, struct replay_scratch *s,
-			      size_t iteration, size_t v);
 /* Mean over iterations; NAN: not simulated. */
 double sc_replay_study_ms(const struct replay_study *study, size_t v);
 
