@@ -366,53 +366,47 @@ static uint32_t call_name(struct nsys_import *im, const char *name)
 	return sc_trace_writer_string(im->out.writer, name, n);
 }
 
-static const struct {
+/* What a number of CUPTI's, or in newer exports a label that begins so, stands for. */
+struct kind {
 	const char *label;
-	int64_t number; /* CUPTI's, of exports without labels */
+	int64_t number;
 	uint8_t kind;
-	const char *name; /* as PyTorch's profiler calls it */
-} COPIES[] = {
+	const char *name; /* of copies, as PyTorch's profiler calls them */
+};
+static const struct kind COPIES[] = {
 	{"Host-to-Device", 1, SC_COPY_H2D, "Memcpy HtoD"},
 	{"Device-to-Host", 2, SC_COPY_D2H, "Memcpy DtoH"},
 	{"Device-to-Device", 8, SC_COPY_D2D, "Memcpy DtoD"},
 	{"Host-to-Host", 9, SC_COPY_H2H, "Memcpy HtoH"},
 	{"Peer-to-Peer", 10, SC_COPY_P2P, "Memcpy PtoP"},
+	{NULL, 0, SC_COPY_UNKNOWN, NULL},
 };
+static const struct kind SYNCS[] = {
+	{"Stream wait", 2, SC_SYNC_STREAM_WAIT, NULL},
+	{"Event", 1, SC_SYNC_EVENT, NULL},
+	{"Stream", 3, SC_SYNC_STREAM, NULL},
+	{"Context", 4, SC_SYNC_CONTEXT, NULL},
+	{NULL, 0, SC_SYNC_OTHER, NULL},
+};
+
+static const struct kind *kind_of(sqlite3_stmt *row, const struct kind *kind)
+{
+	const char *label = text(row, NSYS_LABEL);
+
+	while (kind->label && !(*label ? strncmp(label, kind->label, strlen(kind->label)) == 0
+				       : number(row, NSYS_KIND, 0) == kind->number))
+		kind++;
+	return kind;
+}
 
 static void fill_copy(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
 {
-	const char *label = text(row, NSYS_LABEL);
+	const struct kind *kind = kind_of(row, COPIES);
 
-	for (size_t i = 0; i < sizeof(COPIES) / sizeof(COPIES[0]); i++) {
-		if (*label ? strcmp(label, COPIES[i].label) == 0
-			   : number(row, NSYS_KIND, 0) == COPIES[i].number) {
-			event->sub = COPIES[i].kind;
-			event->name = sc_trace_writer_string(im->out.writer, COPIES[i].name,
-							     strlen(COPIES[i].name));
-		}
-	}
-}
-
-static uint8_t sync_kind(sqlite3_stmt *row)
-{
-	static const struct {
-		const char *word;
-		int64_t number;
-		uint8_t kind;
-	} kinds[] = {
-		{"Stream wait", 2, SC_SYNC_STREAM_WAIT},
-		{"Event", 1, SC_SYNC_EVENT},
-		{"Stream", 3, SC_SYNC_STREAM},
-		{"Context", 4, SC_SYNC_CONTEXT},
-	};
-	const char *label = text(row, NSYS_LABEL);
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (*label ? strncmp(label, kinds[i].word, strlen(kinds[i].word)) == 0
-			   : number(row, NSYS_KIND, 0) == kinds[i].number)
-			return kinds[i].kind;
-	}
-	return SC_SYNC_OTHER;
+	event->sub = kind->kind;
+	if (kind->name)
+		event->name =
+			sc_trace_writer_string(im->out.writer, kind->name, strlen(kind->name));
 }
 
 static void fill_kernel(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
@@ -455,7 +449,7 @@ static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_tra
 		event->flags = strncmp(text(row, NSYS_NAME), "cuda", 4) != 0 ? SC_EVF_DRIVER : 0;
 		return kind == CALL_WRAPPER && im->has_calls ? SECOND_RECORD : NULL;
 	case SC_EV_SYNC:
-		event->sub = sync_kind(row);
+		event->sub = kind_of(row, SYNCS)->kind;
 		event->aux0 = number(row, NSYS_EVENT, -1);
 		event->aux1 = number(row, NSYS_RECORD, -1);
 		break;
