@@ -315,7 +315,18 @@ static void put_tables(struct sc_capture_file *file)
 	put_rows(file, &file->comms);
 }
 
-static void add_gap(void *ctx, const struct sc_trace_gap *gap);
+static void add_gap(void *ctx, const struct sc_trace_gap *gap)
+{
+	struct sc_capture_file *file = ctx;
+	char *reason;
+
+	if (file->gaps.n == MAX_ROWS_WAITING)
+		put_gaps(file);
+	reason = file->reasons[file->gaps.n];
+	snprintf(reason, sizeof(*file->reasons), "%s", gap->reason);
+	file->gaps.at.gaps[file->gaps.n] = *gap;
+	file->gaps.at.gaps[file->gaps.n++].reason = reason;
+}
 
 static void put_class(struct sc_capture_file *file, int cls)
 {
@@ -439,19 +450,6 @@ static void add_event(void *ctx, const struct sc_trace_event *event)
 	class_columns_add(*columns, event);
 	if ((*columns)->n == SC_FRAME_MAX_ROWS)
 		put_class(file, event->cls);
-}
-
-static void add_gap(void *ctx, const struct sc_trace_gap *gap)
-{
-	struct sc_capture_file *file = ctx;
-	char *reason;
-
-	if (file->gaps.n == MAX_ROWS_WAITING)
-		put_gaps(file);
-	reason = file->reasons[file->gaps.n];
-	snprintf(reason, sizeof(*file->reasons), "%s", gap->reason);
-	file->gaps.at.gaps[file->gaps.n] = *gap;
-	file->gaps.at.gaps[file->gaps.n++].reason = reason;
 }
 
 static void add_meta(void *ctx, const char *key, const char *value)

@@ -18,7 +18,7 @@ static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 
-int32_t sc_host_tid(void)
+static int32_t own_tid(void)
 {
 	if (!this_thread.tid)
 		this_thread.tid = (int32_t)syscall(SYS_gettid);
@@ -46,7 +46,7 @@ static int claim_ring(void)
 		uint32_t owner = SC_RAW_RING_FREE;
 
 		if (atomic_compare_exchange_strong(&ring->owner, &owner, SC_RAW_RING_OWNED)) {
-			ring->tid = sc_host_tid();
+			ring->tid = own_tid();
 			pthread_setspecific(key, (void *)(uintptr_t)(i + 1));
 			return i;
 		}
@@ -74,7 +74,7 @@ void sc_host_emit(struct sc_host_record *record, const char *text, size_t n_text
 {
 	if (!sc_tracer_is_on())
 		return;
-	record->tid = sc_host_tid();
+	record->tid = own_tid();
 	record->n_text = n_text < SC_HOST_MAX_TEXT ? (uint32_t)n_text : SC_HOST_MAX_TEXT;
 	if (this_thread.ring < 0)
 		this_thread.ring = claim_ring();

@@ -48,13 +48,21 @@ static void open_trace(void)
 	sc_capture_file_open(sc_tracer.file, path, &identity);
 }
 
+static int64_t read_clock(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (int64_t)now.tv_sec * SC_NS_PER_S + now.tv_nsec;
+}
+
 /* Bracketed by our clock; the narrowest of a few. */
 static void add_clock_pair(void)
 {
 	int64_t best_width = INT64_MAX, best_mono = 0, best_utc = 0;
 
 	for (int i = 0; i < N_CLOCK_TRIES; i++) {
-		int64_t before = sc_tracer_now_ns(), utc = sc_tracer_utc_ns();
+		int64_t before = sc_tracer_now_ns(), utc = read_clock(CLOCK_REALTIME);
 		int64_t after = sc_tracer_now_ns();
 
 		if (after - before < best_width) {
@@ -152,22 +160,13 @@ static void report_losses(void)
 	sc_tracer.losses_said_ns = sc_tracer_now_ns();
 }
 
-static int64_t read_clock(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * SC_NS_PER_S + now.tv_nsec;
-}
-
 /* What the recording itself cost and lost so far; the last value of a key holds. */
 static void report(void)
 {
 	const struct sc_latency *callbacks = &sc_tracer.callbacks;
 
 	report_losses();
-	sc_tracer.writer_cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
-	put_number("overhead.writer_cpu_ns", sc_tracer.writer_cpu_ns);
+	put_number("overhead.writer_cpu_ns", read_clock(CLOCK_THREAD_CPUTIME_ID));
 	put_number("overhead.callbacks", (int64_t)callbacks->n);
 	put_number("overhead.callback_ns", (int64_t)callbacks->sum_ns);
 	put_number("overhead.callback_max_ns", (int64_t)callbacks->max_ns);
@@ -260,11 +259,6 @@ static pthread_cond_t flusher_wakes;
 int64_t sc_tracer_now_ns(void)
 {
 	return read_clock(CLOCK_MONOTONIC);
-}
-
-int64_t sc_tracer_utc_ns(void)
-{
-	return read_clock(CLOCK_REALTIME);
 }
 
 void sc_tracer_sleep_us(long us)
@@ -463,7 +457,7 @@ static int make_memory(void)
 	header->pid = sc_tracer.pid;
 	header->run_id = sc_tracer.identity.run_id;
 	header->base_mono_ns = sc_tracer_now_ns();
-	header->base_utc_ns = sc_tracer.identity.base_utc_ns = sc_tracer_utc_ns();
+	header->base_utc_ns = sc_tracer.identity.base_utc_ns = read_clock(CLOCK_REALTIME);
 	sc_tracer.file = sc_capture_file_create();
 	if (!sc_tracer.file)
 		return -1;

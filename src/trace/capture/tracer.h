@@ -43,7 +43,6 @@ struct sc_tracer {
 	_Atomic uint64_t next_external; /* ids of ours for external correlation */
 	_Atomic int plugin_on;
 	struct sc_latency callbacks; /* CUPTI's request and complete, waits not counted */
-	int64_t writer_cpu_ns;
 	int64_t n_host_said,
 		losses_said_ns; /* of n_host_lost and when, in the trace; the writer's */
 };
@@ -54,7 +53,6 @@ static inline bool sc_tracer_is_on(void)
 	return atomic_load_explicit(&sc_tracer.state, memory_order_acquire) == SC_TRACER_ON;
 }
 int64_t sc_tracer_now_ns(void); /* CLOCK_MONOTONIC */
-int64_t sc_tracer_utc_ns(void);
 void sc_tracer_sleep_us(long us);
 void sc_latency_add(struct sc_latency *latency, int64_t ns);
 
@@ -79,7 +77,6 @@ void sc_cupti_session_pop_id(void);
 void sc_host_emit(struct sc_host_record *record, const char *text, size_t n_text);
 void sc_host_emit_meta(const char *key, const char *value);
 void sc_host_emit_gap(const struct sc_trace_gap *gap);
-int32_t sc_host_tid(void);
 
 /* nvtx_handler.c: puts our functions into NVTX's tables. False: it is not an NVTX we understand. */
 bool sc_nvtx_attach(sc_nvtx_get_table get_table);
