@@ -146,8 +146,8 @@ static double scale_of(const struct setting *s, const struct sc_replay_subject *
 }
 
 /* Without sizes the shortest may be of a smaller one: then nothing is known of waiting. */
-double sc_replay_waiting_us(const struct replay_study *study, size_t rank, const struct sc_act *act,
-			    double us)
+static double waiting_us(const struct replay_study *study, size_t rank, const struct sc_act *act,
+			 double us)
 {
 	const struct sc_merge_call *c = &study->run.ranks.at[rank].collectives.at[act->merge_call];
 	const bool known = c->group_size > 0 || study->run.world > 0;
@@ -174,8 +174,8 @@ double sc_replay_rank_waiting_us(const struct replay_study *study, size_t rank, 
 			    act->launch < rec->iterations.at[i].begin ||
 			    act->launch > rec->iterations.at[i].end)
 				continue;
-			us += sc_replay_waiting_us(study, rank, act,
-						   sc_trace_act_work_us(&study->run, rec, act));
+			us += waiting_us(study, rank, act,
+					 sc_trace_act_work_us(&study->run, rec, act));
 			*n_unknown += rec->collectives.at[act->merge_call].bytes < 0;
 		}
 	return us;
@@ -195,7 +195,7 @@ static double change_transfer(const struct setting *s, const struct sc_act *act,
 
 	if (opts->missing == SC_MISSING_SYMMETRIC) {
 		waiting = 0;
-		transfer = us - sc_replay_waiting_us(s->study, s->rank_idx, act, us);
+		transfer = us - waiting_us(s->study, s->rank_idx, act, us);
 	}
 
 	for (size_t i = 0; i < opts->n_changes; i++) {

@@ -119,10 +119,8 @@ bool sc_replay_computes(const struct sc_trace_run *run, const struct sc_act *act
 
 /* replay_costs.c: of the graph of an iteration, in place. */
 void sc_replay_set(const struct replay_at *at, struct sc_trace_graph *graph);
-/* Of a collective that not all of its ranks were recorded of: what may be waiting for the others. */
-double sc_replay_waiting_us(const struct replay_study *study, size_t rank, const struct sc_act *act,
-			    double us);
-/* The same over all iterations; adds to n_unknown the collectives of which it cannot be told. */
+/* Of collectives that not all of their ranks were recorded of: what may be waiting for the others, over all iterations;
+ * adds to n_unknown those of which it cannot be told. */
 double sc_replay_rank_waiting_us(const struct replay_study *study, size_t rank, int64_t *n_unknown);
 /* GPUs of a rank of a job and its mates. */
 int64_t sc_replay_mates(const struct sc_trace_run *run);
