@@ -1,13 +1,12 @@
 /* Selectors of operations: parsed once, matched against every operation. */
 #include "trace/replay/replay_select.h"
 
-#include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/fields.h"
 #include "base/num.h"
+#include "base/strbuf.h"
 #include "trace/graph/kernel_family.h"
 
 enum what {
@@ -102,22 +101,6 @@ int sc_selector_parse(const char *text, struct sc_arena *arena, struct sc_select
 	return 0;
 }
 
-static bool contains(const char *text, const char *part)
-{
-	if (!text)
-		return false;
-	for (; *text; text++) {
-		size_t i = 0;
-
-		while (part[i] &&
-		       tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
-			i++;
-		if (!part[i])
-			return true;
-	}
-	return false;
-}
-
 static bool match_term(const struct sc_selector_term *term, const struct sc_replay_subject *s)
 {
 	switch ((enum what)term->what) {
@@ -141,7 +124,7 @@ static bool match_term(const struct sc_selector_term *term, const struct sc_repl
 		return true;
 	if (term->number == FAMILY && s->kind == SC_REPLAY_KERNEL && s->family)
 		return strcasecmp(s->family, term->text) == 0;
-	return contains(s->name, term->text);
+	return sc_text_has(s->name, term->text, strlen(term->text));
 }
 
 bool sc_selector_match(const struct sc_selector *selector, const struct sc_replay_subject *subject)
