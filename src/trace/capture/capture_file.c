@@ -118,13 +118,6 @@ static uint8_t *put_column(struct sc_column *column, uint8_t id, uint8_t *at)
 	return at + n;
 }
 
-static void clear(struct sc_class_columns *c)
-{
-	for (int i = 0; i < SC_N_COLUMNS; i++)
-		c->columns[i] = (struct sc_column){.at = c->columns[i].at};
-	c->n = c->n_rare_equal = 0;
-}
-
 /* A whole frame, header and padding included; the columns are empty again. Returns its bytes. */
 static size_t class_columns_put(struct sc_class_columns *c, uint8_t cls, uint64_t seq, uint8_t *out,
 				struct sc_frame_header *header)
@@ -143,7 +136,9 @@ static size_t class_columns_put(struct sc_class_columns *c, uint8_t cls, uint64_
 		.first = c->first_ns,
 		.last = c->last_ns,
 	};
-	clear(c);
+	for (int i = 0; i < SC_N_COLUMNS; i++)
+		c->columns[i] = (struct sc_column){.at = c->columns[i].at};
+	c->n = 0;
 	return sc_frame_seal(out, header);
 }
 
