@@ -70,8 +70,9 @@ static void take_op(void *ctx, const struct kineto_event *e, const struct sc_sca
 			.index = (uint32_t)mate->ops.n};
 
 	(void)text;
-	/* Those that are skipped for a fault are none. */
-	if (!kineto_is_op(e) || !e->has_ts || e->bad_dur || (e->has_dur && e->dur_ns < 0))
+	/* What `each` of kineto_ops is called for: those that are skipped for a fault are none. */
+	if (e->phase != 'X' || (e->cat != CAT_OP && e->cat != CAT_ANNOTATION) || !e->has_ts ||
+	    e->bad_dur || (e->has_dur && e->dur_ns < 0))
 		return;
 	op.name = intern(mate, &e->name);
 	SC_VEC_PUSH(&mate->ops, op);

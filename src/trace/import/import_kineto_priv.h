@@ -162,11 +162,6 @@ void kineto_comm(struct kineto_import *im, const struct kineto_event *e, uint32_
 		 struct sc_trace_comm *comm);
 /* Once, after the last event: records of events that waits tell of, and the kernels held back. */
 void kineto_put_held(struct kineto_import *im);
-/* Is it an event that `each` of kineto_ops is called for? */
-static inline bool kineto_is_op(const struct kineto_event *e)
-{
-	return e->phase == 'X' && (e->cat == CAT_OP || e->cat == CAT_ANNOTATION);
-}
 
 /* The whole import; `im` says what is read, its statistics, and perhaps `ops` (import_kineto.c). */
 int kineto_run(struct kineto_import *im, const struct sc_import_opts *opts, struct sc_err *err);

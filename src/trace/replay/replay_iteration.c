@@ -121,7 +121,8 @@ static bool settles(const struct replay_at *at)
 static enum sc_wait wait_of(const void *ctx, uint32_t node)
 {
 	const struct replay_at *at = ctx;
-	const struct sc_trace_rank *r = &at->study->run.ranks.at[sc_replay_class(at, node)];
+	const struct sc_trace_rank *r =
+		&at->study->run.ranks.at[sc_graph_class_of(&at->s->graph.graph, node)];
 	const struct sc_act *act = &r->acts.at[at->s->graph.refs.at[node].index];
 
 	return r->collectives.at[act->merge_call].kind == SC_SEND_RECV ? SC_WAIT_STAGE

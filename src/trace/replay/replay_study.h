@@ -94,10 +94,6 @@ struct replay_at {
 	size_t iteration, v;
 	const struct replay_variant *variant;
 };
-static inline uint32_t sc_replay_class(const struct replay_at *at, uint32_t node)
-{
-	return sc_graph_class_of(&at->s->graph.graph, node);
-}
 
 /* Mean over iterations; NAN: not simulated. */
 double sc_replay_study_ms(const struct replay_study *study, size_t v);
