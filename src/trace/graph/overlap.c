@@ -43,11 +43,12 @@ static const struct sc_act *act_of(const struct finder *f, const struct sc_besid
 	return &f->rank->acts.at[b->act];
 }
 
+/* As recorded: an activity of the run may have lost the part before its call. */
 static struct span span_of(const struct finder *f, const struct sc_beside *b)
 {
 	const struct sc_act *act = act_of(f, b);
 
-	return (struct span){sc_act_recorded_start(act), sc_act_end(act)};
+	return (struct span){act->start_ns - act->cut_ns, sc_act_end(act)};
 }
 
 static int64_t min_ns(int64_t a, int64_t b)

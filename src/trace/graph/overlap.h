@@ -35,10 +35,5 @@ struct sc_overlaps {
 void sc_overlaps_find(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
 		      struct sc_overlaps *out);
 void sc_overlaps_release(struct sc_overlaps *overlaps);
-/* As recorded: an activity of the run may have lost the part before its call. */
-static inline int64_t sc_act_recorded_start(const struct sc_act *act)
-{
-	return act->start_ns - act->cut_ns;
-}
 
 #endif
