@@ -31,34 +31,17 @@ static bool takes_value(const struct sc_cli_option *option)
 	return option->kind >= SC_ARG_TEXT;
 }
 
-static const struct sc_cli_option *find_in(const struct sc_cli_option *table, const char *name,
-					   size_t n)
-{
-	for (; table && table->name; table++) {
-		if (strlen(table->name) == n && memcmp(table->name, name, n) == 0)
-			return table;
-	}
-	return NULL;
-}
-
-static const struct sc_cli_option *find_name(const struct sc_command *command, const char *name,
-					     size_t n)
-{
-	const struct sc_cli_option *option = find_in(command->options, name, n);
-
-	return option ? option : find_in(sc_common_options, name, n);
-}
-
-static const struct sc_cli_option *find_letter(const struct sc_command *command, char letter)
+/* By its name, `n` bytes of it, or by its letter, where name is NULL. */
+static const struct sc_cli_option *find(const struct sc_command *command, const char *name,
+					size_t n, char letter)
 {
 	const struct sc_cli_option *tables[] = {command->options, sc_common_options};
 
-	for (size_t i = 0; i < 2; i++) {
-		for (const struct sc_cli_option *o = tables[i]; o && o->name; o++) {
-			if (o->letter == letter)
+	for (size_t i = 0; i < 2; i++)
+		for (const struct sc_cli_option *o = tables[i]; o && o->name; o++)
+			if (name ? strncmp(o->name, name, n) == 0 && !o->name[n]
+				 : o->letter == letter)
 				return o;
-		}
-	}
 	return NULL;
 }
 
@@ -209,10 +192,10 @@ static int parse_long(struct reader *r, const char *name, struct sc_err *err)
 {
 	const char *equals = strchr(name, '=');
 	size_t n = equals ? (size_t)(equals - name) : strlen(name);
-	const struct sc_cli_option *option = find_name(r->line->command, name, n);
+	const struct sc_cli_option *option = find(r->line->command, name, n, 0);
 
 	if (!option && n > 3 && strncmp(name, "no-", 3) == 0) {
-		option = find_name(r->line->command, name + 3, n - 3);
+		option = find(r->line->command, name + 3, n - 3, 0);
 		if (option && option->kind == SC_ARG_SWITCH && !equals) {
 			*(int *)(void *)((unsigned char *)r->into + option->offset) = 0;
 			return 0;
@@ -232,7 +215,7 @@ static int parse_long(struct reader *r, const char *name, struct sc_err *err)
 static int parse_letters(struct reader *r, const char *letters, struct sc_err *err)
 {
 	for (; *letters; letters++) {
-		const struct sc_cli_option *option = find_letter(r->line->command, *letters);
+		const struct sc_cli_option *option = find(r->line->command, NULL, 0, *letters);
 		int rc;
 
 		if (!option)
@@ -330,7 +313,7 @@ static void append_wrapped(struct sc_strbuf *out, const char *text, size_t n_tex
 	sc_strbuf_append_char(out, '\n');
 }
 
-/* A common option, as the command means it. */
+/* An option of the table, as the command means it. */
 static struct sc_cli_option as_meant(const struct sc_command *command,
 				     const struct sc_cli_option *common)
 {
@@ -343,16 +326,21 @@ static struct sc_cli_option as_meant(const struct sc_command *command,
 	return option;
 }
 
-static void append_option(struct sc_strbuf *out, const struct sc_cli_option *option)
+static void append_options(struct sc_strbuf *out, const struct sc_command *command,
+			   const struct sc_cli_option *options)
 {
 	char label[MAX_LABEL];
 
-	option_label(option, label, sizeof(label));
-	if (strlen(label) + 4 > HELP_COLUMN)
-		sc_strbuf_printf(out, "  %s\n%*s", label, HELP_COLUMN, "");
-	else
-		sc_strbuf_printf(out, "  %-*s", HELP_COLUMN - 2, label);
-	append_wrapped(out, option->help, strlen(option->help), HELP_COLUMN);
+	for (; options && options->name; options++) {
+		struct sc_cli_option option = as_meant(command, options);
+
+		option_label(&option, label, sizeof(label));
+		if (strlen(label) + 4 > HELP_COLUMN)
+			sc_strbuf_printf(out, "  %s\n%*s", label, HELP_COLUMN, "");
+		else
+			sc_strbuf_printf(out, "  %-*s", HELP_COLUMN - 2, label);
+		append_wrapped(out, option.help, strlen(option.help), HELP_COLUMN);
+	}
 }
 
 /* Calls `put` for each paragraph; one that starts with a space is kept as it is written. */
@@ -463,12 +451,7 @@ void sc_options_help(const struct sc_command *command, bool man, struct sc_strbu
 	each_paragraph(command->details, out, put_help_paragraph);
 	if (command->options && command->options->name)
 		sc_strbuf_append(out, "\nOptions:\n");
-	for (const struct sc_cli_option *o = command->options; o && o->name; o++)
-		append_option(out, o);
+	append_options(out, command, command->options);
 	sc_strbuf_append(out, "\nEverywhere:\n");
-	for (const struct sc_cli_option *o = sc_common_options; o->name; o++) {
-		struct sc_cli_option option = as_meant(command, o);
-
-		append_option(out, &option);
-	}
+	append_options(out, command, sc_common_options);
 }
