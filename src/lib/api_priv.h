@@ -13,12 +13,13 @@
 #include "lib/stepcast.h"
 
 struct sc_api_call {
-	locale_t caller; /* its locale: ours is C's */
+	locale_t caller;       /* its locale: ours is C's */
+	struct sc_arena arena; /* of the call */
 	struct sc_err err;
 };
 void sc_api_enter(struct sc_api_call *call);
 /* Keeps the error, if there is one, for stepcast_error. */
-void sc_api_leave(const struct sc_api_call *call);
+void sc_api_leave(struct sc_api_call *call);
 
 /* What copies of a request share; it does not change. */
 struct sc_api_loaded {
@@ -35,14 +36,6 @@ struct stepcast_request {
 	struct sc_arena arena;
 	struct sc_config config; /* with what was set */
 	SC_VEC(struct sc_api_setting) settings;
-};
-
-/* Reads the options of a library call into a command's struct. */
-struct sc_api_options {
-	const char *const *words;
-	size_t n;
-	const char *command;
-	const struct sc_cli_option *table;
 };
 
 #endif

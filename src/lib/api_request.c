@@ -49,14 +49,16 @@ void sc_api_enter(struct sc_api_call *call)
 {
 	pthread_once(&locale_once, make_locale);
 	*call = (struct sc_api_call){.caller = uselocale(c_locale)};
+	sc_arena_init(&call->arena, 0);
 }
 
-void sc_api_leave(const struct sc_api_call *call)
+void sc_api_leave(struct sc_api_call *call)
 {
 	last_code = call->err.code;
 	last_text[0] = '\0';
 	if (last_code != SC_OK)
 		sc_err_format(&call->err, last_text, sizeof(last_text));
+	sc_arena_release(&call->arena);
 	uselocale(call->caller);
 }
 

@@ -89,18 +89,8 @@ static json_t *find(json_t *in, const char *name)
 	return find(find(in, first), point + 1);
 }
 
-static bool is_number(const json_t *value)
-{
-	return json_is_number(value) || json_is_boolean(value);
-}
-
-static bool is_text(const json_t *value)
-{
-	return json_is_string(value);
-}
-
-static const json_t *value_named(stepcast_result *result, const char *name,
-				 bool (*is_wanted)(const json_t *))
+/* A text, or a number or a truth; NULL, and the error: there is none. */
+static const json_t *value_named(stepcast_result *result, const char *name, bool text)
 {
 	struct sc_api_call call;
 	const json_t *value;
@@ -111,9 +101,9 @@ static const json_t *value_named(stepcast_result *result, const char *name,
 	if (!result->tree)
 		result->tree = json_loads(result->json, 0, NULL);
 	value = find(result->tree, name);
-	if (!is_wanted(value)) {
+	if (text ? !json_is_string(value) : !json_is_number(value) && !json_is_boolean(value)) {
 		sc_err_set(&call.err, SC_EVALUE, "the result has no %s \"%.64s\"",
-			   is_wanted == is_text ? "text" : "number", name);
+			   text ? "text" : "number", name);
 		value = NULL;
 	}
 	sc_api_leave(&call);
@@ -122,7 +112,7 @@ static const json_t *value_named(stepcast_result *result, const char *name,
 
 int stepcast_result_number(stepcast_result *result, const char *name, double *value)
 {
-	const json_t *at = value_named(result, name, is_number);
+	const json_t *at = value_named(result, name, false);
 
 	if (at)
 		*value = json_is_boolean(at) ? json_is_true(at) : json_number_value(at);
@@ -131,7 +121,7 @@ int stepcast_result_number(stepcast_result *result, const char *name, double *va
 
 const char *stepcast_result_text(stepcast_result *result, const char *name)
 {
-	return json_string_value(value_named(result, name, is_text));
+	return json_string_value(value_named(result, name, true));
 }
 
 void stepcast_result_free(stepcast_result *result)
@@ -143,8 +133,6 @@ void stepcast_result_free(stepcast_result *result)
 	free(result->plan);
 	free(result);
 }
-
-enum { BLOCK_BYTES = 64 << 10 };
 
 /* --- options --- */
 
@@ -176,16 +164,23 @@ static int refuse_common(const struct sc_common *common, struct sc_err *err)
 	return 0;
 }
 
-static int api_options_read(const struct sc_api_options *options, void *into,
-			    struct sc_arena *arena, struct sc_err *err)
+/* Reads the options of a library call into a command's struct. */
+struct api_options {
+	const char *const *words;
+	size_t n;
+	const char *command;
+	const struct sc_cli_option *table;
+};
+static int api_options_read(const struct api_options *options, void *into, struct sc_api_call *call)
 {
+	struct sc_err *err = &call->err;
 	const struct sc_command command = {.name = options->command, .options = options->table};
-	char **words = sc_arena_calloc(arena, options->n + 1, sizeof(*words));
+	char **words = sc_arena_calloc(&call->arena, options->n + 1, sizeof(*words));
 	struct sc_common *common = into;
 	int rc = 0;
 
 	for (size_t i = 0; i < options->n && rc == 0; i++) {
-		words[i] = sc_arena_strdup(arena, options->words[i]);
+		words[i] = sc_arena_strdup(&call->arena, options->words[i]);
 		rc = refuse(words[i], err);
 	}
 	*common = sc_common_defaults;
@@ -193,7 +188,7 @@ static int api_options_read(const struct sc_api_options *options, void *into,
 		rc = sc_options_parse(&(struct sc_line){.command = &command,
 							.argc = (int)options->n,
 							.argv = words},
-				      into, arena, err);
+				      into, &call->arena, err);
 	if (rc == 0)
 		rc = refuse_common(common, err);
 	if (rc == 0 && common->words.n)
@@ -272,19 +267,16 @@ static char *predict(const stepcast_request *request, const struct sc_predict_ar
 stepcast_result *stepcast_predict(const stepcast_request *request, const char *const *options,
 				  size_t n_options)
 {
-	const struct sc_api_options given = {options, n_options, "predict", sc_predict_options};
+	const struct api_options given = {options, n_options, "predict", sc_predict_options};
 	struct sc_predict_args args = sc_predict_defaults;
 	struct sc_api_call call;
-	struct sc_arena arena;
 	char *json = NULL;
 
 	if (!request)
 		return NULL;
 	sc_api_enter(&call);
-	sc_arena_init(&arena, 0);
-	if (api_options_read(&given, &args, &arena, &call.err) == 0)
+	if (api_options_read(&given, &args, &call) == 0)
 		json = predict(request, &args, &call.err);
-	sc_arena_release(&arena);
 	sc_api_leave(&call);
 	return json ? api_result(json, NULL) : NULL;
 }
@@ -315,19 +307,16 @@ static stepcast_result *shard(const stepcast_request *given, struct sc_shard_arg
 stepcast_result *stepcast_shard(const stepcast_request *request, const char *const *options,
 				size_t n_options)
 {
-	const struct sc_api_options given = {options, n_options, "shard", sc_shard_options};
+	const struct api_options given = {options, n_options, "shard", sc_shard_options};
 	stepcast_result *result = NULL;
 	struct sc_shard_args args = sc_shard_defaults;
 	struct sc_api_call call;
-	struct sc_arena arena;
 
 	if (!request)
 		return NULL;
 	sc_api_enter(&call);
-	sc_arena_init(&arena, BLOCK_BYTES);
-	if (api_options_read(&given, &args, &arena, &call.err) == 0)
-		result = shard(request, &args, &arena, &call.err);
-	sc_arena_release(&arena);
+	if (api_options_read(&given, &args, &call) == 0)
+		result = shard(request, &args, &call.arena, &call.err);
 	sc_api_leave(&call);
 	return result;
 }
@@ -383,10 +372,10 @@ static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, s
 }
 
 static int sweep(const stepcast_request *request, const struct sc_sweep_args *args,
-		 const struct sink *taker, struct sc_err *err)
+		 struct sink *sink, struct sc_api_call *call)
 {
-	struct sink sink = *taker;
-	struct sc_arena arena;
+	struct sc_arena *arena = &call->arena;
+	struct sc_err *err = &call->err;
 	struct sc_predict_opts opts;
 	struct sc_csv cases = {.file = NULL};
 	struct sc_run_size size = {.tokens = 0};
@@ -398,45 +387,40 @@ static int sweep(const stepcast_request *request, const struct sc_sweep_args *ar
 		.opts = &opts,
 		.catalog = request->loaded->catalog,
 		.take = take_row,
-		.ctx = &sink,
+		.ctx = sink,
 	};
 	int rc;
 
-	sc_arena_init(&arena, BLOCK_BYTES);
 	sc_predict_opts_init(&opts);
 	opts.confidence_pct = (int)args->confidence;
-	rc = sc_sweep_args_cases(args, &arena, &cases, err);
+	rc = sc_sweep_args_cases(args, arena, &cases, err);
 	if (rc == 0)
-		rc = sc_cost_args_read(&args->cost, job.base, &arena, &size, &has_costs, err);
+		rc = sc_cost_args_read(&args->cost, job.base, arena, &size, &has_costs, err);
 	job.size = has_costs ? &size : NULL;
-	sink.report = (struct sc_sweep_report){job.base, &cases, job.size, NULL};
+	sink->report = (struct sc_sweep_report){job.base, &cases, job.size, NULL};
 	if (rc == 0)
-		rc = sc_sweep_run(&job, &arena,
-				  sc_arena_calloc(&arena, cases.n_rows, sizeof(struct sc_outcome)),
+		rc = sc_sweep_run(&job, arena,
+				  sc_arena_calloc(arena, cases.n_rows, sizeof(struct sc_outcome)),
 				  err);
-	sc_arena_release(&arena);
 	return rc;
 }
 
 int stepcast_sweep(const stepcast_request *request, const char *const *options, size_t n_options,
 		   stepcast_row_fn take, void *ctx)
 {
-	const struct sc_api_options given = {options, n_options, "sweep", sc_sweep_options};
-	const struct sink sink = {.take = take, .ctx = ctx};
+	const struct api_options given = {options, n_options, "sweep", sc_sweep_options};
+	struct sink sink = {.take = take, .ctx = ctx};
 	struct sc_sweep_args args = sc_sweep_defaults;
 	struct sc_api_call call;
-	struct sc_arena arena;
 	int rc;
 
 	if (!request)
 		return -1;
 	args.jobs = sc_cpu_count();
 	sc_api_enter(&call);
-	sc_arena_init(&arena, 0);
-	rc = api_options_read(&given, &args, &arena, &call.err);
+	rc = api_options_read(&given, &args, &call);
 	if (rc == 0)
-		rc = sweep(request, &args, &sink, &call.err);
-	sc_arena_release(&arena);
+		rc = sweep(request, &args, &sink, &call);
 	sc_api_leave(&call);
 	return rc ? -1 : 0;
 }
