@@ -1,5 +1,6 @@
 /* Does a filled request fit together? Each message says what to do about it. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,11 +142,21 @@ static void warn_all(struct sc_request *req)
 
 /* Do the sizes of a mixture of experts and of latent attention fit together, and with the split? */
 
+/* Stages with sharding, experts with the family. */
 static int check_family(const struct sc_resolver *res)
 {
+	static const char *const names[] = {"none", "zero1", "zero2", "zero3", "fsdp"};
 	const struct sc_config *cfg = &res->request->config;
+	const struct sc_parallel *par = &cfg->parallel;
+	const struct sc_software *sw = &res->request->software;
 	const struct sc_model *model = &cfg->model;
 
+	if (par->pp > 1 && par->sharding >= SC_ZERO2 && sw->sharded_pipeline == SC_SHARDED_REFUSED)
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "parallel.sharding",
+			"parallel.sharding %s with parallel.pp %" PRId64
+			": %s refuses it; use zero1, pp 1 or another training.software",
+			names[par->sharding], par->pp, sw->id);
 	if (sc_family_traits(model->family)->experts && !sc_model_is_moe(model))
 		return sc_resolve_fail(
 			res, SC_EVALUE, "model",
@@ -156,12 +167,12 @@ static int check_family(const struct sc_resolver *res)
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.experts",
 				       "model.experts needs family moe or moe-mla, not %s",
 				       sc_family_name(model->family));
-	if (cfg->parallel.ep > 1 && !sc_model_is_moe(model))
+	if (par->ep > 1 && !sc_model_is_moe(model))
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
 				       "parallel.ep is %" PRId64
 				       ", but the model has no experts; remove "
 				       "it, or choose family moe",
-				       cfg->parallel.ep);
+				       par->ep);
 	return 0;
 }
 
@@ -170,10 +181,11 @@ static bool is_given(const struct sc_resolver *res, const char *path)
 	return sc_config_origin(&res->request->config, path) != NULL;
 }
 
-static int check_sizes(const struct sc_resolver *res)
+static int check_experts(const struct sc_resolver *res)
 {
 	const struct sc_model *model = &res->request->config.model;
-	int64_t etp = res->request->config.parallel.etp;
+	const struct sc_parallel *par = &res->request->config.parallel;
+	const int64_t etp = par->etp, ranks = par->tp * par->cp * par->dp;
 
 	if (!sc_model_is_moe(model))
 		return 0;
@@ -212,26 +224,18 @@ static int check_sizes(const struct sc_resolver *res)
 				       " does not split over parallel.etp %" PRId64
 				       "; choose one that divides it, or 1",
 				       model->expert_ffn_hidden, etp);
-	return 0;
-}
-
-static int check_split(const struct sc_resolver *res)
-{
-	const struct sc_model *model = &res->request->config.model;
-	const struct sc_parallel *par = &res->request->config.parallel;
-
-	if (sc_model_is_moe(model) && par->etp != 1 && par->etp != par->tp)
+	if (etp != 1 && etp != par->tp)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.etp",
 				       "parallel.etp %" PRId64
 				       " is neither 1 nor parallel.tp %" PRId64,
-				       par->etp, par->tp);
-	if (sc_model_is_moe(model) && par->tp * par->cp * par->dp % (par->etp * par->ep))
+				       etp, par->tp);
+	if (ranks % (etp * par->ep))
 		return sc_resolve_fail(
 			res, SC_ECONFLICT, "parallel.ep",
 			"parallel.ep %" PRId64 " x etp %" PRId64 " does not divide the %" PRId64
 			" ranks of tp x cp x dp, which expert groups are cut out of; change gpus or parallel.ep",
-			par->ep, par->etp, par->tp * par->cp * par->dp);
-	if (sc_model_is_moe(model) && model->experts % par->ep)
+			par->ep, etp, ranks);
+	if (model->experts % par->ep)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
 				       "model.experts %" PRId64
 				       " do not split over parallel.ep %" PRId64,
@@ -317,10 +321,11 @@ static int check_model_given(const struct sc_resolver *res)
 	return 0;
 }
 
-static int check_heads(const struct sc_resolver *res)
+static int check_widths(const struct sc_resolver *res)
 {
 	const struct sc_model *model = &res->request->config.model;
-	int64_t tp = res->request->config.parallel.tp;
+	const struct sc_parallel *par = &res->request->config.parallel;
+	const int64_t tp = par->tp, seq = model->seq;
 
 	if (model->head_dim < 1 ||
 	    (model->hidden % model->heads && model->head_dim == model->hidden / model->heads &&
@@ -354,25 +359,17 @@ static int check_heads(const struct sc_resolver *res)
 				       " does not split over parallel.tp "
 				       "%" PRId64 "; choose a tp that divides it",
 				       model->ffn_hidden, tp);
-	return 0;
-}
-
-static int check_sequence(const struct sc_resolver *res)
-{
-	const struct sc_parallel *par = &res->request->config.parallel;
-	int64_t seq = res->request->config.model.seq;
-
 	if (seq % par->cp)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.cp",
 				       "model.seq %" PRId64
 				       " does not split over parallel.cp %" PRId64,
 				       seq, par->cp);
-	if (par->sequence_parallel && seq / par->cp % par->tp)
+	if (par->sequence_parallel && seq / par->cp % tp)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.sequence_parallel",
 				       "the %" PRId64
 				       " tokens of a rank do not split over parallel.tp "
 				       "%" PRId64 "; sequence_parallel needs that",
-				       seq / par->cp, par->tp);
+				       seq / par->cp, tp);
 	return 0;
 }
 
@@ -405,26 +402,15 @@ static int check_stage_layers(const struct sc_resolver *res)
 	return 0;
 }
 
-static int check_schedule(const struct sc_resolver *res)
-{
-	const struct sc_request *req = res->request;
-	char why[200];
-
-	if (!sc_schedule_refuses(&req->config.parallel, req->n_micro_batches, why, sizeof(why)))
-		return 0;
-	return sc_resolve_fail(res, SC_ECONFLICT, "parallel.schedule", "%s", why);
-}
-
 static int check_stages(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
 	const struct sc_parallel *par = &cfg->parallel;
 	int64_t n_chunks = par->pp * par->virtual_stages;
 	int64_t n_layers = cfg->model.layers + par->count_embedding + par->count_loss;
+	char why[200];
 
-	if (par->layout)
-		return check_schedule(res) ? -SC_ECONFLICT : sc_config_check_layout(res);
-	if (n_layers < n_chunks)
+	if (!par->layout && n_layers < n_chunks)
 		return sc_resolve_fail(
 			res, SC_ECONFLICT,
 			par->virtual_stages > 1 ? "parallel.virtual_stages" : "parallel.pp",
@@ -436,41 +422,9 @@ static int check_stages(const struct sc_resolver *res)
 				? ""
 				: ", or embedding and head as one each: parallel.count_embedding "
 				  "and count_loss true (Megatron Core's --account-for-*)");
-	if (check_schedule(res))
-		return -SC_ECONFLICT;
-	return check_stage_layers(res);
-}
-
-static int check_sharding(const struct sc_resolver *res)
-{
-	static const char *const names[] = {"none", "zero1", "zero2", "zero3", "fsdp"};
-	const struct sc_parallel *par = &res->request->config.parallel;
-	const struct sc_software *sw = &res->request->software;
-
-	if (par->pp < 2 || par->sharding < SC_ZERO2 || sw->sharded_pipeline != SC_SHARDED_REFUSED)
-		return 0;
-	return sc_resolve_fail(res, SC_ECONFLICT, "parallel.sharding",
-			       "parallel.sharding %s with parallel.pp %" PRId64
-			       ": %s refuses it; use zero1, pp 1 or another training.software",
-			       names[par->sharding], par->pp, sw->id);
-}
-
-static int check_lora(const struct sc_resolver *res)
-{
-	const struct sc_config *cfg = &res->request->config;
-
-	if (cfg->training.trainable == SC_TRAIN_LORA && cfg->training.lora_rank > cfg->model.hidden)
-		return sc_resolve_fail(res, SC_ECONFLICT, "training.lora_rank",
-				       "training.lora_rank %" PRId64
-				       " is more than model.hidden %" PRId64
-				       "; adapters are narrower than the layers they adapt",
-				       cfg->training.lora_rank, cfg->model.hidden);
-	return 0;
-}
-
-static double largest(double a, double b)
-{
-	return a > b ? a : b;
+	if (sc_schedule_refuses(par, res->request->n_micro_batches, why, sizeof(why)))
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.schedule", "%s", why);
+	return par->layout ? sc_config_check_layout(res) : check_stage_layers(res);
 }
 
 /* Of a layer: parameters, and the widest activation of a token. */
@@ -483,21 +437,22 @@ static void layer_sizes(const struct sc_config *cfg, double *parameters, double 
 	if (sc_model_is_mla(model))
 		head += (double)model->rope_head_dim;
 	if (model->v_head_dim > 0)
-		head = largest(head, (double)model->v_head_dim);
+		head = fmax(head, (double)model->v_head_dim);
 	*parameters = hidden * (4 * heads * head + 3 * ffn);
-	*widest = largest(largest(3 * hidden, 3 * heads * head),
-			  largest(2 * ffn, heads * (double)model->seq));
+	*widest =
+		fmax(fmax(3 * hidden, 3 * heads * head), fmax(2 * ffn, heads * (double)model->seq));
 	if (sc_model_is_moe(model)) {
 		double expert = (double)model->expert_ffn_hidden;
 		double shared = (double)model->shared_experts;
 		double routed = (double)model->top_k * cfg->training.expert_imbalance;
 
 		*parameters += 3 * hidden * expert * ((double)model->experts + shared);
-		*widest = largest(*widest, routed * largest(2 * expert, hidden));
-		*widest = largest(*widest, 2 * shared * expert);
+		*widest = fmax(*widest, routed * fmax(2 * expert, hidden));
+		*widest = fmax(*widest, 2 * shared * expert);
 	}
 }
 
+/* Adapters, and products that stay exact. */
 static int check_exact(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
@@ -506,9 +461,15 @@ static int check_exact(const struct sc_resolver *res)
 	double tokens = (double)cfg->training.micro_batch * (double)model->seq;
 	double parameters, widest;
 
+	if (cfg->training.trainable == SC_TRAIN_LORA && cfg->training.lora_rank > model->hidden)
+		return sc_resolve_fail(res, SC_ECONFLICT, "training.lora_rank",
+				       "training.lora_rank %" PRId64
+				       " is more than model.hidden %" PRId64
+				       "; adapters are narrower than the layers they adapt",
+				       cfg->training.lora_rank, model->hidden);
 	layer_sizes(cfg, &parameters, &widest);
 	parameters = (double)model->layers * parameters + 2 * vocab * (double)model->hidden;
-	widest = largest(widest, vocab);
+	widest = fmax(widest, vocab);
 	if (parameters >= EXACT_LIMIT)
 		return sc_resolve_fail(
 			res, SC_ELIMIT, "model.hidden",
@@ -583,12 +544,8 @@ static int check_optimizer(const struct sc_resolver *res)
 static int check_transformer(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
-		check_model_given, check_heads,
-		check_sequence,    check_stages,
-		check_sharding,    check_family,
-		check_sizes,       check_split,
-		check_shard_ranks, check_latent_attention,
-		check_lora,        check_exact,
+		check_model_given, check_widths,      check_stages,           check_family,
+		check_experts,     check_shard_ranks, check_latent_attention, check_exact,
 	};
 	int rc = 0;
 
@@ -701,21 +658,15 @@ static int check_cluster(const struct sc_resolver *res)
 
 static int check_precision(const struct sc_resolver *res)
 {
-	const struct sc_request *req = res->request;
-	enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
-	static const char *const names[] = {"fp32", "tf32", "fp16", "bf16", "fp8", "fp4"};
+	enum sc_dtype dtype = sc_precision_dtype(res->request->config.training.precision);
+	const struct sc_device *lacks = sc_kind_without(res->request, dtype);
 
-	for (size_t k = 0; k < sc_request_n_kinds(req); k++) {
-		const struct sc_device *device = sc_request_device(req, k);
-
-		if (!(device->peak_tflops[dtype] > 0))
-			return sc_resolve_fail(
-				res, SC_ECONFLICT, "training.precision",
-				"training.precision: %s has no %s math; choose a precision whose "
-				"peak_tflops in its profile is above 0",
-				device->id, names[dtype]);
-	}
-	return 0;
+	if (!lacks)
+		return 0;
+	return sc_resolve_fail(res, SC_ECONFLICT, "training.precision",
+			       "training.precision: %s has no %s math; choose a precision whose "
+			       "peak_tflops in its profile is above 0",
+			       lacks->id, sc_enum_name(sc_dtype_names, (int)dtype));
 }
 
 static int compare_ranks(const void *a, const void *b)
@@ -725,29 +676,14 @@ static int compare_ranks(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int check_rank_list(const struct sc_resolver *res, const int64_t *ranks, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (ranks[i] >= res->request->config.gpus)
-			return sc_resolve_fail(res, SC_EVALUE, "stragglers",
-					       "stragglers: there is no rank %" PRId64
-					       "; the last is %" PRId64,
-					       ranks[i], res->request->config.gpus - 1);
-		if (i && ranks[i] == ranks[i - 1])
-			return sc_resolve_fail(res, SC_ECONFLICT, "stragglers",
-					       "stragglers: rank %" PRId64 " is listed twice",
-					       ranks[i]);
-	}
-	return 0;
-}
-
 static int check_stragglers(const struct sc_resolver *res)
 {
 	const struct sc_structs *list = &res->request->config.stragglers;
 	const struct sc_straggler *at = list->at;
+	const int64_t gpus = res->request->config.gpus;
 	size_t n = 0, n_copied = 0;
 	int64_t *ranks;
-	int rc;
+	int rc = 0;
 
 	for (size_t i = 0; i < list->n; i++) {
 		if (!at[i].ranks.n)
@@ -763,7 +699,16 @@ static int check_stragglers(const struct sc_resolver *res)
 		n_copied += at[i].ranks.n;
 	}
 	qsort(ranks, n, sizeof(*ranks), compare_ranks);
-	rc = check_rank_list(res, ranks, n);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		if (ranks[i] >= gpus)
+			rc = sc_resolve_fail(res, SC_EVALUE, "stragglers",
+					     "stragglers: there is no rank %" PRId64
+					     "; the last is %" PRId64,
+					     ranks[i], gpus - 1);
+		else if (i && ranks[i] == ranks[i - 1])
+			rc = sc_resolve_fail(res, SC_ECONFLICT, "stragglers",
+					     "stragglers: rank %" PRId64 " is listed twice",
+					     ranks[i]);
 	free(ranks);
 	return rc;
 }
