@@ -3,25 +3,21 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/fields_priv.h"
+
 /* A header that no field is of: a word that was spelt wrong. */
-static int check_header(const struct sc_csv_rows *rows, size_t n_fields, struct sc_arena *arena,
-			struct sc_err *err)
+static int check_header(const struct sc_csv_rows *rows, struct sc_err *err)
 {
 	const struct sc_csv *csv = rows->csv;
-	const char **keys = sc_arena_alloc(arena, (n_fields + 1) * sizeof(*keys)), *nearest;
 
-	for (size_t i = 0; i < n_fields; i++)
-		keys[i] = rows->fields[i].key;
 	for (size_t i = 0; i < csv->n_cols; i++) {
-		size_t k = 0;
+		const char *name = csv->header[i], *nearest;
 
-		while (k < n_fields && strcmp(keys[k], csv->header[i]) != 0)
-			k++;
-		if (k < n_fields)
+		if (sc_find_key(rows->fields, name, strlen(name)))
 			continue;
-		nearest = sc_nearest(csv->header[i], keys, n_fields);
+		nearest = sc_nearest_of(name, rows->fields, sizeof(*rows->fields), SIZE_MAX);
 		return sc_err_at(err, SC_EVALUE, csv->file, 1, sc_csv_cell_column(csv, SIZE_MAX, i),
-				 "column \"%.64s\" is none of %s%s%s%s", csv->header[i], rows->list,
+				 "column \"%.64s\" is none of %s%s%s%s", name, rows->list,
 				 nearest ? "; did you mean \"" : "", nearest ? nearest : "",
 				 nearest ? "\"?" : "");
 	}
@@ -39,7 +35,7 @@ int sc_csv_rows_bind(struct sc_csv_rows *rows, struct sc_arena *arena, struct sc
 		n++;
 	rows->column = sc_arena_calloc(arena, n + 1, sizeof(*rows->column));
 	if (rows->list)
-		rc = check_header(rows, n, arena, err);
+		rc = check_header(rows, err);
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		rows->column[i] = sc_csv_column(rows->csv, fields[i].key);
 		if (rows->column[i] < 0 && fields[i].required)
