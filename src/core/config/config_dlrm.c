@@ -56,10 +56,24 @@ double sc_model_n_tables(const struct sc_model *model)
 	return n;
 }
 
+/* Every rank works on all of its samples at once, and tables are placed on whole hosts. */
 static int check_given(const struct sc_resolver *res)
 {
-	const struct sc_model *model = &res->request->config.model;
+	const struct sc_config *cfg = &res->request->config;
+	const struct sc_model *model = &cfg->model;
+	const int64_t node = cfg->cluster.gpus_per_node;
 
+	if (res->request->n_micro_batches > 1)
+		return sc_resolve_fail(
+			res, SC_EUNSUPPORTED, "training.micro_batch",
+			"training.micro_batch %" PRId64
+			": a DLRM's step takes all samples of a rank at once; remove it",
+			cfg->training.micro_batch);
+	if (cfg->gpus > node && cfg->gpus % node)
+		return sc_resolve_fail(res, SC_ECONFLICT, "gpus",
+				       "gpus %" PRId64 " are no whole nodes of %" PRId64
+				       "; a DLRM's tables are placed on whole nodes",
+				       cfg->gpus, node);
 	if (!model->tables.n)
 		return sc_resolve_fail(
 			res, SC_EVALUE, "model",
@@ -165,26 +179,6 @@ int sc_config_check_data_parallel(const struct sc_resolver *res, const char *why
 	return 0;
 }
 
-/* Every rank works on all of its samples at once, and tables are placed on whole hosts. */
-static int check_ranks(const struct sc_resolver *res)
-{
-	const struct sc_config *cfg = &res->request->config;
-	int64_t node = cfg->cluster.gpus_per_node;
-
-	if (res->request->n_micro_batches > 1)
-		return sc_resolve_fail(
-			res, SC_EUNSUPPORTED, "training.micro_batch",
-			"training.micro_batch %" PRId64
-			": a DLRM's step takes all samples of a rank at once; remove it",
-			cfg->training.micro_batch);
-	if (cfg->gpus > node && cfg->gpus % node)
-		return sc_resolve_fail(res, SC_ECONFLICT, "gpus",
-				       "gpus %" PRId64 " are no whole nodes of %" PRId64
-				       "; a DLRM's tables are placed on whole nodes",
-				       cfg->gpus, node);
-	return 0;
-}
-
 /* Of a mixed cluster: no GPU has as much. */
 static int check_budget(const struct sc_resolver *res)
 {
@@ -205,9 +199,6 @@ int sc_config_check_dlrm(const struct sc_resolver *res)
 {
 	int rc = sc_config_check_data_parallel(
 		res, "a DLRM is data parallel, its tables are placed by the section sharding");
-
-	if (rc == 0)
-		rc = check_ranks(res);
 
 	if (rc == 0)
 		rc = check_given(res);

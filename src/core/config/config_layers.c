@@ -30,24 +30,20 @@ int sc_config_load_rows(struct sc_config *config, const char *path, struct sc_ar
 
 /* ---- checks ---- */
 
-static int check_rows(const struct sc_resolver *res)
+/* One kind of rank, whole micro-batches: nothing is known of a layer that could be cut. */
+int sc_config_check_layers(const struct sc_resolver *res)
 {
-	const struct sc_config *cfg = &res->request->config;
+	const struct sc_request *req = res->request;
+	int rc = sc_config_check_data_parallel(res, "a model of family layers is data parallel");
 
-	if (!cfg->model.rows.n)
+	if (rc)
+		return rc;
+	if (!req->config.model.rows.n)
 		return sc_resolve_fail(
 			res, SC_EVALUE, "model",
 			"model.rows is not given; list the layers, as in `rows: [{name: conv1, "
 			"flop: 2.4e8, bytes: 1.9e6, params: 9408}]`, or name a CSV file in "
 			"model.rows_csv");
-	return 0;
-}
-
-/* One kind of rank, whole micro-batches: nothing is known of a layer that could be cut. */
-static int check_ranks(const struct sc_resolver *res)
-{
-	const struct sc_request *req = res->request;
-
 	if (sc_request_n_kinds(req) > 1 || req->config.stragglers.n)
 		return sc_resolve_fail(res, SC_EUNSUPPORTED,
 				       req->config.stragglers.n ? "stragglers" : "cluster.nodes",
@@ -64,13 +60,4 @@ static int check_ranks(const struct sc_resolver *res)
 				       " does not divide a replica's samples; choose one that does",
 				       req->config.training.micro_batch);
 	return 0;
-}
-
-int sc_config_check_layers(const struct sc_resolver *res)
-{
-	int rc = sc_config_check_data_parallel(res, "a model of family layers is data parallel");
-
-	if (rc == 0)
-		rc = check_rows(res);
-	return rc ? rc : check_ranks(res);
 }
