@@ -68,6 +68,17 @@ static void add_origins(struct sc_config *config, const struct sc_origin *at, si
 	config->origins = layer;
 }
 
+/* A layer of one: of a key whose text has no place in a file; file NULL: it hides what is older. */
+static void add_origin(struct sc_config *config, const char *path, const char *file,
+		       struct sc_arena *arena)
+{
+	struct sc_origin *origin = sc_arena_alloc(arena, sizeof(*origin));
+
+	*origin = (struct sc_origin){.path = path,
+				     .file = file ? sc_arena_strdup(arena, file) : NULL};
+	add_origins(config, origin, 1, arena);
+}
+
 /* Files that a config names: a text, and what it is read into, if a config may also list that. */
 static const struct {
 	const char *key;
@@ -176,7 +187,6 @@ static int set_section(struct sc_config *config, const struct sc_setting *set,
 	const char *key = set->path, *from = set->from;
 	struct sc_yaml root = {.kind = SC_YAML_MAP, .file = from, .n_children = 1}, *map;
 	struct sc_config section;
-	struct sc_origin *origin;
 	struct sc_err own = {.code = SC_OK};
 	const char *path = section_path(config, set->text, arena, &own);
 	int rc;
@@ -193,11 +203,9 @@ static int set_section(struct sc_config *config, const struct sc_setting *set,
 	rc = decode(&root, &section, arena, err);
 	if (rc)
 		return rc;
-	origin = sc_arena_alloc(arena, sizeof(*origin));
-	*origin = (struct sc_origin){.path = key, .file = sc_arena_strdup(arena, from)};
 	sc_config_take_section(config, key, &section);
 	/* The reference is older than the values it brought. */
-	add_origins(config, origin, 1, arena);
+	add_origin(config, key, from, arena);
 	add_origins(config, section.origins->at, section.origins->n, arena);
 	return 0;
 }
@@ -221,18 +229,6 @@ int sc_config_file_of(const struct sc_config *config, struct sc_key_text given,
 	return rc;
 }
 
-/* As if nobody had given it: an origin without a file hides the older ones. */
-static void unset_value(struct sc_config *config, const struct sc_field_place *at,
-			struct sc_arena *arena)
-{
-	const struct sc_field only[] = {*at->field, {0}};
-	struct sc_origin *origin = sc_arena_alloc(arena, sizeof(*origin));
-
-	sc_fields_init(only, (unsigned char *)config + at->base_offset);
-	*origin = (struct sc_origin){.path = at->path};
-	add_origins(config, origin, 1, arena);
-}
-
 static int set_value(struct sc_config *config, const struct sc_setting *set, struct sc_arena *arena,
 		     struct sc_err *err)
 {
@@ -240,7 +236,6 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 	const char *key = sc_arena_strdup(arena, path);
 	struct sc_field_place to = sc_field_find(sc_config_fields, path, arena);
 	const struct sc_field *field = to.field;
-	struct sc_origin *origin;
 	size_t named = 0;
 	int rc;
 
@@ -252,7 +247,10 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 		return sc_err_set(err, SC_EVALUE, "%s: can be another file, but not unset", key);
 	if (!*set->text || ((field->type == SC_F_INT || field->type == SC_F_DOUBLE) &&
 			    strcmp(set->text, "auto") == 0)) {
-		unset_value(config, &to, arena);
+		/* As if nobody had given it. */
+		sc_fields_init((const struct sc_field[]){*field, {0}},
+			       (unsigned char *)config + to.base_offset);
+		add_origin(config, key, NULL, arena);
 		return 0;
 	}
 	if (field->type == SC_F_STRUCT && field->may_be_file)
@@ -272,12 +270,9 @@ static int set_value(struct sc_config *config, const struct sc_setting *set, str
 				NULL, arena, err);
 	if (rc == 0 && named < N_FILES)
 		rc = sc_model_fill_tables(&config->model, arena, err);
-	if (rc)
-		return rc;
-	origin = sc_arena_alloc(arena, sizeof(*origin));
-	*origin = (struct sc_origin){.path = key, .file = sc_arena_strdup(arena, from)};
-	add_origins(config, origin, 1, arena);
-	return 0;
+	if (rc == 0)
+		add_origin(config, key, from, arena);
+	return rc;
 }
 
 int sc_config_set(struct sc_config *config, const struct sc_setting *set, struct sc_arena *arena,
