@@ -173,18 +173,16 @@ void sc_config_take_wiring(struct sc_cluster *cluster, const struct sc_device *d
 
 	if (!w)
 		return;
-	if (cluster->gpus_per_node == SC_NOT_GIVEN)
-		cluster->gpus_per_node = w->n_gpus;
-	if (cluster->link_gbps < 0)
-		cluster->link_gbps =
-			w->port_links * (device->nvlink_link_gbps > 0 ? device->nvlink_link_gbps
-								      : SC_TOPO_LINK_GBPS);
-	if (w->n_nics > 0 && cluster->nics_per_node == SC_NOT_GIVEN)
-		cluster->nics_per_node = w->n_nics;
-	if (w->n_nics > 0 && cluster->nic_gbit_s < 0)
-		cluster->nic_gbit_s = w->nic_gbit_s;
-	if (w->nic_latency_us > 0 && cluster->nic_latency_us < 0)
-		cluster->nic_latency_us = w->nic_latency_us;
+	fill_int(&cluster->gpus_per_node, w->n_gpus);
+	fill_double(&cluster->link_gbps,
+		    w->port_links * (device->nvlink_link_gbps > 0 ? device->nvlink_link_gbps
+								  : SC_TOPO_LINK_GBPS));
+	if (w->n_nics > 0) {
+		fill_int(&cluster->nics_per_node, w->n_nics);
+		fill_double(&cluster->nic_gbit_s, w->nic_gbit_s);
+	}
+	if (w->nic_latency_us > 0)
+		fill_double(&cluster->nic_latency_us, w->nic_latency_us);
 }
 
 /* Mixed clusters: nodes with different kinds of GPU in one job (cluster.nodes). */
@@ -197,14 +195,6 @@ size_t sc_request_kind_of(const struct sc_request *request, const struct sc_gpu_
 	return 0;
 }
 
-static bool is_known_kind(const struct sc_request *req, const struct sc_device *device)
-{
-	for (size_t k = 0; k < req->n_kinds; k++)
-		if (req->kinds[k] == device)
-			return true;
-	return false;
-}
-
 int sc_nodes_resolve(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
@@ -214,9 +204,13 @@ int sc_nodes_resolve(const struct sc_resolver *res)
 	const struct sc_device *device;
 
 	for (size_t i = 0; i < cl->nodes.n; i++) {
+		size_t k = 0;
+
 		if (sc_catalog_device(res->catalog, nodes[i].gpu, &device, &own))
 			return sc_resolve_profile_error(res, "cluster.nodes", &own);
-		if (is_known_kind(req, device))
+		while (k < req->n_kinds && req->kinds[k] != device)
+			k++;
+		if (k < req->n_kinds)
 			continue;
 		if (req->n_kinds == SC_MAX_GPU_KINDS)
 			return sc_resolve_fail(res, SC_ELIMIT, "cluster.nodes",
@@ -284,34 +278,25 @@ static int check_list(const struct sc_resolver *res, const char *path, size_t n,
 		path, n, n_dims);
 }
 
-static int check_size(const struct sc_resolver *res)
-{
-	const struct sc_config *cfg = &res->request->config;
-	int64_t gpus = 1;
-
-	for (size_t d = 0; d < cfg->cluster.torus.dims.n && gpus <= SC_MAX_GPUS; d++)
-		gpus *= cfg->cluster.torus.dims.at[d];
-	if (gpus == cfg->gpus)
-		return 0;
-	return sc_resolve_fail(res, SC_ECONFLICT, "cluster.torus.dims",
-			       "cluster.torus.dims are %" PRId64 " GPUs, the request has %" PRId64
-			       "; make them equal",
-			       gpus, cfg->gpus);
-}
-
 int sc_config_resolve_torus(const struct sc_resolver *res)
 {
 	struct sc_config *cfg = &res->request->config;
 	struct sc_torus *torus = &cfg->cluster.torus;
+	int64_t gpus = 1;
 	int rc;
 
 	if (!torus->dims.n)
 		return 0;
+	for (size_t d = 0; d < torus->dims.n && gpus <= SC_MAX_GPUS; d++)
+		gpus *= torus->dims.at[d];
 	rc = check_list(res, "cluster.torus.link_gbps", torus->link_gbps.n, false);
 	if (rc == 0)
 		rc = check_list(res, "cluster.torus.hop_us", torus->hop_us.n, true);
-	if (rc == 0)
-		rc = check_size(res);
+	if (rc == 0 && gpus != cfg->gpus)
+		rc = sc_resolve_fail(res, SC_ECONFLICT, "cluster.torus.dims",
+				     "cluster.torus.dims are %" PRId64
+				     " GPUs, the request has %" PRId64 "; make them equal",
+				     gpus, cfg->gpus);
 	if (rc == 0 && sc_request_n_kinds(res->request) > 1)
 		rc = sc_resolve_fail(res, SC_EUNSUPPORTED, "cluster.nodes",
 				     "cluster.nodes: the GPUs of a torus are alike; remove it");
