@@ -123,11 +123,15 @@ static const char *nearest_ref(const char *ref, struct sc_arena *arena)
 		    : NULL;
 }
 
-static int find_named(struct sc_config_ref ref, struct sc_arena *arena, const char **out,
-		      struct sc_err *err)
+int sc_config_path(struct sc_config_ref ref, struct sc_arena *arena, const char **out,
+		   struct sc_err *err)
 {
 	const char *path, *near;
 
+	if (ref.typed && ref.at[0] && is_readable(ref.at)) {
+		*out = sc_arena_strdup(arena, ref.at);
+		return 0;
+	}
 	if (!ref.at[0] || strlen(ref.at) > MAX_REF)
 		return sc_err_set(err, SC_EVALUE,
 				  "expected the path of a config file, got \"%.64s\"", ref.at);
@@ -138,6 +142,11 @@ static int find_named(struct sc_config_ref ref, struct sc_arena *arena, const ch
 	}
 	if (ref.at[0] == '/')
 		return sc_err_set(err, SC_EIO, "cannot read %.160s", ref.at);
+	if (ref.typed)
+		return sc_err_set(err, SC_EIO,
+				  "no file \"%.64s\"; looked in the working directory%s, in "
+				  "$STEPCAST_CONFIGS and in the installed configs",
+				  ref.at, ref.from ? ", beside the config" : "");
 	near = nearest_ref(ref.at, arena);
 	if (near)
 		return sc_err_set(err, SC_EIO, "no file \"%.64s\"; did you mean \"%.64s\"?", ref.at,
@@ -146,27 +155,6 @@ static int find_named(struct sc_config_ref ref, struct sc_arena *arena, const ch
 			  "no file \"%.64s\"; looked beside %.64s, in $STEPCAST_CONFIGS and in the "
 			  "installed configs",
 			  ref.at, ref.from ? "the file that names it" : "here");
-}
-
-int sc_config_path(struct sc_config_ref ref, struct sc_arena *arena, const char **out,
-		   struct sc_err *err)
-{
-	struct sc_err own = {.code = SC_OK};
-
-	if (!ref.typed)
-		return find_named(ref, arena, out, err);
-	if (ref.at[0] && is_readable(ref.at)) {
-		*out = sc_arena_strdup(arena, ref.at);
-		return 0;
-	}
-	if (find_named(ref, arena, out, &own) == 0)
-		return 0;
-	if (!ref.at[0] || ref.at[0] == '/' || strlen(ref.at) > MAX_REF)
-		return sc_err_set(err, own.code, "%s", own.text);
-	return sc_err_set(err, own.code,
-			  "no file \"%.64s\"; looked in the working directory%s, in "
-			  "$STEPCAST_CONFIGS and in the installed configs",
-			  ref.at, ref.from ? ", beside the config" : "");
 }
 
 static int compare_names(const void *a, const void *b)
