@@ -31,6 +31,8 @@ int sc_err_set(struct sc_err *err, enum sc_errc code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int sc_err_at(struct sc_err *err, enum sc_errc code, const char *file, unsigned line,
 	      unsigned column, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+/* The place of what has file, line and column, as arguments of sc_err_at. */
+#define SC_AT(place) (place)->file, (place)->line, (place)->column
 /* Puts "context: " before the text of an error that is set. */
 void sc_err_prefix(struct sc_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* "file:line:col: error: text" without a newline, into buf. Returns buf. */

@@ -323,8 +323,7 @@ static int fail(struct decoder *d, const struct sc_yaml *node, const struct plac
 {
 	char path[MAX_PATH_TEXT];
 
-	return sc_err_at(d->err, SC_EVALUE, node->file, node->line, node->column, "%s: %s",
-			 path_text(place, path), text);
+	return sc_err_at(d->err, SC_EVALUE, SC_AT(node), "%s: %s", path_text(place, path), text);
 }
 
 static int wrong_kind(struct decoder *d, const struct sc_yaml *node, const struct place *place,
@@ -337,9 +336,8 @@ static int wrong_kind(struct decoder *d, const struct sc_yaml *node, const struc
 	};
 	char path[MAX_PATH_TEXT];
 
-	return sc_err_at(d->err, SC_EVALUE, node->file, node->line, node->column,
-			 "%s: expected %s, got %s", path_text(place, path), expected,
-			 text[node->kind]);
+	return sc_err_at(d->err, SC_EVALUE, SC_AT(node), "%s: expected %s, got %s",
+			 path_text(place, path), expected, text[node->kind]);
 }
 
 static void add_origin(struct decoder *d, const struct sc_yaml *node, const struct place *place)
@@ -463,10 +461,10 @@ static int decode_ref(struct decoder *d, const struct sc_yaml *node, const struc
 		return wrong_kind(d, node, place, "a mapping");
 	rc = d->opts->open_ref(node, d->arena, &map, &own);
 	if (rc && !own.file[0])
-		return sc_err_at(d->err, own.code, node->file, node->line, node->column, "%s: %s",
-				 path_text(place, path), own.text);
+		return sc_err_at(d->err, own.code, SC_AT(node), "%s: %s", path_text(place, path),
+				 own.text);
 	if (rc)
-		return sc_err_at(d->err, own.code, own.file, own.line, own.column, "%s", own.text);
+		return sc_err_at(d->err, own.code, SC_AT(&own), "%s", own.text);
 	add_origin(d, node, place);
 	return decode_map(d, map, place->field->sub, place);
 }
@@ -587,9 +585,9 @@ static int decode_map(struct decoder *d, const struct sc_yaml *map, const struct
 
 		if (!table->required || sc_yaml_get(map, table->key))
 			continue;
-		return sc_err_at(d->err, SC_EVALUE, map->file, map->line, map->column,
-				 "missing key \"%s\"%s%s", path_text(&here, path),
-				 table->help ? ": " : "", table->help ? table->help : "");
+		return sc_err_at(d->err, SC_EVALUE, SC_AT(map), "missing key \"%s\"%s%s",
+				 path_text(&here, path), table->help ? ": " : "",
+				 table->help ? table->help : "");
 	}
 	return 0;
 }

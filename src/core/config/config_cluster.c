@@ -31,7 +31,7 @@ static const struct sc_field ASTRA_FIELDS[] = {
 
 static int fail_at(const struct sc_yaml *at, const char *text, struct sc_err *err)
 {
-	return sc_err_at(err, SC_EVALUE, at->file, at->line, at->column, "%s", text);
+	return sc_err_at(err, SC_EVALUE, SC_AT(at), "%s", text);
 }
 
 static int read_blocks(const struct sc_yaml *list, enum block *out, size_t *n, struct sc_err *err)

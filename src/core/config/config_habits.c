@@ -74,8 +74,8 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 		if (strcmp(child->key, "when") == 0) {
 			rc = child->kind == SC_YAML_MAP
 				     ? sc_yaml_decode(child, WHEN_FIELDS, &when, arena, NULL, err)
-				     : sc_err_at(err, SC_EVALUE, child->file, child->line,
-						 child->column, "when: expected a mapping");
+				     : sc_err_at(err, SC_EVALUE, SC_AT(child),
+						 "when: expected a mapping");
 			continue;
 		}
 		*end = sc_arena_alloc(arena, sizeof(**end));
@@ -92,27 +92,26 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 		enum sc_habit_stage stage = stage_of(at->path);
 
 		if (i == MAX_PIECE_VALUES || *n == MAX_HABITS)
-			return sc_err_at(err, SC_ELIMIT, at->file, at->line, at->column,
-					 "config: too many values");
+			return sc_err_at(err, SC_ELIMIT, SC_AT(at), "config: too many values");
 		const void *value =
 			(const unsigned char *)values + to.base_offset + to.field->offset;
 		struct sc_c3_choice choice;
 
 		if (stage == SC_HABIT_POLICY &&
 		    sc_c3_choice_parse(*(const char *const *)value, "", &choice, &own))
-			return sc_err_at(err, own.code, at->file, at->line, at->column,
-					 "config: %s: %s", at->path, own.text);
+			return sc_err_at(err, own.code, SC_AT(at), "config: %s: %s", at->path,
+					 own.text);
 		if (to.field->type >= SC_F_STRUCT || strcmp(at->path, "c3.policy.all") == 0 ||
 		    !(stage != SC_HABIT_REST || strncmp(at->path, "training.", 9) == 0 ||
 		      strncmp(at->path, "sharding.", 9) == 0))
 			return sc_err_at(
-				err, SC_EUNSUPPORTED, at->file, at->line, at->column,
+				err, SC_EUNSUPPORTED, SC_AT(at),
 				"config: %.64s: a profile may give single values of parallel, "
 				"training and sharding, c3.policy by family, and cluster.fabric",
 				at->path);
 		if (stage != SC_HABIT_REST && (when.nvlink_domain >= 0 || when.gpus_above > 0))
 			return sc_err_at(
-				err, SC_EUNSUPPORTED, at->file, at->line, at->column,
+				err, SC_EUNSUPPORTED, SC_AT(at),
 				"config: %.64s cannot depend on %s, which follows from the split",
 				at->path, when.nvlink_domain >= 0 ? "nvlink_domain" : "gpus_above");
 		habits[(*n)++] = (struct sc_habit){
@@ -139,13 +138,13 @@ int sc_habits_load(struct sc_software *software, struct sc_arena *arena, struct 
 		const struct sc_yaml *list = lists[--n_lists]->list;
 
 		if (list->kind != SC_YAML_SEQ)
-			return sc_err_at(err, SC_EVALUE, list->file, list->line, list->column,
+			return sc_err_at(err, SC_EVALUE, SC_AT(list),
 					 "config: expected a list of pieces of config");
 		for (const struct sc_yaml *at = list->child; rc == 0 && at; at = at->next)
 			rc = at->kind == SC_YAML_MAP
 				     ? load_piece(at, arena, habits, &n, err)
 				     : sc_err_at(
-					       err, SC_EVALUE, at->file, at->line, at->column,
+					       err, SC_EVALUE, SC_AT(at),
 					       "config: expected a mapping, as {training: {...}}");
 	}
 	software->habits = (struct sc_structs){habits, n};

@@ -129,8 +129,7 @@ int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 			     const struct sc_err *own)
 {
 	if (own->file[0])
-		return sc_err_at(res->err, own->code, own->file, own->line, own->column, "%s",
-				 own->text);
+		return sc_err_at(res->err, own->code, SC_AT(own), "%s", own->text);
 	return sc_resolve_fail(res, own->code, path, "%s: %s", path, own->text);
 }
 

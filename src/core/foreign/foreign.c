@@ -42,11 +42,11 @@ static int flatten(struct leaves *to, const struct sc_yaml *map, const char *abo
 		const char *path = node->key;
 
 		if (strlen(above) + strlen(path) >= MAX_PATH_BYTES)
-			return sc_err_at(err, SC_ELIMIT, node->file, node->line, node->column,
+			return sc_err_at(err, SC_ELIMIT, SC_AT(node),
 					 "the key and its sections are longer than %d bytes",
 					 MAX_PATH_BYTES);
 		if (++to->n > MAX_LEAVES)
-			return sc_err_at(err, SC_ELIMIT, node->file, node->line, node->column,
+			return sc_err_at(err, SC_ELIMIT, SC_AT(node),
 					 "too many keys; at most %d are read", MAX_LEAVES);
 		if (*above)
 			path = sc_arena_printf(to->file->lines->arena, "%s.%s", above, path);
@@ -152,7 +152,7 @@ static int check_agrees(const struct sc_foreign_line *old, const struct sc_forei
 {
 	if (text && old->node->text && strcmp(text, old->node->text) == 0)
 		return 0;
-	return sc_err_at(err, SC_ECONFLICT, leaf->node->file, leaf->node->line, leaf->node->column,
+	return sc_err_at(err, SC_ECONFLICT, SC_AT(leaf->node),
 			 "%.64s is %.40s, and %.80s:%u: %.40s says %.40s; make them agree",
 			 leaf->path, text ? text : "a list", old->node->file, old->node->line,
 			 old->theirs, old->node->text ? old->node->text : "a list");
@@ -241,9 +241,8 @@ static int not_understood(const struct sc_foreign_leaf *leaf, struct sc_err *err
 {
 	const struct sc_yaml *at = leaf->node;
 
-	return sc_err_at(err, SC_EVALUE, at->file, at->line, at->column,
-			 "%.64s: \"%.64s\" is not understood", leaf->path,
-			 at->text ? at->text : "a list");
+	return sc_err_at(err, SC_EVALUE, SC_AT(at), "%.64s: \"%.64s\" is not understood",
+			 leaf->path, at->text ? at->text : "a list");
 }
 
 static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
@@ -252,9 +251,9 @@ static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 	const struct sc_foreign_word *word = word_of(row->words, leaf->node);
 
 	if (!word && row->needs)
-		return sc_err_at(err, SC_EUNSUPPORTED, leaf->node->file, leaf->node->line,
-				 leaf->node->column, "%.64s needs %.80s, which is not modelled",
-				 leaf->path, row->needs);
+		return sc_err_at(err, SC_EUNSUPPORTED, SC_AT(leaf->node),
+				 "%.64s needs %.80s, which is not modelled", leaf->path,
+				 row->needs);
 	if (!word && row->rule == SC_KEY_ONLY)
 		return sc_foreign_fail(leaf, err,
 				       "changes what a step costs, and is not understood");
@@ -271,7 +270,7 @@ static int check_known(const struct sc_foreign_leaf *leaf, struct sc_err *err)
 	if (node->kind != SC_YAML_SCALAR || !strchr(node->text, '$'))
 		return 0;
 	return sc_err_at(
-		err, SC_EVALUE, node->file, node->line, node->column,
+		err, SC_EVALUE, SC_AT(node),
 		"%.64s: %.64s is not filled in; give the arguments as run: stepcast config "
 		"import --shim prints them",
 		leaf->path, node->text);
@@ -357,8 +356,7 @@ static int take_leaves(struct sc_foreign *file, struct sc_err *err)
 	if (!file->lines->problems)
 		return 0;
 	first = &file->lines->problems->err;
-	return sc_err_at(err, first->code, first->file, first->line, first->column, "%s",
-			 first->text);
+	return sc_err_at(err, first->code, SC_AT(first), "%s", first->text);
 }
 
 int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err)
@@ -502,8 +500,7 @@ static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rul
 	if (rule->refuse && leaf)
 		return sc_foreign_fail(leaf, err, rule->refuse);
 	if (rule->refuse)
-		return sc_err_at(err, SC_EVALUE, file->map->file, file->map->line,
-				 file->map->column, "%s", rule->refuse);
+		return sc_err_at(err, SC_EVALUE, SC_AT(file->map), "%s", rule->refuse);
 	if (!leaf)
 		return rule->absent ? sc_foreign_put_absent(file, *first ? first : NULL, rule->ours,
 							    rule->absent, err)

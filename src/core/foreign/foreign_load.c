@@ -37,7 +37,7 @@ static int take_table(struct sc_foreign_lines *lines, const struct sc_yaml *map,
 	int rc;
 
 	if (map->kind != SC_YAML_MAP)
-		return sc_err_at(err, SC_EVALUE, map->file, map->line, map->column,
+		return sc_err_at(err, SC_EVALUE, SC_AT(map),
 				 "expected a table, as in EmbeddingBagConfig(name=\"t\", "
 				 "num_embeddings=1000, embedding_dim=64, feature_names=[\"f\"])");
 	rc = sc_foreign_take(&table, map, err);
@@ -75,8 +75,7 @@ static int take_list(struct sc_foreign_lines *lines, const struct sc_yaml *list,
 			link = &(*link)->next;
 	}
 	if (rc == 0 && !tables->child)
-		rc = sc_err_at(err, SC_EVALUE, list->file, list->line, list->column,
-			       "no table is in this list");
+		rc = sc_err_at(err, SC_EVALUE, SC_AT(list), "no table is in this list");
 	if (rc == 0)
 		rc = sc_foreign_put(file, &leaf, "model.tables", NULL, err);
 	if (rc == 0)
@@ -167,7 +166,7 @@ static int take_mapping(struct sc_foreign_lines *lines, const struct sc_yaml *ma
 	for (size_t i = 0; i < sizeof(MAPPINGS) / sizeof(MAPPINGS[0]); i++)
 		if (sc_yaml_get(map, MAPPINGS[i].key))
 			return take(lines, MAPPINGS[i].format, map, err);
-	return sc_err_at(err, SC_EFORMAT, map->file, map->line, map->column,
+	return sc_err_at(err, SC_EFORMAT, SC_AT(map),
 			 "neither of NeMo, Megatron-Bridge or DeepSpeed nor a config.json: none of "
 			 "their sections is here");
 }

@@ -20,7 +20,7 @@ static const struct {
 
 static int wrong(const struct sc_yaml *at, const char *expected, struct sc_err *err)
 {
-	return sc_err_at(err, SC_EVALUE, at->file, at->line, at->column, "expected %s", expected);
+	return sc_err_at(err, SC_EVALUE, SC_AT(at), "expected %s", expected);
 }
 
 /* A name of USUAL, a list, or a mapping of theirs to ours. */

@@ -26,7 +26,7 @@ static const struct sc_yaml *type_of(const struct sc_foreign *file, struct sc_er
 		names[n++] = type->key;
 	}
 	near = is_name && n ? sc_nearest(given->text, names, n) : NULL;
-	sc_err_at(err, SC_EVALUE, given->file, given->line, given->column,
+	sc_err_at(err, SC_EVALUE, SC_AT(given),
 		  "model_type \"%.64s\" is not known%s%s%s; write its shape as a model file, as in "
 		  "configs/models",
 		  is_name ? given->text : "?", near ? " (did you mean \"" : "", near ? near : "",
@@ -139,7 +139,7 @@ static int begin(struct sc_foreign *file, struct sc_err *err)
 
 	if (!needs)
 		return type ? 0 : -(int)SC_EVALUE;
-	return sc_err_at(err, SC_EUNSUPPORTED, at->file, at->line, at->column,
+	return sc_err_at(err, SC_EUNSUPPORTED, SC_AT(at),
 			 "model_type %.40s needs %.80s, which is not modelled", type->key,
 			 needs->text);
 }

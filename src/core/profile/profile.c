@@ -16,12 +16,12 @@ int sc_schema_check(const struct sc_yaml *map, bool required, struct sc_err *err
 
 	if (!schema)
 		return !required ? 0
-				 : sc_err_at(err, SC_EFORMAT, map->file, map->line, map->column,
+				 : sc_err_at(err, SC_EFORMAT, SC_AT(map),
 					     "missing key \"schema\"; begin the file with "
 					     "`schema: " SC_SCHEMA "`");
 	if (schema->kind == SC_YAML_SCALAR && strcmp(schema->text, SC_SCHEMA) == 0)
 		return 0;
-	return sc_err_at(err, SC_EFORMAT, schema->file, schema->line, schema->column,
+	return sc_err_at(err, SC_EFORMAT, SC_AT(schema),
 			 "schema: this program reads " SC_SCHEMA ", not \"%.64s\"",
 			 schema->kind == SC_YAML_SCALAR ? schema->text : "a mapping or list");
 }
@@ -105,8 +105,7 @@ static int read_file(const struct sc_profile_kind *kind, const char *path, void 
 		if (!defaults)
 			break;
 		if (defaults->kind != SC_YAML_SCALAR || n == MAX_DEPTH)
-			return sc_err_at(err, SC_EVALUE, defaults->file, defaults->line,
-					 defaults->column,
+			return sc_err_at(err, SC_EVALUE, SC_AT(defaults),
 					 "defaults: expected the name of one file, at most %d deep",
 					 MAX_DEPTH);
 		/* Named from the configs folder, not from the file's own. */
