@@ -241,25 +241,18 @@ static const struct sc_field TABLE_FIELDS[] = {
 	{0},
 };
 #define MAX_ROW 1e18
-#define GIVEN(name, text) \
-	SC_FIELD_IN(DOUBLE, sc_layer_row, name, 0, MAX_ROW, text, .required = true)
+#define ROW(name, ...) SC_FIELD_IN(DOUBLE, sc_layer_row, name, 0, MAX_ROW, __VA_ARGS__)
 const struct sc_field sc_layer_row_fields[] = {
 	SC_FIELD(STR, sc_layer_row, name, "of the layer", .required = true),
-	GIVEN(flop, "forward, of one sample"),
-	GIVEN(bytes, "activations read and written forward, of one sample"),
-	GIVEN(params, "weights; 0 = none"),
-	SC_FIELD_IN(DOUBLE, sc_layer_row, grad_flop, 0, MAX_ROW,
-		    "backward, of one sample; default 2 flop"),
-	SC_FIELD_IN(DOUBLE, sc_layer_row, grad_bytes, 0, MAX_ROW,
-		    "backward, of one sample; default 2 bytes"),
-	SC_FIELD_IN(DOUBLE, sc_layer_row, kept_bytes, 0, MAX_ROW,
-		    "kept for backward, of one sample; default bytes / 2"),
-	SC_FIELD_IN(DOUBLE, sc_layer_row, outputs, 0, MAX_ROW,
-		    "of the matrix of its weights; default none"),
-	SC_FIELD_IN(DOUBLE, sc_layer_row, inputs, 0, MAX_ROW,
-		    "the same: of a convolution, channels times its window"),
-	SC_FIELD_IN(DOUBLE, sc_layer_row, positions, 0, MAX_ROW,
-		    "of a sample that the matrix is applied to; default 1"),
+	ROW(flop, "forward, of one sample", .required = true),
+	ROW(bytes, "activations read and written forward, of one sample", .required = true),
+	ROW(params, "weights; 0 = none", .required = true),
+	ROW(grad_flop, "backward, of one sample; default 2 flop"),
+	ROW(grad_bytes, "backward, of one sample; default 2 bytes"),
+	ROW(kept_bytes, "kept for backward, of one sample; default bytes / 2"),
+	ROW(outputs, "of the matrix of its weights; default none"),
+	ROW(inputs, "the same: of a convolution, channels times its window"),
+	ROW(positions, "of a sample that the matrix is applied to; default 1"),
 	{0},
 };
 static const struct sc_field SHARDING_PLAN_FIELDS[] = {

@@ -17,18 +17,17 @@ const char *sc_family_name(enum sc_family family)
 	return name ? name : "?";
 }
 
+/* Brown et al. 2020; Shoeybi et al. 2019 */
+#define GPT .learned_positions = true, .biases = true, .causal = true, .dropout = true, .tied = true
+/* Touvron et al. 2023 */
+#define LLAMA .gated = true, .rms_norm = true, .rope = true, .causal = true
+
 const struct sc_family_traits *sc_family_traits(enum sc_family family)
 {
 	static const struct sc_family_traits TRAITS[] = {
 		[SC_FAMILY_NONE] = {0},
-		/* Brown et al. 2020; Shoeybi et al. 2019 */
-		[SC_GPT] = {.learned_positions = true,
-			    .biases = true,
-			    .causal = true,
-			    .dropout = true,
-			    .tied = true},
-		/* Touvron et al. 2023 */
-		[SC_LLAMA] = {.gated = true, .rms_norm = true, .rope = true, .causal = true},
+		[SC_GPT] = {GPT},
+		[SC_LLAMA] = {LLAMA},
 		/* MosaicML llm-foundry: ALiBi positions, no biases, no dropout */
 		[SC_MPT] = {.causal = true, .tied = true},
 		/* Devlin et al. 2019 */
@@ -37,23 +36,10 @@ const struct sc_family_traits *sc_family_traits(enum sc_family family)
 			     .dropout = true,
 			     .tied = true,
 			     .masked_lm = true},
-		/* Zhang et al. 2022: a GPT with ReLU */
-		[SC_OPT] = {.learned_positions = true,
-			    .biases = true,
-			    .causal = true,
-			    .dropout = true,
-			    .tied = true},
+		[SC_OPT] = {GPT}, /* Zhang et al. 2022: with ReLU */
 		/* Mixtral, Qwen3 MoE, DeepSeek-V2/V3: a llama whose feed-forward layer is experts */
-		[SC_MOE] = {.gated = true,
-			    .rms_norm = true,
-			    .rope = true,
-			    .causal = true,
-			    .experts = true},
-		[SC_MOE_MLA] = {.gated = true,
-				.rms_norm = true,
-				.rope = true,
-				.causal = true,
-				.experts = true},
+		[SC_MOE] = {LLAMA, .experts = true},
+		[SC_MOE_MLA] = {LLAMA, .experts = true},
 		[SC_DLRM] = {0},
 		[SC_LAYERS] = {0},
 	};
