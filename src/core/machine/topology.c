@@ -103,7 +103,7 @@ struct path {
 };
 struct search {
 	const struct sc_topology *t;
-	int gpus[SC_WIRING_MOST], n;
+	int n; /* GPUs */
 	struct path path[SC_WIRING_MOST][SC_WIRING_MOST];
 	double *left; /* of each link */
 	double gbps;  /* of a ring */
@@ -318,7 +318,6 @@ struct sc_topo_rings sc_topology_rings(const struct sc_topology *t, const int *g
 	s->n = n;
 	s->left = sc_xcalloc((size_t)t->n_links + 1, sizeof(*s->left));
 	s->load = sc_xcalloc((size_t)t->n_links + 1, sizeof(*s->load));
-	memcpy(s->gpus, gpus, (size_t)n * sizeof(*gpus));
 	for (int reach = 0; reach < N_REACHES && best.n == 0; reach++) {
 		for (int a = 0; a < n; a++) {
 			struct tree tree;

@@ -42,7 +42,6 @@ struct reading {
 	SC_VEC(struct nvlink) nvlinks;
 	SC_VEC(struct bus) gpus;
 	int switches; /* the node; -1: none yet */
-	int n_gpus;
 };
 
 static bool value_is(const struct sc_xml_attribute *a, const char *begins)
@@ -110,7 +109,7 @@ static int add_gpu(struct reading *r)
 			&number);
 	if (rc == 0 && !bus.id)
 		rc = sc_xml_fail(&r->xml, r->xml.tag, "a <gpu> stands in a <pci>");
-	if (rc == 0 && ++r->n_gpus > SC_TOPO_MAX_GPUS)
+	if (rc == 0 && r->gpus.n == SC_TOPO_MAX_GPUS)
 		rc = sc_xml_fail(&r->xml, r->xml.tag, "too many GPUs");
 	if (rc)
 		return rc;
@@ -269,7 +268,7 @@ int sc_topo_read_xml(const struct sc_source *source, struct sc_arena *arena,
 	rc = read_elements(r);
 	if (rc == 0)
 		rc = join_nvlinks(r);
-	if (rc == 0 && r->n_gpus == 0)
+	if (rc == 0 && r->gpus.n == 0)
 		rc = sc_xml_fail(&r->xml, r->xml.end, "the file names no GPU");
 	SC_VEC_RELEASE(&r->nvlinks);
 	SC_VEC_RELEASE(&r->gpus);
