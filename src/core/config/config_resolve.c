@@ -12,6 +12,12 @@
 /* What TorchRec's planner takes a rank's host to have (torchrec/distributed/planner/constants.py: DDR_CAP), GiB. */
 #define USUAL_HOST_GIB 128.0
 
+static void default_int(int64_t *value, int64_t def)
+{
+	if (*value == SC_NOT_GIVEN)
+		*value = def;
+}
+
 /* Host memory that was not given: the usual one of the GPUs in use. */
 static void config_host_memory(struct sc_request *req)
 {
@@ -25,28 +31,7 @@ static void config_host_memory(struct sc_request *req)
 
 /* training.offload: what leaves the GPUs for their hosts' memory and SSDs. */
 
-static bool is_used(const struct sc_offload *off)
-{
-	return off->optimizer > SC_TIER_NONE || off->gradients > SC_TIER_NONE ||
-	       off->weights > SC_TIER_NONE || off->activations > SC_TIER_NONE ||
-	       off->optimizer_fraction > 0 || off->activation_layers > 0 || off->tiles > 1 ||
-	       off->partition_activations;
-}
-
-/* A share or a number of layers without a place means host memory; a place without them means all. */
-static void fill(struct sc_offload *off)
-{
-	if (off->optimizer_fraction > 0 && off->optimizer == SC_NOT_GIVEN)
-		off->optimizer = SC_TIER_CPU;
-	if (off->optimizer > SC_TIER_NONE && off->optimizer_fraction < 0)
-		off->optimizer_fraction = 1;
-	if (off->activation_layers > 0 && off->activations == SC_NOT_GIVEN)
-		off->activations = SC_TIER_CPU;
-	if (off->prefetch_layers == SC_NOT_GIVEN)
-		off->prefetch_layers = 1;
-}
-
-static int check(const struct sc_resolver *res)
+static int check_offload(const struct sc_resolver *res)
 {
 	const struct sc_cluster *cl = &res->request->config.cluster;
 	const struct sc_offload *off = &res->request->config.training.offload;
@@ -58,27 +43,26 @@ static int check(const struct sc_resolver *res)
 		     {"training.offload.gradients", off->gradients},
 		     {"training.offload.weights", off->weights},
 		     {"training.offload.activations", off->activations}};
-	int rc = 0;
 
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && rc == 0; i++)
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (parts[i].tier == SC_TIER_NVME && !has_ssd)
-			rc = sc_resolve_fail(res, SC_ECONFLICT, parts[i].path,
-					     "%s: nvme needs the rates of a node's SSDs; give "
-					     "cluster.ssd_read_gbps and cluster.ssd_write_gbps",
-					     parts[i].path);
-	if (rc == 0 && off->optimizer == SC_TIER_NONE && off->optimizer_fraction > 0)
-		rc = sc_resolve_fail(res, SC_ECONFLICT, "training.offload.optimizer_fraction",
-				     "training.offload.optimizer_fraction: "
-				     "training.offload.optimizer is none; write cpu or nvme");
-	if (rc == 0 && off->activations == SC_TIER_NONE && off->activation_layers > 0)
-		rc = sc_resolve_fail(res, SC_ECONFLICT, "training.offload.activation_layers",
-				     "training.offload.activation_layers: "
-				     "training.offload.activations is none; write cpu or nvme");
-	if (rc == 0 && off->gradients > SC_TIER_NONE && off->optimizer_fraction < 1)
-		rc = sc_resolve_fail(res, SC_ECONFLICT, "training.offload.gradients",
-				     "training.offload.gradients: the GPU's optimizer reads "
-				     "them; offload the whole optimizer, too");
-	return rc;
+			return sc_resolve_fail(res, SC_ECONFLICT, parts[i].path,
+					       "%s: nvme needs the rates of a node's SSDs; give "
+					       "cluster.ssd_read_gbps and cluster.ssd_write_gbps",
+					       parts[i].path);
+	if (off->optimizer == SC_TIER_NONE && off->optimizer_fraction > 0)
+		return sc_resolve_fail(res, SC_ECONFLICT, "training.offload.optimizer_fraction",
+				       "training.offload.optimizer_fraction: "
+				       "training.offload.optimizer is none; write cpu or nvme");
+	if (off->activations == SC_TIER_NONE && off->activation_layers > 0)
+		return sc_resolve_fail(res, SC_ECONFLICT, "training.offload.activation_layers",
+				       "training.offload.activation_layers: "
+				       "training.offload.activations is none; write cpu or nvme");
+	if (off->gradients > SC_TIER_NONE && off->optimizer_fraction < 1)
+		return sc_resolve_fail(res, SC_ECONFLICT, "training.offload.gradients",
+				       "training.offload.gradients: the GPU's optimizer reads "
+				       "them; offload the whole optimizer, too");
+	return 0;
 }
 
 static int config_resolve_offload(const struct sc_resolver *res)
@@ -86,20 +70,31 @@ static int config_resolve_offload(const struct sc_resolver *res)
 	struct sc_request *req = res->request;
 	struct sc_offload *off = &req->config.training.offload;
 
-	if (is_used(off) && !sc_model_is_transformer(&req->config.model)) {
+	if (off->optimizer <= SC_TIER_NONE && off->gradients <= SC_TIER_NONE &&
+	    off->weights <= SC_TIER_NONE && off->activations <= SC_TIER_NONE &&
+	    !(off->optimizer_fraction > 0) && off->activation_layers < 1 && off->tiles <= 1 &&
+	    !off->partition_activations)
+		return 0;
+	if (!sc_model_is_transformer(&req->config.model)) {
 		sc_warn(&req->warnings, "training.offload has no effect on a model of this family");
 		*off = (struct sc_offload){0};
-	}
-	if (!is_used(off))
 		return 0;
+	}
 	config_host_memory(req);
-	fill(off);
+	/* A share or a number of layers without a place means host memory; a place without them means all. */
+	if (off->optimizer_fraction > 0 && off->optimizer == SC_NOT_GIVEN)
+		off->optimizer = SC_TIER_CPU;
+	if (off->optimizer > SC_TIER_NONE && off->optimizer_fraction < 0)
+		off->optimizer_fraction = 1;
+	if (off->activation_layers > 0 && off->activations == SC_NOT_GIVEN)
+		off->activations = SC_TIER_CPU;
+	default_int(&off->prefetch_layers, 1);
 	if (req->config.training.optimizer == SC_OPT_NONE && off->optimizer > SC_TIER_NONE) {
 		sc_warn(&req->warnings, "training.offload.optimizer has no effect: there is none");
 		off->optimizer = SC_TIER_NONE;
 		off->optimizer_fraction = SC_NOT_GIVEN;
 	}
-	return check(res);
+	return check_offload(res);
 }
 
 #define DEFAULT_ORDER "tp-cp-ep-dp-pp"
@@ -117,12 +112,6 @@ int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char
 	va_end(args);
 	return sc_err_at(res->err, code, file, origin ? origin->line : 0,
 			 origin ? origin->column : 0, "%s", text);
-}
-
-static void default_int(int64_t *value, int64_t def)
-{
-	if (*value == SC_NOT_GIVEN)
-		*value = def;
 }
 
 int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
@@ -187,7 +176,7 @@ static int take_release(const struct sc_resolver *res, const struct sc_software 
 	return 0;
 }
 
-static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *catalog)
+static int resolve_profiles(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
 	struct sc_config *cfg = &req->config;
@@ -203,11 +192,11 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 		return sc_resolve_fail(res, SC_EVALUE, "cluster",
 				       "cluster.gpu is not given; name a GPU as in `cluster: {gpu: "
 				       "a100-sxm-80gb}`");
-	if (sc_catalog_device(catalog, cfg->cluster.gpu, &device, &own))
+	if (sc_catalog_device(res->catalog, cfg->cluster.gpu, &device, &own))
 		return sc_resolve_profile_error(res, "cluster.gpu", &own);
 	if (!cfg->training.software)
 		cfg->training.software = SC_DEFAULT_SOFTWARE;
-	if (sc_catalog_software(catalog, cfg->training.software, &software, &own))
+	if (sc_catalog_software(res->catalog, cfg->training.software, &software, &own))
 		return sc_resolve_profile_error(res, "training.software", &own);
 	req->device = *device;
 	rc = take_release(res, &software);
@@ -215,7 +204,7 @@ static int resolve_profiles(const struct sc_resolver *res, struct sc_catalog *ca
 		return rc;
 	req->software = *software;
 	sc_habits_take(req, SC_HABIT_CLUSTER);
-	if (sc_catalog_fabric(catalog, cfg->cluster.fabric, &fabric, &own))
+	if (sc_catalog_fabric(res->catalog, cfg->cluster.fabric, &fabric, &own))
 		return sc_resolve_profile_error(res, "cluster.fabric", &own);
 	req->fabric_profile = *fabric;
 	return 0;
@@ -596,10 +585,10 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err)
 {
 	static int (*const steps[])(const struct sc_resolver *) = {
-		resolve_model,        resolve_parallel, sc_config_resolve_torus,
-		resolve_cluster,      resolve_training, config_resolve_offload,
-		sc_config_resolve_c3, sc_config_check,  sc_config_take_endpoint,
-		resolve_band,
+		resolve_profiles,        resolve_model,        resolve_parallel,
+		sc_config_resolve_torus, resolve_cluster,      resolve_training,
+		config_resolve_offload,  sc_config_resolve_c3, sc_config_check,
+		sc_config_take_endpoint, resolve_band,
 	};
 	struct sc_request request;
 	struct sc_resolver res = {
@@ -608,12 +597,11 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		.file = file ? file : config->file,
 		.err = err,
 	};
-	int rc;
+	int rc = 0;
 
 	memset(&request, 0, sizeof(request));
 	request.kernel_sm_frac = 1;
 	request.config = *config;
-	rc = resolve_profiles(&res, catalog);
 	for (size_t i = 0; rc == 0 && i < sizeof(steps) / sizeof(steps[0]); i++)
 		rc = steps[i](&res);
 	if (rc == 0)
