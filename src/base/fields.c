@@ -8,30 +8,20 @@
 
 size_t sc_field_bytes(const struct sc_field *field)
 {
-	switch (field->type) {
-	case SC_F_INT:
-		return sizeof(int64_t);
-	case SC_F_DOUBLE:
-		return sizeof(double);
-	case SC_F_BOOL:
-		return sizeof(bool);
-	case SC_F_STR:
-		return sizeof(const char *);
-	case SC_F_ENUM:
-	case SC_F_FLAGS:
-		return sizeof(int);
-	case SC_F_STRUCT:
-		return sc_fields_extent(field->sub);
-	case SC_F_INTS:
-		return sizeof(struct sc_ints);
-	case SC_F_DOUBLES:
-		return sizeof(struct sc_doubles);
-	case SC_F_STRUCTS:
-		return sizeof(struct sc_structs);
-	case SC_F_IGNORE:
-		break;
-	}
-	return 0;
+	static const size_t bytes[] = {
+		[SC_F_INT] = sizeof(int64_t),
+		[SC_F_DOUBLE] = sizeof(double),
+		[SC_F_BOOL] = sizeof(bool),
+		[SC_F_ENUM] = sizeof(int),
+		[SC_F_FLAGS] = sizeof(int),
+		[SC_F_STR] = sizeof(const char *),
+		[SC_F_INTS] = sizeof(struct sc_ints),
+		[SC_F_DOUBLES] = sizeof(struct sc_doubles),
+		[SC_F_STRUCTS] = sizeof(struct sc_structs),
+		[SC_F_IGNORE] = 0,
+	};
+
+	return field->type == SC_F_STRUCT ? sc_fields_extent(field->sub) : bytes[field->type];
 }
 
 size_t sc_fields_extent(const struct sc_field *table)
@@ -107,31 +97,19 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return text ? sc_fnv(hash, text, strlen(text) + 1) : sc_fnv(hash, "\1", 2);
 }
 
-static uint64_t hash_structs(uint64_t hash, const struct sc_field *field,
-			     const struct sc_structs *list)
-{
-	const unsigned char *at = list->at;
-
-	hash = sc_fnv(hash, &list->n, sizeof(list->n));
-	for (size_t i = 0; i < list->n; i++)
-		hash = sc_fields_hash(hash, field->sub, at + i * field->elem_bytes);
-	return hash;
-}
-
 static uint64_t hash_value(uint64_t hash, const struct sc_field *field, const void *place)
 {
 	const struct sc_doubles *doubles = place;
+	const struct sc_structs *structs = place;
 	const struct sc_ints *ints = place;
 
 	switch (field->type) {
 	case SC_F_INT:
 	case SC_F_DOUBLE:
-		return sc_fnv(hash, place, SC_NUMBER_BYTES);
 	case SC_F_ENUM:
 	case SC_F_FLAGS:
-		return sc_fnv(hash, place, sizeof(int));
 	case SC_F_BOOL:
-		return sc_fnv(hash, place, sizeof(bool));
+		return sc_fnv(hash, place, sc_field_bytes(field));
 	case SC_F_STR:
 		return hash_text(hash, *(const char *const *)place);
 	case SC_F_INTS:
@@ -141,7 +119,12 @@ static uint64_t hash_value(uint64_t hash, const struct sc_field *field, const vo
 		hash = sc_fnv(hash, &doubles->n, sizeof(doubles->n));
 		return sc_fnv(hash, doubles->at, doubles->n * SC_NUMBER_BYTES);
 	case SC_F_STRUCTS:
-		return hash_structs(hash, field, place);
+		hash = sc_fnv(hash, &structs->n, sizeof(structs->n));
+		for (size_t i = 0; i < structs->n; i++)
+			hash = sc_fields_hash(hash, field->sub,
+					      (const unsigned char *)structs->at +
+						      i * field->elem_bytes);
+		return hash;
 	case SC_F_STRUCT:
 		return sc_fields_hash(hash, field->sub, place);
 	case SC_F_IGNORE:
