@@ -304,20 +304,15 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 
 	if (rc || (rule == SC_KEY_READ && !is_open) || sc_yaml_is_null(leaf->node))
 		return rc;
-	if (is_open) {
-		append(&file->lines->ignored, &file->lines->last_ignored, &ignored,
-		       file->lines->arena);
-		return 0;
-	}
-	if (rule == SC_KEY_UNKNOWN && may_cost(file, leaf->node))
+	if (!is_open && rule == SC_KEY_UNKNOWN && may_cost(file, leaf->node))
 		return sc_foreign_fail(leaf, err,
 				       "may change what a step costs, and is not understood; "
 				       "remove it if it does not");
-	if (row && row->words)
+	if (!is_open && row && row->words)
 		rc = take_word(file, leaf, row, err);
-	else if (row)
+	else if (!is_open && row)
 		rc = take_key(file, leaf, row->ours, NULL, err);
-	if (rc == 0 && rule != SC_KEY_TAKE)
+	if (rc == 0 && (is_open || rule != SC_KEY_TAKE))
 		append(&file->lines->ignored, &file->lines->last_ignored, &ignored,
 		       file->lines->arena);
 	return rc;

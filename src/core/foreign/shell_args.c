@@ -79,14 +79,12 @@ static void put(struct sc_yaml *map, struct sc_yaml *node)
 	map->n_children++;
 }
 
-static void put_program(struct finder *f, const struct word *word)
+static void put_named(struct finder *f, const char *key, const struct word *at,
+		      struct sc_yaml *node)
 {
-	const char *slash = strrchr(word->text, '/');
-	struct sc_yaml *node = scalar(f, word, slash ? slash + 1 : word->text);
-
-	node->key = SC_SHELL_PROGRAM;
-	node->key_line = word->line;
-	node->key_column = word->column;
+	node->key = key;
+	node->key_line = at->line;
+	node->key_column = at->column;
 	put(f->map, node);
 }
 
@@ -99,22 +97,19 @@ static int take_options(struct finder *f, const word_list *list, size_t n_start,
 
 	for (size_t i = 0, n_values; i < n; i += 1 + n_values) {
 		const char *name = words[i].text;
-		struct sc_yaml *node;
 
 		n_values = 0;
-		if (is_program(words[i].text))
-			put_program(f, &words[i]);
+		if (is_program(name))
+			put_named(f, SC_SHELL_PROGRAM, &words[i],
+				  scalar(f, &words[i], sc_file_name(name)));
 		if (strncmp(name, "--", 2) != 0 || !name[2] || name[2] == '=')
 			continue;
 		while (!strchr(name, '=') && i + n_values + 1 < n &&
 		       (n_values == 0 || i >= n_start) &&
 		       !ends_values(words[i + n_values + 1].text))
 			n_values++;
-		node = value_of(f, &words[i], n_values);
-		node->key = sc_arena_strndup(f->arena, name, strcspn(name, "="));
-		node->key_line = words[i].line;
-		node->key_column = words[i].column;
-		put(f->map, node);
+		put_named(f, sc_arena_strndup(f->arena, name, strcspn(name, "=")), &words[i],
+			  value_of(f, &words[i], n_values));
 		if (f->map->n_children > MAX_OPTIONS)
 			return sc_err_at(err, SC_ELIMIT, f->file, words[i].line, words[i].column,
 					 "too many options; at most %d are read", MAX_OPTIONS);
