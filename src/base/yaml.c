@@ -304,7 +304,7 @@ int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct
 	static const char bom[] = "\xEF\xBB\xBF";
 	struct builder b = {.arena = arena, .err = err, .line = 1};
 	const char *text = source->text;
-	size_t n = source->n, head;
+	size_t n = source->n, begin = 0;
 	yaml_parser_t parser;
 	int rc;
 
@@ -322,8 +322,6 @@ int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct
 	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
 	/* Where the comments at the head of a file end, which libyaml reads slowly; counts their lines. Characters
 	 * that may be wrong are left to it. */
-	size_t begin = 0;
-
 	for (size_t i = 0; i < n; i++)
 		if (text[i] == '\n') {
 			begin = i + 1;
@@ -331,9 +329,8 @@ int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct
 		} else if (text[i] < ' ' || text[i] > '~' || text[begin] != '#') {
 			break;
 		}
-	head = begin;
-	text += head;
-	n -= head;
+	text += begin;
+	n -= begin;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
 	rc = read_events(&b, &parser, text, n);
 	yaml_parser_delete(&parser);
