@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/units.h"
 #include "core/config/config_priv.h"
 #include "core/config/config_schedule.h"
@@ -671,9 +672,7 @@ static int check_precision(const struct sc_resolver *res)
 
 static int compare_ranks(const void *a, const void *b)
 {
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
+	return SC_ORDER(*(const int64_t *)a, *(const int64_t *)b);
 }
 
 static int check_stragglers(const struct sc_resolver *res)

@@ -13,6 +13,7 @@
 #include "base/csv.h"
 #include "base/fnv.h"
 #include "base/num.h"
+#include "base/search.h"
 #include "base/stats.h"
 #include "base/units.h"
 
@@ -40,9 +41,7 @@ static int by_size(const void *a, const void *b)
 {
 	const struct error *x = a, *y = b;
 
-	if (x->ln < y->ln || x->ln > y->ln)
-		return x->ln < y->ln ? -1 : 1;
-	return (x->line > y->line) - (x->line < y->line);
+	return 2 * SC_ORDER(x->ln, y->ln) + SC_ORDER(x->line, y->line);
 }
 
 /* "12 7 103", in thousandths; there is room. */
