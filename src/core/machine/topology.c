@@ -334,6 +334,16 @@ struct sc_topo_rings sc_topology_rings(const struct sc_topology *t, const int *g
 	return best;
 }
 
+/* Of a link, 1e9 bytes/s. */
+static double used_of(const double *const *loads, size_t n, const double *share, int link)
+{
+	double used = 0;
+
+	for (size_t i = 0; i < n; i++)
+		used += share[i] * loads[i][link];
+	return used;
+}
+
 /* How far all that still grow can go on until a link is full: they have `share` of their rates already. */
 static double growth(const struct sc_topology *t, const double *const *loads, size_t n,
 		     const double *share, const bool *frozen)
@@ -343,26 +353,15 @@ static double growth(const struct sc_topology *t, const double *const *loads, si
 	for (size_t i = 0; i < n; i++)
 		most = frozen[i] ? most : fmin(most, 1 - share[i]);
 	for (int l = 0; l < t->n_links; l++) {
-		double used = 0, wanted = 0;
+		double wanted = 0;
 
-		for (size_t i = 0; i < n; i++) {
-			used += share[i] * loads[i][l];
+		for (size_t i = 0; i < n; i++)
 			wanted += frozen[i] ? 0 : loads[i][l];
-		}
 		if (wanted > 0)
-			most = fmin(most, fmax(0, t->links[l].gbps - used) / wanted);
+			most = fmin(most, fmax(0, t->links[l].gbps - used_of(loads, n, share, l)) /
+						  wanted);
 	}
 	return most;
-}
-
-static bool is_full(const struct sc_topology *t, const double *const *loads, size_t n,
-		    const double *share, int link)
-{
-	double used = 0;
-
-	for (size_t i = 0; i < n; i++)
-		used += share[i] * loads[i][link];
-	return used >= t->links[link].gbps * (1 - 1e-9);
 }
 
 void sc_topology_share(const struct sc_topology *t, const double *const *loads, size_t n,
@@ -382,7 +381,8 @@ void sc_topology_share(const struct sc_topology *t, const double *const *loads, 
 			bool stops = share[i] >= 1 - 1e-9;
 
 			for (int l = 0; l < t->n_links && !stops; l++)
-				stops = loads[i][l] > 0 && is_full(t, loads, n, share, l);
+				stops = loads[i][l] > 0 && used_of(loads, n, share, l) >=
+								   t->links[l].gbps * (1 - 1e-9);
 			left -= stops && !frozen[i];
 			frozen[i] |= stops;
 		}
@@ -412,22 +412,18 @@ int sc_topology_parse(const struct sc_source *source, struct sc_arena *arena,
 
 /* ---- ports ---- */
 
-static double port_of(const struct sc_topology *t, int gpu)
-{
-	double gbps = 0;
-
-	for (int l = 0; l < t->n_links; l++)
-		if (t->links[l].from == gpu && t->links[l].nvlink)
-			gbps += t->links[l].gbps;
-	return gbps;
-}
-
 double sc_topology_port_gbps(const struct sc_topology *t)
 {
 	double most = 0;
 
-	for (int g = 0; g < t->n_gpus; g++)
-		most = fmax(most, port_of(t, g));
+	for (int g = 0; g < t->n_gpus; g++) {
+		double gbps = 0;
+
+		for (int l = 0; l < t->n_links; l++)
+			if (t->links[l].from == g && t->links[l].nvlink)
+				gbps += t->links[l].gbps;
+		most = fmax(most, gbps);
+	}
 	return most;
 }
 
