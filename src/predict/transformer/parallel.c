@@ -381,14 +381,15 @@ static bool is_worse(const struct sc_span *a, const struct sc_span *b)
 	return a->max_ranks_per_node > b->max_ranks_per_node;
 }
 
-static void name_stage(const struct placement_ranks *ranks, struct sc_placement *out, uint32_t s)
+/* The one class of a stage, whose spans and ranks on a node are known: its neighbours and groups. */
+static void name_stage(const struct layout_dims *d, struct sc_placement *out, uint32_t s)
 {
 	struct sc_rank_class *rc = &out->classes[s];
-	uint32_t pp = ranks->d->size[SC_AXIS_PP];
-	uint32_t n_together = ranks->d->gpus_per_node / (uint32_t)rc->stage_ranks_per_node;
+	uint32_t pp = d->size[SC_AXIS_PP];
+	uint32_t n_together = d->gpus_per_node / (uint32_t)rc->stage_ranks_per_node;
 
 	rc->stage = (int)s;
-	rc->representative = s * ranks->d->stride[SC_AXIS_PP];
+	rc->representative = s * d->stride[SC_AXIS_PP];
 	rc->next_class = (s + 1) % pp;
 	rc->prev_class = (s + pp - 1) % pp;
 	rc->nic_domain = s / (n_together ? n_together : 1);
@@ -434,7 +435,7 @@ static void placement_approximate(const struct placement_ranks *ranks, struct sc
 	for (uint32_t s = 0; s < pp; s++) {
 		out->classes[s].ranks_per_domain = out->classes[s].stage_ranks_per_node =
 			of_stage[s].max_ranks_per_node;
-		name_stage(ranks, out, s);
+		name_stage(ranks->d, out, s);
 	}
 }
 
@@ -598,28 +599,16 @@ int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,
 		uint32_t here = d.gpus_per_node / together;
 
 		*c = (struct sc_rank_class){
-			.stage = (int)s,
 			.multiplicity = d.world / pp,
-			.nic_domain = s / together,
 			.ranks_per_domain = here,
 			.stage_ranks_per_node = here,
 			.slowdown = 1,
-			.representative = s * d.stride[SC_AXIS_PP],
-			.next_class = (s + 1) % pp,
-			.prev_class = (s + pp - 1) % pp,
 			.next_remote = s / together != (s + 1) % pp / together,
 			.prev_remote = s / together != (s + pp - 1) % pp / together,
 		};
-		for (int a = 0; a < SC_AXIS_PP; a++) {
-			c->group[a] = (struct sc_axis_group){
-				.span = span[a],
-				.first_member = (uint32_t)out->n_members,
-				.n_members = 1,
-				.instance = (uint32_t)out->n_instances++,
-			};
-			out->members[out->n_members++] =
-				(struct sc_member){s, (uint32_t)span[a].n_ranks};
-		}
+		for (int a = 0; a < SC_AXIS_PP; a++)
+			c->group[a].span = span[a];
+		name_stage(&d, out, s);
 	}
 	return 0;
 }
