@@ -62,7 +62,7 @@ void sc_schedule_to_text(const char *name, const struct sc_schedule_play *play,
 		sc_strbuf_printf(out, "%4u        ", s);
 		for (int column = 0; (t = (column + 0.5) / scale) < play->makespan; column++) {
 			for (; i < play->passes->n[s] && play->end[at + i] <= t; i++)
-				now = sc_play_held(play, s, i, now);
+				now = play->after[at + i];
 			sc_strbuf_append_char(out,
 					      (char)('0' + (int)fmin(9, fmax(0, 10 * now / most))));
 		}
@@ -94,15 +94,12 @@ static void append_strip(const struct sc_schedule_play *play, uint32_t s, double
 {
 	size_t at = (size_t)s * play->passes->stride;
 	double base = ROW * (s + 1.0), high = STRIP / most_held(play);
-	double now = play->held[s].before;
 
 	sc_strbuf_printf(out, "<path fill=\"#e8684a\" fill-opacity=\"0.5\" d=\"M%d %.2fV%.2f", LEFT,
-			 base, base - high * now);
-	for (uint32_t i = 0; i < play->passes->n[s]; i++) {
-		now = sc_play_held(play, s, i, now);
+			 base, base - high * play->held[s].before);
+	for (uint32_t i = 0; i < play->passes->n[s]; i++)
 		sc_strbuf_printf(out, "H%.2fV%.2f", LEFT + unit * play->end[at + i],
-				 base - high * now);
-	}
+				 base - high * play->after[at + i]);
 	sc_strbuf_printf(out,
 			 "H%.2fV%.2fZ\"><title>stage %u holds at most %.4g %s</title></path>\n",
 			 LEFT + unit * play->makespan, base, s, play->peak[s], play->held_unit);
@@ -172,11 +169,10 @@ static void add_rank(struct sc_json *json, json_t *ranks, const struct sc_schedu
 	json_t *gaps = sc_json_array(json, rank, "gap"), *lengths, *held;
 	struct sc_strbuf kinds = {0};
 	const double step = fmax(most_held(play), DBL_MIN) / HELD_STEPS;
-	double now = play->held[s].before;
 	int64_t last = 0;
 
 	held = sc_json_array(json, rank, "held");
-	sc_json_int(json, held, NULL, llround(now / step));
+	sc_json_int(json, held, NULL, llround(play->held[s].before / step));
 	lengths = sc_json_array(json, rank, "length");
 	if (!is_large(play)) {
 		batches = sc_json_array(json, rank, "micro_batch");
@@ -189,8 +185,7 @@ static void add_rank(struct sc_json *json, json_t *ranks, const struct sc_schedu
 		sc_json_int(json, gaps, NULL, from - last);
 		sc_json_int(json, lengths, NULL, to - from);
 		last = to;
-		now = sc_play_held(play, s, i, now);
-		sc_json_int(json, held, NULL, llround(now / step));
+		sc_json_int(json, held, NULL, llround(play->after[at + i] / step));
 		sc_strbuf_append_char(&kinds, LETTERS[slots[i].kind]);
 		if (batches) {
 			sc_json_int(json, batches, NULL, slots[i].micro_batch);
@@ -205,9 +200,7 @@ static void add_slots(struct sc_json *json, json_t *parent, const struct sc_sche
 {
 	json_t *list = sc_json_array(json, parent, "slots");
 
-	for (uint32_t s = 0; s < play->passes->map->pp; s++) {
-		double now = play->held[s].before;
-
+	for (uint32_t s = 0; s < play->passes->map->pp; s++)
 		for (uint32_t i = 0; i < play->passes->n[s]; i++) {
 			const struct sc_slot *slot = &sc_passes_of(play->passes, s)[i];
 			size_t at = (size_t)s * play->passes->stride + i;
@@ -220,10 +213,8 @@ static void add_slots(struct sc_json *json, json_t *parent, const struct sc_sche
 			sc_json_text(json, one, "kind", kind);
 			sc_json_real(json, one, "start", play->start[at]);
 			sc_json_real(json, one, "end", play->end[at]);
-			now = sc_play_held(play, s, i, now);
-			sc_json_real(json, one, "held", now);
+			sc_json_real(json, one, "held", play->after[at]);
 		}
-	}
 }
 
 void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,

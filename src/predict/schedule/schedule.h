@@ -136,7 +136,7 @@ struct sc_schedule_play {
 	/* The longest stage from its first pass to its last; and the share of it that stages, on average, have no
 	 * work. */
 	double longest, bubble_pct;
-	double *peak; /* by stage: held at most */
+	double *peak, *after; /* held at most, by stage; and after each slot, as `start` */
 };
 /* An order alone: each pass as soon as its stage is free and its inputs are there. */
 struct sc_passes_ran {
@@ -151,9 +151,7 @@ struct sc_passes_ran {
 void sc_passes_run(const struct sc_passes *passes, const struct sc_pass_times *times,
 		   struct sc_arena *arena, struct sc_passes_ran *out);
 
-/* What a stage holds after its i-th slot, where `now` is what it held before it. */
-double sc_play_held(const struct sc_schedule_play *play, uint32_t stage, uint32_t i, double now);
-/* From the slots' times and what stages hold; `peak` in `arena`. */
+/* From the slots' times and what stages hold; `peak` and `after` in `arena`. */
 void sc_schedule_measure(struct sc_schedule_play *play, struct sc_arena *arena);
 
 #endif
