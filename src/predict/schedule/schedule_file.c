@@ -29,9 +29,6 @@ struct reader {
 	SC_VEC(unsigned) rank_line;      /* where each rank's cells begin */
 };
 
-/* By kind. */
-extern const char LETTER[SC_N_PASS_KINDS];
-
 #define FAIL(r, column, ...) \
 	sc_err_at((r)->err, SC_EVALUE, (r)->source->file, (r)->line, column, __VA_ARGS__)
 #define FAIL_AT(r, cell, ...) \
@@ -39,7 +36,7 @@ extern const char LETTER[SC_N_PASS_KINDS];
 
 enum { MAX_FILE_BYTES = 1 << 28 };
 
-const char LETTER[SC_N_PASS_KINDS] = {'F', 'B', 'I', 'W'};
+static const char LETTER[SC_N_PASS_KINDS] = {'F', 'B', 'I', 'W'};
 
 static unsigned column_of(const struct reader *r, const char *at)
 {
@@ -72,20 +69,19 @@ static bool is_word(const char *at, const char *end, const char *word)
 /* What is no pass: its stage and micro-batch are not kept. */
 static bool skips(const char *at, const char *end)
 {
-	static const char *const MOVES[] = {"SEND_F", "RECV_F", "SEND_B", "RECV_B"};
-	static const char *const OTHERS[] = {"UNSHARD", "RESHARD", "REDUCE_GRAD"};
+	static const char *const WORDS[] = {"SEND_F",  "RECV_F",  "SEND_B",     "RECV_B",
+					    "UNSHARD", "RESHARD", "REDUCE_GRAD"};
+	enum { N_SENT = 4 }; /* these have a micro-batch */
 	uint32_t number;
 
-	for (size_t i = 0; i < sizeof(MOVES) / sizeof(MOVES[0]); i++) {
-		const char *p = at + strlen(MOVES[i]);
+	for (size_t i = 0; i < sizeof(WORDS) / sizeof(WORDS[0]); i++) {
+		const char *p = at + strlen(WORDS[i]);
 
-		if (is_word(at, end, MOVES[i]))
-			return read_number(&p, end, SC_SCHEDULE_MAX_MICRO_BATCHES, &number) &&
+		if (is_word(at, end, WORDS[i]))
+			return (i >= N_SENT ||
+				read_number(&p, end, SC_SCHEDULE_MAX_MICRO_BATCHES, &number)) &&
 			       p == end;
 	}
-	for (size_t i = 0; i < sizeof(OTHERS) / sizeof(OTHERS[0]); i++)
-		if (is_word(at, end, OTHERS[i]))
-			return at + strlen(OTHERS[i]) == end;
 	return false;
 }
 
@@ -152,39 +148,30 @@ static int begin_rank(struct reader *r)
 	return 0;
 }
 
-static int read_line(struct reader *r, const char *end)
-{
-	int rc = 0;
-
-	while (rc == 0 && r->at <= end) {
-		const char *comma = memchr(r->at, ',', (size_t)(end - r->at));
-		const char *begin = r->at, *stop = comma ? comma : end;
-
-		r->at = stop + 1;
-		while (begin < stop && *begin == ' ')
-			begin++;
-		while (stop > begin && (stop[-1] == ' ' || stop[-1] == '\r'))
-			stop--;
-		if (begin < stop)
-			rc = read_cell(r, begin, stop);
-	}
-	return rc;
-}
-
 static int read_lines(struct reader *r)
 {
 	int rc = 0;
 
 	while (rc == 0 && r->at < r->end) {
-		const char *stop = memchr(r->at, '\n', (size_t)(r->end - r->at));
+		const char *end = memchr(r->at, '\n', (size_t)(r->end - r->at));
 
-		stop = stop ? stop : r->end;
+		end = end ? end : r->end;
 		r->line++;
 		r->line_start = r->at;
 		rc = begin_rank(r);
-		if (rc == 0)
-			rc = read_line(r, stop);
-		r->at = stop + 1;
+		while (rc == 0 && r->at <= end) {
+			const char *comma = memchr(r->at, ',', (size_t)(end - r->at));
+			const char *begin = r->at, *stop = comma ? comma : end;
+
+			r->at = stop + 1;
+			while (begin < stop && *begin == ' ')
+				begin++;
+			while (stop > begin && (stop[-1] == ' ' || stop[-1] == '\r'))
+				stop--;
+			if (begin < stop)
+				rc = read_cell(r, begin, stop);
+		}
+		r->at = end + 1;
 		r->n_ranks++;
 	}
 	return rc;
