@@ -59,12 +59,6 @@ static void weight(struct dual *d)
 	put_slot(d->w, SC_PASS_BACKWARD_WEIGHT, nth(d, id & 1, id >> 1));
 }
 
-static void fill(struct dual *d, uint32_t half)
-{
-	for (uint32_t i = 0; i < 2 * half; i++)
-		forward(d, 0);
-}
-
 /* Steps 5 to 8: what is left of backward, the last of it split. */
 static void drain(struct dual *d, uint32_t half, uint32_t rank)
 {
@@ -104,7 +98,8 @@ static void write_dual_pipe(const struct slot_writer *w)
 		uint32_t half = stages - 1 - rank,
 			 n_main = (w->shape->micro_batches / replicas) - 2 * stages + rank + 1;
 
-		fill(&d, half);
+		for (uint32_t i = 0; i < 2 * half; i++)
+			forward(&d, 0);
 		for (uint32_t i = 0; i <= rank; i++) {
 			forward(&d, 0);
 			forward(&d, 1);
@@ -231,16 +226,10 @@ static const struct kind KINDS[SC_N_SCHEDULES] = {
  * (Yeung et al., arXiv:2411.05288, §5); in step, half as many as stages. */
 static int64_t vocab_delay(const struct sc_parallel *par)
 {
-	switch (sc_vocab_shares(par) > 1 ? par->vocab_stages : SC_VOCAB_STAGES_NONE) {
-	case SC_VOCAB_1:
-		return 2;
-	case SC_VOCAB_2:
-		return 1;
-	case SC_VOCAB_INTERLACED:
-		return par->pp / 2;
-	default:
-		return 0;
-	}
+	const int64_t delays[] = {
+		[SC_VOCAB_1] = 2, [SC_VOCAB_2] = 1, [SC_VOCAB_INTERLACED] = par->pp / 2};
+
+	return sc_vocab_shares(par) > 1 ? delays[par->vocab_stages] : 0;
 }
 
 struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel,
@@ -418,7 +407,7 @@ static double slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_
 		[SC_PASS_BACKWARD_WEIGHT] = -kept,
 	};
 
-	double one = by_kind[((enum sc_pass_kind)sc_passes_of(passes, stage)[i].kind)];
+	double one = by_kind[sc_passes_of(passes, stage)[i].kind];
 	bool middle =
 		passes->n_phases > 1 && i % passes->micro_batches == passes->micro_batches / 2;
 
