@@ -374,13 +374,6 @@ static void fold_neighbours(const struct folding *f, struct sc_rank_class *rc)
 
 /* ---- one class a stage ---- */
 
-static bool is_worse(const struct sc_span *a, const struct sc_span *b)
-{
-	if (a->n_nodes != b->n_nodes)
-		return a->n_nodes > b->n_nodes;
-	return a->max_ranks_per_node > b->max_ranks_per_node;
-}
-
 /* The one class of a stage, whose spans and ranks on a node are known: its neighbours and groups. */
 static void name_stage(const struct layout_dims *d, struct sc_placement *out, uint32_t s)
 {
@@ -416,9 +409,12 @@ static void placement_approximate(const struct placement_ranks *ranks, struct sc
 		struct sc_rank_class *rc = &out->classes[ranks->stage[rank]];
 		for (int axis = 0; axis < SC_AXIS_PP; axis++) {
 			const struct sc_span *span = &ranks->span[axis][ranks->base[axis][rank]];
+			struct sc_span *worst = &rc->group[axis].span;
 
-			if (is_worse(span, &rc->group[axis].span))
-				rc->group[axis].span = *span;
+			if (span->n_nodes > worst->n_nodes ||
+			    (span->n_nodes == worst->n_nodes &&
+			     span->max_ranks_per_node > worst->max_ranks_per_node))
+				*worst = *span;
 		}
 		if (ranks->slowdown[rank] > rc->slowdown)
 			rc->slowdown = ranks->slowdown[rank];
