@@ -384,18 +384,7 @@ struct self {
 	struct sc_dlrm_built built;
 };
 
-static double step_end_us(const struct self *self, uint32_t step)
-{
-	double end = 0;
-
-	for (size_t c = 0; c < self->dlrm.n_classes; c++) {
-		uint32_t node = self->built.step_end[step * self->dlrm.n_classes + c];
-
-		end = fmax(end, self->timeline->end_us[node]);
-	}
-	return end;
-}
-
+/* At which a step ends. */
 static uint32_t last_node(const struct self *self, uint32_t step)
 {
 	const uint32_t *ends = self->built.step_end + step * self->dlrm.n_classes;
@@ -584,19 +573,19 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 	struct self *self = p;
 
 	self->timeline = timeline;
-	const uint32_t n = self->built.n_steps, step = n > 1 ? n - 2 : 0;
+	const uint32_t last = last_node(self, N_STEPS - 2), before = last_node(self, N_STEPS - 3);
 
 	*out = (struct sc_reading_input){
 		.account = {.ran = {self->graph, timeline, NULL, NULL},
-			    .period = {.from_us = step ? step_end_us(self, step - 1) : 0,
-				       .to_us = step_end_us(self, step)}},
+			    .period = {.from_us = timeline->end_us[before],
+				       .to_us = timeline->end_us[last]}},
 		.info = {.ctx = self,
 			 .tally = tally_segment,
 			 .tally_name = sc_op_tally_name,
 			 .place = place_of,
 			 .describe = describe,
 			 .class_name = class_name},
-		.last = last_node(self, step),
+		.last = last,
 	};
 }
 
