@@ -250,19 +250,6 @@ static void fold_nics(double peers, struct sc_cost *cost)
 	cost->demand[SC_RES_NIC] = 0;
 }
 
-struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
-				   const struct sc_collective_shape *shape,
-				   const struct sc_span *span, double peers)
-{
-	struct sc_cost out;
-
-	sc_block_comm_cost(env, shape, span, &out);
-	fold_nics(peers, &out);
-	memset(out.demand, 0, sizeof(out.demand));
-	out.holds_sm = 0;
-	return out;
-}
-
 /* One phase of an exchange. */
 static struct sc_cost phase_cost(const struct sc_block_env *env,
 				 const struct sc_collective_shape *shape,
@@ -274,6 +261,16 @@ static struct sc_cost phase_cost(const struct sc_block_env *env,
 	fold_nics(peers, &out);
 	out.demand[SC_RES_SM] = 0;
 	out.holds_sm = 0;
+	return out;
+}
+
+struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
+				   const struct sc_collective_shape *shape,
+				   const struct sc_span *span, double peers)
+{
+	struct sc_cost out = phase_cost(env, shape, span, peers);
+
+	memset(out.demand, 0, sizeof(out.demand));
 	return out;
 }
 
