@@ -156,13 +156,7 @@ static const struct sc_doing_list *doings_in_order(struct sc_doings *d, enum sc_
 			list->runs.at[n++] = from;
 		}
 		list->runs.n = n;
-		struct sc_doing *at = list->all.at;
-		const size_t cap = list->all.cap;
-
-		list->all.at = d->merged.at;
-		list->all.cap = d->merged.cap;
-		d->merged.at = at;
-		d->merged.cap = cap;
+		memcpy(list->all.at, d->merged.at, end * sizeof(*list->all.at));
 	}
 	return list;
 }
@@ -366,14 +360,10 @@ static void take(struct taking *t, const struct sc_doing *doing)
 
 static void swap_idle(struct sc_accountant *a)
 {
-	struct sc_idle *at = a->idle.at;
-	const size_t cap = a->idle.cap;
+	const struct sc_idles idle = a->idle;
 
-	a->idle.at = a->left.at;
-	a->idle.n = a->left.n;
-	a->idle.cap = a->left.cap;
-	a->left.at = at;
-	a->left.cap = cap;
+	a->idle = a->left;
+	a->left = idle;
 	a->left.n = 0;
 }
 

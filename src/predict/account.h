@@ -121,13 +121,17 @@ struct sc_idle {
 	double from_us, to_us;
 	uint32_t next; /* what the GPU computes after it, or SC_NONE */
 };
+struct sc_idles { /* an SC_VEC */
+	struct sc_idle *at;
+	size_t n, cap;
+};
 /* Memory of one thread: all zero to begin with. */
 struct sc_accountant {
 	const struct sc_account_input *in;
 	struct sc_period period; /* of the class asked about */
 	struct sc_doings doings;
 	SC_VEC(double) launched_us; /* by node of the class: when the host let it start, or 0 */
-	SC_VEC(struct sc_idle) idle, left;
+	struct sc_idles idle, left;
 };
 void sc_accountant_release(struct sc_accountant *accountant);
 /* `in` stays borrowed; the graph is sealed. */
