@@ -114,7 +114,6 @@ void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm);
 /* dlrm_workload.c: `n_steps` steps, one after another as a training loop runs them. */
 struct sc_dlrm_built {
 	uint32_t *step_end; /* [step * n_classes + class]: node at which the step is over */
-	uint32_t n_steps;
 };
 void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph *graph,
 		   struct sc_dlrm_built *built);

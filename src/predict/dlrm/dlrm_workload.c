@@ -344,7 +344,6 @@ void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph
 	sc_graph_clear(graph);
 	b.cls = sc_arena_calloc(dlrm->arena, dlrm->n_classes, sizeof(*b.cls));
 	b.members = sc_arena_calloc(dlrm->arena, dlrm->n_classes, sizeof(*b.members));
-	built->n_steps = n_steps;
 	built->step_end = sc_arena_calloc(dlrm->arena, n_steps * dlrm->n_classes, sizeof(uint32_t));
 	b.zero_cost = sc_graph_add_cost(graph, &zero);
 	b.issue_cost = host_cost(
