@@ -550,9 +550,7 @@ static double reducing_frac(struct class_state *st, double n)
 
 	sc_block_share_nics(build_variant(st)->env.node_peers, &cost);
 	for (uint32_t k = 0; k < b->tf->map.n_chunks; k++) {
-		uint32_t stage = (uint32_t)b->tf->placement.classes[st->id].stage;
-		struct sc_slot slot = {.virtual_stage = sc_virtual_stage(&b->tf->map, stage, k),
-				       .chunk = (uint16_t)k};
+		struct sc_slot slot = build_slot_of(b->tf, st->id, k, SC_PASS_FORWARD);
 
 		forward_us += build_pass_us(b->tf, st->id, &slot, false);
 		slot.kind = SC_PASS_BACKWARD;

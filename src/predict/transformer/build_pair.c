@@ -355,11 +355,8 @@ static int find_pair(const struct sc_transformer *tf, size_t at, struct known_pa
 	if (partial && !tf->partial)
 		return 0;
 	for (int k = 0; k < 2; k++) {
-		uint32_t stage = (uint32_t)tf->placement.classes[c].stage;
-
-		struct sc_slot slot = {.virtual_stage = sc_virtual_stage(&tf->map, stage, chunk[k]),
-				       .chunk = (uint16_t)chunk[k],
-				       .kind = (uint8_t)(k ? SC_PASS_BACKWARD : SC_PASS_FORWARD)};
+		const struct sc_slot slot =
+			build_slot_of(tf, c, chunk[k], k ? SC_PASS_BACKWARD : SC_PASS_FORWARD);
 		struct pass p = build_pass_of(&st, &slot, partial >> k & 1);
 
 		side[k] = side_of(&p, NULL);

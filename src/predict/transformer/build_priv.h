@@ -119,6 +119,17 @@ struct group_use {
 uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 			    struct group_use use);
 
+/* The kind and the place of a class's pass: all that its time depends on, but for `partial`. */
+static inline struct sc_slot build_slot_of(const struct sc_transformer *tf, uint32_t class_id,
+					   uint32_t chunk, enum sc_pass_kind kind)
+{
+	const uint32_t stage = (uint32_t)tf->placement.classes[class_id].stage;
+
+	return (struct sc_slot){.virtual_stage = sc_virtual_stage(&tf->map, stage, chunk),
+				.chunk = (uint16_t)chunk,
+				.kind = (uint8_t)kind};
+}
+
 /* build_chunk.c: one pass of a chunk of layers; returns the node whose end is the pass's end. */
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv);
 /* Are passes and the reductions beside them too uneven for a pass, or part of one, as a node? */

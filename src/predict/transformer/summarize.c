@@ -302,15 +302,12 @@ static void tally_pass(const struct sc_run *run, const struct sc_segment *s, dou
 	const struct sc_transformer *tf = run->tf;
 	uint32_t op = run->graph->nodes.at[s->node].op, c = sc_graph_class_of(run->graph, s->node);
 	unsigned name = sc_op_unpack_name(op), n = sc_op_unpack_micro_batch(op);
-	uint32_t chunk = sc_op_unpack_chunk(op), stage = (uint32_t)tf->placement.classes[c].stage;
+	uint32_t chunk = sc_op_unpack_chunk(op);
 	struct builder b = {.tf = tf};
 	struct class_state st = {.b = &b, .id = c};
 
 	for (int kind = 0; kind < SC_N_PASS_KINDS; kind++) {
-		const struct sc_slot slot = {.virtual_stage =
-						     sc_virtual_stage(&tf->map, stage, chunk),
-					     .chunk = (uint16_t)chunk,
-					     .kind = (uint8_t)kind};
+		const struct sc_slot slot = build_slot_of(tf, c, chunk, (enum sc_pass_kind)kind);
 		const struct pass p = build_pass_of(&st, &slot, false);
 		bool whole = name == build_pass_name(p.kind);
 		bool partial = whole && tf->partial && n + 1 == run->built->shape.micro_batches;

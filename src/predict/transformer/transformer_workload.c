@@ -301,10 +301,7 @@ struct bound {
 
 static double pass_us(const struct bound *b, uint32_t c, uint32_t chunk, enum sc_pass_kind kind)
 {
-	uint32_t stage = (uint32_t)b->tf->placement.classes[c].stage;
-	const struct sc_slot slot = {.virtual_stage = sc_virtual_stage(&b->tf->map, stage, chunk),
-				     .chunk = (uint16_t)chunk,
-				     .kind = (uint8_t)kind};
+	const struct sc_slot slot = build_slot_of(b->tf, c, chunk, kind);
 	double us = b->whole * build_pass_us(b->tf, c, &slot, false);
 
 	return b->partial > 0 ? us + build_pass_us(b->tf, c, &slot, true) : us;
@@ -340,17 +337,15 @@ static void find_shortest(struct bound *b, struct sc_arena *arena)
 		b->forward_us[vs] = b->backward_us[vs] = HUGE_VAL;
 	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
 		for (uint32_t k = 0; k < tf->map.n_chunks; k++) {
-			uint32_t stage = (uint32_t)tf->placement.classes[c].stage;
-			uint32_t vs = sc_virtual_stage(&tf->map, stage, k);
+			const struct sc_slot f = build_slot_of(tf, c, k, SC_PASS_FORWARD);
+			const struct sc_slot g = build_slot_of(tf, c, k, back);
+			double *forward_us = &b->forward_us[f.virtual_stage];
+			double *backward_us = &b->backward_us[f.virtual_stage];
 
 			for (int partial = 0; partial < n_kinds; partial++) {
-				struct sc_slot slot = {.virtual_stage = vs, .chunk = (uint16_t)k};
-
-				b->forward_us[vs] = fmin(b->forward_us[vs],
-							 build_pass_us(tf, c, &slot, partial));
-				slot.kind = (uint8_t)back;
-				b->backward_us[vs] = fmin(b->backward_us[vs],
-							  build_pass_us(tf, c, &slot, partial));
+				*forward_us = fmin(*forward_us, build_pass_us(tf, c, &f, partial));
+				*backward_us =
+					fmin(*backward_us, build_pass_us(tf, c, &g, partial));
 			}
 		}
 	}
