@@ -24,9 +24,6 @@ enum {
 	AT_NONE = N_AT
 };
 
-struct values {
-	SC_VEC(const char *) all;
-};
 struct space {
 	struct sc_searching *s;
 	struct sc_axis axis[MAX_AXES];
@@ -35,26 +32,26 @@ struct space {
 	size_t n;
 	int64_t now[N_AT]; /* of the combination at hand */
 	const char *cell[MAX_AXES];
-	SC_VEC(const char *) cells;
+	SC_VEC(const char *) cells, values; /* values: of the axis that is made */
 	size_t n_rows;
 };
 
-static void add_int(const struct space *sp, struct values *v, int64_t n)
+static void add_int(struct space *sp, int64_t n)
 {
-	SC_VEC_PUSH(&v->all, sc_arena_printf(sp->s->arena, "%lld", (long long)n));
+	SC_VEC_PUSH(&sp->values, sc_arena_printf(sp->s->arena, "%lld", (long long)n));
 }
 
-static void add_divisors(const struct space *sp, struct values *v, int64_t n, int64_t most)
+static void add_divisors(struct space *sp, int64_t n, int64_t most)
 {
 	for (int64_t i = 1; i <= n && i <= most; i++)
 		if (n % i == 0)
-			add_int(sp, v, i);
+			add_int(sp, i);
 }
 
-static void add_powers(const struct space *sp, struct values *v, int64_t most)
+static void add_powers(struct space *sp, int64_t most)
 {
 	for (int64_t i = 1; i <= most; i *= 2)
-		add_int(sp, v, i);
+		add_int(sp, i);
 }
 
 /* ---- usual values ---- */
@@ -67,48 +64,48 @@ static bool share_layers(const struct space *sp, int64_t n_chunks)
 	return layers % n_chunks == 0 || (layers + 2) % n_chunks == 0;
 }
 
-static void usual_tp(const struct space *sp, struct values *v)
+static void usual_tp(struct space *sp)
 {
 	const struct sc_cluster *c = &sp->s->facts->config.cluster;
 
-	add_divisors(sp, v, sp->s->facts->config.model.heads,
+	add_divisors(sp, sp->s->facts->config.model.heads,
 		     c->scale_up_gpus > c->gpus_per_node ? c->scale_up_gpus : c->gpus_per_node);
 }
 
-static void usual_cp(const struct space *sp, struct values *v)
+static void usual_cp(struct space *sp)
 {
 	int64_t parts = sp->s->facts->config.model.seq / LONG_SEQ;
 
-	add_powers(sp, v, parts > 1 ? parts : 1);
+	add_powers(sp, parts > 1 ? parts : 1);
 }
 
 /* Divisors, and powers of two that are none. */
-static void usual_pp(const struct space *sp, struct values *v)
+static void usual_pp(struct space *sp)
 {
 	int64_t layers = sp->s->facts->config.model.layers, gpus = sp->now[AT_GPUS];
 
 	for (int64_t i = 1; i <= layers && i <= gpus; i++)
 		if (layers % i == 0 || (i & (i - 1)) == 0)
-			add_int(sp, v, i);
+			add_int(sp, i);
 }
 
-static void usual_ep(const struct space *sp, struct values *v)
+static void usual_ep(struct space *sp)
 {
 	int64_t experts = sp->s->facts->config.model.experts;
 
-	add_divisors(sp, v, experts > 0 ? experts : 1, MAX_VALUES);
+	add_divisors(sp, experts > 0 ? experts : 1, MAX_VALUES);
 }
 
-static void usual_chunks(const struct space *sp, struct values *v)
+static void usual_chunks(struct space *sp)
 {
 	for (int64_t i = 1; i <= sp->s->facts->config.model.layers; i++)
 		if (share_layers(sp, i))
-			add_int(sp, v, i);
+			add_int(sp, i);
 }
 
-static void usual_micro(const struct space *sp, struct values *v)
+static void usual_micro(struct space *sp)
 {
-	add_powers(sp, v, MAX_MICRO_BATCH);
+	add_powers(sp, MAX_MICRO_BATCH);
 }
 
 static const char *const SHARDINGS[] = {"none", "zero1", "fsdp", NULL};
@@ -120,7 +117,7 @@ static const struct key {
 	const char *path;
 	int at;
 	/* either; NULL both: only as asked */
-	void (*usual)(const struct space *sp, struct values *v);
+	void (*usual)(struct space *sp);
 	const char *const *texts;
 	bool open;
 } KEYS[] = {
@@ -238,21 +235,19 @@ static void add_axis(struct space *sp, const struct sc_axis *axis, int at, bool 
 	sp->axis[sp->n++] = *axis;
 }
 
-/* Releases them. */
-static void take_values(const struct space *sp, struct values *v, struct sc_axis *axis)
+static void take_values(struct space *sp, struct sc_axis *axis)
 {
-	axis->n = v->all.n;
-	axis->values = sc_arena_calloc(sp->s->arena, v->all.n + 1, sizeof(*axis->values));
-	for (size_t i = 0; i < v->all.n; i++)
-		axis->values[i] = v->all.at[i];
-	SC_VEC_RELEASE(&v->all);
+	axis->n = sp->values.n;
+	axis->values = sc_arena_calloc(sp->s->arena, axis->n + 1, sizeof(*axis->values));
+	for (size_t i = 0; i < axis->n; i++)
+		axis->values[i] = sp->values.at[i];
+	sp->values.n = 0;
 }
 
 static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 {
 	const struct sc_search *search = sp->s->search;
 	const size_t n_path = strlen(key->path);
-	struct values v = {{NULL, 0, 0}};
 	struct sc_axis axis;
 	int rc = find_asked(sp, key->path, &axis, err);
 	bool named = axis.option != NULL, has_values = axis.n > 0;
@@ -269,10 +264,10 @@ static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 		return sc_err_set(err, SC_EUSAGE, "--choose: %s=... needs its values", key->path);
 	if (!has_values) {
 		if (key->usual)
-			key->usual(sp, &v);
+			key->usual(sp);
 		for (size_t i = 0; key->texts && key->texts[i]; i++)
-			SC_VEC_PUSH(&v.all, key->texts[i]);
-		take_values(sp, &v, &axis);
+			SC_VEC_PUSH(&sp->values, key->texts[i]);
+		take_values(sp, &axis);
 	}
 	if (named || axis.n > 1)
 		add_axis(sp, &axis, key->at, has_values);
@@ -282,18 +277,17 @@ static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 /* ---- keys beside those of the split ---- */
 
 /* All that the key may be. */
-static int take_names(const struct space *sp, struct sc_axis *axis, struct sc_err *err)
+static int take_names(struct space *sp, struct sc_axis *axis, struct sc_err *err)
 {
 	const struct sc_field *field =
 		sc_field_find(sc_config_fields, axis->path, sp->s->arena).field;
-	struct values v = {{NULL, 0, 0}};
 
 	for (size_t i = 0; field && field->type == SC_F_BOOL && FLAGS[i]; i++)
-		SC_VEC_PUSH(&v.all, FLAGS[i]);
+		SC_VEC_PUSH(&sp->values, FLAGS[i]);
 	for (size_t i = 0; field && field->type == SC_F_ENUM && field->names[i].name; i++)
 		if (strcmp(field->names[i].name, "auto") != 0) /* which is a search of its own */
-			SC_VEC_PUSH(&v.all, field->names[i].name);
-	take_values(sp, &v, axis);
+			SC_VEC_PUSH(&sp->values, field->names[i].name);
+	take_values(sp, axis);
 	if (axis->n)
 		return 0;
 	return sc_err_set(err, SC_EUSAGE, "--choose: %s=... needs its values", axis->path);
@@ -386,5 +380,6 @@ int sc_search_space(struct sc_searching *s, struct sc_err *err)
 	if (rc == 0)
 		take_rows(&sp, &s->out->cases);
 	SC_VEC_RELEASE(&sp.cells);
+	SC_VEC_RELEASE(&sp.values);
 	return rc;
 }
