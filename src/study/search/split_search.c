@@ -286,9 +286,8 @@ static void take_leader(struct run *run, size_t row)
 	while (i < run->leaders.n && run->leaders.at[i].x < now.x)
 		i++;
 	for (size_t k = i; k < run->leaders.n && run->leaders.at[k].x <= now.x; k++)
-		if (run->leaders.at[k].x <= now.x && now.x <= run->leaders.at[k].x &&
-		    run->leaders.at[k].y <= now.y && now.y <= run->leaders.at[k].y &&
-		    run->leaders.at[k].gib <= now.gib && now.gib <= run->leaders.at[k].gib)
+		if (SC_ORDER(run->leaders.at[k].y, now.y) == 0 &&
+		    SC_ORDER(run->leaders.at[k].gib, now.gib) == 0)
 			return;
 	SC_VEC_PUSH(&run->leaders, now);
 	memmove(&run->leaders.at[i + 1], &run->leaders.at[i],
@@ -296,27 +295,11 @@ static void take_leader(struct run *run, size_t row)
 	run->leaders.at[i] = now;
 }
 
-static int simulate_rows(struct run *run, const size_t *rows, size_t n, struct sc_err *err)
-{
-	struct sc_outcome outcomes[BATCH];
-	struct sc_sweep sweep = {.rows = rows, .n_rows = n};
-	int rc = search_predict(&run->s, &sweep, outcomes, err);
-
-	for (size_t i = 0; i < n && rc == 0; i++) {
-		struct sc_search_case *c = &run->s.out->at[rows[i]];
-
-		c->outcome = outcomes[i];
-		c->state = outcomes[i].code == SC_OK ? SC_SEARCH_SIMULATED : SC_SEARCH_REFUSED;
-		if (c->state == SC_SEARCH_SIMULATED)
-			take_leader(run, rows[i]);
-	}
-	return rc;
-}
-
 static int simulate(struct run *run, const struct ranked *order, size_t n_order, struct sc_err *err)
 {
 	struct sc_search_result *out = run->s.out;
 	struct sc_progress *progress = begin_progress(run, "candidates", n_order);
+	struct sc_outcome outcomes[BATCH];
 	size_t rows[BATCH], n, i = 0;
 	bool over = search_is_over(&run->s);
 	int rc = 0;
@@ -331,7 +314,18 @@ static int simulate(struct run *run, const struct ranked *order, size_t n_order,
 			else
 				out->at[order[i].row].state = SC_SEARCH_PRUNED;
 		}
-		rc = n ? simulate_rows(run, rows, n, err) : 0;
+		if (n)
+			rc = search_predict(&run->s, &(struct sc_sweep){.rows = rows, .n_rows = n},
+					    outcomes, err);
+		for (size_t k = 0; k < n && rc == 0; k++) {
+			struct sc_search_case *c = &out->at[rows[k]];
+
+			c->outcome = outcomes[k];
+			c->state =
+				c->outcome.code == SC_OK ? SC_SEARCH_SIMULATED : SC_SEARCH_REFUSED;
+			if (c->state == SC_SEARCH_SIMULATED)
+				take_leader(run, rows[k]);
+		}
 		sc_progress_add(progress, i - from);
 	}
 	sc_progress_destroy(progress);
