@@ -67,36 +67,29 @@ static double bottom_width(const struct sc_request *req)
 static double interacted_width(const struct sc_dlrm *dlrm)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
-	double n = dlrm->vectors, dense = bottom_width(dlrm->request);
+	double dense = fmax(0, bottom_width(dlrm->request)), n = dlrm->vectors + (dense > 0);
 	double stride = model->interact_stride > 0 ? (double)model->interact_stride : 1;
 
-	if (dense < 0)
-		dense = 0;
-	if (model->interaction == SC_INTERACT_DOT) {
-		if (dense > 0)
-			n++;
+	if (model->interaction == SC_INTERACT_DOT)
 		return n * (n - 1) / 2 + dense;
-	}
 	return dlrm->vector_columns / stride + dense;
 }
 
-static void for_mlp(const struct sc_ints *widths, double input,
-		    void (*each)(void *ctx, double n, double k), void *ctx)
+static void count_layer(struct sc_dlrm *dlrm, double n, double k)
 {
-	for (size_t i = 0; i < widths->n; i++) {
-		each(ctx, (double)widths->at[i], input);
-		input = (double)widths->at[i];
-	}
-}
-
-static void count_layer(void *ctx, double n, double k)
-{
-	struct sc_dlrm *dlrm = ctx;
 	double e = sc_dtype_bytes(sc_storage_dtype(dlrm->request->config.training.precision));
 
 	dlrm->dense_params += n * k + n;
 	dlrm->model_flop += 3 * 2 * n * k;
 	dlrm->kept_bytes += dlrm->batch * 2 * n * e; /* output, and its gradient */
+}
+
+static void count_mlp(struct sc_dlrm *dlrm, const struct sc_ints *widths, double input)
+{
+	for (size_t i = 0; i < widths->n; i++) {
+		count_layer(dlrm, (double)widths->at[i], input);
+		input = (double)widths->at[i];
+	}
 }
 
 void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm)
@@ -116,7 +109,7 @@ void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm)
 	width = interacted_width(dlrm);
 	dlrm->dense_params = dlrm->model_flop = 0;
 	dlrm->kept_bytes = dlrm->batch * 2 * (dlrm->vector_columns + width) * e;
-	for_mlp(&model->bottom_mlp, (double)model->dense_features, count_layer, dlrm);
+	count_mlp(dlrm, &model->bottom_mlp, (double)model->dense_features);
 	if (model->interaction == SC_INTERACT_DCNV2)
 		for (int64_t i = 0; i < model->cross_layers; i++) {
 			count_layer(dlrm, (double)model->low_rank, width);
@@ -124,7 +117,7 @@ void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm)
 		}
 	if (model->interaction == SC_INTERACT_DOT)
 		dlrm->model_flop += 3 * 2 * (n + 1) * (n + 1) * (double)dlrm->tables.at[0].dim;
-	for_mlp(&model->top_mlp, width, count_layer, dlrm);
+	count_mlp(dlrm, &model->top_mlp, width);
 	dlrm->exchange.dense_grad_bytes = dlrm->dense_params * sc_grad_bytes(dlrm->request);
 }
 
