@@ -79,18 +79,13 @@ static int step_arrival(struct walk *walk)
 {
 	const uint32_t by = walk->tl->bound_by[walk->node];
 
-	switch ((enum sc_reason)walk->tl->reason[walk->node]) {
-	case SC_BY_RESOURCE:
+	if (walk->tl->reason[walk->node] == SC_BY_RESOURCE) {
 		step_resource(walk);
 		return 1;
-	case SC_BY_NONE:
+	}
+	if (walk->tl->reason[walk->node] == SC_BY_NONE) {
 		add_own(walk, 0);
 		return 0;
-	case SC_BY_LANE:
-	case SC_BY_DEP:
-	case SC_BY_LAUNCH:
-	case SC_BY_PEER:
-		break;
 	}
 	/* A member whose own cost comes before its arrival; for all others this adds nothing. */
 	add_own(walk, walk->tl->end_us[by]);
