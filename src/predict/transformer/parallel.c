@@ -37,19 +37,13 @@ struct placement_ranks {
 	uint32_t n_colors;
 };
 
-/* The same position on the next and on the previous pipeline stage (wraps around). */
-static uint32_t placement_next(const struct placement_ranks *ranks, uint32_t rank)
+/* The same position on the next or on the previous pipeline stage (wraps around). */
+static uint32_t placement_beside(const struct placement_ranks *ranks, uint32_t rank, bool next)
 {
-	uint32_t pp = ranks->d->size[SC_AXIS_PP], stride = ranks->d->stride[SC_AXIS_PP];
+	const uint32_t pp = ranks->d->size[SC_AXIS_PP], stage = ranks->stage[rank];
+	const uint32_t to = (stage + (next ? 1 : pp - 1)) % pp;
 
-	return ranks->stage[rank] + 1 < pp ? rank + stride : rank - (pp - 1) * stride;
-}
-
-static uint32_t placement_prev(const struct placement_ranks *ranks, uint32_t rank)
-{
-	uint32_t pp = ranks->d->size[SC_AXIS_PP], stride = ranks->d->stride[SC_AXIS_PP];
-
-	return ranks->stage[rank] > 0 ? rank - stride : rank + (pp - 1) * stride;
+	return rank - stage * ranks->d->stride[SC_AXIS_PP] + to * ranks->d->stride[SC_AXIS_PP];
 }
 
 static struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axis axis)
@@ -178,8 +172,8 @@ static uint64_t first_look(const struct placement_ranks *ranks, uint32_t rank)
 	uint32_t node = ranks->node[rank];
 	uint64_t key = ((uint64_t)ranks->stage[rank] << 8 | ranks->kind[rank]) << 2, bits;
 
-	key += (uint64_t)(node == ranks->node[placement_next(ranks, rank)]) << 1;
-	key += node == ranks->node[placement_prev(ranks, rank)];
+	key += (uint64_t)(node == ranks->node[placement_beside(ranks, rank, true)]) << 1;
+	key += node == ranks->node[placement_beside(ranks, rank, false)];
 	memcpy(&bits, &ranks->slowdown[rank], sizeof(bits));
 	key = mix(mix(key) ^ bits);
 	for (int axis = 0; axis < SC_AXIS_PP; axis++) {
@@ -239,8 +233,8 @@ static bool placement_refine(struct placement_ranks *ranks)
 			return false;
 		for (uint32_t rank = 0; rank < world; rank++)
 			look[rank] = mix(mix(mix(ranks->color[rank]) +
-					     ranks->color[placement_next(ranks, rank)]) +
-					 ranks->color[placement_prev(ranks, rank)]);
+					     ranks->color[placement_beside(ranks, rank, true)]) +
+					 ranks->color[placement_beside(ranks, rank, false)]);
 		for (int set = 0; set < PLACEMENT_N_SETS; set++) {
 			const uint32_t *base = ranks->base[set];
 
@@ -362,7 +356,8 @@ static void fold_neighbours(const struct folding *f, struct sc_rank_class *rc)
 {
 	const struct placement_ranks *ranks = f->ranks;
 	uint32_t rank = rc->representative;
-	uint32_t next = placement_next(ranks, rank), prev = placement_prev(ranks, rank);
+	uint32_t next = placement_beside(ranks, rank, true),
+		 prev = placement_beside(ranks, rank, false);
 
 	rc->slowdown = ranks->slowdown[rank];
 	rc->kind = ranks->kind[rank];
@@ -421,8 +416,10 @@ static void placement_approximate(const struct placement_ranks *ranks, struct sc
 		if (rc->multiplicity == 0 ||
 		    placement_speed(ranks, ranks->kind[rank]) < placement_speed(ranks, rc->kind))
 			rc->kind = ranks->kind[rank];
-		rc->next_remote |= ranks->node[placement_next(ranks, rank)] != ranks->node[rank];
-		rc->prev_remote |= ranks->node[placement_prev(ranks, rank)] != ranks->node[rank];
+		rc->next_remote |=
+			ranks->node[placement_beside(ranks, rank, true)] != ranks->node[rank];
+		rc->prev_remote |=
+			ranks->node[placement_beside(ranks, rank, false)] != ranks->node[rank];
 		rc->multiplicity++;
 	}
 	/* the most ranks of the stage that share a node */
