@@ -140,23 +140,18 @@ static void list_numbers(const struct sc_outcome *o, double *numbers)
 	memcpy(numbers + sizeof(own) / sizeof(own[0]), o->breakdown_ms, sizeof(o->breakdown_ms));
 }
 
-static uint64_t hash(const double *numbers)
-{
-	uint64_t h = sc_fnv(SC_FNV_START, numbers, N_NUMBERS * sizeof(*numbers));
-
-	return h ^ h >> 32;
-}
-
 /* Predictions and costs that agree to the last bit are of one case: some key has no effect there. */
 static size_t find_same(struct order *order, const struct sc_outcome *out, size_t row)
 {
 	double numbers[N_NUMBERS], other[N_NUMBERS];
+	uint64_t hash;
 	size_t slot;
 
 	if (out[row].code != SC_OK)
 		return 0;
 	list_numbers(&out[row], numbers);
-	slot = (size_t)hash(numbers) & (order->n_slots - 1);
+	hash = sc_fnv(SC_FNV_START, numbers, sizeof(numbers));
+	slot = (size_t)(hash ^ hash >> 32) & (order->n_slots - 1);
 	for (; order->first_like[slot]; slot = (slot + 1) & (order->n_slots - 1)) {
 		list_numbers(&out[order->first_like[slot] - 1], other);
 		if (memcmp(numbers, other, sizeof(numbers)) == 0)
@@ -268,24 +263,21 @@ static void take(struct sc_message *m, void *out, size_t n)
 	m->n -= n;
 }
 
-static uint64_t hash_files(uint64_t h, const struct sc_config_files *files)
-{
-	for (size_t i = 0; i < files->n; i++)
-		if (files->at[i].rc == 0)
-			h = sc_fields_hash(h, sc_config_fields, &files->at[i].section);
-	return h;
-}
-
 /* Of the models and clusters that rows name. */
 static uint64_t hash_named(uint64_t h, const struct sc_sweep *sweep)
 {
 	struct sc_config_table table = {.csv = sweep->cases, .base = sweep->base};
+	const struct sc_config_files *const files[] = {&table.model, &table.cluster};
 	struct sc_err err = {.code = SC_OK}; /* the run tells it */
 	struct sc_arena arena;
 
 	sc_arena_init(&arena, ARENA_BYTES);
 	if (sc_config_table_bind(&table, &arena, &err) == 0)
-		h = hash_files(hash_files(h, &table.model), &table.cluster);
+		for (int f = 0; f < 2; f++)
+			for (size_t i = 0; i < files[f]->n; i++)
+				if (files[f]->at[i].rc == 0)
+					h = sc_fields_hash(h, sc_config_fields,
+							   &files[f]->at[i].section);
 	sc_arena_release(&arena);
 	return h;
 }
