@@ -14,8 +14,6 @@
 #include "report/schedule_report.h"
 #include "study/shard/shard_choose.h"
 
-#define LEAST_LOSS_FRAC 1e-3 /* of more NICs, that is said */
-
 enum { BAR_WIDTH = 32, MAX_PATH_LINES = 12, MAX_CONTRIBUTOR_LINES = 10, MAX_CLASS_LINES = 16 };
 
 static double share_pct(double part, double whole)
@@ -230,12 +228,6 @@ static void append_explanation(const struct sc_prediction *p, const struct sc_ex
 	for (size_t i = 0; i < SC_N_WHAT_IFS; i++)
 		sc_strbuf_printf(out, "  %-32s %11.2f %7.2f\n", e->what_if[i].meaning,
 				 e->what_if[i].iteration_ms, e->what_if[i].gain_pct);
-	if (e->twice_the_nics_ms > p->iteration_ms * (1 + LEAST_LOSS_FRAC))
-		sc_strbuf_printf(
-			out,
-			"  twice the NICs would take %.2f ms: they bring NCCL more channels, "
-			"whose blocks take SMs from the layers beside them\n",
-			e->twice_the_nics_ms);
 }
 
 static void append_alternatives(const struct sc_alternatives *a, const struct sc_prediction *p,
@@ -413,7 +405,6 @@ static void add_explanation(struct sc_json *json, const struct sc_prediction *p,
 		sc_json_real(json, row, "iteration_ms", w->iteration_ms);
 		sc_json_real(json, row, "gain_pct", w->gain_pct);
 	}
-	sc_json_known_real(json, object, "twice_the_nics_ms", explanation->twice_the_nics_ms);
 }
 
 void sc_json_verdict(struct sc_json *json, enum sc_standing standing, const char *fmt, ...)

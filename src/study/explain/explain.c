@@ -2,14 +2,12 @@
 #include "study/explain/explain.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/search.h"
-#include "base/units.h"
 
 struct what_if_row {
 	const char *resource, *meaning;
@@ -28,7 +26,7 @@ int sc_explain(struct sc_predictor *predictor, const struct sc_request *request,
 	       struct sc_explanation *out, struct sc_err *err)
 {
 	struct sc_prediction *faster = sc_xmalloc(sizeof(*faster));
-	struct sc_explanation result = {.speed = 1.1, .twice_the_nics_ms = (double)NAN};
+	struct sc_explanation result = {.speed = 1.1};
 	int rc = 0;
 
 	for (size_t i = 0; i < SC_N_WHAT_IFS && rc == 0; i++) {
@@ -44,15 +42,6 @@ int sc_explain(struct sc_predictor *predictor, const struct sc_request *request,
 			.iteration_ms = faster->iteration_ms,
 			.gain_pct = 100.0 * (1.0 - faster->iteration_ms / base->iteration_ms),
 		};
-	}
-	if (rc == 0 && request->config.gpus > sc_node_gpus_of(request)) {
-		struct sc_request *more = sc_xmalloc(sizeof(*more));
-
-		*more = *request;
-		more->config.cluster.nics_per_node *= 2;
-		rc = sc_predict(predictor, more, opts, faster, err);
-		result.twice_the_nics_ms = faster->iteration_ms;
-		free(more);
 	}
 	if (rc == 0)
 		*out = result;

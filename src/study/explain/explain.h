@@ -15,9 +15,6 @@ struct sc_what_if {
 struct sc_explanation {
 	double speed; /* 1.1 = each resource 10 % faster, one at a time */
 	struct sc_what_if what_if[SC_N_WHAT_IFS];
-	/* With twice the NICs in every node; NAN: one node. NCCL opens channels for them, whose blocks take SMs from
-	 * the layers that hide them: it may be slower. */
-	double twice_the_nics_ms;
 };
 /* `base` is what `opts` predicts. */
 int sc_explain(struct sc_predictor *predictor, const struct sc_request *request,
