@@ -537,10 +537,8 @@ static uint32_t emit_gpu_step(const struct sc_step *step, struct sc_emit *emit, 
 		node = sc_graph_add_member(g, emit->lanes.comm,
 					   emit->comm_group(emit->ctx, step, cost),
 					   (struct sc_node_use){emit->zero_cost, step->name});
-	if (launch != SC_NONE)
-		sc_graph_add_dep(g, node, launch);
-	if (emit->compute_dep != SC_NONE)
-		sc_graph_add_dep(g, node, emit->compute_dep);
+	sc_graph_add_dep(g, node, launch);
+	sc_graph_add_dep(g, node, emit->compute_dep);
 	return node;
 }
 

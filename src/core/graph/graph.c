@@ -112,6 +112,8 @@ uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t gro
 
 void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on)
 {
+	if (on == SC_NONE)
+		return;
 	SC_VEC_PUSH(&graph->edges, (uint64_t)on << 32 | node);
 	graph->sealed = 0;
 }

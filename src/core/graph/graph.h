@@ -103,6 +103,7 @@ uint32_t sc_graph_add_group(struct sc_graph *graph, struct sc_node_use use,
 			    const struct sc_member *members, uint32_t n_members);
 uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t group,
 			     struct sc_node_use use);
+/* on SC_NONE: nothing. */
 void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on);
 /* Builds the CSR arrays; call after the last add, again after more adds. Ids out of range are left
  * out here (tests/unit/graph_check.h names them). No malloc once the arrays are large enough. */

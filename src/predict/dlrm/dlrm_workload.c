@@ -227,8 +227,7 @@ static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t de
 	node = sc_graph_add_member(g, lane, p->b->group[x],
 				   (struct sc_node_use){p->b->zero_cost, EXCHANGES[x].name});
 	sc_graph_add_dep(g, node, issue);
-	if (dep != SC_NONE)
-		sc_graph_add_dep(g, node, dep);
+	sc_graph_add_dep(g, node, dep);
 	return node;
 }
 

@@ -292,8 +292,7 @@ static uint32_t add_mark(struct builder *b, enum sc_node_kind kind, uint32_t dep
 	uint32_t node = sc_graph_add_node(b->graph, kind, b->compute,
 					  (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
 
-	if (dep != SC_NONE)
-		sc_graph_add_dep(b->graph, node, dep);
+	sc_graph_add_dep(b->graph, node, dep);
 	return node;
 }
 
@@ -309,8 +308,7 @@ static void run_pass(struct builder *b, bool is_first, bool is_last)
 
 		if (is_first && at->update.steps.n) {
 			run_block(b, &at->update, bucket->update_costs);
-			if (bucket->reduced != SC_NONE)
-				sc_graph_add_dep(b->graph, b->nodes[0], bucket->reduced);
+			sc_graph_add_dep(b->graph, b->nodes[0], bucket->reduced);
 		}
 		run_block(b, &at->forward, bucket->forward_costs);
 		if (is_first && !at->update.steps.n && bucket->reduced != SC_NONE)

@@ -306,8 +306,7 @@ uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t
 	st->owed_us = costs->host_waits ? 0 : costs->host_us - costs->lead_us;
 	launch = sc_graph_add_node(st->b->graph, SC_NODE_LAUNCH, st->lanes.host,
 				   (struct sc_node_use){cost, op});
-	if (st->host_after != SC_NONE)
-		sc_graph_add_dep(st->b->graph, launch, st->host_after);
+	sc_graph_add_dep(st->b->graph, launch, st->host_after);
 	st->host_after = SC_NONE;
 	return launch;
 }
@@ -317,10 +316,8 @@ void build_begins(const struct class_state *st, uint32_t node, uint32_t launch, 
 {
 	struct sc_graph *graph = st->b->graph;
 
-	if (launch != SC_NONE)
-		sc_graph_add_dep(graph, node, launch);
-	if (recv != SC_NONE)
-		sc_graph_add_dep(graph, node, recv);
+	sc_graph_add_dep(graph, node, launch);
+	sc_graph_add_dep(graph, node, recv);
 	if (st->awaited != SC_NONE && launch == SC_NONE && st->b->sync_p2p)
 		sc_graph_add_dep(graph, node, st->awaited);
 }
@@ -416,19 +413,15 @@ void build_full_begin(struct pass *p, uint32_t recv)
 		.shared = b->tf->classes[st->id].is_replicated,
 	};
 	if (b->sync_p2p) { /* the host waits for all it has asked for */
-		if (recv != SC_NONE)
-			sc_graph_add_dep(b->graph, begin, recv);
-		if (st->awaited != SC_NONE)
-			sc_graph_add_dep(b->graph, begin, st->awaited);
-		if (st->last_compute != SC_NONE)
-			sc_graph_add_dep(b->graph, begin, st->last_compute);
+		sc_graph_add_dep(b->graph, begin, recv);
+		sc_graph_add_dep(b->graph, begin, st->awaited);
+		sc_graph_add_dep(b->graph, begin, st->last_compute);
 	} else if (recv != SC_NONE) {
 		uint32_t wait = sc_graph_add_node(b->graph, SC_NODE_EVENT, st->lanes.compute,
 						  (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
 
 		sc_graph_add_dep(b->graph, wait, recv);
-		if (st->last_compute != SC_NONE) /* may be a collective */
-			sc_graph_add_dep(b->graph, wait, st->last_compute);
+		sc_graph_add_dep(b->graph, wait, st->last_compute); /* may be a collective */
 		p->emit.compute_dep = wait;
 	}
 }
@@ -473,8 +466,7 @@ static uint32_t host_arrives(struct pass *p, uint32_t recv)
 				 (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
 
 	for (int i = 0; b->sync_p2p && i < 3; i++)
-		if (on[i] != SC_NONE)
-			sc_graph_add_dep(b->graph, sync, on[i]);
+		sc_graph_add_dep(b->graph, sync, on[i]);
 	return sync;
 }
 
@@ -497,8 +489,7 @@ void build_begin_parts(struct pass *p, uint32_t recv)
 	build_full_begin(p, recv);
 	/* weights are asked for when the host has come to the pass */
 	build_compute_after(st, sync);
-	if (p->emit.compute_dep != SC_NONE)
-		sc_graph_add_dep(b->graph, st->last_compute, p->emit.compute_dep);
+	sc_graph_add_dep(b->graph, st->last_compute, p->emit.compute_dep);
 	p->emit.compute_dep = st->last_compute;
 }
 

@@ -481,8 +481,7 @@ void build_pair(struct class_state *st, const struct sc_slot *slots, const uint3
 		launch = build_launch(st, &costs->first, op);
 		node[0] = build_kernel(st, &costs->first, op);
 		build_begins(st, node[0], launch, recv[0]);
-		if (recv[1] != SC_NONE)
-			sc_graph_add_dep(b->graph, node[0], recv[1]);
+		sc_graph_add_dep(b->graph, node[0], recv[1]);
 		op = op_of(SC_NAME_BACKWARD_BESIDE, &slots[1]);
 		node[1] = build_join_groups(st, build_kernel(st, &second, op));
 	}

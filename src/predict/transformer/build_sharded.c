@@ -181,8 +181,7 @@ static void host_arrives_alone(struct class_state *st, uint32_t gathered)
 	struct sc_node_use nothing = {st->b->zero_cost, SC_NAME_JOIN};
 
 	st->b->alone->arrives = sc_graph_add_node(graph, SC_NODE_SYNC, st->lanes.host, nothing);
-	if (gathered != SC_NONE)
-		sc_graph_add_dep(graph, st->b->alone->arrives, gathered);
+	sc_graph_add_dep(graph, st->b->alone->arrives, gathered);
 	build_compute_after(st, st->b->alone->arrives);
 	sc_graph_add_node(
 		graph, SC_NODE_HOST, st->lanes.host,
@@ -479,8 +478,7 @@ static uint32_t coarse_pass(struct pass *p, uint32_t recv, bool gather, bool red
 		/* What goes on beside the blocks begins with the first. */
 		uint32_t node = add_comm(st, costs->beside, SC_NAME_PARAM_GATHER);
 
-		if (launch != SC_NONE)
-			sc_graph_add_dep(st->b->graph, node, launch);
+		sc_graph_add_dep(st->b->graph, node, launch);
 		dp = node;
 	}
 	build_begins(st, build_kernel(st, &costs->pass, op), launch, wait);

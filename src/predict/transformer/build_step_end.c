@@ -69,8 +69,7 @@ static uint32_t build_dp_node(struct class_state *st, uint32_t cost, unsigned na
 	uint32_t node = sc_graph_add_member(b->graph, st->lanes.dp, group,
 					    (struct sc_node_use){b->zero_cost, name});
 
-	if (after != SC_NONE)
-		sc_graph_add_dep(b->graph, node, after);
+	sc_graph_add_dep(b->graph, node, after);
 	return node;
 }
 
@@ -170,8 +169,7 @@ void build_compute_after(struct class_state *st, uint32_t dep)
 	uint32_t wait = sc_graph_add_node(b->graph, SC_NODE_EVENT, st->lanes.compute,
 					  (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
 
-	if (dep != SC_NONE)
-		sc_graph_add_dep(b->graph, wait, dep);
+	sc_graph_add_dep(b->graph, wait, dep);
 	st->last_compute = wait;
 }
 
@@ -197,8 +195,7 @@ static void join_after_passes(struct class_state *st, uint32_t group, unsigned n
 					    (struct sc_node_use){b->zero_cost, name});
 
 	sc_graph_add_dep(b->graph, node, st->last_compute);
-	if (st->last_grad != SC_NONE)
-		sc_graph_add_dep(b->graph, node, st->last_grad);
+	sc_graph_add_dep(b->graph, node, st->last_grad);
 	st->awaited = node;
 }
 
@@ -357,10 +354,8 @@ static uint32_t end_of_passes(struct class_state *st, uint32_t world)
 				: sc_graph_add_member(b->graph, st->lanes.tp, world, nothing);
 
 	sc_graph_add_dep(b->graph, node, st->last_compute);
-	if (st->last_grad != SC_NONE)
-		sc_graph_add_dep(b->graph, node, st->last_grad);
-	if (st->awaited != SC_NONE)
-		sc_graph_add_dep(b->graph, node, st->awaited);
+	sc_graph_add_dep(b->graph, node, st->last_grad);
+	sc_graph_add_dep(b->graph, node, st->awaited);
 	return node;
 }
 

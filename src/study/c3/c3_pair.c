@@ -123,8 +123,7 @@ static uint32_t add(struct sc_c3_study *s, uint32_t lane, const struct sc_cost *
 					  (struct sc_node_use){id, SC_NONE});
 	uint32_t *first = lane == s->compute ? &s->first_kernel : &s->first_comm;
 
-	if (after != SC_NONE)
-		sc_graph_add_dep(&s->graph, node, after);
+	sc_graph_add_dep(&s->graph, node, after);
 	if (lane == s->host)
 		return node;
 	s->own_us[lane == s->comm] += sc_cost_alone_us(cost);

@@ -165,8 +165,7 @@ static void add_waits(struct part *p, uint32_t node, uint32_t first, uint8_t n)
 	for (uint8_t i = 0; i < n; i++) {
 		const uint32_t other = node_of_act(p, p->rank->waits.at[first + i]);
 
-		if (other != SC_NONE)
-			sc_graph_add_dep(&p->out->graph, node, other);
+		sc_graph_add_dep(&p->out->graph, node, other);
 	}
 }
 
