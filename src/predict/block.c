@@ -566,10 +566,6 @@ void sc_block_emit_step(const struct sc_block *block, size_t at, struct sc_emit 
 		launch = sc_graph_add_node(
 			emit->graph, step->kind == SC_STEP_HOST ? SC_NODE_HOST : SC_NODE_LAUNCH,
 			emit->lanes.host, (struct sc_node_use){cost[1], step->name});
-	if (emit->host_dep != SC_NONE) {
-		sc_graph_add_dep(emit->graph, launch, emit->host_dep);
-		emit->host_dep = SC_NONE;
-	}
 	if (step->kind == SC_STEP_HOST)
 		return;
 	node = emit_gpu_step(step, emit, launch, cost[0]);
@@ -675,11 +671,8 @@ void sc_block_alone_begin(struct sc_build_scratch *scratch, double gpu_free_us, 
 		.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1, .name = SC_NONE};
 	struct sc_cost zero = {0}, busy = {.work_us = gpu_free_us, .owner_frac[SC_OWN_OTHER] = 1};
 
-	*out = (struct sc_emit){.graph = g,
-				.comm_group = sc_block_alone_group,
-				.ctx = g,
-				.host_dep = SC_NONE,
-				.in_flight = SC_NONE};
+	*out = (struct sc_emit){
+		.graph = g, .comm_group = sc_block_alone_group, .ctx = g, .in_flight = SC_NONE};
 	sc_graph_clear(g);
 	sc_graph_add_class(g, one);
 	out->lanes.host = sc_graph_add_lane(g, 0, SC_LANE_HOST);

@@ -183,7 +183,6 @@ struct sc_emit {
 	uint32_t zero_cost;
 	uint32_t
 		compute_dep; /* node that the first kernel must wait for, or SC_NONE; updated to the last kernel */
-	uint32_t host_dep; /* the same for the first host node */
 	/* What is not of the block may run beside it. Else steps that nothing of the block runs beside are
 	 * emitted without demands, which nobody would ask for. */
 	bool shared;

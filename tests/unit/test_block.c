@@ -78,7 +78,6 @@ static double run_ops(const struct sc_block *blocks, int n, double busy_us, bool
 		.graph = &g,
 		.comm_group = lone_group,
 		.ctx = &g,
-		.host_dep = SC_NONE,
 		.host_waits = host_waits,
 	};
 	uint32_t costs[64];

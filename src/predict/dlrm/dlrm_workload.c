@@ -203,7 +203,6 @@ static uint32_t run_block(const struct pass *p, enum sc_dlrm_block id, uint32_t 
 		.comm_group = no_group,
 		.zero_cost = p->b->zero_cost,
 		.compute_dep = dep,
-		.host_dep = SC_NONE,
 		.shared = true,
 	};
 

@@ -250,7 +250,6 @@ static uint32_t run_block(struct builder *b, const struct sc_block *block, uint3
 		.in_flight = SC_NONE,
 		.zero_cost = b->zero_cost,
 		.compute_dep = SC_NONE,
-		.host_dep = SC_NONE,
 		.shared = true,
 		.node = b->nodes,
 	};

@@ -408,7 +408,6 @@ void build_full_begin(struct pass *p, uint32_t recv)
 		.ctx = st,
 		.zero_cost = b->zero_cost,
 		.compute_dep = st->last_compute,
-		.host_dep = SC_NONE,
 		.host_waits = build_variant(st)->env.host_waits,
 		.shared = b->tf->classes[st->id].is_replicated,
 	};

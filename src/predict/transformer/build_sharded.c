@@ -79,7 +79,6 @@ static uint32_t add_block_alone(struct pass *p, const struct run *run)
 		.ctx = b->graph,
 		.zero_cost = b->zero_cost,
 		.compute_dep = st->last_compute,
-		.host_dep = SC_NONE,
 		.shared = true,
 		.early = !b->alone->late,
 		.in_flight = SC_NONE,
