@@ -311,12 +311,10 @@ static void build_class(struct builder *b, uint32_t c)
 	b->built->compute[c] = b->cls[c].lanes.compute;
 }
 
-static uint32_t *id_table(struct sc_arena *arena, size_t n)
+/* Of ids that are SC_NONE, or what is made of such. */
+static void *none_table(struct sc_arena *arena, size_t n, size_t size)
 {
-	uint32_t *ids = sc_arena_calloc(arena, n ? n : 1, sizeof(*ids));
-
-	memset(ids, 0xff, n * sizeof(*ids)); /* SC_NONE */
-	return ids;
+	return memset(sc_arena_calloc(arena, n + 1, size), 0xff, n * size);
 }
 
 static void builder_init(struct builder *b, struct sc_arena *arena)
@@ -333,18 +331,14 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	b->cls = sc_arena_calloc(arena, n, sizeof(*b->cls));
 	b->instance = sc_arena_calloc(arena, tf->placement.n_instances + 1, sizeof(*b->instance));
 	for (int gradient = 0; gradient < 2; gradient++) {
-		b->transfer[gradient] = id_table(arena, n_transfers);
-		b->received[gradient] = id_table(arena, n_transfers);
+		b->transfer[gradient] = none_table(arena, n_transfers, sizeof(uint32_t));
+		b->received[gradient] = none_table(arena, n_transfers, sizeof(uint32_t));
 	}
-	b->pass_costs = sc_arena_calloc(arena, n_costs, sizeof(*b->pass_costs));
-	memset(b->pass_costs, 0xff, n_costs * sizeof(*b->pass_costs));
-	if (b->sharding.weights) {
-		b->sharded_costs = sc_arena_calloc(arena, n_costs * 4, sizeof(*b->sharded_costs));
-		memset(b->sharded_costs, 0xff, n_costs * 4 * sizeof(*b->sharded_costs));
-	}
+	b->pass_costs = none_table(arena, n_costs, sizeof(*b->pass_costs));
+	if (b->sharding.weights)
+		b->sharded_costs = none_table(arena, n_costs * 4, sizeof(*b->sharded_costs));
 	b->dp_costs = sc_arena_calloc(arena, 1, sizeof(*b->dp_costs));
-	b->pair_costs = sc_arena_calloc(arena, n_pairs + 1, sizeof(*b->pair_costs));
-	memset(b->pair_costs, 0xff, n_pairs * sizeof(*b->pair_costs));
+	b->pair_costs = none_table(arena, n_pairs, sizeof(*b->pair_costs));
 	b->built->beside = sc_arena_calloc(arena, 2 * n_pairs + 1, sizeof(*b->built->beside));
 	b->built->n_beside = 0;
 	b->built->slot_node = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
