@@ -48,8 +48,7 @@ static bool in_fp8(const struct dims *x)
 }
 
 /* `share` of a flash kernel over s queries and kv keys of this rank. */
-static void add_flash_share(const struct dims *x, double share, double kv, bool causal,
-			    bool backward)
+static void add_flash(const struct dims *x, double share, double kv, bool causal, bool backward)
 {
 	struct sc_op flash = {SC_OP_ATTENTION,
 			      in_fp8(x) ? SC_FP8 : x->storage,
@@ -69,11 +68,6 @@ static void add_flash_share(const struct dims *x, double share, double kv, bool 
 						  &flash, share, 0, 1});
 }
 
-static void add_flash(const struct dims *x, double kv, bool causal, bool backward)
-{
-	add_flash_share(x, 1, kv, causal, backward);
-}
-
 #define TILE_ROWS 128.0 /* queries whose keys are read together */
 
 /* All tokens of a sample: a layer is the mean of those with a window and those without. A window's tiles reach
@@ -86,8 +80,8 @@ static void add_whole_flash(const struct dims *x, bool backward)
 
 	if (x->model->sliding_window < 1 || reach >= x->s)
 		full = 1;
-	add_flash_share(x, full, x->s, x->traits->causal, backward);
-	add_flash_share(x, 1 - full, reach, false, backward);
+	add_flash(x, full, x->s, x->traits->causal, backward);
+	add_flash(x, 1 - full, reach, false, backward);
 }
 
 /* What travels beside a step of the ring: the next one's keys and values; backward also the gradients
@@ -117,9 +111,9 @@ static void ring(const struct dims *x, bool backward)
 	for (int i = 0; i < steps; i++) {
 		ring_transfer(x, i, backward, x->req->c3[SC_C3_CP].policy != SC_C3_SERIAL);
 		if (i == 0 || !x->traits->causal)
-			add_flash(x, x->s, x->traits->causal, backward);
+			add_flash(x, 1, x->s, x->traits->causal, backward);
 		else
-			add_flash(x, x->s / 2, false, backward);
+			add_flash(x, 1, x->s / 2, false, backward);
 	}
 }
 
@@ -138,6 +132,11 @@ static void exchange_heads(const struct dims *x, double width)
 	add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * width * (4 * x->e), 2);
 }
 
+static double qkv_width(const struct dims *x)
+{
+	return x->heads * x->d + x->kv_heads * (x->d + x->d_v);
+}
+
 static void flash(const struct dims *x, bool backward)
 {
 	if (x->req->config.parallel.cp < 2)
@@ -147,15 +146,14 @@ static void flash(const struct dims *x, bool backward)
 		/* Of a share of the heads a rank sees all tokens (Jacobs et al., DeepSpeed Ulysses, 2023); backward gradients go the
 		 * same ways (Transformer Engine, cp_comm_type a2a). */
 		double cp = (double)x->req->config.parallel.cp;
-		double inputs = x->heads * x->d + x->kv_heads * (x->d + x->d_v);
 		struct dims whole = *x;
 
 		whole.s = x->s_all;
 		whole.heads /= cp;
 		whole.kv_heads /= cp;
-		exchange_heads(x, backward ? x->ctx : inputs);
+		exchange_heads(x, backward ? x->ctx : qkv_width(x));
 		add_whole_flash(&whole, backward);
-		exchange_heads(x, backward ? inputs : x->ctx);
+		exchange_heads(x, backward ? qkv_width(x) : x->ctx);
 	} else
 		ring(x, backward);
 }
@@ -215,11 +213,6 @@ static void attention_core(const struct dims *x)
 	if (x->dropout)
 		add_rowwise(x, SC_NAME_ATTENTION_DROPOUT, n_scores * (2 * x->e + 1), 1);
 	batched_gemm(x, SC_NAME_CONTEXT, (struct mnk){x->s, x->d_v, x->s_all});
-}
-
-static double qkv_width(const struct dims *x)
-{
-	return x->heads * x->d + x->kv_heads * (x->d + x->d_v);
 }
 
 /* Unfused attention needs all keys and values at once, and nothing runs beside their way. */
