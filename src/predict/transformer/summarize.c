@@ -188,9 +188,8 @@ static void warn_shapes(const struct sc_request *request, struct sc_warnings *ou
 	const struct sc_model *m = &request->config.model;
 	bool moe = sc_model_is_moe(m),
 	     unfused = request->config.training.attention == SC_ATT_UNFUSED;
-	struct dims x;
-
-	x = dims_of(request, NULL, (double)request->config.training.micro_batch, NULL);
+	const struct dims x =
+		dims_of(request, NULL, (double)request->config.training.micro_batch, NULL);
 	const struct rows all[] = {
 		{"model.hidden", x.h, x.dtype, 0},
 		{"model.ffn_hidden", moe && sc_model_dense_layers(m, 0, m->layers) == 0 ? 0 : x.ffn,

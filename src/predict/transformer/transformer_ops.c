@@ -498,10 +498,9 @@ static const struct {
 void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, double samples,
 			  struct sc_block *out)
 {
-	struct dims x;
+	struct dims x = dims_of(env->request, env, samples, out);
 
 	sc_block_clear(out);
-	x = dims_of(env->request, env, samples, out);
 	x.inputs_only = id >= SC_BLOCK_HEAD_I && id <= SC_BLOCK_DENSE_I;
 	if (BLOCKS[id].part)
 		BLOCKS[id].part(&x);

@@ -94,14 +94,12 @@ static void add_mlp_params(const struct dims *x, double ffn, struct sc_params *o
 void sc_transformer_layer_params(const struct sc_request *request, bool is_dense,
 				 struct sc_params *out)
 {
-	struct linear qkv[MAX_LINEARS], proj;
-	struct dims x;
-	int n;
+	const struct dims x = dims_of(request, NULL, 1, NULL);
+	const struct linear proj = proj_linear(&x);
+	struct linear qkv[MAX_LINEARS];
+	int n = qkv_linears(&x, qkv);
 
 	*out = (struct sc_params){0};
-	x = dims_of(request, NULL, 1, NULL);
-	n = qkv_linears(&x, qkv);
-	proj = proj_linear(&x);
 	for (int i = 0; i < n; i++)
 		add_linear_params(&x, &qkv[i], out);
 	add_linear_params(&x, &proj, out);
@@ -124,10 +122,9 @@ void sc_transformer_layer_params(const struct sc_request *request, bool is_dense
 
 void sc_transformer_embed_params(const struct sc_request *request, struct sc_params *out)
 {
-	struct dims x;
+	const struct dims x = dims_of(request, NULL, 1, NULL);
 
 	*out = (struct sc_params){0};
-	x = dims_of(request, NULL, 1, NULL);
 	add_plain_params(&x,
 			 (x.vocab + (x.traits->learned_positions ? (double)x.model->seq : 0)) * x.h,
 			 out);
@@ -135,10 +132,9 @@ void sc_transformer_embed_params(const struct sc_request *request, struct sc_par
 
 void sc_transformer_head_params(const struct sc_request *request, struct sc_params *out)
 {
-	struct dims x;
+	const struct dims x = dims_of(request, NULL, 1, NULL);
 
 	*out = (struct sc_params){0};
-	x = dims_of(request, NULL, 1, NULL);
 	add_plain_params(&x, x.vocab * x.h, out);
 	add_plain_params(&x, (double)x.model->mtp_layers * 2 * x.h * x.h / x.tp, out);
 	if (x.model->mtp_layers > 0 && request->config.parallel.pp > 1 &&
@@ -194,9 +190,8 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 	double mtp = (double)m->mtp_layers, layers = (double)m->layers + mtp, dense, macs,
 	       attention;
 	bool moe = sc_model_is_moe(m);
-	struct dims x;
+	const struct dims x = dims_of(request, NULL, 1, NULL);
 
-	x = dims_of(request, NULL, 1, NULL);
 	dense = moe ? (double)sc_model_dense_layers(m, 0, m->layers) : layers;
 	macs = dense * layer_macs(&x, false) + (layers - dense) * layer_macs(&x, moe);
 	/* Of the output layer, and of a masked model's transform before it, on the rows that need them. */
@@ -271,11 +266,10 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 {
 	const struct sc_request *request = env->request;
 	const int n = 4; /* of lists of tensors */
+	const struct dims x = dims_of(request, env, 1, out);
 	struct sc_matrix a[MAX_MATRICES];
-	struct dims x;
 
 	sc_block_clear(out);
-	x = dims_of(request, env, 1, out);
 	if (request->config.training.optimizer == SC_OPT_NONE)
 		return;
 	check_gradients(&x, update, n);
