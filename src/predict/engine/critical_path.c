@@ -12,17 +12,12 @@ struct walk {
 	double at_us;
 };
 
-static uint32_t own_cost(const struct sc_graph *graph, uint32_t node)
-{
-	return graph->nodes.at[node].cost;
-}
-
 /* What the node did from start_us on: for a member the group's data phase. */
 static uint32_t run_cost(const struct sc_graph *graph, uint32_t node)
 {
-	const uint32_t group = graph->nodes.at[node].group;
+	const struct sc_node *n = &graph->nodes.at[node];
 
-	return group == SC_NONE ? own_cost(graph, node) : graph->groups.at[group].cost;
+	return n->group == SC_NONE ? n->cost : graph->groups.at[n->group].cost;
 }
 
 void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segment, double us,
@@ -69,7 +64,7 @@ static void step_resource(struct walk *walk)
  * arrives. */
 static void add_own(struct walk *walk, double from_us)
 {
-	const uint32_t cost = own_cost(walk->graph, walk->node);
+	const uint32_t cost = walk->graph->nodes.at[walk->node].cost;
 
 	add(walk, from_us, cost, (enum sc_gap)walk->graph->costs.at[cost].gap);
 }
@@ -96,10 +91,11 @@ static int step_arrival(struct walk *walk)
 static int step(struct walk *walk)
 {
 	/* When the work of a node began: after its gap, if it is no member of a group. */
-	const struct sc_cost *cost = &walk->graph->costs.at[own_cost(walk->graph, walk->node)];
+	const struct sc_node *node = &walk->graph->nodes.at[walk->node];
+	const struct sc_cost *cost = &walk->graph->costs.at[node->cost];
 	double start_us = walk->tl->start_us[walk->node];
 
-	if (cost->gap != SC_GAP_NONE && walk->graph->nodes.at[walk->node].group == SC_NONE)
+	if (cost->gap != SC_GAP_NONE && node->group == SC_NONE)
 		start_us += cost->latency_us;
 	add(walk, start_us, run_cost(walk->graph, walk->node), SC_GAP_NONE);
 	add_own(walk, walk->tl->start_us[walk->node]);
