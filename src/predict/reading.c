@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/units.h"
 
 enum { LONG_VISIT = 3 }; /* turns from which on a visit to one place is a stretch of its own */
@@ -195,9 +196,7 @@ static int by_time(const void *left, const void *right)
 {
 	const struct part *a = left, *b = right;
 
-	if (a->us > b->us || a->us < b->us)
-		return a->us > b->us ? -1 : 1;
-	return (a->id > b->id) - (a->id < b->id);
+	return 2 * SC_ORDER(b->us, a->us) + SC_ORDER(a->id, b->id);
 }
 
 /* ---- the whole ---- */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "base/vec.h"
 #include "core/config/config_schedule.h"
 
@@ -123,9 +124,7 @@ static int compare_candidates(const void *a, const void *b)
 	double of_x = fits(x) && fits(y) ? x->ms : x->memory;
 	double of_y = fits(x) && fits(y) ? y->ms : y->memory;
 
-	if (of_x < of_y || of_x > of_y)
-		return of_x < of_y ? -1 : 1;
-	return x->at < y->at ? -1 : 1;
+	return 2 * SC_ORDER(of_x, of_y) + SC_ORDER(x->at, y->at);
 }
 
 static void take(struct choosing *c, const struct candidate *now)
