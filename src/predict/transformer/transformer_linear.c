@@ -213,14 +213,16 @@ static double lora_rank(const struct dims *x, const struct linear *l)
 	return x->lora && l->adapter ? (double)x->req->config.training.lora_rank : 0;
 }
 
-static void add_adapters(const struct dims *x, const struct linear *l)
+/* Beside a product, or beside its data gradient, which goes from its outputs to its inputs. */
+static void add_adapters(const struct dims *x, const struct linear *l, bool grad)
 {
-	double r = lora_rank(x, l);
+	const enum sc_op_name name = grad ? SC_NAME_ADAPTER_GRAD : SC_NAME_ADAPTER;
+	double r = lora_rank(x, l), from = grad ? l->n : l->k, to = grad ? l->k : l->n;
 
 	if (r > 0) {
-		add_gemm(x, SC_NAME_ADAPTER, (struct mnk){x->tokens, r, l->k});
-		add_gemm(x, SC_NAME_ADAPTER, (struct mnk){x->tokens, l->n, r});
-		add_rowwise(x, SC_NAME_ADAPTER_ADD, x->tokens * l->n * (3 * x->e), 1);
+		add_gemm(x, name, (struct mnk){x->tokens, r, from});
+		add_gemm(x, name, (struct mnk){x->tokens, to, r});
+		add_rowwise(x, SC_NAME_ADAPTER_ADD, x->tokens * to * (3 * x->e), 1);
 	}
 }
 
@@ -228,25 +230,14 @@ void add_linear(const struct dims *x, const struct linear *l)
 {
 	quantize(x, x->tokens * l->k);
 	gemm_of(x, l->name, x->dtype, (struct mnk){x->tokens, l->n, l->k});
-	add_adapters(x, l);
-}
-
-static void add_adapter_grads(const struct dims *x, const struct linear *l)
-{
-	double r = lora_rank(x, l);
-
-	if (r > 0) {
-		add_gemm(x, SC_NAME_ADAPTER_GRAD, (struct mnk){x->tokens, r, l->n});
-		add_gemm(x, SC_NAME_ADAPTER_GRAD, (struct mnk){x->tokens, l->k, r});
-		add_rowwise(x, SC_NAME_ADAPTER_ADD, x->tokens * l->k * (3 * x->e), 1);
-	}
+	add_adapters(x, l, false);
 }
 
 void add_dgrad(const struct dims *x, const struct linear *l)
 {
 	quantize(x, x->tokens * l->n);
 	gemm_of(x, (enum sc_op_name)(l->name + 1), x->dtype, (struct mnk){x->tokens, l->k, l->n});
-	add_adapter_grads(x, l);
+	add_adapters(x, l, true);
 }
 
 /* In fp8 with scales of blocks both operands of a weight gradient have them along its k, the tokens; of other products
@@ -426,21 +417,15 @@ static void multiply_and_reduce(const struct dims *x, struct joint j)
 	sc_block_add_comm(x->block, x->env, &last);
 }
 
-/* A product forward (k to n) or of its data gradient. */
-static struct joint forward_joint(const struct dims *x, const struct linear *l,
-				  enum sc_collective kind)
-{
-	return joint_of(x, l->name, (struct mnk){x->tokens, l->n, l->k}, kind);
-}
-
 void enter_region(const struct dims *x, const struct linear *first)
 {
-	struct joint j = forward_joint(x, first, SC_ALL_GATHER);
+	struct joint j = joint_of(x, first->name, (struct mnk){x->tokens, first->n, first->k},
+				  SC_ALL_GATHER);
 
 	if (x->sp && overlaps(x)) {
 		quantize(x, x->tokens * first->k);
 		gather_and_multiply(x, &j);
-		add_adapters(x, first);
+		add_adapters(x, first, false);
 		return;
 	}
 	if (x->sp)
@@ -451,7 +436,7 @@ void enter_region(const struct dims *x, const struct linear *first)
 void leave_region(const struct dims *x, const struct linear *last)
 {
 	enum sc_collective kind = x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE;
-	struct joint j = forward_joint(x, last, kind);
+	struct joint j = joint_of(x, last->name, (struct mnk){x->tokens, last->n, last->k}, kind);
 
 	if (overlaps(x)) {
 		quantize(x, x->tokens * last->k);
@@ -459,7 +444,7 @@ void leave_region(const struct dims *x, const struct linear *last)
 			multiply_and_reduce(x, j);
 		else
 			multiply_and_push(x, &j);
-		add_adapters(x, last);
+		add_adapters(x, last, false);
 		return;
 	}
 	add_linear(x, last);
@@ -474,7 +459,7 @@ void leave_region_grad(const struct dims *x, const struct linear *last)
 	if (x->sp && overlaps(x)) {
 		quantize(x, x->tokens * last->n);
 		gather_and_multiply(x, &j);
-		add_adapter_grads(x, last);
+		add_adapters(x, last, true);
 	} else {
 		if (x->sp)
 			gather_input(x, 0);
