@@ -155,10 +155,9 @@ static void emit_pair(const struct side side[2], struct sc_emit emit[2])
 
 /* ---- alone ---- */
 
-/* Calls `visit` for each step of a side, in its order, with the step's index over all of them. */
+/* What the steps of a side took. */
 struct walk {
 	const struct sc_build_scratch *scratch;
-	const uint32_t *node;
 	double kernel_us, comm_us;
 	double us[SC_N_OP_NAMES], count[SC_N_OP_NAMES];
 	double owner_us[SC_N_OWNERS];
@@ -248,7 +247,7 @@ static int summarize_pair(const struct side side[2], struct sc_build_scratch *sc
 		for (int r = 0; r < side[i].n_runs; r++)
 			n += side[i].run[r].block->steps.n * (size_t)side[i].run[r].n;
 		node[i] = sc_arena_calloc(arena, n + 1, sizeof(**node));
-		walk[i] = (struct walk){.scratch = scratch, .node = node[i]};
+		walk[i] = (struct walk){.scratch = scratch};
 		for (int r = 0; r < side[i].n_runs; r++)
 			out->host_us += side[i].run[r].n * side[i].run[r].block->sum.host_us;
 	}
@@ -263,7 +262,7 @@ static int summarize_pair(const struct side side[2], struct sc_build_scratch *sc
 			for (double k = 0; k < side[i].run[r].n; k++)
 				for (size_t s = 0; s < side[i].run[r].block->steps.n; s++)
 					visit(&walk[i], &side[i].run[r].block->steps.at[s],
-					      walk[i].node[at++]);
+					      node[i][at++]);
 	}
 	exposed = gpu_us - walk[0].kernel_us - walk[1].kernel_us;
 	exposed = fmax(exposed, 0) / fmax(walk[0].comm_us + walk[1].comm_us, 1e-9);
@@ -429,11 +428,6 @@ static void find_costs(const struct class_state *st, const struct sc_pair *pair,
 	note_beside(st->b, out->second, &pair->side[1]);
 }
 
-static uint32_t op_of(enum sc_op_name name, const struct sc_slot *slot)
-{
-	return sc_op_pack(name, slot->chunk, slot->micro_batch);
-}
-
 static void full_pair(struct class_state *st, const struct sc_slot *slots, const uint32_t recv[2],
 		      uint32_t node[2])
 {
@@ -477,12 +471,12 @@ void build_pair(struct class_state *st, const struct sc_slot *slots, const uint3
 		if (costs->second == SC_NONE)
 			find_costs(st, b->tf->pairs[at], costs);
 		second.gpu = costs->second;
-		op = op_of(SC_NAME_FORWARD_BESIDE, slots);
+		op = sc_op_pack(SC_NAME_FORWARD_BESIDE, slots[0].chunk, slots[0].micro_batch);
 		launch = build_launch(st, &costs->first, op);
 		node[0] = build_kernel(st, &costs->first, op);
 		build_begins(st, node[0], launch, recv[0]);
 		sc_graph_add_dep(b->graph, node[0], recv[1]);
-		op = op_of(SC_NAME_BACKWARD_BESIDE, &slots[1]);
+		op = sc_op_pack(SC_NAME_BACKWARD_BESIDE, slots[1].chunk, slots[1].micro_batch);
 		node[1] = build_join_groups(st, build_kernel(st, &second, op));
 	}
 }
