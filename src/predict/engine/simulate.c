@@ -58,10 +58,7 @@ static int sim_deadlock(const struct sc_simulator *sim, struct sc_err *err)
 
 struct sc_simulator *sc_simulator_create(void)
 {
-	struct sc_simulator *sim = sc_xmalloc(sizeof(*sim));
-
-	*sim = (struct sc_simulator){0};
-	return sim;
+	return sc_xcalloc(1, sizeof(struct sc_simulator));
 }
 
 void sc_simulator_destroy(struct sc_simulator *sim)
