@@ -198,6 +198,15 @@ struct sc_emit {
 void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t *costs);
 /* An empty one. */
 uint32_t *sc_block_no_costs(const struct sc_block *block, struct sc_arena *arena);
+/* Of work of the host's own. */
+static inline uint32_t sc_block_host_cost(struct sc_graph *graph, const struct sc_block_env *env,
+					  double us)
+{
+	const struct sc_cost cost = {.work_us = sc_quantize_us(us / env->host_speed),
+				     .owner_frac[SC_OWN_HOST] = 1};
+
+	return sc_graph_add_cost(graph, &cost);
+}
 /* The same step by step: in_flight is SC_NONE before the first; the compute lane waits for what is left at the
  * end. */
 void sc_block_emit_step(const struct sc_block *block, size_t step, struct sc_emit *emit,

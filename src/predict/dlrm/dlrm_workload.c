@@ -165,14 +165,6 @@ static void add_exchange_cost(struct builder *b, enum exchange x)
 	b->exchange_cost[x] = sc_graph_add_cost(b->graph, &cost);
 }
 
-static uint32_t host_cost(struct builder *b, const struct sc_block_env *env, double us)
-{
-	struct sc_cost cost = {.work_us = sc_quantize_us(us / env->host_speed),
-			       .owner_frac[SC_OWN_HOST] = 1};
-
-	return sc_graph_add_cost(b->graph, &cost);
-}
-
 /* ---- nodes ---- */
 
 static uint32_t wait_on(const struct pass *p, uint32_t lane, uint32_t dep)
@@ -271,9 +263,9 @@ static uint32_t build_pass(const struct pass *p)
 	double us =
 		req->software.host_step_us + req->software.dlrm.host_sample_us * p->b->dlrm->batch;
 
-	sc_graph_add_node(
-		p->b->graph, SC_NODE_HOST, l->host,
-		(struct sc_node_use){host_cost(p->b, &p->cls->env, us), SC_NAME_INPUT_HOST});
+	sc_graph_add_node(p->b->graph, SC_NODE_HOST, l->host,
+			  (struct sc_node_use){sc_block_host_cost(p->b->graph, &p->cls->env, us),
+					       SC_NAME_INPUT_HOST});
 	run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
 	run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
 	vectors = look_up(p);
@@ -344,8 +336,8 @@ void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph
 	b.members = sc_arena_calloc(dlrm->arena, dlrm->n_classes, sizeof(*b.members));
 	built->step_end = sc_arena_calloc(dlrm->arena, n_steps * dlrm->n_classes, sizeof(uint32_t));
 	b.zero_cost = sc_graph_add_cost(graph, &zero);
-	b.issue_cost = host_cost(
-		&b, env,
+	b.issue_cost = sc_block_host_cost(
+		graph, env,
 		env->cuda_graphs ? 0 : env->device->host.launch_us + env->software->comm_host_us);
 	for (int x = 0; x < N_EXCHANGES; x++)
 		add_exchange_cost(&b, (enum exchange)x);

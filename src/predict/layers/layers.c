@@ -172,14 +172,6 @@ struct builder {
 	uint32_t *nodes; /* of the block being emitted */
 };
 
-static uint32_t host_cost(const struct builder *b, double us)
-{
-	const struct sc_cost cost = {.work_us = sc_quantize_us(us / b->l->env.host_speed),
-				     .owner_frac[SC_OWN_HOST] = 1};
-
-	return sc_graph_add_cost(b->graph, &cost);
-}
-
 /* Where each bucket has its own update, their reductions run side by side. */
 static void begin_bucket(struct builder *b, size_t bucket)
 {
@@ -210,10 +202,10 @@ static void begin(struct builder *b)
 
 	sc_graph_clear(b->graph);
 	b->zero_cost = sc_graph_add_cost(b->graph, &zero);
-	b->issue_cost = host_cost(b, env->cuda_graphs ? 0
-						      : env->device->host.launch_us +
-								env->software->comm_host_us);
-	b->step_cost = host_cost(b, env->software->host_step_us);
+	b->issue_cost = sc_block_host_cost(
+		b->graph, env,
+		env->cuda_graphs ? 0 : env->device->host.launch_us + env->software->comm_host_us);
+	b->step_cost = sc_block_host_cost(b->graph, env, env->software->host_step_us);
 	sc_graph_add_class(b->graph,
 			   (struct sc_class){.multiplicity = (uint32_t)l->span.n_ranks,
 					     .ranks_per_domain = l->span.max_ranks_per_node,

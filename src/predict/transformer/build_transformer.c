@@ -288,16 +288,12 @@ static void build_class(struct builder *b, uint32_t c)
 	uint32_t stage = (uint32_t)b->tf->placement.classes[c].stage;
 	const struct sc_slot *slots = sc_passes_of(&b->built->passes, stage);
 	size_t at = (size_t)c * b->built->passes.stride;
-	struct sc_cost start = {
-		.work_us = sc_quantize_us(build_variant(&b->cls[c])->env.software->host_step_us /
-					  build_variant(&b->cls[c])->env.host_speed),
-		.owner_frac[SC_OWN_HOST] = 1,
-	};
-	uint32_t first = sc_graph_add_node(
-		b->graph, SC_NODE_HOST, b->cls[c].lanes.host,
-		(struct sc_node_use){sc_graph_add_cost(b->graph, &start), SC_NAME_STEP_HOST});
+	const struct sc_block_env *env = &build_variant(&b->cls[c])->env;
+	const struct sc_node_use start = {
+		sc_block_host_cost(b->graph, env, env->software->host_step_us), SC_NAME_STEP_HOST};
 
-	b->cls[c].awaited = first; /* the first pass waits for the step's start */
+	/* the first pass waits for the step's start */
+	b->cls[c].awaited = sc_graph_add_node(b->graph, SC_NODE_HOST, b->cls[c].lanes.host, start);
 	for (size_t i = 0; i < b->built->passes.n[stage]; i++) {
 		b->built->slot_grad[at + i] = b->cls[c].last_grad;
 		if (is_pair(&b->cls[c], &slots[i])) {
