@@ -287,40 +287,40 @@ static void ring(const struct problem *p, struct times *t)
 	}
 }
 
-/* Bytes out of a node in a double binary tree: each node is a leaf in one half and has two children
- * in the other, except that two and three nodes are too few for that. */
-static double tree_node_bytes(double bytes, int nodes)
+/* Between nodes a double binary tree: each node is a leaf in one half and has two children in the other, except that
+ * two and three nodes are too few for that. */
+static void tree_of_nodes(const struct problem *p, struct times *t)
 {
-	return nodes < 2 ? 0 : nodes == 2 ? bytes : nodes == 3 ? 1.5 * bytes : 2 * bytes;
+	const int nodes = p->span->n_nodes;
+
+	if (nodes < 2)
+		return;
+	t->net_hops = 2.0 * sc_floor_log2(nodes);
+	t->net_hop_frac = 1;
+	t->net_hop_bytes = p->bytes;
+	t->latency_us +=
+		t->net_hops * (sc_nccl_hop_us(false, SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
+			       p->f->net.latency_us);
+	t->net_bytes = nodes == 2 ? p->bytes : nodes == 3 ? 1.5 * p->bytes : 2 * p->bytes;
+	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? p->f->net.tree_eff : 1));
 }
 
 static void tree(const struct problem *p, struct times *t)
 {
-	const struct sc_fabric *f = p->f;
-	int nodes = p->span->n_nodes;
-	double hops = 2.0 * (p->span->max_ranks_per_node - 1), levels = 2.0 * sc_floor_log2(nodes);
+	const double hops = 2.0 * (p->span->max_ranks_per_node - 1);
 
 	*t = (struct times){
-		.latency_us =
-			hops * f->link.hop_us +
-			levels * (sc_nccl_hop_us(false, SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
-				  f->net.latency_us),
-		.simple_us = sc_nccl_simple_base_us(f->amd, SC_ALGO_TREE),
+		.latency_us = hops * p->f->link.hop_us,
+		.simple_us = sc_nccl_simple_base_us(p->f->amd, SC_ALGO_TREE),
 		.hops = hops,
-		.net_hops = levels,
-		.net_hop_frac = 1,
 		.chunk_bytes = CHUNK_BYTES,
-		.net_hop_bytes = p->bytes,
 		.hbm_bytes = 2 * p->bytes * HBM_PER_BYTE_REDUCE,
 	};
 	if (p->span->max_ranks_per_node > 1) {
 		t->link_bytes = 2 * p->bytes;
 		t->link_us = sc_bytes_us(t->link_bytes, p->link_gbps);
 	}
-	if (nodes > 1) {
-		t->net_bytes = tree_node_bytes(p->bytes, nodes);
-		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? f->net.tree_eff : 1));
-	}
+	tree_of_nodes(p, t);
 }
 
 /* Of machines before NCCL had it (2.23) are most sweeps of older GPUs. */
@@ -340,28 +340,15 @@ double sc_nvls_gbps(const struct sc_fabric *f, int ranks)
 /* The switch adds: each port carries every byte once, and the sum of its own part. Between nodes a tree, one head per NIC. */
 static void nvls(const struct problem *p, struct times *t)
 {
-	const struct sc_fabric *f = p->f;
-	int nodes = p->span->n_nodes;
-	double levels = 2.0 * sc_floor_log2(nodes);
-
 	*t = (struct times){
-		.latency_us =
-			f->ramp.nvls_latency_us +
-			levels * (sc_nccl_hop_us(false, SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
-				  f->net.latency_us),
-		.simple_us = f->ramp.nvls_simple_us,
-		.net_hops = levels,
-		.net_hop_frac = 1,
-		.net_hop_bytes = p->bytes,
+		.latency_us = p->f->ramp.nvls_latency_us,
+		.simple_us = p->f->ramp.nvls_simple_us,
 		.chunk_bytes = NVLS_CHUNK_BYTES,
 		.link_bytes = p->bytes * (1 + 1.0 / p->span->max_ranks_per_node),
 		.hbm_bytes = p->bytes * HBM_PER_BYTE_MOVE,
 	};
-	t->link_us = sc_bytes_us(p->bytes, sc_nvls_gbps(f, p->span->max_ranks_per_node));
-	if (nodes > 1) {
-		t->net_bytes = tree_node_bytes(p->bytes, nodes);
-		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? f->net.tree_eff : 1));
-	}
+	t->link_us = sc_bytes_us(p->bytes, sc_nvls_gbps(p->f, p->span->max_ranks_per_node));
+	tree_of_nodes(p, t);
 }
 
 /* Every node sends its data once, and the switches give back the sum; a rank has its share over the links
@@ -428,17 +415,19 @@ static double exchange_us(const struct problem *p, double ranks, double to_peer)
 					  p->f->net.a2a_eff);
 }
 
-static void all_to_all(const struct problem *p, struct times *t)
+/* To all peers; or of one rank that gives or takes all parts, over its port and NICs. */
+static void exchange(const struct problem *p, struct times *t)
 {
 	const struct sc_fabric *f = p->f;
+	const bool has_root = p->kind != SC_ALL_TO_ALL;
 	double n = p->span->n_ranks, local = p->span->max_ranks_per_node;
 	double to_peer = p->bytes / n;
 
 	*t = (struct times){
 		.latency_us = f->ramp.p2p_latency_us + (local - 1) * f->ramp.local_peer_us +
 			      (n - local) * f->ramp.peer_us,
-		.link_us = sc_bytes_us(to_peer, f->link.copy_gbps),
-		.hbm_bytes = (n - 1) * to_peer * HBM_PER_BYTE_MOVE,
+		.link_us = has_root ? 0 : sc_bytes_us(to_peer, f->link.copy_gbps),
+		.hbm_bytes = (n - 1) * to_peer * (has_root ? 1 : HBM_PER_BYTE_MOVE),
 	};
 	if (local > 1) {
 		t->link_bytes = (local - 1) * to_peer;
@@ -446,38 +435,12 @@ static void all_to_all(const struct problem *p, struct times *t)
 		t->link_us = fmax(t->link_us, host_path_us(p, to_peer));
 	}
 	if (p->span->n_nodes > 1) {
-		t->net_bytes = local * (n - local) * to_peer;
-		t->net_us = fmax(exchange_us(p, local, to_peer),
-				 exchange_us(p, fewest_ranks(p->span), to_peer));
+		t->net_bytes = (has_root ? 1 : local) * (n - local) * to_peer;
+		t->net_us = has_root ? sc_bytes_us(t->net_bytes, net_gbps(p, f->net.p2p_eff))
+				     : fmax(exchange_us(p, local, to_peer),
+					    exchange_us(p, fewest_ranks(p->span), to_peer));
 		t->latency_us += f->net.latency_us;
-		t->net_hops = 1;
-		t->net_hop_frac = 1;
 		t->net_hop_bytes = to_peer;
-	}
-}
-
-/* All parts pass the root's port, those of other nodes its NICs. */
-static void from_or_to_root(const struct problem *p, struct times *t)
-{
-	const struct sc_fabric *f = p->f;
-	double n = p->span->n_ranks, local = p->span->max_ranks_per_node;
-	double part = p->bytes / n;
-
-	*t = (struct times){
-		.latency_us = f->ramp.p2p_latency_us + (local - 1) * f->ramp.local_peer_us +
-			      (n - local) * f->ramp.peer_us,
-		.link_bytes = (local - 1) * part,
-		.hbm_bytes = (n - 1) * part,
-	};
-	if (local > 1)
-		t->link_us = fmax(sc_bytes_us(t->link_bytes, p->link_gbps), host_path_us(p, part));
-	if (p->span->n_nodes > 1) {
-		t->net_bytes = (n - local) * part;
-		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net.p2p_eff));
-		t->latency_us += f->net.latency_us;
-		t->net_hops = 1;
-		t->net_hop_frac = 1;
-		t->net_hop_bytes = part;
 	}
 }
 
@@ -494,8 +457,6 @@ static void send_recv(const struct problem *p, struct times *t)
 		t->net_us = sc_bytes_us(p->bytes, net_gbps(p, f->net.p2p_eff));
 		t->latency_us += sc_nccl_hop_us(false, SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) +
 				 f->net.latency_us;
-		t->net_hops = 1;
-		t->net_hop_frac = 1;
 		t->net_hop_bytes = p->bytes;
 	} else {
 		t->link_bytes = p->bytes;
@@ -548,12 +509,8 @@ static enum sc_algo fastest(const struct problem *p, struct times *best)
 	enum sc_algo algo = SC_ALGO_DIRECT;
 
 	if (sc_collective_is_direct(p->kind)) {
-		if (p->kind == SC_ALL_TO_ALL)
-			all_to_all(p, best);
-		else if (p->kind == SC_SEND_RECV)
-			send_recv(p, best);
-		else
-			from_or_to_root(p, best);
+		(p->kind == SC_SEND_RECV ? send_recv : exchange)(p, best);
+		best->net_hops = best->net_hop_frac = p->span->n_nodes > 1;
 		finish(p, best, SC_ALGO_RING);
 		return algo;
 	}
