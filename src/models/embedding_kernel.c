@@ -157,7 +157,7 @@ static void add_prefetch(const struct work *w, struct sc_embedding_shape *out)
 
 	if (w->use->tier != SC_TIER_CACHED)
 		return;
-	misses = w->lookups * (1 - sc_reuse_hit_lru(w->reuse, w->rows, cached));
+	misses = w->lookups * (1 - sc_reuse_hit(w->reuse, w->rows, cached, false));
 	misses = fmin(misses, w->unique);
 	out->tables += w->count;
 	out->lookups += w->count * misses;

@@ -172,26 +172,6 @@ static double mrc_unique(const struct sc_reuse *r, double rows, double lookups)
 
 /* ---- all kinds ---- */
 
-static void make_classes(const struct sc_reuse *r, double rows, struct classes *out)
-{
-	out->n = 0;
-	if (r->kind == SC_REUSE_ZIPF)
-		zipf_classes(r->zipf, rows, out);
-	else if (r->kind == SC_REUSE_BINS) {
-		/* Rows seen once and rows never seen share what Good's estimate leaves them. */
-		struct counts c;
-		double unseen;
-
-		read_counts(r, rows, &c);
-		unseen = fmax(0, rows - c.n_unique);
-		out->n = 0;
-		for (size_t i = c.n; i-- > 1;)
-			add_class(out, c.rows[i], c.rows[i] * c.count[i] / c.n_lookups);
-		add_class(out, c.once + unseen, c.once / c.n_lookups);
-	} else
-		add_class(out, rows, 1);
-}
-
 static double classes_unique(const struct classes *c, double lookups)
 {
 	double unique = 0;
@@ -209,19 +189,29 @@ static double classes_unique(const struct classes *c, double lookups)
 struct popularity {
 	const struct sc_reuse *reuse;
 	double rows;
-	struct classes classes; /* of a Zipf law */
-	struct counts counts;   /* of a histogram */
+	struct classes classes;
+	struct counts counts; /* of a histogram */
 };
 
 static void popularity_init(struct popularity *p, const struct sc_reuse *reuse, double rows)
 {
+	struct counts *c = &p->counts;
+
 	p->reuse = reuse;
 	p->rows = rows;
 	p->classes.n = 0;
-	if (reuse->kind == SC_REUSE_ZIPF && rows > 0)
+	if (reuse->kind == SC_REUSE_ZIPF) {
 		zipf_classes(reuse->zipf, rows, &p->classes);
-	else if (reuse->kind == SC_REUSE_BINS)
-		read_counts(reuse, rows, &p->counts);
+	} else if (reuse->kind == SC_REUSE_BINS) {
+		read_counts(reuse, rows, c);
+		for (size_t i = c->n; i-- > 1;)
+			add_class(&p->classes, c->rows[i], c->rows[i] * c->count[i] / c->n_lookups);
+		/* Rows seen once and rows never seen share what Good's estimate leaves them. */
+		add_class(&p->classes, c->once + fmax(0, rows - c->n_unique),
+			  c->once / c->n_lookups);
+	} else {
+		add_class(&p->classes, rows, 1);
+	}
 }
 
 static double unique_of(const struct popularity *p, double lookups)
@@ -305,23 +295,9 @@ static double che_hit(const struct classes *c, double cached_rows)
 	return fmin(hit, 1);
 }
 
-double sc_reuse_hit_lru(const struct sc_reuse *reuse, double rows, double cached_rows)
+double sc_reuse_hit(const struct sc_reuse *reuse, double rows, double cached_rows, bool pinned)
 {
-	struct classes classes;
-
-	if (!(rows > 0) || !(cached_rows > 0))
-		return 0;
-	if (cached_rows >= rows)
-		return 1;
-	if (reuse->kind == SC_REUSE_MRC)
-		return 1 - mrc_miss(reuse, cached_rows / rows);
-	make_classes(reuse, rows, &classes);
-	return che_hit(&classes, cached_rows);
-}
-
-double sc_reuse_hit_pinned(const struct sc_reuse *reuse, double rows, double cached_rows)
-{
-	struct classes classes;
+	struct popularity p;
 	double hit = 0, left = cached_rows;
 
 	if (!(rows > 0) || !(cached_rows > 0))
@@ -330,11 +306,13 @@ double sc_reuse_hit_pinned(const struct sc_reuse *reuse, double rows, double cac
 		return 1;
 	if (reuse->kind == SC_REUSE_MRC)
 		return 1 - mrc_miss(reuse, cached_rows / rows);
-	make_classes(reuse, rows, &classes);
-	for (size_t i = 0; i < classes.n && left > 0; i++) {
-		double n = fmin(left, classes.at[i].rows);
+	popularity_init(&p, reuse, rows);
+	if (!pinned)
+		return che_hit(&p.classes, cached_rows);
+	for (size_t i = 0; i < p.classes.n && left > 0; i++) {
+		double n = fmin(left, p.classes.at[i].rows);
 
-		hit += n * classes.at[i].share;
+		hit += n * p.classes.at[i].share;
 		left -= n;
 	}
 	return fmin(hit, 1);
@@ -344,7 +322,7 @@ double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows)
 {
 	if (reuse->hot_frac > 0)
 		return fmax(reuse->hot_frac, rows > 0 ? 1 / rows : 0);
-	return sc_reuse_hit_pinned(reuse, rows, 1);
+	return sc_reuse_hit(reuse, rows, 1, true);
 }
 
 /* Descriptions of reuse have numbers of their own, by content; answers are remembered by these. */

@@ -9,9 +9,8 @@
 /* Expected distinct rows, at most rows and lookups. */
 double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups);
 /* Share of lookups, batch after batch, that find their row in a cache of `cached_rows`: with the least
- * recently used row going out, and with the most popular rows pinned (for MRC as LRU). */
-double sc_reuse_hit_lru(const struct sc_reuse *reuse, double rows, double cached_rows);
-double sc_reuse_hit_pinned(const struct sc_reuse *reuse, double rows, double cached_rows);
+ * recently used row going out, or with the most popular rows pinned (for MRC as LRU). */
+double sc_reuse_hit(const struct sc_reuse *reuse, double rows, double cached_rows, bool pinned);
 /* The share of lookups that the most popular row gets. */
 double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows);
 /* Lookups of the busiest of n equal row slices over the mean: it has the hottest row, and of the others,

@@ -59,10 +59,10 @@ TEST(hit_rates_of_published_histogram)
 	double rows = reuse.n_unique / reuse.n_tables;
 
 	for (int i = 0; i < 4; i++) {
-		double hit = sc_reuse_hit_lru(&reuse, rows, cached[i] * rows);
+		double hit = sc_reuse_hit(&reuse, rows, cached[i] * rows, false);
 
 		is_near(hit, lru[i], 0.02);
-		ck_assert(sc_reuse_hit_pinned(&reuse, rows, cached[i] * rows) > hit);
+		ck_assert(sc_reuse_hit(&reuse, rows, cached[i] * rows, true) > hit);
 	}
 }
 
@@ -200,7 +200,8 @@ TEST(zipf_through_its_histogram)
 		0.02);
 	is_near(sc_reuse_unique(&bins, 100000, 400000), sc_reuse_unique(&zipf, 100000, 400000),
 		0.1);
-	is_near(sc_reuse_hit_lru(&bins, 100000, 1000), sc_reuse_hit_lru(&zipf, 100000, 1000), 0.05);
+	is_near(sc_reuse_hit(&bins, 100000, 1000, false), sc_reuse_hit(&zipf, 100000, 1000, false),
+		0.05);
 	is_near(sc_reuse_hot_frac(&bins, 100000), sc_reuse_hot_frac(&zipf, 100000), 0.4);
 	free(count);
 }
@@ -219,7 +220,7 @@ TEST(mrc_of_uniform)
 	miss[19] = 0;
 	for (double n = 100; n < 1e6; n *= 10)
 		is_near(sc_reuse_unique(&mrc, 1e4, n), sc_reuse_unique(&uniform, 1e4, n), 1e-2);
-	is_near(sc_reuse_hit_lru(&mrc, 1e4, 1250), 0.125, 1e-9);
+	is_near(sc_reuse_hit(&mrc, 1e4, 1250, false), 0.125, 1e-9);
 }
 
 /* ---- properties of all kinds ---- */
@@ -271,16 +272,16 @@ LOOP_TEST(hit_rates_are_sane, 5)
 		double lru = 0, pinned = 0;
 
 		for (double frac = 1e-4; frac < 1; frac *= 1.7) {
-			double l = sc_reuse_hit_lru(&reuse, rows, frac * rows);
-			double p = sc_reuse_hit_pinned(&reuse, rows, frac * rows);
+			double l = sc_reuse_hit(&reuse, rows, frac * rows, false);
+			double p = sc_reuse_hit(&reuse, rows, frac * rows, true);
 
 			ck_assert(l >= lru - 1e-9 && l <= 1 && p >= pinned - 1e-9 && p <= 1);
 			ck_assert(p >= l - 1e-6); /* nothing beats the most popular rows */
 			lru = l;
 			pinned = p;
 		}
-		ck_assert(sc_reuse_hit_lru(&reuse, rows, rows) >= 1);
-		ck_assert(sc_reuse_hit_lru(&reuse, rows, 0) <= 0);
+		ck_assert(sc_reuse_hit(&reuse, rows, rows, false) >= 1);
+		ck_assert(sc_reuse_hit(&reuse, rows, 0, false) <= 0);
 		ck_assert(sc_reuse_hot_frac(&reuse, rows) <= 1);
 		ck_assert(sc_reuse_row_skew(&reuse, rows, 1) <= 1);
 		ck_assert(sc_reuse_row_skew(&reuse, rows, 8) >= 1);
