@@ -434,14 +434,26 @@ static double kept_bytes(const struct sc_request *request, const struct sc_memor
 	return fmin(bytes, (1 - share) * bytes + (share > 0 ? moving : 0));
 }
 
-/* The allocator's cached blocks take what room there is: it gives them back before it fails. */
-static void sum_up(const struct sc_request *request, struct sc_memory *out)
+static void sum_up(const struct held *held, double activations, double buffers,
+		   struct sc_memory *out)
 {
-	const struct sc_software *sw = &request->software;
-	const double tensors = out->weights_gib + out->gradients_gib + out->optimizer_gib +
-			       out->activations_gib + out->buffers_gib;
-	const double room = request->device.hbm_gib - tensors - sw->reserve_gib;
+	const struct sc_software *sw = &held->request->software;
+	const double gib = SC_BYTES_PER_GIB;
+	double tensors, room;
 
+	*out = (struct sc_memory){
+		.weights_gib = held->weights / gib,
+		/* the optimizer's copy takes the place that activations leave */
+		.gradients_gib = (held->gradients + fmax(0, held->step - activations)) / gib,
+		.optimizer_gib = held->optimizer / gib,
+		.activations_gib = activations / gib,
+		.buffers_gib = buffers / gib,
+		.capacity_gib = held->request->device.hbm_gib,
+	};
+	tensors = out->weights_gib + out->gradients_gib + out->optimizer_gib +
+		  out->activations_gib + out->buffers_gib;
+	/* The allocator's cached blocks take what room there is: it gives them back before it fails. */
+	room = out->capacity_gib - tensors - sw->reserve_gib;
 	out->reserve_gib = sw->reserve_gib + fmin(sw->reserve_frac * tensors, fmax(0, room));
 	out->total_gib = tensors + out->reserve_gib;
 }
@@ -460,7 +472,8 @@ double sc_memory_fullness(const struct sc_memory *m)
 void sc_memory_estimate(const struct sc_request *request, const struct sc_memory_shape *shape,
 			struct sc_memory *out)
 {
-	double gib = SC_BYTES_PER_GIB, off_bytes;
+	const struct sc_cluster *cl = &request->config.cluster;
+	double off_bytes;
 	bool is_dense = shape->layers_in_flight <= 0;
 	double bytes = kept_bytes(request, shape, &off_bytes);
 	double sent = sent_bytes(request, shape->samples) * shape->micro_batches_in_flight;
@@ -476,20 +489,9 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
 	add_held(&held, shape->expert_params, shape->trainable_expert, shape->expert_shard_ranks);
 	add_matrices(&held, shape->matrix_bytes, shape->shard_ranks);
 	add_matrices(&held, shape->expert_matrix_bytes, shape->expert_shard_ranks);
-	*out = (struct sc_memory){
-		.weights_gib = held.weights / gib,
-		/* the optimizer's copy takes the place that activations leave */
-		.gradients_gib = (held.gradients + fmax(0, held.step - activations)) / gib,
-		.optimizer_gib = held.optimizer / gib,
-		.activations_gib = activations / gib,
-		.buffers_gib = gathered_bytes(request, shape) / gib,
-		.capacity_gib = request->device.hbm_gib,
-	};
 	if (off_bytes > 0)
 		held.off[request->config.training.offload.activations] += off_bytes;
-	sum_up(request, out);
-	const struct sc_cluster *cl = &held.request->config.cluster;
-
+	sum_up(&held, activations, gathered_bytes(request, shape), out);
 	out->host_gib = held.off[SC_TIER_CPU] / SC_BYTES_PER_GIB;
 	out->ssd_gib = held.off[SC_TIER_NVME] / SC_BYTES_PER_GIB;
 	out->host_capacity_gib = cl->host_memory_gib;
@@ -503,13 +505,5 @@ void sc_memory_replica(const struct sc_request *request, double params, double m
 
 	add_held(&held, params, params, 1);
 	add_matrices(&held, matrix_bytes, 1);
-	*out = (struct sc_memory){
-		.weights_gib = held.weights / SC_BYTES_PER_GIB,
-		.gradients_gib =
-			(held.gradients + fmax(0, held.step - kept_bytes)) / SC_BYTES_PER_GIB,
-		.optimizer_gib = held.optimizer / SC_BYTES_PER_GIB,
-		.activations_gib = kept_bytes / SC_BYTES_PER_GIB,
-		.capacity_gib = request->device.hbm_gib,
-	};
-	sum_up(request, out);
+	sum_up(&held, kept_bytes, 0, out);
 }
