@@ -41,10 +41,11 @@ struct sc_c3_study {
 	double own_us[2]; /* of the kernels and of the collective, as the policy runs them, alone */
 	/* what is being predicted */
 	const struct sc_c3_pair *pair;
+	const struct sc_op *kernels; /* a layer's, or the product */
+	size_t n_kernels;
 	double scale;      /* measured time of the kernels alone over the predicted one */
 	double copy_scale; /* the same of the collective, where it is not above 1 */
 	struct sc_c3_result result;
-	struct sc_c3_result *out;
 	struct sc_err *err;
 };
 
@@ -135,7 +136,7 @@ static uint32_t add(struct sc_c3_study *s, uint32_t lane, const struct sc_cost *
 
 static int run(struct sc_c3_study *s)
 {
-	struct sc_c3_result *out = s->out;
+	struct sc_c3_result *out = &s->result;
 	const double *start, *end;
 	int rc;
 
@@ -159,21 +160,6 @@ static int run(struct sc_c3_study *s)
 	if (s->last_comm != SC_NONE && out->comm_us > 0)
 		out->comm_slowdown = (end[s->last_comm] - start[s->first_comm]) / out->comm_us;
 	return 0;
-}
-
-static double sm_count(const struct sc_c3_pair *pair)
-{
-	return (double)pair->transfer.device->sm_count;
-}
-
-static size_t n_kernels(const struct sc_c3_pair *pair)
-{
-	return pair->n_layer ? pair->n_layer : 1;
-}
-
-static const struct sc_op *kernel_at(const struct sc_c3_pair *pair, size_t i)
-{
-	return pair->n_layer ? &pair->layer[i] : &pair->gemm;
 }
 
 static void scale_cost(struct sc_cost *cost, double factor)
@@ -206,8 +192,7 @@ static void add_kernels(struct sc_c3_study *s, double sms, bool relieved)
 	const struct sc_device *device = s->pair->transfer.device;
 	const struct sc_interference_coef *c = &device->interference;
 
-	for (size_t i = 0; i < n_kernels(s->pair); i++) {
-		const struct sc_op *op = kernel_at(s->pair, i);
+	for (const struct sc_op *op = s->kernels; op < s->kernels + s->n_kernels; op++) {
 		struct sc_op_time time = {.memory_us = 0};
 		struct sc_cost cost;
 
@@ -216,7 +201,7 @@ static void add_kernels(struct sc_c3_study *s, double sms, bool relieved)
 			sc_op_model_get(op->kind)->time(device, op, &time);
 		if (time.memory_us > time.math_us) {
 			scale_cost(&cost, 1 / (1 + c->relief_gain));
-			s->out->n = c->sm_granule;
+			s->result.n = c->sm_granule;
 		}
 		add(s, s->compute, &cost, SC_NONE);
 	}
@@ -256,7 +241,8 @@ static int run_reserved(struct sc_c3_study *s, double n, bool stays)
 	const double granule = sc_device_whole_sms(device, 1),
 		     room = sc_device_most_reserved(device);
 	double from = n > 0 ? sc_device_whole_sms(device, n) : granule, to = from;
-	struct sc_c3_result best = *s->out;
+	const double n_sms = (double)device->sm_count;
+	struct sc_c3_result best = s->result;
 	int rc = 0;
 
 	if (from > room)
@@ -264,20 +250,20 @@ static int run_reserved(struct sc_c3_study *s, double n, bool stays)
 			s->err, SC_ECONFLICT,
 			"reserve:%.0f leaves too few of the %.0f SMs of %.40s to kernels; "
 			"keep at most %.0f",
-			n, sm_count(s->pair), device->id, room);
+			n, n_sms, device->id, room);
 	if (!(n > 0))
 		to = fmin(sc_device_whole_sms(device, sc_transfer_sms(&s->pair->transfer)), room);
 	best.time_us = INFINITY;
 	for (double k = from; rc == 0 && k <= fmax(from, to); k += granule) {
 		struct streams how = {.comm_sms = k};
 
-		how.kernel_sms = stays ? sm_count(s->pair) - k : 0;
+		how.kernel_sms = stays ? n_sms - k : 0;
 		rc = run_streams(s, &how);
-		s->out->n = k;
-		if (s->out->time_us < best.time_us)
-			best = *s->out;
+		s->result.n = k;
+		if (s->result.time_us < best.time_us)
+			best = s->result;
 	}
-	*s->out = best;
+	s->result = best;
 	return rc;
 }
 
@@ -363,7 +349,7 @@ static int run_chunked(struct sc_c3_study *s, double n)
 		add_scatter(s, pieces);
 	else
 		add_gather(s, pieces);
-	s->out->n = pieces;
+	s->result.n = pieces;
 	return run(s);
 }
 
@@ -405,7 +391,7 @@ static int run_independent(struct sc_c3_study *s, const struct sc_c3_choice *cho
 
 	switch (choice->policy) {
 	case SC_C3_PLAIN:
-		how.wait_us = c->wait_frac * s->out->compute_us;
+		how.wait_us = c->wait_frac * s->result.compute_us;
 		return run_streams(s, &how);
 	case SC_C3_COMM_FIRST:
 		return run_streams(s, &how);
@@ -455,10 +441,10 @@ static double alone_us(struct sc_c3_study *s)
 {
 	double us = 0;
 
-	for (size_t i = 0; i < n_kernels(s->pair); i++) {
+	for (size_t i = 0; i < s->n_kernels; i++) {
 		struct sc_cost cost;
 
-		sc_interfere_kernel(s->pair->transfer.device, kernel_at(s->pair, i), 0, 0, &cost);
+		sc_interfere_kernel(s->pair->transfer.device, &s->kernels[i], 0, 0, &cost);
 		us += sc_cost_alone_us(&cost);
 	}
 	s->scale = s->pair->compute_us > 0 ? s->pair->compute_us / us : 1;
@@ -478,7 +464,8 @@ int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 				  sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
 	*r = (struct sc_c3_result){.compute_slowdown = 1, .comm_slowdown = 1};
 	study->pair = pair;
-	study->out = r;
+	study->kernels = pair->n_layer ? pair->layer : &pair->gemm;
+	study->n_kernels = pair->n_layer ? pair->n_layer : 1;
 	study->err = err;
 	r->compute_us = alone_us(study);
 	sc_interfere_collective(&pair->transfer, 0, 0, &comm);
