@@ -279,29 +279,27 @@ static int write_drawings(const struct drawings *all, const struct sc_cli_call *
 {
 	const char *output = all->args->common.output;
 	const struct drawing *d = &all->at[0];
-	const bool is_json = sc_ends_with(output, ".json");
-	const bool is_file = is_json || sc_ends_with(output, ".csv");
 
 	if (all->args->json)
 		return sc_cli_give(call, &forms, all, err);
-	if (all->n > 1 && (is_file || sc_ends_with(output, ".svg")))
+	if (all->n > 1 && (is_file(output) || sc_ends_with(output, ".svg")))
 		return sc_err_set(err, SC_EUSAGE,
 				  "%s holds one schedule, and %zu were given; an .html file takes "
 				  "them all",
 				  output, all->n);
-	if (is_file && strcmp(d->name, "pipedream-2bw") == 0)
+	if (is_file(output) && strcmp(d->name, "pipedream-2bw") == 0)
 		return sc_err_set(err, SC_EUSAGE,
 				  "%s: %s never drains, and a file of passes has all of a step; an "
 				  ".html or .svg file shows it",
 				  output, d->name);
-	if (is_file && d->file.passes.map->replicas > 1)
+	if (is_file(output) && d->file.passes.map->replicas > 1)
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"%s: %s runs each stage on %u ranks, and a file of passes says one "
 			"for each: it could not be read back; an .html or .svg file shows it",
 			output, d->name, d->file.passes.map->replicas);
-	return is_json ? sc_cli_write(output, put_file, all, err)
-		       : sc_cli_give(call, &forms, all, err);
+	return sc_ends_with(output, ".json") ? sc_cli_write(output, put_file, all, err)
+					     : sc_cli_give(call, &forms, all, err);
 }
 
 /* ---- with the passes of a config ---- */

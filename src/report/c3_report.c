@@ -20,12 +20,10 @@ static const char *choice_text(const struct sc_c3_choice *choice, double n, char
 	return out;
 }
 
-static void append_known(struct sc_strbuf *out, int digits, double value)
+/* 0: the table does not say. */
+static double known(double value)
 {
-	if (value > 0)
-		sc_strbuf_printf(out, "%10.*f", digits, value);
-	else
-		sc_strbuf_printf(out, "%10s", "-");
+	return value > 0 ? value : (double)NAN;
 }
 
 static void append_score(const struct sc_c3_score *s, struct sc_strbuf *out)
@@ -57,11 +55,11 @@ static void put_text(const void *result, struct sc_strbuf *out)
 			continue;
 		}
 		sc_strbuf_printf(out, "%10.1f%10.1f%10.1f", r->compute_us, r->comm_us, r->time_us);
-		append_known(out, 1, c->measured_us);
+		sc_text_known(known(c->measured_us), 9, 1, out);
 		sc_strbuf_printf(out, "%9.2f", r->speedup);
-		append_known(out, 2, c->measured_speedup);
+		sc_text_known(known(c->measured_speedup), 9, 2, out);
 		sc_strbuf_printf(out, "%7.2f", r->ideal);
-		append_known(out, 0, isnan(r->fraction) ? 0 : SC_PCT * r->fraction);
+		sc_text_known(known(SC_PCT * r->fraction), 9, 0, out);
 		sc_strbuf_append_char(out, '\n');
 	}
 	if (table->all.time.n == 0)
@@ -80,12 +78,6 @@ static void put_score(struct sc_json *json, json_t *object, const struct sc_c3_s
 	sc_json_known_real(json, object, "time_mape_pct", s->time.mape_pct);
 	sc_json_known_real(json, object, "speedup_mape_pct", s->speedup.mape_pct);
 	sc_json_known_real(json, object, "median_speedup_ape_pct", s->speedup.median_ape_pct);
-}
-
-/* 0: the table does not say. */
-static double known(double value)
-{
-	return value > 0 ? value : (double)NAN;
 }
 
 static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_table *table,
@@ -232,10 +224,7 @@ static void append_policy(const struct sc_c3_advice *a, size_t p, struct sc_strb
 		sc_strbuf_append_char(
 			out, i < (int)lround(BAR_CHARS * r->time_us / longest_us) ? '#' : ' ');
 	sc_strbuf_printf(out, "%10.1f%9.2f%8.2f", r->time_us, r->speedup, r->ideal);
-	if (isnan(r->fraction))
-		sc_strbuf_printf(out, "%8s", "-");
-	else
-		sc_strbuf_printf(out, "%8.0f", round(SC_PCT * r->fraction) + 0.0);
+	sc_text_known(round(SC_PCT * r->fraction) + 0.0, 7, 0, out);
 	sc_strbuf_printf(out, "%8.2f%8.2f  ", r->compute_slowdown, r->comm_slowdown);
 	for (size_t i = 0; i < r->limits.n; i++)
 		sc_strbuf_printf(out, "%s%s to %.0f", i ? ", " : "",

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json_out.h"
 #include "base/search.h"
 #include "base/units.h"
@@ -75,13 +76,6 @@ static void walk_fields(const struct walk *w, const struct sc_field *table, size
 }
 
 /* ---- text ---- */
-
-static const char *short_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 static void put_difference(void *ctx, const char *path, const struct sc_strbuf *values)
 {
@@ -177,8 +171,10 @@ static int by_spread(const void *a, const void *b)
 }
 
 /* All, those that differ most first. */
-static size_t list_on_paths(const struct sc_compare *compare, struct on_paths *all)
+static struct on_paths *list_on_paths(const struct sc_compare *compare, size_t *n_out)
 {
+	struct on_paths *all =
+		sc_arena_calloc(compare->arena, compare->n * SC_MAX_CONTRIBUTORS, sizeof(*all));
 	size_t n = 0;
 
 	for (size_t i = 0; i < compare->n; i++) {
@@ -207,13 +203,14 @@ static size_t list_on_paths(const struct sc_compare *compare, struct on_paths *a
 		all[k].spread = most - least;
 	}
 	qsort(all, n, sizeof(*all), by_spread);
-	return n;
+	*n_out = n;
+	return all;
 }
 
 static void put_paths(const struct sc_compare *compare, struct sc_strbuf *out)
 {
-	struct on_paths *all = sc_xcalloc(compare->n * SC_MAX_CONTRIBUTORS, sizeof(*all));
-	size_t n = list_on_paths(compare, all);
+	size_t n;
+	const struct on_paths *all = list_on_paths(compare, &n);
 
 	sc_strbuf_append(out, "\non the critical path, ms; what differs most first\n");
 	for (size_t k = 0; k < n && k < MAX_PATH_LINES; k++) {
@@ -222,7 +219,6 @@ static void put_paths(const struct sc_compare *compare, struct sc_strbuf *out)
 		memcpy(row.at, all[k].ms, sizeof(row.at));
 		put_share(compare, &row, out);
 	}
-	free(all);
 }
 
 static void put_recordings(const struct sc_compare *compare, struct sc_strbuf *out)
@@ -263,14 +259,14 @@ static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 				out,
 				"%s takes %.4g times as long as %s; a recording of one iteration "
 				"has no band\n",
-				short_name(c->name), c->ratio, short_name(compare->at[0].name));
+				sc_file_name(c->name), c->ratio, sc_file_name(compare->at[0].name));
 			continue;
 		}
 		sc_strbuf_printf(
 			out,
 			"%s takes %.4g times as long as %s (%d %% band %.4g to %.4g); it is faster in "
 			"%.0f %% of %d draws of %s\n",
-			short_name(c->name), c->ratio, short_name(compare->at[0].name),
+			sc_file_name(c->name), c->ratio, sc_file_name(compare->at[0].name),
 			compare->confidence_pct, c->low_ratio, c->high_ratio, 100 * c->p_faster,
 			SC_COMPARE_DRAWS, drawn);
 	}
@@ -288,11 +284,11 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		if (!c->config || sc_memory_fullness(&c->prediction.memory) <= 1)
 			continue;
 		sc_text_memory(&c->prediction.memory, out);
-		sc_strbuf_printf(out, " (%s)\n", short_name(c->name));
+		sc_strbuf_printf(out, " (%s)\n", sc_file_name(c->name));
 	}
 	sc_strbuf_printf(out, "%-32s", "what differs");
 	for (size_t i = 0; i < compare->n; i++)
-		sc_strbuf_printf(out, " %16.16s", short_name(compare->at[i].name));
+		sc_strbuf_printf(out, " %16.16s", sc_file_name(compare->at[i].name));
 	sc_strbuf_append(out, compare->n == 2 ? "       difference\n" : "\n");
 	if (compare->n_recordings)
 		put_recordings(compare, out);
@@ -423,7 +419,7 @@ static void put_json(const void *result, struct sc_json *json)
 {
 	const struct sc_compare *compare = result;
 	struct walk walk = {.compare = compare, .differs = add_difference, .json = json};
-	struct on_paths *all = NULL;
+	const struct on_paths *all = NULL;
 	json_t *configs, *paths = NULL;
 	size_t n = 0;
 
@@ -434,8 +430,7 @@ static void put_json(const void *result, struct sc_json *json)
 	walk_fields(&walk, sc_config_fields, 0, "");
 	if (compare->n_recordings == compare->n) {
 		paths = sc_json_array(json, json->root, "path_ms");
-		all = sc_xcalloc(compare->n * SC_MAX_CONTRIBUTORS, sizeof(*all));
-		n = list_on_paths(compare, all);
+		all = list_on_paths(compare, &n);
 	}
 	for (size_t k = 0; k < n; k++) {
 		json_t *object = sc_json_object(json, paths, NULL), *ms;
@@ -445,7 +440,6 @@ static void put_json(const void *result, struct sc_json *json)
 		for (size_t i = 0; i < compare->n; i++)
 			sc_json_real(json, ms, NULL, all[k].ms[i]);
 	}
-	free(all);
 	configs = sc_json_array(json, json->root, "configs");
 	for (size_t i = 0; i < compare->n; i++)
 		add_compared(&compare->at[i], json, sc_json_object(json, configs, NULL));
