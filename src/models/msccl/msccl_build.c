@@ -157,14 +157,8 @@ static void pairs(struct builder *b)
 	}
 }
 
-/* Blocks of an instance: 0 adds the first part of the own segment; two for the t-th peer, one sends and one
+/* Blocks of an instance: 0 adds the first part of the own segment; two for the t-th peer, 2t - 1 sends and 2t
  * receives, so that no pair waits on both sides for room; the latter adds part t. */
-enum { RECV_STEP = 0 };
-static int receiver_of(int t)
-{
-	return 2 * t;
-}
-
 static void add_parts(struct builder *b, int t, int instance)
 {
 	int n = b->n, first_tb = instance * (2 * n - 1), base = instance * n * n;
@@ -172,53 +166,43 @@ static void add_parts(struct builder *b, int t, int instance)
 
 	for (int other = 1; other < n; other++)
 		if (other != t)
-			wait_for(b, first_tb + receiver_of(other), RECV_STEP);
+			wait_for(b, first_tb + 2 * other, 0);
 	for (int other = 0; other < n - 1; other++)
 		add_step(b, SC_MSCCL_REDUCE,
 			 (struct place){SC_MSCCL_SCRATCH, scratch + other * n + t},
 			 (struct place){SC_MSCCL_INPUT, base + b->gpu * n + t}, 1);
 }
 
-static void pairs_reduce_receiver(struct builder *b, int t, int peer, int instance)
-{
-	int n = b->n, base = instance * n * n, scratch = instance * (n - 1) * n;
-
-	add_tb(b, -1, peer, instance);
-	add_step(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base},
-		 (struct place){SC_MSCCL_SCRATCH, scratch + (t - 1) * n}, n);
-	add_parts(b, t, instance);
-	move(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
-}
-
 static void pairs_all_reduce(struct builder *b)
 {
+	const int n = b->n;
+
 	for (int i = 0; i < b->recipe->instances; i++) {
+		int first_tb = i * (2 * n - 1), base = i * n * n, scratch = i * (n - 1) * n;
+
 		add_tb(b, -1, -1, i);
 		add_parts(b, 0, i);
-		for (int t = 1; t < b->n; t++) {
+		for (int t = 1; t < n; t++) {
 			int peer = t - 1 < b->gpu ? t - 1 : t;
 
 			/* Sends the peer its segment, and when the own one is added that. */
-			int n = b->n, first_tb = i * (2 * n - 1), base = i * n * n;
-
 			add_tb(b, peer, -1, i);
 			move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
 			for (int other = 0; other < n; other++)
 				/* The last sum of a block: after what it received itself it waits for the others, and adds them all. */
-				wait_for(b, first_tb + receiver_of(other), 2 * n - 3);
+				wait_for(b, first_tb + 2 * other, 2 * n - 3);
 			move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + b->gpu * n},
 			     n);
-			pairs_reduce_receiver(b, t, peer, i);
+			add_tb(b, -1, peer, i);
+			add_step(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base},
+				 (struct place){SC_MSCCL_SCRATCH, scratch + (t - 1) * n}, n);
+			add_parts(b, t, i);
+			move(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
 		}
 	}
 }
 
 /* Of a run of chunks as many steps as it takes. */
-static int steps_of(int count)
-{
-	return (count + SC_MSCCL_MAX_COUNT - 1) / SC_MSCCL_MAX_COUNT;
-}
-
 static void move_run(struct builder *b, enum sc_msccl_op op, int first, int count)
 {
 	for (int at = 0; at < count; at += SC_MSCCL_MAX_COUNT)
@@ -388,7 +372,7 @@ static void ring_of_nodes(struct builder *b, int instance)
 	int blocks = instance * blocks_of(b->recipe);
 
 	add_tb(b, around(b, b->gpu + per_node), around(b, b->gpu - per_node), blocks + per_node);
-	wait_for(b, blocks + part, steps_of(nodes) - 1);
+	wait_for(b, blocks + part, (nodes - 1) / SC_MSCCL_MAX_COUNT); /* its run's last */
 	for (int s = 0; s < 2 * nodes - 1; s++)
 		step_in(b, ring_op(s, nodes), SC_MSCCL_INPUT,
 			part_at(b, instance, part) + ((node - s) % nodes + nodes) % nodes);
@@ -529,29 +513,25 @@ static int channels_of(const struct sc_msccl_recipe *r)
 
 int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
 {
-	bool rings = r->kind == SC_MSCCL_HIERARCHICAL_ALL_REDUCE;
+	const char *name = sc_msccl_kind_names[r->kind];
 	int count = r->kind >= SC_MSCCL_HIERARCHICAL_ALL_REDUCE ? 1
 		    : is_by_node(r->kind)                       ? r->gpus_per_node
 		    : r->kind == SC_MSCCL_PAIRS_ALL_REDUCE      ? r->n_gpus
 								: 1;
 
 	if (r->n_gpus < 2 || r->n_gpus > SC_MSCCL_MAX_GPUS)
-		return sc_err_set(err, SC_ECONFLICT, "%s: %d GPUs; expected 2 to %d",
-				  sc_msccl_kind_names[r->kind], r->n_gpus, SC_MSCCL_MAX_GPUS);
+		return sc_err_set(err, SC_ECONFLICT, "%s: %d GPUs; expected 2 to %d", name,
+				  r->n_gpus, SC_MSCCL_MAX_GPUS);
 	if (is_by_node(r->kind) && r->n_gpus % r->gpus_per_node)
 		return sc_err_set(err, SC_ECONFLICT,
 				  "%s: %d GPUs are not whole nodes of %d; see --ranks and --nodes",
-				  sc_msccl_kind_names[r->kind], r->n_gpus, r->gpus_per_node);
-	if (rings && r->gpus_per_node < 2)
-		return sc_err_set(err, SC_ECONFLICT, "%s: needs nodes of two ranks or more",
-				  sc_msccl_kind_names[r->kind]);
+				  name, r->n_gpus, r->gpus_per_node);
+	if (r->kind == SC_MSCCL_HIERARCHICAL_ALL_REDUCE && r->gpus_per_node < 2)
+		return sc_err_set(err, SC_ECONFLICT, "%s: needs nodes of two ranks or more", name);
 	if (count > SC_MSCCL_MAX_COUNT)
 		return sc_err_set(err, SC_ECONFLICT,
-				  "%s: a step would move %d chunks; at most %d can be",
-				  sc_msccl_kind_names[r->kind], count, SC_MSCCL_MAX_COUNT);
-	/* Channels are of rings; two steps have one instance. */
-	const char *name = sc_msccl_kind_names[r->kind];
-
+				  "%s: a step would move %d chunks; at most %d can be", name, count,
+				  SC_MSCCL_MAX_COUNT);
 	if (r->channels > 1 && r->kind > SC_MSCCL_RING_ALL_REDUCE)
 		return sc_err_set(err, SC_ECONFLICT, "%s: channels are of rings; give instances",
 				  name);
