@@ -96,13 +96,15 @@ static void append_absent(const struct sc_field *field, struct sc_strbuf *out)
 		sc_strbuf_append(out, "false");
 }
 
-static void append_cell(const char *text, bool markdown, struct sc_strbuf *out)
+/* Of Markdown. */
+static void append_cell(const char *text, const char *end, struct sc_strbuf *out)
 {
 	for (; *text; text++) {
-		if (markdown && (*text == '|' || *text == '*' || *text == '<'))
+		if (strchr("|*<", *text))
 			sc_strbuf_append_char(out, '\\');
 		sc_strbuf_append_char(out, *text);
 	}
+	sc_strbuf_append(out, end);
 }
 
 static void write_key(struct keys_writer *w, const char *path, const struct sc_field *field)
@@ -123,11 +125,9 @@ static void write_key(struct keys_writer *w, const char *path, const struct sc_f
 	append_absent(field, &absent);
 	if (w->markdown) {
 		sc_strbuf_printf(out, "| `%s` | ", path);
-		append_cell(sc_strbuf_get(&value), true, out);
-		sc_strbuf_append(out, " | ");
-		append_cell(sc_strbuf_get(&absent), true, out);
-		sc_strbuf_append(out, " | ");
-		append_cell(help, true, out);
+		append_cell(sc_strbuf_get(&value), " | ", out);
+		append_cell(sc_strbuf_get(&absent), " | ", out);
+		append_cell(help, "", out);
 		sc_strbuf_printf(out, "%s%s%s |\n", whose ? " (" : "", whose ? whose : "",
 				 whose ? ")" : "");
 	} else {
@@ -198,20 +198,6 @@ static int cli_unknown_command(const char *name, struct sc_err *err)
 			  near);
 }
 
-static int wrong_start(const char *word)
-{
-	struct sc_err err = {.code = SC_OK};
-
-	if (word && *word == '-')
-		sc_err_set(&err, SC_EUSAGE,
-			   "unknown option \"%.64s\" before a command; see stepcast "
-			   "--help",
-			   word);
-	else
-		sc_err_set(&err, SC_EUSAGE, "a command is needed; see stepcast --help");
-	return sc_cli_fail(&err);
-}
-
 /* As JSON: how it was built, too. */
 static int print_version(bool is_json)
 {
@@ -267,11 +253,9 @@ static int run_command(struct sc_line *line)
 int sc_cli_run(int argc, char **argv)
 {
 	struct sc_line line = {.argc = argc - 2, .argv = argv + 2};
-	const char *word = argc > 1 ? argv[1] : NULL;
+	const char *word = argc > 1 ? argv[1] : "";
 	struct sc_err err = {.code = SC_OK};
 
-	if (!word)
-		return wrong_start(NULL);
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
 		line.command = &sc_command_help;
 		line.argc = 0;
@@ -289,12 +273,16 @@ int sc_cli_run(int argc, char **argv)
 		sc_strbuf_release(&text);
 		return SC_EXIT_DONE;
 	}
-	if (*word == '-')
-		return wrong_start(word);
 	line.command = find_command(word);
 	if (line.command)
 		return run_command(&line);
-	cli_unknown_command(word, &err);
+	if (argc < 2)
+		sc_err_set(&err, SC_EUSAGE, "a command is needed; see stepcast --help");
+	else if (*word == '-')
+		sc_err_set(&err, SC_EUSAGE,
+			   "unknown option \"%.64s\" before a command; see stepcast --help", word);
+	else
+		cli_unknown_command(word, &err);
 	return sc_cli_fail(&err);
 }
 
