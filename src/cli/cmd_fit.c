@@ -109,19 +109,6 @@ static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 
 /* ---- the command ---- */
 
-/* "COLUMN=VALUE" and the like. */
-static int read_pairs(const struct sc_arg_list *texts, const char *option, const char *form,
-		      struct sc_arena *arena, struct sc_where **out, struct sc_err *err)
-{
-	int rc = 0;
-
-	*out = sc_arena_calloc(arena, texts->n + 1, sizeof(**out));
-	for (size_t i = 0; i < texts->n && rc == 0; i++)
-		rc = sc_cli_split(texts->at[i], option, form, arena, &(*out)[i].column,
-				  &(*out)[i].value, err);
-	return rc;
-}
-
 static int fit_kernels(const struct fit_args *args, const struct sc_where *where,
 		       struct sc_arena *arena, struct sc_fit *out, struct sc_err *err)
 {
@@ -158,9 +145,9 @@ static int fit_kernels(const struct fit_args *args, const struct sc_where *where
 		return sc_err_set(err, SC_EUSAGE,
 				  "-o writes the profile of one device; leave out --leave-out %s",
 				  args->leave_out);
-	rc = read_pairs(&args->hold_out, "--hold-out", "COLUMN=VALUE", arena, &hold_out, err);
+	rc = sc_cli_pairs(&args->hold_out, "--hold-out", "COLUMN=VALUE", arena, &hold_out, err);
 	if (rc == 0)
-		rc = read_pairs(&args->swap, "--swap", "A=B", arena, &swaps, err);
+		rc = sc_cli_pairs(&args->swap, "--swap", "A=B", arena, &swaps, err);
 	if (rc)
 		return rc;
 	opts.hold_out = hold_out;
@@ -254,7 +241,7 @@ static int run(void *into, struct sc_cli_call *call, struct sc_err *err)
 	struct sc_arena *arena = call->arena;
 	struct sc_where *where;
 	struct sc_fit result;
-	int rc = read_pairs(&args->where, "--where", "COLUMN=VALUE", arena, &where, err);
+	int rc = sc_cli_pairs(&args->where, "--where", "COLUMN=VALUE", arena, &where, err);
 
 	if (rc == 0)
 		rc = args->kind == SC_FIT_ITERATION

@@ -263,16 +263,14 @@ struct parser {
 static int parse_word(struct parser *p, const char *word, struct sc_err *err)
 {
 	const struct sc_op_kind_info *info = p->info;
-	const char *equals = strchr(word, '='), *key;
+	const char *key, *value;
 	struct sc_err own = {.code = SC_OK};
 	struct sc_field_place to;
 	size_t index;
-	int rc;
+	int rc = sc_cli_split(word, info->name, "KEY=VALUE", p->arena, &key, &value, err);
 
-	if (!equals || equals == word)
-		return sc_err_set(err, SC_EUSAGE, "%s: expected KEY=VALUE, got \"%.64s\"",
-				  info->name, word);
-	key = sc_arena_strndup(p->arena, word, (size_t)(equals - word));
+	if (rc)
+		return rc;
 	to = sc_field_find(info->fields, key, p->arena);
 	if (!to.field && sc_field_unknown(info->fields, &to, &own))
 		return sc_err_set(err, SC_EUSAGE, "%s: %s", info->name, own.text);
@@ -280,7 +278,7 @@ static int parse_word(struct parser *p, const char *word, struct sc_err *err)
 	if (p->is_given[index])
 		return sc_err_set(err, SC_EUSAGE, "%s: %s is given twice", info->name, key);
 	p->is_given[index] = true;
-	rc = sc_field_set_text(&to, equals + 1, &p->args, err);
+	rc = sc_field_set_text(&to, value, &p->args, err);
 	if (rc && err)
 		err->code = SC_EUSAGE;
 	return rc;

@@ -79,20 +79,6 @@ static int check_args(const struct validate_args *args, struct sc_err *err)
 	return 0;
 }
 
-static int read_where(const struct validate_args *args, struct sc_arena *arena,
-		      struct sc_where **out, struct sc_err *err)
-{
-	const struct sc_arg_list *texts = &args->where;
-	int rc = 0;
-
-	*out = sc_arena_calloc(arena, texts->n + 1, sizeof(**out));
-	(*out)[texts->n] = (struct sc_where){"device", args->device};
-	for (size_t i = 0; i < texts->n && rc == 0; i++)
-		rc = sc_cli_split(texts->at[i], "--where", "COLUMN=VALUE", arena, &(*out)[i].column,
-				  &(*out)[i].value, err);
-	return rc;
-}
-
 /* "suite,cluster.gpu" */
 static int read_leave_out(const char *text, struct sc_arena *arena, unsigned *out,
 			  struct sc_err *err)
@@ -184,7 +170,8 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc)
 		return rc;
 	sc_predict_opts_init(&predict);
-	rc = read_where(args, arena, &where, err);
+	rc = sc_cli_pairs(&args->where, "--where", "COLUMN=VALUE", arena, &where, err);
+	where[args->where.n] = (struct sc_where){"device", args->device};
 	predict.confidence_pct = (int)args->confidence;
 	if (rc == 0 && args->leave_out)
 		rc = read_leave_out(args->leave_out, arena, &opts.leave_out, err);

@@ -20,6 +20,7 @@
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "core/profile/paths.h"
+#include "models/fit/fit.h"
 #include "report/page.h"
 #include "study/sweep/sweep.h"
 
@@ -440,6 +441,18 @@ int sc_cli_split(const char *text, const char *option, const char *form, struct 
 	*name = sc_arena_strndup(arena, text, (size_t)(equals - text));
 	*value = equals + 1;
 	return 0;
+}
+
+int sc_cli_pairs(const struct sc_arg_list *texts, const char *option, const char *form,
+		 struct sc_arena *arena, struct sc_where **out, struct sc_err *err)
+{
+	int rc = 0;
+
+	*out = sc_arena_calloc(arena, texts->n + 1, sizeof(**out));
+	for (size_t i = 0; i < texts->n && rc == 0; i++)
+		rc = sc_cli_split(texts->at[i], option, form, arena, &(*out)[i].column,
+				  &(*out)[i].value, err);
+	return rc;
 }
 
 int sc_cli_set(const struct sc_arg_list *sets, struct sc_arena *arena, struct sc_config *config,

@@ -14,6 +14,7 @@
 #include "report/forms.h"
 
 struct sc_ranks;
+struct sc_where;
 struct sc_trace_loss;
 /* Exit codes. */
 enum { SC_EXIT_DONE, SC_EXIT_DATA, SC_EXIT_USAGE, SC_EXIT_CHECK };
@@ -56,6 +57,9 @@ int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err
 /* "name=value" at its first '='; `option` names where it was given. */
 int sc_cli_split(const char *text, const char *option, const char *form, struct sc_arena *arena,
 		 const char **name, const char **value, struct sc_err *err);
+/* All texts of an option, and room for one pair more. */
+int sc_cli_pairs(const struct sc_arg_list *texts, const char *option, const char *form,
+		 struct sc_arena *arena, struct sc_where **out, struct sc_err *err);
 /* The --set texts over a config. */
 int sc_cli_set(const struct sc_arg_list *sets, struct sc_arena *arena, struct sc_config *config,
 	       struct sc_err *err);
