@@ -10,11 +10,6 @@
 
 /* ---- which can be ---- */
 
-static bool is_of(enum sc_collective kind, unsigned kinds)
-{
-	return (kinds >> kind & 1) != 0;
-}
-
 /* All ranks reach each other over links. */
 static bool is_one_domain(const struct sc_fabric *f, const struct sc_span *span)
 {
@@ -80,7 +75,7 @@ const char *sc_algo_unfit(const struct sc_fabric *fabric, enum sc_collective kin
 					  "it is of rings and all-to-alls"},
 	};
 
-	if (!is_of(kind, of[algo].kinds))
+	if (!(of[algo].kinds >> kind & 1))
 		return of[algo].why;
 	return place_unfit(fabric, span, algo);
 }

@@ -127,6 +127,13 @@ static double blocks_of(const struct seer *s, const struct sc_act *act)
 	return act->config ? (double)c->grid[0] * c->grid[1] * c->grid[2] : 0;
 }
 
+static bool computes(const struct seer *s, const struct sc_act *act)
+{
+	const int family = s->run.family.at[act->name];
+
+	return sc_kernel_family_owner((enum sc_kernel_family)family) == SC_OWN_COMPUTE;
+}
+
 static const struct sc_merge_call *collective_of(const struct seer *s, const struct sc_act *act)
 {
 	return &s->rank->collectives.at[act->merge_call];
@@ -143,17 +150,13 @@ static double load_of(const struct seer *s)
 	return s->run.spans_nodes && nics > 0 && port > 0 ? fmin(1, nics / port) : 1;
 }
 
-static bool sums(const struct sc_merge_call *c)
-{
-	return c->kind == SC_ALL_REDUCE || c->kind == SC_REDUCE_SCATTER;
-}
-
 static struct sc_interfere_seen known_of(const struct seer *s, const struct sc_beside *b)
 {
 	const struct sc_act *act = &s->rank->acts.at[b->act];
 	const struct sc_act *other = &s->rank->acts.at[b->beside];
 	const bool is_comm = act->kind == SC_ACT_COLLECTIVE;
 	const struct sc_act *kernel = is_comm ? other : act, *comm = is_comm ? act : other;
+	const int kind = collective_of(s, comm)->kind;
 
 	return (struct sc_interfere_seen){
 		.alone_us = b->alone_us,
@@ -161,22 +164,18 @@ static struct sc_interfere_seen known_of(const struct seer *s, const struct sc_b
 		.blocks = blocks_of(s, kernel),
 		.comm_blocks = blocks_of(s, comm),
 		.comm_load = load_of(s),
-		.computes = sc_kernel_family_owner(
-				    (enum sc_kernel_family)s->run.family.at[kernel->name]) ==
-			    SC_OWN_COMPUTE,
-		.sums = sums(collective_of(s, comm)),
+		.computes = computes(s, kernel),
+		.sums = kind == SC_ALL_REDUCE || kind == SC_REDUCE_SCATTER,
 	};
 }
 
 static double predicted_us(const struct seer *s, const struct sc_interfere_seen *known,
 			   bool is_comm)
 {
-	const struct sc_device *device = &s->device;
-
 	if (!s->out->device || !(known->alone_us > 0))
 		return NAN;
-	return is_comm ? sc_interfere_seen_collective_us(device, known)
-		       : sc_interfere_seen_kernel_us(device, known);
+	return is_comm ? sc_interfere_seen_collective_us(&s->device, known)
+		       : sc_interfere_seen_kernel_us(&s->device, known);
 }
 
 /* ---- what was seen ---- */
@@ -256,9 +255,7 @@ static void set_reserved(const struct seer *s, double share, double *us)
 		const struct sc_interfere_seen known = {
 			.alone_us = sc_trace_act_work_us(&s->run, s->rank, act),
 			.blocks = blocks_of(s, act),
-			.computes = sc_kernel_family_owner(
-					    (enum sc_kernel_family)s->run.family.at[act->name]) ==
-				    SC_OWN_COMPUTE,
+			.computes = computes(s, act),
 		};
 
 		if (act->kind == SC_ACT_KERNEL)
