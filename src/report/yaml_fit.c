@@ -57,16 +57,6 @@ static void append_head(const struct sc_fit *fit, struct sc_strbuf *out)
 	}
 }
 
-static const struct sc_fit_param *find_coef(const struct sc_fit *fit, const char *block,
-					    const char *name)
-{
-	for (size_t i = 0; i < fit->coefs->n; i++)
-		if (strcmp(fit->coefs->at[i].block, block) == 0 &&
-		    strcmp(fit->coefs->at[i].name, name) == 0)
-			return &fit->coefs->at[i];
-	return NULL;
-}
-
 /* "key: value # what the fit says of it"; c may be NULL. */
 static void append_value(const struct sc_fit_param *c, const char *key, double value, double old,
 			 struct sc_strbuf *out)
@@ -105,8 +95,11 @@ static void append_block(const struct sc_fit *fit, const char *block, struct sc_
 
 	sc_strbuf_printf(out, "%s:\n", block);
 	for (const struct sc_field *f = section->sub; f->key; f++) {
-		const struct sc_fit_param *c = find_coef(fit, block, f->key);
+		const struct sc_fit_param *c = NULL, *at = fit->coefs->at;
 
+		for (; !c && at < fit->coefs->at + fit->coefs->n; at++)
+			if (strcmp(at->block, block) == 0 && strcmp(at->name, f->key) == 0)
+				c = at;
 		if (f->type != SC_F_DOUBLE || strcmp(f->key, "spread_frac") == 0 ||
 		    strcmp(f->key, "curve_spread_frac") == 0)
 			continue;
