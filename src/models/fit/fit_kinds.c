@@ -244,19 +244,16 @@ static int read_gemm(const struct sc_fit_table *t, struct sc_fit_row *out)
 	out->op[0].u.gemm = s;
 	out->n_ops = 1;
 	if (c->pass == 1) { /* gradients of the input and of the weight */
-		out->op[0].u.gemm = (struct sc_gemm_shape){.batch = s.batch,
-							   .m = s.m,
-							   .n = s.k,
-							   .k = s.n,
-							   .bmm = s.bmm,
-							   .load = s.load};
-		out->op[1].u.gemm = (struct sc_gemm_shape){.batch = s.batch,
-							   .m = s.k,
-							   .n = s.n,
-							   .k = s.m,
-							   .bmm = s.bmm,
-							   .load = s.load,
-							   .sums_rows = true};
+		struct sc_gemm_shape *input = &out->op[0].u.gemm, *weight = &out->op[1].u.gemm;
+
+		input->block_scaled = input->row_scaled = false;
+		input->n = s.k;
+		input->k = s.n;
+		*weight = *input;
+		weight->m = s.k;
+		weight->n = s.n;
+		weight->k = s.m;
+		weight->sums_rows = true;
 		out->n_ops = 2;
 	}
 	out->bound_us =
