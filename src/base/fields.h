@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/err.h"
@@ -120,6 +121,13 @@ struct sc_field_place {
 };
 struct sc_field_place sc_field_find(const struct sc_field *table, const char *path,
 				    struct sc_arena *arena);
+/* Of a key that the table has. */
+static inline const struct sc_field *sc_field_at(const struct sc_field *table, const char *key)
+{
+	while (strcmp(table->key, key) != 0)
+		table++;
+	return table;
+}
 /* The error where there is none: the key is unknown, or goes into a list (model.tables[0].rows), whose elements cannot
  * be set alone. */
 int sc_field_unknown(const struct sc_field *table, const struct sc_field_place *at,

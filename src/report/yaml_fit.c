@@ -72,13 +72,6 @@ static void append_value(const struct sc_fit_param *c, const char *key, double v
 		sc_strbuf_printf(out, " # %s: as it was\n", sc_fit_status_names[c->status]);
 }
 
-static const struct sc_field *find_field(const struct sc_field *fields, const char *key)
-{
-	while (strcmp(fields->key, key) != 0)
-		fields++;
-	return fields;
-}
-
 static double number_at(const void *object, size_t offset)
 {
 	double x;
@@ -91,7 +84,7 @@ static double number_at(const void *object, size_t offset)
 
 static void append_block(const struct sc_fit *fit, const char *block, struct sc_strbuf *out)
 {
-	const struct sc_field *section = find_field(sc_device_fields, block);
+	const struct sc_field *section = sc_field_at(sc_device_fields, block);
 
 	sc_strbuf_printf(out, "%s:\n", block);
 	for (const struct sc_field *f = section->sub; f->key; f++) {
@@ -130,7 +123,7 @@ static void append_device(const struct sc_fit *fit, struct sc_strbuf *out)
 	const char *old = fit->device.fitted ? fit->device.fitted : "";
 	const struct sc_gemm_curve *c = fit->curves.at;
 	const struct sc_name *dtypes =
-		find_field(find_field(sc_device_fields, "gemm_curves")->sub, "dtype")->names;
+		sc_field_at(sc_field_at(sc_device_fields, "gemm_curves")->sub, "dtype")->names;
 	bool has_simt = false;
 
 	append_block(fit, block, out);
@@ -213,7 +206,7 @@ static bool append_remarks(const struct sc_fit *fit, const char *block, struct s
 static void append_list(const struct sc_fit *fit, const char *key, bool whole,
 			struct sc_strbuf *out)
 {
-	const struct sc_field *list = find_field(sc_fabric_fields, key);
+	const struct sc_field *list = sc_field_at(sc_fabric_fields, key);
 	struct sc_strbuf block = {0}, remarks = {0};
 	struct sc_structs elements;
 	bool any = false;
@@ -246,7 +239,7 @@ static void append_list(const struct sc_fit *fit, const char *key, bool whole,
 /* With curves a whole file: the formulas' coefficients for what was not measured, and the curves. */
 static void append_fabric(const struct sc_fit *fit, struct sc_strbuf *out)
 {
-	const struct sc_field *ramp = find_field(sc_fabric_fields, "ramp");
+	const struct sc_field *ramp = sc_field_at(sc_fabric_fields, "ramp");
 	const struct sc_fabric_curve *curves = fit->curves.at;
 	const bool whole = fit->curves.n > 0;
 

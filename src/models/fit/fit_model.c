@@ -23,13 +23,6 @@
 #define LAUNCH_LOWER_US 0.1
 #define LAUNCH_START_FRAC 0.6
 
-static const struct sc_field *fit_field(const struct sc_field *fields, const char *key)
-{
-	while (strcmp(fields->key, key) != 0)
-		fields++;
-	return fields;
-}
-
 static void copy_list(struct sc_structs *list, size_t elem_bytes, struct sc_arena *arena)
 {
 	void *copy = sc_arena_alloc(arena, list->n * elem_bytes);
@@ -71,9 +64,9 @@ int sc_fit_model_init(struct sc_fit_work *work, struct sc_err *err)
 /* A number of a section of the device's profile. */
 static double *number(struct sc_device *device, const char *section, const char *key)
 {
-	const struct sc_field *at = fit_field(sc_device_fields, section);
+	const struct sc_field *at = sc_field_at(sc_device_fields, section);
 
-	return (double *)(void *)((char *)device + at->offset + fit_field(at->sub, key)->offset);
+	return (double *)(void *)((char *)device + at->offset + sc_field_at(at->sub, key)->offset);
 }
 
 static void copy_coefs(struct sc_device *to, const struct sc_device *from)
@@ -197,7 +190,7 @@ static void add_section(struct sc_fit_params *params, const char *section,
 				  .block = block,
 				  .name = c->key,
 				  .place = (double *)(void *)((char *)object +
-							      fit_field(fields, c->key)->offset),
+							      sc_field_at(fields, c->key)->offset),
 				  .lower = c->lower,
 				  .upper = c->upper,
 				  .anew = c->anew,
@@ -208,7 +201,7 @@ static void add_section(struct sc_fit_params *params, const char *section,
 static void add_device_section(struct sc_fit_params *params, const char *section,
 			       struct sc_device *device)
 {
-	const struct sc_field *at = fit_field(sc_device_fields, section);
+	const struct sc_field *at = sc_field_at(sc_device_fields, section);
 
 	add_section(params, section, at->sub, (char *)device + at->offset, section);
 }
@@ -375,8 +368,8 @@ void sc_fit_params_list(struct sc_fit_work *work, const struct sc_fit_row *const
 	if (model->kind == SC_FIT_COLLECTIVE) {
 		/* The links of the devices' generations, the network kinds that rows go over; of several machines what all
 		 * share. */
-		const struct sc_field *links_at = fit_field(sc_fabric_fields, "links");
-		const struct sc_field *nets_at = fit_field(sc_fabric_fields, "nets");
+		const struct sc_field *links_at = sc_field_at(sc_fabric_fields, "links");
+		const struct sc_field *nets_at = sc_field_at(sc_fabric_fields, "nets");
 		struct sc_fabric_net *nets = model->profile.nets.at;
 		struct sc_fabric_link *links = model->profile.links.at;
 
@@ -389,7 +382,7 @@ void sc_fit_params_list(struct sc_fit_work *work, const struct sc_fit_row *const
 				add_section(out, "nets", nets_at->sub, &nets[i],
 					    sc_arena_printf(work->arena, "nets %s", nets[i].kind));
 		if (sc_fit_of_machines(work->opts))
-			add_section(out, "ramp", fit_field(sc_fabric_fields, "ramp")->sub,
+			add_section(out, "ramp", sc_field_at(sc_fabric_fields, "ramp")->sub,
 				    &model->profile.ramp, "ramp");
 	} else
 		add_device_section(out, sc_fit_sections[model->kind], &model->device);
