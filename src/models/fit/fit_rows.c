@@ -193,6 +193,11 @@ static const char *fit_network_read(const struct sc_fit_table *t, const struct s
 			       device->id);
 }
 
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
 static bool same_network(const struct sc_request *a, const struct sc_request *b)
 {
 	const struct sc_cluster *x = &a->config.cluster, *y = &b->config.cluster;
@@ -201,8 +206,7 @@ static bool same_network(const struct sc_request *a, const struct sc_request *b)
 	       x->nics_per_node == y->nics_per_node && fabs(x->nic_gbit_s - y->nic_gbit_s) < 0.5 &&
 	       x->scale_up_gpus == y->scale_up_gpus && fabs(x->link_gbps - y->link_gbps) < 0.5 &&
 	       x->links == y->links && x->sharp == y->sharp && strcmp(x->gpu, y->gpu) == 0 &&
-	       (x->fabric == y->fabric ||
-		(x->fabric && y->fabric && strcmp(x->fabric, y->fabric) == 0));
+	       same_text(x->fabric, y->fabric);
 }
 
 static int find_network(const struct sc_fit_table *t, int64_t gpus_per_node, struct sc_fit_set *set,
@@ -436,11 +440,6 @@ int sc_fit_table_init(const struct sc_fit_opts *opts, struct sc_arena *arena,
 	out->rows = (struct sc_csv_rows){
 		.csv = &out->csv, .fields = sc_fit_reader_of(out)->cells, .who = who};
 	return sc_csv_rows_bind(&out->rows, arena, err);
-}
-
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 /* Where the row's time was taken. */
