@@ -13,13 +13,14 @@
 #include "study/c3/c3_recording.h"
 #include "study/schedule/schedule_choose.h"
 
-/* Every product with every collective. */
-struct sc_c3_words {
-	struct sc_arg_list gemms;       /* "8192,8192,8192,bf16": m, n, k, dtype (default bf16) */
-	struct sc_arg_list collectives; /* "all_gather:64M" */
-	int kind;                       /* enum sc_c3_kind */
-	const char *cluster, *device;   /* a file; an id: either may be NULL */
-	int64_t gpus;                   /* of the collective; 0: those of the GPU's usual node */
+struct c3_args {
+	struct sc_common common;
+	struct sc_arg_list policies, by, sets;
+	struct sc_arg_list gemms, collectives; /* every product with every collective */
+	const char *table, *measured, *from, *sizes, *report, *cluster, *device;
+	int64_t gpus; /* of the collective; 0: those of the GPU's usual node */
+	int kind;     /* enum sc_c3_kind */
+	int json;
 };
 
 #define MAX_SIZE 1e12
@@ -49,12 +50,12 @@ static int parse_gemm(const char *text, struct sc_arena *arena, struct sc_op *ou
 }
 
 /* The machine, and a transfer over its GPUs without a shape. */
-static int load_machine(const struct sc_c3_words *words, struct sc_arena *arena,
-			struct sc_transfer *out, struct sc_err *err)
+static int load_machine(const struct c3_args *args, struct sc_arena *arena, struct sc_transfer *out,
+			struct sc_err *err)
 {
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
 	struct sc_cli_network *network = sc_arena_calloc(arena, 1, sizeof(*network));
-	const struct sc_op_cluster given = {words->cluster, words->device, words->gpus, 0};
+	const struct sc_op_cluster given = {args->cluster, args->device, args->gpus, 0};
 	int rc = sc_cli_network(&given, arena, request, network, err);
 
 	*out = (struct sc_transfer){.device = &request->device,
@@ -67,18 +68,18 @@ static int load_machine(const struct sc_c3_words *words, struct sc_arena *arena,
 	return rc;
 }
 
-static int c3_words_pairs(const struct sc_c3_words *words, struct sc_arena *arena,
+static int c3_words_pairs(const struct c3_args *args, struct sc_arena *arena,
 			  struct sc_c3_pairs *out, struct sc_err *err)
 {
-	struct sc_c3_named named = {.pair.kind = (enum sc_c3_kind)words->kind};
+	struct sc_c3_named named = {.pair.kind = (enum sc_c3_kind)args->kind};
 	struct sc_c3_pair *pair = &named.pair;
-	int rc = load_machine(words, arena, &pair->transfer, err);
+	int rc = load_machine(args, arena, &pair->transfer, err);
 
-	for (size_t g = 0; rc == 0 && g < words->gemms.n; g++) {
-		rc = parse_gemm(words->gemms.at[g], arena, &pair->gemm, err);
+	for (size_t g = 0; rc == 0 && g < args->gemms.n; g++) {
+		rc = parse_gemm(args->gemms.at[g], arena, &pair->gemm, err);
 		pair->transfer.shape.dtype = pair->gemm.dtype;
-		for (size_t c = 0; rc == 0 && c < words->collectives.n; c++) {
-			const char *text = words->collectives.at[c], *colon = strchr(text, ':');
+		for (size_t c = 0; rc == 0 && c < args->collectives.n; c++) {
+			const char *text = args->collectives.at[c], *colon = strchr(text, ':');
 			struct sc_collective_shape *shape = &pair->transfer.shape;
 
 			shape->bytes = colon ? sc_cli_size(colon + 1, strlen(colon + 1)) : 0;
@@ -96,20 +97,12 @@ static int c3_words_pairs(const struct sc_c3_words *words, struct sc_arena *aren
 					err, SC_EUSAGE, "--kind: %s does not go with it: %s",
 					sc_collective_names[shape->kind], SC_C3_KIND_FITS);
 			named.name =
-				sc_arena_printf(arena, "%s beside %s", words->gemms.at[g], text);
+				sc_arena_printf(arena, "%s beside %s", args->gemms.at[g], text);
 			SC_VEC_PUSH(&out->list, named);
 		}
 	}
 	return rc;
 }
-
-struct c3_args {
-	struct sc_common common;
-	struct sc_arg_list policies, by, sets;
-	const char *table, *measured, *from, *sizes, *report;
-	struct sc_c3_words words;
-	int json;
-};
 
 static const char *const KINDS[] = {[SC_C3_INDEPENDENT] = "independent",
 				    [SC_C3_GATHER_GEMM] = "all_gather_gemm",
@@ -126,18 +119,17 @@ static const struct sc_cli_option OPTIONS[] = {
 		"the same with measured compute_us, comm_us, serial_us, overlapped_us: predictions beside them"),
 	SC_OPT_IN(from, "from", "DIR",
 		  "a recording: kernels that ran beside communication, and the same alone"),
-	SC_OPT_LIST(words.gemms, "gemm", "M,N,K[,DTYPE]",
+	SC_OPT_LIST(gemms, "gemm", "M,N,K[,DTYPE]",
 		    "a matrix product, in bf16 if not said; may be given again"),
-	SC_OPT_LIST(words.collectives, "collective", "KIND:BYTES",
+	SC_OPT_LIST(collectives, "collective", "KIND:BYTES",
 		    "what runs beside each of them, as all_gather:64M; may be given again"),
-	SC_OPT_CHOICE(words.kind, "kind", "KIND", KINDS,
+	SC_OPT_CHOICE(kind, "kind", "KIND", KINDS,
 		      "of --gemm: independent (default), all_gather_gemm or gemm_reduce_scatter"),
-	SC_OPT_IN(words.cluster, "cluster", "FILE",
-		  "of --gemm: the cluster, as clusters/selene.yaml"),
+	SC_OPT_IN(cluster, "cluster", "FILE", "of --gemm: the cluster, as clusters/selene.yaml"),
 	SC_OPT_TEXT(
-		words.device, "device", "ID",
+		device, "device", "ID",
 		"of --gemm: the GPU; with --from: predict for it (default: as the trace names it)"),
-	SC_OPT_INT(words.gpus, "gpus", "N", 2, 1 << 20,
+	SC_OPT_INT(gpus, "gpus", "N", 2, 1 << 20,
 		   "of --gemm: ranks of the collective (default: the GPUs of a node)"),
 	SC_OPT_TEXT(
 		sizes, "bytes", "FROM:TO",
@@ -158,7 +150,7 @@ static int c3_from(const struct c3_args *args, const struct sc_cli_call *call, s
 
 	if (args->policies.n || args->by.n)
 		return sc_err_set(err, SC_EUSAGE, "--from is of a recording: no --policy or --by");
-	rc = sc_c3_recording_load(args->from, args->words.device, &recording, err);
+	rc = sc_c3_recording_load(args->from, args->device, &recording, err);
 	if (rc)
 		return rc;
 	sc_cli_warn_loss(&args->common, &recording.loss);
@@ -248,9 +240,9 @@ static int advise(const struct c3_args *args, const struct sc_csv *table, struct
 
 	s->args = args;
 	s->catalog = call->catalog;
-	rc = table                 ? sc_c3_table_pairs(table, arena, &s->pairs, err)
-	     : args->words.gemms.n ? c3_words_pairs(&args->words, arena, &s->pairs, err)
-				   : read_config(s, arena, err);
+	rc = table           ? sc_c3_table_pairs(table, arena, &s->pairs, err)
+	     : args->gemms.n ? c3_words_pairs(args, arena, &s->pairs, err)
+			     : read_config(s, arena, err);
 	if (rc == 0)
 		rc = advise_all(s, arena, err);
 	if (rc == 0) {
@@ -267,18 +259,18 @@ static int advise(const struct c3_args *args, const struct sc_csv *table, struct
 /* One source of pairs, and what goes with it. */
 static int check_args(const struct c3_args *args, struct sc_err *err)
 {
-	const int n = (args->common.words.n > 0) + (args->words.gemms.n > 0) +
-		      (args->table != NULL) + (args->measured != NULL) + (args->from != NULL);
+	const int n = (args->common.words.n > 0) + (args->gemms.n > 0) + (args->table != NULL) +
+		      (args->measured != NULL) + (args->from != NULL);
 
 	if (n != 1 || args->common.words.n > 1)
 		return sc_err_set(err, SC_EUSAGE,
 				  "c3 needs one of CONFIG, --gemm and --collective, --table "
 				  "CASES.csv, --measured TABLE.csv and --from DIR");
-	if (!args->words.gemms.n != !args->words.collectives.n)
+	if (!args->gemms.n != !args->collectives.n)
 		return sc_err_set(err, SC_EUSAGE, "--gemm and --collective go together");
-	if (!args->words.gemms.n && (args->words.cluster || args->words.gpus))
+	if (!args->gemms.n && (args->cluster || args->gpus))
 		return sc_err_set(err, SC_EUSAGE, "--cluster and --gpus go with --gemm");
-	if (!args->words.gemms.n && !args->from && args->words.device)
+	if (!args->gemms.n && !args->from && args->device)
 		return sc_err_set(err, SC_EUSAGE,
 				  "--device goes with --gemm or --from; tables name theirs");
 	if (!args->common.words.n && args->sets.n)
