@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/intern.h"
 #include "base/num.h"
+#include "base/search.h"
 #include "base/utf8.h"
 #include "core/embedding/shard_plan_priv.h"
 
@@ -176,15 +177,12 @@ static int check_shard(const struct checked *c, uint32_t i)
 
 static int by_offset(const void *a, const void *b)
 {
-	const struct sc_shard *const *x = a, *const *y = b;
+	const struct sc_shard *x = *(const struct sc_shard *const *)a;
+	const struct sc_shard *y = *(const struct sc_shard *const *)b;
 
-	if ((*x)->col_offset != (*y)->col_offset)
-		return (*x)->col_offset < (*y)->col_offset ? -1 : 1;
-	if ((*x)->row_offset != (*y)->row_offset)
-		return (*x)->row_offset < (*y)->row_offset ? -1 : 1;
-	if ((*x)->rows != (*y)->rows)
-		return (*x)->rows < (*y)->rows ? -1 : 1;
-	return *x < *y ? -1 : *x > *y;
+	return 8 * SC_ORDER(x->col_offset, y->col_offset) +
+	       4 * SC_ORDER(x->row_offset, y->row_offset) + 2 * SC_ORDER(x->rows, y->rows) +
+	       SC_ORDER(x, y);
 }
 
 /* Column slices side by side, each of row slices one below the other. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "study/shard/shard_solve_priv.h"
 
 enum { BISECTIONS = 40, PRICE_STEPS = 18, MOST_PIECES = 12, FIXPOINT_STEPS = 50 };
@@ -46,7 +47,7 @@ static int by_cost(const void *a, const void *b)
 {
 	const struct slice_cost *x = a, *y = b;
 
-	return (x->cost > y->cost) - (x->cost < y->cost);
+	return SC_ORDER(x->cost, y->cost);
 }
 
 static void add_way(struct relaxation *x, struct way way)

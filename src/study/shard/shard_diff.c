@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
+
 static double common(int64_t a, int64_t n_a, int64_t b, int64_t n_b)
 {
 	int64_t begin = a > b ? a : b;
@@ -16,11 +18,8 @@ static int by_rank(const void *a, const void *b)
 {
 	const struct sc_shard *x = a, *y = b;
 
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	if (x->col_offset != y->col_offset)
-		return x->col_offset < y->col_offset ? -1 : 1;
-	return x->row_offset < y->row_offset ? -1 : x->row_offset > y->row_offset;
+	return 4 * SC_ORDER(x->rank, y->rank) + 2 * SC_ORDER(x->col_offset, y->col_offset) +
+	       SC_ORDER(x->row_offset, y->row_offset);
 }
 
 /* Elements of `to` that their ranks do not have yet: shards of a plan do not overlap, so what is common can
@@ -77,9 +76,8 @@ static int by_bytes(const void *a, const void *b)
 {
 	const struct sc_shard_move *x = a, *y = b;
 
-	if (x->moved_bytes < y->moved_bytes || x->moved_bytes > y->moved_bytes)
-		return x->moved_bytes > y->moved_bytes ? -1 : 1;
-	return strcmp(x->table, y->table);
+	return 2 * SC_ORDER(y->moved_bytes, x->moved_bytes) +
+	       SC_ORDER(strcmp(x->table, y->table), 0);
 }
 
 int sc_shard_diff_compute(const struct sc_shard_plan *from, const struct sc_shard_plan *to,

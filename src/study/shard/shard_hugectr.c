@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/units.h"
 #include "core/graph/op.h"
 #include "study/shard/shard.h"
@@ -53,9 +54,7 @@ static int hottest_first(const void *a, const void *b)
 {
 	const struct piece *x = a, *y = b;
 
-	if (x->hotness < y->hotness || x->hotness > y->hotness)
-		return x->hotness < y->hotness ? 1 : -1;
-	return x->place < y->place ? 1 : -1;
+	return 2 * SC_ORDER(y->hotness, x->hotness) + SC_ORDER(y->place, x->place);
 }
 
 static void sort_pieces(struct planner *p)

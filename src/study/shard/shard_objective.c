@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/search.h"
 #include "base/units.h"
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_iteration.h"
@@ -366,18 +367,14 @@ static int by_table(const void *a, const void *b)
 {
 	const struct piece *x = a, *y = b;
 
-	if (x->table != y->table)
-		return x->table < y->table ? -1 : 1;
-	return (x->col_offset > y->col_offset) - (x->col_offset < y->col_offset);
+	return 2 * SC_ORDER(x->table, y->table) + SC_ORDER(x->col_offset, y->col_offset);
 }
 
 static int by_key_descending(const void *a, const void *b)
 {
 	const struct piece *x = a, *y = b;
 
-	if (x->key > y->key || x->key < y->key)
-		return x->key > y->key ? -1 : 1;
-	return by_table(a, b);
+	return 4 * SC_ORDER(y->key, x->key) + by_table(a, b);
 }
 
 static uint32_t least_loaded(const struct greedy *how, const struct load *load, double bytes)

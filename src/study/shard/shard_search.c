@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "study/shard/shard_solve_priv.h"
 
 /* Replanning: what a change may cost. NULL members: anything may move. */
@@ -648,9 +649,7 @@ static int by_key(const void *a, const void *b)
 {
 	const struct keyed *x = a, *y = b;
 
-	if (x->key < y->key || x->key > y->key)
-		return x->key > y->key ? -1 : 1;
-	return x->unit < y->unit ? -1 : 1;
+	return 2 * SC_ORDER(y->key, x->key) + SC_ORDER(x->unit, y->unit);
 }
 
 /* Units, dearest first; by memory instead when room is what is short. */

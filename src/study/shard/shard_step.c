@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_objective.h"
 #include "study/shard/shard_solve_priv.h"
@@ -382,9 +383,7 @@ static int by_step(const void *a, const void *b)
 {
 	const struct sc_step_candidate *x = a, *y = b;
 
-	if (x->step_ms < y->step_ms || x->step_ms > y->step_ms)
-		return x->step_ms < y->step_ms ? -1 : 1;
-	return (x->name > y->name) - (x->name < y->name);
+	return 2 * SC_ORDER(x->step_ms, y->step_ms) + SC_ORDER(x->name, y->name);
 }
 
 /* The best few of the round; the shortest step of all rounds stays. */

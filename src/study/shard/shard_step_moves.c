@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/search.h"
+
 enum {
 	MAX_TARGETS = 10,   /* ranks that a shard is tried on */
 	MAX_HOT_UNITS = 24, /* of a busy rank */
@@ -280,18 +282,11 @@ static void sort_ranks(struct hunt *h)
 static int by_estimate(const void *a, const void *b)
 {
 	const struct sc_step_move *x = a, *y = b;
-	const int64_t order[][2] = {
-		{x->kind, y->kind},     {x->unit, y->unit},   {x->rank, y->rank},
-		{x->choice, y->choice}, {x->shard, y->shard}, {x->other, y->other},
-	};
 
-	if (x->estimate < y->estimate || x->estimate > y->estimate)
-		return x->estimate < y->estimate ? -1 : 1;
-	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
-		if (order[i][0] != order[i][1])
-			return order[i][0] < order[i][1] ? -1 : 1;
-	}
-	return 0;
+	return 64 * SC_ORDER(x->estimate, y->estimate) + 32 * SC_ORDER(x->kind, y->kind) +
+	       16 * SC_ORDER(x->unit, y->unit) + 8 * SC_ORDER(x->rank, y->rank) +
+	       4 * SC_ORDER(x->choice, y->choice) + 2 * SC_ORDER(x->shard, y->shard) +
+	       SC_ORDER(x->other, y->other);
 }
 
 void sc_step_moves_find(struct sc_step_hunt *hunt, const struct sc_phase_weights *w,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "models/row_reuse.h"
 #include "study/shard/shard_solve_priv.h"
 
@@ -144,9 +145,7 @@ static int by_ms(const void *a, const void *b)
 {
 	const struct sc_rank_part *x = a, *y = b;
 
-	if (x->ms < y->ms || x->ms > y->ms)
-		return x->ms > y->ms ? -1 : 1;
-	return x->term < y->term ? -1 : x->term > y->term;
+	return 2 * SC_ORDER(y->ms, x->ms) + SC_ORDER(x->term, y->term);
 }
 
 size_t sc_rank_parts(const struct sc_shard_terms *terms, uint32_t rank, struct sc_rank_part *out,
