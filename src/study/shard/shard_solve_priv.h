@@ -278,7 +278,12 @@ struct sc_step_hunt {
 	struct sc_shard_state *s;
 	const bool *frozen;
 	struct sc_rng *rng;
-	struct sc_change change; /* scratch */
+	struct sc_change change; /* scratch, as all below */
+	const struct sc_phase_weights *w;
+	uint32_t *ranks; /* idlest first */
+	double *load;    /* of those */
+	bool *seen;      /* units already asked */
+	sc_step_moves *out;
 };
 void sc_step_moves_find(struct sc_step_hunt *hunt, const struct sc_phase_weights *weights,
 			sc_step_moves *out);

@@ -2,7 +2,6 @@
 #include "study/shard/shard_solve_priv.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/search.h"
 
@@ -11,16 +10,6 @@ enum {
 	MAX_HOT_UNITS = 24, /* of a busy rank */
 	MAX_REPLICAS = 6,   /* units that are asked back from replication */
 	N_RANDOM_UNITS = 4,
-};
-
-struct hunt {
-	struct sc_step_hunt *of;
-	struct sc_shard_state *s;
-	const struct sc_phase_weights *w;
-	uint32_t *ranks; /* idlest first */
-	double *load;
-	bool *seen; /* units already asked */
-	sc_step_moves *out;
 };
 
 static const struct sc_choice *choice_of(const struct sc_shard_state *s, uint32_t unit)
@@ -105,18 +94,18 @@ void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *m)
 
 /* ---- which moves ---- */
 
-static void offer(struct hunt *h, struct sc_step_move move)
+static void offer(struct sc_step_hunt *h, struct sc_step_move move)
 {
 	bool fits = true;
 
-	sc_step_move_do(h->of, &move);
+	sc_step_move_do(h, &move);
 	for (uint32_t r = 0; r < h->s->model->world && fits; r++)
 		fits = !sc_shard_state_is_over(h->s, r);
 	if (fits) {
 		move.estimate = sc_phases_estimate(h->s, h->w);
 		SC_VEC_PUSH(h->out, move);
 	}
-	sc_shard_state_change(h->s, &h->of->change);
+	sc_shard_state_change(h->s, &h->change);
 }
 
 /* May each of its shards change ranks alone? Those of one host stay there together. */
@@ -128,7 +117,7 @@ static bool may_move(const struct sc_shard_state *s, uint32_t unit)
 	return c->spread == SC_SPREAD_FREE && !(of_host && s->model->n_hosts > 1);
 }
 
-static void offer_swaps(struct hunt *h, uint32_t unit, uint32_t shard, int32_t rank)
+static void offer_swaps(struct sc_step_hunt *h, uint32_t unit, uint32_t shard, int32_t rank)
 {
 	struct sc_shard_state *s = h->s;
 	int32_t own = rank_of(s, unit, shard);
@@ -136,8 +125,7 @@ static void offer_swaps(struct hunt *h, uint32_t unit, uint32_t shard, int32_t r
 	for (uint32_t u = 0; u < s->model->units.n; u++) {
 		uint32_t i = 0, n = choice_of(s, u)->n;
 
-		if (u == unit || h->of->frozen[u] || !may_move(s, u) ||
-		    sc_shard_state_is_on(s, u, own))
+		if (u == unit || h->frozen[u] || !may_move(s, u) || sc_shard_state_is_on(s, u, own))
 			continue;
 		while (i < n && rank_of(s, u, i) != rank)
 			i++;
@@ -151,7 +139,7 @@ static void offer_swaps(struct hunt *h, uint32_t unit, uint32_t shard, int32_t r
 	}
 }
 
-static void offer_ranks(struct hunt *h, uint32_t unit, uint32_t shard)
+static void offer_ranks(struct sc_step_hunt *h, uint32_t unit, uint32_t shard)
 {
 	for (uint32_t i = 0; i < h->s->model->world && i < MAX_TARGETS; i++) {
 		int32_t rank = (int32_t)h->ranks[i];
@@ -169,7 +157,7 @@ static void offer_ranks(struct hunt *h, uint32_t unit, uint32_t shard)
 }
 
 /* The places worth a trial of a table that is sharded so. */
-static void offer_choice(struct hunt *h, uint32_t unit, uint32_t choice)
+static void offer_choice(struct sc_step_hunt *h, uint32_t unit, uint32_t choice)
 {
 	const struct sc_shard_model *m = h->s->model;
 	const struct sc_choice *c = &m->choices.at[choice];
@@ -194,11 +182,11 @@ static void offer_choice(struct hunt *h, uint32_t unit, uint32_t choice)
 }
 
 /* Every way to place the unit anew, and to move its shards that lie on `rank` (-1: none). */
-static void ask_unit(struct hunt *h, uint32_t unit, int32_t rank)
+static void ask_unit(struct sc_step_hunt *h, uint32_t unit, int32_t rank)
 {
 	const struct sc_unit *u = &h->s->model->units.at[unit];
 
-	if (h->of->frozen[unit])
+	if (h->frozen[unit])
 		return;
 	for (uint32_t i = 0; i < choice_of(h->s, unit)->n && may_move(h->s, unit); i++) {
 		if (rank_of(h->s, unit, i) == rank)
@@ -227,7 +215,7 @@ static double cost_on(const struct sc_shard_state *s, uint32_t unit, int32_t ran
 }
 
 /* The dearest units of a rank; of the replicas, where `rank` is -1. */
-static void ask_dearest(struct hunt *h, int32_t rank, uint32_t n_most)
+static void ask_dearest(struct sc_step_hunt *h, int32_t rank, uint32_t n_most)
 {
 	uint32_t last = UINT32_MAX;
 	double last_ms = INFINITY;
@@ -264,7 +252,7 @@ static uint32_t most_of(const double *of_rank, uint32_t n)
 	return at;
 }
 
-static void sort_ranks(struct hunt *h)
+static void sort_ranks(struct sc_step_hunt *h)
 {
 	for (uint32_t r = 0; r < h->s->model->world; r++) {
 		double load = phases_load(h->s, r);
@@ -289,21 +277,21 @@ static int by_estimate(const void *a, const void *b)
 	       SC_ORDER(x->other, y->other);
 }
 
-void sc_step_moves_find(struct sc_step_hunt *hunt, const struct sc_phase_weights *w,
+void sc_step_moves_find(struct sc_step_hunt *h, const struct sc_phase_weights *w,
 			sc_step_moves *out)
 {
-	const struct sc_phases *phases = hunt->s->phases;
-	uint32_t world = hunt->s->model->world, n_units = (uint32_t)hunt->s->model->units.n;
-	struct hunt h = {.of = hunt, .s = hunt->s, .w = w, .out = out};
+	const struct sc_phases *phases = h->s->phases;
+	uint32_t world = h->s->model->world, n_units = (uint32_t)h->s->model->units.n;
 	uint32_t hot[4];
 
+	h->w = w;
+	h->out = out;
 	out->n = 0;
-	h.ranks = sc_xrealloc(NULL, world, sizeof(*h.ranks));
-	h.load = sc_xrealloc(NULL, world, sizeof(*h.load));
-	h.seen = sc_xrealloc(NULL, n_units + 1, sizeof(*h.seen));
-	memset(h.seen, 0, n_units * sizeof(*h.seen));
-	sort_ranks(&h);
-	hot[0] = h.ranks[world - 1];
+	h->ranks = sc_xrealloc(NULL, world, sizeof(*h->ranks));
+	h->load = sc_xrealloc(NULL, world, sizeof(*h->load));
+	h->seen = sc_xcalloc(n_units + 1, sizeof(*h->seen));
+	sort_ranks(h);
+	hot[0] = h->ranks[world - 1];
 	hot[1] = most_of(phases->forward, world);
 	hot[2] = most_of(phases->backward, world);
 	hot[3] = most_of(phases->sent, world);
@@ -313,14 +301,14 @@ void sc_step_moves_find(struct sc_step_hunt *hunt, const struct sc_phase_weights
 		for (int k = 0; k < i; k++)
 			known = known || hot[k] == hot[i];
 		if (!known)
-			ask_dearest(&h, (int32_t)hot[i], MAX_HOT_UNITS);
+			ask_dearest(h, (int32_t)hot[i], MAX_HOT_UNITS);
 	}
-	ask_dearest(&h, -1, MAX_REPLICAS);
+	ask_dearest(h, -1, MAX_REPLICAS);
 	for (int i = 0; i < N_RANDOM_UNITS; i++)
-		ask_unit(&h, (uint32_t)sc_rng_below(hunt->rng, n_units), -1);
+		ask_unit(h, (uint32_t)sc_rng_below(h->rng, n_units), -1);
 	if (out->n)
 		qsort(out->at, out->n, sizeof(*out->at), by_estimate);
-	free(h.ranks);
-	free(h.load);
-	free(h.seen);
+	free(h->ranks);
+	free(h->load);
+	free(h->seen);
 }
