@@ -31,11 +31,11 @@ struct way {
 };
 struct relaxation {
 	const struct sc_shard_model *model;
-	SC_VEC(struct way) ways;                   /* of each unit by work */
-	SC_VEC(struct slice_cost) slices;          /* of each way by cost */
-	SC_VEC(uint32_t) first_way;                /* of each unit, and the end */
-	double *forced;                            /* load each unit must put on every rank */
-	double hbm_total, speed_total, speed_most; /* of all ranks, of the fastest */
+	SC_VEC(struct way) ways;          /* of each unit by work */
+	SC_VEC(struct slice_cost) slices; /* of each way by cost */
+	SC_VEC(uint32_t) first_way;       /* of each unit, and the end */
+	double *forced;                   /* load each unit must put on every rank */
+	double speed_total, speed_most;   /* of all ranks, of the fastest */
 };
 /* What a cost z asks: `room` of a rank, `total` of all; what all units force on every rank, and with the weights of
  * large shards at least `always`. */
@@ -66,7 +66,7 @@ static void add_cuts(struct relaxation *x, uint32_t table, enum sc_tier tier, do
 {
 	const struct sc_shard_problem *p = x->model->problem;
 	int64_t dim = p->tables[table].dim, rest = dim % SC_WIDTH_STEP;
-	int64_t least = p->min_cols > SC_WIDTH_STEP ? p->min_cols : SC_WIDTH_STEP;
+	int64_t least = x->model->least_cols;
 	struct way way = {
 		.choice = SC_UNPLACED, .hbm = HUGE_VAL, .first_slice = (uint32_t)x->slices.n};
 	struct slice_cost *at;
@@ -126,26 +126,21 @@ static void add_unit(struct relaxation *x, uint32_t unit, double most)
 
 static void begin(struct relaxation *x, const struct sc_shard_model *m)
 {
-	double most = 0.0;
-
 	*x = (struct relaxation){.model = m};
 	for (uint32_t r = 0; r < m->world; r++) {
-		x->hbm_total += m->hbm_cap[r];
 		x->speed_total += m->speed[r];
 		x->speed_most = fmax(x->speed_most, m->speed[r]);
-		most = fmax(most, m->hbm_cap[r]);
 	}
 	for (uint32_t u = 0; u < m->units.n; u++) {
 		uint32_t first = (uint32_t)x->ways.n;
 
 		SC_VEC_PUSH(&x->first_way, first);
-		add_unit(x, u, most);
+		add_unit(x, u, m->hbm_most);
 		if (x->ways.n == first) /* no plan fits: a bound of those that do not */
 			add_unit(x, u, HUGE_VAL);
 	}
 	SC_VEC_PUSH(&x->first_way, (uint32_t)x->ways.n);
-	x->forced = sc_xrealloc(NULL, m->units.n + 1, sizeof(*x->forced));
-	memset(x->forced, 0, sizeof(*x->forced) * m->units.n);
+	x->forced = sc_xcalloc(m->units.n + 1, sizeof(*x->forced));
 }
 
 static void end(struct relaxation *x)
@@ -240,7 +235,7 @@ static double weight_of(const struct way *way, const struct question *q, int k)
 static double priced(const struct relaxation *x, const struct question *q, int k, bool by_work)
 {
 	double enough = (by_work ? q->total : q->room) * (1.0 + EPS), best = 0.0;
-	double budget = k ? (double)x->model->world : x->hbm_total;
+	double budget = k ? (double)x->model->world : x->model->hbm_total;
 	double low = 0.0, high = 4.0 * (k == 0 ? q->total / fmax(budget, 1.0) : q->room);
 
 	if (k && !by_work)

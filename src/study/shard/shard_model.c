@@ -492,6 +492,8 @@ static void set_ranks(struct sc_shard_model *m)
 	for (uint32_t r = 0; r < m->world; r++) {
 		m->hbm_cap[r] = sc_rank_budget(p, r);
 		m->speed[r] = sc_rank_speed(p, r);
+		m->hbm_total += m->hbm_cap[r];
+		m->hbm_most = fmax(m->hbm_most, m->hbm_cap[r]);
 		if (m->speed[r] < m->speed[0] || m->speed[r] > m->speed[0])
 			m->alike = false;
 		if (m->hbm_cap[r] < m->hbm_cap[0] || m->hbm_cap[r] > m->hbm_cap[0])
@@ -522,10 +524,8 @@ static void set_unit_room(struct sc_shard_model *m, struct sc_unit *unit, uint32
  * decide. */
 static void set_room(struct sc_shard_model *m, const struct sc_shard_plan *plan)
 {
-	double need = 0.0, have = 0.0;
+	double need = 0.0;
 
-	for (uint32_t r = 0; r < m->world; r++)
-		have += m->hbm_cap[r];
 	for (size_t u = 0; u < m->units.n; u++) {
 		struct sc_unit *unit = &m->units.at[u];
 
@@ -533,7 +533,7 @@ static void set_room(struct sc_shard_model *m, const struct sc_shard_plan *plan)
 			      plan ? plan->tables.at[m->tables.at[unit->first_table]].n_shards : 0,
 			      &need);
 	}
-	m->tight = need > TIGHT_SHARE * have;
+	m->tight = need > TIGHT_SHARE * m->hbm_total;
 }
 
 /* False: constraints leave a unit none. */
@@ -558,8 +558,11 @@ static bool add_choices(struct sc_shard_model *m)
 /* All but choices and what follows from those. */
 static void begin(struct sc_shard_model *m, const struct sc_shard_problem *p)
 {
-	*m = (struct sc_shard_model){
-		.problem = p, .world = p->world, .per_host = p->ranks_per_host};
+	*m = (struct sc_shard_model){.problem = p,
+				     .world = p->world,
+				     .per_host = p->ranks_per_host,
+				     .least_cols = p->min_cols > SC_WIDTH_STEP ? p->min_cols
+									       : SC_WIDTH_STEP};
 	assert(m->world > 0 && m->per_host > 0);
 	m->n_hosts = (m->world + m->per_host - 1) / m->per_host;
 	sc_arena_init(&m->arena, 1 << 16);

@@ -244,13 +244,12 @@ static void try_cuts(struct search *q, uint32_t unit, uint32_t from, struct cut 
 {
 	struct sc_shard_state *s = q->s;
 	const struct sc_choice *c = choice_of(s, unit);
-	int64_t cols = sc_choice_shard(c, from)->cols, least = q->model->problem->min_cols;
+	int64_t cols = sc_choice_shard(c, from)->cols, least = q->model->least_cols;
 	uint32_t ends = c->n + (c->n < sc_unit_slots(q->model, unit) ? 1 : 0);
 	struct cut cut = {.unit = unit, .from = from};
 
 	for (uint32_t r = 1; r < s->model->world; r++)
 		cut.rank = s->load[r] < s->load[cut.rank] ? (int32_t)r : cut.rank;
-	least = least > SC_WIDTH_STEP ? least : SC_WIDTH_STEP;
 	for (cut.to = 0; cut.to < ends; cut.to++) {
 		cut.cols = cut.to == c->n ? least : SC_WIDTH_STEP;
 		for (; cut.to != from && cols - cut.cols >= least; cut.cols += SC_WIDTH_STEP)

@@ -29,7 +29,7 @@ bool sc_search_is_stopped(struct sc_search_watch *watch)
 
 /* Column splits that are not in the list of options: the objective says what a slice of a width costs. */
 
-enum { WIDTH_STEP = SC_WIDTH_STEP, MOST_SLICES = 8 };
+enum { MOST_SLICES = 8 };
 /* Tables whose shard is at least this share of a rank's load are worth a split. */
 static const double SPLIT_SHARE = 0.25;
 
@@ -78,18 +78,18 @@ static void split_evenly(struct sc_shard_model *m, uint32_t unit, uint32_t like)
 {
 	uint32_t table = m->tables.at[m->units.at[unit].first_table];
 	int64_t dim = m->problem->tables[table].dim;
-	int64_t least = m->problem->min_cols > WIDTH_STEP ? m->problem->min_cols : WIDTH_STEP;
 	int64_t cols[MOST_SLICES];
 
-	for (uint32_t n = 2; n <= MOST_SLICES && dim / n >= least && dim / n >= WIDTH_STEP; n++) {
-		int64_t steps = dim / WIDTH_STEP, left = dim;
+	for (uint32_t n = 2; n <= MOST_SLICES && dim / n >= m->least_cols; n++) {
+		int64_t steps = dim / SC_WIDTH_STEP, left = dim;
 
 		for (uint32_t i = 0; i < n; i++) {
-			cols[i] = i + 1 == n ? left
-					     : (steps / n + (i < steps % n ? 1 : 0)) * WIDTH_STEP;
+			cols[i] = i + 1 == n
+					  ? left
+					  : (steps / n + (i < steps % n ? 1 : 0)) * SC_WIDTH_STEP;
 			left -= cols[i];
 		}
-		if (cols[n - 1] >= least)
+		if (cols[n - 1] >= m->least_cols)
 			sc_shard_model_slices(m, unit, like, cols, n);
 	}
 }
@@ -131,13 +131,11 @@ static double least_shard(const struct sc_shard_model *m, uint32_t unit)
 	for (uint32_t i = 0; i < u->n_choices; i++) {
 		const struct sc_choice *c = &m->choices.at[u->first_choice + i];
 		struct sc_option_shard slice = {0};
-		int64_t cols =
-			m->problem->min_cols > SC_WIDTH_STEP ? m->problem->min_cols : SC_WIDTH_STEP;
 
 		least = fmin(least, c->hbm);
 		if (c->spread == SC_SPREAD_FREE && sc_shard_model_may_split(m, unit, c->tier) &&
 		    m->problem->column_cost(m->problem->column_ctx, m->tables.at[u->first_table],
-					    c->tier, cols, &slice))
+					    c->tier, m->least_cols, &slice))
 			least = fmin(least, slice.hbm_bytes);
 	}
 	return least;
@@ -164,10 +162,8 @@ static double least_total(const struct sc_shard_model *m, uint32_t unit)
 
 static int large_unit(const struct sc_shard_model *m, struct sc_err *err)
 {
-	double room = 0.0;
+	const double room = m->hbm_most;
 
-	for (uint32_t r = 0; r < m->world; r++)
-		room = fmax(room, m->hbm_cap[r]);
 	for (uint32_t u = 0; u < m->units.n; u++) {
 		const struct sc_unit *unit = &m->units.at[u];
 		double need = least_shard(m, u);
@@ -190,11 +186,9 @@ static int large_unit(const struct sc_shard_model *m, struct sc_err *err)
 /* A table that no kind of memory holds, however it is cut. */
 static int table_over_all(const struct sc_shard_model *m, struct sc_err *err)
 {
-	double hbm = 0.0, host = m->problem->host_bytes * m->n_hosts;
+	double hbm = m->hbm_total, host = m->problem->host_bytes * m->n_hosts;
 	double ssd = m->problem->ssd_bytes * m->n_hosts;
 
-	for (uint32_t r = 0; r < m->world; r++)
-		hbm += m->hbm_cap[r];
 	for (uint32_t u = 0; u < m->units.n; u++) {
 		const struct sc_unit *unit = &m->units.at[u];
 		double least = HUGE_VAL;
@@ -224,11 +218,10 @@ static int full_rank(const struct sc_shard_model *m, struct sc_err *err)
 {
 	const struct sc_shard_problem *p = m->problem;
 	double *left = sc_xrealloc(NULL, m->world, sizeof(*left));
-	bool *counted = sc_xrealloc(NULL, m->units.n + 1, sizeof(*counted));
+	bool *counted = sc_xcalloc(m->units.n + 1, sizeof(*counted));
 	int rc = 0;
 
 	memcpy(left, m->hbm_cap, m->world * sizeof(*left));
-	memset(counted, 0, m->units.n * sizeof(*counted));
 	for (size_t i = 0; i < p->n_constraints && rc == 0; i++) {
 		const struct sc_shard_constraint *c = &p->constraints[i];
 		uint32_t unit = m->unit_of[c->table];
@@ -251,12 +244,10 @@ static int full_rank(const struct sc_shard_model *m, struct sc_err *err)
 
 static int full_cluster(const struct sc_shard_model *m, struct sc_err *err)
 {
-	double need = 0.0, room = 0.0;
+	double need = 0.0, room = m->hbm_total;
 
 	for (uint32_t u = 0; u < m->units.n; u++)
 		need += least_total(m, u);
-	for (uint32_t r = 0; r < m->world; r++)
-		room += m->hbm_cap[r];
 	if (need <= room)
 		return 0;
 	return sc_err_set(

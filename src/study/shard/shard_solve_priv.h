@@ -45,6 +45,8 @@ struct sc_shard_model {
 	uint32_t *unit_of;            /* of each table */
 	uint32_t *first_rule, *rules; /* constraints that name table t: rules[first_rule[t]], ... */
 	double *hbm_cap, *speed;      /* of each rank */
+	double hbm_total, hbm_most;   /* of all ranks; of the largest */
+	int64_t least_cols;           /* of a column slice */
 	bool alike;                   /* ranks: of the same speed */
 	bool same_cap;                /* and memory */
 	bool tight;                   /* memory may decide */
