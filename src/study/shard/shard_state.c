@@ -487,10 +487,11 @@ struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, bool b
 	if (by_phases) {
 		s.phases = sc_arena_calloc(arena, 1, sizeof(*s.phases));
 		s.phases->rates = m->problem->rates;
-		s.phases->forward = sc_arena_calloc(arena, m->world, sizeof(double));
-		s.phases->backward = sc_arena_calloc(arena, m->world, sizeof(double));
-		s.phases->sent = sc_arena_calloc(arena, m->world, sizeof(double));
-		s.phases->host_columns = sc_arena_calloc(arena, m->n_hosts, sizeof(double));
+		s.phases->forward =
+			sc_arena_calloc(arena, 3 * (size_t)m->world + m->n_hosts, sizeof(double));
+		s.phases->backward = s.phases->forward + m->world;
+		s.phases->sent = s.phases->backward + m->world;
+		s.phases->host_columns = s.phases->sent + m->world;
 	}
 	sc_shard_state_clear(&s);
 	return s;
@@ -500,16 +501,11 @@ static void clear_sums(struct sc_shard_state *s)
 {
 	const struct sc_shard_model *m = s->model;
 
-	memset(s->load, 0, sizeof(double) * m->world);
-	memset(s->hbm, 0, sizeof(double) * m->world);
-	memset(s->host, 0, sizeof(double) * m->n_hosts);
-	memset(s->ssd, 0, sizeof(double) * m->n_hosts);
+	memset(s->load, 0, 2 * sizeof(double) * m->world); /* and hbm, which follows */
+	memset(s->host, 0, 2 * sizeof(double) * m->n_hosts);
 	if (!s->phases)
 		return;
-	memset(s->phases->forward, 0, m->world * sizeof(double));
-	memset(s->phases->backward, 0, m->world * sizeof(double));
-	memset(s->phases->sent, 0, m->world * sizeof(double));
-	memset(s->phases->host_columns, 0, m->n_hosts * sizeof(double));
+	memset(s->phases->forward, 0, sizeof(double) * (3 * (size_t)m->world + m->n_hosts));
 	s->phases->scatter_bytes = s->phases->replica_ms = s->phases->reduce_bytes = 0;
 }
 
