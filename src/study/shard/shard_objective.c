@@ -22,8 +22,7 @@ static const double CAP_BYTES = 60e9;
 
 struct maker {
 	const struct sc_hugectr_opts *opts;
-	const struct sc_table *table;
-	uint32_t index;
+	const struct sc_table *table; /* the one at hand */
 	struct sc_shard_problem *out;
 };
 
@@ -79,7 +78,8 @@ static void add_option(const struct maker *m, enum sc_shard_type type, enum sc_s
 		       uint32_t n)
 {
 	const struct sc_option_maker maker = {m->out, cost_shard, m};
-	const struct sc_option option = {.table = m->index, .type = type, .spread = spread};
+	const struct sc_option option = {
+		.table = (uint32_t)(m->table - m->out->tables), .type = type, .spread = spread};
 
 	sc_option_add(&maker, &option, n, m->table->dim);
 }
@@ -104,36 +104,28 @@ static void add_table(const struct maker *m)
 
 enum { MAX_SHARDS = 1 << 24 }; /* 1.2 GB */
 
-/* Of all options of a table, at most. */
-static double n_shards(const struct sc_hugectr_opts *opts)
-{
-	return 1 + 4.0 * opts->gpus + 2.0 * opts->gpus_per_node;
-}
-
 /* Its costs as a problem: a table is replicated (if small), whole, or split by rows into 2, 4 ... shards
  * or one on every GPU; a shard costs hotness / splits + bw_ratio / 4. */
 static int hugectr_problem(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
 			   struct sc_shard_problem *out, struct sc_err *err)
 {
-	struct maker m = {.opts = opts, .out = out};
+	struct maker m = {.opts = opts, .table = tables->at, .out = out};
+	double most = (double)tables->n * (1 + 4.0 * opts->gpus + 2.0 * opts->gpus_per_node);
 
-	if ((double)tables->n * n_shards(opts) > MAX_SHARDS)
+	if (most > MAX_SHARDS)
 		return sc_err_set(
 			err, SC_ELIMIT,
 			"%zu tables on %u ranks have up to %.0f shards to choose from; at "
 			"most %d are handled",
-			tables->n, opts->gpus, (double)tables->n * n_shards(opts), MAX_SHARDS);
+			tables->n, opts->gpus, most, MAX_SHARDS);
 	memset(out, 0, sizeof(*out));
 	out->n_tables = tables->n;
 	out->tables = tables->at;
 	out->world = opts->gpus;
 	out->ranks_per_host = opts->gpus_per_node;
 	out->hbm_bytes = opts->hbm_bytes;
-	for (uint32_t i = 0; i < tables->n; i++) {
-		m.table = &tables->at[i];
-		m.index = i;
+	for (; m.table < tables->at + tables->n; m.table++)
 		add_table(&m);
-	}
 	SC_VEC_PUSH(&out->first_option, (uint32_t)out->options.n);
 	return 0;
 }
