@@ -52,19 +52,24 @@ static bool is_over(const struct descent *d)
 	return d->work <= 0;
 }
 
+static int measure(struct sc_step_search *q, const struct sc_shard_plan *plan, double *ms,
+		   struct sc_err *err)
+{
+	int rc = sc_iteration_rate(q->predictor, q->request, plan, q->prediction, err);
+
+	*ms = q->prediction->iteration_ms;
+	q->n_simulated++;
+	return rc;
+}
+
 static int simulate(struct descent *d, double *ms, struct sc_err *err)
 {
-	struct sc_step_search *q = d->q;
 	int rc;
 
 	sc_shard_state_plan(&d->s, &d->trial);
-	rc = sc_iteration_rate(q->predictor, q->request, &d->trial, q->prediction, err);
-	if (rc)
-		return rc;
-	*ms = q->prediction->iteration_ms;
-	d->work -= (double)q->prediction->n_nodes + WORK_OF_SHARD * (double)d->trial.shards.n;
-	q->n_simulated++;
-	return 0;
+	rc = measure(d->q, &d->trial, ms, err);
+	d->work -= (double)d->q->prediction->n_nodes + WORK_OF_SHARD * (double)d->trial.shards.n;
+	return rc;
 }
 
 static bool is_tried(const struct descent *d, const struct sc_step_move *move)
@@ -283,15 +288,6 @@ static void keep(sc_step_candidates *list, struct sc_step_candidate *made)
 	}
 }
 
-static int measure(struct sc_step_search *q, struct sc_step_candidate *made, struct sc_err *err)
-{
-	int rc = sc_iteration_rate(q->predictor, q->request, &made->plan, q->prediction, err);
-
-	made->step_ms = q->prediction->iteration_ms;
-	q->n_simulated++;
-	return rc;
-}
-
 struct rounds {
 	struct sc_step_search *q;
 	struct sc_arena *arena;
@@ -368,7 +364,7 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 			rc = 0;
 			continue;
 		}
-		rc = measure(q, &made, err);
+		rc = measure(q, &made.plan, &made.step_ms, err);
 		SC_VEC_PUSH(&r->fresh, made);
 		if (!start->is_search)
 			continue;
@@ -441,7 +437,7 @@ int sc_step_search_run(struct sc_step_search *q, struct sc_arena *arena, sc_step
 	}
 	if (rc == 0 && r.best.step_ms > 0) {
 		r.best.name = "search, by steps";
-		rc = measure(q, &r.best, err);
+		rc = measure(q, &r.best.plan, &r.best.step_ms, err);
 		q->step_ms = r.best.step_ms;
 		SC_VEC_PUSH(out, r.best);
 	} else {
