@@ -4,23 +4,20 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "study/shard/shard.h"
 #include "study/shard/shard_solve_priv.h"
 
-/* Of all shards of an option. */
-struct sc_storage {
-	double hbm, host, ssd;
-};
 /* What its shards cost so far, and what is left. */
 struct rank {
 	double cost;
-	struct sc_storage left;
+	struct sc_shard_memory left;
 };
 /* Arrays live in the arena of sc_placer_init. */
 struct sc_placer {
 	const struct sc_shard_problem *problem;
-	const struct sc_storage *storage; /* of each option */
-	struct rank *ranks, *saved;       /* each; those of a host */
+	const struct sc_shard_memory *storage; /* of each option */
+	struct rank *ranks, *saved;            /* each; those of a host */
 	double limit;
 	bool over;          /* a rank reached the limit */
 	double work;        /* shards placed so far, and half the tables looked at */
@@ -37,18 +34,18 @@ struct sc_placer {
  * options first, then table by table from the largest storage down, each shard to the rank that costs
  * least. Its order is that of bytes, not of cost, and nothing placed is ever moved. */
 
-static struct sc_storage sum_storage(const struct sc_shard_problem *problem,
-				     const struct sc_option *option)
+static struct sc_shard_memory sum_storage(const struct sc_shard_problem *problem,
+					  const struct sc_option *option)
 {
-	struct sc_storage sum = {0};
+	struct sc_shard_memory sum = {0};
 
 	for (uint32_t i = 0; i < sc_option_n_shards(problem, option); i++) {
 		const struct sc_option_shard *shard =
 			&problem->shards.at[sc_option_shard_index(problem, option, i)];
 
-		sum.hbm += shard->hbm_bytes;
-		sum.host += shard->host_bytes;
-		sum.ssd += shard->ssd_bytes;
+		sum.hbm_bytes += shard->hbm_bytes;
+		sum.host_bytes += shard->host_bytes;
+		sum.ssd_bytes += shard->ssd_bytes;
 	}
 	return sum;
 }
@@ -57,7 +54,8 @@ static void placer_init(struct sc_placer *placer, const struct sc_shard_problem 
 			struct sc_arena *arena)
 {
 	size_t world = problem->world, n_hosts = world / problem->ranks_per_host, n_ranks = 0;
-	struct sc_storage *storage = sc_arena_calloc(arena, problem->options.n, sizeof(*storage));
+	struct sc_shard_memory *storage =
+		sc_arena_calloc(arena, problem->options.n, sizeof(*storage));
 
 	*placer = (struct sc_placer){
 		.problem = problem,
@@ -92,10 +90,10 @@ static void reset(struct sc_placer *placer, double limit)
 
 	for (uint32_t r = 0; r < problem->world; r++) {
 		placer->ranks[r] = (struct rank){
-			.left = {.hbm = sc_rank_budget(problem, r),
+			.left = {.hbm_bytes = sc_rank_budget(problem, r),
 				 /* The planner gives each rank its part of the host's memory. */
-				 .host = problem->host_bytes / problem->ranks_per_host,
-				 .ssd = problem->ssd_bytes / problem->ranks_per_host}};
+				 .host_bytes = problem->host_bytes / problem->ranks_per_host,
+				 .ssd_bytes = problem->ssd_bytes / problem->ranks_per_host}};
 	}
 	placer->is_sorted = false;
 	placer->limit = limit;
@@ -104,10 +102,10 @@ static void reset(struct sc_placer *placer, double limit)
 
 static bool fits(const struct sc_placer *placer, const struct sc_option_shard *shard, uint32_t rank)
 {
-	const struct sc_storage *left = &placer->ranks[rank].left;
+	const struct sc_shard_memory *left = &placer->ranks[rank].left;
 
-	return shard->hbm_bytes <= left->hbm && shard->host_bytes <= left->host &&
-	       shard->ssd_bytes <= left->ssd;
+	return shard->hbm_bytes <= left->hbm_bytes && shard->host_bytes <= left->host_bytes &&
+	       shard->ssd_bytes <= left->ssd_bytes;
 }
 
 static void put(struct sc_placer *placer, const struct sc_option_shard *shard, uint32_t rank,
@@ -116,9 +114,9 @@ static void put(struct sc_placer *placer, const struct sc_option_shard *shard, u
 	struct rank *on = &placer->ranks[rank];
 
 	on->cost += shard->cost;
-	on->left.hbm -= shard->hbm_bytes;
-	on->left.host -= shard->host_bytes;
-	on->left.ssd -= shard->ssd_bytes;
+	on->left.hbm_bytes -= shard->hbm_bytes;
+	on->left.host_bytes -= shard->host_bytes;
+	on->left.ssd_bytes -= shard->ssd_bytes;
 	*at = (int32_t)rank;
 	if (on->cost >= placer->limit)
 		placer->over = true;
@@ -240,7 +238,7 @@ static void sort_hosts(struct sc_placer *placer)
 static bool place_on_some_host(struct sc_placer *placer, const struct sc_option *option)
 {
 	const struct sc_shard_problem *problem = placer->problem;
-	const struct sc_storage *need = &placer->storage[option - problem->options.at];
+	const struct sc_shard_memory *need = &placer->storage[option - problem->options.at];
 	uint32_t local = problem->ranks_per_host;
 
 	placer->work += problem->world;
@@ -248,14 +246,15 @@ static bool place_on_some_host(struct sc_placer *placer, const struct sc_option 
 	placer->is_sorted = false; /* costs change */
 	for (uint32_t i = 0; i < problem->world / local; i++) {
 		uint32_t first = placer->hosts[i] * local;
-		struct sc_storage left = {0};
+		struct sc_shard_memory left = {0};
 
 		for (uint32_t r = first; r < first + local; r++) {
-			left.hbm += placer->ranks[r].left.hbm;
-			left.host += placer->ranks[r].left.host;
-			left.ssd += placer->ranks[r].left.ssd;
+			left.hbm_bytes += placer->ranks[r].left.hbm_bytes;
+			left.host_bytes += placer->ranks[r].left.host_bytes;
+			left.ssd_bytes += placer->ranks[r].left.ssd_bytes;
 		}
-		if (need->hbm > left.hbm || need->host > left.host || need->ssd > left.ssd)
+		if (need->hbm_bytes > left.hbm_bytes || need->host_bytes > left.host_bytes ||
+		    need->ssd_bytes > left.ssd_bytes)
 			continue;
 		if (option->spread == SC_SPREAD_HOST ? place_each(placer, option, first)
 						     : place_on_host(placer, option, first))
@@ -264,13 +263,10 @@ static bool place_on_some_host(struct sc_placer *placer, const struct sc_option 
 	return false;
 }
 
-static bool more_storage(const struct sc_storage *a, const struct sc_storage *b)
+static int by_storage(const struct sc_shard_memory *a, const struct sc_shard_memory *b)
 {
-	if (a->hbm < b->hbm || a->hbm > b->hbm)
-		return a->hbm > b->hbm;
-	if (a->host < b->host || a->host > b->host)
-		return a->host > b->host;
-	return a->ssd > b->ssd;
+	return 4 * SC_ORDER(a->hbm_bytes, b->hbm_bytes) +
+	       2 * SC_ORDER(a->host_bytes, b->host_bytes) + SC_ORDER(a->ssd_bytes, b->ssd_bytes);
 }
 
 /* By insertion into the order of the proposal before, from which one table differs; tables alike stay in
@@ -281,14 +277,14 @@ static void sort_tables(struct sc_placer *placer, const uint32_t *chosen)
 
 	for (size_t i = 1; i < placer->problem->n_tables; i++) {
 		uint32_t table = order[i];
-		const struct sc_storage *own = &placer->storage[chosen[table]];
+		const struct sc_shard_memory *own = &placer->storage[chosen[table]];
 		size_t k = i;
 
 		for (; k > 0; k--) {
 			uint32_t other = order[k - 1];
-			const struct sc_storage *its = &placer->storage[chosen[other]];
+			int more = by_storage(own, &placer->storage[chosen[other]]);
 
-			if (!more_storage(own, its) && (more_storage(its, own) || other < table))
+			if (more < 0 || (more == 0 && other < table))
 				break;
 			order[k] = other;
 		}
@@ -502,8 +498,8 @@ static struct weight *weigh_options(const struct search *search)
 			if (weights[o].of[2] < shard->host_bytes)
 				weights[o].of[2] = shard->host_bytes;
 		}
-		weights[o].of[1] = search->placer.storage[o].hbm;
-		weights[o].of[3] = search->placer.storage[o].host;
+		weights[o].of[1] = search->placer.storage[o].hbm_bytes;
+		weights[o].of[3] = search->placer.storage[o].host_bytes;
 	}
 	return weights;
 }
