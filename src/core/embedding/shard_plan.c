@@ -348,13 +348,16 @@ void sc_tables_expand(const struct sc_table *tables, size_t n_tables, struct sc_
 
 /* --- files --- */
 
-void sc_plan_settle_names(const struct sc_plan_reader *reader, struct sc_shard_plan *plan)
+void sc_plan_settle(const struct sc_plan_reader *reader, struct sc_shard_plan *plan, bool grows)
 {
 	struct sc_intern names = {.n_slots = 0};
-	uint32_t *n_uses = sc_xrealloc(NULL, plan->tables.n + 1, sizeof(*n_uses));
-	uint32_t *ids = sc_xrealloc(NULL, plan->tables.n + 1, sizeof(*ids));
+	uint32_t *n_uses = sc_xcalloc(plan->tables.n + 1, sizeof(*n_uses));
+	uint32_t *ids = sc_xcalloc(plan->tables.n + 1, sizeof(*ids));
 
-	memset(n_uses, 0, (plan->tables.n + 1) * sizeof(*n_uses));
+	for (size_t i = 0; grows && i < plan->shards.n; i++) {
+		if ((uint32_t)plan->shards.at[i].rank >= plan->world)
+			plan->world = (uint32_t)plan->shards.at[i].rank + 1;
+	}
 	for (size_t i = 0; i < plan->tables.n; i++) {
 		ids[i] = sc_intern_add(&names, plan->tables.at[i].name);
 		n_uses[ids[i]]++;
@@ -408,7 +411,8 @@ static int order_tables(const struct sc_plan_reader *reader, struct sc_shard_pla
 {
 	const size_t n_places = reader->tables->n + plan->tables.n;
 	uint32_t *at = sc_arena_calloc(reader->arena, n_places + 1, sizeof(*at));
-	struct sc_shard_plan ordered = {.world = plan->world};
+	struct sc_shard_plan ordered = {
+		.world = plan->world, .ranks_per_host = plan->ranks_per_host, .file = plan->file};
 	size_t n_bare = 0;
 
 	for (size_t i = 0; i < plan->tables.n; i++) {
@@ -436,10 +440,8 @@ static int order_tables(const struct sc_plan_reader *reader, struct sc_shard_pla
 		if (t->type == SC_DATA_PARALLEL && t->n_shards == 0)
 			sc_plan_add_replicas(&ordered);
 	}
-	SC_VEC_RELEASE(&plan->tables);
-	SC_VEC_RELEASE(&plan->shards);
-	memcpy(&plan->tables, &ordered.tables, sizeof(plan->tables));
-	memcpy(&plan->shards, &ordered.shards, sizeof(plan->shards));
+	sc_shard_plan_release(plan);
+	*plan = ordered;
 	return 0;
 }
 

@@ -161,7 +161,6 @@ static int add_table(struct matrix_reader *r, size_t table, enum side side, stru
 {
 	const struct sc_table *from = &r->common->tables->at[table];
 	size_t n = r->ranks[table].n;
-	struct sc_table_placement t = {.name = from->name, .rows = from->rows, .dim = from->dim};
 
 	if (n == 0)
 		return sc_err_at(err, SC_ECONFLICT, r->text->file, 0, 0,
@@ -173,14 +172,12 @@ static int add_table(struct matrix_reader *r, size_t table, enum side side, stru
 	if (r->plan->shards.n + n > SC_PLAN_MAX_SHARDS)
 		return sc_err_at(err, SC_ELIMIT, r->text->file, 0, 0, "too many shards");
 	if (side == BOTH_PARALLEL || (side == UNKNOWN && n == r->plan->world && n > 1)) {
-		t.type = SC_DATA_PARALLEL;
-		sc_plan_add_table(r->plan, &t);
+		sc_plan_begin_table(r->plan, from, SC_DATA_PARALLEL);
 		sc_plan_add_replicas(r->plan);
-		return 0;
+	} else {
+		sc_plan_begin_table(r->plan, from, n == 1 ? SC_TABLE_WISE : SC_ROW_WISE);
+		sc_plan_add_rows(r->plan, r->ranks[table].at, n, 0, from->dim);
 	}
-	t.type = n == 1 ? SC_TABLE_WISE : SC_ROW_WISE;
-	sc_plan_add_table(r->plan, &t);
-	sc_plan_add_rows(r->plan, r->ranks[table].at, n, 0, t.dim);
 	return 0;
 }
 

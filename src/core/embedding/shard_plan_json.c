@@ -349,14 +349,10 @@ int sc_shard_plan_read_json(const struct sc_plan_reader *reader, const struct sc
 	if (sc_json_cursor_failed(&r.cursor))
 		rc = sc_err_at(err, r.cursor.err.code, r.cursor.err.file, r.cursor.err.line,
 			       r.cursor.err.column, "%s", r.cursor.err.text);
-	for (size_t i = 0; !r.has_world && i < out->shards.n; i++) {
-		if ((uint32_t)out->shards.at[i].rank >= out->world)
-			out->world = (uint32_t)out->shards.at[i].rank + 1;
-	}
+	if (rc == 0)
+		sc_plan_settle(reader, out, !r.has_world);
 	if (rc == 0 && out->tables.n && !out->world)
 		rc = sc_err_at(err, SC_EVALUE, text->file, 0, 0, "it needs world_size");
-	if (rc == 0)
-		sc_plan_settle_names(reader, out);
 	SC_VEC_RELEASE(&r.ranks);
 	return rc;
 }

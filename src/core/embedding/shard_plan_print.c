@@ -90,10 +90,9 @@ static void put_module(const struct sc_shard_plan *plan, size_t first, bool *is_
 
 void sc_shard_plan_print(const struct sc_shard_plan *plan, struct sc_strbuf *out)
 {
-	bool *is_put = sc_xrealloc(NULL, plan->tables.n + 1, sizeof(*is_put));
+	bool *is_put = sc_xcalloc(plan->tables.n + 1, sizeof(*is_put));
 	const char *separator = "";
 
-	memset(is_put, 0, plan->tables.n * sizeof(*is_put));
 	sc_strbuf_append(out, "{\n  \"plan\": {\n");
 	for (size_t i = 0; i < plan->tables.n; i++) {
 		if (is_put[i])

@@ -27,7 +27,7 @@ int sc_shard_plan_read_hugectr(const struct sc_plan_reader *reader, const struct
 			       struct sc_shard_plan *out, struct sc_err *err);
 
 /* Tables are named by their parameter; by module and parameter where the model has that name, or where two
- * modules have a parameter of the same name. */
-void sc_plan_settle_names(const struct sc_plan_reader *reader, struct sc_shard_plan *plan);
+ * modules have a parameter of the same name. `grows`: the plan has all ranks that its shards are on. */
+void sc_plan_settle(const struct sc_plan_reader *reader, struct sc_shard_plan *plan, bool grows);
 
 #endif

@@ -34,7 +34,6 @@ struct table_reader {
 	unsigned line;
 	const char *line_at; /* a copy of it, in which cells end with a NUL */
 	sc_plan_ranks ranks;
-	uint32_t world; /* rows of the table of ranks, 0: not printed */
 };
 
 static int bad(const struct table_reader *r, const char *at, struct sc_err *err, const char *what)
@@ -131,13 +130,10 @@ static bool add_shards(struct table_reader *r, int64_t slice)
 		return false;
 	switch (t->type) {
 	case SC_DATA_PARALLEL:
-		sc_plan_add_rows(r->plan, r->ranks.at, n, 0, t->dim);
-		for (size_t i = 0; i < n; i++) { /* all of it each */
-			struct sc_shard *s = &r->plan->shards.at[t->first_shard + i];
-
-			s->row_offset = 0;
-			s->rows = t->rows;
-		}
+		for (size_t i = 0; i < n; i++)
+			sc_plan_add_shard(r->plan, &(struct sc_shard){.rank = r->ranks.at[i],
+								      .rows = t->rows,
+								      .cols = t->dim});
 		return true;
 	case SC_ROW_WISE:
 	case SC_TABLE_ROW_WISE:
@@ -200,8 +196,8 @@ static int read_line(struct table_reader *r, char *line, struct sc_err *err)
 	if (n_cells > 1 && strcmp(cells[0], "FQN") == 0)
 		return read_header(r, cells, n_cells, err);
 	if (!r->n_cells) { /* a row of the table of ranks: "# 0   12.3 (20%)   0.0 (0%) ..." */
-		if (n_cells >= 4 && read_int(cells[0], r->world, r->world, &rank))
-			r->world++;
+		if (n_cells >= 4 && read_int(cells[0], r->plan->world, r->plan->world, &rank))
+			r->plan->world++;
 		return 0;
 	}
 	if (n_cells && cells[0][0] == '-')
@@ -231,14 +227,7 @@ int sc_shard_plan_read_torchrec(const struct sc_plan_reader *reader, const struc
 	if (rc == 0 && out->tables.n == 0)
 		rc = sc_err_at(err, SC_EFORMAT, text->file, 0, 0,
 			       "no row of TorchRec's plan table was found");
-	uint32_t world = r.world;
-
-	for (size_t i = 0; i < r.plan->shards.n; i++) {
-		if ((uint32_t)r.plan->shards.at[i].rank >= world)
-			world = (uint32_t)r.plan->shards.at[i].rank + 1;
-	}
-	out->world = world;
-	sc_plan_settle_names(reader, out);
+	sc_plan_settle(reader, out, true);
 	SC_VEC_RELEASE(&r.ranks);
 	return rc;
 }
