@@ -119,13 +119,6 @@ static int constraint_parse(const char *text, const struct sc_constraint_at *at,
 			    const struct sc_shard_problem *problem, sc_constraints *out,
 			    struct sc_err *err)
 {
-	static const struct sc_name kinds[] = {
-		{"pin", SC_PIN},
-		{"forbid", SC_FORBID},
-		{"together", SC_TOGETHER},
-		{"apart", SC_APART},
-		{0},
-	};
 	struct sc_shard_constraint c = {.rank = -1, .type = -1, .tier = -1};
 	struct parser p = {.at = at, .problem = problem, .err = err};
 	size_t n_before = out->n, n_prefix;
@@ -134,7 +127,7 @@ static int constraint_parse(const char *text, const struct sc_constraint_at *at,
 
 	if (rc)
 		return rc;
-	if (p.n_words < 2 || sc_enum_parse(kinds, p.words[0], &kind, NULL))
+	if (p.n_words < 2 || sc_enum_parse(sc_constraint_kind_names, p.words[0], &kind, NULL))
 		return bad(&p, 0, "expected pin, forbid, together or apart and a table");
 	c.kind = (enum sc_constraint_kind)kind;
 	is_pair = kind == SC_TOGETHER || kind == SC_APART;

@@ -55,6 +55,7 @@ typedef bool (*sc_shard_cost_fn)(const void *ctx, uint32_t table,
 				 const struct sc_table_placement *placement,
 				 const struct sc_shard *shard, struct sc_option_shard *out);
 enum sc_constraint_kind { SC_PIN, SC_FORBID, SC_TOGETHER, SC_APART };
+extern const struct sc_name sc_constraint_kind_names[];
 struct sc_shard_constraint {
 	enum sc_constraint_kind kind;
 	uint32_t table, other; /* other: TOGETHER and APART */

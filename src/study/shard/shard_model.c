@@ -8,18 +8,19 @@
 #include "base/strbuf.h"
 #include "study/shard/shard_solve_priv.h"
 
+const struct sc_name sc_constraint_kind_names[] = {{"pin", SC_PIN},
+						   {"forbid", SC_FORBID},
+						   {"together", SC_TOGETHER},
+						   {"apart", SC_APART},
+						   {0}};
+
 static void put_rule(const struct sc_shard_problem *p, const struct sc_shard_constraint *c,
 		     struct sc_strbuf *out)
 {
-	static const char *const kinds[] = {
-		[SC_PIN] = "pin",
-		[SC_FORBID] = "forbid",
-		[SC_TOGETHER] = "together",
-		[SC_APART] = "apart",
-	};
 	bool is_pair = sc_rule_is_pair(c);
 
-	sc_strbuf_printf(out, "%s\"%s %.40s", out->n ? ", " : "", kinds[c->kind],
+	sc_strbuf_printf(out, "%s\"%s %.40s", out->n ? ", " : "",
+			 sc_enum_name(sc_constraint_kind_names, (int)c->kind),
 			 p->tables[c->table].name);
 	if (is_pair)
 		sc_strbuf_printf(out, " %.40s", p->tables[c->other].name);
