@@ -502,25 +502,6 @@ static void set_ranks(struct sc_shard_model *m)
 	}
 }
 
-static void set_unit_room(struct sc_shard_model *m, struct sc_unit *unit, uint32_t least,
-			  double *need)
-{
-	uint32_t room = least > 8 ? least : 8;
-	double most = 0.0;
-
-	for (uint32_t i = 0; i < unit->n_choices; i++) {
-		const struct sc_choice *c = &m->choices.at[unit->first_choice + i];
-		bool listed = c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_ON_HOST;
-
-		room = listed && c->n > room ? c->n : room;
-		if (c->tier == SC_TIER_HBM && c->type != SC_DATA_PARALLEL)
-			most = fmax(most, c->hbm * (double)c->n);
-	}
-	*need += most;
-	unit->first_rank = (uint32_t)m->n_ranks_room;
-	m->n_ranks_room += room;
-}
-
 /* Room for the ranks of every unit, at least for what a plan has (may be NULL), and whether memory may
  * decide. */
 static void set_room(struct sc_shard_model *m, const struct sc_shard_plan *plan)
@@ -529,10 +510,22 @@ static void set_room(struct sc_shard_model *m, const struct sc_shard_plan *plan)
 
 	for (size_t u = 0; u < m->units.n; u++) {
 		struct sc_unit *unit = &m->units.at[u];
+		uint32_t room =
+			plan ? plan->tables.at[m->tables.at[unit->first_table]].n_shards : 0;
+		double most = 0.0;
 
-		set_unit_room(m, unit,
-			      plan ? plan->tables.at[m->tables.at[unit->first_table]].n_shards : 0,
-			      &need);
+		room = room > 8 ? room : 8;
+		for (uint32_t i = 0; i < unit->n_choices; i++) {
+			const struct sc_choice *c = &m->choices.at[unit->first_choice + i];
+			bool listed = c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_ON_HOST;
+
+			room = listed && c->n > room ? c->n : room;
+			if (c->tier == SC_TIER_HBM && c->type != SC_DATA_PARALLEL)
+				most = fmax(most, c->hbm * (double)c->n);
+		}
+		need += most;
+		unit->first_rank = (uint32_t)m->n_ranks_room;
+		m->n_ranks_room += room;
 	}
 	m->tight = need > TIGHT_SHARE * m->hbm_total;
 }

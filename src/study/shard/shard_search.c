@@ -49,14 +49,25 @@ enum { MOST_SLICES = 64 };
 #define TINY 1e-9 /* less than this share of its load is no gain */
 static const double SHARPEST = 400.0;
 
+static uint32_t count_unplaced(const struct sc_shard_state *s, uint32_t *some)
+{
+	uint32_t n = 0;
+
+	for (uint32_t u = 0; u < s->model->units.n; u++) {
+		if (s->choice[u] == SC_UNPLACED) {
+			*some = u;
+			n++;
+		}
+	}
+	return n;
+}
+
 /* Are all units placed? */
 static bool is_complete(const struct sc_shard_state *s)
 {
-	for (uint32_t u = 0; u < s->model->units.n; u++) {
-		if (s->choice[u] == SC_UNPLACED)
-			return false;
-	}
-	return true;
+	uint32_t some;
+
+	return count_unplaced(s, &some) == 0;
 }
 
 static const struct sc_choice *choice_of(const struct sc_shard_state *s, uint32_t unit)
@@ -423,19 +434,6 @@ static void construct(struct search *q)
 		settle(q, 0, PASSES);
 }
 
-static uint32_t count_unplaced(const struct sc_shard_state *s, uint32_t *some)
-{
-	uint32_t n = 0;
-
-	for (uint32_t u = 0; u < s->model->units.n; u++) {
-		if (s->choice[u] == SC_UNPLACED) {
-			*some = u;
-			n++;
-		}
-	}
-	return n;
-}
-
 /* Room for units that have none: others, at random, step aside and are put back after. */
 static void make_room(struct search *q)
 {
@@ -445,7 +443,7 @@ static void make_room(struct search *q)
 	s->rng = &q->rng;
 	s->noise = 2.0;
 	for (int i = 0; n > 0 && i < MOST_ROUNDS && !is_over(q); i++) {
-		uint32_t aside = 1 + (uint32_t)sc_rng_below(&q->rng, 4), left;
+		uint32_t aside = 1 + (uint32_t)sc_rng_below(&q->rng, 4);
 
 		sc_shard_state_copy(q->spare, s);
 		for (uint32_t k = 0; k < aside; k++) {
@@ -456,11 +454,8 @@ static void make_room(struct search *q)
 		}
 		sc_shard_state_insert(s, unit);
 		insert_all(q);
-		left = count_unplaced(s, &unit);
-		if (left > n)
+		if (count_unplaced(s, &unit) > n)
 			sc_shard_state_copy(s, q->spare);
-		else
-			n = left;
 		n = count_unplaced(s, &unit);
 	}
 	s->noise = 0.0;
