@@ -36,7 +36,6 @@ struct descent {
 	struct sc_shard_state s, best;
 	struct sc_shard_plan trial;
 	double best_ms, ms, estimate, work, end_s;
-	bool *frozen;
 	struct sc_rng rng;
 	struct sc_step_hunt hunt;
 	sc_step_moves moves;
@@ -182,22 +181,23 @@ static int run(struct descent *d, struct sc_err *err)
 }
 
 /* Tables of constraints, and those that other memories have a part in. */
-static void freeze(struct descent *d)
+static void freeze(struct descent *d, struct sc_arena *arena)
 {
 	const struct sc_shard_problem *p = d->q->problem;
+	bool *frozen = sc_arena_calloc(arena, p->n_tables + 1, sizeof(*frozen));
 
-	d->frozen = sc_xrealloc(NULL, p->n_tables + 1, sizeof(*d->frozen));
+	d->hunt.frozen = frozen;
 	for (size_t t = 0; t < p->n_tables; t++) {
 		const struct sc_choice *c = &d->model.choices.at[d->s.choice[t]];
 
-		d->frozen[t] = c->tier != SC_TIER_HBM || c->type == SC_GRID;
+		frozen[t] = c->tier != SC_TIER_HBM || c->type == SC_GRID;
 	}
 	for (size_t i = 0; i < p->n_constraints; i++) {
 		const struct sc_shard_constraint *c = &p->constraints[i];
 
-		d->frozen[c->table] = true;
+		frozen[c->table] = true;
 		if (c->kind == SC_TOGETHER || c->kind == SC_APART)
-			d->frozen[c->other] = true;
+			frozen[c->other] = true;
 	}
 }
 
@@ -212,8 +212,7 @@ static bool start(struct descent *d, const struct sc_shard_problem *free_problem
 		.s = &d->s, .rng = &d->rng, .change = sc_change_make(&d->model, arena)};
 	if (!sc_shard_state_adopt(&d->s, &d->model, plan))
 		return false;
-	freeze(d);
-	d->hunt.frozen = d->frozen;
+	freeze(d, arena);
 	sc_shard_state_copy(&d->best, &d->s);
 	return true;
 }
@@ -237,7 +236,6 @@ int sc_step_improve(struct sc_step_search *q, struct sc_shard_plan *plan, struct
 		if (rc == 0)
 			sc_shard_state_plan(&d.best, plan);
 	}
-	free(d.frozen);
 	SC_VEC_RELEASE(&d.moves);
 	SC_VEC_RELEASE(&d.tried);
 	sc_shard_plan_release(&d.trial);
