@@ -25,7 +25,7 @@ struct part {
 struct plan_parts {
 	struct part *at;
 	size_t n;
-	double step_ms, exposed_frac, usual_ms; /* usual: the busiest rank without errors */
+	double usual_ms; /* the busiest rank without errors */
 };
 struct study {
 	const struct sc_shard_problem *problem;
@@ -74,9 +74,6 @@ static void gather(struct study *study, const struct sc_confidence_plan *plans)
 	for (size_t i = 0; i < study->n_plans; i++) {
 		struct plan_parts *out = &study->plans[i];
 
-		out->step_ms = plans[i].step_ms;
-		out->exposed_frac = plans[i].exposed_frac;
-		out->n = 0;
 		out->at = sc_xrealloc(NULL, plans[i].terms->at.n + 1, sizeof(*out->at));
 		for (size_t k = 0; k < plans[i].terms->at.n; k++) {
 			const struct sc_shard_term *term = &plans[i].terms->at.at[k];
@@ -219,7 +216,7 @@ int sc_shard_confidence(const struct sc_shard_problem *problem,
 		return sc_err_set(err, SC_ELIMIT,
 				  "%lld samples of %zu plans; at most %d and %zu cells",
 				  (long long)opts->samples, n_plans, MAX_SAMPLES, MAX_CELLS);
-	study.plans = sc_xrealloc(NULL, n_plans, sizeof(*study.plans));
+	study.plans = sc_xcalloc(n_plans, sizeof(*study.plans));
 	gather(&study, plans);
 	study.table = sc_xrealloc(NULL, problem->n_tables + 1, sizeof(double));
 	study.kind = sc_xrealloc(NULL, study.n_kinds + 1, sizeof(double));
@@ -232,13 +229,14 @@ int sc_shard_confidence(const struct sc_shard_problem *problem,
 	for (size_t sample = 0; sample < (size_t)opts->samples; sample++) {
 		draw_sample(&study, &rng);
 		for (size_t i = 0; i < n_plans; i++) {
-			const struct plan_parts *p = &study.plans[i];
-			double ms = busiest(&study, p);
+			const struct sc_confidence_plan *p = &plans[i];
+			double ms = busiest(&study, &study.plans[i]);
 
 			study.cost[i * (size_t)opts->samples + sample] =
-				p->step_ms > 0 ? p->step_ms * study.rest +
-							 p->exposed_frac * (ms - p->usual_ms)
-					       : ms;
+				p->step_ms > 0
+					? p->step_ms * study.rest +
+						  p->exposed_frac * (ms - study.plans[i].usual_ms)
+					: ms;
 		}
 	}
 	memset(out, 0, n_plans * sizeof(*out));
