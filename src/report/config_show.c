@@ -121,7 +121,7 @@ static void append_flags(const struct sc_field *field, int value, struct sc_strb
 
 static void append_structs(const struct sc_field *field, const void *place, struct sc_strbuf *out);
 static void append_map(const struct sc_field *table, const unsigned char *element,
-		       struct sc_strbuf *out);
+		       const struct sc_yaml *given, struct sc_strbuf *out);
 
 void sc_config_show_value(const struct sc_field *field, const void *place, struct sc_strbuf *out)
 {
@@ -155,7 +155,7 @@ void sc_config_show_value(const struct sc_field *field, const void *place, struc
 		append_structs(field, place, out);
 		break;
 	case SC_F_STRUCT:
-		append_map(field->sub, place, out);
+		append_map(field->sub, place, NULL, out);
 		break;
 	case SC_F_IGNORE:
 		break;
@@ -172,15 +172,17 @@ static const struct sc_field *file_key(const struct sc_field *table, const unsig
 	return NULL;
 }
 
+/* With `given`, the keys that it has. */
 static void append_map(const struct sc_field *table, const unsigned char *element,
-		       struct sc_strbuf *out)
+		       const struct sc_yaml *given, struct sc_strbuf *out)
 {
-	const struct sc_field *file = file_key(table, element);
+	const struct sc_field *file = given ? NULL : file_key(table, element);
 	const char *comma = "";
 
 	sc_strbuf_append_char(out, '{');
 	for (const struct sc_field *f = table; f->key; f++) {
-		if (sc_field_is_absent(f, element + f->offset) || (file && f != file))
+		if (given ? !sc_yaml_get(given, f->key)
+			  : sc_field_is_absent(f, element + f->offset) || (file && f != file))
 			continue;
 		sc_strbuf_printf(out, "%s%s: ", comma, f->key);
 		sc_config_show_value(f, element + f->offset, out);
@@ -197,7 +199,7 @@ static void append_structs(const struct sc_field *field, const void *place, stru
 	for (size_t i = 0; i < list->n; i++) {
 		sc_strbuf_append(out, i ? ", " : "");
 		append_map(field->sub, (const unsigned char *)list->at + i * field->elem_bytes,
-			   out);
+			   NULL, out);
 	}
 	sc_strbuf_append_char(out, ']');
 }
@@ -257,20 +259,12 @@ static void append_elements(const struct sc_field *field, const struct sc_struct
 	const unsigned char *at = list->at, *end = at + list->n * field->elem_bytes;
 
 	for (const struct sc_yaml *one = node->child; one && at < end; one = one->next) {
-		const char *comma = "";
 		size_t begin;
 
 		sc_strbuf_append_char(out, '\n');
 		begin = out->n;
-		sc_strbuf_append(out, "    - {");
-		for (const struct sc_field *f = field->sub; f->key; f++) {
-			if (!sc_yaml_get(one, f->key))
-				continue;
-			sc_strbuf_printf(out, "%s%s: ", comma, f->key);
-			sc_config_show_value(f, at + f->offset, out);
-			comma = ", ";
-		}
-		sc_strbuf_append_char(out, '}');
+		sc_strbuf_append(out, "    - ");
+		append_map(field->sub, at, one, out);
 		begin_comment(begin, out);
 		append_comment(one->file, out);
 		sc_strbuf_printf(out, ":%u", one->line);
