@@ -25,12 +25,6 @@ enum sc_shipped {
 	SC_SHIPPED_EXAMPLES
 };
 
-struct sc_shipped_list {
-	enum sc_shipped kind;
-	const char *word; /* only ids, names and notes that have it, a case apart; NULL: all */
-	struct sc_arena *arena;
-};
-
 enum { MAX_COLUMNS = 9, MAX_FILE = 4 << 20 };
 
 /* Paths of columns are keys of what a file holds. */
@@ -86,6 +80,8 @@ struct entry {
 };
 struct entries {
 	const struct shipped_kind *kind;
+	const char *word; /* only ids, names and notes that have it, a case apart; NULL: all */
+	struct sc_arena *arena;
 	struct entry *at;
 	size_t n;
 };
@@ -109,16 +105,14 @@ static int read_note(struct entry *e, struct sc_arena *arena, struct sc_err *err
 	return 0;
 }
 
-static int load(const struct sc_shipped_list *list, const char *id, struct entry *e,
-		struct sc_err *err)
+static int load(const struct entries *list, const char *id, struct entry *e, struct sc_err *err)
 {
-	const char *folder = kinds[list->kind].folder;
 	struct sc_strbuf name = {0};
 	struct sc_config_ref ref;
 	struct sc_setting set;
 	int rc;
 
-	sc_strbuf_printf(&name, "%s/%s.yaml", folder, id);
+	sc_strbuf_printf(&name, "%s/%s.yaml", list->kind->folder, id);
 	ref = (struct sc_config_ref){.at = sc_strbuf_get(&name), .from = NULL};
 	e->id = id;
 	rc = sc_config_path(ref, list->arena, &e->file, err);
@@ -127,22 +121,22 @@ static int load(const struct sc_shipped_list *list, const char *id, struct entry
 		rc = read_note(e, list->arena, err);
 	if (rc)
 		return rc;
-	if (list->kind == SC_SHIPPED_DEVICES) {
+	if (list->kind == &kinds[SC_SHIPPED_DEVICES]) {
 		e->object = sc_arena_calloc(list->arena, 1, sizeof(struct sc_device));
 		return sc_device_load(id, list->arena, (void *)e->object, err);
 	}
-	if (list->kind == SC_SHIPPED_SOFTWARE) {
+	if (list->kind == &kinds[SC_SHIPPED_SOFTWARE]) {
 		e->object = sc_arena_calloc(list->arena, 1, sizeof(struct sc_software));
 		return sc_software_load(id, list->arena, (void *)e->object, err);
 	}
 	e->object = sc_arena_calloc(list->arena, 1, sizeof(struct sc_config));
-	if (list->kind == SC_SHIPPED_EXAMPLES) {
+	if (list->kind == &kinds[SC_SHIPPED_EXAMPLES]) {
 		e->id = e->file;
 		return sc_config_load(e->file, list->arena, (void *)e->object, err);
 	}
 	sc_config_init((void *)e->object);
-	set = (struct sc_setting){list->kind == SC_SHIPPED_MODELS ? "model" : "cluster", e->file,
-				  e->file};
+	set = (struct sc_setting){list->kind == &kinds[SC_SHIPPED_MODELS] ? "model" : "cluster",
+				  e->file, e->file};
 	return sc_config_set((void *)e->object, &set, list->arena, err);
 }
 
@@ -166,62 +160,44 @@ static void append_cell(const struct entries *all, size_t i_entry, size_t column
 	sc_arena_release(&scratch);
 }
 
-static bool has_word(const struct sc_shipped_list *list, const struct entries *all, size_t i)
+static bool has_word(const struct entries *all, size_t i)
 {
 	struct sc_strbuf text = {0};
 	bool has;
 
-	if (!list->word)
+	if (!all->word)
 		return true;
 	sc_strbuf_printf(&text, "%s %s ", all->at[i].id, all->at[i].note);
 	for (size_t c = 0; all->kind->columns[c].title; c++) {
 		append_cell(all, i, c, &text);
 		sc_strbuf_append_char(&text, ' ');
 	}
-	has = sc_text_has(sc_strbuf_get(&text), list->word, strlen(list->word));
+	has = sc_text_has(sc_strbuf_get(&text), all->word, strlen(all->word));
 	sc_strbuf_release(&text);
 	return has;
 }
 
 /* A file that cannot be read is an error that names it; so is a word that nothing has. */
-static int collect(const struct sc_shipped_list *list, struct entries *all, struct sc_err *err)
+static int collect(struct entries *all, struct sc_err *err)
 {
 	const char *const *ids;
 	size_t n;
 	int rc = 0;
 
-	all->kind = &kinds[list->kind];
-	n = sc_config_ids(all->kind->folder, list->arena, &ids);
-	all->at = sc_arena_calloc(list->arena, n + 1, sizeof(*all->at));
+	n = sc_config_ids(all->kind->folder, all->arena, &ids);
+	all->at = sc_arena_calloc(all->arena, n + 1, sizeof(*all->at));
 	for (size_t i = 0; i < n && rc == 0; i++) {
-		if (list->kind == SC_SHIPPED_DEVICES && strncmp(ids[i], "arch-", 5) == 0)
+		if (all->kind == &kinds[SC_SHIPPED_DEVICES] && strncmp(ids[i], "arch-", 5) == 0)
 			continue;
-		rc = load(list, ids[i], &all->at[all->n], err);
-		if (rc == 0 && has_word(list, all, all->n))
+		rc = load(all, ids[i], &all->at[all->n], err);
+		if (rc == 0 && has_word(all, all->n))
 			all->n++;
 	}
-	if (rc == 0 && all->n == 0 && list->word)
+	if (rc == 0 && all->n == 0 && all->word)
 		rc = sc_err_set(err, SC_EUSAGE,
 				"%s: none has \"%.64s\"; without a word all are listed",
-				all->kind->folder, list->word);
+				all->kind->folder, all->word);
 	return rc;
-}
-
-static void append_row(const struct entries *all, const size_t *width, size_t i,
-		       struct sc_strbuf *out)
-{
-	struct sc_strbuf cell = {0};
-
-	for (size_t c = 0; all->kind->columns[c].title; c++) {
-		sc_strbuf_clear(&cell);
-		if (i == SIZE_MAX)
-			sc_strbuf_append(&cell, all->kind->columns[c].title);
-		else
-			append_cell(all, i, c, &cell);
-		sc_strbuf_printf(out, "  %-*s", (int)width[c], sc_strbuf_get(&cell));
-	}
-	sc_strbuf_printf(out, "  %s\n", i == SIZE_MAX ? "source" : all->at[i].note);
-	sc_strbuf_release(&cell);
 }
 
 static void put_text(const void *ctx, struct sc_strbuf *out)
@@ -242,7 +218,15 @@ static void put_text(const void *ctx, struct sc_strbuf *out)
 	}
 	for (size_t i = 0; i < all->n + 1; i++) {
 		sc_strbuf_printf(out, "%-*s", (int)id_width, i ? all->at[i - 1].id : "id");
-		append_row(all, width, i - 1, out);
+		for (size_t c = 0; all->kind->columns[c].title; c++) {
+			sc_strbuf_clear(&cell);
+			if (i)
+				append_cell(all, i - 1, c, &cell);
+			else
+				sc_strbuf_append(&cell, all->kind->columns[c].title);
+			sc_strbuf_printf(out, "  %-*s", (int)width[c], sc_strbuf_get(&cell));
+		}
+		sc_strbuf_printf(out, "  %s\n", i ? all->at[i - 1].note : "source");
 	}
 	sc_strbuf_release(&cell);
 }
@@ -294,15 +278,15 @@ static int list(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct shipped_args *args = into;
 	const struct sc_arg_list *words = &args->common.words;
-	const struct sc_shipped_list what = {
-		.kind = args->kind, .arena = call->arena, .word = words->n ? words->at[0] : NULL};
-	struct entries all = {.n = 0};
+	struct entries all = {.kind = &kinds[args->kind],
+			      .arena = call->arena,
+			      .word = words->n ? words->at[0] : NULL};
 	int rc;
 
 	if (words->n > 1)
 		return sc_err_set(err, SC_EUSAGE, "%s: expected one WORD at most",
 				  call->line->command->name);
-	rc = collect(&what, &all, err);
+	rc = collect(&all, err);
 	return rc ? rc : sc_cli_give(call, &forms, &all, err);
 }
 
