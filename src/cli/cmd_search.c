@@ -96,17 +96,15 @@ static int parse_objectives(const char *text, struct sc_arena *arena, struct sc_
 			    struct sc_err *err)
 {
 	const char *comma = text ? strchr(text, ',') : NULL;
-	int rc;
+	int rc = 0;
 
-	if (!text)
-		return 0;
 	out->pareto = comma != NULL;
-	if (!comma)
-		return find_objective(text, &out->objective[0], err);
-	rc = find_objective(sc_arena_strndup(arena, text, (size_t)(comma - text)),
-			    &out->objective[0], err);
-	if (rc == 0)
-		rc = find_objective(comma + 1, &out->objective[1], err);
+	if (text)
+		rc = find_objective(sc_arena_strndup(arena, text, strcspn(text, ",")),
+				    &out->objective[0], err);
+	if (rc || !comma)
+		return rc;
+	rc = find_objective(comma + 1, &out->objective[1], err);
 	if (rc == 0 && out->objective[0] == out->objective[1])
 		return sc_err_set(err, SC_EUSAGE, "--objective: twice the same");
 	return rc;
