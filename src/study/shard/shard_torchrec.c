@@ -195,17 +195,10 @@ static double prefetch_ms(const struct sc_torchrec_ask *ask, const struct flow *
 /* _get_optimizer_multipler */
 static double optimizer_factor(enum sc_optimizer_state state, int64_t dim)
 {
-	switch (state) {
-	case SC_STATE_ROW:
-		return 1 / (double)dim;
-	case SC_STATE_SAME:
-		return 1;
-	case SC_STATE_TWICE:
-		return 2;
-	case SC_STATE_NONE:
-		break;
-	}
-	return 0;
+	static const double factors[] = {
+		[SC_STATE_NONE] = 0, [SC_STATE_SAME] = 1, [SC_STATE_TWICE] = 2};
+
+	return state == SC_STATE_ROW ? 1 / (double)dim : factors[state];
 }
 
 /* _calculate_storage_specific_sizes: a shard's part of `whole_bytes`, with the optimizer's */
@@ -220,25 +213,19 @@ static double held_bytes(const struct sc_torchrec_ask *ask, const struct sc_opti
 	return bytes + ceil(bytes * optimizer_factor(ask->topology->optimizer, ask->table->dim));
 }
 
-/* calculate_pipeline_io_cost without a pipeline; a shard without rows has neither inputs nor outputs */
-static double io_bytes(const struct sc_torchrec_ask *ask, const struct sc_option_shard *shard)
-{
-	struct flow flow = find_flow(ask);
-
-	if (shard->rows == 0)
-		return 0;
-	return ceil(flow.indices * INDEX_BYTES) +
-	       ceil(flow.rows * (double)shard->cols * flow.out_bytes);
-}
-
-static void set_storage(const struct sc_torchrec_ask *ask, struct sc_option_shard *shard)
+static void set_storage(const struct sc_torchrec_ask *ask, const struct flow *flow,
+			struct sc_option_shard *shard)
 {
 	const struct sc_table *table = ask->table;
 	double cached = ask->topology->uvm_cache_frac;
 	double whole = (double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype);
 	double aux = ceil((double)shard->rows * (CACHE_ROW_BYTES + cached * CACHE_SLOT_BYTES));
 
-	shard->hbm_bytes = io_bytes(ask, shard);
+	/* calculate_pipeline_io_cost without a pipeline; a shard without rows has neither inputs nor outputs */
+	shard->hbm_bytes =
+		shard->rows ? ceil(flow->indices * INDEX_BYTES) +
+				      ceil(flow->rows * (double)shard->cols * flow->out_bytes)
+			    : 0;
 	shard->host_bytes = shard->ssd_bytes = 0;
 	switch (ask->tier) {
 	case SC_TIER_CACHED:
@@ -277,7 +264,7 @@ void sc_torchrec_cost(const struct sc_torchrec_ask *ask, struct sc_option_shard 
 	shard->prefetch_ms = own.prefetch;
 	shard->cost =
 		own.fwd_compute + own.bwd_compute + own.fwd_comms + own.bwd_comms + own.prefetch;
-	set_storage(ask, shard);
+	set_storage(ask, &flow, shard);
 	if (perf)
 		*perf = own;
 }
@@ -330,13 +317,6 @@ static int64_t slice_cols(const struct sc_torchrec_topology *topology, const str
 	int64_t least = (int64_t)topology->min_cw_dim;
 
 	return least < table->dim ? least : table->dim;
-}
-
-static uint32_t n_slices(const struct sc_torchrec_topology *topology, const struct sc_table *table)
-{
-	int64_t cols = slice_cols(topology, table);
-
-	return (uint32_t)((table->dim + cols - 1) / cols);
 }
 
 static void cost_shard(const void *ctx, const struct sc_option *option,
@@ -415,9 +395,11 @@ static int check_size(const struct sc_torchrec_topology *topology,
 
 	for (size_t i = 0; i < tables->n; i++) {
 		const struct sc_table *table = &tables->at[i];
+		int64_t cols = slice_cols(topology, table),
+			n_slices = (table->dim + cols - 1) / cols;
 
 		assert(table->count == 1);
-		n_shards += topology->world + tiers * (1 + 2.0 * n_slices(topology, table) +
+		n_shards += topology->world + tiers * (1 + 2.0 * (double)n_slices +
 						       topology->world + topology->ranks_per_host);
 	}
 	if (n_shards > MAX_SHARDS)
