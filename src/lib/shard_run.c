@@ -383,12 +383,10 @@ static int add_plans(struct run *s, struct sc_err *err)
 static double diff_cost(struct run *s)
 {
 	struct sc_study other;
-	struct sc_shard_plan copy;
-	struct sc_err none = {.code = SC_OK};
+	struct sc_shard_plan copy = {.world = 0};
 	double cost = -1;
 
-	if (load_plan(s, s->ask->diff, &copy, &none))
-		return -1;
+	sc_shard_plan_copy(&s->diff_plan, &copy);
 	sc_study_init(&other, &s->objective, s->arena);
 	sc_study_add_plan(&other, "diff", &copy);
 	if (!other.plans.at[0].error)

@@ -143,30 +143,12 @@ static int read_row(const struct reader *r, size_t row, struct sc_table *out)
 	return 0;
 }
 
-static int read_rows(const struct reader *r, struct sc_table_list *list)
-{
-	int64_t n_tables = 0;
-
-	for (size_t row = 0; row < list->n; row++) {
-		int rc = read_row(r, row, &list->at[row]);
-
-		if (rc)
-			return rc;
-		n_tables += list->at[row].count;
-		if (n_tables > SC_MAX_TABLES)
-			return sc_err_at(r->err, SC_ELIMIT, r->csv->file, r->csv->line[row], 0,
-					 "more than %d tables up to here; give fewer, or a smaller "
-					 "count",
-					 SC_MAX_TABLES);
-	}
-	return 0;
-}
-
 int sc_tables_read_csv(const struct sc_csv *csv, struct sc_arena *arena, struct sc_table_list *out,
 		       struct sc_err *err)
 {
 	struct reader reader = {.csv = csv, .arena = arena, .err = err};
 	struct sc_table_list list = {.n = csv->n_rows};
+	int64_t n_tables = 0;
 	int rc = bind(&reader);
 
 	if (rc)
@@ -174,7 +156,15 @@ int sc_tables_read_csv(const struct sc_csv *csv, struct sc_arena *arena, struct 
 	if (list.n == 0)
 		return sc_err_at(err, SC_EVALUE, csv->file, 1, 0, "no tables below the header");
 	list.at = sc_arena_calloc(arena, list.n, sizeof(*list.at));
-	rc = read_rows(&reader, &list);
+	for (size_t row = 0; row < list.n && rc == 0; row++) {
+		rc = read_row(&reader, row, &list.at[row]);
+		n_tables += list.at[row].count;
+		if (rc == 0 && n_tables > SC_MAX_TABLES)
+			rc = sc_err_at(err, SC_ELIMIT, csv->file, csv->line[row], 0,
+				       "more than %d tables up to here; give fewer, or a smaller "
+				       "count",
+				       SC_MAX_TABLES);
+	}
 	if (rc == 0)
 		*out = list;
 	return rc;
