@@ -156,21 +156,15 @@ static double open_work(const struct relaxation *x, uint32_t unit, const struct 
 			const struct question *q)
 {
 	double room = q->room * (1.0 + EPS);
-	uint32_t low = 0, high = way->n_slices;
+	size_t n;
 
 	if (way->everywhere)
 		return way->least + q->forced - x->forced[unit] <= room ? way->work : HUGE_VAL;
 	if (way->choice != SC_UNPLACED)
 		return way->cost + q->always <= room ? way->work : HUGE_VAL;
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (x->slices.at[way->first_slice + mid].cost <= q->room - q->always)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low ? x->slices.at[way->first_slice + low - 1].work : HUGE_VAL;
+	SC_FIRST_NOT(n, i, way->first_slice, way->first_slice + way->n_slices,
+		     x->slices.at[i].cost <= q->room - q->always);
+	return n > way->first_slice ? x->slices.at[n - 1].work : HUGE_VAL;
 }
 
 /* Least work of a unit's open ways, and the load that all of them put on every rank. */

@@ -32,17 +32,10 @@ static double missing(const struct sc_shard *from, uint32_t n_from, const struct
 	memcpy(scratch, from, n_from * sizeof(*scratch));
 	qsort(scratch, n_from, sizeof(*scratch), by_rank);
 	for (uint32_t i = 0; i < n_to; i++) {
-		uint32_t low = 0, high = n_from;
+		size_t low;
 
 		sum += (double)to[i].rows * (double)to[i].cols;
-		while (low < high) {
-			uint32_t mid = low + (high - low) / 2;
-
-			if (scratch[mid].rank < to[i].rank)
-				low = mid + 1;
-			else
-				high = mid;
-		}
+		SC_FIRST_NOT(low, k, 0, n_from, scratch[k].rank < to[i].rank);
 		for (; low < n_from && scratch[low].rank == to[i].rank; low++)
 			sum -= common(scratch[low].row_offset, scratch[low].rows, to[i].row_offset,
 				      to[i].rows) *

@@ -153,18 +153,12 @@ static bool before(const struct sc_placer *placer, uint32_t a, uint32_t b)
 /* Into the first n of the ranks by cost, from place `low` on. */
 static void insert(struct sc_placer *placer, uint32_t rank, uint32_t low, uint32_t n)
 {
-	uint32_t *at = placer->by_cost, high = n;
+	uint32_t *at = placer->by_cost;
+	size_t place;
 
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (before(placer, at[mid], rank))
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	memmove(at + low + 1, at + low, (n - low) * sizeof(*at));
-	at[low] = rank;
+	SC_FIRST_NOT(place, i, low, n, before(placer, at[i], rank));
+	memmove(at + place + 1, at + place, (n - place) * sizeof(*at));
+	at[place] = rank;
 }
 
 /* Each shard on the cheapest rank that it fits on. */
