@@ -102,7 +102,6 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	struct sc_sweep_args *args = into;
 	struct sc_arena *arena = call->arena;
-	int *exit_code = &call->exit_code;
 	const char *path = args->common.words.at[0];
 	struct sc_predict_opts opts;
 	struct sc_config config;
@@ -132,7 +131,7 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 	sc_predict_opts_init(&opts);
 	opts.confidence_pct = (int)args->confidence;
 	rc = run_cases(&sweep, &sink, call, err);
-	*exit_code = sink.exit_code;
+	call->exit_code = sink.exit_code;
 	return rc;
 }
 

@@ -105,17 +105,16 @@ static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 		if (plan->has_cost)
 			sc_strbuf_printf(out, " %12.6g %8s %-6s %5u %9.2f", s->cost, gap,
 					 shard_is_proven(study, plan) ? "yes" : "no", s->bottleneck,
-					 plan->solution.memory.hbm_bytes / SC_BYTES_PER_GIB);
+					 s->memory.hbm_bytes / SC_BYTES_PER_GIB);
 		else
 			sc_strbuf_printf(out, " %12s %8s %-6s %5s %9s", "-", "-", "-", "-", "-");
-		sc_strbuf_printf(out, " %9.2f %8.2f",
-				 plan->solution.memory.host_bytes / SC_BYTES_PER_GIB,
-				 plan->solution.memory.ssd_bytes / SC_BYTES_PER_GIB);
+		sc_strbuf_printf(out, " %9.2f %8.2f", s->memory.host_bytes / SC_BYTES_PER_GIB,
+				 s->memory.ssd_bytes / SC_BYTES_PER_GIB);
 		if (study->opts.confidence.samples > 0)
 			sc_strbuf_printf(out, " %7.1f %8.2f %-4s", SC_PCT * plan->confidence.p_best,
 					 plan->confidence.regret_pct,
 					 plan->confidence.tied ? "yes" : "no");
-		sc_strbuf_printf(out, "%s%s\n", plan->solution.over_budget ? "  over budget" : "",
+		sc_strbuf_printf(out, "%s%s\n", s->over_budget ? "  over budget" : "",
 				 plan->is_barred ? "  against constraints or moves" : "");
 	}
 	if (count_ties(study))

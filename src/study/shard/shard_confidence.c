@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/intern.h"
@@ -35,6 +34,7 @@ struct study {
 	double family[SC_N_COST_FAMILIES], rest;
 	double *table, *kind, *rank_ms;
 	double *cost; /* [plan][sample] */
+	struct sc_arena arena;
 };
 
 static bool same_kind(const struct sc_shard_term *x, const struct sc_shard_term *y)
@@ -74,7 +74,8 @@ static void gather(struct study *study, const struct sc_confidence_plan *plans)
 	for (size_t i = 0; i < study->n_plans; i++) {
 		struct plan_parts *out = &study->plans[i];
 
-		out->at = sc_xrealloc(NULL, plans[i].terms->at.n + 1, sizeof(*out->at));
+		out->at =
+			sc_arena_calloc(&study->arena, plans[i].terms->at.n + 1, sizeof(*out->at));
 		for (size_t k = 0; k < plans[i].terms->at.n; k++) {
 			const struct sc_shard_term *term = &plans[i].terms->at.at[k];
 			const bool on_host = term->tier == SC_TIER_UVM || term->tier == SC_TIER_SSD;
@@ -216,12 +217,13 @@ int sc_shard_confidence(const struct sc_shard_problem *problem,
 		return sc_err_set(err, SC_ELIMIT,
 				  "%lld samples of %zu plans; at most %d and %zu cells",
 				  (long long)opts->samples, n_plans, MAX_SAMPLES, MAX_CELLS);
-	study.plans = sc_xcalloc(n_plans, sizeof(*study.plans));
+	sc_arena_init(&study.arena, 1 << 16);
+	study.plans = sc_arena_calloc(&study.arena, n_plans, sizeof(*study.plans));
 	gather(&study, plans);
-	study.table = sc_xrealloc(NULL, problem->n_tables + 1, sizeof(double));
-	study.kind = sc_xrealloc(NULL, study.n_kinds + 1, sizeof(double));
-	study.rank_ms = sc_xrealloc(NULL, (size_t)problem->world + 1, sizeof(double));
-	study.cost = sc_xrealloc(NULL, n_plans * (size_t)opts->samples, sizeof(double));
+	study.table = sc_arena_calloc(&study.arena, problem->n_tables + 1, sizeof(double));
+	study.kind = sc_arena_calloc(&study.arena, study.n_kinds + 1, sizeof(double));
+	study.rank_ms = sc_arena_calloc(&study.arena, (size_t)problem->world + 1, sizeof(double));
+	study.cost = sc_arena_calloc(&study.arena, n_plans * (size_t)opts->samples, sizeof(double));
 	sc_rng_init(&rng, opts->seed);
 	draw_sample(&study, NULL);
 	for (size_t i = 0; i < n_plans; i++)
@@ -241,12 +243,6 @@ int sc_shard_confidence(const struct sc_shard_problem *problem,
 	}
 	memset(out, 0, n_plans * sizeof(*out));
 	score(&study, out);
-	for (size_t i = 0; i < n_plans; i++)
-		free(study.plans[i].at);
-	free(study.plans);
-	free(study.table);
-	free(study.kind);
-	free(study.rank_ms);
-	free(study.cost);
+	sc_arena_release(&study.arena);
 	return 0;
 }

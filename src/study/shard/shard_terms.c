@@ -61,15 +61,15 @@ static int add_table(const struct sc_shard_problem *problem, uint32_t table,
 		struct sc_option_shard cost;
 		double speed;
 
-		if (match != SC_UNPLACED)
-			term.option_shard =
-				sc_option_shard_index(problem, &problem->options.at[match], i);
 		if (s->rank < 0 || term.rank >= problem->world)
 			return -1;
-		if (match != SC_UNPLACED)
+		if (match != SC_UNPLACED) {
+			term.option_shard =
+				sc_option_shard_index(problem, &problem->options.at[match], i);
 			cost = problem->shards.at[term.option_shard];
-		else if (!sc_shard_cost_of(problem, table, t, s, &cost))
+		} else if (!sc_shard_cost_of(problem, table, t, s, &cost)) {
 			return -1;
+		}
 		speed = sc_rank_speed(problem, term.rank);
 		term.ms = cost.cost / speed;
 		term.comms_ms = cost.comms / speed;
