@@ -78,6 +78,10 @@ struct sc_table {
 	bool sequence;       /* outputs are not pooled: one row for each lookup */
 	struct sc_reuse reuse;
 };
+static inline double sc_table_bytes(const struct sc_table *table) /* of its weights */
+{
+	return (double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype);
+}
 
 /* Who places embedding tables where no plan is given. */
 enum sc_planner {

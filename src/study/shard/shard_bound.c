@@ -336,24 +336,16 @@ static double bisect(struct relaxation *x, double low, bool weights, int steps)
 	return low;
 }
 
-/* The cost at which the work of all tables just fills the ranks. */
-static double lp_bound(const struct relaxation *x)
-{
-	double work = 0.0;
-
-	for (uint32_t u = 0; u < x->model->units.n; u++)
-		work += x->ways.at[x->first_way.at[u]].work;
-	return work / x->speed_total;
-}
-
 double sc_shard_model_bound(const struct sc_shard_model *m, double *lp)
 {
 	struct relaxation x;
-	double bound;
+	double bound, work = 0.0;
 	bool small = m->choices.n < 4000;
 
 	begin(&x, m);
-	bound = lp_bound(&x);
+	for (uint32_t u = 0; u < m->units.n; u++)
+		work += x.ways.at[x.first_way.at[u]].work;
+	bound = work / x.speed_total; /* where the work of all tables just fills the ranks */
 	if (lp)
 		*lp = bound;
 	if (bound > 0.0) {

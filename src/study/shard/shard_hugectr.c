@@ -8,7 +8,6 @@
 
 #include "base/search.h"
 #include "base/units.h"
-#include "core/graph/op.h"
 #include "study/shard/shard.h"
 
 enum { MAX_ITERATIONS = 20 };       /* max_search_iter */
@@ -215,8 +214,7 @@ static void init(struct planner *p, const struct sc_hugectr_opts *opts,
 		const struct sc_table *table = &tables->at[t];
 
 		p->hotness[t] = (double)table->features * table->pooling;
-		p->gb[t] = (double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype) *
-			   factor / SC_BYTES_PER_GB;
+		p->gb[t] = sc_table_bytes(table) * factor / SC_BYTES_PER_GB;
 	}
 }
 

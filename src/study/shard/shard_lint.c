@@ -91,8 +91,7 @@ static void lint_replicas(const struct sc_shard_problem *problem,
 	for (size_t i = 0; i < terms->at.n; i++) {
 		const struct sc_shard_term *term = &terms->at.at[i];
 		const struct sc_table *table = &problem->tables[term->table];
-		double gib = (double)table->rows * (double)table->dim *
-			     sc_dtype_bytes(table->dtype) / SC_BYTES_PER_GIB;
+		double gib = sc_table_bytes(table) / SC_BYTES_PER_GIB;
 
 		if (term->type != SC_DATA_PARALLEL || term->rank != 0 || gib <= REPLICA_GIB)
 			continue;

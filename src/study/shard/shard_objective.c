@@ -57,11 +57,6 @@ static void hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_
 	};
 }
 
-static double table_bytes(const struct sc_table *table)
-{
-	return (double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype);
-}
-
 static void cost_shard(const void *ctx, const struct sc_option *option,
 		       struct sc_option_shard *shard)
 {
@@ -71,7 +66,7 @@ static void cost_shard(const void *ctx, const struct sc_option *option,
 	if (option->type != SC_DATA_PARALLEL)
 		shard->cost = (double)m->table->features * m->table->pooling / n +
 			      m->opts->bw_ratio / WORK_RATIO;
-	shard->hbm_bytes = table_bytes(m->table) * m->opts->optimizer_factor / n;
+	shard->hbm_bytes = sc_table_bytes(m->table) * m->opts->optimizer_factor / n;
 }
 
 static void add_option(const struct maker *m, enum sc_shard_type type, enum sc_spread spread,
@@ -87,7 +82,7 @@ static void add_option(const struct maker *m, enum sc_shard_type type, enum sc_s
 static void add_table(const struct maker *m)
 {
 	uint32_t world = m->opts->gpus;
-	double gb = table_bytes(m->table) * m->opts->optimizer_factor / BYTES_PER_GB;
+	double gb = sc_table_bytes(m->table) * m->opts->optimizer_factor / BYTES_PER_GB;
 
 	SC_VEC_PUSH(&m->out->first_option, (uint32_t)m->out->options.n);
 	if (world > 1 && gb < m->opts->dp_threshold_gb)

@@ -695,12 +695,8 @@ static void go_home(struct search *q, const struct sc_solve_opts *opts, struct s
 	const struct sc_shard_model *m = q->model;
 	double *bytes = sc_arena_calloc(scratch, m->units.n + 1, sizeof(*bytes));
 
-	for (uint32_t t = 0; t < m->problem->n_tables; t++) {
-		const struct sc_table *table = &m->problem->tables[t];
-
-		bytes[m->unit_of[t]] +=
-			(double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype);
-	}
+	for (uint32_t t = 0; t < m->problem->n_tables; t++)
+		bytes[m->unit_of[t]] += sc_table_bytes(&m->problem->tables[t]);
 	*home = sc_shard_state_make(m, false, scratch);
 	sc_shard_state_adopt(home, q->model, opts->current);
 	q->budget = (struct move_budget){.home = home,

@@ -216,9 +216,8 @@ static double held_bytes(const struct sc_torchrec_ask *ask, const struct sc_opti
 static void set_storage(const struct sc_torchrec_ask *ask, const struct flow *flow,
 			struct sc_option_shard *shard)
 {
-	const struct sc_table *table = ask->table;
 	double cached = ask->topology->uvm_cache_frac;
-	double whole = (double)table->rows * (double)table->dim * sc_dtype_bytes(table->dtype);
+	double whole = sc_table_bytes(ask->table);
 	double aux = ceil((double)shard->rows * (CACHE_ROW_BYTES + cached * CACHE_SLOT_BYTES));
 
 	/* calculate_pipeline_io_cost without a pipeline; a shard without rows has neither inputs nor outputs */
