@@ -67,7 +67,7 @@ static bool add_gaps(struct sc_frame_file *file, struct sc_trace *trace)
 	struct sc_trace_gap *gaps;
 	bool good;
 
-	SC_VEC_RESERVE(&trace->gaps, trace->gaps.n + n);
+	SC_VEC_RESERVE(&trace->gaps, trace->gaps.n + n + 1);
 	gaps = trace->gaps.at + trace->gaps.n;
 	good = sc_frame_get_rows(file->coder, &file->header, file->payload, gaps) &&
 	       sc_frame_get_texts(file->coder, &file->header, file->payload, reasons, n);
@@ -123,7 +123,7 @@ static bool add_table(struct sc_frame_file *file, struct sc_trace *trace, struct
 	case SC_FRAME_COMMS:
 		ADD_ROWS(&trace->comms);
 	case SC_FRAME_CLOCKS:
-		SC_VEC_RESERVE(&trace->clocks, trace->clocks.n + n);
+		SC_VEC_RESERVE(&trace->clocks, trace->clocks.n + n + 1);
 		if (!sc_frame_get_rows(file->coder, &file->header, file->payload,
 				       trace->clocks.at + trace->clocks.n))
 			return false;
