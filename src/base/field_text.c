@@ -521,24 +521,6 @@ static int decode_value(struct decoder *d, const struct sc_yaml *node, const str
 	return rc;
 }
 
-/* Of files that are older: what to do instead, where not just to remove it. */
-static const struct {
-	const char *key, *instead;
-} GONE[] = {
-	{"notes", NULL},
-	{"uvm_eff", NULL},
-	{"prefetch_eff", NULL},
-	{"sm_frac", NULL},
-	{"trend_frac", NULL},
-	{"batched_tile_n", NULL},
-	{"local_us", NULL},
-	{"wave_loss", NULL},
-	{"residual_frac", "bands are of configs/likeness.csv: remove it"},
-	{"wire_us", "step_us is also the time until the peer sees the first data: remove it"},
-	{"p2p_sync", "for sync write `config: [{c3: {policy: {pp: serial}}}]`, else remove it"},
-	{"whole_batches", "for true write `config: [{training: {micro_batch: 1000000}}]`"},
-};
-
 static int unknown_key(struct decoder *d, const struct sc_yaml *node, const struct sc_field *table,
 		       const struct place *up)
 {
@@ -548,12 +530,6 @@ static int unknown_key(struct decoder *d, const struct sc_yaml *node, const stru
 
 	path_text(up, path);
 	dot = path[0] ? "." : "";
-	for (size_t i = 0; i < sizeof(GONE) / sizeof(GONE[0]); i++)
-		if (strcmp(node->key, GONE[i].key) == 0)
-			return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line,
-					 node->key_column, "\"%s%s%.64s\" is a key no more; %s",
-					 path, dot, node->key,
-					 GONE[i].instead ? GONE[i].instead : "remove it");
 	if (nearest)
 		return sc_err_at(d->err, SC_EVALUE, node->file, node->key_line, node->key_column,
 				 "unknown key \"%s%s%.64s\"; did you mean \"%s%s%s\"?", path, dot,

@@ -45,12 +45,6 @@ static const struct sc_cli_option *find(const struct sc_command *command, const 
 	return NULL;
 }
 
-static const struct {
-	const char *command, *name, *instead; /* command NULL: any */
-} GONE[] = {
-	{NULL, "plot", "--report FILE.html draws"},
-	{"shard", "samples", "--draws N is of model error; elsewhere samples are a run's length"}};
-
 static int unknown_option(const struct sc_command *command, const char *name, size_t n,
 			  struct sc_err *err)
 {
@@ -68,11 +62,6 @@ static int unknown_option(const struct sc_command *command, const char *name, si
 		n = sizeof(word) - 1;
 	memcpy(word, name, n);
 	word[n] = '\0';
-	for (size_t i = 0; i < sizeof(GONE) / sizeof(GONE[0]); i++)
-		if (strcmp(word, GONE[i].name) == 0 &&
-		    (!GONE[i].command || strcmp(command->name, GONE[i].command) == 0))
-			return sc_err_set(err, SC_EUSAGE, "--%s is gone; %s", word,
-					  GONE[i].instead);
 	near = sc_nearest(word, candidates, n_candidates);
 	if (near)
 		return sc_err_set(err, SC_EUSAGE, "unknown option \"--%s\"; did you mean \"--%s\"?",

@@ -643,8 +643,6 @@ static const struct {
 	 "software/own.yaml:5:50: error: config: parallel.tp cannot depend on nvlink_domain"},
 	{"  - {when: {gpus_above: 8}, parallel: {tp: 2}}\n",
 	 "software/own.yaml:5:44: error: config: parallel.tp cannot depend on gpus_above"},
-	{"  - {}\np2p_sync: sync\n",
-	 "software/own.yaml:6:1: error: \"p2p_sync\" is a key no more; for sync write `config: [{c3:"},
 	{"  - full\n", "software/own.yaml:5:5: error: config: expected a mapping"},
 	{"  a: 1\n", "software/own.yaml:5:3: error: config: expected a list"},
 };
