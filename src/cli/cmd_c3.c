@@ -113,27 +113,29 @@ static const char *const KINDS[] = {[SC_C3_INDEPENDENT] = "independent",
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_IN(
 		table, "table", "CASES.csv",
-		"one pair a row: device, gpus, dtype, kind, m, n, k, collective, bytes, policy; without policy each is tried under all"),
+		"one pair per row: device, gpus, dtype, kind, m, n, k, collective, bytes, policy; a row without policy is "
+		"tried under all"),
 	SC_OPT_IN(
 		measured, "measured", "TABLE.csv",
-		"the same with measured compute_us, comm_us, serial_us, overlapped_us: predictions beside them"),
+		"the same with measured compute_us, comm_us, serial_us, overlapped_us: put predictions beside them"),
 	SC_OPT_IN(from, "from", "DIR",
 		  "a recording: kernels that ran beside communication, and the same alone"),
 	SC_OPT_LIST(gemms, "gemm", "M,N,K[,DTYPE]",
-		    "a matrix product, in bf16 if not said; may be given again"),
+		    "a matrix product, in bf16 unless DTYPE says otherwise; may be given again"),
 	SC_OPT_LIST(collectives, "collective", "KIND:BYTES",
 		    "what runs beside each of them, as all_gather:64M; may be given again"),
 	SC_OPT_CHOICE(kind, "kind", "KIND", KINDS,
-		      "of --gemm: independent (default), all_gather_gemm or gemm_reduce_scatter"),
-	SC_OPT_IN(cluster, "cluster", "FILE", "of --gemm: the cluster, as clusters/selene.yaml"),
+		      "with --gemm: independent (default), all_gather_gemm or gemm_reduce_scatter"),
+	SC_OPT_IN(cluster, "cluster", "FILE",
+		  "with --gemm: the cluster, such as clusters/selene.yaml"),
 	SC_OPT_TEXT(
 		device, "device", "ID",
-		"of --gemm: the GPU; with --from: predict for it (default: as the trace names it)"),
+		"with --gemm: the GPU; with --from: predict for it (default: the one that the trace names)"),
 	SC_OPT_INT(gpus, "gpus", "N", 2, 1 << 20,
-		   "of --gemm: ranks of the collective (default: the GPUs of a node)"),
+		   "with --gemm: ranks of the collective (default: the GPUs of a node)"),
 	SC_OPT_TEXT(
 		sizes, "bytes", "FROM:TO",
-		"sizes of the collective to find the best policy of, doubled each time (default 1M:1G)"),
+		"sizes of the collective for which to find the best policy, doubled each time (default 1M:1G)"),
 	SC_OPT_SET(sets),
 	SC_OPT_LIST(policies, "policy", "NAME",
 		    "predict each pair under this policy in place of its own; may be given again"),
@@ -327,43 +329,45 @@ static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 
 const struct sc_command sc_command_c3 = {
 	.name = "c3",
-	.summary = "what overlapping computation and communication gains",
+	.summary = "predict what overlapping computation and communication gains",
 	.synopsis =
 		"CONFIG | --gemm M,N,K[,DTYPE] --collective KIND:BYTES (--device ID | --cluster FILE) | --table "
 		"CASES.csv | --measured TABLE.csv | --from DIR [--policy NAME]... [--by COLUMN]... [--json] "
 		"[-o FILE.csv] [--report FILE.html]",
 	.details =
-		"Predicts computation and a collective together, under a policy: "
-		"serial, plain (two streams), comm_first (the collective gets its SMs first), reserve[:N] "
-		"(SMs kept for it), comm_first+reserve, copy_engine, copy_engine+cache_relief, chunked[:N] "
-		"(the GEMM in pieces, as asynchronous tensor parallelism) and tile_fused. Without N, the "
-		"best split is searched, and there are as many pieces as ranks; N SMs are rounded up to whole units "
-		"of the GPU. Copy engines move and do not add: of independent pairs they take all_gather and "
-		"all_to_all; beside a GEMM that makes what is reduced, SMs add what they brought.\n\n"
-		"kind is independent, all_gather_gemm or gemm_reduce_scatter. m is as the GPU multiplies "
-		"it, gathered rows included; bytes are those of nccl-tests. An empty compute_us or comm_us "
-		"is predicted. The ideal speedup is the sum of the isolated times over the longer one, as the policy runs it where "
-		"that is shorter (copies of a few microseconds in place of a slow library call); the share of it "
-		"that is realised is (speedup - 1) / (ideal - 1). A measured comm_us below the predicted makes copies "
-		"faster, too; one above it is the library's.\n\n"
-		"Of CONFIG the pairs are its layers' products before and after collectives of the tensor-, "
-		"context- and expert-parallel group, and its layers beside gradients' reductions and weights' "
-		"gathers; of a DLRM its bottom MLP and its tables' update beside exchanges and reductions; of --gemm, each "
-		"product with each --collective. Each pair is tried under every policy: "
-		"times, what of the ideal speedup is realised, what limits it over time (none: all runs as if "
-		"alone), the best policy (the simplest within 1 % of the fastest), and a rule by size of the "
-		"collective, with what it and each policy alone cost over the best of each size. A class says which side is longer by 15 %: G-long the computation, "
-		"C-long the collective. -o FILE.csv writes a row a pair and policy, the best marked; of --table and "
-		"--measured their rows.\n\n"
-		"--from finds in a recording the kernels that ran beside those of collectives on one GPU, "
-		"and the same kernels (name, grid, block, registers, shared memory, the op's shapes, or their place in an "
-		"iteration if no shapes are recorded; of collectives kind, size and group) alone in the same trace. It says what each side lost, and what the model "
-		"says from the time alone; a stretch is a maximal interval in which both run, its ideal "
-		"speedup that of the times alone of what ran in it, of each side at most the stretch. The iterations are replayed as if kernels lost nothing, and "
-		"under each policy: serial takes turns, plain is the recording, comm_first and reserve give collectives the SMs of "
-		"their blocks while they run or always, copy engines take those that only move; what needs products in pieces is "
-		"not known. Each lasts until host and GPUs are done; collectives stay as long as recorded. -o FILE.csv writes the kernels that ran "
-		"beside a collective, as `stepcast fit --kind interference` reads them.",
+		"Predicts computation and a collective together, under a policy: serial, plain (two streams), comm_first "
+		"(the collective gets its SMs first), reserve[:N] (SMs kept for it), comm_first+reserve, copy_engine, "
+		"copy_engine+cache_relief, chunked[:N] (the GEMM in pieces, as in asynchronous tensor parallelism) and "
+		"tile_fused. Without N, stepcast searches for the best number of SMs, and takes as many pieces as ranks; "
+		"it rounds N SMs up to whole units of the GPU. Copy engines move data and do not add: in independent pairs "
+		"they take all_gather and all_to_all; beside a GEMM that makes what is reduced, SMs add what the engines "
+		"brought.\n\n"
+		"kind is independent, all_gather_gemm or gemm_reduce_scatter. m counts the rows that the GPU multiplies, "
+		"gathered ones included; bytes are those of nccl-tests. stepcast predicts an empty compute_us or comm_us. "
+		"The ideal speedup is the sum of the isolated times over the longer one, as the policy runs it where that "
+		"is shorter (copies of a few microseconds in place of a slow library call); its realised share is (speedup "
+		"- 1) / (ideal - 1). A measured comm_us below the predicted one makes copies faster, too; one above it "
+		"holds for the library alone.\n\n"
+		"The pairs of a CONFIG are the products of its layers before and after collectives of the tensor-, "
+		"context- and expert-parallel groups, and its layers beside the reduction of gradients and the gathering "
+		"of weights. The pairs of a DLRM are its bottom MLP and the update of its tables beside exchanges and "
+		"reductions. --gemm pairs each product with each --collective. stepcast tries each pair under every "
+		"policy, and gives the times, the realised share of the ideal speedup, what limits it over time (none: all "
+		"runs as if alone), the best policy (the simplest within 1 % of the fastest), and a rule by size of the "
+		"collective, with what the rule and each policy alone lose against the best at each size. A class says "
+		"which side is longer by 15 %: G-long the computation, C-long the collective. -o FILE.csv writes a row for "
+		"each pair and policy, with the best marked, or the rows of --table and --measured.\n\n"
+		"--from finds the kernels of a recording that ran beside those of collectives on one GPU, and the same "
+		"kernels alone in the same trace: those with the same name, grid, block, registers, shared memory and "
+		"shapes of the op (or place in an iteration, if it has no shapes), and collectives of the same kind, size "
+		"and group. It says what each side lost, and what the model predicts from the time alone. A stretch is a "
+		"maximal interval in which both run; its ideal speedup follows from the times alone of what ran in it, "
+		"each side at most the stretch. stepcast replays the iterations as if kernels lost nothing, and under each "
+		"policy: serial takes turns, plain is the recording, comm_first and reserve give collectives the SMs of "
+		"their blocks while they run or always, and copy engines take those that only move. It cannot replay "
+		"policies that cut products into pieces. A replay lasts until host and GPUs are done; collectives last as "
+		"long as recorded. -o FILE.csv writes the kernels that ran beside a collective, as `stepcast fit --kind "
+		"interference` reads them.",
 	.words = "file",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct c3_args),

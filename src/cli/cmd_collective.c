@@ -40,14 +40,16 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_OUT(
 		write, "write", "FILE.xml",
 		"write the common algorithm of --algorithm as MSCCL's XML; what is timed is read from it"),
-	SC_OPT_IN(measured, "measured", "FILE",
-		  "measured times, beside: CSV with bytes and time_us, or what nccl-tests printed"),
+	SC_OPT_IN(
+		measured, "measured", "FILE",
+		"measured times to put beside: CSV with bytes and time_us, or what nccl-tests printed"),
 	SC_OPT_LIST(
 		beside, "beside", "KIND:BYTES",
-		"another that begins with it between the same GPUs, as all_gather:64M; may be given again"),
+		"another collective that begins with it between the same GPUs, such as all_gather:64M; may be given again"),
 	SC_OPT_TEXT(
 		place, "place", "G,G...",
-		"jobs of so many GPUs on one node at once, each with this collective: which GPUs to give them (a node whose wiring is known, without switches)"),
+		"jobs of G GPUs each on one node at once, each with this collective: say which GPUs to give them (a node "
+		"without switches, whose wiring is known)"),
 	SC_OPT_REPORT(report),
 	SC_OPT_JSON(json),
 	{0},
@@ -362,30 +364,29 @@ const struct sc_command sc_command_collective = {
 		"KIND (--cluster FILE | --device NAME) [--bytes N|A:B[:xF]] [--nodes N] [--ranks N] "
 		"[--algorithm FILE.xml|NAME] [--write FILE.xml] [--beside KIND:BYTES]... [--place G,G...] [--measured FILE] [--report FILE.html] [--json]",
 	.details =
-		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines "
-		"them, which algorithm, protocol and how many channels the library takes, and what limits "
-		"it. KIND is all_reduce, all_gather, reduce_scatter, broadcast, reduce, gather, scatter, all_to_all or "
-		"send_recv.\n\n"
-		"An algorithm file is MSCCL's XML. Before it is timed it is proved on symbols: sends and "
-		"receives match, none waits in a circle, every rank gets what the collective promises in whatever order its thread blocks run; what is "
-		"wrong is named with rank, thread block and step. Then its thread blocks are walked at each "
-		"size, and the sizes are named at which it beats the library; `deadlock` is a size at which "
-		"a file's buffers are full on both sides of a pair that sends before it receives. Common ones need no file, run at "
-		"every size, and are of one channel and the Simple protocol, or as ring_all_reduce:LL:4x8 of a protocol and "
-		"so many channels and instances: ring_all_gather, ring_all_gather_fused, "
-		"ring_all_reduce, pairs_all_gather, pairs_all_reduce, pairs_all_to_all, "
-		"two_step_all_to_all, hierarchical_all_reduce (chains in nodes, and of each part a ring between them), tree_all_reduce (chains in nodes, a tree of their heads), "
-		"and all_to_next (each rank sends to the next, between nodes over all NICs; KIND is what it is "
-		"compared with, as send_recv).\n\n"
-		"The library's own by name are forced: ring, tree, nvls, pat, collnet; or those that it takes where buffers "
-		"are registered for them: symmetric (kernels over symmetric memory, NCCL 2.27 on), copy_engine (no SMs; "
-		"all_gather, gather, scatter and all_to_all, NCCL 2.28 on); or hierarchical: one call after the other inside nodes and "
-		"between them. cluster.algorithms takes these names, too.\n\n"
-		"With --beside others begin at the same time, each on a communicator of its own; links, "
-		"NICs, SMs and memory are shared, and the time until this one ends is said, too.\n\n"
-		"With --place jobs run on one node at once, each with this collective between its own GPUs: the first that are "
-		"free in turn, and the best of all ways to give them out, by rings that are searched on the node's wiring; where "
-		"rings of several jobs cross one link they share it.\n\n"
+		"Says for each size how long the collective takes, its bandwidths as nccl-tests defines them, which "
+		"algorithm, protocol and how many channels the library takes, and what limits it. KIND is all_reduce, "
+		"all_gather, reduce_scatter, broadcast, reduce, gather, scatter, all_to_all or send_recv.\n\n"
+		"An algorithm file is MSCCL's XML. stepcast first proves it on symbols: sends and receives match, none "
+		"waits in a circle, and every rank gets what the collective promises in whatever order its thread blocks "
+		"run. An error names the rank, thread block and step. Then it walks the thread blocks at each size, and "
+		"names the sizes at which the algorithm beats the library; `deadlock` marks a size at which a file's "
+		"buffers are full on both sides of a pair that sends before it receives. Common algorithms need no file "
+		"and run at every size, with one channel and the Simple protocol, or with a protocol and numbers of "
+		"channels and instances, as in ring_all_reduce:LL:4x8: ring_all_gather, ring_all_gather_fused, "
+		"ring_all_reduce, pairs_all_gather, pairs_all_reduce, pairs_all_to_all, two_step_all_to_all, "
+		"hierarchical_all_reduce (chains in nodes, and a ring between them for each part), tree_all_reduce (chains "
+		"in nodes, a tree of their heads), and all_to_next (each rank sends to the next, between nodes over all "
+		"NICs; KIND is what it is compared with, as send_recv).\n\n"
+		"A name forces one of the library's own algorithms: ring, tree, nvls, pat, collnet; or one that it takes "
+		"where buffers are registered for it: symmetric (kernels over symmetric memory, NCCL 2.27 on), copy_engine "
+		"(no SMs; all_gather, gather, scatter and all_to_all, NCCL 2.28 on); or hierarchical: one call after the "
+		"other inside nodes and between them. cluster.algorithms takes these names, too.\n\n"
+		"--beside starts other collectives at the same time, each on a communicator of its own. They share links, "
+		"NICs, SMs and memory; the result also says when this one ends.\n\n"
+		"--place runs several jobs on one node at once, each with this collective between its own GPUs. It "
+		"compares giving each job the first GPUs that are free with the best of all ways, by rings that it "
+		"searches on the node's wiring; rings of several jobs that cross one link share it.\n\n"
 		"  stepcast collective all_reduce --cluster clusters/dgx-h100.yaml --bytes 8:16G:x2",
 	.words =
 		"all_reduce all_gather reduce_scatter broadcast reduce gather scatter all_to_all send_recv",

@@ -126,13 +126,12 @@ const struct sc_command sc_command_compare = {
 	.summary = "configs and recordings side by side: what differs, and what it does",
 	.synopsis = "CONFIG|DIR CONFIG|DIR... [--set PATH=VALUE]... [--json] [--report FILE.html]",
 	.details =
-		"Shows the keys in which the configs differ, their times by what takes them, and their memory. "
-		"The ratio of the times has a band of its own: speeds of kernels, memory, links, network and "
-		"host are drawn anew 100 times, the same for all configs, so that errors that all share "
-		"cancel.\n\n"
-		"A DIR of traces (see stepcast import), or one *.sctrace file, stands for its recorded iterations: their mean, where the "
-		"time of the one of median time goes, what kernels of each family take, and what the critical "
-		"paths differ in. The band of its ratio is that of its iterations, drawn anew. --set leaves "
+		"Shows the keys in which the configs differ, their times by what takes them, and their memory. The ratio "
+		"of the times has a band of its own: stepcast draws the speeds of kernels, memory, links, network and host "
+		"100 times, the same for all configs, so that errors that all share cancel.\n\n"
+		"A DIR of traces (see stepcast import), or one *.sctrace file, stands for its recorded iterations: their "
+		"mean, where the time goes in the iteration of median length, what each family of kernels takes, and how "
+		"the critical paths differ. The band of its ratio comes from resampling its iterations. --set leaves "
 		"recordings alone.\n\n"
 		"  stepcast compare a.yaml b.yaml\n"
 		"  stepcast compare traces/job traces/straggler",

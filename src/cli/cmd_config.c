@@ -21,7 +21,7 @@ struct config_args {
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_SET(sets),
 	SC_OPT_FLAG(lenient, "lenient",
-		    "import: go without the keys that are not understood, and list them"),
+		    "import: ignore the keys that are not understood, and list them"),
 	SC_OPT_TEXT(
 		shim, "shim", "DIR",
 		"import: write programs there that stand for torchrun, python, srun, sbatch and the like, print their arguments and end"),
@@ -198,26 +198,25 @@ static int answer(void *into, struct sc_cli_call *call, struct sc_err *err)
 const struct sc_command sc_command_config = {
 	.name = "config",
 	.summary =
-		"check a config, show it with every default filled in, or make one of other programs' files",
+		"check a config, show it with every default filled in, or make one from other programs' files",
 	.synopsis =
 		"(check|show) FILE | import FILE... [--lenient] [--set PATH=VALUE]... | import --shim DIR",
 	.details =
-		"check says ok, or what is wrong and where. show prints the config with every value "
-		"filled in, each with where it came from: a file and line, --set, the GPU's usual node, "
-		"the software, or a default. What it prints is a config again.\n\n"
-		"import reads what other programs are run with: the arguments of Megatron-LM, as a log, ps or "
-		"--shim prints them, "
-		"YAML of NeMo or Megatron-Bridge, TOML of torchtitan, JSON of DeepSpeed, config.json of "
-		"Hugging Face, a list of tables of TorchRec (Python, JSON or CSV). Several files say "
-		"together what is run, as a DeepSpeed JSON and a config.json; where they disagree, that is "
-		"an error. It writes a config whose lines say which line and key they come from, and at "
-		"its end what was not taken over. A key that changes what a step costs and is not "
-		"understood is an error that names it. What no file says, as the GPU, is given by --set:\n\n"
+		"check says ok, or what is wrong and where. show prints the config with every value filled in, each with "
+		"its origin: a file and line, --set, the GPU's usual node, the software, or a default. Its output is a "
+		"config again.\n\n"
+		"import reads what other programs are run with: the arguments of Megatron-LM, as a log, ps or --shim "
+		"prints them, YAML of NeMo or Megatron-Bridge, TOML of torchtitan, JSON of DeepSpeed, config.json of "
+		"Hugging Face, a list of tables of TorchRec (Python, JSON or CSV). Several files, such as a DeepSpeed JSON "
+		"and a config.json, describe one run together; if they disagree, that is an error. import writes a config "
+		"whose lines name the line and key they come from, and lists at its end what it did not take over. A key "
+		"that changes what a step costs and is not understood is an error that names it. --set gives what no file "
+		"says, such as the GPU:\n\n"
 		"  stepcast config import --shim shim\n"
 		"  PATH=$(realpath shim):$PATH bash pretrain.sh >run.args\n"
 		"  stepcast config import run.args --set cluster.gpu=h100-sxm-80gb -o ours.yaml\n"
-		"  stepcast config import ds.json config.json --set gpus=64 --set model.seq=4096 "
-		"--set cluster.gpu=a100-sxm-80gb",
+		"  stepcast config import ds.json config.json --set gpus=64 --set model.seq=4096 --set "
+		"cluster.gpu=a100-sxm-80gb",
 	.words = "check show import",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct config_args),

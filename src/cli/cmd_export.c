@@ -118,15 +118,14 @@ const struct sc_command sc_command_export = {
 	.summary = "write traces as Chrome/Perfetto JSON or CSV, or tables of measured times",
 	.synopsis = "(DIR|FILE) [--format FORMAT] [--rank R] [--clock merged|own] [--output FILE]",
 	.details =
-		"chrome has the names, categories and arguments of PyTorch's profiler; with one rank it "
-		"is read by HTA as it is. With several ranks each gets processes of its own; \"clock\" in "
-		"the file says what set its clock and how far off it may be. csv has one event a row, with "
-		"times in UTC nanoseconds.\n\n"
-		"ops has matrix products with their shapes (single precision on tensor cores is tf32; a product "
-		"in backward is one of two gradients, and a row of its own), and collectives their sizes and "
-		"times without waiting (quality good; bound, where peers were not recorded: waiting for them may "
-		"be in it), host the time of each op's launches, all in the columns that fit reads. "
-		"Kernels beside collectives are the pairs of stepcast c3 --from DIR --json.\n\n"
+		"chrome has the names, categories and arguments of PyTorch's profiler; with one rank HTA reads it as it "
+		"is. With several ranks each gets processes of its own; \"clock\" in the file says what set its clock and "
+		"how far off it may be. csv has one event a row, with times in UTC nanoseconds.\n\n"
+		"ops has matrix products with their shapes (single precision on tensor cores is tf32; a product in "
+		"backward is one of two gradients, and a row of its own); collectives has their sizes and times without "
+		"waiting (quality good; bound, where peers were not recorded: waiting for them may be in it); host has the "
+		"time of each op's launches; all have the columns that fit reads. For kernels beside collectives see "
+		"stepcast c3 --from DIR --json.\n\n"
 		"  stepcast export run --rank 0 --output rank0.json",
 	.words = "file",
 	.options = OPTIONS,

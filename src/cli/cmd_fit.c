@@ -29,7 +29,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		"which model: gemm, attention, attention_decode, rowwise, optimizer, embedding, host, collective or interference; or iteration"),
 	SC_OPT_IN(
 		table, "table", "CSV",
-		"measured times, one a row, plain or gzip; of collectives also what nccl-tests printed"),
+		"measured times, one per row, plain or gzip; for collectives also what nccl-tests printed"),
 	SC_OPT_TEXT(
 		device, "device", "NAME",
 		"the GPU, as a100-sxm-80gb: its rows are taken, its profile is where the fit starts"),
@@ -41,7 +41,9 @@ static const struct sc_cli_option OPTIONS[] = {
 		   "parts that are held out in turn (default: 5); a shape is never split"),
 	SC_OPT_TEXT(
 		leave_out, "leave-out", "COLUMN",
-		"in place of folds: predict the rows of each value of the column by a fit of the others; of device: of all devices, by their datasheets; collective, of machine: of all machines; iteration: of columns A,B,..., for each of their values together"),
+		"in place of folds: predict the rows of each value of the column by a fit of the others. COLUMN device "
+		"takes all devices, by their datasheets; machine (collective) takes all machines; iteration takes columns "
+		"A,B,... and each of their values together"),
 	SC_OPT_LIST(
 		hold_out, "hold-out", "COLUMN=VALUE",
 		"in place of folds: predict the rows with any of these values by a fit of the others"),
@@ -53,11 +55,11 @@ static const struct sc_cli_option OPTIONS[] = {
 		"sources whose times hold a launch: auto (default: where the shortest are far above the model), none or all"),
 	SC_OPT_FLAG(
 		curves, "curves",
-		"gemm, collective: keep the measured times by size, too; of collectives -o writes a whole fabric file"),
+		"gemm, collective: also keep the measured times by size; for collectives -o writes a whole fabric file"),
 	SC_OPT_REPORT(report),
 	SC_OPT_LIST(
 		coefs, "coef", "NAME[=START]",
-		"iteration: a coefficient, as software.host_op_us or device.gemm.power_eff; may be given again"),
+		"iteration: a coefficient, such as software.host_op_us or device.gemm.power_eff; may be given again"),
 	SC_OPT_FLAG(
 		start_from_profile, "start-from-profile",
 		"iteration: search from the profile's values alone, not from other places, too"),
@@ -261,63 +263,55 @@ const struct sc_command sc_command_fit = {
 		"[--curves] [--report FILE.html] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
 		"--table CASES.csv --coef NAME[=START]... [--leave-out COLUMN[,COLUMN]]",
 	.details =
-		"Fits the coefficients of one model to the table's rows of one device, by robust least "
-		"squares in log time: outliers lose their say, and a coefficient that the rows do not "
-		"determine stays as it is and is named. Errors are given in sample and for rows held "
-		"out in turn.\n\n"
+		"Fits the coefficients of one model to the table's rows of one device, by robust least squares in log "
+		"time: outliers weigh less, and a coefficient that the rows do not determine keeps its value and is named. "
+		"The report has the errors in sample and for rows held out in turn.\n\n"
 		"  gemm        m n k time_us [batch] [op: linear, bmm] [pass: fwd, bwd] [dtype]\n"
 		"              [regime: burst, sustained: a loop of a second (default)]\n"
 		"              [includes: product (default), cast+product, with the cast of the input from\n"
 		"              bf16 and the search for its scale, as variant says]\n"
-		"  attention   heads seq head_dim time_us [batch] [kv_heads] [seq_kv] [causal] [pass] "
-		"[dtype]\n"
-		"  attention_decode  heads kv_len head_dim time_us [batch] [kv_heads] [dtype] [kv_dtype]: one new token "
-		"a sequence\n"
-		"  rowwise     op rows cols time_us [pass] [dtype]; op: add, gelu, softmax, layernorm, "
-		"rmsnorm\n"
+		"  attention   heads seq head_dim time_us [batch] [kv_heads] [seq_kv] [causal] [pass] [dtype]\n"
+		"  attention_decode  heads kv_len head_dim time_us [batch] [kv_heads] [dtype] [kv_dtype]: one new token a "
+		"sequence\n"
+		"  rowwise     op rows cols time_us [pass] [dtype]; op: add, gelu, softmax, layernorm, rmsnorm\n"
 		"  optimizer   params time_us [bytes: of one parameter]\n"
-		"  embedding   tables rows dim time_us [batch] [pooling] [zipf] [unique_rows] "
-		"[longest_run]\n"
-		"              [pass] [optimizer] [dtype] [sorted: false, no sort in the time] [warm: true, "
-		"rows cached]\n"
+		"  embedding   tables rows dim time_us [batch] [pooling] [zipf] [unique_rows] [longest_run]\n"
+		"              [pass] [optimizer] [dtype] [sorted: false, no sort in the time] [warm: true, rows cached]\n"
 		"  host        time_us [launches]\n"
-		"  interference alone_us beside_frac blocks comm_blocks time_us [computes] [collective] "
-		"[comm_load], as c3 --from -o FILE.csv writes them;\n"
-		"              or compute_us comm_us overlapped_us m bytes policy [n] [kind] [gpus] [ctas] "
-		"[collective], as c3 --measured reads them\n"
-		"  collective  collective bytes ranks time_us [nodes] [gpus_per_node] [intra] [inter] "
-		"[sweep] [algo] [quality]\n\n"
-		"A collective's table may be what nccl-tests or rccl-tests printed: which collective, ranks and "
-		"hosts are read from its lines.\n\n"
-		"A table without a column device is of --device; it may have a column source. The backward pass of a "
-		"gemm is both of its gradients. Rows with an empty time are left out; a time that is no "
-		"positive number is an error. Collectives of the quality bound, which export gives "
-		"to times that may hold waiting, are left out unless --where names that column. "
-		"-o writes a device file over the device's own, to be put "
+		"  interference alone_us beside_frac blocks comm_blocks time_us [computes] [collective] [comm_load], as c3 "
+		"--from -o FILE.csv writes them;\n"
+		"              or compute_us comm_us overlapped_us m bytes policy [n] [kind] [gpus] [ctas] [collective], "
+		"as c3 --measured reads them\n"
+		"  collective  collective bytes ranks time_us [nodes] [gpus_per_node] [intra] [inter] [sweep] [algo] "
+		"[quality]\n\n"
+		"The table of a collective may be what nccl-tests or rccl-tests printed; its lines say which collective, "
+		"ranks and hosts.\n\n"
+		"A table without a column device belongs to --device; it may have a column source. The backward pass of a "
+		"gemm is both of its gradients. Rows with an empty time do not count; a time that is no positive number is "
+		"an error. Collectives of the quality bound, which export gives to times that may contain waiting, do not "
+		"count either, unless --where names that column. -o writes a device file based on the device's own, to put "
 		"into the folder devices of the configs; for collectives, entries of a fabric file.\n\n"
-		"--curves keeps what was measured beside the coefficients. Of a gemm: each weight matrix "
-		"(n, k) that was timed at three sizes m or more is predicted forward from its own times, "
-		"others by the formula. Of collectives: -o is the whole file of one machine; put it into "
-		"the folder fabrics, and name it in a config as cluster.fabric.\n\n"
-		"--kind collective --leave-out machine says what the shared model is worth on a machine that it has "
-		"never seen: rows of all devices are taken, those with one value of the column machine are "
-		"predicted by a fit of all others, in which machines weigh alike and which starts where no "
-		"machine is.\n\n"
-		"Times that were taken round the call of an op, not the kernel, hold the host's part: "
-		"max(floor, launch + kernel), fitted for each op of such a source.\n\n"
+		"--curves keeps the measured times beside the coefficients. A weight matrix (n, k) of a gemm with times at "
+		"three sizes m or more is then predicted forward from its own times, others by the formula. For "
+		"collectives -o writes the whole file of one machine: put it into the folder fabrics, and name it in a "
+		"config as cluster.fabric.\n\n"
+		"--kind collective --leave-out machine says what the shared model is worth on a machine that it has never "
+		"seen: it takes the rows of all devices, and predicts those of each value of the column machine by a fit "
+		"of all others, in which machines weigh alike and which starts from values of no machine.\n\n"
+		"Times that were taken around the call of an op rather than its kernel contain the host's part: max(floor, "
+		"launch + kernel), fitted for each op of such a source.\n\n"
 		"  stepcast fit --kind gemm --table gemm.csv.gz --device h100-sxm-80gb -o my-h100.yaml\n\n"
-		"--kind iteration fits what no kernel table shows, as host costs or the clock under load, "
-		"to whole measured iterations: the table is that of validate, read over CONFIG. A "
-		"coefficient is any number of a software or device profile, by its keys: "
-		"software.host_op_us, device.gemm.power_eff, or software:megatron-lm.host_op_us and "
-		"device:v100-sxm-16gb.gemm.power_eff where the rows have several. Its bounds are the "
-		"key's, and a factor 1000. The mean |ln(predicted/measured)| is made small, and a "
-		"little is asked for the distance from the start: the profile's value, or START. "
-		"--leave-out predicts the rows of each value by a fit of the others, which is what the "
-		"fit is worth elsewhere; give neutral STARTs where the profile was fitted to these very "
-		"rows. -o writes a profile over the old one, if all coefficients are of one.\n\n"
-		"  stepcast fit --kind iteration base.yaml --table mine.csv --coef software.host_op_us "
-		"--coef software.comm_latency_us=20 --leave-out model.hidden -o my-stack.yaml",
+		"--kind iteration fits what no kernel table shows, such as host costs or the clock under load, to whole "
+		"measured iterations; the table is that of validate, read over CONFIG. A coefficient is any number of a "
+		"software or device profile, by its keys: software.host_op_us, device.gemm.power_eff, or "
+		"software:megatron-lm.host_op_us and device:v100-sxm-16gb.gemm.power_eff where the rows have several. It "
+		"stays within the bounds of its key, and within a factor of 1000. The fit minimises the mean "
+		"|ln(predicted/measured)|, and a small penalty on the distance from the start: the profile's value, or "
+		"START. --leave-out predicts the rows of each value by a fit of the others, which shows what the fit is "
+		"worth elsewhere; give neutral STARTs where the profile was fitted to these very rows. -o writes a profile "
+		"based on the old one, if all coefficients belong to one.\n\n"
+		"  stepcast fit --kind iteration base.yaml --table mine.csv --coef software.host_op_us --coef "
+		"software.comm_latency_us=20 --leave-out model.hidden -o my-stack.yaml",
 	.words = "file",
 	.options = OPTIONS,
 	.output_arg = "FILE.yaml",

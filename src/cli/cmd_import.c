@@ -314,19 +314,18 @@ static int import(void *into, struct sc_cli_call *call, struct sc_err *err)
 
 const struct sc_command sc_command_import = {
 	.name = "import",
-	.summary = "read traces of other tools into trace files of our own",
+	.summary = "read traces of other tools into stepcast's trace files",
 	.synopsis = "FILE... -o DIR [--rank N] [--mate TRACE] [--jobs N] [--json]",
 	.details =
-		"Reads traces and writes them to the folder DIR, one trace file for each FILE or rank; replay, "
-		"info and export take that folder. What a FILE is, is found by its contents, packed "
-		"with gzip or not:\n\n"
+		"Reads traces and writes them to the folder DIR, one trace file for each FILE or rank; replay, info and "
+		"export take that folder. The contents of a FILE, packed with gzip or not, say what it is:\n\n"
 		"  Kineto           what torch.profiler writes, of any year, NVIDIA and AMD\n"
 		"  execution trace  PyTorch's ExecutionTraceObserver with --mate, joined to the Kineto trace\n"
 		"  Chakra           protobuf, of nodes with start times\n"
 		"  Nsight Systems   exported as SQLite\n"
 		"  timeline         operations of a training job as CSV\n\n"
-		"Several FILEs are several ranks. Damaged events are skipped and counted by reason; of a file "
-		"that was cut, all that is whole is kept.\n\n"
+		"Several FILEs are several ranks. Damaged events are skipped and counted by reason; all that is whole of a "
+		"file that was cut is kept.\n\n"
 		"  stepcast import worker*.pt.trace.json.gz -o run",
 	.words = "file",
 	.options = OPTIONS,

@@ -392,12 +392,12 @@ const struct sc_command sc_command_info = {
 	.name = "info",
 	.n_words = 1,
 	.words_asked = "one DIR or FILE",
-	.summary = "say what trace files have: ranks, events by class, streams, losses",
+	.summary = "show what trace files have: ranks, events by class, streams, losses",
 	.synopsis = "(DIR|FILE) [--check] [--json] [--report FILE.html]",
 	.details =
-		"For each .sctrace file of a folder, or one file: whose it is, whether it is complete, "
-		"events by class, bytes an event, streams, what was lost when it was recorded and why. "
-		"Files that were cut or damaged are read as far as they are whole.",
+		"Says of each .sctrace file in a folder, or of one file, which process wrote it, whether it is complete, "
+		"how many events of each class it has, bytes per event, streams, and what the recording lost and why. It "
+		"reads files that were cut or damaged as far as they are whole.",
 	.words = "file",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct info_args),

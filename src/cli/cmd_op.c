@@ -332,7 +332,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		"collective: the cluster, as clusters/selene.yaml (default: the GPU's usual node)"),
 	SC_OPT_TEXT(
 		beside, "beside", "'KIND KEY=VALUE...'",
-		"another operation on a stream of its own, launched just after it on the same GPU: how long both take"),
+		"another operation, on a stream of its own, launched just after it on the same GPU: say how long both take"),
 	SC_OPT_JSON(json),
 	{0},
 };
@@ -620,25 +620,24 @@ const struct sc_command sc_command_op = {
 	.synopsis =
 		"KIND --device NAME KEY=VALUE... [--beside 'KIND KEY=VALUE...'] [--cluster FILE] [--json]",
 	.details =
-		"Says how long one operation takes, what each limit alone would take, which one limits it, "
-		"the 80 % band, and whether the model extrapolates.\n\n"
+		"Says how long one operation takes, what each limit alone would take, which one limits it, the 80 % band, "
+		"and whether the model extrapolates.\n\n"
 		"  gemm        m= n= k= [batch=] [sums_rows=] [dtype=]\n"
-		"  attention   batch= heads= seq= head_dim= [kv_heads=] [seq_kv=] [causal=] [pass=fwd|bwd] "
-		"[dtype=]\n"
-		"  attention_decode  batch= heads= kv_len= head_dim= [kv_heads=] [kv_dtype=] [dtype=]: one new token "
-		"a sequence\n"
-		"  rowwise     rows= cols= [op=layernorm|rmsnorm|gelu|softmax|add] [pass=fwd|bwd] [read_bytes=] [write_bytes=] "
-		"[dtype=]\n"
+		"  attention   batch= heads= seq= head_dim= [kv_heads=] [seq_kv=] [causal=] [pass=fwd|bwd] [dtype=]\n"
+		"  attention_decode  batch= heads= kv_len= head_dim= [kv_heads=] [kv_dtype=] [dtype=]: one new token a "
+		"sequence\n"
+		"  rowwise     rows= cols= [op=layernorm|rmsnorm|gelu|softmax|add] [pass=fwd|bwd] [read_bytes=] "
+		"[write_bytes=] [dtype=]\n"
 		"  optimizer   params= [bytes=]\n"
 		"  embedding   rows= dim= batch= [pooling=] [tables=] [zipf=] [reuse=] [pass=fwd|bwd]\n"
 		"              [optimizer=sgd|rowwise_adagrad|adagrad|adam|atomic_sgd] [dtype=]\n"
 		"  collective  bytes= ranks= [nodes=] [kind=all_reduce|all_gather|reduce_scatter|broadcast|\n"
 		"              reduce|gather|scatter|all_to_all|send_recv] [dtype=]\n\n"
-		"dtype is fp32, tf32, fp16 (default), bf16 or fp8. read_bytes and write_bytes are per "
-		"element, the optimizer's bytes per parameter. A collective's bytes are nccl-tests' size. "
-		"An embedding's tables are looked up in one kernel, as many times as pooling says for each of the batch; "
-		"how often rows come back is Zipf's law with that exponent, a profile of configs/reuse or a "
-		"sample of indices (.txt, .npy, .bin), and the default profile if not given.\n\n"
+		"dtype is fp32, tf32, fp16 (default), bf16 or fp8. read_bytes and write_bytes are per element, the "
+		"optimizer's bytes per parameter. A collective's bytes are nccl-tests' size. One kernel looks up all "
+		"tables of an embedding, pooling times for each sample of the batch. How often rows come back follows "
+		"Zipf's law with that exponent, a profile of configs/reuse or a sample of indices (.txt, .npy, .bin); "
+		"without any, the default profile.\n\n"
 		"  stepcast op gemm --device a100-sxm-80gb m=8192 n=6144 k=6144",
 	.words = "gemm attention attention_decode rowwise optimizer embedding collective",
 	.options = OPTIONS,

@@ -35,10 +35,10 @@ const struct sc_command sc_command_page = {
 	.name = "page",
 	.n_words = 1,
 	.words_asked = "one FILE.json",
-	.summary = "the HTML page of a result that was saved as JSON",
+	.summary = "make the HTML page of a result that was saved as JSON",
 	.synopsis = "FILE.json [-o FILE.html]",
 	.details =
-		"Makes of what a command wrote with --json the page that the same command writes with --report, to the "
+		"Turns what a command wrote with --json into the page that the same command writes with --report, byte for "
 		"byte (- is stdin). A page is one file: it loads nothing from elsewhere, and it holds the JSON.\n\n"
 		"  stepcast predict run.yaml --explain --json -o run.json\n"
 		"  stepcast page run.json -o run.html",

@@ -39,7 +39,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_FLAG(no_pack, "no-pack",
 		    "leave the traces as they were written: larger, readable all the same"),
 	SC_OPT_TEXT(recover, "recover", "DIR",
-		    "run nothing; make whole what killed processes left in DIR"),
+		    "run nothing; repair what killed processes left in DIR"),
 	{0},
 };
 
@@ -267,19 +267,18 @@ const struct sc_command sc_command_record = {
 	.summary = "run a command and record what it does on the GPUs",
 	.synopsis = "[-o DIR] [--iteration-range NAME] [--] COMMAND [ARGUMENT]...",
 	.details =
-		"Runs COMMAND with the tracer in it and in all that it starts, and leaves one trace a "
-		"process in DIR (default: stepcast-traces): kernels, copies, calls of the CUDA runtime "
-		"and driver, event records and waits, NVTX ranges, and NCCL's calls. Needs no change to "
-		"the program, and never makes it fail.\n\n"
-		"Under torchrun, mpirun or srun, stepcast stands before the launcher or before the "
-		"program; ranks are read from the environment that the launcher sets. On several nodes "
-		"DIR is on a file system that all see, or the files are gathered later.\n\n"
+		"Runs COMMAND with the tracer in it and in every process that it starts, and leaves one trace per process "
+		"in DIR (default: stepcast-traces): kernels, copies, calls of the CUDA runtime and driver, event records "
+		"and waits, NVTX ranges, and NCCL's calls. The program needs no change, and the tracer never makes it "
+		"fail.\n\n"
+		"Put stepcast before torchrun, mpirun or srun, or before the program; it reads ranks from the environment "
+		"that the launcher sets. On several nodes, put DIR on a file system that all see, or gather the files "
+		"later.\n\n"
 		"  stepcast record -o run1 -- torchrun --nproc-per-node 8 train.py\n\n"
-		"What a process had not written when it was killed is recovered when COMMAND ends. After "
-		"a crash of stepcast itself: stepcast record --recover DIR.\n\n"
-		"What was lost is said, with its share. The exit code is that of COMMAND; 128 and the "
-		"signal's number if one ended it; 1 if COMMAND ended with 0, but more than 1 % of the "
-		"events were lost.",
+		"When COMMAND ends, stepcast recovers what killed processes had not written yet. After a crash of stepcast "
+		"itself, run stepcast record --recover DIR.\n\n"
+		"stepcast says what was lost, and its share. The exit code is that of COMMAND; 128 and the signal's number "
+		"if one ended it; 1 if COMMAND ended with 0, but more than 1 % of the events were lost.",
 	.words = "file",
 	.options = OPTIONS,
 	.output_arg = "DIR",

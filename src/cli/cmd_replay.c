@@ -36,10 +36,12 @@ static const char *const MISSING[] = {
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_LIST(
 		scales, "scale", "SELECTOR=FACTOR",
-		"operations take FACTOR times as long, as kernel:gemm=0.8; may be given again, factors multiply"),
+		"these operations take FACTOR times as long, such as kernel:gemm=0.8; may be given again, and factors "
+		"multiply"),
 	SC_OPT_LIST(
 		replaces, "replace", "SELECTOR=mean|model",
-		"operations take what those of their type do over all ranks, or what our models say; may be given again, the last that matches an operation holds"),
+		"these operations take the mean of their type over all ranks, or what the models predict; may be given "
+		"again, and the last that matches an operation wins"),
 	SC_OPT_LIST(sets, "set", "gpus=N",
 		    "another number of GPUs: more or fewer data-parallel replicas"),
 	SC_OPT_LIST(without, "without-straggler", "RANK",
@@ -56,10 +58,11 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_SWITCH(
 		what_if, "what-if",
 		"the cost of each rank's slowness, and slowdowns by rank, stage and operation (default: yes)"),
-	SC_OPT_INT(step, "step", "STEP", 0, MAX_RANK,
-		   "whose critical path and timeline are shown (default: that of the median time)"),
+	SC_OPT_INT(
+		step, "step", "STEP", 0, MAX_RANK,
+		"the iteration whose critical path and timeline are shown (default: that of the median time)"),
 	SC_OPT_IN(cluster, "cluster", "CONFIG",
-		  "the config whose GPUs and network our models are asked about"),
+		  "the config whose GPUs and network the models take"),
 	SC_OPT_TEXT(
 		range, "iteration-range", "PATTERN",
 		"the NVTX ranges or annotations that are iterations (default: ProfilerStep, else optimizer calls, else ranges named step or iteration, else what repeats)"),
@@ -238,20 +241,19 @@ const struct sc_command sc_command_replay = {
 		"[--missing symmetric] [--without-straggler RANK] [--json] [--timeline FILE.json] "
 		"[--report FILE.html]",
 	.details =
-		"Replays the traces of DIR (see stepcast import): every iteration simulated beside what "
-		"was measured, and predicted from the others; where each rank's time goes and which "
-		"ranks hold up the rest; the critical path; and what changes would bring.\n\n"
-		"A SELECTOR is terms joined by commas, all of which must hold: kernel, collective, "
-		"p2p, copy, host or all; kernels of a family, as kernel:gemm; the same with a part of "
-		"the name, as kernel:ampere; op:TEXT for a name of any kind; rank:N, dp:N, stage:N, step:N. "
-		"Launch gaps are host:launch.\n\n"
-		"Durations of computation, transfers (without the waiting in them) and launch gaps are "
-		"those recorded. Changes are compared with a replay of typical gaps, since recorded "
-		"gaps also hold waits that no trace explains.\n\n"
-		"Of traces of GPU streams: --overlap none lets collectives wait for all device work "
-		"launched before them, and all launched after them for their end; free drops the waits "
-		"for collectives that were only inferred from times. --missing symmetric takes ranks that were not "
-		"recorded to be as early as the recorded ones.\n\n"
+		"Replays the traces of DIR (see stepcast import): it simulates every iteration beside what was measured, "
+		"predicts each from the others, and says where each rank's time goes, which ranks hold up the rest, what "
+		"is on the critical path, and what changes would bring.\n\n"
+		"A SELECTOR is terms joined by commas, all of which must hold: kernel, collective, p2p, copy, host or all; "
+		"kernels of a family, as kernel:gemm; the same with a part of the name, as kernel:ampere; op:TEXT for a "
+		"name of any kind; rank:N, dp:N, stage:N, step:N. Launch gaps are host:launch.\n\n"
+		"A replay keeps the recorded durations of computation, transfers (without the waiting in them) and launch "
+		"gaps. It compares changes with a replay of typical gaps, since recorded gaps also contain waits that no "
+		"trace explains.\n\n"
+		"In traces of GPU streams, --overlap none makes collectives wait for all device work launched before them, "
+		"and all work launched after them wait for their end; free drops the waits for collectives that were only "
+		"inferred from times. --missing symmetric takes ranks that were not recorded to be as early as the "
+		"recorded ones.\n\n"
 		"  stepcast replay traces/job\n"
 		"  stepcast replay traces/job --scale kernel:gemm,rank:0=0.5\n"
 		"  stepcast replay run --overlap none\n"

@@ -36,13 +36,16 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_INT(waves, "waves", "N", 1, MAX_CHUNKS / 2, "hanayo: waves (default: 1)"),
 	SC_OPT_TEXT(
 		times, "times", "f=T,b=T,w=T,send=T",
-		"of a stage: forward, backward of inputs, of weights, and of what is sent (default: 1, 1, 1, 0); kept=K: the share of activations that backward of weights still needs (1)"),
+		"times of a stage: forward, backward of inputs, backward of weights, and sending (default: 1, 1, 1, 0); "
+		"kept=K: the share of activations that backward of weights still needs (1)"),
 	SC_OPT_LIST(
 		stage_times, "stage-times", "f=T,b=T,w=T",
-		"where stages differ: what of --times the first has otherwise; given again, the second, and so on"),
+		"where stages differ: the times of the first stage that differ from --times; given again, those of the "
+		"second, and so on"),
 	SC_OPT_FLAG(
 		optimize, "optimize",
-		"zb-1p, zb-2p: look for a better order of the same memory, and say how far from the best possible it may be"),
+		"zb-1p, zb-2p: look for a better order within the same memory, and say how far it may be from the best "
+		"possible"),
 	SC_OPT_SET(sets),
 	SC_OPT_REPORT(report),
 	SC_OPT_JSON(json),
@@ -479,23 +482,20 @@ const struct sc_command sc_command_schedule = {
 		"NAME|FILE.csv|FILE.json... [CONFIG.yaml | --pp P --micro-batches M --times f=1,b=1,w=1] "
 		"[--optimize] [-o FILE.csv|FILE.json|FILE.svg|FILE.html] [--report FILE.html] [--json]",
 	.details =
-		"Shows when each stage runs which pass (F forward, B backward, I backward of inputs, W of "
-		"weights), the share of the longest stage's time that stages have no work, and the micro-batches whose "
-		"activations each stage holds, at most and over time. With a CONFIG the passes take what it "
-		"is predicted to take, in ms, and memory is in GiB of a GPU; without a NAME the schedule is "
-		"the CONFIG's own.\n\n"
-		"NAME is a value of parallel.schedule. FILE.csv has a line a rank and cells as PyTorch's "
-		"pipelining package writes them: stage, kind, micro-batch (0F0, 1B2, 1I2, 1W2, "
-		"(0F1;3B0)OVERLAP_F_B); where a stage and micro-batch have a W, an older file's B is the "
-		"backward of inputs; SEND, RECV, UNSHARD, RESHARD and REDUCE_GRAD are read past. FILE.json has the same cells: "
-		"{\"schema\": \"stepcast/schedule/1\", \"ranks\": [[\"0F0\", \"0B0\"]]}, with comments. chimera and dualpipe run a stage on several ranks, "
-		"which such a file cannot say. A file that "
-		"cannot run is an error that says which rank waits for what.\n\n"
+		"Shows when each stage runs which pass (F forward, B backward, I backward of inputs, W of weights), the "
+		"share of the longest stage's time in which stages have no work, and the micro-batches whose activations "
+		"each stage holds, at most and over time. With a CONFIG the passes take the times predicted for it, in ms, "
+		"and memory is in GiB per GPU; without a NAME the schedule is the CONFIG's own.\n\n"
+		"NAME is a value of parallel.schedule. FILE.csv has a line per rank and cells as PyTorch's pipelining "
+		"package writes them: stage, kind, micro-batch (0F0, 1B2, 1I2, 1W2, (0F1;3B0)OVERLAP_F_B); where a stage "
+		"and micro-batch have a W, an older file's B is the backward of inputs; SEND, RECV, UNSHARD, RESHARD and "
+		"REDUCE_GRAD are read past. FILE.json has the same cells: {\"schema\": \"stepcast/schedule/1\", \"ranks\": "
+		"[[\"0F0\", \"0B0\"]]}, with comments. chimera and dualpipe run a stage on several ranks, which such a "
+		"file cannot say. A file that cannot run is an error that says which rank waits for what.\n\n"
 		"  stepcast schedule 1f1b zb-h1 zb-v --pp 4 --micro-batches 8\n"
 		"  stepcast schedule zb-v --pp 8 --micro-batches 24 -o zbv.csv\n"
 		"  stepcast schedule 1f1b zb-v run.yaml -o run.html\n"
-		"  stepcast schedule zb-2p --pp 8 --micro-batches 24 --times f=2,b=2,w=1 --stage-times f=1 "
-		"--optimize",
+		"  stepcast schedule zb-2p --pp 8 --micro-batches 24 --times f=2,b=2,w=1 --stage-times f=1 --optimize",
 	.words = NAMES,
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct schedule_args),

@@ -46,9 +46,8 @@ struct search_args {
 };
 
 #define SC_ARGS struct search_args
-#define GPUS_OPTION                            \
-	SC_OPT_TEXT(gpus, "gpus", "N|FROM:TO", \
-		    "so many GPUs, or from so many on, doubled, to so many")
+#define GPUS_OPTION \
+	SC_OPT_TEXT(gpus, "gpus", "N|FROM:TO", "N GPUs, or FROM, twice as many, and so on up to TO")
 #define MARGIN_OPTION                                                  \
 	SC_OPT_NUMBER(memory_margin, "memory-margin", "SHARE", 0, 0.9, \
 		      "share of a GPU's memory that stays free (default: 0.05)")
@@ -61,11 +60,11 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_TEXT(devices, "device", "A,B,...", "GPUs to choose from"),
 	SC_OPT_TEXT(
 		objective, "objective", "WHAT[,WHAT]",
-		"time (default), throughput (of a GPU), cost or energy; two: their Pareto front"),
+		"time (default), throughput (per GPU), cost or energy; two give their Pareto front"),
 	SC_OPT_COSTS(cost),
 	MARGIN_OPTION,
 	SC_OPT_TIME_LIMIT(time_limit_s,
-			  "then give the best so far, and how far it can be from the best"),
+			  "stop then, with the best so far and how far it can be from the best"),
 	SC_OPT_OUT(cases, "out-cases", "FILE.csv",
 		   "write every candidate: state, floor, memory, time"),
 	SC_OPT_CONFIDENCE(confidence),
@@ -262,23 +261,22 @@ const struct sc_command sc_command_search = {
 		"[--device A,B] [--objective WHAT[,WHAT]] [--price USD|GPU=USD]... [--tokens N] "
 		"[--time-limit S] [-o BEST.yaml] [--report FILE.html] [--json]",
 	.details =
-		"Searches what the CONFIG leaves open of: tp, cp, pp, ep, virtual stages, sharding, sequence "
-		"parallelism, micro-batch, recomputation. Keys that it gives stay, unless --choose names them "
-		"or --all opens them. Other keys can be searched by --choose, as parallel.schedule.\n\n"
-		"A candidate that needs more than 95 % of the memory (--memory-margin 0.05) is left out. Of each other one a floor is made "
-		"without simulating: the passes of its busiest GPU and the pipeline's ends. What has a floor "
-		"above the eleven best is not simulated, so the best is the best of all candidates under the "
-		"model.\n\n"
-		"The answer: the eleven fastest that differ; in how many of 40 draws of model error each is the "
-		"best, and its expected regret: how much longer it takes than the best of a draw, on average. "
-		"The best is the one of least expected regret. Then what each setting is worth. -o writes the "
-		"best as a config that leaves dp open: it follows from gpus.\n\n"
-		"SIGINT and --time-limit end the search with the best so far, and say how far it can be from "
-		"the best. At least one candidate that fits is predicted, if there is one.\n\n"
-		"Under mpirun the processes share the candidates; the answer is that of one alone.\n\n"
+		"Searches what the CONFIG leaves open of tp, cp, pp, ep, virtual stages, sharding, sequence parallelism, "
+		"micro-batch and recomputation. Keys that it gives stay as they are, unless --choose names them or --all "
+		"opens them. --choose also opens other keys, such as parallel.schedule.\n\n"
+		"The search leaves out candidates that need more than 95 % of the memory (--memory-margin 0.05). For each "
+		"other one it computes a floor without simulating: the passes of the busiest GPU and the ends of the "
+		"pipeline. It does not simulate a candidate whose floor is above the eleven best, so the best is the best "
+		"of all candidates under the model.\n\n"
+		"The answer lists the eleven fastest that differ, in how many of 40 draws of model error each is the best, "
+		"and its expected regret: how much longer it takes, on average, than the best of a draw. The best is the "
+		"one with the least expected regret. What each setting is worth follows. -o writes the best as a config "
+		"that leaves dp open, since dp follows from gpus.\n\n"
+		"SIGINT and --time-limit end the search with the best so far, and say how far that can be from the best. "
+		"If any candidate fits, at least one is predicted.\n\n"
+		"Under mpirun the processes share the candidates; the answer is the same as that of one process.\n\n"
 		"  stepcast search x.yaml --all --memory-margin 0.1 -o best.yaml\n"
-		"  stepcast search x.yaml --all --gpus 64:512 --objective time,cost --price "
-		"h100-sxm-80gb=2.5",
+		"  stepcast search x.yaml --all --gpus 64:512 --objective time,cost --price h100-sxm-80gb=2.5",
 	.output_arg = "BEST.yaml",
 	.output_help = "write the best as a config that predict takes",
 	.words = "file",
@@ -296,12 +294,13 @@ static const struct sc_cli_option SCALE_OPTIONS[] = {
 	GPUS_OPTION,
 	SC_OPT_FLAG(weak, "weak", "the batch grows with the GPUs (default: it stays)"),
 	SC_OPT_FLAG(given, "given",
-		    "what the config gives of the split stays (default: all of it is searched)"),
+		    "keep what the config gives of the split (default: search all of it)"),
 	SC_OPT_LIST(chosen, "choose", "KEY[=A,B,...]", "search this key too; may be given again"),
 	SC_OPT_LIST(fixed, "fix", "KEY=VALUE", "do not search this key; may be given again"),
 	MARGIN_OPTION,
 	SC_OPT_COSTS(cost),
-	SC_OPT_TIME_LIMIT(time_limit_s, "of each size: then its best so far, which is not proven"),
+	SC_OPT_TIME_LIMIT(time_limit_s,
+			  "stop each size then, with its best so far, which is not proven"),
 	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_JSON(json),
 	SC_OPT_REPORT(report),
@@ -341,12 +340,12 @@ const struct sc_command sc_command_scale = {
 		"CONFIG --gpus FROM:TO [--weak] [--given] [--choose KEY[=A,B]]... [--fix KEY=VALUE]... "
 		"[--price USD|GPU=USD]... [--tokens N] [--report FILE.html] [--json]",
 	.details =
-		"Searches the split (stepcast search) at FROM GPUs, twice as many, and so on to TO. Strong "
-		"scaling keeps the batch; --weak takes the batch of the CONFIG at FROM and lets it grow with "
-		"the GPUs. Speedup and efficiency are those of the throughput against the first size at which "
-		"something fits and leaves 5 % of the memory free (--memory-margin 0.05).\n\n"
-		"Under mpirun the processes share the candidates of each size; the answer is that of one "
-		"alone. If one is lost, the error says which sizes are missing.\n\n"
+		"Searches the split (stepcast search) at FROM GPUs, twice as many, and so on to TO. Strong scaling keeps "
+		"the batch; --weak takes the batch of the CONFIG at FROM and lets it grow with the GPUs. Speedup and "
+		"efficiency compare the throughput with that of the first size at which something fits and leaves 5 % of "
+		"the memory free (--memory-margin 0.05).\n\n"
+		"Under mpirun the processes share the candidates of each size; the answer is the same as that of one "
+		"process. If one dies, the error says which sizes are missing.\n\n"
 		"  stepcast scale configs/examples/gpt-175b-selene.yaml --gpus 64:4096\n"
 		"  stepcast scale x.yaml --gpus 8:512 --weak --fix parallel.sharding=fsdp",
 	.words = "file",

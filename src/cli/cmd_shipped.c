@@ -290,28 +290,29 @@ static int list(void *into, struct sc_cli_call *call, struct sc_err *err)
 	return rc ? rc : sc_cli_give(call, &forms, &all, err);
 }
 
-#define COMMAND(name_, kind_, summary_, details_)                                         \
-	const struct sc_command sc_command_##name_ = {                                    \
-		.name = #name_,                                                           \
-		.summary = summary_,                                                      \
-		.synopsis = "[WORD] [--json]",                                            \
-		.words = "",                                                              \
-		.details = details_ "\n\nWith WORD: those whose name, figures or source " \
-				    "have it.",                                           \
-		.options = OPTIONS,                                                       \
-		.args_bytes = sizeof(struct shipped_args),                                \
-		.defaults = &(const struct shipped_args){.kind = kind_},                  \
-		.run = list,                                                              \
+#define COMMAND(name_, kind_, summary_, details_)                                                 \
+	const struct sc_command sc_command_##name_ = {                                            \
+		.name = #name_,                                                                   \
+		.summary = summary_,                                                              \
+		.synopsis = "[WORD] [--json]",                                                    \
+		.words = "",                                                                      \
+		.details = details_ "\n\n"                                                        \
+				    "WORD keeps those whose name, figures or source contain it.", \
+		.options = OPTIONS,                                                               \
+		.args_bytes = sizeof(struct shipped_args),                                        \
+		.defaults = &(const struct shipped_args){.kind = kind_},                          \
+		.run = list,                                                                      \
 	}
 
 COMMAND(devices, SC_SHIPPED_DEVICES, "list the GPUs that are shipped",
-	"One line a GPU: what cluster.gpu takes, SMs, memory (GiB, 1e9 bytes/s), dense peaks "
-	"(TFLOP/s), power limit, GPUs in its usual node, and which of its models were fitted on it.");
+	"One line per GPU: what cluster.gpu takes, SMs, memory (GiB, 1e9 bytes/s), dense peaks (TFLOP/s), power limit, "
+	"GPUs in its usual node, and which of its models were fitted on it.");
 COMMAND(models, SC_SHIPPED_MODELS, "list the models that are shipped",
-	"One line a model: what model: models/ID.yaml takes, its shape and where that is published.");
+	"One line per model: what model: models/ID.yaml takes, its shape and where that is published.");
 COMMAND(clusters, SC_SHIPPED_CLUSTERS, "list the clusters that are shipped",
-	"One line a cluster: what cluster: clusters/ID.yaml takes, its nodes and their network.");
+	"One line per cluster: what cluster: clusters/ID.yaml takes, its nodes and their network.");
 COMMAND(software, SC_SHIPPED_SOFTWARE, "list the software profiles that are shipped",
-	"One line a profile: what training.software takes and what it describes.");
+	"One line per profile: what training.software takes and what it describes.");
 COMMAND(examples, SC_SHIPPED_EXAMPLES, "list the example configs that are shipped",
-	"One line an example: its file, as every command takes it, its model's family, GPUs, software, the time that was measured if any, and what it is.");
+	"One line per example: its file, as every command takes it, its model's family, GPUs, software, the time that was "
+	"measured if any, and what it is.");

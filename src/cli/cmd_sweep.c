@@ -143,19 +143,18 @@ const struct sc_command sc_command_sweep = {
 	.synopsis =
 		"CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--confidence PCT] [--price USD|GPU=USD]... [--tokens N] [--jobs N] [-o OUT.csv] [--json] [--report FILE.html]",
 	.details =
-		"Predicts every case of a table, or every point of a grid, over the base CONFIG. The "
-		"result is a CSV: the columns of the input, then the prediction. A case that cannot be "
-		"predicted has its reason in the column `error`, and the others go on; if none can be "
-		"predicted, the exit code is 1.\n\n"
-		"Look at `fits` first: a case that needs more memory (memory_total_gib) than a GPU has "
-		"(capacity_gib) is predicted all the same. `same_as` is the number of an earlier row "
-		"(the first is 1) that is predicted the same to the last digit: what differs has no "
-		"effect there, as a micro-batch above the batch. `warnings` are those of predict.\n\n"
-		"Rows are written in order, as they come. SIGINT and SIGTERM end the sweep with the rows "
-		"that are done, and exit code 1. If OUT.csv was there before, the rows go to OUT.csv.part, "
-		"which replaces it once all are done.\n\n"
-		"Under mpirun the processes share the cases, and the first writes what one alone would. If one "
-		"is lost, the others' rows are written, and the error says which cases are missing.\n\n"
+		"Predicts every case of a table, or every point of a grid, over the base CONFIG. The result is a CSV: the "
+		"columns of the input, then the prediction. A case that cannot be predicted has its reason in the column "
+		"`error`, and the others go on; if none can be predicted, the exit code is 1.\n\n"
+		"Look at `fits` first: a case that needs more memory (memory_total_gib) than a GPU has (capacity_gib) is "
+		"predicted all the same. `same_as` is the number of an earlier row (the first is 1) that is predicted the "
+		"same to the last digit: what differs has no effect there, such as a micro-batch above the batch. "
+		"`warnings` are those that predict gives.\n\n"
+		"Rows are written in order, as they come. SIGINT and SIGTERM end the sweep with the rows that are done, "
+		"and exit code 1. If OUT.csv was there before, the rows go to OUT.csv.part, which replaces it once all are "
+		"done.\n\n"
+		"Under mpirun the processes share the cases, and the first writes what one alone would. If one dies, the "
+		"sweep writes the rows of the others, and the error says which cases are missing.\n\n"
 		"  stepcast sweep x.yaml --grid parallel.tp=1,2,4,8 --grid parallel.pp=1,2,4 -o out.csv\n"
 		"  mpirun stepcast sweep x.yaml --table cases.csv -o out.csv",
 	.words = "file",

@@ -28,7 +28,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_TEXT(device, "device", "NAME", "with --kind: only rows of this GPU"),
 	SC_OPT_IN(
 		table, "table", "CASES.csv",
-		"one measured case a row, with a column measured_ms; header cells with a dot are config keys"),
+		"one measured case per row, with a column measured_ms; header cells with a dot are config keys"),
 	SC_OPT_LIST(where, "where", "COLUMN=VALUE",
 		    "take only rows with this value; given again, all must hold"),
 	SC_OPT_LIST(by, "by", "COLUMN", "also score each value of the column; may be given again"),
@@ -226,27 +226,25 @@ const struct sc_command sc_command_validate = {
 		"CONFIG --table CASES.csv [--where COLUMN=VALUE]... [--by COLUMN]... [--max-mape PCT] "
 		"[--out-cases FILE.csv] [--choices] [--confidence PCT] [--leave-out COLUMN,...] [--out-likeness FILE.csv] [--report FILE.html] [--json]; or --kind KIND --table CSV [--device NAME]",
 	.details =
-		"Predicts every row of the table over the base CONFIG and compares it with its column "
-		"measured_ms. Rows that cannot be read or predicted are reported as skipped, with the reason; "
-		"they do not change the exit code.\n\n"
-		"With --kind the rows are times of single operations or collectives, with the columns of "
-		"fit, predicted by the device's profile as it is shipped. A collective's network is read "
-		"from gpus_per_node, nodes, intra and inter:\n\n"
-		"  intra   NVLink<g>_NVSwitch, NVLink<g>_direct_mesh, NVLink<g>_NVL<n>, NVLink_bridge, xGMI, "
-		"PCIe, none\n"
-		"  inter   <n>x<Gbit>Gb_<net> or <net>_<n>x<Gbit>Gb, with _SHARP where the switches add; a text "
-		"of intra\n          where one domain of links spans the hosts; none\n\n"
-		"What says nothing is the device's usual node, with a warning.\n\n"
-		"MAPE is the mean, median and p90 the percentiles, and geo the geometric mean of the "
-		"absolute error in percent; bias is the mean signed error; cover is the share of measured "
-		"times inside the predicted band, and band its median half-width.\n\n"
-		"--choices: of the rows that differ in nothing but the split the one predicted as the fastest is "
-		"chosen. A choice is won if its measured time is at most 3 % above the best one's; its gain is what "
-		"it saves of the worst one's time, of what the best one saves. The same model on as many GPUs is one "
-		"decision with one vote, whatever its batches, and every suite weighs alike.\n\n"
-		"A band is made of what the measured rows of configs/likeness.csv missed their predictions "
-		"by. The table's own rows may be among them: --leave-out suite,cluster.gpu says what the "
-		"bands are worth to somebody else. A row's suite is in its column suite, else source.",
+		"Predicts every row of the table over the base CONFIG and compares it with its column measured_ms. Rows "
+		"that cannot be read or predicted are skipped with a reason, and do not change the exit code.\n\n"
+		"With --kind the rows are times of single operations or collectives, with the columns of fit, predicted by "
+		"the device's profile as it is shipped. The columns gpus_per_node, nodes, intra and inter describe the "
+		"network of a collective:\n\n"
+		"  intra   NVLink<g>_NVSwitch, NVLink<g>_direct_mesh, NVLink<g>_NVL<n>, NVLink_bridge, xGMI, PCIe, none\n"
+		"  inter   <n>x<Gbit>Gb_<net> or <net>_<n>x<Gbit>Gb, with _SHARP where the switches add; a text of intra\n"
+		"          where one domain of links spans the hosts; none\n\n"
+		"Cells that say nothing stand for the device's usual node, with a warning.\n\n"
+		"MAPE is the mean, median and p90 the percentiles, and geo the geometric mean of the absolute error in "
+		"percent; bias is the mean signed error; cover is the share of measured times inside the predicted band, "
+		"and band its median half-width.\n\n"
+		"--choices takes the rows that differ in nothing but the split, and chooses the one that is predicted as "
+		"the fastest. A choice is won if its measured time is at most 3 % above that of the best; its gain is the "
+		"time that it saves against the worst, as a share of what the best saves. The same model on the same "
+		"number of GPUs is one decision with one vote, whatever its batches, and every suite weighs alike.\n\n"
+		"Bands come from how far the measured rows of configs/likeness.csv were from their predictions. The "
+		"table's own rows may be among them: --leave-out suite,cluster.gpu says what the bands are worth to "
+		"somebody else. A row's suite is in its column suite, else source.",
 	.words = "file",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct validate_args),

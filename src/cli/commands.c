@@ -296,7 +296,7 @@ struct help_args {
 #define SC_ARGS struct help_args
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_FLAG(man, "man", "print the man page (roff) instead"),
-	SC_OPT_FLAG(markdown, "markdown", "of keys: as Markdown tables"),
+	SC_OPT_FLAG(markdown, "markdown", "keys: print Markdown tables"),
 	{0},
 };
 
@@ -555,12 +555,13 @@ const struct sc_command sc_command_help = {
 	.synopsis =
 		"[COMMAND] [--man] | keys [WORD]... [--markdown] | coverage CONFIG|MODEL [GPU] [SOFTWARE]",
 	.details =
-		"Without COMMAND lists the commands. With --man prints the man page of COMMAND, or "
-		"of stepcast.\n\nkeys lists every key of configs, devices, fabrics and software with its "
-		"values, default and meaning: all, or those whose name, values or meaning have each WORD.\n\n"
+		"Shows what COMMAND does, or lists all commands. --man prints the man page of COMMAND, or of stepcast.\n\n"
+		"keys lists every key of configs, devices, fabrics and software with its values, default and meaning: all, "
+		"or those whose name, values or meaning have each WORD.\n\n"
 		"coverage says how many measured iterations are like a CONFIG's, or those of a MODEL on a GPU with a "
-		"SOFTWARE (in any order): by how much they were missed, how wide the band is therefore, and what no measured row "
-		"shows.\n\n  stepcast help coverage configs/examples/gpt-22b-selene.yaml\n"
+		"SOFTWARE (in any order): how far predictions were from them, how wide the band therefore is, and what no "
+		"measured row shows.\n\n"
+		"  stepcast help coverage configs/examples/gpt-22b-selene.yaml\n"
 		"  stepcast help coverage llama3-70b gb200 megatron-core",
 	.words = "command",
 	.options = OPTIONS,

@@ -108,33 +108,35 @@ enum { SC_CLI_MAX_JOBS = 1024 };
 /* Those of the commands that run a table of cases. */
 #define SC_OPT_SET(member)                       \
 	SC_OPT_LIST(member, "set", "PATH=VALUE", \
-		    "override one key of the config, as parallel.tp=4; may be given again")
+		    "override one key of the config, such as parallel.tp=4; may be given again")
 #define SC_OPT_CONFIDENCE(member)                                                        \
 	SC_OPT_INT(member, "confidence", "PCT", SC_CONFIDENCE_LEAST, SC_CONFIDENCE_MOST, \
-		   "share of measured times that the band holds (default 80)")
+		   "percent of measured times that the band should hold (default 80)")
 #define SC_OPT_TIME_LIMIT(member, text) \
 	SC_OPT_NUMBER(member, "time-limit", "SECONDS", 0.001, 1e7, text)
 #define SC_OPT_JSON(member) SC_OPT_FLAG(member, "json", "write JSON to stdout")
 #define SC_OPT_REPORT(member) \
-	SC_OPT_OUT(member, "report", "FILE.html", "write the result as an HTML page, too")
+	SC_OPT_OUT(member, "report", "FILE.html", "also write the result as an HTML page")
 #define SC_OPT_JOBS(member)                                                                      \
 	SC_OPT(INT, member, "jobs", .letter = 'j', .arg = "N", .min = 1, .max = SC_CLI_MAX_JOBS, \
-	       .help = "threads (default: one a processor); results do not depend on it")
+	       .help = "threads (default: one per processor); the result is the same for any number")
 
 /* What runs cost: of the commands that predict steps. */
 struct sc_cost_args {
 	struct sc_arg_list prices;
 	double tokens, samples; /* 0: not given */
 };
-#define SC_OPT_COSTS(member)                                                                   \
-	SC_OPT_LIST(member.prices, "price", "USD|GPU=USD",                                     \
-		    "of a GPU, or of those GPUs, for an hour, as cluster.price_usd_gpu_hour: " \
-		    "say what a step costs; may be given again"),                              \
-		SC_OPT_NUMBER(member.tokens, "tokens", "N", 1, 1e18,                           \
-			      "say what a run over so many tokens takes and costs, as 15T; "   \
-			      "kWh are of the GPUs' board power (tdp_w) alone"),               \
-		SC_OPT_NUMBER(member.samples, "samples", "N", 1, 1e18,                         \
-			      "the same over so many samples")
+#define SC_OPT_COSTS(member)                                                                                           \
+	SC_OPT_LIST(                                                                                                   \
+		member.prices, "price", "USD|GPU=USD",                                                                 \
+		"price of an hour of any GPU, or of GPUs of one kind (cluster.price_usd_gpu_hour): say what a step "   \
+		"costs; may be given again"),                                                                          \
+		SC_OPT_NUMBER(                                                                                         \
+			member.tokens, "tokens", "N", 1, 1e18,                                                         \
+			"say what a run over N tokens, such as 15T, takes and costs; kWh count the GPUs' board power " \
+			"(tdp_w) alone"),                                                                              \
+		SC_OPT_NUMBER(member.samples, "samples", "N", 1, 1e18,                                                 \
+			      "say the same for N samples")
 
 extern const struct sc_cli_option sc_common_options[];
 

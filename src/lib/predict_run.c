@@ -22,14 +22,14 @@ const struct sc_cli_option sc_predict_options[] = {
 		explain, "explain",
 		"add the largest contributors, what 10 % more of each resource would buy, and what other settings would do"),
 	SC_OPT_FLAG(require_fit, "require-fit",
-		    "end with exit code 3 where it does not fit the memory"),
+		    "end with exit code 3 if it does not fit in memory"),
 	SC_OPT_COSTS(cost),
 	SC_OPT_OUT(timeline, "timeline", "FILE.json",
 		   "write the simulated timeline for Perfetto or chrome://tracing"),
 	SC_OPT_TEXT(
 		chakra, "chakra", "DIR",
-		"write it as Chakra execution traces, DIR/chakra.N.et for class N of ranks; with "
-		"--detail full with each operation and collective"),
+		"write it as Chakra execution traces, DIR/chakra.N.et for class N of ranks; --detail full adds each "
+		"operation and collective"),
 	SC_OPT_REPORT(report),
 	SC_OPT_CHOICE(
 		detail, "detail", "coarse|full", DETAILS,
@@ -159,11 +159,12 @@ int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *c
 const struct sc_cli_option sc_sweep_options[] = {
 	SC_OPT_IN(
 		table, "table", "CASES.csv",
-		"one case a row; header cells with a dot are config keys, others are carried through"),
-	SC_OPT_LIST(grid, "grid", "PATH=A,B,...",
-		    "one axis of a grid; given again, all combinations, the last axis fastest"),
+		"one case per row; header cells with a dot are config keys, others are carried through"),
+	SC_OPT_LIST(
+		grid, "grid", "PATH=A,B,...",
+		"one axis of a grid; several give all combinations, in which the last varies fastest"),
 	SC_OPT_CONFIDENCE(confidence),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout; the CSV then only to -o"),
+	SC_OPT_FLAG(json, "json", "write JSON to stdout, and the CSV to -o alone"),
 	SC_OPT_COSTS(cost),
 	SC_OPT_REPORT(report),
 	SC_OPT_SET(sets),

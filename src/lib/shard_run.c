@@ -183,22 +183,25 @@ const struct sc_cli_option sc_shard_options[] = {
 	SC_OPT_INS(plans, "plan", "FILE", "rank this plan; may be given again"),
 	SC_OPT_NUMBER(
 		seconds, "search", "SECONDS", 0, MAX_SECONDS,
-		"search for a plan, at most so long; 0 is one quick descent, the same on every machine (default if no --plan and no --baseline is given)"),
+		"search for a plan, for at most SECONDS; 0 is one quick descent, the same on every machine (default if no "
+		"--plan and no --baseline is given)"),
 	SC_OPT_TIME_LIMIT(seconds, "the same as --search"),
 	SC_OPT_CHOICE(
 		objective, "objective", "iteration|torchrec|hugectr", sc_objective_names,
-		"what a plan is ranked by: the predicted step (default), or the busiest rank as that planner costs it"),
-	SC_OPT_FLAG(device_constants, "device-constants",
-		    "torchrec: the bandwidths of the config's GPU and cluster in place of its own"),
+		"what ranks the plans: the predicted step (default), or the busiest rank as that planner costs it"),
+	SC_OPT_FLAG(
+		device_constants, "device-constants",
+		"torchrec: take the bandwidths of the config's GPU and cluster in place of its own"),
 	SC_OPT_LIST(baselines, "baseline", "NAME",
 		    "rank this planner's plan, or all of them; may be given again"),
 	SC_OPT_LIST(
 		constraints, "constraint", "TEXT",
-		"hold the search to it: \"pin TABLE rank=R type=T tier=K\", \"forbid TABLE ...\", \"together A B\", \"apart A B\"; may be given again"),
-	SC_OPT_IN(constraints_file, "constraints", "FILE", "the same, one a line"),
+		"hold the search to a constraint: \"pin TABLE rank=R type=T tier=K\", \"forbid TABLE ...\", \"together A "
+		"B\", \"apart A B\"; may be given again"),
+	SC_OPT_IN(constraints_file, "constraints", "FILE", "constraints, one per line"),
 	SC_OPT_IN(
 		current, "current", "FILE",
-		"rank this plan, and search from it on, within --max-moved-gib and --max-moved-tables"),
+		"rank this plan, and search from it within --max-moved-gib and --max-moved-tables"),
 	SC_OPT_NUMBER(max_moved_gib, "max-moved-gib", "GIB", 0, 1e9,
 		      "with --current: weights that may move (default: any)"),
 	SC_OPT_INT(max_moved_tables, "max-moved-tables", "N", 0, MAX_TABLES,
@@ -214,7 +217,7 @@ const struct sc_cli_option sc_shard_options[] = {
 		      "one sigma of each collective's model (default: the fabric's spread)"),
 	SC_OPT_NUMBER(drift_pct, "drift", "PCT", 0, 100,
 		      "one sigma of a table's lookups, from those given (default 10)"),
-	SC_OPT_INT(seed, "seed", "N", 0, 1e15, "of all that is random (default 1)"),
+	SC_OPT_INT(seed, "seed", "N", 0, 1e15, "seed of all random draws (default 1)"),
 	SC_OPT_CONFIDENCE(confidence),
 	SC_OPT_REPORT(report),
 	SC_OPT_SET(sets),
