@@ -287,13 +287,11 @@ double sc_loss_bytes(const struct sc_request *request, double samples)
 
 static double state_bytes(const struct sc_request *request)
 {
-	double f = sc_dtype_bytes(SC_FP32);
-	double master = element_bytes(request) < f ? f : 0;
 	double moments = sc_optimizer_traits_of(request->config.training.optimizer)->moments;
 
 	if (request->config.training.optimizer == SC_OPT_NONE)
 		return 0;
-	return moments * sc_moment_bytes(request) + master;
+	return moments * sc_moment_bytes(request) + sc_master_bytes(request);
 }
 
 /* Bytes of gradients for each trained parameter. */
@@ -309,7 +307,8 @@ static struct gradient gradient_bytes(const struct sc_request *request)
 	bool by_shards = sc_sharding_rule(request).weights;
 	double held = by_shards ? e : sc_grad_bytes(request);
 	/* apex, DeepSpeed; an optimizer of shards casts its own as it goes */
-	double step = held < f && !by_shards && !sw->distributed_optimizer ? f : 0;
+	bool copies = sc_master_bytes(request) > 0 && !by_shards && !sw->distributed_optimizer;
+	double step = held < f && copies ? f : 0;
 
 	/* autograd's own gradients, where adding them up in fp32 does not free them at once */
 	if (held > e && !sw->fused_grad_accumulation)

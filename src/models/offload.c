@@ -52,7 +52,8 @@ static double step_us(const struct sc_request *request, const struct sc_host_rat
 		return 0;
 	us = sc_bytes_us(params * step_bytes, rates->step);
 	if (off->optimizer == SC_TIER_NVME) {
-		double states = params * (f + t->moments * sc_moment_bytes(request));
+		double states = params *
+				(sc_updated_bytes(request) + t->moments * sc_moment_bytes(request));
 		double moved_us = sc_bytes_us(states, rates->in[SC_TIER_NVME]) +
 				  sc_bytes_us(states, rates->out[SC_TIER_NVME]);
 

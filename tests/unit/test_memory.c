@@ -30,6 +30,7 @@ static struct sc_request gpt(void)
 						 .attention = SC_ATT_UNFUSED,
 						 .optimizer = SC_OPT_ADAM,
 						 .fill_fraction = 1,
+						 .master_bytes = -1,
 						 .expert_imbalance = 1};
 	r.software = (struct sc_software){.grad_bytes = 2,
 					  .grad_bytes_bf16 = 4,

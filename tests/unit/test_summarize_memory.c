@@ -90,6 +90,18 @@ TEST(hybrid_sharding_spreads_over_fewer)
 	ck_assert_double_eq_tol(some.optimizer_gib, 4 * all.optimizer_gib, TOLERANCE);
 }
 
+TEST(states_take_the_bytes_that_are_given)
+{
+	double all = predict(SHARDED).optimizer_gib;
+	double half = predict(SHARDED "training.moment_bytes=2").optimizer_gib;
+	double least =
+		predict(SHARDED "training.moment_bytes=2 training.master_bytes=0").optimizer_gib;
+
+	/* two moments and a copy of four bytes each */
+	ck_assert_double_eq_tol(half, all * 8 / 12, TOLERANCE);
+	ck_assert_double_eq_tol(least, all * 4 / 12, TOLERANCE);
+}
+
 TEST(experts_spread_over_expert_ranks)
 {
 #define MIXTURE                                                          \

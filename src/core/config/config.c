@@ -304,7 +304,8 @@ const struct sc_origin *sc_config_origin(const struct sc_config *config, const c
 	for (const struct sc_origins *layer = config->origins; layer; layer = layer->older) {
 		bool hidden = false;
 
-		for (size_t i = 0; i < layer->n; i++) {
+		/* In one layer, too, what comes later holds: a value beside the file that its section names. */
+		for (size_t i = layer->n; i-- > 0;) {
 			if (strcmp(layer->at[i].path, path) == 0)
 				return layer->at[i].file ? &layer->at[i] : NULL;
 			hidden = hidden || replaces(layer->at[i].path, path);
@@ -466,10 +467,28 @@ double sc_grad_bytes(const struct sc_request *request)
 
 double sc_moment_bytes(const struct sc_request *request)
 {
+	double given = request->config.training.moment_bytes;
 	double own = sc_optimizer_traits_of(request->config.training.optimizer)->moment_bytes;
 
-	if (own > 0)
-		return own;
+	if (given > 0 || own > 0)
+		return given > 0 ? given : own;
 	return sc_model_is_mla(&request->config.model) ? request->software.mla_moment_bytes
 						       : sc_dtype_bytes(SC_FP32);
+}
+
+double sc_master_bytes(const struct sc_request *request)
+{
+	double given = request->config.training.master_bytes, f = sc_dtype_bytes(SC_FP32);
+
+	if (sc_dtype_bytes(sc_storage_dtype(request->config.training.precision)) >= f)
+		return 0;
+	return given >= 0 ? given : f;
+}
+
+double sc_updated_bytes(const struct sc_request *request)
+{
+	double master = sc_master_bytes(request);
+
+	return master > 0 ? master
+			  : sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
 }

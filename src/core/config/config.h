@@ -253,7 +253,8 @@ struct sc_training {
 	int routing;
 	double grad_worker_frac;
 	int64_t factor_update_steps, inv_update_steps;
-	int64_t grad_bytes; /* below 1: as the software has it */
+	int64_t grad_bytes;                /* below 1: as the software has it */
+	double moment_bytes, master_bytes; /* below 0: as optimizer and precision have it */
 	struct sc_offload offload;
 };
 /* Concurrent computation and communication. */
@@ -457,6 +458,10 @@ static inline enum sc_dtype sc_storage_dtype(enum sc_precision precision)
 double sc_grad_bytes(const struct sc_request *request);
 /* Bytes of an element of an optimizer's moments. */
 double sc_moment_bytes(const struct sc_request *request);
+/* Bytes of an element of the optimizer's own copy of weights that are narrower than fp32; 0: it has none. */
+double sc_master_bytes(const struct sc_request *request);
+/* Bytes of an element of what the optimizer updates: that copy, or the weights. */
+double sc_updated_bytes(const struct sc_request *request);
 /* What parallel.sharding spreads over the data-parallel ranks, and when a stage moves it. */
 struct sc_sharding_rule {
 	bool states, gradients, weights;

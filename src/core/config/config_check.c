@@ -137,6 +137,12 @@ static void warn_all(struct sc_request *req)
 			sc_warn(&req->warnings,
 				"training.attention unfused with parallel.cp above 1: frameworks pass keys "
 				"and values round a ring of fused kernels only");
+		if (tr->master_bytes >= 0 && sc_storage_dtype(tr->precision) == SC_FP32)
+			sc_warn(&req->warnings,
+				"training.master_bytes has no effect: the optimizer updates fp32 weights");
+		if ((tr->master_bytes >= 0 || tr->moment_bytes > 0) && tr->optimizer == SC_OPT_NONE)
+			sc_warn(&req->warnings,
+				"training.moment_bytes and master_bytes have no effect: there is no optimizer");
 		warn_offload(req);
 	}
 }

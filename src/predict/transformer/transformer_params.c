@@ -219,11 +219,9 @@ double sc_transformer_gathered_bytes(const struct sc_request *request)
 	return sc_dtype_bytes(sc_storage_dtype(precision));
 }
 
-/* Weights narrower than fp32 have a master copy. */
 static bool has_master(const struct sc_request *request)
 {
-	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision)) <
-	       sc_dtype_bytes(SC_FP32);
+	return sc_master_bytes(request) > 0;
 }
 
 static bool fuses_unscale(const struct sc_request *request)
@@ -238,8 +236,9 @@ double sc_transformer_update_bytes(const struct sc_request *request)
 	const struct sc_optimizer_traits *t =
 		sc_optimizer_traits_of(request->config.training.optimizer);
 
-	return (fuses_unscale(request) ? sc_grad_bytes(request) : f) +
-	       2 * (f + t->moments * sc_moment_bytes(request)) + t->more_bytes +
+	return (fuses_unscale(request) || !has_master(request) ? sc_grad_bytes(request) : f) +
+	       2 * (sc_updated_bytes(request) + t->moments * sc_moment_bytes(request)) +
+	       t->more_bytes +
 	       (has_master(request)
 			? sc_dtype_bytes(sc_storage_dtype(request->config.training.precision))
 			: 0);
