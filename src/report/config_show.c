@@ -428,6 +428,8 @@ void sc_config_show_import(const struct sc_config *config, const struct sc_forei
 		       "# Not taken over: left open here, for what starts the program to fill in; "
 		       "give them with --set where they matter:\n",
 		       out);
+	append_ignored(lines->ignored, SC_IGNORED_BESIDE,
+		       "# Not taken over, for they say nothing beside the other keys:\n", out);
 	append_ignored(lines->ignored, SC_IGNORED_FREE,
 		       "# Not taken over, for a step costs as much without:\n", out);
 }

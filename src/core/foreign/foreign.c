@@ -27,7 +27,7 @@ static const char *without_section(const struct sc_foreign_format *format, const
 /* The leaves of a tree as they are listed. */
 struct leaves {
 	const struct sc_foreign *file;
-	const struct sc_foreign_leaf **link;
+	struct sc_foreign_leaf **link;
 	int n;
 };
 
@@ -65,12 +65,22 @@ static int flatten(struct leaves *to, const struct sc_yaml *map, const char *abo
 	return rc;
 }
 
+static struct sc_foreign_leaf *find_leaf(const struct sc_foreign *file, const char *theirs)
+{
+	struct sc_foreign_leaf *leaf = file->leaves;
+
+	while (leaf && !sc_foreign_is_leaf(leaf, theirs))
+		leaf = leaf->next;
+	return leaf;
+}
+
 const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs)
 {
-	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf; leaf = leaf->next)
-		if (sc_foreign_is_leaf(leaf, theirs))
-			return leaf;
-	return NULL;
+	struct sc_foreign_leaf *leaf = find_leaf(file, theirs);
+
+	if (leaf)
+		leaf->is_read = true;
+	return leaf;
 }
 
 static bool is_text(const struct sc_yaml *node, const char *text)
@@ -144,6 +154,13 @@ static void append(struct sc_foreign_line **first, struct sc_foreign_line **last
 	*line = *add;
 	*(*last ? &(*last)->next : first) = line;
 	*last = line;
+}
+
+static void leave(struct sc_foreign_lines *lines, const struct sc_yaml *node, const char *theirs,
+		  enum sc_foreign_ignored why)
+{
+	append(&lines->ignored, &lines->last_ignored,
+	       &(struct sc_foreign_line){.node = node, .theirs = theirs, .why = why}, lines->arena);
 }
 
 /* What two files say of one key must be the same. */
@@ -293,12 +310,6 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 	enum sc_foreign_rule rule = sc_foreign_rule_of(file, leaf, &row);
 	const bool is_open = rule == SC_KEY_OPEN ||
 			     (file->format->open && is_text(leaf->node, file->format->open));
-	const struct sc_foreign_line ignored = {.node = leaf->node,
-						.theirs = leaf->path,
-						.why = is_open ? SC_IGNORED_OPEN
-						       : rule == SC_KEY_SOFTWARE
-							       ? SC_IGNORED_SOFTWARE
-							       : SC_IGNORED_FREE};
 	const bool idle = file->lines->gpus && sc_foreign_is_in(file->table->launch, leaf);
 	int rc = row || (rule == SC_KEY_READ && !idle) ? check_known(leaf, err) : 0;
 
@@ -313,8 +324,10 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 	else if (!is_open && row)
 		rc = take_key(file, leaf, row->ours, NULL, err);
 	if (rc == 0 && (is_open || rule != SC_KEY_TAKE))
-		append(&file->lines->ignored, &file->lines->last_ignored, &ignored,
-		       file->lines->arena);
+		leave(file->lines, leaf->node, leaf->path,
+		      is_open                   ? SC_IGNORED_OPEN
+		      : rule == SC_KEY_SOFTWARE ? SC_IGNORED_SOFTWARE
+						: SC_IGNORED_FREE);
 	return rc;
 }
 
@@ -326,10 +339,7 @@ static void note(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 	struct sc_foreign_problem **last = &lines->problems;
 
 	if (lines->lenient && problem->code == SC_EVALUE) {
-		append(&lines->ignored, &lines->last_ignored,
-		       &(struct sc_foreign_line){
-			       .node = leaf->node, .theirs = leaf->path, .why = SC_IGNORED_UNKNOWN},
-		       lines->arena);
+		leave(lines, leaf->node, leaf->path, SC_IGNORED_UNKNOWN);
 		return;
 	}
 	while (*last)
@@ -367,10 +377,10 @@ int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct s
 	rc = sc_foreign_table_get(file->lines, file->format->table, &file->table, err);
 	if (rc == 0 && file->format->more)
 		rc = sc_foreign_table_get(file->lines, file->format->more, &file->more, err);
-	if (rc == 0 && file->format->begin)
-		rc = file->format->begin(file, err);
 	if (rc == 0)
 		rc = flatten(&leaves, map, "", err);
+	if (rc == 0 && file->format->begin)
+		rc = file->format->begin(file, err);
 	return rc ? rc : take_leaves(file, err);
 }
 
@@ -472,13 +482,24 @@ static int put_product(struct sc_foreign *file, const struct sc_foreign_says *ru
 	return n > 0 ? sc_foreign_put_count(file, leaf, rule->ours, n, err) : 0;
 }
 
-/* Of a rule, whose conditions hold. */
+static bool rule_holds(const struct sc_foreign *file, const struct sc_foreign_says *rule)
+{
+	char condition[SC_FOREIGN_MAX_NAME];
+	const char *when = rule->when;
+	bool holds = true;
+
+	while (holds && sc_foreign_next(&when, " ", condition))
+		holds = sc_foreign_holds(file, condition);
+	return holds;
+}
+
+/* Conditions come last: they are read of a rule alone that has something to say. */
 static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rule,
 		      struct sc_err *err)
 {
 	const struct sc_foreign_line *old = rule->ours ? line_of(file->lines, rule->ours) : NULL;
-	const struct sc_foreign_leaf *leaf = NULL;
 	const struct sc_foreign_word *word = NULL;
+	struct sc_foreign_leaf *leaf = NULL;
 	const char *names = rule->of, *text = rule->value;
 	char name[SC_FOREIGN_MAX_NAME], first[SC_FOREIGN_MAX_NAME] = "";
 
@@ -487,19 +508,26 @@ static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rul
 	while (!leaf && sc_foreign_next(&names, " ", name)) {
 		if (!*first)
 			memcpy(first, name, sizeof(first));
-		leaf = sc_foreign_get(file, name);
+		leaf = find_leaf(file, name);
 		word = leaf && rule->words ? word_of(rule->words, leaf->node) : NULL;
 		if (leaf && sc_yaml_is_null(leaf->node) && !word)
 			leaf = NULL;
 	}
+	if ((!leaf && rule->of && !rule->absent && !rule->refuse) || !rule_holds(file, rule))
+		return 0;
 	if (rule->refuse && leaf)
 		return sc_foreign_fail(leaf, err, rule->refuse);
 	if (rule->refuse)
 		return sc_err_at(err, SC_EVALUE, SC_AT(file->map), "%s", rule->refuse);
+	if (rule->software) {
+		leave(file->lines, file->map, rule->software, SC_IGNORED_SOFTWARE);
+		return 0;
+	}
 	if (!leaf)
 		return rule->absent ? sc_foreign_put_absent(file, *first ? first : NULL, rule->ours,
 							    rule->absent, err)
 				    : 0;
+	leaf->is_read = true;
 	if (rule->times || rule->over)
 		return put_product(file, rule, leaf, err);
 	if (rule->words && !word)
@@ -512,20 +540,22 @@ static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rul
 static int apply_rules(struct sc_foreign *file, const struct sc_foreign_table *table,
 		       struct sc_err *err)
 {
-	const struct sc_foreign_says *rule = table ? table->rules : NULL;
-	char condition[SC_FOREIGN_MAX_NAME];
 	int rc = 0;
 
-	for (; rule && (rule->ours || rule->refuse) && rc == 0; rule++) {
-		const char *when = rule->when;
-		bool holds = true;
-
-		while (holds && sc_foreign_next(&when, " ", condition))
-			holds = sc_foreign_holds(file, condition);
-		if (holds)
-			rc = apply_rule(file, rule, err);
-	}
+	for (size_t i = 0; table && i < table->n_rules && rc == 0; i++)
+		rc = apply_rule(file, &table->rules[i], err);
 	return rc;
+}
+
+/* Keys that rules would take, and did not beside the others: none goes without a word. */
+static void list_unread(struct sc_foreign *file)
+{
+	const struct sc_foreign_key *row;
+
+	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf; leaf = leaf->next)
+		if (!leaf->is_read && !sc_yaml_is_null(leaf->node) &&
+		    sc_foreign_rule_of(file, leaf, &row) == SC_KEY_READ)
+			leave(file->lines, leaf->node, leaf->path, SC_IGNORED_BESIDE);
 }
 
 int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err)
@@ -543,6 +573,8 @@ int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err)
 				rc = apply_rules(file, file->table, err);
 			if (rc == 0)
 				rc = apply_rules(file, file->more, err);
+			if (rc == 0)
+				list_unread(file);
 		}
 	return rc;
 }
@@ -587,8 +619,10 @@ struct sc_yaml *sc_foreign_tree(const struct sc_foreign_lines *lines, const char
 			node->key_line = node->line;
 			node->key_column = node->column;
 		}
-		for (link = &map->child; *link;)
+		/* A file that is named comes before what is said beside it, which counts. */
+		for (link = &map->child; *link && strcmp((*link)->key, path) != 0;)
 			link = &(*link)->next;
+		node->next = *link;
 		*link = node;
 		map->n_children++;
 	}

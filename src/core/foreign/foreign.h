@@ -31,10 +31,10 @@ struct sc_foreign_key {
 };
 /* What several keys say together. Rules are applied in order, once all keys are taken; what a file has said stays. */
 struct sc_foreign_says {
-	const char *ours;   /* the key of ours; or, if NULL, */
-	const char *refuse; /* why the file is refused */
-	const char *of;     /* names of theirs: the first that is there says it; or NULL */
-	const char *value;  /* in place of theirs; or NULL */
+	/* One of the three: the key of ours; why the file is refused; what the end lists as the software's. */
+	const char *ours, *refuse, *software;
+	const char *of;    /* names of theirs: the first that is there says it; or NULL */
+	const char *value; /* in place of theirs; or NULL */
 	/* Theirs, a count, times and over these, with spaces between; or NULL. Each is of names with '|' between, the first
 	 * that is there: a number, a key of theirs or of ours, `replicas`, or `replica`: the ranks of one. */
 	const char *times, *over;
@@ -47,13 +47,16 @@ struct sc_foreign_says {
 	const struct sc_foreign_word *words; /* as of keys, with forms; or NULL */
 };
 /* A file of configs/foreign; its README.md says how they are written. Rows count before names, and those in the order
- * of their rules; names are apart by spaces. */
+ * of their rules; names are apart by spaces. A name with a star takes no key that names a part of memory or of the
+ * update (a dtype, a state, an optimizer, offload, main, param, grad) that it does not name itself: what such a key
+ * says is seldom free. */
 struct sc_foreign_table {
 	const char *id;
 	const struct sc_yaml *root; /* for what a format's function reads of its own */
 	const struct sc_foreign_key *rows;
-	const struct sc_foreign_says *rules; /* ends with an empty one */
-	const char *names[SC_KEY_UNKNOWN];   /* of READ and on; or NULL */
+	const struct sc_foreign_says *rules;
+	size_t n_rules;
+	const char *names[SC_KEY_UNKNOWN]; /* of READ and on; or NULL */
 	const char *launch; /* those of READ that only say how many GPUs there are; or NULL */
 	const struct sc_foreign_table *next;
 };
@@ -77,13 +80,15 @@ struct sc_foreign_format {
 struct sc_foreign_leaf {
 	const char *path, *bare; /* "model.hidden_size"; without its section */
 	const struct sc_yaml *node;
-	const struct sc_foreign_leaf *next;
+	struct sc_foreign_leaf *next;
+	bool is_read; /* something asked for it, or a rule took it */
 };
 /* Why a key is not taken over. */
 enum sc_foreign_ignored {
 	SC_IGNORED_FREE,
 	SC_IGNORED_SOFTWARE,
 	SC_IGNORED_OPEN,
+	SC_IGNORED_BESIDE, /* a rule would take it, but not beside the file's other keys */
 	SC_IGNORED_UNKNOWN /* may change it; of lenient lines alone */
 };
 /* What is wrong with a key. */
@@ -116,7 +121,7 @@ struct sc_foreign {
 	const struct sc_foreign_format *format;
 	struct sc_foreign_lines *lines;
 	const struct sc_foreign_table *table, *more; /* more may be NULL */
-	const struct sc_foreign_leaf *leaves;
+	struct sc_foreign_leaf *leaves;
 	const struct sc_yaml *map;
 	struct sc_foreign *next;
 };

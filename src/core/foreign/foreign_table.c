@@ -1,5 +1,6 @@
 /* The tables of configs/foreign: what each key of another program is. */
 #include <assert.h>
+#include <ctype.h>
 #include <string.h>
 
 #include "core/foreign/foreign.h"
@@ -79,9 +80,10 @@ static int read_rule(const struct sc_yaml *node, struct sc_arena *arena,
 {
 	const struct {
 		const char *key, **text;
-	} texts[] = {{"as", &out->ours},     {"refuse", &out->refuse}, {"of", &out->of},
-		     {"value", &out->value}, {"absent", &out->absent}, {"if", &out->when},
-		     {"times", &out->times}, {"over", &out->over}};
+	} texts[] = {
+		{"as", &out->ours},     {"refuse", &out->refuse}, {"of", &out->of},
+		{"value", &out->value}, {"absent", &out->absent}, {"if", &out->when},
+		{"times", &out->times}, {"over", &out->over},     {"software", &out->software}};
 	enum { N_TEXTS = sizeof(texts) / sizeof(texts[0]) };
 
 	if (node->kind != SC_YAML_MAP)
@@ -94,10 +96,12 @@ static int read_rule(const struct sc_yaml *node, struct sc_arena *arena,
 		if (i < N_TEXTS && one->kind == SC_YAML_SCALAR)
 			*texts[i].text = one->text;
 		else if (strcmp(one->key, "words") != 0)
-			return wrong(one, "texts as, refuse, of, value, absent, if, or words", err);
+			return wrong(one,
+				     "texts as, refuse, software, of, value, absent, if, or words",
+				     err);
 	}
-	if (!out->ours == !out->refuse)
-		return wrong(node, "either as or refuse", err);
+	if (!!out->ours + !!out->refuse + !!out->software != 1)
+		return wrong(node, "one of as, refuse and software", err);
 	return read_words(sc_yaml_get(node, "words"), arena, &out->words, err);
 }
 
@@ -125,8 +129,8 @@ static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
 	for (node = keys->child; node && rc == 0; node = node->next)
 		rc = read_row(node, arena, rows++, err);
 	rules = sc_yaml_get(root, "rules");
-	out->rules = says =
-		sc_arena_calloc(arena, rules ? rules->n_children + 1 : 1, sizeof(*says));
+	out->n_rules = rules ? rules->n_children : 0;
+	out->rules = says = sc_arena_calloc(arena, out->n_rules, sizeof(*says));
 	for (node = rules ? rules->child : NULL; node && rc == 0; node = node->next)
 		rc = read_rule(node, arena, says++, err);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]) && rc == 0; i++) {
@@ -224,20 +228,50 @@ bool sc_foreign_next(const char **list, const char *between, char name[SC_FOREIG
 	return true;
 }
 
+/* The last part of a path names the key; the sections before it only say where it lies. */
+static const char *last_part(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot ? dot + 1 : path;
+}
+
+static bool has_word(const char *part, const char *word)
+{
+	for (const char *at = strstr(part, word); at; at = strstr(at + 1, word))
+		if (at == part || !isalnum((unsigned char)at[-1]))
+			return true;
+	return false;
+}
+
+/* A star would take keys that decide memory, as exp-avg-dtype, for ones that cost nothing. */
+static bool star_may_take(const char *form, const struct sc_foreign_leaf *leaf)
+{
+	static const char *const words[] = {"dtype", "state", "optim", "offload",
+					    "main",  "param", "grad"};
+	const char *part = last_part(leaf->path), *named = last_part(form);
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (has_word(part, words[i]) && !has_word(named, words[i]))
+			return false;
+	return true;
+}
+
 bool sc_foreign_is_in(const char *names, const struct sc_foreign_leaf *leaf)
 {
 	char name[SC_FOREIGN_MAX_NAME];
 
 	while (sc_foreign_next(&names, " ", name))
-		if (sc_foreign_is_leaf(leaf, name))
+		if (sc_foreign_is_leaf(leaf, name) &&
+		    (!strchr(name, '*') || star_may_take(name, leaf)))
 			return true;
 	return false;
 }
 
-static bool is_of_rule(const struct sc_foreign_says *rule, const struct sc_foreign_leaf *leaf)
+static bool is_of_rule(const struct sc_foreign_table *table, const struct sc_foreign_leaf *leaf)
 {
-	for (; rule->ours || rule->refuse; rule++)
-		if (sc_foreign_is_in(rule->of, leaf))
+	for (size_t i = 0; i < table->n_rules; i++)
+		if (sc_foreign_is_in(table->rules[i].of, leaf))
 			return true;
 	return false;
 }
@@ -256,7 +290,7 @@ enum sc_foreign_rule sc_foreign_rule_of(const struct sc_foreign *file,
 	for (int rule = SC_KEY_READ; rule < SC_KEY_UNKNOWN; rule++)
 		for (t = tables; *t; t++)
 			if (sc_foreign_is_in((*t)->names[rule], leaf) ||
-			    (rule == SC_KEY_READ && is_of_rule((*t)->rules, leaf)))
+			    (rule == SC_KEY_READ && is_of_rule(*t, leaf)))
 				return (enum sc_foreign_rule)rule;
 	return SC_KEY_UNKNOWN;
 }

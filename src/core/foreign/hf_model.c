@@ -71,16 +71,17 @@ static bool has_windows(const struct sc_foreign *file)
 
 static int take_windows(struct sc_foreign *file, const struct sc_yaml *type, struct sc_err *err)
 {
-	const struct sc_foreign_leaf *window = sc_foreign_get(file, "sliding_window");
-	const struct sc_foreign_leaf *pattern = sc_foreign_get(file, "*sliding_window_pattern");
-	const struct sc_foreign_leaf *types = sc_foreign_get(file, "layer_types");
-	const struct sc_foreign_leaf *from = sc_foreign_get(file, "max_window_layers");
+	const struct sc_foreign_leaf *window = sc_foreign_get(file, "sliding_window"), *pattern;
+	const struct sc_foreign_leaf *types, *from;
 	const struct sc_yaml *windows = sc_yaml_get(type, "windows");
 	int64_t period = -1;
 	int rc;
 
 	if (!has_windows(file))
 		return 0;
+	pattern = sc_foreign_get(file, "*sliding_window_pattern");
+	types = sc_foreign_get(file, "layer_types");
+	from = sc_foreign_get(file, "max_window_layers");
 	if (windows)
 		(void)sc_parse_int(windows->text, &period);
 	if (sc_foreign_holds(file, "use_sliding_window") && from &&
@@ -130,13 +131,16 @@ static int take_implied(struct sc_foreign *file, const struct sc_yaml *type, str
 	return rc;
 }
 
-/* Layers that are not modelled are named before any of their keys. */
+/* Layers that are not modelled are named before any of their keys: those of the type, or of what its file says. */
 static int begin(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_yaml *type = type_of(file, err);
 	const struct sc_yaml *needs = type ? sc_yaml_get(type, "needs") : NULL;
 	const struct sc_yaml *at = sc_yaml_get(file->map, SC_HF_MARK);
 
+	if (needs && needs->kind == SC_YAML_MAP)
+		for (needs = needs->child; needs && !sc_foreign_holds(file, needs->key);)
+			needs = needs->next;
 	if (!needs)
 		return type ? 0 : -(int)SC_EVALUE;
 	return sc_err_at(err, SC_EUNSUPPORTED, SC_AT(at),

@@ -98,11 +98,12 @@ static int64_t dense_of(const struct sc_yaml *node)
 /* "2": one in two has experts, the first there and the last here: as many, if those divide the layers. */
 static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
 {
-	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, "moe-layer-freq");
-	int64_t every = sc_foreign_count(file, "moe-layer-freq", 0);
+	const struct sc_foreign_leaf *leaf =
+		is_given(file, "model.experts") ? sc_foreign_get(file, "moe-layer-freq") : NULL;
+	int64_t every = leaf ? sc_foreign_count(file, "moe-layer-freq", 0) : 0;
 	int64_t layers = sc_foreign_count(file, "num-layers", 0), n;
 
-	if (!leaf || every == 1 || !is_given(file, "model.experts"))
+	if (!leaf || every == 1)
 		return 0;
 	if (every && layers % every == 0)
 		return sc_foreign_put_count(file, leaf, "model.experts_every", every, err);
@@ -119,7 +120,7 @@ static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
 static int take_window(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, "window-size");
-	const struct sc_foreign_leaf *skip = sc_foreign_get(file, "window-attn-skip-freq");
+	const struct sc_foreign_leaf *skip;
 	const struct sc_yaml *first =
 		leaf ? leaf->node->child ? leaf->node->child : leaf->node : NULL;
 	const char *text = first && first->kind == SC_YAML_SCALAR ? first->text : "";
@@ -133,6 +134,7 @@ static int take_window(struct sc_foreign *file, struct sc_err *err)
 	if (n < 1 || !(*text == '\0' || strchr(", )", *text)))
 		return sc_foreign_fail(leaf, err, "expected two numbers, as in 128,0");
 	rc = sc_foreign_put_count(file, leaf, "model.sliding_window", n, err);
+	skip = sc_foreign_get(file, "window-attn-skip-freq");
 	if (rc == 0 && skip && !sc_yaml_is_null(skip->node))
 		rc = sc_foreign_put(file, skip, "model.full_attention_every", NULL, err);
 	return rc;

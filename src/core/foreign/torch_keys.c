@@ -16,6 +16,12 @@ static int take_shards(struct sc_foreign *file, struct sc_err *err)
 
 	if (n_copies > 1 << 20 || n_shards > 1 << 20)
 		return sc_foreign_fail(n_shards > n_copies ? shards : copies, err, "is too large");
+	if (n_shards && sc_foreign_gpus(file) &&
+	    n_shards * n_copies * ranks != sc_foreign_gpus(file))
+		return sc_foreign_fail(
+			shards, err,
+			"times replicas, tensor, pipeline and context parallelism is "
+			"not the GPUs that are given");
 	if (!n_shards && sc_foreign_gpus(file))
 		n_shards = sc_foreign_gpus(file) / (n_copies * ranks);
 	rc = shards ? sc_foreign_put(file, shards, "parallel.sharding",
