@@ -162,6 +162,9 @@ static int write_best(const struct sc_search_result *r, const char *path, struct
 	struct sc_strbuf text = {0};
 	int rc = 0;
 
+	/* What was measured, and where, is of the config that was searched, and of no other. */
+	config.measured_ms = 0;
+	config.notes = NULL;
 	for (size_t i = 0; i < cases->n_cols && rc == 0; i++) {
 		const struct sc_setting setting = {
 			cases->header[i], sc_csv_cell(cases, r->shown[0].row, i), "search"};
