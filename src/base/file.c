@@ -194,6 +194,17 @@ int sc_folder_list(const char *folder, const char *prefix, const char *suffix,
 	return 0;
 }
 
+const char *sc_program_folder(struct sc_arena *arena)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
+
+	if (n <= 0 || n == sizeof(path)) /* cut off */
+		return NULL;
+	path[n] = '\0';
+	return sc_arena_strndup(arena, path, (size_t)(sc_file_name(path) - 1 - path));
+}
+
 bool sc_ends_with(const char *text, const char *end)
 {
 	size_t n = strlen(text), n_end = strlen(end);

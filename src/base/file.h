@@ -38,6 +38,9 @@ static inline const char *sc_file_name(const char *path)
 
 	return slash ? slash + 1 : path;
 }
+/* The folder of the program that runs, "/opt/stepcast/bin" whatever it was called by; NULL where /proc is not there. */
+const char *sc_program_folder(struct sc_arena *arena);
+
 bool sc_ends_with(const char *text, const char *end);
 
 #endif

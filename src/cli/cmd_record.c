@@ -13,7 +13,6 @@
 
 #include "base/file.h"
 #include "base/num.h"
-#include "base/strbuf.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/start.h"
@@ -143,25 +142,45 @@ static int finish_traces(const struct record_args *args, const char *dir, const 
 
 /* --- running the command --- */
 
-static const char *find_library(struct sc_strbuf *path)
+static bool is_library(const char *path)
 {
-	const char *own = getenv("STEPCAST_CAPTURE");
-	const char *const dirs[] = {
-		SC_INSTALL_CAPTURE_DIR,
-#ifdef SC_BUILD_CAPTURE_DIR
-		SC_BUILD_CAPTURE_DIR,
-#endif
-	};
+	static const char magic[] = {0x7f, 'E', 'L', 'F'};
+	char head[sizeof(magic)] = {0};
+	FILE *in = path ? fopen(path, "rb") : NULL;
+	bool is = in && fread(head, sizeof(head), 1, in) == 1 && memcmp(head, magic, 4) == 0;
 
-	if (own && *own)
-		return own;
-	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-		sc_strbuf_clear(path);
-		sc_strbuf_printf(path, "%s/" LIBRARY, dirs[i]);
-		if (access(sc_strbuf_get(path), R_OK) == 0)
-			return sc_strbuf_get(path);
+	if (in)
+		fclose(in);
+	return is;
+}
+
+/* CUDA's driver passes over what it cannot load without a word, so this refuses it before the command runs. The path is
+ * absolute: the command may work in another folder. The caller frees it. */
+static int find_library(struct sc_arena *arena, char **out, struct sc_err *err)
+{
+	/* from the program's folder: a build's, a bundle's or a wheel's, an installation's */
+	static const char *const dirs[] = {".", "../lib", SC_CAPTURE_FROM_PROGRAM};
+	const char *own = getenv("STEPCAST_CAPTURE"), *program = sc_program_folder(arena);
+
+	if (own && *own) {
+		*out = realpath(own, NULL);
+		return is_library(*out)
+			       ? 0
+			       : sc_err_set(
+					 err, SC_EIO,
+					 "STEPCAST_CAPTURE is \"%.160s\", which is not a shared library; "
+					 "unset it, or set it to the path of " LIBRARY,
+					 own);
 	}
-	return NULL;
+	*out = NULL;
+	for (size_t i = 0; program && !*out && i < sizeof(dirs) / sizeof(dirs[0]); i++)
+		*out = realpath(sc_arena_printf(arena, "%s/%s/" LIBRARY, program, dirs[i]), NULL);
+	return is_library(*out) ? 0
+				: sc_err_set(err, SC_EIO,
+					     "the tracer " LIBRARY
+					     " is neither beside the program nor in ../lib or "
+					     "%s; set STEPCAST_CAPTURE to its path",
+					     dirs[2]);
 }
 
 static void set_environment(const struct record_args *args, const char *library, const char *dir,
@@ -219,19 +238,12 @@ static int record(const struct record_args *args, char **command, struct sc_cli_
 {
 	const bool has_dir = strcmp(args->common.output, "-") != 0;
 	const char *dir = has_dir ? args->common.output : DEFAULT_DIR;
-	struct sc_strbuf path = {0};
-	const char *library = find_library(&path);
-	char absolute[4096], run[32];
+	char absolute[4096], run[32], *library;
 	struct timespec now;
-	int rc;
+	int rc = find_library(call->arena, &library, err);
 
-	if (!library) {
-		sc_strbuf_release(&path);
-		return sc_err_set(err, SC_EIO,
-				  "the tracer " LIBRARY " is not installed; "
-				  "set STEPCAST_CAPTURE to its path");
-	}
-	rc = sc_make_folder(dir, err);
+	if (rc == 0)
+		rc = sc_make_folder(dir, err);
 	if (rc == 0 && !realpath(dir, absolute)) /* the command may work elsewhere */
 		rc = sc_err_at(err, SC_EIO, dir, 0, 0, "%s", strerror(errno));
 	if (rc == 0) {
@@ -244,7 +256,7 @@ static int record(const struct record_args *args, char **command, struct sc_cli_
 	}
 	if (rc == 0)
 		rc = finish_traces(args, dir, run, call, err);
-	sc_strbuf_release(&path);
+	free(library);
 	return rc;
 }
 

@@ -32,16 +32,16 @@ static const char *beside_program(struct sc_arena *arena)
 	static const char *const from[] = {"../share/stepcast/configs",
 					   "../../share/stepcast/configs"};
 	static const char here;
-	const char *slash, *path = NULL;
+	const char *slash, *folder, *path = NULL;
 	Dl_info info;
 
-	if (!dladdr(&here, &info) || !info.dli_fname || !(slash = strrchr(info.dli_fname, '/')))
-		return NULL;
-	for (size_t i = 0; i < sizeof(from) / sizeof(from[0]) && !path; i++) {
-		char *real =
-			realpath(sc_arena_printf(arena, "%.*s/%s", (int)(slash - info.dli_fname),
-						 info.dli_fname, from[i]),
-				 NULL);
+	/* A program that was found in PATH is known by its bare name, so the system is asked for its place. */
+	if (dladdr(&here, &info) && info.dli_fname && (slash = strrchr(info.dli_fname, '/')))
+		folder = sc_arena_strndup(arena, info.dli_fname, (size_t)(slash - info.dli_fname));
+	else
+		folder = sc_program_folder(arena);
+	for (size_t i = 0; folder && !path && i < sizeof(from) / sizeof(from[0]); i++) {
+		char *real = realpath(sc_arena_printf(arena, "%s/%s", folder, from[i]), NULL);
 
 		path = real ? sc_arena_strdup(arena, real) : NULL;
 		free(real);
