@@ -23,6 +23,7 @@ install(FILES ${PROJECT_BINARY_DIR}/stepcast.pc DESTINATION ${CMAKE_INSTALL_LIBD
 # A wheel's (pyproject.toml), in the package's folder; without links, which wheels have none of.
 if(SC_PYTHON)
 	install(PROGRAMS $<TARGET_FILE:stepcast> DESTINATION stepcast/bin COMPONENT python)
+	install(FILES $<TARGET_FILE:stepcast_capture> DESTINATION stepcast/lib COMPONENT python)
 	install(FILES $<TARGET_FILE:libstepcast> RENAME libstepcast.so DESTINATION stepcast/lib COMPONENT python)
 	install(DIRECTORY configs/ DESTINATION stepcast/share/stepcast/configs COMPONENT python)
 endif()
