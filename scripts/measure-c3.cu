@@ -18,6 +18,7 @@ enum { REPEATS = 21, WARM_UP = 3, DWELL_BATCH = 4, COPY_THREADS = 512, MAX_SIDE 
 enum { COPY_SHARED = 64 << 10 };
 static const size_t STREAM_ELEMS = 64 * MIB, COPY_MAX = 1024 * MIB, HOST_MAX = 256 * MIB;
 #define GATE_US 150.0
+#define MAX_GATE_US 20000.0
 #define LATER_US 6.0
 
 #define CHECK(call) check((call), #call, __LINE__)
@@ -93,9 +94,9 @@ struct compute {
 	int m, n, k; /* of a matrix product; else m: elements */
 };
 static const struct compute COMPUTES[] = {
-	{"gemm", "bf16", 4096, 4096, 4096}, {"gemm", "bf16", 8192, 8192, 8192},
-	{"gemm", "bf16", 8192, 8192, 1024}, {"gemm", "bf16", 2048, 8192, 8192},
-	{"gemm", "bf16", 256, 16384, 16384}, {"stream", "fp32", (int)STREAM_ELEMS, 0, 0},
+	{"gemm", "bf16", 4096, 4096, 4096},  {"gemm", "bf16", 8192, 8192, 8192},
+	{"gemm", "bf16", 2048, 8192, 8192},  {"stream", "fp32", (int)STREAM_ELEMS, 0, 0},
+	{"gemm", "bf16", 256, 16384, 16384}, {"gemm", "bf16", 8192, 8192, 1024},
 };
 enum route { SM, D2D, D2D_ENGINE, H2D, D2H };
 static const char *const ROUTE_NAMES[] = {"sm", "d2d", "d2d_engine", "h2d", "d2h"};
@@ -104,13 +105,17 @@ struct copy {
 	int ctas; /* of SM */
 	size_t bytes;
 };
-static const int CTAS[] = {2, 4, 8, 16, 24, 32, 64};
-static const double RATIOS[] = {0.5, 1, 2}; /* of the copy's time alone to the computation's */
+static const int CTAS[] = {4, 16, 32, 2, 8, 24, 64};
+static const double RATIOS[] = {1, 0.5, 2}; /* of the copy's time alone to the computation's */
+/* What --quick takes: the first of each. */
+enum { QUICK_COMPUTES = 4, QUICK_CTAS = 3, QUICK_RATIOS = 1 };
 enum policy { PLAIN, COMM_FIRST, COPY_ENGINE };
 static const char *const POLICY_NAMES[] = {"plain", "comm_first", "copy_engine"};
-enum { COUNT_COMPUTES = sizeof(COMPUTES) / sizeof(COMPUTES[0]),
-       COUNT_CTAS = sizeof(CTAS) / sizeof(CTAS[0]),
-       COUNT_RATIOS = sizeof(RATIOS) / sizeof(RATIOS[0]) };
+enum {
+	COUNT_COMPUTES = sizeof(COMPUTES) / sizeof(COMPUTES[0]),
+	COUNT_CTAS = sizeof(CTAS) / sizeof(CTAS[0]),
+	COUNT_RATIOS = sizeof(RATIOS) / sizeof(RATIOS[0])
+};
 
 struct bench {
 	cublasHandle_t blas;
@@ -123,6 +128,8 @@ struct bench {
 	uint4 *from, *to;
 	void *host;
 	int dwell_ms;
+	bool quick;
+	double gate_us; /* how long both sides are held back, so that all is enqueued by then */
 };
 
 static void run_compute(const struct bench *b, const struct compute *c, cudaStream_t stream)
@@ -164,8 +171,8 @@ static void run_copy(const struct bench *b, const struct copy *w, cudaStream_t s
 {
 	switch (w->route) {
 	case SM:
-		copy_by_sms<<<w->ctas, COPY_THREADS, COPY_SHARED, stream>>>(b->to, b->from,
-									    w->bytes / sizeof(uint4));
+		copy_by_sms<<<w->ctas, COPY_THREADS, COPY_SHARED, stream>>>(
+			b->to, b->from, w->bytes / sizeof(uint4));
 		CHECK(cudaGetLastError());
 		break;
 	case D2D:
@@ -196,6 +203,8 @@ static int compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
+static int n_discarded;
+
 static double median(double *values)
 {
 	qsort(values, REPEATS, sizeof(*values), compare);
@@ -212,12 +221,13 @@ static double since_open_us(const struct bench *b, cudaEvent_t event)
 
 static void close_gate(const struct bench *b)
 {
-	spin<<<1, 1, 0, b->gate>>>((long long)(GATE_US * b->cycles_per_us));
+	spin<<<1, 1, 0, b->gate>>>((long long)(b->gate_us * b->cycles_per_us));
 	CHECK(cudaEventRecord(b->open, b->gate));
 }
 
-/* Either side may be NULL: then the other alone. On one stream: one after the other. */
-static void run_once(const struct bench *b, const struct compute *c, const struct copy *w,
+/* Either side may be NULL: then the other alone. On one stream: one after the other. Whether the gate was still closed when
+ * all was enqueued: else the host's time is part of what was measured. */
+static bool run_once(const struct bench *b, const struct compute *c, const struct copy *w,
 		     enum policy policy, bool one_stream, struct times *out)
 {
 	cudaStream_t first = b->compute;
@@ -225,6 +235,7 @@ static void run_once(const struct bench *b, const struct compute *c, const struc
 	const long long later = (long long)(LATER_US * b->cycles_per_us);
 	const bool both = c && w && !one_stream;
 	double at[4] = {0, 0, 0, 0};
+	cudaError_t gate;
 
 	close_gate(b);
 	CHECK(cudaStreamWaitEvent(first, b->open, 0));
@@ -241,6 +252,9 @@ static void run_once(const struct bench *b, const struct compute *c, const struc
 		run_copy(b, w, second);
 		CHECK(cudaEventRecord(b->end[1], second));
 	}
+	gate = cudaEventQuery(b->open);
+	if (gate != cudaErrorNotReady)
+		CHECK(gate);
 	CHECK(cudaDeviceSynchronize());
 	for (int i = 0; i < 2; i++)
 		if (i == 0 ? c != NULL : w != NULL) {
@@ -249,21 +263,36 @@ static void run_once(const struct bench *b, const struct compute *c, const struc
 		}
 	out->compute_us = at[1] - at[0];
 	out->comm_us = at[3] - at[2];
-	out->all_us = !w ? out->compute_us
+	out->all_us = !w   ? out->compute_us
 		      : !c ? out->comm_us
 			   : (at[1] > at[3] ? at[1] : at[3]) - (at[0] < at[2] ? at[0] : at[2]);
+	return gate == cudaErrorNotReady;
 }
 
-static struct times measure(const struct bench *b, const struct compute *c, const struct copy *w,
+/* A run whose gate was open too early is taken again, with the gate closed for twice as long. */
+static struct times measure(struct bench *b, const struct compute *c, const struct copy *w,
 			    enum policy policy, bool one_stream)
 {
 	double all[REPEATS], compute[REPEATS], comm[REPEATS];
 	struct times once;
 
 	for (int i = -WARM_UP; i < REPEATS; i++) {
-		run_once(b, c, w, policy, one_stream, &once);
-		if (i < 0)
+		const bool held = run_once(b, c, w, policy, one_stream, &once);
+
+		if (i < 0) /* first calls load kernels */
 			continue;
+		if (!held) {
+			b->gate_us *= 2;
+			n_discarded++;
+			if (b->gate_us > MAX_GATE_US) {
+				fprintf(stderr,
+					"measure-c3: the host takes longer than %.0f us to enqueue a run\n",
+					MAX_GATE_US);
+				exit(1);
+			}
+			i--;
+			continue;
+		}
 		all[i] = once.all_us;
 		compute[i] = once.compute_us;
 		comm[i] = once.comm_us;
@@ -361,7 +390,7 @@ struct alone {
 	struct state state;
 };
 
-static void put_row(const struct bench *b, const struct compute *c, const struct copy *w,
+static void put_row(struct bench *b, const struct compute *c, const struct copy *w,
 		    enum policy policy, const struct alone *alone)
 {
 	const double comm_us = measure(b, NULL, w, policy, false).comm_us;
@@ -372,13 +401,14 @@ static void put_row(const struct bench *b, const struct compute *c, const struct
 
 	if (w->route == SM)
 		snprintf(ctas, sizeof(ctas), "%d", w->ctas);
-	printf("%s-%s-%dx%dx%d-%s%s-%zu-%s,measure-c3,ok,%s,1,%s,%s,", b->device, c->kind, c->m, c->n,
-	       c->k, ROUTE_NAMES[w->route], ctas, w->bytes, POLICY_NAMES[policy], b->device, c->dtype,
-	       c->kind);
+	printf("%s-%s-%dx%dx%d-%s%s-%zu-%s,measure-c3,ok,%s,1,%s,%s,", b->device, c->kind, c->m,
+	       c->n, c->k, ROUTE_NAMES[w->route], ctas, w->bytes, POLICY_NAMES[policy], b->device,
+	       c->dtype, c->kind);
 	put_shape(c);
-	printf(",copy,%zu,%s,%.1f,%.1f,%.1f,%.1f,%s,%s,%s,%.1f,%.1f", w->bytes, POLICY_NAMES[policy],
-	       alone->compute_us, comm_us, serial_us, both.all_us, ROUTE_NAMES[w->route], ctas,
-	       policy == COMM_FIRST ? "high" : "same", both.compute_us, both.comm_us);
+	printf(",copy,%zu,%s,%.1f,%.1f,%.1f,%.1f,%s,%s,%s,%.1f,%.1f", w->bytes,
+	       POLICY_NAMES[policy], alone->compute_us, comm_us, serial_us, both.all_us,
+	       ROUTE_NAMES[w->route], ctas, policy == COMM_FIRST ? "high" : "same", both.compute_us,
+	       both.comm_us);
 	put_known(alone->state.clock_mhz);
 	put_known(alone->state.power_w);
 	put_known(state.clock_mhz);
@@ -388,7 +418,7 @@ static void put_row(const struct bench *b, const struct compute *c, const struct
 }
 
 /* As many bytes as the route moves in that time. */
-static size_t bytes_for(const struct bench *b, struct copy w, double us)
+static size_t bytes_for(struct bench *b, struct copy w, double us)
 {
 	const size_t max = w.route >= H2D ? HOST_MAX : COPY_MAX;
 	size_t bytes;
@@ -399,10 +429,10 @@ static size_t bytes_for(const struct bench *b, struct copy w, double us)
 	return bytes < MIB ? MIB : bytes > max ? max : bytes;
 }
 
-static void put_pairs(const struct bench *b, const struct compute *c, struct copy w,
+static void put_pairs(struct bench *b, const struct compute *c, struct copy w,
 		      const struct alone *alone)
 {
-	for (int r = 0; r < COUNT_RATIOS; r++) {
+	for (int r = 0; r < (b->quick ? (int)QUICK_RATIOS : (int)COUNT_RATIOS); r++) {
 		w.bytes = bytes_for(b, w, RATIOS[r] * alone->compute_us);
 		if (w.route != SM) {
 			put_row(b, c, &w, COPY_ENGINE, alone);
@@ -413,15 +443,15 @@ static void put_pairs(const struct bench *b, const struct compute *c, struct cop
 	}
 }
 
-static void put_table(const struct bench *b)
+static void put_table(struct bench *b)
 {
 	puts(HEAD);
-	for (int i = 0; i < COUNT_COMPUTES; i++) {
+	for (int i = 0; i < (b->quick ? (int)QUICK_COMPUTES : (int)COUNT_COMPUTES); i++) {
 		const struct compute *c = &COMPUTES[i];
 		const struct alone alone = {measure(b, c, NULL, PLAIN, false).compute_us,
 					    dwell(b, c, NULL, PLAIN)};
 
-		for (int k = 0; k < COUNT_CTAS; k++)
+		for (int k = 0; k < (b->quick ? (int)QUICK_CTAS : (int)COUNT_CTAS); k++)
 			put_pairs(b, c, (struct copy){SM, CTAS[k], 0}, &alone);
 		for (int route = D2D; route <= D2H; route++)
 			put_pairs(b, c, (struct copy){(enum route)route, 0, 0}, &alone);
@@ -523,6 +553,8 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	b.dwell_ms = argc > 1 ? atoi(argv[1]) : 200;
+	b.quick = argc > 2;
+	b.gate_us = GATE_US;
 	CHECK(cudaSetDevice(0));
 	CHECK(cudaGetDeviceProperties(&properties, 0));
 	CHECK(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, 0));
@@ -535,5 +567,9 @@ int main(int argc, char **argv)
 	make_memory(&b);
 	open_nvml(0);
 	put_table(&b);
+	if (n_discarded)
+		fprintf(stderr,
+			"measure-c3: %d runs were discarded and taken again, since the host was late; gate %.0f us\n",
+			n_discarded, b.gate_us);
 	return 0;
 }
