@@ -29,13 +29,11 @@ import time
 
 def demangle(name):
     """As torch.profiler does: by the C++ library."""
-    global cxx
     if not name.startswith("_Z"):
         return name
-    cxx = globals().get("cxx") or ctypes.CDLL("libstdc++.so.6").__cxa_demangle
-    cxx.restype = ctypes.c_char_p
-    status = ctypes.c_int()
-    return (cxx(name.encode(), None, None, ctypes.byref(status)) or name.encode()).decode()
+    function = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    function.restype = ctypes.c_char_p
+    return (function(name.encode(), None, None, None) or name.encode()).decode()
 
 
 def compare_names(ours, profile):
@@ -43,8 +41,11 @@ def compare_names(ours, profile):
         rows = [row for row in csv.DictReader(f) if row["class"] == "kernel"]
     with open(profile) as f:
         theirs = [e for e in json.load(f)["traceEvents"] if e.get("cat") == "kernel"]
-    a = collections.Counter(demangle(row["name"]) for row in rows)
-    b = collections.Counter(demangle(e["name"]) for e in theirs)
+    a, b = collections.Counter(), collections.Counter()
+    for name, n in collections.Counter(row["name"] for row in rows).items():
+        a[demangle(name)] += n
+    for name, n in collections.Counter(e["name"] for e in theirs).items():
+        b[demangle(name)] += n
     for name in sorted(a.keys() | b.keys()):
         if a[name] != b[name]:
             print(f"    recorded {a[name]}, profiled {b[name]}: {name[:100]}")
