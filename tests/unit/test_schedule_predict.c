@@ -2,7 +2,7 @@
  * full detail agrees, shares of the vocabulary balance the stages. */
 #include "base/rng.h"
 #include "predict/schedule/schedule_file.h"
-#include "request_fixture.h"
+#include "random_config.h"
 #include "runner.h"
 #include "study/schedule/schedule_choose.h"
 
@@ -148,6 +148,57 @@ LOOP_TEST(a_jump_changes_nothing_at_random, 13)
 		ck_assert_msg(fabs(jumped.iteration_ms / out.iteration_ms - 1) < 1e-9,
 			      "%.12g, not %.12g: %s", jumped.iteration_ms, out.iteration_ms, text);
 	}
+}
+
+/* Neither beside copies of all that training.offload may move, at rates from less than a pass needs to more. */
+LOOP_TEST(a_jump_changes_nothing_beside_copies, 14)
+{
+	static const char *const KINDS[] = {"gpipe", "1f1b",         "interleaved", "breadth-first",
+					    "zb-h1", "zb-h2",        "zb-v",        "v-half",
+					    "v-min", "chimera",      "hanayo",      "gems",
+					    "1f1b",  "pipedream-2bw"};
+	static const char *const HOW[] = {"training.software=megatron-lm",
+					  "training.software=default",
+					  "training.software=megatron-core parallel.sharding=zero1",
+					  "training.software=torchtitan parallel.sharding=zero3"};
+	static const char *const TIERS[] = {"none", "cpu", "cpu", "nvme"};
+	static const int GB_S[] = {2, 8, 13, 30, 60};
+	struct sc_rng rng;
+	int n_jumped = 0;
+
+	sc_rng_init(&rng, (uint64_t)_i + 900);
+	for (int i = 0; i < 12; i++) {
+		int pp = 2 + 2 * (int)sc_rng_below(&rng, 4), dp = 1 + (int)sc_rng_below(&rng, 2);
+		const char *gradients = PICK(&rng, TIERS);
+		struct sc_predict_opts opts;
+		struct sc_prediction jumped;
+		char text[1024];
+
+		snprintf(
+			text, sizeof(text),
+			"gpus=%d parallel.pp=%d parallel.schedule=%s%s model.layers=%d "
+			"training.global_batch=%d training.micro_batch=1 %s cluster.host_link_gbps=%d cluster.ssd_read_gbps=200 "
+			"cluster.ssd_write_gbps=20 training.offload.prefetch_layers=%d "
+			"training.offload.weights=%s training.offload.activations=%s "
+			"training.offload.gradients=%s training.offload.optimizer=%s",
+			pp * dp, pp, KINDS[_i],
+			_i == 2 || _i == 3 ? " parallel.virtual_stages=2" : "",
+			2 * pp * (1 + (int)sc_rng_below(&rng, 2)) + (_i == 12),
+			dp * pp * (8 + (int)sc_rng_below(&rng, 8)), PICK(&rng, HOW),
+			PICK(&rng, GB_S), (int)sc_rng_below(&rng, 2), PICK(&rng, TIERS),
+			PICK(&rng, TIERS), gradients,
+			strcmp(gradients, "none") == 0 ? "cpu" : gradients);
+		sc_predict_opts_init(&opts);
+		jumped = *predict(&opts, text);
+		opts.no_jump = true;
+		predict(&opts, text);
+		n_jumped += jumped.n_nodes < out.n_nodes;
+		ck_assert_msg(fabs(jumped.iteration_ms / out.iteration_ms - 1) < 1e-9,
+			      "%.12g, not %.12g: %s", jumped.iteration_ms, out.iteration_ms, text);
+	}
+	ck_assert_int_ge(
+		n_jumped,
+		_i == 13 ? 1 : 4); /* one that never drains jumps where all stages are as one */
 }
 
 /* Neither where 16 stages differ by a layer: a run of few micro-batches shows what 256 do. */

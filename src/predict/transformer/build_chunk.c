@@ -107,6 +107,10 @@ static struct pass_copies build_pass_begin(struct class_state *st, const struct 
 		add_copy(st, st->lanes.compute, us.blocking_us,
 			 slot->kind == SC_PASS_FORWARD ? SC_NAME_TO_HOST : SC_NAME_FROM_HOST);
 
+	if (out.from_host != SC_NONE)
+		st->last[SC_BESIDE_FROM_HOST] = out.from_host;
+	if (out.to_host != SC_NONE)
+		st->last[SC_BESIDE_TO_HOST] = out.to_host;
 	if (waited != SC_NONE)
 		build_compute_after(st, waited);
 	if (out.from_host != SC_NONE && after != SC_NONE)
@@ -518,7 +522,7 @@ void build_reduce(struct pass *p, const struct run *run, double n, uint32_t node
 {
 	build_grad_reduce(p->st, run->params, n, node);
 	if (p->st->b->tf->request->software.grad_sync == SC_GRAD_AFTER)
-		build_wait_for(p, p->st->last_grad);
+		build_wait_for(p, p->st->last[SC_BESIDE_GRAD]);
 }
 
 /* With one stage a tied head's weights are the embedding's, whose gradients are reduced last. */

@@ -48,10 +48,10 @@ struct class_state {
 	/* what the next pass, or the iteration's end, waits for beside its lane: the step's start, a
 	 * synchronous transfer, the tied embeddings; or SC_NONE */
 	uint32_t awaited;
-	uint32_t last_grad;        /* last gradient collective, or SC_NONE */
-	uint32_t n_dp;             /* dp collectives emitted so far */
-	uint32_t n_received[2][2]; /* slots of a peer looked at for what it sends: as p2p */
-	bool joins;                /* some of these groups are of several classes */
+	uint32_t last[SC_N_BESIDE]; /* last of what runs beside passes, or SC_NONE */
+	uint32_t n_dp;              /* dp collectives emitted so far */
+	uint32_t n_received[2][2];  /* slots of a peer looked at for what it sends: as p2p */
+	bool joins;                 /* some of these groups are of several classes */
 	/* collectives and joins on groups of several classes, by axis */
 	uint32_t n_joined[SC_N_COMM_AXES];
 	double ahead_us, owed_us; /* see build_launch */

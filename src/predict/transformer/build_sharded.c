@@ -152,7 +152,7 @@ static void add_class_alone(struct builder *b, struct class_state *st)
 		b->tf->request->c3[SC_C3_DP].policy != SC_C3_PLAIN;
 	memset(st->costs, 0, sizeof(st->costs));
 	b->zero_cost = sc_graph_add_cost(b->graph, &(struct sc_cost){0});
-	st->last_compute = st->awaited = st->last_grad = SC_NONE;
+	st->last_compute = st->awaited = st->last[SC_BESIDE_GRAD] = SC_NONE;
 	st->ahead_us = -HUGE_VAL;
 	st->owed_us = 0;
 	st->host_after = SC_NONE;
@@ -486,7 +486,7 @@ static uint32_t coarse_pass(struct pass *p, uint32_t recv, bool gather, bool red
 		dp = add_comm(st, costs->after, SC_NAME_GRAD_REDUCE);
 	if (!reduces || dp == SC_NONE)
 		return st->last_compute;
-	st->last_grad = dp;
+	st->last[SC_BESIDE_GRAD] = dp;
 	if (st->b->tf->request->software.grad_sync == SC_GRAD_AFTER)
 		build_compute_after(st, dp);
 	return st->last_compute;

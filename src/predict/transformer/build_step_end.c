@@ -150,8 +150,8 @@ void build_grad_reduce(struct class_state *st, const struct sc_params *params, d
 {
 	struct sc_cost cost = build_reduce_cost(st, params, n);
 
-	st->last_grad = build_dp_node(st, sc_graph_add_cost(st->b->graph, &cost),
-				      SC_NAME_GRAD_REDUCE, after);
+	st->last[SC_BESIDE_GRAD] = build_dp_node(st, sc_graph_add_cost(st->b->graph, &cost),
+						 SC_NAME_GRAD_REDUCE, after);
 }
 
 uint32_t build_weight_gather(struct class_state *st, const struct sc_params *params, uint32_t after)
@@ -195,7 +195,7 @@ static void join_after_passes(struct class_state *st, uint32_t group, unsigned n
 					    (struct sc_node_use){b->zero_cost, name});
 
 	sc_graph_add_dep(b->graph, node, st->last_compute);
-	sc_graph_add_dep(b->graph, node, st->last_grad);
+	sc_graph_add_dep(b->graph, node, st->last[SC_BESIDE_GRAD]);
 	st->awaited = node;
 }
 
@@ -354,7 +354,7 @@ static uint32_t end_of_passes(struct class_state *st, uint32_t world)
 				: sc_graph_add_member(b->graph, st->lanes.tp, world, nothing);
 
 	sc_graph_add_dep(b->graph, node, st->last_compute);
-	sc_graph_add_dep(b->graph, node, st->last_grad);
+	sc_graph_add_dep(b->graph, node, st->last[SC_BESIDE_GRAD]);
 	sc_graph_add_dep(b->graph, node, st->awaited);
 	return node;
 }

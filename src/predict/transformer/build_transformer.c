@@ -81,7 +81,8 @@ static void add_classes(struct builder *b)
 			st->lanes.from_host = sc_graph_add_lane(b->graph, c, SC_LANE_COPY);
 			st->lanes.to_host = sc_graph_add_lane(b->graph, c, SC_LANE_COPY);
 		}
-		st->last_compute = st->awaited = st->last_grad = st->began_after = SC_NONE;
+		st->last_compute = st->awaited = st->began_after = SC_NONE;
+		memset(st->last, 0xff, sizeof(st->last));
 		st->n_dp = 0;
 		st->joins = joins(rc);
 		st->ahead_us = -HUGE_VAL;
@@ -283,6 +284,12 @@ static bool is_pair(const struct class_state *st, const struct sc_slot *slots)
 	       slots[1].kind == SC_PASS_BACKWARD && !slots[1].last;
 }
 
+static void end_slot(struct builder *b, uint32_t c, size_t at)
+{
+	for (int k = 0; k < SC_N_BESIDE; k++)
+		b->built->slot_beside[k][at] = b->cls[c].last[k];
+}
+
 static void build_class(struct builder *b, uint32_t c)
 {
 	uint32_t stage = (uint32_t)b->tf->placement.classes[c].stage;
@@ -295,14 +302,14 @@ static void build_class(struct builder *b, uint32_t c)
 	/* the first pass waits for the step's start */
 	b->cls[c].awaited = sc_graph_add_node(b->graph, SC_NODE_HOST, b->cls[c].lanes.host, start);
 	for (size_t i = 0; i < b->built->passes.n[stage]; i++) {
-		b->built->slot_grad[at + i] = b->cls[c].last_grad;
+		end_slot(b, c, at + i);
 		if (is_pair(&b->cls[c], &slots[i])) {
 			build_two(&b->cls[c], &slots[i], &b->built->slot_node[at + i]);
-			b->built->slot_grad[at + ++i] = b->cls[c].last_grad;
+			end_slot(b, c, at + ++i);
 			continue;
 		}
 		b->built->slot_node[at + i] = build_slot(&b->cls[c], &slots[i]);
-		b->built->slot_grad[at + i] = b->cls[c].last_grad;
+		end_slot(b, c, at + i);
 	}
 	b->built->compute[c] = b->cls[c].lanes.compute;
 }
@@ -338,7 +345,8 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	b->built->beside = sc_arena_calloc(arena, 2 * n_pairs + 1, sizeof(*b->built->beside));
 	b->built->n_beside = 0;
 	b->built->slot_node = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
-	b->built->slot_grad = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
+	for (int k = 0; k < SC_N_BESIDE; k++)
+		b->built->slot_beside[k] = sc_arena_calloc(arena, n_slots, sizeof(uint32_t));
 	b->built->compute = sc_arena_calloc(arena, n, sizeof(uint32_t));
 	b->built->last = sc_arena_calloc(arena, n, sizeof(uint32_t));
 	b->loops = sc_schedule_traits(shape->kind).loops;

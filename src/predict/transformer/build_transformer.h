@@ -110,14 +110,17 @@ struct sc_stage_parts sc_transformer_stage(const struct sc_transformer *tf, int 
 const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, uint32_t class_id,
 					      enum sc_axis axis);
 
+/* What runs beside passes: collectives of gradients, copies of training.offload. */
+enum sc_beside_kind { SC_BESIDE_GRAD, SC_BESIDE_FROM_HOST, SC_BESIDE_TO_HOST, SC_N_BESIDE };
+
 /* Where the steady state can be observed: the compute node of every slot, [class][slot]. */
 struct sc_built {
 	struct sc_schedule_shape shape;
 	struct sc_passes passes;
 	uint32_t *slot_node; /* n_classes * passes.stride: node whose end is the slot's end */
-	uint32_t *slot_grad; /* the last gradient collective up to it, or SC_NONE */
-	uint32_t *compute;   /* by class: its compute lane */
-	uint32_t *last;      /* by class: the last node of all */
+	uint32_t *slot_beside[SC_N_BESIDE]; /* the last of a kind up to it, or SC_NONE */
+	uint32_t *compute;                  /* by class: its compute lane */
+	uint32_t *last;                     /* by class: the last node of all */
 	/* Coarse passes that run beside others, by the cost of their node. */
 	struct sc_beside {
 		uint32_t cost;

@@ -6,7 +6,6 @@
 #include "base/units.h"
 #include "core/config/config_schedule.h"
 #include "models/memory.h"
-#include "models/offload.h"
 #include "predict/transformer/build_priv.h"
 #include "predict/transformer/summarize.h"
 #include "predict/workload.h"
@@ -55,10 +54,10 @@ static double slot_end_us(const struct window *w, uint32_t slot)
 	return w->timeline->end_us[w->built->slot_node[w->at + slot]];
 }
 
-/* Of the gradients reduced so far: they must not fall behind the passes; 0 without any. */
-static double grad_end_us(const struct window *w, uint32_t slot)
+/* Of what has run beside the passes so far, which it must not fall behind; 0 without any. */
+static double beside_end_us(const struct window *w, int kind, uint32_t slot)
 {
-	uint32_t node = w->built->slot_grad[w->at + slot];
+	uint32_t node = w->built->slot_beside[kind][w->at + slot];
 
 	return node == SC_NONE ? 0 : w->timeline->end_us[node];
 }
@@ -104,7 +103,6 @@ static bool repeats(const struct window *w, double period_us, bool at_most)
 		return false;
 	for (uint32_t i = w->first; i < w->first + w->n_check; i++) {
 		double step = slot_end_us(w, i + n) - slot_end_us(w, i);
-		double grad = grad_end_us(w, i + n) - grad_end_us(w, i);
 
 		const struct sc_slot *b = &w->slots[i + n];
 		if (!(w->slots[i].kind == b->kind && w->slots[i].chunk == b->chunk &&
@@ -112,9 +110,14 @@ static bool repeats(const struct window *w, double period_us, bool at_most)
 		    step > most_us || step < least_us)
 			return false;
 		/* Those of a phase before run beside the slot, and may not beside later ones. */
-		if (grad > 0 ? grad > most_us || grad < least_us
-			     : (grad_end_us(w, i) > slot_end_us(w, i)))
-			return false;
+		for (int k = 0; k < SC_N_BESIDE; k++) {
+			double was_us = beside_end_us(w, k, i);
+
+			step = beside_end_us(w, k, i + n) - was_us;
+			if (step > 0 ? step > most_us || step < least_us
+				     : was_us > slot_end_us(w, i))
+				return false;
+		}
 	}
 	return true;
 }
@@ -260,13 +263,15 @@ static struct sc_repeat *own_repeats(const struct steady_run *r)
 static bool steady_detect(const struct steady_run *r, struct sc_steady *out)
 {
 	uint32_t n_phases = r->run->built->passes.n_phases;
+	/* One that never drains is read off its first stage, not off its end. */
+	const bool drains = r->run->built->shape.kind != SC_SCHED_PIPEDREAM_2BW;
 	struct sc_repeat *repeats = sc_arena_calloc(r->arena, n_phases, sizeof(*repeats));
 	bool equal = true;
 
 	for (uint32_t p = 0; p < n_phases; p++) {
 		if (!all_are_equal(r, p, &repeats[p])) {
 			equal = false;
-			if (!one_is_busy(r, p, &repeats[p]))
+			if (!drains || !one_is_busy(r, p, &repeats[p]))
 				return false;
 		}
 		repeats[p].n = r->n_left_out;
@@ -504,9 +509,7 @@ static uint32_t choose(const struct self *self)
 	const uint32_t all = sc_transformer_micro_batches(&self->tf);
 	const struct sc_schedule_shape shape = sc_transformer_shape(&self->tf, all);
 
-	/* copies to and from the host may fall behind slowly */
-	if (opts->detail != SC_DETAIL_COARSE || opts->no_jump || opts->keep_graph ||
-	    sc_offload_moves(&self->tf.request->config.training.offload))
+	if (opts->detail != SC_DETAIL_COARSE || opts->no_jump || opts->keep_graph)
 		return all;
 	/* The fewest micro-batches to simulate in place of `micro_batches` (congruent modulo the period), on the
 	 * `attempt`-th try; `micro_batches` itself when skipping cannot pay. */
