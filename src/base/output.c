@@ -182,7 +182,8 @@ static int open_rows(struct sc_output *out)
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	return open(out->written, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	remove_if_left(out->written);
+	return make_locked(out->written);
 }
 
 /* --- the interface --- */
@@ -218,6 +219,11 @@ static int open_output(struct sc_output *out, bool keeps_rows)
 
 static int fail(const struct sc_output *out, struct sc_err *err)
 {
+	if (errno == EEXIST)
+		return sc_err_at(
+			err, SC_EIO, out->written, 0, 0,
+			"cannot write: it is a link or no file, or another program writes it; "
+			"remove it, or choose another output");
 	return sc_err_at(err, SC_EIO, out->path, 0, 0, "cannot write: %s", strerror(errno));
 }
 

@@ -12,7 +12,7 @@ struct sc_output;
  * (SIGINT, SIGTERM and their like) leaves it and removes the part. Parts of killed programs are removed, too. What
  * is no regular file (a pipe, /dev/stdout) is written straight; of a link, what it points to is replaced.
  * `keeps_rows`: of rows that are worth something one by one: into a new file straight; where there is one, into
- * PATH.part beside it, which an error or a signal leaves. */
+ * PATH.part beside it, which an error or a signal leaves, and the next run replaces. */
 int sc_output_create(const char *path, bool keeps_rows, struct sc_output **out, struct sc_err *err);
 /* One of these three is written to: the stream, the descriptor, or (by another program) the name of the part. */
 FILE *sc_output_stream(struct sc_output *out);

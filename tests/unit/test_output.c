@@ -142,6 +142,43 @@ TEST(test_two_at_once)
 	ck_assert_int_eq(count_files(), 1);
 }
 
+/* Rows go to file.part. What a run left there is replaced, and not written through: it may be another name of a file. */
+TEST(test_rows_left)
+{
+	struct sc_output *out;
+
+	snprintf(link_path, sizeof(link_path), "%s/file.part", dir);
+	put("old");
+	ck_assert_int_eq(link(path, link_path), 0);
+	ck_assert_int_eq(sc_output_create(path, true, &out, &err), 0);
+	ck_assert_str_eq(sc_output_part(out), link_path);
+	fputs("new", sc_output_stream(out));
+	fflush(sc_output_stream(out));
+	ck_assert_str_eq(get(), "old");
+	ck_assert_int_eq(sc_output_commit(out, NULL, &err), 0);
+	ck_assert_str_eq(get(), "new");
+	ck_assert_int_eq(count_files(), 1);
+}
+
+/* A link is not ours, and neither is what another run writes. */
+LOOP_TEST(test_rows_in_the_way, 2)
+{
+	struct sc_output *out, *other = NULL;
+
+	snprintf(link_path, sizeof(link_path), "%s/file.part", dir);
+	put("old");
+	if (_i == 0)
+		ck_assert_int_eq(symlink(path, link_path), 0);
+	else
+		ck_assert_int_eq(sc_output_create(path, true, &other, &err), 0);
+	ck_assert_int_eq(sc_output_create(path, true, &out, &err), -SC_EIO);
+	ck_assert_str_eq(err.file, link_path);
+	ck_assert_str_eq(get(), "old");
+	if (other)
+		ck_assert_int_eq(sc_output_commit(other, NULL, &err), 0);
+	ck_assert_int_eq(count_files(), 2 - _i);
+}
+
 static const struct {
 	const char *name, *text;
 } refused[] = {

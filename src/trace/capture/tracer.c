@@ -448,7 +448,7 @@ static int make_memory(void)
 		/* For who looks why there is no trace. An empty file fits on a full disk, too. */
 		snprintf(path, sizeof(path), "%s/%s.%s.%d" SC_RAW_FAILED "%d", sc_tracer.dir,
 			 sc_tracer.run, sc_tracer.host, sc_tracer.pid, -rc);
-		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		if (fd >= 0)
 			close(fd);
 		return -1;
