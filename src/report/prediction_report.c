@@ -240,9 +240,13 @@ static void append_alternatives(const struct sc_alternatives *a, const struct sc
 				 "\nwhat other settings would do                        ms  gain %"
 				 "      GiB    saved\n");
 	for (size_t i = 0; i < a->n; i++) {
-		sc_strbuf_printf(out, "  %-42s %11.2f %7.2f %8.1f %8.1f%s\n", a->at[i].settings,
-				 a->at[i].iteration_ms, a->at[i].gain_pct, a->at[i].memory_gib,
-				 a->at[i].saved_gib,
+		sc_strbuf_printf(out, "  %-42s ", a->at[i].settings);
+		if (isfinite(a->at[i].iteration_ms))
+			sc_strbuf_printf(out, "%11.2f %7.2f", a->at[i].iteration_ms,
+					 a->at[i].gain_pct);
+		else
+			sc_strbuf_printf(out, "%11s %7s", "-", "-");
+		sc_strbuf_printf(out, " %8.1f %8.1f%s\n", a->at[i].memory_gib, a->at[i].saved_gib,
 				 a->at[i].fits ? ""
 				 : a->at[i].memory_gib > p->memory.capacity_gib
 					 ? "  does not fit"
@@ -499,8 +503,8 @@ static void add_alternatives(struct sc_json *json, const struct sc_alternatives 
 		json_t *row = sc_json_object(json, array, NULL);
 
 		sc_json_text(json, row, "settings", a->at[i].settings);
-		sc_json_real(json, row, "iteration_ms", a->at[i].iteration_ms);
-		sc_json_real(json, row, "gain_pct", a->at[i].gain_pct);
+		sc_json_known_real(json, row, "iteration_ms", a->at[i].iteration_ms);
+		sc_json_known_real(json, row, "gain_pct", a->at[i].gain_pct);
 		sc_json_real(json, row, "memory_gib", a->at[i].memory_gib);
 		sc_json_real(json, row, "saved_gib", a->at[i].saved_gib);
 		sc_json_bool(json, row, "fits", a->at[i].fits);

@@ -2,6 +2,7 @@
 #include "study/explain/explain.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,31 +77,43 @@ static void add_set(struct sets *sets, const char *path, int64_t value)
 	snprintf(sets->text[sets->n++], sizeof(sets->text[0]), "%" PRId64, value);
 }
 
-static void describe(const struct trying *t, const struct sc_prediction *p, const struct sets *sets,
-		     struct sc_alternative *a)
+static bool fits(const struct sc_memory *memory)
+{
+	return sc_memory_fullness(memory) <= 1;
+}
+
+static void describe(const struct trying *t, const struct sets *sets, const struct sc_floor *floor,
+		     double ms, struct sc_alternative *a)
 {
 	const struct sc_prediction *base = t->base;
 	size_t n = 0;
 
-	a->settings[0] = '\0';
-
+	*a = (struct sc_alternative){
+		.iteration_ms = ms,
+		.floor_ms = floor->iteration_ms,
+		.gain_pct = 100 * (1 - ms / base->iteration_ms),
+		.memory_gib = floor->memory.total_gib,
+		.saved_gib = base->memory.total_gib - floor->memory.total_gib,
+		.fullness = sc_memory_fullness(&floor->memory),
+		.fits = fits(&floor->memory),
+	};
 	for (size_t i = 0; i < sets->n && n < sizeof(a->settings); i++)
 		n += (size_t)snprintf(a->settings + n, sizeof(a->settings) - n, "%s%s=%s",
 				      i ? " " : "", sets->path[i], sets->text[i]);
-	a->iteration_ms = p->iteration_ms;
-	a->gain_pct = 100 * (1 - p->iteration_ms / base->iteration_ms);
-	a->memory_gib = p->memory.total_gib;
-	a->saved_gib = base->memory.total_gib - p->memory.total_gib;
-	a->fullness = sc_memory_fullness(&p->memory);
-	a->fits = a->fullness <= 1;
 }
 
-/* False for what cannot run so, or changes nothing. */
-static bool predict(struct trying *t, const struct sets *sets, struct sc_alternative *out)
+/* False for what cannot run so, changes nothing, or cannot take less than `below_ms`. Memory comes first: where the
+ * config itself does not fit, nobody asks for the time of what does not either. */
+static bool predict(struct trying *t, const struct sets *sets, double below_ms,
+		    struct sc_alternative *out)
 {
+	const struct sc_memory *was = &t->base->memory;
 	struct sc_arena_mark mark = sc_arena_mark(t->arena);
 	struct sc_config config = *t->ask->config;
 	struct sc_err ignored = {.code = SC_OK};
+	struct sc_floor floor;
+	double ms = NAN;
+	bool runs, timed;
 	int rc = 0;
 
 	for (size_t i = 0; i < sets->n && rc == 0; i++)
@@ -113,14 +126,21 @@ static bool predict(struct trying *t, const struct sets *sets, struct sc_alterna
 								 t->ask->opts},
 				       t->changed, &ignored);
 	if (rc == 0)
-		rc = sc_predict(t->ask->predictor, t->changed, t->ask->opts, t->prediction,
-				&ignored);
+		rc = sc_predict_floor(t->ask->predictor, t->changed, t->ask->opts, &floor,
+				      &ignored);
+	runs = rc == 0 && floor.iteration_ms < below_ms;
+	timed = runs && (fits(was) || fits(&floor.memory));
+	if (timed) {
+		runs = sc_predict(t->ask->predictor, t->changed, t->ask->opts, t->prediction,
+				  &ignored) == 0;
+		ms = t->prediction->iteration_ms;
+	}
 	sc_arena_rewind(t->arena, mark);
-	if (rc || (t->prediction->iteration_ms == t->base->iteration_ms &&
-		   t->prediction->memory.total_gib == t->base->memory.total_gib &&
-		   t->prediction->memory.host_gib == t->base->memory.host_gib))
+	if (!runs ||
+	    ((!timed || ms == t->base->iteration_ms) && floor.memory.total_gib == was->total_gib &&
+	     floor.memory.host_gib == was->host_gib))
 		return false;
-	describe(t, t->prediction, sets, out);
+	describe(t, sets, &floor, ms, out);
 	return true;
 }
 
@@ -128,7 +148,7 @@ static void try_sets(struct trying *t, const struct sets *sets)
 {
 	struct sc_alternatives *out = t->out;
 
-	if (out->n == SC_MAX_ALTERNATIVES || !predict(t, sets, &out->at[out->n]))
+	if (out->n == SC_MAX_ALTERNATIVES || !predict(t, sets, HUGE_VAL, &out->at[out->n]))
 		return;
 	t->sets[out->n++] = *sets;
 }
@@ -211,6 +231,18 @@ static bool join(const struct sets *a, const struct sets *b, struct sets *out)
 	return true;
 }
 
+/* Below what a floor must be for `both` to be worth its prediction. What fits gains nothing by an offload, which moves
+ * bytes, unless the room lets less be done (by another schedule, a larger micro-batch). */
+static double most_ms(const struct sc_alternative *now, const struct sc_alternative *best,
+		      const struct sets *added)
+{
+	static const char OFFLOAD[] = "training.offload.";
+
+	if (now->fits && strncmp(added->path[0], OFFLOAD, strlen(OFFLOAD)) == 0)
+		return fmin(now->floor_ms, best->iteration_ms);
+	return best->fits ? best->iteration_ms : HUGE_VAL;
+}
+
 static void combine(struct trying *t)
 {
 	struct sc_alternatives *out = t->out;
@@ -218,7 +250,8 @@ static void combine(struct trying *t)
 	struct sc_alternative base, now;
 	struct sets sets = {.n = 0};
 
-	describe(t, t->base, &sets, &base);
+	describe(t, &sets, &(struct sc_floor){.memory = t->base->memory}, t->base->iteration_ms,
+		 &base);
 	now = base;
 	for (int step = 0; step < MAX_TOGETHER; step++) {
 		struct sc_alternative best = now, one;
@@ -229,7 +262,7 @@ static void combine(struct trying *t)
 				continue;
 			if (step == 0)
 				one = out->at[i];
-			else if (!predict(t, &both, &one))
+			else if (!predict(t, &both, most_ms(&now, &best, &t->sets[i]), &one))
 				continue;
 			if (!is_better(&one, &best))
 				continue;
@@ -248,7 +281,9 @@ static void combine(struct trying *t)
 static int by_use(const void *a, const void *b)
 {
 	const struct sc_alternative *x = a, *y = b;
-	int order = 2 * SC_ORDER(y->fits, x->fits) + SC_ORDER(x->iteration_ms, y->iteration_ms);
+	int order = 2 * SC_ORDER(y->fits, x->fits) +
+		    (isnan(x->iteration_ms) ? SC_ORDER(x->fullness, y->fullness)
+					    : SC_ORDER(x->iteration_ms, y->iteration_ms));
 
 	return order ? order : strcmp(x->settings, y->settings);
 }

@@ -27,15 +27,18 @@ enum { SC_MAX_ALTERNATIVES = 26, SC_ALTERNATIVE_BYTES = 192 };
 struct sc_alternative {
 	char settings
 		[SC_ALTERNATIVE_BYTES]; /* "parallel.tp=4 parallel.dp=2", as --set takes them */
-	double iteration_ms, gain_pct;  /* of the iteration time; below 0 if it got slower */
-	double memory_gib, saved_gib;   /* of the fullest GPU; below 0 if it needs more */
-	double fullness;                /* sc_memory_fullness */
-	bool fits;                      /* in GPUs and hosts */
+	double floor_ms;                /* below iteration_ms */
+	/* Of the iteration time; below 0 if it got slower. NAN: neither it nor the config fits, and it was not
+	 * predicted. */
+	double iteration_ms, gain_pct;
+	double memory_gib, saved_gib; /* of the fullest GPU; below 0 if it needs more */
+	double fullness;              /* sc_memory_fullness */
+	bool fits;                    /* in GPUs and hosts */
 };
 struct sc_alternatives {
 	size_t n;
-	struct sc_alternative
-		at[SC_MAX_ALTERNATIVES]; /* the fastest first, what does not fit last */
+	struct sc_alternative at
+		[SC_MAX_ALTERNATIVES]; /* the fastest first, what does not fit last; without times the nearest to it first */
 };
 /* `base`: what ask->config is predicted as, resolved to `request`. What the config's checks refuse, and what changes
  * nothing, is left out. Rewinds `arena`. */
