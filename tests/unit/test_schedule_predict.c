@@ -201,6 +201,37 @@ LOOP_TEST(a_jump_changes_nothing_beside_copies, 14)
 		_i == 13 ? 1 : 4); /* one that never drains jumps where all stages are as one */
 }
 
+/* The order that a predictor found for a request is that of the next one only where it would be found again. */
+LOOP_TEST(orders_of_one_request_after_another, 3)
+{
+	static const char *const KINDS[] = {"chimera", "hanayo", "gems"};
+	struct sc_predictor *shared = predictor;
+	struct sc_predict_opts opts;
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, (uint64_t)_i + 1300);
+	sc_predict_opts_init(&opts);
+	for (int i = 0; i < 20; i++) {
+		static const char *const RECOMPUTE[] = {"none", "selective", "full"};
+		int pp = 4 << sc_rng_below(&rng, 2);
+		char text[256];
+		double after_others;
+
+		snprintf(text, sizeof(text),
+			 "gpus=%d parallel.pp=%d parallel.schedule=%s training.recompute=%s "
+			 "training.global_batch=%d model.seq=%d",
+			 pp, pp, KINDS[_i], PICK(&rng, RECOMPUTE),
+			 2 * pp * (1 + (int)sc_rng_below(&rng, 12)), 1024 << sc_rng_below(&rng, 3));
+		after_others = predict(&opts, text)->iteration_ms;
+		predictor = sc_predictor_create();
+		predict(&opts, text);
+		sc_predictor_destroy(predictor);
+		predictor = shared;
+		ck_assert_msg(fabs(after_others / out.iteration_ms - 1) < 1e-12,
+			      "%.12g, not %.12g: %s", after_others, out.iteration_ms, text);
+	}
+}
+
 /* Neither where 16 stages differ by a layer: a run of few micro-batches shows what 256 do. */
 LOOP_TEST(a_jump_from_few_micro_batches, 7 * 2)
 {

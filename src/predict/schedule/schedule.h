@@ -47,6 +47,13 @@ struct sc_schedule_shape {
 	struct sc_pass_times times; /* of a chunk; all zero: 1, 1, 1, 0 and 1 */
 	const struct sc_pass_times *stage_times; /* of each stage; NULL: all are alike */
 	const struct sc_schedule_file *file;     /* of SC_SCHED_FILE */
+	struct sc_schedule_way
+		*way; /* for shapes that may ask the same one after another; or NULL */
+};
+/* The way to take passes that was found best, and of which shape with all its micro-batches; zeroed before the first. */
+struct sc_schedule_way {
+	struct sc_schedule_shape of;
+	uint32_t index;
 };
 struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel,
 					      uint32_t micro_batches);

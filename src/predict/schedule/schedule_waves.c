@@ -4,6 +4,7 @@
  * fro in waves. Each micro-batch in flight has a place from its first pass to its last, as many as stages; of
  * passes that can begin, backward comes first, or forward where that ends earlier, then the older micro-batch. */
 #include <math.h>
+#include <string.h>
 
 #include "predict/schedule/schedule_priv.h"
 
@@ -195,48 +196,60 @@ static void write_way(const struct slot_writer *w, uint32_t places, const struct
  * begins. Of pipelines with more passes than MOST_TRIED the first way is taken. */
 enum { TRIED = 2, MOST_TRIED = 1 << 20 };
 
+static uint32_t find_way(const struct slot_writer *w, uint32_t places)
+{
+	struct sc_schedule_shape shape = *w->shape;
+	struct sc_passes passes = *w->out;
+	struct slot_writer trial = *w;
+	struct sc_pass_times *times = sc_arena_calloc(w->arena, w->map->pp, sizeof(*times));
+	double least = INFINITY, chunks = (double)w->map->n_chunks / w->map->replicas;
+	uint32_t best = 0;
+
+	for (uint32_t s = 0; s < w->map->pp; s++)
+		times[s] = (struct sc_pass_times){.forward = chunks * w->times.forward,
+						  .input = chunks * w->times.input,
+						  .weight = chunks * w->times.weight,
+						  .send = w->times.send};
+	shape.micro_batches += shape.left_out;
+	if (shape.micro_batches > TRIED * w->map->pp)
+		shape.micro_batches = TRIED * w->map->pp;
+	trial.shape = &shape;
+	trial.out = &passes;
+	passes.micro_batches = shape.micro_batches;
+	passes.stride = 2 * shape.micro_batches * w->map->n_chunks;
+	passes.slots = sc_arena_calloc(w->arena, (size_t)w->map->pp * passes.stride,
+				       sizeof(*passes.slots));
+	for (uint32_t i = 0; i < N_WAYS && (double)shape.micro_batches * w->map->depth < MOST_TRIED;
+	     i++) {
+		struct sc_passes_ran ran;
+
+		passes.n = sc_arena_calloc(w->arena, w->map->pp, sizeof(*passes.n));
+		write_way(&trial, places, &WAYS[i]);
+		sc_passes_run(&passes, times, w->arena, &ran);
+		if (ran.makespan < least * (1 - CLOSE)) {
+			least = ran.makespan;
+			best = i;
+		}
+	}
+	return best;
+}
+
 void write_waves(const struct slot_writer *w)
 {
-	uint32_t share = w->map->pp / w->map->replicas; /* of Chimera; Hanayo has one replica */
+	const struct sc_schedule_shape *shape = w->shape;
+	struct sc_schedule_way *known = shape->way, now = {.of = *shape};
+	/* Of Chimera; Hanayo has one replica; GEMS one micro-batch a direction (§4.1), and nothing to try. */
+	uint32_t places = shape->kind == SC_SCHED_GEMS ? 1 : w->map->pp / w->map->replicas;
 
-	if (w->shape->kind ==
-	    SC_SCHED_GEMS) /* one micro-batch a direction (§4.1): there is nothing to try */
-		write_way(w, 1, &WAYS[0]);
-	else {
-		const uint32_t places = share ? share : 1;
-		struct sc_schedule_shape shape = *w->shape;
-		struct sc_passes passes = *w->out;
-		struct slot_writer trial = *w;
-		struct sc_pass_times *times = sc_arena_calloc(w->arena, w->map->pp, sizeof(*times));
-		double least = INFINITY, chunks = (double)w->map->n_chunks / w->map->replicas;
-		int best = 0;
-
-		for (uint32_t s = 0; s < w->map->pp; s++)
-			times[s] = (struct sc_pass_times){.forward = chunks * w->times.forward,
-							  .input = chunks * w->times.input,
-							  .weight = chunks * w->times.weight,
-							  .send = w->times.send};
-		shape.micro_batches += shape.left_out;
-		if (shape.micro_batches > TRIED * w->map->pp)
-			shape.micro_batches = TRIED * w->map->pp;
-		trial.shape = &shape;
-		trial.out = &passes;
-		passes.micro_batches = shape.micro_batches;
-		passes.stride = 2 * shape.micro_batches * w->map->n_chunks;
-		passes.slots = sc_arena_calloc(w->arena, (size_t)w->map->pp * passes.stride,
-					       sizeof(*passes.slots));
-		for (int i = 0;
-		     i < N_WAYS && (double)shape.micro_batches * w->map->depth < MOST_TRIED; i++) {
-			struct sc_passes_ran ran;
-
-			passes.n = sc_arena_calloc(w->arena, w->map->pp, sizeof(*passes.n));
-			write_way(&trial, places, &WAYS[i]);
-			sc_passes_run(&passes, times, w->arena, &ran);
-			if (ran.makespan < least * (1 - CLOSE)) {
-				least = ran.makespan;
-				best = i;
-			}
-		}
-		write_way(w, places, &WAYS[best]);
-	}
+	places = places ? places : 1;
+	now.of.micro_batches += shape->left_out;
+	now.of.left_out = now.of.period = 0;
+	now.of.stage_times = NULL;
+	if (known && memcmp(&known->of, &now.of, sizeof(now.of)) == 0)
+		now.index = known->index;
+	else if (shape->kind != SC_SCHED_GEMS)
+		now.index = find_way(w, places);
+	if (known)
+		*known = now;
+	write_way(w, places, &WAYS[now.index]);
 }

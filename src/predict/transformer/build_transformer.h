@@ -74,7 +74,8 @@ struct sc_transformer {
 	struct sc_params layer, dense_layer, embed, head; /* on one rank */
 	bool partial;                                     /* the last micro-batch is smaller */
 	struct sc_pass_times *stage_times;                /* of pp stages with a chunk each */
-	uint32_t period; /* of a schedule whose order depends on them */
+	uint32_t period;             /* of a schedule whose order depends on them */
+	struct sc_schedule_way *way; /* kept from one request to the next */
 	/* Of passes that run beside each other: [class][chunk of the forward pass][of the backward one][partial:
 	 * 1 forward, 2 backward]; NULL: all run alone. */
 	const struct sc_pair **pairs;

@@ -362,6 +362,7 @@ struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 	shape.times = pass_times(tf, (double)tf->stage_layers[tf->map.depth / 2], 0, 0);
 	shape.stage_times = tf->stage_times;
 	shape.period = tf->period;
+	shape.way = tf->way;
 	return shape;
 }
 
@@ -556,6 +557,8 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 	if (rc == 0)
 		rc = sc_transformer_find_pairs(tf, scratch, err);
 	if (rc == 0) {
+		if (!tf->way)
+			tf->way = sc_xcalloc(1, sizeof(*tf->way));
 		tf->stage_times =
 			sc_arena_calloc(scratch->arena, tf->map.pp, sizeof(*tf->stage_times));
 		for (uint32_t s = 0; s < tf->map.pp; s++) {
@@ -585,7 +588,9 @@ void sc_transformer_release(struct sc_transformer *tf)
 		free(tf->variant[v]);
 	}
 	free(tf->variant);
+	free(tf->way);
 	tf->variant = NULL;
+	tf->way = NULL;
 	tf->variants_made = 0;
 	sc_block_release(&tf->optimizer);
 }
