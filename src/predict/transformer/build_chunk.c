@@ -107,10 +107,6 @@ static struct pass_copies build_pass_begin(struct class_state *st, const struct 
 		add_copy(st, st->lanes.compute, us.blocking_us,
 			 slot->kind == SC_PASS_FORWARD ? SC_NAME_TO_HOST : SC_NAME_FROM_HOST);
 
-	if (out.from_host != SC_NONE)
-		st->last[SC_BESIDE_FROM_HOST] = out.from_host;
-	if (out.to_host != SC_NONE)
-		st->last[SC_BESIDE_TO_HOST] = out.to_host;
 	if (waited != SC_NONE)
 		build_compute_after(st, waited);
 	if (out.from_host != SC_NONE && after != SC_NONE)
@@ -125,8 +121,10 @@ static struct pass_copies build_pass_begin(struct class_state *st, const struct 
 }
 
 /* The pass's end may be a collective, which is not on the compute lane. */
-static uint32_t go_on_after(struct class_state *st, uint32_t copy, uint32_t node)
+static uint32_t go_on_after(struct class_state *st, enum sc_beside_kind kind, uint32_t copy,
+			    uint32_t node)
 {
+	st->last[kind] = copy;
 	build_compute_after(st, copy);
 	sc_graph_add_dep(st->b->graph, st->last_compute, node);
 	return st->last_compute;
@@ -136,9 +134,9 @@ static uint32_t build_pass_end(struct class_state *st, const struct pass_copies 
 			       uint32_t node)
 {
 	if (copies->from_host != SC_NONE)
-		node = go_on_after(st, copies->from_host, node);
+		node = go_on_after(st, SC_BESIDE_FROM_HOST, copies->from_host, node);
 	if (copies->to_host != SC_NONE)
-		go_on_after(st, copies->to_host, node);
+		go_on_after(st, SC_BESIDE_TO_HOST, copies->to_host, node);
 	st->began_after = copies->began_after;
 	return node;
 }

@@ -305,10 +305,9 @@ static void build_class(struct builder *b, uint32_t c)
 		end_slot(b, c, at + i);
 		if (is_pair(&b->cls[c], &slots[i])) {
 			build_two(&b->cls[c], &slots[i], &b->built->slot_node[at + i]);
-			end_slot(b, c, at + ++i);
-			continue;
-		}
-		b->built->slot_node[at + i] = build_slot(&b->cls[c], &slots[i]);
+			i++;
+		} else
+			b->built->slot_node[at + i] = build_slot(&b->cls[c], &slots[i]);
 		end_slot(b, c, at + i);
 	}
 	b->built->compute[c] = b->cls[c].lanes.compute;

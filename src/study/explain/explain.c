@@ -113,7 +113,7 @@ static bool predict(struct trying *t, const struct sets *sets, double below_ms,
 	struct sc_err ignored = {.code = SC_OK};
 	struct sc_floor floor;
 	double ms = NAN;
-	bool runs, timed;
+	bool runs;
 	int rc = 0;
 
 	for (size_t i = 0; i < sets->n && rc == 0; i++)
@@ -129,16 +129,15 @@ static bool predict(struct trying *t, const struct sets *sets, double below_ms,
 		rc = sc_predict_floor(t->ask->predictor, t->changed, t->ask->opts, &floor,
 				      &ignored);
 	runs = rc == 0 && floor.iteration_ms < below_ms;
-	timed = runs && (fits(was) || fits(&floor.memory));
-	if (timed) {
+	if (runs && (fits(was) || fits(&floor.memory))) {
 		runs = sc_predict(t->ask->predictor, t->changed, t->ask->opts, t->prediction,
 				  &ignored) == 0;
 		ms = t->prediction->iteration_ms;
 	}
 	sc_arena_rewind(t->arena, mark);
 	if (!runs ||
-	    ((!timed || ms == t->base->iteration_ms) && floor.memory.total_gib == was->total_gib &&
-	     floor.memory.host_gib == was->host_gib))
+	    ((isnan(ms) || ms == t->base->iteration_ms) &&
+	     floor.memory.total_gib == was->total_gib && floor.memory.host_gib == was->host_gib))
 		return false;
 	describe(t, sets, &floor, ms, out);
 	return true;
@@ -236,9 +235,7 @@ static bool join(const struct sets *a, const struct sets *b, struct sets *out)
 static double most_ms(const struct sc_alternative *now, const struct sc_alternative *best,
 		      const struct sets *added)
 {
-	static const char OFFLOAD[] = "training.offload.";
-
-	if (now->fits && strncmp(added->path[0], OFFLOAD, strlen(OFFLOAD)) == 0)
+	if (now->fits && strstr(added->path[0], ".offload."))
 		return fmin(now->floor_ms, best->iteration_ms);
 	return best->fits ? best->iteration_ms : HUGE_VAL;
 }

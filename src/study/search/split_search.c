@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "base/progress.h"
+#include "base/rng.h"
 #include "base/search.h"
 #include "base/stats.h"
 #include "base/strbuf.h"
@@ -133,6 +134,8 @@ static int search_factors(struct sc_searching *s, struct sc_err *err)
 }
 
 enum { FLOOR_ROWS = 512, BATCH = 64, LEAST_SHARED = 16, FEW = 8 /* once the time is over */ };
+#define FLOORS_FRAC 0.75 /* of a limit of time; what is left is for simulations */
+#define SOON_S 0.1       /* between looks at the clock, where there is a limit */
 
 struct ranked {
 	double value;
@@ -148,13 +151,13 @@ struct run {
 	SC_VEC(struct leader) leaders; /* all simulated, by x */
 };
 
-/* stopped, or out of time */
-static bool search_is_over(const struct sc_searching *s)
+/* stopped, or out of so much of its time */
+static bool search_is_over(const struct sc_searching *s, double frac)
 {
 	const struct sc_search *search = s->search;
 
 	return (search->stop && *search->stop) ||
-	       (search->time_limit_s > 0 && sc_now_s() - s->begin_s > search->time_limit_s);
+	       (search->time_limit_s > 0 && sc_now_s() - s->begin_s > frac * search->time_limit_s);
 }
 
 /* Predicts rows, as many outcomes. */
@@ -208,34 +211,71 @@ static void take_floor(const struct sc_search *search, const struct sc_outcome *
 			     : SC_SEARCH_TOO_LARGE;
 }
 
-/* Rows whose floor there was no time for are left with a floor of 0. Without one that fits there is no answer: the
- * first is found whatever the time. */
+/* What no row takes less than, its FLOPs at peak: GPU-ms a sample. 0: rows differ in what decides that. */
+static double least_gpu_ms(const struct sc_searching *s)
+{
+	static const char SAME[] =
+		"gpus training.global_batch training.micro_batch training.recompute";
+	struct sc_predictor *predictor = sc_predictor_create();
+	struct sc_prediction *p = sc_arena_calloc(s->arena, 1, sizeof(*p));
+	struct sc_predict_opts opts;
+	bool same = s->facts->n_kinds <= 1;
+
+	sc_predict_opts_init(&opts);
+	for (size_t i = 0; i < s->out->cases.n_cols && same; i++)
+		same = strncmp(s->out->cases.header[i], "parallel.", strlen("parallel.")) == 0 ||
+		       strstr(SAME, s->out->cases.header[i]);
+	if (same && sc_predict(predictor, s->facts, &opts, p, NULL) == 0)
+		p->iteration_ms *= (p->mfu_causal > 0 ? p->mfu_causal : p->mfu) *
+				   (double)s->facts->config.gpus /
+				   (double)s->facts->config.training.global_batch;
+	sc_predictor_destroy(predictor);
+	return p->iteration_ms;
+}
+
+/* Rows that there was no time to judge are left with a floor at peak; rows come in any order, so what there was time for
+ * is like the rest. Without one that fits there is no answer: the first is found whatever the time. */
 static int find_floors(struct run *run, struct sc_err *err)
 {
 	struct sc_search_result *out = run->s.out;
-	size_t n = out->cases.n_rows, *rows = sc_xmalloc(FLOOR_ROWS * sizeof(*rows));
+	size_t n = out->cases.n_rows, done = 0, *rows = sc_xmalloc(n * sizeof(*rows));
 	struct sc_outcome *outcomes = sc_xmalloc(FLOOR_ROWS * sizeof(*outcomes));
 	struct sc_progress *progress = begin_progress(run, "floors", n);
-	size_t done = 0;
-	bool fits = false, over = search_is_over(&run->s);
+	bool fits = false, over = search_is_over(&run->s, 1);
+	const struct sc_config *base = &run->s.facts->config;
+	double least;
+	struct sc_rng rng;
 	int rc = 0;
 
-	for (; done < n && rc == 0 && !(over && fits); over = search_is_over(&run->s)) {
+	sc_rng_init(&rng, 1);
+	for (size_t i = 0; i < n; i++) {
+		size_t to = sc_rng_below(&rng, i + 1);
+
+		rows[i] = rows[to];
+		rows[to] = i;
+	}
+	for (; done < n && rc == 0 && !(over && fits);
+	     over = search_is_over(&run->s, FLOORS_FRAC)) {
 		size_t most = over ? FEW : FLOOR_ROWS, n_now = n - done < most ? n - done : most;
 		struct sc_sweep sweep = {
-			.rows = rows, .n_rows = n_now, .floors = true, .progress = progress};
+			.rows = rows + done, .n_rows = n_now, .floors = true, .progress = progress};
 
-		for (size_t i = 0; i < n_now; i++)
-			rows[i] = done + i;
 		rc = search_predict(&run->s, &sweep, outcomes, err);
-		for (size_t i = 0; i < n_now && rc == 0; i++) {
-			take_floor(run->s.search, &outcomes[i], &out->at[done + i]);
-			fits = fits || out->at[done + i].state == SC_SEARCH_LEFT;
+		for (size_t i = 0; i < n_now && rc == 0; i++, done++) {
+			take_floor(run->s.search, &outcomes[i], &out->at[rows[done]]);
+			fits = fits || out->at[rows[done]].state == SC_SEARCH_LEFT;
 		}
-		done += n_now;
 	}
-	for (; done < n; done++)
-		out->at[done].state = SC_SEARCH_LEFT;
+	least = done < n ? least_gpu_ms(&run->s) : 0;
+	for (; done < n; done++) {
+		struct sc_search_case *c = &out->at[rows[done]];
+
+		c->state = SC_SEARCH_LEFT;
+		c->floor_ms = least *
+			      number_of(&run->s, rows[done], "training.global_batch",
+					(double)base->training.global_batch) /
+			      number_of(&run->s, rows[done], "gpus", (double)base->gpus);
+	}
 	sc_progress_destroy(progress);
 	free(outcomes);
 	free(rows);
@@ -300,13 +340,13 @@ static int simulate(struct run *run, const struct ranked *order, size_t n_order,
 	struct sc_search_result *out = run->s.out;
 	struct sc_progress *progress = begin_progress(run, "candidates", n_order);
 	struct sc_outcome outcomes[BATCH];
-	size_t rows[BATCH], n, i = 0;
-	bool over = search_is_over(&run->s);
+	const bool timed = run->s.search->time_limit_s > 0;
+	size_t rows[BATCH], n, i = 0, most = timed || search_is_over(&run->s, 1) ? 1 : BATCH;
 	int rc = 0;
 
-	for (; i < n_order && rc == 0 && !(over && run->leaders.n);
-	     over = search_is_over(&run->s)) {
-		size_t from = i, most = over ? FEW : BATCH;
+	while (i < n_order && rc == 0 && !(search_is_over(&run->s, 1) && run->leaders.n)) {
+		const double begin_s = sc_now_s();
+		size_t from = i;
 
 		for (n = 0; i < n_order && n < most; i++) {
 			if (may_lead(run, &out->at[order[i].row]))
@@ -327,6 +367,8 @@ static int simulate(struct run *run, const struct ranked *order, size_t n_order,
 				take_leader(run, rows[k]);
 		}
 		sc_progress_add(progress, i - from);
+		if (timed)
+			most = (size_t)fmin(BATCH, 1 + SOON_S * (double)n / (sc_now_s() - begin_s));
 	}
 	sc_progress_destroy(progress);
 	return rc;
@@ -448,7 +490,7 @@ static int simulate_unknown(struct sc_searching *s, const size_t *rows, size_t n
 	if (n_unknown == 0)
 		return 0;
 	outcomes = sc_arena_calloc(s->arena, n_unknown, sizeof(*outcomes));
-	for (size_t i = 0; i < n_unknown && rc == 0 && !search_is_over(s); i += FEW_ROWS) {
+	for (size_t i = 0; i < n_unknown && rc == 0 && !search_is_over(s, 1); i += FEW_ROWS) {
 		size_t n_now = n_unknown - i < FEW_ROWS ? n_unknown - i : FEW_ROWS;
 
 		rc = search_predict(s, &(struct sc_sweep){.rows = unknown + i, .n_rows = n_now},
@@ -484,14 +526,14 @@ static int find_worth(struct sc_searching *s, struct sc_err *err)
 	size_t best = out->shown[0].row;
 	int rc;
 
-	if (search_is_over(s))
+	if (search_is_over(s, 1))
 		return 0;
 	for (size_t row = 0; row < out->cases.n_rows; row++)
 		if (differs_in(&out->cases, best, row) >= 0)
 			rows[n++] = row;
 	rc = simulate_unknown(s, rows, n, err);
 	out->others = sc_arena_calloc(s->arena, n + 1, sizeof(*out->others));
-	if (rc || search_is_over(s))
+	if (rc || search_is_over(s, 1))
 		return rc;
 	for (size_t column = 0; column < out->cases.n_cols; column++)
 		for (size_t i = 0; i < n; i++)
@@ -542,7 +584,7 @@ static int search_regret(struct sc_searching *s, struct sc_err *err)
 		rows[i] = out->shown[i].row;
 		out->shown[i].best_in = out->shown[i].regret_frac = 0;
 	}
-	for (; d < SC_SEARCH_DRAWS && rc == 0 && !search_is_over(s); d++) {
+	for (; d < SC_SEARCH_DRAWS && rc == 0 && !search_is_over(s, 1); d++) {
 		struct sc_predict_opts opts;
 
 		sc_model_error_draw(&out->error, &rng, &opts);
@@ -617,7 +659,7 @@ static int search_all(struct run *run, struct sc_err *err)
 	if (rc == 0) {
 		/* rows that are known to fit, the least floor first */
 		for (size_t row = 0; row < out->cases.n_rows; row++)
-			if (out->at[row].state == SC_SEARCH_LEFT && out->at[row].floor_ms > 0)
+			if (out->at[row].state == SC_SEARCH_LEFT && out->at[row].memory_gib > 0)
 				order[n++] = (struct ranked){floor_value(&out->at[row], 0), row};
 		if (n)
 			qsort(order, n, sizeof(*order), compare_ranked);
