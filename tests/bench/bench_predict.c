@@ -8,6 +8,7 @@
 
 #include "core/config/config_schedule.h"
 #include "predict/predict.h"
+#include "study/explain/explain.h"
 
 struct bench_case {
 	const char *name, *overrides;
@@ -185,6 +186,81 @@ static void run_schedules(struct sc_catalog *catalog, struct sc_predictor *predi
 	}
 }
 
+/* Configs that do not fit, with what other settings would do: at most three times what the row alone takes, as a sweep
+ * predicts it; up to 64 stages within 50 ms. */
+static void run_misfits(struct sc_catalog *catalog, struct sc_arena *arena, const char *part)
+{
+	static const struct {
+		const char *name, *overrides;
+		int repeats;
+	} MISFITS[] = {
+		{"pp 16, 256 micro-batches", "gpus=128 parallel.pp=16 training.global_batch=256",
+		 10},
+		{"pp 16, 524,288 micro-batches",
+		 "gpus=128 parallel.pp=16 training.global_batch=524288", 10},
+		{"pp 64, 8,192 micro-batches",
+		 "gpus=512 parallel.pp=64 training.global_batch=8192 training.recompute=none", 5},
+		{"pp 16, hanayo",
+		 "gpus=128 parallel.pp=16 training.global_batch=256 "
+		 "parallel.schedule=hanayo",
+		 5},
+		{"pp 16, chimera",
+		 "gpus=128 parallel.pp=16 training.global_batch=256 "
+		 "parallel.schedule=chimera",
+		 5},
+		{"pp 128 interleaved, 8 chunks",
+		 "gpus=1024 model.layers=1024 parallel.pp=128 parallel.virtual_stages=8 "
+		 "training.global_batch=4096",
+		 1},
+		{"pp 512", "gpus=4096 model.layers=512 parallel.pp=512 training.global_batch=8192",
+		 1},
+		{"pp 1,024",
+		 "gpus=8192 model.layers=1024 parallel.pp=1024 training.global_batch=8192", 1},
+	};
+	static struct sc_request req;
+	static struct sc_prediction out;
+	static struct sc_alternatives alternatives;
+	struct sc_predict_opts opts;
+
+	sc_predict_opts_init(&opts);
+	for (size_t i = 0; i < sizeof(MISFITS) / sizeof(MISFITS[0]); i++) {
+		double row_ms = 1e9, all_ms = 1e9;
+		char name[96], overrides[512];
+
+		snprintf(name, sizeof(name), "GPT 1T that does not fit, %s", MISFITS[i].name);
+		if (!strstr(name, part))
+			continue;
+		snprintf(overrides, sizeof(overrides),
+			 "model.layers=128 model.hidden=25600 model.heads=160 parallel.tp=8 "
+			 "parallel.sequence_parallel=true training.micro_batch=1 "
+			 "training.recompute=selective %s",
+			 MISFITS[i].overrides);
+		for (int k = 0; k < MISFITS[i].repeats; k++) {
+			struct sc_predictor *predictor = sc_predictor_create();
+			double begin = clock_ms(CLOCK_THREAD_CPUTIME_ID), row, all;
+			struct sc_config cfg;
+			const struct sc_schedule_ask ask = {&cfg, catalog, "bench", predictor,
+							    &opts};
+
+			sc_config_init(&cfg);
+			set_all(&cfg, overrides, arena);
+			if (sc_config_resolve(&cfg, catalog, "bench", &req, NULL) ||
+			    sc_predict(predictor, &req, &opts, &out, NULL) ||
+			    sc_memory_fullness(&out.memory) <= 1)
+				exit(EXIT_FAILURE);
+			row = clock_ms(CLOCK_THREAD_CPUTIME_ID) - begin;
+			sc_find_alternatives(&ask, &req, &out, arena, &alternatives);
+			all = clock_ms(CLOCK_THREAD_CPUTIME_ID) - begin;
+			row_ms = row < row_ms ? row : row_ms;
+			all_ms = all < all_ms ? all : all_ms;
+			sc_predictor_destroy(predictor);
+		}
+		printf("%-56s row %8.2f ms, with %zu alternatives %8.2f ms CPU (limit %.0f ms)\n",
+		       name, row_ms, alternatives.n, all_ms,
+		       req.config.parallel.pp <= 64 ? 50 : 3 * row_ms);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *part = argc > 1 ? argv[1] : "";
@@ -198,6 +274,7 @@ int main(int argc, char **argv)
 		if (strstr(CASES[i].name, part))
 			run_case(&CASES[i], catalog, predictor, &arena);
 	run_schedules(catalog, predictor, &arena, part);
+	run_misfits(catalog, &arena, part);
 	if (!*part)
 		run_grid(catalog, predictor, &arena);
 	getrusage(RUSAGE_SELF, &usage);
