@@ -438,12 +438,7 @@ static int check_math(const struct sc_common *common, const struct sc_device *de
 			    device->id);
 		return 0;
 	}
-	for (const struct sc_name *name = sc_dtype_names; name->name; name++) {
-		double peak = device->peak_tflops[name->value];
-
-		if (peak > 0)
-			sc_strbuf_printf(&peaks, "%s%s %g", peaks.n ? ", " : "", name->name, peak);
-	}
+	sc_device_print_peaks(device, &peaks);
 	rc = sc_err_set(err, SC_ECONFLICT, "%s has no %s math; its peaks in TFLOP/s: %s",
 			device->id, sc_enum_name(sc_dtype_names, (int)op->dtype),
 			sc_strbuf_get(&peaks));

@@ -157,11 +157,6 @@ TEST(precision_by_device)
 	resolve_ok(CLUSTER GPUS MODEL PARALLEL "training: {global_batch: 64}\n");
 	ck_assert_int_eq(request.config.training.precision, SC_P_BF16);
 	check_warnings(1, "training.precision is not given; bf16 is taken");
-	resolve_ok(
-		"cluster: {gpu: v100-sxm-16gb, gpus_per_node: 8, nics_per_node: 1, nic_gbit_s: 100}\n" GPUS
-			MODEL PARALLEL "training: {global_batch: 64, precision: tf32}\n");
-	ck_assert_int_eq(request.config.training.precision, SC_P_FP32);
-	check_warnings(1, "training.precision tf32: v100-sxm-16gb has none; it runs fp32");
 }
 
 TEST(every_software_profile_is_known)
@@ -351,10 +346,6 @@ TEST(all_kinds_must_have_the_precision)
 	resolve_ok(MIXED(TEST_4 ", " V100_4) GPUS MODEL PARALLEL "training: {global_batch: 64}\n");
 	ck_assert_int_eq(request.config.training.precision, SC_P_FP16);
 	check_warnings(1, "training.precision is not given; fp16 is taken");
-	resolve_ok(MIXED(TEST_4 ", " V100_4) GPUS MODEL PARALLEL
-		   "training: {global_batch: 64, precision: tf32}\n");
-	ck_assert_int_eq(request.config.training.precision, SC_P_FP32);
-	check_warnings(1, "training.precision tf32: v100-sxm-16gb has none; it runs fp32");
 }
 
 static const struct {
@@ -362,8 +353,8 @@ static const struct {
 } bad[] = {
 	{MIXED(H100_4 ", " TEST_4) GPUS MODEL PARALLEL
 	 "training: {global_batch: 64, precision: fp8}\n",
-	 "r.yaml:5:41: error: training.precision: test-gpu has no fp8 math; choose a precision whose "
-	 "peak_tflops in its profile is above 0"},
+	 "r.yaml:5:41: error: training.precision: test-gpu has no fp8 math; its peaks in TFLOP/s: "
+	 "fp32 20, tf32 150, fp16 300, bf16 300"},
 	{MIXED(H100_4 ", " TEST_4) "gpus: 128\n" MODEL PARALLEL TRAINING,
 	 "r.yaml:1:18: error: cluster.nodes: 8 nodes of 8 GPUs have 64, but gpus is 128; change the counts "
 	 "or gpus"},
@@ -407,8 +398,8 @@ static const struct {
 	 "r.yaml:5:26: error: training.global_batch 7 is less than the 8 data-parallel replicas; each "
 	 "needs a sample, so raise it or use fewer replicas (more tp, pp or cp)"},
 	{CLUSTER GPUS MODEL PARALLEL "training: {global_batch: 64, precision: fp8}\n",
-	 "r.yaml:5:41: error: training.precision: test-gpu has no fp8 math; choose a precision whose "
-	 "peak_tflops in its profile is above 0"},
+	 "r.yaml:5:41: error: training.precision: test-gpu has no fp8 math; its peaks in TFLOP/s: "
+	 "fp32 20, tf32 150, fp16 300, bf16 300"},
 	{CLUSTER GPUS MODEL TRAINING "parallel: {tp: 32, pp: 2}\n",
 	 "r.yaml:5:16: error: model.heads 16 do not split over parallel.tp 32; choose a tp that divides "
 	 "them"},

@@ -665,15 +665,25 @@ static int check_cluster(const struct sc_resolver *res)
 
 static int check_precision(const struct sc_resolver *res)
 {
-	enum sc_dtype dtype = sc_precision_dtype(res->request->config.training.precision);
+	const enum sc_precision precision = res->request->config.training.precision;
+	const enum sc_dtype dtype = sc_precision_dtype(precision);
 	const struct sc_device *lacks = sc_kind_without(res->request, dtype);
+	struct sc_strbuf peaks = {0};
+	int rc;
 
+	for (size_t k = 0; precision == SC_P_MXFP8 && k < sc_request_n_kinds(res->request); k++)
+		if (!sc_request_device(res->request, k)->mx_formats)
+			lacks = sc_request_device(res->request, k);
 	if (!lacks)
 		return 0;
-	return sc_resolve_fail(res, SC_ECONFLICT, "training.precision",
-			       "training.precision: %s has no %s math; choose a precision whose "
-			       "peak_tflops in its profile is above 0",
-			       lacks->id, sc_enum_name(sc_dtype_names, (int)dtype));
+	sc_device_print_peaks(lacks, &peaks);
+	rc = sc_resolve_fail(
+		res, SC_ECONFLICT, "training.precision",
+		"training.precision: %s has no %s math; its peaks in TFLOP/s: %s", lacks->id,
+		precision == SC_P_MXFP8 ? "mxfp8" : sc_enum_name(sc_dtype_names, (int)dtype),
+		sc_strbuf_get(&peaks));
+	sc_strbuf_release(&peaks);
+	return rc;
 }
 
 static int compare_ranks(const void *a, const void *b)

@@ -472,18 +472,12 @@ const struct sc_device *sc_kind_without(const struct sc_request *req, enum sc_dt
 static void resolve_precision(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
-	const struct sc_device *lacks = sc_kind_without(req, SC_TF32);
 
-	if ((int)tr->precision == SC_NOT_GIVEN) {
-		tr->precision = sc_kind_without(req, SC_BF16) ? SC_P_FP16 : SC_P_BF16;
-		sc_warn(&req->warnings, "training.precision is not given; %s is taken",
-			tr->precision == SC_P_BF16 ? "bf16" : "fp16");
-	}
-	if (tr->precision == SC_P_TF32 && lacks) {
-		tr->precision = SC_P_FP32;
-		sc_warn(&req->warnings, "training.precision tf32: %s has none; it runs fp32",
-			lacks->id);
-	}
+	if ((int)tr->precision != SC_NOT_GIVEN)
+		return;
+	tr->precision = sc_kind_without(req, SC_BF16) ? SC_P_FP16 : SC_P_BF16;
+	sc_warn(&req->warnings, "training.precision is not given; %s is taken",
+		tr->precision == SC_P_BF16 ? "bf16" : "fp16");
 }
 
 /* The replica with the most samples sets the time; its last micro-batch may be partial. */

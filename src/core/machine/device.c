@@ -39,8 +39,7 @@ static const struct sc_field PEAK_FIELDS[] = {
 #define GEMM_OR(member, hi, text) DOUBLE_OR(sc_gemm_coef, member, 0, hi, 0, text)
 static const struct sc_field GEMM_FIELDS[] = {
 	FRAC(sc_gemm_coef, eff_max, "share of tensor peak over a long k loop, first wave"),
-	DOUBLE(sc_gemm_coef, eff_simt, 1e-3, 4,
-	       "share of fp32 peak without tensor cores; above 1 with packed math"),
+	FRAC(sc_gemm_coef, eff_simt, "share of fp32 peak, of the units that fp32 runs on"),
 	DOUBLE(sc_gemm_coef, tile_half, 0, 1e6, "tile edge whose loads cost as much as its math"),
 	DOUBLE(sc_gemm_coef, k_half, 0, 1e6, "k whose start and end cost as much as its loop"),
 	DOUBLE(sc_gemm_coef, k_half_batched, 0, 1e6, "the same for batched GEMMs"),
@@ -193,6 +192,7 @@ const struct sc_field sc_device_fields[] = {
 	INT_OR(sc_device, cuda_capability, 0, 999, 0, "80 = 8.0; 0 for AMD"),
 	DOUBLE(sc_device, boost_mhz, 1, 1e5, "boost clock, MHz"),
 	SECTION(peak_tflops, PEAK_FIELDS, "dense peaks"),
+	SC_FIELD(BOOL, sc_device, mx_formats, "tensor cores scale blocks of 32 elements (OCP MX)"),
 	DOUBLE(sc_device, hbm_gib, 0.1, 1e5, "memory, GiB"),
 	DOUBLE(sc_device, hbm_gbps, 1, 1e6, "memory bandwidth, 1e9 bytes/s"),
 	DOUBLE(sc_device, l2_mib, 0.01, 1e5, "last cache on the chip, MiB"),
@@ -283,6 +283,20 @@ double sc_device_most_reserved(const struct sc_device *device)
 	const double granule = fmax(1, device->interference.sm_granule);
 
 	return fmax(0, floor(((double)device->sm_count - KERNEL_SMS) / granule) * granule);
+}
+
+void sc_device_print_peaks(const struct sc_device *device, struct sc_strbuf *out)
+{
+	const char *comma = "";
+
+	for (const struct sc_name *name = sc_dtype_names; name->name; name++) {
+		const double peak = device->peak_tflops[name->value];
+
+		if (!(peak > 0))
+			continue;
+		sc_strbuf_printf(out, "%s%s %g", comma, name->name, peak);
+		comma = ", ";
+	}
 }
 
 bool sc_device_is_fitted(const struct sc_device *device, const char *block)

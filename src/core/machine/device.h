@@ -5,6 +5,7 @@
 #define SC_CORE_DEVICE_H
 
 #include "base/fields.h"
+#include "base/strbuf.h"
 #include "core/graph/op.h"
 
 /* Coefficients of the op models; each model's .c file holds the formula. `spread_frac` is the
@@ -123,6 +124,7 @@ struct sc_device {
 	int64_t sm_count, cuda_capability; /* capability 80 = 8.0; 0 for AMD */
 	double boost_mhz;
 	double peak_tflops[SC_N_DTYPES]; /* 0 = the device cannot */
+	bool mx_formats;                 /* its tensor cores scale blocks of 32 elements (OCP MX) */
 	double hbm_gib, hbm_gbps, l2_mib;
 	int64_t nvlink_links;    /* or xGMI; 0 = none */
 	double nvlink_link_gbps; /* one link, one direction */
@@ -164,8 +166,10 @@ double sc_device_most_reserved(const struct sc_device *device);
  * it on the fp32 units. */
 static inline bool sc_device_has_tensor(const struct sc_device *device, enum sc_dtype dtype)
 {
-	return dtype != SC_FP32 && device->peak_tflops[dtype] > device->peak_tflops[SC_FP32];
+	return dtype != SC_FP32 && device->peak_tflops[dtype] >= device->peak_tflops[SC_FP32];
 }
+/* Appends the formats that it multiplies and their peaks, as "fp32 19.5, bf16 312". */
+void sc_device_print_peaks(const struct sc_device *device, struct sc_strbuf *out);
 /* Was `block` measured on this device: is it a word of `fitted`? */
 bool sc_device_is_fitted(const struct sc_device *device, const char *block);
 /* The block that its matrix products of that type are of: "gemm", or "simt" without tensor cores. */

@@ -186,12 +186,9 @@ static double memory_bound_us(const struct sc_device *device, double bytes)
 	return bytes <= device->l2_mib * SC_BYTES_PER_MIB ? us / CACHE_GAIN : us;
 }
 
-/* fp32 units may be driven above their peak by packed math; the profile then says so. */
 static double math_bound_us(const struct sc_device *device, enum sc_dtype dtype, double flop)
 {
-	double fp32 = device->peak_tflops[SC_FP32] * fmax(1, device->gemm.eff_simt);
-
-	return sc_flop_us(flop, fmax(device->peak_tflops[dtype], fp32));
+	return sc_flop_us(flop, fmax(device->peak_tflops[dtype], device->peak_tflops[SC_FP32]));
 }
 
 /* ---- rows ---- */
@@ -433,7 +430,7 @@ static const struct sc_fit_coef GEMM[] = {
 	{"power_eff", 0.05, 2, 0, 0},
 	{"power_eff_fp8", 0.05, 2, OFF, 0},
 	{"power_eff_fp4", 0.05, 2, OFF, 0},
-	{"eff_simt", 0.05, 4, 0, 0},
+	{"eff_simt", 0.05, 1, 0, 0},
 	{"tile_half", 0.5, 1e3, MINOR, 0},
 	{"k_half", 0.5, 1e4, MINOR, 0},
 	{"k_half_batched", 0.5, 1e4, MINOR, 0},
