@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "models/collective_priv.h"
 #include "models/op_model_priv.h"
 #include "models/rowwise.h"
 
@@ -290,14 +291,19 @@ double sc_transfer_sms(const struct sc_transfer *transfer)
 	return choice.channels;
 }
 
-/* Inside a node those that it takes feed the port, and fewer do not (ConCCL). Over NICs the library takes some for
+/* Inside a node those that it takes feed the GPU's own port, and fewer do not (ConCCL); links that are slower, or fewer
+ * of them, are fed by fewer. Over NICs the library takes some for
  * each of them: fewer do, as long as each moves no more than a channel can, and than the NIC that it goes through. */
 static double fewest_sms(const struct sc_transfer *t, const struct sc_cost *cost)
 {
 	const struct sc_fabric *f = t->fabric;
 	const double takes = cost->demand[SC_RES_SM] * (double)t->device->sm_count;
+	const int n = t->shape.kind == SC_SEND_RECV ? 2 : t->n_ranks;
+	const double own_gbps = (double)t->device->nvlink_links * t->device->nvlink_link_gbps;
 	double gbps, channel;
 
+	if (t->n_nodes <= 1 && own_gbps > 0 && !sc_is_over_pcie(f, n))
+		return takes * fmin(1, sc_link_share(f, n) * f->link_gbps / own_gbps);
 	if (t->n_nodes <= 1 || !(f->link.search.channel_gbps > 0))
 		return takes;
 	gbps = fmax((cost->demand[SC_RES_LINK] + cost->demand[SC_RES_PCIE]) * port_gbps(f),

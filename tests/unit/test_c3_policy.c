@@ -209,9 +209,8 @@ TEST(policies_by_family)
 
 	sc_config_init(&config);
 	set_all(&config,
-		"model.family=llama model.layers=4 model.hidden=4096 model.heads=32 "
-		"model.seq=4096 model.vocab=32000 cluster.gpu=h100-sxm-80gb gpus=16 parallel.tp=8 training.global_batch=16 "
-		"training.software=megatron-core c3.policy=chunked:4 c3.policy.dp=plain "
+		"model=models/mixtral-8x7b.yaml cluster.gpu=h100-sxm-80gb gpus=32 parallel.tp=8 parallel.cp=2 parallel.ep=2 "
+		"training.global_batch=16 training.software=megatron-core c3.policy=chunked:4 c3.policy.dp=plain "
 		"c3.policy.ep=reserve:20");
 	resolve(&config, &req);
 	ck_assert_int_eq(req.c3[SC_C3_TP].policy, SC_C3_CHUNKED);

@@ -51,6 +51,8 @@ static const struct {
 	 "devices/bad.yaml:1:9: error: schema: this program reads stepcast/1, not \"stepcast/2\""},
 	{"schema: stepcast/1\nsm_cuont: 3\n",
 	 "devices/bad.yaml:2:1: error: unknown key \"sm_cuont\"; did you mean \"sm_count\"?"},
+	{"schema: stepcast/1\ngemm: {eff_simt: 1.3}\n",
+	 "devices/bad.yaml:2:18: error: gemm.eff_simt: 1.3 is out of range; expected 0.001 to 1"},
 	{"schema: stepcast/1\nsm_count: 0\n",
 	 "devices/bad.yaml:2:11: error: sm_count: 0 is out of range; expected 1 to 4096"},
 	{"schema: stepcast/1\n",

@@ -52,6 +52,12 @@ static void apply(struct sc_request *req, enum sc_c3_family family)
 	if (family == SC_C3_TP)
 		req->config.parallel.tp_overlap = req->c3[family].policy == SC_C3_CHUNKED ||
 						  req->c3[family].policy == SC_C3_TILE_FUSED;
+	if (family == SC_C3_EP && serial && req->config.training.moe_overlap) {
+		req->config.training.moe_overlap = false;
+		if (!sc_habit_taken(req, "training.moe_overlap"))
+			sc_warn(&req->warnings,
+				"training.moe_overlap has no effect: c3.policy serial takes turns");
+	}
 	if (family == SC_C3_DP) {
 		req->software.grad_sync = serial ? SC_GRAD_AFTER : SC_GRAD_OVERLAP;
 		req->software.gather_ahead = !serial;
@@ -80,14 +86,36 @@ static void warn(struct sc_request *req, enum sc_c3_family family)
 			PATHS[family], name);
 }
 
-/* Of models that are data parallel alone; a DLRM's other collectives are where its step needs them. */
-static bool has_effect(const struct sc_request *req, enum sc_c3_family family,
-		       const struct sc_c3_choice *choice)
+/* Whether any rank sends anything of that family: gradients go over context ranks, too, those of experts over all that
+ * hold the same ones. */
+static bool communicates(const struct sc_request *req, enum sc_c3_family family)
 {
-	if (sc_model_is_transformer(&req->config.model))
-		return true;
-	return family == SC_C3_DP &&
-	       (req->config.model.family == SC_LAYERS || choice->policy == SC_C3_SERIAL);
+	const struct sc_parallel *par = &req->config.parallel;
+	const bool copies_experts = sc_model_is_moe(&req->config.model) &&
+				    par->tp * par->cp * par->dp > par->ep * par->etp;
+	const bool sends[SC_N_C3_FAMILIES] = {
+		[SC_C3_TP] = par->tp > 1, [SC_C3_CP] = par->cp > 1,
+		[SC_C3_EP] = par->ep > 1, [SC_C3_DP] = par->cp * par->dp > 1 || copies_experts,
+		[SC_C3_PP] = par->pp > 1,
+	};
+
+	return req->config.gpus > 1 &&
+	       (!sc_model_is_transformer(&req->config.model) || sends[family]);
+}
+
+/* Why a policy changes nothing, NULL if it does. A DLRM's collectives are where its step needs them, and a table of layers
+ * is data parallel alone. */
+static const char *no_effect(const struct sc_request *req, enum sc_c3_family family,
+			     const struct sc_c3_choice *choice)
+{
+	if (!communicates(req, family))
+		return req->config.gpus > 1 ? "its ranks send nothing" : "one GPU sends nothing";
+	if (sc_model_is_transformer(&req->config.model) ||
+	    (family == SC_C3_DP &&
+	     (req->config.model.family == SC_LAYERS || choice->policy == SC_C3_SERIAL)))
+		return NULL;
+	return req->config.model.family == SC_DLRM ? "the model is a DLRM"
+						   : "the model is a table of layers";
 }
 
 /* Kernels have what is left, in the device's granule. */
@@ -116,7 +144,7 @@ static int resolve_family(const struct sc_resolver *res, enum sc_c3_family famil
 			  const struct sc_c3_choice *all)
 {
 	struct sc_request *req = res->request;
-	const char *text = req->config.c3.policy.family[family];
+	const char *text = req->config.c3.policy.family[family], *why;
 	int rc;
 
 	if (req->config.training.launch_blocking) { /* nothing runs beside anything */
@@ -132,13 +160,6 @@ static int resolve_family(const struct sc_resolver *res, enum sc_c3_family famil
 		return rc;
 	if (!text)
 		req->c3[family] = *all;
-	if (!has_effect(req, family, &req->c3[family])) {
-		if (text || family == SC_C3_DP)
-			sc_warn(&req->warnings, "%s has no effect: the model is a %s",
-				text ? PATHS[family] : "c3.policy",
-				req->config.model.family == SC_DLRM ? "DLRM" : "table of layers");
-		return parse(res, habit(req, family), PATHS[family], &req->c3[family]);
-	}
 	if (!can_have(family, req->c3[family].policy))
 		return sc_resolve_fail(res, SC_EUNSUPPORTED, PATHS[family],
 				       "%s: \"%.64s\" needs products that wait for the collective, "
@@ -147,6 +168,15 @@ static int resolve_family(const struct sc_resolver *res, enum sc_c3_family famil
 	rc = reserve(res, text ? PATHS[family] : "c3.policy", &req->c3[family]);
 	if (rc)
 		return rc;
+	why = req->config.training.launch_blocking ? NULL
+						   : no_effect(req, family, &req->c3[family]);
+	if (why) {
+		if (text ||
+		    (family == SC_C3_DP && (req->config.gpus == 1 || communicates(req, family))))
+			sc_warn(&req->warnings, "%s has no effect: %s",
+				text ? PATHS[family] : "c3.policy", why);
+		return parse(res, habit(req, family), PATHS[family], &req->c3[family]);
+	}
 	apply(req, family);
 	warn(req, family);
 	return 0;
