@@ -486,17 +486,15 @@ static bool takes_ring(const struct problem *p)
 	       choice.algo == SC_ALGO_RING;
 }
 
-/* Where the switches of the network add, no data goes around in rings. */
+/* Switches that add are one way more: NCCL takes of all the one that its tuning holds for the fastest, size by size. */
 static bool is_possible(const struct problem *p, enum sc_algo algo)
 {
-	bool adds = p->f->sharp && p->span->n_nodes > 1 && p->kind == SC_ALL_REDUCE;
-
 	if (p->asked)
 		return (int)algo + 1 == p->asked;
 	if (algo == SC_ALGO_RING)
-		return !adds;
+		return true;
 	if (algo == SC_ALGO_SHARP)
-		return adds;
+		return p->f->sharp && p->span->n_nodes > 1 && p->kind == SC_ALL_REDUCE;
 	if (algo == SC_ALGO_PAT)
 		return pat_possible(p);
 	if (algo == SC_ALGO_TREE && takes_ring(p))

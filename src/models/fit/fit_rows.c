@@ -329,6 +329,10 @@ static int fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *s
 		rc = find_network(table, (int64_t)gpus_per_node, set, out);
 	if (rc)
 		return rc;
+	/* Sweeps over switches that add were made to use them (NCCL_COLLNET_ENABLE), at every size. */
+	if (!out->only && shape->kind == SC_ALL_REDUCE && out->span.n_nodes > 1 &&
+	    set->requests[out->request].config.cluster.sharp)
+		out->only = SC_ALGO_SHARP + 1;
 	out->n_ops = 1;
 	out->op_name = table->cells.collective;
 	out->shape = sc_fnv(out->shape, sweep, strlen(sweep));
