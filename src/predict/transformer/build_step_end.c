@@ -173,7 +173,7 @@ void build_compute_after(struct class_state *st, uint32_t dep)
 	st->last_compute = wait;
 }
 
-/* All gradients at once, in buckets, after the last backward. */
+/* All gradients at once, in buckets, after the last backward; a bucket smaller than a layer has one, as beside backward. */
 static void reduce_after(struct class_state *st)
 {
 	const struct builder *b = st->b;
@@ -181,7 +181,9 @@ static void reduce_after(struct class_state *st)
 	const struct sc_params *all = &plan->params;
 	double bucket = b->tf->request->software.bucket_mib * SC_BYTES_PER_MIB;
 	double bytes = (all->trainable + all->trainable_expert) * sc_grad_bytes(b->tf->request);
-	double share = bucket > 0 && bytes > bucket ? bucket / bytes : 1;
+	const struct sc_config *cfg = &b->tf->request->config;
+	double a_layer = bytes / ceil((double)cfg->model.layers / (double)cfg->parallel.pp);
+	double share = bucket > 0 && bytes > bucket ? fmin(1, fmax(bucket, a_layer) / bytes) : 1;
 
 	for (double done = 0; done < 1; done += share)
 		build_grad_reduce(st, all, fmin(share, 1 - done), st->last_compute);
