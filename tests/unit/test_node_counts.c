@@ -16,10 +16,14 @@ static void tear_down(void)
 
 FIXTURE(set_up, tear_down)
 
-static const char *const FAMILIES[] = {"models/gpt-1.7b.yaml",   "models/llama3-8b.yaml",
-				       "models/mpt-7b.yaml",     "models/bert-large.yaml",
-				       "models/opt-1.3b.yaml",   "models/qwen3-30b-a3b.yaml",
-				       "models/dlrm-dcnv2.yaml", "models/resnet50-layers.yaml"};
+static const char *const FAMILIES[] = {"models/gpt-1.7b.yaml",
+				       "models/llama3-8b.yaml",
+				       "models/mpt-7b.yaml",
+				       "models/bert-large.yaml",
+				       "models/opt-1.3b.yaml",
+				       "models/qwen3-30b-a3b.yaml",
+				       "models/dlrm-dcnv2.yaml sharding.planner=lookups",
+				       "models/resnet50-layers.yaml"};
 
 /* Coarse detail, so some nodes for each layer of each kind of ranks. */
 #define MOST_NODES 20000
