@@ -84,7 +84,7 @@ struct sc_json_faults sc_json_decode(const char *at, size_t n, struct sc_strbuf 
 		char next[5] = "";
 		size_t width;
 
-		while (at < end && (unsigned char)*at >= ' ' && (unsigned char)*at < 0x7F &&
+		while (at < end && (unsigned char)*at >= ' ' && (unsigned char)*at <= 0x7F &&
 		       *at != '\\')
 			at++;
 		sc_strbuf_append_n(out, first, (size_t)(at - first));

@@ -30,6 +30,8 @@ static void read_classes(struct sc_accountant *accountant, const struct sc_readi
 
 	out->busiest = 0;
 	out->n_classes = n < SC_MAX_CLASSES_SHOWN ? n : SC_MAX_CLASSES_SHOWN;
+	out->classes_left_out = n - out->n_classes;
+	out->ranks_left_out = 0;
 	for (uint32_t c = 0; c < n; c++) {
 		struct sc_use use;
 
@@ -42,6 +44,8 @@ static void read_classes(struct sc_accountant *accountant, const struct sc_readi
 			info->comm_ms = use.comm_us / SC_US_PER_MS;
 			info->idle_ms = fmax(0, out->iteration_ms - info->busy_ms);
 			in->info.class_name(in->info.ctx, c, info->name, sizeof(info->name));
+		} else {
+			out->ranks_left_out += in->account.ran.graph->classes.at[c].multiplicity;
 		}
 		if (use.active_us > most_us * (1 + TIE_FRAC)) {
 			most_us = use.active_us;

@@ -33,6 +33,7 @@ struct sc_reading {
 	double comm_ms; /* what that GPU communicates, hidden or not; breakdown_ms has what is exposed */
 	double path_owner_ms[SC_N_OWNERS]; /* of the critical path: sums to iteration_ms */
 	size_t n_path, n_classes, n_contributors;
+	size_t classes_left_out, ranks_left_out; /* beyond SC_MAX_CLASSES_SHOWN */
 	struct sc_path_step path[SC_MAX_PATH_SHOWN];
 	struct sc_class_info classes[SC_MAX_CLASSES_SHOWN];
 	struct sc_contributor contributors[SC_MAX_CONTRIBUTORS]; /* largest first */

@@ -329,7 +329,8 @@ static void put_text(const void *result, struct sc_strbuf *out)
 				 reading->classes[i].busy_ms, reading->classes[i].idle_ms,
 				 reading->classes[i].comm_ms);
 	if (reading->n_classes > MAX_CLASS_LINES)
-		sc_strbuf_printf(out, "  ... and %zu more\n", reading->n_classes - MAX_CLASS_LINES);
+		sc_strbuf_printf(out, "  ... and %zu more\n",
+				 reading->n_classes + reading->classes_left_out - MAX_CLASS_LINES);
 	if (report->explanation)
 		append_explanation(p, report->explanation, out);
 	if (report->alternatives)
@@ -600,6 +601,8 @@ static void put_json(const void *result, struct sc_json *json)
 		sc_json_real(json, object, "idle_ms", p->reading.classes[i].idle_ms);
 		sc_json_real(json, object, "comm_ms", p->reading.classes[i].comm_ms);
 	}
+	sc_json_int(json, json->root, "classes_left_out", (int64_t)p->reading.classes_left_out);
+	sc_json_int(json, json->root, "ranks_left_out", (int64_t)p->reading.ranks_left_out);
 	sc_json_warnings(json, &p->warnings);
 	if (report->explanation) {
 		add_explanation(json, p, report->explanation);

@@ -1,5 +1,6 @@
 /* JSON results: bytes, digits, faults. */
 #include "base/json_out.h"
+#include "base/json_text.h"
 #include "runner.h"
 
 static struct sc_json json;
@@ -94,6 +95,25 @@ LOOP_TEST(test_text, N_OF(texts))
 	sc_json_text(&json, json.root, "t", texts[_i].text);
 	ck_assert_str_eq(json_string_value(json_object_get(json.root, "t")), texts[_i].expected);
 	ck_assert_int_eq(sc_json_write(&json, out, &err), 0);
+}
+
+/* Every character of ASCII, control characters and DEL among them. */
+TEST(what_is_written_is_read)
+{
+	struct sc_strbuf quoted = {0}, text = {0};
+	char all[0x80];
+	struct sc_json_faults faults;
+
+	for (int c = 1; c < 0x80; c++)
+		all[c - 1] = (char)c;
+	all[0x7F] = '\0';
+	sc_json_quote(all, &quoted);
+	faults = sc_json_decode(sc_strbuf_get(&quoted) + 1, quoted.n - 2, &text);
+	ck_assert_int_eq((int)faults.n_bad, 0);
+	ck_assert_int_eq((int)faults.n_escapes, 0);
+	ck_assert_str_eq(sc_strbuf_get(&text), all);
+	sc_strbuf_release(&quoted);
+	sc_strbuf_release(&text);
 }
 
 LOOP_TEST(test_not_finite, 3)

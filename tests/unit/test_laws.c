@@ -22,6 +22,11 @@ static bool predict(void)
 	if (sc_predict(predictor, &request, &opts, &out, &err))
 		return false;
 	ck_assert_double_le(out.mfu, 1);
+	size_t ranks = out.reading.ranks_left_out;
+
+	for (size_t i = 0; i < out.reading.n_classes; i++)
+		ranks += out.reading.classes[i].ranks;
+	ck_assert_uint_eq(ranks, (size_t)request.config.gpus);
 	return true;
 }
 
@@ -192,6 +197,24 @@ LOOP_TEST(half_filled_node_is_no_slower, 3)
 		ms[i] = out.iteration_ms;
 	}
 	ck_assert_double_le(ms[0], ms[1] * (1 + NEAR));
+}
+
+/* Of more kinds of ranks than are kept, the others are counted. */
+TEST(ranks_that_are_left_out_are_counted)
+{
+	struct sc_config config;
+	char text[] =
+		"cluster.gpu=b200-sxm-180gb cluster.gpus_per_node=72 cluster.nics_per_node=8 "
+		"cluster.nic_gbit_s=400 gpus=8192 model=models/gpt-175b.yaml parallel.tp=16 parallel.pp=8 "
+		"training.global_batch=512 training.micro_batch=1 training.precision=bf16";
+
+	sc_config_init(&config);
+	set_all(&config, text);
+	ck_assert_int_eq(sc_config_resolve(&config, catalog, NULL, &request, NULL), 0);
+	ck_assert(predict());
+	ck_assert_uint_eq(out.reading.n_classes, SC_MAX_CLASSES_SHOWN);
+	ck_assert_uint_eq(out.reading.classes_left_out, 768);
+	ck_assert_uint_eq(out.reading.ranks_left_out, 6144);
 }
 
 /* Products of Pascal's P4 run in fp32, 64 times as fast as its fp16. */
