@@ -173,17 +173,21 @@ void build_compute_after(struct class_state *st, uint32_t dep)
 	st->last_compute = wait;
 }
 
+enum { MOST_BUCKETS = 10000 };
+
 /* All gradients at once, in buckets, after the last backward; a bucket smaller than a layer has one, as beside backward. */
 static void reduce_after(struct class_state *st)
 {
 	const struct builder *b = st->b;
 	const struct sc_class_plan *plan = &b->tf->classes[st->id];
-	const struct sc_params *all = &plan->params;
-	double bucket = b->tf->request->software.bucket_mib * SC_BYTES_PER_MIB;
-	double bytes = (all->trainable + all->trainable_expert) * sc_grad_bytes(b->tf->request);
-	const struct sc_config *cfg = &b->tf->request->config;
-	double a_layer = bytes / ceil((double)cfg->model.layers / (double)cfg->parallel.pp);
-	double share = bucket > 0 && bytes > bucket ? fmin(1, fmax(bucket, a_layer) / bytes) : 1;
+	const struct sc_params *all = &plan->params, *layer = &b->tf->layer;
+	double grad_bytes = sc_grad_bytes(b->tf->request);
+	double bytes = (all->trainable + all->trainable_expert) * grad_bytes;
+	double bucket = fmax(b->tf->request->software.bucket_mib * SC_BYTES_PER_MIB,
+			     (layer->trainable + layer->trainable_expert) * grad_bytes);
+	double share = b->tf->request->software.bucket_mib > 0 && bytes > bucket
+			       ? fmax(bucket / bytes, 1.0 / MOST_BUCKETS)
+			       : 1;
 
 	for (double done = 0; done < 1; done += share)
 		build_grad_reduce(st, all, fmin(share, 1 - done), st->last_compute);
