@@ -1,7 +1,17 @@
-/* FAKE_CUPTI=old gives the records of CUDA 11.0, FAKE_CUPTI=none no kind at all (999),
- * FAKE_CUPTI=hang a last flush that does not return. */
+/* FAKE_CUPTI is a list of these, with commas:
+ * old: the records of CUDA 11.0
+ * none: no kind at all, for the reason FAKE_CUPTI_RESULT (999)
+ * hang: a last flush that does not return
+ * foreign: GetNextRecord refuses buffers that are not its own
+ * thief: a second client, as Kineto, takes the buffers and the clock at launch 1,000 and finalizes CUPTI at 2,000
+ * dropped: seven records are dropped before launch 1,000
+ * incomplete: kernels take 0.3 s; some records are reserved at their launch and written at their end, and a plain flush
+ *   returns only buffers whose records are all complete
+ * late: nothing but names until cuInit has ended (15)
+ * FAKE_CUPTI_VERSION: what GetVersion says. */
 #include "capture/fake_cupti.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,7 +22,19 @@
 
 #include "trace/capture/cupti_abi.h"
 
-enum { MAX_THREADS = 64, N_SAMPLES = 1 << 16 };
+enum {
+	MAX_THREADS = 64,
+	N_SAMPLES = 1 << 16,
+	MAX_CBID = 64,
+	MAX_PENDING = 1 << 12,
+	KERNEL_NS = 300000000, /* of an incomplete one */
+	TAKEN_AT = 1000,
+	FINALIZED_AT = 2000,
+	N_DROPPED = 7,
+	INVALID_PARAMETER = 1,
+	NOT_INITIALIZED = 15,
+	CBID_IS_CAPTURING = 3
+};
 
 int cuptiGetVersion(uint32_t *version);
 int cuptiActivityRegisterCallbacks(sc_cupti_request_fn request, sc_cupti_complete_fn complete);
@@ -24,13 +46,28 @@ int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *n)
 int cuptiActivityRegisterTimestampCallback(sc_cupti_timestamp_fn now);
 int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id);
 int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *last);
+int cuptiActivitySetAttribute(int attribute, size_t *size, void *value);
+int cuptiSetThreadIdType(int type);
+int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t enable);
+int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t enable);
+int cuptiActivityEnableAllSyncRecords(uint8_t enable);
+int cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable);
+int cuptiFinalize(void);
 int cuptiGetCallbackName(int domain, uint32_t cbid, const char **name);
 int cuptiGetResultString(int result, const char **text);
 
+/* A record whose place is reserved. */
+struct pending {
+	struct sc_cupti_kernel record;
+	uint8_t *at;
+};
 struct slot {
 	pthread_mutex_t lock;
 	uint8_t *buffer;
 	size_t size, used;
+	uint64_t complete_ns; /* when the last of the buffer's records is */
+	struct pending *pending;
+	unsigned n_pending, n_written;
 };
 static struct slot slots[MAX_THREADS];
 static _Atomic unsigned n_slots = 1; /* the first: what a device tells, and waits */
@@ -38,12 +75,16 @@ static _Thread_local struct slot *mine;
 static _Thread_local uint64_t external[16];
 static _Thread_local unsigned n_external;
 static _Thread_local uint32_t tid;
-static sc_cupti_request_fn request;
-static sc_cupti_complete_fn complete;
-static sc_cupti_timestamp_fn now = NULL;
+static _Atomic(sc_cupti_request_fn) request;
+static _Atomic(sc_cupti_complete_fn) complete;
+static _Atomic(sc_cupti_timestamp_fn) now;
 static _Atomic uint64_t enabled;
+static _Atomic bool is_off[2][MAX_CBID]; /* calls of the runtime and of the driver */
+static _Atomic bool all_syncs = true, event_times, zeroed_by_client, system_tids;
+static _Atomic long n_dropped;
 static pthread_mutex_t stats_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_stats stats;
+static _Atomic uint64_t n_records;
 static uint64_t samples[N_SAMPLES];
 
 static const char *const NAMES[FAKE_N_NAMES] = {
@@ -68,16 +109,53 @@ static uint64_t clock_ns(void)
 static bool is_mode(const char *mode)
 {
 	const char *have = getenv("FAKE_CUPTI");
+	const size_t n = strlen(mode);
 
-	return have && strcmp(have, mode) == 0;
+	for (; have && *have; have += strcspn(have, ","), have += *have == ',')
+		if (strncmp(have, mode, n) == 0 && (have[n] == ',' || !have[n]))
+			return true;
+	return false;
+}
+
+/* Read once: it is asked at every launch. */
+static bool in_mode(bool *cache, bool *is_known, const char *mode)
+{
+	if (!*is_known)
+		*cache = is_mode(mode);
+	*is_known = true;
+	return *cache;
+}
+#define MODE(name)                                         \
+	static bool name##_mode(void)                      \
+	{                                                  \
+		static _Thread_local bool cache, is_known; \
+		return in_mode(&cache, &is_known, #name);  \
+	}
+MODE(old)
+MODE(incomplete)
+MODE(thief)
+MODE(dropped)
+
+static bool cuda_is_up(void)
+{
+	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	void *found = cuda ? dlsym(cuda, "fake_cuda_is_up") : NULL;
+	int (*is_up)(void) = NULL;
+
+	memcpy(&is_up, &found, sizeof(is_up));
+	return is_up && is_up();
+}
+
+/* What a call returns that has nothing else against it. */
+static int ready(void)
+{
+	return is_mode("late") && !cuda_is_up() ? NOT_INITIALIZED : SC_CUPTI_OK;
 }
 
 static size_t size_of(uint32_t kind)
 {
-	static int old = -1;
+	const bool old = old_mode();
 
-	if (old < 0)
-		old = is_mode("old");
 	switch (kind) {
 	case SC_CUPTI_KERNEL:
 		return old ? 160 : sizeof(struct sc_cupti_kernel);
@@ -107,21 +185,64 @@ static size_t size_of(uint32_t kind)
 
 int cuptiGetVersion(uint32_t *version)
 {
-	*version = is_mode("old") ? 13 : 130001;
+	const char *said = getenv("FAKE_CUPTI_VERSION");
+
+#ifdef FAKE_CRASHES_WITHOUT_DRIVER
+	abort();
+#endif
+	*version = said ? (uint32_t)atoi(said) : is_mode("old") ? 13 : 130001;
 	return SC_CUPTI_OK;
+}
+
+#ifdef FAKE_CRASHES_WITHOUT_DRIVER
+int cuptiActivityEnable_v2(void *subscriber, int kind, const void *config);
+int cuptiActivityEnable_v2(void *subscriber, int kind, const void *config)
+{
+	(void)subscriber, (void)kind, (void)config;
+	return SC_CUPTI_UNKNOWN;
+}
+#endif
+
+int cuptiActivitySetAttribute(int attribute, size_t *size, void *value)
+{
+	const bool is_zeroed = attribute == SC_CUPTI_ATTR_ZEROED;
+
+	/* That buffers are a thread's own is asked for before the callbacks, by libraries that know it. */
+	if (*size != sizeof(uint8_t) ||
+	    (!is_zeroed && (attribute != SC_CUPTI_ATTR_PER_THREAD || is_mode("old") || request)))
+		return INVALID_PARAMETER;
+	if (is_zeroed)
+		zeroed_by_client = *(const uint8_t *)value;
+	return ready();
+}
+
+int cuptiSetThreadIdType(int type)
+{
+	system_tids = type == SC_CUPTI_THREAD_ID_SYSTEM;
+	return ready();
 }
 
 int cuptiActivityRegisterCallbacks(sc_cupti_request_fn request_fn, sc_cupti_complete_fn complete_fn)
 {
+	if (ready() != SC_CUPTI_OK)
+		return ready();
 	request = request_fn;
 	complete = complete_fn;
 	return SC_CUPTI_OK;
 }
 
+/* A kind of calls "overrides the settings" of single ones. */
 int cuptiActivityEnable(int kind)
 {
+	const char *result = getenv("FAKE_CUPTI_RESULT");
+
 	if (is_mode("none"))
-		return SC_CUPTI_UNKNOWN;
+		return result ? atoi(result) : SC_CUPTI_UNKNOWN;
+	if (ready() != SC_CUPTI_OK)
+		return ready();
+	for (int i = 0; i < MAX_CBID; i++)
+		if (kind == SC_CUPTI_RUNTIME || kind == SC_CUPTI_DRIVER)
+			is_off[kind == SC_CUPTI_DRIVER][i] = false;
 	enabled |= UINT64_C(1) << kind;
 	return SC_CUPTI_OK;
 }
@@ -132,11 +253,60 @@ int cuptiActivityDisable(int kind)
 	return SC_CUPTI_OK;
 }
 
+static int enable_call(bool of_driver, uint32_t cbid, uint8_t enable)
+{
+	if (cbid >= MAX_CBID)
+		return INVALID_PARAMETER;
+	is_off[of_driver][cbid] = !enable;
+	return ready();
+}
+
+int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t enable)
+{
+	return enable_call(false, cbid, enable);
+}
+
+int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t enable)
+{
+	return enable_call(true, cbid, enable);
+}
+
+int cuptiActivityEnableAllSyncRecords(uint8_t enable)
+{
+	all_syncs = enable;
+	return ready();
+}
+
+int cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable)
+{
+	event_times = enable;
+	return ready();
+}
+
+int cuptiFinalize(void)
+{
+	enabled = 0;
+	request = NULL;
+	complete = NULL;
+	now = NULL;
+	return SC_CUPTI_OK;
+}
+
+static bool is_own(const uint8_t *buffer)
+{
+	for (unsigned i = 0; i < n_slots; i++)
+		if (slots[i].buffer == buffer)
+			return true;
+	return false;
+}
+
 int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record)
 {
 	uint8_t *at = *record ? (uint8_t *)*record : buffer;
 	uint32_t kind;
 
+	if (ready() != SC_CUPTI_OK || (is_mode("foreign") && !is_own(buffer)))
+		return SC_CUPTI_UNKNOWN;
 	if (*record) {
 		memcpy(&kind, at, sizeof(kind));
 		at += size_of(kind);
@@ -155,14 +325,15 @@ int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record)
 int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *n)
 {
 	(void)context, (void)stream;
-	*n = 0;
+	*n = (size_t)__atomic_exchange_n(&n_dropped, 0, __ATOMIC_RELAXED);
 	return SC_CUPTI_OK;
 }
 
 int cuptiActivityRegisterTimestampCallback(sc_cupti_timestamp_fn fn)
 {
-	now = fn;
-	return SC_CUPTI_OK;
+	if (ready() == SC_CUPTI_OK)
+		now = fn;
+	return ready();
 }
 
 int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id)
@@ -190,7 +361,14 @@ int cuptiGetCallbackName(int domain, uint32_t cbid, const char **name)
 					    "cudaEventRecord_v3020",
 					    "cudaStreamWaitEvent_v3020",
 					    "cudaStreamSynchronize_v3020"};
+	static const char *const of_driver[] = {NULL, "cuInit", "cuDriverGetVersion", "cuDeviceGet",
+						"cuDeviceGetCount"};
 
+	if (domain == SC_CUPTI_DOMAIN_DRIVER && cbid &&
+	    cbid < sizeof(of_driver) / sizeof(of_driver[0])) {
+		*name = of_driver[cbid];
+		return SC_CUPTI_OK;
+	}
 	if (domain != SC_CUPTI_DOMAIN_RUNTIME || cbid == 0 ||
 	    cbid >= sizeof(names) / sizeof(names[0]))
 		return 1;
@@ -200,7 +378,9 @@ int cuptiGetCallbackName(int domain, uint32_t cbid, const char **name)
 
 int cuptiGetResultString(int result, const char **text)
 {
-	*text = result == SC_CUPTI_UNKNOWN ? "CUPTI_ERROR_UNKNOWN" : "CUPTI_ERROR";
+	*text = result == SC_CUPTI_UNKNOWN  ? "CUPTI_ERROR_UNKNOWN"
+		: result == NOT_INITIALIZED ? "CUPTI_ERROR_NOT_INITIALIZED"
+					    : "CUPTI_ERROR";
 	return SC_CUPTI_OK;
 }
 
@@ -216,13 +396,26 @@ static void sample(uint64_t ns)
 	pthread_mutex_unlock(&stats_lock);
 }
 
+/* What ended by then gets into its place. */
+static void write_pending(struct slot *slot, uint64_t by_ns)
+{
+	for (; slot->n_written < slot->n_pending &&
+	       slot->pending[slot->n_written].record.end <= by_ns;
+	     slot->n_written++)
+		memcpy(slot->pending[slot->n_written].at, &slot->pending[slot->n_written].record,
+		       sizeof(struct sc_cupti_kernel));
+}
+
 static void give_back(struct slot *slot)
 {
 	uint64_t begin = clock_ns();
 
 	if (!slot->buffer)
 		return;
-	complete(NULL, 0, slot->buffer, slot->size, slot->used);
+	write_pending(slot, UINT64_MAX);
+	slot->n_pending = slot->n_written = 0;
+	if (complete)
+		complete(NULL, 0, slot->buffer, slot->size, slot->used);
 	slot->buffer = NULL;
 	sample(clock_ns() - begin);
 }
@@ -231,9 +424,16 @@ int cuptiActivityFlushAll(uint32_t flags)
 {
 	while ((flags & SC_CUPTI_FLUSH_FORCED) && is_mode("hang"))
 		pause();
+	if (!cuda_is_up()) {
+		pthread_mutex_lock(&stats_lock);
+		stats.n_early_flushes++;
+		pthread_mutex_unlock(&stats_lock);
+	}
 	for (unsigned i = 0; i < n_slots; i++) {
 		pthread_mutex_lock(&slots[i].lock);
-		give_back(&slots[i]);
+		write_pending(&slots[i], clock_ns());
+		if ((flags & SC_CUPTI_FLUSH_FORCED) || slots[i].complete_ns <= clock_ns())
+			give_back(&slots[i]);
 		pthread_mutex_unlock(&slots[i].lock);
 	}
 	return SC_CUPTI_OK;
@@ -258,17 +458,22 @@ static void put_locked(struct slot *slot, const void *record, size_t n)
 {
 	if (slot->buffer && slot->size - slot->used < n)
 		give_back(slot);
+	if (!request)
+		return;
 	if (!slot->buffer) {
 		uint64_t begin = clock_ns();
 		size_t max = 0;
 
 		request(&slot->buffer, &slot->size, &max);
 		slot->used = 0;
+		slot->complete_ns = 0;
+		if (!zeroed_by_client)
+			memset(slot->buffer, 0, slot->size);
 		sample(clock_ns() - begin);
 	}
 	memcpy(slot->buffer + slot->used, record, n);
 	slot->used += n;
-	__atomic_fetch_add(&stats.n_records, 1, __ATOMIC_RELAXED);
+	n_records++;
 }
 
 static void put(struct slot *slot, const void *record)
@@ -278,6 +483,69 @@ static void put(struct slot *slot, const void *record)
 	memcpy(&kind, record, sizeof(kind));
 	if (enabled >> kind & 1)
 		put_locked(slot, record, size_of(kind));
+}
+
+static void put_call(struct slot *slot, const struct sc_cupti_api *api)
+{
+	if (!is_off[api->kind == SC_CUPTI_DRIVER][api->cbid])
+		put(slot, api);
+}
+
+/* Every other one only reserves its place. */
+static void put_long_kernel(struct slot *slot, const struct sc_cupti_kernel *kernel)
+{
+	static const struct sc_cupti_kernel nothing;
+	const uint64_t end_ns = clock_ns() + KERNEL_NS;
+
+	if (!slot->pending)
+		slot->pending = calloc(MAX_PENDING, sizeof(*slot->pending));
+	write_pending(slot, clock_ns());
+	if (!(enabled >> SC_CUPTI_KERNEL & 1))
+		return;
+	if (kernel->correlation % 16 || !slot->buffer || slot->n_pending == MAX_PENDING ||
+	    slot->size - slot->used < sizeof(nothing)) {
+		put(slot, kernel);
+	} else {
+		slot->pending[slot->n_pending] =
+			(struct pending){*kernel, slot->buffer + slot->used};
+		/* Its duration is what the reader expects, its end when it is written. */
+		slot->pending[slot->n_pending].record.start += end_ns - kernel->end;
+		slot->pending[slot->n_pending++].record.end = end_ns;
+		put_locked(slot, &nothing, sizeof(nothing));
+	}
+	slot->complete_ns = end_ns;
+}
+
+/* --- a second client --- */
+
+static void thief_request(uint8_t **buffer, size_t *size, size_t *max_records)
+{
+	*size = 1 << 16;
+	*buffer = calloc(1, *size);
+	*max_records = 0;
+}
+
+static void thief_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+			   size_t valid)
+{
+	(void)context, (void)stream, (void)buffer, (void)size, (void)valid;
+}
+
+static uint64_t thief_now(void)
+{
+	return clock_ns() + 1000000000000;
+}
+
+static void second_client(uint32_t number)
+{
+	if (number == TAKEN_AT && thief_mode()) {
+		cuptiActivityRegisterTimestampCallback(thief_now);
+		cuptiActivityRegisterCallbacks(thief_request, thief_complete);
+	}
+	if (number == FINALIZED_AT && thief_mode())
+		cuptiFinalize();
+	if (number == TAKEN_AT && dropped_mode())
+		n_dropped = N_DROPPED;
 }
 
 /* A call under an external id: which, before the call. */
@@ -342,9 +610,30 @@ static void put_rest(struct slot *slot, uint32_t correlation, uint64_t start)
 				     .event = correlation % 64,
 				     .event_sync = correlation};
 
+	if (event_times)
+		event.device_timestamp = start + 500;
 	put(slot, &copy);
 	put(slot, &event);
 	put(slot, &wait);
+	if (all_syncs) /* a query that says "not yet" */
+		put(slot, &wait);
+}
+
+void fake_cupti_driver_call(uint32_t cbid)
+{
+	struct slot *slot = my_slot();
+	const uint64_t start = now ? now() : clock_ns();
+	struct sc_cupti_api api = {.kind = SC_CUPTI_DRIVER,
+				   .cbid = cbid,
+				   .start = start,
+				   .end = start + 100,
+				   .process = (uint32_t)getpid(),
+				   .thread = system_tids ? tid : (uint32_t)pthread_self(),
+				   .correlation = 1u << 29 | cbid};
+
+	pthread_mutex_lock(&slot->lock);
+	put_call(slot, &api);
+	pthread_mutex_unlock(&slot->lock);
 }
 
 void fake_cupti_launch(uint32_t correlation)
@@ -361,8 +650,9 @@ void fake_cupti_launch(uint32_t correlation)
 				   .start = start,
 				   .end = start + 5000,
 				   .process = (uint32_t)getpid(),
-				   .thread = tid,
+				   .thread = system_tids ? tid : (uint32_t)pthread_self(),
 				   .correlation = correlation};
+	struct sc_cupti_api noisy = api;
 	struct sc_cupti_kernel kernel = {.kind = SC_CUPTI_KERNEL,
 					 .registers = 32,
 					 .start = start + 6000,
@@ -374,10 +664,17 @@ void fake_cupti_launch(uint32_t correlation)
 					 .block = {128, 1, 1},
 					 .name = NAMES[correlation % FAKE_N_NAMES]};
 
+	noisy.cbid = CBID_IS_CAPTURING;
+	noisy.correlation = correlation | 1u << 31;
+	second_client(correlation);
 	pthread_mutex_lock(&slot->lock);
+	put_call(slot, &noisy);
 	put(slot, &id);
-	put(slot, &api);
-	put(slot, &kernel);
+	put_call(slot, &api);
+	if (incomplete_mode())
+		put_long_kernel(slot, &kernel);
+	else
+		put(slot, &kernel);
 	if (correlation % 16 == 0)
 		put_rest(slot, correlation, start);
 	pthread_mutex_unlock(&slot->lock);
@@ -408,5 +705,6 @@ void fake_cupti_stats(struct fake_stats *out)
 	qsort(samples, n, sizeof(samples[0]), compare);
 	stats.p99_ns = n ? samples[n * 99 / 100] : 0;
 	*out = stats;
+	out->n_records = n_records;
 	pthread_mutex_unlock(&stats_lock);
 }

@@ -27,7 +27,8 @@ static inline uint64_t fake_bytes(uint32_t correlation)
 
 struct fake_stats {
 	uint64_t n_records, n_callbacks, sum_ns, max_ns;
-	uint64_t p99_ns; /* of request and complete, as the caller of them sees it */
+	uint64_t p99_ns;          /* of request and complete, as the caller of them sees it */
+	uint64_t n_early_flushes; /* while cuInit ran: CUPTI may hang there */
 };
 /* One launch of this thread: external id, call, kernel; now and then a copy, an event and a wait. */
 void fake_cupti_launch(uint32_t correlation);
@@ -36,5 +37,8 @@ void fake_cupti_end_thread(void);
 void fake_cupti_stats(struct fake_stats *out);
 /* A record of a kind, to see what becomes of it. */
 void fake_cupti_put(const void *record, size_t n);
+/* The driver tells CUPTI of a call of this thread. */
+void fake_cupti_driver_call(uint32_t cbid);
+int fake_cuda_is_up(void); /* has cuInit ended? */
 
 #endif

@@ -23,7 +23,7 @@ static struct {
 	double seconds;
 	long launches; /* of each thread; 0: as long as `seconds` say */
 	int threads;
-	const char *progress;
+	const char *progress, *map;
 	bool fork, quick_exit;
 } args = {.rate = 300000, .seconds = 1, .threads = 1};
 static struct {
@@ -74,23 +74,28 @@ static void *find(void *library, const char *name)
 
 static void init(void)
 {
-	void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *cupti = dlopen("libcupti.so.13", RTLD_NOW);
+	/* With a library of CUDA's that is mapped, CUPTI comes only after the tracer, from wherever that has it. */
+	void *map = args.map ? dlopen(args.map, RTLD_NOW) : NULL;
+	void *cupti = args.map ? NULL : dlopen("libcupti.so.13", RTLD_NOW);
+	void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
 	int (*cu_init)(unsigned);
 	void *found;
 
-	if (!cuda || !cupti) {
+	if (!cuda || (args.map ? !map : !cupti)) {
 		fprintf(stderr, "producer: %s\n", dlerror());
 		exit(1);
 	}
+	found = find(cuda, "cuInit");
+	memcpy(&cu_init, &found, sizeof(found));
+	cu_init(0);
+	if (!cupti)
+		cupti = dlopen("libcupti.so.13", RTLD_NOW);
 	found = find(cupti, "fake_cupti_launch");
 	memcpy(&fake.launch, &found, sizeof(found));
 	found = find(cupti, "fake_cupti_end_thread");
 	memcpy(&fake.end_thread, &found, sizeof(found));
 	found = find(cupti, "fake_cupti_stats");
 	memcpy(&fake.stats, &found, sizeof(found));
-	found = find(cuda, "cuInit");
-	memcpy(&cu_init, &found, sizeof(found));
-	cu_init(0);
 }
 
 static void *produce(void *number)
@@ -160,6 +165,8 @@ static void parse(int argc, char **argv)
 			args.threads = atoi(value), i++;
 		else if (strcmp(argv[i], "--progress") == 0)
 			args.progress = value, i++;
+		else if (strcmp(argv[i], "--map") == 0)
+			args.map = value, i++;
 		else
 			exit(2);
 	}
@@ -204,11 +211,11 @@ int main(int argc, char **argv)
 	getrusage(RUSAGE_SELF, &usage);
 	fake.stats(&stats);
 	printf("launches=%ld\nrecords=%llu\nseconds=%.3f\ncallbacks=%llu\ncallback_p99_ns=%llu\n"
-	       "callback_max_ns=%llu\ntracer_cpu_pct=%.3f\nmax_rss_kib=%ld\n",
+	       "callback_max_ns=%llu\nearly_flushes=%llu\ntracer_cpu_pct=%.3f\nmax_rss_kib=%ld\n",
 	       (long)n_launches, (unsigned long long)stats.n_records,
 	       (double)(clock_ns(CLOCK_MONOTONIC) - begin) / 1e9,
 	       (unsigned long long)stats.n_callbacks, (unsigned long long)stats.p99_ns,
-	       (unsigned long long)stats.max_ns,
+	       (unsigned long long)stats.max_ns, (unsigned long long)stats.n_early_flushes,
 	       100.0 * (double)(process_ns - thread_cpu_ns + (int64_t)stats.sum_ns) /
 		       (double)(clock_ns(CLOCK_MONOTONIC) - begin),
 	       usage.ru_maxrss);

@@ -21,14 +21,13 @@ enum sc_cupti_kind {
 	SC_CUPTI_EXTERNAL = 39,
 	SC_CUPTI_MAX_KIND = 63 /* of what is walked; kinds beyond end a walk */
 };
-enum sc_cupti_result {
-	SC_CUPTI_OK = 0,
-	SC_CUPTI_NOT_COMPATIBLE = 14,
-	SC_CUPTI_MULTIPLE_CLIENTS = 39,
-	SC_CUPTI_UNKNOWN = 999
-};
+enum sc_cupti_result { SC_CUPTI_OK = 0, SC_CUPTI_NOT_COMPATIBLE = 14, SC_CUPTI_UNKNOWN = 999 };
+/* Of cuDeviceGetCount while cuInit runs, and when it has failed for want of a GPU. */
+enum { SC_CUDA_NOT_INITIALIZED = 3, SC_CUDA_NO_DEVICE = 100 };
+enum { SC_CUPTI_OBJECT_DEVICE = 3 };    /* from here on not a process or thread */
 enum { SC_CUPTI_CUSTOM2 = 5 };          /* external correlation kind: ours */
 enum { SC_CUPTI_ATTR_ZEROED = 5 };      /* we hand out zeroed buffers */
+enum { SC_CUPTI_ATTR_PER_THREAD = 9 };  /* a buffer holds the calls of one thread */
 enum { SC_CUPTI_THREAD_ID_SYSTEM = 1 }; /* Linux tid */
 enum { SC_CUPTI_FLUSH_FORCED = 1 };
 enum { SC_CUPTI_DOMAIN_DRIVER = 1, SC_CUPTI_DOMAIN_RUNTIME = 2, SC_CUPTI_DOMAIN_STATE = 6 };
