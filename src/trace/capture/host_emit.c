@@ -25,9 +25,11 @@ static int32_t own_tid(void)
 	return this_thread.tid;
 }
 
-/* The writer frees the ring when it has read it. */
+/* The writer frees the ring when it has read it. Destructors that come later may still have something to say: in the
+ * ring of all, since this one is another's by then. */
 static void leave_ring(void *ring)
 {
+	this_thread.ring = SHARED_RING;
 	if (sc_tracer_is_on())
 		atomic_store_explicit(&sc_tracer.raw.header->rings[(uintptr_t)ring - 1].owner,
 				      SC_RAW_RING_LEFT, memory_order_release);
@@ -54,7 +56,8 @@ static int claim_ring(void)
 	return SHARED_RING;
 }
 
-/* A full ring holds its thread back until the writer has caught up, for a while. */
+/* A full ring holds its thread back until the writer has caught up, for a while; after that in vain, no thread again
+ * until the writer has moved. */
 static void emit_waiting(uint32_t ring, const struct sc_host_record *record, const char *text)
 {
 	int64_t begin;
@@ -62,10 +65,12 @@ static void emit_waiting(uint32_t ring, const struct sc_host_record *record, con
 	if (sc_host_ring_put(&sc_tracer.raw, ring, record, text))
 		return;
 	begin = sc_tracer_now_ns();
-	while (sc_tracer_is_on() && sc_tracer_now_ns() - begin < sc_tracer.wait_ns) {
+	while (sc_tracer_is_on() && !atomic_load(&sc_tracer.rings_starved)) {
 		sc_tracer_sleep_us(RETRY_US);
 		if (sc_host_ring_put(&sc_tracer.raw, ring, record, text))
 			return;
+		if (sc_tracer_now_ns() - begin >= sc_tracer.wait_ns)
+			atomic_store(&sc_tracer.rings_starved, 1);
 	}
 	atomic_fetch_add_explicit(&sc_tracer.n_host_lost, 1, memory_order_relaxed);
 }

@@ -1,5 +1,6 @@
 /* A thread keeps its open ranges to itself; a range becomes a record when it ends. Ranges deeper than
  * the stack are counted and not kept. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ struct range {
 struct stack {
 	struct range ranges[MAX_DEPTH];
 	unsigned depth; /* may be beyond MAX_DEPTH */
+	int n_rounds;   /* of its thread's destructors, so far */
 };
 static _Thread_local struct stack *stack;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -40,9 +42,23 @@ static struct started {
 static uint64_t next_started;
 static pthread_mutex_t started_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Destructors that come later may end ranges that are open, or begin others, which take a new stack: what is open stays
+ * until the last round of destructors. */
+static void leave_stack(void *at)
+{
+	struct stack *mine = at;
+
+	if (mine->depth && ++mine->n_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+		pthread_setspecific(key, mine);
+		return;
+	}
+	stack = NULL;
+	free(mine);
+}
+
 static void make_key(void)
 {
-	pthread_key_create(&key, free);
+	pthread_key_create(&key, leave_stack);
 }
 
 static struct stack *my_stack(void)

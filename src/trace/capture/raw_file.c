@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-	RAW_VERSION = 2,
+	RAW_VERSION = 3,
 	RAW_PAGE = 4096,
 	RAW_MAX_BUFFER_BYTES = 64 << 20,
 	RAW_MIN_BUFFER_BYTES = 4096
@@ -57,17 +57,21 @@ int sc_raw_create(struct sc_raw_file *raw, const char *path, uint32_t n_buffers,
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
+	/* The process alone holds it: a forked child does not, and its death ends it, on whatever host. Where files cannot
+	 * be locked, its number must do. */
+	fcntl(fd, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET});
 	/* Blocks are reserved now: a full disk later would be a SIGBUS in the host program. */
 	rc = posix_fallocate(fd, 0, (off_t)plan.total_bytes);
 	if (rc == 0) {
 		map = mmap(NULL, plan.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		rc = map == MAP_FAILED ? errno : 0;
 	}
-	close(fd);
 	if (rc) {
+		close(fd);
 		unlink(path);
 		return -rc;
 	}
+	raw->fd = fd;
 	memset(map, 0, plan.total_bytes); /* touches every page, for writing */
 	memcpy(map, &plan, sizeof(plan));
 	atomic_thread_fence(memory_order_release);
@@ -123,6 +127,7 @@ int sc_raw_open(struct sc_raw_file *raw, const char *path)
 	}
 	memcpy(raw->path, path, strlen(path) + 1);
 	raw->n_bytes = (size_t)info.st_size;
+	raw->fd = -1;
 	point_into(raw, map);
 	raw->header->trace_name[SC_RAW_TRACE_NAME - 1] = '\0';
 	return 0;
@@ -136,6 +141,8 @@ void sc_raw_close(struct sc_raw_file *raw, bool remove_file)
 	raw->header = NULL;
 	if (remove_file)
 		unlink(raw->path);
+	if (raw->fd >= 0)
+		close(raw->fd);
 }
 
 uint8_t *sc_raw_buffer_at(const struct sc_raw_file *raw, uint32_t index)

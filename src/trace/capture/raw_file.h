@@ -58,6 +58,7 @@ struct sc_raw_header {
 	uint32_t n_buffers, buffer_bytes;
 	uint64_t names_at, texts_at, rings_at, buffers_at, total_bytes;
 	int32_t pid;
+	char host[64];            /* as gethostname says it */
 	uint64_t run_id;
 	int64_t base_mono_ns, base_utc_ns, cupti_shift_ns; /* cupti_shift: CUPTI's time less ours */
 	uint16_t strides[SC_CUPTI_MAX_KIND + 1];
@@ -75,6 +76,7 @@ struct sc_raw_file {
 	char *texts;
 	uint8_t *rings, *buffers;
 	size_t n_bytes;
+	int fd; /* of the process that writes it, locked as long as that runs; else -1 */
 	char path[4096];
 };
 

@@ -641,11 +641,23 @@ int sc_capture_pack(const char *trace_path, struct sc_recovery *out, struct sc_e
 
 bool sc_capture_is_running(const char *raw_path)
 {
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	struct sc_raw_file raw = {.header = NULL};
+	char host[sizeof(raw.header->host)] = "";
 	bool running = false;
+	const int fd = open(raw_path, O_RDONLY | O_CLOEXEC);
+	const bool can_lock = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0;
 
+	if (fd >= 0)
+		close(fd);
+	if (can_lock)
+		return lock.l_type != F_UNLCK;
+	/* Where files cannot be locked, only the host itself knows. */
 	if (sc_raw_open(&raw, raw_path) == 0) {
-		running = raw.header->pid > 0 && (kill(raw.header->pid, 0) == 0 || errno == EPERM);
+		gethostname(host, sizeof(host) - 1);
+		running =
+			strncmp(host, raw.header->host, sizeof(host)) != 0 ||
+			(raw.header->pid > 0 && (kill(raw.header->pid, 0) == 0 || errno == EPERM));
 		sc_raw_close(&raw, false);
 	}
 	return running;

@@ -108,6 +108,7 @@ static void write_ring(uint32_t index)
 		atomic_store_explicit(&ring->frames_end, end, memory_order_release);
 		sc_capture_file_write(sc_tracer.file);
 		atomic_store_explicit(&ring->tail, at, memory_order_release);
+		atomic_store_explicit(&sc_tracer.rings_starved, 0, memory_order_relaxed);
 		atomic_store_explicit(&ring->frames_end, 0, memory_order_release);
 	}
 	if (owner == SC_RAW_RING_LEFT)
@@ -429,6 +430,11 @@ static void in_child(void)
 	atomic_store(&sc_tracer.cupti_on, 0);
 }
 
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, in_child);
+}
+
 /* --- start and stop --- */
 
 static int make_memory(void)
@@ -455,6 +461,7 @@ static int make_memory(void)
 	}
 	header = sc_tracer.raw.header;
 	header->pid = sc_tracer.pid;
+	gethostname(header->host, sizeof(header->host) - 1);
 	header->run_id = sc_tracer.identity.run_id;
 	header->base_mono_ns = sc_tracer_now_ns();
 	header->base_utc_ns = sc_tracer.identity.base_utc_ns = read_clock(CLOCK_REALTIME);
@@ -479,8 +486,10 @@ static int start(void)
 	if (rc == 0)
 		start_thread(&sc_tracer.writer, tracer_writer_run, &rc);
 	if (rc) {
-		if (sc_tracer.raw.header)
+		if (sc_tracer.raw.header) {
 			unlink(sc_tracer.raw.path);
+			close(sc_tracer.raw.fd);
+		}
 		sc_capture_file_destroy(sc_tracer.file);
 		sc_decoder_release(&sc_tracer.decoder);
 		sc_tracer.file = NULL;
@@ -494,7 +503,6 @@ static int start(void)
 	start_thread(&sc_tracer.flusher, flusher_run, &rc);
 	if (rc)
 		atomic_store(&sc_tracer.flushed, NO_FLUSHER);
-	pthread_atfork(NULL, NULL, in_child);
 	atexit(sc_tracer_stop);
 	snprintf(text, sizeof(text), "%lld", (long long)sc_tracer.raw.header->base_mono_ns);
 	sc_host_emit_meta("clock.monotonic_base_ns", text);
@@ -505,8 +513,13 @@ static int start(void)
 
 int sc_tracer_start(void)
 {
+	static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
 	int rc = -1;
 
+	/* Before the lock: in a forked child it may be held by a thread that is not there. */
+	pthread_once(&forks_watched, watch_forks);
+	if (atomic_load(&sc_tracer.state) != SC_TRACER_OFF)
+		return sc_tracer_is_on() ? 0 : -1;
 	pthread_mutex_lock(&lock);
 	if (sc_tracer_is_on())
 		rc = 0;
@@ -558,6 +571,7 @@ static void finish(bool flushed)
 	sc_tracer.raw.header->has_ended = 1;
 	if (rc == 0 && flushed) {
 		unlink(sc_tracer.raw.path);
+		close(sc_tracer.raw.fd);
 		if (is_empty && *sc_tracer.raw.header->trace_name) {
 			snprintf(path, sizeof(path), "%s/%s", sc_tracer.dir,
 				 sc_tracer.raw.header->trace_name);

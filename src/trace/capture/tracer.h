@@ -26,7 +26,7 @@ struct sc_tracer {
 	struct sc_trace_identity identity;
 	pthread_mutex_t identity_lock;
 	_Atomic int identity_changed;
-	int64_t wait_ns; /* how long a thread may be held back in all before records are dropped */
+	int64_t wait_ns; /* how long threads are held back before records are dropped, until there is room */
 
 	pthread_t writer, flusher;
 	_Atomic int stop_writer, stop_flusher, flushed;
@@ -38,6 +38,7 @@ struct sc_tracer {
 	_Atomic int64_t lost[SC_N_EVENT_CLASSES], lost_since_ns;
 	_Atomic uint64_t n_waits, waited_ns;
 	_Atomic int starved; /* a wait was in vain: no more of them until a buffer is free */
+	_Atomic int rings_starved; /* alike, until the writer has read a ring */
 	_Atomic uint64_t n_host_lost;   /* own records for which there was no room */
 	_Atomic uint64_t n_comm_calls;  /* seen by NVTX or the plugin: GPU work should follow */
 	_Atomic uint64_t next_external; /* ids of ours for external correlation */
