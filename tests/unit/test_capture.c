@@ -328,6 +328,162 @@ LOOP_TEST(a_file_without_its_head_goes, 2)
 	ck_assert_int_ne(access(trace_path, F_OK), 0);
 }
 
+/* Places that CUPTI had reserved and not written: what is behind them is there. */
+TEST(a_hole_ends_no_walk)
+{
+	struct sc_raw_file raw = {.header = NULL};
+	struct sc_recovery result;
+	struct sc_err err = {.code = SC_OK};
+
+	make_raw(&raw);
+	put_kernels(&raw, 1, 1, 10);
+	raw.header->buffers[1].state = SC_RAW_LENT;
+	memset(sc_raw_buffer_at(&raw, 1), 0, STRIDE);
+	memset(sc_raw_buffer_at(&raw, 1) + 4 * STRIDE, 0, 2 * STRIDE);
+	sc_raw_close(&raw, false);
+	ck_assert_int_eq(sc_capture_recover(raw_path, &result, &err), 0);
+	ck_assert_int_eq(result.n_recovered, 7);
+	ck_assert_int_eq(result.n_torn, 2);
+}
+
+/* --- single records --- */
+
+static struct sc_trace_event events[8];
+static struct sc_trace_lane event_lanes[8];
+static char event_names[8][32];
+static size_t n_events, n_texts, n_lanes;
+
+static uint32_t keep_string(void *ctx, const char *text, size_t n)
+{
+	(void)ctx;
+	snprintf(event_names[n_texts], sizeof(event_names[0]), "%.*s", (int)n, text);
+	return (uint32_t)++n_texts;
+}
+
+static uint32_t keep_lane(void *ctx, const struct sc_trace_lane *lane)
+{
+	(void)ctx;
+	event_lanes[n_lanes] = *lane;
+	return (uint32_t)++n_lanes;
+}
+
+static uint32_t keep_config(void *ctx, const struct sc_trace_config *config)
+{
+	(void)ctx, (void)config;
+	return 1;
+}
+
+static void keep_event(void *ctx, const struct sc_trace_event *event)
+{
+	(void)ctx;
+	events[n_events++] = *event;
+}
+
+/* Into events[]; records are of the trace's second hour. */
+static struct sc_decode_counts decode(struct sc_raw_file *raw, const void *records, size_t n)
+{
+	const struct sc_event_sink sink = {
+		.string = keep_string, .lane = keep_lane, .config = keep_config, .add = keep_event};
+	struct sc_decoder decoder;
+
+	n_events = n_texts = n_lanes = 0;
+	ck_assert(sc_decoder_init(&decoder, raw, &sink, false));
+	decoder.now_ns = INT64_C(3600000000000);
+	sc_decode_buffer(&decoder, records, n, false);
+	sc_decoder_release(&decoder);
+	return decoder.counts;
+}
+
+LOOP_TEST(overheads_say_their_kind, 5)
+{
+	static const struct {
+		uint32_t kind, object;
+		uint8_t sub;
+		const char *name;
+	} cases[] = {
+		{0, 2, 0, "CUPTI overhead"},
+		{1, 2, SC_OVERHEAD_LOW + 1, "Compiler"}, /* not the same as a flush */
+		{1 << 16, 2, 1, "CUPTI overhead"},
+		{6 << 16, 2, 6, "Command Buffer Full"},
+		{6 << 16, 5, 6, "Command Buffer Full"}, /* of a stream, not of a thread */
+	};
+	const struct sc_cupti_overhead record = {.kind = SC_CUPTI_OVERHEAD,
+						 .overhead_kind = cases[_i].kind,
+						 .object_kind = cases[_i].object,
+						 .object = {3, 4, 5},
+						 .start = 2000,
+						 .end = 2500,
+						 .correlation = 77};
+	struct sc_raw_file raw = {.header = NULL};
+
+	make_raw(&raw);
+	raw.header->strides[SC_CUPTI_OVERHEAD] = sizeof(record);
+	decode(&raw, &record, sizeof(record));
+	ck_assert_uint_eq(n_events, 1);
+	ck_assert_uint_eq(events[0].sub, cases[_i].sub);
+	ck_assert_str_eq(event_names[events[0].name - 1], cases[_i].name);
+	ck_assert_int_eq(events[0].dur_ns, 500);
+	ck_assert_uint_eq(events[0].correlation, 77);
+	if (cases[_i].object == 5)
+		ck_assert_int_eq(event_lanes[0].stream, 5);
+	else
+		ck_assert_int_eq(event_lanes[0].tid, 4);
+	raw.header->strides[SC_CUPTI_OVERHEAD] = 40; /* of CUDA 12.0: no correlation */
+	decode(&raw, &record, 40);
+	ck_assert_uint_eq(events[0].correlation, 0);
+	sc_raw_close(&raw, true);
+}
+
+TEST(what_cannot_be_walked_is_counted)
+{
+	struct sc_raw_file raw = {.header = NULL};
+	uint64_t words[64] = {SC_CUPTI_MEMSET, 1};
+
+	make_raw(&raw);
+	ck_assert_int_eq(decode(&raw, words, sizeof(words)).n_ended, 1);
+	words[0] = words[1] = 0;
+	ck_assert_int_eq(decode(&raw, words, sizeof(words)).n_ended, 0); /* nothing is in it */
+	words[60] = SC_CUPTI_KERNEL; /* finished buffers have no holes */
+	ck_assert_int_eq(decode(&raw, words, sizeof(words)).n_ended, 1);
+	ck_assert_uint_eq(n_events, 0);
+	sc_raw_close(&raw, true);
+}
+
+/* Seconds: before the trace, in it, far after it, as another client's clock would say. */
+LOOP_TEST(times_of_other_clocks_are_none, 5)
+{
+	static const int64_t at_s[] = {-90, -1, 3590, 3601, 4000};
+	static const bool is_time[] = {false, true, true, true, false};
+	struct sc_raw_file raw = {.header = NULL};
+	struct {
+		struct sc_cupti_api call;
+		struct sc_cupti_kernel kernel;
+		struct sc_cupti_event event;
+	} records = {.call = {.kind = SC_CUPTI_DRIVER, .thread = 9},
+		     .kernel = {.kind = SC_CUPTI_KERNEL},
+		     .event = {.kind = SC_CUPTI_CUDA_EVENT}};
+	uint64_t ns;
+
+	make_raw(&raw);
+	raw.header->base_mono_ns = INT64_C(100000000000);
+	raw.header->strides[SC_CUPTI_DRIVER] = sizeof(records.call);
+	raw.header->strides[SC_CUPTI_CUDA_EVENT] = sizeof(records.event);
+	ns = (uint64_t)(raw.header->base_mono_ns + at_s[_i] * 1000000000);
+	records.call.start = records.kernel.start = records.event.device_timestamp = ns;
+	records.call.end = records.kernel.end = ns + 50;
+	decode(&raw, &records, sizeof(records));
+	ck_assert_uint_eq(n_events, 3);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(!(events[i].flags & SC_EVF_NO_TIME), is_time[_i]);
+		ck_assert_int_eq(events[i].start_ns, is_time[_i] ? at_s[_i] * 1000000000 : 0);
+	}
+	/* Calls of the tracer's own thread are no events. */
+	raw.header->own_tid = 9;
+	ck_assert_int_eq(decode(&raw, &records, sizeof(records)).n_own, 1);
+	ck_assert_uint_eq(n_events, 2);
+	sc_raw_close(&raw, true);
+}
+
 /* --- kernels and the NCCL calls they are of --- */
 
 struct group {

@@ -58,6 +58,7 @@ struct sc_raw_header {
 	uint32_t n_buffers, buffer_bytes;
 	uint64_t names_at, texts_at, rings_at, buffers_at, total_bytes;
 	int32_t pid;
+	_Atomic uint32_t own_tid; /* the thread whose calls are the tracer's own */
 	char host[64];            /* as gethostname says it */
 	uint64_t run_id;
 	int64_t base_mono_ns, base_utc_ns, cupti_shift_ns; /* cupti_shift: CUPTI's time less ours */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
+
 enum {
 	SC_EXTERNAL_ENTRIES = 16 << 10, /* more than are learned ahead */
 	SC_EVENT_ENTRIES = 64 << 10,
@@ -15,6 +17,7 @@ enum {
 	SC_POINTER_ENTRIES = 1 << 10,
 	SC_API_ENTRIES = 1 << 10
 };
+#define MAX_AHEAD_NS (60 * SC_NS_PER_S) /* a record, of when it is read: far more than it can be */
 struct sc_external_entry {
 	uint32_t correlation;
 	int64_t external_id;
@@ -188,7 +191,7 @@ static const struct record_kind KINDS[SC_CUPTI_MAX_KIND + 1] = {
 	[SC_CUPTI_CUDA_EVENT] = {true, SC_EV_EVENT_RECORD, .correlation = AT(event, correlation),
 				 .name = "Event Record"},
 	[SC_CUPTI_OVERHEAD] = {true, SC_EV_OVERHEAD, .start = AT(overhead, start),
-			       .end = AT(overhead, end), .name = "CUPTI overhead"},
+			       .end = AT(overhead, end)},
 };
 
 static uint32_t u32_at(const uint8_t *at)
@@ -214,16 +217,22 @@ static int64_t trace_time(const struct sc_decoder *d, uint64_t cupti_ns)
 	return (int64_t)cupti_ns - header->cupti_shift_ns - header->base_mono_ns;
 }
 
+/* Another client's clock (Kineto's counts cycles) is far from ours: what it stamped has no time. */
+static inline bool of_our_clock(const struct sc_decoder *d, int64_t ns)
+{
+	return ns > -MAX_AHEAD_NS && ns - MAX_AHEAD_NS < d->now_ns;
+}
+
 static inline void set_time(const struct sc_decoder *d, struct sc_trace_event *event,
 			    uint64_t start, uint64_t end)
 {
-	if (start == 0 || end < start) { /* no timestamp: kept, and said */
-		event->flags |= SC_EVF_NO_TIME;
-		event->start_ns = start ? trace_time(d, start) : d->tables->last_ns;
-		return;
-	}
-	event->start_ns = trace_time(d, start);
-	event->dur_ns = (int64_t)(end - start);
+	const bool is_ours = start && of_our_clock(d, trace_time(d, start));
+
+	event->start_ns = is_ours ? trace_time(d, start) : d->tables->last_ns;
+	if (is_ours && end >= start)
+		event->dur_ns = (int64_t)(end - start);
+	else
+		event->flags |= SC_EVF_NO_TIME; /* no timestamp: kept, and said */
 }
 
 static uint32_t stream_lane(struct sc_decoder *d, uint32_t device, uint32_t context,
@@ -421,14 +430,32 @@ static void fill_event_record(struct sc_decoder *d, const struct sc_cupti_event 
 {
 	uint64_t key = event_key(record->context, record->event);
 	bool has_device = SC_CUPTI_HAS(stride, struct sc_cupti_event, device);
+	bool has_time = SC_CUPTI_HAS(stride, struct sc_cupti_event, device_timestamp);
+	uint64_t stamp = has_time ? record->device_timestamp : 0;
 
-	event->flags = SC_EVF_NO_TIME; /* its API call has one */
-	event->start_ns = d->tables->last_ns;
+	set_time(d, event, stamp, stamp); /* without, its API call has one */
 	event->lane = stream_lane(d, has_device ? record->device : device_of(d, record->context),
 				  record->context, record->stream);
 	event->aux0 = record->event;
 	*sc_event_entry(d->tables->events, key) =
 		(struct sc_event_entry){.key = key, .correlation = record->correlation};
+}
+
+static void fill_overhead(struct sc_decoder *d, const struct sc_cupti_overhead *record,
+			  size_t stride, struct sc_trace_event *event)
+{
+	const uint32_t low = record->overhead_kind & UINT16_MAX, high = record->overhead_kind >> 16;
+	const char *name = low ? "Compiler" : high == 6 ? "Command Buffer Full" : "CUPTI overhead";
+
+	event->sub = (uint8_t)(low ? SC_OVERHEAD_LOW + low : high);
+	event->name = d->sink.string(d->sink.ctx, name, strlen(name));
+	event->lane =
+		record->object_kind < SC_CUPTI_OBJECT_DEVICE
+			? decode_host_lane(d, (int32_t)record->object[0],
+					   (int32_t)record->object[1])
+			: stream_lane(d, record->object[0], record->object[1], record->object[2]);
+	if (SC_CUPTI_HAS(stride, struct sc_cupti_overhead, correlation))
+		event->correlation = record->correlation;
 }
 
 static inline __attribute__((always_inline)) void decode_as(struct sc_decoder *d, const uint8_t *at,
@@ -440,6 +467,11 @@ static inline __attribute__((always_inline)) void decode_as(struct sc_decoder *d
 	const struct sc_cupti_overhead *overhead = record;
 	struct sc_trace_event event = {.cls = kind->cls};
 
+	if (kind->cls == SC_EV_API && kind->is_event && api->kind == SC_CUPTI_DRIVER &&
+	    api->thread == atomic_load_explicit(&d->raw->header->own_tid, memory_order_relaxed)) {
+		d->counts.n_own++;
+		return;
+	}
 	if (!kind->is_event) {
 		d->counts.n_unknown++;
 		return;
@@ -477,10 +509,7 @@ static inline __attribute__((always_inline)) void decode_as(struct sc_decoder *d
 		fill_event_record(d, record, stride, &event);
 		break;
 	case SC_EV_OVERHEAD:
-		/* CUPTI's kinds are multiples of 2^16. */
-		event.sub = (uint8_t)(overhead->overhead_kind >> 16);
-		event.lane = decode_host_lane(d, (int32_t)overhead->object[0],
-					      (int32_t)overhead->object[1]);
+		fill_overhead(d, overhead, stride, &event);
 		break;
 	default:
 		break;
@@ -514,7 +543,8 @@ static inline __attribute__((always_inline)) void decode_one(struct sc_decoder *
 bool sc_decoder_init(struct sc_decoder *decoder, struct sc_raw_file *raw,
 		     const struct sc_event_sink *sink, bool live)
 {
-	*decoder = (struct sc_decoder){.raw = raw, .sink = *sink, .live = live};
+	*decoder =
+		(struct sc_decoder){.raw = raw, .sink = *sink, .live = live, .now_ns = INT64_MAX};
 	decoder->tables = calloc(1, sizeof(*decoder->tables));
 	return decoder->tables != NULL;
 }
@@ -585,11 +615,34 @@ enum {
 	AHEAD_BYTES = 128 << 10 /* at least, up to the end of the buffer */
 };
 
+/* Bytes of the record at *next, 0: there is none. In a buffer that was not finished, places may be reserved and zero still:
+ * what is behind them is another record. */
+static size_t find_record(struct sc_decoder *decoder, const uint8_t *at, size_t n, bool torn_end,
+			  size_t *next)
+{
+	size_t stride = stride_at(decoder->raw, at + *next, n - *next), i = *next;
+
+	if (stride > 0)
+		return stride;
+	while (n - i >= sizeof(uint64_t) && u64_at(at + i) == 0)
+		i += sizeof(uint64_t);
+	if (n - i < sizeof(uint64_t))
+		return 0;
+	if (torn_end)
+		stride = stride_at(decoder->raw, at + i, n - i);
+	*(torn_end ? &decoder->counts.n_torn : &decoder->counts.n_ended) += 1;
+	*next = i;
+	return stride && is_whole(at + i) ? stride : 0;
+}
+
 void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, bool torn_end)
 {
-	size_t stride = stride_at(decoder->raw, at, n), next, next_stride, learned = 0;
+	size_t next = 0, learned = 0;
+	size_t stride = find_record(decoder, at, n, torn_end, &next), next_stride;
 
-	for (size_t i = 0; stride > 0; i = next, stride = next_stride) {
+	for (size_t i = next; stride > 0; i = next, stride = next_stride) {
+		if (learned < i)
+			learned = i; /* behind a hole */
 		if (learned < n && i + AHEAD_BYTES >= learned) {
 			const size_t until = i + 2 * AHEAD_BYTES;
 			size_t bytes;
@@ -601,19 +654,14 @@ void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, b
 				__builtin_prefetch(at + learned + PREFETCH_BYTES);
 				learn(decoder, at + learned, bytes);
 			}
-			if (learned < until)
-				learned = n; /* the walk ended */
 		}
 		next = i + stride;
-		next_stride = stride_at(decoder->raw, at + next, n - next);
+		next_stride = find_record(decoder, at, n, torn_end, &next);
 		if (next_stride == 0 && torn_end && !is_whole(at + i)) {
 			decoder->counts.n_torn++;
 			return;
 		}
 		decode_one(decoder, at + i, stride);
-		if (next_stride == 0 && !torn_end && n - next >= sizeof(uint64_t) &&
-		    u32_at(at + next) != 0)
-			decoder->counts.n_ended++;
 	}
 }
 

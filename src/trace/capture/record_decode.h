@@ -25,10 +25,12 @@ struct sc_decode_counts {
 	int64_t n_unnamed; /* kernels whose name was lost with the process */
 	int64_t n_torn;    /* last records of unfinished buffers that were not whole */
 	int64_t n_ended;   /* walks that ended at a kind without a stride, before the valid end */
+	int64_t n_own;     /* calls of the tracer's own, which are no events */
 };
 struct sc_decoder {
 	struct sc_raw_file *raw;
 	struct sc_event_sink sink;
+	int64_t now_ns; /* when records are read, in the trace's time; INT64_MAX: not known */
 	bool live; /* names are read through their pointers and what CUPTI allocated is freed */
 	struct sc_decode_counts counts;
 	struct sc_decoder_tables *tables;

@@ -45,6 +45,9 @@ enum sc_copy_kind {
 	SC_COPY_P2P,
 	SC_COPY_H2H
 };
+/* `sub` of an OVERHEAD is CUPTI's kind: shifted by 16, or, of the few below 2^16 (the compiler's), with this added. 6 is a
+ * launch that waited for room in the command buffer. */
+enum { SC_OVERHEAD_LOW = 128 };
 enum { SC_EVF_NO_TIME = 1, SC_EVF_DRIVER = 2 /* API: a driver call */ };
 
 enum { SC_TRACE_NO_ID = 0 }; /* of strings, lanes, configs, comms: ids count from 1 */
