@@ -59,11 +59,12 @@ static int recover_one(const struct record_args *args, const char *path, struct 
 	if (rc)
 		return rc;
 	if (!*result.path) {
-		sc_cli_warn(common, "%s: its process was killed before it could record; removed",
-			    path);
+		sc_cli_warn(common, "%s: its process ended before it could record; removed", path);
 		return 0;
 	}
-	why = result.was_killed ? "its process was killed" : "CUPTI kept its last buffers";
+	/* A killed process and one that calls _exit leave the same. */
+	why = result.was_killed ? "its process ended at once (killed, or by _exit)"
+				: "CUPTI kept its last buffers";
 	if (result.write_error)
 		why = strerror(result.write_error);
 	sc_cli_warn(common, "%s: %s%s; recovered events=%lld torn=%lld unnamed=%lld", result.path,
@@ -71,7 +72,9 @@ static int recover_one(const struct record_args *args, const char *path, struct 
 		    (long long)result.n_recovered, (long long)result.n_torn,
 		    (long long)result.n_unnamed);
 	/* After a run of our own all of its traces are packed together. */
-	return args->recover && !args->no_pack ? sc_capture_pack(result.path, &packed, err) : 0;
+	return args->recover && !args->no_pack && result.n_events
+		       ? sc_capture_pack(result.path, &packed, err)
+		       : 0;
 }
 
 /* A file that cannot be recovered does not keep the others from it; the first fault is returned. */
@@ -90,6 +93,27 @@ static int recover_all(const struct record_args *args, const char *dir, const ch
 	return rc;
 }
 
+/* False: `path` is no file that says why a process was not recorded. */
+static bool say_failure(const struct sc_common *common, const char *path)
+{
+	const char *at = strstr(sc_file_name(path), SC_RAW_FAILED);
+	FILE *file = at ? fopen(path, "r") : NULL;
+	char text[256];
+	int64_t error = EIO;
+
+	if (!file)
+		return false;
+	if (!fgets(text, sizeof(text), file)) {
+		sc_parse_int(at + strlen(SC_RAW_FAILED), &error);
+		snprintf(text, sizeof(text), "a process was not recorded: %s",
+			 strerror((int)error));
+	}
+	fclose(file);
+	sc_cli_warn(common, "%.*s: %s", (int)(at - path), path, text);
+	unlink(path);
+	return true;
+}
+
 static int finish_traces(const struct record_args *args, const char *dir, const char *run,
 			 struct sc_cli_call *call, struct sc_err *err)
 {
@@ -100,18 +124,8 @@ static int finish_traces(const struct record_args *args, const char *dir, const 
 	size_t n = 0, n_failed = 0;
 	int rc = sc_folder_list(dir, run, "", call->arena, &paths, &n, err);
 
-	/* Processes that could not be recorded say why in the name of an empty file. */
-	for (size_t i = 0; i < n; i++) {
-		const char *name = sc_file_name(paths[i]), *at = strstr(name, SC_RAW_FAILED);
-		int64_t error;
-
-		if (!at || !sc_parse_int(at + strlen(SC_RAW_FAILED), &error))
-			continue;
-		sc_cli_warn(&args->common, "%s/%.*s: a process was not recorded: %s", dir,
-			    (int)(at - name), name, strerror((int)error));
-		unlink(paths[i]);
-		n_failed++;
-	}
+	for (size_t i = 0; i < n; i++)
+		n_failed += say_failure(&args->common, paths[i]);
 	if (rc == 0)
 		rc = recover_all(args, dir, run, call->arena, err);
 	if (rc == 0)
@@ -290,7 +304,8 @@ const struct sc_command sc_command_record = {
 		"When COMMAND ends, stepcast recovers what killed processes had not written yet. After a crash of stepcast "
 		"itself, run stepcast record --recover DIR.\n\n"
 		"stepcast says what was lost, and its share. The exit code is that of COMMAND; 128 and the signal's number "
-		"if one ended it; 1 if COMMAND ended with 0, but more than 1 % of the events were lost.",
+		"if one ended it; 1 if COMMAND ended with 0, but more than 1 % of the events were lost, CUPTI recorded no "
+		"kernels, or another profiler in the program took its records.",
 	.words = "file",
 	.options = OPTIONS,
 	.output_arg = "DIR",

@@ -9,7 +9,7 @@
 struct sc_cupti {
 	void *library;
 	uint32_t version;
-	char path[256]; /* what was opened, or why nothing was */
+	char path[4096]; /* what was opened, or why nothing was */
 	int (*get_version)(uint32_t *version);
 	int (*register_callbacks)(sc_cupti_request_fn request, sc_cupti_complete_fn complete);
 	int (*enable)(int kind);
@@ -26,13 +26,18 @@ struct sc_cupti {
 	int (*enable_runtime_api)(uint32_t cbid, uint8_t enable);
 	int (*enable_driver_api)(uint32_t cbid, uint8_t enable);
 	int (*enable_all_sync)(uint8_t enable);
+	int (*enable_event_times)(uint8_t enable);
 	int (*get_callback_name)(int domain, uint32_t cbid, const char **name);
 	int (*get_result_string)(int result, const char **text);
+	/* The driver's; NULL without one. */
+	int (*get_driver_version)(int *version);
+	int (*get_device_count)(int *n);
 };
 
-/* The copy that is mapped already comes first: two copies in one process cannot both trace. Then
- * STEPCAST_CUPTI, then the names of all versions. False: `out->path` says why. */
+/* The copy that is mapped already comes first: two copies in one process cannot both trace. Then STEPCAST_CUPTI, that
+ * of the CUDA whose libraries are mapped, the names of all versions, the usual folder. False: `out->path` says why. */
 bool sc_cupti_load(struct sc_cupti *out);
-void sc_cupti_learn_strides(const struct sc_cupti *cupti, uint16_t strides[SC_CUPTI_MAX_KIND + 1]);
+/* Bytes of each kind of records: as the library walks them, or as its version is known to have them. False: neither. */
+bool sc_cupti_learn_strides(const struct sc_cupti *cupti, uint16_t strides[SC_CUPTI_MAX_KIND + 1]);
 
 #endif

@@ -198,10 +198,8 @@ static struct handle *start_any(void *context, uint64_t type, void *parent,
 	if (!handle)
 		return NULL;
 	fill(handle, call);
-	if (type == SC_NCCL_KERNEL_LAUNCH) {
-		atomic_fetch_add_explicit(&sc_tracer.n_comm_calls, 1, memory_order_relaxed);
+	if (type == SC_NCCL_KERNEL_LAUNCH)
 		sc_cupti_session_push_id((uint64_t)handle->group_id);
-	}
 	return handle;
 }
 

@@ -238,8 +238,6 @@ static int push_domain(const struct domain *domain, const struct sc_nvtx_attribu
 		range->external_id = (int64_t)atomic_fetch_add(&sc_tracer.next_external, 1) + 1;
 		sc_cupti_session_push_id((uint64_t)range->external_id);
 	}
-	if (range->has_comm)
-		atomic_fetch_add_explicit(&sc_tracer.n_comm_calls, 1, memory_order_relaxed);
 	return (int)mine->depth - 1;
 }
 

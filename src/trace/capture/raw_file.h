@@ -13,7 +13,8 @@
 #include "trace/capture/cupti_abi.h"
 
 #define SC_RAW_SUFFIX ".raw"
-/* Of an empty file in place of the raw one, with the errno in its name: why a process was not recorded. */
+/* Of a file in place of the raw one: why a process was not recorded. It is in words in the file, or, if that is empty, an
+ * errno in its name. */
 #define SC_RAW_FAILED ".failed-"
 #define SC_RAW_MAGIC "SCRAW\r\n\1"
 enum {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,14 +29,20 @@ enum {
 	N_CLOCK_TRIES = 5
 };
 
+/* A process in which nothing happens leaves no file. */
+static bool is_empty(void)
+{
+	return sc_tracer.decoder.counts.n_events == 0 && sc_tracer.decoder.counts.n_ended == 0 &&
+	       !atomic_load(&sc_tracer.has_conflict);
+}
+
 static void open_trace(void)
 {
 	struct sc_raw_header *header = sc_tracer.raw.header;
 	struct sc_trace_identity identity;
 	char name[SC_RAW_TRACE_NAME], rank[16] = "x", path[4096];
 
-	/* A process in which nothing happens leaves no file. */
-	if (sc_capture_file_is_open(sc_tracer.file) || sc_tracer.decoder.counts.n_events == 0)
+	if (sc_capture_file_is_open(sc_tracer.file) || is_empty())
 		return;
 	sc_tracer_identity(&identity);
 	if (identity.rank >= 0)
@@ -78,10 +85,14 @@ static void add_clock_pair(void)
 static void write_buffer(uint32_t index)
 {
 	struct sc_raw_buffer *buffer = &sc_tracer.raw.header->buffers[index];
+	const bool is_lent = atomic_load(&buffer->state) == SC_RAW_LENT;
 	uint64_t begin, end;
 
+	sc_tracer.decoder.now_ns = sc_tracer_now_ns() - sc_tracer.raw.header->base_mono_ns;
 	sc_decode_buffer(&sc_tracer.decoder, sc_raw_buffer_at(&sc_tracer.raw, index),
-			 buffer->valid_bytes, false);
+			 is_lent ? sc_tracer.raw.header->buffer_bytes : buffer->valid_bytes,
+			 is_lent);
+	atomic_store(&sc_tracer.n_own_calls, (uint64_t)sc_tracer.decoder.counts.n_own);
 	open_trace();
 	sc_capture_file_prepare(sc_tracer.file, &begin, &end);
 	atomic_store_explicit(&buffer->frames_begin, begin, memory_order_relaxed);
@@ -151,12 +162,16 @@ static void report_losses(void)
 {
 	int64_t n_host = (int64_t)atomic_load(&sc_tracer.n_host_lost);
 	int64_t since = atomic_exchange(&sc_tracer.lost_since_ns, 0);
+	const int64_t n_ended = sc_tracer.decoder.counts.n_ended;
 
 	for (int cls = 0; cls < SC_N_EVENT_CLASSES; cls++)
 		put_gap((enum sc_event_class)cls, atomic_exchange(&sc_tracer.lost[cls], 0),
 			since ? since : sc_tracer.losses_said_ns, "no buffer was free");
 	put_gap(SC_EV_RANGE, n_host - sc_tracer.n_host_said, sc_tracer.losses_said_ns,
 		"no room for records of NVTX and NCCL");
+	if (n_ended > sc_tracer.n_ended_said)
+		put_gap(SC_EV_KERNEL, -1, sc_tracer.losses_said_ns, SC_UNWALKABLE);
+	sc_tracer.n_ended_said = n_ended;
 	sc_tracer.n_host_said = n_host;
 	sc_tracer.losses_said_ns = sc_tracer_now_ns();
 }
@@ -231,6 +246,13 @@ static void *tracer_writer_run(void *unused)
 			if (rings_need_reading())
 				write_periodic(&due, false);
 		}
+		/* Those that another client has now come back no more. */
+		for (uint32_t i = 0; stopping && atomic_load(&sc_tracer.has_conflict) &&
+				     i < sc_tracer.raw.header->n_buffers;
+		     i++) {
+			if (atomic_load(&sc_tracer.raw.header->buffers[i].state) == SC_RAW_LENT)
+				write_buffer(i);
+		}
 		busy = write_periodic(&due, stopping);
 		if (stopping)
 			break;
@@ -246,9 +268,7 @@ enum {
 	MAX_WAIT_MS = 600000,
 	US_PER_S = 1000000,
 	POLL_US = 1000,
-	FLUSH_S = 1,
-	FINAL_FLUSH_MS = 4000, /* CUPTI's last flush can hang */
-	CONFLICT_ROUNDS = 10   /* seconds with calls and without records */
+	FINAL_FLUSH_MS = 4000 /* CUPTI's last flush can hang */
 };
 enum { FLUSHED = 1, NO_FLUSHER }; /* sc_tracer.flushed */
 
@@ -364,42 +384,12 @@ static void start_thread(pthread_t *thread, void *(*run)(void *), int *rc)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-struct watch {
-	uint64_t calls, buffers;
-	int rounds;
-	bool said;
-};
-
-/* Calls that must have launched kernels, and no records: another client has taken CUPTI's callbacks. */
-static void watch_for_conflict(struct watch *watch)
-{
-	uint64_t calls = atomic_load(&sc_tracer.n_comm_calls);
-	uint64_t buffers = atomic_load(&sc_tracer.n_completed);
-	int64_t now = sc_tracer_now_ns();
-
-	if (buffers != watch->buffers || calls == watch->calls)
-		watch->rounds = 0;
-	else
-		watch->rounds++;
-	watch->buffers = buffers;
-	watch->calls = calls;
-	if (watch->rounds < CONFLICT_ROUNDS || watch->said || !atomic_load(&sc_tracer.cupti_on))
-		return;
-	watch->said = true;
-	sc_host_emit_meta("conflict",
-			  "another CUPTI client seems to have taken the activity records");
-	sc_host_emit_gap(&(struct sc_trace_gap){SC_EV_KERNEL, -1,
-						now - CONFLICT_ROUNDS * SC_NS_PER_S, now,
-						"conflict: another CUPTI client"});
-}
-
-/* Until the next flush is due, or the last. */
-static void wait_for_flush(void)
+static void wait_for_flush(int64_t ns)
 {
 	struct timespec due;
 
-	clock_gettime(CLOCK_MONOTONIC, &due);
-	due.tv_sec += FLUSH_S;
+	ns += sc_tracer_now_ns();
+	due = (struct timespec){ns / SC_NS_PER_S, ns % SC_NS_PER_S};
 	pthread_mutex_lock(&flusher_lock);
 	while (!atomic_load(&sc_tracer.stop_flusher) &&
 	       pthread_cond_timedwait(&flusher_wakes, &flusher_lock, &due) == 0)
@@ -409,16 +399,10 @@ static void wait_for_flush(void)
 
 static void *flusher_run(void *unused)
 {
-	struct watch watch = {0};
-
-	while (!atomic_load(&sc_tracer.stop_flusher)) {
-		wait_for_flush();
-		sc_cupti_session_flush(false);
-		watch_for_conflict(&watch);
-	}
-	sc_cupti_session_flush(false); /* what is finished comes even if the rest does not */
+	atomic_store(&sc_tracer.raw.header->own_tid, (uint32_t)syscall(SYS_gettid));
+	while (!atomic_load(&sc_tracer.stop_flusher))
+		wait_for_flush(sc_cupti_session_tick());
 	sc_cupti_session_stop();
-	sc_cupti_session_flush(true);
 	atomic_store(&sc_tracer.flushed, FLUSHED);
 	return unused;
 }
@@ -437,6 +421,20 @@ static void watch_forks(void)
 
 /* --- start and stop --- */
 
+void sc_tracer_say_failure(int code, const char *what, const char *why)
+{
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s.%s.%d" SC_RAW_FAILED "%s%d", sc_tracer.dir,
+		 sc_tracer.run, sc_tracer.host, sc_tracer.pid, what ? "cupti-" : "", code);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd >= 0 && what) /* an empty file fits on a full disk, too */
+		dprintf(fd, "%s: %s", what, why);
+	if (fd >= 0)
+		close(fd);
+}
+
 static int make_memory(void)
 {
 	struct sc_raw_header *header;
@@ -444,19 +442,14 @@ static int make_memory(void)
 	uint32_t n = (uint32_t)setting("STEPCAST_BUFFERS", N_BUFFERS, 2, SC_RAW_MAX_BUFFERS);
 	uint32_t kib = (uint32_t)setting("STEPCAST_BUFFER_KIB", BUFFER_KIB, 16, 16384);
 	struct sc_event_sink sink;
-	int rc, fd;
+	int rc;
 
 	mkdir(sc_tracer.dir, 0777);
 	snprintf(path, sizeof(path), "%s/%s.%s.%d" SC_RAW_SUFFIX, sc_tracer.dir, sc_tracer.run,
 		 sc_tracer.host, sc_tracer.pid);
 	rc = sc_raw_create(&sc_tracer.raw, path, n, kib << 10);
 	if (rc) {
-		/* For who looks why there is no trace. An empty file fits on a full disk, too. */
-		snprintf(path, sizeof(path), "%s/%s.%s.%d" SC_RAW_FAILED "%d", sc_tracer.dir,
-			 sc_tracer.run, sc_tracer.host, sc_tracer.pid, -rc);
-		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (fd >= 0)
-			close(fd);
+		sc_tracer_say_failure(-rc, NULL, NULL);
 		return -1;
 	}
 	header = sc_tracer.raw.header;
@@ -550,7 +543,6 @@ static bool flush_with_deadline(void)
 		return true;
 	case NO_FLUSHER:
 		sc_cupti_session_stop();
-		sc_cupti_session_flush(true);
 		return true;
 	default:
 		sc_host_emit_gap(
@@ -563,7 +555,7 @@ static bool flush_with_deadline(void)
 /* The raw file stays if CUPTI has not given everything back: it can be recovered. */
 static void finish(bool flushed)
 {
-	bool is_empty = sc_tracer.decoder.counts.n_events == 0;
+	bool was_empty = is_empty();
 	int rc = sc_capture_file_finish(sc_tracer.file);
 	char path[4096];
 
@@ -572,7 +564,7 @@ static void finish(bool flushed)
 	if (rc == 0 && flushed) {
 		unlink(sc_tracer.raw.path);
 		close(sc_tracer.raw.fd);
-		if (is_empty && *sc_tracer.raw.header->trace_name) {
+		if (was_empty && *sc_tracer.raw.header->trace_name) {
 			snprintf(path, sizeof(path), "%s/%s", sc_tracer.dir,
 				 sc_tracer.raw.header->trace_name);
 			unlink(path); /* nothing happened here */

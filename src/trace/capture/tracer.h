@@ -10,6 +10,9 @@
 #include "trace/capture/cupti_load.h"
 #include "trace/capture/nvtx_abi.h"
 
+/* Reasons of gaps. */
+#define SC_UNWALKABLE "a buffer of CUPTI's could not be read to its end"
+#define SC_TAKEN "another client of CUPTI took the records"
 struct sc_latency {
 	_Atomic uint64_t n, sum_ns, max_ns;
 };
@@ -37,15 +40,18 @@ struct sc_tracer {
 	/* What was in them, and when, since the trace last said so; 0: nothing. */
 	_Atomic int64_t lost[SC_N_EVENT_CLASSES], lost_since_ns;
 	_Atomic uint64_t n_waits, waited_ns;
-	_Atomic int starved; /* a wait was in vain: no more of them until a buffer is free */
+	_Atomic int starved;       /* a wait was in vain: no more of them until a buffer is free */
 	_Atomic int rings_starved; /* alike, until the writer has read a ring */
+	_Atomic int64_t last_buffer_ns;
+	_Atomic uint64_t
+		n_own_calls;      /* of the flusher's, as the writer has found them in buffers */
+	_Atomic int has_conflict; /* another client of CUPTI has the callbacks */
 	_Atomic uint64_t n_host_lost;   /* own records for which there was no room */
-	_Atomic uint64_t n_comm_calls;  /* seen by NVTX or the plugin: GPU work should follow */
 	_Atomic uint64_t next_external; /* ids of ours for external correlation */
 	_Atomic int plugin_on;
 	struct sc_latency callbacks; /* CUPTI's request and complete, waits not counted */
-	int64_t n_host_said,
-		losses_said_ns; /* of n_host_lost and when, in the trace; the writer's */
+	int64_t n_host_said, n_ended_said,
+		losses_said_ns; /* of what was lost and when, in the trace; the writer's */
 };
 extern struct sc_tracer sc_tracer;
 
@@ -56,6 +62,8 @@ static inline bool sc_tracer_is_on(void)
 int64_t sc_tracer_now_ns(void); /* CLOCK_MONOTONIC */
 void sc_tracer_sleep_us(long us);
 void sc_latency_add(struct sc_latency *latency, int64_t ns);
+/* Leaves SC_RAW_FAILED: an errno, or CUPTI's code (0: none) with what there is not, and why. */
+void sc_tracer_say_failure(int code, const char *what, const char *why);
 
 /* tracer.c: memory, trace, threads; 0 or -1. Called again: 0 if it is on. */
 int sc_tracer_start(void);
@@ -65,10 +73,11 @@ void sc_tracer_stop(void);
 void sc_tracer_learn_rank(int32_t rank, int32_t world);
 void sc_tracer_identity(struct sc_trace_identity *out); /* as known now */
 
-/* cupti_session.c: false if CUPTI is missing or records nothing. The tracer is on. */
+/* cupti_session.c: false if CUPTI or the driver is missing. The tracer is on. */
 bool sc_cupti_session_start(void);
-void sc_cupti_session_flush(bool forced); /* never by the writer */
-void sc_cupti_session_stop(void);         /* no more records */
+/* The flusher's, again and again; how long until the next, ns. */
+int64_t sc_cupti_session_tick(void);
+void sc_cupti_session_stop(void); /* the last flush; no more records */
 /* Launches of this thread carry `id` until it is taken off; no-ops without CUPTI. */
 void sc_cupti_session_push_id(uint64_t id);
 void sc_cupti_session_pop_id(void);
