@@ -1,5 +1,7 @@
-/* Compiled where NVIDIA's headers are: our declarations say the same. */
-#include <cupti.h>
+/* Compiled where NVIDIA's headers are: our declarations say the same. Records only grow, so that ours may be shorter. */
+#include <cupti_activity.h>
+#include <cupti_callbacks.h>
+#include <cupti_version.h>
 #include <nvtx3/nvToolsExt.h>
 
 #include "trace/capture/cupti_abi.h"
@@ -8,6 +10,7 @@
 #define SAME(ours, field, theirs, name) \
 	_Static_assert(offsetof(struct ours, field) == offsetof(theirs, name), #theirs " " #name)
 #define SAME_SIZE(ours, theirs) _Static_assert(sizeof(struct ours) == sizeof(theirs), #theirs)
+#define NO_LONGER(ours, theirs) _Static_assert(sizeof(struct ours) <= sizeof(theirs), #theirs)
 
 SAME(sc_cupti_kernel, registers, CUpti_ActivityKernel4, registersPerThread);
 SAME(sc_cupti_kernel, start, CUpti_ActivityKernel4, start);
@@ -18,31 +21,54 @@ SAME(sc_cupti_kernel, block, CUpti_ActivityKernel4, blockX);
 SAME(sc_cupti_kernel, dynamic_shared, CUpti_ActivityKernel4, dynamicSharedMemory);
 SAME(sc_cupti_kernel, correlation, CUpti_ActivityKernel4, correlationId);
 SAME(sc_cupti_kernel, name, CUpti_ActivityKernel4, name);
+#if CUPTI_API_VERSION >= 130500
+typedef CUpti_ActivityCudaEvent3 newest_event;
+#elif CUPTI_API_VERSION >= 130000
+typedef CUpti_ActivityCudaEvent2 newest_event;
+#endif
+#if CUPTI_API_VERSION >= 130400
+typedef CUpti_ActivityKernel13 newest_kernel;
+typedef CUpti_ActivityMemcpy7 newest_memcpy;
+typedef CUpti_ActivityMemset5 newest_memset;
+#elif CUPTI_API_VERSION >= 130300
+typedef CUpti_ActivityKernel12 newest_kernel;
+#elif CUPTI_API_VERSION >= 130100
+typedef CUpti_ActivityKernel11 newest_kernel;
+#elif CUPTI_API_VERSION >= 130000
+typedef CUpti_ActivityKernel10 newest_kernel;
+#endif
+#if CUPTI_API_VERSION >= 130000 && CUPTI_API_VERSION < 130400
+typedef CUpti_ActivityMemcpy6 newest_memcpy;
+typedef CUpti_ActivityMemset4 newest_memset;
+#endif
 #if CUPTI_API_VERSION >= 130000
-SAME_SIZE(sc_cupti_kernel, CUpti_ActivityKernel10);
-SAME(sc_cupti_kernel, name, CUpti_ActivityKernel10, name);
-SAME(sc_cupti_kernel, graph_node, CUpti_ActivityKernel10, graphNodeId);
-SAME(sc_cupti_kernel, graph_id, CUpti_ActivityKernel10, graphId);
-SAME_SIZE(sc_cupti_memcpy, CUpti_ActivityMemcpy6);
-SAME(sc_cupti_memcpy, correlation, CUpti_ActivityMemcpy6, correlationId);
-SAME(sc_cupti_memcpy, copy_count, CUpti_ActivityMemcpy6, copyCount);
-SAME_SIZE(sc_cupti_memcpy_p2p, CUpti_ActivityMemcpyPtoP4);
+NO_LONGER(sc_cupti_kernel, newest_kernel);
+SAME(sc_cupti_kernel, name, newest_kernel, name);
+SAME(sc_cupti_kernel, graph_node, newest_kernel, graphNodeId);
+SAME(sc_cupti_kernel, graph_id, newest_kernel, graphId);
+NO_LONGER(sc_cupti_memcpy, newest_memcpy);
+SAME(sc_cupti_memcpy, correlation, newest_memcpy, correlationId);
+SAME(sc_cupti_memcpy, copy_count, newest_memcpy, copyCount);
+NO_LONGER(sc_cupti_memcpy_p2p, CUpti_ActivityMemcpyPtoP4);
 SAME(sc_cupti_memcpy_p2p, src_device, CUpti_ActivityMemcpyPtoP4, srcDeviceId);
 SAME(sc_cupti_memcpy_p2p, correlation, CUpti_ActivityMemcpyPtoP4, correlationId);
-SAME_SIZE(sc_cupti_memset, CUpti_ActivityMemset4);
-SAME(sc_cupti_memset, correlation, CUpti_ActivityMemset4, correlationId);
-SAME_SIZE(sc_cupti_sync, CUpti_ActivitySynchronization2);
+NO_LONGER(sc_cupti_memset, newest_memset);
+SAME(sc_cupti_memset, correlation, newest_memset, correlationId);
+NO_LONGER(sc_cupti_sync, CUpti_ActivitySynchronization2);
 SAME(sc_cupti_sync, event, CUpti_ActivitySynchronization2, cudaEventId);
 SAME(sc_cupti_sync, event_sync, CUpti_ActivitySynchronization2, cudaEventSyncId);
-SAME_SIZE(sc_cupti_event, CUpti_ActivityCudaEvent2);
-SAME(sc_cupti_event, device, CUpti_ActivityCudaEvent2, deviceId);
-SAME(sc_cupti_event, device_timestamp, CUpti_ActivityCudaEvent2, deviceTimestamp);
-SAME(sc_cupti_event, event_sync, CUpti_ActivityCudaEvent2, cudaEventSyncId);
-SAME_SIZE(sc_cupti_overhead, CUpti_ActivityOverhead3);
+NO_LONGER(sc_cupti_event, newest_event);
+SAME(sc_cupti_event, device, newest_event, deviceId);
+SAME(sc_cupti_event, device_timestamp, newest_event, deviceTimestamp);
+SAME(sc_cupti_event, event_sync, newest_event, cudaEventSyncId);
+NO_LONGER(sc_cupti_overhead, CUpti_ActivityOverhead3);
 SAME(sc_cupti_overhead, start, CUpti_ActivityOverhead3, start);
 SAME(sc_cupti_overhead, data, CUpti_ActivityOverhead3, overheadData);
 _Static_assert(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER == (int)SC_CUPTI_ATTR_ZEROED,
 	       "attribute");
+_Static_assert(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER == (int)SC_CUPTI_ATTR_PER_THREAD,
+	       "attribute");
+_Static_assert(CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL == 6 << 16, "a launch that waited");
 #endif
 SAME_SIZE(sc_cupti_api, CUpti_ActivityAPI);
 SAME(sc_cupti_api, thread, CUpti_ActivityAPI, threadId);
@@ -61,6 +87,9 @@ SAME_VALUE(SC_CUPTI_OVERHEAD, CUPTI_ACTIVITY_KIND_OVERHEAD);
 SAME_VALUE(SC_CUPTI_CUDA_EVENT, CUPTI_ACTIVITY_KIND_CUDA_EVENT);
 SAME_VALUE(SC_CUPTI_SYNC, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
 SAME_VALUE(SC_CUPTI_EXTERNAL, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+SAME_VALUE(SC_CUPTI_OBJECT_DEVICE, CUPTI_ACTIVITY_OBJECT_DEVICE);
+SAME_VALUE(SC_CUDA_NOT_INITIALIZED, CUDA_ERROR_NOT_INITIALIZED);
+SAME_VALUE(SC_CUDA_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
 SAME_VALUE(SC_CUPTI_CUSTOM2, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2);
 SAME_VALUE(SC_CUPTI_THREAD_ID_SYSTEM, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 SAME_VALUE(SC_CUPTI_FLUSH_FORCED, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
