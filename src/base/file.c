@@ -1,8 +1,10 @@
 /* Reading through zlib, which passes plain files on as they are. */
+#define _GNU_SOURCE /* dladdr */
 #include "base/file.h"
 
 #include <assert.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -194,20 +196,32 @@ int sc_folder_list(const char *folder, const char *prefix, const char *suffix,
 	return 0;
 }
 
-const char *sc_program_folder(struct sc_arena *arena)
-{
-	char path[4096];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
-
-	if (n <= 0 || n == sizeof(path)) /* cut off */
-		return NULL;
-	path[n] = '\0';
-	return sc_arena_strndup(arena, path, (size_t)(sc_file_name(path) - 1 - path));
-}
-
 bool sc_ends_with(const char *text, const char *end)
 {
 	size_t n = strlen(text), n_end = strlen(end);
 
 	return n >= n_end && strcmp(text + n - n_end, end) == 0;
+}
+
+const char *sc_beside_program(const char *path, struct sc_arena *arena)
+{
+	static const char here;
+	const char *found = NULL;
+	char *self = NULL, *real = NULL;
+	Dl_info info;
+
+	/* A program's name is what its caller calls it: through $PATH, no file. */
+	if (dladdr(&here, &info) && strchr(info.dli_fname, '/'))
+		self = realpath(info.dli_fname, NULL);
+	if (!self)
+		self = realpath("/proc/self/exe", NULL);
+	if (self)
+		real = realpath(sc_arena_printf(arena, "%.*s%s", (int)(sc_file_name(self) - self),
+						self, path),
+				NULL);
+	if (real)
+		found = sc_arena_strdup(arena, real);
+	free(real);
+	free(self);
+	return found;
 }

@@ -1,5 +1,5 @@
 /* Whole files into memory, plain or gzip (by content), with a limit on what comes out; folders; names of
- * files. */
+ * files; what lies beside the program. */
 #ifndef SC_BASE_FILE_H
 #define SC_BASE_FILE_H
 
@@ -38,9 +38,10 @@ static inline const char *sc_file_name(const char *path)
 
 	return slash ? slash + 1 : path;
 }
-/* The folder of the program that runs, "/opt/stepcast/bin" whatever it was called by; NULL where /proc is not there. */
-const char *sc_program_folder(struct sc_arena *arena);
-
 bool sc_ends_with(const char *text, const char *end);
+
+/* The real path of `path`, which is relative to the folder of the program or library that this function is part of,
+ * wherever that was moved to and through whatever link it was started; NULL if nothing is there. */
+const char *sc_beside_program(const char *path, struct sc_arena *arena);
 
 #endif

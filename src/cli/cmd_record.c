@@ -169,32 +169,36 @@ static bool is_library(const char *path)
 }
 
 /* CUDA's driver passes over what it cannot load without a word, so this refuses it before the command runs. The path is
- * absolute: the command may work in another folder. The caller frees it. */
-static int find_library(struct sc_arena *arena, char **out, struct sc_err *err)
+ * absolute: the command may work in another folder. */
+static int find_library(struct sc_arena *arena, const char **out, struct sc_err *err)
 {
 	/* from the program's folder: a build's, a bundle's or a wheel's, an installation's */
-	static const char *const dirs[] = {".", "../lib", SC_CAPTURE_FROM_PROGRAM};
-	const char *own = getenv("STEPCAST_CAPTURE"), *program = sc_program_folder(arena);
+	static const char *const from[] = {LIBRARY, "../lib/" LIBRARY,
+					   SC_CAPTURE_FROM_PROGRAM "/" LIBRARY};
+	const char *own = getenv("STEPCAST_CAPTURE"), *found = NULL;
 
 	if (own && *own) {
-		*out = realpath(own, NULL);
-		return is_library(*out)
-			       ? 0
-			       : sc_err_set(
-					 err, SC_EIO,
-					 "STEPCAST_CAPTURE is \"%.160s\", which is not a shared library; "
-					 "unset it, or set it to the path of " LIBRARY,
-					 own);
+		char *real = realpath(own, NULL);
+
+		found = real ? sc_arena_strdup(arena, real) : NULL;
+		free(real);
+		if (!is_library(found))
+			return sc_err_set(
+				err, SC_EIO,
+				"STEPCAST_CAPTURE is \"%.160s\", which is not a shared library; "
+				"unset it, or set it to the path of " LIBRARY,
+				own);
 	}
-	*out = NULL;
-	for (size_t i = 0; program && !*out && i < sizeof(dirs) / sizeof(dirs[0]); i++)
-		*out = realpath(sc_arena_printf(arena, "%s/%s/" LIBRARY, program, dirs[i]), NULL);
-	return is_library(*out) ? 0
-				: sc_err_set(err, SC_EIO,
-					     "the tracer " LIBRARY
-					     " is neither beside the program nor in ../lib or "
-					     "%s; set STEPCAST_CAPTURE to its path",
-					     dirs[2]);
+	for (size_t i = 0; !found && i < sizeof(from) / sizeof(from[0]); i++)
+		found = sc_beside_program(from[i], arena);
+	if (!is_library(found))
+		return sc_err_set(
+			err, SC_EIO,
+			"the tracer " LIBRARY
+			" is neither beside the program nor in ../lib or " SC_CAPTURE_FROM_PROGRAM
+			"; set STEPCAST_CAPTURE to its path");
+	*out = found;
+	return 0;
 }
 
 static void set_environment(const struct record_args *args, const char *library, const char *dir,
@@ -252,7 +256,8 @@ static int record(const struct record_args *args, char **command, struct sc_cli_
 {
 	const bool has_dir = strcmp(args->common.output, "-") != 0;
 	const char *dir = has_dir ? args->common.output : DEFAULT_DIR;
-	char absolute[4096], run[32], *library;
+	char absolute[4096], run[32];
+	const char *library = NULL;
 	struct timespec now;
 	int rc = find_library(call->arena, &library, err);
 
@@ -270,7 +275,6 @@ static int record(const struct record_args *args, char **command, struct sc_cli_
 	}
 	if (rc == 0)
 		rc = finish_traces(args, dir, run, call, err);
-	free(library);
 	return rc;
 }
 

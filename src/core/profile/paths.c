@@ -1,8 +1,6 @@
 /* Finds config files by reference. Knows folders, not what is in the files. */
-#define _GNU_SOURCE /* dladdr */
 #include "core/profile/paths.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,34 +17,11 @@
 #endif
 #define SUFFIX ".yaml"
 
-enum { MAX_REF = 1024, N_FOLDERS = 4 };
+enum { MAX_REF = 1024, N_FOLDERS = 5 };
 
 static bool is_readable(const char *path)
 {
 	return access(path, R_OK) == 0;
-}
-
-/* In the same installation as the program or library that this is part of, wherever it was moved to; or NULL. */
-static const char *beside_program(struct sc_arena *arena)
-{
-	static const char *const from[] = {"../share/stepcast/configs",
-					   "../../share/stepcast/configs"};
-	static const char here;
-	const char *slash, *folder, *path = NULL;
-	Dl_info info;
-
-	/* A program that was found in PATH is known by its bare name, so the system is asked for its place. */
-	if (dladdr(&here, &info) && info.dli_fname && (slash = strrchr(info.dli_fname, '/')))
-		folder = sc_arena_strndup(arena, info.dli_fname, (size_t)(slash - info.dli_fname));
-	else
-		folder = sc_program_folder(arena);
-	for (size_t i = 0; folder && !path && i < sizeof(from) / sizeof(from[0]); i++) {
-		char *real = realpath(sc_arena_printf(arena, "%s/%s", folder, from[i]), NULL);
-
-		path = real ? sc_arena_strdup(arena, real) : NULL;
-		free(real);
-	}
-	return path;
 }
 
 /* The installed configs, best first; entries may be NULL. */
@@ -55,9 +30,11 @@ static void installed_folders(const char *folders[N_FOLDERS], struct sc_arena *a
 	const char *env = getenv("STEPCAST_CONFIGS");
 
 	folders[0] = env && env[0] ? env : NULL;
-	folders[1] = beside_program(arena);
-	folders[2] = SC_SOURCE_CONFIGS;
-	folders[3] = SC_INSTALL_CONFIGS;
+	folders[1] = sc_beside_program("../share/stepcast/configs", arena);
+	/* A library may lie in lib/ARCHITECTURE. */
+	folders[2] = sc_beside_program("../../share/stepcast/configs", arena);
+	folders[3] = SC_SOURCE_CONFIGS;
+	folders[4] = SC_INSTALL_CONFIGS;
 }
 
 /* "configs/x.yaml" and "models/y.yaml" give "configs/models/y.yaml". */

@@ -1,5 +1,5 @@
-/* Where configs live: beside the naming file first, then $STEPCAST_CONFIGS, the source tree the
- * program was built in, and the install prefix. */
+/* Where configs live: beside the naming file first, then $STEPCAST_CONFIGS, the installation that the program is
+ * part of, the source tree it was built in, and the prefix it was built for. */
 #ifndef SC_CORE_PATHS_H
 #define SC_CORE_PATHS_H
 
