@@ -4,6 +4,7 @@ set(data ${CMAKE_INSTALL_DATADIR})
 install(TARGETS stepcast COMPONENT command)
 install(TARGETS stepcast_capture LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/stepcast COMPONENT command)
 install(FILES LICENSE NOTICE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
 file(GLOB man_pages CONFIGURE_DEPENDS man/*.1)
 install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
 install(FILES completion/stepcast.bash RENAME stepcast
@@ -26,6 +27,8 @@ if(SC_PYTHON)
 	install(FILES $<TARGET_FILE:stepcast_capture> DESTINATION stepcast/lib COMPONENT python)
 	install(FILES $<TARGET_FILE:libstepcast> RENAME libstepcast.so DESTINATION stepcast/lib COMPONENT python)
 	install(DIRECTORY configs/ DESTINATION stepcast/share/stepcast/configs COMPONENT python)
+	install(FILES README.md DESTINATION stepcast/share/doc/stepcast COMPONENT python)
+	install(DIRECTORY docs DESTINATION stepcast/share/doc/stepcast COMPONENT python)
 endif()
 
 # cmake --build BUILD --target uninstall: what the last install into BUILD's prefix wrote, and folders of its own.

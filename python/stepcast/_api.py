@@ -126,6 +126,17 @@ def _request(config: Config, overrides: Mapping[str, Any]) -> Request:
     return config if isinstance(config, Request) and not overrides else Request(config, **overrides)
 
 
+@contextlib.contextmanager
+def _pandas_for(what: str, instead: str) -> Iterator[None]:
+    """Says of an import of pandas that fails what to do."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "pandas":
+            raise
+        raise ModuleNotFoundError(f"{what} needs pandas: pip install pandas, or use {instead}", name="pandas") from None
+
+
 class _Document:
     """A result: `json` is the text that the command prints with --json; names are its keys."""
 
@@ -152,7 +163,8 @@ class _Document:
 
     def to_pandas(self, name: str | None = None) -> pandas.DataFrame:
         """A list of the document as a DataFrame: ``to_pandas("plans")``; without a name the one that it is about."""
-        import pandas
+        with _pandas_for("to_pandas()", "to_dict()"):
+            import pandas
 
         name = name or next(n for n in _MAIN if n in self.values)
         return pandas.json_normalize(self.values[name])
@@ -366,6 +378,7 @@ def sweep(
 
     >>> sweep("gpt-22b.yaml", grid={"parallel.tp": [2, 4, 8]})[["parallel.tp", "iteration_ms"]]
     """
-    import pandas
+    with _pandas_for("sweep()", "rows(), which gives a list of mappings"):
+        import pandas
 
     return pandas.DataFrame(rows(config, grid=grid, table=table, jobs=jobs, **overrides))

@@ -152,6 +152,14 @@ class Sweep(unittest.TestCase):
         with self.assertRaisesRegex(stepcast.StepcastError, "cannot have a comma"):
             stepcast.rows(GPT, grid={"model": ["a,b.yaml"]})
 
+    def test_without_pandas(self):
+        with unittest.mock.patch.dict(sys.modules, {"pandas": None}):
+            with self.assertRaisesRegex(ImportError, r"^sweep\(\) needs pandas: pip install pandas, or use rows\(\)"):
+                stepcast.sweep(GPT, grid=self.GRID)
+            with self.assertRaisesRegex(ImportError, r"^to_pandas\(\) needs pandas: pip install pandas, or use to_dict\(\)"):
+                stepcast.scale(GPT, gpus="8", options={"given": True}).to_pandas()
+            self.assertEqual(len(stepcast.rows(GPT, grid=self.GRID)), 8)
+
     @unittest.skipIf(missing("pandas"), "no pandas")
     def test_frames(self):
         frame = stepcast.sweep(GPT, grid=self.GRID)
