@@ -336,7 +336,8 @@ static void flush(uint32_t flags)
 /* From the last buffer that came until now, or from when that was said last. */
 static void say_taken(void)
 {
-	const int64_t now = sc_tracer_now_ns(), last = atomic_load(&sc_tracer.last_buffer_ns);
+	const int64_t now = sc_tracer_now_ns(), came_ns = atomic_load(&sc_tracer.last_buffer_ns);
+	const int64_t last = came_ns ? came_ns : sc_tracer.raw.header->base_mono_ns;
 
 	if (!taken_ns) {
 		sc_host_emit_meta("conflict", SC_TAKEN);
@@ -395,6 +396,9 @@ void sc_cupti_session_stop(void)
 		sc_tracer.cupti.disable(KINDS[i].kind);
 	n_missed = 0;
 	flush_and_watch(SC_CUPTI_FLUSH_FORCED, 0);
+	/* A process that ends before the first look: CUPTI asked for room, and gave nothing back though it was forced to. */
+	if (!taken_ns && n_seen == 0 && atomic_load(&sc_tracer.callbacks.n) > 0)
+		say_taken();
 }
 
 void sc_cupti_session_push_id(uint64_t id)
