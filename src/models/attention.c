@@ -15,10 +15,28 @@
 #define HEAD_STEP 32.0
 #define WIDE_HEAD 128.0 /* wider heads leave room for smaller tiles only */
 
+/* How far the first key lies beyond the window of the first query; below 0: within it. */
+static double beyond_window(const struct sc_attention_shape *s)
+{
+	return s->seq_kv + (s->causal ? -s->seq_q : s->gap) - s->window;
+}
+
+/* The integral of max(0, t) up to t. */
+static double ramp(double t)
+{
+	return t > 0 ? t * t / 2 : 0;
+}
+
 double sc_attention_flop(const struct sc_attention_shape *s)
 {
-	return 4 * s->batch * s->heads * s->seq_q * s->seq_kv * s->head_dim *
-	       (s->backward ? BACKWARD_FLOP_RATIO : 1) / (s->causal ? 2 : 1);
+	double area = s->seq_q * s->seq_kv / (s->causal ? 2 : 1), first = beyond_window(s);
+
+	if (s->window >
+	    0) /* less a key for each token that a query is farther than its window, all keys at most */
+		area -= ramp(first + s->seq_q) - ramp(first) -
+			(ramp(first + s->seq_q - s->seq_kv) - ramp(first - s->seq_kv));
+	return 4 * s->batch * s->heads * s->head_dim * fmax(area, 0) *
+	       (s->backward ? BACKWARD_FLOP_RATIO : 1);
 }
 
 /* A coefficient that a device file leaves out (0) leaves its effect out. */
@@ -81,6 +99,28 @@ static void decode_time(const struct sc_device *device, const struct sc_op *op,
 	out->waves = ceil(w);
 }
 
+/* The sum of max(0, keys + TILE_ROWS t) over n tiles. */
+static double stairs(double keys, double n)
+{
+	double first = keys > 0 ? 0 : floor(-keys / TILE_ROWS) + 1, left = n - first;
+
+	return left > 0 ? left * (keys + first * TILE_ROWS + TILE_ROWS * (left - 1) / 2) : 0;
+}
+
+/* A window saves a tile the keys before those that its first query reaches, in whole tiles of keys: their mean, and what the
+ * tile with most keys saves. */
+static double saved_keys(const struct sc_attention_shape *s, double n_tiles, double *least)
+{
+	double first = beyond_window(s) - TILE_ROWS;
+	double busiest = first + (s->causal ? (n_tiles - 1) * TILE_ROWS : 0);
+
+	*least = 0;
+	if (!(s->window > 0))
+		return 0;
+	*least = fmin(fmax(busiest, 0), s->seq_kv);
+	return (stairs(first, n_tiles) - stairs(first - s->seq_kv, n_tiles)) / n_tiles;
+}
+
 static void prefill_time(const struct sc_device *device, const struct sc_op *op,
 			 struct sc_op_time *out)
 {
@@ -96,10 +136,13 @@ static void prefill_time(const struct sc_device *device, const struct sc_op *op,
 	double tile_us = s->backward ? c->bwd_tile_us : c->fwd_tile_us;
 	double elements =
 		2 * s->batch * s->head_dim * (s->heads * s->seq_q + s->kv_heads * s->seq_kv);
+	double least_saved;
 
 	if (s->causal && n_tiles > 1)
 		mean = fmax(keys - (n_tiles - 1) * TILE_ROWS / 2, (keys + TILE_ROWS) / 2);
-	out->math_us = fmax((key_us * mean + tile_us) * waves, key_us * keys + tile_us);
+	mean -= saved_keys(s, n_tiles, &least_saved);
+	out->math_us =
+		fmax((key_us * mean + tile_us) * waves, key_us * (keys - least_saved) + tile_us);
 	out->memory_us =
 		sc_memory_us(device, elements * (s->backward ? 2 : 1) * sc_dtype_bytes(op->dtype),
 			     device->rowwise.hbm_eff, 0);

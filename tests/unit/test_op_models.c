@@ -582,6 +582,71 @@ TEST(attention_of_more_is_never_faster)
 	}
 }
 
+/* Keys that are in reach of each query, one by one: those of its own tokens and before, or `keys` that end before them. */
+static double keys_in_reach(const struct sc_attention_shape *s)
+{
+	double sum = 0;
+
+	for (double i = 0.5; i < s->seq_q; i++) {
+		double oldest = s->causal ? i : i + s->gap + s->seq_kv;
+		double hidden = fmax(0, oldest - s->window);
+
+		sum += s->causal ? i - hidden : s->seq_kv - fmin(hidden, s->seq_kv);
+	}
+	return sum;
+}
+
+/* Work is the area in reach; a kernel is no faster than its products, and no slower than without a window. */
+TEST(attention_of_a_window_is_its_area)
+{
+	enum { CASES = 4000 };
+	struct sc_device d = device();
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 11);
+	for (int i = 0; i < n_cases(CASES); i++) {
+		double seq = floor(pow(2, 4 + 8 * sc_rng_uniform(&rng)));
+		struct sc_op op = {
+			SC_OP_ATTENTION, SC_FP16, {.attention = {2, 16, 4, seq, seq, 128}}};
+		struct sc_attention_shape *s = &op.u.attention;
+		double whole_us, us, wider_us, area;
+
+		s->causal = sc_rng_below(&rng, 2);
+		s->backward = sc_rng_below(&rng, 2);
+		if (!s->causal) {
+			s->seq_kv = ceil(seq * sc_rng_uniform(&rng));
+			s->gap = floor(seq * sc_rng_uniform(&rng));
+		}
+		whole_us = time_us(&d, &op);
+		s->window = 1 + floor(2 * seq * sc_rng_uniform(&rng));
+		us = time_us(&d, &op);
+		area = 4 * 2 * 16 * 128 * (s->backward ? 2.5 : 1);
+		ck_assert_double_eq_tol(sc_attention_flop(s) / area, keys_in_reach(s), 1);
+		ck_assert_double_ge(us, sc_attention_flop(s) / d.peak_tflops[SC_FP16] / 1e6);
+		s->window += 1 + floor(100 * sc_rng_uniform(&rng));
+		wider_us = time_us(&d, &op);
+		ck_assert_msg(us <= wider_us * (1 + 1e-12) && wider_us <= whole_us * (1 + 1e-12),
+			      "%g x %g: a window of %g takes %g us, less %g, none %g", s->seq_q,
+			      s->seq_kv, s->window, wider_us, us, whole_us);
+	}
+}
+
+/* Of long sequences tiles' edges are little: a window of half of them is three quarters of the triangle. */
+TEST(attention_of_half_a_sequence)
+{
+	struct sc_device d = device();
+	struct sc_op op = {SC_OP_ATTENTION, SC_FP16, {.attention = {1, 64, 64, 65536, 65536, 128}}};
+	double whole_us, half_us;
+
+	op.u.attention.causal = true;
+	whole_us = time_us(&d, &op);
+	op.u.attention.window = 32768;
+	half_us = time_us(&d, &op);
+	ck_assert_double_eq_tol(half_us / whole_us, 0.75, 0.005);
+	op.u.attention.window = 1024;
+	ck_assert_double_lt(time_us(&d, &op), 0.04 * whole_us);
+}
+
 TEST(cost_demand_and_owner)
 {
 	struct sc_device d = device();

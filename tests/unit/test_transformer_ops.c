@@ -354,6 +354,27 @@ TEST(a_window_shortens_attention)
 	ck_assert(fabs(us[3] - us[0]) < 1e-9 * us[0]);
 }
 
+/* Of four ranks that of the middle, with most to do: its queries' tokens lie together, and it passes through those before. */
+LOOP_TEST(a_ring_reads_within_its_window, 5)
+{
+	static const int WINDOWS[] = {1, 500, 3000, 4500, 8192};
+	const double window = WINDOWS[_i], first = 3 * 1024, end = 5 * 1024;
+	const double full = fmin(fmax(window - first, 0), end - first); /* queries that reach all */
+	const double area = full * (first + full / 2) + (end - first - full) * fmin(window, end);
+	double flop = 0;
+	const struct sc_block *b = steps_of(
+		make_request(LLAMA, sc_arena_printf(&arena,
+						    "model.seq=8192 training.attention=flash "
+						    "parallel.cp=4 model.sliding_window=%d",
+						    WINDOWS[_i])),
+		SC_BLOCK_LAYER_F);
+
+	for (size_t k = 0; k < b->steps.n; k++)
+		if (b->steps.at[k].name == SC_NAME_FLASH)
+			flop += b->steps.at[k].flop;
+	ck_assert_double_eq_tol(flop / (4 * 2 * 1024), area, 1e-9 * area);
+}
+
 /* Experts with biases: a kernel more each way, for rows of all experts. */
 TEST(biases_of_experts_are_weighed)
 {

@@ -120,8 +120,10 @@ static void warn_all(struct sc_request *req)
 		const struct sc_training *tr = &req->config.training;
 
 		if (model->sliding_window > 0 && model->sliding_window < model->seq &&
-		    (tr->attention == SC_ATT_UNFUSED || par->cp > 1))
-			sc_warn(&req->warnings, "model.sliding_window has no effect yet");
+		    tr->attention == SC_ATT_UNFUSED)
+			sc_warn(&req->warnings,
+				"model.sliding_window saves no time with training.attention unfused: all scores "
+				"are computed, and the window is a mask laid over them");
 		if (tr->recompute_layers > 0 && tr->recompute != SC_RECOMPUTE_FULL)
 			sc_warn(&req->warnings, "training.recompute_layers has no effect yet");
 		if (par->tp_overlap && par->tp == 1)

@@ -38,6 +38,9 @@ struct sc_gemm_shape {
 struct sc_attention_shape {
 	double batch, heads, kv_heads, seq_q, seq_kv, head_dim;
 	bool causal, backward;
+	/* Keys that a query reaches back, itself included; 0 = all. Keys that are not causal end `gap` tokens before the
+	 * first query then. */
+	double window, gap;
 	/* Of an element of the keys and values, where one new token a sequence reads them from a cache; 0 = no
 	 * cache: they were made by the same pass. */
 	double cache_bytes;

@@ -29,6 +29,14 @@ void rotary(const struct dims *x, enum sc_op_name name)
 		add_rowwise(x, name, x->tokens * (q + k) * (10 * x->e), 10);
 }
 
+/* Keys that a query reaches back, itself included; 0: all. */
+static double window_of(const struct dims *x)
+{
+	double window = (double)x->model->sliding_window;
+
+	return window < 1 || window >= x->s_all ? 0 : window;
+}
+
 #define NARROW_HEAD 128.0
 
 /* Kernels of attention that multiply in fp8; before Blackwell they gain nothing over 16 bits once casts and the backward
@@ -43,12 +51,21 @@ static bool in_fp8(const struct dims *x)
 		     (precision == SC_P_FP8 && x->lora) ||
 		     (precision == SC_P_NVFP4 && (x->lora || x->req->config.parallel.cp < 2));
 
-	return x->sw->mx_fp8_attention && asked && x->model->sliding_window < 1 &&
+	return x->sw->mx_fp8_attention && asked && !(window_of(x) > 0) &&
 	       capability >= (x->d > NARROW_HEAD ? BLACKWELL_ULTRA : BLACKWELL);
 }
 
-/* `share` of a flash kernel over s queries and kv keys of this rank. */
-static void add_flash(const struct dims *x, double share, double kv, bool causal, bool backward)
+/* What the rank's queries read: themselves and what is before them, or `n` keys that end `gap` tokens before the first. */
+struct keys {
+	double n, gap;
+	bool causal;
+};
+
+#define TILE_EDGES 128.0 /* keys of a window's first and last tile, of which a query reads a part */
+
+/* `share` of a flash kernel over s queries. Where queries look both ways, the window lies around them. */
+static void add_flash(const struct dims *x, double share, const struct keys *keys, double window,
+		      bool backward)
 {
 	struct sc_op flash = {SC_OP_ATTENTION,
 			      in_fp8(x) ? SC_FP8 : x->storage,
@@ -56,32 +73,38 @@ static void add_flash(const struct dims *x, double share, double kv, bool causal
 					     .heads = x->heads,
 					     .kv_heads = x->kv_heads,
 					     .seq_q = x->s,
-					     .seq_kv = kv,
+					     .seq_kv = keys->n,
 					     .head_dim = (x->d + x->d_v) / 2,
-					     .causal = causal,
+					     .causal = keys->causal,
 					     .backward = backward}}};
 
-	if (share > 0)
+	if (window > 0 && x->traits->causal) {
+		flash.u.attention.window = window;
+		flash.u.attention.gap = keys->gap;
+	} else if (window > 0)
+		flash.u.attention.seq_kv = fmin(keys->n, window + TILE_EDGES - keys->gap);
+	if (share > 0 && !(window > 0 && keys->gap >= window))
 		sc_block_add_pieces(
 			x->block, x->env,
 			&(struct sc_block_pieces){backward ? SC_NAME_FLASH_GRAD : SC_NAME_FLASH,
 						  &flash, share, 0, 1});
 }
 
-#define TILE_ROWS 128.0 /* queries whose keys are read together */
-
-/* All tokens of a sample: a layer is the mean of those with a window and those without. A window's tiles reach
- * back over it from their first query to their last. */
-static void add_whole_flash(const struct dims *x, bool backward)
+/* A layer is the mean of those with a window and those without. */
+static void add_layers(const struct dims *x, const struct keys *keys, bool backward)
 {
-	double every = (double)x->model->full_attention_every;
-	double reach = (double)x->model->sliding_window + TILE_ROWS;
+	double every = (double)x->model->full_attention_every, window = window_of(x);
 	double full = every > 0 ? 1 / every : 0;
 
-	if (x->model->sliding_window < 1 || reach >= x->s)
+	if (!(window > 0))
 		full = 1;
-	add_flash(x, full, x->s, x->traits->causal, backward);
-	add_flash(x, 1 - full, reach, false, backward);
+	add_flash(x, full, keys, 0, backward);
+	add_flash(x, 1 - full, keys, window, backward);
+}
+
+static void add_whole_flash(const struct dims *x, bool backward)
+{
+	add_layers(x, &(struct keys){.n = x->s, .causal = x->traits->causal}, backward);
 }
 
 /* What travels beside a step of the ring: the next one's keys and values; backward also the gradients
@@ -103,17 +126,22 @@ static void ring_transfer(const struct dims *x, int step, bool backward, int n_h
 		sc_block_add_comm(x->block, x->env, &comm);
 }
 
-/* A causal rank works on its own chunks first, then on half of what arrives. */
+/* A causal rank works on its own chunks first, then on half of what arrives: that of the middle, whose chunks lie together,
+ * has most to do under a window, and reads backwards through the chunks before them. Transformer Engine runs windows only where
+ * keys are gathered before, or heads exchanged: the same bytes, and the same products. */
 static void ring(const struct dims *x, bool backward)
 {
 	int steps = (int)x->req->config.parallel.cp;
 
 	for (int i = 0; i < steps; i++) {
 		ring_transfer(x, i, backward, x->req->c3[SC_C3_CP].policy != SC_C3_SERIAL);
-		if (i == 0 || !x->traits->causal)
-			add_flash(x, 1, x->s, x->traits->causal, backward);
+		if (i == 0)
+			add_whole_flash(x, backward);
+		else if (x->traits->causal)
+			add_layers(x, &(struct keys){x->s / 2, (i - 1) * x->s / 2, false},
+				   backward);
 		else
-			add_flash(x, 1, x->s / 2, false, backward);
+			add_layers(x, &(struct keys){x->s, i * x->s, false}, backward);
 	}
 }
 

@@ -1,0 +1,72 @@
+/* Laws of what a layer costs, over configs at random: a window is an area. */
+#include "random_config.h"
+#include "runner.h"
+
+enum { N_RANDOM = 2000, N_AT_ONCE = 100 };
+
+static struct sc_request request;
+
+static void set_up(void)
+{
+	requests_begin();
+}
+
+static void tear_down(void)
+{
+	requests_end();
+}
+
+/* A config at random with `more` over it. 0: refused. */
+static double random_ms(uint64_t seed, const char *more)
+{
+	static struct sc_prediction out;
+	struct sc_predict_opts opts;
+	struct sc_config config;
+	struct sc_err err = {0};
+
+	load_random(seed, &config);
+	set_all(&config, more);
+	sc_predict_opts_init(&opts);
+	if (sc_config_resolve(&config, catalog, NULL, &request, &err) ||
+	    sc_predict(predictor, &request, &opts, &out, &err))
+		return 0;
+	return out.iteration_ms;
+}
+
+FIXTURE(set_up, tear_down)
+
+/* Kernels are monotone in their window (test_op_models). Beside a collective a shorter one may cost a little: they share the
+ * path to memory by what each would move alone, and lanes in order are not monotone (Graham 1969). */
+LOOP_TEST(a_wider_window_is_no_faster, N_RANDOM / N_AT_ONCE)
+{
+	int n_faster = 0;
+
+	for (int i = 0; i < n_cases(N_AT_ONCE); i++) {
+		const uint64_t seed = (uint64_t)(_i * N_AT_ONCE + i);
+		const char *const kernels =
+			seed % 8 ? "training.attention=flash" : "training.attention=unfused";
+		struct sc_rng rng;
+		char text[128];
+		double whole_ms = random_ms(seed, kernels), ms, least_ms = 0;
+		int64_t seq = request.config.model.seq, window = 1;
+
+		if (!(whole_ms > 0) || request.config.model.sliding_window > 0)
+			continue;
+		sc_rng_init(&rng, seed);
+		while (window < seq) {
+			snprintf(text, sizeof(text), "%s model.sliding_window=%d", kernels,
+				 (int)window);
+			ms = random_ms(seed, text);
+			ck_assert_msg(ms >= least_ms * 0.99 && ms <= whole_ms * 1.01,
+				      "config %d: a window of %d takes %g ms, less %g, none %g",
+				      (int)seed, (int)window, ms, least_ms, whole_ms);
+			n_faster += ms < least_ms * 0.9999 || ms > whole_ms * 1.0001;
+			least_ms = ms;
+			window += 1 + (int64_t)sc_rng_below(&rng, (uint64_t)seq / 2);
+		}
+		snprintf(text, sizeof(text), "%s model.sliding_window=%d", kernels,
+			 (int)(seq + (int64_t)sc_rng_below(&rng, 2)));
+		ck_assert_double_eq(random_ms(seed, text), whole_ms);
+	}
+	ck_assert_int_le(n_faster, 2 + n_cases(N_AT_ONCE) / 50);
+}
