@@ -1,4 +1,5 @@
-/* Laws of what a layer costs, over configs at random: a window is an area. */
+/* Laws of what a layer costs, over configs at random: a window is an area, and as many micro-batches again cost no more
+ * than as much again. */
 #include "random_config.h"
 #include "runner.h"
 
@@ -69,4 +70,31 @@ LOOP_TEST(a_wider_window_is_no_faster, N_RANDOM / N_AT_ONCE)
 		ck_assert_double_eq(random_ms(seed, text), whole_ms);
 	}
 	ck_assert_int_le(n_faster, 2 + n_cases(N_AT_ONCE) / 50);
+}
+
+/* Gradients of a micro-batch are added to those before: to all of them, or to a rank's shard. */
+LOOP_TEST(twice_the_micro_batches_are_at_most_twice_the_step, N_RANDOM / N_AT_ONCE)
+{
+	static const char *const PRECISIONS[] = {"fp16", "amp_fp16"};
+	static const char *const SHARDINGS[] = {"none", "zero1", "zero2", "zero3"};
+
+	for (int i = 0; i < n_cases(N_AT_ONCE); i++) {
+		const uint64_t seed = (uint64_t)(_i * N_AT_ONCE + i);
+		char text[128];
+		double once_ms, ms;
+		struct sc_rng rng;
+		int n;
+
+		sc_rng_init(&rng, seed);
+		n = snprintf(text, sizeof(text), "training.precision=%s parallel.sharding=%s",
+			     PICK(&rng, PRECISIONS), PICK(&rng, SHARDINGS));
+		once_ms = random_ms(seed, text);
+		if (!(once_ms > 0))
+			continue;
+		snprintf(text + n, sizeof(text) - (size_t)n, " training.global_batch=%d",
+			 2 * (int)request.config.training.global_batch);
+		ms = random_ms(seed, text);
+		ck_assert_msg(ms <= 2.03 * once_ms, "config %d: %g ms, of twice the batch %g",
+			      (int)seed, once_ms, ms);
+	}
 }

@@ -734,6 +734,31 @@ TEST(gradients_of_the_output_layer_are_accumulated_too)
 	ck_assert_int_eq(count(req, SC_BLOCK_HEAD_F, SC_NAME_WEIGHT_CAST), 1);
 }
 
+/* Where every micro-batch's gradients are reduced to shards; a pipeline that sums them up whole adds all. */
+TEST(a_shard_is_added_to_a_shard)
+{
+	static const char *const SHARDED[] = {
+		"parallel.sharding=zero1 parallel.dp=8 training.global_batch=64",
+		"parallel.sharding=zero2 parallel.dp=8 training.global_batch=64",
+		"parallel.sharding=zero3 parallel.dp=8 parallel.shard_ranks=2 training.global_batch=64",
+		"parallel.sharding=zero3 parallel.dp=8 parallel.pp=2 training.global_batch=64",
+	};
+	static const double RANKS[] = {1, 8, 2, 1};
+	double whole_us = 0;
+
+	for (int i = 0; i < N_OF(SHARDED); i++) {
+		struct sc_request *req = make_request(
+			LLAMA,
+			sc_arena_printf(&arena,
+					"model.vocab=1000000 training.software=torchtitan %s",
+					SHARDED[i]));
+		double us = step_us(req, SC_BLOCK_HEAD_B, SC_NAME_GRAD_ACCUMULATE);
+
+		whole_us = i ? whole_us : us;
+		ck_assert_double_eq_tol(whole_us / us, RANKS[i], 0.15 * RANKS[i]);
+	}
+}
+
 TEST(the_output_layer_is_split_over_the_vocabulary)
 {
 	const struct sc_request *req = make_request(LLAMA, "parallel.tp=4");

@@ -469,6 +469,7 @@ struct sc_sharding_rule {
 	/* For every micro-batch weights are gathered, dropped after forward and gathered again for backward, and gradients
 	 * reduced; else weights are gathered for the first, and gradients summed up whole. */
 	bool each;
+	double ranks, expert_ranks; /* that a shard each is on */
 };
 struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request);
 /* Does backward run this module again? Selective recomputation of software without a policy of its own is that of

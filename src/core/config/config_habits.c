@@ -370,7 +370,11 @@ struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request)
 {
 	const struct sc_software *sw = &request->software;
 	enum sc_zero sharding = request->config.parallel.sharding;
-	bool once = request->config.parallel.pp > 1 && sw->sharded_pipeline == SC_SHARDED_ONCE;
+	const struct sc_parallel *par = &request->config.parallel;
+	bool once = par->pp > 1 && sw->sharded_pipeline == SC_SHARDED_ONCE;
+	double ranks = (double)(par->dp * par->cp);
+	double copies = par->shard_ranks > 0 ? ranks / (double)par->shard_ranks : 1;
+	double experts_on = (double)((par->etp > 0 ? par->etp : par->tp) * par->ep);
 
 	return (struct sc_sharding_rule){
 		.states = sharding != SC_ZERO_NONE,
@@ -379,5 +383,7 @@ struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request)
 		.scatters =
 			sharding >= SC_ZERO2 || (sharding == SC_ZERO1 && sw->distributed_optimizer),
 		.each = !once,
+		.ranks = ranks / copies,
+		.expert_ranks = ranks * (double)par->tp / experts_on / copies,
 	};
 }

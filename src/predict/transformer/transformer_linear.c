@@ -514,16 +514,23 @@ void cast_weights(const struct dims *x, double params)
 		add_rowwise(x, SC_NAME_WEIGHT_CAST, params * (sc_dtype_bytes(SC_FP32) + x->e), 4);
 }
 
-/* Autocast's gradients of the cast weights become fp32 before they are added. */
-void accumulate_gradients(const struct dims *x, double params)
+/* Autocast's gradients of the cast weights become fp32. All but the first micro-batch's are added to those before: whole or,
+ * where each micro-batch's are reduced to shards, the rank's own. */
+void accumulate_gradients(const struct dims *x, double dense, double expert)
 {
-	double f = sc_dtype_bytes(SC_FP32);
+	const struct sc_sharding_rule rule = sc_sharding_rule(x->req);
+	const bool shards = rule.gradients && rule.each;
+	const size_t first = x->block->steps.n;
+	double f = sc_dtype_bytes(SC_FP32), n = (double)x->req->n_micro_batches;
+	double added = shards ? dense / rule.ranks + expert / rule.expert_ranks : dense + expert;
 
 	if (x->lora || x->inputs_only)
 		return;
 	if (autocasts(x))
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE,
-			    params * (x->e + f + (x->req->n_micro_batches > 1 ? 3 * f : 0)), 12);
-	else if (!x->sw->fused_grad_accumulation && x->req->n_micro_batches > 1)
-		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, params * (3 * x->e), 12);
+			    (dense + expert) * (x->e + f) + added * 3 * f * (n - 1) / n, 12);
+	else if (!x->sw->fused_grad_accumulation && n > 1) {
+		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, added * 3 * x->e, 12);
+		sc_block_share(x->block, first, (n - 1) / n);
+	}
 }

@@ -56,7 +56,7 @@ static void embed_backward(const struct dims *x)
 		    x->tokens * x->h * ((x->traits->learned_positions ? 6 : 3) * x->e), 3);
 	add_rowwise(x, SC_NAME_EMBED_GRAD, x->vocab * x->h * x->e, 1);
 	sc_transformer_embed_params(x->req, &params);
-	accumulate_gradients(x, params.dense);
+	accumulate_gradients(x, params.dense, 0);
 }
 
 /* A copy of these sizes with the head's rows as tokens, in the storage's precision. */
@@ -167,7 +167,7 @@ static void logits_backward(const struct dims *x)
 				    head.tokens * head.h * (2 * head.e), 2);
 	} else
 		add_norm_grad(x, x->tokens_seq * x->h);
-	accumulate_gradients(x, x->vocab * x->h);
+	accumulate_gradients(x, x->vocab * x->h, 0);
 }
 
 static void head_backward(const struct dims *x)
@@ -183,7 +183,7 @@ static void head_backward(const struct dims *x)
 		add_wgrad(x, &proj);
 		add_norm_grad(x, 2 * x->tokens_seq * x->h);
 		embed_backward(x);
-		accumulate_gradients(x, proj.n * proj.k);
+		accumulate_gradients(x, proj.n * proj.k, 0);
 	}
 	logits_backward(x);
 }
@@ -197,7 +197,7 @@ static void logits_weights(const struct dims *x)
 	region_weights(&head, &logits, 1);
 	if (x->traits->masked_lm)
 		add_wgrad(&head, &transform);
-	accumulate_gradients(x, x->vocab * x->h);
+	accumulate_gradients(x, x->vocab * x->h, 0);
 }
 
 static void head_weights(const struct dims *x)
@@ -444,7 +444,7 @@ static void layer_backward(const struct dims *x, bool has_experts)
 	add_norm_grad(x, n);
 	add_rowwise(x, SC_NAME_RESIDUAL_GRAD, n * (3 * x->e), 1);
 	sc_transformer_layer_params(x->req, !has_experts, &params);
-	accumulate_gradients(x, params.dense + params.expert);
+	accumulate_gradients(x, params.dense, params.expert);
 }
 
 /* The inputs and gradients that backward of the input has left are multiplied. */
@@ -461,7 +461,7 @@ static void layer_weights(const struct dims *x, bool has_experts)
 	add_wgrad(x, &proj);
 	region_weights(x, qkv, n_qkv);
 	sc_transformer_layer_params(x->req, !has_experts, &params);
-	accumulate_gradients(x, params.dense + params.expert);
+	accumulate_gradients(x, params.dense, params.expert);
 }
 
 static void whole_layer_forward(const struct dims *x, bool has_experts)

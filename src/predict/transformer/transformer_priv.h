@@ -78,7 +78,7 @@ void enter_region_grad(const struct dims *x, const struct linear *first, int n);
 void region_weights(const struct dims *x, const struct linear *first, int n);
 /* The weights' part of a micro-batch: casts before, accumulation of gradients after. */
 void cast_weights(const struct dims *x, double params);
-void accumulate_gradients(const struct dims *x, double params);
+void accumulate_gradients(const struct dims *x, double dense, double expert);
 
 /* Rotary positions of queries and keys, or their gradient. */
 void rotary(const struct dims *x, enum sc_op_name name);
