@@ -27,12 +27,12 @@ static double ramp(double t)
 	return t > 0 ? t * t / 2 : 0;
 }
 
+/* Under a window a query has a key less for each token that the first is too far, down to none. */
 double sc_attention_flop(const struct sc_attention_shape *s)
 {
 	double area = s->seq_q * s->seq_kv / (s->causal ? 2 : 1), first = beyond_window(s);
 
-	if (s->window >
-	    0) /* less a key for each token that a query is farther than its window, all keys at most */
+	if (s->window > 0)
 		area -= ramp(first + s->seq_q) - ramp(first) -
 			(ramp(first + s->seq_q - s->seq_kv) - ramp(first - s->seq_kv));
 	return 4 * s->batch * s->heads * s->head_dim * fmax(area, 0) *

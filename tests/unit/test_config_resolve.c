@@ -425,8 +425,8 @@ static const struct {
 	{CLUSTER GPUS TRAINING
 	 "parallel: {tp: 4, sequence_parallel: true}\nmodel: {family: gpt, layers: "
 	 "24, hidden: 1024, heads: 16, seq: 510, vocab: 1000}\n",
-	 "r.yaml:4:38: error: the 510 tokens of a rank do not split over parallel.tp 4; sequence_parallel "
-	 "needs that"},
+	 "r.yaml:4:38: error: the 510 tokens of a rank do not split over parallel.tp 4, as "
+	 "sequence_parallel needs; pad model.seq to 512, or set parallel.sequence_parallel false"},
 	{CLUSTER GPUS MODEL TRAINING "parallel: {pp: 32}\n",
 	 "r.yaml:5:16: error: model.layers 24 are fewer than the 32 chunks of pp 32 x virtual_stages 1; "
 	 "each needs a layer"},

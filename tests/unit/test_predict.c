@@ -64,7 +64,7 @@ static const char *const COARSE_CASES[] = {
 	"training.software=torchtitan",
 	/* FSDP under a pipeline, groups that straddle nodes */
 	"gpus=24 model.family=llama model.layers=8 parallel.tp=3 model.heads=24 model.hidden=3072 "
-	"model.kv_heads=24 parallel.pp=2 parallel.sharding=fsdp training.global_batch=16 "
+	"parallel.sequence_parallel=false model.kv_heads=24 parallel.pp=2 parallel.sharding=fsdp training.global_batch=16 "
 	"training.micro_batch=1 training.attention=flash training.software=torchtitan",
 	/* the same with a host that waits for transfers */
 	"gpus=12 model.layers=6 model.hidden=512 model.heads=8 parallel.pp=3 parallel.sharding=zero3 "

@@ -259,7 +259,8 @@ TEST(least_regret_leads)
 	struct sc_search_result r;
 	double least = HUGE_VAL;
 
-	load("gpt-18.4b-selene.yaml");
+	load("llama3-70b-nemo-h100.yaml");
+	config.model.seq = 1024;
 	run(&search, &r);
 	ck_assert(r.by_regret && r.proven);
 	for (size_t i = 0; i < r.n_shown; i++) {

@@ -734,7 +734,8 @@ TEST(gradients_of_the_output_layer_are_accumulated_too)
 	ck_assert_int_eq(count(req, SC_BLOCK_HEAD_F, SC_NAME_WEIGHT_CAST), 1);
 }
 
-/* Where every micro-batch's gradients are reduced to shards; a pipeline that sums them up whole adds all. */
+/* Where every micro-batch's gradients are reduced to shards; a pipeline that sums them up whole adds all. The first's
+ * shard is added to nothing. */
 TEST(a_shard_is_added_to_a_shard)
 {
 	static const char *const SHARDED[] = {
@@ -742,8 +743,10 @@ TEST(a_shard_is_added_to_a_shard)
 		"parallel.sharding=zero2 parallel.dp=8 training.global_batch=64",
 		"parallel.sharding=zero3 parallel.dp=8 parallel.shard_ranks=2 training.global_batch=64",
 		"parallel.sharding=zero3 parallel.dp=8 parallel.pp=2 training.global_batch=64",
+		"parallel.sharding=zero2 parallel.dp=8 training.global_batch=32",
 	};
-	static const double RANKS[] = {1, 8, 2, 1};
+	/* ranks; three of four micro-batches add, and one of two */
+	static const double RANKS[] = {1, 8 * 4 / 3.0, 2 * 4 / 3.0, 1, 8 * 2};
 	double whole_us = 0;
 
 	for (int i = 0; i < N_OF(SHARDED); i++) {

@@ -360,14 +360,6 @@ static int resolve_parallel(const struct sc_resolver *res)
 	if (req->software.distributed_optimizer && sc_model_is_transformer(&req->config.model) &&
 	    !sc_config_origin(&req->config, "parallel.sharding"))
 		par->sharding = SC_ZERO1;
-	if (sc_habit_taken(req, "parallel.sequence_parallel") && par->sequence_parallel &&
-	    req->config.model.seq / par->cp % par->tp) {
-		par->sequence_parallel = false;
-		sc_warn(&req->warnings,
-			"model.seq / cp = %" PRId64 " is no multiple of tp %" PRId64
-			": sequence_parallel, which %s uses, is off; pad the sequence",
-			req->config.model.seq / par->cp, par->tp, req->config.training.software);
-	}
 	if (sc_habit_taken(req, "parallel.tp_overlap") && !(par->sequence_parallel && par->tp > 1))
 		par->tp_overlap = false;
 	if (par->schedule != SC_SCHED_AUTO && sc_habit_taken(req, "parallel.auto_among"))

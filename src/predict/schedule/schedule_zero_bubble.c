@@ -85,13 +85,15 @@ static void put(struct search *s, int leg, uint32_t stage)
 }
 
 /* Weight gradients before a pass that would wait, or that memory has no room for; one more where it waits longer than
- * `slack`. */
+ * `slack`. Where layers are run again a backward pass leaves more than its forward pass did: one may, as in 1F1B, which makes
+ * its weight gradients at once. */
 static void fill_before(struct search *s, int leg, uint32_t stage, double slack)
 {
 	struct stage *st = &s->stage[stage];
 	double ready = ready_at(s, leg, stage);
+	double more = leg / 2 == F ? s->memory[F] : fmin(s->memory[B], 0);
 
-	while (st->memory + s->memory[leg / 2] > s->limit && st->n_weights < n_backward(st))
+	while (st->memory + more > s->limit && st->n_weights < n_backward(st))
 		put(s, WEIGHT, stage);
 	while (st->n_weights < n_backward(st) && ready >= st->end + s->cost[stage][W])
 		put(s, WEIGHT, stage);

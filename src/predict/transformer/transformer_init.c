@@ -331,7 +331,7 @@ static struct sc_pass_times pass_times(const struct sc_transformer *tf, double l
 			 head * b[end].sum.gpu_us,
 		.weight = layers * b[SC_BLOCK_LAYER_W].sum.gpu_us +
 			  head * b[SC_BLOCK_HEAD_W].sum.gpu_us,
-		.kept = fmin(sc_weight_inputs_frac(tf->request, layers, 0), 1),
+		.kept = sc_weight_inputs_frac(tf->request, layers, 0),
 	};
 }
 

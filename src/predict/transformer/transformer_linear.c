@@ -317,6 +317,7 @@ struct joint {
 	struct mnk size;
 	enum sc_collective kind;
 	double n, gap_us; /* pieces, and what is lost before each */
+	double call_us; /* what is lost once, where no collective is called that loses it itself */
 	bool fused;
 };
 
@@ -334,14 +335,15 @@ static struct joint joint_of(const struct dims *x, enum sc_op_name name, struct 
 	out.n = out.fused ? 1 : choice->n > 0 ? choice->n : x->tp;
 	if (floor(size.m / MIN_PIECE_ROWS) < out.n)
 		out.n = 1;
+	out.call_us = out.n > 1 || out.fused ? x->sw->comm_latency_us : 0;
 	return out;
 }
 
 /* `n` pieces of the product on several streams: they fill each other's last waves, and are shares of one. */
-static void add_products(const struct dims *x, const struct joint *j, double n)
+static void add_products(const struct dims *x, const struct joint *j, double n, double call_us)
 {
 	double share = n / j->n;
-	double gap_us = j->n > 1 || j->fused ? n * j->gap_us : 0;
+	double gap_us = call_us + (j->n > 1 || j->fused ? n * j->gap_us : 0);
 	const struct sc_op op = {
 		SC_OP_GEMM,
 		x->dtype,
@@ -349,8 +351,6 @@ static void add_products(const struct dims *x, const struct joint *j, double n)
 
 	if (n < 1)
 		return;
-	if (n < 2) /* asked for once */
-		gap_us += x->sw->comm_latency_us;
 	sc_block_add_pieces(
 		x->block, x->env,
 		&(struct sc_block_pieces){
@@ -376,8 +376,8 @@ static void gather_and_multiply(const struct dims *x, const struct joint *j)
 
 	comm.n_hidden = j->n > 1 || j->fused;
 	sc_block_add_comm(x->block, x->env, &comm);
-	add_products(x, j, j->n > 1 ? j->n - 1 : 1);
-	add_products(x, j, j->n > 1 ? 1 : 0);
+	add_products(x, j, j->n > 1 ? j->n - 1 : 1, j->n > 1 ? 0 : j->call_us);
+	add_products(x, j, j->n > 1 ? 1 : 0, j->call_us);
 }
 
 /* The same before a reduction: pieces travel while the next are multiplied, and are then added up. */
@@ -386,9 +386,9 @@ static void multiply_and_push(const struct dims *x, const struct joint *j)
 	struct sc_block_comm comm = joint_comm(x, j), last = comm;
 
 	comm.n_hidden = j->n > 1 || j->fused;
-	add_products(x, j, j->fused ? 0 : 1);
+	add_products(x, j, j->fused ? 0 : 1, j->call_us);
 	sc_block_add_comm(x->block, x->env, &comm);
-	add_products(x, j, j->fused ? 1 : j->n - 1);
+	add_products(x, j, j->fused ? 1 : j->n - 1, j->fused ? j->call_us : 0);
 	last.shape.bytes /= fmax(1, x->tp - 1);
 	if (j->fused)
 		sc_block_add_comm(x->block, x->env, &last);
@@ -411,9 +411,9 @@ static void multiply_and_reduce(const struct dims *x, struct joint j)
 	last.shape.bytes /= j.n;
 	comm.shape.bytes -= last.shape.bytes;
 	comm.n_hidden = 1;
-	add_products(x, &j, 1);
+	add_products(x, &j, 1, 0);
 	sc_block_add_comm(x->block, x->env, &comm);
-	add_products(x, &j, j.n - 1);
+	add_products(x, &j, j.n - 1, 0);
 	sc_block_add_comm(x->block, x->env, &last);
 }
 
@@ -514,8 +514,8 @@ void cast_weights(const struct dims *x, double params)
 		add_rowwise(x, SC_NAME_WEIGHT_CAST, params * (sc_dtype_bytes(SC_FP32) + x->e), 4);
 }
 
-/* Autocast's gradients of the cast weights become fp32. All but the first micro-batch's are added to those before: whole or,
- * where each micro-batch's are reduced to shards, the rank's own. */
+/* Autocast's gradients of the cast weights become fp32. They are added to those before, whole to a buffer that begins as zeros
+ * (Megatron's main gradients); or, where each micro-batch's are reduced to shards, the rank's own, which the first one's are. */
 void accumulate_gradients(const struct dims *x, double dense, double expert)
 {
 	const struct sc_sharding_rule rule = sc_sharding_rule(x->req);
@@ -523,14 +523,15 @@ void accumulate_gradients(const struct dims *x, double dense, double expert)
 	const size_t first = x->block->steps.n;
 	double f = sc_dtype_bytes(SC_FP32), n = (double)x->req->n_micro_batches;
 	double added = shards ? dense / rule.ranks + expert / rule.expert_ranks : dense + expert;
+	double share = shards ? (n - 1) / n : n > 1; /* of the micro-batches */
 
 	if (x->lora || x->inputs_only)
 		return;
 	if (autocasts(x))
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE,
-			    (dense + expert) * (x->e + f) + added * 3 * f * (n - 1) / n, 12);
-	else if (!x->sw->fused_grad_accumulation && n > 1) {
+			    (dense + expert) * (x->e + f) + added * 3 * f * share, 12);
+	else if (!x->sw->fused_grad_accumulation && share > 0) {
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, added * 3 * x->e, 12);
-		sc_block_share(x->block, first, (n - 1) / n);
+		sc_block_share(x->block, first, share);
 	}
 }
