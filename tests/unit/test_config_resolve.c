@@ -328,7 +328,10 @@ TEST(nodes_of_several_kinds)
 	ck_assert_str_eq(sc_request_device(&request, 1)->id, "v100-sxm-16gb");
 	ck_assert_uint_eq(sc_request_kind_of(&request, &nodes[0]), 0);
 	ck_assert_uint_eq(sc_request_kind_of(&request, &nodes[1]), 1);
-	check_warnings(0, "");
+	/* what one of them does not run no rank runs */
+	ck_assert_int_eq(request.config.training.attention, SC_ATT_UNFUSED);
+	check_warnings(1, "training.attention is not given: unfused is taken, as default has no "
+			  "fused kernel for v100-sxm-16gb, before Ampere");
 	/* a kind may come back, and be alone */
 	resolve_ok(MIXED("{gpu: test-gpu, count: 2}, " V100_4 ", {gpu: test-gpu, count: 2}")
 			   GPUS MODEL PARALLEL TRAINING);
@@ -343,7 +346,8 @@ TEST(nodes_of_several_kinds)
 
 TEST(all_kinds_must_have_the_precision)
 {
-	resolve_ok(MIXED(TEST_4 ", " V100_4) GPUS MODEL PARALLEL "training: {global_batch: 64}\n");
+	resolve_ok(MIXED(TEST_4 ", " V100_4) GPUS MODEL PARALLEL
+		   "training: {global_batch: 64, attention: unfused}\n");
 	ck_assert_int_eq(request.config.training.precision, SC_P_FP16);
 	check_warnings(1, "training.precision is not given; fp16 is taken");
 }

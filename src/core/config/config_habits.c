@@ -317,6 +317,40 @@ static void resolve_experts(struct sc_request *req)
 		tr->moe_dispatcher = SC_DISPATCH_ALL_TO_ALL;
 }
 
+/* FlashAttention-2 and cuDNN's kernels run from Ampere on. Before, PyTorch has a memory-efficient one for whoever calls its
+ * scaled_dot_product_attention (aten/native/transformers/cuda/sdp_utils.cpp); others have none (Transformer Engine,
+ * get_attention_backend). */
+static void resolve_attention(struct sc_request *req)
+{
+	enum { AMPERE = 80 };
+	enum sc_attention *attention = &req->config.training.attention;
+	const struct sc_device *older = NULL;
+
+	if ((int)*attention == SC_NOT_GIVEN)
+		*attention = SC_ATT_FLASH;
+	for (size_t k = 0; k < sc_request_n_kinds(req); k++) {
+		const struct sc_device *device = sc_request_device(req, k);
+
+		if (device->cuda_capability > 0 && device->cuda_capability < AMPERE)
+			older = device;
+	}
+	if (!older || *attention != SC_ATT_FLASH || req->software.efficient_attention ||
+	    !sc_model_is_transformer(&req->config.model))
+		return;
+	if (is_given(req, "training.attention")) {
+		sc_warn(&req->warnings,
+			"training.attention flash does not run on %s, before Ampere: %s falls back to "
+			"unfused, which takes longer",
+			older->id, req->software.id);
+		return;
+	}
+	*attention = SC_ATT_UNFUSED;
+	sc_warn(&req->warnings,
+		"training.attention is not given: unfused is taken, as %s has no fused kernel for %s, "
+		"before Ampere",
+		req->software.id, older->id);
+}
+
 void sc_config_fill_options(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
@@ -338,8 +372,7 @@ void sc_config_fill_options(struct sc_request *req)
 	}
 	if (tr->recompute == SC_NOT_GIVEN)
 		tr->recompute = SC_RECOMPUTE_NONE;
-	if ((int)tr->attention == SC_NOT_GIVEN)
-		tr->attention = SC_ATT_FLASH;
+	resolve_attention(req);
 	if ((int)tr->fp8_recipe == SC_NOT_GIVEN)
 		tr->fp8_recipe = SC_FP8_DELAYED;
 	if (tr->cuda_graphs & SC_GRAPH_FULL)

@@ -134,6 +134,7 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE_OR(elementwise_factor, 0.1, 20, 1, "bytes of its elementwise kernels; default 1"),
 	DOUBLE_OR(elementwise_factor_amp, 0, 20, 0,
 		  "the same with precision amp_fp16 and amp_bf16; 0 = the same"),
+	BOOL(efficient_attention, "fused attention before Ampere, too, by PyTorch's own kernel"),
 	DOUBLE_OR(attention_eff, 0.01, 2, 1,
 		  "fused attention kernels over the device's; default 1"),
 	DOUBLE_OR(attention_eff_hopper, 0.01, 2, 1, "the same from Hopper on; default 1"),

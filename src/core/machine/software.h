@@ -99,9 +99,11 @@ struct sc_software {
 	bool mlm_gather;
 	/* Over those counted here; for chains that are not fused where PyTorch's kernels are. */
 	double elementwise_factor, elementwise_factor_amp;
+	bool efficient_attention;
 	double attention_eff,
 		attention_eff_hopper; /* kernels written for earlier GPUs lose much on Hopper */
-	double link_eff, net_eff, comm_latency_us; /* a coordinator's cycle, sockets */
+	double link_eff, net_eff, comm_latency_us,
+		tp_latency_us;     /* a coordinator's cycle, sockets */
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
 	bool interleaves;          /* parallel.virtual_stages not given: chunks of two layers */
 	/* Samples of models that are not causal are batched by length, in bins of so many tokens; 0 = not. */
