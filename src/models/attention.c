@@ -107,18 +107,13 @@ static double stairs(double keys, double n)
 	return left > 0 ? left * (keys + first * TILE_ROWS + TILE_ROWS * (left - 1) / 2) : 0;
 }
 
-/* A window saves a tile the keys before those that its first query reaches, in whole tiles of keys: their mean, and what the
- * tile with most keys saves. */
-static double saved_keys(const struct sc_attention_shape *s, double n_tiles, double *least)
+/* A window saves a tile the keys before those that its first query reaches, in whole tiles of keys: the mean of n tiles from
+ * the t-th on. */
+static double saved_keys(const struct sc_attention_shape *s, double t, double n)
 {
-	double first = beyond_window(s) - TILE_ROWS;
-	double busiest = first + (s->causal ? (n_tiles - 1) * TILE_ROWS : 0);
+	double first = beyond_window(s) + (t - 1) * TILE_ROWS;
 
-	*least = 0;
-	if (!(s->window > 0))
-		return 0;
-	*least = fmin(fmax(busiest, 0), s->seq_kv);
-	return (stairs(first, n_tiles) - stairs(first - s->seq_kv, n_tiles)) / n_tiles;
+	return s->window > 0 ? (stairs(first, n) - stairs(first - s->seq_kv, n)) / n : 0;
 }
 
 static void prefill_time(const struct sc_device *device, const struct sc_op *op,
@@ -136,13 +131,12 @@ static void prefill_time(const struct sc_device *device, const struct sc_op *op,
 	double tile_us = s->backward ? c->bwd_tile_us : c->fwd_tile_us;
 	double elements =
 		2 * s->batch * s->head_dim * (s->heads * s->seq_q + s->kv_heads * s->seq_kv);
-	double least_saved;
+	double longest = keys - saved_keys(s, s->causal ? n_tiles - 1 : 0, 1);
 
 	if (s->causal && n_tiles > 1)
 		mean = fmax(keys - (n_tiles - 1) * TILE_ROWS / 2, (keys + TILE_ROWS) / 2);
-	mean -= saved_keys(s, n_tiles, &least_saved);
-	out->math_us =
-		fmax((key_us * mean + tile_us) * waves, key_us * (keys - least_saved) + tile_us);
+	mean -= saved_keys(s, 0, n_tiles);
+	out->math_us = fmax((key_us * mean + tile_us) * waves, key_us * longest + tile_us);
 	out->memory_us =
 		sc_memory_us(device, elements * (s->backward ? 2 : 1) * sc_dtype_bytes(op->dtype),
 			     device->rowwise.hbm_eff, 0);

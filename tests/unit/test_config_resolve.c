@@ -330,8 +330,8 @@ TEST(nodes_of_several_kinds)
 	ck_assert_uint_eq(sc_request_kind_of(&request, &nodes[1]), 1);
 	/* what one of them does not run no rank runs */
 	ck_assert_int_eq(request.config.training.attention, SC_ATT_UNFUSED);
-	check_warnings(1, "training.attention is not given: unfused is taken, as default has no "
-			  "fused kernel for v100-sxm-16gb, before Ampere");
+	check_warnings(1, "training.attention is not given: unfused is taken, as on "
+			  "v100-sxm-16gb, before Ampere, default has no fused kernel");
 	/* a kind may come back, and be alone */
 	resolve_ok(MIXED("{gpu: test-gpu, count: 2}, " V100_4 ", {gpu: test-gpu, count: 2}")
 			   GPUS MODEL PARALLEL TRAINING);
@@ -430,7 +430,7 @@ static const struct {
 	 "parallel: {tp: 4, sequence_parallel: true}\nmodel: {family: gpt, layers: "
 	 "24, hidden: 1024, heads: 16, seq: 510, vocab: 1000}\n",
 	 "r.yaml:4:38: error: the 510 tokens of a rank do not split over parallel.tp 4, as "
-	 "sequence_parallel needs; pad model.seq to 512, or set parallel.sequence_parallel false"},
+	 "parallel.sequence_parallel true needs; pad model.seq to 512, or set it false"},
 	{CLUSTER GPUS MODEL TRAINING "parallel: {pp: 32}\n",
 	 "r.yaml:5:16: error: model.layers 24 are fewer than the 32 chunks of pp 32 x virtual_stages 1; "
 	 "each needs a layer"},

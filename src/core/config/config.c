@@ -415,14 +415,6 @@ static void count_later_layers(const struct sc_model *m, int64_t n_chunks, int64
 	layers[others] = n_fewer > 0 ? 0 : m->layers - each * others;
 }
 
-bool sc_counts_later_layers(const struct sc_config *cfg)
-{
-	const struct sc_parallel *par = &cfg->parallel;
-
-	return cfg->model.mtp_layers > 0 && par->pp * par->virtual_stages > 1 && !par->layout &&
-	       !par->stage_layers.n && !par->count_embedding && !par->count_loss;
-}
-
 static void split_layers(const struct sc_request *request, int64_t *layers)
 {
 	const struct sc_parallel *par = &request->config.parallel;
@@ -443,7 +435,7 @@ static void split_layers(const struct sc_request *request, int64_t *layers)
 		count_ends(n_layers, n_chunks, counts, layers);
 		return;
 	}
-	if (sc_counts_later_layers(&request->config)) {
+	if (request->config.model.mtp_layers > 0 && n_chunks > 1 && !par->stage_layers.n) {
 		count_later_layers(&request->config.model, n_chunks, layers);
 		return;
 	}

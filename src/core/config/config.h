@@ -480,8 +480,6 @@ double sc_recompute_frac(const struct sc_request *request);
 /* Layers of each of pp * virtual_stages chunks, chunk-major (chunk * pp + stage). Layers that do
  * not split evenly: the first chunks have one more, if the software does not count the ends. */
 void sc_stage_layers(const struct sc_request *request, int64_t *layers);
-/* Do model.mtp_layers decide how layers are divided? */
-bool sc_counts_later_layers(const struct sc_config *cfg);
 
 static inline bool sc_stages_are_balanced(const struct sc_parallel *par)
 {

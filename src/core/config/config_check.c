@@ -90,28 +90,6 @@ static void warn_units(struct sc_request *req)
 			gbit_s, gbit_s / SC_BITS_PER_BYTE, (long long)cfg->cluster.nics_per_node);
 }
 
-/* A layer more that predicts later tokens may make a pipeline faster: it divides the others anew. */
-static void warn_later_layers(struct sc_request *req)
-{
-	const struct sc_config *cfg = &req->config;
-	const int64_t n = cfg->parallel.pp * cfg->parallel.virtual_stages;
-	const int64_t last = cfg->model.layers / n, first = last + (cfg->model.layers % n > 0);
-	int64_t *layers;
-
-	if (!sc_counts_later_layers(cfg))
-		return;
-	layers = sc_xrealloc(NULL, (size_t)n, sizeof(*layers));
-	sc_stage_layers(req, layers);
-	layers[n - 1] -= cfg->model.mtp_layers;
-	if (layers[0] != first || layers[n - 1] != last)
-		sc_warn(&req->warnings,
-			"model.mtp_layers divides the pipeline anew: %" PRId64
-			" layers in the first chunk and %" PRId64 " in the last, not %" PRId64
-			" and %" PRId64 "; parallel.stage_layers sets them",
-			layers[0], layers[n - 1], first, last);
-	free(layers);
-}
-
 static void warn_all(struct sc_request *req)
 {
 	for (size_t i = 0; i < sc_request_n_kinds(req); i++) {
@@ -141,7 +119,11 @@ static void warn_all(struct sc_request *req)
 		const struct sc_model *model = &req->config.model;
 		const struct sc_training *tr = &req->config.training;
 
-		warn_later_layers(req);
+		if (model->mtp_layers > 0 && par->pp > 1 && !par->stage_layers.n && !par->layout &&
+		    !par->count_embedding && !par->count_loss)
+			sc_warn(&req->warnings,
+				"model.mtp_layers divides the pipeline anew: with the loss they count as layers, and "
+				"the last chunk has fewer others; parallel.stage_layers sets them");
 		if (model->sliding_window > 0 && model->sliding_window < model->seq &&
 		    tr->attention == SC_ATT_UNFUSED)
 			sc_warn(&req->warnings,
@@ -396,18 +378,13 @@ static int check_widths(const struct sc_resolver *res)
 				       "model.seq %" PRId64
 				       " does not split over parallel.cp %" PRId64,
 				       seq, par->cp);
-	if (par->sequence_parallel && seq / par->cp % tp) {
-		const bool habit = sc_habit_taken(res->request, "parallel.sequence_parallel");
-
+	if (par->sequence_parallel && seq / par->cp % tp)
 		return sc_resolve_fail(
-			res, SC_ECONFLICT, habit ? "model.seq" : "parallel.sequence_parallel",
+			res, SC_ECONFLICT, "parallel.sequence_parallel",
 			"the %" PRId64 " tokens of a rank do not split over parallel.tp %" PRId64
-			", as sequence_parallel%s%s needs; pad model.seq to %" PRId64
-			", or set parallel.sequence_parallel false",
-			seq / par->cp, tp, habit ? " of " : "",
-			habit ? res->request->software.id : "",
-			(seq / par->cp + tp - 1) / tp * tp * par->cp);
-	}
+			", as parallel.sequence_parallel true needs; pad model.seq to %" PRId64
+			", or set it false",
+			seq / par->cp, tp, (seq / par->cp + tp - 1) / tp * tp * par->cp);
 	return 0;
 }
 

@@ -324,6 +324,7 @@ static void resolve_attention(struct sc_request *req)
 {
 	enum { AMPERE = 80 };
 	enum sc_attention *attention = &req->config.training.attention;
+	const bool given = is_given(req, "training.attention");
 	const struct sc_device *older = NULL;
 
 	if ((int)*attention == SC_NOT_GIVEN)
@@ -337,18 +338,14 @@ static void resolve_attention(struct sc_request *req)
 	if (!older || *attention != SC_ATT_FLASH || req->software.efficient_attention ||
 	    !sc_model_is_transformer(&req->config.model))
 		return;
-	if (is_given(req, "training.attention")) {
-		sc_warn(&req->warnings,
-			"training.attention flash does not run on %s, before Ampere: %s falls back to "
-			"unfused, which takes longer",
-			older->id, req->software.id);
-		return;
-	}
-	*attention = SC_ATT_UNFUSED;
+	if (!given)
+		*attention = SC_ATT_UNFUSED;
 	sc_warn(&req->warnings,
-		"training.attention is not given: unfused is taken, as %s has no fused kernel for %s, "
-		"before Ampere",
-		req->software.id, older->id);
+		given ? "training.attention flash does not run on %s, before Ampere: %s falls back to "
+			"unfused, which takes longer"
+		      : "training.attention is not given: unfused is taken, as on %s, before Ampere, %s "
+			"has no fused kernel",
+		older->id, req->software.id);
 }
 
 void sc_config_fill_options(struct sc_request *req)
