@@ -118,7 +118,8 @@ void sc_option_add(const struct sc_option_maker *m, const struct sc_option *like
 	int64_t dim = p->tables[like->table].dim;
 	struct sc_option option = *like;
 	struct sc_option_shard s = {.cols = 0};
-	bool in_runs = cols >= dim && n_rows > SC_MAX_RUNS && like->spread != SC_SPREAD_FREE;
+	bool has_each = like->spread == SC_SPREAD_UNIFORM || like->spread == SC_SPREAD_HOST;
+	bool in_runs = cols >= dim && n_rows > SC_MAX_RUNS && has_each;
 
 	option.first_shard = (uint32_t)p->shards.n;
 	option.n_shards = n_rows;

@@ -116,13 +116,16 @@ static void add(struct sc_study *study, const struct sc_step_candidate *from, co
 		.iteration_ms = from->step_ms,
 	};
 	struct sc_err err = {.code = SC_OK};
-	int rc = sc_shard_rate(&objective->problem, &from->plan, true, objective->arena,
-			       &ranked.solution, &err);
+	int rc = sc_shard_plan_check(&from->plan, &err); /* as a reader of its file does */
+	bool is_whole = rc == 0;
 
+	if (is_whole)
+		rc = sc_shard_rate(&objective->problem, &from->plan, true, objective->arena,
+				   &ranked.solution, &err);
 	ranked.has_cost = rc == 0;
 	sc_shard_plan_release(&ranked.solution.plan); /* a copy, which knows no file */
 	ranked.solution.plan = from->plan;
-	if (rc == 0 || study->predictor) /* its step can be simulated all the same */
+	if (rc == 0 || (is_whole && study->predictor)) /* its step can be simulated all the same */
 		rc = examine(study, &ranked, &err);
 	if (rc)
 		ranked.error = reason(objective, &err);
