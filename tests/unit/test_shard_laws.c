@@ -1,5 +1,10 @@
 /* Laws of sharding, over requests and plans at random. */
+#include "core/graph/graph.h"
+#include "predict/dlrm/dlrm.h"
+#include "predict/engine/simulate.h"
+#include "predict/transformer/build_transformer.h"
 #include "random_dlrm.h"
+#include "study/shard/shard_iteration.h"
 #include "study/shard/shard_study.h"
 
 enum { N_CASES = 2000 };
@@ -66,8 +71,8 @@ static void check_plan(const struct sc_ranked_plan *plan, uint64_t seed)
 	sc_strbuf_release(&text);
 }
 
-/* The answer of a search that is soon ended, and the plan of a planner. */
-static void check_case(uint64_t seed, enum sc_objective_kind kind)
+/* The answer of a search that is soon ended, and the plan of a planner: how many of them there were. */
+static size_t check_case(uint64_t seed, enum sc_objective_kind kind)
 {
 	static const char *const STARTS[] = {
 		"search, exchanges first", "lpt", "torchrec", "hugectr", "lookups", "random"};
@@ -78,6 +83,7 @@ static void check_case(uint64_t seed, enum sc_objective_kind kind)
 	struct sc_start_ask ask;
 	struct sc_study study;
 	struct sc_err err = {0};
+	size_t n;
 
 	begin_case();
 	random_dlrm(seed, &dlrm);
@@ -96,14 +102,18 @@ static void check_case(uint64_t seed, enum sc_objective_kind kind)
 	}
 	for (size_t k = 0; k < study.plans.n; k++)
 		check_plan(&study.plans.at[k], seed);
-	ck_assert_uint_gt(study.plans.n, 0);
+	n = study.plans.n;
 	sc_study_release(&study);
+	return n;
 }
 
 LOOP_TEST(plans_are_what_their_files_hold, SC_OBJECTIVE_HUGECTR + 1)
 {
+	size_t n_plans = 0;
+
 	for (int i = 0; i < n_cases(N_CASES); i++)
-		check_case((uint64_t)nth_case(i, N_CASES), (enum sc_objective_kind)_i);
+		n_plans += check_case((uint64_t)nth_case(i, N_CASES), (enum sc_objective_kind)_i);
+	ck_assert_uint_ge(n_plans, 18 * (size_t)n_cases(N_CASES) / 10);
 }
 
 /* Nor is a plan of whoever that its reader would refuse. */
@@ -126,4 +136,110 @@ TEST(a_plan_with_rows_on_no_rank_is_not_rated)
 	ck_assert_ptr_nonnull(study.plans.at[0].error);
 	ck_assert_int_ne(sc_study_rank(&study, &err), 0);
 	sc_study_release(&study);
+}
+
+/* ---- a step under a given plan ---- */
+
+/* The case's plan; host and kernels' launches count in one case of two. */
+static struct sc_request *placed_case(uint64_t seed, struct sc_shard_plan *plan)
+{
+	struct sc_request *req;
+	struct sc_err err = {0};
+	struct sc_rng rng;
+
+	begin_case();
+	random_dlrm(seed, &dlrm);
+	req = random_request(&dlrm, seed % 2 ? "" : "cluster.ssd_gib=1000");
+	if (seed % 4 < 2) {
+		req->software.host_step_us = req->software.host_op_us = 0;
+		req->software.comm_host_us = req->software.dlrm.host_sample_us = 0;
+	}
+	ck_assert_int_eq(
+		sc_objective_init(&objective, SC_OBJECTIVE_ITERATION, false, req, &arena, &err), 0);
+	sc_rng_init(&rng, seed);
+	random_plan(&objective.problem, &rng, plan);
+	return req;
+}
+
+static double step_ms(const struct sc_request *req, const struct sc_shard_plan *plan)
+{
+	static struct sc_prediction out;
+	struct sc_err err = {0};
+
+	ck_assert_msg(sc_iteration_rate(predictor, req, plan, &out, &err) == 0, "%s", err.text);
+	return out.iteration_ms;
+}
+
+/* Of many steps in a row, without the first ones and the last, which has nothing beside its end. */
+static double mean_step_ms(const struct sc_request *req, const struct sc_shard_plan *plan)
+{
+	enum { FIRST = 7, LAST = 23, N_STEPS = LAST + 2 };
+	struct sc_predict_opts opts;
+	struct sc_build_scratch scratch = {.arena = &arena};
+	struct sc_simulator *sim = sc_simulator_create();
+	struct sc_timeline timeline = {0};
+	struct sc_dlrm_built built;
+	struct sc_graph graph;
+	struct sc_dlrm of;
+	struct sc_err err = {0};
+	double first = 0, last = 0;
+
+	sc_predict_opts_init(&opts);
+	opts.plan = plan;
+	sc_graph_init(&graph);
+	ck_assert_int_eq(sc_dlrm_init(&of, &(struct sc_setup){req, &opts, &scratch, NULL}, &err),
+			 0);
+	sc_dlrm_build(&of, N_STEPS, &graph, &built);
+	ck_assert_int_eq(sc_simulate(sim, &graph, NULL, &timeline, NULL), 0);
+	for (size_t c = 0; c < of.n_classes; c++) {
+		first = fmax(first, timeline.end_us[built.step_end[FIRST * of.n_classes + c]]);
+		last = fmax(last, timeline.end_us[built.step_end[LAST * of.n_classes + c]]);
+	}
+	sc_dlrm_release(&of);
+	sc_timeline_release(&timeline);
+	sc_graph_release(&graph);
+	sc_simulator_destroy(sim);
+	return (last - first) / (LAST - FIRST) / SC_US_PER_MS;
+}
+
+/* Steps that share links beside each other may alternate for good: few do. */
+TEST(a_step_is_like_those_after_it)
+{
+	int n = n_cases(N_CASES), n_off = 0;
+
+	for (int i = 0; i < n; i++) {
+		uint64_t seed = (uint64_t)nth_case(i, N_CASES);
+		struct sc_shard_plan plan;
+		const struct sc_request *req = placed_case(seed, &plan);
+		double ms = step_ms(req, &plan), mean = mean_step_ms(req, &plan);
+
+		ck_assert_msg(fabs(ms / mean - 1) < 0.11, "%llu: %g ms, on average %g",
+			      (unsigned long long)seed, ms, mean);
+		n_off += fabs(ms / mean - 1) > 0.005;
+		sc_shard_plan_release(&plan);
+	}
+	ck_assert_int_le(n_off, 1 + n / 200);
+}
+
+/* But for exchanges that come later, and so are less beside the reduction that a step ends with. */
+TEST(more_lookups_are_not_faster)
+{
+	int n = n_cases(N_CASES), n_off = 0;
+
+	for (int i = 0; i < n; i++) {
+		uint64_t seed = (uint64_t)nth_case(i, N_CASES);
+		struct sc_shard_plan plan;
+		struct sc_request *req = placed_case(seed, &plan);
+		struct sc_table *tables = req->config.model.tables.at;
+		double ms = step_ms(req, &plan), more;
+
+		for (size_t t = 0; t < dlrm.n; t++)
+			tables[t].pooling *= 2;
+		more = step_ms(req, &plan);
+		ck_assert_msg(more > ms * 0.96, "%llu: %g ms, with twice the lookups %g",
+			      (unsigned long long)seed, ms, more);
+		n_off += more < ms * (1 - 1e-4);
+		sc_shard_plan_release(&plan);
+	}
+	ck_assert_int_le(n_off, 1 + n / 400);
 }

@@ -223,13 +223,14 @@ static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t de
 }
 
 /* From indices to pooled vectors on the ranks that need them. Indices by table came beside the step before; those of
- * the next come beside this one. */
+ * the next come beside this one, and no sooner: the exchanges of many steps ahead would fill the first ones' network
+ * and be gone from the last ones'. */
 static uint32_t look_up(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
 	uint32_t at = p->st->index_ready;
 
-	p->st->index_ready = join_exchange(p, X_INDEX, SC_NONE, SC_NONE);
+	p->st->index_ready = join_exchange(p, X_INDEX, p->st->step_end, SC_NONE);
 	at = wait_on(p, l->embedding, at);
 	at = run_block(p, SC_DLRM_INDEX, l->embedding, at);
 	at = run_block(p, SC_DLRM_PREFETCH, l->embedding, at);
