@@ -76,14 +76,18 @@ static size_t count_ties(const struct sc_study *study)
 static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 {
 	const char *unit = study->objective->unit;
+	const int gap_width = study->predictor ? 11 : 8;
 	char cost[32];
 
 	snprintf(cost, sizeof(cost), "%s %s", study->predictor ? "proxy" : "cost", unit);
 	sc_strbuf_printf(out, "%-24s", "plan");
+	if (sc_study_is_by_gpu(study))
+		sc_strbuf_printf(out, "%12s", "GPUs ms");
 	if (study->predictor)
 		sc_strbuf_printf(out, "%12s", "step ms");
-	sc_strbuf_printf(out, " %12s %8s %-6s %5s %9s %9s %8s", cost, "gap %", "proven", "rank",
-			 "HBM GiB", "host GiB", "SSD GiB");
+	sc_strbuf_printf(out, " %12s %*s %-6s %5s %9s %9s %8s", cost, gap_width,
+			 study->predictor ? "proxy gap %" : "gap %", "proven", "rank", "HBM GiB",
+			 "host GiB", "SSD GiB");
 	if (study->opts.confidence.samples > 0)
 		sc_strbuf_printf(out, " %7s %8s %-4s", "best %", "regret %", "tied");
 	sc_strbuf_append_char(out, '\n');
@@ -100,14 +104,17 @@ static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 		}
 		if (gap_pct >= 0)
 			snprintf(gap, sizeof(gap), "%.2f", gap_pct);
+		if (sc_study_is_by_gpu(study))
+			sc_strbuf_printf(out, "%12.4f", plan->rank_ms);
 		if (study->predictor)
 			sc_strbuf_printf(out, "%12.4f", plan->iteration_ms);
 		if (plan->has_cost)
-			sc_strbuf_printf(out, " %12.6g %8s %-6s %5u %9.2f", s->cost, gap,
+			sc_strbuf_printf(out, " %12.6g %*s %-6s %5u %9.2f", s->cost, gap_width, gap,
 					 shard_is_proven(study, plan) ? "yes" : "no", s->bottleneck,
 					 s->memory.hbm_bytes / SC_BYTES_PER_GIB);
 		else
-			sc_strbuf_printf(out, " %12s %8s %-6s %5s %9s", "-", "-", "-", "-", "-");
+			sc_strbuf_printf(out, " %12s %*s %-6s %5s %9s", "-", gap_width, "-", "-",
+					 "-", "-");
 		sc_strbuf_printf(out, " %9.2f %8.2f", s->memory.host_bytes / SC_BYTES_PER_GIB,
 				 s->memory.ssd_bytes / SC_BYTES_PER_GIB);
 		if (study->opts.confidence.samples > 0)
@@ -328,6 +335,8 @@ static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard
 	}
 	sc_json_bool(json, out, "over_budget", plan->solution.over_budget);
 	sc_json_bool(json, out, "barred", plan->is_barred);
+	if (sc_study_is_by_gpu(study))
+		sc_json_real(json, out, "gpu_ms", plan->rank_ms);
 	if (plan->is_predicted) {
 		sc_json_real(json, out, "iteration_ms", plan->iteration_ms);
 		sc_json_real(json, out, "low_ms", plan->iteration_ms / band_factor(report));
@@ -400,6 +409,8 @@ static void put_json(const void *result, struct sc_json *json)
 	sc_json_real(json, json->root, "bound", study->bound);
 	sc_json_real(json, json->root, "bound_within_constraints", study->kept_bound);
 	sc_json_real(json, json->root, "lp_bound", study->lp_bound);
+	sc_json_text(json, json->root, "bound_of",
+		     study->predictor ? "proxy" : sc_objective_names[study->objective->kind]);
 	sc_json_request(json, study->objective->request);
 	if (!best->error && best->has_cost)
 		sc_json_bool(json, json->root, "fits", !best->solution.over_budget);
@@ -409,13 +420,23 @@ static void put_json(const void *result, struct sc_json *json)
 	else if (best->solution.over_budget)
 		sc_json_verdict(json, SC_STANDS_BADLY,
 				"Does not fit the memory: %s is over budget.", best->name);
-	else if (shard_is_proven(study, best))
-		sc_json_verdict(json, SC_STANDS_WELL, "Fits, and is proven: no plan costs less.%s",
+	else if (study->predictor)
+		sc_json_verdict(json, SC_STANDS_FAIR,
+				"Fits; the shortest step of %zu plans. No bound of steps is known; "
+				"its busiest rank costs by the proxy at most %.2f %% more than the "
+				"least possible.%s",
+				study->plans.n, shard_gap_pct(best->solution.cost, best->bound),
 				tie);
+	else if (shard_is_proven(study, best))
+		sc_json_verdict(json, SC_STANDS_WELL,
+				"Fits, and is proven: no plan costs less by %s's planner.%s",
+				sc_objective_names[study->objective->kind], tie);
 	else
 		sc_json_verdict(json, SC_STANDS_FAIR,
-				"Fits; at most %.2f %% above the least possible cost.%s",
-				shard_gap_pct(best->solution.cost, best->bound), tie);
+				"Fits; at most %.2f %% above the least possible cost by %s's "
+				"planner.%s",
+				shard_gap_pct(best->solution.cost, best->bound),
+				sc_objective_names[study->objective->kind], tie);
 	list = best->has_cost ? sc_json_array(json, json->root, "rank_costs") : NULL;
 	for (uint32_t i = 0; best->has_cost && i < best->solution.plan.world; i++)
 		sc_json_real(json, list, NULL, best->solution.rank_cost[i]);

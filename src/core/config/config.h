@@ -208,6 +208,10 @@ struct sc_sharding_plan {
 	 * the share and what the software holds. */
 	double hbm_gib, hbm_reserve_frac;
 };
+/* What a DLRM's user knows better than the software's profile. */
+struct sc_dlrm_own {
+	double host_sample_us; /* CPU time of the input pipeline a sample of a rank */
+};
 struct sc_parallel {
 	int64_t tp, pp, dp, cp, ep, virtual_stages;
 	enum sc_schedule schedule;
@@ -283,6 +287,7 @@ struct sc_config {
 	struct sc_training training;
 	struct sc_c3 c3;
 	struct sc_sharding_plan sharding;
+	struct sc_dlrm_own dlrm;
 	struct sc_structs stragglers; /* struct sc_straggler */
 	const char *file;             /* it was loaded from, or NULL */
 	const struct sc_origins *origins;

@@ -278,6 +278,12 @@ static const struct sc_field SHARDING_PLAN_FIELDS[] = {
 	       NEEDS(SC_NEEDS_DLRM)),
 	{0},
 };
+static const struct sc_field DLRM_FIELDS[] = {
+	DOUBLE(sc_dlrm_own, host_sample_us, 0, 1e9,
+	       "CPU time of your input pipeline a sample of a rank, us; default: the software's",
+	       NEEDS(SC_NEEDS_DLRM)),
+	{0},
+};
 static const struct sc_field MODEL_FIELDS[] = {
 	ENUM_OR(sc_model, family, sc_family_names, SC_FAMILY_NONE, "kind of model"),
 	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers", NEEDS(SC_NEEDS_TRANSFORMER)),
@@ -494,5 +500,6 @@ const struct sc_field sc_config_fields[] = {
 	SECTION(c3, C3_FIELDS, false, "concurrent computation and communication"),
 	SC_FIELD_LIST(sc_config, stragglers, STRAGGLER_FIELDS, sc_straggler, "slow ranks"),
 	SECTION(sharding, SHARDING_PLAN_FIELDS, false, "where the embedding tables of a DLRM go"),
+	SECTION(dlrm, DLRM_FIELDS, false, "the input of a DLRM"),
 	{0},
 };

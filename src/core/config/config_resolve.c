@@ -203,6 +203,8 @@ static int resolve_profiles(const struct sc_resolver *res)
 	if (rc)
 		return rc;
 	req->software = *software;
+	if (cfg->dlrm.host_sample_us >= 0)
+		req->software.dlrm.host_sample_us = cfg->dlrm.host_sample_us;
 	sc_habits_take(req, SC_HABIT_CLUSTER);
 	if (sc_catalog_fabric(res->catalog, cfg->cluster.fabric, &fabric, &own))
 		return sc_resolve_profile_error(res, "cluster.fabric", &own);

@@ -590,10 +590,10 @@ static void conclude(void *p, struct sc_prediction *out)
 	if (!sc_device_is_fitted(&req->device, "embedding"))
 		sc_warn(&out->warnings, "embedding coefficients of %.40s: trend, not measured",
 			req->device.id);
-	if (input_ms > out->iteration_ms / 2)
+	if (input_ms > out->iteration_ms / 2 && !(req->config.dlrm.host_sample_us >= 0))
 		sc_warn(&out->warnings,
 			"the host's input takes %.1f of %.1f ms, as in the example script of %.40s: "
-			"your own is dlrm.host_sample_us of a copy of its profile",
+			"give your own as dlrm.host_sample_us",
 			input_ms, out->iteration_ms, req->software.id);
 	sc_collective_files_warn(&dlrm->fabric, &out->warnings);
 	/* products run in fp32 where that is faster, as on P4 */

@@ -380,6 +380,22 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	return 0;
 }
 
+const struct sc_request *sc_ranking_request(const struct sc_request *request,
+					    struct sc_arena *arena)
+{
+	struct sc_request *out;
+
+	if (request->config.dlrm.host_sample_us >= 0 ||
+	    !(request->software.dlrm.host_sample_us > 0))
+		return request;
+	out = sc_arena_alloc(arena, sizeof(*out));
+	*out = *request;
+	out->software.host_step_us = out->software.host_op_us = 0;
+	out->software.comm_host_us = out->software.dlrm.host_sample_us = 0;
+	out->device.host.launch_us = 0;
+	return out;
+}
+
 int sc_iteration_rate(struct sc_predictor *predictor, const struct sc_request *request,
 		      const struct sc_shard_plan *plan, struct sc_prediction *out,
 		      struct sc_err *err)

@@ -15,6 +15,10 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 			 struct sc_shard_problem *out, struct sc_err *err);
 /* GPU memory for tables, bytes: sharding.hbm_gib, or what hbm_reserve_frac (0.1) and the software leave. */
 double sc_shard_table_budget(const struct sc_request *request, const struct sc_device *device);
+/* The request whose step plans are ranked by: itself; or, where the host's input is that of the software's example
+ * script, which would hide what the plans differ in, one whose host takes no time. */
+const struct sc_request *sc_ranking_request(const struct sc_request *request,
+					    struct sc_arena *arena);
 /* The whole step under a plan. */
 int sc_iteration_rate(struct sc_predictor *predictor, const struct sc_request *request,
 		      const struct sc_shard_plan *plan, struct sc_prediction *out,

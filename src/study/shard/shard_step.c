@@ -462,7 +462,7 @@ int sc_step_plan(const struct sc_request *request, struct sc_arena *arena,
 	if (rc)
 		return rc;
 	q = (struct sc_step_search){
-		.request = request,
+		.request = sc_ranking_request(request, arena),
 		.problem = &problem,
 		.predictor = sc_predictor_create(),
 		.prediction = sc_arena_calloc(arena, 1, sizeof(*q.prediction)),

@@ -12,11 +12,13 @@
 
 #define SAME_STEP 1e-6
 #define SLOWER_FRAC 0.1
+#define HIDDEN_FRAC 0.01 /* of the shortest step: alike */
 
 void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
 		   struct sc_arena *arena)
 {
-	*study = (struct sc_study){.objective = objective};
+	*study = (struct sc_study){.objective = objective,
+				   .ranking = sc_ranking_request(objective->request, arena)};
 	if (objective->kind == SC_OBJECTIVE_ITERATION) {
 		study->predictor = sc_predictor_create();
 		study->prediction = sc_arena_calloc(arena, 1, sizeof(*study->prediction));
@@ -64,16 +66,23 @@ static bool is_barred(const struct sc_study *study, const struct sc_shard_plan *
 
 static int predict(struct sc_study *study, struct sc_ranked_plan *ranked, struct sc_err *err)
 {
-	int rc;
+	const struct sc_request *const steps[] = {study->ranking, study->objective->request};
+	double *const ms[] = {&ranked->rank_ms, &ranked->iteration_ms};
 
-	if (!study->predictor || ranked->is_predicted)
-		return 0;
-	rc = sc_iteration_rate(study->predictor, study->objective->request, &ranked->solution.plan,
-			       study->prediction, err);
-	if (rc)
-		return rc;
-	ranked->is_predicted = true;
-	ranked->iteration_ms = study->prediction->iteration_ms;
+	for (int i = 0; i < 2 && study->predictor; i++) {
+		int rc = 0;
+
+		if (i && !sc_study_is_by_gpu(study))
+			*ms[i] = ranked->rank_ms;
+		else if (!(*ms[i] > 0))
+			rc = sc_iteration_rate(study->predictor, steps[i], &ranked->solution.plan,
+					       study->prediction, err);
+		if (rc)
+			return rc;
+		if (!(*ms[i] > 0))
+			*ms[i] = study->prediction->iteration_ms;
+	}
+	ranked->is_predicted = study->predictor != NULL;
 	return 0;
 }
 
@@ -112,8 +121,7 @@ static void add(struct sc_study *study, const struct sc_step_candidate *from, co
 	struct sc_ranked_plan ranked = {
 		.name = from->name,
 		.origin = origin,
-		.is_predicted = from->step_ms > 0,
-		.iteration_ms = from->step_ms,
+		.rank_ms = from->step_ms,
 	};
 	struct sc_err err = {.code = SC_OK};
 	int rc = sc_shard_plan_check(&from->plan, &err); /* as a reader of its file does */
@@ -145,7 +153,7 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	struct sc_shard_solution found = {.cost = 0};
 	struct sc_lint note = {.code = "starts-left-out"};
 	sc_step_candidates list = {0};
-	struct sc_step_search q = {.request = objective->request,
+	struct sc_step_search q = {.request = study->ranking,
 				   .problem = &objective->problem,
 				   .predictor = study->predictor,
 				   .prediction = study->prediction,
@@ -214,9 +222,14 @@ int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_er
 	return 0;
 }
 
+bool sc_study_is_by_gpu(const struct sc_study *study)
+{
+	return study->predictor && study->ranking != study->objective->request;
+}
+
 double sc_ranked_cost(const struct sc_study *study, const struct sc_ranked_plan *plan)
 {
-	return study->predictor ? plan->iteration_ms : plan->solution.cost;
+	return study->predictor ? plan->rank_ms : plan->solution.cost;
 }
 
 /* What can be used, what cannot, what is not rated. */
@@ -270,10 +283,9 @@ static double exposed_frac(struct sc_study *study, const struct sc_ranked_plan *
 	opts.plan = &plan->solution.plan;
 	opts.hbm_speed = opts.link_speed = opts.nic_speed = 1 / (1 + SLOWER_FRAC);
 	if (!plan->has_cost || !(plan->solution.cost > 0) ||
-	    sc_predict(study->predictor, study->objective->request, &opts, study->prediction,
-		       &none))
+	    sc_predict(study->predictor, study->ranking, &opts, study->prediction, &none))
 		return 0;
-	slower_ms = study->prediction->iteration_ms - plan->iteration_ms;
+	slower_ms = study->prediction->iteration_ms - plan->rank_ms;
 	return fmin(1, fmax(0, slower_ms / (SLOWER_FRAC * plan->solution.cost)));
 }
 
@@ -289,7 +301,7 @@ static int judge(struct sc_study *study, size_t n, struct sc_err *err)
 
 		plans[i] = (struct sc_confidence_plan){.terms = &from->terms};
 		if (study->predictor) {
-			plans[i].step_ms = from->iteration_ms;
+			plans[i].step_ms = from->rank_ms;
 			plans[i].exposed_frac = n > 1 ? exposed_frac(study, from) : 1;
 		}
 	}
@@ -303,11 +315,40 @@ static int judge(struct sc_study *study, size_t n, struct sc_err *err)
 	return rc;
 }
 
+/* How many plans the host makes alike. */
+static void note_host(struct sc_study *study)
+{
+	struct sc_lint note = {.code = "host-hides"};
+	char of[48];
+	double least = HUGE_VAL;
+	size_t n = 0, n_hidden = 0;
+
+	for (size_t i = 0; i < study->plans.n; i++) {
+		if (!study->plans.at[i].error)
+			least = fmin(least, study->plans.at[i].iteration_ms);
+	}
+	for (size_t i = 0; i < study->plans.n; i++) {
+		const struct sc_ranked_plan *plan = &study->plans.at[i];
+
+		n += !plan->error;
+		n_hidden += !plan->error && plan->rank_ms < plan->iteration_ms &&
+			    plan->iteration_ms <= least * (1 + HIDDEN_FRAC);
+	}
+	snprintf(of, sizeof(of), "%zu of %zu", n_hidden, n);
+	snprintf(note.text, sizeof(note.text),
+		 "the host, as in the example script of %.40s, hides %s plans: they are ranked by "
+		 "the GPUs' step; give your own as dlrm.host_sample_us",
+		 study->objective->request->software.id, n_hidden == n ? "all" : of);
+	if (sc_study_is_by_gpu(study) && n > 1 && n_hidden)
+		SC_VEC_PUSH(&study->lints, note);
+}
+
 int sc_study_rank(struct sc_study *study, struct sc_err *err)
 {
 	size_t n = 0;
 
 	find_bounds(study);
+	note_host(study);
 	sort(study);
 	for (size_t i = 0; i < study->plans.n; i++) {
 		struct sc_ranked_plan *plan = &study->plans.at[i];
