@@ -320,6 +320,7 @@ static int read_constraints(struct run *s, struct sc_err *err)
 {
 	const struct sc_shard_args *ask = s->ask;
 	const struct sc_constraint_at at = {.file = NULL};
+	bool names_tier = false;
 	int rc = 0;
 
 	for (size_t i = 0; i < ask->constraints.n && rc == 0; i++)
@@ -330,7 +331,12 @@ static int read_constraints(struct run *s, struct sc_err *err)
 				      err);
 	s->objective.problem.constraints = s->constraints.at;
 	s->objective.problem.n_constraints = s->constraints.n;
-	return rc;
+	for (size_t i = 0; i < s->constraints.n; i++)
+		names_tier = names_tier || s->constraints.at[i].tier >= 0;
+	if (rc || !names_tier || s->objective.kind != SC_OBJECTIVE_ITERATION)
+		return rc;
+	sc_shard_problem_release(&s->objective.problem); /* made without them */
+	return sc_iteration_problem(s->request, s->arena, &s->objective.problem, err);
 }
 
 static int add_baselines(struct run *s, struct sc_err *err)

@@ -148,7 +148,7 @@ static double simulate(struct task *t, const struct sc_request *request,
 static double search(struct task *t, const struct sc_request *request, struct sc_shard_plan *out)
 {
 	sc_step_candidates list = {0};
-	struct sc_shard_problem problem;
+	struct sc_shard_problem problem = {.n_tables = 0};
 	struct sc_err err = {.code = SC_OK};
 	struct sc_step_search q = t->q;
 

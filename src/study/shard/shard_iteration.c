@@ -24,8 +24,9 @@ struct sc_iteration_costs {
 	/* Column slices in HBM costed so far, by width: [table][cols]; zero where not yet. */
 	struct sc_option_shard **slices;
 	struct sc_arena *arena;
-	bool hbm_alone; /* all tables fit there: no other memory is looked at */
-	bool ssd;       /* nodes have some for tables */
+	bool hbm_alone;    /* all tables fit there: no other memory is looked at, */
+	const bool *named; /* but for tables of which a constraint names one */
+	bool ssd;          /* nodes have some for tables */
 	struct sc_exchange_rates rates;
 	struct sc_row_memo *rows; /* the problem's */
 };
@@ -237,7 +238,8 @@ static void add_table(const struct sc_iteration_costs *x, struct sc_shard_proble
 	if (x->world > 1 && bytes <= MAX_REPLICA_BYTES)
 		sc_option_add(&maker, &replicas, 1, t->dim);
 	for (int tier = SC_TIER_HBM; tier < SC_N_TIERS; tier++) {
-		if (tier == SC_TIER_HBM || (!x->hbm_alone && (tier != SC_TIER_SSD || x->ssd)))
+		if (tier == SC_TIER_HBM ||
+		    ((!x->hbm_alone || x->named[table]) && (tier != SC_TIER_SSD || x->ssd)))
 			add_tier_options(&maker, table, (enum sc_tier)tier);
 	}
 }
@@ -332,9 +334,19 @@ static bool fits_hbm(const struct sc_iteration_costs *x, const struct sc_shard_p
 	return need <= FULL_FRAC * have;
 }
 
+static const bool *find_named(const struct sc_shard_problem *problem, struct sc_arena *arena)
+{
+	bool *named = sc_arena_calloc(arena, problem->n_tables + 1, sizeof(*named));
+
+	for (size_t i = 0; i < problem->n_constraints; i++)
+		named[problem->constraints[i].table] |= problem->constraints[i].tier >= 0;
+	return named;
+}
+
 int sc_iteration_problem(const struct sc_request *request, struct sc_arena *arena,
 			 struct sc_shard_problem *out, struct sc_err *err)
 {
+	const struct sc_shard_problem given = *out;
 	struct sc_iteration_costs *x = sc_arena_calloc(arena, 1, sizeof(*x));
 	double hosts;
 	int rc = sc_fabric_from_request(request, &x->fabric, err);
@@ -353,6 +365,8 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	x->slices = sc_arena_calloc(arena, x->tables.n, sizeof(struct sc_option_shard *));
 	find_rates(x, &x->rates);
 	memset(out, 0, sizeof(*out));
+	out->constraints = given.constraints;
+	out->n_constraints = given.n_constraints;
 	out->n_tables = x->tables.n;
 	out->tables = x->tables.at;
 	out->world = x->world;
@@ -368,8 +382,10 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	x->rows = out->rows = sc_row_memo_create();
 	set_ranks(request, arena, out);
 	x->hbm_alone = fits_hbm(x, out);
+	x->named = find_named(out, arena);
 	for (uint32_t t = 0; t < x->tables.n; t++) {
-		if (t && same_table(&x->tables.at[t - 1], &x->tables.at[t])) {
+		if (t && x->named[t - 1] == x->named[t] &&
+		    same_table(&x->tables.at[t - 1], &x->tables.at[t])) {
 			copy_table(out, t);
 			x->slices[t] = slices_of(x, t - 1);
 		} else {

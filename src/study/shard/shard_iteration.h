@@ -10,7 +10,8 @@
 
 /* Proxy costs of the options of each table, ms: its embedding kernels' time, forward and backward, and its
  * share of the exchanges, by the request's device, network and software. Kernel start-up is left out: it
- * is the same for any number of tables. */
+ * is the same for any number of tables. `out` is empty but for constraints, which stay: a memory that one names is
+ * offered to its table though GPUs have room for all. */
 int sc_iteration_problem(const struct sc_request *request, struct sc_arena *arena,
 			 struct sc_shard_problem *out, struct sc_err *err);
 /* GPU memory for tables, bytes: sharding.hbm_gib, or what hbm_reserve_frac (0.1) and the software leave. */

@@ -455,7 +455,7 @@ int sc_step_plan(const struct sc_request *request, struct sc_arena *arena,
 		 struct sc_shard_plan *out, struct sc_err *err)
 {
 	sc_step_candidates list = {0};
-	struct sc_shard_problem problem;
+	struct sc_shard_problem problem = {.n_tables = 0};
 	struct sc_step_search q;
 	int rc = sc_iteration_problem(request, arena, &problem, err);
 
