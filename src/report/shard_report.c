@@ -81,7 +81,7 @@ static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 
 	snprintf(cost, sizeof(cost), "%s %s", study->predictor ? "proxy" : "cost", unit);
 	sc_strbuf_printf(out, "%-24s", "plan");
-	if (sc_study_is_by_gpu(study))
+	if (study->is_by_gpu)
 		sc_strbuf_printf(out, "%12s", "GPUs ms");
 	if (study->predictor)
 		sc_strbuf_printf(out, "%12s", "step ms");
@@ -104,7 +104,7 @@ static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 		}
 		if (gap_pct >= 0)
 			snprintf(gap, sizeof(gap), "%.2f", gap_pct);
-		if (sc_study_is_by_gpu(study))
+		if (study->is_by_gpu)
 			sc_strbuf_printf(out, "%12.4f", plan->rank_ms);
 		if (study->predictor)
 			sc_strbuf_printf(out, "%12.4f", plan->iteration_ms);
@@ -335,7 +335,7 @@ static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard
 	}
 	sc_json_bool(json, out, "over_budget", plan->solution.over_budget);
 	sc_json_bool(json, out, "barred", plan->is_barred);
-	if (sc_study_is_by_gpu(study))
+	if (study->is_by_gpu)
 		sc_json_real(json, out, "gpu_ms", plan->rank_ms);
 	if (plan->is_predicted) {
 		sc_json_real(json, out, "iteration_ms", plan->iteration_ms);
@@ -398,6 +398,8 @@ static void put_json(const void *result, struct sc_json *json)
 	const struct sc_study *study = report->study;
 	const struct sc_ranked_plan *best = &study->plans.at[0];
 	const char *tie = count_ties(study) ? " Others cost the same." : "";
+	const char *by = sc_objective_names[study->objective->kind];
+	const char *cost_of = study->predictor ? "the proxy; of steps no bound is known" : by;
 	json_t *list;
 
 	sc_json_init(json, "stepcast/shard", SHARD_VERSION);
@@ -409,8 +411,7 @@ static void put_json(const void *result, struct sc_json *json)
 	sc_json_real(json, json->root, "bound", study->bound);
 	sc_json_real(json, json->root, "bound_within_constraints", study->kept_bound);
 	sc_json_real(json, json->root, "lp_bound", study->lp_bound);
-	sc_json_text(json, json->root, "bound_of",
-		     study->predictor ? "proxy" : sc_objective_names[study->objective->kind]);
+	sc_json_text(json, json->root, "bound_of", study->predictor ? "proxy" : by);
 	sc_json_request(json, study->objective->request);
 	if (!best->error && best->has_cost)
 		sc_json_bool(json, json->root, "fits", !best->solution.over_budget);
@@ -420,23 +421,13 @@ static void put_json(const void *result, struct sc_json *json)
 	else if (best->solution.over_budget)
 		sc_json_verdict(json, SC_STANDS_BADLY,
 				"Does not fit the memory: %s is over budget.", best->name);
-	else if (study->predictor)
-		sc_json_verdict(json, SC_STANDS_FAIR,
-				"Fits; the shortest step of %zu plans. No bound of steps is known; "
-				"its busiest rank costs by the proxy at most %.2f %% more than the "
-				"least possible.%s",
-				study->plans.n, shard_gap_pct(best->solution.cost, best->bound),
-				tie);
 	else if (shard_is_proven(study, best))
 		sc_json_verdict(json, SC_STANDS_WELL,
-				"Fits, and is proven: no plan costs less by %s's planner.%s",
-				sc_objective_names[study->objective->kind], tie);
+				"Fits, and is proven: no plan costs less by %s.%s", cost_of, tie);
 	else
 		sc_json_verdict(json, SC_STANDS_FAIR,
-				"Fits; at most %.2f %% above the least possible cost by %s's "
-				"planner.%s",
-				shard_gap_pct(best->solution.cost, best->bound),
-				sc_objective_names[study->objective->kind], tie);
+				"Fits; at most %.2f %% above the least possible cost by %s.%s",
+				shard_gap_pct(best->solution.cost, best->bound), cost_of, tie);
 	list = best->has_cost ? sc_json_array(json, json->root, "rank_costs") : NULL;
 	for (uint32_t i = 0; best->has_cost && i < best->solution.plan.world; i++)
 		sc_json_real(json, list, NULL, best->solution.rank_cost[i]);

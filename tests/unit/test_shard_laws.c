@@ -5,9 +5,10 @@
 #include "predict/transformer/build_transformer.h"
 #include "random_dlrm.h"
 #include "study/shard/shard_iteration.h"
+#include "study/shard/shard_step.h"
 #include "study/shard/shard_study.h"
 
-enum { N_CASES = 2000 };
+enum { N_CASES = 2000, MEMORY_TABLES = 4 };
 
 static struct random_dlrm dlrm;
 static struct sc_objective objective;
@@ -242,4 +243,53 @@ TEST(more_lookups_are_not_faster)
 		sc_shard_plan_release(&plan);
 	}
 	ck_assert_int_le(n_off, 1 + n / 400);
+}
+
+/* ---- memory ---- */
+
+/* The step of the best plan that a short search finds; in `part` of what holds all tables with room to spare. */
+static double best_step_ms(uint64_t seed, double part)
+{
+	static struct sc_prediction prediction;
+	struct sc_step_search q = {.solve = sc_solve_defaults, .work = 2e4, .predictor = predictor};
+	sc_step_candidates list = {0};
+	struct sc_request *req;
+	struct sc_err err = {0};
+
+	q.solve.without = "shakes"; /* a search of a millisecond */
+	begin_case();
+	random_dlrm(seed, &dlrm);
+	dlrm.n = dlrm.n > MEMORY_TABLES ? MEMORY_TABLES : dlrm.n;
+	req = random_request(&dlrm, "");
+	ck_assert_int_eq(
+		sc_objective_init(&objective, SC_OBJECTIVE_ITERATION, false, req, &arena, &err), 0);
+	objective.problem.hbm_bytes = part * objective.problem.hold_bytes;
+	req->config.sharding.hbm_gib = objective.problem.hbm_bytes / SC_BYTES_PER_GIB;
+	q.request = sc_ranking_request(objective.request, &arena);
+	q.problem = &objective.problem;
+	q.prediction = &prediction;
+	ck_assert_msg(sc_step_search_run(&q, &arena, &list, &err) == 0, "%llu: %s",
+		      (unsigned long long)seed, err.text);
+	sc_step_candidates_release(&list);
+	sc_strbuf_release(&q.left_out);
+	return q.step_ms;
+}
+
+/* A plan within a budget is one within twice the budget, where GPUs hold all tables. */
+TEST(more_memory_is_never_a_worse_plan)
+{
+	int n = n_cases(N_CASES);
+
+	for (int i = 0; i < n; i++) {
+		uint64_t seed = (uint64_t)nth_case(i, N_CASES);
+		struct sc_rng rng;
+		double part, ms, more;
+
+		sc_rng_init(&rng, seed);
+		part = random_power(&rng, 1, 6);
+		ms = best_step_ms(seed, part);
+		more = best_step_ms(seed, 2 * part);
+		ck_assert_msg(more <= ms * (1 + 1e-9), "%llu: %g ms, %g in twice the memory",
+			      (unsigned long long)seed, ms, more);
+	}
 }

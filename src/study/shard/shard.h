@@ -71,6 +71,7 @@ struct sc_shard_problem {
 	SC_VEC(struct sc_option_shard) shards;
 	/* Budgets; a rank's after what the dense part takes. Arrays of world / hosts, or NULL = all alike. */
 	double hbm_bytes, host_bytes, ssd_bytes;
+	double hold_bytes; /* of each rank's HBM: all tables fit with room to spare; 0: not known */
 	const double *rank_hbm_bytes, *rank_speed; /* heterogeneous ranks: cost / speed */
 	sc_column_cost_fn column_cost;
 	sc_shard_cost_fn

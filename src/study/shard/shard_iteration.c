@@ -24,9 +24,9 @@ struct sc_iteration_costs {
 	/* Column slices in HBM costed so far, by width: [table][cols]; zero where not yet. */
 	struct sc_option_shard **slices;
 	struct sc_arena *arena;
-	bool hbm_alone;    /* all tables fit there: no other memory is looked at, */
-	const bool *named; /* but for tables of which a constraint names one */
-	bool ssd;          /* nodes have some for tables */
+	bool hbm_alone; /* all tables fit there: no other memory is looked at, */
+	bool *named;    /* but for tables of which a constraint names one */
+	bool ssd;       /* nodes have some for tables */
 	struct sc_exchange_rates rates;
 	struct sc_row_memo *rows; /* the problem's */
 };
@@ -315,7 +315,7 @@ static void set_ranks(const struct sc_request *req, struct sc_arena *arena,
 /* With room to spare: uneven tables leave some unused. */
 #define FULL_FRAC 0.8
 
-static bool fits_hbm(const struct sc_iteration_costs *x, const struct sc_shard_problem *problem)
+static bool fits_hbm(const struct sc_iteration_costs *x, struct sc_shard_problem *problem)
 {
 	double have = 0, need = 0;
 
@@ -331,16 +331,8 @@ static bool fits_hbm(const struct sc_iteration_costs *x, const struct sc_shard_p
 		need += (double)t->rows * ((double)t->dim * sc_dtype_bytes(t->dtype) +
 					   sc_row_state_bytes(use.optimizer, (double)t->dim));
 	}
+	problem->hold_bytes = need / FULL_FRAC / problem->world;
 	return need <= FULL_FRAC * have;
-}
-
-static const bool *find_named(const struct sc_shard_problem *problem, struct sc_arena *arena)
-{
-	bool *named = sc_arena_calloc(arena, problem->n_tables + 1, sizeof(*named));
-
-	for (size_t i = 0; i < problem->n_constraints; i++)
-		named[problem->constraints[i].table] |= problem->constraints[i].tier >= 0;
-	return named;
 }
 
 int sc_iteration_problem(const struct sc_request *request, struct sc_arena *arena,
@@ -382,7 +374,9 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	x->rows = out->rows = sc_row_memo_create();
 	set_ranks(request, arena, out);
 	x->hbm_alone = fits_hbm(x, out);
-	x->named = find_named(out, arena);
+	x->named = sc_arena_calloc(arena, x->tables.n + 1, sizeof(*x->named));
+	for (size_t i = 0; i < out->n_constraints; i++)
+		x->named[out->constraints[i].table] |= out->constraints[i].tier >= 0;
 	for (uint32_t t = 0; t < x->tables.n; t++) {
 		if (t && x->named[t - 1] == x->named[t] &&
 		    same_table(&x->tables.at[t - 1], &x->tables.at[t])) {

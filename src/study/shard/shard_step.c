@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/search.h"
+#include "base/units.h"
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_objective.h"
 #include "study/shard/shard_solve_priv.h"
@@ -293,6 +294,7 @@ struct rounds {
 	struct sc_step_candidate best;
 	struct sc_rng rng;
 	double end_s;
+	bool goes_on; /* from what a search in less memory found: the others have had their turn there */
 };
 
 static bool is_late(const struct rounds *r)
@@ -337,6 +339,7 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 		bool is_first = !r->out->n;
 
 		if (!start->begins || !start_is_worth(start, q->problem) ||
+		    (r->goes_on && start != sc_starts) ||
 		    (!start->is_search && (round || solve.current || q->problem->n_constraints)))
 			continue;
 		/* Nothing ends the first; what the others have when they are ended a longer search would not see. */
@@ -408,6 +411,59 @@ static int improve_starts(struct rounds *r, struct sc_err *err)
 	return rc;
 }
 
+static int run_round(struct rounds *r, uint64_t round, struct sc_err *err)
+{
+	int rc = make_starts(r, round, err);
+
+	if (rc == 0 && !r->q->solve.current)
+		rc = improve_starts(r, err);
+	sc_step_candidates_release(&r->fresh);
+	return rc;
+}
+
+/* The first round, in memory that doubles up to all there is from the least that holds all tables on the GPUs, so that
+ * what is found within a budget is known to the search within twice as much; each goes on from the one before with half
+ * its work, and the first without gain is the last. */
+static int climb(struct rounds *r, struct sc_err *err)
+{
+	struct sc_step_search *const q = r->q;
+	const struct sc_shard_problem *all = q->problem;
+	bool may_climb = all->hold_bytes > 0 && !all->rank_hbm_bytes && !q->solve.current &&
+			 !(q->solve.seconds > 0) &&
+			 (double)all->n_tables * (double)all->world <= MANY_CELLS;
+	int n = may_climb ? (int)fmax(0, floor(log2(all->hbm_bytes / all->hold_bytes))) : 0;
+	int rc = 0;
+
+	for (int i = n; i >= 0 && rc == 0; i--) {
+		struct sc_step_candidate best = {r->best.name, {0}, r->best.step_ms};
+		struct sc_shard_problem problem = *all;
+		struct sc_request *request = sc_arena_alloc(r->arena, sizeof(*request));
+		struct sc_step_search part = *q;
+
+		problem.hbm_bytes *= exp2(-i);
+		*request = *q->request;
+		if (i > 0) /* other planners' */
+			request->config.sharding.hbm_gib = problem.hbm_bytes / SC_BYTES_PER_GIB;
+		part.problem = &problem;
+		part.request = request;
+		part.work *= i == n ? 1 : exp2(i - n - 1);
+		r->goes_on = best.step_ms > 0;
+		if (r->goes_on) {
+			sc_shard_plan_copy(&r->best.plan, &best.plan);
+			SC_VEC_PUSH(&r->fresh, best);
+		}
+		r->q = &part;
+		rc = run_round(r, 0, i || r->goes_on ? NULL : err);
+		q->n_simulated = part.n_simulated;
+		if (r->goes_on && r->best.step_ms >= best.step_ms)
+			break;
+		rc = i > 0 ? 0 : rc; /* more memory may do */
+	}
+	r->goes_on = false;
+	r->q = q;
+	return rc;
+}
+
 int sc_step_search_run(struct sc_step_search *q, struct sc_arena *arena, sc_step_candidates *out,
 		       struct sc_err *err)
 {
@@ -426,13 +482,9 @@ int sc_step_search_run(struct sc_step_search *q, struct sc_arena *arena, sc_step
 	if (q->solve.seconds > 0)
 		r.end_s = sc_now_s() + q->solve.seconds;
 	sc_rng_init(&r.rng, q->solve.seed);
-	for (uint64_t round = 0; rc == 0 && (round == 0 || (r.end_s > 0 && !is_late(&r)));
-	     round++) {
-		rc = make_starts(&r, round, err);
-		if (rc == 0 && !q->solve.current)
-			rc = improve_starts(&r, err);
-		sc_step_candidates_release(&r.fresh);
-	}
+	rc = climb(&r, err);
+	for (uint64_t round = 1; rc == 0 && r.end_s > 0 && !is_late(&r); round++)
+		rc = run_round(&r, round, err);
 	if (rc == 0 && r.best.step_ms > 0) {
 		r.best.name = "search, by steps";
 		rc = measure(q, &r.best.plan, &r.best.step_ms, err);

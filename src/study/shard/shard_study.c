@@ -12,7 +12,7 @@
 
 #define SAME_STEP 1e-6
 #define SLOWER_FRAC 0.1
-#define HIDDEN_FRAC 0.01 /* of the shortest step: alike */
+#define HIDDEN_FRAC 0.01
 
 void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
 		   struct sc_arena *arena)
@@ -21,6 +21,7 @@ void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
 				   .ranking = sc_ranking_request(objective->request, arena)};
 	if (objective->kind == SC_OBJECTIVE_ITERATION) {
 		study->predictor = sc_predictor_create();
+		study->is_by_gpu = study->ranking != objective->request;
 		study->prediction = sc_arena_calloc(arena, 1, sizeof(*study->prediction));
 	}
 	study->opts.solve = sc_solve_defaults;
@@ -66,24 +67,23 @@ static bool is_barred(const struct sc_study *study, const struct sc_shard_plan *
 
 static int predict(struct sc_study *study, struct sc_ranked_plan *ranked, struct sc_err *err)
 {
-	const struct sc_request *const steps[] = {study->ranking, study->objective->request};
-	double *const ms[] = {&ranked->rank_ms, &ranked->iteration_ms};
+	int rc = 0;
 
-	for (int i = 0; i < 2 && study->predictor; i++) {
-		int rc = 0;
-
-		if (i && !sc_study_is_by_gpu(study))
-			*ms[i] = ranked->rank_ms;
-		else if (!(*ms[i] > 0))
-			rc = sc_iteration_rate(study->predictor, steps[i], &ranked->solution.plan,
-					       study->prediction, err);
-		if (rc)
-			return rc;
-		if (!(*ms[i] > 0))
-			*ms[i] = study->prediction->iteration_ms;
+	if (!study->predictor)
+		return 0;
+	if (!(ranked->rank_ms > 0)) {
+		rc = sc_iteration_rate(study->predictor, study->ranking, &ranked->solution.plan,
+				       study->prediction, err);
+		ranked->rank_ms = study->prediction->iteration_ms;
 	}
-	ranked->is_predicted = study->predictor != NULL;
-	return 0;
+	ranked->iteration_ms = ranked->rank_ms;
+	if (rc == 0 && study->is_by_gpu) {
+		rc = sc_iteration_rate(study->predictor, study->objective->request,
+				       &ranked->solution.plan, study->prediction, err);
+		ranked->iteration_ms = study->prediction->iteration_ms;
+	}
+	ranked->is_predicted = rc == 0;
+	return rc;
 }
 
 /* Fills in what is asked of every plan; the plan itself is in the solution. */
@@ -222,11 +222,6 @@ int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_er
 	return 0;
 }
 
-bool sc_study_is_by_gpu(const struct sc_study *study)
-{
-	return study->predictor && study->ranking != study->objective->request;
-}
-
 double sc_ranked_cost(const struct sc_study *study, const struct sc_ranked_plan *plan)
 {
 	return study->predictor ? plan->rank_ms : plan->solution.cost;
@@ -315,32 +310,28 @@ static int judge(struct sc_study *study, size_t n, struct sc_err *err)
 	return rc;
 }
 
-/* How many plans the host makes alike. */
+/* How many steps the host makes longer than the GPUs'. */
 static void note_host(struct sc_study *study)
 {
 	struct sc_lint note = {.code = "host-hides"};
-	char of[48];
-	double least = HUGE_VAL;
 	size_t n = 0, n_hidden = 0;
+	char of[48] = "all";
 
-	for (size_t i = 0; i < study->plans.n; i++) {
-		if (!study->plans.at[i].error)
-			least = fmin(least, study->plans.at[i].iteration_ms);
-	}
 	for (size_t i = 0; i < study->plans.n; i++) {
 		const struct sc_ranked_plan *plan = &study->plans.at[i];
 
 		n += !plan->error;
-		n_hidden += !plan->error && plan->rank_ms < plan->iteration_ms &&
-			    plan->iteration_ms <= least * (1 + HIDDEN_FRAC);
+		n_hidden += !plan->error && plan->rank_ms * (1 + HIDDEN_FRAC) < plan->iteration_ms;
 	}
-	snprintf(of, sizeof(of), "%zu of %zu", n_hidden, n);
+	if (n < 2 || !n_hidden)
+		return;
+	if (n_hidden < n)
+		snprintf(of, sizeof(of), "%zu of %zu", n_hidden, n);
 	snprintf(note.text, sizeof(note.text),
 		 "the host, as in the example script of %.40s, hides %s plans: they are ranked by "
 		 "the GPUs' step; give your own as dlrm.host_sample_us",
-		 study->objective->request->software.id, n_hidden == n ? "all" : of);
-	if (sc_study_is_by_gpu(study) && n > 1 && n_hidden)
-		SC_VEC_PUSH(&study->lints, note);
+		 study->objective->request->software.id, of);
+	SC_VEC_PUSH(&study->lints, note);
 }
 
 int sc_study_rank(struct sc_study *study, struct sc_err *err)

@@ -33,6 +33,7 @@ struct sc_study_opts {
 struct sc_study {
 	const struct sc_objective *objective;
 	const struct sc_request *ranking; /* sc_ranking_request */
+	bool is_by_gpu;                   /* by the step of a host that takes no time */
 	struct sc_predictor *predictor;   /* ITERATION; NULL: no steps are simulated */
 	struct sc_prediction *prediction; /* scratch */
 	struct sc_study_opts opts;
@@ -55,8 +56,6 @@ int sc_study_search(struct sc_study *study, struct sc_err *err);
 int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_err *err);
 /* Orders, and judges confidence and oddities. SC_ECONFLICT where no plan could be rated. */
 int sc_study_rank(struct sc_study *study, struct sc_err *err);
-/* Are they ordered by the step of a host that takes no time? */
-bool sc_study_is_by_gpu(const struct sc_study *study);
 /* By which plans are ordered; of equal steps the lower cost of the busiest rank is better. */
 double sc_ranked_cost(const struct sc_study *study, const struct sc_ranked_plan *plan);
 
