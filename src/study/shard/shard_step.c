@@ -294,7 +294,9 @@ struct rounds {
 	struct sc_step_candidate best;
 	struct sc_rng rng;
 	double end_s;
-	bool goes_on; /* from what a search in less memory found: the others have had their turn there */
+	/* From what was found in less memory, where all searches but the first had their turn; idle: the last memory was
+	 * no gain. */
+	bool goes_on, is_idle;
 };
 
 static bool is_late(const struct rounds *r)
@@ -339,7 +341,7 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 		bool is_first = !r->out->n;
 
 		if (!start->begins || !start_is_worth(start, q->problem) ||
-		    (r->goes_on && start != sc_starts) ||
+		    (start->is_search && r->goes_on && (r->is_idle || start != sc_starts)) ||
 		    (!start->is_search && (round || solve.current || q->problem->n_constraints)))
 			continue;
 		/* Nothing ends the first; what the others have when they are ended a longer search would not see. */
@@ -414,16 +416,20 @@ static int improve_starts(struct rounds *r, struct sc_err *err)
 static int run_round(struct rounds *r, uint64_t round, struct sc_err *err)
 {
 	int rc = make_starts(r, round, err);
+	bool is_new = !r->is_idle;
 
-	if (rc == 0 && !r->q->solve.current)
+	for (size_t i = 0; i < r->fresh.n; i++)
+		is_new = is_new || r->fresh.at[i].step_ms < r->best.step_ms;
+	if (rc == 0 && is_new && !r->q->solve.current)
 		rc = improve_starts(r, err);
 	sc_step_candidates_release(&r->fresh);
 	return rc;
 }
 
 /* The first round, in memory that doubles up to all there is from the least that holds all tables on the GPUs, so that
- * what is found within a budget is known to the search within twice as much; each goes on from the one before with half
- * its work, and the first without gain is the last. */
+ * what is found within a budget is known to the search within twice as much; each with half the work of the one before.
+ * The second has all starts, too, for the first may be tight; others go on from there, and after one without gain only
+ * from what other planners make of more memory. */
 static int climb(struct rounds *r, struct sc_err *err)
 {
 	struct sc_step_search *const q = r->q;
@@ -446,20 +452,19 @@ static int climb(struct rounds *r, struct sc_err *err)
 			request->config.sharding.hbm_gib = problem.hbm_bytes / SC_BYTES_PER_GIB;
 		part.problem = &problem;
 		part.request = request;
-		part.work *= i == n ? 1 : exp2(i - n - 1);
-		r->goes_on = best.step_ms > 0;
-		if (r->goes_on) {
+		part.work *= exp2(i - n);
+		r->goes_on = i < n - 1;
+		if (best.step_ms > 0) {
 			sc_shard_plan_copy(&r->best.plan, &best.plan);
 			SC_VEC_PUSH(&r->fresh, best);
 		}
 		r->q = &part;
-		rc = run_round(r, 0, i || r->goes_on ? NULL : err);
+		rc = run_round(r, 0, i ? NULL : err);
 		q->n_simulated = part.n_simulated;
-		if (r->goes_on && r->best.step_ms >= best.step_ms)
-			break;
+		r->is_idle = i < n && r->best.step_ms >= best.step_ms;
 		rc = i > 0 ? 0 : rc; /* more memory may do */
 	}
-	r->goes_on = false;
+	r->goes_on = r->is_idle = false;
 	r->q = q;
 	return rc;
 }
