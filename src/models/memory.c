@@ -303,12 +303,12 @@ struct gradient {
 static struct gradient gradient_bytes(const struct sc_request *request)
 {
 	const struct sc_software *sw = &request->software;
-	double f = sc_dtype_bytes(SC_FP32), e = element_bytes(request);
+	double e = element_bytes(request);
 	bool by_shards = sc_sharding_rule(request).weights;
 	double held = by_shards ? e : sc_grad_bytes(request);
 	/* apex, DeepSpeed; an optimizer of shards casts its own as it goes */
-	bool copies = sc_master_bytes(request) > 0 && !by_shards && !sw->distributed_optimizer;
-	double step = held < f && copies ? f : 0;
+	double master = by_shards || sw->distributed_optimizer ? 0 : sc_master_bytes(request);
+	double step = held < master ? master : 0;
 
 	/* autograd's own gradients, where adding them up in fp32 does not free them at once */
 	if (held > e && !sw->fused_grad_accumulation)

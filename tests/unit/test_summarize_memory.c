@@ -102,6 +102,17 @@ TEST(states_take_the_bytes_that_are_given)
 	ck_assert_double_eq_tol(least, all * 4 / 12, TOLERANCE);
 }
 
+/* An optimizer reads gradients of its own copy's type. */
+TEST(gradients_of_a_step_are_as_wide_as_the_copy)
+{
+#define GROWN                                                                                \
+	"hf-pytorch model.family=gpt gpus=8 training.global_batch=8 training.micro_batch=1 " \
+	"training.grad_bytes=2 model.seq=128 "
+	struct sc_memory wide = predict(GROWN), narrow = predict(GROWN "training.master_bytes=2");
+
+	ck_assert_double_lt(narrow.gradients_gib, wide.gradients_gib);
+}
+
 TEST(experts_spread_over_expert_ranks)
 {
 #define MIXTURE                                                          \
