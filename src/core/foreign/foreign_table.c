@@ -75,6 +75,16 @@ static int read_row(const struct sc_yaml *node, struct sc_arena *arena, struct s
 	return is_map ? read_words(sc_yaml_get(node, "words"), arena, &out->words, err) : 0;
 }
 
+/* A list's names are taken out one by one, into a buffer. */
+static int check_names(const struct sc_yaml *list, struct sc_err *err)
+{
+	size_t n = 0;
+
+	for (const char *text = list->text; *text && n < SC_FOREIGN_MAX_NAME; text++)
+		n = *text == ' ' ? 0 : n + 1;
+	return n < SC_FOREIGN_MAX_NAME ? 0 : wrong(list, "names of less than 128 bytes", err);
+}
+
 static int read_rule(const struct sc_yaml *node, struct sc_arena *arena,
 		     struct sc_foreign_says *out, struct sc_err *err)
 {
@@ -99,6 +109,8 @@ static int read_rule(const struct sc_yaml *node, struct sc_arena *arena,
 			return wrong(one,
 				     "texts as, refuse, software, of, value, absent, if, or words",
 				     err);
+		if (i < N_TEXTS && check_names(one, err))
+			return -(int)SC_EVALUE;
 	}
 	if (!!out->ours + !!out->refuse + !!out->software != 1)
 		return wrong(node, "one of as, refuse and software", err);
@@ -137,6 +149,8 @@ static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
 		node = sc_yaml_get(root, lists[i].key);
 		if (node && node->kind != SC_YAML_SCALAR)
 			rc = wrong(node, "names with spaces between", err);
+		else if (node)
+			rc = check_names(node, err);
 		*lists[i].names = node ? node->text : NULL;
 	}
 	return rc;
