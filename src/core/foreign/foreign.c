@@ -24,6 +24,26 @@ static const char *without_section(const struct sc_foreign_format *format, const
 	return path;
 }
 
+static bool is_text(const struct sc_yaml *node, const char *text)
+{
+	return node && node->kind == SC_YAML_SCALAR && strcmp(node->text, text) == 0;
+}
+
+/* Megatron-Bridge writes one value as a mapping: a type or a function is {_target_: torch.bfloat16,
+ * _call_: false}, and an enum has its number in _args_. NULL: the mapping is a section. */
+static const struct sc_yaml *value_of(const struct sc_yaml *map)
+{
+	const struct sc_yaml *target = sc_yaml_get(map, "_target_");
+	const struct sc_yaml *call = sc_yaml_get(map, "_call_"), *args = sc_yaml_get(map, "_args_");
+	const struct sc_yaml *value = args && args->kind == SC_YAML_SEQ ? args->child : NULL;
+
+	if (target && map->n_children == 2 && is_text(call, "false"))
+		value = target;
+	else if (!target || !call || map->n_children != 3 || !value || value->next)
+		return NULL;
+	return value->kind == SC_YAML_SCALAR ? value : NULL;
+}
+
 /* The leaves of a tree as they are listed. */
 struct leaves {
 	const struct sc_foreign *file;
@@ -39,6 +59,7 @@ static int flatten(struct leaves *to, const struct sc_yaml *map, const char *abo
 	int rc = 0;
 
 	for (const struct sc_yaml *node = map->child; node && rc == 0; node = node->next) {
+		const struct sc_yaml *value = node->kind == SC_YAML_MAP ? value_of(node) : node;
 		const char *path = node->key;
 
 		if (strlen(above) + strlen(path) >= MAX_PATH_BYTES)
@@ -50,13 +71,13 @@ static int flatten(struct leaves *to, const struct sc_yaml *map, const char *abo
 					 "too many keys; at most %d are read", MAX_LEAVES);
 		if (*above)
 			path = sc_arena_printf(to->file->lines->arena, "%s.%s", above, path);
-		if (node->kind == SC_YAML_MAP)
+		if (!value)
 			rc = flatten(to, node, path, err);
 		else {
 			struct sc_foreign_leaf *leaf =
 				sc_arena_alloc(to->file->lines->arena, sizeof(*leaf));
 
-			*leaf = (struct sc_foreign_leaf){.path = path, .node = node};
+			*leaf = (struct sc_foreign_leaf){.path = path, .node = value};
 			leaf->bare = without_section(to->file->format, path);
 			*to->link = leaf;
 			to->link = &leaf->next;
@@ -81,11 +102,6 @@ const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, cons
 	if (leaf)
 		leaf->is_read = true;
 	return leaf;
-}
-
-static bool is_text(const struct sc_yaml *node, const char *text)
-{
-	return node && node->kind == SC_YAML_SCALAR && strcmp(node->text, text) == 0;
 }
 
 static int64_t count_of(const struct sc_yaml *node, int64_t absent)
