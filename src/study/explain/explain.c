@@ -111,7 +111,7 @@ static bool predict(struct trying *t, const struct sets *sets, double below_ms,
 	struct sc_arena_mark mark = sc_arena_mark(t->arena);
 	struct sc_config config = *t->ask->config;
 	struct sc_err ignored = {.code = SC_OK};
-	struct sc_floor floor;
+	struct sc_floor floor = {.iteration_ms = 0};
 	double ms = NAN;
 	bool runs;
 	int rc = 0;
