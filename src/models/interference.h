@@ -22,6 +22,8 @@ static inline void sc_interfere_load_kernel(const struct sc_device *device, stru
 void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op, double sms,
 			 double given_us, struct sc_cost *out);
 
+/* What a piece of a product takes of the first one's time: the cache may still hold the weights that both read. */
+double sc_interfere_next_piece_factor(const struct sc_device *device, const struct sc_op *piece);
 /* How much longer the math and traffic of a product take in one kernel whose tiles wait for the rows of each of
  * `n_ranks`, or send them, in their order: weights that the cache does not hold are read anew for each. At least 1. */
 double sc_interfere_fused_factor(const struct sc_device *device, const struct sc_op *gemm,
@@ -37,6 +39,7 @@ struct sc_transfer {
 	int max_ranks_per_node; /* 0: spread evenly */
 	/* One rank: a copy on one GPU, which takes local_us alone, by so many blocks. */
 	double local_us, local_blocks;
+	double channels; /* as NCCL and RCCL are told: an SM each; 0 = what the library takes */
 	/* Of the software: what a call adds, and the share of the rate that it reaches (0 = all of it). */
 	double call_us, eff;
 };
@@ -46,6 +49,8 @@ void sc_interfere_collective(const struct sc_transfer *transfer, double sms, dou
 			     struct sc_cost *out);
 /* The same of a collective's cost; `sms` 0: the fewest that do not slow it. */
 void sc_interfere_keep_sms(const struct sc_transfer *transfer, double sms, struct sc_cost *cost);
+/* Beside a kernel that leaves it so many SMs of its own. */
+void sc_interfere_relieve(double kept_sms, double channels, struct sc_cost *comm);
 /* NULL where copy engines alone can do it; else why not. */
 const char *sc_interfere_copy_unfit(const struct sc_transfer *transfer);
 /* A kernel and a collective of which only is known what a recording says. */

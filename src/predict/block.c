@@ -280,7 +280,7 @@ static void hold_sms(const struct sc_block_env *env, struct sc_cost *cost)
 {
 	const struct sc_c3_choice *choice = &env->request->c3[SC_C3_EP];
 
-	if (choice->policy == SC_C3_RESERVE && choice->n > 0) {
+	if (sc_c3_keeps(choice) && choice->n > 0) {
 		const double rate = fmin(1, choice->n / DISPATCH_SMS);
 
 		cost->work_us = sc_quantize_us(cost->work_us / rate);
@@ -354,8 +354,10 @@ void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
 		return;
 	}
 	sc_block_comm_cost(env, shape, span, out);
-	if (choice->policy == SC_C3_RESERVE || choice->policy == SC_C3_COMM_FIRST_RESERVE)
-		keep_to_sms(&transfer, choice->n, out);
+	/* how many are kept from kernels is not how many the library takes */
+	if ((choice->policy == SC_C3_RESERVE || choice->policy == SC_C3_COMM_FIRST_RESERVE) &&
+	    !(choice->n > 0))
+		keep_to_sms(&transfer, 0, out);
 }
 
 void sc_block_reserve(struct sc_block_env *env)
@@ -369,7 +371,7 @@ void sc_block_reserve(struct sc_block_env *env)
 			f == SC_C3_EP ? SC_ALL_TO_ALL : SC_ALL_GATHER, SC_LARGE_BYTES, SC_BF16};
 		struct sc_cost cost = env->beside; /* of data-parallel ones */
 
-		if (choice->policy != SC_C3_RESERVE)
+		if (!sc_c3_keeps(choice))
 			continue;
 		if (!(choice->n > 0) && f < SC_C3_DP && env->span[f].n_ranks > 1)
 			sc_block_comm_by(env, (enum sc_c3_family)f, &shape, &env->span[f], &cost);

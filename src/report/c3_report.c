@@ -13,9 +13,7 @@ enum { C3_VERSION = 1, NAME_WIDTH = 34, CHOICE_CHARS = 64 };
 /* "reserve:24", "reserve" where n is 0, "plain". */
 static const char *choice_text(const struct sc_c3_choice *choice, double n, char out[CHOICE_CHARS])
 {
-	const bool has_n = choice->policy == SC_C3_RESERVE || choice->policy == SC_C3_CHUNKED;
-
-	snprintf(out, CHOICE_CHARS, has_n && n >= 1 ? "%s:%.0f" : "%s",
+	snprintf(out, CHOICE_CHARS, sc_c3_counts(choice->policy) && n >= 1 ? "%s:%.0f" : "%s",
 		 sc_enum_name(sc_c3_policy_names, (int)choice->policy), n);
 	return out;
 }
@@ -192,7 +190,7 @@ static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
 
 		sc_strbuf_append(out, i == 0 ? "" : i + 1 < a->n_changes ? "; " : "; else ");
 		sc_strbuf_append(out, sc_enum_name(sc_c3_policy_names, (int)policy));
-		if (policy == SC_C3_RESERVE)
+		if (sc_c3_counts(policy) && policy != SC_C3_CHUNKED)
 			sc_strbuf_printf(out, " %.0f of %lld SMs", change->n,
 					 (long long)a->named->pair.transfer.device->sm_count);
 		else if (policy == SC_C3_CHUNKED)

@@ -78,8 +78,8 @@ static void warn(struct sc_request *req, enum sc_c3_family family)
 	if (sc_c3_copies(choice->policy) && (family == SC_C3_TP || family == SC_C3_DP))
 		sc_warn(&req->warnings, "%s %s: copy engines do not add: reductions stay on SMs",
 			PATHS[family], name);
-	if (choice->policy == SC_C3_COMM_FIRST_RESERVE ||
-	    (choice->policy == SC_C3_RESERVE && !(choice->n > 0)))
+	if ((choice->policy == SC_C3_RESERVE || choice->policy == SC_C3_COMM_FIRST_RESERVE) &&
+	    !(choice->n > 0))
 		sc_warn(&req->warnings,
 			"%s %s: without N collectives have the fewest SMs that do not slow them; "
 			"`stepcast c3` searches the best N",
@@ -123,7 +123,7 @@ static int reserve(const struct sc_resolver *res, const char *path, struct sc_c3
 {
 	double whole = choice->n;
 
-	if (choice->policy != SC_C3_RESERVE)
+	if (!sc_c3_keeps(choice))
 		return 0;
 	for (size_t k = 0; k < sc_request_n_kinds(res->request); k++) {
 		const struct sc_device *device = sc_request_device(res->request, k);

@@ -10,7 +10,7 @@ enum sc_c3_policy {
 	SC_C3_PLAIN,              /* two streams of one priority, the kernel launched first */
 	SC_C3_COMM_FIRST,         /* the collective gets its SMs first */
 	SC_C3_RESERVE,            /* SMs are kept for the collective, whatever runs */
-	SC_C3_COMM_FIRST_RESERVE, /* so many for the collective, all for the kernel when it has ended */
+	SC_C3_COMM_FIRST_RESERVE, /* both; without N also none may be kept */
 	SC_C3_COPY_ENGINE,        /* transfers on copy engines */
 	SC_C3_COPY_ENGINE_RELIEF, /* and a memory-bound kernel on fewer SMs */
 	SC_C3_CHUNKED, /* the GEMM in pieces behind or before those of the collective (async-TP) */
@@ -21,8 +21,20 @@ extern const struct sc_name sc_c3_policy_names[];
 
 struct sc_c3_choice {
 	enum sc_c3_policy policy;
-	double n; /* of RESERVE: SMs; of CHUNKED: pieces; 0 = the best split, as many pieces as ranks */
+	double n; /* SMs that are kept; of CHUNKED: pieces; 0 = the best split, as many pieces as ranks */
 };
+/* Are SMs kept from kernels to the end? */
+static inline bool sc_c3_keeps(const struct sc_c3_choice *choice)
+{
+	return choice->policy == SC_C3_RESERVE ||
+	       (choice->policy == SC_C3_COMM_FIRST_RESERVE && choice->n > 0);
+}
+/* May a number follow it? */
+static inline bool sc_c3_counts(enum sc_c3_policy policy)
+{
+	return policy == SC_C3_RESERVE || policy == SC_C3_COMM_FIRST_RESERVE ||
+	       policy == SC_C3_CHUNKED;
+}
 /* On copy engines? */
 static inline bool sc_c3_copies(enum sc_c3_policy policy)
 {

@@ -88,7 +88,7 @@ static int try_rule(struct sc_c3_study *study, const struct sc_c3_advise_opts *o
 		if (change + 1 < out->changes + out->n_changes && bytes >= change[1].bytes)
 			change++;
 		choice = out->choice[change->best];
-		if (choice.policy == SC_C3_RESERVE || choice.policy == SC_C3_CHUNKED)
+		if (sc_c3_counts(choice.policy))
 			choice.n = change->n;
 		rc = sc_c3_predict(study, &pair, &choice, &result, err);
 		if (rc == 0)

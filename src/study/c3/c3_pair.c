@@ -26,8 +26,11 @@ bool sc_c3_kind_fits(enum sc_c3_kind kind, enum sc_collective collective)
 	return fits[kind] & 1u << collective;
 }
 
-/* Rows of the smallest tile: frameworks cut no finer. */
-#define MIN_PIECE_ROWS 64.0
+/* Rows of the smallest tile of products without tensor cores: a piece of fewer rows takes as long. */
+#define SIMT_TILE_ROWS 64.0
+/* Of what a push costs, what it costs beside the other of two streams. Pieces on 8 H100 (kraken, BF16) ask for 0.9 to 1, on 8 B300
+ * (PyTorch, FP8) for 0.7. */
+#define PUSH_LEFT 0.88
 /* Of sums of times. */
 #define ROUNDING 1e-12
 
@@ -186,79 +189,146 @@ static void copy_cost(const struct sc_c3_study *s, double n_pieces, double n_cop
 	scale_cost(out, s->copy_scale);
 }
 
-/* All of them in order; `relieved`: those bound by memory have a few SMs less, and lose less to their caches. */
-static void add_kernels(struct sc_c3_study *s, double sms, bool relieved)
+/* Of an all-reduce the sums are there only when all parts have been added: what a product sends is its scatter, and its
+ * gather follows. */
+static bool gathers_after(const struct sc_c3_study *s)
+{
+	return s->pair->transfer.shape.kind == SC_ALL_REDUCE;
+}
+
+static void send_cost(const struct sc_c3_study *s, double n_pieces, double n_copies,
+		      struct sc_cost *out)
+{
+	copy_cost(s, gathers_after(s) ? 2 * n_pieces : n_pieces, n_copies, out);
+}
+
+/* What comes after a product's result was sent: sums, and copies of them to all. */
+static void add_sums(struct sc_c3_study *s, uint32_t sent)
+{
+	const struct sc_transfer *t = &s->pair->transfer;
+	struct sc_cost reduce, gather;
+	uint32_t summed;
+
+	sc_interfere_reduce(t, &reduce);
+	summed = add(s, s->compute, &reduce, sent);
+	send_cost(s, 1, t->n_ranks - 1, &gather);
+	if (gathers_after(s))
+		add(s, s->comm, &gather, summed);
+}
+
+/* Those bound by memory have a few SMs less, and lose less to their caches. */
+static void relieve(struct sc_c3_study *s, const struct sc_op *op, struct sc_cost *cost)
 {
 	const struct sc_device *device = s->pair->transfer.device;
 	const struct sc_interference_coef *c = &device->interference;
+	struct sc_op_time time = {.memory_us = 0};
 
-	for (const struct sc_op *op = s->kernels; op < s->kernels + s->n_kernels; op++) {
-		struct sc_op_time time = {.memory_us = 0};
-		struct sc_cost cost;
+	if (c->relief_gain > 0)
+		sc_op_model_get(op->kind)->time(device, op, &time);
+	if (!(time.memory_us > time.math_us))
+		return;
+	scale_cost(cost, 1 / (1 + c->relief_gain));
+	s->result.n = c->sm_granule;
+}
 
-		kernel_cost(s, op, sms, &cost);
-		if (relieved && c->relief_gain > 0)
-			sc_op_model_get(op->kind)->time(device, op, &time);
-		if (time.memory_us > time.math_us) {
-			scale_cost(&cost, 1 / (1 + c->relief_gain));
-			s->result.n = c->sm_granule;
+/* Two streams. Of the SMs `kept` are the collective's to the end: kernels are launched on the others, and the collective takes
+ * of those what it needs more. */
+struct streams {
+	double kept;
+	bool copies, relieved, kernel_first;
+};
+
+/* How much longer a kernel takes on the SMs that a collective leaves it than on its own. */
+static double squeezed(const struct sc_c3_study *s, const struct sc_op *op,
+		       const struct streams *how, double channels)
+{
+	const double all = (double)s->pair->transfer.device->sm_count;
+	struct sc_cost own, left;
+
+	if (channels <= how->kept)
+		return 1;
+	kernel_cost(s, op, how->kept > 0 ? all - how->kept : 0, &own);
+	kernel_cost(s, op, all - channels, &left);
+	return fmax(1, sc_cost_alone_us(&left) / sc_cost_alone_us(&own));
+}
+
+/* All kernels in order after `begins`. What each loses to the collective's SMs is by whole waves, and the engine shares SMs by
+ * area: the collective's demand becomes the largest that any of them asks for, and theirs what that leaves them. */
+static void add_kernels(struct sc_c3_study *s, const struct streams *how, uint32_t begins,
+			struct sc_cost *comm)
+{
+	const double all = (double)s->pair->transfer.device->sm_count;
+	const double channels = comm ? comm->demand[SC_RES_SM] * all : 0;
+	double left = 1;
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (const struct sc_op *op = s->kernels; op < s->kernels + s->n_kernels; op++) {
+			const double squeeze = channels > 0 ? squeezed(s, op, how, channels) : 1;
+			struct sc_cost cost;
+
+			kernel_cost(s, op, how->kept > 0 ? all - how->kept : 0, &cost);
+			if (pass == 0) {
+				left = fmin(left, cost.demand[SC_RES_SM] / squeeze);
+				continue;
+			}
+			if (channels > 0)
+				cost.demand[SC_RES_SM] = left * squeeze;
+			if (how->relieved)
+				relieve(s, op, &cost);
+			add(s, s->compute, &cost, op == s->kernels ? begins : SC_NONE);
 		}
-		add(s, s->compute, &cost, SC_NONE);
+		if (pass == 0 && channels > 0)
+			comm->demand[SC_RES_SM] = 1 - left;
 	}
 }
 
-/* Two streams: the collective begins after `wait_us`, on `comm_sms` (0: all it takes), beside a kernel that may
- * have `kernel_sms` (0: all that are free). */
-struct streams {
-	double wait_us, comm_sms, kernel_sms;
-	bool copies, relieved;
-};
-
 static int run_streams(struct sc_c3_study *s, const struct streams *how)
 {
-	const struct sc_c3_pair *pair = s->pair;
-	const struct sc_transfer *t = &pair->transfer;
-	struct sc_cost comm, wait = {.work_us = how->wait_us};
-	uint32_t after = SC_NONE;
+	const struct sc_transfer *t = &s->pair->transfer;
+	const struct sc_interference_coef *c = &t->device->interference;
+	const double wait_us = how->kernel_first ? c->wait_frac * s->result.compute_us : 0;
+	struct sc_cost comm, second = {.work_us = fmax(wait_us, how->copies ? 0 : c->second_us)};
+	uint32_t begins = SC_NONE;
 
 	begin(s);
-	if (how->wait_us > 0)
-		after = add(s, s->host, &wait, SC_NONE);
 	if (how->copies)
 		copy_cost(s, 1, t->n_ranks - 1, &comm);
 	else
-		sc_interfere_collective(t, how->comm_sms, pair->comm_us, &comm);
+		sc_interfere_collective(t, 0, s->pair->comm_us, &comm);
 	comm.latency_us += how->copies ? t->call_us : 0;
-	add(s, s->comm, &comm, after);
-	add_kernels(s, how->kernel_sms, how->relieved);
+	sc_interfere_relieve(how->kept, comm.demand[SC_RES_SM] * (double)t->device->sm_count,
+			     &comm);
+	if (second.work_us > 0)
+		begins = add(s, s->host, &second, SC_NONE);
+	add_kernels(s, how, how->kernel_first ? SC_NONE : begins, &comm);
+	add(s, s->comm, &comm, how->kernel_first ? begins : SC_NONE);
 	return run(s);
 }
 
-/* The best number of SMs for the collective, in the device's granule; `stays`: reserved to the end. */
-static int run_reserved(struct sc_c3_study *s, double n, bool stays)
+/* N, or the best number of SMs from `from` up to the collective's channels, in the device's granule. */
+static int run_reserved(struct sc_c3_study *s, double n, double from)
 {
 	const struct sc_device *device = s->pair->transfer.device;
 	const double granule = sc_device_whole_sms(device, 1),
 		     room = sc_device_most_reserved(device);
-	double from = n > 0 ? sc_device_whole_sms(device, n) : granule, to = from;
-	const double n_sms = (double)device->sm_count;
+	const double whole = sc_device_whole_sms(device, n);
+	double to = whole;
 	struct sc_c3_result best = s->result;
 	int rc = 0;
 
-	if (from > room)
+	if (whole > room)
 		return sc_err_set(
 			s->err, SC_ECONFLICT,
 			"reserve:%.0f leaves too few of the %.0f SMs of %.40s to kernels; "
 			"keep at most %.0f",
-			n, n_sms, device->id, room);
-	if (!(n > 0))
+			n, (double)device->sm_count, device->id, room);
+	if (n > 0)
+		from = whole;
+	else
 		to = fmin(sc_device_whole_sms(device, sc_transfer_sms(&s->pair->transfer)), room);
 	best.time_us = INFINITY;
 	for (double k = from; rc == 0 && k <= fmax(from, to); k += granule) {
-		struct streams how = {.comm_sms = k};
-
-		how.kernel_sms = stays ? n_sms - k : 0;
-		rc = run_streams(s, &how);
+		rc = run_streams(s, &(struct streams){.kept = k});
 		s->result.n = k;
 		if (s->result.time_us < best.time_us)
 			best = s->result;
@@ -269,12 +339,23 @@ static int run_reserved(struct sc_c3_study *s, double n, bool stays)
 
 /* ---- one needs what the other makes ---- */
 
-static void piece_cost(const struct sc_c3_study *s, double pieces, struct sc_cost *out)
+/* Of rows that the pieces do not share alike some have one more: their mean. The first of them, and one of the rest, which follow
+ * it closely. */
+static void piece_costs(const struct sc_c3_study *s, double pieces, struct sc_cost out[2])
 {
+	const double rows = s->pair->gemm.u.gemm.m / pieces, whole = fmax(1, floor(rows));
 	struct sc_op piece = s->pair->gemm;
+	struct sc_cost longer;
 
-	piece.u.gemm.m /= pieces;
-	kernel_cost(s, &piece, 0, out);
+	piece.u.gemm.m = whole + 1;
+	kernel_cost(s, &piece, 0, &longer);
+	piece.u.gemm.m = whole;
+	kernel_cost(s, &piece, 0, &out[0]);
+	scale_cost(&out[0],
+		   1 + (rows - whole) *
+				   (sc_cost_alone_us(&longer) / sc_cost_alone_us(&out[0]) - 1));
+	out[1] = out[0];
+	scale_cost(&out[1], sc_interfere_next_piece_factor(s->pair->transfer.device, &piece));
 }
 
 /* What the software adds to a call; SC_NONE: nothing. */
@@ -289,13 +370,15 @@ static uint32_t add_call(struct sc_c3_study *s)
 static void add_gather(struct sc_c3_study *s, double pieces)
 {
 	const struct sc_transfer *t = &s->pair->transfer;
-	struct sc_cost kernel, copy;
+	struct sc_cost kernels[2], copy;
 	uint32_t arrived = add_call(s);
 
-	piece_cost(s, pieces, &kernel);
-	kernel.latency_us += t->device->interference.copy_us;
+	piece_costs(s, pieces, kernels);
 	copy_cost(s, pieces - 1, 1, &copy);
 	for (double i = 0; i < pieces; i++) {
+		struct sc_cost kernel = kernels[i > 0];
+
+		kernel.latency_us += t->device->interference.copy_us;
 		add(s, s->compute, &kernel, arrived);
 		if (i + 1 < pieces)
 			arrived = add(s, s->comm, &copy, SC_NONE);
@@ -306,20 +389,20 @@ static void add_gather(struct sc_c3_study *s, double pieces)
 static void add_scatter(struct sc_c3_study *s, double pieces)
 {
 	const struct sc_transfer *t = &s->pair->transfer;
-	struct sc_cost kernel, copy, reduce;
-	uint32_t pushed = add_call(s);
+	struct sc_cost kernels[2], copy;
+	uint32_t pushed = add_call(s), made;
 
-	piece_cost(s, pieces, &kernel);
-	kernel.latency_us += t->device->interference.push_us;
-	copy_cost(s, pieces - 1, 1, &copy);
-	sc_interfere_reduce(t, &reduce);
+	piece_costs(s, pieces, kernels);
+	send_cost(s, pieces - 1, 1, &copy);
 	for (double i = 0; i < pieces; i++) {
-		uint32_t made = add(s, s->compute, &kernel, i < 1 ? pushed : SC_NONE);
+		struct sc_cost kernel = kernels[i > 0];
 
+		kernel.latency_us += PUSH_LEFT * t->device->interference.push_us;
+		made = add(s, s->compute, &kernel, i < 1 ? pushed : SC_NONE);
 		if (i + 1 < pieces)
 			pushed = add(s, s->comm, &copy, made);
 	}
-	add(s, s->compute, &reduce, pushed);
+	add_sums(s, pushed);
 }
 
 static int run_serial(struct sc_c3_study *s)
@@ -332,78 +415,114 @@ static int run_serial(struct sc_c3_study *s)
 	if (pair->kind == SC_C3_GATHER_GEMM)
 		add(s, s->compute, &nothing, add(s, s->comm, &comm, SC_NONE));
 	s->first_kernel = SC_NONE;
-	add_kernels(s, 0, false);
+	add_kernels(s, &(struct streams){.kept = 0}, SC_NONE, NULL);
 	if (pair->kind != SC_C3_GATHER_GEMM)
 		add(s, s->comm, &comm, s->last_kernel);
 	return run(s);
 }
 
-static int run_chunked(struct sc_c3_study *s, double n)
+static int run_pieces(struct sc_c3_study *s, double pieces)
 {
-	double pieces = n > 0 ? n : s->pair->transfer.n_ranks;
-
-	if (pieces < 2 || floor(s->pair->gemm.u.gemm.m / MIN_PIECE_ROWS) < pieces)
+	s->result.n = pieces;
+	if (pieces < 2)
 		return run_serial(s);
 	begin(s);
 	if (s->pair->kind == SC_C3_GEMM_SCATTER)
 		add_scatter(s, pieces);
 	else
 		add_gather(s, pieces);
-	s->result.n = pieces;
 	return run(s);
 }
 
-/* One GEMM beside the transfers of its pieces. `fused`: its tiles wait for them or send them; else copy engines move
- * what is ready, piece by piece. */
-static int run_fused(struct sc_c3_study *s, bool fused)
+/* As many pieces as ranks, and no more than rows. Those of products without tensor cores have whole tiles, and are as many as
+ * pay: measured pairs in fp32 take no longer than one after the other. */
+static int run_chunked(struct sc_c3_study *s, double n)
+{
+	const struct sc_op *gemm = &s->pair->gemm;
+	const double most = fmin(n > 0 ? n : s->pair->transfer.n_ranks, ceil(gemm->u.gemm.m));
+	const double tiles = floor(gemm->u.gemm.m / SIMT_TILE_ROWS);
+	struct sc_c3_result best;
+	int rc;
+
+	if (sc_device_has_tensor(s->pair->transfer.device, gemm->dtype))
+		return run_pieces(s, most);
+	rc = run_pieces(s, 1);
+	best = s->result;
+	for (double p = 2; rc == 0 && p <= fmin(most, tiles); p++) {
+		rc = run_pieces(s, p);
+		if (s->result.time_us < best.time_us)
+			best = s->result;
+	}
+	s->result = best;
+	return rc;
+}
+
+/* One GEMM beside copies of its pieces, which engines move as they are ready. */
+static int run_copied(struct sc_c3_study *s)
 {
 	const struct sc_transfer *t = &s->pair->transfer;
 	const struct sc_interference_coef *c = &t->device->interference;
-	double ranks = t->n_ranks;
-	bool scatters = s->pair->kind == SC_C3_GEMM_SCATTER;
-	struct sc_cost kernel, copy, last, reduce;
+	const double ranks = t->n_ranks;
+	const bool scatters = s->pair->kind == SC_C3_GEMM_SCATTER;
+	struct sc_cost kernel, copy, last;
 
 	begin(s);
 	kernel_cost(s, &s->pair->gemm, 0, &kernel);
-	copy_cost(s, 1, fused ? 1 : 0, &copy);
-	if (fused) {
-		kernel.work_us *= sc_interfere_fused_factor(t->device, &s->pair->gemm, ranks);
-		kernel.latency_us += ranks * c->copy_us + t->call_us;
-	} else {
-		copy.latency_us += ranks * (scatters ? c->push_us : c->copy_us) + t->call_us;
-	}
+	send_cost(s, 1, 0, &copy);
+	copy.latency_us += ranks * (scatters ? c->push_us : c->copy_us) + t->call_us;
 	add(s, s->comm, &copy, SC_NONE);
 	add(s, s->compute, &kernel, SC_NONE);
 	if (!scatters)
 		return run(s);
+	send_cost(s, ranks - 1, 1, &last);
+	add_sums(s, add(s, s->comm, &last, s->last_kernel));
+	return run(s);
+}
+
+/* One kernel whose tiles wait for what they need, or send what they make; of an all-to-all each row comes in parts from all,
+ * so that no tile begins before the last has come. Measured kernels leave no time for sums: tiles add what comes. */
+static int run_fused(struct sc_c3_study *s)
+{
+	const struct sc_transfer *t = &s->pair->transfer;
+	const double ranks = t->n_ranks, copy_us = t->device->interference.copy_us;
+	const bool scatters = s->pair->kind == SC_C3_GEMM_SCATTER;
+	const bool at_once = !scatters && t->shape.kind == SC_ALL_TO_ALL;
+	struct sc_cost kernel, copy, last;
+	uint32_t moved;
+
+	begin(s);
+	kernel_cost(s, &s->pair->gemm, 0, &kernel);
+	kernel.latency_us += (at_once ? 1 : ranks) * copy_us + t->call_us;
+	kernel.work_us *= at_once ? 1 : sc_interfere_fused_factor(t->device, &s->pair->gemm, ranks);
+	copy_cost(s, 1, 1, &copy);
+	moved = add(s, s->comm, &copy, SC_NONE);
+	add(s, s->compute, &kernel, at_once ? moved : SC_NONE);
 	copy_cost(s, ranks - 1, 1, &last);
-	sc_interfere_reduce(t, &reduce);
-	add(s, s->comm, &last, s->last_kernel);
-	if (!fused) /* measured pairs of fused kernels leave no time for it: tiles add what comes */
-		add(s, s->compute, &reduce, s->last_comm);
+	last.latency_us += gathers_after(s) ? 2 * copy_us : 0; /* parts are there, sums are there */
+	if (scatters)
+		add(s, s->comm, &last, s->last_kernel);
 	return run(s);
 }
 
 static int run_independent(struct sc_c3_study *s, const struct sc_c3_choice *choice)
 {
-	const struct sc_interference_coef *c = &s->pair->transfer.device->interference;
-	struct streams how = {.comm_sms = 0};
+	struct streams how = {.kept = 0};
 
 	switch (choice->policy) {
 	case SC_C3_PLAIN:
-		how.wait_us = c->wait_frac * s->result.compute_us;
+		how.kernel_first = true;
 		return run_streams(s, &how);
 	case SC_C3_COMM_FIRST:
 		return run_streams(s, &how);
 	case SC_C3_RESERVE:
-		return run_reserved(s, choice->n, true);
+		return run_reserved(s, choice->n, sc_device_whole_sms(s->pair->transfer.device, 1));
 	case SC_C3_COMM_FIRST_RESERVE:
-		return run_reserved(s, 0, false);
+		return run_reserved(s, choice->n, 0);
+	case SC_C3_COPY_ENGINE_RELIEF:
+		how.relieved = true;
+		/* fall through */
 	case SC_C3_COPY_ENGINE:
 		how.copies = true;
-		return run_streams(s, &how);
-	case SC_C3_COPY_ENGINE_RELIEF:
-		how.copies = how.relieved = true;
 		return run_streams(s, &how);
 	default:
 		return run_serial(s);
@@ -431,8 +550,10 @@ static int run_policy(struct sc_c3_study *s, const struct sc_c3_choice *choice)
 		return run_independent(s, choice);
 	if (choice->policy == SC_C3_CHUNKED)
 		return run_chunked(s, choice->n);
-	if (choice->policy == SC_C3_TILE_FUSED || sc_c3_copies(choice->policy))
-		return run_fused(s, choice->policy == SC_C3_TILE_FUSED);
+	if (choice->policy == SC_C3_TILE_FUSED)
+		return run_fused(s);
+	if (sc_c3_copies(choice->policy))
+		return run_copied(s);
 	return run_serial(s); /* nothing of the two can run beside the other */
 }
 

@@ -150,6 +150,7 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 		.n_ranks = (int)c->gpus,
 		.local_us = is_local ? c->comm_us : 0,
 		.local_blocks = c->ctas,
+		.channels = c->ctas,
 	};
 	/* All are one node. */
 	cluster = &machine->request.config.cluster;
