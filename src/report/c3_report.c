@@ -18,6 +18,36 @@ static const char *choice_text(const struct sc_c3_choice *choice, double n, char
 	return out;
 }
 
+/* Gains and losses that are smaller are none. */
+#define EVEN 0.005
+
+/* "gains 12 % (3 to 20), sure"; "loses 4 % (-12 to 5)": over one after the other. */
+static void append_verdict(const struct sc_c3_result *r, struct sc_strbuf *out)
+{
+	const double gain = r->speedup - 1;
+	const bool is_sure = r->low > 1 + EVEN || r->high < 1 - EVEN;
+
+	if (fabs(gain) < EVEN && !is_sure)
+		sc_strbuf_append(out, "gains nothing");
+	else
+		sc_strbuf_printf(out, "%s %.0f %%", gain < 0 ? "loses" : "gains",
+				 SC_PCT * fabs(gain));
+	if (r->high > r->low)
+		sc_strbuf_printf(out, " (%+.0f to %+.0f)%s", SC_PCT * (r->low - 1),
+				 SC_PCT * (r->high - 1), is_sure ? ", sure" : "");
+}
+
+static void put_verdict(struct sc_json *json, json_t *object, const struct sc_c3_result *r)
+{
+	struct sc_strbuf text = {0};
+
+	append_verdict(r, &text);
+	sc_json_text(json, object, "outcome", sc_strbuf_get(&text));
+	sc_json_real(json, object, "low_speedup", r->low);
+	sc_json_real(json, object, "high_speedup", r->high);
+	sc_strbuf_release(&text);
+}
+
 /* 0: the table does not say. */
 static double known(double value)
 {
@@ -107,6 +137,7 @@ static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_tab
 	sc_json_real(json, object, "compute_slowdown", r->compute_slowdown);
 	sc_json_real(json, object, "comm_slowdown", r->comm_slowdown);
 	sc_json_known_real(json, object, "reserved_or_pieces", known(r->n));
+	put_verdict(json, object, r);
 }
 
 static void put_json(const void *result, struct sc_json *json)
@@ -184,13 +215,18 @@ enum { BAR_CHARS = 28, MOST_BLOCKS = 12, NAME_CHARS = 58 };
 /* As a rule: "plain below 32 MiB; else reserve 8 of 132 SMs"; nothing if no sizes were tried. */
 static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
 {
+	char name[CHOICE_CHARS];
+
 	for (size_t i = 0; i < a->n_changes; i++) {
 		const struct sc_c3_change *change = &a->changes[i];
 		const enum sc_c3_policy policy = a->choice[change->best].policy;
 
 		sc_strbuf_append(out, i == 0 ? "" : i + 1 < a->n_changes ? "; " : "; else ");
-		sc_strbuf_append(out, sc_enum_name(sc_c3_policy_names, (int)policy));
-		if (sc_c3_counts(policy) && policy != SC_C3_CHUNKED)
+		sc_strbuf_append(out,
+				 policy == SC_C3_COPY_ENGINE
+					 ? choice_text(&a->choice[change->best], change->n, name)
+					 : sc_enum_name(sc_c3_policy_names, (int)policy));
+		if (sc_c3_keeps(&(struct sc_c3_choice){policy, change->n}))
 			sc_strbuf_printf(out, " %.0f of %lld SMs", change->n,
 					 (long long)a->named->pair.transfer.device->sm_count);
 		else if (policy == SC_C3_CHUNKED)
@@ -230,6 +266,25 @@ static void append_policy(const struct sc_c3_advice *a, size_t p, struct sc_strb
 	sc_strbuf_append_char(out, '\n');
 }
 
+/* The fastest first; of those alike the simplest. */
+static void append_policies(const struct sc_c3_advice *a, struct sc_strbuf *out)
+{
+	bool shown[SC_C3_MAX_CHOICES] = {false};
+
+	for (;;) {
+		size_t next = a->n;
+
+		for (size_t p = a->n; p-- > 0;)
+			if (a->applies[p] && !shown[p] &&
+			    (next == a->n || a->result[p].time_us <= a->result[next].time_us))
+				next = p;
+		if (next == a->n)
+			return;
+		shown[next] = true;
+		append_policy(a, next, out);
+	}
+}
+
 static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 {
 	const struct sc_c3_result *any = &a->result[a->best];
@@ -253,14 +308,14 @@ static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	sc_strbuf_printf(out, ", %d GPUs", t->n_ranks);
 	if (t->n_nodes > 1)
 		sc_strbuf_printf(out, " on %d nodes", t->n_nodes);
+	sc_strbuf_printf(out, "\n  %s ", choice_text(&a->choice[a->best], any->n, name));
+	append_verdict(any, out);
 	sc_strbuf_printf(out,
 			 "\n  alone %.1f and %.1f us, %s\n  %-54s%10s%9s%8s%8s%8s"
 			 "%8s  %s\n",
 			 any->compute_us, any->comm_us, sc_c3_class_names[a->class], "policy", "us",
 			 "speedup", "ideal", "% of it", "kernel", "comm", "limited by, until us");
-	for (size_t p = 0; p < a->n; p++)
-		if (a->applies[p])
-			append_policy(a, p, out);
+	append_policies(a, out);
 	if (!a->n_changes)
 		return;
 	sc_strbuf_append(out, "  by size of the collective: ");
@@ -337,7 +392,7 @@ static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 	sc_csv_put_cell(out, a->named->name);
 	fprintf(out, ",%s,%d,%s,%s,", t->device->id, t->n_ranks,
 		pair->n_layer ? "" : sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype),
-		sc_enum_name(sc_c3_kind_names, (int)pair->kind));
+		sc_c3_kind_name(pair->kind, t->shape.kind));
 	sc_csv_put_numbers(out, sizes, 3);
 	fprintf(out, "%s,", sc_collective_names[t->shape.kind]);
 	sc_csv_put_numbers(out, &t->shape.bytes, 1);
@@ -381,6 +436,7 @@ static void put_policy(struct sc_json *json, json_t *object, const struct sc_c3_
 	sc_json_real(json, object, "comm_slowdown", r->comm_slowdown);
 	if (r->n >= 1)
 		sc_json_real(json, object, "reserved_or_pieces", r->n);
+	put_verdict(json, object, r);
 	limits = sc_json_array(json, object, "limits");
 	for (size_t i = 0; i < r->limits.n; i++) {
 		json_t *limit = sc_json_object(json, limits, NULL);
@@ -411,7 +467,7 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 	char name[CHOICE_CHARS];
 
 	sc_json_text(json, object, "name", a->named->name);
-	sc_json_text(json, object, "kind", sc_enum_name(sc_c3_kind_names, (int)pair->kind));
+	sc_json_text(json, object, "kind", sc_c3_kind_name(pair->kind, t->shape.kind));
 	sc_json_text(json, object, "class", sc_c3_class_names[a->class]);
 	if (a->named->count > 0)
 		sc_json_real(json, object, "times_an_iteration", a->named->count);
@@ -471,7 +527,7 @@ static void put_advices_json(const void *result, struct sc_json *json)
 	const double least_gain = 1.01;
 	struct sc_strbuf text = {0};
 	double best = 0;
-	size_t n = 0;
+	size_t n = 0, n_sure = 0;
 	json_t *pairs;
 
 	sc_json_init(json, "stepcast/c3-pairs", C3_PAIRS_VERSION);
@@ -483,6 +539,7 @@ static void put_advices_json(const void *result, struct sc_json *json)
 		const struct sc_c3_advice *a = &advices->at[i];
 
 		n += a->result[a->best].speedup >= least_gain;
+		n_sure += a->result[a->best].low >= least_gain;
 		if (a->result[a->best].speedup > best)
 			best = a->result[a->best].speedup;
 	}
@@ -495,9 +552,9 @@ static void put_advices_json(const void *result, struct sc_json *json)
 		text.n ? SC_STANDS_BADLY
 		: n    ? SC_STANDS_WELL
 		       : SC_STANDS_FAIR,
-		"%sOverlapped, %zu of %zu pairs gain 1 %% or more over one after the other; at "
-		"best %.2f times.",
-		sc_strbuf_get(&text), n, advices->n, best);
+		"%sOverlapped, %zu of %zu pairs gain 1 %% or more over one after the other, %zu surely; "
+		"at best %.2f times.",
+		sc_strbuf_get(&text), n, advices->n, n_sure, best);
 	sc_strbuf_release(&text);
 	pairs = sc_json_array(json, json->root, "pairs");
 	for (size_t i = 0; i < advices->n; i++)

@@ -1004,9 +1004,9 @@ TEST(no_policy_beats_the_ideal)
 		struct sc_c3_advice a;
 
 		pair->transfer.shape.kind = kinds[sc_rng_below(&rng, 5)];
-		if (!sc_c3_kind_fits(pair->kind, pair->transfer.shape.kind))
+		if (!sc_c3_kind_of((int)pair->kind, pair->transfer.shape.kind, &pair->kind))
 			pair->kind = SC_C3_INDEPENDENT;
-		ck_assert(sc_c3_kind_fits(pair->kind, pair->transfer.shape.kind));
+		ck_assert(sc_c3_kind_of((int)pair->kind, pair->transfer.shape.kind, &pair->kind));
 		pair->transfer.n_ranks = 2 + (int)sc_rng_below(&rng, 7);
 		pair->transfer.call_us = i % 3 ? 0 : 700;
 		if (i % 2) {
@@ -1044,8 +1044,58 @@ TEST(no_policy_beats_the_ideal)
 					    fmin(r->comm_us, wire_us(&pair->transfer)));
 		}
 	}
-	ck_assert(!sc_c3_kind_fits(SC_C3_GEMM_SCATTER, SC_ALL_GATHER));
-	ck_assert(!sc_c3_kind_fits(SC_C3_GATHER_GEMM, SC_REDUCE_SCATTER));
+}
+
+/* A name that says a collective is of no other; what is sent has the name that says it. */
+TEST(kinds_by_name)
+{
+	enum sc_c3_kind kind;
+	size_t n = 0;
+
+	for (const struct sc_name *name = sc_c3_kind_names; name->name; name++)
+		for (int c = 0; c <= SC_ALL_TO_ALL; c++) {
+			const enum sc_collective collective = (enum sc_collective)c;
+
+			if (!sc_c3_kind_of(name->value, collective, &kind) || !kind)
+				continue;
+			n += name->value != (int)kind;
+			ck_assert(name->value == (int)kind ||
+				  strcmp(sc_c3_kind_name(kind, collective), name->name) == 0);
+		}
+	ck_assert_uint_eq(n, 4);
+	ck_assert(!sc_c3_kind_of(SC_C3_GATHER_GEMM, SC_REDUCE_SCATTER, &kind));
+	ck_assert(!sc_c3_kind_of(SC_C3_GEMM_SCATTER, SC_BROADCAST, &kind));
+}
+
+/* Chunks of copies: one is a turn after the other, and what more of them leave at the end is less. */
+TEST(chunks_of_copies)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 42);
+	for (int i = 0; i < n_cases(N_PAIRS); i++) {
+		struct sc_c3_pair pair = random_pair(&rng);
+		struct sc_device free_of_issue = *pair.transfer.device;
+		struct sc_cost copy;
+		double before = HUGE_VAL;
+
+		pair.kind = SC_C3_GEMM_SCATTER;
+		pair.transfer.shape.kind = SC_ALL_TO_ALL;
+		free_of_issue.interference.push_us = free_of_issue.interference.copy_us = 0;
+		free_of_issue.interference.path_copy = 0;
+		pair.transfer.device = &free_of_issue;
+		sc_interfere_copy(&pair.transfer, 1, 1, &copy);
+		for (double chunks = 1; chunks <= 16; chunks *= 2) {
+			const double us = with_choice(&pair, SC_C3_COPY_ENGINE, chunks);
+
+			ck_assert_double_le(us, before * (1 + CLOSE));
+			if (chunks < 2)
+				ck_assert_double_ge(us, (predict(&pair, SC_C3_SERIAL).compute_us +
+							 copy.work_us) *
+								(1 - CLOSE));
+			before = us;
+		}
+	}
 }
 
 /* The same paper's other figures: an all-gather takes 32 SMs at most, an all-to-all 64; DMA loses to SMs below some size from

@@ -16,8 +16,14 @@ static int parse(const struct sc_resolver *res, const char *text, const char *pa
 {
 	struct sc_err own = {.code = SC_OK};
 
-	if (sc_c3_choice_parse(text, "", out, &own) == 0)
+	if (sc_c3_choice_parse(text, "", out, &own) == 0 &&
+	    !(sc_c3_copies(out->policy) && out->n > 0))
 		return 0;
+	if (own.code == SC_OK)
+		sc_err_set(&own, SC_EUNSUPPORTED,
+			   "\"%.64s\": `stepcast c3` alone counts the chunks of copies; give "
+			   "copy_engine",
+			   text);
 	return sc_resolve_fail(res, own.code, path, "%s: %s", path, own.text);
 }
 

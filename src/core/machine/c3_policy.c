@@ -52,7 +52,7 @@ int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *
 			      number > MAX_N))
 			return sc_err_set(err, SC_EVALUE,
 					  "%s\"%.64s\": a number from 1 to %d may follow reserve:, "
-					  "comm_first+reserve: and chunked:",
+					  "comm_first+reserve:, copy_engine: and chunked:",
 					  what, text, MAX_N);
 		*out = (struct sc_c3_choice){(enum sc_c3_policy)p->value, floor(number)};
 		return 0;
@@ -73,7 +73,7 @@ int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *
 	return sc_err_set(
 		err, SC_EVALUE,
 		"%sunknown policy \"%.64s\"; known: serial, plain, comm_first, reserve[:N], "
-		"comm_first+reserve[:N], copy_engine, copy_engine+cache_relief, chunked[:N], "
+		"comm_first+reserve[:N], copy_engine[:N], copy_engine+cache_relief, chunked[:N], "
 		"tile_fused",
 		what, text);
 }

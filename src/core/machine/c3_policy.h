@@ -21,7 +21,7 @@ extern const struct sc_name sc_c3_policy_names[];
 
 struct sc_c3_choice {
 	enum sc_c3_policy policy;
-	double n; /* SMs that are kept; of CHUNKED: pieces; 0 = the best split, as many pieces as ranks */
+	double n; /* SMs that are kept; of CHUNKED and COPY_ENGINE: pieces; 0 = the best split, as many pieces as ranks */
 };
 /* Are SMs kept from kernels to the end? */
 static inline bool sc_c3_keeps(const struct sc_c3_choice *choice)
@@ -33,7 +33,7 @@ static inline bool sc_c3_keeps(const struct sc_c3_choice *choice)
 static inline bool sc_c3_counts(enum sc_c3_policy policy)
 {
 	return policy == SC_C3_RESERVE || policy == SC_C3_COMM_FIRST_RESERVE ||
-	       policy == SC_C3_CHUNKED;
+	       policy == SC_C3_CHUNKED || policy == SC_C3_COPY_ENGINE;
 }
 /* On copy engines? */
 static inline bool sc_c3_copies(enum sc_c3_policy policy)

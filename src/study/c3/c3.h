@@ -18,14 +18,26 @@
 enum sc_c3_kind {
 	SC_C3_INDEPENDENT,
 	SC_C3_GATHER_GEMM, /* the GEMM needs what is gathered */
-	SC_C3_GEMM_SCATTER /* its result is reduced and scattered */
+	SC_C3_GEMM_SCATTER /* its result is sent: reduced and scattered, or as it is */
 };
+/* Of a name the value is a kind, or SC_C3_KIND_WITH one and the only collective that it means. */
 extern const struct sc_name sc_c3_kind_names[];
-/* Is the collective what the GEMM needs, or what its result needs? */
-bool sc_c3_kind_fits(enum sc_c3_kind kind, enum sc_collective collective);
-#define SC_C3_KIND_FITS                                                        \
-	"all_gather_gemm needs all_gather or all_to_all, gemm_reduce_scatter " \
-	"reduce_scatter, all_reduce or all_to_all"
+#define SC_C3_KIND_WITH(kind, collective) ((kind) | ((collective) + 1) << 8)
+/* The kind of a name's value. Does the collective fit: is it what the GEMM needs, or what its result needs? */
+bool sc_c3_kind_of(int value, enum sc_collective collective, enum sc_c3_kind *out);
+const char *sc_c3_kind_name(enum sc_c3_kind kind, enum sc_collective collective);
+#define SC_C3_KIND_FITS                                                                      \
+	"all_gather_gemm and all_to_all_gemm need what they name before the product, "       \
+	"gemm_reduce_scatter, gemm_all_reduce, gemm_all_to_all and gemm_all_gather send it " \
+	"after it"
+#define SC_C3_DEPENDENT_KINDS                                                                \
+	{"all_gather_gemm", SC_C3_GATHER_GEMM}, {"gemm_reduce_scatter", SC_C3_GEMM_SCATTER}, \
+		{"all_to_all_gemm", SC_C3_KIND_WITH(SC_C3_GATHER_GEMM, SC_ALL_TO_ALL)},      \
+		{"gemm_all_reduce", SC_C3_KIND_WITH(SC_C3_GEMM_SCATTER, SC_ALL_REDUCE)},     \
+		{"gemm_all_to_all", SC_C3_KIND_WITH(SC_C3_GEMM_SCATTER, SC_ALL_TO_ALL)},     \
+	{                                                                                    \
+		"gemm_all_gather", SC_C3_KIND_WITH(SC_C3_GEMM_SCATTER, SC_ALL_GATHER)        \
+	}
 
 struct sc_c3_pair {
 	struct sc_transfer transfer; /* holds the device */
@@ -52,6 +64,7 @@ struct sc_c3_result {
 	double speedup, ideal, fraction;        /* fraction: NAN where nothing can be gained */
 	double compute_slowdown, comm_slowdown; /* of each side, over its time alone */
 	double n;                               /* SMs reserved, pieces; 0 = none */
+	double low, high; /* speedups: between them lie 80 % of those that were measured */
 	struct sc_c3_limits limits;
 };
 struct sc_c3_study; /* scratch: simulator and graph */

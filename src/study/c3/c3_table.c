@@ -16,8 +16,7 @@ enum { MAX_GPUS = 1024 };
 /* What scripts/measure-c3 writes beside the kinds of sc_c3_kind_names: both independent. And a copy on one GPU. */
 enum { KIND_GEMM = SC_C3_GEMM_SCATTER + 1, KIND_STREAM, LOCAL_COPY = SC_N_COLLECTIVES };
 static const struct sc_name KINDS[] = {{"independent", SC_C3_INDEPENDENT},
-				       {"all_gather_gemm", SC_C3_GATHER_GEMM},
-				       {"gemm_reduce_scatter", SC_C3_GEMM_SCATTER},
+				       SC_C3_DEPENDENT_KINDS,
 				       {"gemm", KIND_GEMM},
 				       {"stream", KIND_STREAM},
 				       {0}};
@@ -111,11 +110,13 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 		is_local ? SC_ALL_GATHER : (enum sc_collective)c->collective;
 	const enum sc_dtype dtype = (enum sc_dtype)c->dtype;
 	struct sc_fabric *fabric = sc_arena_calloc(r->arena, 1, sizeof(*fabric));
+	enum sc_c3_kind kind = SC_C3_INDEPENDENT;
 	struct sc_cluster *cluster;
 	struct machine *machine;
 	int rc;
 
-	if (c->kind < KIND_GEMM && !sc_c3_kind_fits((enum sc_c3_kind)c->kind, collective))
+	if (c->kind != KIND_GEMM && c->kind != KIND_STREAM &&
+	    !sc_c3_kind_of(c->kind, collective, &kind))
 		return sc_err_set(err, SC_EVALUE, "collective: %s does not go with the kind: %s",
 				  sc_collective_names[collective], SC_C3_KIND_FITS);
 	if (c->kind != KIND_STREAM && !(c->n > 0 && c->k > 0))
@@ -130,7 +131,7 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 	if (rc)
 		return rc;
 	*out = (struct sc_c3_pair){
-		.kind = c->kind < KIND_GEMM ? (enum sc_c3_kind)c->kind : SC_C3_INDEPENDENT,
+		.kind = kind,
 		.gemm = {.kind = SC_OP_GEMM,
 			 .dtype = dtype,
 			 .u.gemm = {.batch = 1, .m = c->m, .n = c->n, .k = c->k}},
