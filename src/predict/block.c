@@ -210,6 +210,7 @@ struct sc_transfer sc_block_transfer(const struct sc_block_env *env,
 				    .n_ranks = span->n_ranks,
 				    .n_nodes = span->n_nodes,
 				    .max_ranks_per_node = span->max_ranks_per_node,
+				    .channels = fmax(0, (double)env->request->config.c3.channels),
 				    .call_us = env->software->comm_latency_us,
 				    .eff = span->n_nodes > 1 ? env->software->net_eff
 							     : env->software->link_eff};

@@ -169,6 +169,33 @@ static bool warned_of(const struct sc_request *req, const char *words)
 	return false;
 }
 
+/* Channels of a config are the collectives': more of them make no iteration without overlap slower, and one alone is slow. */
+TEST(channels_of_a_config)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 39);
+	for (int i = 0; i < n_cases(N_ITERATIONS / 5); i++) {
+		struct sc_arena_mark mark = sc_arena_mark(&arena);
+		struct sc_config config;
+		double before = HUGE_VAL, usual;
+
+		random_config(&rng, &config);
+		usual = with_policy(&config, "c3.policy=serial", &opts);
+		for (int n = 1; n <= 64; n *= 2) {
+			const char *sets =
+				sc_arena_printf(&arena, "c3.policy=serial c3.channels=%d", n);
+			double ms = with_policy(&config, sets, &opts);
+
+			ck_assert_msg(ms <= before * (1 + CLOSE) && ms >= usual * (1 - CLOSE),
+				      "case %d, %d channels: %.6g, half %.6g, usual %.6g", i, n, ms,
+				      before, usual);
+			before = ms;
+		}
+		sc_arena_rewind(&arena, mark);
+	}
+}
+
 /* What differs from a pair's policy of the same name is said; N comes in the device's granule. */
 TEST(words_of_policies)
 {

@@ -264,6 +264,7 @@ struct sc_training {
 /* Concurrent computation and communication. */
 struct sc_c3 {
 	struct sc_c3_texts policy;
+	int64_t channels; /* SC_NOT_GIVEN: what the library takes */
 	struct sc_endpoint endpoint;
 };
 struct sc_straggler {

@@ -195,6 +195,8 @@ int sc_config_resolve_c3(const struct sc_resolver *res)
 	struct sc_c3_choice all;
 	int rc = 0;
 
+	if (req->config.c3.channels > 0 && req->config.gpus == 1)
+		sc_warn(&req->warnings, "c3.channels has no effect: one GPU sends nothing");
 	if (text)
 		rc = parse(res, text, "c3.policy", &all);
 	for (int f = 0; rc == 0 && f < SC_N_C3_FAMILIES; f++)

@@ -483,6 +483,8 @@ static const struct sc_field C3_FIELDS[] = {
 		sc_c3, policy, sc_c3_family_fields,
 		"how collectives and computation beside them share a GPU; one for all, or by family",
 		.scalar = "all"),
+	INT(sc_c3, channels, 1, 1024,
+	    "of a collective, an SM each (NCCL_MAX_NCHANNELS); default: what the library takes"),
 	SC_FIELD_MAP(sc_c3, endpoint, ENDPOINT_FIELDS,
 		     "who drives a torus, and what is kept for it", .needs = SC_NEEDS_TORUS),
 	{0},
