@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -325,7 +326,7 @@ int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record)
 int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *n)
 {
 	(void)context, (void)stream;
-	*n = (size_t)__atomic_exchange_n(&n_dropped, 0, __ATOMIC_RELAXED);
+	*n = (size_t)atomic_exchange(&n_dropped, 0);
 	return SC_CUPTI_OK;
 }
 
