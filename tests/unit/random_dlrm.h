@@ -14,7 +14,7 @@
 enum { RANDOM_TABLES = 16 };
 struct random_dlrm {
 	struct sc_table tables[RANDOM_TABLES];
-	char names[RANDOM_TABLES][8];
+	char names[RANDOM_TABLES][24];
 	size_t n;
 	char keys[1024];
 	double even_gib; /* of tables and their states, were they spread evenly over the ranks */
