@@ -169,7 +169,11 @@ LOOP_TEST(a_jump_changes_nothing_beside_copies, 14)
 	sc_rng_init(&rng, (uint64_t)_i + 900);
 	for (int i = 0; i < 12; i++) {
 		int pp = 2 + 2 * (int)sc_rng_below(&rng, 4), dp = 1 + (int)sc_rng_below(&rng, 2);
-		const char *gradients = PICK(&rng, TIERS);
+		const char *gradients = PICK(&rng, TIERS), *activations = PICK(&rng, TIERS);
+		const char *weights = PICK(&rng, TIERS);
+		int ahead = (int)sc_rng_below(&rng, 2), gb_s = PICK(&rng, GB_S);
+		const char *how = PICK(&rng, HOW);
+		int batches = 8 + (int)sc_rng_below(&rng, 8), each = 1 + (int)sc_rng_below(&rng, 2);
 		struct sc_predict_opts opts;
 		struct sc_prediction jumped;
 		char text[1024];
@@ -183,11 +187,8 @@ LOOP_TEST(a_jump_changes_nothing_beside_copies, 14)
 			"training.offload.gradients=%s training.offload.optimizer=%s",
 			pp * dp, pp, KINDS[_i],
 			_i == 2 || _i == 3 ? " parallel.virtual_stages=2" : "",
-			2 * pp * (1 + (int)sc_rng_below(&rng, 2)) + (_i == 12),
-			dp * pp * (8 + (int)sc_rng_below(&rng, 8)), PICK(&rng, HOW),
-			PICK(&rng, GB_S), (int)sc_rng_below(&rng, 2), PICK(&rng, TIERS),
-			PICK(&rng, TIERS), gradients,
-			strcmp(gradients, "none") == 0 ? "cpu" : gradients);
+			2 * pp * each + (_i == 12), dp * pp * batches, how, gb_s, ahead, weights,
+			activations, gradients, strcmp(gradients, "none") == 0 ? "cpu" : gradients);
 		sc_predict_opts_init(&opts);
 		jumped = *predict(&opts, text);
 		opts.no_jump = true;
