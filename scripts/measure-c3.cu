@@ -107,7 +107,7 @@ struct copy {
 };
 static const int CTAS[] = {4, 16, 32, 2, 8, 24, 64};
 static const double RATIOS[] = {1, 0.5, 2}; /* of the copy's time alone to the computation's */
-/* What --quick takes: the first of each. */
+/* --quick takes the first of each. */
 enum { QUICK_COMPUTES = 4, QUICK_CTAS = 3, QUICK_RATIOS = 1 };
 enum policy { PLAIN, COMM_FIRST, COPY_ENGINE };
 static const char *const POLICY_NAMES[] = {"plain", "comm_first", "copy_engine"};

@@ -16,7 +16,7 @@
 /* The largest tiles of a product: AMD's libraries have square ones. */
 #define TILE_ROWS 256.0
 #define TILE_COLUMNS(device) ((device)->cuda_capability ? 128.0 : 256.0)
-/* Of a wave, until it costs a whole one: times stay continuous in the rows. */
+/* The share of a wave until which a last one is paid by its tiles, so that times stay continuous in the rows. */
 #define WAVE_RAMP 0.05
 /* Time by waves: those of fewer blocks run faster, by their clocks and their share of memory. Of 256, 1024 and 4096 tiles on 304,
  * 288, 272, 256 and 240 units of an MI300X within 3 %. */

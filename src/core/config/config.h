@@ -208,7 +208,7 @@ struct sc_sharding_plan {
 	 * the share and what the software holds. */
 	double hbm_gib, hbm_reserve_frac;
 };
-/* What a DLRM's user knows better than the software's profile. */
+/* Keys that a DLRM's user knows better than the software's profile. */
 struct sc_dlrm_own {
 	double host_sample_us; /* CPU time of the input pipeline a sample of a rank */
 };
