@@ -103,8 +103,10 @@ LOOP_TEST(memory_first, N_RANDOM / N_AT_ONCE)
 						  : a[-1].fullness <= a->fullness);
 		}
 	}
-	ck_assert_int_gt(n_misfits, 0);
-	ck_assert_int_gt(n_fit, 0);
+	if (many_cases()) { /* of a few configs all may fit, or none have an alternative that does */
+		ck_assert_int_gt(n_misfits, 0);
+		ck_assert_int_gt(n_fit, 0);
+	}
 }
 
 /* Of what fits, the time of what does not is told, too. */
