@@ -162,7 +162,7 @@ static int write_best(const struct sc_search_result *r, const char *path, struct
 	struct sc_strbuf text = {0};
 	int rc = 0;
 
-	/* What was measured, and where, is of the config that was searched, and of no other. */
+	/* The measured time and its notes belong to the config that was searched alone. */
 	config.measured_ms = 0;
 	config.notes = NULL;
 	for (size_t i = 0; i < cases->n_cols && rc == 0; i++) {

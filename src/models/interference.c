@@ -103,7 +103,7 @@ static double weight_bytes(const struct sc_op *gemm)
 	return sc_dtype_bytes(gemm->dtype) * gemm->u.gemm.n * gemm->u.gemm.k * gemm->u.gemm.batch;
 }
 
-/* Of tiles on tensor cores: of the smallest that the op model has, and of the smallest there are. */
+/* Rows of a tile on tensor cores: the fewest that the op model has, and the fewest there are. */
 #define FEW_TILE_ROWS 64.0
 #define FEWEST_TILE_ROWS 16.0
 
@@ -408,7 +408,7 @@ void sc_interfere_collective(const struct sc_transfer *transfer, double sms, dou
 		sc_interfere_keep_sms(transfer, sms, out);
 }
 
-/* What a collective loads the path less, relative, where its channels have SMs of their own (MI300X, 16384^3 beside 32
+/* The share by which a collective loads the path less, where its channels have SMs of their own (MI300X, 16384^3 beside 32
  * channels: it loses 640 to 890 us with 32 or 48 units kept, 1.9 ms with none). */
 #define KEPT_RELIEF 0.32
 
