@@ -51,16 +51,47 @@ TEST(like_of_a_request)
 		 {NULL, "a100-sxm-80gb", "megatron-lm", "dense", "one", "16"}},
 		{"h100-sxm-80gb",
 		 "gpus=16 training.precision=fp8",
-		 {NULL, "h100-sxm-80gb", "default", "dense", "many", "8"}},
+		 {NULL, "h100-sxm-80gb", "default-te", "dense", "many", "8"}},
 		{"h100-sxm-80gb",
 		 "training.precision=tf32 model.family=moe model.experts=8 model.top_k=2",
-		 {NULL, "h100-sxm-80gb", "default", "mixture", "one", "32"}},
+		 {NULL, "h100-sxm-80gb", "default-eager", "mixture", "one", "32"}},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		resolve(cases[i].gpu, cases[i].keys);
 		for (int c = SC_LIKE_GPU; c < SC_N_LIKE_COLUMNS; c++)
 			ck_assert_str_eq(request.band->like.at[c], cases[i].at[c]);
+	}
+}
+
+/* A request that names no software gets the stack that its own words speak of. */
+TEST(without_a_name_the_config_chooses_the_stack)
+{
+	static const struct {
+		const char *gpu, *keys, *id;
+	} cases[] = {
+		{"h100-sxm-80gb", "training.precision=bf16", "default"},
+		{"h100-sxm-80gb", "training.precision=bf16 parallel.sharding=zero1", "default"},
+		{"h100-sxm-80gb", "training.precision=bf16 parallel.sharding=fsdp", "default-fsdp"},
+		{"h100-sxm-80gb", "training.precision=fp8 parallel.sharding=fsdp", "default-fsdp"},
+		{"h100-sxm-80gb", "training.precision=fp8", "default-te"},
+		{"b200-sxm-180gb", "training.precision=bf16", "default-te"},
+		{"a100-sxm-80gb",
+		 "training.precision=bf16 model.family=bert training.unpadded=true", "default-te"},
+		{"a100-sxm-80gb", "training.precision=fp16", "default-eager"},
+		{"a100-sxm-80gb", "training.precision=amp_fp16 parallel.sharding=zero3",
+		 "default-eager"},
+		{"h100-sxm-80gb", "training.precision=fp8 training.software=torchtitan",
+		 "torchtitan"},
+		{"h100-sxm-80gb", "training.precision=bf16 training.software=default-te",
+		 "default-te"},
+		{"h100-sxm-80gb", "training.precision=bf16 training.software=megatron-core",
+		 "megatron-core"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		resolve(cases[i].gpu, cases[i].keys);
+		ck_assert_str_eq(request.software.id, cases[i].id);
 	}
 }
 

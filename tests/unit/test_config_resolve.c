@@ -70,7 +70,7 @@ TEST(defaults)
 	ck_assert_int_eq(request.n_micro_batches, 8);
 	ck_assert_double_eq(request.last_micro_batch, 1);
 	ck_assert_str_eq(request.device.id, "test-gpu");
-	ck_assert_str_eq(request.software.id, "default");
+	ck_assert_str_eq(request.software.id, "default-eager"); /* fp16 */
 	ck_assert_uint_gt(request.fabric_profile.nets.n, 0);
 	check_warnings(0, "");
 }
@@ -167,7 +167,7 @@ TEST(every_software_profile_is_known)
 		char text[1024];
 
 		snprintf(text, sizeof(text),
-			 "%s%straining: {global_batch: 64, precision: fp16, software: %s}\n",
+			 "%s%straining: {global_batch: 64, precision: bf16, software: %s}\n",
 			 CLUSTER GPUS MODEL, PARALLEL, ids[i]);
 		resolve_ok(text);
 		ck_assert_str_eq(request.software.id, ids[i]);
@@ -331,7 +331,7 @@ TEST(nodes_of_several_kinds)
 	/* what one of them does not run no rank runs */
 	ck_assert_int_eq(request.config.training.attention, SC_ATT_UNFUSED);
 	check_warnings(1, "training.attention is not given: unfused is taken, as on "
-			  "v100-sxm-16gb, before Ampere, default has no fused kernel");
+			  "v100-sxm-16gb, before Ampere, default-eager has no fused kernel");
 	/* a kind may come back, and be alone */
 	resolve_ok(MIXED("{gpu: test-gpu, count: 2}, " V100_4 ", {gpu: test-gpu, count: 2}")
 			   GPUS MODEL PARALLEL TRAINING);

@@ -122,7 +122,7 @@ TEST(memory_is_a_sum)
 
 	ck_assert_double_eq_tol(m->weights_gib, 12e6 * 2 / SC_BYTES_PER_GIB, 1e-9);
 	ck_assert_double_eq_tol(m->optimizer_gib, 12e6 * 8 / SC_BYTES_PER_GIB, 1e-9);
-	ck_assert_double_eq_tol(m->gradients_gib, 12e6 * 4 / SC_BYTES_PER_GIB, 1e-9);
+	ck_assert_double_eq_tol(m->gradients_gib, 12e6 * 6 / SC_BYTES_PER_GIB, 1e-9);
 	ck_assert_double_eq_tol(m->activations_gib, 3 * 2 * 500 / SC_BYTES_PER_GIB, 1e-12);
 }
 

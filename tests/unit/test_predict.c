@@ -261,14 +261,14 @@ TEST(jump_equals_whole_run)
 		   "training.global_batch=256 training.micro_batch=1",
 		   true);
 	check_jump("gpus=1 model.layers=4 training.global_batch=300 training.micro_batch=1 "
-		   "training.software=default",
+		   "training.software=nemo",
 		   true);
 	check_jump("gpus=8 model.layers=11 parallel.pp=4 parallel.dp=2 training.global_batch=201 "
-		   "training.micro_batch=1 training.software=default",
+		   "training.micro_batch=1 training.software=nemo",
 		   true);
 	/* the host of the stage with the head sets the pace */
 	check_jump("gpus=2 model.layers=12 model.hidden=512 model.heads=8 parallel.pp=2 "
-		   "training.global_batch=200 training.micro_batch=1 training.software=default",
+		   "training.global_batch=200 training.micro_batch=1 training.software=nemo",
 		   true);
 	/* gathers hide behind waits of stages that are ahead, which grow through the run */
 	check_jump_within("gpus=8 model.layers=24 model.hidden=512 model.heads=8 parallel.pp=4 "
@@ -279,7 +279,7 @@ TEST(jump_equals_whole_run)
 	/* every micro-batch's gradients are reduced, and fall behind the passes */
 	check_jump("gpus=16 model.layers=4 parallel.tp=2 parallel.dp=8 parallel.sharding=zero2 "
 		   "cluster.nics_per_node=1 cluster.gpus_per_node=2 training.global_batch=640 "
-		   "training.micro_batch=1 model.seq=128 training.software=default",
+		   "training.micro_batch=1 model.seq=128 training.software=nemo",
 		   false);
 	for (int zero = 2; zero <= 3; zero++) {
 		char text[256];
@@ -295,7 +295,8 @@ TEST(jump_equals_whole_run)
 
 LOOP_TEST(jump_equals_whole_run_at_random, 5)
 {
-	static const char *const SOFTWARE[] = {"megatron-lm", "megatron-deepspeed", "default"};
+	static const char *const SOFTWARE[] = {"megatron-lm", "megatron-deepspeed",
+					       "default training.precision=bf16"};
 	struct sc_rng rng;
 
 	sc_rng_init(&rng, (uint64_t)_i + 100);
@@ -516,7 +517,7 @@ LOOP_TEST(sharding_with_stages_trades_time_for_memory, 2)
 			 "gpus=64 model.layers=16 model.hidden=4096 model.heads=32 parallel.pp=4 "
 			 "parallel.sharding=%s training.global_batch=512 training.micro_batch=2 "
 			 "training.software=%s",
-			 SHARDING[i], each ? "megatron-core" : "default");
+			 SHARDING[i], each ? "megatron-core" : "torchtitan");
 		p = run(make_request(text), &opts);
 		ms[i] = p->iteration_ms;
 		gib[i] = p->memory.total_gib;
@@ -527,7 +528,7 @@ LOOP_TEST(sharding_with_stages_trades_time_for_memory, 2)
 		if (!each)
 			ck_assert_double_le(ms[i], 1.1 * ms[i - 1]);
 		if (!each)
-			ck_assert_double_ge(gib[i], 0.9 * gib[i - 1]);
+			ck_assert_double_ge(gib[i], 0.85 * gib[i - 1]);
 	}
 }
 

@@ -109,6 +109,26 @@ static void check_against_all(const struct sc_search *search)
 	ck_assert(r.n_shown == SC_SEARCH_MAX_SHOWN || distinct == n);
 }
 
+/* Sharding chooses a stack where none is named; a search compares splits under one of them, and says which. */
+TEST(splits_of_a_nameless_stack_run_on_one)
+{
+	struct sc_search search;
+
+	load("llama3-8b-torchtitan-h100.yaml");
+	config.training.software = NULL;
+	config.training.precision = SC_P_BF16;
+	config.parallel.sharding = (enum sc_zero)SC_NOT_GIVEN;
+	search = small_search();
+	search.all = true;
+	for (int i = 0; i < 2; i++) {
+		struct sc_search_result r;
+
+		run(&search, &r);
+		ck_assert_str_eq(r.search->base->training.software, i ? "default-fsdp" : "default");
+		config.parallel.sharding = SC_FSDP;
+	}
+}
+
 FIXTURE(set_up, tear_down)
 
 LOOP_TEST(best_is_that_of_the_brute_force, n_cases(N_EXAMPLES))

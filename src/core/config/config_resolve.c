@@ -122,12 +122,31 @@ int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 	return sc_resolve_fail(res, own->code, path, "%s: %s", path, own->text);
 }
 
+/* Only what the config itself says, so that a key which it leaves out chooses nothing but by its GPU. */
+static bool has_sign(const struct sc_request *req, enum sc_stack_sign sign)
+{
+	const struct sc_config *cfg = &req->config;
+	const bool is_given = (int)cfg->training.precision != SC_NOT_GIVEN;
+	const enum sc_dtype dtype = is_given ? sc_precision_dtype(cfg->training.precision)
+				    : sc_kind_without(req, SC_BF16) ? SC_FP16
+								    : SC_BF16;
+
+	if (sign == SC_STACK_ANY || !sc_model_is_transformer(&cfg->model))
+		return sign == SC_STACK_ANY;
+	return sign == SC_STACK_SHARDED ? (int)cfg->parallel.sharding >= (int)SC_ZERO2
+	       : sign == SC_STACK_FP8   ? sc_dtype_bytes(dtype) < 2
+	       : sign == SC_STACK_FP16  ? dtype == SC_FP16 || dtype == SC_TF32 || dtype == SC_FP32
+					: true;
+}
+
 /* The release for the GPUs, or of that version; without one, the first that can do what the model asks for. */
 static bool is_release(const struct sc_request *req, const struct sc_release *release)
 {
 	const char *version = req->config.training.software_version;
 	const struct sc_model *model = &req->config.model;
 
+	if (!has_sign(req, release->sign))
+		return false;
 	if (release->unpadded)
 		return req->config.training.unpadded && req->config.training.fill_fraction < 0;
 	if (release->capability > 0) {
@@ -139,6 +158,8 @@ static bool is_release(const struct sc_request *req, const struct sc_release *re
 				newest = sc_request_device(req, k)->cuda_capability;
 		return newest >= release->capability;
 	}
+	if (release->sign)
+		return true;
 	if (version)
 		return release->version &&
 		       strncmp(version, release->version, strlen(release->version)) == 0;
@@ -161,12 +182,12 @@ static int take_release(const struct sc_resolver *res, const struct sc_software 
 			continue;
 		if (sc_catalog_software(res->catalog, release->profile, software, &own))
 			return sc_resolve_profile_error(res, "training.software", &own);
-		if (release->capability > 0)
+		if (release->capability > 0 && strcmp(before->id, SC_DEFAULT_SOFTWARE) != 0)
 			sc_warn(&req->warnings,
 				"training.software %s has no release for this GPU: its successor %s "
 				"is simulated",
 				before->id, (*software)->id);
-		else if (!req->config.training.software_version && !release->unpadded)
+		else if (!req->config.training.software_version && release->unties)
 			sc_warn(&req->warnings,
 				"training.software %s ties embeddings: its release %s, which need not, "
 				"is simulated; training.software_version names another",

@@ -28,7 +28,16 @@ const struct sc_name sc_dispatcher_names[] = {
 	{"hybridep", SC_DISPATCH_HYBRIDEP},
 	{0},
 };
+static const struct sc_name STACK_SIGN_NAMES[] = {
+	{"any", SC_STACK_ANY},         {"transformer", SC_STACK_TRANSFORMER},
+	{"sharded", SC_STACK_SHARDED}, {"fp8", SC_STACK_FP8},
+	{"fp16", SC_STACK_FP16},       {0},
+};
 static const struct sc_field RELEASE_FIELDS[] = {
+	SC_FIELD_OF(
+		ENUM, sc_release, sign, STACK_SIGN_NAMES,
+		"for Transformers: all; with ZeRO-2, ZeRO-3 or FSDP; with products of 8 bits or "
+		"fewer; in fp16, tf32 or fp32"),
 	SC_FIELD_IN(INT, sc_release, capability, 0, 999,
 		    "for GPUs of that CUDA capability and later, 90 = 9.0"),
 	SC_FIELD(STR, sc_release, version, "training.software_version begins so"),
@@ -178,12 +187,15 @@ const struct sc_field sc_software_fields[] = {
 	{0},
 };
 
+/* Releases are the file's own: a profile that another one chooses must not choose again. */
 static void take_config(const struct sc_yaml *file, void *object, struct sc_arena *arena)
 {
 	struct sc_software *software = object;
 	const struct sc_yaml *list = sc_yaml_get(file, "config");
 	struct sc_config_piece *piece;
 
+	if (!sc_yaml_get(file, "releases"))
+		software->releases = (struct sc_structs){NULL, 0};
 	if (!list)
 		return;
 	piece = sc_arena_alloc(arena, sizeof(*piece));

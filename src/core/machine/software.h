@@ -62,8 +62,17 @@ enum sc_dispatcher {
 };
 extern const struct sc_name sc_dispatcher_names[];
 
+/* What a config says of a stack that it does not name. */
+enum sc_stack_sign {
+	SC_STACK_ANY,
+	SC_STACK_TRANSFORMER,
+	SC_STACK_SHARDED, /* weights or gradients over the data-parallel ranks */
+	SC_STACK_FP8,     /* or fewer bits */
+	SC_STACK_FP16,    /* or tf32 or fp32: code from before bf16 */
+};
 /* What of its releases has a profile of its own. */
 struct sc_release {
+	enum sc_stack_sign sign;
 	int64_t capability; /* for GPUs of that CUDA capability and later, 90 = 9.0; 0: by version */
 	const char *version; /* training.software_version begins so */
 	const char *profile;

@@ -633,6 +633,21 @@ static int find_facts(struct sc_searching *s, struct sc_err *err)
 	return rc;
 }
 
+/* A default chooses its stack by what each config says; splits are compared, so one stack runs them all. */
+static void pin_software(struct sc_searching *s)
+{
+	struct sc_search *search = sc_arena_alloc(s->arena, sizeof(*search));
+	struct sc_config *base = sc_arena_alloc(s->arena, sizeof(*base));
+
+	if (s->search->base->training.software)
+		return;
+	*search = *s->search;
+	*base = *search->base;
+	base->training.software = sc_arena_strdup(s->arena, s->facts->software.id);
+	search->base = base;
+	s->search = s->out->search = search;
+}
+
 static int search_all(struct run *run, struct sc_err *err)
 {
 	struct sc_search_result *out = run->s.out;
@@ -691,6 +706,8 @@ int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 			"search splits Transformers; stepcast shard finds plans of a DLRM");
 	run.s.catalog = sc_catalog_create();
 	rc = find_facts(&run.s, err);
+	if (rc == 0)
+		pin_software(&run.s);
 	if (rc == 0)
 		rc = search_all(&run, err);
 	SC_VEC_RELEASE(&run.leaders);
