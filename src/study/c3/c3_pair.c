@@ -6,7 +6,7 @@
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
 #include "predict/engine/simulate.h"
-#include "study/c3/c3.h"
+#include "study/c3/c3_priv.h"
 
 const struct sc_name sc_c3_kind_names[] = {
 	{"independent", SC_C3_INDEPENDENT},
@@ -38,37 +38,8 @@ const char *sc_c3_kind_name(enum sc_c3_kind kind, enum sc_collective collective)
 	return sc_enum_name(sc_c3_kind_names, (int)kind);
 }
 
-/* Rows of the smallest tile of products without tensor cores: a piece of fewer rows takes as long. */
-#define SIMT_TILE_ROWS 64.0
-/* Of what a push costs, what it costs beside the other of two streams. Pieces on 8 H100 (kraken, BF16) ask for 0.9 to 1, on 8 B300
- * (PyTorch, FP8) for 0.7. */
-#define PUSH_LEFT 0.89
 /* Of sums of times. */
 #define ROUNDING 1e-12
-
-/* How much longer it takes on the SMs that a collective leaves it than on its own. */
-struct squeezed_kernel {
-	struct sc_cost cost;
-	double squeeze;
-};
-struct sc_c3_study {
-	struct sc_simulator *sim;
-	struct sc_graph graph;
-	struct sc_timeline timeline;
-	/* of the graph being built */
-	uint32_t compute, comm, host; /* lanes */
-	uint32_t first_kernel, last_kernel, first_comm, last_comm;
-	double own_us[2]; /* of the kernels and of the collective, as the policy runs them, alone */
-	/* what is being predicted */
-	const struct sc_c3_pair *pair;
-	const struct sc_op *kernels; /* a layer's, or the product */
-	size_t n_kernels;
-	SC_VEC(struct squeezed_kernel) squeezed; /* scratch */
-	double scale;      /* measured time of the kernels alone over the predicted one */
-	double copy_scale; /* the same of the collective, where it is not above 1 */
-	struct sc_c3_result result;
-	struct sc_err *err;
-};
 
 struct sc_c3_study *sc_c3_study_create(void)
 {
@@ -123,7 +94,7 @@ static void see_limit(void *ctx, const struct sc_simulator *sim, double now_us)
 
 /* ---- graphs ---- */
 
-static void begin(struct sc_c3_study *s)
+void sc_c3_begin(struct sc_c3_study *s)
 {
 	struct sc_class rank = {.multiplicity = 1, .ranks_per_domain = 1, .slowdown = 1};
 
@@ -138,8 +109,7 @@ static void begin(struct sc_c3_study *s)
 	s->graph.lanes.at[s->comm].priority = 1;
 }
 
-static uint32_t add(struct sc_c3_study *s, uint32_t lane, const struct sc_cost *cost,
-		    uint32_t after)
+uint32_t sc_c3_add(struct sc_c3_study *s, uint32_t lane, const struct sc_cost *cost, uint32_t after)
 {
 	uint32_t id = sc_graph_add_cost(&s->graph, cost);
 	uint32_t node = sc_graph_add_node(&s->graph, SC_NODE_KERNEL, lane,
@@ -156,7 +126,7 @@ static uint32_t add(struct sc_c3_study *s, uint32_t lane, const struct sc_cost *
 	return node;
 }
 
-static int run(struct sc_c3_study *s)
+int sc_c3_run(struct sc_c3_study *s)
 {
 	struct sc_c3_result *out = &s->result;
 	const double *start, *end;
@@ -184,55 +154,24 @@ static int run(struct sc_c3_study *s)
 	return 0;
 }
 
-static void scale_cost(struct sc_cost *cost, double factor)
+void sc_c3_scale(struct sc_cost *cost, double factor)
 {
 	cost->latency_us *= factor;
 	cost->work_us *= factor;
 }
 
-/* On its first `sms` SMs (0: all). */
-static void kernel_cost(const struct sc_c3_study *s, const struct sc_op *op, double sms,
-			struct sc_cost *out)
+void sc_c3_kernel_cost(const struct sc_c3_study *s, const struct sc_op *op, double sms,
+		       struct sc_cost *out)
 {
 	sc_interfere_kernel(s->pair->transfer.device, op, sms, 0, out);
-	scale_cost(out, s->scale);
+	sc_c3_scale(out, s->scale);
 }
 
-/* sc_interfere_copy; as a whole it is a call of the library. A collective that was measured to be faster than predicted
- * had faster links, which copies have, too; one that was slower may be the library's alone (eight L20: NCCL takes three
- * times as long as the bytes in a fused product). */
-static void copy_cost(const struct sc_c3_study *s, double n_pieces, double n_copies,
-		      struct sc_cost *out)
+void sc_c3_copy_cost(const struct sc_c3_study *s, double n_pieces, double n_copies,
+		     struct sc_cost *out)
 {
 	sc_interfere_copy(&s->pair->transfer, n_pieces, n_copies, out);
-	scale_cost(out, s->copy_scale);
-}
-
-/* Of an all-reduce the sums are there only when all parts have been added: what a product sends is its scatter, and its
- * gather follows. */
-static bool gathers_after(const struct sc_c3_study *s)
-{
-	return s->pair->transfer.shape.kind == SC_ALL_REDUCE;
-}
-
-static void send_cost(const struct sc_c3_study *s, double n_pieces, double n_copies,
-		      struct sc_cost *out)
-{
-	copy_cost(s, gathers_after(s) ? 2 * n_pieces : n_pieces, n_copies, out);
-}
-
-/* What comes after a product's result was sent: sums, and copies of them to all. */
-static void add_sums(struct sc_c3_study *s, uint32_t sent)
-{
-	const struct sc_transfer *t = &s->pair->transfer;
-	struct sc_cost reduce, gather;
-	uint32_t summed;
-
-	sc_interfere_reduce(t, &reduce);
-	summed = add(s, s->compute, &reduce, sent);
-	send_cost(s, 1, t->n_ranks - 1, &gather);
-	if (gathers_after(s))
-		add(s, s->comm, &gather, summed);
+	sc_c3_scale(out, s->copy_scale);
 }
 
 /* Those bound by memory have a few SMs less, and lose less to their caches. */
@@ -246,7 +185,7 @@ static void relieve(struct sc_c3_study *s, const struct sc_op *op, struct sc_cos
 		sc_op_model_get(op->kind)->time(device, op, &time);
 	if (!(time.memory_us > time.math_us))
 		return;
-	scale_cost(cost, 1 / (1 + c->relief_gain));
+	sc_c3_scale(cost, 1 / (1 + c->relief_gain));
 	s->result.n = c->sm_granule;
 }
 
@@ -271,9 +210,9 @@ static void add_kernels(struct sc_c3_study *s, const struct streams *how, uint32
 		struct squeezed_kernel k = {.squeeze = 1};
 		struct sc_cost fewer;
 
-		kernel_cost(s, op, how->kept > 0 ? all - how->kept : 0, &k.cost);
+		sc_c3_kernel_cost(s, op, how->kept > 0 ? all - how->kept : 0, &k.cost);
 		if (channels > how->kept) {
-			kernel_cost(s, op, all - channels, &fewer);
+			sc_c3_kernel_cost(s, op, all - channels, &fewer);
 			k.squeeze = fmax(1, sc_cost_alone_us(&fewer) / sc_cost_alone_us(&k.cost));
 		}
 		left = fmin(left, k.cost.demand[SC_RES_SM] / k.squeeze);
@@ -286,7 +225,7 @@ static void add_kernels(struct sc_c3_study *s, const struct streams *how, uint32
 			cost->demand[SC_RES_SM] = left * s->squeezed.at[i].squeeze;
 		if (how->relieved)
 			relieve(s, &s->kernels[i], cost);
-		add(s, s->compute, cost, i ? SC_NONE : begins);
+		sc_c3_add(s, s->compute, cost, i ? SC_NONE : begins);
 	}
 	if (channels > 0)
 		comm->demand[SC_RES_SM] = 1 - left;
@@ -300,19 +239,19 @@ static int run_streams(struct sc_c3_study *s, const struct streams *how)
 	struct sc_cost comm, second = {.work_us = fmax(wait_us, how->copies ? 0 : c->second_us)};
 	uint32_t begins = SC_NONE;
 
-	begin(s);
+	sc_c3_begin(s);
 	if (how->copies)
-		copy_cost(s, 1, t->n_ranks - 1, &comm);
+		sc_c3_copy_cost(s, 1, t->n_ranks - 1, &comm);
 	else
 		sc_interfere_collective(t, 0, s->pair->comm_us, &comm);
 	comm.latency_us += how->copies ? t->call_us : 0;
 	sc_interfere_relieve(how->kept, comm.demand[SC_RES_SM] * (double)t->device->sm_count,
 			     &comm);
 	if (second.work_us > 0)
-		begins = add(s, s->host, &second, SC_NONE);
+		begins = sc_c3_add(s, s->host, &second, SC_NONE);
 	add_kernels(s, how, how->kernel_first ? SC_NONE : begins, &comm);
-	add(s, s->comm, &comm, how->kernel_first ? begins : SC_NONE);
-	return run(s);
+	sc_c3_add(s, s->comm, &comm, how->kernel_first ? begins : SC_NONE);
+	return sc_c3_run(s);
 }
 
 static double kernels_us(const struct sc_c3_study *s, double kept)
@@ -322,7 +261,7 @@ static double kernels_us(const struct sc_c3_study *s, double kept)
 	double us = 0;
 
 	for (size_t i = 0; i < s->n_kernels; i++) {
-		kernel_cost(s, &s->kernels[i], kept > 0 ? all - kept : 0, &cost);
+		sc_c3_kernel_cost(s, &s->kernels[i], kept > 0 ? all - kept : 0, &cost);
 		us += sc_cost_alone_us(&cost);
 	}
 	return us;
@@ -366,179 +305,20 @@ static int run_reserved(struct sc_c3_study *s, double n, double from)
 	return rc;
 }
 
-/* ---- one needs what the other makes ---- */
-
-/* Of rows that the pieces do not share alike some have one more: their mean. The first of them, and one of the rest, which follow
- * it closely. */
-static void piece_costs(const struct sc_c3_study *s, double pieces, struct sc_cost out[2])
-{
-	const double rows = s->pair->gemm.u.gemm.m / pieces, whole = fmax(1, floor(rows));
-	struct sc_op piece = s->pair->gemm;
-	struct sc_cost longer;
-
-	piece.u.gemm.m = whole + 1;
-	kernel_cost(s, &piece, 0, &longer);
-	piece.u.gemm.m = whole;
-	kernel_cost(s, &piece, 0, &out[0]);
-	scale_cost(&out[0],
-		   1 + (rows - whole) *
-				   (sc_cost_alone_us(&longer) / sc_cost_alone_us(&out[0]) - 1));
-	out[1] = out[0];
-	scale_cost(&out[1], sc_interfere_next_piece_factor(s->pair->transfer.device, &piece));
-}
-
-/* What the software adds to a call; SC_NONE: nothing. */
-static uint32_t add_call(struct sc_c3_study *s)
-{
-	const struct sc_cost call = {.work_us = s->pair->transfer.call_us};
-
-	return call.work_us > 0 ? add(s, s->host, &call, SC_NONE) : SC_NONE;
-}
-
-/* The first piece is the rank's own. */
-static void add_gather(struct sc_c3_study *s, double pieces)
-{
-	const struct sc_transfer *t = &s->pair->transfer;
-	struct sc_cost kernels[2], copy;
-	uint32_t arrived = add_call(s);
-
-	piece_costs(s, pieces, kernels);
-	copy_cost(s, pieces - 1, 1, &copy);
-	for (double i = 0; i < pieces; i++) {
-		struct sc_cost kernel = kernels[i > 0];
-
-		kernel.latency_us += t->device->interference.copy_us;
-		add(s, s->compute, &kernel, arrived);
-		if (i + 1 < pieces)
-			arrived = add(s, s->comm, &copy, SC_NONE);
-	}
-}
-
-/* The last piece is the rank's own; then it adds up what all have sent. */
-static void add_scatter(struct sc_c3_study *s, double pieces)
-{
-	const struct sc_transfer *t = &s->pair->transfer;
-	struct sc_cost kernels[2], copy;
-	uint32_t pushed = add_call(s), made;
-
-	piece_costs(s, pieces, kernels);
-	send_cost(s, pieces - 1, 1, &copy);
-	for (double i = 0; i < pieces; i++) {
-		struct sc_cost kernel = kernels[i > 0];
-
-		kernel.latency_us += PUSH_LEFT * t->device->interference.push_us;
-		made = add(s, s->compute, &kernel, i < 1 ? pushed : SC_NONE);
-		if (i + 1 < pieces)
-			pushed = add(s, s->comm, &copy, made);
-	}
-	add_sums(s, pushed);
-}
-
-static int run_serial(struct sc_c3_study *s)
+int sc_c3_run_serial(struct sc_c3_study *s)
 {
 	const struct sc_c3_pair *pair = s->pair;
 	struct sc_cost comm, nothing = {0};
 
-	begin(s);
+	sc_c3_begin(s);
 	sc_interfere_collective(&pair->transfer, 0, pair->comm_us, &comm);
 	if (pair->kind == SC_C3_GATHER_GEMM)
-		add(s, s->compute, &nothing, add(s, s->comm, &comm, SC_NONE));
+		sc_c3_add(s, s->compute, &nothing, sc_c3_add(s, s->comm, &comm, SC_NONE));
 	s->first_kernel = SC_NONE;
 	add_kernels(s, &(struct streams){.kept = 0}, SC_NONE, NULL);
 	if (pair->kind != SC_C3_GATHER_GEMM)
-		add(s, s->comm, &comm, s->last_kernel);
-	return run(s);
-}
-
-static int run_pieces(struct sc_c3_study *s, double pieces)
-{
-	s->result.n = pieces;
-	if (pieces < 2)
-		return run_serial(s);
-	begin(s);
-	if (s->pair->kind == SC_C3_GEMM_SCATTER)
-		add_scatter(s, pieces);
-	else
-		add_gather(s, pieces);
-	return run(s);
-}
-
-/* As many pieces as ranks, and no more than rows. Those of products without tensor cores have whole tiles, and are as many as
- * pay: measured pairs in fp32 take no longer than one after the other. */
-static int run_chunked(struct sc_c3_study *s, double n)
-{
-	const struct sc_op *gemm = &s->pair->gemm;
-	const double most = fmin(n > 0 ? n : s->pair->transfer.n_ranks, ceil(gemm->u.gemm.m));
-	const double tiles = floor(gemm->u.gemm.m / SIMT_TILE_ROWS);
-	struct sc_c3_result best;
-	int rc;
-
-	if (sc_device_has_tensor(s->pair->transfer.device, gemm->dtype))
-		return run_pieces(s, most);
-	rc = run_pieces(s, 1);
-	best = s->result;
-	for (double p = 2; rc == 0 && p <= fmin(most, tiles); p++) {
-		rc = run_pieces(s, p);
-		if (s->result.time_us < best.time_us)
-			best = s->result;
-	}
-	s->result = best;
-	return rc;
-}
-
-/* One GEMM beside copies of its chunks, which engines move as they are ready: of each rank one, or `chunks` of the rows of all. */
-static int run_copied(struct sc_c3_study *s, double chunks)
-{
-	const struct sc_transfer *t = &s->pair->transfer;
-	const struct sc_interference_coef *c = &t->device->interference;
-	const bool scatters = s->pair->kind == SC_C3_GEMM_SCATTER;
-	const double n = chunks > 0 ? chunks : t->n_ranks;
-	/* a rank's own part needs no copy */
-	const double parts = chunks > 0 ? chunks : t->n_ranks - 1.0;
-	struct sc_cost kernel, most, one;
-	uint32_t first = SC_NONE;
-
-	begin(s);
-	s->result.n = chunks;
-	kernel_cost(s, &s->pair->gemm, 0, &kernel);
-	send_cost(s, parts, 1, &one);
-	most = one;
-	most.latency_us = n * (scatters ? c->push_us : c->copy_us) + t->call_us;
-	/* beside the product go all but the chunk that it begins with or ends with; a rank's own is one */
-	most.work_us *= chunks > 0 ? chunks - 1 : parts;
-	if (chunks > 0 && !scatters)
-		first = add(s, s->comm, &one, SC_NONE);
-	add(s, s->comm, &most, SC_NONE);
-	add(s, s->compute, &kernel, first);
-	if (!scatters)
-		return run(s);
-	add_sums(s, add(s, s->comm, &one, s->last_kernel));
-	return run(s);
-}
-
-/* One kernel whose tiles wait for what they need, or send what they make; of an all-to-all each row comes in parts from all,
- * so that no tile begins before the last has come. Measured kernels leave no time for sums: tiles add what comes. */
-static int run_fused(struct sc_c3_study *s)
-{
-	const struct sc_transfer *t = &s->pair->transfer;
-	const double ranks = t->n_ranks, copy_us = t->device->interference.copy_us;
-	const bool scatters = s->pair->kind == SC_C3_GEMM_SCATTER;
-	const bool at_once = !scatters && t->shape.kind == SC_ALL_TO_ALL;
-	struct sc_cost kernel, copy, last;
-	uint32_t moved;
-
-	begin(s);
-	kernel_cost(s, &s->pair->gemm, 0, &kernel);
-	kernel.latency_us += (at_once ? 1 : ranks) * copy_us + t->call_us;
-	kernel.work_us *= at_once ? 1 : sc_interfere_fused_factor(t->device, &s->pair->gemm, ranks);
-	copy_cost(s, 1, 1, &copy);
-	moved = add(s, s->comm, &copy, SC_NONE);
-	add(s, s->compute, &kernel, at_once ? moved : SC_NONE);
-	copy_cost(s, ranks - 1, 1, &last);
-	last.latency_us += gathers_after(s) ? 2 * copy_us : 0; /* parts are there, sums are there */
-	if (scatters)
-		add(s, s->comm, &last, s->last_kernel);
-	return run(s);
+		sc_c3_add(s, s->comm, &comm, s->last_kernel);
+	return sc_c3_run(s);
 }
 
 static int run_independent(struct sc_c3_study *s, const struct sc_c3_choice *choice)
@@ -562,7 +342,7 @@ static int run_independent(struct sc_c3_study *s, const struct sc_c3_choice *cho
 		how.copies = true;
 		return run_streams(s, &how);
 	default:
-		return run_serial(s);
+		return sc_c3_run_serial(s);
 	}
 }
 
@@ -586,12 +366,12 @@ static int run_policy(struct sc_c3_study *s, const struct sc_c3_choice *choice)
 	if (independent)
 		return run_independent(s, choice);
 	if (choice->policy == SC_C3_CHUNKED)
-		return run_chunked(s, choice->n);
+		return sc_c3_run_chunked(s, choice->n);
 	if (choice->policy == SC_C3_TILE_FUSED)
-		return run_fused(s);
+		return sc_c3_run_fused(s);
 	if (sc_c3_copies(choice->policy))
-		return run_copied(s, choice->n);
-	return run_serial(s); /* nothing of the two can run beside the other */
+		return sc_c3_run_copied(s, choice->n);
+	return sc_c3_run_serial(s); /* nothing of the two can run beside the other */
 }
 
 /* Of the kernels, as measured or predicted; sets their scale. */
@@ -665,14 +445,14 @@ int sc_c3_two_kernels(struct sc_c3_study *study, const struct sc_device *device,
 	int rc;
 
 	*out = (struct sc_c3_kernels){.limits.n = 0};
-	begin(study);
+	sc_c3_begin(study);
 	study->graph.lanes.at[study->comm].priority = 0;
 	for (int i = 0; i < 2; i++) {
 		struct sc_cost cost;
 
 		sc_interfere_kernel(device, &op[i], 0, 0, &cost);
 		out->alone_us[i] = sc_cost_alone_us(&cost);
-		node[i] = add(study, i ? study->comm : study->compute, &cost, SC_NONE);
+		node[i] = sc_c3_add(study, i ? study->comm : study->compute, &cost, SC_NONE);
 	}
 	sc_graph_seal(&study->graph);
 	sc_simulator_observe(study->sim, see_limit, &out->limits);
