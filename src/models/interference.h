@@ -50,7 +50,8 @@ void sc_interfere_collective(const struct sc_transfer *transfer, double sms, dou
 /* The same of a collective's cost; `sms` 0: the fewest that do not slow it. */
 void sc_interfere_keep_sms(const struct sc_transfer *transfer, double sms, struct sc_cost *cost);
 /* Beside a kernel that leaves it so many SMs of its own. */
-void sc_interfere_relieve(double kept_sms, double channels, struct sc_cost *comm);
+void sc_interfere_relieve(const struct sc_device *device, double kept_sms, double channels,
+			  struct sc_cost *comm);
 /* NULL where copy engines alone can do it; else why not. */
 const char *sc_interfere_copy_unfit(const struct sc_transfer *transfer);
 /* A kernel and a collective of which only is known what a recording says. */

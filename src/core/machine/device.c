@@ -169,7 +169,8 @@ static const struct sc_field INTERFERENCE_FIELDS[] = {
 	INTERFERE(start_us, 0, 1e3, 0, "that a recorded kernel takes longer beside one that moves"),
 	INTERFERE(start_sum_us, 0, 1e3, 0, "the same beside one that sums"),
 	INTERFERE(wait_frac, 0, 1, 0, "of a kernel's time, until a later collective gets SMs"),
-	INTERFERE(second_us, 0, 1e4, 0, "of a pair on two streams, until the later one runs, us"),
+	INTERFERE(kept_relief, 0, 1, 0,
+		  "by which path_comm is less, with SMs of the collective's own, relative"),
 	INTERFERE(sm_granule, 1, 1024, 1, "SMs that are reserved at once"),
 	INTERFERE(copy_speed, 0.01, 10, 1, "copy engines' rate on links over that of SMs"),
 	INTERFERE(

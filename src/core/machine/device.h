@@ -105,9 +105,9 @@ struct sc_interference_coef {
 	/* Of recordings: what a kernel takes longer, however short, beside a collective that moves or sums. */
 	double start_us, start_sum_us;
 	double wait_frac; /* of a kernel's time, until a later collective of its priority gets SMs */
-	double second_us;  /* of two kernels on two streams, until the later one runs */
-	double sm_granule; /* SMs that are reserved at once */
-	double copy_speed; /* copy engines' rate over that of SMs on links */
+	double kept_relief; /* a collective loads the path less by that share, with SMs of its own */
+	double sm_granule;  /* SMs that are reserved at once */
+	double copy_speed;  /* copy engines' rate over that of SMs on links */
 	double copy_us; /* to issue one copy and see its end; between the pieces of a decomposed GEMM behind a gather */
 	double relief_gain; /* memory-bound kernels gain, relative, with sm_granule SMs less: their caches thrash less */
 	double push_us;    /* the same before a reduction: each piece is pushed and signalled */

@@ -46,6 +46,7 @@ struct sc_c3_pair {
 	size_t n_layer;
 	enum sc_c3_kind kind;
 	double compute_us, comm_us; /* measured alone; 0 = predicted */
+	double second_us; /* of two streams, by which the later kernel is launched later */
 };
 /* What limits a pair, from one time to the next: an sc_resource; or all runs as if alone; or, where there is no room
  * for all of them, several one after another. */

@@ -236,7 +236,7 @@ static int run_streams(struct sc_c3_study *s, const struct streams *how)
 	const struct sc_transfer *t = &s->pair->transfer;
 	const struct sc_interference_coef *c = &t->device->interference;
 	const double wait_us = how->kernel_first ? c->wait_frac * s->result.compute_us : 0;
-	struct sc_cost comm, second = {.work_us = fmax(wait_us, how->copies ? 0 : c->second_us)};
+	struct sc_cost comm, second = {.work_us = fmax(wait_us, s->pair->second_us)};
 	uint32_t begins = SC_NONE;
 
 	sc_c3_begin(s);
@@ -245,8 +245,8 @@ static int run_streams(struct sc_c3_study *s, const struct streams *how)
 	else
 		sc_interfere_collective(t, 0, s->pair->comm_us, &comm);
 	comm.latency_us += how->copies ? t->call_us : 0;
-	sc_interfere_relieve(how->kept, comm.demand[SC_RES_SM] * (double)t->device->sm_count,
-			     &comm);
+	sc_interfere_relieve(t->device, how->kept,
+			     comm.demand[SC_RES_SM] * (double)t->device->sm_count, &comm);
 	if (second.work_us > 0)
 		begins = sc_c3_add(s, s->host, &second, SC_NONE);
 	add_kernels(s, how, how->kernel_first ? SC_NONE : begins, &comm);

@@ -33,7 +33,7 @@ struct cells {
 	const char *device, *policy, *name;
 	int kind, dtype, collective;
 	int64_t gpus;
-	double m, n, k, bytes, compute_us, comm_us, serial_us, overlapped_us, ctas;
+	double m, n, k, bytes, compute_us, comm_us, serial_us, overlapped_us, second_us, ctas;
 };
 #define CELL(key_, member, type_) \
 	.key = key_, .type = type_, .offset = offsetof(struct cells, member)
@@ -61,6 +61,7 @@ static const struct sc_field FIELDS[] = {
 	NUMBER(comm_us),
 	NUMBER(serial_us),
 	NUMBER(overlapped_us),
+	NUMBER(second_us),
 	NUMBER(ctas),
 	{0},
 };
@@ -136,7 +137,8 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 			 .dtype = dtype,
 			 .u.gemm = {.batch = 1, .m = c->m, .n = c->n, .k = c->k}},
 		.compute_us = c->compute_us,
-		.comm_us = c->comm_us};
+		.comm_us = c->comm_us,
+		.second_us = c->second_us};
 	if (c->kind == KIND_STREAM) { /* two numbers read and one written for each of m */
 		out->gemm.kind = SC_OP_ROWWISE;
 		out->gemm.u.rowwise =
