@@ -20,6 +20,7 @@ struct c3_args {
 	const char *table, *measured, *from, *sizes, *report, *cluster, *device;
 	int64_t gpus;     /* of the collective; 0: those of the GPU's usual node */
 	int64_t channels; /* 0: what the library takes */
+	int64_t experts;  /* of each product; 0: 1 */
 	int kind;         /* of sc_c3_kind_names */
 	int json;
 };
@@ -77,8 +78,23 @@ static int c3_words_pairs(const struct c3_args *args, struct sc_arena *arena,
 	struct sc_c3_pair *pair = &named.pair;
 	int rc = load_machine(args, arena, &pair->transfer, err);
 
+	if (rc == 0 && pair->transfer.n_nodes > 1 &&
+	    sc_c3_kind_names[args->kind].value >= SC_C3_DISPATCH_EXPERTS &&
+	    sc_c3_kind_names[args->kind].value < SC_N_C3_KINDS)
+		return sc_err_set(
+			err, SC_EUNSUPPORTED,
+			"--kind %s: the experts of more than one node are not modelled: "
+			"their tokens share NICs, as predict and sweep of a config have it",
+			sc_c3_kind_names[args->kind].name);
+
 	for (size_t g = 0; rc == 0 && g < args->gemms.n; g++) {
 		rc = parse_gemm(args->gemms.at[g], arena, &pair->gemm, err);
+		pair->gemm.u.gemm.batch = fmax(1, (double)args->experts);
+		pair->gemm.u.gemm.m /= pair->gemm.u.gemm.batch;
+		if (rc == 0 && pair->gemm.u.gemm.m < 1)
+			rc = sc_err_set(err, SC_EUSAGE, "--experts: more than the %.0f rows of %s",
+					pair->gemm.u.gemm.m * pair->gemm.u.gemm.batch,
+					args->gemms.at[g]);
 		pair->transfer.shape.dtype = pair->gemm.dtype;
 		for (size_t c = 0; rc == 0 && c < args->collectives.n; c++) {
 			const char *text = args->collectives.at[c], *colon = strchr(text, ':');
@@ -108,9 +124,11 @@ static int c3_words_pairs(const struct c3_args *args, struct sc_arena *arena,
 }
 
 /* As sc_c3_kind_names has them. */
-static const char *const KINDS[] = {
-	"independent",     "all_gather_gemm", "gemm_reduce_scatter", "all_to_all_gemm",
-	"gemm_all_reduce", "gemm_all_to_all", "gemm_all_gather",     NULL};
+static const char *const KINDS[] = {"independent",         "all_gather_gemm",
+				    "gemm_reduce_scatter", "all_to_all_gemm",
+				    "gemm_all_reduce",     "gemm_all_to_all",
+				    "gemm_all_gather",     "dispatch_experts",
+				    "experts_combine",     NULL};
 
 #define SC_ARGS struct c3_args
 static const struct sc_cli_option OPTIONS[] = {
@@ -136,6 +154,8 @@ static const struct sc_cli_option OPTIONS[] = {
 		"with --gemm: the GPU; with --from: predict for it (default: the one that the trace names)"),
 	SC_OPT_INT(gpus, "gpus", "N", 2, 1 << 20,
 		   "with --gemm: ranks of the collective (default: the GPUs of a node)"),
+	SC_OPT_INT(experts, "experts", "N", 1, 1 << 20,
+		   "with --gemm: products of as many experts, which share its M rows alike"),
 	SC_OPT_INT(channels, "channels", "N", 1, 1024,
 		   "with --gemm: channels of the collective, an SM each (NCCL_MAX_NCHANNELS)"),
 	SC_OPT_TEXT(
@@ -348,15 +368,18 @@ const struct sc_command sc_command_c3 = {
 		"copy_engine+cache_relief, chunked[:N] (the GEMM in pieces, as in asynchronous tensor parallelism) and "
 		"tile_fused. Without N, stepcast searches for the best number of SMs, and takes as many pieces as ranks; "
 		"it rounds N SMs up to whole units of the GPU. A product loses whole waves of its tiles to SMs that it has "
-		"not. Copy engines move data and do not add: in independent pairs they take all_gather and all_to_all; "
+		"not. tile_fused is by Triton's kernels, which read weights anew for each rank's rows; the best kernel (Flux) "
+		"reads them once. Copy engines move data and do not add: in independent pairs they take all_gather and all_to_all; "
 		"beside a GEMM that makes what is reduced, SMs add what the engines brought, and the gather of an "
 		"all-reduce follows.\n\n"
 		"kind is independent, all_gather_gemm or all_to_all_gemm (the product needs what comes), "
-		"gemm_reduce_scatter, gemm_all_reduce, gemm_all_to_all or gemm_all_gather (its result is sent). Ranks are of "
-		"one node unless --cluster says otherwise. ctas (--channels) are the channels of NCCL or RCCL: an SM each, "
-		"and fewer than feed the links are slower. m counts the rows that the GPU multiplies, "
+		"gemm_reduce_scatter, gemm_all_reduce, gemm_all_to_all or gemm_all_gather (its result is sent); "
+		"dispatch_experts and experts_combine are a product of each of --experts, which share m alike, and the "
+		"all_to_all of their tokens. Ranks are of one node unless --cluster says "
+		"otherwise. ctas (--channels) are the channels of NCCL or RCCL, an SM "
+		"each; second_us is how much later a table's second kernel was launched. m counts the rows that the GPU multiplies, "
 		"gathered ones included; bytes are those of nccl-tests. stepcast predicts an empty compute_us or comm_us. "
-		"The verdict says what a policy gains or loses over one after the other, and in brackets between what 80 % "
+		"The verdict says what a policy gains or loses over one after the other, and in brackets where 80 % "
 		"of measured pairs of its kind lie: sure where all of that is a gain or a loss. "
 		"The ideal speedup is the sum of the isolated times over the longer one, as the policy runs it where that "
 		"is shorter (copies of a few microseconds in place of a slow library call); its realised share is (speedup "

@@ -463,6 +463,16 @@ void sc_interfere_copy(const struct sc_transfer *transfer, double n_pieces, doub
 	out->demand[SC_RES_L2] = c->path_copy;
 }
 
+void sc_interfere_adders(const struct sc_transfer *transfer, struct sc_cost *cost)
+{
+	const struct sc_fabric *f = transfer->fabric;
+
+	if (transfer->shape.kind == SC_ALL_REDUCE && f->topology == SC_LINK_SWITCH &&
+	    f->link.nvls_eff > 0 && transfer->n_ranks >= SC_NVLS_MIN_RANKS)
+		cost->work_us =
+			sc_bytes_us(transfer->shape.bytes, sc_nvls_gbps(f, transfer->n_ranks));
+}
+
 void sc_interfere_reduce(const struct sc_transfer *transfer, struct sc_cost *out)
 {
 	const struct sc_collective_shape *shape = &transfer->shape;

@@ -100,6 +100,8 @@ double sc_transfer_sms(const struct sc_transfer *transfer);
  * `n_copies` copies is its latency. No SMs. */
 void sc_interfere_copy(const struct sc_transfer *transfer, double n_pieces, double n_copies,
 		       struct sc_cost *out);
+/* An all-reduce inside a kernel, of which `cost` is by copies: through the adders of a switch (NVLS) where it has them. */
+void sc_interfere_adders(const struct sc_transfer *transfer, struct sc_cost *cost);
 /* The sum of what n_ranks - 1 peers have sent, after copies: a memory-bound kernel. Zero for collectives that
  * only move data. */
 void sc_interfere_reduce(const struct sc_transfer *transfer, struct sc_cost *out);

@@ -45,6 +45,8 @@ static void put_verdict(struct sc_json *json, json_t *object, const struct sc_c3
 	sc_json_text(json, object, "outcome", sc_strbuf_get(&text));
 	sc_json_real(json, object, "low_speedup", r->low);
 	sc_json_real(json, object, "high_speedup", r->high);
+	if (r->best_us > 0)
+		sc_json_real(json, object, "best_kernel_us", r->best_us);
 	sc_strbuf_release(&text);
 }
 
@@ -263,6 +265,8 @@ static void append_policy(const struct sc_c3_advice *a, size_t p, struct sc_strb
 	for (size_t i = 0; i < r->limits.n; i++)
 		sc_strbuf_printf(out, "%s%s to %.0f", i ? ", " : "",
 				 sc_c3_limit_names[r->limits.at[i].what], r->limits.at[i].until_us);
+	if (r->best_us > 0)
+		sc_strbuf_printf(out, "; best kernel %.1f us", r->best_us);
 	sc_strbuf_append_char(out, '\n');
 }
 

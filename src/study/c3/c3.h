@@ -17,9 +17,17 @@
 
 enum sc_c3_kind {
 	SC_C3_INDEPENDENT,
-	SC_C3_GATHER_GEMM, /* the GEMM needs what is gathered */
-	SC_C3_GEMM_SCATTER /* its result is sent: reduced and scattered, or as it is */
+	SC_C3_GATHER_GEMM,  /* the GEMM needs what is gathered */
+	SC_C3_GEMM_SCATTER, /* its result is sent: reduced and scattered, or as it is */
+	/* The same of experts: a product of each (gemm's batch), whose tokens come and leave as whole rows. */
+	SC_C3_DISPATCH_EXPERTS,
+	SC_C3_EXPERTS_COMBINE,
+	SC_N_C3_KINDS
 };
+static inline bool sc_c3_sends(enum sc_c3_kind kind)
+{
+	return kind == SC_C3_GEMM_SCATTER || kind == SC_C3_EXPERTS_COMBINE;
+}
 /* Of a name the value is a kind, or SC_C3_KIND_WITH one and the only collective that it means. */
 extern const struct sc_name sc_c3_kind_names[];
 #define SC_C3_KIND_WITH(kind, collective) ((kind) | ((collective) + 1) << 8)
@@ -29,14 +37,16 @@ const char *sc_c3_kind_name(enum sc_c3_kind kind, enum sc_collective collective)
 #define SC_C3_KIND_FITS                                                                      \
 	"all_gather_gemm and all_to_all_gemm need what they name before the product, "       \
 	"gemm_reduce_scatter, gemm_all_reduce, gemm_all_to_all and gemm_all_gather send it " \
-	"after it"
+	"after it; dispatch_experts and experts_combine are of all_to_all"
 #define SC_C3_DEPENDENT_KINDS                                                                \
 	{"all_gather_gemm", SC_C3_GATHER_GEMM}, {"gemm_reduce_scatter", SC_C3_GEMM_SCATTER}, \
 		{"all_to_all_gemm", SC_C3_KIND_WITH(SC_C3_GATHER_GEMM, SC_ALL_TO_ALL)},      \
 		{"gemm_all_reduce", SC_C3_KIND_WITH(SC_C3_GEMM_SCATTER, SC_ALL_REDUCE)},     \
 		{"gemm_all_to_all", SC_C3_KIND_WITH(SC_C3_GEMM_SCATTER, SC_ALL_TO_ALL)},     \
+		{"gemm_all_gather", SC_C3_KIND_WITH(SC_C3_GEMM_SCATTER, SC_ALL_GATHER)},     \
+		{"dispatch_experts", SC_C3_DISPATCH_EXPERTS},                                \
 	{                                                                                    \
-		"gemm_all_gather", SC_C3_KIND_WITH(SC_C3_GEMM_SCATTER, SC_ALL_GATHER)        \
+		"experts_combine", SC_C3_EXPERTS_COMBINE                                     \
 	}
 
 struct sc_c3_pair {
@@ -65,6 +75,7 @@ struct sc_c3_result {
 	double speedup, ideal, fraction;        /* fraction: NAN where nothing can be gained */
 	double compute_slowdown, comm_slowdown; /* of each side, over its time alone */
 	double n;                               /* SMs reserved, pieces; 0 = none */
+	double best_us; /* tile_fused: by the best kernels; time_us is by the usual ones; else 0 */
 	double low, high; /* speedups: between them lie 80 % of those that were measured */
 	struct sc_c3_limits limits;
 };
@@ -160,8 +171,8 @@ struct sc_c3_table {
 	size_t n_groups;
 };
 /* Columns: device, gpus, dtype, kind, m, n, k, collective, bytes, policy; case, compute_us, comm_us, serial_us,
- * overlapped_us may be empty or missing. `by`: columns to score apart. m is as the GPU multiplies it, bytes as
- * nccl-tests count them. */
+ * overlapped_us, second_us, ctas, experts may be empty or missing. `by`: columns to score apart. m is as the GPU multiplies
+ * it, of all its experts; bytes as nccl-tests count them. */
 struct sc_c3_table_opts {
 	const char *const *by;
 	size_t n_by;

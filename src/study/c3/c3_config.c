@@ -87,8 +87,10 @@ static void add_in_layer(struct lister *l, size_t at)
 		return;
 	}
 	gemm = find_gemm(l, at, first ? 1 : -1);
-	if (!gemm || !sc_c3_kind_of(first ? SC_C3_GATHER_GEMM : SC_C3_GEMM_SCATTER,
-				    comm->op.u.collective.kind, &pair.pair.kind))
+	if (gemm && exchanges && comm->axis == SC_COMM_EP)
+		pair.pair.kind = first ? SC_C3_DISPATCH_EXPERTS : SC_C3_EXPERTS_COMBINE;
+	else if (!gemm || !sc_c3_kind_of(first ? SC_C3_GATHER_GEMM : SC_C3_GEMM_SCATTER,
+					 comm->op.u.collective.kind, &pair.pair.kind))
 		return;
 	pair.pair.gemm = gemm->op;
 	pair.pair.compute_us = gemm->alone_us;

@@ -14,7 +14,7 @@
 enum { MAX_GPUS = 1024 };
 #define MAX_NUMBER 1e15
 /* What scripts/measure-c3 writes beside the kinds of sc_c3_kind_names: both independent. And a copy on one GPU. */
-enum { KIND_GEMM = SC_C3_GEMM_SCATTER + 1, KIND_STREAM, LOCAL_COPY = SC_N_COLLECTIVES };
+enum { KIND_GEMM = SC_N_C3_KINDS, KIND_STREAM, LOCAL_COPY = SC_N_COLLECTIVES };
 static const struct sc_name KINDS[] = {{"independent", SC_C3_INDEPENDENT},
 				       SC_C3_DEPENDENT_KINDS,
 				       {"gemm", KIND_GEMM},
@@ -33,7 +33,8 @@ struct cells {
 	const char *device, *policy, *name;
 	int kind, dtype, collective;
 	int64_t gpus;
-	double m, n, k, bytes, compute_us, comm_us, serial_us, overlapped_us, second_us, ctas;
+	double m, n, k, bytes, compute_us, comm_us, serial_us, overlapped_us, second_us, ctas,
+		experts;
 };
 #define CELL(key_, member, type_) \
 	.key = key_, .type = type_, .offset = offsetof(struct cells, member)
@@ -63,6 +64,7 @@ static const struct sc_field FIELDS[] = {
 	NUMBER(overlapped_us),
 	NUMBER(second_us),
 	NUMBER(ctas),
+	{CELL("experts", experts, SC_F_DOUBLE), .min = 1, .max = MAX_NUMBER},
 	{0},
 };
 
@@ -120,6 +122,9 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 	    !sc_c3_kind_of(c->kind, collective, &kind))
 		return sc_err_set(err, SC_EVALUE, "collective: %s does not go with the kind: %s",
 				  sc_collective_names[collective], SC_C3_KIND_FITS);
+	if (c->m < c->experts)
+		return sc_err_set(err, SC_EVALUE,
+				  "experts: more than the rows of the product, %.6g", c->m);
 	if (c->kind != KIND_STREAM && !(c->n > 0 && c->k > 0))
 		return sc_err_set(err, SC_EVALUE, "%s is empty", c->n > 0 ? "k" : "n");
 	if (is_local ? c->gpus != 1 : c->gpus < 2)
@@ -131,14 +136,16 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 	rc = find_machine(r, c->device, &machine, err);
 	if (rc)
 		return rc;
-	*out = (struct sc_c3_pair){
-		.kind = kind,
-		.gemm = {.kind = SC_OP_GEMM,
-			 .dtype = dtype,
-			 .u.gemm = {.batch = 1, .m = c->m, .n = c->n, .k = c->k}},
-		.compute_us = c->compute_us,
-		.comm_us = c->comm_us,
-		.second_us = c->second_us};
+	*out = (struct sc_c3_pair){.kind = kind,
+				   .gemm = {.kind = SC_OP_GEMM,
+					    .dtype = dtype,
+					    .u.gemm = {.batch = c->experts,
+						       .m = c->m / c->experts,
+						       .n = c->n,
+						       .k = c->k}},
+				   .compute_us = c->compute_us,
+				   .comm_us = c->comm_us,
+				   .second_us = c->second_us};
 	if (c->kind == KIND_STREAM) { /* two numbers read and one written for each of m */
 		out->gemm.kind = SC_OP_ROWWISE;
 		out->gemm.u.rowwise =
@@ -164,7 +171,7 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 
 static int read_cells(struct reader *r, size_t row, struct sc_err *err)
 {
-	r->cells = (struct cells){.name = "", .policy = ""};
+	r->cells = (struct cells){.name = "", .policy = "", .experts = 1};
 	return sc_csv_rows_get(&r->rows, row, &r->cells, err);
 }
 
