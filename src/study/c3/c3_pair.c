@@ -394,7 +394,7 @@ static void set_band(enum sc_c3_kind kind, enum sc_c3_policy policy, struct sc_c
 {
 	static const struct band {
 		double low, high;
-	} independent = {0.88, 1.08}, copied = {0.68, 1.02}, chunked = {0.82, 1.77},
+	} independent = {0.88, 1.1}, copied = {0.68, 1.02}, chunked = {0.82, 1.77},
 	  fused = {0.66, 1.08};
 	const struct band *b = kind == SC_C3_INDEPENDENT    ? &independent
 			       : policy == SC_C3_CHUNKED    ? &chunked
