@@ -55,6 +55,7 @@ static const struct {
 	{"kernel,rank:0", false, false},
 	{"kernel:gemm,rank:3,dp:1,stage:0,step:12", true, false},
 	{"kernel:ampere_sgemm_128x64_tnx", false, false},
+	{"range:DataLoader", false, false}, /* in none */
 };
 
 FIXTURE(setup, teardown)
@@ -73,12 +74,13 @@ static const struct {
 	const char *text, *message;
 } refused[] = {
 	{"", "selector \"\": unknown \"\"; known are kernel, collective, p2p, copy, host, op, all, "
-	     "rank, dp, stage, step"},
+	     "range, rank, dp, stage, step"},
 	{"kernal", "selector \"kernal\": unknown \"kernal\"; did you mean \"kernel\"?"},
 	{"kernel,", "selector \"kernel,\": unknown \"\"; known are kernel, collective, p2p, copy, "
-		    "host, op, all, rank, dp, stage, step"},
+		    "host, op, all, range, rank, dp, stage, step"},
 	{"rank", "selector \"rank\": rank needs a value, as rank:3"},
 	{"op:", "selector \"op:\": op needs a value, as op:backward"},
+	{"range", "selector \"range\": range needs a value, as range:DataLoader"},
 	{"rank:x", "selector \"rank:x\": rank expects a number, got \"x\""},
 	{"rank:-1", "selector \"rank:-1\": rank expects a number, got \"-1\""},
 	{"all:x", "selector \"all:x\": all takes no such value"},
@@ -86,6 +88,21 @@ static const struct {
 	{"all,all,all,all,all,all,all,all,all",
 	 "selector \"all,all,all,all,all,all,all,all,all\": more than 8 terms"},
 };
+
+/* Families are what the table of devices calls so, copies and collectives among them; names are of kernels. */
+TEST(test_family_of_copies)
+{
+	const struct sc_replay_subject copy = {
+		.kind = SC_REPLAY_COPY, .name = "Memcpy DtoD", .family = "copy"};
+	struct sc_selector selector;
+
+	ck_assert_int_eq(sc_selector_parse("kernel:copy", &arena, &selector, &err), 0);
+	ck_assert(sc_selector_match(&selector, &copy));
+	ck_assert_int_eq(sc_selector_parse("kernel:gemm", &arena, &selector, &err), 0);
+	ck_assert(!sc_selector_match(&selector, &copy));
+	ck_assert_int_eq(sc_selector_parse("kernel:memcpy", &arena, &selector, &err), 0);
+	ck_assert(!sc_selector_match(&selector, &copy));
+}
 
 LOOP_TEST(test_refused, N_OF(refused))
 {

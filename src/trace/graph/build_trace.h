@@ -59,8 +59,22 @@ struct sc_call {
 	uint32_t after;      /* call of another thread that this one waits for, or SC_NONE */
 	float gap_us;        /* host work before it */
 	float tail_us;       /* SYNC, QUEUED: from the end of what it waits for to its own */
+	uint32_t range;      /* in run->ranges: the innermost around it */
+	uint32_t first_piece, n_pieces; /* in rank->pieces: of the work before it, the last first */
 	uint16_t lane;
 	uint8_t kind, n_waits;
+};
+/* A range of the host, an operator or a node of autograd, within another. */
+struct sc_host_range {
+	uint32_t parent, name; /* name: in run->names */
+	uint32_t
+		label; /* the name that says most: the innermost range, else the outermost operator */
+	bool is_op, labels_range, loads_data; /* loads_data: it, or one around it */
+};
+/* Work of a host within one range; 0: in none. */
+struct sc_host_piece {
+	uint32_t range;
+	float us;
 };
 /* Two nodes in a graph: the host's work before it, and the wait. */
 static inline bool sc_call_waits(const struct sc_call *call)
@@ -88,6 +102,7 @@ struct sc_trace_rank {
 	SC_VEC(struct sc_act) acts;   /* by start; in order on each lane */
 	SC_VEC(struct sc_call) calls; /* by start */
 	SC_VEC(uint32_t) waits;       /* activities */
+	SC_VEC(struct sc_host_piece) pieces;
 	struct {
 		const struct sc_merge_call *at;
 		size_t n;
@@ -111,6 +126,8 @@ struct sc_trace_run {
 	SC_VEC(uint8_t) family; /* enum sc_kernel_family, by name */
 	SC_VEC(uint8_t) owner;  /* enum sc_owner, by name */
 	SC_VEC(struct sc_trace_rank) ranks;
+	SC_VEC(struct sc_host_range) ranges; /* [0]: none; empty if they were not asked for */
+	struct sc_intern range_keys;
 	struct sc_merge merge;      /* ranks as above */
 	SC_VEC(double) transfer_us; /* by instance of merge; NAN: one member only, or no group */
 	size_t n_idle;              /* files without activity of a GPU, left out */
@@ -140,6 +157,7 @@ struct sc_trace_run {
 struct sc_trace_run_opts {
 	const char *range; /* name of the range that is an iteration; NULL: as enum sc_found_by */
 	bool shapes;       /* those of ops, too; it takes more memory */
+	bool ranges;       /* of the host: which ones its work was in */
 };
 /* `opts`: NULL: none of them. */
 int sc_trace_run_load(const struct sc_trace_files *files, const struct sc_trace_run_opts *opts,

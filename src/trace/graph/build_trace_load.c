@@ -134,13 +134,15 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	sc_trace_load_loops(&load);
 	sc_trace_load_waits(&load);
 	sc_trace_number_iterations(&load);
+	if (run->ranges.n)
+		rc = sc_trace_load_ranges(&load, path, err);
 	/* From the trace's base to the run's. Calls of the merge are on it already. */
 	for (size_t i = 0; i < load.rank->acts.n; i++)
 		load.rank->acts.at[i].start_ns += load.trace.identity.base_utc_ns - run->base_ns;
 	for (size_t i = 0; i < load.rank->calls.n; i++)
 		load.rank->calls.at[i].start_ns += load.trace.identity.base_utc_ns - run->base_ns;
 	end_load(&load);
-	return 0;
+	return rc;
 }
 
 static int check_activity(const struct sc_trace_run *run, const char *first_file,
@@ -374,6 +376,7 @@ static void release_rank(struct sc_trace_rank *rank)
 	SC_VEC_RELEASE(&rank->acts);
 	SC_VEC_RELEASE(&rank->calls);
 	SC_VEC_RELEASE(&rank->waits);
+	SC_VEC_RELEASE(&rank->pieces);
 	SC_VEC_RELEASE(&rank->iterations);
 	SC_VEC_RELEASE(&rank->streams);
 	SC_VEC_RELEASE(&rank->configs);
@@ -409,6 +412,8 @@ int sc_trace_run_load(const struct sc_trace_files *files, const struct sc_trace_
 
 	*out = (struct sc_trace_run){.world = -1, .with_shapes = opts && opts->shapes};
 	sc_arena_init(&out->arena, ARENA_BYTES);
+	if (opts && opts->ranges)
+		SC_VEC_PUSH(&out->ranges, ((struct sc_host_range){.label = SC_NONE}));
 	for (size_t i = 0; rc == 0 && i < files->n; i++)
 		rc = load_rank(out, files->at[i], range, true, err);
 	if (rc == 0)
@@ -455,6 +460,8 @@ void sc_trace_run_release(struct sc_trace_run *run)
 	for (size_t r = 0; r < run->ranks.n; r++)
 		release_rank(&run->ranks.at[r]);
 	SC_VEC_RELEASE(&run->ranks);
+	SC_VEC_RELEASE(&run->ranges);
+	sc_intern_release(&run->range_keys);
 	SC_VEC_RELEASE(&run->family);
 	SC_VEC_RELEASE(&run->owner);
 	SC_VEC_RELEASE(&run->transfer_us);

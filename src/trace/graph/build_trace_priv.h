@@ -67,6 +67,9 @@ void sc_trace_load_loops(struct rank_load *load);
 /* build_trace_waits.c: waits, gaps, tails. */
 void sc_trace_load_waits(struct rank_load *load);
 
+/* host_ranges.c: which ranges the host's work was in. The rank's events are gone then. */
+int sc_trace_load_ranges(struct rank_load *load, const char *path, struct sc_err *err);
+
 /* build_trace_marks.c */
 void sc_trace_find_marks(struct rank_load *load, const char *range);
 /* Fills rank->iterations from the BEGIN and END calls. */

@@ -7,6 +7,7 @@
 #include "base/fields.h"
 #include "base/num.h"
 #include "base/strbuf.h"
+#include "trace/graph/build_trace.h"
 #include "trace/graph/kernel_family.h"
 
 enum what {
@@ -17,6 +18,7 @@ enum what {
 	IS_HOST,
 	IS_ANY,
 	IS_OP, /* any kind, by name */
+	IN_RANGE,
 	AT_RANK,
 	AT_DP,
 	AT_STAGE,
@@ -24,8 +26,8 @@ enum what {
 	N_WHAT
 };
 enum { NAME, FAMILY }; /* what a text is: a part of a name, or a family of kernels */
-static const char *const WORDS[N_WHAT] = {"kernel", "collective", "p2p", "copy",  "host", "all",
-					  "op",     "rank",       "dp",  "stage", "step"};
+static const char *const WORDS[N_WHAT] = {"kernel", "collective", "p2p",  "copy", "host",  "all",
+					  "op",     "range",      "rank", "dp",   "stage", "step"};
 
 static int unknown(const char *word, const char *text, struct sc_err *err)
 {
@@ -37,7 +39,7 @@ static int unknown(const char *word, const char *text, struct sc_err *err)
 				  text, word, near);
 	return sc_err_set(err, SC_EUSAGE,
 			  "selector \"%.64s\": unknown \"%.32s\"; known are kernel, collective, "
-			  "p2p, copy, host, op, all, rank, dp, stage, step",
+			  "p2p, copy, host, op, all, range, rank, dp, stage, step",
 			  text, word);
 }
 
@@ -64,7 +66,10 @@ static int parse_term(char *term, const char *text, struct sc_selector_term *out
 	*out = (struct sc_selector_term){.what = (uint8_t)what, .text = value};
 	if (what >= IS_OP && (!value || !*value))
 		return sc_err_set(err, SC_EUSAGE, "selector \"%.64s\": %s needs a value, as %s",
-				  text, term, what == IS_OP ? "op:backward" : "rank:3");
+				  text, term,
+				  what == IS_OP      ? "op:backward"
+				  : what == IN_RANGE ? "range:DataLoader"
+						     : "rank:3");
 	if (value && (!*value || what == IS_ANY))
 		return sc_err_set(err, SC_EUSAGE, "selector \"%.64s\": %s takes no such value",
 				  text, term);
@@ -101,6 +106,17 @@ int sc_selector_parse(const char *text, struct sc_arena *arena, struct sc_select
 	return 0;
 }
 
+/* Is any range around it named so? */
+static bool is_in_range(const struct sc_replay_subject *s, const char *text)
+{
+	uint32_t range = s->run && s->run->ranges.n ? s->range : 0;
+
+	while (range && !sc_text_has(sc_trace_run_name(s->run, s->run->ranges.at[range].name), text,
+				     strlen(text)))
+		range = s->run->ranges.at[range].parent;
+	return range != 0;
+}
+
 static bool match_term(const struct sc_selector_term *term, const struct sc_replay_subject *s)
 {
 	switch ((enum what)term->what) {
@@ -114,23 +130,32 @@ static bool match_term(const struct sc_selector_term *term, const struct sc_repl
 		return s->step == term->number;
 	case IS_ANY:
 		return true;
+	case IN_RANGE:
+		return is_in_range(s, term->text);
 	case IS_OP:
 		break;
+	case IS_KERNEL: /* families are what a replay's table of devices calls so: copies are there, too */
+		if (term->text && term->number == FAMILY && s->family)
+			return strcasecmp(s->family, term->text) == 0;
+		/* fall through */
 	default:
 		if ((int)s->kind != (int)term->what)
 			return false;
 	}
 	if (!term->text)
 		return true;
-	if (term->number == FAMILY && s->kind == SC_REPLAY_KERNEL && s->family)
-		return strcasecmp(s->family, term->text) == 0;
 	return sc_text_has(s->name, term->text, strlen(term->text));
 }
 
 bool sc_selector_match(const struct sc_selector *selector, const struct sc_replay_subject *subject)
 {
-	for (size_t i = 0; i < selector->n; i++)
+	bool in_range = false, has_kind = false;
+
+	for (size_t i = 0; i < selector->n; i++) {
 		if (!match_term(&selector->terms[i], subject))
 			return false;
-	return true;
+		in_range = in_range || selector->terms[i].what == IN_RANGE;
+		has_kind = has_kind || selector->terms[i].what <= IS_OP;
+	}
+	return !in_range || has_kind || subject->kind == SC_REPLAY_HOST;
 }

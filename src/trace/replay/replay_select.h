@@ -2,6 +2,8 @@
  *   kernel collective p2p copy host all      what it is (host: launch gaps and calls)
  *   kernel:gemm                              and it is of that family, if there is one of the name
  *   kernel:TEXT op:TEXT collective:TEXT ...  and its name has the text in it
+ *   range:TEXT                               the host's work in a range or operator with the text in its name; with
+ *                                            a kind, what was launched there: "kernel,range:backward"
  *   rank:N dp:N stage:N step:N               where and when
  * "kernel:gemm,rank:3" */
 #ifndef SC_TRACE_REPLAY_SELECT_H
@@ -22,6 +24,7 @@ enum sc_replay_kind {
 	SC_N_REPLAY_KINDS
 };
 
+struct sc_trace_run;
 /* One operation as a selector sees it. */
 struct sc_replay_subject {
 	enum sc_replay_kind kind;
@@ -29,6 +32,9 @@ struct sc_replay_subject {
 	const char *family;           /* "gemm", or NULL */
 	int32_t rank, dp_rank, stage; /* -1 = has none */
 	int64_t step;
+	const struct sc_trace_run
+		*run; /* of `range`, the innermost one around its call; NULL: in none */
+	uint32_t range;
 };
 enum { SC_SELECTOR_MAX_TERMS = 8 };
 struct sc_selector_term {
