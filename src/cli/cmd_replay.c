@@ -242,11 +242,12 @@ const struct sc_command sc_command_replay = {
 		"[--report FILE.html]",
 	.details =
 		"Replays the traces of DIR (see stepcast import): it simulates every iteration beside what was measured, "
-		"predicts each from the others, and says where each rank's time goes, which ranks hold up the rest, what "
-		"is on the critical path, and what changes would bring.\n\n"
+		"predicts each from the others, and says what a step loses most by, where each rank's time goes, which ranks "
+		"hold up the rest, what is on the critical path, and what changes would bring.\n\n"
 		"A SELECTOR is terms joined by commas, all of which must hold: kernel, collective, p2p, copy, host or all; "
 		"kernels of a family, as kernel:gemm; the same with a part of the name, as kernel:ampere; op:TEXT for a "
-		"name of any kind; rank:N, dp:N, stage:N, step:N. Launch gaps are host:launch.\n\n"
+		"name of any kind; range:TEXT for the host's work in a range or operator, with a kind for what was launched "
+		"there, as kernel,range:forward; rank:N, dp:N, stage:N, step:N. Launch gaps are host:launch.\n\n"
 		"A replay keeps the recorded durations of computation, transfers (without the waiting in them) and launch "
 		"gaps. It compares changes with a replay of typical gaps, since recorded gaps also contain waits that no "
 		"trace explains.\n\n"

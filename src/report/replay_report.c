@@ -11,9 +11,16 @@
 
 #define LAG_SHARE 0.01     /* of a step, from which it is told */
 #define LEAST_BIAS_PCT 0.1 /* that is said */
-#define LEAST_COST 0.01    /* of a step, of a rank's slowness that is named */
+#define LEAST_COST 0.01    /* of a step, of communication that may hold waits */
+#define LEAST_UNKNOWN 0.05 /* of a step, of waits that nothing explains */
 
-enum { MAX_ITERATION_LINES = 12, MAX_RANK_LINES = 32, MAX_PATH_LINES = 12, PATH_WIDTH = 52 };
+enum {
+	MAX_ITERATION_LINES = 12,
+	MAX_RANK_LINES = 32,
+	MAX_PATH_LINES = 12,
+	MAX_WHERE_LINES = 8,
+	PATH_WIDTH = 52
+};
 
 static const char *const PART_HEADS[SC_N_PARTS] = {
 	[SC_PART_COMPUTE] = "compute",   [SC_PART_MEMORY] = "memory", [SC_PART_COMM] = "exposed",
@@ -123,31 +130,77 @@ static void append_band(const struct sc_replay_result *r, struct sc_strbuf *out)
 	sc_strbuf_append(out, "\n");
 }
 
-/* Which rank's slowness costs most, and what its absence would bring; nothing where that was not asked. */
+/* Where the host works most: the range, else the operator. */
+static const char *host_range(const struct sc_replay_result *r)
+{
+	const struct sc_replay_wheres *const tables[] = {&r->by_range, &r->by_op};
+	const struct sc_replay_where *most = NULL;
+
+	for (size_t t = 0; t < 2; t++)
+		for (size_t i = 0; i < tables[t]->n; i++)
+			if (tables[t]->at[i].host_ms > (most ? most->host_ms : 0))
+				most = &tables[t]->at[i];
+	return most ? most->name : NULL;
+}
+
+/* What stays in the dark, which no what-if can tell. */
+static void append_unknown(const struct sc_replay_result *r, const struct sc_time_unit *unit,
+			   struct sc_strbuf *out)
+{
+	double comm_ms = 0;
+
+	for (size_t i = 0; i < r->ranks.n; i++)
+		comm_ms = fmax(comm_ms, r->ranks.at[i].part_ms[SC_PART_COMM]);
+	if (r->world > r->n_ranks && comm_ms >= LEAST_COST * r->measured_ms)
+		sc_strbuf_printf(out,
+				 " Communication holds waits for ranks that were not recorded "
+				 "(%" PRId64 " of %" PRId64 ").",
+				 r->world - r->n_ranks, r->world);
+	if (r->unexplained_ms > LEAST_UNKNOWN * r->reading.iteration_ms)
+		sc_strbuf_printf(out,
+				 " For %.1f %s of step %" PRId64 " the trace does not say "
+				 "what was waited for.",
+				 r->unexplained_ms / unit->ms, unit->name, r->show_step);
+	if (r->iterations.n == 1)
+		sc_strbuf_append(out, " Whether the one step is like others is not known.");
+}
+
+/* What costs most, and what its absence would bring; then what the replay cannot tell. */
 static void append_verdict(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
+	static const struct {
+		const char *what, *without;
+	} LOSSES[SC_N_LOSSES] = {
+		[SC_LOSS_NONE] = {"Nothing but its kernels costs much: they compute", NULL},
+		[SC_LOSS_HOST] = {"The GPU waits for its host", "with a host that is never late"},
+		[SC_LOSS_COMM] = {"Exposed communication takes", "without its transfers"},
+		[SC_LOSS_BUBBLE] = {"Waiting for other pipeline stages takes",
+				    "were every operation typical"},
+		[SC_LOSS_MEMORY] = {"Kernels bound by memory take", "at twice their speed"},
+		[SC_LOSS_WAITS] = {"Waiting for other ranks takes", "were every operation typical"},
+	};
 	const struct sc_time_unit unit = sc_time_unit_of(r->reference_ms);
-	const struct sc_replay_rank *worst = NULL;
 
-	for (size_t i = 0; i < r->ranks.n; i++) {
-		const struct sc_replay_rank *rank = &r->ranks.at[i];
+	if (r->loss_by == SC_LOSS_STRAGGLER) {
+		const struct sc_replay_rank *worst = &r->ranks.at[r->slowest];
 
-		if (!isnan(rank->without_ms) && (!worst || rank->without_ms < worst->without_ms))
-			worst = rank;
-	}
-	if (!worst || r->ranks.n < 2)
-		return;
-	if (r->reference_ms - worst->without_ms < LEAST_COST * r->reference_ms)
-		sc_strbuf_printf(out, "No rank's slowness costs %.0f %% of a step.",
-				 SC_PCT * LEAST_COST);
-	else
 		sc_strbuf_printf(out,
-				 "%c%s costs %.1f of %.1f %s: were it no slower than the others, "
-				 "a step would take %.1f %s.",
-				 worst->name[0] - 'a' + 'A', worst->name + 1,
-				 (r->reference_ms - worst->without_ms) / unit.ms,
-				 r->reference_ms / unit.ms, unit.name, worst->without_ms / unit.ms,
+				 "%c%s costs %.1f of %.1f %s: were it no slower than the others",
+				 worst->name[0] - 'a' + 'A', worst->name + 1, r->loss_ms / unit.ms,
+				 r->reference_ms / unit.ms, unit.name);
+	} else {
+		sc_strbuf_printf(out, "%s %.1f of %.1f %s", LOSSES[r->loss_by].what,
+				 r->loss_ms / unit.ms, r->reference_ms / unit.ms, unit.name);
+		if (r->loss_by == SC_LOSS_HOST && host_range(r))
+			sc_strbuf_printf(out, ", which works most in %.80s", host_range(r));
+		if (!isnan(r->without_loss_ms))
+			sc_strbuf_printf(out, ": %s", LOSSES[r->loss_by].without);
+	}
+	if (!isnan(r->without_loss_ms))
+		sc_strbuf_printf(out, ", a step would take %.1f %s", r->without_loss_ms / unit.ms,
 				 unit.name);
+	sc_strbuf_append_char(out, '.');
+	append_unknown(r, &unit, out);
 }
 
 static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
@@ -156,10 +209,9 @@ static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 			   : r->gaps == SC_GAPS_NONE   ? "without"
 						       : "with typical";
 	char reference[32];
-	const size_t before = out->n;
 
 	append_verdict(r, out);
-	sc_strbuf_append(out, out->n > before ? "\n\n" : "");
+	sc_strbuf_append(out, "\n\n");
 	sc_strbuf_printf(out,
 			 "replay      %s: %" PRId64 " ranks of %" PRId64 " GPUs, %zu iterations, "
 			 "%" PRId64 " operations\n",
@@ -255,6 +307,35 @@ static void append_ranks(const struct sc_replay_result *r, struct sc_strbuf *out
 		sc_strbuf_printf(out, "  ... and %zu more\n", r->ranks.n - MAX_RANK_LINES);
 }
 
+/* The largest, by what is named. */
+static void append_where(const char *by, const struct sc_replay_wheres *table,
+			 struct sc_strbuf *out)
+{
+	if (table->n)
+		sc_strbuf_printf(out, "\n%-*s     host ms  kernels ms  launched\n", PATH_WIDTH + 2,
+				 by);
+	for (size_t i = 0; i < table->n && i < MAX_WHERE_LINES; i++)
+		sc_strbuf_printf(out, "  %-*.*s %11.2f %11.2f %9.0f\n", PATH_WIDTH, PATH_WIDTH,
+				 table->at[i].name, table->at[i].host_ms, table->at[i].device_ms,
+				 table->at[i].n_launched);
+}
+
+/* As of people who look for why a GPU does not compute. */
+static void append_idle(const struct sc_replay_result *r, struct sc_strbuf *out)
+{
+	double sum = 0;
+
+	for (int k = 0; k < SC_N_IDLES; k++)
+		sum += r->idle_ms[k];
+	if (!(sum > 0))
+		return;
+	sc_strbuf_printf(out, "\nidle          %.2f ms of a step nothing is computed: ", sum);
+	for (int k = 0; k < SC_N_IDLES; k++)
+		sc_strbuf_printf(out, "%s%s %.2f", k ? ", " : "", sc_replay_idle_names[k],
+				 r->idle_ms[k]);
+	sc_strbuf_append(out, "\n");
+}
+
 static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	sc_strbuf_printf(out, "\ncritical path of step %-32" PRId64 "        ms      %%    count\n",
@@ -279,6 +360,9 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	append_head(r, out);
 	append_iterations(r, out);
 	append_ranks(r, out);
+	append_idle(r, out);
+	append_where("host and its kernels by range", &r->by_range, out);
+	append_where("host and its kernels by operator", &r->by_op, out);
 	if (r->factors.n)
 		sc_strbuf_append(out, "\nslowdown over all typical, with these as recorded\n");
 	for (size_t i = 0; i < r->factors.n; i++)
@@ -364,6 +448,20 @@ static void add_ranks(struct sc_json *json, const struct sc_replay_result *r)
 	}
 }
 
+static void add_where(struct sc_json *json, const char *key, const struct sc_replay_wheres *table)
+{
+	json_t *array = table->n ? sc_json_array(json, json->root, key) : NULL;
+
+	for (size_t i = 0; i < table->n; i++) {
+		json_t *row = sc_json_object(json, array, NULL);
+
+		sc_json_text(json, row, "name", table->at[i].name);
+		sc_json_real(json, row, "host_ms", table->at[i].host_ms);
+		sc_json_real(json, row, "device_ms", table->at[i].device_ms);
+		sc_json_real(json, row, "launched", table->at[i].n_launched);
+	}
+}
+
 static void add_path(struct sc_json *json, const struct sc_replay_result *r)
 {
 	json_t *shown = sc_json_object(json, json->root, "shown"), *array;
@@ -395,8 +493,7 @@ static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 	sc_strbuf_printf(&text, "%lld %s%s: ", (long long)r->gpus, r->gpu ? "x " : "GPUs",
 			 r->gpu ? r->gpu : "");
 	append_verdict(r, &text);
-	if (sc_strbuf_get(&text)[text.n - 1] == '.')
-		sc_strbuf_append_char(&text, ' ');
+	sc_strbuf_append_char(&text, ' ');
 	sc_json_verdict(json,
 			is_cut                        ? SC_STANDS_BADLY
 			: error.median_pct < GOOD_PCT ? SC_STANDS_WELL
@@ -457,6 +554,12 @@ static void put_json(const void *result, struct sc_json *json)
 		sc_json_real(json, by, factor->name, factor->slowdown);
 	}
 	add_path(json, r);
+	if (r->by_op.n || r->by_range.n)
+		at = sc_json_object(json, json->root, "idle_ms");
+	for (int k = 0; (r->by_op.n || r->by_range.n) && k < SC_N_IDLES; k++)
+		sc_json_real(json, at, sc_replay_idle_names[k], r->idle_ms[k]);
+	add_where(json, "by_range", &r->by_range);
+	add_where(json, "by_operator", &r->by_op);
 	sc_json_warnings(json, &r->warnings);
 }
 

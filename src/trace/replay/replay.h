@@ -71,10 +71,40 @@ struct sc_replay_iteration {
 };
 extern const char
 	*const sc_replay_part_names[SC_N_PARTS]; /* of enum sc_part: JSON keys without _ms */
+/* What a step loses most by; NONE: nothing costs much. */
+enum sc_replay_loss {
+	SC_LOSS_NONE,
+	SC_LOSS_HOST,
+	SC_LOSS_COMM, /* exposed */
+	SC_LOSS_STRAGGLER,
+	SC_LOSS_BUBBLE,
+	SC_LOSS_MEMORY, /* kernels bound by it */
+	SC_LOSS_WAITS,  /* for peers */
+	SC_N_LOSSES
+};
+/* Why a device that could compute does not. */
+enum sc_replay_idle {
+	SC_IDLE_HOST,
+	SC_IDLE_DATA, /* the host loads it */
+	SC_IDLE_COMM,
+	SC_IDLE_SYNC, /* the host waits in a call, or a stream for another */
+	SC_N_IDLES
+};
+extern const char *const sc_replay_idle_names[SC_N_IDLES];
+/* Of a range or an operator, an iteration of a rank: the host's own work, and what it launched. */
+struct sc_replay_where {
+	const char *name;
+	double host_ms, device_ms, n_launched;
+};
+struct sc_replay_wheres { /* an SC_VEC, the largest first */
+	struct sc_replay_where *at;
+	size_t n, cap;
+};
 struct sc_replay_rank {
 	char name[48]; /* "dp 0, stage 3" */
 	int32_t rank, dp_rank, stage;
 	double part_ms[SC_N_PARTS]; /* mean over iterations; sums to the simulated one */
+	double memory_bound_ms;     /* of kernels, in what is computed */
 	double late_ms;             /* that others waited for it to arrive, summed over them */
 	double slowness;            /* its computation over the mean of the other ranks */
 	double host_slowness;       /* the same of its host; NAN: not known */
@@ -105,6 +135,15 @@ struct sc_replay_result {
 	enum sc_replay_gaps gaps;
 	double typical_ms; /* every operation at the mean of its type over ranks and iterations, no gaps */
 	double changed_ms;
+	enum sc_replay_loss loss_by; /* as recorded */
+	size_t slowest;              /* of STRAGGLER: in ranks */
+	double loss_ms;              /* of the mean rank; NONE: what is computed */
+	double without_loss_ms; /* COMM: without transfers; MEMORY: kernels at twice their speed; waits:
+				      * every operation typical. NAN: not simulated */
+	double unexplained_ms; /* on the path of the shown iteration: waits of no known cause */
+	struct sc_replay_wheres by_range, by_op; /* empty: the trace has none */
+	double idle_ms[SC_N_IDLES];              /* of a device that computes, all 0: not known */
+	int64_t world;                           /* ranks of the job; -1: not said */
 	int64_t show_step;
 	struct sc_reading reading; /* of the shown iteration; contributors are those of the path */
 	struct sc_trace_loss loss; /* of the recording */

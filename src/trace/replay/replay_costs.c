@@ -121,6 +121,7 @@ static struct sc_replay_subject subject_of(const struct setting *s, enum sc_repl
 		.dp_rank = s->rank->dp_rank,
 		.stage = s->rank->stage,
 		.step = s->rank->iterations.at[s->iteration].step,
+		.run = &s->study->run,
 	};
 }
 
@@ -129,8 +130,12 @@ static struct sc_replay_subject act_subject(const struct setting *s, const struc
 	const enum sc_kernel_family family =
 		(enum sc_kernel_family)s->study->run.family.at[act->name];
 
-	return subject_of(s, kind_of(s, act), sc_trace_run_name(&s->study->run, act->name),
-			  s->study->run.n_replicas ? NULL : sc_kernel_family_name(family));
+	struct sc_replay_subject subject =
+		subject_of(s, kind_of(s, act), sc_trace_run_name(&s->study->run, act->name),
+			   s->study->run.n_replicas ? NULL : sc_kernel_family_name(family));
+
+	subject.range = act->launch == SC_NONE ? 0 : s->rank->calls.at[act->launch].range;
+	return subject;
 }
 
 static double scale_of(const struct setting *s, const struct sc_replay_subject *subject)
@@ -143,6 +148,22 @@ static double scale_of(const struct setting *s, const struct sc_replay_subject *
 		    sc_selector_match(&opts->changes[i].selector, subject))
 			factor *= opts->changes[i].factor;
 	return factor;
+}
+
+/* A host's work before a call, each piece of it by the range that it was in. */
+static double scale_of_work(const struct setting *s, struct sc_replay_subject subject,
+			    const struct sc_call *call)
+{
+	double us = 0, scaled_us = 0;
+
+	for (uint32_t p = 0; s->variant->pick == PICK_CHANGED && p < call->n_pieces; p++) {
+		const struct sc_host_piece *piece = &s->rank->pieces.at[call->first_piece + p];
+
+		subject.range = piece->range;
+		us += (double)piece->us;
+		scaled_us += (double)piece->us * scale_of(s, &subject);
+	}
+	return us > 0 ? scaled_us / us : scale_of(s, &subject);
 }
 
 /* Without sizes the shortest may be of a smaller one: then nothing is known of waiting. */
@@ -181,6 +202,14 @@ double sc_replay_rank_waiting_us(const struct replay_study *study, size_t rank, 
 	return us;
 }
 
+/* Of a collective of which several ranks were recorded, the transfer is known apart from waiting. */
+static bool is_split(const struct setting *s, const struct sc_act *act)
+{
+	const int32_t instance = s->rank->collectives.at[act->merge_call].instance;
+
+	return instance >= 0 && !isnan(s->study->run.transfer_us.at[instance]);
+}
+
 /* The transfer within `us`: of a collective that only one recorded rank has, the rest is waiting, which no
  * change of the network makes shorter. */
 static double change_transfer(const struct setting *s, const struct sc_act *act, double us)
@@ -189,8 +218,7 @@ static double change_transfer(const struct setting *s, const struct sc_act *act,
 	const struct sc_merge_call *c = &s->rank->collectives.at[act->merge_call];
 	const int n_ranks = sc_trace_ranks_of(&s->study->run, c);
 	const struct sc_replay_subject subject = act_subject(s, act);
-	const bool is_split = c->instance >= 0 && !isnan(s->study->run.transfer_us.at[c->instance]);
-	double waiting = is_split ? 0 : us - fmin(us, c->bound_us);
+	double waiting = is_split(s, act) ? 0 : us - fmin(us, c->bound_us);
 	double transfer = us - waiting;
 
 	if (opts->missing == SC_MISSING_SYMMETRIC) {
@@ -227,7 +255,13 @@ static double change_work(const struct setting *s, const struct sc_act *act, dou
 {
 	const struct sc_replay_opts *opts = s->study->opts;
 	const struct sc_replay_subject subject = act_subject(s, act);
+	const bool waits = act->kind == SC_ACT_COLLECTIVE && !is_split(s, act);
 
+	if (s->variant->pick == PICK_TRANSFERS && act->kind == SC_ACT_COLLECTIVE)
+		us -= waits ? fmin(us, s->rank->collectives.at[act->merge_call].bound_us) : us;
+	if (s->variant->pick == PICK_MEMORY && subject.kind == SC_REPLAY_KERNEL &&
+	    s->study->run.owner.at[act->name] == SC_OWN_MEMORY)
+		us /= 2;
 	if (sc_replay_computes(&s->study->run, act))
 		us *= as_others(s, s->study->slowness);
 	if (s->variant->pick != PICK_CHANGED)
@@ -272,7 +306,7 @@ static bool is_changed(const struct setting *s, const struct sc_act *act)
 static void set_call(const struct setting *s, uint32_t c, bool tail, struct sc_cost *cost)
 {
 	const struct sc_call *call = &s->rank->calls.at[c];
-	const struct sc_replay_subject subject =
+	struct sc_replay_subject subject =
 		subject_of(s, SC_REPLAY_HOST, sc_trace_run_name(&s->study->run, call->name), NULL);
 	const enum replay_times times = s->variant->gaps;
 	const struct replay_pair now =
@@ -287,7 +321,8 @@ static void set_call(const struct setting *s, uint32_t c, bool tail, struct sc_c
 		cost->latency_us = (double)now.work_us;
 	else
 		cost->latency_us = (double)now.gap_us * as_others(s, s->study->host_slowness);
-	cost->latency_us *= scale_of(s, &subject);
+	subject.range = call->range;
+	cost->latency_us *= tail ? scale_of(s, &subject) : scale_of_work(s, subject, call);
 }
 
 static double gap_now(const struct setting *s, uint32_t a)
@@ -428,10 +463,18 @@ static unsigned matches(const struct replay_study *study, const struct sc_select
 			if (sc_selector_match(selector, &subject))
 				kinds |= 1u << SC_REPLAY_HOST;
 			for (uint32_t c = it->begin; c <= it->end; c++) {
-				subject.name =
-					sc_trace_run_name(&study->run, s.rank->calls.at[c].name);
+				const struct sc_call *call = &s.rank->calls.at[c];
+
+				subject.name = sc_trace_run_name(&study->run, call->name);
+				subject.range = call->range;
 				if (sc_selector_match(selector, &subject))
 					kinds |= 1u << SC_REPLAY_HOST;
+				for (uint32_t p = 0; p < call->n_pieces; p++) {
+					subject.range =
+						s.rank->pieces.at[call->first_piece + p].range;
+					if (sc_selector_match(selector, &subject))
+						kinds |= 1u << SC_REPLAY_HOST;
+				}
 			}
 			for (uint32_t a = it->first_act; a < it->end_act; a++) {
 				subject = act_subject(&s, &s.rank->acts.at[a]);

@@ -437,6 +437,7 @@ void sc_replay_results(struct replay_study *study)
 		    : study->run.world > 0 ? study->run.world
 					   : out->n_ranks;
 	out->n_events = study->run.n_events;
+	out->world = study->run.world;
 	for (size_t r = 0; r < out->ranks.n; r++) {
 		inferred = inferred || !study->run.ranks.at[r].has_waits;
 		out->ranks.at[r].slowness = study->slowness[r];

@@ -16,6 +16,11 @@
 
 enum { ARENA_BYTES = 64 << 10 };
 
+const char *const sc_replay_idle_names[SC_N_IDLES] = {[SC_IDLE_HOST] = "host",
+						      [SC_IDLE_DATA] = "data",
+						      [SC_IDLE_COMM] = "communication",
+						      [SC_IDLE_SYNC] = "sync"};
+
 const char *const sc_replay_part_names[SC_N_PARTS] = {
 	[SC_PART_COMPUTE] = "compute",   [SC_PART_MEMORY] = "memory",
 	[SC_PART_COMM] = "exposed_comm", [SC_PART_PIPELINE] = "pipeline_wait",
@@ -38,6 +43,8 @@ void sc_replay_result_release(struct sc_replay_result *result)
 	SC_VEC_RELEASE(&result->iterations);
 	SC_VEC_RELEASE(&result->ranks);
 	SC_VEC_RELEASE(&result->factors);
+	SC_VEC_RELEASE(&result->by_range);
+	SC_VEC_RELEASE(&result->by_op);
 	sc_graph_release(&result->graph);
 	sc_timeline_release(&result->timeline);
 	sc_arena_release(&result->arena);
@@ -48,10 +55,42 @@ void sc_replay_result_release(struct sc_replay_result *result)
 /* What the path is made of, by text. */
 struct names {
 	struct sc_replay_result *result;
+	const struct sc_trace_run *run;
+	const struct sc_trace_graph *built;
 	const struct sc_graph *graph;
 	struct sc_intern *texts;
 	struct sc_strbuf *text; /* scratch */
 };
+
+/* The host's work before a call: by what says most of where it was. */
+static void tally_host(const struct names *names, const struct sc_path_part *part, uint32_t rank,
+		       struct sc_tally *tally)
+{
+	const struct sc_trace_node *ref = &names->built->refs.at[part->segment->node];
+	const struct sc_call *call = &names->run->ranks.at[rank].calls.at[ref->index];
+	const struct sc_host_piece whole = {0, 1},
+				   *pieces = call->n_pieces ? &names->run->ranks.at[rank]
+								       .pieces.at[call->first_piece]
+							    : &whole;
+	const uint32_t n = call->n_pieces ? call->n_pieces : 1;
+	double us = 0;
+
+	for (uint32_t p = 0; p < n; p++)
+		us += (double)pieces[p].us;
+	for (uint32_t p = 0; p < n; p++) {
+		const uint32_t label =
+			pieces[p].range ? names->run->ranges.at[pieces[p].range].label : SC_NONE;
+
+		sc_strbuf_clear(names->text);
+		sc_strbuf_printf(
+			names->text, "%s %s %s of %s", sc_gaps[SC_GAP_HOST].name,
+			label != SC_NONE ? "in" : "before",
+			sc_trace_run_name(names->run, label != SC_NONE ? label : call->name),
+			names->result->ranks.at[rank].name);
+		sc_tally_add(tally, sc_intern_add(names->texts, names->text->at),
+			     part->us * (double)pieces[p].us / us, part->times);
+	}
+}
 
 /* A segment of the path as text: an activity or the wait before it, and its rank. */
 static void tally_segment(const void *ctx, const struct sc_path_part *part, struct sc_tally *tally)
@@ -61,6 +100,12 @@ static void tally_segment(const void *ctx, const struct sc_path_part *part, stru
 	const struct sc_lane *lane = &names->graph->lanes.at[names->graph->nodes.at[s->node].lane];
 	const enum sc_gap gap = (enum sc_gap)s->gap;
 
+	if (gap == SC_GAP_HOST && names->built->refs.at[s->node].kind == SC_TRACE_NODE_CALL) {
+		tally_host(names, part, lane->class_id, tally);
+		return;
+	}
+	if (gap == SC_GAP_UNEXPLAINED)
+		names->result->unexplained_ms += part->us / SC_US_PER_MS;
 	sc_strbuf_clear(names->text);
 	if (gap != SC_GAP_NONE)
 		sc_strbuf_append(names->text, sc_gaps[gap].name);
@@ -87,12 +132,14 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_b
 }
 
 /* Reads the shown iteration; names from node_names and the ranks. */
-static void replay_read(struct sc_reading_input *in, struct sc_replay_result *r)
+static void replay_read(const struct replay_at *at, struct sc_reading_input *in)
 {
+	struct sc_replay_result *r = at->study->out;
 	struct sc_reader reader = {.tally = {.by_id = {.n = 0}}};
 	struct sc_intern texts = {.n_slots = 0};
 	struct sc_strbuf text = {0};
-	const struct names names = {r, in->account.ran.graph, &texts, &text};
+	const struct names names = {
+		r, &at->study->run, &at->s->graph, in->account.ran.graph, &texts, &text};
 
 	in->info = (struct sc_op_info){.ctx = &names,
 				       .tally = tally_segment,
@@ -140,6 +187,7 @@ static void add_variants(struct replay_study *study)
 		[V_REFERENCE] = {gaps, TIMES_MEASURED, PICK_NONE, 0},
 		[V_NO_GAPS] = {TIMES_ZERO, TIMES_MEASURED, PICK_NONE, 0},
 		[V_TYPICAL] = {TIMES_ZERO, TIMES_MEAN, PICK_NONE, 0},
+		[V_LOSS] = {gaps, TIMES_MEASURED, PICK_NONE, 0},
 	};
 
 	for (size_t i = 0; i < N_FIXED; i++)
@@ -266,7 +314,7 @@ static void keep_shown(const struct replay_at *at, struct sc_reading_input *in)
 		out->node_names[i] = sc_arena_strdup(
 			&out->arena, sc_trace_run_name(&study->run, graph->nodes.at[i].op));
 	out->show_step = out->iterations.at[at->iteration].step;
-	replay_read(in, out);
+	replay_read(at, in);
 	out->graph = *graph;
 	out->timeline = s->timeline;
 	sc_graph_init(graph);
@@ -324,6 +372,8 @@ static int record(void *shared, void *context, size_t iteration, struct sc_err *
 	for (uint32_t r = 0; r < n; r++) {
 		sc_account_of_class(&at.s->accountant, r, &account);
 		memcpy(part[r].us, account.part_us, sizeof(part[r].us));
+		part[r].memory_bound_us =
+			account.owner_us[SC_OWN_MEMORY] - account.part_us[SC_PART_MEMORY];
 		part[r].late_us = late_us[r];
 	}
 	free(late_us);
@@ -342,7 +392,8 @@ static int vary(void *shared, void *context, size_t iteration, struct sc_err *er
 	int rc = 0;
 
 	for (size_t v = V_OTHERS + 1; rc == 0 && v < study->variants.n; v++)
-		if (v == V_CHANGED ? study->changed : v < V_NO_GAPS || !study->opts->no_what_if)
+		if (v == V_CHANGED ? study->changed
+				   : v < V_NO_GAPS || (v != V_LOSS && !study->opts->no_what_if))
 			rc = simulate(at_of(study, context, iteration, v), err);
 	return rc;
 }
@@ -414,6 +465,7 @@ static void put_ranks(const struct replay_study *study)
 
 		for (size_t p = 0; p < SC_N_PARTS; p++)
 			rank->part_ms[p] += study->parts[i].us[p];
+		rank->memory_bound_ms += study->parts[i].memory_bound_us / (SC_US_PER_MS * n);
 		rank->late_ms += study->parts[i].late_us;
 	}
 	for (size_t r = 0; r < n_ranks; r++) {
@@ -425,6 +477,11 @@ static void put_ranks(const struct replay_study *study)
 		if (study->variants.at[v].pick == PICK_WITHOUT)
 			study->out->ranks.at[study->variants.at[v].which].without_ms =
 				sc_replay_study_ms(study, v);
+}
+
+static int without_loss(void *shared, void *context, size_t iteration, struct sc_err *err)
+{
+	return simulate(at_of(shared, context, iteration, V_LOSS), err);
 }
 
 /* Simulates all and fills iterations, means, what ranks cost and the shown iteration. */
@@ -446,6 +503,14 @@ static int replay_study_run(struct replay_study *study, struct sc_err *err)
 		return rc;
 	put_iterations(study);
 	put_ranks(study);
+	study->variants.at[V_LOSS].pick = sc_replay_find_loss(study->out);
+	if (study->variants.at[V_LOSS].pick != PICK_NONE && !study->opts->no_what_if) {
+		rc = for_iterations(study, without_loss, err);
+		study->out->without_loss_ms = sc_replay_study_ms(study, V_LOSS);
+	}
+	if (rc)
+		return rc;
+	sc_replay_tables(study);
 	for (unsigned i = 0; i < study->n_jobs; i++)
 		study->out->n_simulated += study->scratch[i].n_simulated;
 	sc_replay_results(study);
@@ -491,8 +556,10 @@ static int load(const struct sc_trace_files *files, const struct sc_replay_opts 
 				 "--overlap, --missing and --iteration-range are for traces of GPU "
 				 "streams; this is a job");
 	return job ? sc_trace_run_load_job(files, out, err)
-		   : sc_trace_run_load(files, &(struct sc_trace_run_opts){.range = opts->range},
-				       out, err);
+		   : sc_trace_run_load(
+			     files,
+			     &(struct sc_trace_run_opts){.range = opts->range, .ranges = true}, out,
+			     err);
 }
 
 int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_replay_result *out,

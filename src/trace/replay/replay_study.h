@@ -21,7 +21,9 @@ enum replay_pick {
 	PICK_WITHOUT, /* the slowness of a rank is taken away */
 	PICK_DP,      /* of a job, durations of these as measured, all others typical: a replica, */
 	PICK_STAGE,
-	PICK_OP /* by name; receives are with their sends */
+	PICK_OP,        /* by name; receives are with their sends */
+	PICK_TRANSFERS, /* they take no time */
+	PICK_MEMORY     /* kernels bound by it run at twice their speed */
 };
 struct replay_variant {
 	enum replay_times gaps, work;
@@ -29,7 +31,7 @@ struct replay_variant {
 	uint32_t which;
 };
 /* Those that every study has come first. */
-enum { V_RECORDED, V_OTHERS, V_CHANGED, V_REFERENCE, V_NO_GAPS, V_TYPICAL, N_FIXED };
+enum { V_RECORDED, V_OTHERS, V_CHANGED, V_REFERENCE, V_NO_GAPS, V_TYPICAL, V_LOSS, N_FIXED };
 
 /* An activity that an iteration left to run, and how long after its end that takes. */
 struct replay_left {
@@ -50,7 +52,7 @@ struct replay_medians {
 	size_t n_alone; /* parts that no other iteration has: their own time stands for them */
 };
 struct replay_part {
-	double us[SC_N_PARTS], late_us;
+	double us[SC_N_PARTS], memory_bound_us, late_us;
 };
 /* One thread's: the iteration that is built. */
 struct replay_scratch {
@@ -123,6 +125,12 @@ int64_t sc_replay_mates(const struct sc_trace_run *run);
 /* Refuses changes that would change nothing, and ranks that are not there; warns of changes of a part of what they match.
  */
 int sc_replay_check(const struct replay_study *study, struct sc_err *err);
+
+/* replay_tables.c */
+void sc_replay_tables(const struct replay_study *study);
+
+/* replay_verdict.c: once all means are there. Returns what a what-if of it still has to pick, or PICK_NONE. */
+enum replay_pick sc_replay_find_loss(struct sc_replay_result *result);
 
 /* replay_results.c: ranks and iterations as they are; then what the study found. */
 void sc_replay_describe(const struct replay_study *study, struct sc_replay_result *out);
