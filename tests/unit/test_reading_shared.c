@@ -128,6 +128,50 @@ static void check_files(const char *from, bool together)
 
 NEEDS(folder())
 
+/* A ResNet-50 of kineto's plugin, recorded with a loader in the process and with four workers: what the loader's range takes
+ * with workers, put on the recording without, gives the step with workers (of the middle time: two of six wait for a
+ * worker). */
+TEST(a_loader_is_scaled_as_recorded)
+{
+	char dirs[2][64], path[MAX_PATH];
+	struct sc_replay_change change = {.action = SC_REPLAY_SCALE};
+	struct sc_replay_result results[2];
+	struct sc_replay_opts opts;
+	struct sc_arena arena;
+	double ms[2] = {0}, step_ms[2];
+
+	sc_arena_init(&arena, 4096);
+	sc_replay_opts_init(&opts);
+	for (int k = 0; k < 2; k++) {
+		struct sc_import_opts import = {.dir = dirs[k], .rank = -1, .other_rank = -1};
+		struct sc_import_stats stats;
+
+		snprintf(dirs[k], sizeof(dirs[k]), "/tmp/stepcast-loader-XXXXXX");
+		ck_assert_ptr_nonnull(mkdtemp(dirs[k]));
+		snprintf(path, sizeof(path), "%s/kineto-tb-resnet50-v100/num_workers_%d.json.gz",
+			 folder(), 4 * k);
+		ck_assert_int_eq(sc_import(path, &import, &stats, NULL), 0);
+		ck_assert_int_eq(sc_replay(dirs[k], &opts, &results[k], NULL), 0);
+		for (size_t i = 0; i < results[k].by_range.n; i++)
+			if (strstr(results[k].by_range.at[i].name, "DataLoader"))
+				ms[k] = results[k].by_range.at[i].host_ms;
+		step_ms[k] = results[k].reading.iteration_ms;
+		sc_replay_result_release(&results[k]);
+	}
+	ck_assert_int_eq(sc_selector_parse("range:DataLoader", &arena, &change.selector, NULL), 0);
+	change.factor = ms[1] / ms[0];
+	opts.changes = &change;
+	opts.n_changes = 1;
+	ck_assert_int_eq(sc_replay(dirs[0], &opts, &results[0], NULL), 0);
+	printf("loader %.1f -> %.1f ms: a step of %.1f ms takes %.1f, recorded %.1f\n", ms[0],
+	       ms[1], step_ms[0], results[0].changed_ms, step_ms[1]);
+	ck_assert_double_lt(fabs(results[0].changed_ms / step_ms[1] - 1), 0.08);
+	sc_replay_result_release(&results[0]);
+	sc_arena_release(&arena);
+	remove_dir(dirs[0]);
+	remove_dir(dirs[1]);
+}
+
 TEST(owners_sum_to_every_iteration)
 {
 	struct dirent *entry;
