@@ -119,6 +119,8 @@ struct sc_trace_rank {
 	int64_t n_untimed; /* activities that the trace gives no start */
 	int64_t n_lost;    /* launches whose kernel is not there, of iterations that are left out */
 	size_t n_cut;      /* these iterations */
+	bool is_cut;       /* the file ends early */
+	bool lost_nccl;    /* it has calls of collectives, and none of their kernels */
 	int64_t n_doubled; /* activities that are there more than once */
 };
 struct sc_trace_run {

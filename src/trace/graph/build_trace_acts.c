@@ -145,6 +145,21 @@ static uint64_t communicator(const struct rank_load *load, const struct sc_trace
 	return load->comm_before[lane] + 1;
 }
 
+/* 1 + the number of the step that launched it, or 0. */
+static int64_t step_of(const struct rank_load *load, const struct sc_act *act)
+{
+	const struct sc_marks *marks = &load->marks;
+	size_t after = 0;
+	int64_t at;
+
+	if (act->launch == SC_NONE)
+		return 0;
+	at = load->rank->calls.at[act->launch].start_ns;
+	SC_FIRST_NOT(after, i, 0, marks->list.n, marks->list.at[i].start_ns <= at);
+	return after && at < marks->list.at[after - 1].end_ns ? marks->list.at[after - 1].step + 1
+							      : 0;
+}
+
 static void add_merge_call(struct rank_load *load, const struct sc_trace_event *e, uint32_t act)
 {
 	static const struct sc_trace_comm none = {.bytes = -1, .seq = -1};
@@ -161,6 +176,7 @@ static void add_merge_call(struct rank_load *load, const struct sc_trace_event *
 			  load->run->base_ns,
 		.comm = communicator(load, comm, load->rank->acts.at[act].lane),
 		.seq = comm->seq,
+		.step = step_of(load, &load->rank->acts.at[act]),
 		.bytes = comm->bytes,
 		.bytes_differ = kind != SC_ALL_REDUCE,
 		.kind = kind,

@@ -193,6 +193,7 @@ void sc_trace_load_calls(struct rank_load *load)
 	const struct sc_trace *t = &load->trace;
 	const size_t n_marks = load->marks.list.n;
 	struct sc_trace_order *marks = sc_xmalloc((2 * n_marks + 1) * sizeof(*marks));
+	bool *capturing = sc_xcalloc(t->lanes.n + 1, sizeof(*capturing));
 	uint8_t *need = find_needed(load);
 	const uint32_t busiest = busiest_thread(t, need);
 	size_t next = 0;
@@ -207,9 +208,17 @@ void sc_trace_load_calls(struct rank_load *load)
 	}
 	qsort(marks, 2 * n_marks, sizeof(*marks), sc_trace_compare_order);
 	for (size_t i = 0; i < t->events.n; i++) {
+		const char *name = t->strings.at[t->events.at[i].name];
+		bool *captures = &capturing[t->events.at[i].lane];
+
 		load->call_of_event[i] = SC_NONE;
-		if (t->events.at[i].cls == SC_EV_API &&
-		    strstr(t->strings.at[t->events.at[i].name], "LaunchKernel"))
+		/* What is launched while a graph is captured runs only later, and as the graph. */
+		if (t->events.at[i].cls == SC_EV_API && strstr(name, "StreamBeginCapture"))
+			*captures = true;
+		else if (t->events.at[i].cls == SC_EV_API && strstr(name, "StreamEndCapture"))
+			*captures = false;
+		else if (t->events.at[i].cls == SC_EV_API && strstr(name, "LaunchKernel") &&
+			 (need[i] || !*captures))
 			SC_VEC_PUSH(
 				&load->launches,
 				((struct trace_launch){t->events.at[i].start_ns,
@@ -226,5 +235,6 @@ void sc_trace_load_calls(struct rank_load *load)
 		add_mark(load, &marks[next]);
 	free(need);
 	free(marks);
+	free(capturing);
 	find_before(load);
 }

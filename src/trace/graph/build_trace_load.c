@@ -197,6 +197,17 @@ static void span_of(const struct sc_trace_rank *rank, int64_t span[2])
 	}
 }
 
+/* The same rank, with the same times. */
+static bool is_same_recording(const struct sc_trace_rank *a, const struct sc_trace_rank *b)
+{
+	bool same = a->rank == b->rank && a->acts.n == b->acts.n;
+
+	for (size_t i = 0; same && i < a->acts.n; i++)
+		same = a->acts.at[i].start_ns == b->acts.at[i].start_ns &&
+		       a->acts.at[i].dur_ns == b->acts.at[i].dur_ns;
+	return same;
+}
+
 /* Ranks of one run share collectives, or ran at the same time. */
 static int check_related(const struct sc_trace_run *run, struct sc_err *err)
 {
@@ -204,6 +215,14 @@ static int check_related(const struct sc_trace_run *run, struct sc_err *err)
 		const struct sc_trace_rank *rank = &run->ranks.at[r];
 		bool related = run->merge.ranks.at[r].basis != SC_MERGE_HOST_CLOCK;
 		int64_t own[2], other[2];
+
+		for (size_t o = 0; o < r; o++)
+			if (is_same_recording(&run->ranks.at[o], rank))
+				return sc_err_at(
+					err, SC_ECONFLICT, rank->path, 0, 0,
+					"the same recording of rank %d is in %s, too: remove "
+					"one of them",
+					(int)rank->rank, run->ranks.at[o].path);
 
 		span_of(rank, own);
 		for (size_t o = 0; o < r && !related; o++) {
@@ -310,6 +329,40 @@ static void find_bounds(struct sc_merge_rank *r)
 				SC_VEC_PUSH(&shapes, new_shape);
 		}
 	SC_VEC_RELEASE(&shapes);
+}
+
+/* Profilers may begin at different steps and number them from there: a rank takes the numbers of the first rank, where all
+ * collectives that they share agree by how much they differ. */
+static void renumber_steps(struct sc_trace_run *run)
+{
+	const size_t n_instances = run->merge.n_members.n;
+	int64_t *step_of = sc_xmalloc((n_instances + 1) * sizeof(*step_of));
+
+	for (size_t i = 0; i < n_instances; i++)
+		step_of[i] = 0;
+	for (size_t r = 0; r < run->ranks.n; r++) {
+		struct sc_trace_rank *rank = &run->ranks.at[r];
+		bool agree = true, any = false;
+		int64_t off = 0;
+
+		for (size_t c = 0; c < rank->collectives.n; c++) {
+			const struct sc_merge_call *call = &rank->collectives.at[c];
+
+			if (call->instance < 0 || call->step == 0)
+				continue;
+			if (r == 0) {
+				step_of[call->instance] = call->step;
+			} else if (step_of[call->instance]) {
+				agree = agree &&
+					(!any || step_of[call->instance] - call->step == off);
+				off = step_of[call->instance] - call->step;
+				any = true;
+			}
+		}
+		for (size_t i = 0; agree && i < rank->iterations.n; i++)
+			rank->iterations.at[i].step += off;
+	}
+	free(step_of);
 }
 
 /* Only the iterations that all ranks have, in the same order. */
@@ -430,6 +483,7 @@ int sc_trace_run_load(const struct sc_trace_files *files, const struct sc_trace_
 		drop_contradictions(out);
 		for (size_t r = 0; r < out->ranks.n; r++)
 			find_bounds(&out->merge.ranks.at[r]);
+		renumber_steps(out);
 		common_iterations(out);
 		find_nodes(out);
 		size_t cut = 0;
@@ -443,7 +497,13 @@ int sc_trace_run_load(const struct sc_trace_files *files, const struct sc_trace_
 				out->ranks.at[cut].n_cut, (long long)out->ranks.at[cut].n_lost,
 				out->ranks.at[cut].n_doubled
 					? ", and activities are in it twice: it has two copies of one recording"
-					: ": the file was cut; import a whole one");
+				: out->ranks.at[cut].is_cut
+					? ": the file was cut; import a whole one"
+				: out->ranks.at[cut].lost_nccl
+					? ": the file is whole, but the profiler recorded none of NCCL's kernels; "
+					  "record again with a profiler that does"
+					: ": the file is whole, but the profiler did not record them; record again, with "
+					  "fewer steps or larger buffers");
 		else if (out->n_iterations == 0)
 			rc = sc_err_set(err, SC_EVALUE,
 					range ? "no iteration \"%.64s\" that all ranks have"

@@ -190,20 +190,41 @@ static void place_act(struct sc_trace_rank *r, uint32_t act)
 	}
 }
 
+/* Of a time the part in which the host loads data, and need not call. */
+static int64_t loading_ns(const struct rank_load *load, int64_t from, int64_t to)
+{
+	int64_t ns = 0;
+
+	for (size_t i = 0; i < load->trace.events.n; i++) {
+		const struct sc_trace_event *e = &load->trace.events.at[i];
+		const int64_t begin = e->start_ns > from ? e->start_ns : from;
+		const int64_t end = e->start_ns + e->dur_ns < to ? e->start_ns + e->dur_ns : to;
+
+		if (e->cls == SC_EV_RANGE && end > begin &&
+		    sc_trace_loads_data(load->trace.strings.at[e->name]))
+			ns += end - begin;
+	}
+	return ns;
+}
+
 /* Profilers write what they have by buffers, in no order of time. Of a file that was cut, steps lack calls with
  * their kernels: they have fewer than others, or none for long. */
-static bool lacks_calls(const struct sc_trace_rank *r, const struct sc_trace_iteration *it,
+static bool lacks_calls(const struct rank_load *load, const struct sc_trace_iteration *it,
 			uint32_t most)
 {
-	int64_t at = r->calls.at[it->begin].start_ns, quiet = 0;
+	const struct sc_trace_rank *r = load->rank;
+	int64_t at = r->calls.at[it->begin].start_ns, from = at, to = at;
 	const int64_t all = r->calls.at[it->end].start_ns - at;
 
 	for (uint32_t c = it->begin; c <= it->end; c++) {
-		quiet = r->calls.at[c].start_ns - at > quiet ? r->calls.at[c].start_ns - at : quiet;
+		if (r->calls.at[c].start_ns - at > to - from) {
+			from = at;
+			to = r->calls.at[c].start_ns;
+		}
 		at = r->calls.at[c].start_ns + r->calls.at[c].dur_ns;
 	}
 	return it->end - it->begin < (1 - CUT_SHARE) * most ||
-	       (double)quiet > QUIET_SHARE * (double)all;
+	       (double)(to - from - loading_ns(load, from, to)) > QUIET_SHARE * (double)all;
 }
 
 /* A file that was cut may have calls and not their kernels, or neither: such steps are none. */
@@ -227,7 +248,7 @@ static void leave_cut(struct rank_load *load)
 				it.n_lost += load->launches.at[next].lost;
 			}
 		if (it.n_lost > CUT_SHARE * it.n_launches ||
-		    (load->trace.partial && lacks_calls(r, &it, most))) {
+		    (load->trace.partial && lacks_calls(load, &it, most))) {
 			r->n_cut++;
 			r->n_lost += it.n_lost;
 		} else {
@@ -235,6 +256,11 @@ static void leave_cut(struct rank_load *load)
 		}
 	}
 	r->iterations.n = kept;
+	r->is_cut = load->trace.partial;
+	for (size_t i = 0; i < load->trace.strings.n; i++)
+		r->lost_nccl = r->lost_nccl || strncmp(load->trace.strings.at[i], "nccl:", 5) == 0;
+	for (size_t a = 0; a < r->acts.n; a++)
+		r->lost_nccl = r->lost_nccl && r->acts.at[a].kind != SC_ACT_COLLECTIVE;
 }
 
 void sc_trace_number_iterations(struct rank_load *load)

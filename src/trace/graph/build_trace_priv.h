@@ -70,6 +70,9 @@ void sc_trace_load_waits(struct rank_load *load);
 /* host_ranges.c: which ranges the host's work was in. The rank's events are gone then. */
 int sc_trace_load_ranges(struct rank_load *load, const char *path, struct sc_err *err);
 
+/* Is it the name of a range in which data are loaded? */
+bool sc_trace_loads_data(const char *name);
+
 /* build_trace_marks.c */
 void sc_trace_find_marks(struct rank_load *load, const char *range);
 /* Fills rank->iterations from the BEGIN and END calls. */

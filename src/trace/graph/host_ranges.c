@@ -24,14 +24,13 @@ struct host_walk {
 	SC_VEC(struct sc_host_piece) pieces;
 };
 
-static bool loads_data(const char *name)
+bool sc_trace_loads_data(const char *name)
 {
 	return sc_text_has(name, "dataload", 8) || sc_text_has(name, "data_load", 9) ||
 	       sc_text_has(name, "data load", 9);
 }
 
-/* The tree has one node for a name within a parent. What holds a whole iteration labels none of its parts. Profilers of 2021
- * call their own ranges operators, as "enumerate(DataLoader)#...". */
+/* The tree has one node for a name within a parent. What holds a whole iteration labels none of its parts. */
 static uint32_t host_range_of(struct host_walk *w, const struct sc_trace_event *e)
 {
 	struct sc_trace_run *run = w->load->run;
@@ -49,8 +48,8 @@ static uint32_t host_range_of(struct host_walk *w, const struct sc_trace_event *
 			     e->start_ns + e->dur_ns >= w->load->marks.list.at[m].end_ns;
 	range.parent = key[0];
 	range.name = name;
-	range.is_op = e->cls == SC_EV_OP && !strchr(text, '#');
-	range.loads_data = range.loads_data || loads_data(text);
+	range.is_op = e->cls == SC_EV_OP;
+	range.loads_data = range.loads_data || sc_trace_loads_data(text);
 	if (!holds_step && (range.label == SC_NONE || !range.is_op)) {
 		range.label = name;
 		range.labels_range = !range.is_op;

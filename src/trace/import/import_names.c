@@ -71,7 +71,7 @@ static uint32_t classify(const char *text)
 		flags |= SC_NAME_NCCL;
 	if (begins(text, "ProfilerStep"))
 		flags |= SC_NAME_STEP;
-	if (begins(text, "Optimizer."))
+	if (begins(text, "Optimizer.") || begins(text, "enumerate(DataLoader)"))
 		flags |= SC_NAME_OPTIMIZER;
 	/* A process group's backend before the colon, as c10d writes it. */
 	if (begins(text, "nccl:") || begins(text, "gloo:") || begins(text, "ucc:") ||

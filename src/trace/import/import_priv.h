@@ -50,7 +50,7 @@ enum sc_name_flags {
 	SC_NAME_CALL = 8,         /* "nccl:all_reduce": a collective call as a range */
 	SC_NAME_PARAM_COMMS = 16, /* "record_param_comms" */
 	SC_NAME_MEMORY = 32,      /* "[memory]" */
-	SC_NAME_OPTIMIZER = 64    /* "Optimizer.step#SGD.step" */
+	SC_NAME_OPTIMIZER = 64    /* "Optimizer.step#SGD.step"; "enumerate(DataLoader)#..." */
 };
 struct sc_import_name {
 	char *raw; /* as in the file */

@@ -9,7 +9,8 @@
 
 /* Which calls of different ranks are one collective. Within a communicator: by the number that the source
  * gives, else by order; since recordings may begin at different calls, the order is shifted so that kinds
- * and sizes agree best, and among equals so that the ends lie closest. */
+ * and sizes agree best, and among equals so that the ends lie closest; where clocks are too far apart to tell one call from
+ * the next, so that numbered steps are the same. */
 
 enum { MAX_SHIFT = 64, MAX_COMPARED = 512 };
 
@@ -95,6 +96,30 @@ static bool better(const struct fit *a, const struct fit *best)
 	return fabs(a->middle_ns) < fabs(best->middle_ns) / 2;
 }
 
+static int64_t step_of(const struct sc_merge *m, const struct track *t, size_t i)
+{
+	return call_of(m, t, i)->step;
+}
+
+/* By which the first step that both have begins with the same call; 0: there is none. */
+static int64_t shift_of_steps(const struct sc_merge *m, const struct track *a,
+			      const struct track *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		for (size_t k = 0; k < a->n && step_of(m, b, i) > 0; k++)
+			if (step_of(m, a, k) == step_of(m, b, i))
+				return (int64_t)k - (int64_t)i;
+	return 0;
+}
+
+/* Can the ends say which call is which? They are further apart than half of the way from one call to the next. */
+static bool clock_tells(const struct sc_merge *m, const struct track *b, const struct fit *fit)
+{
+	const double all_ns = (double)(call_of(m, b, b->n - 1)->end_ns - call_of(m, b, 0)->end_ns);
+
+	return b->n < 2 || fabs(fit->middle_ns) * 2 * (double)(b->n - 1) < all_ns;
+}
+
 static int64_t best_shift(const struct sc_merge *m, const struct track *a, const struct track *b)
 {
 	double *scratch = sc_xmalloc((MAX_COMPARED + 1) * sizeof(*scratch));
@@ -113,6 +138,13 @@ static int64_t best_shift(const struct sc_merge *m, const struct track *a, const
 				shift = sign * s;
 			}
 		}
+	}
+	if (!clock_tells(m, b, &best)) {
+		const int64_t by_steps = shift_of_steps(m, a, b);
+		const struct fit fit = fit_at(m, a, b, by_steps, scratch);
+
+		if (fit.n_alike == fit.n && fit.n)
+			shift = by_steps;
 	}
 	free(scratch);
 	return shift;

@@ -18,6 +18,7 @@ struct sc_merge_call {
 	int64_t start_ns, end_ns; /* on the rank's clock, UTC as far as it is known */
 	uint64_t comm;            /* communicator: equal on all its ranks */
 	int64_t seq;              /* number of its kind within the communicator; -1 = not said */
+	int64_t step;             /* 1 + its number on its rank; 0 = in none */
 	int64_t bytes;            /* as the collective models count, or -1 */
 	int32_t kind;             /* enum sc_collective, or -1; the same on all ranks */
 	bool bytes_differ;        /* by rank, or they may */

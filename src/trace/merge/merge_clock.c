@@ -236,8 +236,16 @@ static void add_piece(struct sc_merge *m, size_t child, const struct window *w, 
 	struct line line;
 
 	estimate(w, &line, spread_ns);
-	if (c->basis == SC_MERGE_FEW)
-		line = (struct line){.offset_ns = (double)sc_merge_correction(parent, w->from_ns)};
+	/* Few collectives say whether a clock is wrong, and little of by how much. */
+	if (c->basis == SC_MERGE_FEW) {
+		const struct line own = {.offset_ns =
+						 (double)sc_merge_correction(parent, w->from_ns)};
+
+		limits = limits_of(w, &own);
+		room_of_slope(&limits, 0, 0, &least, &most);
+		free(limits.at);
+		line = least > 0 || most < 0 ? line : own;
+	}
 	limits = limits_of(w, &line);
 	/* Outside what is possible at its own slope: to the nearest that is. */
 	room_of_slope(&limits, 0, 0, &least, &most);

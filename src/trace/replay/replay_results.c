@@ -137,7 +137,7 @@ static void warn_of_clocks(const struct replay_study *study)
 {
 	const struct sc_trace_run *run = &study->run;
 	struct sc_warnings *warnings = &study->out->warnings;
-	double widest_us = 0, spread_us = 0, few_us = 0;
+	double widest_us = 0, spread_us = 0;
 	size_t n = 0, n_few = 0;
 
 	if (run->n_early)
@@ -150,10 +150,7 @@ static void warn_of_clocks(const struct replay_study *study)
 		const struct sc_merge_rank *rank = &run->merge.ranks.at[r];
 		const double bound_us = sc_merge_bound_ns(rank) / (double)SC_NS_PER_US;
 
-		if (rank->basis == SC_MERGE_FEW) {
-			n_few++;
-			few_us = fmax(few_us, bound_us);
-		}
+		n_few += rank->basis == SC_MERGE_FEW;
 		if (rank->basis != SC_MERGE_COLLECTIVES)
 			continue;
 		n++;
@@ -162,9 +159,9 @@ static void warn_of_clocks(const struct replay_study *study)
 	}
 	if (n_few)
 		sc_warn(warnings,
-			"clocks of %zu ranks as recorded: fewer than five collectives say nothing of "
-			"them; causality bounds the error by %.1f us",
-			n_few, few_us);
+			"clocks of %zu ranks rest on fewer than five collectives, which cannot say how "
+			"far they are off",
+			n_few);
 	if (n)
 		sc_warn(warnings,
 			"clocks of %zu ranks set by the ends of collectives: half of the ends agree "

@@ -339,19 +339,24 @@ void sc_replay_means(struct replay_study *study)
 		const struct sc_trace_rank *rank = &run->ranks.at[r];
 
 		study->host_slowness[r] = study->slowness[r] = 0;
-		/* Of the iterations: between them a rank may do what others need not. */
-		for (size_t i = 0; i < rank->iterations.n; i++)
-			for (uint32_t c = rank->iterations.at[i].begin + 1;
-			     c <= rank->iterations.at[i].end; c++)
-				study->host_slowness[r] += (double)rank->calls.at[c].gap_us;
-		for (size_t a = 0; a < rank->acts.n; a++) {
-			const struct sc_act *act = &rank->acts.at[a];
-			const double us = sc_trace_act_work_us(run, rank, act);
+		/* Of the iterations: between them a rank may do what others need not, or were not recorded at. */
+		for (size_t i = 0; i < rank->iterations.n; i++) {
+			const struct sc_trace_iteration *it = &rank->iterations.at[i];
 
-			study->mean_us[act->name] += us;
-			count[act->name]++;
-			if (sc_replay_computes(run, act))
-				study->slowness[r] += us;
+			for (uint32_t c = it->begin + 1; c <= it->end; c++)
+				study->host_slowness[r] += (double)rank->calls.at[c].gap_us;
+			for (uint32_t a = it->first_act; a < it->end_act; a++) {
+				const struct sc_act *act = &rank->acts.at[a];
+				const double us = sc_trace_act_work_us(run, rank, act);
+
+				if (act->place == SC_NONE || act->place < it->begin ||
+				    act->place > it->end)
+					continue;
+				study->mean_us[act->name] += us;
+				count[act->name]++;
+				if (sc_replay_computes(run, act))
+					study->slowness[r] += us;
+			}
 		}
 	}
 	for (size_t i = 0; i < n_names; i++)
