@@ -83,6 +83,26 @@ static const char *unlike_stem(const struct files *files, size_t index, struct s
 	return stem;
 }
 
+/* The same bytes under two names would be two ranks that never wait for each other. */
+static bool is_same_file(const char *left, const char *right)
+{
+	FILE *a = fopen(left, "rb"), *b = fopen(right, "rb");
+	struct stat of_a, of_b;
+	bool same = a && b && fstat(fileno(a), &of_a) == 0 && fstat(fileno(b), &of_b) == 0 &&
+		    S_ISREG(of_a.st_mode) && S_ISREG(of_b.st_mode) &&
+		    of_a.st_size == of_b.st_size && of_a.st_size > 0;
+
+	for (int c = 0; same && c != EOF;) {
+		c = getc(a);
+		same = c == getc(b);
+	}
+	if (a)
+		fclose(a);
+	if (b)
+		fclose(b);
+	return same;
+}
+
 static int check_args(const struct import_args *args, struct sc_err *err)
 {
 	if (args->common.words.n == 0)
@@ -92,6 +112,13 @@ static int check_args(const struct import_args *args, struct sc_err *err)
 	if (args->common.words.n > 1 && (args->rank >= 0 || args->mate))
 		return sc_err_set(err, SC_EUSAGE, "--%s is for one FILE; there are %zu",
 				  args->rank >= 0 ? "rank" : "mate", args->common.words.n);
+	for (size_t i = 0; i < args->common.words.n; i++)
+		for (size_t j = 0; j < i; j++)
+			if (is_same_file(args->common.words.at[j], args->common.words.at[i]))
+				return sc_err_at(
+					err, SC_ECONFLICT, args->common.words.at[i], 0, 0,
+					"the same as %s, byte for byte: a recording is one rank",
+					args->common.words.at[j]);
 	return 0;
 }
 
@@ -323,6 +350,7 @@ const struct sc_command sc_command_import = {
 		"  execution trace  PyTorch's ExecutionTraceObserver with --mate, joined to the Kineto trace\n"
 		"  Chakra           protobuf, of nodes with start times\n"
 		"  Nsight Systems   exported as SQLite\n"
+		"  rocprofv3        JSON, or NAME_kernel_trace.csv with the tables beside it\n"
 		"  timeline         operations of a training job as CSV\n\n"
 		"Several FILEs are several ranks. Damaged events are skipped and counted by reason; all that is whole of a "
 		"file that was cut is kept.\n\n"

@@ -177,18 +177,39 @@ void sc_import_count_unused(struct sc_import_stats *stats, const char *reason)
 
 /* The first that takes a file gets it: the surest signs first. */
 static const struct sc_importer *const IMPORTERS[] = {
-	&sc_import_execution_trace,
-	&sc_import_chakra,
-	&sc_import_kineto,
-	&sc_import_job,
-	&sc_import_nsys,
+	&sc_import_execution_trace, &sc_import_chakra, &sc_import_rocprof,
+	&sc_import_kineto,          &sc_import_job,    &sc_import_nsys,
 };
+
+/* Profiles of other tools, some of which look like a known kind: what only they have, and what to export instead. */
+static const struct {
+	const char *sign, *unless, *what;
+} FOREIGN[] = {
+	{"\"CommHash\"", "\"traceEvents\"",
+	 "NCCL's example profiler plugin: it has no kernels but NCCL's; record the run with stepcast record or torch.profiler"},
+	{"\"DurationNs\"", NULL,
+	 "rocprof's results.json: record the run with rocprofv3 --output-format json or csv"},
+	{"\"CPU functions\"", "\"cat\"",
+	 "the old autograd profiler's, which does not say what was launched when: record the run with torch.profiler"},
+};
+
+static const char *foreign_kind(const char *head, size_t n)
+{
+	for (size_t i = 0; i < sizeof(FOREIGN) / sizeof(FOREIGN[0]); i++)
+		if (sc_import_has(head, n, FOREIGN[i].sign) &&
+		    !(FOREIGN[i].unless && sc_import_has(head, n, FOREIGN[i].unless)))
+			return FOREIGN[i].what;
+	return NULL;
+}
 
 /* What a file that is for no importer looks like. */
 static const char *looks_like(const char *head, size_t n)
 {
 	size_t at = sc_import_first(head, n);
 
+	/* A packet of a trace is field 1 of its message. */
+	if (n && head[0] == '\n' && memchr(head, '\0', n))
+		return "Perfetto's binary trace (.pftrace): let rocprofv3 write JSON or CSV (--output-format)";
 	if (at == n)
 		return "an empty file";
 	if (head[at] == '[') {
@@ -236,7 +257,9 @@ int sc_import(const char *path, const struct sc_import_opts *opts, struct sc_imp
 	if (rc)
 		return rc;
 	*stats = (struct sc_import_stats){.rank = -1};
-	for (size_t i = 0; !found && i < sizeof(IMPORTERS) / sizeof(IMPORTERS[0]); i++) {
+	for (size_t i = 0;
+	     !foreign_kind(head, n) && !found && i < sizeof(IMPORTERS) / sizeof(IMPORTERS[0]);
+	     i++) {
 		if (IMPORTERS[i]->probe(head, n))
 			found = IMPORTERS[i];
 	}
@@ -245,7 +268,7 @@ int sc_import(const char *path, const struct sc_import_opts *opts, struct sc_imp
 			       "a mate goes with an execution trace; this is %s", found->name);
 	else if (!found)
 		rc = sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0, "not a trace: it looks like %s",
-			       looks_like(head, n));
+			       foreign_kind(head, n) ? foreign_kind(head, n) : looks_like(head, n));
 	free(head);
 	if (rc)
 		return rc;

@@ -57,7 +57,7 @@ struct sc_importer {
 		   struct sc_import_stats *stats, struct sc_err *err);
 };
 extern const struct sc_importer sc_import_kineto, sc_import_execution_trace, sc_import_chakra,
-	sc_import_nsys, sc_import_job;
+	sc_import_nsys, sc_import_job, sc_import_rocprof;
 /* Finds the importer by content and runs it. SC_EUNSUPPORTED with what it looks like instead. */
 int sc_import(const char *path, const struct sc_import_opts *opts, struct sc_import_stats *stats,
 	      struct sc_err *err);

@@ -10,29 +10,6 @@
 
 enum { MAX_MEMBERS = 256, MAX_GROUPS = 256, MAX_DEVICES = 64, MAX_TEXT = 1024 };
 
-/* A member of an object taken as a whole. */
-static bool find_member(const struct sc_scan_value *object, const char *name,
-			struct sc_scan_value *out)
-{
-	struct sc_scan scan = sc_scan_into(object);
-	struct sc_scan_value key;
-
-	if (object->kind != SC_SCAN_OBJECT || sc_scan_open(&scan, '{'))
-		return false;
-	while (sc_scan_key(&scan, &key) == SC_SCAN_OK && sc_scan_value(&scan, out) == SC_SCAN_OK) {
-		if (sc_scan_is(&key, name, strlen(name)))
-			return true;
-	}
-	return false;
-}
-
-static bool find_integer(const struct sc_scan_value *object, const char *name, int64_t *out)
-{
-	struct sc_scan_value value;
-
-	return find_member(object, name, &value) && sc_scan_any_integer(&value, out);
-}
-
 static void put_meta(struct kineto_import *im, const char *key, const struct sc_scan_value *value)
 {
 	size_t n = value->n < MAX_TEXT ? value->n : MAX_TEXT;
@@ -66,12 +43,12 @@ static void take_device(struct kineto_import *im, int index, const struct sc_sca
 	int64_t id = index;
 	char key[64];
 
-	find_integer(device, "id", &id);
+	sc_scan_member_integer(device, "id", &id);
 	snprintf(key, sizeof(key), "device.%lld.name", (long long)id);
-	if (find_member(device, "name", &value))
+	if (sc_scan_member(device, "name", &value))
 		put_meta(im, key, &value);
 	snprintf(key, sizeof(key), "device.%lld.sms", (long long)id);
-	if (find_member(device, "numSms", &value))
+	if (sc_scan_member(device, "numSms", &value))
 		put_meta(im, key, &value);
 }
 
@@ -80,17 +57,17 @@ static void take_group(struct kineto_import *im, int index, const struct sc_scan
 	struct sc_scan_value name, value;
 	char key[128], text[64];
 
-	if (find_member(group, "pg_name", &name) && name.n < sizeof(text)) {
+	if (sc_scan_member(group, "pg_name", &name) && name.n < sizeof(text)) {
 		memcpy(text, name.at, name.n);
 		text[name.n] = '\0';
 	} else {
 		snprintf(text, sizeof(text), "%d", index);
 	}
 	snprintf(key, sizeof(key), "group.%s.ranks", text);
-	if (find_member(group, "ranks", &value))
+	if (sc_scan_member(group, "ranks", &value))
 		put_meta(im, key, &value);
 	snprintf(key, sizeof(key), "group.%s.description", text);
-	if (find_member(group, "pg_desc", &value))
+	if (sc_scan_member(group, "pg_desc", &value))
 		put_meta(im, key, &value);
 }
 
@@ -99,15 +76,16 @@ static void take_distributed(struct kineto_import *im, const struct sc_scan_valu
 	struct sc_scan_value value;
 	int64_t number;
 
-	if (find_integer(info, "rank", &number) && number >= 0 && number <= INT32_MAX)
+	if (sc_scan_member_integer(info, "rank", &number) && number >= 0 && number <= INT32_MAX)
 		im->out.identity.rank = (int32_t)number;
-	if (find_integer(info, "world_size", &number) && number > 0 && number <= INT32_MAX)
+	if (sc_scan_member_integer(info, "world_size", &number) && number > 0 &&
+	    number <= INT32_MAX)
 		im->out.identity.world = (int32_t)number;
-	if (find_member(info, "backend", &value))
+	if (sc_scan_member(info, "backend", &value))
 		put_meta(im, "distributed.backend", &value);
-	if (find_member(info, "nccl_version", &value))
+	if (sc_scan_member(info, "nccl_version", &value))
 		put_meta(im, "distributed.nccl_version", &value);
-	if (find_member(info, "pg_config", &value))
+	if (sc_scan_member(info, "pg_config", &value))
 		for_items(im, &value, MAX_GROUPS, take_group);
 }
 
@@ -463,6 +441,10 @@ static int check_events(const struct kineto_import *im, struct sc_err *err)
 				 "an export of %lld ranks in one file, which would become one "
 				 "rank: export each with --rank",
 				 (long long)im->n_ranks);
+	if (im->many_callers)
+		return sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0,
+				 "ranks fused into one file: several processes call the GPU, and "
+				 "would become one rank; import the file of each rank");
 	return 0;
 }
 

@@ -421,6 +421,16 @@ static void fill_sync(struct kineto_import *im, const struct kineto_event *e,
 						    .event = to_32(event->aux0)}));
 }
 
+static void take_caller(struct kineto_import *im, const struct kineto_event *e)
+{
+	int64_t pid = -1;
+
+	if (!sc_scan_any_integer(&e->pid, &pid))
+		return;
+	im->many_callers = im->many_callers || (im->caller && im->caller != to_32(pid));
+	im->caller = to_32(pid);
+}
+
 /* Ops, annotations and what c10d says of its calls; profiler steps and optimizers were ops until 2022. */
 static void fill_host(struct kineto_import *im, const struct kineto_event *e,
 		      const struct sc_import_name *name, struct sc_trace_event *event)
@@ -477,6 +487,7 @@ static bool fill_event(struct kineto_import *im, const struct kineto_event *e,
 		event->cls = SC_EV_API;
 		event->flags = e->cat == CAT_DRIVER ? SC_EVF_DRIVER : 0;
 		event->lane = host_lane(im, e);
+		take_caller(im, e);
 		if (event->correlation) {
 			event->config = launch_config(im, e);
 			comm_join_launch(im->join, event);

@@ -150,6 +150,8 @@ struct kineto_import {
 	int64_t origin_ns; /* of the file's times: what start 0 is */
 	int64_t n_ranks;   /* in the file, if it is a merged export of ours */
 	int64_t base_ns;   /* baseTimeNanoseconds */
+	int32_t caller;    /* the process of the last call, or 0 */
+	bool many_callers; /* there are others, as no profiler of one process has */
 	unsigned n_named, n_members;
 	SC_VEC(struct kineto_record) records;
 };

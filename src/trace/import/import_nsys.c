@@ -665,8 +665,12 @@ static int import_processes(struct nsys_import *im, const struct sc_import_opts 
 	for (const struct nsys_table *table = nsys_tables; rc == 0 && table->name; table++)
 		add_processes(im, table->name, all);
 	if (rc == 0 && all->n == 0)
-		rc = sc_err_at(err, SC_EVALUE, im->path, 0, 0,
-			       "an SQLite file without CUDA or NVTX events of Nsight Systems");
+		rc = sc_err_at(
+			err, SC_EVALUE, im->path, 0, 0,
+			nsys_number(im, "SELECT 1 FROM sqlite_master WHERE name LIKE 'rocpd%'", 0)
+				? "rocprofv3's rocpd database: turn it into CSV (rocpd convert "
+				  "--output-format csv), and import NAME_kernel_trace.csv"
+				: "an SQLite file without CUDA or NVTX events of Nsight Systems");
 	im->has_calls = nsys_number(im,
 				    "SELECT 1 FROM CUPTI_ACTIVITY_KIND_RUNTIME "
 				    "WHERE eventClass IN (0, 1) LIMIT 1",

@@ -483,3 +483,24 @@ void sc_scan_words_init(struct sc_scan_words *words, const struct sc_scan_word *
 		words->heads[i] = sc_scan_head(padded, table[i].n);
 	}
 }
+
+bool sc_scan_member(const struct sc_scan_value *object, const char *name, struct sc_scan_value *out)
+{
+	struct sc_scan scan = sc_scan_into(object);
+	struct sc_scan_value key;
+
+	if (object->kind != SC_SCAN_OBJECT || sc_scan_open(&scan, '{'))
+		return false;
+	while (sc_scan_key(&scan, &key) == SC_SCAN_OK && sc_scan_value(&scan, out) == SC_SCAN_OK) {
+		if (sc_scan_is(&key, name, strlen(name)))
+			return true;
+	}
+	return false;
+}
+
+bool sc_scan_member_integer(const struct sc_scan_value *object, const char *name, int64_t *out)
+{
+	struct sc_scan_value value;
+
+	return sc_scan_member(object, name, &value) && sc_scan_any_integer(&value, out);
+}

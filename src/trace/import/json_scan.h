@@ -50,6 +50,10 @@ struct sc_scan sc_scan_into(const struct sc_scan_value *value);
 bool sc_scan_integer(const struct sc_scan_decimal *number, int shift, int64_t *out);
 /* An integer from a number, or from a text such as "12", "0x1f", "stream 7". */
 bool sc_scan_any_integer(const struct sc_scan_value *value, int64_t *out);
+/* A member of an object taken as a whole; false if it has none of the name, or no integer. */
+bool sc_scan_member(const struct sc_scan_value *object, const char *name,
+		    struct sc_scan_value *out);
+bool sc_scan_member_integer(const struct sc_scan_value *object, const char *name, int64_t *out);
 /* Words to look up by text: a table ordered by length. */
 struct sc_scan_word {
 	const char *text;
