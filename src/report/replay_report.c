@@ -19,7 +19,8 @@ enum {
 	MAX_RANK_LINES = 32,
 	MAX_PATH_LINES = 12,
 	MAX_WHERE_LINES = 8,
-	PATH_WIDTH = 52
+	PATH_WIDTH = 64,
+	SHOWN_APART = 24
 };
 
 static const char *const PART_HEADS[SC_N_PARTS] = {
@@ -336,17 +337,93 @@ static void append_idle(const struct sc_replay_result *r, struct sc_strbuf *out)
 	sc_strbuf_append(out, "\n");
 }
 
+/* A kernel's name without its result, namespaces and parameters; what is said of hosts is whole. */
+static void shorten(const char *name, size_t n, struct sc_strbuf *out)
+{
+	const char *const end = name + n;
+	int depth = 0;
+
+	if (strncmp(name, "host work", 9) == 0) {
+		sc_strbuf_append_n(out, name, n);
+		return;
+	}
+	name += strncmp(name, "void ", 5) == 0 ? 5 : 0;
+	while (name < end &&
+	       (*name != '(' || depth || sc_strbuf_get(out)[out->n ? out->n - 1 : 0] == ' ' ||
+		strncmp(name, "(anonymous", 10) == 0)) {
+		const size_t word =
+			strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				     "0123456789_");
+
+		if (strncmp(name, "(anonymous namespace)::", 23) == 0 ||
+		    (word && strncmp(name + word, "::", 2) == 0)) {
+			name += (word ? word : 21) + 2;
+			continue;
+		}
+		depth += (*name == '<') - (*name == '>');
+		sc_strbuf_append_n(out, name, word ? word : 1);
+		name += word ? word : 1;
+	}
+}
+
+/* Where the name ends and " of rank 3" begins. */
+static const char *owner_of(const char *what)
+{
+	const char *of = what + strlen(what);
+
+	for (const char *at = strstr(what, " of "); at; at = strstr(at + 1, " of "))
+		of = at;
+	return of;
+}
+
+/* As much as a column holds: where one above begins so, too, what follows their first difference; the whole of kernels that
+ * only differ in what is left away. */
+static void append_name(const struct sc_reading *reading, size_t i, struct sc_strbuf *out)
+{
+	struct sc_strbuf text = {0}, other = {0};
+	const char *what = reading->contributors[i].what, *of = owner_of(what);
+	const size_t width = PATH_WIDTH - strlen(of) % PATH_WIDTH;
+	size_t from = 0;
+
+	shorten(what, (size_t)(of - what), &text);
+	for (size_t k = 0; k < i; k++) {
+		const char *above = reading->contributors[k].what;
+		size_t same = 0;
+
+		sc_strbuf_clear(&other);
+		shorten(above, (size_t)(owner_of(above) - above), &other);
+		if (other.n == text.n && strcmp(sc_strbuf_get(&other), sc_strbuf_get(&text)) == 0 &&
+		    strncmp(above, what, (size_t)(of - what)) != 0) {
+			sc_strbuf_clear(&text);
+			sc_strbuf_append_n(&text, what, (size_t)(of - what));
+			sc_strbuf_clear(&other);
+			sc_strbuf_append(&other, above);
+		}
+		while (same < text.n && text.at[same] == sc_strbuf_get(&other)[same])
+			same++;
+		from = same > width - SHOWN_APART && same > from ? same : from;
+	}
+	if (text.n <= width)
+		sc_strbuf_printf(out, "  %s%-*s", sc_strbuf_get(&text), (int)(PATH_WIDTH - text.n),
+				 of);
+	else if (from)
+		sc_strbuf_printf(
+			out, "  %.*s...%.*s%s", (int)width - SHOWN_APART - 3, text.at, SHOWN_APART,
+			text.at + (from < text.n - SHOWN_APART ? from : text.n - SHOWN_APART), of);
+	else
+		sc_strbuf_printf(out, "  %.*s...%s", (int)width - 3, text.at, of);
+	sc_strbuf_release(&text);
+	sc_strbuf_release(&other);
+}
+
 static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
-	sc_strbuf_printf(out, "\ncritical path of step %-32" PRId64 "        ms      %%    count\n",
+	sc_strbuf_printf(out, "\ncritical path of step %-44" PRId64 "        ms      %%    count\n",
 			 r->show_step);
 	for (size_t i = 0; i < r->reading.n_contributors && i < MAX_PATH_LINES; i++) {
 		const struct sc_contributor *part = &r->reading.contributors[i];
 
-		if (strlen(part->what) > PATH_WIDTH) /* whole: names of kernels differ anywhere */
-			sc_strbuf_printf(out, "  %s\n  %*s", part->what, PATH_WIDTH, "");
-		else
-			sc_strbuf_printf(out, "  %-*s", PATH_WIDTH, part->what);
+		append_name(&r->reading, i, out);
 		sc_strbuf_printf(out, " %11.2f %6.1f %8.0f\n", part->ms,
 				 share_pct(part->ms, r->reading.iteration_ms), part->count);
 	}

@@ -11,6 +11,10 @@ static const struct {
 	/* clang-format off */
 	{"attn_fwd",
 	 SC_FAMILY_ATTENTION},
+	{"sage_fwd", SC_FAMILY_ATTENTION},
+	{"sage_quant_kernel", SC_FAMILY_ATTENTION},
+	{"void flashinfer::BatchPrefillWithPagedKVCacheKernel<(flashinfer::MaskMode)1>",
+	 SC_FAMILY_ATTENTION},
 	{"void cutlass::device_kernel<flash::FlashAttnBwdPreprocess<cute::tuple<cute::C<"
 	 "64>, cute::C<192> >, cute::tuple<cute::C<64>, cute::C<128> >, cutlass::bfloat1"
 	 "6_t, float, cu",

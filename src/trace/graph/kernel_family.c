@@ -15,7 +15,9 @@ struct family_row {
 /* What is computed. */
 static const struct family_row SPECIAL[] = {
 	{SC_FAMILY_COPY, {"memcpy", "memset"}},
-	{SC_FAMILY_ATTENTION, {"flash", "fmha", "mha", "mla", "attn", "attention"}},
+	{SC_FAMILY_ATTENTION,
+	 {"flash", "fmha", "mha", "mla", "attn", "attention", "sage", "batchprefill", "batchdecode",
+	  "pagedkvcache"}},
 	{SC_FAMILY_EMBEDDING,
 	 {"embedding", "embeddings", "embeddingbag", "embs", "jagged", "boundscheckindices",
 	  "linearizeindex", "sparsedata", "blockbucketize", "recat"}},

@@ -73,6 +73,8 @@ static void tally_host(const struct names *names, const struct sc_path_part *par
 								       .pieces.at[call->first_piece]
 							    : &whole;
 	const uint32_t n = call->n_pieces ? call->n_pieces : 1;
+	uint32_t before =
+		SC_NONE - 1; /* label of the piece before: one stay in a range counts once */
 	double us = 0;
 
 	for (uint32_t p = 0; p < n; p++)
@@ -88,7 +90,9 @@ static void tally_host(const struct names *names, const struct sc_path_part *par
 			sc_trace_run_name(names->run, label != SC_NONE ? label : call->name),
 			names->result->ranks.at[rank].name);
 		sc_tally_add(tally, sc_intern_add(names->texts, names->text->at),
-			     part->us * (double)pieces[p].us / us, part->times);
+			     part->us * (double)pieces[p].us / us,
+			     label == before ? 0 : part->times);
+		before = label;
 	}
 }
 
