@@ -13,6 +13,7 @@
 #define LEAST_BIAS_PCT 0.1 /* that is said */
 #define LEAST_COST 0.01    /* of a step, of communication that may hold waits */
 #define LEAST_UNKNOWN 0.05 /* of a step, of waits that nothing explains */
+#define MOST_UNKNOWN 0.25
 
 enum {
 	MAX_ITERATION_LINES = 12,
@@ -181,6 +182,8 @@ static void append_verdict(const struct sc_replay_result *r, struct sc_strbuf *o
 		[SC_LOSS_WAITS] = {"Waiting for other ranks takes", "were every operation typical"},
 	};
 	const struct sc_time_unit unit = sc_time_unit_of(r->reference_ms);
+	const bool saves =
+		r->reference_ms - r->without_loss_ms >= LEAST_COST * r->reference_ms; /* not NAN */
 
 	if (r->loss_by == SC_LOSS_STRAGGLER) {
 		const struct sc_replay_rank *worst = &r->ranks.at[r->slowest];
@@ -191,13 +194,13 @@ static void append_verdict(const struct sc_replay_result *r, struct sc_strbuf *o
 				 r->reference_ms / unit.ms, unit.name);
 	} else {
 		sc_strbuf_printf(out, "%s %.1f of %.1f %s", LOSSES[r->loss_by].what,
-				 r->loss_ms / unit.ms, r->reference_ms / unit.ms, unit.name);
+				 r->loss_ms / unit.ms, r->simulated_ms / unit.ms, unit.name);
 		if (r->loss_by == SC_LOSS_HOST && host_range(r))
 			sc_strbuf_printf(out, ", which works most in %.80s", host_range(r));
-		if (!isnan(r->without_loss_ms))
+		if (saves)
 			sc_strbuf_printf(out, ": %s", LOSSES[r->loss_by].without);
 	}
-	if (!isnan(r->without_loss_ms))
+	if (saves)
 		sc_strbuf_printf(out, ", a step would take %.1f %s", r->without_loss_ms / unit.ms,
 				 unit.name);
 	sc_strbuf_append_char(out, '.');
@@ -559,8 +562,9 @@ static void add_path(struct sc_json *json, const struct sc_replay_result *r)
 static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 {
 	enum { GOOD_PCT = 5, FAIR_PCT = 15 };
-	const bool is_cut =
-		r->loss.is_cut && r->iterations.n == 1; /* nothing tells that step's end */
+	/* Nothing tells the end of the step of a file that was cut, or what a step did in a quarter of its time. */
+	const bool is_dark = (r->loss.is_cut && r->iterations.n == 1) ||
+			     r->unexplained_ms > MOST_UNKNOWN * r->reading.iteration_ms;
 	struct sc_replay_error error;
 	struct sc_strbuf text = {0};
 
@@ -572,7 +576,7 @@ static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 	append_verdict(r, &text);
 	sc_strbuf_append_char(&text, ' ');
 	sc_json_verdict(json,
-			is_cut                        ? SC_STANDS_BADLY
+			is_dark                       ? SC_STANDS_BADLY
 			: error.median_pct < GOOD_PCT ? SC_STANDS_WELL
 			: error.median_pct < FAIR_PCT ? SC_STANDS_FAIR
 						      : SC_STANDS_BADLY,

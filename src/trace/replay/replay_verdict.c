@@ -31,20 +31,21 @@ enum replay_pick sc_replay_find_loss(struct sc_replay_result *r)
 	const struct {
 		double ms, without_ms;
 	} losses[SC_N_LOSSES] = {
-		[SC_LOSS_NONE] = {LEAST_LOSS * r->reference_ms, NAN},
+		[SC_LOSS_NONE] = {LEAST_LOSS * r->simulated_ms, NAN},
 		[SC_LOSS_HOST] = {mean_part(r, SC_PART_HOST), r->no_gaps_ms},
 		[SC_LOSS_COMM] = {mean_part(r, SC_PART_COMM), NAN},
 		[SC_LOSS_STRAGGLER] = {cost_ms, r->reference_ms - cost_ms},
 		[SC_LOSS_BUBBLE] = {bubble_ms - cost_ms, r->typical_ms},
-		[SC_LOSS_MEMORY] = {memory_ms, NAN},
+		[SC_LOSS_MEMORY] = {memory_ms / 2, NAN}, /* at twice their speed */
 		[SC_LOSS_WAITS] = {mean_part(r, SC_PART_PEERS) - cost_ms, r->typical_ms},
 	};
 
 	for (int k = 0; k < SC_N_LOSSES; k++)
 		if (losses[k].ms > losses[r->loss_by].ms)
 			r->loss_by = (enum sc_replay_loss)k;
-	r->loss_ms =
-		r->loss_by == SC_LOSS_NONE ? mean_part(r, SC_PART_COMPUTE) : losses[r->loss_by].ms;
+	r->loss_ms = r->loss_by == SC_LOSS_NONE     ? mean_part(r, SC_PART_COMPUTE)
+		     : r->loss_by == SC_LOSS_MEMORY ? memory_ms
+						    : losses[r->loss_by].ms;
 	r->without_loss_ms = losses[r->loss_by].without_ms;
 	return r->loss_by == SC_LOSS_COMM     ? PICK_TRANSFERS
 	       : r->loss_by == SC_LOSS_MEMORY ? PICK_MEMORY
