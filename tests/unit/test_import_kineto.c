@@ -62,7 +62,8 @@ static const struct {
 	{"{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\"}", "no time"},
 	{KERNEL("k", "NaN", "1"), "time is not a number"},
 	{KERNEL("k", "1e99", "1"), "time is not a number"},
-	{KERNEL("k", "1", "-1"), "negative duration"},
+	{"{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"k\", \"ts\": 1, \"dur\": -1}",
+	 "negative duration"},
 	{KERNEL("k", "1", "inf"), "duration is not a number"},
 	{"{\"ph\": \"X\", \"cat\": \"strange\", \"name\": \"k\", \"ts\": 1}", "unknown category"},
 	{"{\"ph\": \"X\", \"cat\": \"mtia_runtime\", \"name\": \"k\", \"ts\": 1}",
@@ -98,6 +99,25 @@ LOOP_TEST(a_bad_event_costs_only_itself, N_OF(EVENTS))
 		ck_assert_int_eq(fixture_bad(&f, EVENTS[_i].reason), 1);
 	ck_assert_int_eq(fixture_event(&f, "after")->start_ns, 8500);
 	ck_assert_ptr_null(f.stats.truncated);
+	fixture_close(&f);
+}
+
+/* Kernels without a time are kept, and said: what was launched beside them tells where they were. */
+static const char *const UNTIMED[] = {KERNEL("k", "0", "0"), KERNEL("k", "1", "-1")};
+
+LOOP_TEST(a_kernel_without_a_time_is_kept, N_OF(UNTIMED))
+{
+	struct fixture f;
+	char text[1024];
+
+	snprintf(text, sizeof(text), "{\"traceEvents\": [\n  %s,\n  %s\n]}\n",
+		 KERNEL("before", "0.5", "1"), UNTIMED[_i]);
+	fixture_text(&f, "a.json", text);
+	fixture_load(&f);
+	ck_assert_int_eq(f.stats.n_events, 2);
+	ck_assert_int_eq(fixture_bad(&f, "activity of the GPU without a time"), 1);
+	ck_assert_int_eq(fixture_event(&f, "k")->flags, SC_EVF_NO_TIME);
+	ck_assert_int_eq(f.trace.gaps.at[0].n, 1);
 	fixture_close(&f);
 }
 

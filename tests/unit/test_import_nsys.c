@@ -23,6 +23,10 @@
 		      "(200, 260, 1, " TID(7, 9) ", 12, 3), (300, 310, 0, " TID(            \
 			      7, 9) ", 13, 6),"                                             \
 				    "(400, 390, 0, " TID(7, 9) ", 14, 1);"
+/* A table is there, though nothing was called. */
+#define NO_CALLS                                                                            \
+	"CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass " \
+	"INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER);"
 #define KERNELS                                                                           \
 	"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId "  \
 	"INTEGER, contextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid " \
@@ -180,7 +184,7 @@ TEST(test_nvtx)
 {
 	struct fixture f;
 
-	open_database(&f, STRINGS NVTX);
+	open_database(&f, STRINGS NO_CALLS NVTX);
 	fixture_load(&f);
 	ck_assert_int_eq(f.stats.n_records, 6);
 	ck_assert_int_eq(f.stats.n_metadata, 2);
@@ -193,12 +197,46 @@ TEST(test_nvtx)
 	fixture_close(&f);
 }
 
+/* Without CUDA there is nothing to replay: what to record is said. */
+TEST(test_only_nvtx)
+{
+	struct fixture f;
+
+	open_database(&f, STRINGS NVTX);
+	ck_assert_int_eq(fixture_import(&f), -SC_EVALUE);
+	ck_assert_str_eq(f.err.text, "it has no CUDA calls or activities: record it with nsys "
+				     "profile --trace=cuda,nvtx");
+	fixture_close(&f);
+}
+
+/* srcKind and dstKind: pageable memory, from which and to which calls wait. */
+TEST(test_memory_of_copies)
+{
+	struct fixture f;
+
+	open_database(
+		&f, STRINGS
+		"CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, "
+		"streamId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER, "
+		"srcKind INTEGER, dstKind INTEGER);"
+		"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES "
+		"(1, 5, 7, " TID(7, 0) ", 4096, 1, 0, 2), (6, 9, 7, " TID(
+			7, 0) ", 4096, 2, 2, 1), (0, 0, 7, " TID(7,
+								 0) ", 4096, 8, 2, 4294967295);");
+	fixture_load(&f);
+	ck_assert_uint_eq(fixture_event(&f, "Memcpy HtoD (Pageable -> Device)")->sub, SC_COPY_H2D);
+	ck_assert_uint_eq(fixture_event(&f, "Memcpy DtoH (Device -> Pinned)")->sub, SC_COPY_D2H);
+	ck_assert_uint_eq(fixture_event(&f, "Memcpy DtoD")->flags, SC_EVF_NO_TIME);
+	ck_assert_int_eq(fixture_bad(&f, "activity of the GPU without a time"), 1);
+	fixture_close(&f);
+}
+
 TEST(test_two_processes)
 {
 	struct fixture f;
 	char name[256];
 
-	open_database(&f, STRINGS NVTX
+	open_database(&f, STRINGS NO_CALLS NVTX
 		      "INSERT INTO NVTX_EVENTS VALUES (70, 80, 59, 'other', " TID(8, 1) ", NULL);");
 	ck_assert_int_eq(fixture_import(&f), 0);
 	ck_assert_int_eq(f.stats.n_events, 4);

@@ -359,8 +359,6 @@ static inline uint32_t api_name(struct sc_decoder *d, const struct sc_cupti_api 
 
 static void fill_copy(struct sc_decoder *d, const uint8_t *at, struct sc_trace_event *event)
 {
-	static const char *const names[] = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH",
-					    "Memcpy DtoD", "Memcpy PtoP", "Memcpy HtoH"};
 	/* By CUPTI's number: unknown, HtoD, DtoH, HtoA, AtoH, AtoA, AtoD, DtoA, DtoD, HtoH, PtoP; arrays
 	 * are device memory. */
 	static const uint8_t kinds[] = {
@@ -370,6 +368,8 @@ static void fill_copy(struct sc_decoder *d, const uint8_t *at, struct sc_trace_e
 	const void *record = at;
 	const struct sc_cupti_memcpy *copy = record;
 	const struct sc_cupti_memcpy_p2p *p2p = record;
+	const char *name;
+	char text[64];
 
 	if (copy->kind == SC_CUPTI_MEMCPY_P2P) {
 		event->sub = SC_COPY_P2P;
@@ -379,7 +379,8 @@ static void fill_copy(struct sc_decoder *d, const uint8_t *at, struct sc_trace_e
 		event->sub =
 			copy->copy_kind < sizeof(kinds) ? kinds[copy->copy_kind] : SC_COPY_UNKNOWN;
 	}
-	event->name = d->sink.string(d->sink.ctx, names[event->sub], strlen(names[event->sub]));
+	name = sc_copy_name((enum sc_copy_kind)event->sub, copy->src_kind, copy->dst_kind, text);
+	event->name = d->sink.string(d->sink.ctx, name, strlen(name));
 }
 
 static uint64_t event_key(uint32_t context, uint32_t event)

@@ -1,6 +1,8 @@
 /* Names of event classes, and rows that say nothing. */
 #include "trace/format/event.h"
 
+#include <stdio.h>
+
 #include <assert.h>
 
 const char *sc_event_class_name(enum sc_event_class cls)
@@ -37,4 +39,20 @@ void sc_trace_comm_init(struct sc_trace_comm *comm)
 				       .peer = -1,
 				       .root = -1,
 				       .seq = -1};
+}
+
+const char *sc_copy_name(enum sc_copy_kind kind, uint32_t from, uint32_t to, char text[64])
+{
+	static const char *const kinds[] = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH",
+					    "Memcpy DtoD", "Memcpy PtoP", "Memcpy HtoH"};
+	/* CUpti_ActivityMemoryKind */
+	static const char *const memory[] = {
+		"",      "Pageable", "Pinned",        "Device",
+		"Array", "Managed",  "Device Static", "Managed Static"};
+	enum { N = sizeof(memory) / sizeof(memory[0]) };
+
+	if (from == 0 || from >= N || to == 0 || to >= N)
+		return kinds[kind];
+	snprintf(text, 64, "%s (%s -> %s)", kinds[kind], memory[from], memory[to]);
+	return text;
 }

@@ -48,6 +48,9 @@ enum sc_copy_kind {
 /* `sub` of an OVERHEAD is CUPTI's kind: shifted by 16, or, of the few below 2^16 (the compiler's), with this added. 6 is a
  * launch that waited for room in the command buffer. */
 enum { SC_OVERHEAD_LOW = 128 };
+/* What a copy is called, as PyTorch's profiler does it: "Memcpy HtoD (Pageable -> Device)", without the memory where that is
+ * not said. `from` and `to` are CUPTI's kinds of memory; 0 = unknown. */
+const char *sc_copy_name(enum sc_copy_kind kind, uint32_t from, uint32_t to, char text[64]);
 enum { SC_EVF_NO_TIME = 1, SC_EVF_DRIVER = 2 /* API: a driver call */ };
 
 enum { SC_TRACE_NO_ID = 0 }; /* of strings, lanes, configs, comms: ids count from 1 */

@@ -526,6 +526,11 @@ static bool fill_event(struct kineto_import *im, const struct kineto_event *e,
 	}
 }
 
+static bool is_activity(const struct kineto_event *e)
+{
+	return e->cat == CAT_KERNEL || e->cat == CAT_COPY || e->cat == CAT_SET;
+}
+
 /* NULL, or why the event cannot be used. */
 static const char *fault_of(const struct kineto_event *e)
 {
@@ -535,7 +540,7 @@ static const char *fault_of(const struct kineto_event *e)
 		return "no time";
 	if (e->bad_dur)
 		return "duration is not a number";
-	if (e->has_dur && e->dur_ns < 0)
+	if (e->has_dur && e->dur_ns < 0 && !is_activity(e))
 		return "negative duration";
 	if (e->cat == CAT_UNKNOWN)
 		return "unknown category";
@@ -543,7 +548,7 @@ static const char *fault_of(const struct kineto_event *e)
 		return "no category";
 	if (e->cat == CAT_UNUSED)
 		return "category of no use here";
-	if (e->has_dur && e->ts_ns > INT64_MAX - e->dur_ns)
+	if (e->has_dur && e->dur_ns > 0 && e->ts_ns > INT64_MAX - e->dur_ns)
 		return "time out of range";
 	return NULL;
 }
@@ -553,9 +558,11 @@ static bool take_start(struct kineto_import *im, const struct kineto_event *e,
 		       struct sc_trace_event *event)
 {
 	event->dur_ns = e->has_dur ? e->dur_ns : 0;
-	if (e->ts_ns == 0 && (e->cat == CAT_KERNEL || e->cat == CAT_COPY || e->cat == CAT_SET)) {
-		/* CUPTI gave no time: the record is worth keeping, its place is not known. */
+	if (is_activity(e) && (e->ts_ns == 0 || event->dur_ns < 0)) {
+		/* CUPTI gave no time: the record is worth keeping, its neighbours say where it was. */
 		event->flags |= SC_EVF_NO_TIME;
+		event->dur_ns = 0;
+		sc_import_count_bad(im->stats, "activity of the GPU without a time");
 		return true;
 	}
 	if (!im->has_origin) {

@@ -26,6 +26,8 @@ enum nsys_column {
 	NSYS_BYTES,
 	NSYS_KIND,
 	NSYS_LABEL, /* text: what the kind is called */
+	NSYS_FROM,  /* kinds of memory */
+	NSYS_TO,
 	NSYS_EVENT,
 	NSYS_RECORD, /* that a wait is for: its correlation */
 	NSYS_GRID_X,
@@ -87,6 +89,8 @@ static const char *const COLUMNS[NSYS_N_COLUMNS][2] = {
 	[NSYS_STREAM] = {"streamId", NULL},
 	[NSYS_CORRELATION] = {"correlationId", NULL},
 	[NSYS_BYTES] = {"bytes", NULL},
+	[NSYS_FROM] = {"srcKind", NULL},
+	[NSYS_TO] = {"dstKind", NULL},
 	[NSYS_EVENT] = {"eventId", NULL},
 	[NSYS_GRID_X] = {"gridX", NULL},
 	[NSYS_GRID_Y] = {"gridY", NULL},
@@ -371,22 +375,18 @@ struct kind {
 	const char *label;
 	int64_t number;
 	uint8_t kind;
-	const char *name; /* of copies, as PyTorch's profiler calls them */
 };
 static const struct kind COPIES[] = {
-	{"Host-to-Device", 1, SC_COPY_H2D, "Memcpy HtoD"},
-	{"Device-to-Host", 2, SC_COPY_D2H, "Memcpy DtoH"},
-	{"Device-to-Device", 8, SC_COPY_D2D, "Memcpy DtoD"},
-	{"Host-to-Host", 9, SC_COPY_H2H, "Memcpy HtoH"},
-	{"Peer-to-Peer", 10, SC_COPY_P2P, "Memcpy PtoP"},
-	{NULL, 0, SC_COPY_UNKNOWN, NULL},
+	{"Host-to-Device", 1, SC_COPY_H2D},   {"Device-to-Host", 2, SC_COPY_D2H},
+	{"Device-to-Device", 8, SC_COPY_D2D}, {"Host-to-Host", 9, SC_COPY_H2H},
+	{"Peer-to-Peer", 10, SC_COPY_P2P},    {NULL, 0, SC_COPY_UNKNOWN},
 };
 static const struct kind SYNCS[] = {
-	{"Stream wait", 2, SC_SYNC_STREAM_WAIT, NULL},
-	{"Event", 1, SC_SYNC_EVENT, NULL},
-	{"Stream", 3, SC_SYNC_STREAM, NULL},
-	{"Context", 4, SC_SYNC_CONTEXT, NULL},
-	{NULL, 0, SC_SYNC_OTHER, NULL},
+	{"Stream wait", 2, SC_SYNC_STREAM_WAIT},
+	{"Event", 1, SC_SYNC_EVENT},
+	{"Stream", 3, SC_SYNC_STREAM},
+	{"Context", 4, SC_SYNC_CONTEXT},
+	{NULL, 0, SC_SYNC_OTHER},
 };
 
 static const struct kind *kind_of(sqlite3_stmt *row, const struct kind *kind)
@@ -399,14 +399,17 @@ static const struct kind *kind_of(sqlite3_stmt *row, const struct kind *kind)
 	return kind;
 }
 
+/* Kinds of memory count from 0 here, from 1 in CUPTI: pageable is the first. */
 static void fill_copy(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
 {
 	const struct kind *kind = kind_of(row, COPIES);
+	const uint32_t from = (uint32_t)(number_32(row, NSYS_FROM, -1) + 1);
+	const uint32_t to = (uint32_t)(number_32(row, NSYS_TO, -1) + 1);
+	char buf[64];
+	const char *name = sc_copy_name((enum sc_copy_kind)kind->kind, from, to, buf);
 
 	event->sub = kind->kind;
-	if (kind->name)
-		event->name =
-			sc_trace_writer_string(im->out.writer, kind->name, strlen(kind->name));
+	event->name = sc_trace_writer_string(im->out.writer, name, strlen(name));
 }
 
 static void fill_kernel(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
@@ -474,9 +477,14 @@ static const char *const FIXED_NAMES[SC_N_EVENT_CLASSES] = {
 	[SC_EV_GRAPH] = "CUDA graph", [SC_EV_OVERHEAD] = "Overhead",
 };
 
-/* A record of an event whose call is not there has no time. */
-static const char *fill_times(sqlite3_stmt *row, struct sc_trace_event *event)
+static const char UNTIMED[] = "activity of the GPU without a time";
+
+/* A record of an event whose call is not there has no time. An activity without one is worth keeping: its neighbours say
+ * where it was. */
+static const char *fill_times(struct nsys_import *im, sqlite3_stmt *row,
+			      struct sc_trace_event *event)
 {
+	const bool is_act = sc_event_on_device(event);
 	int64_t end;
 
 	if (sqlite3_column_type(row, NSYS_START) != SQLITE_INTEGER) {
@@ -487,6 +495,12 @@ static const char *fill_times(sqlite3_stmt *row, struct sc_trace_event *event)
 	}
 	event->start_ns = sqlite3_column_int64(row, NSYS_START);
 	end = number(row, NSYS_END, event->start_ns);
+	if (is_act && (event->start_ns == 0 || end < event->start_ns)) {
+		event->flags |= SC_EVF_NO_TIME;
+		event->start_ns = 0;
+		sc_import_count_bad(im->stats, UNTIMED);
+		return NULL;
+	}
 	if (end < event->start_ns)
 		return "negative duration";
 	if (event->start_ns < INT64_MIN / 2 || end > INT64_MAX / 2)
@@ -515,7 +529,7 @@ static void nsys_emit(struct nsys_import *im, const struct nsys_table *table, sq
 				  table->cls == SC_EV_EVENT_RECORD || table->cls == SC_EV_GRAPH);
 	event.correlation = number_u32(row, NSYS_CORRELATION);
 	event.bytes = number(row, NSYS_BYTES, 0);
-	fault = fill_times(row, &event);
+	fault = fill_times(im, row, &event);
 	if (!fault)
 		fault = fill(im, row, &event);
 	if (fault == SECOND_RECORD)
@@ -671,6 +685,13 @@ static int import_processes(struct nsys_import *im, const struct sc_import_opts 
 				? "rocprofv3's rocpd database: turn it into CSV (rocpd convert "
 				  "--output-format csv), and import NAME_kernel_trace.csv"
 				: "an SQLite file without CUDA or NVTX events of Nsight Systems");
+	if (rc == 0 && !nsys_number(im,
+				    "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name "
+				    "GLOB 'CUPTI_ACTIVITY_KIND_*' LIMIT 1",
+				    0))
+		rc = sc_err_at(err, SC_EVALUE, im->path, 0, 0,
+			       "it has no CUDA calls or activities: record it with nsys profile "
+			       "--trace=cuda,nvtx");
 	im->has_calls = nsys_number(im,
 				    "SELECT 1 FROM CUPTI_ACTIVITY_KIND_RUNTIME "
 				    "WHERE eventClass IN (0, 1) LIMIT 1",
