@@ -77,10 +77,13 @@ enum trace_sync sc_trace_sync_of(const char *name)
 }
 
 enum { NOT_NEEDED, NEEDED_LAUNCH, NEEDED_SYNC };
+enum {
+	QUIET_NS = 50 * 1000, /* calls take less by themselves, most of them */
+	TOLERANCE_NS = 1000   /* many traces have whole microseconds */
+};
 
-/* A copy to memory that the host may use: the call does not return before it is done. */
-static bool is_blocking_copy(const struct sc_trace_event *copy, const char *copy_name,
-			     const char *call)
+bool sc_trace_copy_blocks(const struct sc_trace_event *copy, const char *copy_name,
+			  const char *call)
 {
 	if (copy->cls != SC_EV_COPY)
 		return false;
@@ -89,13 +92,42 @@ static bool is_blocking_copy(const struct sc_trace_event *copy, const char *copy
 	return copy->sub == SC_COPY_D2H && strstr(copy_name, "Pageable") != NULL;
 }
 
+/* The call of an activity waited for it: it went on until that ended. From pageable memory a call copies all but the
+ * last piece, so that it ends a little earlier. Short ones may end within a call by accident. */
+static bool shows_wait(const struct sc_trace_event *act, const char *act_name,
+		       const struct sc_trace_event *call)
+{
+	const int64_t after_ns = call->start_ns + call->dur_ns - act->start_ns - act->dur_ns;
+
+	if (act->dur_ns < SC_TRACE_LATENCY_NS || act->start_ns < call->start_ns)
+		return false;
+	if (act->cls == SC_EV_COPY && strstr(act_name, "Pageable"))
+		return after_ns >= -act->dur_ns / SC_TRACE_LAST_PIECE;
+	return after_ns >= -TOLERANCE_NS && after_ns <= SC_TRACE_LATENCY_NS;
+}
+
+/* A call that starts nothing waited for the device: it took long, and ended when all that was launched before it had. */
+static bool ends_with_device(const struct sc_trace_event *call, int64_t device_end_ns)
+{
+	const int64_t end_ns = call->start_ns + call->dur_ns;
+
+	return call->dur_ns >= QUIET_NS && device_end_ns > call->start_ns + SC_TRACE_LATENCY_NS &&
+	       device_end_ns >= end_ns - SC_TRACE_LATENCY_NS &&
+	       device_end_ns <= end_ns + TOLERANCE_NS;
+}
+
 static uint8_t *find_needed(const struct rank_load *load)
 {
 	const struct sc_trace *t = &load->trace;
 	uint8_t *need = sc_xmalloc(t->events.n + 1);
 	uint8_t *sync_name = sc_xmalloc(t->strings.n + 1);
+	int64_t *end_ns =
+		sc_xmalloc((t->events.n + 1) * sizeof(*end_ns)); /* of what a call launched */
+	int64_t device_end_ns = INT64_MIN;
 
 	memset(need, NOT_NEEDED, t->events.n + 1);
+	for (size_t i = 0; i < t->events.n; i++)
+		end_ns[i] = INT64_MIN;
 	for (size_t s = 0; s < t->strings.n; s++) {
 		const enum trace_sync sync = sc_trace_sync_of(t->strings.at[s]);
 
@@ -112,12 +144,23 @@ static uint8_t *find_needed(const struct rank_load *load)
 		call = sc_correlations_find(&load->call_of, e->correlation);
 		if (call == SC_NONE)
 			continue;
-		if (is_blocking_copy(e, t->strings.at[e->name],
-				     t->strings.at[t->events.at[call].name]))
+		if (e->start_ns + e->dur_ns > end_ns[call])
+			end_ns[call] = e->start_ns + e->dur_ns;
+		if (sc_trace_copy_blocks(e, t->strings.at[e->name],
+					 t->strings.at[t->events.at[call].name]) ||
+		    shows_wait(e, t->strings.at[e->name], &t->events.at[call]))
 			need[call] = NEEDED_SYNC;
 		else if (need[call] == NOT_NEEDED)
 			need[call] = NEEDED_LAUNCH;
 	}
+	for (size_t i = 0; i < t->events.n; i++) {
+		if (t->events.at[i].cls != SC_EV_API)
+			continue;
+		if (need[i] == NOT_NEEDED && ends_with_device(&t->events.at[i], device_end_ns))
+			need[i] = NEEDED_SYNC;
+		device_end_ns = end_ns[i] > device_end_ns ? end_ns[i] : device_end_ns;
+	}
+	free(end_ns);
 	free(sync_name);
 	return need;
 }

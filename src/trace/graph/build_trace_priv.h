@@ -27,6 +27,7 @@ struct rank_load {
 	uint32_t *act_event;                  /* acts -> events */
 };
 enum { SC_TRACE_NO_LANE = UINT16_MAX };
+enum { SC_TRACE_LAST_PIECE = 4 }; /* of a copy from pageable memory, at most: one part in so many */
 enum { SC_TRACE_MAX_LANES = 4096, SC_TRACE_MAX_SIDE_LANES = 8 };
 
 /* Of each instance the last start and the first end of those that wait for each other, on the common clock. Free it. */
@@ -55,6 +56,9 @@ enum trace_sync {
 	TRACE_SYNC_COPY
 };
 enum trace_sync sc_trace_sync_of(const char *name);
+/* Does its call wait for the copy whatever it does: it has no "Async", or the host may use what is copied? */
+bool sc_trace_copy_blocks(const struct sc_trace_event *copy, const char *copy_name,
+			  const char *call);
 
 /* build_trace_acts.c */
 void sc_trace_load_acts(struct rank_load *load);

@@ -304,9 +304,17 @@ static void waits_of_sync(struct waits *w, uint32_t c, const uint32_t *sync_lane
 	const enum trace_sync sync = sc_trace_sync_of(sc_trace_run_name(w->load->run, call->name));
 	uint32_t act = SC_NONE, lane;
 
-	if (w->call_last_act[c] != SC_NONE) { /* a blocking copy */
-		if (call_may_wait_for(r, c, w->call_last_act[c]))
-			add_wait(r, &call->first_wait, &call->n_waits, w->call_last_act[c]);
+	act = w->call_last_act[c];
+	if (act !=
+	    SC_NONE) { /* a blocking copy, whose last piece the call may leave to the device */
+		const int64_t left_ns = sc_act_end(&r->acts.at[act]) - call_end(call);
+
+		if (left_ns > 0 && left_ns <= r->acts.at[act].dur_ns / SC_TRACE_LAST_PIECE)
+			call->dur_ns += left_ns;
+		if (call_may_wait_for(r, c, act))
+			add_wait(r, &call->first_wait, &call->n_waits, act);
+		else /* what it did is the host's */
+			call->kind = SC_CALL_LAUNCH;
 		return;
 	}
 	if (sync == TRACE_SYNC_DEVICE) {
