@@ -13,6 +13,7 @@
 
 struct call_times {
 	int64_t start_ns, end_ns;
+	bool is_call; /* else the kernel itself, which was launched before the recording began */
 };
 
 /* ---- by period ---- */
@@ -21,6 +22,7 @@ struct sequence {
 	SC_VEC(uint32_t) names;
 	SC_VEC(bool) meets;
 	SC_VEC(struct call_times) calls; /* that launched them */
+	size_t n_calls;                  /* that were recorded */
 };
 
 struct order_list {
@@ -71,15 +73,27 @@ static void launches(const struct rank_load *load, struct sequence *out)
 			continue;
 		call = sc_correlations_find(&load->call_of, e->correlation);
 		e = call == SC_NONE ? e : &t->events.at[call];
+		out->n_calls += call != SC_NONE;
 		while (next < met.list.n && met.list.at[next].key <= e->start_ns)
 			next++;
 		SC_VEC_PUSH(&out->names, t->events.at[i].name);
 		SC_VEC_PUSH(&out->meets, next > before);
-		SC_VEC_PUSH(&out->calls,
-			    ((struct call_times){e->start_ns, e->start_ns + e->dur_ns}));
+		SC_VEC_PUSH(&out->calls, ((struct call_times){e->start_ns, e->start_ns + e->dur_ns,
+							      call != SC_NONE}));
 	}
 	SC_VEC_PUSH(&out->meets, next < met.list.n);
 	SC_VEC_RELEASE(&met.list);
+}
+
+/* Was a slice launched while it was recorded? What the device had left to do at its begin is no iteration: nobody knows
+ * when its host was where. */
+static bool is_launched(const struct sequence *s, size_t first, size_t length)
+{
+	size_t n = 0;
+
+	for (size_t i = first; i < first + length; i++)
+		n += s->calls.at[i].is_call;
+	return s->n_calls == 0 || (double)n >= (1 - CUT_SHARE) * (double)length;
 }
 
 /* To the next one's first call; the last one to the end of its last. Those beyond the period's own, of
@@ -101,7 +115,7 @@ static void put_slices(struct rank_load *load, const struct sequence *s,
 		if (i + length > end &&
 		    !sc_period_alike(&s->names.at[i - length], &s->names.at[i], length))
 			break;
-		if (mark.end_ns > mark.start_ns)
+		if (mark.end_ns > mark.start_ns && is_launched(s, i, length))
 			SC_VEC_PUSH(&load->marks.list, mark);
 	}
 }
