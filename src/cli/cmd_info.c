@@ -10,6 +10,7 @@
 #include "report/replay_report.h"
 #include "trace/format/trace_file.h"
 #include "trace/graph/iteration_ranges.h"
+#include "trace/graph/mend_trace.h"
 
 enum { INFO_VERSION = 1, MAX_MARK_EVENTS = 8 << 20 };
 
@@ -33,6 +34,7 @@ struct file_info {
 	struct sc_trace_info info;
 	size_t n_marks; /* iterations that ranges mark */
 	char marked_by[128];
+	int64_t n_broken; /* records of devices that cannot be */
 	struct sc_trace_loss loss;
 };
 struct run_info {
@@ -60,6 +62,13 @@ static void put_state(struct sc_strbuf *out, const struct file_info *file)
 	if (file->tables.partial)
 		sc_strbuf_printf(out, "partial: %s; what is whole counts",
 				 cut ? cut : "it was not ended");
+	else if (file->n_broken)
+		sc_strbuf_printf(
+			out,
+			"whole; %" PRId64
+			" records of the GPU cannot be, by its launches and streams: replay "
+			"names them",
+			file->n_broken);
 	else
 		sc_strbuf_append(out, "complete");
 	if (file->tables.n_bad_frames)
@@ -264,6 +273,7 @@ static void put_json_file(struct sc_json *json, json_t *parent, const struct fil
 	sc_json_text(json, object, "host", id->host);
 	sc_json_text(json, object, "source", id->source);
 	sc_json_bool(json, object, "partial", file->tables.partial);
+	sc_json_int(json, object, "broken_records", file->n_broken);
 	sc_json_int(json, object, "bad_frames", file->tables.n_bad_frames);
 	sc_json_int(json, object, "base_utc_ns", file->tables.identity.base_utc_ns);
 	sc_json_int(json, object, "first_ns", file->info.first_ns);
@@ -312,16 +322,20 @@ static int count_event(void *ctx, const struct sc_trace *trace, const struct sc_
 /* What ranges mark. Of traces with more calls and ranges than memory should be taken for, it is not said. */
 static int find_steps(struct file_info *file, struct sc_err *err)
 {
-	const struct sc_trace_load_opts opts = {.classes = 1u << SC_EV_API | 1u << SC_EV_RANGE};
+	const struct sc_trace_load_opts opts = {.classes = 1u << SC_EV_API | 1u << SC_EV_RANGE |
+							   1u << SC_EV_KERNEL | 1u << SC_EV_COPY |
+							   1u << SC_EV_SET | 1u << SC_EV_GRAPH};
 	const struct sc_trace_counts *counts = &file->info.counts;
+	int64_t n_acts = counts->n[SC_EV_KERNEL] + counts->n[SC_EV_COPY] + counts->n[SC_EV_SET];
+	struct sc_trace_mended mended;
 	struct sc_trace trace;
 	struct sc_marks marks;
 	int rc;
 
 	snprintf(file->marked_by, sizeof(file->marked_by), "not marked");
-	if (counts->n[SC_EV_RANGE] == 0)
+	if (counts->n[SC_EV_RANGE] + n_acts == 0)
 		return 0;
-	if (counts->n[SC_EV_RANGE] + counts->n[SC_EV_API] > MAX_MARK_EVENTS) {
+	if (counts->n[SC_EV_RANGE] + counts->n[SC_EV_API] + n_acts > MAX_MARK_EVENTS) {
 		snprintf(file->marked_by, sizeof(file->marked_by),
 			 "not looked for, too many calls");
 		return 0;
@@ -333,6 +347,9 @@ static int find_steps(struct file_info *file, struct sc_err *err)
 		file->n_marks = marks.list.n;
 		sc_marks_text(marks.found_by, trace.strings.at[marks.name], file->marked_by);
 	}
+	sc_trace_mend(&trace, &mended);
+	for (int i = 0; i < SC_N_BROKEN; i++)
+		file->n_broken += mended.broken[i].n;
 	SC_VEC_RELEASE(&marks.list);
 	sc_trace_release(&trace);
 	return 0;

@@ -23,6 +23,7 @@
 #include "core/graph/graph.h"
 #include "trace/format/trace_file.h"
 #include "trace/graph/iteration_ranges.h"
+#include "trace/graph/mend_trace.h"
 #include "trace/merge/merge.h"
 
 /* The latency of a launch, an event or a return from waiting is no longer: what a longer gap waited for, the
@@ -122,6 +123,7 @@ struct sc_trace_rank {
 	bool is_cut;       /* the file ends early */
 	bool lost_nccl;    /* it has calls of collectives, and none of their kernels */
 	int64_t n_doubled; /* activities that are there more than once */
+	struct sc_trace_mended mended; /* names of its list are those of the run */
 };
 struct sc_trace_run {
 	struct sc_intern names;
@@ -148,9 +150,6 @@ struct sc_trace_run {
 	/* Of all ranks: */
 	int64_t n_events;     /* loaded */
 	int64_t n_unlaunched; /* activities whose call the trace does not have */
-	/* Activities that started before their launch, by more than launch latencies vary: n, by how much
-	 * at most, and what of their times is lost by that. */
-	int64_t n_early, early_ns, early_cut_ns;
 	uint32_t queue_depth; /* entries that launches waited for; 0 = none did */
 	int64_t n_queued;     /* launches that did */
 	double queued_us;     /* and how long */
@@ -178,6 +177,18 @@ static inline const char *sc_trace_run_name(const struct sc_trace_run *run, uint
 static inline int64_t sc_act_end(const struct sc_act *act)
 {
 	return act->start_ns + act->dur_ns;
+}
+
+/* Its launch started another just before it: what is between them is the device's. */
+static inline bool sc_act_in_graph(const struct sc_trace_rank *rank, uint32_t act)
+{
+	enum { MAX_BESIDE = 8 }; /* of other streams */
+	const uint32_t launch = rank->acts.at[act].launch;
+
+	for (uint32_t k = 1; k <= MAX_BESIDE && k <= act && launch != SC_NONE; k++)
+		if (rank->acts.at[act - k].launch == launch)
+			return true;
+	return false;
 }
 
 /* The last end of what it waits for, or `since_ns` if that is later. */

@@ -1,11 +1,9 @@
 /* Device activities, on lanes that run one at a time; the latency of launches; collectives for the merge. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fnv.h"
 #include "base/search.h"
-#include "base/stats.h"
 #include "base/units.h"
 #include "core/graph/op.h"
 #include "trace/graph/build_trace_priv.h"
@@ -13,76 +11,7 @@
 #include "trace/graph/trace_order.h"
 #include "trace/import/import.h"
 
-enum { MAX_SAMPLES = 1 << 16, OVERLAP_TOLERANCE_NS = 1000, MAX_LATENCY_NS = 50 * 1000 };
-#define LATENCY_PERCENTILE 5.0
-
-/* From starts of calls to those of what they started, ns. */
-struct latencies {
-	double *on_stream,
-		*on_device; /* of launches that found the stream idle, the whole device */
-	size_t n_on_stream, n_on_device;
-	double least; /* of all */
-};
-
-static void find_latencies(const struct rank_load *load, struct latencies *out)
-{
-	const struct sc_trace *t = &load->trace;
-	int64_t *lane_end = sc_xmalloc((t->lanes.n + 1) * sizeof(*lane_end)), end = INT64_MIN;
-
-	for (size_t l = 0; l <= t->lanes.n; l++)
-		lane_end[l] = INT64_MIN;
-	for (size_t i = 0; i < t->events.n && out->n_on_stream < MAX_SAMPLES; i++) {
-		const struct sc_trace_event *e = &t->events.at[i];
-		uint32_t call;
-
-		if (!sc_event_on_device(e) || e->flags & SC_EVF_NO_TIME)
-			continue;
-		call = sc_correlations_find(&load->call_of, e->correlation);
-		if (call != SC_NONE && e->cls == SC_EV_KERNEL) {
-			const int64_t at = t->events.at[call].start_ns;
-			const double ns = (double)(e->start_ns - at);
-
-			out->least = fmin(out->least, ns);
-			if (lane_end[e->lane] < at)
-				out->on_stream[out->n_on_stream++] = ns;
-			if (end < at)
-				out->on_device[out->n_on_device++] = ns;
-		}
-		if (e->start_ns + e->dur_ns > lane_end[e->lane])
-			lane_end[e->lane] = e->start_ns + e->dur_ns;
-		if (lane_end[e->lane] > end)
-			end = lane_end[e->lane];
-	}
-	free(lane_end);
-}
-
-/* Of the fastest, since others wait for something. */
-static double fastest(double *ns, size_t n)
-{
-	sc_sort_doubles(ns, n);
-	return sc_percentile_sorted(ns, n, LATENCY_PERCENTILE);
-}
-
-/* On an idle stream, or an idle device, which is less where idle streams wait for busy ones; where no launch
- * finds the device idle, that of the fastest launch. Negative where clocks of host and device differ. */
-static int64_t launch_latency(const struct rank_load *load)
-{
-	struct latencies all = {.on_stream = sc_xmalloc(MAX_SAMPLES * sizeof(double)),
-				.on_device = sc_xmalloc(MAX_SAMPLES * sizeof(double)),
-				.least = (double)INFINITY};
-	double ns = 0;
-
-	find_latencies(load, &all);
-	if (all.n_on_stream) {
-		const double idle_ns =
-			all.n_on_device ? fastest(all.on_device, all.n_on_device) : all.least;
-
-		ns = fmin(idle_ns, fastest(all.on_stream, all.n_on_stream));
-	}
-	free(all.on_stream);
-	free(all.on_device);
-	return (int64_t)llround(fmin(fmax(ns, -MAX_LATENCY_NS), MAX_LATENCY_NS));
-}
+enum { OVERLAP_TOLERANCE_NS = 1000 };
 
 /* ---- lanes ---- */
 
@@ -224,11 +153,6 @@ static void add_act(struct rank_load *load, const struct sc_trace_event *e, uint
 		act.start_ns += late;
 		act.dur_ns -= cut;
 		act.cut_ns = cut < UINT16_MAX ? (uint16_t)cut : UINT16_MAX;
-		if (late > MAX_LATENCY_NS) {
-			run->n_early++;
-			run->early_ns = late > run->early_ns ? late : run->early_ns;
-			run->early_cut_ns += cut;
-		}
 	}
 	run->n_unlaunched += act.launch == SC_NONE;
 	act.lane = (uint16_t)lane_for(load, &lanes[e->lane], &load->trace.lanes.at[e->lane], &act);
@@ -338,7 +262,7 @@ void sc_trace_load_acts(struct rank_load *load)
 	for (size_t i = 0; i < t->configs.n && i <= UINT16_MAX; i++)
 		SC_VEC_PUSH(&load->rank->configs, t->configs.at[i]);
 	memset(lanes, 0, (t->lanes.n + 1) * sizeof(*lanes));
-	load->latency_ns = launch_latency(load);
+	load->latency_ns = load->rank->mended.latency_ns;
 	load->rank->launch_latency_us = sc_ns_us(load->latency_ns);
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];

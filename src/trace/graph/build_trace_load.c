@@ -85,6 +85,19 @@ static void load_node(struct rank_load *load)
 		load->run->node_gpus = n;
 }
 
+/* Its name and step. */
+static void place_broken(struct rank_load *load, struct sc_broken *b)
+{
+	const struct sc_trace_rank *r = load->rank;
+	size_t i = 0;
+
+	b->name = sc_trace_load_name(load, b->name);
+	while (i < r->iterations.n && (r->calls.at[r->iterations.at[i].begin].start_ns > b->at_ns ||
+				       r->calls.at[r->iterations.at[i].end].start_ns < b->at_ns))
+		i++;
+	b->step = i < r->iterations.n ? r->iterations.at[i].step : -1;
+}
+
 /* Processes beside a rank's own, as those that load data, leave traces too: `active` leaves them out. */
 static int load_rank(struct sc_trace_run *run, const char *path, const char *range, bool active,
 		     struct sc_err *err)
@@ -92,7 +105,8 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	const struct sc_trace_load_opts opts = {
 		.classes = 1u << SC_EV_KERNEL | 1u << SC_EV_COPY | 1u << SC_EV_SET |
 			   1u << SC_EV_API | 1u << SC_EV_SYNC | 1u << SC_EV_EVENT_RECORD |
-			   1u << SC_EV_RANGE | (uint32_t)run->with_shapes << SC_EV_OP,
+			   1u << SC_EV_RANGE | 1u << SC_EV_GRAPH |
+			   (uint32_t)run->with_shapes << SC_EV_OP,
 	};
 	struct sc_trace_rank rank = {
 		.path = sc_arena_strdup(&run->arena, path), .dp_rank = -1, .stage = -1};
@@ -101,6 +115,8 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 
 	if (rc)
 		return rc;
+	if (active)
+		sc_trace_mend(&load.trace, &rank.mended);
 	if (count_acts(&load.trace, &rank.n_untimed) == 0 && active) {
 		sc_trace_release(&load.trace);
 		run->n_idle++;
@@ -134,6 +150,8 @@ static int load_rank(struct sc_trace_run *run, const char *path, const char *ran
 	sc_trace_load_loops(&load);
 	sc_trace_load_waits(&load);
 	sc_trace_number_iterations(&load);
+	for (size_t i = 0; i < SC_N_BROKEN; i++)
+		place_broken(&load, &load.rank->mended.broken[i]);
 	if (run->ranges.n)
 		rc = sc_trace_load_ranges(&load, path, err);
 	/* From the trace's base to the run's. Calls of the merge are on it already. */

@@ -39,6 +39,7 @@ enum sc_replay_overlap { SC_OVERLAP_AS_RECORDED, SC_OVERLAP_NONE, SC_OVERLAP_FRE
 /* Ranks that were not recorded: as slow as they were, since what the recorded ones waited for them is used
  * again; or as fast as the recorded ones, which then wait for recorded ranks only. */
 enum sc_replay_missing { SC_MISSING_RECORDED, SC_MISSING_SYMMETRIC };
+#define SC_UNEXPLAINED_FRAC 0.1
 struct sc_replay_opts {
 	const struct sc_replay_change *changes;
 	size_t n_changes;
@@ -144,6 +145,10 @@ struct sc_replay_result {
 	struct sc_replay_wheres by_range, by_op; /* empty: the trace has none */
 	double idle_ms[SC_N_IDLES];              /* of a device that computes, all 0: not known */
 	int64_t world;                           /* ranks of the job; -1: not said */
+	/* The part of a step that waits take which nothing in the trace explains. Where it is more than
+	 * SC_UNEXPLAINED_FRAC, a change has two answers: they stay, or they follow what is changed. NAN: one answer. */
+	double unexplained_frac, changed_free_ms;
+	double broken_frac; /* of the activities: their record cannot be; above 1: records contradict each other */
 	int64_t show_step;
 	struct sc_reading reading; /* of the shown iteration; contributors are those of the path */
 	struct sc_trace_loss loss; /* of the recording */

@@ -133,6 +133,66 @@ static void warn_of_ranks(const struct replay_study *study)
 		}
 }
 
+/* What cannot have been, and the first of each kind by name; the clocks of host and device. Returns its share. */
+static double warn_of_mended(const struct sc_trace_rank *rank, const char *name,
+			     const struct sc_trace_run *run, struct sc_warnings *warnings)
+{
+	static const char *const why[SC_N_BROKEN] = {
+		[SC_BROKEN_UNTIMED] = "without a time",
+		[SC_BROKEN_ORDER] = "out of the order of their stream",
+		[SC_BROKEN_LAUNCH] = "that begin before their launch",
+		[SC_BROKEN_DURATION] = "that run on after they must have ended",
+	};
+	const struct sc_trace_mended *m = &rank->mended;
+	double frac = m->contradicts ? 2 : 0, cut_us = 0;
+	size_t n_cut = 0;
+
+	for (size_t a = 0; a < rank->acts.n; a++) {
+		const struct sc_act *act = &rank->acts.at[a];
+
+		n_cut += act->cut_ns && act->dur_ns == 0;
+		cut_us += act->dur_ns == 0 ? sc_ns_us(act->cut_ns) : 0;
+	}
+	if (n_cut)
+		sc_warn(warnings,
+			"%s: activities that end before their launch could have started them count as "
+			"nothing: n=%zu, %.3f ms",
+			name, n_cut, cut_us / SC_US_PER_MS);
+
+	for (int i = 0; i < SC_N_BROKEN; i++) {
+		const struct sc_broken *b = &m->broken[i];
+
+		frac += (double)b->n / fmax(1, (double)m->n_acts);
+		if (b->n)
+			sc_warn(warnings,
+				"%s: records %s, mended: n=%" PRId64 " of %" PRId64
+				", first %.24s of step %" PRId64 ", %.3f ms, now %.3f",
+				name, why[i], b->n, m->n_acts, sc_trace_run_name(run, b->name),
+				b->step, (double)b->was_ns / SC_NS_PER_MS,
+				(double)b->now_ns / SC_NS_PER_MS);
+	}
+	if (m->shift_ns)
+		sc_warn(warnings, "%s: the device's clock is %.3f ms %s: %s; it is set right", name,
+			fabs((double)m->shift_ns) / SC_NS_PER_MS,
+			m->shift_ns < 0 ? "late" : "early",
+			m->shift_ns < 0 ? "waits return before what they wait for ends"
+					: "kernels begin before their launch");
+	if (m->contradicts)
+		sc_warn(warnings,
+			"%s: launches, waits and the order of streams contradict each other", name);
+	if (m->n_graphs)
+		sc_warn(warnings,
+			"%s: CUDA graphs were recorded as wholes (n=%" PRId64
+			"); nsys profile --cuda-graph-trace=node shows their kernels",
+			name, m->n_graphs);
+	if (m->n_overlaps)
+		sc_warn(warnings,
+			"%s: kernels that begin beside the end of the one before them on their stream: "
+			"n=%" PRId64 "; the overlap stays as a share",
+			name, m->n_overlaps);
+	return frac;
+}
+
 static void warn_of_clocks(const struct replay_study *study)
 {
 	const struct sc_trace_run *run = &study->run;
@@ -140,12 +200,6 @@ static void warn_of_clocks(const struct replay_study *study)
 	double widest_us = 0, spread_us = 0;
 	size_t n = 0, n_few = 0;
 
-	if (run->n_early)
-		sc_warn(warnings,
-			"activities of the GPU start before their launch, by up to %.3f ms (n=%" PRId64
-			"): host and device clocks differ; %.3f ms of them are lost",
-			(double)run->early_ns / SC_NS_PER_MS, run->n_early,
-			(double)run->early_cut_ns / SC_NS_PER_MS);
 	for (size_t r = 0; r < run->merge.ranks.n; r++) {
 		const struct sc_merge_rank *rank = &run->merge.ranks.at[r];
 		const double bound_us = sc_merge_bound_ns(rank) / (double)SC_NS_PER_US;
@@ -447,6 +501,11 @@ void sc_replay_results(struct replay_study *study)
 	}
 	put_families(study, out);
 	warn_of_ranks(study);
+	for (size_t r = 0; r < out->ranks.n; r++)
+		out->broken_frac =
+			fmax(out->broken_frac,
+			     warn_of_mended(&study->run.ranks.at[r], out->ranks.at[r].name,
+					    &study->run, &out->warnings));
 	warn_of_clocks(study);
 	warn_of_lag(study);
 	warn_of_holes(study);
