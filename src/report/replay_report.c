@@ -207,6 +207,20 @@ static void append_verdict(const struct sc_replay_result *r, struct sc_strbuf *o
 	append_unknown(r, &unit, out);
 }
 
+/* What the changed step is made of: what the changes do not reach stands still. */
+static void append_still(const struct sc_reading *reading, struct sc_strbuf *out)
+{
+	int most = 0;
+
+	for (int owner = 1; owner < SC_N_OWNERS; owner++)
+		if (reading->path_owner_ms[owner] > reading->path_owner_ms[most])
+			most = owner;
+	if (reading->path_owner_ms[most] > 0)
+		sc_strbuf_printf(out, "what holds the changed step: %s, %.0f %% of its path\n",
+				 sc_owner_names[most],
+				 share_pct(reading->path_owner_ms[most], reading->iteration_ms));
+}
+
 static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	const char *gaps = r->gaps == SC_GAPS_MEASURED ? "with measured"
@@ -238,10 +252,19 @@ static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 		append_mean(reference, r->reference_ms, r->measured_ms, out);
 	append_mean("  every operation typical", r->typical_ms, r->measured_ms, out);
 	append_mean("  changed", r->changed_ms, r->measured_ms, out);
+	append_mean("  changed, unexplained waits too", r->changed_free_ms, r->measured_ms, out);
 	if (!isnan(pct_off(r->changed_ms, r->reference_ms)))
 		sc_strbuf_printf(out, "the changes make it %.2f %% %s than %s gaps\n",
 				 fabs(pct_off(r->changed_ms, r->reference_ms)),
 				 r->changed_ms < r->reference_ms ? "shorter" : "longer", gaps);
+	if (!isnan(pct_off(r->changed_free_ms, r->reference_ms)))
+		sc_strbuf_printf(
+			out,
+			"that is one bound, %+.2f %% the other: waits that nothing explains are "
+			"%.0f %% of a step, and may follow what is changed\n",
+			pct_off(r->changed_free_ms, r->reference_ms), SC_PCT * r->unexplained_frac);
+	if (!isnan(r->changed_ms))
+		append_still(&r->reading, out);
 }
 
 /* The first, and all outliers. */
@@ -576,8 +599,9 @@ static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 	append_verdict(r, &text);
 	sc_strbuf_append_char(&text, ' ');
 	sc_json_verdict(json,
-			is_dark                       ? SC_STANDS_BADLY
-			: error.median_pct < GOOD_PCT ? SC_STANDS_WELL
+			is_dark || r->broken_frac > 1 ? SC_STANDS_BADLY
+			: error.median_pct < GOOD_PCT && r->broken_frac <= SC_LOSS_STANDS_FRAC
+				? SC_STANDS_WELL
 			: error.median_pct < FAIR_PCT ? SC_STANDS_FAIR
 						      : SC_STANDS_BADLY,
 			"%sThe replay is off by %.2f %% (median), %.2f %% at most.",
@@ -611,6 +635,7 @@ static void put_json(const void *result, struct sc_json *json)
 	sc_json_known_real(json, at, "reference", r->reference_ms);
 	sc_json_known_real(json, at, "typical", r->typical_ms);
 	sc_json_known_real(json, at, "changed", r->changed_ms);
+	sc_json_known_real(json, at, "changed_free", r->changed_free_ms);
 	add_error(json, r, "simulated", SC_REPLAY_SIMULATED);
 	add_error(json, r, "predicted", SC_REPLAY_PREDICTED);
 	at = sc_json_object(json, json->root, "band_pct");

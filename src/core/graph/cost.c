@@ -16,6 +16,7 @@ const struct sc_gap_traits sc_gaps[SC_N_GAPS] = {
 	[SC_GAP_LAUNCH] = {"launch latency", SC_OWN_HOST},
 	[SC_GAP_QUEUE] = {"full launch queue", SC_OWN_HOST},
 	[SC_GAP_PEER] = {"wait for a peer", SC_OWN_PEER},
+	[SC_GAP_GRAPH] = {"gap in a graph", SC_OWN_OTHER},
 	[SC_GAP_UNEXPLAINED] = {"unexplained wait", SC_OWN_OTHER},
 };
 

@@ -36,6 +36,7 @@ enum sc_gap {
 	SC_GAP_LAUNCH, /* the latency of a launch, or of an event */
 	SC_GAP_QUEUE,  /* for room in the launch queue */
 	SC_GAP_PEER,
+	SC_GAP_GRAPH, /* between kernels of one launch */
 	SC_GAP_UNEXPLAINED,
 	SC_N_GAPS
 };

@@ -190,7 +190,9 @@ static void add_own_act(struct part *p, uint32_t a, uint32_t before)
 			: fmin(sc_trace_act_rest(p->rank, p->it->begin, act, before).gap_us,
 			       (double)act->gap_us);
 	const struct gap gap = p->run->n_replicas ? (struct gap){gap_us, SC_GAP_HOST}
-						  : gap_of_latency(gap_us, SC_GAP_LAUNCH);
+			       : sc_act_in_graph(p->rank, a)
+				       ? (struct gap){gap_us, SC_GAP_GRAPH}
+				       : gap_of_latency(gap_us, SC_GAP_LAUNCH);
 	uint32_t node, launch;
 
 	if (group != SC_NONE) {

@@ -11,6 +11,9 @@
 #include "trace/graph/trace_order.h"
 #include "trace/replay/replay_study.h"
 
+#define LEAST_CHANGE 1e-9 /* of a time, beside rounding */
+#define LEAST_SURE 0.01   /* of the shortest step: where the clock of the device is */
+
 struct setting {
 	const struct replay_study *study;
 	const struct replay_variant *variant;
@@ -303,6 +306,12 @@ static bool is_changed(const struct setting *s, const struct sc_act *act)
 
 /* ---- nodes ---- */
 
+/* A latency may be the host's; a wait that nothing explains is not. A job's timeline has the host's work in gaps. */
+static bool is_host_latency(const struct setting *s, double us)
+{
+	return us <= sc_ns_us(SC_TRACE_LATENCY_NS) || s->study->run.n_replicas;
+}
+
 static void set_call(const struct setting *s, uint32_t c, bool tail, struct sc_cost *cost)
 {
 	const struct sc_call *call = &s->rank->calls.at[c];
@@ -322,7 +331,10 @@ static void set_call(const struct setting *s, uint32_t c, bool tail, struct sc_c
 	else
 		cost->latency_us = (double)now.gap_us * as_others(s, s->study->host_slowness);
 	subject.range = call->range;
-	cost->latency_us *= tail ? scale_of(s, &subject) : scale_of_work(s, subject, call);
+	if (!tail)
+		cost->latency_us *= scale_of_work(s, subject, call);
+	else if (is_host_latency(s, cost->latency_us))
+		cost->latency_us *= scale_of(s, &subject);
 }
 
 static double gap_now(const struct setting *s, uint32_t a)
@@ -333,7 +345,11 @@ static double gap_now(const struct setting *s, uint32_t a)
 				 ? s->study->medians[s->rank_idx].acts[times][a].gap_us
 				 : s->rank->acts.at[a].gap_us;
 
-	return times == TIMES_ZERO ? 0 : (double)us * scale_of(s, &subject);
+	if (times == TIMES_ZERO)
+		return 0;
+	return is_host_latency(s, (double)us) && !sc_act_in_graph(s->rank, a)
+		       ? (double)us * scale_of(s, &subject)
+		       : (double)us;
 }
 
 static double work_now(const struct setting *s, uint32_t a)
@@ -423,11 +439,12 @@ static void set_node(struct setting *s, uint32_t node, struct sc_trace_graph *g)
 	}
 }
 
-void sc_replay_set(const struct replay_at *at, struct sc_trace_graph *graph)
+static void set_all(const struct replay_at *at, const struct replay_variant *variant,
+		    struct sc_trace_graph *graph)
 {
 	const struct replay_study *study = at->study;
 	struct setting s = {.study = study,
-			    .variant = at->variant,
+			    .variant = variant,
 			    .follow = at->v == V_OTHERS ? NULL : &study->follow[at->v],
 			    .iteration = at->iteration};
 
@@ -441,6 +458,46 @@ void sc_replay_set(const struct replay_at *at, struct sc_trace_graph *graph)
 		set_node(&s, i, graph);
 	free(s.lanes);
 	free(s.changed);
+}
+
+/* What is known of no cause follows what is changed: by the factor of that. Without a change it is none. */
+static void free_unexplained(struct sc_trace_graph *graph, const struct sc_cost *reference)
+{
+	struct sc_cost *costs = graph->graph.costs.at;
+	double before_us = 0, after_us = 0, factor;
+
+	for (size_t i = 0; i < graph->graph.costs.n; i++) {
+		const double was_us = sc_cost_alone_us(&reference[i]);
+		const double is_us = sc_cost_alone_us(&costs[i]);
+
+		if (fabs(is_us - was_us) <= LEAST_CHANGE * was_us)
+			continue;
+		before_us += was_us;
+		after_us += is_us;
+	}
+	factor = before_us > 0 ? after_us / before_us : 0;
+	for (size_t i = 0; i < graph->graph.costs.n; i++)
+		if (costs[i].gap == SC_GAP_UNEXPLAINED)
+			costs[i].latency_us *= factor;
+}
+
+void sc_replay_set(const struct replay_at *at, struct sc_trace_graph *graph)
+{
+	const size_t bytes = graph->graph.costs.n * sizeof(struct sc_cost);
+	struct sc_cost *reference;
+
+	if (at->v != V_FREE && at->v != V_EXPLAINED) {
+		set_all(at, at->variant, graph);
+		return;
+	}
+	reference = sc_xmalloc(bytes + 1);
+	set_all(at, &at->study->variants.at[V_REFERENCE], graph);
+	memcpy(reference, graph->graph.costs.at, bytes);
+	set_all(at, at->variant, graph);
+	if (at->v == V_EXPLAINED)
+		memcpy(reference, graph->graph.costs.at, bytes);
+	free_unexplained(graph, reference);
+	free(reference);
 }
 
 /* ---- before anything is simulated ---- */
@@ -615,12 +672,37 @@ static int check_gpus(const struct replay_study *study, struct sc_warnings *warn
 			  (long long)gpus, recorded);
 }
 
+/* What a change brings depends on when the device did what: where the records do not tell, nor does a replay. */
+static int check_times(const struct replay_study *study, struct sc_err *err)
+{
+	double ms = INFINITY;
+
+	for (size_t i = 0; i < study->out->iterations.n; i++)
+		ms = fmin(ms, study->out->iterations.at[i].measured_ms);
+	for (size_t r = 0; r < study->run.ranks.n && study->changed; r++) {
+		const struct sc_trace_mended *m = &study->run.ranks.at[r].mended;
+
+		if (m->contradicts)
+			return sc_err_at(
+				err, SC_EUNSUPPORTED, study->run.ranks.at[r].path, 0, 0,
+				"its launches, waits and streams contradict each other: it "
+				"does not tell what a change would bring");
+		if ((double)m->unsure_ns > LEAST_SURE * ms * (double)SC_NS_PER_MS)
+			return sc_err_at(
+				err, SC_EUNSUPPORTED, study->run.ranks.at[r].path, 0, 0,
+				"its device's clock is off by %.3f ms or more, and nothing bounds it "
+				"on both sides: it does not tell what a change would bring",
+				fabs((double)m->shift_ns) / (double)SC_NS_PER_MS);
+	}
+	return 0;
+}
+
 int sc_replay_check(const struct replay_study *study, struct sc_err *err)
 {
 	const int64_t without = study->opts->without_rank;
 	const size_t n = study->run.ranks.n;
 	size_t r = 0;
-	int rc = 0;
+	int rc = check_times(study, err);
 
 	while (r < n && study->run.ranks.at[r].rank != without)
 		r++;

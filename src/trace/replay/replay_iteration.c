@@ -14,8 +14,8 @@ enum { MAX_SETTLED = 8 };
 /* Only costs change where the graph is there. */
 static void build(const struct replay_at *at)
 {
-	const bool reshapes =
-		at->v == V_CHANGED && at->study->opts->overlap != SC_OVERLAP_AS_RECORDED;
+	const bool reshapes = (at->v == V_CHANGED || at->v == V_FREE) &&
+			      at->study->opts->overlap != SC_OVERLAP_AS_RECORDED;
 	struct replay_scratch *s = at->s;
 
 	if (!s->is_built || s->iteration != at->iteration || s->reshaped || reshapes ||

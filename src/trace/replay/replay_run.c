@@ -192,6 +192,8 @@ static void add_variants(struct replay_study *study)
 		[V_NO_GAPS] = {TIMES_ZERO, TIMES_MEASURED, PICK_NONE, 0},
 		[V_TYPICAL] = {TIMES_ZERO, TIMES_MEAN, PICK_NONE, 0},
 		[V_LOSS] = {gaps, TIMES_MEASURED, PICK_NONE, 0},
+		[V_EXPLAINED] = {TIMES_MEASURED, TIMES_MEASURED, PICK_NONE, 0},
+		[V_FREE] = {gaps, TIMES_MEASURED, PICK_CHANGED, 0},
 	};
 
 	for (size_t i = 0; i < N_FIXED; i++)
@@ -396,8 +398,10 @@ static int vary(void *shared, void *context, size_t iteration, struct sc_err *er
 	int rc = 0;
 
 	for (size_t v = V_OTHERS + 1; rc == 0 && v < study->variants.n; v++)
-		if (v == V_CHANGED ? study->changed
-				   : v < V_NO_GAPS || (v != V_LOSS && !study->opts->no_what_if))
+		if (v == V_CHANGED                    ? study->changed
+		    : v == V_EXPLAINED || v == V_FREE ? study->changed && !study->run.n_replicas
+						      : v < V_NO_GAPS || (v != V_LOSS &&
+									  !study->opts->no_what_if))
 			rc = simulate(at_of(study, context, iteration, v), err);
 	return rc;
 }
@@ -454,6 +458,9 @@ static void put_iterations(const struct replay_study *study)
 	out->simulated_ms = sc_replay_study_ms(study, V_RECORDED);
 	out->predicted_ms = sc_replay_study_ms(study, V_OTHERS);
 	out->changed_ms = sc_replay_study_ms(study, V_CHANGED);
+	out->unexplained_frac = 1 - sc_replay_study_ms(study, V_EXPLAINED) / out->simulated_ms;
+	if (out->unexplained_frac > SC_UNEXPLAINED_FRAC)
+		out->changed_free_ms = sc_replay_study_ms(study, V_FREE);
 	out->reference_ms = sc_replay_study_ms(study, V_REFERENCE);
 	out->no_gaps_ms = sc_replay_study_ms(study, V_NO_GAPS);
 	out->typical_ms = sc_replay_study_ms(study, V_TYPICAL);
@@ -582,6 +589,7 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 		.reference_ms = NAN,
 		.typical_ms = NAN,
 		.changed_ms = NAN,
+		.changed_free_ms = NAN,
 	};
 	sc_arena_init(&out->arena, ARENA_BYTES);
 	rc = sc_trace_list(path, &out->arena, &files.at, &files.n, err);

@@ -31,7 +31,18 @@ struct replay_variant {
 	uint32_t which;
 };
 /* Those that every study has come first. */
-enum { V_RECORDED, V_OTHERS, V_CHANGED, V_REFERENCE, V_NO_GAPS, V_TYPICAL, V_LOSS, N_FIXED };
+enum {
+	V_RECORDED,
+	V_OTHERS,
+	V_CHANGED,
+	V_REFERENCE,
+	V_NO_GAPS,
+	V_TYPICAL,
+	V_LOSS,
+	V_EXPLAINED, /* as recorded, without the waits that nothing explains */
+	V_FREE,      /* changed, and these waits with it */
+	N_FIXED
+};
 
 /* An activity that an iteration left to run, and how long after its end that takes. */
 struct replay_left {
