@@ -44,6 +44,8 @@ struct sc_block_env sc_block_env_of(const struct sc_request *request,
 				    const struct sc_fabric *fabric,
 				    const struct sc_predict_opts *opts)
 {
+	const double level = request->software.level;
+
 	return (struct sc_block_env){.request = request,
 				     .device = &request->device,
 				     .software = &request->software,
@@ -51,11 +53,11 @@ struct sc_block_env sc_block_env_of(const struct sc_request *request,
 				     .slowdown = 1,
 				     .cuda_graphs = request->config.training.cuda_graphs,
 				     .attention_eff = 1,
-				     .gemm_speed = opts->gemm_speed,
-				     .hbm_speed = opts->hbm_speed,
-				     .link_speed = opts->link_speed,
-				     .nic_speed = opts->nic_speed,
-				     .host_speed = opts->host_speed};
+				     .gemm_speed = opts->gemm_speed / level,
+				     .hbm_speed = opts->hbm_speed / level,
+				     .link_speed = opts->link_speed / level,
+				     .nic_speed = opts->nic_speed / level,
+				     .host_speed = opts->host_speed / level};
 }
 
 void sc_block_clear(struct sc_block *block)
@@ -117,7 +119,7 @@ static double kernel_speed(const struct sc_block_env *env, const struct sc_op *o
 	if (cost->owner_frac[SC_OWN_COMPUTE] > 0)
 		return eff * (op->kind == SC_OP_GEMM || op->kind == SC_OP_ATTENTION
 				      ? env->gemm_speed
-				      : 1);
+				      : 1 / env->software->level);
 	return eff * env->hbm_speed;
 }
 

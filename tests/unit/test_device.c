@@ -59,7 +59,7 @@ static const struct {
 	 "devices/bad.yaml: error: missing key \"sm_count\"; give it here or in "
 	 "the file of defaults"},
 	{"schema: stepcast/1\ndefaults: devices/bad.yaml\n",
-	 "devices/bad.yaml:2:11: error: defaults: expected the name of one file, at most 4 deep"},
+	 "devices/bad.yaml:2:11: error: defaults: expected the name of one file, at most 8 deep"},
 	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\ngemm: {eff_max: 2}\n",
 	 "devices/bad.yaml:3:17: error: gemm.eff_max: 2 is out of range; expected 0.001 to 1"},
 	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\nid: bad\n"

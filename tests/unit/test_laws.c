@@ -342,3 +342,19 @@ LOOP_TEST(bytes_of_all_axes_fit_the_nics, N_RANDOM / N_AT_ONCE)
 	}
 	ck_assert_int_le(n_off, 2);
 }
+
+/* A profile's level is of everything: an iteration is so much longer, whatever it waits for, but for rounding. */
+LOOP_TEST(level_is_of_everything, N_RANDOM / N_AT_ONCE)
+{
+	for (int i = 0; i < n_cases(N_AT_ONCE); i++) {
+		double before;
+
+		if (!resolve_random(_i * N_AT_ONCE + i))
+			continue;
+		before = out.iteration_ms;
+		request.software.level = 1.25;
+		ck_assert(predict());
+		ck_assert_msg(fabs(out.iteration_ms / before / 1.25 - 1) < NEAR, "config %d: %g",
+			      _i * N_AT_ONCE + i, out.iteration_ms / before);
+	}
+}

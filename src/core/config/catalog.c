@@ -139,7 +139,7 @@ static bool is_like(const struct sc_like *a, const struct sc_like *b)
 	return true;
 }
 
-int sc_catalog_band(struct sc_catalog *catalog, const struct sc_like *like,
+int sc_catalog_band(struct sc_catalog *catalog, const struct sc_like *like, double own_ln,
 		    const struct sc_band **out, struct sc_err *err)
 {
 	struct band_entry *entry;
@@ -159,6 +159,8 @@ int sc_catalog_band(struct sc_catalog *catalog, const struct sc_like *like,
 	if (!entry && rc == 0) {
 		entry = sc_arena_alloc(&catalog->arena, sizeof(*entry));
 		sc_band_find(catalog->likeness, like, 0, &entry->band);
+		if (own_ln > 0)
+			sc_band_take_own(&entry->band, own_ln);
 		entry->next = catalog->bands;
 		catalog->bands = entry;
 	}

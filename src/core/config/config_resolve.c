@@ -585,7 +585,7 @@ static int resolve_band(const struct sc_resolver *res)
 					: bytes > 1 ? "16"
 						    : "8"}};
 
-	if (sc_catalog_band(res->catalog, &like, &req->band, &own))
+	if (sc_catalog_band(res->catalog, &like, req->software.band_ln, &req->band, &own))
 		return sc_resolve_profile_error(res, "training", &own);
 	return 0;
 }

@@ -188,6 +188,15 @@ void sc_band_find(const struct sc_likeness *l, const struct sc_like *like, unsig
 	free(weights);
 }
 
+/* Errors of a stack that is known by a few runs are of many kinds, and have the tails of Laplace's distribution. */
+void sc_band_take_own(struct sc_band *band, double own_ln)
+{
+	band->own_ln = own_ln;
+	for (int c = 0; c < SC_N_CONFIDENCES; c++)
+		band->half_ln[c] = own_ln * log1p(-(SC_CONFIDENCE_LEAST + c) / SC_PCT) /
+				   log1p(-SC_CONFIDENCE / SC_PCT);
+}
+
 double sc_band_factor(const struct sc_band *band, int confidence_pct)
 {
 	assert(confidence_pct >= SC_CONFIDENCE_LEAST && confidence_pct <= SC_CONFIDENCE_MOST);
@@ -236,6 +245,8 @@ size_t sc_band_sources(const struct sc_band *band, struct sc_band_rows *out, siz
 	struct sc_band_rows *all = sc_xcalloc(l->n_lines + 1, sizeof(*all));
 	double total = 0;
 	size_t n = 0, n_out = 0;
+
+	n_most = band->own_ln > 0 ? 0 : n_most;
 
 	for (size_t i = 0; i < l->n_lines; i++) {
 		const struct sc_like *of = &l->lines[i].like;

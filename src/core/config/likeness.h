@@ -35,11 +35,14 @@ struct sc_band {
 	const struct sc_likeness *from;
 	double half_ln
 		[SC_N_CONFIDENCES]; /* log of high over predicted; of predicted over low too */
+	double own_ln;              /* of 80 %, where the profile says its own; else 0 */
 };
 /* `leave_out`: 1 << column of what rows must have otherwise; all alike in all of it are left out. 0: none is. The texts
  * are borrowed. A pair of GPU and software that no row has gets no less than all rows alike would give. */
 void sc_band_find(const struct sc_likeness *likeness, const struct sc_like *like,
 		  unsigned leave_out, struct sc_band *out);
+/* Makes it the band whose 80 % hold own_ln > 0, as a stack's own runs say it (software.band_ln). */
+void sc_band_take_own(struct sc_band *band, double own_ln);
 /* factor to multiply and divide by. */
 double sc_band_factor(const struct sc_band *band, int confidence_pct);
 
@@ -50,7 +53,7 @@ struct sc_band_rows {
 	double share; /* of all weights */
 };
 enum { SC_BAND_ROWS = 3 }; /* that reports name */
-/* Those that weigh most, the heaviest first; returns how many there are, at most n_most. *n_all: rows of the file. */
+/* Those that weigh most, the heaviest first; none of a profile's own band; returns how many there are, at most n_most. *n_all: rows of the file. */
 size_t sc_band_sources(const struct sc_band *band, struct sc_band_rows *out, size_t n_most,
 		       size_t *n_all);
 /* Rows that are alike in all of the columns: a set of 1 << column; 0: all rows. */

@@ -183,6 +183,9 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE(reserve_gib, 0, 1e4, "context, buffers and allocator slack, GiB a GPU"),
 	DOUBLE_OR(loss_copies, 0, 16, 0, "fp32 copies of the logits; default 1 if fused, else 2"),
 	DOUBLE_OR(reserve_frac, 0, 2, 0, "allocator slack, of the tensors' bytes; default 0"),
+	DOUBLE_OR(level, 0.01, 100, 1, "time of everything over what is predicted; default 1"),
+	DOUBLE_OR(band_ln, 0, 7, 0,
+		  "half-width of the 80 % band, in logs; 0 = by configs/likeness.csv"),
 	SC_FIELD_MAP(sc_software, dlrm, DLRM_FIELDS, "recommendation models"),
 	{0},
 };

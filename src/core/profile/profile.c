@@ -8,7 +8,7 @@
 
 #include "core/profile/paths.h"
 
-enum { MAX_DEPTH = 4, MAX_ID = 64, MAX_LISTED = 5 };
+enum { MAX_DEPTH = 8, MAX_ID = 64, MAX_LISTED = 5 };
 
 int sc_schema_check(const struct sc_yaml *map, bool required, struct sc_err *err)
 {
