@@ -313,6 +313,10 @@ static void add_validated(struct sc_json *json, const struct sc_validation *v)
 			sc_json_text(json, row, "group",
 				     sc_csv_cell(v->table, c->row, (size_t)group));
 		sc_json_known_real(json, row, "measured_ms", c->measured_ms);
+		if (c->kin) {
+			sc_json_text(json, row, "kin", c->kin);
+			sc_json_real(json, row, "over_kin", c->over_kin);
+		}
 		if (c->skipped) {
 			sc_json_text(json, row, "skipped", c->skipped);
 			continue;
@@ -410,7 +414,7 @@ static void put_validation_json(const void *result, struct sc_json *json)
 	}
 }
 
-enum { MAX_SKIPPED_REASONS = 8 };
+enum { MAX_SKIPPED_REASONS = 8, MAX_UNLIKE = 8 };
 
 static void append_score(struct sc_strbuf *out, const char *name, const struct sc_score *s)
 {
@@ -454,6 +458,26 @@ static void append_skipped(struct sc_strbuf *out, const struct sc_score *score)
 				 n_left);
 	free(texts);
 	free(reasons);
+}
+
+void sc_text_unlike(const struct sc_validation *v, struct sc_strbuf *out)
+{
+	size_t n = 0;
+
+	if (v->n_unlike)
+		sc_strbuf_printf(out,
+				 "\n%zu rows are not like their kin, which differ in replicas, "
+				 "sharding of states and batch alone: a micro-batch takes\n",
+				 v->n_unlike);
+	for (size_t i = 0; i < v->n_cases; i++) {
+		const struct sc_case *c = &v->cases[i];
+
+		if (c->kin && n++ < MAX_UNLIKE)
+			sc_strbuf_printf(out, "  %s %.1f times as long as in %s\n", c->name,
+					 c->over_kin, c->kin);
+	}
+	if (n > MAX_UNLIKE)
+		sc_strbuf_printf(out, "  and %zu more; --json lists them\n", n - MAX_UNLIKE);
 }
 
 static void append_choices(struct sc_strbuf *out, const struct sc_choices *choices)
@@ -504,6 +528,7 @@ static void put_validation_text(const void *result, struct sc_strbuf *out)
 		append_score(out, group->value, &group->score);
 	}
 	append_skipped(out, &v->all);
+	sc_text_unlike(v, out);
 	if (v->choices)
 		append_choices(out, v->choices);
 }

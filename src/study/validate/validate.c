@@ -11,6 +11,7 @@
 #include "base/num.h"
 #include "base/search.h"
 #include "base/units.h"
+#include "study/validate/kin.h"
 
 /* ---- which rows ---- */
 
@@ -152,6 +153,8 @@ static void leave_out(const struct sc_validate_opts *opts, struct sc_case *c)
 	struct sc_band band;
 	double factor;
 
+	if (c->outcome.band->own_ln > 0)
+		return; /* of runs that are in no row of the file */
 	like.at[SC_LIKE_SUITE] = sc_validation_suite(opts->table, c->row);
 	sc_band_find(c->outcome.band->from, &like, opts->leave_out, &band);
 	factor = sc_band_factor(&band, opts->predict->confidence_pct);
@@ -342,6 +345,8 @@ int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 		read_memory(&run);
 	if (rc == 0)
 		rc = opts->kind ? guess_cases(&run) : predict_cases(&run);
+	if (rc == 0 && !opts->kind)
+		rc = sc_kin_find(opts->base, arena, &v, err);
 	if (rc)
 		return rc;
 	indices = sc_arena_calloc(arena, v.n_cases, sizeof(*indices));

@@ -36,6 +36,9 @@ struct sc_case {
 	struct sc_outcome outcome;
 	double error_pct;    /* predicted over measured - 1; 0 if it was not predicted */
 	const char *skipped; /* why, or NULL */
+	const char *
+		kin; /* of a run that is not like its kin (study/validate/kin.h): their fastest; or NULL */
+	double over_kin; /* its time for a micro-batch over that of kin */
 };
 struct sc_score {
 	size_t n_rows; /* asked for; accuracy.n of them were predicted */
@@ -64,6 +67,7 @@ struct sc_validation {
 	struct sc_err bad;                /* the first of them */
 	size_t n_warned;                  /* predicted, with warnings */
 	const char *first_warning;        /* of a kind of operation; NULL: none */
+	size_t n_unlike;                  /* cases that are not like their kin */
 	bool has_memory;                  /* the table has a column memory_gib */
 	struct sc_score all;
 	struct sc_group_score *groups; /* by column as asked, then by value */
