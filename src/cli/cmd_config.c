@@ -1,12 +1,15 @@
 /* stepcast config: is a config right, what does it come to, and what is it of other programs' files. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "core/foreign/foreign.h"
+#include "core/profile/paths.h"
 #include "report/config_show.h"
 #include "study/schedule/schedule_choose.h"
 
@@ -31,17 +34,41 @@ static const struct sc_cli_option OPTIONS[] = {
 enum verb { CHECK, SHOW, IMPORT, N_VERBS };
 static const char *const VERBS[N_VERBS] = {"check", "show", "import"};
 
+/* The commented template of a software profile, to answer. */
+static int write_stack(const struct config_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+	const char *path;
+	char *read = NULL;
+	size_t n;
+	int rc;
+
+	if (args->common.words.n != 1 || args->sets.n)
+		return sc_err_set(err, SC_EUSAGE, "config stack takes no FILE and no --set");
+	rc = sc_config_path((struct sc_config_ref){.at = "stack.yaml"}, arena, &path, err);
+	if (rc == 0)
+		rc = sc_file_read(path, SC_FILE_MAX_UNPACKED, &read, &n, err);
+	if (rc == 0) {
+		sc_strbuf_append(&text, read);
+		rc = sc_cli_write_text(args->common.output, &text, err);
+	}
+	free(read);
+	sc_strbuf_release(&text);
+	return rc;
+}
+
 static int verb_of(const struct sc_arg_list *words, enum verb *out, struct sc_err *err)
 {
 	int verb = 0;
 
 	if (words->n < 2)
-		return sc_err_set(err, SC_EUSAGE, "config needs check, show or import, and a FILE");
+		return sc_err_set(err, SC_EUSAGE,
+				  "config needs check, show or import, and a FILE; or stack");
 	while (verb < N_VERBS && strcmp(words->at[0], VERBS[verb]) != 0)
 		verb++;
 	if (verb == N_VERBS)
 		return sc_err_set(err, SC_EUSAGE,
-				  "config: expected check, show or import, got \"%.64s\"",
+				  "config: expected check, show, import or stack, got \"%.64s\"",
 				  words->at[0]);
 	if (verb != IMPORT && words->n > 2)
 		return sc_err_set(err, SC_EUSAGE,
@@ -169,6 +196,8 @@ static int answer(void *into, struct sc_cli_call *call, struct sc_err *err)
 
 	if (args->shim)
 		return write_shim(args, call->arena, err);
+	if (words->n && strcmp(words->at[0], "stack") == 0)
+		return write_stack(args, call->arena, err);
 	predictor = sc_predictor_create();
 	rc = verb_of(words, &verb, err);
 	sc_predict_opts_init(&opts);
@@ -198,9 +227,9 @@ static int answer(void *into, struct sc_cli_call *call, struct sc_err *err)
 const struct sc_command sc_command_config = {
 	.name = "config",
 	.summary =
-		"check a config, show it with every default filled in, or make one from other programs' files",
+		"check a config, show it with every default filled in, or make one from other programs' files; ask for a stack",
 	.synopsis =
-		"(check|show) FILE | import FILE... [--lenient] [--set PATH=VALUE]... | import --shim DIR",
+		"(check|show) FILE | import FILE... [--lenient] [--set PATH=VALUE]... | import --shim DIR | stack",
 	.details =
 		"check says ok, or what is wrong and where. show prints the config with every value filled in, each with "
 		"its origin: a file and line, --set, the GPU's usual node, the software, or a default. Its output is a "
@@ -216,8 +245,11 @@ const struct sc_command sc_command_config = {
 		"  PATH=$(realpath shim):$PATH bash pretrain.sh >run.args\n"
 		"  stepcast config import run.args --set cluster.gpu=h100-sxm-80gb -o ours.yaml\n"
 		"  stepcast config import ds.json config.json --set gpus=64 --set model.seq=4096 --set "
-		"cluster.gpu=a100-sxm-80gb",
-	.words = "check show import",
+		"cluster.gpu=a100-sxm-80gb\n\n"
+		"stack writes a software profile as twelve questions with their usual answers, to copy and to answer: what a "
+		"stack does is worth more to a prediction than what it is called. calibrate learns its numbers.\n\n"
+		"  stepcast config stack -o software/my-stack.yaml",
+	.words = "check show import stack",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct config_args),
 	.run = answer,

@@ -79,10 +79,9 @@ static const char *profile_path(const struct fit_args *args)
 static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 			 struct sc_arena *arena, struct sc_err *err)
 {
-	const char *path = profile_path(args), *stem = sc_file_name(path);
+	const char *path = profile_path(args);
 	const char *old = fit->coefs->at[0].block;
 	struct sc_strbuf text = {0};
-	size_t n = strlen(stem);
 	int rc;
 
 	for (size_t i = 1; i < fit->coefs->n && args->kind == SC_FIT_ITERATION; i++) {
@@ -96,14 +95,7 @@ static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 				strchr(old, ':') + 1, strchr(other, ':') + 1);
 	}
 	old = args->kind == SC_FIT_ITERATION ? strchr(old, ':') + 1 : args->device;
-	if (n > 5 && strcmp(stem + n - 5, ".yaml") == 0)
-		n -= 5;
-	if (n == 0 ||
-	    strspn(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") < n)
-		stem = old;
-	else
-		stem = sc_arena_strndup(arena, stem, n);
-	sc_yaml_fit(fit, stem, &text);
+	sc_yaml_fit(fit, sc_cli_profile_id(path, old, arena), &text);
 	rc = sc_cli_write_text(path, &text, err);
 	sc_strbuf_release(&text);
 	return rc;

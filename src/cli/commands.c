@@ -163,7 +163,7 @@ const struct sc_command *const sc_commands[] = {
 	&sc_command_compare,    &sc_command_validate,
 	&sc_command_shard,      &sc_command_c3,
 	&sc_command_schedule,   &sc_command_op,
-	&sc_command_collective, &sc_command_fit,
+	&sc_command_collective, &sc_command_fit,        &sc_command_calibrate,
 	&sc_command_record,     &sc_command_import,
 	&sc_command_export,     &sc_command_info,
 	&sc_command_replay,     &sc_command_config,

@@ -367,6 +367,19 @@ int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_
 	return sc_cli_write(path, write_text, text, err);
 }
 
+const char *sc_cli_profile_id(const char *path, const char *otherwise, struct sc_arena *arena)
+{
+	const char *stem = sc_file_name(path);
+	size_t n = strlen(stem);
+
+	n -= sc_ends_with(stem, ".yaml") ? strlen(".yaml") : 0;
+	return n == 0 || strspn(stem,
+				"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") <
+				       n
+		       ? otherwise
+		       : sc_arena_strndup(arena, stem, n);
+}
+
 static int write_page(const void *ctx, FILE *out, struct sc_err *err)
 {
 	return sc_page_write((json_t *)(uintptr_t)ctx, out, err);

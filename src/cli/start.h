@@ -46,6 +46,8 @@ const volatile sig_atomic_t *sc_cli_catch_stop(void);
 /* Writes a file ("-" is stdout, which main checks) through `write`, errors checked. */
 typedef int (*sc_cli_writer)(const void *ctx, FILE *out, struct sc_err *err);
 int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct sc_err *err);
+/* The stem of a profile's file, in the arena; `otherwise` where it cannot be an id. */
+const char *sc_cli_profile_id(const char *path, const char *otherwise, struct sc_arena *arena);
 int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_err *err);
 /* A result in the form that is asked for: --json, -o FILE.html (the page), -o FILE.csv, else text; and --report's page. Every JSON
  * has `warnings`. */

@@ -103,7 +103,8 @@ static void append_coefs(const struct sc_fit *fit, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "curves: %zu, of %s each\n", fit->curves.n,
 				 fit->kind == SC_FIT_GEMM ? "one weight matrix"
 							  : "a collective on as many ranks");
-	sc_strbuf_printf(out, "condition of the fitted ones: %.3g\n", fit->condition);
+	if (!isnan(fit->condition))
+		sc_strbuf_printf(out, "condition of the fitted ones: %.3g\n", fit->condition);
 }
 
 static void put_text(const void *result, struct sc_strbuf *out)
@@ -249,14 +250,15 @@ static void put_json(const void *result, struct sc_json *json)
 									       : SC_STANDS_FAIR,
 				"%s: %.2f %% mean error on rows that the fit did not see; %.2f %% "
 				"before.",
-				fit->device_id, fit->held_out.mape_pct, fit->before.mape_pct);
+				of_iterations ? fit->table : fit->device_id, fit->held_out.mape_pct,
+				fit->before.mape_pct);
 	}
 	if (fit->formula.n > 0)
 		put_accuracy(json, sc_json_object(json, json->root, "held_out_without_curves"),
 			     &fit->formula);
 	if (!isnan(fit->group_median_pct))
 		sc_json_real(json, json->root, "group_median_ape_pct", fit->group_median_pct);
-	sc_json_real(json, json->root, "condition", fit->condition);
+	sc_json_known_real(json, json->root, "condition", fit->condition);
 	put_coefs(json, fit);
 	put_lists(json, fit);
 }

@@ -25,7 +25,7 @@ int sc_sweep_csv_row(const struct sc_sweep_report *all, size_t row,
 extern const struct sc_forms sc_sweep_forms; /* of a struct sc_sweep_report: JSON alone */
 /* Of a struct sc_validation: its errors as configs/likeness.csv has them, a line for rows that are alike. */
 int sc_likeness_csv_write(const void *validation, FILE *out, struct sc_err *err);
-/* Which cases are not like their kin (study/validate/kin.h); nothing where all are. */
+/* A line for each case that is not like its kin (study/validate/kin.h); nothing if all are. */
 void sc_text_unlike(const struct sc_validation *validation, struct sc_strbuf *out);
 extern const struct sc_forms sc_validation_forms; /* of a struct sc_validation; CSV: its cases */
 

@@ -68,6 +68,8 @@ static void append_value(const struct sc_fit_param *c, const char *key, double v
 		sc_strbuf_printf(out, " # +- %.2g; was %.6g\n", c->standard_error, old);
 	else if (c->status == SC_FIT_AT_BOUND)
 		sc_strbuf_printf(out, " # at its bound; was %.6g\n", old);
+	else if (c->status == SC_FIT_LEANT)
+		sc_strbuf_printf(out, " # hardly told; was %.6g\n", old);
 	else
 		sc_strbuf_printf(out, " # %s: as it was\n", sc_fit_status_names[c->status]);
 }

@@ -72,7 +72,8 @@ enum sc_fit_status {
 	SC_FIT_AT_BOUND,     /* fitted, and came out at its lower or upper bound */
 	SC_FIT_UNDETERMINED, /* the data do not say: stays as it was */
 	SC_FIT_OFF,          /* 0 in the profile: the device has no such thing */
-	SC_FIT_KEPT          /* --keep: stays as it was */
+	SC_FIT_KEPT,         /* --keep: stays as it was */
+	SC_FIT_LEANT         /* of a calibration: moved, but the rows hardly tell it from others */
 };
 extern const char *const sc_fit_status_names[];
 

@@ -574,4 +574,5 @@ const char *const sc_fit_status_names[] = {
 	[SC_FIT_UNDETERMINED] = "not determined",
 	[SC_FIT_OFF] = "off",
 	[SC_FIT_KEPT] = "kept",
+	[SC_FIT_LEANT] = "hardly told",
 };

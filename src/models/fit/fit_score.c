@@ -107,6 +107,8 @@ static void add_times(struct sc_fit *out, bool *chosen, struct sc_arena *arena)
 	const bool is_long = out->kind == SC_FIT_ITERATION;
 	double *times = sc_arena_alloc(arena, out->n_rows * sizeof(*times)), low = -1;
 
+	if (out->n_rows < TIME_REGIONS)
+		return;
 	for (size_t i = 0; i < out->n_rows; i++)
 		times[i] = out->points[i].measured_us;
 	sc_sort_doubles(times, out->n_rows);

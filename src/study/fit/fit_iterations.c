@@ -58,9 +58,10 @@ static int form_groups(struct fit *fit, const char **leave_out)
 				  near ? near : "", near ? "\"?" : "");
 	}
 	for (size_t i = 0; i < fit->set.n_rows; i++)
-		fit->set.rows[i].group = sc_itrows_joined(&fit->set, i, columns, opts->n_leave_out, ", ");
-	return sc_fit_deal_groups(fit->set.rows, fit->set.n_rows, "--leave-out", *leave_out, &fit->n_groups,
-				  table->file, fit->set.err);
+		fit->set.rows[i].group =
+			sc_itrows_joined(&fit->set, i, columns, opts->n_leave_out, ", ");
+	return sc_fit_deal_groups(fit->set.rows, fit->set.n_rows, "--leave-out", *leave_out,
+				  &fit->n_groups, table->file, fit->set.err);
 }
 
 /* ---- coefficients ---- */
@@ -111,8 +112,8 @@ static int find_profile(const struct fit *fit, const char *name, struct sc_itpla
 		*key = name + n + 1 + n_id + 1;
 	}
 	if (!*profile)
-		sc_err_set(fit->set.err, SC_EUSAGE, "--coef %.64s: the rows have the %s %.128s", name,
-			   kind == 1 ? "GPUs" : "software", sc_strbuf_get(&ids));
+		sc_err_set(fit->set.err, SC_EUSAGE, "--coef %.64s: the rows have the %s %.128s",
+			   name, kind == 1 ? "GPUs" : "software", sc_strbuf_get(&ids));
 	sc_strbuf_release(&ids);
 	return *profile ? 0 : -SC_EUSAGE;
 }
@@ -134,14 +135,14 @@ static int bind_coef(struct fit *fit, const struct sc_itfit_name *name)
 	fields = place->of_device ? sc_device_fields : sc_software_fields;
 	at = sc_field_find(fields, key, fit->set.arena);
 	if (!at.field && sc_field_unknown(fields, &at, &own))
-		return sc_err_set(fit->set.err, SC_EUSAGE, "--coef %.64s: %s", name->name, own.text);
+		return sc_err_set(fit->set.err, SC_EUSAGE, "--coef %.64s: %s", name->name,
+				  own.text);
 	if (at.field->type != SC_F_DOUBLE)
 		return sc_err_set(fit->set.err, SC_EUSAGE,
 				  "--coef %.64s: only numbers that are not counts can be fitted",
 				  name->name);
 	place->id = profile->id;
 	place->offset = at.base_offset + at.field->offset;
-	place->type = SC_F_DOUBLE;
 	*p = (struct sc_fit_param){
 		.block = sc_arena_printf(fit->set.arena, "%s:%s",
 					 place->of_device ? "device" : "software", profile->id),
@@ -186,8 +187,9 @@ static int bind_coefs(struct fit *fit)
 		return sc_err_set(fit->set.err, SC_EUSAGE, "--coef: name 1 to %d coefficients",
 				  SC_ITFIT_MAX_COEFS);
 	for (size_t i = 0; i < 2; i++)
-		fit->profiles[i].at = sc_arena_calloc(
-			fit->set.arena, fit->set.n_requests * SC_MAX_GPU_KINDS, sizeof(struct profile));
+		fit->profiles[i].at =
+			sc_arena_calloc(fit->set.arena, fit->set.n_requests * SC_MAX_GPU_KINDS,
+					sizeof(struct profile));
 	for (size_t i = 0; i < fit->set.n_requests; i++) {
 		const struct sc_request *req = &fit->set.requests[i];
 
@@ -207,7 +209,8 @@ static int bind_coefs(struct fit *fit)
 static void predict_fold(struct fit *fit, size_t fold, size_t offset, struct sc_fit_params *params,
 			 struct sc_fit_point *points)
 {
-	const struct sc_fit_row **rows = sc_xcalloc(fit->set.n_rows, sizeof(const struct sc_fit_row *));
+	const struct sc_fit_row **rows =
+		sc_xcalloc(fit->set.n_rows, sizeof(const struct sc_fit_row *));
 	struct sc_fit_problem problem = {.model = &fit->set, .rows = rows, .params = params};
 	double values[SC_ITFIT_MAX_COEFS], *us = sc_xcalloc(fit->set.n_rows, sizeof(*us));
 
@@ -248,7 +251,8 @@ static int solve(struct fit *fit, struct sc_progress *progress, struct sc_fit *o
 	problem.near = &fit->params; /* from the starts, and from where all rows lead */
 	for (size_t fold = 0; fold < fit->n_groups && rc == 0; fold++) {
 		params = start;
-		problem.n = sc_fit_pick(fit->set.rows, fit->set.n_rows, fold, fit->set.n_rows, rows);
+		problem.n =
+			sc_fit_pick(fit->set.rows, fit->set.n_rows, fold, fit->set.n_rows, rows);
 		rc = sc_fit_search(&problem, &condition, fit->set.err);
 		predict_fold(fit, fold, offsetof(struct sc_fit_point, held_out_us), &params,
 			     out->points);
@@ -316,8 +320,9 @@ static int run(struct fit *fit, struct sc_fit *out)
 	out->n_skipped = fit->set.validation.all.n_skipped;
 	out->skipped = sc_arena_calloc(fit->set.arena, out->n_skipped + 1, sizeof(*out->skipped));
 	for (size_t i = 0; i < out->n_skipped; i++)
-		out->skipped[i] = (struct sc_fit_skipped){fit->set.validation.all.skipped[i]->name,
-							  fit->set.validation.all.skipped[i]->skipped};
+		out->skipped[i] =
+			(struct sc_fit_skipped){fit->set.validation.all.skipped[i]->name,
+						fit->set.validation.all.skipped[i]->skipped};
 	return 0;
 }
 

@@ -80,12 +80,13 @@ static int read_rows(struct sc_itrows *set, struct sc_catalog *catalog)
 	for (size_t i = 0; i < v->n_cases; i++) {
 		size_t n = set->n_rows;
 
-		if (v->cases[i].skipped)
+		if (v->cases[i].skipped || (set->no_unlike && v->cases[i].kin))
 			continue;
 		set->cases[n] = &v->cases[i];
 		set->rows[n] = (struct sc_fit_row){
 			.time_us = v->cases[i].measured_ms * SC_US_PER_MS, .weight = 1};
-		keyed[n] = (struct keyed){sc_itrows_joined(set, n, columns, table.n_columns + 2, end), n};
+		keyed[n] = (struct keyed){
+			sc_itrows_joined(set, n, columns, table.n_columns + 2, end), n};
 		set->n_rows++;
 	}
 	qsort(keyed, set->n_rows, sizeof(*keyed), by_key);
@@ -109,8 +110,11 @@ static int read_rows(struct sc_itrows *set, struct sc_catalog *catalog)
 	if (set->n_rows > set->opts->n_coefs)
 		return 0;
 	return sc_err_at(set->err, SC_EVALUE, v->table->file, 0, 0,
-			 "%zu rows to fit, too few for %zu coefficients%s%.128s", set->n_rows,
-			 set->opts->n_coefs, v->all.n_skipped ? "; first row skipped: " : "",
+			 "%zu rows to fit, too few%s%s%.128s", set->n_rows,
+			 set->opts->n_coefs ? sc_arena_printf(set->arena, " for %zu coefficients",
+							      set->opts->n_coefs)
+					    : "",
+			 v->all.n_skipped ? "; first row skipped: " : "",
 			 v->all.n_skipped ? v->all.skipped[0]->skipped : "");
 }
 
@@ -126,18 +130,8 @@ struct batch {
 
 static void patch(void *object, const char *id, const struct sc_itplace *place, const double *value)
 {
-	char *at = (char *)object + place->offset;
-	const bool flag = *value > 0.5;
-	const int name = (int)*value;
-
-	if (strcmp(id, place->id) != 0)
-		return;
-	if (place->type == SC_F_DOUBLE)
-		memcpy(at, value, sizeof(*value));
-	else if (place->type == SC_F_BOOL)
-		memcpy(at, &flag, sizeof(flag));
-	else
-		memcpy(at, &name, sizeof(name));
+	if (strcmp(id, place->id) == 0)
+		memcpy((char *)object + place->offset, value, sizeof(*value));
 }
 
 /* With the worker's own copy of the request. */

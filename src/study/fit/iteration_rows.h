@@ -3,16 +3,14 @@
 #ifndef SC_STUDY_ITERATION_ROWS_H
 #define SC_STUDY_ITERATION_ROWS_H
 
-#include "base/fields.h"
 #include "models/fit/fit_solve.h"
 #include "study/fit/fit_iterations.h"
 
-/* A value of a profile that changes. */
+/* A number of a profile that changes. */
 struct sc_itplace {
 	bool of_device; /* else of software */
 	const char *id; /* of the profile */
 	size_t offset;
-	enum sc_ftype type; /* of booleans and enums the value is a double, too */
 };
 struct sc_itrows {
 	const struct sc_itfit_opts *opts;
@@ -24,6 +22,7 @@ struct sc_itrows {
 	size_t n_requests;
 	struct sc_itplace places[SC_ITFIT_MAX_COEFS];
 	size_t n_places;
+	bool no_unlike; /* rows that are not like their kin are left out */
 	void **workers;
 	struct sc_arena *arena;
 	struct sc_err *err;

@@ -22,7 +22,7 @@ static int by_kin(const void *a, const void *b)
 	return order ? order : 2 * SC_ORDER(x->slot_ms, y->slot_ms) + SC_ORDER(x->c, y->c);
 }
 
-/* Does a column tell kin apart? Notes do not. */
+/* A column tells kin apart if it is a key of another kind; notes do not. */
 static bool is_of_kin(const char *name)
 {
 	static const char *const sizes[] = {"parallel.dp", "training.global_batch",
