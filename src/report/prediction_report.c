@@ -157,15 +157,28 @@ static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
 	sc_strbuf_printf(out, "iteration   %.2f %s   (%d %% band: %.2f to %.2f %s)\n",
 			 p->iteration_ms / unit.ms, unit.name, p->confidence_pct,
 			 p->low_ms / unit.ms, p->high_ms / unit.ms, unit.name);
+	if (sc_band_is_nameless(p->band))
+		sc_strbuf_printf(
+			out,
+			"software    none is named: ×÷ %.2g; %s is simulated, the middle of "
+			"stacks of its kind\n",
+			sc_band_factor(p->band, p->confidence_pct),
+			p->band->like.at[SC_LIKE_SOFTWARE]);
 	if (p->band->own_ln > 0)
 		sc_strbuf_printf(out, "band        by the runs that %s was calibrated with",
 				 p->band->like.at[SC_LIKE_SOFTWARE]);
+	else if (sc_band_softwares(p->band))
+		sc_strbuf_printf(
+			out,
+			"band        from %zu measured rows of %zu softwares, predicted without "
+			"their names;",
+			n_all, sc_band_softwares(p->band));
 	else
 		sc_strbuf_printf(out, "band        from %zu measured rows;", n_all);
 	for (size_t i = 0; i < n; i++)
 		sc_strbuf_printf(out, "%s %.0f %% by the %zu of %s on %s", i ? "," : "",
 				 SC_PCT * rows[i].share, rows[i].n, rows[i].software, rows[i].gpu);
-	if (!(p->band->own_ln > 0) && !sc_band_is_seen(p->band))
+	if (!(p->band->own_ln > 0) && !sc_band_is_nameless(p->band) && !sc_band_is_seen(p->band))
 		sc_strbuf_printf(out, "; none of %s on %s", p->band->like.at[SC_LIKE_SOFTWARE],
 				 p->band->like.at[SC_LIKE_GPU]);
 	sc_strbuf_append_char(out, '\n');

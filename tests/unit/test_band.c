@@ -240,6 +240,58 @@ LOOP_TEST(never_narrower_for_a_pair_never_seen, 4)
 	}
 }
 
+/* Of strangers each software has one vote, whatever its number of rows; a default has the bands of rows whose software was
+ * taken away, a profile without rows at least those of switches alone; a pair that was seen has neither. */
+TEST(strangers_have_bands_of_their_own)
+{
+	static const char *const STRANGERS[] = {
+		"s1,g1,w1,dense,one,16,1 2 3 4",
+		"s1,g9,default/w1,layers,many,32,300",
+		"s2,g9,default/w2,layers,many,32,110 120 130 140 150 160 170 180 190",
+		"s2,g9,read/w2,layers,many,32,70",
+	};
+	const struct sc_likeness *l = likeness_of(STRANGERS, 4), *known = likeness_of(STRANGERS, 1);
+	struct sc_like like = LIKE(NULL, "g1", "default-te", "dense", "one", "16");
+	struct sc_band band;
+
+	ck_assert_double_eq_tol(half(l, like, 0, 50), 0.19, TOLERANCE);
+	ck_assert_double_eq_tol(half(l, like, 0, 55), 0.3, TOLERANCE);
+	sc_band_find(l, &like, 0, &band);
+	ck_assert(sc_band_is_nameless(&band));
+	ck_assert_uint_eq(sc_band_softwares(&band), 2);
+	like.at[SC_LIKE_SOFTWARE] = "defaults-of-ours";
+	ck_assert_double_eq_tol(half(l, like, 0, 50), 0.07, TOLERANCE);
+	like.at[SC_LIKE_SOFTWARE] = "w1";
+	for (int pct = SC_CONFIDENCE_LEAST; pct <= SC_CONFIDENCE_MOST; pct++)
+		ck_assert_double_eq_tol(half(l, like, 0, pct), half(known, like, 0, pct),
+					TOLERANCE);
+}
+
+/* Nobody's stack is as sure as one that is named, nor as unsure as a band without any knowledge. */
+TEST(a_name_narrows_the_band)
+{
+	static const char *const GPUS[] = {"a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb"};
+	static const char *const PRECISIONS[] = {"bf16", "fp16"};
+
+	for (int i = 0; i < 3; i++) {
+		for (int k = 0; k < 2; k++) {
+			double named, nameless;
+
+			resolve(GPUS[i],
+				sc_arena_printf(&arena, "training.precision=%s", PRECISIONS[k]));
+			nameless = log(sc_band_factor(request.band, 80));
+			resolve(GPUS[i], sc_arena_printf(&arena,
+							 "training.precision=%s "
+							 "training.software=megatron-core",
+							 PRECISIONS[k]));
+			named = log(sc_band_factor(request.band, 80));
+			ck_assert_double_ge(nameless, named);
+			ck_assert_double_gt(nameless, 0.25);
+			ck_assert_double_lt(nameless, 0.6);
+		}
+	}
+}
+
 TEST(rows_that_weigh_most)
 {
 	struct sc_band_rows rows[2];

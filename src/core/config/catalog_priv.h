@@ -23,7 +23,7 @@ struct sc_known_model {
 	const struct sc_known_model *next;
 };
 
-#define SC_DEFAULT_SOFTWARE "default"
+#define SC_DEFAULT_SOFTWARE SC_NAMELESS
 #define SC_DEFAULT_FABRIC "default"
 
 #endif

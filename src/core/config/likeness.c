@@ -2,7 +2,9 @@
  * the suite count together as the root of their number, for rows of one sweep, and of one benchmark on many machines, err
  * alike. What a line shares with the iteration multiplies that. The factors
  * were compared over all rows, each with its suite on its GPU left out (tests/accuracy/README.md): the model's kind and
- * whether there is a network between nodes matter; the others hardly do. */
+ * whether there is a network between nodes matter; the others hardly do.
+ * The software of a line says what was known: one with a profile as shipped; `default/X` of X without its name; `read/X`
+ * of X with its switches and neutral numbers. The latter two are of strangers, and each software has one vote. */
 #include "core/config/likeness.h"
 
 #include <assert.h>
@@ -21,10 +23,15 @@ const char *const sc_like_columns[] = {
 	"suite", "cluster.gpu", "training.software", "model", "nodes", "bits", NULL};
 static const double ALIKE[SC_N_LIKE_COLUMNS] = {1, 1.5, 1.5, 16, 16, 1.5};
 
+static const char *const PREFIXES[] = {"", "default/", "read/"};
+enum knowledge { OWN, NAMELESS, READ };
+
 struct line {
 	struct sc_like like;
-	uint64_t but_suite; /* hash of the other columns */
-	size_t n, n_alike;  /* rows of it; of all lines with that hash */
+	enum knowledge knowledge;
+	uint64_t but_suite;  /* hash of the other columns */
+	size_t n;            /* rows of it */
+	double weight, vote; /* of one of them; of its software, which is divided by */
 };
 struct error {
 	double ln; /* of measured over predicted, absolute */
@@ -35,6 +42,7 @@ struct sc_likeness {
 	size_t n_lines;
 	struct error *errors; /* ascending */
 	size_t n_errors;
+	size_t n_rows[3], n_software[3]; /* by what was known */
 };
 
 static int by_size(const void *a, const void *b)
@@ -59,6 +67,49 @@ static int read_errors(struct sc_likeness *l, const struct sc_csv *csv, size_t r
 		l->errors[l->n_errors++] = (struct error){(double)number / SC_PER_MILLE, row};
 	}
 	return 0;
+}
+
+static bool is_same(const struct sc_like *a, const struct sc_like *b, int column)
+{
+	return a->at[column] && b->at[column] && strcmp(a->at[column], b->at[column]) == 0;
+}
+
+static enum knowledge knowledge_of(const char *software)
+{
+	enum knowledge k = READ;
+
+	while (strncmp(software, PREFIXES[k], strlen(PREFIXES[k])) != 0)
+		k--;
+	return k;
+}
+
+/* Weights of rows, before what they share with an iteration. */
+static void weigh_lines(struct sc_likeness *l, struct line *lines)
+{
+	for (struct line *line = lines; line < lines + l->n_lines; line++) {
+		size_t n_alike = 0;
+
+		for (const struct line *other = lines; other < lines + l->n_lines; other++)
+			n_alike += other->but_suite == line->but_suite ? other->n : 0;
+		line->weight = line->n ? 1 / sqrt((double)n_alike) : 0;
+	}
+	for (struct line *line = lines; line < lines + l->n_lines; line++) {
+		double of_software = 0;
+		bool is_first = true;
+
+		l->n_rows[line->knowledge] += line->n;
+		for (const struct line *other = lines; other < lines + l->n_lines; other++) {
+			if (!is_same(&other->like, &line->like, SC_LIKE_SOFTWARE))
+				continue;
+			of_software += (double)other->n * other->weight;
+			is_first = is_first && other >= line;
+		}
+		l->n_software[line->knowledge] += is_first;
+		line->vote = line->knowledge == OWN ? 1 : of_software;
+	}
+	for (struct line *line = lines; line < lines + l->n_lines; line++)
+		if (line->weight > 0)
+			line->weight /= line->vote;
 }
 
 static int read_lines(struct sc_likeness *l, const struct sc_csv *csv, struct sc_arena *arena,
@@ -92,13 +143,11 @@ static int read_lines(struct sc_likeness *l, const struct sc_csv *csv, struct sc
 		}
 		rc = read_errors(l, csv, row, sc_arena_strdup(arena, text), err);
 		lines[row].n = l->n_errors - before;
+		lines[row].knowledge = knowledge_of(lines[row].like.at[SC_LIKE_SOFTWARE]);
 	}
-	for (size_t row = 0; row < csv->n_rows; row++)
-		for (size_t other = 0; other < csv->n_rows; other++)
-			if (lines[other].but_suite == lines[row].but_suite)
-				lines[row].n_alike += lines[other].n;
 	l->lines = lines;
 	l->n_lines = csv->n_rows;
+	weigh_lines(l, lines);
 	if (rc == 0 && l->n_errors == 0)
 		rc = sc_err_at(err, SC_EVALUE, csv->file, 1, 0, "no measured row");
 	return rc;
@@ -120,11 +169,6 @@ int sc_likeness_load(const char *path, struct sc_arena *arena, const struct sc_l
 	return 0;
 }
 
-static bool is_same(const struct sc_like *a, const struct sc_like *b, int column)
-{
-	return a->at[column] && b->at[column] && strcmp(a->at[column], b->at[column]) == 0;
-}
-
 /* In all of a set of columns that is not empty. */
 static bool is_alike(const struct line *line, const struct sc_like *like, unsigned columns)
 {
@@ -138,7 +182,7 @@ static bool is_alike(const struct line *line, const struct sc_like *like, unsign
 static double row_weight(const struct line *line, const struct sc_like *like, unsigned leave_out,
 			 bool by_likeness)
 {
-	double weight = line->n ? 1 / sqrt((double)line->n_alike) : 0;
+	double weight = line->weight;
 
 	for (int c = 0; c < SC_N_LIKE_COLUMNS && by_likeness; c++)
 		if (is_same(&line->like, like, c))
@@ -163,29 +207,61 @@ static void raise_to_quantiles(const struct sc_likeness *l, const double *weight
 	}
 }
 
-static bool is_pair(const struct line *line, const struct sc_like *like)
+/* Raises each of half_ln by the lines of one knowledge. Nothing without such lines. */
+static bool raise_by(struct sc_band *band, enum knowledge knowledge, unsigned leave_out,
+		     bool by_likeness)
 {
-	return line->n && is_same(&line->like, like, SC_LIKE_GPU) &&
-	       is_same(&line->like, like, SC_LIKE_SOFTWARE);
+	const struct sc_likeness *l = band->from;
+	double *weights = sc_xcalloc(l->n_lines + 1, sizeof(*weights));
+
+	for (size_t i = 0; i < l->n_lines; i++)
+		if (l->lines[i].knowledge == knowledge)
+			weights[i] = row_weight(&l->lines[i], &band->like, leave_out, by_likeness);
+	if (l->n_rows[knowledge])
+		raise_to_quantiles(l, weights, band->half_ln);
+	free(weights);
+	return l->n_rows[knowledge] > 0;
+}
+
+/* Has a row this GPU and this software, and is not left out? */
+static bool is_seen(const struct sc_band *band, unsigned leave_out)
+{
+	for (size_t i = 0; i < band->from->n_lines; i++) {
+		const struct line *line = &band->from->lines[i];
+
+		if (is_same(&line->like, &band->like, SC_LIKE_GPU) &&
+		    is_same(&line->like, &band->like, SC_LIKE_SOFTWARE) &&
+		    row_weight(line, &band->like, leave_out, true) > 0)
+			return true;
+	}
+	return false;
 }
 
 void sc_band_find(const struct sc_likeness *l, const struct sc_like *like, unsigned leave_out,
 		  struct sc_band *out)
 {
-	double *weights = sc_xcalloc(l->n_lines + 1, sizeof(*weights));
-	bool is_seen = false;
-
 	*out = (struct sc_band){.like = *like, .from = l};
-	for (size_t i = 0; i < l->n_lines; i++) {
-		weights[i] = row_weight(&l->lines[i], like, leave_out, true);
-		is_seen |= weights[i] > 0 && is_pair(&l->lines[i], like);
+	if (!sc_band_is_nameless(out) || !raise_by(out, NAMELESS, leave_out, true)) {
+		raise_by(out, OWN, leave_out, true);
+		if (is_seen(out, leave_out))
+			return;
+		raise_by(out, OWN, leave_out, false);
 	}
-	raise_to_quantiles(l, weights, out->half_ln);
-	for (size_t i = 0; i < l->n_lines && !is_seen; i++)
-		weights[i] = row_weight(&l->lines[i], like, leave_out, false);
-	if (!is_seen)
-		raise_to_quantiles(l, weights, out->half_ln);
-	free(weights);
+	raise_by(out, READ, leave_out, false);
+}
+
+bool sc_band_is_nameless(const struct sc_band *band)
+{
+	const char *software = band->like.at[SC_LIKE_SOFTWARE];
+	const size_t n = strlen(SC_NAMELESS);
+
+	return software && strncmp(software, SC_NAMELESS, n) == 0 &&
+	       (software[n] == '-' || software[n] == '\0');
+}
+
+size_t sc_band_softwares(const struct sc_band *band)
+{
+	return sc_band_is_nameless(band) ? band->from->n_software[NAMELESS] : 0;
 }
 
 /* Errors of a stack that is known by a few runs are of many kinds, and have the tails of Laplace's distribution. */
@@ -205,10 +281,7 @@ double sc_band_factor(const struct sc_band *band, int confidence_pct)
 
 bool sc_band_is_seen(const struct sc_band *band)
 {
-	for (size_t i = 0; i < band->from->n_lines; i++)
-		if (is_pair(&band->from->lines[i], &band->like))
-			return true;
-	return false;
+	return is_seen(band, 0);
 }
 
 void sc_band_count(const struct sc_band *band, unsigned columns, struct sc_like_rows *out)
@@ -221,7 +294,8 @@ void sc_band_count(const struct sc_band *band, unsigned columns, struct sc_like_
 	for (size_t i = 0; i < l->n_lines; i++) {
 		bool is_new = true;
 
-		alike[i] = columns == 0 || is_alike(&l->lines[i], &band->like, columns);
+		alike[i] = l->lines[i].knowledge == OWN &&
+			   (columns == 0 || is_alike(&l->lines[i], &band->like, columns));
 		for (size_t k = 0; k < i && is_new; k++)
 			is_new = !alike[k] || strcmp(l->lines[k].like.at[SC_LIKE_SUITE],
 						     l->lines[i].like.at[SC_LIKE_SUITE]) != 0;
@@ -243,17 +317,22 @@ size_t sc_band_sources(const struct sc_band *band, struct sc_band_rows *out, siz
 {
 	const struct sc_likeness *l = band->from;
 	struct sc_band_rows *all = sc_xcalloc(l->n_lines + 1, sizeof(*all));
+	const bool is_nameless = sc_band_softwares(band) > 0;
 	double total = 0;
 	size_t n = 0, n_out = 0;
 
 	n_most = band->own_ln > 0 ? 0 : n_most;
-
+	*n_all = 0;
 	for (size_t i = 0; i < l->n_lines; i++) {
 		const struct sc_like *of = &l->lines[i].like;
+		const enum knowledge knowledge = l->lines[i].knowledge;
 		const double weight =
 			(double)l->lines[i].n * row_weight(&l->lines[i], &band->like, 0, true);
 		size_t k = 0;
 
+		if (knowledge != (is_nameless ? NAMELESS : OWN))
+			continue;
+		*n_all += l->lines[i].n;
 		while (k < n && (strcmp(all[k].gpu, of->at[SC_LIKE_GPU]) != 0 ||
 				 strcmp(all[k].software, of->at[SC_LIKE_SOFTWARE]) != 0))
 			k++;
@@ -274,7 +353,6 @@ size_t sc_band_sources(const struct sc_band *band, struct sc_band_rows *out, siz
 		out[n_out].share /= total;
 		all[most].share = -1;
 	}
-	*n_all = l->n_errors;
 	free(all);
 	return n_out;
 }

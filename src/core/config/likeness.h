@@ -38,7 +38,8 @@ struct sc_band {
 	double own_ln;              /* of 80 %, where the profile says its own; else 0 */
 };
 /* `leave_out`: 1 << column of what rows must have otherwise; all alike in all of it are left out. 0: none is. The texts
- * are borrowed. A pair of GPU and software that no row has gets no less than all rows alike would give. */
+ * are borrowed. A pair of GPU and software that no row has gets no less than all rows alike would give, and than softwares
+ * got of which only the switches were known; a default no less than softwares got without their name. */
 void sc_band_find(const struct sc_likeness *likeness, const struct sc_like *like,
 		  unsigned leave_out, struct sc_band *out);
 /* Makes it the band whose 80 % hold own_ln > 0, as a stack's own runs say it (software.band_ln). */
@@ -62,6 +63,11 @@ struct sc_like_rows {
 	double median_ln, p90_ln; /* of the errors; 0 without rows */
 };
 void sc_band_count(const struct sc_band *band, unsigned columns, struct sc_like_rows *out);
+/* Softwares named so, and those whose names continue with a dash, are defaults: nobody named any. */
+#define SC_NAMELESS "default"
+bool sc_band_is_nameless(const struct sc_band *band);
+/* Those whose rows a default's band is of; 0: it is none, or there are none. */
+size_t sc_band_softwares(const struct sc_band *band);
 /* Has a row this GPU and this software? */
 bool sc_band_is_seen(const struct sc_band *band);
 
