@@ -29,9 +29,10 @@ enum knowledge { OWN, NAMELESS, READ };
 struct line {
 	struct sc_like like;
 	enum knowledge knowledge;
-	uint64_t but_suite;  /* hash of the other columns */
-	size_t n;            /* rows of it */
-	double weight, vote; /* of one of them; of its software, which is divided by */
+	uint64_t but_suite;   /* hash of the other columns */
+	size_t n;             /* rows of it */
+	uint64_t of_software; /* hash */
+	double weight;        /* of one of them */
 };
 struct error {
 	double ln; /* of measured over predicted, absolute */
@@ -83,33 +84,43 @@ static enum knowledge knowledge_of(const char *software)
 	return k;
 }
 
+/* Sums by key, in a table with more slots than keys. */
+struct key_sum {
+	uint64_t key; /* 0: free */
+	double sum;
+};
+static double *sum_of(struct key_sum *sums, size_t n_slots, uint64_t key)
+{
+	size_t slot = (size_t)((key | 1) % n_slots);
+
+	while (sums[slot].key && sums[slot].key != (key | 1))
+		slot = (slot + 1) % n_slots;
+	sums[slot].key = key | 1;
+	return &sums[slot].sum;
+}
+
 /* Weights of rows, before what they share with an iteration. */
 static void weigh_lines(struct sc_likeness *l, struct line *lines)
 {
-	for (struct line *line = lines; line < lines + l->n_lines; line++) {
-		size_t n_alike = 0;
+	const size_t n_slots = 4 * l->n_lines + 1;
+	struct key_sum *sums = sc_xcalloc(n_slots, sizeof(*sums));
 
-		for (const struct line *other = lines; other < lines + l->n_lines; other++)
-			n_alike += other->but_suite == line->but_suite ? other->n : 0;
-		line->weight = line->n ? 1 / sqrt((double)n_alike) : 0;
-	}
+	for (struct line *line = lines; line < lines + l->n_lines; line++)
+		*sum_of(sums, n_slots, line->but_suite) += (double)line->n;
+	for (struct line *line = lines; line < lines + l->n_lines; line++)
+		line->weight = line->n ? 1 / sqrt(*sum_of(sums, n_slots, line->but_suite)) : 0;
+	memset(sums, 0, n_slots * sizeof(*sums));
 	for (struct line *line = lines; line < lines + l->n_lines; line++) {
-		double of_software = 0;
-		bool is_first = true;
+		double *vote = sum_of(sums, n_slots, line->of_software);
 
 		l->n_rows[line->knowledge] += line->n;
-		for (const struct line *other = lines; other < lines + l->n_lines; other++) {
-			if (!is_same(&other->like, &line->like, SC_LIKE_SOFTWARE))
-				continue;
-			of_software += (double)other->n * other->weight;
-			is_first = is_first && other >= line;
-		}
-		l->n_software[line->knowledge] += is_first;
-		line->vote = line->knowledge == OWN ? 1 : of_software;
+		l->n_software[line->knowledge] += line->n && !(*vote > 0);
+		*vote += (double)line->n * line->weight;
 	}
 	for (struct line *line = lines; line < lines + l->n_lines; line++)
-		if (line->weight > 0)
-			line->weight /= line->vote;
+		if (line->n && line->knowledge != OWN)
+			line->weight /= *sum_of(sums, n_slots, line->of_software);
+	free(sums);
 }
 
 static int read_lines(struct sc_likeness *l, const struct sc_csv *csv, struct sc_arena *arena,
@@ -143,7 +154,9 @@ static int read_lines(struct sc_likeness *l, const struct sc_csv *csv, struct sc
 		}
 		rc = read_errors(l, csv, row, sc_arena_strdup(arena, text), err);
 		lines[row].n = l->n_errors - before;
-		lines[row].knowledge = knowledge_of(lines[row].like.at[SC_LIKE_SOFTWARE]);
+		text = lines[row].like.at[SC_LIKE_SOFTWARE];
+		lines[row].knowledge = knowledge_of(text);
+		lines[row].of_software = sc_fnv(SC_FNV_START, text, strlen(text));
 	}
 	l->lines = lines;
 	l->n_lines = csv->n_rows;
