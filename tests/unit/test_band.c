@@ -83,7 +83,7 @@ TEST(without_a_name_the_config_chooses_the_stack)
 		 "default-eager"},
 		{"h100-sxm-80gb", "training.precision=fp8 training.software=torchtitan",
 		 "torchtitan"},
-		{"h100-sxm-80gb", "training.precision=bf16 training.software=default-te",
+		{"h100-sxm-80gb", "training.precision=fp16 training.software=default-te",
 		 "default-te"},
 		{"h100-sxm-80gb", "training.precision=bf16 training.software=megatron-core",
 		 "megatron-core"},
