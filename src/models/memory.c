@@ -40,7 +40,8 @@ static bool keeps_ffn_inputs(const struct sc_training *tr)
 
 static double query_width(const struct sc_model *m)
 {
-	return (double)m->heads * (double)(m->head_dim + m->rope_head_dim);
+	return (double)m->heads *
+	       (double)(m->head_dim + (sc_model_is_mla(m) ? m->rope_head_dim : 0));
 }
 
 static double key_width(const struct sc_model *m)
