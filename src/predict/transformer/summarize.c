@@ -83,6 +83,8 @@ static void sum_node(const struct sc_run *run, uint32_t c, struct sc_memory *out
 	out->ssd_gib = fmin(out->ssd_gib, of_host * most_ssd);
 }
 
+#define EQUALLY_FULL 1e-12
+
 void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 {
 	const struct sc_transformer *tf = run->tf;
@@ -92,7 +94,9 @@ void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 		sc_memory_of_class(run, c,
 				   sc_micro_batches_in_flight(run, tf->placement.classes[c].stage),
 				   &now);
-		if (c == 0 || sc_memory_fullness(&now) > sc_memory_fullness(out))
+		/* the first of those that are as full, whatever their last digits are */
+		if (c == 0 ||
+		    sc_memory_fullness(&now) > sc_memory_fullness(out) * (1 + EQUALLY_FULL))
 			*out = now;
 	}
 	if (out->host_gib > 0 || out->ssd_gib > 0) {
