@@ -20,13 +20,10 @@ struct sc_memory_shape {
 	double shard_ranks, expert_shard_ranks; /* ranks that sharding spreads each over */
 	/* States of an optimizer that are not of its parameters' size: of all but the experts; of the experts. */
 	double matrix_bytes, expert_matrix_bytes;
-	double layer_params; /* of the largest layer, experts included: what FSDP gathers */
-	/* Layers x micro-batches whose activations are alive at the peak; of a mixture of experts, those
-	 * without experts are counted apart. */
-	double layers_in_flight, dense_layers_in_flight;
-	double samples;                 /* of one micro-batch */
-	double micro_batches_in_flight; /* on the stage */
-	bool embed, head;               /* holds the embedding; the logits */
+	double layer_params;     /* of the largest layer, experts included: what FSDP gathers */
+	double activation_bytes; /* at the peak */
+	double off_bytes;        /* of activations that training.offload keeps elsewhere */
+	bool embed, head;        /* holds the embedding; the logits */
 };
 void sc_memory_estimate(const struct sc_request *request, const struct sc_memory_shape *shape,
 			struct sc_memory *out);
@@ -35,22 +32,5 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
  * device. */
 void sc_memory_replica(const struct sc_request *request, double params, double matrix_bytes,
 		       double kept_bytes, struct sc_memory *out);
-
-/* Bytes that activations keep on one rank from forward to backward, by model family and recompute mode. */
-
-/* Ranks that a checkpoint is divided over; then it is gathered before its layer is recomputed (DeepSpeed, runtime/
- * activation_checkpointing/checkpointing.py, partition_activations). */
-double sc_checkpoint_ranks(const struct sc_request *request);
-/* What one layer keeps for a micro-batch of `samples` sequences under the recompute mode of the
- * request. `is_dense`: without experts. */
-double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense);
-/* What the gradients of weights read where they are computed in passes of their own, over all that a stage of so many
- * layers keeps for a micro-batch: it stays from backward of the inputs until then. */
-double sc_weight_inputs_frac(const struct sc_request *request, double layers, double dense_layers);
-/* What one layer holds for a moment beside that: what is recomputed, and gradients of the widest
- * activations. */
-double sc_layer_working_bytes(const struct sc_request *request, double samples, bool is_dense);
-/* Logits and what the loss makes of them. */
-double sc_loss_bytes(const struct sc_request *request, double samples);
 
 #endif

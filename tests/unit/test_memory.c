@@ -2,6 +2,7 @@
  * recomputation or sharding that never takes more. */
 #include "base/units.h"
 #include "models/memory.h"
+#include "predict/transformer/transformer_memory.h"
 #include "runner.h"
 
 #define TOLERANCE 1e-9
@@ -63,25 +64,31 @@ static struct sc_request mixture(void)
 	return r;
 }
 
-static struct sc_memory_shape shape(void)
+/* What a rank holds: states, and layers. */
+struct shape {
+	struct sc_memory_shape rank;
+	struct sc_layers_held held;
+};
+
+static struct shape shape(void)
 {
-	struct sc_memory_shape s = {.params = 1e9,
-				    .trainable = 1e9,
-				    .shard_ranks = 8,
-				    .expert_shard_ranks = 2,
-				    .layer_params = 1e8,
-				    .layers_in_flight = 8,
-				    .samples = 2,
-				    .micro_batches_in_flight = 1};
+	struct shape s = {{.params = 1e9,
+			   .trainable = 1e9,
+			   .shard_ranks = 8,
+			   .expert_shard_ranks = 2,
+			   .layer_params = 1e8},
+			  {.layers = 8, .samples = 2, .micro_batches_in_flight = 1}};
 
 	return s;
 }
 
-static struct sc_memory estimate(const struct sc_request *request, const struct sc_memory_shape *s)
+static struct sc_memory estimate(const struct sc_request *request, struct shape *s)
 {
 	struct sc_memory m;
 
-	sc_memory_estimate(request, s, &m);
+	s->held.head = s->rank.head;
+	s->rank.activation_bytes = sc_activation_bytes(request, &s->held, &s->rank.off_bytes);
+	sc_memory_estimate(request, &s->rank, &m);
 	return m;
 }
 
@@ -254,7 +261,7 @@ static const struct {
 LOOP_TEST(sharded_states, N_OF(SHARDED))
 {
 	struct sc_request r = gpt();
-	struct sc_memory_shape s = shape();
+	struct shape s = shape();
 	struct sc_memory m;
 
 	r.config.parallel.sharding = SHARDED[_i].sharding;
@@ -280,7 +287,7 @@ static const struct {
 LOOP_TEST(precision, N_OF(PRECISIONS))
 {
 	struct sc_request r = gpt();
-	struct sc_memory_shape s = shape();
+	struct shape s = shape();
 	struct sc_memory m;
 
 	r.config.training.precision = PRECISIONS[_i].precision;
@@ -295,7 +302,7 @@ LOOP_TEST(precision, N_OF(PRECISIONS))
 TEST(moments_of_latent_attention_are_narrow)
 {
 	struct sc_request r = llama();
-	struct sc_memory_shape s = shape();
+	struct shape s = shape();
 	double wide = estimate(&r, &s).optimizer_gib;
 
 	r.software.mla_moment_bytes = 2;
@@ -307,9 +314,9 @@ TEST(moments_of_latent_attention_are_narrow)
 TEST(experts_have_their_own_replicas)
 {
 	struct sc_request r = mixture();
-	struct sc_memory_shape s = shape();
+	struct shape s = shape();
 
-	s.expert_params = s.trainable_expert = 4e9;
+	s.rank.expert_params = s.rank.trainable_expert = 4e9;
 	r.config.parallel.sharding = SC_ZERO1;
 	near(estimate(&r, &s).optimizer_gib * SC_BYTES_PER_GIB, 12 * (1e9 / 8 + 4e9 / 2));
 }
@@ -317,13 +324,13 @@ TEST(experts_have_their_own_replicas)
 TEST(adapters_alone_are_trained)
 {
 	struct sc_request r = llama();
-	struct sc_memory_shape s = shape();
+	struct shape s = shape();
 	struct sc_memory m;
 	double kept = sc_layer_kept_bytes(&r, 2, false);
 
 	r.config.training.trainable = SC_TRAIN_LORA;
 	r.software.fused_grad_accumulation = true;
-	s.trainable = 1e7;
+	s.rank.trainable = 1e7;
 	m = estimate(&r, &s);
 	near(m.gradients_gib * SC_BYTES_PER_GIB, 4 * 1e7);
 	near(m.optimizer_gib * SC_BYTES_PER_GIB, 12 * 1e7);
@@ -341,13 +348,13 @@ TEST(adapters_alone_are_trained)
 TEST(gathered_layers)
 {
 	struct sc_request r = gpt();
-	struct sc_memory_shape s = shape();
+	struct shape s = shape();
 
 	near(estimate(&r, &s).buffers_gib, 0);
 	r.config.parallel.sharding = SC_FSDP;
 	/* two layers of weights; one layer of gradients, and as they are reduced */
 	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB, 2 * (2 * 1e8 + 2 * 1e8));
-	s.embed = true; /* which is gathered, too */
+	s.rank.embed = true; /* which is gathered, too */
 	near(estimate(&r, &s).buffers_gib * SC_BYTES_PER_GIB,
 	     2 * (2 * 1e8 + 2 * 1e8 + (double)VOCAB * HIDDEN / TP));
 }
@@ -356,7 +363,7 @@ TEST(gathered_layers)
 TEST(a_pipeline_holds_what_moves_once)
 {
 	struct sc_request r = gpt();
-	struct sc_memory_shape s = shape();
+	struct shape s = shape();
 
 	r.config.parallel.pp = 2;
 	r.config.parallel.sharding = SC_ZERO2;
@@ -375,21 +382,21 @@ TEST(a_pipeline_holds_what_moves_once)
 TEST(step_gradients_follow_activations)
 {
 	struct sc_request r = gpt();
-	struct sc_memory_shape s = shape();
+	struct shape s = shape();
 	double activations;
 
 	r.software.distributed_optimizer = false;
 	activations = estimate(&r, &s).activations_gib * SC_BYTES_PER_GIB;
 	ck_assert_double_lt(activations, 4 * 1e9);
 	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * 1e9 + 4 * 1e9 - activations);
-	s.samples *= 16; /* more activations than the copy takes */
+	s.held.samples *= 16; /* more activations than the copy takes */
 	near(estimate(&r, &s).gradients_gib * SC_BYTES_PER_GIB, 2 * 1e9);
 }
 
 TEST(reserve_grows_with_tensors)
 {
 	struct sc_request r = gpt();
-	struct sc_memory_shape s = shape();
+	struct shape s = shape();
 	double tensors = estimate(&r, &s).total_gib;
 
 	r.software.reserve_gib = 2;
@@ -401,7 +408,7 @@ TEST(reserve_grows_with_tensors)
 LOOP_TEST(parts_add_up, 3)
 {
 	struct sc_request requests[] = {gpt(), llama(), mixture()};
-	struct sc_memory_shape s = shape();
+	struct shape s = shape();
 	double before = INFINITY;
 
 	for (int sharding = SC_ZERO_NONE; sharding <= SC_ZERO3; sharding++) {
@@ -410,8 +417,8 @@ LOOP_TEST(parts_add_up, 3)
 		double states;
 
 		r->config.parallel.sharding = (enum sc_zero)sharding;
-		s.head = s.embed = sharding % 2 == 0;
-		s.dense_layers_in_flight = sharding;
+		s.rank.head = s.rank.embed = sharding % 2 == 0;
+		s.held.dense_layers = sharding;
 		m = estimate(r, &s);
 		states = m.weights_gib + m.gradients_gib + m.optimizer_gib;
 		near(m.total_gib, states + m.activations_gib + m.buffers_gib + m.reserve_gib);

@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "models/memory.h"
 #include "predict/transformer/summarize.h"
+#include "predict/transformer/transformer_memory.h"
 #include "request_fixture.h"
 #include "runner.h"
 

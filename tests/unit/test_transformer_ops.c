@@ -2,6 +2,7 @@
  * splits change, and parameters of the shipped models against their published totals. */
 #include "models/memory.h"
 #include "predict/op_names.h"
+#include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_ops.h"
 #include "request_fixture.h"
 #include "runner.h"

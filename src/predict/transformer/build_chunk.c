@@ -4,9 +4,9 @@
 
 #include "base/units.h"
 #include "core/config/config_schedule.h"
-#include "models/memory.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
+#include "predict/transformer/transformer_memory.h"
 
 /* training.offload beside the passes: weights and activations that come from the host, activations and gradients
  * that go there. Copies have a lane each way; those of a pass come while the one before runs, if the software

@@ -12,6 +12,7 @@
 #include "models/memory.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
+#include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_priv.h"
 
 /* ---- memory of the rank class that is nearest to its GPU's capacity: what its pipeline stage holds at the peak ---- */
@@ -29,7 +30,14 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 				   .dense_layers = parts.dense,
 				   .replicas = plan->replicas.dense.all};
 
-	const struct sc_memory_shape shape = {
+	const struct sc_layers_held held = {
+		.layers = parts.layers * in_flight,
+		.dense_layers = parts.dense * in_flight,
+		.samples = (double)request->config.training.micro_batch,
+		.micro_batches_in_flight = in_flight,
+		.head = parts.head,
+	};
+	struct sc_memory_shape shape = {
 		.params = plan->params.dense,
 		.expert_params = plan->params.expert,
 		.trainable = plan->params.trainable,
@@ -37,16 +45,13 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 		.shard_ranks = plan->replicas.dense.shard.n_ranks,
 		.expert_shard_ranks = plan->replicas.expert.shard.n_ranks,
 		.layer_params = layer->dense + layer->expert,
-		.layers_in_flight = parts.layers * in_flight,
-		.dense_layers_in_flight = parts.dense * in_flight,
-		.samples = (double)request->config.training.micro_batch,
-		.micro_batches_in_flight = in_flight,
 		.matrix_bytes = sc_transformer_matrix_bytes(request, &update, false),
 		.expert_matrix_bytes = sc_transformer_matrix_bytes(request, &update, true),
 		.embed = parts.embed,
 		.head = parts.head,
 	};
 
+	shape.activation_bytes = sc_activation_bytes(request, &held, &shape.off_bytes);
 	sc_memory_estimate(request, &shape, out);
 	out->capacity_gib = sc_request_device(tf->request, tf->placement.classes[c].kind)->hbm_gib;
 }

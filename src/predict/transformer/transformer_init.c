@@ -8,9 +8,9 @@
 
 #include "core/config/config_schedule.h"
 #include "models/collective_files.h"
-#include "models/memory.h"
 #include "models/offload.h"
 #include "predict/transformer/build_transformer.h"
+#include "predict/transformer/transformer_memory.h"
 
 const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, uint32_t class_id,
 					      enum sc_axis axis)

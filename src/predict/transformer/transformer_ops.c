@@ -3,7 +3,7 @@
  * ops are given by the tensors they read and write. */
 #include "predict/transformer/transformer_ops.h"
 
-#include "models/memory.h"
+#include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_priv.h"
 
 /* The first and last parts of a Transformer: embedding; output layer and loss, of a language model or of

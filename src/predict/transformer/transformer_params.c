@@ -5,55 +5,78 @@
 #include "predict/matrix_steps.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* The matrices of the layers, each tensor-parallel part alone, gate and up apart; not the embedding, the output layer and
- * norms, which those who step whole matrices step by Adam or SGD. */
-enum { MAX_MATRICES = MAX_LINEARS + 4 };
+/* The matrices of the layers, each tensor-parallel part alone, gate and up apart; not the router, the embedding, the output
+ * layer and norms, which those who step whole matrices step by Adam or SGD. */
+struct matrix_list {
+	struct sc_matrix at[2 * SC_MAX_PARTS];
+	enum sc_op_name name[2 * SC_MAX_PARTS];
+	int n;
+};
 
-static void list(struct sc_matrix *out, int *n, struct sc_matrix one)
+/* Matrices of one name and one size are steps of one kind. */
+static void matrix_put(struct matrix_list *to, enum sc_op_name name, struct sc_matrix one)
 {
-	if (one.m > 0 && one.n > 0 && one.count > 0)
-		out[(*n)++] = one;
+	int i = 0;
+
+	while (i < to->n && !(to->name[i] == name && fabs(to->at[i].m - one.m) < 0.5 &&
+			      fabs(to->at[i].n - one.n) < 0.5))
+		i++;
+	if (i < to->n) {
+		to->at[i].count += one.count;
+	} else {
+		to->name[to->n] = name;
+		to->at[to->n++] = one;
+	}
+}
+
+/* `experts`: those of the experts, or all others. What leads back out of a feed-forward part counts as what leads in. */
+static void list_matrices(const struct dims *x, double layers, bool mixture, bool experts,
+			  struct matrix_list *out)
+{
+	const struct sc_config *cfg = &x->req->config;
+	double tokens = (double)cfg->training.global_batch / (double)cfg->parallel.dp * x->s;
+	struct part parts[SC_MAX_PARTS];
+	int n = layers > 0 ? sc_parts_of(x, mixture, parts) : 0;
+
+	for (const struct part *p = parts; p < parts + n; p++) {
+		bool expert = p->kind == SC_PART_EXPERTS_UP || p->kind == SC_PART_EXPERTS_DOWN;
+		bool down = p->name == SC_NAME_MLP_DOWN || p->name == SC_NAME_EXPERT_DOWN;
+		enum sc_op_name name = p->name == SC_NAME_MLP_DOWN      ? SC_NAME_MLP_UP
+				       : p->name == SC_NAME_EXPERT_DOWN ? SC_NAME_EXPERT_UP
+									: p->name;
+		double m = p->n / p->joined, k = p->k;
+
+		if (p->kind == SC_PART_ROUTER || !(p->joined > 0) || expert != experts)
+			continue;
+		matrix_put(out, name,
+			   (struct sc_matrix){down ? k : m, down ? m : k,
+					      layers * p->copies * p->joined, expert, tokens});
+	}
 }
 
 /* Of so many layers, and of a mixture's without experts. */
-static int list_matrices(const struct dims *x, double layers, double dense_layers,
-			 struct sc_matrix out[MAX_MATRICES])
+static void list_all(const struct dims *x, const struct sc_update *update, struct matrix_list *out)
 {
-	const struct sc_model *m = x->model;
-	const struct sc_config *cfg = &x->req->config;
-	bool mixture = sc_model_is_moe(m);
-	double with_experts = mixture ? layers : 0;
-	double dense = dense_layers + (mixture ? 0 : layers);
-	double all = dense + with_experts, matrices = x->gates + 1;
-	double experts = (double)m->experts / (double)cfg->parallel.ep;
-	double tokens = (double)cfg->training.global_batch / (double)cfg->parallel.dp * x->s;
-	struct linear qkv[MAX_LINEARS];
-	const struct linear proj = proj_linear(x);
-	int n_qkv = qkv_linears(x, qkv), n = 0;
+	bool mixture = sc_model_is_moe(x->model);
 
-	for (int i = 0; i < n_qkv; i++)
-		list(out, &n, (struct sc_matrix){qkv[i].n, qkv[i].k, all, false, tokens});
-	list(out, &n, (struct sc_matrix){proj.n, proj.k, all, false, tokens});
-	list(out, &n, (struct sc_matrix){x->ffn, x->h, dense * matrices, false, tokens});
-	list(out, &n,
-	     (struct sc_matrix){shared_width(x), x->h, with_experts * matrices, false, tokens});
-	list(out, &n,
-	     (struct sc_matrix){(double)m->expert_ffn_hidden / x->etp, x->h,
-				with_experts * matrices * experts, true, tokens});
-	return n;
+	out->n = 0;
+	for (int experts = 0; experts < 2; experts++) {
+		list_matrices(x, update->dense_layers, false, experts, out);
+		list_matrices(x, update->layers, mixture, experts, out);
+	}
 }
 
 double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update,
 				   bool experts)
 {
 	const struct dims x = dims_of(request, NULL, 1, NULL);
-	struct sc_matrix a[MAX_MATRICES];
-	int n = list_matrices(&x, update->layers, update->dense_layers, a);
+	struct matrix_list a;
 	double bytes = 0;
 
-	for (int i = 0; i < n; i++)
-		if (a[i].expert == experts)
-			bytes += sc_matrix_bytes(request, &a[i], update->replicas.n_ranks);
+	list_all(&x, update, &a);
+	for (int i = 0; i < a.n; i++)
+		if (a.at[i].expert == experts)
+			bytes += sc_matrix_bytes(request, &a.at[i], update->replicas.n_ranks);
 	return bytes;
 }
 
@@ -65,59 +88,40 @@ void sc_params_add(struct sc_params *sum, const struct sc_params *one, double n)
 	sum->trainable_expert += n * one->trainable_expert;
 }
 
-static void add_linear_params(const struct dims *x, const struct linear *l, struct sc_params *out)
-{
-	double n = l->n * l->k + (x->biases ? l->n : 0);
-	double adapters =
-		x->lora ? (l->adapter ? (double)x->req->config.training.lora_rank * (l->n + l->k)
-				      : 0)
-			: 0;
-
-	out->dense += n + adapters;
-	out->trainable += x->lora ? adapters : n;
-}
-
 static void add_plain_params(const struct dims *x, double n, struct sc_params *out)
 {
 	out->dense += n;
 	out->trainable += x->lora ? 0 : n;
 }
 
-static void add_mlp_params(const struct dims *x, double ffn, struct sc_params *out)
+static void add_part_params(const struct dims *x, const struct part *p, struct sc_params *out)
 {
-	const struct linear up = up_linear(x, ffn), down = down_linear(x, ffn);
+	double n = p->copies * (p->n * p->k + (p->biased ? p->n : 0));
 
-	add_linear_params(x, &up, out);
-	add_linear_params(x, &down, out);
+	if (p->kind == SC_PART_EXPERTS_UP || p->kind == SC_PART_EXPERTS_DOWN) {
+		out->expert += n;
+		out->trainable_expert += x->lora ? 0 : n;
+		return;
+	}
+	add_plain_params(x, n + p->params, out);
+	if (x->lora && p->adapter) {
+		double adapters = (double)x->req->config.training.lora_rank * (p->n + p->k);
+
+		out->dense += adapters;
+		out->trainable += adapters;
+	}
 }
 
 void sc_transformer_layer_params(const struct sc_request *request, bool is_dense,
 				 struct sc_params *out)
 {
 	const struct dims x = dims_of(request, NULL, 1, NULL);
-	const struct linear proj = proj_linear(&x);
-	struct linear qkv[MAX_LINEARS];
-	int n = qkv_linears(&x, qkv);
+	struct part parts[SC_MAX_PARTS];
+	int n = sc_parts_of(&x, sc_model_is_moe(x.model) && !is_dense, parts);
 
 	*out = (struct sc_params){0};
 	for (int i = 0; i < n; i++)
-		add_linear_params(&x, &qkv[i], out);
-	add_linear_params(&x, &proj, out);
-	add_plain_params(&x, (x.traits->rms_norm ? 2 : 4) * x.h, out);
-	if (sc_model_is_moe(&request->config.model) && !is_dense) {
-		const struct sc_model *m = x.model;
-		double n_local = (double)m->experts / (double)x.req->config.parallel.ep;
-		double ffn = (double)m->expert_ffn_hidden / x.etp;
-
-		add_plain_params(&x, (double)m->experts * x.h, out); /* router */
-		out->expert = n_local * x.h * ffn * (x.gates + 1);
-		if (x.biases)
-			out->expert += n_local * (x.gates * ffn + x.h);
-		out->trainable_expert = x.lora ? 0 : out->expert;
-		if (m->shared_experts > 0)
-			add_mlp_params(&x, shared_width(&x), out);
-	} else
-		add_mlp_params(&x, x.ffn, out);
+		add_part_params(&x, &parts[i], out);
 }
 
 void sc_transformer_embed_params(const struct sc_request *request, struct sc_params *out)
@@ -142,32 +146,15 @@ void sc_transformer_head_params(const struct sc_request *request, struct sc_para
 		add_plain_params(&x, x.vocab * x.h, out);
 }
 
-/* Multiply-adds per token of the linear layers of attention, all tensor-parallel ranks together; keys
- * and values that several ranks compute count once. */
-static double attention_macs(const struct dims *x)
-{
-	const struct sc_model *m = x->model;
-	struct linear list[MAX_LINEARS];
-	double macs = x->ctx * x->h * x->tp;
-	int n = qkv_linears(x, list);
-
-	for (int i = 0; i < n; i++)
-		macs += list[i].n * list[i].k * (list[i].replicated ? 1 : x->tp);
-	if (!sc_model_is_mla(m))
-		macs -= (x->kv_heads * x->tp - (double)m->kv_heads) * (x->d + x->d_v) * x->h;
-	return macs;
-}
-
 static double layer_macs(const struct dims *x, bool has_experts)
 {
-	const struct sc_model *m = x->model;
-	double ffn = (double)m->ffn_hidden, router = 0;
+	struct part parts[SC_MAX_PARTS];
+	int n = sc_parts_of(x, has_experts, parts);
+	double macs = 0;
 
-	if (has_experts) {
-		ffn = (double)m->expert_ffn_hidden * (double)(m->top_k + m->shared_experts);
-		router = (double)m->experts * x->h;
-	}
-	return attention_macs(x) + router + (x->gates + 1) * ffn * x->h;
+	for (int i = 0; i < n; i++)
+		macs += parts[i].macs;
+	return macs;
 }
 
 /* Keys that a token attends to, mean of layers with a window and without. A window w of s keys is w for each, and
@@ -266,7 +253,7 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 	const struct sc_request *request = env->request;
 	const int n = 4; /* of lists of tensors */
 	const struct dims x = dims_of(request, env, 1, out);
-	struct sc_matrix a[MAX_MATRICES];
+	struct matrix_list a;
 
 	sc_block_clear(out);
 	if (request->config.training.optimizer == SC_OPT_NONE)
@@ -277,8 +264,8 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 		SC_FP32,
 		{.rowwise = {.read_bytes = update->updated * sc_transformer_update_bytes(request),
 			     .n_kernels = n}}};
-	sc_matrix_steps(env, a, list_matrices(&x, update->layers, update->dense_layers, a),
-			&update->replicas, out);
+	list_all(&x, update, &a);
+	sc_matrix_steps(env, a.at, a.n, &update->replicas, out);
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
 	/* gradients are zeroed for the next iteration */
 	if (!fuses_unscale(request)) /* set to none */

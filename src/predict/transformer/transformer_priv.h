@@ -4,6 +4,7 @@
 
 #include "predict/op_names.h"
 #include "predict/transformer/transformer_ops.h"
+#include "predict/transformer/transformer_parts.h"
 
 enum { BLACKWELL = 100, BLACKWELL_ULTRA = 103 }; /* CUDA capability */
 #define MASKED_FRACTION 0.15 /* of the positions (Devlin et al. 2019, section 3.1) */

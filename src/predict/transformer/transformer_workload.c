@@ -5,9 +5,9 @@
 
 #include "base/units.h"
 #include "core/config/config_schedule.h"
-#include "models/memory.h"
 #include "predict/transformer/build_priv.h"
 #include "predict/transformer/summarize.h"
+#include "predict/transformer/transformer_memory.h"
 #include "predict/workload.h"
 
 /* ---- skipping the steady state of a long pipeline ----

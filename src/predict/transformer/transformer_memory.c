@@ -1,0 +1,252 @@
+/* What layers keep on one rank from forward to backward, and hold for a moment: counts after Korthikanti et al. 2022, §4, as
+ * sums over their parts. Knows nothing of schedules. */
+#include "predict/transformer/transformer_memory.h"
+
+#include <math.h>
+
+#include "core/config/config_schedule.h"
+#include "models/offload.h"
+#include "predict/transformer/transformer_priv.h"
+
+#define MASK_BYTES 1.0
+
+static double element_bytes(const struct sc_request *request)
+{
+	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
+}
+
+/* Of one context-parallel rank. */
+static double tokens(const struct sc_config *cfg, double samples)
+{
+	return samples * (double)cfg->model.seq * cfg->training.fill_fraction /
+	       (double)cfg->parallel.cp;
+}
+
+/* Scores of unfused attention: softmax, with dropout its mask and what it leaves. */
+static double score_bytes(const struct sc_request *request, double samples)
+{
+	const struct sc_config *cfg = &request->config;
+	double seq = (double)cfg->model.seq * cfg->training.fill_fraction;
+	double e = element_bytes(request);
+	double bytes = sc_family_traits(cfg->model.family)->dropout ? 2 * e + MASK_BYTES : e;
+
+	if (cfg->training.attention == SC_ATT_FLASH)
+		return 0;
+	return bytes * (double)cfg->model.heads * seq * tokens(cfg, samples) /
+	       (double)cfg->parallel.tp;
+}
+
+static double sequence_ranks(const struct sc_parallel *par)
+{
+	return par->sequence_parallel ? (double)par->tp : 1;
+}
+
+static int list_parts(const struct sc_request *request, bool is_dense,
+		      struct part out[SC_MAX_PARTS])
+{
+	const struct dims x = dims_of(request, NULL, 1, NULL);
+
+	return sc_parts_of(&x, sc_model_is_moe(x.model) && !is_dense, out);
+}
+
+/* Everything but attention scores. Masks of dropout are all that is made again with it: the sum stays. */
+static double layer_bytes(const struct sc_request *request, double samples, bool is_dense)
+{
+	const struct sc_config *cfg = &request->config;
+	struct part parts[SC_MAX_PARTS];
+	int n = list_parts(request, is_dense, parts);
+	double split = 0, whole = 0, masks = 0, e = element_bytes(request);
+
+	for (const struct part *p = parts; p < parts + n; p++) {
+		if (!sc_recomputes(request, p->again & ~SC_RECOMPUTE_DROPOUT))
+			*(p->whole ? &whole : &split) += p->kept;
+		if (!sc_recomputes(request, SC_RECOMPUTE_DROPOUT))
+			masks += p->mask;
+	}
+	return tokens(cfg, samples) *
+	       (split * e / (double)cfg->parallel.tp +
+		(whole * e + masks * MASK_BYTES) / sequence_ranks(&cfg->parallel));
+}
+
+static double query_width(const struct sc_model *m)
+{
+	return (double)m->heads *
+	       (double)(m->head_dim + (sc_model_is_mla(m) ? m->rope_head_dim : 0));
+}
+
+static double key_width(const struct sc_model *m)
+{
+	return (double)m->kv_heads * (double)m->head_dim;
+}
+
+static double attention_out_width(const struct sc_model *m)
+{
+	return (double)m->heads * (double)(sc_model_is_mla(m) ? m->v_head_dim : m->head_dim);
+}
+
+double sc_checkpoint_ranks(const struct sc_request *request)
+{
+	const struct sc_parallel *par = &request->config.parallel;
+	bool divides = request->config.training.offload.partition_activations;
+
+	return divides && !par->sequence_parallel ? (double)par->tp : 1;
+}
+
+/* A layer's input, for a micro-batch of `samples` sequences. */
+static double layer_input_bytes(const struct sc_request *request, double samples)
+{
+	const struct sc_config *cfg = &request->config;
+
+	return tokens(cfg, samples) * (double)cfg->model.hidden * element_bytes(request) /
+	       sequence_ranks(&cfg->parallel);
+}
+
+/* What a stage sends to the next stays until its backward; 0 without stages. */
+static double sent_bytes(const struct sc_request *request, double samples)
+{
+	return request->config.parallel.pp > 1 ? layer_input_bytes(request, samples) : 0;
+}
+
+/* Inputs of the linear layers and gradients of their outputs. */
+static double weight_inputs_bytes(const struct sc_request *request, double samples, bool is_dense)
+{
+	const struct sc_config *cfg = &request->config;
+	const struct sc_model *m = &cfg->model;
+	double h = (double)m->hidden, e = element_bytes(request);
+	double gates = sc_family_traits(m->family)->gated ? 2 : 1;
+	double inner = (double)m->ffn_hidden, inputs = 1;
+	double attention = query_width(m) + 2 * key_width(m) + attention_out_width(m);
+
+	if (sc_model_is_moe(m) && !is_dense) {
+		inputs = (double)(m->top_k + m->shared_experts);
+		inner = inputs * (double)m->expert_ffn_hidden;
+	}
+	return tokens(cfg, samples) * e *
+	       ((attention + (1 + gates) * inner) / (double)cfg->parallel.tp +
+		(2 + 2 * inputs) * h / sequence_ranks(&cfg->parallel));
+}
+
+double sc_weight_inputs_frac(const struct sc_request *request, double layers, double dense_layers)
+{
+	double samples = (double)request->config.training.micro_batch;
+	double kept = layers * sc_layer_kept_bytes(request, samples, false) +
+		      dense_layers * sc_layer_kept_bytes(request, samples, true) +
+		      sent_bytes(request, samples);
+	double inputs = layers * weight_inputs_bytes(request, samples, false) +
+			dense_layers * weight_inputs_bytes(request, samples, true);
+
+	return kept > 0 ? inputs / kept : 0;
+}
+
+double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense)
+{
+	int mode = request->config.training.recompute;
+	double frac = mode == SC_RECOMPUTE_FULL ? sc_recompute_frac(request) : 0;
+	double whole = layer_bytes(request, samples, is_dense);
+
+	if (mode == SC_RECOMPUTE_SELECTIVE && request->software.selective == SC_SELECTIVE_OPS) {
+		/* torchtitan's policy (torchtitan/models, activation checkpointing "op"): attention's output and every
+		 * second matrix product, in the order they run: queries, values, the gate, and down where gated. */
+		const struct sc_config *cfg = &request->config;
+		const struct sc_model *m = &cfg->model;
+		double inner = sc_model_is_moe(m) && !is_dense
+				       ? (double)m->top_k * (double)m->expert_ffn_hidden
+				       : (double)m->ffn_hidden;
+		double split = query_width(m) + key_width(m) + attention_out_width(m) + inner;
+		double down = sc_family_traits(m->family)->gated
+				      ? layer_input_bytes(request, samples)
+				      : 0;
+
+		return layer_input_bytes(request, samples) + down +
+		       tokens(cfg, samples) * split * element_bytes(request) /
+			       (double)cfg->parallel.tp;
+	}
+	if (!sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
+		whole += score_bytes(request, samples);
+	return frac * layer_input_bytes(request, samples) / sc_checkpoint_ranks(request) +
+	       (1 - frac) * whole;
+}
+
+double sc_layer_working_bytes(const struct sc_request *request, double samples, bool is_dense)
+{
+	const struct sc_config *cfg = &request->config;
+	double gated = sc_family_traits(cfg->model.family)->gated ? 3 : 2, inner = 0, bytes;
+	struct part parts[SC_MAX_PARTS];
+	int n = list_parts(request, is_dense, parts);
+
+	for (int i = n - 1; i >= 0; i--) /* of the first, in a mixture the experts' */
+		if (parts[i].kind == SC_PART_ACTIVATION ||
+		    parts[i].kind == SC_PART_EXPERTS_ACTIVATION)
+			inner = parts[i].k;
+	bytes = tokens(cfg, samples) * gated * inner * element_bytes(request) /
+		(double)cfg->parallel.tp;
+
+	if (cfg->training.recompute == SC_RECOMPUTE_NONE)
+		return bytes;
+	if (cfg->training.recompute >= SC_FLAG || sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
+		return bytes + (sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN)
+					? score_bytes(request, samples)
+					: 0);
+	return bytes + layer_bytes(request, samples, is_dense) + score_bytes(request, samples);
+}
+
+/* Sequence parallelism: the whole sequence gathered before a matrix product, and its part of the sum
+ * after the next. */
+static double gathered_sequence_bytes(const struct sc_request *request, double samples)
+{
+	const struct sc_config *cfg = &request->config;
+
+	if (!cfg->parallel.sequence_parallel || cfg->parallel.tp < 2)
+		return 0;
+	return 2 * tokens(cfg, samples) * (double)cfg->model.hidden * element_bytes(request);
+}
+
+/* One kernel works in place; Megatron's keeps the softmax beside the logits in fp32. */
+static double loss_copies(const struct sc_software *software)
+{
+	if (software->loss_copies > 0)
+		return software->loss_copies;
+	return software->fused_loss ? 1 : 2;
+}
+
+double sc_loss_bytes(const struct sc_request *request, double samples)
+{
+	const struct sc_config *cfg = &request->config;
+	double positions = tokens(cfg, samples);
+
+	if (sc_family_traits(cfg->model.family)->masked_lm && request->software.mlm_gather)
+		positions *= MASKED_FRACTION;
+	return positions * (double)(1 + cfg->model.mtp_layers) * (double)cfg->model.vocab /
+	       (double)(cfg->parallel.tp * sc_vocab_shares(&cfg->parallel)) *
+	       (element_bytes(request) + loss_copies(&request->software) * sc_dtype_bytes(SC_FP32));
+}
+
+/* Of layers that wait for backward. Those that leave the GPU do so but for the ones that come and go. */
+static double kept_bytes(const struct sc_request *request, const struct sc_layers_held *held,
+			 double *off_bytes)
+{
+	const struct sc_offload *off = &request->config.training.offload;
+	double layer = sc_layer_kept_bytes(request, held->samples, false);
+	double dense = sc_layer_kept_bytes(request, held->samples, true);
+	double layers = held->layers + held->dense_layers;
+	double bytes = held->layers * layer + held->dense_layers * dense;
+	double flying = held->micro_batches_in_flight;
+	double share = flying > 0 ? sc_offload_layers_frac(off, layers / flying) : 0;
+	double moving = (1 + (double)off->prefetch_layers) * fmax(layer, dense);
+
+	*off_bytes = share * bytes;
+	return fmin(bytes, (1 - share) * bytes + (share > 0 ? moving : 0));
+}
+
+double sc_activation_bytes(const struct sc_request *request, const struct sc_layers_held *held,
+			   double *off_bytes)
+{
+	double bytes = kept_bytes(request, held, off_bytes);
+	double sent = sent_bytes(request, held->samples) * held->micro_batches_in_flight;
+	double loss = held->head ? sc_loss_bytes(request, held->samples) : 0;
+	/* the logits are gone when the first layer runs backward */
+	double widest =
+		fmax(loss, sc_layer_working_bytes(request, held->samples, held->layers <= 0));
+
+	return bytes + sent + widest + gathered_sequence_bytes(request, held->samples);
+}

@@ -1,0 +1,53 @@
+/* A layer as a list of parts, in the order that they run forward. All that is said of a layer is a loop over them: its
+ * operations forward and backward, what is run again, parameters, multiply-adds, what is kept from forward to backward. */
+#ifndef SC_PREDICT_TRANSFORMER_PARTS_H
+#define SC_PREDICT_TRANSFORMER_PARTS_H
+
+#include <stdbool.h>
+
+#include "predict/op_names.h"
+
+struct dims;
+
+enum sc_part_kind {
+	SC_PART_NORM,
+	SC_PART_LINEAR,
+	SC_PART_ROTARY,
+	SC_PART_ATTENTION,
+	SC_PART_JOIN, /* dropout of a sub-layer's output with its bias, and the residual's addition */
+	SC_PART_ACTIVATION,
+	/* A mixture: the router; what comes before and with the experts' first product; between; from the second one on. */
+	SC_PART_ROUTER,
+	SC_PART_EXPERTS_UP,
+	SC_PART_EXPERTS_ACTIVATION,
+	SC_PART_EXPERTS_DOWN,
+	SC_N_PART_KINDS
+};
+/* How a linear layer stands to a tensor-parallel region. */
+enum sc_region { SC_REGION_NONE, SC_REGION_ENTERS, SC_REGION_LEAVES };
+struct part {
+	enum sc_part_kind kind;
+	enum sc_op_name name; /* of a product; its gradients' names follow */
+	/* A product's outputs and inputs on this rank; elements of a token that a norm works on, and one behind it;
+	 * those of an activation, and what a token takes of it on all ranks. */
+	double n, k;
+	double copies; /* of a product on this rank: experts */
+	double joined; /* products side by side in one: gate and up */
+	double macs; /* multiply-adds a token on all ranks; keys that several compute count once */
+	double params; /* but a product's weights */
+	/* From forward to backward, of all tensor-parallel ranks: elements a token, where `whole` divided by sequence
+	 * parallelism alone, and bytes of masks. */
+	double kept, mask;
+	bool whole;
+	int again;    /* SC_RECOMPUTE_ flags with which it runs again, and keeps nothing but sums */
+	bool adapter; /* has LoRA adapters, if any have */
+	bool replicated; /* every tensor-parallel rank has all of it */
+	bool biased;
+	enum sc_region region;
+	int scope; /* SC_GRAPH_ flag from here on; 0: as before */
+};
+enum { SC_MAX_PARTS = 24 };
+/* Returns how many. `experts`: its feed-forward part is a mixture. */
+int sc_parts_of(const struct dims *x, bool experts, struct part out[SC_MAX_PARTS]);
+
+#endif
