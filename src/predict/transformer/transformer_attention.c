@@ -250,9 +250,9 @@ static void ring_alone(const struct dims *x, bool backward)
 		ring_transfer(x, i, backward, 0);
 }
 
-void attention_forward(const struct dims *x)
+void attention_forward(const struct dims *x, const struct part *p)
 {
-	rotary(x, SC_NAME_ROPE);
+	(void)p;
 	if (x->req->config.training.attention == SC_ATT_FLASH) {
 		flash(x, false);
 		return;
@@ -263,8 +263,9 @@ void attention_forward(const struct dims *x)
 	add_rowwise(x, SC_NAME_CONTEXT_LAYOUT, x->tokens * x->ctx * (2 * x->e), 1);
 }
 
-void attention_backward(const struct dims *x)
+void attention_backward(const struct dims *x, const struct part *p)
 {
+	(void)p;
 	if (x->req->config.training.attention == SC_ATT_FLASH) {
 		if (sc_recomputes(x->req, SC_RECOMPUTE_CORE_ATTN))
 			flash(x, false);
@@ -286,5 +287,4 @@ void attention_backward(const struct dims *x)
 		batched_kv_grad(x, SC_NAME_SCORES_DGRAD, x->d);
 		add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * qkv_width(x) * (2 * x->e), 2);
 	}
-	rotary(x, SC_NAME_ROPE_GRAD);
 }

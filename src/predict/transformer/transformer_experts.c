@@ -20,7 +20,6 @@ struct experts {
 	double sent;    /* copies of an exchange, as the busiest rank sees it */
 	double rows;    /* that the busiest rank works on */
 	double ffn;
-	struct linear up, down;
 };
 
 /* Of `parts` with as many experts each, how many have one of a token's top_k: drawn without repeats, all
@@ -44,15 +43,12 @@ static struct experts experts_of(const struct dims *x)
 	double top_k = (double)m->top_k;
 	double imbalance = x->req->config.training.expert_imbalance;
 	double share = x->tokens * x->etp / x->tp; /* of the tensor-parallel ranks' tokens */
-	double ffn = (double)m->expert_ffn_hidden / x->etp;
 	struct experts ex = {
 		.n_local = (double)m->experts / (double)par->ep,
 		.tokens = x->sp ? x->tokens_seq : share,
 		.copies = top_k,
 		.rows = share * top_k * imbalance,
-		.ffn = ffn,
-		.up = {.name = SC_NAME_EXPERT_UP, .n = x->gates * ffn, .k = x->h},
-		.down = {.name = SC_NAME_EXPERT_DOWN, .n = x->h, .k = ffn},
+		.ffn = (double)m->expert_ffn_hidden / x->etp,
 	};
 
 	if (x->req->config.training.moe_dispatcher >= SC_DISPATCH_DEEPEP) {
@@ -87,7 +83,7 @@ static void grouped_gemm(const struct dims *x, enum sc_op_name name,
 }
 
 /* `behind`: its input is what the other product's kernel wrote, if they are fused. */
-static void grouped_linear(const struct dims *x, const struct experts *ex, const struct linear *l,
+static void grouped_linear(const struct dims *x, const struct experts *ex, const struct part *l,
 			   bool behind)
 {
 	struct sc_gemm_shape shape = {
@@ -211,8 +207,8 @@ static void weigh_bias(const struct dims *x, const struct experts *ex, bool back
 
 	if (x->biases && is_fused_mlp(x)) {
 		if (backward) /* sums of the gradients of both products' outputs */
-			add_rowwise(x, SC_NAME_EXPERT_BIAS, n * x->e + ex->rows * ex->up.n * x->e,
-				    2);
+			add_rowwise(x, SC_NAME_EXPERT_BIAS,
+				    n * x->e + ex->rows * x->gates * ex->ffn * x->e, 2);
 	} else if (x->biases)
 		add_rowwise(x, SC_NAME_EXPERT_BIAS, n * (passes * f + 2 * x->e), kernels);
 }
@@ -264,51 +260,58 @@ static void clamp(const struct dims *x, const struct experts *ex, bool backward)
 static void stash(const struct dims *x, const struct experts *ex)
 {
 	double narrow = sc_dtype_bytes(x->dtype);
-	double row = (ex->up.k + ex->down.k) * narrow + ex->up.n * x->e;
+	double row = (x->h + ex->ffn) * narrow + x->gates * ex->ffn * x->e;
 
 	if (sc_block_is_replayed(x->block, x->env))
 		add_rowwise(x, SC_NAME_EXPERT_STASH, 2 * ex->rows * row, 3);
 }
 
-void experts_forward(const struct dims *x)
+void router_forward(const struct dims *x, const struct part *p)
+{
+	add_gemm(x, p->name, (struct mnk){x->tokens_seq, p->n, p->k});
+	route(x);
+}
+
+void experts_up_forward(const struct dims *x, const struct part *p)
 {
 	struct experts ex = experts_of(x);
-	double n_experts = (double)x->model->experts;
-	size_t first;
 
-	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
-	add_gemm(x, SC_NAME_ROUTER, (struct mnk){x->tokens_seq, n_experts, x->h});
-	route(x);
-	x->block->scope = SC_GRAPH_MOE;
 	dispatch(x, &ex);
-	first = x->block->steps.n;
+	*x->counted = x->block->steps.n;
 	pad_rows(x, &ex);
-	grouped_linear(x, &ex, &ex.up, false);
+	grouped_linear(x, &ex, p, false);
+}
+
+void experts_act_again(const struct dims *x, const struct part *p)
+{
+	struct experts ex = experts_of(x);
+
 	clamp(x, &ex, false);
+	add_activation(x, ex.rows * p->n);
+}
+
+void experts_act_forward(const struct dims *x, const struct part *p)
+{
 	if (is_fused_mlp(x))
-		add_rowwise(x, SC_NAME_FP8_CAST, ex.rows * ex.ffn * quantized_bytes(x), 1);
+		add_rowwise(x, SC_NAME_FP8_CAST, experts_of(x).rows * p->n * quantized_bytes(x), 1);
 	else
-		add_activation(x, ex.rows * ex.ffn);
-	grouped_linear(x, &ex, &ex.down, true);
+		experts_act_again(x, p);
+}
+
+void experts_down_forward(const struct dims *x, const struct part *p)
+{
+	struct experts ex = experts_of(x);
+
+	grouped_linear(x, &ex, p, true);
 	weigh_bias(x, &ex, false);
 	pad_rows(x, &ex);
 	stash(x, &ex);
 	combine(x, &ex);
-	wait_for_counts(x, first);
+	wait_for_counts(x, *x->counted);
 	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
-	if (x->model->shared_experts > 0)
-		mlp_forward(x, shared_width(x));
 }
 
-void experts_activation(const struct dims *x)
-{
-	struct experts ex = experts_of(x);
-
-	clamp(x, &ex, false);
-	add_activation(x, ex.rows * ex.ffn);
-}
-
-static void grouped_weights(const struct dims *x, const struct experts *ex, const struct linear *l)
+static void grouped_weights(const struct dims *x, const struct experts *ex, const struct part *l)
 {
 	const struct sc_gemm_shape weights = {.batch = ex->n_local,
 					      .m = l->k,
@@ -322,58 +325,65 @@ static void grouped_weights(const struct dims *x, const struct experts *ex, cons
 		grouped_gemm(x, (enum sc_op_name)(l->name + 2), &weights, 0);
 }
 
-static void grouped_grads(const struct dims *x, const struct experts *ex, const struct linear *l,
+static void grouped_grads(const struct dims *x, const struct experts *ex, const struct part *l,
 			  bool behind)
 {
-	const struct linear grad = {.name = (enum sc_op_name)(l->name + 1), .n = l->k, .k = l->n};
+	const struct part grad = {.name = (enum sc_op_name)(l->name + 1), .n = l->k, .k = l->n};
 
 	grouped_linear(x, ex, &grad, behind);
 	grouped_weights(x, ex, l);
 }
 
-static void router_weights(const struct dims *x)
+void router_weights(const struct dims *x, const struct part *p)
 {
 	if (!x->lora && !x->inputs_only)
-		sum_rows(x, SC_NAME_ROUTER_WGRAD,
-			 (struct mnk){x->h, (double)x->model->experts, x->tokens_seq});
+		sum_rows(x, SC_NAME_ROUTER_WGRAD, (struct mnk){p->k, p->n, x->tokens_seq});
 }
 
-void experts_weights(const struct dims *x)
+void router_backward(const struct dims *x, const struct part *p)
+{
+	route(x);
+	add_gemm(x, SC_NAME_ROUTER_DGRAD, (struct mnk){x->tokens_seq, p->k, p->n});
+	router_weights(x, p);
+}
+
+void experts_weights(const struct dims *x, const struct part *p)
 {
 	struct experts ex = experts_of(x);
 
-	if (x->model->shared_experts > 0)
-		mlp_weights(x, shared_width(x));
-	grouped_weights(x, &ex, &ex.down);
-	grouped_weights(x, &ex, &ex.up);
-	router_weights(x);
+	grouped_weights(x, &ex, p);
 }
 
-void experts_backward(const struct dims *x)
+/* The combine's gradient comes first. */
+void experts_down_backward(const struct dims *x, const struct part *p)
 {
 	struct experts ex = experts_of(x);
-	double n_experts = (double)x->model->experts;
 
-	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
-	if (x->model->shared_experts > 0)
-		mlp_backward(x, shared_width(x));
-	x->block->scope = SC_GRAPH_MOE;
-	dispatch(x, &ex); /* the combine's gradient */
+	dispatch(x, &ex);
 	stash(x, &ex);
 	pad_rows(x, &ex);
 	weigh_bias(x, &ex, true);
-	grouped_grads(x, &ex, &ex.down, false);
+	grouped_grads(x, &ex, p, false);
+}
+
+void experts_act_backward(const struct dims *x, const struct part *p)
+{
+	struct experts ex = experts_of(x);
+
 	if (is_fused_mlp(x))
-		add_rowwise(x, SC_NAME_FP8_CAST, ex.rows * ex.ffn * (x->e + 2 * quantized_bytes(x)),
+		add_rowwise(x, SC_NAME_FP8_CAST, ex.rows * p->n * (x->e + 2 * quantized_bytes(x)),
 			    1);
 	else
-		add_activation_grad(x, ex.rows * ex.ffn);
+		add_activation_grad(x, ex.rows * p->n);
 	clamp(x, &ex, true);
-	grouped_grads(x, &ex, &ex.up, true);
+}
+
+/* The dispatch's gradient comes last. */
+void experts_up_backward(const struct dims *x, const struct part *p)
+{
+	struct experts ex = experts_of(x);
+
+	grouped_grads(x, &ex, p, true);
 	pad_rows(x, &ex);
-	combine(x, &ex); /* the dispatch's gradient */
-	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
-	route(x);
-	add_gemm(x, SC_NAME_ROUTER_DGRAD, (struct mnk){x->tokens_seq, x->h, n_experts});
-	router_weights(x);
+	combine(x, &ex);
 }

@@ -63,47 +63,6 @@ struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env
 	return x;
 }
 
-int qkv_linears(const struct dims *x, struct linear out[MAX_LINEARS])
-{
-	const struct sc_model *m = x->model;
-	double q_lora = (double)m->q_lora_rank, kv_lora = (double)m->kv_lora_rank;
-	double q = x->heads * x->d;
-	int n = 0;
-
-	if (!sc_model_is_mla(m)) {
-		double kv = x->kv_heads * (x->d + x->d_v);
-
-		out[0] = (struct linear){SC_NAME_QKV, q + kv, x->h, .adapter = true};
-		return 1;
-	}
-	if (q_lora > 0) {
-		out[n++] = (struct linear){SC_NAME_Q_DOWN, q_lora, x->h, .replicated = true};
-		out[n++] = (struct linear){SC_NAME_Q_UP, q, q_lora, .adapter = true};
-	} else {
-		out[n++] = (struct linear){SC_NAME_Q_UP, q, x->h, .adapter = true};
-	}
-	out[n++] = (struct linear){SC_NAME_KV_DOWN, kv_lora + (double)m->rope_head_dim, x->h,
-				   .replicated = true};
-	out[n++] = (struct linear){SC_NAME_KV_UP, x->heads * ((double)m->head_dim + x->d_v),
-				   kv_lora, .adapter = true};
-	return n;
-}
-
-static bool adapts_mlp(const struct dims *x)
-{
-	return x->req->config.training.lora_targets == SC_LORA_ALL;
-}
-
-struct linear up_linear(const struct dims *x, double ffn)
-{
-	return (struct linear){SC_NAME_MLP_UP, x->gates * ffn, x->h, .adapter = adapts_mlp(x)};
-}
-
-struct linear down_linear(const struct dims *x, double ffn)
-{
-	return (struct linear){SC_NAME_MLP_DOWN, x->h, ffn, .adapter = adapts_mlp(x)};
-}
-
 static void gemm_of(const struct dims *x, enum sc_op_name name, enum sc_dtype dtype,
 		    struct mnk size)
 {
@@ -208,13 +167,13 @@ void quantize(const struct dims *x, double n)
 	cast(x, n, x->sw->fused_fp8_cast);
 }
 
-static double lora_rank(const struct dims *x, const struct linear *l)
+static double lora_rank(const struct dims *x, const struct part *l)
 {
 	return x->lora && l->adapter ? (double)x->req->config.training.lora_rank : 0;
 }
 
 /* Beside a product, or beside its data gradient, which goes from its outputs to its inputs. */
-static void add_adapters(const struct dims *x, const struct linear *l, bool grad)
+static void add_adapters(const struct dims *x, const struct part *l, bool grad)
 {
 	const enum sc_op_name name = grad ? SC_NAME_ADAPTER_GRAD : SC_NAME_ADAPTER;
 	double r = lora_rank(x, l), from = grad ? l->n : l->k, to = grad ? l->k : l->n;
@@ -226,14 +185,14 @@ static void add_adapters(const struct dims *x, const struct linear *l, bool grad
 	}
 }
 
-void add_linear(const struct dims *x, const struct linear *l)
+void add_linear(const struct dims *x, const struct part *l)
 {
 	quantize(x, x->tokens * l->k);
 	gemm_of(x, l->name, x->dtype, (struct mnk){x->tokens, l->n, l->k});
 	add_adapters(x, l, false);
 }
 
-void add_dgrad(const struct dims *x, const struct linear *l)
+void add_dgrad(const struct dims *x, const struct part *l)
 {
 	quantize(x, x->tokens * l->n);
 	gemm_of(x, (enum sc_op_name)(l->name + 1), x->dtype, (struct mnk){x->tokens, l->k, l->n});
@@ -249,7 +208,7 @@ bool sums_scaled_blocks(const struct dims *x)
 	return x->quantized && tr->precision == SC_P_FP8 && tr->fp8_recipe == SC_FP8_BLOCKWISE;
 }
 
-void add_wgrad(const struct dims *x, const struct linear *l)
+void add_wgrad(const struct dims *x, const struct part *l)
 {
 	double r = lora_rank(x, l);
 	struct sc_op op = {SC_OP_GEMM,
@@ -417,7 +376,7 @@ static void multiply_and_reduce(const struct dims *x, struct joint j)
 	sc_block_add_comm(x->block, x->env, &last);
 }
 
-void enter_region(const struct dims *x, const struct linear *first)
+void enter_region(const struct dims *x, const struct part *first)
 {
 	struct joint j = joint_of(x, first->name, (struct mnk){x->tokens, first->n, first->k},
 				  SC_ALL_GATHER);
@@ -433,7 +392,7 @@ void enter_region(const struct dims *x, const struct linear *first)
 	add_linear(x, first);
 }
 
-void leave_region(const struct dims *x, const struct linear *last)
+void leave_region(const struct dims *x, const struct part *last)
 {
 	enum sc_collective kind = x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE;
 	struct joint j = joint_of(x, last->name, (struct mnk){x->tokens, last->n, last->k}, kind);
@@ -451,7 +410,7 @@ void leave_region(const struct dims *x, const struct linear *last)
 	add_tp(x, kind, x->tokens * x->h, 0);
 }
 
-void leave_region_grad(const struct dims *x, const struct linear *last)
+void leave_region_grad(const struct dims *x, const struct part *last)
 {
 	struct joint j = joint_of(x, (enum sc_op_name)(last->name + 1),
 				  (struct mnk){x->tokens, last->k, last->n}, SC_ALL_GATHER);
@@ -474,7 +433,7 @@ static bool gathers_again(const struct dims *x)
 	return x->sp && !x->lora;
 }
 
-void region_weights(const struct dims *x, const struct linear *first, int n)
+void region_weights(const struct dims *x, const struct part *first, int n)
 {
 	if (gathers_again(x))
 		gather_input(x, 0);
@@ -483,7 +442,7 @@ void region_weights(const struct dims *x, const struct linear *first, int n)
 }
 
 /* The collective of the data gradient hides behind the last weight gradient. */
-void enter_region_grad(const struct dims *x, const struct linear *first, int n)
+void enter_region_grad(const struct dims *x, const struct part *first, int n)
 {
 	enum sc_collective kind = x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE;
 	bool serial = x->req->c3[SC_C3_TP].policy == SC_C3_SERIAL;

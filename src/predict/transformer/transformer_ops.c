@@ -72,28 +72,33 @@ static struct dims head_dims(const struct dims *x)
 	return head;
 }
 
-static struct linear logits_linear(const struct dims *x)
+static struct part logits_linear(const struct dims *x)
 {
-	return (struct linear){SC_NAME_LOGITS, x->vocab, x->h, .adapter = false};
+	return (struct part){.name = SC_NAME_LOGITS, .n = x->vocab, .k = x->h};
 }
 
 /* Multi-token prediction (DeepSeek-V3, arXiv:2412.19437, section 2.2): the embedding of the next token and what
  * came before, each normed, joined and projected; its layer is one of its stage's, and the output layer runs again. */
-static struct linear mtp_linear(const struct dims *x)
+static struct part mtp_linear(const struct dims *x)
 {
-	return (struct linear){SC_NAME_MTP_PROJ, x->h / x->tp, 2 * x->h, .adapter = false};
+	return (struct part){.name = SC_NAME_MTP_PROJ, .n = x->h / x->tp, .k = 2 * x->h};
+}
+
+/* Of a masked language model, before its output layer. */
+static struct part transform_linear(const struct dims *x)
+{
+	return (struct part){.name = SC_NAME_MLM_TRANSFORM, .n = x->h, .k = x->h};
 }
 
 static void logits_forward(const struct dims *x)
 {
 	struct dims head = head_dims(x);
-	const struct linear logits = logits_linear(&head);
+	const struct part logits = logits_linear(&head);
 	double n_logits = head.tokens * x->vocab, f = sc_dtype_bytes(SC_FP32);
 
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
 	if (x->traits->masked_lm) {
-		const struct linear transform = {SC_NAME_MLM_TRANSFORM, head.h, head.h,
-						 .adapter = false};
+		const struct part transform = transform_linear(&head);
 
 		if (head.sw->mlm_gather)
 			add_rowwise(&head, SC_NAME_MASKED_GATHER,
@@ -130,7 +135,7 @@ static void head_forward(const struct dims *x)
 {
 	logits_forward(x);
 	for (int64_t i = 0; i < x->model->mtp_layers; i++) {
-		const struct linear proj = mtp_linear(x);
+		const struct part proj = mtp_linear(x);
 
 		embed_forward(x);
 		add_norm(x, 2 * x->tokens_seq * x->h);
@@ -144,7 +149,7 @@ static void head_forward(const struct dims *x)
 static void logits_backward(const struct dims *x)
 {
 	struct dims head = head_dims(x);
-	const struct linear logits = logits_linear(&head);
+	const struct part logits = logits_linear(&head);
 	double n_logits = head.tokens * x->vocab, f = sc_dtype_bytes(SC_FP32);
 
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
@@ -155,8 +160,7 @@ static void logits_backward(const struct dims *x)
 		add_rowwise(x, SC_NAME_CROSS_ENTROPY_GRAD, n_logits * (2 * f + f + x->e), 3);
 	enter_region_grad(&head, &logits, 1);
 	if (x->traits->masked_lm) {
-		const struct linear transform = {SC_NAME_MLM_TRANSFORM, head.h, head.h,
-						 .adapter = false};
+		const struct part transform = transform_linear(&head);
 
 		add_norm_grad(&head, head.tokens * head.h);
 		add_activation_grad(&head, head.tokens * head.h);
@@ -174,7 +178,7 @@ static void head_backward(const struct dims *x)
 {
 	for (int64_t i = 0; i < x->model->mtp_layers; i++) {
 		logits_backward(x);
-		const struct linear proj = mtp_linear(x);
+		const struct part proj = mtp_linear(x);
 
 		add_dgrad(x, &proj);
 		if (x->tp > 1)
@@ -191,8 +195,8 @@ static void head_backward(const struct dims *x)
 static void logits_weights(const struct dims *x)
 {
 	struct dims head = head_dims(x);
-	const struct linear logits = logits_linear(&head);
-	const struct linear transform = {SC_NAME_MLM_TRANSFORM, head.h, head.h, .adapter = false};
+	const struct part logits = logits_linear(&head);
+	const struct part transform = transform_linear(&head);
 
 	region_weights(&head, &logits, 1);
 	if (x->traits->masked_lm)
@@ -202,7 +206,7 @@ static void logits_weights(const struct dims *x)
 
 static void head_weights(const struct dims *x)
 {
-	const struct linear proj = mtp_linear(x);
+	const struct part proj = mtp_linear(x);
 
 	logits_weights(x);
 	for (int64_t i = 0; i < x->model->mtp_layers; i++) {
@@ -212,9 +216,9 @@ static void head_weights(const struct dims *x)
 }
 
 /* Dropout of a sub-layer's output with its bias, and the residual's addition. */
-static void bias_dropout_add(const struct dims *x)
+static void join_forward(const struct dims *x, const struct part *p)
 {
-	double n = x->tokens_seq * x->h, mask = x->dropout ? 1 : 0;
+	double n = x->tokens_seq * p->n, mask = x->dropout ? 1 : 0;
 
 	if (x->sw->fused_chains || (!x->biases && !x->dropout))
 		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n * (3 * x->e + mask), 1);
@@ -224,9 +228,9 @@ static void bias_dropout_add(const struct dims *x)
 		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD, n * (5 * x->e), 2);
 }
 
-static void bias_dropout_add_backward(const struct dims *x)
+static void join_backward(const struct dims *x, const struct part *p)
 {
-	double n = x->tokens_seq * x->h;
+	double n = x->tokens_seq * p->n;
 
 	/* dropout gradient, then the bias gradient's reduction over tokens */
 	if (x->dropout)
@@ -250,199 +254,263 @@ void add_activation_grad(const struct dims *x, double n)
 		add_rowwise(x, SC_NAME_ACTIVATION_GRAD, n * (3 * x->e), 1);
 }
 
-static void mlp_inner(const struct dims *x, double ffn)
+static void norm_forward(const struct dims *x, const struct part *p)
 {
-	const struct linear up = up_linear(x, ffn);
+	double rows = p->whole ? x->tokens_seq : x->tokens;
 
-	enter_region(x, &up);
-	add_activation(x, x->tokens * ffn);
+	add_norm(x, rows * p->n);
+	if (p->k > 0)
+		add_norm(x, rows * p->k);
 }
 
-void mlp_forward(const struct dims *x, double ffn)
+/* One of the residual stream adds to its gradient. */
+static void norm_backward(const struct dims *x, const struct part *p)
 {
-	const struct linear down = down_linear(x, ffn);
+	double rows = p->whole ? x->tokens_seq : x->tokens;
 
-	mlp_inner(x, ffn);
-	leave_region(x, &down);
+	add_norm_grad(x, rows * p->n);
+	if (p->k > 0)
+		add_norm_grad(x, rows * p->k);
+	if (p->whole)
+		add_rowwise(x, SC_NAME_RESIDUAL_GRAD, rows * p->n * (3 * x->e), 1);
 }
 
-void mlp_backward(const struct dims *x, double ffn)
+static void linear_forward(const struct dims *x, const struct part *p)
 {
-	const struct linear up = up_linear(x, ffn), down = down_linear(x, ffn);
-
-	leave_region_grad(x, &down);
-	add_activation_grad(x, x->tokens * ffn);
-	enter_region_grad(x, &up, 1);
-}
-
-void mlp_weights(const struct dims *x, double ffn)
-{
-	const struct linear up = up_linear(x, ffn), down = down_linear(x, ffn);
-
-	add_wgrad(x, &down);
-	region_weights(x, &up, 1);
-}
-
-/* Of queries and of keys, by a kernel each. */
-static void norm_heads(const struct dims *x, void (*norm)(const struct dims *, double))
-{
-	if (x->model->qk_norm <= 0)
-		return;
-	norm(x, x->tokens * x->heads * x->d);
-	norm(x, x->tokens * x->kv_heads * x->d);
-}
-
-/* Up to the feed-forward part. */
-static void attention_half(const struct dims *x)
-{
-	struct linear qkv[MAX_LINEARS], proj = proj_linear(x);
-	int n_qkv = qkv_linears(x, qkv);
-	double n = x->tokens_seq * x->h;
-
-	x->block->scope = SC_GRAPH_ATTN;
-	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
-	add_norm(x, n);
-	enter_region(x, &qkv[0]);
-	for (int i = 1; i < n_qkv; i++)
-		add_linear(x, &qkv[i]);
-	if (n_qkv > 1) /* norms of the latents */
-		add_norm(x, x->tokens * (double)(x->model->q_lora_rank + x->model->kv_lora_rank));
-	norm_heads(x, add_norm);
-	attention_forward(x);
-	leave_region(x, &proj);
-	bias_dropout_add(x);
-	add_norm(x, n);
-}
-
-static void layer_forward(const struct dims *x, bool has_experts)
-{
-	if (has_experts)
-		exchange_beside(x);
-	attention_half(x);
-	x->block->scope = SC_GRAPH_MLP;
-	if (has_experts)
-		experts_forward(x);
+	if (p->region == SC_REGION_ENTERS)
+		enter_region(x, p);
+	else if (p->region == SC_REGION_LEAVES)
+		leave_region(x, p);
 	else
-		mlp_forward(x, x->ffn);
-	bias_dropout_add(x);
+		add_linear(x, p);
+}
+
+static void rotary_forward(const struct dims *x, const struct part *p)
+{
+	(void)p;
+	rotary(x, SC_NAME_ROPE);
+}
+
+static void rotary_backward(const struct dims *x, const struct part *p)
+{
+	(void)p;
+	rotary(x, SC_NAME_ROPE_GRAD);
+}
+
+static void activation_forward(const struct dims *x, const struct part *p)
+{
+	add_activation(x, x->tokens * p->n);
+}
+
+static void activation_backward(const struct dims *x, const struct part *p)
+{
+	add_activation_grad(x, x->tokens * p->n);
+}
+
+/* What a part runs: forward, backward, and the gradients of its weights where they have passes of their own. */
+static const struct {
+	void (*forward)(const struct dims *x, const struct part *p);
+	void (*backward)(const struct dims *x, const struct part *p);
+	void (*weights)(const struct dims *x, const struct part *p);
+} RUN[SC_N_PART_KINDS] = {
+	[SC_PART_NORM] = {norm_forward, norm_backward, NULL},
+	[SC_PART_LINEAR] = {linear_forward, leave_region_grad, add_wgrad},
+	[SC_PART_ROTARY] = {rotary_forward, rotary_backward, NULL},
+	[SC_PART_ATTENTION] = {attention_forward, attention_backward, NULL},
+	[SC_PART_JOIN] = {join_forward, join_backward, NULL},
+	[SC_PART_ACTIVATION] = {activation_forward, activation_backward, NULL},
+	[SC_PART_ROUTER] = {router_forward, router_backward, router_weights},
+	[SC_PART_EXPERTS_UP] = {experts_up_forward, experts_up_backward, experts_weights},
+	[SC_PART_EXPERTS_ACTIVATION] = {experts_act_forward, experts_act_backward, NULL},
+	[SC_PART_EXPERTS_DOWN] = {experts_down_forward, experts_down_backward, experts_weights},
+};
+
+/* A layer of the model, by its parts. */
+struct layer {
+	const struct dims *x;
+	struct part at[SC_MAX_PARTS];
+	int n;
+	bool has_experts;
+};
+
+static struct layer layer_of(const struct dims *x, bool has_experts)
+{
+	struct layer out = {.x = x, .has_experts = has_experts};
+
+	out.n = sc_parts_of(x, has_experts, out.at);
+	return out;
+}
+
+static void enter_scope(const struct dims *x, const struct part *p)
+{
+	if (p->scope)
+		x->block->scope = p->scope;
+}
+
+static void run_forward(const struct dims *x, const struct part *parts, int n)
+{
+	for (const struct part *p = parts; p < parts + n; p++) {
+		enter_scope(x, p);
+		RUN[p->kind].forward(x, p);
+	}
+}
+
+/* Linear layers that read one input enter a region together: the first of those that end with part `i`. */
+static int region_begin(const struct part *parts, int i)
+{
+	while (parts[i].region != SC_REGION_ENTERS)
+		i--;
+	return i;
+}
+
+static void run_backward(const struct layer *l)
+{
+	for (int i = l->n - 1; i >= 0; i--) {
+		const struct part *p = &l->at[i];
+
+		enter_scope(l->x, p);
+		if (p->kind == SC_PART_LINEAR && p->region != SC_REGION_LEAVES) {
+			int first = region_begin(l->at, i);
+
+			enter_region_grad(l->x, &l->at[first], i - first + 1);
+			i = first;
+		} else
+			RUN[p->kind].backward(l->x, p);
+	}
+}
+
+static void run_weights(const struct layer *l)
+{
+	for (int i = l->n - 1; i >= 0; i--) {
+		const struct part *p = &l->at[i];
+
+		if (p->kind == SC_PART_LINEAR && p->region != SC_REGION_LEAVES) {
+			int first = region_begin(l->at, i);
+
+			region_weights(l->x, &l->at[first], i - first + 1);
+			i = first;
+		} else if (RUN[p->kind].weights)
+			RUN[p->kind].weights(l->x, p);
+	}
+}
+
+static void layer_forward(const struct layer *l)
+{
+	if (l->has_experts)
+		exchange_beside(l->x);
+	enter_scope(l->x, l->at);
+	add_host(l->x, SC_NAME_LAYER_HOST, l->x->sw->host_layer_us);
+	run_forward(l->x, l->at, l->n);
 }
 
 /* Nothing needs the output of the last matrix product again: PyTorch's checkpoint without reentry
  * stops when all saved tensors are there. */
-static void layer_again(const struct dims *x, bool has_experts)
+static void layer_again(const struct layer *l)
 {
-	if (!x->sw->recompute_early_stop || has_experts) {
-		layer_forward(x, has_experts);
-		return;
-	}
-	attention_half(x);
-	mlp_inner(x, x->ffn);
+	struct layer again = *l;
+
+	if (l->x->sw->recompute_early_stop && !l->has_experts)
+		again.n -= 2; /* the product and its addition */
+	layer_forward(&again);
+}
+
+static int find_part(const struct layer *l, enum sc_op_name name)
+{
+	int i = 0;
+
+	while (l->at[i].name != name)
+		i++;
+	return i;
 }
 
 /* What a per-op policy runs again: norms, rotations and activation, and of the matrix products every
  * second one: keys, projection, one of the gates (torchtitan, activation_checkpoint.py: in the order
  * q, k, v, o, w1, w3, w2). Grouped products and exchanges of tokens are not on its list of what stays. */
-static void recompute_ops(const struct dims *x, bool has_experts)
+static void recompute_ops(const struct layer *l)
 {
-	struct linear proj = proj_linear(x), gate = up_linear(x, x->ffn);
+	const struct dims *x = l->x;
 
-	gate.n /= x->gates;
 	add_norm(x, 2 * x->tokens_seq * x->h);
 	add_gemm(x, SC_NAME_QKV, (struct mnk){x->tokens, x->kv_heads * x->d, x->h});
-	add_linear(x, &proj);
-	if (has_experts) {
-		experts_forward(x);
+	add_linear(x, &l->at[find_part(l, SC_NAME_PROJ)]);
+	if (l->has_experts) {
+		int router = find_part(l, SC_NAME_ROUTER);
+
+		run_forward(x, &l->at[router], l->n - 1 - router);
 		return;
 	}
+	struct part gate = l->at[find_part(l, SC_NAME_MLP_UP)];
+
+	gate.n /= gate.joined;
 	add_linear(x, &gate);
 	add_activation(x, x->tokens * x->ffn);
 }
 
-/* Attention's core is run again where its backward is. */
-static void modules_again(const struct dims *x, bool has_experts)
+/* What is expanded from latents again enters no region: its input is there (Megatron Core, multi_latent_attention.py). Of a
+ * mixture's activation alone nothing is fused. */
+static void part_again(const struct dims *x, const struct part *p)
 {
-	if (sc_recomputes(x->req, SC_RECOMPUTE_NORMS)) {
-		/* Norms fused with the product behind them are none of their own, as those of layers without experts often are. */
-		add_norm(x, (has_experts || x->sw->norms_apart ? 2 : 1) * x->tokens_seq * x->h);
-	}
-	if (sc_recomputes(x->req, SC_RECOMPUTE_MLA_UP) && sc_model_is_mla(x->model)) {
-		/* Keys, values and queries from their latents, and their norms and rotations (Megatron Core,
-		 * multi_latent_attention.py). */
-		struct linear qkv[MAX_LINEARS];
-		int n_qkv = qkv_linears(x, qkv);
+	bool mixture = sc_recomputes(x->req, SC_RECOMPUTE_MOE);
 
-		for (int i = 0; i < n_qkv; i++)
-			if (qkv[i].name == SC_NAME_Q_UP || qkv[i].name == SC_NAME_KV_UP)
-				add_linear(x, &qkv[i]);
-		add_norm(x, x->tokens * (double)(x->model->q_lora_rank + x->model->kv_lora_rank));
-		rotary(x, SC_NAME_ROPE);
-	}
-	for (int i = 0; x->dropout && sc_recomputes(x->req, SC_RECOMPUTE_DROPOUT) && i < 2; i++)
-		bias_dropout_add(x);
-	if (!has_experts) {
-		if (sc_recomputes(x->req, SC_RECOMPUTE_MLP))
-			mlp_forward(x, x->ffn);
-		else if (sc_recomputes(x->req, SC_RECOMPUTE_MLP_ACT))
-			add_activation(x, x->tokens * x->ffn);
-		return;
-	}
-	if (sc_recomputes(x->req, SC_RECOMPUTE_MOE)) {
-		experts_forward(x);
-		return;
-	}
-	if (sc_recomputes(x->req, SC_RECOMPUTE_MOE_ACT))
-		experts_activation(x);
-	if (sc_recomputes(x->req, SC_RECOMPUTE_SHARED_EXPERTS) && x->model->shared_experts > 0)
-		mlp_forward(x, shared_width(x));
+	if (mixture && (p->again & SC_RECOMPUTE_MOE))
+		enter_scope(x, p);
+	if (p->kind == SC_PART_LINEAR && p->again == SC_RECOMPUTE_MLA_UP)
+		add_linear(x, p);
+	else if (p->kind == SC_PART_EXPERTS_ACTIVATION && !mixture)
+		experts_act_again(x, p);
+	else
+		RUN[p->kind].forward(x, p);
 }
 
-static void recompute(const struct dims *x, bool has_experts)
+/* Norms first, in one; attention's core is run again where its backward is. */
+static void modules_again(const struct layer *l)
 {
+	static const int ORDER[] = {
+		SC_RECOMPUTE_MLA_UP, SC_RECOMPUTE_DROPOUT,
+		~(SC_RECOMPUTE_MLA_UP | SC_RECOMPUTE_DROPOUT | SC_RECOMPUTE_NORMS)};
+	const struct dims *x = l->x;
+	double norms = 0;
+
+	for (int i = 0; i < l->n; i++)
+		if (sc_recomputes(x->req, l->at[i].again & SC_RECOMPUTE_NORMS))
+			norms += l->at[i].n;
+	if (norms > 0)
+		add_norm(x, x->tokens_seq * norms);
+	for (int k = 0; k < 3; k++)
+		for (int i = 0; i < l->n; i++)
+			if (sc_recomputes(x->req, l->at[i].again & ORDER[k]))
+				part_again(x, &l->at[i]);
+}
+
+static void recompute(const struct layer *l)
+{
+	const struct dims *x = l->x;
 	int mode = x->req->config.training.recompute;
 	size_t first = x->block->steps.n;
 
 	if (mode == SC_RECOMPUTE_FULL) {
 		if (sc_checkpoint_ranks(x->req) > 1)
 			add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
-		layer_again(x, has_experts);
+		layer_again(l);
 		sc_block_share(x->block, first, sc_recompute_frac(x->req));
 	} else if (mode == SC_RECOMPUTE_SELECTIVE && x->sw->selective == SC_SELECTIVE_OPS) {
-		recompute_ops(x, has_experts);
+		recompute_ops(l);
 	} else {
-		modules_again(x, has_experts);
+		modules_again(l);
 	}
 }
 
 static void layer_backward(const struct dims *x, bool has_experts)
 {
-	struct linear qkv[MAX_LINEARS], proj = proj_linear(x);
-	int n_qkv = qkv_linears(x, qkv);
-	double n = x->tokens_seq * x->h;
+	const struct layer l = layer_of(x, has_experts);
 	struct sc_params params;
 
-	recompute(x, has_experts);
+	recompute(&l);
 	if (has_experts)
 		exchange_beside(x);
 	x->block->scope = SC_GRAPH_MLP;
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
-	bias_dropout_add_backward(x);
-	if (has_experts)
-		experts_backward(x);
-	else
-		mlp_backward(x, x->ffn);
-	x->block->scope = SC_GRAPH_ATTN;
-	add_norm_grad(x, n);
-	add_rowwise(x, SC_NAME_RESIDUAL_GRAD, n * (3 * x->e), 1);
-	bias_dropout_add_backward(x);
-	leave_region_grad(x, &proj);
-	attention_backward(x);
-	norm_heads(x, add_norm_grad);
-	if (n_qkv > 1)
-		add_norm_grad(x,
-			      x->tokens * (double)(x->model->q_lora_rank + x->model->kv_lora_rank));
-	enter_region_grad(x, qkv, n_qkv);
-	add_norm_grad(x, n);
-	add_rowwise(x, SC_NAME_RESIDUAL_GRAD, n * (3 * x->e), 1);
+	run_backward(&l);
 	sc_transformer_layer_params(x->req, !has_experts, &params);
 	accumulate_gradients(x, params.dense, params.expert);
 }
@@ -450,27 +518,22 @@ static void layer_backward(const struct dims *x, bool has_experts)
 /* The inputs and gradients that backward of the input has left are multiplied. */
 static void layer_weights(const struct dims *x, bool has_experts)
 {
-	struct linear qkv[MAX_LINEARS], proj = proj_linear(x);
-	int n_qkv = qkv_linears(x, qkv);
+	const struct layer l = layer_of(x, has_experts);
 	struct sc_params params;
 
-	if (has_experts)
-		experts_weights(x);
-	else
-		mlp_weights(x, x->ffn);
-	add_wgrad(x, &proj);
-	region_weights(x, qkv, n_qkv);
+	run_weights(&l);
 	sc_transformer_layer_params(x->req, !has_experts, &params);
 	accumulate_gradients(x, params.dense, params.expert);
 }
 
 static void whole_layer_forward(const struct dims *x, bool has_experts)
 {
+	const struct layer l = layer_of(x, has_experts);
 	struct sc_params params;
 
 	sc_transformer_layer_params(x->req, !has_experts, &params);
 	cast_weights(x, params.dense + params.expert);
-	layer_forward(x, has_experts);
+	layer_forward(&l);
 }
 
 /* What a block runs: one part of the model, or a layer. */
@@ -499,8 +562,10 @@ void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, d
 			  struct sc_block *out)
 {
 	struct dims x = dims_of(env->request, env, samples, out);
+	size_t counted = 0;
 
 	sc_block_clear(out);
+	x.counted = &counted;
 	x.inputs_only = id >= SC_BLOCK_HEAD_I && id <= SC_BLOCK_DENSE_I;
 	if (BLOCKS[id].part)
 		BLOCKS[id].part(&x);

@@ -45,6 +45,7 @@ static void put_join(struct part_list *to)
 	const struct dims *x = to->x;
 
 	part_put(to, (struct part){.kind = SC_PART_JOIN,
+				   .n = x->h,
 				   .kept = x->h,
 				   .mask = x->dropout ? x->h : 0,
 				   .whole = true,
@@ -148,11 +149,14 @@ static bool keeps_ffn_inputs(const struct dims *x)
 	return !x->lora || x->req->config.training.lora_targets == SC_LORA_ALL;
 }
 
-/* `ffn` wide on this rank, `width` on all; what runs it again as a whole, and its activation alone. */
-static void put_mlp(struct part_list *to, double ffn, double width, int again, int activation)
+/* As wide on all ranks together; `shared`: an expert that every token takes. */
+static void put_mlp(struct part_list *to, double width, bool shared)
 {
 	const struct dims *x = to->x;
 	bool adapted = x->req->config.training.lora_targets == SC_LORA_ALL;
+	int again = shared ? SC_RECOMPUTE_MOE | SC_RECOMPUTE_SHARED_EXPERTS : SC_RECOMPUTE_MLP;
+	int scope = shared ? SC_GRAPH_MOE | SC_GRAPH_ROUTER : SC_GRAPH_MLP;
+	double ffn = width / x->tp;
 
 	put_linear(to, (struct part){.name = SC_NAME_MLP_UP,
 				     .n = x->gates * ffn,
@@ -162,18 +166,19 @@ static void put_mlp(struct part_list *to, double ffn, double width, int again, i
 				     .again = again,
 				     .adapter = adapted,
 				     .region = SC_REGION_ENTERS,
-				     .scope = activation ? SC_GRAPH_MLP : 0});
+				     .scope = scope});
 	part_put(to, (struct part){.kind = SC_PART_ACTIVATION,
 				   .n = ffn,
 				   .k = width,
 				   .kept = keeps_ffn_inputs(x) ? width : 0,
-				   .again = again | activation});
+				   .again = shared ? again : again | SC_RECOMPUTE_MLP_ACT});
 	put_linear(to, (struct part){.name = SC_NAME_MLP_DOWN,
 				     .n = x->h,
 				     .k = ffn,
 				     .again = again,
 				     .adapter = adapted,
-				     .region = SC_REGION_LEAVES});
+				     .region = SC_REGION_LEAVES,
+				     .scope = scope});
 }
 
 /* The router keeps logits and probabilities. Tokens sent to experts stay as their input in the experts' order, and as
@@ -188,6 +193,7 @@ static void put_experts(struct part_list *to)
 	double routed = top_k * x->req->config.training.expert_imbalance;
 
 	part_put(to, (struct part){.kind = SC_PART_ROUTER,
+				   .scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER,
 				   .name = SC_NAME_ROUTER,
 				   .n = n,
 				   .k = x->h,
@@ -196,6 +202,7 @@ static void put_experts(struct part_list *to)
 				   .kept = 2 * n,
 				   .again = SC_RECOMPUTE_MOE});
 	part_put(to, (struct part){.kind = SC_PART_EXPERTS_UP,
+				   .scope = SC_GRAPH_MOE,
 				   .name = SC_NAME_EXPERT_UP,
 				   .n = x->gates * ffn,
 				   .k = x->h,
@@ -206,11 +213,13 @@ static void put_experts(struct part_list *to)
 				   .again = SC_RECOMPUTE_MOE,
 				   .biased = x->biases});
 	part_put(to, (struct part){.kind = SC_PART_EXPERTS_ACTIVATION,
+				   .scope = SC_GRAPH_MOE,
 				   .n = ffn,
 				   .k = top_k * width,
 				   .kept = keeps_ffn_inputs(x) ? routed * width : 0,
 				   .again = SC_RECOMPUTE_MOE | SC_RECOMPUTE_MOE_ACT});
 	part_put(to, (struct part){.kind = SC_PART_EXPERTS_DOWN,
+				   .scope = SC_GRAPH_MOE,
 				   .name = SC_NAME_EXPERT_DOWN,
 				   .n = x->h,
 				   .k = ffn,
@@ -220,12 +229,8 @@ static void put_experts(struct part_list *to)
 				   .kept = routed * (double)m->hidden,
 				   .again = SC_RECOMPUTE_MOE,
 				   .biased = x->biases});
-	if (m->shared_experts > 0) {
-		double shared = width * (double)m->shared_experts;
-
-		put_mlp(to, shared / x->tp, shared, SC_RECOMPUTE_MOE | SC_RECOMPUTE_SHARED_EXPERTS,
-			0);
-	}
+	if (m->shared_experts > 0)
+		put_mlp(to, width * (double)m->shared_experts, true);
 }
 
 int sc_parts_of(const struct dims *x, bool experts, struct part out[SC_MAX_PARTS])
@@ -241,8 +246,7 @@ int sc_parts_of(const struct dims *x, bool experts, struct part out[SC_MAX_PARTS
 	if (experts)
 		put_experts(&to);
 	else
-		put_mlp(&to, x->ffn, (double)x->model->ffn_hidden, SC_RECOMPUTE_MLP,
-			SC_RECOMPUTE_MLP_ACT);
+		put_mlp(&to, (double)x->model->ffn_hidden, false);
 	put_join(&to);
 	return to.n;
 }

@@ -28,7 +28,7 @@ enum sc_region { SC_REGION_NONE, SC_REGION_ENTERS, SC_REGION_LEAVES };
 struct part {
 	enum sc_part_kind kind;
 	enum sc_op_name name; /* of a product; its gradients' names follow */
-	/* A product's outputs and inputs on this rank; elements of a token that a norm works on, and one behind it;
+	/* A product's outputs and inputs on this rank; elements of a token that a norm or an addition works on, and a norm behind it;
 	 * those of an activation, and what a token takes of it on all ranks. */
 	double n, k;
 	double copies; /* of a product on this rank: experts */

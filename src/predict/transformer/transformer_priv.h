@@ -17,6 +17,7 @@ struct dims {
 	const struct sc_software *sw;
 	const struct sc_block_env *env;
 	struct sc_block *block;
+	size_t *counted; /* the block's first step that needs the experts' numbers of tokens on the host */
 	enum sc_dtype dtype, storage; /* of the GEMMs; of what is in memory */
 	double e;                     /* bytes of an activation element */
 	double b, s, s_all;           /* sequences; tokens of one on this rank, and in all */
@@ -32,25 +33,6 @@ struct dims {
 struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
 		    struct sc_block *block);
 
-/* A linear layer's local part: k inputs to n outputs. Its gradients' names follow its own. */
-struct linear {
-	enum sc_op_name name;
-	double n, k;
-	bool adapter;    /* has LoRA adapters, if any have */
-	bool replicated; /* every tensor-parallel rank has all of it */
-};
-enum { MAX_LINEARS = 4 };
-int qkv_linears(const struct dims *x, struct linear out[MAX_LINEARS]);
-
-static inline struct linear proj_linear(const struct dims *x)
-{
-	return (struct linear){SC_NAME_PROJ, x->h, x->ctx, .adapter = true};
-}
-
-/* The feed-forward part of width `ffn`. */
-struct linear up_linear(const struct dims *x, double ffn);
-struct linear down_linear(const struct dims *x, double ffn);
-
 struct mnk {
 	double m, n, k;
 };
@@ -62,50 +44,48 @@ void sum_rows(const struct dims *x, enum sc_op_name name, struct mnk size);
 /* An operand to the GEMMs' fp8 or fp4, for use along its rows and its columns; nothing in other precisions. */
 double quantized_bytes(const struct dims *x);
 void quantize(const struct dims *x, double n);
-void add_linear(const struct dims *x, const struct linear *l);
-void add_dgrad(const struct dims *x, const struct linear *l);
-void add_wgrad(const struct dims *x, const struct linear *l);
+void add_linear(const struct dims *x, const struct part *l);
+void add_dgrad(const struct dims *x, const struct part *l);
+void add_wgrad(const struct dims *x, const struct part *l);
 /* A memory-bound op by the bytes it reads and writes. */
 void add_rowwise(const struct dims *x, enum sc_op_name name, double bytes, int n_kernels);
 void add_host(const struct dims *x, enum sc_op_name name, double us);
 void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidden);
 /* Into and out of a tensor-parallel region, around `first` and `last`, its first and last layer. */
-void enter_region(const struct dims *x, const struct linear *first);
-void leave_region(const struct dims *x, const struct linear *last);
+void enter_region(const struct dims *x, const struct part *first);
+void leave_region(const struct dims *x, const struct part *last);
 /* Data and weight gradients of a region's last layer, and of its first ones, with their collectives. */
-void leave_region_grad(const struct dims *x, const struct linear *last);
-void enter_region_grad(const struct dims *x, const struct linear *first, int n);
+void leave_region_grad(const struct dims *x, const struct part *last);
+void enter_region_grad(const struct dims *x, const struct part *first, int n);
 /* The weight gradients alone of a region's first layers. */
-void region_weights(const struct dims *x, const struct linear *first, int n);
+void region_weights(const struct dims *x, const struct part *first, int n);
 /* The weights' part of a micro-batch: casts before, accumulation of gradients after. */
 void cast_weights(const struct dims *x, double params);
 void accumulate_gradients(const struct dims *x, double dense, double expert);
 
 /* Rotary positions of queries and keys, or their gradient. */
 void rotary(const struct dims *x, enum sc_op_name name);
-void attention_forward(const struct dims *x);
-void attention_backward(const struct dims *x);
+void attention_forward(const struct dims *x, const struct part *p);
+void attention_backward(const struct dims *x, const struct part *p);
 bool softmax_is_fused(const struct dims *x);
 /* Whether passes can run beside each other: tokens travel to experts on other ranks, no pass runs in parts,
  * which run alone, beside what they wait for, and the host does not wait for each block. */
 bool sc_transformer_may_pair(const struct sc_request *req);
 /* Dispatch and combine that run beside another micro-batch's layer, where training.moe_overlap says so. */
 void exchange_beside(const struct dims *x);
-void experts_forward(const struct dims *x);
-/* The experts' activation alone. */
-void experts_activation(const struct dims *x);
-void experts_backward(const struct dims *x);
-void experts_weights(const struct dims *x);
+/* A mixture's parts: forward, backward, and the gradients of weights alone. */
+void router_forward(const struct dims *x, const struct part *p);
+void router_backward(const struct dims *x, const struct part *p);
+void router_weights(const struct dims *x, const struct part *p);
+void experts_up_forward(const struct dims *x, const struct part *p);
+void experts_up_backward(const struct dims *x, const struct part *p);
+void experts_act_forward(const struct dims *x, const struct part *p);
+void experts_act_again(const struct dims *x, const struct part *p);
+void experts_act_backward(const struct dims *x, const struct part *p);
+void experts_down_forward(const struct dims *x, const struct part *p);
+void experts_down_backward(const struct dims *x, const struct part *p);
+void experts_weights(const struct dims *x, const struct part *p);
 
-/* Width on this rank of the experts that every token takes. */
-static inline double shared_width(const struct dims *x)
-{
-	return (double)(x->model->expert_ffn_hidden * x->model->shared_experts) / x->tp;
-}
-
-void mlp_forward(const struct dims *x, double ffn);
-void mlp_backward(const struct dims *x, double ffn);
-void mlp_weights(const struct dims *x, double ffn);
 /* Activation function: forward, and its gradient with the bias gradient's reduction. */
 void add_activation(const struct dims *x, double n);
 void add_activation_grad(const struct dims *x, double n);
