@@ -5,7 +5,7 @@
 
 #include "predict/transformer/transformer_priv.h"
 
-void rotary(const struct dims *x, enum sc_op_name name)
+static void rotate(const struct dims *x, enum sc_op_name name)
 {
 	double q = x->heads * x->d, k = x->kv_heads * x->d;
 
@@ -27,6 +27,18 @@ void rotary(const struct dims *x, enum sc_op_name name)
 		add_rowwise(x, name, x->tokens * (q + k) * (2 * x->e), 2);
 	else /* half swapped, negated, joined; times cosine and sine; added */
 		add_rowwise(x, name, x->tokens * (q + k) * (10 * x->e), 10);
+}
+
+void rotary(const struct dims *x, const struct part *p)
+{
+	(void)p;
+	rotate(x, SC_NAME_ROPE);
+}
+
+void rotary_grad(const struct dims *x, const struct part *p)
+{
+	(void)p;
+	rotate(x, SC_NAME_ROPE_GRAD);
 }
 
 /* Keys that a query reaches back, itself included; 0: all. */

@@ -169,7 +169,7 @@ void quantize(const struct dims *x, double n)
 
 static double lora_rank(const struct dims *x, const struct part *l)
 {
-	return x->lora && l->adapter ? (double)x->req->config.training.lora_rank : 0;
+	return x->lora && (l->flags & PART_ADAPTED) ? (double)x->req->config.training.lora_rank : 0;
 }
 
 /* Beside a product, or beside its data gradient, which goes from its outputs to its inputs. */

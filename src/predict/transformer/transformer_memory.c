@@ -41,47 +41,28 @@ static double sequence_ranks(const struct sc_parallel *par)
 	return par->sequence_parallel ? (double)par->tp : 1;
 }
 
-static int list_parts(const struct sc_request *request, bool is_dense,
-		      struct part out[SC_MAX_PARTS])
+static struct layer layer_in(const struct dims *x, bool is_dense)
 {
-	const struct dims x = dims_of(request, NULL, 1, NULL);
-
-	return sc_parts_of(&x, sc_model_is_moe(x.model) && !is_dense, out);
+	return layer_of(x, sc_model_is_moe(x->model) && !is_dense);
 }
 
 /* Everything but attention scores. Masks of dropout are all that is made again with it: the sum stays. */
 static double layer_bytes(const struct sc_request *request, double samples, bool is_dense)
 {
 	const struct sc_config *cfg = &request->config;
-	struct part parts[SC_MAX_PARTS];
-	int n = list_parts(request, is_dense, parts);
+	const struct dims x = dims_of(request, NULL, 1, NULL);
+	const struct layer l = layer_in(&x, is_dense);
 	double split = 0, whole = 0, masks = 0, e = element_bytes(request);
 
-	for (const struct part *p = parts; p < parts + n; p++) {
+	for (const struct part *p = l.at; p < l.at + l.n; p++) {
 		if (!sc_recomputes(request, p->again & ~SC_RECOMPUTE_DROPOUT))
-			*(p->whole ? &whole : &split) += p->kept;
+			*(p->flags & PART_WHOLE ? &whole : &split) += p->kept;
 		if (!sc_recomputes(request, SC_RECOMPUTE_DROPOUT))
 			masks += p->mask;
 	}
 	return tokens(cfg, samples) *
 	       (split * e / (double)cfg->parallel.tp +
 		(whole * e + masks * MASK_BYTES) / sequence_ranks(&cfg->parallel));
-}
-
-static double query_width(const struct sc_model *m)
-{
-	return (double)m->heads *
-	       (double)(m->head_dim + (sc_model_is_mla(m) ? m->rope_head_dim : 0));
-}
-
-static double key_width(const struct sc_model *m)
-{
-	return (double)m->kv_heads * (double)m->head_dim;
-}
-
-static double attention_out_width(const struct sc_model *m)
-{
-	return (double)m->heads * (double)(sc_model_is_mla(m) ? m->v_head_dim : m->head_dim);
 }
 
 double sc_checkpoint_ranks(const struct sc_request *request)
@@ -107,23 +88,30 @@ static double sent_bytes(const struct sc_request *request, double samples)
 	return request->config.parallel.pp > 1 ? layer_input_bytes(request, samples) : 0;
 }
 
-/* Inputs of the linear layers and gradients of their outputs. */
+/* Inputs of products with weights and gradients of their outputs: what leads into a tensor-parallel region is whole there
+ * and split behind it, what leads out the other way round. */
 static double weight_inputs_bytes(const struct sc_request *request, double samples, bool is_dense)
 {
 	const struct sc_config *cfg = &request->config;
-	const struct sc_model *m = &cfg->model;
-	double h = (double)m->hidden, e = element_bytes(request);
-	double gates = sc_family_traits(m->family)->gated ? 2 : 1;
-	double inner = (double)m->ffn_hidden, inputs = 1;
-	double attention = query_width(m) + 2 * key_width(m) + attention_out_width(m);
+	const struct dims x = dims_of(request, NULL, 1, NULL);
+	const struct layer l = layer_in(&x, is_dense);
+	double split = 0, whole = 0;
 
-	if (sc_model_is_moe(m) && !is_dense) {
-		inputs = (double)(m->top_k + m->shared_experts);
-		inner = inputs * (double)m->expert_ffn_hidden;
+	for (const struct part *p = l.at; p < l.at + l.n; p++) {
+		bool up = p->kind == SC_PART_EXPERTS_UP, down = p->kind == SC_PART_EXPERTS_DOWN;
+		double times = up || down ? (double)cfg->model.top_k : 1;
+
+		if (down || p->flags & PART_LEAVES) {
+			split += p->macs / p->n;
+			whole += times * p->n;
+		} else if (up || p->kind == SC_PART_LINEAR) {
+			split += p->macs / p->k +
+				 (up || p->flags & (PART_ENTERS | PART_REPLICATED) ? 0 : p->k);
+			whole += up || p->flags & PART_ENTERS ? times * p->k : 0;
+		}
 	}
-	return tokens(cfg, samples) * e *
-	       ((attention + (1 + gates) * inner) / (double)cfg->parallel.tp +
-		(2 + 2 * inputs) * h / sequence_ranks(&cfg->parallel));
+	return tokens(cfg, samples) * element_bytes(request) *
+	       (split / (double)cfg->parallel.tp + whole / sequence_ranks(&cfg->parallel));
 }
 
 double sc_weight_inputs_frac(const struct sc_request *request, double layers, double dense_layers)
@@ -138,29 +126,37 @@ double sc_weight_inputs_frac(const struct sc_request *request, double layers, do
 	return kept > 0 ? inputs / kept : 0;
 }
 
+/* What a token takes of the first activation, in a mixture the experts'. */
+static double inner_width(const struct layer *l)
+{
+	const struct part *p = l->at;
+
+	while (p->kind != SC_PART_ACTIVATION && p->kind != SC_PART_EXPERTS_ACTIVATION)
+		p++;
+	return p->k;
+}
+
+/* torchtitan's policy (torchtitan/models, activation checkpointing "op"): attention's output and every second matrix
+ * product, in the order they run: queries, values, the gate, and down where gated. */
+static double ops_bytes(const struct sc_request *request, double samples, bool is_dense)
+{
+	const struct dims x = dims_of(request, NULL, 1, NULL);
+	const struct layer l = layer_in(&x, is_dense);
+	double values = (double)(x.model->kv_heads * x.model->head_dim);
+	double split = (x.heads * x.d + x.ctx) * x.tp + values + inner_width(&l);
+
+	return (x.traits->gated ? 2 : 1) * layer_input_bytes(request, samples) +
+	       tokens(&request->config, samples) * split * x.e / x.tp;
+}
+
 double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense)
 {
 	int mode = request->config.training.recompute;
 	double frac = mode == SC_RECOMPUTE_FULL ? sc_recompute_frac(request) : 0;
 	double whole = layer_bytes(request, samples, is_dense);
 
-	if (mode == SC_RECOMPUTE_SELECTIVE && request->software.selective == SC_SELECTIVE_OPS) {
-		/* torchtitan's policy (torchtitan/models, activation checkpointing "op"): attention's output and every
-		 * second matrix product, in the order they run: queries, values, the gate, and down where gated. */
-		const struct sc_config *cfg = &request->config;
-		const struct sc_model *m = &cfg->model;
-		double inner = sc_model_is_moe(m) && !is_dense
-				       ? (double)m->top_k * (double)m->expert_ffn_hidden
-				       : (double)m->ffn_hidden;
-		double split = query_width(m) + key_width(m) + attention_out_width(m) + inner;
-		double down = sc_family_traits(m->family)->gated
-				      ? layer_input_bytes(request, samples)
-				      : 0;
-
-		return layer_input_bytes(request, samples) + down +
-		       tokens(cfg, samples) * split * element_bytes(request) /
-			       (double)cfg->parallel.tp;
-	}
+	if (mode == SC_RECOMPUTE_SELECTIVE && request->software.selective == SC_SELECTIVE_OPS)
+		return ops_bytes(request, samples, is_dense);
 	if (!sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
 		whole += score_bytes(request, samples);
 	return frac * layer_input_bytes(request, samples) / sc_checkpoint_ranks(request) +
@@ -170,16 +166,9 @@ double sc_layer_kept_bytes(const struct sc_request *request, double samples, boo
 double sc_layer_working_bytes(const struct sc_request *request, double samples, bool is_dense)
 {
 	const struct sc_config *cfg = &request->config;
-	double gated = sc_family_traits(cfg->model.family)->gated ? 3 : 2, inner = 0, bytes;
-	struct part parts[SC_MAX_PARTS];
-	int n = list_parts(request, is_dense, parts);
-
-	for (int i = n - 1; i >= 0; i--) /* of the first, in a mixture the experts' */
-		if (parts[i].kind == SC_PART_ACTIVATION ||
-		    parts[i].kind == SC_PART_EXPERTS_ACTIVATION)
-			inner = parts[i].k;
-	bytes = tokens(cfg, samples) * gated * inner * element_bytes(request) /
-		(double)cfg->parallel.tp;
+	const struct dims x = dims_of(request, NULL, 1, NULL);
+	const struct layer l = layer_in(&x, is_dense);
+	double bytes = tokens(cfg, samples) * (x.gates + 1) * inner_width(&l) * x.e / x.tp;
 
 	if (cfg->training.recompute == SC_RECOMPUTE_NONE)
 		return bytes;

@@ -256,7 +256,7 @@ void add_activation_grad(const struct dims *x, double n)
 
 static void norm_forward(const struct dims *x, const struct part *p)
 {
-	double rows = p->whole ? x->tokens_seq : x->tokens;
+	double rows = p->flags & PART_WHOLE ? x->tokens_seq : x->tokens;
 
 	add_norm(x, rows * p->n);
 	if (p->k > 0)
@@ -266,35 +266,23 @@ static void norm_forward(const struct dims *x, const struct part *p)
 /* One of the residual stream adds to its gradient. */
 static void norm_backward(const struct dims *x, const struct part *p)
 {
-	double rows = p->whole ? x->tokens_seq : x->tokens;
+	double rows = p->flags & PART_WHOLE ? x->tokens_seq : x->tokens;
 
 	add_norm_grad(x, rows * p->n);
 	if (p->k > 0)
 		add_norm_grad(x, rows * p->k);
-	if (p->whole)
+	if (p->flags & PART_WHOLE)
 		add_rowwise(x, SC_NAME_RESIDUAL_GRAD, rows * p->n * (3 * x->e), 1);
 }
 
 static void linear_forward(const struct dims *x, const struct part *p)
 {
-	if (p->region == SC_REGION_ENTERS)
+	if (p->flags & PART_ENTERS)
 		enter_region(x, p);
-	else if (p->region == SC_REGION_LEAVES)
+	else if (p->flags & PART_LEAVES)
 		leave_region(x, p);
 	else
 		add_linear(x, p);
-}
-
-static void rotary_forward(const struct dims *x, const struct part *p)
-{
-	(void)p;
-	rotary(x, SC_NAME_ROPE);
-}
-
-static void rotary_backward(const struct dims *x, const struct part *p)
-{
-	(void)p;
-	rotary(x, SC_NAME_ROPE_GRAD);
 }
 
 static void activation_forward(const struct dims *x, const struct part *p)
@@ -315,7 +303,7 @@ static const struct {
 } RUN[SC_N_PART_KINDS] = {
 	[SC_PART_NORM] = {norm_forward, norm_backward, NULL},
 	[SC_PART_LINEAR] = {linear_forward, leave_region_grad, add_wgrad},
-	[SC_PART_ROTARY] = {rotary_forward, rotary_backward, NULL},
+	[SC_PART_ROTARY] = {rotary, rotary_grad, NULL},
 	[SC_PART_ATTENTION] = {attention_forward, attention_backward, NULL},
 	[SC_PART_JOIN] = {join_forward, join_backward, NULL},
 	[SC_PART_ACTIVATION] = {activation_forward, activation_backward, NULL},
@@ -324,22 +312,6 @@ static const struct {
 	[SC_PART_EXPERTS_ACTIVATION] = {experts_act_forward, experts_act_backward, NULL},
 	[SC_PART_EXPERTS_DOWN] = {experts_down_forward, experts_down_backward, experts_weights},
 };
-
-/* A layer of the model, by its parts. */
-struct layer {
-	const struct dims *x;
-	struct part at[SC_MAX_PARTS];
-	int n;
-	bool has_experts;
-};
-
-static struct layer layer_of(const struct dims *x, bool has_experts)
-{
-	struct layer out = {.x = x, .has_experts = has_experts};
-
-	out.n = sc_parts_of(x, has_experts, out.at);
-	return out;
-}
 
 static void enter_scope(const struct dims *x, const struct part *p)
 {
@@ -358,7 +330,7 @@ static void run_forward(const struct dims *x, const struct part *parts, int n)
 /* Linear layers that read one input enter a region together: the first of those that end with part `i`. */
 static int region_begin(const struct part *parts, int i)
 {
-	while (parts[i].region != SC_REGION_ENTERS)
+	while (!(parts[i].flags & PART_ENTERS))
 		i--;
 	return i;
 }
@@ -369,7 +341,7 @@ static void run_backward(const struct layer *l)
 		const struct part *p = &l->at[i];
 
 		enter_scope(l->x, p);
-		if (p->kind == SC_PART_LINEAR && p->region != SC_REGION_LEAVES) {
+		if (p->kind == SC_PART_LINEAR && !(p->flags & PART_LEAVES)) {
 			int first = region_begin(l->at, i);
 
 			enter_region_grad(l->x, &l->at[first], i - first + 1);
@@ -384,7 +356,7 @@ static void run_weights(const struct layer *l)
 	for (int i = l->n - 1; i >= 0; i--) {
 		const struct part *p = &l->at[i];
 
-		if (p->kind == SC_PART_LINEAR && p->region != SC_REGION_LEAVES) {
+		if (p->kind == SC_PART_LINEAR && !(p->flags & PART_LEAVES)) {
 			int first = region_begin(l->at, i);
 
 			region_weights(l->x, &l->at[first], i - first + 1);
@@ -503,7 +475,7 @@ static void recompute(const struct layer *l)
 static void layer_backward(const struct dims *x, bool has_experts)
 {
 	const struct layer l = layer_of(x, has_experts);
-	struct sc_params params;
+	const struct sc_params params = params_of(&l);
 
 	recompute(&l);
 	if (has_experts)
@@ -511,7 +483,6 @@ static void layer_backward(const struct dims *x, bool has_experts)
 	x->block->scope = SC_GRAPH_MLP;
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
 	run_backward(&l);
-	sc_transformer_layer_params(x->req, !has_experts, &params);
 	accumulate_gradients(x, params.dense, params.expert);
 }
 
@@ -519,19 +490,17 @@ static void layer_backward(const struct dims *x, bool has_experts)
 static void layer_weights(const struct dims *x, bool has_experts)
 {
 	const struct layer l = layer_of(x, has_experts);
-	struct sc_params params;
+	const struct sc_params params = params_of(&l);
 
 	run_weights(&l);
-	sc_transformer_layer_params(x->req, !has_experts, &params);
 	accumulate_gradients(x, params.dense, params.expert);
 }
 
 static void whole_layer_forward(const struct dims *x, bool has_experts)
 {
 	const struct layer l = layer_of(x, has_experts);
-	struct sc_params params;
+	const struct sc_params params = params_of(&l);
 
-	sc_transformer_layer_params(x->req, !has_experts, &params);
 	cast_weights(x, params.dense + params.expert);
 	layer_forward(&l);
 }

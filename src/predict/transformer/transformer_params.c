@@ -96,7 +96,7 @@ static void add_plain_params(const struct dims *x, double n, struct sc_params *o
 
 static void add_part_params(const struct dims *x, const struct part *p, struct sc_params *out)
 {
-	double n = p->copies * (p->n * p->k + (p->biased ? p->n : 0));
+	double n = p->copies * (p->n * p->k + (x->biases && p->kind != SC_PART_ROUTER ? p->n : 0));
 
 	if (p->kind == SC_PART_EXPERTS_UP || p->kind == SC_PART_EXPERTS_DOWN) {
 		out->expert += n;
@@ -104,7 +104,7 @@ static void add_part_params(const struct dims *x, const struct part *p, struct s
 		return;
 	}
 	add_plain_params(x, n + p->params, out);
-	if (x->lora && p->adapter) {
+	if (x->lora && (p->flags & PART_ADAPTED)) {
 		double adapters = (double)x->req->config.training.lora_rank * (p->n + p->k);
 
 		out->dense += adapters;
@@ -112,16 +112,22 @@ static void add_part_params(const struct dims *x, const struct part *p, struct s
 	}
 }
 
+struct sc_params params_of(const struct layer *l)
+{
+	struct sc_params out = {0};
+
+	for (int i = 0; i < l->n; i++)
+		add_part_params(l->x, &l->at[i], &out);
+	return out;
+}
+
 void sc_transformer_layer_params(const struct sc_request *request, bool is_dense,
 				 struct sc_params *out)
 {
 	const struct dims x = dims_of(request, NULL, 1, NULL);
-	struct part parts[SC_MAX_PARTS];
-	int n = sc_parts_of(&x, sc_model_is_moe(x.model) && !is_dense, parts);
+	const struct layer l = layer_of(&x, sc_model_is_moe(x.model) && !is_dense);
 
-	*out = (struct sc_params){0};
-	for (int i = 0; i < n; i++)
-		add_part_params(&x, &parts[i], out);
+	*out = params_of(&l);
 }
 
 void sc_transformer_embed_params(const struct sc_request *request, struct sc_params *out)
@@ -148,12 +154,11 @@ void sc_transformer_head_params(const struct sc_request *request, struct sc_para
 
 static double layer_macs(const struct dims *x, bool has_experts)
 {
-	struct part parts[SC_MAX_PARTS];
-	int n = sc_parts_of(x, has_experts, parts);
+	const struct layer l = layer_of(x, has_experts);
 	double macs = 0;
 
-	for (int i = 0; i < n; i++)
-		macs += parts[i].macs;
+	for (int i = 0; i < l.n; i++)
+		macs += l.at[i].macs;
 	return macs;
 }
 

@@ -3,26 +3,28 @@
 
 #include "predict/transformer/transformer_priv.h"
 
+enum { MOE_BEGINS = SC_GRAPH_MOE | SC_GRAPH_ROUTER };
+
 struct part_list {
 	const struct dims *x;
 	struct part *at;
 	int n;
 };
 
-static void part_put(struct part_list *to, struct part part)
+static struct part *part_put(struct part_list *to, struct part part)
 {
-	to->at[to->n++] = part;
+	to->at[to->n] = part;
+	return &to->at[to->n++];
 }
 
-static void put_linear(struct part_list *to, struct part part)
+static struct part *put_linear(struct part_list *to, struct part part)
 {
+	double ranks = part.flags & PART_REPLICATED ? 1 : to->x->tp;
+
 	part.kind = SC_PART_LINEAR;
-	part.copies = 1;
-	part.joined = part.joined > 0 ? part.joined : 1;
-	part.biased = to->x->biases;
-	if (!(part.macs > 0))
-		part.macs = part.n * part.k * (part.replicated ? 1 : to->x->tp);
-	part_put(to, part);
+	part.joined = part.copies = 1;
+	part.macs = part.n * part.k * ranks;
+	return part_put(to, part);
 }
 
 /* A norm of the residual stream. */
@@ -30,13 +32,8 @@ static void put_norm(struct part_list *to, double kept, int again)
 {
 	const struct dims *x = to->x;
 
-	part_put(to, (struct part){.kind = SC_PART_NORM,
-				   .n = x->h,
-				   .params = (x->traits->rms_norm ? 1 : 2) * x->h,
-				   .kept = kept,
-				   .whole = true,
-				   .again = again,
-				   .scope = SC_GRAPH_ATTN});
+	part_put(to, (struct part){SC_PART_NORM, 0, x->h, 0, kept, again, PART_WHOLE, SC_GRAPH_ATTN,
+				   .params = (x->traits->rms_norm ? 1 : 2) * x->h});
 }
 
 /* Its output, which the next norm reads, stays whatever is run again. */
@@ -44,12 +41,9 @@ static void put_join(struct part_list *to)
 {
 	const struct dims *x = to->x;
 
-	part_put(to, (struct part){.kind = SC_PART_JOIN,
-				   .n = x->h,
-				   .kept = x->h,
-				   .mask = x->dropout ? x->h : 0,
-				   .whole = true,
-				   .again = x->dropout ? SC_RECOMPUTE_DROPOUT : 0});
+	part_put(to, (struct part){SC_PART_JOIN, 0, x->h, 0, x->h,
+				   x->dropout ? SC_RECOMPUTE_DROPOUT : 0, PART_WHOLE,
+				   .mask = x->dropout ? x->h : 0});
 }
 
 /* Of queries and of keys, by a kernel each. */
@@ -58,9 +52,7 @@ static void put_head_norms(struct part_list *to, double kept)
 	const struct dims *x = to->x;
 
 	if (x->model->qk_norm > 0)
-		part_put(to, (struct part){.kind = SC_PART_NORM,
-					   .n = x->heads * x->d,
-					   .k = x->kv_heads * x->d,
+		part_put(to, (struct part){SC_PART_NORM, 0, x->heads * x->d, x->kv_heads * x->d,
 					   .kept = kept});
 }
 
@@ -68,19 +60,14 @@ static void put_head_norms(struct part_list *to, double kept)
 static void put_qkv(struct part_list *to)
 {
 	const struct dims *x = to->x;
-	const struct sc_model *m = x->model;
-	double q = (double)m->heads * (double)m->head_dim;
-	double k = (double)m->kv_heads * (double)m->head_dim;
-	double kv = x->kv_heads * (x->d + x->d_v), all_kv = (double)m->kv_heads * (x->d + x->d_v);
+	double q = x->heads * x->d, kv = x->kv_heads * (x->d + x->d_v);
+	double all_q = q * x->tp, all_kv = (double)x->model->kv_heads * (x->d + x->d_v);
+	double all_k = (double)(x->model->kv_heads * x->model->head_dim);
 
-	put_linear(to, (struct part){.name = SC_NAME_QKV,
-				     .n = x->heads * x->d + kv,
-				     .k = x->h,
-				     .macs = (x->heads * x->d * x->tp + all_kv) * x->h,
-				     .kept = q + 2 * k,
-				     .adapter = true,
-				     .region = SC_REGION_ENTERS});
-	put_head_norms(to, q + k);
+	put_linear(to, (struct part){0, SC_NAME_QKV, q + kv, x->h, all_q + 2 * all_k, 0,
+				     .flags = PART_ADAPTED | PART_ENTERS})
+		->macs = (all_q + all_kv) * x->h;
+	put_head_norms(to, all_q + all_k);
 	part_put(to, (struct part){.kind = SC_PART_ROTARY});
 }
 
@@ -91,56 +78,35 @@ static void put_latent(struct part_list *to)
 	const struct dims *x = to->x;
 	const struct sc_model *m = x->model;
 	double q_lora = (double)m->q_lora_rank, kv_lora = (double)m->kv_lora_rank;
-	double q = (double)m->heads * (double)(m->head_dim + m->rope_head_dim);
-	double up = (double)m->heads * (double)(m->head_dim + m->v_head_dim);
+	double q = x->heads * x->d, up = x->heads * ((double)m->head_dim + x->d_v);
 	const int again = SC_RECOMPUTE_MLA_UP;
 
 	if (q_lora > 0)
-		put_linear(to, (struct part){.name = SC_NAME_Q_DOWN,
-					     .n = q_lora,
-					     .k = x->h,
-					     .kept = 2 * q_lora,
-					     .replicated = true,
-					     .region = SC_REGION_ENTERS});
-	put_linear(to, (struct part){.name = SC_NAME_Q_UP,
-				     .n = x->heads * x->d,
-				     .k = q_lora > 0 ? q_lora : x->h,
-				     .kept = q,
-				     .again = again,
-				     .adapter = true,
-				     .region = q_lora > 0 ? SC_REGION_NONE : SC_REGION_ENTERS});
-	put_linear(to, (struct part){.name = SC_NAME_KV_DOWN,
-				     .n = kv_lora + (double)m->rope_head_dim,
-				     .k = x->h,
-				     .kept = 2 * kv_lora,
-				     .replicated = true});
-	put_linear(to, (struct part){.name = SC_NAME_KV_UP,
-				     .n = x->heads * ((double)m->head_dim + x->d_v),
-				     .k = kv_lora,
-				     .kept = up,
-				     .again = again,
-				     .adapter = true});
-	part_put(to, (struct part){.kind = SC_PART_NORM, .n = q_lora + kv_lora, .again = again});
+		put_linear(to, (struct part){0, SC_NAME_Q_DOWN, q_lora, x->h, 2 * q_lora, 0,
+					     .flags = PART_REPLICATED | PART_ENTERS});
+	put_linear(to,
+		   (struct part){0, SC_NAME_Q_UP, q, q_lora > 0 ? q_lora : x->h, q * x->tp, again,
+				 .flags = PART_ADAPTED | (q_lora > 0 ? 0 : PART_ENTERS)});
+	put_linear(to, (struct part){0, SC_NAME_KV_DOWN, kv_lora + (double)m->rope_head_dim, x->h,
+				     2 * kv_lora, 0, .flags = PART_REPLICATED});
+	put_linear(to, (struct part){0, SC_NAME_KV_UP, up, kv_lora, up * x->tp, again,
+				     .flags = PART_ADAPTED});
+	part_put(to, (struct part){SC_PART_NORM, 0, q_lora + kv_lora, 0, 0, .again = again});
 	put_head_norms(to, 0);
-	part_put(to, (struct part){.kind = SC_PART_ROTARY, .kept = q, .again = again});
+	part_put(to, (struct part){SC_PART_ROTARY, 0, 0, 0, q * x->tp, .again = again});
 }
 
 static void put_attention(struct part_list *to)
 {
 	const struct dims *x = to->x;
-	const struct sc_model *m = x->model;
-	double v = (double)(sc_model_is_mla(m) ? m->v_head_dim : m->head_dim);
 
-	if (sc_model_is_mla(m))
+	if (sc_model_is_mla(x->model))
 		put_latent(to);
 	else
 		put_qkv(to);
-	part_put(to, (struct part){.kind = SC_PART_ATTENTION, .kept = (double)m->heads * v});
-	put_linear(to, (struct part){.name = SC_NAME_PROJ,
-				     .n = x->h,
-				     .k = x->ctx,
-				     .adapter = true,
-				     .region = SC_REGION_LEAVES});
+	part_put(to, (struct part){SC_PART_ATTENTION, .kept = x->ctx * x->tp});
+	put_linear(to, (struct part){0, SC_NAME_PROJ, x->h, x->ctx, 0, 0,
+				     .flags = PART_ADAPTED | PART_LEAVES});
 }
 
 /* Inputs of frozen layers are only kept where adapters read them. */
@@ -153,32 +119,19 @@ static bool keeps_ffn_inputs(const struct dims *x)
 static void put_mlp(struct part_list *to, double width, bool shared)
 {
 	const struct dims *x = to->x;
-	bool adapted = x->req->config.training.lora_targets == SC_LORA_ALL;
+	int adapted = x->req->config.training.lora_targets == SC_LORA_ALL ? PART_ADAPTED : 0;
 	int again = shared ? SC_RECOMPUTE_MOE | SC_RECOMPUTE_SHARED_EXPERTS : SC_RECOMPUTE_MLP;
-	int scope = shared ? SC_GRAPH_MOE | SC_GRAPH_ROUTER : SC_GRAPH_MLP;
-	double ffn = width / x->tp;
+	int scope = shared ? MOE_BEGINS : SC_GRAPH_MLP;
+	double ffn = width / x->tp, all = x->gates * width;
 
-	put_linear(to, (struct part){.name = SC_NAME_MLP_UP,
-				     .n = x->gates * ffn,
-				     .k = x->h,
-				     .joined = x->gates,
-				     .kept = x->gates * width,
-				     .again = again,
-				     .adapter = adapted,
-				     .region = SC_REGION_ENTERS,
-				     .scope = scope});
-	part_put(to, (struct part){.kind = SC_PART_ACTIVATION,
-				   .n = ffn,
-				   .k = width,
-				   .kept = keeps_ffn_inputs(x) ? width : 0,
-				   .again = shared ? again : again | SC_RECOMPUTE_MLP_ACT});
-	put_linear(to, (struct part){.name = SC_NAME_MLP_DOWN,
-				     .n = x->h,
-				     .k = ffn,
-				     .again = again,
-				     .adapter = adapted,
-				     .region = SC_REGION_LEAVES,
-				     .scope = scope});
+	put_linear(to, (struct part){0, SC_NAME_MLP_UP, x->gates * ffn, x->h, all, again,
+				     adapted | PART_ENTERS, .scope = scope})
+		->joined = x->gates;
+	part_put(to,
+		 (struct part){SC_PART_ACTIVATION, 0, ffn, width, keeps_ffn_inputs(x) ? width : 0,
+			       .again = shared ? again : again | SC_RECOMPUTE_MLP_ACT});
+	put_linear(to, (struct part){0, SC_NAME_MLP_DOWN, x->h, ffn, 0, again,
+				     adapted | PART_LEAVES, .scope = scope});
 }
 
 /* The router keeps logits and probabilities. Tokens sent to experts stay as their input in the experts' order, and as
@@ -187,48 +140,23 @@ static void put_experts(struct part_list *to)
 {
 	const struct dims *x = to->x;
 	const struct sc_model *m = x->model;
-	double n = (double)m->experts, top_k = (double)m->top_k,
-	       width = (double)m->expert_ffn_hidden;
-	double held = n / (double)x->req->config.parallel.ep, ffn = width / x->etp;
-	double routed = top_k * x->req->config.training.expert_imbalance;
+	double n = (double)m->experts, held = n / (double)x->req->config.parallel.ep;
+	double width = (double)m->expert_ffn_hidden, ffn = width / x->etp;
+	double takes = (double)m->top_k * width;
+	double routed = (double)m->top_k * x->req->config.training.expert_imbalance;
+	const int again = SC_RECOMPUTE_MOE;
 
-	part_put(to, (struct part){.kind = SC_PART_ROUTER,
-				   .scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER,
-				   .name = SC_NAME_ROUTER,
-				   .n = n,
-				   .k = x->h,
-				   .copies = 1,
-				   .macs = n * x->h,
-				   .kept = 2 * n,
-				   .again = SC_RECOMPUTE_MOE});
-	part_put(to, (struct part){.kind = SC_PART_EXPERTS_UP,
-				   .scope = SC_GRAPH_MOE,
-				   .name = SC_NAME_EXPERT_UP,
-				   .n = x->gates * ffn,
-				   .k = x->h,
-				   .copies = held,
-				   .joined = x->gates,
-				   .macs = x->gates * top_k * width * x->h,
-				   .kept = routed * ((double)m->hidden + x->gates * width),
-				   .again = SC_RECOMPUTE_MOE,
-				   .biased = x->biases});
-	part_put(to, (struct part){.kind = SC_PART_EXPERTS_ACTIVATION,
-				   .scope = SC_GRAPH_MOE,
-				   .n = ffn,
-				   .k = top_k * width,
-				   .kept = keeps_ffn_inputs(x) ? routed * width : 0,
-				   .again = SC_RECOMPUTE_MOE | SC_RECOMPUTE_MOE_ACT});
-	part_put(to, (struct part){.kind = SC_PART_EXPERTS_DOWN,
-				   .scope = SC_GRAPH_MOE,
-				   .name = SC_NAME_EXPERT_DOWN,
-				   .n = x->h,
-				   .k = ffn,
-				   .copies = held,
-				   .joined = 1,
-				   .macs = top_k * width * x->h,
-				   .kept = routed * (double)m->hidden,
-				   .again = SC_RECOMPUTE_MOE,
-				   .biased = x->biases});
+	part_put(to, (struct part){SC_PART_ROUTER, SC_NAME_ROUTER, n, x->h, 2 * n, again, 0,
+				   MOE_BEGINS, .copies = 1, .macs = n * x->h});
+	part_put(to, (struct part){SC_PART_EXPERTS_UP, SC_NAME_EXPERT_UP, x->gates * ffn, x->h,
+				   routed * (x->h + x->gates * width), again, 0, SC_GRAPH_MOE, 0,
+				   x->gates, held, .macs = x->gates * takes * x->h});
+	part_put(to, (struct part){SC_PART_EXPERTS_ACTIVATION, 0, ffn, takes,
+				   keeps_ffn_inputs(x) ? routed * width : 0,
+				   again | SC_RECOMPUTE_MOE_ACT, 0, .scope = SC_GRAPH_MOE});
+	part_put(to,
+		 (struct part){SC_PART_EXPERTS_DOWN, SC_NAME_EXPERT_DOWN, x->h, ffn, routed * x->h,
+			       again, 0, SC_GRAPH_MOE, 0, 1, held, .macs = takes * x->h});
 	if (m->shared_experts > 0)
 		put_mlp(to, width * (double)m->shared_experts, true);
 }

@@ -3,8 +3,6 @@
 #ifndef SC_PREDICT_TRANSFORMER_PARTS_H
 #define SC_PREDICT_TRANSFORMER_PARTS_H
 
-#include <stdbool.h>
-
 #include "predict/op_names.h"
 
 struct dims;
@@ -23,28 +21,29 @@ enum sc_part_kind {
 	SC_PART_EXPERTS_DOWN,
 	SC_N_PART_KINDS
 };
-/* How a linear layer stands to a tensor-parallel region. */
-enum sc_region { SC_REGION_NONE, SC_REGION_ENTERS, SC_REGION_LEAVES };
+enum {
+	PART_WHOLE = 1,      /* what it keeps is divided by sequence parallelism alone */
+	PART_ADAPTED = 2,    /* has LoRA adapters, if any have */
+	PART_REPLICATED = 4, /* every tensor-parallel rank has all of it */
+	PART_ENTERS =
+		8, /* begins a tensor-parallel region, with those that follow and read the same input */
+	PART_LEAVES = 16, /* ends it */
+};
 struct part {
 	enum sc_part_kind kind;
 	enum sc_op_name name; /* of a product; its gradients' names follow */
-	/* A product's outputs and inputs on this rank; elements of a token that a norm or an addition works on, and a norm behind it;
-	 * those of an activation, and what a token takes of it on all ranks. */
+	/* A product's outputs and inputs on this rank; elements of a token that a norm or an addition works on, and a norm
+	 * behind it; those of an activation, and what a token takes of it on all ranks. */
 	double n, k;
-	double copies; /* of a product on this rank: experts */
+	double kept; /* elements a token from forward to backward, of all tensor-parallel ranks */
+	int again;   /* SC_RECOMPUTE_ flags with which it runs again, and keeps nothing but sums */
+	int flags;   /* PART_ */
+	int scope;   /* SC_GRAPH_ flags from here on; 0: as before */
+	double mask; /* as kept, in bytes of dropout's masks */
 	double joined; /* products side by side in one: gate and up */
+	double copies; /* of a product on this rank: experts */
 	double macs; /* multiply-adds a token on all ranks; keys that several compute count once */
-	double params; /* but a product's weights */
-	/* From forward to backward, of all tensor-parallel ranks: elements a token, where `whole` divided by sequence
-	 * parallelism alone, and bytes of masks. */
-	double kept, mask;
-	bool whole;
-	int again;    /* SC_RECOMPUTE_ flags with which it runs again, and keeps nothing but sums */
-	bool adapter; /* has LoRA adapters, if any have */
-	bool replicated; /* every tensor-parallel rank has all of it */
-	bool biased;
-	enum sc_region region;
-	int scope; /* SC_GRAPH_ flag from here on; 0: as before */
+	double params; /* but a product's weights and biases */
 };
 enum { SC_MAX_PARTS = 24 };
 /* Returns how many. `experts`: its feed-forward part is a mixture. */

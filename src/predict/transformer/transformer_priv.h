@@ -33,6 +33,22 @@ struct dims {
 struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
 		    struct sc_block *block);
 
+/* A layer of the model, by its parts. */
+struct layer {
+	const struct dims *x;
+	struct part at[SC_MAX_PARTS];
+	int n;
+	bool has_experts;
+};
+static inline struct layer layer_of(const struct dims *x, bool has_experts)
+{
+	struct layer out = {.x = x, .has_experts = has_experts};
+
+	out.n = sc_parts_of(x, has_experts, out.at);
+	return out;
+}
+struct sc_params params_of(const struct layer *l);
+
 struct mnk {
 	double m, n, k;
 };
@@ -64,7 +80,8 @@ void cast_weights(const struct dims *x, double params);
 void accumulate_gradients(const struct dims *x, double dense, double expert);
 
 /* Rotary positions of queries and keys, or their gradient. */
-void rotary(const struct dims *x, enum sc_op_name name);
+void rotary(const struct dims *x, const struct part *p);
+void rotary_grad(const struct dims *x, const struct part *p);
 void attention_forward(const struct dims *x, const struct part *p);
 void attention_backward(const struct dims *x, const struct part *p);
 bool softmax_is_fused(const struct dims *x);
