@@ -316,7 +316,7 @@ static double count_params(const struct sc_request *req)
 {
 	const struct sc_model *m = &req->config.model;
 	struct sc_params layer, dense, embed, head;
-	double n_dense = (double)sc_model_dense_layers(m, 0, m->layers);
+	double n_dense = sc_model_count(m, 0, m->layers).of[SC_LAYER_DENSE];
 
 	sc_transformer_layer_params(req, false, &layer);
 	sc_transformer_layer_params(req, true, &dense);

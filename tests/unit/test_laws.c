@@ -114,11 +114,15 @@ static double layers_bytes(const struct sc_transformer *tf, uint32_t c)
 		(double)request.n_micro_batches - 1 +
 		request.last_micro_batch / (double)request.config.training.micro_batch;
 
-	return batches * (parts.layers * (block_bytes(env, SC_BLOCK_LAYER_F) +
-					  block_bytes(env, SC_BLOCK_LAYER_B)) +
-			  (parts.dense > 0 ? parts.dense * (block_bytes(env, SC_BLOCK_DENSE_F) +
-							    block_bytes(env, SC_BLOCK_DENSE_B))
-					   : 0));
+	double bytes = 0;
+
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		for (int of = SC_BLOCK_LAYER_F; of <= SC_BLOCK_LAYER_B; of++)
+			if (parts.layers.of[kind] > 0)
+				bytes += parts.layers.of[kind] *
+					 block_bytes(env, (enum sc_block_id)sc_block_of(
+								  (enum sc_block_id)of, kind));
+	return batches * bytes;
 }
 
 /* How long the NICs of the busiest node take at line rate for what the data-parallel ranks must exchange; with `all`, for

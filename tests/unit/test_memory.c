@@ -77,7 +77,7 @@ static struct shape shape(void)
 			   .shard_ranks = 8,
 			   .expert_shard_ranks = 2,
 			   .layer_params = 1e8},
-			  {.layers = 8, .samples = 2, .micro_batches_in_flight = 1}};
+			  {.layers = {{8}}, .samples = 2, .micro_batches_in_flight = 1}};
 
 	return s;
 }
@@ -418,7 +418,7 @@ LOOP_TEST(parts_add_up, 3)
 
 		r->config.parallel.sharding = (enum sc_zero)sharding;
 		s.rank.head = s.rank.embed = sharding % 2 == 0;
-		s.held.dense_layers = sharding;
+		s.held.layers.of[SC_LAYER_DENSE] = sharding;
 		m = estimate(r, &s);
 		states = m.weights_gib + m.gradients_gib + m.optimizer_gib;
 		near(m.total_gib, states + m.activations_gib + m.buffers_gib + m.reserve_gib);

@@ -1028,7 +1028,7 @@ LOOP_TEST(shipped_models_have_the_published_parameters, N_OF(PUBLISHED))
 	const struct sc_request *req = make_request(model, "training.software=default");
 	const struct sc_model *m = &req->config.model;
 	struct sc_params layer, dense, ends;
-	double n_dense = (double)sc_model_dense_layers(m, 0, m->layers), sum;
+	double n_dense = sc_model_count(m, 0, m->layers).of[SC_LAYER_DENSE], sum;
 
 	sc_transformer_layer_params(req, false, &layer);
 	sc_transformer_layer_params(req, true, &dense);
@@ -1057,7 +1057,9 @@ TEST(one_layer_in_so_many_has_experts)
 				for (int64_t end = begin; end <= m->layers; end++) {
 					int64_t at = end - m->dense_layers;
 
-					ck_assert_int_eq(sc_model_dense_layers(m, begin, end), n);
+					ck_assert_int_eq((int)sc_model_count(m, begin, end)
+								 .of[SC_LAYER_DENSE],
+							 n);
 					n += at < 0 || (at + 1) % m->experts_every != 0;
 				}
 	m->dense_layers = 0;

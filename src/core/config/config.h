@@ -443,8 +443,21 @@ static inline bool sc_model_is_moe(const struct sc_model *model)
 {
 	return sc_family_traits(model->family)->experts && model->experts > 0;
 }
-/* Of the layers from `begin` on, below `end`, those without experts; resolved. */
-int64_t sc_model_dense_layers(const struct sc_model *model, int64_t begin, int64_t end);
+/* What sets a layer apart from most of its model's, whose kind is 0: a mixture's without experts. */
+enum { SC_LAYER_DENSE = 1, SC_N_LAYER_KINDS = 2 };
+struct sc_layer_counts {
+	double of[SC_N_LAYER_KINDS];
+};
+/* Of the layers from `begin` on, below `end`, those of each kind; resolved. */
+struct sc_layer_counts sc_model_count(const struct sc_model *model, int64_t begin, int64_t end);
+static inline double sc_layers_in_all(const struct sc_layer_counts *counts)
+{
+	double n = 0;
+
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		n += counts->of[kind];
+	return n;
+}
 
 static inline bool sc_model_is_mla(const struct sc_model *model)
 {

@@ -47,17 +47,26 @@ const struct sc_family_traits *sc_family_traits(enum sc_family family)
 	return &TRAITS[family];
 }
 
-/* Of the first n. */
-static int64_t dense_below(const struct sc_model *model, int64_t n)
+/* Of the first n; layers that predict later tokens come behind all others. */
+static struct sc_layer_counts count_below(const struct sc_model *model, int64_t n)
 {
-	if (n > model->layers)
-		n = model->layers;
-	if (!sc_model_is_moe(model) || n <= model->dense_layers)
-		return n;
-	return n - (n - model->dense_layers) / model->experts_every;
+	int64_t of_model = n < model->layers ? n : model->layers, dense = of_model;
+	struct sc_layer_counts out = {{0}};
+
+	if (!sc_model_is_moe(model))
+		dense = 0;
+	else if (of_model > model->dense_layers)
+		dense -= (of_model - model->dense_layers) / model->experts_every;
+	out.of[SC_LAYER_DENSE] = (double)dense;
+	out.of[0] = (double)(n - dense);
+	return out;
 }
 
-int64_t sc_model_dense_layers(const struct sc_model *model, int64_t begin, int64_t end)
+struct sc_layer_counts sc_model_count(const struct sc_model *model, int64_t begin, int64_t end)
 {
-	return dense_below(model, end) - dense_below(model, begin);
+	struct sc_layer_counts out = count_below(model, end), before = count_below(model, begin);
+
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		out.of[kind] -= before.of[kind];
+	return out;
 }

@@ -47,19 +47,18 @@ static struct traffic traffic_of(const struct class_state *st, const struct sc_s
 	const bool forward = slot->kind == SC_PASS_FORWARD;
 	const int on = tf->placement.classes[st->id].stage;
 	struct sc_stage_parts stage = sc_transformer_stage(tf, on);
-	struct sc_stage_parts part = {.dense = (double)tf->stage_dense[slot->virtual_stage]};
+	struct sc_stage_parts part = {.layers = tf->stage_layers[slot->virtual_stage]};
 	double samples = partial ? req->last_micro_batch : (double)req->config.training.micro_batch;
 	struct sc_params params = {0};
 	struct traffic out = {0};
-	double kept;
+	double kept = 0;
 
-	part.layers = (double)tf->stage_layers[slot->virtual_stage] - part.dense;
 	sc_transformer_ends(tf, (uint32_t)on, slot->chunk, &part.embed, &part.head);
-	kept = sc_offload_layers_frac(off, stage.layers + stage.dense) *
-	       (part.layers * sc_layer_kept_bytes(req, samples, false) +
-		part.dense * sc_layer_kept_bytes(req, samples, true));
-	sc_params_add(&params, &tf->layer, part.layers);
-	sc_params_add(&params, &tf->dense_layer, part.dense);
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++) {
+		kept += part.layers.of[kind] * sc_layer_kept_bytes(req, samples, kind);
+		sc_params_add(&params, &tf->layer[kind], part.layers.of[kind]);
+	}
+	kept *= sc_offload_layers_frac(off, sc_layers_in_all(&stage.layers));
 	sc_params_add(&params, &tf->embed, part.embed);
 	sc_params_add(&params, &tf->head, part.head);
 	if (slot->kind != SC_PASS_BACKWARD_WEIGHT) {
@@ -145,22 +144,22 @@ static const struct sc_params NO_PARAMS;
 
 /* Blocks of a pass, and the names of its parts. */
 struct parts {
-	int embed, dense, layer, head; /* enum sc_block_id */
+	int embed, layer, head; /* enum sc_block_id; the layer's of kind 0 */
 	enum sc_op_name embed_name, dense_name, layer_name, head_name, whole;
 };
 static const struct parts PARTS[SC_N_PASS_KINDS] = {
-	[SC_PASS_FORWARD] = {SC_BLOCK_EMBED_F, SC_BLOCK_DENSE_F, SC_BLOCK_LAYER_F, SC_BLOCK_HEAD_F,
+	[SC_PASS_FORWARD] = {SC_BLOCK_EMBED_F, SC_BLOCK_LAYER_F, SC_BLOCK_HEAD_F,
 			     SC_NAME_FORWARD_LEAD, SC_NAME_FORWARD_DENSE, SC_NAME_FORWARD_LAYERS,
 			     SC_NAME_FORWARD_TAIL, SC_NAME_FORWARD},
-	[SC_PASS_BACKWARD] = {SC_BLOCK_EMBED_B, SC_BLOCK_DENSE_B, SC_BLOCK_LAYER_B, SC_BLOCK_HEAD_B,
+	[SC_PASS_BACKWARD] = {SC_BLOCK_EMBED_B, SC_BLOCK_LAYER_B, SC_BLOCK_HEAD_B,
 			      SC_NAME_BACKWARD_TAIL, SC_NAME_BACKWARD_DENSE,
 			      SC_NAME_BACKWARD_LAYERS, SC_NAME_BACKWARD_LEAD, SC_NAME_BACKWARD},
-	[SC_PASS_BACKWARD_INPUT] = {SC_BLOCK_EMBED_B, SC_BLOCK_DENSE_I, SC_BLOCK_LAYER_I,
-				    SC_BLOCK_HEAD_I, SC_NAME_BACKWARD_TAIL, SC_NAME_INPUT_DENSE,
+	[SC_PASS_BACKWARD_INPUT] = {SC_BLOCK_EMBED_B, SC_BLOCK_LAYER_I, SC_BLOCK_HEAD_I,
+				    SC_NAME_BACKWARD_TAIL, SC_NAME_INPUT_DENSE,
 				    SC_NAME_INPUT_LAYERS, SC_NAME_INPUT_LEAD,
 				    SC_NAME_BACKWARD_INPUT},
-	[SC_PASS_BACKWARD_WEIGHT] = {SC_BLOCK_EMBED_W, SC_BLOCK_DENSE_W, SC_BLOCK_LAYER_W,
-				     SC_BLOCK_HEAD_W, SC_NAME_WEIGHT_TAIL, SC_NAME_WEIGHT_DENSE,
+	[SC_PASS_BACKWARD_WEIGHT] = {SC_BLOCK_EMBED_W, SC_BLOCK_LAYER_W, SC_BLOCK_HEAD_W,
+				     SC_NAME_WEIGHT_TAIL, SC_NAME_WEIGHT_DENSE,
 				     SC_NAME_WEIGHT_LAYERS, SC_NAME_WEIGHT_LEAD,
 				     SC_NAME_BACKWARD_WEIGHT},
 };
@@ -176,19 +175,24 @@ void build_pass_runs(struct pass *p)
 	uint32_t stage = (uint32_t)tf->placement.classes[p->st->id].stage;
 	const struct parts *parts = &PARTS[p->kind];
 	uint32_t vs = p->slot->virtual_stage;
-	double dense = (double)tf->stage_dense[vs];
 	bool embed, head, share = sc_vocab_shares(&tf->request->config.parallel) > 1;
 	bool backward = p->backward && p->kind != SC_PASS_BACKWARD_WEIGHT;
 
 	sc_transformer_ends(tf, stage, p->slot->chunk, &embed, &head);
-	const struct run runs[MAX_RUNS] = {
-		{parts->embed, embed, &tf->embed, parts->embed_name},
-		{parts->dense, dense, &tf->dense_layer, parts->dense_name},
-		{parts->layer, (double)tf->stage_layers[vs] - dense, &tf->layer, parts->layer_name},
-		{parts->head, head && (!share || p->backward), &tf->head, parts->head_name},
+	struct run runs[MAX_RUNS] = {
+		{parts->embed, embed, &tf->embed, parts->embed_name, false},
+		{parts->head, head && (!share || p->backward), &tf->head, parts->head_name, false},
 		/* a share of the output layer runs forward when the last stage is through */
-		{SC_BLOCK_HEAD_F, head && share && backward, &NO_PARAMS, SC_NAME_FORWARD_TAIL},
+		{SC_BLOCK_HEAD_F, head && share && backward, &NO_PARAMS, SC_NAME_FORWARD_TAIL,
+		 false},
 	};
+
+	memmove(&runs[1 + SC_N_LAYER_KINDS], &runs[1], 2 * sizeof(runs[0]));
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		runs[SC_N_LAYER_KINDS - kind] = (struct run){
+			sc_block_of((enum sc_block_id)parts->layer, kind),
+			tf->stage_layers[vs].of[kind], &tf->layer[kind],
+			kind & SC_LAYER_DENSE ? parts->dense_name : parts->layer_name, true};
 
 	for (int i = 0; i < MAX_RUNS; i++) {
 		const struct run run = runs[p->backward ? MAX_RUNS - 1 - i : i];
@@ -676,10 +680,7 @@ static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, u
 		double params = run->params->trainable + run->params->trainable_expert;
 		double per_bucket = run->n;
 
-		const struct sc_transformer *tf = p.st->b->tf;
-
-		if ((run->params == &tf->layer || run->params == &tf->dense_layer) && bucket > 0 &&
-		    params > 0)
+		if (run->is_layer && bucket > 0 && params > 0)
 			per_bucket = fmin(run->n, fmax(1, ceil(bucket / params)));
 		for (double done = 0; done < run->n; done += per_bucket) {
 			double n = fmin(per_bucket, run->n - done);

@@ -23,9 +23,10 @@ struct run {
 	double n;
 	const struct sc_params *params; /* of one */
 	enum sc_op_name name;           /* of a part of the pass */
+	bool is_layer;
 };
-enum { MAX_RUNS = 5 };
-/* [embedding] dense layers, layers, [head]; backward the other way round. */
+enum { MAX_RUNS = 3 + SC_N_LAYER_KINDS };
+/* [embedding] layers, kind by kind, the usual ones last, [head]; backward the other way round. */
 struct pass {
 	struct class_state *st;
 	const struct sc_slot *slot;

@@ -180,7 +180,7 @@ static void reduce_after(struct class_state *st)
 {
 	const struct builder *b = st->b;
 	const struct sc_class_plan *plan = &b->tf->classes[st->id];
-	const struct sc_params *all = &plan->params, *layer = &b->tf->layer;
+	const struct sc_params *all = &plan->params, *layer = b->tf->layer;
 	double grad_bytes = sc_grad_bytes(b->tf->request);
 	double bytes = (all->trainable + all->trainable_expert) * grad_bytes;
 	double bucket = fmax(b->tf->request->software.bucket_mib * SC_BYTES_PER_MIB,

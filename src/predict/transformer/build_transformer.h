@@ -67,13 +67,12 @@ struct sc_transformer {
 	struct sc_class_plan *classes;    /* placement.n_classes, in the arena */
 	struct sc_block optimizer;        /* of the class planned last */
 	struct sc_stage_map map;
-	struct sc_schedule_file file; /* of a schedule in one */
-	enum sc_schedule schedule;    /* as asked for, or the named one that the file is */
-	int64_t *stage_layers;        /* by virtual stage */
-	int64_t *stage_dense;         /* of them, those of a mixture that have no experts */
-	struct sc_params layer, dense_layer, embed, head; /* on one rank */
-	bool partial;                                     /* the last micro-batch is smaller */
-	struct sc_pass_times *stage_times;                /* of pp stages with a chunk each */
+	struct sc_schedule_file file;         /* of a schedule in one */
+	enum sc_schedule schedule;            /* as asked for, or the named one that the file is */
+	struct sc_layer_counts *stage_layers; /* by virtual stage */
+	struct sc_params layer[SC_N_LAYER_KINDS], embed, head; /* on one rank */
+	bool partial;                                          /* the last micro-batch is smaller */
+	struct sc_pass_times *stage_times;                     /* of pp stages with a chunk each */
 	uint32_t period;             /* of a schedule whose order depends on them */
 	struct sc_schedule_way *way; /* kept from one request to the next */
 	/* Of passes that run beside each other: [class][chunk of the forward pass][of the backward one][partial:
@@ -98,8 +97,7 @@ struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 
 /* What of the model a pipeline stage has, over its chunks. */
 struct sc_stage_parts {
-	double layers,
-		dense; /* of a mixture: layers with experts, without; elsewhere all are `layers` */
+	struct sc_layer_counts layers;
 	bool embed, head;
 };
 /* Does a chunk of a stage have the embedding (or a share of it), and the head? */

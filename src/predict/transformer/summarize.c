@@ -25,18 +25,13 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 	const struct sc_class_plan *plan = &tf->classes[c];
 	int stage = tf->placement.classes[c].stage;
 	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
-	const struct sc_params *layer = parts.layers > 0 ? &tf->layer : &tf->dense_layer;
-	struct sc_update update = {.layers = parts.layers,
-				   .dense_layers = parts.dense,
-				   .replicas = plan->replicas.dense.all};
-
-	const struct sc_layers_held held = {
-		.layers = parts.layers * in_flight,
-		.dense_layers = parts.dense * in_flight,
+	struct sc_update update = {.layers = parts.layers, .replicas = plan->replicas.dense.all};
+	struct sc_layers_held held = {
 		.samples = (double)request->config.training.micro_batch,
 		.micro_batches_in_flight = in_flight,
 		.head = parts.head,
 	};
+
 	struct sc_memory_shape shape = {
 		.params = plan->params.dense,
 		.expert_params = plan->params.expert,
@@ -44,13 +39,17 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 		.trainable_expert = plan->params.trainable_expert,
 		.shard_ranks = plan->replicas.dense.shard.n_ranks,
 		.expert_shard_ranks = plan->replicas.expert.shard.n_ranks,
-		.layer_params = layer->dense + layer->expert,
 		.matrix_bytes = sc_transformer_matrix_bytes(request, &update, false),
 		.expert_matrix_bytes = sc_transformer_matrix_bytes(request, &update, true),
 		.embed = parts.embed,
 		.head = parts.head,
 	};
 
+	for (int kind = SC_N_LAYER_KINDS - 1; kind >= 0; kind--) {
+		held.layers.of[kind] = parts.layers.of[kind] * in_flight;
+		if (parts.layers.of[kind] > 0)
+			shape.layer_params = tf->layer[kind].dense + tf->layer[kind].expert;
+	}
 	shape.activation_bytes = sc_activation_bytes(request, &held, &shape.off_bytes);
 	sc_memory_estimate(request, &shape, out);
 	out->capacity_gib = sc_request_device(tf->request, tf->placement.classes[c].kind)->hbm_gib;
@@ -59,7 +58,7 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 double sc_micro_batches_in_flight(const struct sc_run *run, int stage)
 {
 	struct sc_stage_parts parts = sc_transformer_stage(run->tf, stage);
-	double kept = sc_weight_inputs_frac(run->tf->request, parts.layers, parts.dense);
+	double kept = sc_weight_inputs_frac(run->tf->request, &parts.layers);
 
 	return sc_passes_peak(&run->built->passes, (uint32_t)stage, kept) / run->tf->map.n_chunks;
 }
@@ -199,10 +198,10 @@ static void warn_shapes(const struct sc_request *request, struct sc_warnings *ou
 	     unfused = request->config.training.attention == SC_ATT_UNFUSED;
 	const struct dims x =
 		dims_of(request, NULL, (double)request->config.training.micro_batch, NULL);
+	double dense = sc_model_count(m, 0, m->layers).of[SC_LAYER_DENSE];
 	const struct rows all[] = {
 		{"model.hidden", x.h, x.dtype, 0},
-		{"model.ffn_hidden", moe && sc_model_dense_layers(m, 0, m->layers) == 0 ? 0 : x.ffn,
-		 x.dtype, 0},
+		{"model.ffn_hidden", moe && dense <= 0 ? 0 : x.ffn, x.dtype, 0},
 		{"model.expert_ffn_hidden", moe ? (double)m->expert_ffn_hidden / x.tp : 0, x.dtype,
 		 0},
 		{"model.heads times head_dim", x.ctx, x.dtype, 0},

@@ -38,12 +38,12 @@ static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc
 		rule.weights    ? SC_ALL_GATHER
 		: rule.scatters ? SC_REDUCE_SCATTER
 				: SC_ALL_REDUCE,
-		(tf->layer.trainable + tf->layer.trainable_expert) * sc_grad_bytes(tf->request),
+		(tf->layer->trainable + tf->layer->trainable_expert) * sc_grad_bytes(tf->request),
 		SC_FP32,
 	};
 
 	if (rule.weights)
-		shape.bytes = (tf->layer.dense + tf->layer.expert) *
+		shape.bytes = (tf->layer->dense + tf->layer->expert) *
 			      sc_transformer_gathered_bytes(tf->request);
 	dp = *env;
 	dp.fabric = sc_transformer_fabric(tf, class_id, SC_AXIS_DP);
@@ -112,14 +112,14 @@ static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 static bool is_used(const struct sc_transformer *tf, int id)
 {
 	const struct sc_model *model = &tf->request->config.model;
-	bool dense = id == SC_BLOCK_DENSE_F || id == SC_BLOCK_DENSE_B || id == SC_BLOCK_DENSE_I ||
-		     id == SC_BLOCK_DENSE_W;
+	const int of_layer = id - SC_BLOCK_LAYER_F, kind = of_layer / SC_N_LAYER_BLOCKS;
+	bool split = of_layer < 0
+			     ? id >= SC_BLOCK_HEAD_I
+			     : of_layer % SC_N_LAYER_BLOCKS >= SC_BLOCK_LAYER_I - SC_BLOCK_LAYER_F;
 
-	if (id >= SC_BLOCK_HEAD_I &&
-	    !sc_schedule_traits(tf->request->config.parallel.schedule).splits)
+	if (split && !sc_schedule_traits(tf->request->config.parallel.schedule).splits)
 		return false;
-	return !dense ||
-	       (sc_model_is_moe(model) && sc_model_dense_layers(model, 0, model->layers) > 0);
+	return of_layer < SC_N_LAYER_BLOCKS || sc_model_count(model, 0, model->layers).of[kind] > 0;
 }
 
 static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env,
@@ -243,8 +243,8 @@ struct sc_stage_parts sc_transformer_stage(const struct sc_transformer *tf, int 
 		uint32_t vs = sc_virtual_stage(&tf->map, (uint32_t)stage, chunk);
 		bool embed, head;
 
-		out.dense += (double)tf->stage_dense[vs];
-		out.layers += (double)(tf->stage_layers[vs] - tf->stage_dense[vs]);
+		for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+			out.layers.of[kind] += tf->stage_layers[vs].of[kind];
 		sc_transformer_ends(tf, (uint32_t)stage, chunk, &embed, &head);
 		out.embed = out.embed || embed;
 		out.head = out.head || head;
@@ -256,8 +256,8 @@ static void count_params(const struct sc_transformer *tf, int stage, struct sc_c
 {
 	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
 
-	sc_params_add(&plan->params, &tf->dense_layer, parts.dense);
-	sc_params_add(&plan->params, &tf->layer, parts.layers);
+	for (int kind = SC_N_LAYER_KINDS - 1; kind >= 0; kind--)
+		sc_params_add(&plan->params, &tf->layer[kind], parts.layers.of[kind]);
 	sc_params_add(&plan->params, &tf->embed, parts.embed);
 	/* with several stages the tied word embedding has a copy */
 	if (!parts.embed || !tf->request->config.model.tied_embeddings)
@@ -305,8 +305,8 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 		double share =
 			update.updated / (plan->params.trainable + plan->params.trainable_expert);
 
-		update.layers = parts.layers * share;
-		update.dense_layers = parts.dense * share;
+		for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+			update.layers.of[kind] = parts.layers.of[kind] * share;
 	}
 	sc_transformer_optimizer(&tf->variant[plan->variant]->env, &update, &tf->optimizer);
 	status = sc_block_summarize(&tf->optimizer, &tf->variant[plan->variant]->env, scratch, err);
@@ -314,25 +314,31 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	return status;
 }
 
-/* Of `layers` layers, with or without the ends, on the first class's GPUs. */
-static struct sc_pass_times pass_times(const struct sc_transformer *tf, double layers, double embed,
-				       double head)
+/* Of these layers, with or without the ends, on the first class's GPUs. */
+static struct sc_pass_times pass_times(const struct sc_transformer *tf,
+				       const struct sc_stage_parts *parts)
 {
 	const struct sc_block *b = tf->variant[tf->classes[0].variant]->block[0];
-	bool splits = b[SC_BLOCK_LAYER_W].sum.gpu_us > 0;
-	int layer = splits ? SC_BLOCK_LAYER_I : SC_BLOCK_LAYER_B;
-	int end = splits ? SC_BLOCK_HEAD_I : SC_BLOCK_HEAD_B;
-
-	return (struct sc_pass_times){
-		.forward = layers * b[SC_BLOCK_LAYER_F].sum.gpu_us +
-			   embed * b[SC_BLOCK_EMBED_F].sum.gpu_us +
+	bool splits = b[SC_BLOCK_HEAD_W].sum.gpu_us > 0;
+	double embed = parts->embed, head = parts->head;
+	struct sc_pass_times out = {
+		.forward = embed * b[SC_BLOCK_EMBED_F].sum.gpu_us +
 			   head * b[SC_BLOCK_HEAD_F].sum.gpu_us,
-		.input = layers * b[layer].sum.gpu_us + embed * b[SC_BLOCK_EMBED_B].sum.gpu_us +
-			 head * b[end].sum.gpu_us,
-		.weight = layers * b[SC_BLOCK_LAYER_W].sum.gpu_us +
-			  head * b[SC_BLOCK_HEAD_W].sum.gpu_us,
-		.kept = sc_weight_inputs_frac(tf->request, layers, 0),
+		.input = embed * b[SC_BLOCK_EMBED_B].sum.gpu_us +
+			 head * b[splits ? SC_BLOCK_HEAD_I : SC_BLOCK_HEAD_B].sum.gpu_us,
+		.weight = head * b[SC_BLOCK_HEAD_W].sum.gpu_us,
+		.kept = sc_weight_inputs_frac(tf->request, &parts->layers),
 	};
+
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++) {
+		const struct sc_block *of = b + sc_block_of(SC_BLOCK_LAYER_F, kind);
+		double n = parts->layers.of[kind];
+
+		out.forward += n * of->sum.gpu_us;
+		out.input += n * of[splits ? 2 : 1].sum.gpu_us;
+		out.weight += n * of[3].sum.gpu_us;
+	}
+	return out;
 }
 
 static struct sc_schedule_shape shape_of(const struct sc_transformer *tf, uint32_t micro_batches)
@@ -359,7 +365,8 @@ struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 	struct sc_schedule_shape shape = shape_of(tf, micro_batches);
 
 	shape.left_out = sc_transformer_micro_batches(tf) - micro_batches;
-	shape.times = pass_times(tf, (double)tf->stage_layers[tf->map.depth / 2], 0, 0);
+	shape.times = pass_times(
+		tf, &(struct sc_stage_parts){.layers = tf->stage_layers[tf->map.depth / 2]});
 	shape.stage_times = tf->stage_times;
 	shape.period = tf->period;
 	shape.way = tf->way;
@@ -371,19 +378,18 @@ static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
 	const struct sc_config *cfg = &tf->request->config;
 	const struct sc_schedule_shape shape = shape_of(tf, 1);
 	size_t n = (size_t)(cfg->parallel.pp * cfg->parallel.virtual_stages);
-	int64_t done = 0;
+	int64_t done = 0, *layers;
 
 	sc_stage_map_init(&shape, arena, &tf->map);
 	tf->stage_layers = sc_arena_calloc(arena, n, sizeof(*tf->stage_layers));
-	tf->stage_dense = sc_arena_calloc(arena, n, sizeof(*tf->stage_dense));
-	sc_stage_layers(tf->request, tf->stage_layers);
-	for (size_t i = 0; i < n && sc_model_is_moe(&cfg->model); i++) {
-		tf->stage_dense[i] =
-			sc_model_dense_layers(&cfg->model, done, done + tf->stage_layers[i]);
-		done += tf->stage_layers[i];
+	layers = sc_arena_calloc(arena, n, sizeof(*layers));
+	sc_stage_layers(tf->request, layers);
+	for (size_t i = 0; i < n; i++) {
+		tf->stage_layers[i] = sc_model_count(&cfg->model, done, done + layers[i]);
+		done += layers[i];
 	}
-	sc_transformer_layer_params(tf->request, false, &tf->layer);
-	sc_transformer_layer_params(tf->request, true, &tf->dense_layer);
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		sc_transformer_layer_params(tf->request, kind, &tf->layer[kind]);
 	sc_transformer_embed_params(tf->request, &tf->embed);
 	sc_transformer_head_params(tf->request, &tf->head);
 }
@@ -564,8 +570,7 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 		for (uint32_t s = 0; s < tf->map.pp; s++) {
 			struct sc_stage_parts parts = sc_transformer_stage(tf, (int)s);
 
-			tf->stage_times[s] =
-				pass_times(tf, parts.layers + parts.dense, parts.embed, parts.head);
+			tf->stage_times[s] = pass_times(tf, &parts);
 		}
 		/* Where a run is long enough that skipping it pays. */
 		uint32_t n = (uint32_t)tf->request->n_micro_batches;

@@ -41,17 +41,12 @@ static double sequence_ranks(const struct sc_parallel *par)
 	return par->sequence_parallel ? (double)par->tp : 1;
 }
 
-static struct layer layer_in(const struct dims *x, bool is_dense)
-{
-	return layer_of(x, sc_model_is_moe(x->model) && !is_dense);
-}
-
 /* Everything but attention scores. Masks of dropout are all that is made again with it: the sum stays. */
-static double layer_bytes(const struct sc_request *request, double samples, bool is_dense)
+static double layer_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
 	const struct dims x = dims_of(request, NULL, 1, NULL);
-	const struct layer l = layer_in(&x, is_dense);
+	const struct layer l = layer_of(&x, kind);
 	double split = 0, whole = 0, masks = 0, e = element_bytes(request);
 
 	for (const struct part *p = l.at; p < l.at + l.n; p++) {
@@ -90,11 +85,11 @@ static double sent_bytes(const struct sc_request *request, double samples)
 
 /* Inputs of products with weights and gradients of their outputs: what leads into a tensor-parallel region is whole there
  * and split behind it, what leads out the other way round. */
-static double weight_inputs_bytes(const struct sc_request *request, double samples, bool is_dense)
+static double weight_inputs_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
 	const struct dims x = dims_of(request, NULL, 1, NULL);
-	const struct layer l = layer_in(&x, is_dense);
+	const struct layer l = layer_of(&x, kind);
 	double split = 0, whole = 0;
 
 	for (const struct part *p = l.at; p < l.at + l.n; p++) {
@@ -114,15 +109,16 @@ static double weight_inputs_bytes(const struct sc_request *request, double sampl
 	       (split / (double)cfg->parallel.tp + whole / sequence_ranks(&cfg->parallel));
 }
 
-double sc_weight_inputs_frac(const struct sc_request *request, double layers, double dense_layers)
+double sc_weight_inputs_frac(const struct sc_request *request, const struct sc_layer_counts *layers)
 {
-	double samples = (double)request->config.training.micro_batch;
-	double kept = layers * sc_layer_kept_bytes(request, samples, false) +
-		      dense_layers * sc_layer_kept_bytes(request, samples, true) +
-		      sent_bytes(request, samples);
-	double inputs = layers * weight_inputs_bytes(request, samples, false) +
-			dense_layers * weight_inputs_bytes(request, samples, true);
+	double samples = (double)request->config.training.micro_batch, inputs = 0;
+	double kept = sent_bytes(request, samples);
 
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		if (layers->of[kind] > 0) {
+			kept += layers->of[kind] * sc_layer_kept_bytes(request, samples, kind);
+			inputs += layers->of[kind] * weight_inputs_bytes(request, samples, kind);
+		}
 	return kept > 0 ? inputs / kept : 0;
 }
 
@@ -138,10 +134,10 @@ static double inner_width(const struct layer *l)
 
 /* torchtitan's policy (torchtitan/models, activation checkpointing "op"): attention's output and every second matrix
  * product, in the order they run: queries, values, the gate, and down where gated. */
-static double ops_bytes(const struct sc_request *request, double samples, bool is_dense)
+static double ops_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct dims x = dims_of(request, NULL, 1, NULL);
-	const struct layer l = layer_in(&x, is_dense);
+	const struct layer l = layer_of(&x, kind);
 	double values = (double)(x.model->kv_heads * x.model->head_dim);
 	double split = (x.heads * x.d + x.ctx) * x.tp + values + inner_width(&l);
 
@@ -149,25 +145,25 @@ static double ops_bytes(const struct sc_request *request, double samples, bool i
 	       tokens(&request->config, samples) * split * x.e / x.tp;
 }
 
-double sc_layer_kept_bytes(const struct sc_request *request, double samples, bool is_dense)
+double sc_layer_kept_bytes(const struct sc_request *request, double samples, int kind)
 {
 	int mode = request->config.training.recompute;
 	double frac = mode == SC_RECOMPUTE_FULL ? sc_recompute_frac(request) : 0;
-	double whole = layer_bytes(request, samples, is_dense);
+	double whole = layer_bytes(request, samples, kind);
 
 	if (mode == SC_RECOMPUTE_SELECTIVE && request->software.selective == SC_SELECTIVE_OPS)
-		return ops_bytes(request, samples, is_dense);
+		return ops_bytes(request, samples, kind);
 	if (!sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
 		whole += score_bytes(request, samples);
 	return frac * layer_input_bytes(request, samples) / sc_checkpoint_ranks(request) +
 	       (1 - frac) * whole;
 }
 
-double sc_layer_working_bytes(const struct sc_request *request, double samples, bool is_dense)
+double sc_layer_working_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
 	const struct dims x = dims_of(request, NULL, 1, NULL);
-	const struct layer l = layer_in(&x, is_dense);
+	const struct layer l = layer_of(&x, kind);
 	double bytes = tokens(cfg, samples) * (x.gates + 1) * inner_width(&l) * x.e / x.tp;
 
 	if (cfg->training.recompute == SC_RECOMPUTE_NONE)
@@ -176,7 +172,7 @@ double sc_layer_working_bytes(const struct sc_request *request, double samples, 
 		return bytes + (sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN)
 					? score_bytes(request, samples)
 					: 0);
-	return bytes + layer_bytes(request, samples, is_dense) + score_bytes(request, samples);
+	return bytes + layer_bytes(request, samples, kind) + score_bytes(request, samples);
 }
 
 /* Sequence parallelism: the whole sequence gathered before a matrix product, and its part of the sum
@@ -215,13 +211,18 @@ static double kept_bytes(const struct sc_request *request, const struct sc_layer
 			 double *off_bytes)
 {
 	const struct sc_offload *off = &request->config.training.offload;
-	double layer = sc_layer_kept_bytes(request, held->samples, false);
-	double dense = sc_layer_kept_bytes(request, held->samples, true);
-	double layers = held->layers + held->dense_layers;
-	double bytes = held->layers * layer + held->dense_layers * dense;
+	double layers = sc_layers_in_all(&held->layers), bytes = 0, largest = 0;
 	double flying = held->micro_batches_in_flight;
 	double share = flying > 0 ? sc_offload_layers_frac(off, layers / flying) : 0;
-	double moving = (1 + (double)off->prefetch_layers) * fmax(layer, dense);
+
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		if (held->layers.of[kind] > 0) {
+			double layer = sc_layer_kept_bytes(request, held->samples, kind);
+
+			bytes += held->layers.of[kind] * layer;
+			largest = fmax(largest, layer);
+		}
+	double moving = (1 + (double)off->prefetch_layers) * largest;
 
 	*off_bytes = share * bytes;
 	return fmin(bytes, (1 - share) * bytes + (share > 0 ? moving : 0));
@@ -233,9 +234,12 @@ double sc_activation_bytes(const struct sc_request *request, const struct sc_lay
 	double bytes = kept_bytes(request, held, off_bytes);
 	double sent = sent_bytes(request, held->samples) * held->micro_batches_in_flight;
 	double loss = held->head ? sc_loss_bytes(request, held->samples) : 0;
+	int kind = 0;
+
+	while (kind < SC_N_LAYER_KINDS - 1 && held->layers.of[kind] <= 0)
+		kind++;
 	/* the logits are gone when the first layer runs backward */
-	double widest =
-		fmax(loss, sc_layer_working_bytes(request, held->samples, held->layers <= 0));
+	double widest = fmax(loss, sc_layer_working_bytes(request, held->samples, kind));
 
 	return bytes + sent + widest + gathered_sequence_bytes(request, held->samples);
 }

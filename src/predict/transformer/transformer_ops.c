@@ -472,13 +472,13 @@ static void recompute(const struct layer *l)
 	}
 }
 
-static void layer_backward(const struct dims *x, bool has_experts)
+static void layer_backward(const struct dims *x, int kind)
 {
-	const struct layer l = layer_of(x, has_experts);
+	const struct layer l = layer_of(x, kind);
 	const struct sc_params params = params_of(&l);
 
 	recompute(&l);
-	if (has_experts)
+	if (l.has_experts)
 		exchange_beside(x);
 	x->block->scope = SC_GRAPH_MLP;
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
@@ -487,57 +487,46 @@ static void layer_backward(const struct dims *x, bool has_experts)
 }
 
 /* The inputs and gradients that backward of the input has left are multiplied. */
-static void layer_weights(const struct dims *x, bool has_experts)
+static void layer_weights(const struct dims *x, int kind)
 {
-	const struct layer l = layer_of(x, has_experts);
+	const struct layer l = layer_of(x, kind);
 	const struct sc_params params = params_of(&l);
 
 	run_weights(&l);
 	accumulate_gradients(x, params.dense, params.expert);
 }
 
-static void whole_layer_forward(const struct dims *x, bool has_experts)
+static void whole_layer_forward(const struct dims *x, int kind)
 {
-	const struct layer l = layer_of(x, has_experts);
+	const struct layer l = layer_of(x, kind);
 	const struct sc_params params = params_of(&l);
 
 	cast_weights(x, params.dense + params.expert);
 	layer_forward(&l);
 }
 
-/* What a block runs: one part of the model, or a layer. */
-static const struct {
-	void (*part)(const struct dims *x);
-	void (*layer)(const struct dims *x, bool has_experts);
-	bool dense; /* without experts, of a mixture too */
-} BLOCKS[SC_N_BLOCKS] = {
-	[SC_BLOCK_EMBED_F] = {.part = embed_forward},
-	[SC_BLOCK_DENSE_F] = {.layer = whole_layer_forward, .dense = true},
-	[SC_BLOCK_LAYER_F] = {.layer = whole_layer_forward},
-	[SC_BLOCK_HEAD_F] = {.part = head_forward},
-	[SC_BLOCK_HEAD_B] = {.part = head_backward},
-	[SC_BLOCK_LAYER_B] = {.layer = layer_backward},
-	[SC_BLOCK_DENSE_B] = {.layer = layer_backward, .dense = true},
-	[SC_BLOCK_EMBED_B] = {.part = embed_backward},
-	[SC_BLOCK_HEAD_I] = {.part = head_backward},
-	[SC_BLOCK_LAYER_I] = {.layer = layer_backward},
-	[SC_BLOCK_DENSE_I] = {.layer = layer_backward, .dense = true},
-	[SC_BLOCK_HEAD_W] = {.part = head_weights},
-	[SC_BLOCK_LAYER_W] = {.layer = layer_weights},
-	[SC_BLOCK_DENSE_W] = {.layer = layer_weights, .dense = true},
+/* What a block runs: one part of the model, or of a layer. */
+static void (*const ENDS[SC_BLOCK_LAYER_F])(const struct dims *x) = {
+	[SC_BLOCK_EMBED_F] = embed_forward, [SC_BLOCK_HEAD_F] = head_forward,
+	[SC_BLOCK_HEAD_B] = head_backward,  [SC_BLOCK_EMBED_B] = embed_backward,
+	[SC_BLOCK_HEAD_I] = head_backward,  [SC_BLOCK_HEAD_W] = head_weights,
 };
+static void (*const LAYERS[SC_N_LAYER_BLOCKS])(const struct dims *x, int kind) = {
+	whole_layer_forward, layer_backward, layer_backward, layer_weights};
 
 void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, double samples,
 			  struct sc_block *out)
 {
 	struct dims x = dims_of(env->request, env, samples, out);
+	const int of_layer = (int)id - SC_BLOCK_LAYER_F, part = of_layer % SC_N_LAYER_BLOCKS;
 	size_t counted = 0;
 
 	sc_block_clear(out);
 	x.counted = &counted;
-	x.inputs_only = id >= SC_BLOCK_HEAD_I && id <= SC_BLOCK_DENSE_I;
-	if (BLOCKS[id].part)
-		BLOCKS[id].part(&x);
-	if (BLOCKS[id].layer)
-		BLOCKS[id].layer(&x, !BLOCKS[id].dense && sc_model_is_moe(x.model));
+	x.inputs_only =
+		of_layer < 0 ? id == SC_BLOCK_HEAD_I : part == SC_BLOCK_LAYER_I - SC_BLOCK_LAYER_F;
+	if (of_layer >= 0)
+		LAYERS[part](&x, of_layer / SC_N_LAYER_BLOCKS);
+	else if (ENDS[id])
+		ENDS[id](&x);
 }

@@ -8,23 +8,27 @@
 
 enum sc_block_id {
 	SC_BLOCK_EMBED_F,
-	SC_BLOCK_DENSE_F, /* of a mixture of experts: a layer without experts */
-	SC_BLOCK_LAYER_F,
 	SC_BLOCK_HEAD_F,
 	SC_BLOCK_HEAD_B,
-	SC_BLOCK_LAYER_B,
-	SC_BLOCK_DENSE_B,
 	SC_BLOCK_EMBED_B,
-	/* Backward in two: of the input, which keeps what the weights' needs; of the weights. */
-	SC_BLOCK_HEAD_I,
-	SC_BLOCK_LAYER_I,
-	SC_BLOCK_DENSE_I,
+	SC_BLOCK_HEAD_I, /* backward in two: of the input, which keeps what the weights' needs; of the weights */
 	SC_BLOCK_HEAD_W,
-	SC_BLOCK_LAYER_W,
-	SC_BLOCK_DENSE_W,
 	SC_BLOCK_EMBED_W, /* nothing: that of the input has it */
-	SC_N_BLOCKS
+	/* Layers, kind by kind. */
+	SC_BLOCK_LAYER_F,
+	SC_BLOCK_LAYER_B,
+	SC_BLOCK_LAYER_I,
+	SC_BLOCK_LAYER_W,
+	SC_BLOCK_DENSE_F,
+	SC_BLOCK_DENSE_B,
+	SC_N_LAYER_BLOCKS = SC_BLOCK_DENSE_F - SC_BLOCK_LAYER_F, /* of a kind */
+	SC_N_BLOCKS = SC_BLOCK_LAYER_F + SC_N_LAYER_KINDS * SC_N_LAYER_BLOCKS
 };
+/* The same block of another kind of layer. */
+static inline int sc_block_of(enum sc_block_id layer, int kind)
+{
+	return (int)layer + kind * SC_N_LAYER_BLOCKS;
+}
 /* Builds one block for micro-batches of `samples` sequences. */
 void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, double samples,
 			  struct sc_block *out);
@@ -35,9 +39,7 @@ struct sc_params {
 	double trainable, trainable_expert; /* of them */
 };
 void sc_params_add(struct sc_params *sum, const struct sc_params *one, double n); /* n of them */
-/* Of a layer; `is_dense`: one without experts. */
-void sc_transformer_layer_params(const struct sc_request *request, bool is_dense,
-				 struct sc_params *out);
+void sc_transformer_layer_params(const struct sc_request *request, int kind, struct sc_params *out);
 void sc_transformer_embed_params(const struct sc_request *request, struct sc_params *out);
 /* Of the output layer: with tied embeddings a copy of them, on another stage than the embedding. */
 void sc_transformer_head_params(const struct sc_request *request, struct sc_params *out);
@@ -52,10 +54,9 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 double sc_transformer_update_bytes(const struct sc_request *request);
 /* The end of an iteration on a rank. */
 struct sc_update {
-	double params, updated; /* that it holds, and those of them that it updates */
-	/* Whole layers among these, and of a mixture those without experts: what is done matrix by matrix. */
-	double layers, dense_layers;
-	struct sc_span replicas; /* ranks that hold the same */
+	double params, updated;        /* that it holds, and those of them that it updates */
+	struct sc_layer_counts layers; /* among these: what is done matrix by matrix */
+	struct sc_span replicas;       /* ranks that hold the same */
 };
 /* States of an optimizer that are not of its parameters' size (Shampoo, K-FAC): the experts', or all others. */
 double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update,

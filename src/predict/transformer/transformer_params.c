@@ -30,15 +30,14 @@ static void matrix_put(struct matrix_list *to, enum sc_op_name name, struct sc_m
 }
 
 /* `experts`: those of the experts, or all others. What leads back out of a feed-forward part counts as what leads in. */
-static void list_matrices(const struct dims *x, double layers, bool mixture, bool experts,
+static void list_matrices(const struct layer *l, double layers, bool experts,
 			  struct matrix_list *out)
 {
+	const struct dims *x = l->x;
 	const struct sc_config *cfg = &x->req->config;
 	double tokens = (double)cfg->training.global_batch / (double)cfg->parallel.dp * x->s;
-	struct part parts[SC_MAX_PARTS];
-	int n = layers > 0 ? sc_parts_of(x, mixture, parts) : 0;
 
-	for (const struct part *p = parts; p < parts + n; p++) {
+	for (const struct part *p = l->at; p < l->at + l->n; p++) {
 		bool expert = p->kind == SC_PART_EXPERTS_UP || p->kind == SC_PART_EXPERTS_DOWN;
 		bool down = p->name == SC_NAME_MLP_DOWN || p->name == SC_NAME_EXPERT_DOWN;
 		enum sc_op_name name = p->name == SC_NAME_MLP_DOWN      ? SC_NAME_MLP_UP
@@ -54,16 +53,16 @@ static void list_matrices(const struct dims *x, double layers, bool mixture, boo
 	}
 }
 
-/* Of so many layers, and of a mixture's without experts. */
 static void list_all(const struct dims *x, const struct sc_update *update, struct matrix_list *out)
 {
-	bool mixture = sc_model_is_moe(x->model);
-
 	out->n = 0;
-	for (int experts = 0; experts < 2; experts++) {
-		list_matrices(x, update->dense_layers, false, experts, out);
-		list_matrices(x, update->layers, mixture, experts, out);
-	}
+	for (int experts = 0; experts < 2; experts++)
+		for (int kind = SC_N_LAYER_KINDS - 1; kind >= 0; kind--) {
+			const struct layer l = layer_of(x, kind);
+
+			if (update->layers.of[kind] > 0)
+				list_matrices(&l, update->layers.of[kind], experts, out);
+		}
 }
 
 double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update,
@@ -121,11 +120,10 @@ struct sc_params params_of(const struct layer *l)
 	return out;
 }
 
-void sc_transformer_layer_params(const struct sc_request *request, bool is_dense,
-				 struct sc_params *out)
+void sc_transformer_layer_params(const struct sc_request *request, int kind, struct sc_params *out)
 {
 	const struct dims x = dims_of(request, NULL, 1, NULL);
-	const struct layer l = layer_of(&x, sc_model_is_moe(x.model) && !is_dense);
+	const struct layer l = layer_of(&x, kind);
 
 	*out = params_of(&l);
 }
@@ -152,9 +150,9 @@ void sc_transformer_head_params(const struct sc_request *request, struct sc_para
 		add_plain_params(&x, x.vocab * x.h, out);
 }
 
-static double layer_macs(const struct dims *x, bool has_experts)
+static double layer_macs(const struct dims *x, int kind)
 {
-	const struct layer l = layer_of(x, has_experts);
+	const struct layer l = layer_of(x, kind);
 	double macs = 0;
 
 	for (int i = 0; i < l.n; i++)
@@ -179,20 +177,19 @@ static double mean_keys(const struct sc_model *m, double s, bool causal)
 double sc_transformer_model_flop(const struct sc_request *request, double *causal)
 {
 	const struct sc_model *m = &request->config.model;
-	double mtp = (double)m->mtp_layers, layers = (double)m->layers + mtp, dense, macs,
-	       attention;
-	bool moe = sc_model_is_moe(m);
+	double mtp = (double)m->mtp_layers, macs = 0, attention;
+	const struct sc_layer_counts counts = sc_model_count(m, 0, m->layers + m->mtp_layers);
 	const struct dims x = dims_of(request, NULL, 1, NULL);
 
-	dense = moe ? (double)sc_model_dense_layers(m, 0, m->layers) : layers;
-	macs = dense * layer_macs(&x, false) + (layers - dense) * layer_macs(&x, moe);
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		macs += counts.of[kind] * layer_macs(&x, kind);
 	/* Of the output layer, and of a masked model's transform before it, on the rows that need them. */
 	double rows_frac = x.traits->masked_lm && x.sw->mlm_gather ? MASKED_FRACTION : 1;
 	double transform = x.traits->masked_lm ? x.h * x.h : 0;
 
 	macs += (1 + mtp) * (rows_frac * (x.h * (double)x.model->vocab + transform)) +
 		mtp * 2 * x.h * x.h;
-	attention = layers * (double)m->heads * (x.d + x.d_v);
+	attention = sc_layers_in_all(&counts) * (double)m->heads * (x.d + x.d_v);
 	macs *= x.lora ? 2 : 3;
 	if (causal)
 		*causal = 2 * x.s_all *

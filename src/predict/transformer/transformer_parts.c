@@ -161,8 +161,9 @@ static void put_experts(struct part_list *to)
 		put_mlp(to, width * (double)m->shared_experts, true);
 }
 
-int sc_parts_of(const struct dims *x, bool experts, struct part out[SC_MAX_PARTS])
+int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS])
 {
+	bool experts = sc_model_is_moe(x->model) && !(kind & SC_LAYER_DENSE);
 	struct part_list to = {x, out, 0};
 	/* Norms fused with the product behind them are none of their own, as those of layers without experts often are. */
 	bool apart = experts || x->sw->norms_apart;

@@ -46,7 +46,7 @@ struct part {
 	double params; /* but a product's weights and biases */
 };
 enum { SC_MAX_PARTS = 24 };
-/* Returns how many. `experts`: its feed-forward part is a mixture. */
-int sc_parts_of(const struct dims *x, bool experts, struct part out[SC_MAX_PARTS]);
+/* Of a layer of this kind; returns how many. */
+int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS]);
 
 #endif

@@ -40,11 +40,12 @@ struct layer {
 	int n;
 	bool has_experts;
 };
-static inline struct layer layer_of(const struct dims *x, bool has_experts)
+static inline struct layer layer_of(const struct dims *x, int kind)
 {
-	struct layer out = {.x = x, .has_experts = has_experts};
+	struct layer out = {.x = x};
 
-	out.n = sc_parts_of(x, has_experts, out.at);
+	out.n = sc_parts_of(x, kind, out.at);
+	out.has_experts = sc_model_is_moe(x->model) && !(kind & SC_LAYER_DENSE);
 	return out;
 }
 struct sc_params params_of(const struct layer *l);

@@ -129,13 +129,15 @@ static double host_us(const struct sc_transformer *tf, const struct sc_built *bu
 	const struct sc_block *block = v->block[0];
 	struct sc_stage_parts parts = sc_transformer_stage(tf, tf->placement.classes[c].stage);
 	bool splits = block[SC_BLOCK_LAYER_W].sum.host_us > 0;
-	double chunks = (double)tf->map.n_chunks;
-	double us =
-		(parts.layers + parts.dense) *
-		(block[SC_BLOCK_LAYER_F].sum.host_us +
-		 (splits ? block[SC_BLOCK_LAYER_I].sum.host_us + block[SC_BLOCK_LAYER_W].sum.host_us
-			 : block[SC_BLOCK_LAYER_B].sum.host_us));
+	double chunks = (double)tf->map.n_chunks, us = 0;
 
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++) {
+		const struct sc_block *of = block + sc_block_of(SC_BLOCK_LAYER_F, kind);
+
+		us += parts.layers.of[kind] *
+		      (of[0].sum.host_us +
+		       (splits ? of[2].sum.host_us + of[3].sum.host_us : of[1].sum.host_us));
+	}
 	us += (splits ? 3 : 2) * chunks * v->env.software->host_micro_batch_us / v->env.host_speed;
 	if (parts.embed)
 		us += block[SC_BLOCK_EMBED_F].sum.host_us + block[SC_BLOCK_EMBED_B].sum.host_us;
@@ -453,7 +455,7 @@ static struct sc_stage_held held_by(const struct sc_run *run, uint32_t c,
 	return (struct sc_stage_held){
 		.before = empty.total_gib,
 		.each = n > 0 ? (peak->total_gib - empty.total_gib) / n : 0,
-		.kept = sc_weight_inputs_frac(run->tf->request, parts.layers, parts.dense),
+		.kept = sc_weight_inputs_frac(run->tf->request, &parts.layers),
 	};
 }
 

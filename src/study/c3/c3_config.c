@@ -171,19 +171,19 @@ static void add_reduction(struct lister *l, double params, const struct sc_repli
 					    bytes / spans->shard.n_ranks, spans->copies});
 }
 
-static void add_layers(struct lister *l, bool dense, double n_layers, double passes)
+static void add_layers(struct lister *l, int kind, double n_layers, double passes)
 {
 	const struct sc_sharding_rule rule = sc_sharding_rule(l->tf->request);
-	const struct sc_params *params = dense ? &l->tf->dense_layer : &l->tf->layer;
+	const struct sc_params *params = &l->tf->layer[kind];
 	const struct sc_replicas *copies = &l->tf->classes[l->class_id].replicas;
 
 	l->count = n_layers * passes;
-	list_block(l, dense ? SC_BLOCK_DENSE_F : SC_BLOCK_LAYER_F);
+	list_block(l, (enum sc_block_id)sc_block_of(SC_BLOCK_LAYER_F, kind));
 	l->count = n_layers * (rule.each ? passes : 1);
 	if (rule.weights)
 		add_gathers(l, "layer forward", params);
 	l->count = n_layers * passes;
-	list_block(l, dense ? SC_BLOCK_DENSE_B : SC_BLOCK_LAYER_B);
+	list_block(l, (enum sc_block_id)sc_block_of(SC_BLOCK_LAYER_B, kind));
 	l->count = n_layers * passes;
 	if (rule.each)
 		add_gathers(l, "layer backward", params);
@@ -200,10 +200,9 @@ static void list_all(struct lister *l)
 	struct sc_stage_parts parts = sc_transformer_stage(l->tf, p->classes[0].stage);
 
 	l->env = &l->tf->variant[l->tf->classes[0].variant]->env;
-	if (parts.dense > 0)
-		add_layers(l, true, parts.dense, passes);
-	if (parts.layers > 0)
-		add_layers(l, false, parts.layers, passes);
+	for (int kind = SC_N_LAYER_KINDS - 1; kind >= 0; kind--)
+		if (parts.layers.of[kind] > 0)
+			add_layers(l, kind, parts.layers.of[kind], passes);
 	for (uint32_t c = 0; c < p->n_classes; c++) {
 		if (!sc_transformer_stage(l->tf, p->classes[c].stage).head)
 			continue;
