@@ -318,8 +318,8 @@ static double count_params(const struct sc_request *req)
 	struct sc_params layer, dense, embed, head;
 	double n_dense = sc_model_count(m, 0, m->layers).of[SC_LAYER_DENSE];
 
-	sc_transformer_layer_params(req, false, &layer);
-	sc_transformer_layer_params(req, true, &dense);
+	sc_transformer_layer_params(req, 0, &layer);
+	sc_transformer_layer_params(req, SC_LAYER_DENSE, &dense);
 	sc_transformer_embed_params(req, &embed);
 	sc_transformer_head_params(req, &head);
 	return n_dense * dense.dense +

@@ -74,6 +74,40 @@ LOOP_TEST(a_wider_window_is_no_faster, N_RANDOM / N_AT_ONCE)
 	ck_assert_int_le(n_faster, 3 + n_cases(N_AT_ONCE) / 25);
 }
 
+/* Whichever layers have no window, a model costs no less than with one in all and no more than with one in none: layers without
+ * experts still come first in a pass, and what is gathered of a layer is as much. */
+LOOP_TEST(some_layers_with_a_window_are_between_all_and_none, N_RANDOM / N_AT_ONCE)
+{
+	for (int i = 0; i < n_cases(N_AT_ONCE); i++) {
+		const uint64_t seed = (uint64_t)(_i * N_AT_ONCE + i);
+		double whole_ms, whole_gib, least_ms, ms;
+		char text[192];
+		struct sc_rng rng;
+		int n;
+
+		sc_rng_init(&rng, seed);
+		n = snprintf(
+			text, sizeof(text),
+			"training.precision=fp16 training.attention=flash parallel.sharding=%s "
+			"model.experts_every=%d",
+			seed % 2 ? "zero3" : "none", 1 + (int)sc_rng_below(&rng, 3));
+		whole_ms = random_ms(seed, text);
+		whole_gib = memory_gib;
+		if (!(whole_ms > 0) || request.config.model.sliding_window > 0)
+			continue;
+		n += snprintf(text + n, sizeof(text) - (size_t)n, " model.sliding_window=%d",
+			      1 + (int)request.config.model.seq / 4);
+		least_ms = random_ms(seed, text);
+		snprintf(text + n, sizeof(text) - (size_t)n, " model.full_attention_every=%d",
+			 2 + (int)sc_rng_below(&rng, 3));
+		ms = random_ms(seed, text);
+		ck_assert_msg(ms >= 0.99 * least_ms && ms <= 1.03 * whole_ms &&
+				      fabs(memory_gib - whole_gib) <= 1e-9 * whole_gib,
+			      "config %d, %s: %g ms and %g GiB, in all %g ms, in none %g and %g",
+			      (int)seed, text, ms, memory_gib, least_ms, whole_ms, whole_gib);
+	}
+}
+
 /* Gradients of a micro-batch are added to those before: to all of them, or to a rank's shard. */
 LOOP_TEST(twice_the_micro_batches_are_at_most_twice_the_step, N_RANDOM / N_AT_ONCE)
 {

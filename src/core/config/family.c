@@ -47,26 +47,26 @@ const struct sc_family_traits *sc_family_traits(enum sc_family family)
 	return &TRAITS[family];
 }
 
-/* Of the first n; layers that predict later tokens come behind all others. */
-static struct sc_layer_counts count_below(const struct sc_model *model, int64_t n)
+static int kind_at(const struct sc_model *model, int64_t layer)
 {
-	int64_t of_model = n < model->layers ? n : model->layers, dense = of_model;
-	struct sc_layer_counts out = {{0}};
+	int64_t mixed =
+		layer - model->dense_layers; /* of those the last of each so many has experts */
+	bool windows = model->sliding_window > 0 && model->sliding_window < model->seq;
+	int kind = 0;
 
-	if (!sc_model_is_moe(model))
-		dense = 0;
-	else if (of_model > model->dense_layers)
-		dense -= (of_model - model->dense_layers) / model->experts_every;
-	out.of[SC_LAYER_DENSE] = (double)dense;
-	out.of[0] = (double)(n - dense);
-	return out;
+	if (sc_model_is_moe(model) && (mixed < 0 || (mixed + 1) % model->experts_every != 0))
+		kind |= SC_LAYER_DENSE;
+	if (windows && model->full_attention_every > 0 &&
+	    (layer + 1) % model->full_attention_every == 0)
+		kind |= SC_LAYER_FULL;
+	return kind;
 }
 
 struct sc_layer_counts sc_model_count(const struct sc_model *model, int64_t begin, int64_t end)
 {
-	struct sc_layer_counts out = count_below(model, end), before = count_below(model, begin);
+	struct sc_layer_counts out = {{0}};
 
-	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
-		out.of[kind] -= before.of[kind];
+	for (int64_t i = begin; i < end; i++)
+		out.of[i < model->layers ? kind_at(model, i) : 0]++;
 	return out;
 }

@@ -654,6 +654,14 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 	return build_join_groups(st, add_pass(st, costs, recv, op));
 }
 
+/* A bucket goes on from layers with a window to those without. */
+static bool is_as_large(const struct run *a, const struct run *b)
+{
+	return a->is_layer && b->is_layer &&
+	       fabs(a->params->trainable - b->params->trainable) < 0.5 &&
+	       fabs(a->params->trainable_expert - b->params->trainable_expert) < 0.5;
+}
+
 static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, uint32_t recv)
 {
 	const struct builder *b = st->b;
@@ -673,21 +681,27 @@ static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, u
 	/* A backward pass whose gradients are complete: buckets of layers, each followed by its reduction. */
 	const struct sc_request *req = p.st->b->tf->request;
 	double bucket = req->software.bucket_mib * SC_BYTES_PER_MIB / sc_grad_bytes(req);
+	double open = 0; /* layers of a bucket that is not full */
 
 	build_begin_parts(&p, recv);
 	for (int i = 0; i < p.n_runs; i++) {
 		const struct run *run = &p.run[i];
 		double params = run->params->trainable + run->params->trainable_expert;
-		double per_bucket = run->n;
+		bool goes_on = i + 1 < p.n_runs && is_as_large(run, run + 1);
+		double per_bucket = HUGE_VAL, n;
 
 		if (run->is_layer && bucket > 0 && params > 0)
-			per_bucket = fmin(run->n, fmax(1, ceil(bucket / params)));
-		for (double done = 0; done < run->n; done += per_bucket) {
-			double n = fmin(per_bucket, run->n - done);
+			per_bucket = fmax(1, ceil(bucket / params));
+		for (double done = 0; done < run->n; done += n) {
+			n = fmin(per_bucket - open, run->n - done);
 			uint32_t node = build_blocks(&p, run, n);
 
+			open += n;
+			if (open < per_bucket && (goes_on || done + n < run->n))
+				continue;
 			if (!build_reduces_later(&p, run) && params > 0)
-				build_reduce(&p, run, n, node);
+				build_reduce(&p, run, open, node);
+			open = 0;
 		}
 	}
 	return p.st->last_compute;

@@ -69,6 +69,7 @@ struct sc_transformer {
 	struct sc_stage_map map;
 	struct sc_schedule_file file;         /* of a schedule in one */
 	enum sc_schedule schedule;            /* as asked for, or the named one that the file is */
+	struct sc_layer_counts layers;        /* of the model */
 	struct sc_layer_counts *stage_layers; /* by virtual stage */
 	struct sc_params layer[SC_N_LAYER_KINDS], embed, head; /* on one rank */
 	bool partial;                                          /* the last micro-batch is smaller */

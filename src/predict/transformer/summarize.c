@@ -198,7 +198,8 @@ static void warn_shapes(const struct sc_request *request, struct sc_warnings *ou
 	     unfused = request->config.training.attention == SC_ATT_UNFUSED;
 	const struct dims x =
 		dims_of(request, NULL, (double)request->config.training.micro_batch, NULL);
-	double dense = sc_model_count(m, 0, m->layers).of[SC_LAYER_DENSE];
+	const struct sc_layer_counts layers = sc_model_count(m, 0, m->layers);
+	double dense = layers.of[SC_LAYER_DENSE] + layers.of[SC_LAYER_DENSE | SC_LAYER_FULL];
 	const struct rows all[] = {
 		{"model.hidden", x.h, x.dtype, 0},
 		{"model.ffn_hidden", moe && dense <= 0 ? 0 : x.ffn, x.dtype, 0},

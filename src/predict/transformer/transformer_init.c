@@ -111,7 +111,6 @@ static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 /* Blocks that no rank runs are not made. */
 static bool is_used(const struct sc_transformer *tf, int id)
 {
-	const struct sc_model *model = &tf->request->config.model;
 	const int of_layer = id - SC_BLOCK_LAYER_F, kind = of_layer / SC_N_LAYER_BLOCKS;
 	bool split = of_layer < 0
 			     ? id >= SC_BLOCK_HEAD_I
@@ -119,7 +118,7 @@ static bool is_used(const struct sc_transformer *tf, int id)
 
 	if (split && !sc_schedule_traits(tf->request->config.parallel.schedule).splits)
 		return false;
-	return of_layer < SC_N_LAYER_BLOCKS || sc_model_count(model, 0, model->layers).of[kind] > 0;
+	return of_layer < SC_N_LAYER_BLOCKS || tf->layers.of[kind] > 0;
 }
 
 static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env,
@@ -388,8 +387,10 @@ static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
 		tf->stage_layers[i] = sc_model_count(&cfg->model, done, done + layers[i]);
 		done += layers[i];
 	}
+	tf->layers = sc_model_count(&cfg->model, 0, done);
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
-		sc_transformer_layer_params(tf->request, kind, &tf->layer[kind]);
+		if (kind == 0 || tf->layers.of[kind] > 0)
+			sc_transformer_layer_params(tf->request, kind, &tf->layer[kind]);
 	sc_transformer_embed_params(tf->request, &tf->embed);
 	sc_transformer_head_params(tf->request, &tf->head);
 }

@@ -523,6 +523,7 @@ void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, d
 
 	sc_block_clear(out);
 	x.counted = &counted;
+	x.all_keys = of_layer >= 0 && (of_layer / SC_N_LAYER_BLOCKS & SC_LAYER_FULL);
 	x.inputs_only =
 		of_layer < 0 ? id == SC_BLOCK_HEAD_I : part == SC_BLOCK_LAYER_I - SC_BLOCK_LAYER_F;
 	if (of_layer >= 0)

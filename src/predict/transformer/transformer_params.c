@@ -58,10 +58,12 @@ static void list_all(const struct dims *x, const struct sc_update *update, struc
 	out->n = 0;
 	for (int experts = 0; experts < 2; experts++)
 		for (int kind = SC_N_LAYER_KINDS - 1; kind >= 0; kind--) {
-			const struct layer l = layer_of(x, kind);
+			struct layer l;
 
-			if (update->layers.of[kind] > 0)
-				list_matrices(&l, update->layers.of[kind], experts, out);
+			if (!(update->layers.of[kind] > 0))
+				continue;
+			l = layer_of(x, kind);
+			list_matrices(&l, update->layers.of[kind], experts, out);
 		}
 }
 
@@ -160,16 +162,14 @@ static double layer_macs(const struct dims *x, int kind)
 	return macs;
 }
 
-/* Keys that a token attends to, mean of layers with a window and without. A window w of s keys is w for each, and
- * s(1 - w/2s) fewer at the begin where it is causal; without windows all s. */
-static double mean_keys(const struct sc_model *m, double s, bool causal)
+/* Keys that a token attends to: a window's w of s for each, and s(1 - w/2s) fewer at the begin where it is causal; without a
+ * window all s. */
+static double mean_keys(const struct sc_model *m, int kind, double s, bool causal)
 {
-	const double w = fmin((double)m->sliding_window, s);
-	double full = m->full_attention_every > 0 ? 1 / (double)m->full_attention_every : 0;
+	bool windows = m->sliding_window > 0 && !(kind & SC_LAYER_FULL);
+	const double w = windows ? fmin((double)m->sliding_window, s) : s;
 
-	if (m->sliding_window < 1 || w >= s)
-		full = 1;
-	return full * s * (causal ? 0.5 : 1) + (1 - full) * w * (causal ? 1 - w / (2 * s) : 1);
+	return w * (causal ? 1 - w / (2 * s) : 1);
 }
 
 /* Frozen weights have no gradients; those of attention's own products are always two more passes.
@@ -177,24 +177,28 @@ static double mean_keys(const struct sc_model *m, double s, bool causal)
 double sc_transformer_model_flop(const struct sc_request *request, double *causal)
 {
 	const struct sc_model *m = &request->config.model;
-	double mtp = (double)m->mtp_layers, macs = 0, attention;
+	double mtp = (double)m->mtp_layers, macs = 0, keys = 0, causal_keys = 0;
 	const struct sc_layer_counts counts = sc_model_count(m, 0, m->layers + m->mtp_layers);
 	const struct dims x = dims_of(request, NULL, 1, NULL);
 
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
-		macs += counts.of[kind] * layer_macs(&x, kind);
+		if (counts.of[kind] > 0) {
+			macs += counts.of[kind] * layer_macs(&x, kind);
+			keys += counts.of[kind] * mean_keys(m, kind, x.s_all, false);
+			causal_keys +=
+				counts.of[kind] * mean_keys(m, kind, x.s_all, x.traits->causal);
+		}
+	double heads = (double)m->heads * (x.d + x.d_v);
 	/* Of the output layer, and of a masked model's transform before it, on the rows that need them. */
 	double rows_frac = x.traits->masked_lm && x.sw->mlm_gather ? MASKED_FRACTION : 1;
 	double transform = x.traits->masked_lm ? x.h * x.h : 0;
 
 	macs += (1 + mtp) * (rows_frac * (x.h * (double)x.model->vocab + transform)) +
 		mtp * 2 * x.h * x.h;
-	attention = sc_layers_in_all(&counts) * (double)m->heads * (x.d + x.d_v);
 	macs *= x.lora ? 2 : 3;
 	if (causal)
-		*causal = 2 * x.s_all *
-			  (macs + 3 * attention * mean_keys(m, x.s_all, x.traits->causal));
-	return 2 * x.s_all * (macs + 3 * attention * mean_keys(m, x.s_all, false));
+		*causal = 2 * x.s_all * (macs + 3 * heads * causal_keys);
+	return 2 * x.s_all * (macs + 3 * heads * keys);
 }
 
 double sc_transformer_gathered_bytes(const struct sc_request *request)

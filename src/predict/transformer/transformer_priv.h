@@ -26,6 +26,7 @@ struct dims {
 	double tp, etp, h, heads, kv_heads, d, d_v; /* d: of queries and keys; heads of this rank */
 	double ctx;                                 /* width of the attention's output */
 	double ffn, gates, vocab;
+	bool all_keys;    /* the layer has no window, where others have */
 	bool inputs_only; /* backward leaves out the gradients of weights */
 	bool sp, dropout, lora, biases;
 	bool quantized; /* GEMMs in fp8 or fp4, of tensors in memory in bf16 */
