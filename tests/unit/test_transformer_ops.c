@@ -1049,7 +1049,7 @@ LOOP_TEST(shipped_models_have_the_published_parameters, N_OF(PUBLISHED))
 		      PUBLISHED[_i].model, sum, PUBLISHED[_i].billions);
 }
 
-/* Layers counted one by one, whatever the ranges; a model's FLOP lie between those of its kinds of layer. */
+/* Layers counted one by one, whatever the ranges, and by kind in all; a model's FLOP lie between those of its kinds of layer. */
 TEST(one_layer_in_so_many_has_experts)
 {
 	struct sc_request *req = make_request(MOE, "model.layers=24");
@@ -1067,6 +1067,17 @@ TEST(one_layer_in_so_many_has_experts)
 							 n);
 					n += at < 0 || (at + 1) % m->experts_every != 0;
 				}
+	m->dense_layers = 1;
+	m->sliding_window = m->seq / 2;
+	for (int64_t every = m->full_attention_every = 1; every <= 6;
+	     m->full_attention_every = ++every) {
+		const struct sc_layer_counts of = sc_model_count(m, 0, m->layers + 1);
+
+		assert_near(of.of[SC_LAYER_FULL] + of.of[SC_LAYER_FULL | SC_LAYER_DENSE],
+			    (double)(m->layers / every));
+		assert_near(sc_layers_in_all(&of), (double)m->layers + 1);
+	}
+	m->sliding_window = -1;
 	m->dense_layers = 0;
 	for (int i = 0; i < 4; i++) {
 		m->experts_every = (int64_t[]){1, 2, 3, 24}[i];
