@@ -6,7 +6,6 @@
 #include "core/config/config_schedule.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
-#include "predict/transformer/transformer_memory.h"
 
 /* training.offload beside the passes: weights and activations that come from the host, activations and gradients
  * that go there. Copies have a lane each way; those of a pass come while the one before runs, if the software
@@ -48,14 +47,13 @@ static struct traffic traffic_of(const struct class_state *st, const struct sc_s
 	const int on = tf->placement.classes[st->id].stage;
 	struct sc_stage_parts stage = sc_transformer_stage(tf, on);
 	struct sc_stage_parts part = {.layers = tf->stage_layers[slot->virtual_stage]};
-	double samples = partial ? req->last_micro_batch : (double)req->config.training.micro_batch;
 	struct sc_params params = {0};
 	struct traffic out = {0};
 	double kept = 0;
 
 	sc_transformer_ends(tf, (uint32_t)on, slot->chunk, &part.embed, &part.head);
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++) {
-		kept += part.layers.of[kind] * sc_layer_kept_bytes(req, samples, kind);
+		kept += part.layers.of[kind] * b->layer_kept[partial][kind];
 		sc_params_add(&params, &tf->layer[kind], part.layers.of[kind]);
 	}
 	kept *= sc_offload_layers_frac(off, sc_layers_in_all(&stage.layers));

@@ -103,6 +103,8 @@ struct builder {
 	uint32_t (*act_cost)[2][2]; /* [variant][remote][partial] */
 	struct sc_sharding_rule sharding;
 	struct sc_host_rates host_rates;
+	/* [partial][kind]: bytes of its activations, where they leave the GPU */
+	double layer_kept[2][SC_N_LAYER_KINDS];
 	bool offloads; /* something comes and goes with the passes */
 	bool sync_p2p, posts_late, full, loops, validates_after;
 	bool by_op; /* passes beside which gradients are reduced; coarse: build_reduces_unevenly */

@@ -8,6 +8,7 @@
 #include "core/config/config_schedule.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
+#include "predict/transformer/transformer_memory.h"
 
 const struct sc_variant *build_variant(const struct class_state *st)
 {
@@ -371,6 +372,22 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	}
 }
 
+/* Every pass asks for it: it is the same of all layers of a kind. */
+static void find_kept(struct builder *b)
+{
+	const struct sc_transformer *tf = b->tf;
+	const struct sc_training *training = &tf->request->config.training;
+	double samples[] = {(double)training->micro_batch, tf->request->last_micro_batch};
+
+	if (training->offload.activations <= SC_TIER_NONE)
+		return;
+	for (int partial = 0; partial < (tf->partial ? 2 : 1); partial++)
+		for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+			if (tf->layers.of[kind] > 0 || kind == 0)
+				b->layer_kept[partial][kind] =
+					sc_layer_kept_bytes(tf->request, samples[partial], kind);
+}
+
 void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scratch *scratch,
 			  struct sc_graph *graph, struct sc_built *built)
 {
@@ -382,8 +399,10 @@ void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scrat
 			    .offloads = sc_offload_moves(&tf->request->config.training.offload)};
 	struct sc_cost zero = {0};
 
-	if (b.offloads)
+	if (b.offloads) {
 		sc_host_rates(tf->request, &tf->fabric, &b.host_rates);
+		find_kept(&b);
+	}
 
 	sc_graph_clear(graph);
 	sc_passes_build(&built->shape, &tf->map, scratch->arena, &built->passes);

@@ -74,6 +74,8 @@ double sc_transformer_matrix_bytes(const struct sc_request *request, const struc
 	struct matrix_list a;
 	double bytes = 0;
 
+	if (sc_optimizer_traits_of(request->config.training.optimizer)->matrices == SC_MATRIX_NONE)
+		return 0;
 	list_all(&x, update, &a);
 	for (int i = 0; i < a.n; i++)
 		if (a.at[i].expert == experts)
