@@ -279,6 +279,9 @@ static int parse_word(struct parser *p, const char *word, struct sc_err *err)
 		return sc_err_set(err, SC_EUSAGE, "%s: %s is given twice", info->name, key);
 	p->is_given[index] = true;
 	rc = sc_field_set_text(&to, value, &p->args, err);
+	/* Rows that are equally popular are a law, too; no exponent at all leaves the choice to `reuse`. */
+	if (strcmp(key, "zipf") == 0 && !(p->args.table.reuse.zipf > 0))
+		p->args.table.reuse.kind = SC_REUSE_UNIFORM;
 	if (rc && err)
 		err->code = SC_EUSAGE;
 	return rc;
@@ -631,7 +634,7 @@ const struct sc_command sc_command_op = {
 		"dtype is fp32, tf32, fp16 (default), bf16 or fp8. read_bytes and write_bytes are per element, the "
 		"optimizer's bytes per parameter. A collective's bytes are nccl-tests' size. One kernel looks up all "
 		"tables of an embedding, pooling times for each sample of the batch. How often rows come back follows "
-		"Zipf's law with that exponent, a profile of configs/reuse or a sample of indices (.txt, .npy, .bin); "
+		"Zipf's law with that exponent (0: all rows alike), a profile of configs/reuse or a sample of indices (.txt, .npy, .bin); "
 		"without any, the default profile.\n\n"
 		"  stepcast op gemm --device a100-sxm-80gb m=8192 n=6144 k=6144",
 	.words = "gemm attention attention_decode rowwise optimizer embedding collective",

@@ -8,6 +8,7 @@
 #include "core/profile/profile_priv.h"
 
 #define MAX_COUNT 1e18
+#define MIN_SKEW 1e-3
 #define MAX_SKEW 10.0
 enum { MAX_BINS = 64, MAX_POINTS = 4096 };
 /* Published shares are rounded to three digits. */
@@ -17,13 +18,15 @@ static const struct sc_name KINDS[] = {
 	{"default", SC_REUSE_DEFAULT}, {"uniform", SC_REUSE_UNIFORM}, {"zipf", SC_REUSE_ZIPF},
 	{"bins", SC_REUSE_BINS},       {"mrc", SC_REUSE_MRC},         {0},
 };
-#define DOUBLE(member, hi, text) SC_FIELD_IN(DOUBLE, sc_reuse, member, 0, hi, text)
+#define DOUBLE_FROM(member, lo, hi, text) SC_FIELD_IN(DOUBLE, sc_reuse, member, lo, hi, text)
+#define DOUBLE(member, hi, text) DOUBLE_FROM(member, 0, hi, text)
 #define SHARES(member, text) SC_FIELD_IN(DOUBLES, sc_reuse, member, 0, 1, text)
 const struct sc_field sc_reuse_fields[] = {
 	SC_PROFILE_KEYS, /* of a file of its own */
 	SC_FIELD_OF(ENUM, sc_reuse, kind, KINDS,
 		    "of the description; found from what is given, but for uniform"),
-	DOUBLE(zipf, MAX_SKEW, "exponent of popularity by rank"),
+	DOUBLE_FROM(zipf, MIN_SKEW, MAX_SKEW,
+		    "exponent of popularity by rank; where all rows are alike, kind: uniform"),
 	SHARES(row_bins, "touched rows with 1, 2, 3-4, 5-8 ... lookups, shares"),
 	SHARES(lookup_bins, "lookups that those rows get, shares"),
 	DOUBLE(n_lookups, MAX_COUNT, "lookups that the bins are of"),
