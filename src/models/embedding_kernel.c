@@ -85,6 +85,14 @@ static double rows_fact(const struct work *w, enum sc_row_fact fact, double cach
 	return sc_row_fact(w->use->memo, w->reuse, &q);
 }
 
+/* Share of a call's rows that the next call misses, where they fill so many times the cache. They come in the same order
+ * again: the best policy misses 1 - 1/filled of them (Belady 1966), one that lets the oldest go all. V100 kernels miss
+ * none of 0.93 times the cache and all of 1.86. */
+static double missed_again(double filled)
+{
+	return filled > 1 ? fmin(1, 2 * (1 - 1 / filled)) : 0;
+}
+
 /* Lookups that do not find their row in the last cache. */
 static double cache_misses(const struct work *w)
 {
@@ -92,6 +100,8 @@ static double cache_misses(const struct work *w)
 
 	if (w->unique <= cached_rows * w->row_frac || !(cached_rows >= 1))
 		return cached_rows >= 1 ? w->unique : w->lookups;
+	if (w->use->unique_rows > 0)
+		return sc_reuse_told_misses(w->unique, w->lookups, cached_rows * w->row_frac);
 	return fmin(fmax(rows_fact(w, SC_ROWS_MISSES, cached_rows) * w->row_frac, w->unique),
 		    w->lookups);
 }
@@ -188,8 +198,9 @@ static void add_use(const struct work *w, enum sc_embedding_pass pass,
 	if (pass == SC_EMBEDDING_FORWARD) {
 		double output_bytes = w->outputs * (w->grad_bytes + INDEX_BYTES);
 
-		if (w->use->warm && w->count * w->unique * w->row_bytes <= w->cache_bytes)
-			misses = 0;
+		if (w->use->warm)
+			misses *= missed_again(w->count * w->unique * w->row_bytes /
+					       w->cache_bytes);
 		add_rows(w, misses * w->row_bytes, out);
 		out->l2_bytes += w->count * (w->lookups - misses) * w->row_bytes;
 		out->stream_bytes += w->count * (index_bytes(w) + output_bytes);

@@ -265,6 +265,22 @@ static double misses_of(const struct sc_reuse *reuse, double rows, double lookup
 	return cached_rows + (lookups - filled) * rate;
 }
 
+/* Rows alike of which so many are touched: unique = rows * (1 - exp(-lookups / rows)). Then as misses_of. */
+double sc_reuse_told_misses(double unique, double lookups, double cached_rows)
+{
+	double lo = 1e-12, hi = lookups / unique, rows, filled; /* lookups of each row */
+
+	for (int i = 0; i < N_BISECTIONS; i++) {
+		double middle = 0.5 * (lo + hi);
+
+		*(-expm1(-middle) / middle > unique / lookups ? &lo : &hi) = middle;
+	}
+	rows = lookups / hi;
+	filled = fmin(-rows * log1p(-cached_rows / rows), lookups);
+	return fmin(fmax(cached_rows + (lookups - filled) * (1 - cached_rows / rows), unique),
+		    lookups);
+}
+
 /* Expected rows that were looked up in the last `time` lookups. */
 static double rows_present(const struct classes *c, double time)
 {

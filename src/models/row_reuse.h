@@ -13,6 +13,9 @@ double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups
 double sc_reuse_hit(const struct sc_reuse *reuse, double rows, double cached_rows, bool pinned);
 /* The share of lookups that the most popular row gets. */
 double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows);
+/* Of so many lookups, those that do not find their row in a cache of `cached_rows`, at least 1, that starts empty: where
+ * the number of distinct rows is told and more than that, and nothing else is, so that the rows count as alike. */
+double sc_reuse_told_misses(double unique, double lookups, double cached_rows);
 /* Lookups of the busiest of n equal row slices over the mean: it has the hottest row, and of the others,
  * taken as alike, as many as the rest. 1 for uniform reuse; n for a table of one row. */
 double sc_reuse_row_skew(const struct sc_reuse *reuse, double rows, double n_slices);
