@@ -32,7 +32,7 @@ struct sc_op_args {
 	double bytes;
 	int64_t ranks, nodes;
 	struct sc_table table; /* reuse resolved */
-	int optimizer;
+	int optimizer, kernel;
 };
 struct sc_op_kind_info {
 	const char *name; /* NULL ends the list */
@@ -139,6 +139,7 @@ static const struct sc_field EMBEDDING_FIELDS[] = {
 	{KEY("reuse", SC_F_STR, table.reuse.file)},
 	CHOICE("pass", pass, PASSES),
 	CHOICE("optimizer", optimizer, sc_row_optimizer_names),
+	CHOICE("kernel", kernel, sc_embedding_kernel_names),
 	CHOICE("dtype", dtype, sc_dtype_names),
 	{0},
 };
@@ -173,7 +174,8 @@ static void make_op(const struct sc_op_kind_info *info, const struct sc_op_args 
 					     .samples = a->batch,
 					     .dtype = dtype,
 					     .output_bytes = dtype_bytes,
-					     .optimizer = (enum sc_row_optimizer)a->optimizer};
+					     .optimizer = (enum sc_row_optimizer)a->optimizer,
+					     .kernel = (enum sc_embedding_kernel)a->kernel};
 	struct sc_rowwise_shape *row = &out->u.rowwise;
 
 	*out = (struct sc_op){.kind = info->kind, .dtype = dtype};
@@ -629,6 +631,7 @@ const struct sc_command sc_command_op = {
 		"  optimizer   params= [bytes=]\n"
 		"  embedding   rows= dim= batch= [pooling=] [tables=] [zipf=] [reuse=] [pass=fwd|bwd]\n"
 		"              [optimizer=sgd|rowwise_adagrad|adagrad|adam|atomic_sgd] [dtype=]\n"
+		"              [kernel=tbe|tbe_hipified|hugectr|pytorch]\n"
 		"  collective  bytes= ranks= [nodes=] [kind=all_reduce|all_gather|reduce_scatter|broadcast|\n"
 		"              reduce|gather|scatter|all_to_all|send_recv] [dtype=]\n\n"
 		"dtype is fp32, tf32, fp16 (default), bf16 or fp8. read_bytes and write_bytes are per element, the "

@@ -17,6 +17,7 @@
 #define INDEX_BYTES 8.0
 #define WEIGHT_BYTES 4.0
 #define STATE_BYTES 4.0
+#define SUM_BYTES 4.0
 #define SLOT_BYTES 4.0 /* where in the cache a row is */
 #define DEFAULT_OUTPUT_BYTES 4.0
 #define SSD_GBPS \
@@ -24,8 +25,32 @@
 /* Share of the last cache that rows keep (ml_perf_model). Tables are worked on one after another: counters
  * of V100 kernels show each row of 32 tables read once, where a table's share of the cache is half of it. */
 #define CACHE_FRAC 0.9
-/* Bags that an SM works on at a time: one a warp, half of 64. */
+/* Bags that an SM works on at a time: one a warp, half of 64. A block of FBGEMM's has up to 512 threads, which AMD's
+ * compiler gives twice the registers: one fits a compute unit, of 8 wavefronts. */
 #define BAGS_PER_SM 32.0
+#define BAGS_PER_CU 8.0
+enum { WARP_LANES = 32, WAVEFRONT_LANES = 64 };
+/* A load that the last cache answers over one that memory does: 262 and 466 cycles on A100, 263 and 479 on H100 (Luo et
+ * al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture). */
+#define CACHE_LOAD_FRAC 0.56
+
+/* How a kernel goes through the rows of a bag. */
+struct walk {
+	double narrow_cols; /* up to so many columns have a thread each; a warp takes all of a wider row */
+	double in_flight;   /* rows that are loaded before the first is added */
+	double step_cycles; /* between a row's arrival and the next one's load */
+};
+static const struct walk WALKS[SC_N_EMBEDDING_KERNELS] = {
+	/* pytorch/FBGEMM embedding_forward_split_kernel_template.cu: a warp's lanes share the indices of its bag;
+	 * unrolled four times by hand for AMD. V100's kernels are faster than a row at a time could be. */
+	[SC_KERNEL_TBE] = {.in_flight = 4, .step_cycles = 50},
+	[SC_KERNEL_TBE_HIP] = {.in_flight = 1, .step_cycles = 50},
+	/* NVIDIA-Merlin/HugeCTR generic_lookup.cuh: the same loop, but for narrow rows */
+	[SC_KERNEL_HUGECTR] = {.narrow_cols = 64, .in_flight = 4, .step_cycles = 50},
+	/* PyTorch's EmbeddingBag.cu: the index (from L1), then the element, then 64-bit arithmetic; stores to other
+	 * arrays keep the compiler from loading ahead */
+	[SC_KERNEL_PYTORCH] = {.narrow_cols = HUGE_VAL, .in_flight = 1, .step_cycles = 100},
+};
 
 const struct sc_name sc_row_optimizer_names[] = {
 	{"sgd", SC_ROW_SGD},
@@ -60,7 +85,9 @@ struct work {
 	const struct sc_reuse *reuse;
 	double count, rows, row_frac; /* rows: of the whole table */
 	double lookups, unique, outputs;
+	double bags;                   /* that have lookups here */
 	double whole_lookups;          /* of the whole table */
+	double cols, weight_bytes;     /* of a row; of its elements */
 	double row_bytes, state_bytes; /* of one row, in sectors */
 	double grad_bytes;             /* of one output */
 	double cache_bytes;            /* of the last cache */
@@ -139,6 +166,36 @@ static double longest_run(const struct work *w)
 	return fmin(w->lookups, run);
 }
 
+/* Every lookup reads its row, adds, and writes it back. */
+static void add_atomics(const struct work *w, double misses, struct sc_embedding_shape *out)
+{
+	add_rows(w, 2 * misses * w->row_bytes, out);
+	out->l2_bytes += w->count * 2 * (w->lookups - misses) * w->row_bytes;
+}
+
+/* PyTorch's sparse gradients: each lookup's is written for its own, as wide as the weights. GradScaler reads and writes
+ * them once more where the outputs are 16 bits. SGD scales a copy, and adds that to the rows (add_ of an uncoalesced
+ * tensor: mul, index_add_); others sort and sum them first, as FBGEMM does. */
+static void add_sparse_backward(const struct work *w, double misses, struct sc_embedding_shape *out)
+{
+	const bool sorts =
+		w->use->optimizer != SC_ROW_SGD && w->use->optimizer != SC_ROW_ATOMIC_SGD;
+	const double bytes = w->count * w->lookups * w->weight_bytes;
+	const bool unscaled = w->grad_bytes < w->weight_bytes;
+
+	out->copy_bytes += w->count * w->lookups * w->grad_bytes + bytes;
+	out->copy_bytes += 2 * bytes * ((unscaled ? 1 : 0) + (sorts ? 0 : 1));
+	out->n_kernels = fmax(out->n_kernels, 3 + unscaled);
+	out->stream_bytes += w->count * index_bytes(w) + bytes;
+	if (sorts) {
+		add_rows(w, 2 * w->unique * (w->row_bytes + w->state_bytes), out);
+		out->sort_keys += w->count * w->lookups;
+		out->longest_run = fmax(out->longest_run, longest_run(w));
+	} else {
+		add_atomics(w, misses, out);
+	}
+}
+
 static void add_backward(const struct work *w, double misses, struct sc_embedding_shape *out)
 {
 	/* Every lookup gathers its bag's gradient: once from memory, then from the cache as far as the gradients of
@@ -147,17 +204,26 @@ static void add_backward(const struct work *w, double misses, struct sc_embeddin
 	double resident = all > 0 ? fmin(1, w->cache_bytes / all) : 1;
 	double again = fmax(0, w->lookups - w->outputs) * w->grad_bytes;
 
+	if (w->use->kernel == SC_KERNEL_PYTORCH) {
+		add_sparse_backward(w, misses, out);
+		return;
+	}
 	out->stream_bytes += w->count * (index_bytes(w) + fmin(all, w->lookups * w->grad_bytes));
 	out->hbm_bytes += w->count * again * (1 - resident);
 	out->l2_bytes += w->count * again * resident;
 	if (w->use->optimizer == SC_ROW_ATOMIC_SGD) {
-		add_rows(w, 2 * misses * w->row_bytes, out);
-		out->l2_bytes += w->count * 2 * (w->lookups - misses) * w->row_bytes;
+		add_atomics(w, misses, out);
 		return;
 	}
 	add_rows(w, 2 * w->unique * (w->row_bytes + w->state_bytes), out);
 	out->sort_keys += w->count * w->lookups;
 	out->longest_run = fmax(out->longest_run, longest_run(w));
+	/* HugeCTR's sums of gradients are a tensor: reduced in two kernels, read by a third that steps the rows
+	 * (multi_to_one_reduce_v2.cuh). */
+	if (w->use->kernel == SC_KERNEL_HUGECTR) {
+		out->copy_bytes += 2 * w->count * w->unique * w->cols * SUM_BYTES;
+		out->n_kernels = 3;
+	}
 }
 
 /* Rows that are not in the cache come in, and as many go back with their state. */
@@ -177,8 +243,27 @@ static void add_prefetch(const struct work *w, struct sc_embedding_shape *out)
 	out->host_bytes += w->count * 2 * misses * (w->row_bytes + w->state_bytes);
 }
 
-static void add_use(const struct work *w, enum sc_embedding_pass pass,
-		    struct sc_embedding_shape *out)
+/* Each bag waits: for its offset and its first index, whose lines its neighbours have brought, then for its rows, so many
+ * at a time. */
+static void add_waits(const struct sc_device *device, const struct work *w, double misses,
+		      struct sc_embedding_shape *out)
+{
+	const struct walk *walk = &WALKS[w->use->kernel];
+	const double lanes = device->cuda_capability > 0 ? WARP_LANES : WAVEFRONT_LANES;
+	const double warps = w->cols <= walk->narrow_cols ? ceil(w->cols / lanes) : 1;
+	const double near = device->embedding.load_cycles * CACHE_LOAD_FRAC;
+	const double row = near + (device->embedding.load_cycles - near) * misses / w->lookups;
+	const double rows = fmax(1, w->lookups / w->bags / walk->in_flight);
+	const double waits = 2 * near + rows * (row + walk->step_cycles);
+
+	if (!(near > 0))
+		return;
+	out->wait_cycles += w->count * w->bags * warps * waits;
+	out->longest_wait_cycles = fmax(out->longest_wait_cycles, waits);
+}
+
+static void add_use(const struct sc_device *device, const struct work *w,
+		    enum sc_embedding_pass pass, struct sc_embedding_shape *out)
 {
 	double misses;
 
@@ -188,7 +273,8 @@ static void add_use(const struct work *w, enum sc_embedding_pass pass,
 		add_prefetch(w, out);
 		return;
 	}
-	misses = pass == SC_EMBEDDING_FORWARD || w->use->optimizer == SC_ROW_ATOMIC_SGD
+	misses = pass == SC_EMBEDDING_FORWARD || w->use->optimizer == SC_ROW_ATOMIC_SGD ||
+				 w->use->kernel == SC_KERNEL_PYTORCH
 			 ? cache_misses(w)
 			 : 0;
 	out->tables += w->count;
@@ -199,11 +285,12 @@ static void add_use(const struct work *w, enum sc_embedding_pass pass,
 		double output_bytes = w->outputs * (w->grad_bytes + INDEX_BYTES);
 
 		if (w->use->warm)
-			misses *= missed_again(w->count * w->unique * w->row_bytes /
-					       w->cache_bytes);
+			misses *=
+				missed_again(w->count * w->unique * w->row_bytes / w->cache_bytes);
 		add_rows(w, misses * w->row_bytes, out);
 		out->l2_bytes += w->count * (w->lookups - misses) * w->row_bytes;
 		out->stream_bytes += w->count * (index_bytes(w) + output_bytes);
+		add_waits(device, w, misses, out);
 	} else
 		add_backward(w, misses, out);
 }
@@ -229,19 +316,22 @@ struct sc_embedding_shape sc_embedding_shape_of(const struct sc_device *device,
 			.rows = (double)table->rows,
 			.row_frac = or_default(uses[i].row_frac, 1),
 			.whole_lookups = bags * table->pooling,
+			.cols = cols,
+			.weight_bytes = cols * sc_dtype_bytes(dtype),
 			.row_bytes = sectors(cols * sc_dtype_bytes(dtype)),
 			.grad_bytes = cols * or_default(uses[i].output_bytes, DEFAULT_OUTPUT_BYTES),
 			.cache_bytes = CACHE_FRAC * device->l2_mib * SC_BYTES_PER_MIB,
 		};
 		work.lookups = work.whole_lookups * work.row_frac * or_default(uses[i].skew, 1);
 		work.outputs = table->sequence ? work.lookups : bags;
+		work.bags = fmin(table->sequence ? bags : work.outputs, work.lookups);
 		if (sc_row_state_bytes(uses[i].optimizer, cols) > 0)
 			work.state_bytes = sectors(sc_row_state_bytes(uses[i].optimizer, cols));
 		work.unique = uses[i].unique_rows;
 		if (!(work.unique > 0))
 			work.unique = work.row_frac * rows_fact(&work, SC_ROWS_UNIQUE, 0);
 		work.unique = fmin(work.unique, work.lookups);
-		add_use(&work, pass, &out);
+		add_use(device, &work, pass, &out);
 	}
 	return out;
 }
@@ -261,6 +351,16 @@ static double issue_us(const struct sc_device *device, const struct sc_embedding
 	return sc_mhz_cycles_us(cycles, device->boost_mhz);
 }
 
+/* Bags that wait for their rows: those that an SM has at a time, or the longest if all have room. */
+static double wait_us(const struct sc_device *device, const struct sc_embedding_shape *s)
+{
+	const double bags = device->cuda_capability > 0 ? BAGS_PER_SM : BAGS_PER_CU;
+
+	return sc_mhz_cycles_us(
+		fmax(s->longest_wait_cycles, s->wait_cycles / (bags * (double)device->sm_count)),
+		device->boost_mhz);
+}
+
 static double memory_us(const struct sc_device *device, const struct sc_embedding_shape *s)
 {
 	const struct sc_embedding_coef *c = &device->embedding;
@@ -271,7 +371,8 @@ static double memory_us(const struct sc_device *device, const struct sc_embeddin
 				device->hbm_gbps * c->l2_ratio);
 
 	return sc_smooth_max(hbm, l2) +
-	       sc_bytes_us(s->sort_keys * c->sort_bytes, device->hbm_gbps * c->hbm_eff);
+	       sc_bytes_us(s->sort_keys * c->sort_bytes, device->hbm_gbps * c->hbm_eff) +
+	       sc_bytes_us(s->copy_bytes, device->hbm_gbps * device->rowwise.hbm_eff);
 }
 
 /* Shares of the PCIe rate: rows over UVM, rows into the cache. FBGEMM's UVM and LXU-cache times of 32 tables of
@@ -294,12 +395,17 @@ static void embedding_time(const struct sc_device *device, const struct sc_op *o
 
 	*out = (struct sc_op_time){.limit = "fixed", .waves = 1, .sm_frac = SC_MEMORY_SM_FRAC};
 	if (s->tables > 0) {
+		const double wait = wait_us(device, s);
+
 		out->math_us = issue_us(device, s);
 		out->memory_us = memory_us(device, s);
 		out->host_us = host_us(device, s);
-		out->fixed_us = c->fixed_us + (s->sort_keys > 0 ? c->sort_us : 0);
+		out->fixed_us =
+			c->fixed_us * fmax(1, s->n_kernels) + (s->sort_keys > 0 ? c->sort_us : 0);
 		out->total_us =
-			out->fixed_us + out->math_us + sc_smooth_max(out->memory_us, out->host_us);
+			out->fixed_us +
+			sc_smooth_max(out->math_us + sc_smooth_max(out->memory_us, out->host_us),
+				      wait);
 		if (s->ssd_bytes > 0)
 			out->total_us += sc_bytes_us(s->ssd_bytes, SSD_GBPS);
 		out->waves += floor(s->lookups / (BAGS_PER_SM * (double)device->sm_count));

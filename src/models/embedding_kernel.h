@@ -28,6 +28,7 @@ struct sc_embedding_use {
 	enum sc_dtype dtype; /* of rows, where the table does not say */
 	double output_bytes; /* of an element of outputs and gradients [4] */
 	enum sc_row_optimizer optimizer;
+	enum sc_embedding_kernel kernel;
 	/* Of each table, where they are known better than its reuse says [by reuse]. */
 	double unique_rows, longest_run;
 	struct sc_row_memo *memo; /* of what rows come to; may be NULL */

@@ -1,5 +1,13 @@
-/* Names of who places embedding tables, and of what steps their rows. */
+/* Names of who places embedding tables, of whose kernels they are, and of what steps their rows. */
 #include "core/embedding/embedding.h"
+
+const struct sc_name sc_embedding_kernel_names[] = {
+	{"tbe", SC_KERNEL_TBE},
+	{"tbe_hipified", SC_KERNEL_TBE_HIP},
+	{"hugectr", SC_KERNEL_HUGECTR},
+	{"pytorch", SC_KERNEL_PYTORCH},
+	{0},
+};
 
 const struct sc_name sc_planner_names[] = {
 	{"stepcast", SC_PLANNER_STEPCAST}, {"torchrec", SC_PLANNER_TORCHREC},

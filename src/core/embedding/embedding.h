@@ -44,6 +44,16 @@ const struct sc_optimizer_traits *sc_optimizer_traits_of(enum sc_optimizer optim
  * written. */
 double sc_optimizer_step_bytes(enum sc_optimizer optimizer);
 
+/* Whose kernels look rows up and step them. */
+enum sc_embedding_kernel {
+	SC_KERNEL_TBE, /* FBGEMM's, of many tables at once */
+	SC_KERNEL_TBE_HIP, /* the same as it was translated for AMD, before its loads were unrolled there */
+	SC_KERNEL_HUGECTR,
+	SC_KERNEL_PYTORCH, /* EmbeddingBag; gradients are sparse tensors that an optimizer of PyTorch adds */
+	SC_N_EMBEDDING_KERNELS
+};
+extern const struct sc_name sc_embedding_kernel_names[]; /* embedding.c */
+
 /* How often the rows of a table come back within and across batches. One description is given;
  * nothing given: the default prior (configs/reuse/default.yaml, from the dlrm_datasets histograms). */
 enum sc_reuse_kind {

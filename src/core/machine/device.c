@@ -143,6 +143,8 @@ static const struct sc_field EMBEDDING_FIELDS[] = {
 	DOUBLE(sc_embedding_coef, sort_bytes, 0, 1e6, "HBM traffic to sort one index"),
 	US(sc_embedding_coef, sort_us, "the sort's launches, us"),
 	US(sc_embedding_coef, fixed_us, "shortest kernel, us"),
+	DOUBLE_OR(sc_embedding_coef, load_cycles, 0, 1e5, 0,
+		  "until memory answers a load; 0 = nothing waits"),
 	SPREAD(sc_embedding_coef),
 	{0},
 };

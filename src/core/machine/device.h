@@ -87,9 +87,10 @@ struct sc_embedding_coef {
 	double row_cycles;    /* of an SM, for a row updated */
 	double run_cycles,
 		run_max; /* for a lookup of the longest run of one row; lookups that a run is cut at */
-	double sort_bytes; /* HBM traffic to sort one index, at hbm_eff */
-	double sort_us;    /* the launches of the sort, however short */
-	double fixed_us;   /* shortest kernel */
+	double sort_bytes;  /* HBM traffic to sort one index, at hbm_eff */
+	double sort_us;     /* the launches of the sort, however short */
+	double fixed_us;    /* shortest kernel */
+	double load_cycles; /* until memory answers a load; 0 = nothing is waited for */
 	double spread_frac;
 };
 struct sc_host_coef {

@@ -117,7 +117,7 @@ static const struct sc_field ROWWISE_CELLS[] = {SIZE(rows),
 						{0}};
 static const struct sc_field OPTIMIZER_CELLS[] = {
 	SIZE(params), TIME("time_us"), SIZE_OR(bytes, ADAM_BYTES), ORIGIN, {0}};
-/* unique_rows and longest_run, of each table: where the generator of the indices is known better than a law says it;
+/* unique_rows and longest_run, of each of the tables: where the generator of the indices is known better than a law says it;
  * sorted, false: the time holds no sort. */
 static const struct sc_field EMBEDDING_CELLS[] = {
 	SIZE(tables),
@@ -132,6 +132,7 @@ static const struct sc_field EMBEDDING_CELLS[] = {
 	NAME(optimizer, sc_row_optimizer_names),
 	NAME(sorted, YES_NO),
 	NAME(warm, YES_NO),
+	TEXT("kernel", kernel),
 	NAME(dtype, sc_dtype_names),
 	NAME(pass, PASSES),
 	ORIGIN,
@@ -332,6 +333,21 @@ static int read_optimizer(const struct sc_fit_table *t, struct sc_fit_row *out)
 	return 0;
 }
 
+/* By what its source calls it: "FBGEMM TBE forward, hipified kernel". What names none of these is FBGEMM's. */
+static enum sc_embedding_kernel kernel_of(const char *text)
+{
+	static const struct sc_name words[] = {
+		{"hipified", SC_KERNEL_TBE_HIP}, {"pytorch", SC_KERNEL_PYTORCH},
+		{"PyTorch", SC_KERNEL_PYTORCH},  {"hugectr", SC_KERNEL_HUGECTR},
+		{"HugeCTR", SC_KERNEL_HUGECTR},  {0},
+	};
+
+	for (const struct sc_name *word = words; word->name; word++)
+		if (strstr(text, word->name))
+			return (enum sc_embedding_kernel)word->value;
+	return SC_KERNEL_TBE;
+}
+
 /* `tables` alike tables in one kernel. */
 static int read_embedding(const struct sc_fit_table *t, struct sc_fit_row *out)
 {
@@ -349,6 +365,7 @@ static int read_embedding(const struct sc_fit_table *t, struct sc_fit_row *out)
 		.samples = c->batch,
 		.unique_rows = c->unique_rows,
 		.longest_run = c->longest_run,
+		.kernel = kernel_of(c->kernel),
 		.optimizer = c->optimizer < 0 ? SC_ROW_SGD : (enum sc_row_optimizer)c->optimizer,
 		.warm = c->warm == 1};
 
@@ -493,6 +510,7 @@ static const struct sc_fit_coef EMBEDDING[] = {
 	{"sort_bytes", 1, 1e4, MINOR, 0},
 	{"sort_us", 0.1, 1e3, MINOR, 0},
 	{"fixed_us", 0.1, 500, 0, 0},
+	{"load_cycles", 50, 1e4, MINOR | OFF, 0},
 	{0},
 };
 static const struct sc_fit_coef HOST[] = {{"launch_us", 0.05, 1e3, 0, 0}, {0}};

@@ -25,7 +25,7 @@ struct sc_fit_cells {
 	double params, bytes, tables, dim, pooling, zipf, unique_rows, longest_run, launches;
 	double alone_us, beside_frac, blocks, comm_blocks, comm_load;
 	double compute_us, comm_us, gpus, ctas, ranks, nodes, gpus_per_node;
-	const char *collective, *sweep, *algo, *library, *intra, *inter;
+	const char *kernel, *collective, *sweep, *algo, *library, *intra, *inter;
 };
 struct sc_fit_table {
 	struct sc_csv csv; /* with the columns of --swap exchanged */

@@ -520,7 +520,8 @@ static int fit_row_read(struct sc_fit_table *t, struct sc_fit_set *set, bool *ta
 	if (!*taken)
 		return 0;
 	sc_fields_init(reader->cells, c);
-	c->source = c->collective = c->sweep = c->algo = c->library = c->intra = c->inter = "";
+	c->kernel = c->source = c->collective = c->sweep = c->algo = c->library = c->intra =
+		c->inter = "";
 	rc = sc_csv_rows_get(&t->rows, t->row, c, t->err);
 	if (rc)
 		return rc;

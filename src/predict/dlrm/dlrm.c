@@ -65,6 +65,7 @@ struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
 		.dtype = table->dtype,
 		.output_bytes = dlrm_output_elem_bytes(request),
 		.optimizer = ROW_OPTIMIZERS[request->config.training.optimizer],
+		.kernel = request->software.dlrm.embedding_kernel,
 	};
 	if (placement->type == SC_DATA_PARALLEL)
 		out.samples = ceil((double)request->config.training.global_batch /
