@@ -358,6 +358,51 @@ static void compare(const char *overrides, size_t offset, double *off, double *o
 #define HABIT(name) offsetof(struct sc_dlrm_habits, name)
 #define BIG GPUS8 "training.global_batch=65536 training.software=hugectr "
 
+/* Rows of a sequence are on one rank each: those of a table cut by rows are exchanged like whole tables', and put in
+ * order; what is pooled is added up instead. */
+TEST(rows_of_a_sequence_are_not_added_up)
+{
+	double sent[2], lookups = BATCH / 4 * 10;
+
+	for (int sequence = 0; sequence < 2; sequence++) {
+		struct sc_table t = make_table("t", 1 << 20, 10);
+		struct sc_shard_plan plan;
+		const struct sc_request *req;
+		struct sc_dlrm dlrm;
+
+		t.sequence = sequence == 1;
+		req = make_request(&t, 1, "");
+		plan_init(&plan, req);
+		place(&plan, &t, SC_ROW_WISE, 4, 0);
+		init_dlrm(&dlrm, req, &plan);
+		sent[sequence] = dlrm.exchange.output_bytes;
+		ck_assert_double_eq_tol(dlrm.exchange.scatter_bytes,
+					sequence ? 0 : BATCH * FIX_DIM * 4, 1);
+		ck_assert_double_eq_tol(dlrm.exchange.ordered_bytes,
+					sequence ? lookups * FIX_DIM * 4 : 0, 1);
+		ck_assert_double_eq_tol(dlrm.exchange.bucketed_ids, lookups, 1e-9);
+		sc_dlrm_release(&dlrm);
+		sc_shard_plan_release(&plan);
+	}
+	ck_assert_double_eq_tol(sent[0], 0, 1e-9);
+	ck_assert_double_eq_tol(sent[1], lookups * FIX_DIM * 4, 1);
+}
+
+/* A host that waits for the GPU is felt beside it, whatever it takes; one that runs ahead only where it takes longer. */
+TEST(a_waiting_host_is_felt)
+{
+	struct sc_request *req = request(GPUS8 "training.software=nvidia-dlrm-pt");
+	double gpu, host = req->software.host_step_us / SC_US_PER_MS;
+
+	ck_assert(req->software.host_waits);
+	req->software.host_step_us = 0;
+	gpu = ms_of(req);
+	req->software.host_step_us = host * SC_US_PER_MS;
+	ck_assert_double_eq_tol(ms_of(req), gpu + host, 0.02);
+	req->software.host_waits = false;
+	ck_assert_double_eq_tol(ms_of(req), fmax(gpu, host), 0.02);
+}
+
 TEST(what_habits_gain)
 {
 	static const struct {

@@ -114,6 +114,15 @@ struct sc_dlrm_sends sc_dlrm_sends_of(enum sc_shard_type type, bool partial_sums
 	return (struct sc_dlrm_sends){.to_all = 1};
 }
 
+/* Of a sequence each lookup is a vector of its own, which one slice of the rows has: it sends those, and nothing is
+ * added up (TorchRec's RwSequenceEmbeddingDist). */
+static bool sends_lookups(const struct sc_dlrm *dlrm, const struct sc_table *table,
+			  enum sc_shard_type type)
+{
+	return table->sequence && !dlrm->request->software.dlrm.partial_sums &&
+	       (type == SC_ROW_WISE || type == SC_TABLE_ROW_WISE || type == SC_GRID);
+}
+
 uint32_t sc_dlrm_ranks_together(const struct sc_request *request)
 {
 	int64_t gpus = request->config.gpus, node = sc_node_gpus_of(request);
@@ -150,10 +159,13 @@ static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
 	SC_VEC_PUSH(&uses->shards, use);
 	lookups = use.samples * table->pooling * (double)table->features * use.row_frac * use.skew;
 	work->index_bytes += lookups * (INDEX_BYTES + (table->weighted ? WEIGHT_BYTES : 0));
-	work->output_bytes += sc_dlrm_vector_bytes(dlrm->request, table, (double)shard->cols) *
-			      sc_dlrm_sends_of(p->type, dlrm->request->software.dlrm.partial_sums,
-					       dlrm->plan.ranks_per_host)
-				      .to_all;
+	work->output_bytes +=
+		sc_dlrm_vector_bytes(dlrm->request, table, (double)shard->cols) *
+		(sends_lookups(dlrm, table, p->type)
+			 ? use.row_frac * use.skew
+			 : sc_dlrm_sends_of(p->type, dlrm->request->software.dlrm.partial_sums,
+					    dlrm->plan.ranks_per_host)
+				   .to_all);
 }
 
 static void find_shapes(const struct sc_device *device, const struct rank_uses *uses,
@@ -192,6 +204,9 @@ static void add_reductions(struct sc_dlrm *dlrm)
 		const struct sc_table *t = &dlrm->tables.at[shards->table];
 		struct sc_dlrm_sends sends = sc_dlrm_sends_of(p->type, summed, per_host);
 
+		if (dlrm->request->software.dlrm.index_exchange && p->type != SC_DATA_PARALLEL &&
+		    shards->rows < t->rows)
+			x->bucketed_ids += dlrm->batch * t->pooling * (double)t->features;
 		if (p->type == SC_DATA_PARALLEL)
 			x->replica_grad_bytes +=
 				(double)t->rows * (double)t->dim * sc_dtype_bytes(SC_FP32);
@@ -202,6 +217,10 @@ static void add_reductions(struct sc_dlrm *dlrm)
 
 			if (shards[s].row_offset > 0) /* once for each slice of columns */
 				continue;
+			if (sends_lookups(dlrm, t, p->type)) {
+				x->ordered_bytes += bytes / (double)dlrm->plan.world;
+				continue;
+			}
 			x->scatter_bytes += bytes * sends.all_sum;
 			*host += bytes * sends.host_sum;
 			x->host_scatter_bytes = fmax(x->host_scatter_bytes, *host);

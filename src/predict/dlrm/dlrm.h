@@ -51,6 +51,9 @@ struct sc_dlrm_exchange {
 	/* The same within each host: table-row-wise. Where slices send partial sums: an all-to-all there. */
 	double host_scatter_bytes;
 	double replica_grad_bytes; /* all-reduce: replicated tables */
+	/* Of a rank's samples: ids that are sorted by the rank that has the row; rows that come back, and are put in the
+	 * samples' order. */
+	double bucketed_ids, ordered_bytes;
 	double dense_grad_bytes;
 };
 struct sc_dlrm {

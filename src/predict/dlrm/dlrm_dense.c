@@ -234,6 +234,8 @@ static void split_outputs(const struct part *p)
 
 	if (us > 0 && p->dlrm->plan.world > 1)
 		SC_VEC_PUSH(&p->block->steps, step);
+	if (p->dlrm->exchange.ordered_bytes > 0)
+		add_rowwise(p, SC_NAME_OUTPUT_LAYOUT, 2 * p->dlrm->exchange.ordered_bytes, 1);
 }
 
 /* Interaction, top MLP, loss, and back. */
@@ -291,9 +293,13 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 	p.e = sc_dtype_bytes(p.storage);
 	sc_block_clear(out);
 	switch (id) {
-	case SC_DLRM_INDEX: /* read and written, sorted by table */
+	case SC_DLRM_INDEX: /* read and written, sorted by table; by rank before they are sent */
 		if (p.habits->index_exchange && work->index_bytes > 0)
-			add_rowwise(&p, SC_NAME_INDEX_LAYOUT, 2 * work->index_bytes, 1);
+			add_rowwise(&p, SC_NAME_INDEX_LAYOUT,
+				    2 * work->index_bytes +
+					    dlrm->exchange.bucketed_ids *
+						    cls->env.device->embedding.sort_bytes,
+				    dlrm->exchange.bucketed_ids > 0 ? 3 : 1);
 		break;
 	case SC_DLRM_PREFETCH:
 		add_embedding(&p, SC_NAME_ROW_PREFETCH, &work->prefetch);

@@ -264,9 +264,12 @@ static uint32_t build_pass(const struct pass *p)
 	double us =
 		req->software.host_step_us + req->software.dlrm.host_sample_us * p->b->dlrm->batch;
 
-	sc_graph_add_node(p->b->graph, SC_NODE_HOST, l->host,
-			  (struct sc_node_use){sc_block_host_cost(p->b->graph, &p->cls->env, us),
-					       SC_NAME_INPUT_HOST});
+	node = sc_graph_add_node(
+		p->b->graph, SC_NODE_HOST, l->host,
+		(struct sc_node_use){sc_block_host_cost(p->b->graph, &p->cls->env, us),
+				     SC_NAME_INPUT_HOST});
+	if (req->software.host_waits && p->st->step_end != SC_NONE)
+		sc_graph_add_dep(p->b->graph, node, p->st->step_end);
 	run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
 	run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
 	vectors = look_up(p);
