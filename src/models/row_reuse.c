@@ -334,6 +334,71 @@ double sc_reuse_hit(const struct sc_reuse *reuse, double rows, double cached_row
 	return fmin(hit, 1);
 }
 
+/* A curve says how fast misses fall with the rows that a cache holds, which is the frequency of the next one. */
+static double mrc_rows_above(const struct sc_reuse *r, double rows, double share)
+{
+	double x = 0, m = 1;
+
+	for (size_t i = 0; i < r->cached_frac.n; i++) {
+		double dx = r->cached_frac.at[i] - x;
+
+		if (dx > 0 && (m - r->miss_frac.at[i]) / (dx * rows) < share)
+			break;
+		x = r->cached_frac.at[i];
+		m = r->miss_frac.at[i];
+	}
+	return floor(x * rows);
+}
+
+double sc_reuse_rows_above(const struct sc_reuse *reuse, double rows, double share)
+{
+	struct popularity p;
+	double above = 0;
+
+	if (!(rows >= 1) || !(share <= 1))
+		return 0;
+	if (!(share > 0))
+		return rows;
+	if (reuse->kind == SC_REUSE_MRC)
+		return mrc_rows_above(reuse, rows, share);
+	popularity_init(&p, reuse, rows);
+	if (reuse->kind == SC_REUSE_ZIPF) /* frequencies go as a power of the rank */
+		return fmin(rows, floor(pow(p.classes.at[0].share / share, 1 / reuse->zipf)));
+	for (size_t i = 0; i < p.classes.n && p.classes.at[i].share >= share; i++)
+		above += p.classes.at[i].rows;
+	return fmin(rows, floor(above));
+}
+
+/* Of the distinct rows of so many lookups those among the most frequent ones. */
+static double top_unique(const struct sc_reuse *reuse, const struct sc_row_question *q)
+{
+	struct popularity p;
+	struct classes top = {.n = 0};
+	double left = fmin(q->cached_rows, q->rows);
+
+	if (!(left > 0) || !(q->lookups > 0))
+		return 0;
+	popularity_init(&p, reuse, q->rows);
+	if (reuse->kind == SC_REUSE_MRC)
+		add_class(&top, left, sc_reuse_hit(reuse, q->rows, left, true));
+	for (size_t i = 0; i < p.classes.n && left > 0 && reuse->kind != SC_REUSE_MRC; i++) {
+		double n = fmin(left, p.classes.at[i].rows);
+
+		add_class(&top, n, n * p.classes.at[i].share);
+		left -= n;
+	}
+	return fmin(classes_unique(&top, q->lookups), unique_of(&p, q->lookups));
+}
+
+/* By how much the share grows with one row more. */
+static double top_next(const struct sc_reuse *reuse, const struct sc_row_question *q)
+{
+	double next = fmin(floor(q->cached_rows) + 1, q->rows);
+
+	return fmax(0, sc_reuse_hit(reuse, q->rows, next, true) -
+			       sc_reuse_hit(reuse, q->rows, q->cached_rows, true));
+}
+
 double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows)
 {
 	if (reuse->hot_frac > 0)
@@ -393,6 +458,12 @@ static double answer(const struct sc_reuse *reuse, const struct sc_row_question 
 		return sc_reuse_unique(reuse, q->rows, q->lookups);
 	case SC_ROWS_MISSES:
 		return misses_of(reuse, q->rows, q->lookups, q->cached_rows);
+	case SC_ROWS_TOP_SHARE:
+		return sc_reuse_hit(reuse, q->rows, q->cached_rows, true);
+	case SC_ROWS_TOP_UNIQUE:
+		return top_unique(reuse, q);
+	case SC_ROWS_TOP_NEXT:
+		return top_next(reuse, q);
 	case SC_ROWS_HOT_FRAC:
 	case SC_N_ROW_FACTS:
 		break;

@@ -11,6 +11,8 @@ double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups
 /* Share of lookups, batch after batch, that find their row in a cache of `cached_rows`: with the least
  * recently used row going out, or with the most popular rows pinned (for MRC as LRU). */
 double sc_reuse_hit(const struct sc_reuse *reuse, double rows, double cached_rows, bool pinned);
+/* How many rows get at least such a share of the lookups, each. */
+double sc_reuse_rows_above(const struct sc_reuse *reuse, double rows, double share);
 /* The share of lookups that the most popular row gets. */
 double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows);
 /* Of so many lookups, those that do not find their row in a cache of `cached_rows`, at least 1, that starts empty: where
@@ -26,12 +28,16 @@ enum sc_row_fact {
 	SC_ROWS_UNIQUE,   /* sc_reuse_unique */
 	SC_ROWS_MISSES,   /* of a cache that starts empty and is smaller than what is touched */
 	SC_ROWS_HOT_FRAC, /* sc_reuse_hot_frac */
+	/* The `cached_rows` most frequent rows apart from the others: */
+	SC_ROWS_TOP_SHARE,  /* of the lookups, that they get: sc_reuse_hit, pinned */
+	SC_ROWS_TOP_UNIQUE, /* of SC_ROWS_UNIQUE, those among them */
+	SC_ROWS_TOP_NEXT,   /* share of the lookups that the most frequent of the others gets */
 	SC_N_ROW_FACTS
 };
 struct sc_row_question {
 	enum sc_row_fact fact;
-	double rows, lookups; /* of the whole table; lookups: but for HOT_FRAC */
-	double cached_rows;   /* MISSES alone */
+	double rows, lookups; /* of the whole table; lookups: of UNIQUE, MISSES, TOP_UNIQUE */
+	double cached_rows;   /* of MISSES and TOP_... */
 };
 struct sc_row_memo; /* of one thread */
 struct sc_row_memo *sc_row_memo_create(void);

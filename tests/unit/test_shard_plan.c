@@ -128,6 +128,15 @@ static const struct bad_plan BAD[] = {
 	 "table \"a\": table_row_wise, but ranks 1 and 2 are on different hosts"},
 	{ONE("data_parallel", SHARD(0, 0, 100, 128, 1)),
 	 "table \"a\": data_parallel, but 1 shards for 4 ranks"},
+	{HEAD "\"a\": {\"sharding_type\": \"data_parallel\", \"shape\": [100, 128], "
+	      "\"hot_rows\": 7}" TAIL,
+	 "table \"a\": hot_rows with data_parallel; they go with table_wise, row_wise or "
+	 "table_row_wise, whose rows are whole"},
+	{HEAD "\"a\": {\"sharding_type\": \"table_wise\", \"shape\": [100, 128], \"ranks\": [0], "
+	      "\"hot_rows\": 101, \"sharding_spec\": [" SHARD(0, 0, 100, 128, 0) "]}" TAIL,
+	 "table \"a\": 101 hot rows of 100"},
+	{HEAD "\"a\": {\"sharding_type\": \"table_wise\", \"hot_rows\": -1}" TAIL,
+	 "expected an integer from 0 to 1000000000000, got -1"},
 	{ONE("best_wise", SHARD(0, 0, 100, 128, 1)), "unknown sharding type \"best_wise\""},
 	{ONE("table_wise", SHARD(0, -1, 100, 128, 0)),
 	 "expected an integer from 0 to 1048576, got -1"},
@@ -257,6 +266,28 @@ TEST(test_hugectr)
 	ck_assert_int_eq(shard("a", 1)->row_offset, 50);
 	ck_assert_int_eq(placed("b")->type, SC_TABLE_WISE);
 	ck_assert_int_eq(placed("c")->type, SC_DATA_PARALLEL);
+}
+
+/* By hand, by a pattern that no table is too small for; in our JSON and back. */
+TEST(test_hot_rows)
+{
+	static const struct sc_table_list for_2 = {tables, 3, 2};
+	struct sc_strbuf out = {0};
+
+	ck_assert_msg(parse("table,kind,ranks,hot_rows\na,rw,,30\n*,rw,,8\n", &for_2) == 0, "%s",
+		      err.text);
+	ck_assert_int_eq(placed("a")->hot_rows, 30);
+	ck_assert_int_eq(placed("b")->hot_rows, 8);
+	ck_assert_int_eq(placed("c")->hot_rows, 7);
+	sc_shard_plan_print(&plan, &out);
+	sc_shard_plan_release(&plan);
+	ck_assert_msg(parse(sc_strbuf_get(&out), &NONE) == 0, "%s", err.text);
+	ck_assert_int_eq(placed("a")->hot_rows, 30);
+	ck_assert_int_eq(placed("c")->hot_rows, 7);
+	sc_strbuf_release(&out);
+	sc_shard_plan_release(&plan);
+	ck_assert_int_ne(parse("table,kind,ranks,hot_rows\na,rw,,101\n*,rw,,\n", &for_2), 0);
+	ck_assert_str_eq(err.text, "table \"a\": 101 hot rows of 100");
 }
 
 TEST(test_hugectr_named)

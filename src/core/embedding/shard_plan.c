@@ -141,6 +141,14 @@ static int check_shape(const struct checked *c)
 		return fail(c, "an unknown sharding type or tier");
 	if (!(t->cache_frac >= 0 && t->cache_frac <= 1))
 		return fail(c, "a cached share of %g; it must be 0 to 1", t->cache_frac);
+	if (t->hot_rows < 0 || t->hot_rows > t->rows)
+		return fail(c, "%lld hot rows of %lld", (long long)t->hot_rows, (long long)t->rows);
+	if (t->hot_rows && t->type != SC_TABLE_WISE && t->type != SC_ROW_WISE &&
+	    t->type != SC_TABLE_ROW_WISE)
+		return fail(c,
+			    "hot_rows with %s; they go with table_wise, row_wise or "
+			    "table_row_wise, whose rows are whole",
+			    sc_enum_name(sc_shard_type_names, (int)t->type));
 	if (t->first_shard > c->plan->shards.n || t->n_shards > c->plan->shards.n - t->first_shard)
 		return fail(c, "its shards are not in the plan");
 	if (t->n_shards == 0)

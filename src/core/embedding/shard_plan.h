@@ -37,6 +37,9 @@ struct sc_table_placement {
 	enum sc_shard_type type;
 	enum sc_tier tier;
 	double cache_frac; /* CACHED: rows in HBM over all rows; else 0 */
+	/* The most frequent rows, of which every rank has a copy beside the shards, which cover all rows: their lookups
+	 * stay on the rank, their gradients are reduced (HugeCTR's hybrid embedding). 0: none. */
+	int64_t hot_rows;
 	uint32_t first_shard, n_shards;
 	const char *module;    /* the path of the module that has it; NULL = not said */
 	unsigned line, column; /* where its entry begins in plan->file; 0 = not known */

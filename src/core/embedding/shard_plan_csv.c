@@ -4,7 +4,8 @@
  *   ranks   3, 0-7, 0 4 5: of the table's shards, in their order; empty: all. Tables of a PREFIX* that are whole
  *           (table_wise) are dealt out over them, one after another
  *   memory  a compute kernel; empty: in GPU memory
- *   cached  of fused_uvm_caching: the share of rows in GPU memory */
+ *   cached  of fused_uvm_caching: the share of rows in GPU memory
+ *   hot_rows  so many of the most frequent rows are on every rank, too; of a PREFIX* at most all of a table */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ struct row {
 	const char *table, *ranks;
 	int kind, memory;
 	double cached;
+	int64_t hot_rows;
 };
 static const struct sc_name kinds[] = {
 	{"data_parallel", SC_DATA_PARALLEL},
@@ -44,6 +46,7 @@ static const struct sc_field fields[] = {
 	COLUMN(ranks, STR, .required = false),
 	COLUMN(memory, ENUM, .names = sc_tier_names),
 	COLUMN(cached, DOUBLE, .min = 0, .max = 1),
+	COLUMN(hot_rows, INT, .min = 0, .max = SC_MAX_TABLE_ROWS),
 	{.key = "notes", .type = SC_F_IGNORE},
 	{0},
 };
@@ -89,6 +92,9 @@ static void place(const struct reader *r, size_t row, const struct row *read, si
 
 	t->tier = (enum sc_tier)read->memory;
 	t->cache_frac = t->tier == SC_TIER_CACHED ? read->cached : 0;
+	t->hot_rows = read->hot_rows;
+	if (read->table[strlen(read->table) - 1] == '*' && t->hot_rows > t->rows)
+		t->hot_rows = t->rows;
 	t->line = r->csv.line[row];
 	r->is_placed[table] = true;
 	if (read->kind == SC_DATA_PARALLEL)

@@ -7,7 +7,7 @@
  *                         "placement": "rank:0/cuda:0"}, ...]}}}}
  *
  * As in TorchRec a data-parallel parameter has no sharding_spec. `shape` is ours: it says what no shard of
- * such a parameter does. Other keys are passed over. Names of parameters are those of tables. */
+ * such a parameter does. So is `hot_rows`: so many of the most frequent rows are on every rank, too. Other keys are passed over. Names of parameters are those of tables. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -270,6 +270,8 @@ static bool read_parameter(struct json_reader *r, const char *module, const char
 			has_type = true;
 		} else if (strcmp(key, "compute_kernel") == 0) {
 			t->tier = (enum sc_tier)read_name(r, sc_tier_names, "compute kernel");
+		} else if (strcmp(key, "hot_rows") == 0) {
+			t->hot_rows = sc_json_cursor_int(c, 0, MAX_ROWS);
 		} else if (strcmp(key, "shape") == 0) {
 			read_pair(c, 1, &t->rows, &t->dim);
 		} else if (strcmp(key, "ranks") == 0) {

@@ -52,10 +52,13 @@ static void put_table(const struct sc_shard_plan *plan, const struct sc_table_pl
 	if (t->tier == SC_TIER_CACHED)
 		sc_strbuf_printf(out, "        \"cache_params\": {\"load_factor\": %.9g},\n",
 				 t->cache_frac);
-	sc_strbuf_printf(out, "        \"compute_kernel\": \"%s\",\n        \"ranks\": [",
+	sc_strbuf_printf(out, "        \"compute_kernel\": \"%s\",\n",
 			 t->type == SC_DATA_PARALLEL && t->tier == SC_TIER_HBM
 				 ? "dense"
 				 : sc_enum_name(sc_tier_names, (int)t->tier));
+	if (t->hot_rows)
+		sc_strbuf_printf(out, "        \"hot_rows\": %lld,\n", (long long)t->hot_rows);
+	sc_strbuf_append(out, "        \"ranks\": [");
 	for (uint32_t i = 0; i < t->n_shards; i++)
 		sc_strbuf_printf(out, "%s%d", i ? ", " : "", (int)s[i].rank);
 	sc_strbuf_printf(out, "],\n        \"shape\": [%lld, %lld],\n", (long long)t->rows,
