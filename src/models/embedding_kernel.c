@@ -323,7 +323,8 @@ struct sc_embedding_shape sc_embedding_shape_of(const struct sc_device *device,
 			.cache_bytes = CACHE_FRAC * device->l2_mib * SC_BYTES_PER_MIB,
 		};
 		work.lookups = work.whole_lookups * work.row_frac * or_default(uses[i].skew, 1);
-		work.outputs = table->sequence ? work.lookups : bags;
+		work.outputs =
+			table->sequence ? work.lookups : bags * or_default(uses[i].output_frac, 1);
 		work.bags = fmin(table->sequence ? bags : work.outputs, work.lookups);
 		if (sc_row_state_bytes(uses[i].optimizer, cols) > 0)
 			work.state_bytes = sectors(sc_row_state_bytes(uses[i].optimizer, cols));

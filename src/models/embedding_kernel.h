@@ -19,10 +19,11 @@ extern const struct sc_name sc_row_optimizer_names[]; /* sgd, rowwise_adagrad ..
 /* A table as one rank uses it. 0 means the default in brackets. */
 struct sc_embedding_use {
 	const struct sc_table *table; /* reuse resolved; `count` of them alike [1], each used so */
-	double samples;  /* whose lookups reach it: the whole batch where a rank has the table */
-	double cols;     /* of the shard [dim] */
-	double row_frac; /* share of the rows, and of the lookups, that are here [1] */
-	double skew;     /* its lookups over those of an even slice of so many rows [1] */
+	double samples;     /* whose lookups reach it: the whole batch where a rank has the table */
+	double cols;        /* of the shard [dim] */
+	double row_frac;    /* share of the rows, and of the lookups, that are here [1] */
+	double skew;        /* its lookups over those of an even slice of so many rows [1] */
+	double output_frac; /* share of the bags that have a lookup, and so an output, here [1] */
 	enum sc_tier tier;
 	double cache_frac;   /* CACHED: rows in HBM over rows here */
 	enum sc_dtype dtype; /* of rows, where the table does not say */

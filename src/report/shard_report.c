@@ -159,6 +159,9 @@ static void put_bottleneck(const struct sc_shard_report *report, const struct sc
 		if (term->rows < whole->rows)
 			sc_strbuf_printf(out, ", %lld of %lld rows", (long long)term->rows,
 					 (long long)whole->rows);
+		if (term->hot_rows)
+			sc_strbuf_printf(out, ", %lld hot on every rank",
+					 (long long)term->hot_rows);
 		sc_strbuf_append_char(out, '\n');
 	}
 }

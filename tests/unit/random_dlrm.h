@@ -84,6 +84,15 @@ static inline void random_dlrm(uint64_t seed, struct random_dlrm *out)
 		 gpus, PICK(&rng, GPUS), per_node, per_node, PICK(&rng, GBIT),
 		 gpus * PICK(&rng, SAMPLES), PICK(&rng, PRECISIONS), OPTIMIZERS[optimizer],
 		 PICK(&rng, SOFTWARE));
+	if (!strstr(out->keys, "=hugectr") || sc_rng_below(&rng, 2))
+		return;
+	/* Its hybrid embedding, with hot rows, takes one lookup a sample and table, and SGD. */
+	for (size_t i = 0; i < out->n; i++) {
+		out->tables[i].pooling = 1;
+		out->tables[i].features = 1;
+		out->tables[i].weighted = false;
+	}
+	strcat(out->keys, " training.optimizer=sgd");
 }
 
 static inline struct sc_request *random_request(struct random_dlrm *of, const char *overrides)

@@ -12,6 +12,7 @@
 /* From a sharding plan to what each rank looks up, sends and stores. */
 
 enum { INDEX_BYTES = 8, WEIGHT_BYTES = 4 };
+#define NO_SHARE 1e-9 /* of lookups, as good as none */
 
 /* In fp16 where they are kept in less than fp32. */
 static double dlrm_output_elem_bytes(const struct sc_request *req)
@@ -47,15 +48,129 @@ static const enum sc_row_optimizer ROW_OPTIMIZERS[SC_OPT_KFAC + 1] = {
 	[SC_OPT_ATOMIC_SGD] = SC_ROW_ATOMIC_SGD,
 };
 
+/* Lookups of all samples, or of a rank's. */
+static double table_lookups(const struct sc_table *table, double samples)
+{
+	return samples * (double)table->features * table->pooling;
+}
+
+static double samples_of_rank(const struct sc_request *request)
+{
+	return ceil((double)request->config.training.global_batch /
+		    (double)request->config.parallel.dp);
+}
+
+static double hot_fact(const struct sc_table *table, const struct sc_table_placement *p,
+		       struct sc_row_memo *memo, enum sc_row_fact fact, double lookups)
+{
+	const struct sc_row_question q = {fact, (double)table->rows, lookups, (double)p->hot_rows};
+
+	return sc_row_fact(memo, &table->reuse, &q);
+}
+
+/* Share of the bags that have one of so large a share of the lookups. */
+static double bag_frac(const struct sc_table *table, double share)
+{
+	if (table->sequence || table->pooling <= 1)
+		return share;
+	return -expm1(table->pooling * log1p(-fmin(share, 1 - 1e-12)));
+}
+
+/* HugeCTR's hybrid embedding knows no other step than SGD, by atomic additions (frequent_embedding.cu). */
+static enum sc_row_optimizer hot_optimizer(const struct sc_request *request)
+{
+	const enum sc_row_optimizer own = ROW_OPTIMIZERS[request->config.training.optimizer];
+
+	return own == SC_ROW_SGD ? SC_ROW_ATOMIC_SGD : own;
+}
+
+/* What is left to a shard of a table whose hot rows every rank has: as many lookups fewer, of rows that are dealt out
+ * by their frequency, so that no slice has more than others. */
+static void leave_out_hot(struct sc_embedding_use *use, const struct sc_request *request,
+			  const struct sc_table_placement *p)
+{
+	const struct sc_table *table = use->table;
+	double lookups = table_lookups(table, use->samples), cold;
+	const struct sc_row_question all = {SC_ROWS_UNIQUE, (double)table->rows, lookups, 0};
+
+	if (!(lookups > 0))
+		return;
+	cold = 1 - hot_fact(table, p, use->memo, SC_ROWS_TOP_SHARE, 0);
+	if (cold < NO_SHARE) {
+		use->samples = 0;
+		return;
+	}
+	use->skew = cold;
+	use->output_frac = bag_frac(table, cold * use->row_frac);
+	use->unique_rows = sc_row_fact(use->memo, &table->reuse, &all) -
+			   hot_fact(table, p, use->memo, SC_ROWS_TOP_UNIQUE, lookups);
+	use->unique_rows = fmax(use->unique_rows * use->row_frac, NO_SHARE);
+	use->longest_run = fmax(1, lookups * hot_fact(table, p, use->memo, SC_ROWS_TOP_NEXT, 0));
+	use->optimizer = hot_optimizer(request);
+}
+
+struct sc_embedding_use sc_dlrm_hot_use(const struct sc_request *request,
+					const struct sc_table *table,
+					const struct sc_table_placement *placement,
+					struct sc_row_memo *memo)
+{
+	const double samples = samples_of_rank(request), lookups = table_lookups(table, samples);
+	const double share = hot_fact(table, placement, memo, SC_ROWS_TOP_SHARE, 0);
+
+	return (struct sc_embedding_use){
+		.table = table,
+		.samples = samples,
+		.cols = (double)table->dim,
+		.row_frac = 1,
+		.skew = share,
+		.output_frac = bag_frac(table, share),
+		.unique_rows = hot_fact(table, placement, memo, SC_ROWS_TOP_UNIQUE, lookups),
+		.tier = SC_TIER_HBM,
+		.dtype = table->dtype,
+		.output_bytes = dlrm_output_elem_bytes(request),
+		.optimizer = hot_optimizer(request),
+		.kernel = request->software.dlrm.embedding_kernel,
+		.memo = memo,
+	};
+}
+
+struct sc_dlrm_hot_bytes sc_dlrm_hot_bytes_of(const struct sc_request *request,
+					      const struct sc_table *table,
+					      const struct sc_table_placement *placement,
+					      struct sc_row_memo *memo)
+{
+	const double row_bytes = (double)table->dim * dlrm_output_elem_bytes(request);
+	const double lookups = table_lookups(table, samples_of_rank(request));
+
+	if (!placement->hot_rows)
+		return (struct sc_dlrm_hot_bytes){0};
+	if (request->config.gpus > sc_node_gpus_of(request))
+		return (struct sc_dlrm_hot_bytes){.reduced =
+							  (double)placement->hot_rows * row_bytes};
+	return (struct sc_dlrm_hot_bytes){
+		.pulled =
+			row_bytes * hot_fact(table, placement, memo, SC_ROWS_TOP_UNIQUE, lookups)};
+}
+
+double sc_dlrm_sent_frac(const struct sc_table *table, const struct sc_table_placement *placement,
+			 double row_frac, struct sc_row_memo *memo)
+{
+	if (!placement->hot_rows)
+		return 1;
+	return bag_frac(table,
+			row_frac * (1 - hot_fact(table, placement, memo, SC_ROWS_TOP_SHARE, 0)));
+}
+
 struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
 					  const struct sc_table *table,
 					  const struct sc_table_placement *placement,
-					  const struct sc_shard *shard)
+					  const struct sc_shard *shard, struct sc_row_memo *memo)
 {
 	double row_frac = (double)shard->rows / (double)table->rows;
 
 	struct sc_embedding_use out = {
 		.table = table,
+		.memo = memo,
 		.samples = (double)request->config.training.global_batch,
 		.cols = (double)shard->cols,
 		.row_frac = row_frac,
@@ -68,10 +183,11 @@ struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
 		.kernel = request->software.dlrm.embedding_kernel,
 	};
 	if (placement->type == SC_DATA_PARALLEL)
-		out.samples = ceil((double)request->config.training.global_batch /
-				   (double)request->config.parallel.dp);
+		out.samples = samples_of_rank(request);
 	else if (shard->rows == 0) /* more slices than rows: this one has none */
 		out.samples = 0;
+	else if (placement->hot_rows)
+		leave_out_hot(&out, request, placement);
 	/* the most popular row is on the first of the slices, by convention */
 	else if (shard->rows < table->rows && shard->row_offset == 0)
 		out.skew = sc_reuse_row_skew(&table->reuse, (double)table->rows, 1 / row_frac);
@@ -148,8 +264,7 @@ static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
 	struct sc_embedding_use use;
 	double lookups;
 
-	use = sc_dlrm_shard_use(dlrm->request, table, p, shard);
-	use.memo = dlrm->rows;
+	use = sc_dlrm_shard_use(dlrm->request, table, p, shard, dlrm->rows);
 	work->n_tables++;
 	store(&use, p, shard, work);
 	if (p->type == SC_DATA_PARALLEL) {
@@ -163,9 +278,31 @@ static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
 		sc_dlrm_vector_bytes(dlrm->request, table, (double)shard->cols) *
 		(sends_lookups(dlrm, table, p->type)
 			 ? use.row_frac * use.skew
-			 : sc_dlrm_sends_of(p->type, dlrm->request->software.dlrm.partial_sums,
-					    dlrm->plan.ranks_per_host)
-				   .to_all);
+			 : sc_dlrm_sent_frac(table, p, use.row_frac, dlrm->rows) *
+				   sc_dlrm_sends_of(p->type,
+						    dlrm->request->software.dlrm.partial_sums,
+						    dlrm->plan.ranks_per_host)
+					   .to_all);
+}
+
+/* The copies of hot rows, alike on every rank. */
+static void add_hot_rows(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
+			 struct rank_uses *uses, struct sc_dlrm_work *ranks)
+{
+	const struct sc_table *table = &dlrm->tables.at[dlrm->plan.shards.at[p->first_shard].table];
+	const struct sc_embedding_use use = sc_dlrm_hot_use(dlrm->request, table, p, dlrm->rows);
+	const struct sc_dlrm_hot_bytes bytes =
+		sc_dlrm_hot_bytes_of(dlrm->request, table, p, dlrm->rows);
+
+	dlrm->exchange.pulled_bytes += bytes.pulled;
+	dlrm->exchange.hot_grad_bytes += bytes.reduced;
+	for (uint32_t r = 0; r < dlrm->plan.world; r++) {
+		SC_VEC_PUSH(&uses[r].replicas, use);
+		ranks[r].table_bytes +=
+			(double)p->hot_rows * (double)table->dim * sc_dtype_bytes(table->dtype);
+		ranks[r].state_bytes +=
+			(double)p->hot_rows * sc_row_state_bytes(use.optimizer, (double)table->dim);
+	}
 }
 
 static void find_shapes(const struct sc_device *device, const struct rank_uses *uses,
@@ -218,7 +355,8 @@ static void add_reductions(struct sc_dlrm *dlrm)
 			if (shards[s].row_offset > 0) /* once for each slice of columns */
 				continue;
 			if (sends_lookups(dlrm, t, p->type)) {
-				x->ordered_bytes += bytes / (double)dlrm->plan.world;
+				x->ordered_bytes += bytes * sc_dlrm_sent_frac(t, p, 1, dlrm->rows) /
+						    (double)dlrm->plan.world;
 				continue;
 			}
 			x->scatter_bytes += bytes * sends.all_sum;
@@ -235,6 +373,7 @@ static double node_sum_bytes(const struct sc_dlrm *dlrm)
 	uint32_t per_host = dlrm->plan.ranks_per_host;
 	uint32_t n_nodes = (dlrm->plan.world + per_host - 1) / per_host;
 	double *columns = sc_arena_calloc(dlrm->arena, n_nodes, sizeof(*columns)), most = 0;
+	double *row_frac = sc_arena_calloc(dlrm->arena, n_nodes, sizeof(*row_frac));
 	uint32_t *seen = sc_arena_calloc(dlrm->arena, n_nodes, sizeof(*seen)); /* table + 1 */
 
 	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
@@ -244,12 +383,25 @@ static double node_sum_bytes(const struct sc_dlrm *dlrm)
 			const struct sc_shard *shard = &dlrm->plan.shards.at[p->first_shard + s];
 			uint32_t node = (uint32_t)shard->rank / per_host;
 
+			if (p->hot_rows) {
+				row_frac[node] += (double)shard->rows / (double)p->rows;
+				continue;
+			}
 			if (seen[node] == i + 1 && shard->rows < p->rows)
 				continue;
 			seen[node] = (uint32_t)i + 1;
 			columns[node] += sc_table_outputs(&dlrm->tables.at[shard->table]) *
 					 (double)shard->cols;
 			most = fmax(most, columns[node]);
+		}
+		/* Of a table with hot rows, the vectors that the node's other rows have a part in. */
+		for (uint32_t node = 0; p->hot_rows && node < n_nodes; node++) {
+			const struct sc_table *t = &dlrm->tables.at[i];
+
+			columns[node] += sc_table_outputs(t) * (double)t->dim *
+					 sc_dlrm_sent_frac(t, p, row_frac[node], dlrm->rows);
+			most = fmax(most, columns[node]);
+			row_frac[node] = 0;
 		}
 	}
 	return most * (double)dlrm->request->config.training.global_batch / per_host *
@@ -273,6 +425,8 @@ static void dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
 
 			add_shard(dlrm, p, shard, &uses[shard->rank], &ranks[shard->rank]);
 		}
+		if (p->hot_rows)
+			add_hot_rows(dlrm, p, uses, ranks);
 	}
 	for (uint32_t r = 0; r < world; r++) {
 		find_shapes(sc_request_device(dlrm->request, sc_dlrm_rank_kind(dlrm->request, r)),
@@ -288,6 +442,7 @@ static void dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
 		dlrm->exchange.host_scatter_bytes = dlrm->exchange.output_bytes;
 		dlrm->exchange.output_bytes = node_sum_bytes(dlrm);
 	}
+	dlrm->exchange.output_bytes += dlrm->exchange.pulled_bytes;
 	add_reductions(dlrm);
 }
 
@@ -410,6 +565,22 @@ static void fill_nodes(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 	}
 }
 
+/* A vector whose bag has hot rows and others is a sum of parts from several ranks. */
+static int check_hot_rows(const struct sc_dlrm *dlrm, struct sc_err *err)
+{
+	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
+		const struct sc_table_placement *t = &dlrm->plan.tables.at[i];
+
+		if (t->hot_rows && !dlrm->request->software.dlrm.partial_sums)
+			return sc_err_at(err, SC_EUNSUPPORTED, dlrm->plan.file, t->line, t->column,
+					 "table \"%.64s\": hot_rows needs software that adds up "
+					 "parts of vectors (dlrm.partial_sums of its profile), as "
+					 "hugectr; %.40s does not",
+					 t->name, dlrm->request->software.id);
+	}
+	return 0;
+}
+
 static int take_plan(struct sc_dlrm *dlrm, struct sc_err *err)
 {
 	int64_t gpus = dlrm->request->config.gpus;
@@ -423,6 +594,8 @@ static int take_plan(struct sc_dlrm *dlrm, struct sc_err *err)
 	rc = sc_shard_plan_check(&dlrm->plan, err);
 	if (rc == 0)
 		rc = sc_shard_plan_check_tables(&dlrm->plan, &dlrm->tables, err);
+	if (rc == 0)
+		rc = check_hot_rows(dlrm, err);
 	if (rc == 0 && (int64_t)dlrm->plan.world != gpus)
 		rc = sc_err_set(err, SC_ECONFLICT,
 				"the sharding plan is for %u ranks, the request has %lld GPUs",
@@ -454,6 +627,10 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 		return rc;
 	ranks = sc_arena_alloc(arena, dlrm->plan.world * sizeof(*ranks));
 	dlrm_work(dlrm, ranks);
+	/* HugeCTR reduces the gradients of hot rows, and of the dense part with them, by a kernel of its own, which has
+	 * InfiniBand's switches add (ib_comm_ar.cu: one shot, sharp_coll). */
+	if (dlrm->exchange.hot_grad_bytes > 0 && strcmp(dlrm->fabric.net.kind, "infiniband") == 0)
+		dlrm->fabric.sharp = true;
 	fold_ranks(dlrm, ranks);
 	fill_nodes(dlrm, ranks);
 	sc_dlrm_dense_sizes(dlrm);

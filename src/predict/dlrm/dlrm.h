@@ -13,7 +13,8 @@
 
 /* Steps of a rank that are built as runs of kernels. */
 enum sc_dlrm_block {
-	SC_DLRM_INDEX,    /* sort incoming indices by table */
+	SC_DLRM_LOCATE, /* which rank has the row of each id of the batch, where some rows are hot */
+	SC_DLRM_INDEX,  /* sort incoming indices by table */
 	SC_DLRM_PREFETCH, /* rows from the host */
 	SC_DLRM_LOOKUP,   /* in its shards, for the whole batch */
 	SC_DLRM_REPLICA,  /* in replicated tables, for its samples */
@@ -51,6 +52,8 @@ struct sc_dlrm_exchange {
 	/* The same within each host: table-row-wise. Where slices send partial sums: an all-to-all there. */
 	double host_scatter_bytes;
 	double replica_grad_bytes; /* all-reduce: replicated tables */
+	double hot_grad_bytes;     /* all-reduce, with the bottom MLP's: hot rows */
+	double pulled_bytes;       /* of output_bytes: hot rows, within one node */
 	/* Of a rank's samples: ids that are sorted by the rank that has the row; rows that come back, and are put in the
 	 * samples' order. */
 	double bucketed_ids, ordered_bytes;
@@ -81,17 +84,41 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 void sc_dlrm_release(struct sc_dlrm *dlrm);
 
 /* dlrm.c: facts of a request. */
+static inline bool sc_dlrm_has_hot(const struct sc_dlrm *dlrm)
+{
+	return dlrm->exchange.pulled_bytes > 0 || dlrm->exchange.hot_grad_bytes > 0;
+}
 size_t sc_dlrm_rank_kind(const struct sc_request *request, uint32_t rank);
 double sc_dlrm_rank_slowdown(const struct sc_request *request, uint32_t rank);
 
 /* The tables of a request with types resolved; each rank's work under the plan. */
 void sc_dlrm_tables(const struct sc_request *request, struct sc_arena *arena,
 		    struct sc_table_list *out);
-/* The use of one shard by the rank that has it; `samples` of the whole batch, or of a rank. */
+/* The use of one shard by the rank that has it; `samples` of the whole batch, or of a rank. Of a placement with hot
+ * rows: by the lookups of other rows. `memo` may be NULL. */
 struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
 					  const struct sc_table *table,
 					  const struct sc_table_placement *placement,
-					  const struct sc_shard *shard);
+					  const struct sc_shard *shard, struct sc_row_memo *memo);
+/* The use of the copies of a placement's hot rows, by each rank for its samples. */
+struct sc_embedding_use sc_dlrm_hot_use(const struct sc_request *request,
+					const struct sc_table *table,
+					const struct sc_table_placement *placement,
+					struct sc_row_memo *memo);
+/* What hot rows move, of each rank. Within one node (HugeCTR's NVLink_SingleNode) a rank gets the distinct ones that
+ * its samples look up from the ranks that own them, and these get their gradients back; across nodes (IB_NVLink) the
+ * gradients of all of them are reduced. Forward and backward move the pulled bytes once each. */
+struct sc_dlrm_hot_bytes {
+	double pulled, reduced;
+};
+struct sc_dlrm_hot_bytes sc_dlrm_hot_bytes_of(const struct sc_request *request,
+					      const struct sc_table *table,
+					      const struct sc_table_placement *placement,
+					      struct sc_row_memo *memo);
+/* Share of a table's pooled vectors that a share of the rows has a part in, of those that no rank has a copy of: only
+ * these are sent. 1 for a placement without hot rows. */
+double sc_dlrm_sent_frac(const struct sc_table *table, const struct sc_table_placement *placement,
+			 double row_frac, struct sc_row_memo *memo);
 /* Pooled vectors of so many columns of a table, for the whole batch. */
 double sc_dlrm_vector_bytes(const struct sc_request *request, const struct sc_table *table,
 			    double cols);

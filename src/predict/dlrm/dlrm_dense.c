@@ -276,6 +276,25 @@ static void add_embedding(const struct part *p, enum sc_op_name name,
 	step->host_us = sc_quantize_us(step->host_us * n);
 }
 
+/* Each rank has the ids of the whole batch, and asks of each where its row lies: a sector at random in a map, once for
+ * what it owns, once more within a node for what it holds a copy of (hybrid_indices.cu: calculate_model_indices,
+ * fused_cache_masks; across nodes a mask that is streamed). Ids and results are streamed. */
+static void locate_rows(const struct part *p)
+{
+	const double sector = 32, id = 4, reads = p->dlrm->exchange.pulled_bytes > 0 ? 2 : 1;
+	struct sc_embedding_shape shape = {.pass = SC_EMBEDDING_FORWARD, .tables = 1};
+
+	for (size_t i = 0; i < p->dlrm->tables.n; i++) {
+		const struct sc_table *t = &p->dlrm->tables.at[i];
+
+		shape.lookups +=
+			p->dlrm->batch * p->dlrm->plan.world * (double)t->features * t->pooling;
+	}
+	shape.hbm_bytes = reads * sector * shape.lookups;
+	shape.stream_bytes = 2 * 2 * id * shape.lookups;
+	add_embedding(p, SC_NAME_INDEX_LAYOUT, &shape);
+}
+
 void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
 			 enum sc_dlrm_block id, struct sc_block *out)
 {
@@ -293,6 +312,10 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 	p.e = sc_dtype_bytes(p.storage);
 	sc_block_clear(out);
 	switch (id) {
+	case SC_DLRM_LOCATE:
+		if (sc_dlrm_has_hot(dlrm))
+			locate_rows(&p);
+		break;
 	case SC_DLRM_INDEX: /* read and written, sorted by table; by rank before they are sent */
 		if (p.habits->index_exchange && work->index_bytes > 0)
 			add_rowwise(&p, SC_NAME_INDEX_LAYOUT,

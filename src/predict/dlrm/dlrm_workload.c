@@ -29,11 +29,12 @@ enum exchange {
 };
 struct class_lanes {
 	uint32_t host, compute, embedding, vectors, indices, reduction;
+	uint32_t ids; /* where rows lie: beside all else */
 };
 struct class_state {
 	struct class_lanes lanes;
 	uint32_t *costs[SC_N_DLRM_BLOCKS];
-	uint32_t index_ready; /* the exchange that brought the next step's indices */
+	uint32_t index_ready; /* what brought the next step's indices */
 	uint32_t step_end;    /* of the step before */
 };
 struct builder {
@@ -72,11 +73,14 @@ static const struct {
 
 /* ---- costs ---- */
 
-/* Share of the dense gradients that are the bottom MLP's. */
+/* Share of the dense gradients that are the bottom MLP's, or that are reduced with them, after the backward pass. */
 static double bottom_share(const struct sc_dlrm *dlrm)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
 	double k = (double)model->dense_features, sum = 0;
+
+	if (dlrm->request->software.grad_sync == SC_GRAD_AFTER)
+		return 1;
 
 	for (size_t i = 0; i < model->bottom_mlp.n; i++) {
 		sum += (k + 1) * (double)model->bottom_mlp.at[i];
@@ -118,7 +122,7 @@ static struct sc_collective_shape shape_of(const struct sc_dlrm *dlrm, enum exch
 		[X_HOST_GATHER] = e->host_scatter_bytes,
 		[X_REPLICAS] = e->replica_grad_bytes,
 		[X_TOP_GRADS] = e->dense_grad_bytes * (1 - bottom),
-		[X_BOTTOM_GRADS] = e->dense_grad_bytes * bottom,
+		[X_BOTTOM_GRADS] = e->dense_grad_bytes * bottom + e->hot_grad_bytes,
 	};
 	struct sc_collective_shape shape = {
 		EXCHANGES[x].kind, bytes[x],
@@ -222,19 +226,38 @@ static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t de
 	return node;
 }
 
-/* From indices to pooled vectors on the ranks that need them. Indices by table came beside the step before; those of
- * the next come beside this one, and no sooner: the exchanges of many steps ahead would fill the first ones' network
- * and be gone from the last ones'. */
+/* What the next step's lookups wait for comes beside this one, and no sooner: the exchanges of many steps ahead would
+ * fill the first ones' network and be gone from the last ones'. It is their indices by table, or where each id's row
+ * lies. Returns what came beside the step before. */
+static uint32_t prepare_indices(const struct pass *p)
+{
+	const uint32_t ready = p->st->index_ready, lane = p->st->lanes.ids;
+
+	p->st->index_ready = join_exchange(p, X_INDEX, p->st->step_end, SC_NONE);
+	if (sc_dlrm_has_hot(p->b->dlrm))
+		p->st->index_ready =
+			run_block(p, SC_DLRM_LOCATE, lane, wait_on(p, lane, p->st->step_end));
+	return ready;
+}
+
+/* From indices to vectors in its shards. Where a step is a graph, what it begins with waits for the end of the one
+ * before. */
 static uint32_t look_up(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
-	uint32_t at = p->st->index_ready;
+	uint32_t at = prepare_indices(p);
 
-	p->st->index_ready = join_exchange(p, X_INDEX, p->st->step_end, SC_NONE);
+	if (p->cls->env.cuda_graphs)
+		wait_on(p, l->embedding, p->st->step_end);
 	at = wait_on(p, l->embedding, at);
 	at = run_block(p, SC_DLRM_INDEX, l->embedding, at);
 	at = run_block(p, SC_DLRM_PREFETCH, l->embedding, at);
-	at = run_block(p, SC_DLRM_LOOKUP, l->embedding, at);
+	return run_block(p, SC_DLRM_LOOKUP, l->embedding, at);
+}
+
+/* To the ranks that need them. */
+static uint32_t send_vectors(const struct pass *p, uint32_t at)
+{
 	at = join_exchange(p, X_HOST_SCATTER, at, at);
 	at = join_exchange(p, X_SCATTER, at, at);
 	return join_exchange(p, X_OUTPUT, at, at);
@@ -252,42 +275,82 @@ static uint32_t update_tables(const struct pass *p, uint32_t dense)
 	return at;
 }
 
-/* Returns the last node of the compute lane, where the step is over. */
-static uint32_t build_pass(const struct pass *p)
+/* Up to the loss and back through the top MLP; returns the last node of it. Of two streams the bottom MLP waits for the
+ * lookups (HugeCTR's model_pipeline.cpp: bottom_network_fprop). Copies of hot rows are read when their new values are
+ * there, which within a node come with the vectors. */
+static uint32_t run_forward(const struct pass *p)
+{
+	const struct class_lanes *l = &p->st->lanes;
+	const bool has_hot = sc_dlrm_has_hot(p->b->dlrm), apart = l->embedding != l->compute;
+	uint32_t at;
+
+	if (!apart && !has_hot)
+		run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
+	if (!apart && !has_hot)
+		run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
+	at = look_up(p);
+	if (apart)
+		run_block(p, SC_DLRM_BOTTOM, l->compute, wait_on(p, l->compute, at));
+	if (apart && !has_hot)
+		run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
+	at = send_vectors(p, at);
+	if (has_hot)
+		at = run_block(p, SC_DLRM_REPLICA, l->embedding, wait_on(p, l->embedding, at));
+	if (!apart && has_hot)
+		at = run_block(p, SC_DLRM_BOTTOM, l->compute, at);
+	return run_block(p, SC_DLRM_DENSE, l->compute, wait_on(p, l->compute, at));
+}
+
+/* Returns the last reduction of gradients. Those of hot rows that owners pull, or that are reduced, are sums over each
+ * rank's samples; owners pull them by kernels that need the SMs, after the bottom MLP's. */
+static uint32_t run_backward(const struct pass *p, uint32_t dense)
 {
 	const struct class_lanes *l = &p->st->lanes;
 	const struct sc_request *req = p->b->dlrm->request;
 	const bool overlaps = req->software.grad_sync == SC_GRAD_OVERLAP;
 	const bool last_first = req->config.cluster.torus.dims.n > 0; /* collectives of a torus */
-	uint32_t vectors, dense, reduced = SC_NONE, last, node;
+	const bool has_hot = sc_dlrm_has_hot(p->b->dlrm);
+	const bool pulls = p->b->dlrm->exchange.pulled_bytes > 0;
+	uint32_t reduced = SC_NONE, summed = dense, last, sent;
 
-	double us =
-		req->software.host_step_us + req->software.dlrm.host_sample_us * p->b->dlrm->batch;
+	if (overlaps && !last_first)
+		reduced = join_exchange(p, X_TOP_GRADS, dense, SC_NONE);
+	if (has_hot)
+		summed = run_block(p, SC_DLRM_REPLICA_GRAD, l->embedding,
+				   wait_on(p, l->embedding, dense));
+	sent = pulls ? dense : update_tables(p, summed);
+	if (overlaps && last_first)
+		reduced = join_exchange(p, X_TOP_GRADS, sent, SC_NONE);
+	last = run_block(p, SC_DLRM_BOTTOM_GRAD, l->compute, dense);
+	if (!has_hot)
+		last = run_block(p, SC_DLRM_REPLICA_GRAD, l->compute, last);
+	else if (!pulls)
+		last = wait_on(p, l->compute, summed);
+	if (!overlaps) /* after all that is on the stream, of other blocks too */
+		last = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->compute,
+					 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
+	reduced = join_exchange(p, X_BOTTOM_GRADS, last, reduced);
+	reduced = join_exchange(p, X_REPLICAS, last, reduced);
+	if (pulls)
+		update_tables(p, last);
+	return reduced;
+}
+
+/* Returns the last node of the compute lane, where the step is over. */
+static uint32_t build_pass(const struct pass *p)
+{
+	const struct class_lanes *l = &p->st->lanes;
+	const struct sc_software *sw = &p->b->dlrm->request->software;
+	double us = sw->host_step_us + sw->dlrm.host_sample_us * p->b->dlrm->batch;
+	uint32_t reduced, last, node;
 
 	node = sc_graph_add_node(
 		p->b->graph, SC_NODE_HOST, l->host,
 		(struct sc_node_use){sc_block_host_cost(p->b->graph, &p->cls->env, us),
 				     SC_NAME_INPUT_HOST});
-	if (req->software.host_waits && p->st->step_end != SC_NONE)
+	if (sw->host_waits && p->st->step_end != SC_NONE)
 		sc_graph_add_dep(p->b->graph, node, p->st->step_end);
-	run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
-	run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
-	vectors = look_up(p);
-	dense = run_block(p, SC_DLRM_DENSE, l->compute, wait_on(p, l->compute, vectors));
-	if (overlaps && !last_first)
-		reduced = join_exchange(p, X_TOP_GRADS, dense, SC_NONE);
-	node = update_tables(p, dense);
-	if (overlaps && last_first)
-		reduced = join_exchange(p, X_TOP_GRADS, node, SC_NONE);
-	last = run_block(p, SC_DLRM_BOTTOM_GRAD, l->compute, dense);
-	last = run_block(p, SC_DLRM_REPLICA_GRAD, l->compute, last);
-	if (!overlaps) { /* after all that is on the stream, of other blocks too */
-		last = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->compute,
-					 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
-		reduced = join_exchange(p, X_TOP_GRADS, last, SC_NONE);
-	}
-	reduced = join_exchange(p, X_BOTTOM_GRADS, last, reduced);
-	reduced = join_exchange(p, X_REPLICAS, last, reduced);
+	reduced = run_backward(p, run_forward(p));
 	run_block(p, SC_DLRM_OPTIMIZER, l->compute, wait_on(p, l->compute, reduced));
 	node = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->embedding,
 				 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
@@ -315,9 +378,13 @@ static void add_class(struct builder *b, uint32_t c)
 	sc_graph_add_class(b->graph, value);
 	l->host = sc_graph_add_lane(b->graph, c, SC_LANE_HOST);
 	l->compute = sc_graph_add_lane(b->graph, c, SC_LANE_COMPUTE);
-	l->embedding = b->dlrm->request->software.dlrm.embedding_stream
+	/* Kernels that reach into other GPUs' memory and products take turns: a large tile leaves no room beside it. */
+	l->embedding = b->dlrm->request->software.dlrm.embedding_stream &&
+				       !(b->dlrm->exchange.pulled_bytes > 0)
 			       ? sc_graph_add_lane(b->graph, c, SC_LANE_COMPUTE)
 			       : l->compute;
+	l->ids = sc_dlrm_has_hot(b->dlrm) ? sc_graph_add_lane(b->graph, c, SC_LANE_COMPUTE)
+					  : l->compute;
 	l->vectors = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 	l->indices = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 	l->reduction = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);

@@ -27,16 +27,19 @@ struct sc_option_shard {
 	/* Of that, where the objective tells them apart: what is exchanged; rows from the host that come ahead
 	 * of a lookup; kernels without their start. */
 	double comms, prefetch_ms, forward_ms, backward_ms;
-	double vector_bytes; /* of the pooled vectors of its columns, for the whole batch */
-	double hbm_bytes;    /* of that rank */
-	double host_bytes;   /* of its host's memory */
-	double ssd_bytes;    /* of its host's SSD */
+	/* Of what is exchanged forward and again backward, for the whole batch; of gradients that all ranks reduce, in a
+	 * table's first shard. */
+	double vector_bytes, reduce_bytes;
+	double hbm_bytes;  /* of that rank */
+	double host_bytes; /* of its host's memory */
+	double ssd_bytes;  /* of its host's SSD */
 };
 struct sc_option {
 	uint32_t table;
 	enum sc_shard_type type;
 	enum sc_tier tier;
 	double cache_frac;
+	int64_t hot_rows; /* with UNIFORM, whose shards have the costs of the copies, too */
 	enum sc_spread spread;
 	/* In shards[]. UNIFORM and HOST may list fewer than their ranks, at most SC_MAX_RUNS, each standing
 	 * for a run of ranks: one for all, or several that end before run_end[0], [1], [2], the last with the
@@ -214,6 +217,19 @@ struct sc_hugectr_opts {
  * they are some of one node, else SC_ROW_WISE, on as many ranks as have it. Lookups are features * pooling. */
 int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
 		    struct sc_arena *arena, struct sc_shard_plan *out, struct sc_err *err);
+
+/* --- HugeCTR's hybrid embedding: hot rows on every GPU, all rows dealt out. --- */
+struct sc_hybrid_opts {
+	double batch; /* samples of all */
+	uint32_t gpus, gpus_per_node;
+};
+/* It takes tables with one lookup a sample. */
+bool sc_hybrid_takes(const struct sc_table *table);
+/* Rows of a table that are more frequent than so many times its threshold; 0 on one GPU. */
+int64_t sc_hybrid_hot_rows(const struct sc_hybrid_opts *opts, const struct sc_table *table,
+			   double times);
+void sc_hybrid_plan(const struct sc_hybrid_opts *opts, const struct sc_table_list *tables,
+		    struct sc_arena *arena, struct sc_shard_plan *out);
 
 /* Who waits for a search, which may be ended early, with what it has. */
 struct sc_search_watch {

@@ -58,8 +58,11 @@ static void compare(const struct sc_shard_plan *from, const struct sc_table_plac
 	};
 
 	move.moved_bytes = elem_bytes * missing(x, old->n_shards, y, new->n_shards, scratch);
-	if (old->type == new->type && old->tier == new->tier &&
-	    old->n_shards == new->n_shards &&move.moved_bytes <= 0)
+	if (new->hot_rows > old->hot_rows) /* the copies, which all ranks but one have to get */
+		move.moved_bytes += elem_bytes * (double)(new->hot_rows - old->hot_rows) *
+				    (double)new->dim *(double)(to->world - 1);
+	if (old->type == new->type && old->tier == new->tier && old->n_shards == new->n_shards &&
+	    old->hot_rows == new->hot_rows &&move.moved_bytes <= 0)
 		return;
 	out->moved_bytes += move.moved_bytes;
 	SC_VEC_PUSH(&out->moves, move);

@@ -93,19 +93,31 @@ static void time_kernels(const struct sc_iteration_costs *x, const struct sc_emb
 
 /* Forward and backward move the same bytes; within a node, sums may be added up before they leave it. */
 static double exchange_ms(const struct sc_iteration_costs *x, enum sc_shard_type type,
-			  const struct sc_table *t, const struct sc_option_shard *shard)
+			  const struct sc_option_shard *shard)
 {
 	const struct sc_exchange_rates *rates = &x->rates;
 	struct sc_dlrm_sends sends = sc_dlrm_sends_of(type, rates->partial_sums, x->per_host);
 	double ms_per_byte = sends.to_all * rates->a2a + sends.all_sum * rates->scatter +
 			     sends.host_sum * rates->host_scatter;
 
-	if (type == SC_DATA_PARALLEL)
-		return (double)t->rows * (double)shard->cols * sc_dtype_bytes(SC_FP32) *
-		       rates->reduce;
 	if (rates->by_node)
 		ms_per_byte = rates->host_scatter + rates->a2a / (double)x->per_host;
-	return 2 * shard->vector_bytes * ms_per_byte;
+	return (type == SC_DATA_PARALLEL ? 0 : 2 * shard->vector_bytes * ms_per_byte) +
+	       shard->reduce_bytes * rates->reduce;
+}
+
+/* The copies of hot rows: memory, kernels for a rank's samples, what it pulls or reduces. */
+static void add_hot(const struct sc_iteration_costs *x, const struct sc_table *t,
+		    const struct sc_table_placement *p, struct sc_option_shard *out)
+{
+	const struct sc_embedding_use use = sc_dlrm_hot_use(x->request, t, p, x->rows);
+	const struct sc_dlrm_hot_bytes moved = sc_dlrm_hot_bytes_of(x->request, t, p, x->rows);
+
+	out->hbm_bytes += (double)p->hot_rows * ((double)t->dim * sc_dtype_bytes(t->dtype) +
+						 sc_row_state_bytes(use.optimizer, (double)t->dim));
+	out->vector_bytes += moved.pulled;
+	out->reduce_bytes += moved.reduced;
+	time_kernels(x, &use, out);
 }
 
 static void cost_shard(const struct sc_iteration_costs *x, const struct sc_table_placement *p,
@@ -115,8 +127,7 @@ static void cost_shard(const struct sc_iteration_costs *x, const struct sc_table
 	struct sc_embedding_use use;
 	double bytes;
 
-	use = sc_dlrm_shard_use(x->request, t, p, shard);
-	use.memo = x->rows;
+	use = sc_dlrm_shard_use(x->request, t, p, shard, x->rows);
 	bytes = (double)shard->rows * ((double)shard->cols * sc_dtype_bytes(t->dtype) +
 				       sc_row_state_bytes(use.optimizer, (double)shard->cols));
 	*out = (struct sc_option_shard){
@@ -129,10 +140,18 @@ static void cost_shard(const struct sc_iteration_costs *x, const struct sc_table
 							 : 0,
 		.host_bytes = p->tier == SC_TIER_HBM || p->tier == SC_TIER_SSD ? 0 : bytes,
 		.ssd_bytes = p->tier == SC_TIER_SSD ? bytes : 0,
-		.vector_bytes = sc_dlrm_vector_bytes(x->request, t, (double)shard->cols),
+		.vector_bytes =
+			sc_dlrm_vector_bytes(x->request, t, (double)shard->cols) *
+			sc_dlrm_sent_frac(t, p, (double)shard->rows / (double)t->rows, x->rows),
+		.reduce_bytes =
+			p->type == SC_DATA_PARALLEL
+				? (double)t->rows * (double)shard->cols * sc_dtype_bytes(SC_FP32)
+				: 0,
 	};
 	time_kernels(x, &use, out);
-	out->comms = exchange_ms(x, p->type, t, out);
+	if (p->hot_rows)
+		add_hot(x, t, p, out);
+	out->comms = exchange_ms(x, p->type, out);
 	out->cost = out->forward_ms + out->backward_ms + out->comms;
 }
 
@@ -142,7 +161,7 @@ static bool shard_cost(const void *ctx, uint32_t table, const struct sc_table_pl
 	struct sc_shard own = *shard;
 
 	own.table = table;
-	if (own.rows <= 0 || own.cols <= 0)
+	if ((own.rows <= 0 && !p->hot_rows) || own.cols <= 0)
 		*out = (struct sc_option_shard){.row_offset = own.row_offset, .cols = own.cols};
 	else
 		cost_shard(ctx, p, &own, out);
@@ -186,8 +205,10 @@ static bool column_cost(const void *ctx, uint32_t table, enum sc_tier tier, int6
 static void cost_of_option(const void *ctx, const struct sc_option *option,
 			   struct sc_option_shard *s)
 {
-	const struct sc_table_placement p = {
-		.type = option->type, .tier = option->tier, .cache_frac = option->cache_frac};
+	const struct sc_table_placement p = {.type = option->type,
+					     .tier = option->tier,
+					     .cache_frac = option->cache_frac,
+					     .hot_rows = option->hot_rows};
 	const struct sc_shard shard = {.table = option->table,
 				       .row_offset = s->row_offset,
 				       .col_offset = s->col_offset,
@@ -225,6 +246,30 @@ static void add_tier_options(const struct sc_option_maker *maker, uint32_t table
 		sc_option_add(maker, &o, x->per_host, t->dim);
 }
 
+/* All rows dealt out, the most frequent of them on every rank, by three frequencies around HugeCTR's own. */
+static void add_hot_options(const struct sc_option_maker *maker, uint32_t table)
+{
+	static const double times[] = {4, 1, 0.25};
+	const struct sc_iteration_costs *x = maker->ctx;
+	const struct sc_table *t = &x->tables.at[table];
+	const struct sc_hybrid_opts opts = {(double)x->request->config.training.global_batch,
+					    x->world, x->per_host};
+	struct sc_option o = {
+		.table = table, .type = SC_ROW_WISE, .spread = SC_SPREAD_UNIFORM, .hot_rows = 0};
+
+	if (!x->rates.partial_sums || x->world < 2 || !sc_hybrid_takes(t) ||
+	    x->request->config.training.optimizer != SC_OPT_SGD)
+		return;
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		const int64_t hot = sc_hybrid_hot_rows(&opts, t, times[i]);
+
+		if (hot <= o.hot_rows)
+			continue;
+		o.hot_rows = hot;
+		sc_option_add(maker, &o, x->world, t->dim);
+	}
+}
+
 static void add_table(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
 		      uint32_t table)
 {
@@ -242,6 +287,7 @@ static void add_table(const struct sc_iteration_costs *x, struct sc_shard_proble
 		    ((!x->hbm_alone || x->named[table]) && (tier != SC_TIER_SSD || x->ssd)))
 			add_tier_options(&maker, table, (enum sc_tier)tier);
 	}
+	add_hot_options(&maker, table);
 }
 
 /* Do two tables cost the same in every option? Copies of one (`count`) share the lists of their reuse. */
@@ -327,7 +373,7 @@ static bool fits_hbm(const struct sc_iteration_costs *x, struct sc_shard_problem
 		struct sc_shard shard = {.table = i, .rows = t->rows, .cols = t->dim};
 		struct sc_embedding_use use;
 
-		use = sc_dlrm_shard_use(x->request, t, &p, &shard);
+		use = sc_dlrm_shard_use(x->request, t, &p, &shard, x->rows);
 		need += (double)t->rows * ((double)t->dim * sc_dtype_bytes(t->dtype) +
 					   sc_row_state_bytes(use.optimizer, (double)t->dim));
 	}

@@ -211,6 +211,7 @@ static struct sc_choice choice_of_option(const struct sc_shard_model *m, uint32_
 		.type = o->type,
 		.tier = o->tier,
 		.cache_frac = o->cache_frac,
+		.hot_rows = o->hot_rows,
 		.n = o->n_shards,
 		.shards = &m->problem->shards.at[o->first_shard],
 	};
@@ -623,6 +624,7 @@ uint32_t sc_shard_model_made(struct sc_shard_model *m, uint32_t unit,
 			      .type = at->type,
 			      .tier = at->tier,
 			      .cache_frac = at->cache_frac,
+			      .hot_rows = at->hot_rows,
 			      .made = true,
 			      .n = at->n_shards,
 			      .shards = costs};

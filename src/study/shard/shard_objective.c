@@ -487,6 +487,17 @@ static int make_whole(const struct sc_start *start, const struct sc_start_ask *a
 
 /* ---- planners of other programs, under their own costs ---- */
 
+/* As its recipes for tables with one lookup a sample do; its hybrid embedding steps by SGD alone. */
+static bool is_hybrid(const struct sc_request *request, const struct sc_table_list *tables)
+{
+	size_t n = 0;
+
+	while (n < tables->n && sc_hybrid_takes(&tables->at[n]))
+		n++;
+	return n == tables->n && request->config.training.optimizer == SC_OPT_SGD &&
+	       request->config.gpus > 1 && request->software.dlrm.partial_sums;
+}
+
 static int make_hugectr(const struct sc_start *start, const struct sc_start_ask *ask,
 			struct sc_made_plan *out, struct sc_err *err)
 {
@@ -496,6 +507,14 @@ static int make_hugectr(const struct sc_start *start, const struct sc_start_ask 
 	(void)start;
 	sc_dlrm_tables(ask->request, ask->arena, &tables);
 	hugectr_opts_of(ask->request, &opts);
+	if (is_hybrid(ask->request, &tables)) {
+		const struct sc_hybrid_opts hybrid = {
+			(double)ask->request->config.training.global_batch, opts.gpus,
+			opts.gpus_per_node};
+
+		sc_hybrid_plan(&hybrid, &tables, ask->arena, &out->plan);
+		return 0;
+	}
 	return sc_hugectr_plan(&opts, &tables, ask->arena, &out->plan, err);
 }
 

@@ -43,7 +43,7 @@ bool sc_shard_cost_of(const struct sc_shard_problem *p, uint32_t table,
 	bool known;
 
 	*out = (struct sc_option_shard){.cost = 0};
-	if (p->column_cost &&
+	if (p->column_cost && !at->hot_rows &&
 	    (at->type == SC_TABLE_WISE || at->type == SC_COLUMN_WISE ||
 	     at->type == SC_TABLE_COLUMN_WISE) &&
 	    shard->rows == p->tables[table].rows && shard->cols > 0)
@@ -66,6 +66,7 @@ void sc_plan_add_option(struct sc_shard_plan *plan, const struct sc_shard_proble
 
 	at->tier = o->tier;
 	at->cache_frac = o->tier == SC_TIER_CACHED ? o->cache_frac : 0;
+	at->hot_rows = o->hot_rows;
 	for (uint32_t i = 0; i < sc_option_n_shards(problem, o); i++) {
 		struct sc_option_shard s;
 

@@ -25,6 +25,7 @@ struct sc_choice {
 	double total;     /* cost of all */
 	double host, ssd; /* bytes of all */
 	double cache_frac;
+	int64_t hot_rows;
 };
 /* Tables that are placed together: one, or those that TOGETHER constraints join. */
 struct sc_unit {

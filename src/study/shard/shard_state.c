@@ -375,7 +375,7 @@ bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit)
  * believed. */
 
 /* Sums of vectors: over all ranks, within a host. Where slices send partial sums over several hosts, vectors
- * that leave one: of slices of the same rows there, one. */
+ * that leave one: of slices of the same rows there, one, but for a table with hot rows, whose slices send different ones. */
 static void add_sums(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
 		     const struct sc_dlrm_sends *sends, double sign)
 {
@@ -391,7 +391,7 @@ static void add_sums(struct sc_shard_state *s, const struct sc_choice *c, const 
 	}
 	for (uint32_t i = 0; i < c->n; i++, last = host) {
 		host = (uint32_t)sc_choice_rank(m, c, ranks, i) / m->per_host;
-		if (host != last ||
+		if (host != last || c->hot_rows ||
 		    !(c->type == SC_ROW_WISE || c->type == SC_TABLE_ROW_WISE || c->type == SC_GRID))
 			p->host_columns[host] += sign * sc_choice_shard(c, i)->vector_bytes;
 	}
@@ -404,11 +404,9 @@ static void phases_add(struct sc_shard_state *s, const struct sc_choice *c, cons
 	struct sc_phases *p = s->phases;
 	struct sc_dlrm_sends sends = sc_dlrm_sends_of(c->type, p->rates->partial_sums, m->per_host);
 
-	if (c->type == SC_DATA_PARALLEL) {
+	if (c->type == SC_DATA_PARALLEL)
 		p->replica_ms += sign * (c->shards[0].forward_ms + c->shards[0].backward_ms);
-		p->reduce_bytes += sign * (double)c->shards[0].rows * (double)c->shards[0].cols *
-				   sc_dtype_bytes(SC_FP32);
-	}
+	p->reduce_bytes += sign * c->shards[0].reduce_bytes;
 	for (uint32_t i = 0; i < c->n; i++) {
 		const struct sc_option_shard *shard = sc_choice_shard(c, i);
 		uint32_t rank = (uint32_t)sc_choice_rank(m, c, ranks, i);

@@ -254,7 +254,8 @@ static bool same_plan(const struct sc_shard_plan *a, const struct sc_shard_plan 
 	for (size_t i = 0; i < a->tables.n; i++) {
 		const struct sc_table_placement *x = &a->tables.at[i], *y = &b->tables.at[i];
 
-		if (x->type != y->type || x->tier != y->tier || x->n_shards != y->n_shards)
+		if (x->type != y->type || x->tier != y->tier || x->n_shards != y->n_shards ||
+		    x->hot_rows != y->hot_rows)
 			return false;
 	}
 	/* no padding */

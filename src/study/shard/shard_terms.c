@@ -14,7 +14,7 @@ static bool option_matches(const struct sc_shard_problem *p, const struct sc_opt
 {
 	const struct sc_shard *shards = &plan->shards.at[at->first_shard];
 
-	if (o->type != at->type || o->tier != at->tier)
+	if (o->type != at->type || o->tier != at->tier || o->hot_rows != at->hot_rows)
 		return false;
 	if (o->tier == SC_TIER_CACHED && fabs(o->cache_frac - at->cache_frac) > 1e-9)
 		return false;
@@ -55,6 +55,7 @@ static int add_table(const struct sc_shard_problem *problem, uint32_t table,
 			.option_shard = UINT32_MAX,
 			.rows = s->rows,
 			.cols = s->cols,
+			.hot_rows = t->hot_rows,
 			.type = t->type,
 			.tier = t->tier,
 		};
@@ -385,6 +386,7 @@ static void write_table(const struct sc_shard_state *s, uint32_t table, uint32_t
 	at->tier = o ? o->tier : c->tier;
 	if (at->tier == SC_TIER_CACHED)
 		at->cache_frac = o ? o->cache_frac : c->cache_frac;
+	at->hot_rows = c->hot_rows;
 	for (uint32_t i = 0; i < c->n; i++) {
 		struct sc_option_shard shard;
 

@@ -9,7 +9,7 @@ struct sc_shard_term {
 	uint32_t table; /* of the problem */
 	uint32_t rank;
 	uint32_t option_shard; /* in problem->shards; UINT32_MAX: made by column_cost */
-	int64_t rows, cols;
+	int64_t rows, cols, hot_rows;
 	enum sc_shard_type type;
 	enum sc_tier tier;
 	double ms, hbm_bytes, host_bytes, ssd_bytes;
