@@ -26,6 +26,9 @@ static enum sc_link_topology topology_of(const struct sc_cluster *cluster,
 		return SC_LINK_SWITCH;
 	if (device->vendor && strcmp(device->vendor, "amd") == 0)
 		return SC_LINK_MESH;
+	/* The module of 16-GPU nodes (V100 SXM3) exists only behind their switches, however few a node is said to have. */
+	if (device->cuda_capability > 0 && device->usual_gpus_per_node > CUBE_MESH_GPUS)
+		return SC_LINK_SWITCH;
 	if (link_gpus < SWITCH_MIN_GPUS)
 		return SC_LINK_MESH; /* boards of four are wired pair by pair */
 	if (link_gpus == CUBE_MESH_GPUS && device->cuda_capability <= VOLTA_CAPABILITY)

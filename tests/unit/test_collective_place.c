@@ -31,6 +31,21 @@ static int place(enum sc_collective kind, const int *sizes, size_t n,
 
 FIXTURE(set_up, arena_end)
 
+/* Eight V100 are wired as a DGX-1's where their module exists there: that of 16-GPU nodes is behind switches alone. */
+TEST(a_module_of_switches_has_no_cube)
+{
+	machine.config.cluster.links = SC_LINKS_USUAL;
+	ck_assert_int_eq(sc_fabric_from_request(&machine, &fabric, NULL), 0);
+	ck_assert_int_eq(fabric.topology, SC_LINK_WIRED);
+	ck_assert_int_eq(sc_device_load("v100-sxm3-32gb", &arena, &machine.device, NULL), 0);
+	for (int64_t n = 4; n <= 16; n *= 2) {
+		machine.config.gpus = machine.config.cluster.gpus_per_node = n;
+		machine.config.cluster.scale_up_gpus = n;
+		ck_assert_int_eq(sc_fabric_from_request(&machine, &fabric, NULL), 0);
+		ck_assert_int_eq(fabric.topology, SC_LINK_SWITCH);
+	}
+}
+
 /* Pairs get two links each where the first that are free get one or two; after a square of four the other's pairs. */
 TEST(pairs_of_a_dgx1)
 {
