@@ -421,6 +421,31 @@ TEST(what_habits_gain)
 	}
 }
 
+/* One rank's products for all samples take longer than each rank's for its own; it has no tables, and all ranks get
+ * what it sends. A lookup's own cycles make a step longer by no more than all of them on all SMs. */
+TEST(one_rank_has_the_bottom_mlp)
+{
+	struct sc_request *req =
+		request(GPUS8 "training.global_batch=65536 training.software=nvidia-dlrm-pt "
+			      "model.interaction=dot training.precision=fp32");
+	struct sc_dlrm dlrm;
+	double one = ms_of(req), cycles;
+
+	ck_assert(sc_dlrm_one_rank_bottom(req));
+	init_dlrm(&dlrm, req, NULL);
+	ck_assert_double_le(class_of(&dlrm, 0)->work.n_tables, 0);
+	ck_assert_double_ge(dlrm.exchange.output_bytes, 65536.0 * FIX_DIM * 4);
+	sc_dlrm_release(&dlrm);
+	req->software.dlrm.one_rank_bottom = false;
+	ck_assert_double_lt(ms_of(req), one);
+	req->software.dlrm.one_rank_bottom = true;
+	req->software.dlrm.lookup_cycles = 0;
+	cycles = one - ms_of(req);
+	ck_assert_double_gt(cycles, 0);
+	req->config.gpus = 1;
+	ck_assert(!sc_dlrm_one_rank_bottom(req));
+}
+
 TEST(graphs_launch_at_once)
 {
 	struct sc_request *req = request("training.cuda_graphs=false training.global_batch=256");

@@ -65,6 +65,7 @@ static struct sc_dlrm_exchange exchange_of(const struct sc_request *req)
 	return out;
 }
 
+/* Beside the rows that owners read, and step, for others. */
 static double held_bytes(const struct sc_request *req, double *lookups)
 {
 	struct sc_dlrm dlrm;
@@ -78,6 +79,8 @@ static double held_bytes(const struct sc_request *req, double *lookups)
 		bytes = fmax(bytes, w->table_bytes);
 		*lookups += dlrm.classes[c].multiplicity * (w->lookup.lookups + w->replica.lookups);
 	}
+	*lookups -= dlrm.exchange.pulled_bytes / (FIX_DIM * dlrm.output_elem_bytes) *
+		    (double)dlrm.plan.world;
 	sc_dlrm_release(&dlrm);
 	return bytes;
 }

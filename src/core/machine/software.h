@@ -27,9 +27,11 @@ struct sc_dlrm_habits {
 	bool partial_sums;
 	bool index_exchange; /* ranks read their own samples, and exchange indices by table, a batch ahead */
 	bool embedding_stream; /* embeddings run on a stream of their own, beside the bottom MLP */
-	bool fused_mlp;        /* bias, activation and their gradients ride on the GEMMs */
+	bool one_rank_bottom; /* rank 0 runs the bottom MLP for all, whose outputs are exchanged as a table's */
+	bool fused_mlp; /* bias, activation and their gradients ride on the GEMMs */
 	enum sc_embedding_kernel embedding_kernel;
 	double embedding_eff, host_sample_us;
+	double lookup_cycles; /* of an SM, that a lookup's gradient takes beside the kernels here: sorts, sparse tensors */
 	double table_us;  /* each looked up by kernels of its own: distinct ids, casts, copies */
 	double output_us; /* on every rank: cut out, put together */
 };

@@ -293,11 +293,22 @@ static void add_hot_rows(struct sc_dlrm *dlrm, const struct sc_table_placement *
 	const struct sc_embedding_use use = sc_dlrm_hot_use(dlrm->request, table, p, dlrm->rows);
 	const struct sc_dlrm_hot_bytes bytes =
 		sc_dlrm_hot_bytes_of(dlrm->request, table, p, dlrm->rows);
+	struct sc_embedding_use owned = use;
 
+	/* Of the rows that it owns a rank reads those that any other needs, and steps them by what it pulls. */
+	if (bytes.pulled > 0) {
+		owned.skew = use.unique_rows / table_lookups(table, use.samples);
+		owned.output_frac =
+			fmin(1, use.unique_rows / (use.samples * (double)table->features));
+		owned.unique_rows =
+			fmin(use.unique_rows, (double)p->hot_rows / (double)dlrm->plan.world);
+	}
 	dlrm->exchange.pulled_bytes += bytes.pulled;
 	dlrm->exchange.hot_grad_bytes += bytes.reduced;
 	for (uint32_t r = 0; r < dlrm->plan.world; r++) {
 		SC_VEC_PUSH(&uses[r].replicas, use);
+		if (bytes.pulled > 0)
+			SC_VEC_PUSH(&uses[r].shards, owned);
 		ranks[r].table_bytes +=
 			(double)p->hot_rows * (double)table->dim * sc_dtype_bytes(table->dtype);
 		ranks[r].state_bytes +=
@@ -417,6 +428,12 @@ static void dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
 	double most_index = 0, most_sent = 0;
 
 	memset(ranks, 0, world * sizeof(*ranks));
+	if (sc_dlrm_one_rank_bottom(dlrm->request)) {
+		const struct sc_ints *widths = &dlrm->request->config.model.bottom_mlp;
+
+		ranks[0].output_bytes = (double)dlrm->request->config.training.global_batch *
+					(double)widths->at[widths->n - 1] * dlrm->output_elem_bytes;
+	}
 	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
 		const struct sc_table_placement *p = &dlrm->plan.tables.at[i];
 
@@ -479,7 +496,7 @@ enum {
 };
 /* What alone the costs of a class depend on. */
 struct work_key {
-	double kind, slowdown, n_tables, index_bytes;
+	double kind, bottom, slowdown, n_tables, index_bytes;
 	double shapes[4][SHAPE_NUMBERS];
 };
 
@@ -488,7 +505,8 @@ static struct work_key key_of(const struct sc_dlrm_class *cls)
 	const struct sc_dlrm_work *w = &cls->work;
 	const struct sc_embedding_shape *shapes[] = {&w->lookup, &w->update, &w->prefetch,
 						     &w->replica};
-	struct work_key key = {cls->kind, cls->slowdown, w->n_tables, w->index_bytes, {{0}}};
+	struct work_key key = {cls->kind,   cls->bottom,    cls->slowdown,
+			       w->n_tables, w->index_bytes, {{0}}};
 
 	for (int k = 0; k < 4; k++)
 		memcpy(key.shapes[k], &shapes[k]->tables, sizeof(key.shapes[k]));
@@ -532,6 +550,7 @@ static void fold_ranks(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 			.representative = r,
 			.multiplicity = 1,
 			.kind = (uint8_t)sc_dlrm_rank_kind(dlrm->request, r),
+			.bottom = r == 0 || !sc_dlrm_one_rank_bottom(dlrm->request),
 			.slowdown = sc_dlrm_rank_slowdown(dlrm->request, r),
 		};
 		key = key_of(cls);

@@ -4,6 +4,7 @@
 #define SC_PREDICT_DLRM_H
 
 #include "base/arena.h"
+#include "base/units.h"
 #include "core/config/config.h"
 #include "core/embedding/shard_plan.h"
 #include "models/embedding_kernel.h"
@@ -40,6 +41,7 @@ struct sc_dlrm_class {
 	struct sc_dlrm_work work;
 	uint32_t representative, multiplicity;
 	uint8_t kind; /* of GPU */
+	bool bottom;  /* runs the bottom MLP */
 	double slowdown;
 	struct sc_block_env env;
 	struct sc_block block[SC_N_DLRM_BLOCKS];
@@ -84,6 +86,19 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 void sc_dlrm_release(struct sc_dlrm *dlrm);
 
 /* dlrm.c: facts of a request. */
+/* What the gradients of so many lookups take on all SMs, beside the kernels. */
+static inline double sc_dlrm_lookups_us(const struct sc_software *software,
+					const struct sc_device *device, double lookups)
+{
+	return sc_mhz_cycles_us(lookups * software->dlrm.lookup_cycles / (double)device->sm_count,
+				device->boost_mhz);
+}
+/* Does rank 0 run the bottom MLP for all samples? */
+static inline bool sc_dlrm_one_rank_bottom(const struct sc_request *request)
+{
+	return request->software.dlrm.one_rank_bottom && request->config.gpus > 1 &&
+	       request->config.model.bottom_mlp.n > 0;
+}
 static inline bool sc_dlrm_has_hot(const struct sc_dlrm *dlrm)
 {
 	return dlrm->exchange.pulled_bytes > 0 || dlrm->exchange.hot_grad_bytes > 0;

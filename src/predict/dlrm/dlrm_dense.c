@@ -268,12 +268,40 @@ static void add_embedding(const struct part *p, enum sc_op_name name,
 		return;
 	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
 	step = &p->block->steps.at[first];
-	step->cost.work_us = sc_quantize_us(step->cost.work_us / p->habits->embedding_eff);
+	step->cost.work_us /= p->habits->embedding_eff;
+	if (shape->pass == SC_EMBEDDING_BACKWARD)
+		step->cost.work_us += sc_dlrm_lookups_us(p->cls->env.software, p->cls->env.device,
+							 shape->lookups) *
+				      p->cls->slowdown;
+	step->cost.work_us = sc_quantize_us(step->cost.work_us);
 	/* a kernel for each table: its start and drain, and the host's launch, for each */
 	step->cost.latency_us =
 		sc_quantize_us(step->cost.latency_us * n +
 			       (name == SC_NAME_TABLE_UPDATE ? n * p->habits->table_us : 0));
 	step->host_us = sc_quantize_us(step->host_us * n);
+}
+
+/* The gradients of hot rows: a block of a thread a column takes one vector after another, at most 16 blocks an SM, and
+ * waits in turn for its place in the list, its id, its row's place and its gradient (frequent_local_reduce). */
+static void wait_for_vectors(const struct part *p, const struct sc_embedding_shape *shape)
+{
+	const struct sc_device *device = p->cls->env.device;
+	const double loads = 4, threads = 2048, most = 16;
+	const double blocks = fmin(most, threads / (double)p->dlrm->tables.at[0].dim);
+	const double us = sc_mhz_cycles_us(shape->lookups * loads * device->embedding.load_cycles /
+						   (blocks * (double)device->sm_count),
+					   device->boost_mhz) *
+			  p->cls->slowdown;
+	struct sc_cost *cost = &p->block->steps.at[p->block->steps.n - 1].cost;
+
+	cost->work_us = sc_quantize_us(fmax(cost->work_us, us));
+}
+
+static double bottom_samples(const struct sc_dlrm *dlrm)
+{
+	return sc_dlrm_one_rank_bottom(dlrm->request)
+		       ? (double)dlrm->request->config.training.global_batch
+		       : dlrm->batch;
 }
 
 /* Each rank has the ids of the whole batch, and asks of each where its row lies: a sector at random in a map, once for
@@ -334,6 +362,9 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 		add_embedding(&p, SC_NAME_REPLICA_LOOKUP, &work->replica);
 		break;
 	case SC_DLRM_BOTTOM:
+		if (!cls->bottom)
+			break;
+		p.b = bottom_samples(dlrm);
 		mlp_forward(&p, &model->bottom_mlp, (double)model->dense_features,
 			    SC_NAME_BOTTOM_MLP);
 		break;
@@ -341,11 +372,16 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 		dense_block(&p);
 		break;
 	case SC_DLRM_BOTTOM_GRAD:
+		if (!cls->bottom)
+			break;
+		p.b = bottom_samples(dlrm);
 		mlp_backward(&p, &model->bottom_mlp, (double)model->dense_features,
 			     SC_NAME_BOTTOM_MLP, false);
 		break;
 	case SC_DLRM_REPLICA_GRAD:
 		add_embedding(&p, SC_NAME_REPLICA_GRAD, &work->replica_grad);
+		if (sc_dlrm_has_hot(dlrm))
+			wait_for_vectors(&p, &work->replica_grad);
 		break;
 	case SC_DLRM_UPDATE:
 		add_embedding(&p, SC_NAME_TABLE_UPDATE, &work->update);

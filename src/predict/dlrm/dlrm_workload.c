@@ -79,7 +79,8 @@ static double bottom_share(const struct sc_dlrm *dlrm)
 	const struct sc_model *model = &dlrm->request->config.model;
 	double k = (double)model->dense_features, sum = 0;
 
-	if (dlrm->request->software.grad_sync == SC_GRAD_AFTER)
+	if (dlrm->request->software.grad_sync == SC_GRAD_AFTER &&
+	    !sc_dlrm_one_rank_bottom(dlrm->request))
 		return 1;
 
 	for (size_t i = 0; i < model->bottom_mlp.n; i++) {
@@ -112,6 +113,7 @@ static struct sc_collective_shape shape_of(const struct sc_dlrm *dlrm, enum exch
 {
 	const struct sc_dlrm_exchange *e = &dlrm->exchange;
 	const double bottom = bottom_share(dlrm);
+	const bool one_rank = sc_dlrm_one_rank_bottom(dlrm->request);
 	const double bytes[N_EXCHANGES] = {
 		[X_INDEX] = dlrm->request->software.dlrm.index_exchange ? e->index_bytes : 0,
 		[X_OUTPUT] = e->output_bytes,
@@ -122,7 +124,9 @@ static struct sc_collective_shape shape_of(const struct sc_dlrm *dlrm, enum exch
 		[X_HOST_GATHER] = e->host_scatter_bytes,
 		[X_REPLICAS] = e->replica_grad_bytes,
 		[X_TOP_GRADS] = e->dense_grad_bytes * (1 - bottom),
-		[X_BOTTOM_GRADS] = e->dense_grad_bytes * bottom + e->hot_grad_bytes,
+		/* what one rank alone has is reduced by none */
+		[X_BOTTOM_GRADS] =
+			(one_rank ? 0 : e->dense_grad_bytes * bottom) + e->hot_grad_bytes,
 	};
 	struct sc_collective_shape shape = {
 		EXCHANGES[x].kind, bytes[x],
@@ -282,13 +286,15 @@ static uint32_t run_forward(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
 	const bool has_hot = sc_dlrm_has_hot(p->b->dlrm), apart = l->embedding != l->compute;
-	uint32_t at;
+	uint32_t at, bottom = SC_NONE;
 
-	if (!apart && !has_hot)
-		run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
-	if (!apart && !has_hot)
+	if (!apart && !has_hot) {
+		bottom = run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
 		run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
+	}
 	at = look_up(p);
+	if (at == SC_NONE && sc_dlrm_one_rank_bottom(p->b->dlrm->request))
+		at = bottom; /* of a rank without tables: what it sends */
 	if (apart)
 		run_block(p, SC_DLRM_BOTTOM, l->compute, wait_on(p, l->compute, at));
 	if (apart && !has_hot)
@@ -321,6 +327,8 @@ static uint32_t run_backward(const struct pass *p, uint32_t dense)
 	sent = pulls ? dense : update_tables(p, summed);
 	if (overlaps && last_first)
 		reduced = join_exchange(p, X_TOP_GRADS, sent, SC_NONE);
+	if (sc_dlrm_one_rank_bottom(req)) /* whose gradients come with the vectors' */
+		dense = wait_on(p, l->compute, sent);
 	last = run_block(p, SC_DLRM_BOTTOM_GRAD, l->compute, dense);
 	if (!has_hot)
 		last = run_block(p, SC_DLRM_REPLICA_GRAD, l->compute, last);

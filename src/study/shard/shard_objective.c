@@ -557,13 +557,18 @@ static int64_t n_slices(const struct sc_request *request, const struct sc_table 
 	return n;
 }
 
+enum { FEW_RANKS = 5 };
+
 /* By memory (distributed-embeddings) or by lookups (NVIDIA's DLRM). Exchanges go by the rank with most pieces, so both
  * keep counts even. */
 static int make_sliced(const struct sc_start *start, const struct sc_start_ask *ask,
 		       struct sc_made_plan *out, struct sc_err *err)
 {
 	const struct sc_request *req = ask->request;
-	struct greedy how = {.world = (uint32_t)req->config.gpus};
+	/* get_device_mapping of NVIDIA's DLRM in PyTorch (dlrm/utils/distributed.py): of 5 ranks or more one has the bottom MLP
+	 * alone. */
+	const uint32_t apart = sc_dlrm_one_rank_bottom(req) && req->config.gpus >= FEW_RANKS;
+	struct greedy how = {.world = (uint32_t)req->config.gpus - apart};
 	size_t n = 0;
 	struct sc_table_list tables;
 	struct piece *pieces;
@@ -586,7 +591,7 @@ static int make_sliced(const struct sc_start *start, const struct sc_start_ask *
 	}
 	how.max_pieces = (n + how.world - 1) / how.world;
 	place_greedily(&how, pieces, n, ask->arena);
-	out->plan.world = how.world;
+	out->plan.world = how.world + apart;
 	out->plan.ranks_per_host = sc_dlrm_ranks_together(req);
 	for (size_t i = 0; i < n; i++) {
 		const struct sc_table *t = &tables.at[pieces[i].table];
@@ -595,10 +600,11 @@ static int make_sliced(const struct sc_start *start, const struct sc_start_ask *
 			sc_plan_begin_table(&out->plan, t,
 					    pieces[i].cols < t->dim ? SC_COLUMN_WISE
 								    : SC_TABLE_WISE);
-		sc_plan_add_shard(&out->plan, &(struct sc_shard){.rank = pieces[i].rank,
-								 .col_offset = pieces[i].col_offset,
-								 .rows = t->rows,
-								 .cols = pieces[i].cols});
+		sc_plan_add_shard(&out->plan,
+				  &(struct sc_shard){.rank = pieces[i].rank + (int32_t)apart,
+						     .col_offset = pieces[i].col_offset,
+						     .rows = t->rows,
+						     .cols = pieces[i].cols});
 	}
 	return 0;
 }
