@@ -79,7 +79,8 @@ static double bottom_share(const struct sc_dlrm *dlrm)
 	const struct sc_model *model = &dlrm->request->config.model;
 	double k = (double)model->dense_features, sum = 0;
 
-	if (dlrm->request->software.grad_sync == SC_GRAD_AFTER &&
+	/* a torus issues the collectives of a layer */
+	if (dlrm->request->software.grad_sync == SC_GRAD_AFTER && !dlrm->fabric.torus.dims.n &&
 	    !sc_dlrm_one_rank_bottom(dlrm->request))
 		return 1;
 
@@ -279,25 +280,27 @@ static uint32_t update_tables(const struct pass *p, uint32_t dense)
 	return at;
 }
 
-/* Up to the loss and back through the top MLP; returns the last node of it. Of two streams the bottom MLP waits for the
- * lookups (HugeCTR's model_pipeline.cpp: bottom_network_fprop). Copies of hot rows are read when their new values are
+/* Up to the loss and back through the top MLP; returns the last node of it. Of a graph's two streams the bottom MLP waits
+ * for the lookups (HugeCTR's model_pipeline.cpp: bottom_network_fprop). Copies of hot rows are read when their new values are
  * there, which within a node come with the vectors. */
 static uint32_t run_forward(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
 	const bool has_hot = sc_dlrm_has_hot(p->b->dlrm), apart = l->embedding != l->compute;
+	const bool waits = apart && p->cls->env.cuda_graphs;
 	uint32_t at, bottom = SC_NONE;
 
-	if (!apart && !has_hot) {
+	if (!waits && !(has_hot && !apart)) {
 		bottom = run_block(p, SC_DLRM_BOTTOM, l->compute, SC_NONE);
-		run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
+		if (!has_hot)
+			run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
 	}
 	at = look_up(p);
 	if (at == SC_NONE && sc_dlrm_one_rank_bottom(p->b->dlrm->request))
 		at = bottom; /* of a rank without tables: what it sends */
-	if (apart)
+	if (waits)
 		run_block(p, SC_DLRM_BOTTOM, l->compute, wait_on(p, l->compute, at));
-	if (apart && !has_hot)
+	if (waits && !has_hot)
 		run_block(p, SC_DLRM_REPLICA, l->compute, SC_NONE);
 	at = send_vectors(p, at);
 	if (has_hot)
@@ -334,9 +337,11 @@ static uint32_t run_backward(const struct pass *p, uint32_t dense)
 		last = run_block(p, SC_DLRM_REPLICA_GRAD, l->compute, last);
 	else if (!pulls)
 		last = wait_on(p, l->compute, summed);
-	if (!overlaps) /* after all that is on the stream, of other blocks too */
+	if (!overlaps) { /* after all that is on the stream, of other blocks too */
 		last = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->compute,
 					 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
+		reduced = join_exchange(p, X_TOP_GRADS, last, SC_NONE);
+	}
 	reduced = join_exchange(p, X_BOTTOM_GRADS, last, reduced);
 	reduced = join_exchange(p, X_REPLICAS, last, reduced);
 	if (pulls)
