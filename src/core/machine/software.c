@@ -107,8 +107,6 @@ static const struct sc_field DLRM_FIELDS[] = {
 		    "whose kernels look rows up and step them; default tbe, FBGEMM's"),
 	NUMBER(sc_dlrm_habits, embedding_eff, 0.01, 10, 1,
 	       "speed of embedding kernels over the device's; default 1"),
-	NUMBER(sc_dlrm_habits, lookup_cycles, 0, 1e6, 0,
-	       "cycles of an SM that a lookup's gradient takes beside the kernels'"),
 	NUMBER(sc_dlrm_habits, host_sample_us, 0, 1e9, 0,
 	       "CPU time of the input pipeline a sample of a rank, us"),
 	NUMBER(sc_dlrm_habits, table_us, 0, 1e9, 0,

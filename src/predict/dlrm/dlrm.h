@@ -86,13 +86,6 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 void sc_dlrm_release(struct sc_dlrm *dlrm);
 
 /* dlrm.c: facts of a request. */
-/* What the gradients of so many lookups take on all SMs, beside the kernels. */
-static inline double sc_dlrm_lookups_us(const struct sc_software *software,
-					const struct sc_device *device, double lookups)
-{
-	return sc_mhz_cycles_us(lookups * software->dlrm.lookup_cycles / (double)device->sm_count,
-				device->boost_mhz);
-}
 /* Does rank 0 run the bottom MLP for all samples? */
 static inline bool sc_dlrm_one_rank_bottom(const struct sc_request *request)
 {

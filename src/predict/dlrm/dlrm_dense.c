@@ -269,10 +269,6 @@ static void add_embedding(const struct part *p, enum sc_op_name name,
 	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
 	step = &p->block->steps.at[first];
 	step->cost.work_us /= p->habits->embedding_eff;
-	if (shape->pass == SC_EMBEDDING_BACKWARD)
-		step->cost.work_us += sc_dlrm_lookups_us(p->cls->env.software, p->cls->env.device,
-							 shape->lookups) *
-				      p->cls->slowdown;
 	step->cost.work_us = sc_quantize_us(step->cost.work_us);
 	/* a kernel for each table: its start and drain, and the host's launch, for each */
 	step->cost.latency_us =

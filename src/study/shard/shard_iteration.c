@@ -85,11 +85,8 @@ static void time_kernels(const struct sc_iteration_costs *x, const struct sc_emb
 		if (!(op.u.embedding.lookups > 0) && !(op.u.embedding.host_bytes > 0))
 			continue;
 		sc_op_model_get(SC_OP_EMBEDDING)->time(x->device, &op, &time);
-		ms = (time.total_us - time.fixed_us) / x->request->software.dlrm.embedding_eff;
-		if (passes[i] == SC_EMBEDDING_BACKWARD)
-			ms += sc_dlrm_lookups_us(&x->request->software, x->device,
-						 op.u.embedding.lookups);
-		ms /= SC_US_PER_MS;
+		ms = (time.total_us - time.fixed_us) / x->request->software.dlrm.embedding_eff /
+		     SC_US_PER_MS;
 		*(passes[i] == SC_EMBEDDING_BACKWARD ? &out->backward_ms : &out->forward_ms) += ms;
 	}
 }
