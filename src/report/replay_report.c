@@ -179,6 +179,7 @@ static void append_verdict(const struct sc_replay_result *r, struct sc_strbuf *o
 		[SC_LOSS_BUBBLE] = {"Waiting for other pipeline stages takes",
 				    "were every operation typical"},
 		[SC_LOSS_MEMORY] = {"Kernels bound by memory take", "at twice their speed"},
+		[SC_LOSS_COPIES] = {"Copies that no kernel hides take", "without them"},
 		[SC_LOSS_WAITS] = {"Waiting for other ranks takes", "were every operation typical"},
 	};
 	const struct sc_time_unit unit = sc_time_unit_of(r->reference_ms);

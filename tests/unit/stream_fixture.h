@@ -87,8 +87,11 @@ static inline struct stream_writer open_rank(const char *dir, int rank, int worl
 static inline void put_launch(struct stream_writer *s, uint32_t lane, const char *name, int64_t at,
 			      int64_t start, int64_t dur)
 {
-	put_event(s, SC_EV_API, s->thread, "cudaLaunchKernel", at, 4000, s->correlation);
-	put_event(s, SC_EV_KERNEL, lane, name, start, dur, s->correlation++);
+	const bool copies = strncmp(name, "Memcpy", 6) == 0;
+
+	put_event(s, SC_EV_API, s->thread, copies ? "cudaMemcpyAsync" : "cudaLaunchKernel", at,
+		  4000, s->correlation);
+	put_event(s, copies ? SC_EV_COPY : SC_EV_KERNEL, lane, name, start, dur, s->correlation++);
 }
 
 /* One step: a product, an all-reduce that starts when the last rank's product is done and goes beside an

@@ -239,6 +239,11 @@ static const struct loss_case {
 	 SC_LOSS_COMM,
 	 0.9,
 	 0.736},
+	{{"gemm_a", "Memcpy HtoD (Pinned -> Device)", "gemm_c"},
+	 {500, 900, 200},
+	 SC_LOSS_COPIES,
+	 0.9,
+	 0.736},
 };
 
 LOOP_TEST(test_loss, N_OF(LOSSES))

@@ -80,6 +80,7 @@ enum sc_replay_loss {
 	SC_LOSS_STRAGGLER,
 	SC_LOSS_BUBBLE,
 	SC_LOSS_MEMORY, /* kernels bound by it */
+	SC_LOSS_COPIES, /* that no kernel hides */
 	SC_LOSS_WAITS,  /* for peers */
 	SC_N_LOSSES
 };
@@ -139,7 +140,7 @@ struct sc_replay_result {
 	enum sc_replay_loss loss_by; /* as recorded */
 	size_t slowest;              /* of STRAGGLER: in ranks */
 	double loss_ms;              /* of the mean rank; NONE: what is computed */
-	double without_loss_ms; /* COMM: without transfers; MEMORY: kernels at twice their speed; waits:
+	double without_loss_ms; /* COMM, COPIES: without transfers; MEMORY: kernels at twice their speed; waits:
 				      * every operation typical. NAN: not simulated */
 	double unexplained_ms; /* on the path of the shown iteration: waits of no known cause */
 	struct sc_replay_wheres by_range, by_op; /* empty: the trace has none */

@@ -262,6 +262,8 @@ static double change_work(const struct setting *s, const struct sc_act *act, dou
 
 	if (s->variant->pick == PICK_TRANSFERS && act->kind == SC_ACT_COLLECTIVE)
 		us -= waits ? fmin(us, s->rank->collectives.at[act->merge_call].bound_us) : us;
+	if (s->variant->pick == PICK_COPIES && subject.kind == SC_REPLAY_COPY)
+		us = 0;
 	if (s->variant->pick == PICK_MEMORY && subject.kind == SC_REPLAY_KERNEL &&
 	    s->study->run.owner.at[act->name] == SC_OWN_MEMORY)
 		us /= 2;

@@ -23,6 +23,7 @@ enum replay_pick {
 	PICK_STAGE,
 	PICK_OP,        /* by name; receives are with their sends */
 	PICK_TRANSFERS, /* they take no time */
+	PICK_COPIES,    /* the same */
 	PICK_MEMORY     /* kernels bound by it run at twice their speed */
 };
 struct replay_variant {

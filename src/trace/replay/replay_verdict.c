@@ -1,5 +1,6 @@
-/* What a step loses most by: gaps of the host, exposed communication, a slow rank, bubbles, kernels bound by memory, or
- * waits. What it would take without is known for most; of transfers and memory it is simulated, for the largest alone. */
+/* What a step loses most by: gaps of the host, exposed communication, a slow rank, bubbles, kernels bound by memory,
+ * copies, or waits. What it would take without is known for most; of transfers, copies and memory it is simulated, for the
+ * largest alone. */
 #include <math.h>
 
 #include "trace/replay/replay_study.h"
@@ -37,6 +38,7 @@ enum replay_pick sc_replay_find_loss(struct sc_replay_result *r)
 		[SC_LOSS_STRAGGLER] = {cost_ms, r->reference_ms - cost_ms},
 		[SC_LOSS_BUBBLE] = {bubble_ms - cost_ms, r->typical_ms},
 		[SC_LOSS_MEMORY] = {memory_ms / 2, NAN}, /* at twice their speed */
+		[SC_LOSS_COPIES] = {mean_part(r, SC_PART_MEMORY), NAN},
 		[SC_LOSS_WAITS] = {mean_part(r, SC_PART_PEERS) - cost_ms, r->typical_ms},
 	};
 
@@ -48,6 +50,7 @@ enum replay_pick sc_replay_find_loss(struct sc_replay_result *r)
 						    : losses[r->loss_by].ms;
 	r->without_loss_ms = losses[r->loss_by].without_ms;
 	return r->loss_by == SC_LOSS_COMM     ? PICK_TRANSFERS
+	       : r->loss_by == SC_LOSS_COPIES ? PICK_COPIES
 	       : r->loss_by == SC_LOSS_MEMORY ? PICK_MEMORY
 					      : PICK_NONE;
 }
