@@ -159,6 +159,7 @@ static const struct {
 	 * shares are alike for all who use it, whoever needs it longer */
 	{"nic_gbit_s", "mpt-7b", 0.0005},
 	{"link_gbps", "mlperf-gpt3", 0.0005},
+	{"link_gbps", "nanotron-base", 0.0005},
 	/* an exchange that ends sooner lets its table's update begin sooner, beside the reduction that ends
 	 * the step: an anomaly of schedules in order (Graham 1969) */
 	{"nic_latency", "dlrm-dcnv2", 0.006},
