@@ -158,19 +158,15 @@ static void write_table(struct keys_writer *w, const struct sc_field *table, con
 }
 
 const struct sc_command *const sc_commands[] = {
-	&sc_command_predict,    &sc_command_sweep,
-	&sc_command_search,     &sc_command_scale,
-	&sc_command_compare,    &sc_command_validate,
-	&sc_command_shard,      &sc_command_c3,
-	&sc_command_schedule,   &sc_command_op,
-	&sc_command_collective, &sc_command_fit,        &sc_command_calibrate,
-	&sc_command_record,     &sc_command_import,
-	&sc_command_export,     &sc_command_info,
-	&sc_command_replay,     &sc_command_config,
-	&sc_command_devices,    &sc_command_models,
-	&sc_command_clusters,   &sc_command_software,
-	&sc_command_examples,   &sc_command_page,
-	&sc_command_help,       NULL,
+	&sc_command_predict,   &sc_command_sweep,      &sc_command_search,
+	&sc_command_scale,     &sc_command_compare,    &sc_command_validate,
+	&sc_command_shard,     &sc_command_c3,         &sc_command_schedule,
+	&sc_command_op,        &sc_command_collective, &sc_command_fit,
+	&sc_command_calibrate, &sc_command_record,     &sc_command_import,
+	&sc_command_export,    &sc_command_info,       &sc_command_replay,
+	&sc_command_config,    &sc_command_devices,    &sc_command_models,
+	&sc_command_clusters,  &sc_command_software,   &sc_command_examples,
+	&sc_command_page,      &sc_command_help,       NULL,
 };
 enum { N_COMMANDS = sizeof(sc_commands) / sizeof(sc_commands[0]) - 1 };
 

@@ -129,9 +129,9 @@ LOOP_TEST(waits_are_named, SC_WAIT_POSTED + 1)
 LOOP_TEST(gaps_are_owned_by_their_kind, SC_N_GAPS)
 {
 	static const enum sc_owner owners[SC_N_GAPS] = {
-		[SC_GAP_NONE] = SC_OWN_COMPUTE, [SC_GAP_HOST] = SC_OWN_HOST,
-		[SC_GAP_LAUNCH] = SC_OWN_HOST,  [SC_GAP_QUEUE] = SC_OWN_HOST,
-		[SC_GAP_PEER] = SC_OWN_PEER,    [SC_GAP_GRAPH] = SC_OWN_OTHER,
+		[SC_GAP_NONE] = SC_OWN_COMPUTE,      [SC_GAP_HOST] = SC_OWN_HOST,
+		[SC_GAP_LAUNCH] = SC_OWN_HOST,       [SC_GAP_QUEUE] = SC_OWN_HOST,
+		[SC_GAP_PEER] = SC_OWN_PEER,         [SC_GAP_GRAPH] = SC_OWN_OTHER,
 		[SC_GAP_UNEXPLAINED] = SC_OWN_OTHER,
 	};
 	const uint32_t c = add_class(&f, 1), gpu = add_lane(&f, c);

@@ -143,7 +143,7 @@ struct sc_software {
 	/* A node's processes together, counted in the bytes of a fused step; a process: torch.optim on one thread. */
 	double cpu_step_frac, cpu_step_gbps;
 	double reserve_gib, loss_copies, reserve_frac;
-	double level; /* what no other number explains: calibrate sets it */
+	double level;   /* what no other number explains: calibrate sets it */
 	double band_ln; /* ln of the factor either way */
 	struct sc_dlrm_habits dlrm;
 };

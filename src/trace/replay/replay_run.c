@@ -398,10 +398,10 @@ static int vary(void *shared, void *context, size_t iteration, struct sc_err *er
 	int rc = 0;
 
 	for (size_t v = V_OTHERS + 1; rc == 0 && v < study->variants.n; v++)
-		if (v == V_CHANGED                    ? study->changed
-		    : v == V_EXPLAINED || v == V_FREE ? study->changed && !study->run.n_replicas
-						      : v < V_NO_GAPS || (v != V_LOSS &&
-									  !study->opts->no_what_if))
+		if (v == V_CHANGED ? study->changed
+		    : v == V_EXPLAINED || v == V_FREE
+			    ? study->changed && !study->run.n_replicas
+			    : v < V_NO_GAPS || (v != V_LOSS && !study->opts->no_what_if))
 			rc = simulate(at_of(study, context, iteration, v), err);
 	return rc;
 }
