@@ -369,7 +369,7 @@ double sc_reuse_rows_above(const struct sc_reuse *reuse, double rows, double sha
 	return fmin(rows, floor(above));
 }
 
-/* Of the distinct rows of so many lookups those among the most frequent ones. */
+/* The distinct rows of so many lookups that are among the most frequent ones. */
 static double top_unique(const struct sc_reuse *reuse, const struct sc_row_question *q)
 {
 	struct popularity p;

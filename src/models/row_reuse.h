@@ -15,7 +15,7 @@ double sc_reuse_hit(const struct sc_reuse *reuse, double rows, double cached_row
 double sc_reuse_rows_above(const struct sc_reuse *reuse, double rows, double share);
 /* The share of lookups that the most popular row gets. */
 double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows);
-/* Of so many lookups, those that do not find their row in a cache of `cached_rows`, at least 1, that starts empty: where
+/* The lookups, of so many, that do not find their row in a cache of `cached_rows`, at least 1, that starts empty: where
  * the number of distinct rows is told and more than that, and nothing else is, so that the rows count as alike. */
 double sc_reuse_told_misses(double unique, double lookups, double cached_rows);
 /* Lookups of the busiest of n equal row slices over the mean: it has the hottest row, and of the others,

@@ -443,13 +443,13 @@ static inline bool sc_model_is_moe(const struct sc_model *model)
 {
 	return sc_family_traits(model->family)->experts && model->experts > 0;
 }
-/* What sets a layer apart from most of its model's, whose kind is 0: among layers with a sliding window one without; a
+/* A layer differs so from most of its model's, whose kind is 0: among layers with a sliding window one without; a
  * mixture's without experts. A pass runs kinds from the last on: layers without experts come first in most mixtures. */
 enum { SC_LAYER_FULL = 1, SC_LAYER_DENSE = 2, SC_N_LAYER_KINDS = 4 };
 struct sc_layer_counts {
 	double of[SC_N_LAYER_KINDS];
 };
-/* Of the layers from `begin` on, below `end`, those of each kind; those that predict later tokens come behind all others and
+/* Counts the layers of each kind from `begin` on, below `end`; those that predict later tokens come behind all others and
  * are of kind 0. Resolved. */
 struct sc_layer_counts sc_model_count(const struct sc_model *model, int64_t begin, int64_t end);
 static inline double sc_layers_in_all(const struct sc_layer_counts *counts)

@@ -64,7 +64,7 @@ enum sc_dispatcher {
 };
 extern const struct sc_name sc_dispatcher_names[];
 
-/* What a config says of a stack that it does not name. */
+/* A config tells so much of a stack that it does not name. */
 enum sc_stack_sign {
 	SC_STACK_ANY,
 	SC_STACK_TRANSFORMER,

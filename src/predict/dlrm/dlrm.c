@@ -84,7 +84,7 @@ static enum sc_row_optimizer hot_optimizer(const struct sc_request *request)
 	return own == SC_ROW_SGD ? SC_ROW_ATOMIC_SGD : own;
 }
 
-/* What is left to a shard of a table whose hot rows every rank has: as many lookups fewer, of rows that are dealt out
+/* A shard of a table whose hot rows every rank has keeps the rest: as many lookups fewer, of rows that are dealt out
  * by their frequency, so that no slice has more than others. */
 static void leave_out_hot(struct sc_embedding_use *use, const struct sc_request *request,
 			  const struct sc_table_placement *p)
