@@ -230,7 +230,7 @@ struct sc_dlrm_sends sc_dlrm_sends_of(enum sc_shard_type type, bool partial_sums
 	return (struct sc_dlrm_sends){.to_all = 1};
 }
 
-/* Of a sequence each lookup is a vector of its own, which one slice of the rows has: it sends those, and nothing is
+/* Each lookup of a sequence is a vector of its own, which one slice of the rows has: it sends those, and nothing is
  * added up (TorchRec's RwSequenceEmbeddingDist). */
 static bool sends_lookups(const struct sc_dlrm *dlrm, const struct sc_table *table,
 			  enum sc_shard_type type)
@@ -295,7 +295,7 @@ static void add_hot_rows(struct sc_dlrm *dlrm, const struct sc_table_placement *
 		sc_dlrm_hot_bytes_of(dlrm->request, table, p, dlrm->rows);
 	struct sc_embedding_use owned = use;
 
-	/* Of the rows that it owns a rank reads those that any other needs, and steps them by what it pulls. */
+	/* A rank reads those of its own rows that any other needs, and steps them by what it pulls. */
 	if (bytes.pulled > 0) {
 		owned.skew = use.unique_rows / table_lookups(table, use.samples);
 		owned.output_frac =
@@ -405,7 +405,7 @@ static double node_sum_bytes(const struct sc_dlrm *dlrm)
 					 (double)shard->cols;
 			most = fmax(most, columns[node]);
 		}
-		/* Of a table with hot rows, the vectors that the node's other rows have a part in. */
+		/* The vectors of a table with hot rows that the node's other rows have a part in. */
 		for (uint32_t node = 0; p->hot_rows && node < n_nodes; node++) {
 			const struct sc_table *t = &dlrm->tables.at[i];
 

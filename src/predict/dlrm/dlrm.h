@@ -56,7 +56,7 @@ struct sc_dlrm_exchange {
 	double replica_grad_bytes; /* all-reduce: replicated tables */
 	double hot_grad_bytes;     /* all-reduce, with the bottom MLP's: hot rows */
 	double pulled_bytes;       /* of output_bytes: hot rows, within one node */
-	/* Of a rank's samples: ids that are sorted by the rank that has the row; rows that come back, and are put in the
+	/* A rank's samples bring ids, sorted by the rank that has the row, and rows that come back and are put in the
 	 * samples' order. */
 	double bucketed_ids, ordered_bytes;
 	double dense_grad_bytes;
@@ -113,7 +113,7 @@ struct sc_embedding_use sc_dlrm_hot_use(const struct sc_request *request,
 					const struct sc_table *table,
 					const struct sc_table_placement *placement,
 					struct sc_row_memo *memo);
-/* What hot rows move, of each rank. Within one node (HugeCTR's NVLink_SingleNode) a rank gets the distinct ones that
+/* Bytes that hot rows move, of each rank. Within one node (HugeCTR's NVLink_SingleNode) a rank gets the distinct ones that
  * its samples look up from the ranks that own them, and these get their gradients back; across nodes (IB_NVLink) the
  * gradients of all of them are reduced. Forward and backward move the pulled bytes once each. */
 struct sc_dlrm_hot_bytes {

@@ -231,9 +231,9 @@ static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t de
 	return node;
 }
 
-/* What the next step's lookups wait for comes beside this one, and no sooner: the exchanges of many steps ahead would
- * fill the first ones' network and be gone from the last ones'. It is their indices by table, or where each id's row
- * lies. Returns what came beside the step before. */
+/* The exchanges that the next step's lookups wait for come beside this one, and no sooner: the exchanges of many
+ * steps ahead would fill the first ones' network and be gone from the last ones'. It is their indices by table, or
+ * where each id's row lies. Returns what came beside the step before. */
 static uint32_t prepare_indices(const struct pass *p)
 {
 	const uint32_t ready = p->st->index_ready, lane = p->st->lanes.ids;
