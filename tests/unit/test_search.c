@@ -109,6 +109,8 @@ static void check_against_all(const struct sc_search *search)
 	ck_assert(r.n_shown == SC_SEARCH_MAX_SHOWN || distinct == n);
 }
 
+FIXTURE(set_up, tear_down)
+
 /* Sharding chooses a stack where none is named; a search compares splits under one of them, and says which. */
 TEST(splits_of_a_nameless_stack_run_on_one)
 {
@@ -128,8 +130,6 @@ TEST(splits_of_a_nameless_stack_run_on_one)
 		config.parallel.sharding = SC_FSDP;
 	}
 }
-
-FIXTURE(set_up, tear_down)
 
 LOOP_TEST(best_is_that_of_the_brute_force, n_cases(N_EXAMPLES))
 {
