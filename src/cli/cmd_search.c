@@ -12,9 +12,6 @@
 #include "report/config_show.h"
 #include "study/search/split_search.h"
 
-/* Allocators, libraries and longer samples need room: the default of --memory-margin. */
-#define MEMORY_MARGIN 0.05
-
 enum { MAX_GPUS = 1 << 24, MAX_TEXT = 24 };
 
 /* "64:2048", "64"; NULL is an error too. */
@@ -286,7 +283,7 @@ const struct sc_command sc_command_search = {
 	.options = OPTIONS,
 	.shares = true,
 	.args_bytes = sizeof(struct search_args),
-	.defaults = &(const struct search_args){.memory_margin = MEMORY_MARGIN,
+	.defaults = &(const struct search_args){.memory_margin = SC_MEMORY_MARGIN_FRAC,
 						.confidence = SC_CONFIDENCE},
 	.run = run_args,
 };
@@ -355,7 +352,7 @@ const struct sc_command sc_command_scale = {
 	.options = SCALE_OPTIONS,
 	.shares = true,
 	.args_bytes = sizeof(struct search_args),
-	.defaults = &(const struct search_args){.memory_margin = MEMORY_MARGIN,
+	.defaults = &(const struct search_args){.memory_margin = SC_MEMORY_MARGIN_FRAC,
 						.confidence = SC_CONFIDENCE},
 	.run = run_scale,
 };

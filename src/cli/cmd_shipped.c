@@ -14,6 +14,8 @@
 #include "core/machine/device.h"
 #include "core/machine/software.h"
 #include "core/profile/paths.h"
+#include "predict/predict.h"
+#include "predict/transformer/transformer_ops.h"
 #include "report/config_show.h"
 #include "report/parts.h"
 
@@ -25,9 +27,9 @@ enum sc_shipped {
 	SC_SHIPPED_EXAMPLES
 };
 
-enum { MAX_COLUMNS = 9, MAX_FILE = 4 << 20 };
+enum { MAX_COLUMNS = 11, MAX_FILE = 4 << 20 };
 
-/* Paths of columns are keys of what a file holds. */
+/* Paths of columns are keys of what a file holds; a model's parameters are counted. */
 struct shipped_kind {
 	const char *folder;
 	const struct sc_field *fields;
@@ -49,6 +51,8 @@ static const struct shipped_kind kinds[] = {
 	[SC_SHIPPED_MODELS] = {"models",
 			       sc_config_fields,
 			       {{"family", "model.family"},
+				{"parameters", "parameters"},
+				{"active", "active_parameters"},
 				{"layers", "model.layers"},
 				{"hidden", "model.hidden"},
 				{"heads", "model.heads"},
@@ -77,6 +81,7 @@ static const struct shipped_kind kinds[] = {
 struct entry {
 	const char *id, *file, *note; /* note: the file's first comment */
 	unsigned char *object;
+	struct sc_model_params params; /* of a model; 0 where they cannot be counted */
 };
 struct entries {
 	const struct shipped_kind *kind;
@@ -103,6 +108,28 @@ static int read_note(struct entry *e, struct sc_arena *arena, struct sc_err *err
 	e->note = *text == '#' ? sc_arena_strndup(arena, at, strcspn(at, "\n")) : "";
 	free(text);
 	return 0;
+}
+
+/* Any GPU will do: a model has as many parameters on all. */
+static void count_params(const struct sc_config *model, struct sc_model_params *out)
+{
+	struct sc_config config = *model;
+	struct sc_err ignored = {.code = SC_OK};
+	struct sc_catalog *catalog;
+	struct sc_request *request;
+
+	if (config.model.family == SC_DLRM)
+		out->total = sc_model_n_elements(&config.model);
+	if (!sc_model_is_transformer(&config.model))
+		return;
+	catalog = sc_catalog_create();
+	request = sc_xcalloc(1, sizeof(*request));
+	config.cluster.gpu = "h100-sxm-80gb";
+	config.gpus = config.training.global_batch = 1;
+	if (sc_config_resolve(&config, catalog, "models", request, &ignored) == 0)
+		sc_transformer_model_params(request, out);
+	free(request);
+	sc_catalog_destroy(catalog);
 }
 
 static int load(const struct entries *list, const char *id, struct entry *e, struct sc_err *err)
@@ -137,7 +164,10 @@ static int load(const struct entries *list, const char *id, struct entry *e, str
 	sc_config_init((void *)e->object);
 	set = (struct sc_setting){list->kind == &kinds[SC_SHIPPED_MODELS] ? "model" : "cluster",
 				  e->file, e->file};
-	return sc_config_set((void *)e->object, &set, list->arena, err);
+	rc = sc_config_set((void *)e->object, &set, list->arena, err);
+	if (rc == 0 && list->kind == &kinds[SC_SHIPPED_MODELS])
+		count_params((void *)e->object, &e->params);
+	return rc;
 }
 
 /* The value of a column; empty where the file gives none. */
@@ -145,12 +175,20 @@ static void append_cell(const struct entries *all, size_t i_entry, size_t column
 			struct sc_strbuf *out)
 {
 	const struct entry *e = &all->at[i_entry];
+	const char *path = all->kind->columns[column].path;
 	struct sc_arena scratch;
 	struct sc_field_place place;
 	const void *at;
 
+	if (strcmp(path, "parameters") == 0 || strcmp(path, "active_parameters") == 0) {
+		double n = *path == 'p' ? e->params.total : e->params.active;
+
+		if (n > 0 && (*path == 'p' || n < e->params.total))
+			sc_text_params(n, out);
+		return;
+	}
 	sc_arena_init(&scratch, 256);
-	place = sc_field_find(all->kind->fields, all->kind->columns[column].path, &scratch);
+	place = sc_field_find(all->kind->fields, path, &scratch);
 	at = e->object + place.base_offset + place.field->offset;
 	if (place.field->type == SC_F_STR)
 		sc_strbuf_append(out, *(const char *const *)at ? *(const char *const *)at : "");
@@ -251,7 +289,11 @@ static void put_document(const void *ctx, struct sc_json *json)
 			append_cell(all, i, c, &cell);
 			if (strncmp(path, "peak_tflops.", 12) != 0 && dot)
 				path = dot + 1;
-			if (cell.n == 0)
+			if (strcmp(path, "parameters") == 0)
+				sc_json_known_real(json, object, path, all->at[i].params.total);
+			else if (strcmp(path, "active_parameters") == 0)
+				sc_json_known_real(json, object, path, all->at[i].params.active);
+			else if (cell.n == 0)
 				sc_json_text(json, object, path, NULL);
 			else
 				sc_json_cell(json, object, path, sc_strbuf_get(&cell));

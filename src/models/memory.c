@@ -179,6 +179,12 @@ double sc_memory_fullness(const struct sc_memory *m)
 	return full;
 }
 
+bool sc_memory_has_margin(const struct sc_memory *m)
+{
+	return sc_memory_fullness(m) <= 1 &&
+	       m->total_gib <= (1 - SC_MEMORY_MARGIN_FRAC) * m->capacity_gib;
+}
+
 void sc_memory_estimate(const struct sc_request *request, const struct sc_memory_shape *shape,
 			struct sc_memory *out)
 {

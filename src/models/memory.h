@@ -13,6 +13,11 @@ struct sc_memory {
 };
 /* Of what there is, in the place that is the fullest; above 1 it does not fit. */
 double sc_memory_fullness(const struct sc_memory *memory);
+/* The share of a GPU's memory that a search and advice leave free, unless told: allocators, libraries and longer samples
+ * need room. */
+#define SC_MEMORY_MARGIN_FRAC 0.05
+/* It fits everywhere, and leaves that share of its GPU free. */
+bool sc_memory_has_margin(const struct sc_memory *memory);
 /* What one rank holds. Parameters are those on one rank before sharding over data-parallel ranks. */
 struct sc_memory_shape {
 	double params, expert_params;           /* all but the experts'; the experts' */

@@ -96,6 +96,9 @@ void sc_prediction_set_rates(struct sc_prediction *prediction, const struct sc_r
 
 	prediction->samples_per_s = batch / (prediction->iteration_ms / SC_MS_PER_S);
 	prediction->model_flop = batch * flop;
+	prediction->tflops_gpu = sc_flop_us(prediction->model_flop, 1) /
+				 (double)request->config.gpus /
+				 (prediction->iteration_ms * SC_US_PER_MS);
 	/* time at peak on all GPUs over the time it takes */
 	prediction->mfu = sc_flop_us(prediction->model_flop, peak_tflops) /
 			  (double)request->config.gpus / (prediction->iteration_ms * SC_US_PER_MS);
@@ -128,7 +131,8 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 
 		out->network_gbps = out->network_frac = 0;
 		out->mfu = out->mfu_bf16 = out->mfu_causal = out->samples_per_s =
-			out->tokens_per_s = out->model_flop = 0;
+			out->tokens_per_s = out->model_flop = out->tflops_gpu =
+				out->tflops_gpu_causal = 0;
 		out->warnings.n = warnings->n;
 		memcpy(out->warnings.text, warnings->text, warnings->n * sizeof(warnings->text[0]));
 		w->op_info(self, &p->timeline, &in);

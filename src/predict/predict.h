@@ -26,6 +26,11 @@ struct sc_predict_opts {
 };
 void sc_predict_opts_init(struct sc_predict_opts *opts);
 
+/* Parameters of a whole model, and those of them that one token meets: of its experts only those that it takes. */
+struct sc_model_params {
+	double total, active;
+};
+
 struct sc_prediction {
 	double iteration_ms, low_ms, high_ms;
 	int confidence_pct; /* of the band */
@@ -37,6 +42,10 @@ struct sc_prediction {
 	double mfu_bf16; /* over the peak of bf16, where the products are narrower; else 0 */
 	double mfu, mfu_causal;
 	double samples_per_s, tokens_per_s, model_flop;
+	/* A GPU's share of model_flop over the time, and the same without what causal attention leaves out (0: as
+	 * mfu_causal): what Megatron-LM logs, of late the second. */
+	double tflops_gpu, tflops_gpu_causal;
+	struct sc_model_params params;
 	/* On a torus: what a GPU sends while any collective runs, and its share of all its links; else 0. */
 	double network_gbps, network_frac;
 	size_t n_nodes; /* simulated, all levels */

@@ -31,40 +31,53 @@ static void append_widths(const char *name, const struct sc_ints *widths, struct
 
 static void append_recommender(const struct sc_model *model, struct sc_strbuf *out)
 {
-	const struct sc_table *tables = model->tables.at;
-	double elements = 0;
-
-	for (size_t i = 0; i < model->tables.n; i++)
-		elements +=
-			(double)tables[i].count * (double)tables[i].rows * (double)tables[i].dim;
-	sc_strbuf_printf(out, "dlrm, %.0f embedding table%s of %.4g elements",
-			 sc_model_n_tables(model), sc_plural((uint64_t)sc_model_n_tables(model)),
-			 elements);
+	sc_strbuf_printf(out, ", %.0f embedding table%s of %.4g elements", sc_model_n_tables(model),
+			 sc_plural((uint64_t)sc_model_n_tables(model)), sc_model_n_elements(model));
 	append_widths("bottom MLP", &model->bottom_mlp, out);
 	append_widths("top MLP", &model->top_mlp, out);
 }
 
-static void text_model(const struct sc_config *c, struct sc_strbuf *out)
+void sc_text_params(double n, struct sc_strbuf *out)
 {
-	if (c->model.family == SC_DLRM) {
-		append_recommender(&c->model, out);
-		return;
-	}
-	if (c->model.family == SC_LAYERS) {
-		const struct sc_layer_row *rows = c->model.rows.at;
-		double params = 0;
+	static const struct {
+		double of;
+		const char *name;
+	} units[] = {{1e12, " T"}, {1e9, " B"}, {1e6, " M"}, {1, ""}};
+	size_t i = 0;
 
-		for (size_t i = 0; i < c->model.rows.n; i++)
-			params += rows[i].params;
-		sc_strbuf_printf(out, "table of %zu layer%s, %.4g parameters", c->model.rows.n,
-				 sc_plural(c->model.rows.n), params);
-		return;
+	while (n < units[i].of && i + 1 < sizeof(units) / sizeof(units[0]))
+		i++;
+	sc_strbuf_printf(out, "%.4g%s", n / units[i].of, units[i].name);
+}
+
+/* `params`: NULL where nothing was predicted. */
+static void text_model(const struct sc_config *c, const struct sc_model_params *params,
+		       struct sc_strbuf *out)
+{
+	const char *family =
+		c->model.family == SC_LAYERS ? "table" : sc_family_name(c->model.family);
+
+	sc_strbuf_append(out, family);
+	if (params) {
+		sc_strbuf_append(out, ", ");
+		sc_text_params(params->total, out);
+		sc_strbuf_append(out, " parameters");
 	}
-	sc_strbuf_printf(out,
-			 "%s, %" PRId64 " layers, hidden %" PRId64 ", %" PRId64
-			 " heads, sequence %" PRId64 ", vocabulary %" PRId64,
-			 sc_family_name(c->model.family), c->model.layers, c->model.hidden,
-			 c->model.heads, c->model.seq, c->model.vocab);
+	if (params && params->active < params->total) {
+		sc_strbuf_append(out, " (");
+		sc_text_params(params->active, out);
+		sc_strbuf_append(out, " active)");
+	}
+	if (c->model.family == SC_DLRM)
+		append_recommender(&c->model, out);
+	else if (c->model.family == SC_LAYERS)
+		sc_strbuf_printf(out, ", %zu layer%s", c->model.rows.n, sc_plural(c->model.rows.n));
+	else
+		sc_strbuf_printf(out,
+				 ", %" PRId64 " layers, hidden %" PRId64 ", %" PRId64
+				 " heads, sequence %" PRId64 ", vocabulary %" PRId64,
+				 c->model.layers, c->model.hidden, c->model.heads, c->model.seq,
+				 c->model.vocab);
 }
 
 static void text_split(const struct sc_request *request, struct sc_strbuf *out)
@@ -114,15 +127,15 @@ void sc_text_cluster(const struct sc_config *c, const char *gpu, struct sc_strbu
 				 c->cluster.torus.dims.at[d]);
 }
 
-static void append_head(const struct sc_request *request, const struct sc_memory *memory,
+static void append_head(const struct sc_request *request, const struct sc_prediction *p,
 			struct sc_strbuf *out)
 {
 	const struct sc_config *c = &request->config;
 	bool reduced = c->parallel.pp == 1 && request->n_micro_batches > 1 &&
-		       sc_memory_fullness(memory) <= 1;
+		       sc_memory_fullness(&p->memory) <= 1;
 
 	sc_strbuf_append(out, "model       ");
-	text_model(c, out);
+	text_model(c, &p->params, out);
 	sc_strbuf_append(out, "\ncluster     ");
 	sc_text_cluster(c, sc_request_n_kinds(request) == 1 ? request->device.id : NULL, out);
 	sc_strbuf_append(out, "\nsplit       ");
@@ -134,9 +147,17 @@ static void append_head(const struct sc_request *request, const struct sc_memory
 
 void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out)
 {
+	const double needs_gib = memory->total_gib - memory->reserve_gib;
+	const bool fits = sc_memory_fullness(memory) <= 1;
+
 	sc_strbuf_printf(out, "%s%.1f of %.1f GiB a GPU",
-			 sc_memory_fullness(memory) > 1 ? "Does not fit: " : "", memory->total_gib,
-			 memory->capacity_gib);
+			 fits ? "" : "Does not fit: ", memory->total_gib, memory->capacity_gib);
+	if (memory->reserve_gib > 0)
+		sc_strbuf_printf(out, "%s %.1f by the step, %.1f by the allocator beside it",
+				 fits ? ":" : ",", needs_gib, memory->reserve_gib);
+	if (fits && needs_gib > (1 - SC_MEMORY_MARGIN_FRAC) * memory->capacity_gib)
+		sc_strbuf_printf(out, "; only %.1f are free, it may run out",
+				 memory->capacity_gib - needs_gib);
 	if (memory->host_gib > 0)
 		sc_strbuf_printf(out, ", %.0f of %.0f GiB of a node's memory", memory->host_gib,
 				 memory->host_capacity_gib);
@@ -148,50 +169,70 @@ void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out)
 		sc_strbuf_append(out, " GiB of its SSDs");
 }
 
-static void append_totals(const struct sc_prediction *p, struct sc_strbuf *out)
+/* Who the band rests on: always where it is not what a reader takes it for, else only where he asks why. */
+static void append_band(const struct sc_prediction *p, bool explained, struct sc_strbuf *out)
 {
-	const struct sc_time_unit unit = sc_time_unit_of(p->iteration_ms);
+	const struct sc_band *band = p->band;
+	const char *software = band->like.at[SC_LIKE_SOFTWARE];
+	const bool is_nameless = sc_band_is_nameless(band), is_own = band->own_ln > 0;
+	const bool is_strange = !is_own && !is_nameless && !sc_band_is_seen(band);
 	struct sc_band_rows rows[SC_BAND_ROWS];
-	size_t n_all, n = sc_band_sources(p->band, rows, SC_BAND_ROWS, &n_all);
+	size_t n_all, n = sc_band_sources(band, rows, SC_BAND_ROWS, &n_all);
 
-	sc_strbuf_printf(out, "iteration   %.2f %s   (%d %% band: %.2f to %.2f %s)\n",
-			 p->iteration_ms / unit.ms, unit.name, p->confidence_pct,
-			 p->low_ms / unit.ms, p->high_ms / unit.ms, unit.name);
-	if (sc_band_is_nameless(p->band))
+	if (is_nameless)
 		sc_strbuf_printf(
 			out,
 			"software    none is named: ×÷ %.2g; %s is simulated, the middle of "
 			"stacks of its kind\n",
-			sc_band_factor(p->band, p->confidence_pct),
-			p->band->like.at[SC_LIKE_SOFTWARE]);
-	if (p->band->own_ln > 0)
+			sc_band_factor(band, p->confidence_pct), software);
+	if (is_own)
 		sc_strbuf_printf(out, "band        by the runs that %s was calibrated with",
-				 p->band->like.at[SC_LIKE_SOFTWARE]);
-	else if (sc_band_softwares(p->band))
+				 software);
+	else if (explained && sc_band_softwares(band))
 		sc_strbuf_printf(
 			out,
 			"band        from %zu measured rows of %zu softwares, predicted without "
 			"their names;",
-			n_all, sc_band_softwares(p->band));
-	else
+			n_all, sc_band_softwares(band));
+	else if (explained || is_strange)
 		sc_strbuf_printf(out, "band        from %zu measured rows;", n_all);
-	for (size_t i = 0; i < n; i++)
+	else
+		return;
+	for (size_t i = 0; i < n && explained; i++)
 		sc_strbuf_printf(out, "%s %.0f %% by the %zu of %s on %s", i ? "," : "",
 				 SC_PCT * rows[i].share, rows[i].n, rows[i].software, rows[i].gpu);
-	if (!(p->band->own_ln > 0) && !sc_band_is_nameless(p->band) && !sc_band_is_seen(p->band))
-		sc_strbuf_printf(out, "; none of %s on %s", p->band->like.at[SC_LIKE_SOFTWARE],
-				 p->band->like.at[SC_LIKE_GPU]);
+	if (is_strange)
+		sc_strbuf_printf(out, "%s none of %s on %s", n && explained ? ";" : "", software,
+				 band->like.at[SC_LIKE_GPU]);
 	sc_strbuf_append_char(out, '\n');
-	sc_strbuf_printf(out, "throughput  %.2f samples/s, ", p->samples_per_s);
+}
+
+static void append_rates(const struct sc_prediction *p, int64_t gpus, struct sc_strbuf *out)
+{
+	sc_strbuf_printf(out, "throughput  %.2f samples/s", p->samples_per_s);
 	if (p->tokens_per_s > 0)
-		sc_strbuf_printf(out, "%.0f tokens/s, ", p->tokens_per_s);
-	sc_strbuf_printf(out, "MFU %.1f %%", 100.0 * p->mfu);
-	if (p->mfu_bf16 > 0)
-		sc_strbuf_printf(out, " of the peak in this precision, %.1f %% of that in bf16",
-				 100 * p->mfu_bf16);
+		sc_strbuf_printf(out, ", %.0f tokens/s, %.1f a GPU", p->tokens_per_s,
+				 p->tokens_per_s / (double)gpus);
+	sc_strbuf_printf(out, "\nefficiency  MFU %.1f %%, %.1f TFLOP/s a GPU", SC_PCT * p->mfu,
+			 p->tflops_gpu);
 	if (p->mfu_causal > 0 && p->mfu_causal < p->mfu)
-		sc_strbuf_printf(out, " (%.1f %% of causal attention alone)", 100 * p->mfu_causal);
+		sc_strbuf_printf(out, " (%.1f %%, %.1f by causal attention alone)",
+				 SC_PCT * p->mfu_causal, p->tflops_gpu_causal);
+	if (p->mfu_bf16 > 0)
+		sc_strbuf_printf(out, "; %.1f %% of the peak in bf16", SC_PCT * p->mfu_bf16);
 	sc_strbuf_append_char(out, '\n');
+}
+
+static void append_totals(const struct sc_prediction_report *report, struct sc_strbuf *out)
+{
+	const struct sc_prediction *p = report->prediction;
+	const struct sc_time_unit unit = sc_time_unit_of(p->iteration_ms);
+
+	sc_strbuf_printf(out, "iteration   %.2f %s   (%d %% band: %.2f to %.2f %s)\n",
+			 p->iteration_ms / unit.ms, unit.name, p->confidence_pct,
+			 p->low_ms / unit.ms, p->high_ms / unit.ms, unit.name);
+	append_band(p, report->explanation, out);
+	append_rates(p, report->request->config.gpus, out);
 	if (p->network_gbps > 0)
 		sc_strbuf_printf(out,
 				 "network     %.1f GB/s a GPU while in use, %.1f %% of its links\n",
@@ -264,9 +305,11 @@ static void append_alternatives(const struct sc_alternatives *a, const struct sc
 		else
 			sc_strbuf_printf(out, "%11s %7s", "-", "-");
 		sc_strbuf_printf(out, " %8.1f %8.1f%s\n", a->at[i].memory_gib, a->at[i].saved_gib,
-				 a->at[i].fits ? ""
-				 : a->at[i].memory_gib > p->memory.capacity_gib
-					 ? "  does not fit"
+				 a->at[i].fits                                  ? ""
+				 : a->at[i].memory_gib > p->memory.capacity_gib ? "  does not fit"
+				 : a->at[i].memory_gib > (1 - SC_MEMORY_MARGIN_FRAC) *
+								 p->memory.capacity_gib
+					 ? "  leaves no margin"
 					 : "  its node has too little");
 		fits = fits || a->at[i].fits;
 	}
@@ -311,8 +354,8 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	const struct sc_reading *reading = &p->reading;
 	double rest_ms = 0;
 
-	append_head(report->request, &p->memory, out);
-	append_totals(p, out);
+	append_head(report->request, p, out);
+	append_totals(report, out);
 	if (report->cost)
 		sc_text_costs(report->cost, out);
 	sc_text_breakdown(&p->reading, out);
@@ -452,7 +495,7 @@ static json_t *add_config(struct sc_json *json, const struct sc_config *config, 
 	sc_text_cluster(config, gpu, &line);
 	sc_json_text(json, object, "cluster", sc_strbuf_get(&line));
 	sc_strbuf_clear(&line);
-	text_model(config, &line);
+	text_model(config, NULL, &line);
 	sc_json_text(json, object, "model", sc_strbuf_get(&line));
 	sc_strbuf_release(&line);
 	return object;
@@ -570,6 +613,11 @@ static void add_totals(struct sc_json *json, const struct sc_prediction *p)
 	if (p->mfu_causal > 0)
 		sc_json_real(json, json->root, "mfu_causal", p->mfu_causal);
 	sc_json_real(json, json->root, "model_flop", p->model_flop);
+	sc_json_real(json, json->root, "parameters", p->params.total);
+	sc_json_real(json, json->root, "active_parameters", p->params.active);
+	sc_json_real(json, json->root, "tflops_gpu", p->tflops_gpu);
+	if (p->tflops_gpu_causal > 0)
+		sc_json_real(json, json->root, "tflops_gpu_causal", p->tflops_gpu_causal);
 	sc_json_real(json, json->root, "samples_per_s", p->samples_per_s);
 	sc_json_real(json, json->root, "tokens_per_s", p->tokens_per_s);
 	sc_json_int(json, json->root, "n_nodes", (int64_t)p->n_nodes);

@@ -2,6 +2,7 @@
  * of parameters; what costs and is not understood is an error. */
 #include <unistd.h>
 
+#include "predict/predict.h"
 #include "predict/transformer/transformer_ops.h"
 #include "request_fixture.h"
 #include "runner.h"
@@ -312,27 +313,13 @@ static const char *write_json(const char *text)
 	return sc_arena_strdup(&arena, path);
 }
 
-static double count_params(const struct sc_request *req)
-{
-	const struct sc_model *m = &req->config.model;
-	struct sc_params layer, dense, embed, head;
-	double n_dense = sc_model_count(m, 0, m->layers).of[SC_LAYER_DENSE];
-
-	sc_transformer_layer_params(req, 0, &layer);
-	sc_transformer_layer_params(req, SC_LAYER_DENSE, &dense);
-	sc_transformer_embed_params(req, &embed);
-	sc_transformer_head_params(req, &head);
-	return n_dense * dense.dense +
-	       ((double)m->layers - n_dense) * (layer.dense + layer.expert) + embed.dense +
-	       (m->tied_embeddings ? 0 : head.dense);
-}
-
 FIXTURE(requests_begin, requests_end)
 
 LOOP_TEST(parameters_are_as_published, N_OF(MODELS))
 {
 	const char *path = write_json(MODELS[_i].json);
 	struct sc_config cfg;
+	struct sc_model_params params;
 	double ratio;
 
 	sc_config_init(&cfg);
@@ -342,7 +329,8 @@ LOOP_TEST(parameters_are_as_published, N_OF(MODELS))
 	unlink(path);
 	if (cfg.model.seq < 0)
 		set_all(&cfg, "model.seq=2048");
-	ratio = count_params(resolve_config(&cfg)) / MODELS[_i].params;
+	sc_transformer_model_params(resolve_config(&cfg), &params);
+	ratio = params.total / MODELS[_i].params;
 	/* The transform layer before BERT's output, 0.5 %, is in no count of ours. */
 	ck_assert_msg(fabs(ratio - 1) < (cfg.model.family == SC_BERT ? 6e-3 : 1e-3),
 		      "%s: %.5f of the published parameters", MODELS[_i].name, ratio);

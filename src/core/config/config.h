@@ -437,7 +437,8 @@ static inline int64_t sc_request_node_gpus(const struct sc_request *request)
 }
 /* Dense peak of a GPU at the precision of the request, whatever is kept of it for communication. */
 double sc_request_peak_tflops(const struct sc_request *request);
-double sc_model_n_tables(const struct sc_model *model); /* of a DLRM, each counted */
+double sc_model_n_tables(const struct sc_model *model);   /* of a DLRM, each counted */
+double sc_model_n_elements(const struct sc_model *model); /* of its tables, each counted */
 /* Resolved: has experts. */
 static inline bool sc_model_is_moe(const struct sc_model *model)
 {

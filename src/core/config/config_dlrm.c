@@ -56,6 +56,16 @@ double sc_model_n_tables(const struct sc_model *model)
 	return n;
 }
 
+double sc_model_n_elements(const struct sc_model *model)
+{
+	const struct sc_table *tables = model->tables.at;
+	double n = 0;
+
+	for (size_t i = 0; i < model->tables.n; i++)
+		n += (double)tables[i].count * (double)tables[i].rows * (double)tables[i].dim;
+	return n;
+}
+
 /* Every rank works on all of its samples at once, and tables are placed on whole hosts. */
 static int check_given(const struct sc_resolver *res)
 {

@@ -683,6 +683,8 @@ static void conclude(void *p, struct sc_prediction *out)
 	sc_prediction_set_rates(
 		out, req, dlrm->model_flop,
 		fmax(sc_request_peak_tflops(req), req->device.peak_tflops[SC_FP32]));
+	out->params.total = out->params.active =
+		dlrm->dense_params + sc_model_n_elements(&req->config.model);
 	/* What its exchanges send in a step, on a torus. */
 	for (int x = 0; x < N_EXCHANGES; x++) {
 		const struct sc_collective_shape shape = shape_of(dlrm, (enum exchange)x);

@@ -458,6 +458,7 @@ static void conclude(void *p, struct sc_prediction *out)
 			"training.micro_batch or more GPUs",
 			out->memory.total_gib, out->memory.capacity_gib);
 	sc_prediction_set_rates(out, l->request, l->flop, sc_request_peak_tflops(l->request));
+	out->params.total = out->params.active = l->params;
 	sc_collective_files_warn(&l->fabric, &out->warnings);
 	sc_prediction_add_traffic(out, &l->fabric, &all);
 }

@@ -447,6 +447,8 @@ static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 	out->tokens_per_s = out->samples_per_s * (double)req->config.model.seq *
 			    req->config.training.fill_fraction;
 	out->mfu_causal = out->mfu * causal / flop;
+	out->tflops_gpu_causal = out->tflops_gpu * causal / flop;
+	sc_transformer_model_params(req, &out->params);
 	if (sc_dtype_bytes(dtype) < sc_dtype_bytes(SC_BF16))
 		out->mfu_bf16 = out->mfu * peak / mean_peak_tflops(req, SC_BF16);
 }

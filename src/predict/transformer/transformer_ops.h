@@ -43,6 +43,10 @@ void sc_transformer_layer_params(const struct sc_request *request, int kind, str
 void sc_transformer_embed_params(const struct sc_request *request, struct sc_params *out);
 /* Of the output layer: with tied embeddings a copy of them, on another stage than the embedding. */
 void sc_transformer_head_params(const struct sc_request *request, struct sc_params *out);
+struct sc_model_params;
+/* Parameters of the whole model, as its paper counts them: without padding, replicas, adapters and the
+ * layers that predict further tokens. */
+void sc_transformer_model_params(const struct sc_request *request, struct sc_model_params *out);
 /* Bytes of a weight where sharded weights are gathered. */
 double sc_transformer_gathered_bytes(const struct sc_request *request);
 /* FLOP of the model's matrix products for one sequence, forward and backward, without recompute. */

@@ -3,6 +3,7 @@
 
 #include "core/config/config_schedule.h"
 #include "predict/matrix_steps.h"
+#include "predict/predict.h"
 #include "predict/transformer/transformer_priv.h"
 
 /* The matrices of the layers, each tensor-parallel part alone, gate and up apart; not the router, the embedding, the output
@@ -132,14 +133,21 @@ void sc_transformer_layer_params(const struct sc_request *request, int kind, str
 	*out = params_of(&l);
 }
 
+static struct sc_params embed_params_of(const struct dims *x)
+{
+	struct sc_params out = {0};
+
+	add_plain_params(
+		x, (x->vocab + (x->traits->learned_positions ? (double)x->model->seq : 0)) * x->h,
+		&out);
+	return out;
+}
+
 void sc_transformer_embed_params(const struct sc_request *request, struct sc_params *out)
 {
 	const struct dims x = dims_of(request, NULL, 1, NULL);
 
-	*out = (struct sc_params){0};
-	add_plain_params(&x,
-			 (x.vocab + (x.traits->learned_positions ? (double)x.model->seq : 0)) * x.h,
-			 out);
+	*out = embed_params_of(&x);
 }
 
 void sc_transformer_head_params(const struct sc_request *request, struct sc_params *out)
@@ -152,6 +160,37 @@ void sc_transformer_head_params(const struct sc_request *request, struct sc_para
 	if (x.model->mtp_layers > 0 && request->config.parallel.pp > 1 &&
 	    !request->config.model.tied_embeddings) /* the embedding once more */
 		add_plain_params(&x, x.vocab * x.h, out);
+}
+
+void sc_transformer_model_params(const struct sc_request *request, struct sc_model_params *out)
+{
+	struct sc_request whole = *request; /* as one rank holds it that splits nothing */
+	struct sc_parallel *p = &whole.config.parallel;
+	const struct sc_model *m = &whole.config.model;
+	const struct sc_layer_counts counts = sc_model_count(m, 0, m->layers);
+	struct sc_params sum = {0}, head;
+	struct dims x;
+
+	p->tp = p->etp = p->ep = p->pp = p->cp = 1;
+	p->vocab_stages = SC_VOCAB_STAGES_NONE;
+	whole.config.training.trainable = SC_TRAIN_ALL;
+	x = dims_of(&whole, NULL, 1, NULL);
+	x.vocab = (double)m->vocab; /* papers count no padding */
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		if (counts.of[kind] > 0) {
+			const struct layer l = layer_of(&x, kind);
+			const struct sc_params layer = params_of(&l);
+
+			sc_params_add(&sum, &layer, counts.of[kind]);
+		}
+	head = embed_params_of(&x);
+	sc_params_add(&sum, &head, 1);
+	if (!m->tied_embeddings)
+		add_plain_params(&x, x.vocab * x.h, &sum);
+	out->total = sum.dense + sum.expert;
+	out->active = sum.dense;
+	if (sum.expert > 0)
+		out->active += sum.expert * (double)m->top_k / (double)m->experts;
 }
 
 static double layer_macs(const struct dims *x, int kind)

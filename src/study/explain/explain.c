@@ -77,11 +77,6 @@ static void add_set(struct sets *sets, const char *path, int64_t value)
 	snprintf(sets->text[sets->n++], sizeof(sets->text[0]), "%" PRId64, value);
 }
 
-static bool fits(const struct sc_memory *memory)
-{
-	return sc_memory_fullness(memory) <= 1;
-}
-
 static void describe(const struct trying *t, const struct sets *sets, const struct sc_floor *floor,
 		     double ms, struct sc_alternative *a)
 {
@@ -95,7 +90,7 @@ static void describe(const struct trying *t, const struct sets *sets, const stru
 		.memory_gib = floor->memory.total_gib,
 		.saved_gib = base->memory.total_gib - floor->memory.total_gib,
 		.fullness = sc_memory_fullness(&floor->memory),
-		.fits = fits(&floor->memory),
+		.fits = sc_memory_has_margin(&floor->memory),
 	};
 	for (size_t i = 0; i < sets->n && n < sizeof(a->settings); i++)
 		n += (size_t)snprintf(a->settings + n, sizeof(a->settings) - n, "%s%s=%s",
@@ -129,7 +124,7 @@ static bool predict(struct trying *t, const struct sets *sets, double below_ms,
 		rc = sc_predict_floor(t->ask->predictor, t->changed, t->ask->opts, &floor,
 				      &ignored);
 	runs = rc == 0 && floor.iteration_ms < below_ms;
-	if (runs && (fits(was) || fits(&floor.memory))) {
+	if (runs && (sc_memory_fullness(was) <= 1 || sc_memory_has_margin(&floor.memory))) {
 		runs = sc_predict(t->ask->predictor, t->changed, t->ask->opts, t->prediction,
 				  &ignored) == 0;
 		ms = t->prediction->iteration_ms;

@@ -33,7 +33,7 @@ struct sc_alternative {
 	double iteration_ms, gain_pct;
 	double memory_gib, saved_gib; /* of the fullest GPU; below 0 if it needs more */
 	double fullness;              /* sc_memory_fullness */
-	bool fits;                    /* in GPUs and hosts */
+	bool fits; /* in GPUs, with the margin that a search keeps, and in hosts */
 };
 struct sc_alternatives {
 	size_t n;
