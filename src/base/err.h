@@ -15,7 +15,8 @@ enum sc_errc {
 	SC_ELIMIT,    /* too large, too deep, too many */
 	SC_EDEADLOCK, /* a simulation that cannot end */
 	SC_EUNSUPPORTED,
-	SC_EUSAGE, /* wrong command line: exit code 2 */
+	SC_EUSAGE,  /* wrong command line: exit code 2 */
+	SC_EMISFIT, /* no candidate fits the memory: exit code 3 */
 };
 
 struct sc_err {

@@ -205,11 +205,15 @@ static int read_base(const struct search_args *args, struct sc_cli_call *call,
 	const struct sc_arg_list *a = &args->sets, *b = &args->fixed;
 	struct sc_arg_list sets = {sc_arena_calloc(call->arena, a->n + b->n + 1, sizeof(*sets.at)),
 				   a->n + b->n};
+	int64_t to;
 	int rc;
 
 	for (size_t i = 0; i < sets.n; i++)
 		sets.at[i] = i < a->n ? a->at[i] : b->at[i - a->n];
 	rc = sc_cli_config(args->common.words.at[0], &sets, call->arena, config, err);
+	if (rc == 0 && args->gpus &&
+	    config->gpus <= 0) /* --gpus names it where the file does not */
+		rc = cli_parse_gpus(args->gpus, &config->gpus, &to, err);
 	if (rc == 0)
 		rc = sc_cost_args_read(&args->cost, config, call->arena, &search->size,
 				       &search->has_costs, err);
@@ -273,7 +277,7 @@ const struct sc_command sc_command_search = {
 		"one with the least expected regret. What each setting is worth follows. -o writes the best as a config "
 		"that leaves dp open, since dp follows from gpus.\n\n"
 		"SIGINT and --time-limit end the search with the best so far, and say how far that can be from the best. "
-		"If any candidate fits, at least one is predicted.\n\n"
+		"If any candidate fits, at least one is predicted; if none does, the exit code is 3.\n\n"
 		"Under mpirun the processes share the candidates; the answer is the same as that of one process.\n\n"
 		"  stepcast search x.yaml --all --memory-margin 0.1 -o best.yaml\n"
 		"  stepcast search x.yaml --all --gpus 64:512 --objective time,cost --price h100-sxm-80gb=2.5",

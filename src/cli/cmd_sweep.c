@@ -49,7 +49,9 @@ static int report(const struct sink *sink, const struct sc_outcome *outcomes)
 			    "%zu of %zu cases are predicted as an earlier one to the last digit: "
 			    "what differs has no effect there; see the column same_as",
 			    sink->n_same, cases->n_rows);
-	return sink->n_failed && sink->n_failed == cases->n_rows ? SC_EXIT_DATA : SC_EXIT_DONE;
+	if (sink->n_failed == 0)
+		return SC_EXIT_DONE;
+	return sink->n_failed == cases->n_rows ? SC_EXIT_DATA : SC_EXIT_CHECK;
 }
 
 /* sink->exit_code is set if 0 is returned. */
@@ -145,7 +147,7 @@ const struct sc_command sc_command_sweep = {
 	.details =
 		"Predicts every case of a table, or every point of a grid, over the base CONFIG. The result is a CSV: the "
 		"columns of the input, then the prediction. A case that cannot be predicted has its reason in the column "
-		"`error`, and the others go on; if none can be predicted, the exit code is 1.\n\n"
+		"`error`, and the others go on; the exit code is then 3, and 1 if none can be predicted.\n\n"
 		"Look at `fits` first: a case that needs more memory (memory_total_gib) than a GPU has (capacity_gib) is "
 		"predicted all the same. `same_as` is the number of an earlier row (the first is 1) that is predicted the "
 		"same to the last digit: what differs has no effect there, such as a micro-batch above the batch. "

@@ -185,7 +185,9 @@ int sc_cli_fail(const struct sc_err *err)
 	char text[MAX_MESSAGE];
 
 	fprintf(stderr, "%s\n", sc_err_format(err, text, sizeof(text)));
-	return err->code == SC_EUSAGE ? SC_EXIT_USAGE : SC_EXIT_DATA;
+	return err->code == SC_EUSAGE    ? SC_EXIT_USAGE
+	       : err->code == SC_EMISFIT ? SC_EXIT_CHECK
+					 : SC_EXIT_DATA;
 }
 
 static int run(const struct sc_line *line, void *args, struct sc_arena *arena)

@@ -22,7 +22,7 @@ enum { SC_CLI_ARENA_BYTES = 64 << 10 };
 
 /* A command from its line on: parses, answers --help, runs, says what went wrong; the exit code. */
 int sc_cli_start(const struct sc_line *line);
-/* Prints "file:line:col: error: text"; returns SC_EXIT_USAGE for SC_EUSAGE, else SC_EXIT_DATA. */
+/* Prints "file:line:col: error: text"; returns the exit code of its kind. */
 int sc_cli_fail(const struct sc_err *err);
 /* Threads: as asked for; 0: one a processor, shared by the ranks of this machine. */
 unsigned sc_cli_jobs(const struct sc_cli_call *call, int64_t asked);

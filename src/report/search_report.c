@@ -162,8 +162,8 @@ static void put_shown(const struct sc_search_result *r, struct sc_strbuf *out)
 			SC_SEARCH_DRAWS, 100 * r->error.kernels, 100 * r->error.links);
 	if (n_ties)
 		sc_strbuf_printf(
-			out, "  a tie: %zu of them are the best in %.0f %% of the draws or more\n",
-			n_ties, 100 * TIE_SHARE);
+			out, "  a near tie: %zu other%s the best in %.0f %% of the draws or more\n",
+			n_ties, n_ties > 1 ? "s are" : " is", 100 * TIE_SHARE);
 }
 
 static void put_others(const struct sc_search_result *r, struct sc_strbuf *out)

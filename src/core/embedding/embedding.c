@@ -28,6 +28,7 @@ const struct sc_name sc_optimizer_names[] = {
 	{"muon", SC_OPT_MUON},
 	{"shampoo", SC_OPT_SHAMPOO},
 	{"kfac", SC_OPT_KFAC},
+	{"adamw", SC_OPT_ADAM}, /* its decay costs nothing more */
 	{0},
 };
 

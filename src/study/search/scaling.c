@@ -46,7 +46,7 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 	if (search.stop && *search.stop && !sc_ranks_helps(search.ranks))
 		search.ranks = NULL; /* whose others are stopped too */
 	rc = sc_search_run(&search, arena, &result, &own);
-	if (rc && own.code != SC_ECONFLICT && own.code != SC_EVALUE) {
+	if (rc && own.code != SC_ECONFLICT && own.code != SC_EVALUE && own.code != SC_EMISFIT) {
 		*err = own;
 		return rc;
 	}

@@ -440,12 +440,12 @@ static int none(const struct run *run, struct sc_err *err)
 	}
 	if (least->memory_gib <= least->capacity_gib * (1 - run->s.search->memory_margin))
 		return sc_err_set(
-			err, SC_ECONFLICT,
+			err, SC_EMISFIT,
 			"Does not fit: of none of %zu candidates does what training.offload keeps "
 			"go into a node's memory and SSDs; offload less, or take more GPUs",
 			out->cases.n_rows);
 	return sc_err_set(
-		err, SC_ECONFLICT,
+		err, SC_EMISFIT,
 		"Does not fit: the smallest of %zu candidates needs %.1f of %.1f GiB, of which "
 		"--memory-margin keeps %.0f %% free; take more GPUs or a smaller margin",
 		out->cases.n_rows, least->memory_gib, least->capacity_gib,
