@@ -8,6 +8,7 @@
 
 enum { N_RANDOM = 1200, N_AT_ONCE = 100 };
 
+static struct sc_config config_of_experts;
 static struct sc_request request, other;
 static struct sc_prediction prediction, expected;
 static struct sc_alternatives found;
@@ -72,6 +73,23 @@ static void check(const struct sc_config *config, const struct sc_alternative *a
 }
 
 FIXTURE(set_up, requests_end)
+
+/* Experts that nobody divided are what does not fit, and what most imports leave open. */
+TEST(undivided_experts_are_advised)
+{
+	const struct sc_schedule_ask ask = {&config_of_experts, catalog, NULL, predictor, &opts};
+	const char *best = NULL;
+
+	sc_config_init(&config_of_experts);
+	set_all(&config_of_experts,
+		"model=models/qwen3-30b-a3b.yaml cluster.gpu=h100-sxm-80gb gpus=8 "
+		"training.global_batch=64");
+	ck_assert(predict(&config_of_experts, &request, &prediction));
+	ck_assert_double_gt(sc_memory_fullness(&prediction.memory), 1);
+	sc_find_alternatives(&ask, &request, &prediction, &arena, &found);
+	best = found.at[0].settings;
+	ck_assert_msg(found.at[0].fits && strstr(best, "parallel.ep=8"), "%s", best);
+}
 
 LOOP_TEST(memory_first, N_RANDOM / N_AT_ONCE)
 {

@@ -592,9 +592,10 @@ void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
 			out->memory.ssd_gib, out->memory.ssd_capacity_gib);
 	if (out->memory.total_gib > out->memory.capacity_gib)
 		sc_warn(&out->warnings,
-			"needs %.1f GiB per GPU, which has %.1f GiB: it will not fit; raise tp, pp or "
-			"recompute, or lower micro_batch",
-			out->memory.total_gib, out->memory.capacity_gib);
+			"needs %.1f GiB per GPU, which has %.1f GiB: it will not fit; raise %stp, pp "
+			"or recompute, or lower micro_batch",
+			out->memory.total_gib, out->memory.capacity_gib,
+			run->tf->request->config.model.experts > 0 ? "ep, " : "");
 	warn_shapes(run->tf->request, &out->warnings);
 	sc_collective_files_warn(&run->tf->fabric, &out->warnings);
 	warn_of_trends(run->tf->request, &out->warnings);

@@ -53,7 +53,8 @@ int sc_explain(struct sc_predictor *predictor, const struct sc_request *request,
 /* Each alternative is a few --set texts over the config as it was given. Those that help alone are then put
  * together, the one that helps most first, as long as each helps more. */
 
-enum { MAX_SETS = 8, MAX_TOGETHER = 4 };
+/* How often experts are divided once more: what begins undivided is a node away from what fits. */
+enum { MAX_SETS = 8, MAX_TOGETHER = 4, MAX_DOUBLED = 5 };
 
 struct sets {
 	const char *path[MAX_SETS];
@@ -182,6 +183,19 @@ static void try_splits(struct trying *t)
 	}
 }
 
+/* Half of a number, and twice it, up to `n` times. */
+static void try_values(struct trying *t, const char *path, int64_t now, int n)
+{
+	int64_t half = now;
+
+	for (int i = scale(&half, -2) ? 0 : 1; i <= n; i++) {
+		struct sets sets = {.n = 0};
+
+		add_set(&sets, path, i == 0 ? half : now << i);
+		try_sets(t, &sets);
+	}
+}
+
 static void try_settings(struct trying *t)
 {
 	static const char *const SETTINGS[][2] = {
@@ -295,15 +309,11 @@ void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_req
 	out->n = 0;
 	if (sc_model_is_transformer(&request->config.model)) {
 		try_splits(&trying);
-		for (int by = -2; by <= 2; by += 4) {
-			int64_t value = request->config.training.micro_batch;
-			struct sets sets = {.n = 0};
-
-			if (!scale(&value, by))
-				continue;
-			add_set(&sets, "training.micro_batch", value);
-			try_sets(&trying, &sets);
-		}
+		try_values(&trying, "training.micro_batch", request->config.training.micro_batch,
+			   1);
+		if (request->config.model.experts > 0)
+			try_values(&trying, "parallel.ep", request->config.parallel.ep,
+				   MAX_DOUBLED);
 		try_settings(&trying);
 		combine(&trying);
 	}

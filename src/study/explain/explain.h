@@ -23,7 +23,7 @@ int sc_explain(struct sc_predictor *predictor, const struct sc_request *request,
 
 /* What other settings would do: the same config predicted again with the split, micro-batch, recomputation, sharding
  * or offload changed, one at a time and then together. Of Transformers. */
-enum { SC_MAX_ALTERNATIVES = 26, SC_ALTERNATIVE_BYTES = 192 };
+enum { SC_MAX_ALTERNATIVES = 32, SC_ALTERNATIVE_BYTES = 192 };
 struct sc_alternative {
 	char settings
 		[SC_ALTERNATIVE_BYTES]; /* "parallel.tp=4 parallel.dp=2", as --set takes them */
