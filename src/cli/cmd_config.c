@@ -10,13 +10,14 @@
 #include "cli/start.h"
 #include "core/foreign/foreign.h"
 #include "core/profile/paths.h"
+#include "report/config_export.h"
 #include "report/config_show.h"
 #include "study/schedule/schedule_choose.h"
 
 struct config_args {
 	struct sc_common common;
 	struct sc_arg_list sets;
-	const char *shim;
+	const char *shim, *to;
 	int lenient;
 };
 
@@ -28,11 +29,13 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_TEXT(
 		shim, "shim", "DIR",
 		"import: write programs there that stand for torchrun, python, srun, sbatch and the like, print their arguments and end"),
+	SC_OPT_TEXT(to, "to", "PROGRAM",
+		    "export: megatron (arguments), torchtitan (TOML) or deepspeed (JSON)"),
 	{0},
 };
 
-enum verb { CHECK, SHOW, IMPORT, N_VERBS };
-static const char *const VERBS[N_VERBS] = {"check", "show", "import"};
+enum verb { CHECK, SHOW, IMPORT, EXPORT, N_VERBS };
+static const char *const VERBS[N_VERBS] = {"check", "show", "import", "export"};
 
 /* The commented template of a software profile, to answer. */
 static int write_stack(const struct config_args *args, struct sc_arena *arena, struct sc_err *err)
@@ -62,14 +65,16 @@ static int verb_of(const struct sc_arg_list *words, enum verb *out, struct sc_er
 	int verb = 0;
 
 	if (words->n < 2)
-		return sc_err_set(err, SC_EUSAGE,
-				  "config needs check, show or import, and a FILE; or stack");
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"config needs check, show, import or export, and a FILE; or stack");
 	while (verb < N_VERBS && strcmp(words->at[0], VERBS[verb]) != 0)
 		verb++;
 	if (verb == N_VERBS)
-		return sc_err_set(err, SC_EUSAGE,
-				  "config: expected check, show, import or stack, got \"%.64s\"",
-				  words->at[0]);
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"config: expected check, show, import, export or stack, got \"%.64s\"",
+			words->at[0]);
 	if (verb != IMPORT && words->n > 2)
 		return sc_err_set(err, SC_EUSAGE,
 				  "config %s takes only one FILE; what is \"%.64s\"?", VERBS[verb],
@@ -218,9 +223,13 @@ static int answer(void *into, struct sc_cli_call *call, struct sc_err *err)
 			sc_config_show(&request, &text);
 		else if (verb == IMPORT)
 			sc_config_show_import(&config, &lines, &text);
+		else if (verb == EXPORT)
+			rc = sc_cli_export(call, &request,
+					   args->to ? args->to : sc_export_targets[0], &text, err);
 		else
 			sc_strbuf_append(&text, "ok\n");
-		rc = sc_cli_write_text(args->common.output, &text, err);
+		if (rc == 0)
+			rc = sc_cli_write_text(args->common.output, &text, err);
 	}
 	sc_strbuf_release(&text);
 	sc_predictor_destroy(predictor);
@@ -232,7 +241,7 @@ const struct sc_command sc_command_config = {
 	.summary =
 		"check a config, show it with every default filled in, or make one from other programs' files; ask for a stack",
 	.synopsis =
-		"(check|show) FILE | import FILE... [--lenient] [--set PATH=VALUE]... | import --shim DIR | stack",
+		"(check|show) FILE | import FILE... [--lenient] [--set PATH=VALUE]... | import --shim DIR | export FILE --to PROGRAM | stack",
 	.details =
 		"check says ok, or what is wrong and where. show prints the config with every value filled in, each with "
 		"its origin: a file and line, --set, the GPU's usual node, the software, or a default. Its output is a "
@@ -249,10 +258,14 @@ const struct sc_command sc_command_config = {
 		"  stepcast config import run.args --set cluster.gpu=h100-sxm-80gb -o ours.yaml\n"
 		"  stepcast config import ds.json config.json --set gpus=64 --set model.seq=4096 --set "
 		"cluster.gpu=a100-sxm-80gb\n\n"
+		"export writes the config as what another program is started with: the arguments of Megatron-LM, TOML of "
+		"torchtitan, JSON of DeepSpeed. It reads back what it wrote, and warns of each value that the program cannot "
+		"be told.\n\n"
+		"  stepcast config export best.yaml --to megatron\n\n"
 		"stack writes a software profile as twelve questions with their usual answers, to copy and to answer: what a "
 		"stack does is worth more to a prediction than what it is called. calibrate learns its numbers.\n\n"
 		"  stepcast config stack -o software/my-stack.yaml",
-	.words = "check show import stack",
+	.words = "check show import export stack",
 	.options = OPTIONS,
 	.args_bytes = sizeof(struct config_args),
 	.run = answer,

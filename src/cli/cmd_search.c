@@ -36,7 +36,7 @@ struct search_args {
 	struct sc_common common;
 	struct sc_arg_list sets, fixed, chosen;
 	struct sc_cost_args cost;
-	const char *objective, *gpus, *devices, *cases, *report;
+	const char *objective, *gpus, *devices, *cases, *report, *to;
 	double memory_margin, time_limit_s;
 	int all, given, weak, json; /* given, weak: of scale */
 	int64_t jobs, confidence;
@@ -65,6 +65,8 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_OUT(cases, "out-cases", "FILE.csv",
 		   "write every candidate: state, floor, memory, time"),
 	SC_OPT_CONFIDENCE(confidence),
+	SC_OPT_TEXT(to, "to", "PROGRAM",
+		    "then print the best as megatron, torchtitan or deepspeed is told it"),
 	SC_OPT_JSON(json),
 	SC_OPT_REPORT(report),
 	SC_OPT_SET(sets),
@@ -149,14 +151,11 @@ static struct sc_progress *progress(void *ctx, const char *title, size_t total)
 
 /* ---- what is answered ---- */
 
-/* The best as a config that predict takes. */
-static int write_best(const struct sc_search_result *r, const char *path, struct sc_cli_call *call,
-		      struct sc_err *err)
+static int best_request(const struct sc_search_result *r, struct sc_cli_call *call,
+			struct sc_request *out, struct sc_err *err)
 {
 	const struct sc_csv *cases = &r->cases;
 	struct sc_config config = *r->search->base;
-	struct sc_request *request = sc_arena_calloc(call->arena, 1, sizeof(*request));
-	struct sc_strbuf text = {0};
 	int rc = 0;
 
 	/* The measured time and its notes belong to the config that was searched alone. */
@@ -168,13 +167,38 @@ static int write_best(const struct sc_search_result *r, const char *path, struct
 
 		rc = sc_config_set(&config, &setting, call->arena, err);
 	}
-	if (rc == 0)
-		rc = sc_config_resolve(&config, call->catalog, config.file, request, err);
+	return rc ? rc : sc_config_resolve(&config, call->catalog, config.file, out, err);
+}
+
+/* The best as a config that predict takes. */
+static int write_best(const struct sc_search_result *r, const char *path, struct sc_cli_call *call,
+		      struct sc_err *err)
+{
+	struct sc_request *request = sc_arena_calloc(call->arena, 1, sizeof(*request));
+	struct sc_strbuf text = {0};
+	int rc = best_request(r, call, request, err);
+
 	if (rc == 0) {
 		request->config.parallel.dp = SC_NOT_GIVEN; /* follows from gpus */
 		sc_config_show(request, &text);
 		rc = sc_cli_write_text(path, &text, err);
 	}
+	sc_strbuf_release(&text);
+	return rc;
+}
+
+/* The best in another program's words, behind the answer. */
+static int print_best(const struct sc_search_result *r, const char *to, struct sc_cli_call *call,
+		      struct sc_err *err)
+{
+	struct sc_request *request = sc_arena_calloc(call->arena, 1, sizeof(*request));
+	struct sc_strbuf text = {0};
+	int rc = best_request(r, call, request, err);
+
+	if (rc == 0)
+		rc = sc_cli_export(call, request, to, &text, err);
+	if (rc == 0)
+		printf("\n%s", sc_strbuf_get(&text));
 	sc_strbuf_release(&text);
 	return rc;
 }
@@ -240,6 +264,11 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 	struct sc_config config;
 	int rc = parse_objectives(args->objective, call->arena, &search, err);
 
+	if (rc == 0 && args->to && args->json)
+		rc = sc_err_set(
+			err, SC_EUSAGE,
+			"--to prints behind the text, not beside --json; config export takes "
+			"what -o writes");
 	if (rc == 0)
 		rc = list_chosen(args, call->arena, &search, err);
 	if (rc == 0)
@@ -252,7 +281,9 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 		rc = sc_cli_write(args->cases, sc_search_forms.csv, &result, err);
 	if (rc == 0 && strcmp(args->common.output, "-") != 0)
 		rc = write_best(&result, args->common.output, call, err);
-	return rc ? rc : sc_cli_give(call, &sc_search_forms, &result, err);
+	if (rc == 0)
+		rc = sc_cli_give(call, &sc_search_forms, &result, err);
+	return rc || !args->to ? rc : print_best(&result, args->to, call, err);
 }
 
 const struct sc_command sc_command_search = {

@@ -21,6 +21,7 @@
 #include "cli/commands.h"
 #include "core/profile/paths.h"
 #include "models/fit/fit.h"
+#include "report/config_export.h"
 #include "report/page.h"
 #include "study/sweep/sweep.h"
 
@@ -530,4 +531,18 @@ int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_ar
 	rc = strcmp(path, "-") == 0 ? load_stdin(arena, out, err)
 				    : sc_config_load(found, arena, out, err);
 	return rc ? rc : sc_cli_set(sets, arena, out, err);
+}
+
+int sc_cli_export(const struct sc_cli_call *call, const struct sc_request *request, const char *to,
+		  struct sc_strbuf *out, struct sc_err *err)
+{
+	struct sc_strbuf unsaid = {0};
+	int rc = sc_config_export(request, to, call->catalog, call->arena, out, &unsaid, err);
+	char *rest,
+		*one = strtok_r(sc_arena_strdup(call->arena, sc_strbuf_get(&unsaid)), "\n", &rest);
+
+	for (; rc == 0 && one; one = strtok_r(NULL, "\n", &rest))
+		sc_cli_warn(call->common, "%s cannot be told: %s", to, one);
+	sc_strbuf_release(&unsaid);
+	return rc;
 }

@@ -56,6 +56,10 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 /* The page of a document, which it takes apart. */
 int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err);
 
+/* sc_config_export; what the program cannot be told is warned of. */
+int sc_cli_export(const struct sc_cli_call *call, const struct sc_request *request, const char *to,
+		  struct sc_strbuf *out, struct sc_err *err);
+
 /* "name=value" at its first '='; `option` names where it was given. */
 int sc_cli_split(const char *text, const char *option, const char *form, struct sc_arena *arena,
 		 const char **name, const char **value, struct sc_err *err);
