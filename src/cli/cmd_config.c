@@ -37,29 +37,6 @@ static const struct sc_cli_option OPTIONS[] = {
 enum verb { CHECK, SHOW, IMPORT, EXPORT, N_VERBS };
 static const char *const VERBS[N_VERBS] = {"check", "show", "import", "export"};
 
-/* The commented template of a software profile, to answer. */
-static int write_stack(const struct config_args *args, struct sc_arena *arena, struct sc_err *err)
-{
-	struct sc_strbuf text = {0};
-	const char *path;
-	char *read = NULL;
-	size_t n;
-	int rc;
-
-	if (args->common.words.n != 1 || args->sets.n)
-		return sc_err_set(err, SC_EUSAGE, "config stack takes no FILE and no --set");
-	rc = sc_config_path((struct sc_config_ref){.at = "stack.yaml"}, arena, &path, err);
-	if (rc == 0)
-		rc = sc_file_read(path, SC_FILE_MAX_UNPACKED, &read, &n, err);
-	if (rc == 0) {
-		sc_strbuf_append(&text, read);
-		rc = sc_cli_write_text(args->common.output, &text, err);
-	}
-	free(read);
-	sc_strbuf_release(&text);
-	return rc;
-}
-
 static int verb_of(const struct sc_arg_list *words, enum verb *out, struct sc_err *err)
 {
 	int verb = 0;
@@ -205,7 +182,10 @@ static int answer(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (args->shim)
 		return write_shim(args, call->arena, err);
 	if (words->n && strcmp(words->at[0], "stack") == 0)
-		return write_stack(args, call->arena, err);
+		return words->n == 1 && args->sets.n == 0
+			       ? sc_cli_write_template("stack.yaml", call, err)
+			       : sc_err_set(err, SC_EUSAGE,
+					    "config stack takes no FILE and no --set");
 	predictor = sc_predictor_create();
 	rc = verb_of(words, &verb, err);
 	sc_predict_opts_init(&opts);

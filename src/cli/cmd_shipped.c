@@ -307,11 +307,16 @@ static const struct sc_forms forms = {put_document, put_text, NULL};
 struct shipped_args {
 	struct sc_common common;
 	enum sc_shipped kind;
-	int json;
+	int json, template;
 };
 
 #define SC_ARGS struct shipped_args
 static const struct sc_cli_option OPTIONS[] = {
+	SC_OPT_JSON(json),
+	{0},
+};
+static const struct sc_cli_option DEVICE_OPTIONS[] = {
+	SC_OPT_FLAG(template, "template", "write a file to fill in for a GPU that is not shipped"),
 	SC_OPT_JSON(json),
 	{0},
 };
@@ -328,11 +333,13 @@ static int list(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (words->n > 1)
 		return sc_err_set(err, SC_EUSAGE, "%s: expected one WORD at most",
 				  call->line->command->name);
+	if (args->template)
+		return sc_cli_write_template("gpu.yaml", call, err);
 	rc = collect(&all, err);
 	return rc ? rc : sc_cli_give(call, &forms, &all, err);
 }
 
-#define COMMAND(name_, kind_, summary_, details_)                                                 \
+#define COMMAND(name_, kind_, options_, summary_, details_)                                       \
 	const struct sc_command sc_command_##name_ = {                                            \
 		.name = #name_,                                                                   \
 		.summary = summary_,                                                              \
@@ -340,21 +347,22 @@ static int list(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.words = "",                                                                      \
 		.details = details_ "\n\n"                                                        \
 				    "WORD keeps those whose name, figures or source contain it.", \
-		.options = OPTIONS,                                                               \
+		.options = options_,                                                              \
 		.args_bytes = sizeof(struct shipped_args),                                        \
 		.defaults = &(const struct shipped_args){.kind = kind_},                          \
 		.run = list,                                                                      \
 	}
 
-COMMAND(devices, SC_SHIPPED_DEVICES, "list the GPUs that are shipped",
+COMMAND(devices, SC_SHIPPED_DEVICES, DEVICE_OPTIONS, "list the GPUs that are shipped",
 	"One line per GPU: what cluster.gpu takes, SMs, memory (GiB, 1e9 bytes/s), dense peaks (TFLOP/s), power limit, "
-	"GPUs in its usual node, and which of its models were fitted on it.");
-COMMAND(models, SC_SHIPPED_MODELS, "list the models that are shipped",
+	"GPUs in its usual node, and which of its models were fitted on it.\n\n"
+	"  stepcast devices --template -o devices/my-gpu.yaml");
+COMMAND(models, SC_SHIPPED_MODELS, OPTIONS, "list the models that are shipped",
 	"One line per model: what model: models/ID.yaml takes, its shape and where that is published.");
-COMMAND(clusters, SC_SHIPPED_CLUSTERS, "list the clusters that are shipped",
+COMMAND(clusters, SC_SHIPPED_CLUSTERS, OPTIONS, "list the clusters that are shipped",
 	"One line per cluster: what cluster: clusters/ID.yaml takes, its nodes and their network.");
-COMMAND(software, SC_SHIPPED_SOFTWARE, "list the software profiles that are shipped",
+COMMAND(software, SC_SHIPPED_SOFTWARE, OPTIONS, "list the software profiles that are shipped",
 	"One line per profile: what training.software takes and what it describes.");
-COMMAND(examples, SC_SHIPPED_EXAMPLES, "list the example configs that are shipped",
+COMMAND(examples, SC_SHIPPED_EXAMPLES, OPTIONS, "list the example configs that are shipped",
 	"One line per example: its file, as every command takes it, its model's family, GPUs, software, the time that was "
 	"measured if any, and what it is.");

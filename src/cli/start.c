@@ -546,3 +546,22 @@ int sc_cli_export(const struct sc_cli_call *call, const struct sc_request *reque
 	sc_strbuf_release(&unsaid);
 	return rc;
 }
+
+int sc_cli_write_template(const char *name, const struct sc_cli_call *call, struct sc_err *err)
+{
+	struct sc_strbuf text = {0};
+	const char *path;
+	char *read = NULL;
+	size_t n;
+	int rc = sc_config_path((struct sc_config_ref){.at = name}, call->arena, &path, err);
+
+	if (rc == 0)
+		rc = sc_file_read(path, SC_FILE_MAX_UNPACKED, &read, &n, err);
+	if (rc == 0) {
+		sc_strbuf_append(&text, read);
+		rc = sc_cli_write_text(call->common->output, &text, err);
+	}
+	free(read);
+	sc_strbuf_release(&text);
+	return rc;
+}

@@ -56,6 +56,8 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 /* The page of a document, which it takes apart. */
 int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err);
 
+/* A commented file of the configs folder, to be answered, where -o says. */
+int sc_cli_write_template(const char *name, const struct sc_cli_call *call, struct sc_err *err);
 /* sc_config_export; what the program cannot be told is warned of. */
 int sc_cli_export(const struct sc_cli_call *call, const struct sc_request *request, const char *to,
 		  struct sc_strbuf *out, struct sc_err *err);

@@ -6,9 +6,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/strbuf.h"
 #include "core/profile/paths.h"
 
-enum { MAX_DEPTH = 8, MAX_ID = 64, MAX_LISTED = 5 };
+enum { MAX_DEPTH = 8, MAX_ID = 64, MAX_LISTED = 5, MAX_NAMED = 8 };
 
 int sc_schema_check(const struct sc_yaml *map, bool required, struct sc_err *err)
 {
@@ -120,31 +121,45 @@ static int read_file(const struct sc_profile_kind *kind, const char *path, void 
 	return rc;
 }
 
-static int check_complete(const struct sc_field *fields, const unsigned char *object,
-			  const char *up, struct sc_err *err)
+/* The keys that are not given, with commas between, of which the first few are named: a file that a user begins lacks
+ * many, and he wants to know them all at once. */
+static void list_missing(const struct sc_field *fields, const unsigned char *object, const char *up,
+			 size_t *n, struct sc_strbuf *out)
 {
 	for (; fields->key; fields++) {
 		const unsigned char *place = object + fields->offset;
-		int rc = 0;
-
 		double number = 0;
 		int64_t integer = 0;
 
+		if (fields->type == SC_F_STRUCT)
+			list_missing(fields->sub, place, fields->key, n, out);
 		if (fields->type == SC_F_DOUBLE)
 			memcpy(&number, place, sizeof(number));
 		if (fields->type == SC_F_INT)
 			memcpy(&integer, place, sizeof(integer));
-		if (number < 0 || integer < 0)
-			rc = sc_err_set(err, SC_EVALUE,
-					"missing key \"%s%s%s\"; give it here or in the file of "
-					"defaults",
-					up, up[0] ? "." : "", fields->key);
-		else if (fields->type == SC_F_STRUCT)
-			rc = check_complete(fields->sub, place, fields->key, err);
-		if (rc)
-			return rc;
+		if (!(number < 0) && integer >= 0)
+			continue;
+		if (++*n <= MAX_NAMED)
+			sc_strbuf_printf(out, "%s\"%s%s%s\"", *n > 1 ? ", " : "", up,
+					 up[0] ? "." : "", fields->key);
 	}
-	return 0;
+}
+
+static int check_complete(const struct sc_profile_kind *kind, const void *object,
+			  struct sc_err *err)
+{
+	struct sc_strbuf names = {0};
+	size_t n = 0;
+
+	list_missing(kind->fields, object, "", &n, &names);
+	if (n > MAX_NAMED)
+		sc_strbuf_printf(&names, " and %zu more", n - MAX_NAMED);
+	if (n)
+		sc_err_set(err, SC_EVALUE,
+			   "missing key%s %s; give %s here or in the file of defaults",
+			   sc_plural(n), sc_strbuf_get(&names), n > 1 ? "them" : "it");
+	sc_strbuf_release(&names);
+	return n ? -(int)SC_EVALUE : 0;
 }
 
 int sc_profile_load(const struct sc_profile_kind *kind, const char *id, void *object,
@@ -159,7 +174,7 @@ int sc_profile_load(const struct sc_profile_kind *kind, const char *id, void *ob
 	sc_fields_init(kind->fields, object);
 	rc = read_file(kind, path, object, arena, &own);
 	if (rc == 0)
-		rc = check_complete(kind->fields, object, "", &own);
+		rc = check_complete(kind, object, &own);
 	for (const struct sc_field *field = kind->fields; rc == 0 && field->key; field++) {
 		const char **given = (void *)((unsigned char *)object + field->offset);
 
