@@ -131,6 +131,11 @@ static int fit_kernels(const struct fit_args *args, const struct sc_where *where
 			err, SC_EUSAGE,
 			"fit needs --kind gemm, attention, attention_decode, rowwise, optimizer, embedding, host, "
 			"collective, interference or iteration");
+	if (args->kind >= SC_FIT_LINEAR_ATTENTION)
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"nothing of %s is fitted to a GPU; compare it with validate --kind %s",
+			KINDS[args->kind], KINDS[args->kind]);
 	if (!args->table)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
 	if (!args->device)

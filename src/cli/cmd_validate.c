@@ -24,7 +24,7 @@ struct validate_args {
 static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_CHOICE(
 		kind, "kind", "KIND", sc_fit_kind_names,
-		"rows are times of one operation or collective in time_us, as fit reads them, each on its own device, and no CONFIG is given: gemm, attention, attention_decode, rowwise, optimizer, embedding, host or collective"),
+		"rows are times of one operation or collective in time_us, as fit reads them, each on its own device, and no CONFIG is given: gemm, attention, attention_decode, rowwise, optimizer, embedding, host, collective, linear_attention, sparse_attention, mla or experts"),
 	SC_OPT_TEXT(device, "device", "NAME", "with --kind: only rows of this GPU"),
 	SC_OPT_IN(
 		table, "table", "CASES.csv",

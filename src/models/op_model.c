@@ -11,6 +11,7 @@ static const struct sc_op_model *const MODELS[SC_N_OP_KINDS] = {
 	[SC_OP_GEMM] = &sc_gemm_model,           [SC_OP_ATTENTION] = &sc_attention_model,
 	[SC_OP_ROWWISE] = &sc_rowwise_model,     [SC_OP_OPTIMIZER] = &sc_optimizer_model,
 	[SC_OP_EMBEDDING] = &sc_embedding_model, [SC_OP_LAYER] = &sc_layer_model,
+	[SC_OP_SCAN] = &sc_scan_model,           [SC_OP_CONV] = &sc_conv_model,
 };
 
 const struct sc_op_model *sc_op_model_get(enum sc_op_kind kind)
@@ -22,7 +23,7 @@ static enum sc_owner op_owner(const struct sc_op *op, const struct sc_op_time *t
 {
 	if (op->kind == SC_OP_OPTIMIZER)
 		return SC_OWN_OPTIMIZER;
-	if (op->kind == SC_OP_ROWWISE || op->kind == SC_OP_EMBEDDING ||
+	if (op->kind == SC_OP_ROWWISE || op->kind == SC_OP_EMBEDDING || op->kind == SC_OP_CONV ||
 	    time->memory_us > time->math_us)
 		return SC_OWN_MEMORY;
 	return SC_OWN_COMPUTE;

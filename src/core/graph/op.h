@@ -18,6 +18,8 @@ enum sc_op_kind {
 	SC_OP_OPTIMIZER,
 	SC_OP_EMBEDDING, /* lookups of several tables in one kernel, or the update of their rows */
 	SC_OP_LAYER,     /* of a table: FLOP and bytes alone are known */
+	SC_OP_SCAN,      /* linear attention: a state for each head that goes along the sequence */
+	SC_OP_CONV,      /* causal, along the sequence, of each channel by itself */
 	SC_OP_COLLECTIVE,
 	SC_OP_HOST,
 	SC_N_OP_KINDS
@@ -82,6 +84,36 @@ struct sc_layer_shape {
 	double flop, bytes;
 };
 
+/* How a state follows from the one before: decays, and a token adds to it (Mamba-2's SSD, lightning attention); first loses
+ * what it has of the token's key (Gated DeltaNet); the same with a decay for each channel (Kimi Delta Attention). */
+enum sc_scan_rule { SC_SCAN_DECAY, SC_SCAN_DELTA, SC_SCAN_CHANNEL_DELTA, SC_N_SCAN_RULES };
+/* Several kernels, each over all chunks, as flash-linear-attention and mamba_ssm have them; fewer, as vLLM has on Hopper;
+ * and on Blackwell. */
+enum sc_scan_kernel { SC_SCAN_CHUNKED, SC_SCAN_FUSED, SC_SCAN_FUSED_BLACKWELL, SC_N_SCAN_KERNELS };
+struct sc_scan_shape {
+	enum sc_scan_rule rule;
+	enum sc_scan_kernel kernel;
+	double batch, seq; /* sequences; tokens of each on this GPU */
+	double k_heads,
+		v_heads; /* keys and queries are shared by v_heads / k_heads (Mamba-2: groups, heads) */
+	double k_dim,
+		v_dim; /* the state of a head is k_dim x v_dim (Mamba-2: state size, head size) */
+	double chunk;  /* tokens; 0: 64, of SC_SCAN_DECAY 128 */
+	bool backward;
+	bool recurrent; /* a few new tokens a sequence, each a step of a state that is read and written */
+	enum sc_load load;
+};
+/* In CUDA, a block for each channel of a sequence (Dao's causal-conv1d); in Triton, by blocks of tokens and channels. */
+enum sc_conv_kernel { SC_CONV_BLOCK, SC_CONV_TILED, SC_CONV_UPDATE, SC_N_CONV_KERNELS };
+struct sc_conv_shape {
+	enum sc_conv_kernel
+		kernel; /* SC_CONV_UPDATE: a new token a sequence, of a state that is kept */
+	double batch, seq, channels, width;
+	int n_kernels; /* that share the channels; 0 = 1 */
+	bool backward;
+	enum sc_load load;
+};
+
 enum sc_collective {
 	SC_ALL_REDUCE,
 	SC_ALL_GATHER,
@@ -109,6 +141,8 @@ struct sc_op {
 		struct sc_rowwise_shape rowwise; /* and optimizer */
 		struct sc_embedding_shape embedding;
 		struct sc_layer_shape layer;
+		struct sc_scan_shape scan;
+		struct sc_conv_shape conv;
 		struct sc_collective_shape collective;
 	} u;
 };

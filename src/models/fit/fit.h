@@ -19,12 +19,18 @@ enum sc_fit_kind {
 	SC_FIT_HOST,
 	SC_FIT_COLLECTIVE,
 	SC_FIT_INTERFERENCE,
+	/* Nothing of these is fitted to a GPU; validate compares them (fit_modules.c). */
+	SC_FIT_LINEAR_ATTENTION,
+	SC_FIT_SPARSE_ATTENTION,
+	SC_FIT_MLA,
+	SC_FIT_EXPERTS,
 	SC_N_FIT_KINDS,
 	SC_FIT_ITERATION = SC_N_FIT_KINDS /* of all models together */
 };
 #define SC_FIT_KIND_NAMES                                                                     \
 	"gemm", "attention", "attention_decode", "rowwise", "optimizer", "embedding", "host", \
-		"collective", "interference"
+		"collective", "interference", "linear_attention", "sparse_attention", "mla",  \
+		"experts"
 extern const char *const sc_fit_kind_names[]; /* NULL-ended: those of one model */
 
 enum { SC_FIT_FOLDS = 5, SC_FIT_MAX_FOLDS = 100, SC_FIT_MIN_ROWS = 20, SC_FIT_MAX_PARAMS = 160 };

@@ -431,6 +431,8 @@ const struct sc_fit_reader *sc_fit_reader_of(const struct sc_fit_table *table)
 	};
 	static const struct sc_fit_reader pairs = {PAIR_CELLS, 0, read_seen};
 
+	if (table->opts->kind >= SC_FIT_LINEAR_ATTENTION)
+		return sc_fit_module_reader(table->opts->kind);
 	return table->is_of_pairs ? &pairs : &readers[table->opts->kind];
 }
 

@@ -26,6 +26,10 @@ struct sc_fit_cells {
 	double alone_us, beside_frac, blocks, comm_blocks, comm_load;
 	double compute_us, comm_us, gpus, ctas, ranks, nodes, gpus_per_node;
 	const char *kernel, *collective, *sweep, *algo, *library, *intra, *inter;
+	/* of parts of layers */
+	int rule, part, phase, framework, routing, weights, module;
+	double tokens, k_heads, k_dim, v_heads, v_dim, conv, chunk, qk_dim, experts, topk, hidden,
+		inter_dim, ep, tp;
 };
 struct sc_fit_table {
 	struct sc_csv csv; /* with the columns of --swap exchanged */
@@ -64,6 +68,8 @@ struct sc_fit_reader {
 	/* NULL: nothing beside (launches), or by fit_rows.c (collectives) */
 	int (*read)(const struct sc_fit_table *table, struct sc_fit_row *out);
 };
+/* Of linear and sparse attention, latent attention and experts (fit_modules.c). */
+const struct sc_fit_reader *sc_fit_module_reader(enum sc_fit_kind kind);
 const struct sc_fit_reader *sc_fit_reader_of(const struct sc_fit_table *table);
 int sc_fit_table_init(const struct sc_fit_opts *opts, struct sc_arena *arena,
 		      struct sc_fit_table *out, struct sc_err *err);

@@ -23,6 +23,8 @@ struct sc_fit_row {
 	struct sc_span span;
 	int only;                      /* as struct sc_fabric asks */
 	struct sc_interfere_seen seen; /* interference */
+	/* Parts of layers: what the models say of it on its device; 0: `op` are timed. */
+	double told_us, told_spread_frac;
 	double time_us;
 	double weight;   /* 1 on average */
 	double bound_us; /* no machine of these peaks is faster */
