@@ -61,9 +61,9 @@ struct convolution {
 	double fixed_us, element_cycles, block_cycles, element_moves, tile_tokens;
 };
 static const struct convolution CONVOLUTIONS[SC_N_CONV_KERNELS] = {
-	[SC_CONV_BLOCK] = {5.1, 0.255, 211, 2, 1},   /* TensorRT-LLM's (2,199 rows) */
-	[SC_CONV_TILED] = {3.2, 0.404, 0, 2.375, 8}, /* SGLang's and vLLM's (2,927) */
-	[SC_CONV_UPDATE] = {3.9, 1.18, 0, 5.7, 1},   /* all three's (789): its state, too */
+	[SC_CONV_BLOCK] = {5.1, 0.255, 211, 2, 1}, /* TensorRT-LLM's (2,199 rows) */
+	[SC_CONV_TILED] = {3.2, 0.404, 0, 2, 8},   /* SGLang's and vLLM's (2,927) */
+	[SC_CONV_UPDATE] = {3.9, 1.18, 0, 5.7, 1}, /* all three's (789): its state, too */
 };
 /* Before Ada blocks take twice as long: SGLang's library on A100 (661 rows), by itself 3.6 % (median). */
 enum { ADA = 89 }; /* CUDA capability */
@@ -91,20 +91,6 @@ double sc_scan_flop(const struct sc_scan_shape *s)
 	if (s->recurrent) /* w s, the key's outer product, q s */
 		return 6 * s->batch * s->seq * s->v_heads * s->k_dim * s->v_dim;
 	return s->batch * ceil(s->seq / chunk) * chunk * s->v_heads * token_flop(s, s->backward);
-}
-
-double sc_scan_least_bytes(const struct sc_scan_shape *s, double element_bytes)
-{
-	const double states = s->recurrent ? 2 * STATE_BYTES * s->batch * s->v_heads : 0;
-	const double elements =
-		2 * s->batch * s->seq * (s->k_heads * s->k_dim + s->v_heads * s->v_dim);
-
-	return elements * element_bytes * (s->backward ? 2 : 1) + states * s->k_dim * s->v_dim;
-}
-
-double sc_conv_least_bytes(const struct sc_conv_shape *s, double element_bytes)
-{
-	return (s->backward ? 3 : 2) * s->batch * s->seq * s->channels * element_bytes;
 }
 
 /* A burst finds in the last cache what it left there, and pays no more than its SMs' time for it. */
@@ -174,8 +160,9 @@ static void conv_time(const struct sc_device *device, const struct sc_op *op,
 	const double n = s->n_kernels > 1 ? s->n_kernels : 1;
 	const double rows = s->batch * s->channels;
 	const double old = device->cuda_capability < ADA ? OLD_BLOCK_FACTOR : 1;
+	const double again = c->tile_tokens > 1 ? (s->width - 1) / c->tile_tokens : 0;
 	const double bytes = rows * s->seq * sc_dtype_bytes(op->dtype) *
-			     (c->element_moves + (s->backward ? 1 : 0));
+			     (c->element_moves + (s->backward ? 1 : 0) + again);
 	double cycles = rows * ceil(s->seq / c->tile_tokens) * c->tile_tokens * c->element_cycles;
 
 	cycles += rows * c->block_cycles * old;

@@ -12,6 +12,7 @@ static const struct sc_op_model *const MODELS[SC_N_OP_KINDS] = {
 	[SC_OP_ROWWISE] = &sc_rowwise_model,     [SC_OP_OPTIMIZER] = &sc_optimizer_model,
 	[SC_OP_EMBEDDING] = &sc_embedding_model, [SC_OP_LAYER] = &sc_layer_model,
 	[SC_OP_SCAN] = &sc_scan_model,           [SC_OP_CONV] = &sc_conv_model,
+	[SC_OP_SPARSE] = &sc_sparse_model,
 };
 
 const struct sc_op_model *sc_op_model_get(enum sc_op_kind kind)

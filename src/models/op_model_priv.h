@@ -5,7 +5,8 @@
 #include "models/op_model.h"
 
 extern const struct sc_op_model sc_gemm_model, sc_attention_model, sc_rowwise_model,
-	sc_optimizer_model, sc_embedding_model, sc_layer_model, sc_scan_model, sc_conv_model;
+	sc_optimizer_model, sc_embedding_model, sc_layer_model, sc_scan_model, sc_conv_model,
+	sc_sparse_model;
 
 /* Sets how far out->total_us is to be trusted: `spread_frac` of the block's residuals, wider where the
  * device lacks the block in `fitted` or the kernel is too short. */

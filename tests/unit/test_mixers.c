@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "models/linear_attention.h"
 #include "models/op_model.h"
+#include "models/sparse_attention.h"
 #include "runner.h"
 
 static double between(struct sc_rng *rng, double low, double high)
@@ -72,13 +73,44 @@ static struct sc_op any_conv(struct sc_rng *rng)
 	return op;
 }
 
-/* One size of the shape. */
+static struct sc_op any_sparse(struct sc_rng *rng)
+{
+	struct sc_op op = {SC_OP_SPARSE, SC_BF16, {.sparse = {0}}};
+
+	op.u.sparse = (struct sc_sparse_shape){
+		.kind = (enum sc_sparse_kind)sc_rng_below(rng, SC_N_SPARSE_KINDS),
+		.batch = between(rng, 1, 64),
+		.seq = between(rng, 1, 4096),
+		.past = between(rng, 1, 65536) - 1,
+		.heads = between(rng, 1, 128),
+		.dims = between(rng, 128, 1100),
+		.entry_bytes = between(rng, 256, 1152),
+		.top_k = sc_rng_below(rng, 2) ? between(rng, 64, 2048) : 0,
+		.compression = sc_rng_below(rng, 2) ? between(rng, 1, 128) : 0,
+		.window = sc_rng_below(rng, 2) ? 128 : 0,
+		.index_heads = sc_rng_below(rng, 2) ? 32 : 0,
+		.index_dim = 128,
+		.cached = sc_rng_below(rng, 2)};
+	op.u.sparse.backward = !op.u.sparse.cached && sc_rng_below(rng, 2);
+	return op;
+}
+
+static struct sc_op any_op(struct sc_rng *rng, int i)
+{
+	return i % 3 == 0 ? any_scan(rng) : i % 3 == 1 ? any_conv(rng) : any_sparse(rng);
+}
+
+/* One size of the shape; the first is of sequences. */
 static double *size_of(struct sc_op *op, uint64_t which)
 {
 	struct sc_scan_shape *s = &op->u.scan;
+	struct sc_sparse_shape *p = &op->u.sparse;
 	double *const of_scan[] = {&s->batch, &s->seq, &s->v_heads, &s->k_dim, &s->v_dim};
 	double *const of_conv[] = {&op->u.conv.batch, &op->u.conv.seq, &op->u.conv.channels};
+	double *const of_sparse[] = {&p->batch, &p->seq, &p->past, &p->heads, &p->index_heads};
 
+	if (op->kind == SC_OP_SPARSE)
+		return of_sparse[which % N_OF(of_sparse)];
 	return op->kind == SC_OP_SCAN ? of_scan[which % N_OF(of_scan)]
 				      : of_conv[which % N_OF(of_conv)];
 }
@@ -92,7 +124,7 @@ TEST(more_is_never_faster)
 	sc_rng_init(&rng, 3);
 	for (int i = 0; i < n_cases(CASES); i++) {
 		const struct sc_device d = any_device(&rng);
-		struct sc_op op = i % 2 ? any_scan(&rng) : any_conv(&rng);
+		struct sc_op op = any_op(&rng, i);
 		const double us = time_us(&d, &op);
 		double *size = size_of(&op, sc_rng_next(&rng));
 		const double was = *size;
@@ -103,6 +135,18 @@ TEST(more_is_never_faster)
 	}
 }
 
+/* Queries, keys and values, or channels, once in and once out; states where they are kept. */
+static double least_bytes(const struct sc_op *op)
+{
+	const struct sc_scan_shape *s = &op->u.scan;
+	double bytes;
+
+	if (op->kind == SC_OP_CONV)
+		return 2 * 2 * op->u.conv.batch * op->u.conv.seq * op->u.conv.channels;
+	bytes = 2 * 2 * s->batch * s->seq * (s->k_heads * s->k_dim + s->v_heads * s->v_dim);
+	return s->recurrent ? 2 * 4 * s->batch * s->v_heads * s->k_dim * s->v_dim : bytes;
+}
+
 /* Bytes count where no cache can hold them from the run before. */
 TEST(roofline_holds)
 {
@@ -111,18 +155,21 @@ TEST(roofline_holds)
 	sc_rng_init(&rng, 4);
 	for (int i = 0; i < n_cases(CASES); i++) {
 		const struct sc_device d = any_device(&rng);
-		struct sc_op op = i % 2 ? any_scan(&rng) : any_conv(&rng);
-		const bool scans = op.kind == SC_OP_SCAN;
-		const double bytes = scans ? sc_scan_least_bytes(&op.u.scan, 2)
-					   : sc_conv_least_bytes(&op.u.conv, 2);
-		const double flop = scans ? sc_scan_flop(&op.u.scan) : 0;
+		struct sc_op op = any_op(&rng, i);
 		const double peak = fmax(d.peak_tflops[SC_BF16], d.peak_tflops[SC_FP32]);
+		double flop = 0;
 
-		op.u.scan.load = scans ? SC_LOAD_RUN : op.u.scan.load;
-		if (!scans)
+		if (op.kind == SC_OP_SPARSE) {
+			flop = sc_sparse_flop(&op.u.sparse);
+		} else if (op.kind == SC_OP_SCAN) {
+			op.u.scan.load = SC_LOAD_RUN;
+			flop = sc_scan_flop(&op.u.scan);
+		} else
 			op.u.conv.load = SC_LOAD_RUN;
-		ck_assert_double_ge(time_us(&d, &op), 0.9 * bytes / d.hbm_gbps / 1e3);
 		ck_assert_double_ge(time_us(&d, &op), flop / peak / 1e6);
+		if (op.kind != SC_OP_SPARSE)
+			ck_assert_double_ge(time_us(&d, &op),
+					    0.9 * least_bytes(&op) / d.hbm_gbps / 1e3);
 	}
 }
 
@@ -169,7 +216,7 @@ TEST(twice_the_sequences_take_twice_as_long)
 	sc_rng_init(&rng, 6);
 	for (int i = 0; i < n_cases(CASES / 10); i++) {
 		const struct sc_device d = any_device(&rng);
-		struct sc_op op = i % 2 ? any_scan(&rng) : any_conv(&rng);
+		struct sc_op op = any_op(&rng, i);
 		double us;
 
 		*size_of(&op, 0) = 4096;
@@ -212,4 +259,66 @@ TEST(chunks_of_few_heads_go_in_their_order)
 	op.u.scan.seq = 2048;
 	op.u.scan.v_heads = 2;
 	ck_assert_double_lt(time_us(&d, &op), 0.25 * us);
+}
+
+/* Query by query: the keys that it may meet, at most top_k of them, and its window. */
+static double counted_pairs(const struct sc_sparse_shape *s)
+{
+	const double compression = fmax(1, s->compression);
+	double sum = 0;
+
+	for (double i = 1; i <= s->seq; i++) {
+		const double before = s->past + i, keys = before / compression;
+
+		sum += s->top_k > 0 ? fmin(keys, s->top_k) : keys;
+		sum += s->window > 0 ? fmin(before, s->window) : 0;
+	}
+	return s->batch * sum;
+}
+
+TEST(pairs_are_those_of_each_query)
+{
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, 8);
+	for (int i = 0; i < n_cases(400); i++) {
+		struct sc_op op = any_sparse(&rng);
+		const struct sc_sparse_shape *s = &op.u.sparse;
+		const double edge =
+			s->batch *
+			fmax(1, s->compression); /* of the query that reaches the limit */
+
+		ck_assert_double_eq_tol(sc_sparse_pairs(s), counted_pairs(s),
+					2 * edge + 1e-9 * counted_pairs(s));
+	}
+}
+
+/* Beyond its top_k a key costs its score alone: of DSA on H100 twice the past is far from twice as long. */
+TEST(chosen_keys_bound_attention)
+{
+	struct sc_device d = {.sm_count = 132,
+			      .cuda_capability = 90,
+			      .hbm_gbps = 3350,
+			      .peak_tflops = {[SC_BF16] = 989, [SC_FP8] = 1979}};
+	struct sc_op op = {SC_OP_SPARSE, SC_BF16, {.sparse = {.kind = SC_SPARSE_TOP_K}}};
+	double us, scored_us;
+
+	op.u.sparse = (struct sc_sparse_shape){.kind = SC_SPARSE_TOP_K,
+					       .batch = 1,
+					       .seq = 4096,
+					       .past = 16384,
+					       .heads = 128,
+					       .dims = 1088,
+					       .entry_bytes = 1152,
+					       .top_k = 2048};
+	us = time_us(&d, &op);
+	op.u.sparse.past = 32768;
+	ck_assert_double_eq_tol(time_us(&d, &op), us, 1e-6);
+	op.u.sparse.index_heads = 64;
+	op.u.sparse.index_dim = 128;
+	scored_us = time_us(&d, &op);
+	ck_assert_double_gt(scored_us, us);
+	op.u.sparse.top_k = 0;
+	op.u.sparse.kind = SC_SPARSE_ALL;
+	ck_assert_double_gt(time_us(&d, &op), scored_us);
 }

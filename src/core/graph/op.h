@@ -20,6 +20,7 @@ enum sc_op_kind {
 	SC_OP_LAYER,     /* of a table: FLOP and bytes alone are known */
 	SC_OP_SCAN,      /* linear attention: a state for each head that goes along the sequence */
 	SC_OP_CONV,      /* causal, along the sequence, of each channel by itself */
+	SC_OP_SPARSE,    /* attention to keys that are chosen, and their choice */
 	SC_OP_COLLECTIVE,
 	SC_OP_HOST,
 	SC_N_OP_KINDS
@@ -84,6 +85,29 @@ struct sc_layer_shape {
 	double flop, bytes;
 };
 
+/* All keys, of latents; the best of all (DSA); of compressed ones, beside a window (CSA); all compressed ones beside a window
+ * (HCA); the best blocks (MSA). */
+enum sc_sparse_kind {
+	SC_SPARSE_ALL,
+	SC_SPARSE_TOP_K,
+	SC_SPARSE_COMPRESSED_TOP_K,
+	SC_SPARSE_COMPRESSED,
+	SC_SPARSE_BLOCKS,
+	SC_N_SPARSE_KINDS
+};
+struct sc_sparse_shape {
+	enum sc_sparse_kind kind;
+	double batch, seq, past;       /* new tokens of each sequence, and those before them */
+	double heads, dims;            /* dims: of a key and of a value, of one head */
+	double entry_bytes;            /* of the keys and values of a token, as they are gathered */
+	double top_k;                  /* 0: all in reach */
+	double compression;            /* tokens that a compressed key stands for; 0 = 1 */
+	double window;                 /* keys beside the chosen; 0: none */
+	double index_heads, index_dim; /* of the indexer; 0: none */
+	bool cached;                   /* new tokens read a cache: 1 or a few of a sequence */
+	bool backward;
+};
+
 /* How a state follows from the one before: decays, and a token adds to it (Mamba-2's SSD, lightning attention); first loses
  * what it has of the token's key (Gated DeltaNet); the same with a decay for each channel (Kimi Delta Attention). */
 enum sc_scan_rule { SC_SCAN_DECAY, SC_SCAN_DELTA, SC_SCAN_CHANNEL_DELTA, SC_N_SCAN_RULES };
@@ -143,6 +167,7 @@ struct sc_op {
 		struct sc_layer_shape layer;
 		struct sc_scan_shape scan;
 		struct sc_conv_shape conv;
+		struct sc_sparse_shape sparse;
 		struct sc_collective_shape collective;
 	} u;
 };

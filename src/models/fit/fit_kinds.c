@@ -7,11 +7,10 @@
 #include "base/fnv.h"
 #include "base/units.h"
 #include "models/embedding_kernel.h"
-#include "models/fit/fit_priv.h"
+#include "models/fit/fit_cells_priv.h"
 #include "models/op_model_priv.h"
 #include "models/rowwise.h"
 
-#define MAX_TIME_US 1e12
 #define MAX_POOLING 1e6
 #define MAX_ROWS 1e15
 #define MAX_ZIPF 10.0
@@ -24,30 +23,6 @@ enum { HOPPER = 90, BLACKWELL = 100 }; /* CUDA capability */
 #define TILE 128.0                     /* rows and columns of a tile of most products */
 
 /* ---- columns ---- */
-
-#define NUMBER(key_, member, lo, hi)                                                               \
-	{                                                                                          \
-		.key = key_, .type = SC_F_DOUBLE, .offset = offsetof(struct sc_fit_cells, member), \
-		.min = lo, .max = hi, .required = true                                             \
-	}
-#define NUMBER_OR(key_, member, lo, hi, absent_)                                                   \
-	{                                                                                          \
-		.key = key_, .type = SC_F_DOUBLE, .offset = offsetof(struct sc_fit_cells, member), \
-		.min = lo, .max = hi, .absent = absent_                                            \
-	}
-#define SIZE(member) NUMBER(#member, member, 1, SC_FIT_MAX_SIZE)
-#define SIZE_OR(member, absent_) NUMBER_OR(#member, member, 1, SC_FIT_MAX_SIZE, absent_)
-#define NAME(member, names_)                                                     \
-	{                                                                        \
-		.key = #member, .type = SC_F_ENUM, .absent = -1,                 \
-		.offset = offsetof(struct sc_fit_cells, member), .names = names_ \
-	}
-#define TEXT(key_, member)                                                                     \
-	{                                                                                      \
-		.key = key_, .type = SC_F_STR, .offset = offsetof(struct sc_fit_cells, member) \
-	}
-#define TIME(key_) NUMBER(key_, time_us, 1e-6, MAX_TIME_US)
-#define ORIGIN TEXT("source", source), TEXT("op", op_name), TEXT("pass", pass_name)
 
 static const struct sc_name PASSES[] = {{"fwd", 0}, {"bwd", 1}, {0}};
 static const struct sc_name YES_NO[] = {{"false", 0}, {"true", 1}, {0}};
