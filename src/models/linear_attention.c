@@ -10,8 +10,6 @@
 #include "models/op_model_priv.h"
 
 #define STATE_BYTES 4.0 /* of an element of a state */
-#define CHUNK 64.0
-#define DECAY_CHUNK 128.0
 /* Share of a pipeline's traffic that is alive at a time, and in a burst may be found in the last cache. */
 #define ALIVE_FRAC 0.4
 #define SPREAD_FRAC 0.25
@@ -71,7 +69,7 @@ enum { ADA = 89 }; /* CUDA capability */
 
 static double chunk_of(const struct sc_scan_shape *s)
 {
-	return s->chunk > 0 ? s->chunk : s->rule == SC_SCAN_DECAY ? DECAY_CHUNK : CHUNK;
+	return s->chunk > 0 ? s->chunk : s->rule == SC_SCAN_DECAY ? 128 : 64;
 }
 
 /* FLOP of a token and head. */
@@ -159,7 +157,7 @@ static void conv_time(const struct sc_device *device, const struct sc_op *op,
 	const struct convolution *c = &CONVOLUTIONS[s->kernel];
 	const double n = s->n_kernels > 1 ? s->n_kernels : 1;
 	const double rows = s->batch * s->channels;
-	const double old = device->cuda_capability < ADA ? OLD_BLOCK_FACTOR : 1;
+	const double old = sc_kernel_capability(device) < ADA ? OLD_BLOCK_FACTOR : 1;
 	const double again = c->tile_tokens > 1 ? (s->width - 1) / c->tile_tokens : 0;
 	const double bytes = rows * s->seq * sc_dtype_bytes(op->dtype) *
 			     (c->element_moves + (s->backward ? 1 : 0) + again);

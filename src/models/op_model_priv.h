@@ -16,6 +16,11 @@ void sc_op_trust(const struct sc_device *device, const char *block, double sprea
 /* What a burst takes to read operands again, of which so many bytes would have to stay in the last cache. */
 double sc_repeat_us(const struct sc_device *device, double kept_bytes, double memory_us);
 double sc_smooth_max(double a, double b);
+/* The CUDA capability whose kernels run: cards of 12.x lack the tensor core instructions of 9.0 and 10.0, as Ada does. */
+static inline int64_t sc_kernel_capability(const struct sc_device *device)
+{
+	return device->cuda_capability < 120 ? device->cuda_capability : 89;
+}
 /* Time of `bytes` over the device's memory with a ramp: half of the rate at half_bytes. */
 double sc_memory_us(const struct sc_device *device, double bytes, double eff, double half_bytes);
 

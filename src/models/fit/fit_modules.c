@@ -59,9 +59,10 @@ static const struct sc_field LINEAR_CELLS[] = {SIZES4(batch, seq, v_heads, k_hea
 /* vLLM has kernels of its own from Hopper on, before them those that SGLang has. */
 static enum sc_scan_kernel scan_kernel_of(const struct sc_fit_table *t)
 {
-	if (t->cells.framework != VLLM || t->device->cuda_capability < HOPPER)
+	if (t->cells.framework != VLLM || sc_kernel_capability(t->device) < HOPPER)
 		return SC_SCAN_CHUNKED;
-	return t->device->cuda_capability < BLACKWELL ? SC_SCAN_FUSED : SC_SCAN_FUSED_BLACKWELL;
+	return sc_kernel_capability(t->device) < BLACKWELL ? SC_SCAN_FUSED
+							   : SC_SCAN_FUSED_BLACKWELL;
 }
 
 /* The collectors convolve queries, keys and values; those of TensorRT-LLM, and the older one of A100, of Gated DeltaNet the
@@ -69,7 +70,7 @@ static enum sc_scan_kernel scan_kernel_of(const struct sc_fit_table *t)
 static struct sc_op conv_of(const struct sc_fit_table *t)
 {
 	const struct sc_fit_cells *c = &t->cells;
-	const bool in_cuda = c->framework == TRTLLM || t->device->cuda_capability < ADA;
+	const bool in_cuda = c->framework == TRTLLM || sc_kernel_capability(t->device) < ADA;
 	const bool keys_alone = in_cuda && c->rule == SC_SCAN_DELTA;
 	const double keys = c->k_heads * c->k_dim;
 	struct sc_op op = {.kind = SC_OP_CONV, .dtype = SC_BF16};
@@ -130,8 +131,7 @@ struct latent_program {
 	double fixed_us, math_eff, bytes, step;
 };
 static const struct latent_program LATENT_PROGRAMS[] = {
-	{EXPANDED, VLLM, HOPPER, 0, 145, 0.7, 5520, 0.17},
-	{EXPANDED, VLLM, HOPPER, 1, 191, 0.7, 4140, 0.08},
+	{EXPANDED, VLLM, HOPPER, 0, 167, 0.7, 4800, 0.12},
 	{EXPANDED, VLLM, 0, 0, 270, 0.44, 6200, 1.4},
 	{EXPANDED, TRTLLM, BLACKWELL, 0, 14.5, 0.519, 2110, 3.06},
 	{EXPANDED, TRTLLM, BLACKWELL, 1, 18.5, 0.612, 4290, 3.08},
@@ -170,7 +170,7 @@ static const struct latent_program *latent_program_of(const struct sc_fit_table 
 
 			if (p->shape == shape && p->fp8 == wanted &&
 			    (p->framework < 0 || p->framework == t->cells.framework) &&
-			    t->device->cuda_capability >= p->capability)
+			    sc_kernel_capability(t->device) >= p->capability)
 				return p;
 		}
 	return NULL;
@@ -187,7 +187,7 @@ static int read_mla(const struct sc_fit_table *t, struct sc_fit_row *out)
 	const double peak = t->device->peak_tflops[SC_BF16], hbm = t->device->hbm_gbps;
 	const double heads = ceil(c->heads / LATENT_ROWS) * LATENT_ROWS;
 	/* a cache of fp8 is read no faster before */
-	const bool narrow = c->kv_dtype == SC_FP8 && t->device->cuda_capability >= HOPPER;
+	const bool narrow = c->kv_dtype == SC_FP8 && sc_kernel_capability(t->device) >= HOPPER;
 	double bytes, math_us, memory_us;
 
 	if (decodes) {
@@ -216,11 +216,8 @@ static const struct sc_name ROUTINGS[] = {{"balanced", 0}, {"power_law_1.2", 1},
 enum { BF16, FP8, FP8_BLOCK, NVFP4 };
 static const struct sc_name FORMATS[] = {{"bf16", BF16},           {"bfloat16", BF16}, {"fp8", FP8},
 					 {"fp8_block", FP8_BLOCK}, {"nvfp4", NVFP4},   {0}};
-static const struct sc_field EXPERT_CELLS[] = {SIZE(tokens),
-					       SIZE(experts),
-					       SIZE(hidden),
+static const struct sc_field EXPERT_CELLS[] = {SIZES4(tokens, experts, hidden, topk),
 					       NUMBER("inter", inter_dim, 1, SC_FIT_MAX_SIZE),
-					       SIZE(topk),
 					       SIZE_OR(ep, 1),
 					       SIZE_OR(tp, 1),
 					       NAME(routing, ROUTINGS),
@@ -284,7 +281,8 @@ static const struct expert_program *expert_program_of(const struct sc_fit_table 
 {
 	const struct expert_program *p = EXPERT_PROGRAMS;
 
-	while (p->framework != t->cells.framework || t->device->cuda_capability < p->capability ||
+	while (p->framework != t->cells.framework ||
+	       sc_kernel_capability(t->device) < p->capability ||
 	       !(p->formats >> t->cells.variant & 1))
 		p++;
 	return p;
@@ -356,7 +354,7 @@ static const struct sc_field SPARSE_CELLS[] = {SIZES4(batch, heads, seq, kv_len)
 					       MEASURED,
 					       {0}};
 /* Beside the op model: a start (with the host, where it is long), products over their roofline, and elementwise kernels:
- * passes of the tokens in the hidden size and in all heads. Latent attention has products that are absorbed. [0]: of contexts, [1]: of caches. */
+ * passes of the tokens in the hidden size and in all heads. [0]: of contexts, [1]: of caches. */
 struct module_program {
 	int kind, framework, capability;
 	struct {
@@ -479,7 +477,7 @@ static int read_sparse(const struct sc_fit_table *t, struct sc_fit_row *out)
 	double absorbed_us, products_us = projections_us(t, model, &absorbed_us);
 
 	while (p < MODULE_PROGRAMS + n && (p->kind != kind || p->framework != c->framework ||
-					   t->device->cuda_capability < p->capability))
+					   sc_kernel_capability(t->device) < p->capability))
 		p++;
 	if (p == MODULE_PROGRAMS + n)
 		return sc_err_at(t->err, SC_EVALUE, t->csv.file, t->csv.line[t->row], 0,
