@@ -480,7 +480,7 @@ static int read_sparse(const struct sc_fit_table *t, struct sc_fit_row *out)
 					   sc_kernel_capability(t->device) < p->capability))
 		p++;
 	if (p == MODULE_PROGRAMS + n)
-		return sc_err_at(t->err, SC_EVALUE, t->csv.file, t->csv.line[t->row], 0,
+		return sc_err_at(t->err, SC_EVALUE, t->csv.file, t->csv.line[t->row], 1,
 				 "of this op no program of that framework is known");
 	sc_op_model_get(SC_OP_SPARSE)->time(t->device, &op, &time);
 	out->told_us = p->of[cached].fixed_us + p->of[cached].products * products_us +
