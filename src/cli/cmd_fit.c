@@ -126,16 +126,11 @@ static int fit_kernels(const struct fit_args *args, const struct sc_where *where
 	if (args->common.words.n)
 		return sc_err_set(err, SC_EUSAGE, "fit takes only options; what is \"%.64s\"?",
 				  args->common.words.at[0]);
-	if (args->kind < 0)
+	if (args->kind < 0 || args->kind >= SC_FIT_LINEAR_ATTENTION)
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"fit needs --kind gemm, attention, attention_decode, rowwise, optimizer, embedding, host, "
 			"collective, interference or iteration");
-	if (args->kind >= SC_FIT_LINEAR_ATTENTION)
-		return sc_err_set(
-			err, SC_EUSAGE,
-			"nothing of %s is fitted to a GPU; compare it with validate --kind %s",
-			KINDS[args->kind], KINDS[args->kind]);
 	if (!args->table)
 		return sc_err_set(err, SC_EUSAGE, "fit needs --table CSV");
 	if (!args->device)

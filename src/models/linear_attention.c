@@ -37,18 +37,16 @@ struct pipeline {
 	double step_cycles; /* from chunk to chunk */
 };
 static const struct pipeline PIPELINES[SC_N_SCAN_RULES][SC_N_SCAN_KERNELS] = {
-	/* TensorRT-LLM's Mamba-2 (225 rows of B200 alone). What it moves: its tensors once, states four times in fp32. */
+	/* TensorRT-LLM's Mamba-2 (225 rows of B200); its tensors once, states four times. */
 	[SC_SCAN_DECAY] = {{23.2, 7, 250, 13300}, {23.2, 7, 250, 13300}, {23.2, 7, 250, 13300}},
-	/* SGLang's and TensorRT-LLM's, vLLM's on L40S (1,256 rows); vLLM's on H100 (203), on the others (497). The last two move
-	 * what they must. */
+	/* SGLang's and TensorRT-LLM's, vLLM's on L40S (1,256 rows); vLLM's on H100 (203), Blackwell (497). */
 	[SC_SCAN_DELTA] = {{21.3, 23.5, 364, 5370}, {9.6, 4, 1490, 5280}, {19.3, 4, 1810, 4520}},
 	/* SGLang's, and vLLM's on L40S (596); vLLM's on H100 and Blackwell (427). */
 	[SC_SCAN_CHANNEL_DELTA] = {{23.9, 49.6, 211, 10700},
 				   {18.7, 9, 670, 8360},
 				   {18.7, 9, 670, 8360}},
 };
-/* A step of the recurrence: its start, the share of the states' bytes, cycles of an SM for an element of a state. All three
- * frameworks and seven GPUs ask for the same (637 rows). */
+/* A step of the recurrence, with cycles of an SM for an element of a state (637 rows of seven GPUs). */
 static const struct {
 	double fixed_us, bytes_frac, element_cycles;
 } STEP = {4.6, 0.96, 0.297};
@@ -64,8 +62,8 @@ static const struct convolution CONVOLUTIONS[SC_N_CONV_KERNELS] = {
 	[SC_CONV_UPDATE] = {3.9, 1.18, 0, 5.7, 1}, /* all three's (789): its state, too */
 };
 /* Before Ada blocks take twice as long: SGLang's library on A100 (661 rows), by itself 3.6 % (median). */
-enum { ADA = 89 }; /* CUDA capability */
 #define OLD_BLOCK_FACTOR 2.06
+enum { ADA = 89 }; /* CUDA capability */
 
 static double chunk_of(const struct sc_scan_shape *s)
 {
@@ -129,9 +127,8 @@ static void scan_time(const struct sc_device *device, const struct sc_op *op,
 	const struct pipeline *p = &PIPELINES[s->rule][s->kernel];
 	const double chunk = chunk_of(s), n_chunks = ceil(s->seq / chunk);
 	const double w = s->batch * s->v_heads / (double)device->sm_count;
-	const double flop = sc_scan_flop(s);
 	const double back = token_flop(s, s->backward) / token_flop(s, false);
-	const double cycles = chunk * back * token_flop(s, false) / p->flop_clk;
+	const double cycles = chunk * token_flop(s, s->backward) / p->flop_clk;
 	const double bytes = back * p->tensors * s->batch * s->seq * s->v_heads *
 			     (s->k_dim + s->v_dim) * sc_dtype_bytes(op->dtype) / 2;
 
@@ -145,8 +142,9 @@ static void scan_time(const struct sc_device *device, const struct sc_op *op,
 			       sc_smooth_max(p->step_cycles * (s->backward ? 2 : 1), w * cycles);
 		out->memory_us = traffic_us(device, s->load, bytes, ALIVE_FRAC * bytes);
 	}
-	out->math_us = fmax(out->math_us, sc_flop_us(flop, fmax(device->peak_tflops[op->dtype],
-								device->peak_tflops[SC_FP32])));
+	out->math_us =
+		fmax(out->math_us, sc_flop_us(sc_scan_flop(s), fmax(device->peak_tflops[op->dtype],
+								    device->peak_tflops[SC_FP32])));
 	finish(device, out);
 }
 

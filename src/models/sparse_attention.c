@@ -8,16 +8,14 @@
 #include "base/units.h"
 #include "models/op_model_priv.h"
 
-#define BACKWARD_FLOP_RATIO 2.5   /* as of flash attention: five products against two */
-#define BACKWARD_GATHER_RATIO 2.0 /* entries again, and their gradients */
+#define BACKWARD_FLOP_RATIO 2.5 /* as of flash attention: five products against two */
 #define SCORE_BYTES 4.0
 #define START_US 4.0 /* of each kernel: attention, and where keys are chosen scores and choice */
 #define SPREAD_FRAC 0.25
 enum { HOPPER = 90 }; /* CUDA capability */
 
-/* Over the ideal of each: products at tensor peak (core; before Hopper core_old), gathered bytes and scores at HBM's rate. From
- * whole modules in three serving frameworks together (aiconfigurator; 900 to 1,400 rows a line of the first columns, and
- * as many of one new token a sequence). */
+/* Over the ideal of each: products at tensor peak (core; before Hopper core_old), gathered bytes and scores at HBM's rate, as
+ * modules of three serving frameworks ask together (aiconfigurator; 900 to 1,400 rows each). [1]: of caches. */
 struct sparse_coef {
 	double core, core_old, gather, scores;
 };
@@ -69,14 +67,14 @@ static void sparse_time(const struct sc_device *device, const struct sc_op *op,
 	const double fastest = fmax(peak, device->peak_tflops[SC_FP8]); /* of scores */
 	const double core = sc_kernel_capability(device) < HOPPER ? c->core_old : c->core;
 	const double pairs = sc_sparse_pairs(s), flop = 2 * pairs * s->heads * s->dims;
-	const double entries = pairs * s->entry_bytes * (s->backward ? BACKWARD_GATHER_RATIO : 1);
+	/* backward: again, and their gradients */
+	const double entries = pairs * s->entry_bytes * (s->backward ? 2 : 1);
 	const double scores = scored_pairs(s) * SCORE_BYTES * (s->backward ? 2 : 1);
 
 	*out = (struct sc_op_time){.fixed_us = START_US * (s->index_heads > 0 ? 3 : 1),
 				   .sm_frac = 1,
 				   .waves =
 					   1 + floor(s->batch * s->seq / (double)device->sm_count)};
-	/* a coefficient below 1 is of products at a higher rate than that of op->dtype, or of what the fit gave to other parts */
 	out->math_us = fmax(sc_flop_us(flop * (s->backward ? BACKWARD_FLOP_RATIO : 1), peak) * core,
 			    sc_flop_us(sc_sparse_flop(s), fastest));
 	out->memory_us = sc_bytes_us(entries * c->gather + scores * c->scores, device->hbm_gbps);

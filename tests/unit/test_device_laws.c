@@ -116,7 +116,7 @@ static const struct {
 	bool mx;
 } PRECISIONS[] = {{"fp32", SC_FP32, false}, {"tf32", SC_TF32, false}, {"fp16", SC_FP16, false},
 		  {"bf16", SC_BF16, false}, {"fp8", SC_FP8, false},   {"mxfp8", SC_FP8, true},
-		  {"nvfp4", SC_FP4, false}};
+		  {"mxfp4", SC_FP4, true},  {"nvfp4", SC_FP4, false}};
 
 /* Of a model that computes much for each byte. */
 LOOP_TEST(no_precision_is_above_its_peak, N_OF(PRECISIONS))
@@ -124,8 +124,10 @@ LOOP_TEST(no_precision_is_above_its_peak, N_OF(PRECISIONS))
 	for (int i = 0; i < n_devices; i++) {
 		const struct sc_device *d = &device[i];
 		struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
-		const bool can = d->peak_tflops[PRECISIONS[_i].dtype] > 0 &&
-				 (!PRECISIONS[_i].mx || d->mx_formats);
+		const bool can =
+			d->peak_tflops[PRECISIONS[_i].dtype] > 0 &&
+			(!PRECISIONS[_i].mx || d->mx_formats) &&
+			(strcmp(PRECISIONS[_i].name, "nvfp4") != 0 || d->cuda_capability > 0);
 		struct sc_config config;
 		struct sc_err err = {0};
 		char text[512];

@@ -334,6 +334,7 @@ enum sc_dtype sc_precision_dtype(enum sc_precision precision)
 		[SC_P_FP32] = SC_FP32,     [SC_P_TF32] = SC_TF32, [SC_P_FP16] = SC_FP16,
 		[SC_P_BF16] = SC_BF16,     [SC_P_FP8] = SC_FP8,   [SC_P_AMP_FP16] = SC_FP16,
 		[SC_P_AMP_BF16] = SC_BF16, [SC_P_MXFP8] = SC_FP8, [SC_P_NVFP4] = SC_FP4,
+		[SC_P_MXFP4] = SC_FP4,
 	};
 
 	return dtypes[precision];

@@ -58,7 +58,8 @@ enum sc_precision {
 	SC_P_AMP_FP16,
 	SC_P_AMP_BF16,
 	SC_P_MXFP8,
-	SC_P_NVFP4
+	SC_P_NVFP4,
+	SC_P_MXFP4
 };
 enum sc_recompute { SC_RECOMPUTE_NONE, SC_RECOMPUTE_SELECTIVE, SC_RECOMPUTE_FULL };
 /* Parts of a layer that backward runs again instead (Megatron Core, --recompute-modules); training.recompute is

@@ -676,20 +676,27 @@ static int check_precision(const struct sc_resolver *res)
 	const enum sc_precision precision = res->request->config.training.precision;
 	const enum sc_dtype dtype = sc_precision_dtype(precision);
 	const struct sc_device *lacks = sc_kind_without(res->request, dtype);
+	const bool mx = precision == SC_P_MXFP8 || precision == SC_P_MXFP4;
 	struct sc_strbuf peaks = {0};
 	int rc;
 
-	for (size_t k = 0; precision == SC_P_MXFP8 && k < sc_request_n_kinds(res->request); k++)
-		if (!sc_request_device(res->request, k)->mx_formats)
-			lacks = sc_request_device(res->request, k);
+	for (size_t k = 0; k < sc_request_n_kinds(res->request); k++) {
+		const struct sc_device *device = sc_request_device(res->request, k);
+
+		if ((mx && !device->mx_formats) ||
+		    (precision == SC_P_NVFP4 && device->cuda_capability == 0))
+			lacks = device;
+	}
 	if (!lacks)
 		return 0;
 	sc_device_print_peaks(lacks, &peaks);
-	rc = sc_resolve_fail(
-		res, SC_ECONFLICT, "training.precision",
-		"training.precision: %s has no %s math; its peaks in TFLOP/s: %s", lacks->id,
-		precision == SC_P_MXFP8 ? "mxfp8" : sc_enum_name(sc_dtype_names, (int)dtype),
-		sc_strbuf_get(&peaks));
+	rc = sc_resolve_fail(res, SC_ECONFLICT, "training.precision",
+			     "training.precision: %s has no %s math; its peaks in TFLOP/s: %s",
+			     lacks->id,
+			     mx                        ? dtype == SC_FP8 ? "mxfp8" : "mxfp4"
+			     : precision == SC_P_NVFP4 ? "nvfp4"
+						       : sc_enum_name(sc_dtype_names, (int)dtype),
+			     sc_strbuf_get(&peaks));
 	sc_strbuf_release(&peaks);
 	return rc;
 }

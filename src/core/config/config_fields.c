@@ -58,11 +58,17 @@ static const struct sc_name SHARDING_NAMES[] = {
 	{"zero3", SC_ZERO3},    {"fsdp", SC_FSDP},   {0},
 };
 static const struct sc_name PRECISION_NAMES[] = {
-	{"fp32", SC_P_FP32},         {"tf32", SC_P_TF32},
-	{"fp16", SC_P_FP16},         {"bf16", SC_P_BF16},
-	{"fp8", SC_P_FP8},           {"amp_fp16", SC_P_AMP_FP16},
-	{"amp_bf16", SC_P_AMP_BF16}, {"mxfp8", SC_P_MXFP8},
-	{"nvfp4", SC_P_NVFP4},       {0},
+	{"fp32", SC_P_FP32},
+	{"tf32", SC_P_TF32},
+	{"fp16", SC_P_FP16},
+	{"bf16", SC_P_BF16},
+	{"fp8", SC_P_FP8},
+	{"amp_fp16", SC_P_AMP_FP16},
+	{"amp_bf16", SC_P_AMP_BF16},
+	{"mxfp8", SC_P_MXFP8},
+	{"nvfp4", SC_P_NVFP4},
+	{"mxfp4", SC_P_MXFP4},
+	{0},
 };
 static const struct sc_name RECOMPUTE_NAMES[] = {
 	{"none", SC_RECOMPUTE_NONE},

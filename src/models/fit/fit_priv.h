@@ -26,7 +26,6 @@ struct sc_fit_cells {
 	double alone_us, beside_frac, blocks, comm_blocks, comm_load;
 	double compute_us, comm_us, gpus, ctas, ranks, nodes, gpus_per_node;
 	const char *kernel, *collective, *sweep, *algo, *library, *intra, *inter;
-	/* of parts of layers */
 	int rule, part, phase, framework, routing, weights, module;
 	double tokens, k_heads, k_dim, v_heads, v_dim, conv, chunk, qk_dim, experts, topk, hidden,
 		inter_dim, ep, tp;

@@ -21,10 +21,9 @@ struct sc_fit_row {
 	unsigned n_ops;
 	unsigned request; /* index: of a collective's network, of an iteration's config */
 	struct sc_span span;
-	int only;                      /* as struct sc_fabric asks */
-	struct sc_interfere_seen seen; /* interference */
-	/* Parts of layers: what the models say of it on its device; 0: `op` are timed. */
-	double told_us, told_spread_frac;
+	int only;                         /* as struct sc_fabric asks */
+	struct sc_interfere_seen seen;    /* interference */
+	double told_us, told_spread_frac; /* of parts of layers, by the models; 0: `op` are timed */
 	double time_us;
 	double weight;   /* 1 on average */
 	double bound_us; /* no machine of these peaks is faster */

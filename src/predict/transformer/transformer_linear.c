@@ -133,7 +133,7 @@ double quantized_bytes(const struct dims *x)
 
 	if (tr->precision == SC_P_NVFP4)
 		return 2 * (e + NVFP4_SCALE_BYTES);
-	if (tr->precision == SC_P_MXFP8)
+	if (tr->precision == SC_P_MXFP8 || tr->precision == SC_P_MXFP4)
 		return 2 * (e + MX_SCALE_BYTES);
 	if (!has_tensor_scales(x) || x->env->device->cuda_capability < BLACKWELL)
 		return 2 * e;
