@@ -132,13 +132,11 @@ double sc_fit_predict_us(const struct sc_fit_model *model, const struct sc_fit_r
 	struct sc_cost cost;
 
 	if (spread_frac)
-		*spread_frac = model->kind == SC_FIT_HOST ? device->host.spread_frac
-							  : model->profile.spread_frac;
-	if (row->told_us > 0) {
-		if (spread_frac)
-			*spread_frac = row->told_spread_frac;
+		*spread_frac = row->told_us > 0             ? row->told_spread_frac
+			       : model->kind == SC_FIT_HOST ? device->host.spread_frac
+							    : model->profile.spread_frac;
+	if (row->told_us > 0)
 		return row->told_us;
-	}
 	if (model->kind == SC_FIT_HOST)
 		return row->dim[0] * device->host.launch_us;
 	if (model->kind == SC_FIT_INTERFERENCE)
