@@ -246,11 +246,13 @@ void sc_block_share_nics(double peers, struct sc_cost *cost)
 			cost->demand[r] /= load;
 }
 
-/* What a data-parallel collective takes of the NICs at the same time is left out. */
-static void fold_nics(double peers, struct sc_cost *cost)
+/* Of `peers` ranks of a node that exchange over its NICs together: each of the node's ranks of the stage has an equal
+ * part of what they load, which is what a data-parallel collective finds of them beside it. */
+static void fold_nics(const struct sc_block_env *env, double peers, struct sc_cost *cost)
 {
 	sc_block_share_nics(peers, cost);
-	cost->demand[SC_RES_NIC] = 0;
+	if (env->node_peers > 0)
+		cost->demand[SC_RES_NIC] *= peers / env->node_peers;
 }
 
 /* One phase of an exchange. */
@@ -261,7 +263,7 @@ static struct sc_cost phase_cost(const struct sc_block_env *env,
 	struct sc_cost out;
 
 	sc_block_comm_cost(env, shape, span, &out);
-	fold_nics(peers, &out);
+	fold_nics(env, peers, &out);
 	out.demand[SC_RES_SM] = 0;
 	out.holds_sm = 0;
 	return out;
@@ -446,7 +448,7 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 	if (comm->most_sms > 0)
 		keep_to_sms(&transfer, comm->most_sms, &step.cost);
 	say_comm(shape, &step.cost);
-	fold_nics(peers, &step.cost);
+	fold_nics(env, peers, &step.cost);
 	/* Tensor-parallel collectives come several a layer, and each waits for the host that is last. That is seldom the
 	 * same one, so what each adds counts for all: a rank's own CPU time grows with the other ranks of its group. Groups of more
 	 * than eight were not measured, and count as eight. */
