@@ -340,6 +340,15 @@ double sc_transfer_sms(const struct sc_transfer *transfer)
 	return choice.channels;
 }
 
+/* By the busier of a rank's port and of its part of the NICs. */
+static double moved_gbps(const struct sc_transfer *t, const struct sc_cost *cost)
+{
+	const struct sc_fabric *f = t->fabric;
+
+	return fmax((cost->demand[SC_RES_LINK] + cost->demand[SC_RES_PCIE]) * port_gbps(f),
+		    cost->demand[SC_RES_NIC] * f->nics_per_node * f->nic_gbps * f->net.eff);
+}
+
 /* Inside a node those that it takes feed the GPU's own port, and fewer do not (ConCCL); links that are slower, or fewer
  * of them, are fed by fewer. Over NICs the library takes some for
  * each of them: fewer do, as long as each moves no more than a channel can, and than the NIC that it goes through. */
@@ -349,16 +358,24 @@ static double fewest_sms(const struct sc_transfer *t, const struct sc_cost *cost
 	const double takes = cost->demand[SC_RES_SM] * (double)t->device->sm_count;
 	const int n = t->shape.kind == SC_SEND_RECV ? 2 : t->n_ranks;
 	const double own_gbps = (double)t->device->nvlink_links * t->device->nvlink_link_gbps;
-	double gbps, channel;
+	double channel;
 
 	if (t->n_nodes <= 1 && own_gbps > 0 && !sc_is_over_pcie(f, n))
 		return takes * fmin(1, sc_link_share(f, n) * f->link_gbps / own_gbps);
 	if (t->n_nodes <= 1 || !(f->link.search.channel_gbps > 0))
 		return takes;
-	gbps = fmax((cost->demand[SC_RES_LINK] + cost->demand[SC_RES_PCIE]) * port_gbps(f),
-		    cost->demand[SC_RES_NIC] * f->nics_per_node * f->nic_gbps * f->net.eff);
 	channel = fmin(f->link.search.channel_gbps, f->nic_gbps * f->net.eff);
-	return fmin(takes, fmax(1, gbps / channel));
+	return fmin(takes, fmax(1, moved_gbps(t, cost) / channel));
+}
+
+/* Of its rate between nodes, what its SMs move while kernels run. */
+static void find_beside(const struct sc_transfer *t, struct sc_cost *cost)
+{
+	const double channels = cost->demand[SC_RES_SM] * (double)t->device->sm_count;
+	const double most = t->device->interference.channel_gbps * channels;
+	const double gbps = moved_gbps(t, cost);
+
+	cost->beside_frac = t->n_nodes > 1 && most > 0 && most < gbps ? most / gbps : 0;
 }
 
 void sc_interfere_keep_sms(const struct sc_transfer *transfer, double sms, struct sc_cost *cost)
@@ -372,6 +389,7 @@ void sc_interfere_keep_sms(const struct sc_transfer *transfer, double sms, struc
 	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
 		cost->demand[r] /= slow;
 	cost->demand[SC_RES_SM] = kept / all;
+	find_beside(transfer, cost);
 }
 
 /* As many channels as are asked for: fewer than feed the links are slower, more only hold their SMs. */
@@ -401,6 +419,7 @@ void sc_interfere_collective(const struct sc_transfer *transfer, double sms, dou
 		if (sc_cost_alone_us(out) > 0)
 			out->latency_us += transfer->call_us;
 		out->work_us /= transfer->eff > 0 ? transfer->eff : 1;
+		find_beside(transfer, out);
 		take_channels(transfer, out);
 	}
 	if (given_us > 0)

@@ -241,6 +241,7 @@ void sc_block_share_nics(double peers, struct sc_cost *cost)
 	if (load <= 1)
 		return;
 	cost->work_us = sc_quantize_us(cost->work_us * load);
+	cost->beside_frac = cost->beside_frac * load < 1 ? cost->beside_frac * load : 0;
 	for (int r = 0; r < SC_N_RES; r++)
 		if (r != SC_RES_SM)
 			cost->demand[r] /= load;
@@ -846,10 +847,14 @@ void sc_block_print(struct sc_block *block, struct sc_memo_key *key)
 
 	for (size_t i = 0; !block->print && i < block->steps.n; i++) {
 		const struct sc_step *step = &block->steps.at[i];
-		const double numbers[] = {
-			step->cost.latency_us, step->cost.work_us, step->cost.waves,
-			step->host_us,         step->kind,         step->hidden,
-			step->cost.holds_sm};
+		const double numbers[] = {step->cost.latency_us,
+					  step->cost.work_us,
+					  step->cost.waves,
+					  step->host_us,
+					  step->kind,
+					  step->hidden,
+					  step->cost.holds_sm,
+					  step->cost.beside_frac};
 
 		print = sc_fnv_words(print, numbers, sizeof(numbers) / sizeof(numbers[0]));
 		print = sc_fnv_words(print, step->cost.demand, SC_N_RES);

@@ -295,6 +295,26 @@ TEST(test_group_rate)
 	ck_times(&f, m1, 0, 15);
 }
 
+/* Kernels on the GPU of one of its members slow it while they run. */
+TEST(test_group_beside_kernels)
+{
+	const uint32_t c[2] = {add_class(&f, 1), add_class(&f, 1)};
+	struct sc_cost ring = holding(10, 0.25);
+	uint32_t group, member, k[2];
+
+	ring.beside_frac = 0.5;
+	group = add_group(&f, ring, c, 2);
+	member = add_member(&f, add_lane(&f, c[0]), group);
+	add_member(&f, add_lane(&f, c[1]), group);
+	k[0] = add_node(&f, add_lane(&f, c[1]), kernel(6, 0.5, 0));
+	k[1] = add_node(&f, add_lane(&f, c[0]), kernel(1, 0.5, 0));
+	sc_graph_add_dep(&f.g, k[1], add_delay(c[0], 8));
+	run_ok();
+	ck_times(&f, k[0], 0, 6);
+	ck_times(&f, k[1], 8, 9);
+	ck_times(&f, member, 0, 13.5);
+}
+
 /* ---- SMs ---- */
 
 TEST(test_sm_launch_order)

@@ -58,6 +58,7 @@ struct sc_cost {
 		holds_sm;   /* collective: needs all its SMs at once and holds them while waiting */
 	unsigned char gap;  /* enum sc_gap: whose latency_us is, if it is not part of the work */
 	unsigned char comm; /* of a collective: 1 + enum sc_collective; 0: none, or not one alone */
+	double beside_frac; /* of a collective's rate, that it keeps while kernels run on its GPUs; 0 = all */
 	double amount; /* bytes of a collective, as nccl-tests count them; FLOP of kernels; 0: not said */
 };
 static inline double sc_cost_alone_us(const struct sc_cost *cost)

@@ -168,6 +168,8 @@ static const struct sc_field INTERFERENCE_FIELDS[] = {
 	INTERFERE(path_compute, 0, 1, 0, "share of the path to memory that a kernel loads"),
 	INTERFERE(path_comm, 0, 1, 0, "the same of a collective on SMs"),
 	INTERFERE(path_copy, 0, 1, 0, "the same of copy engines"),
+	INTERFERE(channel_gbps, 0, 1e4, 0,
+		  "that an SM of a collective over NICs moves while kernels run; 0 = all it can"),
 	INTERFERE(start_us, 0, 1e3, 0, "that a recorded kernel takes longer beside one that moves"),
 	INTERFERE(start_sum_us, 0, 1e3, 0, "the same beside one that sums"),
 	INTERFERE(wait_frac, 0, 1, 0, "of a kernel's time, until a later collective gets SMs"),

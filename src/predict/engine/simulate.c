@@ -311,7 +311,7 @@ int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
 	begin_flow(sim, opts, timeline);
 	SC_VEC_RESERVE(&sim->groups, graph->groups.n);
 	for (size_t i = 0; i < graph->groups.n; i++)
-		sim->groups.at[i] = (struct sim_group){.holders = SC_NONE};
+		sim->groups.at[i] = (struct sim_group){.holders = SC_NONE, .act = SC_NONE};
 	begin_nodes(sim);
 	if (sim->flow.contends) {
 		sc_sim_events_begin(sim);

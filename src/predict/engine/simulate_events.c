@@ -113,6 +113,48 @@ static void sim_sm_release(struct sc_simulator *sim, uint32_t id)
 	move(sim, act, -act->sm_got);
 }
 
+/* While kernels run, the few SMs of a collective move less: as many loads in flight come back later. */
+static void slow_copier(struct sc_simulator *sim, uint32_t group_id)
+{
+	const struct sim_group *group = &sim->groups.at[group_id];
+	struct sim_act *act;
+	double cap = 1;
+
+	if (group->act == SC_NONE)
+		return;
+	act = &sim->acts.at[group->act];
+	for (uint32_t m = group->holders; m != SC_NONE; m = sim->acts.at[m].next)
+		if (sim->sm[sim->acts.at[m].class_id].resizable != SC_NONE)
+			cap = act->cost->beside_frac;
+	if (cap < act->cap || cap > act->cap) {
+		act->cap = cap;
+		sc_sim_rates_touch(sim, group->act);
+	}
+}
+
+static void link_copier(struct sc_simulator *sim, uint32_t id)
+{
+	struct sim_act *act = &sim->acts.at[id];
+	uint32_t *first = &sim->sm[act->class_id].copiers;
+
+	if (!(act->cost->beside_frac > 0))
+		return;
+	act->run_next = *first;
+	*first = id;
+}
+
+static void unlink_copier(struct sc_simulator *sim, uint32_t id)
+{
+	const struct sim_act *act = &sim->acts.at[id];
+	uint32_t *link = &sim->sm[act->class_id].copiers;
+
+	if (!(act->cost->beside_frac > 0))
+		return;
+	while (*link != id)
+		link = &sim->acts.at[*link].run_next;
+	*link = act->run_next;
+}
+
 /* Starts, resumes or lets arrive the first in the queue, which has its SMs. May move sim->acts. */
 static void admit(struct sc_simulator *sim, uint32_t id)
 {
@@ -140,6 +182,7 @@ static void admit(struct sc_simulator *sim, uint32_t id)
 		act->state = SIM_HOLDING;
 		act->next = group->holders;
 		group->holders = id;
+		link_copier(sim, id);
 		sc_sim_member_arrived(sim, node, sim->now_us);
 	}
 }
@@ -273,6 +316,8 @@ static void sim_sm_update(struct sc_simulator *sim)
 			continue;
 		expand(sim, sm);
 		plan_boundaries(sim, sm);
+		for (uint32_t m = sm->copiers; m != SC_NONE; m = sim->acts.at[m].run_next)
+			slow_copier(sim, sim->flow.node[sim->acts.at[m].id].group);
 		sm->dirty = 0;
 	}
 	sim->dirty_sm.n = 0;
@@ -463,10 +508,12 @@ static void finish(struct sc_simulator *sim, uint32_t id)
 		while (holder != SC_NONE) {
 			const uint32_t next = sim->acts.at[holder].next;
 
+			unlink_copier(sim, holder);
 			sim_sm_release(sim, holder);
 			free_act(sim, holder);
 			holder = next;
 		}
+		sim->groups.at[what].act = SC_NONE;
 		sc_sim_group_done(sim, what, sim->now_us);
 	}
 	free_act(sim, id);
@@ -479,6 +526,10 @@ static void work(struct sc_simulator *sim, uint32_t id)
 	if (act->work_us > 0) {
 		act->state = SIM_WORKING;
 		act->since_us = sim->now_us;
+		if (act->kind == SIM_GROUP && act->cost->beside_frac > 0) {
+			sim->groups.at[act->id].act = id;
+			slow_copier(sim, act->id);
+		}
 		sc_sim_rates_enter(sim, id);
 	} else {
 		finish(sim, id);
@@ -571,7 +622,8 @@ static void begin_resources(struct sc_simulator *sim, size_t n_res, size_t n_sm)
 	for (size_t i = old_res; i < sim->cap_res; i++)
 		sim->res[i] = (struct sim_res){.first = SC_NONE};
 	for (size_t i = old_sm; i < sim->cap_sm; i++)
-		sim->sm[i] = (struct sim_sm){.free = 1, .queue = SC_NONE, .resizable = SC_NONE};
+		sim->sm[i] = (struct sim_sm){
+			.free = 1, .queue = SC_NONE, .resizable = SC_NONE, .copiers = SC_NONE};
 	sim->unclean = 1;
 }
 

@@ -49,7 +49,7 @@ struct sim_act {
 	uint32_t first_use;
 	uint32_t heap_pos;           /* or SC_NONE */
 	uint32_t next;               /* free list, SM queue or the group's holders */
-	uint32_t run_next, run_prev; /* resizable kernels of the class */
+	uint32_t run_next, run_prev; /* resizable kernels of the class, or its copiers */
 	int8_t priority;
 	uint8_t kind, state;
 	uint8_t started;        /* a kernel in the queue that lost its SMs while it ran */
@@ -78,6 +78,7 @@ struct sim_sm {
 	uint32_t n_holders;
 	uint32_t queue;     /* by priority, then time of readiness, then node */
 	uint32_t resizable; /* started kernels whose SMs may change, in the same order */
+	uint32_t copiers;   /* members of collectives that kernels slow, a list by run_next */
 	uint8_t dirty;
 };
 struct sim_group {
@@ -85,6 +86,7 @@ struct sim_group {
 	uint32_t last_node;
 	uint32_t n_arrived;
 	uint32_t holders; /* SIM_MEMBER activities */
+	uint32_t act;     /* its data phase, at work; or SC_NONE */
 };
 struct sim_event {
 	double at_us;

@@ -253,6 +253,7 @@ static void ask_of_cost(struct sc_memo_key *key, const struct sc_cost *cost)
 	sc_memo_put(key, cost->latency_us);
 	sc_memo_put(key, cost->work_us);
 	sc_memo_put(key, cost->holds_sm);
+	sc_memo_put(key, cost->beside_frac);
 	sc_memo_put_all(key, cost->demand, SC_N_RES);
 }
 

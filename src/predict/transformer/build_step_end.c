@@ -19,6 +19,11 @@ struct series {
 	struct sc_cost sum;
 };
 
+static double beside(const struct sc_cost *cost)
+{
+	return cost->beside_frac > 0 ? cost->beside_frac : 1;
+}
+
 static void append(struct sc_cost *sum, struct sc_cost cost, double peers)
 {
 	if (!(sc_cost_alone_us(sum) > 0)) {
@@ -27,6 +32,10 @@ static void append(struct sc_cost *sum, struct sc_cost cost, double peers)
 	}
 	sc_block_share_nics(peers, sum);
 	sc_block_share_nics(peers, &cost);
+	/* work beside kernels */
+	const double beside_us = sum->work_us / beside(sum) + cost.work_us / beside(&cost);
+
+	sum->beside_frac = (sum->work_us + cost.work_us) / fmax(beside_us, 1e-9);
 	for (int r = 0; r < SC_N_RES && sum->work_us + cost.work_us > 0; r++)
 		sum->demand[r] = (sum->demand[r] * sum->work_us + cost.demand[r] * cost.work_us) /
 				 (sum->work_us + cost.work_us);

@@ -48,6 +48,8 @@ static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc
 	dp = *env;
 	dp.fabric = sc_transformer_fabric(tf, class_id, SC_AXIS_DP);
 	sc_block_comm_by(&dp, SC_C3_DP, &shape, &rc->group[SC_AXIS_DP].span, &env->beside);
+	for (int r = SC_RES_SM + 1; env->beside.beside_frac > 0 && r < SC_N_RES; r++)
+		env->beside.demand[r] *= env->beside.beside_frac;
 }
 
 const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES] = {
