@@ -60,6 +60,8 @@ void sc_field_value_text(const struct sc_field *field, struct sc_strbuf *out)
 	sc_strbuf_append(out, kinds[field->type]);
 	if (field->may_be_file)
 		sc_strbuf_append(out, ", or a file that holds it");
+	if (field->may_be_list)
+		sc_strbuf_append(out, ", or a list of texts");
 	if (has_limits(field))
 		sc_strbuf_printf(out, ", %s", limits_text(field, limits, sizeof(limits)));
 }
@@ -402,6 +404,24 @@ static int decode_numbers(struct decoder *d, const struct sc_yaml *node, const s
 	return 0;
 }
 
+static int decode_texts(struct decoder *d, const struct sc_yaml *node, const struct place *place)
+{
+	struct place here = {.up = place, .field = place->field, .at = place->at};
+	struct sc_strbuf all = {0};
+	const char *text;
+	int rc = node->child ? 0 : fail(d, node, place, "the list is empty");
+
+	for (const struct sc_yaml *child = node->child; child && rc == 0; child = child->next) {
+		rc = decode_scalar(d, child, &here);
+		if (rc == 0)
+			sc_strbuf_printf(&all, "%s%s", here.index++ ? "," : "", child->text);
+	}
+	text = sc_arena_strdup(d->arena, sc_strbuf_get(&all));
+	memcpy(place->at, &text, sizeof(text));
+	sc_strbuf_release(&all);
+	return rc;
+}
+
 /* One name, or a list of names. */
 static int decode_flags(struct decoder *d, const struct sc_yaml *node, const struct place *place)
 {
@@ -513,7 +533,9 @@ static int decode_value(struct decoder *d, const struct sc_yaml *node, const str
 	case SC_F_IGNORE:
 		break;
 	default:
-		rc = decode_scalar(d, node, place);
+		rc = node->kind == SC_YAML_SEQ && place->field->may_be_list
+			     ? decode_texts(d, node, place)
+			     : decode_scalar(d, node, place);
 		break;
 	}
 	if (rc == 0)

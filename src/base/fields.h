@@ -64,6 +64,7 @@ struct sc_field {
 	/* SC_F_STRUCT: a scalar is a path of a file that holds the mapping (`model: models/x.yaml`);
 	 * filled by the loader through sc_yaml_opts.open_ref. */
 	bool may_be_file;
+	bool may_be_list;   /* SC_F_STR: of a list of texts they are joined by commas */
 	const char *scalar; /* SC_F_STRUCT: a scalar is the value of this key of it, or NULL */
 	const char *help;   /* with the unit */
 };

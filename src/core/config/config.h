@@ -164,6 +164,26 @@ struct sc_cluster {
 	struct sc_torus torus;
 	struct sc_algorithm_refs algorithms;
 };
+/* What mixes a layer's tokens: nothing; attention, with the model's window or without; linear attention. */
+enum sc_mixer {
+	SC_MIX_NONE,
+	SC_MIX_ATTENTION,
+	SC_MIX_FULL,
+	SC_MIX_GDN, /* gated delta net (Yang et al., arXiv:2412.06464) */
+	SC_N_MIXERS,
+	SC_MIX_FIRST_LINEAR = SC_MIX_GDN
+};
+/* Heads with a state of key_dim x value_dim each; a key's head is shared by as many of values. */
+struct sc_linear_mixer {
+	int64_t key_heads, value_heads, key_dim, value_dim, conv;
+};
+enum sc_feed { SC_FEED_NONE, SC_FEED_MLP, SC_FEED_EXPERTS };
+struct sc_layer_kind {
+	enum sc_mixer mixer;
+	enum sc_feed feed;
+};
+/* At most, of a model; layers, of one that lists their kinds. */
+enum { SC_N_LAYER_KINDS = 6, SC_MAX_PATTERN = 512 };
 struct sc_model {
 	enum sc_family family;
 	int64_t layers, hidden, heads, kv_heads, ffn_hidden, vocab, seq;
@@ -183,8 +203,14 @@ struct sc_model {
 	int64_t sliding_window;       /* tokens that attention reaches back; -1 = all */
 	int64_t full_attention_every; /* one layer in so many has no window; -1 = none */
 	int tied_embeddings;          /* 0, 1; default: the family's */
-	int biases;  /* of the linear layers, experts among them; as tied_embeddings */
-	int qk_norm; /* queries and keys are normed head by head; default no */
+	int biases;         /* of the linear layers, experts among them; as tied_embeddings */
+	int qk_norm;        /* queries and keys are normed head by head; default no */
+	int attention_gate; /* attention's output is multiplied by a gate, as wide */
+	const char *layers_pattern; /* kinds of layers by position; NULL: as the keys above say */
+	struct sc_linear_mixer linear[SC_N_MIXERS - SC_MIX_FIRST_LINEAR];
+	/* What the pattern says, resolved: kind 0 is the one of most layers. */
+	struct sc_layer_kind kinds[SC_N_LAYER_KINDS];
+	uint8_t kind_of[SC_MAX_PATTERN];
 	/* DLRM. Layer widths without the input's; top_mlp ends in the one logit. */
 	int64_t dense_features;
 	struct sc_ints bottom_mlp, top_mlp;
@@ -445,14 +471,39 @@ static inline bool sc_model_is_moe(const struct sc_model *model)
 {
 	return sc_family_traits(model->family)->experts && model->experts > 0;
 }
-/* A layer differs so from most of its model's, whose kind is 0: among layers with a sliding window one without; a
- * mixture's without experts. A pass runs kinds from the last on: layers without experts come first in most mixtures. */
-enum { SC_LAYER_FULL = 1, SC_LAYER_DENSE = 2, SC_N_LAYER_KINDS = 4 };
+static inline bool sc_model_has_windows(const struct sc_model *model)
+{
+	return model->sliding_window > 0 && model->sliding_window < model->seq;
+}
+/* Without a pattern a layer differs so from most of its model's, whose kind is 0: among layers with a sliding window one
+ * without; a mixture's without experts. A pass runs kinds from the last on: layers without experts come first in most
+ * mixtures. */
+enum { SC_LAYER_FULL = 1, SC_LAYER_DENSE = 2 };
+static inline struct sc_layer_kind sc_model_kind(const struct sc_model *model, int kind)
+{
+	if (model->layers_pattern)
+		return model->kinds[kind];
+	return (struct sc_layer_kind){
+		kind & SC_LAYER_FULL ? SC_MIX_FULL : SC_MIX_ATTENTION,
+		sc_model_is_moe(model) && !(kind & SC_LAYER_DENSE) ? SC_FEED_EXPERTS : SC_FEED_MLP};
+}
+static inline bool sc_model_has_attention(const struct sc_model *model, int kind)
+{
+	const enum sc_mixer mixer = sc_model_kind(model, kind).mixer;
+
+	return mixer == SC_MIX_ATTENTION || mixer == SC_MIX_FULL;
+}
+/* The section of a kind of linear attention. */
+static inline const struct sc_linear_mixer *sc_model_linear(const struct sc_model *model,
+							    enum sc_mixer mixer)
+{
+	return &model->linear[mixer - SC_MIX_FIRST_LINEAR];
+}
 struct sc_layer_counts {
 	double of[SC_N_LAYER_KINDS];
 };
 /* Counts the layers of each kind from `begin` on, below `end`; those that predict later tokens come behind all others and
- * are of kind 0. Resolved. */
+ * are of kind 0, of a pattern of its last. Resolved. */
 struct sc_layer_counts sc_model_count(const struct sc_model *model, int64_t begin, int64_t end);
 static inline double sc_layers_in_all(const struct sc_layer_counts *counts)
 {

@@ -39,6 +39,7 @@ enum {
 	MAX_LAYERS = 10000,
 	MAX_HIDDEN = 1 << 20,
 	MAX_HEADS = 1 << 16,
+	MAX_STATE = 1 << 12,
 	MAX_FFN = 1 << 23,
 	MAX_VOCAB = 1 << 26,
 	MAX_SEQ = 1 << 24,
@@ -290,6 +291,21 @@ static const struct sc_field DLRM_FIELDS[] = {
 	       NEEDS(SC_NEEDS_DLRM)),
 	{0},
 };
+static const struct sc_field LINEAR_FIELDS[] = {
+	INT(sc_linear_mixer, key_heads, 1, MAX_HEADS,
+	    "heads of queries and keys; default value_heads"),
+	INT(sc_linear_mixer, value_heads, 1, MAX_HEADS, "heads of values, and states"),
+	INT(sc_linear_mixer, key_dim, 1, MAX_STATE, "width of a key: rows of a state"),
+	INT(sc_linear_mixer, value_dim, 1, MAX_STATE, "width of a value; default key_dim"),
+	INT(sc_linear_mixer, conv, 0, MAX_STATE,
+	    "tokens that the convolution before it reads; default 4, 0 = none"),
+	{0},
+};
+#define LINEAR(key_, mixer, text)                                                        \
+	{                                                                                \
+		.key = key_, .type = SC_F_STRUCT, .sub = LINEAR_FIELDS, .help = text,    \
+		.offset = offsetof(struct sc_model, linear[(mixer)-SC_MIX_FIRST_LINEAR]) \
+	}
 static const struct sc_field MODEL_FIELDS[] = {
 	ENUM_OR(sc_model, family, sc_family_names, SC_FAMILY_NONE, "kind of model"),
 	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers", NEEDS(SC_NEEDS_TRANSFORMER)),
@@ -330,6 +346,14 @@ static const struct sc_field MODEL_FIELDS[] = {
 	    "tokens that attention reaches back; default all"),
 	INT(sc_model, full_attention_every, 1, MAX_LAYERS,
 	    "one layer in so many has no sliding window; default none"),
+	STR(sc_model, layers_pattern,
+	    "kinds of layers in order, as in (3*gdn,1*attn)*12: attn, full_attn (no window), gdn, and "
+	    "layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
+	    "MEM*E",
+	    NEEDS(SC_NEEDS_TRANSFORMER), .may_be_list = true),
+	ENUM(sc_model, attention_gate, BOOL_NAMES,
+	     "attention's output is multiplied by a gate as wide (Qwen3-Next); default false"),
+	LINEAR("gdn", SC_MIX_GDN, "gated delta net layers (Qwen3-Next)"),
 	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample",
 	    NEEDS(SC_NEEDS_DLRM)),
 	INTS(sc_model, bottom_mlp, 1, MAX_HIDDEN, "DLRM: widths of the dense features' MLP",

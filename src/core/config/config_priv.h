@@ -41,6 +41,17 @@ const struct sc_device *sc_kind_without(const struct sc_request *request, enum s
 void sc_config_fill_options(struct sc_request *request);
 /* config_c3.c: policies by family, and what follows from them. Needs the split. */
 int sc_config_resolve_c3(const struct sc_resolver *res);
+/* config_pattern.c: words of model.layers_pattern by layer. */
+struct sc_pattern {
+	uint8_t at[SC_MAX_PATTERN];
+	size_t n;
+};
+int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *err);
+/* Once the model is filled; once its split is. */
+int sc_config_resolve_pattern(const struct sc_resolver *res);
+int sc_config_check_pattern(const struct sc_resolver *res);
+/* family.c: by position, where the kinds of layers do not say it. */
+enum sc_feed sc_model_layer_feed(const struct sc_model *model, int64_t layer);
 /* After every default is filled. Of what fits together warns what has no effect. */
 int sc_config_check(const struct sc_resolver *res);
 int sc_config_check_dlrm(const struct sc_resolver *res);

@@ -260,6 +260,8 @@ static void resolve_widths(struct sc_model *model)
 		model->biases = traits->biases;
 	if (model->qk_norm == SC_NOT_GIVEN)
 		model->qk_norm = false;
+	if (model->attention_gate == SC_NOT_GIVEN)
+		model->attention_gate = false;
 	default_int(&model->mtp_layers, 0);
 	if (model->experts == SC_NOT_GIVEN)
 		return;
@@ -290,7 +292,7 @@ static int resolve_model(const struct sc_resolver *res)
 	if (model->family == SC_DLRM && (int)model->interaction == SC_NOT_GIVEN)
 		model->interaction = SC_INTERACT_DOT;
 	resolve_widths(model);
-	return 0;
+	return sc_config_resolve_pattern(res);
 }
 
 /* Ranks of a replica that leave every replica a sample, if a node has them; else 1. */

@@ -47,19 +47,34 @@ const struct sc_family_traits *sc_family_traits(enum sc_family family)
 	return &TRAITS[family];
 }
 
-static int kind_at(const struct sc_model *model, int64_t layer)
+enum sc_feed sc_model_layer_feed(const struct sc_model *model, int64_t layer)
 {
 	int64_t mixed =
 		layer - model->dense_layers; /* of those the last of each so many has experts */
-	bool windows = model->sliding_window > 0 && model->sliding_window < model->seq;
+
+	return sc_model_is_moe(model) && mixed >= 0 && (mixed + 1) % model->experts_every == 0
+		       ? SC_FEED_EXPERTS
+		       : SC_FEED_MLP;
+}
+
+static int kind_at(const struct sc_model *model, int64_t layer)
+{
 	int kind = 0;
 
-	if (sc_model_is_moe(model) && (mixed < 0 || (mixed + 1) % model->experts_every != 0))
+	if (sc_model_is_moe(model) && sc_model_layer_feed(model, layer) == SC_FEED_MLP)
 		kind |= SC_LAYER_DENSE;
-	if (windows && model->full_attention_every > 0 &&
+	if (sc_model_has_windows(model) && model->full_attention_every > 0 &&
 	    (layer + 1) % model->full_attention_every == 0)
 		kind |= SC_LAYER_FULL;
 	return kind;
+}
+
+/* Those that predict later tokens are as the last layer where a pattern says the kinds. */
+static int any_kind_at(const struct sc_model *model, int64_t layer)
+{
+	if (model->layers_pattern)
+		return model->kind_of[layer < model->layers ? layer : model->layers - 1];
+	return layer < model->layers ? kind_at(model, layer) : 0;
 }
 
 struct sc_layer_counts sc_model_count(const struct sc_model *model, int64_t begin, int64_t end)
@@ -67,6 +82,6 @@ struct sc_layer_counts sc_model_count(const struct sc_model *model, int64_t begi
 	struct sc_layer_counts out = {{0}};
 
 	for (int64_t i = begin; i < end; i++)
-		out.of[i < model->layers ? kind_at(model, i) : 0]++;
+		out.of[any_kind_at(model, i)]++;
 	return out;
 }
