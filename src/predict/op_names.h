@@ -40,6 +40,11 @@
 	X(ATTENTION_DROPOUT_GRAD, "attention dropout gradient")          \
 	X(SOFTMAX_GRAD, "attention softmax gradient")                    \
 	X(SCORES_DGRAD, "gemm attention scores gradients")               \
+	X(CONV, "causal convolution")                                    \
+	X(CONV_GRAD, "causal convolution gradient")                      \
+	X(SCAN_PRODUCTS, "gemm linear attention")                        \
+	X(SCAN, "linear attention")                                      \
+	X(SCAN_GRAD, "linear attention gradient")                        \
 	X(PROJ, "gemm attention projection")                             \
 	X(PROJ_DGRAD, "gemm attention projection data gradient")         \
 	X(PROJ_WGRAD, "gemm attention projection weight gradient")       \

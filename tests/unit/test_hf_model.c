@@ -214,6 +214,27 @@ static const struct {
 	 "\"moe_intermediate_size\": 2048, \"first_k_dense_replace\": 3, \"moe_layer_freq\": 1, "
 	 "\"q_lora_rank\": 1536, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, "
 	 "\"qk_rope_head_dim\": 64, \"v_head_dim\": 128, \"num_nextn_predict_layers\": 1}"},
+	/* As transformers builds them. */
+	{"qwen3-next-80b-a3b", 79674391296.0,
+	 "{\"model_type\": \"qwen3_next\", \"hidden_size\": 2048, \"num_hidden_layers\": 48, "
+	 "\"num_attention_heads\": 16, \"num_key_value_heads\": 2, \"head_dim\": 256, "
+	 "\"intermediate_size\": 5120, \"vocab_size\": 151936, \"tie_word_embeddings\": false, "
+	 "\"full_attention_interval\": 4, \"linear_conv_kernel_dim\": 4, "
+	 "\"linear_key_head_dim\": 128, \"linear_num_key_heads\": 16, "
+	 "\"linear_num_value_heads\": 32, \"linear_value_head_dim\": 128, \"num_experts\": 512, "
+	 "\"num_experts_per_tok\": 10, \"moe_intermediate_size\": 512, "
+	 "\"shared_expert_intermediate_size\": 512, \"use_sliding_window\": false}"},
+	{"qwen3.5-27b, its language half cut to eight layers", 5586951488.0,
+	 "{\"model_type\": \"qwen3_5\", \"tie_word_embeddings\": false, \"text_config\": "
+	 "{\"model_type\": \"qwen3_5_text\", \"hidden_size\": 5120, \"num_hidden_layers\": 8, "
+	 "\"num_attention_heads\": 24, \"num_key_value_heads\": 4, \"head_dim\": 256, "
+	 "\"intermediate_size\": 17408, \"vocab_size\": 248320, \"attn_output_gate\": true, "
+	 "\"linear_conv_kernel_dim\": 4, \"linear_key_head_dim\": 128, "
+	 "\"linear_num_key_heads\": 16, \"linear_num_value_heads\": 48, "
+	 "\"linear_value_head_dim\": 128, \"layer_types\": [\"linear_attention\", "
+	 "\"linear_attention\", \"linear_attention\", \"full_attention\", "
+	 "\"linear_attention\", \"linear_attention\", \"linear_attention\", "
+	 "\"full_attention\"]}}"},
 	{"gpt2", 124439808.0,
 	 "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, "
 	 "\"n_positions\": 1024, \"n_ctx\": 1024, \"vocab_size\": 50257}"},
@@ -358,6 +379,9 @@ static const struct {
 	 "use_bidirectional_attention"},
 	{"{\"model_type\": \"gpt_oss\", \"sliding_window\": 4, \"layer_types\": [\"linear\"]}",
 	 "layer_types"},
+	{"{\"model_type\": \"qwen3_next\", \"num_hidden_layers\": 9, "
+	 "\"full_attention_interval\": 4}",
+	 "full_attention_interval"},
 	{"{\"model_type\": \"qwen2\", \"num_hidden_layers\": 8, \"sliding_window\": 4, "
 	 "\"use_sliding_window\": true, \"max_window_layers\": 4}",
 	 "max_window_layers"},

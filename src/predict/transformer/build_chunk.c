@@ -167,6 +167,12 @@ enum sc_op_name build_pass_name(enum sc_pass_kind kind)
 	return PARTS[kind].whole;
 }
 
+/* A layer without the experts that others have. */
+static bool is_dense(const struct sc_model *model, int kind)
+{
+	return sc_model_is_moe(model) && sc_model_kind(model, kind).feed != SC_FEED_EXPERTS;
+}
+
 void build_pass_runs(struct pass *p)
 {
 	const struct sc_transformer *tf = p->st->b->tf;
@@ -187,10 +193,12 @@ void build_pass_runs(struct pass *p)
 
 	memmove(&runs[1 + SC_N_LAYER_KINDS], &runs[1], 2 * sizeof(runs[0]));
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
-		runs[SC_N_LAYER_KINDS - kind] = (struct run){
-			sc_block_of((enum sc_block_id)parts->layer, kind),
-			tf->stage_layers[vs].of[kind], &tf->layer[kind],
-			kind & SC_LAYER_DENSE ? parts->dense_name : parts->layer_name, true};
+		runs[SC_N_LAYER_KINDS - kind] =
+			(struct run){sc_block_of((enum sc_block_id)parts->layer, kind),
+				     tf->stage_layers[vs].of[kind], &tf->layer[kind],
+				     is_dense(&tf->request->config.model, kind) ? parts->dense_name
+										: parts->layer_name,
+				     true};
 
 	for (int i = 0; i < MAX_RUNS; i++) {
 		const struct run run = runs[p->backward ? MAX_RUNS - 1 - i : i];

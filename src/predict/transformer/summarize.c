@@ -199,7 +199,10 @@ static void warn_shapes(const struct sc_request *request, struct sc_warnings *ou
 	const struct dims x =
 		dims_of(request, NULL, (double)request->config.training.micro_batch, NULL);
 	const struct sc_layer_counts layers = sc_model_count(m, 0, m->layers);
-	double dense = layers.of[SC_LAYER_DENSE] + layers.of[SC_LAYER_DENSE | SC_LAYER_FULL];
+	double dense = 0;
+
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		dense += sc_model_kind(m, kind).feed == SC_FEED_MLP ? layers.of[kind] : 0;
 	const struct rows all[] = {
 		{"model.hidden", x.h, x.dtype, 0},
 		{"model.ffn_hidden", moe && dense <= 0 ? 0 : x.ffn, x.dtype, 0},

@@ -23,14 +23,14 @@ static double tokens(const struct sc_config *cfg, double samples)
 }
 
 /* Scores of unfused attention: softmax, with dropout its mask and what it leaves. */
-static double score_bytes(const struct sc_request *request, double samples)
+static double score_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
 	double seq = (double)cfg->model.seq * cfg->training.fill_fraction;
 	double e = element_bytes(request);
 	double bytes = sc_family_traits(cfg->model.family)->dropout ? 2 * e + MASK_BYTES : e;
 
-	if (cfg->training.attention == SC_ATT_FLASH)
+	if (cfg->training.attention == SC_ATT_FLASH || !sc_model_has_attention(&cfg->model, kind))
 		return 0;
 	return bytes * (double)cfg->model.heads * seq * tokens(cfg, samples) /
 	       (double)cfg->parallel.tp;
@@ -122,14 +122,18 @@ double sc_weight_inputs_frac(const struct sc_request *request, const struct sc_l
 	return kept > 0 ? inputs / kept : 0;
 }
 
-/* What a token takes of the first activation, in a mixture the experts'. */
+/* What a token takes of the first activation, in a mixture the experts'; of a mixer alone half its first product's. */
 static double inner_width(const struct layer *l)
 {
-	const struct part *p = l->at;
+	double first = 0;
 
-	while (p->kind != SC_PART_ACTIVATION && p->kind != SC_PART_EXPERTS_ACTIVATION)
-		p++;
-	return p->k;
+	for (const struct part *p = l->at; p < l->at + l->n; p++) {
+		if (p->kind == SC_PART_ACTIVATION || p->kind == SC_PART_EXPERTS_ACTIVATION)
+			return p->k;
+		if (first <= 0 && p->kind == SC_PART_LINEAR)
+			first = p->n * l->x->tp / 2;
+	}
+	return first;
 }
 
 /* torchtitan's policy (torchtitan/models, activation checkpointing "op"): attention's output and every second matrix
@@ -154,7 +158,7 @@ double sc_layer_kept_bytes(const struct sc_request *request, double samples, int
 	if (mode == SC_RECOMPUTE_SELECTIVE && request->software.selective == SC_SELECTIVE_OPS)
 		return ops_bytes(request, samples, kind);
 	if (!sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
-		whole += score_bytes(request, samples);
+		whole += score_bytes(request, samples, kind);
 	return frac * layer_input_bytes(request, samples) / sc_checkpoint_ranks(request) +
 	       (1 - frac) * whole;
 }
@@ -170,9 +174,9 @@ double sc_layer_working_bytes(const struct sc_request *request, double samples, 
 		return bytes;
 	if (cfg->training.recompute >= SC_FLAG || sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
 		return bytes + (sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN)
-					? score_bytes(request, samples)
+					? score_bytes(request, samples, kind)
 					: 0);
-	return bytes + layer_bytes(request, samples, kind) + score_bytes(request, samples);
+	return bytes + layer_bytes(request, samples, kind) + score_bytes(request, samples, kind);
 }
 
 /* Sequence parallelism: the whole sequence gathered before a matrix product, and its part of the sum
@@ -234,12 +238,13 @@ double sc_activation_bytes(const struct sc_request *request, const struct sc_lay
 	double bytes = kept_bytes(request, held, off_bytes);
 	double sent = sent_bytes(request, held->samples) * held->micro_batches_in_flight;
 	double loss = held->head ? sc_loss_bytes(request, held->samples) : 0;
-	int kind = 0;
+	double widest = loss; /* the logits are gone when the first layer runs backward */
+	bool first = true;
 
-	while (kind < SC_N_LAYER_KINDS - 1 && held->layers.of[kind] <= 0)
-		kind++;
-	/* the logits are gone when the first layer runs backward */
-	double widest = fmax(loss, sc_layer_working_bytes(request, held->samples, kind));
-
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		if (held->layers.of[kind] > 0 && (first || request->config.model.layers_pattern)) {
+			widest = fmax(widest, sc_layer_working_bytes(request, held->samples, kind));
+			first = false;
+		}
 	return bytes + sent + widest + gathered_sequence_bytes(request, held->samples);
 }

@@ -311,6 +311,9 @@ static const struct {
 	[SC_PART_EXPERTS_UP] = {experts_up_forward, experts_up_backward, experts_weights},
 	[SC_PART_EXPERTS_ACTIVATION] = {experts_act_forward, experts_act_backward, NULL},
 	[SC_PART_EXPERTS_DOWN] = {experts_down_forward, experts_down_backward, experts_weights},
+	[SC_PART_GATE] = {activation_forward, activation_backward, NULL},
+	[SC_PART_CONV] = {conv_forward, conv_backward, NULL},
+	[SC_PART_SCAN] = {scan_forward, scan_backward, NULL},
 };
 
 static void enter_scope(const struct dims *x, const struct part *p)
@@ -523,7 +526,8 @@ void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, d
 
 	sc_block_clear(out);
 	x.counted = &counted;
-	x.all_keys = of_layer >= 0 && (of_layer / SC_N_LAYER_BLOCKS & SC_LAYER_FULL);
+	x.all_keys = of_layer >= 0 &&
+		     sc_model_kind(x.model, of_layer / SC_N_LAYER_BLOCKS).mixer == SC_MIX_FULL;
 	x.inputs_only =
 		of_layer < 0 ? id == SC_BLOCK_HEAD_I : part == SC_BLOCK_LAYER_I - SC_BLOCK_LAYER_F;
 	if (of_layer >= 0)

@@ -207,7 +207,7 @@ static double layer_macs(const struct dims *x, int kind)
  * window all s. */
 static double mean_keys(const struct sc_model *m, int kind, double s, bool causal)
 {
-	bool windows = m->sliding_window > 0 && !(kind & SC_LAYER_FULL);
+	bool windows = m->sliding_window > 0 && sc_model_kind(m, kind).mixer != SC_MIX_FULL;
 	const double w = windows ? fmin((double)m->sliding_window, s) : s;
 
 	return w * (causal ? 1 - w / (2 * s) : 1);
@@ -225,6 +225,8 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
 		if (counts.of[kind] > 0) {
 			macs += counts.of[kind] * layer_macs(&x, kind);
+			if (!sc_model_has_attention(m, kind))
+				continue;
 			keys += counts.of[kind] * mean_keys(m, kind, x.s_all, false);
 			causal_keys +=
 				counts.of[kind] * mean_keys(m, kind, x.s_all, x.traits->causal);

@@ -5,19 +5,13 @@
 
 enum { MOE_BEGINS = SC_GRAPH_MOE | SC_GRAPH_ROUTER };
 
-struct part_list {
-	const struct dims *x;
-	struct part *at;
-	int n;
-};
-
-static struct part *part_put(struct part_list *to, struct part part)
+struct part *part_put(struct part_list *to, struct part part)
 {
 	to->at[to->n] = part;
 	return &to->at[to->n++];
 }
 
-static struct part *put_linear(struct part_list *to, struct part part)
+struct part *put_linear(struct part_list *to, struct part part)
 {
 	double ranks = part.flags & PART_REPLICATED ? 1 : to->x->tp;
 
@@ -63,10 +57,12 @@ static void put_qkv(struct part_list *to)
 	double q = x->heads * x->d, kv = x->kv_heads * (x->d + x->d_v);
 	double all_q = q * x->tp, all_kv = (double)x->model->kv_heads * (x->d + x->d_v);
 	double all_k = (double)(x->model->kv_heads * x->model->head_dim);
+	double gate = x->model->attention_gate > 0 ? q : 0;
 
-	put_linear(to, (struct part){0, SC_NAME_QKV, q + kv, x->h, all_q + 2 * all_k, 0,
+	put_linear(to, (struct part){0, SC_NAME_QKV, q + kv + gate, x->h,
+				     all_q + 2 * all_k + gate * x->tp, 0,
 				     .flags = PART_ADAPTED | PART_ENTERS})
-		->macs = (all_q + all_kv) * x->h;
+		->macs = (all_q + all_kv + gate * x->tp) * x->h;
 	put_head_norms(to, all_q + all_k);
 	part_put(to, (struct part){.kind = SC_PART_ROTARY});
 }
@@ -105,6 +101,8 @@ static void put_attention(struct part_list *to)
 	else
 		put_qkv(to);
 	part_put(to, (struct part){SC_PART_ATTENTION, .kept = x->ctx * x->tp});
+	if (x->model->attention_gate > 0)
+		part_put(to, (struct part){SC_PART_GATE, 0, x->ctx, .kept = x->ctx * x->tp});
 	put_linear(to, (struct part){0, SC_NAME_PROJ, x->h, x->ctx, 0, 0,
 				     .flags = PART_ADAPTED | PART_LEAVES});
 }
@@ -163,14 +161,22 @@ static void put_experts(struct part_list *to)
 
 int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS])
 {
-	bool experts = sc_model_is_moe(x->model) && !(kind & SC_LAYER_DENSE);
+	const struct sc_layer_kind of = sc_model_kind(x->model, kind);
+	const bool experts = of.feed == SC_FEED_EXPERTS;
 	struct part_list to = {x, out, 0};
 	/* Norms fused with the product behind them are none of their own, as those of layers without experts often are. */
 	bool apart = experts || x->sw->norms_apart;
 
-	put_norm(&to, x->h, SC_RECOMPUTE_NORMS);
-	put_attention(&to);
-	put_join(&to);
+	if (of.mixer != SC_MIX_NONE) {
+		put_norm(&to, x->h, SC_RECOMPUTE_NORMS);
+		if (of.mixer >= SC_MIX_FIRST_LINEAR)
+			put_linear_attention(&to, of.mixer);
+		else
+			put_attention(&to);
+		put_join(&to);
+	}
+	if (of.feed == SC_FEED_NONE)
+		return to.n;
 	put_norm(&to, keeps_ffn_inputs(x) ? x->h : 0, apart ? SC_RECOMPUTE_NORMS : 0);
 	if (experts)
 		put_experts(&to);

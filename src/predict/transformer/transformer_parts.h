@@ -3,9 +3,21 @@
 #ifndef SC_PREDICT_TRANSFORMER_PARTS_H
 #define SC_PREDICT_TRANSFORMER_PARTS_H
 
+#include "core/config/config.h"
 #include "predict/op_names.h"
 
 struct dims;
+struct part;
+/* A layer's parts until now. */
+struct part_list {
+	const struct dims *x;
+	struct part *at;
+	int n;
+};
+struct part *part_put(struct part_list *to, struct part part);
+struct part *put_linear(struct part_list *to, struct part part);
+/* Linear attention, between its layer's norm and the residual's addition. */
+void put_linear_attention(struct part_list *to, enum sc_mixer mixer);
 
 enum sc_part_kind {
 	SC_PART_NORM,
@@ -19,6 +31,10 @@ enum sc_part_kind {
 	SC_PART_EXPERTS_UP,
 	SC_PART_EXPERTS_ACTIVATION,
 	SC_PART_EXPERTS_DOWN,
+	SC_PART_GATE, /* attention's output times its gate */
+	/* Linear attention: the convolution of queries, keys and values; what runs along the sequence, with its norms. */
+	SC_PART_CONV,
+	SC_PART_SCAN,
 	SC_N_PART_KINDS
 };
 enum {
@@ -43,7 +59,8 @@ struct part {
 	double joined; /* products side by side in one: gate and up */
 	double copies; /* of a product on this rank: experts */
 	double macs; /* multiply-adds a token on all ranks; keys that several compute count once */
-	double params; /* but a product's weights and biases */
+	double params;       /* but a product's weights and biases */
+	enum sc_mixer mixer; /* of linear attention's */
 };
 enum { SC_MAX_PARTS = 24 };
 /* Of a layer of this kind; returns how many. */

@@ -39,14 +39,15 @@ struct layer {
 	const struct dims *x;
 	struct part at[SC_MAX_PARTS];
 	int n;
-	bool has_experts;
+	bool has_experts, has_attention;
 };
 static inline struct layer layer_of(const struct dims *x, int kind)
 {
 	struct layer out = {.x = x};
 
 	out.n = sc_parts_of(x, kind, out.at);
-	out.has_experts = sc_model_is_moe(x->model) && !(kind & SC_LAYER_DENSE);
+	out.has_experts = sc_model_kind(x->model, kind).feed == SC_FEED_EXPERTS;
+	out.has_attention = sc_model_has_attention(x->model, kind);
 	return out;
 }
 struct sc_params params_of(const struct layer *l);
@@ -86,6 +87,10 @@ void rotary(const struct dims *x, const struct part *p);
 void rotary_grad(const struct dims *x, const struct part *p);
 void attention_forward(const struct dims *x, const struct part *p);
 void attention_backward(const struct dims *x, const struct part *p);
+void conv_forward(const struct dims *x, const struct part *p);
+void conv_backward(const struct dims *x, const struct part *p);
+void scan_forward(const struct dims *x, const struct part *p);
+void scan_backward(const struct dims *x, const struct part *p);
 bool softmax_is_fused(const struct dims *x);
 /* Whether passes can run beside each other: tokens travel to experts on other ranks, no pass runs in parts,
  * which run alone, beside what they wait for, and the host does not wait for each block. */

@@ -1,0 +1,128 @@
+/* Linear attention: each head has a state of key_dim x value_dim, to which a token adds its key times its value, and which its
+ * query reads. Training works on chunks of the sequence: products within one, and the state from one to the next (Yang et
+ * al., arXiv:2406.06484; flash-linear-attention, fla/ops; Megatron Core, ssm/gated_delta_net.py). A further kind is a row of
+ * MIXERS, a name in core/config/config_pattern.c and a section. */
+#include <math.h>
+
+#include "predict/transformer/transformer_priv.h"
+
+/* Of a token, in widths of its keys, of its values, and numbers of heads. */
+struct widths {
+	double keys, values, heads;
+};
+static const struct mixer {
+	struct widths in;                /* what the layer's input is multiplied to */
+	struct widths conv;              /* channels of the convolution */
+	double head_params, norm_params; /* a head's own; of the norm behind it, in value_dim */
+	double state_macs; /* of a token in a state's elements: what the recurrence itself has */
+	double chunk;      /* tokens */
+	/* The delta rule subtracts what a key finds in the state before its value is added: a triangular system of each chunk,
+	 * and a second set of keys and values. */
+	bool delta;
+} MIXERS[] = {
+	/* queries, keys; values, gates of the output; decay and strength. Of a state KK', VK', S(I - KK') and SQ. */
+	[SC_MIX_GDN - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 2},
+					      .conv = {2, 1, 0},
+					      .head_params = 2,
+					      .norm_params = 1,
+					      .state_macs = 4,
+					      .chunk = 64,
+					      .delta = true},
+};
+
+/* Of one rank. */
+struct sizes {
+	const struct mixer *of;
+	double heads, d_k, d_v, keys, values, conv;
+};
+
+static struct sizes sizes_of(const struct dims *x, enum sc_mixer mixer)
+{
+	const struct sc_linear_mixer *m = sc_model_linear(x->model, mixer);
+	struct sizes out = {.of = &MIXERS[mixer - SC_MIX_FIRST_LINEAR],
+			    .heads = (double)m->value_heads / x->tp,
+			    .d_k = (double)m->key_dim,
+			    .d_v = (double)m->value_dim,
+			    .conv = (double)m->conv};
+
+	out.keys = (double)m->key_heads / x->tp * out.d_k;
+	out.values = out.heads * out.d_v;
+	return out;
+}
+
+static double width(const struct sizes *z, const struct widths *w)
+{
+	return w->keys * z->keys + w->values * z->values + w->heads * z->heads;
+}
+
+/* Kept are what the convolution reads and writes; keys and queries normed, for each head; a chunk's system and decays in
+ * fp32; what comes out before and behind its norm. */
+void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
+{
+	const struct dims *x = to->x;
+	const struct sizes z = sizes_of(x, mixer);
+	double in = width(&z, &z.of->in), channels = z.conv > 0 ? width(&z, &z.of->conv) : 0;
+	double state = z.heads * z.d_k * z.d_v;
+	double scan = 2 * z.heads * z.d_k + z.heads * (z.of->chunk + 2) + z.values;
+
+	put_linear(to, (struct part){0, SC_NAME_QKV, in, x->h, in * x->tp,
+				     .flags = PART_ADAPTED | PART_ENTERS});
+	if (channels > 0)
+		part_put(to, (struct part){SC_PART_CONV, 0, channels, z.conv, channels * x->tp,
+					   .macs = channels * z.conv * x->tp,
+					   .params = channels * z.conv, .mixer = mixer});
+	part_put(to,
+		 (struct part){SC_PART_SCAN, 0, z.values, 0, (scan + z.values) * x->tp,
+			       .macs = z.of->state_macs * state * x->tp,
+			       .params = z.of->head_params * z.heads + z.of->norm_params * z.d_v,
+			       .mixer = mixer});
+	put_linear(to, (struct part){0, SC_NAME_PROJ, x->h, z.values, 0,
+				     .flags = PART_ADAPTED | PART_LEAVES});
+}
+
+/* Depthwise with its activation; backward also reads the output's gradient, and sums the weights'. */
+void conv_forward(const struct dims *x, const struct part *p)
+{
+	add_rowwise(x, SC_NAME_CONV, x->tokens * p->n * (2 * x->e), 1);
+}
+
+void conv_backward(const struct dims *x, const struct part *p)
+{
+	add_rowwise(x, SC_NAME_CONV_GRAD, x->tokens * p->n * (3 * x->e), 2);
+}
+
+/* Bytes of all kernels, and their products, of a chunk: keys times keys, the system's inverse, second keys and values; then
+ * for each chunk its state; queries times keys and state, and times values. */
+static void scan(const struct dims *x, const struct part *p, bool backward)
+{
+	const struct sizes z = sizes_of(x, p->mixer);
+	double c = z.of->chunk, state = z.d_k * z.d_v / c; /* of a token */
+	double elements = z.of->delta ? 7 * z.d_k + 6 * z.d_v + 6 * c + 2 * state
+				      : 3 * z.d_k + 3 * z.d_v + 2 * c + 4 * state;
+	double macs = z.of->delta ? 3 * c * z.d_k + 2 * c * z.d_v + c * c / 3 + 3 * z.d_k * z.d_v
+				  : c * (z.d_k + z.d_v) / 2 + 2 * z.d_k * z.d_v;
+	double times = backward ? 3 : 1; /* the state again, then two gradients of each product */
+	double norms = 2 * z.heads * z.d_k * (backward ? 3 : 2) + z.values * (backward ? 5 : 3);
+	struct sc_op op = {SC_OP_GEMM,
+			   x->storage,
+			   {.gemm = {.batch = x->b * z.heads * ceil(x->s / c),
+				     .m = c,
+				     .n = z.d_v,
+				     .k = times * macs / z.d_v,
+				     .bmm = true}}};
+
+	add_rowwise(x, backward ? SC_NAME_NORM_GRAD : SC_NAME_NORM, x->tokens * norms * x->e, 3);
+	add_rowwise(x, backward ? SC_NAME_SCAN_GRAD : SC_NAME_SCAN,
+		    x->tokens * z.heads * elements * times * x->e, z.of->delta ? 6 : 5);
+	sc_block_add_op(x->block, x->env, SC_NAME_SCAN_PRODUCTS, &op);
+}
+
+void scan_forward(const struct dims *x, const struct part *p)
+{
+	scan(x, p, false);
+}
+
+void scan_backward(const struct dims *x, const struct part *p)
+{
+	scan(x, p, true);
+}

@@ -1,0 +1,178 @@
+/* model.layers_pattern: which layers a text says, and what models of several kinds cost by an independent count. */
+#include <math.h>
+
+#include "predict/transformer/transformer_memory.h"
+#include "predict/transformer/transformer_ops.h"
+#include "random_config.h"
+#include "runner.h"
+
+enum { N_RANDOM = 400, N_AT_ONCE = 100 };
+
+/* Of these the second says the same layers as the first. */
+static const struct {
+	const char *one, *same;
+	int layers;
+} SAME[] = {
+	{"(3*gdn,1*attn)*2", "gdn,gdn,gdn,attn,gdn,gdn,gdn,attn", 8},
+	{"(3*gdn,1*attn)*2", "2*(gdn*3,attn)", 8},
+	{"(3*gdn,1*attn)*2",
+	 "[linear_attention,linear_attention,linear_attention,full_attention]*2", 8},
+	{"E*E*-", "moe,attn,moe,attn,mlp", 5},
+	{"((attn))", "attention", 1},
+};
+
+FIXTURE(requests_begin, requests_end)
+
+#define HYBRID                                                                                  \
+	"model=models/qwen3-next-80b-a3b.yaml cluster.gpu=h100-sxm-80gb gpus=8 model.seq=4096 " \
+	"training.software=megatron-core training.global_batch=64 training.precision=bf16 parallel.ep=8 "
+
+static struct sc_request hybrid(const char *more)
+{
+	struct sc_config cfg;
+
+	sc_config_init(&cfg);
+	set_all(&cfg, HYBRID);
+	set_all(&cfg, more);
+	return *resolve_config(&cfg);
+}
+
+LOOP_TEST(texts_say_the_same_layers, N_OF(SAME))
+{
+	struct sc_request a, b;
+	char text[256];
+
+	snprintf(text, sizeof(text), "model.layers=%d model.layers_pattern=%s", SAME[_i].layers,
+		 SAME[_i].one);
+	a = hybrid(text);
+	snprintf(text, sizeof(text), "model.layers=%d model.layers_pattern=%s", SAME[_i].layers,
+		 SAME[_i].same);
+	b = hybrid(text);
+	for (int i = 0; i < SAME[_i].layers; i++) {
+		const struct sc_layer_kind *of_a = &a.config.model.kinds[a.config.model.kind_of[i]];
+		const struct sc_layer_kind *of_b = &b.config.model.kinds[b.config.model.kind_of[i]];
+
+		ck_assert_int_eq(of_a->mixer, of_b->mixer);
+		ck_assert_int_eq(of_a->feed, of_b->feed);
+	}
+	ck_assert_double_eq_tol(predict_request(&a, NULL)->iteration_ms,
+				predict_request(&b, NULL)->iteration_ms, 1e-9);
+}
+
+/* The layers of a model without a pattern, said by one. */
+LOOP_TEST(a_pattern_of_attention_changes_nothing, N_RANDOM / N_AT_ONCE)
+{
+	static struct sc_prediction out[2];
+	int n_same = 0;
+
+	for (int i = 0; i < n_cases(N_AT_ONCE); i++) {
+		const uint64_t seed = (uint64_t)(_i * N_AT_ONCE + i);
+		struct sc_predict_opts opts;
+		struct sc_err err = {0};
+		int n_predicted = 0;
+
+		sc_predict_opts_init(&opts);
+		for (int pattern = 0; pattern < 2; pattern++) {
+			struct sc_request request;
+			struct sc_config config;
+			char text[128];
+
+			load_random(seed, &config);
+			if (config.model.full_attention_every > 0)
+				config.model.full_attention_every = SC_NOT_GIVEN;
+			snprintf(text, sizeof(text),
+				 pattern ? "model.layers_pattern=%d*attn model.layers=%d"
+					 : "model.layers=%d",
+				 (int)config.model.layers, (int)config.model.layers);
+			set_all(&config, text);
+			if (sc_config_resolve(&config, catalog, NULL, &request, &err) == 0 &&
+			    sc_predict(predictor, &request, &opts, &out[pattern], &err) == 0)
+				n_predicted++;
+		}
+		ck_assert_int_ne(n_predicted, 1);
+		if (n_predicted == 0)
+			continue;
+		n_same++;
+		ck_assert_double_eq_tol(out[0].iteration_ms, out[1].iteration_ms,
+					1e-9 * out[0].iteration_ms);
+		/* The widest layer of any kind, where without one the first kind's counts. */
+		ck_assert_double_ge(out[1].memory.total_gib, out[0].memory.total_gib - 1e-9);
+	}
+	ck_assert_int_gt(n_same, 0);
+}
+
+/* As Megatron Core counts a hybrid (training.py, num_floating_point_operations): products of all layers thrice, of a state
+ * four times its size, attention over all keys. */
+TEST(flop_of_a_hybrid_is_as_frameworks_count_it)
+{
+	struct sc_request req = hybrid("");
+	const double h = 2048, s = 4096, keys = 16 * 128, values = 32 * 128;
+	const double gdn = h * (2 * keys + 2 * values + 2 * 32) + 4 * (2 * keys + values) +
+			   32 * 128 * 128 * 4 + values * h;
+	const double attention = h * (2 * 16 * 256 + 2 * 2 * 256) + 16 * 256 * h + 2 * s * 16 * 256;
+	const double experts = 3 * h * 512 * (10 + 1) + h * 512;
+	const double macs = 36 * gdn + 12 * attention + 48 * experts + h * 151936;
+
+	ck_assert_double_eq_tol(sc_transformer_model_flop(&req, NULL) / (6 * s * macs), 1, 1e-3);
+}
+
+/* Counts of a layer of linear attention on one of tp ranks, and what it keeps. */
+LOOP_TEST(a_rank_has_its_heads, 4)
+{
+	const double tp = (double)(1 << _i), h = 512, dk = 32, dv = 64, tokens = 1024;
+	const double keys = 8 * dk / tp, values = 16 * dv / tp, heads = 16 / tp;
+	char text[512];
+	struct sc_request req;
+	struct sc_params layer;
+
+	snprintf(
+		text, sizeof(text),
+		"model.family=llama model.hidden=512 model.heads=8 model.kv_heads=8 model.seq=1024 "
+		"model.head_dim=64 model.ffn_hidden=1024 model.layers=2 model.layers_pattern=2*gdn "
+		"model.gdn.key_heads=8 model.gdn.value_heads=16 model.gdn.key_dim=32 "
+		"model.gdn.value_dim=64 parallel.tp=%d parallel.ep=1 parallel.sequence_parallel=false "
+		"training.recompute=none",
+		(int)tp);
+	struct sc_config cfg;
+	sc_config_init(&cfg);
+	set_all(&cfg, "cluster.gpu=h100-sxm-80gb gpus=8 training.software=megatron-core "
+		      "training.global_batch=8 training.precision=bf16");
+	set_all(&cfg, text);
+	req = *resolve_config(&cfg);
+	sc_transformer_layer_params(&req, 0, &layer);
+	ck_assert_double_eq_tol(layer.dense,
+				h * (2 * keys + 2 * values + 2 * heads) + 4 * (2 * keys + values) +
+					2 * heads + dv + values * h + 3 * h * 1024 / tp + 2 * h,
+				1e-6);
+	/* Both norms' outputs and sums are whole; the rest is this rank's. */
+	ck_assert_double_eq_tol(sc_layer_kept_bytes(&req, 1, 0),
+				2 * tokens *
+					(4 * h + (2 * keys + 2 * values + 2 * heads) +
+					 (2 * keys + values) + 2 * heads * dk + heads * 66 +
+					 2 * values + 3 * 1024 / tp),
+				1);
+}
+
+/* More of the layers with a state instead of all keys: no slower over a long sequence, as FLOP and bytes grow with it once. */
+TEST(linear_layers_grow_with_the_sequence_once)
+{
+	double last_ms = 0;
+
+	for (int k = 0; k < 3; k++) {
+		static const int SEQ[] = {8192, 32768, 131072};
+		char text[160];
+		struct sc_request req;
+		double ms;
+
+		snprintf(text, sizeof(text),
+			 "model.layers=4 model.layers_pattern=4*gdn model.seq=%d "
+			 "training.global_batch=8",
+			 SEQ[k]);
+		req = hybrid(text);
+		ms = predict_request(&req, NULL)->iteration_ms;
+		if (k > 0)
+			ck_assert_msg(ms < 4.1 * last_ms, "%d tokens: %g ms after %g", SEQ[k], ms,
+				      last_ms);
+		last_ms = ms;
+	}
+}
