@@ -89,33 +89,35 @@ static const char *pattern_text(const char *const *names, size_t n, struct sc_ar
  * that are full. */
 static int take_pattern(struct sc_foreign *file, bool *taken, struct sc_err *err)
 {
+	const bool listed = sc_foreign_holds(file, "layer_types=linear_attention");
 	const struct sc_foreign_leaf *at = sc_foreign_get(file, "layer_types");
+	const char **names, *text;
 	struct sc_arena *arena = file->lines->arena;
-	const bool is_list = at && at->node->kind == SC_YAML_SEQ;
 	int64_t layers = sc_foreign_ours(file, "model.layers", 0), every;
-	size_t n = is_list ? at->node->n_children : 0, i = 0;
-	const char **names = sc_arena_calloc(arena, n + 1, sizeof(*names));
 
-	*taken = false;
-	for (const struct sc_yaml *one = n ? at->node->child : NULL; one; one = one->next) {
-		names[i] = one->kind == SC_YAML_SCALAR ? one->text : "?";
-		*taken = *taken || strcmp(names[i], "linear_attention") == 0;
-		i++;
-	}
-	if (*taken)
-		return sc_foreign_put(file, at, "model.layers_pattern",
-				      pattern_text(names, n, arena), err);
-	at = sc_foreign_get(file, "full_attention_interval");
-	if (is_list || is_null(at))
+	if (!is_null(at) && at->node->kind != SC_YAML_SEQ)
+		return sc_foreign_fail(at, err, "expected a list");
+	if (!listed)
+		at = sc_foreign_get(file, "full_attention_interval");
+	*taken = !is_null(at);
+	if (!*taken)
 		return 0;
-	*taken = true;
-	every = sc_foreign_count(file, at->path, 0);
-	if (every < 2 || layers % every)
-		return sc_foreign_fail(at, err, "expected a divisor of the number of layers");
-	return sc_foreign_put(file, at, "model.layers_pattern",
-			      sc_arena_printf(arena, "(%d*linear_attention,full_attention)*%d",
-					      (int)every - 1, (int)(layers / every)),
-			      err);
+	if (listed) {
+		size_t n = 0;
+
+		names = sc_arena_calloc(arena, at->node->n_children + 1, sizeof(*names));
+		for (const struct sc_yaml *one = at->node->child; one; one = one->next)
+			names[n++] = one->kind == SC_YAML_SCALAR ? one->text : "?";
+		text = pattern_text(names, n, arena);
+	} else {
+		every = sc_foreign_count(file, at->path, 0);
+		if (every < 2 || layers % every)
+			return sc_foreign_fail(at, err,
+					       "expected a divisor of the number of layers");
+		text = sc_arena_printf(arena, "(%d*linear_attention,full_attention)*%d",
+				       (int)every - 1, (int)(layers / every));
+	}
+	return sc_foreign_put(file, at, "model.layers_pattern", text, err);
 }
 
 /* Qwen2's windows are those of the layers from max_window_layers on. */
@@ -213,7 +215,7 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 	const struct sc_foreign_leaf *embed = sc_foreign_get(file, "word_embed_proj_dim");
 	const struct sc_yaml *type = type_of(file, err);
 	int64_t hidden = sc_foreign_count(file, "hidden_size", 0);
-	bool has_pattern;
+	bool has_pattern = false;
 	int rc;
 
 	if (!type)
