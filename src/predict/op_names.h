@@ -64,6 +64,9 @@
 	X(TOP_K, "router top-k")                                         \
 	X(PERMUTE, "token permutation")                                  \
 	X(UNPERMUTE, "token unpermutation")                              \
+	X(LATENT, "gemm expert latent")                                  \
+	X(LATENT_DGRAD, "gemm expert latent data gradient")              \
+	X(LATENT_WGRAD, "gemm expert latent weight gradient")            \
 	X(EXPERT_UP, "grouped gemm expert up")                           \
 	X(EXPERT_UP_DGRAD, "grouped gemm expert up data gradient")       \
 	X(EXPERT_UP_WGRAD, "grouped gemm expert up weight gradient")     \

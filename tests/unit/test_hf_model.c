@@ -235,6 +235,15 @@ static const struct {
 	 "\"linear_attention\", \"linear_attention\", \"full_attention\", "
 	 "\"linear_attention\", \"linear_attention\", \"linear_attention\", "
 	 "\"full_attention\"]}}"},
+	{"nemotron-3-super-120b-a12b, its first eight layers and one of attention", 13040373248.0,
+	 "{\"model_type\": \"nemotron_h\", \"hidden_size\": 4096, \"num_hidden_layers\": 9, "
+	 "\"hybrid_override_pattern\": \"MEMEMEM*E\", \"num_attention_heads\": 32, "
+	 "\"num_key_value_heads\": 2, \"head_dim\": 128, \"intermediate_size\": 2688, "
+	 "\"vocab_size\": 131072, \"tie_word_embeddings\": false, \"mamba_num_heads\": 128, "
+	 "\"mamba_head_dim\": 64, \"ssm_state_size\": 128, \"n_groups\": 8, \"conv_kernel\": 4, "
+	 "\"n_routed_experts\": 512, \"num_experts_per_tok\": 22, \"n_shared_experts\": 1, "
+	 "\"moe_intermediate_size\": 2688, \"moe_shared_expert_intermediate_size\": 5376, "
+	 "\"moe_latent_size\": 1024}"},
 	{"gpt2", 124439808.0,
 	 "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, "
 	 "\"n_positions\": 1024, \"n_ctx\": 1024, \"vocab_size\": 50257}"},

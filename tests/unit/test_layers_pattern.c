@@ -16,7 +16,7 @@ static const struct {
 	{"(3*gdn,1*attn)*2", "gdn,gdn,gdn,attn,gdn,gdn,gdn,attn", 8},
 	{"(3*gdn,1*attn)*2", "2*(gdn*3,attn)", 8},
 	{"(3*gdn,1*attn)*2",
-	 "[linear_attention,linear_attention,linear_attention,full_attention]*2", 8},
+	 "(linear_attention,linear_attention,linear_attention,full_attention)*2", 8},
 	{"E*E*-", "moe,attn,moe,attn,mlp", 5},
 	{"((attn))", "attention", 1},
 };
@@ -114,6 +114,22 @@ TEST(flop_of_a_hybrid_is_as_frameworks_count_it)
 	const double macs = 36 * gdn + 12 * attention + 48 * experts + h * 151936;
 
 	ck_assert_double_eq_tol(sc_transformer_model_flop(&req, NULL) / (6 * s * macs), 1, 1e-3);
+}
+
+/* The same of Nemotron's: 7 FLOP of an element of a state forward, each sublayer by itself. */
+TEST(flop_of_mamba_is_as_frameworks_count_it)
+{
+	struct sc_config cfg;
+	const double h = 8192, s = 8192, inner = 256 * 64, groups = 8 * 256;
+	const double mamba = h * (2 * inner + 2 * groups + 256) + 3.5 * inner * 256 + inner * h;
+	const double attention = 2 * h * 64 * 128 + 2 * h * 8 * 128 + 2 * s * 64 * 128;
+	const double macs = 54 * mamba + 10 * attention + 54 * 2 * h * 32768 + h * 131072;
+
+	sc_config_init(&cfg);
+	set_all(&cfg, "model=models/nemotron-h-56b.yaml cluster.gpu=h100-sxm-80gb gpus=8 "
+		      "training.software=megatron-core training.global_batch=8");
+	ck_assert_double_eq_tol(
+		sc_transformer_model_flop(resolve_config(&cfg), NULL) / (6 * s * macs), 1, 1e-3);
 }
 
 /* Counts of a layer of linear attention on one of tp ranks, and what it keeps. */

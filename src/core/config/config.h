@@ -22,7 +22,8 @@ enum sc_family {
 	SC_MOE,
 	SC_MOE_MLA,
 	SC_DLRM,
-	SC_LAYERS /* rows of a table, data parallel */
+	SC_LAYERS, /* rows of a table, data parallel */
+	SC_NEMOTRON_H
 };
 enum sc_schedule {
 	SC_SCHED_GPIPE,
@@ -169,7 +170,8 @@ enum sc_mixer {
 	SC_MIX_NONE,
 	SC_MIX_ATTENTION,
 	SC_MIX_FULL,
-	SC_MIX_GDN, /* gated delta net (Yang et al., arXiv:2412.06464) */
+	SC_MIX_GDN,    /* gated delta net (Yang et al., arXiv:2412.06464) */
+	SC_MIX_MAMBA2, /* Dao and Gu, arXiv:2405.21060; keys are its B, key_heads its groups */
 	SC_N_MIXERS,
 	SC_MIX_FIRST_LINEAR = SC_MIX_GDN
 };
@@ -199,6 +201,7 @@ struct sc_model {
 	/* Experts lie in groups, and a token goes to those of so many (DeepSeek-V3, arXiv:2412.19437, 2.1.2:
 	 * node-limited routing); default: all in one. */
 	int64_t expert_groups, top_groups;
+	int64_t expert_latent; /* experts work on tokens projected to this width; default hidden */
 	int64_t mtp_layers;
 	int64_t sliding_window;       /* tokens that attention reaches back; -1 = all */
 	int64_t full_attention_every; /* one layer in so many has no window; -1 = none */

@@ -171,16 +171,18 @@ static int check_family(const struct sc_resolver *res)
 			"parallel.sharding %s with parallel.pp %" PRId64
 			": %s refuses it; use zero1, pp 1 or another training.software",
 			names[par->sharding], par->pp, sw->id);
-	if (sc_family_traits(model->family)->experts && !sc_model_is_moe(model))
+	if (sc_family_traits(model->family)->experts && !sc_model_is_moe(model) &&
+	    !model->layers_pattern)
 		return sc_resolve_fail(
 			res, SC_EVALUE, "model",
 			"model.experts is not given, and no model of configs/models has "
 			"this family, hidden and heads; write experts, top_k and "
 			"expert_ffn_hidden");
 	if (model->experts > 0 && !sc_model_is_moe(model))
-		return sc_resolve_fail(res, SC_ECONFLICT, "model.experts",
-				       "model.experts needs family moe or moe-mla, not %s",
-				       sc_family_name(model->family));
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "model.experts",
+			"model.experts needs family moe, moe-mla or nemotron-h, not %s",
+			sc_family_name(model->family));
 	if (par->ep > 1 && !sc_model_is_moe(model))
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
 				       "parallel.ep is %" PRId64

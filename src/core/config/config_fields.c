@@ -341,19 +341,23 @@ static const struct sc_field MODEL_FIELDS[] = {
 	    NEEDS(SC_NEEDS_EXPERTS)),
 	INT(sc_model, top_groups, 1, MAX_EXPERTS, "groups that a token's experts are of",
 	    NEEDS(SC_NEEDS_EXPERTS)),
+	INT(sc_model, expert_latent, 1, MAX_HIDDEN,
+	    "experts work on tokens projected to this width (Nemotron-3); default hidden",
+	    NEEDS(SC_NEEDS_EXPERTS)),
 	INT(sc_model, mtp_layers, 0, MAX_LAYERS, "layers that predict later tokens (DeepSeek-V3)"),
 	INT(sc_model, sliding_window, 1, MAX_SEQ,
 	    "tokens that attention reaches back; default all"),
 	INT(sc_model, full_attention_every, 1, MAX_LAYERS,
 	    "one layer in so many has no sliding window; default none"),
 	STR(sc_model, layers_pattern,
-	    "kinds of layers in order, as in (3*gdn,1*attn)*12: attn, full_attn (no window), gdn, and "
-	    "layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
+	    "kinds of layers in order, as in (3*gdn,1*attn)*12: attn, full_attn (no window), gdn, "
+	    "mamba2, and layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
 	    "MEM*E",
 	    NEEDS(SC_NEEDS_TRANSFORMER), .may_be_list = true),
 	ENUM(sc_model, attention_gate, BOOL_NAMES,
 	     "attention's output is multiplied by a gate as wide (Qwen3-Next); default false"),
 	LINEAR("gdn", SC_MIX_GDN, "gated delta net layers (Qwen3-Next)"),
+	LINEAR("mamba2", SC_MIX_MAMBA2, "Mamba-2 layers (Nemotron-H)"),
 	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample",
 	    NEEDS(SC_NEEDS_DLRM)),
 	INTS(sc_model, bottom_mlp, 1, MAX_HIDDEN, "DLRM: widths of the dense features' MLP",

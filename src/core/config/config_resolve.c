@@ -283,8 +283,9 @@ static int resolve_model(const struct sc_resolver *res)
 		return sc_resolve_fail(
 			res, SC_EVALUE, "model",
 			"model.family is not given; write one of gpt, llama, mpt, bert, "
-			"opt, moe, moe-mla, dlrm, layers");
-	if (sc_family_traits(model->family)->experts && model->experts == SC_NOT_GIVEN) {
+			"opt, moe, moe-mla, nemotron-h, dlrm, layers");
+	if (sc_family_traits(model->family)->experts && model->experts == SC_NOT_GIVEN &&
+	    !model->layers_pattern) {
 		rc = sc_known_model_fill(res->request, res->catalog, res->err);
 		if (rc)
 			return rc;

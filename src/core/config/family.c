@@ -3,11 +3,17 @@
 #include "core/config/config_priv.h"
 
 const struct sc_name sc_family_names[] = {
-	{"gpt", SC_GPT},       {"llama", SC_LLAMA},
-	{"mpt", SC_MPT},       {"bert", SC_BERT},
-	{"opt", SC_OPT},       {"moe", SC_MOE},
-	{"dlrm", SC_DLRM},     {"moe-mla", SC_MOE_MLA},
-	{"layers", SC_LAYERS}, {0},
+	{"gpt", SC_GPT},
+	{"llama", SC_LLAMA},
+	{"mpt", SC_MPT},
+	{"bert", SC_BERT},
+	{"opt", SC_OPT},
+	{"moe", SC_MOE},
+	{"dlrm", SC_DLRM},
+	{"moe-mla", SC_MOE_MLA},
+	{"layers", SC_LAYERS},
+	{"nemotron-h", SC_NEMOTRON_H},
+	{0},
 };
 
 const char *sc_family_name(enum sc_family family)
@@ -42,6 +48,8 @@ const struct sc_family_traits *sc_family_traits(enum sc_family family)
 		[SC_MOE_MLA] = {LLAMA, .experts = true},
 		[SC_DLRM] = {0},
 		[SC_LAYERS] = {0},
+		/* NVIDIA, arXiv:2504.03624: squared ReLU, no positions */
+		[SC_NEMOTRON_H] = {.rms_norm = true, .causal = true, .experts = true},
 	};
 
 	return &TRAITS[family];

@@ -89,8 +89,9 @@ static const char *pattern_text(const char *const *names, size_t n, struct sc_ar
  * that are full. */
 static int take_pattern(struct sc_foreign *file, bool *taken, struct sc_err *err)
 {
-	const bool listed = sc_foreign_holds(file, "layer_types=linear_attention");
-	const struct sc_foreign_leaf *at = sc_foreign_get(file, "layer_types");
+	const struct sc_foreign_leaf *blocks = sc_foreign_get(file, "layers_block_type");
+	const struct sc_foreign_leaf *at = blocks ? blocks : sc_foreign_get(file, "layer_types");
+	const bool listed = blocks || sc_foreign_holds(file, "layer_types=linear_attention");
 	const char **names, *text;
 	struct sc_arena *arena = file->lines->arena;
 	int64_t layers = sc_foreign_ours(file, "model.layers", 0), every;

@@ -178,7 +178,7 @@ static void warn_of_launches(const struct dims *x, struct sc_warnings *out)
 	const struct sc_model *m = x->model;
 	double host_us = (double)m->experts / (double)cfg->parallel.ep * x->sw->host_expert_us *
 			 x->req->device.host.slowdown;
-	double flop = 2 * x->tokens * x->etp / x->tp * (double)m->top_k * x->gates * x->h *
+	double flop = 2 * x->tokens * x->etp / x->tp * (double)m->top_k * x->gates * x->expert_h *
 		      (double)m->expert_ffn_hidden / x->etp;
 	double peak = x->req->device.peak_tflops[x->dtype];
 	double gpu_us = peak > 0 ? sc_flop_us(flop, peak * x->req->device.gemm.eff_max) : host_us;

@@ -97,7 +97,7 @@ static void exchange(const struct dims *x, enum sc_op_name name, const struct ex
 		     double n_exchanges, int n_hidden)
 {
 	bool gathers = x->req->config.training.moe_dispatcher == SC_DISPATCH_ALL_GATHER;
-	double imbalance = x->req->config.training.expert_imbalance, bytes = x->h * x->e;
+	double imbalance = x->req->config.training.expert_imbalance, bytes = x->expert_h * x->e;
 	struct sc_block_comm comm = {
 		.name = (uint16_t)name,
 		.axis = SC_COMM_EP,
@@ -144,13 +144,13 @@ static void reorder(const struct dims *x, enum sc_op_name name, double tokens, d
 {
 	int n_kernels = name == SC_NAME_PERMUTE ? 2 : 3;
 
-	add_rowwise(x, name, tokens * n_kernels * copies * x->h * x->e, n_kernels);
+	add_rowwise(x, name, tokens * n_kernels * copies * x->expert_h * x->e, n_kernels);
 }
 
 static void sort_rows(const struct dims *x, enum sc_op_name name, const struct experts *ex)
 {
 	if (x->req->config.parallel.ep > 1 && ex->n_local > 1)
-		add_rowwise(x, name, ex->rows * x->h * (2 * x->e), 2);
+		add_rowwise(x, name, ex->rows * x->expert_h * (2 * x->e), 2);
 }
 
 /* Tokens to their experts, or their gradients: over expert ranks, then over the ranks that split an expert,
@@ -165,11 +165,11 @@ static void dispatch(const struct dims *x, const struct experts *ex)
 	if (!runs_beside(x))
 		exchange(x, SC_NAME_DISPATCH, ex, 1, 0);
 	if (x->sp && x->etp > 1)
-		add_tp(x, SC_ALL_GATHER, ex->rows * x->h, 0);
+		add_tp(x, SC_ALL_GATHER, ex->rows * x->expert_h, 0);
 	if (copies_first)
 		sort_rows(x, SC_NAME_PERMUTE, ex);
 	else
-		add_rowwise(x, SC_NAME_PERMUTE, (ex->sent + ex->rows) * x->h * x->e, 1);
+		add_rowwise(x, SC_NAME_PERMUTE, (ex->sent + ex->rows) * x->expert_h * x->e, 1);
 }
 
 static void combine(const struct dims *x, const struct experts *ex)
@@ -179,15 +179,15 @@ static void combine(const struct dims *x, const struct experts *ex)
 	if (copies_first)
 		sort_rows(x, SC_NAME_UNPERMUTE, ex);
 	else
-		add_rowwise(x, SC_NAME_UNPERMUTE, (ex->sent + ex->rows) * x->h * x->e, 1);
+		add_rowwise(x, SC_NAME_UNPERMUTE, (ex->sent + ex->rows) * x->expert_h * x->e, 1);
 	if (x->etp > 1)
-		add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, ex->rows * x->h, 0);
+		add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, ex->rows * x->expert_h, 0);
 	if (!runs_beside(x))
 		exchange(x, SC_NAME_COMBINE, ex, 1, 0);
 	if (copies_first) /* weighted by the router and summed */
 		reorder(x, SC_NAME_UNPERMUTE, ex->sent / ex->copies, ex->copies);
 	if (!x->sp && x->etp < x->tp)
-		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
+		add_tp(x, SC_ALL_GATHER, x->tokens * x->expert_h, 0);
 }
 
 static void route(const struct dims *x)
@@ -201,7 +201,7 @@ static void route(const struct dims *x)
  * summed up. The first one rides on its product. */
 static void weigh_bias(const struct dims *x, const struct experts *ex, bool backward)
 {
-	double f = sc_dtype_bytes(SC_FP32), n = ex->rows * x->h;
+	double f = sc_dtype_bytes(SC_FP32), n = ex->rows * x->expert_h;
 	double passes = backward ? 8 : 6;
 	int kernels = (int)ex->n_local * (backward ? 5 : 2) + 2;
 
@@ -242,7 +242,7 @@ static void pad_rows(const struct dims *x, const struct experts *ex)
 	if (x->sw->pads_experts && x->quantized &&
 	    x->req->config.training.moe_dispatcher != SC_DISPATCH_HYBRIDEP &&
 	    x->req->config.training.routing != SC_ROUTING_DROPPED)
-		add_rowwise(x, SC_NAME_EXPERT_PADDING, ex->rows * x->h * (2 * x->e), 1);
+		add_rowwise(x, SC_NAME_EXPERT_PADDING, ex->rows * x->expert_h * (2 * x->e), 1);
 }
 
 /* Each half is clamped and both are joined again; backward masks each, and joins (Megatron Core,
@@ -260,7 +260,7 @@ static void clamp(const struct dims *x, const struct experts *ex, bool backward)
 static void stash(const struct dims *x, const struct experts *ex)
 {
 	double narrow = sc_dtype_bytes(x->dtype);
-	double row = (x->h + ex->ffn) * narrow + x->gates * ex->ffn * x->e;
+	double row = (x->expert_h + ex->ffn) * narrow + x->gates * ex->ffn * x->e;
 
 	if (sc_block_is_replayed(x->block, x->env))
 		add_rowwise(x, SC_NAME_EXPERT_STASH, 2 * ex->rows * row, 3);
@@ -309,6 +309,37 @@ void experts_down_forward(const struct dims *x, const struct part *p)
 	combine(x, &ex);
 	wait_for_counts(x, *x->counted);
 	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
+}
+
+/* On each rank for its own tokens (Megatron Core, moe_layer.py, fc1_latent_proj and fc2_latent_proj). */
+static struct dims own_tokens(const struct dims *x)
+{
+	struct dims own = *x;
+
+	own.tokens = x->tokens_seq;
+	return own;
+}
+
+void latent_forward(const struct dims *x, const struct part *p)
+{
+	const struct dims own = own_tokens(x);
+
+	add_linear(&own, p);
+}
+
+void latent_weights(const struct dims *x, const struct part *p)
+{
+	const struct dims own = own_tokens(x);
+
+	add_wgrad(&own, p);
+}
+
+void latent_backward(const struct dims *x, const struct part *p)
+{
+	const struct dims own = own_tokens(x);
+
+	add_dgrad(&own, p);
+	latent_weights(x, p);
 }
 
 static void grouped_weights(const struct dims *x, const struct experts *ex, const struct part *l)

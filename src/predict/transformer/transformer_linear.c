@@ -52,6 +52,7 @@ struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env
 	x.tokens = samples * x.s;
 	x.tokens_seq = x.sp ? x.tokens / tp : x.tokens;
 	x.h = (double)m->hidden;
+	x.expert_h = m->expert_latent > 0 ? (double)m->expert_latent : x.h;
 	x.heads = (double)m->heads / tp;
 	x.kv_heads = fmax((double)m->kv_heads / tp, 1);
 	x.d = (double)(m->head_dim + (sc_model_is_mla(m) ? m->rope_head_dim : 0));

@@ -11,9 +11,11 @@ struct widths {
 	double keys, values, heads;
 };
 static const struct mixer {
-	struct widths in;                /* what the layer's input is multiplied to */
-	struct widths conv;              /* channels of the convolution */
-	double head_params, norm_params; /* a head's own; of the norm behind it, in value_dim */
+	struct widths in;   /* what the layer's input is multiplied to */
+	struct widths conv; /* channels of the convolution */
+	double head_params; /* a head's own */
+	bool wide_norm;     /* the norm behind it has weights for each head */
+	bool conv_bias;
 	double state_macs; /* of a token in a state's elements: what the recurrence itself has */
 	double chunk;      /* tokens */
 	/* The delta rule subtracts what a key finds in the state before its value is added: a triangular system of each chunk,
@@ -24,10 +26,18 @@ static const struct mixer {
 	[SC_MIX_GDN - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 2},
 					      .conv = {2, 1, 0},
 					      .head_params = 2,
-					      .norm_params = 1,
 					      .state_macs = 4,
 					      .chunk = 64,
 					      .delta = true},
+	/* Gates, values; groups' B and C; steps. Of a head: decay, skip and the steps' bias. Its recurrence is 7 FLOP of an element
+	 * (Megatron Core, training.py, mamba_layer_flops). */
+	[SC_MIX_MAMBA2 - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 1},
+						 .conv = {2, 1, 0},
+						 .head_params = 3,
+						 .wide_norm = true,
+						 .conv_bias = true,
+						 .state_macs = 3.5,
+						 .chunk = 128},
 };
 
 /* Of one rank. */
@@ -63,19 +73,21 @@ void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 	const struct sizes z = sizes_of(x, mixer);
 	double in = width(&z, &z.of->in), channels = z.conv > 0 ? width(&z, &z.of->conv) : 0;
 	double state = z.heads * z.d_k * z.d_v;
-	double scan = 2 * z.heads * z.d_k + z.heads * (z.of->chunk + 2) + z.values;
+	double own = z.of->delta ? 2 * z.heads * z.d_k + z.heads * z.of->chunk : 0;
+	double scan = own + 2 * z.heads + z.values;
 
 	put_linear(to, (struct part){0, SC_NAME_QKV, in, x->h, in * x->tp,
 				     .flags = PART_ADAPTED | PART_ENTERS});
 	if (channels > 0)
 		part_put(to, (struct part){SC_PART_CONV, 0, channels, z.conv, channels * x->tp,
 					   .macs = channels * z.conv * x->tp,
-					   .params = channels * z.conv, .mixer = mixer});
-	part_put(to,
-		 (struct part){SC_PART_SCAN, 0, z.values, 0, (scan + z.values) * x->tp,
-			       .macs = z.of->state_macs * state * x->tp,
-			       .params = z.of->head_params * z.heads + z.of->norm_params * z.d_v,
-			       .mixer = mixer});
+					   .params = channels * (z.conv + z.of->conv_bias),
+					   .mixer = mixer});
+	part_put(to, (struct part){SC_PART_SCAN, 0, z.values, 0, (scan + z.values) * x->tp,
+				   .macs = z.of->state_macs * state * x->tp,
+				   .params = z.of->head_params * z.heads +
+					     (z.of->wide_norm ? z.values : z.d_v),
+				   .mixer = mixer});
 	put_linear(to, (struct part){0, SC_NAME_PROJ, x->h, z.values, 0,
 				     .flags = PART_ADAPTED | PART_LEAVES});
 }

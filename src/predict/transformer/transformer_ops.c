@@ -311,6 +311,7 @@ static const struct {
 	[SC_PART_EXPERTS_UP] = {experts_up_forward, experts_up_backward, experts_weights},
 	[SC_PART_EXPERTS_ACTIVATION] = {experts_act_forward, experts_act_backward, NULL},
 	[SC_PART_EXPERTS_DOWN] = {experts_down_forward, experts_down_backward, experts_weights},
+	[SC_PART_LATENT] = {latent_forward, latent_backward, latent_weights},
 	[SC_PART_GATE] = {activation_forward, activation_backward, NULL},
 	[SC_PART_CONV] = {conv_forward, conv_backward, NULL},
 	[SC_PART_SCAN] = {scan_forward, scan_backward, NULL},

@@ -139,22 +139,27 @@ static void put_experts(struct part_list *to)
 	const struct dims *x = to->x;
 	const struct sc_model *m = x->model;
 	double n = (double)m->experts, held = n / (double)x->req->config.parallel.ep;
-	double width = (double)m->expert_ffn_hidden, ffn = width / x->etp;
+	double width = (double)m->expert_ffn_hidden, ffn = width / x->etp, h = x->expert_h;
 	double takes = (double)m->top_k * width;
 	double routed = (double)m->top_k * x->req->config.training.expert_imbalance;
 	const int again = SC_RECOMPUTE_MOE;
 
 	part_put(to, (struct part){SC_PART_ROUTER, SC_NAME_ROUTER, n, x->h, 2 * n, again, 0,
 				   MOE_BEGINS, .copies = 1, .macs = n * x->h});
-	part_put(to, (struct part){SC_PART_EXPERTS_UP, SC_NAME_EXPERT_UP, x->gates * ffn, x->h,
-				   routed * (x->h + x->gates * width), again, 0, SC_GRAPH_MOE, 0,
-				   x->gates, held, .macs = x->gates * takes * x->h});
+	if (m->expert_latent > 0)
+		part_put(to, (struct part){SC_PART_LATENT, SC_NAME_LATENT, h, x->h, h, again, 0,
+					   MOE_BEGINS, 0, 1, 1, .macs = h * x->h});
+	part_put(to, (struct part){SC_PART_EXPERTS_UP, SC_NAME_EXPERT_UP, x->gates * ffn, h,
+				   routed * (h + x->gates * width), again, 0, SC_GRAPH_MOE, 0,
+				   x->gates, held, .macs = x->gates * takes * h});
 	part_put(to, (struct part){SC_PART_EXPERTS_ACTIVATION, 0, ffn, takes,
 				   keeps_ffn_inputs(x) ? routed * width : 0,
 				   again | SC_RECOMPUTE_MOE_ACT, 0, .scope = SC_GRAPH_MOE});
-	part_put(to,
-		 (struct part){SC_PART_EXPERTS_DOWN, SC_NAME_EXPERT_DOWN, x->h, ffn, routed * x->h,
-			       again, 0, SC_GRAPH_MOE, 0, 1, held, .macs = takes * x->h});
+	part_put(to, (struct part){SC_PART_EXPERTS_DOWN, SC_NAME_EXPERT_DOWN, h, ffn, routed * h,
+				   again, 0, SC_GRAPH_MOE, 0, 1, held, .macs = takes * h});
+	if (m->expert_latent > 0)
+		part_put(to, (struct part){SC_PART_LATENT, SC_NAME_LATENT, x->h, h, h, again, 0,
+					   MOE_BEGINS, 0, 1, 1, .macs = h * x->h});
 	if (m->shared_experts > 0)
 		put_mlp(to, width * (double)m->shared_experts, true);
 }

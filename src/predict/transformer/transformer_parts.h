@@ -31,7 +31,8 @@ enum sc_part_kind {
 	SC_PART_EXPERTS_UP,
 	SC_PART_EXPERTS_ACTIVATION,
 	SC_PART_EXPERTS_DOWN,
-	SC_PART_GATE, /* attention's output times its gate */
+	SC_PART_LATENT, /* a token to the width that experts work on, and back */
+	SC_PART_GATE,   /* attention's output times its gate */
 	/* Linear attention: the convolution of queries, keys and values; what runs along the sequence, with its norms. */
 	SC_PART_CONV,
 	SC_PART_SCAN,

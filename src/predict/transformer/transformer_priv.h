@@ -25,8 +25,8 @@ struct dims {
 	double tokens_seq; /* tokens outside the tensor-parallel region: / tp with sequence parallel */
 	double tp, etp, h, heads, kv_heads, d, d_v; /* d: of queries and keys; heads of this rank */
 	double ctx;                                 /* width of the attention's output */
-	double ffn, gates, vocab;
-	bool all_keys;    /* the layer has no window, where others have */
+	double ffn, gates, vocab, expert_h;         /* expert_h: of what experts read */
+	bool all_keys;                              /* the layer has no window, where others have */
 	bool inputs_only; /* backward leaves out the gradients of weights */
 	bool sp, dropout, lora, biases;
 	bool quantized; /* GEMMs in fp8 or fp4, of tensors in memory in bf16 */
@@ -101,6 +101,9 @@ void exchange_beside(const struct dims *x);
 void router_forward(const struct dims *x, const struct part *p);
 void router_backward(const struct dims *x, const struct part *p);
 void router_weights(const struct dims *x, const struct part *p);
+void latent_forward(const struct dims *x, const struct part *p);
+void latent_backward(const struct dims *x, const struct part *p);
+void latent_weights(const struct dims *x, const struct part *p);
 void experts_up_forward(const struct dims *x, const struct part *p);
 void experts_up_backward(const struct dims *x, const struct part *p);
 void experts_act_forward(const struct dims *x, const struct part *p);
