@@ -42,7 +42,6 @@
 	X(SCORES_DGRAD, "gemm attention scores gradients")               \
 	X(CONV, "causal convolution")                                    \
 	X(CONV_GRAD, "causal convolution gradient")                      \
-	X(SCAN_PRODUCTS, "gemm linear attention")                        \
 	X(SCAN, "linear attention")                                      \
 	X(SCAN_GRAD, "linear attention gradient")                        \
 	X(PROJ, "gemm attention projection")                             \

@@ -210,7 +210,12 @@ struct sc_model {
 	int qk_norm;        /* queries and keys are normed head by head; default no */
 	int attention_gate; /* attention's output is multiplied by a gate, as wide */
 	const char *layers_pattern; /* kinds of layers by position; NULL: as the keys above say */
-	struct sc_linear_mixer linear[SC_N_MIXERS - SC_MIX_FIRST_LINEAR];
+	union {
+		struct sc_linear_mixer linear[SC_N_MIXERS - SC_MIX_FIRST_LINEAR];
+		struct {
+			struct sc_linear_mixer gdn, mamba2;
+		};
+	};
 	/* What the pattern says, resolved: kind 0 is the one of most layers. */
 	struct sc_layer_kind kinds[SC_N_LAYER_KINDS];
 	uint8_t kind_of[SC_MAX_PATTERN];
@@ -495,12 +500,6 @@ static inline bool sc_model_has_attention(const struct sc_model *model, int kind
 	const enum sc_mixer mixer = sc_model_kind(model, kind).mixer;
 
 	return mixer == SC_MIX_ATTENTION || mixer == SC_MIX_FULL;
-}
-/* The section of a kind of linear attention. */
-static inline const struct sc_linear_mixer *sc_model_linear(const struct sc_model *model,
-							    enum sc_mixer mixer)
-{
-	return &model->linear[mixer - SC_MIX_FIRST_LINEAR];
 }
 struct sc_layer_counts {
 	double of[SC_N_LAYER_KINDS];

@@ -189,7 +189,7 @@ static int check_family(const struct sc_resolver *res)
 				       ", but the model has no experts; remove "
 				       "it, or choose family moe",
 				       par->ep);
-	return 0;
+	return sc_config_check_pattern(res);
 }
 
 static bool is_given(const struct sc_resolver *res, const char *path)
@@ -561,15 +561,8 @@ static int check_optimizer(const struct sc_resolver *res)
 static int check_transformer(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
-		check_model_given,
-		check_widths,
-		check_stages,
-		check_family,
-		check_experts,
-		check_shard_ranks,
-		check_latent_attention,
-		sc_config_check_pattern,
-		check_exact,
+		check_model_given, check_widths,      check_stages,           check_family,
+		check_experts,     check_shard_ranks, check_latent_attention, check_exact,
 	};
 	int rc = 0;
 

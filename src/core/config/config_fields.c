@@ -292,20 +292,16 @@ static const struct sc_field DLRM_FIELDS[] = {
 	{0},
 };
 static const struct sc_field LINEAR_FIELDS[] = {
-	INT(sc_linear_mixer, key_heads, 1, MAX_HEADS,
+	INT(sc_linear_mixer, key_heads, 1, MAX_STATE,
 	    "heads of queries and keys; default value_heads"),
-	INT(sc_linear_mixer, value_heads, 1, MAX_HEADS, "heads of values, and states"),
+	INT(sc_linear_mixer, value_heads, 1, MAX_STATE, "heads of values, and states"),
 	INT(sc_linear_mixer, key_dim, 1, MAX_STATE, "width of a key: rows of a state"),
 	INT(sc_linear_mixer, value_dim, 1, MAX_STATE, "width of a value; default key_dim"),
-	INT(sc_linear_mixer, conv, 0, MAX_STATE,
-	    "tokens that the convolution before it reads; default 4, 0 = none"),
+	SC_FIELD_IN(INT, sc_linear_mixer, conv, 0, MAX_STATE,
+		    "tokens that the convolution before it reads; default 4, 0 = none",
+		    .absent = 4),
 	{0},
 };
-#define LINEAR(key_, mixer, text)                                                        \
-	{                                                                                \
-		.key = key_, .type = SC_F_STRUCT, .sub = LINEAR_FIELDS, .help = text,    \
-		.offset = offsetof(struct sc_model, linear[(mixer)-SC_MIX_FIRST_LINEAR]) \
-	}
 static const struct sc_field MODEL_FIELDS[] = {
 	ENUM_OR(sc_model, family, sc_family_names, SC_FAMILY_NONE, "kind of model"),
 	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers", NEEDS(SC_NEEDS_TRANSFORMER)),
@@ -354,10 +350,10 @@ static const struct sc_field MODEL_FIELDS[] = {
 	    "mamba2, and layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
 	    "MEM*E",
 	    NEEDS(SC_NEEDS_TRANSFORMER), .may_be_list = true),
-	ENUM(sc_model, attention_gate, BOOL_NAMES,
-	     "attention's output is multiplied by a gate as wide (Qwen3-Next); default false"),
-	LINEAR("gdn", SC_MIX_GDN, "gated delta net layers (Qwen3-Next)"),
-	LINEAR("mamba2", SC_MIX_MAMBA2, "Mamba-2 layers (Nemotron-H)"),
+	ENUM_OR(sc_model, attention_gate, BOOL_NAMES, 0,
+		"attention's output is multiplied by a gate as wide (Qwen3-Next); default false"),
+	SC_FIELD_MAP(sc_model, gdn, LINEAR_FIELDS, "gated delta net layers (Qwen3-Next)"),
+	SC_FIELD_MAP(sc_model, mamba2, LINEAR_FIELDS, "Mamba-2 layers (Nemotron-H)"),
 	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample",
 	    NEEDS(SC_NEEDS_DLRM)),
 	INTS(sc_model, bottom_mlp, 1, MAX_HIDDEN, "DLRM: widths of the dense features' MLP",

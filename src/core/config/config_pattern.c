@@ -10,30 +10,26 @@
 /* A mixer stands for a layer with a feed-forward part, but beside names of that part, where each is a layer alone.
  * SC_N_MIXERS: the one kind of linear attention that the model has a section of. Other programs' names follow ours:
  * Hugging Face's, and Nemotron's letters (Megatron Core, mamba_hybrid_layer_allocation.py). */
-static const struct word {
-	const char *name;
-	int mixer;
-	enum sc_feed alone;
-} WORDS[] = {
-	{"attn", SC_MIX_ATTENTION, SC_FEED_NONE},
-	{"full_attn", SC_MIX_FULL, SC_FEED_NONE},
-	{"gdn", SC_MIX_GDN, SC_FEED_NONE},
-	{"mamba2", SC_MIX_MAMBA2, SC_FEED_NONE},
-	{"moe", SC_MIX_NONE, SC_FEED_EXPERTS},
-	{"mlp", SC_MIX_NONE, SC_FEED_MLP},
-	{"attention", SC_MIX_ATTENTION, SC_FEED_NONE},
-	{"sliding_attention", SC_MIX_ATTENTION, SC_FEED_NONE},
-	{"full_attention", SC_MIX_FULL, SC_FEED_NONE},
-	{"linear_attention", SC_N_MIXERS, SC_FEED_NONE},
-	{"mamba", SC_MIX_MAMBA2, SC_FEED_NONE},
-	{"M", SC_MIX_MAMBA2, SC_FEED_NONE},
-	{"*", SC_MIX_ATTENTION, SC_FEED_NONE},
-	{"E", SC_MIX_NONE, SC_FEED_EXPERTS},
-	{"-", SC_MIX_NONE, SC_FEED_MLP},
+enum { ALONE = 4, MIXER = (1 << ALONE) - 1, MAX_DEPTH = 8, MAX_NAME = 32 };
+static const struct sc_name WORDS[] = {
+	{"attn", SC_MIX_ATTENTION},
+	{"full_attn", SC_MIX_FULL},
+	{"gdn", SC_MIX_GDN},
+	{"mamba2", SC_MIX_MAMBA2},
+	{"moe", SC_FEED_EXPERTS << ALONE},
+	{"mlp", SC_FEED_MLP << ALONE},
+	{"attention", SC_MIX_ATTENTION},
+	{"sliding_attention", SC_MIX_ATTENTION},
+	{"full_attention", SC_MIX_FULL},
+	{"linear_attention", SC_N_MIXERS},
+	{"mamba", SC_MIX_MAMBA2},
+	{"M", SC_MIX_MAMBA2},
+	{"*", SC_MIX_ATTENTION},
+	{"E", SC_FEED_EXPERTS << ALONE},
+	{"-", SC_FEED_MLP << ALONE},
+	{0},
 };
-enum { N_WORDS = sizeof(WORDS) / sizeof(WORDS[0]), N_OWN = 6, MAX_DEPTH = 8, MAX_NAME = 32 };
-#define TOO_MANY "at most 512 layers"
-_Static_assert(SC_MAX_PATTERN == 512, "TOO_MANY says so");
+#define TOO_MANY "too many layers" /* SC_MAX_PATTERN */
 
 struct reader {
 	const char *text, *at;
@@ -42,10 +38,10 @@ struct reader {
 	struct sc_err *err;
 };
 
-static int wrong(const struct reader *r, const char *expected)
+static int wrong(const struct reader *r, const char *why)
 {
-	return sc_err_set(r->err, SC_EVALUE, "character %zu: expected %s",
-			  (size_t)(r->at - r->text) + 1, expected);
+	return sc_err_set(r->err, SC_EVALUE, "character %zu: %s", (size_t)(r->at - r->text) + 1,
+			  why);
 }
 
 /* With the spaces round it. */
@@ -62,31 +58,20 @@ static bool take(struct reader *r, char c)
 /* The word of the next `n` characters. */
 static int read_word(struct reader *r, size_t n)
 {
-	const char *own[N_OWN], *near;
+	struct sc_err own = {.code = SC_OK};
 	char name[MAX_NAME] = "";
-	size_t i = 0;
+	int word;
 
 	if (n == 0 || n >= MAX_NAME)
-		return wrong(r, "a kind of layer, a number or \"(\"");
+		return wrong(r, "expected a kind of layer, a number or \"(\"");
 	memcpy(name, r->at, n);
-	while (i < N_WORDS && strcmp(WORDS[i].name, name) != 0)
-		i++;
-	if (i < N_WORDS && r->out->n == SC_MAX_PATTERN)
+	if (sc_enum_parse(WORDS, name, &word, &own))
+		return wrong(r, own.text);
+	if (r->out->n == SC_MAX_PATTERN)
 		return wrong(r, TOO_MANY);
-	if (i < N_WORDS) {
-		r->out->at[r->out->n++] = (uint8_t)i;
-		r->at += n;
-		return 0;
-	}
-	for (i = 0; i < N_OWN; i++)
-		own[i] = WORDS[i].name;
-	near = sc_nearest(name, own, N_OWN);
-	return sc_err_set(
-		r->err, SC_EVALUE,
-		"character %zu: unknown kind \"%s\"%s%s%s; known kinds: attn, full_attn, gdn, "
-		"mamba2, moe, mlp",
-		(size_t)(r->at - r->text) + 1, name, near ? " (did you mean \"" : "",
-		near ? near : "", near ? "\"?)" : "");
+	r->out->at[r->out->n++] = (uint8_t)word;
+	r->at += n;
+	return 0;
 }
 
 static int read_count(struct reader *r, size_t *times)
@@ -96,7 +81,7 @@ static int read_count(struct reader *r, size_t *times)
 	while (isdigit((unsigned char)*r->at) && n <= SC_MAX_PATTERN)
 		n = 10 * n + (size_t)(*r->at++ - '0');
 	*times *= n;
-	return n < 1                     ? wrong(r, "a number above 0")
+	return n < 1                     ? wrong(r, "expected a number above 0")
 	       : *times > SC_MAX_PATTERN ? wrong(r, TOO_MANY)
 					 : 0;
 }
@@ -113,13 +98,13 @@ static int read_list(struct reader *r)
 		if (isdigit((unsigned char)*r->at)) {
 			rc = read_count(r, &times);
 			if (rc == 0 && !take(r, '*'))
-				rc = wrong(r, "\"*\" behind the number");
+				rc = wrong(r, "expected \"*\" behind the number");
 		}
 		if (rc == 0 && take(r, '(')) {
-			rc = ++r->depth > MAX_DEPTH ? wrong(r, "fewer brackets in each other")
+			rc = ++r->depth > MAX_DEPTH ? wrong(r, "too many brackets in each other")
 						    : read_list(r);
 			if (rc == 0 && !take(r, ')'))
-				rc = wrong(r, "\",\" or \")\"");
+				rc = wrong(r, "expected \",\" or \")\"");
 			r->depth--;
 		} else if (rc == 0) {
 			for (n = 0; isalnum((unsigned char)r->at[n]) || r->at[n] == '_'; n++)
@@ -139,8 +124,7 @@ static int read_list(struct reader *r)
 
 int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *err)
 {
-	struct sc_err own = {.code = SC_OK};
-	struct reader r = {.text = text, .at = text, .out = out, .err = &own};
+	struct reader r = {.text = text, .at = text, .out = out, .err = err};
 	int rc = 0;
 
 	out->n = 0;
@@ -151,19 +135,19 @@ int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *er
 	else
 		rc = read_list(&r);
 	if (rc == 0 && *r.at)
-		rc = wrong(&r, "\",\", \"*\" or the end");
-	return rc ? sc_err_set(err, own.code, "%s", own.text) : 0;
+		rc = wrong(&r, "expected \",\", \"*\" or the end");
+	return rc;
 }
 
 static bool has_section(const struct sc_model *model, int mixer)
 {
-	return sc_model_linear(model, (enum sc_mixer)mixer)->value_heads != SC_NOT_GIVEN;
+	return model->linear[mixer - SC_MIX_FIRST_LINEAR].value_heads != SC_NOT_GIVEN;
 }
 
 /* An unknown linear attention is the first with a section. */
-static struct sc_layer_kind kind_of(const struct sc_model *model, const struct word *word)
+static struct sc_layer_kind kind_of(const struct sc_model *model, int word)
 {
-	int mixer = word->mixer;
+	int mixer = word & MIXER;
 
 	if (mixer == SC_MIX_FULL && !sc_model_has_windows(model))
 		mixer = SC_MIX_ATTENTION;
@@ -171,7 +155,7 @@ static struct sc_layer_kind kind_of(const struct sc_model *model, const struct w
 		for (mixer = SC_MIX_FIRST_LINEAR; mixer + 1 < SC_N_MIXERS; mixer++)
 			if (has_section(model, mixer))
 				break;
-	return (struct sc_layer_kind){(enum sc_mixer)mixer, word->alone};
+	return (struct sc_layer_kind){(enum sc_mixer)mixer, (enum sc_feed)(word >> ALONE)};
 }
 
 /* Kinds in the order in which they come, but that of most layers first. */
@@ -182,9 +166,9 @@ static bool number_kinds(struct sc_model *model, const struct sc_pattern *patter
 	bool apart = false;
 
 	for (size_t i = 0; i < pattern->n; i++)
-		apart = apart || WORDS[pattern->at[i]].alone != SC_FEED_NONE;
+		apart = apart || pattern->at[i] >> ALONE;
 	for (size_t i = 0; i < pattern->n; i++) {
-		struct sc_layer_kind one = kind_of(model, &WORDS[pattern->at[i]]);
+		struct sc_layer_kind one = kind_of(model, pattern->at[i]);
 		int kind = 0;
 
 		if (!apart)
@@ -242,53 +226,39 @@ static int check_linear(const struct sc_resolver *res, int mixer, bool used)
 	const struct sc_parallel *par = &res->request->config.parallel;
 	struct sc_model *model = &res->request->config.model;
 	struct sc_linear_mixer *of = &model->linear[mixer - SC_MIX_FIRST_LINEAR];
-	const struct word *word = WORDS;
+	const char *name = sc_enum_name(WORDS, mixer);
 	char path[32];
 
-	while (word->mixer != mixer)
-		word++;
-	snprintf(path, sizeof(path), "model.%s", word->name);
+	snprintf(path, sizeof(path), "model.%s", name);
 	if (!used && has_section(model, mixer))
 		sc_warn(&res->request->warnings,
 			"%s has no effect: model.layers_pattern has no such layer", path);
 	if (!used)
 		return 0;
 	if (of->value_heads == SC_NOT_GIVEN || of->key_dim == SC_NOT_GIVEN)
-		return sc_resolve_fail(res, SC_EVALUE, "model.layers_pattern",
-				       "model.layers_pattern has %s: give %s its value_heads and "
-				       "key_dim (and key_heads, value_dim, conv), as in `%s: "
-				       "{value_heads: 32, key_dim: 128}`",
-				       word->name, path, word->name);
+		return sc_resolve_fail(
+			res, SC_EVALUE, "model.layers_pattern",
+			"model.layers_pattern has %s: give %s value_heads and key_dim "
+			"(and key_heads, value_dim, conv), as in `%s: {value_heads: 32, "
+			"key_dim: 128}`",
+			name, path, name);
 	if (of->key_heads == SC_NOT_GIVEN)
 		of->key_heads = of->value_heads;
 	if (of->value_dim == SC_NOT_GIVEN)
 		of->value_dim = of->key_dim;
-	if (of->conv == SC_NOT_GIVEN)
-		of->conv = 4;
-	if (of->value_heads % of->key_heads)
-		return sc_resolve_fail(res, SC_ECONFLICT, path,
-				       "%s: value_heads %" PRId64
-				       " is no multiple of key_heads %" PRId64,
-				       path, of->value_heads, of->key_heads);
-	if (of->key_heads % par->tp)
-		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.tp",
-				       "%s.key_heads %" PRId64
-				       " do not split over parallel.tp %" PRId64
-				       "; choose a tp that divides them",
-				       path, of->key_heads, par->tp);
-	if (par->cp > 1)
+	if (of->value_heads % of->key_heads || of->key_heads % par->tp)
 		return sc_resolve_fail(
-			res, SC_EUNSUPPORTED, "parallel.cp",
-			"parallel.cp %" PRId64
-			": layers of %s carry a state along the sequence, which is not "
-			"passed between ranks; set cp 1",
-			par->cp, word->name);
-	if (!sc_family_traits(model->family)->causal)
+			res, SC_ECONFLICT, of->key_heads % par->tp ? "parallel.tp" : path,
+			"%s: value_heads %" PRId64 " split over key_heads %" PRId64
+			", and these over parallel.tp %" PRId64 "; choose numbers that divide",
+			path, of->value_heads, of->key_heads, par->tp);
+	if (par->cp > 1 || !sc_family_traits(model->family)->causal)
 		return sc_resolve_fail(
-			res, SC_EUNSUPPORTED, "model.layers_pattern",
-			"model.layers_pattern: %s reads backwards only, and family %s "
-			"both ways",
-			word->name, sc_family_name(model->family));
+			res, SC_EUNSUPPORTED, par->cp > 1 ? "parallel.cp" : "model.family",
+			"layers of %s carry a state along the sequence, one way and on one "
+			"rank: neither parallel.cp %" PRId64
+			" above 1 nor family %s, if it reads both ways, is modelled",
+			name, par->cp, sc_family_name(model->family));
 	return 0;
 }
 

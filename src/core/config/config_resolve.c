@@ -260,8 +260,6 @@ static void resolve_widths(struct sc_model *model)
 		model->biases = traits->biases;
 	if (model->qk_norm == SC_NOT_GIVEN)
 		model->qk_norm = false;
-	if (model->attention_gate == SC_NOT_GIVEN)
-		model->attention_gate = false;
 	default_int(&model->mtp_layers, 0);
 	if (model->experts == SC_NOT_GIVEN)
 		return;

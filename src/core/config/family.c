@@ -65,10 +65,15 @@ enum sc_feed sc_model_layer_feed(const struct sc_model *model, int64_t layer)
 		       : SC_FEED_MLP;
 }
 
+/* Those that predict later tokens are as the last layer where a pattern says the kinds. */
 static int kind_at(const struct sc_model *model, int64_t layer)
 {
 	int kind = 0;
 
+	if (model->layers_pattern)
+		return model->kind_of[layer < model->layers ? layer : model->layers - 1];
+	if (layer >= model->layers)
+		return 0;
 	if (sc_model_is_moe(model) && sc_model_layer_feed(model, layer) == SC_FEED_MLP)
 		kind |= SC_LAYER_DENSE;
 	if (sc_model_has_windows(model) && model->full_attention_every > 0 &&
@@ -77,19 +82,11 @@ static int kind_at(const struct sc_model *model, int64_t layer)
 	return kind;
 }
 
-/* Those that predict later tokens are as the last layer where a pattern says the kinds. */
-static int any_kind_at(const struct sc_model *model, int64_t layer)
-{
-	if (model->layers_pattern)
-		return model->kind_of[layer < model->layers ? layer : model->layers - 1];
-	return layer < model->layers ? kind_at(model, layer) : 0;
-}
-
 struct sc_layer_counts sc_model_count(const struct sc_model *model, int64_t begin, int64_t end)
 {
 	struct sc_layer_counts out = {{0}};
 
 	for (int64_t i = begin; i < end; i++)
-		out.of[any_kind_at(model, i)]++;
+		out.of[kind_at(model, i)]++;
 	return out;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "base/strbuf.h"
 
 /* The row of a model_type, of a wrapper with vision or speech that of its language half; NULL with an error where it
  * is not known. */
@@ -59,66 +58,26 @@ static int64_t period_of(const struct sc_yaml *types)
 	return first == 1 ? 0 : first ? first : -1;
 }
 
-/* Names of layers' kinds by their shortest period, as in (3*a,b)*12. */
-static const char *pattern_text(const char *const *names, size_t n, struct sc_arena *arena)
+/* All but one layer in so many are of linear attention, where no list says it (Qwen3-Next). */
+static int take_interval(struct sc_foreign *file, struct sc_err *err)
 {
-	struct sc_strbuf text = {0};
-	size_t period = 1, same = 1;
-	const char *out;
-
-	for (size_t i = 1; i < n; i++)
-		if (strcmp(names[i], names[i - period]) != 0)
-			period = i + 1;
-	period = n % period ? n : period;
-	sc_strbuf_append(&text, "(");
-	for (size_t i = 0; i < period; i++, same++) {
-		if (i + 1 < period && strcmp(names[i], names[i + 1]) == 0)
-			continue;
-		if (same > 1)
-			sc_strbuf_printf(&text, "%zu*", same);
-		sc_strbuf_printf(&text, "%s%s", names[i], i + 1 < period ? "," : "");
-		same = 0;
-	}
-	sc_strbuf_printf(&text, ")*%zu", n / period);
-	out = sc_arena_strdup(arena, sc_strbuf_get(&text));
-	sc_strbuf_release(&text);
-	return out;
-}
-
-/* The kinds of layers by position where some are of linear attention: as the file lists them, or by the period of those
- * that are full. */
-static int take_pattern(struct sc_foreign *file, bool *taken, struct sc_err *err)
-{
-	const struct sc_foreign_leaf *blocks = sc_foreign_get(file, "layers_block_type");
-	const struct sc_foreign_leaf *at = blocks ? blocks : sc_foreign_get(file, "layer_types");
-	const bool listed = blocks || sc_foreign_holds(file, "layer_types=linear_attention");
-	const char **names, *text;
-	struct sc_arena *arena = file->lines->arena;
+	const struct sc_foreign_leaf *at = sc_foreign_get(file, "layer_types");
 	int64_t layers = sc_foreign_ours(file, "model.layers", 0), every;
 
-	if (!is_null(at) && at->node->kind != SC_YAML_SEQ)
-		return sc_foreign_fail(at, err, "expected a list");
-	if (!listed)
-		at = sc_foreign_get(file, "full_attention_interval");
-	*taken = !is_null(at);
-	if (!*taken)
+	if (!is_null(at))
+		return at->node->kind == SC_YAML_SEQ ? 0
+						     : sc_foreign_fail(at, err, "expected a list");
+	at = sc_foreign_get(file, "full_attention_interval");
+	if (is_null(at))
 		return 0;
-	if (listed) {
-		size_t n = 0;
-
-		names = sc_arena_calloc(arena, at->node->n_children + 1, sizeof(*names));
-		for (const struct sc_yaml *one = at->node->child; one; one = one->next)
-			names[n++] = one->kind == SC_YAML_SCALAR ? one->text : "?";
-		text = pattern_text(names, n, arena);
-	} else {
-		every = sc_foreign_count(file, at->path, 0);
-		if (every < 2 || layers % every)
-			return sc_foreign_fail(at, err,
-					       "expected a divisor of the number of layers");
-		text = sc_arena_printf(arena, "(%d*linear_attention,full_attention)*%d",
-				       (int)every - 1, (int)(layers / every));
-	}
-	return sc_foreign_put(file, at, "model.layers_pattern", text, err);
+	every = sc_foreign_count(file, at->path, 0);
+	if (every < 2 || layers % every)
+		return sc_foreign_fail(at, err, "expected a divisor of the number of layers");
+	return sc_foreign_put(file, at, "model.layers_pattern",
+			      sc_arena_printf(file->lines->arena,
+					      "(%d*linear_attention,full_attention)*%d",
+					      (int)every - 1, (int)(layers / every)),
+			      err);
 }
 
 /* Qwen2's windows are those of the layers from max_window_layers on. */
@@ -127,7 +86,8 @@ static bool has_windows(const struct sc_foreign *file)
 	const struct sc_foreign_leaf *window = sc_foreign_get(file, "sliding_window");
 	int64_t layers = sc_foreign_ours(file, "model.layers", 0);
 
-	return !is_null(window) && !sc_foreign_holds(file, "use_sliding_window=false") &&
+	return !is_null(window) && !sc_foreign_holds(file, "layer_types=linear_attention") &&
+	       !sc_foreign_holds(file, "use_sliding_window=false") &&
 	       !(sc_foreign_holds(file, "use_sliding_window") &&
 		 sc_foreign_count(file, "max_window_layers", 0) >= layers);
 }
@@ -216,7 +176,6 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 	const struct sc_foreign_leaf *embed = sc_foreign_get(file, "word_embed_proj_dim");
 	const struct sc_yaml *type = type_of(file, err);
 	int64_t hidden = sc_foreign_count(file, "hidden_size", 0);
-	bool has_pattern = false;
 	int rc;
 
 	if (!type)
@@ -224,8 +183,8 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 	if (!is_null(embed) && hidden && sc_foreign_count(file, embed->path, hidden) != hidden)
 		return sc_foreign_fail(embed, err,
 				       "embeddings of another width are not understood");
-	rc = take_pattern(file, &has_pattern, err);
-	if (rc == 0 && !has_pattern)
+	rc = take_interval(file, err);
+	if (rc == 0)
 		rc = take_windows(file, type, err);
 	return rc ? rc : take_implied(file, type, err);
 }

@@ -167,17 +167,13 @@ enum sc_op_name build_pass_name(enum sc_pass_kind kind)
 	return PARTS[kind].whole;
 }
 
-/* A layer without the experts that others have. */
-static bool is_dense(const struct sc_model *model, int kind)
-{
-	return sc_model_is_moe(model) && sc_model_kind(model, kind).feed != SC_FEED_EXPERTS;
-}
-
 void build_pass_runs(struct pass *p)
 {
 	const struct sc_transformer *tf = p->st->b->tf;
 	uint32_t stage = (uint32_t)tf->placement.classes[p->st->id].stage;
 	const struct parts *parts = &PARTS[p->kind];
+	const struct sc_model *model = &tf->request->config.model;
+	const bool moe = sc_model_is_moe(model);
 	uint32_t vs = p->slot->virtual_stage;
 	bool embed, head, share = sc_vocab_shares(&tf->request->config.parallel) > 1;
 	bool backward = p->backward && p->kind != SC_PASS_BACKWARD_WEIGHT;
@@ -196,8 +192,9 @@ void build_pass_runs(struct pass *p)
 		runs[SC_N_LAYER_KINDS - kind] =
 			(struct run){sc_block_of((enum sc_block_id)parts->layer, kind),
 				     tf->stage_layers[vs].of[kind], &tf->layer[kind],
-				     is_dense(&tf->request->config.model, kind) ? parts->dense_name
-										: parts->layer_name,
+				     moe && sc_model_kind(model, kind).feed != SC_FEED_EXPERTS
+					     ? parts->dense_name
+					     : parts->layer_name,
 				     true};
 
 	for (int i = 0; i < MAX_RUNS; i++) {
@@ -578,8 +575,14 @@ bool build_reduces_unevenly(struct builder *b)
 
 		if (b->tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks <= 1)
 			continue;
-		if (v != last)
-			uneven = sc_block_uneven(&v->block[0][SC_BLOCK_LAYER_B], &v->env);
+		for (int kind = 0; v != last && kind < SC_N_LAYER_KINDS; kind++)
+			if (kind == 0 || (b->tf->request->config.model.layers_pattern &&
+					  b->tf->layers.of[kind] > 0))
+				uneven = fmax(
+					kind ? uneven : 0,
+					sc_block_uneven(
+						&v->block[0][sc_block_of(SC_BLOCK_LAYER_B, kind)],
+						&v->env));
 		last = v;
 		if (uneven > UNEVEN * n && uneven * reducing_frac(&b->cls[c], n) > UNEVEN)
 			return true;

@@ -311,34 +311,29 @@ void experts_down_forward(const struct dims *x, const struct part *p)
 	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
 }
 
-/* On each rank for its own tokens (Megatron Core, moe_layer.py, fc1_latent_proj and fc2_latent_proj). */
-static struct dims own_tokens(const struct dims *x)
+/* A rank's own tokens (Megatron Core, moe_layer.py, fc1_latent_proj and fc2_latent_proj). */
+static void latent(const struct dims *x, const struct part *p,
+		   void (*run)(const struct dims *x, const struct part *p))
 {
 	struct dims own = *x;
 
 	own.tokens = x->tokens_seq;
-	return own;
+	run(&own, p);
 }
 
 void latent_forward(const struct dims *x, const struct part *p)
 {
-	const struct dims own = own_tokens(x);
-
-	add_linear(&own, p);
+	latent(x, p, add_linear);
 }
 
 void latent_weights(const struct dims *x, const struct part *p)
 {
-	const struct dims own = own_tokens(x);
-
-	add_wgrad(&own, p);
+	latent(x, p, add_wgrad);
 }
 
 void latent_backward(const struct dims *x, const struct part *p)
 {
-	const struct dims own = own_tokens(x);
-
-	add_dgrad(&own, p);
+	latent(x, p, add_dgrad);
 	latent_weights(x, p);
 }
 

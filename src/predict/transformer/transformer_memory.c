@@ -239,12 +239,12 @@ double sc_activation_bytes(const struct sc_request *request, const struct sc_lay
 	double sent = sent_bytes(request, held->samples) * held->micro_batches_in_flight;
 	double loss = held->head ? sc_loss_bytes(request, held->samples) : 0;
 	double widest = loss; /* the logits are gone when the first layer runs backward */
-	bool first = true;
 
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
-		if (held->layers.of[kind] > 0 && (first || request->config.model.layers_pattern)) {
+		if (held->layers.of[kind] > 0) {
 			widest = fmax(widest, sc_layer_working_bytes(request, held->samples, kind));
-			first = false;
+			if (!request->config.model.layers_pattern)
+				break;
 		}
 	return bytes + sent + widest + gathered_sequence_bytes(request, held->samples);
 }

@@ -15,12 +15,12 @@ static const struct mixer {
 	struct widths conv; /* channels of the convolution */
 	double head_params; /* a head's own */
 	bool wide_norm;     /* the norm behind it has weights for each head */
-	bool conv_bias;
+	/* Convolution and scan are one function, whose backward runs the convolution again (mamba_ssm, ssd_combined.py, of
+	 * MambaSplitConv1dScanCombinedFn); it has biases. */
+	bool combined;
 	double state_macs; /* of a token in a state's elements: what the recurrence itself has */
 	double chunk;      /* tokens */
-	/* The delta rule subtracts what a key finds in the state before its value is added: a triangular system of each chunk,
-	 * and a second set of keys and values. */
-	bool delta;
+	enum sc_scan_rule rule;
 } MIXERS[] = {
 	/* queries, keys; values, gates of the output; decay and strength. Of a state KK', VK', S(I - KK') and SQ. */
 	[SC_MIX_GDN - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 2},
@@ -28,16 +28,17 @@ static const struct mixer {
 					      .head_params = 2,
 					      .state_macs = 4,
 					      .chunk = 64,
-					      .delta = true},
+					      .rule = SC_SCAN_DELTA},
 	/* Gates, values; groups' B and C; steps. Of a head: decay, skip and the steps' bias. Its recurrence is 7 FLOP of an element
 	 * (Megatron Core, training.py, mamba_layer_flops). */
 	[SC_MIX_MAMBA2 - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 1},
 						 .conv = {2, 1, 0},
 						 .head_params = 3,
 						 .wide_norm = true,
-						 .conv_bias = true,
+						 .combined = true,
 						 .state_macs = 3.5,
-						 .chunk = 128},
+						 .chunk = 128,
+						 .rule = SC_SCAN_DECAY},
 };
 
 /* Of one rank. */
@@ -48,7 +49,7 @@ struct sizes {
 
 static struct sizes sizes_of(const struct dims *x, enum sc_mixer mixer)
 {
-	const struct sc_linear_mixer *m = sc_model_linear(x->model, mixer);
+	const struct sc_linear_mixer *m = &x->model->linear[mixer - SC_MIX_FIRST_LINEAR];
 	struct sizes out = {.of = &MIXERS[mixer - SC_MIX_FIRST_LINEAR],
 			    .heads = (double)m->value_heads / x->tp,
 			    .d_k = (double)m->key_dim,
@@ -73,15 +74,18 @@ void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 	const struct sizes z = sizes_of(x, mixer);
 	double in = width(&z, &z.of->in), channels = z.conv > 0 ? width(&z, &z.of->conv) : 0;
 	double state = z.heads * z.d_k * z.d_v;
-	double own = z.of->delta ? 2 * z.heads * z.d_k + z.heads * z.of->chunk : 0;
-	double scan = own + 2 * z.heads + z.values;
+	double scan = 2 * z.heads + z.values;
+
+	if (z.of->rule != SC_SCAN_DECAY)
+		scan += 2 * z.heads * z.d_k + z.heads * z.of->chunk;
 
 	put_linear(to, (struct part){0, SC_NAME_QKV, in, x->h, in * x->tp,
 				     .flags = PART_ADAPTED | PART_ENTERS});
 	if (channels > 0)
-		part_put(to, (struct part){SC_PART_CONV, 0, channels, z.conv, channels * x->tp,
+		part_put(to, (struct part){SC_PART_CONV, 0, channels, z.conv,
+					   z.of->combined ? 0 : channels * x->tp,
 					   .macs = channels * z.conv * x->tp,
-					   .params = channels * (z.conv + z.of->conv_bias),
+					   .params = channels * (z.conv + z.of->combined),
 					   .mixer = mixer});
 	part_put(to, (struct part){SC_PART_SCAN, 0, z.values, 0, (scan + z.values) * x->tp,
 				   .macs = z.of->state_macs * state * x->tp,
@@ -92,41 +96,53 @@ void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 				     .flags = PART_ADAPTED | PART_LEAVES});
 }
 
-/* Depthwise with its activation; backward also reads the output's gradient, and sums the weights'. */
+/* Depthwise, with its activation. */
+static void conv(const struct dims *x, const struct part *p, bool backward)
+{
+	struct sc_op op = {SC_OP_CONV,
+			   x->storage,
+			   {.conv = {.batch = x->b,
+				     .seq = x->s,
+				     .channels = p->n,
+				     .width = p->k,
+				     .backward = backward}}};
+
+	sc_block_add_op(x->block, x->env, backward ? SC_NAME_CONV_GRAD : SC_NAME_CONV, &op);
+}
+
 void conv_forward(const struct dims *x, const struct part *p)
 {
-	add_rowwise(x, SC_NAME_CONV, x->tokens * p->n * (2 * x->e), 1);
+	conv(x, p, false);
 }
 
 void conv_backward(const struct dims *x, const struct part *p)
 {
-	add_rowwise(x, SC_NAME_CONV_GRAD, x->tokens * p->n * (3 * x->e), 2);
+	if (MIXERS[p->mixer - SC_MIX_FIRST_LINEAR].combined)
+		conv(x, p, false);
+	conv(x, p, true);
 }
 
-/* Bytes of all kernels, and their products, of a chunk: keys times keys, the system's inverse, second keys and values; then
- * for each chunk its state; queries times keys and state, and times values. */
+/* Norms of queries and keys before, if the rule asks for them; of the output, with its gate, behind. */
 static void scan(const struct dims *x, const struct part *p, bool backward)
 {
 	const struct sizes z = sizes_of(x, p->mixer);
-	double c = z.of->chunk, state = z.d_k * z.d_v / c; /* of a token */
-	double elements = z.of->delta ? 7 * z.d_k + 6 * z.d_v + 6 * c + 2 * state
-				      : 3 * z.d_k + 3 * z.d_v + 2 * c + 4 * state;
-	double macs = z.of->delta ? 3 * c * z.d_k + 2 * c * z.d_v + c * c / 3 + 3 * z.d_k * z.d_v
-				  : c * (z.d_k + z.d_v) / 2 + 2 * z.d_k * z.d_v;
-	double times = backward ? 3 : 1; /* the state again, then two gradients of each product */
-	double norms = 2 * z.heads * z.d_k * (backward ? 3 : 2) + z.values * (backward ? 5 : 3);
-	struct sc_op op = {SC_OP_GEMM,
+	double norms = z.of->rule == SC_SCAN_DECAY ? 0 : 2 * z.heads * z.d_k * (backward ? 3 : 2);
+	struct sc_op op = {SC_OP_SCAN,
 			   x->storage,
-			   {.gemm = {.batch = x->b * z.heads * ceil(x->s / c),
-				     .m = c,
-				     .n = z.d_v,
-				     .k = times * macs / z.d_v,
-				     .bmm = true}}};
+			   {.scan = {.rule = z.of->rule,
+				     .batch = x->b,
+				     .seq = x->s,
+				     .k_heads = z.keys / z.d_k,
+				     .v_heads = z.heads,
+				     .k_dim = z.d_k,
+				     .v_dim = z.d_v,
+				     .chunk = z.of->chunk,
+				     .backward = backward}}};
 
-	add_rowwise(x, backward ? SC_NAME_NORM_GRAD : SC_NAME_NORM, x->tokens * norms * x->e, 3);
-	add_rowwise(x, backward ? SC_NAME_SCAN_GRAD : SC_NAME_SCAN,
-		    x->tokens * z.heads * elements * times * x->e, z.of->delta ? 6 : 5);
-	sc_block_add_op(x->block, x->env, SC_NAME_SCAN_PRODUCTS, &op);
+	norms += z.values * (backward ? 5 : 3);
+	add_rowwise(x, backward ? SC_NAME_NORM_GRAD : SC_NAME_NORM, x->tokens * norms * x->e,
+		    z.of->rule == SC_SCAN_DECAY ? 1 : 3);
+	sc_block_add_op(x->block, x->env, backward ? SC_NAME_SCAN_GRAD : SC_NAME_SCAN, &op);
 }
 
 void scan_forward(const struct dims *x, const struct part *p)

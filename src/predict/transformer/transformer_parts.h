@@ -7,17 +7,6 @@
 #include "predict/op_names.h"
 
 struct dims;
-struct part;
-/* A layer's parts until now. */
-struct part_list {
-	const struct dims *x;
-	struct part *at;
-	int n;
-};
-struct part *part_put(struct part_list *to, struct part part);
-struct part *put_linear(struct part_list *to, struct part part);
-/* Linear attention, between its layer's norm and the residual's addition. */
-void put_linear_attention(struct part_list *to, enum sc_mixer mixer);
 
 enum sc_part_kind {
 	SC_PART_NORM,
@@ -63,6 +52,16 @@ struct part {
 	double params;       /* but a product's weights and biases */
 	enum sc_mixer mixer; /* of linear attention's */
 };
+/* A layer's parts until now. */
+struct part_list {
+	const struct dims *x;
+	struct part *at;
+	int n;
+};
+struct part *part_put(struct part_list *to, struct part part);
+struct part *put_linear(struct part_list *to, struct part part);
+/* Linear attention, between its layer's norm and the residual's addition. */
+void put_linear_attention(struct part_list *to, enum sc_mixer mixer);
 enum { SC_MAX_PARTS = 24 };
 /* Of a layer of this kind; returns how many. */
 int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS]);

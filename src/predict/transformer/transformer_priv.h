@@ -39,7 +39,7 @@ struct layer {
 	const struct dims *x;
 	struct part at[SC_MAX_PARTS];
 	int n;
-	bool has_experts, has_attention;
+	bool has_experts;
 };
 static inline struct layer layer_of(const struct dims *x, int kind)
 {
@@ -47,7 +47,6 @@ static inline struct layer layer_of(const struct dims *x, int kind)
 
 	out.n = sc_parts_of(x, kind, out.at);
 	out.has_experts = sc_model_kind(x->model, kind).feed == SC_FEED_EXPERTS;
-	out.has_attention = sc_model_has_attention(x->model, kind);
 	return out;
 }
 struct sc_params params_of(const struct layer *l);
