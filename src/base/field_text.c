@@ -60,8 +60,6 @@ void sc_field_value_text(const struct sc_field *field, struct sc_strbuf *out)
 	sc_strbuf_append(out, kinds[field->type]);
 	if (field->may_be_file)
 		sc_strbuf_append(out, ", or a file that holds it");
-	if (field->may_be_list)
-		sc_strbuf_append(out, ", or a list of texts");
 	if (has_limits(field))
 		sc_strbuf_printf(out, ", %s", limits_text(field, limits, sizeof(limits)));
 }

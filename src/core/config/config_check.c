@@ -10,8 +10,6 @@
 #include "core/config/config_priv.h"
 #include "core/config/config_schedule.h"
 
-/* What a checked request says without effect, or against what frameworks do: warnings. */
-
 /* Keys that are given, and have no effect without what the request has not (sc_field.needs). */
 static void warn_needs(struct sc_request *req, const struct sc_field *table, const char *section,
 		       const unsigned char *place)
@@ -154,8 +152,6 @@ static void warn_all(struct sc_request *req)
 	}
 }
 
-/* Do the sizes of a mixture of experts and of latent attention fit together, and with the split? */
-
 /* Stages with sharding, experts with the family. */
 static int check_family(const struct sc_resolver *res)
 {
@@ -179,10 +175,9 @@ static int check_family(const struct sc_resolver *res)
 			"this family, hidden and heads; write experts, top_k and "
 			"expert_ffn_hidden");
 	if (model->experts > 0 && !sc_model_is_moe(model))
-		return sc_resolve_fail(
-			res, SC_ECONFLICT, "model.experts",
-			"model.experts needs family moe, moe-mla or nemotron-h, not %s",
-			sc_family_name(model->family));
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.experts",
+				       "model.experts needs family moe or one like it, not %s",
+				       sc_family_name(model->family));
 	if (par->ep > 1 && !sc_model_is_moe(model))
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.ep",
 				       "parallel.ep is %" PRId64

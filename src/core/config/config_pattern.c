@@ -44,14 +44,13 @@ static int wrong(const struct reader *r, const char *why)
 			  why);
 }
 
-/* With the spaces round it. */
+/* With the spaces before it. */
 static bool take(struct reader *r, char c)
 {
 	r->at += strspn(r->at, " \t\n");
 	if (*r->at != c)
 		return false;
 	r->at++;
-	r->at += strspn(r->at, " \t\n");
 	return true;
 }
 
@@ -70,6 +69,7 @@ static int read_word(struct reader *r, size_t n)
 	if (r->out->n == SC_MAX_PATTERN)
 		return wrong(r, TOO_MANY);
 	r->out->at[r->out->n++] = (uint8_t)word;
+	r->out->apart = r->out->apart || word >> ALONE;
 	r->at += n;
 	return 0;
 }
@@ -78,6 +78,7 @@ static int read_count(struct reader *r, size_t *times)
 {
 	size_t n = 0;
 
+	r->at += strspn(r->at, " \t\n");
 	while (isdigit((unsigned char)*r->at) && n <= SC_MAX_PATTERN)
 		n = 10 * n + (size_t)(*r->at++ - '0');
 	*times *= n;
@@ -95,6 +96,7 @@ static int read_list(struct reader *r)
 	do {
 		size_t begin = out->n, times = 1, n;
 
+		r->at += strspn(r->at, " \t\n");
 		if (isdigit((unsigned char)*r->at)) {
 			rc = read_count(r, &times);
 			if (rc == 0 && !take(r, '*'))
@@ -127,8 +129,7 @@ int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *er
 	struct reader r = {.text = text, .at = text, .out = out, .err = err};
 	int rc = 0;
 
-	out->n = 0;
-	r.at += strspn(text, " \t\n");
+	*out = (struct sc_pattern){.n = 0};
 	if (*text && strspn(text, "ME*-") == strlen(text))
 		while (*r.at && rc == 0)
 			rc = read_word(&r, 1);
@@ -163,15 +164,12 @@ static bool number_kinds(struct sc_model *model, const struct sc_pattern *patter
 {
 	size_t count[SC_N_LAYER_KINDS] = {0};
 	int n_kinds = 0, most = 0;
-	bool apart = false;
 
-	for (size_t i = 0; i < pattern->n; i++)
-		apart = apart || pattern->at[i] >> ALONE;
 	for (size_t i = 0; i < pattern->n; i++) {
 		struct sc_layer_kind one = kind_of(model, pattern->at[i]);
 		int kind = 0;
 
-		if (!apart)
+		if (!pattern->apart)
 			one.feed = sc_model_layer_feed(model, (int64_t)i);
 		while (kind < n_kinds && !(model->kinds[kind].mixer == one.mixer &&
 					   model->kinds[kind].feed == one.feed))

@@ -45,6 +45,7 @@ int sc_config_resolve_c3(const struct sc_resolver *res);
 struct sc_pattern {
 	uint8_t at[SC_MAX_PATTERN];
 	size_t n;
+	bool apart; /* mixers and feed-forward parts are layers of their own */
 };
 int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *err);
 /* Once the model is filled; once its split is. */

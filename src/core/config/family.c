@@ -13,7 +13,7 @@ const struct sc_name sc_family_names[] = {
 	{"moe-mla", SC_MOE_MLA},
 	{"layers", SC_LAYERS},
 	{"nemotron-h", SC_NEMOTRON_H},
-	{0},
+	{NULL, 0},
 };
 
 const char *sc_family_name(enum sc_family family)

@@ -568,6 +568,7 @@ bool build_reduces_unevenly(struct builder *b)
 	bool reduces = each || b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
 	double n = each ? 1 : (double)b->tf->request->n_micro_batches, uneven = 0;
 	const struct sc_variant *last = NULL;
+	int n_kinds = b->tf->request->config.model.layers_pattern ? SC_N_LAYER_KINDS : 1;
 
 	for (uint32_t c = 0; reduces && !b->sharding.weights && c < b->tf->placement.n_classes;
 	     c++) {
@@ -575,13 +576,12 @@ bool build_reduces_unevenly(struct builder *b)
 
 		if (b->tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks <= 1)
 			continue;
-		for (int kind = 0; v != last && kind < SC_N_LAYER_KINDS; kind++)
-			if (kind == 0 || (b->tf->request->config.model.layers_pattern &&
-					  b->tf->layers.of[kind] > 0))
-				uneven = fmax(
-					kind ? uneven : 0,
-					sc_block_uneven(
-						&v->block[0][sc_block_of(SC_BLOCK_LAYER_B, kind)],
+		if (v != last)
+			uneven = 0;
+		for (int kind = 0; v != last && kind < n_kinds; kind++)
+			uneven = fmax(
+				uneven,
+				sc_block_uneven(v->block[0] + sc_block_of(SC_BLOCK_LAYER_B, kind),
 						&v->env));
 		last = v;
 		if (uneven > UNEVEN * n && uneven * reducing_frac(&b->cls[c], n) > UNEVEN)

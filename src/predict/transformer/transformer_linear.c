@@ -8,7 +8,6 @@
 
 #define TOKEN_UNIT 8.0
 
-/* Warns of sizes at which kernels are much slower than at their neighbours. */
 static double padded_vocab(const struct sc_request *request)
 {
 	double tp = (double)request->config.parallel.tp;

@@ -73,7 +73,6 @@ void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 	const struct dims *x = to->x;
 	const struct sizes z = sizes_of(x, mixer);
 	double in = width(&z, &z.of->in), channels = z.conv > 0 ? width(&z, &z.of->conv) : 0;
-	double state = z.heads * z.d_k * z.d_v;
 	double scan = 2 * z.heads + z.values;
 
 	if (z.of->rule != SC_SCAN_DECAY)
@@ -88,7 +87,7 @@ void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 					   .params = channels * (z.conv + z.of->combined),
 					   .mixer = mixer});
 	part_put(to, (struct part){SC_PART_SCAN, 0, z.values, 0, (scan + z.values) * x->tp,
-				   .macs = z.of->state_macs * state * x->tp,
+				   .macs = z.of->state_macs * z.values * z.d_k * x->tp,
 				   .params = z.of->head_params * z.heads +
 					     (z.of->wide_norm ? z.values : z.d_v),
 				   .mixer = mixer});

@@ -6,9 +6,6 @@
 #include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* The first and last parts of a Transformer: embedding; output layer and loss, of a language model or of
- * a masked one (BERT). */
-
 /* One kernel, three passes over the tensor. */
 static void add_norm(const struct dims *x, double n)
 {
