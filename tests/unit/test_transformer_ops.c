@@ -165,6 +165,35 @@ LOOP_TEST(a_layer_has_the_flop_of_its_matrices, N_OF(FAMILIES))
 	}
 }
 
+/* Its state goes along all tokens: twice as many scans as one take longer, backward longer than forward; and behind a
+ * convolution, which Mamba-2's one function runs again backward. */
+LOOP_TEST(linear_attention_scans_its_tokens, 2)
+{
+	static const char *const NAMES[] = {"gdn", "mamba2"};
+	double us[2][2];
+	struct sc_request *req;
+
+	for (int k = 0; k < 2; k++) {
+		char text[256];
+
+		snprintf(text, sizeof(text),
+			 "training.recompute=none model.layers=4 model.layers_pattern=4*%s "
+			 "model.%s.value_heads=16 model.%s.key_dim=128 model.seq=%d",
+			 NAMES[_i], NAMES[_i], NAMES[_i], k ? 8192 : 4096);
+		req = make_request(LLAMA, text);
+		us[k][0] = step_us(req, SC_BLOCK_LAYER_F, SC_NAME_SCAN);
+		us[k][1] = step_us(req, SC_BLOCK_LAYER_B, SC_NAME_SCAN_GRAD);
+		ck_assert_double_gt(us[k][0], 0);
+		ck_assert_double_gt(us[k][1], us[k][0]);
+	}
+	ck_assert_double_gt(us[1][0], 1.2 * us[0][0]);
+	ck_assert_double_gt(us[1][1], 1.2 * us[0][1]);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_CONV), 1);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_CONV_GRAD), 1);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_CONV), _i);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH), 0);
+}
+
 LOOP_TEST(fp8_changes_casts_not_flop, N_OF(FAMILIES))
 {
 	const struct macs *m = &FAMILIES[_i];

@@ -168,7 +168,7 @@ static int check_family(const struct sc_resolver *res)
 			": %s refuses it; use zero1, pp 1 or another training.software",
 			names[par->sharding], par->pp, sw->id);
 	if (sc_family_traits(model->family)->experts && !sc_model_is_moe(model) &&
-	    !model->layers_pattern)
+	    model->family != SC_NEMOTRON_H)
 		return sc_resolve_fail(
 			res, SC_EVALUE, "model",
 			"model.experts is not given, and no model of configs/models has "

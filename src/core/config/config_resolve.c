@@ -283,7 +283,7 @@ static int resolve_model(const struct sc_resolver *res)
 			"model.family is not given; write one of gpt, llama, mpt, bert, "
 			"opt, moe, moe-mla, nemotron-h, dlrm, layers");
 	if (sc_family_traits(model->family)->experts && model->experts == SC_NOT_GIVEN &&
-	    !model->layers_pattern) {
+	    model->family != SC_NEMOTRON_H) {
 		rc = sc_known_model_fill(res->request, res->catalog, res->err);
 		if (rc)
 			return rc;
