@@ -1,48 +1,36 @@
-/* Over MPI. Nothing blocks in MPI, which would spin, and would never return from a rank that is lost. Messages go in
- * pieces that MPI sends at once: the rest of a longer one is fetched from its sender, which may be lost by then. */
-#include <math.h>
+/* Over MPI: a window on rank 0 has the counter, the rest are broadcasts and gathers whose requests are tested from
+ * time to time. After a loss no call of MPI is made: it would never return. */
 #include <mpi.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/arena.h"
-#include "base/progress.h"
 #include "base/ranks.h"
 #include "base/ranks_priv.h"
 #include "base/units.h"
 
-#define SEND_PATIENCE_S 5.0
-#define END_PATIENCE_S 0.3 /* where the program was told to end */
-enum { TEST_US = 50 };
-/* In tags beside the kind: of a message's first piece, so that the rest of one that was not taken in time is left; of
- * all pieces but the last. */
-enum { PIECE_BYTES = 2048, FIRST = 1 << 13, MORE = 1 << 14 };
+enum { TEST_US = 50, STAY_S = 10 };
 
-struct sc_ranks {
+struct sc_ranks_mpi {
 	MPI_Comm comm;
-	int self, count, on_node;
-	bool broken;
-	const volatile sig_atomic_t *signal;
-	/* Of each rank. */
-	bool *has_left;
-	struct sc_strbuf *came; /* of the message that is on its way, or was the last */
-	bool *is_whole;         /* it was the last */
+	MPI_Win win;
+	int64_t *counter;        /* in the window; rank 0's counts */
+	int64_t n_asked, answer; /* n_asked 0: nothing is asked for */
+	int *n_bytes, *at;       /* what a gather gets of each rank */
 };
-
-static void count_ranks(struct sc_ranks *ranks)
-{
-	MPI_Comm node;
-
-	MPI_Comm_dup(MPI_COMM_WORLD, &ranks->comm);
-	MPI_Comm_set_errhandler(ranks->comm, MPI_ERRORS_RETURN);
-	MPI_Comm_rank(ranks->comm, &ranks->self);
-	MPI_Comm_size(ranks->comm, &ranks->count);
-	MPI_Comm_split_type(ranks->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-	MPI_Comm_size(node, &ranks->on_node);
-	MPI_Comm_free(&node);
-}
+/* What rank 0 shares in place of work, once there is none to come. */
+static const char OVER[] = "over";
+/* What a rank says before work is shared. */
+struct word {
+	uint64_t same;
+	struct sc_err why;
+};
 
 int sc_ranks_begin(struct sc_ranks **out, struct sc_err *err)
 {
+	struct sc_ranks *ranks;
+	struct sc_ranks_mpi *mpi;
+	MPI_Comm node;
 	int level;
 
 	*out = NULL;
@@ -50,148 +38,190 @@ int sc_ranks_begin(struct sc_ranks **out, struct sc_err *err)
 		return 0;
 	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) || level < MPI_THREAD_FUNNELED)
 		return sc_err_set(err, SC_EIO, "MPI does not start");
-	*out = sc_xmalloc(sizeof(**out));
-	**out = (struct sc_ranks){.self = 0};
-	count_ranks(*out);
-	(*out)->has_left = sc_xcalloc((size_t)(*out)->count, sizeof(*(*out)->has_left));
-	(*out)->came = sc_xcalloc((size_t)(*out)->count, sizeof(*(*out)->came));
-	(*out)->is_whole = sc_xcalloc((size_t)(*out)->count, sizeof(*(*out)->is_whole));
+	ranks = *out = sc_xcalloc(1, sizeof(*ranks));
+	mpi = ranks->mpi = sc_xcalloc(1, sizeof(*mpi));
+	MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm);
+	MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN);
+	MPI_Comm_rank(mpi->comm, &ranks->self);
+	MPI_Comm_size(mpi->comm, &ranks->count);
+	MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+	MPI_Comm_size(node, &ranks->on_node);
+	MPI_Comm_free(&node);
+	MPI_Win_allocate(sizeof(*mpi->counter), sizeof(*mpi->counter), MPI_INFO_NULL, mpi->comm,
+			 &mpi->counter, &mpi->win);
+	MPI_Win_lock_all(MPI_MODE_NOCHECK, mpi->win);
+	mpi->n_bytes = sc_xcalloc((size_t)ranks->count, sizeof(*mpi->n_bytes));
+	mpi->at = sc_xcalloc((size_t)ranks->count, sizeof(*mpi->at));
 	return 0;
+}
+
+/* False: an error of MPI, or a signal before the others came. MPI may use the buffers yet. */
+static bool await(struct sc_ranks *ranks, int rc, MPI_Request *request)
+{
+	int done = 0;
+
+	while (rc == MPI_SUCCESS && (rc = MPI_Test(request, &done, MPI_STATUS_IGNORE)) == 0 &&
+	       !done && !(ranks->signal && *ranks->signal))
+		nanosleep(&(struct timespec){.tv_nsec = TEST_US * SC_NS_PER_US}, NULL);
+	ranks->is_lost = ranks->is_lost || !done;
+	ranks->is_over = ranks->is_over || !done;
+	return done;
+}
+
+static void ask(struct sc_ranks_mpi *mpi, size_t n)
+{
+	mpi->n_asked = (int64_t)n;
+	MPI_Fetch_and_op(&mpi->n_asked, &mpi->answer, MPI_INT64_T, 0, 0, MPI_SUM, mpi->win);
+}
+
+/* The next are asked for while these are worked on: rank 0 may be slow to answer while it works. */
+size_t sc_ranks_take(struct sc_ranks *ranks, size_t n)
+{
+	struct sc_ranks_mpi *mpi = ranks->mpi;
+	int64_t first;
+
+	if (!mpi->n_asked)
+		ask(mpi, n);
+	MPI_Win_flush(0, mpi->win);
+	first = mpi->answer;
+	ask(mpi, n);
+	return (size_t)first;
+}
+
+bool sc_ranks_share(struct sc_ranks *ranks, struct sc_strbuf *bytes)
+{
+	MPI_Comm comm = ranks->mpi->comm;
+	MPI_Win win = ranks->mpi->win;
+	const int64_t zero = 0;
+	uint64_t n = bytes->n;
+	MPI_Request request;
+	char *at;
+
+	if (ranks->is_over)
+		return false;
+	if (ranks->self == 0) {
+		MPI_Accumulate(&zero, 1, MPI_INT64_T, 0, 0, 1, MPI_INT64_T, MPI_REPLACE, win);
+		MPI_Win_flush(0, win);
+	}
+	if (!await(ranks, MPI_Ibcast(&n, 1, MPI_UINT64_T, 0, comm, &request), &request))
+		return false;
+	at = sc_xcalloc(n + 1, 1);
+	if (ranks->self == 0)
+		memcpy(at, sc_strbuf_get(bytes), n);
+	if (!await(ranks, MPI_Ibcast(at, (int)n, MPI_BYTE, 0, comm, &request), &request))
+		return false;
+	sc_strbuf_clear(bytes);
+	sc_strbuf_append_n(bytes, at, n);
+	free(at);
+	ranks->is_over = n == sizeof(OVER) && memcmp(sc_strbuf_get(bytes), OVER, n) == 0;
+	return !ranks->is_over;
+}
+
+bool sc_ranks_gather(struct sc_ranks *ranks, struct sc_strbuf *bytes)
+{
+	struct sc_ranks_mpi *mpi = ranks->mpi;
+	struct sc_strbuf own = *bytes;
+	int n = (int)own.n, all = 0;
+	MPI_Request request;
+	char *at;
+
+	*bytes = (struct sc_strbuf){0};
+	if (ranks->is_over)
+		return false;
+	MPI_Win_flush(0, mpi->win);
+	mpi->n_asked = 0;
+	if (!await(ranks,
+		   MPI_Igather(&n, 1, MPI_INT, mpi->n_bytes, 1, MPI_INT, 0, mpi->comm, &request),
+		   &request))
+		return false;
+	for (int rank = 0; rank < ranks->count; rank++) { /* of a helper all are 0 */
+		mpi->at[rank] = all;
+		all += mpi->n_bytes[rank];
+	}
+	at = sc_xcalloc((size_t)all + 1, 1);
+	if (!await(ranks,
+		   MPI_Igatherv(own.at, n, MPI_BYTE, at, mpi->n_bytes, mpi->at, MPI_BYTE, 0,
+				mpi->comm, &request),
+		   &request))
+		return false;
+	sc_strbuf_append_n(bytes, at, (size_t)all);
+	sc_strbuf_release(&own);
+	free(at);
+	return true;
+}
+
+static int check_words(const struct sc_ranks *ranks, const struct sc_strbuf *bytes,
+		       struct sc_err *err)
+{
+	struct word first, word;
+
+	memcpy(&first, bytes->at, sizeof(first));
+	for (int rank = 1; rank < ranks->count; rank++) {
+		memcpy(&word, bytes->at + (size_t)rank * sizeof(word), sizeof(word));
+		if (word.why.code != SC_OK)
+			return sc_err_set(err, SC_EIO, "rank %d of %d: %s", rank, ranks->count,
+					  word.why.text);
+		if (word.same != first.same)
+			return sc_err_set(err, SC_EIO,
+					  "rank %d of %d has other cases or another base: are the "
+					  "program and the files the same there?",
+					  rank, ranks->count);
+	}
+	return 0;
+}
+
+static void tell_over(struct sc_ranks *ranks)
+{
+	struct sc_strbuf over = {0};
+
+	sc_strbuf_append_n(&over, OVER, sizeof(OVER));
+	sc_ranks_share(ranks, &over);
+	sc_strbuf_release(&over);
+}
+
+int sc_ranks_agree(struct sc_ranks *ranks, uint64_t same, struct sc_err *err)
+{
+	struct sc_strbuf bytes = {0};
+	struct word word;
+	int rc = 0;
+
+	if (ranks->is_open) /* the helpers still wait for work of the last time */
+		sc_ranks_share(ranks, &bytes);
+	memset(&word, 0, sizeof(word));
+	word.same = same;
+	word.why = ranks->why;
+	sc_strbuf_append_n(&bytes, (const char *)&word, sizeof(word));
+	ranks->is_open = sc_ranks_gather(ranks, &bytes) && ranks->self == 0;
+	if (ranks->is_open)
+		rc = check_words(ranks, &bytes, err);
+	if (rc)
+		tell_over(ranks);
+	sc_strbuf_release(&bytes);
+	return rc;
 }
 
 void sc_ranks_end(struct sc_ranks *ranks)
 {
-	struct sc_strbuf nothing = {0};
+	struct sc_strbuf bytes = {0};
 
 	if (!ranks)
 		return;
-	for (int rank = 1; rank < ranks->count && ranks->self == 0 && !ranks->broken; rank++)
-		if (!ranks->has_left[rank] && !sc_ranks_send(ranks, rank, SC_RANKS_END, &nothing))
-			ranks->broken = true;
-	if (!ranks->broken)
+	sc_ranks_agree(ranks, 0, NULL);
+	if (ranks->self == 0)
+		tell_over(ranks);
+	while (sc_ranks_share(ranks, &bytes))
+		;
+	/* mpirun kills all as soon as one ends: rank 0 has something to write before. */
+	if (ranks->is_lost && ranks->self)
+		sleep(STAY_S);
+	if (!ranks->is_lost) {
+		MPI_Win_unlock_all(ranks->mpi->win);
+		MPI_Win_free(&ranks->mpi->win);
 		MPI_Finalize();
-	for (int rank = 0; rank < ranks->count; rank++)
-		sc_strbuf_release(&ranks->came[rank]);
-	free(ranks->came);
-	free(ranks->is_whole);
-	free(ranks->has_left);
+	}
+	sc_strbuf_release(&bytes);
+	free(ranks->mpi->n_bytes);
+	free(ranks->mpi->at);
+	free(ranks->mpi);
 	free(ranks);
-}
-
-int sc_ranks_self(const struct sc_ranks *ranks)
-{
-	return ranks->self;
-}
-
-int sc_ranks_count(const struct sc_ranks *ranks)
-{
-	return ranks->count;
-}
-
-int sc_ranks_on_node(const struct sc_ranks *ranks)
-{
-	return ranks->on_node;
-}
-
-void sc_ranks_heed(struct sc_ranks *ranks, const volatile sig_atomic_t *signal)
-{
-	ranks->signal = signal;
-}
-
-void sc_ranks_lost(struct sc_ranks *ranks)
-{
-	ranks->broken = true;
-}
-
-void sc_ranks_leave(struct sc_ranks *ranks, int rank)
-{
-	ranks->has_left[rank] = true;
-}
-
-bool sc_ranks_has_left(const struct sc_ranks *ranks, int rank)
-{
-	return ranks->has_left[rank];
-}
-
-/* False: not taken by until_s, and still on its way. */
-static bool wait_sent(const struct sc_ranks *ranks, MPI_Request *request, double until_s)
-{
-	const struct timespec pause = {.tv_nsec = TEST_US * SC_NS_PER_US};
-	bool told = false;
-	int done = 0;
-
-	while (MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
-	       sc_now_s() < until_s) {
-		if (!told && ranks->signal && *ranks->signal) {
-			told = true;
-			until_s = fmin(until_s, sc_now_s() + END_PATIENCE_S);
-		}
-		nanosleep(&pause, NULL);
-	}
-	if (!done)
-		MPI_Request_free(request);
-	return done;
-}
-
-bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *bytes)
-{
-	double until_s = sc_now_s() + SEND_PATIENCE_S;
-	size_t sent = 0, n;
-
-	do {
-		MPI_Request request;
-		bool more = bytes->n - sent > PIECE_BYTES;
-
-		n = more ? PIECE_BYTES : bytes->n - sent;
-		if (MPI_Isend(sc_strbuf_get(bytes) + sent, (int)n, MPI_BYTE, to,
-			      kind | (sent == 0 ? FIRST : 0) | (more ? MORE : 0), ranks->comm,
-			      &request))
-			return false;
-		if (!wait_sent(ranks, &request, until_s)) {
-			*bytes = (struct sc_strbuf){0};
-			return false;
-		}
-		sent += n;
-	} while (sent < bytes->n);
-	return true;
-}
-
-/* A piece that has come, at the end of its message's others. */
-static bool take_piece(struct sc_ranks *ranks, MPI_Status *status)
-{
-	struct sc_strbuf *came;
-	char piece[PIECE_BYTES];
-	int has = 0, n = 0, from;
-
-	if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, ranks->comm, &has, status) || !has)
-		return false;
-	from = status->MPI_SOURCE;
-	MPI_Get_count(status, MPI_BYTE, &n);
-	if (n < 0 || n > PIECE_BYTES ||
-	    MPI_Recv(piece, n, MPI_BYTE, from, status->MPI_TAG, ranks->comm, MPI_STATUS_IGNORE))
-		return false;
-	came = &ranks->came[from];
-	if (status->MPI_TAG & FIRST)
-		sc_strbuf_clear(came);
-	sc_strbuf_append_n(came, piece, (size_t)n);
-	ranks->is_whole[from] = !(status->MPI_TAG & MORE);
-	return true;
-}
-
-bool sc_ranks_next(struct sc_ranks *ranks, struct sc_message *out)
-{
-	MPI_Status status;
-
-	while (take_piece(ranks, &status)) {
-		const struct sc_strbuf *came = &ranks->came[status.MPI_SOURCE];
-
-		if (!ranks->is_whole[status.MPI_SOURCE])
-			continue;
-		*out = (struct sc_message){.from = status.MPI_SOURCE,
-					   .kind = status.MPI_TAG & ~(FIRST | MORE),
-					   .bytes = sc_strbuf_get(came),
-					   .n = came->n};
-		return true;
-	}
-	return false;
 }

@@ -1,6 +1,4 @@
-/* In place of ranks_mpi.c where MPI is missing. */
-#include <assert.h>
-
+/* In place of ranks_mpi.c where MPI is missing: no command gets others to share with. */
 #include "base/ranks.h"
 #include "base/ranks_priv.h"
 
@@ -19,60 +17,26 @@ void sc_ranks_end(struct sc_ranks *ranks)
 	(void)ranks;
 }
 
-int sc_ranks_self(const struct sc_ranks *ranks)
+int sc_ranks_agree(struct sc_ranks *ranks, uint64_t same, struct sc_err *err)
 {
-	assert(!ranks);
+	(void)ranks, (void)same, (void)err;
 	return 0;
 }
 
-int sc_ranks_count(const struct sc_ranks *ranks)
+bool sc_ranks_share(struct sc_ranks *ranks, struct sc_strbuf *bytes)
 {
-	assert(!ranks);
-	return 1;
-}
-
-int sc_ranks_on_node(const struct sc_ranks *ranks)
-{
-	assert(!ranks);
-	return 1;
-}
-
-bool sc_ranks_send(struct sc_ranks *ranks, int to, int kind, struct sc_strbuf *bytes)
-{
-	(void)ranks;
-	(void)to;
-	(void)kind;
-	(void)bytes;
+	(void)ranks, (void)bytes;
 	return false;
 }
 
-bool sc_ranks_next(struct sc_ranks *ranks, struct sc_message *out)
+bool sc_ranks_gather(struct sc_ranks *ranks, struct sc_strbuf *bytes)
 {
-	(void)ranks;
-	(void)out;
+	(void)ranks, (void)bytes;
 	return false;
 }
 
-void sc_ranks_heed(struct sc_ranks *ranks, const volatile sig_atomic_t *signal)
+size_t sc_ranks_take(struct sc_ranks *ranks, size_t n)
 {
-	(void)ranks;
-	(void)signal;
-}
-
-void sc_ranks_lost(struct sc_ranks *ranks)
-{
-	(void)ranks;
-}
-
-void sc_ranks_leave(struct sc_ranks *ranks, int rank)
-{
-	(void)ranks;
-	(void)rank;
-}
-
-bool sc_ranks_has_left(const struct sc_ranks *ranks, int rank)
-{
-	(void)ranks;
-	(void)rank;
-	return false;
+	(void)ranks, (void)n;
+	return 0;
 }

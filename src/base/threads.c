@@ -12,24 +12,23 @@
 
 #include "base/arena.h"
 
-struct sc_pool {
+struct pool {
 	const struct sc_work *work;
 	size_t chunk;
 	atomic_size_t next;
 	atomic_size_t first_failed; /* SIZE_MAX: none */
-	atomic_size_t n_running;
-	pthread_mutex_t lock; /* of the two below and changes of first_failed */
+	pthread_mutex_t lock;       /* of the two below and changes of first_failed */
 	struct sc_err err;
 	int rc;
 	locale_t locale; /* the caller's, which threads do not inherit */
 };
 struct worker {
-	struct sc_pool *pool;
+	struct pool *pool;
 	void *ctx;
 	pthread_t thread;
 };
 
-void sc_pool_fail(struct sc_pool *pool, size_t index, int rc, const struct sc_err *err)
+static void pool_fail(struct pool *pool, size_t index, int rc, const struct sc_err *err)
 {
 	pthread_mutex_lock(&pool->lock);
 	if (index < atomic_load(&pool->first_failed)) {
@@ -41,7 +40,7 @@ void sc_pool_fail(struct sc_pool *pool, size_t index, int rc, const struct sc_er
 }
 
 /* The counter never runs past the end, so it cannot wrap around. */
-size_t sc_pool_take(struct sc_pool *pool, size_t n_most, size_t *begin)
+static size_t pool_take(struct pool *pool, size_t *begin)
 {
 	size_t n = pool->work->n_items, after;
 
@@ -49,19 +48,14 @@ size_t sc_pool_take(struct sc_pool *pool, size_t n_most, size_t *begin)
 	do {
 		if (*begin >= n || atomic_load(&pool->first_failed) != SIZE_MAX)
 			return 0;
-		after = n - *begin > n_most ? *begin + n_most : n;
+		after = n - *begin > pool->chunk ? *begin + pool->chunk : n;
 	} while (!atomic_compare_exchange_weak(&pool->next, begin, after));
 	return after - *begin;
 }
 
-bool sc_pool_is_done(struct sc_pool *pool)
-{
-	return atomic_load(&pool->n_running) == 0;
-}
-
 static void run_chunk(const struct worker *worker, size_t begin, size_t end)
 {
-	struct sc_pool *pool = worker->pool;
+	struct pool *pool = worker->pool;
 	const struct sc_work *work = pool->work;
 
 	for (size_t i = begin; i < end && i <= atomic_load(&pool->first_failed); i++) {
@@ -69,19 +63,18 @@ static void run_chunk(const struct worker *worker, size_t begin, size_t end)
 		int rc = work->item(work->shared, worker->ctx, i, &err);
 
 		if (rc)
-			sc_pool_fail(pool, i, rc, &err);
+			pool_fail(pool, i, rc, &err);
 	}
 }
 
 static void *run_worker(void *arg)
 {
 	const struct worker *worker = arg;
-	struct sc_pool *pool = worker->pool;
+	struct pool *pool = worker->pool;
 	size_t n, begin;
 
-	while ((n = sc_pool_take(pool, pool->chunk, &begin)) > 0)
+	while ((n = pool_take(pool, &begin)) > 0)
 		run_chunk(worker, begin, begin + n);
-	atomic_fetch_sub(&pool->n_running, 1);
 	return NULL;
 }
 
@@ -93,35 +86,29 @@ static void *start_worker(void *arg)
 	return run_worker(arg);
 }
 
-static void run_all(struct sc_pool *pool, struct worker *workers, unsigned n_jobs)
+static void run_all(struct pool *pool, struct worker *workers, unsigned n_jobs)
 {
 	const struct sc_work *work = pool->work;
-	const unsigned first = work->beside ? 0 : 1; /* else the first is this thread */
-	unsigned n_started = first;
+	unsigned n_started = 1; /* the first is this thread */
 
 	for (unsigned i = 0; i < n_jobs; i++)
 		workers[i] = (struct worker){
 			.pool = pool,
 			.ctx = work->contexts ? work->contexts[i] : NULL,
 		};
-	atomic_init(&pool->n_running, n_jobs);
 	while (n_started < n_jobs && pthread_create(&workers[n_started].thread, NULL, start_worker,
 						    &workers[n_started]) == 0)
 		n_started++;
-	atomic_fetch_sub(&pool->n_running, n_jobs - n_started);
-	if (work->beside)
-		work->beside(pool, work->shared);
-	if (first || !n_started)
-		run_worker(&workers[0]);
-	for (unsigned i = first; i < n_started; i++)
+	run_worker(&workers[0]);
+	for (unsigned i = 1; i < n_started; i++)
 		pthread_join(workers[i].thread, NULL);
 }
 
 int sc_parallel_for(const struct sc_work *work, struct sc_err *err)
 {
-	struct sc_pool pool = {.work = work,
-			       .chunk = work->chunk ? work->chunk : 1,
-			       .locale = uselocale((locale_t)0)};
+	struct pool pool = {.work = work,
+			    .chunk = work->chunk ? work->chunk : 1,
+			    .locale = uselocale((locale_t)0)};
 	unsigned n_jobs = work->n_jobs ? work->n_jobs : 1;
 	struct worker *workers;
 

@@ -3,12 +3,10 @@
 #ifndef SC_BASE_THREADS_H
 #define SC_BASE_THREADS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
 
-struct sc_pool;
 struct sc_work {
 	size_t n_items;
 	size_t chunk; /* items taken at a time; 0 = 1. Larger where an item is a few microseconds */
@@ -18,17 +16,11 @@ struct sc_work {
 	int (*item)(void *shared, void *thread_ctx, size_t index, struct sc_err *err);
 	void *shared;
 	void *const *contexts; /* n_jobs of them, or NULL */
-	/* If not NULL the caller's own thread is none of the n_jobs, and runs this beside them. */
-	void (*beside)(struct sc_pool *pool, void *shared);
 };
 
 /* Items after a failed one may have run too; all before it have. If threads cannot be started, the
  * rest do the work. */
 int sc_parallel_for(const struct sc_work *work, struct sc_err *err);
-/* For `beside`. The next items, at most so many, which no thread gets then; 0: none is left, or one failed. */
-size_t sc_pool_take(struct sc_pool *pool, size_t n_most, size_t *begin);
-void sc_pool_fail(struct sc_pool *pool, size_t index, int rc, const struct sc_err *err);
-bool sc_pool_is_done(struct sc_pool *pool); /* all threads have ended */
-unsigned sc_cpu_count(void);                /* processors online, at least 1 */
+unsigned sc_cpu_count(void); /* processors online, at least 1 */
 
 #endif

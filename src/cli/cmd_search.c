@@ -218,7 +218,6 @@ static struct sc_search search_of(struct search_args *args, struct sc_cli_call *
 		.begin_progress = progress,
 		.ctx = args,
 		.ranks = call->line->ranks,
-		.missing = &call->missing,
 	};
 }
 
@@ -380,7 +379,7 @@ const struct sc_command sc_command_scale = {
 		"efficiency compare the throughput with that of the first size at which something fits and leaves 5 % of "
 		"the memory free (--memory-margin 0.05).\n\n"
 		"Under mpirun the processes share the candidates of each size; the answer is the same as that of one "
-		"process. If one dies, the error says which sizes are missing.\n\n"
+		"process. If one dies, the sizes that follow are not proven.\n\n"
 		"  stepcast scale configs/examples/gpt-175b-selene.yaml --gpus 64:4096\n"
 		"  stepcast scale x.yaml --gpus 8:512 --weak --fix parallel.sharding=fsdp",
 	.words = "file",

@@ -65,10 +65,8 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 
 	sink->report = (struct sc_sweep_report){sweep->base, sweep->cases, sweep->size, outcomes};
 	sweep->signal = sc_cli_catch_stop();
-	if (sc_ranks_helps(sweep->ranks))
-		return sc_sweep_serve(sweep, err);
-	rc = sc_sweep_muster(sweep, err);
-	if (rc)
+	rc = sc_sweep_begin(sweep, err);
+	if (rc || sc_ranks_helps(sweep->ranks))
 		return rc;
 	sink->out = sink->args->json ? NULL : stdout;
 	if (strcmp(common->output, "-") != 0)
@@ -85,8 +83,8 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 		rc = sc_sweep_run(sweep, call->arena, outcomes, err);
 		sc_progress_destroy(sweep->progress);
 	}
-	if (rc && sink->out && (sweep->missing->n || (sweep->stop && *sweep->stop)))
-		sc_err_prefix(err, "%zu of %zu rows are in %s", sink->n_taken, n_rows,
+	if (rc && sink->out && sweep->stop && *sweep->stop)
+		sc_err_prefix(err, "the first %zu of %zu rows are in %s", sink->n_taken, n_rows,
 			      sink->file ? sc_output_part(sink->file) : "stdout");
 	/* What failed says where the rows are that it has. */
 	if (rc && sink->file && ferror(sink->out))
@@ -115,7 +113,6 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.n_jobs = sc_cli_jobs(call, args->jobs),
 		.opts = &opts,
 		.ranks = call->line->ranks,
-		.missing = &call->missing,
 	};
 	struct sc_run_size size;
 	bool has_costs = false;
@@ -156,7 +153,7 @@ const struct sc_command sc_command_sweep = {
 		"and exit code 1. If OUT.csv was there before, the rows go to OUT.csv.part, which replaces it once all are "
 		"done.\n\n"
 		"Under mpirun the processes share the cases, and the first writes what one alone would. If one dies, the "
-		"sweep writes the rows of the others, and the error says which cases are missing.\n\n"
+		"sweep ends with the rows of the rounds before, and the error says how many are written.\n\n"
 		"  stepcast sweep x.yaml --grid parallel.tp=1,2,4,8 --grid parallel.pp=1,2,4 -o out.csv\n"
 		"  mpirun stepcast sweep x.yaml --table cases.csv -o out.csv",
 	.words = "file",

@@ -23,7 +23,6 @@
 #include "models/fit/fit.h"
 #include "report/config_export.h"
 #include "report/page.h"
-#include "study/sweep/sweep.h"
 
 enum { MAX_MESSAGE = 1024, STDIN_BYTES = 4096 };
 
@@ -139,7 +138,7 @@ static int check_words(const struct sc_line *line, const struct sc_common *commo
 	const struct sc_command *command = line->command;
 
 	for (size_t i = 0; i < common->words.n && line->ranks; i++)
-		if (strcmp(common->words.at[i], "-") == 0 && sc_ranks_count(line->ranks) > 1)
+		if (strcmp(common->words.at[i], "-") == 0 && line->ranks->count > 1)
 			return sc_err_set(err, SC_EUSAGE,
 					  "mpirun gives stdin to one process alone: name a file "
 					  "in place of -");
@@ -201,12 +200,9 @@ static int run(const struct sc_line *line, void *args, struct sc_arena *arena)
 	common->warnings = json_array();
 	if (line->command->run(args, &call, &err)) {
 		call.exit_code = sc_cli_fail(&err);
-		if (sc_ranks_helps(line->ranks)) /* what a helper cannot do is told to the first */
-			sc_sweep_excuse(line->ranks, &err);
-		else if (call.missing.n)
-			fprintf(stderr, "missing: %s\n", sc_strbuf_get(&call.missing));
+		if (line->ranks) /* what a helper cannot do is told by the first */
+			line->ranks->why = err;
 	}
-	sc_strbuf_release(&call.missing);
 	json_decref(common->warnings);
 	sc_catalog_destroy(call.catalog);
 	return call.exit_code;
@@ -232,7 +228,7 @@ int sc_cli_start(const struct sc_line *line)
 unsigned sc_cli_jobs(const struct sc_cli_call *call, int64_t asked)
 {
 	const struct sc_ranks *ranks = call->line->ranks;
-	unsigned n = sc_cpu_count() / (ranks ? (unsigned)sc_ranks_on_node(ranks) : 1);
+	unsigned n = sc_cpu_count() / (ranks ? (unsigned)ranks->on_node : 1);
 
 	return asked > 0 ? (unsigned)asked : n ? n : 1;
 }

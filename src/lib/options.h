@@ -60,8 +60,7 @@ struct sc_cli_call {
 	const struct sc_common *common; /* of the command's struct */
 	struct sc_arena *arena;
 	struct sc_catalog *catalog;
-	struct sc_strbuf missing; /* what cases have no result where a process was lost */
-	int exit_code;            /* where it did not fail */
+	int exit_code; /* where it did not fail */
 };
 struct sc_command {
 	const char *name;

@@ -121,53 +121,6 @@ TEST(test_first_error_stays)
 	ck_assert_str_eq(err.text, "before");
 }
 
-/* The caller's thread takes items too, one or several at a time; with `fail` the third part fails. */
-struct beside {
-	struct shared *items;
-	size_t n_most, n_parts;
-	bool fail;
-};
-
-static int run_beside_item(void *arg, void *ctx, size_t index, struct sc_err *e)
-{
-	return run_item(((struct beside *)arg)->items, ctx, index, e);
-}
-
-static void take_beside(struct sc_pool *pool, void *arg)
-{
-	struct beside *b = arg;
-	size_t begin, n;
-
-	while ((n = sc_pool_take(pool, b->n_most, &begin)) > 0) {
-		ck_assert_uint_le(n, b->n_most);
-		for (size_t i = begin; i < begin + n; i++)
-			atomic_fetch_add(&b->items->runs[i], 1);
-		if (++b->n_parts == 3 && b->fail)
-			sc_pool_fail(pool, begin, -SC_EIO,
-				     &(struct sc_err){.code = SC_EIO, .text = "beside"});
-	}
-}
-
-LOOP_TEST(test_beside, 20)
-{
-	struct beside b = {&shared, 1 + (size_t)_i % 50, 0, false};
-	struct sc_work work = {.n_items = N_ITEMS,
-			       .chunk = 1 + (size_t)_i % 7,
-			       .n_jobs = 1 + (unsigned)_i % 4,
-			       .item = run_beside_item,
-			       .shared = &b,
-			       .beside = take_beside};
-
-	ck_assert_int_eq(sc_parallel_for(&work, &err), 0);
-	for (size_t i = 0; i < N_ITEMS; i++)
-		ck_assert_int_eq(shared.runs[i], 1);
-	b = (struct beside){&shared, b.n_most, 0, true};
-	if (sc_parallel_for(&work, &err)) /* the threads may have had all */
-		ck_assert_str_eq(err.text, "beside");
-	else
-		ck_assert_uint_lt(b.n_parts, 3);
-}
-
 TEST(test_cpu_count)
 {
 	ck_assert_uint_ge(sc_cpu_count(), 1);

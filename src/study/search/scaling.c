@@ -43,8 +43,6 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 		config.training.global_batch *= p->gpus / scaling->sizes[0];
 	search.base = &config;
 	search.best_only = true;
-	if (search.stop && *search.stop && !sc_ranks_helps(search.ranks))
-		search.ranks = NULL; /* whose others are stopped too */
 	rc = sc_search_run(&search, arena, &result, &own);
 	if (rc && own.code != SC_ECONFLICT && own.code != SC_EVALUE && own.code != SC_EMISFIT) {
 		*err = own;
@@ -52,12 +50,8 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 	}
 	if (rc)
 		p->error = sc_arena_strdup(arena, own.text);
-	/* Where a size has no candidates, no helper serves them. */
-	rc = result.cases.n_rows == 0 || sc_ranks_helps(search.ranks)
-		     ? 0
-		     : sc_sweep_dismiss(search.ranks, err);
-	if (rc || p->error || sc_ranks_helps(search.ranks))
-		return rc;
+	if (p->error || sc_ranks_helps(search.ranks))
+		return 0;
 	p->best = result.at[result.shown[0].row].outcome;
 	p->proven = result.proven;
 	p->split = split_text(&result, arena);
@@ -66,27 +60,16 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 
 int sc_scaling_run(struct sc_scaling *scaling, struct sc_arena *arena, struct sc_err *err)
 {
-	struct sc_ranks *ranks = scaling->search->ranks;
-	struct sc_strbuf *missing = scaling->search->missing;
 	const struct sc_scaling_point *first = NULL;
 	int rc = 0;
 
 	scaling->points = sc_arena_calloc(arena, scaling->n + 1, sizeof(*scaling->points));
-	for (size_t i = 0;
-	     i < scaling->n && rc == 0 &&
-	     !(sc_ranks_helps(ranks) && sc_ranks_has_left(ranks, sc_ranks_self(ranks)));
-	     i++) {
+	for (size_t i = 0; i < scaling->n && rc == 0; i++) {
 		struct sc_scaling_point *p = &scaling->points[i];
 
 		*p = (struct sc_scaling_point){.gpus = scaling->sizes[i]};
 		rc = find_best(scaling, p, arena, err);
-		if (rc && ranks)
-			sc_strbuf_clear(missing); /* the candidates of one */
-		for (size_t k = i; rc && ranks && k < scaling->n; k++)
-			sc_strbuf_printf(missing, "%s%lld%s", k > i ? ", " : "",
-					 (long long)scaling->sizes[k],
-					 k + 1 == scaling->n ? " GPUs" : "");
-		if (rc || p->error || sc_ranks_helps(ranks))
+		if (rc || p->error || sc_ranks_helps(scaling->search->ranks))
 			continue;
 		if (!first)
 			first = p;

@@ -174,15 +174,11 @@ static int search_predict(const struct sc_searching *s, const struct sc_sweep *h
 	sweep.cases = &s->out->cases;
 	sweep.n_jobs = s->search->n_jobs;
 	sweep.catalog = s->catalog;
-	if (how->n_rows >= LEAST_SHARED || sc_ranks_helps(s->search->ranks))
+	if (how->n_rows >= LEAST_SHARED)
 		sweep.ranks = s->search->ranks;
-	sweep.signal = s->search->stop;
-	sweep.missing = s->search->missing;
 	sweep.size = s->search->has_costs ? &s->search->size : NULL;
 	if (!sweep.opts)
 		sweep.opts = &opts;
-	if (sc_ranks_helps(s->search->ranks))
-		return sc_sweep_serve(&sweep, err);
 	return sc_sweep_run(&sweep, s->arena, out, err);
 }
 
@@ -650,6 +646,7 @@ static void pin_software(struct sc_searching *s)
 
 static int search_all(struct run *run, struct sc_err *err)
 {
+	const struct sc_search *search = run->s.search;
 	struct sc_search_result *out = run->s.out;
 	struct ranked *order;
 	size_t n = 0;
@@ -657,14 +654,15 @@ static int search_all(struct run *run, struct sc_err *err)
 
 	if (rc)
 		return rc;
-	if (sc_ranks_helps(run->s.search->ranks))
-		return search_predict(&run->s, &(struct sc_sweep){.n_rows = 0}, NULL, err);
-	rc = sc_sweep_muster(&(struct sc_sweep){.base = run->s.search->base,
-						.cases = &out->cases,
-						.ranks = run->s.search->ranks,
-						.signal = run->s.search->stop},
-			     err);
-	if (rc)
+	rc = sc_sweep_begin(&(struct sc_sweep){.base = search->base,
+					       .cases = &out->cases,
+					       .n_jobs = search->n_jobs,
+					       .catalog = run->s.catalog,
+					       .ranks = search->ranks,
+					       .signal = search->stop,
+					       .size = search->has_costs ? &search->size : NULL},
+			    err);
+	if (rc || sc_ranks_helps(search->ranks))
 		return rc;
 	out->at = sc_arena_calloc(run->s.arena, out->cases.n_rows, sizeof(*out->at));
 	order = sc_arena_calloc(run->s.arena, out->cases.n_rows, sizeof(*order));

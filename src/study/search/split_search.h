@@ -41,7 +41,6 @@ struct sc_search {
 	const volatile sig_atomic_t *stop; /* may be NULL: as a time limit that has come */
 	struct sc_ranks
 		*ranks; /* NULL, or processes that search the same: a helper has no result */
-	struct sc_strbuf *missing; /* with ranks: after an error, candidates without an outcome */
 };
 /* Is a run looked at, or an iteration? */
 static inline bool sc_search_is_run(const struct sc_search *search)

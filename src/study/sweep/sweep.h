@@ -43,28 +43,18 @@ struct sc_sweep {
 	 * before it are known. A failure of it ends the sweep. */
 	int (*take)(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err);
 	void *ctx;
-	const volatile sig_atomic_t *stop; /* may be NULL; once it is not 0, no row is begun */
-	/* NULL, or helpers that sc_sweep_serve the same cases over the same base. A helper that is lost is an error; what the others
-	 * have done is taken all the same. */
-	struct sc_ranks *ranks;
-	const volatile sig_atomic_t *signal; /* with ranks: not 0: the system ends the program */
-	struct sc_strbuf
-		*missing; /* with ranks: after an error, the rows (from 1) without an outcome */
+	const volatile sig_atomic_t *stop;   /* may be NULL; once it is not 0, no row is begun */
+	struct sc_ranks *ranks;              /* NULL, or processes that sc_sweep_begin the same */
+	const volatile sig_atomic_t *signal; /* with ranks: not 0: no other process is waited for */
 };
 /* `out` has an element for each row asked for. Error texts live in the arena. Fails if the header is
  * wrong, `take` fails, or the sweep was stopped. */
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err);
 
-/* Rank 0 before its first run: waits until all helpers serve the same cases. SC_EIO with what one lacks. */
-int sc_sweep_muster(const struct sc_sweep *sweep, struct sc_err *err);
-/* Rank 0 after its last run of these cases, where others follow: the helpers serve these no longer. */
-int sc_sweep_dismiss(struct sc_ranks *ranks, struct sc_err *err);
-/* A helper's part: predicts what rank 0 asks for, until that dismisses it (0), or ends it or the signal comes (0 too:
- * the helper has left). */
-int sc_sweep_serve(const struct sc_sweep *sweep, struct sc_err *err);
-/* A helper cannot: rank 0 fails with this. */
-void sc_sweep_excuse(struct sc_ranks *ranks, const struct sc_err *why);
+/* Before the first run of these cases, where processes share them: SC_EIO with what one lacks. A helper does its part in
+ * here, until rank 0 has done. */
+int sc_sweep_begin(const struct sc_sweep *sweep, struct sc_err *err);
 
 /* A key and the values that it takes. */
 struct sc_axis {

@@ -1,0 +1,49 @@
+/* One run of a sweep, and how processes share its rows. */
+#ifndef SC_STUDY_SWEEP_PRIV_H
+#define SC_STUDY_SWEEP_PRIV_H
+
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "core/config/config_table.h"
+#include "study/sweep/sweep.h"
+
+/* What one thread needs. */
+struct worker {
+	struct sc_predictor *predictor;
+	struct sc_arena scratch; /* of one row */
+	struct sc_arena keep;    /* error texts */
+	struct sc_prediction prediction;
+	struct sc_request request;
+};
+/* What waits for its turn. */
+struct order {
+	pthread_mutex_t lock;
+	size_t n, next;                /* rows; the first that is not taken */
+	struct sc_warnings **warnings; /* of each row that is done and not taken */
+	size_t *first_like, n_slots; /* 1 + row, by hash of the prediction; n_slots a power of 2 */
+};
+struct run {
+	const struct sc_sweep *sweep;
+	const struct sc_config_table *table;
+	struct sc_catalog *catalog;
+	struct sc_outcome *out;
+	size_t n_rows;
+	struct order order;
+	struct sc_arena *arena;
+	void **workers;
+	size_t begin;            /* the row that is the threads' first */
+	bool *is_done;           /* of each row; NULL: no other process has any */
+	struct sc_strbuf packed; /* a helper's rows, for rank 0 */
+};
+
+/* The threads predict n rows from `begin`. */
+int sc_sweep_run_some(struct run *run, size_t begin, size_t n, struct sc_err *err);
+/* A row is done; those whose turn it is are taken. */
+int sc_sweep_put_row(struct run *run, size_t index, const struct sc_warnings *warnings,
+		     struct sc_err *err);
+/* All rows of rank 0, or the part of a helper in them. */
+int sc_sweep_run_shared(struct run *run, struct sc_err *err);
+void sc_sweep_pack_row(struct run *run, size_t index, const struct sc_warnings *warnings);
+
+#endif
