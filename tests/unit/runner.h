@@ -55,7 +55,7 @@ static inline bool takes_case(int i, int n)
 /* Whether a run takes enough cases for tests that are long and reach no code that the others do not. */
 static inline bool many_cases(void)
 {
-	return n_cases(100) >= 25;
+	return n_cases(100) >= 50;
 }
 
 /* One of the above. Its macro adds it to the list of unit.c before main; what it says is asked for when its file runs. */

@@ -329,16 +329,21 @@ static const struct {
 	{"software:megatron-lm.host_op_us", "is given twice", (double)NAN},
 };
 
-LOOP_TEST(test_bad_name, N_OF(BAD_NAMES))
+TEST(test_bad_name)
 {
-	const struct sc_itfit_name names[] = {{"software.host_op_us", (double)NAN},
-					      {BAD_NAMES[_i].name, BAD_NAMES[_i].start}};
-	struct sc_itfit_opts opts = two();
-	struct sc_fit f;
+	const struct sc_csv *csv = table(1);
 
-	opts.coefs = names;
-	ck_assert_int_eq(run(table(1), &opts, &f), -SC_EUSAGE);
-	ck_assert_msg(strstr(err.text, BAD_NAMES[_i].text), "%s", err.text);
+	for (int i = 0; i < N_OF(BAD_NAMES); i++) {
+		const struct sc_itfit_name names[] = {{"software.host_op_us", (double)NAN},
+						      {BAD_NAMES[i].name, BAD_NAMES[i].start}};
+		struct sc_itfit_opts opts = two();
+		struct sc_fit f;
+
+		err = (struct sc_err){.code = SC_OK};
+		opts.coefs = names;
+		ck_assert_int_eq(run(csv, &opts, &f), -SC_EUSAGE);
+		ck_assert_msg(strstr(err.text, BAD_NAMES[i].text), "%s", err.text);
+	}
 }
 
 TEST(test_ambiguous)

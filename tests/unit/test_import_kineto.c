@@ -592,7 +592,7 @@ TEST(long_files)
 }
 
 /* Each of them seems to go on to the end of the window: what is read in vain is bounded. */
-TEST(damaged_throughout)
+LOOP_TEST(damaged_throughout, many_cases() ? 1 : 0)
 {
 	static const char damaged[] = "{\"a\":\"x\"y},\n";
 	enum { N_DAMAGED = 2 << 20 };

@@ -121,7 +121,8 @@ TEST(splits_of_a_nameless_stack_run_on_one)
 	config.training.precision = SC_P_BF16;
 	config.parallel.sharding = (enum sc_zero)SC_NOT_GIVEN;
 	search = small_search();
-	search.all = true;
+	search.all = search.best_only = true;
+	search.n_chosen = 1;
 	for (int i = 0; i < 2; i++) {
 		struct sc_search_result r;
 
@@ -152,10 +153,12 @@ LOOP_TEST(best_of_a_whole_space_is_that_of_the_brute_force, many_cases() ? n_cas
 	check_against_all(&search);
 }
 
+/* And the shares of draws in which each is the best sum to one. */
 LOOP_TEST(threads_change_nothing, n_cases(N_EXAMPLES))
 {
 	struct sc_search search = small_search();
 	struct sc_search_result one, four;
+	double sum = 0;
 
 	load(EXAMPLES[_i]);
 	search.n_jobs = 1;
@@ -168,7 +171,10 @@ LOOP_TEST(threads_change_nothing, n_cases(N_EXAMPLES))
 		ck_assert_uint_eq(one.shown[i].row, four.shown[i].row);
 		ck_assert_double_eq(one.shown[i].best_in, four.shown[i].best_in);
 		ck_assert_double_eq(one.shown[i].regret_frac, four.shown[i].regret_frac);
+		ck_assert_double_ge(one.shown[i].regret_frac, 0);
+		sum += one.shown[i].best_in;
 	}
+	ck_assert_double_eq_tol(sum, 1, 1e-9);
 }
 
 /* No candidate that competes has less of both; and the front holds one of every candidate that none beats. */
@@ -204,44 +210,49 @@ LOOP_TEST(front_is_that_of_the_brute_force, n_cases(2))
 
 /* However short the time: something that fits is simulated, though the first candidates do not fit, and what was left is
  * said. */
-LOOP_TEST(limit_of_time_leaves_the_best_so_far, 2)
+TEST(limit_of_time_leaves_the_best_so_far)
 {
-	volatile sig_atomic_t stop = _i == 0;
+	static const char *const fixed[] = {"training.micro_batch=1", "training.recompute=none",
+					    "parallel.sequence_parallel=true"};
+	volatile sig_atomic_t stop = 1;
 	struct sc_search search = {.base = &config,
 				   .all = true,
 				   .n_jobs = 2,
+				   .fixed = fixed,
+				   .n_fixed = N_OF(fixed),
 				   .memory_margin = 0.05,
-				   .time_limit_s = 1e-9,
-				   .stop = &stop};
+				   .best_only = true};
 	struct sc_search_result r, whole;
 	const struct sc_search_case *best;
 
 	load("gpt-175b-selene.yaml");
-	run(&search, &r);
-	best = &r.at[r.shown[0].row];
-	ck_assert(!r.proven && !r.by_regret);
-	ck_assert_int_eq(best->state, SC_SEARCH_SIMULATED);
-	ck_assert_double_le(best->memory_gib, 0.95 * best->capacity_gib);
-	ck_assert_uint_gt(r.n_in[SC_SEARCH_TOO_LARGE], 0);
-	ck_assert_uint_gt(r.n_in[SC_SEARCH_LEFT], 0);
-	ck_assert_uint_eq(r.n_in[SC_SEARCH_PRUNED], 0);
-	/* The first has the least floor of those that were judged; none that was left takes less than is said of it. */
-	search.time_limit_s = 0;
-	search.stop = NULL;
-	search.best_only = true;
 	run(&search, &whole);
 	ck_assert(whole.proven);
-	ck_assert_double_gt(r.floor_value, 0);
-	ck_assert_double_le(r.floor_value, whole.shown[0].value[0]);
-	for (size_t row = 0; row < r.cases.n_rows; row++) {
-		const struct sc_search_case *c = &r.at[row], *known = &whole.at[row];
+	search.best_only = false;
+	search.time_limit_s = 1e-9;
+	for (int i = 0; i < 2; i++) {
+		search.stop = i ? NULL : &stop;
+		run(&search, &r);
+		best = &r.at[r.shown[0].row];
+		ck_assert(!r.proven && !r.by_regret);
+		ck_assert_int_eq(best->state, SC_SEARCH_SIMULATED);
+		ck_assert_double_le(best->memory_gib, 0.95 * best->capacity_gib);
+		ck_assert_uint_gt(r.n_in[SC_SEARCH_TOO_LARGE], 0);
+		ck_assert_uint_gt(r.n_in[SC_SEARCH_LEFT], 0);
+		ck_assert_uint_eq(r.n_in[SC_SEARCH_PRUNED], 0);
+		/* It has the least floor of those that were judged; none left takes less than is said. */
+		ck_assert_double_gt(r.floor_value, 0);
+		ck_assert_double_le(r.floor_value, whole.shown[0].value[0]);
+		for (size_t row = 0; row < r.cases.n_rows; row++) {
+			const struct sc_search_case *c = &r.at[row], *known = &whole.at[row];
 
-		if (c->state != SC_SEARCH_LEFT)
-			continue;
-		if (c->memory_gib > 0)
-			ck_assert_double_ge(c->floor_ms, best->floor_ms);
-		if (known->state == SC_SEARCH_SIMULATED)
-			ck_assert_double_le(c->floor_ms, known->outcome.iteration_ms);
+			if (c->state != SC_SEARCH_LEFT)
+				continue;
+			if (c->memory_gib > 0)
+				ck_assert_double_ge(c->floor_ms, best->floor_ms);
+			if (known->state == SC_SEARCH_SIMULATED)
+				ck_assert_double_le(c->floor_ms, known->outcome.iteration_ms);
+		}
 	}
 }
 
@@ -274,13 +285,20 @@ TEST(a_sample_of_all)
 /* The first one has the least expected regret, here not the least time; without draws, the least time. */
 TEST(least_regret_leads)
 {
-	struct sc_search search = {
-		.base = &config, .all = true, .n_jobs = 2, .memory_margin = 0.05};
+	static const char *const fixed[] = {"parallel.cp=1", "training.recompute=none",
+					    "parallel.sequence_parallel=true"};
+	struct sc_search search = {.base = &config,
+				   .all = true,
+				   .fixed = fixed,
+				   .n_fixed = N_OF(fixed),
+				   .n_jobs = 2,
+				   .memory_margin = 0.05};
 	struct sc_search_result r;
 	double least = HUGE_VAL;
 
 	load("llama3-70b-nemo-h100.yaml");
-	config.model.seq = 1024;
+	set_all(&config, "model.seq=1024 parallel.cp=1 training.recompute=none "
+			 "parallel.sequence_parallel=true");
 	run(&search, &r);
 	ck_assert(r.by_regret && r.proven);
 	for (size_t i = 0; i < r.n_shown; i++) {
@@ -293,19 +311,4 @@ TEST(least_regret_leads)
 	run(&search, &r);
 	ck_assert(!r.by_regret);
 	ck_assert_double_eq(r.shown[0].value[0], least);
-}
-
-LOOP_TEST(shares_of_draws_sum_to_one, n_cases(N_EXAMPLES))
-{
-	struct sc_search search = small_search();
-	struct sc_search_result r;
-	double sum = 0;
-
-	load(EXAMPLES[_i]);
-	run(&search, &r);
-	for (size_t i = 0; i < r.n_shown; i++) {
-		sum += r.shown[i].best_in;
-		ck_assert_double_ge(r.shown[i].regret_frac, 0);
-	}
-	ck_assert_double_eq_tol(sum, 1, 1e-9);
 }
