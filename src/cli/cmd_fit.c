@@ -14,7 +14,7 @@
 
 struct fit_args {
 	struct sc_common common;
-	struct sc_arg_list where, swap, hold_out, keep, coefs, sets;
+	struct sc_arg_list where, hold_out, keep, coefs, sets;
 	const char *table, *device, *leave_out, *report;
 	int kind, launch, curves, json, start_from_profile;
 	int64_t folds, jobs;
@@ -36,7 +36,6 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_LIST(
 		where, "where", "COLUMN=VALUE",
 		"take only rows with this value, or pattern as alps_*; given again, all must hold"),
-	SC_OPT_LIST(swap, "swap", "A=B", "read column A as B and B as A"),
 	SC_OPT_INT(folds, "folds", "K", 2, SC_FIT_MAX_FOLDS,
 		   "parts that are held out in turn (default: 5); a shape is never split"),
 	SC_OPT_TEXT(
@@ -106,14 +105,13 @@ static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 static int fit_kernels(const struct fit_args *args, const struct sc_where *where,
 		       struct sc_arena *arena, struct sc_fit *out, struct sc_err *err)
 {
-	struct sc_where *hold_out, *swaps;
+	struct sc_where *hold_out;
 	struct sc_csv table;
 	struct sc_fit_opts opts = {.table = &table,
 				   .kind = (enum sc_fit_kind)args->kind,
 				   .device = args->device,
 				   .where = where,
 				   .n_where = args->where.n,
-				   .n_swaps = args->swap.n,
 				   .n_hold_out = args->hold_out.n,
 				   .n_folds = (size_t)args->folds,
 				   .launch = (enum sc_fit_launch)args->launch,
@@ -140,12 +138,9 @@ static int fit_kernels(const struct fit_args *args, const struct sc_where *where
 				  "-o writes the profile of one device; leave out --leave-out %s",
 				  args->leave_out);
 	rc = sc_cli_pairs(&args->hold_out, "--hold-out", "COLUMN=VALUE", arena, &hold_out, err);
-	if (rc == 0)
-		rc = sc_cli_pairs(&args->swap, "--swap", "A=B", arena, &swaps, err);
 	if (rc)
 		return rc;
 	opts.hold_out = hold_out;
-	opts.swaps = swaps;
 	rc = args->kind == SC_FIT_COLLECTIVE ? sc_nccl_tests_load(args->table, arena, &table, err)
 					     : sc_csv_load(args->table, arena, &table, err);
 	return rc ? rc : sc_fit_run(&opts, arena, out, err);
@@ -196,11 +191,11 @@ static int fit_iterations(const struct fit_args *args, const struct sc_where *wh
 				     .progress_ctx = &common};
 	int rc;
 
-	if (args->device || args->report || args->swap.n || args->hold_out.n || args->keep.n ||
+	if (args->device || args->report || args->hold_out.n || args->keep.n ||
 	    args->curves)
 		return sc_err_set(
 			err, SC_EUSAGE,
-			"fit --kind iteration takes none of --device, --swap, --hold-out, --keep, "
+			"fit --kind iteration takes none of --device, --hold-out, --keep, "
 			"--curves and --report");
 	if (args->common.words.n != 1)
 		return sc_err_set(err, SC_EUSAGE,
@@ -250,7 +245,7 @@ const struct sc_command sc_command_fit = {
 	.name = "fit",
 	.summary = "fit a profile's coefficients to measured times",
 	.synopsis =
-		"--kind KIND --table CSV --device NAME [--where COLUMN=VALUE]... [--swap A=B]... "
+		"--kind KIND --table CSV --device NAME [--where COLUMN=VALUE]... "
 		"[--folds K | --leave-out COLUMN [--keep BLOCK.NAME]... | --hold-out COLUMN=VALUE...] [--launch WHICH] "
 		"[--curves] [--report FILE.html] [-o FILE.yaml] [--json]; or --kind iteration CONFIG "
 		"--table CASES.csv --coef NAME[=START]... [--leave-out COLUMN[,COLUMN]]",

@@ -659,24 +659,7 @@ TEST(every_coefficient_has_a_line)
 	}
 }
 
-/* ---- swapped columns, hosts, groups, curves ---- */
-
-TEST(swapped_columns_are_read_so)
-{
-	static const struct sc_where swap = {"n", "k"};
-	struct sc_strbuf text = gemm_table(400, (struct trouble){0}), bad;
-	struct sc_fit fit;
-
-	memcpy(strstr(text.at, "m,n,k"), "m,k,n", 5);
-	run_well(&text, (struct sc_fit_opts){.kind = SC_FIT_GEMM, .swaps = &swap, .n_swaps = 1},
-		 &fit);
-	gemm_is_near(&fit, 5e-3);
-	bad = gemm_table(30, (struct trouble){0});
-	run_badly(&bad,
-		  (struct sc_fit_opts){
-			  .kind = SC_FIT_GEMM, .swaps = &(struct sc_where){"n", "q"}, .n_swaps = 1},
-		  "--swap: no column \"q\"");
-}
+/* ---- hosts, groups, curves ---- */
 
 /* The host is back no earlier than the floor, however short the kernel. */
 static void add_adds(struct sc_strbuf *text, const char *device, double eff)

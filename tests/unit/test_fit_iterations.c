@@ -312,6 +312,20 @@ TEST(test_skips)
 	ck_assert_str_eq(f->skipped[0].row, "odd");
 }
 
+/* Who does not ask why may give no place for it. */
+TEST(test_bad_cell_needs_no_place_for_why)
+{
+	struct sc_itfit_opts opts = two();
+	struct sc_strbuf text = {0};
+	struct sc_fit f;
+
+	sc_strbuf_append(&text, HEADER);
+	sc_strbuf_append(&text, "bad,a100-sxm-80gb,many,1024,1,1,megatron-lm,100\n");
+	opts.base = &base;
+	opts.table = parse(&text);
+	ck_assert_int_eq(sc_itfit_run(&opts, &arena, &f, NULL), -SC_EVALUE);
+}
+
 static const struct {
 	const char *name, *text;
 	double start;

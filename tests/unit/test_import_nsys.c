@@ -36,7 +36,7 @@
 	"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES"                                   \
 	"(160, 190, 1, 1, 7, 11, " TID(7, 0) ", 2, 8, 4, 2, 256, 1, 1, 32, 100, 24),"     \
 					     "(500, 600, 1, 1, 20, 15, " TID(             \
-						     7, 0) ", 4, 8, 1, 1, 512, 1, 1, 96, 0, 0);"
+						     7, 0) ", 4, 8, 1, 1, 512, 1, 1, 96, 4294967295, 24);"
 
 static void build(const char *path, const char *sql)
 {
@@ -85,6 +85,8 @@ TEST(test_calls_and_kernels)
 	ck_assert_int_eq(f.trace.lanes.at[event->lane].device, 1);
 	ck_assert_uint_eq(f.trace.configs.at[event->config].grid[1], 4);
 	ck_assert_uint_eq(f.trace.configs.at[event->config].shared_bytes, 124);
+	/* of two sizes whose sum is no 32 bits */
+	ck_assert_uint_eq(f.trace.configs.at[f.trace.configs.n - 1].shared_bytes, UINT32_MAX);
 	event = fixture_event(&f, "cudaLaunchKernel");
 	ck_assert_uint_eq(event->correlation, 11);
 	ck_assert_uint_eq(event->flags, 0);

@@ -312,3 +312,14 @@ TEST(least_regret_leads)
 	ck_assert(!r.by_regret);
 	ck_assert_double_eq(r.shown[0].value[0], least);
 }
+
+/* Who does not ask why may give no place for it. */
+TEST(a_search_that_fails_needs_no_place_for_why)
+{
+	const int64_t sizes[] = {8};
+	struct sc_search search = {.base = &config, .n_jobs = 1};
+	struct sc_scaling scaling = {.search = &search, .sizes = sizes, .n = 1};
+
+	load("dlrm-criteo-a100.yaml");
+	ck_assert_int_eq(sc_scaling_run(&scaling, &arena, NULL), -SC_EUNSUPPORTED);
+}

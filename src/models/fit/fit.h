@@ -52,8 +52,6 @@ struct sc_fit_opts {
 	const struct sc_where
 		*where; /* rows must have all of these values, or patterns of the shell: "alps_*" */
 	size_t n_where;
-	const struct sc_where *swaps; /* two columns whose names were exchanged in the table */
-	size_t n_swaps;
 	/* Instead of folds: each value of this column is left out in turn, and predicted by a fit of the
 	 * others that starts anew. "device": rows of all devices are taken, which differ by their
 	 * datasheets and share the coefficients. "machine", of collectives: the same, machines weigh alike,
@@ -162,7 +160,7 @@ struct sc_fit_guess {
 	const struct sc_err *bad; /* a cell that cannot be read; or NULL */
 	const char *warning;      /* may be NULL */
 };
-/* Of the rows `rows` of opts->table: `kind` and `swaps` of opts are read, and every row's own device. A row with a
+/* Of the rows `rows` of opts->table: `kind` of opts is read, and every row's own device. A row with a
  * cell that cannot be read, or that no model is for, is skipped. */
 int sc_fit_guess_rows(const struct sc_fit_opts *opts, const size_t *rows, size_t n,
 		      struct sc_arena *arena, struct sc_fit_guess *out, struct sc_err *err);

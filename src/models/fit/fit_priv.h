@@ -31,7 +31,7 @@ struct sc_fit_cells {
 		inter_dim, ep, tp;
 };
 struct sc_fit_table {
-	struct sc_csv csv; /* with the columns of --swap exchanged */
+	struct sc_csv csv;
 	const struct sc_fit_opts *opts;
 	struct sc_csv_rows rows;
 	struct sc_fit_cells cells;      /* of the row that is read now */

@@ -410,23 +410,10 @@ int sc_fit_table_init(const struct sc_fit_opts *opts, struct sc_arena *arena,
 		      struct sc_fit_table *out, struct sc_err *err)
 {
 	const struct sc_csv *csv = opts->table;
-	const char **header = sc_arena_alloc(arena, (csv->n_cols + 1) * sizeof(*header)), *who;
+	const char *who;
 	int rc = 0;
 
 	*out = (struct sc_fit_table){.csv = *csv, .opts = opts, .arena = arena, .err = err};
-	memcpy(header, csv->header, csv->n_cols * sizeof(*header));
-	for (size_t i = 0; i < opts->n_swaps && rc == 0; i++) {
-		const struct sc_where *swap = &opts->swaps[i];
-
-		rc = check_column(out, "--swap", swap->column);
-		if (rc == 0)
-			rc = check_column(out, "--swap", swap->value);
-		if (rc == 0) {
-			header[sc_csv_column(csv, swap->column)] = swap->value;
-			header[sc_csv_column(csv, swap->value)] = swap->column;
-		}
-	}
-	out->csv.header = header;
 	for (size_t i = 0; i < opts->n_where && rc == 0; i++)
 		rc = check_column(out, "--where", opts->where[i].column);
 	for (size_t i = 0; i < opts->n_hold_out && rc == 0; i++)
@@ -679,7 +666,7 @@ int sc_fit_guess_rows(const struct sc_fit_opts *opts, const size_t *rows, size_t
 		set.n_empty = set.n_forced = set.n_bound = 0;
 		rc = fit_row_read(&table, &set, &taken);
 		if (rc && !own.line) {
-			*err = own;
+			sc_err_at(err, own.code, SC_AT(&own), "%s", own.text);
 			break;
 		}
 		table.err = err;

@@ -98,6 +98,12 @@ static void describe(const struct trying *t, const struct sets *sets, const stru
 				      i ? " " : "", sets->path[i], sets->text[i]);
 }
 
+/* Two sums of the same parts, whatever their order. */
+static bool is_same(double a, double b)
+{
+	return fabs(a - b) <= 1e-12 * fabs(b);
+}
+
 /* False for what cannot run so, changes nothing, or cannot take less than `below_ms`. Memory comes first: where the
  * config itself does not fit, nobody asks for the time of what does not either. */
 static bool predict(struct trying *t, const struct sets *sets, double below_ms,
@@ -132,8 +138,9 @@ static bool predict(struct trying *t, const struct sets *sets, double below_ms,
 	}
 	sc_arena_rewind(t->arena, mark);
 	if (!runs ||
-	    ((isnan(ms) || ms == t->base->iteration_ms) &&
-	     floor.memory.total_gib == was->total_gib && floor.memory.host_gib == was->host_gib))
+	    ((isnan(ms) || is_same(ms, t->base->iteration_ms)) &&
+	     is_same(floor.memory.total_gib, was->total_gib) &&
+	     is_same(floor.memory.host_gib, was->host_gib)))
 		return false;
 	describe(t, sets, &floor, ms, out);
 	return true;

@@ -215,10 +215,9 @@ int sc_itrows_open(struct sc_itrows *set, struct sc_catalog *catalog)
 						.predict = opts->predict};
 	int rc = sc_validate(&choose, set->arena, &set->validation, set->err);
 
-	if (rc == 0 && set->validation.n_bad) {
-		*set->err = set->validation.bad;
-		rc = -(int)set->err->code;
-	}
+	if (rc == 0 && set->validation.n_bad)
+		rc = sc_err_at(set->err, set->validation.bad.code, SC_AT(&set->validation.bad),
+			       "%s", set->validation.bad.text);
 	if (rc == 0)
 		rc = read_rows(set, catalog);
 	if (rc)

@@ -44,10 +44,8 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 	search.base = &config;
 	search.best_only = true;
 	rc = sc_search_run(&search, arena, &result, &own);
-	if (rc && own.code != SC_ECONFLICT && own.code != SC_EVALUE && own.code != SC_EMISFIT) {
-		*err = own;
-		return rc;
-	}
+	if (rc && own.code != SC_ECONFLICT && own.code != SC_EVALUE && own.code != SC_EMISFIT)
+		return sc_err_at(err, own.code, SC_AT(&own), "%s", own.text);
 	if (rc)
 		p->error = sc_arena_strdup(arena, own.text);
 	if (p->error || sc_ranks_helps(search.ranks))

@@ -414,14 +414,15 @@ static void fill_copy(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace
 
 static void fill_kernel(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
 {
+	const uint64_t shared = (uint64_t)number_u32(row, NSYS_STATIC_SHARED) +
+				number_u32(row, NSYS_DYNAMIC_SHARED);
 	const struct sc_trace_config config = {
 		.grid = {number_u32(row, NSYS_GRID_X), number_u32(row, NSYS_GRID_Y),
 			 number_u32(row, NSYS_GRID_Z)},
 		.block = {number_u32(row, NSYS_BLOCK_X), number_u32(row, NSYS_BLOCK_Y),
 			  number_u32(row, NSYS_BLOCK_Z)},
 		.registers = number_u32(row, NSYS_REGISTERS),
-		.shared_bytes =
-			number_u32(row, NSYS_STATIC_SHARED) + number_u32(row, NSYS_DYNAMIC_SHARED),
+		.shared_bytes = shared < UINT32_MAX ? (uint32_t)shared : UINT32_MAX,
 		.graph_id = number_32(row, NSYS_GRAPH, 0),
 	};
 	const char *name = text(row, NSYS_NAME);
