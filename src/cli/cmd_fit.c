@@ -191,8 +191,7 @@ static int fit_iterations(const struct fit_args *args, const struct sc_where *wh
 				     .progress_ctx = &common};
 	int rc;
 
-	if (args->device || args->report || args->hold_out.n || args->keep.n ||
-	    args->curves)
+	if (args->device || args->report || args->hold_out.n || args->keep.n || args->curves)
 		return sc_err_set(
 			err, SC_EUSAGE,
 			"fit --kind iteration takes none of --device, --hold-out, --keep, "

@@ -34,9 +34,10 @@
 	"blockX INTEGER, blockY INTEGER, blockZ INTEGER, registersPerThread INTEGER, "    \
 	"staticSharedMemory INTEGER, dynamicSharedMemory INTEGER);"                       \
 	"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES"                                   \
-	"(160, 190, 1, 1, 7, 11, " TID(7, 0) ", 2, 8, 4, 2, 256, 1, 1, 32, 100, 24),"     \
-					     "(500, 600, 1, 1, 20, 15, " TID(             \
-						     7, 0) ", 4, 8, 1, 1, 512, 1, 1, 96, 4294967295, 24);"
+	"(160, 190, 1, 1, 7, 11, " TID(                                                   \
+		7, 0) ", 2, 8, 4, 2, 256, 1, 1, 32, 100, 24),"                            \
+		      "(500, 600, 1, 1, 20, 15, " TID(                                    \
+			      7, 0) ", 4, 8, 1, 1, 512, 1, 1, 96, 4294967295, 24);"
 
 static void build(const char *path, const char *sql)
 {

@@ -137,10 +137,9 @@ static bool predict(struct trying *t, const struct sets *sets, double below_ms,
 		ms = t->prediction->iteration_ms;
 	}
 	sc_arena_rewind(t->arena, mark);
-	if (!runs ||
-	    ((isnan(ms) || is_same(ms, t->base->iteration_ms)) &&
-	     is_same(floor.memory.total_gib, was->total_gib) &&
-	     is_same(floor.memory.host_gib, was->host_gib)))
+	if (!runs || ((isnan(ms) || is_same(ms, t->base->iteration_ms)) &&
+		      is_same(floor.memory.total_gib, was->total_gib) &&
+		      is_same(floor.memory.host_gib, was->host_gib)))
 		return false;
 	describe(t, sets, &floor, ms, out);
 	return true;
