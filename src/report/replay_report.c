@@ -403,44 +403,21 @@ static const char *owner_of(const char *what)
 	return of;
 }
 
-/* As much as a column holds: where one above begins so, too, what follows their first difference; the whole of kernels that
- * only differ in what is left away. */
-static void append_name(const struct sc_reading *reading, size_t i, struct sc_strbuf *out)
+/* As much as a column holds: of what is longer the begin and the end, in which kernels of one library differ. */
+static void append_name(const char *what, struct sc_strbuf *out)
 {
-	struct sc_strbuf text = {0}, other = {0};
-	const char *what = reading->contributors[i].what, *of = owner_of(what);
+	const char *of = owner_of(what);
 	const size_t width = PATH_WIDTH - strlen(of) % PATH_WIDTH;
-	size_t from = 0;
+	struct sc_strbuf text = {0};
 
 	shorten(what, (size_t)(of - what), &text);
-	for (size_t k = 0; k < i; k++) {
-		const char *above = reading->contributors[k].what;
-		size_t same = 0;
-
-		sc_strbuf_clear(&other);
-		shorten(above, (size_t)(owner_of(above) - above), &other);
-		if (other.n == text.n && strcmp(sc_strbuf_get(&other), sc_strbuf_get(&text)) == 0 &&
-		    strncmp(above, what, (size_t)(of - what)) != 0) {
-			sc_strbuf_clear(&text);
-			sc_strbuf_append_n(&text, what, (size_t)(of - what));
-			sc_strbuf_clear(&other);
-			sc_strbuf_append(&other, above);
-		}
-		while (same < text.n && text.at[same] == sc_strbuf_get(&other)[same])
-			same++;
-		from = same > width - SHOWN_APART && same > from ? same : from;
-	}
 	if (text.n <= width)
 		sc_strbuf_printf(out, "  %s%-*s", sc_strbuf_get(&text), (int)(PATH_WIDTH - text.n),
 				 of);
-	else if (from)
-		sc_strbuf_printf(
-			out, "  %.*s...%.*s%s", (int)width - SHOWN_APART - 3, text.at, SHOWN_APART,
-			text.at + (from < text.n - SHOWN_APART ? from : text.n - SHOWN_APART), of);
 	else
-		sc_strbuf_printf(out, "  %.*s...%s", (int)width - 3, text.at, of);
+		sc_strbuf_printf(out, "  %.*s...%s%s", (int)width - SHOWN_APART - 3, text.at,
+				 text.at + text.n - SHOWN_APART, of);
 	sc_strbuf_release(&text);
-	sc_strbuf_release(&other);
 }
 
 static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
@@ -450,7 +427,7 @@ static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
 	for (size_t i = 0; i < r->reading.n_contributors && i < MAX_PATH_LINES; i++) {
 		const struct sc_contributor *part = &r->reading.contributors[i];
 
-		append_name(&r->reading, i, out);
+		append_name(part->what, out);
 		sc_strbuf_printf(out, " %11.2f %6.1f %8.0f\n", part->ms,
 				 share_pct(part->ms, r->reading.iteration_ms), part->count);
 	}

@@ -646,8 +646,8 @@ static int by_key(const void *a, const void *b)
 	return 2 * SC_ORDER(y->key, x->key) + SC_ORDER(x->unit, y->unit);
 }
 
-/* Units, dearest first; by memory instead when room is what is short. */
-static void sort_units(struct search *q, bool by_memory)
+/* Units, dearest first. */
+static void sort_units(struct search *q)
 {
 	const struct sc_shard_model *m = q->model;
 	struct keyed *keys = sc_xrealloc(NULL, m->units.n + 1, sizeof(*keys));
@@ -655,11 +655,8 @@ static void sort_units(struct search *q, bool by_memory)
 	for (uint32_t u = 0; u < m->units.n; u++) {
 		double least = HUGE_VAL;
 
-		for (uint32_t i = 0; i < m->units.at[u].n_choices; i++) {
-			const struct sc_choice *c = &m->choices.at[m->units.at[u].first_choice + i];
-
-			least = fmin(least, by_memory ? c->hbm : c->total);
-		}
+		for (uint32_t i = 0; i < m->units.at[u].n_choices; i++)
+			least = fmin(least, m->choices.at[m->units.at[u].first_choice + i].total);
 		keys[u] = (struct keyed){.key = least, .unit = u};
 	}
 	qsort(keys, m->units.n, sizeof(*keys), by_key);
@@ -668,24 +665,21 @@ static void sort_units(struct search *q, bool by_memory)
 	free(keys);
 }
 
-/* Tries orders and sharpnesses until some plan fits the memory. */
+/* Tries sharpnesses until some plan fits the memory. */
 static void first_plan(struct search *q, double scale)
 {
 	static const double FIRST_KAPPAS[] = {6.0, 1.0, 0.1};
 
-	for (int by_memory = 0; by_memory < 2 && !q->found; by_memory++) {
-		sort_units(q, by_memory != 0);
-		for (int i = 0; i < 3 && !q->found; i++) {
-			sc_shard_state_clear(q->s);
-			sc_shard_state_sharpen(q->s, FIRST_KAPPAS[i], scale);
-			construct(q);
-		}
+	sort_units(q);
+	for (int i = 0; i < 3 && !q->found; i++) {
+		sc_shard_state_clear(q->s);
+		sc_shard_state_sharpen(q->s, FIRST_KAPPAS[i], scale);
+		construct(q);
 	}
 	if (!q->found) {
 		make_room(q);
 		construct(q);
 	}
-	sort_units(q, false);
 }
 
 /* The plan at hand, mended, is the first; what moves from there is counted. */
@@ -705,7 +699,7 @@ static void go_home(struct search *q, const struct sc_solve_opts *opts, struct s
 					 .max_tables = opts->max_moved_tables};
 	sc_shard_state_copy(q->s, home);
 	sc_shard_state_sharpen(q->s, HOME_KAPPA, fmax(sc_shard_state_max(q->s, NULL), q->bound));
-	sort_units(q, false);
+	sort_units(q);
 	sc_shard_state_mend(q->s);
 	keep(q);
 }
