@@ -210,33 +210,42 @@ static void store(const struct sc_embedding_use *use, const struct sc_table_plac
 		work->host_bytes += bytes + state;
 }
 
-double sc_dlrm_vector_bytes(const struct sc_request *req, const struct sc_table *table, double cols)
+/* Software that sums what it receives sends each slice of rows as a whole table; else rows of one host add up
+ * their parts first. Each lookup of a sequence is a vector of its own, which one slice of the rows has: it sends those,
+ * and nothing is added up (TorchRec's RwSequenceEmbeddingDist). */
+struct sc_dlrm_sends sc_dlrm_sends_of(const struct sc_table *table, enum sc_shard_type type,
+				      bool partial_sums, uint32_t ranks_per_host)
+{
+	const bool by_host = type == SC_TABLE_ROW_WISE || type == SC_GRID;
+
+	if (type == SC_DATA_PARALLEL)
+		return (struct sc_dlrm_sends){0};
+	if (partial_sums || !(by_host || type == SC_ROW_WISE))
+		return (struct sc_dlrm_sends){.to_all = 1};
+	if (table->sequence)
+		return (struct sc_dlrm_sends){.to_all = 1, .lookups = true};
+	if (!by_host)
+		return (struct sc_dlrm_sends){.all_sum = 1};
+	return (struct sc_dlrm_sends){.to_all = 1 / (double)ranks_per_host, .host_sum = 1};
+}
+
+static double all_vector_bytes(const struct sc_request *req, const struct sc_table *table,
+			       double cols)
 {
 	return (double)req->config.training.global_batch * sc_table_outputs(table) * cols *
 	       dlrm_output_elem_bytes(req);
 }
 
-/* Software that sums what it receives sends each slice of rows as a whole table; else rows of one host add up
- * their parts first. */
-struct sc_dlrm_sends sc_dlrm_sends_of(enum sc_shard_type type, bool partial_sums,
-				      uint32_t ranks_per_host)
+double sc_dlrm_vector_bytes(const struct sc_request *req,
+			    const struct sc_table_placement *placement,
+			    const struct sc_embedding_use *use)
 {
-	if (type == SC_DATA_PARALLEL)
-		return (struct sc_dlrm_sends){0};
-	if (!partial_sums && type == SC_ROW_WISE)
-		return (struct sc_dlrm_sends){.all_sum = 1};
-	if (!partial_sums && (type == SC_TABLE_ROW_WISE || type == SC_GRID))
-		return (struct sc_dlrm_sends){.to_all = 1 / (double)ranks_per_host, .host_sum = 1};
-	return (struct sc_dlrm_sends){.to_all = 1};
-}
+	const struct sc_dlrm_sends sends =
+		sc_dlrm_sends_of(use->table, placement->type, req->software.dlrm.partial_sums, 1);
 
-/* Each lookup of a sequence is a vector of its own, which one slice of the rows has: it sends those, and nothing is
- * added up (TorchRec's RwSequenceEmbeddingDist). */
-static bool sends_lookups(const struct sc_dlrm *dlrm, const struct sc_table *table,
-			  enum sc_shard_type type)
-{
-	return table->sequence && !dlrm->request->software.dlrm.partial_sums &&
-	       (type == SC_ROW_WISE || type == SC_TABLE_ROW_WISE || type == SC_GRID);
+	return all_vector_bytes(req, use->table, use->cols) *
+	       (sends.lookups ? use->row_frac * use->skew
+			      : sc_dlrm_sent_frac(use->table, placement, use->row_frac, use->memo));
 }
 
 uint32_t sc_dlrm_ranks_together(const struct sc_request *request)
@@ -275,14 +284,10 @@ static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
 	lookups = use.samples * table->pooling * (double)table->features * use.row_frac * use.skew;
 	work->index_bytes += lookups * (INDEX_BYTES + (table->weighted ? WEIGHT_BYTES : 0));
 	work->output_bytes +=
-		sc_dlrm_vector_bytes(dlrm->request, table, (double)shard->cols) *
-		(sends_lookups(dlrm, table, p->type)
-			 ? use.row_frac * use.skew
-			 : sc_dlrm_sent_frac(table, p, use.row_frac, dlrm->rows) *
-				   sc_dlrm_sends_of(p->type,
-						    dlrm->request->software.dlrm.partial_sums,
-						    dlrm->plan.ranks_per_host)
-					   .to_all);
+		sc_dlrm_vector_bytes(dlrm->request, p, &use) *
+		sc_dlrm_sends_of(table, p->type, dlrm->request->software.dlrm.partial_sums,
+				 dlrm->plan.ranks_per_host)
+			.to_all;
 }
 
 /* The copies of hot rows, alike on every rank. */
@@ -350,7 +355,7 @@ static void add_reductions(struct sc_dlrm *dlrm)
 		const struct sc_table_placement *p = &dlrm->plan.tables.at[i];
 		const struct sc_shard *shards = &dlrm->plan.shards.at[p->first_shard];
 		const struct sc_table *t = &dlrm->tables.at[shards->table];
-		struct sc_dlrm_sends sends = sc_dlrm_sends_of(p->type, summed, per_host);
+		struct sc_dlrm_sends sends = sc_dlrm_sends_of(t, p->type, summed, per_host);
 
 		if (dlrm->request->software.dlrm.index_exchange && p->type != SC_DATA_PARALLEL &&
 		    shards->rows < t->rows)
@@ -359,17 +364,12 @@ static void add_reductions(struct sc_dlrm *dlrm)
 			x->replica_grad_bytes +=
 				(double)t->rows * (double)t->dim * sc_dtype_bytes(SC_FP32);
 		for (uint32_t s = 0; s < p->n_shards; s++) {
-			double bytes =
-				sc_dlrm_vector_bytes(dlrm->request, t, (double)shards[s].cols);
+			double bytes = all_vector_bytes(dlrm->request, t, (double)shards[s].cols);
 			double *host = &of_host[(uint32_t)shards[s].rank / per_host];
 
 			if (shards[s].row_offset > 0) /* once for each slice of columns */
 				continue;
-			if (sends_lookups(dlrm, t, p->type)) {
-				x->ordered_bytes += bytes * sc_dlrm_sent_frac(t, p, 1, dlrm->rows) /
-						    (double)dlrm->plan.world;
-				continue;
-			}
+			x->ordered_bytes += sends.lookups * bytes / (double)dlrm->plan.world;
 			x->scatter_bytes += bytes * sends.all_sum;
 			*host += bytes * sends.host_sum;
 			x->host_scatter_bytes = fmax(x->host_scatter_bytes, *host);

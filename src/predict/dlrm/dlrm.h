@@ -127,16 +127,18 @@ struct sc_dlrm_hot_bytes sc_dlrm_hot_bytes_of(const struct sc_request *request,
  * these are sent. 1 for a placement without hot rows. */
 double sc_dlrm_sent_frac(const struct sc_table *table, const struct sc_table_placement *placement,
 			 double row_frac, struct sc_row_memo *memo);
-/* Pooled vectors of so many columns of a table, for the whole batch. */
-double sc_dlrm_vector_bytes(const struct sc_request *request, const struct sc_table *table,
-			    double cols);
 /* Which exchanges a shard's vectors take part in, as shares of their bytes: its rank sends to all; sums over
  * all ranks, over those of its host, to which each of the table's slices of rows adds. */
 struct sc_dlrm_sends {
 	double to_all, all_sum, host_sum;
+	bool lookups; /* not bags: each is of one slice of the rows */
 };
-struct sc_dlrm_sends sc_dlrm_sends_of(enum sc_shard_type type, bool partial_sums,
-				      uint32_t ranks_per_host);
+struct sc_dlrm_sends sc_dlrm_sends_of(const struct sc_table *table, enum sc_shard_type type,
+				      bool partial_sums, uint32_t ranks_per_host);
+/* Vectors that a shard has a part in, for the whole batch. */
+double sc_dlrm_vector_bytes(const struct sc_request *request,
+			    const struct sc_table_placement *placement,
+			    const struct sc_embedding_use *use);
 /* Ranks that add up their parts before others get them: of a scale-up domain where partial sums are exchanged, else
  * of a host. */
 uint32_t sc_dlrm_ranks_together(const struct sc_request *request);

@@ -92,11 +92,11 @@ static void time_kernels(const struct sc_iteration_costs *x, const struct sc_emb
 }
 
 /* Forward and backward move the same bytes; within a node, sums may be added up before they leave it. */
-static double exchange_ms(const struct sc_iteration_costs *x, enum sc_shard_type type,
-			  const struct sc_option_shard *shard)
+static double exchange_ms(const struct sc_iteration_costs *x, const struct sc_table *t,
+			  enum sc_shard_type type, const struct sc_option_shard *shard)
 {
 	const struct sc_exchange_rates *rates = &x->rates;
-	struct sc_dlrm_sends sends = sc_dlrm_sends_of(type, rates->partial_sums, x->per_host);
+	struct sc_dlrm_sends sends = sc_dlrm_sends_of(t, type, rates->partial_sums, x->per_host);
 	double ms_per_byte = sends.to_all * rates->a2a + sends.all_sum * rates->scatter +
 			     sends.host_sum * rates->host_scatter;
 
@@ -140,9 +140,7 @@ static void cost_shard(const struct sc_iteration_costs *x, const struct sc_table
 							 : 0,
 		.host_bytes = p->tier == SC_TIER_HBM || p->tier == SC_TIER_SSD ? 0 : bytes,
 		.ssd_bytes = p->tier == SC_TIER_SSD ? bytes : 0,
-		.vector_bytes =
-			sc_dlrm_vector_bytes(x->request, t, (double)shard->cols) *
-			sc_dlrm_sent_frac(t, p, (double)shard->rows / (double)t->rows, x->rows),
+		.vector_bytes = sc_dlrm_vector_bytes(x->request, p, &use),
 		.reduce_bytes =
 			p->type == SC_DATA_PARALLEL
 				? (double)t->rows * (double)shard->cols * sc_dtype_bytes(SC_FP32)
@@ -151,7 +149,7 @@ static void cost_shard(const struct sc_iteration_costs *x, const struct sc_table
 	time_kernels(x, &use, out);
 	if (p->hot_rows)
 		add_hot(x, t, p, out);
-	out->comms = exchange_ms(x, p->type, out);
+	out->comms = exchange_ms(x, t, p->type, out);
 	out->cost = out->forward_ms + out->backward_ms + out->comms;
 }
 

@@ -397,12 +397,15 @@ static void add_sums(struct sc_shard_state *s, const struct sc_choice *c, const 
 	}
 }
 
-static void phases_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
+static void phases_add(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
 		       double sign)
 {
 	const struct sc_shard_model *m = s->model;
+	const int32_t *ranks = sc_unit_ranks(s, unit);
+	const uint32_t table = m->tables.at[m->units.at[unit].first_table];
 	struct sc_phases *p = s->phases;
-	struct sc_dlrm_sends sends = sc_dlrm_sends_of(c->type, p->rates->partial_sums, m->per_host);
+	struct sc_dlrm_sends sends = sc_dlrm_sends_of(&m->problem->tables[table], c->type,
+						      p->rates->partial_sums, m->per_host);
 
 	if (c->type == SC_DATA_PARALLEL)
 		p->replica_ms += sign * (c->shards[0].forward_ms + c->shards[0].backward_ms);
@@ -556,7 +559,7 @@ static void add_choice(struct sc_shard_state *s, uint32_t unit, const struct sc_
 		       double sign)
 {
 	if (s->phases)
-		phases_add(s, c, sc_unit_ranks(s, unit), sign);
+		phases_add(s, unit, c, sign);
 	else
 		potential_add(s, c, sc_unit_ranks(s, unit), sign);
 }
