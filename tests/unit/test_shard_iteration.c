@@ -245,3 +245,43 @@ TEST(search_is_not_worse_than_whole_tables)
 	sc_shard_plan_release(&solution.plan);
 	sc_shard_problem_release(&problem);
 }
+
+/* Of the table of that name, forward, for each lookup, in us. */
+static double lookup_us(const char *name)
+{
+	uint32_t t = 0;
+
+	while (t < problem.n_tables && strcmp(problem.tables[t].name, name) != 0)
+		t++;
+	ck_assert_uint_lt(t, problem.n_tables);
+	return 1e3 * shard_of(find(t, SC_TABLE_WISE, SC_TIER_HBM, 1), 0)->forward_ms /
+	       (65536 * problem.tables[t].pooling);
+}
+
+/* Production tables with as many lookups are in thirds by how often their rows come back: by their own reuse, those whose
+ * rows do are looked up for less. */
+TEST(production_tables_cost_by_their_own_reuse)
+{
+	const struct sc_request *req =
+		request_of("gpus=64 model=models/dlrm-datasets-2021.yaml",
+			   "cluster.gpu=a100-sxm-80gb cluster.gpus_per_node=8 "
+			   "cluster.nics_per_node=8 cluster.nic_gbit_s=200 "
+			   "training.global_batch=65536 training.precision=tf32 "
+			   "training.optimizer=sgd training.software=torchrec");
+	int n_cheaper = 0;
+
+	start(req);
+	ck_assert_uint_eq(problem.n_tables, 820);
+	for (int band = 4; band <= 8; band++) {
+		double us[3];
+
+		for (int third = 0; third < 3; third++)
+			us[third] =
+				lookup_us(sc_arena_printf(&arena, "p%d_%c_0", band, 'a' + third));
+		ck_assert_double_gt(us[0], us[1]);
+		ck_assert_double_gt(us[1], us[2]);
+		n_cheaper += us[2] < 0.6 * us[0];
+	}
+	ck_assert_int_ge(n_cheaper, 3);
+	sc_shard_problem_release(&problem);
+}
