@@ -166,6 +166,12 @@ static double longest_run(const struct work *w)
 	return fmin(w->lookups, run);
 }
 
+static void add_reads(const struct work *w, double misses, struct sc_embedding_shape *out)
+{
+	add_rows(w, misses * w->row_bytes, out);
+	out->l2_bytes += w->count * (w->lookups - misses) * w->row_bytes;
+}
+
 /* Every lookup reads its row, adds, and writes it back. */
 static void add_atomics(const struct work *w, double misses, struct sc_embedding_shape *out)
 {
@@ -196,6 +202,14 @@ static void add_sparse_backward(const struct work *w, double misses, struct sc_e
 	}
 }
 
+static bool weighs_lookups(const struct work *w)
+{
+	const enum sc_embedding_kernel kernel = w->use->kernel;
+
+	return w->use->table->weighted && !w->use->table->sequence &&
+	       (kernel == SC_KERNEL_TBE || kernel == SC_KERNEL_TBE_HIP);
+}
+
 static void add_backward(const struct work *w, double misses, struct sc_embedding_shape *out)
 {
 	/* Every lookup gathers its bag's gradient: once from memory, then from the cache as far as the gradients of
@@ -207,6 +221,13 @@ static void add_backward(const struct work *w, double misses, struct sc_embeddin
 	if (w->use->kernel == SC_KERNEL_PYTORCH) {
 		add_sparse_backward(w, misses, out);
 		return;
+	}
+	/* FBGEMM's backward pass has a kernel of its own for the gradients of the lookups' weights, which are written whether or
+	 * not any is asked for: each is its row times its bag's gradient. */
+	if (weighs_lookups(w)) {
+		add_reads(w, misses, out);
+		out->stream_bytes += w->count * (all + index_bytes(w) + WEIGHT_BYTES * w->lookups);
+		out->n_kernels = 2;
 	}
 	out->stream_bytes += w->count * (index_bytes(w) + fmin(all, w->lookups * w->grad_bytes));
 	out->hbm_bytes += w->count * again * (1 - resident);
@@ -274,7 +295,7 @@ static void add_use(const struct sc_device *device, const struct work *w,
 		return;
 	}
 	misses = pass == SC_EMBEDDING_FORWARD || w->use->optimizer == SC_ROW_ATOMIC_SGD ||
-				 w->use->kernel == SC_KERNEL_PYTORCH
+				 w->use->kernel == SC_KERNEL_PYTORCH || weighs_lookups(w)
 			 ? cache_misses(w)
 			 : 0;
 	out->tables += w->count;
@@ -287,8 +308,7 @@ static void add_use(const struct sc_device *device, const struct work *w,
 		if (w->use->warm)
 			misses *=
 				missed_again(w->count * w->unique * w->row_bytes / w->cache_bytes);
-		add_rows(w, misses * w->row_bytes, out);
-		out->l2_bytes += w->count * (w->lookups - misses) * w->row_bytes;
+		add_reads(w, misses, out);
 		out->stream_bytes += w->count * (index_bytes(w) + output_bytes);
 		add_waits(device, w, misses, out);
 	} else

@@ -388,6 +388,29 @@ TEST(rows_of_a_sequence_are_not_added_up)
 	ck_assert_double_eq_tol(sent[1], lookups * FIX_DIM * 4, 1);
 }
 
+/* Pooled vectors of whole tables are copied around TorchRec's all-to-all, two times forward and three backward, each read and
+ * written; those of software whose kernels write where the exchange reads are not. */
+TEST(pooled_vectors_are_copied_around_their_exchange)
+{
+	static const char *const softwares[] = {"torchrec", "nvidia-dlrm-pt"};
+
+	for (int i = 0; i < N_OF(softwares); i++) {
+		struct sc_table t = make_table("t", 1 << 20, 10);
+		struct sc_shard_plan plan;
+		struct sc_dlrm dlrm;
+		const struct sc_request *req = make_request(
+			&t, 1, sc_arena_printf(&arena, "training.software=%s", softwares[i]));
+
+		plan_init(&plan, req);
+		place(&plan, &t, SC_TABLE_WISE, 1, 2);
+		init_dlrm(&dlrm, req, &plan);
+		ck_assert_double_eq_tol(dlrm.exchange.ordered_bytes,
+					i ? 0 : 2.5 * BATCH / 4 * FIX_DIM * 4, 1e-6);
+		sc_dlrm_release(&dlrm);
+		sc_shard_plan_release(&plan);
+	}
+}
+
 /* A host that waits for the GPU is felt beside it, whatever it takes; one that runs ahead only where it takes longer. */
 TEST(a_waiting_host_is_felt)
 {

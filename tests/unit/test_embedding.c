@@ -97,6 +97,35 @@ TEST(bytes_by_hand)
 	is_near(s.longest_run, 1, 1e-6);
 }
 
+/* FBGEMM's backward pass writes a gradient for each lookup's weight, of its row and its bag's gradient: it reads as many rows
+ * as forward once more. */
+TEST(weights_have_gradients)
+{
+	const struct sc_table plain = {
+		.rows = 1000000, .dim = 128, .pooling = 20, .reuse = {.kind = SC_REUSE_UNIFORM}};
+	struct sc_table weighted = plain;
+
+	weighted.weighted = true;
+	for (int kernel = SC_KERNEL_TBE; kernel <= SC_KERNEL_PYTORCH; kernel++) {
+		struct sc_embedding_use use = {.table = &plain,
+					       .samples = 4096,
+					       .kernel = (enum sc_embedding_kernel)kernel};
+		const struct sc_embedding_shape without = shape_of(&use, 1, SC_EMBEDDING_BACKWARD);
+		struct sc_embedding_shape with, reads;
+		double rows;
+
+		use.table = &weighted;
+		with = shape_of(&use, 1, SC_EMBEDDING_BACKWARD);
+		reads = shape_of(&use, 1, SC_EMBEDDING_FORWARD);
+		rows = with.hbm_bytes + with.l2_bytes - without.hbm_bytes - without.l2_bytes;
+		is_near(rows + 1,
+			1 + (kernel == SC_KERNEL_TBE || kernel == SC_KERNEL_TBE_HIP
+				     ? reads.hbm_bytes + reads.l2_bytes
+				     : 0),
+			1e-9);
+	}
+}
+
 TEST(no_work_is_no_time)
 {
 	struct sc_table table = a_table(1000, 64, 10);

@@ -12,6 +12,9 @@
 /* From a sharding plan to what each rank looks up, sends and stores. */
 
 enum { INDEX_BYTES = 8, WEIGHT_BYTES = 4 };
+/* TorchRec's all-to-all of pooled vectors (dist_data.py, comm_ops.py: _all_to_all_pooled): forward they are copied for it and put
+ * in rows after it; backward they are cut, put in the order of ranks, and divided by their number. On average of both ways. */
+#define POOLED_COPIES 2.5
 #define NO_SHARE 1e-9 /* of lookups, as good as none */
 
 /* In fp16 where they are kept in less than fp32. */
@@ -356,6 +359,9 @@ static void add_reductions(struct sc_dlrm *dlrm)
 		const struct sc_shard *shards = &dlrm->plan.shards.at[p->first_shard];
 		const struct sc_table *t = &dlrm->tables.at[shards->table];
 		struct sc_dlrm_sends sends = sc_dlrm_sends_of(t, p->type, summed, per_host);
+		/* the endpoints of a torus take vectors where they lie */
+		const bool pooled = dlrm->request->software.dlrm.index_exchange && !t->sequence &&
+				    !dlrm->fabric.torus.dims.n;
 
 		if (dlrm->request->software.dlrm.index_exchange && p->type != SC_DATA_PARALLEL &&
 		    shards->rows < t->rows)
@@ -369,7 +375,11 @@ static void add_reductions(struct sc_dlrm *dlrm)
 
 			if (shards[s].row_offset > 0) /* once for each slice of columns */
 				continue;
-			x->ordered_bytes += sends.lookups * bytes / (double)dlrm->plan.world;
+			if (sends.lookups)
+				x->ordered_bytes += bytes / (double)dlrm->plan.world;
+			else if (pooled && sends.to_all >= 1)
+				x->ordered_bytes +=
+					POOLED_COPIES * bytes / (double)dlrm->plan.world;
 			x->scatter_bytes += bytes * sends.all_sum;
 			*host += bytes * sends.host_sum;
 			x->host_scatter_bytes = fmax(x->host_scatter_bytes, *host);
