@@ -1,11 +1,17 @@
 /* Defaults of a request, and every nonsense with the sentence it gets. */
+#include <inttypes.h>
+
 #include "config_fixture.h"
+
 #include "core/config/config.h"
 #include "runner.h"
 
 #define CLUSTER "cluster: {gpu: test-gpu, gpus_per_node: 8, nics_per_node: 8, nic_gbit_s: 200}\n"
 #define GPUS "gpus: 64\n"
 #define MODEL "model: {family: gpt, layers: 24, hidden: 1024, heads: 16, seq: 512, vocab: 1000}\n"
+#define MLA                                                                                             \
+	"model: {family: moe-mla, layers: 4, hidden: 1024, heads: 16, seq: 512, vocab: 1000, experts: " \
+	"8, top_k: 2, expert_ffn_hidden: 256}\n"
 #define PARALLEL "parallel: {tp: 4, pp: 2}\n"
 #define TRAINING "training: {global_batch: 64, precision: fp16}\n"
 
@@ -621,9 +627,82 @@ TEST(a_piece_names_the_network)
 	}
 }
 
+/* Types of gradients and moments by that of the weights and the kind of model; an optimizer's own moments stay. */
+TEST(a_piece_knows_what_weights_are_stored_as)
+{
+	static const struct {
+		const char *training, *model;
+		double grad, moment;
+	} cases[] = {{"precision: fp16, software: megatron-lm", MODEL, 2, 4},
+		     {"precision: bf16, software: megatron-lm", MODEL, 4, 4},
+		     {"precision: bf16, grad_bytes: 2, software: megatron-lm", MODEL, 2, 4},
+		     {"software: megatron-lm", MODEL, 4, 4}, /* bf16 is taken */
+		     {"precision: bf16, software: megatron-bridge", MODEL, 2, 4},
+		     {"precision: bf16, software: megatron-bridge", MLA, 2, 2},
+		     {"precision: bf16, moment_bytes: 4, software: megatron-bridge", MLA, 2, 4},
+		     {"precision: bf16, optimizer: lion, software: megatron-core", MLA, 4, 4},
+		     {"precision: fp32, software: jax-pax", MODEL, 4, 4}};
+	char text[600];
+
+	for (size_t i = 0; i < N_OF(cases); i++) {
+		snprintf(text, sizeof(text), CLUSTER GPUS "%straining: {global_batch: 64, %s}\n",
+			 cases[i].model, cases[i].training);
+		resolve_ok(text);
+		ck_assert_double_eq_tol(sc_grad_bytes(&request), cases[i].grad, 1e-12);
+		ck_assert_double_eq_tol(sc_moment_bytes(&request), cases[i].moment, 1e-12);
+	}
+	snprintf(text, sizeof(text),
+		 CLUSTER GPUS MLA "training: {global_batch: 64, precision: bf16, "
+				  "optimizer: adam8bit, software: "
+				  "megatron-bridge}\n");
+	resolve_ok(text);
+	ck_assert_double_lt(sc_moment_bytes(&request), 1.1);
+}
+
+/* A stack that balances its stages by habit: what a request says of them is more. Gradients of states that are sharded may
+ * wait for the last backward where those of replicas do not. */
+TEST(a_profile_balances_stages_and_reduces_by_sharding)
+{
+	static const struct {
+		const char *parallel;
+		int64_t first, last;
+	} cases[] = {{"pp: 4", 7, 3},
+		     {"pp: 4, stage_layers: [6, 6, 6, 6]", 6, 6},
+		     {"pp: 4, count_loss: true", 6, 6},
+		     {"pp: 4, layout: 'Et*9|t*6|t*6|t*3L'", 9, 3}};
+	int64_t layers[4];
+	char text[600];
+
+	for (size_t i = 0; i < N_OF(cases); i++) {
+		resolve_own("  - {parallel: {stage_layers: balanced}}\n", "");
+		snprintf(text, sizeof(text),
+			 CLUSTER GPUS
+			 "model: {family: gpt, layers: 24, hidden: 1024, heads: 16, seq: "
+			 "512, vocab: 60000}\ntraining: {global_batch: 64, software: "
+			 "own}\nparallel: {%s}\n",
+			 cases[i].parallel);
+		resolve_ok(text);
+		sc_stage_layers(&request, layers);
+		ck_assert_msg(layers[0] == cases[i].first && layers[3] == cases[i].last,
+			      "%s: %" PRId64 " to %" PRId64, cases[i].parallel, layers[0],
+			      layers[3]);
+		ck_assert_int_eq(sc_stages_are_balanced(&request.config.parallel), i == 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		resolve_ok(i ? CLUSTER GPUS MODEL
+				   "parallel: {sharding: zero1}\n"
+				   "training: {global_batch: 64, software: nanotron}\n"
+			     : CLUSTER GPUS MODEL
+				   "training: {global_batch: 64, software: nanotron}\n");
+		ck_assert_int_eq(request.software.grad_sync, i ? SC_GRAD_AFTER : SC_GRAD_OVERLAP);
+	}
+}
+
 static const struct {
 	const char *pieces, *message;
 } bad_pieces[] = {
+	{"  - {parallel: {stage_layers: [3, 4]}}\n",
+	 "software/own.yaml:5:31: error: config: parallel.stage_layers: a profile may give single values"},
 	{"  - {training: {recomputes: full}}\n",
 	 "software/own.yaml:5:17: error: unknown key \"training.recomputes\"; did you mean \"training.recompute\"?"},
 	{"  - {when: {moe: true}, training: {recompute: full}}\n",
@@ -636,6 +715,10 @@ static const struct {
 	 "software/own.yaml:5:24: error: config: c3.policy.pp: unknown policy \"slow\""},
 	{"  - {when: {nvlink_domain: true}, parallel: {tp: 2}}\n",
 	 "software/own.yaml:5:50: error: config: parallel.tp cannot depend on nvlink_domain"},
+	{"  - {when: {stored_as: bf16}, parallel: {tp: 2}}\n",
+	 "software/own.yaml:5:46: error: config: parallel.tp cannot depend on stored_as"},
+	{"  - {when: {stored_as: bf16}, training: {precision: fp8}}\n",
+	 "software/own.yaml:5:53: error: config: training.precision cannot depend on stored_as"},
 	{"  - {when: {gpus_above: 8}, parallel: {tp: 2}}\n",
 	 "software/own.yaml:5:44: error: config: parallel.tp cannot depend on gpus_above"},
 	{"  - full\n", "software/own.yaml:5:5: error: config: expected a mapping"},

@@ -33,10 +33,8 @@ static struct sc_request gpt(void)
 						 .fill_fraction = 1,
 						 .master_bytes = -1,
 						 .expert_imbalance = 1};
-	r.software = (struct sc_software){.grad_bytes = 2,
-					  .grad_bytes_bf16 = 4,
-					  .gather_ahead = true,
-					  .distributed_optimizer = true};
+	r.software = (struct sc_software){
+		.gather_ahead = true, .distributed_optimizer = true, .activation_factor = 1};
 	r.device.hbm_gib = 80;
 	r.n_micro_batches = 4;
 	return r;
@@ -50,6 +48,7 @@ static struct sc_request llama(void)
 	r.config.model.kv_heads = HEADS / 4;
 	r.config.training.attention = SC_ATT_FLASH;
 	r.config.training.precision = SC_P_BF16;
+	r.config.training.grad_bytes = 4;
 	return r;
 }
 
@@ -291,6 +290,8 @@ LOOP_TEST(precision, N_OF(PRECISIONS))
 	struct sc_memory m;
 
 	r.config.training.precision = PRECISIONS[_i].precision;
+	if (sc_storage_dtype(r.config.training.precision) == SC_BF16)
+		r.config.training.grad_bytes = 4;
 	r.software.fused_grad_accumulation = PRECISIONS[_i].fused;
 	m = estimate(&r, &s);
 	near(m.weights_gib * SC_BYTES_PER_GIB, 1e9 * PRECISIONS[_i].weights);
@@ -298,17 +299,21 @@ LOOP_TEST(precision, N_OF(PRECISIONS))
 	near(m.optimizer_gib * SC_BYTES_PER_GIB, 1e9 * PRECISIONS[_i].optimizer);
 }
 
-/* Megatron-Bridge's recipes of such models: 2 moments of 2 bytes and weights of 4 for each parameter. */
-TEST(moments_of_latent_attention_are_narrow)
+/* 2 moments of 2 bytes and weights of 4 for each parameter. Eager code holds more of what layers keep, and of nothing else. */
+TEST(moments_may_be_narrow_and_activations_wide)
 {
 	struct sc_request r = llama();
 	struct shape s = shape();
-	double wide = estimate(&r, &s).optimizer_gib;
+	double wide = estimate(&r, &s).optimizer_gib, kept = sc_layer_kept_bytes(&r, 2, 0);
 
-	r.software.mla_moment_bytes = 2;
-	near(estimate(&r, &s).optimizer_gib, wide);
-	r.config.model.kv_lora_rank = 512;
+	r.config.training.moment_bytes = 2;
 	near(estimate(&r, &s).optimizer_gib, wide * 8 / 12);
+	r.software.activation_factor = 1.5;
+	near(sc_layer_kept_bytes(&r, 2, 0), 1.5 * kept);
+	r.config.training.recompute = SC_RECOMPUTE_FULL;
+	kept = sc_layer_kept_bytes(&r, 2, 0);
+	r.software.activation_factor = 1;
+	near(sc_layer_kept_bytes(&r, 2, 0), kept);
 }
 
 TEST(experts_have_their_own_replicas)

@@ -456,14 +456,9 @@ void sc_stage_layers(const struct sc_request *request, int64_t *layers)
 
 double sc_grad_bytes(const struct sc_request *request)
 {
-	enum sc_dtype dtype = sc_storage_dtype(request->config.training.precision);
-	const struct sc_software *sw = &request->software;
-	double bytes =
-		dtype == SC_BF16 && sw->grad_bytes_bf16 > 0 ? sw->grad_bytes_bf16 : sw->grad_bytes;
+	double bytes = sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
 
-	if (request->config.training.grad_bytes > 0)
-		bytes = (double)request->config.training.grad_bytes;
-	return bytes > sc_dtype_bytes(dtype) ? bytes : sc_dtype_bytes(dtype);
+	return fmax(bytes, (double)request->config.training.grad_bytes);
 }
 
 double sc_moment_bytes(const struct sc_request *request)
@@ -471,10 +466,7 @@ double sc_moment_bytes(const struct sc_request *request)
 	double given = request->config.training.moment_bytes;
 	double own = sc_optimizer_traits_of(request->config.training.optimizer)->moment_bytes;
 
-	if (given > 0 || own > 0)
-		return given > 0 ? given : own;
-	return sc_model_is_mla(&request->config.model) ? request->software.mla_moment_bytes
-						       : sc_dtype_bytes(SC_FP32);
+	return given > 0 ? given : own > 0 ? own : sc_dtype_bytes(SC_FP32);
 }
 
 double sc_master_bytes(const struct sc_request *request)

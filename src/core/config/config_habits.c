@@ -16,8 +16,11 @@ static const struct sc_name EITHER_NAMES[] = {{"false", 0}, {"true", 1}, {0}};
 static const struct sc_field WHEN_FIELDS[] = {
 	EITHER(experts, "the model is a mixture of experts"),
 	EITHER(dlrm, "the model is a DLRM"),
+	EITHER(mla, "the model has latent attention"),
 	EITHER(nvlink_domain, "an NVLink domain has more than a node"),
 	SC_FIELD_OF(ENUM, sc_when, gpu_runs, sc_dtype_names, "every GPU has math of this type",
+		    .absent = SC_NOT_GIVEN),
+	SC_FIELD_OF(ENUM, sc_when, stored_as, sc_dtype_names, "type of the weights",
 		    .absent = SC_NOT_GIVEN),
 	SC_FIELD_IN(DOUBLE, sc_when, gpu_below_gib, 0, 1e5, "a GPU has less memory"),
 	SC_FIELD_IN(INT, sc_when, gpus_above, 0, SC_MAX_GPUS, "the run has more GPUs"),
@@ -36,6 +39,9 @@ static bool fits(const struct sc_request *req, const struct sc_when *when)
 {
 	return (when->experts < 0 || when->experts == sc_model_is_moe(&req->config.model)) &&
 	       (when->dlrm < 0 || when->dlrm == (req->config.model.family == SC_DLRM)) &&
+	       (when->mla < 0 || when->mla == sc_model_is_mla(&req->config.model)) &&
+	       (when->stored_as < 0 ||
+		when->stored_as == (int)sc_storage_dtype(req->config.training.precision)) &&
 	       (when->nvlink_domain < 0 ||
 		when->nvlink_domain ==
 			(req->config.cluster.scale_up_gpus > req->config.cluster.gpus_per_node)) &&
@@ -51,10 +57,11 @@ static bool fits(const struct sc_request *req, const struct sc_when *when)
 
 static enum sc_habit_stage stage_of(const char *path)
 {
-	return strcmp(path, "cluster.fabric") == 0    ? SC_HABIT_CLUSTER
-	       : strncmp(path, "parallel.", 9) == 0   ? SC_HABIT_SPLIT
-	       : strncmp(path, "c3.policy.", 10) == 0 ? SC_HABIT_POLICY
-						      : SC_HABIT_REST;
+	return strcmp(path, "cluster.fabric") == 0       ? SC_HABIT_CLUSTER
+	       : strncmp(path, "parallel.", 9) == 0      ? SC_HABIT_SPLIT
+	       : strcmp(path, "training.precision") == 0 ? SC_HABIT_PRECISION
+	       : strncmp(path, "c3.policy.", 10) == 0    ? SC_HABIT_POLICY
+							 : SC_HABIT_REST;
 }
 
 /* One piece: its condition, and a habit for each of its values. They stay in a config of their own. */
@@ -101,7 +108,12 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 		    sc_c3_choice_parse(*(const char *const *)value, "", &choice, &own))
 			return sc_err_at(err, own.code, SC_AT(at), "config: %s: %s", at->path,
 					 own.text);
-		if (to.field->type >= SC_F_STRUCT || strcmp(at->path, "c3.policy.all") == 0 ||
+		/* A list is of one model's stages; its name is of any. */
+		bool is_named = to.field->type == SC_F_INTS && to.field->names &&
+				((const struct sc_ints *)value)->at[0] < 0;
+
+		if ((to.field->type >= SC_F_STRUCT && !is_named) ||
+		    strcmp(at->path, "c3.policy.all") == 0 ||
 		    !(stage != SC_HABIT_REST || strncmp(at->path, "training.", 9) == 0 ||
 		      strncmp(at->path, "sharding.", 9) == 0))
 			return sc_err_at(
@@ -109,7 +121,13 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 				"config: %.64s: a profile may give single values of parallel, "
 				"training and sharding, c3.policy by family, and cluster.fabric",
 				at->path);
-		if (stage != SC_HABIT_REST && (when.nvlink_domain >= 0 || when.gpus_above > 0))
+		if (stage != SC_HABIT_REST && when.stored_as >= 0)
+			return sc_err_at(err, SC_EUNSUPPORTED, SC_AT(at),
+					 "config: %.64s cannot depend on stored_as, which follows "
+					 "from the precision",
+					 at->path);
+		if (stage != SC_HABIT_REST && stage != SC_HABIT_PRECISION &&
+		    (when.nvlink_domain >= 0 || when.gpus_above > 0))
 			return sc_err_at(
 				err, SC_EUNSUPPORTED, SC_AT(at),
 				"config: %.64s cannot depend on %s, which follows from the split",
@@ -294,6 +312,11 @@ static void resolve_optimizer(struct sc_request *req)
 
 	if ((int)tr->optimizer == SC_NOT_GIVEN)
 		tr->optimizer = is_dlrm ? SC_OPT_ROWWISE_ADAGRAD : SC_OPT_ADAM;
+	/* A habit is of Adam: moments that an optimizer stores in its own way stay. */
+	if (sc_habit_taken(req, "training.moment_bytes") &&
+	    (tr->optimizer == SC_OPT_NONE ||
+	     sc_optimizer_traits_of(tr->optimizer)->moment_bytes > 0))
+		tr->moment_bytes = SC_NOT_GIVEN;
 	dense = sc_optimizer_dense(tr->optimizer);
 	if (is_dlrm || dense == tr->optimizer)
 		return;

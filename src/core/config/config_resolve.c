@@ -136,7 +136,11 @@ static bool has_sign(const struct sc_request *req, enum sc_stack_sign sign)
 	return sign == SC_STACK_SHARDED ? (int)cfg->parallel.sharding >= (int)SC_ZERO2
 	       : sign == SC_STACK_FP8   ? sc_dtype_bytes(dtype) < 2
 	       : sign == SC_STACK_FP16  ? dtype == SC_FP16 || dtype == SC_TF32 || dtype == SC_FP32
-					: true;
+	       : sign == SC_STACK_UNPADDED
+		       ? cfg->training.unpadded && cfg->training.fill_fraction < 0
+	       : sign == SC_STACK_AMP ? is_given && (cfg->training.precision == SC_P_AMP_FP16 ||
+						     cfg->training.precision == SC_P_AMP_BF16)
+				      : true;
 }
 
 /* The release for the GPUs, or of that version; without one, the first that can do what the model asks for. */
@@ -147,8 +151,6 @@ static bool is_release(const struct sc_request *req, const struct sc_release *re
 
 	if (!has_sign(req, release->sign))
 		return false;
-	if (release->unpadded)
-		return req->config.training.unpadded && req->config.training.fill_fraction < 0;
 	if (release->capability > 0) {
 		/* One program runs everywhere, and it must know the newest GPU. */
 		int64_t newest = 0;
@@ -388,6 +390,13 @@ static int resolve_parallel(const struct sc_resolver *res)
 		par->tp_overlap = false;
 	if (par->schedule != SC_SCHED_AUTO && sc_habit_taken(req, "parallel.auto_among"))
 		par->auto_among = SC_NOT_GIVEN;
+	/* What a request says of its stages is more than a habit of balancing them. */
+	if (sc_habit_taken(req, "parallel.stage_layers") &&
+	    (par->layout || par->count_embedding || par->count_loss))
+		par->stage_layers.n = 0;
+	if (req->software.grad_sync == SC_GRAD_OVERLAP_UNSHARDED)
+		req->software.grad_sync =
+			par->sharding == SC_ZERO_NONE ? SC_GRAD_OVERLAP : SC_GRAD_AFTER;
 	if (!par->order)
 		par->order = DEFAULT_ORDER;
 	return 0;
@@ -550,8 +559,9 @@ static int resolve_training(const struct sc_resolver *res)
 			tr->global_batch, dp,
 			sc_model_is_transformer(&req->config.model) ? "replicas (more tp, pp or cp)"
 								    : "GPUs");
-	sc_habits_take(req, SC_HABIT_REST);
+	sc_habits_take(req, SC_HABIT_PRECISION);
 	resolve_precision(req);
+	sc_habits_take(req, SC_HABIT_REST);
 	if (req->config.model.vocab == SC_NOT_GIVEN &&
 	    sc_model_is_transformer(&req->config.model)) {
 		req->config.model.vocab = DEFAULT_VOCAB;

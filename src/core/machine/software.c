@@ -31,18 +31,18 @@ const struct sc_name sc_dispatcher_names[] = {
 static const struct sc_name STACK_SIGN_NAMES[] = {
 	{"any", SC_STACK_ANY},         {"transformer", SC_STACK_TRANSFORMER},
 	{"sharded", SC_STACK_SHARDED}, {"fp8", SC_STACK_FP8},
-	{"fp16", SC_STACK_FP16},       {0},
+	{"fp16", SC_STACK_FP16},       {"unpadded", SC_STACK_UNPADDED},
+	{"amp", SC_STACK_AMP},         {0},
 };
 static const struct sc_field RELEASE_FIELDS[] = {
 	SC_FIELD_OF(
 		ENUM, sc_release, sign, STACK_SIGN_NAMES,
 		"for Transformers: all; with ZeRO-2, ZeRO-3 or FSDP; with products of 8 bits or "
-		"fewer; in fp16, tf32 or fp32"),
+		"fewer; in fp16, tf32 or fp32; with training.unpadded and no fill_fraction; with autocast"),
 	SC_FIELD_IN(INT, sc_release, capability, 0, 999,
 		    "for GPUs of that CUDA capability and later, 90 = 9.0"),
 	SC_FIELD(STR, sc_release, version, "training.software_version begins so"),
 	SC_FIELD(STR, sc_release, profile, "a file of configs/software", .required = true),
-	SC_FIELD(BOOL, sc_release, unpadded, "for training.unpadded without fill_fraction"),
 	SC_FIELD(BOOL, sc_release, unties,
 		 "the first that can untie embeddings: taken for a model that does, if no version "
 		 "is given"),
@@ -82,6 +82,7 @@ const struct sc_name sc_graph_names[] = {
 static const struct sc_name GRAD_SYNC_NAMES[] = {
 	{"after", SC_GRAD_AFTER},
 	{"overlap", SC_GRAD_OVERLAP},
+	{"overlap_unsharded", SC_GRAD_OVERLAP_UNSHARDED},
 	{0},
 };
 static const struct sc_name SHARDED_PIPELINE_NAMES[] = {
@@ -123,12 +124,10 @@ const struct sc_field sc_software_fields[] = {
 	 .help = "list of pieces of config under a request's: {when: {...}, training: {...}}"},
 	SC_FIELD_LIST(sc_software, releases, RELEASE_FIELDS, sc_release,
 		      "releases with a profile of their own"),
-	ENUM(grad_sync, GRAD_SYNC_NAMES, "data-parallel reduction after or during backward"),
+	ENUM(grad_sync, GRAD_SYNC_NAMES,
+	     "data-parallel reduction after or during backward; overlap_unsharded: during it, but after "
+	     "it where optimizer states are sharded"),
 	DOUBLE(bucket_mib, 0, 1e6, "gradient bucket, MiB; 0 = one per dtype"),
-	DOUBLE(grad_bytes, 1, 8, "per gradient element in the reduction"),
-	DOUBLE_OR(grad_bytes_bf16, 0, 8, 0, "the same where weights are bf16; 0 = as grad_bytes"),
-	DOUBLE_OR(mla_moment_bytes, 1, 8, 4,
-		  "of an optimizer's moment, of models with latent attention; default 4"),
 	BOOL(gather_fp8,
 	     "sharded weights and inputs of tensor-parallel layers are gathered in fp8"),
 	BOOL(gather_ahead, "sharded weights gathered one layer ahead"),
@@ -145,8 +144,6 @@ const struct sc_field sc_software_fields[] = {
 	     "flash attention in fp8 where GEMMs are mxfp8, of LoRA fp8, or nvfp4 on one rank"),
 	BOOL(mlm_gather, "masked-language-model head on masked positions only"),
 	DOUBLE_OR(elementwise_factor, 0.1, 20, 1, "bytes of its elementwise kernels; default 1"),
-	DOUBLE_OR(elementwise_factor_amp, 0, 20, 0,
-		  "the same with precision amp_fp16 and amp_bf16; 0 = the same"),
 	BOOL(efficient_attention, "fused attention before Ampere, too, by PyTorch's own kernel"),
 	DOUBLE_OR(attention_eff, 0.01, 2, 1,
 		  "fused attention kernels over the device's; default 1"),
@@ -179,13 +176,16 @@ const struct sc_field sc_software_fields[] = {
 	US(host_micro_batch_us, "CPU time per micro-batch and stage, us"),
 	US(host_step_us, "CPU time per iteration, us"),
 	US(comm_host_us,
-	   "CPU time of a collective, us; of a tensor-parallel one for each other rank, at most 7"),
+	   "CPU time of a collective, us; with host_waits, of a tensor-parallel one for each other "
+	   "rank, at most 7"),
 	DOUBLE_OR(cpu_step_frac, 0.001, 1, 0.25,
 		  "optimizer on the CPU, over the bandwidth of the host's memory"),
 	DOUBLE_OR(cpu_step_gbps, 0, 1e4, 19,
 		  "and at most so much a process, 1e9 bytes/s; 0 = no limit"),
 	DOUBLE(reserve_gib, 0, 1e4, "context, buffers and allocator slack, GiB a GPU"),
 	DOUBLE_OR(loss_copies, 0, 16, 0, "fp32 copies of the logits; default 1 if fused, else 2"),
+	DOUBLE_OR(activation_factor, 0.1, 20, 1,
+		  "bytes that layers keep for backward over those counted; default 1"),
 	DOUBLE_OR(reserve_frac, 0, 2, 0, "allocator slack, of the tensors' bytes; default 0"),
 	DOUBLE_OR(level, 0.01, 100, 1, "time of everything over what is predicted; default 1"),
 	DOUBLE_OR(band_ln, 0, 7, 0,

@@ -9,7 +9,8 @@
 
 enum sc_grad_sync {
 	SC_GRAD_AFTER,
-	SC_GRAD_OVERLAP
+	SC_GRAD_OVERLAP,
+	SC_GRAD_OVERLAP_UNSHARDED /* one of the others, once a request is resolved */
 }; /* data-parallel reduction: after the last backward, or during it */
 
 /* Sharded weights or gradients (ZeRO-2, ZeRO-3, FSDP) with pipeline stages: weights are gathered once an
@@ -68,9 +69,11 @@ extern const struct sc_name sc_dispatcher_names[];
 enum sc_stack_sign {
 	SC_STACK_ANY,
 	SC_STACK_TRANSFORMER,
-	SC_STACK_SHARDED, /* weights or gradients over the data-parallel ranks */
-	SC_STACK_FP8,     /* or fewer bits */
-	SC_STACK_FP16,    /* or tf32 or fp32: code from before bf16 */
+	SC_STACK_SHARDED,  /* weights or gradients over the data-parallel ranks */
+	SC_STACK_FP8,      /* or fewer bits */
+	SC_STACK_FP16,     /* or tf32 or fp32: code from before bf16 */
+	SC_STACK_UNPADDED, /* samples without padding, whose lengths are not told */
+	SC_STACK_AMP,      /* autocast */
 };
 /* What of its releases has a profile of its own. */
 struct sc_release {
@@ -78,7 +81,6 @@ struct sc_release {
 	int64_t capability; /* for GPUs of that CUDA capability and later, 90 = 9.0; 0: by version */
 	const char *version; /* training.software_version begins so */
 	const char *profile;
-	bool unpadded; /* for samples without padding, whose lengths are not told */
 	bool unties; /* the first that can untie embeddings: taken for a model that does, if no version is given */
 };
 
@@ -98,10 +100,7 @@ struct sc_software {
 	double bucket_mib; /* gradient bucket; 0 = one bucket per parameter dtype */
 	double gathers_per_layer;
 	bool gather_fp8; /* and gradients of outputs, where GEMMs are fp8, of one scale a tensor */
-	bool gather_ahead;      /* sharded weights are gathered one layer ahead, else on demand */
-	double grad_bytes;      /* bytes per gradient element in the reduction: 2 or 4 */
-	double grad_bytes_bf16; /* the same where weights are bf16; 0: as grad_bytes */
-	double mla_moment_bytes; /* of an optimizer's moment, of models with latent attention; default 4 */
+	bool gather_ahead; /* sharded weights are gathered one layer ahead, else on demand */
 	bool fused_chains; /* else chains of elementwise kernels */
 	bool fused_loss, norms_apart;
 	bool fused_fp8_cast;   /* if scales are known */
@@ -109,7 +108,7 @@ struct sc_software {
 	bool mx_fp8_attention; /* nvfp4: of whole sequences, or LoRA */
 	bool mlm_gather;
 	/* Over those counted here; for chains that are not fused where PyTorch's kernels are. */
-	double elementwise_factor, elementwise_factor_amp;
+	double elementwise_factor;
 	bool efficient_attention;
 	double attention_eff,
 		attention_eff_hopper; /* kernels written for earlier GPUs lose much on Hopper */
@@ -139,12 +138,13 @@ struct sc_software {
 	double host_micro_batch_us; /* per micro-batch and stage: schedule, data loader, loss logging */
 	bool host_waits; /* after each layer of a pass: the host does not run ahead of the GPU */
 	double host_step_us; /* once per iteration: optimizer bookkeeping, logging */
-	double comm_host_us; /* CPU time of one collective; of tensor parallelism, for each other rank of its group, at most seven */
+	double comm_host_us;
 	/* A node's processes together, counted in the bytes of a fused step; a process: torch.optim on one thread. */
 	double cpu_step_frac, cpu_step_gbps;
 	double reserve_gib, loss_copies, reserve_frac;
-	double level;   /* what no other number explains: calibrate sets it */
-	double band_ln; /* ln of the factor either way */
+	double activation_factor; /* eager code holds parts that fused kernels make again */
+	double level;             /* what no other number explains: calibrate sets it */
+	double band_ln;           /* ln of the factor either way */
 	struct sc_dlrm_habits dlrm;
 };
 extern const struct sc_field sc_software_fields[];

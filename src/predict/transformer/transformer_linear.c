@@ -96,12 +96,10 @@ static bool autocasts(const struct dims *x)
 
 void add_rowwise(const struct dims *x, enum sc_op_name name, double bytes, int n_kernels)
 {
-	double factor = autocasts(x) && x->sw->elementwise_factor_amp > 0
-				? x->sw->elementwise_factor_amp
-				: x->sw->elementwise_factor;
 	struct sc_op op = {SC_OP_ROWWISE,
 			   x->storage,
-			   {.rowwise = {.read_bytes = bytes * factor, .n_kernels = n_kernels}}};
+			   {.rowwise = {.read_bytes = bytes * x->sw->elementwise_factor,
+					.n_kernels = n_kernels}}};
 
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }

@@ -55,7 +55,7 @@ static double layer_bytes(const struct sc_request *request, double samples, int 
 		if (!sc_recomputes(request, SC_RECOMPUTE_DROPOUT))
 			masks += p->mask;
 	}
-	return tokens(cfg, samples) *
+	return tokens(cfg, samples) * request->software.activation_factor *
 	       (split * e / (double)cfg->parallel.tp +
 		(whole * e + masks * MASK_BYTES) / sequence_ranks(&cfg->parallel));
 }
