@@ -32,7 +32,13 @@ int64_t sc_layout_chunks(const char *text, int64_t max, int64_t *layers);
 int sc_config_check_layout(const struct sc_resolver *res);
 /* config_habits.c: reads the pieces of config of a profile; takes what holds: the network, before its profile is read; the
  * split, before it is resolved; the precision; the rest. Policies are asked for (config_c3.c). */
-enum sc_habit_stage { SC_HABIT_CLUSTER, SC_HABIT_SPLIT, SC_HABIT_PRECISION, SC_HABIT_REST, SC_HABIT_POLICY };
+enum sc_habit_stage {
+	SC_HABIT_CLUSTER,
+	SC_HABIT_SPLIT,
+	SC_HABIT_PRECISION,
+	SC_HABIT_REST,
+	SC_HABIT_POLICY
+};
 int sc_habits_load(struct sc_software *software, struct sc_arena *arena, struct sc_err *err);
 void sc_habits_take(struct sc_request *request, enum sc_habit_stage stage);
 /* The first kind of GPU without math of a type, or NULL. */
