@@ -659,6 +659,36 @@ TEST(a_piece_knows_what_weights_are_stored_as)
 	ck_assert_double_lt(sc_moment_bytes(&request), 1.1);
 }
 
+/* FlashAttention starts with Ampere; PyTorch's scaled_dot_product_attention has a kernel for GPUs before. */
+TEST(attention_before_ampere)
+{
+	static const struct {
+		const char *training;
+		int attention;
+		bool warns;
+	} cases[] = {{"software: megatron-core", SC_ATT_UNFUSED, true},
+		     {"software: megatron-core, attention: flash", SC_ATT_FLASH, true},
+		     {"software: megatron-core, attention: sdpa", SC_ATT_FLASH, false},
+		     {"software: torchtitan", SC_ATT_FLASH, false},
+		     {"software: torchtitan, attention: flash", SC_ATT_FLASH, false},
+		     {"software: torchtitan, attention: unfused", SC_ATT_UNFUSED, false}};
+	char text[600];
+
+	for (size_t i = 0; i < N_OF(cases); i++) {
+		bool warned = false;
+
+		snprintf(text, sizeof(text),
+			 "cluster: {gpu: v100-sxm-32gb}\n" GPUS MODEL
+			 "training: {global_batch: 64, precision: fp16, %s}\n",
+			 cases[i].training);
+		resolve_ok(text);
+		ck_assert_int_eq((int)request.config.training.attention, cases[i].attention);
+		for (size_t w = 0; w < request.warnings.n; w++)
+			warned |= strstr(request.warnings.text[w], "before Ampere") != NULL;
+		ck_assert_int_eq(warned, cases[i].warns);
+	}
+}
+
 /* A stack that balances its stages by habit: what a request says of them is more. Gradients of states that are sharded may
  * wait for the last backward where those of replicas do not. */
 TEST(a_profile_balances_stages_and_reduces_by_sharding)

@@ -77,7 +77,8 @@ enum {
 	SC_RECOMPUTE_MLP_ACT = SC_FLAG << 7, /* of layers without experts */
 	SC_RECOMPUTE_DROPOUT = SC_FLAG << 8, /* behind attention and feed-forward */
 };
-enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED };
+/* PyTorch's scaled_dot_product_attention is flash once a request is resolved, on any GPU. */
+enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED, SC_ATT_SDPA };
 /* Where training.offload keeps what a GPU has no room for: nowhere else, in its host's memory, on its host's NVMe. */
 enum sc_offload_tier { SC_TIER_NONE, SC_TIER_CPU, SC_TIER_NVME };
 /* Of tokens to experts: as many to each; what exceeds a fixed capacity dropped, and less padded to it; as it comes. */

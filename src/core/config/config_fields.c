@@ -110,6 +110,7 @@ static const struct sc_name VALIDATION_NAMES[] = {{"before", 0}, {"after", 1}, {
 static const struct sc_name ATTENTION_NAMES[] = {
 	{"flash", SC_ATT_FLASH},
 	{"unfused", SC_ATT_UNFUSED},
+	{"sdpa", SC_ATT_SDPA},
 	{0},
 };
 static const struct sc_name TRAINABLE_NAMES[] = {
@@ -440,7 +441,8 @@ static const struct sc_field TRAINING_FIELDS[] = {
 	      "of activations in backward; or a list of modules",
 	      FROM_UNLESS("none", "the software")),
 	INT(sc_training, recompute_layers, 1, MAX_LAYERS, "layers of a stage that recompute"),
-	ENUM(sc_training, attention, ATTENTION_NAMES, "kernels",
+	ENUM(sc_training, attention, ATTENTION_NAMES,
+	     "kernels; sdpa: flash, also before Ampere, by PyTorch's own kernel",
 	     FROM_UNLESS("flash", "the software")),
 	ENUM(sc_training, optimizer, sc_optimizer_names, "none: no update",
 	     FROM_UNLESS("adam", "the family or the software")),

@@ -21,8 +21,6 @@ static const struct sc_field SEARCH_FIELDS[] = {
 	SEARCH(channel_gbps, 1),
 	SEARCH(port_gbps, 1),
 	SEARCH(max_net_gbps, 1),
-	{.key = "nvls_gbps", .type = SC_F_IGNORE, .help = "of older files; not read"},
-	{.key = "nvls_net_gbps", .type = SC_F_IGNORE, .help = "of older files; not read"},
 	{0},
 };
 static const struct sc_field LINK_FIELDS[] = {

@@ -144,7 +144,6 @@ const struct sc_field sc_software_fields[] = {
 	     "flash attention in fp8 where GEMMs are mxfp8, of LoRA fp8, or nvfp4 on one rank"),
 	BOOL(mlm_gather, "masked-language-model head on masked positions only"),
 	DOUBLE_OR(elementwise_factor, 0.1, 20, 1, "bytes of its elementwise kernels; default 1"),
-	BOOL(efficient_attention, "fused attention before Ampere, too, by PyTorch's own kernel"),
 	DOUBLE_OR(attention_eff, 0.01, 2, 1,
 		  "fused attention kernels over the device's; default 1"),
 	DOUBLE_OR(attention_eff_hopper, 0.01, 2, 1, "the same from Hopper on; default 1"),

@@ -109,7 +109,6 @@ struct sc_software {
 	bool mlm_gather;
 	/* Over those counted here; for chains that are not fused where PyTorch's kernels are. */
 	double elementwise_factor;
-	bool efficient_attention;
 	double attention_eff,
 		attention_eff_hopper; /* kernels written for earlier GPUs lose much on Hopper */
 	double link_eff, net_eff, comm_latency_us,
