@@ -545,7 +545,7 @@ static int check_optimizer(const struct sc_resolver *res)
 			res, SC_EUNSUPPORTED, "training.optimizer",
 			"training.optimizer %s steps whole matrices at once: give layers "
 			"outputs and inputs, and a training.software without "
-			"layer_updates, or choose adam, sgd or adagrad",
+			"grad_sync by_layer, or choose adam, sgd or adagrad",
 			sc_enum_name(sc_optimizer_names, (int)optimizer));
 	return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.optimizer",
 			       "training.optimizer %s is for Transformers; choose adam, sgd or "

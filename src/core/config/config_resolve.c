@@ -136,6 +136,11 @@ static bool has_sign(const struct sc_request *req, enum sc_stack_sign sign)
 	return sign == SC_STACK_SHARDED ? (int)cfg->parallel.sharding >= (int)SC_ZERO2
 	       : sign == SC_STACK_FP8   ? sc_dtype_bytes(dtype) < 2
 	       : sign == SC_STACK_FP16  ? dtype == SC_FP16 || dtype == SC_TF32 || dtype == SC_FP32
+	       : sign == SC_STACK_UNTIES
+		       ? !cfg->training.software_version &&
+				 !(cfg->model.tied_embeddings == SC_NOT_GIVEN
+					   ? sc_family_traits(cfg->model.family)->tied
+					   : cfg->model.tied_embeddings)
 	       : sign == SC_STACK_UNPADDED
 		       ? cfg->training.unpadded && cfg->training.fill_fraction < 0
 	       : sign == SC_STACK_AMP ? is_given && (cfg->training.precision == SC_P_AMP_FP16 ||
@@ -143,11 +148,10 @@ static bool has_sign(const struct sc_request *req, enum sc_stack_sign sign)
 				      : true;
 }
 
-/* The release for the GPUs, or of that version; without one, the first that can do what the model asks for. */
+/* The release for the GPUs, of that version, or with a sign; without a version, the first that can do what the model asks for. */
 static bool is_release(const struct sc_request *req, const struct sc_release *release)
 {
 	const char *version = req->config.training.software_version;
-	const struct sc_model *model = &req->config.model;
 
 	if (!has_sign(req, release->sign))
 		return false;
@@ -162,13 +166,8 @@ static bool is_release(const struct sc_request *req, const struct sc_release *re
 	}
 	if (release->sign)
 		return true;
-	if (version)
-		return release->version &&
-		       strncmp(version, release->version, strlen(release->version)) == 0;
-	/* The family's, if it is not given. */
-	return release->unties && model->family != SC_DLRM &&
-	       !(model->tied_embeddings == SC_NOT_GIVEN ? sc_family_traits(model->family)->tied
-							: model->tied_embeddings);
+	return version && release->version &&
+	       strncmp(version, release->version, strlen(release->version)) == 0;
 }
 
 /* What a release does otherwise has a profile of its own. */
@@ -189,7 +188,7 @@ static int take_release(const struct sc_resolver *res, const struct sc_software 
 				"training.software %s has no release for this GPU: its successor %s "
 				"is simulated",
 				before->id, (*software)->id);
-		else if (!req->config.training.software_version && release->unties)
+		else if (release->sign == SC_STACK_UNTIES)
 			sc_warn(&req->warnings,
 				"training.software %s ties embeddings: its release %s, which need not, "
 				"is simulated; training.software_version names another",

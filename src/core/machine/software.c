@@ -29,23 +29,26 @@ const struct sc_name sc_dispatcher_names[] = {
 	{0},
 };
 static const struct sc_name STACK_SIGN_NAMES[] = {
-	{"any", SC_STACK_ANY},         {"transformer", SC_STACK_TRANSFORMER},
-	{"sharded", SC_STACK_SHARDED}, {"fp8", SC_STACK_FP8},
-	{"fp16", SC_STACK_FP16},       {"unpadded", SC_STACK_UNPADDED},
-	{"amp", SC_STACK_AMP},         {0},
+	{"any", SC_STACK_ANY},
+	{"transformer", SC_STACK_TRANSFORMER},
+	{"sharded", SC_STACK_SHARDED},
+	{"fp8", SC_STACK_FP8},
+	{"fp16", SC_STACK_FP16},
+	{"unpadded", SC_STACK_UNPADDED},
+	{"amp", SC_STACK_AMP},
+	{"unties", SC_STACK_UNTIES},
+	{0},
 };
 static const struct sc_field RELEASE_FIELDS[] = {
 	SC_FIELD_OF(
 		ENUM, sc_release, sign, STACK_SIGN_NAMES,
 		"for Transformers: all; with ZeRO-2, ZeRO-3 or FSDP; with products of 8 bits or "
-		"fewer; in fp16, tf32 or fp32; with training.unpadded and no fill_fraction; with autocast"),
+		"fewer; in fp16, tf32 or fp32; with training.unpadded and no fill_fraction; with autocast; "
+		"whose embeddings are untied, without a version"),
 	SC_FIELD_IN(INT, sc_release, capability, 0, 999,
 		    "for GPUs of that CUDA capability and later, 90 = 9.0"),
 	SC_FIELD(STR, sc_release, version, "training.software_version begins so"),
 	SC_FIELD(STR, sc_release, profile, "a file of configs/software", .required = true),
-	SC_FIELD(BOOL, sc_release, unties,
-		 "the first that can untie embeddings: taken for a model that does, if no version "
-		 "is given"),
 	{0},
 };
 const struct sc_name sc_schedule_set_names[] = {
@@ -83,6 +86,7 @@ static const struct sc_name GRAD_SYNC_NAMES[] = {
 	{"after", SC_GRAD_AFTER},
 	{"overlap", SC_GRAD_OVERLAP},
 	{"overlap_unsharded", SC_GRAD_OVERLAP_UNSHARDED},
+	{"by_layer", SC_GRAD_BY_LAYER},
 	{0},
 };
 static const struct sc_name SHARDED_PIPELINE_NAMES[] = {
@@ -126,7 +130,8 @@ const struct sc_field sc_software_fields[] = {
 		      "releases with a profile of their own"),
 	ENUM(grad_sync, GRAD_SYNC_NAMES,
 	     "data-parallel reduction after or during backward; overlap_unsharded: during it, but after "
-	     "it where optimizer states are sharded"),
+	     "it where optimizer states are sharded; by_layer: during it, and each bucket's weights "
+	     "before its next forward (family layers)"),
 	DOUBLE(bucket_mib, 0, 1e6, "gradient bucket, MiB; 0 = one per dtype"),
 	BOOL(gather_fp8,
 	     "sharded weights and inputs of tensor-parallel layers are gathered in fp8"),
@@ -154,8 +159,6 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE_OR(comm_latency_us, 0, 1e9, 0, "added to every collective's latency, us; default 0"),
 	DOUBLE_OR(length_bin_tokens, 0, 1e9, 0, "samples are batched by length, in bins; 0 = not"),
 	ENUM(selective, SELECTIVE_NAMES, "what selective recomputation runs again"),
-	BOOL(layer_updates,
-	     "of layers (family layers): each bucket's weights before its next forward"),
 	BOOL(fused_unscale, "of unsharded weights, the update unscales 16-bit gradients"),
 	BOOL(allow_tf32, "an optimizer's products of fp32 matrices are TF32"),
 	BOOL(blocking_checkpoints, "kernels wait for activations that go to the host, and back"),

@@ -10,8 +10,9 @@
 enum sc_grad_sync {
 	SC_GRAD_AFTER,
 	SC_GRAD_OVERLAP,
-	SC_GRAD_OVERLAP_UNSHARDED /* one of the others, once a request is resolved */
-}; /* data-parallel reduction: after the last backward, or during it */
+	SC_GRAD_OVERLAP_UNSHARDED,
+	SC_GRAD_BY_LAYER,
+}; /* data-parallel reduction: after the last backward, or during it; the last two are one of these once a request is resolved */
 
 /* Sharded weights or gradients (ZeRO-2, ZeRO-3, FSDP) with pipeline stages: weights are gathered once an
  * iteration and stay, gradients are summed up whole and reduced once; or both move for every micro-batch;
@@ -74,6 +75,7 @@ enum sc_stack_sign {
 	SC_STACK_FP16,     /* or tf32 or fp32: code from before bf16 */
 	SC_STACK_UNPADDED, /* samples without padding, whose lengths are not told */
 	SC_STACK_AMP,      /* autocast */
+	SC_STACK_UNTIES,   /* embeddings untied, and no version given: the first release that can */
 };
 /* What of its releases has a profile of its own. */
 struct sc_release {
@@ -81,7 +83,6 @@ struct sc_release {
 	int64_t capability; /* for GPUs of that CUDA capability and later, 90 = 9.0; 0: by version */
 	const char *version; /* training.software_version begins so */
 	const char *profile;
-	bool unties; /* the first that can untie embeddings: taken for a model that does, if no version is given */
 };
 
 /* A file's list of pieces of config that are laid under a request's; those of its defaults are older. */
@@ -111,15 +112,14 @@ struct sc_software {
 	double elementwise_factor;
 	double attention_eff,
 		attention_eff_hopper; /* kernels written for earlier GPUs lose much on Hopper */
-	double link_eff, net_eff, comm_latency_us,
-		tp_latency_us;     /* a coordinator's cycle, sockets */
+	double link_eff, net_eff, comm_latency_us; /* a coordinator's cycle, sockets */
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
 	bool interleaves;          /* parallel.virtual_stages not given: chunks of two layers */
 	/* Samples of models that are not causal are batched by length, in bins of so many tokens; 0 = not. */
 	double length_bin_tokens;
 	enum sc_selective selective;
 	enum sc_sharded_pipeline sharded_pipeline;
-	bool layer_updates;
+	bool layer_updates; /* grad_sync by_layer, once a request is resolved */
 	bool fused_unscale; /* and clips; else they are copied to fp32, checked and scaled first */
 	bool allow_tf32;    /* where the GPU has it */
 	bool blocking_checkpoints;    /* copies of activations are on the kernels' stream */
