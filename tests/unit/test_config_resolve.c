@@ -725,7 +725,11 @@ TEST(a_profile_balances_stages_and_reduces_by_sharding)
 			     : CLUSTER GPUS MODEL
 				   "training: {global_batch: 64, software: nanotron}\n");
 		ck_assert_int_eq(request.software.grad_sync, i ? SC_GRAD_AFTER : SC_GRAD_OVERLAP);
+		ck_assert(!request.software.layer_updates);
 	}
+	resolve_ok(CLUSTER GPUS MODEL "training: {global_batch: 64, software: astra-sim}\n");
+	ck_assert_int_eq(request.software.grad_sync, SC_GRAD_OVERLAP);
+	ck_assert(request.software.layer_updates);
 }
 
 static const struct {
@@ -751,6 +755,9 @@ static const struct {
 	 "software/own.yaml:5:53: error: config: training.precision cannot depend on stored_as"},
 	{"  - {when: {gpus_above: 8}, parallel: {tp: 2}}\n",
 	 "software/own.yaml:5:44: error: config: parallel.tp cannot depend on gpus_above"},
+	{"  - {}\ngrad_bytes: 4\n", "software/own.yaml:6:1: error: unknown key \"grad_bytes\""},
+	{"  - {}\nefficient_attention: true\n",
+	 "software/own.yaml:6:1: error: unknown key \"efficient_attention\""},
 	{"  - full\n", "software/own.yaml:5:5: error: config: expected a mapping"},
 	{"  a: 1\n", "software/own.yaml:5:3: error: config: expected a list"},
 };

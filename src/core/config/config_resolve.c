@@ -393,9 +393,12 @@ static int resolve_parallel(const struct sc_resolver *res)
 	if (sc_habit_taken(req, "parallel.stage_layers") &&
 	    (par->layout || par->count_embedding || par->count_loss))
 		par->stage_layers.n = 0;
-	if (req->software.grad_sync == SC_GRAD_OVERLAP_UNSHARDED)
-		req->software.grad_sync =
-			par->sharding == SC_ZERO_NONE ? SC_GRAD_OVERLAP : SC_GRAD_AFTER;
+	req->software.layer_updates = req->software.grad_sync == SC_GRAD_BY_LAYER;
+	if (req->software.layer_updates ||
+	    (req->software.grad_sync == SC_GRAD_OVERLAP_UNSHARDED && par->sharding == SC_ZERO_NONE))
+		req->software.grad_sync = SC_GRAD_OVERLAP;
+	else if (req->software.grad_sync == SC_GRAD_OVERLAP_UNSHARDED)
+		req->software.grad_sync = SC_GRAD_AFTER;
 	if (!par->order)
 		par->order = DEFAULT_ORDER;
 	return 0;
