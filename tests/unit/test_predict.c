@@ -475,7 +475,8 @@ LOOP_TEST(contributors_stay_within_the_iteration, N_COARSE)
 	for (size_t i = 0; i < out->reading.n_contributors; i++)
 		sum += out->reading.contributors[i].ms;
 	/* Until experts' numbers of tokens are read, a host's wait lies beside the GPU's own work in part. */
-	ck_assert_double_le(sum, (req->software.host_sync_us > 0 ? 1.04 : 1.02) * out->iteration_ms);
+	ck_assert_double_le(sum,
+			    (req->software.host_sync_us > 0 ? 1.04 : 1.02) * out->iteration_ms);
 	ck_assert_double_ge(sum, 0.6 * out->iteration_ms);
 }
 

@@ -178,8 +178,7 @@ const struct sc_field sc_software_fields[] = {
 	US(host_micro_batch_us, "CPU time per micro-batch and stage, us"),
 	US(host_step_us, "CPU time per iteration, us"),
 	US(comm_host_us,
-	   "CPU time of a collective, us; with host_waits, of a tensor-parallel one for each other "
-	   "rank, at most 7"),
+	   "CPU time of a collective, us; of a tensor-parallel one for each other rank, at most 7"),
 	DOUBLE_OR(cpu_step_frac, 0.001, 1, 0.25,
 		  "optimizer on the CPU, over the bandwidth of the host's memory"),
 	DOUBLE_OR(cpu_step_gbps, 0, 1e4, 19,
