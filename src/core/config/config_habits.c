@@ -349,8 +349,8 @@ static void resolve_attention(struct sc_request *req)
 	enum sc_attention *attention = &req->config.training.attention;
 	const bool given = is_given(req, "training.attention");
 	const struct sc_habit *habit = sc_habit_of(req, "training.attention");
-	const bool sdpa = *attention == SC_ATT_SDPA ||
-			  (habit && *(const int *)habit->value == SC_ATT_SDPA);
+	const bool sdpa =
+		*attention == SC_ATT_SDPA || (habit && *(const int *)habit->value == SC_ATT_SDPA);
 	const struct sc_device *older = NULL;
 
 	if ((int)*attention == SC_NOT_GIVEN || *attention == SC_ATT_SDPA)
