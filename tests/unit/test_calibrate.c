@@ -130,11 +130,11 @@ TEST(stack_is_found)
 	struct sc_strbuf text = {0};
 	struct sc_calibration c;
 
-	make_rows(&text, 30);
+	make_rows(&text, 36);
 	ck_assert_msg(calibrate(&text, 2, &c) == 0, "%s", err.text);
 	ck_assert_double_gt(c.fit.before.mape_pct, 10);
 	ck_assert_double_lt(c.fit.in_sample.mape_pct, 1.5);
-	ck_assert_uint_eq(c.fit.held_out.n, 30);
+	ck_assert_uint_eq(c.fit.held_out.n, 36);
 	ck_assert_double_gt(c.fit.held_out.mape_pct, 1.05 * c.fit.in_sample.mape_pct);
 	ck_assert_double_gt(error_elsewhere(NULL), 0.1);
 	ck_assert_double_lt(error_elsewhere(&c), 0.03);
@@ -260,9 +260,9 @@ TEST(band_by_hand)
 {
 	double last = sc_calibration_band_ln(0.45, 0, 1);
 
-	ck_assert_double_eq_tol(sc_calibration_band_ln(0.45, 0, 1), 0.8 * 0.45 * sqrt(2.0 / 3),
+	ck_assert_double_eq_tol(sc_calibration_band_ln(0.45, 0, 1), 0.9 * 0.45 * sqrt(1.0 / 2),
 				1e-3);
-	ck_assert_double_eq_tol(sc_calibration_band_ln(0, 0.1, 5), 1.2816 * 0.115 * sqrt(5.0 / 7),
+	ck_assert_double_eq_tol(sc_calibration_band_ln(0, 0.1, 5), 1.2816 * 0.1 * sqrt(5.0 / 6),
 				1e-3);
 	ck_assert_double_eq_tol(sc_calibration_band_ln(0, 0.1, 1000000), 1.2816 * 0.1, 1e-3);
 	for (size_t k = 2; k < 200; k++) {

@@ -4,6 +4,7 @@
  * later steps, those that fail too, mend them by Broyden's rank-one update. */
 #include "study/calibrate/calibrate.h"
 
+#include <gsl/gsl_blas.h>
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_linalg.h>
 #include <math.h>
@@ -21,14 +22,12 @@
 #define SECANT 0.5     /* of a prior's width */
 #define FAR 2.0        /* prior's widths to where a search begins again */
 #define WORST 10.0     /* ln of a time that is no number */
-#define IN_SAMPLE 1.15 /* what errors of other runs are over those in sample */
-#define PRIOR_RUNS 2.0 /* that the start of a band counts as */
-#define LEVELLED 0.8   /* of a start's band, what is left when its level is known */
+#define PRIOR_RUNS 1.0 /* that the start of a band counts as */
+#define LEVELLED 0.9   /* of a start's band, what is left when its level is known */
 #define MOST_LEVERAGE 0.9
 enum {
 	N = SC_CALIBRATE_NUMBERS,
-	MOST_ROWS = 40, /* that are fitted: evenly taken */
-	N_SLOPES = 2,
+	MOST_ROWS = 32, /* that are fitted: evenly taken */
 	N_STEPS = 4,
 	N_WEIGHTINGS = 8,
 };
@@ -62,6 +61,8 @@ struct calibrator {
 	double *r, *slopes, *trial,
 		*left; /* ln of predicted over measured; slopes by number, then row */
 	double cost;
+	gsl_matrix_view all_slopes; /* of slopes and left */
+	gsl_vector_view all_left;
 	gsl_matrix *normal;
 	gsl_vector *step;
 };
@@ -120,19 +121,16 @@ static void find_slopes(struct calibrator *c)
 /* After a step from c->x to x, where the errors are r: what the slopes missed they say now. */
 static void mend_slopes(struct calibrator *c, const double *x, const double *r)
 {
-	const size_t n = c->problem.n;
-	double length = 0;
+	double length;
 
 	for (size_t j = 0; j < N; j++)
-		length += (x[j] - c->x[j]) * (x[j] - c->x[j]);
-	for (size_t i = 0; i < n && length > 0; i++) {
-		double missed = r[i] - c->r[i];
-
-		for (size_t j = 0; j < N; j++)
-			missed -= c->slopes[j * n + i] * (x[j] - c->x[j]);
-		for (size_t j = 0; j < N; j++)
-			c->slopes[j * n + i] += missed * (x[j] - c->x[j]) / length;
-	}
+		gsl_vector_set(c->step, j, x[j] - c->x[j]);
+	for (size_t i = 0; i < c->problem.n; i++)
+		c->left[i] = r[i] - c->r[i];
+	gsl_blas_ddot(c->step, c->step, &length);
+	gsl_blas_dgemv(CblasTrans, -1, &c->all_slopes.matrix, c->step, 1, &c->all_left.vector);
+	if (length > 0)
+		gsl_blas_dger(1 / length, c->step, &c->all_left.vector, &c->all_slopes.matrix);
 }
 
 /* Cholesky's factor of the curvature at x, where the errors are r, in c->normal; the slope downwards, in c->step. */
@@ -143,14 +141,13 @@ static void factor(struct calibrator *c, const double *x, const double *r)
 	gsl_matrix_set_identity(c->normal);
 	for (size_t j = 0; j < N; j++)
 		gsl_vector_set(c->step, j, -x[j]);
-	for (size_t i = 0; i < n; i++)
-		for (size_t j = 0; j < N; j++) {
-			const double s = c->slopes[j * n + i] / (CAUCHY * CAUCHY + r[i] * r[i]);
+	for (size_t i = 0; i < n; i++) {
+		gsl_vector_view slopes = gsl_matrix_column(&c->all_slopes.matrix, i);
+		const double weight = 1 / (CAUCHY * CAUCHY + r[i] * r[i]);
 
-			*gsl_vector_ptr(c->step, j) -= s * r[i];
-			for (size_t k = 0; k < N; k++)
-				*gsl_matrix_ptr(c->normal, j, k) += s * c->slopes[k * n + i];
-		}
+		gsl_blas_daxpy(-weight * r[i], &slopes.vector, c->step);
+		gsl_blas_dger(weight, &slopes.vector, &slopes.vector, c->normal);
+	}
 	gsl_linalg_cholesky_decomp1(c->normal);
 }
 
@@ -161,74 +158,74 @@ static double solve_linear(struct calibrator *c, const double *r, double *x)
 	for (int w = 0; w < N_WEIGHTINGS; w++) {
 		factor(c, x, c->left);
 		gsl_linalg_cholesky_svx(c->normal, c->step);
-		for (size_t j = 0; j < N; j++) {
-			const double d = gsl_vector_get(c->step, j);
-
-			x[j] += d;
-			for (size_t i = 0; i < c->problem.n; i++)
-				c->left[i] += d * c->slopes[j * c->problem.n + i];
-		}
+		for (size_t j = 0; j < N; j++)
+			x[j] += gsl_vector_get(c->step, j);
+		gsl_blas_dgemv(CblasTrans, 1, &c->all_slopes.matrix, c->step, 1,
+			       &c->all_left.vector);
 	}
 	return cost_of(c, x, c->left);
 }
 
-/* To the least near the start. */
+/* Towards the least near where it stands, by one set of slopes. */
 static void descend(struct calibrator *c)
 {
-	double x[N], before = INFINITY;
+	double x[N], gain = INFINITY;
 
 	find_errors(c, c->x, 1, c->r);
 	c->cost = cost_of(c, c->x, c->r);
-	for (int k = 0; k < N_SLOPES && c->cost < before - GAIN; k++) {
-		double gain = INFINITY;
+	find_slopes(c);
+	for (int s = 0; s < N_STEPS && fabs(gain) > GAIN; s++) {
+		double cost;
 
-		before = c->cost;
-		find_slopes(c);
-		for (int s = 0; s < N_STEPS && fabs(gain) > GAIN; s++) {
-			double cost;
-
-			memcpy(x, c->x, sizeof(x));
-			solve_linear(c, c->r, x);
-			find_errors(c, x, 1, c->trial);
-			cost = cost_of(c, x, c->trial);
-			mend_slopes(c, x, c->trial);
-			gain = c->cost - cost;
-			if (!(gain > 0))
-				continue;
-			memcpy(c->x, x, sizeof(x));
-			memcpy(c->r, c->trial, c->problem.n * sizeof(*c->r));
-			c->cost = cost;
-		}
+		memcpy(x, c->x, sizeof(x));
+		solve_linear(c, c->r, x);
+		find_errors(c, x, 1, c->trial);
+		cost = cost_of(c, x, c->trial);
+		mend_slopes(c, x, c->trial);
+		gain = c->cost - cost;
+		if (!(gain > 0))
+			continue;
+		memcpy(c->x, x, sizeof(x));
+		memcpy(c->r, c->trial, c->problem.n * sizeof(*c->r));
+		c->cost = cost;
 	}
 }
 
-/* Time of the host that nothing waits for has no slope: the search begins once more where a layer's is ten times as long. */
+static void take_arrays(struct calibrator *c)
+{
+	c->r = sc_arena_calloc(c->set.arena, c->problem.n * (2 * N + 2), sizeof(*c->r));
+	c->left = c->r + c->problem.n;
+	c->slopes = c->left + c->problem.n;
+	c->trial = c->slopes + c->problem.n * N;
+	c->all_slopes = gsl_matrix_view_array(c->slopes, N, c->problem.n);
+	c->all_left = gsl_vector_view_array(c->left, c->problem.n);
+}
+
+/* Time of the host that nothing waits for has no slope: the search begins once more where a layer's is ten times as long,
+ * and goes on from the better end. */
 static void look_far(struct calibrator *c)
 {
-	const double cost = c->cost;
-	double before[N];
+	const struct calibrator near = *c;
 	size_t j = 0;
 
 	while (strcmp(NUMBERS[j].key, "host_layer_us") != 0)
 		j++;
-	memcpy(before, c->x, sizeof(before));
+	take_arrays(c);
 	memset(c->x, 0, sizeof(c->x));
 	c->x[j] = FAR;
 	descend(c);
-	if (c->cost < cost)
-		return;
-	memcpy(c->x, before, sizeof(before));
+	if (!(c->cost < near.cost))
+		*c = near;
 	descend(c);
 }
 
 double sc_calibration_band_ln(double start_ln, double rms_ln, size_t k)
 {
 	const double start = LEVELLED * start_ln / SC_Z_CENTRAL_80;
-	const double own = k < SC_CALIBRATE_CROSS ? IN_SAMPLE * rms_ln : rms_ln;
 	const double n = (double)k;
 
 	return SC_Z_CENTRAL_80 *
-	       sqrt((PRIOR_RUNS * start * start + n * own * own) / (PRIOR_RUNS + n));
+	       sqrt((PRIOR_RUNS * start * start + n * rms_ln * rms_ln) / (PRIOR_RUNS + n));
 }
 
 /* Each fitted row's error without itself, by how much it draws the fit to it: its leverage (Allen 1974, PRESS). */
@@ -238,13 +235,12 @@ static void hold_out(struct calibrator *c, struct sc_fit *fit)
 
 	for (size_t i = 0; i < n; i++) {
 		struct sc_fit_point *point = &fit->points[c->problem.rows[i] - c->set.rows];
-		double leverage = 0;
+		gsl_vector_view slopes = gsl_matrix_column(&c->all_slopes.matrix, i);
+		double leverage;
 
-		for (size_t j = 0; j < N; j++)
-			gsl_vector_set(c->step, j, c->slopes[j * n + i]);
+		gsl_vector_memcpy(c->step, &slopes.vector);
 		gsl_linalg_cholesky_svx(c->normal, c->step);
-		for (size_t j = 0; j < N; j++)
-			leverage += c->slopes[j * n + i] * gsl_vector_get(c->step, j);
+		gsl_blas_ddot(&slopes.vector, c->step, &leverage);
 		leverage /= CAUCHY * CAUCHY + c->r[i] * c->r[i];
 		point->held_out_us =
 			point->measured_us * exp(c->r[i] / (1 - fmin(leverage, MOST_LEVERAGE)));
@@ -345,10 +341,7 @@ static void calibrate(struct calibrator *c, struct sc_calibration *out)
 	double *r = sc_arena_calloc(arena, n_all, sizeof(*r));
 
 	c->problem = (struct sc_fit_problem){.model = &c->set, .rows = rows, .n = n};
-	c->r = sc_arena_calloc(arena, n * (2 * N + 2), sizeof(*c->r));
-	c->left = c->r + n;
-	c->slopes = c->left + n;
-	c->trial = c->slopes + n * N;
+	take_arrays(c);
 	c->normal = gsl_matrix_alloc(N, N);
 	c->step = gsl_vector_alloc(N);
 	bind_keys(c);
@@ -377,8 +370,13 @@ static void calibrate(struct calibrator *c, struct sc_calibration *out)
 	take_numbers(c, out);
 	c->problem.n = sc_fit_pick(c->set.rows, n_all, SC_FIT_ALL, n_all, rows);
 	find_errors(c, c->x, 1, r);
-	for (size_t i = 0; i < n_all; i++)
-		fit->points[i].in_sample_us = fit->points[i].measured_us * exp(r[i]);
+	for (size_t i = 0; i < n_all; i++) {
+		struct sc_fit_point *point = &fit->points[i];
+
+		point->in_sample_us = point->measured_us * exp(r[i]);
+		if (n_all >= SC_CALIBRATE_CROSS && isnan(point->held_out_us))
+			point->held_out_us = point->in_sample_us; /* it was not fitted */
+	}
 	sc_fit_score(NULL, 0, arena, fit);
 	find_band(c, out);
 	gsl_matrix_free(c->normal);
