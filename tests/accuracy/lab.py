@@ -156,8 +156,8 @@ class Lab:
     def scan(self, i):
         """Errors of a level's rows at numbers around what is shipped; a rate may be 2 at most, a share of links 1."""
         level = self.levels[i]
-        most = 2 if re.search("power_eff|attention_eff|tf32", level["key"]) else 1 if "eff" in level["key"] else math.inf
-        low, high = math.log(level["value"] / SPAN), math.log(min(level["value"] * SPAN, most))
+        level["most"] = 2 if re.search("power_eff|attention_eff|tf32", level["key"]) else 1 if "eff" in level["key"] else math.inf
+        low, high = math.log(level["value"] / SPAN), math.log(min(level["value"] * SPAN, level["most"]))
         level["numbers"] = [math.exp(low + (high - low) * k / SCAN) for k in range(SCAN + 1)]
         said = [self.at(i, number, level["cases"]) for number in level["numbers"]]
         level["costs"] = {}  # by case, at each number and FINE parts of the way to the next; errors between two lie on a straight line
@@ -184,7 +184,7 @@ class Lab:
             if not own:
                 continue
             fit = level["asked"] * self.asked(i, own) / self.asked(i) if rest else level["trend"]
-            number = ruled(fit, level["trend"], *self.support(i, rest))
+            number = min(ruled(fit, level["trend"], *self.support(i, rest)), level["most"])
             if abs(number / level["value"] - 1) > 1e-3:
                 numbers[i] = number
         return numbers
