@@ -56,8 +56,9 @@ static const struct {
 	{"schema: stepcast/1\nsm_count: 0\n",
 	 "devices/bad.yaml:2:11: error: sm_count: 0 is out of range; expected 1 to 4096"},
 	{"schema: stepcast/1\n",
-	 "devices/bad.yaml: error: missing key \"sm_count\"; give it here or in "
-	 "the file of defaults"},
+	 "devices/bad.yaml: error: missing keys \"sm_count\", \"boost_mhz\", \"peak_tflops.fp32\", "
+	 "\"hbm_gib\", \"hbm_gbps\", \"l2_mib\", \"pcie_gbps\", \"copy_engines\" and 35 more; give them "
+	 "here or in the file of defaults"},
 	{"schema: stepcast/1\ndefaults: devices/bad.yaml\n",
 	 "devices/bad.yaml:2:11: error: defaults: expected the name of one file, at most 8 deep"},
 	{"schema: stepcast/1\ndefaults: devices/test-gpu.yaml\ngemm: {eff_max: 2}\n",
@@ -99,9 +100,12 @@ TEST(a_missing_coefficient_is_told)
 		"peak_tflops: {fp32: 1}\nhbm_gib: 1\nhbm_gbps: 1\nl2_mib: 1\npcie_gbps: 1\n"
 		"copy_engines: 1\ntdp_w: 1\ngemm: {eff_max: 1}\n");
 	ck_assert_int_ne(load("less", &device), 0);
-	ck_assert_str_eq(message(),
-			 "devices/less.yaml: error: missing key \"gemm.eff_simt\"; give it "
-			 "here or in the file of defaults");
+	ck_assert_str_eq(
+		message(),
+		"devices/less.yaml: error: missing keys \"gemm.eff_simt\", \"gemm.tile_half\", "
+		"\"gemm.k_half\", \"gemm.k_half_batched\", \"gemm.wave_frac\", \"gemm.hbm_eff\", "
+		"\"gemm.fixed_us\", \"gemm.misaligned_eff\" and 25 more; give them here or in "
+		"the file of defaults");
 }
 
 TEST(every_shipped_device_loads)
@@ -147,9 +151,11 @@ TEST(software_is_checked_like_devices)
 	memset(&err, 0, sizeof(err));
 	write_file("software/thin.yaml", "schema: stepcast/1\ngrad_sync: overlap\n");
 	ck_assert_int_ne(sc_software_load("thin", &arena, &software, &err), 0);
-	ck_assert_str_eq(message(),
-			 "software/thin.yaml: error: missing key \"bucket_mib\"; give it here "
-			 "or in the file of defaults");
+	ck_assert_str_eq(
+		message(),
+		"software/thin.yaml: error: missing keys \"bucket_mib\", \"gathers_per_layer\", "
+		"\"host_op_us\", \"host_layer_us\", \"host_micro_batch_us\", \"host_step_us\", "
+		"\"comm_host_us\", \"reserve_gib\"; give them here or in the file of defaults");
 	memset(&err, 0, sizeof(err));
 	write_file("software/other.yaml",
 		   "schema: stepcast/1\ndefaults: software/default.yaml\nid: another\n");
