@@ -212,6 +212,11 @@ int sc_config_resolve_pattern(const struct sc_resolver *res)
 				       "model.full_attention_every beside %s: say it there, by "
 				       "full_attn, or remove one of them",
 				       path);
+	if (pattern.apart && (model->dense_layers > 0 || model->experts_every > 1))
+		return sc_resolve_fail(res, SC_ECONFLICT, path,
+				       "%s says by moe and mlp which layers have experts: remove "
+				       "model.dense_layers and model.experts_every",
+				       path);
 	if (!number_kinds(model, &pattern))
 		return sc_resolve_fail(res, SC_ELIMIT, path, "%s has more than %d kinds of layers",
 				       path, SC_N_LAYER_KINDS);
