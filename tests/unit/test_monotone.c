@@ -166,6 +166,7 @@ static const struct {
 	{"link_gbps", "dlrm-dcnv2", 0.027},
 	{"hbm_gbps", "dlrm-dcnv2", 0.007},
 	{"hbm_gbps", "llama3-70b-nemo", 0.0015},
+	{"hbm_gbps", "mpt-7b-h100", 0.003}, /* gathers that kernels slow, of sharded layers */
 	{"link_gbps", "mlperf-bert-b200", 0.0015},
 };
 enum { N_EXCEPTIONS = sizeof(EXCEPTIONS) / sizeof(EXCEPTIONS[0]) };
