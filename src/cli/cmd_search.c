@@ -9,6 +9,7 @@
 #include "core/config/config.h"
 #include "lib/options.h"
 #include "lib/predict_run.h"
+#include "report/config_export.h"
 #include "report/config_show.h"
 #include "study/search/split_search.h"
 
@@ -268,6 +269,8 @@ static int run_args(void *into, struct sc_cli_call *call, struct sc_err *err)
 			err, SC_EUSAGE,
 			"--to prints behind the text, not beside --json; config export takes "
 			"what -o writes");
+	if (rc == 0 && args->to && sc_export_target(args->to, err) < 0)
+		rc = -(int)SC_EUSAGE;
 	if (rc == 0)
 		rc = list_chosen(args, call->arena, &search, err);
 	if (rc == 0)

@@ -160,7 +160,9 @@ static bool begin(const struct sc_line *line, void *into, struct sc_arena *arena
 	struct sc_strbuf help = {0};
 
 	memcpy(into, &sc_common_defaults, sizeof(sc_common_defaults));
-	if (sc_options_parse(line, into, arena, &err) || check_outputs(command, into, &err)) {
+	/* Only the first of several processes writes. */
+	if (sc_options_parse(line, into, arena, &err) ||
+	    (!sc_ranks_helps(line->ranks) && check_outputs(command, into, &err))) {
 		*exit_code = err.code == SC_EUSAGE ? usage_error(command, &err) : sc_cli_fail(&err);
 		return false;
 	}

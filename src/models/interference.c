@@ -401,6 +401,7 @@ static void take_channels(const struct sc_transfer *transfer, struct sc_cost *co
 		return;
 	sc_interfere_keep_sms(transfer, transfer->channels, cost);
 	cost->demand[SC_RES_SM] = fmin(SC_COLLECTIVE_MOST_SMS, transfer->channels / all);
+	find_beside(transfer, cost);
 }
 
 void sc_interfere_collective(const struct sc_transfer *transfer, double sms, double given_us,

@@ -155,7 +155,8 @@ static void conv_time(const struct sc_device *device, const struct sc_op *op,
 	const struct convolution *c = &CONVOLUTIONS[s->kernel];
 	const double n = s->n_kernels > 1 ? s->n_kernels : 1;
 	const double rows = s->batch * s->channels;
-	const double old = sc_kernel_capability(device) < ADA ? OLD_BLOCK_FACTOR : 1;
+	const bool is_old = device->cuda_capability > 0 && sc_kernel_capability(device) < ADA;
+	const double old = is_old ? OLD_BLOCK_FACTOR : 1;
 	const double again = c->tile_tokens > 1 ? (s->width - 1) / c->tile_tokens : 0;
 	const double bytes = rows * s->seq * sc_dtype_bytes(op->dtype) *
 			     (c->element_moves + (s->backward ? 1 : 0) + again);

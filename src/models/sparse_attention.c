@@ -65,7 +65,8 @@ static void sparse_time(const struct sc_device *device, const struct sc_op *op,
 	const struct sparse_coef *c = &COEFS[s->kind][s->cached];
 	const double peak = fmax(device->peak_tflops[op->dtype], device->peak_tflops[SC_FP32]);
 	const double fastest = fmax(peak, device->peak_tflops[SC_FP8]); /* of scores */
-	const double core = sc_kernel_capability(device) < HOPPER ? c->core_old : c->core;
+	const bool is_old = device->cuda_capability > 0 && sc_kernel_capability(device) < HOPPER;
+	const double core = is_old ? c->core_old : c->core;
 	const double pairs = sc_sparse_pairs(s), flop = 2 * pairs * s->heads * s->dims;
 	/* backward: again, and their gradients */
 	const double entries = pairs * s->entry_bytes * (s->backward ? 2 : 1);

@@ -117,7 +117,8 @@ static double kernel_speed(const struct sc_block_env *env, const struct sc_op *o
 	double eff = op->kind == SC_OP_ATTENTION ? env->attention_eff : 1;
 
 	if (cost->owner_frac[SC_OWN_COMPUTE] > 0)
-		return eff * (op->kind == SC_OP_GEMM || op->kind == SC_OP_ATTENTION
+		return eff * (op->kind == SC_OP_GEMM || op->kind == SC_OP_ATTENTION ||
+					      op->kind == SC_OP_SCAN
 				      ? env->gemm_speed
 				      : 1 / env->software->level);
 	return eff * env->hbm_speed;
@@ -449,7 +450,8 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 	if (comm->most_sms > 0)
 		keep_to_sms(&transfer, comm->most_sms, &step.cost);
 	say_comm(shape, &step.cost);
-	fold_nics(env, peers, &step.cost);
+	if (!(comm->node_bytes > 0 && span.n_nodes > 1)) /* whose phases are folded */
+		fold_nics(env, peers, &step.cost);
 	/* Tensor-parallel collectives come several a layer, and each waits for the host that is last. That is seldom the
 	 * same one, so what each adds counts for all: a rank's own CPU time grows with the other ranks of its group. Groups of more
 	 * than eight were not measured, and count as eight. */

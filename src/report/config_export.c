@@ -293,16 +293,9 @@ static void list_values(const struct sc_request *request, struct sc_arena *arena
 /* What no program is told: the machine, which software it is, and what only we ask. */
 static bool is_ours_alone(const char *line)
 {
-	static const char *const names[] = {"schema",
-					    "notes",
-					    "measured_ms",
-					    "cluster.",
-					    "training.software",
-					    "c3.",
-					    "sharding.",
-					    "parallel.stage_layers",
-					    "parallel.order",
-					    "model.file"};
+	static const char *const names[] = {
+		"schema", "notes",     "measured_ms",    "cluster.",  "training.software",
+		"c3.",    "sharding.", "parallel.order", "model.file"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strncmp(line, names[i], strlen(names[i])) == 0)
@@ -310,19 +303,28 @@ static bool is_ours_alone(const char *line)
 	return false;
 }
 
-static void compare(const struct sc_request *asked, const struct sc_request *back,
-		    struct sc_arena *arena, struct sc_strbuf *unsaid)
+/* Megatron's layout says the layers of each stage; latent attention makes one family of two names. */
+static bool is_said_otherwise(const struct export *e, const char *line)
 {
+	return (e->target == 0 && strncmp(line, "parallel.stage_layers", 21) == 0) ||
+	       (sc_model_is_mla(&e->request->config.model) &&
+		strncmp(line, "model.family", 12) == 0);
+}
+
+static void compare(const struct export *e, const struct sc_request *back, struct sc_strbuf *unsaid)
+{
+	struct sc_arena *arena = e->arena;
 	struct sc_strbuf a = {0}, b = {0};
 	char *line, *rest;
 
-	list_values(asked, arena, &a);
+	list_values(e->request, arena, &a);
 	list_values(back, arena, &b);
 	for (line = strtok_r(sc_arena_strdup(arena, sc_strbuf_get(&a)), "\n", &rest); line;
 	     line = strtok_r(NULL, "\n", &rest)) {
 		const char *same = sc_arena_printf(arena, "\n%s\n", line);
 
-		if (is_ours_alone(line) || strstr(sc_strbuf_get(&b), same) ||
+		if (is_ours_alone(line) || is_said_otherwise(e, line) ||
+		    strstr(sc_strbuf_get(&b), same) ||
 		    strncmp(sc_strbuf_get(&b), same + 1, strlen(same + 1)) == 0)
 			continue;
 		sc_strbuf_printf(unsaid, "%s%s", unsaid->n ? "\n" : "", line);
@@ -341,6 +343,10 @@ static int read_back(const struct export *e, struct sc_catalog *catalog, struct 
 	struct sc_config config;
 	int rc = sc_foreign_add(&lines, &text, err);
 
+	if (asked->gpus % node_gpus(asked))
+		sc_strbuf_printf(unsaid, "gpus: %" PRId64 ", which are no whole nodes",
+				 asked->gpus);
+
 	if (rc == 0)
 		rc = sc_foreign_finish(&lines, err);
 	if (rc == 0)
@@ -352,7 +358,8 @@ static int read_back(const struct export *e, struct sc_catalog *catalog, struct 
 		if (config.gpus <= 0)
 			config.gpus = asked->gpus;
 		if (config.model.layers <= 0) {
-			sc_strbuf_append(unsaid, "model, which its own file describes");
+			sc_strbuf_printf(unsaid, "%smodel, which its own file describes",
+					 unsaid->n ? "\n" : "");
 			config.model = asked->model;
 		}
 		rc = sc_config_resolve(&config, catalog, text.file, back, err);
@@ -361,8 +368,17 @@ static int read_back(const struct export *e, struct sc_catalog *catalog, struct 
 		sc_err_prefix(err, "%s cannot be told this: what was written is not read back",
 			      sc_export_targets[e->target]);
 	else
-		compare(e->request, back, e->arena, unsaid);
+		compare(e, back, unsaid);
 	return rc;
+}
+
+int sc_export_target(const char *name, struct sc_err *err)
+{
+	for (int i = 0; sc_export_targets[i]; i++)
+		if (strcmp(sc_export_targets[i], name) == 0)
+			return i;
+	return sc_err_set(err, SC_EUSAGE,
+			  "--to: expected megatron, torchtitan or deepspeed, got \"%.64s\"", name);
 }
 
 int sc_config_export(const struct sc_request *request, const char *target,
@@ -372,19 +388,20 @@ int sc_config_export(const struct sc_request *request, const char *target,
 	const char *unknown = NULL;
 	struct export e = {.request = request, .arena = arena, .out = out, .unknown = &unknown};
 	struct sc_foreign_lines lines = {.arena = arena};
+	const struct sc_model *model = &request->config.model;
 	const struct sc_foreign_table *table;
 	const struct sc_yaml *list;
 	int rc;
 
-	while (sc_export_targets[e.target] && strcmp(sc_export_targets[e.target], target) != 0)
-		e.target++;
-	if (!sc_export_targets[e.target])
-		return sc_err_set(err, SC_EUSAGE,
-				  "--to: expected megatron, torchtitan or deepspeed, got \"%.64s\"",
-				  target);
-	if (!sc_model_is_transformer(&request->config.model))
-		return sc_err_set(err, SC_EUNSUPPORTED, "--to %s: it trains Transformers alone",
-				  target);
+	e.target = sc_export_target(target, err);
+	if (e.target < 0)
+		return e.target;
+	if (!sc_model_is_transformer(model) || model->layers_pattern)
+		return sc_err_set(
+			err, SC_EUNSUPPORTED, "--to %s: %s", target,
+			model->layers_pattern
+				? "layers of several kinds (model.layers_pattern) are not written"
+				: "it trains Transformers alone");
 	rc = sc_foreign_table_get(&lines, target, &table, err);
 	if (rc)
 		return rc;

@@ -1,6 +1,8 @@
 /* model.layers_pattern: which layers a text says, and what models of several kinds cost by an independent count. */
 #include <math.h>
 
+#include "base/units.h"
+#include "predict/predict.h"
 #include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_ops.h"
 #include "random_config.h"
@@ -19,6 +21,7 @@ static const struct {
 	 "(linear_attention,linear_attention,linear_attention,full_attention)*2", 8},
 	{"E*E*-", "moe,attn,moe,attn,mlp", 5},
 	{"((attn))", "attention", 1},
+	{"(3*gdn,1*attn)*1", "[gdn,gdn,gdn,attn]", 4},
 };
 
 FIXTURE(requests_begin, requests_end)
@@ -191,4 +194,33 @@ TEST(linear_layers_grow_with_the_sequence_once)
 				      last_ms);
 		last_ms = ms;
 	}
+}
+
+/* Sharded weights are gathered a layer at a time, and the largest has to fit, however few there are of it. */
+TEST(gathered_layers_fit_the_largest)
+{
+	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
+	struct sc_predict_opts opts;
+	struct sc_err err = {0};
+	struct sc_config cfg;
+	struct sc_request *req;
+	double most = 0;
+
+	sc_config_init(&cfg);
+	set_all(&cfg, "model=models/nemotron-3-nano-30b-a3b.yaml cluster.gpu=h100-sxm-80gb gpus=64 "
+		      "training.software=torchtitan training.global_batch=64 "
+		      "training.precision=bf16 parallel.sharding=fsdp");
+	req = resolve_config(&cfg);
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++) {
+		struct sc_params layer;
+
+		if (!(sc_model_count(&req->config.model, 0, req->config.model.layers).of[kind] > 0))
+			continue;
+		sc_transformer_layer_params(req, kind, &layer);
+		most = fmax(most, layer.dense + layer.expert);
+	}
+	sc_predict_opts_init(&opts);
+	ck_assert_int_eq(sc_predict(predictor, req, &opts, out, &err), 0);
+	ck_assert_double_ge(out->memory.buffers_gib * SC_BYTES_PER_GIB,
+			    most * sc_dtype_bytes(SC_BF16));
 }

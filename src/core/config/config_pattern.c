@@ -127,6 +127,7 @@ static int read_list(struct reader *r)
 int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *err)
 {
 	struct reader r = {.text = text, .at = text, .out = out, .err = err};
+	const bool is_list = take(&r, '['); /* as --set gives it */
 	int rc = 0;
 
 	*out = (struct sc_pattern){.n = 0};
@@ -135,6 +136,8 @@ int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *er
 			rc = read_word(&r, 1);
 	else
 		rc = read_list(&r);
+	if (rc == 0 && is_list && !take(&r, ']'))
+		rc = wrong(&r, "expected \",\" or \"]\"");
 	if (rc == 0 && *r.at)
 		rc = wrong(&r, "expected \",\", \"*\" or the end");
 	return rc;
@@ -255,21 +258,48 @@ static int check_linear(const struct sc_resolver *res, int mixer, bool used)
 			"%s: value_heads %" PRId64 " split over key_heads %" PRId64
 			", and these over parallel.tp %" PRId64 "; choose numbers that divide",
 			path, of->value_heads, of->key_heads, par->tp);
-	if (par->cp > 1 || !sc_family_traits(model->family)->causal)
+	if (par->cp > 1)
+		return sc_resolve_fail(res, SC_EUNSUPPORTED, "parallel.cp",
+				       "parallel.cp %" PRId64
+				       ": layers of %s carry a state along the sequence, which is "
+				       "modelled on one rank; set 1",
+				       par->cp, name);
+	if (!sc_family_traits(model->family)->causal)
 		return sc_resolve_fail(
-			res, SC_EUNSUPPORTED, par->cp > 1 ? "parallel.cp" : "model.family",
-			"layers of %s carry a state along the sequence, one way and on one "
-			"rank: neither parallel.cp %" PRId64
-			" above 1 nor family %s, if it reads both ways, is modelled",
-			name, par->cp, sc_family_name(model->family));
+			res, SC_EUNSUPPORTED, "model.family",
+			"family %s reads both ways, and layers of %s carry a state one "
+			"way; choose another",
+			sc_family_name(model->family), name);
 	return 0;
+}
+
+/* Keys of what no layer of the pattern has. */
+static void warn_of_idle(const struct sc_resolver *res, const bool used[SC_N_MIXERS],
+			 bool has_experts)
+{
+	const struct sc_model *model = &res->request->config.model;
+	const struct {
+		const char *key;
+		bool idle;
+	} keys[] = {
+		{"model.experts", sc_model_is_moe(model) && !has_experts},
+		{"model.attention_gate",
+		 model->attention_gate > 0 && !used[SC_MIX_ATTENTION] && !used[SC_MIX_FULL]},
+		{"model.sliding_window", model->sliding_window > 0 && !used[SC_MIX_ATTENTION]},
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (keys[i].idle)
+			sc_warn(&res->request->warnings,
+				"%s has no effect: model.layers_pattern has no such layer",
+				keys[i].key);
 }
 
 int sc_config_check_pattern(const struct sc_resolver *res)
 {
 	const struct sc_request *req = res->request;
 	const struct sc_model *model = &req->config.model;
-	bool used[SC_N_MIXERS] = {false}, plain = model->attention_gate <= 0;
+	bool used[SC_N_MIXERS] = {false}, plain = model->attention_gate <= 0, has_experts = false;
 	int rc = 0;
 
 	if (model->attention_gate > 0 && sc_model_is_mla(model))
@@ -280,6 +310,7 @@ int sc_config_check_pattern(const struct sc_resolver *res)
 		const struct sc_layer_kind kind = model->kinds[model->kind_of[i]];
 
 		used[kind.mixer] = true;
+		has_experts = has_experts || kind.feed == SC_FEED_EXPERTS;
 		plain = plain && kind.mixer < SC_MIX_FIRST_LINEAR && kind.mixer != SC_MIX_NONE &&
 			kind.feed != SC_FEED_NONE;
 		if (kind.feed == SC_FEED_EXPERTS && !sc_model_is_moe(model))
@@ -300,6 +331,8 @@ int sc_config_check_pattern(const struct sc_resolver *res)
 		return sc_resolve_fail(res, SC_EUNSUPPORTED, "model.mtp_layers",
 				       "model.mtp_layers: layers of several tokens are as the last "
 				       "of model.layers_pattern, which has no mixer; set 0");
+	if (model->layers_pattern)
+		warn_of_idle(res, used, has_experts);
 	for (int mixer = SC_MIX_FIRST_LINEAR; mixer < SC_N_MIXERS && rc == 0; mixer++)
 		rc = check_linear(res, mixer, used[mixer]);
 	return rc;

@@ -47,8 +47,13 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 
 	for (int kind = SC_N_LAYER_KINDS - 1; kind >= 0; kind--) {
 		held.layers.of[kind] = parts.layers.of[kind] * in_flight;
-		if (parts.layers.of[kind] > 0)
-			shape.layer_params = tf->layer[kind].dense + tf->layer[kind].expert;
+		if (parts.layers.of[kind] > 0) {
+			double params = tf->layer[kind].dense + tf->layer[kind].expert;
+
+			shape.layer_params = request->config.model.layers_pattern
+						     ? fmax(shape.layer_params, params)
+						     : params;
+		}
 	}
 	shape.activation_bytes = sc_activation_bytes(request, &held, &shape.off_bytes);
 	sc_memory_estimate(request, &shape, out);

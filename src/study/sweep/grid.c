@@ -5,6 +5,12 @@
 
 enum { MAX_GRID_CASES = 10 * 1000 * 1000, MAX_GRID_AXES = 64 };
 
+/* Lists and patterns of layers have commas of their own. */
+static int bracket(char c)
+{
+	return (c == '[' || c == '(') - (c == ']' || c == ')');
+}
+
 static int split_values(struct sc_axis *axis, const char *text, struct sc_arena *arena,
 			struct sc_err *err)
 {
@@ -14,13 +20,13 @@ static int split_values(struct sc_axis *axis, const char *text, struct sc_arena 
 
 	axis->n = 1;
 	for (const char *at = text; *at; at++) {
-		depth += (*at == '[') - (*at == ']');
+		depth += bracket(*at);
 		axis->n += *at == ',' && depth == 0;
 	}
 	depth = 0;
 	axis->values = sc_arena_calloc(arena, axis->n, sizeof(*axis->values));
 	for (;; text++) {
-		depth += (*text == '[') - (*text == ']');
+		depth += bracket(*text);
 		if (*text && (*text != ',' || depth != 0))
 			continue;
 		if (text == begin)
