@@ -28,7 +28,7 @@ void sc_ranks_end(struct sc_ranks *ranks);
 int sc_ranks_agree(struct sc_ranks *ranks, uint64_t same, struct sc_err *err);
 /* All get rank 0's bytes; without any, there is no more work of what was agreed on. False: the ranks are over. */
 bool sc_ranks_share(struct sc_ranks *ranks, struct sc_strbuf *bytes);
-/* Of the items that were shared last, the first of n that no other takes; it may be past the end. */
+/* The first of n items, shared last, that no other takes; it may be past the end. */
 size_t sc_ranks_take(struct sc_ranks *ranks, size_t n);
 /* Rank 0 gets the bytes of all, one rank's after the other's, less than 2 GiB. False: the ranks are over. */
 bool sc_ranks_gather(struct sc_ranks *ranks, struct sc_strbuf *bytes);

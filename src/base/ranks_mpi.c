@@ -18,9 +18,9 @@ struct sc_ranks_mpi {
 	int64_t n_asked, answer; /* n_asked 0: nothing is asked for */
 	int *n_bytes, *at;       /* what a gather gets of each rank */
 };
-/* What rank 0 shares in place of work, once there is none to come. */
+/* Rank 0 shares this in place of work, once there is none to come. */
 static const char OVER[] = "over";
-/* What a rank says before work is shared. */
+/* A rank says this before work is shared. */
 struct word {
 	uint64_t same;
 	struct sc_err why;

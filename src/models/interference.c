@@ -368,7 +368,7 @@ static double fewest_sms(const struct sc_transfer *t, const struct sc_cost *cost
 	return fmin(takes, fmax(1, moved_gbps(t, cost) / channel));
 }
 
-/* Of its rate between nodes, what its SMs move while kernels run. */
+/* A collective keeps so much of its rate between nodes as its SMs move while kernels run. */
 static void find_beside(const struct sc_transfer *t, struct sc_cost *cost)
 {
 	const double channels = cost->demand[SC_RES_SM] * (double)t->device->sm_count;

@@ -4,7 +4,7 @@
 
 #include "core/graph/op.h"
 
-/* Of the chunked algorithm, or of the recurrence; whole chunks. */
+/* FLOP of the chunked algorithm, or of the recurrence; whole chunks. */
 double sc_scan_flop(const struct sc_scan_shape *shape);
 
 #endif

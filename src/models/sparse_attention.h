@@ -6,7 +6,7 @@
 
 /* Pairs of a query and a key that attention multiplies, of one head. */
 double sc_sparse_pairs(const struct sc_sparse_shape *shape);
-/* Of attention and of the indexer's scores. */
+/* FLOP of attention and of the indexer's scores. */
 double sc_sparse_flop(const struct sc_sparse_shape *shape);
 
 #endif

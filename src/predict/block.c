@@ -248,7 +248,7 @@ void sc_block_share_nics(double peers, struct sc_cost *cost)
 			cost->demand[r] /= load;
 }
 
-/* Of `peers` ranks of a node that exchange over its NICs together: each of the node's ranks of the stage has an equal
+/* The share of one of `peers` ranks of a node that exchange over its NICs together: each of the node's ranks of the stage has an equal
  * part of what they load, which is what a data-parallel collective finds of them beside it. */
 static void fold_nics(const struct sc_block_env *env, double peers, struct sc_cost *cost)
 {

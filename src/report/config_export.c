@@ -84,7 +84,7 @@ static int64_t node_gpus(const struct sc_config *c)
 	return n > 0 && n < c->gpus ? n : c->gpus;
 }
 
-/* What follows from several keys of ours. */
+/* A value that follows from several keys of ours. */
 static const char *computed(const struct export *e, const char *name)
 {
 	const struct sc_config *c = &e->request->config;
@@ -290,7 +290,7 @@ static void list_values(const struct sc_request *request, struct sc_arena *arena
 	sc_strbuf_release(&shown);
 }
 
-/* What no program is told: the machine, which software it is, and what only we ask. */
+/* No program is told these: the machine, which software it is, and what only we ask. */
 static bool is_ours_alone(const char *line)
 {
 	static const char *const names[] = {

@@ -358,7 +358,7 @@ LOOP_TEST(bytes_of_all_axes_fit_the_nics, N_RANDOM / N_AT_ONCE)
 	}
 }
 
-/* What kernels leave of a collective between nodes is no more than all. A step is shorter for it only by what a slower
+/* Kernels leave no more of a collective between nodes than all. A step is shorter for it only by what a slower
  * collective leaves kernels of the path to memory, 3 % at most in the first 2,000 configs. */
 LOOP_TEST(kernels_never_speed_collectives, N_RANDOM / N_AT_ONCE)
 {

@@ -10,7 +10,7 @@
 
 enum { N_RANDOM = 400, N_AT_ONCE = 100 };
 
-/* Of these the second says the same layers as the first. */
+/* The second says the same layers as the first. */
 static const struct {
 	const char *one, *same;
 	int layers;

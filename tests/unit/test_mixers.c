@@ -208,7 +208,7 @@ TEST(flop_are_those_of_the_products)
 	}
 }
 
-/* Where a kernel fills the GPU many times over. */
+/* Sizes at which a kernel fills the GPU many times over. */
 TEST(twice_the_sequences_take_twice_as_long)
 {
 	struct sc_rng rng;

@@ -166,7 +166,7 @@ struct sc_cluster {
 	struct sc_torus torus;
 	struct sc_algorithm_refs algorithms;
 };
-/* What mixes a layer's tokens: nothing; attention, with the model's window or without; linear attention. */
+/* A layer's tokens are mixed by: nothing; attention, with the model's window or without; linear attention. */
 enum sc_mixer {
 	SC_MIX_NONE,
 	SC_MIX_ATTENTION,
@@ -217,7 +217,7 @@ struct sc_model {
 			struct sc_linear_mixer gdn, mamba2;
 		};
 	};
-	/* What the pattern says, resolved: kind 0 is the one of most layers. */
+	/* The pattern, resolved: kind 0 is the one of most layers. */
 	struct sc_layer_kind kinds[SC_N_LAYER_KINDS];
 	uint8_t kind_of[SC_MAX_PATTERN];
 	/* DLRM. Layer widths without the input's; top_mlp ends in the one logit. */

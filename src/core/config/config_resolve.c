@@ -389,7 +389,7 @@ static int resolve_parallel(const struct sc_resolver *res)
 		par->tp_overlap = false;
 	if (par->schedule != SC_SCHED_AUTO && sc_habit_taken(req, "parallel.auto_among"))
 		par->auto_among = SC_NOT_GIVEN;
-	/* What a request says of its stages is more than a habit of balancing them. */
+	/* A request's own word on its stages is more than a habit of balancing them. */
 	if (sc_habit_taken(req, "parallel.stage_layers") &&
 	    (par->layout || par->count_embedding || par->count_loss))
 		par->stage_layers.n = 0;

@@ -103,7 +103,7 @@ struct sc_interference_coef {
 	/* Shares of the path to memory (crossbar and caches) that a kernel, a collective on SMs and a copy engine's
 	 * transfer load at full speed: above 1 together they slow each other. */
 	double path_compute, path_comm, path_copy;
-	/* What one SM of a collective between nodes moves at most while kernels run: its copies wait for a memory with
+	/* One SM of a collective between nodes moves so much at most while kernels run: its copies wait for a memory with
 	 * more in flight. 0: as much as alone. */
 	double channel_gbps;
 	/* Of recordings: what a kernel takes longer, however short, beside a collective that moves or sums. */

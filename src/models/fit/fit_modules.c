@@ -316,7 +316,7 @@ static int read_experts(const struct sc_fit_table *t, struct sc_fit_row *out)
 
 /* ---- sparse attention ---- */
 
-/* What the modules of a model project, and choose. */
+/* The sizes that the modules of a model project to, and choose. */
 struct module_model {
 	double hidden, q_rank, nope, rope, value, index_heads, top_k;
 };

@@ -67,7 +67,7 @@ struct sc_fit_reader {
 	/* NULL: nothing beside (launches), or by fit_rows.c (collectives) */
 	int (*read)(const struct sc_fit_table *table, struct sc_fit_row *out);
 };
-/* Of linear and sparse attention, latent attention and experts (fit_modules.c). */
+/* Readers of linear, sparse and latent attention and of experts (fit_modules.c). */
 const struct sc_fit_reader *sc_fit_module_reader(enum sc_fit_kind kind);
 const struct sc_fit_reader *sc_fit_reader_of(const struct sc_fit_table *table);
 int sc_fit_table_init(const struct sc_fit_opts *opts, struct sc_arena *arena,

@@ -122,7 +122,7 @@ double sc_weight_inputs_frac(const struct sc_request *request, const struct sc_l
 	return kept > 0 ? inputs / kept : 0;
 }
 
-/* What a token takes of the first activation, in a mixture the experts'; of a mixer alone half its first product's. */
+/* A token takes this of the first activation, in a mixture the experts'; of a mixer alone half its first product's. */
 static double inner_width(const struct layer *l)
 {
 	double first = 0;

@@ -6,7 +6,7 @@
 
 #include "predict/transformer/transformer_priv.h"
 
-/* Of a token, in widths of its keys, of its values, and numbers of heads. */
+/* Sizes of a token: widths of its keys, of its values, and numbers of heads. */
 struct widths {
 	double keys, values, heads;
 };
@@ -41,7 +41,7 @@ static const struct mixer {
 						 .rule = SC_SCAN_DECAY},
 };
 
-/* Of one rank. */
+/* Sizes of one rank. */
 struct sizes {
 	const struct mixer *of;
 	double heads, d_k, d_v, keys, values, conv;

@@ -8,7 +8,7 @@
 #include "core/config/config_table.h"
 #include "study/sweep/sweep.h"
 
-/* What one thread needs. */
+/* One thread needs these. */
 struct worker {
 	struct sc_predictor *predictor;
 	struct sc_arena scratch; /* of one row */
@@ -16,7 +16,7 @@ struct worker {
 	struct sc_prediction prediction;
 	struct sc_request request;
 };
-/* What waits for its turn. */
+/* An outcome waits here for its turn. */
 struct order {
 	pthread_mutex_t lock;
 	size_t n, next;                /* rows; the first that is not taken */

@@ -22,7 +22,7 @@ struct row_head {
 	struct sc_outcome outcome;
 };
 
-/* Of the models and clusters that rows name. */
+/* The models and clusters that rows name. */
 static uint64_t hash_named(uint64_t h, const struct sc_sweep *sweep)
 {
 	struct sc_config_table table = {.csv = sweep->cases, .base = sweep->base};
@@ -41,7 +41,7 @@ static uint64_t hash_named(uint64_t h, const struct sc_sweep *sweep)
 	return h;
 }
 
-/* What must be alike in all ranks: the program, the base with its model and cluster, the cases. */
+/* These must be alike in all ranks: the program, the base with its model and cluster, the cases. */
 static uint64_t fingerprint(const struct sc_sweep *sweep)
 {
 	const struct sc_csv *cases = sweep->cases;
