@@ -246,7 +246,7 @@ TEST(search_is_not_worse_than_whole_tables)
 	sc_shard_problem_release(&problem);
 }
 
-/* Of the table of that name, forward, for each lookup, in us. */
+/* The forward time of the table of that name, for each lookup, in us. */
 static double lookup_us(const char *name)
 {
 	uint32_t t = 0;

@@ -135,7 +135,7 @@ LOOP_TEST(test_message, N_OF(CASES))
 
 #define SHARD_PLAN_RULES_ANY .rank = -1, .type = -1, .tier = -1
 
-/* Of t0 whole on rank 1, t1 whole on rank 1, t2 in rows on all four. */
+/* A plan: t0 whole on rank 1, t1 whole on rank 1, t2 in rows on all four. */
 struct rule_case {
 	struct sc_shard_constraint rule;
 	bool holds;

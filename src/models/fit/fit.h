@@ -160,7 +160,7 @@ struct sc_fit_guess {
 	const struct sc_err *bad; /* a cell that cannot be read; or NULL */
 	const char *warning;      /* may be NULL */
 };
-/* Of the rows `rows` of opts->table: `kind` of opts is read, and every row's own device. A row with a
+/* Guesses for the rows `rows` of opts->table: `kind` of opts is read, and every row's own device. A row with a
  * cell that cannot be read, or that no model is for, is skipped. */
 int sc_fit_guess_rows(const struct sc_fit_opts *opts, const size_t *rows, size_t n,
 		      struct sc_arena *arena, struct sc_fit_guess *out, struct sc_err *err);
