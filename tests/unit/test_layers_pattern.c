@@ -24,6 +24,16 @@ static const struct {
 	{"(3*gdn,1*attn)*1", "[gdn,gdn,gdn,attn]", 4},
 };
 
+/* A pattern, and with the layers behind it that a later token takes. */
+static const struct {
+	const char *pattern, *longer;
+	int layers, more_layers;
+} LATER[] = {
+	{"gdn,attn,moe,gdn", "gdn,attn,moe,gdn,attn,moe", 4, 6},
+	{"attn,moe,gdn,mlp", "attn,moe,gdn,mlp,attn,mlp", 4, 6},
+	{"(attn,gdn)*2", "attn,gdn,attn,gdn*2", 4, 5},
+};
+
 FIXTURE(requests_begin, requests_end)
 
 #define HYBRID                                                                                  \
@@ -60,6 +70,29 @@ LOOP_TEST(texts_say_the_same_layers, N_OF(SAME))
 	}
 	ck_assert_double_eq_tol(predict_request(&a, NULL)->iteration_ms,
 				predict_request(&b, NULL)->iteration_ms, 1e-9);
+}
+
+/* A layer of a later token: where sub-layers stand alone as two of them, else as the last; the head's part is the same. */
+LOOP_TEST(later_tokens_take_attention_and_its_feed_forward, N_OF(LATER))
+{
+	struct sc_request plain, longer, ahead;
+	double layer, head, two;
+	char text[256];
+
+	snprintf(text, sizeof(text), "model.layers=%d model.layers_pattern=%s", LATER[_i].layers,
+		 LATER[_i].pattern);
+	plain = hybrid(text);
+	strcat(text, " model.mtp_layers=2");
+	ahead = hybrid(text);
+	snprintf(text, sizeof(text), "model.layers=%d model.layers_pattern=%s",
+		 LATER[_i].more_layers, LATER[_i].longer);
+	longer = hybrid(text);
+	layer = sc_transformer_model_flop(&longer, NULL) - sc_transformer_model_flop(&plain, NULL);
+	head = 6 * 4096 * 2048 * (151936.0 + 2 * 2048);
+	two = sc_transformer_model_flop(&ahead, NULL) - sc_transformer_model_flop(&plain, NULL);
+	ck_assert_double_eq_tol(two / (2 * (layer + head)), 1, 1e-12);
+	ck_assert(predict_request(&ahead, NULL)->iteration_ms >
+		  predict_request(&longer, NULL)->iteration_ms);
 }
 
 /* The layers of a model without a pattern, said by one. */

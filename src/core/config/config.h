@@ -219,7 +219,7 @@ struct sc_model {
 	};
 	/* The pattern, resolved: kind 0 is the one of most layers. */
 	struct sc_layer_kind kinds[SC_N_LAYER_KINDS];
-	uint8_t kind_of[SC_MAX_PATTERN];
+	uint8_t kind_of[SC_MAX_PATTERN + 1]; /* the last behind all layers: those of later tokens */
 	/* DLRM. Layer widths without the input's; top_mlp ends in the one logit. */
 	int64_t dense_features;
 	struct sc_ints bottom_mlp, top_mlp;
@@ -506,7 +506,7 @@ struct sc_layer_counts {
 	double of[SC_N_LAYER_KINDS];
 };
 /* Counts the layers of each kind from `begin` on, below `end`; those that predict later tokens come behind all others and
- * are of kind 0, of a pattern of its last. Resolved. */
+ * are of kind 0, of a pattern as its last or attention with a feed-forward part. Resolved. */
 struct sc_layer_counts sc_model_count(const struct sc_model *model, int64_t begin, int64_t end);
 static inline double sc_layers_in_all(const struct sc_layer_counts *counts)
 {

@@ -162,17 +162,33 @@ static struct sc_layer_kind kind_of(const struct sc_model *model, int word)
 	return (struct sc_layer_kind){(enum sc_mixer)mixer, (enum sc_feed)(word >> ALONE)};
 }
 
-/* Kinds in the order in which they come, but that of most layers first. */
+/* Layers of later tokens are as the last; where sub-layers stand alone, each is one of attention with the last feed-forward
+ * part behind it (Megatron Core's mtp_hybrid_override_pattern *E of Nemotron 3). */
+static struct sc_layer_kind later_kind(const struct sc_model *model,
+				       const struct sc_pattern *pattern)
+{
+	struct sc_layer_kind later = model->kinds[model->kind_of[pattern->n - 1]];
+
+	for (size_t i = pattern->n; pattern->apart && i-- > 0 && later.feed == SC_FEED_NONE;)
+		later.feed = model->kinds[model->kind_of[i]].feed;
+	if (pattern->apart && later.feed != SC_FEED_NONE)
+		later.mixer = SC_MIX_ATTENTION;
+	return later;
+}
+
+/* Kinds in the order in which they come, but that of most layers first. The kind of layers of later tokens comes last. */
 static bool number_kinds(struct sc_model *model, const struct sc_pattern *pattern)
 {
+	const size_t n = pattern->n + (model->mtp_layers > 0 ? 1 : 0);
 	size_t count[SC_N_LAYER_KINDS] = {0};
 	int n_kinds = 0, most = 0;
 
-	for (size_t i = 0; i < pattern->n; i++) {
-		struct sc_layer_kind one = kind_of(model, pattern->at[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct sc_layer_kind one = i < pattern->n ? kind_of(model, pattern->at[i])
+							  : later_kind(model, pattern);
 		int kind = 0;
 
-		if (!pattern->apart)
+		if (!pattern->apart && i < pattern->n)
 			one.feed = sc_model_layer_feed(model, (int64_t)i);
 		while (kind < n_kinds && !(model->kinds[kind].mixer == one.mixer &&
 					   model->kinds[kind].feed == one.feed))
@@ -187,7 +203,7 @@ static bool number_kinds(struct sc_model *model, const struct sc_pattern *patter
 	struct sc_layer_kind first = model->kinds[0];
 	model->kinds[0] = model->kinds[most];
 	model->kinds[most] = first;
-	for (size_t i = 0; i < pattern->n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (model->kind_of[i] == 0 || model->kind_of[i] == most)
 			model->kind_of[i] = (uint8_t)(most - model->kind_of[i]);
 	return true;
@@ -326,11 +342,6 @@ int sc_config_check_pattern(const struct sc_resolver *res)
 			"product of plain layers; with other kinds in "
 			"model.layers_pattern, or attention_gate, choose none or full",
 			req->software.id);
-	if (model->layers_pattern && model->mtp_layers > 0 &&
-	    model->kinds[model->kind_of[model->layers - 1]].mixer == SC_MIX_NONE)
-		return sc_resolve_fail(res, SC_EUNSUPPORTED, "model.mtp_layers",
-				       "model.mtp_layers: layers of several tokens are as the last "
-				       "of model.layers_pattern, which has no mixer; set 0");
 	if (model->layers_pattern)
 		warn_of_idle(res, used, has_experts);
 	for (int mixer = SC_MIX_FIRST_LINEAR; mixer < SC_N_MIXERS && rc == 0; mixer++)

@@ -65,13 +65,13 @@ enum sc_feed sc_model_layer_feed(const struct sc_model *model, int64_t layer)
 		       : SC_FEED_MLP;
 }
 
-/* Those that predict later tokens are as the last layer where a pattern says the kinds. */
+/* A pattern holds the kind of those that predict later tokens behind its last. */
 static int kind_at(const struct sc_model *model, int64_t layer)
 {
 	int kind = 0;
 
 	if (model->layers_pattern)
-		return model->kind_of[layer < model->layers ? layer : model->layers - 1];
+		return model->kind_of[layer < model->layers ? layer : model->layers];
 	if (layer >= model->layers)
 		return 0;
 	if (sc_model_is_moe(model) && sc_model_layer_feed(model, layer) == SC_FEED_MLP)
