@@ -419,6 +419,9 @@ static void append_gaps(const struct sc_request *request, struct sc_strbuf *out)
 		if (!sc_device_is_fitted(&request->device, BLOCKS[i]))
 			sc_strbuf_printf(out, "  %s kernels of %s: from a trend over other GPUs\n",
 					 BLOCKS[i], request->device.id);
+	if (!sc_band_knows_model(band))
+		sc_strbuf_printf(out, "  iterations of %s models: none was measured\n",
+				 like[SC_LIKE_MODEL]);
 	if (!has_rows(band, LIKE(GPU)))
 		sc_strbuf_printf(out, "  iterations on %s: none was measured\n", like[SC_LIKE_GPU]);
 	if (!has_rows(band, LIKE(SOFTWARE)))

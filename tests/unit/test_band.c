@@ -240,6 +240,25 @@ LOOP_TEST(never_narrower_for_a_pair_never_seen, 4)
 	}
 }
 
+/* A kind of model that no row has is a stranger too: as if its pair had never been seen. */
+TEST(a_kind_of_model_never_seen_is_a_stranger)
+{
+	static const char *const LINES_OF[] = {
+		"s1,g1,w1,dense,one,16,1 2 3 4",
+		"s1,g2,w1,dense,one,16,80 90",
+		"s2,g9,read/w2,dense,many,32,300",
+	};
+	const struct sc_likeness *l = likeness_of(LINES_OF, 3);
+	const struct sc_like seen = LIKE(NULL, "g1", "w1", "dense", "one", "16");
+	const struct sc_like new = LIKE(NULL, "g1", "w1", "hybrid", "one", "16");
+	struct sc_band band;
+
+	ck_assert(half(l, seen, 0, 50) < 0.01);
+	ck_assert_double_eq_tol(half(l, new, 0, 50), 0.3, TOLERANCE);
+	sc_band_find(l, &new, 0, &band);
+	ck_assert(sc_band_is_seen(&band) && !sc_band_knows_model(&band));
+}
+
 /* Of strangers each software has one vote, whatever its number of rows; a default has the bands of rows whose software was
  * taken away, a profile without rows at least those of switches alone; a pair that was seen has neither. */
 TEST(strangers_have_bands_of_their_own)

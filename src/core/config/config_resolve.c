@@ -574,25 +574,32 @@ static int resolve_training(const struct sc_resolver *res)
 	return 0;
 }
 
+/* Errors of a model go by its kind: what mixes its tokens, and whether it has experts. */
+static const char *band_model(const struct sc_model *model)
+{
+	const struct sc_layer_counts layers = sc_model_count(model, 0, model->layers);
+
+	if (model->family == SC_DLRM)
+		return "dlrm";
+	if (model->family == SC_LAYERS)
+		return "layers";
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		if (layers.of[kind] > 0 && sc_model_kind(model, kind).mixer >= SC_MIX_FIRST_LINEAR)
+			return "hybrid";
+	return sc_model_is_moe(model) ? "mixture" : "dense";
+}
+
 /* Texts of the catalog, or constant. */
 static int resolve_band(const struct sc_resolver *res)
 {
 	struct sc_request *req = res->request;
 	const struct sc_config *cfg = &req->config;
 	const double bytes = sc_dtype_bytes(sc_precision_dtype(cfg->training.precision));
-	const char *model = "dense";
 	struct sc_err own = {.code = SC_OK};
-
-	if (cfg->model.family == SC_DLRM)
-		model = "dlrm";
-	else if (cfg->model.family == SC_LAYERS)
-		model = "layers";
-	else if (sc_model_is_moe(&cfg->model))
-		model = "mixture";
 	const struct sc_like like = {
 		.at = {[SC_LIKE_GPU] = req->n_kinds > 1 ? "mixed" : req->device.id,
 		       [SC_LIKE_SOFTWARE] = req->software.id,
-		       [SC_LIKE_MODEL] = model,
+		       [SC_LIKE_MODEL] = band_model(&cfg->model),
 		       [SC_LIKE_NODES] = cfg->gpus > sc_request_node_gpus(req) ? "many" : "one",
 		       [SC_LIKE_BITS] = bytes > 2   ? "32"
 					: bytes > 1 ? "16"

@@ -236,18 +236,21 @@ static bool raise_by(struct sc_band *band, enum knowledge knowledge, unsigned le
 	return l->n_rows[knowledge] > 0;
 }
 
-/* Has a row this GPU and this software, and is not left out? */
+/* Has a row, not left out, all of these columns of the iteration? */
+static bool has_row(const struct sc_band *band, unsigned columns, unsigned leave_out)
+{
+	for (size_t i = 0; i < band->from->n_lines; i++)
+		if (is_alike(&band->from->lines[i], &band->like, columns) &&
+		    row_weight(&band->from->lines[i], &band->like, leave_out, true) > 0)
+			return true;
+	return false;
+}
+
+/* The pair has a row, and so has the kind of model on any pair. */
 static bool is_seen(const struct sc_band *band, unsigned leave_out)
 {
-	for (size_t i = 0; i < band->from->n_lines; i++) {
-		const struct line *line = &band->from->lines[i];
-
-		if (is_same(&line->like, &band->like, SC_LIKE_GPU) &&
-		    is_same(&line->like, &band->like, SC_LIKE_SOFTWARE) &&
-		    row_weight(line, &band->like, leave_out, true) > 0)
-			return true;
-	}
-	return false;
+	return has_row(band, 1u << SC_LIKE_GPU | 1u << SC_LIKE_SOFTWARE, leave_out) &&
+	       has_row(band, 1u << SC_LIKE_MODEL, leave_out);
 }
 
 void sc_band_find(const struct sc_likeness *l, const struct sc_like *like, unsigned leave_out,
@@ -294,7 +297,12 @@ double sc_band_factor(const struct sc_band *band, int confidence_pct)
 
 bool sc_band_is_seen(const struct sc_band *band)
 {
-	return is_seen(band, 0);
+	return has_row(band, 1u << SC_LIKE_GPU | 1u << SC_LIKE_SOFTWARE, 0);
+}
+
+bool sc_band_knows_model(const struct sc_band *band)
+{
+	return has_row(band, 1u << SC_LIKE_MODEL, 0);
 }
 
 void sc_band_count(const struct sc_band *band, unsigned columns, struct sc_like_rows *out)
