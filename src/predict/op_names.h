@@ -95,6 +95,7 @@
 	X(TP_REDUCE_SCATTER, "tensor-parallel reduce-scatter")           \
 	X(RING_SEND_RECV, "context-parallel send/recv")                  \
 	X(HEADS_ALL_TO_ALL, "context-parallel all-to-all of heads")      \
+	X(ROUTES, "all-gather of tokens' experts")                       \
 	X(DISPATCH, "expert dispatch all-to-all")                        \
 	X(COMBINE, "expert combine all-to-all")                          \
 	X(EXCHANGE, "expert exchange beside other work")                 \

@@ -991,6 +991,34 @@ TEST(rows_of_quantized_experts_are_padded)
 	}
 }
 
+/* HybridEP gathers a byte a token and expert of all ranks, forward alone, and again where the forward pass is. */
+static struct sc_request *routed(const char *more)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		 "parallel.dp=8 training.global_batch=16 parallel.ep=4 training.recompute=none %s",
+		 more);
+	return make_request(MOE, text);
+}
+
+TEST(hybrid_ep_gathers_where_tokens_go)
+{
+	const char *hybrid = "training.moe_dispatcher=hybridep";
+	const char *again = "training.moe_dispatcher=hybridep training.recompute=full";
+	const char *wide = "training.moe_dispatcher=hybridep parallel.ep=8";
+	double near = step_us(routed(hybrid), SC_BLOCK_LAYER_F, SC_NAME_ROUTES);
+
+	ck_assert_int_eq(count(routed(hybrid), SC_BLOCK_LAYER_F, SC_NAME_ROUTES), 1);
+	ck_assert_int_eq(count(routed(hybrid), SC_BLOCK_LAYER_B, SC_NAME_ROUTES), 0);
+	ck_assert_int_eq(count(routed(again), SC_BLOCK_LAYER_B, SC_NAME_ROUTES), 1);
+	ck_assert_int_eq(
+		count(routed("training.moe_dispatcher=deepep"), SC_BLOCK_LAYER_F, SC_NAME_ROUTES),
+		0);
+	ck_assert(near > 0);
+	ck_assert(step_us(routed(wide), SC_BLOCK_LAYER_F, SC_NAME_ROUTES) > near);
+}
+
 TEST(activations_of_experts_with_biases_are_clamped)
 {
 	struct sc_request *req =

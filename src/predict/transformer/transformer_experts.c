@@ -272,10 +272,27 @@ void router_forward(const struct dims *x, const struct part *p)
 	route(x);
 }
 
+/* HybridEP's ranks learn where all tokens go: a byte a token and expert of each is gathered and read through (DeepEP,
+ * csrc/hybrid_ep/executor, allgather_routing_map and metadata_preprocessing). Backward goes the same ways. */
+static void gather_routes(const struct dims *x, const struct experts *ex)
+{
+	double bytes = ex->tokens * (double)x->model->experts * (double)x->req->config.parallel.ep;
+	struct sc_block_comm comm = {.name = SC_NAME_ROUTES,
+				     .axis = SC_COMM_EP,
+				     .shape = {SC_ALL_GATHER, bytes, SC_FP8},
+				     .n_hidden = runs_beside(x) ? ALL_KERNELS : 0};
+
+	if (x->req->config.training.moe_dispatcher != SC_DISPATCH_HYBRIDEP)
+		return;
+	sc_block_add_comm(x->block, x->env, &comm);
+	add_rowwise(x, SC_NAME_TOP_K, bytes, 1);
+}
+
 void experts_up_forward(const struct dims *x, const struct part *p)
 {
 	struct experts ex = experts_of(x);
 
+	gather_routes(x, &ex);
 	dispatch(x, &ex);
 	*x->counted = x->block->steps.n;
 	pad_rows(x, &ex);
