@@ -102,7 +102,7 @@ void sc_arena_release(struct sc_arena *arena)
 }
 
 /* A new head with room for n_bytes: the spare if it is large enough. */
-static void grow(struct sc_arena *arena, size_t n_bytes)
+static void arena_grow(struct sc_arena *arena, size_t n_bytes)
 {
 	struct sc_arena_block *block = arena->spare;
 	size_t cap;
@@ -135,7 +135,7 @@ void *sc_arena_alloc(struct sc_arena *arena, size_t n_bytes)
 		die_out_of_memory();
 	room = (n_bytes + GAP_BYTES + ALIGN - 1) / ALIGN * ALIGN;
 	if (!arena->head || arena->head->cap - arena->head->used < room)
-		grow(arena, room);
+		arena_grow(arena, room);
 	at = arena->head->data + arena->head->used;
 	arena->head->used += room;
 	SHOW(at, n_bytes);
@@ -189,7 +189,7 @@ struct sc_arena_mark sc_arena_mark(const struct sc_arena *arena)
 	};
 }
 
-/* Of the blocks dropped, the largest stays as the spare. */
+/* The largest of the blocks dropped stays as the spare. */
 static void drop_head(struct sc_arena *arena)
 {
 	struct sc_arena_block *block = arena->head;

@@ -25,7 +25,7 @@ struct reader {
 	size_t n_cols;          /* 0 until the header is read */
 };
 
-static int fail(const struct reader *r, enum sc_errc code, unsigned line, const char *text)
+static int csv_fail(const struct reader *r, enum sc_errc code, unsigned line, const char *text)
 {
 	return sc_err_at(r->err, code, r->file, line, 0, "%s", text);
 }
@@ -38,8 +38,9 @@ static int read_quoted(struct reader *r, char **end)
 
 	for (;;) {
 		if (r->p == r->end)
-			return fail(r, SC_EFORMAT, first_line,
-				    "a quote that begins on this line is not closed; add the \"");
+			return csv_fail(
+				r, SC_EFORMAT, first_line,
+				"a quote that begins on this line is not closed; add the \"");
 		if (*r->p == '"') {
 			if (r->p[1] != '"')
 				break;
@@ -61,7 +62,7 @@ static int read_bare(struct reader *r, char **end)
 	while (!stops[(unsigned char)*r->p])
 		r->p++;
 	if (*r->p == '"')
-		return fail(
+		return csv_fail(
 			r, SC_EFORMAT, r->line,
 			"a quote inside a cell; quote the whole cell and double the quotes in it");
 	*end = r->p;
@@ -77,11 +78,12 @@ static int read_separator(struct reader *r, bool *ends_row)
 	if (*r->p == '\r' && r->p[1] == '\n')
 		r->p++;
 	if (*r->p == '\r')
-		return fail(r, SC_EFORMAT, r->line,
-			    "a carriage return without a line feed; end lines with LF or CR LF");
+		return csv_fail(
+			r, SC_EFORMAT, r->line,
+			"a carriage return without a line feed; end lines with LF or CR LF");
 	if (*r->p != ',' && *r->p != '\n')
-		return fail(r, SC_EFORMAT, r->line,
-			    "text after a closing quote; a quoted cell ends at its quote");
+		return csv_fail(r, SC_EFORMAT, r->line,
+				"text after a closing quote; a quoted cell ends at its quote");
 	r->p++;
 	r->line += *ends_row;
 	return 0;
@@ -98,19 +100,20 @@ static int read_cell(struct reader *r, bool *ends_row)
 	start = end = r->p;
 	rc = quoted ? read_quoted(r, &end) : read_bare(r, &end);
 	if (rc == 0 && end - start > SC_CSV_MAX_CELL)
-		rc = fail(r, SC_ELIMIT, line, "a cell is too long; at most 1048576 bytes are read");
+		rc = csv_fail(r, SC_ELIMIT, line,
+			      "a cell is too long; at most 1048576 bytes are read");
 	if (rc == 0)
 		rc = read_separator(r, ends_row);
 	if (rc)
 		return rc;
 	*end = '\0'; /* its separator or quote has been read; at the end it is one already */
 	if (r->cells.n == SC_CSV_MAX_CELLS)
-		return fail(r, SC_ELIMIT, line, "too many cells; split the file");
+		return csv_fail(r, SC_ELIMIT, line, "too many cells; split the file");
 	SC_VEC_PUSH(&r->cells, start);
 	return 0;
 }
 
-static int read_row(struct reader *r)
+static int csv_read_row(struct reader *r)
 {
 	size_t first = r->cells.n;
 	unsigned line = r->line;
@@ -124,7 +127,8 @@ static int read_row(struct reader *r)
 		if (rc)
 			return rc;
 		if (r->cells.n - first > SC_CSV_MAX_COLS)
-			return fail(r, SC_ELIMIT, line, "too many columns; at most 1024 are read");
+			return csv_fail(r, SC_ELIMIT, line,
+					"too many columns; at most 1024 are read");
 	}
 	if (!r->n_cols) {
 		r->n_cols = r->cells.n - first;
@@ -134,7 +138,7 @@ static int read_row(struct reader *r)
 	if (n_cells == r->n_cols)
 		return 0;
 	if (empty)
-		return fail(r, SC_EFORMAT, line, "the line is empty; remove it");
+		return csv_fail(r, SC_EFORMAT, line, "the line is empty; remove it");
 	return sc_err_at(r->err, SC_EFORMAT, r->file, line, 0,
 			 "the row has %zu %s, the header has %zu", n_cells,
 			 n_cells == 1 ? "cell" : "cells", r->n_cols);
@@ -161,16 +165,16 @@ static int read_all(struct reader *r)
 	int rc;
 
 	if (nul)
-		return fail(r, SC_EFORMAT, 0, "contains a NUL byte; is it a CSV file?");
+		return csv_fail(r, SC_EFORMAT, 0, "contains a NUL byte; is it a CSV file?");
 	if (strncmp(r->p, bom, sizeof(bom) - 1) == 0)
 		r->p += sizeof(bom) - 1;
 	if (r->p == r->end)
-		return fail(r, SC_EFORMAT, 0, "empty: expected a header line");
-	rc = read_row(r);
+		return csv_fail(r, SC_EFORMAT, 0, "empty: expected a header line");
+	rc = csv_read_row(r);
 	if (rc == 0)
 		rc = check_header(r);
 	while (rc == 0 && r->p < r->end)
-		rc = read_row(r);
+		rc = csv_read_row(r);
 	return rc;
 }
 
@@ -181,7 +185,7 @@ int sc_csv_parse(const struct sc_source *source, struct sc_arena *arena, struct 
 	int rc;
 
 	if (source->n > SC_CSV_MAX_BYTES)
-		return fail(&r, SC_ELIMIT, 0, "the file is too large; at most 1 GiB is read");
+		return csv_fail(&r, SC_ELIMIT, 0, "the file is too large; at most 1 GiB is read");
 	r.p = memcpy(sc_arena_alloc(arena, source->n + 1), source->text, source->n);
 	r.end = r.p + source->n;
 	*r.end = '\0';

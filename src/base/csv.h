@@ -25,8 +25,8 @@ int sc_csv_parse(const struct sc_source *source, struct sc_arena *arena, struct 
 int sc_csv_load(const char *path, struct sc_arena *arena, struct sc_csv *out, struct sc_err *err);
 /* Index of a column, or -1. */
 int sc_csv_column(const struct sc_csv *csv, const char *name);
-/* Where a cell begins in its line, 1-based; 0 where one before it is quoted, or holds a line's end. Row SIZE_MAX: the
- * header. */
+/* The column where a cell begins in its line, 1-based; 0 where one before it is quoted, or holds a
+ * line's end. Row SIZE_MAX: the header. */
 unsigned sc_csv_cell_column(const struct sc_csv *csv, size_t row, size_t column);
 static inline const char *sc_csv_cell(const struct sc_csv *csv, size_t row, size_t col)
 {

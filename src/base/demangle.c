@@ -1,3 +1,5 @@
+/* The name of a C++ function as it was written, by the ABI's own function where the C++ runtime is
+ * linked in; a build without it gives NULL, and callers keep the mangled name. */
 #include "base/demangle.h"
 
 #include <stddef.h>

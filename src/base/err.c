@@ -66,7 +66,7 @@ int sc_err_at(struct sc_err *err, enum sc_errc code, const char *file, unsigned 
 	err->code = code;
 	err->line = line;
 	err->column = column;
-	/* Of a long path the end says more than the beginning. */
+	/* A long path's end says more than its beginning. */
 	const size_t size = sizeof(err->file);
 	size_t n = file ? strlen(file) : 0;
 

@@ -39,7 +39,7 @@ void sc_err_prefix(struct sc_err *err, const char *fmt, ...) __attribute__((form
 /* "file:line:col: error: text" without a newline, into buf. Returns buf. */
 const char *sc_err_format(const struct sc_err *err, char *buf, unsigned n_buf);
 
-/* What a result must be read with: few, short, in the order in which they were found. */
+/* Remarks that a result must be read with: few, short, in the order in which they were found. */
 enum { SC_MAX_WARNINGS = 16 };
 struct sc_warnings {
 	size_t n;

@@ -287,7 +287,8 @@ static bool field_named_list(const struct sc_field_place *to, const char *text, 
 
 /* ---- a tree of YAML nodes into a struct, by its field table; recursion follows the nesting of the table ---- */
 
-/* Where a value goes; and the way to it from the outermost mapping, whose `up` is NULL, for messages. */
+/* The place where a value goes, and the way to it from the outermost mapping, whose `up` is NULL,
+ * for messages. */
 struct place {
 	const struct sc_field *field;
 	unsigned char *at;
@@ -318,8 +319,8 @@ static const char *path_text(const struct place *place, char buf[MAX_PATH_TEXT])
 	return buf;
 }
 
-static int fail(struct decoder *d, const struct sc_yaml *node, const struct place *place,
-		const char *text)
+static int field_fail(struct decoder *d, const struct sc_yaml *node, const struct place *place,
+		      const char *text)
 {
 	char path[MAX_PATH_TEXT];
 
@@ -367,7 +368,8 @@ static int decode_scalar(struct decoder *d, const struct sc_yaml *node, const st
 	struct sc_err own = {.code = SC_OK};
 
 	if (sc_yaml_is_null(node))
-		return fail(d, node, place, "no value is given; write one, or remove the key");
+		return field_fail(d, node, place,
+				  "no value is given; write one, or remove the key");
 	if (node->kind != SC_YAML_SCALAR)
 		return wrong_kind(d, node, place, "a single value");
 	if (node->quoted && type != SC_F_ENUM && type != SC_F_FLAGS && type != SC_F_STR)
@@ -376,7 +378,7 @@ static int decode_scalar(struct decoder *d, const struct sc_yaml *node, const st
 			   type == SC_F_BOOL ? "true or false" : type_text(type), node->text);
 	else
 		field_parse_scalar(&target, node->text, place->at, &own);
-	return own.code == SC_OK ? 0 : fail(d, node, place, own.text);
+	return own.code == SC_OK ? 0 : field_fail(d, node, place, own.text);
 }
 
 static int decode_numbers(struct decoder *d, const struct sc_yaml *node, const struct place *place)
@@ -407,7 +409,7 @@ static int decode_texts(struct decoder *d, const struct sc_yaml *node, const str
 	struct place here = {.up = place, .field = place->field, .at = place->at};
 	struct sc_strbuf all = {0};
 	const char *text;
-	int rc = node->child ? 0 : fail(d, node, place, "the list is empty");
+	int rc = node->child ? 0 : field_fail(d, node, place, "the list is empty");
 
 	for (const struct sc_yaml *child = node->child; child && rc == 0; child = child->next) {
 		rc = decode_scalar(d, child, &here);
@@ -434,7 +436,7 @@ static int decode_flags(struct decoder *d, const struct sc_yaml *node, const str
 		if (child->kind != SC_YAML_SCALAR || sc_yaml_is_null(child))
 			return wrong_kind(d, child, &here, "a name");
 		if (field_add_flag(place->field, child->text, &flags, &own))
-			return fail(d, child, &here, own.text);
+			return field_fail(d, child, &here, own.text);
 		here.index++;
 	}
 	memcpy(place->at, &flags, sizeof(flags));
@@ -514,7 +516,8 @@ static int decode_value(struct decoder *d, const struct sc_yaml *node, const str
 	int rc = 0;
 
 	if (sc_yaml_is_null(node) && place->field->type != SC_F_IGNORE)
-		return fail(d, node, place, "no value is given; write one, or remove the key");
+		return field_fail(d, node, place,
+				  "no value is given; write one, or remove the key");
 	switch (place->field->type) {
 	case SC_F_STRUCT: /* its leaves are the origins */
 		return decode_struct(d, node, place);

@@ -48,7 +48,8 @@ struct sc_field {
 	size_t offset;
 	double min, max; /* numbers and list elements; both 0 = no limit */
 	double absent;   /* what SC_F_INT, DOUBLE, ENUM and FLAGS hold while nobody gave a value */
-	/* What is said of such a value: "default: heads"; NULL = "default", as of the value `plain`. */
+	/* The words for such a value: "default: heads"; NULL = "default", as of the value
+	 * `plain`. */
 	const char *from, *plain;
 	/* Without what the key has no effect: bits of whoever made the table; 0 = nothing. */
 	unsigned needs;
@@ -86,7 +87,7 @@ struct sc_field {
 	SC_FIELD(STRUCTS, struct_, member, __VA_ARGS__, .sub = table, \
 		 .elem_bytes = sizeof(struct element))
 
-/* Where each value came from: one entry per field that was given. */
+/* The place where each value came from: one entry per field that was given. */
 struct sc_origin {
 	const char *path; /* "parallel.tp" */
 	const char *file; /* or "--set", or the table's name */
@@ -97,7 +98,8 @@ struct sc_origin {
 void sc_fields_init(const struct sc_field *table, void *object);
 /* Does the place hold what it does while nobody gave a value? A mapping: all of it; a bool: false. */
 bool sc_field_is_absent(const struct sc_field *field, const void *place);
-/* Of all values in the object, as base/fnv.h; not of what is in files that it names. */
+/* The hash of all values in the object, as base/fnv.h; what is in files that it names is left
+ * out. */
 uint64_t sc_fields_hash(uint64_t hash, const struct sc_field *table, const void *object);
 size_t sc_field_bytes(const struct sc_field *field); /* of the value in its struct */
 /* Bytes from the start of a struct to the end of the last field of its table. */
@@ -110,10 +112,10 @@ const char *sc_enum_name(const struct sc_name *names, int value); /* NULL if unk
 int sc_enum_parse(const struct sc_name *names, const char *text, int *out, struct sc_err *err);
 /* The closest candidate by edit distance, or NULL if none is near (distance > a third). */
 const char *sc_nearest(const char *word, const char *const *candidates, size_t n);
-/* Where a value goes in a struct: what sc_field_find finds of a dotted path. */
+/* The place of a value in a struct: what sc_field_find finds of a dotted path. */
 struct sc_field_place {
 	const struct sc_field *field; /* NULL: there is none */
-	/* Where the struct that holds the field begins in the outermost one, so the value is at
+	/* The offset of the struct that holds the field in the outermost one, so the value is at
 	 * base_offset + field->offset (0 for a top-level key). */
 	size_t base_offset;
 	const char *path;       /* for messages: "parallel.tp" */
@@ -122,7 +124,7 @@ struct sc_field_place {
 };
 struct sc_field_place sc_field_find(const struct sc_field *table, const char *path,
 				    struct sc_arena *arena);
-/* Of a key that the table has. */
+/* The field of a key that the table has. */
 static inline const struct sc_field *sc_field_at(const struct sc_field *table, const char *key)
 {
 	while (strcmp(table->key, key) != 0)

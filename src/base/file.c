@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/search.h"
 #include "base/vec.h"
 
 enum { MIN_BUFFER = 4096, MAX_CHUNK = 1 << 30 };
@@ -73,7 +74,7 @@ static int read_stream(gzFile stream, struct buffer *buffer)
 	}
 }
 
-/* Of a plain file the size says how much to expect; one byte more tells that it has ended. */
+/* A plain file's size says how much to expect; one byte more tells that it has ended. */
 static int check_file(int fd, struct buffer *buffer)
 {
 	const char *path = buffer->path;
@@ -161,11 +162,6 @@ int sc_make_folder(const char *path, struct sc_err *err)
 	return 0;
 }
 
-static int compare_paths(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 int sc_folder_list(const char *folder, const char *prefix, const char *suffix,
 		   struct sc_arena *arena, const char *const **files, size_t *n, struct sc_err *err)
 {
@@ -185,8 +181,7 @@ int sc_folder_list(const char *folder, const char *prefix, const char *suffix,
 			SC_VEC_PUSH(&found, sc_arena_printf(arena, "%.*s/%s", (int)n_folder, folder,
 							    entry->d_name));
 	closedir(dir);
-	if (found.n)
-		qsort(found.at, found.n, sizeof(*found.at), compare_paths);
+	SC_SORT(found.at, found.n, sc_compare_texts);
 	paths = sc_arena_calloc(arena, found.n, sizeof(*paths));
 	for (size_t i = 0; i < found.n; i++)
 		paths[i] = found.at[i];

@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 
-/* Of a packed file at most so much, whatever max_bytes: a small one can hold any amount. */
+/* A packed file gives at most so much, whatever max_bytes: a small one can hold any amount. */
 enum { SC_FILE_MAX_UNPACKED = 32 << 20 };
 /* A text, and the file it is of, for messages. */
 struct sc_source {
@@ -31,7 +31,7 @@ int sc_folder_list(const char *folder, const char *prefix, const char *suffix,
 		   struct sc_arena *arena, const char *const **files, size_t *n,
 		   struct sc_err *err);
 
-/* What follows the last '/'. */
+/* The part after the last '/'. */
 static inline const char *sc_file_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -8,7 +8,7 @@
 
 #define SC_FNV_START UINT64_C(14695981039346656037)
 
-/* Of what was hashed before, or SC_FNV_START, and these bytes. */
+/* The hash of what was hashed before, or SC_FNV_START, and these bytes. */
 static inline uint64_t sc_fnv(uint64_t hash, const void *bytes, size_t n)
 {
 	const unsigned char *at = bytes;

@@ -24,7 +24,7 @@ struct sc_intern {
 };
 
 void sc_intern_release(struct sc_intern *table);
-/* Of n bytes, of a text or of a row without padding. */
+/* Adds n bytes, of a text or of a row without padding. */
 uint32_t sc_intern_add_n(struct sc_intern *table, const char *text, size_t n);
 static inline uint32_t sc_intern_add(struct sc_intern *table, const char *text)
 {

@@ -90,7 +90,7 @@ char sc_json_cursor_peek(struct sc_json_cursor *c)
 	return c->at < c->end ? *c->at : 0;
 }
 
-static bool take(struct sc_json_cursor *c, char want)
+static bool cursor_take(struct sc_json_cursor *c, char want)
 {
 	char got = sc_json_cursor_peek(c);
 
@@ -133,7 +133,7 @@ static bool another(struct sc_json_cursor *c, char closer)
 		c->first = false;
 		return false;
 	}
-	if (!c->first && !take(c, ','))
+	if (!c->first && !cursor_take(c, ','))
 		return false;
 	c->first = false;
 	return true;
@@ -157,10 +157,10 @@ const char *sc_json_cursor_key(struct sc_json_cursor *c, struct sc_arena *arena)
 	if (!another(c, '}') || !at_key(c))
 		return NULL;
 	key = sc_json_cursor_text(c, arena);
-	return key && take(c, ':') ? key : NULL;
+	return key && cursor_take(c, ':') ? key : NULL;
 }
 
-/* What stands between the quotes, decoded; all faults of it are told of its begin. */
+/* Takes what stands between the quotes, decoded; all faults of it are told of its begin. */
 static bool take_text(struct sc_json_cursor *c, struct sc_strbuf *out)
 {
 	const char *begin = c->at + 1, *at = begin;
@@ -200,7 +200,7 @@ const char *sc_json_cursor_text(struct sc_json_cursor *c, struct sc_arena *arena
 }
 
 /* The bytes of a number, as text; JSON allows no leading zeros or plus, which num.h does not mind. */
-static bool number(struct sc_json_cursor *c, char *out)
+static bool cursor_number(struct sc_json_cursor *c, char *out)
 {
 	size_t n = 0;
 
@@ -221,7 +221,7 @@ double sc_json_cursor_real(struct sc_json_cursor *c)
 	char text[MAX_NUMBER];
 	double value = 0;
 
-	if (!number(c, text))
+	if (!cursor_number(c, text))
 		return 0;
 	if (!sc_parse_double(text, &value)) {
 		sc_json_cursor_fail(c, SC_EVALUE, "not a finite number: %s", text);
@@ -236,7 +236,7 @@ int64_t sc_json_cursor_int(struct sc_json_cursor *c, int64_t min, int64_t max)
 	char text[MAX_NUMBER];
 	int64_t value = 0;
 
-	if (!number(c, text))
+	if (!cursor_number(c, text))
 		return 0;
 	if (!sc_parse_int(text, &value) || value < min || value > max) {
 		sc_json_cursor_fail(c, SC_EVALUE, "expected an integer from %lld to %lld, got %s",
@@ -279,7 +279,7 @@ void sc_json_cursor_skip(struct sc_json_cursor *c)
 		if (!sc_json_cursor_open(c, open))
 			return;
 		while (another(c, open == '{' ? '}' : ']')) {
-			if (open == '{' && !(at_key(c) && skip_text(c) && take(c, ':')))
+			if (open == '{' && !(at_key(c) && skip_text(c) && cursor_take(c, ':')))
 				return;
 			sc_json_cursor_skip(c);
 		}

@@ -24,13 +24,13 @@ void sc_json_release(struct sc_json *json)
 	*json = (struct sc_json){0};
 }
 
-static const char *name_of(const char *key)
+static const char *json_name(const char *key)
 {
 	return key ? key : "an array element";
 }
 
 /* Takes `value`. */
-static json_t *put(struct sc_json *json, json_t *parent, const char *key, json_t *value)
+static json_t *json_put(struct sc_json *json, json_t *parent, const char *key, json_t *value)
 {
 	int rc;
 
@@ -43,37 +43,38 @@ static json_t *put(struct sc_json *json, json_t *parent, const char *key, json_t
 	}
 	if (rc)
 		sc_err_set(&json->err, SC_ELIMIT, "cannot build the JSON result: key=%s",
-			   name_of(key));
+			   json_name(key));
 	return rc ? NULL : value;
 }
 
 json_t *sc_json_object(struct sc_json *json, json_t *parent, const char *key)
 {
-	return put(json, parent, key, json_object());
+	return json_put(json, parent, key, json_object());
 }
 
 json_t *sc_json_array(struct sc_json *json, json_t *parent, const char *key)
 {
-	return put(json, parent, key, json_array());
+	return json_put(json, parent, key, json_array());
 }
 
 void sc_json_real(struct sc_json *json, json_t *parent, const char *key, double value)
 {
 	if (!isfinite(value))
 		sc_err_set(&json->err, SC_EVALUE,
-			   "a result is not a finite number: key=%s value=%g", name_of(key), value);
+			   "a result is not a finite number: key=%s value=%g", json_name(key),
+			   value);
 	else
-		put(json, parent, key, json_real(value + 0.0)); /* -0 is written as 0 */
+		json_put(json, parent, key, json_real(value + 0.0)); /* -0 is written as 0 */
 }
 
 void sc_json_int(struct sc_json *json, json_t *parent, const char *key, int64_t value)
 {
-	put(json, parent, key, json_integer(value));
+	json_put(json, parent, key, json_integer(value));
 }
 
 void sc_json_bool(struct sc_json *json, json_t *parent, const char *key, bool value)
 {
-	put(json, parent, key, json_boolean(value));
+	json_put(json, parent, key, json_boolean(value));
 }
 
 void sc_json_text(struct sc_json *json, json_t *parent, const char *key, const char *text)
@@ -81,7 +82,7 @@ void sc_json_text(struct sc_json *json, json_t *parent, const char *key, const c
 	struct sc_strbuf clean = {0};
 
 	if (!text) {
-		put(json, parent, key, json_null());
+		json_put(json, parent, key, json_null());
 		return;
 	}
 	while (*text) {
@@ -90,7 +91,7 @@ void sc_json_text(struct sc_json *json, json_t *parent, const char *key, const c
 		sc_strbuf_append_n(&clean, n ? text : "?", n ? n : 1);
 		text += n ? n : 1;
 	}
-	put(json, parent, key, json_string(sc_strbuf_get(&clean)));
+	json_put(json, parent, key, json_string(sc_strbuf_get(&clean)));
 	sc_strbuf_release(&clean);
 }
 

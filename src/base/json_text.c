@@ -13,7 +13,7 @@ int sc_hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static void put(uint32_t code, struct sc_strbuf *out)
+static void utf8_put(uint32_t code, struct sc_strbuf *out)
 {
 	char text[4];
 
@@ -52,7 +52,7 @@ static size_t decode_unicode(const char *at, const char *end, struct sc_strbuf *
 		code = 0xFFFD;
 		faults->n_bad++;
 	}
-	put(code, out);
+	utf8_put(code, out);
 	return n;
 }
 
@@ -100,7 +100,7 @@ struct sc_json_faults sc_json_decode(const char *at, size_t n, struct sc_strbuf 
 			sc_strbuf_append_n(out, at, width);
 			at += width;
 		} else {
-			put(0xFFFD, out);
+			utf8_put(0xFFFD, out);
 			faults.n_bad++;
 			at++;
 		}

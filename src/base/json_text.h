@@ -1,4 +1,4 @@
-/* What a text of JSON means. */
+/* Decodes a text of JSON. */
 #ifndef SC_BASE_JSON_TEXT_H
 #define SC_BASE_JSON_TEXT_H
 
@@ -12,7 +12,7 @@ struct sc_json_faults {
 struct sc_json_faults sc_json_decode(const char *at, size_t n, struct sc_strbuf *out);
 /* The other way: appends the text in quotes, escaped; bytes that are not UTF-8 become "?". */
 void sc_json_quote(const char *text, struct sc_strbuf *out);
-/* Of a hex digit, or -1. */
+/* The value of a hex digit, or -1. */
 int sc_hex_digit(char c);
 
 #endif

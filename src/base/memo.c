@@ -54,8 +54,8 @@ static uint64_t hash(const struct sc_memo_key *key)
 	return h;
 }
 
-/* Where the key is, or would be. */
-static struct entry *find(struct sc_memo *memo)
+/* The slot where the key is, or would be. */
+static struct entry *memo_find(struct sc_memo *memo)
 {
 	const struct sc_memo_key *key = &memo->key;
 	size_t n_bytes = key->numbers.n * sizeof(*key->numbers.at);
@@ -71,7 +71,7 @@ static struct entry *find(struct sc_memo *memo)
 
 const double *sc_memo_find(struct sc_memo *memo)
 {
-	const struct entry *e = find(memo);
+	const struct entry *e = memo_find(memo);
 
 	return e->at ? e->at + e->n_key : NULL;
 }
@@ -88,7 +88,7 @@ double *sc_memo_add(struct sc_memo *memo, size_t n)
 		memo->n_entries = memo->n_bytes = 0;
 		sc_arena_rewind(&memo->arena, start);
 	}
-	e = find(memo);
+	e = memo_find(memo);
 	e->n_key = n_key;
 	e->at = sc_arena_alloc(&memo->arena, n_bytes);
 	if (n_key)

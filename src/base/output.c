@@ -174,7 +174,7 @@ static int open_part(struct sc_output *out)
 	return fd;
 }
 
-/* What is there stays until all rows are. */
+/* A file that is there stays until all rows are. */
 static int open_rows(struct sc_output *out)
 {
 	if ((size_t)snprintf(out->written, sizeof(out->written), "%s" PART_SUFFIX, out->target) >=
@@ -217,7 +217,7 @@ static int open_output(struct sc_output *out, bool keeps_rows)
 	return fd;
 }
 
-static int fail(const struct sc_output *out, struct sc_err *err)
+static int output_fail(const struct sc_output *out, struct sc_err *err)
 {
 	if (errno == EEXIST)
 		return sc_err_at(
@@ -249,7 +249,7 @@ int sc_output_create(const char *path, bool keeps_rows, struct sc_output **resul
 		*result = out;
 		return 0;
 	}
-	rc = fail(out, err);
+	rc = output_fail(out, err);
 	destroy(out);
 	return rc;
 }
@@ -296,7 +296,7 @@ int sc_output_commit(struct sc_output *out, const char *path, struct sc_err *err
 
 	if (close_output(out) != 0 ||
 	    (strcmp(out->written, target) != 0 && rename(out->written, target) != 0))
-		rc = fail(out, err);
+		rc = output_fail(out, err);
 	end(out, rc != 0);
 	return rc;
 }

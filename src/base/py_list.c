@@ -1,3 +1,6 @@
+/* Reads a Python list of calls, as `[EmbeddingBagConfig(name="t1", num_embeddings=10), ...]`, into a
+ * tree of mappings with lines and columns (base/yaml.h). It knows texts, numbers, names, lists and calls
+ * with keywords, to a small depth; any other expression is an error, and nothing is ever run. */
 #include "base/py_list.h"
 
 #include <ctype.h>
@@ -14,7 +17,7 @@ struct reader {
 	unsigned line, depth;
 };
 
-static int fail(struct reader *r, enum sc_errc code, const char *what)
+static int list_fail(struct reader *r, enum sc_errc code, const char *what)
 {
 	return sc_err_at(r->err, code, r->file, r->line, (unsigned)(r->pos - r->line_begin) + 1,
 			 "%s", what);
@@ -63,7 +66,8 @@ static int read_quoted(struct reader *r, struct sc_yaml **out)
 	       begin[n])
 		n++;
 	if (n == left || begin[n] != begin[-1])
-		return fail(r, SC_EFORMAT, "a text without its closing quote, or with a backslash");
+		return list_fail(r, SC_EFORMAT,
+				 "a text without its closing quote, or with a backslash");
 	node->text = sc_arena_strndup(r->arena, begin, n);
 	node->quoted = true;
 	r->pos += n + 2;
@@ -85,7 +89,7 @@ static int read_bare(struct reader *r, struct sc_yaml **out)
 					   begin[n] == '.' || begin[n] == '-' || begin[n] == '+'))
 		n++;
 	if (n == 0)
-		return fail(r, SC_EFORMAT, "expected a value");
+		return list_fail(r, SC_EFORMAT, "expected a value");
 	text = sc_arena_strndup(r->arena, begin, n);
 	for (size_t i = 0; isdigit((unsigned char)text[0]) && i <= n; i++)
 		if (text[i] != '_')
@@ -107,7 +111,7 @@ static int read_key(struct reader *r, struct sc_yaml **out, char colon)
 	int rc = c == '"' || c == '\'' ? read_quoted(r, out) : read_bare(r, out);
 
 	if (rc == 0 && peek(r) != colon)
-		rc = fail(
+		rc = list_fail(
 			r, SC_EFORMAT,
 			colon == ':'
 				? "expected \":\" behind a key"
@@ -142,7 +146,8 @@ static int read_items(struct reader *r, struct sc_yaml *into, char close, char c
 		if (rc == 0 && key)
 			rc = into->n_children < MAX_KEYS
 				     ? check_new(r, into, key)
-				     : fail(r, SC_ELIMIT, "too many keys; at most 256 are read");
+				     : list_fail(r, SC_ELIMIT,
+						 "too many keys; at most 256 are read");
 		if (rc == 0)
 			rc = read_value(r, &value);
 		if (rc)
@@ -158,8 +163,9 @@ static int read_items(struct reader *r, struct sc_yaml *into, char close, char c
 		if (peek(r) == ',')
 			r->pos++;
 		else if (peek(r) != close)
-			return fail(r, SC_EFORMAT,
-				    "expected \",\" or the end of the list; nothing is computed");
+			return list_fail(
+				r, SC_EFORMAT,
+				"expected \",\" or the end of the list; nothing is computed");
 	}
 	r->pos++;
 	return 0;
@@ -192,9 +198,9 @@ static int read_value(struct reader *r, struct sc_yaml **out)
 	int rc;
 
 	if (r->n_nodes >= SC_YAML_MAX_NODES)
-		return fail(r, SC_ELIMIT, "too many values; at most 1048576 are read");
+		return list_fail(r, SC_ELIMIT, "too many values; at most 1048576 are read");
 	if (r->depth == MAX_DEPTH)
-		return fail(r, SC_ELIMIT, "nested too deeply; at most 8 levels are read");
+		return list_fail(r, SC_ELIMIT, "nested too deeply; at most 8 levels are read");
 	r->depth++;
 	if (c == '[' || c == '(' || c == '{') {
 		*out = new_node(r, c == '{' ? SC_YAML_MAP : SC_YAML_SEQ);
@@ -237,12 +243,12 @@ int sc_py_list_parse(const struct sc_source *text, struct sc_arena *arena, struc
 	for (c = peek(&r); c && c != '['; c = peek(&r))
 		r.pos++;
 	if (!c)
-		return fail(&r, SC_EFORMAT, "no list is in this file");
+		return list_fail(&r, SC_EFORMAT, "no list is in this file");
 	rc = read_value(&r, &list);
 	if (rc == 0 && peek(&r) == '}')
 		r.pos++;
 	if (rc == 0 && peek(&r))
-		rc = fail(&r, SC_EFORMAT, "expected nothing behind the list");
+		rc = list_fail(&r, SC_EFORMAT, "expected nothing behind the list");
 	if (rc == 0)
 		*out = list;
 	return rc;

@@ -21,15 +21,11 @@ double sc_mean(const double *x, size_t n)
 	return n ? sum / (double)n : (double)NAN;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	return SC_ORDER(*(const double *)a, *(const double *)b);
-}
+SC_COMPARE(compare_doubles, double, SC_ORDER(*a, *b));
 
 void sc_sort_doubles(double *x, size_t n)
 {
-	if (n)
-		qsort(x, n, sizeof(*x), compare_doubles);
+	SC_SORT(x, n, compare_doubles);
 }
 
 double sc_percentile_sorted(const double *sorted, size_t n, double pct)
@@ -48,13 +44,8 @@ double sc_percentile_sorted(const double *sorted, size_t n, double pct)
 	return sorted[i] + (at - low) * (sorted[i + 1] - sorted[i]);
 }
 
-static int by_count(const void *a, const void *b)
-{
-	const struct sc_text_count *x = a, *y = b;
-	int order = SC_ORDER(y->n, x->n);
-
-	return order ? order : strcmp(x->text, y->text);
-}
+SC_COMPARE(by_count, struct sc_text_count,
+	   a->n != b->n ? SC_ORDER(b->n, a->n) : strcmp(a->text, b->text));
 
 size_t sc_texts_count(const char *const *texts, size_t n, struct sc_text_count *out)
 {
@@ -70,8 +61,7 @@ size_t sc_texts_count(const char *const *texts, size_t n, struct sc_text_count *
 	}
 	n_seen = sc_intern_count(&seen);
 	sc_intern_release(&seen);
-	if (n_seen)
-		qsort(out, n_seen, sizeof(*out), by_count);
+	SC_SORT(out, n_seen, by_count);
 	return n_seen;
 }
 

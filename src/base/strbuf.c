@@ -26,7 +26,7 @@ void sc_strbuf_clear(struct sc_strbuf *buf)
 		buf->at[0] = '\0';
 }
 
-static void reserve(struct sc_strbuf *buf, size_t n_more)
+static void strbuf_reserve(struct sc_strbuf *buf, size_t n_more)
 {
 	size_t want, cap;
 
@@ -44,7 +44,7 @@ static void reserve(struct sc_strbuf *buf, size_t n_more)
 
 void sc_strbuf_append_n(struct sc_strbuf *buf, const char *text, size_t n)
 {
-	reserve(buf, n);
+	strbuf_reserve(buf, n);
 	memcpy(buf->at + buf->n, text, n);
 	buf->n += n;
 	buf->at[buf->n] = '\0';
@@ -60,7 +60,7 @@ void sc_strbuf_vprintf(struct sc_strbuf *buf, const char *fmt, va_list args)
 	n = vsnprintf(NULL, 0, fmt, again);
 	va_end(again);
 	assert(n >= 0);
-	reserve(buf, (size_t)n);
+	strbuf_reserve(buf, (size_t)n);
 	vsnprintf(buf->at + buf->n, (size_t)n + 1, fmt, args);
 	buf->n += (size_t)n;
 }
@@ -78,7 +78,7 @@ char *sc_strbuf_detach(struct sc_strbuf *buf)
 {
 	char *text;
 
-	reserve(buf, 0);
+	strbuf_reserve(buf, 0);
 	text = buf->at;
 	*buf = (struct sc_strbuf){0};
 	return text;

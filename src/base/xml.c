@@ -18,7 +18,7 @@ int sc_xml_fail(const struct sc_xml *r, const char *at, const char *text)
 	return sc_err_at(r->err, SC_EFORMAT, r->source->file, line, column, "%s", text);
 }
 
-static int fail(const struct sc_xml *r, const char *text)
+static int xml_fail(const struct sc_xml *r, const char *text)
 {
 	return sc_xml_fail(r, r->at < r->end ? r->at : r->end, text);
 }
@@ -34,7 +34,7 @@ static void skip_space(struct sc_xml *r)
 		r->at++;
 }
 
-static const char *find(const struct sc_xml *r, const char *what)
+static const char *xml_find(const struct sc_xml *r, const char *what)
 {
 	size_t n = strlen(what);
 
@@ -53,16 +53,16 @@ static int skip_rest(struct sc_xml *r, bool *is_tag)
 		const char *close;
 
 		if (*r->at != '<')
-			return fail(r, "expected an element, found text");
+			return xml_fail(r, "expected an element, found text");
 		if (!comment && r->end - r->at >= 2 && r->at[1] == '!')
-			return fail(r, "document types, entities and CDATA are not read");
+			return xml_fail(r, "document types, entities and CDATA are not read");
 		if (!comment && !declaration) {
 			*is_tag = true;
 			return 0;
 		}
-		close = find(r, comment ? "-->" : "?>");
+		close = xml_find(r, comment ? "-->" : "?>");
 		if (!close)
-			return fail(r, "this comment has no end");
+			return xml_fail(r, "this comment has no end");
 		r->at = close + (comment ? 3 : 2);
 	}
 	return 0;
@@ -74,24 +74,24 @@ static int read_attribute(struct sc_xml *r)
 	char quote;
 
 	if (r->n_attributes == SC_XML_MAX_ATTRIBUTES)
-		return fail(r, "too many attributes");
+		return xml_fail(r, "too many attributes");
 	a->at = a->name = r->at;
 	while (r->at < r->end && is_name(*r->at))
 		r->at++;
 	a->n_name = (size_t)(r->at - a->name);
 	skip_space(r);
 	if (a->n_name == 0 || r->at == r->end || *r->at != '=')
-		return fail(r, "expected NAME=\"VALUE\"");
+		return xml_fail(r, "expected NAME=\"VALUE\"");
 	r->at++;
 	skip_space(r);
 	quote = r->at < r->end ? *r->at : 0;
 	if (quote != '"' && quote != '\'')
-		return fail(r, "an attribute's value stands in quotes");
+		return xml_fail(r, "an attribute's value stands in quotes");
 	a->value = ++r->at;
 	while (r->at < r->end && *r->at != quote && *r->at != '<' && *r->at != '&')
 		r->at++;
 	if (r->at == r->end || *r->at != quote)
-		return fail(r, "this value has no end, or holds < or &");
+		return xml_fail(r, "this value has no end, or holds < or &");
 	a->n_value = (size_t)(r->at++ - a->value);
 	for (size_t i = 0; i < r->n_attributes; i++)
 		if (r->attributes[i].n_name == a->n_name &&
@@ -118,21 +118,21 @@ int sc_xml_next(struct sc_xml *r)
 		r->at++;
 	r->n_name = (size_t)(r->at - r->name);
 	if (r->n_name == 0 || r->n_name > SC_XML_MAX_NAME)
-		return fail(r, "expected the name of an element");
+		return xml_fail(r, "expected the name of an element");
 	for (;;) {
 		skip_space(r);
 		if (r->at == r->end)
 			return sc_xml_fail(r, r->tag, "this element has no end");
 		if (*r->at == '>' || *r->at == '/')
 			break;
-		rc = r->closes ? fail(r, "an end has no attributes") : read_attribute(r);
+		rc = r->closes ? xml_fail(r, "an end has no attributes") : read_attribute(r);
 		if (rc)
 			return rc;
 	}
 	r->is_empty = *r->at == '/';
 	r->at += r->is_empty;
 	if (r->at == r->end || *r->at != '>' || (r->is_empty && r->closes))
-		return fail(r, "expected >");
+		return xml_fail(r, "expected >");
 	r->at++;
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <yaml.h>
 
 #include "base/file.h"
+#include "base/search.h"
 
 /* A map or sequence that has begun and not yet ended. */
 struct level {
@@ -31,7 +32,8 @@ static unsigned line_of(const struct builder *b, const yaml_mark_t *mark)
 	return b->line + (unsigned)mark->line;
 }
 
-static int fail(struct builder *b, enum sc_errc code, const yaml_mark_t *mark, const char *text)
+static int yaml_fail(struct builder *b, enum sc_errc code, const yaml_mark_t *mark,
+		     const char *text)
 {
 	return sc_err_at(b->err, code, b->file, line_of(b, mark), (unsigned)mark->column + 1, "%s",
 			 text);
@@ -41,11 +43,12 @@ static int check_plain(struct builder *b, const yaml_event_t *event, const yaml_
 		       const yaml_char_t *tag)
 {
 	if (anchor)
-		return fail(b, SC_EFORMAT, &event->start_mark,
-			    "anchors (&name) are not allowed; write the value where it is used");
+		return yaml_fail(
+			b, SC_EFORMAT, &event->start_mark,
+			"anchors (&name) are not allowed; write the value where it is used");
 	if (tag)
-		return fail(b, SC_EFORMAT, &event->start_mark,
-			    "tags (!name) are not allowed; remove the tag");
+		return yaml_fail(b, SC_EFORMAT, &event->start_mark,
+				 "tags (!name) are not allowed; remove the tag");
 	return 0;
 }
 
@@ -57,11 +60,11 @@ static int add_node(struct builder *b, enum sc_yaml_kind kind, const yaml_event_
 	struct sc_yaml *node;
 
 	if (++b->n_nodes > SC_YAML_MAX_NODES)
-		return fail(b, SC_ELIMIT, &event->start_mark,
-			    "too many values; at most 1048576 are read");
+		return yaml_fail(b, SC_ELIMIT, &event->start_mark,
+				 "too many values; at most 1048576 are read");
 	if (parent && parent->node->kind == SC_YAML_MAP && !parent->key)
-		return fail(b, SC_EFORMAT, &event->start_mark,
-			    "a key must be a plain name, not a list or a mapping");
+		return yaml_fail(b, SC_EFORMAT, &event->start_mark,
+				 "a key must be a plain name, not a list or a mapping");
 	node = sc_arena_calloc(b->arena, 1, sizeof(*node));
 	node->kind = kind;
 	node->file = b->file;
@@ -88,8 +91,8 @@ static int open_node(struct builder *b, enum sc_yaml_kind kind, const yaml_event
 	int rc;
 
 	if (b->depth == SC_YAML_MAX_DEPTH)
-		return fail(b, SC_ELIMIT, &event->start_mark,
-			    "nested too deeply; at most 32 levels are read");
+		return yaml_fail(b, SC_ELIMIT, &event->start_mark,
+				 "nested too deeply; at most 32 levels are read");
 	rc = add_node(b, kind, event, &node);
 	if (rc == 0)
 		b->level[b->depth++] = (struct level){.node = node};
@@ -121,7 +124,7 @@ static int check_unique_keys(struct builder *b, const struct sc_yaml *map)
 	sorted = sc_arena_calloc(b->arena, map->n_children, sizeof(*sorted));
 	for (const struct sc_yaml *child = map->child; child; child = child->next)
 		sorted[n++] = child;
-	qsort(sorted, n, sizeof(*sorted), compare_keys);
+	SC_SORT(sorted, n, compare_keys);
 	for (size_t i = 1; i < n; i++) {
 		if (strcmp(sorted[i - 1]->key, sorted[i]->key) != 0)
 			continue;
@@ -143,7 +146,8 @@ static int take_key(struct builder *b, struct level *parent, const yaml_event_t 
 	const char *text = (const char *)event->data.scalar.value;
 
 	if (!text[0])
-		return fail(b, SC_EFORMAT, &event->start_mark, "a key is missing before the \":\"");
+		return yaml_fail(b, SC_EFORMAT, &event->start_mark,
+				 "a key is missing before the \":\"");
 	parent->key = sc_arena_strndup(b->arena, text, event->data.scalar.length);
 	parent->key_line = line_of(b, &event->start_mark);
 	parent->key_column = (unsigned)event->start_mark.column + 1;
@@ -159,7 +163,8 @@ static int take_scalar(struct builder *b, const yaml_event_t *event)
 	int rc;
 
 	if (memchr(text, '\0', n))
-		return fail(b, SC_EFORMAT, &event->start_mark, "a NUL character is not allowed");
+		return yaml_fail(b, SC_EFORMAT, &event->start_mark,
+				 "a NUL character is not allowed");
 	if (parent && parent->node->kind == SC_YAML_MAP && !parent->key)
 		return take_key(b, parent, event);
 	rc = add_node(b, SC_YAML_SCALAR, event, &node);
@@ -173,12 +178,12 @@ static int take_scalar(struct builder *b, const yaml_event_t *event)
 static int begin_document(struct builder *b, const yaml_event_t *event)
 {
 	if (b->root)
-		return fail(b, SC_EFORMAT, &event->start_mark,
-			    "a second document begins here; keep one per file");
+		return yaml_fail(b, SC_EFORMAT, &event->start_mark,
+				 "a second document begins here; keep one per file");
 	if (event->data.document_start.tag_directives.start !=
 	    event->data.document_start.tag_directives.end)
-		return fail(b, SC_EFORMAT, &event->start_mark,
-			    "tag directives (%TAG) are not allowed; remove the line");
+		return yaml_fail(b, SC_EFORMAT, &event->start_mark,
+				 "tag directives (%TAG) are not allowed; remove the line");
 	return 0;
 }
 
@@ -191,7 +196,7 @@ static int take_event(struct builder *b, const yaml_event_t *event)
 	case YAML_DOCUMENT_START_EVENT:
 		return begin_document(b, event);
 	case YAML_ALIAS_EVENT:
-		return fail(
+		return yaml_fail(
 			b, SC_EFORMAT, &event->start_mark,
 			"aliases (*name) are not allowed; write the value out, or quote the text");
 	case YAML_SCALAR_EVENT:
@@ -262,7 +267,7 @@ static int syntax_error(struct builder *b, const yaml_parser_t *parser, const ch
 	}
 	for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++) {
 		if (strcmp(problem, advices[i].problem) == 0)
-			return fail(b, SC_EFORMAT, &parser->problem_mark, advices[i].advice);
+			return yaml_fail(b, SC_EFORMAT, &parser->problem_mark, advices[i].advice);
 	}
 	return sc_err_at(b->err, SC_EFORMAT, b->file, line_of(b, &parser->problem_mark),
 			 (unsigned)parser->problem_mark.column + 1, "not valid YAML: %s", problem);
@@ -320,8 +325,8 @@ int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct
 		n -= sizeof(bom) - 1;
 	}
 	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-	/* Where the comments at the head of a file end, which libyaml reads slowly; counts their lines. Characters
-	 * that may be wrong are left to it. */
+	/* Finds the end of the comments at the head of a file, which libyaml reads slowly; counts
+	 * their lines. Characters that may be wrong are left to it. */
 	for (size_t i = 0; i < n; i++)
 		if (text[i] == '\n') {
 			begin = i + 1;
