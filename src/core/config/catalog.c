@@ -213,9 +213,10 @@ static bool is_or_not_given(int64_t wanted, int64_t known)
 	return wanted == SC_NOT_GIVEN || wanted == known;
 }
 
-/* Of several the one with as many layers, else the first by name: benchmarks cut layers off. */
-static const struct sc_known_model *find(const struct sc_known_model *known,
-					 const struct sc_model *wanted)
+/* Takes of several the one with as many layers, else the first by name: benchmarks cut layers
+ * off. */
+static const struct sc_known_model *model_find(const struct sc_known_model *known,
+					       const struct sc_model *wanted)
 {
 	const struct sc_known_model *first = NULL;
 
@@ -271,7 +272,7 @@ int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, 
 	rc = catalog_models(catalog, &known, err);
 	if (rc)
 		return rc;
-	known = find(known, model);
+	known = model_find(known, model);
 	if (!known)
 		return 0;
 	take_shape(model, &known->model);

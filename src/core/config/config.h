@@ -79,9 +79,11 @@ enum {
 };
 /* PyTorch's scaled_dot_product_attention is flash once a request is resolved, on any GPU. */
 enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED, SC_ATT_SDPA };
-/* Where training.offload keeps what a GPU has no room for: nowhere else, in its host's memory, on its host's NVMe. */
+/* The place where training.offload keeps what a GPU has no room for: nowhere else, in its host's
+ * memory, on its host's NVMe. */
 enum sc_offload_tier { SC_TIER_NONE, SC_TIER_CPU, SC_TIER_NVME };
-/* Of tokens to experts: as many to each; what exceeds a fixed capacity dropped, and less padded to it; as it comes. */
+/* The ways of tokens to experts: as many to each; what exceeds a fixed capacity dropped, and less
+ * padded to it; as it comes. */
 enum sc_routing { SC_ROUTING_BALANCED, SC_ROUTING_DROPPED, SC_ROUTING_NATURAL };
 /* How the vocabulary layers are spread over stages (Yeung et al., arXiv:2411.05288): each stage has a share; with
  * two barriers, one, or none, the stages in step. */
@@ -133,8 +135,8 @@ struct sc_layer_row {
 	const char *name;
 	double flop, bytes, params;
 	double grad_flop, grad_bytes, kept_bytes;
-	/* Of the matrix of its weights, for optimizers that step whole matrices; positions: of a sample that it is applied to,
-	 * as pixels of a convolution's output. */
+	/* The size of the matrix of its weights, for optimizers that step whole matrices;
+	 * positions: of a sample that it is applied to, as pixels of a convolution's output. */
 	double outputs, inputs, positions;
 };
 /* Files of algorithms in MSCCL's XML, by collective; NULL: the library chooses. */
@@ -307,7 +309,7 @@ struct sc_straggler {
 	struct sc_ints ranks;
 	double slowdown;
 };
-/* What was given, newest layer first: the file, then --set and table rows over it. */
+/* The values that were given, newest layer first: the file, then --set and table rows over it. */
 struct sc_origins {
 	const struct sc_origin *at;
 	size_t n;
@@ -350,7 +352,7 @@ struct sc_request {
 	struct sc_warnings warnings;
 };
 
-/* Where a habit holds; every part that is given has to. */
+/* The conditions of a habit; every part that is given has to hold. */
 struct sc_when {
 	int experts, dlrm, mla, nvlink_domain; /* SC_NOT_GIVEN, or 0 and 1 */
 	int gpu_runs, stored_as;               /* enum sc_dtype, or SC_NOT_GIVEN */
@@ -389,7 +391,7 @@ enum { SC_NOT_GIVEN = -1 }; /* also of training.precision, recompute, attention,
 struct sc_key_text {
 	const char *path, *text; /* "sharding.plan", "plan.json" */
 };
-/* Where the value of "parallel.tp" was given, or NULL: a default. */
+/* The place where the value of "parallel.tp" was given, or NULL: a default. */
 const struct sc_origin *sc_config_origin(const struct sc_config *config, const char *path);
 /* The same, else of a value in the section `path`, else of the table row (it has the path ""). */
 const struct sc_origin *sc_config_origin_near(const struct sc_config *config, const char *path);
@@ -418,10 +420,10 @@ void sc_config_take_section(struct sc_config *config, const char *key,
 struct sc_catalog;
 struct sc_catalog *sc_catalog_create(void);
 void sc_catalog_destroy(struct sc_catalog *catalog);
-/* What cluster.topology says, as text; a graph goes into cluster->wiring. */
+/* Reads what cluster.topology says, as text; a graph goes into cluster->wiring. */
 int sc_cluster_parse_topology(const struct sc_source *source, struct sc_arena *arena,
 			      struct sc_cluster *out, struct sc_err *err);
-/* What of the cluster is not given is as the wiring has it. */
+/* Sets what is not given of the cluster to what the wiring has. */
 void sc_config_take_wiring(struct sc_cluster *cluster, const struct sc_device *device);
 /* Fills defaults, loads profiles, checks: sizes that multiply up, heads divisible by tp, layers that
  * split over stages, a family that is known. Errors say where the value was given, else `file` (may be
@@ -444,7 +446,7 @@ static inline size_t sc_request_n_kinds(const struct sc_request *request)
 /* The kind of an entry of cluster.nodes. */
 size_t sc_request_kind_of(const struct sc_request *request, const struct sc_gpu_nodes *nodes);
 const char *sc_family_name(enum sc_family family);
-/* What the layers of a family are made of. */
+/* The parts of the layers of a family. */
 struct sc_family_traits {
 	bool gated;             /* feed-forward: two matrices up, one down, gate times value */
 	bool rms_norm;          /* else layer norm */
@@ -523,7 +525,7 @@ static inline bool sc_model_is_mla(const struct sc_model *model)
 }
 
 enum sc_dtype sc_precision_dtype(enum sc_precision precision); /* of the GEMMs */
-/* Of weights and activations in memory: fp8 and fp4 GEMMs read and write bf16 tensors. */
+/* The type of weights and activations in memory: fp8 and fp4 GEMMs read and write bf16 tensors. */
 static inline enum sc_dtype sc_storage_dtype(enum sc_precision precision)
 {
 	const enum sc_dtype dtype = sc_precision_dtype(precision);
@@ -539,7 +541,8 @@ double sc_moment_bytes(const struct sc_request *request);
 double sc_master_bytes(const struct sc_request *request);
 /* Bytes of an element of what the optimizer updates: that copy, or the weights. */
 double sc_updated_bytes(const struct sc_request *request);
-/* What parallel.sharding spreads over the data-parallel ranks, and when a stage moves it. */
+/* The state that parallel.sharding spreads over the data-parallel ranks, and when a stage moves
+ * it. */
 struct sc_sharding_rule {
 	bool states, gradients, weights;
 	bool scatters; /* gradients are reduce-scattered, else all-reduced */

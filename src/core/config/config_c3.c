@@ -44,13 +44,13 @@ static const char *habit(const struct sc_request *req, enum sc_c3_family family)
 		return "chunked";
 	if (piece)
 		return *(const char *const *)piece->value;
-	/* Of tensor parallelism what is behind weight gradients. */
+	/* Tensor parallelism has what is behind weight gradients. */
 	return family == SC_C3_DP && sw->grad_sync == SC_GRAD_AFTER && !sw->gather_ahead
 		       ? "serial"
 		       : "comm_first";
 }
 
-/* What of the schedule a policy decides. */
+/* Applies the part of the schedule that a policy decides. */
 static void apply(struct sc_request *req, enum sc_c3_family family)
 {
 	bool serial = req->c3[family].policy == SC_C3_SERIAL;
@@ -125,7 +125,7 @@ static const char *no_effect(const struct sc_request *req, enum sc_c3_family fam
 }
 
 /* Kernels have what is left, in the device's granule. */
-static int reserve(const struct sc_resolver *res, const char *path, struct sc_c3_choice *choice)
+static int c3_reserve(const struct sc_resolver *res, const char *path, struct sc_c3_choice *choice)
 {
 	double whole = choice->n;
 
@@ -171,7 +171,7 @@ static int resolve_family(const struct sc_resolver *res, enum sc_c3_family famil
 				       "%s: \"%.64s\" needs products that wait for the collective, "
 				       "which tensor parallelism alone has; use it for tp",
 				       PATHS[family], text);
-	rc = reserve(res, text ? PATHS[family] : "c3.policy", &req->c3[family]);
+	rc = c3_reserve(res, text ? PATHS[family] : "c3.policy", &req->c3[family]);
 	if (rc)
 		return rc;
 	why = req->config.training.launch_blocking ? NULL

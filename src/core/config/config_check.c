@@ -47,7 +47,7 @@ static void warn_needs(struct sc_request *req, const struct sc_field *table, con
 	}
 }
 
-/* Of training.offload what divides, and finds nothing to divide. */
+/* Warns of parts of training.offload that divide, and find nothing to divide. */
 static void warn_offload(struct sc_request *req)
 {
 	const struct sc_parallel *par = &req->config.parallel;
@@ -439,7 +439,7 @@ static int check_stages(const struct sc_resolver *res)
 	return par->layout ? sc_config_check_layout(res) : check_stage_layers(res);
 }
 
-/* Of a layer: parameters, and the widest activation of a token. */
+/* A layer's parameters, and the widest activation of a token. */
 static void layer_sizes(const struct sc_config *cfg, double *parameters, double *widest)
 {
 	const struct sc_model *model = &cfg->model;
@@ -498,7 +498,7 @@ static int check_exact(const struct sc_resolver *res)
 	return 0;
 }
 
-/* What a step of whole matrices does not go with. */
+/* Refuses what a step of whole matrices does not go with. */
 static int check_matrices(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
@@ -698,10 +698,7 @@ static int check_precision(const struct sc_resolver *res)
 	return rc;
 }
 
-static int compare_ranks(const void *a, const void *b)
-{
-	return SC_ORDER(*(const int64_t *)a, *(const int64_t *)b);
-}
+SC_COMPARE(compare_ranks, int64_t, SC_ORDER(*a, *b));
 
 static int check_stragglers(const struct sc_resolver *res)
 {
@@ -725,7 +722,7 @@ static int check_stragglers(const struct sc_resolver *res)
 		memcpy(ranks + n_copied, at[i].ranks.at, at[i].ranks.n * sizeof(*ranks));
 		n_copied += at[i].ranks.n;
 	}
-	qsort(ranks, n, sizeof(*ranks), compare_ranks);
+	SC_SORT(ranks, n, compare_ranks);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if (ranks[i] >= gpus)
 			rc = sc_resolve_fail(res, SC_EVALUE, "stragglers",

@@ -189,7 +189,7 @@ int sc_config_check_data_parallel(const struct sc_resolver *res, const char *why
 	return 0;
 }
 
-/* Of a mixed cluster: no GPU has as much. */
+/* A budget above the memory of the largest GPU of a mixed cluster is one that none has. */
 static int check_budget(const struct sc_resolver *res)
 {
 	const struct sc_request *req = res->request;

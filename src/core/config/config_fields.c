@@ -5,7 +5,8 @@
 #include "core/config/config_schedule.h"
 #include "core/embedding/reuse.h"
 
-/* What a key has no effect without, and where a value comes from that nobody gave. */
+/* The conditions without which a key has no effect, and where a value comes from that nobody
+ * gave. */
 #define NEEDS(bits) .needs = (bits)
 #define FROM(text) .from = (text)
 #define FROM_UNLESS(plain_, text) .from = (text), .plain = (plain_)

@@ -1,5 +1,5 @@
-/* What a stack does by habit where a request leaves it open: pieces of config in its profile; how it interleaves,
- * which tokens it pads. */
+/* Does what a stack does by habit where a request leaves it open: pieces of config in its profile;
+ * how it interleaves, which tokens it pads. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -169,7 +169,7 @@ int sc_habits_load(struct sc_software *software, struct sc_arena *arena, struct 
 	return rc;
 }
 
-/* Of those of one value the last that fits. */
+/* The last habit that fits, of those of one value. */
 static const struct sc_habit *last_fit(const struct sc_request *req, size_t offset)
 {
 	const struct sc_habit *habits = req->software.habits.at;
@@ -200,7 +200,7 @@ const struct sc_habit *sc_habit_taken(const struct sc_request *req, const char *
 		       : NULL;
 }
 
-/* What a recipe of the software decides that changes much is said. */
+/* Says what a recipe of the software decides that changes much. */
 static void warn_habit(struct sc_request *req, const struct sc_habit *habit)
 {
 	const char *path = habit->origin.path, *name;

@@ -45,7 +45,7 @@ static int wrong(const struct reader *r, const char *why)
 }
 
 /* With the spaces before it. */
-static bool take(struct reader *r, char c)
+static bool pattern_take(struct reader *r, char c)
 {
 	r->at += strspn(r->at, " \t\n");
 	if (*r->at != c)
@@ -99,13 +99,13 @@ static int read_list(struct reader *r)
 		r->at += strspn(r->at, " \t\n");
 		if (isdigit((unsigned char)*r->at)) {
 			rc = read_count(r, &times);
-			if (rc == 0 && !take(r, '*'))
+			if (rc == 0 && !pattern_take(r, '*'))
 				rc = wrong(r, "expected \"*\" behind the number");
 		}
-		if (rc == 0 && take(r, '(')) {
+		if (rc == 0 && pattern_take(r, '(')) {
 			rc = ++r->depth > MAX_DEPTH ? wrong(r, "too many brackets in each other")
 						    : read_list(r);
-			if (rc == 0 && !take(r, ')'))
+			if (rc == 0 && !pattern_take(r, ')'))
 				rc = wrong(r, "expected \",\" or \")\"");
 			r->depth--;
 		} else if (rc == 0) {
@@ -113,21 +113,21 @@ static int read_list(struct reader *r)
 				;
 			rc = read_word(r, n);
 		}
-		if (rc == 0 && take(r, '*'))
+		if (rc == 0 && pattern_take(r, '*'))
 			rc = read_count(r, &times);
 		n = out->n - begin;
 		if (rc == 0 && begin + times * n > SC_MAX_PATTERN)
 			rc = wrong(r, TOO_MANY);
 		for (; rc == 0 && times > 1; times--, out->n += n)
 			memcpy(out->at + out->n, out->at + begin, n);
-	} while (rc == 0 && take(r, ','));
+	} while (rc == 0 && pattern_take(r, ','));
 	return rc;
 }
 
 int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *err)
 {
 	struct reader r = {.text = text, .at = text, .out = out, .err = err};
-	const bool is_list = take(&r, '['); /* as --set gives it */
+	const bool is_list = pattern_take(&r, '['); /* as --set gives it */
 	int rc = 0;
 
 	*out = (struct sc_pattern){.n = 0};
@@ -136,7 +136,7 @@ int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *er
 			rc = read_word(&r, 1);
 	else
 		rc = read_list(&r);
-	if (rc == 0 && is_list && !take(&r, ']'))
+	if (rc == 0 && is_list && !pattern_take(&r, ']'))
 		rc = wrong(&r, "expected \",\" or \"]\"");
 	if (rc == 0 && *r.at)
 		rc = wrong(&r, "expected \",\", \"*\" or the end");
@@ -149,7 +149,7 @@ static bool has_section(const struct sc_model *model, int mixer)
 }
 
 /* An unknown linear attention is the first with a section. */
-static struct sc_layer_kind kind_of(const struct sc_model *model, int word)
+static struct sc_layer_kind pattern_kind(const struct sc_model *model, int word)
 {
 	int mixer = word & MIXER;
 
@@ -184,7 +184,7 @@ static bool number_kinds(struct sc_model *model, const struct sc_pattern *patter
 	int n_kinds = 0, most = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct sc_layer_kind one = i < pattern->n ? kind_of(model, pattern->at[i])
+		struct sc_layer_kind one = i < pattern->n ? pattern_kind(model, pattern->at[i])
 							  : later_kind(model, pattern);
 		int kind = 0;
 

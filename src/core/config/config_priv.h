@@ -1,4 +1,5 @@
-/* Shared by config_resolve.c (fills defaults) and config_check.c (proves that it fits together). */
+/* The steps that resolve a request, one file a part of it; their order and what arises in each is the page at
+ * the head of config_resolve.c. */
 #ifndef SC_CORE_CONFIG_PRIV_H
 #define SC_CORE_CONFIG_PRIV_H
 
@@ -11,7 +12,7 @@ struct sc_resolver {
 	const char *file; /* or NULL */
 	struct sc_err *err;
 };
-/* An error about the key `path`, placed where its value was given. Returns -code. */
+/* config_origin.c: an error about the key `path`, placed where its value was given. Returns -code. */
 int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char *path,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 extern const struct sc_name sc_family_names[];
@@ -64,7 +65,7 @@ int sc_config_check(const struct sc_resolver *res);
 int sc_config_check_dlrm(const struct sc_resolver *res);
 /* config_dlrm.c: keys without effect on a DLRM. */
 void sc_config_warn_dlrm(struct sc_request *request);
-/* Read a file that a config names: config_dlrm.c model.tables_csv, config_layers.c model.rows_csv, config_cluster.c
+/* Read a file that a config names: config_dlrm.c model.tables_csv, config_layers.c model.rows_csv, config_topology.c
  * cluster.topology, where ASTRA-sim's YAML fills what of the cluster is not given. */
 int sc_config_load_tables(struct sc_config *config, const char *path, struct sc_arena *arena,
 			  struct sc_err *err);
@@ -72,7 +73,7 @@ int sc_config_load_rows(struct sc_config *config, const char *path, struct sc_ar
 			struct sc_err *err);
 int sc_config_load_topology(struct sc_config *config, const char *path, struct sc_arena *arena,
 			    struct sc_err *err);
-/* What tables leave out; again is fine. */
+/* Fills in what tables leave out; again is fine. */
 int sc_model_fill_tables(struct sc_model *model, struct sc_arena *arena, struct sc_err *err);
 /* config_cluster.c: a torus is one node; what c3.endpoint keeps is taken from the device, after policies. */
 int sc_config_resolve_torus(const struct sc_resolver *res);

@@ -1,15 +1,38 @@
-/* A request with its profiles and every default filled (DESIGN.md §6). Knows what a missing value
- * means; what does not fit together is config_check.c's. */
+/* A request with its profiles and every default filled (DESIGN.md §6). This file says what a missing value
+ * means; what does not fit together is config_check.c's.
+ *
+ * A value arises in this order, and an earlier one is never replaced by a later:
+ *
+ *  1. config.c           what the file says; --set, options and rows of a table are layers over it, and each
+ *                        value keeps the place where it was given (config_origin.c).
+ *  2. resolve_profiles   the GPUs of cluster.nodes or cluster.gpu; training.software, and the release of it
+ *                        that the GPU, the version or a sign asks for; habits that choose a fabric; the fabric.
+ *  3. resolve_model      facts of a known model where a mixture leaves them out; widths that follow from
+ *                        others; the kind of each layer (config_pattern.c).
+ *  4. resolve_parallel   habits of the split; tp, pp, cp, ep, and gpus from dp or dp from gpus; the schedule
+ *                        and its stages (config_schedule.c); sharding and order of ranks.
+ *  5. resolve_torus      a torus is one node of all GPUs (config_cluster.c).
+ *  6. resolve_cluster    what cluster.topology's graph says; GPUs of a node, NVLink domain, NICs, host memory:
+ *                        the usual ones of the GPU.
+ *  7. resolve_training   habits of the precision; the precision; all other habits; the vocabulary; options
+ *                        of the software (config_habits.c); the micro-batch and how many there are.
+ *  8. resolve_offload    places and shares of training.offload.
+ *  9. resolve_c3         policies of communication by family, which need the split (config_c3.c).
+ * 10. sc_config_check    nothing is filled any more: what contradicts is refused, what has no effect is said.
+ * 11. take_endpoint      what a torus keeps for communication goes off the device's SMs, math and memory.
+ * 12. resolve_band       the error band, by what the request is alike in (likeness.c).
+ *
+ * Habits are pieces of config in a software's profile. One is taken at the stage that its key is needed
+ * at, only where the request leaves the key open, and its conditions may ask for nothing that arises
+ * later: load_piece refuses the profile otherwise. */
 #include <inttypes.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/config/catalog_priv.h"
 #include "core/config/config_priv.h"
 
-/* What TorchRec's planner takes a rank's host to have (torchrec/distributed/planner/constants.py: DDR_CAP), GiB. */
+/* The memory that TorchRec's planner takes a rank's host to have
+ * (torchrec/distributed/planner/constants.py: DDR_CAP), GiB. */
 #define USUAL_HOST_GIB 128.0
 
 static void default_int(int64_t *value, int64_t def)
@@ -99,29 +122,6 @@ static int config_resolve_offload(const struct sc_resolver *res)
 
 #define DEFAULT_ORDER "tp-cp-ep-dp-pp"
 
-int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char *path,
-		    const char *fmt, ...)
-{
-	const struct sc_origin *origin = sc_config_origin_near(&res->request->config, path);
-	const char *file = origin ? origin->file : res->file ? res->file : "";
-	char text[sizeof(((struct sc_err *)0)->text)];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	return sc_err_at(res->err, code, file, origin ? origin->line : 0,
-			 origin ? origin->column : 0, "%s", text);
-}
-
-int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
-			     const struct sc_err *own)
-{
-	if (own->file[0])
-		return sc_err_at(res->err, own->code, SC_AT(own), "%s", own->text);
-	return sc_resolve_fail(res, own->code, path, "%s: %s", path, own->text);
-}
-
 /* Only what the config itself says, so that a key which it leaves out chooses nothing but by its GPU. */
 static bool has_sign(const struct sc_request *req, enum sc_stack_sign sign)
 {
@@ -170,7 +170,7 @@ static bool is_release(const struct sc_request *req, const struct sc_release *re
 	       strncmp(version, release->version, strlen(release->version)) == 0;
 }
 
-/* What a release does otherwise has a profile of its own. */
+/* Takes the profile of a release that does things its own way. */
 static int take_release(const struct sc_resolver *res, const struct sc_software **software)
 {
 	struct sc_request *req = res->request;
@@ -404,7 +404,7 @@ static int resolve_parallel(const struct sc_resolver *res)
 	return 0;
 }
 
-/* Of the usual nodes of all kinds, the one with the slowest network. */
+/* The one of the usual nodes of all kinds that has the slowest network. */
 static const struct sc_device *slowest_usual_node(const struct sc_request *req)
 {
 	const struct sc_device *slowest = &req->device;
@@ -487,14 +487,6 @@ static int resolve_cluster(const struct sc_resolver *res)
 
 /* GPT-2's tokenizer, padded to a multiple of 1024 as Megatron's examples do. */
 enum { DEFAULT_VOCAB = 51200 };
-
-const struct sc_device *sc_kind_without(const struct sc_request *req, enum sc_dtype dtype)
-{
-	for (size_t k = 0; k < sc_request_n_kinds(req); k++)
-		if (!(sc_request_device(req, k)->peak_tflops[dtype] > 0))
-			return sc_request_device(req, k);
-	return NULL;
-}
 
 static void resolve_precision(struct sc_request *req)
 {

@@ -247,7 +247,7 @@ bool sc_schedule_refuses(const struct sc_parallel *par, int64_t micro_batches, c
 
 /* ---- resolving ---- */
 
-static const char *name_of(enum sc_schedule kind)
+static const char *schedule_name(enum sc_schedule kind)
 {
 	return sc_enum_name(sc_schedule_names, (int)kind);
 }
@@ -266,7 +266,7 @@ static void drop_schedule(struct sc_request *req)
 		sc_warn(&req->warnings,
 			"parallel.schedule %s has no effect with pp 1; it is taken as 1f1b",
 			par->schedule == SC_SCHED_FILE ? par->schedule_file
-						       : name_of(par->schedule));
+						       : schedule_name(par->schedule));
 	par->virtual_stages = 1;
 	if (par->schedule != SC_SCHED_GPIPE)
 		par->schedule = SC_SCHED_1F1B;
@@ -290,7 +290,7 @@ static int fill_chunks(const struct sc_resolver *res)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.virtual_stages",
 				       "parallel.schedule %s has %" PRId64 " %s a stage; remove "
 				       "parallel.virtual_stages %" PRId64,
-				       name_of(par->schedule), chunks,
+				       schedule_name(par->schedule), chunks,
 				       chunks == 1 ? "chunk" : "chunks", given);
 	if (par->schedule > SC_SCHED_INTERLEAVED && chunks > 0)
 		par->virtual_stages = chunks;
@@ -321,7 +321,7 @@ int sc_config_resolve_schedule(const struct sc_resolver *res)
 	struct sc_parallel *par = &req->config.parallel;
 	int rc;
 
-	/* Of a layout that is wrong none: its check says why. */
+	/* A layout that is wrong gives none: its check says why. */
 	int64_t n_chunks = par->layout ? sc_layout_chunks(par->layout, 0, NULL) : 0;
 
 	if (par->virtual_stages == SC_NOT_GIVEN && n_chunks > 0 && n_chunks % par->pp == 0)

@@ -9,7 +9,7 @@ extern const struct sc_name sc_schedule_names[];
 int64_t sc_schedule_replicas(const struct sc_parallel *par);
 /* Chunks that a stage has of each copy; 0: parallel.virtual_stages, parallel.waves or the file say it. */
 int64_t sc_schedule_chunks(enum sc_schedule kind);
-/* Of the weights, each of a batch in flight: 2 where a pipeline never drains. */
+/* The versions of the weights, each of a batch in flight: 2 where a pipeline never drains. */
 static inline int64_t sc_schedule_versions(const struct sc_parallel *par)
 {
 	return par->schedule == SC_SCHED_PIPEDREAM_2BW ? 2 : 1;

@@ -1,4 +1,4 @@
-/* What the layers of each model family are made of. */
+/* The parts of the layers of each model family. */
 #include "base/fields.h"
 #include "core/config/config_priv.h"
 

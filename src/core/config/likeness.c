@@ -46,12 +46,7 @@ struct sc_likeness {
 	size_t n_rows[3], n_software[3]; /* by what was known */
 };
 
-static int by_size(const void *a, const void *b)
-{
-	const struct error *x = a, *y = b;
-
-	return 2 * SC_ORDER(x->ln, y->ln) + SC_ORDER(x->line, y->line);
-}
+SC_COMPARE(by_size, struct error, 2 * SC_ORDER(a->ln, b->ln) + SC_ORDER(a->line, b->line));
 
 /* "12 7 103", in thousandths; there is room. */
 static int read_errors(struct sc_likeness *l, const struct sc_csv *csv, size_t row, char *text,
@@ -177,7 +172,7 @@ int sc_likeness_load(const char *path, struct sc_arena *arena, const struct sc_l
 		rc = read_lines(l, &csv, arena, err);
 	if (rc)
 		return rc;
-	qsort(l->errors, l->n_errors, sizeof(*l->errors), by_size);
+	SC_SORT(l->errors, l->n_errors, by_size);
 	*out = l;
 	return 0;
 }
@@ -191,7 +186,7 @@ static bool is_alike(const struct line *line, const struct sc_like *like, unsign
 	return columns != 0;
 }
 
-/* Of one row of the line; 0: left out. */
+/* The weight of one row of the line; 0: left out. */
 static double row_weight(const struct line *line, const struct sc_like *like, unsigned leave_out,
 			 bool by_likeness)
 {

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 
-/* What iterations are alike in, as texts; named as the columns of the file. */
+/* The respects in which iterations are alike, as texts; named as the columns of the file. */
 enum sc_like_column {
 	SC_LIKE_SUITE, /* who measured it: nobody's who asks, so only for leaving out; else NULL */
 	SC_LIKE_GPU,
