@@ -27,9 +27,9 @@ enum sc_optimizer {
 };
 extern const struct sc_name sc_optimizer_names[];
 enum sc_optimizer sc_optimizer_dense(enum sc_optimizer optimizer);
-/* What is done with whole matrices of a layer. */
+/* The work that is done with whole matrices of a layer. */
 enum sc_matrix_step { SC_MATRIX_NONE, SC_MATRIX_MUON, SC_MATRIX_SHAMPOO, SC_MATRIX_KFAC };
-/* Of a dense parameter. */
+/* The traits of an optimizer for a dense parameter. */
 struct sc_optimizer_traits {
 	double moments;      /* states of its size */
 	double moment_bytes; /* of one; 0 = as the request says */

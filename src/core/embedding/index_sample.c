@@ -102,7 +102,7 @@ static int read_text(const struct sc_source *file, struct indices *out, struct s
 	}
 }
 
-static int read_file(const char *path, struct indices *out, struct sc_err *err)
+static int sample_read_file(const char *path, struct indices *out, struct sc_err *err)
 {
 	struct sc_source file = {.file = path};
 	size_t start = 0;
@@ -153,7 +153,7 @@ int sc_index_sample_load(const char *path, struct sc_arena *arena, struct sc_reu
 {
 	struct indices all = {.n = 0};
 	double rows[MAX_BINS] = {0}, lookups[MAX_BINS] = {0}, n_unique = 0, hottest = 0;
-	int rc = read_file(path, &all, err);
+	int rc = sample_read_file(path, &all, err);
 	size_t n_bins = 0;
 
 	if (rc) {

@@ -5,7 +5,7 @@
 
 #include "core/embedding/embedding.h"
 
-/* Of struct sc_reuse; the keys of model.tables[].reuse and of configs/reuse/ID.yaml. */
+/* The fields of struct sc_reuse; the keys of model.tables[].reuse and of configs/reuse/ID.yaml. */
 extern const struct sc_field sc_reuse_fields[];
 /* configs/reuse/ID.yaml. Strings and lists live in the arena. */
 int sc_reuse_load(const char *id, struct sc_arena *arena, struct sc_reuse *out, struct sc_err *err);

@@ -116,9 +116,9 @@ struct checked {
 	struct sc_err *err;
 };
 
-static int fail(const struct checked *c, const char *fmt, ...)
+static int plan_fail(const struct checked *c, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-static int fail(const struct checked *c, const char *fmt, ...)
+static int plan_fail(const struct checked *c, const char *fmt, ...)
 {
 	char text[sizeof(c->err->text)];
 	va_list args;
@@ -135,29 +135,30 @@ static int check_shape(const struct checked *c)
 	const struct sc_table_placement *t = c->t;
 
 	if (t->rows < 1 || t->dim < 1)
-		return fail(c, "%lld rows of dim %lld; both must be at least 1", (long long)t->rows,
-			    (long long)t->dim);
+		return plan_fail(c, "%lld rows of dim %lld; both must be at least 1",
+				 (long long)t->rows, (long long)t->dim);
 	if (t->type < 0 || t->type >= SC_N_SHARD_TYPES || t->tier < 0 || t->tier >= SC_N_TIERS)
-		return fail(c, "an unknown sharding type or tier");
+		return plan_fail(c, "an unknown sharding type or tier");
 	if (!(t->cache_frac >= 0 && t->cache_frac <= 1))
-		return fail(c, "a cached share of %g; it must be 0 to 1", t->cache_frac);
+		return plan_fail(c, "a cached share of %g; it must be 0 to 1", t->cache_frac);
 	if (t->hot_rows < 0 || t->hot_rows > t->rows)
-		return fail(c, "%lld hot rows of %lld", (long long)t->hot_rows, (long long)t->rows);
+		return plan_fail(c, "%lld hot rows of %lld", (long long)t->hot_rows,
+				 (long long)t->rows);
 	if (t->hot_rows && t->type != SC_TABLE_WISE && t->type != SC_ROW_WISE &&
 	    t->type != SC_TABLE_ROW_WISE)
-		return fail(c,
-			    "hot_rows with %s; they go with table_wise, row_wise or "
-			    "table_row_wise, whose rows are whole",
-			    sc_enum_name(sc_shard_type_names, (int)t->type));
+		return plan_fail(c,
+				 "hot_rows with %s; they go with table_wise, row_wise or "
+				 "table_row_wise, whose rows are whole",
+				 sc_enum_name(sc_shard_type_names, (int)t->type));
 	if (t->first_shard > c->plan->shards.n || t->n_shards > c->plan->shards.n - t->first_shard)
-		return fail(c, "its shards are not in the plan");
+		return plan_fail(c, "its shards are not in the plan");
 	if (t->n_shards == 0)
-		return fail(c, "it has no shards");
+		return plan_fail(c, "it has no shards");
 	if (t->type == SC_TABLE_WISE && t->n_shards != 1)
-		return fail(c, "table_wise, but %u shards", t->n_shards);
+		return plan_fail(c, "table_wise, but %u shards", t->n_shards);
 	if (t->type == SC_DATA_PARALLEL && t->n_shards != c->plan->world)
-		return fail(c, "data_parallel, but %u shards for %u ranks", t->n_shards,
-			    c->plan->world);
+		return plan_fail(c, "data_parallel, but %u shards for %u ranks", t->n_shards,
+				 c->plan->world);
 	return 0;
 }
 
@@ -167,31 +168,27 @@ static int check_shard(const struct checked *c, uint32_t i)
 	const struct sc_shard *s = &c->plan->shards.at[t->first_shard + i];
 
 	if (s->rank < 0 || (uint32_t)s->rank >= c->plan->world)
-		return fail(c, "shard %u: rank %d; the plan has ranks 0 to %u", i, (int)s->rank,
-			    c->plan->world - 1);
+		return plan_fail(c, "shard %u: rank %d; the plan has ranks 0 to %u", i,
+				 (int)s->rank, c->plan->world - 1);
 	if (s->row_offset < 0 || s->rows < 0 || s->rows > t->rows ||
 	    s->row_offset > t->rows - s->rows || s->col_offset < 0 || s->cols < 1 ||
 	    s->cols > t->dim || s->col_offset > t->dim - s->cols)
-		return fail(
+		return plan_fail(
 			c,
 			"shard %u: %lld x %lld at (%lld, %lld) is outside the table of %lld x %lld",
 			i, (long long)s->rows, (long long)s->cols, (long long)s->row_offset,
 			(long long)s->col_offset, (long long)t->rows, (long long)t->dim);
 	if (t->type == SC_DATA_PARALLEL &&
 	    (s->rank != (int32_t)i || s->rows != t->rows || s->cols != t->dim))
-		return fail(c, "data_parallel, but shard %u is not all of it on rank %u", i, i);
+		return plan_fail(c, "data_parallel, but shard %u is not all of it on rank %u", i,
+				 i);
 	return 0;
 }
 
-static int by_offset(const void *a, const void *b)
-{
-	const struct sc_shard *x = *(const struct sc_shard *const *)a;
-	const struct sc_shard *y = *(const struct sc_shard *const *)b;
-
-	return 8 * SC_ORDER(x->col_offset, y->col_offset) +
-	       4 * SC_ORDER(x->row_offset, y->row_offset) + 2 * SC_ORDER(x->rows, y->rows) +
-	       SC_ORDER(x, y);
-}
+SC_COMPARE(by_offset, struct sc_shard *const,
+	   8 * SC_ORDER((*a)->col_offset, (*b)->col_offset) +
+		   4 * SC_ORDER((*a)->row_offset, (*b)->row_offset) +
+		   2 * SC_ORDER((*a)->rows, (*b)->rows) + SC_ORDER(*a, *b));
 
 /* Column slices side by side, each of row slices one below the other. */
 static int check_cover(const struct checked *c, const struct sc_shard **sorted)
@@ -203,21 +200,21 @@ static int check_cover(const struct checked *c, const struct sc_shard **sorted)
 
 	for (uint32_t i = 0; i < t->n_shards; i++)
 		sorted[i] = &shards[i];
-	qsort(sorted, t->n_shards, sizeof(*sorted), by_offset);
+	SC_SORT(sorted, t->n_shards, by_offset);
 	for (uint32_t i = 0; i <= t->n_shards; i++) {
 		const struct sc_shard *s = i < t->n_shards ? sorted[i] : &end;
 		unsigned last = i ? (unsigned)(sorted[i - 1] - shards) : 0;
 
 		if (s == &end || !slice || s->col_offset != slice->col_offset) {
 			if (row < t->rows)
-				return fail(c, "rows %lld to %lld are on no rank", (long long)row,
-					    (long long)t->rows - 1);
+				return plan_fail(c, "rows %lld to %lld are on no rank",
+						 (long long)row, (long long)t->rows - 1);
 			if (s->col_offset > col)
-				return fail(c, "columns %lld to %lld are on no rank",
-					    (long long)col, (long long)s->col_offset - 1);
+				return plan_fail(c, "columns %lld to %lld are on no rank",
+						 (long long)col, (long long)s->col_offset - 1);
 			if (s->col_offset < col)
-				return fail(c, "shards %u and %u overlap at column %lld", last,
-					    (unsigned)(s - shards), (long long)s->col_offset);
+				return plan_fail(c, "shards %u and %u overlap at column %lld", last,
+						 (unsigned)(s - shards), (long long)s->col_offset);
 			if (s == &end)
 				break;
 			slice = s;
@@ -225,14 +222,14 @@ static int check_cover(const struct checked *c, const struct sc_shard **sorted)
 			col += s->cols;
 		}
 		if (s->cols != slice->cols)
-			return fail(c, "shards %u and %u overlap", (unsigned)(slice - shards),
-				    (unsigned)(s - shards));
+			return plan_fail(c, "shards %u and %u overlap", (unsigned)(slice - shards),
+					 (unsigned)(s - shards));
 		if (s->rows && s->row_offset < row)
-			return fail(c, "shards %u and %u overlap at row %lld", last,
-				    (unsigned)(s - shards), (long long)s->row_offset);
+			return plan_fail(c, "shards %u and %u overlap at row %lld", last,
+					 (unsigned)(s - shards), (long long)s->row_offset);
 		if (s->rows && s->row_offset > row)
-			return fail(c, "rows %lld to %lld are on no rank", (long long)row,
-				    (long long)s->row_offset - 1);
+			return plan_fail(c, "rows %lld to %lld are on no rank", (long long)row,
+					 (long long)s->row_offset - 1);
 		row += s->rows;
 	}
 	return 0;
@@ -250,13 +247,13 @@ static int check_type(const struct checked *c)
 
 	for (uint32_t i = 0; i < t->n_shards; i++) {
 		if (by_rows && s[i].cols != t->dim)
-			return fail(c, "%s, but shard %u has only some columns", name, i);
+			return plan_fail(c, "%s, but shard %u has only some columns", name, i);
 		if (by_cols && s[i].rows != t->rows)
-			return fail(c, "%s, but shard %u has only some rows", name, i);
+			return plan_fail(c, "%s, but shard %u has only some rows", name, i);
 		if (one_host && per_host &&
 		    (uint32_t)s[i].rank / per_host != (uint32_t)s[0].rank / per_host)
-			return fail(c, "%s, but ranks %d and %d are on different hosts", name,
-				    (int)s[0].rank, (int)s[i].rank);
+			return plan_fail(c, "%s, but ranks %d and %d are on different hosts", name,
+					 (int)s[0].rank, (int)s[i].rank);
 	}
 	return 0;
 }
@@ -271,7 +268,7 @@ static int check_table(const struct sc_shard_plan *plan, size_t index,
 	for (uint32_t i = 0; i < t->n_shards && rc == 0; i++) {
 		rc = check_shard(&c, i);
 		if (rc == 0 && plan->shards.at[t->first_shard + i].table != index)
-			rc = fail(&c, "shard %u belongs to another table", i);
+			rc = plan_fail(&c, "shard %u belongs to another table", i);
 	}
 	if (rc)
 		return rc;
@@ -297,8 +294,8 @@ int sc_shard_plan_check(const struct sc_shard_plan *plan, struct sc_err *err)
 	scratch = sc_xrealloc(NULL, plan->shards.n + 1, sizeof(const struct sc_shard *));
 	for (size_t i = 0; i < plan->tables.n && rc == 0; i++) {
 		if (sc_intern_add(&names, plan->tables.at[i].name) != i)
-			rc = fail(&(struct checked){plan, &plan->tables.at[i], err},
-				  "it is in the plan twice");
+			rc = plan_fail(&(struct checked){plan, &plan->tables.at[i], err},
+				       "it is in the plan twice");
 		else
 			rc = check_table(plan, i, scratch, err);
 	}
@@ -319,14 +316,14 @@ int sc_shard_plan_check_tables(const struct sc_shard_plan *plan, const struct sc
 					 "the plan is for other tables: it has no \"%.64s\"",
 					 table->name);
 		if (t->rows != table->rows || t->dim != table->dim)
-			return fail(&(struct checked){plan, t, err},
-				    "%lld x %lld in the plan, %lld x %lld in the model",
-				    (long long)t->rows, (long long)t->dim, (long long)table->rows,
-				    (long long)table->dim);
+			return plan_fail(&(struct checked){plan, t, err},
+					 "%lld x %lld in the plan, %lld x %lld in the model",
+					 (long long)t->rows, (long long)t->dim,
+					 (long long)table->rows, (long long)table->dim);
 	}
 	if (plan->tables.n > tables->n)
-		return fail(&(struct checked){plan, &plan->tables.at[tables->n], err},
-			    "the model has no such table");
+		return plan_fail(&(struct checked){plan, &plan->tables.at[tables->n], err},
+				 "the model has no such table");
 	return 0;
 }
 
@@ -429,7 +426,8 @@ static int order_tables(const struct sc_plan_reader *reader, struct sc_shard_pla
 		const size_t place = id < 0 ? reader->tables->n + i : (size_t)id;
 
 		if (at[place])
-			return fail(&(struct checked){plan, t, err}, "it is in the plan twice");
+			return plan_fail(&(struct checked){plan, t, err},
+					 "it is in the plan twice");
 		at[place] = (uint32_t)i + 1;
 		n_bare += t->type == SC_DATA_PARALLEL && t->n_shards == 0;
 	}
@@ -456,7 +454,7 @@ static int order_tables(const struct sc_plan_reader *reader, struct sc_shard_pla
 typedef int (*plan_reader)(const struct sc_plan_reader *, const struct sc_source *,
 			   struct sc_shard_plan *, struct sc_err *);
 
-/* Which format it is, by what only that one has. The text ends with a NUL. */
+/* Tells the format by what only that one has. The text ends with a NUL. */
 static plan_reader reader_of(const struct sc_source *text)
 {
 	const char *at = text->text + strspn(text->text, " \t\r\n");

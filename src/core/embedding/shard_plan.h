@@ -1,7 +1,7 @@
-/* Where embedding tables lie: which shard of which table is on which rank, in which memory. As JSON it
- * mirrors TorchRec's ParameterSharding and ShardMetadata, so that a loader of a few lines turns it into a
- * ShardingPlan. A plan belongs to a list of tables, by name; copies of a table (count > 1) are named
- * name_0, name_1 ... */
+/* The placement of embedding tables: which shard of which table is on which rank, in which memory.
+ * As JSON it mirrors TorchRec's ParameterSharding and ShardMetadata, so that a loader of a few
+ * lines turns it into a ShardingPlan. A plan belongs to a list of tables, by name; copies of a
+ * table (count > 1) are named name_0, name_1 ... */
 #ifndef SC_CORE_SHARD_PLAN_H
 #define SC_CORE_SHARD_PLAN_H
 

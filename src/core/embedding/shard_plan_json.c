@@ -190,7 +190,7 @@ static void read_cache(struct json_reader *r, struct sc_table_placement *t)
 	}
 }
 
-/* Where neither `shape` nor a list of tables says it: as far as the shards reach. */
+/* Sets the shape where neither `shape` nor a list of tables says it: as far as the shards reach. */
 static bool settle_shape(struct json_reader *r, struct sc_table_placement *t)
 {
 	int64_t known = sc_plan_table_find(r->common, t->name);

@@ -64,7 +64,7 @@ static size_t split(char *line, char **cells)
 	return n_cells;
 }
 
-/* Of the table of parameters: where its columns are. */
+/* Finds the columns of the table of parameters. */
 static int read_header(struct table_reader *r, char *const *cells, size_t n_cells,
 		       struct sc_err *err)
 {
@@ -147,7 +147,7 @@ static bool add_shards(struct table_reader *r, int64_t slice)
 	}
 }
 
-static int read_row(struct table_reader *r, char *const *cells, struct sc_err *err)
+static int plan_read_row(struct table_reader *r, char *const *cells, struct sc_err *err)
 {
 	char *of[N_COLUMNS], *dot;
 	struct sc_table_placement t = {.line = r->line, .column = 1};
@@ -203,7 +203,7 @@ static int read_line(struct table_reader *r, char *line, struct sc_err *err)
 	if (n_cells && cells[0][0] == '-')
 		return 0;
 	if (n_cells >= r->n_cells)
-		return read_row(r, cells, err);
+		return plan_read_row(r, cells, err);
 	if (n_cells > 1)
 		return bad(r, line, err, "a row with fewer cells than the header");
 	r->n_cells = 0;

@@ -100,7 +100,7 @@ static int bind(struct reader *r)
 	return rc;
 }
 
-static int read_row(const struct reader *r, size_t row, struct sc_table *out)
+static int table_read_row(const struct reader *r, size_t row, struct sc_table *out)
 {
 	struct row read = {.table = {.count = 1, .features = 1}};
 	int rc = sc_csv_rows_get(&r->rows, row, &read, r->err), empty = -1;
@@ -157,7 +157,7 @@ int sc_tables_read_csv(const struct sc_csv *csv, struct sc_arena *arena, struct 
 		return sc_err_at(err, SC_EVALUE, csv->file, 1, 0, "no tables below the header");
 	list.at = sc_arena_calloc(arena, list.n, sizeof(*list.at));
 	for (size_t row = 0; row < list.n && rc == 0; row++) {
-		rc = read_row(&reader, row, &list.at[row]);
+		rc = table_read_row(&reader, row, &list.at[row]);
 		n_tables += list.at[row].count;
 		if (rc == 0 && n_tables > SC_MAX_TABLES)
 			rc = sc_err_at(err, SC_ELIMIT, csv->file, csv->line[row], 0,

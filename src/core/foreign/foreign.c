@@ -1,3 +1,6 @@
+/* Takes the keys of another program's file over into ours by the tables of its format: each key is one
+ * of ours, free, refused, or part of a rule that several say together. It notes where each value
+ * came from, so that two files that say otherwise are an error at both places. */
 #include "core/foreign/foreign.h"
 
 #include <inttypes.h>
@@ -179,7 +182,7 @@ static void leave(struct sc_foreign_lines *lines, const struct sc_yaml *node, co
 	       &(struct sc_foreign_line){.node = node, .theirs = theirs, .why = why}, lines->arena);
 }
 
-/* What two files say of one key must be the same. */
+/* Checks that two files say the same of one key. */
 static int check_agrees(const struct sc_foreign_line *old, const struct sc_foreign_leaf *leaf,
 			const char *text, struct sc_err *err)
 {
@@ -260,7 +263,7 @@ static const struct sc_foreign_word *word_of(const struct sc_foreign_word *words
 	return NULL;
 }
 
-/* Of keys of one file that are one key of ours, none may say otherwise. */
+/* Takes a key; keys of one file that are one key of ours may not differ. */
 static int take_key(struct sc_foreign *file, const struct sc_foreign_leaf *leaf, const char *path,
 		    const char *text, struct sc_err *err)
 {
@@ -347,7 +350,8 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 	return rc;
 }
 
-/* Of a key, so that the others are looked at, too; lenient lines go without what is not understood. */
+/* Notes a fault of a key, so that the others are looked at, too; lenient lines go without what is
+ * not understood. */
 static void note(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 		 const struct sc_err *problem)
 {
@@ -465,7 +469,7 @@ bool sc_foreign_holds(const struct sc_foreign *file, const char *condition)
 	return any != no;
 }
 
-/* What is not known yet says nothing. */
+/* A factor that is not known yet says nothing. */
 static int put_product(struct sc_foreign *file, const struct sc_foreign_says *rule,
 		       const struct sc_foreign_leaf *leaf, struct sc_err *err)
 {

@@ -1,6 +1,6 @@
-/* What another program's file says of a run, in our keys. A reader turns the file into a tree of base/yaml.h; one
- * table a format says what each of its keys is to the cost of a step; what several keys say together is its
- * function's. Knows no format, and not what our keys mean. */
+/* Reads what another program's file says of a run, in our keys. A reader turns the file into a tree
+ * of base/yaml.h; one table a format says what each of its keys is to the cost of a step; what
+ * several keys say together is its function's. Knows no format, and not what our keys mean. */
 #ifndef SC_CORE_FOREIGN_H
 #define SC_CORE_FOREIGN_H
 
@@ -29,7 +29,8 @@ struct sc_foreign_key {
 		*words;    /* of ONLY, and of TAKE if its values differ from ours */
 	const char *needs; /* of ONLY: what any other value asks for; or NULL */
 };
-/* What several keys say together. Rules are applied in order, once all keys are taken; what a file has said stays. */
+/* A rule for what several keys say together. Rules are applied in order, once all keys are taken;
+ * what a file has said stays. */
 struct sc_foreign_says {
 	/* One of the three: the key of ours; why the file is refused; what the end lists as the software's. */
 	const char *ours, *refuse, *software;
@@ -68,7 +69,8 @@ struct sc_foreign_format {
 	const char *table, *more; /* ids; more may be NULL */
 	/* Sections whose names may be left out in the tables: "model."; NULL: none. NULL ends the list. */
 	const char *const *sections;
-	/* Of a key in no table: is any value an error? Else numbers and `true` are, and the rest costs nothing. */
+	/* Is any value of a key in no table an error? Else numbers and `true` are, and the rest
+	 * costs nothing. */
 	bool strict;
 	const char *open; /* a value that is left to what starts the program: "auto"; or NULL */
 	/* Before a key is taken: may refuse the whole; or NULL. */
@@ -91,7 +93,7 @@ enum sc_foreign_ignored {
 	SC_IGNORED_BESIDE, /* a rule would take it, but not beside the file's other keys */
 	SC_IGNORED_UNKNOWN /* may change it; of lenient lines alone */
 };
-/* What is wrong with a key. */
+/* The fault of a key. */
 struct sc_foreign_problem {
 	struct sc_err err;
 	struct sc_foreign_problem *next;
@@ -106,7 +108,7 @@ struct sc_foreign_line {
 	bool weak; /* what holds where the file says nothing: another may say otherwise */
 	struct sc_foreign_line *next;
 };
-/* Of one or several files; begins zeroed, with its arena. */
+/* The lines of one or several files; begins zeroed, with its arena. */
 struct sc_foreign_lines {
 	struct sc_arena *arena;
 	struct sc_foreign_line *first, *last;
@@ -188,7 +190,7 @@ int sc_hf_model_take(struct sc_yaml *map, struct sc_arena *arena, struct sc_err 
 /* Megatron-LM's options, and the same as NeMo's and Megatron-Bridge's YAML has them. */
 extern const struct sc_foreign_format sc_format_megatron, sc_format_nemo;
 
-/* What torchtitan's TOML and DeepSpeed's JSON say. */
+/* The formats of torchtitan's TOML and DeepSpeed's JSON. */
 extern const struct sc_foreign_format sc_format_torchtitan, sc_format_deepspeed;
 
 /* The options of a training command as a log, ps or `stepcast config import --shim` print it: --name value, --name=value,

@@ -1,4 +1,6 @@
-
+/* Reads the files that `config import` and `model.tables` name: YAML, JSON, TOML, CSV, a list of Python
+ * or a command line, told apart by their names and first bytes. Source of the keys of tables:
+ * torchrec/modules/embedding_configs.py. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +9,6 @@
 #include "base/strbuf.h"
 #include "base/toml.h"
 #include "core/foreign/foreign.h"
-
-/* Source: torchrec/modules/embedding_configs.py. */
 
 /* In a cell of CSV names are apart by spaces, ';' or '|'. */
 static int take_features(struct sc_foreign *file, struct sc_err *err)
@@ -151,8 +151,8 @@ static const struct {
 	{"model", &sc_format_nemo},
 };
 
-static int take(struct sc_foreign_lines *lines, const struct sc_foreign_format *format,
-		const struct sc_yaml *map, struct sc_err *err)
+static int format_take(struct sc_foreign_lines *lines, const struct sc_foreign_format *format,
+		       const struct sc_yaml *map, struct sc_err *err)
 {
 	struct sc_foreign *file = sc_arena_calloc(lines->arena, 1, sizeof(*file));
 
@@ -165,7 +165,7 @@ static int take_mapping(struct sc_foreign_lines *lines, const struct sc_yaml *ma
 {
 	for (size_t i = 0; i < sizeof(MAPPINGS) / sizeof(MAPPINGS[0]); i++)
 		if (sc_yaml_get(map, MAPPINGS[i].key))
-			return take(lines, MAPPINGS[i].format, map, err);
+			return format_take(lines, MAPPINGS[i].format, map, err);
 	return sc_err_at(err, SC_EFORMAT, SC_AT(map),
 			 "neither of NeMo, Megatron-Bridge or DeepSpeed nor a config.json: none of "
 			 "their sections is here");
@@ -201,7 +201,7 @@ int sc_foreign_add(struct sc_foreign_lines *lines, const struct sc_source *text,
 		return torchrec_take(lines, text, true, err);
 	if (sc_ends_with(text->file, ".toml")) {
 		rc = sc_toml_parse(text, lines->arena, &map, err);
-		return rc ? rc : take(lines, &sc_format_torchtitan, map, err);
+		return rc ? rc : format_take(lines, &sc_format_torchtitan, map, err);
 	}
 	if (sc_ends_with(text->file, ".py") || first_char(text) == '[' ||
 	    holds(text, "EmbeddingBagConfig(") || holds(text, "EmbeddingConfig(") ||
@@ -217,7 +217,7 @@ int sc_foreign_add(struct sc_foreign_lines *lines, const struct sc_source *text,
 			"not a config that is understood: no command with " WANTED
 			", and its name ends neither in .yaml, .json, .toml, .py nor .csv");
 	rc = sc_shell_args_parse(text, WANTED, lines->arena, &map, err);
-	return rc ? rc : take(lines, &sc_format_megatron, map, err);
+	return rc ? rc : format_take(lines, &sc_format_megatron, map, err);
 }
 
 int sc_foreign_load(struct sc_foreign_lines *lines, const char *path, struct sc_err *err)

@@ -52,8 +52,8 @@ static int read_words(const struct sc_yaml *node, struct sc_arena *arena,
 	return 0;
 }
 
-static int read_row(const struct sc_yaml *node, struct sc_arena *arena, struct sc_foreign_key *out,
-		    struct sc_err *err)
+static int rule_read_row(const struct sc_yaml *node, struct sc_arena *arena,
+			 struct sc_foreign_key *out, struct sc_err *err)
 {
 	const bool is_map = node->kind == SC_YAML_MAP;
 	const struct sc_yaml *only = is_map ? sc_yaml_get(node, "only") : NULL;
@@ -139,7 +139,7 @@ static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
 	out->root = root;
 	out->rows = rows = sc_arena_calloc(arena, keys->n_children + 1, sizeof(*rows));
 	for (node = keys->child; node && rc == 0; node = node->next)
-		rc = read_row(node, arena, rows++, err);
+		rc = rule_read_row(node, arena, rows++, err);
 	rules = sc_yaml_get(root, "rules");
 	out->n_rules = rules ? rules->n_children : 0;
 	out->rules = says = sc_arena_calloc(arena, out->n_rules, sizeof(*says));

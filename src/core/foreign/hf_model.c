@@ -128,7 +128,7 @@ static int take_windows(struct sc_foreign *file, const struct sc_yaml *type, str
 						       "model.full_attention_every", period, err);
 }
 
-/* What a type implies where its file does not say it. */
+/* Takes what a type implies where its file does not say it. */
 static int take_implied(struct sc_foreign *file, const struct sc_yaml *type, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *at = sc_foreign_get(file, SC_HF_MARK);

@@ -1,3 +1,6 @@
+/* Finds the command of a training program in a shell script, a log or the output of ps, and gives its
+ * options as a tree. Quotes, escapes, comments and joined lines are read as sh reads them; nothing is
+ * run, and the value of a variable is not known. */
 #include "core/foreign/foreign.h"
 
 #include <ctype.h>
@@ -65,7 +68,7 @@ static struct sc_yaml *value_of(const struct finder *f, const struct word *words
 	return list;
 }
 
-static void put(struct sc_yaml *map, struct sc_yaml *node)
+static void option_put(struct sc_yaml *map, struct sc_yaml *node)
 {
 	struct sc_yaml **link = &map->child;
 
@@ -85,7 +88,7 @@ static void put_named(struct finder *f, const char *key, const struct word *at,
 	node->key = key;
 	node->key_line = at->line;
 	node->key_column = at->column;
-	put(f->map, node);
+	option_put(f->map, node);
 }
 
 /* Options of what starts a program, the first `n_start` words, have one value; a program's may have several. */
@@ -164,7 +167,7 @@ static int take_inner(struct finder *f, const word_list *list, const struct sc_s
 		for (inner = inner->child; inner; inner = next) {
 			next = inner->next;
 			inner->next = NULL;
-			put(f->map, inner);
+			option_put(f->map, inner);
 		}
 	}
 	return rc;
@@ -250,8 +253,8 @@ static bool read_word(struct reader *r, struct sc_strbuf *out)
 	return !quote;
 }
 
-/* What ends a command or sends its output away stands at the begin of a word; in one it is text, as ps and
- * logs print it. */
+/* An operator that ends a command or sends its output away stands at the begin of a word; in one it
+ * is text, as ps and logs print it. */
 static size_t operator_length(const struct reader *r)
 {
 	const char *c = r->at;

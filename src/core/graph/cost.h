@@ -1,5 +1,5 @@
-/* What running a node takes: a fixed latency, then work at a rate that sharing may lower.
- * demand[r] is the share (0..1) of one unit of resource r that the work uses at full speed. */
+/* The cost of a node: a fixed latency, then work at a rate that sharing may lower. demand[r] is the
+ * share (0..1) of one unit of resource r that the work uses at full speed. */
 #ifndef SC_CORE_COST_H
 #define SC_CORE_COST_H
 
@@ -29,7 +29,7 @@ enum sc_owner {
 };
 extern const char *const sc_owner_names[]; /* the JSON keys of breakdown_ms */
 
-/* What a recorded activity waited for when all that it is known to wait for was done: what ended it. */
+/* The wait of a recorded activity when all that it is known to wait for was done: what ended it. */
 enum sc_gap {
 	SC_GAP_NONE,   /* the latency is part of the work */
 	SC_GAP_HOST,   /* work of the host */

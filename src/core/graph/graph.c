@@ -119,32 +119,32 @@ void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on)
 }
 
 /* At least n entries, old contents dropped. */
-static void grow(uint32_t **array, size_t n)
+static void graph_grow(uint32_t **array, size_t n)
 {
 	free(*array);
 	*array = sc_xrealloc(NULL, n, sizeof(**array));
 }
 
-static void reserve(struct sc_graph *graph)
+static void graph_reserve(struct sc_graph *graph)
 {
 	if (graph->cap_nodes < graph->nodes.n + 1) {
 		graph->cap_nodes = graph->nodes.n + 1;
-		grow(&graph->succ_start, graph->cap_nodes);
-		grow(&graph->n_deps, graph->cap_nodes);
-		grow(&graph->lane_next, graph->cap_nodes);
+		graph_grow(&graph->succ_start, graph->cap_nodes);
+		graph_grow(&graph->n_deps, graph->cap_nodes);
+		graph_grow(&graph->lane_next, graph->cap_nodes);
 	}
 	if (graph->cap_edges < graph->edges.n + 1) {
 		graph->cap_edges = graph->edges.n + 1;
-		grow(&graph->succ, graph->cap_edges);
+		graph_grow(&graph->succ, graph->cap_edges);
 	}
 	if (graph->cap_lanes < graph->lanes.n + 1) {
 		graph->cap_lanes = graph->lanes.n + 1;
-		grow(&graph->lane_first, graph->cap_lanes);
-		grow(&graph->lane_last, graph->cap_lanes);
+		graph_grow(&graph->lane_first, graph->cap_lanes);
+		graph_grow(&graph->lane_last, graph->cap_lanes);
 	}
 	if (graph->cap_groups < graph->groups.n + 1) {
 		graph->cap_groups = graph->groups.n + 1;
-		grow(&graph->group_node_start, graph->cap_groups);
+		graph_grow(&graph->group_node_start, graph->cap_groups);
 	}
 }
 
@@ -194,7 +194,7 @@ static size_t seal_lanes(struct sc_graph *graph)
 void sc_graph_seal(struct sc_graph *graph)
 {
 	assert(graph->edges.n < SC_NONE);
-	reserve(graph);
+	graph_reserve(graph);
 	const size_t n = graph->nodes.n;
 	const uint64_t *edge = graph->edges.at;
 
@@ -220,7 +220,7 @@ void sc_graph_seal(struct sc_graph *graph)
 
 	if (graph->cap_group_nodes < n_members + 1) {
 		graph->cap_group_nodes = n_members + 1;
-		grow(&graph->group_node, graph->cap_group_nodes);
+		graph_grow(&graph->group_node, graph->cap_group_nodes);
 	}
 	accumulate(graph->group_node_start, graph->groups.n);
 	for (size_t i = n_members ? graph->nodes.n : 0; i-- > 0;) {

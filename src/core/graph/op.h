@@ -1,4 +1,4 @@
-/* What a kernel or a collective computes: kinds and shapes, no times. */
+/* The work of a kernel or a collective: kinds and shapes, no times. */
 #ifndef SC_CORE_OP_H
 #define SC_CORE_OP_H
 
@@ -44,8 +44,8 @@ struct sc_attention_shape {
 	/* Keys that a query reaches back, itself included; 0 = all. Keys that are not causal end `gap` tokens before the
 	 * first query then. */
 	double window, gap;
-	/* Of an element of the keys and values, where one new token a sequence reads them from a cache; 0 = no
-	 * cache: they were made by the same pass. */
+	/* The size of an element of the keys and values, where one new token a sequence reads them
+	 * from a cache; 0 = no cache: they were made by the same pass. */
 	double cache_bytes;
 };
 struct sc_rowwise_shape {

@@ -54,8 +54,8 @@ struct sc_simt_coef {
 		far_loss; /* k, in elements, around which rows are too far apart; time added */
 	double droop_frac,
 		droop_us; /* time added by a falling clock; the kernel time of half of it */
-	/* Where droop_frac was not measured, the power limit gives it: the energy of a FLOP in a process
-	 * of 16 nm, pJ; what the card draws beside its FLOPs, W. */
+	/* The power limit gives droop_frac where it was not measured: the energy of a FLOP in a
+	 * process of 16 nm, pJ; what the card draws beside its FLOPs, W. */
 	double flop_pj;
 };
 struct sc_attention_coef {
@@ -98,7 +98,7 @@ struct sc_host_coef {
 	double slowdown;  /* CPU times of frameworks over those of usual x86 servers; default 1 */
 	double spread_frac;
 };
-/* What runs at once on one GPU does to each other (models/interference.h). */
+/* The effect that what runs at once on one GPU has on each other (models/interference.h). */
 struct sc_interference_coef {
 	/* Shares of the path to memory (crossbar and caches) that a kernel, a collective on SMs and a copy engine's
 	 * transfer load at full speed: above 1 together they slow each other. */
@@ -106,7 +106,8 @@ struct sc_interference_coef {
 	/* One SM of a collective between nodes moves so much at most while kernels run: its copies wait for a memory with
 	 * more in flight. 0: as much as alone. */
 	double channel_gbps;
-	/* Of recordings: what a kernel takes longer, however short, beside a collective that moves or sums. */
+	/* The time by which a kernel of recordings takes longer, however short, beside a collective
+	 * that moves or sums. */
 	double start_us, start_sum_us;
 	double wait_frac; /* of a kernel's time, until a later collective of its priority gets SMs */
 	double kept_relief; /* a collective loads the path less by that share, with SMs of its own */

@@ -7,8 +7,9 @@
 #include "core/machine/topology.h"
 
 /* Links inside a node, by GPU generation. */
-/* What NCCL's search of the topology settles on, 1e9 bytes/s (src/graph/search.cc): a channel's rate and the
- * port's on links; an NVLS head's, alone and with a network; the highest rate it tries for a NIC. */
+/* The rates that NCCL's search of the topology settles on, 1e9 bytes/s (src/graph/search.cc): a
+ * channel's rate and the port's on links; an NVLS head's, alone and with a network; the highest
+ * rate it tries for a NIC. */
 struct sc_fabric_search {
 	double channel_gbps, port_gbps, max_net_gbps;
 };

@@ -18,8 +18,8 @@ enum sc_grad_sync {
  * iteration and stay, gradients are summed up whole and reduced once; or both move for every micro-batch;
  * or the software refuses it. */
 enum sc_sharded_pipeline { SC_SHARDED_ONCE, SC_SHARDED_EACH, SC_SHARDED_REFUSED };
-/* What selective recomputation runs again: the attention core (Korthikanti et al. 2022), or all but
- * attention and every second matrix product (torchtitan's per-op policy). */
+/* The part that selective recomputation runs again: the attention core (Korthikanti et al. 2022),
+ * or all but attention and every second matrix product (torchtitan's per-op policy). */
 enum sc_selective { SC_SELECTIVE_ATTENTION, SC_SELECTIVE_OPS };
 
 /* Recommendation models. */
@@ -77,7 +77,7 @@ enum sc_stack_sign {
 	SC_STACK_AMP,      /* autocast */
 	SC_STACK_UNTIES,   /* embeddings untied, and no version given: the first release that can */
 };
-/* What of its releases has a profile of its own. */
+/* A release that has a profile of its own. */
 struct sc_release {
 	enum sc_stack_sign sign;
 	int64_t capability; /* for GPUs of that CUDA capability and later, 90 = 9.0; 0: by version */
@@ -91,7 +91,7 @@ struct sc_config_piece {
 	const struct sc_config_piece *older;
 };
 
-/* What a key means says the help in its table (software.c); here is what that does not. */
+/* The help in its table (software.c) says what a key means; here is what that does not. */
 struct sc_software {
 	const char *id;
 	const struct sc_config_piece *config;

@@ -93,7 +93,8 @@ void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topolo
 
 /* ---- paths ---- */
 
-/* What a hop of a ring may cross: NVLinks and their switches; one GPU between, too; everything. */
+/* The links that a hop of a ring may cross: NVLinks and their switches; one GPU between, too;
+ * everything. */
 enum reach { REACH_NVLINK, REACH_RELAY, REACH_ALL, N_REACHES };
 
 enum { MAX_PATH = 12, MAX_STEPS = 1000, MAX_RINGS = 64 };
@@ -135,7 +136,7 @@ struct tree {
 };
 
 /* One round of Bellman-Ford; false: nothing is so many links away. */
-static bool grow(const struct sc_topology *t, enum reach reach, int round, struct tree *tree)
+static bool tree_grow(const struct sc_topology *t, enum reach reach, int round, struct tree *tree)
 {
 	bool moved = false;
 
@@ -171,7 +172,7 @@ static void find_paths(const struct sc_topology *t, enum reach reach, int from, 
 	}
 	out->length[from] = 0;
 	out->wide[from] = DBL_MAX;
-	for (int round = 0; round < MAX_PATH && grow(t, reach, round, out); round++)
+	for (int round = 0; round < MAX_PATH && tree_grow(t, reach, round, out); round++)
 		;
 }
 
@@ -187,7 +188,7 @@ static void path_to(const struct sc_topology *t, const struct tree *tree, int to
 /* ---- rings ---- */
 
 /* Takes the rate off the links of a path, or gives it back; false: one has not enough, nothing is taken. */
-static bool take(struct search *s, const struct path *path, double gbps)
+static bool path_take(struct search *s, const struct path *path, double gbps)
 {
 	if (path->n == 0)
 		return false;
@@ -213,7 +214,7 @@ static bool take_back(struct search *s)
 {
 	int i = 0;
 
-	while (i < s->n && take(s, &s->path[s->order[(i + 1) % s->n]][s->order[i]], s->gbps))
+	while (i < s->n && path_take(s, &s->path[s->order[(i + 1) % s->n]][s->order[i]], s->gbps))
 		i++;
 	if (i == s->n)
 		return true;
@@ -251,7 +252,7 @@ static void search_ring(struct search *s, int at, unsigned visited)
 	if (at + 1 == s->n) {
 		const struct path *back = &s->path[s->order[at]][0];
 
-		if (!take(s, back, s->gbps))
+		if (!path_take(s, back, s->gbps))
 			return;
 		count_ring(s);
 		give(s, back);
@@ -260,7 +261,7 @@ static void search_ring(struct search *s, int at, unsigned visited)
 	for (int i = 1; i < s->n && s->most < MAX_RINGS; i++) {
 		const struct path *path = &s->path[s->order[at]][i];
 
-		if (visited >> i & 1 || ++s->steps > MAX_STEPS || !take(s, path, s->gbps))
+		if (visited >> i & 1 || ++s->steps > MAX_STEPS || !path_take(s, path, s->gbps))
 			continue;
 		s->order[at + 1] = i;
 		search_ring(s, at + 1, visited | 1u << i);
@@ -334,7 +335,7 @@ struct sc_topo_rings sc_topology_rings(const struct sc_topology *t, const int *g
 	return best;
 }
 
-/* Of a link, 1e9 bytes/s. */
+/* The rate that is used of a link, 1e9 bytes/s. */
 static double used_of(const double *const *loads, size_t n, const double *share, int link)
 {
 	double used = 0;

@@ -43,8 +43,9 @@ struct sc_topo_rings {
  * may be NULL: what they put on each link, 1e9 bytes/s. */
 struct sc_topo_rings sc_topology_rings(const struct sc_topology *topology, const int *gpus, int n,
 				       double *load);
-/* What is left of the rate of `n` that run at once when each loads the links as loads[i] says, max-min fair: all slow
- * down alike, until a link is full, then those that do not cross it go on. */
+/* The share that is left of the rate of `n` that run at once when each loads the links as loads[i]
+ * says, max-min fair: all slow down alike, until a link is full, then those that do not cross it go
+ * on. */
 void sc_topology_share(const struct sc_topology *topology, const double *const *loads, size_t n,
 		       double *share);
 /* Out of a GPU over its own links, the most of any: 0 without. */
@@ -58,8 +59,8 @@ void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topolo
 int sc_topology_parse(const struct sc_source *source, struct sc_arena *arena,
 		      struct sc_topology *out, struct sc_err *err);
 
-/* What the model of collectives takes from a topology, for rings through its first 2, 3 ... GPUs. Beyond
- * SC_WIRING_MOST, where every GPU has the same links, as for so many. */
+/* The rates that the model of collectives takes from a topology, for rings through its first 2, 3
+ * ... GPUs. Beyond SC_WIRING_MOST, where every GPU has the same links, as for so many. */
 enum { SC_WIRING_MOST = 16 };
 struct sc_wiring {
 	const struct sc_topology *graph; /* it is of; lives where that was made */

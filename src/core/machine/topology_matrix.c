@@ -36,7 +36,7 @@ struct matrix {
 	bool has_row[MAX_NAMES];
 };
 
-static int fail(const struct matrix *m, int column, const char *text)
+static int matrix_fail(const struct matrix *m, int column, const char *text)
 {
 	return sc_err_at(m->err, SC_EFORMAT, m->source->file, m->line ? m->line : 1, 0,
 			 column >= 0 ? "%s: \"%s\"" : "%s", text,
@@ -127,20 +127,21 @@ static int read_cell(struct matrix *m, int row, int column)
 		m->links[row][column] = (unsigned char)links;
 		return (c == CELL_SELF) == (row == column)
 			       ? 0
-			       : fail(m, column + 1, "X stands on the diagonal, and only there");
+			       : matrix_fail(m, column + 1,
+					     "X stands on the diagonal, and only there");
 	}
-	return fail(m, column + 1,
-		    "expected X, NV1 to NV32, PIX, PXB, PHB, NODE, SYS, XGMI or PCIE");
+	return matrix_fail(m, column + 1,
+			   "expected X, NV1 to NV32, PIX, PXB, PHB, NODE, SYS, XGMI or PCIE");
 }
 
-static int read_row(struct matrix *m, int row)
+static int matrix_read_row(struct matrix *m, int row)
 {
 	int rc = 0;
 
 	if (row < 0 || row >= m->n)
-		return fail(m, 0, "this row is not in the head");
+		return matrix_fail(m, 0, "this row is not in the head");
 	if (m->n_words < m->n + 1)
-		return fail(m, 0, "fewer cells than the head has names");
+		return matrix_fail(m, 0, "fewer cells than the head has names");
 	for (int c = 0; c < m->n && rc == 0; c++)
 		rc = read_cell(m, row, c);
 	m->has_row[row] = true;
@@ -167,20 +168,20 @@ static int read_rows(struct matrix *m)
 		if (m->n == 0 || m->n_words < 2 || is_of_numbers(m))
 			continue;
 		if (is_gpu(m->word[0], &number))
-			rc = read_row(m, (int)number);
+			rc = matrix_read_row(m, (int)number);
 		else if (is_nic(m->word[0]) && strcmp(m->word[1], "=") != 0) {
 			int row = 0;
 
 			while (row < m->n && !m->is_nic[row])
 				row++;
-			rc = read_row(m, row + nics++);
+			rc = matrix_read_row(m, row + nics++);
 		}
 	}
 	if (rc == 0 && m->n == 0)
-		return fail(m, -1, "no line names GPUs; expected GPU0 GPU1 ...");
+		return matrix_fail(m, -1, "no line names GPUs; expected GPU0 GPU1 ...");
 	for (int i = 0; rc == 0 && i < m->n; i++)
 		if (!m->has_row[i] && !m->is_nic[i])
-			return fail(m, -1, "the table ends before every GPU has its row");
+			return matrix_fail(m, -1, "the table ends before every GPU has its row");
 	return rc;
 }
 
@@ -248,7 +249,7 @@ int sc_topo_read_matrix(const struct sc_source *source, struct sc_arena *arena,
 		n_gpus += !m->is_nic[i];
 	}
 	if (n_gpus > SC_TOPO_MAX_GPUS)
-		return fail(m, -1, "too many GPUs");
+		return matrix_fail(m, -1, "too many GPUs");
 	if (n_gpus > 1) {
 		int star = has_switch(m, n_gpus) ? sc_topo_add_node(b, SC_TOPO_NVSWITCH) : -1;
 
@@ -267,5 +268,5 @@ int sc_topo_read_matrix(const struct sc_source *source, struct sc_arena *arena,
 		}
 	}
 	join_pcie(m, b);
-	return sc_topo_is_full(b) ? fail(m, -1, "too many links") : 0;
+	return sc_topo_is_full(b) ? matrix_fail(m, -1, "too many links") : 0;
 }

@@ -7,6 +7,7 @@
 
 #include "base/fields.h"
 #include "base/file.h"
+#include "base/search.h"
 #include "base/vec.h"
 
 #ifndef SC_SOURCE_CONFIGS
@@ -47,7 +48,7 @@ static const char *beside(const char *from, const char *ref, struct sc_arena *ar
 	return sc_arena_printf(arena, "%.*s/%s", (int)(slash - from), from, ref);
 }
 
-static const char *find(const char *ref, const char *from, struct sc_arena *arena)
+static const char *profile_find(const char *ref, const char *from, struct sc_arena *arena)
 {
 	const char *folders[N_FOLDERS], *path;
 
@@ -75,7 +76,7 @@ static const char *ref_of_id(const char *id, struct sc_arena *arena)
 
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
 		path = sc_arena_printf(arena, "%s/%s" SUFFIX, folders[i], id);
-		if (find(path, NULL, arena))
+		if (profile_find(path, NULL, arena))
 			return path;
 	}
 	return NULL;
@@ -112,7 +113,7 @@ int sc_config_path(struct sc_config_ref ref, struct sc_arena *arena, const char 
 	if (!ref.at[0] || strlen(ref.at) > MAX_REF)
 		return sc_err_set(err, SC_EVALUE,
 				  "expected the path of a config file, got \"%.64s\"", ref.at);
-	path = find(ref.at, ref.from, arena);
+	path = profile_find(ref.at, ref.from, arena);
 	if (path) {
 		*out = path;
 		return 0;
@@ -134,11 +135,6 @@ int sc_config_path(struct sc_config_ref ref, struct sc_arena *arena, const char 
 			  ref.at, ref.from ? "the file that names it" : "here");
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 size_t sc_config_ids(const char *kind, struct sc_arena *arena, const char *const **out)
 {
 	const char *folders[N_FOLDERS];
@@ -158,8 +154,7 @@ size_t sc_config_ids(const char *kind, struct sc_arena *arena, const char *const
 					    sc_arena_strndup(arena, name,
 							     strlen(name) - strlen(SUFFIX)));
 			}
-	if (names.n)
-		qsort(names.at, names.n, sizeof(*names.at), compare_names);
+	SC_SORT(names.at, names.n, sc_compare_texts);
 	ids = sc_arena_calloc(arena, names.n, sizeof(*ids));
 	for (size_t i = 0; i < names.n; i++)
 		if (n == 0 || strcmp(ids[n - 1], names.at[i]) != 0)

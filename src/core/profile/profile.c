@@ -87,8 +87,8 @@ static int find_file(const struct sc_profile_kind *kind, const char *id, struct 
 			      arena, path, NULL);
 }
 
-static int read_file(const struct sc_profile_kind *kind, const char *path, void *object,
-		     struct sc_arena *arena, struct sc_err *err)
+static int profile_read_file(const struct sc_profile_kind *kind, const char *path, void *object,
+			     struct sc_arena *arena, struct sc_err *err)
 {
 	struct sc_yaml *files[MAX_DEPTH];
 	size_t n = 0;
@@ -172,7 +172,7 @@ int sc_profile_load(const struct sc_profile_kind *kind, const char *id, void *ob
 	if (find_file(kind, id, arena, &path))
 		return unknown_id(kind, id, arena, err);
 	sc_fields_init(kind->fields, object);
-	rc = read_file(kind, path, object, arena, &own);
+	rc = profile_read_file(kind, path, object, arena, &own);
 	if (rc == 0)
 		rc = check_complete(kind, object, &own);
 	for (const struct sc_field *field = kind->fields; rc == 0 && field->key; field++) {

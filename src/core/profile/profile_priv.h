@@ -13,7 +13,7 @@ struct sc_profile_kind {
 	const char *noun;   /* "device", for messages */
 	const char *hidden; /* ids that begin so are files of defaults, not profiles; or NULL */
 	const struct sc_field *fields;
-	/* Of each file, that of the defaults first: what no field holds; or NULL. */
+	/* Takes what no field holds from each file, that of the defaults first; or NULL. */
 	void (*take)(const struct sc_yaml *file, void *object, struct sc_arena *arena);
 };
 /* The keys that every profile file may have and no profile holds. */
