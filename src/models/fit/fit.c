@@ -12,15 +12,15 @@
 #include "base/search.h"
 #include "models/fit/fit_priv.h"
 
-/* What rows show by size, beside the coefficients. A sweep of a collective: the median time of each size, made to rise
- * with size by pooling neighbours that do not (pool adjacent violators, with medians: Robertson, Wright and Dykstra,
- * "Order Restricted Statistical Inference", 1988). A product's weight matrix: the measured time over the formula's,
- * by rows of the input. */
+/* Fits what rows show by size, beside the coefficients. A sweep of a collective: the median time of
+ * each size, made to rise with size by pooling neighbours that do not (pool adjacent violators,
+ * with medians: Robertson, Wright and Dykstra, "Order Restricted Statistical Inference", 1988). A
+ * product's weight matrix: the measured time over the formula's, by rows of the input. */
 
 #define FACTOR_MAX 100.0
 enum { MIN_SIZES = 3 }; /* of a curve */
 
-/* Of a curve: a collective, ranks and nodes; or a type, n and k. */
+/* A point of a curve: of a collective, ranks and nodes; or of a type, n and k. */
 struct point {
 	int kind;
 	double a, b;
@@ -33,12 +33,8 @@ static int compare_curves(const struct point *p, const struct point *q)
 	return 4 * SC_ORDER(p->kind, q->kind) + 2 * SC_ORDER(p->a, q->a) + SC_ORDER(p->b, q->b);
 }
 
-static int by_curve(const void *left, const void *right)
-{
-	const struct point *p = left, *q = right;
-
-	return 4 * compare_curves(p, q) + 2 * SC_ORDER(p->x, q->x) + SC_ORDER(p->y, q->y);
-}
+SC_COMPARE(by_curve, struct point,
+	   4 * compare_curves(a, b) + 2 * SC_ORDER(a->x, b->x) + SC_ORDER(a->y, b->y));
 
 /* False where a product's row says nothing of a kernel: a gradient, a batch, a time that is all launch. */
 static bool point_of(const struct sc_fit_model *model, const struct sc_fit_row *row,
@@ -149,7 +145,7 @@ static struct sc_structs fit_curves_build(const struct sc_fit_work *work,
 
 	for (size_t i = 0; i < n_rows; i++)
 		n += point_of(&work->model, rows[i], &points[n]);
-	qsort(points, n, sizeof(*points), by_curve);
+	SC_SORT(points, n, by_curve);
 	for (size_t i = 0, end; i < n && n_curves < max; i = end) {
 		struct point *p = &points[i];
 		size_t n_sizes;
@@ -179,8 +175,8 @@ static struct sc_structs fit_curves_build(const struct sc_fit_work *work,
 }
 
 #define SLOW_RATIO 100.0 /* against the profile as it is: units, not a slow machine */
-/* Of machines: each is off in its own way, and what one alone shows stays near what others do. A factor 2 must save
- * 0.2 % of the mean error. */
+/* The pull of machines: each is off in its own way, and what one alone shows stays near what others
+ * do. A factor 2 must save 0.2 % of the mean error. */
 #define MACHINES_PULL 0.004
 #define MACHINES_STEP 0.02 /* which algorithm is chosen jumps */
 enum {
@@ -280,7 +276,7 @@ static int deal(struct sc_fit_work *w, struct sc_err *err)
 	/* shapes in an order of chance, the same in every run, dealt to the folds in turn */
 	for (size_t i = 0; i < set->n; i++)
 		order[i] = &set->rows[i];
-	qsort(order, set->n, sizeof(struct sc_fit_row *), by_mixed_shape);
+	SC_SORT(order, set->n, by_mixed_shape);
 	for (size_t i = 0; i < set->n; i++) {
 		set->n_shapes += i == 0 || order[i]->shape != order[i - 1]->shape;
 		order[i]->fold = (unsigned)((set->n_shapes - 1) % w->opts->n_folds);
@@ -492,11 +488,6 @@ static void score(const struct sc_fit_work *w, struct sc_fit *out)
 	sc_fit_score(labels, N_BY, w->arena, out);
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void describe(struct sc_fit_work *w, struct sc_fit *out)
 {
 	out->kind = w->opts->kind;
@@ -513,7 +504,7 @@ static void describe(struct sc_fit_work *w, struct sc_fit *out)
 	out->n_bound = w->set.n_bound;
 	out->n_sources = w->set.n_sources;
 	out->sources = w->set.source;
-	qsort(out->sources, out->n_sources, sizeof(*out->sources), by_name);
+	SC_SORT(out->sources, out->n_sources, sc_compare_texts);
 	out->coefs = &w->params;
 	set_ranges(w, out);
 	score(w, out);

@@ -39,7 +39,7 @@ enum { SC_FIT_FOLDS = 5, SC_FIT_MAX_FOLDS = 100, SC_FIT_MIN_ROWS = 20, SC_FIT_MA
 struct sc_where {
 	const char *column, *value;
 };
-/* Which sources' times hold the launch of the kernel beside the kernel itself. */
+/* The sources whose times hold the launch of the kernel beside the kernel itself. */
 enum sc_fit_launch {
 	SC_FIT_LAUNCH_AUTO, /* those whose shortest rows are far above the model */
 	SC_FIT_LAUNCH_NONE,
@@ -57,7 +57,8 @@ struct sc_fit_opts {
 	 * datasheets and share the coefficients. "machine", of collectives: the same, machines weigh alike,
 	 * and the fit starts where no machine is. */
 	const char *leave_out;
-	/* Of machines: coefficients that stay as the profile has them, as patterns: "links nvlink4.*". */
+	/* Coefficients of machines that stay as the profile has them, as patterns: "links
+	 * nvlink4.*". */
 	const char *const *keep;
 	size_t n_keep;
 	/* Instead of folds: rows that have any of these values are left out together. */
@@ -145,10 +146,12 @@ struct sc_fit {
 	struct sc_fit_point *points; /* n_rows */
 	struct sc_device device;     /* with the fitted coefficients */
 	struct sc_fabric_profile fabric;
-	/* Of all rows: struct sc_fabric_curve of collectives, struct sc_gemm_curve of gemm. */
+	/* The curves of all rows: struct sc_fabric_curve of collectives, struct sc_gemm_curve of
+	 * gemm. */
 	struct sc_structs curves;
-	/* Of iterations: rows that could not be predicted; rows whose config another row has, too, and their mean
-	 * deviation from the mean of their like: no model of the config is better on them. */
+	/* Rows of iterations that could not be predicted; rows whose config another row has, too,
+	 * and their mean deviation from the mean of their like: no model of the config is better on
+	 * them. */
 	struct sc_fit_skipped *skipped;
 	size_t n_skipped, n_repeated;
 	double repeated_pct;

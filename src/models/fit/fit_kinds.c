@@ -176,8 +176,9 @@ static struct sc_op op_of(const struct sc_fit_table *t, enum sc_op_kind kind)
 				      t->cells.dtype < 0 ? SC_FP16 : (enum sc_dtype)t->cells.dtype};
 }
 
-/* Of the input, from bf16: read for its scale, and cast. The scale of a tensor or a row is a kernel of its own; those of
- * fp8's blocks are laid out anew for Blackwell's tensor cores. */
+/* The cast of the input from bf16, which is read for its scale, and cast. The scale of a tensor or
+ * a row is a kernel of its own; those of fp8's blocks are laid out anew for Blackwell's tensor
+ * cores. */
 static struct sc_op cast_of(const struct sc_fit_table *t, enum sc_dtype to)
 {
 	const bool blocks = t->cells.variant == BLOCK_SCALE, fp8 = to == SC_FP8;
@@ -491,7 +492,8 @@ static const struct sc_fit_coef EMBEDDING[] = {
 	{0},
 };
 static const struct sc_fit_coef HOST[] = {{"launch_us", 0.05, 1e3, 0, 0}, {0}};
-/* Of recordings; the others are of pairs under policies, which no recording has. */
+/* The coefficients of recordings; the others are of pairs under policies, which no recording
+ * has. */
 static const struct sc_fit_coef INTERFERENCE[] = {
 	{"path_compute", 0.01, 1, MINOR, 0},
 	{"path_comm", 0.01, 1, 0, 0},
@@ -511,7 +513,8 @@ static const struct sc_fit_coef NETS[] = {
 	{"sharp_eff", 0.02, 1.1, 0, 0.5}, {"latency_us", 0.05, 1e3, 0, 1},
 	{"simple_us", 0.05, 1e3, 0, 9},   {0},
 };
-/* Of every machine; those of one alone do not tell them. Starts: NCCL's own constants where it has them. */
+/* Coefficients of every machine; the rows of one alone do not tell them. Starts: NCCL's own
+ * constants where it has them. */
 static const struct sc_fit_coef RAMP[] = {
 	{"nvls_slope", 1, 100, 0, 4},       {"net_slope", 1, 1e4, 0, 100},
 	{"ring_net_frac", 0.05, 1, 0, 0.5}, {"nvls_latency_us", 5, 100, 0, 25},

@@ -62,7 +62,7 @@ int sc_fit_model_init(struct sc_fit_work *work, struct sc_err *err)
 }
 
 /* A number of a section of the device's profile. */
-static double *number(struct sc_device *device, const char *section, const char *key)
+static double *coef_number(struct sc_device *device, const char *section, const char *key)
 {
 	const struct sc_field *at = sc_field_at(sc_device_fields, section);
 
@@ -80,8 +80,9 @@ static void copy_coefs(struct sc_device *to, const struct sc_device *from)
 	to->interference = from->interference;
 }
 
-/* What is made from the coefficients. Of several devices: which tile the library has for batched GEMMs, and whether
- * rows can be too far apart, are each one's own; far_k is shared for each MiB of the last cache. */
+/* Makes anew what is made from the coefficients. With several devices, which tile the library has
+ * for batched GEMMs, and whether rows can be too far apart, are each one's own; far_k is shared for
+ * each MiB of the last cache. */
 static void refresh(struct sc_fit_model *model)
 {
 	for (size_t i = 0; i < model->n_devices; i++) {
@@ -106,10 +107,10 @@ void sc_fit_model_start(struct sc_fit_model *model, const struct sc_device *devi
 	for (const struct sc_fit_coef *c = sc_fit_coefs_of("simt"); c->key && model->n_devices > 1;
 	     c++)
 		if (c->anew > 0)
-			*number(&model->device, "simt", c->key) = c->anew;
+			*coef_number(&model->device, "simt", c->key) = c->anew;
 	for (const struct sc_fit_fixed *fixed = sc_fit_fixed; fixed->key && model->n_devices > 1;
 	     fixed++)
-		*number(&model->device, fixed->section, fixed->key) = fixed->at;
+		*coef_number(&model->device, fixed->section, fixed->key) = fixed->at;
 	memset(model->launch_us, 0, sizeof(model->launch_us));
 	memset(model->floor_us, 0, sizeof(model->floor_us));
 	refresh(model);
@@ -345,7 +346,7 @@ int sc_fit_check_keep(const struct sc_fit_work *work, struct sc_err *err)
 	return 0;
 }
 
-/* Of machines: where no machine is. */
+/* Starts machines where no machine is. */
 static void start_anew(const struct sc_fit_work *work, struct sc_fit_params *params)
 {
 	for (size_t i = 0; i < params->n; i++) {

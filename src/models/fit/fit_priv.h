@@ -41,7 +41,8 @@ struct sc_fit_table {
 	size_t row;
 	bool is_of_pairs; /* interference: a table of pairs, as c3 --measured reads, and not of kernels */
 };
-/* Where a row's time was taken: the call of one op, in one pass, in a source's program. */
+/* The place where a row's time was taken: the call of one op, in one pass, in a source's
+ * program. */
 struct sc_fit_origin {
 	unsigned source;
 	const char *op_name, *pass;
@@ -82,13 +83,15 @@ struct sc_fit_coef {
 	double lower, upper;
 	/* bits: of two that the rows do not tell apart, the one to leave as it was; 0 in the profile is off */
 	enum { SC_FIT_MINOR = 1, SC_FIT_MAY_BE_OFF = 2 } how;
-	/* Where rows of several devices or machines share it, it starts here, so none that is left out has a say. */
+	/* It starts here where rows of several devices or machines share it, so none that is left
+	 * out has a say. */
 	double anew;
 };
-/* Of a section of the device's, or of the fabric's, profile; ended by a NULL key; NULL: none. */
+/* The coefficients of a section of the device's, or of the fabric's, profile; ended by a NULL key;
+ * NULL: none. */
 const struct sc_fit_coef *sc_fit_coefs_of(const char *section);
 extern const char *const sc_fit_sections[SC_N_FIT_KINDS]; /* NULL of collectives */
-/* Where rows of several devices take part these keys stand at that value, or at 0. */
+/* A key that stands at that value, or at 0, where rows of several devices take part. */
 struct sc_fit_fixed {
 	const char *section, *key;
 	double at;
@@ -105,7 +108,7 @@ struct sc_fit_model {
 	struct sc_request *requests;
 	struct sc_fabric *fabrics;
 	size_t n_fabrics;
-	/* Of an origin: time before the kernel; the shortest time that is seen at all, since the host
+	/* An origin's time before the kernel; the shortest time that is seen at all, since the host
 	 * is not back earlier. */
 	double launch_us[SC_FIT_MAX_ORIGINS], floor_us[SC_FIT_MAX_ORIGINS];
 };

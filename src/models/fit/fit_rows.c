@@ -26,7 +26,7 @@
 
 enum { MAX_COUNT = 4096, MAX_RATE = 100000 };
 
-/* What a text of `inter` says of the fabric, and one port's Gbit/s; the first that occurs counts. */
+/* The fabric that a text of `inter` names, and one port's Gbit/s; the first that occurs counts. */
 struct net_word {
 	const char *word, *kind;
 	double gbit_s; /* 0: the word does not say */
@@ -83,7 +83,7 @@ static int64_t domain_of(const char *text)
 	return find_numbers(text, "NVL([0-9]+)", MAX_COUNT, 1, &n) && n >= 2 ? (int64_t)n : 0;
 }
 
-/* Of a port; -1: the device's own. */
+/* The rate of a port; -1: the device's own. */
 static double port_gbps(const char *intra, const struct sc_device *device)
 {
 	double generation, of[2];
@@ -234,7 +234,7 @@ static int find_network(const struct sc_fit_table *t, int64_t gpus_per_node, str
 	return 0;
 }
 
-/* What the busiest port must carry at its peak. */
+/* The time in which the busiest port carries its bytes at its peak. */
 static double bound_us(const struct sc_device *device, const struct sc_cluster *cluster,
 		       const struct sc_fit_row *row)
 {
@@ -363,7 +363,7 @@ bool sc_fit_of_machines(const struct sc_fit_opts *opts)
 }
 
 /* A table without the column is of the one device. */
-static const char *device_of(const struct sc_fit_table *t)
+static const char *row_device(const struct sc_fit_table *t)
 {
 	return sc_csv_column(&t->csv, "device") < 0 ? t->opts->device : text_of(t, "device");
 }
@@ -375,7 +375,7 @@ static bool has_value(const struct sc_fit_table *t, const struct sc_where *where
 
 static bool is_chosen(const struct sc_fit_table *t)
 {
-	if (!sc_fit_takes_all(t->opts) && strcmp(device_of(t), t->opts->device) != 0)
+	if (!sc_fit_takes_all(t->opts) && strcmp(row_device(t), t->opts->device) != 0)
 		return false;
 	for (size_t i = 0; i < t->opts->n_where; i++)
 		if (!has_value(t, &t->opts->where[i]))
@@ -383,7 +383,7 @@ static bool is_chosen(const struct sc_fit_table *t)
 	return true;
 }
 
-/* Of pairs those of which both times alone are known, on two streams that wait for nothing. */
+/* Takes pairs of which both times alone are known, on two streams that wait for nothing. */
 static bool has_time(const struct sc_fit_table *t)
 {
 	const char *policy, *kind;
@@ -433,7 +433,7 @@ int sc_fit_table_init(const struct sc_fit_opts *opts, struct sc_arena *arena,
 	return sc_csv_rows_bind(&out->rows, arena, err);
 }
 
-/* Where the row's time was taken. */
+/* Finds where the row's time was taken. */
 static int find_origin(struct sc_fit_set *set, const struct sc_fit_table *t, struct sc_fit_row *row)
 {
 	for (row->source = 0; row->source < set->n_sources; row->source++)
@@ -464,7 +464,7 @@ static int find_origin(struct sc_fit_set *set, const struct sc_fit_table *t, str
 /* t->device becomes the row's. */
 static int find_device(struct sc_fit_table *t, struct sc_fit_set *set, unsigned *out)
 {
-	const char *id = device_of(t);
+	const char *id = row_device(t);
 	struct sc_device *device;
 	int rc;
 

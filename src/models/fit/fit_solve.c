@@ -237,7 +237,7 @@ static double cost_of(const struct sc_fit_problem *problem, const double *r, con
 	return sum / weight + problem->pull * pull;
 }
 
-/* What is made small, at n settings. */
+/* The cost that is made small, at n settings. */
 static void costs(const struct sc_fit_problem *problem, const double *values, size_t n, double *out)
 {
 	const struct sc_fit_params *params = problem->params;
@@ -269,7 +269,8 @@ static void weigh(const struct job *job, const double *r, gsl_vector *weights)
 	double *scratch, limit;
 
 	if (job->problem->pull > 0) {
-		/* Of the cost mean (|r| + SQUARE r^2) + pull * sum ln(1 + x^2) the quadratic that touches it here, times the rows' weights. */
+		/* The quadratic touches here the cost mean (|r| + SQUARE r^2) + pull * sum ln(1 +
+		 * x^2), which is taken times the rows' weights. */
 		const struct sc_fit_problem *problem = job->problem;
 		double sum = 0;
 

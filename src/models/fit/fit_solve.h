@@ -44,9 +44,9 @@ struct sc_fit_problem {
 	const struct sc_fit_row *const *rows;
 	size_t n;
 	struct sc_fit_params *params; /* that change */
-	/* What a fit asks for the distance of a coefficient, in logs, from its like (those of other links, of other
-	 * networks) or from its start, of the mean error; then errors count by their size, not by their square. 0: the
-	 * rows alone decide. */
+	/* The price that a fit asks for the distance of a coefficient, in logs, from its like
+	 * (those of other links, of other networks) or from its start, of the mean error; then
+	 * errors count by their size, not by their square. 0: the rows alone decide. */
 	double pull;
 	const struct sc_fit_params *near; /* where to start, too; NULL: from places around */
 	double step; /* of differences, relative; 0: as small as doubles allow */
@@ -62,7 +62,7 @@ int sc_fit_deal_groups(struct sc_fit_row *rows, size_t n, const char *option, co
 /* Rows outside `fold` (SC_FIT_ALL: all rows), at most `n_max`, evenly taken. */
 size_t sc_fit_pick(const struct sc_fit_row *rows, size_t n, size_t fold, size_t n_max,
 		   const struct sc_fit_row **out);
-/* What the points say: errors of all rows, of those held out, and of these by region. */
+/* The errors that the points have: those of all rows, of those held out, and of these by region. */
 struct sc_fit_label {
 	const char *by;
 	const char **of_row; /* NULL: in none of this region's values */

@@ -132,7 +132,7 @@ struct sc_msccl_time {
 	 * it never ends, and total_us is HUGE_VAL */
 	const char *limit;
 };
-/* Where ranks stand: so many on each node before the next is filled. */
+/* The nodes of ranks: so many on each node before the next is filled. */
 struct sc_msccl_place {
 	const struct sc_fabric *fabric;
 	int ranks_per_node; /* <= the fabric's gpus_per_node */

@@ -110,7 +110,7 @@ static void ring_all_gather(struct builder *b)
 	}
 }
 
-/* Of an all-reduce among n, its 2n - 1 steps. */
+/* The op of step s of an all-reduce among n, which has 2n - 1. */
 static enum sc_msccl_op ring_op(int s, int n)
 {
 	return s == 0          ? SC_MSCCL_SEND
@@ -202,7 +202,7 @@ static void pairs_all_reduce(struct builder *b)
 	}
 }
 
-/* Of a run of chunks as many steps as it takes. */
+/* Adds as many steps as a run of chunks takes. */
 static void move_run(struct builder *b, enum sc_msccl_op op, int first, int count)
 {
 	for (int at = 0; at < count; at += SC_MSCCL_MAX_COUNT)
@@ -544,7 +544,8 @@ int sc_msccl_recipe_check(const struct sc_msccl_recipe *r, struct sc_err *err)
 	return 0;
 }
 
-/* Of waits before a step the last is the step's own, as MSCCL's executor wants it; steps of the GPU are numbered anew. */
+/* Makes the last of the waits before a step the step's own, as MSCCL's executor wants it; steps of
+ * the GPU are numbered anew. */
 static void fold_waits(struct builder *b)
 {
 	struct sc_msccl_tb *tbs = b->tbs.at + b->first_tb;

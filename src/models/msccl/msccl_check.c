@@ -18,10 +18,10 @@ struct value {
 	int chunk, n; /* chunk < 0: nothing was written */
 	uint64_t ranks;
 };
-/* What a thread block has seen of those of some GPUs: of each as many of its steps as are done before. */
+/* The number of steps of another thread block that one has seen done, for those of some GPUs. */
 typedef int16_t seen_steps;
 _Static_assert(SC_MSCCL_MAX_STEPS < INT16_MAX, "seen_steps");
-/* Of one slot, since its last write: by each thread block the last read. */
+/* The reads of one slot since its last write: the last by each thread block. */
 struct access {
 	int tb, step; /* tb < 0: none */
 	size_t next;  /* read, + 1 */
@@ -63,7 +63,7 @@ int sc_msccl_slots(enum sc_proto proto)
 	return proto == SC_PROTO_SIMPLE ? SIMPLE_SLOTS : LOW_LATENCY_SLOTS;
 }
 
-static int fail(const struct machine *m, int gpu, size_t tb, const char *text)
+static int algo_fail(const struct machine *m, int gpu, size_t tb, const char *text)
 {
 	const struct sc_msccl *algo = m->algo;
 	const struct sc_msccl_tb *block = &algo->tbs[tb];
@@ -95,7 +95,7 @@ static seen_steps *row_of(const struct machine *m, seen_steps *rows, size_t i)
 	return rows + i * m->order.width;
 }
 
-/* Where a clock has a thread block of the GPU; order.n and more: nowhere. */
+/* The place of a thread block of the GPU in a clock; order.n and more: nowhere. */
 static size_t seen_at(const struct machine *m, int gpu, size_t tb)
 {
 	return tb - (m->order.local ? m->algo->gpus[gpu].first : m->order.first);
@@ -118,7 +118,7 @@ static int check_before(struct machine *m, int gpu, size_t tb, const struct acce
 		"nothing orders it and thread block %d, step %d (line %u), which %s the same chunk",
 		before->tb, before->step,
 		algo->steps[algo->tbs[other].first + (size_t)before->step].line, what);
-	return fail(m, gpu, tb, text);
+	return algo_fail(m, gpu, tb, text);
 }
 
 static int note_access(struct machine *m, int gpu, size_t tb, size_t slot, bool writes)
@@ -155,7 +155,7 @@ static int note_access(struct machine *m, int gpu, size_t tb, size_t slot, bool 
 
 /* ---- one step ---- */
 
-static struct value *slot_of(const struct machine *m, int gpu, int buffer, int off)
+static struct value *chunk_slot(const struct machine *m, int gpu, int buffer, int off)
 {
 	return &m->slots[m->base[buffer][gpu] + (size_t)off];
 }
@@ -163,28 +163,29 @@ static struct value *slot_of(const struct machine *m, int gpu, int buffer, int o
 static int add(struct machine *m, int gpu, size_t tb, struct value other, struct value *into)
 {
 	if (other.chunk != into->chunk)
-		return fail(m, gpu, tb, "adds two different chunks");
+		return algo_fail(m, gpu, tb, "adds two different chunks");
 	into->n += other.n;
 	into->ranks += other.ranks;
 	return into->n <= m->algo->n_gpus
 		       ? 0
-		       : fail(m, gpu, tb, "adds the chunk of a rank that is in the sum already");
+		       : algo_fail(m, gpu, tb,
+				   "adds the chunk of a rank that is in the sum already");
 }
 
 static int get(struct machine *m, int gpu, size_t tb, int buffer, int off, struct value *out)
 {
-	const struct value *slot = slot_of(m, gpu, buffer, off);
+	const struct value *slot = chunk_slot(m, gpu, buffer, off);
 
 	*out = *slot;
 	if (slot->chunk < 0)
-		return fail(m, gpu, tb, "reads a chunk that nothing was written to");
+		return algo_fail(m, gpu, tb, "reads a chunk that nothing was written to");
 	return note_access(m, gpu, tb, (size_t)(slot - m->slots), false);
 }
 
-static int put(struct machine *m, int gpu, size_t tb, const struct sc_msccl_step *step, int i,
-	       struct value value)
+static int chunk_put(struct machine *m, int gpu, size_t tb, const struct sc_msccl_step *step, int i,
+		     struct value value)
 {
-	struct value *slot = slot_of(m, gpu, step->dst, step->dst_off + i);
+	struct value *slot = chunk_slot(m, gpu, step->dst, step->dst_off + i);
 
 	*slot = value;
 	return note_access(m, gpu, tb, (size_t)(slot - m->slots), true);
@@ -201,7 +202,7 @@ static int local_step(struct machine *m, int gpu, size_t tb, const struct sc_msc
 			rc = rc ? rc : add(m, gpu, tb, sum, &value);
 		}
 		if (rc == 0)
-			rc = put(m, gpu, tb, step, i, value);
+			rc = chunk_put(m, gpu, tb, step, i, value);
 		if (rc)
 			return rc;
 	}
@@ -218,7 +219,8 @@ static int peer_step(struct machine *m, int gpu, size_t tb, const struct sc_mscc
 	bool reduces = op >= SC_MSCCL_RECV_REDUCE_SEND && op <= SC_MSCCL_RECV_REDUCE_COPY_SEND;
 
 	if (from && from->count[taken] != step->count)
-		return fail(m, gpu, tb, "receives another number of chunks than its peer sends");
+		return algo_fail(m, gpu, tb,
+				 "receives another number of chunks than its peer sends");
 	for (int i = 0; i < step->count; i++) {
 		struct value own, value;
 		int rc = 0;
@@ -229,7 +231,7 @@ static int peer_step(struct machine *m, int gpu, size_t tb, const struct sc_mscc
 		if (rc == 0 && reduces)
 			rc = add(m, gpu, tb, own, &value);
 		if (rc == 0 && from && op != SC_MSCCL_RECV_REDUCE_SEND)
-			rc = put(m, gpu, tb, step, i, value);
+			rc = chunk_put(m, gpu, tb, step, i, value);
 		if (rc)
 			return rc;
 		if (to)
@@ -322,7 +324,7 @@ static int run_step(struct machine *m, int gpu, size_t tb)
 }
 
 /* Until nothing moves. The sums do not depend on the order, where accesses are ordered. */
-static int run(struct machine *m)
+static int step_run(struct machine *m)
 {
 	const struct sc_msccl *algo = m->algo;
 	bool moved = true;
@@ -346,11 +348,11 @@ static int run(struct machine *m)
 	for (int g = 0; g < algo->n_gpus; g++)
 		for (size_t t = algo->gpus[g].first; t < algo->gpus[g].first + algo->gpus[g].n; t++)
 			if (m->at[t] < algo->tbs[t].n)
-				return fail(m, g, t, waits_for(m, g, t));
+				return algo_fail(m, g, t, waits_for(m, g, t));
 	return 0;
 }
 
-/* What was sent was also taken. */
+/* Checks that all that was sent was also taken. */
 static int check_taken(struct machine *m)
 {
 	const struct sc_msccl *algo = m->algo;
@@ -363,7 +365,7 @@ static int check_taken(struct machine *m)
 			if (algo->tbs[t].send < 0 || c->n_sent == c->n_taken)
 				continue;
 			m->at[t] = algo->tbs[t].n - 1;
-			return fail(m, g, t, "more is sent than its peer receives");
+			return algo_fail(m, g, t, "more is sent than its peer receives");
 		}
 	}
 	return 0;
@@ -391,8 +393,9 @@ static int part_of(const struct sc_msccl *algo)
 	return algo->n_chunks / algo->n_gpus;
 }
 
-/* Where the chunks of a GPU's buffer stand, so that in place a part is inside the whole. A custom file that has both
- * buffers means two, whatever its "inplace": MSCCL's compiler orders what it does to them so. */
+/* Sets where the chunks of a GPU's buffer stand, so that in place a part is inside the whole. A
+ * custom file that has both buffers means two, whatever its "inplace": MSCCL's compiler orders what
+ * it does to them so. */
 static void lay_out(struct machine *m, struct sc_arena *arena)
 {
 	const struct sc_msccl *algo = m->algo;
@@ -454,7 +457,7 @@ static int run_anew(struct machine *m)
 		for (int i = 0; i < n; i++)
 			m->slots[at + (size_t)i] = (struct value){i, 1, m->number[g]};
 	}
-	rc = run(m);
+	rc = step_run(m);
 	return rc ? rc : check_taken(m);
 }
 
@@ -483,7 +486,7 @@ static int run_ordered(struct machine *m, bool local, size_t first, size_t n)
 	return rc;
 }
 
-/* What chunk `i` of rank `g`'s result must be; false: anything. */
+/* The value that chunk `i` of rank `g`'s result must have; false: anything. */
 static bool wanted(const struct machine *m, int g, int i, struct value *out)
 {
 	const struct sc_msccl *algo = m->algo;

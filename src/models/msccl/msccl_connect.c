@@ -1,3 +1,7 @@
+/* Pairs the thread blocks of an algorithm: the one that sends to a GPU on a channel with the one there
+ * that receives from it on the same channel. Both ends are sorted alike, so partners stand side by
+ * side. Two blocks that send, or receive, on one connection are an error; an end without the other is left
+ * to msccl_check.c. */
 #include <stdlib.h>
 
 #include "base/search.h"
@@ -16,12 +20,7 @@ static int compare_connections(const struct end *x, const struct end *y)
 	       SC_ORDER(x->channel, y->channel);
 }
 
-static int compare_ends(const void *a, const void *b)
-{
-	const struct end *x = a, *y = b;
-
-	return 2 * compare_connections(x, y) + SC_ORDER(x->tb, y->tb);
-}
+SC_COMPARE(compare_ends, struct end, 2 * compare_connections(a, b) + SC_ORDER(a->tb, b->tb));
 
 static size_t list_ends(const struct sc_msccl *algo, struct end *ends)
 {
@@ -38,8 +37,7 @@ static size_t list_ends(const struct sc_msccl *algo, struct end *ends)
 				ends[n++] = (struct end){tb->recv, g, tb->channel, t, false};
 		}
 	}
-	if (n)
-		qsort(ends, n, sizeof(*ends), compare_ends);
+	SC_SORT(ends, n, compare_ends);
 	return n;
 }
 

@@ -405,7 +405,7 @@ static double most(const double *x, size_t n)
 	return most;
 }
 
-/* What was at work the longest, and how long. */
+/* The link that was at work the longest, and how long. */
 static double busiest_us(const struct walk *w, int *best)
 {
 	double busy[N_LIMITS] = {0};

@@ -24,7 +24,7 @@ struct lists {
 };
 
 /* Index of one of `names`, NULL-ended. */
-static int name_of(const struct sc_xml *r, const char *name, const char *const *names, int *out)
+static int xml_name(const struct sc_xml *r, const char *name, const char *const *names, int *out)
 {
 	const struct sc_xml_attribute *a = sc_xml_get(r, name);
 	char what[160] = "";
@@ -75,11 +75,11 @@ static int read_step(struct sc_xml *r, int id, struct lists *lists)
 	if (rc == 0 && s != id)
 		rc = sc_xml_fail(r, r->tag, "steps are numbered from 0 without holes");
 	if (rc == 0)
-		rc = name_of(r, "type", sc_msccl_op_names, &op);
+		rc = xml_name(r, "type", sc_msccl_op_names, &op);
 	if (rc == 0)
-		rc = name_of(r, "srcbuf", BUFFER_NAMES, &src);
+		rc = xml_name(r, "srcbuf", BUFFER_NAMES, &src);
 	if (rc == 0)
-		rc = name_of(r, "dstbuf", BUFFER_NAMES, &dst);
+		rc = xml_name(r, "dstbuf", BUFFER_NAMES, &dst);
 	if (rc == 0)
 		rc = READ(r, {{"srcoff", -1, SC_MSCCL_MAX_CHUNKS, false}, &step.src_off},
 			  {{"dstoff", -1, SC_MSCCL_MAX_CHUNKS, false}, &step.dst_off},
@@ -207,7 +207,7 @@ static int read_algo(struct sc_xml *r, struct sc_arena *arena, struct sc_msccl *
 {
 	const struct sc_xml_attribute *name = sc_xml_get(r, "name");
 	int proto, in_place, low, high;
-	int rc = name_of(r, "proto", sc_msccl_proto_names, &proto);
+	int rc = xml_name(r, "proto", sc_msccl_proto_names, &proto);
 
 	if (rc == 0)
 		rc = read_coll(r, arena, out);
@@ -292,7 +292,7 @@ static int check_form(const struct sc_xml *r, const struct sc_msccl *algo)
 	return rc;
 }
 
-static int read_file(struct sc_xml *r, struct lists *lists, struct sc_msccl *out)
+static int algo_read_file(struct sc_xml *r, struct lists *lists, struct sc_msccl *out)
 {
 	int rc = sc_xml_next(r);
 	int64_t n_chunks = 0;
@@ -331,7 +331,7 @@ int sc_msccl_parse(const struct sc_source *source, struct sc_arena *arena, struc
 
 	*r = (struct sc_xml){
 		.source = source, .err = err, .at = source->text, .end = source->text + source->n};
-	rc = read_file(r, &lists, &algo);
+	rc = algo_read_file(r, &lists, &algo);
 	algo.n_tbs = lists.tbs.n;
 	algo.n_steps = lists.steps.n;
 	algo.tbs = sc_arena_alloc(arena, (lists.tbs.n + 1) * sizeof(*algo.tbs));
