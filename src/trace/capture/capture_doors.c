@@ -7,7 +7,7 @@
 static _Atomic int cupti_tried;
 static _Atomic int nvtx_attached;
 
-/* Of a process in which nothing can be recorded only the reason stays. */
+/* A process in which nothing can be recorded leaves its reason alone. */
 int sc_capture_start(void)
 {
 	int rc = sc_tracer_start();

@@ -1,3 +1,6 @@
+/* Puts events of one class straight into the columns of a frame (docs/trace-format.md), a few nanoseconds
+ * each: every column is differences from the row before, nothing is sorted, chosen or compressed. The
+ * same format as trace_columns.c writes, larger and in less time; `stepcast record` packs it later. */
 #include "trace/capture/capture_file.h"
 
 #include <errno.h>
@@ -28,10 +31,6 @@ struct sc_class_columns {
 	int64_t first_ns, last_ns;
 	uint8_t *memory;
 };
-/* Events of one class straight into the columns of a frame (docs/trace-format.md), a few nanoseconds
- * each: every column is differences from the row before, nothing is sorted, chosen or compressed. The
- * same format as trace_columns.c writes, larger and in less time; `stepcast record` packs it later. */
-
 enum { COLUMN_BYTES = SC_FRAME_MAX_ROWS * SC_MAX_VARINT };
 /* Ids of the columns in files, in the order of `values`; those that most classes have constant last. */
 static const uint8_t COLUMN_IDS[SC_N_COLUMNS] = {1, 2, 3, 4, 9, 7, 8, 5, 6, 10, 12, 13, 14};
@@ -45,7 +44,7 @@ static inline void put_equal(struct sc_column *column)
 	column->n_equal = 0;
 }
 
-static inline void put(struct sc_column *column, int64_t value, bool is_first)
+static inline void column_put(struct sc_column *column, int64_t value, bool is_first)
 {
 	uint64_t delta = (uint64_t)value - (uint64_t)column->last;
 
@@ -82,14 +81,14 @@ static void class_columns_add(struct sc_class_columns *c, const struct sc_trace_
 
 #pragma GCC unroll 7
 	for (int i = 0; i < FIRST_RARE; i++)
-		put(&c->columns[i], values[i], is_first);
+		column_put(&c->columns[i], values[i], is_first);
 #pragma GCC unroll 6
 	for (int i = FIRST_RARE; i < SC_N_COLUMNS; i++)
 		rare |= (uint64_t)values[i] ^ (uint64_t)c->columns[i].last;
 	if (rare) {
 		end_rare(c);
 		for (int i = FIRST_RARE; i < SC_N_COLUMNS; i++)
-			put(&c->columns[i], values[i], is_first);
+			column_put(&c->columns[i], values[i], is_first);
 	} else {
 		c->n_rare_equal++;
 	}
@@ -234,7 +233,7 @@ void sc_capture_file_destroy(struct sc_capture_file *file)
 
 /* --- frames into `out` --- */
 
-static bool reserve(struct sc_capture_file *file, size_t n_more)
+static bool column_reserve(struct sc_capture_file *file, size_t n_more)
 {
 	size_t cap = file->cap_out;
 	uint8_t *bigger;
@@ -254,7 +253,7 @@ static bool reserve(struct sc_capture_file *file, size_t n_more)
 /* The frame that the coder has just made. */
 static void keep_frame(struct sc_capture_file *file)
 {
-	if (!reserve(file, file->coder->n_out))
+	if (!column_reserve(file, file->coder->n_out))
 		return;
 	memcpy(file->out + file->n_out, file->coder->out, file->coder->n_out);
 	file->n_out += file->coder->n_out;
@@ -301,7 +300,7 @@ static void put_gaps(struct sc_capture_file *file)
 	file->gaps.n = 0;
 }
 
-/* What events refer to stands before them. */
+/* The tables stand before the events that refer to them. */
 static void put_tables(struct sc_capture_file *file)
 {
 	put_texts(file, &file->strings, SC_FRAME_STRINGS, &file->next_string);
@@ -334,7 +333,7 @@ static void put_class(struct sc_capture_file *file, int cls)
 	put_tables(file);
 	for (int i = 0; i < SC_N_COLUMNS; i++)
 		most += columns->columns[i].n + columns->columns[i].n_equal + 2 + 2 * SC_MAX_VARINT;
-	if (!reserve(file, most)) {
+	if (!column_reserve(file, most)) {
 		columns->n = 0;
 		file->n_lost += n;
 		add_gap(file, &(struct sc_trace_gap){(uint8_t)cls, n, columns->first_ns,

@@ -1,7 +1,7 @@
-/* What of CUPTI's interface the tracer uses, in our own words: nothing of NVIDIA's is needed to build.
- * tests/capture checks each size and offset against the real headers where they are installed.
- * Every record family only ever grew at its end, so the oldest part is always there, and later fields
- * are read if the stride of the loaded library reaches them (SC_CUPTI_HAS). */
+/* The part of CUPTI's interface that the tracer uses, in our own words: nothing of NVIDIA's is
+ * needed to build. tests/capture checks each size and offset against the real headers where they
+ * are installed. Every record family only ever grew at its end, so the oldest part is always there,
+ * and later fields are read if the stride of the loaded library reaches them (SC_CUPTI_HAS). */
 #ifndef SC_TRACE_CAPTURE_CUPTI_ABI_H
 #define SC_TRACE_CAPTURE_CUPTI_ABI_H
 
@@ -22,7 +22,7 @@ enum sc_cupti_kind {
 	SC_CUPTI_MAX_KIND = 63 /* of what is walked; kinds beyond end a walk */
 };
 enum sc_cupti_result { SC_CUPTI_OK = 0, SC_CUPTI_NOT_COMPATIBLE = 14, SC_CUPTI_UNKNOWN = 999 };
-/* Of cuDeviceGetCount while cuInit runs, and when it has failed for want of a GPU. */
+/* cuDeviceGetCount's answers while cuInit runs, and when it has failed for want of a GPU. */
 enum { SC_CUDA_NOT_INITIALIZED = 3, SC_CUDA_NO_DEVICE = 100 };
 enum { SC_CUPTI_OBJECT_DEVICE = 3 };    /* from here on not a process or thread */
 enum { SC_CUPTI_CUSTOM2 = 5 };          /* external correlation kind: ours */

@@ -42,7 +42,7 @@ static const char NO_KERNELS[] = "CUPTI recorded no kernels";
 static uint8_t *discards[N_DISCARDS]; /* for records that there is no room for */
 static _Atomic uint32_t next_discard;
 
-/* What CUPTI said so far: to the thread that began, then to the flusher. */
+/* CUPTI's answers so far: to the thread that began, then to the flusher. */
 static _Atomic int has_begun;
 static bool is_waiting; /* something was refused: once more when cuInit has ended */
 static bool is_up;      /* cuInit has ended, as far as is known */
@@ -300,7 +300,7 @@ static bool call_driver(void)
 	return result == 0;
 }
 
-/* What was refused while cuInit was running. */
+/* Asks again for what was refused while cuInit was running. */
 static void ask_again(void)
 {
 	struct sc_cupti *cupti = &sc_tracer.cupti;
@@ -349,7 +349,8 @@ static void say_taken(void)
 	atomic_store(&sc_tracer.has_conflict, 1);
 }
 
-/* What came since the last round; with its answer to the call that was made then, alone in its buffer. */
+/* Takes what came since the last round; with CUPTI's answer to the call that was made then, alone
+ * in its buffer. */
 static void flush_and_watch(uint32_t flags, int may_miss)
 {
 	uint64_t n;
@@ -358,7 +359,8 @@ static void flush_and_watch(uint32_t flags, int may_miss)
 	n = atomic_load(&sc_tracer.n_completed);
 	n_missed = n == n_seen ? n_missed + has_called : 0;
 	n_seen = n;
-	/* Where nothing came, though such records did before, another client (torch.profiler) has the callbacks. */
+	/* If nothing came, though such records did before, another client (torch.profiler) has the
+	 * callbacks. */
 	if (n_missed > may_miss && atomic_load(&sc_tracer.n_own_calls) > 0)
 		say_taken();
 }
@@ -375,7 +377,7 @@ int64_t sc_cupti_session_tick(void)
 		ask_again();
 	if (!atomic_load(&sc_tracer.cupti_on))
 		return SC_NS_PER_S;
-	/* Where threads share buffers, one that fills has records to wait for. */
+	/* If threads share buffers, one that fills has records to wait for. */
 	flush_and_watch(0, is_per_thread && !taken_ns ? MAX_MISSED : INT_MAX);
 	has_called = call_driver();
 	return SC_NS_PER_S;

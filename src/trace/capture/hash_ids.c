@@ -1,3 +1,5 @@
+/* A hash of bytes, and a table from a hash to a number that grows by doubling. The hash is after
+ * wyhash, without its secret; a hash stands for its bytes, so two texts of one hash are one. */
 #include "trace/capture/hash_ids.h"
 
 #include <stdlib.h>
@@ -29,7 +31,7 @@ uint64_t sc_hash_bytes(const void *data, size_t n)
 	return mum(hash ^ UINT64_C(0x589965cc75374cc3), UINT64_C(0xe7037ed1a0b428db));
 }
 
-static struct sc_hash_id *slot_of(const struct sc_hash_ids *ids, uint64_t hash)
+static struct sc_hash_id *id_slot(const struct sc_hash_ids *ids, uint64_t hash)
 {
 	size_t mask = ids->n_slots - 1, i = (size_t)hash & mask;
 
@@ -38,7 +40,7 @@ static struct sc_hash_id *slot_of(const struct sc_hash_ids *ids, uint64_t hash)
 	return &ids->slots[i];
 }
 
-static int grow(struct sc_hash_ids *ids)
+static int ids_grow(struct sc_hash_ids *ids)
 {
 	struct sc_hash_ids bigger = *ids;
 
@@ -48,7 +50,7 @@ static int grow(struct sc_hash_ids *ids)
 		return 0;
 	for (size_t i = 0; i < ids->n_slots; i++) {
 		if (ids->slots[i].id)
-			*slot_of(&bigger, ids->slots[i].hash) = ids->slots[i];
+			*id_slot(&bigger, ids->slots[i].hash) = ids->slots[i];
 	}
 	free(ids->slots);
 	*ids = bigger;
@@ -60,9 +62,9 @@ uint32_t sc_hash_ids_put(struct sc_hash_ids *ids, uint64_t hash, int *is_new)
 	struct sc_hash_id *slot;
 
 	*is_new = 0;
-	if ((size_t)ids->n * 4 >= ids->n_slots * 3 && !grow(ids))
+	if ((size_t)ids->n * 4 >= ids->n_slots * 3 && !ids_grow(ids))
 		return 0;
-	slot = slot_of(ids, hash);
+	slot = id_slot(ids, hash);
 	if (slot->id)
 		return slot->id;
 	if (ids->n >= ids->limit)

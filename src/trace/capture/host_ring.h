@@ -15,7 +15,7 @@ enum sc_host_kind {
 	SC_HOST_GAP,   /* text: reason; sub: event class; count in `external_id`, -1 unknown */
 	SC_HOST_N_KINDS
 };
-/* What is known of a communication call; -1 where not said. */
+/* The facts known of a communication call; -1 where not said. */
 struct sc_host_comm {
 	uint64_t hash;
 	int64_t count, bytes, seq;

@@ -1,5 +1,6 @@
-/* What of NCCL's profiler plugin interface the tracer uses, versions 2 to 6, in our own words: the part
- * of each event's description that is read. The union begins at byte 24 in all of them. */
+/* The part of NCCL's profiler plugin interface that the tracer uses, versions 2 to 6, in our own
+ * words: the part of each event's description that is read. The union begins at byte 24 in all of
+ * them. */
 #ifndef SC_TRACE_CAPTURE_NCCL_ABI_H
 #define SC_TRACE_CAPTURE_NCCL_ABI_H
 

@@ -1,5 +1,5 @@
-/* What of NVTX's tool interface the tracer uses, in our own words. tests/capture checks it against the
- * real headers where they are installed. */
+/* The part of NVTX's tool interface that the tracer uses, in our own words. tests/capture checks it
+ * against the real headers where they are installed. */
 #ifndef SC_TRACE_CAPTURE_NVTX_ABI_H
 #define SC_TRACE_CAPTURE_NVTX_ABI_H
 

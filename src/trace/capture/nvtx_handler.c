@@ -73,7 +73,7 @@ static struct stack *my_stack(void)
 
 /* --- what an event is called and carries --- */
 
-static void put_text(struct range *range, const char *text, size_t n)
+static void nvtx_put_text(struct range *range, const char *text, size_t n)
 {
 	size_t room = MAX_NAME - range->n_text;
 
@@ -107,10 +107,10 @@ static void put_message(struct range *range, const struct sc_nvtx_attributes *at
 	}
 	if (text && attributes->message_type >= SC_NVTX_MESSAGE_ASCII &&
 	    attributes->message_type <= SC_NVTX_MESSAGE_REGISTERED)
-		put_text(range, text, strlen(text));
+		nvtx_put_text(range, text, strlen(text));
 }
 
-/* What a payload of NCCL's domain says; false if it is none. Payloads since 2.25 begin with the
+/* Reads a payload of NCCL's domain; false if it is none. Payloads since 2.25 begin with the
  * communicator's hash, before with the bytes: the length tells. */
 static bool nvtx_nccl_payload(const struct sc_nvtx_payload *payload, struct sc_host_comm *out)
 {
@@ -168,7 +168,7 @@ static void begin(struct range *range, const struct domain *domain,
 	range->is_nccl = domain && domain->is_nccl;
 	range->external_id = 0;
 	if (domain && !domain->is_nccl)
-		put_text(range, domain->name, domain->n_name);
+		nvtx_put_text(range, domain->name, domain->n_name);
 	range->start_ns = sc_tracer_now_ns();
 	if (attributes)
 		put_message(range, attributes);

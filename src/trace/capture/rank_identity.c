@@ -1,3 +1,6 @@
+/* The rank, world, local rank and run of a process, from the variables that torchrun, Open MPI, PMIx,
+ * MPICH, MVAPICH and Slurm set. The first launcher that gives a rank counts; a variable that is no small
+ * number counts as not given. */
 #include "trace/capture/rank_identity.h"
 
 #include <string.h>
@@ -17,12 +20,12 @@ static const struct launcher LAUNCHERS[] = {
 	{"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"},
 	{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
 };
-/* What processes of one run share. */
+/* Variables whose value the processes of one run share. */
 static const char *const RUNS[] = {"STEPCAST_RUN_ID", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID",
 				   "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"};
 
 /* -1: not a small number. */
-static int32_t number(const char *text)
+static int32_t rank_number(const char *text)
 {
 	int32_t value = 0;
 
@@ -41,11 +44,11 @@ void sc_rank_identity_read(struct sc_trace_identity *out, sc_getenv_fn get, void
 	out->rank = out->world = out->local_rank = -1;
 	out->run_id = 0;
 	for (size_t i = 0; i < sizeof(LAUNCHERS) / sizeof(LAUNCHERS[0]); i++) {
-		out->rank = number(get(ctx, LAUNCHERS[i].rank));
+		out->rank = rank_number(get(ctx, LAUNCHERS[i].rank));
 		if (out->rank < 0)
 			continue;
-		out->world = number(get(ctx, LAUNCHERS[i].world));
-		out->local_rank = number(get(ctx, LAUNCHERS[i].local_rank));
+		out->world = rank_number(get(ctx, LAUNCHERS[i].world));
+		out->local_rank = rank_number(get(ctx, LAUNCHERS[i].local_rank));
 		break;
 	}
 	for (size_t i = 0; out->run_id == 0 && i < sizeof(RUNS) / sizeof(RUNS[0]); i++) {

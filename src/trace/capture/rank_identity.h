@@ -1,4 +1,4 @@
-/* Which rank of which run a process is, from what launchers put in the environment. */
+/* Finds which rank of which run a process is, from what launchers put in the environment. */
 #ifndef SC_TRACE_CAPTURE_RANK_IDENTITY_H
 #define SC_TRACE_CAPTURE_RANK_IDENTITY_H
 

@@ -120,7 +120,7 @@ int sc_raw_open(struct sc_raw_file *raw, const char *path)
 	if (map == MAP_FAILED)
 		return -errno;
 	if (!layout_holds(map, (uint64_t)info.st_size)) {
-		/* Of a process that died before the magic was in it? */
+		/* Has a process died before the magic was in it? */
 		rc = memcmp(map, none, sizeof(none)) == 0 ? -ENODATA : -EINVAL;
 		munmap(map, (size_t)info.st_size);
 		return rc;
@@ -231,7 +231,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-static struct sc_raw_name *find(const struct sc_raw_file *raw, uint64_t key)
+static struct sc_raw_name *raw_find(const struct sc_raw_file *raw, uint64_t key)
 {
 	uint64_t at = mix(key);
 
@@ -248,7 +248,7 @@ static struct sc_raw_name *find(const struct sc_raw_file *raw, uint64_t key)
 struct sc_raw_name *sc_raw_name_put(struct sc_raw_file *raw, uint64_t key, const char *text)
 {
 	struct sc_raw_header *header = raw->header;
-	struct sc_raw_name *slot = find(raw, key);
+	struct sc_raw_name *slot = raw_find(raw, key);
 	bool known = slot && atomic_load_explicit(&slot->key, memory_order_relaxed) == key;
 	size_t n;
 
@@ -270,7 +270,7 @@ struct sc_raw_name *sc_raw_name_put(struct sc_raw_file *raw, uint64_t key, const
 
 const struct sc_raw_name *sc_raw_name_get(const struct sc_raw_file *raw, uint64_t key)
 {
-	const struct sc_raw_name *slot = find(raw, key);
+	const struct sc_raw_name *slot = raw_find(raw, key);
 
 	if (!slot || atomic_load_explicit(&slot->key, memory_order_relaxed) != key)
 		return NULL;

@@ -13,8 +13,8 @@
 #include "trace/capture/cupti_abi.h"
 
 #define SC_RAW_SUFFIX ".raw"
-/* Of a file in place of the raw one: why a process was not recorded. It is in words in the file, or, if that is empty, an
- * errno in its name. */
+/* The name of a file in place of the raw one, which says why a process was not recorded. It is in
+ * words in the file, or, if that is empty, an errno in its name. */
 #define SC_RAW_FAILED ".failed-"
 #define SC_RAW_MAGIC "SCRAW\r\n\1"
 enum {
@@ -31,8 +31,8 @@ struct sc_raw_buffer {
 	_Atomic uint32_t state; /* enum sc_raw_state */
 	uint32_t valid_bytes;   /* of a full one */
 	_Atomic uint64_t order; /* full ones are written in this order */
-	/* Where the frames made of it begin and end in the trace; end 0 while there are none. If the
-	 * trace is whole up to the end, the buffer has been written. */
+	/* The places where the frames made of it begin and end in the trace; end 0 while there are
+	 * none. If the trace is whole up to the end, the buffer has been written. */
 	_Atomic uint64_t frames_begin, frames_end;
 };
 enum sc_raw_owner { SC_RAW_RING_FREE, SC_RAW_RING_OWNED, SC_RAW_RING_LEFT };
@@ -91,7 +91,7 @@ int sc_raw_open(struct sc_raw_file *raw, const char *path);
 void sc_raw_close(struct sc_raw_file *raw, bool remove_file);
 
 uint8_t *sc_raw_buffer_at(const struct sc_raw_file *raw, uint32_t index);
-/* Which buffer an address is, or -1. */
+/* The number of the buffer at an address, or -1. */
 int sc_raw_buffer_index(const struct sc_raw_file *raw, const uint8_t *at);
 uint8_t *sc_raw_ring_at(const struct sc_raw_file *raw, uint32_t index);
 

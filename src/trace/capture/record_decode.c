@@ -34,7 +34,7 @@ struct sc_config_entry {
 	struct sc_trace_config config;
 	uint32_t id;
 };
-/* Where the text of a name was found last. */
+/* The place where the text of a name was found last. */
 struct sc_pointer_entry {
 	const char *pointer;
 	const struct sc_raw_name *name;
@@ -167,7 +167,7 @@ void sc_decode_host(struct sc_decoder *d, const struct sc_host_record *record)
 
 /* ---- CUPTI's records ---- */
 
-/* What most kinds have, and where; 0: not there. */
+/* The offsets of what most kinds have; 0: not there. */
 struct record_kind {
 	bool is_event;
 	uint8_t cls, start, end, correlation, bytes;
@@ -250,7 +250,7 @@ static uint32_t stream_lane(struct sc_decoder *d, uint32_t device, uint32_t cont
 }
 
 /* Some records say only the context. */
-static uint32_t device_of(const struct sc_decoder *d, uint32_t context)
+static uint32_t context_device(const struct sc_decoder *d, uint32_t context)
 {
 	return d->tables->devices[context % SC_CONTEXT_ENTRIES] - 1;
 }
@@ -421,7 +421,7 @@ static void fill_sync(struct sc_decoder *d, const struct sc_cupti_sync *record, 
 	event->sub = (uint8_t)types[type].kind;
 	event->name = d->sink.string(d->sink.ctx, types[type].name, strlen(types[type].name));
 	event->lane =
-		stream_lane(d, device_of(d, record->context), record->context, record->stream);
+		stream_lane(d, context_device(d, record->context), record->context, record->stream);
 	event->aux0 = of_event ? (int64_t)record->event : -1;
 	event->aux1 = of_event ? recorded_by(d, record, stride) : -1;
 }
@@ -435,8 +435,9 @@ static void fill_event_record(struct sc_decoder *d, const struct sc_cupti_event 
 	uint64_t stamp = has_time ? record->device_timestamp : 0;
 
 	set_time(d, event, stamp, stamp); /* without, its API call has one */
-	event->lane = stream_lane(d, has_device ? record->device : device_of(d, record->context),
-				  record->context, record->stream);
+	event->lane =
+		stream_lane(d, has_device ? record->device : context_device(d, record->context),
+			    record->context, record->stream);
 	event->aux0 = record->event;
 	*sc_event_entry(d->tables->events, key) =
 		(struct sc_event_entry){.key = key, .correlation = record->correlation};
@@ -522,7 +523,7 @@ static inline __attribute__((always_inline)) void decode_as(struct sc_decoder *d
 		free(overhead->data);
 }
 
-/* Of those that nearly all records are, what KINDS says is known when this is compiled. */
+/* For the kinds that nearly all records are of, KINDS is known when this is compiled. */
 static inline __attribute__((always_inline)) void decode_one(struct sc_decoder *d,
 							     const uint8_t *at, size_t stride)
 {

@@ -18,10 +18,10 @@
 #include "trace/format/frame_file.h"
 #include "trace/format/trace_file.h"
 
-/* What records say of each other, once all are there. CUPTI promises no order: a kernel may come before the
- * external id of its call, a wait before the record of the event that it waits for (pytorch/kineto #1318),
- * anything before the first record that says which device a context is of. The writer takes what it has
- * seen by then; the rest is found here, when the trace is packed. */
+/* Joins what records say of each other, once all are there. CUPTI promises no order: a kernel may
+ * come before the external id of its call, a wait before the record of the event that it waits for
+ * (pytorch/kineto #1318), anything before the first record that says which device a context is of.
+ * The writer takes what it has seen by then; the rest is found here, when the trace is packed. */
 
 struct api_call {
 	uint32_t correlation;
@@ -35,9 +35,9 @@ struct event_record {
 struct context {
 	int32_t context, device;
 };
-/* Which NCCL calls a recorded kernel was launched for: both have the external id of their group, the call
- * from the plugin or NVTX, the kernel from CUPTI. What replay, export and fits know of a collective kernel
- * (communicator, number, bytes) comes from there. */
+/* The NCCL calls that a recorded kernel was launched for: both have the external id of their group,
+ * the call from the plugin or NVTX, the kernel from CUPTI. What replay, export and fits know of a
+ * collective kernel (communicator, number, bytes) comes from there. */
 struct nccl_call {
 	int64_t id, start_ns;
 	uint32_t comm;
@@ -62,8 +62,8 @@ static uint64_t key_of(const struct sc_trace *from, const struct sc_trace_event 
 	       (uint32_t)event->aux0;
 }
 
-/* Of a context, -1 = not known. */
-static int32_t device_of(const struct links *links, int32_t context)
+/* The device of a context, -1 = not known. */
+static int32_t linked_device(const struct links *links, int32_t context)
 {
 	for (size_t i = 0; i < links->contexts.n; i++)
 		if (links->contexts.at[i].context == context)
@@ -95,39 +95,24 @@ static void see(struct links *links, const struct sc_trace *from,
 	if (event->cls == SC_EV_EVENT_RECORD)
 		SC_VEC_PUSH(&links->records,
 			    ((struct event_record){key_of(from, event), 0, correlation}));
-	if (event->cls == SC_EV_KERNEL && lane->device >= 0 && device_of(links, lane->context) < 0)
+	if (event->cls == SC_EV_KERNEL && lane->device >= 0 &&
+	    linked_device(links, lane->context) < 0)
 		SC_VEC_PUSH(&links->contexts, ((struct context){lane->context, lane->device}));
 }
 
-static int compare_api(const void *left, const void *right)
-{
-	const struct api_call *a = left, *b = right;
+SC_COMPARE(compare_api, struct api_call,
+	   2 * SC_ORDER(a->correlation, b->correlation) + SC_ORDER(a->start_ns, b->start_ns));
 
-	return 2 * SC_ORDER(a->correlation, b->correlation) + SC_ORDER(a->start_ns, b->start_ns);
-}
+SC_COMPARE(compare_records, struct event_record,
+	   4 * SC_ORDER(a->key, b->key) + 2 * SC_ORDER(a->start_ns, b->start_ns) +
+		   SC_ORDER(a->correlation, b->correlation));
 
-static int compare_records(const void *left, const void *right)
-{
-	const struct event_record *a = left, *b = right;
+SC_COMPARE(compare_calls, struct nccl_call,
+	   4 * SC_ORDER(a->id, b->id) + 2 * SC_ORDER(a->start_ns, b->start_ns) +
+		   SC_ORDER(a->comm, b->comm));
 
-	return 4 * SC_ORDER(a->key, b->key) + 2 * SC_ORDER(a->start_ns, b->start_ns) +
-	       SC_ORDER(a->correlation, b->correlation);
-}
-
-static int compare_calls(const void *left, const void *right)
-{
-	const struct nccl_call *a = left, *b = right;
-
-	return 4 * SC_ORDER(a->id, b->id) + 2 * SC_ORDER(a->start_ns, b->start_ns) +
-	       SC_ORDER(a->comm, b->comm);
-}
-
-static int compare_launches(const void *left, const void *right)
-{
-	const struct launch *a = left, *b = right;
-
-	return 2 * SC_ORDER(a->id, b->id) + SC_ORDER(a->correlation, b->correlation);
-}
+SC_COMPARE(compare_launches, struct launch,
+	   2 * SC_ORDER(a->id, b->id) + SC_ORDER(a->correlation, b->correlation));
 
 static size_t first_of(const struct links *links, uint32_t correlation)
 {
@@ -147,15 +132,12 @@ static bool time_of(const struct links *links, uint32_t correlation, int64_t *st
 	return true;
 }
 
-#define SORT(vec, compare) \
-	((vec).n ? qsort((vec).at, (vec).n, sizeof(*(vec).at), (compare)) : (void)0)
-
 static void settle(struct links *links)
 {
 	struct launch *launches = links->launches.at;
 	size_t n = 0;
 
-	SORT(links->api, compare_api);
+	SC_SORT(links->api.at, links->api.n, compare_api);
 	for (size_t i = 0; i < links->records.n; i++) {
 		struct event_record record = links->records.at[i];
 
@@ -163,9 +145,9 @@ static void settle(struct links *links)
 			links->records.at[n++] = record;
 	}
 	links->records.n = n;
-	SORT(links->records, compare_records);
-	SORT(links->calls, compare_calls);
-	SORT(links->launches, compare_launches);
+	SC_SORT(links->records.at, links->records.n, compare_records);
+	SC_SORT(links->calls.at, links->calls.n, compare_calls);
+	SC_SORT(launches, links->launches.n, compare_launches);
 	n = 0;
 	for (size_t i = 0; i < links->launches.n; i++)
 		if (n == 0 || compare_launches(&launches[n - 1], &launches[i]) != 0)
@@ -216,7 +198,7 @@ static int64_t larger(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* What is sent goes beside what is received, all else one after the other. */
+/* Adds one call to another: a send goes beside a receive, all else one after the other. */
 static bool merge(const struct sc_trace *from, struct sc_trace_comm *into,
 		  const struct sc_trace_comm *next)
 {
@@ -284,7 +266,7 @@ struct copy {
 
 /* --- the trace so far --- */
 
-static uint32_t put_text(const struct copy *copy, const char *text)
+static uint32_t recover_put_text(const struct copy *copy, const char *text)
 {
 	return sc_trace_writer_string(copy->out, text, strlen(text));
 }
@@ -307,13 +289,13 @@ static void copy_tables(struct copy *copy, const struct sc_trace *from)
 	copy->configs = copy->lanes + from->lanes.n;
 	copy->comms = copy->configs + from->configs.n;
 	for (size_t i = 1; i < from->strings.n; i++)
-		copy->strings[i] = put_text(copy, from->strings.at[i]);
+		copy->strings[i] = recover_put_text(copy, from->strings.at[i]);
 	for (size_t i = 1; i < from->lanes.n; i++) {
 		struct sc_trace_lane lane = from->lanes.at[i];
 
 		lane.name = copy->strings[lane.name];
 		if (copy->packs && lane.is_stream && lane.device < 0)
-			lane.device = device_of(&copy->links, lane.context);
+			lane.device = linked_device(&copy->links, lane.context);
 		copy->lanes[i] = sc_trace_writer_lane(copy->out, &lane);
 	}
 	for (size_t i = 1; i < from->configs.n; i++)
@@ -333,7 +315,7 @@ static void put_step(struct copy *copy, const struct sc_trace_event *range)
 	char name[48];
 
 	snprintf(name, sizeof(name), "ProfilerStep#%u", copy->n_steps++);
-	step.name = put_text(copy, name);
+	step.name = recover_put_text(copy, name);
 	sc_trace_writer_add(copy->out, &step);
 }
 
@@ -399,7 +381,7 @@ static int copy_trace(struct copy *copy, const char *path, struct sc_err *err)
 
 /* --- what is whole --- */
 
-/* Where the whole frames of a file end; 0: it has none, or is not there. */
+/* The end of the whole frames of a file; 0: it has none, or is not there. */
 static uint64_t whole_bytes(const char *path)
 {
 	uint8_t head[SC_FRAME_HEADER_BYTES];
@@ -652,7 +634,7 @@ bool sc_capture_is_running(const char *raw_path)
 		close(fd);
 	if (can_lock)
 		return lock.l_type != F_UNLCK;
-	/* Where files cannot be locked, only the host itself knows. */
+	/* If files cannot be locked, only the host itself knows. */
 	if (sc_raw_open(&raw, raw_path) == 0) {
 		gethostname(host, sizeof(host) - 1);
 		running =

@@ -157,7 +157,7 @@ static void put_gap(enum sc_event_class cls, int64_t n, int64_t first_ns, const 
 								  last_ns - base, reason});
 }
 
-/* What was lost since the last time. */
+/* Writes what was lost since the last time. */
 static void report_losses(void)
 {
 	int64_t n_host = (int64_t)atomic_load(&sc_tracer.n_host_lost);
@@ -176,7 +176,7 @@ static void report_losses(void)
 	sc_tracer.losses_said_ns = sc_tracer_now_ns();
 }
 
-/* What the recording itself cost and lost so far; the last value of a key holds. */
+/* Writes what the recording itself cost and lost so far; the last value of a key holds. */
 static void report(void)
 {
 	const struct sc_latency *callbacks = &sc_tracer.callbacks;

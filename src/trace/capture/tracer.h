@@ -37,7 +37,7 @@ struct sc_tracer {
 	_Atomic uint64_t order;       /* of the next full buffer */
 	_Atomic uint64_t n_completed; /* buffers */
 	_Atomic uint64_t n_discarded; /* buffers for which there was no room */
-	/* What was in them, and when, since the trace last said so; 0: nothing. */
+	/* The events that were in them, and when, since the trace last said so; 0: nothing. */
 	_Atomic int64_t lost[SC_N_EVENT_CLASSES], lost_since_ns;
 	_Atomic uint64_t n_waits, waited_ns;
 	_Atomic int starved;       /* a wait was in vain: no more of them until a buffer is free */

@@ -20,7 +20,7 @@ enum {
 };
 static const uint64_t FACTOR = 0x9E3779B97F4A7C15u;
 
-/* What followed a context. */
+/* The values that followed a context. */
 struct slot {
 	int64_t mean;
 	uint64_t spread; /* mean distance from it */

@@ -8,7 +8,7 @@
 enum {
 	SC_TIMES_CLASSES = 10,
 	SC_TIMES_MAX_PARTS = SC_TIMES_CLASSES + 3,
-	/* Of a begin or end: its token, what goes with it, and a remainder. */
+	/* A begin or end has its token, what goes with it, and a remainder. */
 	SC_TIMES_MAX_BYTES = 2 * SC_FRAME_MAX_ROWS * (1 + 8 + 2) + 256
 };
 struct sc_times *sc_times_create(void); /* NULL: no memory */

@@ -5,7 +5,7 @@
 
 static uint32_t crc_by_table(uint32_t crc, const uint8_t *at, size_t n)
 {
-	/* Of the reflected polynomial 0x82F63B78. */
+	/* The table is that of the reflected polynomial 0x82F63B78. */
 	static const uint32_t table[16] = {
 		0x00000000, 0x105EC76F, 0x20BD8EDE, 0x30E349B1, 0x417B1DBC, 0x5125DAD3,
 		0x61C69362, 0x7198540D, 0x82F63B78, 0x92A8FC17, 0xA24BB5A6, 0xB21572C9,

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of `n` bytes, going on from `crc` (0 at the start): pieces give what the whole gives. */
+/* The sum of `n` bytes, going on from `crc` (0 at the start): pieces give what the whole gives. */
 uint32_t sc_crc32c(uint32_t crc, const void *data, size_t n);
 
 #endif

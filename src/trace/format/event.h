@@ -1,6 +1,6 @@
-/* What a trace consists of: events of one process, with the small tables they refer to. Times are int64
- * nanoseconds from the trace's base, exact. The same for every source: our tracer, Kineto, Nsight
- * Systems, Chakra, operator timelines. */
+/* A trace consists of the events of one process, with the small tables they refer to. Times are
+ * int64 nanoseconds from the trace's base, exact. The same for every source: our tracer, Kineto,
+ * Nsight Systems, Chakra, operator timelines. */
 #ifndef SC_TRACE_EVENT_H
 #define SC_TRACE_EVENT_H
 
@@ -48,15 +48,15 @@ enum sc_copy_kind {
 /* `sub` of an OVERHEAD is CUPTI's kind: shifted by 16, or, of the few below 2^16 (the compiler's), with this added. 6 is a
  * launch that waited for room in the command buffer. */
 enum { SC_OVERHEAD_LOW = 128 };
-/* What a copy is called, as PyTorch's profiler does it: "Memcpy HtoD (Pageable -> Device)", without the memory where that is
- * not said. `from` and `to` are CUPTI's kinds of memory; 0 = unknown. */
+/* The name of a copy, as PyTorch's profiler gives it: "Memcpy HtoD (Pageable -> Device)", without
+ * the memory where that is not said. `from` and `to` are CUPTI's kinds of memory; 0 = unknown. */
 const char *sc_copy_name(enum sc_copy_kind kind, uint32_t from, uint32_t to, char text[64]);
 enum { SC_EVF_NO_TIME = 1, SC_EVF_DRIVER = 2 /* API: a driver call */ };
 
 enum { SC_TRACE_NO_ID = 0 }; /* of strings, lanes, configs, comms: ids count from 1 */
 
-/* Where an event happened: a host thread, or a stream of a device. Lanes and configs are compared as bytes: they
- * have no padding. */
+/* The place where an event happened: a host thread, or a stream of a device. Lanes and configs are
+ * compared as bytes: they have no padding. */
 struct sc_trace_lane {
 	uint32_t is_stream;
 	int32_t pid, tid;       /* host threads */
@@ -83,7 +83,7 @@ struct sc_trace_comm {
 };
 _Static_assert(sizeof(struct sc_trace_comm) == 18 * sizeof(uint32_t), "padding");
 void sc_trace_comm_init(struct sc_trace_comm *comm); /* nothing said; event.c */
-/* Which operation of a training job's timeline. */
+/* The place of an operation in a training job's timeline. */
 struct sc_trace_job {
 	int32_t step, dp_rank, stage, micro_batch, chunk, seq;
 };
@@ -122,7 +122,7 @@ static inline bool sc_event_in_range(const struct sc_trace_event *event)
 struct sc_trace_clock {
 	int64_t trace_ns, utc_ns;
 };
-/* What a trace lacks: n of a class (-1: not known how many), and why. */
+/* A gap of a trace: n of a class (-1: not known how many), and why. */
 struct sc_trace_gap {
 	uint8_t cls;
 	int64_t n, first_ns, last_ns;

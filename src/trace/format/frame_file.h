@@ -1,5 +1,5 @@
-/* Where the frames of a trace file are: by one scan of their headers.
- * Frames of types it does not know are left out. */
+/* Finds the frames of a trace file by one scan of their headers. Frames of types it does not know
+ * are left out. */
 #ifndef SC_TRACE_FRAME_FILE_H
 #define SC_TRACE_FRAME_FILE_H
 

@@ -153,7 +153,7 @@ static inline int64_t *last_of(struct roles *roles, size_t row)
 	return &roles->last[(uint32_t)roles->columns[SC_FIELD_KEY][row] * 0x9E3779B1u >> 20];
 }
 
-/* What is subtracted from the value of row i. */
+/* The value that is subtracted from that of row i. */
 static inline uint64_t expected(struct roles *roles, enum sc_column_form form,
 				const int64_t *values, size_t i)
 {
@@ -348,7 +348,7 @@ void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set,
 			pack(coder, n_raw, parts, n_parts, &column);
 			put_column(field, &column, out);
 		} else if (field->role == SC_FIELD_DEPTH) {
-			/* What has depths has starts and durations. */
+			/* A table with depths has starts and durations. */
 			for (const struct sc_column_field *time = field; time < end; time++)
 				if (is_time(time))
 					gather(time, set, rows, coder->roles.columns[time->role]);

@@ -70,7 +70,7 @@ static inline const uint8_t *sc_get_varint(const uint8_t *at, const uint8_t *end
 }
 
 enum sc_field_type { SC_FIELD_U8, SC_FIELD_U16, SC_FIELD_U32, SC_FIELD_I32, SC_FIELD_I64 };
-/* What other columns are predicted from: these come before the columns that use them. */
+/* The roles that other columns are predicted from: these come before the columns that use them. */
 enum sc_field_role {
 	SC_FIELD_VALUE,
 	SC_FIELD_KEY,

@@ -35,7 +35,7 @@ void sc_trace_writer_add(struct sc_trace_writer *w, const struct sc_trace_event 
 void sc_trace_writer_clock(struct sc_trace_writer *w, int64_t trace_ns, int64_t utc_ns);
 /* Events of a class that were lost between two times; `n` < 0: unknown how many. */
 void sc_trace_writer_gap(struct sc_trace_writer *w, const struct sc_trace_gap *gap);
-/* Of a trace that ends early though its file does not, as an import of half a file: why. */
+/* The reason why a trace ends early though its file does not, as an import of half a file. */
 #define SC_META_PARTIAL "partial"
 /* Facts that readers show ("device.0.name", "dropped.bad_time"); the last value of a key holds. */
 void sc_trace_writer_meta(struct sc_trace_writer *w, const char *key, const char *value);

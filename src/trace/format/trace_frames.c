@@ -1,4 +1,4 @@
-/* What each frame's rows are, and the bytes around them. Knows nothing of files. */
+/* The rows of each frame, and the bytes around them. This file knows nothing of files. */
 #include "trace/format/trace_frames.h"
 
 #include <assert.h>

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/search.h"
 #include "trace/format/frame_file.h"
 #include "trace/format/trace_file.h"
 
@@ -76,7 +77,7 @@ int sc_trace_list(const char *path, struct sc_arena *arena, const char *const **
 	}
 	if (rc)
 		return rc;
-	qsort(found, *n, sizeof(*found), compare);
+	SC_SORT(found, *n, compare);
 	for (size_t i = 0; i < *n; i++)
 		paths[i] = found[i].path;
 	*files = paths;

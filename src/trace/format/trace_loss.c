@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/units.h"
 
 #define MAX_LOST (INT64_MAX / 4) /* that sums may have: beyond it nobody knows */
@@ -19,12 +20,7 @@ static void give_reason(struct sc_trace_loss *out, const char *reason)
 		snprintf(out->reason, sizeof(out->reason), "%s", reason);
 }
 
-static int compare_begin(const void *a, const void *b)
-{
-	const struct sc_trace_gap *const *x = a, *const *y = b;
-
-	return ((*x)->first_ns > (*y)->first_ns) - ((*x)->first_ns < (*y)->first_ns);
-}
+SC_COMPARE(compare_begin, struct sc_trace_gap *const, SC_ORDER((*a)->first_ns, (*b)->first_ns));
 
 /* The share of the recording's time that gaps of unknown size take, each moment once. */
 static double unknown_time_frac(const struct sc_trace *t, const struct sc_trace_info *info)
@@ -37,7 +33,7 @@ static double unknown_time_frac(const struct sc_trace *t, const struct sc_trace_
 		if (t->gaps.at[i].n < 0)
 			gaps[n++] = &t->gaps.at[i];
 	}
-	qsort(gaps, n, sizeof(const void *), compare_begin);
+	SC_SORT(gaps, n, compare_begin);
 	for (size_t i = 0; i < n; i++) {
 		double first = fmax((double)gaps[i]->first_ns, end);
 

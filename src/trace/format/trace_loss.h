@@ -1,12 +1,12 @@
-/* What a trace should have and does not: lost when it was recorded, damaged, cut, not understood by an import.
- * Every command that reads traces says it in these words. */
+/* Counts what a trace should have and does not: lost when it was recorded, damaged, cut, not
+ * understood by an import. Every command that reads traces says it in these words. */
 #ifndef SC_TRACE_TRACE_LOSS_H
 #define SC_TRACE_TRACE_LOSS_H
 
 #include "base/strbuf.h"
 #include "trace/format/trace_file.h"
 
-/* What replay and export give of a trace is of use while less than this is missing: docs/traces.md. */
+/* Replay and export of a trace are of use while less than this is missing: docs/traces.md. */
 #define SC_LOSS_STANDS_FRAC 0.01
 
 struct sc_trace_loss {
@@ -20,10 +20,10 @@ struct sc_trace_loss {
 	char reason[128]; /* the first */
 	char file[128];   /* whose it is */
 };
-/* Of one trace; tables and info are those of sc_trace_stat. */
+/* The loss of one trace; tables and info are those of sc_trace_stat. */
 void sc_trace_loss(const struct sc_trace *tables, const struct sc_trace_info *info,
 		   struct sc_trace_loss *out);
-/* Of a run: the sum. */
+/* The sum of the losses of a run's traces. */
 int sc_trace_loss_of_run(const char *const *files, size_t n, struct sc_trace_loss *out,
 			 struct sc_err *err);
 double sc_trace_loss_frac(const struct sc_trace_loss *loss);

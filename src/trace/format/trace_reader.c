@@ -243,8 +243,8 @@ static bool is_wanted(const struct sc_frame_header *frame, const struct sc_trace
 	return has_events(frame) && (!opts || !opts->classes || opts->classes >> frame->sub & 1);
 }
 
-/* What `opts` asks for, by start, into trace->events; of equal starts that which was written first comes first. A
- * frame's memory is given back with its last event. */
+/* Loads what `opts` asks for, by start, into trace->events; of equal starts that which was written
+ * first comes first. A frame's memory is given back with its last event. */
 static int load_events(struct sc_frame_file *file, const struct sc_trace_load_opts *opts,
 		       struct sc_trace *trace, struct sc_err *err)
 {

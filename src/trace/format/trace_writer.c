@@ -21,7 +21,7 @@ enum {
 
 typedef SC_VEC(struct sc_trace_event) event_vec;
 enum table_kind { STRINGS, LANES, CONFIGS, COMMS, N_TABLES };
-/* Of each the type of its frames, and the bytes of a row; 0: texts. */
+/* The tables' types of frames, and the bytes of a row; 0: texts. */
 static const struct {
 	enum sc_frame_type type;
 	size_t row_bytes;

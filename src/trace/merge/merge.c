@@ -7,10 +7,10 @@
 #include "base/search.h"
 #include "base/stats.h"
 
-/* Which calls of different ranks are one collective. Within a communicator: by the number that the source
- * gives, else by order; since recordings may begin at different calls, the order is shifted so that kinds
- * and sizes agree best, and among equals so that the ends lie closest; where clocks are too far apart to tell one call from
- * the next, so that numbered steps are the same. */
+/* Finds which calls of different ranks are one collective. Within a communicator: by the number
+ * that the source gives, else by order; since recordings may begin at different calls, the order is
+ * shifted so that kinds and sizes agree best, and among equals so that the ends lie closest; where
+ * clocks are too far apart to tell one call from the next, so that numbered steps are the same. */
 
 enum { MAX_SHIFT = 64, MAX_COMPARED = 512 };
 
@@ -29,13 +29,9 @@ static struct sc_merge_call *call_of(const struct sc_merge *m, const struct trac
 	return &m->ranks.at[t->calls[i].rank].calls.at[t->calls[i].call];
 }
 
-static int compare_comm_calls(const void *left, const void *right)
-{
-	const struct comm_call *a = left, *b = right;
-
-	return 4 * SC_ORDER(a->comm, b->comm) + 2 * SC_ORDER(a->rank, b->rank) +
-	       SC_ORDER(a->call, b->call);
-}
+SC_COMPARE(compare_comm_calls, struct comm_call,
+	   4 * SC_ORDER(a->comm, b->comm) + 2 * SC_ORDER(a->rank, b->rank) +
+		   SC_ORDER(a->call, b->call));
 
 /* ---- by order ---- */
 
@@ -125,7 +121,7 @@ static int64_t best_shift(const struct sc_merge *m, const struct track *a, const
 	double *scratch = sc_xmalloc((MAX_COMPARED + 1) * sizeof(*scratch));
 	struct fit best = fit_at(m, a, b, 0, scratch);
 	const int64_t limit = (int64_t)(b->n < a->n ? a->n : b->n) / 2;
-	/* Where as many calls were recorded, and all are alike in order, nothing is missing. */
+	/* Nothing is missing where as many calls were recorded and all are alike in order. */
 	const bool whole = a->n == b->n && best.n_alike == best.n && a->n < 2 * MAX_SHIFT;
 	int64_t shift = 0;
 
@@ -160,18 +156,14 @@ struct keyed {
 	struct sc_merge_call *call;
 };
 
-static int compare_keyed(const void *left, const void *right)
-{
-	const struct keyed *a = left, *b = right;
-
-	return 4 * SC_ORDER(a->number, b->number) + 2 * SC_ORDER(a->kind, b->kind) +
-	       SC_ORDER(a->rank, b->rank);
-}
+SC_COMPARE(compare_keyed, struct keyed,
+	   4 * SC_ORDER(a->number, b->number) + 2 * SC_ORDER(a->kind, b->kind) +
+		   SC_ORDER(a->rank, b->rank));
 
 /* Same number and kind: one instance, in which a rank is once. */
 static void number_instances(struct sc_merge *m, struct keyed *keyed, size_t n)
 {
-	qsort(keyed, n, sizeof(*keyed), compare_keyed);
+	SC_SORT(keyed, n, compare_keyed);
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i; end < n && keyed[end].number == keyed[i].number &&
 			      keyed[end].kind == keyed[i].kind &&
@@ -232,8 +224,7 @@ void sc_merge_match(struct sc_merge *merge)
 			SC_VEC_PUSH(&calls, ((struct comm_call){merge->ranks.at[r].calls.at[i].comm,
 								(uint32_t)r, (uint32_t)i}));
 	merge->n_calls = calls.n;
-	if (calls.n)
-		qsort(calls.at, calls.n, sizeof(*calls.at), compare_comm_calls);
+	SC_SORT(calls.at, calls.n, compare_comm_calls);
 	for (size_t i = 0, end; i < calls.n; i = end) {
 		for (end = i; end < calls.n && calls.at[end].comm == calls.at[i].comm; end++)
 			;

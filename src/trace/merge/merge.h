@@ -51,7 +51,8 @@ struct sc_merge_rank {
 	enum sc_merge_basis basis;
 	size_t parent; /* index of the rank it was compared with */
 	SC_VEC(struct sc_merge_piece) pieces;
-	/* Of ends after the correction, against the parent's: half of them are within it; NAN if unknown. */
+	/* The spread of ends after the correction, against the parent's: half of them are within
+	 * it; NAN if unknown. */
 	double spread_ns;
 };
 struct sc_merge {
@@ -68,7 +69,7 @@ struct sc_merge_rank *sc_merge_add_rank(struct sc_merge *merge, int32_t rank, ui
 void sc_merge_match(struct sc_merge *merge);
 /* After matching: the clock of each rank, against that of the first. */
 void sc_merge_clocks(struct sc_merge *merge);
-/* What to add to a time of the rank's clock. */
+/* The correction to add to a time of the rank's clock. */
 int64_t sc_merge_correction(const struct sc_merge_rank *rank, int64_t ns);
 /* Half of the width that causality leaves: the largest over pieces; NAN without bounds. */
 double sc_merge_bound_ns(const struct sc_merge_rank *rank);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/stats.h"
 #include "base/units.h"
 #include "trace/merge/merge.h"
@@ -100,7 +101,7 @@ static void estimate(const struct window *w, struct line *out, double *spread_ns
 
 /* ---- bounds ---- */
 
-/* Of the error of a line, by a pair: neither starts after the other's end. */
+/* A limit of the error of a line, by a pair: neither starts after the other's end. */
 struct limit {
 	double low_t, low, high_t, high;
 };
@@ -130,7 +131,8 @@ static struct limits limits_of(const struct window *w, const struct line *line)
 	return limits;
 }
 
-/* Of the lines of a slope that keep all limits the lowest and the highest value at a time; low > high: none does. */
+/* The lowest and the highest value at a time of the lines of a slope that keep all limits; low >
+ * high: none does. */
 static void room_of_slope(const struct limits *limits, double slope, double t, double *low,
 			  double *high)
 {
@@ -170,12 +172,7 @@ static double extreme_at(const struct limits *limits, double t, bool highest)
 
 /* ---- ranks ---- */
 
-static int compare_pairs(const void *left, const void *right)
-{
-	const struct pair *a = left, *b = right;
-
-	return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
-}
+SC_COMPARE(compare_pairs, struct pair, SC_ORDER(a->end_ns, b->end_ns));
 
 /* Calls of a rank by instance: by_instance[i] is the call + 1, or 0. */
 static void index_calls(const struct sc_merge *m, size_t rank, uint32_t *by_instance)
@@ -221,7 +218,7 @@ static struct pair *pairs_of(const struct sc_merge *m, size_t child, size_t pare
 			.parent_end_ns = other->end_ns + sc_merge_correction(p, other->end_ns),
 		};
 	}
-	qsort(pairs, n, sizeof(*pairs), compare_pairs);
+	SC_SORT(pairs, n, compare_pairs);
 	*n_out = n;
 	return pairs;
 }
@@ -323,7 +320,7 @@ static void settle(struct sc_merge *m, size_t child, size_t parent, const uint32
 	free(pairs);
 }
 
-/* Which of those settled a rank shares most with; a host's own clock is best. */
+/* The settled rank that a rank shares most with; a host's own clock is best. */
 struct nearest {
 	size_t parent, shared;
 	bool settled, same_host;
