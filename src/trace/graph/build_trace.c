@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/units.h"
 #include "trace/graph/trace_order.h"
 
@@ -298,8 +299,7 @@ static void add_groups(const struct sc_trace_run *run, size_t iteration, struct 
 				SC_VEC_PUSH(&parts, ((struct part_of){(uint32_t)i, r, act->name}));
 		}
 	}
-	if (parts.n)
-		qsort(parts.at, parts.n, sizeof(*parts.at), sc_trace_compare_pair);
+	SC_SORT(parts.at, parts.n, sc_trace_compare_pair);
 	for (size_t k = 0, end; k < parts.n; k = end) {
 		const uint32_t i = parts.at[k].instance;
 		struct sc_cost cost = {.work_us = run->transfer_us.at[i]};

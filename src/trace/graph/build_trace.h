@@ -147,7 +147,7 @@ struct sc_trace_run {
 	int64_t n_unknown,
 		n_unpaired; /* its events of unknown operations; sends or receives without the other side */
 	size_t n_iterations; /* all ranks have them, with equal steps at equal places */
-	/* Of all ranks: */
+	/* The sums of all ranks: */
 	int64_t n_events;     /* loaded */
 	int64_t n_unlaunched; /* activities whose call the trace does not have */
 	uint32_t queue_depth; /* entries that launches waited for; 0 = none did */
@@ -166,7 +166,7 @@ int sc_trace_run_load(const struct sc_trace_files *files, const struct sc_trace_
 /* Only `merge` and base_ns, which its times are from: ranks as files. */
 int sc_trace_run_clocks(const char *const *files, size_t n_files, struct sc_trace_run *out,
 			struct sc_err *err);
-/* Of a job's operator timeline. */
+/* Loads a job's operator timeline. */
 int sc_trace_run_load_job(const struct sc_trace_files *files, struct sc_trace_run *out,
 			  struct sc_err *err);
 void sc_trace_run_release(struct sc_trace_run *run);
@@ -203,7 +203,7 @@ static inline int64_t sc_trace_waits_end(const struct sc_trace_rank *rank, uint3
 	return since_ns;
 }
 
-/* What a node of a graph stands for. */
+/* The thing that a node of a graph stands for. */
 enum sc_trace_node_kind {
 	SC_TRACE_NODE_BEGIN, /* before the rank's iteration begins */
 	SC_TRACE_NODE_CALL,  /* up to the start of a call */
@@ -240,8 +240,8 @@ void sc_trace_serialize(const struct sc_trace_run *run, struct sc_trace_graph *g
 /* Beside all that the trace does not say to wait for them: of ranks whose trace has no event waits, those for collectives
  * are dropped. They were inferred from starts just after ends, which does not show that their data was needed. */
 void sc_trace_drop_inferred(const struct sc_trace_run *run, struct sc_trace_graph *graph);
-/* Of an activity of an earlier iteration when `begin` is called: how long until it starts or goes on, once
- * activity `before` of its lane (or SC_NONE) has ended, and what is left of it. */
+/* The rest of an activity of an earlier iteration when `begin` is called: how long until it starts
+ * or goes on, once activity `before` of its lane (or SC_NONE) has ended, and what is left of it. */
 struct sc_trace_rest {
 	double gap_us, work_us;
 };

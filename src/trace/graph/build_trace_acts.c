@@ -118,8 +118,8 @@ static void add_merge_call(struct rank_load *load, const struct sc_trace_event *
 	SC_VEC_PUSH(&load->merged->calls, call);
 }
 
-static enum sc_act_kind kind_of(const struct rank_load *load, const struct sc_trace_event *e,
-				uint32_t name)
+static enum sc_act_kind act_kind(const struct rank_load *load, const struct sc_trace_event *e,
+				 uint32_t name)
 {
 	if (e->cls == SC_EV_COPY)
 		return SC_ACT_COPY;
@@ -142,7 +142,7 @@ static void add_act(struct rank_load *load, const struct sc_trace_event *e, uint
 		.name = name,
 		.launch = call_event == SC_NONE ? SC_NONE : load->call_of_event[call_event],
 		.merge_call = SC_NONE,
-		.kind = (uint8_t)kind_of(load, e, name),
+		.kind = (uint8_t)act_kind(load, e, name),
 		.config = e->config < r->configs.n ? (uint16_t)e->config : 0,
 	};
 
@@ -173,8 +173,7 @@ static void order_acts(struct rank_load *load, const uint32_t *events)
 		acts[i] = r->acts.at[i];
 		order[i] = (struct sc_trace_order){.key = acts[i].start_ns, .index = i};
 	}
-	if (r->acts.n)
-		qsort(order, r->acts.n, sizeof(*order), sc_trace_compare_order);
+	SC_SORT(order, r->acts.n, sc_trace_compare_order);
 	for (size_t i = 0; i < r->acts.n; i++) {
 		r->acts.at[i] = acts[order[i].index];
 		load->act_event[i] = events[order[i].index];
@@ -191,7 +190,7 @@ static uint32_t call_at(const struct sc_trace_rank *r, int64_t ns)
 	return low ? (uint32_t)low - 1 : SC_NONE;
 }
 
-/* What was launched on a stream is in the order of the launches: without its call, an activity is no later
+/* A stream's activities are in the order of the launches: without its call, an activity is no later
  * than the next, and what comes before the first with a call was there when the recording began. */
 static void place_acts(struct sc_trace_rank *r)
 {
@@ -236,8 +235,7 @@ static void keep_shapes(struct rank_load *load)
 		if (e->cls == SC_EV_OP && e->external_id && e->shapes)
 			SC_VEC_PUSH(&ops, op);
 	}
-	if (ops.n)
-		qsort(ops.at, ops.n, sizeof(*ops.at), sc_trace_compare_order);
+	SC_SORT(ops.at, ops.n, sc_trace_compare_order);
 	for (size_t a = 0; a < r->acts.n; a++) {
 		const struct sc_trace_event *e = &t->events.at[load->act_event[a]];
 		const uint32_t call = sc_correlations_find(&load->call_of, e->correlation);

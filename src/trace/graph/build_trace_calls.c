@@ -19,8 +19,7 @@ struct sc_correlations sc_correlations_of(const struct sc_trace *trace, enum sc_
 		if (trace->events.at[i].cls == cls && one.correlation)
 			SC_VEC_PUSH(&table.list, one);
 	}
-	if (table.list.n)
-		qsort(table.list.at, table.list.n, sizeof(*table.list.at), sc_trace_compare_pair);
+	SC_SORT(table.list.at, table.list.n, sc_trace_compare_pair);
 	return table;
 }
 
@@ -249,13 +248,13 @@ void sc_trace_load_calls(struct rank_load *load)
 		marks[2 * m] = (struct sc_trace_order){mark->start_ns, (uint32_t)m, false};
 		marks[2 * m + 1] = (struct sc_trace_order){mark->end_ns, (uint32_t)m, true};
 	}
-	qsort(marks, 2 * n_marks, sizeof(*marks), sc_trace_compare_order);
+	SC_SORT(marks, 2 * n_marks, sc_trace_compare_order);
 	for (size_t i = 0; i < t->events.n; i++) {
 		const char *name = t->strings.at[t->events.at[i].name];
 		bool *captures = &capturing[t->events.at[i].lane];
 
 		load->call_of_event[i] = SC_NONE;
-		/* What is launched while a graph is captured runs only later, and as the graph. */
+		/* Launches into a graph that is captured run only later, and as the graph. */
 		if (t->events.at[i].cls == SC_EV_API && strstr(name, "StreamBeginCapture"))
 			*captures = true;
 		else if (t->events.at[i].cls == SC_EV_API && strstr(name, "StreamEndCapture"))

@@ -317,7 +317,8 @@ static void drop_contradictions(struct sc_trace_run *run)
 	free(meeting);
 }
 
-/* Of each rank the shortest collective of a kind and size: a small table, looked through from its end. */
+/* Each rank's shortest collective of a kind and size: a small table, looked through from its
+ * end. */
 struct shape {
 	int64_t bytes;
 	int32_t kind, group_size;

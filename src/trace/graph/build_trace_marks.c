@@ -1,4 +1,4 @@
-/* Where iterations are: what marks them, else the period of what is launched. */
+/* Finds the iterations: by what marks them, else by the period of what is launched. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,8 @@
 #include "trace/graph/period.h"
 #include "trace/graph/trace_order.h"
 
-/* Of an iteration: launches without kernels, or calls that others have; time without a call. More was lost. */
+/* The shares of an iteration from which on it counts as lost: launches without kernels, or calls
+ * that others have; time without a call. */
 #define CUT_SHARE 0.1
 #define QUIET_SHARE 0.25
 
@@ -53,8 +54,7 @@ static void meetings(const struct rank_load *load, struct order_list *out)
 				    ((struct sc_trace_order){.key = e->start_ns + e->dur_ns}));
 		}
 	}
-	if (out->list.n)
-		qsort(out->list.at, out->list.n, sizeof(*out->list.at), sc_trace_compare_order);
+	SC_SORT(out->list.at, out->list.n, sc_trace_compare_order);
 }
 
 static void launches(const struct rank_load *load, struct sequence *out)
@@ -204,7 +204,7 @@ static void place_act(struct sc_trace_rank *r, uint32_t act)
 	}
 }
 
-/* Of a time the part in which the host loads data, and need not call. */
+/* The part of a time in which the host loads data, and need not call. */
 static int64_t loading_ns(const struct rank_load *load, int64_t from, int64_t to)
 {
 	int64_t ns = 0;

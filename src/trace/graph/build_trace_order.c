@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "trace/graph/build_trace.h"
 #include "trace/graph/trace_order.h"
 
@@ -62,9 +63,7 @@ static void list_launched(const struct sc_trace_run *run, const struct sc_trace_
 			    ((struct launched){key[node], node, graph->nodes.at[node].lane,
 					       is_collective(run, g, node)}));
 	}
-	if (order->list.n)
-		qsort(order->list.at, order->list.n, sizeof(*order->list.at),
-		      sc_trace_compare_pair);
+	SC_SORT(order->list.at, order->list.n, sc_trace_compare_pair);
 }
 
 /* Behind the collective: it waited for all before it, so that who waits for it does. The first of a lane is
@@ -77,7 +76,7 @@ static void join_collective(struct sc_trace_graph *g, struct launch_order *order
 	if (order->joined.at[l->lane] == first)
 		return;
 	order->joined.at[l->lane] = (uint32_t)first;
-	/* Of what an earlier iteration left running, each is for itself. */
+	/* Each activity that an earlier iteration left running is for itself. */
 	for (size_t k = first ? first - 1 : 0; k < (first ? first : order->n_carried); k++)
 		if (order->list.at[k].collective && order->list.at[k].lane != l->lane)
 			sc_graph_add_dep(&g->graph, l->node, order->list.at[k].node);
@@ -94,7 +93,8 @@ void sc_trace_serialize(const struct sc_trace_run *run, struct sc_trace_graph *g
 
 		list_launched(run, g, r, &order);
 		memset(order.joined.at, 0xff, g->graph.lanes.n * sizeof(uint32_t));
-		/* What an earlier iteration left running waits for nothing more: its replay said when it ends. */
+		/* An activity that an earlier iteration left running waits for nothing more: its
+		 * replay said when it ends. */
 		for (size_t i = order.n_carried; i < order.list.n; i++) {
 			const struct launched *l = &order.list.at[i];
 

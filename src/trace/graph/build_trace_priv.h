@@ -30,7 +30,8 @@ enum { SC_TRACE_NO_LANE = UINT16_MAX };
 enum { SC_TRACE_LAST_PIECE = 4 }; /* of a copy from pageable memory, at most: one part in so many */
 enum { SC_TRACE_MAX_LANES = 4096, SC_TRACE_MAX_SIDE_LANES = 8 };
 
-/* Of each instance the last start and the first end of those that wait for each other, on the common clock. Free it. */
+/* Each instance's last start and first end of those that wait for each other, on the common clock.
+ * Free it. */
 struct trace_meeting {
 	int64_t last_start_ns, first_end_ns;
 };
@@ -47,7 +48,7 @@ uint32_t sc_trace_load_name(struct rank_load *load, uint32_t string);
 
 /* build_trace_calls.c */
 void sc_trace_load_calls(struct rank_load *load);
-/* What a call waits for, by its name. */
+/* The thing that a call waits for, by its name. */
 enum trace_sync {
 	TRACE_SYNC_NONE,
 	TRACE_SYNC_STREAM,

@@ -31,7 +31,7 @@ enum { MIN_PAUSE_NS = 200 * 1000, NEAR_END_NS = 100 * 1000, MIN_PAUSES = 3 };
 #define NEAR_FULL \
 	0.85 /* of the entries that the stream had at most: calls without activity take some */
 
-/* What a call launched on a stream. */
+/* An activity that a call launched on a stream. */
 struct entry {
 	uint32_t stream, call; /* sc_trace_compare_pair */
 	uint32_t last_act;
@@ -67,8 +67,7 @@ static size_t find_entries(const struct sc_trace_rank *r, struct entry *entry)
 		entry[of_call[act->launch]].last_act = a;
 	}
 	free(of_call);
-	if (n)
-		qsort(entry, n, sizeof(*entry), sc_trace_compare_pair);
+	SC_SORT(entry, n, sc_trace_compare_pair);
 	for (size_t i = 1; i < n; i++)
 		if (entry[i].stream == entry[i - 1].stream &&
 		    entry[i].start_ns < entry[i - 1].start_ns)
@@ -83,12 +82,8 @@ struct duration {
 	double ns;
 };
 
-static int compare_durations(const void *left, const void *right)
-{
-	const struct duration *a = left, *b = right;
-
-	return 2 * SC_ORDER(a->name, b->name) + SC_ORDER(a->ns, b->ns);
-}
+SC_COMPARE(compare_durations, struct duration,
+	   2 * SC_ORDER(a->name, b->name) + SC_ORDER(a->ns, b->ns));
 
 static double *own_times(const struct rank_load *load)
 {
@@ -102,8 +97,7 @@ static double *own_times(const struct rank_load *load)
 		if (r->calls.at[c].kind == SC_CALL_LAUNCH)
 			list[n++] = (struct duration){r->calls.at[c].name,
 						      (double)r->calls.at[c].dur_ns};
-	if (n)
-		qsort(list, n, sizeof(*list), compare_durations);
+	SC_SORT(list, n, compare_durations);
 	for (size_t i = 0; i < n; i++)
 		ns[i] = list[i].ns;
 	for (size_t i = 0, end; i < n; i = end) {
@@ -189,8 +183,9 @@ static void add_wait(struct sc_trace_rank *r, struct sc_call *call, uint32_t act
 	SC_VEC_PUSH(&r->waits, act);
 }
 
-/* Of what the call took after the wait, its own work counts to the gap of the next call, as of all launches; the
- * rest is how long the host took to see that there is room. What it did before the wait is host's work, too. */
+/* The call's own work after the wait counts to the gap of the next call, as of all launches; the
+ * rest is how long the host took to see that there is room. What it did before the wait is host's
+ * work, too. */
 static void block(struct queue *q, uint32_t k, uint32_t act)
 {
 	struct sc_call *call = &q->rank->calls.at[q->entry[k].call];
@@ -305,8 +300,7 @@ void sc_trace_load_loops(struct rank_load *load)
 	struct pause *pause = sc_xmalloc((r->acts.n + 1) * sizeof(*pause));
 	const size_t n = find_pauses(load, pause);
 
-	if (n)
-		qsort(pause, n, sizeof(*pause), sc_trace_compare_pair);
+	SC_SORT(pause, n, sc_trace_compare_pair);
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i; end < n && pause[end].name == pause[i].name; end++)
 			;

@@ -1,6 +1,7 @@
-/* What activities and calls waited for, and the gaps that are left then (see build_trace.h for the rules).
- * Everything here points backwards: an activity waits for those launched before it that ended before it
- * began, a call for activities launched before it that ended before it returned. */
+/* Finds what activities and calls waited for, and the gaps that are left then (see build_trace.h
+ * for the rules). Everything here points backwards: an activity waits for those launched before it
+ * that ended before it began, a call for activities launched before it that ended before it
+ * returned. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,7 +268,7 @@ static bool call_may_wait_for(const struct sc_trace_rank *r, uint32_t c, uint32_
 	       sc_act_end(&r->acts.at[act]) <= call_end(&r->calls.at[c]) + TOLERANCE_NS;
 }
 
-/* Of everything launched before, what ended last while the call was going on. */
+/* The activity launched before that ended last while the call was going on. */
 static uint32_t ended_within(const struct waits *w, uint32_t c)
 {
 	const struct sc_trace_rank *r = w->load->rank;
@@ -409,8 +410,7 @@ static uint32_t *sort_order(struct sc_trace_order *order, size_t n)
 {
 	uint32_t *sorted = sc_xmalloc((n + 1) * sizeof(*sorted));
 
-	if (n)
-		qsort(order, n, sizeof(*order), sc_trace_compare_order);
+	SC_SORT(order, n, sc_trace_compare_order);
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = order[i].index;
 	free(order);

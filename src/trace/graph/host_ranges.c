@@ -1,7 +1,8 @@
-/* Which ranges a host was in while it worked: record_function, NVTX, data loaders, operators, nodes of autograd. The host's
- * work before a call is cut where ranges begin and end, and each piece names the innermost range around it; ranges form a
- * tree, so that a piece is in all that are around. Read after all else of a rank, so that operators, which are most of
- * many traces, are in memory alone. */
+/* The ranges that a host was in while it worked: record_function, NVTX, data loaders, operators,
+ * nodes of autograd. The host's work before a call is cut where ranges begin and end, and each
+ * piece names the innermost range around it; ranges form a tree, so that a piece is in all that are
+ * around. Read after all else of a rank, so that operators, which are most of many traces, are in
+ * memory alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,15 +119,9 @@ static void take_pieces(struct host_walk *w, struct sc_call *call)
 }
 
 /* By thread; of what starts together the longer is around the shorter. */
-static int compare_ranges(const void *left, const void *right)
-{
-	const struct sc_trace_event *const a = *(const struct sc_trace_event *const *)left;
-	const struct sc_trace_event *const b = *(const struct sc_trace_event *const *)right;
-	const int order = 4 * SC_ORDER(a->lane, b->lane) + 2 * SC_ORDER(a->start_ns, b->start_ns) +
-			  SC_ORDER(b->dur_ns, a->dur_ns);
-
-	return order ? order : SC_ORDER(a, b);
-}
+SC_COMPARE(compare_ranges, struct sc_trace_event *const,
+	   8 * SC_ORDER((*a)->lane, (*b)->lane) + 4 * SC_ORDER((*a)->start_ns, (*b)->start_ns) +
+		   2 * SC_ORDER((*b)->dur_ns, (*a)->dur_ns) + SC_ORDER(*a, *b));
 
 int sc_trace_load_ranges(struct rank_load *load, const char *path, struct sc_err *err)
 {
@@ -144,7 +139,7 @@ int sc_trace_load_ranges(struct rank_load *load, const char *path, struct sc_err
 	events = sc_xmalloc((host.events.n + 1) * sizeof(*events));
 	for (size_t i = 0; i < host.events.n; i++)
 		events[i] = &host.events.at[i];
-	qsort(events, host.events.n, sizeof(*events), compare_ranges);
+	SC_SORT(events, host.events.n, compare_ranges);
 	for (size_t i = 0, end; i < host.events.n; i = end) {
 		const uint32_t lane = events[i]->lane;
 		size_t next = i;

@@ -18,7 +18,7 @@ enum { MAX_TRIED = 64 }; /* ranges named as iterations */
 #define EDGE_SHARE 0.05
 #define HELD_SHARE 0.8
 
-static const char *name_of(const struct sc_trace *t, const struct sc_trace_event *e)
+static const char *call_name(const struct sc_trace *t, const struct sc_trace_event *e)
 {
 	return t->strings.at[e->name];
 }
@@ -54,15 +54,15 @@ static void find_named(const struct sc_trace *t, const char *range, struct sc_ma
 		int64_t step = (int64_t)out->list.n;
 
 		if (e->cls == SC_EV_RANGE && e->dur_ns > 0 &&
-		    ((range && fnmatch(range, name_of(t, e), 0) == 0) ||
-		     is_numbered(name_of(t, e), range ? range : STEP_RANGE, &step)))
+		    ((range && fnmatch(range, call_name(t, e), 0) == 0) ||
+		     is_numbered(call_name(t, e), range ? range : STEP_RANGE, &step)))
 			add_range(out, e, step);
 	}
 }
 
 /* ---- calls ---- */
 
-/* That start in [start, end). */
+/* Counts the calls that start in [start, end). */
 static size_t count_calls(const struct sc_trace *t, int64_t start_ns, int64_t end_ns)
 {
 	size_t n = 0, first;
@@ -109,7 +109,7 @@ static void find_cuts(const struct sc_trace *t, const char *prefix, bool at_end,
 
 		if (e->cls != SC_EV_RANGE ||
 		    (out->name ? e->name != out->name || e->lane != out->lane
-			       : strncmp(name_of(t, e), prefix, strlen(prefix)) != 0))
+			       : strncmp(call_name(t, e), prefix, strlen(prefix)) != 0))
 			continue;
 		out->name = e->name;
 		out->lane = e->lane;
@@ -178,7 +178,7 @@ static void find_cut(const struct sc_trace *t, const char *prefix, bool at_end,
 	SC_VEC_RELEASE(&cuts.list);
 }
 
-/* Of the ways to cut the one that gives the most whole pieces: which call begins a step is the user's
+/* Takes the way to cut that gives the most whole pieces: which call begins a step is the user's
  * choice. */
 static void find_optimizer(const struct sc_trace *t, struct sc_marks *out)
 {
@@ -241,14 +241,14 @@ static bool same_but_numbers(const char *a, const char *b)
  * be looked at again. */
 static void find_like(const struct sc_trace *t, size_t first, bool *seen, struct sc_marks *out)
 {
-	const char *like = name_of(t, &t->events.at[first]);
+	const char *like = call_name(t, &t->events.at[first]);
 	size_t n_held = 0, n_all;
 
 	for (size_t i = first; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
 
 		if (e->cls != SC_EV_RANGE || e->dur_ns <= 0 ||
-		    !same_but_numbers(name_of(t, e), like))
+		    !same_but_numbers(call_name(t, e), like))
 			continue;
 		seen[e->name] = true;
 		add_range(out, e, (int64_t)out->list.n);
@@ -271,7 +271,7 @@ static void find_words(const struct sc_trace *t, struct sc_marks *out)
 		if (e->cls != SC_EV_RANGE || e->dur_ns <= 0 || seen[e->name])
 			continue;
 		seen[e->name] = true;
-		if (is_iteration_word(name_of(t, e)) && n_tried++ < MAX_TRIED)
+		if (is_iteration_word(call_name(t, e)) && n_tried++ < MAX_TRIED)
 			find_like(t, i, seen, out);
 	}
 	free(seen);

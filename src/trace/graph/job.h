@@ -52,7 +52,8 @@ struct sc_job_type_info {
 };
 extern const struct sc_job_type_info sc_job_types[SC_N_JOB_TYPES];
 
-/* Of the JOB_OP events; SC_EVALUE where a worker is not there. Release with sc_trace_run_release. */
+/* Makes a run of the JOB_OP events; SC_EVALUE where a worker is not there. Release with
+ * sc_trace_run_release. */
 int sc_trace_run_of_job(const struct sc_trace *trace, struct sc_trace_run *out, struct sc_err *err);
 
 #endif

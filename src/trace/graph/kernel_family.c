@@ -12,7 +12,7 @@ struct family_row {
 	enum sc_kernel_family family;
 	const char *words[36]; /* up to the first NULL */
 };
-/* What is computed. */
+/* These names say what is computed. */
 static const struct family_row SPECIAL[] = {
 	{SC_FAMILY_COPY, {"memcpy", "memset"}},
 	{SC_FAMILY_ATTENTION,
@@ -59,8 +59,8 @@ static const struct family_row GENERAL[] = {
 	 {"elementwise", "pointwise", "dropout", "pool", "pooling", "triton"}},
 };
 
-static bool find(const struct sc_words *words, const struct family_row *rows, size_t n,
-		 enum sc_kernel_family *family)
+static bool family_find(const struct sc_words *words, const struct family_row *rows, size_t n,
+			enum sc_kernel_family *family)
 {
 	for (size_t i = 0; i < n; i++)
 		for (const char *const *word = rows[i].words; *word; word++)
@@ -81,10 +81,10 @@ enum sc_kernel_family sc_kernel_family_of(const char *name)
 	if (sc_is_comm_kernel(name, NULL))
 		return SC_FAMILY_COLLECTIVE;
 	sc_kernel_words_split(name, &words);
-	if (!find(&words.own, SPECIAL, n_special, &family) &&
-	    !find(&words.arguments, SPECIAL, n_special, &family) &&
-	    !find(&words.own, GENERAL, n_general, &family))
-		find(&words.arguments, GENERAL, n_general, &family);
+	if (!family_find(&words.own, SPECIAL, n_special, &family) &&
+	    !family_find(&words.arguments, SPECIAL, n_special, &family) &&
+	    !family_find(&words.own, GENERAL, n_general, &family))
+		family_find(&words.arguments, GENERAL, n_general, &family);
 	return family;
 }
 

@@ -1,4 +1,5 @@
-/* What a kernel computes, from its name alone: cuBLAS, CUTLASS, cuDNN, PyTorch, fbgemm, Triton, Tensile. */
+/* Tells what a kernel computes, from its name alone: cuBLAS, CUTLASS, cuDNN, PyTorch, fbgemm,
+ * Triton, Tensile. */
 #ifndef SC_TRACE_KERNEL_FAMILY_H
 #define SC_TRACE_KERNEL_FAMILY_H
 

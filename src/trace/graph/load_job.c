@@ -79,14 +79,10 @@ static int type_of(const struct sc_trace *trace, const struct sc_trace_event *ev
 	return -1;
 }
 
-static int compare_ops(const void *left, const void *right)
-{
-	const struct job_op *a = left, *b = right;
-
-	return 16 * SC_ORDER(a->step, b->step) + 8 * SC_ORDER(a->worker, b->worker) +
-	       4 * SC_ORDER(a->type, b->type) + 2 * SC_ORDER(a->seq, b->seq) +
-	       SC_ORDER(a->event, b->event);
-}
+SC_COMPARE(compare_ops, struct job_op,
+	   16 * SC_ORDER(a->step, b->step) + 8 * SC_ORDER(a->worker, b->worker) +
+		   4 * SC_ORDER(a->type, b->type) + 2 * SC_ORDER(a->seq, b->seq) +
+		   SC_ORDER(a->event, b->event));
 
 static void add_ops(struct job *job, const struct sc_trace *trace)
 {
@@ -176,8 +172,8 @@ static int find_workers(struct job *job, const struct sc_trace *trace, struct sc
 		(int)(i % job->n_dp), (int)(i / job->n_dp));
 }
 
-/* What the operations of a job's step are to each other: sends with their receives and collectives are one; the others
- * wait as a pipeline does. */
+/* The operations of a job's step as they are to each other: sends with their receives and
+ * collectives are one; the others wait as a pipeline does. */
 
 static bool is_recv(int type)
 {
@@ -249,7 +245,7 @@ static bool walk_next(struct walk *w)
 
 /* Groups are told apart by their type, receives being with their sends, and by who takes part; of these the k-th of each
  * worker are one. */
-static size_t slot_of(const struct job *job, uint32_t worker, int type)
+static size_t job_slot(const struct job *job, uint32_t worker, int type)
 {
 	const uint32_t dp = worker % job->n_dp, n_stages = job->n_stages;
 	uint32_t stage = worker / job->n_dp, who = 0;
@@ -273,7 +269,7 @@ static void walk_groups(struct job *job, bool give)
 	for (uint32_t w = 0; w < job->n_workers; w++)
 		for (int t = 0; t < SC_N_JOB_TYPES; t++) {
 			struct walk walk = walk_begin(job, w, t);
-			const size_t slot = slot_of(job, w, t);
+			const size_t slot = job_slot(job, w, t);
 			uint32_t k = 0;
 
 			if (sc_job_types[t].span == SC_SPAN_SELF)
@@ -402,15 +398,10 @@ static void wait_of_end(struct job *job, uint32_t worker)
 			add_wait(job, norm->first, last_of(job_ops_of(job, worker, t)));
 }
 
-static int compare_waits(const void *left, const void *right)
-{
-	const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+SC_COMPARE(compare_waits, uint64_t, SC_ORDER(*a, *b));
 
-	return (a > b) - (a < b);
-}
-
-/* Which operations of the step are one, and what waits for what. Counts the sends and receives without the
- * other side in the run. */
+/* Finds which operations of the step are one, and what waits for what. Counts the sends and
+ * receives without the other side in the run. */
 static void find_rules(struct job *job)
 {
 	find_groups(job);
@@ -425,8 +416,7 @@ static void find_rules(struct job *job)
 		wait_of_chunks(job, w);
 		wait_of_end(job, w);
 	}
-	if (job->waits.n)
-		qsort(job->waits.at, job->waits.n, sizeof(*job->waits.at), compare_waits);
+	SC_SORT(job->waits.at, job->waits.n, compare_waits);
 }
 
 /* ---- a step ---- */
@@ -493,7 +483,8 @@ static void add_acts(struct job *job, uint32_t worker)
 			add_act(job, job_ops_of(job, worker, t)->first + i);
 }
 
-/* Of more waits than an activity can name the last: computations, which are in order, so that these imply the others. */
+/* An activity with more waits than it can name has the last: computations are in order, so that
+ * these imply the others. */
 static void add_waits(struct job *job, uint32_t i, size_t *at)
 {
 	struct sc_trace_rank *rank = &job->run->ranks.at[job->ops[i].worker];
@@ -607,7 +598,7 @@ static void add_steps(struct job *job)
 {
 	const size_t n = (size_t)job->n_workers * SC_N_JOB_TYPES;
 
-	qsort(job->all.at, job->all.n, sizeof(*job->all.at), compare_ops);
+	SC_SORT(job->all.at, job->all.n, compare_ops);
 	drop_doubles(job);
 	job->of = sc_xmalloc(n * sizeof(*job->of));
 	job->first_group = sc_xmalloc(n * sizeof(*job->first_group));

@@ -67,12 +67,8 @@ static const struct sc_trace_event *call_of(const struct mend *m, const struct s
 
 /* ---- what is typical of a name ---- */
 
-static int compare_likes(const void *left, const void *right)
-{
-	const struct like *a = left, *b = right;
-
-	return 2 * SC_ORDER(a->name, b->name) + SC_ORDER(a->dur_ns, b->dur_ns);
-}
+SC_COMPARE(compare_likes, struct like,
+	   2 * SC_ORDER(a->name, b->name) + SC_ORDER(a->dur_ns, b->dur_ns));
 
 /* The median duration of its name; -1: no other has it. */
 static int64_t typical_of(struct mend *m, const struct sc_trace_event *e)
@@ -86,8 +82,8 @@ static int64_t typical_of(struct mend *m, const struct sc_trace_event *e)
 		if (is_timed(a))
 			SC_VEC_PUSH(&m->likes, ((struct like){a->name, a->dur_ns}));
 	}
-	if (n && m->likes.n)
-		qsort(m->likes.at, m->likes.n, sizeof(*m->likes.at), compare_likes);
+	if (n)
+		SC_SORT(m->likes.at, m->likes.n, compare_likes);
 	SC_FIRST_NOT(low, i, 0, m->likes.n, m->likes.at[i].name < e->name);
 	SC_FIRST_NOT(high, i, low, m->likes.n, m->likes.at[i].name <= e->name);
 	return high - low > !(e->flags & SC_EVF_NO_TIME)
@@ -127,7 +123,7 @@ static void sort_again(struct mend *m)
 	events = sc_xmalloc((t->events.n + 1) * sizeof(*events));
 	for (uint32_t i = 0; i < t->events.n; i++)
 		order[i] = (struct sc_trace_order){t->events.at[i].start_ns, 0, i};
-	qsort(order, t->events.n, sizeof(*order), sc_trace_compare_order);
+	SC_SORT(order, t->events.n, sc_trace_compare_order);
 	memcpy(events, t->events.at, t->events.n * sizeof(*events));
 	for (size_t i = 0; i < t->events.n; i++)
 		t->events.at[i] = events[order[i].index];
@@ -168,13 +164,9 @@ struct launched {
 	int64_t call_ns, call_end_ns, start_ns;
 };
 
-static int compare_launched(const void *left, const void *right)
-{
-	const struct launched *a = left, *b = right;
-
-	return 8 * SC_ORDER(a->lane, b->lane) + 4 * SC_ORDER(a->call_ns, b->call_ns) +
-	       2 * SC_ORDER(a->start_ns, b->start_ns) + SC_ORDER(a->event, b->event);
-}
+SC_COMPARE(compare_launched, struct launched,
+	   8 * SC_ORDER(a->lane, b->lane) + 4 * SC_ORDER(a->call_ns, b->call_ns) +
+		   2 * SC_ORDER(a->start_ns, b->start_ns) + SC_ORDER(a->event, b->event));
 
 /* Marks what is in the longest row of starts that do not fall; a record without a time is in none. */
 static void longest_row(const struct mend *m, const struct launched *of, size_t n, bool *in_row)
@@ -234,7 +226,7 @@ static bool is_misplaced(const struct mend *m, const struct launched *x,
 		x->start_ns > after->start_ns + APART_NS);
 }
 
-/* Of one stream. Where many are out of order, that is not the order of launches. */
+/* Mends the order of one stream. If many are out of order, theirs is not the order of launches. */
 static void mend_order(struct mend *m, struct launched *of, size_t n)
 {
 	bool *in_row = sc_xmalloc((n + 1) * sizeof(*in_row));
@@ -288,7 +280,7 @@ static void mend_orders(struct mend *m)
 						      e->start_ns}));
 	}
 	if (!in_order)
-		qsort(list.at, list.n, sizeof(*list.at), compare_launched);
+		SC_SORT(list.at, list.n, compare_launched);
 	for (size_t i = 0, end; i < list.n && !in_order; i = end) {
 		for (end = i; end < list.n && list.at[end].lane == list.at[i].lane; end++)
 			;
@@ -363,7 +355,7 @@ static bool agreed(const struct bounds *b, double *out)
 	return true;
 }
 
-/* What the host waited for when its call returned. */
+/* Is called with what the host waited for when its call returned. */
 typedef void (*returned_fn)(struct mend *m, struct sc_trace_event *act, int64_t end_ns, void *ctx);
 
 /* Each wait that surely is one, and the last activity of a stream that it was for: of devices, of streams where the trace
@@ -389,8 +381,7 @@ static void for_waits(struct mend *m, returned_fn each, void *ctx)
 		    sc_trace_copy_blocks(e, t->strings.at[e->name], t->strings.at[call->name]))
 			each(m, e, event_end(call), ctx);
 	}
-	if (launched.n)
-		qsort(launched.at, launched.n, sizeof(*launched.at), sc_trace_compare_order);
+	SC_SORT(launched.at, launched.n, sc_trace_compare_order);
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
 		const char *name = t->strings.at[e->name];
@@ -464,7 +455,8 @@ static bool find_shift(struct mend *m)
 	m->out->shift_ns = m->out->contradicts ? 0 : (int64_t)shift;
 	if (m->out->shift_ns && !is_woken)
 		m->out->unsure_ns = (int64_t)fmin(high + low, MAX_SHIFT_NS);
-	/* Of what found the device idle; of the fastest of all where that is long, as it waits for others. */
+	/* The latency is that of launches which found the device idle, and of the fastest of all if
+	 * that is long, since it waits for others. */
 	latency = woken.list.n
 			  ? sc_percentile_sorted(woken.list.at, woken.list.n, LATENCY_PERCENTILE)
 			  : (double)INFINITY;

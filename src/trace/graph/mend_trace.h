@@ -1,5 +1,5 @@
-/* What a loaded trace cannot have recorded, by the order of its streams and by its launches and waits; and the shift
- * between the clocks of its host and its device. */
+/* Mends what a loaded trace cannot have recorded, by the order of its streams and by its launches
+ * and waits; and the shift between the clocks of its host and its device. */
 #ifndef SC_TRACE_MEND_TRACE_H
 #define SC_TRACE_MEND_TRACE_H
 

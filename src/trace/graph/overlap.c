@@ -129,7 +129,7 @@ static void meet(struct finder *f)
 
 /* ---- beside what, and for how long ---- */
 
-/* Where one side runs and the other does, both do: what of it lies in stretches. */
+/* Measures how much of the time in which both sides run lies in stretches. */
 static void measure(const struct finder *f, struct sc_beside *b)
 {
 	const struct span span = span_of(f, b);
@@ -164,7 +164,7 @@ static void find_longest(const struct finder *f, const struct side *others, stru
 
 /* ---- the same alone ---- */
 
-/* What makes two the same, then what ran alone before what did not, then time. */
+/* The keys that make two the same, then what ran alone before what did not, then time. */
 struct same {
 	uint64_t key[5];
 	bool beside;
@@ -180,13 +180,9 @@ static int compare_keys(const struct same *a, const struct same *b)
 	return 0;
 }
 
-static int compare_same(const void *left, const void *right)
-{
-	const struct same *a = left, *b = right;
-
-	return 8 * compare_keys(a, b) + 4 * SC_ORDER(a->beside, b->beside) +
-	       2 * SC_ORDER(a->time_us, b->time_us) + SC_ORDER(a->index, b->index);
-}
+SC_COMPARE(compare_same, struct same,
+	   8 * compare_keys(a, b) + 4 * SC_ORDER(a->beside, b->beside) +
+		   2 * SC_ORDER(a->time_us, b->time_us) + SC_ORDER(a->index, b->index));
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
@@ -213,12 +209,8 @@ static uint64_t iteration_of(const struct finder *f, const struct sc_act *act)
 	return 0;
 }
 
-static int compare_launches(const void *left, const void *right)
-{
-	const struct same_launch *a = left, *b = right;
-
-	return 2 * SC_ORDER(a->key, b->key) + SC_ORDER(a->act, b->act);
-}
+SC_COMPARE(compare_launches, struct same_launch,
+	   2 * SC_ORDER(a->key, b->key) + SC_ORDER(a->act, b->act));
 
 static struct same_launch launch_of(const struct finder *f, uint32_t act)
 {
@@ -227,7 +219,7 @@ static struct same_launch launch_of(const struct finder *f, uint32_t act)
 	return (struct same_launch){mix(mix(hash_of(a), stream_of(f, a)), iteration_of(f, a)), act};
 }
 
-/* Which kernels of its stream come before and after it. */
+/* A print of the kernels of its stream that come before and after it. */
 static uint64_t neighbours_of(const struct finder *f, const struct side *s, uint32_t index)
 {
 	const uint32_t stream = stream_of(f, act_of(f, &s->acts.at[index]));
@@ -249,8 +241,9 @@ static uint64_t neighbours_of(const struct finder *f, const struct side *s, uint
 	return hash;
 }
 
-/* What one launch works on differs by its place, where no shapes say it: which of its launch it is in its iteration,
- * if that has as many of them; in a recording without several iterations, what runs before and after it. */
+/* A launch differs by its place in what it works on, where no shapes say it: which of its launch it
+ * is in its iteration, if that has as many of them; in a recording without several iterations, what
+ * runs before and after it. */
 static void set_place(const struct finder *f, const struct side *s, uint32_t index,
 		      struct same *same)
 {
@@ -300,11 +293,10 @@ static void find_alone(struct finder *f, struct side *s)
 	s->launches.n = 0;
 	for (size_t i = 0; i < s->acts.n; i++)
 		SC_VEC_PUSH(&s->launches, launch_of(f, s->acts.at[i].act));
-	if (s->launches.n)
-		qsort(s->launches.at, s->launches.n, sizeof(*s->launches.at), compare_launches);
+	SC_SORT(s->launches.at, s->launches.n, compare_launches);
 	for (uint32_t i = 0; i < s->acts.n; i++)
 		all[i] = same_of(f, s, i);
-	qsort(all, s->acts.n, sizeof(*all), compare_same);
+	SC_SORT(all, s->acts.n, compare_same);
 	for (size_t i = 0, end; i < s->acts.n; i = end) {
 		size_t alone = i;
 		double us;
@@ -323,7 +315,7 @@ static void find_alone(struct finder *f, struct side *s)
 
 /* ---- stretches ---- */
 
-/* What of the side runs in `both` takes alone. */
+/* The time that the side's part in `both` takes alone. */
 static double alone_in(const struct finder *f, const struct side *s, const struct span *both)
 {
 	double us = 0;

@@ -1,8 +1,9 @@
-/* What of a recorded rank ran at once on one GPU: kernels that compute beside those of collectives, with the
- * times of the same kernels alone. Two kernels are the same that have one name, one launch (grid, block,
- * registers, shared memory) and one op's shapes or, where the run has none, one place: the n-th of their launch on
- * their stream in iterations with as many of them; without several iterations, the same kernels before and after.
- * Collectives are that have one name, launch, kind, size and group. Copies are neither. */
+/* The kernels of a recorded rank that ran at once on one GPU: those that compute beside those of
+ * collectives, with the times of the same kernels alone. Two kernels are the same that have one
+ * name, one launch (grid, block, registers, shared memory) and one op's shapes or, where the run
+ * has none, one place: the n-th of their launch on their stream in iterations with as many of them;
+ * without several iterations, the same kernels before and after. Collectives are that have one
+ * name, launch, kind, size and group. Copies are neither. */
 #ifndef SC_TRACE_OVERLAP_H
 #define SC_TRACE_OVERLAP_H
 
@@ -21,7 +22,8 @@ struct sc_beside {
 struct sc_overlap_stretch {
 	int32_t rank, device;
 	double start_us, us;
-	/* What ran in it takes that long alone, the share of each by its time; NAN: not of all known. */
+	/* The times that what ran in it takes alone, the share of each by its time; NAN: not of all
+	 * known. */
 	double compute_us, comm_us;
 };
 struct sc_overlaps {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/search.h"
 #include "trace/graph/trace_order.h"
 
 enum {
@@ -20,12 +21,7 @@ struct place {
 	uint32_t name, at;
 };
 
-static int compare_sizes(const void *a, const void *b)
-{
-	size_t x = *(const size_t *)a, y = *(const size_t *)b;
-
-	return (x > y) - (x < y);
-}
+SC_COMPARE(compare_sizes, size_t, SC_ORDER(*a, *b));
 
 /* The usual distance of a name's places, if most of its distances are that; else 0. */
 static size_t even_distance(const struct place *places, size_t n, size_t *scratch)
@@ -34,7 +30,7 @@ static size_t even_distance(const struct place *places, size_t n, size_t *scratc
 
 	for (size_t i = 1; i < n; i++)
 		scratch[i - 1] = places[i].at - places[i - 1].at;
-	qsort(scratch, n - 1, sizeof(*scratch), compare_sizes);
+	SC_SORT(scratch, n - 1, compare_sizes);
 	median = scratch[(n - 1) / 2];
 	for (size_t i = 0; i + 1 < n; i++)
 		n_even += scratch[i] == median;
@@ -111,8 +107,8 @@ static bool meets_before(const struct sc_launches *l, const struct sc_period *ro
 	return met;
 }
 
-/* Of a step that is longer, as its layers: the host takes part once in a row of slices, or in none, but
- * before or after them. */
+/* Is it a part of a step that is longer, as its layers? There the host takes part once in a row of
+ * slices, or in none, but before or after them. */
 static bool is_inner(const struct sc_launches *l, const struct sc_period *row)
 {
 	const size_t end = row->first + row->n * row->length;
@@ -137,7 +133,7 @@ bool sc_period_find(const struct sc_launches *l, struct sc_period *out)
 
 	for (uint32_t i = 0; i < n; i++)
 		places[i] = (struct place){l->names[i], i};
-	qsort(places, n, sizeof(*places), sc_trace_compare_pair);
+	SC_SORT(places, n, sc_trace_compare_pair);
 	*out = (struct sc_period){.n = 0};
 	for (size_t i = 0, end; i < n; i = end) {
 		struct sc_period row;

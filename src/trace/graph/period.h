@@ -1,4 +1,4 @@
-/* Where iterations begin, in a recording that does not say: by what repeats. */
+/* Finds where iterations begin by what repeats, in a recording that does not say it. */
 #ifndef SC_TRACE_PERIOD_H
 #define SC_TRACE_PERIOD_H
 
