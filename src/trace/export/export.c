@@ -1,4 +1,4 @@
-/* Which format is written by what, and the common clock. */
+/* Chooses the writer of a format, and applies the common clock. */
 #include <inttypes.h>
 
 #include "base/csv.h"
@@ -17,7 +17,7 @@ static const char HEADER[] =
 	"bytes,collective,dtype,in_elems,out_elems,group,group_size,group_ranks,peer,comm_seq,shapes,"
 	"aux0,aux1,step,dp_rank,stage,micro_batch,chunk,job_seq\n";
 
-static void put_text(FILE *out, const char *text)
+static void export_put_text(FILE *out, const char *text)
 {
 	sc_csv_put_cell(out, text);
 	putc(',', out);
@@ -44,7 +44,7 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	(void)err;
 	put_known(out, trace->identity.rank, -1);
 	fprintf(out, "%s,%d,", sc_event_class_name((enum sc_event_class)event->cls), event->sub);
-	put_text(out, trace->strings.at[event->name]);
+	export_put_text(out, trace->strings.at[event->name]);
 	fprintf(out, "%" PRId64 ",%" PRId64 ",",
 		sc_export_utc(w->run, w->file,
 			      sc_time_add(trace->identity.base_utc_ns, event->start_ns)),
@@ -65,16 +65,16 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 			(unsigned)c->block[2]);
 	put_known(out, event->comm != SC_TRACE_NO_ID ? comm->bytes : event->bytes,
 		  event->comm != SC_TRACE_NO_ID ? -1 : 0);
-	put_text(out, trace->strings.at[comm->collective]);
-	put_text(out, trace->strings.at[comm->dtype]);
+	export_put_text(out, trace->strings.at[comm->collective]);
+	export_put_text(out, trace->strings.at[comm->dtype]);
 	put_known(out, comm->in_elems, -1);
 	put_known(out, comm->out_elems, -1);
-	put_text(out, trace->strings.at[comm->group_name]);
+	export_put_text(out, trace->strings.at[comm->group_name]);
 	put_known(out, comm->group_size, -1);
-	put_text(out, trace->strings.at[comm->group_ranks]);
+	export_put_text(out, trace->strings.at[comm->group_ranks]);
 	put_known(out, comm->peer, -1);
 	put_known(out, comm->seq, -1);
-	put_text(out, trace->strings.at[event->shapes]);
+	export_put_text(out, trace->strings.at[event->shapes]);
 	put_known(out, event->aux0, 0);
 	put_known(out, event->aux1, 0);
 	if (event->cls == SC_EV_JOB_OP)

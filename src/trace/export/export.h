@@ -25,7 +25,8 @@ struct sc_export_run {
 	size_t n_files;
 	const struct sc_merge *merge; /* ranks as files; NULL: the hosts' clocks */
 	int64_t base_utc_ns;          /* times of `merge` are from here */
-	/* Of tables: name that rows get, as in configs/devices; NULL: what the trace says, "unknown" if nothing. */
+	/* The name that rows of tables get, as in configs/devices; NULL: what the trace says,
+	 * "unknown" if nothing. */
 	const char *device;
 };
 int sc_export_run(enum sc_export_format format, const struct sc_export_run *run, FILE *out,

@@ -31,7 +31,7 @@ struct chrome {
 	int64_t base_utc_ns; /* of ts 0 */
 	const struct sc_export_run *run;
 	size_t file;
-	/* Of the file: correlations of device activities and of calls, sorted. */
+	/* The file's correlations of device activities and of calls, sorted. */
 	SC_VEC(uint32_t) started;
 	SC_VEC(uint32_t) called;
 	SC_VEC(struct slice) slices;
@@ -96,7 +96,7 @@ static void put_metadata(struct chrome *c, const struct sc_trace_lane *lane, boo
 	sc_json_stream_end(&c->json);
 }
 
-/* What the source said under such a key, or NULL. */
+/* The value that the source said under such a key, or NULL. */
 __attribute__((format(printf, 2, 3))) static const char *said(const struct sc_trace *trace,
 							      const char *fmt, ...)
 {
@@ -174,7 +174,8 @@ static void put_devices(struct chrome *c, const struct sc_trace *trace)
 
 /* --- arguments --- */
 
-static void put_text(struct chrome *c, const struct sc_trace *trace, const char *key, uint32_t id)
+static void chrome_put_text(struct chrome *c, const struct sc_trace *trace, const char *key,
+			    uint32_t id)
 {
 	if (id != SC_TRACE_NO_ID)
 		sc_json_stream_text(&c->json, key, trace->strings.at[id]);
@@ -202,13 +203,13 @@ static void put_comm(struct chrome *c, const struct sc_trace *trace, uint32_t id
 
 	if (id == SC_TRACE_NO_ID)
 		return;
-	put_text(c, trace, "Collective name", comm->collective);
-	put_text(c, trace, "dtype", comm->dtype);
+	chrome_put_text(c, trace, "Collective name", comm->collective);
+	chrome_put_text(c, trace, "dtype", comm->dtype);
 	put_known(c, "In msg nelems", comm->in_elems);
 	put_known(c, "Out msg nelems", comm->out_elems);
 	put_known(c, "Group size", comm->group_size);
-	put_text(c, trace, "Process Group Name", comm->group_name);
-	put_text(c, trace, "Process Group Ranks", comm->group_ranks);
+	chrome_put_text(c, trace, "Process Group Name", comm->group_name);
+	chrome_put_text(c, trace, "Process Group Ranks", comm->group_ranks);
 	put_known(c, receives ? "Src Rank" : "Dst Rank", comm->peer);
 	put_known(c, "Root Rank", comm->root);
 	put_known(c, "Seq", comm->seq);
@@ -224,7 +225,7 @@ static void put_device_args(struct chrome *c, const struct sc_trace *trace,
 
 	sc_json_stream_int(&c->json, "device", lane->device);
 	sc_json_stream_int(&c->json, "context", lane->context);
-	/* What has a stream is a kernel to HTA. */
+	/* HTA takes all that has a stream for a kernel. */
 	if (event->cls != SC_EV_GPU_RANGE)
 		sc_json_stream_int(&c->json, "stream", lane->stream);
 	if (event->cls == SC_EV_COPY || event->cls == SC_EV_SET) {
@@ -391,12 +392,7 @@ static bool is_slice(const struct sc_trace *trace, const struct sc_trace_event *
 	       (event->cls == SC_EV_JOB_OP || trace->lanes.at[event->lane].is_stream);
 }
 
-static int compare_ids(const void *left, const void *right)
-{
-	const uint32_t *a = left, *b = right;
-
-	return *a < *b ? -1 : *a > *b;
-}
+SC_COMPARE(compare_ids, uint32_t, SC_ORDER(*a, *b));
 
 /* The arrow from a call to what it started on the device, where the file has both. */
 static void put_flow(struct chrome *c, const struct sc_trace *trace,
@@ -468,14 +464,10 @@ static int collect(void *ctx, const struct sc_trace *trace, const struct sc_trac
 	return 0;
 }
 
-static int compare_slices(const void *left, const void *right)
-{
-	const struct slice *a = left, *b = right;
-
-	return 16 * SC_ORDER(a->pid, b->pid) + 8 * SC_ORDER(a->tid, b->tid) +
-	       4 * SC_ORDER(a->start_ns, b->start_ns) + 2 * SC_ORDER(b->end_ns, a->end_ns) +
-	       SC_ORDER(a->index, b->index);
-}
+SC_COMPARE(compare_slices, struct slice,
+	   16 * SC_ORDER(a->pid, b->pid) + 8 * SC_ORDER(a->tid, b->tid) +
+		   4 * SC_ORDER(a->start_ns, b->start_ns) + 2 * SC_ORDER(b->end_ns, a->end_ns) +
+		   SC_ORDER(a->index, b->index));
 
 /* The first track of its stream on which a slice crosses none: there it is in what is open, or behind it. */
 static void find_sides(struct chrome *c)
@@ -486,8 +478,7 @@ static void find_sides(struct chrome *c)
 
 	SC_VEC_RESERVE(&c->sides, c->slices.n + 1);
 	c->sides.n = c->slices.n;
-	if (c->slices.n)
-		qsort(c->slices.at, c->slices.n, sizeof(*c->slices.at), compare_slices);
+	SC_SORT(c->slices.at, c->slices.n, compare_slices);
 	for (size_t i = 0; i < c->slices.n; i++) {
 		const struct slice *s = &c->slices.at[i];
 		uint8_t k = 0;
@@ -515,10 +506,8 @@ static int put_file(struct chrome *c, const char *path, struct sc_err *err)
 
 	c->started.n = c->called.n = c->slices.n = c->next_side = 0;
 	rc = sc_trace_scan(path, collect, c, &tables, err);
-	if (rc == 0 && c->started.n)
-		qsort(c->started.at, c->started.n, sizeof(*c->started.at), compare_ids);
-	if (rc == 0 && c->called.n)
-		qsort(c->called.at, c->called.n, sizeof(*c->called.at), compare_ids);
+	SC_SORT(c->started.at, c->started.n, compare_ids);
+	SC_SORT(c->called.at, c->called.n, compare_ids);
 	find_sides(c);
 	if (rc == 0)
 		put_lanes(c, &tables);
@@ -556,7 +545,7 @@ static int find_base(struct chrome *c, struct sc_err *err)
 	return 0;
 }
 
-/* What set the clock of each rank, and how far off it may be. */
+/* Writes what set the clock of each rank, and how far off it may be. */
 static void put_clocks(struct chrome *c)
 {
 	const struct sc_merge *merge = c->run->merge;

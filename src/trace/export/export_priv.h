@@ -1,3 +1,5 @@
+/* The writers of each export format, as export.c calls them, and the run's clock that they share. Sums
+ * of times wrap in place of overflowing, since a hostile file may hold any. */
 #ifndef SC_TRACE_EXPORT_PRIV_H
 #define SC_TRACE_EXPORT_PRIV_H
 

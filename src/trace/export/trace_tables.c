@@ -14,7 +14,7 @@
 #include "trace/graph/kernel_family.h"
 #include "trace/graph/trace_order.h"
 
-static const char *device_of(const char *path, char *buf, size_t n_buf, struct sc_err *err)
+static const char *table_device(const char *path, char *buf, size_t n_buf, struct sc_err *err)
 {
 	const struct sc_trace_load_opts only_tables = {.skip_events = true};
 	struct sc_trace trace;
@@ -322,7 +322,7 @@ int sc_export_table(enum sc_export_format format, const struct sc_export_run *ru
 	struct table table = {.run = run, .device = run->device, .out = out};
 
 	if (!table.device)
-		table.device = device_of(run->files[0], name, sizeof(name), err);
+		table.device = table_device(run->files[0], name, sizeof(name), err);
 	if (!table.device)
 		return err ? -(int)err->code : -(int)SC_EIO;
 	if (format == SC_EXPORT_COLLECTIVES)

@@ -1,4 +1,4 @@
-/* Which importer a file is for, by its first bytes. */
+/* Finds the importer that a file is for, by its first bytes. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static int32_t import_rank_of_name(const char *path)
 	return -1;
 }
 
-/* Of a rank the name says which. */
+/* A rank's file says in its name which one it is. */
 static int settle_name(const struct sc_import_output *out, char *path, size_t n_path,
 		       struct sc_err *err)
 {
@@ -202,7 +202,7 @@ static const char *foreign_kind(const char *head, size_t n)
 	return NULL;
 }
 
-/* What a file that is for no importer looks like. */
+/* The kind that a file which is for no importer looks like. */
 static const char *looks_like(const char *head, size_t n)
 {
 	size_t at = sc_import_first(head, n);

@@ -11,7 +11,7 @@ struct sc_import_reason {
 	bool is_loss;       /* false: sound, but nothing that a trace of ours has */
 	int64_t n, n_said;  /* n_said: of n, those that a trace says were lost */
 };
-/* What a file gave. */
+/* The numbers of what a file gave. */
 struct sc_import_stats {
 	const char *importer; /* its name; set by sc_import */
 	int64_t n_records;    /* entries of traceEvents, rows, nodes: all that were seen */

@@ -280,7 +280,7 @@ static const char *take_times(struct chakra *im, const struct node *node,
 
 static void write_node(struct chakra *im, const struct node *node)
 {
-	/* Where it is not said, communication is the device's and everything else the host's. */
+	/* If it is not said, communication is the device's and everything else the host's. */
 	const bool host = node->on_host < 0 ? !is_comm(node) : node->on_host > 0;
 	const bool is_copy = node->type == CHAKRA_MEM_LOAD || node->type == CHAKRA_MEM_STORE;
 	struct sc_trace_event event = {.start_ns = 0};
@@ -379,7 +379,7 @@ static void take_metadata(struct chakra *im, struct sc_slice in)
 	}
 }
 
-static int read_file(struct chakra *im, struct sc_inflate *in, struct sc_err *err)
+static int chakra_read_file(struct chakra *im, struct sc_inflate *in, struct sc_err *err)
 {
 	struct sc_inflate_window window = {.in = in, .cap = FIRST_CAP, .err = err};
 	struct node node;
@@ -431,8 +431,8 @@ static bool probe(const char *head, size_t n)
 	       (take_varint(&in, &n_message) && in.at < in.end && *in.at == 0x08);
 }
 
-static int run(const char *path, const struct sc_import_opts *opts, struct sc_import_stats *stats,
-	       struct sc_err *err)
+static int chakra_run(const char *path, const struct sc_import_opts *opts,
+		      struct sc_import_stats *stats, struct sc_err *err)
 {
 	struct chakra im = {.stats = stats, .out = {.in_path = path, .opts = opts}};
 	struct sc_inflate *in;
@@ -443,7 +443,7 @@ static int run(const char *path, const struct sc_import_opts *opts, struct sc_im
 	rc = sc_import_output_create(&im.out, "chakra", err);
 	if (rc == 0) {
 		sc_import_names_init(&im.names, im.out.writer);
-		rc = read_file(&im, in, err);
+		rc = chakra_read_file(&im, in, err);
 		stats->in_bytes = sc_inflate_bytes(in);
 	}
 	if (rc == 0 && stats->n_events == 0)
@@ -463,4 +463,4 @@ static int run(const char *path, const struct sc_import_opts *opts, struct sc_im
 	return rc;
 }
 
-const struct sc_importer sc_import_chakra = {.name = "chakra", .probe = probe, .run = run};
+const struct sc_importer sc_import_chakra = {.name = "chakra", .probe = probe, .run = chakra_run};

@@ -1,4 +1,4 @@
-/* What importers share of collective calls. */
+/* The part of collective calls that importers share. */
 #include <string.h>
 
 #include "trace/import/import_priv.h"

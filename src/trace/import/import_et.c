@@ -70,7 +70,8 @@ static void take_op(void *ctx, const struct kineto_event *e, const struct sc_sca
 			.index = (uint32_t)mate->ops.n};
 
 	(void)text;
-	/* What `each` of kineto_ops is called for: those that are skipped for a fault are none. */
+	/* `each` of kineto_ops is called for these events alone: those that are skipped for a fault
+	 * are none. */
 	if (e->phase != 'X' || (e->cat != CAT_OP && e->cat != CAT_ANNOTATION) || !e->has_ts ||
 	    e->bad_dur || (e->has_dur && e->dur_ns < 0))
 		return;
@@ -78,12 +79,7 @@ static void take_op(void *ctx, const struct kineto_event *e, const struct sc_sca
 	SC_VEC_PUSH(&mate->ops, op);
 }
 
-static int compare_rf(const void *a, const void *b)
-{
-	const struct node *x = a, *y = b;
-
-	return x->rf_id < y->rf_id ? -1 : x->rf_id > y->rf_id;
-}
+SC_COMPARE(compare_rf, struct node, SC_ORDER(a->rf_id, b->rf_id));
 
 /* Pairs by one of the ids; false, and nothing paired, if the names then differ too often. */
 static bool pair_by_id(struct mate *mate, bool record_id)
@@ -110,24 +106,16 @@ static bool pair_by_id(struct mate *mate, bool record_id)
 	return false;
 }
 
-static int compare_ops(const void *a, const void *b)
-{
-	const struct op *x = a, *y = b;
-
-	return 4 * SC_ORDER(x->name, y->name) + 2 * SC_ORDER(x->ts_ns, y->ts_ns) +
-	       SC_ORDER(x->index, y->index);
-}
+SC_COMPARE(compare_ops, struct op,
+	   4 * SC_ORDER(a->name, b->name) + 2 * SC_ORDER(a->ts_ns, b->ts_ns) +
+		   SC_ORDER(a->index, b->index));
 
 struct named {
 	uint32_t name, node; /* node: index */
 };
 
-static int compare_named(const void *a, const void *b)
-{
-	const struct named *x = a, *y = b;
-
-	return 2 * SC_ORDER(x->name, y->name) + SC_ORDER(x->node, y->node);
-}
+SC_COMPARE(compare_named, struct named,
+	   2 * SC_ORDER(a->name, b->name) + SC_ORDER(a->node, b->node));
 
 /* Nodes are in order of rf_id; runs of a name in both lists are paired, if one is a multiple. */
 static void pair_by_name(struct mate *mate)
@@ -137,8 +125,8 @@ static void pair_by_name(struct mate *mate)
 
 	for (size_t i = 0; i < mate->nodes.n; i++)
 		named[i] = (struct named){.name = mate->nodes.at[i].name, .node = (uint32_t)i};
-	qsort(named, mate->nodes.n, sizeof(*named), compare_named);
-	qsort(mate->ops.at, mate->ops.n, sizeof(*mate->ops.at), compare_ops);
+	SC_SORT(named, mate->nodes.n, compare_named);
+	SC_SORT(mate->ops.at, mate->ops.n, compare_ops);
 	while (op < mate->ops.n) {
 		uint32_t name = mate->ops.at[op].name;
 		size_t end = op, first, n;
@@ -166,7 +154,7 @@ static struct sc_scan_value list_of(const struct mate *mate, uint32_t id)
 	return (struct sc_scan_value){.kind = SC_SCAN_LIST, .at = entry->text, .n = entry->n_bytes};
 }
 
-/* What the node of an op knows besides. */
+/* Fills in what the node of an op knows besides. */
 static void fill_op(void *ctx, struct kineto_import *im, struct sc_trace_event *event,
 		    struct sc_trace_comm *comm)
 {
@@ -207,8 +195,7 @@ static int pair_all(struct mate *mate, const char *path, const char *mate_path, 
 		return rc;
 	mate->node_of_op = sc_xmalloc((mate->ops.n + 1) * sizeof(*mate->node_of_op));
 	memset(mate->node_of_op, 0, (mate->ops.n + 1) * sizeof(*mate->node_of_op));
-	if (mate->nodes.n)
-		qsort(mate->nodes.at, mate->nodes.n, sizeof(*mate->nodes.at), compare_rf);
+	SC_SORT(mate->nodes.at, mate->nodes.n, compare_rf);
 	if (mate->nodes.n && mate->ops.n && !pair_by_id(mate, true) && !pair_by_id(mate, false))
 		pair_by_name(mate);
 	return 0;
@@ -244,8 +231,8 @@ static int run_with_mate(const char *path, const struct sc_import_opts *opts,
 	return rc;
 }
 
-static int run(const char *path, const struct sc_import_opts *opts, struct sc_import_stats *stats,
-	       struct sc_err *err)
+static int et_run(const char *path, const struct sc_import_opts *opts,
+		  struct sc_import_stats *stats, struct sc_err *err)
 {
 	struct kineto_import im = {.list = KINETO_NODES, .out.in_path = path, .stats = stats};
 
@@ -262,4 +249,4 @@ static bool probe(const char *head, size_t n)
 }
 
 const struct sc_importer sc_import_execution_trace = {
-	.name = "execution trace", .probe = probe, .run = run};
+	.name = "execution trace", .probe = probe, .run = et_run};

@@ -207,7 +207,7 @@ static uint32_t lane_of(struct reader *r, int32_t rank, const struct sc_trace_jo
 	return r->workers.at[at].lanes[stream];
 }
 
-static void read_row(struct reader *r, char *line)
+static void job_read_row(struct reader *r, char *line)
 {
 	char *cells[MAX_CELLS];
 	struct sc_trace_event event = {.cls = SC_EV_JOB_OP};
@@ -247,7 +247,7 @@ static int read_line(struct reader *r, char *line, size_t n, struct sc_err *err)
 	if (r->n_cells == 0)
 		return read_header(r, line, err);
 	if (*line)
-		read_row(r, line);
+		job_read_row(r, line);
 	return 0;
 }
 
@@ -274,7 +274,7 @@ static int read_lines(struct reader *r, struct sc_inflate_window *w, struct sc_e
 	return rc;
 }
 
-static int read_file(struct reader *r, const struct sc_import_opts *opts, struct sc_err *err)
+static int job_read_file(struct reader *r, const struct sc_import_opts *opts, struct sc_err *err)
 {
 	struct sc_inflate_window window = {.cap = BUFFER_BYTES, .err = err};
 	int rc = sc_inflate_open(r->path, opts->progress, &window.in, err);
@@ -325,7 +325,7 @@ static int import_job(const char *path, const struct sc_import_opts *opts,
 
 	r.writer = out.writer;
 	if (rc == 0)
-		rc = read_file(&r, &own, err);
+		rc = job_read_file(&r, &own, err);
 	if (rc == 0) {
 		put_meta(&r);
 		rc = sc_import_output_finish(&out, stats, err);

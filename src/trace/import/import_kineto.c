@@ -507,12 +507,13 @@ static bool probe(const char *head, size_t n)
 				   sc_import_has(head, n, "\"baseTimeNanoseconds\""));
 }
 
-static int run(const char *path, const struct sc_import_opts *opts, struct sc_import_stats *stats,
-	       struct sc_err *err)
+static int kineto_import(const char *path, const struct sc_import_opts *opts,
+			 struct sc_import_stats *stats, struct sc_err *err)
 {
 	struct kineto_import im = {.list = KINETO_EVENTS, .out.in_path = path, .stats = stats};
 
 	return kineto_run(&im, opts, err);
 }
 
-const struct sc_importer sc_import_kineto = {.name = "kineto", .probe = probe, .run = run};
+const struct sc_importer sc_import_kineto = {
+	.name = "kineto", .probe = probe, .run = kineto_import};

@@ -9,16 +9,12 @@
 /* Records of events that a file does not have, but of which its waits say the stream: profilers wrote no
  * cuda_event before 2026. With them a wait is for one stream, and for what was launched there by then. */
 
-/* What the file has stands first. */
-static int compare(const void *left, const void *right)
-{
-	const struct kineto_record *a = left, *b = right;
+/* Records of the file stand first. */
+SC_COMPARE(compare, struct kineto_record,
+	   4 * SC_ORDER(a->correlation, b->correlation) +
+		   2 * SC_ORDER(b->is_in_file, a->is_in_file) + SC_ORDER(a->start_ns, b->start_ns));
 
-	return 4 * SC_ORDER(a->correlation, b->correlation) +
-	       2 * SC_ORDER(b->is_in_file, a->is_in_file) + SC_ORDER(a->start_ns, b->start_ns);
-}
-
-static void put(struct kineto_import *im, const struct kineto_record *record)
+static void kineto_put(struct kineto_import *im, const struct kineto_record *record)
 {
 	static const char name[] = "cudaEventRecord";
 	const struct sc_trace_lane lane = {
@@ -116,13 +112,9 @@ static bool comm_join_kernel(struct sc_comm_join *join, const struct sc_trace_ev
 }
 
 /* By lane, then start; of two that start together, the longer one is the outer. */
-static int compare_calls(const void *a, const void *b)
-{
-	const struct call *x = a, *y = b;
-
-	return 4 * SC_ORDER(x->lane, y->lane) + 2 * SC_ORDER(x->start_ns, y->start_ns) +
-	       SC_ORDER(y->end_ns, x->end_ns);
-}
+SC_COMPARE(compare_calls, struct call,
+	   4 * SC_ORDER(a->lane, b->lane) + 2 * SC_ORDER(a->start_ns, b->start_ns) +
+		   SC_ORDER(b->end_ns, a->end_ns));
 
 /* The calls around the launch, the innermost first. */
 static bool find_call(const struct sc_comm_join *join, const struct launch *launch,
@@ -156,14 +148,12 @@ void kineto_put_held(struct kineto_import *im)
 	const struct kineto_record *records = im->records.at;
 	struct sc_comm_join *join = im->join;
 
-	if (im->records.n)
-		qsort(im->records.at, im->records.n, sizeof(*im->records.at), compare);
+	SC_SORT(im->records.at, im->records.n, compare);
 	for (size_t i = 0; i < im->records.n; i++)
 		if (!records[i].is_in_file &&
 		    (i == 0 || records[i - 1].correlation != records[i].correlation))
-			put(im, &records[i]);
-	if (join->calls.n)
-		qsort(join->calls.at, join->calls.n, sizeof(*join->calls.at), compare_calls);
+			kineto_put(im, &records[i]);
+	SC_SORT(join->calls.at, join->calls.n, compare_calls);
 	for (size_t i = 0; i < join->kernels.n; i++) {
 		struct held *held = &join->kernels.at[i];
 		struct sc_trace_comm comm;
@@ -271,7 +261,7 @@ static void comm_of_args(struct kineto_import *im, const struct kineto_event *e,
 	comm->in_elems = kineto_num(e, NUM_IN_ELEMS, -1);
 	comm->out_elems = kineto_num(e, NUM_OUT_ELEMS, -1);
 	comm->group_size = to_32(kineto_num(e, NUM_GROUP_SIZE, -1));
-	/* Of sends the other side is the target, of receives the source. */
+	/* The other side of sends is the target, that of receives the source. */
 	comm->peer = to_32((receives || target < 0) && source >= 0 ? source : target);
 	comm->root = to_32(kineto_num(e, NUM_ROOT, -1));
 	comm->seq = kineto_num(e, NUM_SEQ, -1);

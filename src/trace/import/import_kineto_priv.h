@@ -126,7 +126,7 @@ struct kineto_ops {
 		     struct sc_trace_comm *comm);
 	void *ctx;
 };
-/* Of a CUDA event: in the file, or told by a wait for it. */
+/* The record of a CUDA event: in the file, or told by a wait for it. */
 struct kineto_record {
 	int64_t start_ns; /* of the wait */
 	uint32_t correlation;
@@ -159,7 +159,7 @@ void kineto_emit(struct kineto_import *im, const struct kineto_event *e);
 /* Kernels of collectives, to be joined with their calls (a struct of import_kineto_emit.c). */
 struct sc_comm_join *sc_comm_join_create(void);
 void sc_comm_join_destroy(struct sc_comm_join *join);
-/* What an event whose name has `flags` (enum sc_name_flags) says of a collective. */
+/* Takes what an event whose name has `flags` (enum sc_name_flags) says of a collective. */
 void kineto_comm(struct kineto_import *im, const struct kineto_event *e, uint32_t flags,
 		 struct sc_trace_comm *comm);
 /* Once, after the last event: records of events that waits tell of, and the kernels held back. */

@@ -6,7 +6,8 @@
 #include "base/arena.h"
 #include "trace/import/import_priv.h"
 
-/* Of the length and 24 bytes: the ends and the middle of a kernel's name tell most apart. */
+/* The hash is of the length and 24 bytes: the ends and the middle of a kernel's name tell most
+ * apart. */
 static uint32_t hash_name(const char *at, size_t n)
 {
 	uint64_t first = 0, middle = 0, last = 0;
@@ -84,9 +85,9 @@ static uint32_t classify(const char *text)
 	return flags;
 }
 
-/* Where these bytes are kept; *is_new: they were not, and the rest is to be filled in. */
-static struct sc_import_name *slot_of(struct sc_import_names *names, const char *at, size_t n,
-				      bool *is_new)
+/* The slot where these bytes are kept; *is_new: they were not, and the rest is to be filled in. */
+static struct sc_import_name *name_slot(struct sc_import_names *names, const char *at, size_t n,
+					bool *is_new)
 {
 	struct sc_import_name *slot = &names->slots[hash_name(at, n) % SC_IMPORT_NAME_SLOTS];
 
@@ -106,7 +107,7 @@ const struct sc_import_name *sc_import_name(struct sc_import_names *names, const
 	bool is_new = true;
 
 	if (n <= SC_IMPORT_NAME_MAX)
-		name = slot_of(names, at, n, &is_new);
+		name = name_slot(names, at, n, &is_new);
 	if (is_new) {
 		sc_strbuf_clear(&names->text);
 		name->n_repaired = (uint32_t)sc_json_decode(at, n, &names->text).n_bad;
@@ -118,7 +119,7 @@ const struct sc_import_name *sc_import_name(struct sc_import_names *names, const
 	return name;
 }
 
-/* What a list says without its spaces; of a list of texts, these without quotes. */
+/* Appends a list without its spaces; of a list of texts, these without quotes. */
 static void pack_list(const struct sc_scan_value *list, bool texts, struct sc_strbuf *out)
 {
 	const char *at = list->n ? list->at : "", *end = at + list->n;
@@ -155,7 +156,7 @@ uint32_t sc_import_shapes(struct sc_import_names *names, const struct sc_scan_va
 	if (types->n)
 		memcpy(raw + n, types->at, types->n);
 	n += types->n;
-	slot = slot_of(names, raw, n, &is_new);
+	slot = name_slot(names, raw, n, &is_new);
 	if (!is_new)
 		return slot->id;
 	sc_strbuf_clear(&names->text);

@@ -13,7 +13,8 @@
 #include "trace/import/import_priv.h"
 #include "trace/import/inflate_stream.h"
 
-/* What rows of all tables may have; a table has some of it, in columns of various names. */
+/* The columns that rows of all tables may have; a table has some of it, in columns of various
+ * names. */
 enum nsys_column {
 	NSYS_START,
 	NSYS_END,
@@ -69,8 +70,8 @@ static const struct nsys_table nsys_tables[] = {
 	{NULL, 0, NULL, NULL},
 };
 
-/* Which columns there are differs by version: each is looked for before it is asked for. Only tables
- * are read, never views, and the schema is not trusted: a file cannot bring code of its own. */
+/* The columns differ by version: each is looked for before it is asked for. Only tables are read,
+ * never views, and the schema is not trusted: a file cannot bring code of its own. */
 
 enum { MAX_VALUE_BYTES = 16 << 20 };
 
@@ -207,7 +208,7 @@ static const char *column_of(struct nsys_import *im, const struct nsys_table *ta
 	return NULL;
 }
 
-/* What each table of activities must have; names what is missing. */
+/* Checks that each table of activities has what it must; names what is missing. */
 static int nsys_check(struct nsys_import *im, struct sc_err *err)
 {
 	static const int needed[] = {NSYS_START, NSYS_END, NSYS_WHOSE};
@@ -314,7 +315,7 @@ enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60 }; /* eventType *
 enum { CALL_WRAPPER = 67 };                                       /* eventClass */
 enum { THREAD_MASK = 0xFFFFFF };
 
-static int64_t number(sqlite3_stmt *row, int column, int64_t otherwise)
+static int64_t row_number(sqlite3_stmt *row, int column, int64_t otherwise)
 {
 	return sqlite3_column_type(row, column) == SQLITE_INTEGER
 		       ? sqlite3_column_int64(row, column)
@@ -323,14 +324,14 @@ static int64_t number(sqlite3_stmt *row, int column, int64_t otherwise)
 
 static int32_t number_32(sqlite3_stmt *row, int column, int32_t otherwise)
 {
-	int64_t value = number(row, column, otherwise);
+	int64_t value = row_number(row, column, otherwise);
 
 	return value < INT32_MIN || value > INT32_MAX ? otherwise : (int32_t)value;
 }
 
 static uint32_t number_u32(sqlite3_stmt *row, int column)
 {
-	int64_t value = number(row, column, 0);
+	int64_t value = row_number(row, column, 0);
 
 	return value < 0 || value > (int64_t)UINT32_MAX ? 0 : (uint32_t)value;
 }
@@ -353,7 +354,7 @@ static uint32_t lane(struct nsys_import *im, sqlite3_stmt *row, bool is_stream)
 		lane.context = number_32(row, NSYS_CONTEXT, 0);
 	} else {
 		lane.pid = (int32_t)im->process;
-		lane.tid = (int32_t)(number(row, NSYS_WHOSE, 0) & THREAD_MASK);
+		lane.tid = (int32_t)(row_number(row, NSYS_WHOSE, 0) & THREAD_MASK);
 	}
 	return sc_trace_writer_lane(im->out.writer, &lane);
 }
@@ -370,7 +371,7 @@ static uint32_t call_name(struct nsys_import *im, const char *name)
 	return sc_trace_writer_string(im->out.writer, name, n);
 }
 
-/* What a number of CUPTI's, or in newer exports a label that begins so, stands for. */
+/* The meaning of a number of CUPTI's or, in newer exports, of a label that begins so. */
 struct kind {
 	const char *label;
 	int64_t number;
@@ -389,12 +390,12 @@ static const struct kind SYNCS[] = {
 	{NULL, 0, SC_SYNC_OTHER},
 };
 
-static const struct kind *kind_of(sqlite3_stmt *row, const struct kind *kind)
+static const struct kind *nsys_kind(sqlite3_stmt *row, const struct kind *kind)
 {
 	const char *label = text(row, NSYS_LABEL);
 
 	while (kind->label && !(*label ? strncmp(label, kind->label, strlen(kind->label)) == 0
-				       : number(row, NSYS_KIND, 0) == kind->number))
+				       : row_number(row, NSYS_KIND, 0) == kind->number))
 		kind++;
 	return kind;
 }
@@ -402,7 +403,7 @@ static const struct kind *kind_of(sqlite3_stmt *row, const struct kind *kind)
 /* Kinds of memory count from 0 here, from 1 in CUPTI: pageable is the first. */
 static void fill_copy(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
 {
-	const struct kind *kind = kind_of(row, COPIES);
+	const struct kind *kind = nsys_kind(row, COPIES);
 	const uint32_t from = (uint32_t)(number_32(row, NSYS_FROM, -1) + 1);
 	const uint32_t to = (uint32_t)(number_32(row, NSYS_TO, -1) + 1);
 	char buf[64];
@@ -436,10 +437,10 @@ static void fill_kernel(struct nsys_import *im, sqlite3_stmt *row, struct sc_tra
 
 static const char SECOND_RECORD[] = "second record of a call";
 
-/* What the class needs besides; NULL, or why the row is no event. */
+/* Fills in what the class needs besides; NULL, or why the row is no event. */
 static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
 {
-	int64_t kind = number(row, NSYS_KIND, -1);
+	int64_t kind = row_number(row, NSYS_KIND, -1);
 
 	switch (event->cls) {
 	case SC_EV_KERNEL:
@@ -453,12 +454,12 @@ static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_tra
 		event->flags = strncmp(text(row, NSYS_NAME), "cuda", 4) != 0 ? SC_EVF_DRIVER : 0;
 		return kind == CALL_WRAPPER && im->has_calls ? SECOND_RECORD : NULL;
 	case SC_EV_SYNC:
-		event->sub = kind_of(row, SYNCS)->kind;
-		event->aux0 = number(row, NSYS_EVENT, -1);
-		event->aux1 = number(row, NSYS_RECORD, -1);
+		event->sub = nsys_kind(row, SYNCS)->kind;
+		event->aux0 = row_number(row, NSYS_EVENT, -1);
+		event->aux1 = row_number(row, NSYS_RECORD, -1);
 		break;
 	case SC_EV_EVENT_RECORD:
-		event->aux0 = number(row, NSYS_EVENT, -1);
+		event->aux0 = row_number(row, NSYS_EVENT, -1);
 		break;
 	case SC_EV_RANGE:
 		if (kind == NVTX_MARK)
@@ -495,7 +496,7 @@ static const char *fill_times(struct nsys_import *im, sqlite3_stmt *row,
 		return NULL;
 	}
 	event->start_ns = sqlite3_column_int64(row, NSYS_START);
-	end = number(row, NSYS_END, event->start_ns);
+	end = row_number(row, NSYS_END, event->start_ns);
 	if (is_act && (event->start_ns == 0 || end < event->start_ns)) {
 		event->flags |= SC_EVF_NO_TIME;
 		event->start_ns = 0;
@@ -514,7 +515,7 @@ static void nsys_emit(struct nsys_import *im, const struct nsys_table *table, sq
 {
 	struct sc_trace_event event = {.cls = table->cls};
 	const char *name = text(row, NSYS_NAME), *fault = NULL;
-	int64_t kind = number(row, NSYS_KIND, -1);
+	int64_t kind = row_number(row, NSYS_KIND, -1);
 
 	im->stats->n_records++;
 	if (table->cls == SC_EV_RANGE && kind != NVTX_MARK && kind != NVTX_PUSH_POP &&
@@ -529,7 +530,7 @@ static void nsys_emit(struct nsys_import *im, const struct nsys_table *table, sq
 			  table->cls <= SC_EV_SET || table->cls == SC_EV_SYNC ||
 				  table->cls == SC_EV_EVENT_RECORD || table->cls == SC_EV_GRAPH);
 	event.correlation = number_u32(row, NSYS_CORRELATION);
-	event.bytes = number(row, NSYS_BYTES, 0);
+	event.bytes = row_number(row, NSYS_BYTES, 0);
 	fault = fill_times(im, row, &event);
 	if (!fault)
 		fault = fill(im, row, &event);
@@ -713,7 +714,7 @@ static int import_processes(struct nsys_import *im, const struct sc_import_opts 
 	return rc;
 }
 
-/* Where the database is: `path` itself, or unpacked into a part that is never given a name. */
+/* Finds the database: `path` itself, or unpacked into a part that is never given a name. */
 static int find_database(const struct nsys_import *im, const struct sc_import_opts *opts,
 			 struct sc_output **unpacked, struct sc_err *err)
 {

@@ -1,4 +1,5 @@
-/* What the importers share: names and ranks of the output, texts interned without repeating work. */
+/* The part that importers share: names and ranks of the output, texts interned without repeating
+ * work. */
 #ifndef SC_TRACE_IMPORT_PRIV_H
 #define SC_TRACE_IMPORT_PRIV_H
 
@@ -21,7 +22,7 @@ int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats
 void sc_import_output_discard(struct sc_import_output *out); /* also after a failed create */
 
 /* --- probing: the first bytes of a file --- */
-/* Where the first character stands that is no space; n if there is none. */
+/* The place of the first character that is no space; n if there is none. */
 static inline size_t sc_import_first(const char *head, size_t n)
 {
 	size_t at = n >= 3 && __builtin_memcmp(head, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;

@@ -1,6 +1,7 @@
-/* What AMD's rocprofv3 writes: its JSON, of one process, and its CSV, where <name>_kernel_trace.csv brings those of calls,
- * copies and markers that lie beside it. Times are ns of one clock of the host. The JSON names operations, kernels and
- * markers in tables of numbers that stand anywhere in the document, so that it is held as a whole. Forms: rocprofiler-sdk,
+/* Reads what AMD's rocprofv3 writes: its JSON, of one process, and its CSV, where
+ * <name>_kernel_trace.csv brings those of calls, copies and markers that lie beside it. Times are
+ * ns of one clock of the host. The JSON names operations, kernels and markers in tables of numbers
+ * that stand anywhere in the document, so that it is held as a whole. Forms: rocprofiler-sdk,
  * "Using rocprofv3", ROCm 6.2 to 7.1. */
 #include <stddef.h>
 #include <stdio.h>
@@ -142,12 +143,7 @@ struct roc_texts {
 	SC_VEC(struct roc_text) list;
 };
 
-static int compare_texts(const void *left, const void *right)
-{
-	const struct roc_text *a = left, *b = right;
-
-	return SC_ORDER(a->key, b->key);
-}
+SC_COMPARE(compare_texts, struct roc_text, SC_ORDER(a->key, b->key));
 
 static const struct sc_scan_value *roc_text_of(const struct roc_texts *texts, int64_t key)
 {
@@ -188,8 +184,7 @@ static void roc_take_texts(const struct sc_scan_value *object, const char *const
 			if (sc_scan_member_integer(&item, member[1], &one.key) &&
 			    sc_scan_member(&item, member[2], &one.text))
 				SC_VEC_PUSH(&out->list, one);
-	if (out->list.n)
-		qsort(out->list.at, out->list.n, sizeof(*out->list.at), compare_texts);
+	SC_SORT(out->list.at, out->list.n, compare_texts);
 }
 
 /* [{"kind": "HIP_RUNTIME_API", "operations": ["hipFree", ...]}, ...]: numbered by place. */

@@ -33,8 +33,9 @@ struct sc_inflate {
 /* --- the checksum of gzip: a twelfth of an import if zlib computes it --- */
 
 #ifdef __x86_64__
-/* Of 64 bytes or more: folded by 64, then 16, then as zlib does. The constants are powers of x modulo the polynomial
- * (Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel, 2009). */
+/* The sum of 64 bytes or more: folded by 64, then 16, then as zlib does. The constants are powers
+ * of x modulo the polynomial (Gopal and others, "Fast CRC Computation for Generic Polynomials Using
+ * PCLMULQDQ", Intel, 2009). */
 __attribute__((target("pclmul,sse2"))) static uint32_t folded_crc(uint32_t crc,
 								  const unsigned char *at, size_t n)
 {

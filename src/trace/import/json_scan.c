@@ -21,7 +21,7 @@ static inline bool is_digit(char c)
 	return (unsigned char)(c - '0') <= 9;
 }
 
-/* What ends a number or a bare word. */
+/* Does the character end a number or a bare word? */
 static inline bool is_end(char c)
 {
 	return c == ',' || c == '}' || c == ']' || c == ':' || is_space(c);
@@ -218,7 +218,7 @@ static enum sc_scan_rc take_number(struct sc_scan *scan, struct sc_scan_value *o
 }
 
 #ifdef __SSE2__
-/* What 16 bytes have, a bit each. */
+/* The places of 16 bytes that have the character, a bit each. */
 static inline unsigned bits_equal(__m128i bytes, char c)
 {
 	return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(c)));

@@ -9,7 +9,7 @@
 
 enum kind { K_NONE, K_LOWER, K_UPPER, K_DIGIT };
 
-static enum kind kind_of(char c)
+static enum kind char_kind(char c)
 {
 	if (c >= '0' && c <= '9')
 		return K_DIGIT;
@@ -18,7 +18,7 @@ static enum kind kind_of(char c)
 	return c >= 'A' && c <= 'Z' ? K_UPPER : K_NONE;
 }
 
-static void put(struct sc_words *words, char c, bool edge)
+static void words_put(struct sc_words *words, char c, bool edge)
 {
 	if (words->n == SC_WORDS_MAX - 1)
 		return;
@@ -29,7 +29,7 @@ static void put(struct sc_words *words, char c, bool edge)
 static void put_blank(struct sc_words *words)
 {
 	if (words->n && words->text[words->n - 1] != ' ')
-		put(words, ' ', true);
+		words_put(words, ' ', true);
 }
 
 static void put_identifier(struct sc_words *words, const char *at, size_t n)
@@ -37,14 +37,14 @@ static void put_identifier(struct sc_words *words, const char *at, size_t n)
 	enum kind before = K_NONE;
 
 	for (size_t i = 0; i < n; i++) {
-		const enum kind kind = kind_of(at[i]);
-		const enum kind after = i + 1 < n ? kind_of(at[i + 1]) : K_NONE;
+		const enum kind kind = char_kind(at[i]);
+		const enum kind after = i + 1 < n ? char_kind(at[i + 1]) : K_NONE;
 
 		if (kind != K_NONE)
-			put(words, at[i],
-			    kind == K_UPPER
-				    ? before != K_UPPER || after == K_LOWER
-				    : kind != before && !(kind == K_LOWER && before == K_UPPER));
+			words_put(words, at[i],
+				  kind == K_UPPER ? before != K_UPPER || after == K_LOWER
+						  : kind != before && !(kind == K_LOWER &&
+									before == K_UPPER));
 		before = kind;
 	}
 }
@@ -90,7 +90,7 @@ static void split_readable(const char *name, struct sc_kernel_words *out)
 	for (const char *at = name; *at; at += n) {
 		struct sc_words *words = depth ? &out->arguments : &out->own;
 
-		for (n = 0; kind_of(at[n]) != K_NONE || at[n] == '_'; n++)
+		for (n = 0; char_kind(at[n]) != K_NONE || at[n] == '_'; n++)
 			;
 		if (n) {
 			put_identifier(words, at, n);
@@ -121,7 +121,7 @@ static size_t skip_reference(const char *at)
 		n += strspn(at + 1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 		return at[n] == '_' ? n + 1 : 0;
 	}
-	if (*at == 'L' && at[1] && kind_of(at[1]) == K_LOWER) {
+	if (*at == 'L' && at[1] && char_kind(at[1]) == K_LOWER) {
 		n = 2 + strspn(at + 2, "n0123456789");
 		return at[n] == 'E' ? n + 1 : 0;
 	}
@@ -137,8 +137,8 @@ static void split_mangled(const char *name, struct sc_kernel_words *out)
 	for (const char *at = name + 2; at < end;) {
 		size_t n = 0;
 
-		if (kind_of(*at) == K_DIGIT) {
-			while (at < end && kind_of(*at) == K_DIGIT && n < SC_WORDS_MAX)
+		if (char_kind(*at) == K_DIGIT) {
+			while (at < end && char_kind(*at) == K_DIGIT && n < SC_WORDS_MAX)
 				n = 10 * n + (size_t)(*at++ - '0');
 			n = n < (size_t)(end - at) ? n : (size_t)(end - at);
 			put_identifier(words, at, n);

@@ -20,7 +20,7 @@ struct sc_kernel_words {
 	struct sc_words own;       /* of the function and its namespaces */
 	struct sc_words arguments; /* of its template arguments */
 };
-/* Of very long names the beginning. What the function's parameters are is left out. */
+/* Splits a name, and of a very long one the beginning. The function's parameters are left out. */
 void sc_kernel_words_split(const char *name, struct sc_kernel_words *out);
 /* Is it one word or several whole ones that follow each other: "softmax" is in soft_max, SoftMax, softmax,
  * but "lamb" is not in lambda. */

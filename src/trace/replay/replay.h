@@ -31,10 +31,11 @@ struct sc_replay_change {
 /* Launch gaps: those recorded; for each operation the typical one of its like, since gaps also hold waits
  * that no trace explains, which a change would remove or keep wrongly; or none. */
 enum sc_replay_gaps { SC_GAPS_AUTO, SC_GAPS_MEASURED, SC_GAPS_TYPICAL, SC_GAPS_NONE };
-/* Of recorded streams. NONE: device work that its host launched after a collective waits for the end of it,
- * and it for what was launched before. FREE: nothing waits for a collective where the trace does not say
- * so: waits that were inferred from times are dropped; event waits, stream order and synchronizing calls
- * stay, and so does what a collective waits for. */
+/* The order that recorded streams keep. NONE: device work that its host launched after a collective
+ * waits for the end of it, and it for what was launched before. FREE: nothing waits for a
+ * collective where the trace does not say so: waits that were inferred from times are dropped;
+ * event waits, stream order and synchronizing calls stay, and so does what a collective waits
+ * for. */
 enum sc_replay_overlap { SC_OVERLAP_AS_RECORDED, SC_OVERLAP_NONE, SC_OVERLAP_FREE };
 /* Ranks that were not recorded: as slow as they were, since what the recorded ones waited for them is used
  * again; or as fast as the recorded ones, which then wait for recorded ranks only. */
@@ -72,7 +73,7 @@ struct sc_replay_iteration {
 };
 extern const char
 	*const sc_replay_part_names[SC_N_PARTS]; /* of enum sc_part: JSON keys without _ms */
-/* What a step loses most by; NONE: nothing costs much. */
+/* The thing that a step loses most by; NONE: nothing costs much. */
 enum sc_replay_loss {
 	SC_LOSS_NONE,
 	SC_LOSS_HOST,
@@ -93,7 +94,8 @@ enum sc_replay_idle {
 	SC_N_IDLES
 };
 extern const char *const sc_replay_idle_names[SC_N_IDLES];
-/* Of a range or an operator, an iteration of a rank: the host's own work, and what it launched. */
+/* The times of a range or an operator, an iteration of a rank: the host's own work, and what it
+ * launched. */
 struct sc_replay_where {
 	const char *name;
 	double host_ms, device_ms, n_launched;
@@ -128,7 +130,7 @@ struct sc_replay_result {
 	SC_VEC(struct sc_replay_iteration) iterations;
 	SC_VEC(struct sc_replay_rank) ranks;
 	SC_VEC(struct sc_replay_factor) factors;
-	/* Of devices, an iteration of a rank; all 0: the trace does not name kernels. */
+	/* The devices' time, an iteration of a rank; all 0: the trace does not name kernels. */
 	double family_ms[SC_N_KERNEL_FAMILIES];
 	/* Means over iterations. */
 	double measured_ms, simulated_ms, predicted_ms;

@@ -23,7 +23,7 @@ struct setting {
 	struct lane_left *lanes;
 	bool *changed; /* by group: a change names a member */
 };
-/* Of a lane: what was left to run of the iteration before, up to here. */
+/* A lane's rest: what was left to run of the iteration before, up to here. */
 struct lane_left {
 	double us;    /* until when it is busy */
 	uint32_t act; /* the last, or SC_NONE */
@@ -102,7 +102,7 @@ static double resize_factor(const struct replay_study *study, const struct sc_me
 
 /* ---- changes ---- */
 
-static enum sc_replay_kind kind_of(const struct setting *s, const struct sc_act *act)
+static enum sc_replay_kind act_replay_kind(const struct setting *s, const struct sc_act *act)
 {
 	if (act->kind == SC_ACT_COLLECTIVE)
 		return s->rank->collectives.at[act->merge_call].kind == SC_SEND_RECV
@@ -134,7 +134,7 @@ static struct sc_replay_subject act_subject(const struct setting *s, const struc
 		(enum sc_kernel_family)s->study->run.family.at[act->name];
 
 	struct sc_replay_subject subject =
-		subject_of(s, kind_of(s, act), sc_trace_run_name(&s->study->run, act->name),
+		subject_of(s, act_replay_kind(s, act), sc_trace_run_name(&s->study->run, act->name),
 			   s->study->run.n_replicas ? NULL : sc_kernel_family_name(family));
 
 	subject.range = act->launch == SC_NONE ? 0 : s->rank->calls.at[act->launch].range;
@@ -205,7 +205,8 @@ double sc_replay_rank_waiting_us(const struct replay_study *study, size_t rank, 
 	return us;
 }
 
-/* Of a collective of which several ranks were recorded, the transfer is known apart from waiting. */
+/* A collective of which several ranks were recorded has a transfer that is known apart from
+ * waiting. */
 static bool is_split(const struct setting *s, const struct sc_act *act)
 {
 	const int32_t instance = s->rank->collectives.at[act->merge_call].instance;
@@ -243,7 +244,7 @@ static double change_transfer(const struct setting *s, const struct sc_act *act,
 	return waiting + transfer * scale_of(s, &subject) * resize_factor(s->study, c, n_ranks);
 }
 
-/* What a time is multiplied with where the rank is to be no slower than the others. */
+/* The factor of a time where the rank is to be no slower than the others. */
 static double as_others(const struct setting *s, const double *slowness)
 {
 	const bool asked = s->variant->pick == PICK_WITHOUT
@@ -280,7 +281,7 @@ static double change_work(const struct setting *s, const struct sc_act *act, dou
 	return us * scale_of(s, &subject);
 }
 
-/* Of a job: sends and receives of a direction are one operation. */
+/* Sends and receives of a direction are one operation of a job. */
 static bool is_picked(const struct setting *s, const struct sc_act *act)
 {
 	const bool is_recv = act->name == SC_JOB_FORWARD_RECV || act->name == SC_JOB_BACKWARD_RECV;
@@ -325,7 +326,7 @@ static void set_call(const struct setting *s, uint32_t c, bool tail, struct sc_c
 		: times == TIMES_ZERO  ? (struct replay_pair){0, 0}
 				       : (struct replay_pair){call->gap_us, call->tail_us};
 
-	/* That the host sees room late costs nothing where it need not wait. */
+	/* A host that sees room late loses nothing where it need not wait. */
 	if (tail && call->kind == SC_CALL_QUEUED)
 		cost->latency_us = s->follow ? 0 : (double)call->tail_us;
 	else if (tail)
@@ -369,8 +370,8 @@ static double work_now(const struct setting *s, uint32_t a)
 						 : measured);
 }
 
-/* What the iteration before left to run: as its replay did; what that does not know as recorded, with the
- * changes. */
+/* Sets what the iteration before left to run: as its replay did; what that does not know as
+ * recorded, with the changes. */
 static void set_carried(const struct setting *s, uint32_t act, struct lane_left *lane,
 			struct sc_cost *cost)
 {
@@ -462,7 +463,8 @@ static void set_all(const struct replay_at *at, const struct replay_variant *var
 	free(s.changed);
 }
 
-/* What is known of no cause follows what is changed: by the factor of that. Without a change it is none. */
+/* A wait without a known cause follows what is changed: by the factor of that. Without a change it
+ * is none. */
 static void free_unexplained(struct sc_trace_graph *graph, const struct sc_cost *reference)
 {
 	struct sc_cost *costs = graph->graph.costs.at;
@@ -544,7 +546,7 @@ static unsigned matches(const struct replay_study *study, const struct sc_select
 	return kinds;
 }
 
-/* What an action can change. */
+/* The things that an action can change. */
 enum {
 	ALL_KINDS = (1 << SC_N_REPLAY_KINDS) - 1,
 	TRANSFERS = 1 << SC_REPLAY_COLLECTIVE | 1 << SC_REPLAY_P2P
@@ -590,7 +592,7 @@ static int check_change(const struct replay_study *study, const struct sc_replay
 	return 0;
 }
 
-/* Of the recording: the largest group, or what it says of itself. */
+/* The recording's largest group, or what it says of itself. */
 static int recorded_gpus(const struct replay_study *study)
 {
 	int n = 1;
@@ -674,7 +676,8 @@ static int check_gpus(const struct replay_study *study, struct sc_warnings *warn
 			  (long long)gpus, recorded);
 }
 
-/* What a change brings depends on when the device did what: where the records do not tell, nor does a replay. */
+/* The effect of a change depends on when the device did what: where the records do not tell, nor
+ * does a replay. */
 static int check_times(const struct replay_study *study, struct sc_err *err)
 {
 	double ms = INFINITY;

@@ -7,7 +7,8 @@
 
 #include "trace/replay/replay_study.h"
 
-/* Of the time that a device was behind at first: by how much it still moves; how often that is asked. */
+/* The share of the time that a device was behind at first by which it may still move; how often
+ * that is asked. */
 #define SETTLED 0.01
 enum { MAX_SETTLED = 8 };
 

@@ -1,4 +1,5 @@
-/* Which iterations are unlike the others, or do not come out as recorded, and what is to blame. */
+/* Finds the iterations that are unlike the others, or do not come out as recorded, and what is to
+ * blame. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

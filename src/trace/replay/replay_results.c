@@ -1,4 +1,4 @@
-/* What a replay of GPU streams says besides its iterations: ranks, and what the reader must know of the
+/* A replay of GPU streams besides its iterations: ranks, and what the reader must know of the
  * recording. */
 #include <inttypes.h>
 #include <math.h>
@@ -133,7 +133,8 @@ static void warn_of_ranks(const struct replay_study *study)
 		}
 }
 
-/* What cannot have been, and the first of each kind by name; the clocks of host and device. Returns its share. */
+/* Warns of what cannot have been, with the first of each kind by name; the clocks of host and
+ * device. Returns its share. */
 static double warn_of_mended(const struct sc_trace_rank *rank, const char *name,
 			     const struct sc_trace_run *run, struct sc_warnings *warnings)
 {
@@ -412,7 +413,7 @@ static void put_factors(const struct replay_study *study, struct sc_replay_resul
 	}
 }
 
-/* What gaps have beyond the typical of their like is waiting that the trace does not explain. */
+/* Time of gaps beyond the typical of their like is waiting that the trace does not explain. */
 static void warn_of_gaps(const struct replay_study *study, struct sc_replay_result *out)
 {
 	double beyond_us = 0, all_us = 0;

@@ -52,7 +52,7 @@ void sc_replay_result_release(struct sc_replay_result *result)
 
 /* ---- the reading of the shown iteration ---- */
 
-/* What the path is made of, by text. */
+/* The parts of the path, by text. */
 struct names {
 	struct sc_replay_result *result;
 	const struct sc_trace_run *run;
@@ -159,7 +159,7 @@ enum { MAX_OUTLIER_PASSES = 3 };
 
 /* ---- the study: variants of all iterations, on threads where none begins with what the one before left ---- */
 
-/* What each replica, stage and name of operation of a job alone brings. */
+/* Adds what each replica, stage and name of operation of a job brings alone. */
 static void add_picks(struct replay_study *study)
 {
 	const struct sc_trace_run *run = &study->run;
@@ -270,7 +270,7 @@ static void replay_study_release(struct replay_study *study)
 	sc_trace_run_release(&study->run);
 }
 
-/* That of the middle time, or the one that was asked for. */
+/* Finds the iteration of the middle time, or the one that was asked for. */
 static int find_shown(struct replay_study *study, struct sc_err *err)
 {
 	const struct sc_replay_iteration *its = study->out->iterations.at;

@@ -1,4 +1,4 @@
-/* Which recorded operations a change applies to: terms joined by commas, all of which must hold.
+/* The recorded operations that a change applies to: terms joined by commas, all of which must hold.
  *   kernel collective p2p copy host all      what it is (host: launch gaps and calls)
  *   kernel:gemm                              and it is of that family, if there is one of the name
  *   kernel:TEXT op:TEXT collective:TEXT ...  and its name has the text in it

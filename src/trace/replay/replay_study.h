@@ -6,7 +6,7 @@
 #include "trace/graph/build_trace.h"
 #include "trace/replay/replay.h"
 
-/* Which gaps, or durations, a variant has. */
+/* The gaps, or durations, that a variant has. */
 enum replay_times {
 	TIMES_TYPICAL, /* of its like */
 	TIMES_OTHERS,  /* the same without the iteration itself */
@@ -14,7 +14,7 @@ enum replay_times {
 	TIMES_MEAN, /* of its name, over ranks and iterations; of a job's communication the median */
 	TIMES_ZERO
 };
-/* What is unlike them. */
+/* The part that is unlike them. */
 enum replay_pick {
 	PICK_NONE,
 	PICK_CHANGED, /* all the changes that were asked for */
@@ -50,7 +50,7 @@ struct replay_left {
 	uint32_t rank, act; /* sc_trace_compare_pair */
 	double us;
 };
-/* Of a variant: where the replay of the iteration before ended, for the next to begin there. */
+/* The place where a variant's replay of the iteration before ended, for the next to begin there. */
 struct replay_follow {
 	double behind_frac; /* of what was left to run before the first: this is still there */
 	SC_VEC(struct replay_left) left; /* of the iteration before, by rank and activity */
@@ -101,7 +101,7 @@ struct replay_study {
 	double *host_slowness;          /* the same of its host's work */
 	struct replay_follow *follow;   /* by variant */
 };
-/* What is being simulated. */
+/* The thing that is being simulated. */
 struct replay_at {
 	const struct replay_study *study;
 	struct replay_scratch *s;
@@ -129,13 +129,13 @@ bool sc_replay_computes(const struct sc_trace_run *run, const struct sc_act *act
 
 /* replay_costs.c: of the graph of an iteration, in place. */
 void sc_replay_set(const struct replay_at *at, struct sc_trace_graph *graph);
-/* Of collectives that not all of their ranks were recorded of: what may be waiting for the others, over all iterations;
- * adds to n_unknown those of which it cannot be told. */
+/* The time in collectives that not all of their ranks were recorded of which may be waiting for the
+ * others, over all iterations; adds to n_unknown those of which it cannot be told. */
 double sc_replay_rank_waiting_us(const struct replay_study *study, size_t rank, int64_t *n_unknown);
 /* GPUs of a rank of a job and its mates. */
 int64_t sc_replay_mates(const struct sc_trace_run *run);
-/* Refuses changes that would change nothing, and ranks that are not there; warns of changes of a part of what they match.
- */
+/* Refuses changes that would change nothing, and ranks that are not there; warns of changes of a part of what they
+ * match. */
 int sc_replay_check(const struct replay_study *study, struct sc_err *err);
 
 /* replay_tables.c */

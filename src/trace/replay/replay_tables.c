@@ -76,7 +76,7 @@ static void put_where(const struct replay_study *study, struct sc_replay_where *
 			at[kept].device_ms = at[name].device_ms / n;
 			at[kept++].n_launched = at[name].n_launched / n;
 		}
-	qsort(at, kept, sizeof(*at), compare_where);
+	SC_SORT(at, kept, compare_where);
 	for (size_t i = 0; i < kept && i < MAX_WHERE; i++) {
 		at[i].name = sc_arena_strdup(&study->out->arena, at[i].name);
 		SC_VEC_PUSH(out, at[i]);
@@ -92,7 +92,7 @@ static double overlap_ns(int64_t from, int64_t to, int64_t begin, int64_t end)
 	return to > from ? (double)(to - from) : 0;
 }
 
-/* What a thread did from `from` to its call `c`: waited, loaded data, or worked. */
+/* Adds what a thread did from `from` to its call `c`: waited, loaded data, or worked. */
 static void idle_for_host(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
 			  uint32_t c, int64_t from, double idle_ns[SC_N_IDLES])
 {

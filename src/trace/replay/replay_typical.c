@@ -1,6 +1,5 @@
-/* What is typical of each call and activity: the same one of other iterations, that is of the same name,
- * thread or stream, and place among those of its name. Means without
- * outliers. */
+/* Finds what is typical of each call and activity: the same one of other iterations, that is of the
+ * same name, thread or stream, and place among those of its name. Means without outliers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,21 +25,13 @@ struct entries {
 	SC_VEC(struct entry) list;
 };
 
-static int compare_names(const void *left, const void *right)
-{
-	const struct entry *a = left, *b = right;
+SC_COMPARE(compare_names, struct entry,
+	   8 * SC_ORDER(a->lane, b->lane) + 4 * SC_ORDER(a->name, b->name) +
+		   2 * SC_ORDER(a->iteration, b->iteration) + SC_ORDER(a->index, b->index));
 
-	return 8 * SC_ORDER(a->lane, b->lane) + 4 * SC_ORDER(a->name, b->name) +
-	       2 * SC_ORDER(a->iteration, b->iteration) + SC_ORDER(a->index, b->index);
-}
-
-static int compare_places(const void *left, const void *right)
-{
-	const struct entry *a = left, *b = right;
-
-	return 8 * SC_ORDER(a->lane, b->lane) + 4 * SC_ORDER(a->name, b->name) +
-	       2 * SC_ORDER(a->place, b->place) + SC_ORDER(a->iteration, b->iteration);
-}
+SC_COMPARE(compare_places, struct entry,
+	   8 * SC_ORDER(a->lane, b->lane) + 4 * SC_ORDER(a->name, b->name) +
+		   2 * SC_ORDER(a->place, b->place) + SC_ORDER(a->iteration, b->iteration));
 
 static bool same_name(const struct entry *a, const struct entry *b)
 {
@@ -54,7 +45,7 @@ struct scratch {
 	uint32_t like[2 * MAX_LIKE];
 };
 
-/* Of n values, in s->x. */
+/* Sorts n values, in s->x. */
 static void sort_values(struct scratch *s, size_t n)
 {
 	memcpy(s->sorted, s->x, n * sizeof(*s->x));
@@ -116,8 +107,9 @@ static void means_of(struct entry *e, size_t n, struct scratch *s, struct replay
 	}
 }
 
-/* What no other iteration has at its place takes what others of its name do in other iterations: at most MAX_LIKE of
- * one, until there are as many beside any. Returns how many have no such. */
+/* A call that no other iteration has at its place takes what others of its name take in other
+ * iterations: at most MAX_LIKE of one, until there are as many beside any. Returns how many have no
+ * such. */
 static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct replay_pair *other)
 {
 	size_t n_like = 0, n_alone = 0;
@@ -160,13 +152,11 @@ static size_t find_medians(struct entries *entries, const struct sc_trace_run *r
 	s.sorted = sc_xmalloc((n + 1) * sizeof(double));
 	s.below = sc_xmalloc((n + 1) * sizeof(double));
 	s.n_like = sc_xmalloc((run->n_iterations + 1) * sizeof(*s.n_like));
-	if (n)
-		qsort(e, n, sizeof(*e), compare_names);
+	SC_SORT(e, n, compare_names);
 	for (size_t i = 1; i < n; i++)
 		if (same_name(&e[i], &e[i - 1]) && e[i].iteration == e[i - 1].iteration)
 			e[i].place = e[i - 1].place + 1;
-	if (n)
-		qsort(e, n, sizeof(*e), compare_places);
+	SC_SORT(e, n, compare_places);
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i; end < n && same_name(&e[end], &e[i]) && e[end].place == e[i].place;
 		     end++)
@@ -301,8 +291,8 @@ bool sc_replay_computes(const struct sc_trace_run *run, const struct sc_act *act
 	       (!run->n_replicas || run->owner.at[act->name] == SC_OWN_COMPUTE);
 }
 
-/* Of a job's communication the median: its outliers are not real, as differences of computation are (so does the
- * publisher's analysis). */
+/* A job's communication takes the median: its outliers are not real, as differences of computation
+ * are (so does the publisher's analysis). */
 static void medians_of_communication(struct replay_study *study)
 {
 	SC_VEC(double) us = {0};
@@ -339,7 +329,8 @@ void sc_replay_means(struct replay_study *study)
 		const struct sc_trace_rank *rank = &run->ranks.at[r];
 
 		study->host_slowness[r] = study->slowness[r] = 0;
-		/* Of the iterations: between them a rank may do what others need not, or were not recorded at. */
+		/* Only iterations count: between them a rank may do what others need not, or were
+		 * not recorded at. */
 		for (size_t i = 0; i < rank->iterations.n; i++) {
 			const struct sc_trace_iteration *it = &rank->iterations.at[i];
 

@@ -1,6 +1,6 @@
-/* What a step loses most by: gaps of the host, exposed communication, a slow rank, bubbles, kernels bound by memory,
- * copies, or waits. What it would take without is known for most; of transfers, copies and memory it is simulated, for the
- * largest alone. */
+/* Finds what a step loses most by: gaps of the host, exposed communication, a slow rank, bubbles,
+ * kernels bound by memory, copies, or waits. What it would take without is known for most; of
+ * transfers, copies and memory it is simulated, for the largest alone. */
 #include <math.h>
 
 #include "trace/replay/replay_study.h"
@@ -28,7 +28,8 @@ enum replay_pick sc_replay_find_loss(struct sc_replay_result *r)
 			r->slowest = i;
 		}
 	}
-	/* What others wait for a slow rank is its cost, and neither a bubble nor chance. */
+	/* The time that others wait for a slow rank is its cost, and neither a bubble nor
+	 * chance. */
 	const struct {
 		double ms, without_ms;
 	} losses[SC_N_LOSSES] = {
