@@ -48,6 +48,11 @@ const struct sc_device *sc_kind_without(const struct sc_request *request, enum s
 void sc_config_fill_options(struct sc_request *request);
 /* config_c3.c: policies by family, and what follows from them. Needs the split. */
 int sc_config_resolve_c3(const struct sc_resolver *res);
+/* config_offload.c: places and shares that were not given; keys that divide, and find nothing to divide. */
+int sc_config_resolve_offload(const struct sc_resolver *res);
+void sc_config_warn_offload(struct sc_request *request);
+/* Host memory that was not given: the usual one of the GPUs in use. */
+void sc_config_host_memory(struct sc_request *request);
 /* config_pattern.c: words of model.layers_pattern by layer. */
 struct sc_pattern {
 	uint8_t at[SC_MAX_PATTERN];
@@ -62,6 +67,7 @@ int sc_config_check_pattern(const struct sc_resolver *res);
 enum sc_feed sc_model_layer_feed(const struct sc_model *model, int64_t layer);
 /* After every default is filled. Of what fits together warns what has no effect. */
 int sc_config_check(const struct sc_resolver *res);
+int sc_config_check_transformer(const struct sc_resolver *res);
 int sc_config_check_dlrm(const struct sc_resolver *res);
 /* config_dlrm.c: keys without effect on a DLRM. */
 void sc_config_warn_dlrm(struct sc_request *request);

@@ -41,8 +41,7 @@ static void default_int(int64_t *value, int64_t def)
 		*value = def;
 }
 
-/* Host memory that was not given: the usual one of the GPUs in use. */
-static void config_host_memory(struct sc_request *req)
+void sc_config_host_memory(struct sc_request *req)
 {
 	struct sc_cluster *cl = &req->config.cluster;
 
@@ -50,74 +49,6 @@ static void config_host_memory(struct sc_request *req)
 		cl->host_memory_gib = USUAL_HOST_GIB * (double)sc_request_node_gpus(req);
 	if (cl->host_memory_gbps <= 0)
 		cl->host_memory_gbps = req->device.usual_host_gbps * (double)cl->gpus_per_node;
-}
-
-/* training.offload: what leaves the GPUs for their hosts' memory and SSDs. */
-
-static int check_offload(const struct sc_resolver *res)
-{
-	const struct sc_cluster *cl = &res->request->config.cluster;
-	const struct sc_offload *off = &res->request->config.training.offload;
-	const bool has_ssd = cl->ssd_read_gbps > 0 && cl->ssd_write_gbps > 0;
-	const struct {
-		const char *path;
-		int tier;
-	} parts[] = {{"training.offload.optimizer", off->optimizer},
-		     {"training.offload.gradients", off->gradients},
-		     {"training.offload.weights", off->weights},
-		     {"training.offload.activations", off->activations}};
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (parts[i].tier == SC_TIER_NVME && !has_ssd)
-			return sc_resolve_fail(res, SC_ECONFLICT, parts[i].path,
-					       "%s: nvme needs the rates of a node's SSDs; give "
-					       "cluster.ssd_read_gbps and cluster.ssd_write_gbps",
-					       parts[i].path);
-	if (off->optimizer == SC_TIER_NONE && off->optimizer_fraction > 0)
-		return sc_resolve_fail(res, SC_ECONFLICT, "training.offload.optimizer_fraction",
-				       "training.offload.optimizer_fraction: "
-				       "training.offload.optimizer is none; write cpu or nvme");
-	if (off->activations == SC_TIER_NONE && off->activation_layers > 0)
-		return sc_resolve_fail(res, SC_ECONFLICT, "training.offload.activation_layers",
-				       "training.offload.activation_layers: "
-				       "training.offload.activations is none; write cpu or nvme");
-	if (off->gradients > SC_TIER_NONE && off->optimizer_fraction < 1)
-		return sc_resolve_fail(res, SC_ECONFLICT, "training.offload.gradients",
-				       "training.offload.gradients: the GPU's optimizer reads "
-				       "them; offload the whole optimizer, too");
-	return 0;
-}
-
-static int config_resolve_offload(const struct sc_resolver *res)
-{
-	struct sc_request *req = res->request;
-	struct sc_offload *off = &req->config.training.offload;
-
-	if (off->optimizer <= SC_TIER_NONE && off->gradients <= SC_TIER_NONE &&
-	    off->weights <= SC_TIER_NONE && off->activations <= SC_TIER_NONE &&
-	    !(off->optimizer_fraction > 0) && off->activation_layers < 1 && off->tiles <= 1 &&
-	    !off->partition_activations)
-		return 0;
-	if (!sc_model_is_transformer(&req->config.model)) {
-		sc_warn(&req->warnings, "training.offload has no effect on a model of this family");
-		*off = (struct sc_offload){0};
-		return 0;
-	}
-	config_host_memory(req);
-	/* A share or a number of layers without a place means host memory; a place without them means all. */
-	if (off->optimizer_fraction > 0 && off->optimizer == SC_NOT_GIVEN)
-		off->optimizer = SC_TIER_CPU;
-	if (off->optimizer > SC_TIER_NONE && off->optimizer_fraction < 0)
-		off->optimizer_fraction = 1;
-	if (off->activation_layers > 0 && off->activations == SC_NOT_GIVEN)
-		off->activations = SC_TIER_CPU;
-	default_int(&off->prefetch_layers, 1);
-	if (req->config.training.optimizer == SC_OPT_NONE && off->optimizer > SC_TIER_NONE) {
-		sc_warn(&req->warnings, "training.offload.optimizer has no effect: there is none");
-		off->optimizer = SC_TIER_NONE;
-		off->optimizer_fraction = SC_NOT_GIVEN;
-	}
-	return check_offload(res);
 }
 
 #define DEFAULT_ORDER "tp-cp-ep-dp-pp"
@@ -476,7 +407,7 @@ static int resolve_cluster(const struct sc_resolver *res)
 	}
 	default_int(&cl->scale_up_gpus, cl->gpus_per_node);
 	if (req->config.model.family == SC_DLRM)
-		config_host_memory(req);
+		sc_config_host_memory(req);
 	if (gpus > cl->gpus_per_node && gpus % cl->gpus_per_node)
 		sc_warn(&req->warnings,
 			"gpus %" PRId64 " do not fill nodes of %" PRId64
@@ -606,10 +537,10 @@ int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog
 		      struct sc_request *out, struct sc_err *err)
 {
 	static int (*const steps[])(const struct sc_resolver *) = {
-		resolve_profiles,        resolve_model,        resolve_parallel,
-		sc_config_resolve_torus, resolve_cluster,      resolve_training,
-		config_resolve_offload,  sc_config_resolve_c3, sc_config_check,
-		sc_config_take_endpoint, resolve_band,
+		resolve_profiles,          resolve_model,        resolve_parallel,
+		sc_config_resolve_torus,   resolve_cluster,      resolve_training,
+		sc_config_resolve_offload, sc_config_resolve_c3, sc_config_check,
+		sc_config_take_endpoint,   resolve_band,
 	};
 	struct sc_request request;
 	struct sc_resolver res = {
