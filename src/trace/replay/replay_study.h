@@ -134,9 +134,15 @@ void sc_replay_set(const struct replay_at *at, struct sc_trace_graph *graph);
 double sc_replay_rank_waiting_us(const struct replay_study *study, size_t rank, int64_t *n_unknown);
 /* GPUs of a rank of a job and its mates. */
 int64_t sc_replay_mates(const struct sc_trace_run *run);
-/* Refuses changes that would change nothing, and ranks that are not there; warns of changes of a part of what they
+/* Kinds of operations that a selector matches, a bit each. */
+unsigned sc_replay_matches(const struct replay_study *study, const struct sc_selector *selector);
+
+/* replay_check.c: refuses changes that would change nothing, and ranks that are not there; warns of changes of a part of what they
  * match. */
 int sc_replay_check(const struct replay_study *study, struct sc_err *err);
+
+/* replay_path.c: reads the shown iteration; names from node_names and the ranks. */
+void sc_replay_read(const struct replay_at *at, struct sc_reading_input *in);
 
 /* replay_tables.c */
 void sc_replay_tables(const struct replay_study *study);
