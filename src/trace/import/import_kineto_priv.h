@@ -156,9 +156,16 @@ struct kineto_import {
 	SC_VEC(struct kineto_record) records;
 };
 void kineto_emit(struct kineto_import *im, const struct kineto_event *e);
-/* Kernels of collectives, to be joined with their calls (a struct of import_kineto_emit.c). */
+/* Kernels of collectives, to be joined with their calls (import_kineto_join.c). */
 struct sc_comm_join *sc_comm_join_create(void);
 void sc_comm_join_destroy(struct sc_comm_join *join);
+void kineto_join_launch(struct sc_comm_join *join, const struct sc_trace_event *event);
+/* The launch config that the call of a correlation brought, or 0. */
+uint32_t kineto_join_config(const struct sc_comm_join *join, uint32_t correlation);
+void kineto_join_call(struct sc_comm_join *join, const struct sc_trace_event *event,
+		      const struct sc_trace_comm *comm);
+/* Holds back a collective kernel without arguments; false if it cannot. */
+bool kineto_join_kernel(struct sc_comm_join *join, const struct sc_trace_event *event);
 /* Takes what an event whose name has `flags` (enum sc_name_flags) says of a collective. */
 void kineto_comm(struct kineto_import *im, const struct kineto_event *e, uint32_t flags,
 		 struct sc_trace_comm *comm);
