@@ -1,6 +1,6 @@
-/* Puts events of one class straight into the columns of a frame (docs/trace-format.md), a few nanoseconds
- * each: every column is differences from the row before, nothing is sorted, chosen or compressed. The
- * same format as trace_columns.c writes, larger and in less time; `stepcast record` packs it later. */
+/* The trace file as it is written while the host program runs: texts, lanes, configs and calls that events refer to are
+ * numbered and wait for a frame; events go into columns (capture_columns.c); what was prepared goes out in one write.
+ * Whatever cannot be kept is counted, and becomes a gap of the trace. */
 #include "trace/capture/capture_file.h"
 
 #include <errno.h>
@@ -12,134 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trace/capture/capture_columns.h"
 #include "trace/capture/hash_ids.h"
 #include "trace/format/event.h"
 #include "trace/format/trace_frames.h"
-
-enum { SC_N_COLUMNS = 13 };
-struct sc_column {
-	int64_t last;
-	uint64_t varied;  /* 0 as long as all rows are equal */
-	uint32_t n_equal; /* rows like the last one that are not in `at` yet */
-	uint8_t *at;
-	size_t n, n_first; /* bytes; of the first row */
-};
-struct sc_class_columns {
-	struct sc_column columns[SC_N_COLUMNS];
-	uint32_t n;            /* rows, at most SC_FRAME_MAX_ROWS */
-	uint32_t n_rare_equal; /* rows whose rare columns are as before, not in `columns` yet */
-	int64_t first_ns, last_ns;
-	uint8_t *memory;
-};
-enum { COLUMN_BYTES = SC_FRAME_MAX_ROWS * SC_MAX_VARINT };
-/* Ids of the columns in files, in the order of `values`; those that most classes have constant last. */
-static const uint8_t COLUMN_IDS[SC_N_COLUMNS] = {1, 2, 3, 4, 9, 7, 8, 5, 6, 10, 12, 13, 14};
-enum { FIRST_RARE = 7 };
-
-/* A difference of 0 is one byte 0; most are, and they are written together. */
-static inline void put_equal(struct sc_column *column)
-{
-	memset(column->at + column->n, 0, column->n_equal);
-	column->n += column->n_equal;
-	column->n_equal = 0;
-}
-
-static inline void column_put(struct sc_column *column, int64_t value, bool is_first)
-{
-	uint64_t delta = (uint64_t)value - (uint64_t)column->last;
-
-	if (delta == 0 && !is_first) {
-		column->n_equal++;
-		return;
-	}
-	if (column->n_equal)
-		put_equal(column);
-	column->n = (size_t)(sc_put_varint(column->at + column->n, sc_zigzag(delta)) - column->at);
-	if (is_first)
-		column->n_first = column->n;
-	else
-		column->varied |= delta;
-	column->last = value;
-}
-
-static void end_rare(struct sc_class_columns *c)
-{
-	for (int i = FIRST_RARE; i < SC_N_COLUMNS; i++)
-		c->columns[i].n_equal += c->n_rare_equal;
-	c->n_rare_equal = 0;
-}
-
-static void class_columns_add(struct sc_class_columns *c, const struct sc_trace_event *e)
-{
-	const int64_t values[SC_N_COLUMNS] = {
-		e->name,        e->lane,        e->dur_ns, e->start_ns, e->config,
-		e->correlation, e->external_id, e->sub,    e->flags,    e->comm,
-		e->bytes,       e->aux0,        e->aux1};
-	int64_t end = e->start_ns + e->dur_ns;
-	bool is_first = c->n == 0;
-	uint64_t rare = is_first;
-
-#pragma GCC unroll 7
-	for (int i = 0; i < FIRST_RARE; i++)
-		column_put(&c->columns[i], values[i], is_first);
-#pragma GCC unroll 6
-	for (int i = FIRST_RARE; i < SC_N_COLUMNS; i++)
-		rare |= (uint64_t)values[i] ^ (uint64_t)c->columns[i].last;
-	if (rare) {
-		end_rare(c);
-		for (int i = FIRST_RARE; i < SC_N_COLUMNS; i++)
-			column_put(&c->columns[i], values[i], is_first);
-	} else {
-		c->n_rare_equal++;
-	}
-	if (is_first || e->start_ns < c->first_ns)
-		c->first_ns = e->start_ns;
-	if (is_first || end > c->last_ns)
-		c->last_ns = end;
-	c->n++;
-}
-
-static uint8_t *put_column(struct sc_column *column, uint8_t id, uint8_t *at)
-{
-	size_t n = column->n_first;
-
-	if (column->varied) {
-		put_equal(column);
-		n = column->n;
-	}
-	if (!column->varied && column->last == 0)
-		return at; /* absent: 0 */
-	*at++ = id;
-	*at++ = column->varied ? SC_FORM_DELTA : SC_FORM_CONSTANT;
-	at = sc_put_varint(at, n);
-	at = sc_put_varint(at, n);
-	memcpy(at, column->at, n);
-	return at + n;
-}
-
-/* A whole frame, header and padding included; the columns are empty again. Returns its bytes. */
-static size_t class_columns_put(struct sc_class_columns *c, uint8_t cls, uint64_t seq, uint8_t *out,
-				struct sc_frame_header *header)
-{
-	uint8_t *payload = out + SC_FRAME_HEADER_BYTES, *at = payload;
-
-	end_rare(c);
-	for (int i = 0; i < SC_N_COLUMNS; i++)
-		at = put_column(&c->columns[i], COLUMN_IDS[i], at);
-	*header = (struct sc_frame_header){
-		.type = SC_FRAME_EVENTS,
-		.sub = cls,
-		.n_payload = (uint32_t)(at - payload),
-		.count = c->n,
-		.seq = seq,
-		.first = c->first_ns,
-		.last = c->last_ns,
-	};
-	for (int i = 0; i < SC_N_COLUMNS; i++)
-		c->columns[i] = (struct sc_column){.at = c->columns[i].at};
-	c->n = 0;
-	return sc_frame_seal(out, header);
-}
 
 enum {
 	MAX_STRINGS = 4 << 20, /* different ones; then names are 0, and that is counted */
@@ -218,11 +94,8 @@ void sc_capture_file_destroy(struct sc_capture_file *file)
 		return;
 	if (file->fd >= 0)
 		close(file->fd);
-	for (int i = 0; i < SC_N_EVENT_CLASSES; i++) {
-		if (file->classes[i])
-			free(file->classes[i]->memory);
-		free(file->classes[i]);
-	}
+	for (int i = 0; i < SC_N_EVENT_CLASSES; i++)
+		sc_class_columns_destroy(file->classes[i]);
 	sc_hash_ids_release(&file->string_ids);
 	sc_hash_ids_release(&file->lane_ids);
 	sc_hash_ids_release(&file->config_ids);
@@ -233,7 +106,7 @@ void sc_capture_file_destroy(struct sc_capture_file *file)
 
 /* --- frames into `out` --- */
 
-static bool column_reserve(struct sc_capture_file *file, size_t n_more)
+static bool file_reserve(struct sc_capture_file *file, size_t n_more)
 {
 	size_t cap = file->cap_out;
 	uint8_t *bigger;
@@ -253,7 +126,7 @@ static bool column_reserve(struct sc_capture_file *file, size_t n_more)
 /* The frame that the coder has just made. */
 static void keep_frame(struct sc_capture_file *file)
 {
-	if (!column_reserve(file, file->coder->n_out))
+	if (!file_reserve(file, file->coder->n_out))
 		return;
 	memcpy(file->out + file->n_out, file->coder->out, file->coder->n_out);
 	file->n_out += file->coder->n_out;
@@ -327,13 +200,9 @@ static void put_class(struct sc_capture_file *file, int cls)
 	struct sc_class_columns *columns = file->classes[cls];
 	struct sc_frame_header header;
 	uint32_t n = columns->n;
-	size_t most = SC_FRAME_HEADER_BYTES + SC_FRAME_ALIGN +
-		      (size_t)(SC_N_COLUMNS - FIRST_RARE) * columns->n_rare_equal;
 
 	put_tables(file);
-	for (int i = 0; i < SC_N_COLUMNS; i++)
-		most += columns->columns[i].n + columns->columns[i].n_equal + 2 + 2 * SC_MAX_VARINT;
-	if (!column_reserve(file, most)) {
+	if (!file_reserve(file, sc_class_columns_most(columns))) {
 		columns->n = 0;
 		file->n_lost += n;
 		add_gap(file, &(struct sc_trace_gap){(uint8_t)cls, n, columns->first_ns,
@@ -345,8 +214,8 @@ static void put_class(struct sc_capture_file *file, int cls)
 	if (file->n_waiting[cls] == 0 || columns->last_ns > file->last_waiting_ns)
 		file->last_waiting_ns = columns->last_ns;
 	file->n_waiting[cls] += n;
-	n = (uint32_t)class_columns_put(columns, (uint8_t)cls, file->coder->next_seq++,
-					file->out + file->n_out, &header);
+	n = (uint32_t)sc_class_columns_put(columns, (uint8_t)cls, file->coder->next_seq++,
+					   file->out + file->n_out, &header);
 	file->n_out += n;
 }
 
@@ -426,22 +295,15 @@ static void add_event(void *ctx, const struct sc_trace_event *event)
 	struct sc_class_columns **columns = &file->classes[event->cls];
 
 	if (!*columns) {
-		*columns = calloc(1, sizeof(**columns));
-		/* Pages that are never written take no memory. */
-		if (*columns)
-			(*columns)->memory = malloc((size_t)SC_N_COLUMNS * COLUMN_BYTES);
-		if (!*columns || !(*columns)->memory) {
-			free(*columns);
-			*columns = NULL;
+		*columns = sc_class_columns_create();
+		if (!*columns) {
 			file->n_lost++;
 			add_gap(file, &(struct sc_trace_gap){event->cls, 1, event->start_ns,
 							     event->start_ns, "not enough memory"});
 			return;
 		}
-		for (int i = 0; i < SC_N_COLUMNS; i++)
-			(*columns)->columns[i].at = (*columns)->memory + (size_t)i * COLUMN_BYTES;
 	}
-	class_columns_add(*columns, event);
+	sc_class_columns_add(*columns, event);
 	if ((*columns)->n == SC_FRAME_MAX_ROWS)
 		put_class(file, event->cls);
 }

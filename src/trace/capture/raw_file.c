@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -98,11 +99,27 @@ static bool layout_holds(const struct sc_raw_header *header, uint64_t file_bytes
 	       header->total_bytes == plan.total_bytes && plan.total_bytes == file_bytes;
 }
 
+/* Read, not mapped: a file that shrinks meanwhile would end the program that recovers it. */
+static int read_all(int fd, uint8_t *at, size_t n)
+{
+	while (n > 0) {
+		const ssize_t got = read(fd, at, n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : -EINVAL;
+		at += got;
+		n -= (size_t)got;
+	}
+	return 0;
+}
+
 int sc_raw_open(struct sc_raw_file *raw, const char *path)
 {
 	static const char none[sizeof(raw->header->magic)];
 	struct stat info;
-	void *map;
+	struct sc_raw_header *whole;
 	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
 
 	if (fd < 0)
@@ -115,20 +132,28 @@ int sc_raw_open(struct sc_raw_file *raw, const char *path)
 		close(fd);
 		return info.st_size ? -EINVAL : -ENODATA;
 	}
-	map = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	whole = malloc(sizeof(*whole));
+	rc = whole ? read_all(fd, (uint8_t *)whole, sizeof(*whole)) : -ENOMEM;
+	/* Has a process died before the magic was in it? */
+	if (rc == 0 && !layout_holds(whole, (uint64_t)info.st_size))
+		rc = memcmp(whole, none, sizeof(none)) == 0 ? -ENODATA : -EINVAL;
+	if (rc == 0) {
+		const size_t n = (size_t)info.st_size;
+		void *more = realloc(whole, n);
+
+		whole = more ? more : whole;
+		rc = more ? read_all(fd, (uint8_t *)whole + sizeof(*whole), n - sizeof(*whole))
+			  : -ENOMEM;
+	}
 	close(fd);
-	if (map == MAP_FAILED)
-		return -errno;
-	if (!layout_holds(map, (uint64_t)info.st_size)) {
-		/* Has a process died before the magic was in it? */
-		rc = memcmp(map, none, sizeof(none)) == 0 ? -ENODATA : -EINVAL;
-		munmap(map, (size_t)info.st_size);
+	if (rc) {
+		free(whole);
 		return rc;
 	}
 	memcpy(raw->path, path, strlen(path) + 1);
 	raw->n_bytes = (size_t)info.st_size;
 	raw->fd = -1;
-	point_into(raw, map);
+	point_into(raw, whole);
 	raw->header->trace_name[SC_RAW_TRACE_NAME - 1] = '\0';
 	return 0;
 }
@@ -137,7 +162,10 @@ void sc_raw_close(struct sc_raw_file *raw, bool remove_file)
 {
 	if (!raw->header)
 		return;
-	munmap(raw->header, raw->n_bytes);
+	if (raw->fd >= 0)
+		munmap(raw->header, raw->n_bytes);
+	else
+		free(raw->header);
 	raw->header = NULL;
 	if (remove_file)
 		unlink(raw->path);
