@@ -3,6 +3,8 @@
 #ifndef SC_MODELS_FIT_PRIV_H
 #define SC_MODELS_FIT_PRIV_H
 
+#include <string.h>
+
 #include "base/csv_rows.h"
 #include "models/fit/fit_solve.h"
 
@@ -136,5 +138,13 @@ void sc_fit_params_list(struct sc_fit_work *work, const struct sc_fit_row *const
 			struct sc_fit_params *out);
 /* An error where a pattern of --keep names none of work->params. */
 int sc_fit_check_keep(const struct sc_fit_work *work, struct sc_err *err);
+
+/* fit_sweep.c: Collectives. *forced: not of NCCL's own choice, nothing was filled. */
+int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
+		      struct sc_fit_row *out, bool *forced);
+static inline bool sc_fit_same_text(const char *a, const char *b) /* NULL is only like NULL */
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
 
 #endif
