@@ -1,20 +1,12 @@
-/* Time of a collective: a + W + least(L - W, E) + h*sat(k*B/R, e) + F for each algorithm that NCCL may take, the
- * smallest wins; least(x, c) = x*c/sqrt(x^2 + c^2), sat(x, c) = x*c/(x + c). W = bytes over the slowest of links and
- * NICs at achieved rates; a = latency of its steps in the low-latency protocol; L = W in that protocol, by NCCL's
- * caps; E = what the bandwidth protocol adds. Each of h hops between nodes waits for the B bytes that it takes at once, a ring's
- * chunk, a tree's whole message: at the NICs' rate R k times slower while small, e at most. F fills a tree between
- * nodes: its last chunk goes along all hops, one slot of every channel's buffer at a time, over links at a channel's
- * rate, over NICs at R. So small messages cost a + L, large ones a + E + h*e + F + W, and time never falls as
- * bytes grow. Step counts, slots and channels are NCCL's (collective_nccl.c; src/enqueue.cc, src/graph/connect.cc);
- * rates, and latencies above NCCL's, come from the fabric profile. Not known here: congestion by others, adaptive
- * routing, user buffers. */
+/* What a collective costs: its time by a named file, by measured curves or by the formula (collective_times.c), the
+ * choice that NCCL would report, and what it loads while it runs. */
 #include "models/collective.h"
 
 #include <assert.h>
 #include <math.h>
 
 #include "base/units.h"
-#include "models/collective_priv.h"
+#include "models/collective_times_priv.h"
 
 const char *const sc_algo_names[] = {[SC_ALGO_RING] = "ring",
 				     [SC_ALGO_TREE] = "tree",
@@ -27,505 +19,6 @@ const char *const sc_algo_names[] = {[SC_ALGO_RING] = "ring",
 				     [SC_ALGO_HIERARCHICAL] = "hierarchical",
 				     [SC_ALGO_FILE] = "file",
 				     [SC_N_ALGOS] = NULL};
-
-struct times {
-	double latency_us;               /* a */
-	double simple_us;                /* E; that of hops in a node comes to it in the end */
-	double hops, net_hops;           /* in a node; between nodes: h */
-	double net_hop_frac;             /* of a hop's latency between nodes that shows */
-	double net_hop_bytes;            /* B */
-	double chunk_bytes;              /* of a channel, that each hop waits for */
-	double link_us, net_us, work_us; /* work = W, the larger */
-	double link_bytes;               /* through one rank's port */
-	double net_bytes;                /* out of one node */
-	double hbm_bytes;                /* of one rank */
-	double total_us;
-};
-struct problem {
-	const struct sc_fabric *f;
-	const struct sc_span *span;
-	enum sc_collective kind;
-	int asked; /* as fabric->asked, of what is possible */
-	double bytes;
-	double link_gbps;  /* achieved, for the ranks of one node */
-	double link_share; /* of the port that this topology lets them use */
-	bool pcie;
-	int nics;
-	struct sc_nccl_graph graph;
-};
-
-/* What a channel of NCCL's takes at once: a slot of its buffer for the Simple protocol, or NVLS's chunk. */
-#define CHUNK_BYTES (512 * SC_BYTES_PER_KIB)
-#define NVLS_CHUNK_BYTES (128 * SC_BYTES_PER_KIB)
-enum { MOST_FOUND = 16, FEW_CHANNELS = 16, FAST_CHANNEL_GBPS = 45 };
-
-/* HBM traffic per byte through the port: a reduction reads the FIFO and its own data and writes; a
- * forward reads and writes once (reference: interference of collectives, traffic factors). */
-static const double HBM_PER_BYTE_REDUCE = 3, HBM_PER_BYTE_MOVE = 2;
-
-/* On the node with the fewest. */
-static int fewest_ranks(const struct sc_span *span)
-{
-	int fewest = span->n_ranks - span->max_ranks_per_node * (span->n_nodes - 1);
-
-	if (fewest < 1)
-		fewest = 1;
-	return fewest < span->max_ranks_per_node ? fewest : span->max_ranks_per_node;
-}
-
-/* That so many ranks of a node drive. */
-static int nics_of(const struct sc_fabric *f, int ranks)
-{
-	int per_gpu = f->gpus_per_node > 0 ? f->nics_per_node / f->gpus_per_node : 1;
-	int nics = ranks * (per_gpu > 1 ? per_gpu : 1);
-
-	return nics < f->nics_per_node ? nics : f->nics_per_node;
-}
-
-int sc_span_nics(const struct sc_fabric *f, const struct sc_span *span)
-{
-	return nics_of(f, fewest_ranks(span));
-}
-
-static int driven_nics(const struct sc_fabric *f, enum sc_collective kind,
-		       const struct sc_span *span)
-{
-	if (kind == SC_ALL_TO_ALL) /* no ring goes through the node with the fewest */
-		return nics_of(f, span->max_ranks_per_node);
-	return kind == SC_SEND_RECV || sc_collective_has_root(kind) ? nics_of(f, 1)
-								    : sc_span_nics(f, span);
-}
-
-/* Share of a port's links that a ring through `n` GPUs of the domain uses. */
-double sc_link_share(const struct sc_fabric *f, int n)
-{
-	if (n < 2 || f->topology == SC_LINK_SWITCH)
-		return 1;
-	if (f->topology == SC_LINK_WIRED)
-		return sc_wiring_share(&f->wiring, n);
-	return n >= f->link_gpus ? 1 : (n - 1.0) / (f->link_gpus - 1.0);
-}
-
-bool sc_is_over_pcie(const struct sc_fabric *f, int n)
-{
-	return f->link_gbps <= 0 || n > f->link_gpus || !(sc_link_share(f, n) > 0);
-}
-
-/* Of rings over PCIe: as the wiring lets them, at most the GPU's own. */
-static double pcie_gbps(const struct sc_fabric *f, int n)
-{
-	double wired =
-		f->topology == SC_LINK_WIRED && n <= SC_WIRING_MOST ? f->wiring.pcie_gbps[n] : 0;
-
-	return wired > 0 ? fmin(wired, f->pcie_gbps) : f->pcie_gbps;
-}
-
-static void set_links(struct problem *p)
-{
-	const struct sc_fabric *f = p->f;
-	int local =
-		p->kind == SC_SEND_RECV && p->span->n_nodes == 1 ? 2 : p->span->max_ranks_per_node;
-
-	p->link_share = p->kind == SC_SEND_RECV ? sc_link_share(f, 2) : sc_link_share(f, local);
-	p->pcie = sc_is_over_pcie(f, p->span->max_ranks_per_node);
-	if (p->pcie)
-		p->link_share = 1;
-	p->link_gbps = p->pcie ? pcie_gbps(f, local) * f->ramp.pcie_eff
-			       : f->link_gbps * f->link.eff * p->link_share;
-	if (!p->pcie && sc_collective_is_direct(p->kind))
-		p->link_gbps *= f->link.p2p_eff;
-	p->nics = p->span->n_nodes > 1 ? driven_nics(f, p->kind, p->span) : 0;
-	sc_nccl_graph_from(f, p->kind, p->span, &p->graph);
-}
-
-static double net_gbps(const struct problem *p, double eff)
-{
-	return p->nics * p->f->nic_gbps * p->f->net.eff * eff;
-}
-
-/* Rises by `x` while that is small, to `most`. */
-static double saturated(double x, double most)
-{
-	return x > 0 && most > 0 ? x * most / (x + most) : 0;
-}
-
-/* The same, but near the smaller of both where they differ: of two protocols the faster is taken. */
-static double least(double x, double most)
-{
-	return x > 0 && most > 0 ? x * most / hypot(x, most) : 0;
-}
-
-bool sc_span_is_oversubscribed(const struct sc_fabric *f, const struct sc_span *span)
-{
-	const struct sc_net_tier *tiers = f->tiers.at;
-
-	for (size_t i = 0; i < f->tiers.n; i++)
-		if (tiers[i].oversubscription > 1 && (double)span->n_nodes * f->gpus_per_node >
-							     (double)tiers[i].nodes * f->host_gpus)
-			return true;
-	return false;
-}
-
-/* How much longer the network takes over oversubscribed uplinks. Nodes of the span are neighbours, so of rings and trees a
- * switch's uplinks carry what one node sends; of an all-to-all the part of all its nodes that goes elsewhere. */
-static double tier_slowdown(const struct problem *p)
-{
-	const struct sc_net_tier *tiers = p->f->tiers.at;
-	double nodes = p->span->n_nodes, over = 1, slowdown = 1;
-
-	for (size_t i = 0; i < p->f->tiers.n; i++) {
-		double below = (double)tiers[i].nodes * p->f->host_gpus / p->f->gpus_per_node;
-
-		below = fmax(below, 1);
-		over *= tiers[i].oversubscription;
-		if (nodes > below)
-			slowdown = fmax(slowdown, p->kind == SC_ALL_TO_ALL
-							  ? over * (nodes - below) / (nodes - 1)
-							  : over / below);
-	}
-	return slowdown;
-}
-
-/* Channels between nodes at run time: two for each that the search found; on Hopper and later twice as many where
- * these are few, and fast (src/graph/connect.cc: bwIntra > 45.0 && nChannels < 16). */
-static double net_channels(const struct problem *p)
-{
-	double channels = 2.0 * fmin(p->graph.channels, MOST_FOUND);
-
-	return p->f->sm_arch >= 90 && channels < FEW_CHANNELS &&
-			       p->graph.channel_gbps > FAST_CHANNEL_GBPS
-		       ? 2 * channels
-		       : channels;
-}
-
-/* Until a tree's last chunk has gone along all hops: each waits for one of every channel. */
-static double fill_us(const struct problem *p, const struct times *t)
-{
-	const struct sc_fabric *f = p->f;
-	double channels, bytes, us;
-
-	if (!(t->chunk_bytes > 0) || p->nics == 0)
-		return 0;
-	channels = net_channels(p);
-	bytes = saturated(p->bytes, channels * t->chunk_bytes);
-	us = t->net_hops * sc_bytes_us(bytes, net_gbps(p, 1));
-	if (t->hops > 0)
-		us += t->hops * sc_bytes_us(bytes, fmin(channels * f->link.search.channel_gbps,
-							p->link_gbps));
-	return us;
-}
-
-/* What the low-latency protocol takes longer for the bytes than the other. */
-static double slow_us(const struct problem *p, const struct times *t, enum sc_algo algo)
-{
-	double slope =
-		algo == SC_ALGO_NVLS ? p->f->ramp.nvls_slope : sc_nccl_ll_slope(&p->graph, algo);
-
-	return (slope - 1) * t->work_us;
-}
-
-static void finish(const struct problem *p, struct times *t, enum sc_algo algo)
-{
-	const struct sc_fabric *f = p->f;
-	bool slow = p->span->n_nodes > 1 && !f->amd && f->sm_arch < f->net.simple_below;
-	double hop_us = algo < SC_ALGO_DIRECT
-				? sc_nccl_hop_us(f->amd, algo, SC_PROTO_SIMPLE,
-						 p->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK)
-				: 0;
-	double hops_us = t->hops * fmax(0, hop_us - f->link.hop_us);
-	double net_hop_us = t->net_hop_frac * f->net.simple_us;
-
-	t->net_us *= tier_slowdown(p);
-	t->work_us = fmax(t->link_us, t->net_us);
-	t->latency_us += f->link.latency_us;
-	t->simple_us += p->span->n_nodes > 1 ? 0 : f->link.simple_us;
-	if (slow)
-		t->latency_us += hops_us;
-	else
-		t->simple_us += hops_us;
-	if (!slow && t->net_hops > 0)
-		net_hop_us =
-			saturated(f->ramp.net_slope * sc_bytes_us(t->net_hop_bytes, net_gbps(p, 1)),
-				  net_hop_us);
-	t->total_us = t->latency_us + t->work_us + t->net_hops * net_hop_us + fill_us(p, t) +
-		      least(slow_us(p, t, algo), t->simple_us);
-}
-
-/* Bytes out of each port: steps * S/n, and the last chunk is copied where nothing overlaps it. */
-static void ring(const struct problem *p, struct times *t)
-{
-	const struct sc_fabric *f = p->f;
-	int n = p->span->n_ranks, nodes = p->span->n_nodes, steps = sc_ring_steps(p->kind, n);
-	int inter = nodes < 2 ? 0 : (p->kind == SC_ALL_REDUCE ? 2 : 1) * (nodes - 1);
-	int intra = (sc_collective_is_chain(p->kind) ? n - 1 : steps) - inter;
-	double chunk = p->bytes / n;
-
-	*t = (struct times){
-		.latency_us = intra * f->link.hop_us,
-		.simple_us = sc_nccl_simple_base_us(f->amd, SC_ALGO_RING),
-		.hops = intra,
-		.net_hops = inter,
-		.net_hop_frac = f->ramp.ring_net_frac,
-		.net_hop_bytes = chunk,
-		.link_us = sc_bytes_us(chunk, f->link.copy_gbps),
-		.hbm_bytes = steps * chunk *
-			     (p->kind == SC_ALL_REDUCE || p->kind == SC_REDUCE_SCATTER ||
-					      p->kind == SC_REDUCE
-				      ? HBM_PER_BYTE_REDUCE
-				      : HBM_PER_BYTE_MOVE),
-	};
-	if (p->span->max_ranks_per_node > 1) {
-		t->link_bytes = steps * chunk;
-		t->link_us += sc_bytes_us(t->link_bytes, p->link_gbps);
-	}
-	if (nodes > 1) {
-		t->net_bytes = steps * chunk;
-		t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, 1));
-		t->latency_us +=
-			inter * (sc_nccl_hop_us(false, SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) +
-				 f->ramp.ring_net_frac * f->net.latency_us);
-	}
-}
-
-/* Between nodes a double binary tree: each node is a leaf in one half and has two children in the other, except that
- * two and three nodes are too few for that. */
-static void tree_of_nodes(const struct problem *p, struct times *t)
-{
-	const int nodes = p->span->n_nodes;
-
-	if (nodes < 2)
-		return;
-	t->net_hops = 2.0 * sc_floor_log2(nodes);
-	t->net_hop_frac = 1;
-	t->net_hop_bytes = p->bytes;
-	t->latency_us +=
-		t->net_hops * (sc_nccl_hop_us(false, SC_ALGO_TREE, SC_PROTO_LL, SC_HOP_NET) +
-			       p->f->net.latency_us);
-	t->net_bytes = nodes == 2 ? p->bytes : nodes == 3 ? 1.5 * p->bytes : 2 * p->bytes;
-	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, nodes > 2 ? p->f->net.tree_eff : 1));
-}
-
-static void tree(const struct problem *p, struct times *t)
-{
-	const double hops = 2.0 * (p->span->max_ranks_per_node - 1);
-
-	*t = (struct times){
-		.latency_us = hops * p->f->link.hop_us,
-		.simple_us = sc_nccl_simple_base_us(p->f->amd, SC_ALGO_TREE),
-		.hops = hops,
-		.chunk_bytes = CHUNK_BYTES,
-		.hbm_bytes = 2 * p->bytes * HBM_PER_BYTE_REDUCE,
-	};
-	if (p->span->max_ranks_per_node > 1) {
-		t->link_bytes = 2 * p->bytes;
-		t->link_us = sc_bytes_us(t->link_bytes, p->link_gbps);
-	}
-	tree_of_nodes(p, t);
-}
-
-/* Of machines before NCCL had it (2.23) are most sweeps of older GPUs. */
-enum { PAT_FROM_ARCH = 90 };
-
-static bool nvls_possible(const struct problem *p)
-{
-	return p->f->link.nvls_eff > 0 && p->kind == SC_ALL_REDUCE && !p->pcie &&
-	       p->f->topology == SC_LINK_SWITCH && p->span->max_ranks_per_node >= SC_NVLS_MIN_RANKS;
-}
-
-double sc_nvls_gbps(const struct sc_fabric *f, int ranks)
-{
-	return f->link_gbps * f->link.nvls_eff / (1 + 1.0 / ranks);
-}
-
-/* The switch adds: each port carries every byte once, and the sum of its own part. Between nodes a tree, one head per NIC. */
-static void nvls(const struct problem *p, struct times *t)
-{
-	*t = (struct times){
-		.latency_us = p->f->ramp.nvls_latency_us,
-		.simple_us = p->f->ramp.nvls_simple_us,
-		.chunk_bytes = NVLS_CHUNK_BYTES,
-		.link_bytes = p->bytes * (1 + 1.0 / p->span->max_ranks_per_node),
-		.hbm_bytes = p->bytes * HBM_PER_BYTE_MOVE,
-	};
-	t->link_us = sc_bytes_us(p->bytes, sc_nvls_gbps(p->f, p->span->max_ranks_per_node));
-	tree_of_nodes(p, t);
-}
-
-/* Every node sends its data once, and the switches give back the sum; a rank has its share over the links
- * before and after. Latency as NCCL's CollNetDirect, small messages by a tree. */
-static void sharp(const struct problem *p, struct times *t)
-{
-	const struct sc_fabric *f = p->f;
-	double local = p->span->max_ranks_per_node, part = (local - 1) / local;
-
-	tree(p, t);
-	t->chunk_bytes = 0;
-	t->link_bytes = 2 * p->bytes * part;
-	t->link_us = p->span->max_ranks_per_node > 1 ? sc_bytes_us(t->link_bytes, p->link_gbps) : 0;
-	t->net_bytes = p->bytes;
-	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, f->net.sharp_eff));
-	t->hbm_bytes = t->link_bytes * HBM_PER_BYTE_REDUCE;
-}
-
-static bool pat_possible(const struct problem *p)
-{
-	return (p->kind == SC_ALL_GATHER || p->kind == SC_REDUCE_SCATTER) && p->span->n_nodes > 1 &&
-	       p->span->n_nodes == p->span->n_ranks && !p->f->amd && p->f->sm_arch >= PAT_FROM_ARCH;
-}
-
-/* Latency as NCCL has it: a few of the tree's steps show, and what each rank's part costs (tuning.cc). */
-static void pat(const struct problem *p, struct times *t)
-{
-	const struct sc_fabric *f = p->f;
-	int n = p->span->n_ranks;
-	double net_us =
-		sc_nccl_hop_us(false, SC_ALGO_PAT, SC_PROTO_SIMPLE, SC_HOP_NET) + f->net.latency_us;
-
-	*t = (struct times){
-		.latency_us = sc_nccl_simple_base_us(false, SC_ALGO_PAT) +
-			      sc_floor_log2(n) * net_us / SC_PAT_STEPS_SEEN + SC_PAT_RANK_US * n,
-		.net_bytes = p->bytes * (n - 1) / n,
-		.hbm_bytes = p->bytes * (p->kind == SC_REDUCE_SCATTER ? HBM_PER_BYTE_REDUCE
-								      : HBM_PER_BYTE_MOVE),
-	};
-	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, SC_PAT_EFF));
-}
-
-/* Bytes to peers in the node that go through its host: all over PCIe but those of a pair, which shares a root; of a
- * wiring without a switch those to peers that a GPU has no link to. */
-static double host_path_us(const struct problem *p, double to_peer)
-{
-	double n = p->span->max_ranks_per_node - 1;
-
-	if (!p->pcie)
-		n = p->f->topology == SC_LINK_WIRED ? fmax(0, n - p->f->wiring.neighbours) : 0;
-	else if (n < 2)
-		n = 0;
-	if (!(p->f->ramp.host_path_gbps > 0))
-		return 0;
-	return sc_bytes_us(n * to_peer, p->f->ramp.host_path_gbps);
-}
-
-/* Of an all-to-all, out of a node with so many ranks. */
-static double exchange_us(const struct problem *p, double ranks, double to_peer)
-{
-	double bytes = ranks * (p->span->n_ranks - ranks) * to_peer;
-
-	return sc_bytes_us(bytes, nics_of(p->f, (int)ranks) * p->f->nic_gbps * p->f->net.eff *
-					  p->f->net.a2a_eff);
-}
-
-/* To all peers; or of one rank that gives or takes all parts, over its port and NICs. */
-static void exchange(const struct problem *p, struct times *t)
-{
-	const struct sc_fabric *f = p->f;
-	const bool has_root = p->kind != SC_ALL_TO_ALL;
-	double n = p->span->n_ranks, local = p->span->max_ranks_per_node;
-	double to_peer = p->bytes / n;
-
-	*t = (struct times){
-		.latency_us = f->ramp.p2p_latency_us + (local - 1) * f->ramp.local_peer_us +
-			      (n - local) * f->ramp.peer_us,
-		.link_us = has_root ? 0 : sc_bytes_us(to_peer, f->link.copy_gbps),
-		.hbm_bytes = (n - 1) * to_peer * (has_root ? 1 : HBM_PER_BYTE_MOVE),
-	};
-	if (local > 1) {
-		t->link_bytes = (local - 1) * to_peer;
-		t->link_us += sc_bytes_us(t->link_bytes, p->link_gbps);
-		t->link_us = fmax(t->link_us, host_path_us(p, to_peer));
-	}
-	if (p->span->n_nodes > 1) {
-		t->net_bytes = (has_root ? 1 : local) * (n - local) * to_peer;
-		t->net_us = has_root ? sc_bytes_us(t->net_bytes, net_gbps(p, f->net.p2p_eff))
-				     : fmax(exchange_us(p, local, to_peer),
-					    exchange_us(p, fewest_ranks(p->span), to_peer));
-		t->latency_us += f->net.latency_us;
-		t->net_hop_bytes = to_peer;
-	}
-}
-
-static void send_recv(const struct problem *p, struct times *t)
-{
-	const struct sc_fabric *f = p->f;
-
-	*t = (struct times){
-		.latency_us = f->ramp.p2p_latency_us,
-		.hbm_bytes = p->bytes, /* a side reads or writes */
-	};
-	if (p->span->n_nodes > 1) {
-		t->net_bytes = p->bytes;
-		t->net_us = sc_bytes_us(p->bytes, net_gbps(p, f->net.p2p_eff));
-		t->latency_us += sc_nccl_hop_us(false, SC_ALGO_RING, SC_PROTO_LL, SC_HOP_NET) +
-				 f->net.latency_us;
-		t->net_hop_bytes = p->bytes;
-	} else {
-		t->link_bytes = p->bytes;
-		t->link_us = sc_bytes_us(p->bytes, p->link_gbps);
-	}
-}
-
-typedef void (*timer)(const struct problem *p, struct times *t);
-static const timer TIMERS[SC_N_ALGOS] = {[SC_ALGO_RING] = ring,
-					 [SC_ALGO_TREE] = tree,
-					 [SC_ALGO_NVLS] = nvls,
-					 [SC_ALGO_PAT] = pat,
-					 [SC_ALGO_SHARP] = sharp};
-
-enum { AMPERE = 80 }; /* CUDA capability */
-
-/* Between two nodes a tree sends half of what a ring does. NCCL's own model does not know that: where the search gives
- * both the same channels it takes the ring for large messages. Runs on V100 show it (DLPerf: 1.06 GB of gradients take 183 ms
- * over one NIC of 100 Gbit/s, 1.875 times the bytes at its rate; 203 ms on four nodes), sweeps from Ampere on show trees. */
-static bool takes_ring(const struct problem *p)
-{
-	struct sc_collective_choice choice;
-
-	if (p->f->amd || p->f->sm_arch >= AMPERE || p->span->n_nodes < 2)
-		return false;
-	return sc_nccl_choose(&p->graph, p->bytes, SC_N_ALGOS, &choice) &&
-	       choice.algo == SC_ALGO_RING;
-}
-
-/* Switches that add are one way more: NCCL takes of all the one that its tuning holds for the fastest, size by size. */
-static bool is_possible(const struct problem *p, enum sc_algo algo)
-{
-	if (p->asked)
-		return (int)algo + 1 == p->asked;
-	if (algo == SC_ALGO_RING)
-		return true;
-	if (algo == SC_ALGO_SHARP)
-		return p->f->sharp && p->span->n_nodes > 1 && p->kind == SC_ALL_REDUCE;
-	if (algo == SC_ALGO_PAT)
-		return pat_possible(p);
-	if (algo == SC_ALGO_TREE && takes_ring(p))
-		return false;
-	return p->kind == SC_ALL_REDUCE && (algo == SC_ALGO_TREE || nvls_possible(p));
-}
-
-static enum sc_algo fastest(const struct problem *p, struct times *best)
-{
-	enum sc_algo algo = SC_ALGO_DIRECT;
-
-	if (sc_collective_is_direct(p->kind)) {
-		(p->kind == SC_SEND_RECV ? send_recv : exchange)(p, best);
-		best->net_hops = best->net_hop_frac = p->span->n_nodes > 1;
-		finish(p, best, SC_ALGO_RING);
-		return algo;
-	}
-	for (int a = 0; a < SC_N_ALGOS; a++) {
-		struct times t;
-
-		if (!TIMERS[a] || !is_possible(p, (enum sc_algo)a))
-			continue;
-		TIMERS[a](p, &t);
-		finish(p, &t, (enum sc_algo)a);
-		if (algo != SC_ALGO_DIRECT && !(t.total_us < best->total_us))
-			continue;
-		*best = t;
-		algo = (enum sc_algo)a;
-	}
-	return algo;
-}
 
 /* What cannot be is not taken. */
 static int possible_asked(const struct sc_fabric *f, enum sc_collective kind,
@@ -542,20 +35,20 @@ static int possible_asked(const struct sc_fabric *f, enum sc_collective kind,
 double sc_collective_formula_us(const struct sc_fabric *fabric, enum sc_collective kind,
 				double bytes, const struct sc_span *span)
 {
-	struct problem p = {.f = fabric,
-			    .span = span,
-			    .kind = kind,
-			    .bytes = bytes,
-			    .asked = possible_asked(fabric, kind, span)};
-	struct times t;
+	struct sc_collective_problem p = {.f = fabric,
+					  .span = span,
+					  .kind = kind,
+					  .bytes = bytes,
+					  .asked = possible_asked(fabric, kind, span)};
+	struct sc_collective_parts t;
 
-	set_links(&p);
-	fastest(&p, &t);
+	sc_collective_set_links(&p);
+	sc_collective_fastest(&p, &t);
 	return t.total_us;
 }
 
 /* Measured times go before the formula; its parts keep their shares. */
-static void follow_curves(const struct problem *p, struct times *t)
+static void follow_curves(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	double us = sc_collective_curve_us(p->f, p->kind, p->bytes, p->span);
 
@@ -567,7 +60,7 @@ static void follow_curves(const struct problem *p, struct times *t)
 
 /* Bytes for which NCCL gives a channel to one more 32 KiB (ring Simple: 512 threads of 64 B);
  * LL128 5 KiB; ring LL 8 B * n * 512 threads. */
-static double channel_bytes(const struct problem *p, enum sc_proto proto)
+static double channel_bytes(const struct sc_collective_problem *p, enum sc_proto proto)
 {
 	if (proto == SC_PROTO_SIMPLE)
 		return 32 * SC_BYTES_PER_KIB;
@@ -577,7 +70,7 @@ static double channel_bytes(const struct problem *p, enum sc_proto proto)
 
 /* Channels at full size, at most 32: twice what the search found, or what is between nodes at run time; 16 or 24 for
  * NVLS; peers over links take 2 each, over the network one per 14 GB/s. */
-static double most_channels(const struct problem *p, enum sc_algo algo)
+static double most_channels(const struct sc_collective_problem *p, enum sc_algo algo)
 {
 	double per_peer = p->span->n_nodes > 1 ? fmax(2, ceil(p->f->nic_gbps / 14)) : 16;
 
@@ -589,11 +82,12 @@ static double most_channels(const struct problem *p, enum sc_algo algo)
 		return fmin(32, per_peer);
 	if (sc_collective_is_direct(p->kind))
 		return fmin(32, per_peer * (p->span->n_ranks - 1));
-	return p->span->n_nodes > 1 ? net_channels(p) : fmin(32, 2.0 * p->graph.channels);
+	return p->span->n_nodes > 1 ? sc_collective_net_channels(p)
+				    : fmin(32, 2.0 * p->graph.channels);
 }
 
-static void choose(const struct problem *p, const struct times *t, enum sc_algo algo,
-		   struct sc_collective_choice *out)
+static void choose(const struct sc_collective_problem *p, const struct sc_collective_parts *t,
+		   enum sc_algo algo, struct sc_collective_choice *out)
 {
 	double most = most_channels(p, algo);
 
@@ -625,11 +119,11 @@ double sc_collective_nic_load(const struct sc_fabric *fabric, enum sc_collective
 {
 	double node = cost->demand[SC_RES_NIC] * node_ranks(kind, span) * fabric->nics_per_node;
 
-	return node > 0 ? fmin(1, node / driven_nics(fabric, kind, span)) : 0;
+	return node > 0 ? fmin(1, node / sc_collective_driven_nics(fabric, kind, span)) : 0;
 }
 
-static void set_demand(const struct problem *p, const struct times *t, double channels,
-		       struct sc_cost *out)
+static void set_demand(const struct sc_collective_problem *p, const struct sc_collective_parts *t,
+		       double channels, struct sc_cost *out)
 {
 	const struct sc_fabric *f = p->f;
 	double port = p->pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link.eff;
@@ -641,7 +135,8 @@ static void set_demand(const struct problem *p, const struct times *t, double ch
 			share(sc_bytes_us(t->link_bytes, port), t->work_us);
 	if (t->net_bytes > 0 && node_gbps > 0)
 		out->demand[SC_RES_NIC] =
-			share(sc_bytes_us(t->net_bytes, node_gbps) / local * tier_slowdown(p),
+			share(sc_bytes_us(t->net_bytes, node_gbps) / local *
+				      sc_collective_tier_slowdown(p),
 			      t->work_us); /* of the uplinks, where these are slower */
 	if (f->hbm_gbps > 0)
 		out->demand[SC_RES_HBM] = share(sc_bytes_us(t->hbm_bytes, f->hbm_gbps), t->work_us);
@@ -651,18 +146,19 @@ static void set_demand(const struct problem *p, const struct times *t, double ch
 }
 
 /* A named file goes before all. */
-static bool follow_file(const struct problem *p, const struct sc_collective_shape *shape,
-			struct times *t, struct sc_collective_choice *choice)
+static bool follow_file(const struct sc_collective_problem *p,
+			const struct sc_collective_shape *shape, struct sc_collective_parts *t,
+			struct sc_collective_choice *choice)
 {
 	struct sc_file_run run;
 
 	if (!p->f->files || !sc_collective_file_run(p->f, shape, p->span, &run))
 		return false;
-	*t = (struct times){.total_us = run.total_us,
-			    .work_us = run.total_us - run.latency_us,
-			    .link_bytes = run.link_bytes,
-			    .net_bytes = run.net_bytes,
-			    .hbm_bytes = run.hbm_bytes};
+	*t = (struct sc_collective_parts){.total_us = run.total_us,
+					  .work_us = run.total_us - run.latency_us,
+					  .link_bytes = run.link_bytes,
+					  .net_bytes = run.net_bytes,
+					  .hbm_bytes = run.hbm_bytes};
 	*choice = (struct sc_collective_choice){.algo = SC_ALGO_FILE,
 						.proto = run.proto,
 						.channels = run.blocks,
@@ -675,10 +171,11 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 				  const struct sc_collective_shape *shape,
 				  const struct sc_span *span, struct sc_collective_choice *choice)
 {
-	struct problem p = {.f = fabric, .span = span, .kind = shape->kind, .bytes = shape->bytes};
+	struct sc_collective_problem p = {
+		.f = fabric, .span = span, .kind = shape->kind, .bytes = shape->bytes};
 	struct sc_collective_choice c = {.algo = SC_ALGO_RING};
 	struct sc_cost out = {.owner_frac[SC_OWN_COMM] = 1};
-	struct times t;
+	struct sc_collective_parts t;
 
 	if (choice)
 		*choice = c;
@@ -690,9 +187,9 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 	p.asked = possible_asked(fabric, shape->kind, span);
 	if (p.asked > SC_ALGO_SHARP + 1)
 		return sc_asked_cost(fabric, shape, span, (enum sc_algo)(p.asked - 1), choice);
-	set_links(&p);
+	sc_collective_set_links(&p);
 	if (!follow_file(&p, shape, &t, &c)) {
-		enum sc_algo algo = fastest(&p, &t);
+		enum sc_algo algo = sc_collective_fastest(&p, &t);
 
 		if (fabric->curves.n > 0 && !p.asked)
 			follow_curves(&p, &t);

@@ -1,7 +1,7 @@
 /* NCCL's own cost model: latency + bytes / bandwidth for each algorithm and protocol, by which it
  * chooses. The tables are NCCL's published constants, not coefficients of ours: NVIDIA/nccl 2.30.7
  * (5067397c) src/graph/tuning.cc and src/graph/search.cc. It chooses well, but its times are too
- * short for large messages: collective.c has the times. */
+ * short for large messages: collective_times.c has the times. */
 #include <math.h>
 
 #include "base/units.h"

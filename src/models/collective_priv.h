@@ -1,5 +1,5 @@
 /* Inside of the collective model: NCCL's own tuning formula (collective_nccl.c), which names the
- * algorithm and protocol that NCCL would take, and the times we return (collective.c). */
+ * algorithm and protocol that NCCL would take, and the times we return (collective_times.c). */
 #ifndef SC_MODELS_COLLECTIVE_PRIV_H
 #define SC_MODELS_COLLECTIVE_PRIV_H
 
