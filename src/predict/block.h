@@ -78,6 +78,8 @@ struct sc_block_env {
 	 * transfers between stages, and for the groups of each axis (0 where they stay in the node). */
 	double node_peers, axis_node_peers[SC_N_COMM_AXES];
 	double slowdown;
+	double progress_us; /* cluster.progress_us */
+	bool stages_apart;  /* on several nodes */
 	int cuda_graphs; /* 0; 1: blocks are replayed as one launch; or flags of scopes that are */
 	struct sc_cost beside; /* a data-parallel collective that runs beside the block */
 	double kernel_sms;     /* that c3.policy leaves to kernels; 0 = all */

@@ -101,6 +101,11 @@ static void nic_latency(struct sc_request *req, double f)
 	req->config.cluster.nic_latency_us = net->latency_us / f;
 }
 
+static void progress(struct sc_request *req, double f)
+{
+	req->config.cluster.progress_us = 100 / f;
+}
+
 static void link_rate(struct sc_request *req, double f)
 {
 	double own = (double)req->device.nvlink_links * req->device.nvlink_link_gbps;
@@ -134,6 +139,7 @@ static const struct {
 	{"nics_per_node", nics},
 	{"nic_gbit_s", nic_rate},
 	{"nic_latency", nic_latency},
+	{"progress", progress},
 	{"link_gbps", link_rate},
 	{"host", host},
 	{"host_memory", host_memory},

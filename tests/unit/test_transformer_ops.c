@@ -754,6 +754,56 @@ TEST(collectives_wait_for_the_hosts_of_all)
 	ck_assert_double_eq_tol(own_us[3], 700, 0.1);
 }
 
+/* Threads of the network without cores of their own: two turns a hop between nodes; of every rank where stages send over
+ * it and a kernel waits for the collective. */
+TEST(collectives_wait_for_threads_of_the_network)
+{
+	static const struct {
+		struct sc_span span;
+		enum sc_collective kind;
+		bool apart;
+		int n_hidden;
+		double gpu_turns, host_turns;
+	} CASES[] = {{{8, 1, 8}, SC_ALL_GATHER, false, 0, 0, 0},
+		     {{8, 1, 8}, SC_ALL_GATHER, true, 0, 0, 8},
+		     {{8, 1, 8}, SC_ALL_GATHER, true, 1, 0, 0},
+		     {{16, 2, 8}, SC_REDUCE_SCATTER, false, 0, 2, 0},
+		     {{16, 2, 8}, SC_ALL_REDUCE, false, 0, 4, 0},
+		     {{32, 4, 8}, SC_ALL_GATHER, true, 0, 6, 32}};
+	struct sc_request *req = make_request(GPT, "");
+	struct sc_block_env env = {.device = &req->device,
+				   .request = req,
+				   .software = &req->software,
+				   .fabric = &fabric,
+				   .link_speed = 1,
+				   .nic_speed = 1,
+				   .host_speed = 1};
+	struct sc_err err = {0};
+
+	ck_assert_int_eq(sc_fabric_from_request(req, &fabric, &err), 0);
+	for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+		const struct sc_block_comm comm = {SC_NAME_RING_SEND_RECV,
+						   SC_COMM_TP,
+						   {CASES[i].kind, 1e6, SC_BF16},
+						   CASES[i].n_hidden,
+						   0,
+						   0,
+						   0};
+		double gpu_us[2], host_us[2];
+
+		env.span[SC_COMM_TP] = CASES[i].span;
+		env.stages_apart = CASES[i].apart;
+		for (int with = 0; with < 2; with++) {
+			env.progress_us = 100 * with;
+			sc_block_add_comm(&block, &env, &comm);
+			gpu_us[with] = sc_cost_alone_us(&block.steps.at[block.steps.n - 1].cost);
+			host_us[with] = block.steps.at[block.steps.n - 1].host_us;
+		}
+		ck_assert_double_eq_tol(gpu_us[1] - gpu_us[0], 100 * CASES[i].gpu_turns, 0.1);
+		ck_assert_double_eq_tol(host_us[1] - host_us[0], 100 * CASES[i].host_turns, 0.1);
+	}
+}
+
 /* Under autocast a gradient becomes fp32; elsewhere it is only added to those of micro-batches before. */
 TEST(gradients_of_the_output_layer_are_accumulated_too)
 {

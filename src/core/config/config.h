@@ -150,6 +150,7 @@ struct sc_cluster {
 	int64_t gpus_per_node, nics_per_node, scale_up_gpus;
 	double nic_gbit_s;     /* one NIC */
 	double nic_latency_us; /* one hop, port to port; -1 = default of the fabric */
+	double progress_us; /* until a thread that moves data between nodes has its turn; -1 = at once */
 	double link_gbps; /* NVLink/xGMI per GPU, one direction, all links; -1 = the device's */
 	const char
 		*fabric; /* "infiniband", "ethernet", "efa", "omni-path", "slingshot"; or a file */

@@ -194,6 +194,10 @@ static const struct sc_field CLUSTER_FIELDS[] = {
 	    "1,024 GPUs take 64; default gpus_per_node",
 	    FROM("default: gpus_per_node")),
 	DOUBLE(sc_cluster, nic_latency_us, 0, 1e5, "port to port, us; default: the fabric's"),
+	DOUBLE(sc_cluster, progress_us, 0, 1e6,
+	       "until a thread that moves data between nodes gets its turn on cores that launch kernels, too, us: "
+	       "tensor-parallel collectives wait for two turns a hop between nodes, and where stages send over "
+	       "the network for one of each rank; default: such threads have cores of their own"),
 	DOUBLE(sc_cluster, link_gbps, 0, 1e6,
 	       "per GPU, one direction, 1e9 bytes/s; default: the GPU's"),
 	ENUM_OR(sc_cluster, links, LINKS_NAMES, SC_LINKS_USUAL,

@@ -26,6 +26,7 @@ struct sc_block_env sc_block_env_of(const struct sc_request *request,
 				     .software = &request->software,
 				     .fabric = fabric,
 				     .slowdown = 1,
+				     .progress_us = fmax(0, request->config.cluster.progress_us),
 				     .cuda_graphs = request->config.training.cuda_graphs,
 				     .attention_eff = 1,
 				     .gemm_speed = opts->gemm_speed / level,
@@ -382,6 +383,19 @@ void sc_block_add_sum(struct sc_block *block, const struct sc_block_env *env,
 	push_step(block, env, step);
 }
 
+/* Threads that move data between nodes, without cores of their own, wait for their turn between launches. Each hop of a
+ * collective takes one at either end (NCCL's proxies, src/proxy.cc). While stages send to each other over the network each
+ * process has such a thread awake: launches that a kernel waits for take as many turns as ranks must have launched. */
+static void await_progress(const struct sc_block_env *env, enum sc_collective kind,
+			   const struct sc_span *span, struct sc_step *step)
+{
+	const double hops = (kind == SC_ALL_REDUCE ? 2 : 1) * (span->n_nodes - 1.0);
+
+	step->cost.latency_us += sc_quantize_us(2 * hops * env->progress_us);
+	if (env->stages_apart && step->hidden == 0 && step->host_us > 0)
+		step->host_us += sc_quantize_us(span->n_ranks * env->progress_us / env->host_speed);
+}
+
 void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		       const struct sc_block_comm *comm)
 {
@@ -436,6 +450,8 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 					(axis == SC_COMM_TP ? fmin(span.n_ranks, 8) - 1 : 1) *
 						env->software->comm_host_us) /
 				       env->host_speed);
+	if (axis == SC_COMM_TP)
+		await_progress(env, shape->kind, &span, &step);
 	push_step(block, env, step);
 	list_step(block, &(struct sc_op){.kind = SC_OP_COLLECTIVE, .u.collective = *shape}, &span);
 }

@@ -107,7 +107,7 @@ static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 		if (fabs(a->beside.demand[r] - b->beside.demand[r]) >= 1e-9)
 			return false;
 	return fabs(a->node_peers - b->node_peers) < 1e-9 && a->device == b->device &&
-	       fabs(a->slowdown - b->slowdown) < 1e-12;
+	       a->stages_apart == b->stages_apart && fabs(a->slowdown - b->slowdown) < 1e-12;
 }
 
 /* Blocks that no rank runs are not made. */
@@ -163,6 +163,7 @@ static int find_variant(struct sc_transformer *tf, uint32_t class_id,
 	env.host_waits = tf->request->software.host_waits;
 	env.launch_blocking = tf->request->config.training.launch_blocking;
 	env.node_peers = rc->stage_ranks_per_node;
+	env.stages_apart = rc->next_remote || rc->prev_remote;
 	env.slowdown = rc->slowdown;
 	env.attention_eff = device->cuda_capability >= HOPPER
 				    ? tf->request->software.attention_eff_hopper
