@@ -724,6 +724,44 @@ TEST(a_ring_leaves_a_node_once)
 	ck_assert(us[2] > 1.5 * us[1]);
 }
 
+/* Kernels that send a token once to a node feed a NIC of 400 Gbit/s and no more; NCCL's exchange all of a faster one. */
+TEST(dispatch_kernels_feed_no_faster_nics)
+{
+	double us[2][2];
+
+	for (int fast = 0; fast < 2; fast++)
+		for (int once = 0; once < 2; once++) {
+			const struct sc_request *req = make_request(
+				LLAMA,
+				fast ? "cluster.gpus_per_node=1 parallel.dp=2 cluster.nics_per_node=1 "
+				       "cluster.nic_gbit_s=800"
+				     : "cluster.gpus_per_node=1 parallel.dp=2 cluster.nics_per_node=1");
+			const struct sc_block_comm comm = {SC_NAME_EXCHANGE,
+							   SC_COMM_EP,
+							   {SC_ALL_TO_ALL, 1e9, SC_BF16},
+							   0,
+							   once ? 5e8 : 0,
+							   0,
+							   0};
+			struct sc_block_env env = {.device = &req->device,
+						   .request = req,
+						   .software = &req->software,
+						   .fabric = &fabric,
+						   .span = {[SC_COMM_EP] = {2, 2, 1}},
+						   .axis_node_peers = {[SC_COMM_EP] = 1},
+						   .link_speed = 1,
+						   .nic_speed = 1,
+						   .host_speed = 1};
+			struct sc_err err = {0};
+
+			ck_assert_int_eq(sc_fabric_from_request(req, &fabric, &err), 0);
+			sc_block_add_comm(&block, &env, &comm);
+			us[fast][once] = block.steps.at[block.steps.n - 1].cost.work_us;
+		}
+	assert_near(us[1][1], us[0][1]);
+	assert_near(us[1][0], us[0][0] / 2);
+}
+
 /* A collective of four ranks waits for three others, on one node or on four; of more than eight for seven. */
 TEST(collectives_wait_for_the_hosts_of_all)
 {

@@ -14,6 +14,8 @@
 #define GRAPH_LAUNCHES 2.0
 /* With which kernels that send a token once reach their rate (deepseek-ai/DeepEP, buffer.py: num_sms). */
 #define DISPATCH_SMS 20.0
+/* The NIC that they do so on: of a faster one they take no more. */
+#define DISPATCH_NIC_GBPS 50.0
 
 struct sc_block_env sc_block_env_of(const struct sc_request *request,
 				    const struct sc_fabric *fabric,
@@ -291,6 +293,7 @@ static struct sc_cost once_a_node_cost(const struct sc_block_env *env,
 	if (span->n_nodes < 2)
 		return links;
 	direct.net.a2a_eff = 1;
+	direct.nic_gbps = fmin(direct.nic_gbps, DISPATCH_NIC_GBPS);
 	own.fabric = &direct;
 	to_nodes.bytes = comm->node_bytes;
 	net = phase_cost(&own, &to_nodes, &nodes, peers);
