@@ -68,8 +68,9 @@ static void sparse_time(const struct sc_device *device, const struct sc_op *op,
 	const bool is_old = device->cuda_capability > 0 && sc_kernel_capability(device) < HOPPER;
 	const double core = is_old ? c->core_old : c->core;
 	const double pairs = sc_sparse_pairs(s), flop = 2 * pairs * s->heads * s->dims;
-	/* backward: again, and their gradients */
-	const double entries = pairs * s->entry_bytes * (s->backward ? 2 : 1);
+	/* backward: again, and their gradients in fp32, which atomics read and write (tilelang, sparse_mla_bwd.py) */
+	const double grads = 2 * sc_dtype_bytes(SC_FP32) / sc_dtype_bytes(op->dtype);
+	const double entries = pairs * s->entry_bytes * (s->backward ? 1 + grads : 1);
 	const double scores = scored_pairs(s) * SCORE_BYTES * (s->backward ? 2 : 1);
 
 	*out = (struct sc_op_time){.fixed_us = START_US * (s->index_heads > 0 ? 3 : 1),

@@ -26,6 +26,9 @@
 	X(KV_UP, "gemm kv up")                                           \
 	X(KV_UP_DGRAD, "gemm kv up data gradient")                       \
 	X(KV_UP_WGRAD, "gemm kv up weight gradient")                     \
+	X(INDEX, "gemm index of keys")                                   \
+	X(INDEX_DGRAD, "gemm index of keys data gradient")               \
+	X(INDEX_WGRAD, "gemm index of keys weight gradient")             \
 	X(ROPE, "rotary positions")                                      \
 	X(ROPE_GRAD, "rotary positions gradient")                        \
 	X(QKV_LAYOUT, "qkv layout copies")                               \
@@ -36,6 +39,8 @@
 	X(CONTEXT_LAYOUT, "context layout copy")                         \
 	X(FLASH, "flash attention")                                      \
 	X(FLASH_GRAD, "flash attention gradient")                        \
+	X(SPARSE, "sparse attention")                                    \
+	X(SPARSE_GRAD, "sparse attention gradient")                      \
 	X(CONTEXT_DGRAD, "gemm attention context gradients")             \
 	X(ATTENTION_DROPOUT_GRAD, "attention dropout gradient")          \
 	X(SOFTMAX_GRAD, "attention softmax gradient")                    \

@@ -137,6 +137,44 @@ LOOP_TEST(a_pattern_of_attention_changes_nothing, N_RANDOM / N_AT_ONCE)
 	ck_assert_int_gt(n_same, 0);
 }
 
+static double least(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+/* A token's multiply-adds: mixture, head, and attention behind its projections. */
+static double macs_of_v32(double s)
+{
+	const double h = 7168, mixture = 3 * h * 2048 * (8 + 1) + h * 256;
+	const double projections =
+		h * 1536 + 1536 * 128 * 192 + h * 576 + 512 * 128 * 256 + 128 * 128 * h;
+	const double index = 1536 * 64 * 128 + h * (128 + 64) + 64 * 128 * s;
+
+	return 61 * (projections + index + 128 * (576 + 512) * least(s, 2048)) + 58 * mixture +
+	       3 * 3 * h * 18432 + h * 129280;
+}
+
+static double macs_of_glm5(double s)
+{
+	const double h = 6144, mixture = 3 * h * 2048 * (8 + 1) + h * 256;
+	const double projections =
+		h * 2048 + 2048 * 64 * 256 + h * 576 + 512 * 64 * (192 + 256) + 64 * 256 * h;
+	const double index = 2048 * 32 * 128 + h * (128 + 32) + 32 * 128 * s;
+
+	return 78 * (projections + index + 64 * (576 + 512) * least(s, 2048)) + 75 * mixture +
+	       3 * 3 * h * 12288 + h * 154880;
+}
+
+static double macs_of_m3(double s)
+{
+	const double h = 6144, mixture = 3 * h * 3072 * (4 + 1) + h * 128;
+	const double projections = h * (64 + 2 * 4) * 128 + 64 * 128 * h;
+	const double index = h * (4 + 1) * 128 + 4 * 128 * s, head = 64 * 2 * 128;
+
+	return 57 * (projections + index + head * least(s, 2048)) + 3 * (projections + head * s) +
+	       57 * mixture + 3 * 3 * h * 12288 + h * 200064;
+}
+
 /* As Megatron Core counts a hybrid (training.py, num_floating_point_operations): products of all layers thrice, of a state
  * four times its size, attention over all keys. */
 TEST(flop_of_a_hybrid_is_as_frameworks_count_it)
@@ -256,4 +294,97 @@ TEST(gathered_layers_fit_the_largest)
 	ck_assert_int_eq(sc_predict(predictor, req, &opts, out, &err), 0);
 	ck_assert_double_ge(out->memory.buffers_gib * SC_BYTES_PER_GIB,
 			    most * sc_dtype_bytes(SC_BF16));
+}
+
+/* Shapes whose layers read chosen keys: what is published of their parameters, 1e9 (expected.csv of the data beside), and
+ * multiply-adds by hand: latents that all heads read, or grouped keys; the indexer's scores of all keys. */
+static const struct {
+	const char *name;
+	double params, active;
+	double (*macs)(double s);
+} SPARSE[] = {
+	{"deepseek-v3.2", 671.877944064, 38.403822336, macs_of_v32},
+	{"glm-5", 743.911218432, 41.784728832, macs_of_glm5},
+	{"minimax-m3", 426.174572928, 25.962473856, macs_of_m3},
+};
+
+LOOP_TEST(sparse_shapes_have_published_counts, N_OF(SPARSE))
+{
+	for (int seq = 1024; seq <= 65536; seq *= 8) {
+		struct sc_model_params params;
+		struct sc_request req;
+		struct sc_config cfg;
+		char text[256];
+
+		snprintf(text, sizeof(text),
+			 "model=models/%s.yaml cluster.gpu=h100-sxm-80gb gpus=64 model.seq=%d "
+			 "training.software=megatron-core training.global_batch=64",
+			 SPARSE[_i].name, seq);
+		sc_config_init(&cfg);
+		set_all(&cfg, text);
+		req = *resolve_config(&cfg);
+		sc_transformer_model_params(&req, &params);
+		ck_assert_double_eq_tol(params.total / (1e9 * SPARSE[_i].params), 1, 5e-4);
+		ck_assert_double_eq_tol(params.active / (1e9 * SPARSE[_i].active), 1, 2e-3);
+		ck_assert_double_eq_tol(sc_transformer_model_flop(&req, NULL) /
+						(6 * seq * SPARSE[_i].macs(seq)),
+					1, 5e-3);
+	}
+}
+
+/* A layer that takes the keys of the one before is one without an indexer: less to hold and to do. */
+TEST(shared_keys_cost_no_indexer)
+{
+	static const char *const PATTERNS[] = {"8*dsa", "4*(dsa,dsa_shared)", "dsa,7*dsa_shared"};
+	const double index = 1536 * 64 * 128 + 7168 * (128 + 64) + 2 * 128;
+	double last_ms = 1e30, last_params = 0;
+
+	for (int i = 0; i < 3; i++) {
+		struct sc_model_params params;
+		struct sc_request *req;
+		struct sc_config cfg;
+		char text[400];
+		double ms;
+
+		sc_config_init(&cfg);
+		snprintf(text, sizeof(text),
+			 "model=models/deepseek-v3.2.yaml cluster.gpu=h100-sxm-80gb gpus=64 "
+			 "model.layers=8 model.layers_pattern=%s training.software=megatron-core "
+			 "training.global_batch=64 parallel.ep=64 training.precision=bf16",
+			 PATTERNS[i]);
+		set_all(&cfg, text);
+		req = resolve_config(&cfg);
+		sc_transformer_model_params(req, &params);
+		ms = predict_request(req, NULL)->iteration_ms;
+		ck_assert_double_lt(ms, last_ms);
+		if (i > 0)
+			ck_assert_double_eq_tol(last_params - params.total,
+						(i == 1 ? 4 : 3) * index, 1e-3 * index);
+		last_ms = ms;
+		last_params = params.total;
+	}
+}
+
+/* Attention to all keys is outgrown by attention to as many as before; what scores them is narrow. */
+TEST(chosen_keys_grow_with_the_sequence_once)
+{
+	double ms[2][2];
+
+	for (int sparse = 0; sparse < 2; sparse++)
+		for (int k = 0; k < 2; k++) {
+			struct sc_config cfg;
+			char text[400];
+
+			snprintf(
+				text, sizeof(text),
+				"model=models/deepseek-v3.2.yaml cluster.gpu=h100-sxm-80gb gpus=64 "
+				"model.layers=4 model.layers_pattern=4*%s model.seq=%d "
+				"training.software=megatron-core training.global_batch=64 "
+				"training.precision=bf16 parallel.ep=64",
+				sparse ? "dsa" : "attn", k ? 65536 : 16384);
+			sc_config_init(&cfg);
+			set_all(&cfg, text);
+			ms[sparse][k] = predict_request(resolve_config(&cfg), NULL)->iteration_ms;
+		}
+	ck_assert_double_lt(ms[1][1] / ms[1][0], ms[0][1] / ms[0][0]);
 }

@@ -228,6 +228,7 @@ static const struct sc_known_model *model_find(const struct sc_known_model *know
 		if (!(known->model.experts != SC_NOT_GIVEN &&
 		      sc_family_traits(known->model.family)->experts &&
 		      (wanted->family == SC_MOE || known->model.kv_lora_rank != SC_NOT_GIVEN) &&
+		      sc_model_is_sparse(&known->model) == sc_model_is_sparse(wanted) &&
 		      known->model.hidden == wanted->hidden &&
 		      known->model.heads == wanted->heads &&
 		      is_or_not_given(wanted->kv_heads, kv_heads) &&

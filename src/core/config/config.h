@@ -174,14 +174,25 @@ enum sc_mixer {
 	SC_MIX_NONE,
 	SC_MIX_ATTENTION,
 	SC_MIX_FULL,
-	SC_MIX_GDN,    /* gated delta net (Yang et al., arXiv:2412.06464) */
-	SC_MIX_MAMBA2, /* Dao and Gu, arXiv:2405.21060; keys are its B, key_heads its groups */
+	SC_MIX_DSA,        /* an indexer chooses the keys (DeepSeek-V3.2, arXiv:2512.02556) */
+	SC_MIX_DSA_SHARED, /* the same keys as the layer before */
+	SC_MIX_GDN,        /* gated delta net (Yang et al., arXiv:2412.06464) */
+	SC_MIX_MAMBA2,     /* Dao and Gu, arXiv:2405.21060; keys are its B, key_heads its groups */
 	SC_N_MIXERS,
 	SC_MIX_FIRST_LINEAR = SC_MIX_GDN
 };
 /* Heads with a state of key_dim x value_dim each; a key's head is shared by as many of values. */
 struct sc_linear_mixer {
 	int64_t key_heads, value_heads, key_dim, value_dim, conv;
+};
+static inline bool sc_mixer_is_sparse(enum sc_mixer mixer)
+{
+	return mixer == SC_MIX_DSA || mixer == SC_MIX_DSA_SHARED;
+}
+/* Sparse attention: the indexer's heads score all keys by one of theirs, and attention reads the top_k best. */
+struct sc_sparse_mixer {
+	int64_t index_heads, index_dim, top_k;
+	int64_t block; /* neighbouring keys that are chosen together; 1: each alone */
 };
 enum sc_feed { SC_FEED_NONE, SC_FEED_MLP, SC_FEED_EXPERTS };
 struct sc_layer_kind {
@@ -214,6 +225,7 @@ struct sc_model {
 	int qk_norm;        /* queries and keys are normed head by head; default no */
 	int attention_gate; /* attention's output is multiplied by a gate, as wide */
 	const char *layers_pattern; /* kinds of layers by position; NULL: as the keys above say */
+	struct sc_sparse_mixer dsa;
 	union {
 		struct sc_linear_mixer linear[SC_N_MIXERS - SC_MIX_FIRST_LINEAR];
 		struct {
@@ -491,19 +503,25 @@ static inline bool sc_model_has_windows(const struct sc_model *model)
  * without; a mixture's without experts. A pass runs kinds from the last on: layers without experts come first in most
  * mixtures. */
 enum { SC_LAYER_FULL = 1, SC_LAYER_DENSE = 2 };
+static inline bool sc_model_is_sparse(const struct sc_model *model)
+{
+	return model->dsa.top_k > 0;
+}
 static inline struct sc_layer_kind sc_model_kind(const struct sc_model *model, int kind)
 {
 	if (model->layers_pattern)
 		return model->kinds[kind];
 	return (struct sc_layer_kind){
-		kind & SC_LAYER_FULL ? SC_MIX_FULL : SC_MIX_ATTENTION,
+		sc_model_is_sparse(model) ? SC_MIX_DSA
+		: kind & SC_LAYER_FULL    ? SC_MIX_FULL
+					  : SC_MIX_ATTENTION,
 		sc_model_is_moe(model) && !(kind & SC_LAYER_DENSE) ? SC_FEED_EXPERTS : SC_FEED_MLP};
 }
 static inline bool sc_model_has_attention(const struct sc_model *model, int kind)
 {
 	const enum sc_mixer mixer = sc_model_kind(model, kind).mixer;
 
-	return mixer == SC_MIX_ATTENTION || mixer == SC_MIX_FULL;
+	return mixer != SC_MIX_NONE && mixer < SC_MIX_FIRST_LINEAR;
 }
 struct sc_layer_counts {
 	double of[SC_N_LAYER_KINDS];

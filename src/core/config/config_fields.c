@@ -308,6 +308,14 @@ static const struct sc_field LINEAR_FIELDS[] = {
 		    .absent = 4),
 	{0},
 };
+static const struct sc_field SPARSE_FIELDS[] = {
+	INT(sc_sparse_mixer, index_heads, 1, MAX_STATE, "heads of the indexer"),
+	INT(sc_sparse_mixer, index_dim, 1, MAX_STATE,
+	    "width of its heads, and of its one key; default 128"),
+	INT(sc_sparse_mixer, top_k, 1, MAX_SEQ, "keys that attention reads of a token"),
+	INT(sc_sparse_mixer, block, 1, MAX_SEQ, "keys chosen together; default 1"),
+	{0},
+};
 static const struct sc_field MODEL_FIELDS[] = {
 	ENUM_OR(sc_model, family, sc_family_names, SC_FAMILY_NONE, "kind of model"),
 	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers", NEEDS(SC_NEEDS_TRANSFORMER)),
@@ -352,12 +360,14 @@ static const struct sc_field MODEL_FIELDS[] = {
 	INT(sc_model, full_attention_every, 1, MAX_LAYERS,
 	    "one layer in so many has no sliding window; default none"),
 	STR(sc_model, layers_pattern,
-	    "kinds of layers in order, as in (3*gdn,1*attn)*12: attn, full_attn (no window), gdn, "
-	    "mamba2, and layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
+	    "kinds of layers in order, as in (3*gdn,1*attn)*12: attn, full_attn (no window), dsa, "
+	    "dsa_shared (keys of the layer before), gdn, mamba2, and layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
 	    "MEM*E",
 	    NEEDS(SC_NEEDS_TRANSFORMER), .may_be_list = true),
 	ENUM_OR(sc_model, attention_gate, BOOL_NAMES, 0,
 		"attention's output is multiplied by a gate as wide (Qwen3-Next); default false"),
+	SC_FIELD_MAP(sc_model, dsa, SPARSE_FIELDS,
+		     "sparse attention: an indexer chooses the keys (DeepSeek-V3.2)"),
 	SC_FIELD_MAP(sc_model, gdn, LINEAR_FIELDS, "gated delta net layers (Qwen3-Next)"),
 	SC_FIELD_MAP(sc_model, mamba2, LINEAR_FIELDS, "Mamba-2 layers (Nemotron-H)"),
 	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample",

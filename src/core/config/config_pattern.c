@@ -14,6 +14,8 @@ enum { ALONE = 4, MIXER = (1 << ALONE) - 1, MAX_DEPTH = 8, MAX_NAME = 32 };
 static const struct sc_name WORDS[] = {
 	{"attn", SC_MIX_ATTENTION},
 	{"full_attn", SC_MIX_FULL},
+	{"dsa", SC_MIX_DSA},
+	{"dsa_shared", SC_MIX_DSA_SHARED},
 	{"gdn", SC_MIX_GDN},
 	{"mamba2", SC_MIX_MAMBA2},
 	{"moe", SC_FEED_EXPERTS << ALONE},
@@ -289,6 +291,50 @@ static int check_linear(const struct sc_resolver *res, int mixer, bool used)
 	return 0;
 }
 
+/* A request's own default, or what is missing. Without a pattern all layers are sparse. */
+static int check_sparse(const struct sc_resolver *res, bool used)
+{
+	const struct sc_config *cfg = &res->request->config;
+	struct sc_sparse_mixer *of = &res->request->config.model.dsa;
+
+	if (!used && cfg->model.layers_pattern && of->top_k != SC_NOT_GIVEN)
+		sc_warn(&res->request->warnings,
+			"model.dsa has no effect: model.layers_pattern has no such layer");
+	if (!used && (cfg->model.layers_pattern ||
+		      (of->top_k == SC_NOT_GIVEN && of->index_heads == SC_NOT_GIVEN)))
+		return 0;
+	if (of->index_dim == SC_NOT_GIVEN)
+		of->index_dim = 128;
+	if (of->block == SC_NOT_GIVEN)
+		of->block = 1;
+	if (of->index_heads == SC_NOT_GIVEN || of->top_k == SC_NOT_GIVEN)
+		return sc_resolve_fail(
+			res, SC_EVALUE, used ? "model.layers_pattern" : "model.dsa",
+			"layers of sparse attention: give model.dsa index_heads and "
+			"top_k (and index_dim, block), as in `dsa: {index_heads: 64, "
+			"top_k: 2048}`");
+	if (cfg->parallel.cp > 1)
+		return sc_resolve_fail(
+			res, SC_EUNSUPPORTED, "parallel.cp",
+			"parallel.cp %" PRId64
+			": layers of dsa choose among all keys, which is modelled on "
+			"one rank; set 1",
+			cfg->parallel.cp);
+	if (cfg->training.attention == SC_ATT_UNFUSED ||
+	    !sc_family_traits(cfg->model.family)->causal || cfg->model.attention_gate > 0)
+		return sc_resolve_fail(
+			res, SC_EUNSUPPORTED,
+			cfg->training.attention == SC_ATT_UNFUSED ? "training.attention"
+								  : "model.dsa",
+			"layers of dsa are modelled causal, ungated, by kernels of "
+			"their own; %s",
+			cfg->training.attention == SC_ATT_UNFUSED
+				? "choose training.attention flash"
+				: "choose another family or leave model.attention_gate "
+				  "out");
+	return 0;
+}
+
 /* Keys of what no layer of the pattern has. */
 static void warn_of_idle(const struct sc_resolver *res, const bool used[SC_N_MIXERS],
 			 bool has_experts)
@@ -344,6 +390,7 @@ int sc_config_check_pattern(const struct sc_resolver *res)
 			req->software.id);
 	if (model->layers_pattern)
 		warn_of_idle(res, used, has_experts);
+	rc = check_sparse(res, used[SC_MIX_DSA] || used[SC_MIX_DSA_SHARED]);
 	for (int mixer = SC_MIX_FIRST_LINEAR; mixer < SC_N_MIXERS && rc == 0; mixer++)
 		rc = check_linear(res, mixer, used[mixer]);
 	return rc;

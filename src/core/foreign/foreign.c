@@ -513,6 +513,25 @@ static bool rule_holds(const struct sc_foreign *file, const struct sc_foreign_sa
 	return holds;
 }
 
+/* What each of a list says, as one text with commas between; what stands behind the model's layers is of later tokens'. */
+static int put_list(struct sc_foreign *file, const struct sc_foreign_says *rule,
+		    const struct sc_foreign_leaf *leaf, struct sc_err *err)
+{
+	int64_t left = sc_foreign_ours(file, "model.layers", INT64_MAX);
+	const char *text = "";
+
+	for (const struct sc_yaml *one = leaf->node->child; one && left > 0;
+	     one = one->next, left--) {
+		const struct sc_foreign_word *word = word_of(rule->words, one);
+
+		if (!word || !word->ours)
+			return not_understood(leaf, err);
+		text = sc_arena_printf(file->lines->arena, "%s%s%s", text, *text ? "," : "",
+				       word->ours);
+	}
+	return sc_foreign_put(file, leaf, rule->ours, text, err);
+}
+
 /* Conditions come last: they are read of a rule alone that has something to say. */
 static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rule,
 		      struct sc_err *err)
@@ -550,6 +569,8 @@ static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rul
 	leaf->is_read = true;
 	if (rule->times || rule->over)
 		return put_product(file, rule, leaf, err);
+	if (rule->words && leaf->node->kind == SC_YAML_SEQ)
+		return put_list(file, rule, leaf, err);
 	if (rule->words && !word)
 		return not_understood(leaf, err);
 	if (word && !word->ours)

@@ -5,7 +5,7 @@
 
 #include "predict/transformer/transformer_priv.h"
 
-static void rotate(const struct dims *x, enum sc_op_name name)
+static void rotate(const struct dims *x, enum sc_op_name name, bool absorbs)
 {
 	double q = x->heads * x->d, k = x->kv_heads * x->d;
 
@@ -20,8 +20,9 @@ static void rotate(const struct dims *x, enum sc_op_name name)
 		double own = x->d - (double)x->model->rope_head_dim;
 		double keys = own + x->d, values = 2 * x->d_v;
 
-		add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * x->heads * x->e * (keys + values),
-			    1);
+		if (!absorbs)
+			add_rowwise(x, SC_NAME_QKV_LAYOUT,
+				    x->tokens * x->heads * x->e * (keys + values), 1);
 	}
 	if (x->sw->fused_chains)
 		add_rowwise(x, name, x->tokens * (q + k) * (2 * x->e), 2);
@@ -31,14 +32,12 @@ static void rotate(const struct dims *x, enum sc_op_name name)
 
 void rotary(const struct dims *x, const struct part *p)
 {
-	(void)p;
-	rotate(x, SC_NAME_ROPE);
+	rotate(x, SC_NAME_ROPE, sc_mixer_is_sparse(p->mixer));
 }
 
 void rotary_grad(const struct dims *x, const struct part *p)
 {
-	(void)p;
-	rotate(x, SC_NAME_ROPE_GRAD);
+	rotate(x, SC_NAME_ROPE_GRAD, sc_mixer_is_sparse(p->mixer));
 }
 
 static bool model_has_windows(const struct dims *x)

@@ -302,6 +302,7 @@ static const struct {
 	[SC_PART_LINEAR] = {linear_forward, leave_region_grad, add_wgrad},
 	[SC_PART_ROTARY] = {rotary, rotary_grad, NULL},
 	[SC_PART_ATTENTION] = {attention_forward, attention_backward, NULL},
+	[SC_PART_SPARSE] = {sparse_forward, sparse_backward, NULL},
 	[SC_PART_JOIN] = {join_forward, join_backward, NULL},
 	[SC_PART_ACTIVATION] = {activation_forward, activation_backward, NULL},
 	[SC_PART_ROUTER] = {router_forward, router_backward, router_weights},

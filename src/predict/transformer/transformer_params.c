@@ -203,12 +203,10 @@ static double layer_macs(const struct dims *x, int kind)
 	return macs;
 }
 
-/* Keys that a token attends to: a window's w of s for each, and s(1 - w/2s) fewer at the begin where it is causal; without a
- * window all s. */
-static double mean_keys(const struct sc_model *m, int kind, double s, bool causal)
+/* A window's w of s for each, and s(1 - w/2s) fewer at the begin where it is causal. */
+double mean_keys(double reach, double s, bool causal)
 {
-	bool windows = m->sliding_window > 0 && sc_model_kind(m, kind).mixer != SC_MIX_FULL;
-	const double w = windows ? fmin((double)m->sliding_window, s) : s;
+	const double w = fmin(reach, s);
 
 	return w * (causal ? 1 - w / (2 * s) : 1);
 }
@@ -218,18 +216,26 @@ static double mean_keys(const struct sc_model *m, int kind, double s, bool causa
 double sc_transformer_model_flop(const struct sc_request *request, double *causal)
 {
 	const struct sc_model *m = &request->config.model;
-	double mtp = (double)m->mtp_layers, macs = 0, keys = 0, causal_keys = 0;
+	double mtp = (double)m->mtp_layers, macs = 0, keys = 0, causal_keys = 0, sparse = 0;
+	double causal_sparse = 0;
 	const struct sc_layer_counts counts = sc_model_count(m, 0, m->layers + m->mtp_layers);
 	const struct dims x = dims_of(request, NULL, 1, NULL);
 
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
 		if (counts.of[kind] > 0) {
-			macs += counts.of[kind] * layer_macs(&x, kind);
-			if (!sc_model_has_attention(m, kind))
-				continue;
-			keys += counts.of[kind] * mean_keys(m, kind, x.s_all, false);
-			causal_keys +=
-				counts.of[kind] * mean_keys(m, kind, x.s_all, x.traits->causal);
+			const enum sc_mixer mixer = sc_model_kind(m, kind).mixer;
+			const double n = counts.of[kind];
+			const bool windows = m->sliding_window > 0 && mixer != SC_MIX_FULL;
+			const double reach = windows ? (double)m->sliding_window : x.s_all;
+
+			macs += n * layer_macs(&x, kind);
+			if (sc_mixer_is_sparse(mixer)) {
+				sparse += n * sparse_macs(&x, mixer, false);
+				causal_sparse += n * sparse_macs(&x, mixer, true);
+			} else if (sc_model_has_attention(m, kind)) {
+				keys += n * mean_keys(reach, x.s_all, false);
+				causal_keys += n * mean_keys(reach, x.s_all, x.traits->causal);
+			}
 		}
 	double heads = (double)m->heads * (x.d + x.d_v);
 	/* Of the output layer, and of a masked model's transform before it, on the rows that need them. */
@@ -240,8 +246,8 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 		mtp * 2 * x.h * x.h;
 	macs *= x.lora ? 2 : 3;
 	if (causal)
-		*causal = 2 * x.s_all * (macs + 3 * heads * causal_keys);
-	return 2 * x.s_all * (macs + 3 * heads * keys);
+		*causal = 2 * x.s_all * (macs + 3 * heads * causal_keys + 3 * causal_sparse);
+	return 2 * x.s_all * (macs + 3 * heads * keys + 3 * sparse);
 }
 
 double sc_transformer_gathered_bytes(const struct sc_request *request)

@@ -51,7 +51,7 @@ static void put_head_norms(struct part_list *to, double kept)
 }
 
 /* Queries, keys and values; queries and keys also before their norm. */
-static void put_qkv(struct part_list *to)
+static void put_qkv(struct part_list *to, enum sc_mixer mixer)
 {
 	const struct dims *x = to->x;
 	double q = x->heads * x->d, kv = x->kv_heads * (x->d + x->d_v);
@@ -63,19 +63,24 @@ static void put_qkv(struct part_list *to)
 				     all_q + 2 * all_k + gate * x->tp, 0,
 				     .flags = PART_ADAPTED | PART_ENTERS})
 		->macs = (all_q + all_kv + gate * x->tp) * x->h;
+	if (mixer == SC_MIX_DSA)
+		put_indexer(to);
 	put_head_norms(to, all_q + all_k);
 	part_put(to, (struct part){.kind = SC_PART_ROTARY});
 }
 
 /* Latent attention (DeepSeek-V2, §2.1): keys are built by joining a rotary part to what is expanded from the compressed
  * ones, which stays for its values; compressed ones before and after their norm. */
-static void put_latent(struct part_list *to)
+static void put_latent(struct part_list *to, enum sc_mixer mixer)
 {
 	const struct dims *x = to->x;
 	const struct sc_model *m = x->model;
 	double q_lora = (double)m->q_lora_rank, kv_lora = (double)m->kv_lora_rank;
 	double q = x->heads * x->d, up = x->heads * ((double)m->head_dim + x->d_v);
 	const int again = SC_RECOMPUTE_MLA_UP;
+	/* Sparse attention reads compressed keys: what expands them multiplies its queries and its outputs. */
+	const bool absorbs = sc_mixer_is_sparse(mixer);
+	const double joined = absorbs ? x->heads * (kv_lora + (double)m->rope_head_dim) : q;
 
 	if (q_lora > 0)
 		put_linear(to, (struct part){0, SC_NAME_Q_DOWN, q_lora, x->h, 2 * q_lora, 0,
@@ -85,22 +90,28 @@ static void put_latent(struct part_list *to)
 				 .flags = PART_ADAPTED | (q_lora > 0 ? 0 : PART_ENTERS)});
 	put_linear(to, (struct part){0, SC_NAME_KV_DOWN, kv_lora + (double)m->rope_head_dim, x->h,
 				     2 * kv_lora, 0, .flags = PART_REPLICATED});
-	put_linear(to, (struct part){0, SC_NAME_KV_UP, up, kv_lora, up * x->tp, again,
+	put_linear(to, (struct part){0, SC_NAME_KV_UP, up, kv_lora, absorbs ? 0 : up * x->tp, again,
 				     .flags = PART_ADAPTED});
+	if (mixer == SC_MIX_DSA)
+		put_indexer(to);
 	part_put(to, (struct part){SC_PART_NORM, 0, q_lora + kv_lora, 0, 0, .again = again});
 	put_head_norms(to, 0);
-	part_put(to, (struct part){SC_PART_ROTARY, 0, 0, 0, q * x->tp, .again = again});
+	part_put(to, (struct part){SC_PART_ROTARY, 0, 0, 0, joined * x->tp, .again = again,
+				   .mixer = mixer});
 }
 
-static void put_attention(struct part_list *to)
+static void put_attention(struct part_list *to, enum sc_mixer mixer)
 {
 	const struct dims *x = to->x;
 
 	if (sc_model_is_mla(x->model))
-		put_latent(to);
+		put_latent(to, mixer);
 	else
-		put_qkv(to);
-	part_put(to, (struct part){SC_PART_ATTENTION, .kept = x->ctx * x->tp});
+		put_qkv(to, mixer);
+	if (sc_mixer_is_sparse(mixer))
+		put_sparse(to, mixer);
+	else
+		part_put(to, (struct part){SC_PART_ATTENTION, .kept = x->ctx * x->tp});
 	if (x->model->attention_gate > 0)
 		part_put(to, (struct part){SC_PART_GATE, 0, x->ctx, .kept = x->ctx * x->tp});
 	put_linear(to, (struct part){0, SC_NAME_PROJ, x->h, x->ctx, 0, 0,
@@ -177,7 +188,7 @@ int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS])
 		if (of.mixer >= SC_MIX_FIRST_LINEAR)
 			put_linear_attention(&to, of.mixer);
 		else
-			put_attention(&to);
+			put_attention(&to, of.mixer);
 		put_join(&to);
 	}
 	if (of.feed == SC_FEED_NONE)

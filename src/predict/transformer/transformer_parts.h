@@ -13,6 +13,7 @@ enum sc_part_kind {
 	SC_PART_LINEAR,
 	SC_PART_ROTARY,
 	SC_PART_ATTENTION,
+	SC_PART_SPARSE, /* attention to keys that its indexer chooses */
 	SC_PART_JOIN, /* dropout of a sub-layer's output with its bias, and the residual's addition */
 	SC_PART_ACTIVATION,
 	/* A mixture: the router; what comes before and with the experts' first product; between; from the second one on. */
@@ -50,7 +51,7 @@ struct part {
 	double copies; /* of a product on this rank: experts */
 	double macs; /* multiply-adds a token on all ranks; keys that several compute count once */
 	double params;       /* but a product's weights and biases */
-	enum sc_mixer mixer; /* of linear attention's */
+	enum sc_mixer mixer; /* of linear and of sparse attention's */
 };
 /* A layer's parts until now. */
 struct part_list {
@@ -62,6 +63,13 @@ struct part *part_put(struct part_list *to, struct part part);
 struct part *put_linear(struct part_list *to, struct part part);
 /* Linear attention, between its layer's norm and the residual's addition. */
 void put_linear_attention(struct part_list *to, enum sc_mixer mixer);
+/* Sparse attention behind its projections; before them what its indexer multiplies. */
+void put_sparse(struct part_list *to, enum sc_mixer mixer);
+void put_indexer(struct part_list *to);
+/* Keys that a token attends to, of those that it reaches back: fewer at the begin of s where attention is causal. */
+double mean_keys(double reach, double s, bool causal);
+/* A token's multiply-adds with keys, its indexer's among them, on all ranks. */
+double sparse_macs(const struct dims *x, enum sc_mixer mixer, bool causal);
 enum { SC_MAX_PARTS = 24 };
 /* Of a layer of this kind; returns how many. */
 int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS]);

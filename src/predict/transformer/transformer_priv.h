@@ -86,6 +86,8 @@ void rotary(const struct dims *x, const struct part *p);
 void rotary_grad(const struct dims *x, const struct part *p);
 void attention_forward(const struct dims *x, const struct part *p);
 void attention_backward(const struct dims *x, const struct part *p);
+void sparse_forward(const struct dims *x, const struct part *p);
+void sparse_backward(const struct dims *x, const struct part *p);
 void conv_forward(const struct dims *x, const struct part *p);
 void conv_backward(const struct dims *x, const struct part *p);
 void scan_forward(const struct dims *x, const struct part *p);
