@@ -26,6 +26,9 @@
 	X(KV_UP, "gemm kv up")                                           \
 	X(KV_UP_DGRAD, "gemm kv up data gradient")                       \
 	X(KV_UP_WGRAD, "gemm kv up weight gradient")                     \
+	X(GATES, "gemm gates")                                           \
+	X(GATES_DGRAD, "gemm gates data gradient")                       \
+	X(GATES_WGRAD, "gemm gates weight gradient")                     \
 	X(INDEX, "gemm index of keys")                                   \
 	X(INDEX_DGRAD, "gemm index of keys data gradient")               \
 	X(INDEX_WGRAD, "gemm index of keys weight gradient")             \

@@ -175,6 +175,42 @@ static double macs_of_m3(double s)
 	       57 * mixture + 3 * 3 * h * 12288 + h * 200064;
 }
 
+static double macs_of_kimi(double s)
+{
+	const double h = 2304, w = 32 * 128, mixture = 3 * h * 1024 * (8 + 1) + h * 256;
+	const double kda =
+		h * (3 * w + 32 + 2 * 128) + 2 * 128 * w + 4 * 3 * w + 4 * w * 128 + w * h;
+	const double mla = h * 32 * 192 + h * 576 + 512 * 32 * 256 + w * h + 32 * (192 + 128) * s;
+
+	return 20 * kda + 7 * mla + 26 * mixture + 3 * h * 9216 + h * 163840;
+}
+
+static double macs_of_text01(double s)
+{
+	const double h = 6144, w = 64 * 128, mixture = 3 * h * 9216 * 2 + h * 32;
+	const double lightning = 5 * h * w + 2 * w * 128;
+	const double attention = 2 * h * w + 2 * h * 8 * 128 + 2 * w * s;
+
+	return 70 * lightning + 10 * attention + 80 * mixture + h * 200064;
+}
+
+static double macs_of_qwen27(double s)
+{
+	const double h = 5120, keys = 16 * 128, values = 48 * 128, w = 24 * 256;
+	const double gdn = h * (2 * keys + 2 * values + 2 * 48) + 4 * (2 * keys + values) +
+			   4 * values * 128 + values * h;
+	const double attention = h * (2 * w + 2 * 4 * 256) + w * h + 2 * w * s;
+
+	return 48 * gdn + 16 * attention + 64 * 3 * h * 17408 + h * 248320;
+}
+
+static double macs_of_gemma27(double s)
+{
+	const double h = 5376, w = 32 * 128, qkvo = h * (2 * w + 2 * 16 * 128);
+
+	return 62 * (qkvo + 3 * h * 21504) + 2 * w * (10 * s + 52 * least(s, 1024)) + h * 262208;
+}
+
 /* As Megatron Core counts a hybrid (training.py, num_floating_point_operations): products of all layers thrice, of a state
  * four times its size, attention over all keys. */
 TEST(flop_of_a_hybrid_is_as_frameworks_count_it)
@@ -296,19 +332,28 @@ TEST(gathered_layers_fit_the_largest)
 			    most * sc_dtype_bytes(SC_BF16));
 }
 
-/* Shapes whose layers read chosen keys: what is published of their parameters, 1e9 (expected.csv of the data beside), and
- * multiply-adds by hand: latents that all heads read, or grouped keys; the indexer's scores of all keys. */
+/* What is published of shapes' parameters, 1e9 (expected.csv of the data beside), and multiply-adds by hand: latents that all
+ * heads read, or grouped keys; the indexer's scores of all keys; a state's updates. */
 static const struct {
 	const char *name;
 	double params, active;
 	double (*macs)(double s);
-} SPARSE[] = {
+} SHAPES[] = {
 	{"deepseek-v3.2", 671.877944064, 38.403822336, macs_of_v32},
 	{"glm-5", 743.911218432, 41.784728832, macs_of_glm5},
 	{"minimax-m3", 426.174572928, 25.962473856, macs_of_m3},
+	/* By the names and shapes in its modeling_kimi.py; "48B-A3B" leaves the embedding out. */
+	{"kimi-linear-48b-a3b", 49.12, 3.484, macs_of_kimi},
+	{"minimax-text-01", 456.09, 48.4,
+	 macs_of_text01}, /* 456 and, without embedding and head, 45.9 */
+	{"qwen3.5-27b", 26.895998464, 26.895998464, macs_of_qwen27},
+	{"qwen3.5-397b-a17b", 396.346350336, 17.349040896, NULL},
+	{"qwen3.5-9b", 8.954, 8.954, NULL},
+	{"gemma-3-27b", 27.01, 27.01, macs_of_gemma27},
+	{"gemma-3-12b", 11.766, 11.766, NULL},
 };
 
-LOOP_TEST(sparse_shapes_have_published_counts, N_OF(SPARSE))
+LOOP_TEST(shapes_have_published_counts, N_OF(SHAPES))
 {
 	for (int seq = 1024; seq <= 65536; seq *= 8) {
 		struct sc_model_params params;
@@ -319,16 +364,17 @@ LOOP_TEST(sparse_shapes_have_published_counts, N_OF(SPARSE))
 		snprintf(text, sizeof(text),
 			 "model=models/%s.yaml cluster.gpu=h100-sxm-80gb gpus=64 model.seq=%d "
 			 "training.software=megatron-core training.global_batch=64",
-			 SPARSE[_i].name, seq);
+			 SHAPES[_i].name, seq);
 		sc_config_init(&cfg);
 		set_all(&cfg, text);
 		req = *resolve_config(&cfg);
 		sc_transformer_model_params(&req, &params);
-		ck_assert_double_eq_tol(params.total / (1e9 * SPARSE[_i].params), 1, 5e-4);
-		ck_assert_double_eq_tol(params.active / (1e9 * SPARSE[_i].active), 1, 2e-3);
-		ck_assert_double_eq_tol(sc_transformer_model_flop(&req, NULL) /
-						(6 * seq * SPARSE[_i].macs(seq)),
-					1, 5e-3);
+		ck_assert_double_eq_tol(params.total / (1e9 * SHAPES[_i].params), 1, 5e-4);
+		ck_assert_double_eq_tol(params.active / (1e9 * SHAPES[_i].active), 1, 2e-3);
+		if (SHAPES[_i].macs)
+			ck_assert_double_eq_tol(sc_transformer_model_flop(&req, NULL) /
+							(6 * seq * SHAPES[_i].macs(seq)),
+						1, 5e-3);
 	}
 }
 
@@ -387,4 +433,32 @@ TEST(chosen_keys_grow_with_the_sequence_once)
 			ms[sparse][k] = predict_request(resolve_config(&cfg), NULL)->iteration_ms;
 		}
 	ck_assert_double_lt(ms[1][1] / ms[1][0], ms[0][1] / ms[0][0]);
+}
+
+/* Counts of a layer of Kimi's on one of tp ranks: its narrow gates are whole on each. */
+LOOP_TEST(a_rank_has_its_heads_and_all_narrow_gates, 4)
+{
+	const double tp = (double)(1 << _i), h = 512, w = 16 * 64 / tp, heads = 16 / tp;
+	const double rank = _i % 2 ? 0 : 64;
+	struct sc_params layer;
+	struct sc_config cfg;
+	char text[512];
+
+	snprintf(
+		text, sizeof(text),
+		"model.family=llama model.hidden=512 model.heads=8 model.kv_heads=8 model.seq=1024 "
+		"model.head_dim=64 model.ffn_hidden=1024 model.layers=2 model.layers_pattern=2*kda "
+		"model.kda.value_heads=16 model.kda.key_dim=64 model.kda.gate_rank=%d parallel.tp=%d "
+		"parallel.sequence_parallel=false",
+		(int)rank, (int)tp);
+	sc_config_init(&cfg);
+	set_all(&cfg, "cluster.gpu=h100-sxm-80gb gpus=8 training.software=megatron-core "
+		      "training.global_batch=8 training.precision=bf16");
+	set_all(&cfg, text);
+	sc_transformer_layer_params(resolve_config(&cfg), 0, &layer);
+	ck_assert_double_eq_tol(layer.dense,
+				h * (3 * w + heads + 64) + 64 * w + w /* biases of decays */ +
+					(rank > 0 ? h * rank + rank * w : h * w) + 4 * 3 * w +
+					heads + 64 + w * h + 3 * h * 1024 / tp + 2 * h,
+				1e-6);
 }

@@ -297,17 +297,29 @@ static const struct sc_field DLRM_FIELDS[] = {
 	       NEEDS(SC_NEEDS_DLRM)),
 	{0},
 };
+#define STATES                                                                          \
+	INT(sc_linear_mixer, value_heads, 1, MAX_STATE, "heads of values, and states"), \
+		INT(sc_linear_mixer, key_dim, 1, MAX_STATE, "width of a key: rows of a state")
+#define CONVOLUTION                                                                     \
+	SC_FIELD_IN(INT, sc_linear_mixer, conv, 0, MAX_STATE,                           \
+		    "tokens that the convolution before it reads; default 4, 0 = none", \
+		    .absent = 4)
 static const struct sc_field LINEAR_FIELDS[] = {
 	INT(sc_linear_mixer, key_heads, 1, MAX_STATE,
 	    "heads of queries and keys; default value_heads"),
-	INT(sc_linear_mixer, value_heads, 1, MAX_STATE, "heads of values, and states"),
-	INT(sc_linear_mixer, key_dim, 1, MAX_STATE, "width of a key: rows of a state"),
+	STATES,
 	INT(sc_linear_mixer, value_dim, 1, MAX_STATE, "width of a value; default key_dim"),
-	SC_FIELD_IN(INT, sc_linear_mixer, conv, 0, MAX_STATE,
-		    "tokens that the convolution before it reads; default 4, 0 = none",
-		    .absent = 4),
+	CONVOLUTION,
 	{0},
 };
+static const struct sc_field KDA_FIELDS[] = {
+	STATES,
+	CONVOLUTION,
+	INT(sc_linear_mixer, gate_rank, 0, MAX_HIDDEN,
+	    "of the output's gate; 0 = full; default key_dim"),
+	{0},
+};
+static const struct sc_field LIGHTNING_FIELDS[] = {STATES, {0}};
 static const struct sc_field SPARSE_FIELDS[] = {
 	INT(sc_sparse_mixer, index_heads, 1, MAX_STATE, "heads of the indexer"),
 	INT(sc_sparse_mixer, index_dim, 1, MAX_STATE,
@@ -361,7 +373,7 @@ static const struct sc_field MODEL_FIELDS[] = {
 	    "one layer in so many has no sliding window; default none"),
 	STR(sc_model, layers_pattern,
 	    "kinds of layers in order, as in (3*gdn,1*attn)*12: attn, full_attn (no window), dsa, "
-	    "dsa_shared (keys of the layer before), gdn, mamba2, and layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
+	    "dsa_shared (keys of the layer before), gdn, kda, lightning, mamba2, and layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
 	    "MEM*E",
 	    NEEDS(SC_NEEDS_TRANSFORMER), .may_be_list = true),
 	ENUM_OR(sc_model, attention_gate, BOOL_NAMES, 0,
@@ -370,6 +382,9 @@ static const struct sc_field MODEL_FIELDS[] = {
 		     "sparse attention: an indexer chooses the keys (DeepSeek-V3.2)"),
 	SC_FIELD_MAP(sc_model, gdn, LINEAR_FIELDS, "gated delta net layers (Qwen3-Next)"),
 	SC_FIELD_MAP(sc_model, mamba2, LINEAR_FIELDS, "Mamba-2 layers (Nemotron-H)"),
+	SC_FIELD_MAP(sc_model, kda, KDA_FIELDS, "Kimi delta attention layers (Kimi-Linear)"),
+	SC_FIELD_MAP(sc_model, lightning, LIGHTNING_FIELDS,
+		     "lightning attention layers (MiniMax-Text-01)"),
 	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample",
 	    NEEDS(SC_NEEDS_DLRM)),
 	INTS(sc_model, bottom_mlp, 1, MAX_HIDDEN, "DLRM: widths of the dense features' MLP",

@@ -18,6 +18,8 @@ static const struct sc_name WORDS[] = {
 	{"dsa_shared", SC_MIX_DSA_SHARED},
 	{"gdn", SC_MIX_GDN},
 	{"mamba2", SC_MIX_MAMBA2},
+	{"kda", SC_MIX_KDA},
+	{"lightning", SC_MIX_LIGHTNING},
 	{"moe", SC_FEED_EXPERTS << ALONE},
 	{"mlp", SC_FEED_MLP << ALONE},
 	{"attention", SC_MIX_ATTENTION},
@@ -263,13 +265,19 @@ static int check_linear(const struct sc_resolver *res, int mixer, bool used)
 		return sc_resolve_fail(
 			res, SC_EVALUE, "model.layers_pattern",
 			"model.layers_pattern has %s: give %s value_heads and key_dim "
-			"(and key_heads, value_dim, conv), as in `%s: {value_heads: 32, "
-			"key_dim: 128}`",
-			name, path, name);
-	if (of->key_heads == SC_NOT_GIVEN)
+			"(%s), as in `%s: {value_heads: 32, key_dim: 128}`",
+			name, path,
+			mixer == SC_MIX_KDA         ? "and conv, gate_rank"
+			: mixer == SC_MIX_LIGHTNING ? "all that it has"
+						    : "and key_heads, value_dim, conv",
+			name);
+	/* Kinds whose section lacks a key have 0 there. */
+	if (of->key_heads < 1)
 		of->key_heads = of->value_heads;
-	if (of->value_dim == SC_NOT_GIVEN)
+	if (of->value_dim < 1)
 		of->value_dim = of->key_dim;
+	if (of->gate_rank == SC_NOT_GIVEN)
+		of->gate_rank = of->key_dim;
 	if (of->value_heads % of->key_heads || of->key_heads % par->tp)
 		return sc_resolve_fail(
 			res, SC_ECONFLICT, of->key_heads % par->tp ? "parallel.tp" : path,
@@ -364,10 +372,6 @@ int sc_config_check_pattern(const struct sc_resolver *res)
 	bool used[SC_N_MIXERS] = {false}, plain = model->attention_gate <= 0, has_experts = false;
 	int rc = 0;
 
-	if (model->attention_gate > 0 && sc_model_is_mla(model))
-		return sc_resolve_fail(res, SC_EUNSUPPORTED, "model.attention_gate",
-				       "model.attention_gate beside latent attention "
-				       "(model.kv_lora_rank) is not modelled; remove one of them");
 	for (int64_t i = 0; model->layers_pattern && i < model->layers; i++) {
 		const struct sc_layer_kind kind = model->kinds[model->kind_of[i]];
 

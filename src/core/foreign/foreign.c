@@ -517,8 +517,10 @@ static bool rule_holds(const struct sc_foreign *file, const struct sc_foreign_sa
 static int put_list(struct sc_foreign *file, const struct sc_foreign_says *rule,
 		    const struct sc_foreign_leaf *leaf, struct sc_err *err)
 {
-	int64_t left = sc_foreign_ours(file, "model.layers", INT64_MAX);
+	int64_t left = sc_foreign_ours(file, "model.layers", SC_FOREIGN_MAX_LAYERS);
 	const char *text = "";
+
+	left = left < SC_FOREIGN_MAX_LAYERS ? left : SC_FOREIGN_MAX_LAYERS;
 
 	for (const struct sc_yaml *one = leaf->node->child; one && left > 0;
 	     one = one->next, left--) {

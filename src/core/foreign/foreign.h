@@ -147,6 +147,9 @@ enum sc_foreign_rule sc_foreign_rule_of(const struct sc_foreign *file,
 					const struct sc_foreign_key **row);
 
 /* The next name of a list, behind which the list goes; false: there is none. */
+enum {
+	SC_FOREIGN_MAX_LAYERS = 512
+}; /* of a list that becomes model.layers_pattern, which has no more */
 enum { SC_FOREIGN_MAX_NAME = 128 };
 bool sc_foreign_next(const char **list, const char *between, char name[SC_FOREIGN_MAX_NAME]);
 bool sc_foreign_is_in(const char *names, const struct sc_foreign_leaf *leaf);

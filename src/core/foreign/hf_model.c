@@ -80,6 +80,40 @@ static int take_interval(struct sc_foreign *file, struct sc_err *err)
 			      err);
 }
 
+static bool has_number(const struct sc_foreign_leaf *leaf, int64_t number)
+{
+	int64_t n;
+
+	for (const struct sc_yaml *one = leaf ? leaf->node->child : NULL; one; one = one->next)
+		if (one->kind == SC_YAML_SCALAR && sc_parse_int(one->text, &n) && n == number)
+			return true;
+	return false;
+}
+
+/* Kimi-Linear lists the numbers of its layers, of one kind and of the other. */
+static int take_numbers(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *kda = sc_foreign_get(file, "linear_attn_config.kda_layers");
+	const struct sc_foreign_leaf *full =
+		sc_foreign_get(file, "linear_attn_config.full_attn_layers");
+	int64_t layers = sc_foreign_ours(file, "model.layers", 0);
+	const char *text = "";
+
+	if (is_null(kda) && is_null(full))
+		return 0;
+	for (int64_t i = 1; i <= layers && i <= SC_FOREIGN_MAX_LAYERS; i++) {
+		bool is_kda = has_number(kda, i);
+
+		if (is_kda == has_number(full, i))
+			return sc_foreign_fail(kda ? kda : full, err,
+					       "expected each layer's number, from 1 on, in one of "
+					       "kda_layers and full_attn_layers");
+		text = sc_arena_printf(file->lines->arena, "%s%s%s", text, i > 1 ? "," : "",
+				       is_kda ? "kda" : "attn");
+	}
+	return sc_foreign_put(file, kda ? kda : full, "model.layers_pattern", text, err);
+}
+
 /* Qwen2's windows are those of the layers from max_window_layers on. */
 static bool has_windows(const struct sc_foreign *file)
 {
@@ -184,6 +218,8 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 		return sc_foreign_fail(embed, err,
 				       "embeddings of another width are not understood");
 	rc = take_interval(file, err);
+	if (rc == 0)
+		rc = take_numbers(file, err);
 	if (rc == 0)
 		rc = take_windows(file, type, err);
 	return rc ? rc : take_implied(file, type, err);

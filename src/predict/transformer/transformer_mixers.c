@@ -18,6 +18,8 @@ static const struct mixer {
 	/* Convolution and scan are one function, whose backward runs the convolution again (mamba_ssm, ssd_combined.py, of
 	 * MambaSplitConv1dScanCombinedFn); it has biases. */
 	bool combined;
+	/* Decays of each channel of keys, by a product of a head's rank with biases; the output's gate as model.kda says. */
+	bool channel_decays;
 	double state_macs; /* of a token in a state's elements: what the recurrence itself has */
 	double chunk;      /* tokens */
 	enum sc_scan_rule rule;
@@ -39,6 +41,20 @@ static const struct mixer {
 						 .state_macs = 3.5,
 						 .chunk = 128,
 						 .rule = SC_SCAN_DECAY},
+	/* Queries, keys; values; strength. */
+	[SC_MIX_KDA - SC_MIX_FIRST_LINEAR] = {.in = {2, 1, 1},
+					      .conv = {2, 1, 0},
+					      .head_params = 1,
+					      .channel_decays = true,
+					      .state_macs = 4,
+					      .chunk = 64,
+					      .rule = SC_SCAN_CHANNEL_DELTA},
+	/* Queries, keys; values, gates of the output. Decays are constants of a head; blocks as MiniMax-01's. */
+	[SC_MIX_LIGHTNING - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 0},
+						    .wide_norm = true,
+						    .state_macs = 2,
+						    .chunk = 256,
+						    .rule = SC_SCAN_DECAY},
 };
 
 /* Sizes of one rank. */
@@ -66,13 +82,33 @@ static double width(const struct sizes *z, const struct widths *w)
 	return w->keys * z->keys + w->values * z->values + w->heads * z->heads;
 }
 
+/* Decays and the output's gate, from narrow products that each rank has whole (Kimi-Linear, modeling_kimi.py: f_a, f_b, g_a,
+ * g_b). */
+static void put_gates(struct part_list *to, const struct sizes *z, double rank)
+{
+	const struct dims *x = to->x;
+	const double decays = z->keys;
+
+	put_linear(to, (struct part){0, SC_NAME_GATES, z->d_k + rank, x->h, z->d_k + rank,
+				     .flags = PART_REPLICATED});
+	put_linear(to, (struct part){0, SC_NAME_GATES, decays, z->d_k, decays * x->tp,
+				     .flags = PART_ADAPTED})
+		->params = decays;
+	if (rank > 0)
+		put_linear(to, (struct part){0, SC_NAME_GATES, z->values, rank, z->values * x->tp,
+					     .flags = PART_ADAPTED});
+}
+
 /* Kept are what the convolution reads and writes; keys and queries normed, for each head; a chunk's system and decays in
  * fp32; what comes out before and behind its norm. */
 void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 {
 	const struct dims *x = to->x;
 	const struct sizes z = sizes_of(x, mixer);
-	double in = width(&z, &z.of->in), channels = z.conv > 0 ? width(&z, &z.of->conv) : 0;
+	const double rank = (double)x->model->linear[mixer - SC_MIX_FIRST_LINEAR].gate_rank;
+	const bool full_gate = z.of->channel_decays && rank < 1;
+	double in = width(&z, &z.of->in) + (full_gate ? z.values : 0),
+	       channels = z.conv > 0 ? width(&z, &z.of->conv) : 0;
 	double scan = 2 * z.heads + z.values;
 
 	if (z.of->rule != SC_SCAN_DECAY)
@@ -80,6 +116,8 @@ void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 
 	put_linear(to, (struct part){0, SC_NAME_QKV, in, x->h, in * x->tp,
 				     .flags = PART_ADAPTED | PART_ENTERS});
+	if (z.of->channel_decays)
+		put_gates(to, &z, rank);
 	if (channels > 0)
 		part_put(to, (struct part){SC_PART_CONV, 0, channels, z.conv,
 					   z.of->combined ? 0 : channels * x->tp,

@@ -82,6 +82,9 @@ static void put_latent(struct part_list *to, enum sc_mixer mixer)
 	const bool absorbs = sc_mixer_is_sparse(mixer);
 	const double joined = absorbs ? x->heads * (kv_lora + (double)m->rope_head_dim) : q;
 
+	if (m->attention_gate > 0)
+		put_linear(to, (struct part){0, SC_NAME_GATES, x->ctx, x->h, x->ctx * x->tp,
+					     .flags = PART_ADAPTED | PART_ENTERS});
 	if (q_lora > 0)
 		put_linear(to, (struct part){0, SC_NAME_Q_DOWN, q_lora, x->h, 2 * q_lora, 0,
 					     .flags = PART_REPLICATED | PART_ENTERS});
