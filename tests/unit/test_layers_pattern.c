@@ -175,6 +175,19 @@ static double macs_of_m3(double s)
 	       57 * mixture + 3 * 3 * h * 12288 + h * 200064;
 }
 
+/* Compressors' keys and gates, twice where they overlap; outputs in 16 groups; weights of four residual streams. */
+static double macs_of_v4(double s)
+{
+	const double h = 7168, w = 128 * 512, mixture = 3 * h * 3072 * (6 + 1) + h * 384;
+	const double both =
+		h * 1536 + 1536 * w + h * 512 + w * 1024 + 16 * 1024 * h + 2 * 24 * 4 * h;
+	const double csa = 2 * h * 2 * 512 + 1536 * 64 * 128 + h * 64 + 2 * h * 2 * 128 +
+			   64 * 128 * s / 4 + 128 * 1024 * (least(s, 4096) / 4 + 128);
+	const double hca = 2 * h * 512 + 128 * 1024 * (s / 128 + 128);
+
+	return 61 * (both + mixture) + 30 * csa + 31 * hca + h * 129280;
+}
+
 static double macs_of_kimi(double s)
 {
 	const double h = 2304, w = 32 * 128, mixture = 3 * h * 1024 * (8 + 1) + h * 256;
@@ -341,6 +354,7 @@ static const struct {
 } SHAPES[] = {
 	{"deepseek-v3.2", 671.877944064, 38.403822336, macs_of_v32},
 	{"glm-5", 743.911218432, 41.784728832, macs_of_glm5},
+	{"deepseek-v4-pro", 1572.997088222, 49.778967518, macs_of_v4},
 	{"minimax-m3", 426.174572928, 25.962473856, macs_of_m3},
 	/* By the names and shapes in its modeling_kimi.py; "48B-A3B" leaves the embedding out. */
 	{"kimi-linear-48b-a3b", 49.12, 3.484, macs_of_kimi},

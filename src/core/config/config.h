@@ -176,6 +176,8 @@ enum sc_mixer {
 	SC_MIX_FULL,
 	SC_MIX_DSA,        /* an indexer chooses the keys (DeepSeek-V3.2, arXiv:2512.02556) */
 	SC_MIX_DSA_SHARED, /* the same keys as the layer before */
+	SC_MIX_CSA,        /* the best compressed keys beside a window (DeepSeek-V4) */
+	SC_MIX_HCA,        /* all heavily compressed ones beside a window */
 	SC_MIX_GDN,        /* gated delta net (Yang et al., arXiv:2412.06464) */
 	SC_MIX_MAMBA2,     /* Dao and Gu, arXiv:2405.21060; keys are its B, key_heads its groups */
 	SC_MIX_KDA,        /* Kimi delta attention (Kimi Linear, arXiv:2510.26692) */
@@ -190,12 +192,18 @@ struct sc_linear_mixer {
 };
 static inline bool sc_mixer_is_sparse(enum sc_mixer mixer)
 {
-	return mixer == SC_MIX_DSA || mixer == SC_MIX_DSA_SHARED;
+	return mixer >= SC_MIX_DSA && mixer < SC_MIX_FIRST_LINEAR;
 }
 /* Sparse attention: the indexer's heads score all keys by one of theirs, and attention reads the top_k best. */
 struct sc_sparse_mixer {
 	int64_t index_heads, index_dim, top_k;
 	int64_t block; /* neighbouring keys that are chosen together; 1: each alone */
+};
+/* Compressed attention: one key and value for all heads, and outputs that groups of heads project on their own. */
+struct sc_compressed_mixer {
+	int64_t compression, heavy_compression; /* tokens of a key: csa, hca */
+	int64_t output_groups, output_rank;
+	int64_t streams; /* of the residual, which each layer mixes (hyper-connections); 1: the usual sum */
 };
 enum sc_feed { SC_FEED_NONE, SC_FEED_MLP, SC_FEED_EXPERTS };
 struct sc_layer_kind {
@@ -229,6 +237,7 @@ struct sc_model {
 	int attention_gate; /* attention's output is multiplied by a gate, as wide */
 	const char *layers_pattern; /* kinds of layers by position; NULL: as the keys above say */
 	struct sc_sparse_mixer dsa;
+	struct sc_compressed_mixer csa;
 	union {
 		struct sc_linear_mixer linear[SC_N_MIXERS - SC_MIX_FIRST_LINEAR];
 		struct {
@@ -506,6 +515,10 @@ static inline bool sc_model_has_windows(const struct sc_model *model)
  * without; a mixture's without experts. A pass runs kinds from the last on: layers without experts come first in most
  * mixtures. */
 enum { SC_LAYER_FULL = 1, SC_LAYER_DENSE = 2 };
+static inline double sc_model_streams(const struct sc_model *model)
+{
+	return model->csa.streams > 1 ? (double)model->csa.streams : 1;
+}
 static inline bool sc_model_is_sparse(const struct sc_model *model)
 {
 	return model->dsa.top_k > 0;

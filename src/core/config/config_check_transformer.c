@@ -137,6 +137,8 @@ static int check_latent_attention(const struct sc_resolver *res)
 {
 	const struct sc_model *model = &res->request->config.model;
 
+	if (!sc_model_is_mla(model) && model->csa.output_rank > 0)
+		return 0; /* compressed queries of another kind (config_pattern.c) */
 	if (!sc_model_is_mla(model)) {
 		const char *path = model->q_lora_rank >= 0     ? "model.q_lora_rank"
 				   : model->rope_head_dim >= 0 ? "model.rope_head_dim"

@@ -328,6 +328,18 @@ static const struct sc_field SPARSE_FIELDS[] = {
 	INT(sc_sparse_mixer, block, 1, MAX_SEQ, "keys chosen together; default 1"),
 	{0},
 };
+static const struct sc_field COMPRESSED_FIELDS[] = {
+	SC_FIELD_IN(INT, sc_compressed_mixer, compression, 1, MAX_STATE,
+		    "csa: tokens of a compressed key; default 4", .absent = 4),
+	SC_FIELD_IN(INT, sc_compressed_mixer, heavy_compression, 1, MAX_STATE,
+		    "hca: tokens of a compressed key; default 128", .absent = 128),
+	INT(sc_compressed_mixer, output_groups, 1, MAX_STATE,
+	    "groups of heads that project their outputs"),
+	INT(sc_compressed_mixer, output_rank, 1, MAX_HIDDEN, "width that each projects to"),
+	INT(sc_compressed_mixer, streams, 1, 64,
+	    "residual streams that layers mix (hyper-connections); default 1"),
+	{0},
+};
 static const struct sc_field MODEL_FIELDS[] = {
 	ENUM_OR(sc_model, family, sc_family_names, SC_FAMILY_NONE, "kind of model"),
 	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers", NEEDS(SC_NEEDS_TRANSFORMER)),
@@ -373,13 +385,15 @@ static const struct sc_field MODEL_FIELDS[] = {
 	    "one layer in so many has no sliding window; default none"),
 	STR(sc_model, layers_pattern,
 	    "kinds of layers in order, as in (3*gdn,1*attn)*12: attn, full_attn (no window), dsa, "
-	    "dsa_shared (keys of the layer before), gdn, kda, lightning, mamba2, and layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
+	    "dsa_shared (keys of the layer before), csa, hca, gdn, kda, lightning, mamba2, and layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
 	    "MEM*E",
 	    NEEDS(SC_NEEDS_TRANSFORMER), .may_be_list = true),
 	ENUM_OR(sc_model, attention_gate, BOOL_NAMES, 0,
 		"attention's output is multiplied by a gate as wide (Qwen3-Next); default false"),
 	SC_FIELD_MAP(sc_model, dsa, SPARSE_FIELDS,
 		     "sparse attention: an indexer chooses the keys (DeepSeek-V3.2)"),
+	SC_FIELD_MAP(sc_model, csa, COMPRESSED_FIELDS,
+		     "compressed sparse attention, with model.dsa its indexer (DeepSeek-V4)"),
 	SC_FIELD_MAP(sc_model, gdn, LINEAR_FIELDS, "gated delta net layers (Qwen3-Next)"),
 	SC_FIELD_MAP(sc_model, mamba2, LINEAR_FIELDS, "Mamba-2 layers (Nemotron-H)"),
 	SC_FIELD_MAP(sc_model, kda, KDA_FIELDS, "Kimi delta attention layers (Kimi-Linear)"),

@@ -16,6 +16,8 @@ static const struct sc_name WORDS[] = {
 	{"full_attn", SC_MIX_FULL},
 	{"dsa", SC_MIX_DSA},
 	{"dsa_shared", SC_MIX_DSA_SHARED},
+	{"csa", SC_MIX_CSA},
+	{"hca", SC_MIX_HCA},
 	{"gdn", SC_MIX_GDN},
 	{"mamba2", SC_MIX_MAMBA2},
 	{"kda", SC_MIX_KDA},
@@ -299,9 +301,35 @@ static int check_linear(const struct sc_resolver *res, int mixer, bool used)
 	return 0;
 }
 
-/* A request's own default, or what is missing. Without a pattern all layers are sparse. */
-static int check_sparse(const struct sc_resolver *res, bool used)
+static int check_compressed(const struct sc_resolver *res)
 {
+	const struct sc_model *m = &res->request->config.model;
+	const struct sc_compressed_mixer *of = &m->csa;
+
+	if (of->output_groups < 1 || of->output_rank < 1 || m->q_lora_rank < 1 ||
+	    m->sliding_window < 1)
+		return sc_resolve_fail(
+			res, SC_EVALUE, "model.layers_pattern",
+			"model.layers_pattern has compressed attention: give model.csa output_groups and "
+			"output_rank, model.q_lora_rank and model.sliding_window, as in `csa: "
+			"{output_groups: 16, output_rank: 1024}`");
+	if (of->output_groups % res->request->config.parallel.tp)
+		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.tp",
+				       "model.csa: output_groups %" PRId64
+				       " over parallel.tp %" PRId64 "; choose numbers that divide",
+				       of->output_groups, res->request->config.parallel.tp);
+	if (m->kv_heads != 1 || sc_model_is_mla(m))
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.kv_heads",
+				       "compressed attention has one key for all heads, which are "
+				       "values, too: set model.kv_heads 1, without kv_lora_rank");
+	return 0;
+}
+
+/* A request's own default, or what is missing. Without a pattern all layers are sparse. */
+static int check_sparse(const struct sc_resolver *res, const bool mixers[SC_N_MIXERS])
+{
+	const bool compressed = mixers[SC_MIX_CSA] || mixers[SC_MIX_HCA];
+	const bool used = mixers[SC_MIX_DSA] || mixers[SC_MIX_DSA_SHARED] || compressed;
 	const struct sc_config *cfg = &res->request->config;
 	struct sc_sparse_mixer *of = &res->request->config.model.dsa;
 
@@ -340,7 +368,7 @@ static int check_sparse(const struct sc_resolver *res, bool used)
 				? "choose training.attention flash"
 				: "choose another family or leave model.attention_gate "
 				  "out");
-	return 0;
+	return compressed ? check_compressed(res) : 0;
 }
 
 /* Keys of what no layer of the pattern has. */
@@ -355,7 +383,9 @@ static void warn_of_idle(const struct sc_resolver *res, const bool used[SC_N_MIX
 		{"model.experts", sc_model_is_moe(model) && !has_experts},
 		{"model.attention_gate",
 		 model->attention_gate > 0 && !used[SC_MIX_ATTENTION] && !used[SC_MIX_FULL]},
-		{"model.sliding_window", model->sliding_window > 0 && !used[SC_MIX_ATTENTION]},
+		{"model.sliding_window", model->sliding_window > 0 && !used[SC_MIX_ATTENTION] &&
+						 !used[SC_MIX_CSA] && !used[SC_MIX_HCA]},
+		{"model.csa", model->csa.output_rank > 0 && !used[SC_MIX_CSA] && !used[SC_MIX_HCA]},
 	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
@@ -394,7 +424,7 @@ int sc_config_check_pattern(const struct sc_resolver *res)
 			req->software.id);
 	if (model->layers_pattern)
 		warn_of_idle(res, used, has_experts);
-	rc = check_sparse(res, used[SC_MIX_DSA] || used[SC_MIX_DSA_SHARED]);
+	rc = check_sparse(res, used);
 	for (int mixer = SC_MIX_FIRST_LINEAR; mixer < SC_N_MIXERS && rc == 0; mixer++)
 		rc = check_linear(res, mixer, used[mixer]);
 	return rc;

@@ -104,7 +104,7 @@ static struct sc_cost transfer_cost(const struct builder *b, const struct sc_var
 	double e = sc_dtype_bytes(dtype);
 	double tokens = samples * (double)cfg->model.seq * cfg->training.fill_fraction /
 			(double)cfg->parallel.cp;
-	double bytes = tokens * (double)cfg->model.hidden * e;
+	double bytes = tokens * sc_model_streams(&cfg->model) * (double)cfg->model.hidden * e;
 	struct sc_span span = {2, remote ? 2 : 1, remote ? 1 : 2};
 	struct sc_collective_shape send = {SC_SEND_RECV, split ? bytes / tp : bytes, dtype};
 	struct sc_collective_shape gather = {SC_ALL_GATHER, bytes, dtype};

@@ -11,7 +11,11 @@ static void rotate(const struct dims *x, enum sc_op_name name, bool absorbs)
 
 	if (!x->traits->rope)
 		return;
-	if (sc_model_is_mla(x->model)) { /* its own part of each head, one key for all heads */
+	if (absorbs && x->model->rope_head_dim > 0) {
+		q = x->heads * (double)x->model->rope_head_dim;
+		k = (double)x->model->rope_head_dim;
+	} else if (sc_model_is_mla(
+			   x->model)) { /* its own part of each head, one key for all heads */
 		q = x->heads * (double)x->model->rope_head_dim;
 		k = (double)x->model->rope_head_dim;
 		/* Of latent attention: keys are joined from what is expanded and the rotated part, which all heads share, and values
@@ -20,9 +24,8 @@ static void rotate(const struct dims *x, enum sc_op_name name, bool absorbs)
 		double own = x->d - (double)x->model->rope_head_dim;
 		double keys = own + x->d, values = 2 * x->d_v;
 
-		if (!absorbs)
-			add_rowwise(x, SC_NAME_QKV_LAYOUT,
-				    x->tokens * x->heads * x->e * (keys + values), 1);
+		add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * x->heads * x->e * (keys + values),
+			    1);
 	}
 	if (x->sw->fused_chains)
 		add_rowwise(x, name, x->tokens * (q + k) * (2 * x->e), 2);

@@ -73,8 +73,8 @@ static double layer_input_bytes(const struct sc_request *request, double samples
 {
 	const struct sc_config *cfg = &request->config;
 
-	return tokens(cfg, samples) * (double)cfg->model.hidden * element_bytes(request) /
-	       sequence_ranks(&cfg->parallel);
+	return tokens(cfg, samples) * sc_model_streams(&cfg->model) * (double)cfg->model.hidden *
+	       element_bytes(request) / sequence_ranks(&cfg->parallel);
 }
 
 /* What a stage sends to the next stays until its backward; 0 without stages. */
@@ -99,7 +99,7 @@ static double weight_inputs_bytes(const struct sc_request *request, double sampl
 		if (down || p->flags & PART_LEAVES) {
 			split += p->macs / p->n;
 			whole += times * p->n;
-		} else if (up || p->kind == SC_PART_LINEAR) {
+		} else if (up || p->kind == SC_PART_LINEAR || p->kind == SC_PART_INNER) {
 			split += p->macs / p->k +
 				 (up || p->flags & (PART_ENTERS | PART_REPLICATED) ? 0 : p->k);
 			whole += up || p->flags & PART_ENTERS ? times * p->k : 0;

@@ -292,6 +292,12 @@ static void activation_backward(const struct dims *x, const struct part *p)
 	add_activation_grad(x, x->tokens * p->n);
 }
 
+static void inner_backward(const struct dims *x, const struct part *p)
+{
+	add_dgrad(x, p);
+	add_wgrad(x, p);
+}
+
 /* What a part runs: forward, backward, and the gradients of its weights where they have passes of their own. */
 static const struct {
 	void (*forward)(const struct dims *x, const struct part *p);
@@ -302,6 +308,7 @@ static const struct {
 	[SC_PART_LINEAR] = {linear_forward, leave_region_grad, add_wgrad},
 	[SC_PART_ROTARY] = {rotary, rotary_grad, NULL},
 	[SC_PART_ATTENTION] = {attention_forward, attention_backward, NULL},
+	[SC_PART_INNER] = {add_linear, inner_backward, add_wgrad},
 	[SC_PART_SPARSE] = {sparse_forward, sparse_backward, NULL},
 	[SC_PART_JOIN] = {join_forward, join_backward, NULL},
 	[SC_PART_ACTIVATION] = {activation_forward, activation_backward, NULL},

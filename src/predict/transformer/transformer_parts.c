@@ -34,10 +34,15 @@ static void put_norm(struct part_list *to, double kept, int again)
 static void put_join(struct part_list *to)
 {
 	const struct dims *x = to->x;
+	/* Streams are read twice, once for their weights and sum, and written (DeepSeek-V4, hyper-connections): as many passes of an
+	 * addition, which has three. */
+	const double m = sc_model_streams(x->model), width = m > 1 ? (4 * m + 2) / 3 * x->h : x->h;
+	const double mixing = m > 1 ? (2 + m) * m : 0;
 
-	part_put(to, (struct part){SC_PART_JOIN, 0, x->h, 0, x->h,
+	part_put(to, (struct part){SC_PART_JOIN, 0, width, 0, m * x->h,
 				   x->dropout ? SC_RECOMPUTE_DROPOUT : 0, PART_WHOLE,
-				   .mask = x->dropout ? x->h : 0});
+				   .mask = x->dropout ? x->h : 0, .macs = mixing * m * x->h,
+				   .params = mixing > 0 ? mixing * (m * x->h + 1) + 3 : 0});
 }
 
 /* Of queries and of keys, by a kernel each. */
@@ -190,6 +195,8 @@ int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS])
 		put_norm(&to, x->h, SC_RECOMPUTE_NORMS);
 		if (of.mixer >= SC_MIX_FIRST_LINEAR)
 			put_linear_attention(&to, of.mixer);
+		else if (of.mixer == SC_MIX_CSA || of.mixer == SC_MIX_HCA)
+			put_compressed(&to, of.mixer);
 		else
 			put_attention(&to, of.mixer);
 		put_join(&to);

@@ -13,6 +13,7 @@ enum sc_part_kind {
 	SC_PART_LINEAR,
 	SC_PART_ROTARY,
 	SC_PART_ATTENTION,
+	SC_PART_INNER,  /* a product whose input and output are split alike */
 	SC_PART_SPARSE, /* attention to keys that its indexer chooses */
 	SC_PART_JOIN, /* dropout of a sub-layer's output with its bias, and the residual's addition */
 	SC_PART_ACTIVATION,
@@ -64,8 +65,10 @@ struct part *put_linear(struct part_list *to, struct part part);
 /* Linear attention, between its layer's norm and the residual's addition. */
 void put_linear_attention(struct part_list *to, enum sc_mixer mixer);
 /* Sparse attention behind its projections; before them what its indexer multiplies. */
-void put_sparse(struct part_list *to, enum sc_mixer mixer);
+struct part *put_sparse(struct part_list *to, enum sc_mixer mixer);
 void put_indexer(struct part_list *to);
+/* Compressed attention whole, between its layer's norm and the residual's addition. */
+void put_compressed(struct part_list *to, enum sc_mixer mixer);
 /* Keys that a token attends to, of those that it reaches back: fewer at the begin of s where attention is causal. */
 double mean_keys(double reach, double s, bool causal);
 /* A token's multiply-adds with keys, its indexer's among them, on all ranks. */
