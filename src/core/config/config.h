@@ -539,6 +539,7 @@ static inline bool sc_model_has_attention(const struct sc_model *model, int kind
 
 	return mixer != SC_MIX_NONE && mixer < SC_MIX_FIRST_LINEAR;
 }
+const char *sc_mixer_name(enum sc_mixer mixer); /* as in a pattern, and of its section */
 struct sc_layer_counts {
 	double of[SC_N_LAYER_KINDS];
 };
@@ -587,6 +588,7 @@ struct sc_sharding_rule {
 	double ranks, expert_ranks; /* that a shard each is on */
 };
 struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request);
+extern const struct sc_name sc_recompute_names[]; /* of training.recompute */
 /* Does backward run this module again? Selective recomputation of software without a policy of its own is that of
  * attention's core. */
 bool sc_recomputes(const struct sc_request *request, int module);

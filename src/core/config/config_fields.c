@@ -72,7 +72,7 @@ static const struct sc_name PRECISION_NAMES[] = {
 	{"mxfp4", SC_P_MXFP4},
 	{0},
 };
-static const struct sc_name RECOMPUTE_NAMES[] = {
+const struct sc_name sc_recompute_names[] = {
 	{"none", SC_RECOMPUTE_NONE},
 	{"selective", SC_RECOMPUTE_SELECTIVE},
 	{"full", SC_RECOMPUTE_FULL},
@@ -481,7 +481,7 @@ static const struct sc_field TRAINING_FIELDS[] = {
 	    FROM("default: without a pipeline the most of a replica's samples that fits, else 1")),
 	ENUM(sc_training, precision, PRECISION_NAMES, "of the GEMMs",
 	     FROM("default: bf16 where the GPU has it, else fp16")),
-	FLAGS(sc_training, recompute, RECOMPUTE_NAMES, SC_NOT_GIVEN,
+	FLAGS(sc_training, recompute, sc_recompute_names, SC_NOT_GIVEN,
 	      "of activations in backward; or a list of modules",
 	      FROM_UNLESS("none", "the software")),
 	INT(sc_training, recompute_layers, 1, MAX_LAYERS, "layers of a stage that recompute"),

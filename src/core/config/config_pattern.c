@@ -35,6 +35,11 @@ static const struct sc_name WORDS[] = {
 	{"-", SC_FEED_MLP << ALONE},
 	{0},
 };
+const char *sc_mixer_name(enum sc_mixer mixer)
+{
+	return sc_enum_name(WORDS, (int)mixer);
+}
+
 #define TOO_MANY "too many layers" /* SC_MAX_PATTERN */
 
 struct reader {
@@ -254,7 +259,7 @@ static int check_linear(const struct sc_resolver *res, int mixer, bool used)
 	const struct sc_parallel *par = &res->request->config.parallel;
 	struct sc_model *model = &res->request->config.model;
 	struct sc_linear_mixer *of = &model->linear[mixer - SC_MIX_FIRST_LINEAR];
-	const char *name = sc_enum_name(WORDS, mixer);
+	const char *name = sc_mixer_name((enum sc_mixer)mixer);
 	char path[32];
 
 	snprintf(path, sizeof(path), "model.%s", name);

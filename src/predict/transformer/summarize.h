@@ -23,6 +23,8 @@ void sc_run_op_info(const struct sc_run *run, struct sc_reading_input *out);
 uint32_t sc_run_last(const struct sc_run *run);
 /* After the reading. */
 void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out);
+/* Of sizes that kernels dislike, and of modules that are not there (transformer_warn.c). */
+void sc_transformer_warn(const struct sc_request *request, struct sc_warnings *out);
 /* Micro-batches whose activations a stage holds at once at its peak, over its chunks. */
 double sc_micro_batches_in_flight(const struct sc_run *run, int stage);
 /* Of a class that holds those of so many. */
