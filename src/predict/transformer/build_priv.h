@@ -185,4 +185,12 @@ uint32_t build_weight_gather(struct class_state *st, const struct sc_params *par
 			     uint32_t after);
 void build_compute_after(struct class_state *st, uint32_t dep);
 
+/* Copies of a pass between its GPU and its host (build_copies.c). */
+struct pass_copies {
+	uint32_t from_host, to_host, began_after;
+};
+struct pass_copies build_pass_begin(struct class_state *st, const struct sc_slot *slot,
+				    bool partial);
+uint32_t build_pass_end(struct class_state *st, const struct pass_copies *copies, uint32_t node);
+
 #endif

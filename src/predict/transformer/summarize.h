@@ -33,4 +33,16 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 /* Memory of the class nearest to its capacity; of run->built its passes count. */
 void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out);
 
+/* An iteration that ran; `last`: the node that ends it. */
+struct sc_steady_run {
+	const struct sc_run *run;
+	uint32_t last;
+	double n_left_out; /* periods */
+	struct sc_arena *arena;
+};
+/* Periods that must be like the one before, of a schedule that skips some. */
+uint32_t sc_steady_n_to_check(const struct sc_schedule_shape *shape);
+/* Whether the run shows that those left out are as those that ran; `out` then says where they belong. */
+bool sc_steady_detect(const struct sc_steady_run *run, struct sc_steady *out);
+
 #endif
