@@ -1,5 +1,5 @@
-/* Does a Transformer fit together with its split: widths, experts, stages, latent attention, adapters? Each message says
- * what to do about it. */
+/* Does a Transformer fit together with its split: widths, experts, stages, latent attention,
+ * adapters? Each message says what to do about it. */
 #include <inttypes.h>
 #include <math.h>
 
