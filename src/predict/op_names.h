@@ -76,6 +76,14 @@
 	X(EXPERT_CLAMP, "clamp of experts' activation")                  \
 	X(EXPERT_PADDING, "padding of experts' rows")                    \
 	X(EXPERT_STASH, "copy of what experts keep")                     \
+	X(MODULATION, "gemm modulation")                                 \
+	X(MODULATION_DGRAD, "gemm modulation data gradient")             \
+	X(MODULATION_WGRAD, "gemm modulation weight gradient")           \
+	X(PATCH, "gemm patches and texts")                               \
+	X(PATCH_DGRAD, "gemm patches and texts data gradient")           \
+	X(PATCH_WGRAD, "gemm patches and texts weight gradient")         \
+	X(GATED_ADD, "gated residual")                                   \
+	X(GATED_ADD_GRAD, "gated residual gradient")                     \
 	X(ADAPTER, "gemm adapters")                                      \
 	X(ADAPTER_GRAD, "gemm adapter gradients")                        \
 	X(ADAPTER_ADD, "adapter add")                                    \

@@ -23,7 +23,8 @@ enum sc_family {
 	SC_MOE_MLA,
 	SC_DLRM,
 	SC_LAYERS, /* rows of a table, data parallel */
-	SC_NEMOTRON_H
+	SC_NEMOTRON_H,
+	SC_DIT /* diffusion transformers */
 };
 enum sc_schedule {
 	SC_SCHED_GPIPE,
@@ -169,11 +170,15 @@ struct sc_cluster {
 	struct sc_torus torus;
 	struct sc_algorithm_refs algorithms;
 };
-/* A layer's tokens are mixed by: nothing; attention, with the model's window or without; linear attention. */
+/* A layer's tokens are mixed by: nothing; attention, with the model's window or without; in a diffusion transformer joint
+ * attention of two streams, of one, or of one that then reads a text; linear attention. */
 enum sc_mixer {
 	SC_MIX_NONE,
 	SC_MIX_ATTENTION,
 	SC_MIX_FULL,
+	SC_MIX_DOUBLE,
+	SC_MIX_SINGLE,
+	SC_MIX_CROSS,
 	SC_MIX_GDN,    /* gated delta net (Yang et al., arXiv:2412.06464) */
 	SC_MIX_MAMBA2, /* Dao and Gu, arXiv:2405.21060; keys are its B, key_heads its groups */
 	SC_N_MIXERS,
@@ -182,6 +187,10 @@ enum sc_mixer {
 /* Heads with a state of key_dim x value_dim each; a key's head is shared by as many of values. */
 struct sc_linear_mixer {
 	int64_t key_heads, value_heads, key_dim, value_dim, conv;
+};
+/* Tokens of a text, beside or among model.seq; widths of a text's tokens, of a patch, of what is known of a text as a whole. */
+struct sc_dit {
+	int64_t text_seq, text_dim, patch_dim, pooled_dim;
 };
 enum sc_feed { SC_FEED_NONE, SC_FEED_MLP, SC_FEED_EXPERTS };
 struct sc_layer_kind {
@@ -220,6 +229,7 @@ struct sc_model {
 			struct sc_linear_mixer gdn, mamba2;
 		};
 	};
+	struct sc_dit dit;
 	/* The pattern, resolved: kind 0 is the one of most layers. */
 	struct sc_layer_kind kinds[SC_N_LAYER_KINDS];
 	uint8_t kind_of[SC_MAX_PATTERN + 1]; /* the last behind all layers: those of later tokens */
@@ -459,6 +469,7 @@ struct sc_family_traits {
 	bool tied;              /* the output layer is the word embedding */
 	bool masked_lm;         /* loss on masked positions, behind a transform layer (BERT) */
 	bool experts;           /* mixture of experts */
+	bool denoises;          /* patches in and out, no vocabulary; norms are modulated */
 };
 const struct sc_family_traits *sc_family_traits(enum sc_family family);
 
@@ -503,7 +514,7 @@ static inline bool sc_model_has_attention(const struct sc_model *model, int kind
 {
 	const enum sc_mixer mixer = sc_model_kind(model, kind).mixer;
 
-	return mixer == SC_MIX_ATTENTION || mixer == SC_MIX_FULL;
+	return mixer != SC_MIX_NONE && mixer < SC_MIX_FIRST_LINEAR;
 }
 struct sc_layer_counts {
 	double of[SC_N_LAYER_KINDS];

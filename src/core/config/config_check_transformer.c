@@ -356,8 +356,9 @@ static int check_exact(const struct sc_resolver *res)
 int sc_config_check_transformer(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
-		check_model_given, check_widths,      check_stages,           check_family,
-		check_experts,     check_shard_ranks, check_latent_attention, check_exact,
+		check_model_given,      check_widths,        check_stages,
+		check_family,           check_experts,       check_shard_ranks,
+		check_latent_attention, sc_config_check_dit, check_exact,
 	};
 	int rc = 0;
 

@@ -308,6 +308,19 @@ static const struct sc_field LINEAR_FIELDS[] = {
 		    .absent = 4),
 	{0},
 };
+static const struct sc_field DIT_FIELDS[] = {
+	SC_FIELD_IN(INT, sc_dit, text_seq, 0, MAX_SEQ,
+		    "tokens of a text: of double and single layers those among model.seq, of cross "
+		    "layers those beside it"),
+	SC_FIELD_IN(INT, sc_dit, text_dim, 1, MAX_HIDDEN,
+		    "width of a text's tokens, which a frozen encoder made; default 4096",
+		    .absent = 4096),
+	SC_FIELD_IN(INT, sc_dit, patch_dim, 1, MAX_HIDDEN,
+		    "numbers of a patch, in and out; default 64", .absent = 64),
+	SC_FIELD_IN(INT, sc_dit, pooled_dim, 0, MAX_HIDDEN,
+		    "width of what is known of a text as a whole, which norms are modulated by; default none"),
+	{0},
+};
 static const struct sc_field MODEL_FIELDS[] = {
 	ENUM_OR(sc_model, family, sc_family_names, SC_FAMILY_NONE, "kind of model"),
 	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers", NEEDS(SC_NEEDS_TRANSFORMER)),
@@ -353,13 +366,14 @@ static const struct sc_field MODEL_FIELDS[] = {
 	    "one layer in so many has no sliding window; default none"),
 	STR(sc_model, layers_pattern,
 	    "kinds of layers in order, as in (3*gdn,1*attn)*12: attn, full_attn (no window), gdn, "
-	    "mamba2, and layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
+	    "mamba2, and layers that are moe or mlp alone; double, single, cross (diffusion transformers); or Hugging Face's layer_types; or Nemotron's letters, "
 	    "MEM*E",
 	    NEEDS(SC_NEEDS_TRANSFORMER), .may_be_list = true),
 	ENUM_OR(sc_model, attention_gate, BOOL_NAMES, 0,
 		"attention's output is multiplied by a gate as wide (Qwen3-Next); default false"),
 	SC_FIELD_MAP(sc_model, gdn, LINEAR_FIELDS, "gated delta net layers (Qwen3-Next)"),
 	SC_FIELD_MAP(sc_model, mamba2, LINEAR_FIELDS, "Mamba-2 layers (Nemotron-H)"),
+	SC_FIELD_MAP(sc_model, dit, DIT_FIELDS, "diffusion transformers: texts and patches"),
 	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample",
 	    NEEDS(SC_NEEDS_DLRM)),
 	INTS(sc_model, bottom_mlp, 1, MAX_HIDDEN, "DLRM: widths of the dense features' MLP",

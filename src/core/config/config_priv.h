@@ -65,6 +65,8 @@ int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *er
 /* Once the model is filled; once its split is. */
 int sc_config_resolve_pattern(const struct sc_resolver *res);
 int sc_config_check_pattern(const struct sc_resolver *res);
+/* config_dit.c: diffusion transformers, and that no other family has their layers. */
+int sc_config_check_dit(const struct sc_resolver *res);
 /* family.c: by position, where the kinds of layers do not say it. */
 enum sc_feed sc_model_layer_feed(const struct sc_model *model, int64_t layer);
 /* After every default is filled. Of what fits together warns what has no effect. */
