@@ -192,6 +192,12 @@ struct sc_linear_mixer {
 struct sc_dit {
 	int64_t text_seq, text_dim, patch_dim, pooled_dim;
 };
+/* A DLRM that reads sequences: layers of pointwise attention over the tokens of a sample, of which there are so many on average,
+ * with this coefficient of variation from sample to sample. */
+struct sc_hstu {
+	int64_t layers, hidden, heads, head_dim, token_mlp;
+	double tokens, tokens_cv;
+};
 enum sc_feed { SC_FEED_NONE, SC_FEED_MLP, SC_FEED_EXPERTS };
 struct sc_layer_kind {
 	enum sc_mixer mixer;
@@ -238,6 +244,7 @@ struct sc_model {
 	struct sc_ints bottom_mlp, top_mlp;
 	enum sc_interaction interaction;
 	int64_t cross_layers, low_rank;
+	struct sc_hstu hstu;
 	int64_t interact_stride;  /* cat: embeddings are averaged over so many columns; default 1 */
 	struct sc_structs tables; /* struct sc_table */
 	const char *tables_csv;   /* a file that lists them instead */

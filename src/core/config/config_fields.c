@@ -317,8 +317,22 @@ static const struct sc_field DIT_FIELDS[] = {
 		    .absent = 4096),
 	SC_FIELD_IN(INT, sc_dit, patch_dim, 1, MAX_HIDDEN,
 		    "numbers of a patch, in and out; default 64", .absent = 64),
-	SC_FIELD_IN(INT, sc_dit, pooled_dim, 0, MAX_HIDDEN,
-		    "width of what is known of a text as a whole, which norms are modulated by; default none"),
+	SC_FIELD_IN(
+		INT, sc_dit, pooled_dim, 0, MAX_HIDDEN,
+		"width of what is known of a text as a whole, which norms are modulated by; default none"),
+	{0},
+};
+static const struct sc_field HSTU_FIELDS[] = {
+	SC_FIELD_IN(INT, sc_hstu, layers, 0, MAX_LAYERS, "transducer layers; 0 = none"),
+	INT(sc_hstu, hidden, 1, MAX_HIDDEN, "width of a token; default: that of the first table"),
+	SC_FIELD_IN(INT, sc_hstu, heads, 1, MAX_STATE, "heads; default 1", .absent = 1),
+	INT(sc_hstu, head_dim, 1, MAX_HIDDEN,
+	    "width of a head's query, key, value and gate; default hidden / heads"),
+	SC_FIELD_IN(INT, sc_hstu, token_mlp, 0, MAX_HIDDEN,
+		    "inner width of the MLPs that make tokens of a sample's vectors; default none"),
+	SC_FIELD_IN(DOUBLE, sc_hstu, tokens, 0, MAX_SEQ, "of a sample's sequence, mean"),
+	SC_FIELD_IN(DOUBLE, sc_hstu, tokens_cv, 0, 10,
+		    "their deviation over their mean, from sample to sample; default 0"),
 	{0},
 };
 static const struct sc_field MODEL_FIELDS[] = {
@@ -384,6 +398,9 @@ static const struct sc_field MODEL_FIELDS[] = {
 	     NEEDS(SC_NEEDS_DLRM)),
 	INT(sc_model, cross_layers, 1, 1000, "DLRM, dcnv2: cross layers"),
 	INT(sc_model, low_rank, 1, MAX_HIDDEN, "DLRM, dcnv2: rank of a cross layer's matrix"),
+	SC_FIELD_MAP(sc_model, hstu, HSTU_FIELDS,
+		     "DLRM: layers over a sequence, in place of an interaction (HSTU)",
+		     .needs = SC_NEEDS_DLRM),
 	INT(sc_model, interact_stride, 1, MAX_HIDDEN, "DLRM, cat: columns averaged into one"),
 	SC_FIELD_LIST(sc_model, tables, TABLE_FIELDS, sc_table, "DLRM: embedding tables",
 		      .needs = SC_NEEDS_DLRM),
