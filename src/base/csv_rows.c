@@ -1,6 +1,6 @@
-/* Rows of a CSV file as structs, by the table of fields that reads the same struct from YAML: a column
- * is a field, an empty cell leaves its field as it is. A column that no field has is an error with the
- * nearest name. */
+/* Rows of a CSV file as structs, by the table of fields that reads the same struct from YAML: a
+ * column is a field, an empty cell leaves its field as it is. A column that no field has is an
+ * error with the nearest name. */
 #include "base/csv_rows.h"
 
 #include <stdint.h>

@@ -1,5 +1,6 @@
-/* A tree of YAML nodes into a struct, by its field table: recursion follows the nesting of the table, and each value
- * that was given leaves its place. A text that sets one field by its dotted path is read the same way. */
+/* A tree of YAML nodes into a struct, by its field table: recursion follows the nesting of the
+ * table, and each value that was given leaves its place. A text that sets one field by its dotted
+ * path is read the same way. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Values of fields from scalar text, by the field's type and limits, and as text; the words of messages about them.
- * YAML nodes are read by field_decode.c. */
+/* Values of fields from scalar text, by the field's type and limits, and as text; the words of
+ * messages about them. YAML nodes are read by field_decode.c. */
 #include <assert.h>
 #include <float.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Shared by fields.c, field_text.c (one scalar into one place) and field_decode.c (YAML into structs). */
+/* Shared by fields.c, field_text.c (one scalar into one place) and field_decode.c (YAML into
+ * structs). */
 #ifndef SC_BASE_FIELDS_PRIV_H
 #define SC_BASE_FIELDS_PRIV_H
 
@@ -17,8 +18,8 @@ const char *sc_nearest_of(const char *word, const void *list, size_t stride, siz
 /* field_text.c */
 enum { SC_MAX_KEYS_TEXT = 216 }; /* a message is at most as long as the text of struct sc_err */
 const char *sc_field_type_text(enum sc_ftype type);
-/* "a, b, c" as far as it fits, "..." for the rest; of elements so many bytes apart that begin with their word, the last
- * with NULL. */
+/* "a, b, c" as far as it fits, "..." for the rest; of elements so many bytes apart that begin with
+ * their word, the last with NULL. */
 const char *sc_field_words(const void *first, size_t stride, char *buf, size_t n_buf);
 /* One name of a list of SC_F_FLAGS, or-ed into *place; names below SC_FLAG stand alone only. */
 int sc_field_add_flag(const struct sc_field *field, const char *name, void *place,

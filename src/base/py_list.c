@@ -1,6 +1,7 @@
-/* Reads a Python list of calls, as `[EmbeddingBagConfig(name="t1", num_embeddings=10), ...]`, into a
- * tree of mappings with lines and columns (base/yaml.h). It knows texts, numbers, names, lists and calls
- * with keywords, to a small depth; any other expression is an error, and nothing is ever run. */
+/* Reads a Python list of calls, as `[EmbeddingBagConfig(name="t1", num_embeddings=10), ...]`, into
+ * a tree of mappings with lines and columns (base/yaml.h). It knows texts, numbers, names, lists
+ * and calls with keywords, to a small depth; any other expression is an error, and nothing is ever
+ * run. */
 #include "base/py_list.h"
 
 #include <ctype.h>

@@ -84,6 +84,14 @@
 	X(EXPERT_CLAMP, "clamp of experts' activation")                  \
 	X(EXPERT_PADDING, "padding of experts' rows")                    \
 	X(EXPERT_STASH, "copy of what experts keep")                     \
+	X(MODULATION, "gemm modulation")                                 \
+	X(MODULATION_DGRAD, "gemm modulation data gradient")             \
+	X(MODULATION_WGRAD, "gemm modulation weight gradient")           \
+	X(PATCH, "gemm patches and texts")                               \
+	X(PATCH_DGRAD, "gemm patches and texts data gradient")           \
+	X(PATCH_WGRAD, "gemm patches and texts weight gradient")         \
+	X(GATED_ADD, "gated residual")                                   \
+	X(GATED_ADD_GRAD, "gated residual gradient")                     \
 	X(ADAPTER, "gemm adapters")                                      \
 	X(ADAPTER_GRAD, "gemm adapter gradients")                        \
 	X(ADAPTER_ADD, "adapter add")                                    \
@@ -182,6 +190,19 @@
 	X(CROSS_COMBINE_GRAD, "cross layer combine gradient")            \
 	X(INTERACTION, "feature interaction")                            \
 	X(INTERACTION_GRAD, "feature interaction gradient")              \
+	X(TOKEN_MLP, "gemm token mlp")                                   \
+	X(TOKEN_MLP_DGRAD, "gemm token mlp data gradient")               \
+	X(TOKEN_MLP_WGRAD, "gemm token mlp weight gradient")             \
+	X(UVQK, "gemm uvqk")                                             \
+	X(UVQK_DGRAD, "gemm uvqk data gradient")                         \
+	X(UVQK_WGRAD, "gemm uvqk weight gradient")                       \
+	X(JAGGED, "jagged attention")                                    \
+	X(JAGGED_GRAD, "jagged attention gradient")                      \
+	X(STU_OUTPUT, "gemm transducer output")                          \
+	X(STU_OUTPUT_DGRAD, "gemm transducer output data gradient")      \
+	X(STU_OUTPUT_WGRAD, "gemm transducer output weight gradient")    \
+	X(STU_NORM, "transducer norms and gates")                        \
+	X(STU_NORM_GRAD, "transducer norms and gates gradient")          \
 	X(TOP_MLP, "gemm top mlp")                                       \
 	X(TOP_MLP_DGRAD, "gemm top mlp data gradient")                   \
 	X(TOP_MLP_WGRAD, "gemm top mlp weight gradient")                 \

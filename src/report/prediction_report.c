@@ -72,12 +72,14 @@ static void text_model(const struct sc_config *c, const struct sc_model_params *
 		append_recommender(&c->model, out);
 	else if (c->model.family == SC_LAYERS)
 		sc_strbuf_printf(out, ", %zu layer%s", c->model.rows.n, sc_plural(c->model.rows.n));
-	else
+	else {
 		sc_strbuf_printf(out,
 				 ", %" PRId64 " layers, hidden %" PRId64 ", %" PRId64
-				 " heads, sequence %" PRId64 ", vocabulary %" PRId64,
-				 c->model.layers, c->model.hidden, c->model.heads, c->model.seq,
-				 c->model.vocab);
+				 " heads, sequence %" PRId64,
+				 c->model.layers, c->model.hidden, c->model.heads, c->model.seq);
+		if (c->model.vocab > 0)
+			sc_strbuf_printf(out, ", vocabulary %" PRId64, c->model.vocab);
+	}
 }
 
 static void text_split(const struct sc_request *request, struct sc_strbuf *out)

@@ -140,7 +140,7 @@ static const struct {
 	 "request.yaml:1:7: error: gpus: expected an integer from 1 to 1048576, got \"1.5\""},
 	{"model: {family: gtp}\n",
 	 "request.yaml:1:17: error: model.family: unknown value \"gtp\"; did you mean \"gpt\"? Known: gpt, "
-	 "llama, mpt, bert, opt, moe, dlrm, moe-mla, layers, nemotron-h"},
+	 "llama, mpt, bert, opt, moe, dlrm, moe-mla, layers, nemotron-h, dit"},
 	{"stragglers: [{ranks: [1]}]\n",
 	 "request.yaml:1:14: error: missing key \"stragglers[0].slowdown\": factor on their kernel times"},
 	{"model: models/none-such.yaml\n",

@@ -386,7 +386,7 @@ static const struct {
 	 "r.yaml:2:16: error: cluster.gpu: unknown GPU \"test-gpi\"; did you mean \"test-gpu\"?"},
 	{CLUSTER GPUS PARALLEL TRAINING,
 	 "r.yaml: error: model.family is not given; write one of gpt, "
-	 "llama, mpt, bert, opt, moe, moe-mla, nemotron-h, dlrm, layers"},
+	 "llama, mpt, bert, opt, moe, moe-mla, nemotron-h, dit, dlrm, layers"},
 	{CLUSTER GPUS TRAINING "model: {family: gpt, layers: 3}\n",
 	 "r.yaml:4:17: error: model.hidden is not given; write it, or name a file as in `model: "
 	 "models/gpt-22b.yaml`"},

@@ -546,3 +546,79 @@ TEST(fullest_rank_is_told)
 	out = run_plan(req, NULL);
 	ck_assert_double_lt(out->memory.total_gib, out->memory.capacity_gib);
 }
+
+static struct sc_request *sequences(const char *overrides)
+{
+	struct sc_config cfg;
+
+	sc_config_init(&cfg);
+	set_all(&cfg, "gpus=8 cluster.gpu=mi350x cluster.gpus_per_node=8 cluster.nics_per_node=8 "
+		      "cluster.nic_gbit_s=400 model=models/dlrmv4.yaml training.global_batch=8192 "
+		      "training.precision=bf16 training.optimizer=rowwise_adagrad "
+		      "training.software=torchrec");
+	set_all(&cfg, overrides);
+	return resolve_config(&cfg);
+}
+
+/* Matrices of meta-recsys/generative-recommenders (modules/stu.py, preprocessors.py, dlrm_hstu.py): FLOP of a sample of 4,096
+ * tokens, forward thrice, of causal attention half of all pairs; within 2 % of the 315.7 GFLOP that MLPerf's document has.
+ * Parameters are the tables' and the dense part's. */
+TEST(sequences_are_counted)
+{
+	struct sc_request *req =
+		sequences("model.hstu.tokens=4096 model.hstu.tokens_cv=0 training.global_batch=64");
+	const struct sc_prediction *out = run_plan(req, NULL);
+	const double h = 512, s = 4096, rows = 293051712;
+	const double layer = h * 4 * h + 3 * h * h;
+	const double token = (h + 2 * h + 24 + 3 * h) * 256;
+	const double sample = 8 * h * h + 3 * h * h + h * h + (h + 4) * h + h * h + h;
+	const double macs = s * (3 * layer + token) + sample + 3 * s * s * h;
+	const double flop = out->tflops_gpu * 1e12 * out->iteration_ms * 1e-3 * 8 / 64;
+	const double biases = 3 * (4 * h + h) + 3 * (256 + h) + h + 3 * h + h + 1;
+
+	ck_assert_double_eq_tol(flop / (6 * macs), 1, 1e-4);
+	ck_assert_double_eq_tol(flop / 315.7e9, 1, 0.025);
+	ck_assert_double_eq_tol(out->params.total - rows * h,
+				3 * (layer + 4 * h) + token + sample + biases, 1);
+}
+
+/* Attention takes the lengths' squares, and the rank with most tokens is waited for: of 8 ranks' sums of 1,024 samples it has
+ * 1.42 deviations more than the mean. */
+TEST(lengths_that_differ_take_longer)
+{
+	const struct sc_request *req = sequences("model.hstu.tokens_cv=0.5");
+	const double mean = sc_hstu_tokens(req, false), most = sc_hstu_tokens(req, true);
+	double ms[2], few[2];
+
+	ck_assert_double_eq_tol(most / mean, 1 + 0.5 / 32 * 1.43, 0.0005);
+	ms[0] = ms_of(sequences("model.hstu.tokens_cv=0"));
+	ms[1] = ms_of(req);
+	ck_assert_double_gt(ms[1], 1.1 * ms[0]);
+	/* In batches of 64 samples the longest of eight counts for more. */
+	few[0] = ms_of(sequences("model.hstu.tokens_cv=0 training.global_batch=512"));
+	few[1] = ms_of(sequences("model.hstu.tokens_cv=0.5 training.global_batch=512"));
+	ck_assert_double_gt(few[1] / few[0], 1.05 * ms[1] / ms[0]);
+	ck_assert_double_eq_tol(sc_hstu_tokens(sequences("gpus=1 training.global_batch=8 "
+							 "cluster.gpus_per_node=1 "
+							 "cluster.host_memory_gib=1000"),
+					       true),
+				mean, 1e-9);
+}
+
+/* Products are run again backward, attention is as slow as its kernels are, and vectors travel as the tables are stored. */
+TEST(sequences_are_run_as_their_stack_runs_them)
+{
+	struct sc_request *req = sequences("");
+	const struct sc_prediction *out = run_kept(req);
+	const double columns = (3 * 2635.0 + 8) * 512;
+	const double ms = out->iteration_ms;
+	const int again = count_nodes(SC_NAME_UVQK);
+
+	ck_assert_int_gt(again, 0);
+	ck_assert_int_eq(again, 2 * count_nodes(SC_NAME_UVQK_DGRAD));
+	ck_assert_int_eq(count_nodes(SC_NAME_UVQK_DGRAD), count_nodes(SC_NAME_JAGGED));
+	ck_assert_int_eq(count_nodes(SC_NAME_INTERACTION), 0);
+	ck_assert_double_gt(out->memory.buffers_gib * SC_BYTES_PER_GIB, 3 * 1024 * columns * 4);
+	req->software.dlrm.jagged_eff *= 2;
+	ck_assert_double_lt(ms_of(req), 0.85 * ms);
+}

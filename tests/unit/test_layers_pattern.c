@@ -476,3 +476,89 @@ LOOP_TEST(a_rank_has_its_heads_and_all_narrow_gates, 4)
 					heads + 64 + w * h + 3 * h * 1024 / tp + 2 * h,
 				1e-6);
 }
+
+#define DIFFUSION                                                                  \
+	"cluster.gpu=gb200 gpus=8 training.software=nemo training.precision=bf16 " \
+	"training.global_batch=64 training.micro_batch=2 parallel.sequence_parallel=false "
+
+static struct sc_request diffusion(const char *model, const char *more)
+{
+	struct sc_config cfg;
+
+	sc_config_init(&cfg);
+	set_all(&cfg, DIFFUSION);
+	set_all(&cfg, model);
+	set_all(&cfg, more);
+	return *resolve_config(&cfg);
+}
+
+/* Matrices and biases as black-forest-labs/flux and Wan have them; and what is published: 11.89e9 and 14.29e9 by the files of
+ * weights, 1.42e9. */
+TEST(parameters_of_diffusion_transformers_are_counted)
+{
+	const double h = 3072, f = 12288;
+	const double attention = 4 * h * h + 4 * h + 2 * 128, feed = 2 * h * f + f + h;
+	const double modulation = h * h + h;
+	const double lead = 64 * h + 4096 * h + (256 + 768) * h + 2 * h * h + 6 * h;
+	const double flux = 19 * 2 * (attention + feed + 6 * modulation) +
+			    38 * (attention + feed + 3 * modulation) + lead + 2 * modulation +
+			    64 * h + 64;
+	static const struct {
+		const char *model;
+		double published;
+	} models[] = {{"model=models/flux-1.yaml", 11.891e9},
+		      {"model=models/wan-2.1-1.3b.yaml", 1.419e9},
+		      {"model=models/wan-2.1-14b.yaml", 14.288e9}};
+
+	for (size_t i = 0; i < N_OF(models); i++) {
+		const struct sc_request req = diffusion(models[i].model, "");
+		struct sc_model_params params;
+
+		sc_transformer_model_params(&req, &params);
+		ck_assert_double_eq_tol(params.total / models[i].published, 1, 0.001);
+		if (i == 0)
+			ck_assert_double_eq_tol(params.total, flux, 1);
+	}
+}
+
+/* Each token goes through its own stream's products, a sample's modulations are computed once: 20.3 TFLOP a sample of MLPerf's
+ * (NVIDIA's configs of Flux.1 in v5.1). */
+TEST(flop_of_diffusion_transformers_are_those_of_the_streams)
+{
+	const struct sc_request req = diffusion("model=models/flux-1.yaml", "");
+	const double h = 3072, s = 512, feed = 2 * 4 * h * h, attention = 4 * h * h + 2 * s * h;
+	const double tokens = 57 * s * (attention + feed);
+	const double once = (19 * 12 + 38 * 3 + 2) * h * h + (256 + 768) * h + 2 * h * h;
+	const double ends = 256 * (2 * 64 + 4096) * h;
+	const double flop = sc_transformer_model_flop(&req, NULL);
+
+	ck_assert_double_eq_tol(flop / (6 * (tokens + once + ends)), 1, 1e-6);
+	ck_assert_double_eq_tol(flop / 20.3e12, 1, 0.01);
+}
+
+/* Modulations are whole on each rank of a tensor-parallel group; of a layer's kept tokens each stream has its half. */
+LOOP_TEST(a_rank_of_flux_has_its_heads, 3)
+{
+	const double tp = (double)(1 << _i), h = 3072, tokens = 512;
+	char text[64];
+	struct sc_request req;
+
+	snprintf(text, sizeof(text), "parallel.tp=%d", (int)tp);
+	req = diffusion("model=models/flux-1.yaml", text);
+	for (int kind = 0; kind < 2; kind++) { /* single layers are the most */
+		const double streams = kind + 1, modulated = kind ? 6 : 3;
+		struct sc_params layer;
+
+		sc_transformer_layer_params(&req, kind, &layer);
+		ck_assert_double_eq_tol(layer.dense,
+					streams * (12 * h * h / tp + 7 * h / tp + 2 * h + 256 +
+						   modulated * (h * h + h)),
+					1);
+		/* Queries, keys, values; those before their norm; what attention gives; before and behind the activation. Modulated
+		 * norms, branches and sums are whole. */
+		ck_assert_double_eq_tol(sc_layer_kept_bytes(&req, 1, kind) /
+						(2 * (tokens * (14 * h / tp + 3 * streams * h) +
+						      streams * modulated * h / tp)),
+					1, 0.001);
+	}
+}

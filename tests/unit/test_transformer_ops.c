@@ -194,6 +194,83 @@ LOOP_TEST(linear_attention_scans_its_tokens, 2)
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_FLASH), 0);
 }
 
+#define FLUX                                                                                       \
+	"model.family=dit model.layers=3 model.layers_pattern=2*single,1*double model.hidden=512 " \
+	"model.heads=8 model.seq=256 model.dit.text_seq=64 training.attention=flash "              \
+	"training.recompute=none "
+
+/* Single layers are kind 0, as most; both streams of a double layer have products and gated sums of their own, over their
+ * tokens, and join for one attention. */
+TEST(streams_have_their_own_products)
+{
+	const struct sc_request *req = make_request(FLUX, "");
+	const double tokens = 2 * 256, h = 512, once = 2;
+	static const int DOUBLE[] = {SC_BLOCK_LAYER_F + SC_N_LAYER_BLOCKS,
+				     SC_BLOCK_LAYER_B + SC_N_LAYER_BLOCKS};
+
+	assert_near(flop_of(req, SC_BLOCK_LAYER_F), 2 * h * h * (12 * tokens + 3 * once));
+	assert_near(flop_of(req, (enum sc_block_id)DOUBLE[0]),
+		    2 * h * h * (12 * tokens + 12 * once));
+	assert_near(flop_of(req, (enum sc_block_id)DOUBLE[1]),
+		    4 * h * h * (12 * tokens + 12 * once));
+	for (int i = 0; i < 2; i++) {
+		const enum sc_block_id id = (enum sc_block_id)DOUBLE[i];
+
+		ck_assert_int_eq(count(req, id, i ? SC_NAME_QKV_WGRAD : SC_NAME_QKV), 2);
+		ck_assert_int_eq(count(req, id, i ? SC_NAME_FLASH_GRAD : SC_NAME_FLASH), 1);
+		ck_assert_int_eq(count(req, id, SC_NAME_QKV_LAYOUT), 1);
+		ck_assert_int_eq(count(req, id, i ? SC_NAME_GATED_ADD_GRAD : SC_NAME_GATED_ADD),
+				 i ? 4 : 8);
+	}
+	/* 192 of a sample's tokens are patches */
+	ck_assert_double_gt(step_us(req, (enum sc_block_id)DOUBLE[0], SC_NAME_GATED_ADD), 0);
+	ck_assert_int_eq(count(req, SC_BLOCK_HEAD_F, SC_NAME_LOGITS), 0);
+	assert_near(flop_of(req, SC_BLOCK_HEAD_F), 2 * h * (2 * h * once + 64 * 192 * 2));
+	assert_near(flop_of(req, SC_BLOCK_EMBED_F),
+		    2 * h * ((256 + h) * once + 64 * 192 * 2 + 4096 * 64 * 2));
+	/* Nothing asks for gradients of patches, texts and times. */
+	assert_near(flop_of(req, SC_BLOCK_EMBED_B),
+		    2 * h * ((256 + 2 * h) * once + 64 * 192 * 2 + 4096 * 64 * 2));
+}
+
+/* Two branches are added, gradients are added to their buffer apart, and modulations stay out of what is quantized. */
+TEST(flux_is_run_as_nemo_runs_it)
+{
+	const char *mx =
+		"cluster.gpu=b200-sxm-180gb training.precision=mxfp8 model.hidden=4096 model.heads=32";
+	const struct sc_request *req = make_request(FLUX, "");
+	double us[2];
+
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_QKV_LAYOUT), 1);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_QKV_LAYOUT), 0);
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_GRAD_ACCUMULATE), 1);
+	ck_assert_int_eq(count(make_request(LLAMA, ""), SC_BLOCK_LAYER_B, SC_NAME_GRAD_ACCUMULATE),
+			 0);
+	/* The weights' casts come first: of 12 of 15 squares, and of 24 of 36. */
+	for (int kind = 0; kind < 2; kind++)
+		us[kind] = step_us(make_request(FLUX, mx),
+				   (enum sc_block_id)(SC_BLOCK_LAYER_F + kind * SC_N_LAYER_BLOCKS),
+				   SC_NAME_FP8_CAST);
+	ck_assert_double_gt(us[1], 1.9 * us[0]);
+	ck_assert_double_lt(us[1], 2.05 * us[0]);
+}
+
+/* Frozen, a layer has no gradients of modulations; a text beside the tokens is attended to by a second attention. */
+TEST(lora_of_flux_and_the_text_of_wan)
+{
+	const struct sc_request *lora = make_request(FLUX, "training.trainable=lora");
+	const struct sc_request *wan = make_request(
+		FLUX, "model.layers=1 model.layers_pattern=cross model.dit.text_seq=512");
+	const double tokens = 2 * 256, h = 512, text = 2 * 512;
+
+	ck_assert_int_eq(count(lora, SC_BLOCK_LAYER_F, SC_NAME_MODULATION), 1);
+	ck_assert_int_eq(count(lora, SC_BLOCK_LAYER_B, SC_NAME_MODULATION_DGRAD), 0);
+	ck_assert_int_eq(count(lora, SC_BLOCK_LAYER_B, SC_NAME_MODULATION_WGRAD), 0);
+	ck_assert_int_eq(count(wan, SC_BLOCK_LAYER_F, SC_NAME_FLASH), 2);
+	ck_assert_int_eq(count(wan, SC_BLOCK_LAYER_B, SC_NAME_FLASH_GRAD), 2);
+	assert_near(flop_of(wan, SC_BLOCK_LAYER_F), 2 * h * h * (14 * tokens + 2 * text));
+}
+
 LOOP_TEST(fp8_changes_casts_not_flop, N_OF(FAMILIES))
 {
 	const struct macs *m = &FAMILIES[_i];

@@ -23,7 +23,8 @@ enum sc_family {
 	SC_MOE_MLA,
 	SC_DLRM,
 	SC_LAYERS, /* rows of a table, data parallel */
-	SC_NEMOTRON_H
+	SC_NEMOTRON_H,
+	SC_DIT /* diffusion transformers */
 };
 enum sc_schedule {
 	SC_SCHED_GPIPE,
@@ -169,11 +170,15 @@ struct sc_cluster {
 	struct sc_torus torus;
 	struct sc_algorithm_refs algorithms;
 };
-/* A layer's tokens are mixed by: nothing; attention, with the model's window or without; linear attention. */
+/* A layer's tokens are mixed by: nothing; attention, with the model's window or without; in a diffusion transformer joint
+ * attention of two streams, of one, or of one that then reads a text; linear attention. */
 enum sc_mixer {
 	SC_MIX_NONE,
 	SC_MIX_ATTENTION,
 	SC_MIX_FULL,
+	SC_MIX_DOUBLE,
+	SC_MIX_SINGLE,
+	SC_MIX_CROSS,
 	SC_MIX_DSA,        /* an indexer chooses the keys (DeepSeek-V3.2, arXiv:2512.02556) */
 	SC_MIX_DSA_SHARED, /* the same keys as the layer before */
 	SC_MIX_CSA,        /* the best compressed keys beside a window (DeepSeek-V4) */
@@ -204,6 +209,16 @@ struct sc_compressed_mixer {
 	int64_t compression, heavy_compression; /* tokens of a key: csa, hca */
 	int64_t output_groups, output_rank;
 	int64_t streams; /* of the residual, which each layer mixes (hyper-connections); 1: the usual sum */
+};
+/* Tokens of a text, beside or among model.seq; widths of a text's tokens, of a patch, of what is known of a text as a whole. */
+struct sc_dit {
+	int64_t text_seq, text_dim, patch_dim, pooled_dim;
+};
+/* A DLRM that reads sequences: layers of pointwise attention over the tokens of a sample, of which there are so many on average,
+ * with this coefficient of variation from sample to sample. */
+struct sc_hstu {
+	int64_t layers, hidden, heads, head_dim, token_mlp;
+	double tokens, tokens_cv;
 };
 enum sc_feed { SC_FEED_NONE, SC_FEED_MLP, SC_FEED_EXPERTS };
 struct sc_layer_kind {
@@ -244,6 +259,7 @@ struct sc_model {
 			struct sc_linear_mixer gdn, mamba2, kda, lightning;
 		};
 	};
+	struct sc_dit dit;
 	/* The pattern, resolved: kind 0 is the one of most layers. */
 	struct sc_layer_kind kinds[SC_N_LAYER_KINDS];
 	uint8_t kind_of[SC_MAX_PATTERN + 1]; /* the last behind all layers: those of later tokens */
@@ -252,6 +268,7 @@ struct sc_model {
 	struct sc_ints bottom_mlp, top_mlp;
 	enum sc_interaction interaction;
 	int64_t cross_layers, low_rank;
+	struct sc_hstu hstu;
 	int64_t interact_stride;  /* cat: embeddings are averaged over so many columns; default 1 */
 	struct sc_structs tables; /* struct sc_table */
 	const char *tables_csv;   /* a file that lists them instead */
@@ -483,6 +500,7 @@ struct sc_family_traits {
 	bool tied;              /* the output layer is the word embedding */
 	bool masked_lm;         /* loss on masked positions, behind a transform layer (BERT) */
 	bool experts;           /* mixture of experts */
+	bool denoises;          /* patches in and out, no vocabulary; norms are modulated */
 };
 const struct sc_family_traits *sc_family_traits(enum sc_family family);
 

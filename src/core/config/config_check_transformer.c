@@ -1,5 +1,5 @@
-/* Does a Transformer fit together with its split: widths, experts, stages, latent attention, adapters? Each message says
- * what to do about it. */
+/* Does a Transformer fit together with its split: widths, experts, stages, latent attention,
+ * adapters? Each message says what to do about it. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -358,8 +358,9 @@ static int check_exact(const struct sc_resolver *res)
 int sc_config_check_transformer(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
-		check_model_given, check_widths,      check_stages,           check_family,
-		check_experts,     check_shard_ranks, check_latent_attention, check_exact,
+		check_model_given,      check_widths,        check_stages,
+		check_family,           check_experts,       check_shard_ranks,
+		check_latent_attention, sc_config_check_dit, check_exact,
 	};
 	int rc = 0;
 

@@ -135,6 +135,45 @@ static int check_names(const struct sc_resolver *res)
 			       twice);
 }
 
+/* A sequence in place of an interaction. What is not given follows. */
+static int check_hstu(const struct sc_resolver *res)
+{
+	struct sc_model *model = &res->request->config.model;
+	struct sc_hstu *hstu = &model->hstu;
+	const struct sc_table *tables = model->tables.at;
+	const char *const beside[] = {"model.interaction", "model.bottom_mlp",
+				      "model.dense_features"};
+
+	for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++)
+		if (sc_config_origin(&res->request->config, beside[i]))
+			return sc_resolve_fail(
+				res, SC_EUNSUPPORTED, beside[i],
+				"%s beside model.hstu: its sequence stands in place of "
+				"an interaction of features; remove one of them",
+				beside[i]);
+	if (hstu->hidden == SC_NOT_GIVEN)
+		hstu->hidden = tables[0].dim;
+	if (hstu->head_dim == SC_NOT_GIVEN) {
+		if (hstu->hidden % hstu->heads)
+			return sc_resolve_fail(res, SC_ECONFLICT, "model.hstu.heads",
+					       "model.hstu.hidden %" PRId64
+					       " is no multiple of its heads %" PRId64
+					       "; give head_dim",
+					       hstu->hidden, hstu->heads);
+		hstu->head_dim = hstu->hidden / hstu->heads;
+	}
+	if (!(hstu->tokens > 0))
+		return sc_resolve_fail(res, SC_EVALUE, "model.hstu",
+				       "model.hstu.tokens is not given; it is the mean length of a "
+				       "sample's sequence");
+	for (size_t i = 0; i < model->tables.n; i++)
+		if (tables[i].sequence)
+			return 0;
+	return sc_resolve_fail(
+		res, SC_ECONFLICT, "model.tables",
+		"model.hstu needs a table whose lookups are not pooled (sequence: true)");
+}
+
 /* Dot products need vectors of one width. */
 static int check_interaction(const struct sc_resolver *res)
 {
@@ -142,6 +181,11 @@ static int check_interaction(const struct sc_resolver *res)
 	const struct sc_table *tables = model->tables.at;
 	int64_t dim = tables[0].dim;
 
+	if (model->hstu.layers > 0)
+		return check_hstu(res);
+	if (model->hstu.tokens > 0)
+		return sc_resolve_fail(res, SC_EVALUE, "model.hstu",
+				       "model.hstu.layers is not given; write how many, as 3");
 	if (model->interaction != SC_INTERACT_DCNV2 && model->cross_layers != SC_NOT_GIVEN)
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.cross_layers",
 				       "model.cross_layers needs model.interaction dcnv2");

@@ -1,6 +1,6 @@
-/* Facts that follow from a resolved request and are stored nowhere: the type that a precision computes
- * in, the layers of each stage, the bytes of an optimizer's state, the peak of the GPU. Nothing here changes
- * a request. */
+/* Facts that follow from a resolved request and are stored nowhere: the type that a precision
+ * computes in, the layers of each stage, the bytes of an optimizer's state, the peak of the GPU.
+ * Nothing here changes a request. */
 #include <math.h>
 #include <string.h>
 
@@ -65,9 +65,9 @@ static void count_ends(int64_t layers, int64_t n_chunks, const bool counts[2], i
 	out[n_chunks - 1] -= counts[1];
 }
 
-/* The last stage has its layers' worth less for the output layer, counted in FLOP (Narayanan et al., SC21, §3.3:
- * of a layer 72 b s h^2 (1 + s / 6 h), of the output 6 b s h V); the others share alike, the later ones,
- * which hold fewer micro-batches, one more where it does not divide. */
+/* The last stage has its layers' worth less for the output layer, counted in FLOP (Narayanan et
+ * al., SC21, §3.3: of a layer 72 b s h^2 (1 + s / 6 h), of the output 6 b s h V); the others share
+ * alike, the later ones, which hold fewer micro-batches, one more where it does not divide. */
 static void balance_layers(const struct sc_model *m, int64_t n_chunks, int64_t *layers)
 {
 	double h = (double)m->hidden, least = INFINITY;
@@ -89,9 +89,9 @@ static void balance_layers(const struct sc_model *m, int64_t n_chunks, int64_t *
 	layers[others] = best;
 }
 
-/* Layers that predict later tokens and the loss count as layers of the last chunk, which takes what the others leave;
- * the first ones have one less where that is too little for all (DeepSeek-V3 in Megatron-Bridge's layouts,
- * Et*4|(t*4|)*14tmL and Et|(tt|)*30mL). */
+/* Layers that predict later tokens and the loss count as layers of the last chunk, which takes what
+ * the others leave; the first ones have one less where that is too little for all (DeepSeek-V3 in
+ * Megatron-Bridge's layouts, Et*4|(t*4|)*14tmL and Et|(tt|)*30mL). */
 static void count_later_layers(const struct sc_model *m, int64_t n_chunks, int64_t *layers)
 {
 	int64_t each = (m->layers + m->mtp_layers + n_chunks) / n_chunks, others = n_chunks - 1;

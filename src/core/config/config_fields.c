@@ -340,6 +340,33 @@ static const struct sc_field COMPRESSED_FIELDS[] = {
 	    "residual streams that layers mix (hyper-connections); default 1"),
 	{0},
 };
+static const struct sc_field DIT_FIELDS[] = {
+	SC_FIELD_IN(INT, sc_dit, text_seq, 0, MAX_SEQ,
+		    "tokens of a text: of double and single layers those among model.seq, of cross "
+		    "layers those beside it"),
+	SC_FIELD_IN(INT, sc_dit, text_dim, 1, MAX_HIDDEN,
+		    "width of a text's tokens, which a frozen encoder made; default 4096",
+		    .absent = 4096),
+	SC_FIELD_IN(INT, sc_dit, patch_dim, 1, MAX_HIDDEN,
+		    "numbers of a patch, in and out; default 64", .absent = 64),
+	SC_FIELD_IN(
+		INT, sc_dit, pooled_dim, 0, MAX_HIDDEN,
+		"width of what is known of a text as a whole, which norms are modulated by; default none"),
+	{0},
+};
+static const struct sc_field HSTU_FIELDS[] = {
+	SC_FIELD_IN(INT, sc_hstu, layers, 0, MAX_LAYERS, "transducer layers; 0 = none"),
+	INT(sc_hstu, hidden, 1, MAX_HIDDEN, "width of a token; default: that of the first table"),
+	SC_FIELD_IN(INT, sc_hstu, heads, 1, MAX_STATE, "heads; default 1", .absent = 1),
+	INT(sc_hstu, head_dim, 1, MAX_HIDDEN,
+	    "width of a head's query, key, value and gate; default hidden / heads"),
+	SC_FIELD_IN(INT, sc_hstu, token_mlp, 0, MAX_HIDDEN,
+		    "inner width of the MLPs that make tokens of a sample's vectors; default none"),
+	SC_FIELD_IN(DOUBLE, sc_hstu, tokens, 0, MAX_SEQ, "of a sample's sequence, mean"),
+	SC_FIELD_IN(DOUBLE, sc_hstu, tokens_cv, 0, 10,
+		    "their deviation over their mean, from sample to sample; default 0"),
+	{0},
+};
 static const struct sc_field MODEL_FIELDS[] = {
 	ENUM_OR(sc_model, family, sc_family_names, SC_FAMILY_NONE, "kind of model"),
 	INT(sc_model, layers, 1, MAX_LAYERS, "Transformer layers", NEEDS(SC_NEEDS_TRANSFORMER)),
@@ -385,7 +412,7 @@ static const struct sc_field MODEL_FIELDS[] = {
 	    "one layer in so many has no sliding window; default none"),
 	STR(sc_model, layers_pattern,
 	    "kinds of layers in order, as in (3*gdn,1*attn)*12: attn, full_attn (no window), dsa, "
-	    "dsa_shared (keys of the layer before), csa, hca, gdn, kda, lightning, mamba2, and layers that are moe or mlp alone; or Hugging Face's layer_types; or Nemotron's letters, "
+	    "dsa_shared (keys of the layer before), csa, hca, gdn, kda, lightning, mamba2, and layers that are moe or mlp alone; double, single, cross (diffusion transformers); or Hugging Face's layer_types; or Nemotron's letters, "
 	    "MEM*E",
 	    NEEDS(SC_NEEDS_TRANSFORMER), .may_be_list = true),
 	ENUM_OR(sc_model, attention_gate, BOOL_NAMES, 0,
@@ -399,6 +426,7 @@ static const struct sc_field MODEL_FIELDS[] = {
 	SC_FIELD_MAP(sc_model, kda, KDA_FIELDS, "Kimi delta attention layers (Kimi-Linear)"),
 	SC_FIELD_MAP(sc_model, lightning, LIGHTNING_FIELDS,
 		     "lightning attention layers (MiniMax-Text-01)"),
+	SC_FIELD_MAP(sc_model, dit, DIT_FIELDS, "diffusion transformers: texts and patches"),
 	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample",
 	    NEEDS(SC_NEEDS_DLRM)),
 	INTS(sc_model, bottom_mlp, 1, MAX_HIDDEN, "DLRM: widths of the dense features' MLP",
@@ -409,6 +437,9 @@ static const struct sc_field MODEL_FIELDS[] = {
 	     NEEDS(SC_NEEDS_DLRM)),
 	INT(sc_model, cross_layers, 1, 1000, "DLRM, dcnv2: cross layers"),
 	INT(sc_model, low_rank, 1, MAX_HIDDEN, "DLRM, dcnv2: rank of a cross layer's matrix"),
+	SC_FIELD_MAP(sc_model, hstu, HSTU_FIELDS,
+		     "DLRM: layers over a sequence, in place of an interaction (HSTU)",
+		     .needs = SC_NEEDS_DLRM),
 	INT(sc_model, interact_stride, 1, MAX_HIDDEN, "DLRM, cat: columns averaged into one"),
 	SC_FIELD_LIST(sc_model, tables, TABLE_FIELDS, sc_table, "DLRM: embedding tables",
 		      .needs = SC_NEEDS_DLRM),

@@ -1,4 +1,5 @@
-/* training.offload: what leaves the GPUs for their hosts' memory and SSDs, and which of its keys have no effect. */
+/* training.offload: what leaves the GPUs for their hosts' memory and SSDs, and which of its keys
+ * have no effect. */
 #include "core/config/config_priv.h"
 
 static int check_offload(const struct sc_resolver *res)
@@ -51,7 +52,8 @@ int sc_config_resolve_offload(const struct sc_resolver *res)
 		return 0;
 	}
 	sc_config_host_memory(req);
-	/* A share or a number of layers without a place means host memory; a place without them means all. */
+	/* A share or a number of layers without a place means host memory; a place without them
+	 * means all. */
 	if (off->optimizer_fraction > 0 && off->optimizer == SC_NOT_GIVEN)
 		off->optimizer = SC_TIER_CPU;
 	if (off->optimizer > SC_TIER_NONE && off->optimizer_fraction < 0)

@@ -1,6 +1,6 @@
-/* The place where each value of a config was given, and errors that are told of that place. A later layer
- * (--set, a row of a table) hides an older one; a section that a file replaces hides what stood in it. All
- * else of this folder stands on this file. */
+/* The place where each value of a config was given, and errors that are told of that place. A later
+ * layer (--set, a row of a table) hides an older one; a section that a file replaces hides what
+ * stood in it. All else of this folder stands on this file. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,8 @@ const struct sc_origin *sc_config_origin(const struct sc_config *config, const c
 	for (const struct sc_origins *layer = config->origins; layer; layer = layer->older) {
 		bool hidden = false;
 
-		/* In one layer, too, what comes later holds: a value beside the file that its section names. */
+		/* In one layer, too, what comes later holds: a value beside the file that its
+		 * section names. */
 		for (size_t i = layer->n; i-- > 0;) {
 			if (strcmp(layer->at[i].path, path) == 0)
 				return layer->at[i].file ? &layer->at[i] : NULL;

@@ -1,5 +1,5 @@
-/* The steps that resolve a request, one file a part of it; their order and what arises in each is the page at
- * the head of config_resolve.c. */
+/* The steps that resolve a request, one file a part of it; their order and what arises in each is
+ * the page at the head of config_resolve.c. */
 #ifndef SC_CORE_CONFIG_PRIV_H
 #define SC_CORE_CONFIG_PRIV_H
 
@@ -12,7 +12,8 @@ struct sc_resolver {
 	const char *file; /* or NULL */
 	struct sc_err *err;
 };
-/* config_origin.c: an error about the key `path`, placed where its value was given. Returns -code. */
+/* config_origin.c: an error about the key `path`, placed where its value was given. Returns
+ * -code. */
 int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char *path,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 extern const struct sc_name sc_family_names[];
@@ -48,7 +49,8 @@ const struct sc_device *sc_kind_without(const struct sc_request *request, enum s
 void sc_config_fill_options(struct sc_request *request);
 /* config_c3.c: policies by family, and what follows from them. Needs the split. */
 int sc_config_resolve_c3(const struct sc_resolver *res);
-/* config_offload.c: places and shares that were not given; keys that divide, and find nothing to divide. */
+/* config_offload.c: places and shares that were not given; keys that divide, and find nothing to
+ * divide. */
 int sc_config_resolve_offload(const struct sc_resolver *res);
 void sc_config_warn_offload(struct sc_request *request);
 /* Host memory that was not given: the usual one of the GPUs in use. */
@@ -63,6 +65,8 @@ int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *er
 /* Once the model is filled; once its split is. */
 int sc_config_resolve_pattern(const struct sc_resolver *res);
 int sc_config_check_pattern(const struct sc_resolver *res);
+/* config_dit.c: diffusion transformers, and that no other family has their layers. */
+int sc_config_check_dit(const struct sc_resolver *res);
 /* family.c: by position, where the kinds of layers do not say it. */
 enum sc_feed sc_model_layer_feed(const struct sc_model *model, int64_t layer);
 /* After every default is filled. Of what fits together warns what has no effect. */
@@ -71,8 +75,9 @@ int sc_config_check_transformer(const struct sc_resolver *res);
 int sc_config_check_dlrm(const struct sc_resolver *res);
 /* config_dlrm.c: keys without effect on a DLRM. */
 void sc_config_warn_dlrm(struct sc_request *request);
-/* Read a file that a config names: config_dlrm.c model.tables_csv, config_layers.c model.rows_csv, config_topology.c
- * cluster.topology, where ASTRA-sim's YAML fills what of the cluster is not given. */
+/* Read a file that a config names: config_dlrm.c model.tables_csv, config_layers.c model.rows_csv,
+ * config_topology.c cluster.topology, where ASTRA-sim's YAML fills what of the cluster is not
+ * given. */
 int sc_config_load_tables(struct sc_config *config, const char *path, struct sc_arena *arena,
 			  struct sc_err *err);
 int sc_config_load_rows(struct sc_config *config, const char *path, struct sc_arena *arena,

@@ -213,7 +213,7 @@ static int resolve_model(const struct sc_resolver *res)
 		return sc_resolve_fail(
 			res, SC_EVALUE, "model",
 			"model.family is not given; write one of gpt, llama, mpt, bert, "
-			"opt, moe, moe-mla, nemotron-h, dlrm, layers");
+			"opt, moe, moe-mla, nemotron-h, dit, dlrm, layers");
 	if (sc_family_traits(model->family)->experts && model->experts == SC_NOT_GIVEN &&
 	    model->family != SC_NEMOTRON_H) {
 		rc = sc_known_model_fill(res->request, res->catalog, res->err);
@@ -487,6 +487,11 @@ static int resolve_training(const struct sc_resolver *res)
 	sc_habits_take(req, SC_HABIT_PRECISION);
 	resolve_precision(req);
 	sc_habits_take(req, SC_HABIT_REST);
+	if (sc_family_traits(req->config.model.family)->denoises) {
+		if (req->config.model.vocab != SC_NOT_GIVEN)
+			sc_warn(&req->warnings, "model.vocab has no effect: a dit has none");
+		req->config.model.vocab = 0;
+	}
 	if (req->config.model.vocab == SC_NOT_GIVEN &&
 	    sc_model_is_transformer(&req->config.model)) {
 		req->config.model.vocab = DEFAULT_VOCAB;

@@ -1,5 +1,6 @@
-/* Reads cluster.topology, a file that says how a node is wired. A graph becomes what the model of collectives
- * takes of it; ASTRA-sim's network YAML has no graph, and fills what it says of nodes and NICs, or a torus. */
+/* Reads cluster.topology, a file that says how a node is wired. A graph becomes what the model of
+ * collectives takes of it; ASTRA-sim's network YAML has no graph, and fills what it says of nodes
+ * and NICs, or a torus. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@
 enum { MAX_DIMS = 8, MAX_FILE_BYTES = 16 << 20 };
 #define MAX_NS 1e9
 
-/* ---- ASTRA-sim: topology, npus_count, bandwidth (1e9 bytes/s), latency (ns), innermost dimension first ---- */
+/* ---- ASTRA-sim: topology, npus_count, bandwidth (1e9 bytes/s), latency (ns), innermost dimension
+ * first ---- */
 
 static const struct sc_name BLOCK_NAMES[] = {
 	{"Ring", 0}, {"FullyConnected", 1}, {"Switch", 2}, {NULL, 0}};

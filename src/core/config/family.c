@@ -13,6 +13,7 @@ const struct sc_name sc_family_names[] = {
 	{"moe-mla", SC_MOE_MLA},
 	{"layers", SC_LAYERS},
 	{"nemotron-h", SC_NEMOTRON_H},
+	{"dit", SC_DIT},
 	{NULL, 0},
 };
 
@@ -50,6 +51,8 @@ const struct sc_family_traits *sc_family_traits(enum sc_family family)
 		[SC_LAYERS] = {0},
 		/* NVIDIA, arXiv:2504.03624: squared ReLU, no positions */
 		[SC_NEMOTRON_H] = {.rms_norm = true, .causal = true, .experts = true},
+		/* Peebles and Xie, arXiv:2212.09748; Esser et al., arXiv:2403.03206 */
+		[SC_DIT] = {.rope = true, .biases = true, .denoises = true},
 	};
 
 	return &TRAITS[family];

@@ -1,6 +1,6 @@
-/* Takes the keys of another program's file over into ours by the tables of its format: each key is one
- * of ours, free, refused, or part of a rule that several say together. It notes where each value
- * came from, so that two files that say otherwise are an error at both places. */
+/* Takes the keys of another program's file over into ours by the tables of its format: each key is
+ * one of ours, free, refused, or part of a rule that several say together. It notes where each
+ * value came from, so that two files that say otherwise are an error at both places. */
 #include "core/foreign/foreign.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* Reads the files that `config import` and `model.tables` name: YAML, JSON, TOML, CSV, a list of Python
- * or a command line, told apart by their names and first bytes. Source of the keys of tables:
- * torchrec/modules/embedding_configs.py. */
+/* Reads the files that `config import` and `model.tables` name: YAML, JSON, TOML, CSV, a list of
+ * Python or a command line, told apart by their names and first bytes. Source of the keys of
+ * tables: torchrec/modules/embedding_configs.py. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Finds the command of a training program in a shell script, a log or the output of ps, and gives its
- * options as a tree. Quotes, escapes, comments and joined lines are read as sh reads them; nothing is
- * run, and the value of a variable is not known. */
+/* Finds the command of a training program in a shell script, a log or the output of ps, and gives
+ * its options as a tree. Quotes, escapes, comments and joined lines are read as sh reads them;
+ * nothing is run, and the value of a variable is not known. */
 #include "core/foreign/foreign.h"
 
 #include <ctype.h>

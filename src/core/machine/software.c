@@ -118,6 +118,8 @@ static const struct sc_field DLRM_FIELDS[] = {
 	       "GPU time a table and step, us; 0 = one kernel for all"),
 	NUMBER(sc_dlrm_habits, output_us, 0, 1e9, 0,
 	       "GPU time a vector that is exchanged, where tables are not fused, us"),
+	NUMBER(sc_dlrm_habits, jagged_eff, 0.01, 10, 1,
+	       "speed of attention over a sample's sequence over fused attention's; default 1"),
 	{0},
 };
 const struct sc_field sc_software_fields[] = {

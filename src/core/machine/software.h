@@ -35,6 +35,7 @@ struct sc_dlrm_habits {
 	double embedding_eff, host_sample_us;
 	double table_us;  /* each looked up by kernels of its own: distinct ids, casts, copies */
 	double output_us; /* on every rank: cut out, put together */
+	double jagged_eff; /* of attention over sequences, of a fused kernel's rate */
 };
 
 /* How tensors are scaled to fp8: by maxima of earlier iterations, by their own, by rows' and columns' (torchao's

@@ -33,13 +33,14 @@ static const struct net_word NET_WORDS[] = {
 	{"HDR", "infiniband", 200}, {"EDR", "infiniband", 100},      {"FDR", "infiniband", 56},
 	{"IB", "infiniband", 0},    {"InfiniBand", "infiniband", 0},
 };
-/* A port of a GPU's links by generation, 1e9 bytes/s one way, where the device has none of its own. */
+/* A port of a GPU's links by generation, 1e9 bytes/s one way, where the device has none of its
+ * own. */
 static const double NVLINK_GBPS[] = {0, 80, 150, 300, 450, 900};
 enum { N_NET_WORDS = sizeof(NET_WORDS) / sizeof(NET_WORDS[0]) };
 enum { N_NVLINKS = sizeof(NVLINK_GBPS) / sizeof(NVLINK_GBPS[0]) };
 
-/* The numbers of the first place that an expression matches, whose last groups they are; 0: it does not, or one is none
- * of 1 to `most`. */
+/* The numbers of the first place that an expression matches, whose last groups they are; 0: it does
+ * not, or one is none of 1 to `most`. */
 static bool find_numbers(const char *text, const char *expression, double most, size_t n,
 			 double *out)
 {
@@ -102,7 +103,8 @@ static enum sc_links links_of(const char *intra, const struct sc_cluster *c)
 		return SC_LINKS_SWITCH;
 	if (has(intra, "cube"))
 		return SC_LINKS_CUBE_MESH;
-	/* Without a switch, more than four GPUs cannot all be neighbours over NVLink: a cube mesh. */
+	/* Without a switch, more than four GPUs cannot all be neighbours over NVLink: a cube
+	 * mesh. */
 	if (has(intra, "mesh"))
 		return has(intra, "NVLink") && c->gpus_per_node > 4 ? SC_LINKS_CUBE_MESH
 								    : SC_LINKS_MESH;
@@ -140,8 +142,8 @@ static void set_inter(const char *inter, const struct sc_device *device, struct 
 	out->sharp = has(inter, "SHARP");
 }
 
-/* GPUs that reach each other over links: of all hosts where `inter` or the size in `intra` says so, of
- * two where a bridge joins them. */
+/* GPUs that reach each other over links: of all hosts where `inter` or the size in `intra` says so,
+ * of two where a bridge joins them. */
 static int64_t link_domain(const char *intra, const char *inter, const struct sc_device *device,
 			   const struct sc_cluster *c, int64_t n_hosts)
 {
@@ -318,7 +320,8 @@ int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
 		rc = find_network(table, (int64_t)gpus_per_node, set, out);
 	if (rc)
 		return rc;
-	/* Sweeps over switches that add were made to use them (NCCL_COLLNET_ENABLE), at every size. */
+	/* Sweeps over switches that add were made to use them (NCCL_COLLNET_ENABLE), at every
+	 * size. */
 	if (!out->only && shape->kind == SC_ALL_REDUCE && out->span.n_nodes > 1 &&
 	    set->requests[out->request].config.cluster.sharp)
 		out->only = SC_ALGO_SHARP + 1;

@@ -1,7 +1,7 @@
-/* Pairs the thread blocks of an algorithm: the one that sends to a GPU on a channel with the one there
- * that receives from it on the same channel. Both ends are sorted alike, so partners stand side by
- * side. Two blocks that send, or receive, on one connection are an error; an end without the other is left
- * to msccl_check.c. */
+/* Pairs the thread blocks of an algorithm: the one that sends to a GPU on a channel with the one
+ * there that receives from it on the same channel. Both ends are sorted alike, so partners stand
+ * side by side. Two blocks that send, or receive, on one connection are an error; an end without
+ * the other is left to msccl_check.c. */
 #include <stdlib.h>
 
 #include "base/search.h"

@@ -17,11 +17,14 @@ enum { INDEX_BYTES = 8, WEIGHT_BYTES = 4 };
 #define POOLED_COPIES 2.5
 #define NO_SHARE 1e-9 /* of lookups, as good as none */
 
-/* In fp16 where they are kept in less than fp32. */
+/* In fp16 where they are kept in less than fp32; a sequence's vectors are as its tables are (DlrmHSTU, whose layers alone are
+ * cast). */
 static double dlrm_output_elem_bytes(const struct sc_request *req)
 {
 	const enum sc_dtype kept = sc_storage_dtype(req->config.training.precision);
 
+	if (req->config.model.hstu.layers > 0)
+		return sc_dtype_bytes(SC_FP32);
 	return sc_dtype_bytes(sc_dtype_bytes(kept) < sc_dtype_bytes(SC_FP32) ? SC_FP16 : SC_FP32);
 }
 
@@ -506,7 +509,7 @@ enum {
 };
 /* What alone the costs of a class depend on. */
 struct work_key {
-	double kind, bottom, slowdown, n_tables, index_bytes;
+	double kind, bottom, slowdown, n_tables, index_bytes, tokens;
 	double shapes[4][SHAPE_NUMBERS];
 };
 
@@ -515,8 +518,8 @@ static struct work_key key_of(const struct sc_dlrm_class *cls)
 	const struct sc_dlrm_work *w = &cls->work;
 	const struct sc_embedding_shape *shapes[] = {&w->lookup, &w->update, &w->prefetch,
 						     &w->replica};
-	struct work_key key = {cls->kind,   cls->bottom,    cls->slowdown,
-			       w->n_tables, w->index_bytes, {{0}}};
+	struct work_key key = {cls->kind,      cls->bottom, cls->slowdown, w->n_tables,
+			       w->index_bytes, cls->tokens, {{0}}};
 
 	for (int k = 0; k < 4; k++)
 		memcpy(key.shapes[k], &shapes[k]->tables, sizeof(key.shapes[k]));
@@ -562,6 +565,7 @@ static void fold_ranks(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 			.kind = (uint8_t)sc_dlrm_rank_kind(dlrm->request, r),
 			.bottom = r == 0 || !sc_dlrm_one_rank_bottom(dlrm->request),
 			.slowdown = sc_dlrm_rank_slowdown(dlrm->request, r),
+			.tokens = sc_hstu_tokens(dlrm->request, r == 0),
 		};
 		key = key_of(cls);
 		at = (uint32_t)sc_fnv_words(SC_FNV_START, (const double *)&key,

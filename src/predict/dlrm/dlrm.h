@@ -40,8 +40,9 @@ struct sc_dlrm_work {
 struct sc_dlrm_class {
 	struct sc_dlrm_work work;
 	uint32_t representative, multiplicity;
-	uint8_t kind; /* of GPU */
-	bool bottom;  /* runs the bottom MLP */
+	uint8_t kind;  /* of GPU */
+	bool bottom;   /* runs the bottom MLP */
+	double tokens; /* of a sample of its sequence, mean */
 	double slowdown;
 	struct sc_block_env env;
 	struct sc_block block[SC_N_DLRM_BLOCKS];
@@ -144,6 +145,8 @@ double sc_dlrm_vector_bytes(const struct sc_request *request,
 uint32_t sc_dlrm_ranks_together(const struct sc_request *request);
 /* Vectors of a table that one sample yields. */
 double sc_table_outputs(const struct sc_table *table);
+/* dlrm_hstu.c: mean tokens of a sample of the rank with most, or of the others. */
+double sc_hstu_tokens(const struct sc_request *request, bool most);
 
 /* dlrm_dense.c */
 void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,

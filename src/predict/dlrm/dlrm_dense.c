@@ -3,22 +3,10 @@
 #include <math.h>
 
 #include "base/units.h"
-#include "predict/dlrm/dlrm.h"
-#include "predict/op_names.h"
+#include "predict/dlrm/dlrm_dense_priv.h"
 
-/* What the ops of a block have in common. */
-struct part {
-	const struct sc_dlrm *dlrm;
-	const struct sc_dlrm_class *cls;
-	const struct sc_model *model;
-	const struct sc_dlrm_habits *habits;
-	struct sc_block *block;
-	enum sc_dtype dtype, storage;
-	double b; /* samples */
-	double e; /* bytes of an element */
-};
 /* Names of a layer's gradients follow that of its product: of data, of weights. */
-static void add_gemm(const struct part *p, enum sc_op_name name, double n, double k)
+void dense_gemm(const struct dense_part *p, enum sc_op_name name, double n, double k)
 {
 	struct sc_op op = {SC_OP_GEMM, p->dtype, {.gemm = {.batch = 1, .m = p->b, .n = n, .k = k}}};
 
@@ -26,7 +14,7 @@ static void add_gemm(const struct part *p, enum sc_op_name name, double n, doubl
 }
 
 /* Of the weights n x k. */
-static void add_wgrad(const struct part *p, enum sc_op_name name, double n, double k)
+void dense_wgrad(const struct dense_part *p, enum sc_op_name name, double n, double k)
 {
 	struct sc_op op = {SC_OP_GEMM,
 			   p->dtype,
@@ -35,7 +23,7 @@ static void add_wgrad(const struct part *p, enum sc_op_name name, double n, doub
 	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
 }
 
-static void add_rowwise(const struct part *p, enum sc_op_name name, double bytes, int n_kernels)
+void dense_rowwise(const struct dense_part *p, enum sc_op_name name, double bytes, int n_kernels)
 {
 	struct sc_op op = {
 		SC_OP_ROWWISE,
@@ -47,7 +35,7 @@ static void add_rowwise(const struct part *p, enum sc_op_name name, double bytes
 }
 
 /* Widths that tensor cores take: frameworks pad odd ones to eights in half precision. */
-static double padded(const struct part *p, double width)
+static double padded(const struct dense_part *p, double width)
 {
 	return p->e < sc_dtype_bytes(SC_FP32) ? ceil(width / 8) * 8 : width;
 }
@@ -70,6 +58,8 @@ static double interacted_width(const struct sc_dlrm *dlrm)
 	double dense = fmax(0, bottom_width(dlrm->request)), n = dlrm->vectors + (dense > 0);
 	double stride = model->interact_stride > 0 ? (double)model->interact_stride : 1;
 
+	if (model->hstu.layers > 0)
+		return (double)model->hstu.hidden;
 	if (model->interaction == SC_INTERACT_DOT)
 		return n * (n - 1) / 2 + dense;
 	return dlrm->vector_columns / stride + dense;
@@ -110,12 +100,14 @@ void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm)
 	dlrm->dense_params = dlrm->model_flop = 0;
 	dlrm->kept_bytes = dlrm->batch * 2 * (dlrm->vector_columns + width) * e;
 	count_mlp(dlrm, &model->bottom_mlp, (double)model->dense_features);
+	if (model->hstu.layers > 0)
+		sc_hstu_sizes(dlrm);
 	if (model->interaction == SC_INTERACT_DCNV2)
 		for (int64_t i = 0; i < model->cross_layers; i++) {
 			count_layer(dlrm, (double)model->low_rank, width);
 			count_layer(dlrm, width, (double)model->low_rank);
 		}
-	if (model->interaction == SC_INTERACT_DOT)
+	if (model->interaction == SC_INTERACT_DOT && model->hstu.layers < 1)
 		dlrm->model_flop += 3 * 2 * (n + 1) * (n + 1) * (double)dlrm->tables.at[0].dim;
 	count_mlp(dlrm, &model->top_mlp, width);
 	dlrm->exchange.dense_grad_bytes = dlrm->dense_params * sc_grad_bytes(dlrm->request);
@@ -123,7 +115,7 @@ void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm)
 
 /* ---- MLPs ---- */
 
-static void mlp_forward(const struct part *p, const struct sc_ints *widths, double input,
+static void mlp_forward(const struct dense_part *p, const struct sc_ints *widths, double input,
 			enum sc_op_name name)
 {
 	double k = padded(p, input);
@@ -131,16 +123,16 @@ static void mlp_forward(const struct part *p, const struct sc_ints *widths, doub
 	for (size_t i = 0; i < widths->n; i++) {
 		double n = (double)widths->at[i];
 
-		add_gemm(p, name, n, k);
+		dense_gemm(p, name, n, k);
 		/* Bias and ReLU of n columns: of PyTorch and TensorFlow a kernel that reads and writes, bias included. */
 		if (!p->habits->fused_mlp)
-			add_rowwise(p, SC_NAME_ACTIVATION, p->b * n * 2 * p->e, 1);
+			dense_rowwise(p, SC_NAME_ACTIVATION, p->b * n * 2 * p->e, 1);
 		k = n;
 	}
 }
 
 /* `has_input_grad`: what the first layer gets is computed too. */
-static void mlp_backward(const struct part *p, const struct sc_ints *widths, double input,
+static void mlp_backward(const struct dense_part *p, const struct sc_ints *widths, double input,
 			 enum sc_op_name name, bool has_input_grad)
 {
 	for (size_t i = widths->n; i-- > 0;) {
@@ -149,48 +141,49 @@ static void mlp_backward(const struct part *p, const struct sc_ints *widths, dou
 
 		/* Gradient through ReLU, and the bias gradient's reduction. */
 		if (!p->habits->fused_mlp) {
-			add_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * 3 * p->e, 1);
-			add_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * p->e, 1);
+			dense_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * 3 * p->e, 1);
+			dense_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * p->e, 1);
 		}
 		if (i || has_input_grad)
-			add_gemm(p, (enum sc_op_name)(name + 1), k, n);
-		add_wgrad(p, (enum sc_op_name)(name + 2), n, k);
+			dense_gemm(p, (enum sc_op_name)(name + 1), k, n);
+		dense_wgrad(p, (enum sc_op_name)(name + 2), n, k);
 	}
 }
 
 /* ---- interaction ---- */
 
 /* x' = x0 * (V U x + bias) + x */
-static void cross_forward(const struct part *p, double width)
+static void cross_forward(const struct dense_part *p, double width)
 {
 	double rank = (double)p->model->low_rank, bytes = p->b * width * p->e;
 
 	for (int64_t i = 0; i < p->model->cross_layers; i++) {
-		add_gemm(p, SC_NAME_CROSS, rank, width);
-		add_gemm(p, SC_NAME_CROSS, width, rank);
-		add_rowwise(p, SC_NAME_CROSS_COMBINE, (p->habits->fused_mlp ? 4 : 7) * bytes,
-			    p->habits->fused_mlp ? 1 : 2);
+		dense_gemm(p, SC_NAME_CROSS, rank, width);
+		dense_gemm(p, SC_NAME_CROSS, width, rank);
+		dense_rowwise(p, SC_NAME_CROSS_COMBINE, (p->habits->fused_mlp ? 4 : 7) * bytes,
+			      p->habits->fused_mlp ? 1 : 2);
 	}
 }
 
 /* dv = dx' * x0; dx0 += dx' * v; dx = dx' + its way through the products. */
-static void cross_backward(const struct part *p, double width)
+static void cross_backward(const struct dense_part *p, double width)
 {
 	double rank = (double)p->model->low_rank, bytes = p->b * width * p->e;
 
 	for (int64_t i = 0; i < p->model->cross_layers; i++) {
-		add_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD, (p->habits->fused_mlp ? 6 : 10) * bytes,
-			    p->habits->fused_mlp ? 1 : 4);
-		add_gemm(p, SC_NAME_CROSS_DGRAD, rank, width);
-		add_wgrad(p, SC_NAME_CROSS_WGRAD, width, rank);
-		add_gemm(p, SC_NAME_CROSS_DGRAD, width, rank);
-		add_wgrad(p, SC_NAME_CROSS_WGRAD, rank, width);
+		dense_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD,
+			      (p->habits->fused_mlp ? 6 : 10) * bytes,
+			      p->habits->fused_mlp ? 1 : 4);
+		dense_gemm(p, SC_NAME_CROSS_DGRAD, rank, width);
+		dense_wgrad(p, SC_NAME_CROSS_WGRAD, width, rank);
+		dense_gemm(p, SC_NAME_CROSS_DGRAD, width, rank);
+		dense_wgrad(p, SC_NAME_CROSS_WGRAD, rank, width);
 		if (!p->habits->fused_mlp)
-			add_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD, 3 * bytes, 1);
+			dense_rowwise(p, SC_NAME_CROSS_COMBINE_GRAD, 3 * bytes, 1);
 	}
 }
 
-static void interact(const struct part *p, double width, bool backward)
+static void interact(const struct dense_part *p, double width, bool backward)
 {
 	double n = p->dlrm->vectors;
 	double dense = fmax(0, bottom_width(p->dlrm->request));
@@ -200,22 +193,22 @@ static void interact(const struct part *p, double width, bool backward)
 	case SC_INTERACT_DOT:
 		/* All pairs of n vectors: one kernel reads them once and writes the pairs. */
 		n += dense > 0;
-		add_rowwise(p, backward ? SC_NAME_INTERACTION_GRAD : SC_NAME_INTERACTION,
-			    p->b *
-				    ((backward ? 2 : 1) * n * (double)p->dlrm->tables.at[0].dim +
-				     width) *
-				    p->e,
-			    1);
+		dense_rowwise(p, backward ? SC_NAME_INTERACTION_GRAD : SC_NAME_INTERACTION,
+			      p->b *
+				      ((backward ? 2 : 1) * n * (double)p->dlrm->tables.at[0].dim +
+				       width) *
+				      p->e,
+			      1);
 		break;
 	case SC_INTERACT_CAT:
-		add_rowwise(p, backward ? SC_NAME_INTERACTION_GRAD : SC_NAME_INTERACTION, copied,
-			    p->model->interact_stride > 1 ? 2 : 1);
+		dense_rowwise(p, backward ? SC_NAME_INTERACTION_GRAD : SC_NAME_INTERACTION, copied,
+			      p->model->interact_stride > 1 ? 2 : 1);
 		break;
 	case SC_INTERACT_DCNV2:
 		if (backward)
 			cross_backward(p, width);
-		add_rowwise(p, backward ? SC_NAME_INTERACTION_GRAD : SC_NAME_INTERACTION, copied,
-			    1);
+		dense_rowwise(p, backward ? SC_NAME_INTERACTION_GRAD : SC_NAME_INTERACTION, copied,
+			      1);
 		if (!backward)
 			cross_forward(p, width);
 		break;
@@ -223,7 +216,7 @@ static void interact(const struct part *p, double width, bool backward)
 }
 
 /* Vectors of all tables are cut out of what was received, and put together, one by one. */
-static void split_outputs(const struct part *p)
+static void split_outputs(const struct dense_part *p)
 {
 	double n = p->dlrm->vectors, us = p->habits->output_us / 2;
 	struct sc_step step = {.name = SC_NAME_OUTPUT_LAYOUT,
@@ -235,27 +228,36 @@ static void split_outputs(const struct part *p)
 	if (us > 0 && p->dlrm->plan.world > 1)
 		SC_VEC_PUSH(&p->block->steps, step);
 	if (p->dlrm->exchange.ordered_bytes > 0)
-		add_rowwise(p, SC_NAME_OUTPUT_LAYOUT, 2 * p->dlrm->exchange.ordered_bytes, 1);
+		dense_rowwise(p, SC_NAME_OUTPUT_LAYOUT, 2 * p->dlrm->exchange.ordered_bytes, 1);
+}
+
+/* The features of a sample with each other, or a sequence's tokens. */
+static void mix(const struct dense_part *p, double width, bool backward)
+{
+	if (p->model->hstu.layers > 0)
+		sc_hstu_ops(p, backward);
+	else
+		interact(p, width, backward);
 }
 
 /* Interaction, top MLP, loss, and back. */
-static void dense_block(const struct part *p)
+static void dense_block(const struct dense_part *p)
 {
 	double width = interacted_width(p->dlrm);
 	double input = padded(p, width);
 
 	split_outputs(p);
-	interact(p, input, false);
+	mix(p, input, false);
 	mlp_forward(p, &p->model->top_mlp, width, SC_NAME_TOP_MLP);
-	add_rowwise(p, SC_NAME_BCE_LOSS, 6 * p->b * sc_dtype_bytes(SC_FP32), 4);
+	dense_rowwise(p, SC_NAME_BCE_LOSS, 6 * p->b * sc_dtype_bytes(SC_FP32), 4);
 	mlp_backward(p, &p->model->top_mlp, width, SC_NAME_TOP_MLP, true);
-	interact(p, input, true);
+	mix(p, input, true);
 	split_outputs(p);
 }
 
 /* ---- embeddings ---- */
 
-static void add_embedding(const struct part *p, enum sc_op_name name,
+static void add_embedding(const struct dense_part *p, enum sc_op_name name,
 			  const struct sc_embedding_shape *shape)
 {
 	struct sc_op op = {SC_OP_EMBEDDING, p->storage, {.embedding = *shape}};
@@ -279,7 +281,7 @@ static void add_embedding(const struct part *p, enum sc_op_name name,
 
 /* The gradients of hot rows: a block of a thread a column takes one vector after another, at most 16 blocks an SM, and
  * waits in turn for its place in the list, its id, its row's place and its gradient (frequent_local_reduce). */
-static void wait_for_vectors(const struct part *p, const struct sc_embedding_shape *shape)
+static void wait_for_vectors(const struct dense_part *p, const struct sc_embedding_shape *shape)
 {
 	const struct sc_device *device = p->cls->env.device;
 	const double loads = 4, threads = 2048, most = 16;
@@ -303,7 +305,7 @@ static double bottom_samples(const struct sc_dlrm *dlrm)
 /* Each rank has the ids of the whole batch, and asks of each where its row lies: a sector at random in a map, once for
  * what it owns, once more within a node for what it holds a copy of (hybrid_indices.cu: calculate_model_indices,
  * fused_cache_masks; across nodes a mask that is streamed). Ids and results are streamed. */
-static void locate_rows(const struct part *p)
+static void locate_rows(const struct dense_part *p)
 {
 	const double sector = 32, id = 4, reads = p->dlrm->exchange.pulled_bytes > 0 ? 2 : 1;
 	struct sc_embedding_shape shape = {.pass = SC_EMBEDDING_FORWARD, .tables = 1};
@@ -323,14 +325,15 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 			 enum sc_dlrm_block id, struct sc_block *out)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
-	struct part p = {.dlrm = dlrm,
-			 .cls = cls,
-			 .model = model,
-			 .habits = &dlrm->request->software.dlrm,
-			 .block = out,
-			 .dtype = sc_precision_dtype(dlrm->request->config.training.precision),
-			 .storage = sc_storage_dtype(dlrm->request->config.training.precision),
-			 .b = dlrm->batch};
+	struct dense_part p = {
+		.dlrm = dlrm,
+		.cls = cls,
+		.model = model,
+		.habits = &dlrm->request->software.dlrm,
+		.block = out,
+		.dtype = sc_precision_dtype(dlrm->request->config.training.precision),
+		.storage = sc_storage_dtype(dlrm->request->config.training.precision),
+		.b = dlrm->batch};
 	const struct sc_dlrm_work *work = &cls->work;
 
 	p.e = sc_dtype_bytes(p.storage);
@@ -342,11 +345,11 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 		break;
 	case SC_DLRM_INDEX: /* read and written, sorted by table; by rank before they are sent */
 		if (p.habits->index_exchange && work->index_bytes > 0)
-			add_rowwise(&p, SC_NAME_INDEX_LAYOUT,
-				    2 * work->index_bytes +
-					    dlrm->exchange.bucketed_ids *
-						    cls->env.device->embedding.sort_bytes,
-				    dlrm->exchange.bucketed_ids > 0 ? 3 : 1);
+			dense_rowwise(&p, SC_NAME_INDEX_LAYOUT,
+				      2 * work->index_bytes +
+					      dlrm->exchange.bucketed_ids *
+						      cls->env.device->embedding.sort_bytes,
+				      dlrm->exchange.bucketed_ids > 0 ? 3 : 1);
 		break;
 	case SC_DLRM_PREFETCH:
 		add_embedding(&p, SC_NAME_ROW_PREFETCH, &work->prefetch);

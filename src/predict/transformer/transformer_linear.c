@@ -209,15 +209,16 @@ bool sums_scaled_blocks(const struct dims *x)
 void add_wgrad(const struct dims *x, const struct part *l)
 {
 	double r = lora_rank(x, l);
-	struct sc_op op = {SC_OP_GEMM,
-			   x->dtype,
-			   {.gemm = {.batch = 1,
-				     .m = l->k,
-				     .n = l->n,
-				     .k = x->tokens,
-				     .sums_rows = true,
-				     .block_scaled = sums_scaled_blocks(x),
-				     .accumulate = x->sw->fused_grad_accumulation}}};
+	struct sc_op op = {
+		SC_OP_GEMM,
+		x->dtype,
+		{.gemm = {.batch = 1,
+			  .m = l->k,
+			  .n = l->n,
+			  .k = x->tokens,
+			  .sums_rows = true,
+			  .block_scaled = sums_scaled_blocks(x),
+			  .accumulate = x->sw->fused_grad_accumulation && !x->traits->denoises}}};
 
 	if (x->inputs_only)
 		return;
@@ -487,6 +488,9 @@ void accumulate_gradients(const struct dims *x, double dense, double expert)
 	if (autocasts(x))
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE,
 			    (dense + expert) * (x->e + f) + added * 3 * f * share, 12);
+	else if (x->traits->denoises && x->sw->fused_grad_accumulation)
+		/* MLPerf switches the fusion off for Flux (training_results_v5.1, NVIDIA, flux1/conf/model/schnell.yaml) */
+		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, (dense + expert) * (3 * x->e), 12);
 	else if (!x->sw->fused_grad_accumulation && share > 0) {
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, added * 3 * x->e, 12);
 		sc_block_share(x->block, first, share);

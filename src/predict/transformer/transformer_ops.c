@@ -320,6 +320,10 @@ static const struct {
 	[SC_PART_GATE] = {activation_forward, activation_backward, NULL},
 	[SC_PART_CONV] = {conv_forward, conv_backward, NULL},
 	[SC_PART_SCAN] = {scan_forward, scan_backward, NULL},
+	[SC_PART_APART] = {apart_forward, apart_backward, NULL},
+	[SC_PART_GATED_JOIN] = {gated_join_forward, gated_join_backward, NULL},
+	[SC_PART_CONCAT] = {concat_forward, concat_backward, NULL},
+	[SC_PART_CROSS] = {cross_forward, cross_backward, NULL},
 };
 
 static void enter_scope(const struct dims *x, const struct part *p)
@@ -328,11 +332,24 @@ static void enter_scope(const struct dims *x, const struct part *p)
 		x->block->scope = p->scope;
 }
 
+/* The tokens that a part works on; `own` is room for it. */
+static const struct dims *rows_of(const struct dims *x, const struct part *p, struct dims *own)
+{
+	if (!(p->share > 0))
+		return x;
+	*own = *x;
+	own->tokens *= p->share;
+	own->tokens_seq *= p->share;
+	return own;
+}
+
 static void run_forward(const struct dims *x, const struct part *parts, int n)
 {
+	struct dims own;
+
 	for (const struct part *p = parts; p < parts + n; p++) {
 		enter_scope(x, p);
-		RUN[p->kind].forward(x, p);
+		RUN[p->kind].forward(rows_of(x, p, &own), p);
 	}
 }
 
@@ -346,6 +363,8 @@ static int region_begin(const struct part *parts, int i)
 
 static void run_backward(const struct layer *l)
 {
+	struct dims own;
+
 	for (int i = l->n - 1; i >= 0; i--) {
 		const struct part *p = &l->at[i];
 
@@ -353,10 +372,10 @@ static void run_backward(const struct layer *l)
 		if (p->kind == SC_PART_LINEAR && !(p->flags & PART_LEAVES)) {
 			int first = region_begin(l->at, i);
 
-			enter_region_grad(l->x, &l->at[first], i - first + 1);
+			enter_region_grad(rows_of(l->x, p, &own), &l->at[first], i - first + 1);
 			i = first;
 		} else
-			RUN[p->kind].backward(l->x, p);
+			RUN[p->kind].backward(rows_of(l->x, p, &own), p);
 	}
 }
 
@@ -505,13 +524,37 @@ static void layer_weights(const struct dims *x, int kind)
 	accumulate_gradients(x, params.dense, params.expert);
 }
 
+/* Weights of products that stay in the storage's precision. */
+static double apart_params(const struct layer *l)
+{
+	double n = 0;
+
+	for (const struct part *p = l->at; p < l->at + l->n; p++)
+		n += p->kind == SC_PART_APART ? p->n * p->k : 0;
+	return n;
+}
+
 static void whole_layer_forward(const struct dims *x, int kind)
 {
 	const struct layer l = layer_of(x, kind);
 	const struct sc_params params = params_of(&l);
 
-	cast_weights(x, params.dense + params.expert);
+	cast_weights(x, params.dense + params.expert - apart_params(&l));
 	layer_forward(&l);
+}
+
+/* The loss is the mean square of what is left of the noise: a pass over patches, which is not counted. */
+static void dit_end(const struct dims *x, enum sc_block_id id)
+{
+	const struct layer l = dit_end_of(x, id == SC_BLOCK_HEAD_F || id == SC_BLOCK_HEAD_B);
+
+	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
+	if (id == SC_BLOCK_EMBED_F || id == SC_BLOCK_HEAD_F) {
+		run_forward(x, l.at, l.n);
+	} else {
+		run_backward(&l);
+		accumulate_gradients(x, params_of(&l).dense, 0);
+	}
 }
 
 /* What a block runs: one part of the model, or of a layer. */
@@ -538,6 +581,8 @@ void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, d
 		of_layer < 0 ? id == SC_BLOCK_HEAD_I : part == SC_BLOCK_LAYER_I - SC_BLOCK_LAYER_F;
 	if (of_layer >= 0)
 		LAYERS[part](&x, of_layer / SC_N_LAYER_BLOCKS);
+	else if (ENDS[id] && x.traits->denoises)
+		dit_end(&x, id);
 	else if (ENDS[id])
 		ENDS[id](&x);
 }

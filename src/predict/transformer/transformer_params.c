@@ -36,9 +36,10 @@ static void list_matrices(const struct layer *l, double layers, bool experts,
 {
 	const struct dims *x = l->x;
 	const struct sc_config *cfg = &x->req->config;
-	double tokens = (double)cfg->training.global_batch / (double)cfg->parallel.dp * x->s;
+	double batch = (double)cfg->training.global_batch / (double)cfg->parallel.dp * x->s;
 
 	for (const struct part *p = l->at; p < l->at + l->n; p++) {
+		double tokens = batch * (p->share > 0 ? p->share : 1);
 		bool expert = p->kind == SC_PART_EXPERTS_UP || p->kind == SC_PART_EXPERTS_DOWN;
 		bool down = p->name == SC_NAME_MLP_DOWN || p->name == SC_NAME_EXPERT_DOWN;
 		enum sc_op_name name = p->name == SC_NAME_MLP_DOWN      ? SC_NAME_MLP_UP
@@ -137,6 +138,12 @@ static struct sc_params embed_params_of(const struct dims *x)
 {
 	struct sc_params out = {0};
 
+	if (x->traits->denoises) {
+		const struct layer l = dit_end_of(x, false);
+
+		return params_of(&l);
+	}
+
 	add_plain_params(
 		x, (x->vocab + (x->traits->learned_positions ? (double)x->model->seq : 0)) * x->h,
 		&out);
@@ -150,12 +157,24 @@ void sc_transformer_embed_params(const struct sc_request *request, struct sc_par
 	*out = embed_params_of(&x);
 }
 
+static struct sc_params head_params_of(const struct dims *x)
+{
+	struct sc_params out = {0};
+
+	if (x->traits->denoises) {
+		const struct layer l = dit_end_of(x, true);
+
+		return params_of(&l);
+	}
+	add_plain_params(x, x->vocab * x->h, &out);
+	return out;
+}
+
 void sc_transformer_head_params(const struct sc_request *request, struct sc_params *out)
 {
 	const struct dims x = dims_of(request, NULL, 1, NULL);
 
-	*out = (struct sc_params){0};
-	add_plain_params(&x, x.vocab * x.h, out);
+	*out = head_params_of(&x);
 	add_plain_params(&x, (double)x.model->mtp_layers * 2 * x.h * x.h / x.tp, out);
 	if (x.model->mtp_layers > 0 && request->config.parallel.pp > 1 &&
 	    !request->config.model.tied_embeddings) /* the embedding once more */
@@ -185,22 +204,29 @@ void sc_transformer_model_params(const struct sc_request *request, struct sc_mod
 		}
 	head = embed_params_of(&x);
 	sc_params_add(&sum, &head, 1);
+	head = head_params_of(&x);
 	if (!m->tied_embeddings)
-		add_plain_params(&x, x.vocab * x.h, &sum);
+		sc_params_add(&sum, &head, 1);
 	out->total = sum.dense + sum.expert;
 	out->active = sum.dense;
 	if (sum.expert > 0)
 		out->active += sum.expert * (double)m->top_k / (double)m->experts;
 }
 
+static double macs_of(const struct layer *l)
+{
+	double macs = 0;
+
+	for (int i = 0; i < l->n; i++)
+		macs += l->at[i].macs;
+	return macs;
+}
+
 static double layer_macs(const struct dims *x, int kind)
 {
 	const struct layer l = layer_of(x, kind);
-	double macs = 0;
 
-	for (int i = 0; i < l.n; i++)
-		macs += l.at[i].macs;
-	return macs;
+	return macs_of(&l);
 }
 
 /* A window's w of s for each, and s(1 - w/2s) fewer at the begin where it is causal. */
@@ -244,6 +270,11 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 
 	macs += (1 + mtp) * (rows_frac * (x.h * (double)x.model->vocab + transform)) +
 		mtp * 2 * x.h * x.h;
+	for (int tail = 0; x.traits->denoises && tail < 2; tail++) {
+		const struct layer l = dit_end_of(&x, tail);
+
+		macs += macs_of(&l);
+	}
 	macs *= x.lora ? 2 : 3;
 	if (causal)
 		*causal = 2 * x.s_all * (macs + 3 * heads * causal_keys + 3 * causal_sparse);

@@ -191,6 +191,10 @@ int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS])
 	/* Norms fused with the product behind them are none of their own, as those of layers without experts often are. */
 	bool apart = experts || x->sw->norms_apart;
 
+	if (x->traits->denoises) {
+		put_dit_layer(&to, of.mixer);
+		return to.n;
+	}
 	if (of.mixer != SC_MIX_NONE) {
 		put_norm(&to, x->h, SC_RECOMPUTE_NORMS);
 		if (of.mixer >= SC_MIX_FIRST_LINEAR)

@@ -27,6 +27,12 @@ enum sc_part_kind {
 	/* Linear attention: the convolution of queries, keys and values; what runs along the sequence, with its norms. */
 	SC_PART_CONV,
 	SC_PART_SCAN,
+	/* A diffusion transformer: a product that no tensor-parallel region has, of patches, texts and what norms are modulated
+	 * by; a sub-layer's output, gated, onto the residual; streams or branches made one; attention to a text. */
+	SC_PART_APART,
+	SC_PART_GATED_JOIN,
+	SC_PART_CONCAT,
+	SC_PART_CROSS,
 	SC_N_PART_KINDS
 };
 enum {
@@ -36,6 +42,8 @@ enum {
 	PART_ENTERS =
 		8, /* begins a tensor-parallel region, with those that follow and read the same input */
 	PART_LEAVES = 16, /* ends it */
+	PART_INPUT = 32,  /* nothing asks for its input's gradient */
+	PART_ONCE = 64,   /* of a sample what the others are of a token, behind an activation */
 };
 struct part {
 	enum sc_part_kind kind;
@@ -53,6 +61,7 @@ struct part {
 	double macs; /* multiply-adds a token on all ranks; keys that several compute count once */
 	double params;       /* but a product's weights and biases */
 	enum sc_mixer mixer; /* of linear and of sparse attention's */
+	double share;        /* of the tokens, where a stream has others beside it; 0: all */
 };
 /* A layer's parts until now. */
 struct part_list {
@@ -73,7 +82,11 @@ void put_compressed(struct part_list *to, enum sc_mixer mixer);
 double mean_keys(double reach, double s, bool causal);
 /* A token's multiply-adds with keys, its indexer's among them, on all ranks. */
 double sparse_macs(const struct dims *x, enum sc_mixer mixer, bool causal);
-enum { SC_MAX_PARTS = 24 };
+/* A layer of a diffusion transformer; what comes before its layers, and behind them. */
+void put_dit_layer(struct part_list *to, enum sc_mixer mixer);
+void put_dit_lead(struct part_list *to);
+void put_dit_tail(struct part_list *to);
+enum { SC_MAX_PARTS = 32 };
 /* Of a layer of this kind; returns how many. */
 int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS]);
 

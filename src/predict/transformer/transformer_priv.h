@@ -49,6 +49,19 @@ static inline struct layer layer_of(const struct dims *x, int kind)
 	out.has_experts = sc_model_kind(x->model, kind).feed == SC_FEED_EXPERTS;
 	return out;
 }
+/* What a diffusion transformer has before its layers, or behind them, in place of a vocabulary. */
+static inline struct layer dit_end_of(const struct dims *x, bool tail)
+{
+	struct layer out = {.x = x};
+	struct part_list to = {x, out.at, 0};
+
+	if (tail)
+		put_dit_tail(&to);
+	else
+		put_dit_lead(&to);
+	out.n = to.n;
+	return out;
+}
 struct sc_params params_of(const struct layer *l);
 
 struct mnk {
@@ -92,6 +105,14 @@ void conv_forward(const struct dims *x, const struct part *p);
 void conv_backward(const struct dims *x, const struct part *p);
 void scan_forward(const struct dims *x, const struct part *p);
 void scan_backward(const struct dims *x, const struct part *p);
+void apart_forward(const struct dims *x, const struct part *p);
+void apart_backward(const struct dims *x, const struct part *p);
+void gated_join_forward(const struct dims *x, const struct part *p);
+void gated_join_backward(const struct dims *x, const struct part *p);
+void concat_forward(const struct dims *x, const struct part *p);
+void concat_backward(const struct dims *x, const struct part *p);
+void cross_forward(const struct dims *x, const struct part *p);
+void cross_backward(const struct dims *x, const struct part *p);
 bool softmax_is_fused(const struct dims *x);
 /* Whether passes can run beside each other: tokens travel to experts on other ranks, no pass runs in parts,
  * which run alone, beside what they wait for, and the host does not wait for each block. */

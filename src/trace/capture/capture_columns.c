@@ -1,13 +1,15 @@
-/* Puts events of one class straight into the columns of a frame (docs/trace-format.md), a few nanoseconds
- * each: every column is differences from the row before, nothing is sorted, chosen or compressed. The
- * same format as trace_columns.c writes, larger and in less time; `stepcast record` packs it later. */
+/* Puts events of one class straight into the columns of a frame (docs/trace-format.md), a few
+ * nanoseconds each: every column is differences from the row before, nothing is sorted, chosen or
+ * compressed. The same format as trace_columns.c writes, larger and in less time; `stepcast record`
+ * packs it later. */
 #include "trace/capture/capture_columns.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { COLUMN_BYTES = SC_FRAME_MAX_ROWS * SC_MAX_VARINT };
-/* Ids of the columns in files, in the order of `values`; those that most classes have constant last. */
+/* Ids of the columns in files, in the order of `values`; those that most classes have constant
+ * last. */
 static const uint8_t COLUMN_IDS[SC_N_COLUMNS] = {1, 2, 3, 4, 9, 7, 8, 5, 6, 10, 12, 13, 14};
 enum { FIRST_RARE = 7 };
 

@@ -1,6 +1,6 @@
-/* Finds a CUPTI that goes with the driver, opens it while the program runs, and takes its functions by
- * name, so that nothing of NVIDIA's is linked. A library without a REQUIRED function is refused by
- * name; OPTIONAL ones came with later versions. */
+/* Finds a CUPTI that goes with the driver, opens it while the program runs, and takes its functions
+ * by name, so that nothing of NVIDIA's is linked. A library without a REQUIRED function is refused
+ * by name; OPTIONAL ones came with later versions. */
 #include "trace/capture/cupti_load.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
-/* A ring of records with one writer, a thread of the host program, and one reader, the recorder's own
- * thread: neither waits for the other. The ring lies in the raw file, so what was put before a crash
- * is read from there (recover.c). */
+/* A ring of records with one writer, a thread of the host program, and one reader, the recorder's
+ * own thread: neither waits for the other. The ring lies in the raw file, so what was put before a
+ * crash is read from there (recover.c). */
 #include "trace/capture/host_ring.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* The rank, world, local rank and run of a process, from the variables that torchrun, Open MPI, PMIx,
- * MPICH, MVAPICH and Slurm set. The first launcher that gives a rank counts; a variable that is no small
- * number counts as not given. */
+/* The rank, world, local rank and run of a process, from the variables that torchrun, Open MPI,
+ * PMIx, MPICH, MVAPICH and Slurm set. The first launcher that gives a rank counts; a variable that
+ * is no small number counts as not given. */
 #include "trace/capture/rank_identity.h"
 
 #include <string.h>

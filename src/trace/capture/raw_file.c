@@ -138,12 +138,14 @@ int sc_raw_open(struct sc_raw_file *raw, const char *path)
 	if (rc == 0 && !layout_holds(whole, (uint64_t)info.st_size))
 		rc = memcmp(whole, none, sizeof(none)) == 0 ? -ENODATA : -EINVAL;
 	if (rc == 0) {
-		const size_t n = (size_t)info.st_size;
-		void *more = realloc(whole, n);
+		struct sc_raw_header *head = whole;
+		const size_t n = (size_t)info.st_size - sizeof(*head);
 
-		whole = more ? more : whole;
-		rc = more ? read_all(fd, (uint8_t *)whole + sizeof(*whole), n - sizeof(*whole))
-			  : -ENOMEM;
+		whole = malloc(sizeof(*head) + n);
+		if (whole)
+			memcpy(whole, head, sizeof(*head));
+		free(head);
+		rc = whole ? read_all(fd, (uint8_t *)(whole + 1), n) : -ENOMEM;
 	}
 	close(fd);
 	if (rc) {

@@ -63,26 +63,7 @@ static inline struct sc_event_entry *sc_event_entry(struct sc_event_entry *table
 }
 _Static_assert(SC_EVENT_ENTRIES == 1 << 16, "the upper 16 bits");
 
-/* ---- The tracer's own records: NVTX ranges, NCCL calls, losses ---- */
-
-/* Texts of a record follow each other, ended by NULs. Each call gives the next, "" after the last. */
-static const char *next_text(const char **at, const char *end)
-{
-	const char *text = *at, *stop;
-
-	if (text >= end)
-		return "";
-	stop = memchr(text, '\0', (size_t)(end - text));
-	*at = stop ? stop + 1 : end;
-	return text;
-}
-
-static uint32_t string_of(struct sc_decoder *d, const char *text)
-{
-	return *text ? d->sink.string(d->sink.ctx, text, strlen(text)) : 0;
-}
-
-static uint32_t lane_of(struct sc_decoder *d, const struct sc_trace_lane *lane)
+uint32_t sc_decoder_lane(struct sc_decoder *d, const struct sc_trace_lane *lane)
 {
 	uint32_t hash = ((uint32_t)lane->tid * 31 + (uint32_t)lane->stream) * 31 +
 			(uint32_t)lane->context * 7 + (uint32_t)lane->device;
@@ -95,77 +76,12 @@ static uint32_t lane_of(struct sc_decoder *d, const struct sc_trace_lane *lane)
 	return entry->id;
 }
 
-static uint32_t decode_host_lane(struct sc_decoder *d, int32_t pid, int32_t tid)
+uint32_t sc_decoder_host_lane(struct sc_decoder *d, int32_t pid, int32_t tid)
 {
 	struct sc_trace_lane lane = {.pid = pid, .tid = tid, .device = -1, .stream = -1};
 
-	return lane_of(d, &lane);
+	return sc_decoder_lane(d, &lane);
 }
-
-static void add_event(struct sc_decoder *d, const struct sc_host_record *record, const char *text)
-{
-	const char *at = text, *end = text + record->n_text;
-	const char *name = next_text(&at, end), *dtype = next_text(&at, end);
-	const char *group = next_text(&at, end);
-	const struct sc_host_comm *comm = &record->comm;
-	struct sc_trace_event event = {
-		.cls = record->kind == SC_HOST_MARK             ? SC_EV_MARK
-		       : (record->flags & SC_HOST_IS_CALL) != 0 ? SC_EV_COMM
-								: SC_EV_RANGE,
-		.sub = record->sub,
-		.start_ns = record->start_ns - d->raw->header->base_mono_ns,
-		.dur_ns = record->end_ns > record->start_ns ? record->end_ns - record->start_ns : 0,
-		.external_id = record->external_id,
-		.name = string_of(d, name),
-		.lane = decode_host_lane(d, d->raw->header->pid, record->tid),
-	};
-
-	if (record->flags & SC_HOST_HAS_COMM)
-		event.comm = d->sink.comm(d->sink.ctx,
-					  &(struct sc_trace_comm){.collective = event.name,
-								  .dtype = string_of(d, dtype),
-								  .group_name = string_of(d, group),
-								  .comm_hash = comm->hash,
-								  .in_elems = comm->count,
-								  .out_elems = -1,
-								  .bytes = comm->bytes,
-								  .group_size = comm->group_size,
-								  .peer = comm->peer,
-								  .root = comm->root,
-								  .seq = comm->seq});
-	d->counts.n_events++;
-	d->sink.add(d->sink.ctx, &event);
-}
-
-void sc_decode_host(struct sc_decoder *d, const struct sc_host_record *record)
-{
-	const char *text = (const char *)(record + 1), *at = text, *end = text + record->n_text;
-	int64_t base = d->raw->header->base_mono_ns;
-	const char *key;
-
-	d->counts.n_records++;
-	switch (record->kind) {
-	case SC_HOST_RANGE:
-	case SC_HOST_MARK:
-	case SC_HOST_NCCL:
-		add_event(d, record, text);
-		break;
-	case SC_HOST_META:
-		key = next_text(&at, end);
-		d->sink.meta(d->sink.ctx, key, next_text(&at, end));
-		break;
-	case SC_HOST_GAP:
-		d->sink.gap(d->sink.ctx,
-			    &(struct sc_trace_gap){(uint8_t)record->sub, record->external_id,
-						   record->start_ns - base, record->end_ns - base,
-						   text});
-		break;
-	default:
-		break;
-	}
-}
-
-/* ---- CUPTI's records ---- */
 
 /* The offsets of what most kinds have; 0: not there. */
 struct record_kind {
@@ -246,7 +162,7 @@ static uint32_t stream_lane(struct sc_decoder *d, uint32_t device, uint32_t cont
 		.stream = (int32_t)stream,
 	};
 
-	return lane_of(d, &lane);
+	return sc_decoder_lane(d, &lane);
 }
 
 /* Some records say only the context. */
@@ -453,8 +369,8 @@ static void fill_overhead(struct sc_decoder *d, const struct sc_cupti_overhead *
 	event->name = d->sink.string(d->sink.ctx, name, strlen(name));
 	event->lane =
 		record->object_kind < SC_CUPTI_OBJECT_DEVICE
-			? decode_host_lane(d, (int32_t)record->object[0],
-					   (int32_t)record->object[1])
+			? sc_decoder_host_lane(d, (int32_t)record->object[0],
+					       (int32_t)record->object[1])
 			: stream_lane(d, record->object[0], record->object[1], record->object[2]);
 	if (SC_CUPTI_HAS(stride, struct sc_cupti_overhead, correlation))
 		event->correlation = record->correlation;
@@ -498,7 +414,7 @@ static inline __attribute__((always_inline)) void decode_as(struct sc_decoder *d
 	case SC_EV_API:
 		event.flags |= api->kind == SC_CUPTI_DRIVER ? SC_EVF_DRIVER : 0;
 		event.name = api_name(d, api);
-		event.lane = decode_host_lane(d, (int32_t)api->process, (int32_t)api->thread);
+		event.lane = sc_decoder_host_lane(d, (int32_t)api->process, (int32_t)api->thread);
 		d->tables->last_ns = event.start_ns;
 		break;
 	case SC_EV_COPY:

@@ -44,6 +44,9 @@ void sc_decoder_release(struct sc_decoder *decoder);
  * is not whole. */
 void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, bool torn_end);
 void sc_decode_host(struct sc_decoder *decoder, const struct sc_host_record *record);
+/* Ids of lanes, which the sink is asked for once while they stay in the table. */
+uint32_t sc_decoder_host_lane(struct sc_decoder *d, int32_t pid, int32_t tid);
+uint32_t sc_decoder_lane(struct sc_decoder *d, const struct sc_trace_lane *lane);
 
 /* How many events of each class finished records would be. */
 void sc_count_records(const struct sc_raw_file *raw, const uint8_t *at, size_t n,

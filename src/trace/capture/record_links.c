@@ -1,6 +1,6 @@
-/* Finds what records say of each other: the external id of a call's kernels, the record that a wait is for,
- * the NCCL call of a kernel, the device of a context. All events are seen first, in any order; then each is asked
- * for. */
+/* Finds what records say of each other: the external id of a call's kernels, the record that a wait
+ * is for, the NCCL call of a kernel, the device of a context. All events are seen first, in any
+ * order; then each is asked for. */
 #include "trace/capture/record_links.h"
 
 #include <stdlib.h>

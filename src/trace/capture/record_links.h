@@ -41,18 +41,21 @@ struct sc_links {
 	uint32_t *used; /* by call, of the first of an id: kernels of it that were asked for */
 };
 
-/* Every event of the trace, in any order; names, lanes and comms as in `from`. Then once sc_links_settle. */
+/* Every event of the trace, in any order; names, lanes and comms as in `from`. Then once
+ * sc_links_settle. */
 void sc_links_see(struct sc_links *links, const struct sc_trace *from,
 		  const struct sc_trace_event *event);
 void sc_links_settle(struct sc_links *links);
 /* The device of a context, -1 = not known. */
 int32_t sc_links_device(const struct sc_links *links, int32_t context);
-/* External id of what a call with one started; the record's correlation of a wait. What is known stays. */
+/* External id of what a call with one started; the record's correlation of a wait. What is known
+ * stays. */
 void sc_links_complete(const struct sc_links *links, const struct sc_trace *from,
 		       struct sc_trace_event *event);
-/* The call of a kernel without one of its own, to be asked once for each in the trace's order; false: not known.
- * Of several calls that one kernel serves the bytes are summed, and what differs is not said. A group whose
- * calls cannot be told apart (other communicators, other numbers of launches) gives none. */
+/* The call of a kernel without one of its own, to be asked once for each in the trace's order;
+ * false: not known. Of several calls that one kernel serves the bytes are summed, and what differs
+ * is not said. A group whose calls cannot be told apart (other communicators, other numbers of
+ * launches) gives none. */
 bool sc_links_call(struct sc_links *links, const struct sc_trace *from,
 		   const struct sc_trace_event *kernel, struct sc_trace_comm *out);
 void sc_links_release(struct sc_links *links);

@@ -1,5 +1,5 @@
-/* Shared by load_job.c (operations in order, steps, the run) and job_rules.c (what the operations of a step are to
- * each other). */
+/* Shared by load_job.c (operations in order, steps, the run) and job_rules.c (what the operations
+ * of a step are to each other). */
 #ifndef SC_TRACE_GRAPH_JOB_PRIV_H
 #define SC_TRACE_GRAPH_JOB_PRIV_H
 

@@ -1,5 +1,5 @@
-/* The operations of a job's step as they are to each other: sends with their receives and collectives are one; the
- * others wait as a pipeline does. */
+/* The operations of a job's step as they are to each other: sends with their receives and
+ * collectives are one; the others wait as a pipeline does. */
 #include <string.h>
 
 #include "base/search.h"
@@ -10,8 +10,8 @@ static bool is_recv(int type)
 	return type == SC_JOB_FORWARD_RECV || type == SC_JOB_BACKWARD_RECV;
 }
 
-/* The first chunk receives nothing forward and sends nothing backward; the last the other way. Chunks of the job count
- * from the first layers on. */
+/* The first chunk receives nothing forward and sends nothing backward; the last the other way.
+ * Chunks of the job count from the first layers on. */
 static bool transfers(const struct job *job, int type, uint32_t compute)
 {
 	const struct job_op *op = &job->ops[compute];
@@ -23,8 +23,9 @@ static bool transfers(const struct job *job, int type, uint32_t compute)
 	return chunk + 1 < job->n_chunks * job->n_stages;
 }
 
-/* A walk over a worker's operations of a type; of sends or receives with the computation each belongs to. Where the trace
- * has these for all computations, those of the model's ends moved nothing; the very first may be missing. */
+/* A walk over a worker's operations of a type; of sends or receives with the computation each
+ * belongs to. Where the trace has these for all computations, those of the model's ends moved
+ * nothing; the very first may be missing. */
 struct walk {
 	const struct job *job;
 	const struct job_ops *run, *compute; /* compute: NULL, no send or receive */
@@ -73,8 +74,8 @@ static bool walk_next(struct walk *w)
 
 /* ---- which are one ---- */
 
-/* Groups are told apart by their type, receives being with their sends, and by who takes part; of these the k-th of each
- * worker are one. */
+/* Groups are told apart by their type, receives being with their sends, and by who takes part; of
+ * these the k-th of each worker are one. */
 static size_t job_slot(const struct job *job, uint32_t worker, int type)
 {
 	const uint32_t dp = worker % job->n_dp, n_stages = job->n_stages;
@@ -93,7 +94,8 @@ static size_t job_slot(const struct job *job, uint32_t worker, int type)
 	return (size_t)(is_recv(type) ? type - 1 : type) * job->n_workers + who;
 }
 
-/* Counts the groups of each slot, then gives operations theirs: a receive that no send is left for has none. */
+/* Counts the groups of each slot, then gives operations theirs: a receive that no send is left for
+ * has none. */
 static void walk_groups(struct job *job, bool give)
 {
 	for (uint32_t w = 0; w < job->n_workers; w++)
@@ -176,7 +178,8 @@ static void wait_of_batched(struct job *job, uint32_t worker, int send, int recv
 	}
 }
 
-/* Parameters of a chunk come before its first forward, its gradients are reduced after its last backward. */
+/* Parameters of a chunk come before its first forward, its gradients are reduced after its last
+ * backward. */
 static void wait_of_chunks(struct job *job, uint32_t worker)
 {
 	const struct job_ops *gather = job_ops_of(job, worker, SC_JOB_GATHER);
@@ -206,7 +209,8 @@ static void wait_of_chunks(struct job *job, uint32_t worker)
 	}
 }
 
-/* The end of the step is one chain on the stream of computation; reduced gradients are part of it. */
+/* The end of the step is one chain on the stream of computation; reduced gradients are part of
+ * it. */
 static void wait_of_end(struct job *job, uint32_t worker)
 {
 	const struct job_ops *scatter = job_ops_of(job, worker, SC_JOB_SCATTER);

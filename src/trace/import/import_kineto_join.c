@@ -1,6 +1,7 @@
-/* Events that are held back until the file ends. Records of CUDA events that a file does not have, but of which its
- * waits say the stream: profilers wrote no cuda_event before 2026; with them a wait is for one stream, and for what was
- * launched there by then. And kernels of collectives, to be joined with their calls. */
+/* Events that are held back until the file ends. Records of CUDA events that a file does not have,
+ * but of which its waits say the stream: profilers wrote no cuda_event before 2026; with them a
+ * wait is for one stream, and for what was launched there by then. And kernels of collectives, to
+ * be joined with their calls. */
 #include <stdlib.h>
 
 #include "base/search.h"
@@ -30,9 +31,10 @@ static void kineto_put(struct kineto_import *im, const struct kineto_record *rec
 	im->stats->n_derived++;
 }
 
-/* For files whose kernels do not say it: kernel -> correlation -> launch call -> the ranges around it on that thread
- * ("nccl:all_reduce" inside record_param_comms). All of it in bounded memory: calls and kernels up to a limit, launches in a
- * ring by correlation, which counts up; what exceeds it keeps what it had. */
+/* For files whose kernels do not say it: kernel -> correlation -> launch call -> the ranges around
+ * it on that thread ("nccl:all_reduce" inside record_param_comms). All of it in bounded memory:
+ * calls and kernels up to a limit, launches in a ring by correlation, which counts up; what exceeds
+ * it keeps what it had. */
 enum { N_LAUNCHES = 1 << 17, MAX_CALLS = 1 << 17, MAX_KERNELS = 1 << 16, MAX_LOOK_BACK = 64 };
 
 struct launch {

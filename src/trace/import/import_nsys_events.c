@@ -1,5 +1,5 @@
-/* Rows of Nsight Systems' tables as events. A row's columns are those of enum nsys_column, whatever the version called
- * them; kinds are numbers of CUPTI's or, in newer exports, labels. */
+/* Rows of Nsight Systems' tables as events. A row's columns are those of enum nsys_column, whatever
+ * the version called them; kinds are numbers of CUPTI's or, in newer exports, labels. */
 #include <string.h>
 
 #include "trace/import/import_nsys_priv.h"
@@ -174,8 +174,8 @@ static const char *const FIXED_NAMES[SC_N_EVENT_CLASSES] = {
 
 static const char UNTIMED[] = "activity of the GPU without a time";
 
-/* A record of an event whose call is not there has no time. An activity without one is worth keeping: its neighbours say
- * where it was. */
+/* A record of an event whose call is not there has no time. An activity without one is worth
+ * keeping: its neighbours say where it was. */
 static const char *fill_times(struct nsys_import *im, sqlite3_stmt *row,
 			      struct sc_trace_event *event)
 {

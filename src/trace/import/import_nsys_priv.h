@@ -1,5 +1,5 @@
-/* Shared by import_nsys.c (which tables and columns there are, and the processes) and import_nsys_events.c (rows as
- * events). */
+/* Shared by import_nsys.c (which tables and columns there are, and the processes) and
+ * import_nsys_events.c (rows as events). */
 #ifndef SC_TRACE_IMPORT_NSYS_PRIV_H
 #define SC_TRACE_IMPORT_NSYS_PRIV_H
 

@@ -1,6 +1,6 @@
-/* Refuses what a replay cannot tell before anything is simulated: changes that match nothing, or nothing that they can
- * change; GPUs that the groups of the trace do not divide into or whose network nobody knows; a recording whose clocks
- * leave open when the device did what. */
+/* Refuses what a replay cannot tell before anything is simulated: changes that match nothing, or
+ * nothing that they can change; GPUs that the groups of the trace do not divide into or whose
+ * network nobody knows; a recording whose clocks leave open when the device did what. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -92,8 +92,9 @@ static int check_replicas(const struct sc_trace_run *run, int64_t gpus, struct s
 	return 0;
 }
 
-/* More GPUs than a node has are reached by a network that a recording on one node did not measure. Groups of a part of
- * the ranks (of tensors, stages, replicas: the trace does not say which) keep their size. */
+/* More GPUs than a node has are reached by a network that a recording on one node did not measure.
+ * Groups of a part of the ranks (of tensors, stages, replicas: the trace does not say which) keep
+ * their size. */
 static int check_gpus(const struct replay_study *study, struct sc_warnings *warnings,
 		      struct sc_err *err)
 {

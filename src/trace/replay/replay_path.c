@@ -1,5 +1,5 @@
-/* The critical path of the shown iteration as people read it: each part by the activity, or by what the wait before it
- * was for, and by its rank; the host's work by the ranges that it was in. */
+/* The critical path of the shown iteration as people read it: each part by the activity, or by what
+ * the wait before it was for, and by its rank; the host's work by the ranges that it was in. */
 #include <stdio.h>
 
 #include "base/intern.h"

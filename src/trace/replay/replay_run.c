@@ -1,4 +1,5 @@
-/* A replay: finding the source, the variants of its iterations and what they are compared with, errors. */
+/* A replay: finding the source, the variants of its iterations and what they are compared with,
+ * errors. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -137,8 +137,8 @@ int64_t sc_replay_mates(const struct sc_trace_run *run);
 /* Kinds of operations that a selector matches, a bit each. */
 unsigned sc_replay_matches(const struct replay_study *study, const struct sc_selector *selector);
 
-/* replay_check.c: refuses changes that would change nothing, and ranks that are not there; warns of changes of a part of what they
- * match. */
+/* replay_check.c: refuses changes that would change nothing, and ranks that are not there; warns of
+ * changes of a part of what they match. */
 int sc_replay_check(const struct replay_study *study, struct sc_err *err);
 
 /* replay_path.c: reads the shown iteration; names from node_names and the ranks. */
