@@ -73,7 +73,7 @@ void put_compressed(struct part_list *to, enum sc_mixer mixer);
 double mean_keys(double reach, double s, bool causal);
 /* A token's multiply-adds with keys, its indexer's among them, on all ranks. */
 double sparse_macs(const struct dims *x, enum sc_mixer mixer, bool causal);
-enum { SC_MAX_PARTS = 24 };
+enum { SC_MAX_PARTS = 32 };
 /* Of a layer of this kind; returns how many. */
 int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS]);
 
