@@ -839,6 +839,32 @@ TEST(dispatch_kernels_feed_no_faster_nics)
 	assert_near(us[1][0], us[0][0] / 2);
 }
 
+/* Over links of one node they are slower than NCCL. */
+TEST(dispatch_kernels_are_slower_over_links)
+{
+	const struct sc_request *req = make_request(LLAMA, "");
+	struct sc_block_comm comm = {
+		SC_NAME_EXCHANGE, SC_COMM_EP, {SC_ALL_TO_ALL, 1e9, SC_BF16}, 0, 0, 0, 0};
+	struct sc_block_env env = {.device = &req->device,
+				   .request = req,
+				   .software = &req->software,
+				   .fabric = &fabric,
+				   .span = {[SC_COMM_EP] = {8, 1, 8}},
+				   .link_speed = 1,
+				   .nic_speed = 1,
+				   .host_speed = 1};
+	struct sc_err err = {0};
+	double us[2];
+
+	ck_assert_int_eq(sc_fabric_from_request(req, &fabric, &err), 0);
+	for (int once = 0; once < 2; once++) {
+		comm.node_bytes = once * 1e9;
+		sc_block_add_comm(&block, &env, &comm);
+		us[once] = block.steps.at[block.steps.n - 1].cost.work_us;
+	}
+	ck_assert_double_eq_tol(us[0] / us[1], 0.87, 0.001);
+}
+
 /* A collective of four ranks waits for three others, on one node or on four; of more than eight for seven. */
 TEST(collectives_wait_for_the_hosts_of_all)
 {

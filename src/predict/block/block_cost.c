@@ -16,6 +16,9 @@
 #define DISPATCH_SMS 20.0
 /* The NIC that they do so on: of a faster one they take no more. */
 #define DISPATCH_NIC_GBPS 50.0
+/* Over links, of what NCCL's exchange reaches: HybridEP's kernels on 16 SMs of B200 and 8 to 36 GB200 0.82 to 0.92 (the same
+ * repository, docs/README_Hybrid-EP.md, kernels alone, the own rank's bytes taken off), DeepEP's on H20 0.85 (issue 16). */
+#define DISPATCH_LINK_EFF 0.87
 
 struct sc_block_env sc_block_env_of(const struct sc_request *request,
 				    const struct sc_fabric *fabric,
@@ -290,6 +293,7 @@ static struct sc_cost once_a_node_cost(const struct sc_block_env *env,
 	struct sc_block_env own = *env;
 	struct sc_cost links = phase_cost(env, &comm->shape, &local, 0), net, out;
 
+	links.work_us = sc_quantize_us(links.work_us / DISPATCH_LINK_EFF);
 	if (span->n_nodes < 2)
 		return links;
 	direct.net.a2a_eff = 1;
