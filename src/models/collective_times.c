@@ -17,6 +17,7 @@
 /* What a channel of NCCL's takes at once: a slot of its buffer for the Simple protocol, or NVLS's chunk. */
 #define CHUNK_BYTES (512 * SC_BYTES_PER_KIB)
 #define NVLS_CHUNK_BYTES (128 * SC_BYTES_PER_KIB)
+enum { P2P_CHANNELS = 32, P2P_STEPS = 32 };
 enum { MOST_FOUND = 16, FEW_CHANNELS = 16, FAST_CHANNEL_GBPS = 45 };
 
 /* HBM traffic per byte through the port: a reduction reads the FIFO and its own data and writes; a
@@ -406,6 +407,20 @@ static void exchange(const struct sc_collective_problem *p, struct sc_collective
 	}
 }
 
+/* To one peer over links NCCL starts with its share of 32 channels, if it were to send to all ranks, and doubles them while a
+ * channel has more than 32 steps of its buffer (src/enqueue.cc, addP2pToPlan): so long the time stands still. */
+static double send_channels_us(const struct sc_collective_problem *p)
+{
+	const double gbps = p->f->ramp.p2p_channel_gbps;
+	double channels = P2P_CHANNELS;
+
+	if (!(gbps > 0) || p->pcie || p->f->amd)
+		return 0;
+	while (channels * p->span->n_ranks > P2P_CHANNELS && channels > 1)
+		channels /= 2;
+	return sc_bytes_us(fmin(p->bytes / channels, P2P_STEPS * CHUNK_BYTES), gbps);
+}
+
 static void send_recv(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -422,7 +437,7 @@ static void send_recv(const struct sc_collective_problem *p, struct sc_collectiv
 		t->net_hop_bytes = p->bytes;
 	} else {
 		t->link_bytes = p->bytes;
-		t->link_us = sc_bytes_us(p->bytes, p->link_gbps);
+		t->link_us = fmax(sc_bytes_us(p->bytes, p->link_gbps), send_channels_us(p));
 	}
 }
 

@@ -755,3 +755,21 @@ TEST(pat_of_gathers)
 	sc_collective_cost(&f, &shape, &span, &c);
 	ck_assert_int_eq((int)c.algo, SC_ALGO_TREE);
 }
+
+/* NCCL doubles the channels of a send where each would move more than 16 MiB: four of eight ranks, of a pair sixteen. */
+TEST(channels_of_a_send)
+{
+	struct sc_fabric f = fabric_of(100);
+	const struct sc_span eight = span_of(1, 8), pair = span_of(1, 2);
+	const double most = 16 * 1048576.0, least_us = time_of(&f, SC_SEND_RECV, 1, eight);
+
+	f.ramp.p2p_channel_gbps = 20;
+	ck_assert_double_eq_tol(time_of(&f, SC_SEND_RECV, most, eight) - least_us, most / 80e3, 1);
+	ck_assert_double_eq_tol(time_of(&f, SC_SEND_RECV, 4 * most, eight) - least_us, most / 20e3,
+				1);
+	ck_assert_double_eq_tol(time_of(&f, SC_SEND_RECV, 8 * most, eight) - least_us, most / 20e3,
+				1);
+	ck_assert_double_eq_tol(time_of(&f, SC_SEND_RECV, 64 * most, eight) - least_us,
+				64 * most / (450e3 * 0.8), 1);
+	ck_assert_double_eq_tol(time_of(&f, SC_SEND_RECV, most, pair) - least_us, most / 320e3, 1);
+}

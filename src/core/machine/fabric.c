@@ -67,6 +67,8 @@ static const struct sc_field RAMP_FIELDS[] = {
 	US(sc_fabric_ramp, peer_us, "all-to-all, each peer on another node, us"),
 	US(sc_fabric_ramp, local_peer_us, "all-to-all, each peer on the same node, us"),
 	FRAC(sc_fabric_ramp, pcie_eff, "share of the PCIe peak between GPUs"),
+	SC_FIELD_IN(DOUBLE, sc_fabric_ramp, p2p_channel_gbps, 0, 1e6,
+		    "send/recv over links, of each channel, 1e9 bytes/s; 0 = no limit"),
 	SC_FIELD_IN(DOUBLE, sc_fabric_ramp, host_path_gbps, 0, 1e6,
 		    "all-to-all of GPUs without links, a GPU's rate, 1e9 bytes/s; 0 = no limit"),
 	{0},
