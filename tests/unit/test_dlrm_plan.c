@@ -107,6 +107,44 @@ TEST(large_tables_are_cut_into_columns)
 	sc_dlrm_release(&dlrm);
 }
 
+/* HugeCTR 2.2 deals tables out in turn; NVIDIA's DLRM in PyTorch places them by their size. Neither cuts the largest, as
+ * distributed-embeddings does. */
+TEST(some_software_keeps_tables_whole)
+{
+	static const struct {
+		const char *overrides;
+		bool is_cut, in_turn;
+	} cases[] = {
+		{"training.software=hugectr training.software_version=2.2 sharding.planner=hugectr",
+		 false, true},
+		{"training.software=hugectr sharding.planner=hugectr", true, false},
+		{"training.software=nvidia-dlrm-pt sharding.planner=memory_balanced", false, false},
+		{"training.software=nvidia-dlrm-pt sharding.planner=memory_balanced "
+		 "sharding.column_slice_elements=1e7",
+		 true, false},
+		{"training.software=distributed-embeddings sharding.planner=memory_balanced", true,
+		 false},
+	};
+
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		bool is_cut = false, in_turn = true;
+
+		make_tables();
+		tables[9].rows = 40000000;
+		init_dlrm(&dlrm, make_request(tables, N_TABLES, cases[c].overrides), NULL);
+		for (size_t i = 0; i < dlrm.plan.tables.n; i++) {
+			const struct sc_table_placement *p = &dlrm.plan.tables.at[i];
+
+			is_cut |= p->n_shards > 1;
+			in_turn &= p->type == SC_TABLE_WISE &&
+				   dlrm.plan.shards.at[p->first_shard].rank == (int32_t)(i % 4);
+		}
+		ck_assert_msg(is_cut == cases[c].is_cut, "%s", cases[c].overrides);
+		ck_assert_msg(in_turn == cases[c].in_turn, "%s", cases[c].overrides);
+		sc_dlrm_release(&dlrm);
+	}
+}
+
 /* "a" holds 10,000 * 64 * 4 = 2.56e6 bytes, "j" ten times that. */
 TEST(hugectr_replicates_what_is_small)
 {

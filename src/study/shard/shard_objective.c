@@ -487,6 +487,19 @@ static int make_whole(const struct sc_start *start, const struct sc_start_ask *a
 
 /* ---- planners of other programs, under their own costs ---- */
 
+/* HugeCTR 2.2's LocalizedSlotSparseEmbeddingOneHot, before parts of vectors were added up: table i whole on GPU i mod n. */
+static void deal_whole(const struct sc_table_list *tables, uint32_t gpus, struct sc_shard_plan *out)
+{
+	for (size_t i = 0; i < tables->n; i++) {
+		const struct sc_table *t = &tables->at[i];
+
+		sc_plan_begin_table(out, t, SC_TABLE_WISE);
+		sc_plan_add_shard(out, &(struct sc_shard){.rank = (int32_t)(i % gpus),
+							  .rows = t->rows,
+							  .cols = t->dim});
+	}
+}
+
 /* As its recipes for tables with one lookup a sample do; its hybrid embedding steps by SGD alone. */
 static bool is_hybrid(const struct sc_request *request, const struct sc_table_list *tables)
 {
@@ -507,6 +520,13 @@ static int make_hugectr(const struct sc_start *start, const struct sc_start_ask 
 	(void)start;
 	sc_dlrm_tables(ask->request, ask->arena, &tables);
 	hugectr_opts_of(ask->request, &opts);
+	if (ask->request->software.dlrm.embedding_kernel == SC_KERNEL_HUGECTR &&
+	    !ask->request->software.dlrm.partial_sums) {
+		out->plan.world = opts.gpus;
+		out->plan.ranks_per_host = opts.gpus_per_node;
+		deal_whole(&tables, opts.gpus, &out->plan);
+		return 0;
+	}
 	if (is_hybrid(ask->request, &tables)) {
 		const struct sc_hybrid_opts hybrid = {
 			(double)ask->request->config.training.global_batch, opts.gpus,
@@ -542,7 +562,8 @@ static int make_torchrec(const struct sc_start *start, const struct sc_start_ask
 	return rc;
 }
 
-/* Tables above the threshold are halved until below it (distributed-embeddings), at most to the world. */
+/* Tables above the threshold are halved until below it (distributed-embeddings), at most to the world. NVIDIA's DLRM in
+ * PyTorch has none: distribute_to_buckets takes whole tables. */
 static int64_t n_slices(const struct sc_request *request, const struct sc_table *t)
 {
 	double limit = request->config.sharding.column_slice_elements;
@@ -550,7 +571,7 @@ static int64_t n_slices(const struct sc_request *request, const struct sc_table 
 	int64_t n = 1;
 
 	if (!(limit > 0))
-		limit = SLICE_ELEMENTS;
+		limit = sc_dlrm_one_rank_bottom(request) ? HUGE_VAL : SLICE_ELEMENTS;
 	while (elements / (double)n > limit && 2 * n <= request->config.gpus &&
 	       t->dim % (2 * n) == 0)
 		n *= 2;
