@@ -1,7 +1,8 @@
-/* Options that list fewer shards than they have. */
+/* Options that list fewer shards than they have, and the ledger that a placement of shards is kept in. */
+#include "base/rng.h"
 #include "base/units.h"
 #include "runner.h"
-#include "study/shard/shard.h"
+#include "study/shard/shard_ledger.h"
 
 static struct sc_arena arena;
 static struct sc_shard_problem problem;
@@ -114,4 +115,69 @@ LOOP_TEST(runs_rate_as_all_do, N_OF(CASES))
 	sc_shard_plan_release(&all.plan);
 	SC_VEC_RELEASE(&whole.options);
 	SC_VEC_RELEASE(&whole.shards);
+}
+
+/* ---- the ledger ---- */
+
+enum { RANKS = 7, PER_POOL = 3, SHARDS = 40 };
+
+/* A shard takes its bytes on its rank and from the pool of its host, where the last pool is smaller; one more byte than is
+ * left has no room, and what is taken away leaves what was. */
+TEST(ledger_has_what_lies_on_each_rank)
+{
+	double caps[RANKS], hbm[RANKS] = {0}, host[RANKS] = {0}, ssd[RANKS] = {0},
+			    cost[RANKS] = {0};
+	struct sc_ledger used = {.n_ranks = RANKS,
+				 .per_pool = PER_POOL,
+				 .hbm_cap = caps,
+				 .host_cap = 1000,
+				 .ssd_cap = 2000};
+	struct sc_ledger was;
+	struct sc_rng rng;
+	uint32_t busiest;
+
+	sc_rng_init(&rng, 5);
+	was = used;
+	sc_ledger_init(&used, &arena);
+	sc_ledger_init(&was, &arena);
+	for (uint32_t r = 0; r < RANKS; r++)
+		caps[r] = 300 + 100 * r;
+	for (int i = 0; i < SHARDS; i++) {
+		const uint32_t r = (uint32_t)sc_rng_below(&rng, RANKS), pool = r / PER_POOL;
+		const struct sc_option_shard shard = {
+			.cost = (double)sc_rng_below(&rng, 50),
+			.hbm_bytes = (double)sc_rng_below(&rng, 90),
+			.host_bytes = (double)sc_rng_below(&rng, 2) * 70,
+			.ssd_bytes = (double)sc_rng_below(&rng, 2) * 210,
+		};
+		const bool fits =
+			hbm[r] + shard.hbm_bytes <= caps[r] &&
+			(!(shard.host_bytes > 0) || host[pool] + shard.host_bytes <= 1000) &&
+			(!(shard.ssd_bytes > 0) || ssd[pool] + shard.ssd_bytes <= 2000);
+
+		ck_assert_int_eq(sc_ledger_fits(&used, &shard, r), fits);
+		sc_ledger_copy(&was, &used, 0, RANKS);
+		sc_ledger_add_bytes(&used, &shard, r, 1);
+		ck_assert_int_eq(sc_ledger_is_over(&used, r), !fits);
+		sc_ledger_add_bytes(&used, &shard, r, -1);
+		ck_assert_mem_eq(used.cost, was.cost, 2 * (RANKS + 3) * sizeof(double));
+		if (!fits)
+			continue;
+		sc_ledger_add(&used, &shard, r);
+		cost[r] += shard.cost;
+		hbm[r] += shard.hbm_bytes;
+		host[pool] += shard.host_bytes;
+		ssd[pool] += shard.ssd_bytes;
+	}
+	ck_assert_double_eq(sc_ledger_max(&used, &busiest), cost[busiest]);
+	for (uint32_t r = 0; r < RANKS; r++) {
+		ck_assert(cost[r] < cost[busiest] || (cost[r] <= cost[busiest] && r >= busiest));
+		ck_assert_double_eq(used.hbm[r], hbm[r]);
+		ck_assert_double_eq(used.ssd[r / PER_POOL], ssd[r / PER_POOL]);
+	}
+	/* of one pool alone */
+	sc_ledger_clear(&was);
+	sc_ledger_copy(&was, &used, PER_POOL, PER_POOL);
+	ck_assert_double_eq(was.host[1], host[1]);
+	ck_assert_double_eq(was.host[0] + was.host[2] + was.hbm[0] + was.hbm[2 * PER_POOL], 0);
 }

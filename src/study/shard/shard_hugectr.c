@@ -8,7 +8,7 @@
 
 #include "base/search.h"
 #include "base/units.h"
-#include "study/shard/shard.h"
+#include "study/shard/shard_ledger.h"
 
 enum { MAX_ITERATIONS = 20 };       /* max_search_iter */
 static const double WORK_RATIO = 4; /* mem_comm_work_ratio */
@@ -30,10 +30,10 @@ struct planner {
 	double *hotness, *gb; /* of each table, whole */
 	bool *replicated;
 	double shard_cost; /* of a shard, beside its hotness */
-	double bucket_gb;  /* that a bucket has for what is not replicated */
 	struct piece *pieces;
 	size_t n_pieces;
-	double *bucket_hotness, *bucket_used_gb; /* so far */
+	struct sc_ledger used; /* by bucket: hotness, and GB of what is not replicated */
+	double *bucket_gb;     /* each bucket's */
 	struct matrix now, best;
 };
 
@@ -85,18 +85,19 @@ static void split(struct planner *p, uint32_t table)
 
 static double bucket_cost(const struct planner *p, uint32_t bucket)
 {
-	return p->bucket_hotness[bucket] + p->shard_cost * p->now.n[bucket];
+	return p->used.cost[bucket] + p->shard_cost * p->now.n[bucket];
 }
 
 /* In the cheapest bucket that lacks the table and has room. */
 static bool place_piece(struct planner *p, uint32_t table)
 {
 	struct matrix *m = &p->now;
-	double gb = p->gb[table] / m->n_split[table];
+	const struct sc_option_shard piece = {.cost = p->hotness[table] / m->n_split[table],
+					      .hbm_bytes = p->gb[table] / m->n_split[table]};
 	uint32_t best = p->n_buckets;
 
 	for (uint32_t i = 0; i < p->n_buckets; i++) {
-		if (p->bucket_used_gb[i] + gb <= p->bucket_gb && !*at(p, m, i, table) &&
+		if (sc_ledger_fits(&p->used, &piece, i) && !*at(p, m, i, table) &&
 		    (best == p->n_buckets || bucket_cost(p, i) < bucket_cost(p, best)))
 			best = i;
 	}
@@ -104,8 +105,7 @@ static bool place_piece(struct planner *p, uint32_t table)
 		return false;
 	*at(p, m, best, table) = true;
 	m->n[best]++;
-	p->bucket_used_gb[best] += gb;
-	p->bucket_hotness[best] += p->hotness[table] / m->n_split[table];
+	sc_ledger_add(&p->used, &piece, best);
 	return true;
 }
 
@@ -114,8 +114,7 @@ static uint32_t place_all(struct planner *p)
 {
 	memset(p->now.has, 0, (size_t)p->n_buckets * p->n_tables * sizeof(*p->now.has));
 	memset(p->now.n, 0, p->n_buckets * sizeof(*p->now.n));
-	memset(p->bucket_hotness, 0, p->n_buckets * sizeof(*p->bucket_hotness));
-	memset(p->bucket_used_gb, 0, p->n_buckets * sizeof(*p->bucket_used_gb));
+	sc_ledger_clear(&p->used);
 	for (size_t i = 0; i < p->n_pieces; i++)
 		if (!place_piece(p, p->pieces[i].table))
 			return p->pieces[i].table;
@@ -171,13 +170,14 @@ static int start(struct planner *p, double dp_threshold_gb, struct sc_err *err)
 		p->now.n_split[t] = 1;
 		p->pieces[p->n_pieces++] = (struct piece){.hotness = p->hotness[t], .table = t};
 	}
-	if (gb > p->bucket_gb)
+	if (gb > *p->bucket_gb)
 		return sc_err_set(err, SC_ECONFLICT,
 				  "split over all, the tables take %.1f GB of each, which has "
 				  "%.1f GB; give more GPUs or memory",
-				  gb, p->bucket_gb);
-	p->bucket_gb -= replicated_gb;
-	if (p->bucket_gb < 0)
+				  gb, *p->bucket_gb);
+	for (uint32_t b = 0; b < p->n_buckets; b++)
+		p->bucket_gb[b] -= replicated_gb;
+	if (*p->bucket_gb < 0)
 		return sc_err_set(
 			err, SC_ECONFLICT,
 			"the data-parallel tables take %.1f GB, more than there is; lower "
@@ -202,12 +202,16 @@ static void init(struct planner *p, const struct sc_hugectr_opts *opts,
 		.replicated = sc_arena_calloc(arena, n, sizeof(bool)),
 	};
 	p->n_buckets = opts->gpus / p->gpus_per_bucket;
-	p->bucket_gb = opts->hbm_bytes > 0 ? opts->hbm_bytes * p->gpus_per_bucket / SC_BYTES_PER_GB
-					   : HUGE_VAL;
+	p->bucket_gb = sc_arena_calloc(arena, p->n_buckets, sizeof(double));
+	for (uint32_t b = 0; b < p->n_buckets; b++)
+		p->bucket_gb[b] = opts->hbm_bytes > 0
+					  ? opts->hbm_bytes * p->gpus_per_bucket / SC_BYTES_PER_GB
+					  : HUGE_VAL;
+	p->used =
+		(struct sc_ledger){.n_ranks = p->n_buckets, .per_pool = 1, .hbm_cap = p->bucket_gb};
+	sc_ledger_init(&p->used, arena);
 	n_pieces = n + (size_t)MAX_ITERATIONS * p->n_buckets;
 	p->pieces = sc_arena_calloc(arena, n_pieces, sizeof(*p->pieces));
-	p->bucket_hotness = sc_arena_calloc(arena, p->n_buckets, sizeof(double));
-	p->bucket_used_gb = sc_arena_calloc(arena, p->n_buckets, sizeof(double));
 	alloc_matrix(p, arena, &p->now);
 	alloc_matrix(p, arena, &p->best);
 	for (size_t t = 0; t < n; t++) {

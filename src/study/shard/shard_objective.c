@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_iteration.h"
+#include "study/shard/shard_ledger.h"
 #include "study/shard/shard_solve_priv.h"
 
 /* HugeCTR's costs (samples/dlrm/sharding/planner.py of NVIDIA-Merlin/HugeCTR) as a problem
@@ -345,10 +346,6 @@ struct greedy {
 	 * and the emptiest of all where none has room. */
 	const double *room;
 };
-struct load {
-	double key, bytes; /* of its pieces */
-	size_t n;
-};
 
 static int by_table(const void *a, const void *b)
 {
@@ -364,19 +361,20 @@ static int by_key_descending(const void *a, const void *b)
 	return 4 * SC_ORDER(y->key, x->key) + by_table(a, b);
 }
 
-static uint32_t least_loaded(const struct greedy *how, const struct load *load, double bytes)
+static uint32_t least_loaded(const struct greedy *how, const struct sc_ledger *used,
+			     const size_t *n_pieces, const struct sc_option_shard *next)
 {
 	uint32_t found = how->world, empty = 0;
 
 	for (uint32_t r = 0; r < how->world; r++) {
-		if (load[r].bytes < load[empty].bytes)
+		if (used->hbm[r] < used->hbm[empty])
 			empty = r;
-		if ((how->max_pieces && load[r].n >= how->max_pieces) ||
-		    (how->room && load[r].bytes + bytes > how->room[r]))
+		if ((how->max_pieces && n_pieces[r] >= how->max_pieces) ||
+		    !sc_ledger_fits(used, next, r))
 			continue;
-		if (found == how->world || load[r].key < load[found].key ||
-		    (how->room && load[r].key <= load[found].key &&
-		     load[r].bytes < load[found].bytes))
+		if (found == how->world || used->cost[r] < used->cost[found] ||
+		    (how->room && used->cost[r] <= used->cost[found] &&
+		     used->hbm[r] < used->hbm[found]))
 			found = r;
 	}
 	return found < how->world ? found : empty;
@@ -386,16 +384,19 @@ static uint32_t least_loaded(const struct greedy *how, const struct load *load, 
 static void place_greedily(const struct greedy *how, struct piece *pieces, size_t n,
 			   struct sc_arena *arena)
 {
-	struct load *load = sc_arena_calloc(arena, how->world, sizeof(*load));
+	struct sc_ledger used = {.n_ranks = how->world, .per_pool = 1, .hbm_cap = how->room};
+	size_t *n_pieces = sc_arena_calloc(arena, how->world, sizeof(*n_pieces));
 
+	sc_ledger_init(&used, arena);
 	qsort(pieces, n, sizeof(*pieces), by_key_descending);
 	for (size_t i = 0; i < n; i++) {
-		uint32_t rank = least_loaded(how, load, pieces[i].bytes);
+		const struct sc_option_shard next = {.cost = pieces[i].key,
+						     .hbm_bytes = pieces[i].bytes};
+		uint32_t rank = least_loaded(how, &used, n_pieces, &next);
 
 		pieces[i].rank = (int32_t)rank;
-		load[rank].key += pieces[i].key;
-		load[rank].bytes += pieces[i].bytes;
-		load[rank].n++;
+		sc_ledger_add(&used, &next, rank);
+		n_pieces[rank]++;
 	}
 	qsort(pieces, n, sizeof(*pieces), by_table);
 }

@@ -134,8 +134,8 @@ static bool try_change(struct search *q)
 		const struct sc_choice *c = choice_of(s, unit);
 
 		for (uint32_t k = 0; k < c->n && fits; k++)
-			fits = !sc_shard_state_is_over(
-				s,
+			fits = !sc_ledger_is_over(
+				&s->used,
 				(uint32_t)sc_choice_rank(s->model, c, sc_unit_ranks(s, unit), k));
 	}
 	if (fits && move_budget_allows(&q->budget, s))
@@ -155,7 +155,7 @@ static bool fits_for(const struct sc_shard_state *s, const struct sc_option_shar
 		more.host_bytes -= now->host_bytes;
 		more.ssd_bytes -= now->ssd_bytes;
 	}
-	return sc_shard_state_fits(s, &more, rank);
+	return sc_ledger_fits(&s->used, &more, (uint32_t)rank);
 }
 
 /* ---- swaps ---- */
@@ -184,8 +184,8 @@ static void best_partner(struct sc_shard_state *s, uint32_t rank, uint32_t a, ui
 			const struct sc_option_shard *sb = sc_choice_shard(c, i);
 			uint32_t other = (uint32_t)ranks[i];
 			double diff = sa->cost - sb->cost;
-			double max = fmax(s->load[rank] - diff / m->speed[rank],
-					  s->load[other] + diff / m->speed[other]);
+			double max = fmax(s->used.cost[rank] - diff / m->speed[rank],
+					  s->used.cost[other] + diff / m->speed[other]);
 
 			if (other != rank && max < best->max &&
 			    fits_for(s, sb, sa, (int32_t)other) &&
@@ -199,7 +199,7 @@ static void best_partner(struct sc_shard_state *s, uint32_t rank, uint32_t a, ui
 static bool swap_step(struct search *q, uint32_t rank)
 {
 	struct sc_shard_state *s = q->s;
-	struct swap best = {.max = s->load[rank] * (1.0 - TINY)};
+	struct swap best = {.max = s->used.cost[rank] * (1.0 - TINY)};
 	double limit = best.max;
 
 	for (uint32_t a = 0; a < q->model->units.n; a++) {
@@ -244,8 +244,9 @@ static void try_cut(struct sc_shard_state *s, const struct sc_choice *c, struct 
 	if (!p->column_cost(p->column_ctx, table, c->tier, from->cols - cut.cols, &less) ||
 	    !p->column_cost(p->column_ctx, table, c->tier, cut.cols + (to ? to->cols : 0), &more))
 		return;
-	cut.max = fmax(s->load[own] + (less.cost - from->cost) / s->model->speed[own],
-		       s->load[rank] + (more.cost - (to ? to->cost : 0.0)) / s->model->speed[rank]);
+	cut.max = fmax(s->used.cost[own] + (less.cost - from->cost) / s->model->speed[own],
+		       s->used.cost[rank] +
+			       (more.cost - (to ? to->cost : 0.0)) / s->model->speed[rank]);
 	if (cut.max < best->max && rank != own && fits_for(s, to, &more, rank) &&
 	    fits_for(s, from, &less, own) && sc_shard_state_allows(s, cut.unit, c, rank))
 		*best = cut;
@@ -260,7 +261,7 @@ static void try_cuts(struct search *q, uint32_t unit, uint32_t from, struct cut 
 	struct cut cut = {.unit = unit, .from = from};
 
 	for (uint32_t r = 1; r < s->model->world; r++)
-		cut.rank = s->load[r] < s->load[cut.rank] ? (int32_t)r : cut.rank;
+		cut.rank = s->used.cost[r] < s->used.cost[cut.rank] ? (int32_t)r : cut.rank;
 	for (cut.to = 0; cut.to < ends; cut.to++) {
 		cut.cols = cut.to == c->n ? least : SC_WIDTH_STEP;
 		for (; cut.to != from && cols - cut.cols >= least; cut.cols += SC_WIDTH_STEP)
@@ -300,7 +301,7 @@ static bool do_cut(struct search *q, const struct cut *cut)
 static bool cut_step(struct search *q, uint32_t rank)
 {
 	struct sc_shard_state *s = q->s;
-	struct cut best = {.max = s->load[rank] * (1.0 - TINY)};
+	struct cut best = {.max = s->used.cost[rank] * (1.0 - TINY)};
 	double limit = best.max;
 
 	for (uint32_t u = 0; q->model->problem->column_cost && u < q->model->units.n; u++) {
@@ -364,7 +365,7 @@ static bool any_step(struct search *q, uint32_t rank)
 
 static bool keep(struct search *q)
 {
-	double cost = sc_shard_state_max(q->s, NULL);
+	double cost = sc_ledger_max(&q->s->used, NULL);
 
 	if (q->found && cost >= q->best_cost * (1.0 - TINY))
 		return false;
@@ -379,13 +380,13 @@ static bool keep(struct search *q)
 static void improve(struct search *q)
 {
 	uint32_t rank;
-	double cost = sc_shard_state_max(q->s, &rank);
+	double cost = sc_ledger_max(&q->s->used, &rank);
 
 	if (!is_complete(q->s) || cost <= 0.0)
 		return;
 	sc_shard_state_sharpen(q->s, SHARPEST, cost);
 	while (!is_over(q) && any_step(q, rank)) {
-		double now = sc_shard_state_max(q->s, &rank);
+		double now = sc_ledger_max(&q->s->used, &rank);
 
 		if (now < cost * (1.0 - 1.0 / SHARPEST)) {
 			cost = now;
@@ -419,7 +420,7 @@ static void settle(struct search *q, size_t step, int passes)
 
 	for (; step < N_KAPPAS; step += large ? 2 : 1) {
 		for (int pass = 0; pass < (large ? 1 : passes); pass++) {
-			sc_shard_state_sharpen(s, KAPPAS[step], sc_shard_state_max(s, NULL));
+			sc_shard_state_sharpen(s, KAPPAS[step], sc_ledger_max(&s->used, NULL));
 			for (size_t i = 0; i < q->model->units.n; i++)
 				reinsert(q, q->order[i], false);
 			keep(q);
@@ -467,7 +468,7 @@ static void remove_some(struct search *q, uint32_t n)
 	uint64_t n_units = q->model->units.n;
 	uint32_t rank;
 
-	sc_shard_state_max(s, &rank);
+	sc_ledger_max(&s->used, &rank);
 	for (uint32_t i = 0, tries = 0; i < n && tries < 20 * n; tries++) {
 		uint32_t unit = (uint32_t)sc_rng_below(&q->rng, n_units);
 
@@ -517,7 +518,7 @@ static void shake(struct search *q)
 	uint64_t most = q->model->units.n - 1;
 
 	sc_shard_state_sharpen(s, KAPPAS[sc_rng_below(&q->rng, N_KAPPAS)],
-			       sc_shard_state_max(s, NULL));
+			       sc_ledger_max(&s->used, NULL));
 	for (int i = 0; i < 4; i++)
 		s->bias[i] = exp(0.4 * sc_rng_normal(&q->rng));
 	s->noise = NOISES[sc_rng_below(&q->rng, 3)];
@@ -538,7 +539,7 @@ static void wander(struct search *q, uint64_t until)
 {
 	struct sc_shard_state *s = q->s;
 	struct sc_shard_state *now = q->spare;
-	double cost = sc_shard_state_max(s, NULL);
+	double cost = sc_ledger_max(&s->used, NULL);
 	int stale = 0;
 
 	while (has_part(q, "shakes") && !is_over(q) && s->work < until) {
@@ -547,7 +548,7 @@ static void wander(struct search *q, uint64_t until)
 		sc_shard_state_copy(now, s);
 		shake(q);
 		improve(q);
-		next = sc_shard_state_max(s, NULL);
+		next = sc_ledger_max(&s->used, NULL);
 		stale = next < cost * (1.0 - TINY) ? 0 : stale + 1;
 		if (next <= cost * (1.0 + 1e-3) && move_budget_allows(&q->budget, s))
 			cost = next;
@@ -698,7 +699,7 @@ static void go_home(struct search *q, const struct sc_solve_opts *opts, struct s
 					 .max_bytes = opts->max_moved_bytes,
 					 .max_tables = opts->max_moved_tables};
 	sc_shard_state_copy(q->s, home);
-	sc_shard_state_sharpen(q->s, HOME_KAPPA, fmax(sc_shard_state_max(q->s, NULL), q->bound));
+	sc_shard_state_sharpen(q->s, HOME_KAPPA, fmax(sc_ledger_max(&q->s->used, NULL), q->bound));
 	sort_units(q);
 	sc_shard_state_mend(q->s);
 	keep(q);

@@ -6,6 +6,7 @@
 #include "base/intern.h"
 #include "base/rng.h"
 #include "study/shard/shard.h"
+#include "study/shard/shard_ledger.h"
 
 enum { SC_WIDTH_STEP = 4 }; /* column slices are multiples of it, but for a table's remainder */
 
@@ -160,9 +161,9 @@ struct sc_phase_weights {
  * rank; for a small one it balances total work (multiplicative weights; Plotkin, Shmoys, Tardos 1995). */
 struct sc_shard_state {
 	const struct sc_shard_model *model;
-	struct sc_phases *phases;         /* NULL: the potential is kept up; else these are */
-	double *load, *hbm, *weight;      /* of each rank; weight: its term of the potential */
-	double *host, *ssd, *host_weight; /* of each host */
+	struct sc_phases *phases; /* NULL: the potential is kept up; else these are */
+	struct sc_ledger used;
+	double *weight, *host_weight; /* of each rank, its term of the potential; of each host */
 	/* If memory may decide: the terms of its own potential, and their sums by host and of all. */
 	double *mem_weight, *host_mem_weight, mem_potential;
 	double potential, kappa, scale;
@@ -185,21 +186,9 @@ struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *model, bo
 void sc_shard_state_clear(struct sc_shard_state *s);
 void sc_shard_state_copy(struct sc_shard_state *to, const struct sc_shard_state *from);
 void sc_shard_state_sharpen(struct sc_shard_state *s, double kappa, double scale);
-double sc_shard_state_max(const struct sc_shard_state *s, uint32_t *rank);
 void sc_shard_state_remove(struct sc_shard_state *s, uint32_t unit);
 void sc_shard_state_place(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 			  const int32_t *ranks);
-/* A shard's bytes, with sign -1 taken away. */
-static inline void sc_shard_state_add_bytes(struct sc_shard_state *s,
-					    const struct sc_option_shard *shard, uint32_t rank,
-					    double sign)
-{
-	uint32_t host = rank / s->model->per_host;
-
-	s->hbm[rank] += sign * shard->hbm_bytes;
-	s->host[host] += sign * shard->host_bytes;
-	s->ssd[host] += sign * shard->ssd_bytes;
-}
 static inline int32_t *sc_unit_ranks(const struct sc_shard_state *s, uint32_t unit)
 {
 	return &s->ranks[s->model->units.at[unit].first_rank];
@@ -232,10 +221,6 @@ bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit);
 /* May this choice's shards lie on the rank, by the constraints? */
 bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
 			   int32_t rank);
-bool sc_shard_state_fits(const struct sc_shard_state *s, const struct sc_option_shard *shard,
-			 int32_t rank);
-/* Is the rank, or its host, over its memory? */
-bool sc_shard_state_is_over(const struct sc_shard_state *s, uint32_t rank);
 bool sc_shard_state_is_on(const struct sc_shard_state *s, uint32_t unit, int32_t rank);
 
 /* Is each of its shards free to lie anywhere? */

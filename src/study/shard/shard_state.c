@@ -27,7 +27,7 @@ static double weigh_mem(const struct sc_shard_state *s, uint32_t rank)
 {
 	double cap = s->model->hbm_cap[rank];
 
-	return cap > 0.0 ? exp(MEMORY_KAPPA * (s->hbm[rank] / cap - 1.0)) : 0.0;
+	return cap > 0.0 ? exp(MEMORY_KAPPA * (s->used.hbm[rank] / cap - 1.0)) : 0.0;
 }
 
 static void weigh_all_mem(struct sc_shard_state *s)
@@ -50,7 +50,7 @@ static void potential_weigh(struct sc_shard_state *s)
 	s->potential = 0.0;
 	memset(s->host_weight, 0, sizeof(double) * m->n_hosts);
 	for (uint32_t r = 0; r < m->world; r++) {
-		s->weight[r] = weigh(s, s->load[r]);
+		s->weight[r] = weigh(s, s->used.cost[r]);
 		s->host_weight[r / m->per_host] += s->weight[r];
 		s->potential += s->weight[r];
 	}
@@ -87,7 +87,7 @@ static void set_load(struct sc_shard_state *s, uint32_t rank, double load)
 	double weight = weigh(s, load), step = weight - s->weight[rank];
 
 	s->work += SET_WORK;
-	s->load[rank] = load;
+	s->used.cost[rank] = load;
 	s->weight[rank] = weight;
 	if (fabs(step) > LARGE_STEP * s->host_weight[host]) {
 		sum_host(s, host);
@@ -104,8 +104,8 @@ static void add_shard(struct sc_shard_state *s, const struct sc_option_shard *sh
 	uint32_t host = rank / s->model->per_host;
 
 	if (shard->cost > 0.0)
-		set_load(s, rank, s->load[rank] + sign * shard->cost / s->model->speed[rank]);
-	sc_shard_state_add_bytes(s, shard, rank, sign);
+		set_load(s, rank, s->used.cost[rank] + sign * shard->cost / s->model->speed[rank]);
+	sc_ledger_add_bytes(&s->used, shard, rank, sign);
 	if (s->model->tight && shard->hbm_bytes > 0.0) {
 		double was = s->mem_weight[rank];
 
@@ -125,9 +125,9 @@ static void add_everywhere(struct sc_shard_state *s, const struct sc_choice *c, 
 
 	s->work += SET_WORK + m->world;
 	for (uint32_t r = 0; r < m->world; r++) {
-		s->load[r] += step;
+		s->used.cost[r] += step;
 		s->weight[r] *= factor;
-		sc_shard_state_add_bytes(s, sc_choice_shard(c, r), r, sign);
+		sc_ledger_add_bytes(&s->used, sc_choice_shard(c, r), r, sign);
 	}
 	if (m->tight)
 		weigh_all_mem(s);
@@ -201,7 +201,7 @@ static int32_t best_rank(struct sc_shard_state *s, uint32_t unit, const struct s
 		double sum = plain ? s->weight[r] * f.load + s->mem_weight[r] * f.mem
 				   : rise(s, shard, r, &f);
 
-		if (sum < least && sc_shard_state_fits(s, shard, (int32_t)r) &&
+		if (sum < least && sc_ledger_fits(&s->used, shard, r) &&
 		    sc_shard_state_allows(s, unit, c, (int32_t)r)) {
 			least = sum;
 			found = (int32_t)r;
@@ -241,21 +241,20 @@ static bool block_fits(const struct sc_shard_state *s, uint32_t unit, const stru
 		       uint32_t first)
 {
 	const struct sc_shard_model *m = s->model;
-	double host = 0.0, ssd = 0.0;
+	struct sc_option_shard all = {0};
 
 	if (first + c->n > m->world)
 		return false;
 	for (uint32_t i = 0; i < c->n; i++) {
 		const struct sc_option_shard *shard = sc_choice_shard(c, i);
-		uint32_t rank = first + i, at = rank / m->per_host;
+		uint32_t rank = first + i;
 
-		if (i == 0 || rank % m->per_host == 0)
-			host = ssd = 0.0;
-		host += shard->host_bytes;
-		ssd += shard->ssd_bytes;
-		if (s->hbm[rank] + shard->hbm_bytes > m->hbm_cap[rank] ||
-		    (shard->host_bytes > 0.0 && s->host[at] + host > m->problem->host_bytes) ||
-		    (shard->ssd_bytes > 0.0 && s->ssd[at] + ssd > m->problem->ssd_bytes) ||
+		if (rank % m->per_host == 0)
+			all.host_bytes = all.ssd_bytes = 0.0;
+		all.hbm_bytes = shard->hbm_bytes;
+		all.host_bytes += shard->host_bytes;
+		all.ssd_bytes += shard->ssd_bytes;
+		if (!sc_ledger_fits(&s->used, &all, rank) ||
 		    !sc_shard_state_allows(s, unit, c, (int32_t)rank))
 			return false;
 	}
@@ -414,7 +413,7 @@ static void phases_add(struct sc_shard_state *s, uint32_t unit, const struct sc_
 		const struct sc_option_shard *shard = sc_choice_shard(c, i);
 		uint32_t rank = (uint32_t)sc_choice_rank(m, c, ranks, i);
 
-		sc_shard_state_add_bytes(s, shard, rank, sign);
+		sc_ledger_add_bytes(&s->used, shard, rank, sign);
 		if (c->type == SC_DATA_PARALLEL)
 			continue;
 		p->forward[rank] += sign * shard->forward_ms / m->speed[rank];
@@ -455,16 +454,15 @@ double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_
 	       w->replica * p->replica_ms + w->reduce * p->reduce_bytes * rates->reduce;
 }
 
-/* Of ranks and of hosts: one block. */
-static size_t n_sums(const struct sc_shard_model *m)
-{
-	return 4 * ((size_t)m->world + m->n_hosts);
-}
-
 struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, bool by_phases,
 					  struct sc_arena *arena)
 {
 	struct sc_shard_state s = {.model = m,
+				   .used = {.n_ranks = m->world,
+					    .per_pool = m->per_host,
+					    .hbm_cap = m->hbm_cap,
+					    .host_cap = m->problem->host_bytes,
+					    .ssd_cap = m->problem->ssd_bytes},
 				   .kappa = 8.0,
 				   .scale = 1.0,
 				   .block_hosts = SC_NO_SIDES,
@@ -473,13 +471,10 @@ struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, bool b
 
 	for (size_t i = 0; i < m->choices.n; i++)
 		room = m->choices.at[i].n > room ? m->choices.at[i].n : room;
-	s.load = sc_arena_calloc(arena, n_sums(m), sizeof(double));
-	s.hbm = s.load + m->world;
-	s.weight = s.hbm + m->world;
+	sc_ledger_init(&s.used, arena);
+	s.weight = sc_arena_calloc(arena, 2 * ((size_t)m->world + m->n_hosts), sizeof(double));
 	s.mem_weight = s.weight + m->world;
-	s.host = s.mem_weight + m->world;
-	s.ssd = s.host + m->n_hosts;
-	s.host_weight = s.ssd + m->n_hosts;
+	s.host_weight = s.mem_weight + m->world;
 	s.host_mem_weight = s.host_weight + m->n_hosts;
 	s.choice = sc_arena_alloc(arena, sizeof(*s.choice) * (m->units.n + 1));
 	s.ranks = sc_arena_alloc(arena, sizeof(*s.ranks) * (m->n_ranks_room + 1));
@@ -502,8 +497,7 @@ static void clear_sums(struct sc_shard_state *s)
 {
 	const struct sc_shard_model *m = s->model;
 
-	memset(s->load, 0, 2 * sizeof(double) * m->world); /* and hbm, which follows */
-	memset(s->host, 0, 2 * sizeof(double) * m->n_hosts);
+	sc_ledger_clear(&s->used);
 	if (!s->phases)
 		return;
 	memset(s->phases->forward, 0, sizeof(double) * (3 * (size_t)m->world + m->n_hosts));
@@ -522,7 +516,8 @@ void sc_shard_state_copy(struct sc_shard_state *to, const struct sc_shard_state 
 {
 	const struct sc_shard_model *m = from->model;
 
-	memcpy(to->load, from->load, sizeof(double) * n_sums(m));
+	sc_ledger_copy(&to->used, &from->used, 0, m->world);
+	memcpy(to->weight, from->weight, 2 * sizeof(double) * ((size_t)m->world + m->n_hosts));
 	memcpy(to->choice, from->choice, sizeof(*to->choice) * m->units.n);
 	memcpy(to->ranks, from->ranks, sizeof(*to->ranks) * m->n_ranks_room);
 	to->mem_potential = from->mem_potential;
@@ -540,19 +535,6 @@ void sc_shard_state_sum_anew(struct sc_shard_state *s)
 		if (choice != SC_UNPLACED)
 			sc_shard_state_place(s, u, choice, sc_unit_ranks(s, u));
 	}
-}
-
-double sc_shard_state_max(const struct sc_shard_state *s, uint32_t *rank)
-{
-	uint32_t found = 0;
-
-	for (uint32_t r = 1; r < s->model->world; r++) {
-		if (s->load[r] > s->load[found])
-			found = r;
-	}
-	if (rank)
-		*rank = found;
-	return s->load[found];
 }
 
 static void add_choice(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
@@ -679,27 +661,4 @@ bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit, const 
 		}
 	}
 	return true;
-}
-
-bool sc_shard_state_fits(const struct sc_shard_state *s, const struct sc_option_shard *shard,
-			 int32_t rank)
-{
-	const struct sc_shard_model *m = s->model;
-	uint32_t host = (uint32_t)rank / m->per_host;
-
-	if (s->hbm[rank] + shard->hbm_bytes > m->hbm_cap[rank])
-		return false;
-	return (shard->host_bytes <= 0.0 ||
-		s->host[host] + shard->host_bytes <= m->problem->host_bytes) &&
-	       (shard->ssd_bytes <= 0.0 ||
-		s->ssd[host] + shard->ssd_bytes <= m->problem->ssd_bytes);
-}
-
-bool sc_shard_state_is_over(const struct sc_shard_state *s, uint32_t rank)
-{
-	const struct sc_shard_model *m = s->model;
-	uint32_t host = rank / m->per_host;
-
-	return s->hbm[rank] > m->hbm_cap[rank] || s->host[host] > m->problem->host_bytes ||
-	       s->ssd[host] > m->problem->ssd_bytes;
 }

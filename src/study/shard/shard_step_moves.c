@@ -100,7 +100,7 @@ static void offer(struct sc_step_hunt *h, struct sc_step_move move)
 
 	sc_step_move_do(h, &move);
 	for (uint32_t r = 0; r < h->s->model->world && fits; r++)
-		fits = !sc_shard_state_is_over(h->s, r);
+		fits = !sc_ledger_is_over(&h->s->used, r);
 	if (fits) {
 		move.estimate = sc_phases_estimate(h->s, h->w);
 		SC_VEC_PUSH(h->out, move);

@@ -444,7 +444,7 @@ static bool may_stay(const struct sc_shard_state *s, uint32_t unit)
 static int32_t full_rank(const struct sc_shard_state *s)
 {
 	for (uint32_t r = 0; r < s->model->world; r++) {
-		if (sc_shard_state_is_over(s, r))
+		if (sc_ledger_is_over(&s->used, r))
 			return (int32_t)r;
 	}
 	return -1;

@@ -8,16 +8,16 @@
 #include "study/shard/shard.h"
 #include "study/shard/shard_solve_priv.h"
 
-/* What its shards cost so far, and what is left. */
-struct rank {
-	double cost;
-	struct sc_shard_memory left;
+/* What all shards of an option take, and the dearest and the largest of them. */
+struct option_sums {
+	double cost, most_cost;
+	struct sc_shard_memory all, most;
 };
 /* Arrays live in the arena of sc_placer_init. */
 struct sc_placer {
 	const struct sc_shard_problem *problem;
-	const struct sc_shard_memory *storage; /* of each option */
-	struct rank *ranks, *saved;            /* each; those of a host */
+	const struct option_sums *sums; /* of each option */
+	struct sc_ledger used, saved;
 	double limit;
 	bool over;          /* a rank reached the limit */
 	double work;        /* shards placed so far, and half the tables looked at */
@@ -34,42 +34,55 @@ struct sc_placer {
  * options first, then table by table from the largest storage down, each shard to the rank that costs
  * least. Its order is that of bytes, not of cost, and nothing placed is ever moved. */
 
-static struct sc_shard_memory sum_storage(const struct sc_shard_problem *problem,
-					  const struct sc_option *option)
+static struct option_sums sum_option(const struct sc_shard_problem *problem,
+				     const struct sc_option *option)
 {
-	struct sc_shard_memory sum = {0};
+	struct option_sums sums = {.cost = 0};
 
 	for (uint32_t i = 0; i < sc_option_n_shards(problem, option); i++) {
 		const struct sc_option_shard *shard =
 			&problem->shards.at[sc_option_shard_index(problem, option, i)];
 
-		sum.hbm_bytes += shard->hbm_bytes;
-		sum.host_bytes += shard->host_bytes;
-		sum.ssd_bytes += shard->ssd_bytes;
+		sums.cost += shard->cost;
+		sums.all.hbm_bytes += shard->hbm_bytes;
+		sums.all.host_bytes += shard->host_bytes;
+		sums.all.ssd_bytes += shard->ssd_bytes;
+		sums.most_cost = fmax(sums.most_cost, shard->cost);
+		sums.most.hbm_bytes = fmax(sums.most.hbm_bytes, shard->hbm_bytes);
+		sums.most.host_bytes = fmax(sums.most.host_bytes, shard->host_bytes);
 	}
-	return sum;
+	return sums;
 }
 
 static void placer_init(struct sc_placer *placer, const struct sc_shard_problem *problem,
 			struct sc_arena *arena)
 {
 	size_t world = problem->world, n_hosts = world / problem->ranks_per_host, n_ranks = 0;
-	struct sc_shard_memory *storage =
-		sc_arena_calloc(arena, problem->options.n, sizeof(*storage));
+	double *hbm_cap = sc_arena_calloc(arena, world, sizeof(*hbm_cap));
+	struct option_sums *sums = sc_arena_calloc(arena, problem->options.n, sizeof(*sums));
 
 	*placer = (struct sc_placer){
 		.problem = problem,
-		.ranks = sc_arena_calloc(arena, world, sizeof(struct rank)),
-		.saved = sc_arena_calloc(arena, problem->ranks_per_host, sizeof(struct rank)),
-		.storage = storage,
+		.sums = sums,
 		.order = sc_arena_calloc(arena, problem->n_tables, sizeof(uint32_t)),
 		.first_rank = sc_arena_calloc(arena, problem->n_tables, sizeof(size_t)),
 		.by_cost = sc_arena_calloc(arena, world, sizeof(uint32_t)),
 		.hosts = sc_arena_calloc(arena, n_hosts, sizeof(uint32_t)),
 		.host_sum = sc_arena_calloc(arena, n_hosts, sizeof(double)),
 	};
+	for (uint32_t r = 0; r < problem->world; r++)
+		hbm_cap[r] = sc_rank_budget(problem, r);
+	/* The planner gives each rank its part of the host's memory. */
+	placer->used = (struct sc_ledger){.n_ranks = problem->world,
+					  .per_pool = 1,
+					  .hbm_cap = hbm_cap,
+					  .host_cap = problem->host_bytes / problem->ranks_per_host,
+					  .ssd_cap = problem->ssd_bytes / problem->ranks_per_host};
+	placer->saved = placer->used;
+	sc_ledger_init(&placer->used, arena);
+	sc_ledger_init(&placer->saved, arena);
 	for (size_t i = 0; i < problem->options.n; i++)
-		storage[i] = sum_storage(problem, &problem->options.at[i]);
+		sums[i] = sum_option(problem, &problem->options.at[i]);
 	for (size_t t = 0; t < problem->n_tables; t++) {
 		uint32_t most = 0;
 
@@ -84,41 +97,12 @@ static void placer_init(struct sc_placer *placer, const struct sc_shard_problem 
 	placer->rank = sc_arena_calloc(arena, n_ranks, sizeof(*placer->rank));
 }
 
-static void reset(struct sc_placer *placer, double limit)
-{
-	const struct sc_shard_problem *problem = placer->problem;
-
-	for (uint32_t r = 0; r < problem->world; r++) {
-		placer->ranks[r] = (struct rank){
-			.left = {.hbm_bytes = sc_rank_budget(problem, r),
-				 /* The planner gives each rank its part of the host's memory. */
-				 .host_bytes = problem->host_bytes / problem->ranks_per_host,
-				 .ssd_bytes = problem->ssd_bytes / problem->ranks_per_host}};
-	}
-	placer->is_sorted = false;
-	placer->limit = limit;
-	placer->over = false;
-}
-
-static bool fits(const struct sc_placer *placer, const struct sc_option_shard *shard, uint32_t rank)
-{
-	const struct sc_shard_memory *left = &placer->ranks[rank].left;
-
-	return shard->hbm_bytes <= left->hbm_bytes && shard->host_bytes <= left->host_bytes &&
-	       shard->ssd_bytes <= left->ssd_bytes;
-}
-
 static void put(struct sc_placer *placer, const struct sc_option_shard *shard, uint32_t rank,
 		int32_t *at)
 {
-	struct rank *on = &placer->ranks[rank];
-
-	on->cost += shard->cost;
-	on->left.hbm_bytes -= shard->hbm_bytes;
-	on->left.host_bytes -= shard->host_bytes;
-	on->left.ssd_bytes -= shard->ssd_bytes;
+	sc_ledger_add(&placer->used, shard, rank);
 	*at = (int32_t)rank;
-	if (on->cost >= placer->limit)
+	if (placer->used.cost[rank] >= placer->limit)
 		placer->over = true;
 }
 
@@ -132,7 +116,8 @@ static bool place_each(struct sc_placer *placer, const struct sc_option *option,
 
 	placer->work += n;
 	for (uint32_t i = 0; i < n; i++)
-		if (!fits(placer, &shards[sc_option_shard_index(problem, option, i)], first + i))
+		if (!sc_ledger_fits(&placer->used,
+				    &shards[sc_option_shard_index(problem, option, i)], first + i))
 			return false;
 	for (uint32_t i = 0; i < n; i++)
 		put(placer, &shards[sc_option_shard_index(problem, option, i)], first + i, &at[i]);
@@ -143,7 +128,7 @@ static bool place_each(struct sc_placer *placer, const struct sc_option *option,
 static bool before(const struct sc_placer *placer, uint32_t a, uint32_t b)
 {
 	uint32_t local = placer->problem->ranks_per_host;
-	double cost_a = placer->ranks[a].cost, cost_b = placer->ranks[b].cost;
+	double cost_a = placer->used.cost[a], cost_b = placer->used.cost[b];
 
 	if (cost_a < cost_b || cost_b < cost_a)
 		return cost_a < cost_b;
@@ -175,7 +160,7 @@ static bool place_free(struct sc_placer *placer, const struct sc_option *option)
 	for (uint32_t i = 0; i < option->n_shards; i++) {
 		uint32_t k = 0, rank;
 
-		while (k < world && !fits(placer, &shard[i], by_cost[k]))
+		while (k < world && !sc_ledger_fits(&placer->used, &shard[i], by_cost[k]))
 			k++;
 		if (k == world)
 			return false;
@@ -194,16 +179,16 @@ static bool place_on_host(struct sc_placer *placer, const struct sc_option *opti
 	int32_t *at = placer->rank + placer->first_rank[option->table];
 	uint32_t local = placer->problem->ranks_per_host, end = first + local;
 
-	memcpy(placer->saved, placer->ranks + first, local * sizeof(*placer->saved));
+	sc_ledger_copy(&placer->saved, &placer->used, first, local);
 	for (uint32_t i = 0; i < option->n_shards; i++) {
 		uint32_t best = end;
 
 		for (uint32_t r = first; r < end; r++)
-			if (fits(placer, &shard[i], r) && (best == end || before(placer, r, best)))
+			if (sc_ledger_fits(&placer->used, &shard[i], r) &&
+			    (best == end || before(placer, r, best)))
 				best = r;
 		if (best == end) {
-			memcpy(placer->ranks + first, placer->saved,
-			       local * sizeof(*placer->saved));
+			sc_ledger_copy(&placer->used, &placer->saved, first, local);
 			return false;
 		}
 		put(placer, &shard[i], best, &at[i]);
@@ -221,7 +206,7 @@ static void sort_hosts(struct sc_placer *placer)
 		uint32_t k = i;
 
 		for (uint32_t r = i * local; r < (i + 1) * local; r++)
-			cost += placer->ranks[r].cost;
+			cost += placer->used.cost[r];
 		placer->host_sum[i] = cost;
 		for (; k > 0 && placer->host_sum[placer->hosts[k - 1]] > cost; k--)
 			placer->hosts[k] = placer->hosts[k - 1];
@@ -232,7 +217,7 @@ static void sort_hosts(struct sc_placer *placer)
 static bool place_on_some_host(struct sc_placer *placer, const struct sc_option *option)
 {
 	const struct sc_shard_problem *problem = placer->problem;
-	const struct sc_shard_memory *need = &placer->storage[option - problem->options.at];
+	const struct sc_shard_memory *need = &placer->sums[option - problem->options.at].all;
 	uint32_t local = problem->ranks_per_host;
 
 	placer->work += problem->world;
@@ -243,9 +228,9 @@ static bool place_on_some_host(struct sc_placer *placer, const struct sc_option 
 		struct sc_shard_memory left = {0};
 
 		for (uint32_t r = first; r < first + local; r++) {
-			left.hbm_bytes += placer->ranks[r].left.hbm_bytes;
-			left.host_bytes += placer->ranks[r].left.host_bytes;
-			left.ssd_bytes += placer->ranks[r].left.ssd_bytes;
+			left.hbm_bytes += placer->used.hbm_cap[r] - placer->used.hbm[r];
+			left.host_bytes += placer->used.host_cap - placer->used.host[r];
+			left.ssd_bytes += placer->used.ssd_cap - placer->used.ssd[r];
 		}
 		if (need->hbm_bytes > left.hbm_bytes || need->host_bytes > left.host_bytes ||
 		    need->ssd_bytes > left.ssd_bytes)
@@ -271,12 +256,12 @@ static void sort_tables(struct sc_placer *placer, const uint32_t *chosen)
 
 	for (size_t i = 1; i < placer->problem->n_tables; i++) {
 		uint32_t table = order[i];
-		const struct sc_shard_memory *own = &placer->storage[chosen[table]];
+		const struct sc_shard_memory *own = &placer->sums[chosen[table]].all;
 		size_t k = i;
 
 		for (; k > 0; k--) {
 			uint32_t other = order[k - 1];
-			int more = by_storage(own, &placer->storage[chosen[other]]);
+			int more = by_storage(own, &placer->sums[chosen[other]].all);
 
 			if (more < 0 || (more == 0 && other < table))
 				break;
@@ -293,7 +278,9 @@ static bool placer_place(struct sc_placer *placer, const uint32_t *chosen, doubl
 {
 	const struct sc_shard_problem *problem = placer->problem;
 
-	reset(placer, limit);
+	sc_ledger_clear(&placer->used);
+	placer->is_sorted = placer->over = false;
+	placer->limit = limit;
 	placer->work += 0.5 * (double)problem->n_tables;
 	for (size_t t = 0; t < problem->n_tables; t++) {
 		const struct sc_option *option = &problem->options.at[chosen[t]];
@@ -313,9 +300,7 @@ static bool placer_place(struct sc_placer *placer, const uint32_t *chosen, doubl
 		    placer->over)
 			return false;
 	}
-	*cost = 0;
-	for (uint32_t r = 0; r < problem->world; r++)
-		*cost = fmax(*cost, placer->ranks[r].cost);
+	*cost = sc_ledger_max(&placer->used, NULL);
 	return true;
 }
 
@@ -337,22 +322,6 @@ struct search {
 	struct sc_arena *arena;
 };
 
-/* _sharding_option_score: the costliest shard, or all of them */
-static double score(const struct sc_shard_problem *problem, const struct sc_option *option,
-		    bool depth)
-{
-	double most = 0, sum = 0;
-
-	for (uint32_t i = 0; i < sc_option_n_shards(problem, option); i++) {
-		double cost = problem->shards.at[sc_option_shard_index(problem, option, i)].cost;
-
-		sum += cost;
-		if (most < cost)
-			most = cost;
-	}
-	return depth ? most : sum;
-}
-
 static int check_constraints(const struct sc_shard_problem *problem, struct sc_err *err)
 {
 	for (size_t i = 0; i < problem->n_constraints; i++) {
@@ -368,7 +337,8 @@ static int check_constraints(const struct sc_shard_problem *problem, struct sc_e
 	return 0;
 }
 
-/* Options of a table from the lowest score up, those alike in the planner's order. */
+/* Options of a table from the lowest score up, those alike in the planner's order. The score is the cost of the costliest
+ * shard, or of all of them (_sharding_option_score). */
 static struct ranked rank_options(const struct search *search, size_t table, bool depth)
 {
 	const struct sc_shard_problem *problem = search->problem;
@@ -379,7 +349,8 @@ static struct ranked rank_options(const struct search *search, size_t table, boo
 
 	for (uint32_t o = first; o < end; o++) {
 		const struct sc_option *option = &problem->options.at[o];
-		double own = score(problem, option, depth);
+		const struct option_sums *sums = &search->placer.sums[o];
+		double own = depth ? sums->most_cost : sums->cost;
 		size_t i = 0;
 		uint32_t k;
 
@@ -462,46 +433,18 @@ static void propose_grid(struct search *search)
 }
 
 /* What GreedyProposer compares: HBM, then host memory; of the largest shard, then of all. */
-struct weight {
-	double of[4];
-};
-
-static bool heavier(const struct weight *a, const struct weight *b)
+static bool heavier(const struct option_sums *a, const struct option_sums *b)
 {
-	for (size_t i = 0; i < sizeof(a->of) / sizeof(a->of[0]); i++)
-		if (a->of[i] < b->of[i] || a->of[i] > b->of[i])
-			return a->of[i] > b->of[i];
-	return false;
-}
-
-static struct weight *weigh_options(const struct search *search)
-{
-	const struct sc_shard_problem *problem = search->problem;
-	struct weight *weights =
-		sc_arena_calloc(search->arena, problem->options.n, sizeof(*weights));
-
-	for (size_t o = 0; o < problem->options.n; o++) {
-		const struct sc_option *option = &problem->options.at[o];
-
-		for (uint32_t i = 0; i < option->n_shards; i++) {
-			const struct sc_option_shard *shard =
-				&problem->shards.at[option->first_shard + i];
-
-			if (weights[o].of[0] < shard->hbm_bytes)
-				weights[o].of[0] = shard->hbm_bytes;
-			if (weights[o].of[2] < shard->host_bytes)
-				weights[o].of[2] = shard->host_bytes;
-		}
-		weights[o].of[1] = search->placer.storage[o].hbm_bytes;
-		weights[o].of[3] = search->placer.storage[o].host_bytes;
-	}
-	return weights;
+	return 8 * SC_ORDER(a->most.hbm_bytes, b->most.hbm_bytes) +
+		       4 * SC_ORDER(a->all.hbm_bytes, b->all.hbm_bytes) +
+		       2 * SC_ORDER(a->most.host_bytes, b->most.host_bytes) +
+		       SC_ORDER(a->all.host_bytes, b->all.host_bytes) >
+	       0;
 }
 
 /* GreedyProposer: each table's best option; then, over and over, the next best of the table that takes
  * most memory, whatever came of the proposal before. */
-static void propose_greedy(struct search *search, const struct ranked *ranked,
-			   const struct weight *weights)
+static void propose_greedy(struct search *search, const struct ranked *ranked)
 {
 	size_t n = search->problem->n_tables, heaviest;
 
@@ -509,12 +452,12 @@ static void propose_greedy(struct search *search, const struct ranked *ranked,
 	for (size_t t = 0; t < n; t++)
 		search->chosen[t] = ranked[t].option[0];
 	do {
-		struct weight most = {{0}};
+		struct option_sums most = {.cost = 0};
 
 		try_chosen(search);
 		heaviest = n;
 		for (size_t t = 0; t < n; t++) {
-			const struct weight *own = &weights[search->chosen[t]];
+			const struct option_sums *own = &search->placer.sums[search->chosen[t]];
 
 			if (search->at[t] + 1 < ranked[t].n && heavier(own, &most)) {
 				heaviest = t;
@@ -556,7 +499,6 @@ int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *ar
 	struct sc_shard_plan plan = {.world = problem->world,
 				     .ranks_per_host = problem->ranks_per_host};
 	double cost;
-	struct weight *weights;
 	struct search search;
 	int rc = check_constraints(problem, err);
 
@@ -564,10 +506,9 @@ int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *ar
 		rc = init(&search, problem, arena, err);
 	if (rc)
 		return rc;
-	weights = weigh_options(&search);
 	propose_grid(&search);
-	propose_greedy(&search, search.by_depth, weights);
-	propose_greedy(&search, search.by_sum, weights);
+	propose_greedy(&search, search.by_depth);
+	propose_greedy(&search, search.by_sum);
 	propose_uniform(&search);
 	if (search.best < 0 || !placer_place(&search.placer, search.best_chosen, HUGE_VAL, &cost))
 		return sc_err_set(err, SC_ECONFLICT,
