@@ -31,6 +31,11 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 		      bool device_constants, const struct sc_request *request,
 		      struct sc_arena *arena, struct sc_err *err);
 
+/* How the planners of HugeCTR and of TorchRec are run for a request. */
+void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out);
+void sc_torchrec_topology_of(const struct sc_request *request, bool device_constants,
+			     struct sc_torchrec_topology *out);
+
 /* Ways to make a plan, by name: our search under a variant of its costs, other programs' planners, and how papers place
  * whole tables. A start knows nothing of the others; a search goes on from the best. */
 struct sc_start_ask {

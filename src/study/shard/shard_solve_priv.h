@@ -76,6 +76,10 @@ static inline bool sc_rule_names(const struct sc_shard_constraint *c, enum sc_sh
 /* As far as constraints speak of whole options; those of single ranks are seen to at placing. */
 bool sc_shard_rule_allows(const struct sc_shard_problem *problem,
 			  const struct sc_shard_constraint *rule, const struct sc_option *option);
+/* Pins to different ranks, or what is barred from where it is pinned to? */
+bool sc_shard_rules_conflict(const struct sc_shard_model *model);
+/* Names the rules that no plan keeps to. */
+int sc_shard_rules_contradiction(const struct sc_shard_problem *problem, struct sc_err *err);
 /* A choice for an option of one table, whether or not others beat it. */
 uint32_t sc_shard_model_option(struct sc_shard_model *model, uint32_t option);
 /* One for a single table's placement that is no option, as it is; SC_UNPLACED if it has no cost. */
@@ -189,6 +193,10 @@ void sc_shard_state_sharpen(struct sc_shard_state *s, double kappa, double scale
 void sc_shard_state_remove(struct sc_shard_state *s, uint32_t unit);
 void sc_shard_state_place(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 			  const int32_t *ranks);
+static inline const struct sc_choice *sc_unit_choice(const struct sc_shard_state *s, uint32_t unit)
+{
+	return &s->model->choices.at[s->choice[unit]];
+}
 static inline int32_t *sc_unit_ranks(const struct sc_shard_state *s, uint32_t unit)
 {
 	return &s->ranks[s->model->units.at[unit].first_rank];
@@ -214,6 +222,11 @@ void sc_change_begin(const struct sc_shard_state *s, struct sc_change *change, u
 void sc_shard_state_change(struct sc_shard_state *s, struct sc_change *change);
 
 /* The two ways to judge a placement: each keeps its sums as choices come and go (sign -1). */
+void sc_potential_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
+		      double sign);
+/* Makes all terms and sums anew. */
+void sc_potential_weigh(struct sc_shard_state *s);
+void sc_phases_add(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c, double sign);
 double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_weights *weights);
 
 /* Puts the unit where the potential grows least; false: nowhere has room, nothing is changed. */
@@ -221,6 +234,9 @@ bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit);
 /* May this choice's shards lie on the rank, by the constraints? */
 bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
 			   int32_t rank);
+/* How many units are not placed, and the last of them. */
+uint32_t sc_shard_state_unplaced(const struct sc_shard_state *s, uint32_t *some);
+bool sc_shard_state_is_complete(const struct sc_shard_state *s);
 bool sc_shard_state_is_on(const struct sc_shard_state *s, uint32_t unit, int32_t rank);
 
 /* Is each of its shards free to lie anywhere? */

@@ -1,458 +1,8 @@
 /* Where everything lies, whatever it is judged by: units' choices and ranks, the memory they take, changes
- * and their undoing. What a change does to the cost is judged in one of two ways. */
-#include <math.h>
+ * and their undoing. What a change does to the cost is judged in one of two ways (shard_potential.c, shard_phases.c). */
 #include <string.h>
 
-#include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_solve_priv.h"
-
-/* ---- judged by a cost of its own: the potential of the busiest rank ----
- *
- * A candidate costs a multiplication a rank: what a load adds to the potential is the rank's term times a factor of the
- * shard alone. */
-
-/* Sharpness of the potential of memory, and its share beside that of the loads. */
-enum { SET_WORK = 16 }; /* as many candidates take the time of setting a load */
-static const double MEMORY_KAPPA = 12.0, MEMORY_SHARE = 0.05;
-static const double MOST_EXPONENT = 500.0;
-static const double LARGE_STEP = 0.01; /* of a host's sum */
-
-static double weigh(const struct sc_shard_state *s, double load)
-{
-	return exp(fmin(s->kappa * (load / s->scale - 1.0), MOST_EXPONENT));
-}
-
-/* Memory's term of the potential, without its share. */
-static double weigh_mem(const struct sc_shard_state *s, uint32_t rank)
-{
-	double cap = s->model->hbm_cap[rank];
-
-	return cap > 0.0 ? exp(MEMORY_KAPPA * (s->used.hbm[rank] / cap - 1.0)) : 0.0;
-}
-
-static void weigh_all_mem(struct sc_shard_state *s)
-{
-	const struct sc_shard_model *m = s->model;
-
-	s->mem_potential = 0.0;
-	memset(s->host_mem_weight, 0, sizeof(double) * m->n_hosts);
-	for (uint32_t r = 0; r < m->world; r++) {
-		s->mem_weight[r] = weigh_mem(s, r);
-		s->host_mem_weight[r / m->per_host] += s->mem_weight[r];
-		s->mem_potential += s->mem_weight[r];
-	}
-}
-
-static void potential_weigh(struct sc_shard_state *s)
-{
-	const struct sc_shard_model *m = s->model;
-
-	s->potential = 0.0;
-	memset(s->host_weight, 0, sizeof(double) * m->n_hosts);
-	for (uint32_t r = 0; r < m->world; r++) {
-		s->weight[r] = weigh(s, s->used.cost[r]);
-		s->host_weight[r / m->per_host] += s->weight[r];
-		s->potential += s->weight[r];
-	}
-	if (m->tight)
-		weigh_all_mem(s);
-}
-
-void sc_shard_state_sharpen(struct sc_shard_state *s, double kappa, double scale)
-{
-	s->kappa = kappa;
-	s->scale = scale;
-	sc_shard_state_sum_anew(s);
-	potential_weigh(s);
-}
-
-/* Sums of a host and of all, from the terms. */
-static void sum_host(struct sc_shard_state *s, uint32_t host)
-{
-	uint32_t first = host * s->model->per_host, end = first + s->model->per_host;
-	double sum = 0.0;
-
-	for (uint32_t r = first; r < end && r < s->model->world; r++)
-		sum += s->weight[r];
-	s->host_weight[host] = sum;
-	s->potential = 0.0;
-	for (uint32_t h = 0; h < s->model->n_hosts; h++)
-		s->potential += s->host_weight[h];
-}
-
-/* A large term that comes or goes would leave its rounding in the sums: those are made anew. */
-static void set_load(struct sc_shard_state *s, uint32_t rank, double load)
-{
-	uint32_t host = rank / s->model->per_host;
-	double weight = weigh(s, load), step = weight - s->weight[rank];
-
-	s->work += SET_WORK;
-	s->used.cost[rank] = load;
-	s->weight[rank] = weight;
-	if (fabs(step) > LARGE_STEP * s->host_weight[host]) {
-		sum_host(s, host);
-	} else {
-		s->potential += step;
-		s->host_weight[host] += step;
-	}
-}
-
-/* Adds a shard, or takes it away with sign -1. */
-static void add_shard(struct sc_shard_state *s, const struct sc_option_shard *shard, uint32_t rank,
-		      double sign)
-{
-	uint32_t host = rank / s->model->per_host;
-
-	if (shard->cost > 0.0)
-		set_load(s, rank, s->used.cost[rank] + sign * shard->cost / s->model->speed[rank]);
-	sc_ledger_add_bytes(&s->used, shard, rank, sign);
-	if (s->model->tight && shard->hbm_bytes > 0.0) {
-		double was = s->mem_weight[rank];
-
-		s->mem_weight[rank] = weigh_mem(s, rank);
-		s->host_mem_weight[host] += s->mem_weight[rank] - was;
-		s->mem_potential += s->mem_weight[rank] - was;
-	}
-}
-
-/* The same load on every rank, all of the same speed: one factor for all terms. */
-static void add_everywhere(struct sc_shard_state *s, const struct sc_choice *c, double sign)
-{
-	const struct sc_shard_model *m = s->model;
-	double step = sign * c->shards[0].cost / m->speed[0];
-	double log_factor = s->kappa * step / s->scale;
-	double factor = exp(fmin(log_factor, MOST_EXPONENT));
-
-	s->work += SET_WORK + m->world;
-	for (uint32_t r = 0; r < m->world; r++) {
-		s->used.cost[r] += step;
-		s->weight[r] *= factor;
-		sc_ledger_add_bytes(&s->used, sc_choice_shard(c, r), r, sign);
-	}
-	if (m->tight)
-		weigh_all_mem(s);
-	if (fabs(log_factor) > MOST_EXPONENT / 10.0) {
-		potential_weigh(s);
-		return;
-	}
-	for (uint32_t h = 0; h < m->n_hosts; h++)
-		s->host_weight[h] *= factor;
-	s->potential *= factor;
-}
-
-static void potential_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
-			  double sign)
-{
-	const struct sc_shard_model *m = s->model;
-
-	if (c->spread == SC_SPREAD_UNIFORM && c->same_cost && m->alike) {
-		add_everywhere(s, c, sign);
-		return;
-	}
-	for (uint32_t i = 0; i < c->n; i++)
-		add_shard(s, sc_choice_shard(c, i), (uint32_t)sc_choice_rank(m, c, ranks, i), sign);
-}
-
-/* What a shard adds to the potentials, over a rank's terms of them. */
-struct factors {
-	double load, mem;
-};
-
-static struct factors factors_on(const struct sc_shard_state *s,
-				 const struct sc_option_shard *shard, uint32_t rank)
-{
-	const struct sc_shard_model *m = s->model;
-	double cap = m->hbm_cap[rank];
-	struct factors f = {.load = expm1(s->kappa * shard->cost / (s->scale * m->speed[rank]))};
-
-	if (m->tight && shard->hbm_bytes > 0.0 && cap > 0.0)
-		f.mem = MEMORY_SHARE * s->potential / m->world *
-			expm1(MEMORY_KAPPA * shard->hbm_bytes / cap);
-	return f;
-}
-
-/* `f` is of rank 0, and of all if they are alike. */
-static double rise(const struct sc_shard_state *s, const struct sc_option_shard *shard,
-		   uint32_t rank, const struct factors *f)
-{
-	struct factors own = *f;
-
-	if (!s->model->alike || !s->model->same_cap)
-		own = factors_on(s, shard, rank);
-	return s->weight[rank] * own.load + s->mem_weight[rank] * own.mem;
-}
-
-/* So many from the first. */
-struct ranks {
-	uint32_t first, n;
-};
-
-/* The best of `n` ranks from `first` for one shard; -1: none has room. */
-static int32_t best_rank(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
-			 const struct sc_option_shard *shard, struct ranks of, double *rises)
-{
-	struct factors f = factors_on(s, shard, 0);
-	bool plain = s->model->alike && (s->model->same_cap || !s->model->tight);
-	double least = HUGE_VAL;
-	int32_t found = -1;
-
-	s->work += of.n;
-	for (uint32_t r = of.first; r < of.first + of.n && r < s->model->world; r++) {
-		double sum = plain ? s->weight[r] * f.load + s->mem_weight[r] * f.mem
-				   : rise(s, shard, r, &f);
-
-		if (sum < least && sc_ledger_fits(&s->used, shard, r) &&
-		    sc_shard_state_allows(s, unit, c, (int32_t)r)) {
-			least = sum;
-			found = (int32_t)r;
-		}
-	}
-	*rises = least;
-	return found;
-}
-
-/* All shards of a choice within those ranks, one after the other. Leaves the ranks in s->trial. */
-static double try_listed(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
-			 struct ranks of)
-{
-	double sum = 0.0;
-	uint32_t done = 0;
-
-	for (; done < c->n; done++) {
-		const struct sc_option_shard *shard = sc_choice_shard(c, done);
-		double rises;
-
-		s->trial[done] = best_rank(s, unit, c, shard, of, &rises);
-		if (s->trial[done] < 0)
-			break;
-		sum += rises;
-		if (c->n > 1)
-			add_shard(s, shard, (uint32_t)s->trial[done], 1.0);
-	}
-	if (done < c->n)
-		sum = HUGE_VAL;
-	for (uint32_t i = 0; c->n > 1 && i < done; i++)
-		add_shard(s, sc_choice_shard(c, i), (uint32_t)s->trial[i], -1.0);
-	return sum;
-}
-
-/* Shards of one host share its memory. */
-static bool block_fits(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
-		       uint32_t first)
-{
-	const struct sc_shard_model *m = s->model;
-	struct sc_option_shard all = {0};
-
-	if (first + c->n > m->world)
-		return false;
-	for (uint32_t i = 0; i < c->n; i++) {
-		const struct sc_option_shard *shard = sc_choice_shard(c, i);
-		uint32_t rank = first + i;
-
-		if (rank % m->per_host == 0)
-			all.host_bytes = all.ssd_bytes = 0.0;
-		all.hbm_bytes = shard->hbm_bytes;
-		all.host_bytes += shard->host_bytes;
-		all.ssd_bytes += shard->ssd_bytes;
-		if (!sc_ledger_fits(&s->used, &all, rank) ||
-		    !sc_shard_state_allows(s, unit, c, (int32_t)rank))
-			return false;
-	}
-	return true;
-}
-
-/* A shard on every rank from `first`, as UNIFORM and HOST choices have them. */
-static double try_block(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
-			uint32_t first, double limit)
-{
-	const struct sc_shard_model *m = s->model;
-	struct factors f = factors_on(s, &c->shards[0], 0);
-	double sum = 0.0;
-
-	if (m->alike && c->same_cost && (m->same_cap || !m->tight)) {
-		bool all = c->spread == SC_SPREAD_UNIFORM;
-		uint32_t host = first / m->per_host;
-
-		s->work++;
-		sum = f.load * (all ? s->potential : s->host_weight[host]) +
-		      f.mem * (all ? s->mem_potential : s->host_mem_weight[host]);
-	} else {
-		s->work += c->n;
-		for (uint32_t i = 0; i < c->n && first + i < m->world; i++) {
-			const struct sc_option_shard *shard = sc_choice_shard(c, i);
-
-			if (!c->same_cost)
-				f = factors_on(s, shard, 0);
-			sum += rise(s, shard, first + i, &f);
-		}
-	}
-	return sum < limit && block_fits(s, unit, c, first) ? sum : HUGE_VAL;
-}
-
-struct candidate {
-	uint32_t choice;
-	double score;
-};
-
-static void keep(struct sc_shard_state *s, struct candidate *best, uint32_t choice, double score)
-{
-	const struct sc_choice *c = &s->model->choices.at[choice];
-
-	best->choice = choice;
-	best->score = score;
-	if (c->spread == SC_SPREAD_HOST)
-		s->best[0] = s->trial[0];
-	else if (c->spread != SC_SPREAD_UNIFORM)
-		memcpy(s->best, s->trial, sizeof(*s->best) * c->n);
-}
-
-static void try_choice(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
-		       struct candidate *best)
-{
-	const struct sc_shard_model *m = s->model;
-	const struct sc_choice *c = &m->choices.at[choice];
-	double luck = s->noise > 0.0 ? 1.0 + s->noise * sc_rng_uniform(s->rng) : 1.0;
-	double bias = s->bias[c->spread] * luck, score;
-	bool sides = s->block_hosts != SC_NO_SIDES;
-	uint32_t free_host = sides ? s->block_hosts : 0;
-	uint32_t first_host = sides && c->spread == SC_SPREAD_ON_HOST ? free_host : 0;
-	uint32_t end_host = sides && c->spread == SC_SPREAD_HOST ? s->block_hosts : m->n_hosts;
-	double each = c->total / (double)c->n;
-
-	/* at least this much, wherever its shards go */
-	if (bias * (m->alike ? (double)c->n * s->least_weight *
-				       expm1(s->kappa * each / (s->scale * m->speed[0]))
-			     : 0.0) >=
-	    best->score)
-		return;
-	if (c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_UNIFORM) {
-		score = bias *
-			(c->spread == SC_SPREAD_FREE
-				 ? try_listed(s, unit, c,
-					      (struct ranks){free_host * m->per_host, m->world})
-				 : try_block(s, unit, c, 0, best->score / bias));
-		if (score < best->score)
-			keep(s, best, choice, score);
-		return;
-	}
-	for (uint32_t h = first_host; h < end_host; h++) {
-		uint32_t first = h * m->per_host;
-
-		score = bias *
-			(c->spread == SC_SPREAD_HOST
-				 ? try_block(s, unit, c, first, best->score / bias)
-				 : try_listed(s, unit, c, (struct ranks){first, m->per_host}));
-		if (c->spread == SC_SPREAD_HOST)
-			s->trial[0] = (int32_t)h;
-		if (score < best->score)
-			keep(s, best, choice, score);
-	}
-}
-
-bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit)
-{
-	const struct sc_unit *u = &s->model->units.at[unit];
-	struct candidate best = {.choice = SC_UNPLACED, .score = HUGE_VAL};
-
-	s->least_weight = s->weight[0];
-	for (uint32_t r = 1; r < s->model->world; r++)
-		s->least_weight = s->weight[r] < s->least_weight ? s->weight[r] : s->least_weight;
-	if (s->only && s->only[unit] != SC_UNPLACED) {
-		try_choice(s, unit, s->only[unit], &best);
-	} else {
-		for (uint32_t i = 0; i < u->n_choices; i++)
-			try_choice(s, unit, u->first_choice + i, &best);
-	}
-	if (best.choice == SC_UNPLACED)
-		return false;
-	sc_shard_state_place(s, unit, best.choice, s->best);
-	return true;
-}
-
-/* A placement judged by the predicted step, by an estimate: the busiest rank of each phase, phases one after
- * another. Ignores what overlaps and how kernels start: whole steps are simulated before anything is
- * believed. */
-
-/* Sums of vectors: over all ranks, within a host. Where slices send partial sums over several hosts, vectors
- * that leave one: of slices of the same rows there, one, but for a table with hot rows, whose slices send different ones. */
-static void add_sums(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
-		     const struct sc_dlrm_sends *sends, double sign)
-{
-	const struct sc_shard_model *m = s->model;
-	struct sc_phases *p = s->phases;
-	uint32_t last = UINT32_MAX, host = (uint32_t)sc_choice_rank(m, c, ranks, 0) / m->per_host;
-	double bytes = sign * c->shards[0].vector_bytes;
-
-	if (!p->rates->by_node) {
-		p->scatter_bytes += bytes * sends->all_sum;
-		p->host_columns[host] += bytes * sends->host_sum;
-		return;
-	}
-	for (uint32_t i = 0; i < c->n; i++, last = host) {
-		host = (uint32_t)sc_choice_rank(m, c, ranks, i) / m->per_host;
-		if (host != last || c->hot_rows ||
-		    !(c->type == SC_ROW_WISE || c->type == SC_TABLE_ROW_WISE || c->type == SC_GRID))
-			p->host_columns[host] += sign * sc_choice_shard(c, i)->vector_bytes;
-	}
-}
-
-static void phases_add(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
-		       double sign)
-{
-	const struct sc_shard_model *m = s->model;
-	const int32_t *ranks = sc_unit_ranks(s, unit);
-	const uint32_t table = m->tables.at[m->units.at[unit].first_table];
-	struct sc_phases *p = s->phases;
-	struct sc_dlrm_sends sends = sc_dlrm_sends_of(&m->problem->tables[table], c->type,
-						      p->rates->partial_sums, m->per_host);
-
-	if (c->type == SC_DATA_PARALLEL)
-		p->replica_ms += sign * (c->shards[0].forward_ms + c->shards[0].backward_ms);
-	p->reduce_bytes += sign * c->shards[0].reduce_bytes;
-	for (uint32_t i = 0; i < c->n; i++) {
-		const struct sc_option_shard *shard = sc_choice_shard(c, i);
-		uint32_t rank = (uint32_t)sc_choice_rank(m, c, ranks, i);
-
-		sc_ledger_add_bytes(&s->used, shard, rank, sign);
-		if (c->type == SC_DATA_PARALLEL)
-			continue;
-		p->forward[rank] += sign * shard->forward_ms / m->speed[rank];
-		p->backward[rank] += sign * shard->backward_ms / m->speed[rank];
-		p->sent[rank] += sign * shard->vector_bytes * sends.to_all;
-	}
-	if (c->type != SC_DATA_PARALLEL)
-		add_sums(s, c, ranks, &sends, sign);
-}
-
-/* A little of the mean square goes with the most: of equal ranks, it tells that one has become free. */
-#define MEAN_SHARE 0.02
-
-static double level(const double *of_rank, uint32_t n)
-{
-	double most = 0, sum = 0;
-
-	for (uint32_t r = 0; r < n; r++) {
-		most = fmax(most, of_rank[r]);
-		sum += of_rank[r] * of_rank[r];
-	}
-	return most + MEAN_SHARE * sqrt(sum / (double)n);
-}
-
-double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_weights *w)
-{
-	const struct sc_phases *p = s->phases;
-	const struct sc_exchange_rates *rates = p->rates;
-	uint32_t world = s->model->world, per_host = s->model->per_host;
-	double sent = level(p->sent, world), columns = level(p->host_columns, s->model->n_hosts);
-	double exchange = p->scatter_bytes * rates->scatter;
-
-	if (rates->by_node)
-		exchange += sent * rates->host_scatter + columns / (double)per_host * rates->a2a;
-	else
-		exchange += sent * rates->a2a + columns * rates->host_scatter;
-	return level(p->forward, world) + level(p->backward, world) + 2 * w->exchange * exchange +
-	       w->replica * p->replica_ms + w->reduce * p->reduce_bytes * rates->reduce;
-}
 
 struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, bool by_phases,
 					  struct sc_arena *arena)
@@ -509,7 +59,7 @@ void sc_shard_state_clear(struct sc_shard_state *s)
 	clear_sums(s);
 	for (size_t u = 0; u < s->model->units.n; u++)
 		s->choice[u] = SC_UNPLACED;
-	potential_weigh(s);
+	sc_potential_weigh(s);
 }
 
 void sc_shard_state_copy(struct sc_shard_state *to, const struct sc_shard_state *from)
@@ -541,9 +91,9 @@ static void add_choice(struct sc_shard_state *s, uint32_t unit, const struct sc_
 		       double sign)
 {
 	if (s->phases)
-		phases_add(s, unit, c, sign);
+		sc_phases_add(s, unit, c, sign);
 	else
-		potential_add(s, c, sc_unit_ranks(s, unit), sign);
+		sc_potential_add(s, c, sc_unit_ranks(s, unit), sign);
 }
 
 void sc_shard_state_place(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
@@ -661,4 +211,24 @@ bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit, const 
 		}
 	}
 	return true;
+}
+
+uint32_t sc_shard_state_unplaced(const struct sc_shard_state *s, uint32_t *some)
+{
+	uint32_t n = 0;
+
+	for (uint32_t u = 0; u < s->model->units.n; u++) {
+		if (s->choice[u] == SC_UNPLACED) {
+			*some = u;
+			n++;
+		}
+	}
+	return n;
+}
+
+bool sc_shard_state_is_complete(const struct sc_shard_state *s)
+{
+	uint32_t some;
+
+	return sc_shard_state_unplaced(s, &some) == 0;
 }

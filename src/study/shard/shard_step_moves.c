@@ -12,14 +12,9 @@ enum {
 	N_RANDOM_UNITS = 4,
 };
 
-static const struct sc_choice *choice_of(const struct sc_shard_state *s, uint32_t unit)
-{
-	return &s->model->choices.at[s->choice[unit]];
-}
-
 static int32_t rank_of(const struct sc_shard_state *s, uint32_t unit, uint32_t i)
 {
-	return sc_choice_rank(s->model, choice_of(s, unit), sc_unit_ranks(s, unit), i);
+	return sc_choice_rank(s->model, sc_unit_choice(s, unit), sc_unit_ranks(s, unit), i);
 }
 
 /* ---- what a move does ---- */
@@ -111,7 +106,7 @@ static void offer(struct sc_step_hunt *h, struct sc_step_move move)
 /* May each of its shards change ranks alone? Those of one host stay there together. */
 static bool may_move(const struct sc_shard_state *s, uint32_t unit)
 {
-	const struct sc_choice *c = choice_of(s, unit);
+	const struct sc_choice *c = sc_unit_choice(s, unit);
 	bool of_host = c->type == SC_TABLE_ROW_WISE || c->type == SC_TABLE_COLUMN_WISE;
 
 	return c->spread == SC_SPREAD_FREE && !(of_host && s->model->n_hosts > 1);
@@ -123,7 +118,7 @@ static void offer_swaps(struct sc_step_hunt *h, uint32_t unit, uint32_t shard, i
 	int32_t own = rank_of(s, unit, shard);
 
 	for (uint32_t u = 0; u < s->model->units.n; u++) {
-		uint32_t i = 0, n = choice_of(s, u)->n;
+		uint32_t i = 0, n = sc_unit_choice(s, u)->n;
 
 		if (u == unit || h->frozen[u] || !may_move(s, u) || sc_shard_state_is_on(s, u, own))
 			continue;
@@ -162,7 +157,7 @@ static void offer_choice(struct sc_step_hunt *h, uint32_t unit, uint32_t choice)
 	const struct sc_shard_model *m = h->s->model;
 	const struct sc_choice *c = &m->choices.at[choice];
 	struct sc_step_move move = {.kind = SC_MOVE_PLACE, .unit = unit, .choice = choice};
-	bool same_type = c->type == choice_of(h->s, unit)->type;
+	bool same_type = c->type == sc_unit_choice(h->s, unit)->type;
 
 	if (c->spread == SC_SPREAD_UNIFORM) {
 		if (!same_type || c->type != SC_DATA_PARALLEL)
@@ -188,7 +183,7 @@ static void ask_unit(struct sc_step_hunt *h, uint32_t unit, int32_t rank)
 
 	if (h->frozen[unit])
 		return;
-	for (uint32_t i = 0; i < choice_of(h->s, unit)->n && may_move(h->s, unit); i++) {
+	for (uint32_t i = 0; i < sc_unit_choice(h->s, unit)->n && may_move(h->s, unit); i++) {
 		if (rank_of(h->s, unit, i) == rank)
 			offer_ranks(h, unit, i);
 	}
@@ -204,7 +199,7 @@ static void ask_unit(struct sc_step_hunt *h, uint32_t unit, int32_t rank)
 /* On a rank; of replicas, where `rank` is -1. */
 static double cost_on(const struct sc_shard_state *s, uint32_t unit, int32_t rank)
 {
-	const struct sc_choice *c = choice_of(s, unit);
+	const struct sc_choice *c = sc_unit_choice(s, unit);
 	const struct sc_option_shard *shard;
 
 	if ((c->type == SC_DATA_PARALLEL) != (rank < 0))
