@@ -209,6 +209,35 @@ TEST(bags_wait_for_their_rows)
 	ck_assert_double_eq_tol(time_us(&s) / one, 0.26, 0.02);
 }
 
+/* Rows that the last cache holds come no faster than SMs take them, 30.3 bytes a clock and SM. Memory twice as fast brings
+ * V100's nearly twice as fast, and B200's no faster. */
+TEST(sms_take_rows_of_the_cache)
+{
+	static const struct {
+		const char *device;
+		double rate; /* of rows with memory twice as fast */
+	} cases[] = {{"v100-sxm-32gb", 1.85}, {"b200-sxm-180gb", 1}};
+
+	for (size_t i = 0; i < N_OF(cases); i++) {
+		struct shape s = {.table = {.rows = 1000, .dim = 1024, .count = 1, .pooling = 64},
+				  .use = {.samples = 65536, .output_bytes = 0.001}};
+		const double bytes = 65536.0 * 64 * 1024 * 4;
+		struct sc_device faster;
+		double one;
+
+		for (size_t d = 0; d < n_devices; d++)
+			if (strcmp(devices[d].id, cases[i].device) == 0)
+				s.device = &devices[d];
+		ck_assert(s.device != NULL);
+		one = time_us(&s);
+		ck_assert(one > bytes / (30.34 * (double)s.device->sm_count * s.device->boost_mhz));
+		faster = *s.device;
+		faster.hbm_gbps *= 2;
+		s.device = &faster;
+		ck_assert_double_eq_tol(one / time_us(&s), cases[i].rate, 0.06);
+	}
+}
+
 /* Gradients of PyTorch's are tensors as wide as the weights: those of 16 bits cost more, not less, for they are read and
  * written once more to be unscaled. */
 TEST(sparse_gradients_are_as_wide_as_weights)
