@@ -55,8 +55,11 @@ static inline void sc_ledger_add_bytes(struct sc_ledger *l, const struct sc_opti
 				       uint32_t rank, double sign)
 {
 	l->hbm[rank] += sign * shard->hbm_bytes;
-	l->host[rank / l->per_pool] += sign * shard->host_bytes;
-	l->ssd[rank / l->per_pool] += sign * shard->ssd_bytes;
+	if (shard->host_bytes > 0 ||
+	    shard->ssd_bytes > 0) { /* few are, and a division takes long */
+		l->host[rank / l->per_pool] += sign * shard->host_bytes;
+		l->ssd[rank / l->per_pool] += sign * shard->ssd_bytes;
+	}
 }
 
 static inline void sc_ledger_add(struct sc_ledger *l, const struct sc_option_shard *shard,
@@ -69,11 +72,11 @@ static inline void sc_ledger_add(struct sc_ledger *l, const struct sc_option_sha
 static inline bool sc_ledger_fits(const struct sc_ledger *l, const struct sc_option_shard *shard,
 				  uint32_t rank)
 {
-	const uint32_t pool = rank / l->per_pool;
-
 	return !(l->hbm_cap && l->hbm[rank] + shard->hbm_bytes > l->hbm_cap[rank]) &&
-	       (shard->host_bytes <= 0 || l->host[pool] + shard->host_bytes <= l->host_cap) &&
-	       (shard->ssd_bytes <= 0 || l->ssd[pool] + shard->ssd_bytes <= l->ssd_cap);
+	       (shard->host_bytes <= 0 ||
+		l->host[rank / l->per_pool] + shard->host_bytes <= l->host_cap) &&
+	       (shard->ssd_bytes <= 0 ||
+		l->ssd[rank / l->per_pool] + shard->ssd_bytes <= l->ssd_cap);
 }
 
 /* Is the rank, or its pool, over its memory? */

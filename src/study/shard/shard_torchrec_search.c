@@ -16,7 +16,8 @@ struct option_sums {
 /* Arrays live in the arena of sc_placer_init. */
 struct sc_placer {
 	const struct sc_shard_problem *problem;
-	const struct option_sums *sums; /* of each option */
+	const struct option_sums *sums;        /* of each option */
+	const struct sc_shard_memory *storage; /* the same, packed: sorting reads it most */
 	struct sc_ledger used, saved;
 	double limit;
 	bool over;          /* a rank reached the limit */
@@ -60,10 +61,13 @@ static void placer_init(struct sc_placer *placer, const struct sc_shard_problem 
 	size_t world = problem->world, n_hosts = world / problem->ranks_per_host, n_ranks = 0;
 	double *hbm_cap = sc_arena_calloc(arena, world, sizeof(*hbm_cap));
 	struct option_sums *sums = sc_arena_calloc(arena, problem->options.n, sizeof(*sums));
+	struct sc_shard_memory *storage =
+		sc_arena_calloc(arena, problem->options.n, sizeof(*storage));
 
 	*placer = (struct sc_placer){
 		.problem = problem,
 		.sums = sums,
+		.storage = storage,
 		.order = sc_arena_calloc(arena, problem->n_tables, sizeof(uint32_t)),
 		.first_rank = sc_arena_calloc(arena, problem->n_tables, sizeof(size_t)),
 		.by_cost = sc_arena_calloc(arena, world, sizeof(uint32_t)),
@@ -82,7 +86,7 @@ static void placer_init(struct sc_placer *placer, const struct sc_shard_problem 
 	sc_ledger_init(&placer->used, arena);
 	sc_ledger_init(&placer->saved, arena);
 	for (size_t i = 0; i < problem->options.n; i++)
-		sums[i] = sum_option(problem, &problem->options.at[i]);
+		storage[i] = (sums[i] = sum_option(problem, &problem->options.at[i])).all;
 	for (size_t t = 0; t < problem->n_tables; t++) {
 		uint32_t most = 0;
 
@@ -217,7 +221,7 @@ static void sort_hosts(struct sc_placer *placer)
 static bool place_on_some_host(struct sc_placer *placer, const struct sc_option *option)
 {
 	const struct sc_shard_problem *problem = placer->problem;
-	const struct sc_shard_memory *need = &placer->sums[option - problem->options.at].all;
+	const struct sc_shard_memory *need = &placer->storage[option - problem->options.at];
 	uint32_t local = problem->ranks_per_host;
 
 	placer->work += problem->world;
@@ -256,12 +260,12 @@ static void sort_tables(struct sc_placer *placer, const uint32_t *chosen)
 
 	for (size_t i = 1; i < placer->problem->n_tables; i++) {
 		uint32_t table = order[i];
-		const struct sc_shard_memory *own = &placer->sums[chosen[table]].all;
+		const struct sc_shard_memory *own = &placer->storage[chosen[table]];
 		size_t k = i;
 
 		for (; k > 0; k--) {
 			uint32_t other = order[k - 1];
-			int more = by_storage(own, &placer->sums[chosen[other]].all);
+			int more = by_storage(own, &placer->storage[chosen[other]]);
 
 			if (more < 0 || (more == 0 && other < table))
 				break;
@@ -435,11 +439,13 @@ static void propose_grid(struct search *search)
 /* What GreedyProposer compares: HBM, then host memory; of the largest shard, then of all. */
 static bool heavier(const struct option_sums *a, const struct option_sums *b)
 {
-	return 8 * SC_ORDER(a->most.hbm_bytes, b->most.hbm_bytes) +
-		       4 * SC_ORDER(a->all.hbm_bytes, b->all.hbm_bytes) +
-		       2 * SC_ORDER(a->most.host_bytes, b->most.host_bytes) +
-		       SC_ORDER(a->all.host_bytes, b->all.host_bytes) >
-	       0;
+	int order = SC_ORDER(a->most.hbm_bytes, b->most.hbm_bytes);
+
+	if (order == 0) /* seldom: it is asked of each table for each proposal */
+		order = 4 * SC_ORDER(a->all.hbm_bytes, b->all.hbm_bytes) +
+			2 * SC_ORDER(a->most.host_bytes, b->most.host_bytes) +
+			SC_ORDER(a->all.host_bytes, b->all.host_bytes);
+	return order > 0;
 }
 
 /* GreedyProposer: each table's best option; then, over and over, the next best of the table that takes
@@ -452,16 +458,16 @@ static void propose_greedy(struct search *search, const struct ranked *ranked)
 	for (size_t t = 0; t < n; t++)
 		search->chosen[t] = ranked[t].option[0];
 	do {
-		struct option_sums most = {.cost = 0};
+		const struct option_sums none = {.cost = 0}, *most = &none;
 
 		try_chosen(search);
 		heaviest = n;
 		for (size_t t = 0; t < n; t++) {
 			const struct option_sums *own = &search->placer.sums[search->chosen[t]];
 
-			if (search->at[t] + 1 < ranked[t].n && heavier(own, &most)) {
+			if (search->at[t] + 1 < ranked[t].n && heavier(own, most)) {
 				heaviest = t;
-				most = *own;
+				most = own;
 			}
 		}
 		if (heaviest < n)
