@@ -5,8 +5,6 @@ set_target_properties(libstepcast PROPERTIES OUTPUT_NAME stepcast LINKER_LANGUAG
 	VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
 	PUBLIC_HEADER src/lib/stepcast.h
 	LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/lib/stepcast.map)
-# Without MPI, even where the command has it: the program that loads it may have another.
-target_sources(libstepcast PRIVATE ${PROJECT_SOURCE_DIR}/src/base/ranks_none.c)
 target_link_libraries(libstepcast PRIVATE sc_report)
 target_link_options(libstepcast PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/lib/stepcast.map
 	LINKER:--as-needed)

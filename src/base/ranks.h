@@ -17,6 +17,7 @@ struct sc_ranks {
 		is_lost;   /* helpers wait for work; nothing is shared any more; for a loss */
 	struct sc_err why; /* a helper's failure, which rank 0 tells */
 	struct sc_ranks_mpi *mpi;
+	const struct sc_ranks_ops *ops;
 };
 
 /* *out is NULL where the process is alone: no mpirun (of Open MPI, MPICH, Slurm) started it. SC_EUNSUPPORTED where one

@@ -1,4 +1,4 @@
-/* Over MPI: a window on rank 0 has the counter, the rest are broadcasts and gathers whose requests are tested from
+/* Ranks over MPI, a library that ranks.c loads: a window on rank 0 has the counter, the rest are broadcasts and gathers whose requests are tested from
  * time to time. After a loss no call of MPI is made: it would never return. */
 #include <mpi.h>
 #include <time.h>
@@ -26,16 +26,13 @@ struct word {
 	struct sc_err why;
 };
 
-int sc_ranks_begin(struct sc_ranks **out, struct sc_err *err)
+static int ranks_begin(struct sc_ranks **out, struct sc_err *err)
 {
 	struct sc_ranks *ranks;
 	struct sc_ranks_mpi *mpi;
 	MPI_Comm node;
 	int level;
 
-	*out = NULL;
-	if (!sc_is_started_by_mpirun())
-		return 0;
 	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) || level < MPI_THREAD_FUNNELED)
 		return sc_err_set(err, SC_EIO, "MPI does not start");
 	ranks = *out = sc_xcalloc(1, sizeof(*ranks));
@@ -75,7 +72,7 @@ static void ask(struct sc_ranks_mpi *mpi, size_t n)
 }
 
 /* The next are asked for while these are worked on: rank 0 may be slow to answer while it works. */
-size_t sc_ranks_take(struct sc_ranks *ranks, size_t n)
+static size_t ranks_take(struct sc_ranks *ranks, size_t n)
 {
 	struct sc_ranks_mpi *mpi = ranks->mpi;
 	int64_t first;
@@ -88,7 +85,7 @@ size_t sc_ranks_take(struct sc_ranks *ranks, size_t n)
 	return (size_t)first;
 }
 
-bool sc_ranks_share(struct sc_ranks *ranks, struct sc_strbuf *bytes)
+static bool ranks_share(struct sc_ranks *ranks, struct sc_strbuf *bytes)
 {
 	MPI_Comm comm = ranks->mpi->comm;
 	MPI_Win win = ranks->mpi->win;
@@ -117,7 +114,7 @@ bool sc_ranks_share(struct sc_ranks *ranks, struct sc_strbuf *bytes)
 	return !ranks->is_over;
 }
 
-bool sc_ranks_gather(struct sc_ranks *ranks, struct sc_strbuf *bytes)
+static bool ranks_gather(struct sc_ranks *ranks, struct sc_strbuf *bytes)
 {
 	struct sc_ranks_mpi *mpi = ranks->mpi;
 	struct sc_strbuf own = *bytes;
@@ -175,23 +172,23 @@ static void tell_over(struct sc_ranks *ranks)
 	struct sc_strbuf over = {0};
 
 	sc_strbuf_append_n(&over, OVER, sizeof(OVER));
-	sc_ranks_share(ranks, &over);
+	ranks_share(ranks, &over);
 	sc_strbuf_release(&over);
 }
 
-int sc_ranks_agree(struct sc_ranks *ranks, uint64_t same, struct sc_err *err)
+static int ranks_agree(struct sc_ranks *ranks, uint64_t same, struct sc_err *err)
 {
 	struct sc_strbuf bytes = {0};
 	struct word word;
 	int rc = 0;
 
 	if (ranks->is_open) /* the helpers still wait for work of the last time */
-		sc_ranks_share(ranks, &bytes);
+		ranks_share(ranks, &bytes);
 	memset(&word, 0, sizeof(word));
 	word.same = same;
 	word.why = ranks->why;
 	sc_strbuf_append_n(&bytes, (const char *)&word, sizeof(word));
-	ranks->is_open = sc_ranks_gather(ranks, &bytes) && ranks->self == 0;
+	ranks->is_open = ranks_gather(ranks, &bytes) && ranks->self == 0;
 	if (ranks->is_open)
 		rc = check_words(ranks, &bytes, err);
 	if (rc)
@@ -200,16 +197,14 @@ int sc_ranks_agree(struct sc_ranks *ranks, uint64_t same, struct sc_err *err)
 	return rc;
 }
 
-void sc_ranks_end(struct sc_ranks *ranks)
+static void ranks_end(struct sc_ranks *ranks)
 {
 	struct sc_strbuf bytes = {0};
 
-	if (!ranks)
-		return;
-	sc_ranks_agree(ranks, 0, NULL);
+	ranks_agree(ranks, 0, NULL);
 	if (ranks->self == 0)
 		tell_over(ranks);
-	while (sc_ranks_share(ranks, &bytes))
+	while (ranks_share(ranks, &bytes))
 		;
 	/* mpirun kills all as soon as one ends: rank 0 has something to write before. */
 	if (ranks->is_lost && ranks->self)
@@ -225,3 +220,8 @@ void sc_ranks_end(struct sc_ranks *ranks)
 	free(ranks->mpi);
 	free(ranks);
 }
+
+/* The library shows nothing else. */
+extern const struct sc_ranks_ops sc_ranks_over_mpi;
+__attribute__((visibility("default"))) const struct sc_ranks_ops sc_ranks_over_mpi = {
+	ranks_begin, ranks_end, ranks_agree, ranks_share, ranks_gather, ranks_take};
