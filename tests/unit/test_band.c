@@ -340,7 +340,7 @@ LOOP_TEST(broken_files_are_refused, 3)
 		{"suite,cluster.gpu,training.software,model,nodes,bits,errors\n",
 		 "no measured row"},
 		{"suite,cluster.gpu,training.software,model,nodes,bits,errors\na,b,c,d,e,f,1 x\n",
-		 "errors: expected whole numbers from 0, got \"x\""},
+		 "errors: expected whole numbers from 0 to 9999, got \"x\""},
 	};
 	char path[] = "/tmp/likenessXXXXXX";
 	FILE *file = fdopen(mkstemp(path), "w");

@@ -32,6 +32,21 @@ LOOP_TEST(cube_mesh, N_OF(CUBE))
 	ck_assert_double_eq_tol(total(&t, CUBE[_i].n), 25 * CUBE[_i].lines, 1e-9);
 }
 
+/* What is known of it without a search is what the search finds. */
+LOOP_TEST(cube_mesh_known, N_OF(CUBE))
+{
+	struct sc_topology t;
+	struct sc_wiring known, found;
+
+	sc_topology_cube_mesh(25, &arena, &t);
+	sc_wiring_of(&t, &found);
+	sc_wiring_of_cube_mesh(25, &arena, &known);
+	ck_assert(known.share[CUBE[_i].n] == found.share[CUBE[_i].n]);
+	ck_assert(known.pcie_gbps[CUBE[_i].n] == found.pcie_gbps[CUBE[_i].n]);
+	ck_assert_int_eq(known.neighbours, found.neighbours);
+	ck_assert(known.port_links == found.port_links && known.is_mesh == found.is_mesh);
+}
+
 /* Any subset: those of one square are like those of the other. */
 TEST(subsets)
 {

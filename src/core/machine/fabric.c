@@ -181,7 +181,6 @@ int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fab
 			   struct sc_err *err)
 {
 	struct sc_fabric_profile profile = {0};
-	struct sc_topology *cube_mesh = sc_arena_calloc(arena, 1, sizeof(*cube_mesh));
 	const char *ref = fabric_ref(id, arena), *path;
 	struct sc_yaml *root;
 	int rc = sc_config_path((struct sc_config_ref){.at = ref}, arena, &path, err);
@@ -195,8 +194,7 @@ int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fab
 	if (!profile.links.n || !profile.nets.n)
 		return sc_err_at(err, SC_EVALUE, path, root->line, root->column,
 				 "links and nets must not be empty");
-	sc_topology_cube_mesh(SC_TOPO_LINK_GBPS, arena, cube_mesh);
-	sc_wiring_of(cube_mesh, &profile.cube_mesh);
+	sc_wiring_of_cube_mesh(SC_TOPO_LINK_GBPS, arena, &profile.cube_mesh);
 	rc = check_curves(&profile, path, root, err);
 	if (rc == 0)
 		*out = profile;

@@ -495,10 +495,10 @@ static int count_neighbours(const struct sc_topology *t, bool *alike)
 	return least;
 }
 
-void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
+/* All but what rings reach; returns the rate out of a GPU. */
+static double wiring_begin(const struct sc_topology *t, struct sc_wiring *out)
 {
-	double port = sc_topology_port_gbps(t);
-	int gpus[SC_WIRING_MOST];
+	const double port = sc_topology_port_gbps(t);
 
 	*out = (struct sc_wiring){.graph = t, .n_gpus = t->n_gpus, .n_nics = t->n_nics};
 	out->neighbours = count_neighbours(t, &out->is_mesh);
@@ -509,6 +509,14 @@ void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
 	out->nic_gbit_s = nic_gbps(t) * (1 / sc_gbit_to_gbps(1));
 	for (int i = t->n_nodes - t->n_nics; i < t->n_nodes; i++)
 		out->nic_latency_us = fmax(out->nic_latency_us, t->nodes[i].latency_us);
+	return port;
+}
+
+void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
+{
+	const double port = wiring_begin(t, out);
+	int gpus[SC_WIRING_MOST];
+
 	for (int n = 1; n <= SC_WIRING_MOST; n++) {
 		struct sc_topo_rings rings;
 
@@ -521,4 +529,17 @@ void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
 		else if (port > 0)
 			out->share[n] = rings.n * rings.gbps / port;
 	}
+}
+
+void sc_wiring_of_cube_mesh(double gbps, struct sc_arena *arena, struct sc_wiring *out)
+{
+	/* The search takes longer than a prediction: these are the rings that it finds, at the rate of a link each. */
+	static const int rings[] = {[2] = 1, [3] = 2, [4] = 4, [5] = 2, [6] = 2, [7] = 4, [8] = 6};
+	struct sc_topology *t = sc_arena_calloc(arena, 1, sizeof(*t));
+	double port;
+
+	sc_topology_cube_mesh(gbps, arena, t);
+	port = wiring_begin(t, out);
+	for (int n = 2; n <= t->n_gpus; n++)
+		out->share[n] = rings[n] * gbps / port;
 }

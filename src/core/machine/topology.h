@@ -73,6 +73,8 @@ struct sc_wiring {
 	double pcie_gbps[SC_WIRING_MOST + 1]; /* their rate, where they go over PCIe; else 0 */
 };
 void sc_wiring_of(const struct sc_topology *topology, struct sc_wiring *out);
+/* The same of sc_topology_cube_mesh(), at once. */
+void sc_wiring_of_cube_mesh(double gbps, struct sc_arena *arena, struct sc_wiring *out);
 /* n: 2 and more. */
 static inline double sc_wiring_share(const struct sc_wiring *wiring, int n)
 {
