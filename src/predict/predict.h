@@ -17,6 +17,7 @@ struct sc_predict_opts {
 	enum sc_detail detail;
 	bool no_jump;    /* coarse: run every micro-batch, do not skip the steady state */
 	bool unfolded;   /* every rank its own class: a check of the folding */
+	bool brief; /* of the reading only times and the breakdown: no path, no names, no contributors */
 	bool keep_graph; /* leave graph and timeline in the predictor for --timeline */
 	const struct sc_shard_plan
 		*plan; /* of a DLRM, which needs one (study/shard/shard_choose.h) */

@@ -43,7 +43,9 @@ static void read_classes(struct sc_accountant *accountant, const struct sc_readi
 			info->busy_ms = use.busy_us / SC_US_PER_MS;
 			info->comm_ms = use.comm_us / SC_US_PER_MS;
 			info->idle_ms = fmax(0, out->iteration_ms - info->busy_ms);
-			in->info.class_name(in->info.ctx, c, info->name, sizeof(info->name));
+			info->name[0] = '\0';
+			if (!in->brief)
+				in->info.class_name(in->info.ctx, c, info->name, sizeof(info->name));
 		} else {
 			out->ranks_left_out += in->account.ran.graph->classes.at[c].multiplicity;
 		}
@@ -254,6 +256,9 @@ void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *i
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		out->breakdown_ms[o] = account.owner_us[o] / SC_US_PER_MS;
 	out->comm_ms = sc_comm_of_class_us(&reader->accountant, out->busiest) / SC_US_PER_MS;
+	out->n_contributors = 0;
+	if (in->brief)
+		return;
 	read_path(reader, in, out);
 	if (in->info.untangle)
 		in->info.untangle(in->info.ctx, &reader->tally);

@@ -82,6 +82,7 @@ struct sc_reading_input {
 	struct sc_account_input account;
 	struct sc_op_info info;
 	uint32_t last; /* node that ends the iteration, or SC_NONE: the last of the timeline */
+	bool brief;    /* no critical path and nothing that is named; the rest is the same */
 };
 /* Memory of one thread: all zero to begin with. */
 struct sc_reader {

@@ -29,6 +29,7 @@ static int find_floor(const struct run *run, struct worker *worker, struct sc_er
 static int predict_row(const struct run *run, struct worker *worker, size_t row, struct sc_err *err)
 {
 	const struct sc_sweep *sweep = run->sweep;
+	struct sc_predict_opts opts = *sweep->opts;
 	struct sc_config config;
 	int rc = sc_config_table_row(run->table, row, &worker->scratch, &config, err);
 
@@ -39,8 +40,9 @@ static int predict_row(const struct run *run, struct worker *worker, size_t row,
 				       &worker->request, err);
 	if (rc == 0 && sweep->floors)
 		return find_floor(run, worker, err);
+	opts.brief = true;
 	if (rc == 0)
-		rc = sc_predict_chosen(worker->predictor, &worker->request, sweep->opts,
+		rc = sc_predict_chosen(worker->predictor, &worker->request, &opts,
 				       &worker->prediction, err);
 	return rc;
 }
