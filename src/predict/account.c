@@ -156,7 +156,14 @@ static const struct sc_doing_list *doings_in_order(struct sc_doings *d, enum sc_
 			list->runs.at[n++] = from;
 		}
 		list->runs.n = n;
-		memcpy(list->all.at, d->merged.at, end * sizeof(*list->all.at));
+		/* what was merged is the list now */
+		struct sc_doing *const at = list->all.at;
+		const size_t cap = list->all.cap;
+
+		list->all.at = d->merged.at;
+		list->all.cap = d->merged.cap;
+		d->merged.at = at;
+		d->merged.cap = cap;
 	}
 	return list;
 }

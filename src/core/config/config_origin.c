@@ -10,9 +10,9 @@
 /* A section replaced by a file hides what older layers gave in it. */
 static bool replaces(const char *given, const char *path)
 {
-	size_t n = strlen(given);
-
-	return strncmp(given, path, n) == 0 && path[n] == '.';
+	while (*given && *given == *path)
+		given++, path++;
+	return !*given && *path == '.';
 }
 
 const struct sc_origin *sc_config_origin(const struct sc_config *config, const char *path)

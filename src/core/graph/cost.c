@@ -36,5 +36,5 @@ void sc_cost_own(const struct sc_cost *cost, double us, double owner_us[SC_N_OWN
 
 double sc_quantize_us(double us)
 {
-	return ceil(ldexp(us, 20) - 0.5) * 0x1p-20;
+	return ceil(us * 0x1p20 - 0.5) * 0x1p-20;
 }

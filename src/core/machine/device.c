@@ -307,14 +307,18 @@ void sc_device_print_peaks(const struct sc_device *device, struct sc_strbuf *out
 
 bool sc_device_is_fitted(const struct sc_device *device, const char *block)
 {
-	size_t n_block = strlen(block);
-
+	/* Each op asks: calls for words of a few letters would take longer than they. */
 	for (const char *word = device->fitted; word && *word;) {
-		size_t n = strcspn(word, " ");
+		size_t n = 0;
 
-		if (n == n_block && memcmp(word, block, n) == 0)
+		while (block[n] && word[n] == block[n])
+			n++;
+		if (!block[n] && (!word[n] || word[n] == ' '))
 			return true;
-		word += n + strspn(word + n, " ");
+		for (word += n; *word && *word != ' ';)
+			word++;
+		while (*word == ' ')
+			word++;
 	}
 	return false;
 }

@@ -96,6 +96,9 @@ uint32_t sc_transformer_micro_batches(const struct sc_transformer *tf);
 struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 					      uint32_t micro_batches);
 
+/* The share of what layers keep that a backward pass of the input leaves; 0 where backward is one pass. */
+double sc_transformer_left(const struct sc_transformer *tf, const struct sc_layer_counts *layers);
+
 /* What of the model a pipeline stage has, over its chunks. */
 struct sc_stage_parts {
 	struct sc_layer_counts layers;

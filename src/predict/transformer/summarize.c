@@ -63,7 +63,7 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 double sc_micro_batches_in_flight(const struct sc_run *run, int stage)
 {
 	struct sc_stage_parts parts = sc_transformer_stage(run->tf, stage);
-	double kept = sc_weight_inputs_frac(run->tf->request, &parts.layers);
+	double kept = sc_transformer_left(run->tf, &parts.layers);
 
 	return sc_passes_peak(&run->built->passes, (uint32_t)stage, kept) / run->tf->map.n_chunks;
 }

@@ -316,6 +316,13 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	return status;
 }
 
+double sc_transformer_left(const struct sc_transformer *tf, const struct sc_layer_counts *layers)
+{
+	if (!sc_schedule_traits(tf->request->config.parallel.schedule).splits)
+		return 0;
+	return sc_weight_inputs_frac(tf->request, layers);
+}
+
 /* Of these layers, with or without the ends, on the first class's GPUs. */
 static struct sc_pass_times pass_times(const struct sc_transformer *tf,
 				       const struct sc_stage_parts *parts)
@@ -329,7 +336,7 @@ static struct sc_pass_times pass_times(const struct sc_transformer *tf,
 		.input = embed * b[SC_BLOCK_EMBED_B].sum.gpu_us +
 			 head * b[splits ? SC_BLOCK_HEAD_I : SC_BLOCK_HEAD_B].sum.gpu_us,
 		.weight = head * b[SC_BLOCK_HEAD_W].sum.gpu_us,
-		.kept = sc_weight_inputs_frac(tf->request, &parts->layers),
+		.kept = sc_transformer_left(tf, &parts->layers),
 	};
 
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++) {
