@@ -95,6 +95,8 @@ struct sc_block_env sc_block_env_of(const struct sc_request *request,
 				    const struct sc_fabric *fabric,
 				    const struct sc_predict_opts *opts);
 void sc_block_clear(struct sc_block *block);
+/* `to` has the steps and the summary of another, which nobody adds to. */
+void sc_block_copy(const struct sc_block *from, struct sc_block *to);
 
 static inline void sc_block_release(struct sc_block *block)
 {

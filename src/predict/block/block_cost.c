@@ -41,6 +41,15 @@ struct sc_block_env sc_block_env_of(const struct sc_request *request,
 				     .host_speed = opts->host_speed / level};
 }
 
+void sc_block_copy(const struct sc_block *from, struct sc_block *to)
+{
+	sc_block_clear(to);
+	for (size_t i = 0; i < from->steps.n; i++)
+		SC_VEC_PUSH(&to->steps, from->steps.at[i]);
+	to->sum = from->sum;
+	to->print = from->print;
+}
+
 void sc_block_clear(struct sc_block *block)
 {
 	block->steps.n = 0;

@@ -269,6 +269,8 @@ struct uses {
 };
 struct rank_uses {
 	struct uses shards, replicas;
+	SC_VEC(double)
+	from; /* the shards that decide them: placement, rows, columns, has the first row */
 };
 
 static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
@@ -280,6 +282,11 @@ static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
 	double lookups;
 
 	use = sc_dlrm_shard_use(dlrm->request, table, p, shard, dlrm->rows);
+	const double from[] = {(double)(p - dlrm->plan.tables.at), (double)shard->rows,
+			       (double)shard->cols, shard->row_offset == 0};
+
+	for (size_t i = 0; i < sizeof(from) / sizeof(from[0]); i++)
+		SC_VEC_PUSH(&uses->from, from[i]);
 	work->n_tables++;
 	store(&use, p, shard, work);
 	if (p->type == SC_DATA_PARALLEL) {
@@ -345,6 +352,42 @@ static void find_shapes(const struct sc_device *device, const struct rank_uses *
 	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
 		*kernels[i].shape = sc_embedding_shape_of(device, kernels[i].of->at,
 							  kernels[i].of->n, kernels[i].pass);
+}
+
+/* Shapes of all ranks: a rank with the shards of another, of other columns, has its shapes. */
+static void find_all_shapes(const struct sc_dlrm *dlrm, const struct rank_uses *uses,
+			    struct sc_dlrm_work *ranks)
+{
+	const uint32_t world = dlrm->plan.world;
+	uint32_t n_slots = 16, *slot;
+
+	while (n_slots < 2 * world)
+		n_slots *= 2;
+	slot = sc_arena_calloc(dlrm->arena, n_slots, sizeof(*slot)); /* rank + 1 */
+	for (uint32_t r = 0; r < world; r++) {
+		const struct sc_device *device =
+			sc_request_device(dlrm->request, sc_dlrm_rank_kind(dlrm->request, r));
+		const double *from = uses[r].from.at;
+		const size_t n = uses[r].from.n;
+		uint32_t at = (uint32_t)sc_fnv_words(SC_FNV_START, from, n) & (n_slots - 1), like;
+
+		for (; (like = slot[at]) != 0; at = (at + 1) & (n_slots - 1))
+			if (uses[like - 1].from.n == n &&
+			    memcmp(uses[like - 1].from.at, from, n * sizeof(*from)) == 0 &&
+			    sc_request_device(dlrm->request,
+					      sc_dlrm_rank_kind(dlrm->request, like - 1)) == device)
+				break;
+		if (!like || !n) {
+			slot[at] = r + 1;
+			find_shapes(device, &uses[r], &ranks[r]);
+			continue;
+		}
+		ranks[r].lookup = ranks[like - 1].lookup;
+		ranks[r].update = ranks[like - 1].update;
+		ranks[r].prefetch = ranks[like - 1].prefetch;
+		ranks[r].replica = ranks[like - 1].replica;
+		ranks[r].replica_grad = ranks[like - 1].replica_grad;
+	}
 }
 
 /* Bytes that are reduced: partial sums of row slices, and gradients of replicas. Hosts reduce theirs at the
@@ -458,13 +501,13 @@ static void dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
 		if (p->hot_rows)
 			add_hot_rows(dlrm, p, uses, ranks);
 	}
+	find_all_shapes(dlrm, uses, ranks);
 	for (uint32_t r = 0; r < world; r++) {
-		find_shapes(sc_request_device(dlrm->request, sc_dlrm_rank_kind(dlrm->request, r)),
-			    &uses[r], &ranks[r]);
 		most_index = fmax(most_index, ranks[r].index_bytes);
 		most_sent = fmax(most_sent, ranks[r].output_bytes);
 		SC_VEC_RELEASE(&uses[r].shards);
 		SC_VEC_RELEASE(&uses[r].replicas);
+		SC_VEC_RELEASE(&uses[r].from);
 	}
 	dlrm->exchange.index_bytes = most_index;
 	dlrm->exchange.output_bytes = most_sent;
@@ -673,8 +716,18 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 		cls->env = sc_block_env_of(request, &dlrm->fabric, dlrm->opts);
 		cls->env.device = sc_request_device(request, cls->kind);
 		cls->env.slowdown = cls->slowdown;
+		/* Most blocks depend on the GPU and its speed alone. */
+		const struct sc_dlrm_class *like = dlrm->classes;
+		const bool is_like = c > 0 && like->kind == cls->kind &&
+				     like->bottom == cls->bottom &&
+				     !(fabs(like->slowdown - cls->slowdown) > 0);
+
 		for (int id = 0; id < SC_N_DLRM_BLOCKS; id++)
-			sc_dlrm_dense_block(dlrm, cls, (enum sc_dlrm_block)id, &cls->block[id]);
+			if (is_like && sc_dlrm_is_dense((enum sc_dlrm_block)id))
+				sc_block_copy(&like->block[id], &cls->block[id]);
+			else
+				sc_dlrm_dense_block(dlrm, cls, (enum sc_dlrm_block)id,
+						    &cls->block[id]);
 	}
 	return 0;
 }
