@@ -80,6 +80,66 @@ LOOP_TEST(folded_and_unfolded_agree, many_cases() ? N_CASES : 5)
 		      unfolded->iteration_ms, req->config.training.software);
 }
 
+/* Ranks that take shapes of others, and classes that take blocks, have what they would have alone. */
+TEST(what_ranks_share_is_each_ones)
+{
+	enum { WORLD = 8, N_WIDE = 4 };
+	struct sc_request *req = request(GPUS8);
+	int64_t slow_rank = 5;
+	struct sc_straggler straggler = {.ranks = {&slow_rank, 1}, .slowdown = 1.5};
+	struct sc_shard_plan plan;
+	struct sc_dlrm dlrm;
+
+	req->config.stragglers = (struct sc_structs){&straggler, 1};
+	for (int i = 0; i < N_TABLES; i++)
+		tables[i].reuse = (struct sc_reuse){.kind = SC_REUSE_ZIPF, .zipf = 1.05};
+	plan_init(&plan, req);
+	for (int i = 0; i < N_TABLES; i++)
+		place(&plan, &tables[i], i < N_WIDE ? SC_ROW_WISE : SC_TABLE_WISE,
+		      i < N_WIDE ? WORLD : 1, i < N_WIDE ? 0 : 1 + i % 3);
+	init_dlrm(&dlrm, req, &plan);
+	ck_assert_uint_ge(dlrm.n_classes, 4);
+	for (size_t c = 0; c < dlrm.n_classes; c++) {
+		const struct sc_dlrm_class *cls = &dlrm.classes[c];
+		struct sc_embedding_use uses[N_TABLES];
+		struct sc_embedding_shape own;
+		size_t n = 0;
+
+		for (size_t i = 0; i < plan.tables.n; i++)
+			for (uint32_t s = 0; s < plan.tables.at[i].n_shards; s++) {
+				const struct sc_table_placement *p = &plan.tables.at[i];
+				const struct sc_shard *shard = &plan.shards.at[p->first_shard + s];
+
+				if (shard->rank == (int32_t)cls->representative)
+					uses[n++] = sc_dlrm_shard_use(req, &dlrm.tables.at[i], p,
+								      shard, NULL);
+			}
+		own = sc_embedding_shape_of(&req->device, uses, n, SC_EMBEDDING_FORWARD);
+		ck_assert_mem_eq(&own.tables, &cls->work.lookup.tables,
+				 sizeof(own) - offsetof(struct sc_embedding_shape, tables));
+		own = sc_embedding_shape_of(&req->device, uses, n, SC_EMBEDDING_BACKWARD);
+		ck_assert_mem_eq(&own.tables, &cls->work.update.tables,
+				 sizeof(own) - offsetof(struct sc_embedding_shape, tables));
+		for (int id = 0; id < SC_N_DLRM_BLOCKS; id++) {
+			struct sc_block alone = {0};
+
+			sc_dlrm_dense_block(&dlrm, cls, (enum sc_dlrm_block)id, &alone);
+			ck_assert_uint_eq(alone.steps.n, cls->block[id].steps.n);
+			for (size_t i = 0; i < alone.steps.n; i++) {
+				const struct sc_step *a = &alone.steps.at[i];
+				const struct sc_step *b = &cls->block[id].steps.at[i];
+
+				ck_assert(a->name == b->name && a->host_us == b->host_us);
+				ck_assert(a->cost.work_us == b->cost.work_us &&
+					  a->cost.latency_us == b->cost.latency_us);
+			}
+			sc_block_release(&alone);
+		}
+	}
+	sc_dlrm_release(&dlrm);
+	sc_shard_plan_release(&plan);
+}
+
 LOOP_TEST(parts_sum_to_the_iteration, n_cases(N_CASES))
 {
 	struct sc_prediction *out = run_plan(request(CASES[nth_case(_i, N_CASES)]), NULL);

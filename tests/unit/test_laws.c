@@ -309,6 +309,38 @@ LOOP_TEST(coarse_is_full, N_RANDOM / N_AT_ONCE)
 	ck_assert_int_le(n_off, 1 + n_cases(N_AT_ONCE) / 50);
 }
 
+/* What a predictor remembers of configs before, and leaves out where the reading is brief, shows in no bit. */
+LOOP_TEST(what_is_remembered_does_not_show, N_RANDOM / N_AT_ONCE)
+{
+	struct sc_predictor *const warm = predictor;
+
+	for (int i = 0; i < n_cases(N_AT_ONCE); i++) {
+		struct sc_prediction cold;
+
+		predictor = sc_predictor_create();
+		const bool is_legal = resolve_random(_i * N_AT_ONCE + i);
+		sc_predictor_destroy(predictor);
+		predictor = warm;
+		if (!is_legal)
+			continue;
+		cold = out;
+		for (int brief = 0; brief < 2; brief++) {
+			opts.brief = brief;
+			ck_assert(predict());
+			ck_assert(out.iteration_ms == cold.iteration_ms &&
+				  out.low_ms == cold.low_ms && out.mfu == cold.mfu &&
+				  out.n_nodes == cold.n_nodes &&
+				  out.network_gbps == cold.network_gbps);
+			ck_assert_mem_eq(out.reading.breakdown_ms, cold.reading.breakdown_ms,
+					 sizeof(cold.reading.breakdown_ms));
+			ck_assert(out.reading.comm_ms == cold.reading.comm_ms);
+			ck_assert(out.memory.total_gib == cold.memory.total_gib);
+			ck_assert_uint_eq(out.reading.n_path, brief ? 0 : cold.reading.n_path);
+		}
+		opts.brief = false;
+	}
+}
+
 /* Switches that add are one way more. Of 2,659 configs none is slower by 1e-4. */
 LOOP_TEST(switches_that_add_are_no_slower, N_RANDOM / N_AT_ONCE)
 {
