@@ -308,7 +308,9 @@ void sc_device_print_peaks(const struct sc_device *device, struct sc_strbuf *out
 bool sc_device_is_fitted(const struct sc_device *device, const char *block)
 {
 	/* Each op asks: calls for words of a few letters would take longer than they. */
-	for (const char *word = device->fitted; word && *word;) {
+	const char *word = device->fitted ? device->fitted : "";
+
+	while (*word) {
 		size_t n = 0;
 
 		while (block[n] && word[n] == block[n])
