@@ -34,27 +34,43 @@ static void warn(const struct sc_common *common, const struct sc_compared *c)
 
 	sc_trace_loss_warning(&c->recording.loss, &loss);
 	if (loss.n)
-		sc_cli_warn(common, "%s: %s", c->name, sc_strbuf_get(&loss));
+		sc_cli_warn(common, "%s: %s", c->label, sc_strbuf_get(&loss));
 	sc_strbuf_release(&loss);
 	for (size_t i = 0; i < warnings->n; i++)
-		sc_cli_warn(common, "%s: %s", c->name, warnings->text[i]);
+		sc_cli_warn(common, "%s: %s", c->label, warnings->text[i]);
 }
 
-/* Of models that are not of one size, or family, times say little of machines and splits. */
-static void warn_of_models(const struct sc_common *common, const struct sc_compared *a,
-			   const struct sc_compared *b)
+static bool are_like(const struct sc_common *common, const struct sc_compared *a,
+		     const struct sc_compared *b)
 {
 	const struct sc_model *m = &a->request.config.model, *n = &b->request.config.model;
 
 	if (!a->config || !b->config ||
 	    (m->family == n->family && m->layers == n->layers && m->hidden == n->hidden))
-		return;
+		return true;
 	sc_cli_warn(common,
 		    "%s (%s, %lld layers, hidden %lld) and %s (%s, %lld layers, hidden %lld) are "
 		    "unlike models: their times say nothing of which machine or split is better; "
 		    "compare MFU",
-		    a->name, sc_family_name(m->family), (long long)m->layers, (long long)m->hidden,
-		    b->name, sc_family_name(n->family), (long long)n->layers, (long long)n->hidden);
+		    a->label, sc_family_name(m->family), (long long)m->layers, (long long)m->hidden,
+		    b->label, sc_family_name(n->family), (long long)n->layers,
+		    (long long)n->hidden);
+	return false;
+}
+
+/* As much of the end of its path as tells each from the others. */
+static void put_labels(const struct sc_compare *all)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		const char *name = all->at[i].name, *end = sc_file_name(name);
+
+		for (size_t k = 0; k < all->n; k++)
+			while (end > name && k != i && strcmp(all->at[k].name, name) != 0 &&
+			       sc_ends_with(all->at[k].name, end))
+				for (end--; end > name && end[-1] != '/';)
+					end--;
+		all->at[i].label = end;
+	}
 }
 
 static int load(const struct compare_args *args, struct sc_compare *out, struct sc_arena *arena,
@@ -94,6 +110,7 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 	struct sc_compare all = {.n = args->common.words.n,
 				 .arena = arena,
 				 .confidence_pct = (int)args->confidence,
+				 .like_models = true,
 				 .n_jobs = sc_cpu_count()};
 	size_t n_stdin = 0;
 	int rc;
@@ -108,11 +125,12 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 	rc = load(args, &all, arena, err);
 	if (rc)
 		return rc;
+	put_labels(&all);
 	rc = sc_compare_run(&all, call->catalog, err);
 	for (size_t i = 0; rc == 0 && i < all.n; i++)
 		warn(&args->common, &all.at[i]);
 	for (size_t i = 1; rc == 0 && i < all.n; i++)
-		warn_of_models(&args->common, &all.at[0], &all.at[i]);
+		all.like_models &= are_like(&args->common, &all.at[0], &all.at[i]);
 	if (rc == 0)
 		rc = sc_cli_give(call, &sc_compare_forms, &all, err);
 	for (size_t i = 0; i < all.n; i++)

@@ -11,8 +11,8 @@
 #include "report/parts.h"
 #include "study/compare/compare.h"
 
-enum { COMPARE_VERSION = 1, MAX_PATH = 96, MAX_PATH_LINES = 12, LABEL_WIDTH = 30 };
-/* Shares of an iteration below this differ by nothing that one reads. */
+enum { COMPARE_VERSION = 1, MAX_PATH = 96, MAX_PATH_LINES = 12, LABEL_WIDTH = 26 };
+/* Shares of an iteration below this differ by nothing that one reads; so do iterations. */
 #define LEAST_SHARE 5e-4
 
 /* ---- what differs in the configs ---- */
@@ -81,9 +81,9 @@ static void put_difference(void *ctx, const char *path, const struct sc_strbuf *
 {
 	const struct walk *w = ctx;
 
-	sc_strbuf_printf(w->text, "  %-30s", path);
+	sc_strbuf_printf(w->text, "  %-*s", LABEL_WIDTH, path);
 	for (size_t i = 0; i < w->compare->n; i++)
-		sc_strbuf_printf(w->text, " %16.40s", sc_strbuf_get(&values[i]));
+		sc_strbuf_printf(w->text, " %15.40s", sc_strbuf_get(&values[i]));
 	sc_strbuf_append(w->text, "\n");
 }
 
@@ -93,35 +93,54 @@ struct row {
 	double at[SC_COMPARE_MAX];
 };
 
+/* The digits after the point that people read of a number so large. */
+static int n_after(double value)
+{
+	return fabs(value - round(value)) < 1e-9 ? 0 : fabs(value) < 10 ? 4 : 2;
+}
+
 static void put_row(const struct sc_compare *compare, const struct row *row, struct sc_strbuf *out)
 {
+	const double more = compare->n == 2 ? row->at[1] - row->at[0] : 0; /* NAN: not known */
+
 	if (strlen(row->label) > LABEL_WIDTH) /* whole: names of kernels differ anywhere */
 		sc_strbuf_printf(out, "  %s\n  %*s", row->label, LABEL_WIDTH, "");
 	else
 		sc_strbuf_printf(out, "  %-*s", LABEL_WIDTH, row->label);
 	for (size_t i = 0; i < compare->n; i++) {
-		if (isnan(row->at[i]))
-			sc_strbuf_printf(out, " %16s", "-");
-		else
-			sc_strbuf_printf(out, " %16.6g", row->at[i]);
+		sc_text_known(row->at[i], 15, n_after(row->at[i]), out);
 	}
-	if (compare->n == 2 && fabs(row->at[1] - row->at[0]) > 0) /* both are known */
-		sc_strbuf_printf(out, " %+16.6g", row->at[1] - row->at[0]);
-	if (compare->n == 2 && fabs(row->at[1] - row->at[0]) > 0 && row->at[0] > 0)
-		sc_strbuf_printf(out, " %+7.1f %%", SC_PCT * (row->at[1] / row->at[0] - 1));
+	if (fabs(more) > 0)
+		sc_strbuf_printf(out, " %+10.*f", n_after(more), more);
+	if (fabs(more) > 0 && row->at[0] > 0)
+		sc_strbuf_printf(out, " %+6.*f %%", fabs(more) < 10 * row->at[0],
+				 SC_PCT * more / row->at[0]);
 	sc_strbuf_append(out, "\n");
 }
 
-/* If it is more than dust in any. */
+/* The unit for the times of all. */
+static struct sc_time_unit unit_of(const struct sc_compare *compare)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < compare->n; i++)
+		most = fmax(most, compare->at[i].ms);
+	return sc_time_unit_of(most);
+}
+
+/* Times in ms, if one is more than dust. */
 static void put_share(const struct sc_compare *compare, const struct row *row,
 		      struct sc_strbuf *out)
 {
-	bool shown = false;
+	struct row shown = *row;
+	bool any = false;
 
-	for (size_t i = 0; i < compare->n; i++)
-		shown |= row->at[i] > LEAST_SHARE * compare->at[i].reading->iteration_ms;
-	if (shown)
-		put_row(compare, row, out);
+	for (size_t i = 0; i < compare->n; i++) {
+		any |= row->at[i] > LEAST_SHARE * compare->at[i].reading->iteration_ms;
+		shown.at[i] /= unit_of(compare).ms;
+	}
+	if (any)
+		put_row(compare, &shown, out);
 }
 
 enum whose { OF_ALL, OF_CONFIGS, OF_RECORDINGS };
@@ -212,7 +231,8 @@ static void put_paths(const struct sc_compare *compare, struct sc_strbuf *out)
 	size_t n;
 	const struct on_paths *all = list_on_paths(compare, &n);
 
-	sc_strbuf_append(out, "\non the critical path, ms; what differs most first\n");
+	sc_strbuf_printf(out, "\non the critical path, %s; what differs most first\n",
+			 unit_of(compare).name);
 	for (size_t k = 0; k < n && k < MAX_PATH_LINES; k++) {
 		struct row row = {.label = all[k].name};
 
@@ -225,7 +245,7 @@ static void put_recordings(const struct sc_compare *compare, struct sc_strbuf *o
 {
 	struct row gpus = {.label = "gpus"}, ranks = {.label = "ranks recorded"},
 		   iterations = {.label = "iterations recorded"},
-		   slowest = {.label = "slowest rank, of the others"};
+		   slowest = {.label = "slowest rank, over others"};
 
 	for (size_t i = 0; i < compare->n; i++) {
 		const struct sc_compared *c = &compare->at[i];
@@ -244,6 +264,13 @@ static void put_recordings(const struct sc_compare *compare, struct sc_strbuf *o
 	put_row(compare, &slowest, out);
 }
 
+/* It takes as long as the first, in every draw. */
+static bool is_equal(const struct sc_compared *c)
+{
+	return fabs(c->ratio - 1) < LEAST_SHARE &&
+	       (isnan(c->low_ratio) || c->high_ratio - c->low_ratio < LEAST_SHARE);
+}
+
 static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 {
 	const char *drawn = compare->n_recordings == 0 ? "model error"
@@ -254,21 +281,25 @@ static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 	for (size_t i = 1; i < compare->n; i++) {
 		const struct sc_compared *c = &compare->at[i];
 
+		if (is_equal(c)) {
+			sc_strbuf_printf(out, "%s takes as long as %s\n", c->label,
+					 compare->at[0].label);
+			continue;
+		}
 		if (isnan(c->p_faster)) {
 			sc_strbuf_printf(
 				out,
 				"%s takes %.4g times as long as %s; a recording of one iteration "
 				"has no band\n",
-				sc_file_name(c->name), c->ratio, sc_file_name(compare->at[0].name));
+				c->label, c->ratio, compare->at[0].label);
 			continue;
 		}
 		sc_strbuf_printf(
 			out,
 			"%s takes %.4g times as long as %s (%d %% band %.4g to %.4g); it is faster in "
 			"%.0f %% of %d draws of %s\n",
-			sc_file_name(c->name), c->ratio, sc_file_name(compare->at[0].name),
-			compare->confidence_pct, c->low_ratio, c->high_ratio, 100 * c->p_faster,
-			SC_COMPARE_DRAWS, drawn);
+			c->label, c->ratio, compare->at[0].label, compare->confidence_pct,
+			c->low_ratio, c->high_ratio, 100 * c->p_faster, SC_COMPARE_DRAWS, drawn);
 	}
 }
 
@@ -276,7 +307,10 @@ static void put_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_compare *compare = result;
 	struct walk walk = {.compare = compare, .differs = put_difference, .text = out};
+	struct sc_strbuf head = {0};
+	struct row time;
 
+	sc_strbuf_printf(&head, "iteration, %s", unit_of(compare).name);
 	walk.ctx = &walk;
 	for (size_t i = 0; i < compare->n; i++) {
 		const struct sc_compared *c = &compare->at[i];
@@ -284,17 +318,19 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		if (!c->config || sc_memory_fullness(&c->prediction.memory) <= 1)
 			continue;
 		sc_text_memory(&c->prediction.memory, out);
-		sc_strbuf_printf(out, " (%s)\n", sc_file_name(c->name));
+		sc_strbuf_printf(out, " (%s)\n", c->label);
 	}
-	sc_strbuf_printf(out, "%-32s", "what differs");
+	sc_strbuf_printf(out, "%-*s", LABEL_WIDTH + 2, "what differs");
 	for (size_t i = 0; i < compare->n; i++)
-		sc_strbuf_printf(out, " %16.16s", sc_file_name(compare->at[i].name));
-	sc_strbuf_append(out, compare->n == 2 ? "       difference\n" : "\n");
+		sc_strbuf_printf(out, " %15.15s", compare->at[i].label);
+	sc_strbuf_append(out, compare->n == 2 ? " difference\n" : "\n");
 	if (compare->n_recordings)
 		put_recordings(compare, out);
 	walk_fields(&walk, sc_config_fields, 0, "");
 	sc_strbuf_append(out, "\ntime\n");
-	put_member(compare, "iteration, ms", OF_ALL, AT(ms), out);
+	time = row_of(compare, sc_strbuf_get(&head), OF_ALL, AT(ms));
+	put_share(compare, &time, out);
+	sc_strbuf_release(&head);
 	if (compare->n_recordings < compare->n) {
 		struct row mfu = row_of(compare, "MFU, %", OF_CONFIGS, AT(prediction.mfu));
 
@@ -303,7 +339,7 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		put_member(compare, "samples/s", OF_CONFIGS, AT(prediction.samples_per_s), out);
 		put_row(compare, &mfu, out);
 	}
-	sc_strbuf_append(out, "\nof the busiest GPU, ms\n");
+	sc_strbuf_printf(out, "\nof the busiest GPU, %s\n", unit_of(compare).name);
 	for (int o = 0; o < SC_N_OWNERS; o++) {
 		struct row row = {.label = sc_owner_labels[o]};
 
@@ -312,7 +348,7 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		put_share(compare, &row, out);
 	}
 	if (compare->n_recordings)
-		sc_strbuf_append(out, "\nkernels of a rank, ms\n");
+		sc_strbuf_printf(out, "\nkernels of a rank, %s\n", unit_of(compare).name);
 	for (int f = 0; f < SC_N_KERNEL_FAMILIES && compare->n_recordings; f++) {
 		const struct row row =
 			row_of(compare, sc_kernel_family_name((enum sc_kernel_family)f),
@@ -352,7 +388,7 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 	const struct sc_prediction *p = &c->prediction;
 	struct sc_strbuf cluster = {0};
 
-	sc_json_text(json, object, c->config ? "config" : "recording", c->name);
+	sc_json_text(json, object, c->config ? "config" : "recording", c->label);
 	if (c->config) {
 		sc_text_cluster(&c->request.config,
 				sc_request_n_kinds(&c->request) == 1 ? c->request.device.id : NULL,
@@ -390,14 +426,20 @@ static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
 {
 	const struct sc_compared *least = &compare->at[0];
 	struct sc_strbuf text = {0}, on = {0};
+	enum sc_standing standing;
+	bool equal = true;
 
 	for (size_t i = 0; i < compare->n; i++) {
 		const struct sc_compared *c = &compare->at[i];
 
 		if (c->config && sc_memory_fullness(&c->prediction.memory) > 1)
-			sc_strbuf_printf(&text, "Does not fit the memory: %s. ", c->name);
+			sc_strbuf_printf(&text, "Does not fit the memory: %s. ", c->label);
 		least = c->ms < least->ms ? c : least;
+		equal &= is_equal(c);
 	}
+	standing = text.n                           ? SC_STANDS_BADLY
+		   : compare->like_models && !equal ? SC_STANDS_WELL
+						    : SC_STANDS;
 	if (least->config)
 		sc_text_cluster(&least->request.config,
 				sc_request_n_kinds(&least->request) == 1 ? least->request.device.id
@@ -407,10 +449,16 @@ static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
 		sc_strbuf_printf(&on, "%lld %s%s", (long long)least->recording.gpus,
 				 least->recording.gpu ? "x " : "GPUs",
 				 least->recording.gpu ? least->recording.gpu : "");
-	sc_json_verdict(json, text.n ? SC_STANDS_BADLY : SC_STANDS_WELL,
-			"%sThe fastest is %s: %.6g ms, %s on %s.", sc_strbuf_get(&text),
-			least->name, least->ms, least->config ? "predicted" : "recorded",
-			sc_strbuf_get(&on));
+	sc_strbuf_printf(&text,
+			 !compare->like_models ? "Unlike models: their times say nothing of the "
+						 "machine or the split; compare MFU. %s takes "
+			 : equal               ? "All take as long as %s: "
+					       : "The fastest is %s: ",
+			 least->label);
+	sc_text_ms(least->ms, &text);
+	sc_strbuf_printf(&text, ", %s on %s.", least->config ? "predicted" : "recorded",
+			 sc_strbuf_get(&on));
+	sc_json_verdict(json, standing, "%s", sc_strbuf_get(&text));
 	sc_strbuf_release(&on);
 	sc_strbuf_release(&text);
 }
@@ -426,6 +474,7 @@ static void put_json(const void *result, struct sc_json *json)
 	walk.ctx = &walk;
 	sc_json_init(json, "stepcast/compare", COMPARE_VERSION);
 	add_verdict(json, compare);
+	sc_json_bool(json, json->root, "like_models", compare->like_models);
 	walk.object = sc_json_object(json, json->root, "differs");
 	walk_fields(&walk, sc_config_fields, 0, "");
 	if (compare->n_recordings == compare->n) {

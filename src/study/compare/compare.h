@@ -11,6 +11,7 @@ enum { SC_COMPARE_MAX = 16, SC_COMPARE_DRAWS = 100 };
 struct sc_compared {
 	/* Set by the caller: */
 	const char *name;
+	const char *label;              /* the end of `name` that no other has: what people read */
 	const struct sc_config *config; /* NULL: a recording, at the path `name` */
 	struct sc_request request;      /* of a config, as is `prediction` */
 	struct sc_prediction prediction;
@@ -29,6 +30,8 @@ struct sc_compare {
 	int confidence_pct;          /* of bands */
 	unsigned n_jobs;             /* threads of replays; 0 = 1 */
 	struct sc_model_error error; /* the widest of all; 0 of recordings */
+	/* Models of all configs are of one family and size: else times say little of machines and splits. */
+	bool like_models;
 };
 /* Fails with the first config that cannot be predicted, or recording that cannot be replayed; the error's file is its
  * own. A draw has the speeds of kernels, links and hosts for configs, and for a recording as many of its iterations
