@@ -238,6 +238,14 @@ static int collect(struct entries *all, struct sc_err *err)
 	return rc;
 }
 
+/* An example by the path that names it from any folder. */
+static const char *shown_id(const struct entry *e)
+{
+	const char *path = strstr(e->id, "/configs/examples/");
+
+	return path ? path + 1 : e->id;
+}
+
 static void put_text(const void *ctx, struct sc_strbuf *out)
 {
 	const struct entries *all = ctx;
@@ -245,7 +253,8 @@ static void put_text(const void *ctx, struct sc_strbuf *out)
 	struct sc_strbuf cell = {0};
 
 	for (size_t i = 0; i < all->n; i++)
-		id_width = strlen(all->at[i].id) > id_width ? strlen(all->at[i].id) : id_width;
+		if (strlen(shown_id(&all->at[i])) > id_width)
+			id_width = strlen(shown_id(&all->at[i]));
 	for (size_t c = 0; all->kind->columns[c].title; c++) {
 		width[c] = strlen(all->kind->columns[c].title);
 		for (size_t i = 0; i < all->n; i++) {
@@ -255,7 +264,7 @@ static void put_text(const void *ctx, struct sc_strbuf *out)
 		}
 	}
 	for (size_t i = 0; i < all->n + 1; i++) {
-		sc_strbuf_printf(out, "%-*s", (int)id_width, i ? all->at[i - 1].id : "id");
+		sc_strbuf_printf(out, "%-*s", (int)id_width, i ? shown_id(&all->at[i - 1]) : "id");
 		for (size_t c = 0; all->kind->columns[c].title; c++) {
 			sc_strbuf_clear(&cell);
 			if (i)

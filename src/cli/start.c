@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include "models/fit/fit.h"
 #include "report/config_export.h"
 #include "report/page.h"
+#include "report/parts.h"
 
 enum { MAX_MESSAGE = 1024, STDIN_BYTES = 4096 };
 
@@ -408,6 +410,13 @@ static const void *option_of(const struct sc_cli_call *call, const char *name)
 	return o->name ? (const unsigned char *)(const void *)call->common + o->offset : NULL;
 }
 
+static size_t terminal_width(void)
+{
+	struct winsize size;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 80;
+}
+
 int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, const void *result,
 		struct sc_err *err)
 {
@@ -434,8 +443,16 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 	} else if (rc == 0 && forms->csv && sc_ends_with(path, ".csv")) {
 		rc = sc_cli_write(path, forms->csv, result, err);
 	} else if (rc == 0 && forms->text) {
+		struct sc_strbuf folded = {0};
+
 		forms->text(result, &text);
-		rc = sc_cli_write_text(path, &text, err);
+		if (strcmp(path, "-") == 0 && isatty(STDOUT_FILENO)) {
+			sc_text_fold(sc_strbuf_get(&text), terminal_width(), &folded);
+			rc = sc_cli_write_text(path, &folded, err);
+		} else {
+			rc = sc_cli_write_text(path, &text, err);
+		}
+		sc_strbuf_release(&folded);
 	}
 	if (rc == 0 && report && *report)
 		rc = sc_cli_write_document(*report, document.root, err);

@@ -212,7 +212,7 @@ const struct sc_forms sc_c3_table_forms = {put_json, put_text, put_csv};
 
 /* ---- pairs under every policy ---- */
 
-enum { BAR_CHARS = 28, MOST_BLOCKS = 12, NAME_CHARS = 58 };
+enum { BAR_CHARS = 28, MOST_BLOCKS = 12 };
 
 /* As a rule: "plain below 32 MiB; else reserve 8 of 132 SMs"; nothing if no sizes were tried. */
 static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
@@ -354,22 +354,21 @@ static void put_advices_text(const void *result, struct sc_strbuf *out)
 		sc_text_memory(advices->memory, out);
 		sc_strbuf_append(out, "\n\n");
 	}
-	sc_strbuf_printf(out, "%-*s %-8s%10s%10s%7s  %-26s%10s%9s", NAME_CHARS, "pair", "class",
-			 "kernel us", "comm us", "ideal", "best", "us", "speedup");
+	sc_strbuf_printf(out, "  %-8s%9s%9s%6s  %-12s%8s%8s", "class", "kernel us", "comm us",
+			 "ideal", "best", "us", "speedup");
 	if (advices->n && advices->at[0].named->count > 0)
-		sc_strbuf_printf(out, "%8s%11s", "times", "saves ms");
-	sc_strbuf_append_char(out, '\n');
+		sc_strbuf_printf(out, "%6s%9s", "times", "saves ms");
+	sc_strbuf_append(out, "\n");
 	for (const struct sc_c3_advice *a = advices->at; a < advices->at + advices->n; a++) {
 		const struct sc_c3_result *r = &a->result[a->best];
 		char policy[CHOICE_CHARS];
 
-		sc_strbuf_printf(out, "%-*.*s %-8s%10.1f%10.1f%7.2f  %-26s%10.1f%9.2f", NAME_CHARS,
-				 NAME_CHARS, a->named->name, sc_c3_class_names[a->class],
-				 r->compute_us, r->comm_us, r->ideal,
+		sc_strbuf_printf(out, "%s\n  %-8s%9.1f%9.1f%6.2f  %-12s%8.1f%8.2f", a->named->name,
+				 sc_c3_class_names[a->class], r->compute_us, r->comm_us, r->ideal,
 				 choice_text(&a->choice[a->best], r->n, policy), r->time_us,
 				 r->speedup);
 		if (a->named->count > 0)
-			sc_strbuf_printf(out, "%8.0f%11.2f", a->named->count,
+			sc_strbuf_printf(out, "%6.0f%9.2f", a->named->count,
 					 a->named->count * (r->serial_us - r->time_us) /
 						 SC_US_PER_MS);
 		sc_strbuf_append_char(out, '\n');

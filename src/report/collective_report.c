@@ -46,16 +46,16 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	sc_strbuf_printf(out, "%s of %d ranks on %d node%s\n\n", sc_collective_names[opts->kind],
 			 opts->span.n_ranks, opts->span.n_nodes,
 			 opts->span.n_nodes == 1 ? "" : "s");
-	sc_strbuf_printf(out, "%14s %12s %10s %10s  %-*s %-8s %8s  %-*s%s%s%s%s\n", "bytes",
+	sc_strbuf_printf(out, "%11s %10s %10s %10s  %-*s %-8s %5s  %-*s%s%s%s%s\n", "bytes",
 			 "time us", "algbw GB/s", "busbw GB/s", width, "algorithm", "protocol",
-			 "channels", beside ? 8 : 0, "limit",
+			 "chans", beside ? 8 : 0, "limit",
 			 opts->n_others ? "  together us slowdown" : "",
 			 opts->measured ? "   measured us    off %" : "", other ? other_us : "",
 			 other ? "  speedup  limit" : "");
 	for (size_t i = 0; i < sizes->n; i++) {
 		const struct sc_collective_point *p = &sizes->points[i];
 
-		sc_strbuf_printf(out, "%14.0f %12.2f %10.2f %10.2f  %-*s %-8s %8d  %-*s", p->bytes,
+		sc_strbuf_printf(out, "%11.0f %10.2f %10.2f %10.2f  %-*s %-8s %5d  %-*s", p->bytes,
 				 p->time_us, p->algbw_gbps, p->busbw_gbps, width, p->algorithm,
 				 p->protocol, p->channels, beside ? 8 : 0, p->limit);
 		if (opts->n_others)

@@ -99,6 +99,47 @@ void sc_text_bytes(double bytes, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "%.4g KiB", bytes / SC_BYTES_PER_KIB);
 }
 
+/* Where a line of more than `room` characters breaks: before a column of the right half, else behind a word. */
+static size_t fold_at(const char *line, size_t room, size_t width)
+{
+	size_t indent = strspn(line, " "), at = room;
+
+	for (size_t i = room; i > width / 2; i--)
+		if (line[i] != ' ' && line[i - 1] == ' ' && line[i - 2] == ' ')
+			return i;
+	while (at > indent && line[at] != ' ')
+		at--;
+	return at > indent ? at : indent + strcspn(line + indent, " \n");
+}
+
+void sc_text_fold(const char *text, size_t width, struct sc_strbuf *out)
+{
+	for (size_t left; *text; text += left + (text[left] == '\n')) {
+		size_t under = 4, room = width, n;
+
+		left = strcspn(text, "\n");
+		for (size_t i = 2; i < left && i < width / 2; i++)
+			if (text[i] != ' ' && text[i - 1] == ' ' && text[i - 2] == ' ')
+				under = i;
+		for (; left > room && (n = fold_at(text, room, width)) < left;
+		     room = width - under) {
+			size_t end = n;
+
+			if (n > width / 2 &&
+			    text[n] != ' ') /* a column, as far left as it can be */
+				under = 4;
+			while (end > 0 && text[end - 1] == ' ')
+				end--;
+			sc_strbuf_append_n(out, text, end);
+			n += strspn(text + n, " ");
+			text += n;
+			left -= n;
+			sc_strbuf_printf(out, "\n%*s", left ? (int)under : 0, "");
+		}
+		sc_strbuf_append_n(out, text, left + (text[left] == '\n'));
+	}
+}
+
 void sc_json_cell(struct sc_json *json, json_t *parent, const char *name, const char *cell)
 {
 	int64_t whole;

@@ -37,6 +37,10 @@ void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out);
 #define SC_TEXT_SEARCH "none of these settings fits: stepcast search looks for a split that does"
 /* "60.1 of 80.0 GiB a GPU", with the hosts; first of all "Does not fit: ", where it does not. */
 void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out);
+/* `text` with lines of at most `width` characters, for terminals. A line breaks before a column of its right half (two
+ * blanks stand before a column), else at a blank; what is broken off stands below the last column of the left half. A
+ * word that is longer stays whole. */
+void sc_text_fold(const char *text, size_t width, struct sc_strbuf *out);
 void sc_text_params(double n, struct sc_strbuf *out); /* as "174.6 B" */
 /* `gpu`: what all of them are; NULL: as its nodes say. */
 void sc_text_cluster(const struct sc_config *config, const char *gpu, struct sc_strbuf *out);

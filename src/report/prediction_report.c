@@ -14,7 +14,7 @@
 #include "report/schedule_report.h"
 #include "study/shard/shard_choose.h"
 
-enum { BAR_WIDTH = 32, MAX_PATH_LINES = 12, MAX_CONTRIBUTOR_LINES = 10, MAX_CLASS_LINES = 16 };
+enum { BAR_WIDTH = 18, MAX_PATH_LINES = 12, MAX_CONTRIBUTOR_LINES = 10, MAX_CLASS_LINES = 16 };
 
 static double share_pct(double part, double whole)
 {

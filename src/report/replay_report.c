@@ -20,7 +20,7 @@ enum {
 	MAX_RANK_LINES = 32,
 	MAX_PATH_LINES = 12,
 	MAX_WHERE_LINES = 8,
-	PATH_WIDTH = 64,
+	PATH_WIDTH = 48,
 	SHOWN_APART = 24
 };
 
@@ -58,11 +58,13 @@ static void append_error(const struct sc_replay_result *r, enum sc_replay_column
 
 static void append_mean(const char *what, double ms, double measured_ms, struct sc_strbuf *out)
 {
+	const struct sc_time_unit unit = sc_time_unit_of(measured_ms);
+
 	if (isnan(ms))
 		return;
 	sc_strbuf_printf(out, "%-28s", what);
-	sc_text_known(ms, 12, 2, out);
-	sc_strbuf_append(out, " ms");
+	sc_text_known(ms / unit.ms, 12, 2, out);
+	sc_strbuf_printf(out, " %s", unit.name);
 	sc_text_known(pct_off(ms, measured_ms), 8, 2, out);
 	sc_strbuf_append(out, " %\n");
 }
@@ -271,15 +273,15 @@ static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
 /* The first, and all outliers. */
 static void append_iterations(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
+	const struct sc_time_unit unit = sc_time_unit_of(r->measured_ms);
 	size_t n_more = 0;
 	bool lags = false;
 
 	for (size_t i = 0; i < r->iterations.n; i++)
 		lags = lags ||
 		       r->iterations.at[i].lag_ms > LAG_SHARE * r->iterations.at[i].measured_ms;
-	sc_strbuf_printf(out,
-			 "\nstep           measured%s    simulated  from others      changed\n",
-			 lags ? "   device lag" : "");
+	sc_strbuf_printf(out, "\nstep%8s measured%s    simulated  from others      changed\n",
+			 unit.name, lags ? "   device lag" : "");
 	for (size_t i = 0; i < r->iterations.n; i++) {
 		const struct sc_replay_iteration *it = &r->iterations.at[i];
 
@@ -288,15 +290,15 @@ static void append_iterations(const struct sc_replay_result *r, struct sc_strbuf
 			continue;
 		}
 		sc_strbuf_printf(out, "%-10" PRId64, it->step);
-		sc_text_known(it->measured_ms, 12, 2, out);
+		sc_text_known(it->measured_ms / unit.ms, 12, 2, out);
 		if (lags)
-			sc_text_known(it->lag_ms, 12, 2, out);
-		sc_text_known(it->simulated_ms, 12, 2, out);
-		sc_text_known(it->predicted_ms, 12, 2, out);
-		sc_text_known(it->changed_ms, 12, 2, out);
+			sc_text_known(it->lag_ms / unit.ms, 12, 2, out);
+		sc_text_known(it->simulated_ms / unit.ms, 12, 2, out);
+		sc_text_known(it->predicted_ms / unit.ms, 12, 2, out);
+		sc_text_known(it->changed_ms / unit.ms, 12, 2, out);
 		if (it->outlier)
-			sc_strbuf_printf(out, "  outlier: %s %+.1f ms", PART_HEADS[it->more_of],
-					 it->more_ms);
+			sc_strbuf_printf(out, "  outlier: %s %+.1f %s", PART_HEADS[it->more_of],
+					 it->more_ms / unit.ms, unit.name);
 		sc_strbuf_append(out, "\n");
 	}
 	if (n_more)
@@ -315,20 +317,24 @@ static bool has_part(const struct sc_replay_result *r, int part)
 
 static void append_ranks(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
-	sc_strbuf_append(out, "\nwhere ranks spend their time, ms");
+	const struct sc_time_unit unit = sc_time_unit_of(r->measured_ms);
+
+	sc_strbuf_printf(out, "\nwhere ranks spend their time, %s\n%-10s", unit.name, "");
 	for (int p = 0; p < SC_N_PARTS; p++)
 		if (has_part(r, p))
-			sc_strbuf_printf(out, " %9s", PART_HEADS[p]);
-	sc_strbuf_append(out, "   slowness  costs ms\n");
+			sc_strbuf_printf(out, " %8s", PART_HEADS[p]);
+	sc_strbuf_append(out, " slowness    costs\n");
 	for (size_t i = 0; i < r->ranks.n && i < MAX_RANK_LINES; i++) {
 		const struct sc_replay_rank *rank = &r->ranks.at[i];
 
-		sc_strbuf_printf(out, "  %-30s", rank->name);
+		sc_strbuf_printf(out, "  %-8s", rank->name);
 		for (int p = 0; p < SC_N_PARTS; p++)
 			if (has_part(r, p))
-				sc_strbuf_printf(out, " %9.1f", rank->part_ms[p]);
-		sc_text_known(rank->slowness, 10, 3, out);
-		sc_text_known(r->reference_ms - rank->without_ms, 9, 1, out);
+				sc_strbuf_printf(out, " %8.*f", 1 + (unit.ms > 1),
+						 rank->part_ms[p] / unit.ms);
+		sc_text_known(rank->slowness, 8, 3, out);
+		sc_text_known((r->reference_ms - rank->without_ms) / unit.ms, 8, 1 + (unit.ms > 1),
+			      out);
 		sc_strbuf_append(out, "\n");
 	}
 	if (r->ranks.n > MAX_RANK_LINES)

@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { TEXT_COLUMNS = 120 };
+enum { TEXT_COLUMNS = 68 };
 static const char LETTERS[SC_N_PASS_KINDS] = {'F', 'B', 'I', 'W'};
 static const char *const COLOURS[SC_N_PASS_KINDS] = {"#5b8ff9", "#f6bd16", "#61ddaa", "#9e9e9e"};
 

@@ -90,7 +90,7 @@ static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 	else
 		sc_strbuf_append(out, "best so far");
 	sc_strbuf_printf(out,
-			 ": %.6g %s (%d %% band %.6g to %.6g), %.1f %% MFU, %.1f of %.1f GiB\n",
+			 ": %.2f %s (%d %% band %.2f to %.2f), %.1f %% MFU, %.1f of %.1f GiB\n",
 			 o->iteration_ms / unit.ms, unit.name, r->search->confidence_pct,
 			 o->low_ms / unit.ms, o->high_ms / unit.ms, 100 * o->mfu, c->memory_gib,
 			 c->capacity_gib);
@@ -118,26 +118,34 @@ static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 
 static void put_shown(const struct sc_search_result *r, struct sc_strbuf *out)
 {
+	const struct sc_time_unit unit =
+		sc_time_unit_of(r->at[r->shown[0].row].outcome.iteration_ms);
+	/* The time of a step stands in a column of its own. */
+	const bool is_step =
+		r->search->objective[0] == SC_SEARCH_TIME && !sc_search_is_run(r->search);
 	size_t n_ties = 0;
 
-	sc_strbuf_printf(out, "\n%s\n  rank %16s %16s  %8s %8s %8s %8s  against the best\n",
-			 r->search->pareto ? "front" : "the best that differ",
-			 sc_search_objective_names[r->search->objective[0]],
+	sc_strbuf_printf(out, "\n%s\n  rank", r->search->pareto ? "front" : "the best that differ");
+	if (!is_step)
+		sc_strbuf_printf(out, " %12s", sc_search_objective_names[r->search->objective[0]]);
+	sc_strbuf_printf(out, " %12s %9s %6s %8s %8s  against the best\n",
 			 r->search->pareto ? sc_search_objective_names[r->search->objective[1]]
 					   : "loss %",
-			 "ms", "GiB", "best in", "regret");
+			 unit.name, "GiB", "best in", "regret");
 	for (size_t i = 0; i < r->n_shown; i++) {
 		const struct sc_search_shown *s = &r->shown[i];
 		const struct sc_search_case *c = &r->at[s->row];
 
 		sc_strbuf_printf(out, "  %4zu ", i + 1);
-		put_value(r, 0, s->value[0], 16, out);
+		if (!is_step)
+			put_value(r, 0, s->value[0], 12, out);
 		if (r->search->pareto)
-			put_value(r, 1, s->value[1], 17, out);
+			put_value(r, 1, s->value[1], 12 + !is_step, out);
 		else
-			sc_strbuf_printf(out, " %16.5g",
+			sc_strbuf_printf(out, "%*.2f", 12 + !is_step,
 					 100 * (s->value[0] / r->shown[0].value[0] - 1));
-		sc_strbuf_printf(out, "  %8.6g %8.1f", c->outcome.iteration_ms, c->memory_gib);
+		sc_strbuf_printf(out, " %9.2f %6.1f", c->outcome.iteration_ms / unit.ms,
+				 c->memory_gib);
 		if (isnan(s->best_in))
 			sc_strbuf_printf(out, " %8s %8s", "-", "-");
 		else
@@ -366,8 +374,8 @@ static void put_scaling_text(const void *result, struct sc_strbuf *out)
 			 !search->has_costs ? ""
 			 : run              ? "; cost of the run"
 					    : "; cost of a step");
-	sc_strbuf_printf(out, "%8s %12s %10s %9s %7s %8s", "gpus", "ms", "tokens/s", "speedup",
-			 "eff %", "GiB");
+	sc_strbuf_printf(out, "%8s %12s %12s %9s %7s %8s", "gpus", "iteration", "tokens/s",
+			 "speedup", "eff %", "GiB");
 	if (search->has_costs)
 		sc_strbuf_printf(out, " %12s %12s %12s", "GPU-hours", "USD", "kWh");
 	if (run)
@@ -383,8 +391,12 @@ static void put_scaling_text(const void *result, struct sc_strbuf *out)
 			sc_strbuf_printf(out, "%8lld  %s\n", (long long)p->gpus, p->error);
 			continue;
 		}
-		sc_strbuf_printf(out, "%8lld %12.6g %10.4g %9.2f %7.1f %8.1f", (long long)p->gpus,
-				 p->best.iteration_ms, p->best.tokens_per_s, p->speedup,
+		sc_strbuf_printf(out, "%8lld", (long long)p->gpus);
+		sc_text_ms(p->best.iteration_ms, &cell);
+		sc_strbuf_printf(out, " %12s", sc_strbuf_get(&cell));
+		sc_strbuf_clear(&cell);
+		sc_text_grouped(p->best.tokens_per_s, &cell);
+		sc_strbuf_printf(out, " %12s %9.2f %7.1f %8.1f", sc_strbuf_get(&cell), p->speedup,
 				 100 * p->efficiency, p->best.memory_total_gib);
 		for (size_t k = 0; k < 3 + (size_t)run && search->has_costs; k++) {
 			sc_strbuf_clear(&cell);

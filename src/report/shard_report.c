@@ -76,20 +76,26 @@ static size_t count_ties(const struct sc_study *study)
 static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 {
 	const char *unit = study->objective->unit;
-	const int gap_width = study->predictor ? 11 : 8;
+	double host = 0, ssd = 0; /* columns of those that some plan uses */
 	char cost[32];
 
+	for (size_t i = 0; i < study->plans.n; i++) {
+		host = fmax(host, study->plans.at[i].solution.memory.host_bytes);
+		ssd = fmax(ssd, study->plans.at[i].solution.memory.ssd_bytes);
+	}
 	snprintf(cost, sizeof(cost), "%s %s", study->predictor ? "proxy" : "cost", unit);
 	sc_strbuf_printf(out, "%-24s", "plan");
 	if (study->is_by_gpu)
-		sc_strbuf_printf(out, "%12s", "GPUs ms");
+		sc_strbuf_printf(out, " %8s", "GPUs ms");
 	if (study->predictor)
-		sc_strbuf_printf(out, "%12s", "step ms");
-	sc_strbuf_printf(out, " %12s %*s %-6s %5s %9s %9s %8s", cost, gap_width,
-			 study->predictor ? "proxy gap %" : "gap %", "proven", "rank", "HBM GiB",
-			 "host GiB", "SSD GiB");
+		sc_strbuf_printf(out, " %8s", "step ms");
+	sc_strbuf_printf(out, " %8s %5s %4s %7s", cost, "gap %", "rank", "HBM GiB");
+	if (host > 0)
+		sc_strbuf_printf(out, " %8s", "host GiB");
+	if (ssd > 0)
+		sc_strbuf_printf(out, " %7s", "SSD GiB");
 	if (study->opts.confidence.samples > 0)
-		sc_strbuf_printf(out, " %7s %8s %-4s", "best %", "regret %", "tied");
+		sc_strbuf_printf(out, " %6s %6s", "best %", "regret");
 	sc_strbuf_append_char(out, '\n');
 	for (size_t i = 0; i < study->plans.n; i++) {
 		const struct sc_ranked_plan *plan = &study->plans.at[i];
@@ -105,23 +111,25 @@ static void put_plans(const struct sc_study *study, struct sc_strbuf *out)
 		if (gap_pct >= 0)
 			snprintf(gap, sizeof(gap), "%.2f", gap_pct);
 		if (study->is_by_gpu)
-			sc_strbuf_printf(out, "%12.4f", plan->rank_ms);
+			sc_strbuf_printf(out, " %8.4g", plan->rank_ms);
 		if (study->predictor)
-			sc_strbuf_printf(out, "%12.4f", plan->iteration_ms);
+			sc_strbuf_printf(out, " %8.4g", plan->iteration_ms);
 		if (plan->has_cost)
-			sc_strbuf_printf(out, " %12.6g %*s %-6s %5u %9.2f", s->cost, gap_width, gap,
-					 shard_is_proven(study, plan) ? "yes" : "no", s->bottleneck,
+			sc_strbuf_printf(out, " %8.4g %5s %4u %7.2f", s->cost, gap, s->bottleneck,
 					 s->memory.hbm_bytes / SC_BYTES_PER_GIB);
 		else
-			sc_strbuf_printf(out, " %12s %*s %-6s %5s %9s", "-", gap_width, "-", "-",
-					 "-", "-");
-		sc_strbuf_printf(out, " %9.2f %8.2f", s->memory.host_bytes / SC_BYTES_PER_GIB,
-				 s->memory.ssd_bytes / SC_BYTES_PER_GIB);
+			sc_strbuf_printf(out, " %8s %5s %4s %7s", "-", "-", "-", "-");
+		if (host > 0)
+			sc_strbuf_printf(out, " %8.2f", s->memory.host_bytes / SC_BYTES_PER_GIB);
+		if (ssd > 0)
+			sc_strbuf_printf(out, " %7.2f", s->memory.ssd_bytes / SC_BYTES_PER_GIB);
 		if (study->opts.confidence.samples > 0)
-			sc_strbuf_printf(out, " %7.1f %8.2f %-4s", SC_PCT * plan->confidence.p_best,
+			sc_strbuf_printf(out, " %6.1f %5.1f%%%s", SC_PCT * plan->confidence.p_best,
 					 plan->confidence.regret_pct,
-					 plan->confidence.tied ? "yes" : "no");
-		sc_strbuf_printf(out, "%s%s\n", s->over_budget ? "  over budget" : "",
+					 plan->confidence.tied ? "  tied" : "");
+		sc_strbuf_printf(out, "%s%s%s\n",
+				 plan->has_cost && shard_is_proven(study, plan) ? "  proven" : "",
+				 s->over_budget ? "  over budget" : "",
 				 plan->is_barred ? "  against constraints or moves" : "");
 	}
 	if (count_ties(study))

@@ -131,6 +131,31 @@ static void check_spans(const json_t *events, double total_us)
 	ck_assert_double_eq_tol(last, total_us, 2e-3);
 }
 
+/* Words under the last column of the left half; a column of the right half goes down whole; a long word stays whole. */
+static void check_fold(const char *text, size_t width, const char *folded)
+{
+	struct sc_strbuf out = {0};
+
+	sc_text_fold(text, width, &out);
+	ck_assert_str_eq(sc_strbuf_get(&out), folded);
+	sc_strbuf_release(&out);
+}
+
+TEST(test_lines_are_folded_for_terminals)
+{
+	check_fold("", 20, "");
+	check_fold("a line\n\nanother\n", 20, "a line\n\nanother\n");
+	check_fold("model  gpt, of many layers\nb\n", 20,
+		   "model  gpt, of many\n       layers\nb\n");
+	check_fold("1  two three  fourth and more words\n", 20,
+		   "1  two three\n    fourth and more\n    words\n");
+	check_fold("no-blank-in-all-of-this-line\nshort", 20,
+		   "no-blank-in-all-of-this-line\nshort");
+	check_fold("  --------------------------- end\n", 20,
+		   "  ---------------------------\n  end\n");
+	check_fold("exactly twenty chars\n", 20, "exactly twenty chars\n");
+}
+
 FIXTURE(set_up, tear_down)
 
 LOOP_TEST(test_timeline, 2)
