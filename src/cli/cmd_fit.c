@@ -102,6 +102,24 @@ static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 
 /* ---- the command ---- */
 
+/* Rows that all have one name which no shipped device has are of the user's own GPU: --device says like which it is. */
+static void take_own_name(const struct fit_args *args, struct sc_csv *table, struct sc_arena *arena)
+{
+	const int column = sc_csv_column(table, "device");
+	const char *own = column >= 0 && table->n_rows ? sc_csv_cell(table, 0, (size_t)column) : "";
+	struct sc_device *known = sc_arena_alloc(arena, sizeof(*known));
+
+	for (size_t i = 0; i < table->n_rows && column >= 0; i++)
+		if (strcmp(sc_csv_cell(table, i, (size_t)column), own) != 0)
+			return;
+	if (*own == '\0' || strcmp(own, args->device) == 0 ||
+	    sc_device_load(own, arena, known, NULL) == 0)
+		return;
+	sc_cli_warn(&args->common, "no device %s is known: its rows are fitted from %s", own,
+		    args->device);
+	table->header[column] = "own device";
+}
+
 static int fit_kernels(const struct fit_args *args, const struct sc_where *where,
 		       struct sc_arena *arena, struct sc_fit *out, struct sc_err *err)
 {
@@ -143,6 +161,8 @@ static int fit_kernels(const struct fit_args *args, const struct sc_where *where
 	opts.hold_out = hold_out;
 	rc = args->kind == SC_FIT_COLLECTIVE ? sc_nccl_tests_load(args->table, arena, &table, err)
 					     : sc_csv_load(args->table, arena, &table, err);
+	if (rc == 0)
+		take_own_name(args, &table, arena);
 	return rc ? rc : sc_fit_run(&opts, arena, out, err);
 }
 
@@ -253,7 +273,7 @@ const struct sc_command sc_command_fit = {
 		"time: outliers weigh less, and a coefficient that the rows do not determine keeps its value and is named. "
 		"The report has the errors in sample and for rows held out in turn.\n\n"
 		"  gemm        m n k time_us [batch] [op: linear, bmm] [pass: fwd, bwd] [dtype]\n"
-		"              [regime: burst, sustained: a loop of a second (default)]\n"
+		"              [regime: step, as op has it; sustained (default): a loop of a second; burst]\n"
 		"              [includes: product (default), cast+product, with the cast of the input from\n"
 		"              bf16 and the search for its scale, as variant says]\n"
 		"  attention   heads seq head_dim time_us [batch] [kv_heads] [seq_kv] [causal] [pass] [dtype]\n"
@@ -294,8 +314,8 @@ const struct sc_command sc_command_fit = {
 		"stays within the bounds of its key, and within a factor of 1000. The fit minimises the mean "
 		"|ln(predicted/measured)|, and a small penalty on the distance from the start: the profile's value, or "
 		"START. --leave-out predicts the rows of each value by a fit of the others, which shows what the fit is "
-		"worth elsewhere; give neutral STARTs where the profile was fitted to these very rows. -o writes a profile "
-		"based on the old one, if all coefficients belong to one.\n\n"
+		"worth elsewhere; give neutral STARTs where the profile was fitted to these very rows. -o writes a profile, "
+		"if all coefficients belong to one.\n\n"
 		"  stepcast fit --kind iteration base.yaml --table mine.csv --coef software.host_op_us --coef "
 		"software.comm_latency_us=20 --leave-out model.hidden -o my-stack.yaml",
 	.words = "file",

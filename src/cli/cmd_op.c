@@ -24,6 +24,7 @@ struct sc_op_args {
 	double batch, m, n, k;
 	double heads, kv_heads, seq, seq_kv, head_dim; /* kv_heads, seq_kv: 0 = as heads, seq */
 	bool causal, sums_rows;
+	int load;
 	int pass;                                   /* 1 = bwd */
 	double rows, cols, read_bytes, write_bytes; /* bytes: an element; < 0 = the operation's */
 	int rowwise;
@@ -89,6 +90,7 @@ static const struct sc_field GEMM_FIELDS[] = {
 	SIZE("k", k, 1, true),
 	SIZE("batch", batch, 1, false),
 	{KEY("sums_rows", SC_F_BOOL, sums_rows)},
+	CHOICE("regime", load, sc_load_names),
 	CHOICE("dtype", dtype, sc_dtype_names),
 	{0},
 };
@@ -186,7 +188,8 @@ static void make_op(const struct sc_op_kind_info *info, const struct sc_op_args 
 						     .n = a->n,
 						     .k = a->k,
 						     .bmm = a->batch > 1,
-						     .sums_rows = a->sums_rows};
+						     .sums_rows = a->sums_rows,
+						     .load = (enum sc_load)a->load};
 		break;
 	case SC_OP_ATTENTION:
 		out->u.attention = (struct sc_attention_shape){
@@ -623,6 +626,7 @@ const struct sc_command sc_command_op = {
 		"Says how long one operation takes, what each limit alone would take, which one limits it, the 80 % band, "
 		"and whether the model extrapolates.\n\n"
 		"  gemm        m= n= k= [batch=] [sums_rows=] [dtype=]\n"
+		"              [regime=: step (default), sustained or burst, as fit has them]\n"
 		"  attention   batch= heads= seq= head_dim= [kv_heads=] [seq_kv=] [causal=] [pass=fwd|bwd] [dtype=]\n"
 		"  attention_decode  batch= heads= kv_len= head_dim= [kv_heads=] [kv_dtype=] [dtype=]: one new token a "
 		"sequence\n"

@@ -1,6 +1,8 @@
 /* Names and sizes of the number formats. */
 #include "core/graph/op.h"
 
+const struct sc_name sc_load_names[] = {
+	{"step", SC_LOAD_RUN}, {"sustained", SC_LOAD_SECOND}, {"burst", SC_LOAD_BURST}, {0}};
 const struct sc_name sc_dtype_names[] = {
 	{"fp32", SC_FP32},
 	{"tf32", SC_TF32},

@@ -9,6 +9,7 @@
 
 enum sc_dtype { SC_FP32, SC_TF32, SC_FP16, SC_BF16, SC_FP8, SC_FP4, SC_N_DTYPES };
 extern const struct sc_name sc_dtype_names[];
+extern const struct sc_name sc_load_names[]; /* of enum sc_load: step, sustained, burst */
 double sc_dtype_bytes(enum sc_dtype dtype);
 
 enum sc_op_kind {

@@ -27,8 +27,6 @@ enum { HOPPER = 90, BLACKWELL = 100 }; /* CUDA capability */
 static const struct sc_name PASSES[] = {{"fwd", 0}, {"bwd", 1}, {0}};
 static const struct sc_name YES_NO[] = {{"false", 0}, {"true", 1}, {0}};
 static const struct sc_name GEMM_OPS[] = {{"linear", 0}, {"bmm", 1}, {0}};
-static const struct sc_name REGIMES[] = {
-	{"burst", SC_LOAD_BURST}, {"sustained", SC_LOAD_SECOND}, {0}};
 static const struct sc_name INCLUDES[] = {{"product", 0}, {"cast+product", 1}, {0}};
 enum { OWN_SCALE, BLOCK_SCALE }; /* c->variant; -1: not said */
 static const struct sc_name VARIANTS[] = {{"bf16", OWN_SCALE},
@@ -50,7 +48,7 @@ static const struct sc_field GEMM_CELLS[] = {SIZE_OR(batch, 1),
 					     NAME(op, GEMM_OPS),
 					     NAME(dtype, sc_dtype_names),
 					     NAME(pass, PASSES),
-					     NAME(regime, REGIMES),
+					     NAME(regime, sc_load_names),
 					     NAME(includes, INCLUDES),
 					     NAME(variant, VARIANTS),
 					     ORIGIN,
