@@ -167,6 +167,9 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 	struct sc_where *where;
 	int rc = check_args(args, err);
 
+	if (rc == 0 && args->device) /* refused with the nearest of the known names */
+		rc = sc_device_load(args->device, arena,
+				    sc_arena_alloc(arena, sizeof(struct sc_device)), err);
 	if (rc)
 		return rc;
 	sc_predict_opts_init(&predict);
@@ -189,8 +192,10 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 		sc_choices_find(&v, arena, &choices);
 		v.choices = &choices;
 	}
-	if (rc == 0 && v.n_cases == 0)
+	if (rc == 0 && v.n_cases == 0 && args->kind < 0)
 		sc_cli_warn(&args->common, "no row of %s is chosen", args->table);
+	else if (rc == 0 && v.n_cases == 0)
+		rc = sc_err_at(err, SC_EVALUE, args->table, 0, 0, "no row is chosen");
 	if (rc == 0 && v.n_bad && v.all.accuracy.n)
 		sc_cli_warn(
 			&args->common,

@@ -668,8 +668,8 @@ TEST(attention_before_ampere)
 		bool warns;
 	} cases[] = {{"software: megatron-core", SC_ATT_UNFUSED, true},
 		     {"software: megatron-core, attention: flash", SC_ATT_FLASH, true},
-		     {"software: megatron-core, attention: sdpa", SC_ATT_FLASH, false},
-		     {"software: torchtitan", SC_ATT_FLASH, false},
+		     {"software: megatron-core, attention: sdpa", SC_ATT_SDPA, false},
+		     {"software: torchtitan", SC_ATT_SDPA, false},
 		     {"software: torchtitan, attention: flash", SC_ATT_FLASH, false},
 		     {"software: torchtitan, attention: unfused", SC_ATT_UNFUSED, false}};
 	char text[600];

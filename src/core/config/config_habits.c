@@ -349,19 +349,18 @@ static void resolve_attention(struct sc_request *req)
 	enum sc_attention *attention = &req->config.training.attention;
 	const bool given = is_given(req, "training.attention");
 	const struct sc_habit *habit = sc_habit_of(req, "training.attention");
-	const bool sdpa =
-		*attention == SC_ATT_SDPA || (habit && *(const int *)habit->value == SC_ATT_SDPA);
+	const bool calls_sdpa = habit && *(const int *)habit->value == SC_ATT_SDPA;
 	const struct sc_device *older = NULL;
 
-	if ((int)*attention == SC_NOT_GIVEN || *attention == SC_ATT_SDPA)
-		*attention = SC_ATT_FLASH;
+	if ((int)*attention == SC_NOT_GIVEN)
+		*attention = calls_sdpa ? SC_ATT_SDPA : SC_ATT_FLASH;
 	for (size_t k = 0; k < sc_request_n_kinds(req); k++) {
 		const struct sc_device *device = sc_request_device(req, k);
 
 		if (device->cuda_capability > 0 && device->cuda_capability < AMPERE)
 			older = device;
 	}
-	if (!older || *attention != SC_ATT_FLASH || sdpa ||
+	if (!older || *attention != SC_ATT_FLASH || calls_sdpa ||
 	    !sc_model_is_transformer(&req->config.model))
 		return;
 	if (!given)

@@ -256,7 +256,7 @@ static void ring_alone(const struct dims *x, bool backward)
 void attention_forward(const struct dims *x, const struct part *p)
 {
 	(void)p;
-	if (x->req->config.training.attention == SC_ATT_FLASH) {
+	if (x->req->config.training.attention != SC_ATT_UNFUSED) {
 		flash(x, false);
 		return;
 	}
@@ -269,7 +269,7 @@ void attention_forward(const struct dims *x, const struct part *p)
 void attention_backward(const struct dims *x, const struct part *p)
 {
 	(void)p;
-	if (x->req->config.training.attention == SC_ATT_FLASH) {
+	if (x->req->config.training.attention != SC_ATT_UNFUSED) {
 		if (sc_recomputes(x->req, SC_RECOMPUTE_CORE_ATTN))
 			flash(x, false);
 		flash(x, true);

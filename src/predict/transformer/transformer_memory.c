@@ -30,7 +30,7 @@ static double score_bytes(const struct sc_request *request, double samples, int 
 	double e = element_bytes(request);
 	double bytes = sc_family_traits(cfg->model.family)->dropout ? 2 * e + MASK_BYTES : e;
 
-	if (cfg->training.attention == SC_ATT_FLASH || !sc_model_has_attention(&cfg->model, kind))
+	if (cfg->training.attention != SC_ATT_UNFUSED || !sc_model_has_attention(&cfg->model, kind))
 		return 0;
 	return bytes * (double)cfg->model.heads * seq * tokens(cfg, samples) /
 	       (double)cfg->parallel.tp;
