@@ -360,7 +360,7 @@ const struct sc_command sc_command_c3 = {
 	.synopsis =
 		"CONFIG | --gemm M,N,K[,DTYPE] --collective KIND:BYTES (--device ID | --cluster FILE) | --table "
 		"CASES.csv | --measured TABLE.csv | --from DIR [--policy NAME]... [--by COLUMN]... [--json] "
-		"[-o FILE.csv] [--report FILE.html]",
+		"[-o FILE.csv] [--report FILE.html|csv]",
 	.details =
 		"Predicts computation and a collective together, under a policy: serial, plain (two streams), comm_first "
 		"(the collective gets its SMs first), reserve[:N] and comm_first+reserve[:N] (N SMs kept from kernels; the "

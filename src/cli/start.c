@@ -455,7 +455,9 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 		sc_strbuf_release(&folded);
 	}
 	if (rc == 0 && report && *report)
-		rc = sc_cli_write_document(*report, document.root, err);
+		rc = forms->csv && sc_ends_with(*report, ".csv")
+			     ? sc_cli_write(*report, forms->csv, result, err)
+			     : sc_cli_write_document(*report, document.root, err);
 	sc_strbuf_release(&text);
 	json_decref(document.root);
 	return rc;
