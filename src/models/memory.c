@@ -179,10 +179,14 @@ double sc_memory_fullness(const struct sc_memory *m)
 	return full;
 }
 
+bool sc_memory_leaves(const struct sc_memory *m, double free_frac)
+{
+	return sc_memory_fullness(m) <= 1 && m->total_gib <= (1 - free_frac) * m->capacity_gib;
+}
+
 bool sc_memory_has_margin(const struct sc_memory *m)
 {
-	return sc_memory_fullness(m) <= 1 &&
-	       m->total_gib <= (1 - SC_MEMORY_MARGIN_FRAC) * m->capacity_gib;
+	return sc_memory_leaves(m, SC_MEMORY_MARGIN_FRAC);
 }
 
 void sc_memory_estimate(const struct sc_request *request, const struct sc_memory_shape *shape,

@@ -18,6 +18,8 @@ double sc_memory_fullness(const struct sc_memory *memory);
 #define SC_MEMORY_MARGIN_FRAC 0.05
 /* It fits everywhere, and leaves that share of its GPU free. */
 bool sc_memory_has_margin(const struct sc_memory *memory);
+/* It fits, and so does a share of the GPU's memory beside it. */
+bool sc_memory_leaves(const struct sc_memory *memory, double free_frac);
 /* What one rank holds. Parameters are those on one rank before sharding over data-parallel ranks. */
 struct sc_memory_shape {
 	double params, expert_params;           /* all but the experts'; the experts' */

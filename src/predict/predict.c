@@ -174,9 +174,7 @@ int sc_predict_floor(struct sc_predictor *p, const struct sc_request *request,
 		return sc_err_set(err, SC_EUNSUPPORTED, "model.family: nothing bounds a %s yet",
 				  sc_family_name(request->config.model.family));
 	sc_arena_rewind(&p->arena, start);
-	rc = w->init(p->self[i], &setup, err);
-	if (rc == 0)
-		w->floor(p->self[i], out);
+	rc = w->floor(p->self[i], &setup, out, err);
 	if (w->release)
 		w->release(p->self[i]);
 	return rc;

@@ -15,9 +15,12 @@
 enum sc_detail { SC_DETAIL_COARSE, SC_DETAIL_FULL };
 struct sc_predict_opts {
 	enum sc_detail detail;
-	bool no_jump;    /* coarse: run every micro-batch, do not skip the steady state */
-	bool unfolded;   /* every rank its own class: a check of the folding */
+	bool no_jump;  /* coarse: run every micro-batch, do not skip the steady state */
+	bool unfolded; /* every rank its own class: a check of the folding */
 	bool brief; /* of the reading only times and the breakdown: no path, no names, no contributors */
+	/* Floors: what leaves less of a GPU's memory free than margin_frac is not asked for its time. */
+	bool memory_first;
+	double margin_frac;
 	bool keep_graph; /* leave graph and timeline in the predictor for --timeline */
 	const struct sc_shard_plan
 		*plan; /* of a DLRM, which needs one (study/shard/shard_choose.h) */
@@ -55,7 +58,9 @@ struct sc_prediction {
 
 /* What is known without a graph: less than any simulation gives, and the memory. */
 struct sc_floor {
-	double iteration_ms;
+	double iteration_ms; /* 0: memory_first says that it is too large */
+	bool is_timed;       /* memory is of an order of passes that depends on their times */
+	bool is_least;       /* or, too large already, the least of any order */
 	struct sc_memory memory;
 };
 /* One more collective of an iteration that was read; of every rank. */

@@ -37,8 +37,9 @@ struct sc_workload {
 	/* After a run: its pipeline, copied into the arena; false, or NULL: there is none. */
 	bool (*play)(void *self, const struct sc_timeline *timeline, struct sc_arena *arena,
 		     struct sc_schedule_play *out);
-	/* After init, without a graph; NULL: no bound is known. */
-	void (*floor)(void *self, struct sc_floor *out);
+	/* In place of init and all behind it; NULL: no bound is known. */
+	int (*floor)(void *self, const struct sc_setup *setup, struct sc_floor *out,
+		     struct sc_err *err);
 	void (*release)(void *self); /* what init made, whole or not; may be NULL */
 };
 extern const struct sc_workload sc_transformer_workload; /* transformer/transformer_workload.c */

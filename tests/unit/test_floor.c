@@ -49,6 +49,29 @@ static void split_otherwise(struct sc_rng *rng, struct sc_config *config)
 	}
 }
 
+/* What is asked for its memory first has the same floor if it leaves the margin, else none, and its memory or less. */
+static void check_memory_first(const struct sc_request *req, const struct sc_floor *low)
+{
+	struct sc_predict_opts first = opts;
+	struct sc_floor now;
+	struct sc_err err = {0};
+
+	first.memory_first = true;
+	first.margin_frac = 0.3;
+	ck_assert_int_eq(sc_predict_floor(predictor, req, &first, &now, &err), 0);
+	if (now.is_least) {
+		ck_assert_double_le(now.memory.total_gib, low->memory.total_gib);
+		ck_assert(now.iteration_ms <= 0);
+	} else {
+		ck_assert_double_eq(now.memory.total_gib, low->memory.total_gib);
+		ck_assert_double_eq(now.memory.host_gib, low->memory.host_gib);
+	}
+	if (sc_memory_leaves(&now.memory, first.margin_frac))
+		ck_assert_double_eq(now.iteration_ms, low->iteration_ms);
+	else
+		ck_assert(now.iteration_ms <= 0);
+}
+
 /* False: it cannot be. */
 static bool is_below(const char *name, const struct sc_config *config)
 {
@@ -74,6 +97,7 @@ static bool is_below(const char *name, const struct sc_config *config)
 		      (int)req->config.training.micro_batch, low.iteration_ms, out->iteration_ms);
 	ck_assert_double_eq_tol(low.memory.total_gib, out->memory.total_gib, 1e-9);
 	ck_assert_double_eq(low.memory.capacity_gib, out->memory.capacity_gib);
+	check_memory_first(req, &low);
 	return true;
 }
 

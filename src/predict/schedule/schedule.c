@@ -249,10 +249,13 @@ struct sc_schedule_traits sc_schedule_traits(enum sc_schedule kind)
 {
 	const struct kind *k = &KINDS[kind];
 
-	return (struct sc_schedule_traits){.splits = k->splits,
-					   .pairs = k->write == write_dual_pipe,
-					   .loops = k->lie == LIE_LOOP,
-					   .is_found = k->write == write_waves};
+	return (struct sc_schedule_traits){
+		.splits = k->splits,
+		.pairs = k->write == write_dual_pipe,
+		.loops = k->lie == LIE_LOOP,
+		.is_found = k->write == write_waves,
+		.is_timed = k->write == write_waves || k->write == write_zb_v ||
+			    kind == SC_SCHED_ZB_1P || kind == SC_SCHED_ZB_2P};
 }
 
 /* ---- where virtual stages are ---- */

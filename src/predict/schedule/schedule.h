@@ -105,6 +105,7 @@ struct sc_schedule_traits {
 	bool pairs; /* stages run some passes in pairs, a forward one beside a backward one of another chunk */
 	/* Stages run a loop: each has later virtual stages than the one before, and the last is followed by the first. */
 	bool loops;
+	bool is_timed; /* the order of passes depends on their times */
 	bool is_found; /* passes are taken as they come, one after another by their times */
 };
 struct sc_schedule_traits sc_schedule_traits(enum sc_schedule kind);

@@ -86,6 +86,11 @@ int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch
 			      struct sc_err *err);
 int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 			struct sc_err *err);
+/* Its two halves: ranks and what they hold, which memory depends on; and times. Between them shapes know no times. */
+int sc_transformer_init_ranks(struct sc_transformer *tf, const struct sc_setup *setup,
+			      struct sc_err *err);
+int sc_transformer_init_times(struct sc_transformer *tf, const struct sc_setup *setup,
+			      struct sc_err *err);
 void sc_transformer_release(struct sc_transformer *tf);
 /* Of a zeroed one, what a rank holds and nothing that takes time: for its memory. Without a pipeline only. */
 void sc_transformer_init_held(struct sc_transformer *tf, const struct sc_request *request,

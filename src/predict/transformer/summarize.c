@@ -63,9 +63,12 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 double sc_micro_batches_in_flight(const struct sc_run *run, int stage)
 {
 	struct sc_stage_parts parts = sc_transformer_stage(run->tf, stage);
-	double kept = sc_transformer_left(run->tf, &parts.layers);
 
-	return sc_passes_peak(&run->built->passes, (uint32_t)stage, kept) / run->tf->map.n_chunks;
+	if (run->in_flight)
+		return run->in_flight[stage];
+	return sc_passes_peak(&run->built->passes, (uint32_t)stage,
+			      sc_transformer_left(run->tf, &parts.layers)) /
+	       run->tf->map.n_chunks;
 }
 
 /* The ranks of a class's host hold together; of an NVLink domain of many hosts, those of the fullest stage on one. */

@@ -17,6 +17,7 @@ struct sc_run {
 	const struct sc_timeline *timeline;
 	const struct sc_built *built;
 	struct sc_steady steady;
+	const double *in_flight; /* of each stage; NULL: the passes say it */
 };
 void sc_run_op_info(const struct sc_run *run, struct sc_reading_input *out);
 /* The node that ends the iteration. */

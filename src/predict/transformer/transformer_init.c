@@ -279,8 +279,6 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 
 	if (status)
 		return status;
-	count_params(tf, rc->stage, plan);
-	find_replicas(&tf->request->config.parallel, rc, plan);
 	for (uint32_t before = 0; before < c; before++)
 		if (tf->classes[before].variant == plan->variant &&
 		    fabs(tf->classes[before].params.trainable - plan->params.trainable) < 0.5 &&
@@ -374,6 +372,8 @@ struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 	struct sc_schedule_shape shape = shape_of(tf, micro_batches);
 
 	shape.left_out = sc_transformer_micro_batches(tf) - micro_batches;
+	if (tf->n_variants == 0)
+		return shape;
 	shape.times = pass_times(
 		tf, &(struct sc_stage_parts){.layers = tf->stage_layers[tf->map.depth / 2]});
 	shape.stage_times = tf->stage_times;
@@ -545,7 +545,8 @@ void sc_transformer_init_held(struct sc_transformer *tf, const struct sc_request
 	find_replicas(&request->config.parallel, tf->placement.classes, tf->classes);
 }
 
-int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup, struct sc_err *err)
+int sc_transformer_init_ranks(struct sc_transformer *tf, const struct sc_setup *setup,
+			      struct sc_err *err)
 {
 	const struct sc_request *request = setup->request;
 	struct sc_build_scratch *scratch = setup->scratch;
@@ -554,6 +555,7 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 	tf->request = request;
 	tf->opts = setup->opts;
 	tf->n_variants = 0;
+	tf->period = 0;
 	tf->partial = request->last_micro_batch < (double)request->config.training.micro_batch;
 	rc = sc_fabric_from_request(request, &tf->fabric, err);
 	if (rc == 0)
@@ -569,6 +571,21 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 	split_layers(tf, scratch->arena);
 	tf->classes =
 		sc_arena_calloc(scratch->arena, tf->placement.n_classes, sizeof(*tf->classes));
+	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
+		const struct sc_rank_class *class = &tf->placement.classes[c];
+
+		count_params(tf, class->stage, &tf->classes[c]);
+		find_replicas(&request->config.parallel, class, &tf->classes[c]);
+	}
+	return 0;
+}
+
+int sc_transformer_init_times(struct sc_transformer *tf, const struct sc_setup *setup,
+			      struct sc_err *err)
+{
+	struct sc_build_scratch *scratch = setup->scratch;
+	int rc = 0;
+
 	for (uint32_t c = 0; c < tf->placement.n_classes && rc == 0; c++)
 		rc = plan_class(tf, c, scratch, err);
 	if (rc == 0)
@@ -593,6 +610,13 @@ int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 			tf->period = sc_schedule_find_period(&shape, &tf->map, scratch->arena);
 	}
 	return rc;
+}
+
+int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup, struct sc_err *err)
+{
+	int rc = sc_transformer_init_ranks(tf, setup, err);
+
+	return rc ? rc : sc_transformer_init_times(tf, setup, err);
 }
 
 void sc_transformer_release(struct sc_transformer *tf)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memo.h"
 #include "base/units.h"
 #include "core/config/config_schedule.h"
 #include "predict/transformer/build_priv.h"
@@ -17,6 +18,7 @@ struct self {
 	struct sc_built built;
 	struct sc_run run;
 	struct sc_arena_mark mark; /* before the graph */
+	struct sc_memo *peaks;     /* of stages, by all that decides an order of passes */
 	unsigned attempt;
 };
 
@@ -194,21 +196,29 @@ static bool takes(const struct sc_request *request)
 
 static void destroy(void *p)
 {
-	sc_transformer_release(&((struct self *)p)->tf);
+	struct self *self = p;
+
+	sc_transformer_release(&self->tf);
+	sc_memo_destroy(self->peaks);
+}
+
+static void begin(struct self *self, const struct sc_setup *setup)
+{
+	self->scratch = setup->scratch;
+	self->graph = setup->graph;
+	self->attempt = 0;
+	self->run = (struct sc_run){.tf = &self->tf, .graph = self->graph, .built = &self->built};
 }
 
 static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
 {
 	struct self *self = p;
 
-	self->scratch = setup->scratch;
-	self->graph = setup->graph;
-	self->attempt = 0;
-	self->run = (struct sc_run){.tf = &self->tf, .graph = self->graph, .built = &self->built};
+	begin(self, setup);
 	return sc_transformer_init(&self->tf, setup, err);
 }
 
-enum { NODES_A_PASS = 8, NODES_A_LAYER = 90 };
+enum { NODES_A_PASS = 8, NODES_A_LAYER = 90, PEAKS = 1 << 16 };
 #define MAX_NODES 3e7 /* some 3 GB; full detail of a trillion parameters on 3,072 GPUs needs 8e6 */
 
 /* An upper estimate of the graph's nodes, refused before memory runs out. */
@@ -289,17 +299,100 @@ static bool again(void *p, const struct sc_timeline *timeline)
 	return true;
 }
 
-static void floor_of(void *p, struct sc_floor *out)
+/* Micro-batches that stages hold at their peaks, of as many as the steady state needs. Neighbours of a search have the
+ * same order of passes, which is then not made again. */
+static void find_in_flight(struct self *self)
+{
+	const struct sc_transformer *tf = &self->tf;
+	const struct sc_schedule_shape *shape = &self->built.shape;
+	double *in_flight = sc_arena_calloc(self->scratch->arena, tf->map.pp, sizeof(*in_flight));
+	struct sc_memo_key *key;
+	bool known;
+
+	self->built.shape = sc_transformer_shape(tf, choose(self));
+	self->built.passes.slots = NULL;
+	known = !sc_schedule_traits(shape->kind).is_timed && !shape->file;
+	if (!self->peaks)
+		self->peaks = sc_memo_create(PEAKS);
+	for (uint32_t s = 0; s < tf->map.pp; s++) {
+		const struct sc_stage_parts parts = sc_transformer_stage(tf, (int)s);
+		const double kept = sc_schedule_traits(shape->kind).splits
+					    ? sc_weight_inputs_frac(tf->request, &parts.layers)
+					    : 1;
+		const double all[] = {shape->kind,
+				      shape->pp,
+				      shape->virtual_stages,
+				      shape->micro_batches,
+				      shape->left_out,
+				      shape->replicas,
+				      shape->delay,
+				      s,
+				      kept};
+		const double *peak = NULL;
+
+		key = sc_memo_begin(self->peaks);
+		sc_memo_put_all(key, all, sizeof(all) / sizeof(all[0]));
+		if (known)
+			peak = sc_memo_find(self->peaks);
+		if (!peak && !self->built.passes.slots)
+			sc_passes_build(shape, &tf->map, self->scratch->arena, &self->built.passes);
+		in_flight[s] = peak ? *peak : sc_passes_peak(&self->built.passes, s, kept);
+		if (known && !peak)
+			*sc_memo_add(self->peaks, 1) = in_flight[s];
+		in_flight[s] /= tf->map.n_chunks;
+	}
+	self->run.in_flight = in_flight;
+}
+
+/* Before the order is known: each stage runs a chunk of one micro-batch. */
+static void find_least_in_flight(struct self *self)
+{
+	const struct sc_stage_map *map = &self->tf.map;
+	double *in_flight = sc_arena_calloc(self->scratch->arena, map->pp, sizeof(*in_flight));
+
+	for (uint32_t s = 0; s < map->pp; s++)
+		in_flight[s] = 1.0 / map->n_chunks;
+	self->run.in_flight = in_flight;
+}
+
+static bool is_too_large(const struct self *self, struct sc_floor *out)
+{
+	const struct sc_predict_opts *opts = self->tf.opts;
+
+	sc_fullest_memory(&self->run, &out->memory);
+	return opts->memory_first && !sc_memory_leaves(&out->memory, opts->margin_frac);
+}
+
+/* Memory first, which asks for no time but where the order of passes depends on it. */
+static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out, struct sc_err *err)
 {
 	struct self *self = p;
+	const bool timed = sc_schedule_traits(setup->request->config.parallel.schedule).is_timed;
+	int rc;
 
-	self->built.shape = sc_transformer_shape(&self->tf, choose(self));
-	/* Less than an iteration takes, us, and its memory. Of run->built only the shape is read, of its micro-batches
-	 * as many as the steady state needs; its passes are made, in `arena`. */
-	sc_passes_build(&self->built.shape, &self->run.tf->map, self->scratch->arena,
-			&self->built.passes);
-	sc_fullest_memory(&self->run, &out->memory);
-	out->iteration_ms = floor_us(self->run.tf, self->scratch->arena) / SC_US_PER_MS;
+	begin(self, setup);
+	*out = (struct sc_floor){.is_least = timed};
+	rc = sc_transformer_init_ranks(&self->tf, setup, err);
+	if (rc)
+		return rc;
+	if (timed)
+		find_least_in_flight(self);
+	else
+		find_in_flight(self);
+	if (is_too_large(self, out))
+		return 0;
+	rc = sc_transformer_init_times(&self->tf, setup, err);
+	if (rc)
+		return rc;
+	out->is_least = false;
+	out->is_timed = timed;
+	if (timed) {
+		find_in_flight(self);
+		if (is_too_large(self, out))
+			return 0;
+	}
+	out->iteration_ms = floor_us(&self->tf, self->scratch->arena) / SC_US_PER_MS;
+	return 0;
 }
 
 /* A pipeline that never drains (PipeDream-2BW: Narayanan et al., ICML 2021, section 3.1) ran two batches. An iteration is
