@@ -4,18 +4,28 @@
 #define SC_BASE_CSV_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/file.h"
 
+/* Rows that are combinations: each column's value is a digit of the row's code. */
+struct sc_csv_codes {
+	const uint64_t *row;
+	struct sc_csv_digit {
+		const char *const *values;
+		uint64_t n, unit;
+	} * column;
+};
 struct sc_csv {
 	const char *file;
 	size_t n_cols, n_rows;
 	const char **header; /* n_cols names, unique; one may be empty (an index column) */
 	const char **cell;   /* n_rows * n_cols, row-major; "" = empty */
 	unsigned *line;      /* of each row, 1-based (a quoted cell may span lines) */
+	const struct sc_csv_codes *codes; /* in place of cells and lines; NULL: none */
 };
 enum { SC_CSV_MAX_COLS = 1024, SC_CSV_MAX_BYTES = 1 << 30, SC_CSV_MAX_CELL = 1 << 20 };
 enum { SC_CSV_MAX_CELLS = 1 << 26 }; /* in the file, header included */
@@ -30,7 +40,14 @@ int sc_csv_column(const struct sc_csv *csv, const char *name);
 unsigned sc_csv_cell_column(const struct sc_csv *csv, size_t row, size_t column);
 static inline const char *sc_csv_cell(const struct sc_csv *csv, size_t row, size_t col)
 {
-	return csv->cell[row * csv->n_cols + col];
+	const struct sc_csv_digit *digit = csv->codes ? &csv->codes->column[col] : NULL;
+
+	return digit ? digit->values[csv->codes->row[row] / digit->unit % digit->n]
+		     : csv->cell[row * csv->n_cols + col];
+}
+static inline unsigned sc_csv_line(const struct sc_csv *csv, size_t row)
+{
+	return csv->codes ? (unsigned)row + 1 : csv->line[row];
 }
 /* Writes one cell, quoted if it must be. */
 void sc_csv_put_cell(FILE *out, const char *text);

@@ -75,8 +75,8 @@ static void put_value(const struct sc_search_result *r, int i, double value, int
 
 static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 {
-	const struct sc_search_case *c = &r->at[r->shown[0].row];
-	const struct sc_outcome *o = &c->outcome;
+	const struct sc_search_case c = sc_search_case_of(r, r->shown[0].row);
+	const struct sc_outcome *o = c.outcome;
 	const struct sc_time_unit unit = sc_time_unit_of(o->iteration_ms);
 
 	if (r->by_regret)
@@ -92,8 +92,8 @@ static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 	sc_strbuf_printf(out,
 			 ": %.2f %s (%d %% band %.2f to %.2f), %.1f %% MFU, %.1f of %.1f GiB\n",
 			 o->iteration_ms / unit.ms, unit.name, r->search->confidence_pct,
-			 o->low_ms / unit.ms, o->high_ms / unit.ms, 100 * o->mfu, c->memory_gib,
-			 c->capacity_gib);
+			 o->low_ms / unit.ms, o->high_ms / unit.ms, 100 * o->mfu, c.memory_gib,
+			 c.capacity_gib);
 	if (r->search->has_costs)
 		sc_text_costs(&o->cost, out);
 	if (r->by_regret)
@@ -119,7 +119,7 @@ static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 static void put_shown(const struct sc_search_result *r, struct sc_strbuf *out)
 {
 	const struct sc_time_unit unit =
-		sc_time_unit_of(r->at[r->shown[0].row].outcome.iteration_ms);
+		sc_time_unit_of(sc_search_case_of(r, r->shown[0].row).outcome->iteration_ms);
 	/* The time of a step stands in a column of its own. */
 	const bool is_step =
 		r->search->objective[0] == SC_SEARCH_TIME && !sc_search_is_run(r->search);
@@ -134,7 +134,7 @@ static void put_shown(const struct sc_search_result *r, struct sc_strbuf *out)
 			 unit.name, "GiB", "best in", "regret");
 	for (size_t i = 0; i < r->n_shown; i++) {
 		const struct sc_search_shown *s = &r->shown[i];
-		const struct sc_search_case *c = &r->at[s->row];
+		const struct sc_search_case c = sc_search_case_of(r, s->row);
 
 		sc_strbuf_printf(out, "  %4zu ", i + 1);
 		if (!is_step)
@@ -144,8 +144,8 @@ static void put_shown(const struct sc_search_result *r, struct sc_strbuf *out)
 		else
 			sc_strbuf_printf(out, "%*.2f", 12 + !is_step,
 					 100 * (s->value[0] / r->shown[0].value[0] - 1));
-		sc_strbuf_printf(out, " %9.2f %6.1f", c->outcome.iteration_ms / unit.ms,
-				 c->memory_gib);
+		sc_strbuf_printf(out, " %9.2f %6.1f", c.outcome->iteration_ms / unit.ms,
+				 c.memory_gib);
 		if (isnan(s->best_in))
 			sc_strbuf_printf(out, " %8s %8s", "-", "-");
 		else
@@ -251,10 +251,10 @@ static void add_landscape(const struct sc_search_result *r, struct sc_json *json
 	json_t *simulated = sc_json_array(json, landscape, "simulated");
 
 	for (size_t i = 0, n = 0; i < r->cases.n_rows && n < MAX_POINTS; i++) {
-		const struct sc_search_case *c = &r->at[i];
+		const struct sc_search_case c = sc_search_case_of(r, i);
 		json_t *point, *values;
 
-		if (c->state != SC_SEARCH_SIMULATED)
+		if (c.state != SC_SEARCH_SIMULATED)
 			continue;
 		n++;
 		point = sc_json_object(json, simulated, NULL);
@@ -263,8 +263,8 @@ static void add_landscape(const struct sc_search_result *r, struct sc_json *json
 		for (int k = 0; k < n_objectives(r); k++)
 			sc_json_real(json, values,
 				     sc_search_objective_names[r->search->objective[k]],
-				     c->factor[k] * c->outcome.iteration_ms);
-		sc_json_real(json, point, "memory_gib", c->memory_gib);
+				     c.factor[k] * c.outcome->iteration_ms);
+		sc_json_real(json, point, "memory_gib", c.memory_gib);
 	}
 }
 
@@ -303,7 +303,8 @@ static void put_json(const void *result, struct sc_json *json)
 			sc_json_real(json, values,
 				     sc_search_objective_names[r->search->objective[k]],
 				     s->value[k]);
-		sc_json_outcome(json, object, &r->at[s->row].outcome, r->search->has_costs);
+		sc_json_outcome(json, object, sc_search_case_of(r, s->row).outcome,
+				r->search->has_costs);
 		sc_json_known_real(json, object, "best_in", s->best_in);
 		sc_json_known_real(json, object, "regret_frac", s->regret_frac);
 	}
@@ -334,26 +335,27 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 		fprintf(out, "%s,", sc_search_objective_names[r->search->objective[i]]);
 	fputs("error\n", out);
 	for (size_t row = 0; row < r->cases.n_rows; row++) {
-		const struct sc_search_case *c = &r->at[row];
-		const struct sc_outcome *o = &c->outcome;
-		const double known = c->state == SC_SEARCH_SIMULATED ? 1 : (double)NAN;
-		const double ms = known * o->iteration_ms;
-		const double numbers[] = {c->floor_ms > 0 ? c->floor_ms : (double)NAN,
-					  ms,
-					  known * o->low_ms,
-					  known * o->high_ms,
-					  c->memory_gib > 0 ? c->memory_gib : (double)NAN,
-					  c->capacity_gib > 0 ? c->capacity_gib : (double)NAN,
-					  ms * c->factor[0],
-					  ms * c->factor[1]};
+		static const struct sc_outcome UNKNOWN = {
+			.iteration_ms = (double)NAN, .low_ms = (double)NAN, .high_ms = (double)NAN};
+		const struct sc_search_case c = sc_search_case_of(r, row);
+		const struct sc_outcome *o = c.state == SC_SEARCH_SIMULATED ? c.outcome : &UNKNOWN;
+		const bool has_memory = c.memory_gib > 0 && !c.is_least;
+		const double numbers[] = {c.floor_ms > 0 ? c.floor_ms : (double)NAN,
+					  o->iteration_ms,
+					  o->low_ms,
+					  o->high_ms,
+					  has_memory ? c.memory_gib : (double)NAN,
+					  c.capacity_gib > 0 ? c.capacity_gib : (double)NAN,
+					  o->iteration_ms * c.factor[0],
+					  o->iteration_ms * c.factor[1]};
 
 		for (size_t i = 0; i < r->cases.n_cols; i++) {
 			sc_csv_put_cell(out, sc_csv_cell(&r->cases, row, i));
 			putc(',', out);
 		}
-		fprintf(out, "%s,", sc_search_state_names[c->state]);
+		fprintf(out, "%s,", sc_search_state_names[c.state]);
 		sc_csv_put_numbers(out, numbers, 6 + (size_t)n_objectives(r));
-		sc_csv_put_cell(out, c->state == SC_SEARCH_REFUSED ? o->error : "");
+		sc_csv_put_cell(out, c.error ? c.error : "");
 		putc('\n', out);
 	}
 	return sc_csv_end(out, err);

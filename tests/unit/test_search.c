@@ -1,5 +1,6 @@
 /* What a search gives is what predicting every candidate gives: the best ten, the Pareto front, for any number of
  * threads; and with a limit of time no more than it can prove. */
+#include "base/rng.h"
 #include "example_fixture.h"
 #include "runner.h"
 #include "study/search/split_search.h"
@@ -74,37 +75,61 @@ static int by_ms(const void *a, const void *b)
 
 /* The times of those that compete, each once, ascending. */
 static size_t rank_all(const struct sc_search_result *r, double margin,
-		       const struct sc_outcome **out)
+		       const struct sc_outcome *all, const struct sc_outcome **out)
 {
-	const struct sc_outcome *all = predict_all(r);
 	size_t n = 0, n_distinct = 0;
 
 	for (size_t i = 0; i < r->cases.n_rows; i++)
 		if (competes(&all[i], margin))
 			out[n++] = &all[i];
-	qsort(out, n, sizeof(out[0]), by_ms);
+	if (n)
+		qsort(out, n, sizeof(out[0]), by_ms);
 	for (size_t i = 0; i < n; i++)
 		if (i == 0 || out[i]->iteration_ms > out[n_distinct - 1]->iteration_ms)
 			out[n_distinct++] = out[i];
 	return n_distinct;
 }
 
+/* Refused for the same reason, too large by the same memory, or simulated to the same time. */
+static void check_case(const struct sc_search_case *c, const struct sc_outcome *o, double margin)
+{
+	if (c->state == SC_SEARCH_REFUSED) {
+		ck_assert_str_eq(c->error, o->error);
+		return;
+	}
+	ck_assert_int_eq(o->code, SC_OK);
+	ck_assert_int_eq(c->state == SC_SEARCH_TOO_LARGE, !competes(o, margin));
+	if (c->is_least)
+		ck_assert_double_le(c->memory_gib, o->memory_total_gib);
+	else
+		ck_assert_double_eq_tol(c->memory_gib, o->memory_total_gib,
+					1e-9 * o->memory_total_gib);
+	if (c->state == SC_SEARCH_SIMULATED)
+		ck_assert_double_eq(c->outcome->iteration_ms, o->iteration_ms);
+}
+
 static void check_against_all(const struct sc_search *search)
 {
+	const struct sc_outcome **ranked, *all;
 	struct sc_search_result r;
-	const struct sc_outcome **all;
 	size_t n, distinct = 0;
 	double before = 0;
 
 	run(search, &r);
 	ck_assert(r.proven);
-	all = sc_arena_calloc(&arena, r.cases.n_rows, sizeof(const struct sc_outcome *));
-	n = rank_all(&r, search->memory_margin, all);
+	all = predict_all(&r);
+	for (size_t i = 0; i < r.cases.n_rows; i++) {
+		const struct sc_search_case c = sc_search_case_of(&r, i);
+
+		check_case(&c, &all[i], search->memory_margin);
+	}
+	ranked = sc_arena_calloc(&arena, r.cases.n_rows, sizeof(const struct sc_outcome *));
+	n = rank_all(&r, search->memory_margin, all, ranked);
 	ck_assert_uint_gt(n, 0);
 	for (size_t i = 0; i < r.n_shown; i++) {
 		distinct += i == 0 || r.shown[i].value[0] > before;
 		before = r.shown[i].value[0];
-		ck_assert_double_eq(before, all[distinct - 1]->iteration_ms);
+		ck_assert_double_eq(before, ranked[distinct - 1]->iteration_ms);
 	}
 	ck_assert(r.n_shown == SC_SEARCH_MAX_SHOWN || distinct == n);
 }
@@ -139,6 +164,39 @@ LOOP_TEST(best_is_that_of_the_brute_force, n_cases(N_EXAMPLES))
 	load(EXAMPLES[_i]);
 	search.memory_margin = 0.02;
 	search.best_only = true; /* in the order of their times */
+	check_against_all(&search);
+}
+
+/* Keys drawn at random, among them those that change times alone, whose candidates share what memory says of one. */
+LOOP_TEST(best_of_random_spaces_is_that_of_the_brute_force, n_cases(6))
+{
+	static const char *const KEYS[] = {
+		"parallel.tp=1,2,4,8",
+		"parallel.pp=1,2,4",
+		"parallel.virtual_stages=1,2",
+		"parallel.schedule=1f1b,gpipe,interleaved,zb-h1,zb-1p,zb-v,hanayo",
+		"training.micro_batch=1,2,4",
+		"parallel.sharding=none,zero1,fsdp",
+		"training.recompute",
+		"training.attention=flash,unfused",
+		"training.optimizer=adam,sgd",
+		"parallel.cp=1,2",
+		"parallel.ep=1,2,8"};
+	const char *chosen[N_OF(KEYS) + 2] = {"parallel.tp_overlap",
+					      "training.cuda_graphs=false,true"};
+	struct sc_search search = {.base = &config,
+				   .chosen = chosen,
+				   .n_chosen = 2,
+				   .n_jobs = 2,
+				   .memory_margin = 0.1,
+				   .best_only = true};
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, (uint64_t)_i);
+	load(EXAMPLES[_i % N_EXAMPLES]);
+	for (size_t i = 0; i < N_OF(KEYS); i++)
+		if (i < 2 || i == 3 || sc_rng_below(&rng, 2))
+			chosen[search.n_chosen++] = KEYS[i];
 	check_against_all(&search);
 }
 
@@ -194,8 +252,9 @@ LOOP_TEST(front_is_that_of_the_brute_force, n_cases(2))
 	run(&search, &r);
 	all = predict_all(&r);
 	for (size_t row = 0; row < r.cases.n_rows; row++) {
-		double x = r.at[row].factor[0] * all[row].iteration_ms;
-		double y = r.at[row].factor[1] * all[row].iteration_ms;
+		const struct sc_search_case c = sc_search_case_of(&r, row);
+		double x = c.factor[0] * all[row].iteration_ms;
+		double y = c.factor[1] * all[row].iteration_ms;
 		bool covered = false;
 
 		for (size_t i = 0; i < r.n_shown && competes(&all[row], 0); i++) {
@@ -223,7 +282,7 @@ TEST(limit_of_time_leaves_the_best_so_far)
 				   .memory_margin = 0.05,
 				   .best_only = true};
 	struct sc_search_result r, whole;
-	const struct sc_search_case *best;
+	struct sc_search_case best;
 
 	load("gpt-175b-selene.yaml");
 	run(&search, &whole);
@@ -233,10 +292,10 @@ TEST(limit_of_time_leaves_the_best_so_far)
 	for (int i = 0; i < 2; i++) {
 		search.stop = i ? NULL : &stop;
 		run(&search, &r);
-		best = &r.at[r.shown[0].row];
+		best = sc_search_case_of(&r, r.shown[0].row);
 		ck_assert(!r.proven && !r.by_regret);
-		ck_assert_int_eq(best->state, SC_SEARCH_SIMULATED);
-		ck_assert_double_le(best->memory_gib, 0.95 * best->capacity_gib);
+		ck_assert_int_eq(best.state, SC_SEARCH_SIMULATED);
+		ck_assert_double_le(best.memory_gib, 0.95 * best.capacity_gib);
 		ck_assert_uint_gt(r.n_in[SC_SEARCH_TOO_LARGE], 0);
 		ck_assert_uint_gt(r.n_in[SC_SEARCH_LEFT], 0);
 		ck_assert_uint_eq(r.n_in[SC_SEARCH_PRUNED], 0);
@@ -244,14 +303,15 @@ TEST(limit_of_time_leaves_the_best_so_far)
 		ck_assert_double_gt(r.floor_value, 0);
 		ck_assert_double_le(r.floor_value, whole.shown[0].value[0]);
 		for (size_t row = 0; row < r.cases.n_rows; row++) {
-			const struct sc_search_case *c = &r.at[row], *known = &whole.at[row];
+			const struct sc_search_case c = sc_search_case_of(&r, row);
+			const struct sc_search_case known = sc_search_case_of(&whole, row);
 
-			if (c->state != SC_SEARCH_LEFT)
+			if (c.state != SC_SEARCH_LEFT)
 				continue;
-			if (c->memory_gib > 0)
-				ck_assert_double_ge(c->floor_ms, best->floor_ms);
-			if (known->state == SC_SEARCH_SIMULATED)
-				ck_assert_double_le(c->floor_ms, known->outcome.iteration_ms);
+			if (c.memory_gib > 0)
+				ck_assert_double_ge(c.floor_ms, best.floor_ms);
+			if (known.state == SC_SEARCH_SIMULATED)
+				ck_assert_double_le(c.floor_ms, known.outcome->iteration_ms);
 		}
 	}
 }
@@ -270,11 +330,11 @@ TEST(a_sample_of_all)
 	load("gpt-175b-selene.yaml");
 	run(&search, &r);
 	for (size_t row = 0; row < r.cases.n_rows; row++) {
-		const struct sc_search_case *c = &r.at[row];
+		const struct sc_search_case c = sc_search_case_of(&r, row);
 		int half = row >= r.cases.n_rows / 2;
 
 		n[half]++;
-		n_judged[half] += c->state != SC_SEARCH_LEFT || c->memory_gib > 0;
+		n_judged[half] += c.state != SC_SEARCH_LEFT || c.memory_gib > 0;
 	}
 	for (int half = 0; half < 2; half++)
 		ck_assert_double_eq_tol(

@@ -25,21 +25,12 @@ static int bind_column(struct sc_config_table *table, size_t column, struct sc_a
 	return 0;
 }
 
-static uint32_t add_file(struct sc_config_files *files, const char *ref, const char *base_file,
-			 struct sc_arena *arena)
+static const struct sc_config_file *find_file(const struct sc_config_files *files, const char *ref)
 {
-	struct sc_config_file *file;
-
 	for (size_t i = 0; i < files->n; i++)
 		if (strcmp(files->at[i].ref, ref) == 0)
-			return (uint32_t)i;
-	file = &files->at[files->n];
-	*file = (struct sc_config_file){.ref = ref};
-	sc_config_init(&file->section);
-	file->section.file = base_file;
-	file->rc = sc_config_set(&file->section, &(struct sc_setting){files->key, ref, ""}, arena,
-				 &file->err);
-	return (uint32_t)files->n++;
+			return &files->at[i];
+	return NULL;
 }
 
 /* Reads each file once, however many rows name it. */
@@ -47,20 +38,24 @@ static void bind_files(const struct sc_config_table *table, struct sc_config_fil
 		       struct sc_arena *arena)
 {
 	const struct sc_csv *csv = table->csv;
-	size_t n_given = 0;
+	const int column = files->column = sc_csv_column(csv, files->key);
+	const struct sc_csv_digit *digit =
+		csv->codes && column >= 0 ? &csv->codes->column[column] : NULL;
+	const size_t n = column < 0 ? 0 : digit ? digit->n : csv->n_rows;
 
-	files->column = sc_csv_column(csv, files->key);
-	if (files->column < 0)
-		return;
-	for (size_t row = 0; row < csv->n_rows; row++)
-		n_given += sc_csv_cell(csv, row, (size_t)files->column)[0] != '\0';
-	files->at = sc_arena_calloc(arena, n_given, sizeof(*files->at));
-	files->of_row = sc_arena_calloc(arena, csv->n_rows, sizeof(*files->of_row));
-	for (size_t row = 0; row < csv->n_rows; row++) {
-		const char *ref = sc_csv_cell(csv, row, (size_t)files->column);
+	files->at = sc_arena_calloc(arena, n, sizeof(*files->at));
+	for (size_t i = 0; i < n; i++) {
+		const char *ref = digit ? digit->values[i] : sc_csv_cell(csv, i, (size_t)column);
+		struct sc_config_file *file = &files->at[files->n];
 
-		files->of_row[row] =
-			ref[0] ? add_file(files, ref, table->base->file, arena) : UINT32_MAX;
+		if (!ref[0] || find_file(files, ref))
+			continue;
+		*file = (struct sc_config_file){.ref = ref};
+		sc_config_init(&file->section);
+		file->section.file = table->base->file;
+		file->rc = sc_config_set(&file->section, &(struct sc_setting){files->key, ref, ""},
+					 arena, &file->err);
+		files->n++;
 	}
 }
 
@@ -102,14 +97,14 @@ static void add_layer(const struct row *row, const struct sc_origin *at, size_t 
 static struct sc_origin row_origin(const struct row *row, const char *path)
 {
 	return (struct sc_origin){
-		.path = path, .file = row->csv->file, .line = row->csv->line[row->index]};
+		.path = path, .file = row->csv->file, .line = sc_csv_line(row->csv, row->index)};
 }
 
 /* Placed at the row; what is wrong in a file that the row names says where in its text. */
 static int row_error(const struct row *row, const struct sc_err *own)
 {
 	const char *file = row->csv->file;
-	unsigned line = row->csv->line[row->index];
+	unsigned line = sc_csv_line(row->csv, row->index);
 
 	if (!own->file[0])
 		return sc_err_at(row->err, own->code, file, line, 0, "%s", own->text);
@@ -124,10 +119,12 @@ static int take_file(const struct row *row, const struct sc_config_files *files)
 {
 	const struct sc_config_file *file;
 	struct sc_origin *origin;
+	const char *ref =
+		files->column < 0 ? "" : sc_csv_cell(row->csv, row->index, (size_t)files->column);
 
-	if (files->column < 0 || files->of_row[row->index] == UINT32_MAX)
+	if (!ref[0])
 		return 0;
-	file = &files->at[files->of_row[row->index]];
+	file = find_file(files, ref);
 	if (file->rc)
 		return row_error(row, &file->err);
 	origin = sc_arena_alloc(row->arena, sizeof(*origin));

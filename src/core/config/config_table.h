@@ -22,7 +22,6 @@ struct sc_config_files {
 	int column;      /* or -1 */
 	size_t n;
 	struct sc_config_file *at;
-	uint32_t *of_row; /* index in at[]; UINT32_MAX = empty cell */
 };
 struct sc_config_table {
 	const struct sc_csv *csv; /* these two are given by the caller */

@@ -50,7 +50,7 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 		p->error = sc_arena_strdup(arena, own.text);
 	if (p->error || sc_ranks_helps(search.ranks))
 		return 0;
-	p->best = result.at[result.shown[0].row].outcome;
+	p->best = *sc_search_case_of(&result, result.shown[0].row).outcome;
 	p->proven = result.proven;
 	p->split = split_text(&result, arena);
 	return 0;

@@ -1,6 +1,7 @@
 /* The combinations of what is open. A value that a key may usually have is taken with the values before it in
  * mind: what surely cannot be is not made a candidate; the config's own checks refuse the rest. */
 #include <string.h>
+#include <unistd.h>
 
 #include "base/num.h"
 #include "base/vec.h"
@@ -15,6 +16,7 @@ enum {
 	AT_CP,
 	AT_PP,
 	AT_EP,
+	AT_ETP,
 	AT_CHUNKS,
 	AT_BATCH,
 	AT_MICRO,
@@ -30,10 +32,13 @@ struct space {
 	int at[MAX_AXES];     /* which of the above */
 	bool asked[MAX_AXES]; /* its values are the user's: taken as they are */
 	size_t n;
-	int64_t now[N_AT]; /* of the combination at hand */
-	const char *cell[MAX_AXES];
-	SC_VEC(const char *) cells, values; /* values: of the axis that is made */
-	size_t n_rows;
+	int64_t now[N_AT];           /* of the combination at hand */
+	SC_VEC(const char *) values; /* of the axis that is made */
+	SC_VEC(uint64_t) codes;
+	struct sc_csv_digit digit[MAX_AXES];
+	size_t order
+		[MAX_AXES]; /* in which axes are combined: those that change times alone come last */
+	size_t most;        /* candidates that half of the machine's memory holds */
 };
 
 static void add_int(struct space *sp, int64_t n)
@@ -96,6 +101,13 @@ static void usual_ep(struct space *sp)
 	add_divisors(sp, experts > 0 ? experts : 1, MAX_VALUES);
 }
 
+/* 1, or tp: those that frameworks have. */
+static void usual_etp(struct space *sp)
+{
+	if (sp->s->facts->config.model.experts > 0)
+		usual_tp(sp);
+}
+
 static void usual_chunks(struct space *sp)
 {
 	for (int64_t i = 1; i <= sp->s->facts->config.model.layers; i++)
@@ -128,6 +140,7 @@ static const struct key {
 	{"parallel.cp", AT_CP, usual_cp, NULL, true},
 	{"parallel.pp", AT_PP, usual_pp, NULL, true},
 	{"parallel.ep", AT_EP, usual_ep, NULL, true},
+	{"parallel.etp", AT_ETP, usual_etp, NULL, true},
 	{"parallel.virtual_stages", AT_CHUNKS, usual_chunks, NULL, true},
 	{"parallel.sharding", AT_SHARDING, NULL, SHARDINGS, true},
 	{"parallel.sequence_parallel", AT_SEQUENCE, NULL, FLAGS, true},
@@ -161,6 +174,8 @@ static bool goes(const struct space *sp, size_t i, const char *text)
 		return divides(group, now[AT_GPUS]) && replicas(sp) <= now[AT_BATCH];
 	case AT_EP:
 		return divides(now[AT_EP], now[AT_GPUS] / now[AT_PP]);
+	case AT_ETP:
+		return now[AT_ETP] == 1 || now[AT_ETP] == now[AT_TP];
 	case AT_CHUNKS:
 		return now[AT_CHUNKS] == 1 ||
 		       (now[AT_PP] > 1 && share_layers(sp, now[AT_PP] * now[AT_CHUNKS]));
@@ -175,33 +190,77 @@ static bool goes(const struct space *sp, size_t i, const char *text)
 	}
 }
 
-static int combine(struct space *sp, size_t i, struct sc_err *err)
+static int combine(struct space *sp, size_t depth, uint64_t code, struct sc_err *err)
 {
+	const size_t i = depth < sp->n ? sp->order[depth] : 0;
 	const struct sc_axis *axis = &sp->axis[i];
-	int at = i < sp->n ? sp->at[i] : AT_NONE, rc = 0;
+	int at = sp->at[i], rc = 0;
 	int64_t before = at != AT_NONE ? sp->now[at] : 0;
 
-	if (i == sp->n && sp->n_rows == SC_SEARCH_MAX_CANDIDATES)
+	if (depth == sp->n && sp->codes.n == sp->most)
 		return sc_err_set(
 			err, SC_ELIMIT,
-			"more than %d candidates; fix a key, as --fix parallel.sharding=zero1",
-			SC_SEARCH_MAX_CANDIDATES);
-	for (size_t k = 0; i == sp->n && k < sp->n; k++)
-		SC_VEC_PUSH(&sp->cells, sp->cell[k]);
-	if (i == sp->n) {
-		sp->n_rows++;
+			"more than %zu candidates, which half of this machine's memory holds; fix a "
+			"key, as --fix parallel.sharding=zero1",
+			sp->most);
+	if (depth == sp->n) {
+		SC_VEC_PUSH(&sp->codes, code);
 		return 0;
 	}
 	for (size_t k = 0; k < axis->n && rc == 0; k++) {
 		if (at != AT_NONE && at < AT_SHARDING)
 			sc_parse_int(axis->values[k], &sp->now[at]);
-		sp->cell[i] = axis->values[k];
 		if (sp->asked[i] || goes(sp, i, axis->values[k]))
-			rc = combine(sp, i + 1, err);
+			rc = combine(sp, depth + 1, code + k * sp->digit[i].unit, err);
 	}
 	if (at != AT_NONE)
 		sp->now[at] = before;
 	return rc;
+}
+
+/* Keys that change times alone. */
+static bool is_of_time(const char *path)
+{
+	return strcmp(path, "parallel.tp_overlap") == 0 ||
+	       strcmp(path, "training.cuda_graphs") == 0;
+}
+
+bool sc_search_begins(const struct sc_csv *cases, size_t row)
+{
+	const uint64_t *codes = cases->codes->row;
+	const struct sc_csv_digit *digit = cases->codes->column;
+
+	if (row == 0)
+		return true;
+	for (size_t i = cases->n_cols; i-- > 0;)
+		if (!is_of_time(cases->header[i]) &&
+		    codes[row] / digit[i].unit % digit[i].n !=
+			    codes[row - 1] / digit[i].unit % digit[i].n)
+			return true;
+	return false;
+}
+
+/* The digits of a row's code, the last axis's the lowest, and the order in which axes are combined. */
+static int number_axes(struct space *sp, struct sc_err *err)
+{
+	uint64_t unit = 1;
+	size_t n = 0;
+
+	for (size_t i = sp->n; i-- > 0;) {
+		sp->digit[i] = (struct sc_csv_digit){sp->axis[i].values, sp->axis[i].n, unit};
+		if (unit > UINT64_MAX / sp->axis[i].n)
+			return sc_err_set(err, SC_ELIMIT,
+					  "the keys that are searched have more than 2^64 "
+					  "combinations; fix some with --fix");
+		unit *= sp->axis[i].n;
+	}
+	for (int of_time = 0; of_time < 2; of_time++)
+		for (size_t i = 0; i < sp->n; i++)
+			if (is_of_time(sp->axis[i].path) == (of_time == 1))
+				sp->order[n++] = i;
+	sp->most = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) / 2 /
+		   (sizeof(uint64_t) + sizeof(struct sc_search_row));
+	return 0;
 }
 
 /* ---- what is open ---- */
@@ -328,6 +387,7 @@ static void begin(struct space *sp)
 				 [AT_CP] = base->parallel.cp,
 				 [AT_PP] = base->parallel.pp,
 				 [AT_EP] = base->parallel.ep,
+				 [AT_ETP] = base->parallel.etp,
 				 [AT_CHUNKS] = base->parallel.virtual_stages,
 				 [AT_BATCH] = sp->s->facts->config.training.global_batch,
 				 [AT_MICRO] = base->training.micro_batch};
@@ -342,17 +402,17 @@ static void begin(struct space *sp)
 static void take_rows(struct space *sp, struct sc_csv *out)
 {
 	struct sc_arena *arena = sp->s->arena;
+	struct sc_csv_codes *codes = sc_arena_alloc(arena, sizeof(*codes));
+	uint64_t *row = sc_arena_alloc(arena, sp->codes.n * sizeof(*row));
 
-	*out = (struct sc_csv){.file = "search", .n_cols = sp->n, .n_rows = sp->n_rows};
+	*out = (struct sc_csv){
+		.file = "search", .n_cols = sp->n, .n_rows = sp->codes.n, .codes = codes};
+	*codes = (struct sc_csv_codes){row, sc_arena_calloc(arena, sp->n, sizeof(sp->digit[0]))};
 	out->header = sc_arena_calloc(arena, sp->n + 1, sizeof(*out->header));
-	out->cell = sc_arena_calloc(arena, sp->cells.n + 1, sizeof(*out->cell));
-	out->line = sc_arena_calloc(arena, sp->n_rows + 1, sizeof(*out->line));
+	memcpy(row, sp->codes.at, sp->codes.n * sizeof(*row));
+	memcpy(codes->column, sp->digit, sp->n * sizeof(sp->digit[0]));
 	for (size_t i = 0; i < sp->n; i++)
 		out->header[i] = sp->axis[i].path;
-	for (size_t i = 0; i < sp->cells.n; i++)
-		out->cell[i] = sp->cells.at[i];
-	for (size_t i = 0; i < sp->n_rows; i++)
-		out->line[i] = (unsigned)i + 1;
 }
 
 int sc_search_space(struct sc_searching *s, struct sc_err *err)
@@ -372,14 +432,16 @@ int sc_search_space(struct sc_searching *s, struct sc_err *err)
 			"--choose parallel.tp one key of it");
 	begin(&sp);
 	if (rc == 0)
-		rc = combine(&sp, 0, err);
-	if (rc == 0 && sp.n_rows == 0)
+		rc = number_axes(&sp, err);
+	if (rc == 0)
+		rc = combine(&sp, 0, 0, err);
+	if (rc == 0 && sp.codes.n == 0)
 		rc = sc_err_set(err, SC_ECONFLICT,
 				"search: no split of %lld GPUs goes with what the config gives",
 				(long long)sp.now[AT_GPUS]);
 	if (rc == 0)
 		take_rows(&sp, &s->out->cases);
-	SC_VEC_RELEASE(&sp.cells);
+	SC_VEC_RELEASE(&sp.codes);
 	SC_VEC_RELEASE(&sp.values);
 	return rc;
 }

@@ -1,11 +1,13 @@
-/* Floors of all candidates; then simulations, the least floor first, until no floor is below the leaders. Batches
- * have a fixed size and the leaders change between them alone, so what is simulated does not depend on threads. */
+/* Floors of all candidates, memory first; then simulations, the least floor first, until no floor is below the leaders.
+ * Batches of simulations have a fixed size and the leaders change between them alone, so what is simulated does not depend
+ * on threads. A candidate is 24 bytes: its code, and what is known of it. */
 #include "study/search/split_search.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/intern.h"
 #include "base/num.h"
 #include "base/progress.h"
 #include "base/rng.h"
@@ -20,12 +22,6 @@
 
 const char *const sc_search_objective_names[] = {"time", "throughput", "cost", "energy", NULL};
 const char *const sc_search_state_names[] = {"refused", "too_large", "left", "pruned", "simulated"};
-
-/* What the rows of one device share. */
-struct device {
-	const char *text, *id; /* as the rows name it; its own name */
-	double usd_per_hour, watts;
-};
 
 /* The text of a key in the base, or in a row where it is a column; NULL: not given. */
 static const char *search_cell(const struct sc_search_result *result, size_t row, const char *path)
@@ -50,7 +46,7 @@ static bool wants(const struct sc_search *search, enum sc_search_objective objec
 }
 
 /* `text`: a value of cluster.gpu, or NULL: the base's. */
-static int load_device(const struct sc_searching *s, const char *text, struct device *out,
+static int load_device(const struct sc_searching *s, const char *text, struct sc_search_device *out,
 		       struct sc_err *err)
 {
 	const struct sc_search *search = s->search;
@@ -58,7 +54,7 @@ static int load_device(const struct sc_searching *s, const char *text, struct de
 	struct sc_config config = s->facts->config;
 	int rc = 0;
 
-	*out = (struct device){.text = text, .usd_per_hour = -1};
+	*out = (struct sc_search_device){.text = text, .usd_per_hour = -1};
 	if (text) {
 		config.cluster.gpu = text;
 		rc = sc_config_resolve(&config, s->catalog, search->base->file, request, err);
@@ -82,8 +78,9 @@ static int load_device(const struct sc_searching *s, const char *text, struct de
 	return 0;
 }
 
-static double factor_of(const struct sc_searching *s, size_t row,
-			enum sc_search_objective objective, const struct device *device)
+static double device_factor(const struct sc_searching *s, size_t row,
+			    enum sc_search_objective objective,
+			    const struct sc_search_device *device)
 {
 	const struct sc_config *base = &s->facts->config;
 	double one = (double)base->training.global_batch;
@@ -111,34 +108,42 @@ static double factor_of(const struct sc_searching *s, size_t row,
 	return run ? n / SC_MS_PER_HOUR : n;
 }
 
-/* What an objective makes of a row's time, out->at[].factor. */
-static int search_factors(struct sc_searching *s, struct sc_err *err)
+/* The devices that rows name, or the base's. */
+static int load_devices(struct sc_searching *s, struct sc_err *err)
 {
-	struct device device = {.text = NULL};
-	bool loaded = false;
+	const int column = sc_csv_column(&s->out->cases, "cluster.gpu");
+	const struct sc_csv_digit *digit = column < 0 ? NULL : &s->out->cases.codes->column[column];
+	int rc = 0;
 
-	for (size_t row = 0; row < s->out->cases.n_rows; row++) {
-		const char *text = search_cell(s->out, row, "cluster.gpu");
-		int rc = 0;
-
-		if (!loaded || (text && strcmp(text, device.text) != 0))
-			rc = load_device(s, text, &device, err);
-		if (rc)
-			return rc;
-		loaded = true;
-		for (int o = 0; o < 2; o++)
-			s->out->at[row].factor[o] =
-				factor_of(s, row, s->search->objective[o], &device);
-	}
-	return 0;
+	s->n_devices = digit ? digit->n : 1;
+	s->devices = sc_arena_calloc(s->arena, s->n_devices, sizeof(*s->devices));
+	for (size_t i = 0; i < s->n_devices && rc == 0; i++)
+		rc = load_device(s, digit ? digit->values[i] : NULL, &s->devices[i], err);
+	return rc;
 }
 
-enum { FLOOR_ROWS = 512, BATCH = 64, LEAST_SHARED = 16, FEW = 8 /* once the time is over */ };
-#define FLOORS_FRAC 0.75 /* of a limit of time; what is left is for simulations */
-#define SOON_S 0.1       /* between looks at the clock, where there is a limit */
+/* What an objective makes of a row's time. */
+static double factor_of(const struct sc_searching *s, size_t row, int objective)
+{
+	const char *gpu = search_cell(s->out, row, "cluster.gpu");
+	const struct sc_search_device *device = s->devices;
+
+	while (gpu && device->text != gpu)
+		device++;
+	return device_factor(s, row, s->search->objective[objective], device);
+}
+
+/* Groups of rows of a block, which lie side by side and so share what a thread remembers; of the first batch of floors,
+ * and the most. */
+enum { BLOCK = 64, FLOOR_ROWS = 512, MOST_ROWS = 16 << 10 };
+enum { BATCH = 64, LEAST_SHARED = 16, FEW = 8 /* once the time is over */ };
+#define FLOORS_FRAC 0.75          /* of a limit of time; what is left is for simulations */
+#define GOLDEN 0.6180339887498949 /* steps of so much of a circle are spread best */
+#define SOON_S 0.1                /* between looks at the clock, where there is a limit */
 
 struct ranked {
 	double value;
+	uint64_t code; /* rows of equal floors in the order of their keys */
 	size_t row;
 };
 /* Values of both objectives, and the memory. */
@@ -149,7 +154,52 @@ struct leader {
 struct run {
 	struct sc_searching s;
 	SC_VEC(struct leader) leaders; /* all simulated, by x */
+	SC_VEC(struct sc_search_fit) fits;
+	SC_VEC(double) capacities;
+	struct sc_intern errors;
+	struct sc_arena scratch; /* of a batch of floors */
+	bool *by_time;           /* of its rows: memory depends on times */
 };
+
+struct sc_search_case sc_search_case_of(const struct sc_search_result *result, size_t row)
+{
+	const struct sc_search_row *r = &result->rows[row];
+	struct sc_search_case out = {.state = (enum sc_search_state)r->state};
+
+	if (r->state == SC_SEARCH_REFUSED) {
+		out.error = result->errors[r->at];
+	} else if (r->state == SC_SEARCH_TOO_LARGE) {
+		out.memory_gib = r->number;
+		out.capacity_gib = result->capacities[r->at];
+		out.is_least = r->is_least;
+	} else {
+		out.floor_ms = r->number;
+		if (r->at == SC_SEARCH_NONE)
+			return out;
+		out.memory_gib = result->fits[r->at].memory_gib;
+		out.capacity_gib = result->fits[r->at].capacity_gib;
+		memcpy(out.factor, result->fits[r->at].factor, sizeof(out.factor));
+		out.outcome = result->fits[r->at].outcome;
+	}
+	return out;
+}
+
+static void list_errors(struct run *run)
+{
+	const size_t n = sc_intern_count(&run->errors);
+	const char **errors = sc_arena_calloc(run->s.arena, n + 1, sizeof(*errors));
+
+	for (size_t i = 0; i < n; i++)
+		errors[i] = sc_arena_strdup(run->s.arena, sc_intern_get(&run->errors, (uint32_t)i));
+	run->s.out->errors = errors;
+}
+
+/* Where the result's lists are while the search goes on. */
+static void show_lists(struct run *run)
+{
+	run->s.out->fits = run->fits.at;
+	run->s.out->capacities = run->capacities.at;
+}
 
 /* stopped, or out of so much of its time */
 static bool search_is_over(const struct sc_searching *s, double frac)
@@ -162,7 +212,7 @@ static bool search_is_over(const struct sc_searching *s, double frac)
 
 /* Predicts rows, as many outcomes. */
 static int search_predict(const struct sc_searching *s, const struct sc_sweep *how,
-			  struct sc_outcome *out, struct sc_err *err)
+			  struct sc_arena *arena, struct sc_outcome *out, struct sc_err *err)
 {
 	struct sc_predict_opts opts;
 	struct sc_sweep sweep = *how;
@@ -179,7 +229,7 @@ static int search_predict(const struct sc_searching *s, const struct sc_sweep *h
 	sweep.size = s->search->has_costs ? &s->search->size : NULL;
 	if (!sweep.opts)
 		sweep.opts = &opts;
-	return sc_sweep_run(&sweep, s->arena, out, err);
+	return sc_sweep_run(&sweep, arena, out, err);
 }
 
 static struct sc_progress *begin_progress(const struct run *run, const char *title, size_t total)
@@ -191,20 +241,47 @@ static struct sc_progress *begin_progress(const struct run *run, const char *tit
 
 /* ---- floors ---- */
 
-static void take_floor(const struct sc_search *search, const struct sc_outcome *outcome,
-		       struct sc_search_case *out)
+static uint32_t error_id(struct run *run, const char *error)
 {
-	double free_gib = search->memory_margin * outcome->capacity_gib;
+	return sc_intern_add(&run->errors, error);
+}
 
-	out->outcome = *outcome;
-	if (outcome->code != SC_OK)
-		return;
-	out->floor_ms = outcome->iteration_ms;
-	out->memory_gib = outcome->memory_total_gib;
-	out->capacity_gib = outcome->capacity_gib;
-	out->state = outcome->fits && out->memory_gib <= out->capacity_gib - free_gib
-			     ? SC_SEARCH_LEFT
-			     : SC_SEARCH_TOO_LARGE;
+static uint32_t capacity_id(struct run *run, double gib)
+{
+	size_t i = 0;
+
+	while (i < run->capacities.n && SC_ORDER(run->capacities.at[i], gib) != 0)
+		i++;
+	if (i == run->capacities.n)
+		SC_VEC_PUSH(&run->capacities, gib);
+	return (uint32_t)i;
+}
+
+static void take_floor(struct run *run, const struct sc_outcome *outcome, size_t row)
+{
+	struct sc_search_row *out = &run->s.out->rows[row];
+	const bool fits =
+		outcome->fits && outcome->memory_total_gib <=
+					 outcome->capacity_gib * (1 - run->s.search->memory_margin);
+
+	if (outcome->code != SC_OK) {
+		*out = (struct sc_search_row){.state = SC_SEARCH_REFUSED,
+					      .at = error_id(run, outcome->error)};
+	} else if (!fits) {
+		*out = (struct sc_search_row){.state = SC_SEARCH_TOO_LARGE,
+					      .number = outcome->memory_total_gib,
+					      .at = capacity_id(run, outcome->capacity_gib),
+					      .is_least = outcome->memory_is_least};
+	} else {
+		*out = (struct sc_search_row){.state = SC_SEARCH_LEFT,
+					      .number = outcome->iteration_ms,
+					      .at = (uint32_t)run->fits.n};
+		SC_VEC_PUSH(&run->fits,
+			    ((struct sc_search_fit){.memory_gib = outcome->memory_total_gib,
+						    .capacity_gib = outcome->capacity_gib,
+						    .factor = {factor_of(&run->s, row, 0),
+							       factor_of(&run->s, row, 1)}}));
+	}
 }
 
 /* What no row takes less than, its FLOPs at peak: GPU-ms a sample. 0: rows differ in what decides that. */
@@ -229,78 +306,162 @@ static double least_gpu_ms(const struct sc_searching *s)
 	return p->iteration_ms;
 }
 
-/* Rows that there was no time to judge are left with a floor at peak; rows come in any order, so what there was time for
- * is like the rest. Without one that fits there is no answer: the first is found whatever the time. */
+/* Floors of some rows. */
+static int judge_rows(struct run *run, const size_t *rows, size_t n, struct sc_progress *progress,
+		      struct sc_err *err)
+{
+	struct sc_predict_opts opts;
+	const struct sc_sweep sweep = {
+		.rows = rows, .n_rows = n, .opts = &opts, .floors = true, .progress = progress};
+	struct sc_arena_mark mark = sc_arena_mark(&run->scratch);
+	struct sc_outcome *outcomes = sc_arena_calloc(&run->scratch, n, sizeof(*outcomes));
+	int rc;
+
+	sc_predict_opts_init(&opts);
+	opts.memory_first = true;
+	opts.margin_frac = run->s.search->memory_margin;
+	rc = n ? search_predict(&run->s, &sweep, &run->scratch, outcomes, err) : 0;
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		take_floor(run, &outcomes[i], rows[i]);
+		run->by_time[i] = outcomes[i].memory_is_timed;
+	}
+	sc_arena_rewind(&run->scratch, mark);
+	return rc;
+}
+
+/* Rows behind one of `firsts` differ from it in keys of time alone: they are refused or too large as it is, or judged.*/
+static int judge_groups(struct run *run, const size_t *firsts, size_t n,
+			struct sc_progress *progress, size_t *n_done, struct sc_err *err)
+{
+	struct sc_search_row *rows = run->s.out->rows;
+	const struct sc_csv *cases = &run->s.out->cases;
+	SC_VEC(size_t) others = {0};
+	size_t n_copied = 0;
+	int rc = judge_rows(run, firsts, n, progress, err);
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const struct sc_search_row *first = &rows[firsts[i]];
+		const bool is_copied = first->state == SC_SEARCH_REFUSED ||
+				       (first->state == SC_SEARCH_TOO_LARGE && !run->by_time[i]);
+
+		for (size_t row = firsts[i] + 1;
+		     row < cases->n_rows && !sc_search_begins(cases, row); row++) {
+			if (!is_copied)
+				SC_VEC_PUSH(&others, row);
+			else
+				rows[row] = *first;
+			n_copied += is_copied;
+		}
+	}
+	*n_done += n + n_copied + others.n;
+	sc_progress_add(progress, n_copied);
+	for (size_t i = 0; i < others.n && rc == 0; i += MOST_ROWS)
+		rc = judge_rows(run, others.at + i,
+				others.n - i < MOST_ROWS ? others.n - i : MOST_ROWS, progress, err);
+	SC_VEC_RELEASE(&others);
+	return rc;
+}
+
+/* A step through n blocks that comes to each once, and whose first steps lie everywhere. */
+static size_t step_through(size_t n)
+{
+	size_t step = (size_t)(GOLDEN * (double)n) | 1, a, b, rest;
+
+	for (;; step++) {
+		for (a = n, b = step; b; a = b, b = rest)
+			rest = a % b;
+		if (a == 1)
+			return step;
+	}
+}
+
+/* The rows of a block that begin a group. */
+static size_t list_firsts(const struct sc_csv *cases, size_t block, size_t *out)
+{
+	size_t n = 0;
+
+	for (size_t row = block * BLOCK; row < (block + 1) * BLOCK && row < cases->n_rows; row++)
+		if (sc_search_begins(cases, row))
+			out[n++] = row;
+	return n;
+}
+
+/* Rows that there was no time to judge are left with a floor at peak; blocks of rows come in any order, so what there was
+ * time for is like the rest. Without one that fits there is no answer: the first is found whatever the time. */
 static int find_floors(struct run *run, struct sc_err *err)
 {
 	struct sc_search_result *out = run->s.out;
-	size_t n = out->cases.n_rows, done = 0, *rows = sc_xmalloc(n * sizeof(*rows));
-	struct sc_outcome *outcomes = sc_xmalloc(FLOOR_ROWS * sizeof(*outcomes));
-	struct sc_progress *progress = begin_progress(run, "floors", n);
-	bool fits = false, over = search_is_over(&run->s, 1);
+	const size_t n_rows = out->cases.n_rows, n_blocks = (n_rows + BLOCK - 1) / BLOCK;
+	const size_t step = step_through(n_blocks);
+	const bool timed = run->s.search->time_limit_s > 0;
+	size_t *rows = sc_xmalloc((MOST_ROWS + BLOCK) * sizeof(*rows));
+	size_t n_done = 0, n, at = 0, block = 0, next = 0, n_next = 0, most = FLOOR_ROWS;
+	struct sc_progress *progress = begin_progress(run, "floors", n_rows);
+	bool over = search_is_over(&run->s, 1);
 	const struct sc_config *base = &run->s.facts->config;
-	double least;
-	struct sc_rng rng;
 	int rc = 0;
 
-	sc_rng_init(&rng, 1);
-	for (size_t i = 0; i < n; i++) {
-		size_t to = sc_rng_below(&rng, i + 1);
+	run->by_time = sc_xcalloc(MOST_ROWS + BLOCK, sizeof(*run->by_time));
+	for (size_t row = 0; row < n_rows; row++)
+		out->rows[row] =
+			(struct sc_search_row){.state = SC_SEARCH_LEFT, .at = SC_SEARCH_NONE};
+	while ((at < n_blocks || next < n_next) && rc == 0 && !(over && run->fits.n)) {
+		const double begin_s = sc_now_s();
 
-		rows[i] = rows[to];
-		rows[to] = i;
+		/* a block that is begun goes on where a few rows were taken */
+		for (n = n_next - next, memmove(rows, rows + next, n * sizeof(*rows));
+		     at < n_blocks && n < most; at++, block = (block + step) % n_blocks)
+			n += list_firsts(&out->cases, block, rows + n);
+		n_next = n;
+		next = over && n > FEW ? FEW : n;
+		rc = judge_groups(run, rows, next, progress, &n_done, err);
+		over = search_is_over(&run->s, FLOORS_FRAC);
+		if (!timed && most < MOST_ROWS && sc_now_s() - begin_s < SOON_S)
+			most *= 2;
 	}
-	for (; done < n && rc == 0 && !(over && fits);
-	     over = search_is_over(&run->s, FLOORS_FRAC)) {
-		size_t most = over ? FEW : FLOOR_ROWS, n_now = n - done < most ? n - done : most;
-		struct sc_sweep sweep = {
-			.rows = rows + done, .n_rows = n_now, .floors = true, .progress = progress};
+	const double least = n_done < n_rows ? least_gpu_ms(&run->s) : 0;
+	for (size_t row = 0; row < n_rows && n_done < n_rows; row++) {
+		struct sc_search_row *r = &out->rows[row];
 
-		rc = search_predict(&run->s, &sweep, outcomes, err);
-		for (size_t i = 0; i < n_now && rc == 0; i++, done++) {
-			take_floor(run->s.search, &outcomes[i], &out->at[rows[done]]);
-			fits = fits || out->at[rows[done]].state == SC_SEARCH_LEFT;
-		}
-	}
-	least = done < n ? least_gpu_ms(&run->s) : 0;
-	for (; done < n; done++) {
-		struct sc_search_case *c = &out->at[rows[done]];
-
-		c->state = SC_SEARCH_LEFT;
-		c->floor_ms = least *
-			      number_of(&run->s, rows[done], "training.global_batch",
-					(double)base->training.global_batch) /
-			      number_of(&run->s, rows[done], "gpus", (double)base->gpus);
+		if (r->state == SC_SEARCH_LEFT && r->at == SC_SEARCH_NONE)
+			r->number = least *
+				    number_of(&run->s, row, "training.global_batch",
+					      (double)base->training.global_batch) /
+				    number_of(&run->s, row, "gpus", (double)base->gpus);
 	}
 	sc_progress_destroy(progress);
-	free(outcomes);
+	free(run->by_time);
 	free(rows);
+	show_lists(run);
 	return rc;
 }
 
 /* ---- simulations ---- */
 
-static double floor_value(const struct sc_search_case *c, int objective)
+static double floor_value(const struct run *run, size_t row, int objective)
 {
-	return c->factor[objective] * c->floor_ms;
+	const struct sc_search_row *r = &run->s.out->rows[row];
+
+	return r->number * (r->at == SC_SEARCH_NONE ? factor_of(&run->s, row, objective)
+						    : run->fits.at[r->at].factor[objective]);
 }
 
-static double value_of(const struct sc_search_case *c, int objective)
+static double value_of(const struct sc_search_fit *fit, int objective)
 {
-	return c->factor[objective] * c->outcome.iteration_ms;
+	return fit->factor[objective] * fit->outcome->iteration_ms;
 }
 
 static int compare_ranked(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
 
-	return 2 * SC_ORDER(x->value, y->value) + SC_ORDER(x->row, y->row);
+	return 2 * SC_ORDER(x->value, y->value) + SC_ORDER(x->code, y->code);
 }
 
 /* Can it be among those that are shown? */
-static bool may_lead(const struct run *run, const struct sc_search_case *c)
+static bool may_lead(const struct run *run, size_t row)
 {
-	double x = floor_value(c, 0), y = floor_value(c, 1);
+	double x = floor_value(run, row, 0), y = floor_value(run, row, 1);
 
 	if (!run->s.search->pareto)
 		return run->leaders.n < SC_SEARCH_MAX_SHOWN ||
@@ -314,9 +475,9 @@ static bool may_lead(const struct run *run, const struct sc_search_case *c)
 /* Keeps them ascending; what is predicted the same to the last digit leads once. */
 static void take_leader(struct run *run, size_t row)
 {
-	const struct sc_search_case *c = &run->s.out->at[row];
-	const struct leader now = {value_of(c, 0), value_of(c, 1), c->outcome.memory_total_gib,
-				   row};
+	const struct sc_search_fit *fit = &run->fits.at[run->s.out->rows[row].at];
+	const struct leader now = {value_of(fit, 0), value_of(fit, 1),
+				   fit->outcome->memory_total_gib, row};
 	size_t i = 0;
 
 	while (i < run->leaders.n && run->leaders.at[i].x < now.x)
@@ -329,6 +490,15 @@ static void take_leader(struct run *run, size_t row)
 	memmove(&run->leaders.at[i + 1], &run->leaders.at[i],
 		(run->leaders.n - 1 - i) * sizeof(now));
 	run->leaders.at[i] = now;
+}
+
+static const struct sc_outcome *keep_outcome(const struct sc_searching *s,
+					     const struct sc_outcome *outcome)
+{
+	struct sc_outcome *kept = sc_arena_alloc(s->arena, sizeof(*kept));
+
+	*kept = *outcome;
+	return kept;
 }
 
 static int simulate(struct run *run, const struct ranked *order, size_t n_order, struct sc_err *err)
@@ -345,22 +515,25 @@ static int simulate(struct run *run, const struct ranked *order, size_t n_order,
 		size_t from = i;
 
 		for (n = 0; i < n_order && n < most; i++) {
-			if (may_lead(run, &out->at[order[i].row]))
+			if (may_lead(run, order[i].row))
 				rows[n++] = order[i].row;
 			else
-				out->at[order[i].row].state = SC_SEARCH_PRUNED;
+				out->rows[order[i].row].state = SC_SEARCH_PRUNED;
 		}
 		if (n)
 			rc = search_predict(&run->s, &(struct sc_sweep){.rows = rows, .n_rows = n},
-					    outcomes, err);
+					    run->s.arena, outcomes, err);
 		for (size_t k = 0; k < n && rc == 0; k++) {
-			struct sc_search_case *c = &out->at[rows[k]];
+			struct sc_search_row *r = &out->rows[rows[k]];
 
-			c->outcome = outcomes[k];
-			c->state =
-				c->outcome.code == SC_OK ? SC_SEARCH_SIMULATED : SC_SEARCH_REFUSED;
-			if (c->state == SC_SEARCH_SIMULATED)
-				take_leader(run, rows[k]);
+			if (outcomes[k].code != SC_OK) {
+				*r = (struct sc_search_row){.state = SC_SEARCH_REFUSED,
+							    .at = error_id(run, outcomes[k].error)};
+				continue;
+			}
+			r->state = SC_SEARCH_SIMULATED;
+			run->fits.at[r->at].outcome = keep_outcome(&run->s, &outcomes[k]);
+			take_leader(run, rows[k]);
 		}
 		sc_progress_add(progress, i - from);
 		if (timed)
@@ -396,9 +569,9 @@ static void count(struct run *run)
 
 	out->floor_value = HUGE_VAL;
 	for (size_t row = 0; row < out->cases.n_rows; row++) {
-		out->n_in[out->at[row].state]++;
-		if (out->at[row].state == SC_SEARCH_LEFT)
-			out->floor_value = fmin(out->floor_value, floor_value(&out->at[row], 0));
+		out->n_in[out->rows[row].state]++;
+		if (out->rows[row].state == SC_SEARCH_LEFT)
+			out->floor_value = fmin(out->floor_value, floor_value(run, row, 0));
 	}
 	out->proven = out->n_in[SC_SEARCH_LEFT] == 0;
 }
@@ -409,19 +582,20 @@ static int none(const struct run *run, struct sc_err *err)
 	const struct sc_search_result *out = run->s.out;
 	const size_t n = out->cases.n_rows;
 	const char **refused = sc_arena_calloc(run->s.arena, n, sizeof(*refused));
-	struct sc_text_count *why = sc_arena_calloc(run->s.arena, n, sizeof(*why));
-	const struct sc_search_case *least = NULL;
+	struct sc_text_count *why =
+		sc_arena_calloc(run->s.arena, sc_intern_count(&run->errors) + 1, sizeof(*why));
+	const struct sc_search_row *least = NULL;
 	struct sc_strbuf text = {0};
 	size_t n_refused = 0;
+	double capacity_gib;
 
 	for (size_t row = 0; row < n; row++) {
-		const struct sc_search_case *c = &out->at[row];
+		const struct sc_search_row *r = &out->rows[row];
 
-		if (c->state == SC_SEARCH_REFUSED)
-			refused[n_refused++] = c->outcome.error;
-		if (c->state == SC_SEARCH_TOO_LARGE &&
-		    (!least || c->memory_gib < least->memory_gib))
-			least = c;
+		if (r->state == SC_SEARCH_REFUSED)
+			refused[n_refused++] = sc_intern_get(&run->errors, r->at);
+		if (r->state == SC_SEARCH_TOO_LARGE && (!least || r->number < least->number))
+			least = r;
 	}
 	if (!least) {
 		const size_t n_why = sc_texts_count(refused, n_refused, why);
@@ -434,7 +608,8 @@ static int none(const struct run *run, struct sc_err *err)
 		sc_strbuf_release(&text);
 		return -SC_ECONFLICT;
 	}
-	if (least->memory_gib <= least->capacity_gib * (1 - run->s.search->memory_margin))
+	capacity_gib = run->capacities.at[least->at];
+	if (least->number <= capacity_gib * (1 - run->s.search->memory_margin))
 		return sc_err_set(
 			err, SC_EMISFIT,
 			"Does not fit: of none of %zu candidates does what training.offload keeps "
@@ -442,9 +617,9 @@ static int none(const struct run *run, struct sc_err *err)
 			out->cases.n_rows);
 	return sc_err_set(
 		err, SC_EMISFIT,
-		"Does not fit: the smallest of %zu candidates needs %.1f of %.1f GiB, of which "
+		"Does not fit: the smallest of %zu candidates needs %s%.1f of %.1f GiB, of which "
 		"--memory-margin keeps %.0f %% free; take more GPUs or a smaller margin",
-		out->cases.n_rows, least->memory_gib, least->capacity_gib,
+		out->cases.n_rows, least->is_least ? "at least " : "", least->number, capacity_gib,
 		100 * run->s.search->memory_margin);
 }
 
@@ -472,16 +647,17 @@ static int differs_in(const struct sc_csv *cases, size_t best, size_t row)
 }
 
 /* Those that a floor kept from being simulated. */
-static int simulate_unknown(struct sc_searching *s, const size_t *rows, size_t n,
-			    struct sc_err *err)
+static int simulate_unknown(struct run *run, const size_t *rows, size_t n, struct sc_err *err)
 {
-	struct sc_search_case *at = s->out->at;
+	struct sc_searching *s = &run->s;
+	const struct sc_search_row *at = s->out->rows;
 	size_t *unknown = sc_arena_calloc(s->arena, n + 1, sizeof(*unknown)), n_unknown = 0;
 	struct sc_outcome *outcomes;
 	int rc = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (at[rows[i]].state == SC_SEARCH_PRUNED || at[rows[i]].state == SC_SEARCH_LEFT)
+		if (at[rows[i]].at != SC_SEARCH_NONE &&
+		    (at[rows[i]].state == SC_SEARCH_PRUNED || at[rows[i]].state == SC_SEARCH_LEFT))
 			unknown[n_unknown++] = rows[i];
 	if (n_unknown == 0)
 		return 0;
@@ -490,51 +666,57 @@ static int simulate_unknown(struct sc_searching *s, const size_t *rows, size_t n
 		size_t n_now = n_unknown - i < FEW_ROWS ? n_unknown - i : FEW_ROWS;
 
 		rc = search_predict(s, &(struct sc_sweep){.rows = unknown + i, .n_rows = n_now},
-				    outcomes + i, err);
+				    s->arena, outcomes + i, err);
 	}
 	for (size_t i = 0; i < n_unknown && rc == 0; i++)
-		at[unknown[i]].outcome = outcomes[i];
+		run->fits.at[at[unknown[i]].at].outcome = &outcomes[i];
 	return rc;
 }
 
 static void take_other(struct sc_searching *s, size_t row, size_t column)
 {
 	struct sc_search_result *out = s->out;
-	const struct sc_search_case *c = &out->at[row];
+	const struct sc_search_case c = sc_search_case_of(out, row);
 	struct sc_search_other *other = &out->others[out->n_others++];
 
 	*other = (struct sc_search_other){.path = out->cases.header[column],
 					  .value = sc_csv_cell(&out->cases, row, column)};
-	if (c->state == SC_SEARCH_TOO_LARGE)
-		other->text = sc_arena_printf(s->arena, "needs %.1f of %.1f GiB", c->memory_gib,
-					      c->capacity_gib);
-	else if (c->outcome.code != SC_OK)
-		other->text = c->outcome.error;
+	if (c.state == SC_SEARCH_TOO_LARGE)
+		other->text = sc_arena_printf(s->arena, "needs %s%.1f of %.1f GiB",
+					      c.is_least ? "at least " : "", c.memory_gib,
+					      c.capacity_gib);
+	else if (c.state == SC_SEARCH_REFUSED)
+		other->text = c.error;
+	else if (c.outcome->code != SC_OK)
+		other->text = c.outcome->error;
 	else
-		other->loss = c->factor[0] * c->outcome.iteration_ms / out->shown[0].value[0] - 1;
+		other->loss = c.factor[0] * c.outcome->iteration_ms / out->shown[0].value[0] - 1;
 }
 
 /* out->others; without them where the search is over before. */
-static int find_worth(struct sc_searching *s, struct sc_err *err)
+static int find_worth(struct run *run, struct sc_err *err)
 {
+	struct sc_searching *s = &run->s;
 	struct sc_search_result *out = s->out;
-	size_t *rows = sc_arena_calloc(s->arena, out->cases.n_rows, sizeof(*rows)), n = 0;
+	SC_VEC(size_t) rows = {0};
 	size_t best = out->shown[0].row;
 	int rc;
 
 	if (search_is_over(s, 1))
 		return 0;
 	for (size_t row = 0; row < out->cases.n_rows; row++)
-		if (differs_in(&out->cases, best, row) >= 0)
-			rows[n++] = row;
-	rc = simulate_unknown(s, rows, n, err);
-	out->others = sc_arena_calloc(s->arena, n + 1, sizeof(*out->others));
-	if (rc || search_is_over(s, 1))
-		return rc;
-	for (size_t column = 0; column < out->cases.n_cols; column++)
-		for (size_t i = 0; i < n; i++)
-			if (differs_in(&out->cases, best, rows[i]) == (int)column)
-				take_other(s, rows[i], column);
+		if (differs_in(&out->cases, best, row) >= 0 &&
+		    !(out->rows[row].state == SC_SEARCH_LEFT &&
+		      out->rows[row].at == SC_SEARCH_NONE))
+			SC_VEC_PUSH(&rows, row);
+	rc = simulate_unknown(run, rows.at, rows.n, err);
+	out->others = sc_arena_calloc(s->arena, rows.n + 1, sizeof(*out->others));
+	for (size_t column = 0; column < out->cases.n_cols && rc == 0 && !search_is_over(s, 1);
+	     column++)
+		for (size_t i = 0; i < rows.n; i++)
+			if (differs_in(&out->cases, best, rows.at[i]) == (int)column)
+				take_other(s, rows.at[i], column);
+	SC_VEC_RELEASE(&rows);
 	return rc;
 }
 
@@ -543,7 +725,7 @@ static int find_worth(struct sc_searching *s, struct sc_err *err)
 static double drawn_value(const struct sc_search_result *r, size_t i,
 			  const struct sc_outcome *outcomes)
 {
-	return r->at[r->shown[i].row].factor[0] * outcomes[i].iteration_ms;
+	return r->fits[r->rows[r->shown[i].row].at].factor[0] * outcomes[i].iteration_ms;
 }
 
 /* Adds what one draw says of those shown. */
@@ -586,7 +768,7 @@ static int search_regret(struct sc_searching *s, struct sc_err *err)
 		sc_model_error_draw(&out->error, &rng, &opts);
 		rc = search_predict(
 			s, &(struct sc_sweep){.rows = rows, .n_rows = out->n_shown, .opts = &opts},
-			outcomes, err);
+			s->arena, outcomes, err);
 		if (rc == 0)
 			judge(s, outcomes);
 	}
@@ -648,7 +830,6 @@ static int search_all(struct run *run, struct sc_err *err)
 {
 	const struct sc_search *search = run->s.search;
 	struct sc_search_result *out = run->s.out;
-	struct ranked *order;
 	size_t n = 0;
 	int rc = sc_search_space(&run->s, err);
 
@@ -664,19 +845,24 @@ static int search_all(struct run *run, struct sc_err *err)
 			    err);
 	if (rc || sc_ranks_helps(search->ranks))
 		return rc;
-	out->at = sc_arena_calloc(run->s.arena, out->cases.n_rows, sizeof(*out->at));
-	order = sc_arena_calloc(run->s.arena, out->cases.n_rows, sizeof(*order));
-	rc = search_factors(&run->s, err);
+	out->rows = sc_arena_alloc(run->s.arena, out->cases.n_rows * sizeof(*out->rows));
+	rc = load_devices(&run->s, err);
 	if (rc == 0)
 		rc = find_floors(run, err);
 	if (rc == 0) {
 		/* rows that are known to fit, the least floor first */
+		struct ranked *order =
+			sc_arena_alloc(&run->scratch, (run->fits.n + 1) * sizeof(*order));
+
 		for (size_t row = 0; row < out->cases.n_rows; row++)
-			if (out->at[row].state == SC_SEARCH_LEFT && out->at[row].memory_gib > 0)
-				order[n++] = (struct ranked){floor_value(&out->at[row], 0), row};
+			if (out->rows[row].state == SC_SEARCH_LEFT &&
+			    out->rows[row].at != SC_SEARCH_NONE)
+				order[n++] = (struct ranked){floor_value(run, row, 0),
+							     out->cases.codes->row[row], row};
 		if (n)
 			qsort(order, n, sizeof(*order), compare_ranked);
 		rc = simulate(run, order, n, err);
+		list_errors(run);
 	}
 	if (rc)
 		return rc;
@@ -687,7 +873,29 @@ static int search_all(struct run *run, struct sc_err *err)
 	if (run->s.search->best_only)
 		return 0;
 	rc = search_regret(&run->s, err);
-	return rc ? rc : find_worth(&run->s, err);
+	return rc ? rc : find_worth(run, err);
+}
+
+/* What the result keeps moves to the caller's arena. */
+static void settle(struct run *run)
+{
+	struct sc_search_result *out = run->s.out;
+	struct sc_arena *arena = run->s.arena;
+	struct sc_search_fit *fits = sc_arena_calloc(arena, run->fits.n + 1, sizeof(*fits));
+	double *capacities = sc_arena_calloc(arena, run->capacities.n + 1, sizeof(*capacities));
+
+	for (size_t i = 0; i < run->fits.n; i++)
+		fits[i] = run->fits.at[i];
+	for (size_t i = 0; i < run->capacities.n; i++)
+		capacities[i] = run->capacities.at[i];
+	out->fits = fits;
+	out->capacities = capacities;
+	list_errors(run);
+	SC_VEC_RELEASE(&run->leaders);
+	SC_VEC_RELEASE(&run->fits);
+	SC_VEC_RELEASE(&run->capacities);
+	sc_intern_release(&run->errors);
+	sc_arena_release(&run->scratch);
 }
 
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
@@ -702,13 +910,14 @@ int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		return sc_err_set(
 			err, SC_EUNSUPPORTED,
 			"search splits Transformers; stepcast shard finds plans of a DLRM");
+	sc_arena_init(&run.scratch, 1 << 20);
 	run.s.catalog = sc_catalog_create();
 	rc = find_facts(&run.s, err);
 	if (rc == 0)
 		pin_software(&run.s);
 	if (rc == 0)
 		rc = search_all(&run, err);
-	SC_VEC_RELEASE(&run.leaders);
+	settle(&run);
 	sc_catalog_destroy(run.s.catalog);
 	return rc;
 }

@@ -17,7 +17,7 @@ enum sc_search_objective {
 };
 extern const char *const sc_search_objective_names[]; /* "time"..., NULL-ended */
 
-enum { SC_SEARCH_MAX_CANDIDATES = 2 << 20, SC_SEARCH_MAX_SHOWN = 11, SC_SEARCH_DRAWS = 40 };
+enum { SC_SEARCH_MAX_SHOWN = 11, SC_SEARCH_DRAWS = 40 };
 struct sc_search {
 	const struct sc_config
 		*base;             /* what it gives is not searched, but for `chosen` and `all` */
@@ -56,11 +56,26 @@ enum sc_search_state {
 	SC_SEARCH_N_STATES
 };
 extern const char *const sc_search_state_names[]; /* "refused"... */
+/* What is known of each candidate, 16 bytes, and of those that fit. */
+struct sc_search_row {
+	double number; /* floor_ms; of what is too large memory_gib */
+	uint32_t
+		at; /* refused: in errors; too large: in capacities; else in fits, or SC_SEARCH_NONE */
+	uint8_t state; /* enum sc_search_state */
+	bool is_least; /* memory_gib is the least of any order of its passes */
+};
+#define SC_SEARCH_NONE UINT32_MAX
+struct sc_search_fit {
+	double memory_gib, capacity_gib, factor[2];
+	const struct sc_outcome *outcome; /* NULL: not simulated */
+};
 struct sc_search_case {
 	enum sc_search_state state;
-	double floor_ms, memory_gib, capacity_gib; /* 0 if refused */
-	double factor[2];                          /* value of an objective = factor * ms */
-	struct sc_outcome outcome;                 /* if simulated */
+	double floor_ms, memory_gib, capacity_gib; /* 0 where not known */
+	bool is_least;                             /* memory_gib, at least */
+	double factor[2];                 /* of what fits: value of an objective = factor * ms */
+	const char *error;                /* if refused */
+	const struct sc_outcome *outcome; /* if simulated */
 };
 /* Of a key of the best: what another value alone would do. */
 struct sc_search_other {
@@ -76,8 +91,11 @@ struct sc_search_shown {
 };
 struct sc_search_result {
 	const struct sc_search *search; /* what was asked */
-	struct sc_csv cases;            /* the columns are keys */
-	struct sc_search_case *at;
+	struct sc_csv cases;            /* the columns are keys; of codes */
+	struct sc_search_row *rows;     /* sc_search_case_of */
+	const struct sc_search_fit *fits;
+	const double *capacities;
+	const char **errors;
 	size_t n_in[SC_SEARCH_N_STATES];
 	/* The best first: of the least of objective[0] the one of least expected regret, if `by_regret`; with
 	 * `pareto` the front. Candidates that are predicted the same to the last digit are shown once. */
@@ -90,10 +108,11 @@ struct sc_search_result {
 	size_t n_others;
 	struct sc_model_error error; /* of the draws */
 };
-/* All in the arena. SC_EUNSUPPORTED for families without a floor; SC_ELIMIT for too many candidates; SC_ECONFLICT
- * if none can be or none fits. */
+/* All in the arena. SC_EUNSUPPORTED for families without a floor; SC_ELIMIT for more candidates than memory holds;
+ * SC_ECONFLICT if none can be or none fits. */
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		  struct sc_search_result *out, struct sc_err *err);
+struct sc_search_case sc_search_case_of(const struct sc_search_result *result, size_t row);
 
 /* The best at each number of GPUs. */
 struct sc_scaling_point {

@@ -51,8 +51,12 @@ static uint64_t fingerprint(const struct sc_sweep *sweep)
 	h = sc_fnv(h, &cases->n_rows, sizeof(cases->n_rows));
 	for (size_t i = 0; i < cases->n_cols; i++)
 		h = sc_fnv(h, cases->header[i], strlen(cases->header[i]) + 1);
-	for (size_t i = 0; i < cases->n_rows * cases->n_cols; i++)
-		h = sc_fnv(h, cases->cell[i], strlen(cases->cell[i]) + 1);
+	for (size_t row = 0; row < cases->n_rows; row++)
+		for (size_t i = 0; i < cases->n_cols; i++) {
+			const char *cell = sc_csv_cell(cases, row, i);
+
+			h = sc_fnv(h, cell, strlen(cell) + 1);
+		}
 	return hash_named(h, sweep);
 }
 
