@@ -133,13 +133,11 @@ static double factor_of(const struct sc_searching *s, size_t row, int objective)
 	return device_factor(s, row, s->search->objective[objective], device);
 }
 
-/* Groups of rows of a block, which lie side by side and so share what a thread remembers; of the first batch of floors,
- * and the most. */
-enum { BLOCK = 64, FLOOR_ROWS = 512, MOST_ROWS = 16 << 10 };
-enum { BATCH = 64, LEAST_SHARED = 16, FEW = 8 /* once the time is over */ };
-#define FLOORS_FRAC 0.75          /* of a limit of time; what is left is for simulations */
-#define GOLDEN 0.6180339887498949 /* steps of so much of a circle are spread best */
-#define SOON_S 0.1                /* between looks at the clock, where there is a limit */
+/* Rows of a block lie side by side and share what a thread remembers; blocks of a batch of floors, at first and most. */
+enum { BLOCK = 32, FIRST_BLOCKS = 16, MOST_BLOCKS = 512 };
+enum { BATCH = 64, LEAST_SHARED = 16 };
+#define FLOORS_FRAC 0.75 /* of a limit of time; what is left is for simulations */
+#define SOON_S 0.1       /* between looks at the clock, where there is a limit */
 
 struct ranked {
 	double value;
@@ -154,11 +152,8 @@ struct leader {
 struct run {
 	struct sc_searching s;
 	SC_VEC(struct leader) leaders; /* all simulated, by x */
-	SC_VEC(struct sc_search_fit) fits;
-	SC_VEC(double) capacities;
 	struct sc_intern errors;
 	struct sc_arena scratch; /* of a batch of floors */
-	bool *by_time;           /* of its rows: memory depends on times */
 };
 
 struct sc_search_case sc_search_case_of(const struct sc_search_result *result, size_t row)
@@ -182,23 +177,6 @@ struct sc_search_case sc_search_case_of(const struct sc_search_result *result, s
 		out.outcome = result->fits[r->at].outcome;
 	}
 	return out;
-}
-
-static void list_errors(struct run *run)
-{
-	const size_t n = sc_intern_count(&run->errors);
-	const char **errors = sc_arena_calloc(run->s.arena, n + 1, sizeof(*errors));
-
-	for (size_t i = 0; i < n; i++)
-		errors[i] = sc_arena_strdup(run->s.arena, sc_intern_get(&run->errors, (uint32_t)i));
-	run->s.out->errors = errors;
-}
-
-/* Where the result's lists are while the search goes on. */
-static void show_lists(struct run *run)
-{
-	run->s.out->fits = run->fits.at;
-	run->s.out->capacities = run->capacities.at;
 }
 
 /* stopped, or out of so much of its time */
@@ -241,47 +219,65 @@ static struct sc_progress *begin_progress(const struct run *run, const char *tit
 
 /* ---- floors ---- */
 
-static uint32_t error_id(struct run *run, const char *error)
+/* Adds to a list in the arena, which has room for a power of two. */
+static uint32_t add_to_list(struct run *run, void *list, size_t *n, const void *item,
+			    size_t n_bytes)
 {
-	return sc_intern_add(&run->errors, error);
+	char *at = *(char **)list;
+
+	if ((*n & (*n - 1)) == 0) {
+		char *more = sc_arena_alloc(run->s.arena, 2 * (*n + 1) * n_bytes);
+
+		if (*n)
+			memcpy(more, at, *n * n_bytes);
+		*(char **)list = at = more;
+	}
+	memcpy(at + *n * n_bytes, item, n_bytes);
+	return (uint32_t)(*n)++;
 }
 
-static uint32_t capacity_id(struct run *run, double gib)
+static struct sc_search_row refused_row(struct run *run, const char *error)
 {
+	struct sc_search_result *out = run->s.out;
+	const uint32_t id = sc_intern_add(&run->errors, error);
+
+	if (id == out->n_errors) {
+		error = sc_arena_strdup(run->s.arena, error);
+		add_to_list(run, &out->errors, &out->n_errors, &error, sizeof(error));
+	}
+	return (struct sc_search_row){.state = SC_SEARCH_REFUSED, .at = id};
+}
+
+static struct sc_search_row judged_row(struct run *run, const struct sc_outcome *outcome,
+				       size_t row)
+{
+	struct sc_search_result *out = run->s.out;
+	const double gib = outcome->memory_total_gib, capacity = outcome->capacity_gib;
+	struct sc_search_row made = {.number = gib,
+				     .is_least = outcome->memory_is_least,
+				     .is_timed = outcome->memory_is_timed};
 	size_t i = 0;
 
-	while (i < run->capacities.n && SC_ORDER(run->capacities.at[i], gib) != 0)
-		i++;
-	if (i == run->capacities.n)
-		SC_VEC_PUSH(&run->capacities, gib);
-	return (uint32_t)i;
-}
+	if (outcome->code != SC_OK)
+		return refused_row(run, outcome->error);
+	if (outcome->fits && gib <= capacity * (1 - run->s.search->memory_margin)) {
+		const struct sc_search_fit fit = {
+			.memory_gib = gib,
+			.capacity_gib = capacity,
+			.factor = {factor_of(&run->s, row, 0), factor_of(&run->s, row, 1)}};
 
-static void take_floor(struct run *run, const struct sc_outcome *outcome, size_t row)
-{
-	struct sc_search_row *out = &run->s.out->rows[row];
-	const bool fits =
-		outcome->fits && outcome->memory_total_gib <=
-					 outcome->capacity_gib * (1 - run->s.search->memory_margin);
-
-	if (outcome->code != SC_OK) {
-		*out = (struct sc_search_row){.state = SC_SEARCH_REFUSED,
-					      .at = error_id(run, outcome->error)};
-	} else if (!fits) {
-		*out = (struct sc_search_row){.state = SC_SEARCH_TOO_LARGE,
-					      .number = outcome->memory_total_gib,
-					      .at = capacity_id(run, outcome->capacity_gib),
-					      .is_least = outcome->memory_is_least};
-	} else {
-		*out = (struct sc_search_row){.state = SC_SEARCH_LEFT,
-					      .number = outcome->iteration_ms,
-					      .at = (uint32_t)run->fits.n};
-		SC_VEC_PUSH(&run->fits,
-			    ((struct sc_search_fit){.memory_gib = outcome->memory_total_gib,
-						    .capacity_gib = outcome->capacity_gib,
-						    .factor = {factor_of(&run->s, row, 0),
-							       factor_of(&run->s, row, 1)}}));
+		made.state = SC_SEARCH_LEFT;
+		made.number = outcome->iteration_ms;
+		made.at = add_to_list(run, &out->fits, &out->n_fits, &fit, sizeof(fit));
+		return made;
 	}
+	while (i < out->n_capacities && SC_ORDER(out->capacities[i], capacity) != 0)
+		i++;
+	if (i == out->n_capacities)
+		add_to_list(run, &out->capacities, &out->n_capacities, &capacity, sizeof(capacity));
+	made.state = SC_SEARCH_TOO_LARGE;
+	made.at = (uint32_t)i;
+	return made;
 }
 
 /* What no row takes less than, its FLOPs at peak: GPU-ms a sample. 0: rows differ in what decides that. */
@@ -307,12 +303,10 @@ static double least_gpu_ms(const struct sc_searching *s)
 }
 
 /* Floors of some rows. */
-static int judge_rows(struct run *run, const size_t *rows, size_t n, struct sc_progress *progress,
-		      struct sc_err *err)
+static int judge_rows(struct run *run, const size_t *rows, size_t n, struct sc_err *err)
 {
 	struct sc_predict_opts opts;
-	const struct sc_sweep sweep = {
-		.rows = rows, .n_rows = n, .opts = &opts, .floors = true, .progress = progress};
+	const struct sc_sweep sweep = {.rows = rows, .n_rows = n, .opts = &opts, .floors = true};
 	struct sc_arena_mark mark = sc_arena_mark(&run->scratch);
 	struct sc_outcome *outcomes = sc_arena_calloc(&run->scratch, n, sizeof(*outcomes));
 	int rc;
@@ -321,118 +315,96 @@ static int judge_rows(struct run *run, const size_t *rows, size_t n, struct sc_p
 	opts.memory_first = true;
 	opts.margin_frac = run->s.search->memory_margin;
 	rc = n ? search_predict(&run->s, &sweep, &run->scratch, outcomes, err) : 0;
-	for (size_t i = 0; i < n && rc == 0; i++) {
-		take_floor(run, &outcomes[i], rows[i]);
-		run->by_time[i] = outcomes[i].memory_is_timed;
-	}
+	for (size_t i = 0; i < n && rc == 0; i++)
+		run->s.out->rows[rows[i]] = judged_row(run, &outcomes[i], rows[i]);
 	sc_arena_rewind(&run->scratch, mark);
 	return rc;
 }
 
-/* Rows behind one of `firsts` differ from it in keys of time alone: they are refused or too large as it is, or judged.*/
-static int judge_groups(struct run *run, const size_t *firsts, size_t n,
-			struct sc_progress *progress, size_t *n_done, struct sc_err *err)
+/* Rows of a block that are to be judged first; or the others, which differ from the one before in keys of time alone and
+ * so are refused or too large as it is. */
+static size_t list_rows(struct run *run, size_t block, bool first, size_t *out)
 {
 	struct sc_search_row *rows = run->s.out->rows;
 	const struct sc_csv *cases = &run->s.out->cases;
-	SC_VEC(size_t) others = {0};
-	size_t n_copied = 0;
-	int rc = judge_rows(run, firsts, n, progress, err);
+	size_t n = 0,
+	       end = (block + 1) * BLOCK < cases->n_rows ? (block + 1) * BLOCK : cases->n_rows;
 
-	for (size_t i = 0; i < n && rc == 0; i++) {
-		const struct sc_search_row *first = &rows[firsts[i]];
-		const bool is_copied = first->state == SC_SEARCH_REFUSED ||
-				       (first->state == SC_SEARCH_TOO_LARGE && !run->by_time[i]);
+	for (size_t row = block * BLOCK; row < end; row++) {
+		const bool begins = row % BLOCK == 0 || sc_search_begins(cases, row);
 
-		for (size_t row = firsts[i] + 1;
-		     row < cases->n_rows && !sc_search_begins(cases, row); row++) {
-			if (!is_copied)
-				SC_VEC_PUSH(&others, row);
-			else
-				rows[row] = *first;
-			n_copied += is_copied;
-		}
-	}
-	*n_done += n + n_copied + others.n;
-	sc_progress_add(progress, n_copied);
-	for (size_t i = 0; i < others.n && rc == 0; i += MOST_ROWS)
-		rc = judge_rows(run, others.at + i,
-				others.n - i < MOST_ROWS ? others.n - i : MOST_ROWS, progress, err);
-	SC_VEC_RELEASE(&others);
-	return rc;
-}
-
-/* A step through n blocks that comes to each once, and whose first steps lie everywhere. */
-static size_t step_through(size_t n)
-{
-	size_t step = (size_t)(GOLDEN * (double)n) | 1, a, b, rest;
-
-	for (;; step++) {
-		for (a = n, b = step; b; a = b, b = rest)
-			rest = a % b;
-		if (a == 1)
-			return step;
-	}
-}
-
-/* The rows of a block that begin a group. */
-static size_t list_firsts(const struct sc_csv *cases, size_t block, size_t *out)
-{
-	size_t n = 0;
-
-	for (size_t row = block * BLOCK; row < (block + 1) * BLOCK && row < cases->n_rows; row++)
-		if (sc_search_begins(cases, row))
+		if (!begins && !first &&
+		    (rows[row - 1].state == SC_SEARCH_REFUSED ||
+		     (rows[row - 1].state == SC_SEARCH_TOO_LARGE && !rows[row - 1].is_timed)))
+			rows[row] = rows[row - 1];
+		else if (begins == first)
 			out[n++] = row;
+	}
 	return n;
 }
 
-/* Rows that there was no time to judge are left with a floor at peak; blocks of rows come in any order, so what there was
- * time for is like the rest. Without one that fits there is no answer: the first is found whatever the time. */
+static bool is_judged(const struct sc_search_row *row)
+{
+	return row->at != SC_SEARCH_NONE;
+}
+
+static void set_unjudged(struct run *run)
+{
+	const struct sc_config *base = &run->s.facts->config;
+	struct sc_search_result *out = run->s.out;
+	const double least = least_gpu_ms(&run->s);
+
+	for (size_t row = 0; row < out->cases.n_rows; row++)
+		if (!is_judged(&out->rows[row]))
+			out->rows[row].number = least *
+						number_of(&run->s, row, "training.global_batch",
+							  (double)base->training.global_batch) /
+						number_of(&run->s, row, "gpus", (double)base->gpus);
+}
+
+/* Rows that there was no time to judge are left with a floor at peak; blocks come in any order, so what there was time
+ * for is like the rest. Without one that fits there is no answer: the first is found whatever the time. */
 static int find_floors(struct run *run, struct sc_err *err)
 {
 	struct sc_search_result *out = run->s.out;
 	const size_t n_rows = out->cases.n_rows, n_blocks = (n_rows + BLOCK - 1) / BLOCK;
-	const size_t step = step_through(n_blocks);
-	const bool timed = run->s.search->time_limit_s > 0;
-	size_t *rows = sc_xmalloc((MOST_ROWS + BLOCK) * sizeof(*rows));
-	size_t n_done = 0, n, at = 0, block = 0, next = 0, n_next = 0, most = FLOOR_ROWS;
+	size_t *blocks = sc_xmalloc(n_blocks * sizeof(*blocks)), most = FIRST_BLOCKS, done = 0;
+	size_t *rows = sc_xmalloc(MOST_BLOCKS * BLOCK * sizeof(*rows)), n_now;
 	struct sc_progress *progress = begin_progress(run, "floors", n_rows);
 	bool over = search_is_over(&run->s, 1);
-	const struct sc_config *base = &run->s.facts->config;
+	struct sc_rng rng;
 	int rc = 0;
 
-	run->by_time = sc_xcalloc(MOST_ROWS + BLOCK, sizeof(*run->by_time));
+	sc_rng_init(&rng, 1);
+	for (size_t i = 0, to; i < n_blocks; i++) {
+		to = sc_rng_below(&rng, i + 1);
+		blocks[i] = blocks[to];
+		blocks[to] = i;
+	}
 	for (size_t row = 0; row < n_rows; row++)
 		out->rows[row] =
 			(struct sc_search_row){.state = SC_SEARCH_LEFT, .at = SC_SEARCH_NONE};
-	while ((at < n_blocks || next < n_next) && rc == 0 && !(over && run->fits.n)) {
+	for (; done < n_blocks && rc == 0 && !(over && out->n_fits); done += n_now) {
 		const double begin_s = sc_now_s();
 
-		/* a block that is begun goes on where a few rows were taken */
-		for (n = n_next - next, memmove(rows, rows + next, n * sizeof(*rows));
-		     at < n_blocks && n < most; at++, block = (block + step) % n_blocks)
-			n += list_firsts(&out->cases, block, rows + n);
-		n_next = n;
-		next = over && n > FEW ? FEW : n;
-		rc = judge_groups(run, rows, next, progress, &n_done, err);
+		n_now = over ? 1 : n_blocks - done < most ? n_blocks - done : most;
+		for (int others = 0; others < 2 && rc == 0; others++) {
+			size_t n = 0;
+
+			for (size_t i = 0; i < n_now; i++)
+				n += list_rows(run, blocks[done + i], !others, rows + n);
+			rc = judge_rows(run, rows, n, err);
+		}
+		sc_progress_add(progress, n_now * BLOCK);
 		over = search_is_over(&run->s, FLOORS_FRAC);
-		if (!timed && most < MOST_ROWS && sc_now_s() - begin_s < SOON_S)
+		if (most < MOST_BLOCKS && sc_now_s() - begin_s < SOON_S)
 			most *= 2;
 	}
-	const double least = n_done < n_rows ? least_gpu_ms(&run->s) : 0;
-	for (size_t row = 0; row < n_rows && n_done < n_rows; row++) {
-		struct sc_search_row *r = &out->rows[row];
-
-		if (r->state == SC_SEARCH_LEFT && r->at == SC_SEARCH_NONE)
-			r->number = least *
-				    number_of(&run->s, row, "training.global_batch",
-					      (double)base->training.global_batch) /
-				    number_of(&run->s, row, "gpus", (double)base->gpus);
-	}
+	if (done < n_blocks)
+		set_unjudged(run);
 	sc_progress_destroy(progress);
-	free(run->by_time);
+	free(blocks);
 	free(rows);
-	show_lists(run);
 	return rc;
 }
 
@@ -442,8 +414,8 @@ static double floor_value(const struct run *run, size_t row, int objective)
 {
 	const struct sc_search_row *r = &run->s.out->rows[row];
 
-	return r->number * (r->at == SC_SEARCH_NONE ? factor_of(&run->s, row, objective)
-						    : run->fits.at[r->at].factor[objective]);
+	return r->number * (is_judged(r) ? run->s.out->fits[r->at].factor[objective]
+					 : factor_of(&run->s, row, objective));
 }
 
 static double value_of(const struct sc_search_fit *fit, int objective)
@@ -475,7 +447,7 @@ static bool may_lead(const struct run *run, size_t row)
 /* Keeps them ascending; what is predicted the same to the last digit leads once. */
 static void take_leader(struct run *run, size_t row)
 {
-	const struct sc_search_fit *fit = &run->fits.at[run->s.out->rows[row].at];
+	const struct sc_search_fit *fit = &run->s.out->fits[run->s.out->rows[row].at];
 	const struct leader now = {value_of(fit, 0), value_of(fit, 1),
 				   fit->outcome->memory_total_gib, row};
 	size_t i = 0;
@@ -492,20 +464,11 @@ static void take_leader(struct run *run, size_t row)
 	run->leaders.at[i] = now;
 }
 
-static const struct sc_outcome *keep_outcome(const struct sc_searching *s,
-					     const struct sc_outcome *outcome)
-{
-	struct sc_outcome *kept = sc_arena_alloc(s->arena, sizeof(*kept));
-
-	*kept = *outcome;
-	return kept;
-}
-
 static int simulate(struct run *run, const struct ranked *order, size_t n_order, struct sc_err *err)
 {
 	struct sc_search_result *out = run->s.out;
 	struct sc_progress *progress = begin_progress(run, "candidates", n_order);
-	struct sc_outcome outcomes[BATCH];
+	struct sc_outcome *outcomes;
 	const bool timed = run->s.search->time_limit_s > 0;
 	size_t rows[BATCH], n, i = 0, most = timed || search_is_over(&run->s, 1) ? 1 : BATCH;
 	int rc = 0;
@@ -520,6 +483,7 @@ static int simulate(struct run *run, const struct ranked *order, size_t n_order,
 			else
 				out->rows[order[i].row].state = SC_SEARCH_PRUNED;
 		}
+		outcomes = sc_arena_calloc(run->s.arena, n, sizeof(*outcomes));
 		if (n)
 			rc = search_predict(&run->s, &(struct sc_sweep){.rows = rows, .n_rows = n},
 					    run->s.arena, outcomes, err);
@@ -527,12 +491,11 @@ static int simulate(struct run *run, const struct ranked *order, size_t n_order,
 			struct sc_search_row *r = &out->rows[rows[k]];
 
 			if (outcomes[k].code != SC_OK) {
-				*r = (struct sc_search_row){.state = SC_SEARCH_REFUSED,
-							    .at = error_id(run, outcomes[k].error)};
+				*r = refused_row(run, outcomes[k].error);
 				continue;
 			}
 			r->state = SC_SEARCH_SIMULATED;
-			run->fits.at[r->at].outcome = keep_outcome(&run->s, &outcomes[k]);
+			out->fits[r->at].outcome = &outcomes[k];
 			take_leader(run, rows[k]);
 		}
 		sc_progress_add(progress, i - from);
@@ -608,7 +571,7 @@ static int none(const struct run *run, struct sc_err *err)
 		sc_strbuf_release(&text);
 		return -SC_ECONFLICT;
 	}
-	capacity_gib = run->capacities.at[least->at];
+	capacity_gib = out->capacities[least->at];
 	if (least->number <= capacity_gib * (1 - run->s.search->memory_margin))
 		return sc_err_set(
 			err, SC_EMISFIT,
@@ -647,17 +610,16 @@ static int differs_in(const struct sc_csv *cases, size_t best, size_t row)
 }
 
 /* Those that a floor kept from being simulated. */
-static int simulate_unknown(struct run *run, const size_t *rows, size_t n, struct sc_err *err)
+static int simulate_unknown(struct sc_searching *s, const size_t *rows, size_t n,
+			    struct sc_err *err)
 {
-	struct sc_searching *s = &run->s;
 	const struct sc_search_row *at = s->out->rows;
 	size_t *unknown = sc_arena_calloc(s->arena, n + 1, sizeof(*unknown)), n_unknown = 0;
 	struct sc_outcome *outcomes;
 	int rc = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (at[rows[i]].at != SC_SEARCH_NONE &&
-		    (at[rows[i]].state == SC_SEARCH_PRUNED || at[rows[i]].state == SC_SEARCH_LEFT))
+		if (at[rows[i]].state == SC_SEARCH_PRUNED || at[rows[i]].state == SC_SEARCH_LEFT)
 			unknown[n_unknown++] = rows[i];
 	if (n_unknown == 0)
 		return 0;
@@ -669,7 +631,7 @@ static int simulate_unknown(struct run *run, const size_t *rows, size_t n, struc
 				    s->arena, outcomes + i, err);
 	}
 	for (size_t i = 0; i < n_unknown && rc == 0; i++)
-		run->fits.at[at[unknown[i]].at].outcome = &outcomes[i];
+		s->out->fits[at[unknown[i]].at].outcome = &outcomes[i];
 	return rc;
 }
 
@@ -694,9 +656,8 @@ static void take_other(struct sc_searching *s, size_t row, size_t column)
 }
 
 /* out->others; without them where the search is over before. */
-static int find_worth(struct run *run, struct sc_err *err)
+static int find_worth(struct sc_searching *s, struct sc_err *err)
 {
-	struct sc_searching *s = &run->s;
 	struct sc_search_result *out = s->out;
 	SC_VEC(size_t) rows = {0};
 	size_t best = out->shown[0].row;
@@ -705,11 +666,9 @@ static int find_worth(struct run *run, struct sc_err *err)
 	if (search_is_over(s, 1))
 		return 0;
 	for (size_t row = 0; row < out->cases.n_rows; row++)
-		if (differs_in(&out->cases, best, row) >= 0 &&
-		    !(out->rows[row].state == SC_SEARCH_LEFT &&
-		      out->rows[row].at == SC_SEARCH_NONE))
+		if (differs_in(&out->cases, best, row) >= 0 && is_judged(&out->rows[row]))
 			SC_VEC_PUSH(&rows, row);
-	rc = simulate_unknown(run, rows.at, rows.n, err);
+	rc = simulate_unknown(s, rows.at, rows.n, err);
 	out->others = sc_arena_calloc(s->arena, rows.n + 1, sizeof(*out->others));
 	for (size_t column = 0; column < out->cases.n_cols && rc == 0 && !search_is_over(s, 1);
 	     column++)
@@ -852,17 +811,15 @@ static int search_all(struct run *run, struct sc_err *err)
 	if (rc == 0) {
 		/* rows that are known to fit, the least floor first */
 		struct ranked *order =
-			sc_arena_alloc(&run->scratch, (run->fits.n + 1) * sizeof(*order));
+			sc_arena_alloc(&run->scratch, (out->n_fits + 1) * sizeof(*order));
 
 		for (size_t row = 0; row < out->cases.n_rows; row++)
-			if (out->rows[row].state == SC_SEARCH_LEFT &&
-			    out->rows[row].at != SC_SEARCH_NONE)
+			if (out->rows[row].state == SC_SEARCH_LEFT && is_judged(&out->rows[row]))
 				order[n++] = (struct ranked){floor_value(run, row, 0),
 							     out->cases.codes->row[row], row};
 		if (n)
 			qsort(order, n, sizeof(*order), compare_ranked);
 		rc = simulate(run, order, n, err);
-		list_errors(run);
 	}
 	if (rc)
 		return rc;
@@ -873,29 +830,7 @@ static int search_all(struct run *run, struct sc_err *err)
 	if (run->s.search->best_only)
 		return 0;
 	rc = search_regret(&run->s, err);
-	return rc ? rc : find_worth(run, err);
-}
-
-/* What the result keeps moves to the caller's arena. */
-static void settle(struct run *run)
-{
-	struct sc_search_result *out = run->s.out;
-	struct sc_arena *arena = run->s.arena;
-	struct sc_search_fit *fits = sc_arena_calloc(arena, run->fits.n + 1, sizeof(*fits));
-	double *capacities = sc_arena_calloc(arena, run->capacities.n + 1, sizeof(*capacities));
-
-	for (size_t i = 0; i < run->fits.n; i++)
-		fits[i] = run->fits.at[i];
-	for (size_t i = 0; i < run->capacities.n; i++)
-		capacities[i] = run->capacities.at[i];
-	out->fits = fits;
-	out->capacities = capacities;
-	list_errors(run);
-	SC_VEC_RELEASE(&run->leaders);
-	SC_VEC_RELEASE(&run->fits);
-	SC_VEC_RELEASE(&run->capacities);
-	sc_intern_release(&run->errors);
-	sc_arena_release(&run->scratch);
+	return rc ? rc : find_worth(&run->s, err);
 }
 
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
@@ -917,7 +852,9 @@ int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		pin_software(&run.s);
 	if (rc == 0)
 		rc = search_all(&run, err);
-	settle(&run);
+	SC_VEC_RELEASE(&run.leaders);
+	sc_intern_release(&run.errors);
+	sc_arena_release(&run.scratch);
 	sc_catalog_destroy(run.s.catalog);
 	return rc;
 }

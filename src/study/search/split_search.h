@@ -63,6 +63,7 @@ struct sc_search_row {
 		at; /* refused: in errors; too large: in capacities; else in fits, or SC_SEARCH_NONE */
 	uint8_t state; /* enum sc_search_state */
 	bool is_least; /* memory_gib is the least of any order of its passes */
+	bool is_timed; /* or of an order that depends on their times */
 };
 #define SC_SEARCH_NONE UINT32_MAX
 struct sc_search_fit {
@@ -93,9 +94,10 @@ struct sc_search_result {
 	const struct sc_search *search; /* what was asked */
 	struct sc_csv cases;            /* the columns are keys; of codes */
 	struct sc_search_row *rows;     /* sc_search_case_of */
-	const struct sc_search_fit *fits;
+	struct sc_search_fit *fits;
 	const double *capacities;
 	const char **errors;
+	size_t n_fits, n_capacities, n_errors;
 	size_t n_in[SC_SEARCH_N_STATES];
 	/* The best first: of the least of objective[0] the one of least expected regret, if `by_regret`; with
 	 * `pareto` the front. Candidates that are predicted the same to the last digit are shown once. */
