@@ -298,7 +298,7 @@ const struct sc_command sc_command_search = {
 		"[--device A,B] [--objective WHAT[,WHAT]] [--price USD|GPU=USD]... [--tokens N] "
 		"[--time-limit S] [-o BEST.yaml] [--report FILE.html] [--json]",
 	.details =
-		"Searches what the CONFIG leaves open of tp, cp, pp, ep, virtual stages, sharding, sequence parallelism, "
+		"Searches what the CONFIG leaves open of tp, cp, pp, ep, etp, virtual stages, sharding, sequence parallelism, "
 		"micro-batch and recomputation. Keys that it gives stay as they are, unless --choose names them or --all "
 		"opens them. --choose also opens other keys, such as parallel.schedule.\n\n"
 		"The search leaves out candidates that need more than 95 % of the memory (--memory-margin 0.05). For each "

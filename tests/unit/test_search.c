@@ -316,6 +316,35 @@ TEST(limit_of_time_leaves_the_best_so_far)
 	}
 }
 
+/* A mixture's experts are whole or cut by tp, whatever tp a candidate has; a model without experts has no such key. */
+TEST(experts_are_searched_whole_and_cut)
+{
+	struct sc_search search = small_search();
+	struct sc_search_result r;
+	size_t n[2] = {0};
+	int column;
+
+	load("qwen3-30b-a3b-h100.yaml");
+	search.best_only = true;
+	run(&search, &r);
+	column = sc_csv_column(&r.cases, "parallel.etp");
+	ck_assert_int_ge(column, 0);
+	for (size_t row = 0; row < r.cases.n_rows; row++) {
+		const char *tp =
+			sc_csv_cell(&r.cases, row, (size_t)sc_csv_column(&r.cases, "parallel.tp"));
+		const char *etp = sc_csv_cell(&r.cases, row, (size_t)column);
+		const bool is_cut = strcmp(etp, "1") != 0;
+
+		ck_assert(!is_cut || strcmp(etp, tp) == 0);
+		n[is_cut]++;
+	}
+	ck_assert_uint_gt(n[0], 0);
+	ck_assert_uint_gt(n[1], 0);
+	load("gpt-22b-selene.yaml");
+	run(&search, &r);
+	ck_assert_int_lt(sc_csv_column(&r.cases, "parallel.etp"), 0);
+}
+
 /* What a search judges first is like all that it has: of the first tenth of the time, splits of all kinds. */
 TEST(a_sample_of_all)
 {

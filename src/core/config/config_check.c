@@ -101,6 +101,11 @@ static void warn_all(struct sc_request *req)
 			sc_warn(&req->warnings,
 				"model.mtp_layers divides the pipeline anew: with the loss they count as layers, and "
 				"the last chunk has fewer others; parallel.stage_layers sets them");
+		if (sc_model_is_moe(model) && par->tp > 1 && par->etp == par->tp &&
+		    !sc_config_origin(&req->config, "parallel.etp"))
+			sc_warn(&req->warnings,
+				"parallel.etp is not given: tp cuts the experts, too, as is Megatron's "
+				"default; recipes of mixtures give parallel.etp 1, which often is faster");
 		if (model->sliding_window > 0 && model->sliding_window < model->seq &&
 		    tr->attention == SC_ATT_UNFUSED)
 			sc_warn(&req->warnings,

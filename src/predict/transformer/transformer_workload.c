@@ -299,59 +299,45 @@ static bool again(void *p, const struct sc_timeline *timeline)
 	return true;
 }
 
-/* Micro-batches that stages hold at their peaks, of as many as the steady state needs. Neighbours of a search have the
- * same order of passes, which is then not made again. */
-static void find_in_flight(struct self *self)
+/* Micro-batches that a stage holds at its peak, of as many as the steady state needs. Neighbours of a search have the same
+ * order of passes, which is then not made again. */
+static double peak_of(struct self *self, uint32_t stage)
 {
 	const struct sc_transformer *tf = &self->tf;
 	const struct sc_schedule_shape *shape = &self->built.shape;
-	double *in_flight = sc_arena_calloc(self->scratch->arena, tf->map.pp, sizeof(*in_flight));
-	struct sc_memo_key *key;
-	bool known;
+	const struct sc_schedule_traits traits = sc_schedule_traits(shape->kind);
+	const struct sc_stage_parts parts = sc_transformer_stage(tf, (int)stage);
+	const bool is_known = !traits.is_timed && !shape->file;
+	const double kept = traits.splits ? sc_weight_inputs_frac(tf->request, &parts.layers) : 1;
+	const double all[] = {shape->kind,          shape->pp,       shape->virtual_stages,
+			      shape->micro_batches, shape->left_out, shape->replicas,
+			      shape->delay,         stage,           kept};
+	const double *known = NULL;
+	double peak;
 
-	self->built.shape = sc_transformer_shape(tf, choose(self));
-	self->built.passes.slots = NULL;
-	known = !sc_schedule_traits(shape->kind).is_timed && !shape->file;
 	if (!self->peaks)
 		self->peaks = sc_memo_create(PEAKS);
-	for (uint32_t s = 0; s < tf->map.pp; s++) {
-		const struct sc_stage_parts parts = sc_transformer_stage(tf, (int)s);
-		const double kept = sc_schedule_traits(shape->kind).splits
-					    ? sc_weight_inputs_frac(tf->request, &parts.layers)
-					    : 1;
-		const double all[] = {shape->kind,
-				      shape->pp,
-				      shape->virtual_stages,
-				      shape->micro_batches,
-				      shape->left_out,
-				      shape->replicas,
-				      shape->delay,
-				      s,
-				      kept};
-		const double *peak = NULL;
-
-		key = sc_memo_begin(self->peaks);
-		sc_memo_put_all(key, all, sizeof(all) / sizeof(all[0]));
-		if (known)
-			peak = sc_memo_find(self->peaks);
-		if (!peak && !self->built.passes.slots)
-			sc_passes_build(shape, &tf->map, self->scratch->arena, &self->built.passes);
-		in_flight[s] = peak ? *peak : sc_passes_peak(&self->built.passes, s, kept);
-		if (known && !peak)
-			*sc_memo_add(self->peaks, 1) = in_flight[s];
-		in_flight[s] /= tf->map.n_chunks;
-	}
-	self->run.in_flight = in_flight;
+	sc_memo_put_all(sc_memo_begin(self->peaks), all, sizeof(all) / sizeof(all[0]));
+	if (is_known && (known = sc_memo_find(self->peaks)))
+		return *known;
+	if (!self->built.passes.slots)
+		sc_passes_build(shape, &tf->map, self->scratch->arena, &self->built.passes);
+	peak = sc_passes_peak(&self->built.passes, stage, kept);
+	if (is_known)
+		*sc_memo_add(self->peaks, 1) = peak;
+	return peak;
 }
 
-/* Before the order is known: each stage runs a chunk of one micro-batch. */
-static void find_least_in_flight(struct self *self)
+/* Before an order is known, each stage runs a chunk of one micro-batch at least. */
+static void find_in_flight(struct self *self, bool least)
 {
 	const struct sc_stage_map *map = &self->tf.map;
 	double *in_flight = sc_arena_calloc(self->scratch->arena, map->pp, sizeof(*in_flight));
 
+	self->built.shape = sc_transformer_shape(&self->tf, choose(self));
+	self->built.passes.slots = NULL;
 	for (uint32_t s = 0; s < map->pp; s++)
-		in_flight[s] = 1.0 / map->n_chunks;
+		in_flight[s] = (least ? 1 : peak_of(self, s)) / map->n_chunks;
 	self->run.in_flight = in_flight;
 }
 
@@ -375,10 +361,7 @@ static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out,
 	rc = sc_transformer_init_ranks(&self->tf, setup, err);
 	if (rc)
 		return rc;
-	if (timed)
-		find_least_in_flight(self);
-	else
-		find_in_flight(self);
+	find_in_flight(self, timed);
 	if (is_too_large(self, out))
 		return 0;
 	rc = sc_transformer_init_times(&self->tf, setup, err);
@@ -387,7 +370,7 @@ static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out,
 	out->is_least = false;
 	out->is_timed = timed;
 	if (timed) {
-		find_in_flight(self);
+		find_in_flight(self, false);
 		if (is_too_large(self, out))
 			return 0;
 	}

@@ -205,11 +205,17 @@ static void try_values(struct trying *t, const char *path, int64_t now, int n)
 static void try_settings(struct trying *t)
 {
 	static const char *const SETTINGS[][2] = {
-		{"training.recompute", "none"},         {"training.recompute", "selective"},
-		{"training.recompute", "full"},         {"parallel.sharding", "zero1"},
-		{"parallel.sharding", "zero2"},         {"parallel.sharding", "zero3"},
-		{"parallel.sequence_parallel", "true"}, {"parallel.virtual_stages", "2"},
-		{"training.offload.optimizer", "cpu"},  {"training.offload.activations", "cpu"},
+		{"training.recompute", "none"},
+		{"training.recompute", "selective"},
+		{"training.recompute", "full"},
+		{"parallel.sharding", "zero1"},
+		{"parallel.sharding", "zero2"},
+		{"parallel.sharding", "zero3"},
+		{"parallel.sequence_parallel", "true"},
+		{"parallel.virtual_stages", "2"},
+		{"training.offload.optimizer", "cpu"},
+		{"training.offload.activations", "cpu"},
+		{"parallel.etp", "1"},
 	};
 
 	for (size_t i = 0; i < sizeof(SETTINGS) / sizeof(SETTINGS[0]); i++) {

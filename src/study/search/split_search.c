@@ -154,6 +154,8 @@ struct run {
 	SC_VEC(struct leader) leaders; /* all simulated, by x */
 	struct sc_intern errors;
 	struct sc_arena scratch; /* of a batch of floors */
+	uint32_t large;          /* in fits: the capacity that the last one that is too large has */
+	bool fits;               /* any does */
 };
 
 struct sc_search_case sc_search_case_of(const struct sc_search_result *result, size_t row)
@@ -163,19 +165,18 @@ struct sc_search_case sc_search_case_of(const struct sc_search_result *result, s
 
 	if (r->state == SC_SEARCH_REFUSED) {
 		out.error = result->errors[r->at];
-	} else if (r->state == SC_SEARCH_TOO_LARGE) {
-		out.memory_gib = r->number;
-		out.capacity_gib = result->capacities[r->at];
-		out.is_least = r->is_least;
-	} else {
-		out.floor_ms = r->number;
-		if (r->at == SC_SEARCH_NONE)
-			return out;
-		out.memory_gib = result->fits[r->at].memory_gib;
-		out.capacity_gib = result->fits[r->at].capacity_gib;
-		memcpy(out.factor, result->fits[r->at].factor, sizeof(out.factor));
-		out.outcome = result->fits[r->at].outcome;
+		return out;
 	}
+	if (r->at != SC_SEARCH_NONE) {
+		const struct sc_search_fit *fit = &result->fits[r->at];
+
+		out.memory_gib = fit->memory_gib;
+		out.capacity_gib = fit->capacity_gib;
+		memcpy(out.factor, fit->factor, sizeof(out.factor));
+		out.outcome = r->state == SC_SEARCH_TOO_LARGE ? NULL : fit->outcome;
+	}
+	out.is_least = r->is_least;
+	*(r->state == SC_SEARCH_TOO_LARGE ? &out.memory_gib : &out.floor_ms) = r->number;
 	return out;
 }
 
@@ -256,12 +257,12 @@ static struct sc_search_row judged_row(struct run *run, const struct sc_outcome 
 	struct sc_search_row made = {.number = gib,
 				     .is_least = outcome->memory_is_least,
 				     .is_timed = outcome->memory_is_timed};
-	size_t i = 0;
+	struct sc_search_fit fit = {.capacity_gib = capacity};
 
 	if (outcome->code != SC_OK)
 		return refused_row(run, outcome->error);
 	if (outcome->fits && gib <= capacity * (1 - run->s.search->memory_margin)) {
-		const struct sc_search_fit fit = {
+		fit = (struct sc_search_fit){
 			.memory_gib = gib,
 			.capacity_gib = capacity,
 			.factor = {factor_of(&run->s, row, 0), factor_of(&run->s, row, 1)}};
@@ -269,14 +270,13 @@ static struct sc_search_row judged_row(struct run *run, const struct sc_outcome 
 		made.state = SC_SEARCH_LEFT;
 		made.number = outcome->iteration_ms;
 		made.at = add_to_list(run, &out->fits, &out->n_fits, &fit, sizeof(fit));
+		run->fits = true;
 		return made;
 	}
-	while (i < out->n_capacities && SC_ORDER(out->capacities[i], capacity) != 0)
-		i++;
-	if (i == out->n_capacities)
-		add_to_list(run, &out->capacities, &out->n_capacities, &capacity, sizeof(capacity));
+	if (out->n_fits == 0 || SC_ORDER(out->fits[run->large].capacity_gib, capacity) != 0)
+		run->large = add_to_list(run, &out->fits, &out->n_fits, &fit, sizeof(fit));
 	made.state = SC_SEARCH_TOO_LARGE;
-	made.at = (uint32_t)i;
+	made.at = run->large;
 	return made;
 }
 
@@ -384,7 +384,7 @@ static int find_floors(struct run *run, struct sc_err *err)
 	for (size_t row = 0; row < n_rows; row++)
 		out->rows[row] =
 			(struct sc_search_row){.state = SC_SEARCH_LEFT, .at = SC_SEARCH_NONE};
-	for (; done < n_blocks && rc == 0 && !(over && out->n_fits); done += n_now) {
+	for (; done < n_blocks && rc == 0 && !(over && run->fits); done += n_now) {
 		const double begin_s = sc_now_s();
 
 		n_now = over ? 1 : n_blocks - done < most ? n_blocks - done : most;
@@ -571,7 +571,7 @@ static int none(const struct run *run, struct sc_err *err)
 		sc_strbuf_release(&text);
 		return -SC_ECONFLICT;
 	}
-	capacity_gib = out->capacities[least->at];
+	capacity_gib = out->fits[least->at].capacity_gib;
 	if (least->number <= capacity_gib * (1 - run->s.search->memory_margin))
 		return sc_err_set(
 			err, SC_EMISFIT,

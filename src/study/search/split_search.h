@@ -59,8 +59,7 @@ extern const char *const sc_search_state_names[]; /* "refused"... */
 /* What is known of each candidate, 16 bytes, and of those that fit. */
 struct sc_search_row {
 	double number; /* floor_ms; of what is too large memory_gib */
-	uint32_t
-		at; /* refused: in errors; too large: in capacities; else in fits, or SC_SEARCH_NONE */
+	uint32_t at;   /* refused: in errors; else in fits, or SC_SEARCH_NONE */
 	uint8_t state; /* enum sc_search_state */
 	bool is_least; /* memory_gib is the least of any order of its passes */
 	bool is_timed; /* or of an order that depends on their times */
@@ -95,9 +94,8 @@ struct sc_search_result {
 	struct sc_csv cases;            /* the columns are keys; of codes */
 	struct sc_search_row *rows;     /* sc_search_case_of */
 	struct sc_search_fit *fits;
-	const double *capacities;
 	const char **errors;
-	size_t n_fits, n_capacities, n_errors;
+	size_t n_fits, n_errors;
 	size_t n_in[SC_SEARCH_N_STATES];
 	/* The best first: of the least of objective[0] the one of least expected regret, if `by_regret`; with
 	 * `pareto` the front. Candidates that are predicted the same to the last digit are shown once. */
