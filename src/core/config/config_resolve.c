@@ -512,8 +512,8 @@ static const char *band_model(const struct sc_model *model)
 	if (model->family == SC_LAYERS)
 		return "layers";
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
-		if (layers.of[kind] > 0 && sc_model_kind(model, kind).mixer >= SC_MIX_FIRST_LINEAR)
-			return "hybrid";
+		if (layers.of[kind] > 0 && sc_model_kind(model, kind).mixer > SC_MIX_FULL)
+			return model->family == SC_DIT ? "diffusion" : "hybrid";
 	return sc_model_is_moe(model) ? "mixture" : "dense";
 }
 

@@ -14,9 +14,9 @@ enum sc_like_column {
 	SC_LIKE_SUITE, /* who measured it: nobody's who asks, so only for leaving out; else NULL */
 	SC_LIKE_GPU,
 	SC_LIKE_SOFTWARE, /* the profile */
-	SC_LIKE_MODEL,    /* dense, mixture, hybrid (has mixers beside attention), dlrm, layers */
-	SC_LIKE_NODES,    /* one, many */
-	SC_LIKE_BITS,     /* of matrix products: 32, 16, 8 or fewer */
+	SC_LIKE_MODEL, /* dense, mixture, hybrid (has mixers beside attention), diffusion, dlrm, layers */
+	SC_LIKE_NODES, /* one, many */
+	SC_LIKE_BITS,  /* of matrix products: 32, 16, 8 or fewer */
 	SC_N_LIKE_COLUMNS
 };
 extern const char *const sc_like_columns[];
