@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/start.h"

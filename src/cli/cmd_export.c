@@ -1,5 +1,4 @@
 /* stepcast export: traces for other tools. */
-#include <string.h>
 
 #include "cli/commands.h"
 #include "cli/start.h"

@@ -5,7 +5,6 @@
 #include "base/json_out.h"
 #include "base/stats.h"
 #include "base/strbuf.h"
-#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/start.h"

@@ -1,6 +1,5 @@
 /* stepcast predict: one config, one prediction, in any of its forms. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "cli/commands.h"
 #include "cli/start.h"

@@ -7,7 +7,6 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/json_out.h"
-#include "base/num.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "core/config/config.h"

@@ -5,7 +5,6 @@
 
 #include <jansson.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/progress.h"

@@ -5,7 +5,6 @@
 
 #include "base/csv.h"
 #include "base/ranks.h"
-#include "base/strbuf.h"
 #include "lib/options.h"
 #include "report/prediction_report.h"
 #include "study/shard/shard_choose.h"

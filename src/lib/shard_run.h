@@ -3,7 +3,6 @@
 #ifndef SC_LIB_SHARD_RUN_H
 #define SC_LIB_SHARD_RUN_H
 
-#include "base/strbuf.h"
 #include "core/config/config.h"
 #include "lib/options.h"
 #include "report/shard_report.h"

@@ -5,7 +5,6 @@
 #include "models/embedding_kernel.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/units.h"
 #include "models/op_model_priv.h"

@@ -3,7 +3,6 @@
 #include "models/interference.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/units.h"
 #include "models/collective_priv.h"

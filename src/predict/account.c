@@ -2,7 +2,6 @@
  * GPU can do takes from it what it explains, the most telling kind first. */
 #include "predict/account.h"
 
-#include <math.h>
 #include <string.h>
 
 static inline double least(double a, double b)

@@ -5,7 +5,6 @@
 #include "core/config/config.h"
 #include "core/config/likeness.h"
 #include "core/embedding/shard_plan.h"
-#include "core/graph/cost.h"
 #include "models/collective.h"
 #include "models/memory.h"
 #include "predict/engine/simulate.h"

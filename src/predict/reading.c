@@ -45,7 +45,8 @@ static void read_classes(struct sc_accountant *accountant, const struct sc_readi
 			info->idle_ms = fmax(0, out->iteration_ms - info->busy_ms);
 			info->name[0] = '\0';
 			if (!in->brief)
-				in->info.class_name(in->info.ctx, c, info->name, sizeof(info->name));
+				in->info.class_name(in->info.ctx, c, info->name,
+						    sizeof(info->name));
 		} else {
 			out->ranks_left_out += in->account.ran.graph->classes.at[c].multiplicity;
 		}
@@ -198,12 +199,7 @@ struct part {
 	uint32_t id;
 };
 
-static int by_time(const void *left, const void *right)
-{
-	const struct part *a = left, *b = right;
-
-	return 2 * SC_ORDER(b->us, a->us) + SC_ORDER(a->id, b->id);
-}
+SC_COMPARE(by_time, struct part, 2 * SC_ORDER(b->us, a->us) + SC_ORDER(a->id, b->id));
 
 /* ---- the whole ---- */
 
@@ -269,7 +265,7 @@ void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *i
 		if (reader->tally.by_id.at[id].us > 0)
 			parts[n++] = (struct part){reader->tally.by_id.at[id].us,
 						   reader->tally.by_id.at[id].count, id};
-	qsort(parts, n, sizeof(*parts), by_time);
+	SC_SORT(parts, n, by_time);
 	out->n_contributors = n < SC_MAX_CONTRIBUTORS ? n : SC_MAX_CONTRIBUTORS;
 	for (size_t i = 0; i < out->n_contributors; i++) {
 		struct sc_contributor *to = &out->contributors[i];

@@ -1,6 +1,5 @@
 /* What a recording shows of computation and communication together, as text and JSON. */
 #include <math.h>
-#include <string.h>
 
 #include "base/csv.h"
 #include "base/json_out.h"

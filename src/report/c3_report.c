@@ -2,7 +2,6 @@
 #include "report/c3_report.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/json_out.h"
 #include "base/units.h"

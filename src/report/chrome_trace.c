@@ -248,12 +248,8 @@ struct change {
 	uint32_t class_id;
 };
 
-static int compare_changes(const void *left, const void *right)
-{
-	const struct change *a = left, *b = right;
-
-	return 2 * SC_ORDER(a->class_id, b->class_id) + SC_ORDER(a->us, b->us);
-}
+SC_COMPARE(compare_changes, struct change,
+	   2 * SC_ORDER(a->class_id, b->class_id) + SC_ORDER(a->us, b->us));
 
 /* One value of a counter of a class. */
 static void chrome_counter(struct sc_json_stream *json, uint32_t class_id, const char *name,
@@ -286,7 +282,7 @@ static void put_sms(struct sc_json_stream *json, const struct shown *t)
 		changes[n++] = (struct change){begin_us(t, id), sms, class_id};
 		changes[n++] = (struct change){t->timeline->end_us[id], -sms, class_id};
 	}
-	qsort(changes, n, sizeof(*changes), compare_changes);
+	SC_SORT(changes, n, compare_changes);
 	for (size_t i = 0; i < n; i++) {
 		const bool is_first = i == 0 || changes[i].class_id != changes[i - 1].class_id;
 		const bool is_last = i + 1 == n || compare_changes(&changes[i], &changes[i + 1]);

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/json_out.h"
 #include "base/search.h"
 #include "base/units.h"
@@ -181,13 +180,8 @@ struct on_paths {
 	double ms[SC_COMPARE_MAX], spread;
 };
 
-static int by_spread(const void *a, const void *b)
-{
-	const struct on_paths *x = a, *y = b;
-	int order = SC_ORDER(y->spread, x->spread);
-
-	return order ? order : strcmp(x->name, y->name);
-}
+SC_COMPARE(by_spread, struct on_paths,
+	   2 * SC_ORDER(b->spread, a->spread) + SC_ORDER(strcmp(a->name, b->name), 0));
 
 /* All, those that differ most first. */
 static struct on_paths *list_on_paths(const struct sc_compare *compare, size_t *n_out)
@@ -221,7 +215,7 @@ static struct on_paths *list_on_paths(const struct sc_compare *compare, size_t *
 		}
 		all[k].spread = most - least;
 	}
-	qsort(all, n, sizeof(*all), by_spread);
+	SC_SORT(all, n, by_spread);
 	*n_out = n;
 	return all;
 }

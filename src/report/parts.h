@@ -8,8 +8,6 @@
 #include "base/json_out.h"
 #include "base/strbuf.h"
 #include "core/graph/cost.h"
-#include "core/graph/graph.h"
-#include "core/graph/timeline.h"
 #include "predict/predict.h"
 #include "study/explain/explain.h"
 #include "study/sweep/run_cost.h"

@@ -2,7 +2,6 @@
  * what the schedule has to know of it. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "core/config/config_priv.h"
 

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "base/units.h"
 #include "core/config/config_priv.h"
 #include "core/config/config_schedule.h"
 

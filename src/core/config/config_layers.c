@@ -1,6 +1,5 @@
 /* A model that is a table of layers: rows from a CSV file, and whether the request fits them. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/csv_rows.h"
 #include "core/config/config_priv.h"

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/csv_rows.h"
-#include "base/num.h"
 #include "core/embedding/shard_plan_priv.h"
 
 struct row {

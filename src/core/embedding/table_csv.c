@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/csv_rows.h"
-#include "base/num.h"
 
 struct row {
 	struct sc_table table;

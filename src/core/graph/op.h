@@ -3,7 +3,6 @@
 #define SC_CORE_OP_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/fields.h"
 

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/arena.h"
-
 void sc_timeline_release(struct sc_timeline *timeline)
 {
 	free(timeline->ready_us);

@@ -2,8 +2,6 @@
  * is not given is off. */
 #include "core/machine/software.h"
 
-#include <string.h>
-
 #include "core/profile/profile_priv.h"
 
 #define NUMBER(struct_, member, lo, hi, absent_, ...) \

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/units.h"
 #include "models/collective_priv.h"
 #include "models/fit/fit_priv.h"
 #include "models/op_model.h"

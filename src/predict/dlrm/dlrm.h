@@ -4,7 +4,6 @@
 #define SC_PREDICT_DLRM_H
 
 #include "base/arena.h"
-#include "base/units.h"
 #include "core/config/config.h"
 #include "core/embedding/shard_plan.h"
 #include "models/embedding_kernel.h"

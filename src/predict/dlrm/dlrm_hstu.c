@@ -5,7 +5,6 @@
 #include <gsl/gsl_cdf.h>
 #include <math.h>
 
-#include "base/units.h"
 #include "predict/dlrm/dlrm_dense_priv.h"
 
 #define ACTION_WIDTH 24.0 /* three bits of 8 elements (ActionEncoder) */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stats.h"
 #include "base/units.h"
 #include "models/collective_files.h"
 #include "predict/dlrm/dlrm.h"

@@ -4,9 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/stats.h"
 #include "base/units.h"
 #include "models/collective_files.h"
 #include "predict/matrix_steps.h"

@@ -2,7 +2,6 @@
  * into a V, its passes in a pattern of six that repeats for every micro-batch, whose length decides the memory.
  * Where the first and last micro-batches leave places free, later passes move there (appendix on reordering and
  * squeezing; sail-sg/zero-bubble-pipeline-parallelism, scheduler/zbv_greedy.py). */
-#include <math.h>
 #include <string.h>
 
 #include "predict/schedule/schedule_priv.h"

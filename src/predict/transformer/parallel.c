@@ -1,6 +1,7 @@
 /* Places ranks on nodes. Layouts whose groups all sit alike fold to one class a stage by
  * arithmetic; others are coloured rank by rank. */
 #include "predict/transformer/parallel.h"
+#include "base/search.h"
 
 #include <assert.h>
 #include <math.h>
@@ -282,12 +283,7 @@ static void number_classes(struct folding *f)
 		f->out->classes[f->class_of[ranks->color[rank]]].multiplicity++;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
+SC_COMPARE(compare_ids, uint32_t, SC_ORDER(*a, *b));
 
 static void count_set(struct folding *f, int set, uint32_t base)
 {
@@ -303,7 +299,7 @@ static void count_set(struct folding *f, int set, uint32_t base)
 		if (f->count[id]++ == 0)
 			f->found[f->n_found++] = id;
 	}
-	qsort(f->found, f->n_found, sizeof(*f->found), compare_ids);
+	SC_SORT(f->found, f->n_found, compare_ids);
 }
 
 /* The group becomes that of all classes in it. */

@@ -33,13 +33,8 @@ struct keyed {
 	size_t row;
 };
 
-static int by_key(const void *a, const void *b)
-{
-	const struct keyed *x = a, *y = b;
-	int order = strcmp(x->key, y->key);
-
-	return order ? order : SC_ORDER(x->row, y->row);
-}
+SC_COMPARE(by_key, struct keyed,
+	   2 * SC_ORDER(strcmp(a->key, b->key), 0) + SC_ORDER(a->row, b->row));
 
 const char *sc_itrows_joined(const struct sc_itrows *set, size_t row, const int *columns, size_t n,
 			     const char *between)
@@ -89,7 +84,7 @@ static int read_rows(struct sc_itrows *set, struct sc_catalog *catalog)
 			sc_itrows_joined(set, n, columns, table.n_columns + 2, end), n};
 		set->n_rows++;
 	}
-	qsort(keyed, set->n_rows, sizeof(*keyed), by_key);
+	SC_SORT(keyed, set->n_rows, by_key);
 	for (size_t i = 0; i < set->n_rows && rc == 0; i++) {
 		const size_t row = set->cases[keyed[i].row]->row;
 		struct sc_config config;

@@ -43,12 +43,7 @@ struct question {
 	double room, total, forced, always;
 };
 
-static int by_cost(const void *a, const void *b)
-{
-	const struct slice_cost *x = a, *y = b;
-
-	return SC_ORDER(x->cost, y->cost);
-}
+SC_COMPARE(by_cost, struct slice_cost, SC_ORDER(a->cost, b->cost));
 
 static void add_way(struct relaxation *x, struct way way)
 {
@@ -87,7 +82,7 @@ static void add_cuts(struct relaxation *x, uint32_t table, enum sc_tier tier, do
 	if (!way.n_slices)
 		return;
 	at = &x->slices.at[way.first_slice];
-	qsort(at, way.n_slices, sizeof(*at), by_cost);
+	SC_SORT(at, way.n_slices, by_cost);
 	for (uint32_t i = 1; i < way.n_slices; i++)
 		at[i].work = fmin(at[i].work, at[i - 1].work);
 	way.work = at[way.n_slices - 1].work;

@@ -14,13 +14,9 @@ static double common(int64_t a, int64_t n_a, int64_t b, int64_t n_b)
 	return end > begin ? (double)(end - begin) : 0;
 }
 
-static int by_rank(const void *a, const void *b)
-{
-	const struct sc_shard *x = a, *y = b;
-
-	return 4 * SC_ORDER(x->rank, y->rank) + 2 * SC_ORDER(x->col_offset, y->col_offset) +
-	       SC_ORDER(x->row_offset, y->row_offset);
-}
+SC_COMPARE(by_rank, struct sc_shard,
+	   4 * SC_ORDER(a->rank, b->rank) + 2 * SC_ORDER(a->col_offset, b->col_offset) +
+		   SC_ORDER(a->row_offset, b->row_offset));
 
 /* Elements of `to` that their ranks do not have yet: shards of a plan do not overlap, so what is common can
  * be summed. `scratch` holds the old shards by rank. */
@@ -30,7 +26,7 @@ static double missing(const struct sc_shard *from, uint32_t n_from, const struct
 	double sum = 0;
 
 	memcpy(scratch, from, n_from * sizeof(*scratch));
-	qsort(scratch, n_from, sizeof(*scratch), by_rank);
+	SC_SORT(scratch, n_from, by_rank);
 	for (uint32_t i = 0; i < n_to; i++) {
 		size_t low;
 
@@ -68,13 +64,8 @@ static void compare(const struct sc_shard_plan *from, const struct sc_table_plac
 	SC_VEC_PUSH(&out->moves, move);
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-	const struct sc_shard_move *x = a, *y = b;
-
-	return 2 * SC_ORDER(y->moved_bytes, x->moved_bytes) +
-	       SC_ORDER(strcmp(x->table, y->table), 0);
-}
+SC_COMPARE(by_bytes, struct sc_shard_move,
+	   2 * SC_ORDER(b->moved_bytes, a->moved_bytes) + SC_ORDER(strcmp(a->table, b->table), 0));
 
 int sc_shard_diff_compute(const struct sc_shard_plan *from, const struct sc_shard_plan *to,
 			  const struct sc_table_list *tables, struct sc_shard_diff *out,
@@ -94,8 +85,7 @@ int sc_shard_diff_compute(const struct sc_shard_plan *from, const struct sc_shar
 	for (size_t i = 0; i < tables->n; i++)
 		compare(from, &from->tables.at[i], to, &to->tables.at[i], scratch,
 			sc_dtype_bytes(tables->at[i].dtype), out);
-	if (out->moves.n)
-		qsort(out->moves.at, out->moves.n, sizeof(*out->moves.at), by_bytes);
+	SC_SORT(out->moves.at, out->moves.n, by_bytes);
 	free(scratch);
 	return 0;
 }

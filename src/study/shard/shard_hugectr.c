@@ -49,18 +49,14 @@ static void alloc_matrix(const struct planner *p, struct sc_arena *arena, struct
 	m->n_split = sc_arena_calloc(arena, p->n_tables, sizeof(*m->n_split));
 }
 
-static int hottest_first(const void *a, const void *b)
-{
-	const struct piece *x = a, *y = b;
-
-	return 2 * SC_ORDER(y->hotness, x->hotness) + SC_ORDER(y->place, x->place);
-}
+SC_COMPARE(hottest_first, struct piece,
+	   2 * SC_ORDER(b->hotness, a->hotness) + SC_ORDER(b->place, a->place));
 
 static void sort_pieces(struct planner *p)
 {
 	for (size_t i = 0; i < p->n_pieces; i++)
 		p->pieces[i].place = i;
-	qsort(p->pieces, p->n_pieces, sizeof(*p->pieces), hottest_first);
+	SC_SORT(p->pieces, p->n_pieces, hottest_first);
 }
 
 static bool can_split(const struct planner *p, uint32_t table)

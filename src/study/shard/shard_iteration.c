@@ -1,7 +1,6 @@
 /* Options of each table under the iteration objective: what a shard adds to its rank's step. */
 #include "study/shard/shard_iteration.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 

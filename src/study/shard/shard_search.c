@@ -250,12 +250,7 @@ struct keyed {
 	uint32_t unit;
 };
 
-static int by_key(const void *a, const void *b)
-{
-	const struct keyed *x = a, *y = b;
-
-	return 2 * SC_ORDER(y->key, x->key) + SC_ORDER(x->unit, y->unit);
-}
+SC_COMPARE(by_key, struct keyed, 2 * SC_ORDER(b->key, a->key) + SC_ORDER(a->unit, b->unit));
 
 /* Units, dearest first. */
 static void sort_units(struct sc_shard_search *q)
@@ -270,7 +265,7 @@ static void sort_units(struct sc_shard_search *q)
 			least = fmin(least, m->choices.at[m->units.at[u].first_choice + i].total);
 		keys[u] = (struct keyed){.key = least, .unit = u};
 	}
-	qsort(keys, m->units.n, sizeof(*keys), by_key);
+	SC_SORT(keys, m->units.n, by_key);
 	for (uint32_t u = 0; u < m->units.n; u++)
 		q->order[u] = keys[u].unit;
 	free(keys);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/units.h"
 #include "study/shard/shard.h"
 #include "study/shard/shard_solve_priv.h"
 

@@ -107,19 +107,10 @@ struct greedy {
 	const double *room;
 };
 
-static int by_table(const void *a, const void *b)
-{
-	const struct piece *x = a, *y = b;
+SC_COMPARE(by_table, struct piece,
+	   2 * SC_ORDER(a->table, b->table) + SC_ORDER(a->col_offset, b->col_offset));
 
-	return 2 * SC_ORDER(x->table, y->table) + SC_ORDER(x->col_offset, y->col_offset);
-}
-
-static int by_key_descending(const void *a, const void *b)
-{
-	const struct piece *x = a, *y = b;
-
-	return 4 * SC_ORDER(y->key, x->key) + by_table(a, b);
-}
+SC_COMPARE(by_key_descending, struct piece, 4 * SC_ORDER(b->key, a->key) + by_table(a, b));
 
 static uint32_t least_loaded(const struct greedy *how, const struct sc_ledger *used,
 			     const size_t *n_pieces, const struct sc_option_shard *next)
@@ -148,7 +139,7 @@ static void place_greedily(const struct greedy *how, struct piece *pieces, size_
 	size_t *n_pieces = sc_arena_calloc(arena, how->world, sizeof(*n_pieces));
 
 	sc_ledger_init(&used, arena);
-	qsort(pieces, n, sizeof(*pieces), by_key_descending);
+	SC_SORT(pieces, n, by_key_descending);
 	for (size_t i = 0; i < n; i++) {
 		const struct sc_option_shard next = {.cost = pieces[i].key,
 						     .hbm_bytes = pieces[i].bytes};
@@ -158,7 +149,7 @@ static void place_greedily(const struct greedy *how, struct piece *pieces, size_
 		sc_ledger_add(&used, &next, rank);
 		n_pieces[rank]++;
 	}
-	qsort(pieces, n, sizeof(*pieces), by_table);
+	SC_SORT(pieces, n, by_table);
 }
 
 /* ---- whole tables of the problem ---- */

@@ -379,12 +379,8 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 	return rc;
 }
 
-static int by_step(const void *a, const void *b)
-{
-	const struct sc_step_candidate *x = a, *y = b;
-
-	return 2 * SC_ORDER(x->step_ms, y->step_ms) + SC_ORDER(x->name, y->name);
-}
+SC_COMPARE(by_step, struct sc_step_candidate,
+	   2 * SC_ORDER(a->step_ms, b->step_ms) + SC_ORDER(a->name, b->name));
 
 /* The best few of the round; the shortest step of all rounds stays. */
 static int improve_starts(struct rounds *r, struct sc_err *err)
@@ -392,8 +388,7 @@ static int improve_starts(struct rounds *r, struct sc_err *err)
 	static const double shares[N_IMPROVED] = {0.5, 0.25, 0.25}; /* of the work */
 	int rc = 0;
 
-	if (r->fresh.n)
-		qsort(r->fresh.at, r->fresh.n, sizeof(*r->fresh.at), by_step);
+	SC_SORT(r->fresh.at, r->fresh.n, by_step);
 	for (size_t i = 0; i < r->fresh.n && i < N_IMPROVED && rc == 0; i++) {
 		struct sc_step_candidate *c = &r->fresh.at[i];
 		struct sc_step_search own = *r->q;

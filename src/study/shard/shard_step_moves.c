@@ -262,15 +262,11 @@ static void sort_ranks(struct sc_step_hunt *h)
 	}
 }
 
-static int by_estimate(const void *a, const void *b)
-{
-	const struct sc_step_move *x = a, *y = b;
-
-	return 64 * SC_ORDER(x->estimate, y->estimate) + 32 * SC_ORDER(x->kind, y->kind) +
-	       16 * SC_ORDER(x->unit, y->unit) + 8 * SC_ORDER(x->rank, y->rank) +
-	       4 * SC_ORDER(x->choice, y->choice) + 2 * SC_ORDER(x->shard, y->shard) +
-	       SC_ORDER(x->other, y->other);
-}
+SC_COMPARE(by_estimate, struct sc_step_move,
+	   64 * SC_ORDER(a->estimate, b->estimate) + 32 * SC_ORDER(a->kind, b->kind) +
+		   16 * SC_ORDER(a->unit, b->unit) + 8 * SC_ORDER(a->rank, b->rank) +
+		   4 * SC_ORDER(a->choice, b->choice) + 2 * SC_ORDER(a->shard, b->shard) +
+		   SC_ORDER(a->other, b->other));
 
 void sc_step_moves_find(struct sc_step_hunt *h, const struct sc_phase_weights *w,
 			sc_step_moves *out)
@@ -301,8 +297,7 @@ void sc_step_moves_find(struct sc_step_hunt *h, const struct sc_phase_weights *w
 	ask_dearest(h, -1, MAX_REPLICAS);
 	for (int i = 0; i < N_RANDOM_UNITS; i++)
 		ask_unit(h, (uint32_t)sc_rng_below(h->rng, n_units), -1);
-	if (out->n)
-		qsort(out->at, out->n, sizeof(*out->at), by_estimate);
+	SC_SORT(out->at, out->n, by_estimate);
 	free(h->ranks);
 	free(h->load);
 	free(h->seen);

@@ -142,12 +142,7 @@ static void make_sums(struct sums *sums, const struct sc_shard_problem *problem,
 	}
 }
 
-static int by_ms(const void *a, const void *b)
-{
-	const struct sc_rank_part *x = a, *y = b;
-
-	return 2 * SC_ORDER(y->ms, x->ms) + SC_ORDER(x->term, y->term);
-}
+SC_COMPARE(by_ms, struct sc_rank_part, 2 * SC_ORDER(b->ms, a->ms) + SC_ORDER(a->term, b->term));
 
 size_t sc_rank_parts(const struct sc_shard_terms *terms, uint32_t rank, struct sc_rank_part *out,
 		     size_t max)
@@ -165,8 +160,7 @@ size_t sc_rank_parts(const struct sc_shard_terms *terms, uint32_t rank, struct s
 		parts.at[parts.n - 1].ms += term->ms;
 		parts.at[parts.n - 1].hbm_bytes += term->hbm_bytes;
 	}
-	if (parts.n)
-		qsort(parts.at, parts.n, sizeof(*parts.at), by_ms);
+	SC_SORT(parts.at, parts.n, by_ms);
 	n = parts.n < max ? parts.n : max;
 	for (size_t i = 0; i < n; i++)
 		out[i] = parts.at[i];

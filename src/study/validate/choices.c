@@ -78,13 +78,8 @@ static int compare_to(const struct row *a, const struct row *b, int last)
 	return order;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	const struct row *x = a, *y = b;
-	int order = compare_to(x, y, N_PARTS - 1);
-
-	return order ? order : SC_ORDER(x->c, y->c);
-}
+SC_COMPARE(by_text, struct row,
+	   2 * SC_ORDER(compare_to(a, b, N_PARTS - 1), 0) + SC_ORDER(a->c, b->c));
 
 /* How many rows from the first on are alike up to a part. */
 static size_t run_of(const struct row *rows, size_t n, int last)
@@ -181,7 +176,7 @@ void sc_choices_find(const struct sc_validation *v, struct sc_arena *arena, stru
 	for (size_t i = 0; i < v->n_cases; i++)
 		if (!v->cases[i].skipped)
 			take_row(v->table, &v->cases[i], arena, &rows[n++]);
-	qsort(rows, n, sizeof(*rows), by_text);
+	SC_SORT(rows, n, by_text);
 	for (size_t i = 0, len; i < n; i += len) {
 		struct tally suite = {0};
 

@@ -1,6 +1,5 @@
 #include "study/validate/kin.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,13 +13,9 @@ struct run {
 		slot_ms; /* a slot: a micro-batch, or its share of a pipeline's ramp */
 };
 
-static int by_kin(const void *a, const void *b)
-{
-	const struct run *x = a, *y = b;
-	int order = strcmp(x->kin, y->kin);
-
-	return order ? order : 2 * SC_ORDER(x->slot_ms, y->slot_ms) + SC_ORDER(x->c, y->c);
-}
+SC_COMPARE(by_kin, struct run,
+	   4 * SC_ORDER(strcmp(a->kin, b->kin), 0) + 2 * SC_ORDER(a->slot_ms, b->slot_ms) +
+		   SC_ORDER(a->c, b->c));
 
 /* A column tells kin apart if it is a key of another kind; notes do not. */
 static bool is_of_kin(const char *name)
@@ -82,7 +77,7 @@ int sc_kin_find(const struct sc_config *base, struct sc_arena *arena, struct sc_
 		runs[n++].kin = sc_arena_strdup(arena, sc_strbuf_get(&text));
 	}
 	sc_strbuf_release(&text);
-	qsort(runs, n, sizeof(*runs), by_kin);
+	SC_SORT(runs, n, by_kin);
 	for (size_t i = 1, first = 0; i < n; i++) {
 		if (strcmp(runs[i].kin, runs[first].kin) != 0)
 			first = i;

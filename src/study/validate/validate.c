@@ -289,13 +289,8 @@ struct keyed {
 	size_t index; /* of the case */
 };
 
-static int by_value(const void *a, const void *b)
-{
-	const struct keyed *x = a, *y = b;
-	int order = strcmp(x->value, y->value);
-
-	return order ? order : SC_ORDER(x->index, y->index);
-}
+SC_COMPARE(by_value, struct keyed,
+	   2 * SC_ORDER(strcmp(a->value, b->value), 0) + SC_ORDER(a->index, b->index));
 
 /* Groups of one column, appended to v->groups, which has room. */
 static void score_column(const struct run *run, const char *name, size_t column)
@@ -307,8 +302,7 @@ static void score_column(const struct run *run, const char *name, size_t column)
 
 	for (size_t i = 0; i < v->n_cases; i++)
 		keyed[i] = (struct keyed){sc_csv_cell(v->table, v->cases[i].row, column), i};
-	if (v->n_cases)
-		qsort(keyed, v->n_cases, sizeof(*keyed), by_value);
+	SC_SORT(keyed, v->n_cases, by_value);
 	for (size_t i = 0; i < v->n_cases; i++)
 		indices[i] = keyed[i].index;
 	for (size_t i = 0; i < v->n_cases; i = end) {

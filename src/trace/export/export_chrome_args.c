@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "base/json_stream.h"
-#include "base/num.h"
 #include "trace/export/export_priv.h"
-#include "trace/import/import.h"
 
 enum { MAX_DIM_DEPTH = 8 };
 

@@ -6,7 +6,6 @@
 
 #include "base/csv.h"
 #include "base/search.h"
-#include "base/stats.h"
 #include "base/units.h"
 #include "core/graph/op.h"
 #include "trace/export/export_priv.h"

@@ -2,7 +2,6 @@
 #include "trace/format/row_sort.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 enum { DIGIT_BITS = 11, N_DIGITS = 1 << DIGIT_BITS };
 

@@ -4,7 +4,6 @@
  * around. Read after all else of a rank, so that operators, which are most of many traces, are in
  * memory alone. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/search.h"
 #include "base/strbuf.h"

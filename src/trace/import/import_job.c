@@ -4,7 +4,6 @@
  * known here: trace/graph/load_job.c. */
 #include "trace/import/import.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,6 @@
 #define SC_TRACE_REPLAY_H
 
 #include "base/err.h"
-#include "base/progress.h"
 #include "core/graph/cost.h"
 #include "core/graph/graph.h"
 #include "core/graph/op.h"

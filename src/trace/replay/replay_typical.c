@@ -6,7 +6,6 @@
 
 #include "base/search.h"
 #include "base/stats.h"
-#include "base/units.h"
 #include "trace/graph/job.h"
 #include "trace/replay/replay_study.h"
 
