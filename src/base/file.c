@@ -177,7 +177,7 @@ int sc_folder_list(const char *folder, const char *prefix, const char *suffix,
 		n_folder--;
 	while ((entry = readdir(dir)))
 		if (entry->d_name[0] != '.' && sc_ends_with(entry->d_name, suffix) &&
-		    strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+		    sc_begins_with(entry->d_name, prefix))
 			SC_VEC_PUSH(&found, sc_arena_printf(arena, "%.*s/%s", (int)n_folder, folder,
 							    entry->d_name));
 	closedir(dir);
@@ -189,6 +189,11 @@ int sc_folder_list(const char *folder, const char *prefix, const char *suffix,
 	*n = found.n;
 	SC_VEC_RELEASE(&found);
 	return 0;
+}
+
+bool sc_begins_with(const char *text, const char *begin)
+{
+	return strncmp(text, begin, strlen(begin)) == 0;
 }
 
 bool sc_ends_with(const char *text, const char *end)

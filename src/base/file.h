@@ -38,6 +38,7 @@ static inline const char *sc_file_name(const char *path)
 
 	return slash ? slash + 1 : path;
 }
+bool sc_begins_with(const char *text, const char *begin);
 bool sc_ends_with(const char *text, const char *end);
 
 /* The real path of `path`, which is relative to the folder of the program or library that this function is part of,

@@ -43,6 +43,12 @@ void sc_text_params(double n, struct sc_strbuf *out); /* as "174.6 B" */
 /* `gpu`: what all of them are; NULL: as its nodes say. */
 void sc_text_cluster(const struct sc_config *config, const char *gpu, struct sc_strbuf *out);
 
+/* 0 where there is no whole. */
+static inline double sc_share_pct(double part, double whole)
+{
+	return whole > 0 ? 100.0 * part / whole : 0;
+}
+
 /* Four figures of a small number, all of a large one in groups of three. */
 void sc_text_grouped(double number, struct sc_strbuf *out);
 /* A blank and a column; "-" where the value is not known. */

@@ -16,11 +16,6 @@
 
 enum { BAR_WIDTH = 18, MAX_PATH_LINES = 12, MAX_CONTRIBUTOR_LINES = 10, MAX_CLASS_LINES = 16 };
 
-static double share_pct(double part, double whole)
-{
-	return whole > 0 ? 100.0 * part / whole : 0;
-}
-
 static void append_widths(const char *name, const struct sc_ints *widths, struct sc_strbuf *out)
 {
 	if (widths->n)
@@ -258,11 +253,11 @@ void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out)
 	sc_strbuf_append(out, "\nwhere the time of the busiest GPU goes      ms      %  path %\n");
 	for (int owner = 0; owner < SC_N_OWNERS; owner++) {
 		double ms = sc_without_dust(reading->breakdown_ms[owner], all_ms);
-		double pct = share_pct(ms, all_ms);
+		double pct = sc_share_pct(ms, all_ms);
 		int bar = (int)(fmin(pct, 100) / 100.0 * BAR_WIDTH + 0.5);
 
 		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f %7.1f", sc_owner_labels[owner], ms, pct,
-				 share_pct(reading->path_owner_ms[owner], all_ms));
+				 sc_share_pct(reading->path_owner_ms[owner], all_ms));
 		if (bar > 0)
 			sc_strbuf_append(out, "  ");
 		for (int i = 0; i < bar; i++)
@@ -286,7 +281,7 @@ static void append_explanation(const struct sc_prediction *p, const struct sc_ex
 	for (size_t i = 0; i < p->reading.n_contributors && i < MAX_CONTRIBUTOR_LINES; i++)
 		sc_strbuf_printf(out, "  %-32.48s %11.2f %6.1f %11.0f\n",
 				 p->reading.contributors[i].what, p->reading.contributors[i].ms,
-				 share_pct(p->reading.contributors[i].ms, p->iteration_ms),
+				 sc_share_pct(p->reading.contributors[i].ms, p->iteration_ms),
 				 p->reading.contributors[i].count);
 	sc_strbuf_printf(out, "\nwhat %.0f %% more of it would buy            ms  gain %%\n",
 			 100.0 * (e->speed - 1.0));
@@ -371,7 +366,7 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		double gib = sc_memory_part_gib(&p->memory, i);
 
 		sc_strbuf_printf(out, "  %-32s %11.2f %6.1f\n", sc_memory_parts[i].name, gib,
-				 share_pct(gib, p->memory.total_gib));
+				 sc_share_pct(gib, p->memory.total_gib));
 	}
 	sc_strbuf_append(out, "\ncritical path                        start ms          ms  "
 			      "mostly\n");

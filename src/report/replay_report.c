@@ -35,11 +35,6 @@ static double pct_off(double value, double base)
 	return SC_PCT * (value / base - 1);
 }
 
-static double share_pct(double part, double whole)
-{
-	return whole > 0 ? SC_PCT * part / whole : 0;
-}
-
 static void append_error(const struct sc_replay_result *r, enum sc_replay_column column,
 			 struct sc_strbuf *out)
 {
@@ -92,7 +87,7 @@ static void append_families(const struct sc_replay_result *r, struct sc_strbuf *
 		put[next] = true;
 		sc_strbuf_printf(out, "%s%s %.1f %%", n ? ", " : "",
 				 sc_kernel_family_name((enum sc_kernel_family)next),
-				 share_pct(r->family_ms[next], sum));
+				 sc_share_pct(r->family_ms[next], sum));
 	}
 	sc_strbuf_append(out, "\n");
 }
@@ -221,7 +216,7 @@ static void append_still(const struct sc_reading *reading, struct sc_strbuf *out
 	if (reading->path_owner_ms[most] > 0)
 		sc_strbuf_printf(out, "what holds the changed step: %s, %.0f %% of its path\n",
 				 sc_owner_names[most],
-				 share_pct(reading->path_owner_ms[most], reading->iteration_ms));
+				 sc_share_pct(reading->path_owner_ms[most], reading->iteration_ms));
 }
 
 static void append_head(const struct sc_replay_result *r, struct sc_strbuf *out)
@@ -435,7 +430,7 @@ static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
 
 		append_name(part->what, out);
 		sc_strbuf_printf(out, " %11.2f %6.1f %8.0f\n", part->ms,
-				 share_pct(part->ms, r->reading.iteration_ms), part->count);
+				 sc_share_pct(part->ms, r->reading.iteration_ms), part->count);
 	}
 	sc_text_breakdown(&r->reading, out);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/num.h"
 #include "base/search.h"
 #include "base/strbuf.h"
@@ -25,16 +26,11 @@ struct tally {
 	size_t n;
 };
 
-static bool begins(const char *name, const char *with)
-{
-	return strncmp(name, with, strlen(with)) == 0;
-}
-
 /* N_PARTS: none, as notes. */
 static enum part part_of(const char *name)
 {
-	if (begins(name, "parallel.") || strcmp(name, "training.micro_batch") == 0 ||
-	    begins(name, "training.recompute") || begins(name, "training.offload."))
+	if (sc_begins_with(name, "parallel.") || strcmp(name, "training.micro_batch") == 0 ||
+	    sc_begins_with(name, "training.recompute") || sc_begins_with(name, "training.offload."))
 		return SPLIT;
 	if (strcmp(name, "training.global_batch") == 0)
 		return BATCH;

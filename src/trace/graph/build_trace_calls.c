@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/search.h"
 #include "trace/graph/build_trace_priv.h"
 #include "trace/graph/trace_order.h"
@@ -35,11 +36,6 @@ uint32_t sc_correlations_find(const struct sc_correlations *table, uint32_t corr
 
 /* ---- calls ---- */
 
-static bool begins_with(const char *text, const char *prefix)
-{
-	return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
 enum trace_sync sc_trace_sync_of(const char *name)
 {
 	static const struct {
@@ -61,16 +57,16 @@ enum trace_sync sc_trace_sync_of(const char *name)
 		{"Memcpy", TRACE_SYNC_COPY},
 	};
 
-	if (begins_with(name, "cuda"))
+	if (sc_begins_with(name, "cuda"))
 		name += 4;
-	else if (begins_with(name, "hip"))
+	else if (sc_begins_with(name, "hip"))
 		name += 3;
-	else if (begins_with(name, "cu"))
+	else if (sc_begins_with(name, "cu"))
 		name += 2;
 	else
 		return TRACE_SYNC_NONE;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (begins_with(name, names[i].prefix))
+		if (sc_begins_with(name, names[i].prefix))
 			return names[i].sync;
 	return TRACE_SYNC_NONE;
 }

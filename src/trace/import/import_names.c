@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "trace/import/import_priv.h"
 
 /* The hash is of the length and 24 bytes: the ends and the middle of a kernel's name tell most
@@ -40,11 +41,6 @@ void sc_import_names_release(struct sc_import_names *names)
 	*names = (struct sc_import_names){.writer = NULL};
 }
 
-static bool begins(const char *text, const char *with)
-{
-	return strncmp(text, with, strlen(with)) == 0;
-}
-
 static uint8_t copy_kind(const char *text)
 {
 	static const struct {
@@ -55,10 +51,9 @@ static uint8_t copy_kind(const char *text)
 		{"PtoP", SC_COPY_P2P}, {"HtoH", SC_COPY_H2H},
 	};
 
-	for (size_t i = 0; begins(text, "Mem") && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; sc_begins_with(text, "Mem") && i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strstr(text, kinds[i].text))
 			return kinds[i].kind;
-	}
 	return SC_COPY_UNKNOWN;
 }
 
@@ -70,13 +65,14 @@ static uint32_t classify(const char *text)
 		flags |= SC_NAME_COMM;
 	if (sc_is_nccl_kernel(text))
 		flags |= SC_NAME_NCCL;
-	if (begins(text, "ProfilerStep"))
+	if (sc_begins_with(text, "ProfilerStep"))
 		flags |= SC_NAME_STEP;
-	if (begins(text, "Optimizer.") || begins(text, "enumerate(DataLoader)"))
+	if (sc_begins_with(text, "Optimizer.") || sc_begins_with(text, "enumerate(DataLoader)"))
 		flags |= SC_NAME_OPTIMIZER;
 	/* A process group's backend before the colon, as c10d writes it. */
-	if (begins(text, "nccl:") || begins(text, "gloo:") || begins(text, "ucc:") ||
-	    begins(text, "mpi:") || begins(text, "xccl:"))
+	if (sc_begins_with(text, "nccl:") || sc_begins_with(text, "gloo:") ||
+	    sc_begins_with(text, "ucc:") || sc_begins_with(text, "mpi:") ||
+	    sc_begins_with(text, "xccl:"))
 		flags |= SC_NAME_CALL;
 	if (strcmp(text, "record_param_comms") == 0)
 		flags |= SC_NAME_PARAM_COMMS;
@@ -129,12 +125,11 @@ static void pack_list(const struct sc_scan_value *list, bool texts, struct sc_st
 		at++;
 		end--;
 	}
-	for (; at < end; at++) {
+	for (; at < end; at++)
 		if (texts && (*at == '"' || *at == '\''))
 			quoted = !quoted;
 		else if (quoted || !strchr(" \n\t\r", *at))
 			sc_strbuf_append_char(out, *at);
-	}
 }
 
 uint32_t sc_import_shapes(struct sc_import_names *names, const struct sc_scan_value *dims,
