@@ -227,10 +227,9 @@ int sc_csv_load(const char *path, struct sc_arena *arena, struct sc_csv *out, st
 
 int sc_csv_column(const struct sc_csv *csv, const char *name)
 {
-	for (size_t i = 0; i < csv->n_cols; i++) {
+	for (size_t i = 0; i < csv->n_cols; i++)
 		if (strcmp(csv->header[i], name) == 0)
 			return (int)i;
-	}
 	return -1;
 }
 

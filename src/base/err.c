@@ -19,10 +19,9 @@ static void mark_cut(char *text, size_t size)
 /* Texts quote the user's data: no control byte of it may reach a terminal. */
 static void mask_controls(char *text)
 {
-	for (; *text; text++) {
+	for (; *text; text++)
 		if ((unsigned char)*text < 0x20 || *text == 0x7F)
 			*text = '?';
-	}
 }
 
 __attribute__((format(printf, 3, 0))) static void format_text(char *text, size_t size,

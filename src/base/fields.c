@@ -147,10 +147,9 @@ uint64_t sc_fields_hash(uint64_t hash, const struct sc_field *table, const void 
 
 const char *sc_enum_name(const struct sc_name *names, int value)
 {
-	for (; names->name; names++) {
+	for (; names->name; names++)
 		if (names->value == value)
 			return names->name;
-	}
 	return NULL;
 }
 
@@ -226,10 +225,9 @@ const char *sc_nearest(const char *word, const char *const *candidates, size_t n
 
 const struct sc_field *sc_find_key(const struct sc_field *table, const char *key, size_t n)
 {
-	for (; table->key; table++) {
+	for (; table->key; table++)
 		if (strncmp(table->key, key, n) == 0 && table->key[n] == '\0')
 			return table;
-	}
 	return NULL;
 }
 

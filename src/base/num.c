@@ -22,10 +22,9 @@ static bool is_decimal(const char *p)
 	p += *p == '+' || *p == '-';
 	for (; is_digit(*p); p++)
 		n_digits++;
-	if (*p == '.') {
+	if (*p == '.')
 		for (p++; is_digit(*p); p++)
 			n_digits++;
-	}
 	if (!n_digits)
 		return false;
 	if (*p == 'e' || *p == 'E') {

@@ -45,10 +45,9 @@ enum { N_SIGNALS = sizeof(SIGNALS) / sizeof(SIGNALS[0]) };
 
 static void remove_parts(int number)
 {
-	for (struct part *p = atomic_load(&parts); p; p = p->next) {
+	for (struct part *p = atomic_load(&parts); p; p = p->next)
 		if (atomic_load(&p->live))
 			unlink(p->path);
-	}
 	/* Not SA_RESETHAND: a second signal that comes while the first is delivered would end the program. */
 	signal(number, SIG_DFL);
 	raise(number);
@@ -67,10 +66,9 @@ static struct part *take_part(void)
 	struct part *made;
 	bool no = false;
 
-	for (struct part *p = atomic_load(&parts); p; p = p->next, no = false) {
+	for (struct part *p = atomic_load(&parts); p; p = p->next, no = false)
 		if (atomic_compare_exchange_strong(&p->taken, &no, true))
 			return p;
-	}
 	made = sc_xmalloc(sizeof(*made));
 	atomic_init(&made->taken, true);
 	atomic_init(&made->live, false);

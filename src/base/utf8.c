@@ -28,10 +28,9 @@ size_t sc_utf8_length(const char *text)
 		if (forms[i].n_bytes > 1 &&
 		    !in_range(byte[1], forms[i].second_min, forms[i].second_max))
 			return 0;
-		for (size_t k = 2; k < forms[i].n_bytes; k++) {
+		for (size_t k = 2; k < forms[i].n_bytes; k++)
 			if (!in_range(byte[k], 0x80, 0xBF))
 				return 0;
-		}
 		return forms[i].n_bytes;
 	}
 	return 0;

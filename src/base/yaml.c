@@ -265,10 +265,9 @@ static int syntax_error(struct builder *b, const yaml_parser_t *parser, const ch
 		return sc_err_at(b->err, SC_EFORMAT, b->file, b->line + line - 1, column,
 				 "not a text file in UTF-8: %s", problem);
 	}
-	for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++) {
+	for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++)
 		if (strcmp(problem, advices[i].problem) == 0)
 			return yaml_fail(b, SC_EFORMAT, &parser->problem_mark, advices[i].advice);
-	}
 	return sc_err_at(b->err, SC_EFORMAT, b->file, line_of(b, &parser->problem_mark),
 			 (unsigned)parser->problem_mark.column + 1, "not valid YAML: %s", problem);
 }
@@ -362,10 +361,9 @@ int sc_yaml_load(const char *path, struct sc_arena *arena, struct sc_yaml **out,
 const struct sc_yaml *sc_yaml_get(const struct sc_yaml *map, const char *key)
 {
 	assert(map->kind == SC_YAML_MAP);
-	for (const struct sc_yaml *child = map->child; child; child = child->next) {
+	for (const struct sc_yaml *child = map->child; child; child = child->next)
 		if (strcmp(child->key, key) == 0)
 			return child;
-	}
 	return NULL;
 }
 
@@ -375,9 +373,8 @@ bool sc_yaml_is_null(const struct sc_yaml *node)
 
 	if (node->kind != SC_YAML_SCALAR || node->quoted)
 		return false;
-	for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++) {
+	for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++)
 		if (strcmp(node->text, nulls[i]) == 0)
 			return true;
-	}
 	return false;
 }

@@ -255,10 +255,9 @@ static struct earlier find_earlier(const char *dir, struct sc_arena *arena)
 	    sc_trace_list(dir, arena, &e.files, &e.n, NULL) != 0)
 		return (struct earlier){.n = 0};
 	e.written = sc_arena_calloc(arena, e.n, sizeof(*e.written));
-	for (size_t i = 0; i < e.n; i++) {
+	for (size_t i = 0; i < e.n; i++)
 		if (stat(e.files[i], &st) == 0)
 			e.written[i] = st.st_mtim;
-	}
 	return e;
 }
 
@@ -329,10 +328,9 @@ static int import(void *into, struct sc_cli_call *call, struct sc_err *err)
 	sc_progress_destroy(progress);
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < files.n; i++) {
+	for (size_t i = 0; i < files.n; i++)
 		if (files.at[i].failed)
 			call->exit_code = sc_cli_fail(&files.at[i].err);
-	}
 	warn_of_ends(args, &files);
 	warn_of_ranks(args, &files);
 	warn_of_earlier(args, &earlier);

@@ -172,10 +172,9 @@ enum { N_COMMANDS = sizeof(sc_commands) / sizeof(sc_commands[0]) - 1 };
 
 static const struct sc_command *find_command(const char *name)
 {
-	for (size_t i = 0; sc_commands[i]; i++) {
+	for (size_t i = 0; sc_commands[i]; i++)
 		if (strcmp(sc_commands[i]->name, name) == 0)
 			return sc_commands[i];
-	}
 	return NULL;
 }
 

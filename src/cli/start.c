@@ -84,10 +84,9 @@ static const char *find_file(const struct sc_command *command, const void *into,
 		const char *const *at = o->kind == SC_ARG_LIST ? list->at : place;
 		size_t n = o->kind == SC_ARG_LIST ? list->n : o->file && *at;
 
-		for (size_t i = 0; i < n && o->file == file; i++) {
+		for (size_t i = 0; i < n && o->file == file; i++)
 			if (at[i] != output && holds(at[i], output))
 				return at[i];
-		}
 	}
 	return NULL;
 }
@@ -330,10 +329,9 @@ const volatile sig_atomic_t *sc_cli_catch_stop(void)
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 	struct sigaction act = {.sa_handler = note_stop, .sa_flags = (int)SA_RESETHAND}, old;
 
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
 			sigaction(signals[i], &act, NULL);
-	}
 	return &stop_signal;
 }
 

@@ -144,10 +144,9 @@ static int refuse(const char *word, struct sc_err *err)
 
 	if (strncmp(word, "--", 2) != 0 || n == 2)
 		return 0;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strlen(names[i]) == n - 2 && memcmp(word + 2, names[i], n - 2) == 0)
 			return sc_err_set(err, SC_EUSAGE, "--%s is for the command only", names[i]);
-	}
 	return 0;
 }
 

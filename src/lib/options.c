@@ -53,11 +53,10 @@ static int unknown_option(const struct sc_command *command, const char *name, si
 	char word[MAX_NAME];
 	size_t n_candidates = 0;
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 2; i++)
 		for (const struct sc_cli_option *o = tables[i];
 		     o && o->name && n_candidates < MAX_CANDIDATES; o++)
 			candidates[n_candidates++] = o->name;
-	}
 	if (n >= sizeof(word))
 		n = sizeof(word) - 1;
 	memcpy(word, name, n);
@@ -366,14 +365,13 @@ static void append_roff(struct sc_strbuf *out, const char *text, size_t n)
 {
 	if (n && (*text == '.' || *text == '\''))
 		sc_strbuf_append(out, "\\&");
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		if (text[i] == '\\')
 			sc_strbuf_append(out, "\\e");
 		else if (text[i] == '-')
 			sc_strbuf_append(out, "\\-");
 		else
 			sc_strbuf_append_char(out, text[i]);
-	}
 }
 
 static void append_roff_text(struct sc_strbuf *out, const char *text)

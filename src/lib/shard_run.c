@@ -146,10 +146,9 @@ static int constraint_parse(const char *text, const struct sc_constraint_at *at,
 			SC_VEC_PUSH(out, c);
 		return rc;
 	}
-	for (; rc == 0 && c.table < problem->n_tables; c.table++) {
+	for (; rc == 0 && c.table < problem->n_tables; c.table++)
 		if (strncmp(problem->tables[c.table].name, p.words[1], n_prefix) == 0)
 			SC_VEC_PUSH(out, c);
-	}
 	if (rc == 0 && out->n == n_before)
 		return bad(&p, 1, "the model has no table \"%.64s\"", p.words[1]);
 	return rc;
@@ -349,10 +348,9 @@ static int add_baselines(struct run *s, struct sc_err *err)
 			rc = sc_study_add_baseline(&s->study, names->at[i], err);
 			continue;
 		}
-		for (const struct sc_start *start = sc_starts; start->name && rc == 0; start++) {
+		for (const struct sc_start *start = sc_starts; start->name && rc == 0; start++)
 			if (!start->is_search)
 				rc = sc_study_add_baseline(&s->study, start->name, err);
-		}
 	}
 	return rc;
 }

@@ -211,12 +211,11 @@ static void put_launches(struct sc_json_stream *json, const struct shown *t)
 	for (uint32_t id = 0; id < g->nodes.n; id++) {
 		if (g->nodes.at[id].kind != SC_NODE_LAUNCH)
 			continue;
-		for (uint32_t i = g->succ_start[id]; i < g->succ_start[id + 1]; i++) {
+		for (uint32_t i = g->succ_start[id]; i < g->succ_start[id + 1]; i++)
 			if (g->nodes.at[g->succ[i]].kind == SC_NODE_KERNEL ||
 			    g->nodes.at[g->succ[i]].kind == SC_NODE_COPY ||
 			    g->nodes.at[g->succ[i]].kind == SC_NODE_MEMBER)
 				put_arrow(json, t, id, g->succ[i]);
-		}
 	}
 }
 
@@ -229,15 +228,13 @@ static void put_groups(struct sc_json_stream *json, const struct shown *t)
 		uint32_t first = g->group_node_start[group], end = g->group_node_start[group + 1];
 		uint32_t last = first;
 
-		for (uint32_t i = first; i < end; i++) {
+		for (uint32_t i = first; i < end; i++)
 			if (t->timeline->ready_us[g->group_node[i]] >
 			    t->timeline->ready_us[g->group_node[last]])
 				last = i;
-		}
-		for (uint32_t i = first; i < end; i++) {
+		for (uint32_t i = first; i < end; i++)
 			if (i != last)
 				put_arrow(json, t, g->group_node[last], g->group_node[i]);
-		}
 	}
 }
 

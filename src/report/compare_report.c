@@ -106,9 +106,8 @@ static void put_row(const struct sc_compare *compare, const struct row *row, str
 		sc_strbuf_printf(out, "  %s\n  %*s", row->label, LABEL_WIDTH, "");
 	else
 		sc_strbuf_printf(out, "  %-*s", LABEL_WIDTH, row->label);
-	for (size_t i = 0; i < compare->n; i++) {
+	for (size_t i = 0; i < compare->n; i++)
 		sc_text_known(row->at[i], 15, n_after(row->at[i]), out);
-	}
 	if (fabs(more) > 0)
 		sc_strbuf_printf(out, " %+10.*f", n_after(more), more);
 	if (fabs(more) > 0 && row->at[0] > 0)

@@ -40,10 +40,9 @@ static bool is_plain(const char *text)
 	if (!*text || strspn(text, safe) != strlen(text) || sc_parse_double(text, &number) ||
 	    *text == '-' || *text == '.')
 		return false;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcmp(text, words[i]) == 0)
 			return false;
-	}
 	return true;
 }
 
@@ -54,14 +53,13 @@ static void append_text(const char *text, struct sc_strbuf *out)
 		return;
 	}
 	sc_strbuf_append_char(out, '"');
-	for (; *text; text++) {
+	for (; *text; text++)
 		if (*text == '"' || *text == '\\')
 			sc_strbuf_printf(out, "\\%c", *text);
 		else if ((unsigned char)*text < 0x20)
 			sc_strbuf_printf(out, "\\x%02x", (unsigned)*text);
 		else
 			sc_strbuf_append_char(out, *text);
-	}
 	sc_strbuf_append_char(out, '"');
 }
 

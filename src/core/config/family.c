@@ -3,18 +3,12 @@
 #include "core/config/config_priv.h"
 
 const struct sc_name sc_family_names[] = {
-	{"gpt", SC_GPT},
-	{"llama", SC_LLAMA},
-	{"mpt", SC_MPT},
-	{"bert", SC_BERT},
-	{"opt", SC_OPT},
-	{"moe", SC_MOE},
-	{"dlrm", SC_DLRM},
-	{"moe-mla", SC_MOE_MLA},
-	{"layers", SC_LAYERS},
-	{"nemotron-h", SC_NEMOTRON_H},
-	{"dit", SC_DIT},
-	{NULL, 0},
+	{"gpt", SC_GPT},       {"llama", SC_LLAMA},
+	{"mpt", SC_MPT},       {"bert", SC_BERT},
+	{"opt", SC_OPT},       {"moe", SC_MOE},
+	{"dlrm", SC_DLRM},     {"moe-mla", SC_MOE_MLA},
+	{"layers", SC_LAYERS}, {"nemotron-h", SC_NEMOTRON_H},
+	{"dit", SC_DIT},       {NULL, 0},
 };
 
 const char *sc_family_name(enum sc_family family)

@@ -292,13 +292,12 @@ int sc_shard_plan_check(const struct sc_shard_plan *plan, struct sc_err *err)
 				 "%u ranks are no whole hosts of %u", plan->world,
 				 plan->ranks_per_host);
 	scratch = sc_xrealloc(NULL, plan->shards.n + 1, sizeof(const struct sc_shard *));
-	for (size_t i = 0; i < plan->tables.n && rc == 0; i++) {
+	for (size_t i = 0; i < plan->tables.n && rc == 0; i++)
 		if (sc_intern_add(&names, plan->tables.at[i].name) != i)
 			rc = plan_fail(&(struct checked){plan, &plan->tables.at[i], err},
 				       "it is in the plan twice");
 		else
 			rc = check_table(plan, i, scratch, err);
-	}
 	sc_intern_release(&names);
 	free(scratch);
 	return rc;
@@ -359,10 +358,9 @@ void sc_plan_settle(const struct sc_plan_reader *reader, struct sc_shard_plan *p
 	uint32_t *n_uses = sc_xcalloc(plan->tables.n + 1, sizeof(*n_uses));
 	uint32_t *ids = sc_xcalloc(plan->tables.n + 1, sizeof(*ids));
 
-	for (size_t i = 0; grows && i < plan->shards.n; i++) {
+	for (size_t i = 0; grows && i < plan->shards.n; i++)
 		if ((uint32_t)plan->shards.at[i].rank >= plan->world)
 			plan->world = (uint32_t)plan->shards.at[i].rank + 1;
-	}
 	for (size_t i = 0; i < plan->tables.n; i++) {
 		ids[i] = sc_intern_add(&names, plan->tables.at[i].name);
 		n_uses[ids[i]]++;

@@ -82,7 +82,7 @@ static bool read_shard(struct json_reader *r)
 	sc_json_cursor_where(c, &line, &column);
 	if (!sc_json_cursor_open(c, '{'))
 		return false;
-	while ((key = sc_json_cursor_key(c, r->common->arena))) {
+	while ((key = sc_json_cursor_key(c, r->common->arena)))
 		if (strcmp(key, "shard_offsets") == 0)
 			read_pair(c, 0, &shard.row_offset, &shard.col_offset);
 		else if (strcmp(key, "shard_sizes") == 0)
@@ -91,7 +91,6 @@ static bool read_shard(struct json_reader *r)
 			read_placement(r, &shard);
 		else
 			sc_json_cursor_skip(c);
-	}
 	if (sc_json_cursor_failed(c))
 		return false;
 	if (shard.row_offset < 0 || shard.rows < 0) {
@@ -132,12 +131,11 @@ static void read_spec(struct json_reader *r)
 	}
 	if (!sc_json_cursor_open(c, '{'))
 		return;
-	while ((key = sc_json_cursor_key(c, r->common->arena))) {
+	while ((key = sc_json_cursor_key(c, r->common->arena)))
 		if (strcmp(key, "shards") == 0)
 			read_shard_list(r);
 		else
 			sc_json_cursor_skip(c);
-	}
 }
 
 static void read_ranks(struct json_reader *r)
@@ -297,10 +295,9 @@ static void read_modules(struct json_reader *r)
 	while ((module = sc_json_cursor_key(c, r->common->arena))) {
 		if (!sc_json_cursor_open(c, '{'))
 			return;
-		while ((name = sc_json_cursor_key(c, r->common->arena))) {
+		while ((name = sc_json_cursor_key(c, r->common->arena)))
 			if (!read_parameter(r, module, name))
 				return;
-		}
 	}
 }
 

@@ -71,10 +71,9 @@ static int read_header(struct table_reader *r, char *const *cells, size_t n_cell
 	r->n_cells = n_cells;
 	for (int column = 0; column < N_COLUMNS; column++) {
 		r->column[column] = -1;
-		for (size_t i = 0; i < n_cells; i++) {
+		for (size_t i = 0; i < n_cells; i++)
 			if (strncmp(cells[i], COLUMNS[column], strlen(COLUMNS[column])) == 0)
 				r->column[column] = (int)i;
-		}
 		if (r->column[column] < 0 && column != CACHE)
 			return sc_err_at(err, SC_EFORMAT, r->file, r->line, 1,
 					 "the plan table has no column \"%s\"", COLUMNS[column]);

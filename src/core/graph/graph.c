@@ -223,9 +223,8 @@ void sc_graph_seal(struct sc_graph *graph)
 		graph_grow(&graph->group_node, graph->cap_group_nodes);
 	}
 	accumulate(graph->group_node_start, graph->groups.n);
-	for (size_t i = n_members ? graph->nodes.n : 0; i-- > 0;) {
+	for (size_t i = n_members ? graph->nodes.n : 0; i-- > 0;)
 		if (node[i].group < graph->groups.n)
 			graph->group_node[--graph->group_node_start[node[i].group]] = (uint32_t)i;
-	}
 	graph->sealed = 1;
 }

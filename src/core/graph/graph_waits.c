@@ -19,10 +19,9 @@ static void find_peers(const struct sc_graph *graph, struct sc_waits *waits)
 			if (state == SC_WAIT_BLOCKED || state == SC_WAIT_SM)
 				missing = graph->group_node[m];
 		}
-		for (uint32_t m = first; m < end; m++) {
+		for (uint32_t m = first; m < end; m++)
 			if (waits->state[graph->group_node[m]] == SC_WAIT_PEER)
 				waits->on[graph->group_node[m]] = missing;
-		}
 	}
 }
 

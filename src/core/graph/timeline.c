@@ -17,9 +17,8 @@ uint32_t sc_timeline_last(const struct sc_timeline *tl)
 {
 	uint32_t last = 0;
 
-	for (uint32_t i = 1; i < tl->n; i++) {
+	for (uint32_t i = 1; i < tl->n; i++)
 		if (tl->end_us[i] > tl->end_us[last])
 			last = i;
-	}
 	return last;
 }

@@ -306,10 +306,9 @@ void sc_shard_model_choices(const struct sc_shard_model *m, double z, uint32_t *
 	for (uint32_t u = 0; u < m->units.n; u++) {
 		choice[u] = SC_UNPLACED;
 		for (uint32_t i = x.first_way.at[u];
-		     i < x.first_way.at[u + 1] && choice[u] == SC_UNPLACED; i++) {
+		     i < x.first_way.at[u + 1] && choice[u] == SC_UNPLACED; i++)
 			if (isfinite(open_work(&x, u, &x.ways.at[i], &q)))
 				choice[u] = x.ways.at[i].choice;
-		}
 	}
 	end(&x);
 }

@@ -149,10 +149,9 @@ static double busiest(const struct study *study, const struct plan_parts *plan)
 		if (part->n_ranks == world)
 			everywhere += ms;
 	}
-	for (uint32_t rank = 0; rank < world; rank++) {
+	for (uint32_t rank = 0; rank < world; rank++)
 		if (study->rank_ms[rank] > worst)
 			worst = study->rank_ms[rank];
-	}
 	return worst + everywhere;
 }
 
@@ -182,10 +181,9 @@ static void score(const struct study *study, struct sc_confidence *out)
 
 	for (size_t sample = 0; sample < n_samples; sample++)
 		score_sample(study, sample, out);
-	for (size_t i = 1; i < study->n_plans; i++) {
+	for (size_t i = 1; i < study->n_plans; i++)
 		if (out[i].regret_pct < out[best].regret_pct)
 			best = i;
-	}
 	for (size_t i = 0; i < study->n_plans; i++) {
 		const double *cost = study->cost + i * n_samples;
 		const double *than = study->cost + best * n_samples;

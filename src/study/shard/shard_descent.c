@@ -146,10 +146,9 @@ static bool swap_step(struct sc_shard_search *q, uint32_t rank)
 	for (uint32_t a = 0; a < q->model->units.n; a++) {
 		if (!sc_shard_state_is_loose(s, a) || q->model->units.at[a].ruled)
 			continue;
-		for (uint32_t i = 0; i < sc_unit_choice(s, a)->n; i++) {
+		for (uint32_t i = 0; i < sc_unit_choice(s, a)->n; i++)
 			if (sc_unit_ranks(s, a)[i] == (int32_t)rank)
 				best_partner(s, rank, a, i, &best);
-		}
 	}
 	if (best.max >= limit)
 		return false;
@@ -248,10 +247,9 @@ static bool cut_step(struct sc_shard_search *q, uint32_t rank)
 	for (uint32_t u = 0; q->model->problem->column_cost && u < q->model->units.n; u++) {
 		if (!can_cut(s, u))
 			continue;
-		for (uint32_t i = 0; i < sc_unit_choice(s, u)->n; i++) {
+		for (uint32_t i = 0; i < sc_unit_choice(s, u)->n; i++)
 			if (sc_unit_ranks(s, u)[i] == (int32_t)rank)
 				try_cuts(q, u, i, &best);
-		}
 	}
 	return best.max < limit && do_cut(q, &best);
 }
@@ -297,10 +295,9 @@ static bool any_step(struct sc_shard_search *q, uint32_t rank)
 		bool (*try)(struct sc_shard_search *, uint32_t rank);
 	} steps[] = {{"swaps", swap_step}, {"cuts", cut_step}, {"moves", move_step}};
 
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
 		if (sc_shard_search_has(q, steps[i].name) && steps[i].try(q, rank))
 			return true;
-	}
 	return false;
 }
 

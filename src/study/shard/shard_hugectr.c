@@ -92,11 +92,10 @@ static bool place_piece(struct planner *p, uint32_t table)
 					      .hbm_bytes = p->gb[table] / m->n_split[table]};
 	uint32_t best = p->n_buckets;
 
-	for (uint32_t i = 0; i < p->n_buckets; i++) {
+	for (uint32_t i = 0; i < p->n_buckets; i++)
 		if (sc_ledger_fits(&p->used, &piece, i) && !*at(p, m, i, table) &&
 		    (best == p->n_buckets || bucket_cost(p, i) < bucket_cost(p, best)))
 			best = i;
-	}
 	if (best == p->n_buckets)
 		return false;
 	*at(p, m, best, table) = true;

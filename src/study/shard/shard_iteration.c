@@ -225,15 +225,13 @@ static void add_tier_options(const struct sc_option_maker *maker, uint32_t table
 	o.type = SC_TABLE_WISE;
 	sc_option_add(maker, &o, 1, t->dim);
 	o.type = SC_COLUMN_WISE;
-	for (uint32_t n = 2; n <= x->world && n <= MAX_SLICES; n *= 2) {
+	for (uint32_t n = 2; n <= x->world && n <= MAX_SLICES; n *= 2)
 		if (t->dim % (4 * n) == 0 && t->dim / n >= MIN_COLS)
 			sc_option_add(maker, &o, 1, t->dim / n);
-	}
 	o.type = SC_ROW_WISE;
-	for (uint32_t n = 2; x->rates.partial_sums && n < x->world && n <= MAX_SLICES; n *= 2) {
+	for (uint32_t n = 2; x->rates.partial_sums && n < x->world && n <= MAX_SLICES; n *= 2)
 		if (t->rows >= (int64_t)n * n)
 			sc_option_add(maker, &o, n, t->dim);
-	}
 	o.spread = SC_SPREAD_UNIFORM;
 	if (x->world > 1 && t->rows >= x->world)
 		sc_option_add(maker, &o, x->world, t->dim);
@@ -279,11 +277,10 @@ static void add_table(const struct sc_iteration_costs *x, struct sc_shard_proble
 	SC_VEC_PUSH(&problem->first_option, (uint32_t)problem->options.n);
 	if (x->world > 1 && bytes <= MAX_REPLICA_BYTES)
 		sc_option_add(&maker, &replicas, 1, t->dim);
-	for (int tier = SC_TIER_HBM; tier < SC_N_TIERS; tier++) {
+	for (int tier = SC_TIER_HBM; tier < SC_N_TIERS; tier++)
 		if (tier == SC_TIER_HBM ||
 		    ((!x->hbm_alone || x->named[table]) && (tier != SC_TIER_SSD || x->ssd)))
 			add_tier_options(&maker, table, (enum sc_tier)tier);
-	}
 	add_hot_options(&maker, table);
 }
 

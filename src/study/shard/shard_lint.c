@@ -51,10 +51,9 @@ static void lint_tables(const struct sc_shard_plan *plan, const struct sc_shard_
 		const struct sc_table_placement *t = &plan->tables.at[i];
 		int64_t cols = t->dim;
 
-		for (uint32_t k = 0; k < t->n_shards; k++) {
+		for (uint32_t k = 0; k < t->n_shards; k++)
 			if (plan->shards.at[t->first_shard + k].cols < cols)
 				cols = plan->shards.at[t->first_shard + k].cols;
-		}
 		if ((t->type == SC_TABLE_ROW_WISE || t->type == SC_GRID) &&
 		    problem->world <= problem->ranks_per_host)
 			count(&one_host, t->name, 0, false);

@@ -90,10 +90,9 @@ static void table_choices(const struct sc_shard_model *m, uint32_t table, choice
 			beaten = beats(&out->at[i], &c);
 		if (beaten)
 			continue;
-		for (size_t i = 0; i < out->n; i++) {
+		for (size_t i = 0; i < out->n; i++)
 			if (!beats(&c, &out->at[i]))
 				out->at[kept++] = out->at[i];
-		}
 		out->n = kept;
 		SC_VEC_PUSH(out, c);
 	}
@@ -452,10 +451,9 @@ uint32_t sc_shard_model_made(struct sc_shard_model *m, uint32_t unit,
 			      .n = at->n_shards,
 			      .shards = costs};
 
-	for (uint32_t i = 0; i < c.n; i++) {
+	for (uint32_t i = 0; i < c.n; i++)
 		if (!sc_shard_cost_of(m->problem, table, at, &shards[i], &costs[i]))
 			return SC_UNPLACED;
-	}
 	choice_sum_up(&c);
 	SC_VEC_PUSH(&m->choices, c);
 	return (uint32_t)m->choices.n - 1;

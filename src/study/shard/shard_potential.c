@@ -352,12 +352,11 @@ bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit)
 	s->least_weight = s->weight[0];
 	for (uint32_t r = 1; r < s->model->world; r++)
 		s->least_weight = s->weight[r] < s->least_weight ? s->weight[r] : s->least_weight;
-	if (s->only && s->only[unit] != SC_UNPLACED) {
+	if (s->only && s->only[unit] != SC_UNPLACED)
 		try_choice(s, unit, s->only[unit], &best);
-	} else {
+	else
 		for (uint32_t i = 0; i < u->n_choices; i++)
 			try_choice(s, unit, u->first_choice + i, &best);
-	}
 	if (best.choice == SC_UNPLACED)
 		return false;
 	sc_shard_state_place(s, unit, best.choice, s->best);

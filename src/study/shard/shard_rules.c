@@ -109,10 +109,9 @@ static bool is_on(const struct sc_shard_plan *plan, uint32_t table, int32_t rank
 {
 	const struct sc_table_placement *t = &plan->tables.at[table];
 
-	for (uint32_t i = 0; i < t->n_shards; i++) {
+	for (uint32_t i = 0; i < t->n_shards; i++)
 		if (plan->shards.at[t->first_shard + i].rank == rank)
 			return true;
-	}
 	return false;
 }
 

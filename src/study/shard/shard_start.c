@@ -422,9 +422,8 @@ const struct sc_start sc_starts[] = {
 
 const struct sc_start *sc_start_find(const char *name)
 {
-	for (const struct sc_start *s = sc_starts; s->name; s++) {
+	for (const struct sc_start *s = sc_starts; s->name; s++)
 		if (strcmp(s->name, name) == 0)
 			return s;
-	}
 	return NULL;
 }

@@ -171,10 +171,9 @@ const struct sc_option_shard *sc_choice_shard_on(const struct sc_shard_model *m,
 		return rank / (int32_t)m->per_host == ranks[0]
 			       ? sc_choice_shard(c, (uint32_t)rank % m->per_host)
 			       : NULL;
-	for (uint32_t i = 0; i < c->n; i++) {
+	for (uint32_t i = 0; i < c->n; i++)
 		if (ranks[i] == rank)
 			return sc_choice_shard(c, i);
-	}
 	return NULL;
 }
 

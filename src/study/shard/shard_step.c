@@ -74,13 +74,12 @@ static int simulate(struct descent *d, double *ms, struct sc_err *err)
 
 static bool is_tried(const struct descent *d, const struct sc_step_move *move)
 {
-	for (size_t i = 0; i < d->tried.n; i++) {
+	for (size_t i = 0; i < d->tried.n; i++)
 		if (d->tried.at[i].kind == move->kind && d->tried.at[i].unit == move->unit &&
 		    d->tried.at[i].other == move->other && d->tried.at[i].shard == move->shard &&
 		    d->tried.at[i].other_shard == move->other_shard &&
 		    d->tried.at[i].rank == move->rank && d->tried.at[i].choice == move->choice)
 			return true;
-	}
 	return false;
 }
 
@@ -264,10 +263,9 @@ static bool same_plan(const struct sc_shard_plan *a, const struct sc_shard_plan 
 
 static bool is_known(const sc_step_candidates *list, const struct sc_shard_plan *plan)
 {
-	for (size_t i = 0; i < list->n; i++) {
+	for (size_t i = 0; i < list->n; i++)
 		if (same_plan(&list->at[i].plan, plan))
 			return true;
-	}
 	return false;
 }
 

@@ -183,17 +183,15 @@ static void ask_unit(struct sc_step_hunt *h, uint32_t unit, int32_t rank)
 
 	if (h->frozen[unit])
 		return;
-	for (uint32_t i = 0; i < sc_unit_choice(h->s, unit)->n && may_move(h->s, unit); i++) {
+	for (uint32_t i = 0; i < sc_unit_choice(h->s, unit)->n && may_move(h->s, unit); i++)
 		if (rank_of(h->s, unit, i) == rank)
 			offer_ranks(h, unit, i);
-	}
 	if (h->seen[unit])
 		return;
 	h->seen[unit] = true;
-	for (uint32_t c = u->first_choice; c < u->first_choice + u->n_choices; c++) {
+	for (uint32_t c = u->first_choice; c < u->first_choice + u->n_choices; c++)
 		if (h->s->model->choices.at[c].tier == SC_TIER_HBM)
 			offer_choice(h, unit, c);
-	}
 }
 
 /* On a rank; of replicas, where `rank` is -1. */
@@ -240,10 +238,9 @@ static uint32_t most_of(const double *of_rank, uint32_t n)
 {
 	uint32_t at = 0;
 
-	for (uint32_t r = 1; r < n; r++) {
+	for (uint32_t r = 1; r < n; r++)
 		if (of_rank[r] > of_rank[at])
 			at = r;
-	}
 	return at;
 }
 

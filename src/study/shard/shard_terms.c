@@ -34,10 +34,9 @@ static bool option_matches(const struct sc_shard_problem *p, const struct sc_opt
 static uint32_t match_option(const struct sc_shard_problem *p, const struct sc_shard_plan *plan,
 			     const struct sc_table_placement *at, uint32_t table)
 {
-	for (uint32_t o = p->first_option.at[table]; o < p->first_option.at[table + 1]; o++) {
+	for (uint32_t o = p->first_option.at[table]; o < p->first_option.at[table + 1]; o++)
 		if (option_matches(p, &p->options.at[o], plan, at))
 			return o;
-	}
 	return SC_UNPLACED;
 }
 
@@ -275,10 +274,9 @@ static bool may_make(const struct sc_shard_model *m, uint32_t unit,
 	if (!sc_shard_model_may_split(m, unit, at->tier) || at->n_shards > MOST_SLICES ||
 	    at->type == SC_DATA_PARALLEL)
 		return false;
-	for (uint32_t i = 0; i < at->n_shards; i++) {
+	for (uint32_t i = 0; i < at->n_shards; i++)
 		if (shards[i].rows != at->rows)
 			return false;
-	}
 	return true;
 }
 
@@ -425,11 +423,10 @@ static bool may_stay(const struct sc_shard_state *s, uint32_t unit)
 	bool offered = s->choice[unit] >= u->first_choice &&
 		       s->choice[unit] < u->first_choice + u->n_choices;
 
-	for (uint32_t r = 0; u->ruled && r < m->world; r++) {
+	for (uint32_t r = 0; u->ruled && r < m->world; r++)
 		if (sc_shard_state_is_on(s, unit, (int32_t)r) &&
 		    !sc_shard_state_allows(s, unit, c, (int32_t)r))
 			return false;
-	}
 	/* slices that are no option were made within the rules of types */
 	return offered || !(u->ruled || (u->typed && !c->made));
 }
@@ -437,10 +434,9 @@ static bool may_stay(const struct sc_shard_state *s, uint32_t unit)
 /* A rank over its memory, or on a host that is, or -1. A budget may be nothing at all. */
 static int32_t full_rank(const struct sc_shard_state *s)
 {
-	for (uint32_t r = 0; r < s->model->world; r++) {
+	for (uint32_t r = 0; r < s->model->world; r++)
 		if (sc_ledger_is_over(&s->used, r))
 			return (int32_t)r;
-	}
 	return -1;
 }
 
@@ -463,10 +459,9 @@ void sc_shard_state_mend(struct sc_shard_state *s)
 {
 	int32_t rank;
 
-	for (uint32_t u = 0; u < s->model->units.n; u++) {
+	for (uint32_t u = 0; u < s->model->units.n; u++)
 		if (s->choice[u] != SC_UNPLACED && !may_stay(s, u))
 			sc_shard_state_remove(s, u);
-	}
 	for (int i = 0; i < MOST_MENDS && (rank = full_rank(s)) >= 0; i++) {
 		uint32_t unit = largest_on(s, rank);
 
@@ -474,8 +469,7 @@ void sc_shard_state_mend(struct sc_shard_state *s)
 			break;
 		sc_shard_state_remove(s, unit);
 	}
-	for (uint32_t u = 0; u < s->model->units.n; u++) {
+	for (uint32_t u = 0; u < s->model->units.n; u++)
 		if (s->choice[u] == SC_UNPLACED)
 			sc_shard_state_insert(s, u);
-	}
 }

@@ -180,10 +180,9 @@ static int predict_cases(const struct run *run)
 	size_t at = 0;
 	int rc;
 
-	for (size_t i = 0; i < v->n_cases; i++) {
+	for (size_t i = 0; i < v->n_cases; i++)
 		if (!v->cases[i].skipped)
 			rows[sweep.n_rows++] = v->cases[i].row;
-	}
 	if (opts->progress)
 		sweep.progress = opts->progress(opts->progress_ctx, sweep.n_rows);
 	rc = sc_sweep_run(&sweep, arena, outcomes, run->err);

@@ -375,10 +375,9 @@ void sc_capture_file_prepare(struct sc_capture_file *file, uint64_t *begin, uint
 	if (file->fd < 0)
 		return;
 	put_tables(file);
-	for (int i = 0; i < SC_N_EVENT_CLASSES; i++) {
+	for (int i = 0; i < SC_N_EVENT_CLASSES; i++)
 		if (file->classes[i] && file->classes[i]->n)
 			put_class(file, i);
-	}
 	put_rows(file, &file->clocks);
 	put_texts(file, &file->meta, SC_FRAME_META, NULL);
 	put_gaps(file);

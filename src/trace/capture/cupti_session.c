@@ -167,10 +167,9 @@ static void each_call(int domain, int (*enable_call)(uint32_t cbid, uint8_t enab
 		snprintf(text, sizeof(text), "%.*s", (int)n, name);
 		if (!enable_call)
 			sc_raw_name_put(&sc_tracer.raw, SC_RAW_API_KEY(domain, cbid), text);
-		for (size_t i = 0; enable_call && i < sizeof(NOISY) / sizeof(NOISY[0]); i++) {
+		for (size_t i = 0; enable_call && i < sizeof(NOISY) / sizeof(NOISY[0]); i++)
 			if (strcmp(text, NOISY[i]) == 0)
 				enable_call(cbid, 0);
-		}
 	}
 }
 

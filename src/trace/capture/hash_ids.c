@@ -48,10 +48,9 @@ static int ids_grow(struct sc_hash_ids *ids)
 	bigger.slots = calloc(bigger.n_slots, sizeof(*bigger.slots));
 	if (!bigger.slots)
 		return 0;
-	for (size_t i = 0; i < ids->n_slots; i++) {
+	for (size_t i = 0; i < ids->n_slots; i++)
 		if (ids->slots[i].id)
 			*id_slot(&bigger, ids->slots[i].hash) = ids->slots[i];
-	}
 	free(ids->slots);
 	*ids = bigger;
 	return 1;

@@ -36,10 +36,9 @@ enum { N_DTYPES = sizeof(DTYPES) / sizeof(DTYPES[0]) };
 
 static int64_t bytes_of(const char *dtype, size_t count)
 {
-	for (int i = 0; dtype && i < N_DTYPES; i++) {
+	for (int i = 0; dtype && i < N_DTYPES; i++)
 		if (strcmp(dtype, DTYPES[i].name) == 0)
 			return DTYPES[i].bytes * (int64_t)count;
-	}
 	return -1;
 }
 

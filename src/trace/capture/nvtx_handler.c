@@ -404,10 +404,9 @@ static bool attach(const struct sc_nvtx_callbacks *callbacks, int module,
 
 	if (!callbacks->get_functions(module, &table, &n) || !table)
 		return false;
-	for (unsigned i = 0; i < n && i < n_ours; i++) {
+	for (unsigned i = 0; i < n && i < n_ours; i++)
 		if (ours[i] && table[i])
 			*table[i] = ours[i];
-	}
 	return true;
 }
 

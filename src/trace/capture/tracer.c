@@ -225,10 +225,9 @@ static bool write_periodic(struct due *due, bool all)
 		if (is_due(&due->report_ns, now, REPORT_NS) || all)
 			report();
 	}
-	if (is_due(&due->drain_ns, now, DRAIN_NS) || all || busy) {
+	if (is_due(&due->drain_ns, now, DRAIN_NS) || all || busy)
 		for (uint32_t i = 0; i < SC_RAW_RINGS; i++)
 			write_ring(i);
-	}
 	return busy;
 }
 
@@ -249,10 +248,9 @@ static void *tracer_writer_run(void *unused)
 		/* Those that another client has now come back no more. */
 		for (uint32_t i = 0; stopping && atomic_load(&sc_tracer.has_conflict) &&
 				     i < sc_tracer.raw.header->n_buffers;
-		     i++) {
+		     i++)
 			if (atomic_load(&sc_tracer.raw.header->buffers[i].state) == SC_RAW_LENT)
 				write_buffer(i);
-		}
 		busy = write_periodic(&due, stopping);
 		if (stopping)
 			break;
@@ -333,10 +331,9 @@ static void learn_identity(void)
 	identity->pid = sc_tracer.pid;
 	if (gethostname(sc_tracer.host, sizeof(sc_tracer.host) - 1))
 		snprintf(sc_tracer.host, sizeof(sc_tracer.host), "host");
-	for (char *c = sc_tracer.host; *c; c++) {
+	for (char *c = sc_tracer.host; *c; c++)
 		if (*c == '/' || *c == '.')
 			*c = '-';
-	}
 	snprintf(identity->host, sizeof(identity->host), "%s", sc_tracer.host);
 	snprintf(identity->source, sizeof(identity->source), "capture");
 	identity->host_hash = sc_hash_bytes(sc_tracer.host, strlen(sc_tracer.host));

@@ -57,10 +57,9 @@ static int64_t find_frame(struct sc_frame_file *file, int64_t from)
 
 		if (!read_at(file->fd, from, bytes, n))
 			break;
-		for (at = 0; at + SC_FRAME_HEADER_BYTES <= n; at += SC_FRAME_ALIGN) {
+		for (at = 0; at + SC_FRAME_HEADER_BYTES <= n; at += SC_FRAME_ALIGN)
 			if (sc_frame_header_get(bytes + at, &header))
 				return from + (int64_t)at;
-		}
 		from += (int64_t)at;
 	}
 	return file->n_bytes;

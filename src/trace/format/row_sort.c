@@ -14,11 +14,10 @@ static inline uint32_t digit(const struct sc_row_key *key, unsigned shift, bool 
 
 static bool is_sorted(const struct sc_row_key *keys, size_t n)
 {
-	for (size_t i = 1; i < n; i++) {
+	for (size_t i = 1; i < n; i++)
 		if (keys[i].group < keys[i - 1].group ||
 		    (keys[i].group == keys[i - 1].group && keys[i].time < keys[i - 1].time))
 			return false;
-	}
 	return true;
 }
 

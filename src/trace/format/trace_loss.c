@@ -29,10 +29,9 @@ static double unknown_time_frac(const struct sc_trace *t, const struct sc_trace_
 	double total = 0, end = -INFINITY, span_end = (double)info->last_ns, span_begin;
 	size_t n = 0;
 
-	for (size_t i = 0; i < t->gaps.n; i++) {
+	for (size_t i = 0; i < t->gaps.n; i++)
 		if (t->gaps.at[i].n < 0)
 			gaps[n++] = &t->gaps.at[i];
-	}
 	SC_SORT(gaps, n, compare_begin);
 	for (size_t i = 0; i < n; i++) {
 		double first = fmax((double)gaps[i]->first_ns, end);

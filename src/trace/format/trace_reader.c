@@ -147,10 +147,9 @@ static void bound_tables(struct sc_trace *trace)
 {
 	size_t n = trace->strings.n;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		if (!trace->strings.at[i])
 			trace->strings.at[i] = "";
-	}
 	for (size_t i = 0; i < trace->lanes.n; i++)
 		bound(&trace->lanes.at[i].name, n);
 	for (size_t i = 0; i < trace->comms.n; i++) {
@@ -196,10 +195,9 @@ static void load_tables(struct sc_frame_file *file, struct sc_trace *trace)
 
 const char *sc_trace_meta_of(const struct sc_trace *trace, const char *key)
 {
-	for (size_t i = 0; i < trace->meta.n; i++) {
+	for (size_t i = 0; i < trace->meta.n; i++)
 		if (strcmp(trace->meta.at[i].key, key) == 0)
 			return trace->meta.at[i].value;
-	}
 	return NULL;
 }
 

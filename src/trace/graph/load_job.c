@@ -194,13 +194,12 @@ static void add_acts(struct job *job, uint32_t worker)
 	const struct job_ops *f = job_ops_of(job, worker, SC_JOB_FORWARD);
 	const struct job_ops *r = job_ops_of(job, worker, SC_JOB_BACKWARD);
 
-	for (uint32_t i = 0, k = 0; i < f->n || k < r->n;) {
+	for (uint32_t i = 0, k = 0; i < f->n || k < r->n;)
 		if (k == r->n || (i < f->n && job->ops[f->first + i].start_ns <=
 						      job->ops[r->first + k].start_ns))
 			add_act(job, f->first + i++);
 		else
 			add_act(job, r->first + k++);
-	}
 	for (int t = SC_JOB_GC; t < SC_N_JOB_TYPES; t++)
 		for (uint32_t i = 0; i < job_ops_of(job, worker, t)->n; i++)
 			add_act(job, job_ops_of(job, worker, t)->first + i);

@@ -96,10 +96,9 @@ static bool is_comm(const char *name)
 	lower(name, &own);
 	if (is_nccl(&own))
 		return true;
-	for (size_t i = 0; i < sizeof(LIBRARIES) / sizeof(LIBRARIES[0]); i++) {
+	for (size_t i = 0; i < sizeof(LIBRARIES) / sizeof(LIBRARIES[0]); i++)
 		if (strstr(own.text, LIBRARIES[i]))
 			return true;
-	}
 	sc_kernel_words_split(name, &words);
 	return has_any(&words.own, WORDS, sizeof(WORDS) / sizeof(WORDS[0])) &&
 	       !has_any(&words.own, WITHIN, sizeof(WITHIN) / sizeof(WITHIN[0]));
@@ -114,10 +113,9 @@ int sc_collective_of_name(const char *name)
 	n = n < sizeof(head) ? n : sizeof(head) - 1;
 	memcpy(head, name, n);
 	head[n] = '\0';
-	for (size_t i = 0; i < sizeof(KINDS) / sizeof(KINDS[0]); i++) {
+	for (size_t i = 0; i < sizeof(KINDS) / sizeof(KINDS[0]); i++)
 		if (strstr(head, KINDS[i].text))
 			return KINDS[i].collective;
-	}
 	return -1;
 }
 

@@ -223,10 +223,9 @@ static const char *looks_like(const char *head, size_t n)
 		return "Chakra's JSON, which says no times: import the profiler's own trace of the run";
 	if (head[at] == '{')
 		return "a JSON object that is no trace";
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		if (head[i] == '\0')
 			return "a binary file of unknown kind";
-	}
 	return "text of unknown kind";
 }
 
@@ -258,11 +257,9 @@ int sc_import(const char *path, const struct sc_import_opts *opts, struct sc_imp
 		return rc;
 	*stats = (struct sc_import_stats){.rank = -1};
 	for (size_t i = 0;
-	     !foreign_kind(head, n) && !found && i < sizeof(IMPORTERS) / sizeof(IMPORTERS[0]);
-	     i++) {
+	     !foreign_kind(head, n) && !found && i < sizeof(IMPORTERS) / sizeof(IMPORTERS[0]); i++)
 		if (IMPORTERS[i]->probe(head, n))
 			found = IMPORTERS[i];
-	}
 	if (found && opts->mate && found != &sc_import_execution_trace)
 		rc = sc_err_at(err, SC_EUSAGE, path, 0, 0,
 			       "a mate goes with an execution trace; this is %s", found->name);

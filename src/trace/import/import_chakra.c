@@ -421,10 +421,9 @@ static bool probe(const char *head, size_t n)
 		return false;
 	message = (struct sc_slice){.at = in.at, .end = in.at + n_message};
 	in.at = message.end;
-	while (take_field(&message, &field)) {
+	while (take_field(&message, &field))
 		if (field.wire != WIRE_BYTES || field.number < 1 || field.number > 2)
 			return false;
-	}
 	if (message.at != message.end)
 		return false;
 	return in.at == in.end ||

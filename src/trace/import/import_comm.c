@@ -38,10 +38,9 @@ int sc_import_dtype_bytes(const char *at, size_t n)
 		{"c10::Float8_e5m2", 1},
 	};
 
-	for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+	for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
 		if (strlen(dtypes[i].text) == n && memcmp(dtypes[i].text, at, n) == 0)
 			return dtypes[i].n_bytes;
-	}
 	return 0;
 }
 

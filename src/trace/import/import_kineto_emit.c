@@ -225,10 +225,9 @@ static void fill_sync(struct kineto_import *im, const struct kineto_event *e,
 	event->sub = SC_SYNC_OTHER;
 	event->lane = stream_lane(im, e);
 	kind = kind->n ? kind : &e->name;
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (sc_scan_is(kind, kinds[i].text, strlen(kinds[i].text)))
 			event->sub = kinds[i].kind;
-	}
 	event->aux0 = kineto_num(e, NUM_WAIT_EVENT, -1);
 	event->aux1 = kineto_num(e, NUM_WAIT_RECORD, -1);
 	if (event->aux1 < 0 && stream >= 0)

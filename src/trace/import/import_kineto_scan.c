@@ -221,12 +221,11 @@ static enum sc_scan_rc scan_attrs(struct kineto_words *words, struct sc_scan *sc
 		if (sc_scan_open(&in, '{'))
 			continue;
 		while (sc_scan_key(&in, &key) == SC_SCAN_OK &&
-		       sc_scan_value(&in, &value) == SC_SCAN_OK) {
+		       sc_scan_value(&in, &value) == SC_SCAN_OK)
 			if (sc_scan_is(&key, "name", 4))
 				name = value;
 			else if (sc_scan_is(&key, "value", 5))
 				what = value;
-		}
 		if (what.at && sc_scan_is(&name, "tid", 3))
 			out->tid = what;
 		else if (what.at)

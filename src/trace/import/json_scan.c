@@ -491,10 +491,9 @@ bool sc_scan_member(const struct sc_scan_value *object, const char *name, struct
 
 	if (object->kind != SC_SCAN_OBJECT || sc_scan_open(&scan, '{'))
 		return false;
-	while (sc_scan_key(&scan, &key) == SC_SCAN_OK && sc_scan_value(&scan, out) == SC_SCAN_OK) {
+	while (sc_scan_key(&scan, &key) == SC_SCAN_OK && sc_scan_value(&scan, out) == SC_SCAN_OK)
 		if (sc_scan_is(&key, name, strlen(name)))
 			return true;
-	}
 	return false;
 }
 
