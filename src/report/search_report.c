@@ -30,23 +30,23 @@ static size_t fastest(const struct sc_search_result *r)
 	return least;
 }
 
-/* How the best does without model error. */
+/* How the best does without model error, which is proven where nothing was left. */
 static void put_rule(const struct sc_search_result *r, struct sc_strbuf *out)
 {
 	const struct sc_search_shown *best = &r->shown[0], *least = &r->shown[fastest(r)];
 	const char *what = sc_search_objective_names[r->search->objective[0]];
 
 	if (best == least) {
-		sc_strbuf_printf(out, "  it has the least %s without model error, too: proven\n",
-				 what);
+		sc_strbuf_printf(out, "  it has the least %s without model error, too%s\n", what,
+				 r->proven ? ": proven" : "");
 		return;
 	}
-	sc_strbuf_printf(
-		out,
-		"  the least %s without model error, proven, is rank %zu's: %.2f %% less, regret "
-		"%.2f %% in place of %.2f %%\n",
-		what, (size_t)(least - r->shown) + 1, 100 * (1 - least->value[0] / best->value[0]),
-		100 * least->regret_frac, 100 * best->regret_frac);
+	sc_strbuf_printf(out,
+			 "  the least %s without model error%s is rank %zu's: %.2f %% less, regret "
+			 "%.2f %% in place of %.2f %%\n",
+			 what, r->proven ? ", proven," : " so far", (size_t)(least - r->shown) + 1,
+			 100 * (1 - least->value[0] / best->value[0]), 100 * least->regret_frac,
+			 100 * best->regret_frac);
 }
 
 /* Of the values of an objective. */
@@ -79,16 +79,15 @@ static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 	const struct sc_outcome *o = c.outcome;
 	const struct sc_time_unit unit = sc_time_unit_of(o->iteration_ms);
 
+	sc_strbuf_printf(out, "best%s", r->proven ? "" : " so far");
 	if (r->by_regret)
-		sc_strbuf_printf(out, "best by least expected regret (%.2f %%)",
+		sc_strbuf_printf(out, " by least expected regret (%.2f %%)",
 				 100 * r->shown[0].regret_frac);
 	else if (r->proven)
-		sc_strbuf_append(out, "best, proven under the model");
-	else if (r->floor_value > 0)
-		sc_strbuf_printf(out, "best so far, at most %.1f %% above what was left",
+		sc_strbuf_append(out, ", proven under the model");
+	if (!r->proven && r->floor_value > 0)
+		sc_strbuf_printf(out, ", at most %.1f %% above what was left",
 				 fmax(0, 100 * (r->shown[0].value[0] / r->floor_value - 1)));
-	else
-		sc_strbuf_append(out, "best so far");
 	sc_strbuf_printf(out,
 			 ": %.2f %s (%d %% band %.2f to %.2f), %.1f %% MFU, %.1f of %.1f GiB\n",
 			 o->iteration_ms / unit.ms, unit.name, r->search->confidence_pct,
@@ -229,7 +228,7 @@ static void add_settings(const struct sc_search_result *r, size_t row, struct sc
 
 static void add_verdict(const struct sc_search_result *r, struct sc_json *json)
 {
-	if (r->by_regret)
+	if (r->by_regret && r->proven)
 		sc_json_verdict(
 			json, SC_STANDS_WELL,
 			"The least expected regret of the %zu best of %zu candidates. Without "

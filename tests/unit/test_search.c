@@ -2,6 +2,7 @@
  * threads; and with a limit of time no more than it can prove. */
 #include "base/rng.h"
 #include "example_fixture.h"
+#include "report/forms.h"
 #include "runner.h"
 #include "study/search/split_search.h"
 
@@ -400,6 +401,36 @@ TEST(least_regret_leads)
 	run(&search, &r);
 	ck_assert(!r.by_regret);
 	ck_assert_double_eq(r.shown[0].value[0], least);
+}
+
+/* The draws may be done in time though candidates are left: nothing is proven then, in the words either. */
+TEST(what_is_left_is_not_proven_by_draws)
+{
+	const struct sc_search search = small_search();
+	struct sc_search_result r;
+	struct sc_strbuf text = {0};
+	struct sc_json json;
+	char *page;
+
+	load(EXAMPLES[0]);
+	run(&search, &r);
+	ck_assert(r.by_regret && r.proven);
+	for (int left = 0; left < 2; left++) {
+		r.proven = left == 0;
+		r.n_in[SC_SEARCH_LEFT] = (size_t)left;
+		r.floor_value = r.shown[0].value[0] / 2;
+		sc_strbuf_clear(&text);
+		sc_search_forms.text(&r, &text);
+		sc_search_forms.json(&r, &json);
+		page = json_dumps(json.root, 0);
+		ck_assert_int_eq(strstr(sc_strbuf_get(&text), "proven") != NULL, !left);
+		ck_assert_int_eq(strstr(sc_strbuf_get(&text), "at most 100.0 % above") != NULL,
+				 left);
+		ck_assert_int_eq(strstr(page, "is the best, proven") != NULL, !left);
+		free(page);
+		sc_json_release(&json);
+	}
+	sc_strbuf_release(&text);
 }
 
 /* Who does not ask why may give no place for it. */
