@@ -33,8 +33,8 @@ struct sc_dlrm_habits {
 	bool fused_mlp; /* bias, activation and their gradients ride on the GEMMs */
 	enum sc_embedding_kernel embedding_kernel;
 	double embedding_eff, host_sample_us;
-	double table_us;  /* each looked up by kernels of its own: distinct ids, casts, copies */
-	double output_us; /* on every rank: cut out, put together */
+	double table_us;   /* each looked up by kernels of its own: distinct ids, casts, copies */
+	double output_us;  /* on every rank: cut out, put together */
 	double jagged_eff; /* of attention over sequences, of a fused kernel's rate */
 };
 
