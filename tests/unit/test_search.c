@@ -317,6 +317,28 @@ TEST(limit_of_time_leaves_the_best_so_far)
 	}
 }
 
+/* A table that is long to list is given up; one that is short is listed even if it is stopped before. */
+TEST(stops_while_candidates_are_listed)
+{
+	static const char *const chosen[] = {"gpus=8,16,24,32,40,48,56,64",
+					     "training.global_batch=8,16,24,32,40,48,56,64",
+					     "parallel.tp=1,2,3,4,5,6,7,8",
+					     "parallel.cp=1,2,3,4,5,6,7,8",
+					     "parallel.pp=1,2,3,4,5,6,7,8",
+					     "parallel.ep=1,2,3,4,5,6,7,8",
+					     "training.micro_batch=1,2,3,4,5,6,7,8",
+					     "parallel.virtual_stages=1,2,3,4"};
+	volatile sig_atomic_t stop = 1;
+	const struct sc_search search = {
+		.base = &config, .chosen = chosen, .n_chosen = N_OF(chosen), .stop = &stop};
+	struct sc_search_result r;
+	struct sc_err err = {0};
+
+	load(EXAMPLES[0]);
+	ck_assert_int_eq(sc_search_run(&search, &arena, &r, &err), -SC_EIO);
+	ck_assert_msg(strstr(err.text, "listed"), "%s", err.text);
+}
+
 /* A mixture's experts are whole or cut by tp, whatever tp a candidate has; a model without experts has no such key. */
 TEST(experts_are_searched_whole_and_cut)
 {

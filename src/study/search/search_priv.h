@@ -9,6 +9,8 @@ struct sc_search_device {
 	const char *text, *id; /* as the rows name it; its own name */
 	double usd_per_hour, watts;
 };
+/* Keys whose numbers decide, beside the device, what a time is worth. */
+enum sc_search_number { SC_SEARCH_GPUS, SC_SEARCH_BATCH, SC_SEARCH_SEQ, SC_SEARCH_N_NUMBERS };
 /* What the parts share. */
 struct sc_searching {
 	const struct sc_search *search;
@@ -17,7 +19,8 @@ struct sc_searching {
 	struct sc_catalog *catalog;
 	struct sc_request *facts;         /* of the base with a split of one GPU a replica */
 	struct sc_search_device *devices; /* by value of cluster.gpu */
-	size_t n_devices;
+	struct sc_csv_digit device_digit, digit[SC_SEARCH_N_NUMBERS];
+	const double *number[SC_SEARCH_N_NUMBERS]; /* by value of the digit */
 	double begin_s;
 };
 

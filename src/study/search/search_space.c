@@ -8,6 +8,7 @@
 #include "study/search/search_priv.h"
 
 enum { MAX_AXES = 24, MAX_VALUES = 4096, LONG_SEQ = 4096, MAX_MICRO_BATCH = 64 };
+enum { MANY = 4 << 20 }; /* candidates between looks at whether the search is stopped */
 
 /* Keys whose values later ones depend on. */
 enum {
@@ -196,6 +197,8 @@ static int combine(struct space *sp, size_t depth, uint64_t code, struct sc_err 
 	const struct sc_axis *axis = &sp->axis[i];
 	int at = sp->at[i], rc = 0;
 	int64_t before = at != AT_NONE ? sp->now[at] : 0;
+	const struct sc_search *search = sp->s->search;
+	bool stopped;
 
 	if (depth == sp->n && sp->codes.n == sp->most)
 		return sc_err_set(
@@ -205,7 +208,11 @@ static int combine(struct space *sp, size_t depth, uint64_t code, struct sc_err 
 			sp->most);
 	if (depth == sp->n) {
 		SC_VEC_PUSH(&sp->codes, code);
-		return 0;
+		stopped = sp->codes.n % MANY == 0 && search->stop && *search->stop;
+		return !stopped ? 0
+				: sc_err_set(err, SC_EIO,
+					     "stopped while candidates were listed; fix a key, as "
+					     "--fix parallel.sharding=zero1");
 	}
 	for (size_t k = 0; k < axis->n && rc == 0; k++) {
 		if (at != AT_NONE && at < AT_SHARDING)
@@ -260,6 +267,8 @@ static int number_axes(struct space *sp, struct sc_err *err)
 				sp->order[n++] = i;
 	sp->most = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) / 2 /
 		   (sizeof(uint64_t) + sizeof(struct sc_search_row));
+	if (sp->most >= SC_SEARCH_NONE) /* rows are told by 32 bits */
+		sp->most = SC_SEARCH_NONE - 1;
 	return 0;
 }
 

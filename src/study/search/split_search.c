@@ -23,20 +23,36 @@
 const char *const sc_search_objective_names[] = {"time", "throughput", "cost", "energy", NULL};
 const char *const sc_search_state_names[] = {"refused", "too_large", "left", "pruned", "simulated"};
 
-/* The text of a key in the base, or in a row where it is a column; NULL: not given. */
-static const char *search_cell(const struct sc_search_result *result, size_t row, const char *path)
+/* The digit of a key in rows' codes; its values are NULL where it is no column. */
+static struct sc_csv_digit digit_of(const struct sc_searching *s, const char *path)
 {
-	int column = sc_csv_column(&result->cases, path);
+	const int column = sc_csv_column(&s->out->cases, path);
 
-	return column < 0 ? NULL : sc_csv_cell(&result->cases, row, (size_t)column);
+	return column < 0 ? (struct sc_csv_digit){NULL, 1, 1} : s->out->cases.codes->column[column];
 }
 
-static double number_of(const struct sc_searching *s, size_t row, const char *path, double base)
+static size_t value_at(const struct sc_searching *s, size_t row, const struct sc_csv_digit *digit)
 {
-	const char *text = search_cell(s->out, row, path);
+	return s->out->cases.codes->row[row] / digit->unit % digit->n;
+}
+
+/* Each row's value is asked for, of millions, so texts are read once. */
+static void load_number(struct sc_searching *s, enum sc_search_number which, const char *path,
+			int64_t base)
+{
+	const struct sc_csv_digit digit = digit_of(s, path);
+	double *at = sc_arena_calloc(s->arena, digit.n, sizeof(*at));
 	int64_t n;
 
-	return text && sc_parse_int(text, &n) ? (double)n : base;
+	for (size_t i = 0; i < digit.n; i++)
+		at[i] = (double)(digit.values && sc_parse_int(digit.values[i], &n) ? n : base);
+	s->digit[which] = digit;
+	s->number[which] = at;
+}
+
+static double number_of(const struct sc_searching *s, size_t row, enum sc_search_number which)
+{
+	return s->number[which][value_at(s, row, &s->digit[which])];
 }
 
 static bool wants(const struct sc_search *search, enum sc_search_objective objective)
@@ -84,9 +100,9 @@ static double device_factor(const struct sc_searching *s, size_t row,
 {
 	const struct sc_config *base = &s->facts->config;
 	double one = (double)base->training.global_batch;
-	double batch = number_of(s, row, "training.global_batch", one);
-	double seq = number_of(s, row, "model.seq", (double)base->model.seq);
-	double gpus = number_of(s, row, "gpus", (double)base->gpus);
+	double batch = number_of(s, row, SC_SEARCH_BATCH);
+	double seq = number_of(s, row, SC_SEARCH_SEQ);
+	double gpus = number_of(s, row, SC_SEARCH_GPUS);
 	/* iterations that a row is worth: those of the run, or of the samples of one */
 	double n = s->search->size.tokens > 0
 			   ? s->search->size.tokens / (batch * seq)
@@ -108,29 +124,28 @@ static double device_factor(const struct sc_searching *s, size_t row,
 	return run ? n / SC_MS_PER_HOUR : n;
 }
 
-/* The devices that rows name, or the base's. */
-static int load_devices(struct sc_searching *s, struct sc_err *err)
+/* The devices that rows name, or the base's; and the numbers beside them that decide what a time is worth. */
+static int load_worth(struct sc_searching *s, struct sc_err *err)
 {
-	const int column = sc_csv_column(&s->out->cases, "cluster.gpu");
-	const struct sc_csv_digit *digit = column < 0 ? NULL : &s->out->cases.codes->column[column];
+	const struct sc_config *base = &s->facts->config;
+	const struct sc_csv_digit digit = digit_of(s, "cluster.gpu");
 	int rc = 0;
 
-	s->n_devices = digit ? digit->n : 1;
-	s->devices = sc_arena_calloc(s->arena, s->n_devices, sizeof(*s->devices));
-	for (size_t i = 0; i < s->n_devices && rc == 0; i++)
-		rc = load_device(s, digit ? digit->values[i] : NULL, &s->devices[i], err);
+	load_number(s, SC_SEARCH_GPUS, "gpus", base->gpus);
+	load_number(s, SC_SEARCH_BATCH, "training.global_batch", base->training.global_batch);
+	load_number(s, SC_SEARCH_SEQ, "model.seq", base->model.seq);
+	s->device_digit = digit;
+	s->devices = sc_arena_calloc(s->arena, digit.n, sizeof(*s->devices));
+	for (size_t i = 0; i < digit.n && rc == 0; i++)
+		rc = load_device(s, digit.values ? digit.values[i] : NULL, &s->devices[i], err);
 	return rc;
 }
 
 /* What an objective makes of a row's time. */
 static double factor_of(const struct sc_searching *s, size_t row, int objective)
 {
-	const char *gpu = search_cell(s->out, row, "cluster.gpu");
-	const struct sc_search_device *device = s->devices;
-
-	while (gpu && device->text != gpu)
-		device++;
-	return device_factor(s, row, s->search->objective[objective], device);
+	return device_factor(s, row, s->search->objective[objective],
+			     &s->devices[value_at(s, row, &s->device_digit)]);
 }
 
 /* Rows of a block lie side by side and share what a thread remembers; blocks of a batch of floors, at first and most. */
@@ -350,16 +365,13 @@ static bool is_judged(const struct sc_search_row *row)
 
 static void set_unjudged(struct run *run)
 {
-	const struct sc_config *base = &run->s.facts->config;
 	struct sc_search_result *out = run->s.out;
 	const double least = least_gpu_ms(&run->s);
 
 	for (size_t row = 0; row < out->cases.n_rows; row++)
 		if (!is_judged(&out->rows[row]))
-			out->rows[row].number = least *
-						number_of(&run->s, row, "training.global_batch",
-							  (double)base->training.global_batch) /
-						number_of(&run->s, row, "gpus", (double)base->gpus);
+			out->rows[row].number = least * number_of(&run->s, row, SC_SEARCH_BATCH) /
+						number_of(&run->s, row, SC_SEARCH_GPUS);
 }
 
 /* Rows that there was no time to judge are left with a floor at peak; blocks come in any order, so what there was time
@@ -805,7 +817,7 @@ static int search_all(struct run *run, struct sc_err *err)
 	if (rc || sc_ranks_helps(search->ranks))
 		return rc;
 	out->rows = sc_arena_alloc(run->s.arena, out->cases.n_rows * sizeof(*out->rows));
-	rc = load_devices(&run->s, err);
+	rc = load_worth(&run->s, err);
 	if (rc == 0)
 		rc = find_floors(run, err);
 	if (rc == 0) {
