@@ -218,17 +218,26 @@ static void put_json(const void *ctx, struct sc_json *json)
 {
 	const struct drawings *all = ctx;
 	const struct drawing *least = &all->at[0];
+	bool all_fit = true;
 
 	sc_json_init(json, "stepcast.schedule", SCHEDULE_VERSION);
 	if (all->base)
 		sc_json_base(json, all->base);
-	for (size_t i = 1; i < all->n; i++)
-		if (all->at[i].play.makespan < least->play.makespan && all->at[i].fullness <= 1)
-			least = &all->at[i];
+	for (size_t i = 0; i < all->n; i++) {
+		const struct drawing *d = &all->at[i];
+		const bool fits = d->fullness <= 1;
+
+		all_fit &= fits;
+		if (fits == (least->fullness <= 1) ? d->play.makespan < least->play.makespan : fits)
+			least = d;
+	}
 	sc_json_verdict(json, least->fullness > 1 ? SC_STANDS_BADLY : SC_STANDS,
 			"%s%s%s: the bubble is %.2f %% of the longest stage's time%s.",
 			least->fullness > 1 ? "Does not fit the memory: " : "",
-			all->n > 1 ? "The shortest is " : "", least->name, least->play.bubble_pct,
+			all->n == 1                      ? ""
+			: all_fit || least->fullness > 1 ? "The shortest is "
+							 : "The shortest that fits is ",
+			least->name, least->play.bubble_pct,
 			least->file.passes.left_out ? ", of what is shown" : "");
 	add_fits(json, json->root, &all->at[0]);
 	sc_schedule_to_json(json, json->root, all->at[0].name, &all->at[0].play, true);
