@@ -102,26 +102,36 @@ static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 
 /* ---- the command ---- */
 
-/* Rows that all have one name which no shipped device has are of the user's own GPU: --device says like which it is. */
-static void take_own_name(const struct fit_args *args, struct sc_csv *table, struct sc_arena *arena)
+/* Rows that all have, or that --where chooses by, one name which no shipped device has are of the user's own GPU:
+ * --device says like which it is. */
+static void take_own_name(const struct fit_args *args, struct sc_where *where, struct sc_csv *table,
+			  struct sc_arena *arena)
 {
 	const int column = sc_csv_column(table, "device");
 	const char *own = column >= 0 && table->n_rows ? sc_csv_cell(table, 0, (size_t)column) : "";
 	struct sc_device *known = sc_arena_alloc(arena, sizeof(*known));
+	struct sc_where *chosen = NULL;
 
-	for (size_t i = 0; i < table->n_rows && column >= 0; i++)
+	for (size_t i = 0; i < args->where.n; i++)
+		if (strcmp(where[i].column, "device") == 0)
+			chosen = &where[i];
+	if (chosen)
+		own = chosen->value;
+	for (size_t i = 0; i < table->n_rows && column >= 0 && !chosen; i++)
 		if (strcmp(sc_csv_cell(table, i, (size_t)column), own) != 0)
 			return;
-	if (*own == '\0' || strcmp(own, args->device) == 0 ||
+	if (column < 0 || *own == '\0' || strcmp(own, args->device) == 0 ||
 	    sc_device_load(own, arena, known, NULL) == 0)
 		return;
 	sc_cli_warn(&args->common, "no device %s is known: its rows are fitted from %s", own,
 		    args->device);
 	table->header[column] = "own device";
+	if (chosen)
+		chosen->column = table->header[column];
 }
 
-static int fit_kernels(const struct fit_args *args, const struct sc_where *where,
-		       struct sc_arena *arena, struct sc_fit *out, struct sc_err *err)
+static int fit_kernels(const struct fit_args *args, struct sc_where *where, struct sc_arena *arena,
+		       struct sc_fit *out, struct sc_err *err)
 {
 	struct sc_where *hold_out;
 	struct sc_csv table;
@@ -162,7 +172,7 @@ static int fit_kernels(const struct fit_args *args, const struct sc_where *where
 	rc = args->kind == SC_FIT_COLLECTIVE ? sc_nccl_tests_load(args->table, arena, &table, err)
 					     : sc_csv_load(args->table, arena, &table, err);
 	if (rc == 0)
-		take_own_name(args, &table, arena);
+		take_own_name(args, where, &table, arena);
 	return rc ? rc : sc_fit_run(&opts, arena, out, err);
 }
 
