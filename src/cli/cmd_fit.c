@@ -114,9 +114,7 @@ static void take_own_name(const struct fit_args *args, struct sc_where *where, s
 
 	for (size_t i = 0; i < args->where.n; i++)
 		if (strcmp(where[i].column, "device") == 0)
-			chosen = &where[i];
-	if (chosen)
-		own = chosen->value;
+			own = (chosen = &where[i])->value;
 	for (size_t i = 0; i < table->n_rows && column >= 0 && !chosen; i++)
 		if (strcmp(sc_csv_cell(table, i, (size_t)column), own) != 0)
 			return;

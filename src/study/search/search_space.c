@@ -198,7 +198,6 @@ static int combine(struct space *sp, size_t depth, uint64_t code, struct sc_err 
 	int at = sp->at[i], rc = 0;
 	int64_t before = at != AT_NONE ? sp->now[at] : 0;
 	const struct sc_search *search = sp->s->search;
-	bool stopped;
 
 	if (depth == sp->n && sp->codes.n == sp->most)
 		return sc_err_set(
@@ -208,11 +207,11 @@ static int combine(struct space *sp, size_t depth, uint64_t code, struct sc_err 
 			sp->most);
 	if (depth == sp->n) {
 		SC_VEC_PUSH(&sp->codes, code);
-		stopped = sp->codes.n % MANY == 0 && search->stop && *search->stop;
-		return !stopped ? 0
-				: sc_err_set(err, SC_EIO,
-					     "stopped while candidates were listed; fix a key, as "
-					     "--fix parallel.sharding=zero1");
+		if (sp->codes.n % MANY || !search->stop || !*search->stop)
+			return 0;
+		return sc_err_set(err, SC_EIO,
+				  "stopped while candidates were listed; fix a key, as --fix "
+				  "parallel.sharding=zero1");
 	}
 	for (size_t k = 0; k < axis->n && rc == 0; k++) {
 		if (at != AT_NONE && at < AT_SHARDING)

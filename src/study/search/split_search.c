@@ -94,12 +94,11 @@ static int load_device(const struct sc_searching *s, const char *text, struct sc
 	return 0;
 }
 
-static double device_factor(const struct sc_searching *s, size_t row,
-			    enum sc_search_objective objective,
-			    const struct sc_search_device *device)
+/* What an objective makes of a row's time. */
+static double factor_of(const struct sc_searching *s, size_t row, int objective)
 {
-	const struct sc_config *base = &s->facts->config;
-	double one = (double)base->training.global_batch;
+	const struct sc_search_device *device = &s->devices[value_at(s, row, &s->device_digit)];
+	double one = (double)s->facts->config.training.global_batch;
 	double batch = number_of(s, row, SC_SEARCH_BATCH);
 	double seq = number_of(s, row, SC_SEARCH_SEQ);
 	double gpus = number_of(s, row, SC_SEARCH_GPUS);
@@ -109,7 +108,7 @@ static double device_factor(const struct sc_searching *s, size_t row,
 			   : (s->search->size.samples > 0 ? s->search->size.samples : one) / batch;
 	bool run = sc_search_is_run(s->search);
 
-	switch (objective) {
+	switch (s->search->objective[objective]) {
 	case SC_SEARCH_THROUGHPUT:
 		return gpus / batch;
 	case SC_SEARCH_COST:
@@ -139,13 +138,6 @@ static int load_worth(struct sc_searching *s, struct sc_err *err)
 	for (size_t i = 0; i < digit.n && rc == 0; i++)
 		rc = load_device(s, digit.values ? digit.values[i] : NULL, &s->devices[i], err);
 	return rc;
-}
-
-/* What an objective makes of a row's time. */
-static double factor_of(const struct sc_searching *s, size_t row, int objective)
-{
-	return device_factor(s, row, s->search->objective[objective],
-			     &s->devices[value_at(s, row, &s->device_digit)]);
 }
 
 /* Rows of a block lie side by side and share what a thread remembers; blocks of a batch of floors, at first and most. */
