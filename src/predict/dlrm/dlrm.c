@@ -716,11 +716,12 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 		cls->env = sc_block_env_of(request, &dlrm->fabric, dlrm->opts);
 		cls->env.device = sc_request_device(request, cls->kind);
 		cls->env.slowdown = cls->slowdown;
-		/* Most blocks depend on the GPU and its speed alone. */
+		/* Most blocks depend on the GPU, its speed and its sequences alone. */
 		const struct sc_dlrm_class *like = dlrm->classes;
 		const bool is_like = c > 0 && like->kind == cls->kind &&
 				     like->bottom == cls->bottom &&
-				     !(fabs(like->slowdown - cls->slowdown) > 0);
+				     !(fabs(like->slowdown - cls->slowdown) > 0) &&
+				     !(fabs(like->tokens - cls->tokens) > 0);
 
 		for (int id = 0; id < SC_N_DLRM_BLOCKS; id++)
 			if (is_like && sc_dlrm_is_dense((enum sc_dlrm_block)id))

@@ -150,7 +150,7 @@ double sc_hstu_tokens(const struct sc_request *request, bool most);
 /* dlrm_dense.c */
 void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
 			 enum sc_dlrm_block id, struct sc_block *out);
-/* Does the block depend on no more of its class than the GPU, its speed, and whether it runs the bottom MLP? */
+/* Does the block depend on no more of its class than the GPU, its speed, its sequences, and whether it runs the bottom MLP? */
 static inline bool sc_dlrm_is_dense(enum sc_dlrm_block id)
 {
 	return id == SC_DLRM_LOCATE || id == SC_DLRM_BOTTOM || id == SC_DLRM_DENSE ||
