@@ -449,6 +449,25 @@ TEST(chosen_keys_grow_with_the_sequence_once)
 	ck_assert_double_lt(ms[1][1] / ms[1][0], ms[0][1] / ms[0][0]);
 }
 
+/* Of 4096 tokens there are 1024 keys of four each, whichever number is asked for. */
+TEST(no_more_keys_are_kept_than_there_are)
+{
+	double kept[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct sc_config cfg;
+		struct sc_request req;
+
+		sc_config_init(&cfg);
+		set_all(&cfg, "model=models/deepseek-v4-pro.yaml cluster.gpu=h100-sxm-80gb gpus=64 "
+			      "training.software=megatron-core training.global_batch=64");
+		set_all(&cfg, i ? "model.dsa.top_k=1024" : "model.dsa.top_k=8192");
+		req = *resolve_config(&cfg);
+		kept[i] = sc_layer_kept_bytes(&req, 1, 0) + sc_layer_kept_bytes(&req, 1, 1);
+	}
+	ck_assert_double_eq_tol(kept[0] / kept[1], 1, 1e-12);
+}
+
 /* Counts of a layer of Kimi's on one of tp ranks: its narrow gates are whole on each. */
 LOOP_TEST(a_rank_has_its_heads_and_all_narrow_gates, 4)
 {

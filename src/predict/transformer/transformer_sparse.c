@@ -45,27 +45,28 @@ void put_indexer(struct part_list *to)
 		->params = weights > 0 ? 2 * d : 0;
 }
 
-/* Kept are what attention gives, before its values are expanded, and which keys it read. */
-struct part *put_sparse(struct part_list *to, enum sc_mixer mixer)
-{
-	const struct dims *x = to->x;
-	const double latents =
-		sc_model_is_mla(x->model) ? x->heads * (double)x->model->kv_lora_rank : 0;
-	const double chosen = mixer == SC_MIX_HCA ? 0 : fmin((double)x->model->dsa.top_k, x->s_all);
-	const double keys = chosen / (double)x->model->dsa.block;
-
-	return part_put(
-		to, (struct part){SC_PART_SPARSE,
-				  .kept = (x->ctx + latents + keys * INDEX_BYTES / x->e) * x->tp,
-				  .mixer = mixer});
-}
-
 /* Tokens of a compressed key; 0: keys are not. */
 static double compression_of(const struct dims *x, enum sc_mixer mixer)
 {
 	return mixer == SC_MIX_CSA   ? (double)x->model->csa.compression
 	       : mixer == SC_MIX_HCA ? (double)x->model->csa.heavy_compression
 				     : 0;
+}
+
+/* Kept are what attention gives, before its values are expanded, and which keys it read. */
+struct part *put_sparse(struct part_list *to, enum sc_mixer mixer)
+{
+	const struct dims *x = to->x;
+	const double latents =
+		sc_model_is_mla(x->model) ? x->heads * (double)x->model->kv_lora_rank : 0;
+	const double there = x->s_all / fmax(compression_of(x, mixer), 1);
+	const double chosen = mixer == SC_MIX_HCA ? 0 : fmin((double)x->model->dsa.top_k, there);
+	const double keys = chosen / (double)x->model->dsa.block;
+
+	return part_put(
+		to, (struct part){SC_PART_SPARSE,
+				  .kept = (x->ctx + latents + keys * INDEX_BYTES / x->e) * x->tp,
+				  .mixer = mixer});
 }
 
 /* Keys and gates of `d` channels, whose weighted sum over a key's tokens it is; those of neighbouring keys overlap where the
