@@ -67,6 +67,21 @@ static void warn_units(struct sc_request *req)
 			gbit_s, gbit_s / SC_BITS_PER_BYTE, (long long)cfg->cluster.nics_per_node);
 }
 
+/* Tensor-parallel collectives wait for such threads, where they or stages reach over the network. */
+static void warn_progress(struct sc_request *req)
+{
+	const struct sc_parallel *par = &req->config.parallel;
+	const int64_t node = sc_request_node_gpus(req);
+	const bool in_node =
+		par->pp == 1 && strncmp(par->order, "tp", 2) == 0 && node % par->tp == 0;
+
+	if (req->config.cluster.progress_us > 0 &&
+	    (par->tp == 1 || in_node || req->config.gpus <= node))
+		sc_warn(&req->warnings,
+			"cluster.progress_us has no effect: tensor-parallel ranks are on one "
+			"node, and no stages on others");
+}
+
 static void warn_all(struct sc_request *req)
 {
 	for (size_t i = 0; i < sc_request_n_kinds(req); i++) {
@@ -79,6 +94,7 @@ static void warn_all(struct sc_request *req)
 				device->id, device->rank_has);
 	}
 	warn_units(req);
+	warn_progress(req);
 	warn_needs(req, sc_config_fields, "", (const unsigned char *)&req->config);
 	if (req->config.model.family == SC_DLRM)
 		sc_config_warn_dlrm(req);
