@@ -649,14 +649,17 @@ TEST(lengths_that_differ_take_longer)
 	const struct sc_request *req = sequences("model.hstu.tokens_cv=0.5");
 	const double mean = sc_hstu_tokens(req, false), most = sc_hstu_tokens(req, true);
 	const struct sc_prediction *out;
-	double ms[2], few[2];
+	double ms[2], few[2], gib;
 
 	ck_assert_double_eq_tol(most / mean, 1 + 0.5 / 32 * 1.43, 0.0005);
 	ms[0] = ms_of(sequences("model.hstu.tokens_cv=0"));
 	ms[1] = ms_of(req);
 	ck_assert_double_gt(ms[1], 1.1 * ms[0]);
-	/* The others are done before it. */
+	/* The others are done before it, and it holds more. */
+	out = run_plan(sequences("model.hstu.tokens_cv=0"), NULL);
+	gib = out->memory.activations_gib;
 	out = run_plan(req, NULL);
+	ck_assert_double_gt(out->memory.activations_gib, gib * (1 + 0.5 * (most / mean - 1)));
 	ck_assert_double_lt(out->reading.classes[1].busy_ms,
 			    0.99 * out->reading.classes[0].busy_ms);
 	/* In batches of 64 samples the longest of eight counts for more. */

@@ -122,7 +122,8 @@ static void count_products(struct sc_dlrm *dlrm, const struct product *list, int
 	}
 }
 
-/* A layer keeps its input and attention's output; norm, UVQK product and gate are run again (recompute_normed_x, _uvqk, _y). */
+/* A layer keeps its input and attention's output, of most tokens that a rank has; norm, UVQK product and gate are run again
+ * (recompute_normed_x, _uvqk, _y). */
 void sc_hstu_sizes(struct sc_dlrm *dlrm)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
@@ -142,8 +143,8 @@ void sc_hstu_sizes(struct sc_dlrm *dlrm)
 	count_products(dlrm, list, list_behind(&w, list));
 	dlrm->dense_params += layers * norms;
 	dlrm->model_flop += layers * 3 * 2 * attention_macs(&model->hstu, w.heads);
-	dlrm->kept_bytes +=
-		dlrm->batch * model->hstu.tokens * (layers * (w.h + w.heads) + mlps) * e;
+	dlrm->kept_bytes += dlrm->batch * sc_hstu_tokens(dlrm->request, true) *
+			    (layers * (w.h + w.heads) + mlps) * e;
 }
 
 /* ---- kernels ---- */
