@@ -16,7 +16,7 @@ static int check_kinds(const struct sc_resolver *res)
 	const bool is_dit = sc_family_traits(model->family)->denoises;
 	int64_t text = model->dit.text_seq, n[SC_N_MIXERS] = {0};
 
-	if (!is_dit && text > 0)
+	if (!is_dit && (text > 0 || model->dit.pooled_dim > 0))
 		sc_warn(&res->request->warnings, "model.dit has no effect: the model is no dit");
 	if (is_dit && !model->layers_pattern)
 		return sc_resolve_fail(
@@ -73,6 +73,7 @@ int sc_config_check_dit(const struct sc_resolver *res)
 		{"model.kv_lora_rank", "remove it", sc_model_is_mla(model)},
 		{"model.sliding_window", "remove it", model->sliding_window > 0},
 		{"model.attention_gate", "remove it", model->attention_gate > 0},
+		{"model.tied_embeddings", "remove it", model->tied_embeddings > 0},
 	};
 	int rc = check_kinds(res);
 

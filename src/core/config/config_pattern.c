@@ -341,9 +341,6 @@ static int check_sparse(const struct sc_resolver *res, const bool mixers[SC_N_MI
 	const struct sc_config *cfg = &res->request->config;
 	struct sc_sparse_mixer *of = &res->request->config.model.dsa;
 
-	if (!used && cfg->model.layers_pattern && of->top_k != SC_NOT_GIVEN)
-		sc_warn(&res->request->warnings,
-			"model.dsa has no effect: model.layers_pattern has no such layer");
 	if (!used && (cfg->model.layers_pattern ||
 		      (of->top_k == SC_NOT_GIVEN && of->index_heads == SC_NOT_GIVEN)))
 		return 0;
@@ -353,7 +350,8 @@ static int check_sparse(const struct sc_resolver *res, const bool mixers[SC_N_MI
 		of->block = 1;
 	if (of->index_heads == SC_NOT_GIVEN || of->top_k == SC_NOT_GIVEN)
 		return sc_resolve_fail(
-			res, SC_EVALUE, used ? "model.layers_pattern" : "model.dsa",
+			res, SC_EVALUE,
+			cfg->model.layers_pattern ? "model.layers_pattern" : "model.dsa",
 			"layers of sparse attention: give model.dsa index_heads and "
 			"top_k (and index_dim, block), as in `dsa: {index_heads: 64, "
 			"top_k: 2048}`");
@@ -379,28 +377,38 @@ static int check_sparse(const struct sc_resolver *res, const bool mixers[SC_N_MI
 	return compressed ? check_compressed(res) : 0;
 }
 
-/* Keys of what no layer of the pattern has. */
+/* Keys of what no layer has. Residual streams are of layers of any kind. */
 static void warn_of_idle(const struct sc_resolver *res, const bool used[SC_N_MIXERS],
 			 bool has_experts)
 {
 	const struct sc_model *model = &res->request->config.model;
+	const struct sc_sparse_mixer *dsa = &model->dsa;
+	const bool compressed = used[SC_MIX_CSA] || used[SC_MIX_HCA];
+	const bool sparse = compressed || used[SC_MIX_DSA] || used[SC_MIX_DSA_SHARED];
 	const struct {
 		const char *key;
 		bool idle;
 	} keys[] = {
+		/* Without a pattern either number asks for such layers. */
+		{"model.dsa",
+		 !sparse &&
+			 (model->layers_pattern ? dsa->top_k != SC_NOT_GIVEN
+						: dsa->top_k == SC_NOT_GIVEN &&
+							  dsa->index_heads == SC_NOT_GIVEN &&
+							  (dsa->index_dim > 0 || dsa->block > 0))},
 		{"model.experts", sc_model_is_moe(model) && !has_experts},
 		{"model.attention_gate",
 		 model->attention_gate > 0 && !used[SC_MIX_ATTENTION] && !used[SC_MIX_FULL]},
-		{"model.sliding_window", model->sliding_window > 0 && !used[SC_MIX_ATTENTION] &&
-						 !used[SC_MIX_CSA] && !used[SC_MIX_HCA]},
-		{"model.csa", model->csa.output_rank > 0 && !used[SC_MIX_CSA] && !used[SC_MIX_HCA]},
+		{"model.sliding_window",
+		 model->sliding_window > 0 && !used[SC_MIX_ATTENTION] && !compressed},
+		{"model.csa.output_rank", model->csa.output_rank > 0 && !compressed},
 	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (keys[i].idle)
-			sc_warn(&res->request->warnings,
-				"%s has no effect: model.layers_pattern has no such layer",
-				keys[i].key);
+			sc_warn(&res->request->warnings, "%s has no effect: %s has no such layer",
+				keys[i].key,
+				model->layers_pattern ? "model.layers_pattern" : "the model");
 }
 
 int sc_config_check_pattern(const struct sc_resolver *res)
@@ -430,8 +438,11 @@ int sc_config_check_pattern(const struct sc_resolver *res)
 			"product of plain layers; with other kinds in "
 			"model.layers_pattern, or attention_gate, choose none or full",
 			req->software.id);
-	if (model->layers_pattern)
-		warn_of_idle(res, used, has_experts);
+	if (!model->layers_pattern) {
+		used[sc_model_kind(model, 0).mixer] = true;
+		has_experts = true;
+	}
+	warn_of_idle(res, used, has_experts);
 	rc = check_sparse(res, used);
 	for (int mixer = SC_MIX_FIRST_LINEAR; mixer < SC_N_MIXERS && rc == 0; mixer++)
 		rc = check_linear(res, mixer, used[mixer]);
