@@ -540,6 +540,15 @@ TEST(parameters_of_diffusion_transformers_are_counted)
 	}
 }
 
+/* PyTorch's attention is a fused kernel, too. */
+TEST(diffusion_runs_on_what_calls_sdpa)
+{
+	const struct sc_request req =
+		diffusion("model=models/flux-1.yaml", "training.software=torchtitan");
+
+	ck_assert_int_eq(req.config.training.attention, SC_ATT_SDPA);
+}
+
 /* Each token goes through its own stream's products, a sample's modulations are computed once: 20.3 TFLOP a sample of MLPerf's
  * (NVIDIA's configs of Flux.1 in v5.1). */
 TEST(flop_of_diffusion_transformers_are_those_of_the_streams)
