@@ -4,6 +4,7 @@
 #include "base/num.h"
 #include "base/threads.h"
 #include "cli/commands.h"
+#include "cli/network.h"
 #include "cli/start.h"
 #include "models/collective_files.h"
 #include "report/replay_report.h"
@@ -62,7 +63,7 @@ static const struct sc_cli_option OPTIONS[] = {
 		step, "step", "STEP", 0, MAX_RANK,
 		"the iteration whose critical path and timeline are shown (default: that of the median time)"),
 	SC_OPT_IN(cluster, "cluster", "CONFIG",
-		  "the config whose GPUs and network the models take"),
+		  "the config or the cluster whose GPUs and network the models take"),
 	SC_OPT_TEXT(
 		range, "iteration-range", "PATTERN",
 		"the NVTX ranges or annotations that are iterations (default: ProfilerStep, else optimizer calls, else ranges named step or iteration, else what repeats)"),
@@ -182,21 +183,24 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 	return rc;
 }
 
-/* The network of the config of --cluster, if it is given. */
+/* The network of --cluster, if it is given: of a config, else of a cluster alone. What is neither is a wrong config. */
 static int load_network(const struct replay_args *args, struct sc_catalog *catalog,
 			struct sc_arena *arena, struct sc_collective_time *out, struct sc_err *err)
 {
-	const struct sc_arg_list no_sets = {0};
+	const struct sc_op_cluster alone = {.file = args->cluster};
 	struct sc_request *request = sc_arena_calloc(arena, 1, sizeof(*request));
 	struct sc_fabric *fabric = sc_arena_calloc(arena, 1, sizeof(*fabric));
+	struct sc_err own = {.code = SC_OK};
 	struct sc_config config;
 	int rc;
 
 	if (!args->cluster)
 		return 0;
-	rc = sc_cli_config(args->cluster, &no_sets, arena, &config, err);
+	rc = sc_cli_config(args->cluster, &(struct sc_arg_list){.n = 0}, arena, &config, &own);
 	if (rc == 0)
 		rc = sc_config_resolve(&config, catalog, args->cluster, request, err);
+	else if ((rc = sc_op_cluster_load(&alone, arena, request, NULL)))
+		*err = own;
 	if (rc == 0)
 		rc = sc_fabric_from_request(request, fabric, err);
 	if (rc == 0)

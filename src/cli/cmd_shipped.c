@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/err.h"
 #include "base/file.h"
 #include "base/json_out.h"
 #include "cli/commands.h"
@@ -113,7 +111,6 @@ static int read_note(struct entry *e, struct sc_arena *arena, struct sc_err *err
 static void count_params(const struct sc_config *model, struct sc_model_params *out)
 {
 	struct sc_config config = *model;
-	struct sc_err ignored = {.code = SC_OK};
 	struct sc_catalog *catalog;
 	struct sc_request *request;
 
@@ -125,7 +122,7 @@ static void count_params(const struct sc_config *model, struct sc_model_params *
 	request = sc_xcalloc(1, sizeof(*request));
 	config.cluster.gpu = "h100-sxm-80gb";
 	config.gpus = config.training.global_batch = 1;
-	if (sc_config_resolve(&config, catalog, "models", request, &ignored) == 0)
+	if (sc_config_resolve(&config, catalog, "models", request, NULL) == 0)
 		sc_transformer_model_params(request, out);
 	free(request);
 	sc_catalog_destroy(catalog);
@@ -133,19 +130,13 @@ static void count_params(const struct sc_config *model, struct sc_model_params *
 
 static int load(const struct entries *list, const char *id, struct entry *e, struct sc_err *err)
 {
-	struct sc_strbuf name = {0};
-	struct sc_config_ref ref;
-	struct sc_setting set;
-	int rc;
+	struct sc_config_ref ref = {
+		.at = sc_arena_printf(list->arena, "%s/%s.yaml", list->kind->folder, id)};
+	const char *kind;
+	int rc = sc_config_path(ref, list->arena, &e->file, err);
 
-	sc_strbuf_printf(&name, "%s/%s.yaml", list->kind->folder, id);
-	ref = (struct sc_config_ref){.at = sc_strbuf_get(&name), .from = NULL};
 	e->id = id;
-	rc = sc_config_path(ref, list->arena, &e->file, err);
-	sc_strbuf_release(&name);
-	if (rc == 0)
-		rc = read_note(e, list->arena, err);
-	if (rc)
+	if (rc || (rc = read_note(e, list->arena, err)))
 		return rc;
 	if (list->kind == &kinds[SC_SHIPPED_DEVICES]) {
 		e->object = sc_arena_calloc(list->arena, 1, sizeof(struct sc_device));
@@ -161,9 +152,9 @@ static int load(const struct entries *list, const char *id, struct entry *e, str
 		return sc_config_load(e->file, list->arena, (void *)e->object, err);
 	}
 	sc_config_init((void *)e->object);
-	set = (struct sc_setting){list->kind == &kinds[SC_SHIPPED_MODELS] ? "model" : "cluster",
-				  e->file, e->file};
-	rc = sc_config_set((void *)e->object, &set, list->arena, err);
+	kind = list->kind == &kinds[SC_SHIPPED_MODELS] ? "model" : "cluster";
+	rc = sc_config_set((void *)e->object, &(struct sc_setting){kind, e->file, e->file},
+			   list->arena, err);
 	if (rc == 0 && list->kind == &kinds[SC_SHIPPED_MODELS])
 		count_params((void *)e->object, &e->params);
 	return rc;
@@ -175,7 +166,6 @@ static void append_cell(const struct entries *all, size_t i_entry, size_t column
 {
 	const struct entry *e = &all->at[i_entry];
 	const char *path = all->kind->columns[column].path;
-	struct sc_arena scratch;
 	struct sc_field_place place;
 	const void *at;
 
@@ -186,15 +176,13 @@ static void append_cell(const struct entries *all, size_t i_entry, size_t column
 			sc_text_params(n, out);
 		return;
 	}
-	sc_arena_init(&scratch, 256);
-	place = sc_field_find(all->kind->fields, path, &scratch);
+	place = sc_field_find(all->kind->fields, path, all->arena);
 	at = e->object + place.base_offset + place.field->offset;
 	if (place.field->type == SC_F_STR)
 		sc_strbuf_append(out, *(const char *const *)at ? *(const char *const *)at : "");
 	else if (place.field->type == SC_F_ENUM ? *(const int *)at >= 0
 						: !sc_field_is_absent(place.field, at))
 		sc_config_show_value(place.field, at, out);
-	sc_arena_release(&scratch);
 }
 
 static bool has_word(const struct entries *all, size_t i)
@@ -214,14 +202,24 @@ static bool has_word(const struct entries *all, size_t i)
 	return has;
 }
 
+/* Models stand by family, then by name. */
+static int compare_models(const void *left, const void *right)
+{
+	const struct entry *a = left, *b = right;
+	const struct sc_config *of_a = (const void *)a->object, *of_b = (const void *)b->object;
+	const int order =
+		strcmp(sc_family_name(of_a->model.family), sc_family_name(of_b->model.family));
+
+	return order ? order : strcmp(a->id, b->id);
+}
+
 /* A file that cannot be read is an error that names it; so is a word that nothing has. */
 static int collect(struct entries *all, struct sc_err *err)
 {
 	const char *const *ids;
-	size_t n;
+	const size_t n = sc_config_ids(all->kind->folder, all->arena, &ids);
 	int rc = 0;
 
-	n = sc_config_ids(all->kind->folder, all->arena, &ids);
 	all->at = sc_arena_calloc(all->arena, n + 1, sizeof(*all->at));
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		if (all->kind == &kinds[SC_SHIPPED_DEVICES] && strncmp(ids[i], "arch-", 5) == 0)
@@ -230,10 +228,13 @@ static int collect(struct entries *all, struct sc_err *err)
 		if (rc == 0 && has_word(all, all->n))
 			all->n++;
 	}
+	if (rc == 0 && all->kind == &kinds[SC_SHIPPED_MODELS])
+		qsort(all->at, all->n, sizeof(*all->at), compare_models);
 	if (rc == 0 && all->n == 0 && all->word)
-		rc = sc_err_set(err, SC_EUSAGE,
-				"%s: none has \"%.64s\"; without a word all are listed",
-				all->kind->folder, all->word);
+		rc = sc_err_set(
+			err, SC_EUSAGE,
+			"%s: none has \"%.64s\"; without a word all are listed, with STEPCAST_CONFIGS=. your own, too",
+			all->kind->folder, all->word);
 	return rc;
 }
 
@@ -320,10 +321,7 @@ struct shipped_args {
 
 #define SC_ARGS struct shipped_args
 static const struct sc_cli_option OPTIONS[] = {
-	SC_OPT_JSON(json),
-	{0},
-};
-static const struct sc_cli_option DEVICE_OPTIONS[] = {
+	/* the first is of devices alone */
 	SC_OPT_FLAG(template, "template", "write a file to fill in for a GPU that is not shipped"),
 	SC_OPT_JSON(json),
 	{0},
@@ -361,16 +359,15 @@ static int list(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.run = list,                                                                      \
 	}
 
-COMMAND(devices, SC_SHIPPED_DEVICES, DEVICE_OPTIONS, "list the GPUs that are shipped",
+COMMAND(devices, SC_SHIPPED_DEVICES, OPTIONS, "list the GPUs that are shipped",
 	"One line per GPU: what cluster.gpu takes, SMs, memory (GiB, 1e9 bytes/s), dense peaks (TFLOP/s), power limit, "
 	"GPUs in its usual node, and which of its models were fitted on it.\n\n"
 	"  stepcast devices --template -o devices/my-gpu.yaml");
-COMMAND(models, SC_SHIPPED_MODELS, OPTIONS, "list the models that are shipped",
-	"One line per model: what model: models/ID.yaml takes, its shape and where that is published.");
-COMMAND(clusters, SC_SHIPPED_CLUSTERS, OPTIONS, "list the clusters that are shipped",
+COMMAND(models, SC_SHIPPED_MODELS, OPTIONS + 1, "list the models that are shipped",
+	"One line per model, by family: what model: models/ID.yaml takes, its shape and where that is published.");
+COMMAND(clusters, SC_SHIPPED_CLUSTERS, OPTIONS + 1, "list the clusters that are shipped",
 	"One line per cluster: what cluster: clusters/ID.yaml takes, its nodes and their network.");
-COMMAND(software, SC_SHIPPED_SOFTWARE, OPTIONS, "list the software profiles that are shipped",
+COMMAND(software, SC_SHIPPED_SOFTWARE, OPTIONS + 1, "list the software profiles that are shipped",
 	"One line per profile: what training.software takes and what it describes.");
-COMMAND(examples, SC_SHIPPED_EXAMPLES, OPTIONS, "list the example configs that are shipped",
-	"One line per example: its file, as every command takes it, its model's family, GPUs, software, the time that was "
-	"measured if any, and what it is.");
+COMMAND(examples, SC_SHIPPED_EXAMPLES, OPTIONS + 1, "list the example configs that are shipped",
+	"One line per example: its file, model's family, GPUs, software, measured time if any, and what it is.");
