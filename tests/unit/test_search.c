@@ -167,7 +167,7 @@ LOOP_TEST(best_is_that_of_the_brute_force, n_cases(N_EXAMPLES))
 	check_against_all(&search);
 }
 
-/* Keys drawn at random, among them those that change times alone, whose candidates share what memory says of one. */
+/* Keys drawn at random, among them schedules whose order of passes, and so memory, depends on keys of time. */
 LOOP_TEST(best_of_random_spaces_is_that_of_the_brute_force, n_cases(6))
 {
 	static const char *const KEYS[] = {
@@ -198,6 +198,24 @@ LOOP_TEST(best_of_random_spaces_is_that_of_the_brute_force, n_cases(6))
 		if (i < 2 || i == 3 || sc_rng_below(&rng, 2))
 			chosen[search.n_chosen++] = KEYS[i];
 	check_against_all(&search);
+}
+
+/* One value that cannot be says nothing of its neighbours, not even where it changes times alone. */
+TEST(a_value_that_cannot_be_refuses_itself_alone)
+{
+	static const char *const chosen[] = {"training.cuda_graphs=bogus,true",
+					     "parallel.tp_overlap=maybe,false"};
+	struct sc_search search = small_search();
+	struct sc_search_result r;
+
+	load("gpt-22b-selene.yaml");
+	search.chosen = chosen;
+	search.n_chosen = N_OF(chosen);
+	search.best_only = true;
+	check_against_all(&search);
+	run(&search, &r);
+	ck_assert_uint_eq(r.n_in[SC_SEARCH_REFUSED], 3);
+	ck_assert_uint_eq(r.n_in[SC_SEARCH_SIMULATED], 1);
 }
 
 /* All that a search opens: some 7,500 candidates, and a mixture's. */

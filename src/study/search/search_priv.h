@@ -21,9 +21,7 @@ struct sc_searching {
 	double begin_s;
 };
 
-/* search_space.c: out->cases. Rows that differ in nothing but keys that neither a refusal nor memory depends on follow
- * each other: sc_search_begins says whether a row is the first of these. */
+/* search_space.c: out->cases, whose codes ascend. */
 int sc_search_space(struct sc_searching *s, struct sc_err *err);
-bool sc_search_begins(const struct sc_csv *cases, size_t row);
 
 #endif

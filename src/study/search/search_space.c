@@ -36,9 +36,7 @@ struct space {
 	SC_VEC(const char *) values; /* of the axis that is made */
 	SC_VEC(uint64_t) codes;
 	struct sc_csv_digit digit[MAX_AXES];
-	size_t order
-		[MAX_AXES]; /* in which axes are combined: those that change times alone come last */
-	size_t most;        /* candidates that half of the machine's memory holds */
+	size_t most; /* candidates that half of the machine's memory holds */
 };
 
 static void add_int(struct space *sp, int64_t n)
@@ -190,61 +188,42 @@ static bool goes(const struct space *sp, size_t i, const char *text)
 	}
 }
 
-static int combine(struct space *sp, size_t depth, uint64_t code, struct sc_err *err)
+static int add_code(struct space *sp, uint64_t code, struct sc_err *err)
 {
-	const size_t i = depth < sp->n ? sp->order[depth] : 0;
-	const struct sc_axis *axis = &sp->axis[i];
-	int at = sp->at[i], rc = 0;
-	int64_t before = at != AT_NONE ? sp->now[at] : 0;
-
-	if (depth == sp->n && sp->codes.n == sp->most)
+	if (sp->codes.n == sp->most)
 		return sc_err_set(
 			err, SC_ELIMIT,
 			"more than %zu candidates, which half of this machine's memory holds; fix a "
 			"key, as --fix parallel.sharding=zero1",
 			sp->most);
-	if (depth == sp->n) {
-		SC_VEC_PUSH(&sp->codes, code);
-		return 0;
-	}
+	SC_VEC_PUSH(&sp->codes, code);
+	return 0;
+}
+
+static int combine(struct space *sp, size_t i, uint64_t code, struct sc_err *err)
+{
+	const struct sc_axis *axis = &sp->axis[i];
+	const int at = sp->at[i];
+	const int64_t before = at != AT_NONE ? sp->now[at] : 0;
+	int rc = 0;
+
 	for (size_t k = 0; k < axis->n && rc == 0; k++) {
+		const uint64_t now = code + k * sp->digit[i].unit;
+
 		if (at != AT_NONE && at < AT_SHARDING)
 			sc_parse_int(axis->values[k], &sp->now[at]);
 		if (sp->asked[i] || goes(sp, i, axis->values[k]))
-			rc = combine(sp, depth + 1, code + k * sp->digit[i].unit, err);
+			rc = i + 1 < sp->n ? combine(sp, i + 1, now, err) : add_code(sp, now, err);
 	}
 	if (at != AT_NONE)
 		sp->now[at] = before;
 	return rc;
 }
 
-/* Keys that change times alone. */
-static bool is_of_time(const char *path)
-{
-	return strcmp(path, "parallel.tp_overlap") == 0 ||
-	       strcmp(path, "training.cuda_graphs") == 0;
-}
-
-bool sc_search_begins(const struct sc_csv *cases, size_t row)
-{
-	const uint64_t *codes = cases->codes->row;
-	const struct sc_csv_digit *digit = cases->codes->column;
-
-	if (row == 0)
-		return true;
-	for (size_t i = cases->n_cols; i-- > 0;)
-		if (!is_of_time(cases->header[i]) &&
-		    codes[row] / digit[i].unit % digit[i].n !=
-			    codes[row - 1] / digit[i].unit % digit[i].n)
-			return true;
-	return false;
-}
-
-/* The digits of a row's code, the last axis's the lowest, and the order in which axes are combined. */
+/* The digits of a row's code, the last axis's the lowest: codes ascend with rows. */
 static int number_axes(struct space *sp, struct sc_err *err)
 {
 	uint64_t unit = 1;
-	size_t n = 0;
 
 	for (size_t i = sp->n; i-- > 0;) {
 		sp->digit[i] = (struct sc_csv_digit){sp->axis[i].values, sp->axis[i].n, unit};
@@ -254,10 +233,6 @@ static int number_axes(struct space *sp, struct sc_err *err)
 					  "combinations; fix some with --fix");
 		unit *= sp->axis[i].n;
 	}
-	for (int of_time = 0; of_time < 2; of_time++)
-		for (size_t i = 0; i < sp->n; i++)
-			if (is_of_time(sp->axis[i].path) == (of_time == 1))
-				sp->order[n++] = i;
 	sp->most = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) / 2 /
 		   (sizeof(uint64_t) + sizeof(struct sc_search_row));
 	return 0;

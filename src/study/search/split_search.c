@@ -141,7 +141,6 @@ enum { BATCH = 64, LEAST_SHARED = 16 };
 
 struct ranked {
 	double value;
-	uint64_t code; /* rows of equal floors in the order of their keys */
 	size_t row;
 };
 /* Values of both objectives, and the memory. */
@@ -254,9 +253,7 @@ static struct sc_search_row judged_row(struct run *run, const struct sc_outcome 
 {
 	struct sc_search_result *out = run->s.out;
 	const double gib = outcome->memory_total_gib, capacity = outcome->capacity_gib;
-	struct sc_search_row made = {.number = gib,
-				     .is_least = outcome->memory_is_least,
-				     .is_timed = outcome->memory_is_timed};
+	struct sc_search_row made = {.number = gib, .is_least = outcome->memory_is_least};
 	struct sc_search_fit fit = {.capacity_gib = capacity};
 
 	if (outcome->code != SC_OK)
@@ -314,33 +311,11 @@ static int judge_rows(struct run *run, const size_t *rows, size_t n, struct sc_e
 	sc_predict_opts_init(&opts);
 	opts.memory_first = true;
 	opts.margin_frac = run->s.search->memory_margin;
-	rc = n ? search_predict(&run->s, &sweep, &run->scratch, outcomes, err) : 0;
+	rc = search_predict(&run->s, &sweep, &run->scratch, outcomes, err);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		run->s.out->rows[rows[i]] = judged_row(run, &outcomes[i], rows[i]);
 	sc_arena_rewind(&run->scratch, mark);
 	return rc;
-}
-
-/* Rows of a block that are to be judged first; or the others, which differ from the one before in keys of time alone and
- * so are refused or too large as it is. */
-static size_t list_rows(struct run *run, size_t block, bool first, size_t *out)
-{
-	struct sc_search_row *rows = run->s.out->rows;
-	const struct sc_csv *cases = &run->s.out->cases;
-	size_t n = 0,
-	       end = (block + 1) * BLOCK < cases->n_rows ? (block + 1) * BLOCK : cases->n_rows;
-
-	for (size_t row = block * BLOCK; row < end; row++) {
-		const bool begins = row % BLOCK == 0 || sc_search_begins(cases, row);
-
-		if (!begins && !first &&
-		    (rows[row - 1].state == SC_SEARCH_REFUSED ||
-		     (rows[row - 1].state == SC_SEARCH_TOO_LARGE && !rows[row - 1].is_timed)))
-			rows[row] = rows[row - 1];
-		else if (begins == first)
-			out[n++] = row;
-	}
-	return n;
 }
 
 static bool is_judged(const struct sc_search_row *row)
@@ -386,15 +361,14 @@ static int find_floors(struct run *run, struct sc_err *err)
 			(struct sc_search_row){.state = SC_SEARCH_LEFT, .at = SC_SEARCH_NONE};
 	for (; done < n_blocks && rc == 0 && !(over && run->fits); done += n_now) {
 		const double begin_s = sc_now_s();
+		size_t n = 0;
 
 		n_now = over ? 1 : n_blocks - done < most ? n_blocks - done : most;
-		for (int others = 0; others < 2 && rc == 0; others++) {
-			size_t n = 0;
-
-			for (size_t i = 0; i < n_now; i++)
-				n += list_rows(run, blocks[done + i], !others, rows + n);
-			rc = judge_rows(run, rows, n, err);
-		}
+		for (size_t i = 0, row; i < n_now; i++)
+			for (row = blocks[done + i] * BLOCK;
+			     row < n_rows && row / BLOCK == blocks[done + i]; row++)
+				rows[n++] = row;
+		rc = judge_rows(run, rows, n, err);
 		sc_progress_add(progress, n_now * BLOCK);
 		over = search_is_over(&run->s, FLOORS_FRAC);
 		if (most < MOST_BLOCKS && sc_now_s() - begin_s < SOON_S)
@@ -427,7 +401,7 @@ static int compare_ranked(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
 
-	return 2 * SC_ORDER(x->value, y->value) + SC_ORDER(x->code, y->code);
+	return 2 * SC_ORDER(x->value, y->value) + SC_ORDER(x->row, y->row);
 }
 
 /* Can it be among those that are shown? */
@@ -815,8 +789,7 @@ static int search_all(struct run *run, struct sc_err *err)
 
 		for (size_t row = 0; row < out->cases.n_rows; row++)
 			if (out->rows[row].state == SC_SEARCH_LEFT && is_judged(&out->rows[row]))
-				order[n++] = (struct ranked){floor_value(run, row, 0),
-							     out->cases.codes->row[row], row};
+				order[n++] = (struct ranked){floor_value(run, row, 0), row};
 		if (n)
 			qsort(order, n, sizeof(*order), compare_ranked);
 		rc = simulate(run, order, n, err);

@@ -62,7 +62,6 @@ struct sc_search_row {
 	uint32_t at;   /* refused: in errors; else in fits, or SC_SEARCH_NONE */
 	uint8_t state; /* enum sc_search_state */
 	bool is_least; /* memory_gib is the least of any order of its passes */
-	bool is_timed; /* or of an order that depends on their times */
 };
 #define SC_SEARCH_NONE UINT32_MAX
 struct sc_search_fit {
