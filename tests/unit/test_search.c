@@ -334,6 +334,31 @@ TEST(limit_of_time_leaves_the_best_so_far)
 	}
 }
 
+/* Where millions are listed that is over, too: here it stops at the first million. */
+TEST(listing_ends_with_the_search)
+{
+	static const char *const chosen[] = {
+		"parallel.schedule=1f1b,gpipe,zb-h1,zb-h2,interleaved,zb-v,dualpipev",
+		"parallel.tp_overlap", "training.cuda_graphs=true,false",
+		"training.attention=flash,unfused",
+		"training.global_batch=512,768,1024,1280,1536,1792,2048,2304,2560,3072"};
+	volatile sig_atomic_t stop = 1;
+	const struct sc_search search = {.base = &config,
+					 .all = true,
+					 .chosen = chosen,
+					 .n_chosen = N_OF(chosen),
+					 .n_jobs = 2,
+					 .stop = &stop};
+	struct sc_search_result r;
+	struct sc_err err = {0};
+
+	load("gpt-175b-selene.yaml");
+	set_all(&config, "gpus=1024 training.global_batch=1536");
+	ck_assert_int_eq(sc_search_run(&search, &arena, &r, &err), -SC_ELIMIT);
+	ck_assert_str_eq(err.text, "search: stopped at 1048576 candidates and more, before any was "
+				   "judged; fix a key, as --fix parallel.sharding=zero1");
+}
+
 /* A mixture's experts are whole or cut by tp, whatever tp a candidate has; a model without experts has no such key. */
 TEST(experts_are_searched_whole_and_cut)
 {

@@ -6,8 +6,14 @@
 
 /* What the rows of one device share. */
 struct sc_search_device {
-	const char *text, *id; /* as the rows name it; its own name */
+	const char *id;
 	double usd_per_hour, watts;
+};
+/* A number that rows may differ in, by value; without a column the base's. */
+enum { SC_SEARCH_GPUS, SC_SEARCH_BATCH, SC_SEARCH_SEQ, SC_SEARCH_N_NUMBERS };
+struct sc_search_number {
+	int column;
+	double *at;
 };
 /* What the parts share. */
 struct sc_searching {
@@ -16,12 +22,15 @@ struct sc_searching {
 	struct sc_search_result *out;
 	struct sc_catalog *catalog;
 	struct sc_request *facts;         /* of the base with a split of one GPU a replica */
-	struct sc_search_device *devices; /* by value of cluster.gpu */
-	size_t n_devices;
+	int device_column;                /* cluster.gpu */
+	struct sc_search_device *devices; /* by its value */
+	struct sc_search_number numbers[SC_SEARCH_N_NUMBERS];
 	double begin_s;
 };
 
-/* search_space.c: out->cases, whose codes ascend. */
+/* Whether it was stopped, or has used so much of its time. */
+bool sc_search_is_over(const struct sc_searching *s, double frac);
+/* search_space.c: out->cases, whose codes ascend. SC_ELIMIT where it is over before millions are listed. */
 int sc_search_space(struct sc_searching *s, struct sc_err *err);
 
 #endif

@@ -7,6 +7,8 @@
 #include "base/vec.h"
 #include "study/search/search_priv.h"
 
+/* Listing looks at the clock each so many candidates, which take 0.05 s. */
+enum { CLOCK_CODES = 1 << 20 };
 enum { MAX_AXES = 24, MAX_VALUES = 4096, LONG_SEQ = 4096, MAX_MICRO_BATCH = 64 };
 
 /* Keys whose values later ones depend on. */
@@ -196,6 +198,11 @@ static int add_code(struct space *sp, uint64_t code, struct sc_err *err)
 			"more than %zu candidates, which half of this machine's memory holds; fix a "
 			"key, as --fix parallel.sharding=zero1",
 			sp->most);
+	if ((sp->codes.n + 1) % CLOCK_CODES == 0 && sc_search_is_over(sp->s, 1))
+		return sc_err_set(err, SC_ELIMIT,
+				  "search: stopped at %zu candidates and more, before any was "
+				  "judged; fix a key, as --fix parallel.sharding=zero1",
+				  sp->codes.n + 1);
 	SC_VEC_PUSH(&sp->codes, code);
 	return 0;
 }

@@ -23,20 +23,42 @@
 const char *const sc_search_objective_names[] = {"time", "throughput", "cost", "energy", NULL};
 const char *const sc_search_state_names[] = {"refused", "too_large", "left", "pruned", "simulated"};
 
-/* The text of a key in the base, or in a row where it is a column; NULL: not given. */
-static const char *search_cell(const struct sc_search_result *result, size_t row, const char *path)
+static double number_of(const struct sc_searching *s, size_t row, int which)
 {
-	int column = sc_csv_column(&result->cases, path);
+	const struct sc_search_number *number = &s->numbers[which];
 
-	return column < 0 ? NULL : sc_csv_cell(&result->cases, row, (size_t)column);
+	return number->at[number->column < 0
+				  ? 0
+				  : sc_csv_digit(&s->out->cases, row, (size_t)number->column)];
 }
 
-static double number_of(const struct sc_searching *s, size_t row, const char *path, double base)
+/* Values are read once: a search looks at those of millions of rows. What is none stays the base's; its rows are refused. */
+static void read_numbers(struct sc_searching *s)
 {
-	const char *text = search_cell(s->out, row, path);
-	int64_t n;
+	const struct sc_config *base = &s->facts->config;
+	const struct {
+		const char *path;
+		int64_t base;
+	} keys[] = {[SC_SEARCH_GPUS] = {"gpus", base->gpus},
+		    [SC_SEARCH_BATCH] = {"training.global_batch", base->training.global_batch},
+		    [SC_SEARCH_SEQ] = {"model.seq", base->model.seq}};
 
-	return text && sc_parse_int(text, &n) ? (double)n : base;
+	for (int k = 0; k < SC_SEARCH_N_NUMBERS; k++) {
+		const int column = sc_csv_column(&s->out->cases, keys[k].path);
+		const struct sc_csv_digit *digit =
+			column < 0 ? NULL : &s->out->cases.codes->column[column];
+		const size_t n = digit ? digit->n : 1;
+
+		s->numbers[k] = (struct sc_search_number){
+			column, sc_arena_alloc(s->arena, n * sizeof(double))};
+		for (size_t i = 0; i < n; i++) {
+			int64_t value = keys[k].base;
+
+			if (digit && !sc_parse_int(digit->values[i], &value))
+				value = keys[k].base;
+			s->numbers[k].at[i] = (double)value;
+		}
+	}
 }
 
 static bool wants(const struct sc_search *search, enum sc_search_objective objective)
@@ -54,7 +76,7 @@ static int load_device(const struct sc_searching *s, const char *text, struct sc
 	struct sc_config config = s->facts->config;
 	int rc = 0;
 
-	*out = (struct sc_search_device){.text = text, .usd_per_hour = -1};
+	*out = (struct sc_search_device){.usd_per_hour = -1};
 	if (text) {
 		config.cluster.gpu = text;
 		rc = sc_config_resolve(&config, s->catalog, search->base->file, request, err);
@@ -78,22 +100,24 @@ static int load_device(const struct sc_searching *s, const char *text, struct sc
 	return 0;
 }
 
-static double device_factor(const struct sc_searching *s, size_t row,
-			    enum sc_search_objective objective,
-			    const struct sc_search_device *device)
+/* What an objective makes of a row's time. */
+static double factor_of(const struct sc_searching *s, size_t row, int objective)
 {
-	const struct sc_config *base = &s->facts->config;
-	double one = (double)base->training.global_batch;
-	double batch = number_of(s, row, "training.global_batch", one);
-	double seq = number_of(s, row, "model.seq", (double)base->model.seq);
-	double gpus = number_of(s, row, "gpus", (double)base->gpus);
+	const struct sc_search_device *device =
+		&s->devices[s->device_column < 0
+				    ? 0
+				    : sc_csv_digit(&s->out->cases, row, (size_t)s->device_column)];
+	const double one = (double)s->facts->config.training.global_batch;
+	const double batch = number_of(s, row, SC_SEARCH_BATCH);
+	const double seq = number_of(s, row, SC_SEARCH_SEQ);
+	const double gpus = number_of(s, row, SC_SEARCH_GPUS);
 	/* iterations that a row is worth: those of the run, or of the samples of one */
 	double n = s->search->size.tokens > 0
 			   ? s->search->size.tokens / (batch * seq)
 			   : (s->search->size.samples > 0 ? s->search->size.samples : one) / batch;
 	bool run = sc_search_is_run(s->search);
 
-	switch (objective) {
+	switch (s->search->objective[objective]) {
 	case SC_SEARCH_THROUGHPUT:
 		return gpus / batch;
 	case SC_SEARCH_COST:
@@ -115,22 +139,11 @@ static int load_devices(struct sc_searching *s, struct sc_err *err)
 	const struct sc_csv_digit *digit = column < 0 ? NULL : &s->out->cases.codes->column[column];
 	int rc = 0;
 
-	s->n_devices = digit ? digit->n : 1;
-	s->devices = sc_arena_calloc(s->arena, s->n_devices, sizeof(*s->devices));
-	for (size_t i = 0; i < s->n_devices && rc == 0; i++)
+	s->device_column = column;
+	s->devices = sc_arena_calloc(s->arena, digit ? digit->n : 1, sizeof(*s->devices));
+	for (size_t i = 0; i < (digit ? digit->n : 1) && rc == 0; i++)
 		rc = load_device(s, digit ? digit->values[i] : NULL, &s->devices[i], err);
 	return rc;
-}
-
-/* What an objective makes of a row's time. */
-static double factor_of(const struct sc_searching *s, size_t row, int objective)
-{
-	const char *gpu = search_cell(s->out, row, "cluster.gpu");
-	const struct sc_search_device *device = s->devices;
-
-	while (gpu && device->text != gpu)
-		device++;
-	return device_factor(s, row, s->search->objective[objective], device);
 }
 
 /* Rows of a block lie side by side and share what a thread remembers; blocks of a batch of floors, at first and most. */
@@ -179,8 +192,7 @@ struct sc_search_case sc_search_case_of(const struct sc_search_result *result, s
 	return out;
 }
 
-/* stopped, or out of so much of its time */
-static bool search_is_over(const struct sc_searching *s, double frac)
+bool sc_search_is_over(const struct sc_searching *s, double frac)
 {
 	const struct sc_search *search = s->search;
 
@@ -323,20 +335,6 @@ static bool is_judged(const struct sc_search_row *row)
 	return row->at != SC_SEARCH_NONE;
 }
 
-static void set_unjudged(struct run *run)
-{
-	const struct sc_config *base = &run->s.facts->config;
-	struct sc_search_result *out = run->s.out;
-	const double least = least_gpu_ms(&run->s);
-
-	for (size_t row = 0; row < out->cases.n_rows; row++)
-		if (!is_judged(&out->rows[row]))
-			out->rows[row].number = least *
-						number_of(&run->s, row, "training.global_batch",
-							  (double)base->training.global_batch) /
-						number_of(&run->s, row, "gpus", (double)base->gpus);
-}
-
 /* Rows that there was no time to judge are left with a floor at peak; blocks come in any order, so what there was time
  * for is like the rest. Without one that fits there is no answer: the first is found whatever the time. */
 static int find_floors(struct run *run, struct sc_err *err)
@@ -346,7 +344,7 @@ static int find_floors(struct run *run, struct sc_err *err)
 	size_t *blocks = sc_xmalloc(n_blocks * sizeof(*blocks)), most = FIRST_BLOCKS, done = 0;
 	size_t *rows = sc_xmalloc(MOST_BLOCKS * BLOCK * sizeof(*rows)), n_now;
 	struct sc_progress *progress = begin_progress(run, "floors", n_rows);
-	bool over = search_is_over(&run->s, 1);
+	bool over = sc_search_is_over(&run->s, 1);
 	struct sc_rng rng;
 	int rc = 0;
 
@@ -370,12 +368,10 @@ static int find_floors(struct run *run, struct sc_err *err)
 				rows[n++] = row;
 		rc = judge_rows(run, rows, n, err);
 		sc_progress_add(progress, n_now * BLOCK);
-		over = search_is_over(&run->s, FLOORS_FRAC);
+		over = sc_search_is_over(&run->s, FLOORS_FRAC);
 		if (most < MOST_BLOCKS && sc_now_s() - begin_s < SOON_S)
 			most *= 2;
 	}
-	if (done < n_blocks)
-		set_unjudged(run);
 	sc_progress_destroy(progress);
 	free(blocks);
 	free(rows);
@@ -444,10 +440,10 @@ static int simulate(struct run *run, const struct ranked *order, size_t n_order,
 	struct sc_progress *progress = begin_progress(run, "candidates", n_order);
 	struct sc_outcome *outcomes;
 	const bool timed = run->s.search->time_limit_s > 0;
-	size_t rows[BATCH], n, i = 0, most = timed || search_is_over(&run->s, 1) ? 1 : BATCH;
+	size_t rows[BATCH], n, i = 0, most = timed || sc_search_is_over(&run->s, 1) ? 1 : BATCH;
 	int rc = 0;
 
-	while (i < n_order && rc == 0 && !(search_is_over(&run->s, 1) && run->leaders.n)) {
+	while (i < n_order && rc == 0 && !(sc_search_is_over(&run->s, 1) && run->leaders.n)) {
 		const double begin_s = sc_now_s();
 		size_t from = i;
 
@@ -500,15 +496,25 @@ static void show(struct run *run)
 	}
 }
 
+/* Rows that nobody judged get their floor at peak. */
 static void count(struct run *run)
 {
 	struct sc_search_result *out = run->s.out;
+	double least = -1;
 
 	out->floor_value = HUGE_VAL;
 	for (size_t row = 0; row < out->cases.n_rows; row++) {
-		out->n_in[out->rows[row].state]++;
-		if (out->rows[row].state == SC_SEARCH_LEFT)
-			out->floor_value = fmin(out->floor_value, floor_value(run, row, 0));
+		struct sc_search_row *r = &out->rows[row];
+
+		out->n_in[r->state]++;
+		if (r->state != SC_SEARCH_LEFT)
+			continue;
+		if (!is_judged(r)) {
+			least = least < 0 ? least_gpu_ms(&run->s) : least;
+			r->number = least * number_of(&run->s, row, SC_SEARCH_BATCH) /
+				    number_of(&run->s, row, SC_SEARCH_GPUS);
+		}
+		out->floor_value = fmin(out->floor_value, floor_value(run, row, 0));
 	}
 	out->proven = out->n_in[SC_SEARCH_LEFT] == 0;
 }
@@ -568,21 +574,6 @@ enum { FEW_ROWS = 16 }; /* predictions between looks at the clock */
 
 /* ---- one setting at a time ---- */
 
-/* The one column in which a row differs from the best; -1: none or several. */
-static int differs_in(const struct sc_csv *cases, size_t best, size_t row)
-{
-	int found = -1;
-
-	for (size_t i = 0; i < cases->n_cols; i++) {
-		if (strcmp(sc_csv_cell(cases, best, i), sc_csv_cell(cases, row, i)) == 0)
-			continue;
-		if (found >= 0)
-			return -1;
-		found = (int)i;
-	}
-	return found;
-}
-
 /* Those that a floor kept from being simulated. */
 static int simulate_unknown(struct sc_searching *s, const size_t *rows, size_t n,
 			    struct sc_err *err)
@@ -598,7 +589,7 @@ static int simulate_unknown(struct sc_searching *s, const size_t *rows, size_t n
 	if (n_unknown == 0)
 		return 0;
 	outcomes = sc_arena_calloc(s->arena, n_unknown, sizeof(*outcomes));
-	for (size_t i = 0; i < n_unknown && rc == 0 && !search_is_over(s, 1); i += FEW_ROWS) {
+	for (size_t i = 0; i < n_unknown && rc == 0 && !sc_search_is_over(s, 1); i += FEW_ROWS) {
 		size_t n_now = n_unknown - i < FEW_ROWS ? n_unknown - i : FEW_ROWS;
 
 		rc = search_predict(s, &(struct sc_sweep){.rows = unknown + i, .n_rows = n_now},
@@ -629,27 +620,42 @@ static void take_other(struct sc_searching *s, size_t row, size_t column)
 		other->loss = c.factor[0] * c.outcome->iteration_ms / out->shown[0].value[0] - 1;
 }
 
-/* out->others; without them where the search is over before. */
+static int compare_codes(const void *a, const void *b)
+{
+	return SC_ORDER(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+/* out->others: rows of codes that differ from the best's in one digit. Without them where the search is over before. */
 static int find_worth(struct sc_searching *s, struct sc_err *err)
 {
 	struct sc_search_result *out = s->out;
+	const struct sc_csv_codes *codes = out->cases.codes;
+	const size_t best = out->shown[0].row;
 	SC_VEC(size_t) rows = {0};
-	size_t best = out->shown[0].row;
-	int rc;
+	SC_VEC(size_t) columns = {0};
+	int rc = 0;
 
-	if (search_is_over(s, 1))
-		return 0;
-	for (size_t row = 0; row < out->cases.n_rows; row++)
-		if (differs_in(&out->cases, best, row) >= 0 && is_judged(&out->rows[row]))
+	for (size_t column = 0; column < out->cases.n_cols && !sc_search_is_over(s, 1); column++)
+		for (size_t i = 0; i < codes->column[column].n; i++) {
+			const struct sc_csv_digit *digit = &codes->column[column];
+			const uint64_t code =
+				codes->row[best] +
+				(i - sc_csv_digit(&out->cases, best, column)) * digit->unit;
+			const uint64_t *found = bsearch(&code, codes->row, out->cases.n_rows,
+							sizeof(code), compare_codes);
+			const size_t row = found ? (size_t)(found - codes->row) : best;
+
+			if (row == best || !is_judged(&out->rows[row]))
+				continue;
 			SC_VEC_PUSH(&rows, row);
+			SC_VEC_PUSH(&columns, column);
+		}
 	rc = simulate_unknown(s, rows.at, rows.n, err);
 	out->others = sc_arena_calloc(s->arena, rows.n + 1, sizeof(*out->others));
-	for (size_t column = 0; column < out->cases.n_cols && rc == 0 && !search_is_over(s, 1);
-	     column++)
-		for (size_t i = 0; i < rows.n; i++)
-			if (differs_in(&out->cases, best, rows.at[i]) == (int)column)
-				take_other(s, rows.at[i], column);
+	for (size_t i = 0; i < rows.n && rc == 0 && !sc_search_is_over(s, 1); i++)
+		take_other(s, rows.at[i], columns.at[i]);
 	SC_VEC_RELEASE(&rows);
+	SC_VEC_RELEASE(&columns);
 	return rc;
 }
 
@@ -695,7 +701,7 @@ static int search_regret(struct sc_searching *s, struct sc_err *err)
 		rows[i] = out->shown[i].row;
 		out->shown[i].best_in = out->shown[i].regret_frac = 0;
 	}
-	for (; d < SC_SEARCH_DRAWS && rc == 0 && !search_is_over(s, 1); d++) {
+	for (; d < SC_SEARCH_DRAWS && rc == 0 && !sc_search_is_over(s, 1); d++) {
 		struct sc_predict_opts opts;
 
 		sc_model_error_draw(&out->error, &rng, &opts);
@@ -779,6 +785,7 @@ static int search_all(struct run *run, struct sc_err *err)
 	if (rc || sc_ranks_helps(search->ranks))
 		return rc;
 	out->rows = sc_arena_alloc(run->s.arena, out->cases.n_rows * sizeof(*out->rows));
+	read_numbers(&run->s);
 	rc = load_devices(&run->s, err);
 	if (rc == 0)
 		rc = find_floors(run, err);
