@@ -2,7 +2,11 @@
 #ifndef SC_STUDY_SEARCH_PRIV_H
 #define SC_STUDY_SEARCH_PRIV_H
 
+#include "base/intern.h"
+#include "base/vec.h"
 #include "study/search/split_search.h"
+
+#define SC_SEARCH_SOON_S 0.1 /* between looks at the clock, where there is a limit */
 
 /* What the rows of one device share. */
 struct sc_search_device {
@@ -15,6 +19,11 @@ struct sc_search_number {
 	int column;
 	double *at;
 };
+/* Values of both objectives, and the memory. */
+struct sc_search_leader {
+	double x, y, gib;
+	size_t row;
+};
 /* What the parts share. */
 struct sc_searching {
 	const struct sc_search *search;
@@ -26,11 +35,39 @@ struct sc_searching {
 	struct sc_search_device *devices; /* by its value */
 	struct sc_search_number numbers[SC_SEARCH_N_NUMBERS];
 	double begin_s;
+	SC_VEC(struct sc_search_leader) leaders; /* all simulated, by x */
+	struct sc_intern errors;
+	struct sc_arena scratch; /* of a batch of floors */
+	uint32_t large;          /* in fits: the capacity that the last one that is too large has */
+	bool fits;               /* any does */
 };
 
 /* Whether it was stopped, or has used so much of its time. */
 bool sc_search_is_over(const struct sc_searching *s, double frac);
 /* search_space.c: out->cases, whose codes ascend. SC_ELIMIT where it is over before millions are listed. */
 int sc_search_space(struct sc_searching *s, struct sc_err *err);
+/* Predicts rows, as many outcomes. */
+int sc_search_predict(const struct sc_searching *s, const struct sc_sweep *how,
+		      struct sc_arena *arena, struct sc_outcome *out, struct sc_err *err);
+struct sc_progress *sc_search_progress(const struct sc_searching *s, const char *title,
+				       size_t total);
+
+/* search_value.c: the numbers and devices that rows name; what an objective makes of a row's time. */
+int sc_search_read_values(struct sc_searching *s, struct sc_err *err);
+double sc_search_number(const struct sc_searching *s, size_t row, int which);
+double sc_search_factor(const struct sc_searching *s, size_t row, int objective);
+
+/* search_floors.c */
+int sc_search_floors(struct sc_searching *s, struct sc_err *err);
+double sc_search_least_gpu_ms(const struct sc_searching *s);
+struct sc_search_row sc_search_refuse(struct sc_searching *s, const char *error);
+static inline bool sc_search_is_judged(const struct sc_search_row *row)
+{
+	return row->at != SC_SEARCH_NONE;
+}
+
+/* search_best.c */
+int sc_search_others(struct sc_searching *s, struct sc_err *err);
+int sc_search_regret(struct sc_searching *s, struct sc_err *err);
 
 #endif
