@@ -5,38 +5,9 @@
 #include "base/rng.h"
 #include "base/search.h"
 #include "base/stats.h"
-#include "base/vec.h"
 #include "study/search/search_priv.h"
 
-enum { FEW_ROWS = 16 }; /* predictions between looks at the clock */
-
 /* ---- one setting at a time ---- */
-
-/* Those that a floor kept from being simulated. */
-static int simulate_unknown(struct sc_searching *s, const size_t *rows, size_t n,
-			    struct sc_err *err)
-{
-	const struct sc_search_row *at = s->out->rows;
-	size_t *unknown = sc_arena_calloc(s->arena, n + 1, sizeof(*unknown)), n_unknown = 0;
-	struct sc_outcome *outcomes;
-	int rc = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (at[rows[i]].state == SC_SEARCH_PRUNED || at[rows[i]].state == SC_SEARCH_LEFT)
-			unknown[n_unknown++] = rows[i];
-	if (n_unknown == 0)
-		return 0;
-	outcomes = sc_arena_calloc(s->arena, n_unknown, sizeof(*outcomes));
-	for (size_t i = 0; i < n_unknown && rc == 0 && !sc_search_is_over(s, 1); i += FEW_ROWS) {
-		size_t n_now = n_unknown - i < FEW_ROWS ? n_unknown - i : FEW_ROWS;
-
-		rc = sc_search_predict(s, &(struct sc_sweep){.rows = unknown + i, .n_rows = n_now},
-				       s->arena, outcomes + i, err);
-	}
-	for (size_t i = 0; i < n_unknown && rc == 0; i++)
-		s->out->fits[at[unknown[i]].at].outcome = &outcomes[i];
-	return rc;
-}
 
 static void take_other(struct sc_searching *s, size_t row, size_t column)
 {
@@ -69,31 +40,38 @@ int sc_search_others(struct sc_searching *s, struct sc_err *err)
 	struct sc_search_result *out = s->out;
 	const struct sc_csv_codes *codes = out->cases.codes;
 	const size_t best = out->shown[0].row;
-	SC_VEC(size_t) rows = {0};
-	SC_VEC(size_t) columns = {0};
+	size_t n_values = 0;
 	int rc = 0;
 
-	for (size_t column = 0; column < out->cases.n_cols && !sc_search_is_over(s, 1); column++)
-		for (size_t i = 0; i < codes->column[column].n; i++) {
-			const struct sc_csv_digit *digit = &codes->column[column];
-			const uint64_t code =
-				codes->row[best] +
-				(i - sc_csv_digit(&out->cases, best, column)) * digit->unit;
+	for (size_t column = 0; column < out->cases.n_cols; column++)
+		n_values += codes->column[column].n;
+	out->others = sc_arena_calloc(s->arena, n_values, sizeof(*out->others));
+	for (size_t column = 0; column < out->cases.n_cols && rc == 0 && !sc_search_is_over(s, 1);
+	     column++) {
+		const struct sc_csv_digit *digit = &codes->column[column];
+		const uint64_t first =
+			codes->row[best] - sc_csv_digit(&out->cases, best, column) * digit->unit;
+		size_t *rows = sc_arena_calloc(s->arena, 2 * digit->n, sizeof(*rows)), n = 0;
+		size_t *unknown = rows + digit->n, n_unknown = 0;
+
+		for (size_t i = 0; i < digit->n; i++) {
+			const uint64_t code = first + i * digit->unit;
 			const uint64_t *found = bsearch(&code, codes->row, out->cases.n_rows,
 							sizeof(code), compare_codes);
 			const size_t row = found ? (size_t)(found - codes->row) : best;
 
 			if (row == best || !sc_search_is_judged(&out->rows[row]))
 				continue;
-			SC_VEC_PUSH(&rows, row);
-			SC_VEC_PUSH(&columns, column);
+			rows[n++] = row;
+			/* a floor kept it from being simulated */
+			if (out->rows[row].state == SC_SEARCH_PRUNED ||
+			    out->rows[row].state == SC_SEARCH_LEFT)
+				unknown[n_unknown++] = row;
 		}
-	rc = simulate_unknown(s, rows.at, rows.n, err);
-	out->others = sc_arena_calloc(s->arena, rows.n + 1, sizeof(*out->others));
-	for (size_t i = 0; i < rows.n && rc == 0 && !sc_search_is_over(s, 1); i++)
-		take_other(s, rows.at[i], columns.at[i]);
-	SC_VEC_RELEASE(&rows);
-	SC_VEC_RELEASE(&columns);
+		rc = sc_search_simulate(s, unknown, n_unknown, err);
+		for (size_t i = 0; i < n && rc == 0; i++)
+			take_other(s, rows[i], column);
+	}
 	return rc;
 }
 
@@ -145,7 +123,7 @@ int sc_search_regret(struct sc_searching *s, struct sc_err *err)
 		sc_model_error_draw(&out->error, &rng, &opts);
 		rc = sc_search_predict(
 			s, &(struct sc_sweep){.rows = rows, .n_rows = out->n_shown, .opts = &opts},
-			s->arena, outcomes, err);
+			outcomes, err);
 		if (rc == 0)
 			judge(s, outcomes);
 	}

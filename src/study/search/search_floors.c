@@ -11,61 +11,54 @@
 enum { BLOCK = 32, FIRST_BLOCKS = 16, MOST_BLOCKS = 512 };
 #define FLOORS_FRAC 0.75 /* of a limit of time; what is left is for simulations */
 
-/* Adds to a list in the arena, which has room for a power of two. */
-static uint32_t add_to_list(struct sc_searching *s, void *list, size_t *n, const void *item,
-			    size_t n_bytes)
+/* Adds to fits, which have room for a power of two. */
+static uint32_t add_fit(struct sc_searching *s, const struct sc_search_fit *fit)
 {
-	char *at = *(char **)list;
+	struct sc_search_result *out = s->out;
+	const size_t n = out->n_fits++;
 
-	if ((*n & (*n - 1)) == 0) {
-		char *more = sc_arena_alloc(s->arena, 2 * (*n + 1) * n_bytes);
+	if ((n & (n - 1)) == 0) {
+		struct sc_search_fit *more = sc_arena_alloc(s->arena, 2 * (n + 1) * sizeof(*more));
 
-		if (*n)
-			memcpy(more, at, *n * n_bytes);
-		*(char **)list = at = more;
+		if (n)
+			memcpy(more, out->fits, n * sizeof(*more));
+		out->fits = more;
 	}
-	memcpy(at + *n * n_bytes, item, n_bytes);
-	return (uint32_t)(*n)++;
+	out->fits[n] = *fit;
+	return (uint32_t)n;
 }
 
 struct sc_search_row sc_search_refuse(struct sc_searching *s, const char *error)
 {
-	struct sc_search_result *out = s->out;
-	const uint32_t id = sc_intern_add(&s->errors, error);
-
-	if (id == out->n_errors) {
-		error = sc_arena_strdup(s->arena, error);
-		add_to_list(s, &out->errors, &out->n_errors, &error, sizeof(error));
-	}
-	return (struct sc_search_row){.state = SC_SEARCH_REFUSED, .at = id};
+	return (struct sc_search_row){.state = SC_SEARCH_REFUSED,
+				      .at = sc_intern_add(&s->errors, error)};
 }
 
 static struct sc_search_row judged_row(struct sc_searching *s, const struct sc_outcome *outcome,
 				       size_t row)
 {
-	struct sc_search_result *out = s->out;
 	const double gib = outcome->memory_total_gib, capacity = outcome->capacity_gib;
-	struct sc_search_row made = {.number = gib, .is_least = outcome->memory_is_least};
+	const bool fits = outcome->fits && gib <= capacity * (1 - s->search->memory_margin);
 	struct sc_search_fit fit = {.capacity_gib = capacity};
+	struct sc_search_row made = {.number = gib,
+				     .at = s->large,
+				     .state = SC_SEARCH_TOO_LARGE,
+				     .is_least = outcome->memory_is_least};
 
 	if (outcome->code != SC_OK)
 		return sc_search_refuse(s, outcome->error);
-	if (outcome->fits && gib <= capacity * (1 - s->search->memory_margin)) {
-		fit = (struct sc_search_fit){
-			.memory_gib = gib,
-			.capacity_gib = capacity,
-			.factor = {sc_search_factor(s, row, 0), sc_search_factor(s, row, 1)}};
-
+	if (fits) {
+		fit.memory_gib = gib;
+		fit.factor[0] = sc_search_factor(s, row, 0);
+		fit.factor[1] = sc_search_factor(s, row, 1);
 		made.state = SC_SEARCH_LEFT;
 		made.number = outcome->iteration_ms;
-		made.at = add_to_list(s, &out->fits, &out->n_fits, &fit, sizeof(fit));
+		made.at = add_fit(s, &fit);
 		s->fits = true;
-		return made;
+	} else if (s->out->n_fits == 0 ||
+		   SC_ORDER(s->out->fits[s->large].capacity_gib, capacity) != 0) {
+		made.at = s->large = add_fit(s, &fit);
 	}
-	if (out->n_fits == 0 || SC_ORDER(out->fits[s->large].capacity_gib, capacity) != 0)
-		s->large = add_to_list(s, &out->fits, &out->n_fits, &fit, sizeof(fit));
-	made.state = SC_SEARCH_TOO_LARGE;
-	made.at = s->large;
 	return made;
 }
 
@@ -103,7 +96,7 @@ static int judge_rows(struct sc_searching *s, const size_t *rows, size_t n, stru
 	sc_predict_opts_init(&opts);
 	opts.memory_first = true;
 	opts.margin_frac = s->search->memory_margin;
-	rc = sc_search_predict(s, &sweep, &s->scratch, outcomes, err);
+	rc = sc_search_predict(s, &sweep, outcomes, err);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		s->out->rows[rows[i]] = judged_row(s, &outcomes[i], rows[i]);
 	sc_arena_rewind(&s->scratch, mark);
@@ -118,7 +111,10 @@ int sc_search_floors(struct sc_searching *s, struct sc_err *err)
 	const size_t n_rows = out->cases.n_rows, n_blocks = (n_rows + BLOCK - 1) / BLOCK;
 	size_t *blocks = sc_xmalloc(n_blocks * sizeof(*blocks)), most = FIRST_BLOCKS, done = 0;
 	size_t *rows = sc_xmalloc(MOST_BLOCKS * BLOCK * sizeof(*rows)), n_now;
-	struct sc_progress *progress = sc_search_progress(s, "floors", n_rows);
+	struct sc_progress *progress =
+		s->search->begin_progress
+			? s->search->begin_progress(s->search->ctx, "floors", n_rows)
+			: NULL;
 	bool over = sc_search_is_over(s, 1);
 	struct sc_rng rng;
 	int rc = 0;

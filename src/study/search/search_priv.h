@@ -8,13 +8,15 @@
 
 #define SC_SEARCH_SOON_S 0.1 /* between looks at the clock, where there is a limit */
 
-/* What the rows of one device share. */
-struct sc_search_device {
-	const char *id;
-	double usd_per_hour, watts;
-};
 /* A number that rows may differ in, by value; without a column the base's. */
-enum { SC_SEARCH_GPUS, SC_SEARCH_BATCH, SC_SEARCH_SEQ, SC_SEARCH_N_NUMBERS };
+enum {
+	SC_SEARCH_GPUS,
+	SC_SEARCH_BATCH,
+	SC_SEARCH_SEQ,
+	SC_SEARCH_USD, /* an hour of its GPU, and the GPU's power: both by cluster.gpu */
+	SC_SEARCH_WATTS,
+	SC_SEARCH_N_NUMBERS
+};
 struct sc_search_number {
 	int column;
 	double *at;
@@ -30,9 +32,8 @@ struct sc_searching {
 	struct sc_arena *arena;
 	struct sc_search_result *out;
 	struct sc_catalog *catalog;
-	struct sc_request *facts;         /* of the base with a split of one GPU a replica */
-	int device_column;                /* cluster.gpu */
-	struct sc_search_device *devices; /* by its value */
+	struct sc_sweep sweep;    /* of all rows */
+	struct sc_request *facts; /* of the base with a split of one GPU a replica */
 	struct sc_search_number numbers[SC_SEARCH_N_NUMBERS];
 	double begin_s;
 	SC_VEC(struct sc_search_leader) leaders; /* all simulated, by x */
@@ -46,11 +47,11 @@ struct sc_searching {
 bool sc_search_is_over(const struct sc_searching *s, double frac);
 /* search_space.c: out->cases, whose codes ascend. SC_ELIMIT where it is over before millions are listed. */
 int sc_search_space(struct sc_searching *s, struct sc_err *err);
-/* Predicts rows, as many outcomes. */
-int sc_search_predict(const struct sc_searching *s, const struct sc_sweep *how,
-		      struct sc_arena *arena, struct sc_outcome *out, struct sc_err *err);
-struct sc_progress *sc_search_progress(const struct sc_searching *s, const char *title,
-				       size_t total);
+/* Predicts the rows that `how` names, as many outcomes; those of floors have scratch texts. */
+int sc_search_predict(struct sc_searching *s, const struct sc_sweep *how, struct sc_outcome *out,
+		      struct sc_err *err);
+/* Outcomes of rows that fit, which they keep. */
+int sc_search_simulate(struct sc_searching *s, const size_t *rows, size_t n, struct sc_err *err);
 
 /* search_value.c: the numbers and devices that rows name; what an objective makes of a row's time. */
 int sc_search_read_values(struct sc_searching *s, struct sc_err *err);

@@ -30,6 +30,7 @@ enum {
 
 struct space {
 	struct sc_searching *s;
+	struct sc_axis *chosen;
 	struct sc_axis axis[MAX_AXES];
 	int at[MAX_AXES];     /* which of the above */
 	bool asked[MAX_AXES]; /* its values are the user's: taken as they are */
@@ -247,26 +248,23 @@ static int number_axes(struct space *sp, struct sc_err *err)
 
 /* ---- what is open ---- */
 
-/* The user's word on a key: its values, or that its usual ones are to be taken; option NULL: none. */
-static int find_asked(const struct space *sp, const char *path, struct sc_axis *axis,
-		      struct sc_err *err)
+/* The user's words on keys, each told once: values, or none where the usual ones are to be taken. */
+static int read_chosen(struct space *sp, struct sc_err *err)
 {
 	const struct sc_search *search = sp->s->search;
+	int rc = 0;
 
-	*axis = (struct sc_axis){.path = path};
-	for (size_t i = 0; i < search->n_chosen; i++) {
-		struct sc_axis one;
-		int rc = sc_axis_parse("--choose", search->chosen[i], sp->s->arena, &one, err);
+	sp->chosen = sc_arena_calloc(sp->s->arena, search->n_chosen + 1, sizeof(*sp->chosen));
+	for (size_t i = 0; i < search->n_chosen && rc == 0; i++) {
+		struct sc_axis *one = &sp->chosen[i];
 
-		if (rc)
-			return rc;
-		if (strcmp(one.path, path) != 0)
-			continue;
-		if (axis->option)
-			return sc_err_set(err, SC_EUSAGE, "--choose: %.64s is given twice", path);
-		*axis = one;
+		rc = sc_axis_parse("--choose", search->chosen[i], sp->s->arena, one, err);
+		for (size_t k = 0; k < i && rc == 0; k++)
+			if (strcmp(sp->chosen[k].path, one->path) == 0)
+				rc = sc_err_set(err, SC_EUSAGE, "--choose: %.64s is given twice",
+						one->path);
 	}
-	return 0;
+	return rc;
 }
 
 static void add_axis(struct space *sp, const struct sc_axis *axis, int at, bool asked)
@@ -289,9 +287,8 @@ static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 {
 	const struct sc_search *search = sp->s->search;
 	const size_t n_path = strlen(key->path);
-	struct sc_axis axis;
-	int rc = find_asked(sp, key->path, &axis, err);
-	bool named = axis.option != NULL, has_values = axis.n > 0;
+	struct sc_axis axis = {.path = key->path};
+	bool named, has_values;
 	/* is it searched though nobody asks for it? */
 	bool is_open = key->open && (search->all || !sc_config_origin(search->base, key->path));
 
@@ -299,8 +296,15 @@ static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 		if (strncmp(search->fixed[i], key->path, n_path) == 0 &&
 		    search->fixed[i][n_path] == '=')
 			is_open = false;
-	if (rc || (!named && !is_open))
-		return rc;
+	for (size_t i = 0; i < search->n_chosen; i++)
+		if (strcmp(sp->chosen[i].path, key->path) == 0) {
+			axis = sp->chosen[i];
+			sp->chosen[i].option = NULL; /* taken */
+		}
+	named = axis.option != NULL;
+	has_values = axis.n > 0;
+	if (!named && !is_open)
+		return 0;
 	if (!has_values && !key->usual && !key->texts)
 		return sc_err_set(err, SC_EUSAGE, "--choose: %s=... needs its values", key->path);
 	if (!has_values) {
@@ -340,16 +344,11 @@ static int add_others(struct space *sp, struct sc_err *err)
 	int rc = 0;
 
 	for (size_t i = 0; i < search->n_chosen && rc == 0; i++) {
-		struct sc_axis axis;
-		size_t k = 0;
+		struct sc_axis axis = sp->chosen[i];
 
-		rc = sc_axis_parse("--choose", search->chosen[i], sp->s->arena, &axis, err);
-		while (rc == 0 && k < N_KEYS && strcmp(KEYS[k].path, axis.path) != 0)
-			k++;
-		if (rc || k < N_KEYS)
+		if (!axis.option)
 			continue;
-		rc = find_asked(sp, axis.path, &axis, err); /* once? */
-		if (rc == 0 && axis.n == 0)
+		if (axis.n == 0)
 			rc = take_names(sp, &axis, err);
 		if (rc == 0 && sp->n == MAX_AXES)
 			rc = sc_err_set(err, SC_ELIMIT, "--choose: more than %d keys", MAX_AXES);
@@ -358,8 +357,6 @@ static int add_others(struct space *sp, struct sc_err *err)
 	}
 	return rc;
 }
-
-/* ---- */
 
 static void begin(struct space *sp)
 {
@@ -400,7 +397,7 @@ static void take_rows(struct space *sp, struct sc_csv *out)
 int sc_search_space(struct sc_searching *s, struct sc_err *err)
 {
 	struct space sp = {.s = s};
-	int rc = 0;
+	int rc = read_chosen(&sp, err);
 
 	begin(&sp);
 	for (size_t i = 0; i < N_KEYS && rc == 0; i++)

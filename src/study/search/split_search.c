@@ -52,37 +52,34 @@ bool sc_search_is_over(const struct sc_searching *s, double frac)
 	       (search->time_limit_s > 0 && sc_now_s() - s->begin_s > frac * search->time_limit_s);
 }
 
-/* Predicts rows, as many outcomes. */
-int sc_search_predict(const struct sc_searching *s, const struct sc_sweep *how,
-		      struct sc_arena *arena, struct sc_outcome *out, struct sc_err *err)
+int sc_search_predict(struct sc_searching *s, const struct sc_sweep *how, struct sc_outcome *out,
+		      struct sc_err *err)
 {
 	struct sc_predict_opts opts;
-	struct sc_sweep sweep = *how;
+	struct sc_sweep sweep = s->sweep;
 
 	sc_predict_opts_init(&opts);
 	if (s->search->confidence_pct > 0)
 		opts.confidence_pct = s->search->confidence_pct;
-	sweep.base = s->search->base;
-	sweep.cases = &s->out->cases;
-	sweep.n_jobs = s->search->n_jobs;
-	sweep.catalog = s->catalog;
-	if (how->n_rows >= LEAST_SHARED)
-		sweep.ranks = s->search->ranks;
-	sweep.size = s->search->has_costs ? &s->search->size : NULL;
-	if (!sweep.opts)
-		sweep.opts = &opts;
-	return sc_sweep_run(&sweep, arena, out, err);
+	sweep.rows = how->rows;
+	sweep.n_rows = how->n_rows;
+	sweep.floors = how->floors;
+	sweep.opts = how->opts ? how->opts : &opts;
+	if (how->n_rows < LEAST_SHARED)
+		sweep.ranks = NULL;
+	return sc_sweep_run(&sweep, how->floors ? &s->scratch : s->arena, out, err);
 }
 
-struct sc_progress *sc_search_progress(const struct sc_searching *s, const char *title,
-				       size_t total)
+int sc_search_simulate(struct sc_searching *s, const size_t *rows, size_t n, struct sc_err *err)
 {
-	const struct sc_search *search = s->search;
+	struct sc_outcome *outcomes = sc_arena_calloc(s->arena, n, sizeof(*outcomes));
+	const struct sc_sweep sweep = {.rows = rows, .n_rows = n};
+	int rc = n ? sc_search_predict(s, &sweep, outcomes, err) : 0;
 
-	return search->begin_progress ? search->begin_progress(search->ctx, title, total) : NULL;
+	for (size_t i = 0; i < n && rc == 0; i++)
+		s->out->fits[s->out->rows[rows[i]].at].outcome = &outcomes[i];
+	return rc;
 }
-
-/* ---- simulations ---- */
 
 static double floor_value(const struct sc_searching *s, size_t row, int objective)
 {
@@ -141,8 +138,10 @@ static int simulate(struct sc_searching *s, const struct ranked *order, size_t n
 		    struct sc_err *err)
 {
 	struct sc_search_result *out = s->out;
-	struct sc_progress *progress = sc_search_progress(s, "candidates", n_order);
-	struct sc_outcome *outcomes;
+	struct sc_progress *progress =
+		s->search->begin_progress
+			? s->search->begin_progress(s->search->ctx, "candidates", n_order)
+			: NULL;
 	const bool timed = s->search->time_limit_s > 0;
 	size_t rows[BATCH], n, i = 0, most = timed || sc_search_is_over(s, 1) ? 1 : BATCH;
 	int rc = 0;
@@ -157,20 +156,16 @@ static int simulate(struct sc_searching *s, const struct ranked *order, size_t n
 			else
 				out->rows[order[i].row].state = SC_SEARCH_PRUNED;
 		}
-		outcomes = sc_arena_calloc(s->arena, n, sizeof(*outcomes));
-		if (n)
-			rc = sc_search_predict(s, &(struct sc_sweep){.rows = rows, .n_rows = n},
-					       s->arena, outcomes, err);
+		rc = sc_search_simulate(s, rows, n, err);
 		for (size_t k = 0; k < n && rc == 0; k++) {
 			struct sc_search_row *r = &out->rows[rows[k]];
+			const struct sc_outcome *outcome = out->fits[r->at].outcome;
 
-			if (outcomes[k].code != SC_OK) {
-				*r = sc_search_refuse(s, outcomes[k].error);
-				continue;
-			}
 			r->state = SC_SEARCH_SIMULATED;
-			out->fits[r->at].outcome = &outcomes[k];
-			take_leader(s, rows[k]);
+			if (outcome->code == SC_OK)
+				take_leader(s, rows[k]);
+			else
+				*r = sc_search_refuse(s, outcome->error);
 		}
 		sc_progress_add(progress, i - from);
 		if (timed)
@@ -180,8 +175,6 @@ static int simulate(struct sc_searching *s, const struct ranked *order, size_t n
 	sc_progress_destroy(progress);
 	return rc;
 }
-
-/* ---- the result ---- */
 
 static void show(struct sc_searching *s)
 {
@@ -207,6 +200,10 @@ static void count(struct sc_searching *s)
 	struct sc_search_result *out = s->out;
 	double least = -1;
 
+	out->errors =
+		sc_arena_calloc(s->arena, sc_intern_count(&s->errors) + 1, sizeof(*out->errors));
+	for (uint32_t id = 0; id < sc_intern_count(&s->errors); id++)
+		out->errors[id] = sc_arena_strdup(s->arena, sc_intern_get(&s->errors, id));
 	out->floor_value = HUGE_VAL;
 	for (size_t row = 0; row < out->cases.n_rows; row++) {
 		struct sc_search_row *r = &out->rows[row];
@@ -241,7 +238,7 @@ static int none(const struct sc_searching *s, struct sc_err *err)
 		const struct sc_search_row *r = &out->rows[row];
 
 		if (r->state == SC_SEARCH_REFUSED)
-			refused[n_refused++] = sc_intern_get(&s->errors, r->at);
+			refused[n_refused++] = out->errors[r->at];
 		if (r->state == SC_SEARCH_TOO_LARGE && (!least || r->number < least->number))
 			least = r;
 	}
@@ -270,8 +267,6 @@ static int none(const struct sc_searching *s, struct sc_err *err)
 		out->cases.n_rows, least->is_least ? "at least " : "", least->number, capacity_gib,
 		100 * s->search->memory_margin);
 }
-
-/* ---- */
 
 /* The base with a split that any number of GPUs allows: for what the values of keys depend on. */
 static int find_facts(struct sc_searching *s, struct sc_err *err)
@@ -322,14 +317,14 @@ static int search_all(struct sc_searching *s, struct sc_err *err)
 
 	if (rc)
 		return rc;
-	rc = sc_sweep_begin(&(struct sc_sweep){.base = search->base,
-					       .cases = &out->cases,
-					       .n_jobs = search->n_jobs,
-					       .catalog = s->catalog,
-					       .ranks = search->ranks,
-					       .signal = search->stop,
-					       .size = search->has_costs ? &search->size : NULL},
-			    err);
+	s->sweep = (struct sc_sweep){.base = search->base,
+				     .cases = &out->cases,
+				     .n_jobs = search->n_jobs,
+				     .catalog = s->catalog,
+				     .ranks = search->ranks,
+				     .signal = search->stop,
+				     .size = search->has_costs ? &search->size : NULL};
+	rc = sc_sweep_begin(&s->sweep, err);
 	if (rc || sc_ranks_helps(search->ranks))
 		return rc;
 	out->rows = sc_arena_alloc(s->arena, out->cases.n_rows * sizeof(*out->rows));

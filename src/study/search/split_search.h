@@ -94,7 +94,7 @@ struct sc_search_result {
 	struct sc_search_row *rows;     /* sc_search_case_of */
 	struct sc_search_fit *fits;
 	const char **errors;
-	size_t n_fits, n_errors;
+	size_t n_fits;
 	size_t n_in[SC_SEARCH_N_STATES];
 	/* The best first: of the least of objective[0] the one of least expected regret, if `by_regret`; with
 	 * `pareto` the front. Candidates that are predicted the same to the last digit are shown once. */
