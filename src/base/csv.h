@@ -38,12 +38,17 @@ int sc_csv_column(const struct sc_csv *csv, const char *name);
 /* The column where a cell begins in its line, 1-based; 0 where one before it is quoted, or holds a
  * line's end. Row SIZE_MAX: the header. */
 unsigned sc_csv_cell_column(const struct sc_csv *csv, size_t row, size_t column);
+/* With codes: which of its column's values the row has. */
+static inline size_t sc_csv_digit(const struct sc_csv *csv, size_t row, size_t col)
+{
+	const struct sc_csv_digit *digit = &csv->codes->column[col];
+
+	return csv->codes->row[row] / digit->unit % digit->n;
+}
 static inline const char *sc_csv_cell(const struct sc_csv *csv, size_t row, size_t col)
 {
-	const struct sc_csv_digit *digit = csv->codes ? &csv->codes->column[col] : NULL;
-
-	return digit ? digit->values[csv->codes->row[row] / digit->unit % digit->n]
-		     : csv->cell[row * csv->n_cols + col];
+	return csv->codes ? csv->codes->column[col].values[sc_csv_digit(csv, row, col)]
+			  : csv->cell[row * csv->n_cols + col];
 }
 static inline unsigned sc_csv_line(const struct sc_csv *csv, size_t row)
 {

@@ -58,8 +58,7 @@ struct sc_prediction {
 /* What is known without a graph: less than any simulation gives, and the memory. */
 struct sc_floor {
 	double iteration_ms; /* 0: memory_first says that it is too large */
-	bool is_timed;       /* memory is of an order of passes that depends on their times */
-	bool is_least;       /* or, too large already, the least of any order */
+	bool is_least;       /* too large already with the least memory of any order of passes */
 	struct sc_memory memory;
 };
 /* One more collective of an iteration that was read; of every rank. */

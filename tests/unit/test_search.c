@@ -168,7 +168,7 @@ LOOP_TEST(best_is_that_of_the_brute_force, n_cases(N_EXAMPLES))
 	check_against_all(&search);
 }
 
-/* Keys drawn at random, among them those that change times alone, whose candidates share what memory says of one. */
+/* Keys drawn at random, among them schedules whose order of passes, and so memory, depends on keys of time. */
 LOOP_TEST(best_of_random_spaces_is_that_of_the_brute_force, n_cases(6))
 {
 	static const char *const KEYS[] = {
@@ -199,6 +199,24 @@ LOOP_TEST(best_of_random_spaces_is_that_of_the_brute_force, n_cases(6))
 		if (i < 2 || i == 3 || sc_rng_below(&rng, 2))
 			chosen[search.n_chosen++] = KEYS[i];
 	check_against_all(&search);
+}
+
+/* One value that cannot be says nothing of its neighbours, not even where it changes times alone. */
+TEST(a_value_that_cannot_be_refuses_itself_alone)
+{
+	static const char *const chosen[] = {"training.cuda_graphs=bogus,true",
+					     "parallel.tp_overlap=maybe,false"};
+	struct sc_search search = small_search();
+	struct sc_search_result r;
+
+	load("gpt-22b-selene.yaml");
+	search.chosen = chosen;
+	search.n_chosen = N_OF(chosen);
+	search.best_only = true;
+	check_against_all(&search);
+	run(&search, &r);
+	ck_assert_uint_eq(r.n_in[SC_SEARCH_REFUSED], 3);
+	ck_assert_uint_eq(r.n_in[SC_SEARCH_SIMULATED], 1);
 }
 
 /* All that a search opens: some 7,500 candidates, and a mixture's. */
@@ -317,26 +335,29 @@ TEST(limit_of_time_leaves_the_best_so_far)
 	}
 }
 
-/* A table that is long to list is given up; one that is short is listed even if it is stopped before. */
-TEST(stops_while_candidates_are_listed)
+/* Where millions are listed that is over, too: here it stops at the first million. */
+TEST(listing_ends_with_the_search)
 {
-	static const char *const chosen[] = {"gpus=8,16,24,32,40,48,56,64",
-					     "training.global_batch=8,16,24,32,40,48,56,64",
-					     "parallel.tp=1,2,3,4,5,6,7,8",
-					     "parallel.cp=1,2,3,4,5,6,7,8",
-					     "parallel.pp=1,2,3,4,5,6,7,8",
-					     "parallel.ep=1,2,3,4,5,6,7,8",
-					     "training.micro_batch=1,2,3,4,5,6,7,8",
-					     "parallel.virtual_stages=1,2,3,4"};
+	static const char *const chosen[] = {
+		"parallel.schedule=1f1b,gpipe,zb-h1,zb-h2,interleaved,zb-v,dualpipev",
+		"parallel.tp_overlap", "training.cuda_graphs=true,false",
+		"training.attention=flash,unfused",
+		"training.global_batch=512,768,1024,1280,1536,1792,2048,2304,2560,3072"};
 	volatile sig_atomic_t stop = 1;
-	const struct sc_search search = {
-		.base = &config, .chosen = chosen, .n_chosen = N_OF(chosen), .stop = &stop};
+	const struct sc_search search = {.base = &config,
+					 .all = true,
+					 .chosen = chosen,
+					 .n_chosen = N_OF(chosen),
+					 .n_jobs = 2,
+					 .stop = &stop};
 	struct sc_search_result r;
 	struct sc_err err = {0};
 
-	load(EXAMPLES[0]);
-	ck_assert_int_eq(sc_search_run(&search, &arena, &r, &err), -SC_EIO);
-	ck_assert_msg(strstr(err.text, "listed"), "%s", err.text);
+	load("gpt-175b-selene.yaml");
+	set_all(&config, "gpus=1024 training.global_batch=1536");
+	ck_assert_int_eq(sc_search_run(&search, &arena, &r, &err), -SC_ELIMIT);
+	ck_assert_str_eq(err.text, "search: stopped at 1048576 candidates and more, before any was "
+				   "judged; fix a key, as --fix parallel.sharding=zero1");
 }
 
 /* A mixture's experts are whole or cut by tp, whatever tp a candidate has; a model without experts has no such key. */

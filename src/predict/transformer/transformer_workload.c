@@ -368,7 +368,6 @@ static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out,
 	if (rc)
 		return rc;
 	out->is_least = false;
-	out->is_timed = timed;
 	if (timed) {
 		find_in_flight(self, false);
 		if (is_too_large(self, out))

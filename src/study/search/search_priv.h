@@ -2,31 +2,73 @@
 #ifndef SC_STUDY_SEARCH_PRIV_H
 #define SC_STUDY_SEARCH_PRIV_H
 
+#include "base/intern.h"
+#include "base/vec.h"
 #include "study/search/split_search.h"
 
-/* What the rows of one device share. */
-struct sc_search_device {
-	const char *text, *id; /* as the rows name it; its own name */
-	double usd_per_hour, watts;
+#define SC_SEARCH_SOON_S 0.1 /* between looks at the clock, where there is a limit */
+
+/* A number that rows may differ in, by value; without a column the base's. */
+enum {
+	SC_SEARCH_GPUS,
+	SC_SEARCH_BATCH,
+	SC_SEARCH_SEQ,
+	SC_SEARCH_USD, /* an hour of its GPU, and the GPU's power: both by cluster.gpu */
+	SC_SEARCH_WATTS,
+	SC_SEARCH_N_NUMBERS
 };
-/* Keys whose numbers decide, beside the device, what a time is worth. */
-enum sc_search_number { SC_SEARCH_GPUS, SC_SEARCH_BATCH, SC_SEARCH_SEQ, SC_SEARCH_N_NUMBERS };
+struct sc_search_number {
+	int column;
+	double *at;
+};
+/* Values of both objectives, and the memory. */
+struct sc_search_leader {
+	double x, y, gib;
+	size_t row;
+};
 /* What the parts share. */
 struct sc_searching {
 	const struct sc_search *search;
 	struct sc_arena *arena;
 	struct sc_search_result *out;
 	struct sc_catalog *catalog;
-	struct sc_request *facts;         /* of the base with a split of one GPU a replica */
-	struct sc_search_device *devices; /* by value of cluster.gpu */
-	struct sc_csv_digit device_digit, digit[SC_SEARCH_N_NUMBERS];
-	const double *number[SC_SEARCH_N_NUMBERS]; /* by value of the digit */
+	struct sc_sweep sweep;    /* of all rows */
+	struct sc_request *facts; /* of the base with a split of one GPU a replica */
+	struct sc_search_number numbers[SC_SEARCH_N_NUMBERS];
 	double begin_s;
+	SC_VEC(struct sc_search_leader) leaders; /* all simulated, by x */
+	struct sc_intern errors;
+	struct sc_arena scratch; /* of a batch of floors */
+	uint32_t large;          /* in fits: the capacity that the last one that is too large has */
+	bool fits;               /* any does */
 };
 
-/* search_space.c: out->cases. Rows that differ in nothing but keys that neither a refusal nor memory depends on follow
- * each other: sc_search_begins says whether a row is the first of these. */
+/* Whether it was stopped, or has used so much of its time. */
+bool sc_search_is_over(const struct sc_searching *s, double frac);
+/* search_space.c: out->cases, whose codes ascend. SC_ELIMIT where it is over before millions are listed. */
 int sc_search_space(struct sc_searching *s, struct sc_err *err);
-bool sc_search_begins(const struct sc_csv *cases, size_t row);
+/* Predicts the rows that `how` names, as many outcomes; those of floors have scratch texts. */
+int sc_search_predict(struct sc_searching *s, const struct sc_sweep *how, struct sc_outcome *out,
+		      struct sc_err *err);
+/* Outcomes of rows that fit, which they keep. */
+int sc_search_simulate(struct sc_searching *s, const size_t *rows, size_t n, struct sc_err *err);
+
+/* search_value.c: the numbers and devices that rows name; what an objective makes of a row's time. */
+int sc_search_read_values(struct sc_searching *s, struct sc_err *err);
+double sc_search_number(const struct sc_searching *s, size_t row, int which);
+double sc_search_factor(const struct sc_searching *s, size_t row, int objective);
+
+/* search_floors.c */
+int sc_search_floors(struct sc_searching *s, struct sc_err *err);
+double sc_search_least_gpu_ms(const struct sc_searching *s);
+struct sc_search_row sc_search_refuse(struct sc_searching *s, const char *error);
+static inline bool sc_search_is_judged(const struct sc_search_row *row)
+{
+	return row->at != SC_SEARCH_NONE;
+}
+
+/* search_best.c */
+int sc_search_others(struct sc_searching *s, struct sc_err *err);
+int sc_search_regret(struct sc_searching *s, struct sc_err *err);
 
 #endif

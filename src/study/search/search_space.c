@@ -7,8 +7,9 @@
 #include "base/vec.h"
 #include "study/search/search_priv.h"
 
+/* Listing looks at the clock each so many candidates, which take 0.05 s. */
+enum { CLOCK_CODES = 1 << 20 };
 enum { MAX_AXES = 24, MAX_VALUES = 4096, LONG_SEQ = 4096, MAX_MICRO_BATCH = 64 };
-enum { MANY = 4 << 20 }; /* candidates between looks at whether the search is stopped */
 
 /* Keys whose values later ones depend on. */
 enum {
@@ -29,6 +30,7 @@ enum {
 
 struct space {
 	struct sc_searching *s;
+	struct sc_axis *chosen;
 	struct sc_axis axis[MAX_AXES];
 	int at[MAX_AXES];     /* which of the above */
 	bool asked[MAX_AXES]; /* its values are the user's: taken as they are */
@@ -37,9 +39,7 @@ struct space {
 	SC_VEC(const char *) values; /* of the axis that is made */
 	SC_VEC(uint64_t) codes;
 	struct sc_csv_digit digit[MAX_AXES];
-	size_t order
-		[MAX_AXES]; /* in which axes are combined: those that change times alone come last */
-	size_t most;        /* candidates that half of the machine's memory holds */
+	size_t most; /* candidates that half of the machine's memory holds */
 };
 
 static void add_int(struct space *sp, int64_t n)
@@ -191,66 +191,47 @@ static bool goes(const struct space *sp, size_t i, const char *text)
 	}
 }
 
-static int combine(struct space *sp, size_t depth, uint64_t code, struct sc_err *err)
+static int add_code(struct space *sp, uint64_t code, struct sc_err *err)
 {
-	const size_t i = depth < sp->n ? sp->order[depth] : 0;
-	const struct sc_axis *axis = &sp->axis[i];
-	int at = sp->at[i], rc = 0;
-	int64_t before = at != AT_NONE ? sp->now[at] : 0;
-	const struct sc_search *search = sp->s->search;
-
-	if (depth == sp->n && sp->codes.n == sp->most)
+	if (sp->codes.n == sp->most)
 		return sc_err_set(
 			err, SC_ELIMIT,
 			"more than %zu candidates, which half of this machine's memory holds; fix a "
 			"key, as --fix parallel.sharding=zero1",
 			sp->most);
-	if (depth == sp->n) {
-		SC_VEC_PUSH(&sp->codes, code);
-		if (sp->codes.n % MANY || !search->stop || !*search->stop)
-			return 0;
-		return sc_err_set(err, SC_EIO,
-				  "stopped while candidates were listed; fix a key, as --fix "
-				  "parallel.sharding=zero1");
-	}
+	if ((sp->codes.n + 1) % CLOCK_CODES == 0 && sc_search_is_over(sp->s, 1))
+		return sc_err_set(err, SC_ELIMIT,
+				  "search: stopped at %zu candidates and more, before any was "
+				  "judged; fix a key, as --fix parallel.sharding=zero1",
+				  sp->codes.n + 1);
+	SC_VEC_PUSH(&sp->codes, code);
+	return 0;
+}
+
+static int combine(struct space *sp, size_t i, uint64_t code, struct sc_err *err)
+{
+	const struct sc_axis *axis = &sp->axis[i];
+	const int at = sp->at[i];
+	const int64_t before = at != AT_NONE ? sp->now[at] : 0;
+	int rc = 0;
+
 	for (size_t k = 0; k < axis->n && rc == 0; k++) {
+		const uint64_t now = code + k * sp->digit[i].unit;
+
 		if (at != AT_NONE && at < AT_SHARDING)
 			sc_parse_int(axis->values[k], &sp->now[at]);
 		if (sp->asked[i] || goes(sp, i, axis->values[k]))
-			rc = combine(sp, depth + 1, code + k * sp->digit[i].unit, err);
+			rc = i + 1 < sp->n ? combine(sp, i + 1, now, err) : add_code(sp, now, err);
 	}
 	if (at != AT_NONE)
 		sp->now[at] = before;
 	return rc;
 }
 
-/* Keys that change times alone. */
-static bool is_of_time(const char *path)
-{
-	return strcmp(path, "parallel.tp_overlap") == 0 ||
-	       strcmp(path, "training.cuda_graphs") == 0;
-}
-
-bool sc_search_begins(const struct sc_csv *cases, size_t row)
-{
-	const uint64_t *codes = cases->codes->row;
-	const struct sc_csv_digit *digit = cases->codes->column;
-
-	if (row == 0)
-		return true;
-	for (size_t i = cases->n_cols; i-- > 0;)
-		if (!is_of_time(cases->header[i]) &&
-		    codes[row] / digit[i].unit % digit[i].n !=
-			    codes[row - 1] / digit[i].unit % digit[i].n)
-			return true;
-	return false;
-}
-
-/* The digits of a row's code, the last axis's the lowest, and the order in which axes are combined. */
+/* The digits of a row's code, the last axis's the lowest: codes ascend with rows. */
 static int number_axes(struct space *sp, struct sc_err *err)
 {
 	uint64_t unit = 1;
-	size_t n = 0;
 
 	for (size_t i = sp->n; i-- > 0;) {
 		sp->digit[i] = (struct sc_csv_digit){sp->axis[i].values, sp->axis[i].n, unit};
@@ -260,10 +241,6 @@ static int number_axes(struct space *sp, struct sc_err *err)
 					  "combinations; fix some with --fix");
 		unit *= sp->axis[i].n;
 	}
-	for (int of_time = 0; of_time < 2; of_time++)
-		for (size_t i = 0; i < sp->n; i++)
-			if (is_of_time(sp->axis[i].path) == (of_time == 1))
-				sp->order[n++] = i;
 	sp->most = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) / 2 /
 		   (sizeof(uint64_t) + sizeof(struct sc_search_row));
 	if (sp->most >= SC_SEARCH_NONE) /* rows are told by 32 bits */
@@ -273,26 +250,23 @@ static int number_axes(struct space *sp, struct sc_err *err)
 
 /* ---- what is open ---- */
 
-/* The user's word on a key: its values, or that its usual ones are to be taken; option NULL: none. */
-static int find_asked(const struct space *sp, const char *path, struct sc_axis *axis,
-		      struct sc_err *err)
+/* The user's words on keys, each told once: values, or none where the usual ones are to be taken. */
+static int read_chosen(struct space *sp, struct sc_err *err)
 {
 	const struct sc_search *search = sp->s->search;
+	int rc = 0;
 
-	*axis = (struct sc_axis){.path = path};
-	for (size_t i = 0; i < search->n_chosen; i++) {
-		struct sc_axis one;
-		int rc = sc_axis_parse("--choose", search->chosen[i], sp->s->arena, &one, err);
+	sp->chosen = sc_arena_calloc(sp->s->arena, search->n_chosen + 1, sizeof(*sp->chosen));
+	for (size_t i = 0; i < search->n_chosen && rc == 0; i++) {
+		struct sc_axis *one = &sp->chosen[i];
 
-		if (rc)
-			return rc;
-		if (strcmp(one.path, path) != 0)
-			continue;
-		if (axis->option)
-			return sc_err_set(err, SC_EUSAGE, "--choose: %.64s is given twice", path);
-		*axis = one;
+		rc = sc_axis_parse("--choose", search->chosen[i], sp->s->arena, one, err);
+		for (size_t k = 0; k < i && rc == 0; k++)
+			if (strcmp(sp->chosen[k].path, one->path) == 0)
+				rc = sc_err_set(err, SC_EUSAGE, "--choose: %.64s is given twice",
+						one->path);
 	}
-	return 0;
+	return rc;
 }
 
 static void add_axis(struct space *sp, const struct sc_axis *axis, int at, bool asked)
@@ -315,9 +289,8 @@ static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 {
 	const struct sc_search *search = sp->s->search;
 	const size_t n_path = strlen(key->path);
-	struct sc_axis axis;
-	int rc = find_asked(sp, key->path, &axis, err);
-	bool named = axis.option != NULL, has_values = axis.n > 0;
+	struct sc_axis axis = {.path = key->path};
+	bool named, has_values;
 	/* is it searched though nobody asks for it? */
 	bool is_open = key->open && (search->all || !sc_config_origin(search->base, key->path));
 
@@ -325,8 +298,15 @@ static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 		if (strncmp(search->fixed[i], key->path, n_path) == 0 &&
 		    search->fixed[i][n_path] == '=')
 			is_open = false;
-	if (rc || (!named && !is_open))
-		return rc;
+	for (size_t i = 0; i < search->n_chosen; i++)
+		if (strcmp(sp->chosen[i].path, key->path) == 0) {
+			axis = sp->chosen[i];
+			sp->chosen[i].option = NULL; /* taken */
+		}
+	named = axis.option != NULL;
+	has_values = axis.n > 0;
+	if (!named && !is_open)
+		return 0;
 	if (!has_values && !key->usual && !key->texts)
 		return sc_err_set(err, SC_EUSAGE, "--choose: %s=... needs its values", key->path);
 	if (!has_values) {
@@ -366,16 +346,11 @@ static int add_others(struct space *sp, struct sc_err *err)
 	int rc = 0;
 
 	for (size_t i = 0; i < search->n_chosen && rc == 0; i++) {
-		struct sc_axis axis;
-		size_t k = 0;
+		struct sc_axis axis = sp->chosen[i];
 
-		rc = sc_axis_parse("--choose", search->chosen[i], sp->s->arena, &axis, err);
-		while (rc == 0 && k < N_KEYS && strcmp(KEYS[k].path, axis.path) != 0)
-			k++;
-		if (rc || k < N_KEYS)
+		if (!axis.option)
 			continue;
-		rc = find_asked(sp, axis.path, &axis, err); /* once? */
-		if (rc == 0 && axis.n == 0)
+		if (axis.n == 0)
 			rc = take_names(sp, &axis, err);
 		if (rc == 0 && sp->n == MAX_AXES)
 			rc = sc_err_set(err, SC_ELIMIT, "--choose: more than %d keys", MAX_AXES);
@@ -384,8 +359,6 @@ static int add_others(struct space *sp, struct sc_err *err)
 	}
 	return rc;
 }
-
-/* ---- */
 
 static void begin(struct space *sp)
 {
@@ -426,7 +399,7 @@ static void take_rows(struct space *sp, struct sc_csv *out)
 int sc_search_space(struct sc_searching *s, struct sc_err *err)
 {
 	struct space sp = {.s = s};
-	int rc = 0;
+	int rc = read_chosen(&sp, err);
 
 	begin(&sp);
 	for (size_t i = 0; i < N_KEYS && rc == 0; i++)

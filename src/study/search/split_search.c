@@ -1,170 +1,27 @@
-/* Floors of all candidates, memory first; then simulations, the least floor first, until no floor is below the leaders.
- * Batches of simulations have a fixed size and the leaders change between them alone, so what is simulated does not depend
- * on threads. A candidate is 24 bytes: its code, and what is known of it. */
+/* Simulations of what fits, the least floor first, until no floor is below the leaders. Their batches have a fixed size and
+ * the leaders change between them alone, so what is simulated does not depend on threads. A candidate is 24 bytes: its
+ * code, and what is known of it. */
 #include "study/search/split_search.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/intern.h"
-#include "base/num.h"
 #include "base/progress.h"
-#include "base/rng.h"
 #include "base/search.h"
 #include "base/stats.h"
 #include "base/strbuf.h"
-#include "base/units.h"
-#include "base/vec.h"
 #include "study/search/search_priv.h"
-
-/* What a time is worth: every objective is the time times what the GPUs of a row cost. */
 
 const char *const sc_search_objective_names[] = {"time", "throughput", "cost", "energy", NULL};
 const char *const sc_search_state_names[] = {"refused", "too_large", "left", "pruned", "simulated"};
 
-/* The digit of a key in rows' codes; its values are NULL where it is no column. */
-static struct sc_csv_digit digit_of(const struct sc_searching *s, const char *path)
-{
-	const int column = sc_csv_column(&s->out->cases, path);
-
-	return column < 0 ? (struct sc_csv_digit){NULL, 1, 1} : s->out->cases.codes->column[column];
-}
-
-static size_t value_at(const struct sc_searching *s, size_t row, const struct sc_csv_digit *digit)
-{
-	return s->out->cases.codes->row[row] / digit->unit % digit->n;
-}
-
-/* Each row's value is asked for, of millions, so texts are read once. */
-static void load_number(struct sc_searching *s, enum sc_search_number which, const char *path,
-			int64_t base)
-{
-	const struct sc_csv_digit digit = digit_of(s, path);
-	double *at = sc_arena_calloc(s->arena, digit.n, sizeof(*at));
-	int64_t n;
-
-	for (size_t i = 0; i < digit.n; i++)
-		at[i] = (double)(digit.values && sc_parse_int(digit.values[i], &n) ? n : base);
-	s->digit[which] = digit;
-	s->number[which] = at;
-}
-
-static double number_of(const struct sc_searching *s, size_t row, enum sc_search_number which)
-{
-	return s->number[which][value_at(s, row, &s->digit[which])];
-}
-
-static bool wants(const struct sc_search *search, enum sc_search_objective objective)
-{
-	return search->objective[0] == objective ||
-	       (search->pareto && search->objective[1] == objective);
-}
-
-/* `text`: a value of cluster.gpu, or NULL: the base's. */
-static int load_device(const struct sc_searching *s, const char *text, struct sc_search_device *out,
-		       struct sc_err *err)
-{
-	const struct sc_search *search = s->search;
-	struct sc_request *request = sc_arena_calloc(s->arena, 1, sizeof(*request));
-	struct sc_config config = s->facts->config;
-	int rc = 0;
-
-	*out = (struct sc_search_device){.text = text, .usd_per_hour = -1};
-	if (text) {
-		config.cluster.gpu = text;
-		rc = sc_config_resolve(&config, s->catalog, search->base->file, request, err);
-	} else {
-		*request = *s->facts;
-	}
-	if (rc)
-		return rc;
-	out->id = sc_arena_strdup(s->arena, request->device.id);
-	out->watts = request->device.tdp_w;
-	out->usd_per_hour = sc_run_price(&search->size, out->id,
-					 text ? -1 : request->config.cluster.price_usd_gpu_hour);
-	if ((wants(search, SC_SEARCH_COST) || search->size.n_prices) && out->usd_per_hour < 0)
-		return sc_err_set(err, SC_EUSAGE,
-				  "search: what does a %s cost? --price %s=USD_PER_HOUR, or "
-				  "cluster.price_usd_gpu_hour",
-				  out->id, out->id);
-	if (wants(search, SC_SEARCH_ENERGY) && !(out->watts > 0))
-		return sc_err_set(err, SC_EUNSUPPORTED, "search: the profile of %s has no tdp_w",
-				  out->id);
-	return 0;
-}
-
-/* What an objective makes of a row's time. */
-static double factor_of(const struct sc_searching *s, size_t row, int objective)
-{
-	const struct sc_search_device *device = &s->devices[value_at(s, row, &s->device_digit)];
-	double one = (double)s->facts->config.training.global_batch;
-	double batch = number_of(s, row, SC_SEARCH_BATCH);
-	double seq = number_of(s, row, SC_SEARCH_SEQ);
-	double gpus = number_of(s, row, SC_SEARCH_GPUS);
-	/* iterations that a row is worth: those of the run, or of the samples of one */
-	double n = s->search->size.tokens > 0
-			   ? s->search->size.tokens / (batch * seq)
-			   : (s->search->size.samples > 0 ? s->search->size.samples : one) / batch;
-	bool run = sc_search_is_run(s->search);
-
-	switch (s->search->objective[objective]) {
-	case SC_SEARCH_THROUGHPUT:
-		return gpus / batch;
-	case SC_SEARCH_COST:
-		return gpus * n * device->usd_per_hour / SC_MS_PER_HOUR;
-	case SC_SEARCH_ENERGY:
-		return gpus * n * device->watts /
-		       (run ? SC_W_PER_KW * SC_MS_PER_HOUR : SC_W_MS_PER_KJ);
-	case SC_SEARCH_TIME:
-	case SC_SEARCH_N_OBJECTIVES:
-		break;
-	}
-	return run ? n / SC_MS_PER_HOUR : n;
-}
-
-/* The devices that rows name, or the base's; and the numbers beside them that decide what a time is worth. */
-static int load_worth(struct sc_searching *s, struct sc_err *err)
-{
-	const struct sc_config *base = &s->facts->config;
-	const struct sc_csv_digit digit = digit_of(s, "cluster.gpu");
-	int rc = 0;
-
-	load_number(s, SC_SEARCH_GPUS, "gpus", base->gpus);
-	load_number(s, SC_SEARCH_BATCH, "training.global_batch", base->training.global_batch);
-	load_number(s, SC_SEARCH_SEQ, "model.seq", base->model.seq);
-	s->device_digit = digit;
-	s->devices = sc_arena_calloc(s->arena, digit.n, sizeof(*s->devices));
-	for (size_t i = 0; i < digit.n && rc == 0; i++)
-		rc = load_device(s, digit.values ? digit.values[i] : NULL, &s->devices[i], err);
-	return rc;
-}
-
-/* Rows of a block lie side by side and share what a thread remembers; blocks of a batch of floors, at first and most. */
-enum { BLOCK = 32, FIRST_BLOCKS = 16, MOST_BLOCKS = 512 };
 enum { BATCH = 64, LEAST_SHARED = 16 };
-#define FLOORS_FRAC 0.75 /* of a limit of time; what is left is for simulations */
-#define SOON_S 0.1       /* between looks at the clock, where there is a limit */
 
 struct ranked {
 	double value;
-	uint64_t code; /* rows of equal floors in the order of their keys */
 	size_t row;
 };
-/* Values of both objectives, and the memory. */
-struct leader {
-	double x, y, gib;
-	size_t row;
-};
-struct run {
-	struct sc_searching s;
-	SC_VEC(struct leader) leaders; /* all simulated, by x */
-	struct sc_intern errors;
-	struct sc_arena scratch; /* of a batch of floors */
-	uint32_t large;          /* in fits: the capacity that the last one that is too large has */
-	bool fits;               /* any does */
-};
-
 struct sc_search_case sc_search_case_of(const struct sc_search_result *result, size_t row)
 {
 	const struct sc_search_row *r = &result->rows[row];
@@ -187,8 +44,7 @@ struct sc_search_case sc_search_case_of(const struct sc_search_result *result, s
 	return out;
 }
 
-/* stopped, or out of so much of its time */
-static bool search_is_over(const struct sc_searching *s, double frac)
+bool sc_search_is_over(const struct sc_searching *s, double frac)
 {
 	const struct sc_search *search = s->search;
 
@@ -196,230 +52,41 @@ static bool search_is_over(const struct sc_searching *s, double frac)
 	       (search->time_limit_s > 0 && sc_now_s() - s->begin_s > frac * search->time_limit_s);
 }
 
-/* Predicts rows, as many outcomes. */
-static int search_predict(const struct sc_searching *s, const struct sc_sweep *how,
-			  struct sc_arena *arena, struct sc_outcome *out, struct sc_err *err)
+int sc_search_predict(struct sc_searching *s, const struct sc_sweep *how, struct sc_outcome *out,
+		      struct sc_err *err)
 {
 	struct sc_predict_opts opts;
-	struct sc_sweep sweep = *how;
+	struct sc_sweep sweep = s->sweep;
 
 	sc_predict_opts_init(&opts);
 	if (s->search->confidence_pct > 0)
 		opts.confidence_pct = s->search->confidence_pct;
-	sweep.base = s->search->base;
-	sweep.cases = &s->out->cases;
-	sweep.n_jobs = s->search->n_jobs;
-	sweep.catalog = s->catalog;
-	if (how->n_rows >= LEAST_SHARED)
-		sweep.ranks = s->search->ranks;
-	sweep.size = s->search->has_costs ? &s->search->size : NULL;
-	if (!sweep.opts)
-		sweep.opts = &opts;
-	return sc_sweep_run(&sweep, arena, out, err);
+	sweep.rows = how->rows;
+	sweep.n_rows = how->n_rows;
+	sweep.floors = how->floors;
+	sweep.opts = how->opts ? how->opts : &opts;
+	if (how->n_rows < LEAST_SHARED)
+		sweep.ranks = NULL;
+	return sc_sweep_run(&sweep, how->floors ? &s->scratch : s->arena, out, err);
 }
 
-static struct sc_progress *begin_progress(const struct run *run, const char *title, size_t total)
+int sc_search_simulate(struct sc_searching *s, const size_t *rows, size_t n, struct sc_err *err)
 {
-	const struct sc_search *search = run->s.search;
+	struct sc_outcome *outcomes = sc_arena_calloc(s->arena, n, sizeof(*outcomes));
+	const struct sc_sweep sweep = {.rows = rows, .n_rows = n};
+	int rc = n ? sc_search_predict(s, &sweep, outcomes, err) : 0;
 
-	return search->begin_progress ? search->begin_progress(search->ctx, title, total) : NULL;
-}
-
-/* ---- floors ---- */
-
-/* Adds to a list in the arena, which has room for a power of two. */
-static uint32_t add_to_list(struct run *run, void *list, size_t *n, const void *item,
-			    size_t n_bytes)
-{
-	char *at = *(char **)list;
-
-	if ((*n & (*n - 1)) == 0) {
-		char *more = sc_arena_alloc(run->s.arena, 2 * (*n + 1) * n_bytes);
-
-		if (*n)
-			memcpy(more, at, *n * n_bytes);
-		*(char **)list = at = more;
-	}
-	memcpy(at + *n * n_bytes, item, n_bytes);
-	return (uint32_t)(*n)++;
-}
-
-static struct sc_search_row refused_row(struct run *run, const char *error)
-{
-	struct sc_search_result *out = run->s.out;
-	const uint32_t id = sc_intern_add(&run->errors, error);
-
-	if (id == out->n_errors) {
-		error = sc_arena_strdup(run->s.arena, error);
-		add_to_list(run, &out->errors, &out->n_errors, &error, sizeof(error));
-	}
-	return (struct sc_search_row){.state = SC_SEARCH_REFUSED, .at = id};
-}
-
-static struct sc_search_row judged_row(struct run *run, const struct sc_outcome *outcome,
-				       size_t row)
-{
-	struct sc_search_result *out = run->s.out;
-	const double gib = outcome->memory_total_gib, capacity = outcome->capacity_gib;
-	struct sc_search_row made = {.number = gib,
-				     .is_least = outcome->memory_is_least,
-				     .is_timed = outcome->memory_is_timed};
-	struct sc_search_fit fit = {.capacity_gib = capacity};
-
-	if (outcome->code != SC_OK)
-		return refused_row(run, outcome->error);
-	if (outcome->fits && gib <= capacity * (1 - run->s.search->memory_margin)) {
-		fit = (struct sc_search_fit){
-			.memory_gib = gib,
-			.capacity_gib = capacity,
-			.factor = {factor_of(&run->s, row, 0), factor_of(&run->s, row, 1)}};
-
-		made.state = SC_SEARCH_LEFT;
-		made.number = outcome->iteration_ms;
-		made.at = add_to_list(run, &out->fits, &out->n_fits, &fit, sizeof(fit));
-		run->fits = true;
-		return made;
-	}
-	if (out->n_fits == 0 || SC_ORDER(out->fits[run->large].capacity_gib, capacity) != 0)
-		run->large = add_to_list(run, &out->fits, &out->n_fits, &fit, sizeof(fit));
-	made.state = SC_SEARCH_TOO_LARGE;
-	made.at = run->large;
-	return made;
-}
-
-/* What no row takes less than, its FLOPs at peak: GPU-ms a sample. 0: rows differ in what decides that. */
-static double least_gpu_ms(const struct sc_searching *s)
-{
-	static const char SAME[] =
-		"gpus training.global_batch training.micro_batch training.recompute";
-	struct sc_predictor *predictor = sc_predictor_create();
-	struct sc_prediction *p = sc_arena_calloc(s->arena, 1, sizeof(*p));
-	struct sc_predict_opts opts;
-	bool same = s->facts->n_kinds <= 1;
-
-	sc_predict_opts_init(&opts);
-	for (size_t i = 0; i < s->out->cases.n_cols && same; i++)
-		same = strncmp(s->out->cases.header[i], "parallel.", strlen("parallel.")) == 0 ||
-		       strstr(SAME, s->out->cases.header[i]);
-	if (same && sc_predict(predictor, s->facts, &opts, p, NULL) == 0)
-		p->iteration_ms *= (p->mfu_causal > 0 ? p->mfu_causal : p->mfu) *
-				   (double)s->facts->config.gpus /
-				   (double)s->facts->config.training.global_batch;
-	sc_predictor_destroy(predictor);
-	return p->iteration_ms;
-}
-
-/* Floors of some rows. */
-static int judge_rows(struct run *run, const size_t *rows, size_t n, struct sc_err *err)
-{
-	struct sc_predict_opts opts;
-	const struct sc_sweep sweep = {.rows = rows, .n_rows = n, .opts = &opts, .floors = true};
-	struct sc_arena_mark mark = sc_arena_mark(&run->scratch);
-	struct sc_outcome *outcomes = sc_arena_calloc(&run->scratch, n, sizeof(*outcomes));
-	int rc;
-
-	sc_predict_opts_init(&opts);
-	opts.memory_first = true;
-	opts.margin_frac = run->s.search->memory_margin;
-	rc = n ? search_predict(&run->s, &sweep, &run->scratch, outcomes, err) : 0;
 	for (size_t i = 0; i < n && rc == 0; i++)
-		run->s.out->rows[rows[i]] = judged_row(run, &outcomes[i], rows[i]);
-	sc_arena_rewind(&run->scratch, mark);
+		s->out->fits[s->out->rows[rows[i]].at].outcome = &outcomes[i];
 	return rc;
 }
 
-/* Rows of a block that are to be judged first; or the others, which differ from the one before in keys of time alone and
- * so are refused or too large as it is. */
-static size_t list_rows(struct run *run, size_t block, bool first, size_t *out)
+static double floor_value(const struct sc_searching *s, size_t row, int objective)
 {
-	struct sc_search_row *rows = run->s.out->rows;
-	const struct sc_csv *cases = &run->s.out->cases;
-	size_t n = 0,
-	       end = (block + 1) * BLOCK < cases->n_rows ? (block + 1) * BLOCK : cases->n_rows;
+	const struct sc_search_row *r = &s->out->rows[row];
 
-	for (size_t row = block * BLOCK; row < end; row++) {
-		const bool begins = row % BLOCK == 0 || sc_search_begins(cases, row);
-
-		if (!begins && !first &&
-		    (rows[row - 1].state == SC_SEARCH_REFUSED ||
-		     (rows[row - 1].state == SC_SEARCH_TOO_LARGE && !rows[row - 1].is_timed)))
-			rows[row] = rows[row - 1];
-		else if (begins == first)
-			out[n++] = row;
-	}
-	return n;
-}
-
-static bool is_judged(const struct sc_search_row *row)
-{
-	return row->at != SC_SEARCH_NONE;
-}
-
-static void set_unjudged(struct run *run)
-{
-	struct sc_search_result *out = run->s.out;
-	const double least = least_gpu_ms(&run->s);
-
-	for (size_t row = 0; row < out->cases.n_rows; row++)
-		if (!is_judged(&out->rows[row]))
-			out->rows[row].number = least * number_of(&run->s, row, SC_SEARCH_BATCH) /
-						number_of(&run->s, row, SC_SEARCH_GPUS);
-}
-
-/* Rows that there was no time to judge are left with a floor at peak; blocks come in any order, so what there was time
- * for is like the rest. Without one that fits there is no answer: the first is found whatever the time. */
-static int find_floors(struct run *run, struct sc_err *err)
-{
-	struct sc_search_result *out = run->s.out;
-	const size_t n_rows = out->cases.n_rows, n_blocks = (n_rows + BLOCK - 1) / BLOCK;
-	size_t *blocks = sc_xmalloc(n_blocks * sizeof(*blocks)), most = FIRST_BLOCKS, done = 0;
-	size_t *rows = sc_xmalloc(MOST_BLOCKS * BLOCK * sizeof(*rows)), n_now;
-	struct sc_progress *progress = begin_progress(run, "floors", n_rows);
-	bool over = search_is_over(&run->s, 1);
-	struct sc_rng rng;
-	int rc = 0;
-
-	sc_rng_init(&rng, 1);
-	for (size_t i = 0, to; i < n_blocks; i++) {
-		to = sc_rng_below(&rng, i + 1);
-		blocks[i] = blocks[to];
-		blocks[to] = i;
-	}
-	for (size_t row = 0; row < n_rows; row++)
-		out->rows[row] =
-			(struct sc_search_row){.state = SC_SEARCH_LEFT, .at = SC_SEARCH_NONE};
-	for (; done < n_blocks && rc == 0 && !(over && run->fits); done += n_now) {
-		const double begin_s = sc_now_s();
-
-		n_now = over ? 1 : n_blocks - done < most ? n_blocks - done : most;
-		for (int others = 0; others < 2 && rc == 0; others++) {
-			size_t n = 0;
-
-			for (size_t i = 0; i < n_now; i++)
-				n += list_rows(run, blocks[done + i], !others, rows + n);
-			rc = judge_rows(run, rows, n, err);
-		}
-		sc_progress_add(progress, n_now * BLOCK);
-		over = search_is_over(&run->s, FLOORS_FRAC);
-		if (most < MOST_BLOCKS && sc_now_s() - begin_s < SOON_S)
-			most *= 2;
-	}
-	if (done < n_blocks)
-		set_unjudged(run);
-	sc_progress_destroy(progress);
-	free(blocks);
-	free(rows);
-	return rc;
-}
-
-/* ---- simulations ---- */
-
-static double floor_value(const struct run *run, size_t row, int objective)
-{
-	const struct sc_search_row *r = &run->s.out->rows[row];
-
-	return r->number * (is_judged(r) ? run->s.out->fits[r->at].factor[objective]
-					 : factor_of(&run->s, row, objective));
+	return r->number * (sc_search_is_judged(r) ? s->out->fits[r->at].factor[objective]
+						   : sc_search_factor(s, row, objective));
 }
 
 static double value_of(const struct sc_search_fit *fit, int objective)
@@ -431,96 +98,93 @@ static int compare_ranked(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
 
-	return 2 * SC_ORDER(x->value, y->value) + SC_ORDER(x->code, y->code);
+	return 2 * SC_ORDER(x->value, y->value) + SC_ORDER(x->row, y->row);
 }
 
 /* Can it be among those that are shown? */
-static bool may_lead(const struct run *run, size_t row)
+static bool may_lead(const struct sc_searching *s, size_t row)
 {
-	double x = floor_value(run, row, 0), y = floor_value(run, row, 1);
+	double x = floor_value(s, row, 0), y = floor_value(s, row, 1);
 
-	if (!run->s.search->pareto)
-		return run->leaders.n < SC_SEARCH_MAX_SHOWN ||
-		       x <= run->leaders.at[SC_SEARCH_MAX_SHOWN - 1].x;
-	for (size_t i = 0; i < run->leaders.n; i++)
-		if (run->leaders.at[i].x <= x && run->leaders.at[i].y <= y)
+	if (!s->search->pareto)
+		return s->leaders.n < SC_SEARCH_MAX_SHOWN ||
+		       x <= s->leaders.at[SC_SEARCH_MAX_SHOWN - 1].x;
+	for (size_t i = 0; i < s->leaders.n; i++)
+		if (s->leaders.at[i].x <= x && s->leaders.at[i].y <= y)
 			return false;
 	return true;
 }
 
 /* Keeps them ascending; what is predicted the same to the last digit leads once. */
-static void take_leader(struct run *run, size_t row)
+static void take_leader(struct sc_searching *s, size_t row)
 {
-	const struct sc_search_fit *fit = &run->s.out->fits[run->s.out->rows[row].at];
-	const struct leader now = {value_of(fit, 0), value_of(fit, 1),
-				   fit->outcome->memory_total_gib, row};
+	const struct sc_search_fit *fit = &s->out->fits[s->out->rows[row].at];
+	const struct sc_search_leader now = {value_of(fit, 0), value_of(fit, 1),
+					     fit->outcome->memory_total_gib, row};
 	size_t i = 0;
 
-	while (i < run->leaders.n && run->leaders.at[i].x < now.x)
+	while (i < s->leaders.n && s->leaders.at[i].x < now.x)
 		i++;
-	for (size_t k = i; k < run->leaders.n && run->leaders.at[k].x <= now.x; k++)
-		if (SC_ORDER(run->leaders.at[k].y, now.y) == 0 &&
-		    SC_ORDER(run->leaders.at[k].gib, now.gib) == 0)
+	for (size_t k = i; k < s->leaders.n && s->leaders.at[k].x <= now.x; k++)
+		if (SC_ORDER(s->leaders.at[k].y, now.y) == 0 &&
+		    SC_ORDER(s->leaders.at[k].gib, now.gib) == 0)
 			return;
-	SC_VEC_PUSH(&run->leaders, now);
-	memmove(&run->leaders.at[i + 1], &run->leaders.at[i],
-		(run->leaders.n - 1 - i) * sizeof(now));
-	run->leaders.at[i] = now;
+	SC_VEC_PUSH(&s->leaders, now);
+	memmove(&s->leaders.at[i + 1], &s->leaders.at[i], (s->leaders.n - 1 - i) * sizeof(now));
+	s->leaders.at[i] = now;
 }
 
-static int simulate(struct run *run, const struct ranked *order, size_t n_order, struct sc_err *err)
+static int simulate(struct sc_searching *s, const struct ranked *order, size_t n_order,
+		    struct sc_err *err)
 {
-	struct sc_search_result *out = run->s.out;
-	struct sc_progress *progress = begin_progress(run, "candidates", n_order);
-	struct sc_outcome *outcomes;
-	const bool timed = run->s.search->time_limit_s > 0;
-	size_t rows[BATCH], n, i = 0, most = timed || search_is_over(&run->s, 1) ? 1 : BATCH;
+	struct sc_search_result *out = s->out;
+	struct sc_progress *progress =
+		s->search->begin_progress
+			? s->search->begin_progress(s->search->ctx, "candidates", n_order)
+			: NULL;
+	const bool timed = s->search->time_limit_s > 0;
+	size_t rows[BATCH], n, i = 0, most = timed || sc_search_is_over(s, 1) ? 1 : BATCH;
 	int rc = 0;
 
-	while (i < n_order && rc == 0 && !(search_is_over(&run->s, 1) && run->leaders.n)) {
+	while (i < n_order && rc == 0 && !(sc_search_is_over(s, 1) && s->leaders.n)) {
 		const double begin_s = sc_now_s();
 		size_t from = i;
 
 		for (n = 0; i < n_order && n < most; i++) {
-			if (may_lead(run, order[i].row))
+			if (may_lead(s, order[i].row))
 				rows[n++] = order[i].row;
 			else
 				out->rows[order[i].row].state = SC_SEARCH_PRUNED;
 		}
-		outcomes = sc_arena_calloc(run->s.arena, n, sizeof(*outcomes));
-		if (n)
-			rc = search_predict(&run->s, &(struct sc_sweep){.rows = rows, .n_rows = n},
-					    run->s.arena, outcomes, err);
+		rc = sc_search_simulate(s, rows, n, err);
 		for (size_t k = 0; k < n && rc == 0; k++) {
 			struct sc_search_row *r = &out->rows[rows[k]];
+			const struct sc_outcome *outcome = out->fits[r->at].outcome;
 
-			if (outcomes[k].code != SC_OK) {
-				*r = refused_row(run, outcomes[k].error);
-				continue;
-			}
 			r->state = SC_SEARCH_SIMULATED;
-			out->fits[r->at].outcome = &outcomes[k];
-			take_leader(run, rows[k]);
+			if (outcome->code == SC_OK)
+				take_leader(s, rows[k]);
+			else
+				*r = sc_search_refuse(s, outcome->error);
 		}
 		sc_progress_add(progress, i - from);
 		if (timed)
-			most = (size_t)fmin(BATCH, 1 + SOON_S * (double)n / (sc_now_s() - begin_s));
+			most = (size_t)fmin(BATCH, 1 + SC_SEARCH_SOON_S * (double)n /
+								   (sc_now_s() - begin_s));
 	}
 	sc_progress_destroy(progress);
 	return rc;
 }
 
-/* ---- the result ---- */
-
-static void show(struct run *run)
+static void show(struct sc_searching *s)
 {
-	struct sc_search_result *out = run->s.out;
-	bool pareto = run->s.search->pareto;
+	struct sc_search_result *out = s->out;
+	bool pareto = s->search->pareto;
 	double least = HUGE_VAL;
 
-	out->shown = sc_arena_calloc(run->s.arena, run->leaders.n, sizeof(*out->shown));
-	for (size_t i = 0; i < run->leaders.n && (pareto || i < SC_SEARCH_MAX_SHOWN); i++) {
-		const struct leader *l = &run->leaders.at[i];
+	out->shown = sc_arena_calloc(s->arena, s->leaders.n, sizeof(*out->shown));
+	for (size_t i = 0; i < s->leaders.n && (pareto || i < SC_SEARCH_MAX_SHOWN); i++) {
+		const struct sc_search_leader *l = &s->leaders.at[i];
 
 		if (pareto && !(l->y < least))
 			continue;
@@ -530,27 +194,41 @@ static void show(struct run *run)
 	}
 }
 
-static void count(struct run *run)
+/* Rows that nobody judged get their floor at peak. */
+static void count(struct sc_searching *s)
 {
-	struct sc_search_result *out = run->s.out;
+	struct sc_search_result *out = s->out;
+	double least = -1;
 
+	out->errors =
+		sc_arena_calloc(s->arena, sc_intern_count(&s->errors) + 1, sizeof(*out->errors));
+	for (uint32_t id = 0; id < sc_intern_count(&s->errors); id++)
+		out->errors[id] = sc_arena_strdup(s->arena, sc_intern_get(&s->errors, id));
 	out->floor_value = HUGE_VAL;
 	for (size_t row = 0; row < out->cases.n_rows; row++) {
-		out->n_in[out->rows[row].state]++;
-		if (out->rows[row].state == SC_SEARCH_LEFT)
-			out->floor_value = fmin(out->floor_value, floor_value(run, row, 0));
+		struct sc_search_row *r = &out->rows[row];
+
+		out->n_in[r->state]++;
+		if (r->state != SC_SEARCH_LEFT)
+			continue;
+		if (!sc_search_is_judged(r)) {
+			least = least < 0 ? sc_search_least_gpu_ms(s) : least;
+			r->number = least * sc_search_number(s, row, SC_SEARCH_BATCH) /
+				    sc_search_number(s, row, SC_SEARCH_GPUS);
+		}
+		out->floor_value = fmin(out->floor_value, floor_value(s, row, 0));
 	}
 	out->proven = out->n_in[SC_SEARCH_LEFT] == 0;
 }
 
 /* Why there is no answer. */
-static int none(const struct run *run, struct sc_err *err)
+static int none(const struct sc_searching *s, struct sc_err *err)
 {
-	const struct sc_search_result *out = run->s.out;
+	const struct sc_search_result *out = s->out;
 	const size_t n = out->cases.n_rows;
-	const char **refused = sc_arena_calloc(run->s.arena, n, sizeof(*refused));
+	const char **refused = sc_arena_calloc(s->arena, n, sizeof(*refused));
 	struct sc_text_count *why =
-		sc_arena_calloc(run->s.arena, sc_intern_count(&run->errors) + 1, sizeof(*why));
+		sc_arena_calloc(s->arena, sc_intern_count(&s->errors) + 1, sizeof(*why));
 	const struct sc_search_row *least = NULL;
 	struct sc_strbuf text = {0};
 	size_t n_refused = 0;
@@ -560,7 +238,7 @@ static int none(const struct run *run, struct sc_err *err)
 		const struct sc_search_row *r = &out->rows[row];
 
 		if (r->state == SC_SEARCH_REFUSED)
-			refused[n_refused++] = sc_intern_get(&run->errors, r->at);
+			refused[n_refused++] = out->errors[r->at];
 		if (r->state == SC_SEARCH_TOO_LARGE && (!least || r->number < least->number))
 			least = r;
 	}
@@ -576,7 +254,7 @@ static int none(const struct run *run, struct sc_err *err)
 		return -SC_ECONFLICT;
 	}
 	capacity_gib = out->fits[least->at].capacity_gib;
-	if (least->number <= capacity_gib * (1 - run->s.search->memory_margin))
+	if (least->number <= capacity_gib * (1 - s->search->memory_margin))
 		return sc_err_set(
 			err, SC_EMISFIT,
 			"Does not fit: of none of %zu candidates does what training.offload keeps "
@@ -587,166 +265,7 @@ static int none(const struct run *run, struct sc_err *err)
 		"Does not fit: the smallest of %zu candidates needs %s%.1f of %.1f GiB, of which "
 		"--memory-margin keeps %.0f %% free; take more GPUs or a smaller margin",
 		out->cases.n_rows, least->is_least ? "at least " : "", least->number, capacity_gib,
-		100 * run->s.search->memory_margin);
-}
-
-/* ---- */
-
-/* What is said of the best: what each of its settings is worth, and how sure it is under model error. */
-
-enum { FEW_ROWS = 16 }; /* predictions between looks at the clock */
-
-/* ---- one setting at a time ---- */
-
-/* The one column in which a row differs from the best; -1: none or several. */
-static int differs_in(const struct sc_csv *cases, size_t best, size_t row)
-{
-	int found = -1;
-
-	for (size_t i = 0; i < cases->n_cols; i++) {
-		if (strcmp(sc_csv_cell(cases, best, i), sc_csv_cell(cases, row, i)) == 0)
-			continue;
-		if (found >= 0)
-			return -1;
-		found = (int)i;
-	}
-	return found;
-}
-
-/* Those that a floor kept from being simulated. */
-static int simulate_unknown(struct sc_searching *s, const size_t *rows, size_t n,
-			    struct sc_err *err)
-{
-	const struct sc_search_row *at = s->out->rows;
-	size_t *unknown = sc_arena_calloc(s->arena, n + 1, sizeof(*unknown)), n_unknown = 0;
-	struct sc_outcome *outcomes;
-	int rc = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (at[rows[i]].state == SC_SEARCH_PRUNED || at[rows[i]].state == SC_SEARCH_LEFT)
-			unknown[n_unknown++] = rows[i];
-	if (n_unknown == 0)
-		return 0;
-	outcomes = sc_arena_calloc(s->arena, n_unknown, sizeof(*outcomes));
-	for (size_t i = 0; i < n_unknown && rc == 0 && !search_is_over(s, 1); i += FEW_ROWS) {
-		size_t n_now = n_unknown - i < FEW_ROWS ? n_unknown - i : FEW_ROWS;
-
-		rc = search_predict(s, &(struct sc_sweep){.rows = unknown + i, .n_rows = n_now},
-				    s->arena, outcomes + i, err);
-	}
-	for (size_t i = 0; i < n_unknown && rc == 0; i++)
-		s->out->fits[at[unknown[i]].at].outcome = &outcomes[i];
-	return rc;
-}
-
-static void take_other(struct sc_searching *s, size_t row, size_t column)
-{
-	struct sc_search_result *out = s->out;
-	const struct sc_search_case c = sc_search_case_of(out, row);
-	struct sc_search_other *other = &out->others[out->n_others++];
-
-	*other = (struct sc_search_other){.path = out->cases.header[column],
-					  .value = sc_csv_cell(&out->cases, row, column)};
-	if (c.state == SC_SEARCH_TOO_LARGE)
-		other->text = sc_arena_printf(s->arena, "needs %s%.1f of %.1f GiB",
-					      c.is_least ? "at least " : "", c.memory_gib,
-					      c.capacity_gib);
-	else if (c.state == SC_SEARCH_REFUSED)
-		other->text = c.error;
-	else if (c.outcome->code != SC_OK)
-		other->text = c.outcome->error;
-	else
-		other->loss = c.factor[0] * c.outcome->iteration_ms / out->shown[0].value[0] - 1;
-}
-
-/* out->others; without them where the search is over before. */
-static int find_worth(struct sc_searching *s, struct sc_err *err)
-{
-	struct sc_search_result *out = s->out;
-	SC_VEC(size_t) rows = {0};
-	size_t best = out->shown[0].row;
-	int rc;
-
-	if (search_is_over(s, 1))
-		return 0;
-	for (size_t row = 0; row < out->cases.n_rows; row++)
-		if (differs_in(&out->cases, best, row) >= 0 && is_judged(&out->rows[row]))
-			SC_VEC_PUSH(&rows, row);
-	rc = simulate_unknown(s, rows.at, rows.n, err);
-	out->others = sc_arena_calloc(s->arena, rows.n + 1, sizeof(*out->others));
-	for (size_t column = 0; column < out->cases.n_cols && rc == 0 && !search_is_over(s, 1);
-	     column++)
-		for (size_t i = 0; i < rows.n; i++)
-			if (differs_in(&out->cases, best, rows.at[i]) == (int)column)
-				take_other(s, rows.at[i], column);
-	SC_VEC_RELEASE(&rows);
-	return rc;
-}
-
-/* ---- model error ---- */
-
-static double drawn_value(const struct sc_search_result *r, size_t i,
-			  const struct sc_outcome *outcomes)
-{
-	return r->fits[r->rows[r->shown[i].row].at].factor[0] * outcomes[i].iteration_ms;
-}
-
-/* Adds what one draw says of those shown. */
-static void judge(struct sc_searching *s, const struct sc_outcome *outcomes)
-{
-	struct sc_search_result *out = s->out;
-	double least = HUGE_VAL, n_least = 0;
-
-	for (size_t i = 0; i < out->n_shown; i++)
-		least = fmin(least, drawn_value(out, i, outcomes));
-	for (size_t i = 0; i < out->n_shown; i++)
-		n_least += drawn_value(out, i, outcomes) <= least;
-	for (size_t i = 0; i < out->n_shown; i++) {
-		double value = drawn_value(out, i, outcomes);
-
-		out->shown[i].regret_frac += (value / least - 1) / SC_SEARCH_DRAWS;
-		if (value <= least)
-			out->shown[i].best_in += 1 / n_least / SC_SEARCH_DRAWS;
-	}
-}
-
-/* best_in and regret_frac of out->shown, and its order; without them where the search is over before. */
-static int search_regret(struct sc_searching *s, struct sc_err *err)
-{
-	struct sc_search_result *out = s->out;
-	struct sc_outcome *outcomes = sc_arena_calloc(s->arena, out->n_shown, sizeof(*outcomes));
-	size_t *rows = sc_arena_calloc(s->arena, out->n_shown, sizeof(*rows));
-	struct sc_rng rng;
-	int rc = 0, d = 0;
-
-	out->error = sc_model_error_of(s->facts);
-	sc_rng_init(&rng, 1);
-	for (size_t i = 0; i < out->n_shown; i++) {
-		rows[i] = out->shown[i].row;
-		out->shown[i].best_in = out->shown[i].regret_frac = 0;
-	}
-	for (; d < SC_SEARCH_DRAWS && rc == 0 && !search_is_over(s, 1); d++) {
-		struct sc_predict_opts opts;
-
-		sc_model_error_draw(&out->error, &rng, &opts);
-		rc = search_predict(
-			s, &(struct sc_sweep){.rows = rows, .n_rows = out->n_shown, .opts = &opts},
-			s->arena, outcomes, err);
-		if (rc == 0)
-			judge(s, outcomes);
-	}
-	for (size_t i = 0; i < out->n_shown && d < SC_SEARCH_DRAWS; i++)
-		out->shown[i].best_in = out->shown[i].regret_frac = (double)NAN;
-	out->by_regret = rc == 0 && d == SC_SEARCH_DRAWS && !s->search->pareto;
-	/* the least expected regret first; equal ones stay in their order */
-	for (size_t i = 1, k; out->by_regret && i < out->n_shown; i++) {
-		const struct sc_search_shown now = out->shown[i];
-
-		for (k = i; k > 0 && now.regret_frac < out->shown[k - 1].regret_frac; k--)
-			out->shown[k] = out->shown[k - 1];
-		out->shown[k] = now;
-	}
-	return rc;
+		100 * s->search->memory_margin);
 }
 
 /* The base with a split that any number of GPUs allows: for what the values of keys depend on. */
@@ -789,59 +308,59 @@ static void pin_software(struct sc_searching *s)
 	s->search = s->out->search = search;
 }
 
-static int search_all(struct run *run, struct sc_err *err)
+static int search_all(struct sc_searching *s, struct sc_err *err)
 {
-	const struct sc_search *search = run->s.search;
-	struct sc_search_result *out = run->s.out;
+	const struct sc_search *search = s->search;
+	struct sc_search_result *out = s->out;
 	size_t n = 0;
-	int rc = sc_search_space(&run->s, err);
+	int rc = sc_search_space(s, err);
 
 	if (rc)
 		return rc;
-	rc = sc_sweep_begin(&(struct sc_sweep){.base = search->base,
-					       .cases = &out->cases,
-					       .n_jobs = search->n_jobs,
-					       .catalog = run->s.catalog,
-					       .ranks = search->ranks,
-					       .signal = search->stop,
-					       .size = search->has_costs ? &search->size : NULL},
-			    err);
+	s->sweep = (struct sc_sweep){.base = search->base,
+				     .cases = &out->cases,
+				     .n_jobs = search->n_jobs,
+				     .catalog = s->catalog,
+				     .ranks = search->ranks,
+				     .signal = search->stop,
+				     .size = search->has_costs ? &search->size : NULL};
+	rc = sc_sweep_begin(&s->sweep, err);
 	if (rc || sc_ranks_helps(search->ranks))
 		return rc;
-	out->rows = sc_arena_alloc(run->s.arena, out->cases.n_rows * sizeof(*out->rows));
-	rc = load_worth(&run->s, err);
+	out->rows = sc_arena_alloc(s->arena, out->cases.n_rows * sizeof(*out->rows));
+	rc = sc_search_read_values(s, err);
 	if (rc == 0)
-		rc = find_floors(run, err);
+		rc = sc_search_floors(s, err);
 	if (rc == 0) {
 		/* rows that are known to fit, the least floor first */
 		struct ranked *order =
-			sc_arena_alloc(&run->scratch, (out->n_fits + 1) * sizeof(*order));
+			sc_arena_alloc(&s->scratch, (out->n_fits + 1) * sizeof(*order));
 
 		for (size_t row = 0; row < out->cases.n_rows; row++)
-			if (out->rows[row].state == SC_SEARCH_LEFT && is_judged(&out->rows[row]))
-				order[n++] = (struct ranked){floor_value(run, row, 0),
-							     out->cases.codes->row[row], row};
+			if (out->rows[row].state == SC_SEARCH_LEFT &&
+			    sc_search_is_judged(&out->rows[row]))
+				order[n++] = (struct ranked){floor_value(s, row, 0), row};
 		if (n)
 			qsort(order, n, sizeof(*order), compare_ranked);
-		rc = simulate(run, order, n, err);
+		rc = simulate(s, order, n, err);
 	}
 	if (rc)
 		return rc;
-	count(run);
-	if (run->leaders.n == 0)
-		return none(run, err);
-	show(run);
-	if (run->s.search->best_only)
+	count(s);
+	if (s->leaders.n == 0)
+		return none(s, err);
+	show(s);
+	if (s->search->best_only)
 		return 0;
-	rc = search_regret(&run->s, err);
-	return rc ? rc : find_worth(&run->s, err);
+	rc = sc_search_regret(s, err);
+	return rc ? rc : sc_search_others(s, err);
 }
 
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		  struct sc_search_result *out, struct sc_err *err)
 {
-	struct run run = {
-		.s = {.search = search, .arena = arena, .out = out, .begin_s = sc_now_s()}};
+	struct sc_searching s = {
+		.search = search, .arena = arena, .out = out, .begin_s = sc_now_s()};
 	int rc;
 
 	*out = (struct sc_search_result){.search = search};
@@ -849,16 +368,16 @@ int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		return sc_err_set(
 			err, SC_EUNSUPPORTED,
 			"search splits Transformers; stepcast shard finds plans of a DLRM");
-	sc_arena_init(&run.scratch, 1 << 20);
-	run.s.catalog = sc_catalog_create();
-	rc = find_facts(&run.s, err);
+	sc_arena_init(&s.scratch, 1 << 20);
+	s.catalog = sc_catalog_create();
+	rc = find_facts(&s, err);
 	if (rc == 0)
-		pin_software(&run.s);
+		pin_software(&s);
 	if (rc == 0)
-		rc = search_all(&run, err);
-	SC_VEC_RELEASE(&run.leaders);
-	sc_intern_release(&run.errors);
-	sc_arena_release(&run.scratch);
-	sc_catalog_destroy(run.s.catalog);
+		rc = search_all(&s, err);
+	SC_VEC_RELEASE(&s.leaders);
+	sc_intern_release(&s.errors);
+	sc_arena_release(&s.scratch);
+	sc_catalog_destroy(s.catalog);
 	return rc;
 }

@@ -62,7 +62,6 @@ struct sc_search_row {
 	uint32_t at;   /* refused: in errors; else in fits, or SC_SEARCH_NONE */
 	uint8_t state; /* enum sc_search_state */
 	bool is_least; /* memory_gib is the least of any order of its passes */
-	bool is_timed; /* or of an order that depends on their times */
 };
 #define SC_SEARCH_NONE UINT32_MAX
 struct sc_search_fit {
@@ -95,7 +94,7 @@ struct sc_search_result {
 	struct sc_search_row *rows;     /* sc_search_case_of */
 	struct sc_search_fit *fits;
 	const char **errors;
-	size_t n_fits, n_errors;
+	size_t n_fits;
 	size_t n_in[SC_SEARCH_N_STATES];
 	/* The best first: of the least of objective[0] the one of least expected regret, if `by_regret`; with
 	 * `pareto` the front. Candidates that are predicted the same to the last digit are shown once. */

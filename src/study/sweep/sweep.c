@@ -17,7 +17,6 @@ static int find_floor(const struct run *run, struct worker *worker, struct sc_er
 	struct sc_floor low = {.iteration_ms = 0};
 	int rc = sc_predict_floor(worker->predictor, &worker->request, run->sweep->opts, &low, err);
 
-	worker->memory_is_timed = low.is_timed;
 	worker->memory_is_least = low.is_least;
 
 	memset(out->reading.breakdown_ms, 0, sizeof(out->reading.breakdown_ms));
@@ -184,7 +183,6 @@ static int run_row(void *ctx, void *scratch, size_t index, struct sc_err *err)
 	failed = predict_row(run, worker, row, &own) != 0;
 	if (!failed) {
 		take_prediction(&worker->prediction, &run->out[index]);
-		run->out[index].memory_is_timed = worker->memory_is_timed;
 		run->out[index].memory_is_least = worker->memory_is_least;
 	}
 	if (!failed && run->sweep->size && !run->sweep->floors)
@@ -235,7 +233,7 @@ static int run_rows(struct run *run, struct sc_err *err)
 		struct worker *worker = run->workers[i] = sc_xmalloc(sizeof(*worker));
 
 		worker->predictor = sc_predictor_create();
-		worker->memory_is_timed = worker->memory_is_least = false;
+		worker->memory_is_least = false;
 		sc_arena_init(&worker->scratch, ROW_BLOCK_BYTES);
 		sc_arena_init(&worker->keep, KEEP_BLOCK_BYTES);
 	}

@@ -20,10 +20,10 @@ struct sc_outcome {
 	double breakdown_ms[SC_N_OWNERS];
 	double memory_tensors_gib; /* of memory_total_gib, without what the allocator holds beside */
 	double memory_total_gib, capacity_gib, mfu, samples_per_s, tokens_per_s;
-	bool fits;                             /* in the memory of GPUs and hosts */
-	bool memory_is_timed, memory_is_least; /* of floors, as sc_floor says */
-	struct sc_run_cost cost;               /* with sc_sweep.size */
-	double network_gbps; /* on a torus: what a GPU sends while any collective runs */
+	bool fits;               /* in the memory of GPUs and hosts */
+	bool memory_is_least;    /* of floors, as sc_floor says */
+	struct sc_run_cost cost; /* with sc_sweep.size */
+	double network_gbps;     /* on a torus: what a GPU sends while any collective runs */
 	/* Only for `take`, and until it returns. */
 	const struct sc_warnings *warnings;
 	size_t n_warnings;

@@ -15,7 +15,7 @@ struct worker {
 	struct sc_arena keep;    /* error texts */
 	struct sc_prediction prediction;
 	struct sc_request request;
-	bool memory_is_timed, memory_is_least; /* of a floor */
+	bool memory_is_least; /* of a floor */
 };
 /* An outcome waits here for its turn. */
 struct order {

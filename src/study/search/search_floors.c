@@ -1,0 +1,150 @@
+/* Floors of all candidates, memory first, in blocks that come in any order: what there was time for is like the rest. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress.h"
+#include "base/rng.h"
+#include "base/search.h"
+#include "study/search/search_priv.h"
+
+/* Rows of a block lie side by side and share what a thread remembers; blocks of a batch of floors, at first and most. */
+enum { BLOCK = 32, FIRST_BLOCKS = 16, MOST_BLOCKS = 512 };
+#define FLOORS_FRAC 0.75 /* of a limit of time; what is left is for simulations */
+
+/* Adds to fits, which have room for a power of two. */
+static uint32_t add_fit(struct sc_searching *s, const struct sc_search_fit *fit)
+{
+	struct sc_search_result *out = s->out;
+	const size_t n = out->n_fits++;
+
+	if ((n & (n - 1)) == 0) {
+		struct sc_search_fit *more = sc_arena_alloc(s->arena, 2 * (n + 1) * sizeof(*more));
+
+		if (n)
+			memcpy(more, out->fits, n * sizeof(*more));
+		out->fits = more;
+	}
+	out->fits[n] = *fit;
+	return (uint32_t)n;
+}
+
+struct sc_search_row sc_search_refuse(struct sc_searching *s, const char *error)
+{
+	return (struct sc_search_row){.state = SC_SEARCH_REFUSED,
+				      .at = sc_intern_add(&s->errors, error)};
+}
+
+static struct sc_search_row judged_row(struct sc_searching *s, const struct sc_outcome *outcome,
+				       size_t row)
+{
+	const double gib = outcome->memory_total_gib, capacity = outcome->capacity_gib;
+	const bool fits = outcome->fits && gib <= capacity * (1 - s->search->memory_margin);
+	struct sc_search_fit fit = {.capacity_gib = capacity};
+	struct sc_search_row made = {.number = gib,
+				     .at = s->large,
+				     .state = SC_SEARCH_TOO_LARGE,
+				     .is_least = outcome->memory_is_least};
+
+	if (outcome->code != SC_OK)
+		return sc_search_refuse(s, outcome->error);
+	if (fits) {
+		fit.memory_gib = gib;
+		fit.factor[0] = sc_search_factor(s, row, 0);
+		fit.factor[1] = sc_search_factor(s, row, 1);
+		made.state = SC_SEARCH_LEFT;
+		made.number = outcome->iteration_ms;
+		made.at = add_fit(s, &fit);
+		s->fits = true;
+	} else if (s->out->n_fits == 0 ||
+		   SC_ORDER(s->out->fits[s->large].capacity_gib, capacity) != 0) {
+		made.at = s->large = add_fit(s, &fit);
+	}
+	return made;
+}
+
+/* What no row takes less than, its FLOPs at peak: GPU-ms a sample. 0: rows differ in what decides that. */
+double sc_search_least_gpu_ms(const struct sc_searching *s)
+{
+	static const char SAME[] =
+		"gpus training.global_batch training.micro_batch training.recompute";
+	struct sc_predictor *predictor = sc_predictor_create();
+	struct sc_prediction *p = sc_arena_calloc(s->arena, 1, sizeof(*p));
+	struct sc_predict_opts opts;
+	bool same = s->facts->n_kinds <= 1;
+
+	sc_predict_opts_init(&opts);
+	for (size_t i = 0; i < s->out->cases.n_cols && same; i++)
+		same = strncmp(s->out->cases.header[i], "parallel.", strlen("parallel.")) == 0 ||
+		       strstr(SAME, s->out->cases.header[i]);
+	if (same && sc_predict(predictor, s->facts, &opts, p, NULL) == 0)
+		p->iteration_ms *= (p->mfu_causal > 0 ? p->mfu_causal : p->mfu) *
+				   (double)s->facts->config.gpus /
+				   (double)s->facts->config.training.global_batch;
+	sc_predictor_destroy(predictor);
+	return p->iteration_ms;
+}
+
+/* Floors of some rows. */
+static int judge_rows(struct sc_searching *s, const size_t *rows, size_t n, struct sc_err *err)
+{
+	struct sc_predict_opts opts;
+	const struct sc_sweep sweep = {.rows = rows, .n_rows = n, .opts = &opts, .floors = true};
+	struct sc_arena_mark mark = sc_arena_mark(&s->scratch);
+	struct sc_outcome *outcomes = sc_arena_calloc(&s->scratch, n, sizeof(*outcomes));
+	int rc;
+
+	sc_predict_opts_init(&opts);
+	opts.memory_first = true;
+	opts.margin_frac = s->search->memory_margin;
+	rc = sc_search_predict(s, &sweep, outcomes, err);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		s->out->rows[rows[i]] = judged_row(s, &outcomes[i], rows[i]);
+	sc_arena_rewind(&s->scratch, mark);
+	return rc;
+}
+
+/* Rows that there was no time to judge are left with a floor at peak; blocks come in any order, so what there was time
+ * for is like the rest. Without one that fits there is no answer: the first is found whatever the time. */
+int sc_search_floors(struct sc_searching *s, struct sc_err *err)
+{
+	struct sc_search_result *out = s->out;
+	const size_t n_rows = out->cases.n_rows, n_blocks = (n_rows + BLOCK - 1) / BLOCK;
+	size_t *blocks = sc_xmalloc(n_blocks * sizeof(*blocks)), most = FIRST_BLOCKS, done = 0;
+	size_t *rows = sc_xmalloc(MOST_BLOCKS * BLOCK * sizeof(*rows)), n_now;
+	struct sc_progress *progress =
+		s->search->begin_progress
+			? s->search->begin_progress(s->search->ctx, "floors", n_rows)
+			: NULL;
+	bool over = sc_search_is_over(s, 1);
+	struct sc_rng rng;
+	int rc = 0;
+
+	sc_rng_init(&rng, 1);
+	for (size_t i = 0, to; i < n_blocks; i++) {
+		to = sc_rng_below(&rng, i + 1);
+		blocks[i] = blocks[to];
+		blocks[to] = i;
+	}
+	for (size_t row = 0; row < n_rows; row++)
+		out->rows[row] =
+			(struct sc_search_row){.state = SC_SEARCH_LEFT, .at = SC_SEARCH_NONE};
+	for (; done < n_blocks && rc == 0 && !(over && s->fits); done += n_now) {
+		const double begin_s = sc_now_s();
+		size_t n = 0;
+
+		n_now = over ? 1 : n_blocks - done < most ? n_blocks - done : most;
+		for (size_t i = 0, row; i < n_now; i++)
+			for (row = blocks[done + i] * BLOCK;
+			     row < n_rows && row / BLOCK == blocks[done + i]; row++)
+				rows[n++] = row;
+		rc = judge_rows(s, rows, n, err);
+		sc_progress_add(progress, n_now * BLOCK);
+		over = sc_search_is_over(s, FLOORS_FRAC);
+		if (most < MOST_BLOCKS && sc_now_s() - begin_s < SC_SEARCH_SOON_S)
+			most *= 2;
+	}
+	sc_progress_destroy(progress);
+	free(blocks);
+	free(rows);
+	return rc;
+}
