@@ -373,7 +373,8 @@ static void find_all_shapes(const struct sc_dlrm *dlrm, const struct rank_uses *
 
 		for (; (like = slot[at]) != 0; at = (at + 1) & (n_slots - 1))
 			if (uses[like - 1].from.n == n &&
-			    memcmp(uses[like - 1].from.at, from, n * sizeof(*from)) == 0 &&
+			    (n == 0 ||
+			     memcmp(uses[like - 1].from.at, from, n * sizeof(*from)) == 0) &&
 			    sc_request_device(dlrm->request,
 					      sc_dlrm_rank_kind(dlrm->request, like - 1)) == device)
 				break;
