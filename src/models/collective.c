@@ -1,4 +1,4 @@
-/* What a collective costs: its time by a named file, by measured curves or by the formula (collective_times.c), the
+/* A collective costs its time by a named file, by measured curves or by the formula (collective_times.c), the
  * choice that NCCL would report, and what it loads while it runs. */
 #include "models/collective.h"
 

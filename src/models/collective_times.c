@@ -14,7 +14,7 @@
 
 #include "base/units.h"
 
-/* What a channel of NCCL's takes at once: a slot of its buffer for the Simple protocol, or NVLS's chunk. */
+/* A channel of NCCL takes so much at once: a slot of its buffer for the Simple protocol, or NVLS's chunk. */
 #define CHUNK_BYTES (512 * SC_BYTES_PER_KIB)
 #define NVLS_CHUNK_BYTES (128 * SC_BYTES_PER_KIB)
 enum { P2P_CHANNELS = 32, P2P_STEPS = 32 };
@@ -34,7 +34,7 @@ static int fewest_ranks(const struct sc_span *span)
 	return fewest < span->max_ranks_per_node ? fewest : span->max_ranks_per_node;
 }
 
-/* That so many ranks of a node drive. */
+/* The NICs of a node that so many of its ranks drive. */
 static int nics_of(const struct sc_fabric *f, int ranks)
 {
 	int per_gpu = f->gpus_per_node > 0 ? f->nics_per_node / f->gpus_per_node : 1;
@@ -72,7 +72,7 @@ bool sc_is_over_pcie(const struct sc_fabric *f, int n)
 	return f->link_gbps <= 0 || n > f->link_gpus || !(sc_link_share(f, n) > 0);
 }
 
-/* Of rings over PCIe: as the wiring lets them, at most the GPU's own. */
+/* Rings over PCIe go as fast as the wiring lets them, at most as the GPU itself. */
 static double pcie_gbps(const struct sc_fabric *f, int n)
 {
 	double wired =
@@ -176,7 +176,7 @@ static double fill_us(const struct sc_collective_problem *p, const struct sc_col
 	return us;
 }
 
-/* What the low-latency protocol takes longer for the bytes than the other. */
+/* The low-latency protocol takes so much longer for the bytes than the other. */
 static double slow_us(const struct sc_collective_problem *p, const struct sc_collective_parts *t,
 		      enum sc_algo algo)
 {
@@ -286,7 +286,7 @@ static void tree(const struct sc_collective_problem *p, struct sc_collective_par
 	tree_of_nodes(p, t);
 }
 
-/* Of machines before NCCL had it (2.23) are most sweeps of older GPUs. */
+/* Most sweeps of older GPUs are of machines before NCCL had it (2.23). */
 enum { PAT_FROM_ARCH = 90 };
 
 static bool nvls_possible(const struct sc_collective_problem *p)
