@@ -164,7 +164,8 @@ static const struct sc_cli_option OPTIONS[] = {
 	SC_OPT_LIST(policies, "policy", "NAME",
 		    "predict each pair under this policy in place of its own; may be given again"),
 	SC_OPT_LIST(by, "by", "COLUMN", "also score each value of the column; may be given again"),
-	SC_OPT_REPORT(report),
+	SC_OPT_OUT(report, "report", "FILE.html|svg|csv|json",
+		   "also write the result as a page, as its figure, or as rows"),
 	SC_OPT_JSON(json),
 	{0},
 };

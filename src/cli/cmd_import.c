@@ -202,7 +202,7 @@ static void put_all_text(const void *result, struct sc_strbuf *out)
 	}
 }
 
-static const struct sc_forms FORMS = {put_all_json, put_all_text, NULL};
+static const struct sc_forms FORMS = {.json = put_all_json, .text = put_all_text};
 
 static void warn_of_ends(const struct import_args *args, const struct files *files)
 {

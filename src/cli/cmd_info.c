@@ -355,7 +355,7 @@ static int find_steps(struct file_info *file, struct sc_err *err)
 	return 0;
 }
 
-static const struct sc_forms forms = {put_document, put_all, NULL};
+static const struct sc_forms forms = {.json = put_document, .text = put_all};
 
 static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 {

@@ -596,7 +596,7 @@ static void put_all(const void *ctx, struct sc_strbuf *out)
 							      : "no");
 }
 
-static const struct sc_forms forms = {put_document, put_all, NULL};
+static const struct sc_forms forms = {.json = put_document, .text = put_all};
 
 static int op(void *into, struct sc_cli_call *call, struct sc_err *err)
 {

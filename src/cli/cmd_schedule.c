@@ -287,7 +287,7 @@ static void draw_text(const void *ctx, struct sc_strbuf *out)
 	}
 }
 
-static const struct sc_forms forms = {put_json, draw_text, put_file};
+static const struct sc_forms forms = {.json = put_json, .text = draw_text, .csv = put_file};
 
 /* What the name of the file asks for. */
 static int write_drawings(const struct drawings *all, const struct sc_cli_call *call,

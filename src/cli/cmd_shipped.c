@@ -311,7 +311,7 @@ static void put_document(const void *ctx, struct sc_json *json)
 	sc_strbuf_release(&cell);
 }
 
-static const struct sc_forms forms = {put_document, put_text, NULL};
+static const struct sc_forms forms = {.json = put_document, .text = put_text};
 
 struct shipped_args {
 	struct sc_common common;

@@ -415,6 +415,57 @@ static size_t terminal_width(void)
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 80;
 }
 
+struct shown_figure {
+	const struct sc_forms *forms;
+	const void *result;
+};
+
+static int write_figure(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct shown_figure *figure = ctx;
+	struct sc_strbuf text = {0};
+
+	(void)err;
+	figure->forms->svg(figure->result, &text);
+	fputs(sc_strbuf_get(&text), out);
+	sc_strbuf_release(&text);
+	return 0;
+}
+
+/* Does the result have the form that the file's ending asks for, and was it written? */
+static bool wrote_by_ending(const char *path, const struct sc_forms *forms, const void *result,
+			    const struct sc_json *document, int *rc, struct sc_err *err)
+{
+	const struct shown_figure figure = {forms, result};
+
+	if (forms->csv && sc_ends_with(path, ".csv"))
+		*rc = sc_cli_write(path, forms->csv, result, err);
+	else if (forms->svg && sc_ends_with(path, ".svg"))
+		*rc = sc_cli_write(path, write_figure, &figure, err);
+	else if (sc_ends_with(path, ".html"))
+		*rc = sc_cli_write_document(path, document->root, err);
+	else
+		return false;
+	return true;
+}
+
+static int write_report(const char *path, const struct sc_forms *forms, const void *result,
+			const struct sc_json *document, struct sc_err *err)
+{
+	int rc = 0;
+
+	if (wrote_by_ending(path, forms, result, document, &rc, err))
+		return rc;
+	if (sc_ends_with(path, ".json"))
+		return sc_cli_write(path, put_document, document, err);
+	if (sc_ends_with(path, ".svg") || sc_ends_with(path, ".csv"))
+		return sc_err_set(
+			err, SC_EUSAGE,
+			"--report: this result has no %s; FILE.html and FILE.json have it",
+			strrchr(path, '.') + 1);
+	return sc_cli_write_document(path, document->root, err);
+}
+
 int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, const void *result,
 		struct sc_err *err)
 {
@@ -436,11 +487,8 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 	}
 	if (rc == 0 && is_json) {
 		rc = sc_cli_write(path, put_document, &document, err);
-	} else if (rc == 0 && is_page) {
-		rc = sc_cli_write_document(path, document.root, err);
-	} else if (rc == 0 && forms->csv && sc_ends_with(path, ".csv")) {
-		rc = sc_cli_write(path, forms->csv, result, err);
-	} else if (rc == 0 && forms->text) {
+	} else if (rc == 0 && !wrote_by_ending(path, forms, result, &document, &rc, err) &&
+		   forms->text) {
 		struct sc_strbuf folded = {0};
 
 		forms->text(result, &text);
@@ -453,9 +501,7 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 		sc_strbuf_release(&folded);
 	}
 	if (rc == 0 && report && *report)
-		rc = forms->csv && sc_ends_with(*report, ".csv")
-			     ? sc_cli_write(*report, forms->csv, result, err)
-			     : sc_cli_write_document(*report, document.root, err);
+		rc = write_report(*report, forms, result, &document, err);
 	sc_strbuf_release(&text);
 	json_decref(document.root);
 	return rc;

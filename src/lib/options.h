@@ -114,8 +114,9 @@ enum { SC_CLI_MAX_JOBS = 1024 };
 #define SC_OPT_TIME_LIMIT(member, text) \
 	SC_OPT_NUMBER(member, "time-limit", "SECONDS", 0.001, 1e7, text)
 #define SC_OPT_JSON(member) SC_OPT_FLAG(member, "json", "write JSON to stdout")
-#define SC_OPT_REPORT(member) \
-	SC_OPT_OUT(member, "report", "FILE.html", "also write the result as an HTML page")
+#define SC_OPT_REPORT(member)                     \
+	SC_OPT_OUT(member, "report", "FILE.html", \
+		   "also write the result as an HTML page, or as FILE.json")
 #define SC_OPT_JOBS(member)                                                                      \
 	SC_OPT(INT, member, "jobs", .letter = 'j', .arg = "N", .min = 1, .max = SC_CLI_MAX_JOBS, \
 	       .help = "threads (default: one per processor); the result is the same for any number")

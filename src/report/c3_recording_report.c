@@ -252,4 +252,4 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 	return sc_csv_end(out, err);
 }
 
-const struct sc_forms sc_c3_recording_forms = {put_json, put_text, put_csv};
+const struct sc_forms sc_c3_recording_forms = {.json = put_json, .text = put_text, .csv = put_csv};

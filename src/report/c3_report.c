@@ -5,6 +5,7 @@
 
 #include "base/json_out.h"
 #include "base/units.h"
+#include "report/figure.h"
 #include "report/parts.h"
 
 enum { C3_VERSION = 1, NAME_WIDTH = 34, CHOICE_CHARS = 64 };
@@ -207,7 +208,28 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 	return sc_csv_end(out, err);
 }
 
-const struct sc_forms sc_c3_table_forms = {put_json, put_text, put_csv};
+static void put_svg(const void *result, struct sc_strbuf *out)
+{
+	const struct sc_c3_table *table = result;
+	struct sc_figure figure = {.title = "predicted and measured speedup",
+				   .x = "measured speedup",
+				   .y = "predicted speedup"};
+
+	for (size_t i = 0; i < table->n_cases; i++) {
+		const struct sc_c3_case *c = &table->cases[i];
+		struct sc_figure_point point = {
+			.name = c->name, .x = known(c->measured_speedup), .y = c->result.speedup};
+
+		choice_text(&c->choice, 0, point.series);
+		if (!c->skipped)
+			SC_VEC_PUSH(&figure.points, point);
+	}
+	sc_figure_scatter(&figure, out);
+	SC_VEC_RELEASE(&figure.points);
+}
+
+const struct sc_forms sc_c3_table_forms = {
+	.json = put_json, .text = put_text, .csv = put_csv, .svg = put_svg};
 
 /* ---- pairs under every policy ---- */
 
@@ -563,4 +585,30 @@ static void put_advices_json(const void *result, struct sc_json *json)
 		put_advice(json, sc_json_object(json, pairs, NULL), &advices->at[i]);
 }
 
-const struct sc_forms sc_c3_advice_forms = {put_advices_json, put_advices_text, put_advices_csv};
+/* The mark is the ideal: the longer of the two alone. */
+static void put_advices_svg(const void *result, struct sc_strbuf *out)
+{
+	const struct sc_c3_advices *advices = result;
+	struct sc_figure figure = {.title = "computation beside communication under each policy",
+				   .y = "time of both, us; the mark: the longer of the two alone"};
+
+	for (size_t i = 0; i < advices->n; i++)
+		for (size_t p = 0; p < advices->at[i].n; p++) {
+			const struct sc_c3_advice *a = &advices->at[i];
+			const struct sc_c3_result *r = &a->result[p];
+			struct sc_figure_point point = {.name = a->named->name,
+							.x = fmax(r->compute_us, r->comm_us),
+							.y = r->time_us};
+
+			choice_text(&a->choice[p], a->choice[p].n, point.series);
+			if (a->applies[p])
+				SC_VEC_PUSH(&figure.points, point);
+		}
+	sc_figure_bars(&figure, out);
+	SC_VEC_RELEASE(&figure.points);
+}
+
+const struct sc_forms sc_c3_advice_forms = {.json = put_advices_json,
+					    .text = put_advices_text,
+					    .csv = put_advices_csv,
+					    .svg = put_advices_svg};

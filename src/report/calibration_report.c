@@ -49,7 +49,7 @@ static void put_json(const void *result, struct sc_json *json)
 			sc_json_text(json, unlike, NULL, c->validation->cases[i].name);
 }
 
-const struct sc_forms sc_calibration_forms = {put_json, put_text, NULL};
+const struct sc_forms sc_calibration_forms = {.json = put_json, .text = put_text};
 
 void sc_yaml_calibration(const struct sc_calibration *c, const char *id, struct sc_strbuf *out)
 {

@@ -159,7 +159,7 @@ static void put_json(const void *result, struct sc_json *json)
 	}
 }
 
-const struct sc_forms sc_collective_forms = {put_json, put_text, NULL};
+const struct sc_forms sc_collective_forms = {.json = put_json, .text = put_text};
 
 /* Which GPUs jobs of one node get: as text and JSON. */
 
@@ -231,4 +231,4 @@ static void put_place_json(const void *result, struct sc_json *json)
 	put_placement(json, opts, "best", &place->best);
 }
 
-const struct sc_forms sc_place_forms = {put_place_json, put_place_text, NULL};
+const struct sc_forms sc_place_forms = {.json = put_place_json, .text = put_place_text};

@@ -487,4 +487,4 @@ static void put_json(const void *result, struct sc_json *json)
 		add_compared(&compare->at[i], json, sc_json_object(json, configs, NULL));
 }
 
-const struct sc_forms sc_compare_forms = {put_json, put_text, NULL};
+const struct sc_forms sc_compare_forms = {.json = put_json, .text = put_text};

@@ -263,4 +263,4 @@ static void put_json(const void *result, struct sc_json *json)
 	put_lists(json, fit);
 }
 
-const struct sc_forms sc_fit_forms = {put_json, put_text, NULL};
+const struct sc_forms sc_fit_forms = {.json = put_json, .text = put_text};

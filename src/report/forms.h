@@ -12,6 +12,7 @@ struct sc_forms {
 	void (*json)(const void *result, struct sc_json *out);         /* keys: DESIGN.md §7 */
 	void (*text)(const void *result, struct sc_strbuf *out);       /* NULL: was given already */
 	int (*csv)(const void *result, FILE *out, struct sc_err *err); /* or NULL */
+	void (*svg)(const void *result, struct sc_strbuf *out);        /* its figure, or NULL */
 };
 
 extern const struct sc_forms sc_compare_forms;    /* of a struct sc_compare */

@@ -679,4 +679,4 @@ static void put_json(const void *result, struct sc_json *json)
 		add_alternatives(json, report->alternatives);
 }
 
-const struct sc_forms sc_prediction_forms = {put_json, put_text, NULL};
+const struct sc_forms sc_prediction_forms = {.json = put_json, .text = put_text};

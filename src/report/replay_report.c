@@ -648,4 +648,4 @@ static void put_json(const void *result, struct sc_json *json)
 	sc_json_warnings(json, &r->warnings);
 }
 
-const struct sc_forms sc_replay_forms = {put_json, put_text, NULL};
+const struct sc_forms sc_replay_forms = {.json = put_json, .text = put_text};

@@ -4,6 +4,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "report/figure.h"
+
 enum { TEXT_COLUMNS = 68 };
 static const char LETTERS[SC_N_PASS_KINDS] = {'F', 'B', 'I', 'W'};
 static const char *const COLOURS[SC_N_PASS_KINDS] = {"#5b8ff9", "#f6bd16", "#61ddaa", "#9e9e9e"};
@@ -143,11 +145,7 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 			 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %u\" "
 			 "font-family=\"sans-serif\" font-size=\"9\">\n<title>",
 			 WIDTH + LEFT + 40, ROW * pp + 10);
-	for (; *name; name++) /* as text of XML */
-		if (*name == '<' || *name == '&')
-			sc_strbuf_append(out, *name == '<' ? "&lt;" : "&amp;");
-		else
-			sc_strbuf_append_char(out, *name);
+	sc_svg_text(name, out);
 	sc_strbuf_append(out, "</title>\n");
 	for (uint32_t s = 0; s < pp; s++) {
 		sc_strbuf_printf(out, "<text x=\"4\" y=\"%u\">%u: %.3g</text>\n", ROW * s + 16, s,

@@ -360,7 +360,7 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 	return sc_csv_end(out, err);
 }
 
-const struct sc_forms sc_search_forms = {put_json, put_text, put_csv};
+const struct sc_forms sc_search_forms = {.json = put_json, .text = put_text, .csv = put_csv};
 
 /* ---- scaling ---- */
 
@@ -454,4 +454,4 @@ static void put_scaling_json(const void *result, struct sc_json *json)
 	}
 }
 
-const struct sc_forms sc_scaling_forms = {put_scaling_json, put_scaling_text, NULL};
+const struct sc_forms sc_scaling_forms = {.json = put_scaling_json, .text = put_scaling_text};

@@ -69,7 +69,7 @@ static void put_sweep_json(const void *result, struct sc_json *json)
 			cases->n_rows - n_done);
 }
 
-const struct sc_forms sc_sweep_forms = {put_sweep_json, NULL, NULL};
+const struct sc_forms sc_sweep_forms = {.json = put_sweep_json};
 
 /* The columns that a sweep adds, in order: doubles of struct sc_outcome, and texts, which have no offset. */
 #define AT(member) offsetof(struct sc_outcome, member)
@@ -533,5 +533,5 @@ static void put_validation_text(const void *result, struct sc_strbuf *out)
 		append_choices(out, v->choices);
 }
 
-const struct sc_forms sc_validation_forms = {put_validation_json, put_validation_text,
-					     put_validation_csv};
+const struct sc_forms sc_validation_forms = {
+	.json = put_validation_json, .text = put_validation_text, .csv = put_validation_csv};
