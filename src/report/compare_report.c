@@ -296,6 +296,26 @@ static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 	}
 }
 
+/* Names that are wider than a column stand above the table, whole, by number: cut, two of them may look alike. */
+static void put_heads(const struct sc_compare *compare, struct sc_strbuf *out)
+{
+	enum { COLUMN = 15 };
+	bool are_short = true;
+
+	for (size_t i = 0; i < compare->n; i++)
+		are_short = are_short && strlen(compare->at[i].label) <= COLUMN;
+	for (size_t i = 0; i < compare->n && !are_short; i++)
+		sc_strbuf_printf(out, "[%zu] %s\n", i + 1, compare->at[i].label);
+	sc_strbuf_printf(out, "%-*s", LABEL_WIDTH + 2, "what differs");
+	for (size_t i = 0; i < compare->n; i++) {
+		char number[24];
+
+		snprintf(number, sizeof(number), "[%zu]", i + 1);
+		sc_strbuf_printf(out, " %*s", COLUMN, are_short ? compare->at[i].label : number);
+	}
+	sc_strbuf_append(out, compare->n == 2 ? " difference\n" : "\n");
+}
+
 static void put_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_compare *compare = result;
@@ -313,10 +333,7 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		sc_text_memory(&c->prediction.memory, out);
 		sc_strbuf_printf(out, " (%s)\n", c->label);
 	}
-	sc_strbuf_printf(out, "%-*s", LABEL_WIDTH + 2, "what differs");
-	for (size_t i = 0; i < compare->n; i++)
-		sc_strbuf_printf(out, " %15.15s", compare->at[i].label);
-	sc_strbuf_append(out, compare->n == 2 ? " difference\n" : "\n");
+	put_heads(compare, out);
 	if (compare->n_recordings)
 		put_recordings(compare, out);
 	walk_fields(&walk, sc_config_fields, 0, "");
