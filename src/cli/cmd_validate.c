@@ -107,11 +107,12 @@ static struct sc_progress *start_progress(void *ctx, size_t n_rows)
 }
 
 /* A table in which every row is wrong is bad data, not a result. */
-static int check_any_predicted(const struct sc_validation *v, struct sc_err *err)
+static int check_any_predicted(const struct sc_validation *v, bool of_operations,
+			       struct sc_err *err)
 {
 	const struct sc_csv *table = v->table;
 
-	if (v->all.accuracy.n || !v->n_failed)
+	if (v->all.accuracy.n || !(v->n_failed || of_operations))
 		return 0;
 	if (v->n_bad)
 		return sc_err_at(err, v->bad.code, v->bad.file, v->bad.line, v->bad.column,
@@ -119,8 +120,12 @@ static int check_any_predicted(const struct sc_validation *v, struct sc_err *err
 	for (size_t i = 0; i < v->n_cases; i++) {
 		const struct sc_case *c = &v->cases[i];
 
-		if (c->skipped && c->outcome.code != SC_OK && c->outcome.code != SC_EUNSUPPORTED)
-			return sc_err_at(err, c->outcome.code, table->file, table->line[c->row], 0,
+		/* Models may be unsupported as a whole; times of operations that nothing can be asked
+		 * about have a wrong column, as the name of every GPU. */
+		if (c->skipped && (of_operations || (c->outcome.code != SC_OK &&
+						     c->outcome.code != SC_EUNSUPPORTED)))
+			return sc_err_at(err, of_operations ? SC_EVALUE : c->outcome.code,
+					 table->file, table->line[c->row], 0,
 					 "no case could be predicted; first: %s", c->skipped);
 	}
 	return 0;
@@ -216,7 +221,7 @@ static int validate(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc == 0 && args->out_likeness)
 		rc = sc_cli_write(args->out_likeness, sc_likeness_csv_write, &v, err);
 	if (rc == 0)
-		rc = check_any_predicted(&v, err);
+		rc = check_any_predicted(&v, args->kind >= 0, err);
 	if (rc == 0)
 		rc = sc_cli_give(call, &sc_validation_forms, &v, err);
 	if (rc == 0)
