@@ -201,7 +201,7 @@ static int build_algorithm(const struct named *named, const struct sc_cli_networ
 	return sc_msccl_check(out, err);
 }
 
-/* What is written is read again and proved, and stands for the algorithm. */
+/* The written file is read again and proved, and stands for the algorithm. */
 static int write_algorithm(const char *path, struct sc_arena *arena, struct sc_msccl *algo,
 			   struct sc_err *err)
 {

@@ -25,7 +25,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	{0},
 };
 
-/* Of which input. */
+/* Each warning says which input it is of. */
 static void warn(const struct sc_common *common, const struct sc_compared *c)
 {
 	const struct sc_warnings *warnings =

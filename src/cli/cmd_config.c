@@ -68,7 +68,7 @@ static int import(const struct config_args *args, struct sc_foreign_lines *lines
 	int64_t gpus;
 	int rc = 0;
 
-	/* Of --set gpus=N, which batches of other programs' files may need; else 0. */
+	/* Batches of other programs' files may need --set gpus=N; without it gpus stays 0. */
 	for (size_t i = 0; i < args->sets.n; i++)
 		if (strncmp(args->sets.at[i], "gpus=", 5) == 0 &&
 		    sc_parse_int(args->sets.at[i] + 5, &gpus))
@@ -106,8 +106,8 @@ static int import(const struct config_args *args, struct sc_foreign_lines *lines
 	return sc_cli_set(&args->sets, lines->arena, config, err);
 }
 
-/* What a script starts is printed as a line for `config import`. `python -c` may compute a value that the
- * script needs: the next one in PATH runs it. The job of sbatch, a file or its input, is a script, too; what it says of
+/* The shim prints the command that a script starts as a line for `config import`. `python -c` may compute a value that the
+ * script needs: the next one in PATH runs it. The job of sbatch, a file or its input, is a script, too; its number of
  * nodes holds for its srun. */
 static const char SHIM[] =
 	"#!/bin/sh\n"

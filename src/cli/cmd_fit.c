@@ -68,7 +68,7 @@ static const struct sc_cli_option OPTIONS[] = {
 	{0},
 };
 
-/* Where the profile is written to; NULL: nowhere. */
+/* The file to which the profile is written; NULL: none. */
 static const char *profile_path(const struct fit_args *args)
 {
 	return strcmp(args->common.output, "-") != 0 ? args->common.output : NULL;

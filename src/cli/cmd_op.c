@@ -429,7 +429,7 @@ static void describe_collective(const struct sc_fabric *fabric, const struct sc_
 						: "link");
 }
 
-/* Of operations that multiply; for the others the dtype is only a size. */
+/* The GPU must know the dtype of an operation that multiplies; for the others it is only a size. */
 static int check_math(const struct sc_common *common, const struct sc_device *device,
 		      const struct sc_op *op, struct sc_err *err)
 {
@@ -482,7 +482,7 @@ static int read_beside(const struct op_command_args *args, const struct sc_devic
 	return check_math(&args->common, device, out, err);
 }
 
-/* What both take together, and by what they are limited the longest. */
+/* Says how long both take together, and which resource limits them the longest. */
 static int describe_beside(const struct op_command_args *args, const struct sc_device *device,
 			   const struct sc_op *op, struct sc_arena *arena, struct facts *facts,
 			   struct sc_err *err)

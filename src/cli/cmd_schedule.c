@@ -134,7 +134,7 @@ static int find_kind(const char *name, enum sc_schedule *out, struct sc_err *err
 			  near ? near : NAMES, near ? "\"?" : "");
 }
 
-/* Of `pp` stages, from the first on. */
+/* Reads the times of `pp` stages, from the first on. */
 static int find_times(const struct schedule_args *args, uint32_t pp, struct sc_arena *arena,
 		      struct drawing *out, struct sc_err *err)
 {
@@ -202,7 +202,7 @@ static int build(const struct schedule_args *args, struct sc_arena *arena, struc
 	return args->optimize ? optimize(&shape, arena, out, err) : 0;
 }
 
-/* What an optimized order may still be worse than the best. */
+/* An optimized order is worse than the best by at most so much. */
 static double gap_pct(const struct sc_optimized *o)
 {
 	return fmax(0, 100 * (o->longest / o->bound - 1));
@@ -289,7 +289,7 @@ static void draw_text(const void *ctx, struct sc_strbuf *out)
 
 static const struct sc_forms forms = {.json = put_json, .text = draw_text, .csv = put_file};
 
-/* What the name of the file asks for. */
+/* The ending of the file's name says which form is written. */
 static int write_drawings(const struct drawings *all, const struct sc_cli_call *call,
 			  struct sc_err *err)
 {
@@ -320,7 +320,7 @@ static int write_drawings(const struct drawings *all, const struct sc_cli_call *
 
 /* ---- with the passes of a config ---- */
 
-/* What the passes of each stage take, of all its chunks; and the least time between a forward pass and the next
+/* The passes of each stage take so long, over all its chunks; and the least time between a forward pass and the next
  * stage's. */
 static void read_times(struct drawing *d, struct sc_arena *arena)
 {
@@ -378,7 +378,7 @@ static int optimize_config(struct drawing *d, struct sc_arena *arena, struct sc_
 	return 0;
 }
 
-/* What predicts. */
+/* Everything that a prediction needs, released together. */
 struct session {
 	struct sc_catalog *catalog;
 	struct sc_predictor *predictor;

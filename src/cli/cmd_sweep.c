@@ -9,7 +9,7 @@
 #include "report/sweep_report.h"
 #include "study/sweep/sweep.h"
 
-/* Where the rows go as they come: into the file, or beside one that is there, which stays until all are done. */
+/* Rows go into the file as they come, or beside one that is there, which stays until all are done. */
 struct sink {
 	const struct sc_sweep_args *args;
 	const struct sc_csv *cases;
@@ -86,7 +86,7 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	if (rc && sink->out && sweep->stop && *sweep->stop)
 		sc_err_prefix(err, "the first %zu of %zu rows are in %s", sink->n_taken, n_rows,
 			      sink->file ? sc_output_part(sink->file) : "stdout");
-	/* What failed says where the rows are that it has. */
+	/* An error of writing names the file that holds the rows until then. */
 	if (rc && sink->file && ferror(sink->out))
 		snprintf(err->file, sizeof(err->file), "%s", sc_output_part(sink->file));
 	if (rc && sink->file)

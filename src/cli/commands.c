@@ -72,7 +72,7 @@ static const char *needs_text(unsigned needs)
 	return sc_enum_name(names, (int)needs);
 }
 
-/* What stands for a value that is not given, if the table knows it. */
+/* Names the value that holds where none is given, if the table knows it. */
 static void append_absent(const struct sc_field *field, struct sc_strbuf *out)
 {
 	bool is_number = field->type == SC_F_INT || field->type == SC_F_DOUBLE;
@@ -96,7 +96,7 @@ static void append_absent(const struct sc_field *field, struct sc_strbuf *out)
 		sc_strbuf_append(out, "false");
 }
 
-/* Of Markdown. */
+/* A cell of a Markdown table. */
 static void append_cell(const char *text, const char *end, struct sc_strbuf *out)
 {
 	for (; *text; text++) {
@@ -361,7 +361,7 @@ static int append_keys(const struct help_args *args, struct sc_strbuf *out, stru
 
 /* ---- help coverage: how much of what was measured is like a question, and what of it is extrapolated ---- */
 
-/* What rows have to share with the question, the most first. */
+/* Columns in which rows agree with the question, the most first. */
 static const struct {
 	const char *name;
 	unsigned columns;

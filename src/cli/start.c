@@ -52,7 +52,7 @@ static bool is_same_file(const char *a, const char *b)
 	return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-/* Of a folder its traces are read. */
+/* A folder as an input stands for the traces in it. */
 static bool is_read(const char *input, const char *output)
 {
 	char folder[PATH_MAX], target[PATH_MAX];
@@ -348,7 +348,7 @@ int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct 
 		return is_stdout ? 0 : sc_output_commit(out, NULL, err);
 	if (!is_stdout)
 		sc_output_discard(out);
-	/* What a writer could not do gets the name of the file; what is wrong with the result does not. */
+	/* An error of writing gets the name of the file; an error of the result has its own place. */
 	if (own.code == SC_EIO)
 		return sc_err_at(err, own.code, is_stdout ? NULL : path, 0, 0, "%s", own.text);
 	return sc_err_at(err, own.code, own.file, own.line, own.column, "%s", own.text);
@@ -585,7 +585,7 @@ int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_ar
 	struct sc_err own = {.code = SC_OK};
 	int rc;
 
-	/* What documents and man pages name is found from anywhere. */
+	/* A shipped file is found from any folder, as documents and man pages name it. */
 	if (strncmp(path, shipped, n) == 0 && access(path, F_OK) != 0 &&
 	    sc_config_path((struct sc_config_ref){.at = path + n}, arena, &found, &own))
 		found = path;

@@ -1,4 +1,4 @@
-/* What every command does first and last: parse, answer --help, print errors, write files. The only
+/* The first and last steps of every command: parse, answer --help, print errors, write files. The only
  * place that writes to stderr. */
 #ifndef SC_CLI_START_H
 #define SC_CLI_START_H
@@ -30,9 +30,9 @@ void sc_cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void sc_cli_warn(const struct sc_common *common, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void sc_cli_warn_all(const struct sc_common *common, const struct sc_warnings *warnings);
-/* Of a table of cases: columns that look like keys, and are none. */
+/* Names the columns of a table of cases that look like keys and are none. */
 void sc_cli_warn_headers(const struct sc_common *common, const struct sc_csv *cases);
-/* What the traces lost, if anything. */
+/* Says how much the traces lost, if anything. */
 void sc_cli_warn_loss(const struct sc_common *common, const struct sc_trace_loss *loss);
 /* NULL if progress is not wanted. */
 struct sc_progress *sc_cli_progress(const struct sc_common *common, const char *title,

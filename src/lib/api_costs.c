@@ -1,4 +1,4 @@
-/* What shards cost under our objective, for planners of others. */
+/* Costs of shards under our objective, for planners of others. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What the parts of libstepcast share. Every public function that does something is between sc_api_enter and
+/* Structs and checks that the parts of libstepcast share. Every public function that does something is between sc_api_enter and
  * sc_api_leave. */
 #ifndef SC_LIB_API_PRIV_H
 #define SC_LIB_API_PRIV_H
@@ -21,7 +21,7 @@ void sc_api_enter(struct sc_api_call *call);
 /* Keeps the error, if there is one, for stepcast_error. */
 void sc_api_leave(struct sc_api_call *call);
 
-/* What copies of a request share; it does not change. */
+/* Copies of a request share it; it does not change. */
 struct sc_api_loaded {
 	atomic_uint n_users;
 	struct sc_arena arena;

@@ -96,7 +96,7 @@ static int load(const char *text, const char *name, struct sc_api_loaded *to, st
 	return rc ? rc : sc_config_take(root, &to->arena, &to->config, err);
 }
 
-/* Of a text, or (NULL) of the file `name`. */
+/* The config is the text, or, if that is NULL, the file `name`. */
 static stepcast_request *make(const char *text, const char *name)
 {
 	struct sc_api_loaded *loaded = sc_xcalloc(1, sizeof(*loaded));

@@ -31,7 +31,8 @@ static stepcast_result *api_result(char *json, char *plan)
 	return result;
 }
 
-/* Of one row, whose first columns the caller gave. Bytes that are not UTF-8 become "?"; in a name they are an error. */
+/* A row becomes an object, without its first columns, which the caller gave. Bytes that are not UTF-8 become "?"; in a name they
+ * are an error. */
 static stepcast_result *api_row(const struct sc_csv *row, size_t n_given, struct sc_err *err)
 {
 	struct sc_json json = {.root = json_object()};

@@ -260,7 +260,7 @@ int sc_options_parse(const struct sc_line *line, void *into, struct sc_arena *ar
 	return rc;
 }
 
-/* What the option tables say to people and shells: --help, man pages. */
+/* Option tables as people and shells read them: --help, man pages. */
 
 enum { HELP_COLUMN = 28, HELP_WIDTH = 96, MAX_LABEL = 96 };
 

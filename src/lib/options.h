@@ -21,7 +21,7 @@ enum sc_arg_kind {
 	SC_ARG_NUMBER, /* double within min..max */
 	SC_ARG_CHOICE  /* int: index in `choices` */
 };
-/* What a text names: no output may be an input (sc_cli_begin). */
+/* An option's text may name a file: no output may be an input (sc_cli_begin). */
 enum sc_arg_file { SC_FILE_NONE, SC_FILE_IN, SC_FILE_OUT };
 struct sc_arg_list {
 	const char **at;
@@ -46,7 +46,7 @@ struct sc_common {
 	const char *output;      /* a file, or "-": stdout */
 	struct json_t *warnings; /* the texts that were said, for the JSON; NULL: none is kept */
 };
-/* What stands after the name of a command. */
+/* The words after the name of a command. */
 struct sc_command;
 struct sc_line {
 	const struct sc_command *command;
@@ -54,7 +54,7 @@ struct sc_line {
 	char **argv;
 	struct sc_ranks *ranks; /* of a command that shares its work, or NULL */
 };
-/* What a command has while it runs. */
+/* A command and all it has while it runs. */
 struct sc_cli_call {
 	const struct sc_line *line;
 	const struct sc_common *common; /* of the command's struct */
@@ -121,7 +121,7 @@ enum { SC_CLI_MAX_JOBS = 1024 };
 	SC_OPT(INT, member, "jobs", .letter = 'j', .arg = "N", .min = 1, .max = SC_CLI_MAX_JOBS, \
 	       .help = "threads (default: one per processor); the result is the same for any number")
 
-/* What runs cost: of the commands that predict steps. */
+/* Costs of a run, which the commands that predict steps share. */
 struct sc_cost_args {
 	struct sc_arg_list prices;
 	double tokens, samples; /* 0: not given */

@@ -87,7 +87,7 @@ int sc_cost_args_read(const struct sc_cost_args *args, const struct sc_config *c
 	return rc;
 }
 
-/* Where a price, or how long the run is, was given. */
+/* A run has costs only if a price or its length was given. */
 static int find_cost(struct sc_predict_run *run, struct sc_err *err)
 {
 	struct sc_run_size size;

@@ -1,4 +1,4 @@
-/* What `stepcast predict` and `sweep` may be asked, and a run of predict: a config's prediction, for the commands and the
+/* Questions to `stepcast predict` and `sweep`, and a run of predict: a config's prediction, for the commands and the
  * library. */
 #ifndef SC_LIB_PREDICT_RUN_H
 #define SC_LIB_PREDICT_RUN_H
@@ -10,7 +10,7 @@
 #include "study/shard/shard_choose.h"
 #include "study/sweep/run_cost.h"
 
-/* What they ask; in the arena. True into `asked` where they do, or the config has a price. */
+/* Reads the size of the run and its prices into the arena. `asked` is true if one was given, or the config has a price. */
 int sc_cost_args_read(const struct sc_cost_args *args, const struct sc_config *config,
 		      struct sc_arena *arena, struct sc_run_size *out, bool *asked,
 		      struct sc_err *err);

@@ -15,7 +15,7 @@
 #include "study/shard/shard_study.h"
 
 typedef SC_VEC(struct sc_shard_constraint) sc_constraints;
-/* Where a text was given: an option, or a line of a file. */
+/* A constraint comes from an option or a line of a file, which errors name. */
 struct sc_constraint_at {
 	const char *file; /* NULL: the option --constraint */
 	unsigned line;

@@ -51,7 +51,8 @@ enum stepcast_status {
 
 /* "0.1.0" */
 STEPCAST_API const char *stepcast_version(void);
-/* Of this thread's last call that could fail: "file:line:col: error: text", or "" if it did not. Until the next. */
+/* The error of this thread's last call that could fail: "file:line:col: error: text", or "" if it did not. It holds until the
+ * next call. */
 STEPCAST_API const char *stepcast_error(void);
 STEPCAST_API enum stepcast_status stepcast_error_status(void);
 
@@ -89,10 +90,10 @@ STEPCAST_API const char *stepcast_result_text(stepcast_result *result, const cha
 STEPCAST_API const char *stepcast_result_plan(stepcast_result *result);
 STEPCAST_API void stepcast_result_free(stepcast_result *result);
 
-/* What shards of the request's embedding tables cost by themselves, for planners of others. */
+/* The cost of a shard of the request's embedding tables by itself, for planners of others. */
 struct stepcast_shard_cost {
 	double forward_ms, backward_ms; /* kernels */
-	double comms_ms;                /* what is exchanged, forward and backward */
+	double comms_ms;                /* the exchanges, forward and backward */
 	double prefetch_ms;             /* rows from the host, ahead of a lookup */
 	double hbm_bytes, host_bytes, ssd_bytes;
 };

@@ -1,4 +1,4 @@
-/* What a recording shows of computation and communication together, as text and JSON. */
+/* Computation and communication together in a recording, as text, JSON and CSV. */
 #include <math.h>
 
 #include "base/csv.h"

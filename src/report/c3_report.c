@@ -345,7 +345,7 @@ static void append_block(const struct sc_c3_advice *a, struct sc_strbuf *out)
 		return;
 	sc_strbuf_append(out, "  by size of the collective: ");
 	append_rule(a, out);
-	/* What the rule, and each choice alone, costs beside the best of each size. */
+	/* The rule, and each choice alone, costs so much beside the best of each size. */
 	sc_strbuf_printf(
 		out,
 		"\n  it costs %.1f %% over the best of each size, at most %.1f; one policy at "

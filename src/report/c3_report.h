@@ -19,7 +19,7 @@ extern const struct sc_forms
 	sc_c3_advice_forms; /* of a struct sc_c3_advices; CSV: one row a pair and policy, the best marked */
 
 extern const struct sc_forms sc_c3_table_forms; /* of a struct sc_c3_table; CSV: its rows */
-/* Of a struct sc_c3_recording; CSV: the kernels whose time alone is known, as `stepcast fit --kind interference` reads
+/* The result is a struct sc_c3_recording; CSV: the kernels whose time alone is known, as `stepcast fit --kind interference` reads
  * them. */
 extern const struct sc_forms sc_c3_recording_forms;
 

@@ -64,7 +64,7 @@ static void put_bytes(struct sc_strbuf *out, unsigned field, const char *bytes, 
 	sc_strbuf_append_n(out, bytes, n);
 }
 
-/* Of bytes or FLOP; what no model has is the most there can be. */
+/* Bytes or FLOP as a whole number; the cap is more than any model has. */
 static uint64_t whole(double amount)
 {
 	return (uint64_t)llround(fmin(amount, 9e18));

@@ -14,7 +14,7 @@
 #include "report/parts.h"
 #include "report/replay_report.h"
 
-/* Of a prediction, or of a replay, of which a node's launch gap is no part of its slice. */
+/* A timeline of a prediction or of a replay; in a replay a node's launch gap is no part of its slice. */
 struct shown {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;
@@ -92,7 +92,7 @@ static void put_name(struct sc_json_stream *json, uint32_t class_id, int64_t lan
 	sc_json_stream_end(json);
 }
 
-/* Of several lanes of a kind in a class, which. */
+/* Lanes of one kind in a class are told apart by a number. */
 static void put_lane(struct sc_json_stream *json, const struct sc_graph *graph, uint32_t id)
 {
 	const struct sc_lane *lane = &graph->lanes.at[id];
@@ -324,7 +324,7 @@ static int chrome_timeline_write(const struct shown *t, FILE *out, struct sc_err
 	put_launches(&json, t);
 	put_groups(&json, t);
 	put_sms(&json, t);
-	/* What the fullest GPU needs, part by part: it is not simulated over time. */
+	/* The fullest GPU's memory stands part by part at time 0: it is not simulated over time. */
 	for (size_t i = 0; i < SC_N_MEMORY_PARTS && t->prediction; i++) {
 		snprintf(name, sizeof(name), "memory at most, GiB: %s", sc_memory_parts[i].name);
 		chrome_counter(&json, 0, name, 0, sc_memory_part_gib(&t->prediction->memory, i));

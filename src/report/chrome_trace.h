@@ -8,7 +8,7 @@
 #include "predict/predict.h"
 
 enum { SC_CHROME_NAME = 96 };
-/* Of a node of a predicted graph, into a buffer of SC_CHROME_NAME bytes. */
+/* Writes the name of a node's operation into a buffer of SC_CHROME_NAME bytes. */
 void sc_chrome_op_name(uint32_t op, char *buf);
 
 /* After sc_predict with keep_graph. `prediction` names the classes. */

@@ -161,7 +161,7 @@ static void put_json(const void *result, struct sc_json *json)
 
 const struct sc_forms sc_collective_forms = {.json = put_json, .text = put_text};
 
-/* Which GPUs jobs of one node get: as text and JSON. */
+/* The GPUs that jobs of one node get, as text and JSON. */
 
 enum { PLACE_VERSION = 1 };
 

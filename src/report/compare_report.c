@@ -1,3 +1,4 @@
+/* Predictions and recordings side by side, as text and JSON: values that differ, times by owner, critical paths. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +174,7 @@ static double owner_ms(const struct sc_compared *c, int owner)
 	return sc_without_dust(c->reading->breakdown_ms[owner], c->reading->iteration_ms);
 }
 
-/* What the critical paths have, whichever rank it is of. */
+/* A kernel or wait on the critical paths, whichever rank it is of. */
 struct on_paths {
 	const char *name;
 	double ms[SC_COMPARE_MAX], spread;
@@ -431,7 +432,7 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 		sc_json_real(json, owners, sc_owner_names[o], owner_ms(c, o));
 }
 
-/* What does not fit first of all. */
+/* A config that does not fit is named before any time. */
 static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
 {
 	const struct sc_compared *least = &compare->at[0];

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-/* Of any document of ours, as a command writes it or as it was saved: the same bytes for the same document, which loses what no
+/* Writes the page of any document of ours, as a command writes it or as it was saved: the same bytes for the same document, which loses what no
  * page draws. SC_EVALUE: not such a document. */
 int sc_page_write(json_t *document, FILE *out, struct sc_err *err);
 

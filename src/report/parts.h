@@ -1,4 +1,4 @@
-/* What reports share: parts of documents (keys: DESIGN.md §7, a contract) and of texts, names of enums. */
+/* Parts that reports share: of documents (keys: DESIGN.md §7, a contract) and of texts, and names of enums. */
 #ifndef SC_REPORT_PARTS_H
 #define SC_REPORT_PARTS_H
 
@@ -27,7 +27,7 @@ void sc_json_breakdown(struct sc_json *json, json_t *object, const struct sc_rea
 /* The key `warnings` of the document. */
 void sc_json_warnings(struct sc_json *json, const struct sc_warnings *warnings);
 
-/* Where the time of a reading goes: a table that predictions and replays have. */
+/* The table of a reading's time by owner, which predictions and replays have. */
 void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out);
 
 /* Head lines that other reports share: "gpt, 48 layers, ...", "64 x a100-sxm-80gb, 8 a node" and
@@ -68,7 +68,7 @@ void sc_json_cost(struct sc_json *json, json_t *parent, const struct sc_run_cost
 /* A cell of a table or a value of a key as JSON: a number, true or false where it reads as one, else text. */
 void sc_json_cell(struct sc_json *json, json_t *parent, const char *name, const char *cell);
 
-/* What people read for the enums of a prediction. */
+/* Words for the enums of a prediction, as people read them. */
 extern const char *const sc_owner_labels[]; /* "exposed communication" */
 extern const char *const sc_reason_names[]; /* of enum sc_reason */
 extern const char *const sc_node_kind_names[];

@@ -319,7 +319,7 @@ static void append_alternatives(const struct sc_alternatives *a, const struct sc
 		sc_strbuf_printf(out, "%s  %s\n", a->n ? "" : "\n", SC_TEXT_SEARCH);
 }
 
-/* What is not known is left out. */
+/* Amounts that are not known are left out. */
 static void append_cost(const struct sc_amounts *cost, struct sc_strbuf *out)
 {
 	const double amounts[] = {cost->gpu_hours, cost->usd, cost->kwh};
@@ -525,7 +525,7 @@ json_t *sc_json_request(struct sc_json *json, const struct sc_request *request)
 	return object;
 }
 
-/* What only pages and explanations show: every value of the config with its origin, and the passes of a pipeline. */
+/* Only pages and explanations show these: every value of the config with its origin, and the passes of a pipeline. */
 static void add_drawn(struct sc_json *json, json_t *config,
 		      const struct sc_prediction_report *report)
 {

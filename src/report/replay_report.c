@@ -110,7 +110,7 @@ static void append_bias(const struct sc_replay_result *r, struct sc_strbuf *out)
 			off);
 }
 
-/* Where a single step comes out beside its prediction. */
+/* Says how far single steps are from their prediction. */
 static void append_band(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	struct sc_replay_error of;
@@ -129,7 +129,7 @@ static void append_band(const struct sc_replay_result *r, struct sc_strbuf *out)
 	sc_strbuf_append(out, "\n");
 }
 
-/* Where the host works most: the range, else the operator. */
+/* The range in which the host works most, else the operator. */
 static const char *host_range(const struct sc_replay_result *r)
 {
 	const struct sc_replay_wheres *const tables[] = {&r->by_range, &r->by_op};
@@ -142,7 +142,7 @@ static const char *host_range(const struct sc_replay_result *r)
 	return most ? most->name : NULL;
 }
 
-/* What stays in the dark, which no what-if can tell. */
+/* Names the time that no what-if can explain. */
 static void append_unknown(const struct sc_replay_result *r, const struct sc_time_unit *unit,
 			   struct sc_strbuf *out)
 {
@@ -164,7 +164,7 @@ static void append_unknown(const struct sc_replay_result *r, const struct sc_tim
 		sc_strbuf_append(out, " Whether the one step is like others is not known.");
 }
 
-/* What costs most, and what its absence would bring; then what the replay cannot tell. */
+/* The verdict names the greatest cost and the gain without it, then the time that the replay cannot explain. */
 static void append_verdict(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	static const struct {
@@ -205,7 +205,7 @@ static void append_verdict(const struct sc_replay_result *r, struct sc_strbuf *o
 	append_unknown(r, &unit, out);
 }
 
-/* What the changed step is made of: what the changes do not reach stands still. */
+/* Names the parts of the changed step that the changes do not reach. */
 static void append_still(const struct sc_reading *reading, struct sc_strbuf *out)
 {
 	int most = 0;
@@ -394,7 +394,7 @@ static void shorten(const char *name, size_t n, struct sc_strbuf *out)
 	}
 }
 
-/* Where the name ends and " of rank 3" begins. */
+/* The place in the text at which the name ends and " of rank 3" begins. */
 static const char *owner_of(const char *what)
 {
 	const char *of = what + strlen(what);

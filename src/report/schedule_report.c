@@ -90,7 +90,7 @@ static bool is_large(const struct sc_schedule_play *play)
 	return (size_t)play->passes->map->pp * play->passes->stride > MAX_NAMED;
 }
 
-/* What a stage holds over time, a step a pass, in the strip below its passes. */
+/* The memory that a stage holds over time, a step a pass, is a strip below its passes. */
 static void append_strip(const struct sc_schedule_play *play, uint32_t s, double unit,
 			 struct sc_strbuf *out)
 {
@@ -156,8 +156,8 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 	sc_strbuf_append(out, "</svg>\n");
 }
 
-/* What a picture needs, in few bytes: times count in shares of the makespan, what is held, at first and after each pass, in
- * thousandths of the most. Of many passes micro-batches have no names. */
+/* A rank's picture in few bytes: times count in shares of the makespan, and memory, at first and after each pass, in
+ * thousandths of the most. Where there are many passes, their micro-batches have no names. */
 static void add_rank(struct sc_json *json, json_t *ranks, const struct sc_schedule_play *play,
 		     uint32_t s)
 {

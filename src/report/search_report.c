@@ -1,3 +1,4 @@
+/* A search and a scaling table, as text, JSON and CSV: the best candidates, near ties, and whether it is proven. */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ static int n_objectives(const struct sc_search_result *r)
 
 /* ---- text ---- */
 
-/* Of those shown, the one of the least value. */
+/* The shown candidate of the least value. */
 static size_t fastest(const struct sc_search_result *r)
 {
 	size_t least = 0;
@@ -49,7 +50,7 @@ static void put_rule(const struct sc_search_result *r, struct sc_strbuf *out)
 			 100 * best->regret_frac);
 }
 
-/* Of the values of an objective. */
+/* The unit in which the values of an objective are printed. */
 static const char *search_unit(const struct sc_search *search, enum sc_search_objective objective)
 {
 	static const char *const of_step[] = {"ms", "GPU-ms a sample", "USD", "kJ"};
@@ -58,7 +59,7 @@ static const char *search_unit(const struct sc_search *search, enum sc_search_ob
 	return (sc_search_is_run(search) ? of_run : of_step)[objective];
 }
 
-/* Of an objective; a run's time as people count it. */
+/* Prints a value of an objective; a run's time is printed as people count it. */
 static void put_value(const struct sc_search_result *r, int i, double value, int width,
 		      struct sc_strbuf *out)
 {

@@ -47,7 +47,7 @@ static void put_head(const struct sc_shard_report *report, struct sc_strbuf *out
 	sc_strbuf_append_char(out, '\n');
 }
 
-/* Of a predicted step. */
+/* The band of a predicted step, as a factor. */
 static double band_factor(const struct sc_shard_report *report)
 {
 	return sc_band_factor(report->study->objective->request->band, report->confidence_pct);

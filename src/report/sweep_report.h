@@ -15,7 +15,7 @@ struct sc_sweep_report {
 	const struct sc_outcome
 		*outcomes; /* of the JSON: one a row of the cases, without their warnings */
 };
-/* Of a case, a candidate or a size. */
+/* Adds the outcome of a case, a candidate or a size to its object. */
 void sc_json_outcome(struct sc_json *json, json_t *object, const struct sc_outcome *outcome,
 		     bool has_costs);
 int sc_sweep_csv_header(const struct sc_sweep_report *all, FILE *out, struct sc_err *err);
@@ -23,7 +23,7 @@ int sc_sweep_csv_header(const struct sc_sweep_report *all, FILE *out, struct sc_
 int sc_sweep_csv_row(const struct sc_sweep_report *all, size_t row,
 		     const struct sc_outcome *outcome, FILE *out, struct sc_err *err);
 extern const struct sc_forms sc_sweep_forms; /* of a struct sc_sweep_report: JSON alone */
-/* Of a struct sc_validation: its errors as configs/likeness.csv has them, a line for rows that are alike. */
+/* Writes the errors of a struct sc_validation as configs/likeness.csv has them, a line for rows that are alike. */
 int sc_likeness_csv_write(const void *validation, FILE *out, struct sc_err *err);
 /* A line for each case that is not like its kin (study/validate/kin.h); nothing if all are. */
 void sc_text_unlike(const struct sc_validation *validation, struct sc_strbuf *out);

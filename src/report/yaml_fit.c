@@ -181,7 +181,7 @@ static void append_mapping(const struct sc_field *fields, const void *element,
 	sc_strbuf_append(out, "}");
 }
 
-/* What the fit says of the coefficients of one block, as a comment; false if none was fitted. */
+/* The fit's remarks on the coefficients of one block, as a comment; false if none was fitted. */
 static bool append_remarks(const struct sc_fit *fit, const char *block, struct sc_strbuf *out)
 {
 	size_t n = out->n;
