@@ -133,20 +133,48 @@ void sc_msccl_pairs(struct sc_msccl_builder *b)
 	}
 }
 
-/* Blocks of an instance: 0 adds the first part of the own segment; two for the t-th peer, 2t - 1
- * sends and 2t receives, so that no pair waits on both sides for room; the latter adds part t. */
-static void add_parts(struct sc_msccl_builder *b, int t, int instance)
+/* Blocks of an instance: 0 adds the first part of the own segment. The t-th peer has one that sends, receives and adds
+ * part t, as the published files have it; where a connection has no room for a whole segment a pair would wait on both
+ * sides, and then a block of its own sends. */
+struct pairs {
+	int first_tb, base, scratch; /* of the instance: its block 0, its chunks */
+	int each, received; /* blocks of a peer; the step of the last one that has received */
+};
+
+static struct pairs pairs_of(const struct sc_msccl_builder *b, int instance)
 {
-	int n = b->n, first_tb = instance * (2 * n - 1), base = instance * n * n;
-	int scratch = instance * (n - 1) * n;
+	const int n = b->n, one = n <= sc_msccl_slots(b->recipe->proto), each = one ? 1 : 2;
+
+	return (struct pairs){.first_tb = instance * (1 + each * (n - 1)),
+			      .base = instance * n * n,
+			      .scratch = instance * (n - 1) * n,
+			      .each = each,
+			      .received = one};
+}
+
+static void add_parts(struct sc_msccl_builder *b, const struct pairs *at, int t)
+{
+	const int n = b->n;
 
 	for (int other = 1; other < n; other++)
 		if (other != t)
-			wait_for(b, first_tb + 2 * other, 0);
+			wait_for(b, at->first_tb + at->each * other, at->received);
 	for (int other = 0; other < n - 1; other++)
 		add_step(b, SC_MSCCL_REDUCE,
-			 (struct place){SC_MSCCL_SCRATCH, scratch + other * n + t},
-			 (struct place){SC_MSCCL_INPUT, base + b->gpu * n + t}, 1);
+			 (struct place){SC_MSCCL_SCRATCH, at->scratch + other * n + t},
+			 (struct place){SC_MSCCL_INPUT, at->base + b->gpu * n + t}, 1);
+}
+
+/* The own segment goes out when all of its parts are added: by the last step of every block's sums. */
+static void send_sum(struct sc_msccl_builder *b, const struct pairs *at, int t)
+{
+	const int n = b->n;
+
+	for (int other = 0; other < n; other++)
+		if (at->each > 1 || other != t)
+			wait_for(b, at->first_tb + at->each * other,
+				 2 * n - 3 + (other > 0 ? at->received : 0));
+	move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, at->base + b->gpu * n}, n);
 }
 
 void sc_msccl_pairs_all_reduce(struct sc_msccl_builder *b)
@@ -154,27 +182,26 @@ void sc_msccl_pairs_all_reduce(struct sc_msccl_builder *b)
 	const int n = b->n;
 
 	for (int i = 0; i < b->recipe->instances; i++) {
-		int first_tb = i * (2 * n - 1), base = i * n * n, scratch = i * (n - 1) * n;
+		const struct pairs at = pairs_of(b, i);
 
 		add_tb(b, -1, -1, i);
-		add_parts(b, 0, i);
+		add_parts(b, &at, 0);
 		for (int t = 1; t < n; t++) {
-			int peer = t - 1 < b->gpu ? t - 1 : t;
+			const int peer = t - 1 < b->gpu ? t - 1 : t;
+			const struct place other = {SC_MSCCL_INPUT, at.base + peer * n};
 
-			/* Sends the peer its segment, and when the own one is added that. */
-			add_tb(b, peer, -1, i);
-			move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
-			for (int other = 0; other < n; other++)
-				/* The last sum of a block: after what it received itself it waits
-				 * for the others, and adds them all. */
-				wait_for(b, first_tb + 2 * other, 2 * n - 3);
-			move(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_INPUT, base + b->gpu * n},
-			     n);
-			add_tb(b, -1, peer, i);
-			add_step(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base},
-				 (struct place){SC_MSCCL_SCRATCH, scratch + (t - 1) * n}, n);
-			add_parts(b, t, i);
-			move(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, base + peer * n}, n);
+			add_tb(b, peer, at.each > 1 ? -1 : peer, i);
+			move(b, SC_MSCCL_SEND, other, n);
+			if (at.each > 1) {
+				send_sum(b, &at, t);
+				add_tb(b, -1, peer, i);
+			}
+			add_step(b, SC_MSCCL_RECV, (struct place){SC_MSCCL_INPUT, at.base},
+				 (struct place){SC_MSCCL_SCRATCH, at.scratch + (t - 1) * n}, n);
+			add_parts(b, &at, t);
+			if (at.each == 1)
+				send_sum(b, &at, t);
+			move(b, SC_MSCCL_RECV, other, n);
 		}
 	}
 }
