@@ -378,7 +378,9 @@ static double exchange_us(const struct sc_collective_problem *p, double ranks, d
 					  p->f->net.a2a_eff);
 }
 
-/* To all peers; or of one rank that gives or takes all parts, over its port and NICs. */
+/* To all peers; or of one rank that gives or takes all parts, over its port and NICs. NCCL sends to a peer through a
+ * buffer of its own, which fills before the bytes flow: a short message takes twice its time at the NIC, a long one so
+ * much more at most. */
 static void exchange(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -403,6 +405,10 @@ static void exchange(const struct sc_collective_problem *p, struct sc_collective
 				     : fmax(exchange_us(p, local, to_peer),
 					    exchange_us(p, fewest_ranks(p->span), to_peer));
 		t->latency_us += f->net.latency_us;
+		if (!has_root)
+			t->latency_us += (n - local) *
+					 saturated(sc_bytes_us(to_peer, net_gbps(p, 1) / local),
+						   f->ramp.peer_fill_us);
 		t->net_hop_bytes = to_peer;
 	}
 }

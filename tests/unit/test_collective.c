@@ -15,6 +15,7 @@ static const struct sc_fabric_ramp RAMP = {.nvls_slope = 5,
 					   .p2p_latency_us = 9,
 
 					   .peer_us = 1.5,
+					   .peer_fill_us = 12,
 					   .pcie_eff = 0.75};
 
 static struct sc_fabric_search search_of(int arch)
@@ -79,9 +80,11 @@ TEST(tiers_slow_what_leaves_a_switch)
 	static const enum sc_collective KINDS[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
 						   SC_ALL_TO_ALL, SC_SEND_RECV};
 	struct sc_net_tier tier = {.nodes = 4, .oversubscription = 1};
-	struct sc_fabric flat = fabric_of(80), tiered = flat;
+	struct sc_fabric flat = fabric_of(80), tiered;
 	double bytes = 16 * 1024 * MIB;
 
+	flat.ramp.peer_fill_us = 0; /* no uplink slows it */
+	tiered = flat;
 	tiered.tiers = (struct sc_structs){&tier, 1};
 	tiered.host_gpus = 8;
 	for (int k = 0; k < 5; k++) {
@@ -650,6 +653,56 @@ LOOP_TEST(shipped_profile_on_measurements, N_MEASURED)
 	ck_assert_msg(fabs(us / MEASURED[_i].us - 1) < 0.2, "%g us, measured %g", us,
 		      MEASURED[_i].us);
 	sc_arena_release(&arena);
+}
+
+/* All-to-all of nccl-tests on p5.48xlarge, GB/s (crazyguitar/aws-gpu-communication-benchmark@a77f70db,
+ * data/nccl_alltoall.csv; chunks of 512 KiB between nodes, which AWS sets). */
+static const struct {
+	int nodes;
+	double mib, gbps;
+} EXCHANGED[] = {{2, 64, 66.3},   {2, 2048, 84.53}, {4, 256, 56.03},  {8, 64, 35.24},
+		 {8, 2048, 50.4}, {16, 512, 40.4},  {32, 128, 27.13}, {32, 2048, 40.94}};
+
+LOOP_TEST(exchanges_over_efa, sizeof(EXCHANGED) / sizeof(EXCHANGED[0]))
+{
+	struct sc_arena arena;
+	struct sc_request r;
+	struct sc_fabric f;
+	double gbps;
+
+	sc_arena_init(&arena, 1 << 16);
+	r = request_of(&arena);
+	r.device.cuda_capability = 90;
+	r.config.cluster.link_gbps = 450;
+	r.config.cluster.nics_per_node = 32;
+	r.config.cluster.nic_gbit_s = 100;
+	r.config.cluster.fabric = "efa";
+	ck_assert_int_eq(sc_fabric_from_request(&r, &f, NULL), 0);
+	gbps = sc_bytes_us(EXCHANGED[_i].mib * MIB, 1) /
+	       time_of(&f, SC_ALL_TO_ALL, EXCHANGED[_i].mib * MIB, span_of(EXCHANGED[_i].nodes, 8));
+	ck_assert_msg(fabs(gbps / EXCHANGED[_i].gbps - 1) < 0.12, "%g GB/s, measured %g", gbps,
+		      EXCHANGED[_i].gbps);
+	sc_arena_release(&arena);
+}
+
+/* A message to a peer on another node takes twice its bytes' time while it is short, and so much more at most. */
+TEST(a_peers_buffer_fills)
+{
+	struct sc_fabric f = fabric_of(90), none = f;
+
+	none.ramp.peer_fill_us = 0;
+	for (double bytes = 1 << 12; bytes < 1e11; bytes *= 8) {
+		const struct sc_span span = span_of(4, 8);
+		double alone = time_of(&none, SC_ALL_TO_ALL, bytes, span);
+		double more = time_of(&f, SC_ALL_TO_ALL, bytes, span) - alone;
+		double at_line = sc_bytes_us(bytes / 32, f.nic_gbps * f.net.eff);
+
+		ck_assert_double_gt(more, 0);
+		ck_assert_double_le(more, 24 * fmin(at_line, f.ramp.peer_fill_us));
+		ck_assert_double_ge(more, 12 * fmin(at_line, f.ramp.peer_fill_us) * (1 - 1e-9));
+		ck_assert_double_eq(time_of(&f, SC_ALL_TO_ALL, bytes, span_of(1, 8)),
+				    time_of(&none, SC_ALL_TO_ALL, bytes, span_of(1, 8)));
+	}
 }
 
 TEST(shipped_fabric_kinds)

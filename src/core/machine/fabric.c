@@ -66,6 +66,8 @@ static const struct sc_field RAMP_FIELDS[] = {
 	US(sc_fabric_ramp, p2p_latency_us, "send/recv, above the links' latency, us"),
 	US(sc_fabric_ramp, peer_us, "all-to-all, each peer on another node, us"),
 	US(sc_fabric_ramp, local_peer_us, "all-to-all, each peer on the same node, us"),
+	SC_FIELD_IN(DOUBLE, sc_fabric_ramp, peer_fill_us, 0, 1e5,
+		    "all-to-all, of each peer on another node, long messages, us; default: 0"),
 	FRAC(sc_fabric_ramp, pcie_eff, "share of the PCIe peak between GPUs"),
 	SC_FIELD_IN(DOUBLE, sc_fabric_ramp, p2p_channel_gbps, 0, 1e6,
 		    "send/recv over links, of each channel, 1e9 bytes/s; 0 = no limit"),

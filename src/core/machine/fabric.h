@@ -49,6 +49,7 @@ struct sc_fabric_ramp {
 	double nvls_simple_us;  /* and E */
 	double p2p_latency_us;  /* send/recv, above the links' */
 	double peer_us, local_peer_us; /* all-to-all: a per peer on another node, on this one */
+	double peer_fill_us; /* and what a peer on another node adds while its message grows, at most */
 	double pcie_eff;
 	double p2p_channel_gbps; /* of a channel that sends to one peer over links; 0 = no limit */
 	double host_path_gbps; /* of a GPU among more than two without links, where all exchange at once; 0 = no limit */

@@ -514,11 +514,17 @@ static const struct sc_fit_coef NETS[] = {
 /* Coefficients of every machine; the rows of one alone do not tell them. Starts: NCCL's own
  * constants where it has them. */
 static const struct sc_fit_coef RAMP[] = {
-	{"nvls_slope", 1, 100, 0, 4},       {"net_slope", 1, 1e4, 0, 100},
-	{"ring_net_frac", 0.05, 1, 0, 0.5}, {"nvls_latency_us", 5, 100, 0, 25},
-	{"nvls_simple_us", 5, 100, 0, 25},  {"p2p_latency_us", 0.05, 200, 0, 2},
-	{"peer_us", 0.01, 50, 0, 1},        {"local_peer_us", 0.01, 50, 0, 0.3},
-	{"pcie_eff", 0.05, 1, 0, 0.75},     {0},
+	{"nvls_slope", 1, 100, 0, 4},
+	{"net_slope", 1, 1e4, 0, 100},
+	{"ring_net_frac", 0.05, 1, 0, 0.5},
+	{"nvls_latency_us", 5, 100, 0, 25},
+	{"nvls_simple_us", 5, 100, 0, 25},
+	{"p2p_latency_us", 0.05, 200, 0, 2},
+	{"peer_us", 0.01, 50, 0, 1},
+	{"local_peer_us", 0.01, 50, 0, 0.3},
+	{"peer_fill_us", 0.1, 100, 0, 10},
+	{"pcie_eff", 0.05, 1, 0, 0.75},
+	{0},
 };
 
 const struct sc_fit_coef *sc_fit_coefs_of(const char *section)

@@ -306,6 +306,7 @@ static struct sc_cost once_a_node_cost(const struct sc_block_env *env,
 	if (span->n_nodes < 2)
 		return links;
 	direct.net.a2a_eff = 1;
+	direct.ramp.peer_fill_us = 0;
 	direct.nic_gbps = fmin(direct.nic_gbps, DISPATCH_NIC_GBPS);
 	own.fabric = &direct;
 	to_nodes.bytes = comm->node_bytes;
