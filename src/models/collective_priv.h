@@ -104,6 +104,9 @@ double sc_nvls_gbps(const struct sc_fabric *fabric, int ranks);
 /* Share of a port's links that a ring through `n` GPUs of one node uses; 0: links do not join them. */
 double sc_link_share(const struct sc_fabric *fabric, int n);
 bool sc_is_over_pcie(const struct sc_fabric *fabric, int n); /* and so over PCIe */
+/* NCCL sends to a peer on another node through a buffer of its own, which fills before the bytes flow: a short message
+ * of an all-to-all takes twice its time at the NIC, a long one so much more at most. */
+double sc_collective_fill_us(const struct sc_fabric *fabric, double bytes, double gbps);
 /* NICs of one node that a group drives: those of its ranks on the node with the fewest. */
 int sc_span_nics(const struct sc_fabric *fabric, const struct sc_span *span);
 /* The search's result for a fabric and span. */

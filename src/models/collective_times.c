@@ -378,9 +378,12 @@ static double exchange_us(const struct sc_collective_problem *p, double ranks, d
 					  p->f->net.a2a_eff);
 }
 
-/* To all peers; or of one rank that gives or takes all parts, over its port and NICs. NCCL sends to a peer through a
- * buffer of its own, which fills before the bytes flow: a short message takes twice its time at the NIC, a long one so
- * much more at most. */
+double sc_collective_fill_us(const struct sc_fabric *f, double bytes, double gbps)
+{
+	return saturated(sc_bytes_us(bytes, gbps), f->ramp.peer_fill_us);
+}
+
+/* To all peers; or of one rank that gives or takes all parts, over its port and NICs. */
 static void exchange(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -407,8 +410,7 @@ static void exchange(const struct sc_collective_problem *p, struct sc_collective
 		t->latency_us += f->net.latency_us;
 		if (!has_root)
 			t->latency_us += (n - local) *
-					 saturated(sc_bytes_us(to_peer, net_gbps(p, 1) / local),
-						   f->ramp.peer_fill_us);
+					 sc_collective_fill_us(f, to_peer, net_gbps(p, 1) / local);
 		t->net_hop_bytes = to_peer;
 	}
 }

@@ -73,6 +73,7 @@ LOOP_TEST(recipes_are_proved, SC_MSCCL_N_KINDS)
 		struct sc_msccl again, algo;
 		struct sc_err err = {0};
 
+		recipe.proto = (enum sc_proto)(i % SC_N_PROTOS); /* all pairs have two forms */
 		if (sc_msccl_recipe_check(&recipe, NULL)) {
 			ck_assert_int_eq(SIZES[i].n, 2);
 			continue;
@@ -321,6 +322,34 @@ TEST(next_uses_all_nics)
 			algo.steps[s].src_off = 2;
 	ck_assert_int_ne(sc_msccl_check(&algo, &err), 0);
 	ck_assert_msg(strstr(err.text, "wrong") != NULL, "%s", err.text);
+}
+
+/* An exchange between nodes waits for the buffer of each peer on another one, at most so long; others do not. */
+LOOP_TEST(peers_buffers_fill, 2)
+{
+	const enum sc_msccl_kind kind = _i ? SC_MSCCL_PAIRS_ALL_GATHER : SC_MSCCL_PAIRS_ALL_TO_ALL;
+	struct sc_fabric_walk walk = walk_of(100, 0, 200);
+	struct sc_fabric none = {
+		.gpus_per_node = 4, .nics_per_node = 4, .nic_gbps = 5, .net.eff = 1, .walk = &walk};
+	struct sc_fabric f = none;
+	struct sc_msccl algo = built(kind, 8, 1, 1);
+
+	f.ramp.peer_fill_us = 10;
+	for (double bytes = 1024; bytes < GIB; bytes *= 8) {
+		struct sc_msccl_time plain, filled;
+
+		ck_assert_int_eq(sc_msccl_walk(&algo, &(struct sc_msccl_place){&none, 4}, bytes,
+					       &plain, NULL),
+				 0);
+		ck_assert_int_eq(
+			sc_msccl_walk(&algo, &(struct sc_msccl_place){&f, 4}, bytes, &filled, NULL),
+			0);
+		if (_i)
+			ck_assert_double_eq(filled.total_us, plain.total_us);
+		else
+			ck_assert(filled.total_us > plain.total_us &&
+				  filled.total_us <= plain.total_us + 4 * 10 + 1e-6);
+	}
 }
 
 /* Eight chunks a step are one primitive, and then eight in a connection of two: both sides send first. */

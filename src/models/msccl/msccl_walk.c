@@ -189,9 +189,14 @@ static double send_end_us(struct walk *w, size_t block, double start, double byt
 
 	if (c->is_remote) {
 		int node = b->gpu / w->per_node, local = b->gpu % w->per_node;
-		size_t nic = (size_t)(node * nics + local * nics / f->gpus_per_node);
+		size_t at = (size_t)(node * nics + local * nics / f->gpus_per_node);
+		struct server *nic = &w->servers[BY_NET][at];
 
-		return serve(&w->servers[BY_NET][nic], start, wire, f->nic_gbps * f->net.eff);
+		/* As in the library's own exchange a peer's buffer fills before the bytes flow. */
+		if (w->algo->coll == SC_MSCCL_ALL_TO_ALL && c->n_sent == 1)
+			nic->free_us = fmax(nic->free_us, start) +
+				       sc_collective_fill_us(f, wire, f->nic_gbps * f->net.eff);
+		return serve(nic, start, wire, f->nic_gbps * f->net.eff);
 	}
 	if (w->link_gbps > 0) {
 		int peer = w->algo->tbs[block].send % w->per_node;
