@@ -655,15 +655,24 @@ LOOP_TEST(shipped_profile_on_measurements, N_MEASURED)
 	sc_arena_release(&arena);
 }
 
-/* All-to-all of nccl-tests on p5.48xlarge, GB/s (crazyguitar/aws-gpu-communication-benchmark@a77f70db,
- * data/nccl_alltoall.csv; chunks of 512 KiB between nodes, which AWS sets). */
+/* nccl-tests on p5.48xlarge, GB/s (crazyguitar/aws-gpu-communication-benchmark@a77f70db, data; chunks of 512 KiB
+ * between nodes in all-to-alls, which AWS sets): a guard on EFA's shares. */
 static const struct {
+	enum sc_collective kind;
 	int nodes;
 	double mib, gbps;
-} EXCHANGED[] = {{2, 64, 66.3},   {2, 2048, 84.53}, {4, 256, 56.03},  {8, 64, 35.24},
-		 {8, 2048, 50.4}, {16, 512, 40.4},  {32, 128, 27.13}, {32, 2048, 40.94}};
+} OVER_EFA[] = {
+	{SC_ALL_TO_ALL, 2, 64, 66.3},     {SC_ALL_TO_ALL, 2, 2048, 84.53},
+	{SC_ALL_TO_ALL, 4, 256, 56.03},   {SC_ALL_TO_ALL, 8, 64, 35.24},
+	{SC_ALL_TO_ALL, 8, 2048, 50.4},   {SC_ALL_TO_ALL, 16, 512, 40.4},
+	{SC_ALL_TO_ALL, 32, 128, 27.13},  {SC_ALL_TO_ALL, 32, 2048, 40.94},
+	{SC_ALL_REDUCE, 2, 1024, 232.08}, {SC_ALL_REDUCE, 4, 64, 78.66},
+	{SC_ALL_REDUCE, 8, 256, 117.88},  {SC_ALL_REDUCE, 8, 2048, 141.28},
+	{SC_ALL_REDUCE, 16, 128, 65.11},  {SC_ALL_REDUCE, 16, 1024, 135.67},
+	{SC_ALL_REDUCE, 32, 256, 69.26},  {SC_ALL_REDUCE, 32, 4096, 152},
+};
 
-LOOP_TEST(exchanges_over_efa, sizeof(EXCHANGED) / sizeof(EXCHANGED[0]))
+LOOP_TEST(sixteen_to_256_over_efa, sizeof(OVER_EFA) / sizeof(OVER_EFA[0]))
 {
 	struct sc_arena arena;
 	struct sc_request r;
@@ -678,10 +687,11 @@ LOOP_TEST(exchanges_over_efa, sizeof(EXCHANGED) / sizeof(EXCHANGED[0]))
 	r.config.cluster.nic_gbit_s = 100;
 	r.config.cluster.fabric = "efa";
 	ck_assert_int_eq(sc_fabric_from_request(&r, &f, NULL), 0);
-	gbps = sc_bytes_us(EXCHANGED[_i].mib * MIB, 1) /
-	       time_of(&f, SC_ALL_TO_ALL, EXCHANGED[_i].mib * MIB, span_of(EXCHANGED[_i].nodes, 8));
-	ck_assert_msg(fabs(gbps / EXCHANGED[_i].gbps - 1) < 0.12, "%g GB/s, measured %g", gbps,
-		      EXCHANGED[_i].gbps);
+	gbps = sc_bytes_us(OVER_EFA[_i].mib * MIB, 1) / time_of(&f, OVER_EFA[_i].kind,
+								OVER_EFA[_i].mib * MIB,
+								span_of(OVER_EFA[_i].nodes, 8));
+	ck_assert_msg(fabs(gbps / OVER_EFA[_i].gbps - 1) < 0.2, "%g GB/s, measured %g", gbps,
+		      OVER_EFA[_i].gbps);
 	sc_arena_release(&arena);
 }
 
