@@ -42,6 +42,7 @@
 	X(CONTEXT_LAYOUT, "context layout copy")                         \
 	X(FLASH, "flash attention")                                      \
 	X(FLASH_GRAD, "flash attention gradient")                        \
+	X(RING_JOIN, "context-parallel join of steps")                   \
 	X(SPARSE, "sparse attention")                                    \
 	X(SPARSE_GRAD, "sparse attention gradient")                      \
 	X(CONTEXT_DGRAD, "gemm attention context gradients")             \

@@ -771,6 +771,24 @@ TEST(both_directions_of_a_ring_travel_as_far)
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_RING_SEND_RECV), 4);
 }
 
+/* Passes over as many columns as outputs have, keys and values having as many together, over a norm's three: of four steps one
+ * is copied and three are added, 2 + 3 x 3, and keys and values copied, 2; backward the same, and at each step gradients of
+ * keys and values are copied, and added, too. */
+TEST(what_steps_of_a_ring_leave_is_joined)
+{
+	const struct sc_request *req =
+		make_request(LLAMA " model.seq=262144", "parallel.cp=4 training.attention=flash "
+							"training.recompute=none");
+	const double norm = step_us(req, SC_BLOCK_LAYER_F, SC_NAME_NORM);
+
+	ck_assert_double_eq_tol(step_us(req, SC_BLOCK_LAYER_F, SC_NAME_RING_JOIN) / norm, 13 / 3.0,
+				0.03);
+	ck_assert_double_eq_tol(step_us(req, SC_BLOCK_LAYER_B, SC_NAME_RING_JOIN) / norm, 32 / 3.0,
+				0.03);
+	req = make_request(LLAMA, "training.attention=flash training.recompute=none");
+	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_RING_JOIN), 0);
+}
+
 /* Of a ring's four ranks on a node only one sends out of it; a second ring shares its one NIC. */
 TEST(a_ring_leaves_a_node_once)
 {

@@ -130,6 +130,19 @@ static void ring_transfer(const struct dims *x, int step, bool backward, int n_h
 		sc_block_add_comm(x->block, x->env, &comm);
 }
 
+/* What the steps of a ring leave is joined (Transformer Engine, AttnFuncWithCPAndKVP2P): outputs, weighed by their sums of
+ * exponentials, and gradients of queries are copied from the first step and added from the others. Keys and values are
+ * copied to lie together before they travel, their gradients at each step, to be added to those that come by. */
+static void join_steps(const struct dims *x, bool backward)
+{
+	double n = (double)x->req->config.parallel.cp;
+	double adds = 3 * n - 1, copies = backward ? 2 * n + 2 + adds : 2;
+	double kv = x->kv_heads * (x->d + x->d_v), own = backward ? x->heads * x->d : x->ctx;
+
+	add_rowwise(x, SC_NAME_RING_JOIN, x->tokens * (own * adds + kv * copies) * x->e,
+		    (int)n * (backward ? 3 : 1) + 1);
+}
+
 /* A causal rank works on its own chunks first, then on half of what arrives: that of the middle, whose chunks lie together,
  * has most to do under a window, and reads backwards through the chunks before them. Transformer Engine runs windows only where
  * keys are gathered before, or heads exchanged: the same bytes, and the same products. */
@@ -146,6 +159,7 @@ static void ring(const struct dims *x, bool backward)
 		else
 			add_flash(x, &(struct keys){x->s, i * x->s, false}, backward);
 	}
+	join_steps(x, backward);
 }
 
 /* Each rank's tokens to those that have their heads, or back; heads and chunks of the sequence are copied into their
