@@ -358,6 +358,45 @@ TEST(two_runs_give_the_same_bytes)
 	ck_assert_int_eq(memcmp(first, second, sizeof(*first)), 0);
 }
 
+static const struct narrow {
+	const char *precision, *model;
+} NARROW[] = {
+	{"fp8", "model.family=llama model.layers=12 parallel.pp=2"},
+	{"mxfp8", "model.family=llama model.layers=12 parallel.pp=4 parallel.virtual_stages=3"},
+	{"nvfp4", "model.family=llama model.layers=12 model.sliding_window=512 "
+		  "model.full_attention_every=3 parallel.pp=2"},
+	{"nvfp4", "model.family=moe model.layers=12 model.experts=8 model.top_k=2 "
+		  "model.dense_layers=3 parallel.ep=8"},
+	{"mxfp8", "model.family=llama model.layers_pattern=(2*gdn,attn)*4 model.layers=12 "
+		  "model.gdn.value_heads=32 model.gdn.key_dim=128"},
+};
+
+/* Layers in bf16 beside narrow ones are those of the same model in bf16, at either end; each takes as long or longer. */
+LOOP_TEST(layers_in_bf16_are_those_of_bf16, N_OF(NARROW))
+{
+	static const char *const shape =
+		"gpus=8 cluster.gpu=b200-sxm-180gb model.hidden=4096 model.heads=32 model.seq=4096 "
+		"training.global_batch=16 training.micro_batch=1 training.software=megatron-core "
+		"training.recompute=none training.attention=flash training.grad_bytes=4 "
+		"training.cuda_graphs=true";
+	struct sc_predict_opts opts = defaults();
+	double last = 0, ms = 0;
+	char text[768];
+
+	for (int n = 0; n <= 12; n += 3) {
+		snprintf(text, sizeof(text),
+			 "%s %s training.precision=%s training.bf16_first_layers=%d "
+			 "training.bf16_last_layers=%d",
+			 shape, NARROW[_i].model, NARROW[_i].precision, n / 2, n - n / 2);
+		ms = run(make_request(text), &opts)->iteration_ms;
+		ck_assert_double_ge(ms, last);
+		ck_assert(n != 12 || ms > last);
+		last = ms;
+	}
+	snprintf(text, sizeof(text), "%s %s training.precision=bf16", shape, NARROW[_i].model);
+	ck_assert_double_eq_tol(run(make_request(text), &opts)->iteration_ms, ms, 1e-6 * ms);
+}
+
 TEST(faster_parts_never_slow_it_down)
 {
 	struct sc_request *req = make_request(COARSE_CASES[4]);

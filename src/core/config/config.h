@@ -224,9 +224,10 @@ enum sc_feed { SC_FEED_NONE, SC_FEED_MLP, SC_FEED_EXPERTS };
 struct sc_layer_kind {
 	enum sc_mixer mixer;
 	enum sc_feed feed;
+	bool wide; /* its products stay in the storage's precision */
 };
 /* At most, of a model; layers, of one that lists their kinds. */
-enum { SC_N_LAYER_KINDS = 6, SC_MAX_PATTERN = 512 };
+enum { SC_N_LAYER_KINDS = 8, SC_MAX_PATTERN = 512 };
 struct sc_model {
 	enum sc_family family;
 	int64_t layers, hidden, heads, kv_heads, ffn_hidden, vocab, seq;
@@ -244,7 +245,9 @@ struct sc_model {
 	int64_t expert_groups, top_groups;
 	int64_t expert_latent; /* experts work on tokens projected to this width; default hidden */
 	int64_t mtp_layers;
-	int64_t sliding_window;       /* tokens that attention reaches back; -1 = all */
+	int64_t wide_first,
+		wide_last;      /* training.bf16_first_layers and bf16_last_layers, resolved */
+	int64_t sliding_window; /* tokens that attention reaches back; -1 = all */
 	int64_t full_attention_every; /* one layer in so many has no window; -1 = none */
 	int tied_embeddings;          /* 0, 1; default: the family's */
 	int biases;         /* of the linear layers, experts among them; as tied_embeddings */
@@ -333,6 +336,7 @@ struct sc_training {
 	enum sc_lora_targets lora_targets;
 	const char *software, *software_version;
 	enum sc_fp8_recipe fp8_recipe;
+	int64_t bf16_first_layers, bf16_last_layers; /* of the model, beside fp8 and fp4 */
 	enum sc_dispatcher moe_dispatcher;
 	int routing;
 	double grad_worker_frac;
@@ -531,8 +535,13 @@ static inline bool sc_model_has_windows(const struct sc_model *model)
 }
 /* Without a pattern a layer differs so from most of its model's, whose kind is 0: among layers with a sliding window one
  * without; a mixture's without experts. A pass runs kinds from the last on: layers without experts come first in most
- * mixtures. */
-enum { SC_LAYER_FULL = 1, SC_LAYER_DENSE = 2 };
+ * mixtures. Beside products in fp8 or fp4, one with products in bf16. */
+enum { SC_LAYER_FULL = 1, SC_LAYER_DENSE = 2, SC_LAYER_WIDE = 4 };
+static inline bool sc_model_layer_is_wide(const struct sc_model *model, int64_t layer)
+{
+	return layer < model->layers &&
+	       (layer < model->wide_first || layer >= model->layers - model->wide_last);
+}
 static inline double sc_model_streams(const struct sc_model *model)
 {
 	return model->csa.streams > 1 ? (double)model->csa.streams : 1;
@@ -549,7 +558,8 @@ static inline struct sc_layer_kind sc_model_kind(const struct sc_model *model, i
 		sc_model_is_sparse(model) ? SC_MIX_DSA
 		: kind & SC_LAYER_FULL    ? SC_MIX_FULL
 					  : SC_MIX_ATTENTION,
-		sc_model_is_moe(model) && !(kind & SC_LAYER_DENSE) ? SC_FEED_EXPERTS : SC_FEED_MLP};
+		sc_model_is_moe(model) && !(kind & SC_LAYER_DENSE) ? SC_FEED_EXPERTS : SC_FEED_MLP,
+		(kind & SC_LAYER_WIDE) != 0};
 }
 static inline bool sc_model_has_attention(const struct sc_model *model, int kind)
 {

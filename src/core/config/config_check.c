@@ -129,6 +129,11 @@ static void warn_all(struct sc_request *req)
 				"are computed, and the window is a mask laid over them");
 		if (tr->recompute_layers > 0 && tr->recompute != SC_RECOMPUTE_FULL)
 			sc_warn(&req->warnings, "training.recompute_layers has no effect yet");
+		if (model->wide_first + model->wide_last > 0 &&
+		    sc_precision_dtype(tr->precision) < SC_FP8)
+			sc_warn(&req->warnings,
+				"training.bf16_first_layers and bf16_last_layers have no effect: no "
+				"products are in fp8 or fp4");
 		if (par->tp_overlap && par->tp == 1)
 			sc_warn(&req->warnings, "parallel.tp_overlap has no effect with tp 1");
 		if (par->shard_ranks > 0 && par->sharding == SC_ZERO_NONE)

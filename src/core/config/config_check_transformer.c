@@ -15,6 +15,12 @@ static int check_family(const struct sc_resolver *res)
 	const struct sc_software *sw = &res->request->software;
 	const struct sc_model *model = &cfg->model;
 
+	if (model->wide_first + model->wide_last > model->layers)
+		return sc_resolve_fail(res, SC_ECONFLICT, "training.bf16_last_layers",
+				       "training.bf16_first_layers %" PRId64
+				       " and bf16_last_layers %" PRId64
+				       " are more than the %" PRId64 " layers",
+				       model->wide_first, model->wide_last, model->layers);
 	if (par->pp > 1 && par->sharding >= SC_ZERO2 && sw->sharded_pipeline == SC_SHARDED_REFUSED)
 		return sc_resolve_fail(
 			res, SC_ECONFLICT, "parallel.sharding",

@@ -173,7 +173,7 @@ static struct sc_layer_kind pattern_kind(const struct sc_model *model, int word)
 		for (mixer = SC_MIX_FIRST_LINEAR; mixer + 1 < SC_N_MIXERS; mixer++)
 			if (has_section(model, mixer))
 				break;
-	return (struct sc_layer_kind){(enum sc_mixer)mixer, (enum sc_feed)(word >> ALONE)};
+	return (struct sc_layer_kind){(enum sc_mixer)mixer, (enum sc_feed)(word >> ALONE), false};
 }
 
 /* Layers of later tokens are as the last; where sub-layers stand alone, each is one of attention with the last feed-forward
@@ -187,6 +187,7 @@ static struct sc_layer_kind later_kind(const struct sc_model *model,
 		later.feed = model->kinds[model->kind_of[i]].feed;
 	if (pattern->apart && later.feed != SC_FEED_NONE)
 		later.mixer = SC_MIX_ATTENTION;
+	later.wide = false;
 	return later;
 }
 
@@ -204,8 +205,10 @@ static bool number_kinds(struct sc_model *model, const struct sc_pattern *patter
 
 		if (!pattern->apart && i < pattern->n)
 			one.feed = sc_model_layer_feed(model, (int64_t)i);
+		one.wide = sc_model_layer_is_wide(model, (int64_t)i);
 		while (kind < n_kinds && !(model->kinds[kind].mixer == one.mixer &&
-					   model->kinds[kind].feed == one.feed))
+					   model->kinds[kind].feed == one.feed &&
+					   model->kinds[kind].wide == one.wide))
 			kind++;
 		if (kind == SC_N_LAYER_KINDS)
 			return false;

@@ -207,6 +207,7 @@ static void resolve_widths(struct sc_model *model)
 static int resolve_model(const struct sc_resolver *res)
 {
 	struct sc_model *model = &res->request->config.model;
+	struct sc_training *tr = &res->request->config.training;
 	int rc;
 
 	if (model->family == SC_FAMILY_NONE)
@@ -223,6 +224,12 @@ static int resolve_model(const struct sc_resolver *res)
 	if (model->family == SC_DLRM && (int)model->interaction == SC_NOT_GIVEN)
 		model->interaction = SC_INTERACT_DOT;
 	resolve_widths(model);
+	if (sc_model_is_transformer(model)) {
+		default_int(&tr->bf16_first_layers, 0);
+		default_int(&tr->bf16_last_layers, 0);
+		model->wide_first = tr->bf16_first_layers;
+		model->wide_last = tr->bf16_last_layers;
+	}
 	return sc_config_resolve_pattern(res);
 }
 

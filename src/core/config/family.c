@@ -76,6 +76,8 @@ static int kind_at(const struct sc_model *model, int64_t layer)
 	if (sc_model_has_windows(model) && model->full_attention_every > 0 &&
 	    (layer + 1) % model->full_attention_every == 0)
 		kind |= SC_LAYER_FULL;
+	if (sc_model_layer_is_wide(model, layer))
+		kind |= SC_LAYER_WIDE;
 	return kind;
 }
 

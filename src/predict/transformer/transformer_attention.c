@@ -69,7 +69,7 @@ static bool in_fp8(const struct dims *x)
 		     (precision == SC_P_FP8 && x->lora) ||
 		     (precision == SC_P_NVFP4 && (x->lora || x->req->config.parallel.cp < 2));
 
-	return x->sw->mx_fp8_attention && asked && !model_has_windows(x) &&
+	return x->sw->mx_fp8_attention && x->quantized && asked && !model_has_windows(x) &&
 	       capability >= (x->d > NARROW_HEAD ? BLACKWELL_ULTRA : BLACKWELL);
 }
 

@@ -65,8 +65,8 @@ static struct experts experts_of(const struct dims *x)
  * tokens from the GPU (Megatron Core, paged_stash.py; --use-transformer-engine-op-fuser). */
 static bool is_fused_mlp(const struct dims *x)
 {
-	return x->req->config.training.precision == SC_P_MXFP8 && x->traits->gated &&
-	       (int)x->env->device->cuda_capability >= BLACKWELL &&
+	return x->req->config.training.precision == SC_P_MXFP8 && x->quantized &&
+	       x->traits->gated && (int)x->env->device->cuda_capability >= BLACKWELL &&
 	       sc_block_is_replayed(x->block, x->env);
 }
 

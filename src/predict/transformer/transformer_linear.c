@@ -117,7 +117,7 @@ static bool has_tensor_scales(const struct dims *x)
 {
 	const struct sc_training *tr = &x->req->config.training;
 
-	return tr->precision == SC_P_FP8 &&
+	return x->quantized && tr->precision == SC_P_FP8 &&
 	       (tr->fp8_recipe == SC_FP8_DELAYED || tr->fp8_recipe == SC_FP8_CURRENT);
 }
 

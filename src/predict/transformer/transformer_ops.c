@@ -56,6 +56,13 @@ static void embed_backward(const struct dims *x)
 	accumulate_gradients(x, params.dense, 0);
 }
 
+/* Products in the storage's precision. */
+static void keep_wide(struct dims *x)
+{
+	x->dtype = x->storage;
+	x->quantized = false;
+}
+
 /* A copy of these sizes with the head's rows as tokens, in the storage's precision. */
 static struct dims head_dims(const struct dims *x)
 {
@@ -64,8 +71,7 @@ static struct dims head_dims(const struct dims *x)
 	/* The rows whose logits are computed. */
 	head.tokens =
 		x->traits->masked_lm && x->sw->mlm_gather ? x->tokens * MASKED_FRACTION : x->tokens;
-	head.dtype = x->storage;
-	head.quantized = false;
+	keep_wide(&head);
 	return head;
 }
 
@@ -571,12 +577,16 @@ void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, d
 {
 	struct dims x = dims_of(env->request, env, samples, out);
 	const int of_layer = (int)id - SC_BLOCK_LAYER_F, part = of_layer % SC_N_LAYER_BLOCKS;
+	const struct sc_layer_kind kind =
+		of_layer < 0 ? (struct sc_layer_kind){SC_MIX_NONE, SC_FEED_NONE, false}
+			     : sc_model_kind(x.model, of_layer / SC_N_LAYER_BLOCKS);
 	size_t counted = 0;
 
 	sc_block_clear(out);
 	x.counted = &counted;
-	x.all_keys = of_layer >= 0 &&
-		     sc_model_kind(x.model, of_layer / SC_N_LAYER_BLOCKS).mixer == SC_MIX_FULL;
+	x.all_keys = kind.mixer == SC_MIX_FULL;
+	if (kind.wide)
+		keep_wide(&x);
 	x.inputs_only =
 		of_layer < 0 ? id == SC_BLOCK_HEAD_I : part == SC_BLOCK_LAYER_I - SC_BLOCK_LAYER_F;
 	if (of_layer >= 0)
