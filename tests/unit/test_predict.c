@@ -397,6 +397,30 @@ LOOP_TEST(layers_in_bf16_are_those_of_bf16, N_OF(NARROW))
 	ck_assert_double_eq_tol(run(make_request(text), &opts)->iteration_ms, ms, 1e-6 * ms);
 }
 
+TEST(shorter_documents_never_take_longer)
+{
+	static const char *const tokens[] = {"8192", "4096", "3000", "1024", "1000", "200", "64"};
+	struct sc_predict_opts opts = defaults();
+	double last = HUGE_VAL;
+
+	for (int i = 0; i < N_OF(tokens); i++) {
+		char text[512];
+		double ms;
+
+		snprintf(
+			text, sizeof(text),
+			"gpus=8 cluster.gpu=h100-sxm-80gb model.family=llama model.layers=8 model.hidden=4096 "
+			"model.heads=32 model.seq=4096 training.attention=flash training.global_batch=16 "
+			"training.micro_batch=1 training.recompute=none training.software=megatron-core "
+			"training.precision=bf16 training.document_tokens=%s",
+			tokens[i]);
+		ms = run(make_request(text), &opts)->iteration_ms;
+		ck_assert_double_le(ms, last);
+		ck_assert(i < 2 || ms < last);
+		last = ms;
+	}
+}
+
 TEST(faster_parts_never_slow_it_down)
 {
 	struct sc_request *req = make_request(COARSE_CASES[4]);

@@ -734,6 +734,44 @@ TEST(imbalance_is_paid_by_the_routed_experts)
 		    layer_flop(&FAMILIES[5]) + 2.0 * N_TOKENS * 0.5 * 3 * 3 * 768 * H);
 }
 
+static double attention_flop(const char *more)
+{
+	const struct sc_request *req =
+		make_request(LLAMA, sc_arena_printf(&arena, "training.recompute=none %s", more));
+	const struct sc_block *b = steps_of(req, SC_BLOCK_LAYER_B);
+	double sum = 0;
+
+	for (size_t i = 0; i < b->steps.n; i++)
+		if (b->steps.at[i].model == SC_OP_ATTENTION)
+			sum += b->steps.at[i].flop;
+	return sum;
+}
+
+/* Four documents in a sample have a quarter of its scores, on one rank, in a ring and by heads; all else is as it was. */
+TEST(documents_attend_within_their_own)
+{
+	static const char *const split[] = {"parallel.cp=1", "parallel.cp=4",
+					    "parallel.cp=4 training.trainable=lora "
+					    "training.software=nemo"};
+
+	for (int i = 0; i < N_OF(split); i++) {
+		const char *flash =
+			sc_arena_printf(&arena, "training.attention=flash %s", split[i]);
+		double whole = attention_flop(flash), quarter, same;
+
+		quarter = attention_flop(
+			sc_arena_printf(&arena, "%s training.document_tokens=128", flash));
+		same = attention_flop(
+			sc_arena_printf(&arena, "%s training.document_tokens=9999", flash));
+		assert_near(quarter, whole / 4);
+		assert_near(same, whole);
+	}
+	assert_near(flop_of(make_request(LLAMA, "training.attention=flash "
+						"training.document_tokens=128"),
+			    SC_BLOCK_LAYER_F),
+		    flop_of(make_request(LLAMA, "training.attention=flash"), SC_BLOCK_LAYER_F));
+}
+
 /* Keys and values go round; backward, their gradients go on to where they belong. */
 LOOP_TEST(context_parallel_attention_is_a_ring, N_OF(FAMILIES))
 {

@@ -304,6 +304,29 @@ static void resolve_fill(struct sc_request *req)
 			tr->fill_fraction);
 }
 
+/* Fine-tuning packs short documents into a sample, and pretraining cuts samples from one text. */
+static void resolve_documents(struct sc_request *req)
+{
+	struct sc_training *tr = &req->config.training;
+	const int64_t seq = req->config.model.seq;
+
+	if (tr->document_tokens < 0 && tr->trainable == SC_TRAIN_LORA)
+		sc_warn(&req->warnings,
+			"training.document_tokens is not given: each token attends to its whole sample, "
+			"as if no documents were packed into one");
+	else if (tr->document_tokens > seq)
+		sc_warn(&req->warnings,
+			"training.document_tokens has no effect: a sample has %lld tokens",
+			(long long)seq);
+	else if (tr->document_tokens > 0 && tr->document_tokens < seq &&
+		 tr->attention == SC_ATT_UNFUSED)
+		sc_warn(&req->warnings,
+			"training.document_tokens saves no time with training.attention unfused: all "
+			"scores are computed, and documents are a mask laid over them");
+	if (tr->document_tokens < 0 || tr->document_tokens > seq)
+		tr->document_tokens = seq;
+}
+
 static void resolve_optimizer(struct sc_request *req)
 {
 	struct sc_training *tr = &req->config.training;
@@ -395,6 +418,8 @@ void sc_config_fill_options(struct sc_request *req)
 	if (tr->recompute == SC_NOT_GIVEN)
 		tr->recompute = SC_RECOMPUTE_NONE;
 	resolve_attention(req);
+	if (sc_model_is_transformer(&req->config.model))
+		resolve_documents(req);
 	if ((int)tr->fp8_recipe == SC_NOT_GIVEN)
 		tr->fp8_recipe = SC_FP8_DELAYED;
 	if (tr->cuda_graphs & SC_GRAPH_FULL)

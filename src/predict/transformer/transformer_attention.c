@@ -182,8 +182,24 @@ static double qkv_width(const struct dims *x)
 	return x->heads * x->d + x->kv_heads * (x->d + x->d_v);
 }
 
-static void flash(const struct dims *x, bool backward)
+/* Documents packed into a sample are as many sequences: of each a context-parallel rank has its share (Transformer Engine,
+ * format thd). */
+static struct dims dims_of_documents(const struct dims *x)
 {
+	double documents =
+		x->s_all / fmin((double)x->req->config.training.document_tokens, x->s_all);
+	struct dims own = *x;
+
+	own.b *= documents;
+	own.s /= documents;
+	own.s_all /= documents;
+	return own;
+}
+
+static void flash(const struct dims *sample, bool backward)
+{
+	const struct dims of_documents = dims_of_documents(sample), *x = &of_documents;
+
 	if (x->req->config.parallel.cp < 2)
 		add_whole_flash(x, backward);
 	else if (x->lora && x->sw->lora_recipe &&
