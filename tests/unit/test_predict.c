@@ -34,6 +34,11 @@ static const char *const COARSE_CASES[] = {
 	/* interleaved */
 	"gpus=8 model.layers=16 parallel.tp=2 parallel.pp=4 parallel.virtual_stages=2 "
 	"training.global_batch=16 training.micro_batch=1",
+	/* only experts have replicas, whose gradients are reduced beside products that the memory bounds */
+	"gpus=16 model=models/qwen3-30b-a3b.yaml model.layers=16 parallel.tp=8 parallel.pp=2 "
+	"parallel.etp=1 cluster.gpu=h100-sxm-80gb training.global_batch=1 training.precision=bf16 "
+	"training.micro_batch=1 training.software=megatron-core training.cuda_graphs=true "
+	"training.recompute=none training.routing=balanced",
 	/* uneven stages */
 	"gpus=4 model.layers=14 parallel.pp=4 parallel.stage_layers=3,4,4,3 training.global_batch=12 "
 	"training.micro_batch=1",

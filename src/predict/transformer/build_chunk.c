@@ -443,7 +443,7 @@ bool build_reduces_unevenly(struct builder *b)
 	     c++) {
 		const struct sc_variant *v = build_variant(&b->cls[c]);
 
-		if (b->tf->placement.classes[c].group[SC_AXIS_DP].span.n_ranks <= 1)
+		if (!b->tf->classes[c].is_replicated)
 			continue;
 		if (v != last)
 			uneven = 0;
