@@ -578,6 +578,38 @@ TEST(pieces_of_config_in_a_profile)
 	ck_assert_int_eq(cfg->training.recompute, SC_RECOMPUTE_NONE);
 }
 
+/* Megatron-Bridge replays parts of layers of Nemotron on nodes of eight, too, where other mixtures run without graphs. */
+TEST(a_piece_of_models_with_mamba)
+{
+	static const struct {
+		const char *model;
+		int graphs;
+		enum sc_dispatcher dispatcher;
+	} cases[] = {
+		{"nemotron-3-super-120b-a12b",
+		 SC_GRAPH_ATTN | SC_GRAPH_ROUTER | SC_GRAPH_PREPROCESS, SC_DISPATCH_HYBRIDEP},
+		{"nemotron-3-nano-30b-a3b", SC_GRAPH_ATTN | SC_GRAPH_ROUTER | SC_GRAPH_PREPROCESS,
+		 SC_DISPATCH_HYBRIDEP},
+		{"qwen3-next-80b-a3b", 0, SC_DISPATCH_DEEPEP},
+		{"qwen3-30b-a3b", 0, SC_DISPATCH_DEEPEP},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[600];
+
+		snprintf(
+			text, sizeof(text),
+			"schema: stepcast/1\nmodel: models/%s.yaml\ngpus: 64\n"
+			"cluster: {gpu: b300-sxm-270gb, gpus_per_node: 8, nics_per_node: 8, "
+			"nic_gbit_s: 800}\nparallel: {dp: 64, ep: 8}\ntraining: {global_batch: 512, "
+			"software: megatron-bridge, routing: balanced}\n",
+			cases[i].model);
+		ck_assert_int_eq(resolve(text), 0);
+		ck_assert_int_eq(request.config.training.cuda_graphs, cases[i].graphs);
+		ck_assert_int_eq(request.config.training.moe_dispatcher, cases[i].dispatcher);
+	}
+}
+
 /* How transfers between stages share the GPU, below what a request says; and all of a replica's samples at once. */
 TEST(a_piece_says_policies_and_whole_batches)
 {

@@ -17,6 +17,7 @@ static const struct sc_field WHEN_FIELDS[] = {
 	EITHER(experts, "the model is a mixture of experts"),
 	EITHER(dlrm, "the model is a DLRM"),
 	EITHER(mla, "the model has latent attention"),
+	EITHER(mamba, "the model has Mamba-2 layers"),
 	EITHER(nvlink_domain, "an NVLink domain has more than a node"),
 	SC_FIELD_OF(ENUM, sc_when, gpu_runs, sc_dtype_names, "every GPU has math of this type",
 		    .absent = SC_NOT_GIVEN),
@@ -35,11 +36,21 @@ static bool is_given(const struct sc_request *req, const char *path)
 	return sc_config_origin(&req->config, path) != NULL;
 }
 
+static bool has_mamba(const struct sc_model *model)
+{
+	int kind = 0;
+
+	while (kind < SC_N_LAYER_KINDS && sc_model_kind(model, kind).mixer != SC_MIX_MAMBA2)
+		kind++;
+	return kind < SC_N_LAYER_KINDS;
+}
+
 static bool fits(const struct sc_request *req, const struct sc_when *when)
 {
 	return (when->experts < 0 || when->experts == sc_model_is_moe(&req->config.model)) &&
 	       (when->dlrm < 0 || when->dlrm == (req->config.model.family == SC_DLRM)) &&
 	       (when->mla < 0 || when->mla == sc_model_is_mla(&req->config.model)) &&
+	       (when->mamba < 0 || when->mamba == has_mamba(&req->config.model)) &&
 	       (when->stored_as < 0 ||
 		when->stored_as == (int)sc_storage_dtype(req->config.training.precision)) &&
 	       (when->nvlink_domain < 0 ||
