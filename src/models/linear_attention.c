@@ -18,12 +18,13 @@
  * Forward of a delta rule (Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule): k k', w, q k' | u, (q k') v |
  * w s, k' u, q s. Backward computes w, u and the states anew (1, 1, 2), and the gradients of states (3), of q, k, w
  * and u (3, 2, 3) and of the inverse (4, 2, 0). Without it (Dao and Gu 2024, Transformers are SSMs): q k' | (q k') v | k' v, q s,
- * backward each product twice, and scores and states anew. */
+ * backward each product twice, scores and states anew, and decays' gradients by a product of their own (mamba_ssm,
+ * ssd_combined.py, _chunk_scan_bwd_ddAcs_stable). */
 struct products {
 	double ck, cv, kv;
 };
 static const struct products PRODUCTS[SC_N_SCAN_RULES][2] = {
-	[SC_SCAN_DECAY] = {{1, 1, 2}, {3, 2, 5}},
+	[SC_SCAN_DECAY] = {{1, 1, 2}, {3, 3, 5}},
 	[SC_SCAN_DELTA] = {{3, 2, 3}, {8, 5, 8}},
 	[SC_SCAN_CHANNEL_DELTA] = {{3, 2, 3}, {8, 5, 8}},
 };

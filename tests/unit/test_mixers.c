@@ -188,6 +188,18 @@ static double counted_flop(const struct sc_scan_shape *s, double c)
 	return s->batch * s->v_heads * ceil(s->seq / c) * chunk;
 }
 
+/* The kernels of mamba_ssm's _mamba_chunk_scan_combined_bwd, in its order. */
+static double counted_decay_backward(const struct sc_scan_shape *s, double c)
+{
+	const double ck = 2 * c * c * s->k_dim * s->k_heads / s->v_heads,
+		     cv = 2 * c * c * s->v_dim, kv = 2 * c * s->k_dim * s->v_dim;
+	const double again = ck + kv, dstates = kv, dx = kv + cv, db = kv, dc = kv, dcb = cv,
+		     of_cb = 2 * ck, decays = cv;
+
+	return s->batch * s->v_heads * ceil(s->seq / c) *
+	       (again + dstates + dx + db + dc + dcb + of_cb + decays);
+}
+
 TEST(flop_are_those_of_the_products)
 {
 	struct sc_rng rng;
@@ -203,6 +215,9 @@ TEST(flop_are_those_of_the_products)
 		ck_assert_double_eq_tol(flop / counted_flop(s, s->rule == SC_SCAN_DECAY ? 128 : 64),
 					1, 1e-9);
 		s->backward = true;
+		if (s->rule == SC_SCAN_DECAY)
+			ck_assert_double_eq_tol(sc_scan_flop(s) / counted_decay_backward(s, 128), 1,
+						1e-9);
 		ck_assert_double_gt(sc_scan_flop(s), 2 * flop);
 		ck_assert_double_lt(sc_scan_flop(s), 3 * flop);
 	}
