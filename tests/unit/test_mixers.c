@@ -191,8 +191,8 @@ static double counted_flop(const struct sc_scan_shape *s, double c)
 /* The kernels of mamba_ssm's _mamba_chunk_scan_combined_bwd, in its order. */
 static double counted_decay_backward(const struct sc_scan_shape *s, double c)
 {
-	const double ck = 2 * c * c * s->k_dim * s->k_heads / s->v_heads,
-		     cv = 2 * c * c * s->v_dim, kv = 2 * c * s->k_dim * s->v_dim;
+	const double ck = 2 * c * c * s->k_dim * s->k_heads / s->v_heads, cv = 2 * c * c * s->v_dim,
+		     kv = 2 * c * s->k_dim * s->v_dim;
 	const double again = ck + kv, dstates = kv, dx = kv + cv, db = kv, dc = kv, dcb = cv,
 		     of_cb = 2 * ck, decays = cv;
 

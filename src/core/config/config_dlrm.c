@@ -1,6 +1,7 @@
 /* The DLRM part of a request: embedding tables from a list or a CSV file, their defaults, and whether
  * layers, tables and interaction fit together. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,7 @@ static int check_hstu(const struct sc_resolver *res)
 {
 	struct sc_model *model = &res->request->config.model;
 	struct sc_hstu *hstu = &model->hstu;
+	double events = 0, own = 0;
 	const struct sc_table *tables = model->tables.at;
 	const char *const beside[] = {"model.interaction", "model.bottom_mlp",
 				      "model.dense_features"};
@@ -168,10 +170,19 @@ static int check_hstu(const struct sc_resolver *res)
 				       "sample's sequence");
 	for (size_t i = 0; i < model->tables.n; i++)
 		if (tables[i].sequence)
-			return 0;
-	return sc_resolve_fail(
-		res, SC_ECONFLICT, "model.tables",
-		"model.hstu needs a table whose lookups are not pooled (sequence: true)");
+			events = fmax(events, tables[i].pooling);
+		else
+			own += (double)(tables[i].count * tables[i].features);
+	if (!(events > 0))
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "model.tables",
+			"model.hstu needs a table whose lookups are not pooled (sequence: true)");
+	if (hstu->tokens < events - 1 || hstu->tokens > events + own + 1) /* the candidate */
+		sc_warn(&res->request->warnings,
+			"model.hstu.tokens is %g, by which layers go, but tables of sequences look up %g "
+			"vectors of a sample beside %g of its own, by which lookups and exchanges go",
+			hstu->tokens, events, own);
+	return 0;
 }
 
 /* Dot products need vectors of one width. */
