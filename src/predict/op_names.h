@@ -228,8 +228,9 @@ static inline bool sc_op_is_of_pass(unsigned name)
 	       (name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_TAIL);
 }
 
-/* A node's op id: name, chunk and micro-batch packed; of FORWARD_LAYERS and BACKWARD_LAYERS the
- * number of layers in place of the micro-batch. */
+/* A node's op id: name, chunk and micro-batch packed; of a part of a pass, how many layers it has and behind them which of the
+ * pass's runs they are of in place of the micro-batch. */
+enum { SC_OP_LAYERS_BITS = 14 };
 static inline unsigned sc_op_pack(unsigned name, unsigned chunk, unsigned micro_batch)
 {
 	return name | (chunk & 63u) << 8 | (micro_batch & 0x3ffffu) << 14;
@@ -245,6 +246,14 @@ static inline unsigned sc_op_unpack_chunk(unsigned op)
 static inline unsigned sc_op_unpack_micro_batch(unsigned op)
 {
 	return op >> 14;
+}
+static inline unsigned sc_op_unpack_layers(unsigned op)
+{
+	return sc_op_unpack_micro_batch(op) & ((1u << SC_OP_LAYERS_BITS) - 1);
+}
+static inline unsigned sc_op_unpack_run(unsigned op)
+{
+	return sc_op_unpack_micro_batch(op) >> SC_OP_LAYERS_BITS;
 }
 
 #endif

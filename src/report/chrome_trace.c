@@ -65,6 +65,9 @@ void sc_chrome_op_name(uint32_t op, char *buf)
 
 	if (op == SC_NONE)
 		snprintf(buf, SC_CHROME_NAME, "-");
+	else if (name >= SC_NAME_FORWARD_LEAD && name <= SC_NAME_BACKWARD_TAIL)
+		snprintf(buf, SC_CHROME_NAME, "%s x %u, chunk %u", sc_op_name(name),
+			 sc_op_unpack_layers(op), sc_op_unpack_chunk(op));
 	else if (name >= SC_NAME_SEND_ACTIVATION && name <= SC_NAME_BACKWARD_TAIL)
 		snprintf(buf, SC_CHROME_NAME, "%s, micro-batch %u, chunk %u", sc_op_name(name),
 			 sc_op_unpack_micro_batch(op), sc_op_unpack_chunk(op));

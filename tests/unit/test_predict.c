@@ -533,6 +533,33 @@ TEST(scale_up_domain_is_one_node)
 	ck_assert_double_eq_tol(domain, wide, 0.01 * wide);
 }
 
+static double count_of(const struct sc_prediction *p, const char *name)
+{
+	for (size_t i = 0; i < p->reading.n_contributors; i++)
+		if (strcmp(p->reading.contributors[i].what, name) == 0)
+			return p->reading.contributors[i].count;
+	return 0;
+}
+
+/* Layers whose gradients are reduced one by one are told by their own kinds. */
+TEST(contributors_of_unlike_layers)
+{
+	struct sc_request *req = make_request(
+		"gpus=8 model.family=llama model.layers=12 model.layers_pattern=(3*gdn,attn)*3 "
+		"model.gdn.key_heads=16 model.gdn.value_heads=16 model.gdn.key_dim=128 "
+		"model.gdn.value_dim=128 model.gdn.conv=4 parallel.dp=8 training.global_batch=16 "
+		"training.micro_batch=1 training.attention=flash training.recompute=none "
+		"training.software=megatron-core");
+	struct sc_predict_opts opts = defaults();
+	struct sc_prediction *coarse = run(req, &opts), *full;
+
+	opts.detail = SC_DETAIL_FULL;
+	full = run(req, &opts);
+	ck_assert_double_eq_tol(count_of(full, "linear attention gradient"), 2 * 9, 1e-9);
+	ck_assert_double_eq_tol(count_of(coarse, "linear attention gradient"), 2 * 9, 1e-9);
+	ck_assert_double_eq_tol(count_of(coarse, "flash attention gradient"), 2 * 3, 1e-9);
+}
+
 LOOP_TEST(contributors_stay_within_the_iteration, N_COARSE)
 {
 	struct sc_request *req = make_request(COARSE_CASES[_i]);

@@ -2,6 +2,7 @@
  * cannot be broken out of, what-ifs that make sense. */
 #include <jansson.h>
 
+#include "predict/op_names.h"
 #include "report/chrome_trace.h"
 #include "report/config_show.h"
 #include "report/parts.h"
@@ -175,6 +176,18 @@ LOOP_TEST(test_timeline, 2)
 	ck_assert_double_eq_tol(sc_predictor_ran(predictor).timeline->total_us / 1e3,
 				prediction.iteration_ms, 1e-6);
 	json_decref(root);
+}
+
+/* A part of a pass says how many layers it is of, whichever of the pass's runs they are. */
+TEST(names_of_parts)
+{
+	char name[SC_CHROME_NAME];
+
+	sc_chrome_op_name(sc_op_pack(SC_NAME_BACKWARD, 2, 5), name);
+	ck_assert_str_eq(name, "backward, micro-batch 5, chunk 2");
+	sc_chrome_op_name(sc_op_pack(SC_NAME_BACKWARD_LAYERS, 2, 7 | 3u << SC_OP_LAYERS_BITS),
+			  name);
+	ck_assert_str_eq(name, "backward layers x 7, chunk 2");
 }
 
 /* ---- JSON ---- */

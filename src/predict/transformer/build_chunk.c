@@ -381,7 +381,9 @@ uint32_t build_blocks(struct pass *p, const struct run *run, double n)
 		return p->emit.compute_dep;
 	}
 	sum = build_run_sum(p, run->block, n);
-	return add_part(p, &sum, SC_NONE, sc_op_pack(run->name, p->slot->chunk, (unsigned)n));
+	return add_part(p, &sum, SC_NONE,
+			sc_op_pack(run->name, p->slot->chunk,
+				   (unsigned)n | (unsigned)(run - p->run) << SC_OP_LAYERS_BITS));
 }
 
 /* The compute lane goes on only after `node`. */

@@ -222,14 +222,12 @@ static void tally_pass(const struct sc_run *run, const struct sc_segment *s, dou
 		bool partial = whole && tf->partial && n + 1 == run->built->shape.micro_batches;
 
 		for (int i = 0; i < p.n_runs; i++) {
-			if (!whole && name != p.run[i].name)
+			if (!whole && (name != p.run[i].name || i != (int)sc_op_unpack_run(op)))
 				continue;
 			sc_tally_add(tally,
 				     first_block_id(tf->classes[c].variant, partial) +
 					     (uint32_t)p.run[i].block,
-				     0, times * (whole ? p.run[i].n : n));
-			if (!whole)
-				return;
+				     0, times * (whole ? p.run[i].n : sc_op_unpack_layers(op)));
 		}
 	}
 }
