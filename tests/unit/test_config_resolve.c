@@ -578,6 +578,36 @@ TEST(pieces_of_config_in_a_profile)
 	ck_assert_int_eq(cfg->training.recompute, SC_RECOMPUTE_NONE);
 }
 
+/* Nemotron 3 Super is recomputed in part where its recipes say, by GPU and precision; Nano is not. */
+TEST(a_piece_of_a_precision)
+{
+	static const struct {
+		const char *model, *gpu, *precision;
+		int recompute;
+	} cases[] = {
+		{"nemotron-3-super-120b-a12b", "b300-sxm-270gb", "nvfp4",
+		 SC_RECOMPUTE_MOE_ACT | SC_RECOMPUTE_NORMS},
+		{"nemotron-3-super-120b-a12b", "b300-sxm-270gb", "mxfp8", SC_RECOMPUTE_NONE},
+		{"nemotron-3-super-120b-a12b", "b200-sxm-180gb", "mxfp8",
+		 SC_RECOMPUTE_MOE_ACT | SC_RECOMPUTE_NORMS},
+		{"nemotron-3-super-120b-a12b", "b200-sxm-180gb", "nvfp4", SC_RECOMPUTE_NONE},
+		{"nemotron-3-nano-30b-a3b", "b300-sxm-270gb", "nvfp4", SC_RECOMPUTE_NONE},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[600];
+
+		snprintf(text, sizeof(text),
+			 "schema: stepcast/1\nmodel: models/%s.yaml\ngpus: 64\n"
+			 "cluster: {gpu: %s, gpus_per_node: 8, nics_per_node: 8, nic_gbit_s: 800}\n"
+			 "parallel: {dp: 64, ep: 8}\ntraining: {global_batch: 512, precision: %s, "
+			 "software: megatron-bridge, routing: balanced}\n",
+			 cases[i].model, cases[i].gpu, cases[i].precision);
+		ck_assert_int_eq(resolve(text), 0);
+		ck_assert_int_eq(request.config.training.recompute, cases[i].recompute);
+	}
+}
+
 /* Megatron-Bridge replays parts of layers of Nemotron on nodes of eight, too, where other mixtures run without graphs. */
 TEST(a_piece_of_models_with_mamba)
 {
@@ -783,6 +813,9 @@ static const struct {
 	 "software/own.yaml:5:50: error: config: parallel.tp cannot depend on nvlink_domain"},
 	{"  - {when: {stored_as: bf16}, parallel: {tp: 2}}\n",
 	 "software/own.yaml:5:46: error: config: parallel.tp cannot depend on stored_as"},
+	{"  - {when: {precision: nvfp4}, parallel: {tp: 2}}\n",
+	 "software/own.yaml:5:47: error: config: parallel.tp cannot depend on precision, which "
+	 "may be a habit itself"},
 	{"  - {when: {stored_as: bf16}, training: {precision: fp8}}\n",
 	 "software/own.yaml:5:53: error: config: training.precision cannot depend on stored_as"},
 	{"  - {when: {gpus_above: 8}, parallel: {tp: 2}}\n",

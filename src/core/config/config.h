@@ -403,13 +403,14 @@ struct sc_request {
 
 /* The conditions of a habit; every part that is given has to hold. */
 struct sc_when {
-	int experts, dlrm, mla, mamba, nvlink_domain; /* SC_NOT_GIVEN, or 0 and 1 */
-	int gpu_runs, stored_as;                      /* enum sc_dtype, or SC_NOT_GIVEN */
-	double gpu_below_gib;                         /* 0: of any memory */
-	int64_t gpus_above;                           /* 0: any number */
-	double nic_gbit_s;                            /* 0: of any rate */
-	const char *fabric;                           /* cluster.fabric, or NULL */
-	const char *not_given;                        /* a key, or NULL */
+	int experts, latent, dlrm, mla, mamba, nvlink_domain; /* SC_NOT_GIVEN, or 0 and 1 */
+	int gpu_runs, stored_as;                              /* enum sc_dtype, or SC_NOT_GIVEN */
+	int precision;         /* enum sc_precision, or SC_NOT_GIVEN */
+	double gpu_below_gib;  /* 0: of any memory */
+	int64_t gpus_above;    /* 0: any number */
+	double nic_gbit_s;     /* 0: of any rate */
+	const char *fabric;    /* cluster.fabric, or NULL */
+	const char *not_given; /* a key, or NULL */
 };
 /* A value that the software takes where a request leaves it open: of a piece of config in its profile. */
 struct sc_habit {

@@ -59,7 +59,7 @@ static const struct sc_name SHARDING_NAMES[] = {
 	{"none", SC_ZERO_NONE}, {"zero1", SC_ZERO1}, {"zero2", SC_ZERO2},
 	{"zero3", SC_ZERO3},    {"fsdp", SC_FSDP},   {0},
 };
-static const struct sc_name PRECISION_NAMES[] = {
+const struct sc_name sc_precision_names[] = {
 	{"fp32", SC_P_FP32},
 	{"tf32", SC_P_TF32},
 	{"fp16", SC_P_FP16},
@@ -510,7 +510,7 @@ static const struct sc_field TRAINING_FIELDS[] = {
 	INT(sc_training, global_batch, 1, MAX_BATCH, "samples an iteration, all replicas"),
 	INT(sc_training, micro_batch, 1, MAX_BATCH, "samples a forward pass, one replica",
 	    FROM("default: without a pipeline the most of a replica's samples that fits, else 1")),
-	ENUM(sc_training, precision, PRECISION_NAMES, "of the GEMMs",
+	ENUM(sc_training, precision, sc_precision_names, "of the GEMMs",
 	     FROM("default: bf16 where the GPU has it, else fp16")),
 	FLAGS(sc_training, recompute, sc_recompute_names, SC_NOT_GIVEN,
 	      "of activations in backward; or a list of modules",

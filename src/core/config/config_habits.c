@@ -15,6 +15,7 @@ static const struct sc_name EITHER_NAMES[] = {{"false", 0}, {"true", 1}, {0}};
 	SC_FIELD_OF(ENUM, sc_when, member, EITHER_NAMES, text, .absent = SC_NOT_GIVEN)
 static const struct sc_field WHEN_FIELDS[] = {
 	EITHER(experts, "the model is a mixture of experts"),
+	EITHER(latent, "its experts work on a latent width"),
 	EITHER(dlrm, "the model is a DLRM"),
 	EITHER(mla, "the model has latent attention"),
 	EITHER(mamba, "the model has Mamba-2 layers"),
@@ -22,6 +23,8 @@ static const struct sc_field WHEN_FIELDS[] = {
 	SC_FIELD_OF(ENUM, sc_when, gpu_runs, sc_dtype_names, "every GPU has math of this type",
 		    .absent = SC_NOT_GIVEN),
 	SC_FIELD_OF(ENUM, sc_when, stored_as, sc_dtype_names, "type of the weights",
+		    .absent = SC_NOT_GIVEN),
+	SC_FIELD_OF(ENUM, sc_when, precision, sc_precision_names, "training.precision is that",
 		    .absent = SC_NOT_GIVEN),
 	SC_FIELD_IN(DOUBLE, sc_when, gpu_below_gib, 0, 1e5, "a GPU has less memory"),
 	SC_FIELD_IN(INT, sc_when, gpus_above, 0, SC_MAX_GPUS, "the run has more GPUs"),
@@ -48,11 +51,13 @@ static bool has_mamba(const struct sc_model *model)
 static bool fits(const struct sc_request *req, const struct sc_when *when)
 {
 	return (when->experts < 0 || when->experts == sc_model_is_moe(&req->config.model)) &&
+	       (when->latent < 0 || when->latent == (req->config.model.expert_latent > 0)) &&
 	       (when->dlrm < 0 || when->dlrm == (req->config.model.family == SC_DLRM)) &&
 	       (when->mla < 0 || when->mla == sc_model_is_mla(&req->config.model)) &&
 	       (when->mamba < 0 || when->mamba == has_mamba(&req->config.model)) &&
 	       (when->stored_as < 0 ||
 		when->stored_as == (int)sc_storage_dtype(req->config.training.precision)) &&
+	       (when->precision < 0 || when->precision == (int)req->config.training.precision) &&
 	       (when->nvlink_domain < 0 ||
 		when->nvlink_domain ==
 			(req->config.cluster.scale_up_gpus > req->config.cluster.gpus_per_node)) &&
@@ -132,11 +137,12 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 				"config: %.64s: a profile may give single values of parallel, "
 				"training and sharding, c3.policy by family, and cluster.fabric",
 				at->path);
-		if (stage != SC_HABIT_REST && when.stored_as >= 0)
+		if (stage != SC_HABIT_REST && (when.stored_as >= 0 || when.precision >= 0))
 			return sc_err_at(err, SC_EUNSUPPORTED, SC_AT(at),
-					 "config: %.64s cannot depend on stored_as, which follows "
-					 "from the precision",
-					 at->path);
+					 "config: %.64s cannot depend on %s", at->path,
+					 when.precision >= 0
+						 ? "precision, which may be a habit itself"
+						 : "stored_as, which follows from the precision");
 		if (stage != SC_HABIT_REST && stage != SC_HABIT_PRECISION &&
 		    (when.nvlink_domain >= 0 || when.gpus_above > 0))
 			return sc_err_at(

@@ -16,7 +16,7 @@ struct sc_resolver {
  * -code. */
 int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char *path,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-extern const struct sc_name sc_family_names[];
+extern const struct sc_name sc_family_names[], sc_precision_names[];
 /* Facts of a mixture of experts that are not given, from the model of configs/models of the same family,
  * hidden, heads, and kv_heads and vocab where given; a warning names it. Nothing found: unchanged. */
 int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, struct sc_err *err);
