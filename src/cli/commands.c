@@ -67,6 +67,7 @@ static const char *needs_text(unsigned needs)
 		{"tables of layers", SC_NEEDS_LAYERS},
 		{"tori", SC_NEEDS_TORUS},
 		{"K-FAC", SC_NEEDS_KFAC},
+		{"Muon", SC_NEEDS_MUON},
 		{0},
 	};
 	return sc_enum_name(names, (int)needs);

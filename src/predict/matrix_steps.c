@@ -35,25 +35,175 @@ static void add_products(const struct stepped *to, enum sc_op_name name, enum sc
 		&(struct sc_block_pieces){.name = name, .op = &op, .n = n, .stretch = 1});
 }
 
-static void step_muon(const struct stepped *to, const struct sc_matrix *a)
+/* So many matrices like this one, on this rank. */
+static void orthogonalise(const struct stepped *to, const struct sc_matrix *a, double count)
 {
 	double low = fmin(a->m, a->n), high = fmax(a->m, a->n);
-	double n = a->count * NEWTON_SCHULZ_STEPS;
+	double n = count * NEWTON_SCHULZ_STEPS;
 
 	add_products(to, SC_NAME_ORTHOGONALISE, SC_BF16, (struct mnk){low, low, high}, n);
 	add_products(to, SC_NAME_ORTHOGONALISE, SC_BF16, (struct mnk){low, low, low}, n);
 	add_products(to, SC_NAME_ORTHOGONALISE, SC_BF16, (struct mnk){low, high, low}, n);
 }
 
-/* ---- Shampoo ---- */
+static double muon_work(const struct sc_matrix *a)
+{
+	double low = fmin(a->m, a->n), high = fmax(a->m, a->n);
+
+	return low * low * (2 * high + low);
+}
+
+static double elements_of(const struct sc_matrix *a)
+{
+	return a->m * a->n;
+}
+
+/* The busiest of so many over their mean, where matrices are not divided: of the c that are no smaller than one of them it
+ * has c / among, rounded up, however they are dealt. */
+static double uneven(const struct sc_matrix *a, int n, double (*work)(const struct sc_matrix *),
+		     double among)
+{
+	double all = 0, most = 0;
+
+	for (int i = 0; i < n; i++) {
+		double larger = 0;
+
+		for (int k = 0; k < n; k++)
+			if (work(&a[k]) >= work(&a[i]))
+				larger += a[k].count;
+		all += a[i].count * work(&a[i]);
+		most = fmax(most, ceil(larger / among) * work(&a[i]));
+	}
+	return fmax(1, most * among / all);
+}
+
+/* A collective of the replicas, so often or that share of one. */
+static void add_collective(const struct stepped *to, const struct sc_collective_shape *shape,
+			   struct sc_span span, double times)
+{
+	const bool muon = to->env->request->config.training.optimizer == SC_OPT_MUON;
+	const struct sc_block_comm comm = {.name = muon ? SC_NAME_MUON_COMM : SC_NAME_KFAC_COMM,
+					   .axis = SC_COMM_TP,
+					   .shape = *shape};
+	struct sc_block_env env = *to->env;
+	size_t first = to->out->steps.n;
+
+	env.span[SC_COMM_TP] = span;
+	env.axis_fabric[SC_COMM_TP] = NULL;
+	env.axis_node_peers[SC_COMM_TP] = span.n_nodes > 1 ? fmax(1, env.node_peers) : 0;
+	if (shape->kind == SC_BROADCAST) /* of each group on a node, one rank sends */
+		env.axis_node_peers[SC_COMM_TP] *=
+			(double)to->replicas->max_ranks_per_node / span.max_ranks_per_node;
+	sc_block_add_comm(to->out, &env, &comm);
+	sc_block_share(to->out, first, times);
+}
+
+/* Neighbours, or as far apart as can be. */
+static struct sc_span part_of(const struct sc_span *all, double ranks, bool neighbours)
+{
+	int n = (int)ranks, each = all->max_ranks_per_node > 0 ? all->max_ranks_per_node : 1;
+	int nodes = neighbours ? (n + each - 1) / each : n < all->n_nodes ? n : all->n_nodes;
+
+	return (struct sc_span){n, nodes, (n + nodes - 1) / nodes};
+}
+
+/* ---- Muon ---- */
+
+static double ranks_of(const struct sc_matrix *a)
+{
+	return fmax(1, a->shard.n_ranks);
+}
+
+/* The first of these that the same ranks share out: a model's experts lie on others than the rest. */
+static int dealt_together(const struct sc_matrix *a, int n)
+{
+	int i = 1;
+
+	while (i < n && a[i].expert == a[0].expert)
+		i++;
+	return i;
+}
+
+/* A matrix's updates travel in bf16, as they are multiplied (torch.optim.Muon; Moonlight, section 2.3). */
+static struct sc_collective_shape whole(enum sc_collective kind, const struct sc_matrix *a,
+					double n)
+{
+	return (struct sc_collective_shape){kind, n * elements_of(a) * sc_dtype_bytes(SC_BF16),
+					    SC_BF16};
+}
+
+/* Whole matrices are dealt to ranks. Where weights are sharded, a batch of as many matrices as ranks goes to its owners and
+ * back by an exchange each (microsoft/dion, muon_update_batch_async); else gradients are scattered and weights gathered, as
+ * for any optimizer. */
+static void step_owned(const struct stepped *to, const struct sc_matrix *a, int n)
+{
+	const double ranks = ranks_of(a), most = uneven(a, n, muon_work, ranks);
+
+	for (int i = 0; i < n; i++) {
+		double calls = ceil(a[i].count / ranks), each = a[i].count / ranks / calls;
+		struct sc_collective_shape batch = whole(SC_ALL_TO_ALL, &a[i], each);
+
+		if (sc_sharding_rule(to->env->request).weights)
+			add_collective(to, &batch, a[i].shard, 2 * calls);
+		orthogonalise(to, &a[i], a[i].count / ranks * most);
+	}
+}
+
+/* A rank has so many elements in a row: a share of the matrices, and parts of one more, which it gathers from those with the
+ * others and steps whole. */
+static void step_parts(const struct stepped *to, const struct sc_matrix *a, int n)
+{
+	const double ranks = ranks_of(a);
+	double count = 0;
+	int largest = 0;
+
+	for (int i = 0; i < n; i++) {
+		count += a[i].count;
+		largest = muon_work(&a[i]) > muon_work(&a[largest]) ? i : largest;
+		orthogonalise(to, &a[i], a[i].count / ranks);
+	}
+	/* Of all matrices a rank steps at most all. */
+	const double more = fmin(1, count * (1 - 1 / ranks));
+	const struct sc_collective_shape one = whole(SC_ALL_GATHER, &a[largest], 1);
+	const double holders = fmin(ranks, fmax(2, ceil(ranks / count)));
+
+	orthogonalise(to, &a[largest], more);
+	add_collective(to, &one, part_of(&a->shard, holders, true), 1);
+}
+
+/* Matrices that the same ranks hold. */
+static void step_muon(const struct stepped *to, const struct sc_matrix *a, int n)
+{
+	const enum sc_muon_sharding sharding = sc_muon_sharding(to->env->request);
+
+	if (ranks_of(a) > 1 && sharding == SC_MUON_OWNER) {
+		step_owned(to, a, n);
+		return;
+	}
+	if (ranks_of(a) > 1 && sharding == SC_MUON_PARTS) {
+		step_parts(to, a, n);
+		return;
+	}
+	for (int i = 0; i < n; i++) {
+		const double batch = fmax(1, a[i].batch);
+		const struct sc_collective_shape one = whole(SC_ALL_GATHER, &a[i], batch);
+
+		if (ranks_of(a) > 1)
+			add_collective(to, &one, a[i].shard, a[i].count / batch);
+		orthogonalise(to, &a[i], a[i].count);
+	}
+}
 
 /* A matrix in blocks of at most `most` rows and columns (Shi et al. 2023, arXiv:2309.06497, section 3.3). */
 static struct sc_matrix blocks_of(const struct sc_matrix *a, double most)
 {
 	double rows = ceil(a->m / most), columns = ceil(a->n / most);
 
-	return (struct sc_matrix){a->m / rows, a->n / columns, a->count * rows * columns, a->expert,
-				  a->rows};
+	return (struct sc_matrix){.m = a->m / rows,
+				  .n = a->n / columns,
+				  .count = a->count * rows * columns,
+				  .expert = a->expert,
+				  .rows = a->rows};
 }
 
 /* Gupta, Koren, Singer, ICML 2018, algorithm 1: L += G G^T, R += G^T G, update L^-1/4 G R^-1/4. The roots by
@@ -84,58 +234,16 @@ static double grad_workers(const struct sc_request *request, double replicas)
 	return frac < 0 ? replicas : fmax(1, round(frac * replicas));
 }
 
-/* Of eigenvectors, or of an update with them. */
-static double work(const struct sc_matrix *a, bool eigen)
+static double eigen_work(const struct sc_matrix *a)
 {
-	return eigen ? a->m * a->m * a->m + a->n * a->n * a->n : a->m * a->n * (a->m + a->n);
+	return a->m * a->m * a->m + a->n * a->n * a->n;
 }
 
-/* The busiest of so many over their mean, where layers are not divided: of the c layers that are no smaller than one of
- * them it has c / among, rounded up, however they are dealt. */
-static double uneven(const struct sc_matrix *a, int n, bool eigen, double among)
+/* Of an update with eigenvectors. */
+static double update_work(const struct sc_matrix *a)
 {
-	double all = 0, most = 0;
-
-	for (int i = 0; i < n; i++) {
-		double larger = 0;
-
-		for (int k = 0; k < n; k++)
-			if (work(&a[k], eigen) >= work(&a[i], eigen))
-				larger += a[k].count;
-		all += a[i].count * work(&a[i], eigen);
-		most = fmax(most, ceil(larger / among) * work(&a[i], eigen));
-	}
-	return fmax(1, most * among / all);
+	return a->m * a->n * (a->m + a->n);
 }
-
-/* A collective of the replicas, so often or that share of one. */
-static void add_collective(const struct stepped *to, enum sc_collective kind, double bytes,
-			   struct sc_span span, double times)
-{
-	const struct sc_block_comm comm = {
-		.name = SC_NAME_KFAC_COMM, .axis = SC_COMM_TP, .shape = {kind, bytes, SC_FP32}};
-	struct sc_block_env env = *to->env;
-	size_t first = to->out->steps.n;
-
-	env.span[SC_COMM_TP] = span;
-	env.axis_fabric[SC_COMM_TP] = NULL;
-	env.axis_node_peers[SC_COMM_TP] =
-		span.n_nodes > 1 ? fmax(1, env.node_peers) * to->replicas->max_ranks_per_node /
-					   span.max_ranks_per_node
-				 : 0;
-	sc_block_add_comm(to->out, &env, &comm);
-	sc_block_share(to->out, first, times);
-}
-
-/* Neighbours, or as far apart as can be. */
-static struct sc_span part_of(const struct sc_span *all, double ranks, bool neighbours)
-{
-	int n = (int)ranks, each = all->max_ranks_per_node > 0 ? all->max_ranks_per_node : 1;
-	int nodes = neighbours ? (n + each - 1) / each : n < all->n_nodes ? n : all->n_nodes;
-
-	return (struct sc_span){n, nodes, (n + nodes - 1) / nodes};
-}
-
 /* Factors A = a^T a of a layer's inputs and G = g^T g of its outputs' gradients over the replica's rows, as wide as
  * activations are, averaged over all replicas. A layer's eigenvectors and the inverse of their values' outer product are
  * one rank's work, and go to its column, part by part. Q_G (Q_G^T dW Q_A / eigenvalues) Q_A^T is done by the whole
@@ -146,8 +254,8 @@ static void step_kfac(const struct stepped *to, const struct sc_matrix *a, int n
 	const enum sc_dtype narrow = sc_storage_dtype(req->config.training.precision);
 	double all = to->replicas->n_ranks, workers = grad_workers(req, all), factors = 0;
 	double columns = fmax(1, round(all / workers));
-	double eigen = EIGEN_PRODUCTS * uneven(a, n, true, all) / all / to->inverse_every;
-	double own = 2 * uneven(a, n, false, columns) / columns;
+	double eigen = EIGEN_PRODUCTS * uneven(a, n, eigen_work, all) / all / to->inverse_every;
+	double own = 2 * uneven(a, n, update_work, columns) / columns;
 	const struct sc_span column = part_of(to->replicas, workers, false);
 	const struct sc_span row = part_of(to->replicas, columns, true);
 
@@ -166,12 +274,18 @@ static void step_kfac(const struct stepped *to, const struct sc_matrix *a, int n
 		add_products(to, SC_NAME_PRECONDITION, to->update_dtype, (struct mnk){m, k, k},
 			     count * own);
 		for (int p = 0; p < 3; p++)
-			add_collective(to, SC_BROADCAST, FP32_BYTES * parts[p], column,
-				       count / columns / to->inverse_every);
-		add_collective(to, SC_BROADCAST, FP32_BYTES * m * k, row, count);
+			add_collective(to,
+				       &(struct sc_collective_shape){
+					       SC_BROADCAST, FP32_BYTES * parts[p], SC_FP32},
+				       column, count / columns / to->inverse_every);
+		add_collective(
+			to,
+			&(struct sc_collective_shape){SC_BROADCAST, FP32_BYTES * m * k, SC_FP32},
+			row, count);
 	}
-	add_collective(to, SC_ALL_REDUCE, FP32_BYTES * factors, *to->replicas,
-		       1 / to->factor_every);
+	add_collective(to,
+		       &(struct sc_collective_shape){SC_ALL_REDUCE, FP32_BYTES * factors, SC_FP32},
+		       *to->replicas, 1 / to->factor_every);
 }
 
 /* ---- */
@@ -193,11 +307,17 @@ void sc_matrix_steps(const struct sc_block_env *env, const struct sc_matrix *a, 
 			to.inverse_every = (double)tr->inv_update_steps;
 		step_kfac(&to, a, n);
 	}
-	for (int i = 0; i < n; i++)
-		if (t->matrices == SC_MATRIX_MUON)
-			step_muon(&to, &a[i]);
-		else if (t->matrices == SC_MATRIX_SHAMPOO)
-			step_shampoo(&to, &a[i]);
+	for (int i = 0; i < n && t->matrices == SC_MATRIX_SHAMPOO; i++)
+		step_shampoo(&to, &a[i]);
+	for (int i = 0, alike; i < n && t->matrices == SC_MATRIX_MUON; i += alike) {
+		alike = dealt_together(a + i, n - i);
+		step_muon(&to, a + i, alike);
+	}
+}
+
+double sc_matrix_owner_excess(const struct sc_matrix *a, int n)
+{
+	return uneven(a, n, elements_of, ranks_of(a));
 }
 
 /* Shampoo: L, R and their roots, of each block. K-FAC: both factors; of the layers that the rank is a gradient worker

@@ -139,6 +139,7 @@
 	X(FACTORS, "gemm factors of the gradients' covariance")          \
 	X(INVERSES, "gemm eigenvectors of factors")                      \
 	X(PRECONDITION, "gemm preconditioned update")                    \
+	X(MUON_COMM, "exchange of whole matrices")                       \
 	X(KFAC_COMM, "factors' and preconditioned gradients' exchange")  \
 	X(HOST_OPTIMIZER, "optimizer update on the CPU")                 \
 	X(FROM_HOST, "copies from the host")                             \

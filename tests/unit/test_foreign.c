@@ -294,3 +294,43 @@ TEST(states_have_the_bytes_that_the_file_says)
 				 rows[i].grad);
 	}
 }
+
+/* Megatron's hybrids are lists of layers, with transformer_config.py's sizes where none are given. */
+TEST(hybrids_of_megatron_are_their_list_of_layers)
+{
+	struct sc_yaml *root = parse(PROGRAMS[0].base);
+	struct sc_config config;
+
+	put(root, "--num-layers", "4");
+	put(root, "--hybrid-override-pattern", "ME*-");
+	put(root, "--num-experts", "8");
+	put(root, "--mamba-head-dim", "128");
+	put(root, "--swiglu", "false");
+	import(&PROGRAMS[0], root, &config);
+	ck_assert_str_eq(config.model.layers_pattern, "ME*-");
+	ck_assert_int_eq(config.model.family, SC_NEMOTRON_H);
+	ck_assert_int_eq(config.model.mamba2.key_dim, 128);
+	ck_assert_int_eq(config.model.mamba2.value_dim, 128);
+	ck_assert_int_eq(config.model.mamba2.value_heads, 2 * 2048 / 128);
+	ck_assert_int_eq(config.model.mamba2.key_heads, 8);
+}
+
+/* dist_muon deals whole matrices to ranks, muon steps all on each. */
+TEST(muon_of_megatron_is_shared_out_where_it_says_so)
+{
+	static const struct {
+		const char *optimizer;
+		enum sc_zero sharding;
+	} rows[] = {{"dist_muon", SC_ZERO1}, {"muon", SC_ZERO_NONE}};
+	struct sc_config config;
+
+	for (int i = 0; i < N_OF(rows); i++) {
+		struct sc_yaml *root = parse(PROGRAMS[0].base);
+
+		put(root, "--use-distributed-optimizer", "false");
+		put(root, "--optimizer", rows[i].optimizer);
+		import(&PROGRAMS[0], root, &config);
+		ck_assert_int_eq(config.training.optimizer, SC_OPT_MUON);
+		ck_assert_int_eq(config.parallel.sharding, rows[i].sharding);
+	}
+}

@@ -89,6 +89,9 @@ enum sc_routing { SC_ROUTING_BALANCED, SC_ROUTING_DROPPED, SC_ROUTING_NATURAL };
 /* How the vocabulary layers are spread over stages (Yeung et al., arXiv:2411.05288): each stage has a share; with
  * two barriers, one, or none, the stages in step. */
 enum sc_vocab_stages { SC_VOCAB_STAGES_NONE, SC_VOCAB_1, SC_VOCAB_2, SC_VOCAB_INTERLACED };
+/* Who steps a matrix of Muon: every rank that has its weights; one of those that its states are spread over (Megatron Core,
+ * layer_wise_optimizer.py; microsoft/dion, muon.py); each that has a part of it (Moonlight, arXiv:2502.16982, section 2.3). */
+enum sc_muon_sharding { SC_MUON_NONE, SC_MUON_OWNER, SC_MUON_PARTS };
 enum sc_trainable { SC_TRAIN_ALL, SC_TRAIN_LORA };
 /* Between the embeddings and the top MLP: dot products of all pairs (DLRM); concatenation; cross layers
  * (DCNv2, Wang et al. 2021). */
@@ -343,6 +346,7 @@ struct sc_training {
 	enum sc_dispatcher moe_dispatcher;
 	int routing;
 	double grad_worker_frac;
+	enum sc_muon_sharding muon_sharding; /* SC_NOT_GIVEN until resolved */
 	int64_t factor_update_steps, inv_update_steps;
 	int64_t grad_bytes;                /* below 1: as the software has it */
 	double moment_bytes, master_bytes; /* below 0: as optimizer and precision have it */
@@ -434,6 +438,7 @@ enum {
 	SC_NEEDS_LAYERS = 1 << 4,
 	SC_NEEDS_TORUS = 1 << 5,
 	SC_NEEDS_KFAC = 1 << 6,
+	SC_NEEDS_MUON = 1 << 7,
 };
 extern const struct sc_field sc_config_fields[];
 
@@ -620,6 +625,8 @@ struct sc_sharding_rule {
 	double ranks, expert_ranks; /* that a shard each is on */
 };
 struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request);
+/* As it is asked for; else owners step what is sharded. */
+enum sc_muon_sharding sc_muon_sharding(const struct sc_request *request);
 extern const struct sc_name sc_recompute_names[]; /* of training.recompute */
 /* Does backward run this module again? Selective recomputation of software without a policy of its own is that of
  * attention's core. */

@@ -31,6 +31,8 @@ static void warn_needs(struct sc_request *req, const struct sc_field *table, con
 		{SC_NEEDS_TORUS, cfg->cluster.torus.dims.n > 0, " without cluster.torus"},
 		{SC_NEEDS_KFAC, cfg->training.optimizer == SC_OPT_KFAC,
 		 " without training.optimizer kfac"},
+		{SC_NEEDS_MUON, cfg->training.optimizer == SC_OPT_MUON,
+		 " without training.optimizer muon"},
 	};
 
 	for (; table->key; table++) {
@@ -177,6 +179,16 @@ static int check_matrices(const struct sc_resolver *res)
 				       "training.offload.optimizer: %s's matrix products "
 				       "run on GPUs; choose another optimizer",
 				       name);
+	if (step == SC_MATRIX_MUON && sc_muon_sharding(res->request) != SC_MUON_NONE &&
+	    cfg->parallel.sharding == SC_ZERO_NONE)
+		return sc_resolve_fail(res, SC_ECONFLICT, "training.muon_sharding",
+				       "training.muon_sharding deals out what parallel.sharding "
+				       "spreads, and it is none: set zero1, or muon_sharding none");
+	if (step == SC_MATRIX_MUON && sc_muon_sharding(res->request) == SC_MUON_PARTS &&
+	    cfg->parallel.sharding >= SC_ZERO3)
+		return sc_resolve_fail(res, SC_ECONFLICT, "training.muon_sharding",
+				       "training.muon_sharding parts: where weights are sharded "
+				       "every rank has a part of every matrix; choose owner");
 	if (step == SC_MATRIX_KFAC &&
 	    (cfg->parallel.sharding != SC_ZERO_NONE || sc_model_is_moe(&cfg->model)))
 		return sc_resolve_fail(res, SC_EUNSUPPORTED, "training.optimizer",

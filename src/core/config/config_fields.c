@@ -490,6 +490,8 @@ static const struct sc_field PARALLEL_FIELDS[] = {
 	      FROM_UNLESS("all", "the software")),
 	{0},
 };
+static const struct sc_name MUON_SHARDING_NAMES[] = {
+	{"none", SC_MUON_NONE}, {"owner", SC_MUON_OWNER}, {"parts", SC_MUON_PARTS}, {0}};
 static const struct sc_field OFFLOAD_FIELDS[] = {
 	ENUM(sc_offload, optimizer, TIER_NAMES, "where its states are"),
 	ENUM(sc_offload, gradients, TIER_NAMES, "where they are"),
@@ -569,6 +571,10 @@ static const struct sc_field TRAINING_FIELDS[] = {
 	    "from one update of the factors to the next; default 10", NEEDS(SC_NEEDS_KFAC)),
 	INT(sc_training, inv_update_steps, 1, 1000000,
 	    "from one update of the eigenvectors to the next; default 100", NEEDS(SC_NEEDS_KFAC)),
+	ENUM(sc_training, muon_sharding, MUON_SHARDING_NAMES,
+	     "Muon's matrices are stepped by all ranks, by one that owns each, or by those with parts",
+	     NEEDS(SC_NEEDS_MUON),
+	     FROM("default: owner where parallel.sharding spreads states, else none")),
 	SC_FIELD_MAP(sc_training, offload, OFFLOAD_FIELDS, "states that are not kept on the GPU"),
 	{0},
 };

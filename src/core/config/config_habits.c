@@ -484,3 +484,14 @@ struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request)
 		.expert_ranks = ranks * (double)par->tp / experts_on / copies,
 	};
 }
+
+enum sc_muon_sharding sc_muon_sharding(const struct sc_request *request)
+{
+	const enum sc_muon_sharding asked = request->config.training.muon_sharding;
+
+	if (request->config.training.optimizer != SC_OPT_MUON)
+		return SC_MUON_NONE;
+	if ((int)asked != SC_NOT_GIVEN)
+		return asked;
+	return request->config.parallel.sharding == SC_ZERO_NONE ? SC_MUON_NONE : SC_MUON_OWNER;
+}

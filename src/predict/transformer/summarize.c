@@ -25,7 +25,10 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 	const struct sc_class_plan *plan = &tf->classes[c];
 	int stage = tf->placement.classes[c].stage;
 	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
-	struct sc_update update = {.layers = parts.layers, .replicas = plan->replicas.dense.all};
+	struct sc_update update = {.layers = parts.layers,
+				   .replicas = plan->replicas.dense.all,
+				   .shard = plan->replicas.dense.shard,
+				   .expert_shard = plan->replicas.expert.shard};
 	struct sc_layers_held held = {
 		.samples = (double)request->config.training.micro_batch,
 		.micro_batches_in_flight = in_flight,

@@ -305,6 +305,13 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 		double share =
 			update.updated / (plan->params.trainable + plan->params.trainable_expert);
 
+		/* Of Muon's matrices each rank lists all: who steps which is its own matter. */
+		if (rule.states && tf->request->config.training.optimizer == SC_OPT_MUON) {
+			update.shard = plan->replicas.dense.shard;
+			update.expert_shard = plan->replicas.expert.shard;
+			share = 1;
+		}
+
 		for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
 			update.layers.of[kind] = parts.layers.of[kind] * share;
 	}

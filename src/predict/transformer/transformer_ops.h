@@ -61,6 +61,8 @@ struct sc_update {
 	double params, updated;        /* that it holds, and those of them that it updates */
 	struct sc_layer_counts layers; /* among these: what is done matrix by matrix */
 	struct sc_span replicas;       /* ranks that hold the same */
+	struct sc_span shard,
+		expert_shard; /* that Muon's states are spread over; none: all have them */
 };
 /* States of an optimizer that are not of its parameters' size (Shampoo, K-FAC): the experts', or all others. */
 double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update,

@@ -50,8 +50,12 @@ static void list_matrices(const struct layer *l, double layers, bool experts,
 		if (p->kind == SC_PART_ROUTER || !(p->joined > 0) || expert != experts)
 			continue;
 		matrix_put(out, name,
-			   (struct sc_matrix){down ? k : m, down ? m : k,
-					      layers * p->copies * p->joined, expert, tokens});
+			   (struct sc_matrix){.m = down ? k : m,
+					      .n = down ? m : k,
+					      .count = layers * p->copies * p->joined,
+					      .expert = expert,
+					      .batch = p->copies,
+					      .rows = tokens});
 	}
 }
 
@@ -67,6 +71,24 @@ static void list_all(const struct dims *x, const struct sc_update *update, struc
 			l = layer_of(x, kind);
 			list_matrices(&l, update->layers.of[kind], experts, out);
 		}
+	for (int i = 0; i < out->n; i++)
+		out->at[i].shard = out->at[i].expert ? update->expert_shard : update->shard;
+}
+
+/* States beyond an even share of them that the busiest owner of whole matrices has, as if on all ranks together. */
+static double owner_bytes(const struct sc_request *request, const struct matrix_list *a,
+			  bool experts)
+{
+	const double e = sc_moment_bytes(request) + sc_master_bytes(request);
+	double elements = 0;
+	int first = 0, n = 0;
+
+	for (int i = 0; i < a->n; i++)
+		if (a->at[i].expert == experts) {
+			first = n++ > 0 ? first : i;
+			elements += a->at[i].count * a->at[i].m * a->at[i].n;
+		}
+	return n > 0 ? elements * e * (sc_matrix_owner_excess(a->at + first, n) - 1) : 0;
 }
 
 double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update,
@@ -79,6 +101,8 @@ double sc_transformer_matrix_bytes(const struct sc_request *request, const struc
 	if (sc_optimizer_traits_of(request->config.training.optimizer)->matrices == SC_MATRIX_NONE)
 		return 0;
 	list_all(&x, update, &a);
+	if (sc_muon_sharding(request) == SC_MUON_OWNER && !sc_sharding_rule(request).weights)
+		return owner_bytes(request, &a, experts);
 	for (int i = 0; i < a.n; i++)
 		if (a.at[i].expert == experts)
 			bytes += sc_matrix_bytes(request, &a.at[i], update->replicas.n_ranks);
