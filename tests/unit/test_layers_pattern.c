@@ -224,6 +224,23 @@ static double macs_of_gemma27(double s)
 	return 62 * (qkvo + 3 * h * 21504) + 2 * w * (10 * s + 52 * least(s, 1024)) + h * 262208;
 }
 
+/* Five layers read all keys, which are values, too, by fewer and wider heads. */
+static double macs_of_gemma4(double s)
+{
+	const double h = 2816, w = 16 * 256, all = 16 * 512;
+	const double windows = h * (2 * w + 2 * 8 * 256) + 2 * w * least(s, 1024);
+	const double full = h * (2 * all + 2 * 512) + 2 * all * s;
+
+	return 25 * windows + 5 * full + 30 * (h * 128 + 3 * h * (8 * 704 + 2112)) + h * 262144;
+}
+
+static double macs_of_gpt_oss(double s)
+{
+	const double h = 2880, w = 64 * 64, qkvo = h * (2 * w + 2 * 8 * 64);
+
+	return 24 * (qkvo + h * 32 + 3 * h * h * 4) + 2 * w * 12 * (s + least(s, 128)) + h * 201088;
+}
+
 /* As Megatron Core counts a hybrid (training.py, num_floating_point_operations): products of all layers thrice, of a state
  * four times its size, attention over all keys. */
 TEST(flop_of_a_hybrid_is_as_frameworks_count_it)
@@ -365,6 +382,9 @@ static const struct {
 	{"qwen3.5-9b", 8.954, 8.954, NULL},
 	{"gemma-3-27b", 27.01, 27.01, macs_of_gemma27},
 	{"gemma-3-12b", 11.766, 11.766, NULL},
+	{"gemma-4-26b-a4b", 25.233141790, 3.822530590, macs_of_gemma4},
+	{"gpt-oss-20b", 20.914757184, 4.1875,
+	 macs_of_gpt_oss}, /* by its file of weights, unquantized */
 };
 
 LOOP_TEST(shapes_have_published_counts, N_OF(SHAPES))
@@ -389,6 +409,77 @@ LOOP_TEST(shapes_have_published_counts, N_OF(SHAPES))
 			ck_assert_double_eq_tol(sc_transformer_model_flop(&req, NULL) /
 							(6 * seq * SHAPES[_i].macs(seq)),
 						1, 5e-3);
+	}
+}
+
+/* Keys that say of layers without a window what holds for all change nothing, also where the window holds the sequence. */
+LOOP_TEST(full_layers_with_the_same_heads_are_the_same, 2)
+{
+	static const char *const HEADS[] = {"", "model.full_head_dim=256 model.full_kv_heads=8"};
+	double ms[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct sc_config cfg;
+
+		sc_config_init(&cfg);
+		set_all(&cfg, "model=models/gemma-3-12b.yaml cluster.gpu=h100-sxm-80gb gpus=8 "
+			      "training.software=megatron-core training.global_batch=8");
+		set_all(&cfg, _i ? "model.seq=512" : "model.seq=8192");
+		set_all(&cfg, HEADS[i]);
+		ms[i] = predict_request(resolve_config(&cfg), NULL)->iteration_ms;
+	}
+	ck_assert_double_eq_tol(ms[1] / ms[0], 1, 1e-9);
+}
+
+/* More of what only layers without a window have is never faster. */
+TEST(wider_heads_of_full_layers_take_longer)
+{
+	static const char *const WIDER[] = {"model.full_keys_as_values=true", "",
+					    "model.full_head_dim=512",
+					    "model.full_head_dim=512 model.full_kv_heads=16"};
+	double last_ms = 0;
+
+	for (int i = 0; i < N_OF(WIDER); i++) {
+		struct sc_config cfg;
+		double ms;
+
+		sc_config_init(&cfg);
+		set_all(&cfg, "model=models/gemma-3-12b.yaml cluster.gpu=h100-sxm-80gb gpus=8 "
+			      "training.software=megatron-core training.global_batch=8");
+		set_all(&cfg, WIDER[i]);
+		ms = predict_request(resolve_config(&cfg), NULL)->iteration_ms;
+		ck_assert_double_gt(ms, last_ms);
+		last_ms = ms;
+	}
+}
+
+/* A section of layers that the model does not have is told of, whatever of it stands there. */
+TEST(sections_of_no_layer_are_told_of)
+{
+	static const char *const IDLE[][2] = {
+		{"model.csa.heavy_compression=64", "model.csa "},
+		{"model.csa.output_groups=4", "model.csa "},
+		{"model.kda.key_dim=64", "model.kda "},
+		{"model.gdn.conv=4", "model.gdn "},
+		{"model.full_head_dim=512", "model.full_head_dim "},
+		{"model.full_kv_heads=8", "model.full_kv_heads "},
+		{"parallel.etp=1", "parallel.etp "},
+	};
+
+	for (int i = 0; i < N_OF(IDLE); i++) {
+		const struct sc_warnings *told;
+		struct sc_config cfg;
+		bool found = false;
+
+		sc_config_init(&cfg);
+		set_all(&cfg, "model=models/llama3-8b.yaml cluster.gpu=h100-sxm-80gb gpus=8 "
+			      "training.software=megatron-core training.global_batch=8");
+		set_all(&cfg, IDLE[i][0]);
+		told = &resolve_config(&cfg)->warnings;
+		for (size_t k = 0; k < told->n; k++)
+			found = found ||
+				strncmp(told->text[k], IDLE[i][1], strlen(IDLE[i][1])) == 0;
+		ck_assert_msg(found, "%s goes without a word", IDLE[i][0]);
 	}
 }
 

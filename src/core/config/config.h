@@ -253,9 +253,14 @@ struct sc_model {
 	int64_t sliding_window; /* tokens that attention reaches back; -1 = all */
 	int64_t full_attention_every; /* one layer in so many has no window; -1 = none */
 	int tied_embeddings;          /* 0, 1; default: the family's */
-	int biases;         /* of the linear layers, experts among them; as tied_embeddings */
-	int qk_norm;        /* queries and keys are normed head by head; default no */
-	int attention_gate; /* attention's output is multiplied by a gate, as wide */
+	int biases;          /* of the linear layers, experts among them; as tied_embeddings */
+	int qk_norm;         /* queries and keys are normed head by head; default no */
+	int attention_gate;  /* attention's output is multiplied by a gate, as wide */
+	int attention_sinks; /* each head's softmax has one logit more, learned (gpt-oss) */
+	/* Layers without a window, where others have: heads of another width and number of keys; keys that serve as values, without a
+	 * projection of their own (Gemma 4). Not given: as the others. */
+	int64_t full_head_dim, full_kv_heads;
+	int full_keys_as_values;
 	const char *layers_pattern; /* kinds of layers by position; NULL: as the keys above say */
 	struct sc_sparse_mixer dsa;
 	struct sc_compressed_mixer csa;
@@ -533,6 +538,11 @@ static inline int64_t sc_request_node_gpus(const struct sc_request *request)
 double sc_request_peak_tflops(const struct sc_request *request);
 double sc_model_n_tables(const struct sc_model *model);   /* of a DLRM, each counted */
 double sc_model_n_elements(const struct sc_model *model); /* of its tables, each counted */
+static inline bool sc_model_full_differs(const struct sc_model *model)
+{
+	return model->full_head_dim > 0 || model->full_kv_heads > 0 ||
+	       model->full_keys_as_values > 0;
+}
 /* Resolved: has experts. */
 static inline bool sc_model_is_moe(const struct sc_model *model)
 {

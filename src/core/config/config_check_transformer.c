@@ -142,6 +142,10 @@ static int check_latent_attention(const struct sc_resolver *res)
 {
 	const struct sc_model *model = &res->request->config.model;
 
+	if (sc_model_is_mla(model) && (sc_model_full_differs(model) || model->attention_sinks > 0))
+		return sc_resolve_fail(res, SC_EUNSUPPORTED, "model.kv_lora_rank",
+				       "latent attention is modelled without attention_sinks and "
+				       "with the same heads in all layers; remove the full_ keys");
 	if (!sc_model_is_mla(model) && model->csa.output_rank > 0)
 		return 0; /* compressed queries of another kind (config_pattern.c) */
 	if (!sc_model_is_mla(model)) {
@@ -214,6 +218,12 @@ static int check_widths(const struct sc_resolver *res)
 				       " is no multiple of model.kv_heads %" PRId64
 				       "; as many query heads must share each key-value head",
 				       model->heads, model->kv_heads);
+	if (model->full_kv_heads > 0 && (model->heads % model->full_kv_heads ||
+					 (model->full_kv_heads % tp && tp % model->full_kv_heads)))
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.full_kv_heads",
+				       "model.full_kv_heads %" PRId64 ": model.heads %" PRId64
+				       " and parallel.tp %" PRId64 " do not divide evenly by it",
+				       model->full_kv_heads, model->heads, tp);
 	if (model->heads % tp)
 		return sc_resolve_fail(res, SC_ECONFLICT, "parallel.tp",
 				       "model.heads %" PRId64

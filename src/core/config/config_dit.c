@@ -66,7 +66,8 @@ int sc_config_check_dit(const struct sc_resolver *res)
 		{"training.recompute", "choose none or full",
 		 cfg->training.recompute != SC_RECOMPUTE_NONE &&
 			 cfg->training.recompute != SC_RECOMPUTE_FULL},
-		{"training.attention", "choose flash", cfg->training.attention == SC_ATT_UNFUSED},
+		{"training.attention", "set it to flash, which the software's default is not",
+		 cfg->training.attention == SC_ATT_UNFUSED},
 		{"training.unpadded", "set false", cfg->training.fill_fraction < 1},
 		{"training.optimizer", "choose adam", cfg->training.optimizer == SC_OPT_KFAC},
 		{"model.mtp_layers", "set 0", model->mtp_layers > 0},

@@ -162,12 +162,28 @@ static bool has_section(const struct sc_model *model, int mixer)
 	return model->linear[mixer - SC_MIX_FIRST_LINEAR].value_heads != SC_NOT_GIVEN;
 }
 
+/* A key of the section, by name, stands in the config, whatever its default is. */
+static bool is_section_given(const struct sc_resolver *res, const char *section)
+{
+	static const char *const keys[] = {
+		"key_heads", "value_heads", "key_dim",           "value_dim",     "conv",
+		"gate_rank", "compression", "heavy_compression", "output_groups", "output_rank"};
+	char path[64];
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		snprintf(path, sizeof(path), "%s.%s", section, keys[i]);
+		if (sc_config_origin(&res->request->config, path))
+			return true;
+	}
+	return false;
+}
+
 /* An unknown linear attention is the first with a section. */
 static struct sc_layer_kind pattern_kind(const struct sc_model *model, int word)
 {
 	int mixer = word & MIXER;
 
-	if (mixer == SC_MIX_FULL && !sc_model_has_windows(model))
+	if (mixer == SC_MIX_FULL && !sc_model_has_windows(model) && !sc_model_full_differs(model))
 		mixer = SC_MIX_ATTENTION;
 	if (mixer == SC_N_MIXERS)
 		for (mixer = SC_MIX_FIRST_LINEAR; mixer + 1 < SC_N_MIXERS; mixer++)
@@ -269,9 +285,9 @@ static int check_linear(const struct sc_resolver *res, int mixer, bool used)
 	char path[32];
 
 	snprintf(path, sizeof(path), "model.%s", name);
-	if (!used && has_section(model, mixer))
-		sc_warn(&res->request->warnings,
-			"%s has no effect: model.layers_pattern has no such layer", path);
+	if (!used && is_section_given(res, path))
+		sc_warn(&res->request->warnings, "%s has no effect: %s has no such layer", path,
+			model->layers_pattern ? "model.layers_pattern" : "the model");
 	if (!used)
 		return 0;
 	if (of->value_heads == SC_NOT_GIVEN || of->key_dim == SC_NOT_GIVEN)
@@ -387,6 +403,7 @@ static void warn_of_idle(const struct sc_resolver *res, const bool used[SC_N_MIX
 	const struct sc_model *model = &res->request->config.model;
 	const struct sc_sparse_mixer *dsa = &model->dsa;
 	const bool compressed = used[SC_MIX_CSA] || used[SC_MIX_HCA];
+	const bool full = used[SC_MIX_FULL], attends = full || used[SC_MIX_ATTENTION];
 	const bool sparse = compressed || used[SC_MIX_DSA] || used[SC_MIX_DSA_SHARED];
 	const struct {
 		const char *key;
@@ -404,7 +421,11 @@ static void warn_of_idle(const struct sc_resolver *res, const bool used[SC_N_MIX
 		 model->attention_gate > 0 && !used[SC_MIX_ATTENTION] && !used[SC_MIX_FULL]},
 		{"model.sliding_window",
 		 model->sliding_window > 0 && !used[SC_MIX_ATTENTION] && !compressed},
-		{"model.csa.output_rank", model->csa.output_rank > 0 && !compressed},
+		{"model.csa", !compressed && is_section_given(res, "model.csa")},
+		{"model.attention_sinks", model->attention_sinks > 0 && !attends},
+		{"model.full_head_dim", model->full_head_dim > 0 && !full},
+		{"model.full_kv_heads", model->full_kv_heads > 0 && !full},
+		{"model.full_keys_as_values", model->full_keys_as_values > 0 && !full},
 	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
@@ -443,6 +464,7 @@ int sc_config_check_pattern(const struct sc_resolver *res)
 			req->software.id);
 	if (!model->layers_pattern) {
 		used[sc_model_kind(model, 0).mixer] = true;
+		used[SC_MIX_FULL] = model->full_attention_every > 0;
 		has_experts = true;
 	}
 	warn_of_idle(res, used, has_experts);

@@ -73,8 +73,8 @@ static int kind_at(const struct sc_model *model, int64_t layer)
 		return 0;
 	if (sc_model_is_moe(model) && sc_model_layer_feed(model, layer) == SC_FEED_MLP)
 		kind |= SC_LAYER_DENSE;
-	if (sc_model_has_windows(model) && model->full_attention_every > 0 &&
-	    (layer + 1) % model->full_attention_every == 0)
+	if ((sc_model_has_windows(model) || sc_model_full_differs(model)) &&
+	    model->full_attention_every > 0 && (layer + 1) % model->full_attention_every == 0)
 		kind |= SC_LAYER_FULL;
 	if (sc_model_layer_is_wide(model, layer))
 		kind |= SC_LAYER_WIDE;

@@ -59,7 +59,7 @@ static double window_of(const struct dims *x)
 /* Kernels of attention that multiply in fp8; before Blackwell they gain nothing over 16 bits once casts and the backward
  * pass are counted (LoRA iterations on H100 and H200, 60 rows). Wider heads than 128 are asked to from Blackwell Ultra on
  * (Megatron-Bridge's recipes of DeepSeek-V3); with a window there is none (Transformer Engine,
- * get_attention_backend), nor in a model's layers without: with it there five rows of gpt-oss in mxfp8 are 1 to 2 points
+ * get_attention_backend), nor with sinks, nor in a model's layers without: with it there five rows of gpt-oss in mxfp8 are 1 to 2 points
  * farther from measured. */
 static bool in_fp8(const struct dims *x)
 {
@@ -70,6 +70,7 @@ static bool in_fp8(const struct dims *x)
 		     (precision == SC_P_NVFP4 && (x->lora || x->req->config.parallel.cp < 2));
 
 	return x->sw->mx_fp8_attention && x->quantized && asked && !model_has_windows(x) &&
+	       x->model->attention_sinks <= 0 &&
 	       capability >= (x->d > NARROW_HEAD ? BLACKWELL_ULTRA : BLACKWELL);
 }
 

@@ -53,7 +53,8 @@ struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env
 	x.h = (double)m->hidden;
 	x.expert_h = m->expert_latent > 0 ? (double)m->expert_latent : x.h;
 	x.heads = (double)m->heads / tp;
-	x.kv_heads = fmax((double)m->kv_heads / tp, 1);
+	x.all_kv_heads = (double)m->kv_heads;
+	x.kv_heads = fmax(x.all_kv_heads / tp, 1);
 	x.d = (double)(m->head_dim + (sc_model_is_mla(m) ? m->rope_head_dim : 0));
 	x.d_v = (double)(m->v_head_dim > 0 ? m->v_head_dim : m->head_dim);
 	x.ctx = x.heads * x.d_v;
@@ -61,6 +62,24 @@ struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env
 	x.ffn = (double)m->ffn_hidden / tp;
 	x.vocab = padded_vocab(req) / tp / (double)sc_vocab_shares(&req->config.parallel);
 	return x;
+}
+
+struct dims dims_of_kind(const struct dims *x, int kind)
+{
+	const struct sc_model *m = x->model;
+	struct dims out = *x;
+
+	out.all_keys = sc_model_kind(m, kind).mixer == SC_MIX_FULL;
+	if (!out.all_keys)
+		return out;
+	if (m->full_head_dim > 0)
+		out.d = out.d_v = (double)m->full_head_dim;
+	if (m->full_kv_heads > 0)
+		out.all_kv_heads = (double)m->full_kv_heads;
+	out.kv_heads = fmax(out.all_kv_heads / x->tp, 1);
+	out.ctx = out.heads * out.d_v;
+	out.keys_as_values = m->full_keys_as_values > 0;
+	return out;
 }
 
 static void gemm_of(const struct dims *x, enum sc_op_name name, enum sc_dtype dtype,

@@ -45,7 +45,7 @@ static double sequence_ranks(const struct sc_parallel *par)
 static double layer_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
-	const struct dims x = dims_of(request, NULL, 1, NULL);
+	const struct dims all = dims_of(request, NULL, 1, NULL), x = dims_of_kind(&all, kind);
 	const struct layer l = layer_of(&x, kind);
 	double split = 0, whole = 0, masks = 0, e = element_bytes(request);
 
@@ -88,7 +88,7 @@ static double sent_bytes(const struct sc_request *request, double samples)
 static double weight_inputs_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
-	const struct dims x = dims_of(request, NULL, 1, NULL);
+	const struct dims all = dims_of(request, NULL, 1, NULL), x = dims_of_kind(&all, kind);
 	const struct layer l = layer_of(&x, kind);
 	double split = 0, whole = 0;
 
@@ -140,9 +140,9 @@ static double inner_width(const struct layer *l)
  * product, in the order they run: queries, values, the gate, and down where gated. */
 static double ops_bytes(const struct sc_request *request, double samples, int kind)
 {
-	const struct dims x = dims_of(request, NULL, 1, NULL);
+	const struct dims all = dims_of(request, NULL, 1, NULL), x = dims_of_kind(&all, kind);
 	const struct layer l = layer_of(&x, kind);
-	double values = (double)(x.model->kv_heads * x.model->head_dim);
+	double values = x.all_kv_heads * x.d_v;
 	double split = (x.heads * x.d + x.ctx) * x.tp + values + inner_width(&l);
 
 	return (x.traits->gated ? 2 : 1) * layer_input_bytes(request, samples) +
@@ -166,7 +166,7 @@ double sc_layer_kept_bytes(const struct sc_request *request, double samples, int
 double sc_layer_working_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
-	const struct dims x = dims_of(request, NULL, 1, NULL);
+	const struct dims all = dims_of(request, NULL, 1, NULL), x = dims_of_kind(&all, kind);
 	const struct layer l = layer_of(&x, kind);
 	double bytes = tokens(cfg, samples) * (x.gates + 1) * inner_width(&l) * x.e / x.tp;
 

@@ -584,7 +584,8 @@ void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, d
 
 	sc_block_clear(out);
 	x.counted = &counted;
-	x.all_keys = kind.mixer == SC_MIX_FULL;
+	if (of_layer >= 0)
+		x = dims_of_kind(&x, of_layer / SC_N_LAYER_BLOCKS);
 	if (kind.wide)
 		keep_wide(&x);
 	x.inputs_only =

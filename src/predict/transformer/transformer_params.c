@@ -68,7 +68,9 @@ static void list_all(const struct dims *x, const struct sc_update *update, struc
 
 			if (!(update->layers.of[kind] > 0))
 				continue;
-			l = layer_of(x, kind);
+			const struct dims own = dims_of_kind(x, kind);
+
+			l = layer_of(&own, kind);
 			list_matrices(&l, update->layers.of[kind], experts, out);
 		}
 	for (int i = 0; i < out->n; i++)
@@ -152,8 +154,8 @@ struct sc_params params_of(const struct layer *l)
 
 void sc_transformer_layer_params(const struct sc_request *request, int kind, struct sc_params *out)
 {
-	const struct dims x = dims_of(request, NULL, 1, NULL);
-	const struct layer l = layer_of(&x, kind);
+	const struct dims x = dims_of(request, NULL, 1, NULL), own = dims_of_kind(&x, kind);
+	const struct layer l = layer_of(&own, kind);
 
 	*out = params_of(&l);
 }
@@ -221,7 +223,8 @@ void sc_transformer_model_params(const struct sc_request *request, struct sc_mod
 	x.vocab = (double)m->vocab; /* papers count no padding */
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
 		if (counts.of[kind] > 0) {
-			const struct layer l = layer_of(&x, kind);
+			const struct dims own = dims_of_kind(&x, kind);
+			const struct layer l = layer_of(&own, kind);
 			const struct sc_params layer = params_of(&l);
 
 			sc_params_add(&sum, &layer, counts.of[kind]);
@@ -244,13 +247,6 @@ static double macs_of(const struct layer *l)
 	for (int i = 0; i < l->n; i++)
 		macs += l->at[i].macs;
 	return macs;
-}
-
-static double layer_macs(const struct dims *x, int kind)
-{
-	const struct layer l = layer_of(x, kind);
-
-	return macs_of(&l);
 }
 
 /* A window's w of s for each, and s(1 - w/2s) fewer at the begin where it is causal. */
@@ -278,16 +274,20 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 			const bool windows = m->sliding_window > 0 && mixer != SC_MIX_FULL;
 			const double reach = windows ? (double)m->sliding_window : x.s_all;
 
-			macs += n * layer_macs(&x, kind);
+			const struct dims own = dims_of_kind(&x, kind);
+			const struct layer l = layer_of(&own, kind);
+			const double heads = (double)m->heads * (own.d + own.d_v);
+
+			macs += n * macs_of(&l);
 			if (sc_mixer_is_sparse(mixer)) {
 				sparse += n * sparse_macs(&x, mixer, false);
 				causal_sparse += n * sparse_macs(&x, mixer, true);
 			} else if (sc_model_has_attention(m, kind)) {
-				keys += n * mean_keys(reach, x.s_all, false);
-				causal_keys += n * mean_keys(reach, x.s_all, x.traits->causal);
+				keys += n * heads * mean_keys(reach, x.s_all, false);
+				causal_keys +=
+					n * heads * mean_keys(reach, x.s_all, x.traits->causal);
 			}
 		}
-	double heads = (double)m->heads * (x.d + x.d_v);
 	/* Of the output layer, and of a masked model's transform before it, on the rows that need them. */
 	double rows_frac = x.traits->masked_lm && x.sw->mlm_gather ? MASKED_FRACTION : 1;
 	double transform = x.traits->masked_lm ? x.h * x.h : 0;
@@ -301,8 +301,8 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 	}
 	macs *= x.lora ? 2 : 3;
 	if (causal)
-		*causal = 2 * x.s_all * (macs + 3 * heads * causal_keys + 3 * causal_sparse);
-	return 2 * x.s_all * (macs + 3 * heads * keys + 3 * sparse);
+		*causal = 2 * x.s_all * (macs + 3 * causal_keys + 3 * causal_sparse);
+	return 2 * x.s_all * (macs + 3 * keys + 3 * sparse);
 }
 
 double sc_transformer_gathered_bytes(const struct sc_request *request)

@@ -59,9 +59,10 @@ static void put_head_norms(struct part_list *to, double kept)
 static void put_qkv(struct part_list *to, enum sc_mixer mixer)
 {
 	const struct dims *x = to->x;
-	double q = x->heads * x->d, kv = x->kv_heads * (x->d + x->d_v);
-	double all_q = q * x->tp, all_kv = (double)x->model->kv_heads * (x->d + x->d_v);
-	double all_k = (double)(x->model->kv_heads * x->model->head_dim);
+	const double key_value = x->d + (x->keys_as_values ? 0 : x->d_v);
+	double q = x->heads * x->d, kv = x->kv_heads * key_value;
+	double all_q = q * x->tp, all_kv = x->all_kv_heads * key_value;
+	double all_k = x->all_kv_heads * x->d;
 	double gate = x->model->attention_gate > 0 ? q : 0;
 
 	put_linear(to, (struct part){0, SC_NAME_QKV, q + kv + gate, x->h,
@@ -119,7 +120,8 @@ static void put_attention(struct part_list *to, enum sc_mixer mixer)
 	if (sc_mixer_is_sparse(mixer))
 		put_sparse(to, mixer);
 	else
-		part_put(to, (struct part){SC_PART_ATTENTION, .kept = x->ctx * x->tp});
+		part_put(to, (struct part){SC_PART_ATTENTION, .kept = x->ctx * x->tp,
+					   .params = x->model->attention_sinks > 0 ? x->heads : 0});
 	if (x->model->attention_gate > 0)
 		part_put(to, (struct part){SC_PART_GATE, 0, x->ctx, .kept = x->ctx * x->tp});
 	put_linear(to, (struct part){0, SC_NAME_PROJ, x->h, x->ctx, 0, 0,

@@ -24,15 +24,19 @@ struct dims {
 	double tokens;
 	double tokens_seq; /* tokens outside the tensor-parallel region: / tp with sequence parallel */
 	double tp, etp, h, heads, kv_heads, d, d_v; /* d: of queries and keys; heads of this rank */
+	double all_kv_heads;                        /* of all ranks */
 	double ctx;                                 /* width of the attention's output */
 	double ffn, gates, vocab, expert_h;         /* expert_h: of what experts read */
 	bool all_keys;                              /* the layer has no window, where others have */
+	bool keys_as_values;                        /* values are keys before their norm */
 	bool inputs_only; /* backward leaves out the gradients of weights */
 	bool sp, dropout, lora, biases;
 	bool quantized; /* GEMMs in fp8 or fp4, of tensors in memory in bf16 */
 };
 struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
 		    struct sc_block *block);
+/* The same of a layer of this kind: heads may differ. */
+struct dims dims_of_kind(const struct dims *x, int kind);
 
 /* A layer of the model, by its parts. */
 struct layer {
