@@ -85,6 +85,9 @@ double sc_scan_flop(const struct sc_scan_shape *s)
 {
 	const double chunk = chunk_of(s);
 
+	if (s->rule ==
+	    SC_SCAN_SELECTIVE) /* backward takes states anew, and the gradients of all that makes them */
+		return 7 * (s->backward ? 3 : 1) * s->batch * s->seq * s->v_heads * s->k_dim;
 	if (s->recurrent) /* w s, the key's outer product, q s */
 		return 6 * s->batch * s->seq * s->v_heads * s->k_dim * s->v_dim;
 	return s->batch * ceil(s->seq / chunk) * chunk * s->v_heads * token_flop(s, s->backward);
@@ -121,11 +124,37 @@ static void recurrent_time(const struct sc_device *device, const struct sc_op *o
 	out->memory_us = traffic_us(device, s->load, bytes, bytes);
 }
 
+/* An element of a state takes an exponential of a special-function unit, 16 a clock and SM, and some ten instructions of 128
+ * lanes, backward thrice (mamba_ssm, selective_scan_fwd_kernel.cuh and _bwd_); blocks of one channel wait for their own prefix
+ * sums, so that half of both is reached. No GPU of it was measured. Channels, steps and gates come once and the output goes,
+ * backward with their gradients. */
+#define SELECTIVE_CYCLES (2 * (1.0 / 16 + 10.0 / 128))
+
+static void selective_time(const struct sc_device *device, const struct sc_op *op,
+			   struct sc_op_time *out)
+{
+	const struct sc_scan_shape *s = &op->u.scan;
+	const double channels = s->batch * s->seq * s->v_heads, passes = s->backward ? 3 : 1;
+	const double bytes = channels * (s->backward ? 9 : 4) * sc_dtype_bytes(op->dtype);
+
+	*out = (struct sc_op_time){.sm_frac = 1, .waves = 1, .fixed_us = 5};
+	out->math_us = passes * channels * s->k_dim * SELECTIVE_CYCLES /
+		       ((double)device->sm_count * device->boost_mhz);
+	out->memory_us = traffic_us(device, s->load, bytes, ALIVE_FRAC * bytes);
+	out->total_us = out->fixed_us + sc_smooth_max(out->math_us, out->memory_us);
+	out->limit = out->math_us >= out->memory_us ? "math" : "memory";
+	sc_op_trust(device, "selective_scan", SPREAD_FRAC, out);
+}
+
 static void scan_time(const struct sc_device *device, const struct sc_op *op,
 		      struct sc_op_time *out)
 {
 	const struct sc_scan_shape *s = &op->u.scan;
 	const struct pipeline *p = &PIPELINES[s->rule][s->kernel];
+	if (s->rule == SC_SCAN_SELECTIVE) {
+		selective_time(device, op, out);
+		return;
+	}
 	const double chunk = chunk_of(s), n_chunks = ceil(s->seq / chunk);
 	const double w = s->batch * s->v_heads / (double)device->sm_count;
 	const double back = token_flop(s, s->backward) / token_flop(s, false);

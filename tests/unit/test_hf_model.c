@@ -321,6 +321,32 @@ static const struct {
 	 "\"num_attention_heads\": 64, \"num_key_value_heads\": 8, \"intermediate_size\": 2880, "
 	 "\"vocab_size\": 201088, \"tie_word_embeddings\": false, \"head_dim\": 64, "
 	 "\"num_local_experts\": 128, \"num_experts_per_tok\": 4, \"sliding_window\": 128}"},
+	{"jamba-v0.1", 51570323328.0,
+	 "{\"architectures\": [\"JambaForCausalLM\"], \"attention_dropout\": 0.0, "
+	 "\"attn_layer_offset\": 4, \"attn_layer_period\": 8, \"bos_token_id\": 1, "
+	 "\"eos_token_id\": 2, \"expert_layer_offset\": 1, \"expert_layer_period\": 2, "
+	 "\"hidden_act\": \"silu\", \"hidden_size\": 4096, \"initializer_range\": 0.02, "
+	 "\"intermediate_size\": 14336, \"mamba_conv_bias\": true, \"mamba_d_conv\": 4, "
+	 "\"mamba_d_state\": 16, \"mamba_dt_rank\": 256, \"mamba_expand\": 2, "
+	 "\"mamba_proj_bias\": false, \"model_type\": \"jamba\", "
+	 "\"num_attention_heads\": 32, \"num_experts\": 16, \"num_experts_per_tok\": 2, "
+	 "\"num_hidden_layers\": 32, \"num_key_value_heads\": 8, "
+	 "\"num_logits_to_keep\": 1, \"output_router_logits\": false, "
+	 "\"pad_token_id\": 0, \"rms_norm_eps\": 1e-06, "
+	 "\"router_aux_loss_coef\": 0.001, \"sliding_window\": null, "
+	 "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
+	 "\"use_cache\": true, \"use_mamba_kernels\": true, \"vocab_size\": 65536}"},
+	{"gemma-4-26b-a4b", 25233141790.0,
+	 "{\"model_type\": \"gemma4_text\", \"attention_k_eq_v\": true, "
+	 "\"enable_moe_block\": true, \"global_head_dim\": 512, \"head_dim\": 256, "
+	 "\"hidden_size\": 2816, \"hidden_size_per_layer_input\": 0, "
+	 "\"intermediate_size\": 2112, \"moe_intermediate_size\": 704, "
+	 "\"num_attention_heads\": 16, \"num_experts\": 128, "
+	 "\"num_global_key_value_heads\": 2, \"num_hidden_layers\": 30, "
+	 "\"num_key_value_heads\": 8, \"num_kv_shared_layers\": 0, "
+	 "\"sliding_window\": 1024, \"tie_word_embeddings\": true, "
+	 "\"top_k_experts\": 8, \"use_bidirectional_attention\": \"vision\", "
+	 "\"use_double_wide_mlp\": false, \"vocab_size\": 262144}"},
 	{"bert-base-uncased", 109514298.0,
 	 "{\"model_type\": \"bert\", \"hidden_size\": 768, \"num_hidden_layers\": 12, "
 	 "\"num_attention_heads\": 12, \"intermediate_size\": 3072, "

@@ -241,6 +241,17 @@ static double macs_of_gpt_oss(double s)
 	return 24 * (qkvo + h * 32 + 3 * h * h * 4) + 2 * w * 12 * (s + least(s, 128)) + h * 201088;
 }
 
+/* Mamba's own products, 7 FLOP of an element of a state; experts in every second layer. */
+static double macs_of_jamba(double s)
+{
+	const double h = 4096, w = 8192, n = 16, rank = 256, mlp = 3 * h * 14336;
+	const double mamba =
+		h * 2 * w + 4 * w + w * (rank + 2 * n) + rank * w + 3.5 * w * n + w * h;
+	const double attention = h * (2 * h + 2 * 8 * 128) + 2 * h * s;
+
+	return 28 * mamba + 4 * attention + 16 * mlp + 16 * (h * 16 + 2 * mlp) + h * 65536;
+}
+
 /* As Megatron Core counts a hybrid (training.py, num_floating_point_operations): products of all layers thrice, of a state
  * four times its size, attention over all keys. */
 TEST(flop_of_a_hybrid_is_as_frameworks_count_it)
@@ -383,6 +394,7 @@ static const struct {
 	{"gemma-3-27b", 27.01, 27.01, macs_of_gemma27},
 	{"gemma-3-12b", 11.766, 11.766, NULL},
 	{"gemma-4-26b-a4b", 25.233141790, 3.822530590, macs_of_gemma4},
+	{"jamba-v0.1", 51.570323328, 12.113, macs_of_jamba}, /* by its files of weights */
 	{"gpt-oss-20b", 20.914757184, 4.1875,
 	 macs_of_gpt_oss}, /* by its file of weights, unquantized */
 };

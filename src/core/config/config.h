@@ -190,13 +190,14 @@ enum sc_mixer {
 	SC_MIX_MAMBA2,     /* Dao and Gu, arXiv:2405.21060; keys are its B, key_heads its groups */
 	SC_MIX_KDA,        /* Kimi delta attention (Kimi Linear, arXiv:2510.26692) */
 	SC_MIX_LIGHTNING,  /* MiniMax-01, arXiv:2501.08313 */
+	SC_MIX_MAMBA1,     /* Gu and Dao, arXiv:2312.00752; value_heads are its channels */
 	SC_N_MIXERS,
 	SC_MIX_FIRST_LINEAR = SC_MIX_GDN
 };
 /* Heads with a state of key_dim x value_dim each; a key's head is shared by as many of values. */
 struct sc_linear_mixer {
 	int64_t key_heads, value_heads, key_dim, value_dim, conv;
-	int64_t gate_rank; /* of the output's gate, kda; 0: full */
+	int64_t gate_rank; /* of the output's gate, kda; 0: full; of the steps, mamba1 */
 };
 static inline bool sc_mixer_is_sparse(enum sc_mixer mixer)
 {
@@ -267,7 +268,7 @@ struct sc_model {
 	union {
 		struct sc_linear_mixer linear[SC_N_MIXERS - SC_MIX_FIRST_LINEAR];
 		struct {
-			struct sc_linear_mixer gdn, mamba2, kda, lightning;
+			struct sc_linear_mixer gdn, mamba2, kda, lightning, mamba1;
 		};
 	};
 	struct sc_dit dit;

@@ -320,6 +320,14 @@ static const struct sc_field KDA_FIELDS[] = {
 	{0},
 };
 static const struct sc_field LIGHTNING_FIELDS[] = {STATES, {0}};
+static const struct sc_field MAMBA1_FIELDS[] = {
+	INT(sc_linear_mixer, value_heads, 1, MAX_HIDDEN, "channels"),
+	INT(sc_linear_mixer, key_dim, 1, MAX_STATE, "width of a channel's state"),
+	CONVOLUTION,
+	INT(sc_linear_mixer, gate_rank, 1, MAX_HIDDEN,
+	    "of the steps' product; default a sixteenth of hidden"),
+	{0},
+};
 static const struct sc_field SPARSE_FIELDS[] = {
 	INT(sc_sparse_mixer, index_heads, 1, MAX_STATE, "heads of the indexer"),
 	INT(sc_sparse_mixer, index_dim, 1, MAX_STATE,
@@ -412,7 +420,7 @@ static const struct sc_field MODEL_FIELDS[] = {
 	    "one layer in so many has no sliding window; default none"),
 	STR(sc_model, layers_pattern,
 	    "kinds of layers in order, as in (3*gdn,1*attn)*12: attn, full_attn (no window), dsa, "
-	    "dsa_shared (keys of the layer before), csa, hca, gdn, kda, lightning, mamba2, and layers that are moe or mlp alone; double, single, cross (diffusion transformers); or Hugging Face's layer_types; or Nemotron's letters, "
+	    "dsa_shared (keys of the layer before), csa, hca, gdn, kda, lightning, mamba1, mamba2, and layers that are moe or mlp alone; double, single, cross (diffusion transformers); or Hugging Face's layer_types; or Nemotron's letters, "
 	    "MEM*E",
 	    NEEDS(SC_NEEDS_TRANSFORMER), .may_be_list = true),
 	ENUM_OR(sc_model, attention_gate, BOOL_NAMES, 0,
@@ -438,6 +446,8 @@ static const struct sc_field MODEL_FIELDS[] = {
 	SC_FIELD_MAP(sc_model, kda, KDA_FIELDS, "Kimi delta attention layers (Kimi-Linear)"),
 	SC_FIELD_MAP(sc_model, lightning, LIGHTNING_FIELDS,
 		     "lightning attention layers (MiniMax-Text-01)"),
+	SC_FIELD_MAP(sc_model, mamba1, MAMBA1_FIELDS,
+		     "Mamba layers; value_heads are channels, key_dim is their state (Jamba)"),
 	SC_FIELD_MAP(sc_model, dit, DIT_FIELDS, "diffusion transformers: texts and patches"),
 	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample",
 	    NEEDS(SC_NEEDS_DLRM)),

@@ -22,6 +22,7 @@ static const struct sc_name WORDS[] = {
 	{"mamba2", SC_MIX_MAMBA2},
 	{"kda", SC_MIX_KDA},
 	{"lightning", SC_MIX_LIGHTNING},
+	{"mamba1", SC_MIX_MAMBA1},
 	{"double", SC_MIX_DOUBLE},
 	{"single", SC_MIX_SINGLE},
 	{"cross", SC_MIX_CROSS},
@@ -296,17 +297,17 @@ static int check_linear(const struct sc_resolver *res, int mixer, bool used)
 			"model.layers_pattern has %s: give %s value_heads and key_dim "
 			"(%s), as in `%s: {value_heads: 32, key_dim: 128}`",
 			name, path,
-			mixer == SC_MIX_KDA         ? "and conv, gate_rank"
-			: mixer == SC_MIX_LIGHTNING ? "all that it has"
+			mixer == SC_MIX_KDA || mixer == SC_MIX_MAMBA1 ? "and conv, gate_rank"
+			: mixer == SC_MIX_LIGHTNING                   ? "all that it has"
 						    : "and key_heads, value_dim, conv",
 			name);
 	/* Kinds whose section lacks a key have 0 there. */
 	if (of->key_heads < 1)
 		of->key_heads = of->value_heads;
 	if (of->value_dim < 1)
-		of->value_dim = of->key_dim;
+		of->value_dim = mixer == SC_MIX_MAMBA1 ? 1 : of->key_dim;
 	if (of->gate_rank == SC_NOT_GIVEN)
-		of->gate_rank = of->key_dim;
+		of->gate_rank = mixer == SC_MIX_MAMBA1 ? (model->hidden + 15) / 16 : of->key_dim;
 	if (of->value_heads % of->key_heads || of->key_heads % par->tp)
 		return sc_resolve_fail(
 			res, SC_ECONFLICT, of->key_heads % par->tp ? "parallel.tp" : path,

@@ -80,6 +80,30 @@ static int take_interval(struct sc_foreign *file, struct sc_err *err)
 			      err);
 }
 
+/* One layer of attention in so many, at an offset; others are Mamba's (configuration_jamba.py). */
+static int take_offset(struct sc_foreign *file, struct sc_err *err)
+{
+	const struct sc_foreign_leaf *at = sc_foreign_get(file, "attn_layer_period");
+	int64_t layers = sc_foreign_ours(file, "model.layers", 0), every, before;
+
+	if (is_null(at))
+		return 0;
+	every = sc_foreign_count(file, at->path, 0);
+	before = sc_foreign_count(file, "attn_layer_offset", 0);
+	if (every < 2 || layers % every || before >= every)
+		return sc_foreign_fail(at, err,
+				       "expected a divisor of the number of layers above "
+				       "attn_layer_offset");
+	return sc_foreign_put(
+		file, at, "model.layers_pattern",
+		sc_arena_printf(
+			file->lines->arena, "(%s,%d*mamba1)*%d",
+			before ? sc_arena_printf(file->lines->arena, "%d*mamba1,attn", (int)before)
+			       : "attn",
+			(int)(every - 1 - before), (int)(layers / every)),
+		err);
+}
+
 static bool has_number(const struct sc_foreign_leaf *leaf, int64_t number)
 {
 	int64_t n;
@@ -218,6 +242,8 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 		return sc_foreign_fail(embed, err,
 				       "embeddings of another width are not understood");
 	rc = take_interval(file, err);
+	if (rc == 0)
+		rc = take_offset(file, err);
 	if (rc == 0)
 		rc = take_numbers(file, err);
 	if (rc == 0)

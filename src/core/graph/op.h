@@ -110,7 +110,13 @@ struct sc_sparse_shape {
 
 /* How a state follows from the one before: decays, and a token adds to it (Mamba-2's SSD, lightning attention); first loses
  * what it has of the token's key (Gated DeltaNet); the same with a decay for each channel (Kimi Delta Attention). */
-enum sc_scan_rule { SC_SCAN_DECAY, SC_SCAN_DELTA, SC_SCAN_CHANNEL_DELTA, SC_N_SCAN_RULES };
+enum sc_scan_rule {
+	SC_SCAN_DECAY,
+	SC_SCAN_DELTA,
+	SC_SCAN_CHANNEL_DELTA,
+	SC_SCAN_SELECTIVE, /* each channel's state by decays of its own, element by element (Mamba) */
+	SC_N_SCAN_RULES
+};
 /* Kernels over all chunks, as flash-linear-attention has them; vLLM's on Hopper, on Blackwell. */
 enum sc_scan_kernel { SC_SCAN_CHUNKED, SC_SCAN_FUSED, SC_SCAN_FUSED_BLACKWELL, SC_N_SCAN_KERNELS };
 struct sc_scan_shape {

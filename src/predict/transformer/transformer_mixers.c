@@ -20,6 +20,8 @@ static const struct mixer {
 	bool combined;
 	/* Decays of each channel of keys, by a product of a head's rank with biases; the output's gate as model.kda says. */
 	bool channel_decays;
+	/* Steps, B and C come of a narrow product of what the convolution leaves; no norm behind (Mamba). */
+	bool selective;
 	double state_macs; /* of a token in a state's elements: what the recurrence itself has */
 	double chunk;      /* tokens */
 	enum sc_scan_rule rule;
@@ -55,6 +57,14 @@ static const struct mixer {
 						    .state_macs = 2,
 						    .chunk = 256,
 						    .rule = SC_SCAN_DECAY},
+	/* Channels, gates. A state's element decays, takes the token's and is read, 7 FLOP as of Mamba-2. */
+	[SC_MIX_MAMBA1 - SC_MIX_FIRST_LINEAR] = {.in = {0, 2, 0},
+						 .conv = {0, 1, 0},
+						 .combined = true,
+						 .selective = true,
+						 .state_macs = 3.5,
+						 .chunk = 2048,
+						 .rule = SC_SCAN_SELECTIVE},
 };
 
 /* Sizes of one rank. */
@@ -99,6 +109,19 @@ static void put_gates(struct part_list *to, const struct sizes *z, double rank)
 					     .flags = PART_ADAPTED});
 }
 
+/* Each rank multiplies its channels to all of the steps' narrow inputs, B and C, which are then summed up, and these to its
+ * channels' steps (mamba_ssm, mamba_simple.py: x_proj, dt_proj). */
+static void put_steps(struct part_list *to, const struct sizes *z, double rank)
+{
+	const double narrow = rank + 2 * z->d_k, tp = to->x->tp;
+
+	part_put(to, (struct part){SC_PART_INNER, SC_NAME_GATES, narrow, z->values, narrow,
+				   .joined = 1, .copies = 1, .macs = narrow * z->values * tp});
+	part_put(to,
+		 (struct part){SC_PART_INNER, SC_NAME_GATES, z->values, rank, 0, .joined = 1,
+			       .copies = 1, .macs = rank * z->values * tp, .params = z->values});
+}
+
 /* Kept are what the convolution reads and writes; keys and queries normed, for each head; a chunk's system and decays in
  * fp32; what comes out before and behind its norm. */
 void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
@@ -111,7 +134,9 @@ void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 	       channels = z.conv > 0 ? width(&z, &z.of->conv) : 0;
 	double scan = 2 * z.heads + z.values;
 
-	if (z.of->rule != SC_SCAN_DECAY)
+	if (z.of->selective) /* states at the end of each chunk, in fp32 (selective_scan_interface.py) */
+		scan = 4 * z.values * z.d_k / z.of->chunk;
+	else if (z.of->rule != SC_SCAN_DECAY)
 		scan += 2 * z.heads * z.d_k + z.heads * z.of->chunk;
 
 	put_linear(to, (struct part){0, SC_NAME_QKV, in, x->h, in * x->tp,
@@ -124,10 +149,14 @@ void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 					   .macs = channels * z.conv * x->tp,
 					   .params = channels * (z.conv + z.of->combined),
 					   .mixer = mixer});
+	if (z.of->selective)
+		put_steps(to, &z, rank);
 	part_put(to, (struct part){SC_PART_SCAN, 0, z.values, 0, (scan + z.values) * x->tp,
 				   .macs = z.of->state_macs * z.values * z.d_k * x->tp,
-				   .params = z.of->head_params * z.heads +
-					     (z.of->wide_norm ? z.values : z.d_v),
+				   .params = z.of->selective
+						     ? z.values * (z.d_k + 1)
+						     : z.of->head_params * z.heads +
+							       (z.of->wide_norm ? z.values : z.d_v),
 				   .mixer = mixer});
 	put_linear(to, (struct part){0, SC_NAME_PROJ, x->h, z.values, 0,
 				     .flags = PART_ADAPTED | PART_LEAVES});
@@ -176,9 +205,13 @@ static void scan(const struct dims *x, const struct part *p, bool backward)
 				     .chunk = z.of->chunk,
 				     .backward = backward}}};
 
+	if (z.of->selective && x->tp > 1)
+		add_tp(x, SC_ALL_REDUCE,
+		       x->tokens * ((double)x->model->mamba1.gate_rank + 2 * z.d_k), 0);
 	norms += z.values * (backward ? 5 : 3);
-	add_rowwise(x, backward ? SC_NAME_NORM_GRAD : SC_NAME_NORM, x->tokens * norms * x->e,
-		    z.of->rule == SC_SCAN_DECAY ? 1 : 3);
+	if (!z.of->selective) /* whose kernel gates its output */
+		add_rowwise(x, backward ? SC_NAME_NORM_GRAD : SC_NAME_NORM,
+			    x->tokens * norms * x->e, z.of->rule == SC_SCAN_DECAY ? 1 : 3);
 	sc_block_add_op(x->block, x->env, backward ? SC_NAME_SCAN_GRAD : SC_NAME_SCAN, &op);
 }
 
