@@ -24,7 +24,8 @@ enum sc_family {
 	SC_DLRM,
 	SC_LAYERS, /* rows of a table, data parallel */
 	SC_NEMOTRON_H,
-	SC_DIT /* diffusion transformers */
+	SC_DIT,   /* diffusion transformers */
+	SC_VISION /* a tower's layers; no config names it */
 };
 enum sc_schedule {
 	SC_SCHED_GPIPE,
@@ -218,6 +219,13 @@ struct sc_compressed_mixer {
 struct sc_dit {
 	int64_t text_seq, text_dim, patch_dim, pooled_dim;
 };
+/* An encoder of images in front of a language model. `images`: of a sample, on average; `merge`: patches that become one of its
+ * tokens, by each of the connectors. */
+struct sc_tower {
+	int64_t layers, hidden, heads, ffn_hidden, patch_dim, patches, merge, connectors;
+	double images;
+	int frozen;
+};
 /* A DLRM that reads sequences: layers of pointwise attention over the tokens of a sample, of which there are so many on average,
  * with this coefficient of variation from sample to sample. */
 struct sc_hstu {
@@ -272,6 +280,7 @@ struct sc_model {
 		};
 	};
 	struct sc_dit dit;
+	struct sc_tower tower;
 	/* The pattern, resolved: kind 0 is the one of most layers. */
 	struct sc_layer_kind kinds[SC_N_LAYER_KINDS];
 	uint8_t kind_of[SC_MAX_PATTERN + 1]; /* the last behind all layers: those of later tokens */

@@ -173,6 +173,39 @@ static int check_latent_attention(const struct sc_resolver *res)
 	return 0;
 }
 
+static int check_tower(const struct sc_resolver *res)
+{
+	const struct sc_config *cfg = &res->request->config;
+	const struct sc_tower *tower = &cfg->model.tower;
+	const int64_t tp = cfg->parallel.tp;
+
+	if (tower->layers < 1 && tower->hidden < 1 && tower->patches < 1 && !(tower->images >= 0))
+		return 0;
+	if (tower->layers < 1 || tower->hidden < 1 || tower->heads < 1 || tower->ffn_hidden < 1 ||
+	    tower->patch_dim < 1 || tower->patches < 1 || !(tower->images >= 0))
+		return sc_resolve_fail(
+			res, SC_EVALUE, "model.tower",
+			"model.tower: give layers, hidden, heads, ffn_hidden, patch_dim, "
+			"patches and images (of a sample)");
+	if (tower->hidden % tower->heads || tower->heads % tp || tower->ffn_hidden % tp)
+		return sc_resolve_fail(res, SC_ECONFLICT, "model.tower",
+				       "model.tower: heads %" PRId64 " split hidden %" PRId64
+				       ", and parallel.tp %" PRId64
+				       " heads and ffn_hidden; choose numbers that divide",
+				       tower->heads, tower->hidden, tp);
+	if (cfg->parallel.cp > 1 || sc_family_traits(cfg->model.family)->denoises)
+		return sc_resolve_fail(
+			res, SC_EUNSUPPORTED, "model.tower",
+			"model.tower is modelled in front of a language model, without "
+			"parallel.cp; remove it, or set cp 1");
+	if (cfg->training.trainable == SC_TRAIN_LORA && tower->frozen <= 0)
+		return sc_resolve_fail(
+			res, SC_EUNSUPPORTED, "model.tower",
+			"model.tower has no adapters; with training.trainable lora set "
+			"model.tower.frozen true");
+	return 0;
+}
+
 #define EXACT_LIMIT 9007199254740992.0 /* 2^53: above it a double skips integers */
 
 static int check_model_given(const struct sc_resolver *res)
@@ -373,9 +406,9 @@ static int check_exact(const struct sc_resolver *res)
 int sc_config_check_transformer(const struct sc_resolver *res)
 {
 	static int (*const checks[])(const struct sc_resolver *) = {
-		check_model_given,      check_widths,        check_stages,
-		check_family,           check_experts,       check_shard_ranks,
-		check_latent_attention, sc_config_check_dit, check_exact,
+		check_model_given, check_widths,      check_stages,           check_family,
+		check_experts,     check_shard_ranks, check_latent_attention, sc_config_check_dit,
+		check_tower,       check_exact,
 	};
 	int rc = 0;
 

@@ -57,6 +57,7 @@ int sc_config_check_dit(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;
 	const struct sc_model *model = &cfg->model;
+	const bool given = sc_config_origin(cfg, "training.attention");
 	const struct {
 		const char *path, *instead;
 		bool asked;
@@ -66,7 +67,9 @@ int sc_config_check_dit(const struct sc_resolver *res)
 		{"training.recompute", "choose none or full",
 		 cfg->training.recompute != SC_RECOMPUTE_NONE &&
 			 cfg->training.recompute != SC_RECOMPUTE_FULL},
-		{"training.attention", "set it to flash, which the software's default is not",
+		/* Some software's own choice is unfused. */
+		{given ? "training.attention" : "training.software",
+		 given ? "choose flash" : "set training.attention flash",
 		 cfg->training.attention == SC_ATT_UNFUSED},
 		{"training.unpadded", "set false", cfg->training.fill_fraction < 1},
 		{"training.optimizer", "choose adam", cfg->training.optimizer == SC_OPT_KFAC},

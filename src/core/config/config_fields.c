@@ -362,6 +362,20 @@ static const struct sc_field DIT_FIELDS[] = {
 		"width of what is known of a text as a whole, which norms are modulated by; default none"),
 	{0},
 };
+static const struct sc_field TOWER_FIELDS[] = {
+	INT(sc_tower, layers, 1, MAX_LAYERS, "of the tower"),
+	INT(sc_tower, hidden, 1, MAX_HIDDEN, "width"),
+	INT(sc_tower, heads, 1, MAX_HEADS, "attention heads"),
+	INT(sc_tower, ffn_hidden, 1, MAX_FFN, "width of its MLP"),
+	INT(sc_tower, patch_dim, 1, MAX_HIDDEN, "numbers of a patch: its pixels times 3"),
+	INT(sc_tower, patches, 1, MAX_SEQ, "of an image"),
+	DOUBLE(sc_tower, images, 0, MAX_SEQ, "of a sample, mean; their tokens are among model.seq"),
+	INT(sc_tower, merge, 1, 4096,
+	    "patches that become one token of the language model; default 1"),
+	INT(sc_tower, connectors, 1, MAX_LAYERS, "of two products each; default 1"),
+	ENUM_OR(sc_tower, frozen, BOOL_NAMES, 0, "its layers are not trained; default false"),
+	{0},
+};
 static const struct sc_field HSTU_FIELDS[] = {
 	SC_FIELD_IN(INT, sc_hstu, layers, 0, MAX_LAYERS, "transducer layers; 0 = none"),
 	INT(sc_hstu, hidden, 1, MAX_HIDDEN, "width of a token; default: that of the first table"),
@@ -448,6 +462,9 @@ static const struct sc_field MODEL_FIELDS[] = {
 		     "lightning attention layers (MiniMax-Text-01)"),
 	SC_FIELD_MAP(sc_model, mamba1, MAMBA1_FIELDS,
 		     "Mamba layers; value_heads are channels, key_dim is their state (Jamba)"),
+	SC_FIELD_MAP(sc_model, tower, TOWER_FIELDS,
+		     "an encoder of images in front of a language model (Qwen3-VL)",
+		     .needs = SC_NEEDS_TRANSFORMER),
 	SC_FIELD_MAP(sc_model, dit, DIT_FIELDS, "diffusion transformers: texts and patches"),
 	INT(sc_model, dense_features, 0, MAX_HIDDEN, "DLRM: numerical features of a sample",
 	    NEEDS(SC_NEEDS_DLRM)),

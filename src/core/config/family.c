@@ -46,6 +46,7 @@ const struct sc_family_traits *sc_family_traits(enum sc_family family)
 		/* NVIDIA, arXiv:2504.03624: squared ReLU, no positions */
 		[SC_NEMOTRON_H] = {.rms_norm = true, .causal = true, .experts = true},
 		/* Peebles and Xie, arXiv:2212.09748; Esser et al., arXiv:2403.03206 */
+		[SC_VISION] = {.biases = true}, /* Dosovitskiy et al., arXiv:2010.11929 */
 		[SC_DIT] = {.rope = true, .biases = true, .denoises = true},
 	};
 

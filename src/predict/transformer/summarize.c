@@ -14,6 +14,7 @@
 #include "predict/transformer/build_priv.h"
 #include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_priv.h"
+#include "predict/transformer/transformer_tower.h"
 
 /* ---- memory of the rank class that is nearest to its GPU's capacity: what its pipeline stage holds at the peak ---- */
 
@@ -59,6 +60,8 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 		}
 	}
 	shape.activation_bytes = sc_activation_bytes(request, &held, &shape.off_bytes);
+	if (parts.embed)
+		shape.activation_bytes += in_flight * sc_tower_kept_bytes(request, held.samples);
 	sc_memory_estimate(request, &shape, out);
 	out->capacity_gib = sc_request_device(tf->request, tf->placement.classes[c].kind)->hbm_gib;
 }

@@ -5,6 +5,7 @@
 
 #include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_priv.h"
+#include "predict/transformer/transformer_tower.h"
 
 /* One kernel, three passes over the tensor. */
 static void add_norm(const struct dims *x, double n)
@@ -29,6 +30,8 @@ static void embed_forward(const struct dims *x)
 	}
 	if (x->dropout)
 		add_rowwise(x, SC_NAME_EMBED_DROPOUT, x->tokens_seq * x->h * (2 * x->e + 1), 1);
+	if (sc_has_tower(x->req))
+		tower_forward(x);
 }
 
 /* Data gradient; gamma and beta gradients in two more passes with partial sums. */
@@ -39,11 +42,13 @@ static void add_norm_grad(const struct dims *x, double n)
 
 static void embed_backward(const struct dims *x)
 {
-	struct sc_params params;
+	struct sc_params params, tower;
 
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
 	if (x->lora)
 		return;
+	if (sc_has_tower(x->req))
+		tower_backward(x);
 	if (x->traits->masked_lm)
 		add_norm_grad(x, x->tokens * x->h);
 	if (x->sp)
@@ -53,7 +58,8 @@ static void embed_backward(const struct dims *x)
 		    x->tokens * x->h * ((x->traits->learned_positions ? 6 : 3) * x->e), 3);
 	add_rowwise(x, SC_NAME_EMBED_GRAD, x->vocab * x->h * x->e, 1);
 	sc_transformer_embed_params(x->req, &params);
-	accumulate_gradients(x, params.dense, 0);
+	sc_tower_params(x->req, &tower); /* whose layers add their own */
+	accumulate_gradients(x, params.dense - tower.dense, 0);
 }
 
 /* Products in the storage's precision. */
@@ -506,7 +512,7 @@ static void recompute(const struct layer *l)
 	}
 }
 
-static void layer_backward(const struct dims *x, int kind)
+void layer_backward(const struct dims *x, int kind)
 {
 	const struct layer l = layer_of(x, kind);
 	const struct sc_params params = params_of(&l);
@@ -540,7 +546,7 @@ static double apart_params(const struct layer *l)
 	return n;
 }
 
-static void whole_layer_forward(const struct dims *x, int kind)
+void whole_layer_forward(const struct dims *x, int kind)
 {
 	const struct layer l = layer_of(x, kind);
 	const struct sc_params params = params_of(&l);

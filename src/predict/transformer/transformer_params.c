@@ -5,6 +5,7 @@
 #include "predict/matrix_steps.h"
 #include "predict/predict.h"
 #include "predict/transformer/transformer_priv.h"
+#include "predict/transformer/transformer_tower.h"
 
 /* The matrices of the layers, each tensor-parallel part alone, gate and up apart; not the router, the embedding, the output
  * layer and norms, which those who step whole matrices step by Adam or SGD. */
@@ -162,7 +163,7 @@ void sc_transformer_layer_params(const struct sc_request *request, int kind, str
 
 static struct sc_params embed_params_of(const struct dims *x)
 {
-	struct sc_params out = {0};
+	struct sc_params out = {0}, tower;
 
 	if (x->traits->denoises) {
 		const struct layer l = dit_end_of(x, false);
@@ -173,6 +174,8 @@ static struct sc_params embed_params_of(const struct dims *x)
 	add_plain_params(
 		x, (x->vocab + (x->traits->learned_positions ? (double)x->model->seq : 0)) * x->h,
 		&out);
+	sc_tower_params(x->req, &tower);
+	sc_params_add(&out, &tower, 1);
 	return out;
 }
 
@@ -301,8 +304,9 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 	}
 	macs *= x.lora ? 2 : 3;
 	if (causal)
-		*causal = 2 * x.s_all * (macs + 3 * causal_keys + 3 * causal_sparse);
-	return 2 * x.s_all * (macs + 3 * keys + 3 * sparse);
+		*causal = 2 * x.s_all * (macs + 3 * causal_keys + 3 * causal_sparse) +
+			  sc_tower_flop(request);
+	return 2 * x.s_all * (macs + 3 * keys + 3 * sparse) + sc_tower_flop(request);
 }
 
 double sc_transformer_gathered_bytes(const struct sc_request *request)

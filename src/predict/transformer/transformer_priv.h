@@ -139,6 +139,9 @@ void experts_down_forward(const struct dims *x, const struct part *p);
 void experts_down_backward(const struct dims *x, const struct part *p);
 void experts_weights(const struct dims *x, const struct part *p);
 
+void whole_layer_forward(const struct dims *x, int kind);
+void layer_backward(const struct dims *x, int kind);
+
 /* Activation function: forward, and its gradient with the bias gradient's reduction. */
 void add_activation(const struct dims *x, double n);
 void add_activation_grad(const struct dims *x, double n);
