@@ -35,7 +35,7 @@ static void add_products(const struct stepped *to, enum sc_op_name name, enum sc
 		&(struct sc_block_pieces){.name = name, .op = &op, .n = n, .stretch = 1});
 }
 
-/* So many matrices like this one, on this rank. */
+/* This rank runs the steps of so many matrices like this one. */
 static void orthogonalise(const struct stepped *to, const struct sc_matrix *a, double count)
 {
 	double low = fmin(a->m, a->n), high = fmax(a->m, a->n);
@@ -58,8 +58,8 @@ static double elements_of(const struct sc_matrix *a)
 	return a->m * a->n;
 }
 
-/* The busiest of so many over their mean, where matrices are not divided: of the c that are no smaller than one of them it
- * has c / among, rounded up, however they are dealt. */
+/* The busiest rank's work over the mean, where matrices are not divided: of the c that are no smaller than one of them it has
+ * c / among, rounded up, however they are dealt. */
 static double uneven(const struct sc_matrix *a, int n, double (*work)(const struct sc_matrix *),
 		     double among)
 {
@@ -91,7 +91,7 @@ static void add_collective(const struct stepped *to, const struct sc_collective_
 	env.span[SC_COMM_TP] = span;
 	env.axis_fabric[SC_COMM_TP] = NULL;
 	env.axis_node_peers[SC_COMM_TP] = span.n_nodes > 1 ? fmax(1, env.node_peers) : 0;
-	if (shape->kind == SC_BROADCAST) /* of each group on a node, one rank sends */
+	if (shape->kind == SC_BROADCAST) /* one rank of each group on a node sends */
 		env.axis_node_peers[SC_COMM_TP] *=
 			(double)to->replicas->max_ranks_per_node / span.max_ranks_per_node;
 	sc_block_add_comm(to->out, &env, &comm);
@@ -162,7 +162,7 @@ static void step_parts(const struct stepped *to, const struct sc_matrix *a, int 
 		largest = muon_work(&a[i]) > muon_work(&a[largest]) ? i : largest;
 		orthogonalise(to, &a[i], a[i].count / ranks);
 	}
-	/* Of all matrices a rank steps at most all. */
+	/* A rank steps at most all matrices. */
 	const double more = fmin(1, count * (1 - 1 / ranks));
 	const struct sc_collective_shape one = whole(SC_ALL_GATHER, &a[largest], 1);
 	const double holders = fmin(ranks, fmax(2, ceil(ranks / count)));
@@ -171,7 +171,7 @@ static void step_parts(const struct stepped *to, const struct sc_matrix *a, int 
 	add_collective(to, &one, part_of(&a->shard, holders, true), 1);
 }
 
-/* Matrices that the same ranks hold. */
+/* The same ranks hold all of these. */
 static void step_muon(const struct stepped *to, const struct sc_matrix *a, int n)
 {
 	const enum sc_muon_sharding sharding = sc_muon_sharding(to->env->request);
@@ -239,7 +239,7 @@ static double eigen_work(const struct sc_matrix *a)
 	return a->m * a->m * a->m + a->n * a->n * a->n;
 }
 
-/* Of an update with eigenvectors. */
+/* An update multiplies by eigenvectors on either side. */
 static double update_work(const struct sc_matrix *a)
 {
 	return a->m * a->n * (a->m + a->n);

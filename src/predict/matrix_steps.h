@@ -17,7 +17,7 @@ struct sc_matrix {
 /* A step of `n` kinds of matrices, which `replicas` hold alike, appended to `out`: products, and K-FAC's exchanges. */
 void sc_matrix_steps(const struct sc_block_env *env, const struct sc_matrix *a, int n,
 		     const struct sc_span *replicas, struct sc_block *out);
-/* Elements of the busiest owner over the mean, of matrices that the same ranks hold. */
+/* The busiest owner's elements over the mean, of matrices that the same ranks hold. */
 double sc_matrix_owner_excess(const struct sc_matrix *a, int n);
 /* States that are not of the weights' size (Shampoo, K-FAC), on one of `replicas`. */
 double sc_matrix_bytes(const struct sc_request *request, const struct sc_matrix *a,

@@ -645,7 +645,7 @@ struct sc_sharding_rule {
 	double ranks, expert_ranks; /* that a shard each is on */
 };
 struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request);
-/* As it is asked for; else owners step what is sharded. */
+/* Owners step what is sharded, unless another way is asked for. */
 enum sc_muon_sharding sc_muon_sharding(const struct sc_request *request);
 extern const struct sc_name sc_recompute_names[]; /* of training.recompute */
 /* Does backward run this module again? Selective recomputation of software without a policy of its own is that of

@@ -163,7 +163,7 @@ static bool has_section(const struct sc_model *model, int mixer)
 	return model->linear[mixer - SC_MIX_FIRST_LINEAR].value_heads != SC_NOT_GIVEN;
 }
 
-/* A key of the section, by name, stands in the config, whatever its default is. */
+/* The config gives a key of the section, whatever its default is. */
 static bool is_section_given(const struct sc_resolver *res, const char *section)
 {
 	static const char *const keys[] = {

@@ -305,7 +305,7 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 		double share =
 			update.updated / (plan->params.trainable + plan->params.trainable_expert);
 
-		/* Of Muon's matrices each rank lists all: who steps which is its own matter. */
+		/* Each rank lists all of Muon's matrices, whose steps share them out by themselves. */
 		if (rule.states && tf->request->config.training.optimizer == SC_OPT_MUON) {
 			update.shard = plan->replicas.dense.shard;
 			update.expert_shard = plan->replicas.expert.shard;

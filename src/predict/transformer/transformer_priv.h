@@ -35,7 +35,7 @@ struct dims {
 };
 struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
 		    struct sc_block *block);
-/* The same of a layer of this kind: heads may differ. */
+/* A layer of this kind has these sizes: heads may differ. */
 struct dims dims_of_kind(const struct dims *x, int kind);
 
 /* A layer of the model, by its parts. */

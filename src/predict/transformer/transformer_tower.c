@@ -12,7 +12,7 @@ bool sc_has_tower(const struct sc_request *request)
 	return request->config.model.tower.layers > 0;
 }
 
-/* The request as if its model were the tower, and an image a sample. */
+/* The request becomes one whose model is the tower, and whose samples are images. */
 static void tower_request(const struct sc_request *request, struct sc_request *out)
 {
 	const struct sc_tower *tower = &request->config.model.tower;
@@ -43,7 +43,7 @@ static double merged_width(const struct sc_tower *tower)
 	return fmax(1, (double)tower->merge) * (double)tower->hidden;
 }
 
-/* Its two products, on one tensor-parallel rank. */
+/* A connector has two products; this is one rank's part of either. */
 static struct part connector(const struct dims *x, bool second)
 {
 	const double wide = merged_width(&x->model->tower);
@@ -52,7 +52,7 @@ static struct part connector(const struct dims *x, bool second)
 		      : (struct part){.name = SC_NAME_PATCH, .n = wide / x->tp, .k = wide};
 }
 
-/* Sizes at a tower's connectors: the language model's, with images' tokens for its own. */
+/* A connector's tokens are those of the images, at the language model's sizes. */
 static struct dims connector_dims(const struct dims *x)
 {
 	const struct sc_tower *tower = &x->model->tower;
@@ -114,7 +114,7 @@ void tower_backward(const struct dims *x)
 	sum_rows(&t, SC_NAME_PATCH + 2, (struct mnk){t.h, (double)tower->patch_dim, t.tokens});
 }
 
-/* Of a layer on one rank, and what else there is: patches, and connectors with their biases. */
+/* One rank has its part of the layers and connectors, with their biases, and all of the patches' product. */
 void sc_tower_params(const struct sc_request *request, struct sc_params *out)
 {
 	const struct sc_tower *tower = &request->config.model.tower;

@@ -5,14 +5,14 @@
 #include "predict/transformer/transformer_priv.h"
 
 bool sc_has_tower(const struct sc_request *request);
-/* Added to the block of the embedding. */
+/* Both add to the block of the embedding. */
 void tower_forward(const struct dims *x);
 void tower_backward(const struct dims *x);
-/* Of one tensor-parallel rank; none without a tower. */
+/* One tensor-parallel rank holds these; none without a tower. */
 void sc_tower_params(const struct sc_request *request, struct sc_params *out);
-/* Of a sample's images, forward and backward. */
+/* A sample's images take so many, forward and backward. */
 double sc_tower_flop(const struct sc_request *request);
-/* From forward to backward, of so many samples. */
+/* So many samples leave these from forward to backward. */
 double sc_tower_kept_bytes(const struct sc_request *request, double samples);
 
 #endif
