@@ -465,6 +465,59 @@ TEST(wider_heads_of_full_layers_take_longer)
 	}
 }
 
+static struct sc_request asked_request(const char *text)
+{
+	struct sc_config cfg;
+
+	sc_config_init(&cfg);
+	set_all(&cfg, text);
+	return *resolve_config(&cfg);
+}
+
+#define MIXTURE_IN_MXFP8                                                                   \
+	"model=models/qwen3-30b-a3b.yaml cluster.gpu=b200-sxm-180gb gpus=8 parallel.ep=8 " \
+	"training.software=megatron-bridge-26.06 training.global_batch=64 "                \
+	"training.precision=mxfp8 model.seq=16384 "
+
+/* A rank has a logit of each of its heads, and attention that would multiply in fp8 does so no more. */
+TEST(sinks_are_a_logit_of_each_head)
+{
+	struct sc_request req[2] = {
+		asked_request(MIXTURE_IN_MXFP8 "parallel.tp=2"),
+		asked_request(MIXTURE_IN_MXFP8 "parallel.tp=2 model.attention_sinks=true")};
+	struct sc_params layer[2];
+
+	for (int i = 0; i < 2; i++)
+		sc_transformer_layer_params(&req[i], 0, &layer[i]);
+	ck_assert_double_eq_tol(layer[1].dense - layer[0].dense, 32.0 / 2, 1e-6);
+	ck_assert_double_gt(predict_request(&req[1], NULL)->iteration_ms,
+			    predict_request(&req[0], NULL)->iteration_ms * 1.001);
+}
+
+/* Channels split over ranks, and each has all of the narrow product's outputs, whose sums are reduced. */
+LOOP_TEST(a_rank_has_its_channels, 3)
+{
+	const double tp = (double)(1 << _i), h = 4096, w = 8192 / tp, narrow = 256 + 32;
+	const double mamba = h * 2 * w + 5 * w + w * narrow + (256 + 1) * w + 17 * w + w * h;
+	struct sc_params layer;
+	struct sc_request req;
+	char text[320];
+
+	snprintf(text, sizeof(text),
+		 "model=models/jamba-v0.1.yaml cluster.gpu=h100-sxm-80gb gpus=8 parallel.ep=1 "
+		 "training.software=megatron-core training.global_batch=8 parallel.tp=%d",
+		 (int)tp);
+	req = asked_request(text);
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		if (sc_model_kind(&req.config.model, kind).mixer == SC_MIX_MAMBA1 &&
+		    sc_model_kind(&req.config.model, kind).feed == SC_FEED_MLP) {
+			sc_transformer_layer_params(&req, kind, &layer);
+			ck_assert_double_eq_tol(layer.dense, mamba + 3 * h * 14336 / tp + 2 * h, 1);
+			return;
+		}
+	ck_abort_msg("no layer of it");
+}
+
 /* A section of layers that the model does not have is told of, whatever of it stands there. */
 TEST(sections_of_no_layer_are_told_of)
 {
