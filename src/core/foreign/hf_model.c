@@ -212,16 +212,13 @@ static int take_implied(struct sc_foreign *file, const struct sc_yaml *type, str
 	return rc;
 }
 
-/* Layers that are not modelled are named before any of their keys: those of the type, or of what its file says. */
+/* A type's layers that are not modelled are named before any of its keys. */
 static int begin(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_yaml *type = type_of(file, err);
 	const struct sc_yaml *needs = type ? sc_yaml_get(type, "needs") : NULL;
 	const struct sc_yaml *at = sc_yaml_get(file->map, SC_HF_MARK);
 
-	if (needs && needs->kind == SC_YAML_MAP)
-		for (needs = needs->child; needs && !sc_foreign_holds(file, needs->key);)
-			needs = needs->next;
 	if (!needs)
 		return type ? 0 : -(int)SC_EVALUE;
 	return sc_err_at(err, SC_EUNSUPPORTED, SC_AT(at),
