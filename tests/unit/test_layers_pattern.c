@@ -522,10 +522,10 @@ LOOP_TEST(a_rank_has_its_channels, 3)
 TEST(sections_of_no_layer_are_told_of)
 {
 	static const char *const IDLE[][2] = {
-		{"model.csa.heavy_compression=64", "model.csa "},
-		{"model.csa.output_groups=4", "model.csa "},
-		{"model.kda.key_dim=64", "model.kda "},
-		{"model.gdn.conv=4", "model.gdn "},
+		{"model.csa.heavy_compression=64", "model.csa.heavy_compression "},
+		{"model.csa.output_groups=4", "model.csa.output_groups "},
+		{"model.kda.key_dim=64", "model.kda.key_dim "},
+		{"model.gdn.conv=4", "model.gdn.conv "},
 		{"model.full_head_dim=512", "model.full_head_dim "},
 		{"model.full_kv_heads=8", "model.full_kv_heads "},
 		{"parallel.etp=1", "parallel.etp "},

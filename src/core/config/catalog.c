@@ -224,9 +224,11 @@ static const struct sc_known_model *model_find(const struct sc_known_model *know
 		int64_t kv_heads = known->model.kv_heads == SC_NOT_GIVEN ? known->model.heads
 									 : known->model.kv_heads;
 
-		/* Tables write moe for a mixture with latent attention too. */
+		/* Tables write moe for a mixture with latent attention too. Layers of several kinds are no guess: whose model
+		 * has them says so. */
 		if (!(known->model.experts != SC_NOT_GIVEN &&
 		      sc_family_traits(known->model.family)->experts &&
+		      (wanted->layers_pattern || !known->model.layers_pattern) &&
 		      (wanted->family == SC_MOE || known->model.kv_lora_rank != SC_NOT_GIVEN) &&
 		      sc_model_is_sparse(&known->model) == sc_model_is_sparse(wanted) &&
 		      known->model.hidden == wanted->hidden &&

@@ -164,15 +164,14 @@ static bool has_section(const struct sc_model *model, int mixer)
 }
 
 /* The config gives a key of the section, whatever its default is. */
-static bool is_section_given(const struct sc_resolver *res, const char *section)
+static bool is_section_given(const struct sc_resolver *res, const char *section, char path[64])
 {
 	static const char *const keys[] = {
 		"key_heads", "value_heads", "key_dim",           "value_dim",     "conv",
 		"gate_rank", "compression", "heavy_compression", "output_groups", "output_rank"};
-	char path[64];
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		snprintf(path, sizeof(path), "%s.%s", section, keys[i]);
+		snprintf(path, 64, "%s.%s", section, keys[i]);
 		if (sc_config_origin(&res->request->config, path))
 			return true;
 	}
@@ -283,11 +282,11 @@ static int check_linear(const struct sc_resolver *res, int mixer, bool used)
 	struct sc_model *model = &res->request->config.model;
 	struct sc_linear_mixer *of = &model->linear[mixer - SC_MIX_FIRST_LINEAR];
 	const char *name = sc_mixer_name((enum sc_mixer)mixer);
-	char path[32];
+	char path[32], key[64];
 
 	snprintf(path, sizeof(path), "model.%s", name);
-	if (!used && is_section_given(res, path))
-		sc_warn(&res->request->warnings, "%s has no effect: %s has no such layer", path,
+	if (!used && is_section_given(res, path, key))
+		sc_warn(&res->request->warnings, "%s has no effect: %s has no such layer", key,
 			model->layers_pattern ? "model.layers_pattern" : "the model");
 	if (!used)
 		return 0;
@@ -406,6 +405,7 @@ static void warn_of_idle(const struct sc_resolver *res, const bool used[SC_N_MIX
 	const bool compressed = used[SC_MIX_CSA] || used[SC_MIX_HCA];
 	const bool full = used[SC_MIX_FULL], attends = full || used[SC_MIX_ATTENTION];
 	const bool sparse = compressed || used[SC_MIX_DSA] || used[SC_MIX_DSA_SHARED];
+	char csa[64];
 	const struct {
 		const char *key;
 		bool idle;
@@ -422,7 +422,7 @@ static void warn_of_idle(const struct sc_resolver *res, const bool used[SC_N_MIX
 		 model->attention_gate > 0 && !used[SC_MIX_ATTENTION] && !used[SC_MIX_FULL]},
 		{"model.sliding_window",
 		 model->sliding_window > 0 && !used[SC_MIX_ATTENTION] && !compressed},
-		{"model.csa", !compressed && is_section_given(res, "model.csa")},
+		{csa, !compressed && is_section_given(res, "model.csa", csa)},
 		{"model.attention_sinks", model->attention_sinks > 0 && !attends},
 		{"model.full_head_dim", model->full_head_dim > 0 && !full},
 		{"model.full_kv_heads", model->full_kv_heads > 0 && !full},
