@@ -73,11 +73,12 @@ static bool fits(const struct sc_request *req, const struct sc_when *when)
 
 static enum sc_habit_stage stage_of(const char *path)
 {
-	return strcmp(path, "cluster.fabric") == 0       ? SC_HABIT_CLUSTER
-	       : strncmp(path, "parallel.", 9) == 0      ? SC_HABIT_SPLIT
-	       : strcmp(path, "training.precision") == 0 ? SC_HABIT_PRECISION
-	       : strncmp(path, "c3.policy.", 10) == 0    ? SC_HABIT_POLICY
-							 : SC_HABIT_REST;
+	return strcmp(path, "cluster.fabric") == 0        ? SC_HABIT_CLUSTER
+	       : strncmp(path, "training.bf16_", 14) == 0 ? SC_HABIT_LAYERS
+	       : strncmp(path, "parallel.", 9) == 0       ? SC_HABIT_SPLIT
+	       : strcmp(path, "training.precision") == 0  ? SC_HABIT_PRECISION
+	       : strncmp(path, "c3.policy.", 10) == 0     ? SC_HABIT_POLICY
+							  : SC_HABIT_REST;
 }
 
 /* One piece: its condition, and a habit for each of its values. They stay in a config of their own. */
@@ -137,7 +138,8 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 				"config: %.64s: a profile may give single values of parallel, "
 				"training and sharding, c3.policy by family, and cluster.fabric",
 				at->path);
-		if (stage != SC_HABIT_REST && (when.stored_as >= 0 || when.precision >= 0))
+		if (stage != SC_HABIT_REST && stage != SC_HABIT_LAYERS &&
+		    (when.stored_as >= 0 || when.precision >= 0))
 			return sc_err_at(err, SC_EUNSUPPORTED, SC_AT(at),
 					 "config: %.64s cannot depend on %s", at->path,
 					 when.precision >= 0

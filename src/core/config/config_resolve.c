@@ -225,6 +225,7 @@ static int resolve_model(const struct sc_resolver *res)
 		model->interaction = SC_INTERACT_DOT;
 	resolve_widths(model);
 	if (sc_model_is_transformer(model)) {
+		sc_habits_take(res->request, SC_HABIT_LAYERS);
 		default_int(&tr->bf16_first_layers, 0);
 		default_int(&tr->bf16_last_layers, 0);
 		model->wide_first = tr->bf16_first_layers;
