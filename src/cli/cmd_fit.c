@@ -103,7 +103,7 @@ static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 /* ---- the command ---- */
 
 /* Rows that all have, or that --where chooses by, one name which no shipped device has are of the user's own GPU:
- * --device says like which it is. */
+ * --device says like which it is. A pattern chooses among names and is none. */
 static void take_own_name(const struct fit_args *args, struct sc_where *where, struct sc_csv *table,
 			  struct sc_arena *arena)
 {
@@ -118,7 +118,7 @@ static void take_own_name(const struct fit_args *args, struct sc_where *where, s
 	for (size_t i = 0; i < table->n_rows && column >= 0 && !chosen; i++)
 		if (strcmp(sc_csv_cell(table, i, (size_t)column), own) != 0)
 			return;
-	if (column < 0 || *own == '\0' || strcmp(own, args->device) == 0 ||
+	if (column < 0 || *own == '\0' || strpbrk(own, "*?[") || strcmp(own, args->device) == 0 ||
 	    sc_device_load(own, arena, known, NULL) == 0)
 		return;
 	sc_cli_warn(&args->common, "no device %s is known: its rows are fitted from %s", own,
