@@ -94,7 +94,7 @@ static int read_leave_out(const char *text, struct sc_arena *arena, unsigned *ou
 			return sc_err_set(
 				err, SC_EUSAGE,
 				"--leave-out: expected suite, cluster.gpu, training.software, "
-				"model, nodes or bits, got \"%.64s\"",
+				"model, nodes, bits or network, got \"%.64s\"",
 				word);
 		*out |= 1U << c;
 	}

@@ -422,6 +422,9 @@ static void append_gaps(const struct sc_request *request, struct sc_strbuf *out)
 	if (!sc_band_knows_model(band))
 		sc_strbuf_printf(out, "  iterations of %s models: none was measured\n",
 				 like[SC_LIKE_MODEL]);
+	if (!sc_band_knows_network(band))
+		sc_strbuf_printf(out, "  iterations over %s: none was measured\n",
+				 like[SC_LIKE_NETWORK]);
 	if (!has_rows(band, LIKE(GPU)))
 		sc_strbuf_printf(out, "  iterations on %s: none was measured\n", like[SC_LIKE_GPU]);
 	if (!has_rows(band, LIKE(SOFTWARE)))

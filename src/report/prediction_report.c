@@ -174,6 +174,7 @@ static void append_band(const struct sc_prediction *p, bool explained, struct sc
 	const bool is_nameless = sc_band_is_nameless(band), is_own = band->own_ln > 0;
 	const bool is_strange = !is_own && !is_nameless && !sc_band_is_seen(band);
 	const bool is_new = !is_own && !is_nameless && !sc_band_knows_model(band);
+	const bool is_far = !is_own && !is_nameless && !sc_band_knows_network(band);
 	struct sc_band_rows rows[SC_BAND_ROWS];
 	size_t n_all, n = sc_band_sources(band, rows, SC_BAND_ROWS, &n_all);
 
@@ -192,7 +193,7 @@ static void append_band(const struct sc_prediction *p, bool explained, struct sc
 			"band        from %zu measured rows of %zu softwares, predicted without "
 			"their names;",
 			n_all, sc_band_softwares(band));
-	else if (explained || is_strange || is_new)
+	else if (explained || is_strange || is_new || is_far)
 		sc_strbuf_printf(out, "band        from %zu measured rows;", n_all);
 	else
 		return;
@@ -206,6 +207,10 @@ static void append_band(const struct sc_prediction *p, bool explained, struct sc
 		sc_strbuf_printf(out, "%s none of a model like this (%s)",
 				 is_strange || (n && explained) ? ";" : "",
 				 band->like.at[SC_LIKE_MODEL]);
+	if (is_far)
+		sc_strbuf_printf(out, "%s none over %s",
+				 is_strange || is_new || (n && explained) ? ";" : "",
+				 band->like.at[SC_LIKE_NETWORK]);
 	sc_strbuf_append_char(out, '\n');
 }
 

@@ -17,6 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 STEPCAST = os.environ.get("STEPCAST", os.path.join(ROOT, "build/release/stepcast"))
 TABLES = os.environ.get("STEPCAST_TABLES", os.path.join(ROOT, "../shared/data/tables"))
 LEVELS = os.path.join(HERE, "levels.csv")
+FABRIC = "configs/fabrics/default.yaml"
 LEFT_OUT = os.path.join(HERE, "left-out.csv")  # the levels without each group of rows, where they differ
 # Who published a suite; a suite that is not here has a publisher of its own.
 PUBLISHERS = {"dlperf": "OneFlow", "libai-oneflow": "OneFlow", "libai-megatron-lm": "OneFlow", "mbridge": "NVIDIA", "megatron-bridge": "NVIDIA",
@@ -209,14 +210,36 @@ class Lab:
             if self.count(i):
                 self.scan(i)
 
+    def networks(self):
+        """{network between nodes: the cases that its rate moves} of all but the default one."""
+        with open(os.path.join(ROOT, FABRIC), encoding="utf-8") as file:
+            kinds = re.findall(r"^  - {kind: ([\w-]+),", file.read(), flags=re.M)
+        default, found = self.predict(), {}
+        for kind in kinds[1:]:
+            self.set_network(kind, lambda line: re.sub(r" eff: ([\d.]+)", lambda m: f" eff: {float(m[1]) / 2:g}", line))
+            moved = self.predict()
+            found[kind] = [case for case, ln in moved.items() if abs(ln - default[case]) > 1e-6]
+        self.set_to({})
+        return found
+
+    def set_network(self, kind, line_of=None):
+        """Gives a network other numbers, those of the default one if not said, until set_to writes others."""
+        with open(os.path.join(self.configs, FABRIC.split("/", 1)[1]), "w", encoding="utf-8") as out, open(os.path.join(ROOT, FABRIC), encoding="utf-8") as file:
+            lines = file.readlines()
+            default = next(line for line in lines if line.startswith("  - {kind: "))
+            own = line_of or (lambda line: re.sub(r"kind: [\w-]+", f"kind: {kind}", default))
+            out.writelines(own(line) if line.startswith(f"  - {{kind: {kind},") else line for line in lines)
+        self.changed.add(FABRIC.split("/", 1)[1])
+
     def groups(self):
-        """{name: cases} of suites on GPUs, and of softwares."""
+        """{name: cases} of suites on GPUs, of softwares, of GPUs and of networks."""
         groups = defaultdict(list)
         for case, row in self.rows.items():
             groups[f"{row['suite']} {row['cluster.gpu']}"].append(case)
         for case, row in self.rows.items():
             groups[f"software {row['training.software']}"].append(case)
-        return groups
+            groups[f"gpu {row['cluster.gpu']}"].append(case)
+        return groups | {f"network {kind}": cases for kind, cases in self.networks().items() if cases}
 
     def numbers_without(self, refit=False):
         """{group: {index of a level: number}}, of left-out.csv or found anew."""

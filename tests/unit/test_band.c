@@ -48,13 +48,13 @@ TEST(like_of_a_request)
 	} cases[] = {
 		{"a100-sxm-80gb",
 		 "training.software=megatron-lm",
-		 {NULL, "a100-sxm-80gb", "megatron-lm", "dense", "one", "16"}},
+		 {NULL, "a100-sxm-80gb", "megatron-lm", "dense", "one", "16", "none"}},
 		{"h100-sxm-80gb",
 		 "gpus=16 training.precision=fp8",
-		 {NULL, "h100-sxm-80gb", "default-te", "dense", "many", "8"}},
+		 {NULL, "h100-sxm-80gb", "default-te", "dense", "many", "8", "infiniband"}},
 		{"h100-sxm-80gb",
 		 "training.precision=tf32 model.family=moe model.experts=8 model.top_k=2",
-		 {NULL, "h100-sxm-80gb", "default-eager", "mixture", "one", "32"}},
+		 {NULL, "h100-sxm-80gb", "default-eager", "mixture", "one", "32", "none"}},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -136,10 +136,10 @@ LOOP_TEST(fp32_is_of_simt, 2)
 
 /* Errors of 10 rows here, 1 row there. */
 static const char *const LINES[] = {
-	"s1,g1,w1,dense,one,16,1 2 3 4 5 6 7 8 9 10",
-	"s2,g1,w2,dense,one,16,100",
-	"s2,g2,w1,dense,many,8,30 60",
-	"s3,g2,w2,mixture,many,8,200",
+	"s1,g1,w1,dense,one,16,none,1 2 3 4 5 6 7 8 9 10",
+	"s2,g1,w2,dense,one,16,none,100",
+	"s2,g2,w1,dense,many,8,ib,30 60",
+	"s3,g2,w2,mixture,many,8,ib,200",
 };
 
 static const struct sc_likeness *likeness_of(const char *const *lines, size_t n)
@@ -149,7 +149,7 @@ static const struct sc_likeness *likeness_of(const char *const *lines, size_t n)
 	const struct sc_likeness *out = NULL;
 	struct sc_err err = {0};
 
-	fputs("suite,cluster.gpu,training.software,model,nodes,bits,errors\n", file);
+	fputs("suite,cluster.gpu,training.software,model,nodes,bits,network,errors\n", file);
 	for (size_t i = 0; i < n; i++)
 		fprintf(file, "%s\n", lines[i]);
 	fclose(file);
@@ -173,7 +173,7 @@ static double half(const struct sc_likeness *likeness, struct sc_like like, unsi
 TEST(quantile_by_hand)
 {
 	const struct sc_likeness *l = likeness_of(LINES, 2);
-	struct sc_like like = LIKE(NULL, "g1", "w1", "dense", "one", "16");
+	struct sc_like like = LIKE(NULL, "g1", "w1", "dense", "one", "16", "none");
 	/* w1's rows 1.5 times w2's: 1.5 sqrt(10) of 1.5 sqrt(10) + 1 = 0.826 are up to 10 */
 	const double each = 1.5 * sqrt(10) / 10, all = 10 * each + 1;
 
@@ -185,12 +185,12 @@ TEST(quantile_by_hand)
 /* Many suites of one kind of rows are no more than one of them all. */
 TEST(alike_rows_count_together_whatever_their_suite)
 {
-	static const char *const one[] = {"s2,g1,w2,dense,one,16,100",
-					  "s1,g1,w1,dense,one,16,1 2 3 4 5 6 7 8 9 10"};
-	static const char *const two[] = {"s2,g1,w2,dense,one,16,100",
-					  "s1,g1,w1,dense,one,16,1 2 3 4 5",
-					  "s3,g1,w1,dense,one,16,6 7 8 9 10"};
-	struct sc_like like = LIKE(NULL, "g1", "w2", "dense", "one", "16");
+	static const char *const one[] = {"s2,g1,w2,dense,one,16,none,100",
+					  "s1,g1,w1,dense,one,16,none,1 2 3 4 5 6 7 8 9 10"};
+	static const char *const two[] = {"s2,g1,w2,dense,one,16,none,100",
+					  "s1,g1,w1,dense,one,16,none,1 2 3 4 5",
+					  "s3,g1,w1,dense,one,16,none,6 7 8 9 10"};
+	struct sc_like like = LIKE(NULL, "g1", "w2", "dense", "one", "16", "none");
 
 	for (int pct = SC_CONFIDENCE_LEAST; pct <= SC_CONFIDENCE_MOST; pct++)
 		ck_assert_double_eq_tol(half(likeness_of(one, 2), like, 0, pct),
@@ -200,7 +200,7 @@ TEST(alike_rows_count_together_whatever_their_suite)
 TEST(left_out_rows_do_not_count)
 {
 	const struct sc_likeness *l = likeness_of(LINES, 4), *without = likeness_of(LINES + 1, 3);
-	struct sc_like like = LIKE("s1", "g1", "w1", "dense", "one", "16");
+	struct sc_like like = LIKE("s1", "g1", "w1", "dense", "one", "16", "none");
 	const unsigned suite_gpu = 1U << SC_LIKE_SUITE | 1U << SC_LIKE_GPU;
 
 	for (int pct = SC_CONFIDENCE_LEAST; pct <= SC_CONFIDENCE_MOST; pct++) {
@@ -223,20 +223,16 @@ TEST(left_out_rows_do_not_count)
 LOOP_TEST(never_narrower_for_a_pair_never_seen, 4)
 {
 	static const char *const models[] = {"dense", "mixture", "dlrm", "layers"};
-	const struct sc_like unknown = LIKE(NULL, "g9", "w9", "?", "?", "?");
-	const struct sc_likeness *made = likeness_of(LINES, 4), *shipped = request.band->from;
+	const struct sc_like unknown = LIKE(NULL, "g9", "w9", "?", "?", "?", "?");
+	const struct sc_likeness *made = likeness_of(LINES, 4);
 
 	for (int pct = SC_CONFIDENCE_LEAST; pct <= SC_CONFIDENCE_MOST; pct += 5) {
-		struct sc_like like = LIKE(NULL, "g1", "w9", models[_i], "one", "16");
+		struct sc_like like = LIKE(NULL, "g1", "w9", models[_i], "one", "16", "none");
 
 		ck_assert_double_ge(half(made, like, 0, pct), half(made, unknown, 0, pct));
-		for (int many = 0; many < 2; many++) {
-			like.at[SC_LIKE_GPU] = many ? "a100-sxm-80gb" : "a new GPU";
-			like.at[SC_LIKE_SOFTWARE] = many ? "its own" : "megatron-lm";
-			like.at[SC_LIKE_NODES] = many ? "many" : "one";
-			ck_assert_double_ge(half(shipped, like, 0, pct),
-					    half(shipped, unknown, 0, pct));
-		}
+		like.at[SC_LIKE_GPU] = "g3";
+		like.at[SC_LIKE_SOFTWARE] = "w1";
+		ck_assert_double_ge(half(made, like, 0, pct), half(made, unknown, 0, pct));
 	}
 }
 
@@ -244,13 +240,13 @@ LOOP_TEST(never_narrower_for_a_pair_never_seen, 4)
 TEST(a_kind_of_model_never_seen_is_a_stranger)
 {
 	static const char *const LINES_OF[] = {
-		"s1,g1,w1,dense,one,16,1 2 3 4",
-		"s1,g2,w1,dense,one,16,80 90",
-		"s2,g9,read/w2,dense,many,32,300",
+		"s1,g1,w1,dense,one,16,none,1 2 3 4",
+		"s1,g2,w1,dense,one,16,none,80 90",
+		"s2,g9,read/w2,dense,many,32,ib,300",
 	};
 	const struct sc_likeness *l = likeness_of(LINES_OF, 3);
-	const struct sc_like seen = LIKE(NULL, "g1", "w1", "dense", "one", "16");
-	const struct sc_like new = LIKE(NULL, "g1", "w1", "hybrid", "one", "16");
+	const struct sc_like seen = LIKE(NULL, "g1", "w1", "dense", "one", "16", "none");
+	const struct sc_like new = LIKE(NULL, "g1", "w1", "hybrid", "one", "16", "none");
 	struct sc_band band;
 
 	ck_assert(half(l, seen, 0, 50) < 0.01);
@@ -259,18 +255,51 @@ TEST(a_kind_of_model_never_seen_is_a_stranger)
 	ck_assert(sc_band_is_seen(&band) && !sc_band_knows_model(&band));
 }
 
+/* A network that no row has is a stranger too, and never has a narrower band than one that was seen, all else alike. */
+TEST(a_network_never_seen_is_never_narrower)
+{
+	static const char *const LINES_OF[] = {
+		"s1,g1,w1,dense,many,16,ib,1 2 3 4",
+		"s1,g1,w1,dense,one,16,none,200",
+		"s1,g2,w1,dense,many,16,ib,80 90",
+		"s2,g9,read/w2,dense,many,32,ib,300",
+	};
+	const struct sc_likeness *made = likeness_of(LINES_OF, 4), *shipped = request.band->from;
+	struct sc_like seen = LIKE(NULL, "g1", "w1", "dense", "many", "16", "ib"), new = seen;
+	static const char *const GPUS[] = {"a100-sxm-80gb", "h100-sxm-80gb", "a new GPU"};
+	static const char *const SOFTWARES[] = {"megatron-lm", "nemo", "default-te", "its own"};
+	struct sc_band band;
+
+	new.at[SC_LIKE_NETWORK] = "a new network";
+	ck_assert(half(made, seen, 0, 50) < 0.01);
+	/* all rows in one heap: 2 of the first line, 1 and 1.41 of the others */
+	ck_assert_double_eq_tol(half(made, new, 0, 50), 0.08, TOLERANCE);
+	ck_assert_double_eq_tol(half(made, new, 0, 80), 0.2, TOLERANCE);
+	sc_band_find(made, &new, 0, &band);
+	ck_assert(sc_band_is_seen(&band) && !sc_band_knows_network(&band));
+	for (int i = 0; i < 3 * 4; i++)
+		for (int pct = SC_CONFIDENCE_LEAST; pct <= SC_CONFIDENCE_MOST; pct += 5) {
+			seen = LIKE(NULL, GPUS[i % 3], SOFTWARES[i / 3], "dense", "many", "16",
+				    "infiniband");
+			new = seen;
+			new.at[SC_LIKE_NETWORK] = "slingshot";
+			ck_assert_double_ge(half(shipped, new, 0, pct),
+					    half(shipped, seen, 0, pct));
+		}
+}
+
 /* Of strangers each software has one vote, whatever its number of rows; a default has the bands of rows whose software was
  * taken away, a profile without rows at least those of switches alone; a pair that was seen has neither. */
 TEST(strangers_have_bands_of_their_own)
 {
 	static const char *const STRANGERS[] = {
-		"s1,g1,w1,dense,one,16,1 2 3 4",
-		"s1,g9,default/w1,layers,many,32,300",
-		"s2,g9,default/w2,layers,many,32,110 120 130 140 150 160 170 180 190",
-		"s2,g9,read/w2,layers,many,32,70",
+		"s1,g1,w1,dense,one,16,none,1 2 3 4",
+		"s1,g9,default/w1,layers,many,32,ib,300",
+		"s2,g9,default/w2,layers,many,32,ib,110 120 130 140 150 160 170 180 190",
+		"s2,g9,read/w2,layers,many,32,ib,70",
 	};
 	const struct sc_likeness *l = likeness_of(STRANGERS, 4), *known = likeness_of(STRANGERS, 1);
-	struct sc_like like = LIKE(NULL, "g1", "default-te", "dense", "one", "16");
+	struct sc_like like = LIKE(NULL, "g1", "default-te", "dense", "one", "16", "none");
 	struct sc_band band;
 
 	ck_assert_double_eq_tol(half(l, like, 0, 50), 0.19, TOLERANCE);
@@ -317,8 +346,8 @@ TEST(rows_that_weigh_most)
 	struct sc_band band;
 	size_t n_all;
 
-	sc_band_find(likeness_of(LINES, 4), &LIKE(NULL, "g1", "w1", "dense", "one", "16"), 0,
-		     &band);
+	sc_band_find(likeness_of(LINES, 4), &LIKE(NULL, "g1", "w1", "dense", "one", "16", "none"),
+		     0, &band);
 	ck_assert(sc_band_is_seen(&band));
 	ck_assert_uint_eq(sc_band_sources(&band, rows, 2, &n_all), 2);
 	ck_assert_uint_eq(n_all, 14);
@@ -336,10 +365,11 @@ LOOP_TEST(broken_files_are_refused, 3)
 	static const struct {
 		const char *text, *message;
 	} cases[] = {
-		{"suite,cluster.gpu,training.software,model,nodes,errors\n", "no column \"bits\""},
-		{"suite,cluster.gpu,training.software,model,nodes,bits,errors\n",
+		{"suite,cluster.gpu,training.software,model,nodes,network,errors\n",
+		 "no column \"bits\""},
+		{"suite,cluster.gpu,training.software,model,nodes,bits,network,errors\n",
 		 "no measured row"},
-		{"suite,cluster.gpu,training.software,model,nodes,bits,errors\na,b,c,d,e,f,1 x\n",
+		{"suite,cluster.gpu,training.software,model,nodes,bits,network,errors\na,b,c,d,e,f,g,1 x\n",
 		 "errors: expected whole numbers from 0 to 9999, got \"x\""},
 	};
 	char path[] = "/tmp/likenessXXXXXX";

@@ -531,15 +531,20 @@ static int resolve_band(const struct sc_resolver *res)
 	struct sc_request *req = res->request;
 	const struct sc_config *cfg = &req->config;
 	const double bytes = sc_dtype_bytes(sc_precision_dtype(cfg->training.precision));
+	const bool is_many = cfg->gpus > sc_request_node_gpus(req);
 	struct sc_err own = {.code = SC_OK};
 	const struct sc_like like = {
 		.at = {[SC_LIKE_GPU] = req->n_kinds > 1 ? "mixed" : req->device.id,
 		       [SC_LIKE_SOFTWARE] = req->software.id,
 		       [SC_LIKE_MODEL] = band_model(&cfg->model),
-		       [SC_LIKE_NODES] = cfg->gpus > sc_request_node_gpus(req) ? "many" : "one",
+		       [SC_LIKE_NODES] = is_many ? "many" : "one",
 		       [SC_LIKE_BITS] = bytes > 2   ? "32"
 					: bytes > 1 ? "16"
-						    : "8"}};
+						    : "8",
+		       [SC_LIKE_NETWORK] = is_many ? sc_fabric_net_get(&req->fabric_profile,
+								       cfg->cluster.fabric)
+							     ->kind
+						   : "none"}};
 
 	if (sc_catalog_band(res->catalog, &like, req->software.band_ln, &req->band, &own))
 		return sc_resolve_profile_error(res, "training", &own);

@@ -2,7 +2,7 @@
  * the suite count together as the root of their number, for rows of one sweep, and of one benchmark on many machines, err
  * alike. What a line shares with the iteration multiplies that. The factors
  * were compared over all rows, each with its suite on its GPU left out (tests/accuracy/README.md): the model's kind and
- * whether there is a network between nodes matter; the others hardly do.
+ * whether there is a network between nodes matter; the others hardly do. Which network it is says only whether any row had it.
  * The software of a line says what was known: one with a profile as shipped; `default/X` of X without its name; `read/X`
  * of X with its switches and neutral numbers. The latter two are of strangers, and each software has one vote. */
 #include "core/config/likeness.h"
@@ -17,9 +17,9 @@
 #include "base/stats.h"
 #include "base/units.h"
 
-const char *const sc_like_columns[] = {
-	"suite", "cluster.gpu", "training.software", "model", "nodes", "bits", NULL};
-static const double ALIKE[SC_N_LIKE_COLUMNS] = {1, 1.5, 1.5, 16, 16, 1.5};
+const char *const sc_like_columns[] = {"suite", "cluster.gpu", "training.software", "model",
+				       "nodes", "bits",        "network",           NULL};
+static const double ALIKE[SC_N_LIKE_COLUMNS] = {1, 1.5, 1.5, 16, 16, 1.5, 1};
 
 static const char *const PREFIXES[] = {"", "default/", "read/"};
 enum { MOST_ERROR = 9999 }; /* in thousandths, as the file has them */
@@ -261,11 +261,12 @@ static bool has_row(const struct sc_band *band, unsigned columns, unsigned leave
 	return false;
 }
 
-/* The pair has a row, and so has the kind of model on any pair. */
+/* The pair has a row, and so have the kind of model and the network on any pair. */
 static bool is_seen(const struct sc_band *band, unsigned leave_out)
 {
 	return has_row(band, 1u << SC_LIKE_GPU | 1u << SC_LIKE_SOFTWARE, leave_out) &&
-	       has_row(band, 1u << SC_LIKE_MODEL, leave_out);
+	       has_row(band, 1u << SC_LIKE_MODEL, leave_out) &&
+	       has_row(band, 1u << SC_LIKE_NETWORK, leave_out);
 }
 
 void sc_band_find(const struct sc_likeness *l, const struct sc_like *like, unsigned leave_out,
@@ -277,8 +278,11 @@ void sc_band_find(const struct sc_likeness *l, const struct sc_like *like, unsig
 		if (is_seen(out, leave_out))
 			return;
 		raise_by(out, OWN, leave_out, false);
+		if (has_row(out, 1u << SC_LIKE_SOFTWARE, leave_out) &&
+		    has_row(out, 1u << SC_LIKE_MODEL, leave_out))
+			return;
 	}
-	raise_by(out, READ, leave_out, false);
+	raise_by(out, READ, leave_out, true);
 }
 
 bool sc_band_is_nameless(const struct sc_band *band)
@@ -318,6 +322,11 @@ bool sc_band_is_seen(const struct sc_band *band)
 bool sc_band_knows_model(const struct sc_band *band)
 {
 	return has_row(band, 1u << SC_LIKE_MODEL, 0);
+}
+
+bool sc_band_knows_network(const struct sc_band *band)
+{
+	return has_row(band, 1u << SC_LIKE_NETWORK, 0);
 }
 
 void sc_band_count(const struct sc_band *band, unsigned columns, struct sc_like_rows *out)

@@ -15,8 +15,9 @@ enum sc_like_column {
 	SC_LIKE_GPU,
 	SC_LIKE_SOFTWARE, /* the profile */
 	SC_LIKE_MODEL, /* dense, mixture, hybrid (has mixers beside attention), diffusion, dlrm, layers */
-	SC_LIKE_NODES, /* one, many */
-	SC_LIKE_BITS,  /* of matrix products: 32, 16, 8 or fewer */
+	SC_LIKE_NODES,   /* one, many */
+	SC_LIKE_BITS,    /* of matrix products: 32, 16, 8 or fewer */
+	SC_LIKE_NETWORK, /* between nodes, as cluster.fabric names it; none */
 	SC_N_LIKE_COLUMNS
 };
 extern const char *const sc_like_columns[];
@@ -38,8 +39,9 @@ struct sc_band {
 	double own_ln;              /* of 80 %, where the profile says its own; else 0 */
 };
 /* `leave_out`: 1 << column of what rows must have otherwise; all alike in all of it are left out. 0: none is. The texts
- * are borrowed. A pair of GPU and software that no row has, and a kind of model, gets no less than all rows alike would give,
- * and than softwares got of which only the switches were known; a default no less than softwares got without their name. */
+ * are borrowed. A pair of GPU and software that no row has, a kind of model, and a network, gets no less than all rows alike
+ * would give. A software or a kind of model without any row gets no less than softwares got of which only the switches were
+ * known, and a default no less than softwares got without their name. */
 void sc_band_find(const struct sc_likeness *likeness, const struct sc_like *like,
 		  unsigned leave_out, struct sc_band *out);
 /* Makes it the band whose 80 % hold own_ln > 0, as a stack's own runs say it (software.band_ln). */
@@ -68,8 +70,9 @@ void sc_band_count(const struct sc_band *band, unsigned columns, struct sc_like_
 bool sc_band_is_nameless(const struct sc_band *band);
 /* Those whose rows a default's band is of; 0: it is none, or there are none. */
 size_t sc_band_softwares(const struct sc_band *band);
-/* Has a row this GPU and this software; and this kind of model, on any of them? */
+/* Has a row this GPU and this software; and this kind of model, and this network, on any of them? */
 bool sc_band_is_seen(const struct sc_band *band);
 bool sc_band_knows_model(const struct sc_band *band);
+bool sc_band_knows_network(const struct sc_band *band);
 
 #endif
