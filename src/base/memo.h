@@ -4,6 +4,7 @@
 #define SC_BASE_MEMO_H
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/vec.h"
 
@@ -25,6 +26,17 @@ double *sc_memo_add(struct sc_memo *memo, size_t n);
 static inline void sc_memo_put(struct sc_memo_key *key, double number)
 {
 	SC_VEC_PUSH(&key->numbers, number);
+}
+/* The bytes of plain data, whose pointers are none or to what lives as long as the memo. */
+static inline void sc_memo_put_bytes(struct sc_memo_key *key, const void *bytes, size_t n_bytes)
+{
+	const size_t n = (n_bytes + sizeof(double) - 1) / sizeof(double);
+
+	SC_VEC_RESERVE(&key->numbers, key->numbers.n + n);
+	if (n)
+		key->numbers.at[key->numbers.n + n - 1] = 0;
+	memcpy(key->numbers.at + key->numbers.n, bytes, n_bytes);
+	key->numbers.n += n;
 }
 static inline void sc_memo_put_all(struct sc_memo_key *key, const double *numbers, size_t n)
 {

@@ -225,6 +225,7 @@ struct sc_build_scratch {
 	SC_VEC(uint32_t) ids;
 	struct sc_row_memo *rows; /* of embedding tables; may be NULL */
 	struct sc_memo *memo;     /* of what was simulated alone */
+	struct sc_memo *variants; /* of the sums of their blocks */
 };
 void sc_build_scratch_init(struct sc_build_scratch *scratch, struct sc_arena *arena);
 void sc_build_scratch_release(struct sc_build_scratch *scratch);
@@ -237,8 +238,8 @@ void sc_block_alone_begin(struct sc_build_scratch *scratch, double gpu_free_us,
 int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		       struct sc_build_scratch *scratch, struct sc_err *err);
 
-/* Steps of a block are many: blocks that differ have different prints. Puts it to what is asked. */
-void sc_block_print(struct sc_block *block, struct sc_memo_key *key);
+/* Steps of a block are many: blocks that differ have different prints. */
+uint64_t sc_block_print(struct sc_block *block);
 
 /* a then b; and n times a. */
 struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_summary *b);

@@ -74,7 +74,9 @@ void sc_prediction_set_rates(struct sc_prediction *prediction, const struct sc_r
 int sc_resolve_request(const struct sc_config *config, struct sc_catalog *catalog, const char *file,
 		       struct sc_request *out, struct sc_err *err);
 
-struct sc_predictor; /* scratch of one thread: simulator, graphs, arena */
+/* Scratch of one thread: simulator, graphs, arena, and what it remembers of requests before: their profiles, which a
+ * catalog has, live as long as it does. */
+struct sc_predictor;
 struct sc_predictor *sc_predictor_create(void);
 void sc_predictor_destroy(struct sc_predictor *predictor);
 /* SC_EUNSUPPORTED for what no builder can do yet (family, sharding), by name. */

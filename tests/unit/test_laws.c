@@ -341,6 +341,88 @@ LOOP_TEST(what_is_remembered_does_not_show, N_RANDOM / N_AT_ONCE)
 	}
 }
 
+/* The same of neighbours, which share most of what is remembered: each differs from one config in two keys. */
+LOOP_TEST(neighbours_do_not_show, N_RANDOM / N_AT_ONCE)
+{
+	enum { N_NEIGHBOURS = 6 };
+	static const char *const KEYS[] = {
+		"training.micro_batch=1",
+		"training.micro_batch=2",
+		"training.global_batch=384",
+		"training.global_batch=1536",
+		"parallel.pp=1",
+		"parallel.pp=2",
+		"parallel.pp=4",
+		"parallel.dp=2",
+		"parallel.dp=8",
+		"parallel.dp=24",
+		"parallel.tp=2",
+		"parallel.cp=2",
+		"parallel.ep=2",
+		"parallel.virtual_stages=2",
+		"parallel.sharding=none",
+		"parallel.sharding=zero2",
+		"parallel.sharding=fsdp",
+		"parallel.schedule=gpipe",
+		"parallel.schedule=1f1b",
+		"parallel.schedule=zb-h1",
+		"parallel.schedule=zb-2p",
+		"parallel.schedule=chimera",
+		"parallel.virtual_stages=2 parallel.schedule=zb-v",
+		"parallel.virtual_stages=2 parallel.schedule=dualpipev",
+		"parallel.virtual_stages=2 parallel.schedule=hanayo",
+		"parallel.vocab_stages=vocab-1",
+		"parallel.tp_overlap=true",
+		"training.precision=bf16",
+		"training.precision=fp8",
+		"training.recompute=full training.recompute_layers=1 parallel.pp=2",
+		"training.recompute=full training.recompute_layers=1 parallel.pp=4",
+		"training.cuda_graphs=true",
+		"training.offload.optimizer=cpu",
+		"training.optimizer=muon",
+		"training.trainable=lora",
+		"c3.policy=reserve",
+		"cluster.nic_gbit_s=50",
+		"model.seq=768",
+	};
+	struct sc_predictor *const warm = predictor;
+	struct sc_rng rng;
+	int n_shown = 0;
+
+	sc_rng_init(&rng, 46 + (uint64_t)_i);
+	opts.brief = true;
+	for (int i = 0; i < n_cases(N_AT_ONCE); i++)
+		for (int k = 0; k < N_NEIGHBOURS; k++) {
+			struct sc_prediction cold;
+			struct sc_config config;
+			struct sc_err err = {0};
+
+			load_random((uint64_t)(_i * N_AT_ONCE + i), &config);
+			for (int j = 0; j < 2; j++)
+				set_all(&config, PICK(&rng, KEYS));
+			if (sc_config_resolve(&config, catalog, NULL, &request, &err))
+				continue;
+			predictor = sc_predictor_create();
+			const bool is_legal = predict();
+			sc_predictor_destroy(predictor);
+			predictor = warm;
+			if (!is_legal)
+				continue;
+			cold = out;
+			ck_assert(predict());
+			ck_assert_msg(out.iteration_ms == cold.iteration_ms,
+				      "config %d: %.17g ms, after others %.17g", _i * N_AT_ONCE + i,
+				      cold.iteration_ms, out.iteration_ms);
+			ck_assert(out.mfu == cold.mfu && out.n_nodes == cold.n_nodes);
+			ck_assert_mem_eq(out.reading.breakdown_ms, cold.reading.breakdown_ms,
+					 sizeof(cold.reading.breakdown_ms));
+			ck_assert(out.memory.total_gib == cold.memory.total_gib);
+			n_shown++;
+		}
+	opts.brief = false;
+	ck_assert_int_gt(n_shown, 0);
+}
+
 /* Switches that add are one way more. Of 2,659 configs none is slower by 1e-4. */
 LOOP_TEST(switches_that_add_are_no_slower, N_RANDOM / N_AT_ONCE)
 {

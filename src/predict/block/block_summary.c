@@ -18,6 +18,7 @@ void sc_build_scratch_init(struct sc_build_scratch *scratch, struct sc_arena *ar
 		.sim = sc_simulator_create(),
 		.rows = sc_row_memo_create(),
 		.memo = sc_memo_create(N_REMEMBERED),
+		.variants = sc_memo_create(N_REMEMBERED),
 	};
 	sc_graph_init(&scratch->graph);
 }
@@ -30,6 +31,7 @@ void sc_build_scratch_release(struct sc_build_scratch *scratch)
 	sc_simulator_destroy(scratch->sim);
 	sc_row_memo_destroy(scratch->rows);
 	sc_memo_destroy(scratch->memo);
+	sc_memo_destroy(scratch->variants);
 }
 
 double sc_block_exposed_us(const struct sc_block *block, size_t at)
@@ -255,7 +257,7 @@ static int simulate_at(const struct sc_block *block, double gpu_us,
 	return sc_simulate(scratch->sim, &scratch->graph, NULL, &scratch->timeline, err);
 }
 
-void sc_block_print(struct sc_block *block, struct sc_memo_key *key)
+uint64_t sc_block_print(struct sc_block *block)
 {
 	uint64_t print = block->print ? block->print : SC_FNV_START;
 
@@ -273,9 +275,7 @@ void sc_block_print(struct sc_block *block, struct sc_memo_key *key)
 		print = sc_fnv_words(print, numbers, sizeof(numbers) / sizeof(numbers[0]));
 		print = sc_fnv_words(print, step->cost.demand, SC_N_RES);
 	}
-	block->print = print;
-	sc_memo_put(key, (double)(print >> 32));
-	sc_memo_put(key, (double)(uint32_t)print);
+	return block->print = print;
 }
 
 /* Of a block of which steps run beside others. */
@@ -283,10 +283,11 @@ static int overlapping_times(struct sc_block *block, struct sc_build_scratch *sc
 			     const double **out, struct sc_err *err)
 {
 	struct sc_memo_key *key = sc_memo_begin(scratch->memo);
+	const uint64_t print = sc_block_print(block);
 	double *times, at_once_us;
 	int rc;
 
-	sc_block_print(block, key);
+	sc_memo_put_bytes(key, &print, sizeof(print));
 	*out = sc_memo_find(scratch->memo);
 	if (*out)
 		return 0;

@@ -259,9 +259,12 @@ static uint32_t full_group(void *ctx, const struct sc_step *step, uint32_t graph
 
 static void emit_full_run(struct pass *p, int block, double n)
 {
-	const struct sc_block *steps = &build_variant(p->st)->block[p->partial][block];
+	const struct sc_transformer *tf = p->st->b->tf;
+	struct sc_variant *v = tf->variant[tf->classes[p->st->id].variant];
+	const struct sc_block *steps = &v->block[p->partial][block];
 	uint32_t **costs = &p->st->costs[p->partial][block];
 
+	sc_variant_make_steps(tf, v);
 	if (!*costs)
 		*costs = sc_block_no_costs(steps, p->st->b->arena);
 	for (double i = 0; i < n; i++)
@@ -450,10 +453,7 @@ bool build_reduces_unevenly(struct builder *b)
 		if (v != last)
 			uneven = 0;
 		for (int kind = 0; v != last && kind < n_kinds; kind++)
-			uneven = fmax(
-				uneven,
-				sc_block_uneven(v->block[0] + sc_block_of(SC_BLOCK_LAYER_B, kind),
-						&v->env));
+			uneven = fmax(uneven, v->uneven[kind]);
 		last = v;
 		if (uneven > UNEVEN * n && uneven * reducing_frac(&b->cls[c], n) > UNEVEN)
 			return true;

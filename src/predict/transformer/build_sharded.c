@@ -262,10 +262,11 @@ static void ask_of_run(struct sc_memo_key *key, const struct pass *p, const stru
 {
 	const struct builder *b = p->st->b;
 	struct sc_variant *v = b->tf->variant[b->tf->classes[p->st->id].variant];
+	const uint64_t print = sc_block_print(&v->block[p->partial][run->block]);
 	struct sc_cost cost;
 
 	sc_memo_put(key, run->n);
-	sc_block_print(&v->block[p->partial][run->block], key);
+	sc_memo_put_bytes(key, &print, sizeof(print));
 	if (alone->gathers) {
 		cost = build_gather_cost(p->st, run->params);
 		ask_of_cost(key, &cost);
@@ -287,6 +288,7 @@ static const double *find_alone(const struct pass *p, struct alone *alone, size_
 	struct sc_memo_key *key = sc_memo_begin(scratch->memo);
 	const struct class_state *st = p->st;
 	const struct sc_transformer *tf = st->b->tf;
+	const uint32_t v = tf->classes[st->id].variant;
 	int how = alone->gathers + 2 * alone->reduces + 4 * gathers_ahead(p) +
 		  8 * (tf->request->software.grad_sync == SC_GRAD_AFTER) +
 		  16 * (tf->request->c3[SC_C3_DP].policy == SC_C3_PLAIN);
@@ -301,6 +303,10 @@ static const double *find_alone(const struct pass *p, struct alone *alone, size_
 	known = sc_memo_find(scratch->memo);
 	if (known)
 		return known;
+	if (!tf->variant[v]->has_steps) { /* which asks other questions */
+		sc_variant_make_steps(tf, tf->variant[v]);
+		return find_alone(p, alone, n);
+	}
 	alone->first = sc_arena_alloc(scratch->arena, 2 * n * sizeof(*alone->first));
 	alone->last = alone->first + n;
 	out = sc_arena_calloc(scratch->arena, N_PASS + 2 * n * N_BLOCK, sizeof(*out));

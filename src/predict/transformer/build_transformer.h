@@ -18,6 +18,8 @@
 struct sc_variant {
 	struct sc_block_env env;
 	struct sc_block block[2][SC_N_BLOCKS]; /* [1]: the last, partial micro-batch */
+	double uneven[SC_N_LAYER_KINDS];       /* sc_block_uneven of backward passes */
+	bool has_steps; /* else blocks are as they are remembered: sums, and prints where weights are sharded */
 };
 
 /* The groups of the placement that a block's collectives run over. */
@@ -59,6 +61,7 @@ struct sc_pair {
 struct sc_transformer {
 	const struct sc_request *request;
 	const struct sc_predict_opts *opts;
+	struct sc_build_scratch *scratch;
 	struct sc_fabric fabric;                        /* between GPUs of any kind */
 	struct sc_fabric kind_fabric[SC_MAX_GPU_KINDS]; /* mixed clusters: of one kind */
 	struct sc_placement placement;
@@ -80,6 +83,11 @@ struct sc_transformer {
 	 * 1 forward, 2 backward]; NULL: all run alone. */
 	const struct sc_pair **pairs;
 };
+
+/* Sets the sums of a variant whose environment is set: those that are remembered, or of blocks that are made. */
+int sc_variant_sum(const struct sc_transformer *tf, struct sc_variant *variant, struct sc_err *err);
+/* Makes the steps of its blocks, where they are not there. */
+void sc_variant_make_steps(const struct sc_transformer *tf, struct sc_variant *variant);
 
 /* Sets tf->pairs. */
 int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch *scratch,

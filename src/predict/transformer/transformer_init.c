@@ -110,49 +110,18 @@ static bool same_env(const struct sc_block_env *a, const struct sc_block_env *b)
 	       a->stages_apart == b->stages_apart && fabs(a->slowdown - b->slowdown) < 1e-12;
 }
 
-/* Blocks that no rank runs are not made. */
-static bool is_used(const struct sc_transformer *tf, int id)
-{
-	const int of_layer = id - SC_BLOCK_LAYER_F, kind = of_layer / SC_N_LAYER_BLOCKS;
-	bool split = of_layer < 0
-			     ? id >= SC_BLOCK_HEAD_I
-			     : of_layer % SC_N_LAYER_BLOCKS >= SC_BLOCK_LAYER_I - SC_BLOCK_LAYER_F;
-
-	if (split && !sc_schedule_traits(tf->request->config.parallel.schedule).splits)
-		return false;
-	return of_layer < SC_N_LAYER_BLOCKS || tf->layers.of[kind] > 0;
-}
-
 static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env,
-		       struct sc_build_scratch *scratch, struct sc_err *err)
+		       struct sc_err *err)
 {
-	struct sc_variant *v;
-	double samples[2] = {(double)tf->request->config.training.micro_batch,
-			     tf->request->last_micro_batch};
-	int rc = 0;
-
 	if (tf->n_variants == tf->variants_made) {
 		tf->variant = sc_xrealloc(tf->variant, ++tf->variants_made, sizeof(*tf->variant));
 		tf->variant[tf->n_variants] = sc_xcalloc(1, sizeof(**tf->variant));
 	}
-	v = tf->variant[tf->n_variants++];
-	v->env = *env;
-	for (int partial = 0; partial < (tf->partial ? 2 : 1) && rc == 0; partial++)
-		for (int id = 0; id < SC_N_BLOCKS && rc == 0; id++) {
-			struct sc_block *block = &v->block[partial][id];
-
-			sc_block_clear(block);
-			if (!is_used(tf, id))
-				continue;
-			sc_transformer_block(&v->env, (enum sc_block_id)id, samples[partial],
-					     block);
-			rc = sc_block_summarize(block, &v->env, scratch, err);
-		}
-	return rc;
+	tf->variant[tf->n_variants]->env = *env;
+	return sc_variant_sum(tf, tf->variant[tf->n_variants++], err);
 }
 
-static int find_variant(struct sc_transformer *tf, uint32_t class_id,
-			struct sc_build_scratch *scratch, struct sc_err *err)
+static int find_variant(struct sc_transformer *tf, uint32_t class_id, struct sc_err *err)
 {
 	struct sc_block_env env = sc_block_env_of(tf->request, &tf->fabric, tf->opts);
 
@@ -183,7 +152,7 @@ static int find_variant(struct sc_transformer *tf, uint32_t class_id,
 			return 0;
 		}
 	tf->classes[class_id].variant = (uint32_t)tf->n_variants;
-	return add_variant(tf, &env, scratch, err);
+	return add_variant(tf, &env, err);
 }
 
 /* Every n-th rank of a group, or n neighbouring ones, spread over its nodes alike. */
@@ -275,7 +244,7 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	struct sc_stage_parts parts = sc_transformer_stage(tf, rc->stage);
 	double shard = 1, expert_shard = 1, updated, held;
 	struct sc_update update;
-	int status = find_variant(tf, c, scratch, err);
+	int status = find_variant(tf, c, err);
 
 	if (status)
 		return status;
@@ -561,6 +530,7 @@ int sc_transformer_init_ranks(struct sc_transformer *tf, const struct sc_setup *
 
 	tf->request = request;
 	tf->opts = setup->opts;
+	tf->scratch = scratch;
 	tf->n_variants = 0;
 	tf->period = 0;
 	tf->partial = request->last_micro_batch < (double)request->config.training.micro_batch;

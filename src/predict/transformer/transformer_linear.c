@@ -19,6 +19,17 @@ static double padded_vocab(const struct sc_request *request)
 	return ceil(vocab / unit) * unit;
 }
 
+double sc_transformer_batches(const struct sc_request *request)
+{
+	const struct sc_sharding_rule rule = sc_sharding_rule(request);
+	const double n = (double)request->n_micro_batches;
+
+	if (sc_precision_dtype(request->config.training.precision) >= SC_FP8 ||
+	    (rule.gradients && rule.each))
+		return n;
+	return fmin(n, 2);
+}
+
 struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
 		    struct sc_block *block)
 {
@@ -485,7 +496,7 @@ void cast_weights(const struct dims *x, double params)
 {
 	if (x->quantized && !x->lora)
 		add_rowwise(x, SC_NAME_FP8_CAST,
-			    params / (double)x->req->n_micro_batches * (x->e + quantized_bytes(x)),
+			    params / sc_transformer_batches(x->req) * (x->e + quantized_bytes(x)),
 			    4);
 	else if (autocasts(x))
 		add_rowwise(x, SC_NAME_WEIGHT_CAST, params * (sc_dtype_bytes(SC_FP32) + x->e), 4);
@@ -498,7 +509,7 @@ void accumulate_gradients(const struct dims *x, double dense, double expert)
 	const struct sc_sharding_rule rule = sc_sharding_rule(x->req);
 	const bool shards = rule.gradients && rule.each;
 	const size_t first = x->block->steps.n;
-	double f = sc_dtype_bytes(SC_FP32), n = (double)x->req->n_micro_batches;
+	double f = sc_dtype_bytes(SC_FP32), n = sc_transformer_batches(x->req);
 	double added = shards ? dense / rule.ranks + expert / rule.expert_ranks : dense + expert;
 	double share = shards ? (n - 1) / n : n > 1; /* of the micro-batches */
 

@@ -33,6 +33,10 @@ static inline int sc_block_of(enum sc_block_id layer, int kind)
 void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, double samples,
 			  struct sc_block *out);
 
+/* Micro-batches of an iteration, as blocks ask for them: those that only ask whether there are more than one hear of two
+ * at most, so that they are the same for all batches. */
+double sc_transformer_batches(const struct sc_request *request);
+
 /* Parameters that one tensor-parallel rank holds. */
 struct sc_params {
 	double dense, expert;               /* all but the experts'; the experts' */

@@ -378,8 +378,11 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 		SC_FP32,
 		{.rowwise = {.read_bytes = update->updated * sc_transformer_update_bytes(request),
 			     .n_kernels = n}}};
-	list_all(&x, update, &a);
-	sc_matrix_steps(env, a.at, a.n, &update->replicas, out);
+	if (sc_optimizer_traits_of(request->config.training.optimizer)->matrices !=
+	    SC_MATRIX_NONE) {
+		list_all(&x, update, &a);
+		sc_matrix_steps(env, a.at, a.n, &update->replicas, out);
+	}
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
 	/* gradients are zeroed for the next iteration */
 	if (!fuses_unscale(request)) /* set to none */

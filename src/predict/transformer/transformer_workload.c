@@ -353,18 +353,21 @@ static bool is_too_large(const struct self *self, struct sc_floor *out)
 static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out, struct sc_err *err)
 {
 	struct self *self = p;
+	struct sc_predict_opts opts = *setup->opts;
+	const struct sc_setup own = {setup->request, &opts, setup->scratch, setup->graph};
 	const bool timed = sc_schedule_traits(setup->request->config.parallel.schedule).is_timed;
 	int rc;
 
-	begin(self, setup);
+	begin(self, &own);
+	opts.brief = true; /* it is made of sums */
 	*out = (struct sc_floor){.is_least = timed};
-	rc = sc_transformer_init_ranks(&self->tf, setup, err);
+	rc = sc_transformer_init_ranks(&self->tf, &own, err);
 	if (rc)
 		return rc;
 	find_in_flight(self, timed);
 	if (is_too_large(self, out))
 		return 0;
-	rc = sc_transformer_init_times(&self->tf, setup, err);
+	rc = sc_transformer_init_times(&self->tf, &own, err);
 	if (rc)
 		return rc;
 	out->is_least = false;

@@ -1,0 +1,211 @@
+/* Rows of a sweep and floors of a search ask for the same blocks again and again, and for their sums alone: these are
+ * remembered by all that decides them. A new key of a model, of training, a device, the software or the fabric is part of
+ * the question by itself; of the split it is what put_split lists. */
+#include <assert.h>
+#include <string.h>
+
+#include "core/config/config_schedule.h"
+#include "predict/transformer/build_transformer.h"
+#include "predict/transformer/transformer_priv.h"
+
+/* Who reads sums alone: no contributors, no ops, no pairs of passes. Lists of a row live no longer than it does: machines
+ * that have some are not remembered. */
+static bool is_remembered(const struct sc_transformer *tf)
+{
+	const struct sc_request *req = tf->request;
+	const enum sc_schedule schedule = req->config.parallel.schedule;
+
+	return tf->opts->brief && tf->opts->detail == SC_DETAIL_COARSE && !tf->opts->keep_graph &&
+	       schedule != SC_SCHED_FILE && !sc_schedule_traits(schedule).pairs &&
+	       sc_request_n_kinds(req) == 1 && !req->config.cluster.wiring && !tf->fabric.files &&
+	       !tf->fabric.torus.dims.n && !tf->fabric.tiers.n;
+}
+
+static void put_model(struct sc_memo_key *key, const struct sc_request *req)
+{
+	struct sc_model model = req->config.model;
+	struct sc_training training = req->config.training;
+
+	sc_memo_put(key, model.layers_pattern != NULL);
+	model.layers_pattern = model.tables_csv = model.rows_csv = NULL; /* resolved: its kinds */
+	model.tables = model.rows = (struct sc_structs){NULL, 0};
+	model.bottom_mlp = model.top_mlp = (struct sc_ints){NULL, 0};
+	sc_memo_put_bytes(key, &model, sizeof(model));
+	training.software = training.software_version = NULL; /* resolved: its profile */
+	training.global_batch = training.micro_batch = 0;     /* samples */
+	sc_memo_put_bytes(key, &training, sizeof(training));
+}
+
+static void put_split(struct sc_memo_key *key, const struct sc_request *req)
+{
+	const struct sc_parallel *par = &req->config.parallel;
+	const struct sc_sharding_rule rule = sc_sharding_rule(req);
+	const struct sc_schedule_traits traits = sc_schedule_traits(par->schedule);
+	const double shards = rule.gradients && rule.each;
+
+	sc_memo_put(key, (double)par->tp);
+	sc_memo_put(key, (double)par->cp);
+	sc_memo_put(key, (double)par->ep);
+	sc_memo_put(key, (double)par->etp);
+	sc_memo_put(key, par->sequence_parallel);
+	sc_memo_put(key, par->tp_overlap);
+	sc_memo_put(key, (double)sc_vocab_shares(par));
+	sc_memo_put(key, rule.weights);
+	sc_memo_put(key, shards);
+	sc_memo_put(key, shards * rule.ranks);
+	sc_memo_put(key, shards * rule.expert_ranks);
+	sc_memo_put(key, sc_transformer_batches(req));
+	sc_memo_put(key, sc_recompute_frac(req));
+	sc_memo_put(key, traits.splits);
+}
+
+static void put_machine(struct sc_memo_key *key, const struct sc_transformer *tf,
+			const struct sc_block_env *of)
+{
+	struct sc_block_env env = *of;
+	struct sc_fabric fabric = tf->fabric;
+
+	sc_memo_put_bytes(key, &tf->request->device, sizeof(tf->request->device));
+	sc_memo_put_bytes(key, &tf->request->software, sizeof(tf->request->software));
+	sc_memo_put_bytes(key, tf->request->c3, sizeof(tf->request->c3));
+	sc_memo_put(key, (double)tf->request->config.c3.channels);
+	memset(&fabric.torus, 0, sizeof(fabric.torus));
+	fabric.tiers = (struct sc_structs){NULL, 0};
+	sc_memo_put_bytes(key, &fabric, sizeof(fabric));
+	env.device = NULL;
+	env.request = NULL;
+	env.software = NULL;
+	env.fabric = NULL;
+	memset(env.axis_fabric, 0, sizeof(env.axis_fabric));
+	sc_memo_put_bytes(key, &env, sizeof(env));
+}
+
+/* Blocks that no rank runs are not made. */
+static bool is_used(const struct sc_transformer *tf, int id)
+{
+	const int of_layer = id - SC_BLOCK_LAYER_F, kind = of_layer / SC_N_LAYER_BLOCKS;
+	bool split = of_layer < 0
+			     ? id >= SC_BLOCK_HEAD_I
+			     : of_layer % SC_N_LAYER_BLOCKS >= SC_BLOCK_LAYER_I - SC_BLOCK_LAYER_F;
+
+	if (split && !sc_schedule_traits(tf->request->config.parallel.schedule).splits)
+		return false;
+	return of_layer < SC_N_LAYER_BLOCKS || tf->layers.of[kind] > 0;
+}
+
+/* All blocks: sums behind steps. */
+static int make_blocks(const struct sc_transformer *tf, struct sc_variant *v, struct sc_err *err)
+{
+	const double samples[2] = {(double)tf->request->config.training.micro_batch,
+				   tf->request->last_micro_batch};
+	int rc = 0;
+
+	for (int partial = 0; partial < (tf->partial ? 2 : 1) && rc == 0; partial++)
+		for (int id = 0; id < SC_N_BLOCKS && rc == 0; id++) {
+			struct sc_block *block = &v->block[partial][id];
+
+			sc_block_clear(block);
+			if (!is_used(tf, id))
+				continue;
+			sc_transformer_block(&v->env, (enum sc_block_id)id, samples[partial],
+					     block);
+			rc = sc_block_summarize(block, &v->env, tf->scratch, err);
+		}
+	v->has_steps = true;
+	for (int kind = 0; kind < SC_N_LAYER_KINDS && rc == 0; kind++)
+		v->uneven[kind] =
+			sc_block_uneven(v->block[0] + sc_block_of(SC_BLOCK_LAYER_B, kind), &v->env);
+	return rc;
+}
+
+void sc_variant_make_steps(const struct sc_transformer *tf, struct sc_variant *variant)
+{
+	int rc = variant->has_steps ? 0 : make_blocks(tf, variant, NULL);
+
+	assert(rc == 0);
+	(void)rc;
+}
+
+/* What is remembered of a block, as numbers; and of all blocks behind v->uneven. */
+struct sums {
+	struct sc_summary sum;
+	uint64_t print;
+};
+enum { N_SUMS = sizeof(struct sums) / sizeof(double) };
+
+static void ask_of_variant(const struct sc_transformer *tf, const struct sc_variant *v)
+{
+	struct sc_memo_key *key = sc_memo_begin(tf->scratch->variants);
+
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		sc_memo_put(key, tf->layers.of[kind] > 0);
+	sc_memo_put(key, (double)tf->request->config.training.micro_batch);
+	sc_memo_put(key, tf->partial ? tf->request->last_micro_batch : 0);
+	put_split(key, tf->request);
+	put_model(key, tf->request);
+	put_machine(key, tf, &v->env);
+}
+
+static void recall(const struct sc_transformer *tf, const double *known, struct sc_variant *v)
+{
+	struct sums sums;
+
+	memcpy(v->uneven, known, sizeof(v->uneven));
+	known += SC_N_LAYER_KINDS;
+	for (int partial = 0; partial < (tf->partial ? 2 : 1); partial++)
+		for (int id = 0; id < SC_N_BLOCKS; id++) {
+			struct sc_block *block = &v->block[partial][id];
+
+			sc_block_clear(block);
+			if (!is_used(tf, id))
+				continue;
+			memcpy(&sums, known, sizeof(sums));
+			block->sum = sums.sum;
+			block->print = sums.print;
+			known += N_SUMS;
+		}
+}
+
+static void remember(const struct sc_transformer *tf, struct sc_variant *v)
+{
+	const bool prints = sc_sharding_rule(tf->request).weights;
+	size_t n = 0;
+	double *to;
+
+	for (int id = 0; id < SC_N_BLOCKS; id++)
+		n += (tf->partial ? 2u : 1u) * is_used(tf, id);
+	/* Blocks ask this memo nothing: the key is still that of the variant. */
+	to = sc_memo_add(tf->scratch->variants, SC_N_LAYER_KINDS + n * N_SUMS);
+	memcpy(to, v->uneven, sizeof(v->uneven));
+	to += SC_N_LAYER_KINDS;
+	for (int partial = 0; partial < (tf->partial ? 2 : 1); partial++)
+		for (int id = 0; id < SC_N_BLOCKS; id++) {
+			struct sc_block *block = &v->block[partial][id];
+			struct sums sums = {block->sum, prints ? sc_block_print(block) : 0};
+
+			if (!is_used(tf, id))
+				continue;
+			memcpy(to, &sums, sizeof(sums));
+			to += N_SUMS;
+		}
+}
+
+int sc_variant_sum(const struct sc_transformer *tf, struct sc_variant *variant, struct sc_err *err)
+{
+	const double *known;
+	int rc;
+
+	if (!is_remembered(tf))
+		return make_blocks(tf, variant, err);
+	ask_of_variant(tf, variant);
+	known = sc_memo_find(tf->scratch->variants);
+	variant->has_steps = false;
+	if (known) {
+		recall(tf, known, variant);
+		return 0;
+	}
+	rc = make_blocks(tf, variant, err);
+	if (rc == 0)
+		remember(tf, variant);
+	return rc;
+}
