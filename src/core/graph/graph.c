@@ -20,6 +20,8 @@ void sc_graph_clear(struct sc_graph *graph)
 	graph->members.n = 0;
 	graph->edges.n = 0;
 	graph->sealed = 0;
+	graph->print = 0;
+	graph->prints = graph->only_costs = false;
 }
 
 void sc_graph_release(struct sc_graph *graph)
@@ -48,6 +50,14 @@ static uint32_t added(struct sc_graph *graph, size_t n)
 	assert(n > 0 && n <= SC_NONE);
 	graph->sealed = 0;
 	return (uint32_t)(n - 1);
+}
+
+static inline void print_words(struct sc_graph *graph, uint64_t a, uint64_t b)
+{
+	uint64_t h = (graph->print ^ a) * UINT64_C(0x9e3779b97f4a7c15);
+
+	h = (h ^ h >> 32 ^ b) * UINT64_C(0xbf58476d1ce4e5b9);
+	graph->print = h ^ h >> 32;
 }
 
 uint32_t sc_graph_add_class(struct sc_graph *graph, struct sc_class value)
@@ -79,6 +89,10 @@ uint32_t sc_graph_add_node(struct sc_graph *graph, enum sc_node_kind kind, uint3
 				     .op = use.op,
 				     .kind = (uint8_t)kind};
 
+	if (graph->prints)
+		print_words(graph, (uint64_t)kind << 32 | lane, (uint64_t)use.cost << 32 | use.op);
+	if (graph->only_costs)
+		return 0;
 	SC_VEC_PUSH(&graph->nodes, node);
 	return added(graph, graph->nodes.n);
 }
@@ -93,6 +107,11 @@ uint32_t sc_graph_add_group(struct sc_graph *graph, struct sc_node_use use,
 		.op = use.op,
 	};
 
+	for (uint32_t i = 0; i < n_members && graph->prints; i++)
+		print_words(graph, (uint64_t)members[i].class_id << 32 | members[i].count,
+			    (uint64_t)use.cost << 32 | use.op);
+	if (graph->only_costs)
+		return 0;
 	for (uint32_t i = 0; i < n_members; i++) {
 		SC_VEC_PUSH(&graph->members, members[i]);
 		group.world += members[i].count;
@@ -106,13 +125,14 @@ uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t gro
 {
 	const uint32_t node = sc_graph_add_node(graph, SC_NODE_MEMBER, lane, use);
 
-	graph->nodes.at[node].group = group;
+	if (!graph->only_costs)
+		graph->nodes.at[node].group = group;
 	return node;
 }
 
 void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on)
 {
-	if (on == SC_NONE)
+	if (on == SC_NONE || graph->only_costs)
 		return;
 	SC_VEC_PUSH(&graph->edges, (uint64_t)on << 32 | node);
 	graph->sealed = 0;

@@ -3,6 +3,7 @@
 #ifndef SC_CORE_GRAPH_H
 #define SC_CORE_GRAPH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -77,6 +78,10 @@ struct sc_graph {
 	uint32_t *lane_last;                     /* scratch of sc_graph_seal */
 	size_t cap_nodes, cap_edges, cap_lanes, cap_groups, cap_group_nodes; /* of these arrays */
 	int sealed; /* 0 again after any add */
+	/* For who builds graphs that may be alike: a print of nodes and groups in the order added, without edges and ids of
+	 * groups; and where only their costs are asked for, nothing else is kept of them and all ids are 0. */
+	uint64_t print;
+	bool prints, only_costs;
 };
 
 static inline uint32_t sc_graph_class_of(const struct sc_graph *graph, uint32_t node)

@@ -107,6 +107,7 @@ struct builder {
 	double layer_kept[2][SC_N_LAYER_KINDS];
 	bool offloads; /* something comes and goes with the passes */
 	bool sync_p2p, posts_late, full, loops, validates_after;
+	bool only_costs; /* of nodes that are kept: no transfers, no edges (build_store.c) */
 	bool by_op; /* passes beside which gradients are reduced; coarse: build_reduces_unevenly */
 };
 
@@ -184,6 +185,19 @@ void build_grad_reduce(struct class_state *st, const struct sc_params *params, d
 uint32_t build_weight_gather(struct class_state *st, const struct sc_params *params,
 			     uint32_t after);
 void build_compute_after(struct class_state *st, uint32_t dep);
+
+/* build_store.c: graphs that are kept. */
+struct kept_graph;
+/* Asks for those whose nodes this builder would make, if it takes the same decisions; NULL: none is known. Of a builder
+ * whose lanes are made. */
+bool build_is_kept(const struct builder *b);
+const struct kept_graph *build_find_kept(struct builder *b);
+/* Of those the one with the nodes of the builder's graph, whose costs it takes, and which it becomes. */
+bool build_take_kept(struct builder *b, const struct kept_graph *like);
+const struct sc_passes *build_kept_passes(const struct kept_graph *kept);
+/* Room for a graph that is about to be built, and is kept. */
+void build_keep_begin(struct builder *b);
+void build_keep(struct builder *b);
 
 /* Copies of a pass between its GPU and its host (build_copies.c). */
 struct pass_copies {

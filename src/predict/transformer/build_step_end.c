@@ -340,13 +340,11 @@ static uint32_t add_gpu_optimizer(struct class_state *st)
 static void add_optimizer(struct class_state *st)
 {
 	struct builder *b = st->b;
+	const struct sc_class_plan *plan = &b->tf->classes[st->id];
 	uint32_t gpu = add_gpu_optimizer(st), node;
-	struct sc_cost rest = {
-		.work_us =
-			b->tf->classes[st->id].host_optimizer_us -
-			(gpu == SC_NONE ? 0
-					: b->graph->costs.at[b->graph->nodes.at[gpu].cost].work_us),
-		.owner_frac[SC_OWN_OPTIMIZER] = 1};
+	double gpu_us = gpu == SC_NONE ? 0 : plan->optimizer.lead_us + plan->optimizer.gpu_us;
+	struct sc_cost rest = {.work_us = plan->host_optimizer_us - gpu_us,
+			       .owner_frac[SC_OWN_OPTIMIZER] = 1};
 
 	if (gpu != SC_NONE)
 		st->last_compute = gpu;

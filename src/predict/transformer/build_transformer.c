@@ -139,7 +139,10 @@ static uint32_t add_transfer_member(struct builder *b, const struct transfer *t,
 	uint32_t lane = lanes->p2p[t->to_next == sending][t->gradient][sending];
 	uint32_t *slot = &b->transfer[t->gradient][transfer_at(b, t)];
 	unsigned name = t->gradient ? SC_NAME_SEND_GRADIENT : SC_NAME_SEND_ACTIVATION;
+	const bool prints = b->graph->prints;
+	uint32_t node;
 
+	b->graph->prints = false; /* transfers follow from the order of passes */
 	if (*slot == SC_NONE) {
 		struct sc_member pair[2] = {{t->from, 1}, {t->to, 1}};
 		uint32_t cost = b->act_cost[b->tf->classes[t->from].variant][t->remote]
@@ -150,11 +153,11 @@ static uint32_t add_transfer_member(struct builder *b, const struct transfer *t,
 			(struct sc_node_use){cost, sc_op_pack(name, t->chunk, t->micro_batch)},
 			pair, 2);
 	}
-	uint32_t group = *slot;
-
-	return sc_graph_add_member(
-		b->graph, lane, group,
-		(struct sc_node_use){b->zero_cost, b->graph->groups.at[group].op});
+	node = sc_graph_add_member(
+		b->graph, lane, *slot,
+		(struct sc_node_use){b->zero_cost, b->graph->groups.at[*slot].op});
+	b->graph->prints = prints;
+	return node;
 }
 
 /* Of the chunk's slots: of forward passes, or of backward ones, which send gradients. */
@@ -302,7 +305,9 @@ static void build_class(struct builder *b, uint32_t c)
 
 	/* the first pass waits for the step's start */
 	b->cls[c].awaited = sc_graph_add_node(b->graph, SC_NODE_HOST, b->cls[c].lanes.host, start);
-	for (size_t i = 0; i < b->built->passes.n[stage]; i++) {
+	for (size_t i = 0; i < b->built->passes.n[stage] && b->only_costs; i++)
+		build_chunk(&b->cls[c], &slots[i], SC_NONE);
+	for (size_t i = 0; i < b->built->passes.n[stage] && !b->only_costs; i++) {
 		end_slot(b, c, at + i);
 		if (is_pair(&b->cls[c], &slots[i])) {
 			build_two(&b->cls[c], &slots[i], &b->built->slot_node[at + i]);
@@ -325,9 +330,10 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	const struct sc_transformer *tf = b->tf;
 	const struct sc_schedule_shape *shape = &b->built->shape;
 	size_t n = tf->placement.n_classes;
-	size_t n_transfers = shape->pp > 1 ? n * tf->map.n_chunks * shape->micro_batches : 0;
+	const bool sends = shape->pp > 1 && !b->only_costs;
+	size_t n_transfers = sends ? n * tf->map.n_chunks * shape->micro_batches : 0;
 	size_t n_costs = n * tf->map.n_chunks * SC_N_PASS_KINDS * 2;
-	size_t n_slots = n * b->built->passes.stride;
+	size_t n_slots = b->only_costs ? 0 : n * b->built->passes.stride;
 	size_t n_pairs = tf->pairs ? n * tf->map.n_chunks * tf->map.n_chunks * 4 : 0;
 
 	b->arena = arena;
@@ -363,7 +369,7 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 		b->cls[c].id = c;
 		b->cls[c].routes =
 			sc_arena_calloc(arena, 4 * (size_t)tf->map.n_chunks, sizeof(struct route));
-		for (uint32_t i = 0; i < 4 * tf->map.n_chunks; i++)
+		for (uint32_t i = 0; i < 4 * tf->map.n_chunks && !b->only_costs; i++)
 			b->cls[c].routes[i] = find_route(&b->cls[c], i / 4, i & 2, i & 1);
 		for (int p = 0; b->full && tf->pairs && p < 2; p++)
 			for (int k = 0; k < SC_N_BLOCKS; k++)
@@ -373,7 +379,7 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 }
 
 /* Every pass asks for it: it is the same of all layers of a kind. */
-static void find_kept(struct builder *b)
+static void find_layer_kept(struct builder *b)
 {
 	const struct sc_transformer *tf = b->tf;
 	const struct sc_training *training = &tf->request->config.training;
@@ -388,6 +394,65 @@ static void find_kept(struct builder *b)
 					sc_layer_kept_bytes(tf->request, samples[partial], kind);
 }
 
+/* All but what passes and the step's end add. */
+static void builder_begin(struct builder *b)
+{
+	const struct sc_transformer *tf = b->tf;
+	const double samples[2] = {(double)tf->request->config.training.micro_batch,
+				   tf->request->last_micro_batch};
+	struct sc_cost zero = {0};
+
+	sc_graph_clear(b->graph);
+	builder_init(b, b->scratch->arena);
+	b->zero_cost = sc_graph_add_cost(b->graph, &zero);
+	add_classes(b);
+	b->act_cost = sc_arena_alloc(b->scratch->arena, tf->n_variants * sizeof(*b->act_cost));
+	for (size_t v = 0; v < tf->n_variants; v++)
+		for (int remote = 0; remote < 2; remote++)
+			for (int partial = 0; partial < 2; partial++) {
+				struct sc_cost cost =
+					transfer_cost(b, tf->variant[v], remote, samples[partial]);
+
+				b->act_cost[v][remote][partial] =
+					sc_graph_add_cost(b->graph, &cost);
+			}
+	b->by_op = !b->full && build_reduces_unevenly(b);
+}
+
+static void builder_run(struct builder *b)
+{
+	const struct sc_placement *placement = &b->tf->placement;
+
+	for (uint32_t c = 0; c < placement->n_classes; c++)
+		build_class(b, c);
+	build_step_end(b);
+	for (size_t i = 0; i < placement->n_instances; i++)
+		SC_VEC_RELEASE(&b->instance[i].ids);
+}
+
+/* Neighbours of a sweep have pipelines of the same nodes, if hosts are as early: those that are kept get their costs.
+ * Else the builder has its graph to build. */
+static bool build_again(struct builder *b)
+{
+	struct builder again = *b;
+	const struct sc_passes own = b->built->passes;
+	const struct kept_graph *like;
+
+	again.only_costs = true;
+	builder_begin(&again);
+	like = build_find_kept(&again);
+	if (!like)
+		return false;
+	if (!own.slots)
+		b->built->passes = *build_kept_passes(like);
+	again.graph->prints = again.graph->only_costs = true;
+	builder_run(&again);
+	if (build_take_kept(&again, like))
+		return true;
+	b->built->passes = own;
+	return false;
+}
+
 void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scratch *scratch,
 			  struct sc_graph *graph, struct sc_built *built)
 {
@@ -397,35 +462,27 @@ void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scrat
 			    .built = built,
 			    .sharding = sc_sharding_rule(tf->request),
 			    .offloads = sc_offload_moves(&tf->request->config.training.offload)};
-	struct sc_cost zero = {0};
+	const bool timed = sc_schedule_traits(built->shape.kind).is_timed;
 
 	if (b.offloads) {
 		sc_host_rates(tf->request, &tf->fabric, &b.host_rates);
-		find_kept(&b);
+		find_layer_kept(&b);
 	}
-
-	sc_graph_clear(graph);
-	sc_passes_build(&built->shape, &tf->map, scratch->arena, &built->passes);
-	builder_init(&b, scratch->arena);
-	b.zero_cost = sc_graph_add_cost(graph, &zero);
-	add_classes(&b);
-	b.act_cost = sc_arena_alloc(b.scratch->arena, b.tf->n_variants * sizeof(*b.act_cost));
-	for (size_t v = 0; v < b.tf->n_variants; v++)
-		for (int remote = 0; remote < 2; remote++)
-			for (int partial = 0; partial < 2; partial++) {
-				struct sc_cost cost =
-					transfer_cost(&b, b.tf->variant[v], remote,
-						      partial ? b.tf->request->last_micro_batch
-							      : (double)b.tf->request->config
-									.training.micro_batch);
-
-				b.act_cost[v][remote][partial] = sc_graph_add_cost(b.graph, &cost);
-			}
-	b.by_op = !b.full && build_reduces_unevenly(&b);
-	for (uint32_t c = 0; c < tf->placement.n_classes; c++)
-		build_class(&b, c);
-	build_step_end(&b);
-	for (size_t i = 0; i < tf->placement.n_instances; i++)
-		SC_VEC_RELEASE(&b.instance[i].ids);
+	sc_graph_store_give_back(tf->store, graph);
+	built->passes.slots = NULL;
+	if (timed)
+		sc_passes_build(&built->shape, &tf->map, scratch->arena, &built->passes);
+	if (build_is_kept(&b)) {
+		if (build_again(&b))
+			return;
+		build_keep_begin(&b);
+	}
+	if (!timed)
+		sc_passes_build(&built->shape, &tf->map, scratch->arena, &built->passes);
+	builder_begin(&b);
+	graph->prints = build_is_kept(&b);
+	builder_run(&b);
 	sc_graph_seal(graph);
+	if (graph->prints)
+		build_keep(&b);
 }

@@ -77,8 +77,9 @@ struct sc_transformer {
 	struct sc_params layer[SC_N_LAYER_KINDS], embed, head; /* on one rank */
 	bool partial;                                          /* the last micro-batch is smaller */
 	struct sc_pass_times *stage_times;                     /* of pp stages with a chunk each */
-	uint32_t period;             /* of a schedule whose order depends on them */
-	struct sc_schedule_way *way; /* kept from one request to the next */
+	uint32_t period;              /* of a schedule whose order depends on them */
+	struct sc_schedule_way *way;  /* kept from one request to the next */
+	struct sc_graph_store *store; /* the same */
 	/* Of passes that run beside each other: [class][chunk of the forward pass][of the backward one][partial:
 	 * 1 forward, 2 backward]; NULL: all run alone. */
 	const struct sc_pair **pairs;
@@ -147,5 +148,10 @@ struct sc_built {
 /* Builds the iteration of the micro-batches that built->shape says, with built->rests, into an empty graph and seals it. */
 void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scratch *scratch,
 			  struct sc_graph *graph, struct sc_built *built);
+
+/* The last graphs, of one thread. One is lent out as `graph`, until it is given back. */
+struct sc_graph_store *sc_graph_store_create(void);
+void sc_graph_store_destroy(struct sc_graph_store *store);
+void sc_graph_store_give_back(struct sc_graph_store *store, struct sc_graph *graph);
 
 #endif

@@ -606,6 +606,8 @@ void sc_transformer_release(struct sc_transformer *tf)
 	}
 	free(tf->variant);
 	free(tf->way);
+	sc_graph_store_destroy(tf->store);
+	tf->store = NULL;
 	tf->variant = NULL;
 	tf->way = NULL;
 	tf->variants_made = 0;

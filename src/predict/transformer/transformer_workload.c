@@ -204,6 +204,8 @@ static void destroy(void *p)
 
 static void begin(struct self *self, const struct sc_setup *setup)
 {
+	if (!self->tf.store)
+		self->tf.store = sc_graph_store_create();
 	self->scratch = setup->scratch;
 	self->graph = setup->graph;
 	self->attempt = 0;
@@ -436,6 +438,13 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 		leave_out_drain(self, out);
 }
 
+static void release(void *p)
+{
+	struct self *self = p;
+
+	sc_graph_store_give_back(self->tf.store, self->graph);
+}
+
 static void conclude(void *p, struct sc_prediction *out)
 {
 	sc_run_conclude(&((struct self *)p)->run, out);
@@ -501,5 +510,6 @@ const struct sc_workload sc_transformer_workload = {
 	.op_info = op_info,
 	.conclude = conclude,
 	.floor = floor_of,
+	.release = release,
 	.play = play,
 };
