@@ -210,12 +210,14 @@ static void lend(struct sc_graph_store *store, struct kept_graph *kept, struct s
 
 bool build_take_kept(struct builder *b, const struct kept_graph *like)
 {
+	const bool timed = sc_schedule_traits(b->built->shape.kind).is_timed;
+	const struct sc_passes any = {.slots = NULL}, *passes = timed ? &like->built.passes : &any;
 	struct sc_graph_store *store = b->tf->store;
 	struct kept_graph *kept = store->kept;
 
 	while (kept < store->kept + N_KEPT &&
 	       !(kept->print == b->graph->print && kept->n_costs == b->graph->costs.n &&
-		 answers(kept, &store->asked, &like->built.passes)))
+		 answers(kept, &store->asked, passes)))
 		kept++;
 	if (kept == store->kept + N_KEPT)
 		return false;
