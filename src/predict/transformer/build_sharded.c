@@ -288,7 +288,6 @@ static const double *find_alone(const struct pass *p, struct alone *alone, size_
 	struct sc_memo_key *key = sc_memo_begin(scratch->memo);
 	const struct class_state *st = p->st;
 	const struct sc_transformer *tf = st->b->tf;
-	const uint32_t v = tf->classes[st->id].variant;
 	int how = alone->gathers + 2 * alone->reduces + 4 * gathers_ahead(p) +
 		  8 * (tf->request->software.grad_sync == SC_GRAD_AFTER) +
 		  16 * (tf->request->c3[SC_C3_DP].policy == SC_C3_PLAIN);
@@ -303,10 +302,6 @@ static const double *find_alone(const struct pass *p, struct alone *alone, size_
 	known = sc_memo_find(scratch->memo);
 	if (known)
 		return known;
-	if (!tf->variant[v]->has_steps) { /* which asks other questions */
-		sc_variant_make_steps(tf, tf->variant[v]);
-		return find_alone(p, alone, n);
-	}
 	alone->first = sc_arena_alloc(scratch->arena, 2 * n * sizeof(*alone->first));
 	alone->last = alone->first + n;
 	out = sc_arena_calloc(scratch->arena, N_PASS + 2 * n * N_BLOCK, sizeof(*out));

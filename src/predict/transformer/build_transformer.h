@@ -19,7 +19,7 @@ struct sc_variant {
 	struct sc_block_env env;
 	struct sc_block block[2][SC_N_BLOCKS]; /* [1]: the last, partial micro-batch */
 	double uneven[SC_N_LAYER_KINDS];       /* sc_block_uneven of backward passes */
-	bool has_steps; /* else blocks are as they are remembered: sums, and prints where weights are sharded */
+	bool has_steps;                        /* else blocks are as they are remembered: sums */
 };
 
 /* The groups of the placement that a block's collectives run over. */

@@ -8,17 +8,20 @@
 #include "predict/transformer/build_transformer.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* Who reads sums alone: no contributors, no ops, no pairs of passes. Lists of a row live no longer than it does: machines
+/* Who reads sums alone: no contributors, no ops, no pairs of passes. Blocks whose gradients are scattered each time depend on
+ * how many micro-batches there are, and neighbours have other ones. Lists of a row live no longer than it does: machines
  * that have some are not remembered. */
 static bool is_remembered(const struct sc_transformer *tf)
 {
 	const struct sc_request *req = tf->request;
 	const enum sc_schedule schedule = req->config.parallel.schedule;
+	const struct sc_sharding_rule rule = sc_sharding_rule(req);
 
 	return tf->opts->brief && tf->opts->detail == SC_DETAIL_COARSE && !tf->opts->keep_graph &&
-	       schedule != SC_SCHED_FILE && !sc_schedule_traits(schedule).pairs &&
-	       sc_request_n_kinds(req) == 1 && !req->config.cluster.wiring && !tf->fabric.files &&
-	       !tf->fabric.torus.dims.n && !tf->fabric.tiers.n;
+	       !rule.weights && !(rule.gradients && rule.each) && schedule != SC_SCHED_FILE &&
+	       !sc_schedule_traits(schedule).pairs && sc_request_n_kinds(req) == 1 &&
+	       !req->config.cluster.wiring && !tf->fabric.files && !tf->fabric.torus.dims.n &&
+	       !tf->fabric.tiers.n;
 }
 
 static void put_model(struct sc_memo_key *key, const struct sc_request *req)
@@ -39,9 +42,7 @@ static void put_model(struct sc_memo_key *key, const struct sc_request *req)
 static void put_split(struct sc_memo_key *key, const struct sc_request *req)
 {
 	const struct sc_parallel *par = &req->config.parallel;
-	const struct sc_sharding_rule rule = sc_sharding_rule(req);
 	const struct sc_schedule_traits traits = sc_schedule_traits(par->schedule);
-	const double shards = rule.gradients && rule.each;
 
 	sc_memo_put(key, (double)par->tp);
 	sc_memo_put(key, (double)par->cp);
@@ -50,10 +51,6 @@ static void put_split(struct sc_memo_key *key, const struct sc_request *req)
 	sc_memo_put(key, par->sequence_parallel);
 	sc_memo_put(key, par->tp_overlap);
 	sc_memo_put(key, (double)sc_vocab_shares(par));
-	sc_memo_put(key, rule.weights);
-	sc_memo_put(key, shards);
-	sc_memo_put(key, shards * rule.ranks);
-	sc_memo_put(key, shards * rule.expert_ranks);
 	sc_memo_put(key, sc_transformer_batches(req));
 	sc_memo_put(key, sc_recompute_frac(req));
 	sc_memo_put(key, traits.splits);
@@ -126,12 +123,8 @@ void sc_variant_make_steps(const struct sc_transformer *tf, struct sc_variant *v
 	(void)rc;
 }
 
-/* What is remembered of a block, as numbers; and of all blocks behind v->uneven. */
-struct sums {
-	struct sc_summary sum;
-	uint64_t print;
-};
-enum { N_SUMS = sizeof(struct sums) / sizeof(double) };
+/* Sums of blocks are remembered as numbers, behind v->uneven. */
+enum { N_SUMS = sizeof(struct sc_summary) / sizeof(double) };
 
 static void ask_of_variant(const struct sc_transformer *tf, const struct sc_variant *v)
 {
@@ -148,8 +141,6 @@ static void ask_of_variant(const struct sc_transformer *tf, const struct sc_vari
 
 static void recall(const struct sc_transformer *tf, const double *known, struct sc_variant *v)
 {
-	struct sums sums;
-
 	memcpy(v->uneven, known, sizeof(v->uneven));
 	known += SC_N_LAYER_KINDS;
 	for (int partial = 0; partial < (tf->partial ? 2 : 1); partial++)
@@ -159,16 +150,13 @@ static void recall(const struct sc_transformer *tf, const double *known, struct 
 			sc_block_clear(block);
 			if (!is_used(tf, id))
 				continue;
-			memcpy(&sums, known, sizeof(sums));
-			block->sum = sums.sum;
-			block->print = sums.print;
+			memcpy(&block->sum, known, sizeof(block->sum));
 			known += N_SUMS;
 		}
 }
 
-static void remember(const struct sc_transformer *tf, struct sc_variant *v)
+static void remember(const struct sc_transformer *tf, const struct sc_variant *v)
 {
-	const bool prints = sc_sharding_rule(tf->request).weights;
 	size_t n = 0;
 	double *to;
 
@@ -180,12 +168,11 @@ static void remember(const struct sc_transformer *tf, struct sc_variant *v)
 	to += SC_N_LAYER_KINDS;
 	for (int partial = 0; partial < (tf->partial ? 2 : 1); partial++)
 		for (int id = 0; id < SC_N_BLOCKS; id++) {
-			struct sc_block *block = &v->block[partial][id];
-			struct sums sums = {block->sum, prints ? sc_block_print(block) : 0};
+			const struct sc_summary *sum = &v->block[partial][id].sum;
 
 			if (!is_used(tf, id))
 				continue;
-			memcpy(to, &sums, sizeof(sums));
+			memcpy(to, sum, sizeof(*sum));
 			to += N_SUMS;
 		}
 }
