@@ -201,16 +201,11 @@ void sc_accountant_begin(struct sc_accountant *a, const struct sc_account_input 
 	a->doings.class_id = SC_NONE;
 }
 
-static void set_period(struct sc_accountant *a, uint32_t class_id)
+static void find_work(struct sc_accountant *a, uint32_t class_id)
 {
 	a->period = a->in->period;
 	if (a->in->own)
 		a->period.repeats = a->in->own + class_id * a->period.n_repeats;
-}
-
-static void find_work(struct sc_accountant *a, uint32_t class_id)
-{
-	set_period(a, class_id);
 	if (a->doings.class_id != class_id)
 		doings_work(&a->doings, &a->in->ran, class_id);
 }
@@ -260,71 +255,6 @@ void sc_use_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_use *
 		else
 			count_on(period, d, &busy_until_us, &out->busy_us);
 	}
-}
-
-/* A lane that is read node by node. */
-struct lane_reader {
-	uint32_t id;
-	double from_us, to_us; /* of its next work; id SC_NONE: there is none */
-};
-
-static void lane_settle(struct lane_reader *lane, const struct sc_ran *ran)
-{
-	const struct sc_timeline *tl = ran->timeline;
-	const struct sc_node *nodes = ran->graph->nodes.at;
-
-	for (; lane->id != SC_NONE; lane->id = ran->graph->lane_next[lane->id]) {
-		lane->from_us = tl->start_us[lane->id];
-		lane->to_us = tl->end_us[lane->id];
-		if (!(lane->to_us > lane->from_us))
-			continue;
-		if (nodes[lane->id].group == SC_NONE)
-			lane->from_us += gap_us(&ran->graph->costs.at[nodes[lane->id].cost]);
-		if (lane->to_us > lane->from_us)
-			return;
-	}
-}
-
-double sc_active_of_class_us(struct sc_accountant *a, uint32_t class_id)
-{
-	enum { MOST_LANES = 16 };
-	const struct sc_graph *g = a->in->ran.graph;
-	const uint32_t *lane = a->doings.lane.at + a->doings.class_start.at[class_id];
-	const uint32_t *end = a->doings.lane.at + a->doings.class_start.at[class_id + 1];
-	struct lane_reader lanes[MOST_LANES];
-	double from_us = 0, until_us = 0, us = 0;
-	size_t n = 0;
-
-	if (end - lane > MOST_LANES) {
-		struct sc_use use;
-
-		sc_use_of_class(a, class_id, &use);
-		return use.active_us;
-	}
-	set_period(a, class_id);
-	for (; lane < end; lane++) {
-		lanes[n].id =
-			g->lanes.at[*lane].kind == SC_LANE_HOST ? SC_NONE : g->lane_first[*lane];
-		lane_settle(&lanes[n], &a->in->ran);
-		n += lanes[n].id != SC_NONE;
-	}
-	while (n > 0) {
-		size_t first = 0;
-
-		for (size_t i = 1; i < n; i++)
-			if (lanes[i].from_us < lanes[first].from_us)
-				first = i;
-		if (lanes[first].from_us > until_us) {
-			us += sc_period_us(&a->period, from_us, until_us);
-			from_us = lanes[first].from_us;
-		}
-		until_us = most(until_us, lanes[first].to_us);
-		lanes[first].id = g->lane_next[lanes[first].id];
-		lane_settle(&lanes[first], &a->in->ran);
-		if (lanes[first].id == SC_NONE)
-			lanes[first] = lanes[--n];
-	}
-	return us + sc_period_us(&a->period, from_us, until_us);
 }
 
 double sc_comm_of_class_us(struct sc_accountant *a, uint32_t class_id)

@@ -139,8 +139,6 @@ void sc_accountant_begin(struct sc_accountant *accountant, const struct sc_accou
 /* Adds to each class what others waited for it to arrive. */
 void sc_add_late(const struct sc_ran *ran, double *late_us);
 void sc_use_of_class(struct sc_accountant *accountant, uint32_t class_id, struct sc_use *out);
-/* Its active_us alone, but for rounding: for who compares classes. */
-double sc_active_of_class_us(struct sc_accountant *accountant, uint32_t class_id);
 /* All that it communicates, hidden or not, what runs within coarse nodes too. */
 double sc_comm_of_class_us(struct sc_accountant *accountant, uint32_t class_id);
 void sc_account_of_class(struct sc_accountant *accountant, uint32_t class_id,

@@ -35,11 +35,7 @@ static void read_classes(struct sc_accountant *accountant, const struct sc_readi
 	for (uint32_t c = 0; c < n; c++) {
 		struct sc_use use;
 
-		/* Of a brief reading only the first class's communication is asked for, by tori. */
-		if (c > 0 && in->brief)
-			use = (struct sc_use){.active_us = sc_active_of_class_us(accountant, c)};
-		else
-			sc_use_of_class(accountant, c, &use);
+		sc_use_of_class(accountant, c, &use);
 		if (c < out->n_classes) {
 			struct sc_class_info *info = &out->classes[c];
 
