@@ -10,7 +10,7 @@
 #include "report/c3_report.h"
 #include "study/c3/c3.h"
 #include "study/c3/c3_recording.h"
-#include "study/schedule/schedule_choose.h"
+#include "study/evaluate/evaluate.h"
 
 struct c3_args {
 	struct sc_common common;
@@ -193,8 +193,7 @@ static int c3_from(const struct c3_args *args, const struct sc_cli_call *call, s
 struct session {
 	const struct c3_args *args;
 	struct sc_catalog *catalog;
-	struct sc_request request;
-	struct sc_prediction prediction; /* of a config: does it fit? */
+	struct sc_evaluator *by; /* of a config: does it fit? */
 	struct sc_c3_pairs pairs;
 	struct sc_c3_study *study;
 	struct sc_c3_advices advices;
@@ -203,21 +202,17 @@ struct session {
 static int read_config(struct session *s, struct sc_arena *arena, struct sc_err *err)
 {
 	const char *path = s->args->common.words.at[0];
-	struct sc_predictor *predictor = sc_predictor_create();
-	struct sc_predict_opts opts;
 	struct sc_config config;
 	int rc = sc_cli_config(path, &s->args->sets, arena, &config, err);
 
-	sc_predict_opts_init(&opts);
+	s->by = sc_evaluator_create(s->catalog);
 	if (rc == 0)
-		rc = sc_resolve_chosen(
-			&(struct sc_schedule_ask){&config, s->catalog, path, predictor, &opts},
-			&s->request, err);
-	if (rc == 0 && s->request.config.model.family != SC_DLRM)
-		rc = sc_predict(predictor, &s->request, &opts, &s->prediction, err);
-	sc_predictor_destroy(predictor);
+		rc = sc_evaluate_resolve(
+			s->by, &(struct sc_candidate){.base = &config, .file = path}, err);
+	if (rc == 0 && s->by->request.config.model.family != SC_DLRM)
+		rc = sc_evaluate_request(s->by, err);
 	if (rc == 0)
-		rc = sc_c3_config_pairs(&s->request, arena, &s->pairs, err);
+		rc = sc_c3_config_pairs(&s->by->request, arena, &s->pairs, err);
 	if (rc == 0 && s->pairs.list.n == 0)
 		rc = sc_err_set(err, SC_EVALUE,
 				"%.100s: no computation runs beside a collective: one GPU, or none "
@@ -252,9 +247,11 @@ static int advise_all(struct session *s, struct sc_arena *arena, struct sc_err *
 	s->study = sc_c3_study_create();
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = sc_c3_advise(s->study, &s->pairs.list.at[i], &opts, &advice[i], err);
-	s->advices = (struct sc_c3_advices){
-		advice, n, s->prediction.memory.capacity_gib > 0 ? &s->prediction.memory : NULL,
-		s->args->common.words.n ? &s->request : NULL};
+	s->advices = (struct sc_c3_advices){advice, n,
+					    s->by && s->by->prediction.memory.capacity_gib > 0
+						    ? &s->by->prediction.memory
+						    : NULL,
+					    s->by ? &s->by->request : NULL};
 	return rc;
 }
 
@@ -273,10 +270,12 @@ static int advise(const struct c3_args *args, const struct sc_csv *table, struct
 	if (rc == 0)
 		rc = advise_all(s, arena, err);
 	if (rc == 0) {
-		sc_cli_warn_all(&args->common, &s->request.warnings);
+		if (s->by)
+			sc_cli_warn_all(&args->common, &s->by->request.warnings);
 		rc = sc_cli_give(call, &sc_c3_advice_forms, &s->advices, err);
 	}
 	sc_c3_study_destroy(s->study);
+	sc_evaluator_destroy(s->by);
 	SC_VEC_RELEASE(&s->pairs.list);
 	return rc;
 }

@@ -29,7 +29,7 @@ static const struct sc_cli_option OPTIONS[] = {
 static void warn(const struct sc_common *common, const struct sc_compared *c)
 {
 	const struct sc_warnings *warnings =
-		c->config ? &c->prediction.warnings : &c->recording.warnings;
+		c->config ? &c->by->prediction.warnings : &c->recording.warnings;
 	struct sc_strbuf loss = {0};
 
 	sc_trace_loss_warning(&c->recording.loss, &loss);
@@ -43,10 +43,13 @@ static void warn(const struct sc_common *common, const struct sc_compared *c)
 static bool are_like(const struct sc_common *common, const struct sc_compared *a,
 		     const struct sc_compared *b)
 {
-	const struct sc_model *m = &a->request.config.model, *n = &b->request.config.model;
+	const struct sc_model *m, *n;
 
-	if (!a->config || !b->config ||
-	    (m->family == n->family && m->layers == n->layers && m->hidden == n->hidden))
+	if (!a->by || !b->by)
+		return true;
+	m = &a->by->request.config.model;
+	n = &b->by->request.config.model;
+	if (m->family == n->family && m->layers == n->layers && m->hidden == n->hidden)
 		return true;
 	sc_cli_warn(common,
 		    "%s (%s, %lld layers, hidden %lld) and %s (%s, %lld layers, hidden %lld) are "
@@ -133,9 +136,7 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 		all.like_models &= are_like(&args->common, &all.at[0], &all.at[i]);
 	if (rc == 0)
 		rc = sc_cli_give(call, &sc_compare_forms, &all, err);
-	for (size_t i = 0; i < all.n; i++)
-		if (all.at[i].recording.iterations.at)
-			sc_replay_result_release(&all.at[i].recording);
+	sc_compare_release(&all);
 	return rc;
 }
 

@@ -12,7 +12,7 @@
 #include "core/profile/paths.h"
 #include "report/config_export.h"
 #include "report/config_show.h"
-#include "study/schedule/schedule_choose.h"
+#include "study/evaluate/evaluate.h"
 
 struct config_args {
 	struct sc_common common;
@@ -171,10 +171,8 @@ static int answer(void *into, struct sc_cli_call *call, struct sc_err *err)
 	const struct config_args *args = into;
 	const struct sc_arg_list *words = &args->common.words;
 	struct sc_foreign_lines lines = {.arena = call->arena};
-	struct sc_predictor *predictor;
-	struct sc_predict_opts opts;
 	struct sc_strbuf text = {0};
-	struct sc_request request;
+	struct sc_evaluator *by;
 	struct sc_config config;
 	enum verb verb = CHECK;
 	int rc;
@@ -186,25 +184,23 @@ static int answer(void *into, struct sc_cli_call *call, struct sc_err *err)
 			       ? sc_cli_write_template("stack.yaml", call, err)
 			       : sc_err_set(err, SC_EUSAGE,
 					    "config stack takes no FILE and no --set");
-	predictor = sc_predictor_create();
+	by = sc_evaluator_create(call->catalog);
 	rc = verb_of(words, &verb, err);
-	sc_predict_opts_init(&opts);
 	if (rc == 0)
 		rc = verb == IMPORT
 			     ? import(args, &lines, &config, err)
 			     : sc_cli_config(words->at[1], &args->sets, call->arena, &config, err);
 	if (rc == 0)
-		rc = sc_resolve_chosen(&(struct sc_schedule_ask){&config, call->catalog,
-								 words->at[1], predictor, &opts},
-				       &request, err);
+		rc = sc_evaluate_resolve(
+			by, &(struct sc_candidate){.base = &config, .file = words->at[1]}, err);
 	if (rc == 0) {
-		sc_cli_warn_all(&args->common, &request.warnings);
+		sc_cli_warn_all(&args->common, &by->request.warnings);
 		if (verb == SHOW)
-			sc_config_show(&request, &text);
+			sc_config_show(&by->request, &text);
 		else if (verb == IMPORT)
 			sc_config_show_import(&config, &lines, &text);
 		else if (verb == EXPORT)
-			rc = sc_cli_export(call, &request,
+			rc = sc_cli_export(call, &by->request,
 					   args->to ? args->to : sc_export_targets[0], &text, err);
 		else
 			sc_strbuf_append(&text, "ok\n");
@@ -212,7 +208,7 @@ static int answer(void *into, struct sc_cli_call *call, struct sc_err *err)
 			rc = sc_cli_write_text(args->common.output, &text, err);
 	}
 	sc_strbuf_release(&text);
-	sc_predictor_destroy(predictor);
+	sc_evaluator_destroy(by);
 	return rc;
 }
 

@@ -16,7 +16,7 @@ static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct session *s = ctx;
 
-	return sc_chrome_trace_write(s->run.predictor, &s->run.prediction, out, err);
+	return sc_chrome_trace_write(s->run.by->predictor, &s->run.by->prediction, out, err);
 }
 
 static int predict(void *into, struct sc_cli_call *call, struct sc_err *err)
@@ -32,20 +32,19 @@ static int predict(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (rc == 0)
 		rc = sc_predict_run(&s->run, &config, path, err);
 	if (rc == 0)
-		sc_cli_warn_all(&args->common, &s->run.prediction.warnings);
-	/* Before anything else is predicted: the timeline is the predictor's scratch. */
+		sc_cli_warn_all(&args->common, &s->run.by->prediction.warnings);
 	if (rc == 0 && args->timeline)
 		rc = sc_cli_write(args->timeline, put_timeline, s, err);
 	if (rc == 0 && args->chakra)
-		rc = sc_chakra_write(s->run.predictor, args->chakra, err);
+		rc = sc_chakra_write(s->run.by->predictor, args->chakra, err);
 	if (rc == 0 && (args->report || (args->json && args->explain)) &&
-	    sc_predictor_play(s->run.predictor, call->arena, &s->play))
+	    sc_predictor_play(s->run.by->predictor, call->arena, &s->play))
 		s->run.report.play = &s->play;
 	if (rc == 0)
 		rc = sc_predict_run_explain(&s->run, &config, path, err);
 	if (rc == 0)
 		rc = sc_cli_give(call, &sc_prediction_forms, &s->run.report, err);
-	if (rc == 0 && args->require_fit && sc_memory_fullness(&s->run.prediction.memory) > 1) {
+	if (rc == 0 && args->require_fit && sc_memory_fullness(&s->run.by->prediction.memory) > 1) {
 		fprintf(stderr, "check failed: it does not fit the memory\n");
 		call->exit_code = SC_EXIT_CHECK;
 	}

@@ -10,7 +10,7 @@
 #include "predict/schedule/schedule_file.h"
 #include "report/parts.h"
 #include "report/schedule_report.h"
-#include "study/schedule/schedule_choose.h"
+#include "study/evaluate/evaluate.h"
 #include "study/schedule/schedule_play.h"
 
 enum { SCHEDULE_VERSION = 1, MAX_PP = 1024, MAX_MICRO_BATCHES = 1 << 16, MAX_CHUNKS = 64 };
@@ -378,16 +378,7 @@ static int optimize_config(struct drawing *d, struct sc_arena *arena, struct sc_
 	return 0;
 }
 
-/* Everything that a prediction needs, released together. */
-struct session {
-	struct sc_catalog *catalog;
-	struct sc_predictor *predictor;
-	struct sc_predict_opts opts;
-	struct sc_request request;
-	struct sc_prediction prediction;
-};
-
-static int predict(const struct drawings *all, struct session *s, struct sc_arena *arena,
+static int predict(const struct drawings *all, struct sc_evaluator *by, struct sc_arena *arena,
 		   struct drawing *d, struct sc_err *err)
 {
 	struct sc_config config = *all->base; /* with the drawing's schedule */
@@ -400,23 +391,20 @@ static int predict(const struct drawings *all, struct session *s, struct sc_aren
 	if (d->name && !is_file(d->name) && sc_schedule_chunks(config.parallel.schedule) > 0)
 		config.parallel.virtual_stages = SC_NOT_GIVEN;
 	if (rc == 0)
-		rc = sc_resolve_chosen(&(struct sc_schedule_ask){&config, s->catalog, all->config,
-								 s->predictor, &s->opts},
-				       &s->request, err);
-	if (rc == 0)
-		rc = sc_predict(s->predictor, &s->request, &s->opts, &s->prediction, err);
+		rc = sc_evaluate(by, &(struct sc_candidate){.base = &config, .file = all->config},
+				 err);
 	if (rc)
 		return rc;
-	sc_cli_warn_all(&all->args->common, &s->prediction.warnings);
-	d->fullness = sc_memory_fullness(&s->prediction.memory);
-	if (!sc_predictor_play(s->predictor, arena, &d->play))
+	sc_cli_warn_all(&all->args->common, &by->prediction.warnings);
+	d->fullness = sc_memory_fullness(&by->prediction.memory);
+	if (!sc_predictor_play(by->predictor, arena, &d->play))
 		return sc_err_set(err, SC_EUSAGE, "%s has no pipeline to draw; see parallel.pp",
 				  all->config);
 	if (!d->name || !is_file(d->name)) /* what auto has chosen */
-		d->name = s->request.config.parallel.schedule == SC_SCHED_FILE
-				  ? s->request.config.parallel.schedule_file
+		d->name = by->request.config.parallel.schedule == SC_SCHED_FILE
+				  ? by->request.config.parallel.schedule_file
 				  : sc_enum_name(sc_schedule_names,
-						 (int)s->request.config.parallel.schedule);
+						 (int)by->request.config.parallel.schedule);
 	d->file.passes = *d->play.passes;
 	return all->args->optimize ? optimize_config(d, arena, err) : 0;
 }
@@ -457,23 +445,20 @@ static int schedule(void *into, struct sc_cli_call *call, struct sc_err *err)
 	const struct schedule_args *args = into;
 	struct sc_arena *arena = call->arena;
 	struct drawings all = {.args = args};
-	struct session *s = NULL;
+	struct sc_evaluator *by = NULL;
 	int rc = take_words(&all, arena, err);
 
 	if (rc == 0 && all.config) { /* its passes as the engine runs them, every micro-batch */
-		s = sc_arena_calloc(arena, 1, sizeof(*s));
 		all.base = sc_arena_calloc(arena, 1, sizeof(*all.base));
 		rc = sc_cli_config(all.config, &args->sets, arena, all.base, err);
-		sc_predict_opts_init(&s->opts);
-		s->opts.no_jump = true;
-		s->catalog = call->catalog;
-		s->predictor = sc_predictor_create();
+		by = sc_evaluator_create(call->catalog);
+		by->opts.no_jump = true;
 	}
 	for (size_t i = 0; i < all.n && rc == 0; i++) {
 		struct drawing *d = &all.at[i];
 
-		if (s) {
-			rc = predict(&all, s, arena, d, err);
+		if (by) {
+			rc = predict(&all, by, arena, d, err);
 			continue;
 		}
 		rc = is_file(d->name) ? sc_schedule_file_load(d->name, arena, &d->file, err)
@@ -483,8 +468,7 @@ static int schedule(void *into, struct sc_cli_call *call, struct sc_err *err)
 		if (rc == 0)
 			sc_schedule_play(&d->file.passes, d->times, arena, &d->play);
 	}
-	if (s)
-		sc_predictor_destroy(s->predictor);
+	sc_evaluator_destroy(by);
 	return rc ? rc : write_drawings(&all, call, err);
 }
 

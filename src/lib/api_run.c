@@ -253,10 +253,10 @@ static char *predict(const stepcast_request *request, const struct sc_predict_ar
 	rc = sc_predict_run(run, config, config->file, err);
 	if (rc == 0 && args->explain)
 		rc = sc_predict_run_explain(run, config, config->file, err);
-	if (rc == 0 && args->require_fit && sc_memory_fullness(&run->prediction.memory) > 1)
+	if (rc == 0 && args->require_fit && sc_memory_fullness(&run->by->prediction.memory) > 1)
 		rc = sc_err_set(err, SC_ECONFLICT, "--require-fit: needs %.1f of %.1f GiB a GPU",
-				run->prediction.memory.total_gib,
-				run->prediction.memory.capacity_gib);
+				run->by->prediction.memory.total_gib,
+				run->by->prediction.memory.capacity_gib);
 	if (rc == 0)
 		json = write_json(&sc_prediction_forms, &run->report, err);
 	sc_predict_run_release(run);

@@ -5,7 +5,6 @@
 
 #include "base/num.h"
 #include "report/sweep_report.h"
-#include "study/schedule/schedule_choose.h"
 #include "study/sweep/sweep.h"
 
 #define MAX_PRICE 1e6
@@ -44,8 +43,7 @@ const struct sc_predict_args sc_predict_defaults = {.detail = SC_DETAIL_COARSE,
 
 void sc_predict_run_release(struct sc_predict_run *run)
 {
-	sc_chosen_plan_release(&run->chosen);
-	sc_predictor_destroy(run->predictor);
+	sc_evaluator_destroy(run->by);
 }
 
 static int read_price(const char *text, struct sc_arena *arena, struct sc_gpu_price *out,
@@ -96,10 +94,10 @@ static int find_cost(struct sc_predict_run *run, struct sc_err *err)
 	int rc;
 
 	sc_arena_init(&arena, 0);
-	rc = sc_cost_args_read(&run->args->cost, &run->request.config, &arena, &size, &is_asked,
+	rc = sc_cost_args_read(&run->args->cost, &run->by->request.config, &arena, &size, &is_asked,
 			       err);
 	if (rc == 0 && is_asked) {
-		rc = sc_run_cost(&run->request, &run->prediction, &size, &run->cost, err);
+		rc = sc_run_cost(&run->by->request, &run->by->prediction, &size, &run->cost, err);
 		run->report.cost = &run->cost;
 	}
 	sc_arena_release(&arena);
@@ -109,49 +107,34 @@ static int find_cost(struct sc_predict_run *run, struct sc_err *err)
 int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
 		   struct sc_err *err)
 {
-	struct sc_schedule_ask ask = {config, run->catalog, path, NULL, &run->opts};
+	const struct sc_candidate candidate = {.base = config, .file = path};
+	struct sc_evaluator *by = run->by = sc_evaluator_create(run->catalog);
 	int rc;
 
-	run->report = (struct sc_prediction_report){.request = &run->request,
-						    .prediction = &run->prediction};
-	sc_predict_opts_init(&run->opts);
-	run->opts.detail = (enum sc_detail)run->args->detail;
-	run->opts.confidence_pct = (int)run->args->confidence;
-	run->opts.no_jump = run->args->no_jump;
-	run->opts.keep_graph = run->args->timeline || run->args->chakra;
-	run->predictor = ask.predictor = sc_predictor_create();
-	rc = sc_resolve_chosen(&ask, &run->request, err);
-	if (rc == 0)
-		rc = sc_chosen_plan_init(&run->chosen, &run->request, err);
-	if (rc == 0 && run->chosen.is_there)
-		run->opts.plan = &run->chosen.made.plan;
-	if (rc == 0)
-		rc = sc_predict(run->predictor, &run->request, &run->opts, &run->prediction, err);
-	if (rc == 0)
-		sc_chosen_plan_warn(&run->chosen, &run->prediction);
+	run->report = (struct sc_prediction_report){.request = &by->request,
+						    .prediction = &by->prediction};
+	by->opts.detail = (enum sc_detail)run->args->detail;
+	by->opts.confidence_pct = (int)run->args->confidence;
+	by->opts.no_jump = run->args->no_jump;
+	by->opts.keep_graph = run->args->timeline || run->args->chakra;
+	rc = sc_evaluate(by, &candidate, err);
 	return rc ? rc : find_cost(run, err);
 }
 
 int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *config,
 			   const char *path, struct sc_err *err)
 {
-	const struct sc_schedule_ask ask = {config, run->catalog, path, run->predictor, &run->opts};
 	const bool is_asked = run->args->explain || run->args->report;
-	struct sc_arena arena;
 
-	if (!is_asked && sc_memory_fullness(&run->prediction.memory) <= 1)
+	if (!is_asked && sc_memory_fullness(&run->by->prediction.memory) <= 1)
 		return 0;
-	if (sc_model_is_transformer(&run->request.config.model))
+	if (sc_model_is_transformer(&run->by->request.config.model))
 		run->report.alternatives = &run->alternatives;
-	sc_arena_init(&arena, 0);
-	run->opts.keep_graph = false;
-	sc_find_alternatives(&ask, &run->request, &run->prediction, &arena, &run->alternatives);
-	sc_arena_release(&arena);
+	sc_find_alternatives(run->by, config, path, &run->alternatives);
 	if (!is_asked)
 		return 0;
 	run->report.explanation = &run->explanation;
-	return sc_explain(run->predictor, &run->request, &run->opts, &run->prediction,
-			  &run->explanation, err);
+	return sc_explain(run->by, &run->explanation, err);
 }
 
 #undef SC_ARGS

@@ -7,7 +7,6 @@
 #include "base/ranks.h"
 #include "lib/options.h"
 #include "report/prediction_report.h"
-#include "study/shard/shard_choose.h"
 #include "study/sweep/run_cost.h"
 
 /* Reads the size of the run and its prices into the arena. `asked` is true if one was given, or the config has a price. */
@@ -31,11 +30,7 @@ struct sc_predict_run {
 	const struct sc_predict_args
 		*args; /* these two are the caller's, all else zeros before it */
 	struct sc_catalog *catalog;
-	struct sc_predict_opts opts;
-	struct sc_predictor *predictor;
-	struct sc_request request;
-	struct sc_chosen_plan chosen;
-	struct sc_prediction prediction;
+	struct sc_evaluator *by; /* what was asked for is the last that it evaluated */
 	struct sc_run_cost cost;
 	struct sc_explanation explanation;
 	struct sc_alternatives alternatives;
@@ -44,8 +39,7 @@ struct sc_predict_run {
 /* Resolves, chooses what is to be chosen, predicts. `path` is the file that errors name, or NULL. */
 int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
 		   struct sc_err *err);
-/* If it or a report is asked for, or it does not fit; the timeline of the prediction is gone then. `config`, `path`: as
- * sc_predict_run had them. */
+/* If it or a report is asked for, or it does not fit. `config`, `path`: as sc_predict_run had them. */
 int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *config,
 			   const char *path, struct sc_err *err);
 void sc_predict_run_release(struct sc_predict_run *run);

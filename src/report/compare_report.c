@@ -37,7 +37,7 @@ static void compare_field(const struct walk *w, const struct sc_field *field, si
 
 	for (size_t i = 0; i < w->compare->n; i++) {
 		const struct sc_compared *c = &w->compare->at[i];
-		const void *place = (const unsigned char *)&c->request.config + offset;
+		const void *place = (const unsigned char *)&c->by->request.config + offset;
 		bool named = field->type == SC_F_ENUM && c->config &&
 			     sc_enum_name(field->names, *(const int *)place);
 
@@ -144,7 +144,7 @@ static void put_share(const struct sc_compare *compare, const struct row *row,
 
 enum whose { OF_ALL, OF_CONFIGS, OF_RECORDINGS };
 
-/* A double at an offset of struct sc_compared. */
+/* A double at an offset of struct sc_compared, or of a config's prediction. */
 static struct row row_of(const struct sc_compare *compare, const char *label, enum whose whose,
 			 size_t offset)
 {
@@ -152,10 +152,13 @@ static struct row row_of(const struct sc_compare *compare, const char *label, en
 
 	for (size_t i = 0; i < compare->n; i++) {
 		const struct sc_compared *c = &compare->at[i];
+		const char *from = whose == OF_ALL || !c->config ? (const char *)c : NULL;
 
-		memcpy(&row.at[i], (const char *)c + offset, sizeof(row.at[i]));
-		if (whose != OF_ALL && (whose == OF_CONFIGS) != (c->config != NULL))
-			row.at[i] = NAN;
+		if (whose == OF_CONFIGS)
+			from = c->by ? (const char *)&c->by->prediction : NULL;
+		row.at[i] = NAN;
+		if (from)
+			memcpy(&row.at[i], from + offset, sizeof(row.at[i]));
 	}
 	return row;
 }
@@ -168,6 +171,7 @@ static void put_member(const struct sc_compare *compare, const char *label, enum
 	put_row(compare, &row, out);
 }
 #define AT(member) offsetof(struct sc_compared, member)
+#define PREDICTED(member) offsetof(struct sc_prediction, member)
 
 static double owner_ms(const struct sc_compared *c, int owner)
 {
@@ -245,7 +249,7 @@ static void put_recordings(const struct sc_compare *compare, struct sc_strbuf *o
 		const struct sc_compared *c = &compare->at[i];
 		const struct sc_replay_result *r = c->config ? NULL : &c->recording;
 
-		gpus.at[i] = (double)(r ? r->gpus : c->request.config.gpus);
+		gpus.at[i] = (double)(r ? r->gpus : c->by->request.config.gpus);
 		ranks.at[i] = r ? (double)r->n_ranks : (double)NAN;
 		iterations.at[i] = r ? (double)r->iterations.n : (double)NAN;
 		slowest.at[i] = (double)NAN; /* of one rank */
@@ -329,9 +333,9 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	for (size_t i = 0; i < compare->n; i++) {
 		const struct sc_compared *c = &compare->at[i];
 
-		if (!c->config || sc_memory_fullness(&c->prediction.memory) <= 1)
+		if (!c->config || sc_memory_fullness(&c->by->prediction.memory) <= 1)
 			continue;
-		sc_text_memory(&c->prediction.memory, out);
+		sc_text_memory(&c->by->prediction.memory, out);
 		sc_strbuf_printf(out, " (%s)\n", c->label);
 	}
 	put_heads(compare, out);
@@ -343,11 +347,11 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	put_share(compare, &time, out);
 	sc_strbuf_release(&head);
 	if (compare->n_recordings < compare->n) {
-		struct row mfu = row_of(compare, "MFU, %", OF_CONFIGS, AT(prediction.mfu));
+		struct row mfu = row_of(compare, "MFU, %", OF_CONFIGS, PREDICTED(mfu));
 
 		for (size_t i = 0; i < compare->n; i++)
 			mfu.at[i] *= SC_PCT;
-		put_member(compare, "samples/s", OF_CONFIGS, AT(prediction.samples_per_s), out);
+		put_member(compare, "samples/s", OF_CONFIGS, PREDICTED(samples_per_s), out);
 		put_row(compare, &mfu, out);
 	}
 	sc_strbuf_printf(out, "\nof the busiest GPU, %s\n", unit_of(compare).name);
@@ -373,10 +377,9 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		sc_strbuf_append(out, "\nmemory of a GPU, GiB\n");
 		for (size_t part = 0; part < SC_N_MEMORY_PARTS; part++)
 			put_member(compare, sc_memory_parts[part].name, OF_CONFIGS,
-				   AT(prediction.memory) + sc_memory_parts[part].offset, out);
-		put_member(compare, "total", OF_CONFIGS, AT(prediction.memory.total_gib), out);
-		put_member(compare, "capacity", OF_CONFIGS, AT(prediction.memory.capacity_gib),
-			   out);
+				   PREDICTED(memory) + sc_memory_parts[part].offset, out);
+		put_member(compare, "total", OF_CONFIGS, PREDICTED(memory.total_gib), out);
+		put_member(compare, "capacity", OF_CONFIGS, PREDICTED(memory.capacity_gib), out);
 	}
 	sc_strbuf_append(out, "\n");
 	put_verdict(compare, out);
@@ -396,13 +399,14 @@ static void add_difference(void *ctx, const char *path, const struct sc_strbuf *
 static void add_compared(const struct sc_compared *c, struct sc_json *json, json_t *object)
 {
 	json_t *owners = sc_json_object(json, object, "breakdown_ms"), *families;
-	const struct sc_prediction *p = &c->prediction;
+	const struct sc_prediction *p = c->by ? &c->by->prediction : NULL;
 	struct sc_strbuf cluster = {0};
 
 	sc_json_text(json, object, c->config ? "config" : "recording", c->label);
 	if (c->config) {
-		sc_text_cluster(&c->request.config,
-				sc_request_n_kinds(&c->request) == 1 ? c->request.device.id : NULL,
+		sc_text_cluster(&c->by->request.config,
+				sc_request_n_kinds(&c->by->request) == 1 ? c->by->request.device.id
+									 : NULL,
 				&cluster);
 		sc_json_text(json, object, "cluster", sc_strbuf_get(&cluster));
 		sc_strbuf_release(&cluster);
@@ -443,7 +447,7 @@ static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
 	for (size_t i = 0; i < compare->n; i++) {
 		const struct sc_compared *c = &compare->at[i];
 
-		if (c->config && sc_memory_fullness(&c->prediction.memory) > 1)
+		if (c->config && sc_memory_fullness(&c->by->prediction.memory) > 1)
 			sc_strbuf_printf(&text, "Does not fit the memory: %s. ", c->label);
 		least = c->ms < least->ms ? c : least;
 		equal &= is_equal(c);
@@ -452,9 +456,10 @@ static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
 		   : compare->like_models && !equal ? SC_STANDS_WELL
 						    : SC_STANDS;
 	if (least->config)
-		sc_text_cluster(&least->request.config,
-				sc_request_n_kinds(&least->request) == 1 ? least->request.device.id
-									 : NULL,
+		sc_text_cluster(&least->by->request.config,
+				sc_request_n_kinds(&least->by->request) == 1
+					? least->by->request.device.id
+					: NULL,
 				&on);
 	else
 		sc_strbuf_printf(&on, "%lld %s%s", (long long)least->recording.gpus,

@@ -217,12 +217,9 @@ static void run_misfits(struct sc_catalog *catalog, struct sc_arena *arena, cons
 		{"pp 1,024",
 		 "gpus=8192 model.layers=1024 parallel.pp=1024 training.global_batch=8192", 1},
 	};
-	static struct sc_request req;
-	static struct sc_prediction out;
 	static struct sc_alternatives alternatives;
-	struct sc_predict_opts opts;
+	int64_t pp = 0;
 
-	sc_predict_opts_init(&opts);
 	for (size_t i = 0; i < sizeof(MISFITS) / sizeof(MISFITS[0]); i++) {
 		double row_ms = 1e9, all_ms = 1e9;
 		char name[96], overrides[512];
@@ -236,28 +233,26 @@ static void run_misfits(struct sc_catalog *catalog, struct sc_arena *arena, cons
 			 "training.recompute=selective %s",
 			 MISFITS[i].overrides);
 		for (int k = 0; k < MISFITS[i].repeats; k++) {
-			struct sc_predictor *predictor = sc_predictor_create();
+			struct sc_evaluator *by = sc_evaluator_create(catalog);
 			double begin = clock_ms(CLOCK_THREAD_CPUTIME_ID), row, all;
 			struct sc_config cfg;
-			const struct sc_schedule_ask ask = {&cfg, catalog, "bench", predictor,
-							    &opts};
+			const struct sc_candidate candidate = {.base = &cfg, .file = "bench"};
 
 			sc_config_init(&cfg);
 			set_all(&cfg, overrides, arena);
-			if (sc_config_resolve(&cfg, catalog, "bench", &req, NULL) ||
-			    sc_predict(predictor, &req, &opts, &out, NULL) ||
-			    sc_memory_fullness(&out.memory) <= 1)
+			if (sc_evaluate(by, &candidate, NULL) ||
+			    sc_memory_fullness(&by->prediction.memory) <= 1)
 				exit(EXIT_FAILURE);
 			row = clock_ms(CLOCK_THREAD_CPUTIME_ID) - begin;
-			sc_find_alternatives(&ask, &req, &out, arena, &alternatives);
+			sc_find_alternatives(by, &cfg, "bench", &alternatives);
 			all = clock_ms(CLOCK_THREAD_CPUTIME_ID) - begin;
 			row_ms = row < row_ms ? row : row_ms;
 			all_ms = all < all_ms ? all : all_ms;
-			sc_predictor_destroy(predictor);
+			pp = by->request.config.parallel.pp;
+			sc_evaluator_destroy(by);
 		}
 		printf("%-56s row %8.2f ms, with %zu alternatives %8.2f ms CPU (limit %.0f ms)\n",
-		       name, row_ms, alternatives.n, all_ms,
-		       req.config.parallel.pp <= 64 ? 50 : 3 * row_ms);
+		       name, row_ms, alternatives.n, all_ms, pp <= 64 ? 50 : 3 * row_ms);
 	}
 }
 

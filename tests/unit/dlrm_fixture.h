@@ -128,7 +128,7 @@ static inline struct sc_prediction *run_opts(const struct sc_request *req,
 	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
 	struct sc_err err = {0};
 
-	ck_assert_msg(sc_predict_chosen(predictor, req, opts, out, &err) == 0, "%s", err.text);
+	ck_assert_msg(predict_chosen(req, opts, out, &err) == 0, "%s", err.text);
 	return out;
 }
 

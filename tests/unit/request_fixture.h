@@ -2,23 +2,25 @@
 #ifndef SC_TESTS_REQUEST_FIXTURE_H
 #define SC_TESTS_REQUEST_FIXTURE_H
 
-#include "predict/predict.h"
 #include "runner.h"
+#include "study/evaluate/evaluate.h"
 
 static struct sc_arena arena;
 static struct sc_catalog *catalog;
-static struct sc_predictor *predictor;
+static struct sc_evaluator *evaluator;
+static struct sc_predictor *predictor; /* the evaluator's */
 
 static inline void requests_begin(void)
 {
 	sc_arena_init(&arena, 1 << 16);
 	catalog = sc_catalog_create();
-	predictor = sc_predictor_create();
+	evaluator = sc_evaluator_create(catalog);
+	predictor = evaluator->predictor;
 }
 
 static inline void requests_end(void)
 {
-	sc_predictor_destroy(predictor);
+	sc_evaluator_destroy(evaluator);
 	sc_catalog_destroy(catalog);
 	sc_arena_release(&arena);
 }
@@ -72,6 +74,22 @@ static inline struct sc_prediction *predict_request(const struct sc_request *req
 	ck_assert_msg(sc_predict(predictor, req, opts ? opts : &usual, out, &err) == 0, "%s",
 		      err.text);
 	return out;
+}
+
+/* Under the plan that the request's planner makes, where opts has none. */
+static inline int predict_chosen(const struct sc_request *req, const struct sc_predict_opts *opts,
+				 struct sc_prediction *out, struct sc_err *err)
+{
+	int rc;
+
+	if (opts->plan)
+		return sc_predict(predictor, req, opts, out, err);
+	evaluator->opts = *opts;
+	evaluator->request = *req;
+	rc = sc_evaluate_request(evaluator, err);
+	if (rc == 0)
+		*out = evaluator->prediction;
+	return rc;
 }
 
 #endif

@@ -226,7 +226,7 @@ TEST(other_software_has_no_hot_rows)
 	draw_plan(req, &rng, 0.5);
 	sc_predict_opts_init(&opts);
 	opts.plan = &plan;
-	ck_assert_int_eq(sc_predict_chosen(predictor, req, &opts, &out, &err), -SC_EUNSUPPORTED);
+	ck_assert_int_eq(predict_chosen(req, &opts, &out, &err), -SC_EUNSUPPORTED);
 	ck_assert_str_eq(err.text, "table \"a\": hot_rows needs software that adds up parts of "
 				   "vectors (dlrm.partial_sums of its profile), as hugectr; "
 				   "torchrec does not");

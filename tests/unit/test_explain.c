@@ -9,8 +9,8 @@
 enum { N_RANDOM = 1200, N_AT_ONCE = 100 };
 
 static struct sc_config config_of_experts;
-static struct sc_request request, other;
-static struct sc_prediction prediction, expected;
+static struct sc_request other;
+static struct sc_prediction expected;
 static struct sc_alternatives found;
 static struct sc_predict_opts opts;
 
@@ -27,6 +27,15 @@ static bool predict(const struct sc_config *config, struct sc_request *req,
 
 	return sc_resolve_request(config, catalog, NULL, req, &err) == 0 &&
 	       sc_predict(predictor, req, &opts, out, &err) == 0;
+}
+
+/* As the base of alternatives. */
+static bool evaluate(const struct sc_config *config)
+{
+	struct sc_err err = {0};
+
+	evaluator->opts = opts;
+	return sc_evaluate(evaluator, &(struct sc_candidate){.base = config}, &err) == 0;
 }
 
 static bool is_set(const struct sc_alternative *a, const char *path)
@@ -77,16 +86,15 @@ FIXTURE(set_up, requests_end)
 /* Experts that nobody divided are what does not fit, and what most imports leave open. */
 TEST(undivided_experts_are_advised)
 {
-	const struct sc_schedule_ask ask = {&config_of_experts, catalog, NULL, predictor, &opts};
 	const char *best = NULL;
 
 	sc_config_init(&config_of_experts);
 	set_all(&config_of_experts,
 		"model=models/qwen3-30b-a3b.yaml cluster.gpu=h100-sxm-80gb gpus=8 "
 		"training.global_batch=64");
-	ck_assert(predict(&config_of_experts, &request, &prediction));
-	ck_assert_double_gt(sc_memory_fullness(&prediction.memory), 1);
-	sc_find_alternatives(&ask, &request, &prediction, &arena, &found);
+	ck_assert(evaluate(&config_of_experts));
+	ck_assert_double_gt(sc_memory_fullness(&evaluator->prediction.memory), 1);
+	sc_find_alternatives(evaluator, &config_of_experts, NULL, &found);
 	best = found.at[0].settings;
 	ck_assert_msg(found.at[0].fits && strstr(best, "parallel.ep=8"), "%s", best);
 }
@@ -98,15 +106,13 @@ LOOP_TEST(memory_first, N_RANDOM / N_AT_ONCE)
 
 	for (int i = 0; i < n_cases(N_AT_ONCE); i++) {
 		struct sc_config config;
-		const struct sc_schedule_ask ask = {&config, catalog, NULL, predictor, &opts};
 
 		sc_arena_rewind(&arena, mark);
 		load_random((uint64_t)(_i * N_AT_ONCE + i), &config);
-		if (!predict(&config, &request, &prediction) ||
-		    sc_memory_fullness(&prediction.memory) <= 1)
+		if (!evaluate(&config) || sc_memory_fullness(&evaluator->prediction.memory) <= 1)
 			continue;
 		n_misfits++;
-		sc_find_alternatives(&ask, &request, &prediction, &arena, &found);
+		sc_find_alternatives(evaluator, &config, NULL, &found);
 		for (size_t k = 0; k < found.n; k++) {
 			const struct sc_alternative *a = &found.at[k];
 
@@ -130,16 +136,15 @@ LOOP_TEST(memory_first, N_RANDOM / N_AT_ONCE)
 TEST(times_of_what_does_not_fit)
 {
 	struct sc_config config;
-	const struct sc_schedule_ask ask = {&config, catalog, NULL, predictor, &opts};
 	int n_misfits = 0;
 
 	sc_config_init(&config);
 	set_all(&config, "cluster.gpu=a100-sxm-80gb gpus=8 parallel.tp=8 model=models/gpt-22b.yaml "
 			 "training.global_batch=4 training.micro_batch=1 training.recompute=full "
 			 "training.software=megatron-lm");
-	ck_assert(predict(&config, &request, &prediction));
-	ck_assert_double_le(sc_memory_fullness(&prediction.memory), 1);
-	sc_find_alternatives(&ask, &request, &prediction, &arena, &found);
+	ck_assert(evaluate(&config));
+	ck_assert_double_le(sc_memory_fullness(&evaluator->prediction.memory), 1);
+	sc_find_alternatives(evaluator, &config, NULL, &found);
 	for (size_t k = 0; k < found.n; k++) {
 		n_misfits += !found.at[k].fits;
 		ck_assert_double_gt(found.at[k].iteration_ms, found.at[k].floor_ms);

@@ -4,7 +4,6 @@
 #include "models/collective.h"
 #include "request_fixture.h"
 #include "runner.h"
-#include "study/shard/shard_choose.h"
 
 enum { MAX_NODES = 4 };
 struct nodes {
@@ -46,8 +45,7 @@ static struct sc_prediction *run(const struct sc_request *req, const struct sc_p
 	struct sc_err err = {0};
 
 	sc_predict_opts_init(&own);
-	ck_assert_msg(sc_predict_chosen(predictor, req, opts ? opts : &own, out, &err) == 0, "%s",
-		      err.text);
+	ck_assert_msg(predict_chosen(req, opts ? opts : &own, out, &err) == 0, "%s", err.text);
 	return out;
 }
 

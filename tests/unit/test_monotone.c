@@ -3,7 +3,6 @@
 #include "runner.h"
 
 #include "example_fixture.h"
-#include "study/shard/shard_choose.h"
 
 static void each_device(struct sc_request *req, void (*change)(struct sc_device *, double),
 			double f)
@@ -194,7 +193,7 @@ static double predict(const struct sc_config *config, int resource, double facto
 
 	sc_predict_opts_init(&opts);
 	RESOURCES[resource].raise(req, factor);
-	ck_assert_msg(sc_predict_chosen(predictor, req, &opts, out, &err) == 0, "%s", err.text);
+	ck_assert_msg(predict_chosen(req, &opts, out, &err) == 0, "%s", err.text);
 	return out->iteration_ms;
 }
 

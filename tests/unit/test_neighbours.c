@@ -5,7 +5,6 @@
 #include "base/rng.h"
 #include "example_fixture.h"
 #include "runner.h"
-#include "study/shard/shard_choose.h"
 
 #define MOST 1.15 /* times as long */
 
@@ -45,7 +44,7 @@ static struct point predict(const struct sc_config *config)
 	struct point p = {.done = false};
 
 	if (sc_config_resolve(config, catalog, NULL, req, &err) ||
-	    sc_predict_chosen(predictor, req, &opts, out, &err))
+	    predict_chosen(req, &opts, out, &err))
 		return p; /* a neighbour that is refused */
 	p.done = true;
 	p.warnings = out->warnings;

@@ -2,7 +2,6 @@
  * numbers of micro-batches beyond all memory. */
 #include "core/profile/paths.h"
 #include "request_fixture.h"
-#include "study/shard/shard_choose.h"
 
 static void set_up(void)
 {
@@ -56,7 +55,7 @@ LOOP_TEST(every_software_and_family, N_OF(FAMILIES))
 					"training.global_batch=65536 training.software=%s %s",
 					FAMILIES[_i], ids[i], TURNS[t]));
 			if (sc_config_resolve(&config, catalog, "test", req, &err) == 0 &&
-			    sc_predict_chosen(predictor, req, &opts, out, &err) == 0) {
+			    predict_chosen(req, &opts, out, &err) == 0) {
 				ck_assert_msg(out->n_nodes < most_nodes(FAMILIES[_i]),
 					      "%s, %s, %s: %zu nodes", FAMILIES[_i], ids[i],
 					      TURNS[t], (size_t)out->n_nodes);

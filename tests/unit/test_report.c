@@ -13,9 +13,7 @@
 static struct sc_arena arena;
 static struct sc_err err;
 static struct sc_catalog *catalog;
-static struct sc_predictor *predictor;
-static struct sc_request request;
-static struct sc_prediction prediction;
+static struct sc_evaluator *by;
 
 static void load_request(const char *const *sets, size_t n)
 {
@@ -27,7 +25,7 @@ static void load_request(const char *const *sets, size_t n)
 					    &(struct sc_setting){sets[i], sets[i + 1], "test"},
 					    &arena, &err) == 0,
 			      "%s", err.text);
-	ck_assert_msg(sc_config_resolve(&config, catalog, "test", &request, &err) == 0, "%s",
+	ck_assert_msg(sc_config_resolve(&config, catalog, "test", &by->request, &err) == 0, "%s",
 		      err.text);
 }
 
@@ -65,21 +63,21 @@ static void set_up(void)
 	memset(&err, 0, sizeof(err));
 	sc_arena_init(&arena, 1 << 14);
 	catalog = sc_catalog_create();
-	predictor = sc_predictor_create();
+	by = sc_evaluator_create(catalog);
 	load_request(sets, sizeof(sets) / sizeof(sets[0]));
 }
 
 static void tear_down(void)
 {
-	sc_predictor_destroy(predictor);
+	sc_evaluator_destroy(by);
 	sc_catalog_destroy(catalog);
 	sc_arena_release(&arena);
 }
 
 static void predict(struct sc_predict_opts *opts)
 {
-	ck_assert_msg(sc_predict(predictor, &request, opts, &prediction, &err) == 0, "%s",
-		      err.text);
+	by->opts = *opts;
+	ck_assert_msg(sc_evaluate_request(by, &err) == 0, "%s", err.text);
 }
 
 static int write_prediction(const struct sc_prediction_report *report, FILE *out, struct sc_err *to)
@@ -169,12 +167,12 @@ LOOP_TEST(test_timeline, 2)
 	opts.keep_graph = true;
 	opts.detail = _i ? SC_DETAIL_FULL : SC_DETAIL_COARSE;
 	predict(&opts);
-	ck_assert_int_eq(sc_chrome_trace_write(predictor, &prediction, file, &err), 0);
+	ck_assert_int_eq(sc_chrome_trace_write(by->predictor, &by->prediction, file, &err), 0);
 	root = read_back(file);
 	check_spans(json_object_get(root, "traceEvents"),
-		    sc_predictor_ran(predictor).timeline->total_us);
-	ck_assert_double_eq_tol(sc_predictor_ran(predictor).timeline->total_us / 1e3,
-				prediction.iteration_ms, 1e-6);
+		    sc_predictor_ran(by->predictor).timeline->total_us);
+	ck_assert_double_eq_tol(sc_predictor_ran(by->predictor).timeline->total_us / 1e3,
+				by->prediction.iteration_ms, 1e-6);
 	json_decref(root);
 }
 
@@ -203,21 +201,21 @@ TEST(test_json)
 
 	sc_predict_opts_init(&opts);
 	predict(&opts);
-	snprintf(prediction.warnings.text[0], sizeof(prediction.warnings.text[0]),
+	snprintf(by->prediction.warnings.text[0], sizeof(by->prediction.warnings.text[0]),
 		 "a \"b\" \xff\n");
-	prediction.warnings.n = 1;
-	ck_assert_int_eq(sc_explain(predictor, &request, &opts, &prediction, &explanation, &err),
-			 0);
+	by->prediction.warnings.n = 1;
+	ck_assert_int_eq(sc_explain(by, &explanation, &err), 0);
 	ck_assert_int_eq(
-		write_prediction(&(struct sc_prediction_report){.request = &request,
-								.prediction = &prediction,
+		write_prediction(&(struct sc_prediction_report){.request = &by->request,
+								.prediction = &by->prediction,
 								.explanation = &explanation},
 				 file, &err),
 		0);
 	root = read_back(file);
 	json_object_foreach(json_object_get(root, "breakdown_ms"), key, value) sum +=
 		json_number_value(value);
-	ck_assert_double_eq_tol(sum, prediction.iteration_ms, 1e-6 * prediction.iteration_ms);
+	ck_assert_double_eq_tol(sum, by->prediction.iteration_ms,
+				1e-6 * by->prediction.iteration_ms);
 	ck_assert_str_eq(json_string_value(json_object_get(root, "schema")), "stepcast/predict");
 	ck_assert(json_is_integer(json_object_get(root, "version")));
 	ck_assert_uint_eq(json_array_size(json_object_get(root, "warnings")), 1);
@@ -240,14 +238,15 @@ TEST(test_breakdown_without_dust)
 	ck_assert_double_eq(sc_without_dust(0, 0), 0);
 	sc_predict_opts_init(&opts);
 	predict(&opts);
-	prediction.iteration_ms = 1000;
-	prediction.reading.breakdown_ms[SC_OWN_BUBBLE] = outcome.breakdown_ms[SC_OWN_BUBBLE] =
+	by->prediction.iteration_ms = 1000;
+	by->prediction.reading.breakdown_ms[SC_OWN_BUBBLE] = outcome.breakdown_ms[SC_OWN_BUBBLE] =
 		3.5e-16;
-	prediction.reading.breakdown_ms[SC_OWN_HOST] = outcome.breakdown_ms[SC_OWN_HOST] = 2e-6;
-	ck_assert_int_eq(write_prediction(&(struct sc_prediction_report){.request = &request,
-									 .prediction = &prediction},
-					  json, &err),
-			 0);
+	by->prediction.reading.breakdown_ms[SC_OWN_HOST] = outcome.breakdown_ms[SC_OWN_HOST] = 2e-6;
+	ck_assert_int_eq(
+		write_prediction(&(struct sc_prediction_report){.request = &by->request,
+								.prediction = &by->prediction},
+				 json, &err),
+		0);
 	root = read_back(json);
 	breakdown = json_object_get(root, "breakdown_ms");
 	ck_assert_double_eq(json_number_value(json_object_get(breakdown, "bubble")), 0);
@@ -276,11 +275,12 @@ TEST(test_json_refuses_what_is_not_finite)
 
 	sc_predict_opts_init(&opts);
 	predict(&opts);
-	prediction.mfu = (double)NAN;
-	ck_assert_int_lt(write_prediction(&(struct sc_prediction_report){.request = &request,
-									 .prediction = &prediction},
-					  file, &err),
-			 0);
+	by->prediction.mfu = (double)NAN;
+	ck_assert_int_lt(
+		write_prediction(&(struct sc_prediction_report){.request = &by->request,
+								.prediction = &by->prediction},
+				 file, &err),
+		0);
 	ck_assert_int_eq((int)ftell(file), 0);
 	fclose(file);
 }
@@ -294,8 +294,7 @@ TEST(test_faster_is_not_slower)
 
 	sc_predict_opts_init(&opts);
 	predict(&opts);
-	ck_assert_int_eq(sc_explain(predictor, &request, &opts, &prediction, &explanation, &err),
-			 0);
+	ck_assert_int_eq(sc_explain(by, &explanation, &err), 0);
 	for (size_t i = 0; i < SC_N_WHAT_IFS; i++) {
 		const struct sc_what_if *w = &explanation.what_if[i];
 
@@ -318,13 +317,14 @@ TEST(test_text_of_extremes)
 	sc_predict_opts_init(&opts);
 	predict(&opts);
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-		prediction.iteration_ms = values[i];
+		by->prediction.iteration_ms = values[i];
 		for (int owner = 0; owner < SC_N_OWNERS; owner++)
-			prediction.reading.breakdown_ms[owner] = values[i] / SC_N_OWNERS;
+			by->prediction.reading.breakdown_ms[owner] = values[i] / SC_N_OWNERS;
 		sc_strbuf_clear(&text);
-		sc_prediction_forms.text(&(struct sc_prediction_report){.request = &request,
-									.prediction = &prediction},
-					 &text);
+		sc_prediction_forms.text(
+			&(struct sc_prediction_report){.request = &by->request,
+						       .prediction = &by->prediction},
+			&text);
 		ck_assert_ptr_null(strstr(sc_strbuf_get(&text), "nan"));
 		ck_assert_ptr_null(strstr(sc_strbuf_get(&text), "inf"));
 	}
@@ -339,7 +339,7 @@ TEST(test_config_show_reads_back)
 	struct sc_config config;
 	struct sc_yaml *root;
 
-	sc_config_show(&request, &shown);
+	sc_config_show(&by->request, &shown);
 	ck_assert_msg(sc_yaml_parse(&(struct sc_source){sc_strbuf_get(&shown), shown.n, "shown"},
 				    &arena, &root, &err) == 0,
 		      "%s", err.text);
@@ -347,8 +347,8 @@ TEST(test_config_show_reads_back)
 	ck_assert_msg(sc_yaml_decode(root, sc_config_fields, &config, &arena, NULL, &err) == 0,
 		      "%s", err.text);
 	ck_assert_str_eq(config.notes, "a \"quoted\" <text>");
-	ck_assert_int_eq(sc_config_resolve(&config, catalog, "shown", &request, &err), 0);
-	sc_config_show(&request, &again);
+	ck_assert_int_eq(sc_config_resolve(&config, catalog, "shown", &by->request, &err), 0);
+	sc_config_show(&by->request, &again);
 	/* The same values; only where they came from has changed. */
 	for (const char *a = sc_strbuf_get(&shown), *b = sc_strbuf_get(&again); *a && *b;) {
 		size_t n = strcspn(a, "#\n");

@@ -4,7 +4,6 @@
 #include "predict/schedule/schedule_file.h"
 #include "random_config.h"
 #include "runner.h"
-#include "study/schedule/schedule_choose.h"
 
 static struct sc_prediction out;
 static struct sc_straggler slow; /* where slow.ranks.n is not 0 */
@@ -19,7 +18,6 @@ static void set_up(void)
 static const struct sc_prediction *predict(const struct sc_predict_opts *opts,
 					   const char *overrides)
 {
-	static struct sc_request request;
 	struct sc_config cfg;
 	struct sc_err err = {0};
 
@@ -31,12 +29,11 @@ static const struct sc_prediction *predict(const struct sc_predict_opts *opts,
 	set_all(&cfg, overrides);
 	if (slow.ranks.n > 0)
 		cfg.stragglers = (struct sc_structs){.at = &slow, .n = 1};
-	ck_assert_msg(
-		sc_resolve_chosen(&(struct sc_schedule_ask){&cfg, catalog, "test", predictor, opts},
-				  &request, &err) == 0,
-		"%s", err.text);
-	memset(&out, 0, sizeof(out));
-	ck_assert_msg(sc_predict(predictor, &request, opts, &out, &err) == 0, "%s", err.text);
+	evaluator->opts = *opts;
+	ck_assert_msg(sc_evaluate(evaluator, &(struct sc_candidate){.base = &cfg, .file = "test"},
+				  &err) == 0,
+		      "%s", err.text);
+	out = evaluator->prediction;
 	return &out;
 }
 

@@ -5,27 +5,18 @@
 
 #include "base/stats.h"
 #include "base/units.h"
-#include "study/schedule/schedule_choose.h"
-#include "study/shard/shard_choose.h"
 
 static int predict(const struct sc_compare *compare, struct sc_compared *c,
-		   struct sc_catalog *catalog, struct sc_predictor *predictor, struct sc_err *err)
+		   struct sc_catalog *catalog, struct sc_err *err)
 {
-	struct sc_predict_opts opts;
-	const struct sc_schedule_ask ask = {c->config, catalog, c->config->file, predictor, &opts};
+	const struct sc_candidate candidate = {.base = c->config, .file = c->config->file};
 	int rc;
 
-	sc_predict_opts_init(&opts);
-	opts.confidence_pct = compare->confidence_pct;
-	rc = sc_resolve_chosen(&ask, &c->request, err);
-	if (rc == 0)
-		rc = sc_predict_chosen(predictor, &c->request, &opts, &c->prediction, err);
-	c->reading = &c->prediction.reading;
-	/* The predictor's texts are gone with its next prediction. */
-	for (size_t i = 0; rc == 0 && i < c->reading->n_contributors; i++)
-		c->prediction.reading.contributors[i].what =
-			sc_arena_strdup(compare->arena, c->reading->contributors[i].what);
-	c->ms = c->prediction.iteration_ms;
+	c->by = sc_evaluator_create(catalog);
+	c->by->opts.confidence_pct = compare->confidence_pct;
+	rc = sc_evaluate(c->by, &candidate, err);
+	c->reading = &c->by->prediction.reading;
+	c->ms = c->by->prediction.iteration_ms;
 	return rc;
 }
 
@@ -43,7 +34,7 @@ static int replay(struct sc_compared *c, unsigned n_jobs, struct sc_err *err)
 	return rc;
 }
 
-/* Times of all under one draw. */
+/* Times of all under one draw, by another predictor: the texts of a prediction go with its predictor's next. */
 static int predict_all(const struct sc_compare *compare, struct sc_rng *rng,
 		       struct sc_predictor *predictor, double *ms, struct sc_err *err)
 {
@@ -56,8 +47,9 @@ static int predict_all(const struct sc_compare *compare, struct sc_rng *rng,
 		const struct sc_compared *c = &compare->at[i];
 		const size_t n = c->recording.iterations.n;
 
+		opts.plan = c->config ? c->by->opts.plan : NULL;
 		if (c->config)
-			rc = sc_predict_chosen(predictor, &c->request, &opts, out, err);
+			rc = sc_predict(predictor, &c->by->request, &opts, out, err);
 		ms[i] = c->config ? out->iteration_ms : 0;
 		/* the mean of as many iterations, each any of those measured */
 		for (size_t k = 0; k < n && !c->config; k++)
@@ -107,7 +99,7 @@ static int draw_all(struct sc_compare *compare, struct sc_predictor *predictor, 
 
 int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struct sc_err *err)
 {
-	struct sc_predictor *predictor = sc_predictor_create();
+	struct sc_predictor *predictor;
 	int rc = 0;
 
 	compare->error = (struct sc_model_error){.kernels = 0};
@@ -116,7 +108,7 @@ int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struc
 		struct sc_compared *c = &compare->at[i];
 		struct sc_model_error own;
 
-		rc = c->config ? predict(compare, c, catalog, predictor, err)
+		rc = c->config ? predict(compare, c, catalog, err)
 			       : replay(c, compare->n_jobs, err);
 		if (rc)
 			break;
@@ -124,13 +116,24 @@ int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struc
 		compare->n_recordings += !c->config;
 		if (!c->config)
 			continue;
-		own = sc_model_error_of(&c->request);
+		own = sc_model_error_of(&c->by->request);
 		compare->error.kernels = fmax(compare->error.kernels, own.kernels);
 		compare->error.links = fmax(compare->error.links, own.links);
 		compare->error.host = fmax(compare->error.host, own.host);
 	}
-	if (rc == 0)
-		rc = draw_all(compare, predictor, err);
+	if (rc)
+		return rc;
+	predictor = sc_predictor_create();
+	rc = draw_all(compare, predictor, err);
 	sc_predictor_destroy(predictor);
 	return rc;
+}
+
+void sc_compare_release(struct sc_compare *compare)
+{
+	for (size_t i = 0; i < compare->n; i++) {
+		sc_evaluator_destroy(compare->at[i].by);
+		if (compare->at[i].recording.iterations.at)
+			sc_replay_result_release(&compare->at[i].recording);
+	}
 }

@@ -3,8 +3,8 @@
 #ifndef SC_STUDY_COMPARE_H
 #define SC_STUDY_COMPARE_H
 
-#include "predict/predict.h"
 #include "study/compare/model_error.h"
+#include "study/evaluate/evaluate.h"
 #include "trace/replay/replay.h"
 
 enum { SC_COMPARE_MAX = 16, SC_COMPARE_DRAWS = 100 };
@@ -13,8 +13,7 @@ struct sc_compared {
 	const char *name;
 	const char *label;              /* the end of `name` that no other has: what people read */
 	const struct sc_config *config; /* NULL: a recording, at the path `name` */
-	struct sc_request request;      /* of a config, as is `prediction` */
-	struct sc_prediction prediction;
+	struct sc_evaluator *by;        /* of a config: its request and prediction */
 	struct sc_replay_result recording;
 	const struct sc_reading
 		*reading; /* of the prediction, or of the recorded iteration of median time */
@@ -35,7 +34,9 @@ struct sc_compare {
 };
 /* Fails with the first config that cannot be predicted, or recording that cannot be replayed; the error's file is its
  * own. A draw has the speeds of kernels, links and hosts for configs, and for a recording as many of its iterations
- * as it has, drawn with putting back. The recordings' results are the caller's to release. */
+ * as it has, drawn with putting back. */
 int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struct sc_err *err);
+/* What a run leaves, failed or not. */
+void sc_compare_release(struct sc_compare *compare);
 
 #endif

@@ -22,31 +22,32 @@ static const struct what_if_row ROWS[SC_N_WHAT_IFS] = {
 	{"host", "a faster host", offsetof(struct sc_predict_opts, host_speed)},
 };
 
-int sc_explain(struct sc_predictor *predictor, const struct sc_request *request,
-	       const struct sc_predict_opts *opts, const struct sc_prediction *base,
-	       struct sc_explanation *out, struct sc_err *err)
+int sc_explain(const struct sc_evaluator *base, struct sc_explanation *out, struct sc_err *err)
 {
+	struct sc_predictor *predictor = sc_predictor_create(); /* the base's keeps its texts */
 	struct sc_prediction *faster = sc_xmalloc(sizeof(*faster));
 	struct sc_explanation result = {.speed = 1.1};
 	int rc = 0;
 
 	for (size_t i = 0; i < SC_N_WHAT_IFS && rc == 0; i++) {
-		struct sc_predict_opts changed = *opts;
+		struct sc_predict_opts changed = base->opts;
 		double *speed = (double *)(void *)((unsigned char *)&changed + ROWS[i].offset);
 
 		changed.keep_graph = false;
 		*speed *= result.speed;
-		rc = sc_predict(predictor, request, &changed, faster, err);
+		rc = sc_predict(predictor, &base->request, &changed, faster, err);
 		result.what_if[i] = (struct sc_what_if){
 			.resource = ROWS[i].resource,
 			.meaning = ROWS[i].meaning,
 			.iteration_ms = faster->iteration_ms,
-			.gain_pct = 100.0 * (1.0 - faster->iteration_ms / base->iteration_ms),
+			.gain_pct = 100.0 *
+				    (1.0 - faster->iteration_ms / base->prediction.iteration_ms),
 		};
 	}
 	if (rc == 0)
 		*out = result;
 	free(faster);
+	sc_predictor_destroy(predictor);
 	return rc;
 }
 
@@ -62,13 +63,13 @@ struct sets {
 	size_t n;
 };
 struct trying {
-	const struct sc_schedule_ask *ask;
+	const struct sc_config *config;
+	const char *file;
 	const struct sc_request *request;
 	const struct sc_prediction *base;
-	struct sc_arena *arena;
+	struct sc_evaluator *changed;
+	struct sc_arena arena; /* of a candidate's settings */
 	struct sc_alternatives *out;
-	struct sc_request *changed;
-	struct sc_prediction *prediction;
 	struct sets sets[SC_MAX_ALTERNATIVES]; /* of out->at */
 };
 
@@ -110,38 +111,28 @@ static bool predict(struct trying *t, const struct sets *sets, double below_ms,
 		    struct sc_alternative *out)
 {
 	const struct sc_memory *was = &t->base->memory;
-	struct sc_arena_mark mark = sc_arena_mark(t->arena);
-	struct sc_config config = *t->ask->config;
+	struct sc_evaluator *e = t->changed;
+	struct sc_setting settings[MAX_SETS];
+	const struct sc_candidate candidate = {t->config, t->file, settings, sets->n, &t->arena};
+	struct sc_arena_mark mark = sc_arena_mark(&t->arena);
 	struct sc_err ignored = {.code = SC_OK};
-	struct sc_floor floor = {.iteration_ms = 0};
 	double ms = NAN;
 	bool runs;
-	int rc = 0;
 
-	for (size_t i = 0; i < sets->n && rc == 0; i++)
-		rc = sc_config_set(&config,
-				   &(struct sc_setting){sets->path[i], sets->text[i], "--explain"},
-				   t->arena, &ignored);
-	if (rc == 0)
-		rc = sc_resolve_chosen(&(struct sc_schedule_ask){&config, t->ask->catalog,
-								 t->ask->file, t->ask->predictor,
-								 t->ask->opts},
-				       t->changed, &ignored);
-	if (rc == 0)
-		rc = sc_predict_floor(t->ask->predictor, t->changed, t->ask->opts, &floor,
-				      &ignored);
-	runs = rc == 0 && floor.iteration_ms < below_ms;
-	if (runs && (sc_memory_fullness(was) <= 1 || sc_memory_has_margin(&floor.memory))) {
-		runs = sc_predict(t->ask->predictor, t->changed, t->ask->opts, t->prediction,
-				  &ignored) == 0;
-		ms = t->prediction->iteration_ms;
+	for (size_t i = 0; i < sets->n; i++)
+		settings[i] = (struct sc_setting){sets->path[i], sets->text[i], "--explain"};
+	runs = sc_evaluate_resolve(e, &candidate, &ignored) == 0 &&
+	       sc_evaluate_floor(e, &ignored) == 0 && e->floor.iteration_ms < below_ms;
+	if (runs && (sc_memory_fullness(was) <= 1 || sc_memory_has_margin(&e->floor.memory))) {
+		runs = sc_evaluate_request(e, &ignored) == 0;
+		ms = e->prediction.iteration_ms;
 	}
-	sc_arena_rewind(t->arena, mark);
+	sc_arena_rewind(&t->arena, mark);
 	if (!runs || ((isnan(ms) || is_same(ms, t->base->iteration_ms)) &&
-		      is_same(floor.memory.total_gib, was->total_gib) &&
-		      is_same(floor.memory.host_gib, was->host_gib)))
+		      is_same(e->floor.memory.total_gib, was->total_gib) &&
+		      is_same(e->floor.memory.host_gib, was->host_gib)))
 		return false;
-	describe(t, sets, &floor, ms, out);
+	describe(t, sets, &e->floor, ms, out);
 	return true;
 }
 
@@ -306,19 +297,21 @@ static int by_use(const void *a, const void *b)
 	return order ? order : strcmp(x->settings, y->settings);
 }
 
-void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_request *request,
-			  const struct sc_prediction *base, struct sc_arena *arena,
-			  struct sc_alternatives *out)
+void sc_find_alternatives(const struct sc_evaluator *base, const struct sc_config *config,
+			  const char *file, struct sc_alternatives *out)
 {
-	struct trying trying = {.ask = ask,
+	const struct sc_request *request = &base->request;
+	struct trying trying = {.config = config,
+				.file = file,
 				.request = request,
-				.base = base,
-				.arena = arena,
-				.out = out,
-				.changed = sc_xcalloc(1, sizeof(*trying.changed)),
-				.prediction = sc_xcalloc(1, sizeof(*trying.prediction))};
+				.base = &base->prediction,
+				.changed = sc_evaluator_create(base->catalog),
+				.out = out};
 
 	out->n = 0;
+	sc_arena_init(&trying.arena, 0);
+	trying.changed->opts = base->opts;
+	trying.changed->opts.keep_graph = false;
 	if (sc_model_is_transformer(&request->config.model)) {
 		try_splits(&trying);
 		try_values(&trying, "training.micro_batch", request->config.training.micro_batch,
@@ -330,6 +323,6 @@ void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_req
 		combine(&trying);
 	}
 	qsort(out->at, out->n, sizeof(out->at[0]), by_use);
-	free(trying.changed);
-	free(trying.prediction);
+	sc_evaluator_destroy(trying.changed);
+	sc_arena_release(&trying.arena);
 }

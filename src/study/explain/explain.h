@@ -2,8 +2,7 @@
 #ifndef SC_PREDICT_EXPLAIN_H
 #define SC_PREDICT_EXPLAIN_H
 
-#include "predict/predict.h"
-#include "study/schedule/schedule_choose.h"
+#include "study/evaluate/evaluate.h"
 
 enum { SC_N_WHAT_IFS = 5 };
 struct sc_what_if {
@@ -16,10 +15,8 @@ struct sc_explanation {
 	double speed; /* 1.1 = each resource 10 % faster, one at a time */
 	struct sc_what_if what_if[SC_N_WHAT_IFS];
 };
-/* `base` is what `opts` predicts. */
-int sc_explain(struct sc_predictor *predictor, const struct sc_request *request,
-	       const struct sc_predict_opts *opts, const struct sc_prediction *base,
-	       struct sc_explanation *out, struct sc_err *err);
+/* What was last evaluated is the base. */
+int sc_explain(const struct sc_evaluator *base, struct sc_explanation *out, struct sc_err *err);
 
 /* What other settings would do: the same config predicted again with the split, micro-batch, recomputation, sharding
  * or offload changed, one at a time and then together. Of Transformers. */
@@ -40,10 +37,8 @@ struct sc_alternatives {
 	struct sc_alternative at
 		[SC_MAX_ALTERNATIVES]; /* the fastest first, what does not fit last; without times the nearest to it first */
 };
-/* `base`: what ask->config is predicted as, resolved to `request`. What the config's checks refuse, and what changes
- * nothing, is left out. Rewinds `arena`. */
-void sc_find_alternatives(const struct sc_schedule_ask *ask, const struct sc_request *request,
-			  const struct sc_prediction *base, struct sc_arena *arena,
-			  struct sc_alternatives *out);
+/* `base` has evaluated the config last. What the config's checks refuse, and what changes nothing, is left out. */
+void sc_find_alternatives(const struct sc_evaluator *base, const struct sc_config *config,
+			  const char *file, struct sc_alternatives *out);
 
 #endif

@@ -9,16 +9,14 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "core/config/config_table.h"
-#include "study/shard/shard_choose.h"
+#include "study/evaluate/evaluate.h"
 
 #define CELL_END '\x1f'
 enum { ITEMS_AT_A_TIME = 16 };
 
 struct worker {
-	struct sc_predictor *predictor;
-	struct sc_request request;
+	struct sc_evaluator *by;
 	struct sc_device kinds[SC_MAX_GPU_KINDS];
-	struct sc_prediction prediction;
 };
 
 static unsigned n_workers(const struct sc_itfit_opts *opts)
@@ -137,8 +135,7 @@ static int predict_item(void *shared, void *thread_ctx, size_t index, struct sc_
 	const double *values = batch->values + index / batch->n * set->n_places;
 	const struct sc_request *from = &set->requests[batch->requests[index % batch->n]];
 	struct worker *worker = thread_ctx;
-	struct sc_request *req = &worker->request;
-	struct sc_prediction *p = &worker->prediction;
+	struct sc_request *req = &worker->by->request;
 
 	(void)err; /* values that cannot be are worse than any */
 	*req = *from;
@@ -158,9 +155,8 @@ static int predict_item(void *shared, void *thread_ctx, size_t index, struct sc_
 			patch(&worker->kinds[k], worker->kinds[k].id, place, &values[j]);
 	}
 	batch->us[index] = (double)NAN;
-	if (sc_predict_chosen(worker->predictor, req, set->opts->predict, p, NULL) == 0 &&
-	    p->iteration_ms > 0)
-		batch->us[index] = p->iteration_ms * SC_US_PER_MS;
+	if (sc_evaluate_request(worker->by, NULL) == 0 && worker->by->prediction.iteration_ms > 0)
+		batch->us[index] = worker->by->prediction.iteration_ms * SC_US_PER_MS;
 	return 0;
 }
 
@@ -221,7 +217,8 @@ int sc_itrows_open(struct sc_itrows *set, struct sc_catalog *catalog)
 	for (unsigned i = 0; i < n_workers(opts); i++) {
 		struct worker *worker = set->workers[i] = sc_xmalloc(sizeof(*worker));
 
-		worker->predictor = sc_predictor_create();
+		worker->by = sc_evaluator_create(catalog);
+		worker->by->opts = *opts->predict;
 	}
 	return 0;
 }
@@ -231,7 +228,7 @@ void sc_itrows_close(struct sc_itrows *set)
 	for (unsigned i = 0; set->workers && i < n_workers(set->opts); i++) {
 		struct worker *worker = set->workers[i];
 
-		sc_predictor_destroy(worker->predictor);
+		sc_evaluator_destroy(worker->by);
 		free(worker);
 	}
 	free(set->workers);

@@ -60,27 +60,6 @@ void sc_chosen_plan_release(struct sc_chosen_plan *chosen)
 	sc_arena_release(&chosen->arena);
 }
 
-int sc_predict_chosen(struct sc_predictor *predictor, const struct sc_request *request,
-		      const struct sc_predict_opts *opts, struct sc_prediction *out,
-		      struct sc_err *err)
-{
-	struct sc_predict_opts own = *opts;
-	struct sc_chosen_plan chosen;
-	int rc;
-
-	if (request->config.model.family != SC_DLRM || opts->plan)
-		return sc_predict(predictor, request, opts, out, err);
-	rc = sc_chosen_plan_init(&chosen, request, err);
-	if (rc)
-		return rc;
-	own.plan = &chosen.made.plan;
-	rc = sc_predict(predictor, request, &own, out, err);
-	if (rc == 0)
-		sc_chosen_plan_warn(&chosen, out);
-	sc_chosen_plan_release(&chosen);
-	return rc;
-}
-
 void sc_chosen_plan_warn(const struct sc_chosen_plan *chosen, struct sc_prediction *out)
 {
 	if (chosen->made.cut_short_tables)

@@ -19,9 +19,4 @@ void sc_chosen_plan_release(struct sc_chosen_plan *chosen);
 /* What is to be said of how it was made. */
 void sc_chosen_plan_warn(const struct sc_chosen_plan *chosen, struct sc_prediction *out);
 
-/* sc_predict with the plan chosen, if there is to be one and opts has none. */
-int sc_predict_chosen(struct sc_predictor *predictor, const struct sc_request *request,
-		      const struct sc_predict_opts *opts, struct sc_prediction *out,
-		      struct sc_err *err);
-
 #endif

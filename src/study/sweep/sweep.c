@@ -5,48 +5,40 @@
 
 #include "base/fnv.h"
 #include "base/threads.h"
-#include "study/schedule/schedule_choose.h"
-#include "study/shard/shard_choose.h"
 #include "study/sweep/sweep_priv.h"
 
 enum { ROW_BLOCK_BYTES = 64 << 10, KEEP_BLOCK_BYTES = 16 << 10, ROWS_AT_A_TIME = 16 };
 
-static int find_floor(const struct run *run, struct worker *worker, struct sc_err *err)
-{
-	struct sc_prediction *out = &worker->prediction;
-	struct sc_floor low = {.iteration_ms = 0};
-	int rc = sc_predict_floor(worker->predictor, &worker->request, run->sweep->opts, &low, err);
-
-	worker->memory_is_least = low.is_least;
-
-	memset(out->reading.breakdown_ms, 0, sizeof(out->reading.breakdown_ms));
-	out->band = NULL;
-	out->low_ms = out->high_ms = out->mfu = out->samples_per_s = out->tokens_per_s = 0;
-	out->warnings.n = 0;
-	out->iteration_ms = low.iteration_ms;
-	out->memory = low.memory;
-	return rc;
-}
-
 static int predict_row(const struct run *run, struct worker *worker, size_t row, struct sc_err *err)
 {
 	const struct sc_sweep *sweep = run->sweep;
-	struct sc_predict_opts opts = *sweep->opts;
+	struct sc_evaluator *e = worker->evaluator;
 	struct sc_config config;
 	int rc = sc_config_table_row(run->table, row, &worker->scratch, &config, err);
 
 	if (rc == 0)
-		rc = sc_resolve_chosen(&(struct sc_schedule_ask){&config, run->catalog,
-								 sweep->cases->file,
-								 worker->predictor, sweep->opts},
-				       &worker->request, err);
-	if (rc == 0 && sweep->floors)
-		return find_floor(run, worker, err);
-	opts.brief = true;
-	if (rc == 0)
-		rc = sc_predict_chosen(worker->predictor, &worker->request, &opts,
-				       &worker->prediction, err);
-	return rc;
+		rc = sc_evaluate_resolve(
+			e, &(struct sc_candidate){.base = &config, .file = sweep->cases->file},
+			err);
+	if (rc)
+		return rc;
+	return sweep->floors ? sc_evaluate_floor(e, err) : sc_evaluate_request(e, err);
+}
+
+static void take_memory(const struct sc_memory *memory, struct sc_outcome *out)
+{
+	out->memory_tensors_gib = memory->total_gib - memory->reserve_gib;
+	out->memory_total_gib = memory->total_gib;
+	out->capacity_gib = memory->capacity_gib;
+	out->fits = sc_memory_fullness(memory) <= 1;
+}
+
+static void take_floor(const struct sc_floor *floor, struct sc_outcome *out)
+{
+	*out = (struct sc_outcome){.error = "",
+				   .iteration_ms = floor->iteration_ms,
+				   .memory_is_least = floor->is_least};
+	take_memory(&floor->memory, out);
 }
 
 static void take_prediction(const struct sc_prediction *p, struct sc_outcome *out)
@@ -57,16 +49,13 @@ static void take_prediction(const struct sc_prediction *p, struct sc_outcome *ou
 		.low_ms = p->low_ms,
 		.high_ms = p->high_ms,
 		.band = p->band,
-		.memory_tensors_gib = p->memory.total_gib - p->memory.reserve_gib,
-		.memory_total_gib = p->memory.total_gib,
-		.capacity_gib = p->memory.capacity_gib,
-		.fits = sc_memory_fullness(&p->memory) <= 1,
 		.mfu = p->mfu,
 		.network_gbps = p->network_gbps,
 		.samples_per_s = p->samples_per_s,
 		.tokens_per_s = p->tokens_per_s,
 		.n_warnings = p->warnings.n,
 	};
+	take_memory(&p->memory, out);
 	for (int owner = 0; owner < SC_N_OWNERS; owner++)
 		out->breakdown_ms[owner] = p->reading.breakdown_ms[owner];
 }
@@ -171,6 +160,7 @@ static int run_row(void *ctx, void *scratch, size_t index, struct sc_err *err)
 	struct run *run = ctx;
 	struct worker *worker = scratch;
 	static const struct sc_warnings none;
+	const struct sc_prediction *p = &worker->evaluator->prediction;
 	struct sc_arena_mark mark = sc_arena_mark(&worker->scratch);
 	struct sc_err own = {.code = SC_OK};
 	bool failed;
@@ -181,12 +171,12 @@ static int run_row(void *ctx, void *scratch, size_t index, struct sc_err *err)
 	if (run->sweep->stop && *run->sweep->stop)
 		return sc_err_set(err, SC_EIO, "the sweep was stopped");
 	failed = predict_row(run, worker, row, &own) != 0;
-	if (!failed) {
-		take_prediction(&worker->prediction, &run->out[index]);
-		run->out[index].memory_is_least = worker->memory_is_least;
-	}
+	if (!failed && run->sweep->floors)
+		take_floor(&worker->evaluator->floor, &run->out[index]);
+	else if (!failed)
+		take_prediction(p, &run->out[index]);
 	if (!failed && run->sweep->size && !run->sweep->floors)
-		failed = sc_run_cost(&worker->request, &worker->prediction, run->sweep->size,
+		failed = sc_run_cost(&worker->evaluator->request, p, run->sweep->size,
 				     &run->out[index].cost, &own) != 0;
 	if (failed)
 		run->out[index] = (struct sc_outcome){
@@ -194,7 +184,8 @@ static int run_row(void *ctx, void *scratch, size_t index, struct sc_err *err)
 			.error = error_text(run->sweep, &own, &worker->keep),
 		};
 	sc_arena_rewind(&worker->scratch, mark);
-	return sc_sweep_put_row(run, index, failed ? &none : &worker->prediction.warnings, err);
+	return sc_sweep_put_row(run, index, failed || run->sweep->floors ? &none : &p->warnings,
+				err);
 }
 
 int sc_sweep_run_some(struct run *run, size_t begin, size_t n, struct sc_err *err)
@@ -232,8 +223,9 @@ static int run_rows(struct run *run, struct sc_err *err)
 	for (unsigned i = 0; i < n_jobs; i++) {
 		struct worker *worker = run->workers[i] = sc_xmalloc(sizeof(*worker));
 
-		worker->predictor = sc_predictor_create();
-		worker->memory_is_least = false;
+		worker->evaluator = sc_evaluator_create(run->catalog);
+		worker->evaluator->opts = *run->sweep->opts;
+		worker->evaluator->opts.brief = true;
 		sc_arena_init(&worker->scratch, ROW_BLOCK_BYTES);
 		sc_arena_init(&worker->keep, KEEP_BLOCK_BYTES);
 	}
@@ -247,7 +239,7 @@ static int run_rows(struct run *run, struct sc_err *err)
 	for (unsigned i = 0; i < n_jobs; i++) {
 		struct worker *worker = run->workers[i];
 
-		sc_predictor_destroy(worker->predictor);
+		sc_evaluator_destroy(worker->evaluator);
 		sc_arena_release(&worker->scratch);
 		sc_arena_release(&worker->keep);
 		free(worker);

@@ -6,16 +6,14 @@
 
 #include "base/arena.h"
 #include "core/config/config_table.h"
+#include "study/evaluate/evaluate.h"
 #include "study/sweep/sweep.h"
 
 /* One thread needs these. */
 struct worker {
-	struct sc_predictor *predictor;
+	struct sc_evaluator *evaluator;
 	struct sc_arena scratch; /* of one row */
 	struct sc_arena keep;    /* error texts */
-	struct sc_prediction prediction;
-	struct sc_request request;
-	bool memory_is_least; /* of a floor */
 };
 /* An outcome waits here for its turn. */
 struct order {

@@ -1,5 +1,5 @@
 /* Floors of every schedule with every parameter; then simulations, until no floor is below the second best. */
-#include "study/schedule/schedule_choose.h"
+#include "study/evaluate/schedule_choose.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,11 +18,9 @@ struct candidate {
 	size_t at;
 };
 struct choosing {
-	const struct sc_schedule_ask *ask;
-	struct sc_predict_opts opts;
+	struct sc_evaluator *e;
+	const char *file;
 	struct sc_config config; /* with the schedule that is tried */
-	struct sc_request request;
-	struct sc_prediction prediction;
 	SC_VEC(struct candidate) list;
 	struct candidate best, second;
 	struct sc_err why; /* the first that cannot run says so */
@@ -48,22 +46,19 @@ static void name_candidate(const struct sc_parallel *par, struct candidate *out)
 
 static bool resolve(struct choosing *c)
 {
-	return sc_config_resolve(&c->config, c->ask->catalog, c->ask->file, &c->request, &c->why) ==
-	       0;
+	return sc_config_resolve(&c->config, c->e->catalog, c->file, &c->e->request, &c->why) == 0;
 }
 
 /* What its memory and its floor are. */
 static void try_one(struct choosing *c)
 {
 	struct candidate now = {.parallel = c->config.parallel, .at = c->list.n};
-	struct sc_floor floor;
 
-	if (!resolve(c) ||
-	    sc_predict_floor(c->ask->predictor, &c->request, &c->opts, &floor, &c->why))
+	if (!resolve(c) || sc_evaluate_floor(c->e, &c->why))
 		return;
-	now.ms = floor.iteration_ms;
-	now.memory = sc_memory_fullness(&floor.memory);
-	name_candidate(&c->request.config.parallel, &now);
+	now.ms = c->e->floor.iteration_ms;
+	now.memory = sc_memory_fullness(&c->e->floor.memory);
+	name_candidate(&c->e->request.config.parallel, &now);
 	SC_VEC_PUSH(&c->list, now);
 }
 
@@ -149,10 +144,9 @@ static void simulate(struct choosing *c)
 			return;
 		c->config.parallel = now->parallel;
 		if (fits(now)) {
-			if (!resolve(c) || sc_predict(c->ask->predictor, &c->request, &c->opts,
-						      &c->prediction, &c->why))
+			if (!resolve(c) || sc_evaluate_request(c->e, &c->why))
 				continue;
-			now->ms = c->prediction.iteration_ms;
+			now->ms = c->e->prediction.iteration_ms;
 		}
 		take(c, now);
 	}
@@ -172,34 +166,34 @@ static void tell(const struct choosing *c, struct sc_warnings *warnings)
 			c->best.text, c->second.text, 100 * (c->second.ms / c->best.ms - 1));
 }
 
-int sc_resolve_chosen(const struct sc_schedule_ask *ask, struct sc_request *out, struct sc_err *err)
+int sc_schedule_choose(struct sc_evaluator *e, const struct sc_config *config, const char *file,
+		       struct sc_err *err)
 {
-	struct choosing *c;
-	int among, rc = sc_resolve_request(ask->config, ask->catalog, ask->file, out, err);
+	struct choosing *c = sc_xcalloc(1, sizeof(*c));
+	const int among = e->request.config.parallel.auto_among;
+	const bool keep_graph = e->opts.keep_graph;
+	int rc;
 
-	if (rc || out->config.parallel.schedule != SC_SCHED_AUTO)
-		return rc;
-	c = sc_xcalloc(1, sizeof(*c));
-	c->ask = ask;
-	c->opts = *ask->opts;
-	c->opts.keep_graph = false;
-	c->config = *ask->config;
-	c->config.parallel.pp = out->config.parallel.pp;
+	c->e = e;
+	c->file = file;
+	c->config = *config;
+	c->config.parallel.pp = e->request.config.parallel.pp;
+	e->opts.keep_graph = false;
 	/* Those that the request or else the software names, with each value of their parameters. */
-	among = out->config.parallel.auto_among;
 	for (int kind = 0; kind < SC_SCHED_FILE; kind++)
 		if (among < SC_FLAG || among & (SC_FLAG << kind))
 			try_schedule(c, (enum sc_schedule)kind);
 	if (c->list.n > 0)
 		simulate(c);
+	e->opts.keep_graph = keep_graph;
 	if (c->n == 0) {
 		rc = sc_err_set(err, c->why.code, "parallel.schedule auto: none can run; %s",
 				c->why.text);
 	} else {
 		c->config.parallel = c->best.parallel;
-		rc = sc_config_resolve(&c->config, ask->catalog, ask->file, out, err);
-		out->config.parallel.schedule_chosen = true;
-		tell(c, &out->warnings);
+		rc = sc_config_resolve(&c->config, e->catalog, file, &e->request, err);
+		e->request.config.parallel.schedule_chosen = true;
+		tell(c, &e->request.warnings);
 	}
 	SC_VEC_RELEASE(&c->list);
 	free(c);

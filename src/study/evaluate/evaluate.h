@@ -1,0 +1,42 @@
+/* The way from a config to its prediction, the same for every study and command: the config is resolved, what it leaves
+ * open (the schedule, the plan of its tables) is chosen, and it is predicted. A study of many differs from another in
+ * which candidates it makes and what it reads off each. */
+#ifndef SC_STUDY_EVALUATE_H
+#define SC_STUDY_EVALUATE_H
+
+#include "predict/predict.h"
+#include "study/shard/shard_choose.h"
+
+/* Settings over a base. */
+struct sc_candidate {
+	const struct sc_config *base;
+	const char *file; /* that errors name, as sc_config_resolve has it */
+	const struct sc_setting *settings;
+	size_t n;
+	struct sc_arena *arena; /* of what the settings hold; NULL without any */
+};
+/* One thread's; the caller may change opts between candidates. */
+struct sc_evaluator {
+	struct sc_catalog *catalog; /* the caller's */
+	struct sc_predictor *predictor;
+	struct sc_predict_opts opts;
+	/* The last candidate's: */
+	struct sc_request request;
+	struct sc_floor floor;
+	struct sc_chosen_plan plan; /* opts.plan is this one's while it is there */
+	struct sc_prediction prediction;
+};
+struct sc_evaluator *sc_evaluator_create(struct sc_catalog *catalog);
+void sc_evaluator_destroy(struct sc_evaluator *evaluator);
+
+/* The request: sc_resolve_request, and with `parallel.schedule: auto` the schedule is chosen. */
+int sc_evaluate_resolve(struct sc_evaluator *evaluator, const struct sc_candidate *candidate,
+			struct sc_err *err);
+/* The floor and the prediction of the request. */
+int sc_evaluate_floor(struct sc_evaluator *evaluator, struct sc_err *err);
+int sc_evaluate_request(struct sc_evaluator *evaluator, struct sc_err *err);
+/* The request and its prediction. */
+int sc_evaluate(struct sc_evaluator *evaluator, const struct sc_candidate *candidate,
+		struct sc_err *err);
+
+#endif
