@@ -1,74 +1,59 @@
-/* Ranks over MPI, a library that ranks.c loads: a window on rank 0 has the counter, the rest are broadcasts and gathers whose requests are tested from
- * time to time. After a loss no call of MPI is made: it would never return. */
+/* Ranks over MPI, a library that ranks.c loads: a window on rank 0 has the counters and who has come; an exchange is a
+ * gather to all whose requests are tested from time to time. After a loss no call of MPI is made: it would never
+ * return. */
+#include <math.h>
 #include <mpi.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/progress.h"
 #include "base/ranks.h"
-#include "base/ranks_priv.h"
 #include "base/units.h"
 
-enum { TEST_US = 50, STAY_S = 10 };
+/* How long another is waited for: LEAST_S and TIMES the longest own work; a helper for what rank 0 writes, END_S. */
+enum { TEST_US = 50, STAY_S = 10, LEAST_S = 30, TIMES = 20, END_S = 3600 };
 
+/* Each says this of itself before the bytes. */
+struct word {
+	uint64_t n, same;
+	double elapsed_s;
+	bool has_ended;
+};
 struct sc_ranks_mpi {
 	MPI_Comm comm;
 	MPI_Win win;
-	int64_t *counter;        /* in the window; rank 0's counts */
-	int64_t n_asked, answer; /* n_asked 0: nothing is asked for */
-	int *n_bytes, *at;       /* what a gather gets of each rank */
+	int64_t *
+		slots; /* in the window, rank 0's count: two counters, taken in turn, and exchanges by rank */
+	int64_t n_asked, answer, n_exchanges; /* n_asked 0: nothing is asked for */
+	double begin_s, longest_s; /* own work since the last exchange, and the longest */
+	bool has_ended;
+	struct word *words;
+	int *n_bytes, *at; /* what a gather gets of each rank */
 };
-/* Rank 0 shares this in place of work, once there is none to come. */
-static const char OVER[] = "over";
-/* A rank says this before work is shared. */
-struct word {
-	uint64_t same;
-	struct sc_err why;
-};
+enum { N_COUNTERS = 2 };
 
-static int ranks_begin(struct sc_ranks **out, struct sc_err *err)
-{
-	struct sc_ranks *ranks;
-	struct sc_ranks_mpi *mpi;
-	MPI_Comm node;
-	int level;
-
-	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) || level < MPI_THREAD_FUNNELED)
-		return sc_err_set(err, SC_EIO, "MPI does not start");
-	ranks = *out = sc_xcalloc(1, sizeof(*ranks));
-	mpi = ranks->mpi = sc_xcalloc(1, sizeof(*mpi));
-	MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm);
-	MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN);
-	MPI_Comm_rank(mpi->comm, &ranks->self);
-	MPI_Comm_size(mpi->comm, &ranks->count);
-	MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-	MPI_Comm_size(node, &ranks->on_node);
-	MPI_Comm_free(&node);
-	MPI_Win_allocate(sizeof(*mpi->counter), sizeof(*mpi->counter), MPI_INFO_NULL, mpi->comm,
-			 &mpi->counter, &mpi->win);
-	MPI_Win_lock_all(MPI_MODE_NOCHECK, mpi->win);
-	mpi->n_bytes = sc_xcalloc((size_t)ranks->count, sizeof(*mpi->n_bytes));
-	mpi->at = sc_xcalloc((size_t)ranks->count, sizeof(*mpi->at));
-	return 0;
-}
-
-/* False: an error of MPI, or a signal before the others came. MPI may use the buffers yet. */
+/* False: an error of MPI, a signal, or too long a wait. MPI may use the buffers yet. */
 static bool await(struct sc_ranks *ranks, int rc, MPI_Request *request)
 {
+	const struct sc_ranks_mpi *mpi = ranks->mpi;
+	const double until =
+		sc_now_s() +
+		(mpi->has_ended && ranks->self ? END_S : LEAST_S + TIMES * mpi->longest_s);
 	int done = 0;
 
 	while (rc == MPI_SUCCESS && (rc = MPI_Test(request, &done, MPI_STATUS_IGNORE)) == 0 &&
-	       !done && !(ranks->signal && *ranks->signal))
+	       !done && !(ranks->signal && *ranks->signal) && sc_now_s() < until)
 		nanosleep(&(struct timespec){.tv_nsec = TEST_US * SC_NS_PER_US}, NULL);
-	ranks->is_lost = ranks->is_lost || !done;
-	ranks->is_over = ranks->is_over || !done;
 	return done;
 }
 
 static void ask(struct sc_ranks_mpi *mpi, size_t n)
 {
 	mpi->n_asked = (int64_t)n;
-	MPI_Fetch_and_op(&mpi->n_asked, &mpi->answer, MPI_INT64_T, 0, 0, MPI_SUM, mpi->win);
+	MPI_Fetch_and_op(&mpi->n_asked, &mpi->answer, MPI_INT64_T, 0, mpi->n_exchanges % N_COUNTERS,
+			 MPI_SUM, mpi->win);
 }
 
 /* The next are asked for while these are worked on: rank 0 may be slow to answer while it works. */
@@ -85,143 +70,157 @@ static size_t ranks_take(struct sc_ranks *ranks, size_t n)
 	return (size_t)first;
 }
 
-static bool ranks_share(struct sc_ranks *ranks, struct sc_strbuf *bytes)
+/* Sets a slot of rank 0's. */
+static void put_slot(struct sc_ranks_mpi *mpi, int64_t value, MPI_Aint slot)
 {
-	MPI_Comm comm = ranks->mpi->comm;
-	MPI_Win win = ranks->mpi->win;
-	const int64_t zero = 0;
-	uint64_t n = bytes->n;
-	MPI_Request request;
-	char *at;
-
-	if (ranks->is_over)
-		return false;
-	if (ranks->self == 0) {
-		MPI_Accumulate(&zero, 1, MPI_INT64_T, 0, 0, 1, MPI_INT64_T, MPI_REPLACE, win);
-		MPI_Win_flush(0, win);
-	}
-	if (!await(ranks, MPI_Ibcast(&n, 1, MPI_UINT64_T, 0, comm, &request), &request))
-		return false;
-	at = sc_xcalloc(n + 1, 1);
-	if (ranks->self == 0)
-		memcpy(at, sc_strbuf_get(bytes), n);
-	if (!await(ranks, MPI_Ibcast(at, (int)n, MPI_BYTE, 0, comm, &request), &request))
-		return false;
-	sc_strbuf_clear(bytes);
-	sc_strbuf_append_n(bytes, at, n);
-	free(at);
-	ranks->is_over = n == sizeof(OVER) && memcmp(sc_strbuf_get(bytes), OVER, n) == 0;
-	return !ranks->is_over;
-}
-
-static bool ranks_gather(struct sc_ranks *ranks, struct sc_strbuf *bytes)
-{
-	struct sc_ranks_mpi *mpi = ranks->mpi;
-	struct sc_strbuf own = *bytes;
-	int n = (int)own.n, all = 0;
-	MPI_Request request;
-	char *at;
-
-	*bytes = (struct sc_strbuf){0};
-	if (ranks->is_over)
-		return false;
+	MPI_Accumulate(&value, 1, MPI_INT64_T, 0, slot, 1, MPI_INT64_T, MPI_REPLACE, mpi->win);
 	MPI_Win_flush(0, mpi->win);
-	mpi->n_asked = 0;
-	if (!await(ranks,
-		   MPI_Igather(&n, 1, MPI_INT, mpi->n_bytes, 1, MPI_INT, 0, mpi->comm, &request),
-		   &request))
-		return false;
-	for (int rank = 0; rank < ranks->count; rank++) { /* of a helper all are 0 */
-		mpi->at[rank] = all;
-		all += mpi->n_bytes[rank];
-	}
-	at = sc_xcalloc((size_t)all + 1, 1);
-	if (!await(ranks,
-		   MPI_Igatherv(own.at, n, MPI_BYTE, at, mpi->n_bytes, mpi->at, MPI_BYTE, 0,
-				mpi->comm, &request),
-		   &request))
-		return false;
-	sc_strbuf_append_n(bytes, at, (size_t)all);
-	sc_strbuf_release(&own);
-	free(at);
-	return true;
 }
 
-static int check_words(const struct sc_ranks *ranks, const struct sc_strbuf *bytes,
-		       struct sc_err *err)
+/* Who has not come to the exchange. */
+static int tell_lost(struct sc_ranks *ranks, struct sc_err *err)
 {
-	struct word first, word;
+	const struct sc_ranks_mpi *mpi = ranks->mpi;
+	struct sc_strbuf text = {0};
+	int rc;
 
-	memcpy(&first, bytes->at, sizeof(first));
-	for (int rank = 1; rank < ranks->count; rank++) {
-		memcpy(&word, bytes->at + (size_t)rank * sizeof(word), sizeof(word));
-		if (word.why.code != SC_OK)
-			return sc_err_set(err, SC_EIO, "rank %d of %d: %s", rank, ranks->count,
-					  word.why.text);
-		if (word.same != first.same)
-			return sc_err_set(err, SC_EIO,
-					  "rank %d of %d has other cases or another base: are the "
-					  "program and the files the same there?",
-					  rank, ranks->count);
-	}
-	return 0;
+	for (int rank = 0; rank < ranks->count && ranks->self == 0; rank++)
+		if (mpi->slots[N_COUNTERS + rank] < mpi->n_exchanges)
+			sc_strbuf_printf(&text, "%s%d", text.n ? ", " : "", rank);
+	ranks->is_over = ranks->is_lost = true;
+	rc = ranks->signal && *ranks->signal
+		     ? sc_err_set(err, SC_EIO, "a signal ended the wait for other ranks")
+		     : sc_err_set(err, SC_EIO, "rank %.200s of %d does not answer",
+				  text.n ? sc_strbuf_get(&text) : "0", ranks->count);
+	sc_strbuf_release(&text);
+	return rc;
 }
 
-static void tell_over(struct sc_ranks *ranks)
+static int check_words(struct sc_ranks *ranks, const char *bytes, struct sc_err *err)
 {
-	struct sc_strbuf over = {0};
-
-	sc_strbuf_append_n(&over, OVER, sizeof(OVER));
-	ranks_share(ranks, &over);
-	sc_strbuf_release(&over);
-}
-
-static int ranks_agree(struct sc_ranks *ranks, uint64_t same, struct sc_err *err)
-{
-	struct sc_strbuf bytes = {0};
-	struct word word;
+	const struct sc_ranks_mpi *mpi = ranks->mpi;
 	int rc = 0;
 
-	if (ranks->is_open) /* the helpers still wait for work of the last time */
-		ranks_share(ranks, &bytes);
-	memset(&word, 0, sizeof(word));
-	word.same = same;
-	word.why = ranks->why;
-	sc_strbuf_append_n(&bytes, (const char *)&word, sizeof(word));
-	ranks->is_open = ranks_gather(ranks, &bytes) && ranks->self == 0;
-	if (ranks->is_open)
-		rc = check_words(ranks, &bytes, err);
-	if (rc)
-		tell_over(ranks);
-	sc_strbuf_release(&bytes);
+	for (int rank = 0; rank < ranks->count && rc == 0 && !mpi->has_ended; rank++) {
+		ranks->is_lost = mpi->words[rank].has_ended && mpi->n_bytes[rank] == 0;
+		if (mpi->words[rank].has_ended)
+			rc = sc_err_set(err, SC_EIO, "rank %d of %d%s%.*s", rank, ranks->count,
+					ranks->is_lost ? " has ended" : ": ", mpi->n_bytes[rank],
+					bytes + mpi->at[rank]);
+		else if (mpi->words[rank].same != mpi->words[0].same)
+			rc = sc_err_set(err, SC_EIO,
+					"rank %d of %d has other cases or another base: are the "
+					"program and the files the same there?",
+					rank, ranks->count);
+	}
+	ranks->is_over = mpi->has_ended || rc;
+	return rc;
+}
+
+static int ranks_exchange(struct sc_ranks *ranks, struct sc_strbuf *bytes, struct sc_err *err)
+{
+	struct sc_ranks_mpi *mpi = ranks->mpi;
+	const struct word own = {bytes->n, ranks->same, sc_now_s() - ranks->begin_s,
+				 mpi->has_ended};
+	const int n = sizeof(own);
+	MPI_Request request;
+	char *all = NULL;
+	int total = 0, rc;
+
+	mpi->longest_s = fmax(mpi->longest_s, sc_now_s() - mpi->begin_s);
+	MPI_Win_flush(0, mpi->win);
+	mpi->n_asked = 0;
+	put_slot(mpi, ++mpi->n_exchanges, N_COUNTERS + ranks->self);
+	if (!await(ranks,
+		   MPI_Iallgather(&own, n, MPI_BYTE, mpi->words, n, MPI_BYTE, mpi->comm, &request),
+		   &request))
+		return tell_lost(ranks, err);
+	/* None counts by the last counter any more, and none begins with it before the next exchange. */
+	if (ranks->self == 0)
+		put_slot(mpi, 0, (mpi->n_exchanges + 1) % N_COUNTERS);
+	for (int rank = 0; rank < ranks->count; rank++) {
+		mpi->at[rank] = total;
+		total += mpi->n_bytes[rank] = (int)mpi->words[rank].n;
+	}
+	all = sc_xcalloc((size_t)total + 1, 1);
+	if (!await(ranks,
+		   MPI_Iallgatherv(sc_strbuf_get(bytes), (int)bytes->n, MPI_BYTE, all, mpi->n_bytes,
+				   mpi->at, MPI_BYTE, mpi->comm, &request),
+		   &request)) {
+		*bytes = (struct sc_strbuf){0}; /* stays MPI's, as does `all` */
+		return tell_lost(ranks, err);
+	}
+	ranks->elapsed_s = mpi->words[0].elapsed_s;
+	mpi->begin_s = sc_now_s();
+	rc = check_words(ranks, all, err);
+	sc_strbuf_clear(bytes);
+	sc_strbuf_append_n(bytes, all, (size_t)total);
+	free(all);
 	return rc;
 }
 
 static void ranks_end(struct sc_ranks *ranks)
 {
-	struct sc_strbuf bytes = {0};
+	struct sc_ranks_mpi *mpi = ranks->mpi;
+	struct sc_strbuf text = {0};
 
-	ranks_agree(ranks, 0, NULL);
-	if (ranks->self == 0)
-		tell_over(ranks);
-	while (ranks_share(ranks, &bytes))
-		;
+	mpi->has_ended = true;
+	if (ranks->why.code != SC_OK)
+		sc_strbuf_append(&text, ranks->why.text);
+	if (!ranks->is_over)
+		ranks_exchange(ranks, &text, NULL);
 	/* mpirun kills all as soon as one ends: rank 0 has something to write before. */
 	if (ranks->is_lost && ranks->self)
 		sleep(STAY_S);
-	if (!ranks->is_lost) {
-		MPI_Win_unlock_all(ranks->mpi->win);
-		MPI_Win_free(&ranks->mpi->win);
-		MPI_Finalize();
-	}
-	sc_strbuf_release(&bytes);
-	free(ranks->mpi->n_bytes);
-	free(ranks->mpi->at);
-	free(ranks->mpi);
+	if (ranks->is_lost)
+		return;
+	MPI_Win_unlock_all(mpi->win);
+	MPI_Win_free(&mpi->win);
+	MPI_Finalize();
+	sc_strbuf_release(&text);
+	free(mpi->words);
+	free(mpi->n_bytes);
+	free(mpi);
 	free(ranks);
 }
 
 /* The library shows nothing else. */
-extern const struct sc_ranks_ops sc_ranks_over_mpi;
-__attribute__((visibility("default"))) const struct sc_ranks_ops sc_ranks_over_mpi = {
-	ranks_begin, ranks_end, ranks_agree, ranks_share, ranks_gather, ranks_take};
+int sc_ranks_begin_mpi(struct sc_ranks **out, struct sc_err *err);
+__attribute__((visibility("default"))) int sc_ranks_begin_mpi(struct sc_ranks **out,
+							      struct sc_err *err)
+{
+	struct sc_ranks *ranks;
+	struct sc_ranks_mpi *mpi;
+	MPI_Comm node;
+	int level, count;
+
+	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) || level < MPI_THREAD_FUNNELED)
+		return sc_err_set(err, SC_EIO, "MPI does not start");
+	MPI_Comm_size(MPI_COMM_WORLD, &count);
+	if (count == 1) {
+		MPI_Finalize();
+		return 0;
+	}
+	ranks = *out = sc_xcalloc(1, sizeof(*ranks));
+	mpi = ranks->mpi = sc_xcalloc(1, sizeof(*mpi));
+	mpi->begin_s = sc_now_s();
+	ranks->take = ranks_take;
+	ranks->exchange = ranks_exchange;
+	ranks->end = ranks_end;
+	MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm);
+	MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN);
+	MPI_Comm_rank(mpi->comm, &ranks->self);
+	ranks->count = count;
+	MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+	MPI_Comm_size(node, &ranks->on_node);
+	MPI_Comm_free(&node);
+	MPI_Win_allocate((N_COUNTERS + count) * (MPI_Aint)sizeof(*mpi->slots), sizeof(*mpi->slots),
+			 MPI_INFO_NULL, mpi->comm, &mpi->slots, &mpi->win);
+	memset(mpi->slots, 0, (size_t)(N_COUNTERS + count) * sizeof(*mpi->slots));
+	MPI_Barrier(mpi->comm);
+	MPI_Win_lock_all(MPI_MODE_NOCHECK, mpi->win);
+	mpi->words = sc_xcalloc((size_t)count, sizeof(*mpi->words));
+	mpi->n_bytes = sc_xcalloc(2 * (size_t)count, sizeof(*mpi->n_bytes));
+	mpi->at = mpi->n_bytes + count;
+	return 0;
+}

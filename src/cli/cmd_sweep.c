@@ -61,29 +61,29 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	const struct sc_common *common = &sink->args->common;
 	size_t n_rows = sink->cases->n_rows;
 	struct sc_outcome *outcomes = sc_arena_calloc(call->arena, n_rows, sizeof(*outcomes));
-	int rc;
+	int rc = 0;
 
 	sink->report = (struct sc_sweep_report){sweep->base, sweep->cases, sweep->size, outcomes};
-	sweep->signal = sc_cli_catch_stop();
-	rc = sc_sweep_begin(sweep, err);
-	if (rc || sc_ranks_helps(sweep->ranks))
-		return rc;
+	sweep->stop = sc_cli_catch_stop();
+	if (sweep->ranks)
+		sweep->ranks->signal = sweep->stop;
+	sweep->take = take_row;
+	sweep->ctx = sink;
+	if (sc_ranks_helps(sweep->ranks))
+		return sc_sweep_run(sweep, call->arena, outcomes, err);
 	sink->out = sink->args->json ? NULL : stdout;
 	if (strcmp(common->output, "-") != 0)
 		rc = sc_output_create(common->output, true, &sink->file, err);
 	if (sink->file)
 		sink->out = sc_output_stream(sink->file);
-	sweep->take = take_row;
-	sweep->ctx = sink;
 	if (rc == 0 && sink->out)
 		rc = sc_sweep_csv_header(&sink->report, sink->out, err);
 	if (rc == 0) {
-		sweep->stop = sweep->signal;
 		sweep->progress = sc_cli_progress(common, "sweep", n_rows);
 		rc = sc_sweep_run(sweep, call->arena, outcomes, err);
 		sc_progress_destroy(sweep->progress);
 	}
-	if (rc && sink->out && sweep->stop && *sweep->stop)
+	if (rc && sink->out && (*sweep->stop || (sweep->ranks && sweep->ranks->is_lost)))
 		sc_err_prefix(err, "the first %zu of %zu rows are in %s", sink->n_taken, n_rows,
 			      sink->file ? sc_output_part(sink->file) : "stdout");
 	/* An error of writing names the file that holds the rows until then. */

@@ -242,7 +242,8 @@ static int run_command(struct sc_line *line)
 	    (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)))
 		sc_err_set(&err, SC_EIO, "cannot be silent");
 	exit_code = sc_cli_start(line);
-	sc_ranks_end(line->ranks);
+	if (line->ranks)
+		line->ranks->end(line->ranks);
 	return exit_code;
 }
 

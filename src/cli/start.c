@@ -139,7 +139,7 @@ static int check_words(const struct sc_line *line, const struct sc_common *commo
 	const struct sc_command *command = line->command;
 
 	for (size_t i = 0; i < common->words.n && line->ranks; i++)
-		if (strcmp(common->words.at[i], "-") == 0 && line->ranks->count > 1)
+		if (strcmp(common->words.at[i], "-") == 0)
 			return sc_err_set(err, SC_EUSAGE,
 					  "mpirun gives stdin to one process alone: name a file "
 					  "in place of -");

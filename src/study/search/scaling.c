@@ -48,7 +48,7 @@ static int find_best(const struct sc_scaling *scaling, struct sc_scaling_point *
 		return sc_err_at(err, own.code, SC_AT(&own), "%s", own.text);
 	if (rc)
 		p->error = sc_arena_strdup(arena, own.text);
-	if (p->error || sc_ranks_helps(search.ranks))
+	if (p->error)
 		return 0;
 	p->best = *sc_search_case_of(&result, result.shown[0].row).outcome;
 	p->proven = result.proven;
@@ -67,7 +67,7 @@ int sc_scaling_run(struct sc_scaling *scaling, struct sc_arena *arena, struct sc
 
 		*p = (struct sc_scaling_point){.gpus = scaling->sizes[i]};
 		rc = find_best(scaling, p, arena, err);
-		if (rc || p->error || sc_ranks_helps(scaling->search->ranks))
+		if (rc || p->error)
 			continue;
 		if (!first)
 			first = p;

@@ -129,7 +129,7 @@ int sc_search_floors(struct sc_searching *s, struct sc_err *err)
 		out->rows[row] =
 			(struct sc_search_row){.state = SC_SEARCH_LEFT, .at = SC_SEARCH_NONE};
 	for (; done < n_blocks && rc == 0 && !(over && s->fits); done += n_now) {
-		const double begin_s = sc_now_s();
+		const double begin_s = sc_search_s(s);
 		size_t n = 0;
 
 		n_now = over ? 1 : n_blocks - done < most ? n_blocks - done : most;
@@ -140,7 +140,7 @@ int sc_search_floors(struct sc_searching *s, struct sc_err *err)
 		rc = judge_rows(s, rows, n, err);
 		sc_progress_add(progress, n_now * BLOCK);
 		over = sc_search_is_over(s, FLOORS_FRAC);
-		if (most < MOST_BLOCKS && sc_now_s() - begin_s < SC_SEARCH_SOON_S)
+		if (most < MOST_BLOCKS && sc_search_s(s) - begin_s < SC_SEARCH_SOON_S)
 			most *= 2;
 	}
 	sc_progress_destroy(progress);

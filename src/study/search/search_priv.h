@@ -43,6 +43,8 @@ struct sc_searching {
 	bool fits;               /* any does */
 };
 
+/* Since it began: with ranks, what all have heard last. */
+double sc_search_s(const struct sc_searching *s);
 /* Whether it was stopped, or has used so much of its time. */
 bool sc_search_is_over(const struct sc_searching *s, double frac);
 /* search_space.c: out->cases, whose codes ascend. SC_ELIMIT where it is over before millions are listed. */

@@ -16,7 +16,7 @@
 const char *const sc_search_objective_names[] = {"time", "throughput", "cost", "energy", NULL};
 const char *const sc_search_state_names[] = {"refused", "too_large", "left", "pruned", "simulated"};
 
-enum { BATCH = 64, LEAST_SHARED = 16 };
+enum { BATCH = 64 };
 
 struct ranked {
 	double value;
@@ -48,8 +48,15 @@ bool sc_search_is_over(const struct sc_searching *s, double frac)
 {
 	const struct sc_search *search = s->search;
 
-	return (search->stop && *search->stop) ||
-	       (search->time_limit_s > 0 && sc_now_s() - s->begin_s > frac * search->time_limit_s);
+	return (search->stop && *search->stop) || (search->ranks && search->ranks->is_over) ||
+	       (search->time_limit_s > 0 && sc_search_s(s) > frac * search->time_limit_s);
+}
+
+double sc_search_s(const struct sc_searching *s)
+{
+	const struct sc_ranks *ranks = s->search->ranks;
+
+	return ranks && !ranks->is_over ? ranks->elapsed_s : sc_now_s() - s->begin_s;
 }
 
 int sc_search_predict(struct sc_searching *s, const struct sc_sweep *how, struct sc_outcome *out,
@@ -65,8 +72,6 @@ int sc_search_predict(struct sc_searching *s, const struct sc_sweep *how, struct
 	sweep.n_rows = how->n_rows;
 	sweep.floors = how->floors;
 	sweep.opts = how->opts ? how->opts : &opts;
-	if (how->n_rows < LEAST_SHARED)
-		sweep.ranks = NULL;
 	return sc_sweep_run(&sweep, how->floors ? &s->scratch : s->arena, out, err);
 }
 
@@ -147,7 +152,7 @@ static int simulate(struct sc_searching *s, const struct ranked *order, size_t n
 	int rc = 0;
 
 	while (i < n_order && rc == 0 && !(sc_search_is_over(s, 1) && s->leaders.n)) {
-		const double begin_s = sc_now_s();
+		const double begin_s = sc_search_s(s);
 		size_t from = i;
 
 		for (n = 0; i < n_order && n < most; i++) {
@@ -170,7 +175,7 @@ static int simulate(struct sc_searching *s, const struct ranked *order, size_t n
 		sc_progress_add(progress, i - from);
 		if (timed)
 			most = (size_t)fmin(BATCH, 1 + SC_SEARCH_SOON_S * (double)n /
-								   (sc_now_s() - begin_s));
+								   (sc_search_s(s) - begin_s));
 	}
 	sc_progress_destroy(progress);
 	return rc;
@@ -317,16 +322,14 @@ static int search_all(struct sc_searching *s, struct sc_err *err)
 
 	if (rc)
 		return rc;
-	s->sweep = (struct sc_sweep){.base = search->base,
-				     .cases = &out->cases,
-				     .n_jobs = search->n_jobs,
-				     .catalog = s->catalog,
-				     .ranks = search->ranks,
-				     .signal = search->stop,
-				     .size = search->has_costs ? &search->size : NULL};
-	rc = sc_sweep_begin(&s->sweep, err);
-	if (rc || sc_ranks_helps(search->ranks))
-		return rc;
+	s->sweep = (struct sc_sweep){
+		.base = search->base,
+		.cases = &out->cases,
+		.n_jobs = search->n_jobs,
+		.catalog = s->catalog,
+		.workers = sc_sweep_workers_create(search->n_jobs + !search->n_jobs, s->catalog),
+		.ranks = search->ranks,
+		.size = search->has_costs ? &search->size : NULL};
 	out->rows = sc_arena_alloc(s->arena, out->cases.n_rows * sizeof(*out->rows));
 	rc = sc_search_read_values(s, err);
 	if (rc == 0)
@@ -368,6 +371,11 @@ int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		return sc_err_set(
 			err, SC_EUNSUPPORTED,
 			"search splits Transformers; stepcast shard finds plans of a DLRM");
+	if (search->ranks) {
+		search->ranks->signal = search->stop;
+		search->ranks->begin_s = s.begin_s;
+		search->ranks->elapsed_s = 0;
+	}
 	sc_arena_init(&s.scratch, 1 << 20);
 	s.catalog = sc_catalog_create();
 	rc = find_facts(&s, err);
@@ -375,6 +383,7 @@ int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		pin_software(&s);
 	if (rc == 0)
 		rc = search_all(&s, err);
+	sc_sweep_workers_destroy(s.sweep.workers, search->n_jobs + !search->n_jobs);
 	SC_VEC_RELEASE(&s.leaders);
 	sc_intern_release(&s.errors);
 	sc_arena_release(&s.scratch);

@@ -39,8 +39,7 @@ struct sc_search {
 	struct sc_progress *(*begin_progress)(void *ctx, const char *title, size_t total);
 	void *ctx;
 	const volatile sig_atomic_t *stop; /* may be NULL: as a time limit that has come */
-	struct sc_ranks
-		*ranks; /* NULL, or processes that search the same: a helper has no result */
+	struct sc_ranks *ranks;            /* NULL, or processes that search the same */
 };
 /* Is a run looked at, or an iteration? */
 static inline bool sc_search_is_run(const struct sc_search *search)

@@ -142,9 +142,7 @@ int sc_sweep_put_row(struct run *run, size_t index, const struct sc_warnings *wa
 	sc_progress_add(run->sweep->progress, 1);
 	if (run->is_done)
 		run->is_done[index] = true;
-	if (sc_ranks_helps(run->sweep->ranks))
-		sc_sweep_pack_row(run, index, warnings);
-	if (!run->sweep->take)
+	if (!run->sweep->take || sc_ranks_helps(run->sweep->ranks))
 		return 0;
 	pthread_mutex_lock(&order->lock);
 	order->warnings[index] = sc_xmalloc(n_bytes);
@@ -157,35 +155,42 @@ int sc_sweep_put_row(struct run *run, size_t index, const struct sc_warnings *wa
 
 static int run_row(void *ctx, void *scratch, size_t index, struct sc_err *err)
 {
-	struct run *run = ctx;
-	struct worker *worker = scratch;
 	static const struct sc_warnings none;
-	const struct sc_prediction *p = &worker->evaluator->prediction;
+	struct run *run = ctx;
+	const struct sc_sweep *sweep = run->sweep;
+	struct worker *worker = scratch;
+	const struct sc_evaluator *e = worker->evaluator;
 	struct sc_arena_mark mark = sc_arena_mark(&worker->scratch);
+	const struct sc_warnings *warnings = &none;
 	struct sc_err own = {.code = SC_OK};
-	bool failed;
-	size_t row;
+	struct sc_outcome *out;
+	int rc;
 
 	index += run->begin;
-	row = run->sweep->rows ? run->sweep->rows[index] : index;
-	if (run->sweep->stop && *run->sweep->stop)
+	out = &run->out[index];
+	if (run->is_done && run->is_done[index])
+		return 0;
+	if (sweep->stop && *sweep->stop)
 		return sc_err_set(err, SC_EIO, "the sweep was stopped");
-	failed = predict_row(run, worker, row, &own) != 0;
-	if (!failed && run->sweep->floors)
-		take_floor(&worker->evaluator->floor, &run->out[index]);
-	else if (!failed)
-		take_prediction(p, &run->out[index]);
-	if (!failed && run->sweep->size && !run->sweep->floors)
-		failed = sc_run_cost(&worker->evaluator->request, p, run->sweep->size,
-				     &run->out[index].cost, &own) != 0;
-	if (failed)
-		run->out[index] = (struct sc_outcome){
-			.code = own.code,
-			.error = error_text(run->sweep, &own, &worker->keep),
-		};
+	rc = predict_row(run, worker, sweep->rows ? sweep->rows[index] : index, &own);
+	if (rc == 0 && sweep->floors) {
+		take_floor(&e->floor, out);
+	} else if (rc == 0) {
+		take_prediction(&e->prediction, out);
+		warnings = &e->prediction.warnings;
+		if (sweep->size)
+			rc = sc_run_cost(&e->request, &e->prediction, sweep->size, &out->cost,
+					 &own);
+	}
+	if (rc) {
+		*out = (struct sc_outcome){.code = own.code,
+					   .error = error_text(sweep, &own, &worker->keep)};
+		warnings = &none;
+	}
 	sc_arena_rewind(&worker->scratch, mark);
-	return sc_sweep_put_row(run, index, failed || run->sweep->floors ? &none : &p->warnings,
-				err);
+	if (run->is_done)
+		sc_sweep_pack_row(run, index, warnings);
+	return sc_sweep_put_row(run, index, warnings, err);
 }
 
 int sc_sweep_run_some(struct run *run, size_t begin, size_t n, struct sc_err *err)
@@ -205,6 +210,33 @@ int sc_sweep_run_some(struct run *run, size_t begin, size_t n, struct sc_err *er
 	return sc_parallel_for(&work, err);
 }
 
+void **sc_sweep_workers_create(unsigned n, struct sc_catalog *catalog)
+{
+	void **workers = sc_xcalloc(n, sizeof(*workers));
+
+	for (unsigned i = 0; i < n; i++) {
+		struct worker *worker = workers[i] = sc_xmalloc(sizeof(*worker));
+
+		worker->evaluator = sc_evaluator_create(catalog);
+		sc_arena_init(&worker->scratch, ROW_BLOCK_BYTES);
+		sc_arena_init(&worker->keep, KEEP_BLOCK_BYTES);
+	}
+	return workers;
+}
+
+void sc_sweep_workers_destroy(void **workers, unsigned n)
+{
+	for (unsigned i = 0; workers && i < n; i++) {
+		struct worker *worker = workers[i];
+
+		sc_evaluator_destroy(worker->evaluator);
+		sc_arena_release(&worker->scratch);
+		sc_arena_release(&worker->keep);
+		free(worker);
+	}
+	free(workers);
+}
+
 static int run_rows(struct run *run, struct sc_err *err)
 {
 	const struct sc_ranks *ranks = run->sweep->ranks;
@@ -219,19 +251,16 @@ static int run_rows(struct run *run, struct sc_err *err)
 	pthread_mutex_init(&order->lock, NULL);
 	order->warnings = sc_arena_calloc(arena, order->n, sizeof(*order->warnings));
 	order->first_like = sc_arena_calloc(arena, order->n_slots, sizeof(*order->first_like));
-	run->workers = sc_arena_calloc(arena, n_jobs, sizeof(*run->workers));
+	run->workers = run->sweep->workers ? run->sweep->workers
+					   : sc_sweep_workers_create(n_jobs, run->catalog);
 	for (unsigned i = 0; i < n_jobs; i++) {
-		struct worker *worker = run->workers[i] = sc_xmalloc(sizeof(*worker));
+		struct worker *worker = run->workers[i];
 
-		worker->evaluator = sc_evaluator_create(run->catalog);
 		worker->evaluator->opts = *run->sweep->opts;
 		worker->evaluator->opts.brief = true;
-		sc_arena_init(&worker->scratch, ROW_BLOCK_BYTES);
-		sc_arena_init(&worker->keep, KEEP_BLOCK_BYTES);
 	}
-	rc = ranks && ranks->count > 1 && !ranks->is_over
-		     ? sc_sweep_run_shared(run, err)
-		     : sc_sweep_run_some(run, 0, run->n_rows, err);
+	rc = ranks && !ranks->is_over ? sc_sweep_run_shared(run, err)
+				      : sc_sweep_run_some(run, 0, run->n_rows, err);
 	/* Error texts move from the threads' arenas to the caller's. */
 	for (size_t i = 0; i < run->n_rows; i++)
 		if (run->out[i].code != SC_OK)
@@ -239,11 +268,10 @@ static int run_rows(struct run *run, struct sc_err *err)
 	for (unsigned i = 0; i < n_jobs; i++) {
 		struct worker *worker = run->workers[i];
 
-		sc_evaluator_destroy(worker->evaluator);
-		sc_arena_release(&worker->scratch);
-		sc_arena_release(&worker->keep);
-		free(worker);
+		sc_arena_rewind(&worker->keep, (struct sc_arena_mark){0});
 	}
+	if (!run->sweep->workers)
+		sc_sweep_workers_destroy(run->workers, n_jobs);
 	for (size_t i = order->next; i < order->n; i++)
 		free(order->warnings[i]);
 	pthread_mutex_destroy(&order->lock);

@@ -16,7 +16,7 @@ struct sc_outcome {
 	enum sc_errc code;
 	const char *error; /* "" if none; begins with "file:line:col: " if in another file */
 	double iteration_ms, low_ms, high_ms;
-	const struct sc_band *band; /* the catalog's; of a helper (ranks) NULL */
+	const struct sc_band *band; /* the catalog's; of another rank NULL */
 	double breakdown_ms[SC_N_OWNERS];
 	double memory_tensors_gib; /* of memory_total_gib, without what the allocator holds beside */
 	double memory_total_gib, capacity_gib, mfu, samples_per_s, tokens_per_s;
@@ -44,18 +44,17 @@ struct sc_sweep {
 	 * before it are known. A failure of it ends the sweep. */
 	int (*take)(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err);
 	void *ctx;
-	const volatile sig_atomic_t *stop;   /* may be NULL; once it is not 0, no row is begun */
-	struct sc_ranks *ranks;              /* NULL, or processes that sc_sweep_begin the same */
-	const volatile sig_atomic_t *signal; /* with ranks: not 0: no other process is waited for */
+	const volatile sig_atomic_t *stop; /* may be NULL; once it is not 0, no row is begun */
+	void **workers; /* NULL, or n_jobs that keep their state from sweep to sweep */
+	/* NULL, or processes that make the same sweeps: all get all outcomes, and rank 0 alone takes. */
+	struct sc_ranks *ranks;
 };
 /* `out` has an element for each row asked for. Error texts live in the arena. Fails if the header is
- * wrong, `take` fails, or the sweep was stopped. */
+ * wrong, `take` fails, the sweep was stopped, or a rank is lost while rows are taken. */
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err);
-
-/* Before the first run of these cases, where processes share them: SC_EIO with what one lacks. A helper does its part in
- * here, until rank 0 has done. */
-int sc_sweep_begin(const struct sc_sweep *sweep, struct sc_err *err);
+void **sc_sweep_workers_create(unsigned n, struct sc_catalog *catalog);
+void sc_sweep_workers_destroy(void **workers, unsigned n);
 
 /* A key and the values that it takes. */
 struct sc_axis {

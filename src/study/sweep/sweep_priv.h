@@ -33,7 +33,7 @@ struct run {
 	void **workers;
 	size_t begin;            /* the row that is the threads' first */
 	bool *is_done;           /* of each row; NULL: no other process has any */
-	struct sc_strbuf packed; /* a helper's rows, for rank 0 */
+	struct sc_strbuf packed; /* own rows of a round, then those of all */
 };
 
 /* The threads predict n rows from `begin`. */
@@ -41,7 +41,7 @@ int sc_sweep_run_some(struct run *run, size_t begin, size_t n, struct sc_err *er
 /* A row is done; those whose turn it is are taken. */
 int sc_sweep_put_row(struct run *run, size_t index, const struct sc_warnings *warnings,
 		     struct sc_err *err);
-/* All rows of rank 0, or the part of a helper in them. */
+/* All rows, of which other ranks predict some. */
 int sc_sweep_run_shared(struct run *run, struct sc_err *err);
 void sc_sweep_pack_row(struct run *run, size_t index, const struct sc_warnings *warnings);
 
