@@ -63,7 +63,10 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	struct sc_outcome *outcomes = sc_arena_calloc(call->arena, n_rows, sizeof(*outcomes));
 	int rc = 0;
 
-	sink->report = (struct sc_sweep_report){sweep->base, sweep->cases, sweep->size, outcomes};
+	sink->report.base = sweep->base;
+	sink->report.cases = sweep->cases;
+	sink->report.size = sweep->size;
+	sink->report.outcomes = outcomes;
 	sweep->stop = sc_cli_catch_stop();
 	if (sweep->ranks)
 		sweep->ranks->signal = sweep->stop;
@@ -98,6 +101,55 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	return rc ? rc : sc_cli_give(call, &sc_sweep_forms, &sink->report, err);
 }
 
+/* Parts that were read. */
+struct merge {
+	struct sc_csv *parts;
+	size_t n;
+};
+
+static int put_merged(const void *ctx, FILE *out, struct sc_err *err)
+{
+	const struct merge *merge = ctx;
+
+	return sc_sweep_merge(merge->parts, merge->n, out, err);
+}
+
+static int merge_parts(const struct sc_sweep_args *args, struct sc_arena *arena, struct sc_err *err)
+{
+	const struct sc_arg_list *words = &args->common.words;
+	struct merge merge = {sc_arena_calloc(arena, words->n + 1, sizeof(*merge.parts)), words->n};
+	int rc = words->n ? 0 : sc_err_set(err, SC_EUSAGE, "sweep --merge needs PARTs");
+
+	if (args->table || args->grid.n || args->part || args->json || args->report)
+		return sc_err_set(err, SC_EUSAGE, "sweep --merge takes PARTs and -o alone");
+	for (size_t i = 0; i < words->n && rc == 0; i++)
+		rc = sc_csv_load(words->at[i], arena, &merge.parts[i], err);
+	return rc ? rc : sc_cli_write(args->common.output, put_merged, &merge, err);
+}
+
+/* Leaves the part's rows alone in the cases. */
+static int take_part(const struct sc_sweep_args *args, const struct sc_sweep *sweep,
+		     struct sc_csv *cases, struct sc_sweep_part *out, struct sc_err *err)
+{
+	size_t begin;
+	int rc = sc_sweep_part_parse(args->part, out, err);
+
+	if (rc)
+		return rc;
+	if (args->json || args->report)
+		return sc_err_set(err, SC_EUSAGE, "--part writes a CSV; --merge makes one of all");
+	if (out->n > cases->n_rows)
+		return sc_err_set(err, SC_EUSAGE, "--part: %zu parts of %zu cases", out->n,
+				  cases->n_rows);
+	out->of = sc_sweep_fingerprint(sweep);
+	out->n_rows = cases->n_rows;
+	begin = sc_sweep_part_begin(out, out->index - 1);
+	cases->n_rows = sc_sweep_part_begin(out, out->index) - begin;
+	cases->cell += begin * cases->n_cols;
+	cases->line += begin;
+	return 0;
+}
+
 static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	struct sc_sweep_args *args = into;
@@ -114,10 +166,16 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 		.opts = &opts,
 		.ranks = call->line->ranks,
 	};
+	struct sc_sweep_part part;
 	struct sc_run_size size;
 	bool has_costs = false;
-	int rc = sc_sweep_args_cases(args, arena, &cases, err);
+	int rc;
 
+	if (args->merge)
+		return merge_parts(args, arena, err);
+	if (args->common.words.n != 1)
+		return sc_err_set(err, SC_EUSAGE, "sweep needs one CONFIG");
+	rc = sc_sweep_args_cases(args, arena, &cases, err);
 	if (rc == 0)
 		rc = sc_cli_config(path, &args->sets, arena, &config, err);
 	if (rc == 0)
@@ -129,18 +187,21 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 	sc_cli_warn_headers(&args->common, &cases);
 	sc_predict_opts_init(&opts);
 	opts.confidence_pct = (int)args->confidence;
-	rc = run_cases(&sweep, &sink, call, err);
+	if (args->part) {
+		rc = take_part(args, &sweep, &cases, &part, err);
+		sink.report.part = &part;
+	}
+	if (rc == 0)
+		rc = run_cases(&sweep, &sink, call, err);
 	call->exit_code = sink.exit_code;
 	return rc;
 }
 
 const struct sc_command sc_command_sweep = {
 	.name = "sweep",
-	.n_words = 1,
-	.words_asked = "one CONFIG",
 	.summary = "predict many cases over one config",
 	.synopsis =
-		"CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--confidence PCT] [--price USD|GPU=USD]... [--tokens N] [--jobs N] [-o OUT.csv] [--json] [--report FILE.html]",
+		"CONFIG (--table CASES.csv | --grid PATH=A,B,...) [--part I/N] [--confidence PCT] [--price USD|GPU=USD]... [--tokens N] [--jobs N] [-o OUT.csv] [--json] [--report FILE.html] | --merge PART... [-o OUT.csv]",
 	.details =
 		"Predicts every case of a table, or every point of a grid, over the base CONFIG. The result is a CSV: the "
 		"columns of the input, then the prediction. A case that cannot be predicted has its reason in the column "
@@ -152,10 +213,14 @@ const struct sc_command sc_command_sweep = {
 		"Rows are written in order, as they come. SIGINT and SIGTERM end the sweep with the rows that are done, "
 		"and exit code 1. If OUT.csv was there before, the rows go to OUT.csv.part, which replaces it once all are "
 		"done.\n\n"
-		"Under mpirun the processes share the cases, and the first writes what one alone would. If one dies, the "
-		"sweep ends with the rows of the rounds before, and the error says how many are written.\n\n"
+		"Under mpirun the processes share the cases, and the first writes what one alone would. If one dies or "
+		"hangs, the sweep ends with the rows of the rounds before, and the error says how many are written. Jobs of an "
+		"array need no MPI: each predicts its --part, and --merge makes of the parts what one sweep would have written, "
+		"or says which part is missing or not whole.\n\n"
 		"  stepcast sweep x.yaml --grid parallel.tp=1,2,4,8 --grid parallel.pp=1,2,4 -o out.csv\n"
-		"  mpirun stepcast sweep x.yaml --table cases.csv -o out.csv",
+		"  mpirun stepcast sweep x.yaml --table cases.csv -o out.csv\n"
+		"  stepcast sweep x.yaml --table cases.csv --part $SLURM_ARRAY_TASK_ID/64 -o part.$SLURM_ARRAY_TASK_ID.csv\n"
+		"  stepcast sweep --merge part.*.csv -o out.csv",
 	.words = "file",
 	.options = sc_sweep_options,
 	.shares = true,

@@ -140,7 +140,7 @@ void stepcast_result_free(stepcast_result *result)
 /* Those of a command that mean nothing here. */
 static int refuse(const char *word, struct sc_err *err)
 {
-	static const char *const names[] = {"set", "json", "timeline", "report"};
+	static const char *const names[] = {"set", "json", "timeline", "report", "part", "merge"};
 	size_t n = strcspn(word, "=");
 
 	if (strncmp(word, "--", 2) != 0 || n == 2)
@@ -397,7 +397,8 @@ static int sweep(const stepcast_request *request, const struct sc_sweep_args *ar
 	if (rc == 0)
 		rc = sc_cost_args_read(&args->cost, job.base, arena, &size, &has_costs, err);
 	job.size = has_costs ? &size : NULL;
-	sink->report = (struct sc_sweep_report){job.base, &cases, job.size, NULL};
+	sink->report =
+		(struct sc_sweep_report){.base = job.base, .cases = &cases, .size = job.size};
 	if (rc == 0)
 		rc = sc_sweep_run(&job, arena,
 				  sc_arena_calloc(arena, cases.n_rows, sizeof(struct sc_outcome)),

@@ -47,10 +47,10 @@ void sc_predict_run_release(struct sc_predict_run *run);
 struct sc_sweep_args {
 	struct sc_common common;
 	struct sc_arg_list sets, grid;
-	const char *table, *report;
+	const char *table, *report, *part;
 	int64_t jobs, confidence;
 	struct sc_cost_args cost;
-	int json;
+	int json, merge;
 };
 extern const struct sc_cli_option sc_sweep_options[];
 extern const struct sc_sweep_args sc_sweep_defaults;

@@ -1,4 +1,5 @@
 /* CSV as base/csv.h reads it: cells that need it are quoted, numbers have fixed digits. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,18 +142,25 @@ int sc_sweep_csv_header(const struct sc_sweep_report *all, FILE *out, struct sc_
 		putc(',', out);
 	}
 	for (size_t i = 0; i < N_COLUMNS; i++)
-		if (has_column(all->size, &COLUMNS[i]))
-			fprintf(out, "%s%c", COLUMNS[i].name, i + 1 < N_COLUMNS ? ',' : '\n');
+		if (has_column(all->size, &COLUMNS[i])) {
+			if (all->part && strcmp(COLUMNS[i].name, "same_as") == 0)
+				sc_sweep_part_print(all->part, out);
+			else
+				fputs(COLUMNS[i].name, out);
+			putc(i + 1 < N_COLUMNS ? ',' : '\n', out);
+		}
 	return sc_csv_end(out, err);
 }
 
-static void put_text(const char *column, const struct sc_outcome *outcome, FILE *out)
+static void put_text(const char *column, const struct sc_outcome *outcome, bool is_part, FILE *out)
 {
 	const struct sc_warnings *warnings = outcome->warnings;
 	struct sc_strbuf text = {0};
 
 	if (strcmp(column, "fits") == 0)
 		fputs(outcome->fits ? "true" : "false", out);
+	else if (strcmp(column, "same_as") == 0 && is_part)
+		fprintf(out, "%016" PRIx64, outcome->print);
 	else if (strcmp(column, "same_as") == 0 && outcome->same_as)
 		fprintf(out, "%zu", outcome->same_as);
 	else if (strcmp(column, "warnings") == 0) {
@@ -180,7 +188,7 @@ int sc_sweep_csv_row(const struct sc_sweep_report *all, size_t row,
 		if (!has_column(all->size, c))
 			continue;
 		if (outcome->code == SC_OK && c->offset < 0)
-			put_text(c->name, outcome, out);
+			put_text(c->name, outcome, all->part != NULL, out);
 		else if (outcome->code == SC_OK)
 			memcpy(&number, (const char *)outcome + c->offset, sizeof(number));
 		if (owner)

@@ -7,6 +7,18 @@
 
 /* A column of the cases that the result has too is an error: it would be there twice. */
 int sc_sweep_csv_check(const struct sc_csv *cases, struct sc_err *err);
+/* Part `index` of n, from 1, of a sweep of n_rows: its CSV says so in place of `same_as`, and of each row has a print. */
+struct sc_sweep_part {
+	size_t index, n, n_rows;
+	uint64_t of; /* sc_sweep_fingerprint of the whole */
+};
+int sc_sweep_part_parse(const char *text, struct sc_sweep_part *out, struct sc_err *err);
+/* The first row behind part `index`, which the next begins with. */
+size_t sc_sweep_part_begin(const struct sc_sweep_part *part, size_t index);
+void sc_sweep_part_print(const struct sc_sweep_part *part, FILE *out);
+/* The table that the parts are of, in any order. SC_EVALUE names what is missing or not whole. */
+int sc_sweep_merge(const struct sc_csv *parts, size_t n, FILE *out, struct sc_err *err);
+
 /* The columns of the cases, then the prediction, then `error`. */
 struct sc_sweep_report {
 	const struct sc_config *base;
@@ -14,6 +26,7 @@ struct sc_sweep_report {
 	const struct sc_run_size *size; /* NULL: no costs */
 	const struct sc_outcome
 		*outcomes; /* of the JSON: one a row of the cases, without their warnings */
+	const struct sc_sweep_part *part; /* NULL: whole */
 };
 /* Adds the outcome of a case, a candidate or a size to its object. */
 void sc_json_outcome(struct sc_json *json, json_t *object, const struct sc_outcome *outcome,

@@ -98,7 +98,7 @@ static void list_numbers(const struct sc_outcome *o, double *numbers)
 }
 
 /* Predictions and costs that agree to the last bit are of one case: some key has no effect there. */
-static size_t find_same(struct order *order, const struct sc_outcome *out, size_t row)
+static size_t find_same(struct order *order, struct sc_outcome *out, size_t row)
 {
 	double numbers[N_NUMBERS], other[N_NUMBERS];
 	uint64_t hash;
@@ -107,7 +107,7 @@ static size_t find_same(struct order *order, const struct sc_outcome *out, size_
 	if (out[row].code != SC_OK)
 		return 0;
 	list_numbers(&out[row], numbers);
-	hash = sc_fnv(SC_FNV_START, numbers, sizeof(numbers));
+	hash = out[row].print = sc_fnv(SC_FNV_START, numbers, sizeof(numbers));
 	slot = (size_t)(hash ^ hash >> 32) & (order->n_slots - 1);
 	for (; order->first_like[slot]; slot = (slot + 1) & (order->n_slots - 1)) {
 		list_numbers(&out[order->first_like[slot] - 1], other);

@@ -28,6 +28,7 @@ struct sc_outcome {
 	const struct sc_warnings *warnings;
 	size_t n_warnings;
 	size_t same_as; /* 1 + the first row with the very same prediction; 0: none before it */
+	uint64_t print; /* of what same_as compares */
 };
 struct sc_sweep {
 	const struct sc_config *base; /* paths in the table are looked up beside its file */
@@ -53,6 +54,9 @@ struct sc_sweep {
  * wrong, `take` fails, the sweep was stopped, or a rank is lost while rows are taken. */
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err);
+/* Of all that its results follow from but costs: the program, the base, the models and clusters that rows name, the
+ * cases. */
+uint64_t sc_sweep_fingerprint(const struct sc_sweep *sweep);
 void **sc_sweep_workers_create(unsigned n, struct sc_catalog *catalog);
 void sc_sweep_workers_destroy(void **workers, unsigned n);
 

@@ -17,18 +17,25 @@ struct row_head {
 	struct sc_outcome outcome;
 };
 
-/* These must be alike in all ranks: the program, the base, the models and clusters that rows name, the cases. */
-static uint64_t fingerprint(const struct run *run)
+uint64_t sc_sweep_fingerprint(const struct sc_sweep *sweep)
 {
-	const struct sc_config_files *const files[] = {&run->table->model, &run->table->cluster};
-	const struct sc_csv *cases = run->sweep->cases;
+	struct sc_config_table table = {.csv = sweep->cases, .base = sweep->base};
+	static const struct sc_config_files none;
+	const struct sc_config_files *files[] = {&table.model, &table.cluster};
+	const struct sc_csv *cases = sweep->cases;
 	uint64_t h = sc_fnv(SC_FNV_START, SC_VERSION, sizeof(SC_VERSION));
+	struct sc_err err = {.code = SC_OK}; /* the run tells it */
+	struct sc_arena arena;
 
-	h = sc_fields_hash(h, sc_config_fields, run->sweep->base);
+	sc_arena_init(&arena, 0);
+	h = sc_fields_hash(h, sc_config_fields, sweep->base);
+	if (sc_config_table_bind(&table, &arena, &err))
+		files[0] = files[1] = &none;
 	for (size_t f = 0; f < 2; f++)
 		for (size_t i = 0; i < files[f]->n; i++)
 			if (files[f]->at[i].rc == 0)
 				h = sc_fields_hash(h, sc_config_fields, &files[f]->at[i].section);
+	sc_arena_release(&arena);
 	for (size_t i = 0; i < (cases->n_rows + 1) * cases->n_cols; i++) {
 		const char *text = i < cases->n_cols ? cases->header[i]
 						     : sc_csv_cell(cases, i / cases->n_cols - 1,
@@ -36,7 +43,7 @@ static uint64_t fingerprint(const struct run *run)
 
 		h = sc_fnv(h, text, strlen(text) + 1);
 	}
-	return h;
+	return sc_fnv(h, &sweep->opts->confidence_pct, sizeof(sweep->opts->confidence_pct));
 }
 
 /* The next n bytes. */
@@ -103,7 +110,7 @@ int sc_sweep_run_shared(struct run *run, struct sc_err *err)
 
 	assert(!run->sweep->opts->plan);
 	if (!ranks->same)
-		ranks->same = fingerprint(run);
+		ranks->same = sc_sweep_fingerprint(run->sweep);
 	run->is_done = sc_arena_calloc(run->arena, run->n_rows, sizeof(*run->is_done));
 	for (size_t begin = 0, n, at; begin < run->n_rows && rc == 0; begin += n) {
 		const size_t part = 1 + (run->n_rows - begin < most ? run->n_rows - begin : most) /
