@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fnv.h"
 #include "base/num.h"
 #include "report/sweep_report.h"
 
@@ -102,46 +101,26 @@ static int add_part(struct merging *m, const struct sc_csv *csv, const struct sc
 	return 0;
 }
 
-/* The first row of the same print, from 1; 0: none before this one. */
-static size_t first_like(const char **prints, size_t *rows, size_t n_slots, const char *print,
-			 size_t row)
-{
-	size_t slot = (size_t)sc_fnv(SC_FNV_START, print, strlen(print)) & (n_slots - 1);
-
-	for (; prints[slot]; slot = (slot + 1) & (n_slots - 1))
-		if (strcmp(prints[slot], print) == 0)
-			return rows[slot];
-	prints[slot] = print;
-	rows[slot] = row;
-	return 0;
-}
-
 static void put_rows(const struct merging *m, FILE *out)
 {
-	size_t n_slots = 4, row = 0, *rows;
-	const char **prints;
+	struct sc_likes likes = {.rows = {0}};
+	size_t row = 0;
 
-	while (n_slots < 2 * m->first.n_rows)
-		n_slots *= 2;
-	prints = sc_xcalloc(n_slots, sizeof(*prints));
-	rows = sc_xcalloc(n_slots, sizeof(*rows));
 	for (size_t p = 0; p < m->first.n; p++)
 		for (size_t i = 0; i < m->part[p]->n_rows; i++, row++)
 			for (size_t c = 0; c < m->part[p]->n_cols; c++) {
 				const char *cell = sc_csv_cell(m->part[p], i, c);
-				size_t like =
-					c == m->column && *cell
-						? first_like(prints, rows, n_slots, cell, row + 1)
-						: 0;
+				size_t like = 0;
 
 				if (c != m->column)
 					sc_csv_put_cell(out, cell);
-				else if (like)
+				else if (*cell)
+					like = sc_likes_first(&likes, cell, strlen(cell), row);
+				if (like)
 					fprintf(out, "%zu", like);
 				putc(c + 1 < m->part[p]->n_cols ? ',' : '\n', out);
 			}
-	free(prints);
-	free(rows);
+	sc_likes_release(&likes);
 }
 
 int sc_sweep_merge(const struct sc_csv *parts, size_t n, FILE *out, struct sc_err *err)

@@ -46,7 +46,7 @@ enum sc_schedule {
 	SC_SCHED_GEMS,
 	SC_SCHED_FILE, /* schedule_file */
 	SC_SCHED_PIPEDREAM_2BW,
-	SC_SCHED_AUTO, /* to be chosen (study/evaluate/schedule_choose.h) */
+	SC_SCHED_AUTO, /* to be chosen (study/evaluate/evaluate.h) */
 	SC_N_SCHEDULES
 };
 /* The one entry of stage_layers that stands for all: to be found when the request is resolved. */

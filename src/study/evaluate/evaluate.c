@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "study/evaluate/schedule_choose.h"
-
 struct sc_evaluator *sc_evaluator_create(struct sc_catalog *catalog)
 {
 	struct sc_evaluator *e = sc_xcalloc(1, sizeof(*e));
@@ -44,7 +42,7 @@ int sc_evaluate_resolve(struct sc_evaluator *e, const struct sc_candidate *candi
 		rc = sc_resolve_request(&config, e->catalog, candidate->file, &e->request, err);
 	if (rc || e->request.config.parallel.schedule != SC_SCHED_AUTO)
 		return rc;
-	return sc_schedule_choose(e, &config, candidate->file, err);
+	return sc_evaluate_schedules(e, &config, candidate->file, err);
 }
 
 int sc_evaluate_floor(struct sc_evaluator *e, struct sc_err *err)

@@ -39,4 +39,12 @@ int sc_evaluate_request(struct sc_evaluator *evaluator, struct sc_err *err);
 int sc_evaluate(struct sc_evaluator *evaluator, const struct sc_candidate *candidate,
 		struct sc_err *err);
 
+/* `parallel.schedule: auto` (schedule_choose.c): the request, which says auto, becomes that of the choice among the
+ * schedules of parallel.auto_among, with the parameters, of the least predicted time of those that fit the memory: what
+ * none of their floors rules out is predicted. What is given of virtual_stages, chimera_replicas and waves stays. A
+ * warning says what was chosen and what the second best loses. Where none fits, the one that needs least memory is
+ * taken. Fails where no schedule can run. */
+int sc_evaluate_schedules(struct sc_evaluator *evaluator, const struct sc_config *config,
+			  const char *file, struct sc_err *err);
+
 #endif

@@ -1,5 +1,5 @@
 /* Floors of every schedule with every parameter; then simulations, until no floor is below the second best. */
-#include "study/evaluate/schedule_choose.h"
+#include "study/evaluate/evaluate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -166,8 +166,8 @@ static void tell(const struct choosing *c, struct sc_warnings *warnings)
 			c->best.text, c->second.text, 100 * (c->second.ms / c->best.ms - 1));
 }
 
-int sc_schedule_choose(struct sc_evaluator *e, const struct sc_config *config, const char *file,
-		       struct sc_err *err)
+int sc_evaluate_schedules(struct sc_evaluator *e, const struct sc_config *config, const char *file,
+			  struct sc_err *err)
 {
 	struct choosing *c = sc_xcalloc(1, sizeof(*c));
 	const int among = e->request.config.parallel.auto_among;

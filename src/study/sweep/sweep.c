@@ -84,38 +84,19 @@ static const char *error_text(const struct sc_sweep *sweep, const struct sc_err 
 
 /* ---- in order ---- */
 
-enum { N_NUMBERS = 12 + SC_N_OWNERS };
-
-static void list_numbers(const struct sc_outcome *o, double *numbers)
-{
-	const double own[] = {o->iteration_ms,  o->low_ms,           o->high_ms,
-			      o->mfu,           o->memory_total_gib, o->capacity_gib,
-			      o->samples_per_s, o->tokens_per_s,     o->cost.step.gpu_hours,
-			      o->cost.step.usd, o->cost.step.kwh,    o->cost.run.steps};
-
-	memcpy(numbers, own, sizeof(own));
-	memcpy(numbers + sizeof(own) / sizeof(own[0]), o->breakdown_ms, sizeof(o->breakdown_ms));
-}
-
 /* Predictions and costs that agree to the last bit are of one case: some key has no effect there. */
-static size_t find_same(struct order *order, struct sc_outcome *out, size_t row)
+static size_t find_same(struct order *order, struct sc_outcome *o, size_t row)
 {
-	double numbers[N_NUMBERS], other[N_NUMBERS];
-	uint64_t hash;
-	size_t slot;
+	double numbers[12 + SC_N_OWNERS] = {
+		o->iteration_ms,        o->low_ms,        o->high_ms,       o->mfu,
+		o->memory_total_gib,    o->capacity_gib,  o->samples_per_s, o->tokens_per_s,
+		o->cost.step.gpu_hours, o->cost.step.usd, o->cost.step.kwh, o->cost.run.steps};
 
-	if (out[row].code != SC_OK)
+	if (o->code != SC_OK)
 		return 0;
-	list_numbers(&out[row], numbers);
-	hash = out[row].print = sc_fnv(SC_FNV_START, numbers, sizeof(numbers));
-	slot = (size_t)(hash ^ hash >> 32) & (order->n_slots - 1);
-	for (; order->first_like[slot]; slot = (slot + 1) & (order->n_slots - 1)) {
-		list_numbers(&out[order->first_like[slot] - 1], other);
-		if (memcmp(numbers, other, sizeof(numbers)) == 0)
-			return order->first_like[slot];
-	}
-	order->first_like[slot] = row + 1;
-	return 0;
+	memcpy(numbers + 12, o->breakdown_ms, sizeof(o->breakdown_ms));
+	o->print = sc_fnv(SC_FNV_START, numbers, sizeof(numbers));
+	return sc_likes_first(&order->likes, numbers, sizeof(numbers), row);
 }
 
 static int hand_over(struct run *run, size_t index, struct sc_err *err)
@@ -124,7 +105,7 @@ static int hand_over(struct run *run, size_t index, struct sc_err *err)
 	int rc;
 
 	outcome->warnings = run->order.warnings[index];
-	outcome->same_as = find_same(&run->order, run->out, index);
+	outcome->same_as = find_same(&run->order, outcome, index);
 	rc = run->sweep->take(run->sweep->ctx, index, outcome, err);
 	free(run->order.warnings[index]);
 	run->order.warnings[index] = NULL;
@@ -245,12 +226,9 @@ static int run_rows(struct run *run, struct sc_err *err)
 	struct order *order = &run->order;
 	int rc;
 
-	*order = (struct order){.n = run->sweep->take ? run->n_rows : 0, .n_slots = 4};
-	while (order->n_slots < 2 * order->n)
-		order->n_slots *= 2;
+	*order = (struct order){.n = run->sweep->take ? run->n_rows : 0};
 	pthread_mutex_init(&order->lock, NULL);
 	order->warnings = sc_arena_calloc(arena, order->n, sizeof(*order->warnings));
-	order->first_like = sc_arena_calloc(arena, order->n_slots, sizeof(*order->first_like));
 	run->workers = run->sweep->workers ? run->sweep->workers
 					   : sc_sweep_workers_create(n_jobs, run->catalog);
 	for (unsigned i = 0; i < n_jobs; i++) {
@@ -274,6 +252,7 @@ static int run_rows(struct run *run, struct sc_err *err)
 		sc_sweep_workers_destroy(run->workers, n_jobs);
 	for (size_t i = order->next; i < order->n; i++)
 		free(order->warnings[i]);
+	sc_likes_release(&order->likes);
 	pthread_mutex_destroy(&order->lock);
 	return rc;
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "base/csv.h"
+#include "base/intern.h"
 #include "base/progress.h"
 #include "base/ranks.h"
 #include "predict/predict.h"
@@ -54,6 +55,27 @@ struct sc_sweep {
  * wrong, `take` fails, the sweep was stopped, or a rank is lost while rows are taken. */
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err);
+/* Rows by what they are alike in: the first row of the same bytes, from 1; 0: none before this one, the next after all
+ * that were asked for. A zeroed struct is empty. */
+struct sc_likes {
+	struct sc_intern bytes;
+	SC_VEC(size_t) rows; /* by id */
+};
+static inline size_t sc_likes_first(struct sc_likes *likes, const void *bytes, size_t n, size_t row)
+{
+	const uint32_t id = sc_intern_add_n(&likes->bytes, bytes, n);
+
+	if (id < likes->rows.n)
+		return likes->rows.at[id] + 1;
+	SC_VEC_PUSH(&likes->rows, row);
+	return 0;
+}
+static inline void sc_likes_release(struct sc_likes *likes)
+{
+	sc_intern_release(&likes->bytes);
+	SC_VEC_RELEASE(&likes->rows);
+}
+
 /* Of all that its results follow from but costs: the program, the base, the models and clusters that rows name, the
  * cases. */
 uint64_t sc_sweep_fingerprint(const struct sc_sweep *sweep);

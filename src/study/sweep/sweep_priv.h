@@ -20,7 +20,7 @@ struct order {
 	pthread_mutex_t lock;
 	size_t n, next;                /* rows; the first that is not taken */
 	struct sc_warnings **warnings; /* of each row that is done and not taken */
-	size_t *first_like, n_slots; /* 1 + row, by hash of the prediction; n_slots a power of 2 */
+	struct sc_likes likes;
 };
 struct run {
 	const struct sc_sweep *sweep;
