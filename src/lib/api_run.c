@@ -137,33 +137,6 @@ void stepcast_result_free(stepcast_result *result)
 
 /* --- options --- */
 
-/* Those of a command that mean nothing here. */
-static int refuse(const char *word, struct sc_err *err)
-{
-	static const char *const names[] = {"set", "json", "timeline", "report", "part", "merge"};
-	size_t n = strcspn(word, "=");
-
-	if (strncmp(word, "--", 2) != 0 || n == 2)
-		return 0;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strlen(names[i]) == n - 2 && memcmp(word + 2, names[i], n - 2) == 0)
-			return sc_err_set(err, SC_EUSAGE, "--%s is for the command only", names[i]);
-	return 0;
-}
-
-/* And those that all commands have, in any form. */
-static int refuse_common(const struct sc_common *common, struct sc_err *err)
-{
-	for (const struct sc_cli_option *o = sc_common_options; o->name; o++) {
-		size_t n = o->kind == SC_ARG_TEXT ? sizeof(char *) : sizeof(int);
-
-		if (memcmp((const char *)common + o->offset,
-			   (const char *)&sc_common_defaults + o->offset, n))
-			return sc_err_set(err, SC_EUSAGE, "--%s is for the command only", o->name);
-	}
-	return 0;
-}
-
 /* Reads the options of a library call into a command's struct. */
 struct api_options {
 	const char *const *words;
@@ -177,20 +150,16 @@ static int api_options_read(const struct api_options *options, void *into, struc
 	const struct sc_command command = {.name = options->command, .options = options->table};
 	char **words = sc_arena_calloc(&call->arena, options->n + 1, sizeof(*words));
 	struct sc_common *common = into;
-	int rc = 0;
+	int rc;
 
-	for (size_t i = 0; i < options->n && rc == 0; i++) {
+	for (size_t i = 0; i < options->n; i++)
 		words[i] = sc_arena_strdup(&call->arena, options->words[i]);
-		rc = refuse(words[i], err);
-	}
 	*common = sc_common_defaults;
-	if (rc == 0)
-		rc = sc_options_parse(&(struct sc_line){.command = &command,
-							.argc = (int)options->n,
-							.argv = words},
-				      into, &call->arena, err);
-	if (rc == 0)
-		rc = refuse_common(common, err);
+	rc = sc_options_parse(&(struct sc_line){.command = &command,
+						.argc = (int)options->n,
+						.argv = words,
+						.of_library = true},
+			      into, &call->arena, err);
 	if (rc == 0 && common->words.n)
 		rc = sc_err_set(err, SC_EUSAGE, "%s: expected options alone, got \"%.64s\"",
 				options->command, common->words.at[0]);

@@ -176,6 +176,17 @@ static int take_value(struct reader *r, const struct sc_cli_option *option, cons
 	return set_value(option, r->line->argv[++r->at], r->into, err);
 }
 
+static int check_caller(const struct reader *r, const struct sc_cli_option *option,
+			struct sc_err *err)
+{
+	const bool of_command = option->of_command || option->file == SC_FILE_OUT ||
+				option->offset < sizeof(struct sc_common);
+
+	if (!r->line->of_library || !of_command)
+		return 0;
+	return sc_err_set(err, SC_EUSAGE, "--%s is for the command only", option->name);
+}
+
 static int parse_long(struct reader *r, const char *name, struct sc_err *err)
 {
 	const char *equals = strchr(name, '=');
@@ -185,6 +196,8 @@ static int parse_long(struct reader *r, const char *name, struct sc_err *err)
 	if (!option && n > 3 && strncmp(name, "no-", 3) == 0) {
 		option = find(r->line->command, name + 3, n - 3, 0);
 		if (option && option->kind == SC_ARG_SWITCH && !equals) {
+			if (check_caller(r, option, err))
+				return -SC_EUSAGE;
 			*(int *)(void *)((unsigned char *)r->into + option->offset) = 0;
 			return 0;
 		}
@@ -192,6 +205,8 @@ static int parse_long(struct reader *r, const char *name, struct sc_err *err)
 	}
 	if (!option)
 		return unknown_option(r->line->command, name, n, err);
+	if (check_caller(r, option, err))
+		return -SC_EUSAGE;
 	if (takes_value(option))
 		return take_value(r, option, equals ? equals + 1 : NULL, err);
 	if (equals)
@@ -208,6 +223,8 @@ static int parse_letters(struct reader *r, const char *letters, struct sc_err *e
 
 		if (!option)
 			return sc_err_set(err, SC_EUSAGE, "unknown option \"-%c\"", *letters);
+		if (check_caller(r, option, err))
+			return -SC_EUSAGE;
 		if (takes_value(option))
 			return take_value(r, option, letters[1] ? letters + 1 : NULL, err);
 		rc = set_value(option, NULL, r->into, err);

@@ -32,6 +32,7 @@ struct sc_cli_option {
 	char letter;      /* -o; 0 = none */
 	enum sc_arg_kind kind;
 	enum sc_arg_file file; /* SC_ARG_TEXT, SC_ARG_LIST */
+	bool of_command;       /* for the command only, as what all have and what names an output */
 	const char *arg;       /* what the value is called in help: "FILE" */
 	size_t offset;         /* in the command's struct, which begins with struct sc_common */
 	double min, max;
@@ -53,6 +54,7 @@ struct sc_line {
 	int argc;
 	char **argv;
 	struct sc_ranks *ranks; /* of a command that shares its work, or NULL */
+	bool of_library;        /* a call's: what writes or speaks is for the command only */
 };
 /* A command and all it has while it runs. */
 struct sc_cli_call {
@@ -105,15 +107,16 @@ enum { SC_CLI_MAX_JOBS = 1024 };
 #define SC_OPT_CHOICE(member, name, word, list, text) \
 	SC_OPT(CHOICE, member, name, .arg = word, .choices = list, .help = text)
 /* Those of the commands that run a table of cases. */
-#define SC_OPT_SET(member)                       \
-	SC_OPT_LIST(member, "set", "PATH=VALUE", \
-		    "override one key of the config, such as parallel.tp=4; may be given again")
+#define SC_OPT_SET(member)                                                   \
+	SC_OPT(LIST, member, "set", .arg = "PATH=VALUE", .of_command = true, \
+	       .help = "override one key of the config, such as parallel.tp=4; may be given again")
 #define SC_OPT_CONFIDENCE(member)                                                        \
 	SC_OPT_INT(member, "confidence", "PCT", SC_CONFIDENCE_LEAST, SC_CONFIDENCE_MOST, \
 		   "percent of measured times that the band should hold (default 80)")
 #define SC_OPT_TIME_LIMIT(member, text) \
 	SC_OPT_NUMBER(member, "time-limit", "SECONDS", 0.001, 1e7, text)
-#define SC_OPT_JSON(member) SC_OPT_FLAG(member, "json", "write JSON to stdout")
+#define SC_OPT_JSON(member) \
+	SC_OPT(FLAG, member, "json", .of_command = true, .help = "write JSON to stdout")
 #define SC_OPT_REPORT(member)                     \
 	SC_OPT_OUT(member, "report", "FILE.html", \
 		   "also write the result as an HTML page, or as FILE.json")

@@ -25,10 +25,9 @@ const struct sc_cli_option sc_predict_options[] = {
 	SC_OPT_COSTS(cost),
 	SC_OPT_OUT(timeline, "timeline", "FILE.json",
 		   "write the simulated timeline for Perfetto or chrome://tracing"),
-	SC_OPT_TEXT(
-		chakra, "chakra", "DIR",
-		"write it as Chakra execution traces, DIR/chakra.N.et for class N of ranks; --detail full adds each "
-		"operation and collective"),
+	SC_OPT(TEXT, chakra, "chakra", .arg = "DIR", .of_command = true,
+	       .help = "write it as Chakra execution traces, DIR/chakra.N.et for class N of ranks; --detail full adds each "
+		       "operation and collective"),
 	SC_OPT_REPORT(report),
 	SC_OPT_CHOICE(
 		detail, "detail", "coarse|full", DETAILS,
@@ -147,11 +146,12 @@ const struct sc_cli_option sc_sweep_options[] = {
 		grid, "grid", "PATH=A,B,...",
 		"one axis of a grid; several give all combinations, in which the last varies fastest"),
 	SC_OPT_CONFIDENCE(confidence),
-	SC_OPT_TEXT(part, "part", "I/N",
-		    "predict the I-th of N parts of the cases alone, as a job of an array does"),
-	SC_OPT_FLAG(merge, "merge",
-		    "make one table of the PARTs that are given in place of a CONFIG"),
-	SC_OPT_FLAG(json, "json", "write JSON to stdout, and the CSV to -o alone"),
+	SC_OPT(TEXT, part, "part", .arg = "I/N", .of_command = true,
+	       .help = "predict the I-th of N parts of the cases alone, as a job of an array does"),
+	SC_OPT(FLAG, merge, "merge", .of_command = true,
+	       .help = "make one table of the PARTs that are given in place of a CONFIG"),
+	SC_OPT(FLAG, json, "json", .of_command = true,
+	       .help = "write JSON to stdout, and the CSV to -o alone"),
 	SC_OPT_COSTS(cost),
 	SC_OPT_REPORT(report),
 	SC_OPT_SET(sets),
