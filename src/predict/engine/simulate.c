@@ -73,6 +73,9 @@ void sc_simulator_destroy(struct sc_simulator *sim)
 	SC_VEC_RELEASE(&sim->dirty_res);
 	SC_VEC_RELEASE(&sim->dirty_sm);
 	SC_VEC_RELEASE(&sim->part_acts);
+	SC_VEC_RELEASE(&sim->limits);
+	SC_VEC_RELEASE(&sim->beyond);
+	SC_VEC_RELEASE(&sim->stopped);
 	SC_VEC_RELEASE(&sim->part_res);
 	free(sim->res);
 	free(sim->sm);

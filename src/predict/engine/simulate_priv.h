@@ -6,6 +6,7 @@
 #ifndef SC_PREDICT_SIMULATE_PRIV_H
 #define SC_PREDICT_SIMULATE_PRIV_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/vec.h"
@@ -44,6 +45,7 @@ struct sim_act {
 	double sm_want, sm_got;
 	double wave_from; /* work done when the SMs last changed: waves count from there */
 	uint64_t stamp;   /* last solve that visited it */
+	uint32_t part;    /* of part_acts, while solving */
 	uint32_t id;      /* node, or group */
 	uint32_t class_id;
 	uint32_t first_use;
@@ -66,10 +68,11 @@ struct sim_use {
 };
 struct sim_res {
 	double load;       /* of all users at rate 1; only above 1 can the resource limit anyone */
-	double left, open; /* while solving: capacity not frozen, load of users not frozen */
+	double left, open; /* while solving: capacity not frozen, load of users not frozen, */
+	double level;      /* and where it stops them */
 	uint64_t stamp;
 	uint32_t first; /* use */
-	uint8_t dirty, saturated;
+	uint8_t dirty;
 };
 struct sim_sm {
 	double free;
@@ -91,6 +94,12 @@ struct sim_group {
 struct sim_event {
 	double at_us;
 	uint32_t act;
+};
+/* Stops an activity (its cap), or all that use a resource. */
+struct sim_limit {
+	double level;
+	uint32_t id;
+	bool is_act;
 };
 /* Borrowed arrays of the graph and the timeline, side by side for the inner loop. While a node has
  * open deps, start_us holds minus their number; end_us is < 0 until the node is done. */
@@ -126,8 +135,10 @@ struct sc_simulator {
 	sim_ids due; /* activities whose event is now */
 	sim_ids dirty_acts, dirty_res, dirty_sm;
 	sim_ids part_acts, part_res; /* the component being solved */
-	struct sim_res *res;         /* SC_N_RES a class, then one NIC a domain */
-	struct sim_sm *sm;           /* one a class */
+	SC_VEC(struct sim_limit) limits, beyond;
+	sim_ids stopped;     /* of part_acts */
+	struct sim_res *res; /* SC_N_RES a class, then one NIC a domain */
+	struct sim_sm *sm;   /* one a class */
 	size_t cap_res, cap_sm;
 	uint64_t stamp;
 	int unclean; /* a run was left before its end: res and sm must be set up again */

@@ -3,6 +3,7 @@
  * activities; a change re-solves the connected component it touches and nothing else. */
 #include <math.h>
 
+#include "base/search.h"
 #include "predict/engine/simulate_priv.h"
 
 static int is_overloaded(const struct sim_res *res)
@@ -143,39 +144,83 @@ static void visit_res(struct sc_simulator *sim, uint32_t id)
 	SC_VEC_PUSH(&sim->part_res, id);
 }
 
-/* The highest level to which all that is not frozen can grow together; marks what stops it there. */
-static double next_level(struct sc_simulator *sim, size_t n_open)
+/* What stops growth lies in a heap by the level at which it does: caps of activities, which stay, and resources, which
+ * are put in anew when a user is frozen and leave an entry behind that no longer says their level. */
+static void limit_put(struct sc_simulator *sim, struct sim_limit limit)
 {
-	double level = HUGE_VAL;
+	size_t pos = sim->limits.n;
 
-	for (size_t i = 0; i < sim->part_res.n; i++) {
-		const struct sim_res *res = &sim->res[sim->part_res.at[i]];
-
-		if (res->open > SIM_EPS_LEVEL)
-			level = fmin(level, res->left / res->open);
-	}
-	for (size_t i = 0; i < n_open; i++)
-		level = fmin(level, sim->acts.at[sim->part_acts.at[i]].cap);
-	for (size_t i = 0; i < sim->part_res.n; i++) {
-		struct sim_res *res = &sim->res[sim->part_res.at[i]];
-
-		res->saturated = res->open > SIM_EPS_LEVEL &&
-				 res->left <= level * res->open * (1 + SIM_EPS_LEVEL);
-	}
-	return level;
+	SC_VEC_PUSH(&sim->limits, limit);
+	for (; pos && sim->limits.at[(pos - 1) / 2].level > limit.level; pos = (pos - 1) / 2)
+		sim->limits.at[pos] = sim->limits.at[(pos - 1) / 2];
+	sim->limits.at[pos] = limit;
 }
 
-static int is_stopped(const struct sc_simulator *sim, const struct sim_act *act, double level)
+static void limit_drop(struct sc_simulator *sim)
 {
-	if (act->cap <= level * (1 + SIM_EPS_LEVEL))
-		return 1;
-	for (uint32_t u = act->first_use; u != SC_NONE; u = sim->uses.at[u].next_in_act) {
-		const struct sim_res *res = &sim->res[sim->uses.at[u].res];
+	struct sim_limit *at = sim->limits.at;
+	const size_t n = --sim->limits.n;
+	const struct sim_limit last = at[n];
+	size_t pos = 0, next;
 
-		if (res->stamp == sim->stamp && res->saturated)
-			return 1;
+	for (; (next = 2 * pos + 1) < n; pos = next) {
+		next += next + 1 < n && at[next + 1].level < at[next].level;
+		if (at[next].level >= last.level)
+			break;
+		at[pos] = at[next];
 	}
-	return 0;
+	at[pos] = last;
+}
+
+static void limit_res(struct sc_simulator *sim, uint32_t id)
+{
+	struct sim_res *res = &sim->res[id];
+
+	res->level = res->open > SIM_EPS_LEVEL ? res->left / res->open : HUGE_VAL;
+	if (res->level < HUGE_VAL)
+		limit_put(sim, (struct sim_limit){res->level, id, false});
+}
+
+static int is_stale(const struct sc_simulator *sim, const struct sim_limit *limit)
+{
+	if (limit->is_act)
+		return sim->acts.at[limit->id].new_rate >= 0;
+	return limit->level < sim->res[limit->id].level || limit->level > sim->res[limit->id].level;
+}
+
+static void stop_act(struct sc_simulator *sim, uint32_t id)
+{
+	struct sim_act *act = &sim->acts.at[id];
+
+	if (act->new_rate >= 0)
+		return;
+	act->new_rate = 0;
+	SC_VEC_PUSH(&sim->stopped, act->part);
+}
+
+/* All that stops at the level, which is the least: they may differ by rounding. */
+static void find_stopped(struct sc_simulator *sim, double level)
+{
+	const double most = level * (1 + SIM_EPS_LEVEL);
+
+	sim->beyond.n = sim->stopped.n = 0;
+	while (sim->limits.n && sim->limits.at[0].level <= most * (1 + SIM_EPS_LEVEL)) {
+		const struct sim_limit limit = sim->limits.at[0];
+		const struct sim_res *res = &sim->res[limit.id];
+
+		limit_drop(sim);
+		if (is_stale(sim, &limit))
+			continue;
+		if (limit.is_act && limit.level <= most)
+			stop_act(sim, limit.id);
+		else if (!limit.is_act && res->left <= level * res->open * (1 + SIM_EPS_LEVEL))
+			for (uint32_t u = res->first; u != SC_NONE; u = sim->uses.at[u].next_in_res)
+				stop_act(sim, sim->uses.at[u].act);
+		else
+			SC_VEC_PUSH(&sim->beyond, limit);
+	}
+	for (size_t i = 0; i < sim->beyond.n; i++)
+		limit_put(sim, sim->beyond.at[i]);
 }
 
 static void freeze(struct sc_simulator *sim, struct sim_act *act, double level)
@@ -189,30 +234,35 @@ static void freeze(struct sc_simulator *sim, struct sim_act *act, double level)
 			continue;
 		res->open -= load;
 		res->left = fmax(0, res->left - load * act->new_rate);
+		limit_res(sim, sim->uses.at[u].res);
 	}
 }
 
-/* Fills the component in part_acts and part_res; the ones not frozen stay in front. */
+SC_COMPARE(by_number, uint32_t, SC_ORDER(*a, *b));
+
+/* Fills the component in part_acts and part_res: what is not frozen grows together to the level that stops some. */
 static void fill(struct sc_simulator *sim)
 {
-	size_t n_open = sim->part_acts.n;
+	sim->limits.n = 0;
+	for (size_t i = 0; i < sim->part_acts.n; i++) {
+		struct sim_act *act = &sim->acts.at[sim->part_acts.at[i]];
 
-	while (n_open) {
-		const double level = next_level(sim, n_open);
-		size_t kept = 0;
+		act->part = (uint32_t)i;
+		limit_put(sim, (struct sim_limit){act->cap, sim->part_acts.at[i], true});
+	}
+	for (size_t i = 0; i < sim->part_res.n; i++)
+		limit_res(sim, sim->part_res.at[i]);
+	while (sim->limits.n) {
+		const double level = sim->limits.at[0].level;
 
-		for (size_t i = 0; i < n_open; i++) {
-			const uint32_t id = sim->part_acts.at[i];
-			struct sim_act *act = &sim->acts.at[id];
-
-			if (is_stopped(sim, act, level)) {
-				freeze(sim, act, level);
-			} else {
-				sim->part_acts.at[i] = sim->part_acts.at[kept];
-				sim->part_acts.at[kept++] = id;
-			}
+		if (is_stale(sim, &sim->limits.at[0])) {
+			limit_drop(sim);
+			continue;
 		}
-		n_open = kept;
+		find_stopped(sim, level);
+		SC_SORT(sim->stopped.at, sim->stopped.n, by_number);
+		for (size_t i = 0; i < sim->stopped.n; i++)
+			freeze(sim, &sim->acts.at[sim->part_acts.at[sim->stopped.at[i]]], level);
 	}
 }
 
