@@ -263,6 +263,7 @@ LOOP_TEST(front_is_that_of_the_brute_force, n_cases(2))
 	struct sc_search search = small_search();
 	struct sc_search_result r;
 	const struct sc_outcome *all;
+	size_t gpus;
 
 	load(EXAMPLES[_i]);
 	search.chosen = chosen;
@@ -270,11 +271,17 @@ LOOP_TEST(front_is_that_of_the_brute_force, n_cases(2))
 	search.objective[1] = SC_SEARCH_THROUGHPUT;
 	run(&search, &r);
 	all = predict_all(&r);
+	gpus = (size_t)sc_csv_column(&r.cases, "gpus");
 	for (size_t row = 0; row < r.cases.n_rows; row++) {
 		const struct sc_search_case c = sc_search_case_of(&r, row);
 		double x = c.factor[0] * all[row].iteration_ms;
 		double y = c.factor[1] * all[row].iteration_ms;
 		bool covered = false;
+
+		if (competes(&all[row], 0))
+			ck_assert_double_eq(c.factor[1],
+					    strtod(sc_csv_cell(&r.cases, row, gpus), NULL) /
+						    (double)config.training.global_batch);
 
 		for (size_t i = 0; i < r.n_shown && competes(&all[row], 0); i++) {
 			const double *v = r.shown[i].value;

@@ -119,7 +119,8 @@ LOOP_TEST(runs_rate_as_all_do, N_OF(CASES))
 
 /* ---- the ledger ---- */
 
-enum { RANKS = 7, PER_POOL = 3, SHARDS = 40 };
+/* Pools fill up at unlike times, before their ranks do. */
+enum { RANKS = 7, PER_POOL = 3, SHARDS = 40, HOST_CAP = 280, SSD_CAP = 840 };
 
 /* A shard takes its bytes on its rank and from the pool of its host, where the last pool is smaller; one more byte than is
  * left has no room, and what is taken away leaves what was. */
@@ -130,8 +131,8 @@ TEST(ledger_has_what_lies_on_each_rank)
 	struct sc_ledger used = {.n_ranks = RANKS,
 				 .per_pool = PER_POOL,
 				 .hbm_cap = caps,
-				 .host_cap = 1000,
-				 .ssd_cap = 2000};
+				 .host_cap = HOST_CAP,
+				 .ssd_cap = SSD_CAP};
 	struct sc_ledger was;
 	struct sc_rng rng;
 	uint32_t busiest;
@@ -152,8 +153,8 @@ TEST(ledger_has_what_lies_on_each_rank)
 		};
 		const bool fits =
 			hbm[r] + shard.hbm_bytes <= caps[r] &&
-			(!(shard.host_bytes > 0) || host[pool] + shard.host_bytes <= 1000) &&
-			(!(shard.ssd_bytes > 0) || ssd[pool] + shard.ssd_bytes <= 2000);
+			(!(shard.host_bytes > 0) || host[pool] + shard.host_bytes <= HOST_CAP) &&
+			(!(shard.ssd_bytes > 0) || ssd[pool] + shard.ssd_bytes <= SSD_CAP);
 
 		ck_assert_int_eq(sc_ledger_fits(&used, &shard, r), fits);
 		sc_ledger_copy(&was, &used, 0, RANKS);

@@ -31,15 +31,18 @@ enum {
 struct space {
 	struct sc_searching *s;
 	struct sc_axis *chosen;
-	struct sc_axis axis[MAX_AXES];
-	int at[MAX_AXES];     /* which of the above */
+	struct sc_axis axis[MAX_AXES + 1];
+	int at[MAX_AXES + 1]; /* which of the above */
 	bool asked[MAX_AXES]; /* its values are the user's: taken as they are */
 	size_t n;
 	int64_t now[N_AT];           /* of the combination at hand */
 	SC_VEC(const char *) values; /* of the axis that is made */
-	SC_VEC(uint64_t) codes;
+	uint64_t *codes;             /* in the arena; NULL: they are counted */
+	size_t n_codes;
 	struct sc_csv_digit digit[MAX_AXES];
-	size_t most; /* candidates that half of the machine's memory holds */
+	size_t most;   /* candidates that half of the machine's memory holds */
+	size_t tail;   /* from here on no value depends on another: */
+	size_t n_tail; /* their combinations are counted at once */
 };
 
 static void add_int(struct space *sp, int64_t n)
@@ -191,20 +194,25 @@ static bool goes(const struct space *sp, size_t i, const char *text)
 	}
 }
 
+static int count_codes(struct space *sp, struct sc_err *err)
+{
+	sp->n_codes += sp->n_tail;
+	if (sp->n_codes <= sp->most)
+		return 0;
+	return sc_err_set(err, SC_ELIMIT,
+			  "more than %zu candidates, which half of this machine's memory holds; "
+			  "fix a key, as --fix parallel.sharding=zero1",
+			  sp->most);
+}
+
 static int add_code(struct space *sp, uint64_t code, struct sc_err *err)
 {
-	if (sp->codes.n == sp->most)
-		return sc_err_set(
-			err, SC_ELIMIT,
-			"more than %zu candidates, which half of this machine's memory holds; fix a "
-			"key, as --fix parallel.sharding=zero1",
-			sp->most);
-	if ((sp->codes.n + 1) % CLOCK_CODES == 0 && sc_search_is_over(sp->s, 1))
+	if ((sp->n_codes + 1) % CLOCK_CODES == 0 && sc_search_is_over(sp->s, 1))
 		return sc_err_set(err, SC_ELIMIT,
 				  "search: stopped at %zu candidates and more, before any was "
 				  "judged; fix a key, as --fix parallel.sharding=zero1",
-				  sp->codes.n + 1);
-	SC_VEC_PUSH(&sp->codes, code);
+				  sp->n_codes + 1);
+	sp->codes[sp->n_codes++] = code;
 	return 0;
 }
 
@@ -215,17 +223,33 @@ static int combine(struct space *sp, size_t i, uint64_t code, struct sc_err *err
 	const int64_t before = at != AT_NONE ? sp->now[at] : 0;
 	int rc = 0;
 
+	if (i == (sp->codes ? sp->n : sp->tail))
+		return sp->codes ? add_code(sp, code, err) : count_codes(sp, err);
 	for (size_t k = 0; k < axis->n && rc == 0; k++) {
-		const uint64_t now = code + k * sp->digit[i].unit;
-
 		if (at != AT_NONE && at < AT_SHARDING)
 			sc_parse_int(axis->values[k], &sp->now[at]);
 		if (sp->asked[i] || goes(sp, i, axis->values[k]))
-			rc = i + 1 < sp->n ? combine(sp, i + 1, now, err) : add_code(sp, now, err);
+			rc = combine(sp, i + 1, code + k * sp->digit[i].unit, err);
 	}
 	if (at != AT_NONE)
 		sp->now[at] = before;
 	return rc;
+}
+
+/* Counted first, so that too many are refused before any is listed. */
+static int list_codes(struct space *sp, struct sc_err *err)
+{
+	int rc;
+
+	sp->n_tail = 1;
+	for (sp->tail = sp->n; sp->tail > 0 && sp->at[sp->tail - 1] == AT_NONE; sp->tail--)
+		sp->n_tail *= sp->axis[sp->tail - 1].n;
+	rc = combine(sp, 0, 0, err);
+	if (rc)
+		return rc;
+	sp->codes = sc_arena_alloc(sp->s->arena, (sp->n_codes + 1) * sizeof(*sp->codes));
+	sp->n_codes = 0;
+	return combine(sp, 0, 0, err);
 }
 
 /* The digits of a row's code, the last axis's the lowest: codes ascend with rows. */
@@ -384,13 +408,12 @@ static void take_rows(struct space *sp, struct sc_csv *out)
 {
 	struct sc_arena *arena = sp->s->arena;
 	struct sc_csv_codes *codes = sc_arena_alloc(arena, sizeof(*codes));
-	uint64_t *row = sc_arena_alloc(arena, sp->codes.n * sizeof(*row));
 
 	*out = (struct sc_csv){
-		.file = "search", .n_cols = sp->n, .n_rows = sp->codes.n, .codes = codes};
-	*codes = (struct sc_csv_codes){row, sc_arena_calloc(arena, sp->n, sizeof(sp->digit[0]))};
+		.file = "search", .n_cols = sp->n, .n_rows = sp->n_codes, .codes = codes};
+	*codes = (struct sc_csv_codes){sp->codes,
+				       sc_arena_calloc(arena, sp->n, sizeof(sp->digit[0]))};
 	out->header = sc_arena_calloc(arena, sp->n + 1, sizeof(*out->header));
-	memcpy(row, sp->codes.at, sp->codes.n * sizeof(*row));
 	memcpy(codes->column, sp->digit, sp->n * sizeof(sp->digit[0]));
 	for (size_t i = 0; i < sp->n; i++)
 		out->header[i] = sp->axis[i].path;
@@ -415,14 +438,13 @@ int sc_search_space(struct sc_searching *s, struct sc_err *err)
 	if (rc == 0)
 		rc = number_axes(&sp, err);
 	if (rc == 0)
-		rc = combine(&sp, 0, 0, err);
-	if (rc == 0 && sp.codes.n == 0)
+		rc = list_codes(&sp, err);
+	if (rc == 0 && sp.n_codes == 0)
 		rc = sc_err_set(err, SC_ECONFLICT,
 				"search: no split of %lld GPUs goes with what the config gives",
 				(long long)sp.now[AT_GPUS]);
 	if (rc == 0)
 		take_rows(&sp, &s->out->cases);
-	SC_VEC_RELEASE(&sp.codes);
 	SC_VEC_RELEASE(&sp.values);
 	return rc;
 }
