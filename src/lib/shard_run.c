@@ -182,8 +182,8 @@ const struct sc_cli_option sc_shard_options[] = {
 	SC_OPT_INS(plans, "plan", "FILE", "rank this plan; may be given again"),
 	SC_OPT_NUMBER(
 		seconds, "search", "SECONDS", 0, MAX_SECONDS,
-		"search for a plan, for at most SECONDS; 0 is one quick descent, the same on every machine (default if no "
-		"--plan and no --baseline is given)"),
+		"search for a plan, for at most SECONDS; 0: the solver's plan alone, in which no step is simulated (default "
+		"if no --plan and no --baseline is given: a descent by steps, the same on every machine)"),
 	SC_OPT_TIME_LIMIT(seconds, "the same as --search"),
 	SC_OPT_CHOICE(
 		objective, "objective", "iteration|torchrec|hugectr", sc_objective_names,
@@ -298,6 +298,7 @@ static void set_opts(struct run *s)
 		  : samples < LEAST_SAMPLES ? LEAST_SAMPLES
 					    : samples;
 	opts->solve.seconds = ask->seconds < 0 ? 0 : ask->seconds;
+	opts->solver_alone = ask->seconds >= 0 && !(ask->seconds > 0);
 	opts->solve.seed = (uint64_t)ask->seed;
 	opts->solve.watch = ask->watch;
 	opts->solve.max_moved_bytes =
@@ -343,13 +344,13 @@ static int add_baselines(struct run *s, struct sc_err *err)
 	const struct sc_arg_list *names = &s->ask->baselines;
 	int rc = 0;
 
-	for (size_t i = 0; i < names->n && rc == 0; i++) {
+	for (size_t i = 0; i < names->n && rc == 0 && !sc_search_is_ended(s->ask->watch); i++) {
 		if (strcmp(names->at[i], "all") != 0) {
 			rc = sc_study_add_baseline(&s->study, names->at[i], err);
 			continue;
 		}
 		for (const struct sc_start *start = sc_starts; start->name && rc == 0; start++)
-			if (!start->is_search)
+			if (!start->is_search && !sc_search_is_ended(s->ask->watch))
 				rc = sc_study_add_baseline(&s->study, start->name, err);
 	}
 	return rc;
@@ -411,11 +412,13 @@ static int make_report(struct run *s, struct sc_err *err)
 					     .diff_cost = -1,
 					     .warnings = &s->request->warnings,
 					     .confidence_pct = (int)ask->confidence};
-	if (s->study.predictor &&
+	const bool is_ended = sc_search_is_ended(ask->watch);
+
+	if (s->study.predictor && !is_ended &&
 	    !sc_iteration_rate(s->study.predictor, s->request, &s->study.plans.at[0].solution.plan,
 			       s->study.prediction, NULL))
 		s->report.warnings = &s->study.prediction->warnings;
-	if (ask->pareto) {
+	if (ask->pareto && !is_ended) {
 		rc = sc_shard_pareto(&s->objective.problem, &s->study.opts.solve, s->arena,
 				     &s->pareto, err);
 		s->report.pareto = &s->pareto;

@@ -279,6 +279,24 @@ TEST(a_longer_search_is_never_worse)
 	ck_assert_double_lt(last_ms, 0.98 * first_ms);
 }
 
+/* After a signal nothing is begun: the first plan is the answer, and one step was simulated. */
+TEST(a_signal_leaves_the_first_plan)
+{
+	const volatile sig_atomic_t stop = 1;
+	const struct sc_request *req = start("gpus=8 training.software=hugectr");
+	struct sc_search_watch watch = {.stop = &stop};
+	struct sc_step_search q = search_of(req);
+	sc_step_candidates list = {0};
+	struct sc_err err = {0};
+
+	q.solve.watch = &watch;
+	ck_assert_msg(sc_step_search_run(&q, &arena, &list, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(list.n, 1);
+	ck_assert_uint_eq(q.n_simulated, 1);
+	ck_assert_double_eq_tol(step_ms(req, &list.at[0].plan), list.at[0].step_ms, 1e-12);
+	sc_step_candidates_release(&list);
+}
+
 /* The same of the search by a cost alone. */
 TEST(a_longer_search_by_cost_is_never_worse)
 {

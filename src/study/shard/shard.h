@@ -243,5 +243,10 @@ struct sc_search_watch {
 };
 /* Also draws the progress. NULL: nobody does. */
 bool sc_search_is_stopped(struct sc_search_watch *watch);
+/* By a signal, after which nothing more is made of what there is. */
+static inline bool sc_search_is_ended(const struct sc_search_watch *watch)
+{
+	return watch && watch->stop && *watch->stop;
+}
 
 #endif

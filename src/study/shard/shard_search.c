@@ -31,8 +31,11 @@ static void settle(struct sc_shard_search *q, size_t step, int passes)
 	for (; step < N_KAPPAS; step += large ? 2 : 1) {
 		for (int pass = 0; pass < (large ? 1 : passes); pass++) {
 			sc_shard_state_sharpen(s, KAPPAS[step], sc_ledger_max(&s->used, NULL));
-			for (size_t i = 0; i < q->model->units.n; i++)
+			for (size_t i = 0; i < q->model->units.n; i++) {
+				if (sc_search_is_ended(q->watch))
+					break;
 				sc_shard_search_reinsert(q, q->order[i], false);
+			}
 			sc_shard_search_keep(q);
 		}
 	}

@@ -23,7 +23,7 @@ bool sc_search_is_stopped(struct sc_search_watch *watch)
 	}
 	if (watch->most_asked && ++watch->n_asked > watch->most_asked)
 		return true;
-	return watch->stop && *watch->stop;
+	return sc_search_is_ended(watch);
 }
 
 /* Column splits that are not in the list of options: the objective says what a slice of a width costs. */

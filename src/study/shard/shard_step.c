@@ -326,13 +326,19 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 {
 	struct sc_step_search *q = r->q;
 	struct sc_solve_opts solve = q->solve;
+	struct sc_search_watch first = {.stop = NULL};
 	int rc = 0;
 
 	solve.quick = true;
 	solve.seed += round;
 	solve.seconds = 0;
-	solve.watch = NULL;
-	for (const struct sc_start *start = sc_starts; start->name && rc == 0; start++) {
+	if (solve.watch)
+		first = *solve.watch;
+	first.most_asked = 0;
+	solve.watch = &first;
+	for (const struct sc_start *start = sc_starts;
+	     start->name && rc == 0 && !(r->out->n && sc_search_is_ended(q->solve.watch));
+	     start++) {
 		struct sc_step_candidate made = {.name = start->name};
 		struct sc_made_plan plan = {.cut_short_tables = 0};
 		struct sc_start_ask ask = {q->request, q->problem, &solve, false, 1, r->arena};
@@ -343,7 +349,7 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 		    (start->is_search && r->goes_on && (r->is_idle || start != sc_starts)) ||
 		    (!start->is_search && (round || solve.current || q->problem->n_constraints)))
 			continue;
-		/* Nothing ends the first; what the others have when they are ended a longer search would not see. */
+		/* Only a signal ends the first; what the others have when they are ended a longer search would not see. */
 		if (!is_first) {
 			solve.watch = q->solve.watch;
 			solve.seconds = r->end_s > 0 ? fmax(r->end_s - sc_now_s(), 1e-9) : 0;
@@ -351,6 +357,8 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 		if (round)
 			ask.exchange = exp(sc_rng_normal(&r->rng));
 		rc = start->make(start, &ask, &plan, &own);
+		if (is_first && q->solve.watch)
+			q->solve.watch->shown_s = first.shown_s;
 		if (rc && is_first)
 			return sc_err_at(err, own.code, own.file, own.line, own.column, "%s",
 					 own.text);
@@ -414,7 +422,7 @@ static int run_round(struct rounds *r, uint64_t round, struct sc_err *err)
 
 	for (size_t i = 0; i < r->fresh.n; i++)
 		is_new = is_new || r->fresh.at[i].step_ms < r->best.step_ms;
-	if (rc == 0 && is_new && !r->q->solve.current)
+	if (rc == 0 && is_new && !r->q->solve.current && !sc_search_is_ended(r->q->solve.watch))
 		rc = improve_starts(r, err);
 	sc_step_candidates_release(&r->fresh);
 	return rc;
@@ -434,7 +442,8 @@ static int climb(struct rounds *r, struct sc_err *err)
 	int n = may_climb ? (int)fmax(0, floor(log2(all->hbm_bytes / all->hold_bytes))) : 0;
 	int rc = 0;
 
-	for (int i = n; i >= 0 && rc == 0; i--) {
+	for (int i = n; i >= 0 && rc == 0 && !(r->out->n && sc_search_is_ended(q->solve.watch));
+	     i--) {
 		struct sc_step_candidate best = {r->best.name, {0}, r->best.step_ms};
 		struct sc_shard_problem problem = *all;
 		struct sc_request *request = sc_arena_alloc(r->arena, sizeof(*request));
@@ -486,7 +495,8 @@ int sc_step_search_run(struct sc_step_search *q, struct sc_arena *arena, sc_step
 		rc = run_round(&r, round, err);
 	if (rc == 0 && r.best.step_ms > 0) {
 		r.best.name = "search, by steps";
-		rc = measure(q, &r.best.plan, &r.best.step_ms, err);
+		if (!sc_search_is_ended(q->solve.watch))
+			rc = measure(q, &r.best.plan, &r.best.step_ms, err);
 		q->step_ms = r.best.step_ms;
 		SC_VEC_PUSH(out, r.best);
 	} else {

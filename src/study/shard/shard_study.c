@@ -159,7 +159,7 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 				   .solve = *opts};
 	int rc;
 
-	if (!study->predictor) {
+	if (!study->predictor || study->opts.solver_alone) {
 		rc = sc_shard_solve(&objective->problem, opts, objective->arena, &found, err);
 		if (rc == 0)
 			add(study, &(struct sc_step_candidate){"search", found.plan, 0}, "search");
@@ -172,10 +172,13 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	if (q.left_out.n)
 		SC_VEC_PUSH(&study->lints, note);
 	sc_strbuf_release(&q.left_out);
-	for (size_t i = 0; i < list.n && rc == 0; i++) /* the best, which is the last, first */
-		add(study, &list.at[i ? i - 1 : list.n - 1], "search");
-	if (rc == 0)
-		list.n = 0;
+	/* the best, which is the last, first: a signal leaves it alone */
+	if (rc == 0 && list.n)
+		add(study, &list.at[--list.n], "search");
+	for (size_t i = 0; i < list.n && rc == 0 && !sc_search_is_ended(opts->watch); i++) {
+		add(study, &list.at[i], "search");
+		list.at[i].plan = (struct sc_shard_plan){.world = 0};
+	}
 	sc_step_candidates_release(&list);
 	return rc;
 }
@@ -350,7 +353,7 @@ int sc_study_rank(struct sc_study *study, struct sc_err *err)
 		return sc_err_set(err, SC_ECONFLICT, "%s", study->plans.at[0].error);
 	if (n == 0)
 		return sc_err_set(err, SC_EUSAGE, "no plan to rank; give --plan or --search");
-	if (study->opts.confidence.samples > 0)
+	if (study->opts.confidence.samples > 0 && !sc_search_is_ended(study->opts.solve.watch))
 		return judge(study, n, err);
 	return 0;
 }

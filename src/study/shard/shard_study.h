@@ -27,6 +27,7 @@ struct sc_ranked_plan {
 typedef SC_VEC(struct sc_ranked_plan) sc_ranked_plans;
 struct sc_study_opts {
 	struct sc_solve_opts solve;
+	bool solver_alone; /* the plan of least cost by the proxy, and no descent by steps from it */
 	struct sc_confidence_opts confidence; /* samples 0: none */
 	int64_t samples_alone; /* at most so many where there is one plan: no choice hangs on them */
 };
