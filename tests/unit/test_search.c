@@ -230,6 +230,28 @@ LOOP_TEST(best_of_a_whole_space_is_that_of_the_brute_force, many_cases() ? n_cas
 	check_against_all(&search);
 }
 
+/* Of each key every value but the best's is told once. */
+TEST(neighbours_of_the_best_are_its_keys_other_values)
+{
+	static const char *const chosen[] = {"parallel.tp=1,2,4,8", "training.micro_batch=1,2"};
+	struct sc_search search = small_search();
+	struct sc_search_result r;
+
+	load(EXAMPLES[0]);
+	search.chosen = chosen;
+	search.n_chosen = N_OF(chosen);
+	run(&search, &r);
+	ck_assert_uint_ge(r.n_others, 4);
+	for (size_t i = 0; i < r.n_others; i++) {
+		const size_t column = (size_t)sc_csv_column(&r.cases, r.others[i].path);
+
+		ck_assert_str_ne(r.others[i].value, sc_csv_cell(&r.cases, r.shown[0].row, column));
+		for (size_t k = 0; k < i; k++)
+			ck_assert(strcmp(r.others[k].path, r.others[i].path) != 0 ||
+				  strcmp(r.others[k].value, r.others[i].value) != 0);
+	}
+}
+
 /* And the shares of draws in which each is the best sum to one. */
 LOOP_TEST(threads_change_nothing, n_cases(N_EXAMPLES))
 {
