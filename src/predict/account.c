@@ -14,8 +14,8 @@ static inline double most(double a, double b)
 	return a > b ? a : b;
 }
 
-/* Lanes are in order each, and so is each kind of thing on a lane: the runs of a kind are merged when it is
- * asked for. */
+/* Each lane is in order of time, and so is each kind of thing on a lane: the runs of a kind are merged only when it
+ * is asked for. */
 
 /* ---- lane by lane ---- */
 
@@ -31,7 +31,7 @@ static inline void put(struct sc_doings *d, int kind, struct sc_doing doing)
 		SC_VEC_PUSH(&d->kinds[kind].all, doing);
 }
 
-/* What was put since the lane before is a run. */
+/* Ends a run: all that was put since the lane before. */
 static void end_lane(struct sc_doings *d)
 {
 	for (int k = 0; k < SC_N_DOINGS; k++) {
@@ -48,7 +48,7 @@ static inline double gap_us(const struct sc_cost *cost)
 	return cost->gap != SC_GAP_NONE ? cost->latency_us : 0;
 }
 
-/* Members of groups transfer, and collectives of which one rank alone was recorded. */
+/* Puts a node as a transfer if it is a member of a group, or a collective of which one rank alone was recorded. */
 static void put_work(struct sc_doings *d, const struct sc_ran *ran, uint32_t id)
 {
 	const struct sc_node *node = &ran->graph->nodes.at[id];
@@ -66,7 +66,7 @@ static void put_work(struct sc_doings *d, const struct sc_ran *ran, uint32_t id)
 		put(d, node->kind == SC_NODE_COPY ? SC_DOES_COPY : SC_DOES_COMPUTE, work);
 }
 
-/* Collects what a class of that graph computes, copies and transfers; */
+/* Collects what a class of that graph computes, copies and transfers. */
 static void doings_work(struct sc_doings *d, const struct sc_ran *ran, uint32_t class_id)
 {
 	const struct sc_graph *g = ran->graph;
@@ -106,7 +106,7 @@ static void put_host(struct sc_doings *d, const struct sc_ran *ran, uint32_t id)
 	    (struct sc_doing){ran->timeline->start_us[id], ran->timeline->end_us[id], id});
 }
 
-/* and its waits, its gaps and what its host does. */
+/* Collects the waits of the class, its gaps and what its host does. */
 static void doings_waits(struct sc_doings *d, const struct sc_ran *ran, uint32_t class_id)
 {
 	const struct sc_graph *g = ran->graph;
@@ -124,7 +124,7 @@ static void doings_waits(struct sc_doings *d, const struct sc_ran *ran, uint32_t
 
 /* ---- the order of time ---- */
 
-/* Two runs, each in order, become one. */
+/* Merges two runs, each of which is in order. */
 static void merge_two(const struct sc_doing *at, const uint32_t bound[3], struct sc_doing *out)
 {
 	uint32_t i = bound[0], k = bound[1];
@@ -135,7 +135,7 @@ static void merge_two(const struct sc_doing *at, const uint32_t bound[3], struct
 	memcpy(out + (bound[1] - i), &at[k], (bound[2] - k) * sizeof(*out));
 }
 
-/* One kind in the order of time: borrowed until the next class. */
+/* Returns one kind in the order of time, borrowed until the next class. */
 static const struct sc_doing_list *doings_in_order(struct sc_doings *d, enum sc_doing_kind kind)
 {
 	struct sc_doing_list *list = &d->kinds[kind];
@@ -155,7 +155,7 @@ static const struct sc_doing_list *doings_in_order(struct sc_doings *d, enum sc_
 			list->runs.at[n++] = from;
 		}
 		list->runs.n = n;
-		/* what was merged is the list now */
+		/* The merged runs take the place of the list, which is the next scratch. */
 		struct sc_doing *const at = list->all.at;
 		const size_t cap = list->all.cap;
 
@@ -184,7 +184,7 @@ void sc_accountant_release(struct sc_accountant *a)
 void sc_accountant_begin(struct sc_accountant *a, const struct sc_account_input *in)
 {
 	a->in = in;
-	/* Sorts the lanes of a sealed graph. */
+	/* The lanes of a sealed graph are sorted by class. */
 	const size_t n = in->ran.graph->classes.n;
 	uint32_t *start;
 
@@ -212,7 +212,7 @@ static void find_work(struct sc_accountant *a, uint32_t class_id)
 
 /* ---- how long a class does something ---- */
 
-/* The time of a list that goes beyond what was counted so far. */
+/* Adds the part of a doing that lies beyond what was counted so far. */
 static inline void count_on(const struct sc_period *period, const struct sc_doing *d,
 			    double *until_us, double *us)
 {
@@ -239,7 +239,7 @@ void sc_use_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_use *
 		const struct sc_doing *d = NULL;
 		int k = 0;
 
-		/* what begins first */
+		/* The doing that begins first is counted next. */
 		for (int i = 0; i < 3; i++)
 			if (next[i] < lists[i]->all.n &&
 			    (!d || lists[i]->all.at[next[i]].from_us < d->from_us)) {
@@ -276,19 +276,19 @@ double sc_comm_of_class_us(struct sc_accountant *a, uint32_t class_id)
 	return us;
 }
 
-/* ---- taking ---- */
+/* ---- taking from the idle time ---- */
 
 enum claim { OF_PART, OF_COST, OF_GAP };
 /* A kind of thing that explains idle time. */
 struct explanation {
-	int kind; /* enum sc_doing_kind */
+	int kind; /* an sc_doing_kind or wait */
 	enum sc_part part;
 	enum claim claim;
-	enum sc_owner owner; /* OF_PART */
-	bool computes;       /* what is idle before it waits for it */
-	bool on_host;        /* takes only time before what comes next is launched */
+	enum sc_owner owner; /* the owner where the claim is OF_PART */
+	bool computes;       /* idle time before it waits for it */
+	bool on_host;        /* takes only time before the next node is launched */
 };
-/* In this order. */
+/* The order is that of precedence: what stands first takes first. */
 static const struct explanation EXPLANATIONS[] = {
 	{SC_DOES_COMPUTE, SC_PART_COMPUTE, .claim = OF_COST, .computes = true},
 	{SC_DOES_COPY, SC_PART_MEMORY, .claim = OF_COST, .computes = true},
@@ -306,10 +306,10 @@ struct taking {
 	struct sc_accountant *a;
 	const struct explanation *by;
 	struct sc_account *out;
-	size_t at; /* in a->idle */
+	size_t at; /* the stretch of a->idle that is next */
 };
 
-/* Node `id` is what was done for so long. */
+/* Gives time to the owners of node `id`, which was at work for so long. */
 static void own(const struct taking *t, uint32_t id, double us)
 {
 	const struct sc_graph *g = t->a->in->ran.graph;
@@ -336,7 +336,7 @@ static void keep(struct sc_accountant *a, double from_us, double to_us, uint32_t
 		SC_VEC_PUSH(&a->left, idle);
 }
 
-/* What is done and the idle stretches come in the order of time. */
+/* Takes the time of a doing from the idle stretches; both come in the order of time. */
 static void take(struct taking *t, const struct sc_doing *doing)
 {
 	struct sc_accountant *a = t->a;
@@ -373,7 +373,7 @@ static void swap_idle(struct sc_accountant *a)
 	a->left.n = 0;
 }
 
-/* Takes from the idle time of the class what is done of a kind. */
+/* Takes from the idle time of the class all that is done of a kind. */
 static void take_kind(struct sc_accountant *a, const struct explanation *by, struct sc_account *out)
 {
 	const struct sc_doing_list *done;
@@ -389,7 +389,7 @@ static void take_kind(struct sc_accountant *a, const struct explanation *by, str
 	swap_idle(a);
 }
 
-/* ---- what no node of the device explains ---- */
+/* ---- idle time that no node of the device explains ---- */
 
 struct span {
 	double from_us, to_us;
@@ -403,7 +403,7 @@ static void give(struct sc_accountant *a, struct span span, enum sc_part part, e
 	out->owner_us[owner] += us;
 }
 
-/* When the host let each node of the class start. */
+/* Finds when the host let each node of the class start. */
 static void find_launches(struct sc_accountant *a, uint32_t class_id)
 {
 	const struct sc_graph *g = a->in->ran.graph;
@@ -425,7 +425,7 @@ static void find_launches(struct sc_accountant *a, uint32_t class_id)
 			}
 }
 
-/* Until it is launched what comes next waits for the host, if that works. */
+/* Splits each idle stretch where its next node is launched: until then the GPU waits for the host, if that works. */
 static void split_at_launch(struct sc_accountant *a)
 {
 	for (size_t i = 0; i < a->idle.n; i++) {
@@ -439,7 +439,7 @@ static void split_at_launch(struct sc_accountant *a)
 	swap_idle(a);
 }
 
-/* Before it begins and after it ends a class is done; between, only its host can keep it. */
+/* Shares out the rest: a class is done before it begins and after it ends; between, only its host can keep it. */
 static void take_rest(struct sc_accountant *a, uint32_t class_id, struct sc_account *out)
 {
 	const struct sc_account_input *in = a->in;
@@ -476,7 +476,7 @@ void sc_account_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_a
 		take_kind(a, &EXPLANATIONS[i], out);
 	}
 	take_rest(a, class_id, out);
-	/* What a class waits in each stretch that is repeated beyond what it does itself. */
+	/* In each repeated stretch a class waits for as long as the stretch lasts beyond its own work. */
 	const struct sc_period *all = &a->in->period, *own = &a->period;
 	double us = 0;
 

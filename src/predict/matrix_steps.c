@@ -1,29 +1,30 @@
-/* Matrix by matrix: products of optimizers, and how K-FAC's work is divided over replicas. */
+/* Optimizers' steps matrix by matrix, each after its paper or code: Muon, Shampoo, and K-FAC divided over
+ * replicas. */
 #include "predict/matrix_steps.h"
 
 #include <math.h>
 
 #include "predict/op_names.h"
 
-/* Newton-Schulz steps of Muon (Jordan et al. 2024: five): X X^T, its square, and their sum times X. */
+/* Muon takes five Newton-Schulz steps (Jordan et al. 2024): X X^T, its square, and their sum times X. */
 enum { NEWTON_SCHULZ_STEPS = 5 };
-/* Eigenvalues and vectors of a symmetric matrix take 9 n^3 FLOP (Golub and Van Loan, 8.3); as products of n x n. */
+/* Eigenvalues and vectors of a symmetric matrix take 9 n^3 FLOP (Golub and Van Loan, 8.3): products of n x n. */
 #define EIGEN_PRODUCTS 4.5
 #define FP32_BYTES 4.0
 
 struct mnk {
 	double m, n, k;
 };
-/* What a step adds to. */
+/* The block that steps are added to, with what they depend on. */
 struct stepped {
-	double factor_every, inverse_every, block; /* struct sc_optimizer_traits */
+	double factor_every, inverse_every, block; /* as in struct sc_optimizer_traits */
 	const struct sc_block_env *env;
 	const struct sc_span *replicas;
 	enum sc_dtype update_dtype; /* of products with fp32 matrices */
 	struct sc_block *out;
 };
 
-/* `n` products, or that share of one. */
+/* Adds `n` products, or a share of one. */
 static void add_products(const struct stepped *to, enum sc_op_name name, enum sc_dtype dtype,
 			 struct mnk size, double n)
 {
@@ -35,7 +36,7 @@ static void add_products(const struct stepped *to, enum sc_op_name name, enum sc
 		&(struct sc_block_pieces){.name = name, .op = &op, .n = n, .stretch = 1});
 }
 
-/* This rank runs the steps of so many matrices like this one. */
+/* Adds Muon's steps for `count` matrices like this one, all on this rank. */
 static void orthogonalise(const struct stepped *to, const struct sc_matrix *a, double count)
 {
 	double low = fmin(a->m, a->n), high = fmax(a->m, a->n);
@@ -58,8 +59,8 @@ static double elements_of(const struct sc_matrix *a)
 	return a->m * a->n;
 }
 
-/* The busiest rank's work over the mean, where matrices are not divided: of the c that are no smaller than one of them it has
- * c / among, rounded up, however they are dealt. */
+/* Returns the busiest rank's work over the mean where whole matrices are dealt to ranks: of the c matrices that are
+ * no smaller than one of them it has c / among, rounded up, however they are dealt. */
 static double uneven(const struct sc_matrix *a, int n, double (*work)(const struct sc_matrix *),
 		     double among)
 {
@@ -77,7 +78,7 @@ static double uneven(const struct sc_matrix *a, int n, double (*work)(const stru
 	return fmax(1, most * among / all);
 }
 
-/* A collective of the replicas, so often or that share of one. */
+/* Adds a collective of the replicas, `times` often or that share of one. */
 static void add_collective(const struct stepped *to, const struct sc_collective_shape *shape,
 			   struct sc_span span, double times)
 {
@@ -98,7 +99,7 @@ static void add_collective(const struct stepped *to, const struct sc_collective_
 	sc_block_share(to->out, first, times);
 }
 
-/* Neighbours, or as far apart as can be. */
+/* Returns the span of so many of all ranks, neighbours or as far apart as can be. */
 static struct sc_span part_of(const struct sc_span *all, double ranks, bool neighbours)
 {
 	int n = (int)ranks, each = all->max_ranks_per_node > 0 ? all->max_ranks_per_node : 1;
@@ -114,7 +115,7 @@ static double ranks_of(const struct sc_matrix *a)
 	return fmax(1, a->shard.n_ranks);
 }
 
-/* The first of these that the same ranks share out: a model's experts lie on others than the rest. */
+/* Returns how many of these the same ranks share out: a model's experts lie on other ranks than the rest. */
 static int dealt_together(const struct sc_matrix *a, int n)
 {
 	int i = 1;
@@ -124,7 +125,7 @@ static int dealt_together(const struct sc_matrix *a, int n)
 	return i;
 }
 
-/* A matrix's updates travel in bf16, as they are multiplied (torch.optim.Muon; Moonlight, section 2.3). */
+/* Returns a collective of `n` matrices, which travel in bf16 (torch.optim.Muon; Moonlight, section 2.3). */
 static struct sc_collective_shape whole(enum sc_collective kind, const struct sc_matrix *a,
 					double n)
 {
@@ -132,9 +133,9 @@ static struct sc_collective_shape whole(enum sc_collective kind, const struct sc
 					    SC_BF16};
 }
 
-/* Whole matrices are dealt to ranks. Where weights are sharded, a batch of as many matrices as ranks goes to its owners and
- * back by an exchange each (microsoft/dion, muon_update_batch_async); else gradients are scattered and weights gathered, as
- * for any optimizer. */
+/* Deals whole matrices to ranks. Where weights are sharded, a batch of as many matrices as ranks goes to its owners
+ * and back by an exchange each (microsoft/dion, muon_update_batch_async); else gradients are scattered and weights
+ * gathered, as for any optimizer. */
 static void step_owned(const struct stepped *to, const struct sc_matrix *a, int n)
 {
 	const double ranks = ranks_of(a), most = uneven(a, n, muon_work, ranks);
@@ -149,8 +150,8 @@ static void step_owned(const struct stepped *to, const struct sc_matrix *a, int 
 	}
 }
 
-/* A rank has so many elements in a row: a share of the matrices, and parts of one more, which it gathers from those with the
- * others and steps whole. */
+/* Steps a rank's contiguous elements: a share of the matrices, and parts of one more, which it gathers from its other
+ * holders and steps whole. */
 static void step_parts(const struct stepped *to, const struct sc_matrix *a, int n)
 {
 	const double ranks = ranks_of(a);
@@ -171,7 +172,7 @@ static void step_parts(const struct stepped *to, const struct sc_matrix *a, int 
 	add_collective(to, &one, part_of(&a->shard, holders, true), 1);
 }
 
-/* The same ranks hold all of these. */
+/* Steps matrices that the same ranks hold. */
 static void step_muon(const struct stepped *to, const struct sc_matrix *a, int n)
 {
 	const enum sc_muon_sharding sharding = sc_muon_sharding(to->env->request);
@@ -194,7 +195,7 @@ static void step_muon(const struct stepped *to, const struct sc_matrix *a, int n
 	}
 }
 
-/* A matrix in blocks of at most `most` rows and columns (Shi et al. 2023, arXiv:2309.06497, section 3.3). */
+/* Cuts a matrix into blocks of at most `most` rows and columns (Shi et al. 2023, arXiv:2309.06497, section 3.3). */
 static struct sc_matrix blocks_of(const struct sc_matrix *a, double most)
 {
 	double rows = ceil(a->m / most), columns = ceil(a->n / most);
@@ -206,8 +207,8 @@ static struct sc_matrix blocks_of(const struct sc_matrix *a, double most)
 				  .rows = a->rows};
 }
 
-/* Gupta, Koren, Singer, ICML 2018, algorithm 1: L += G G^T, R += G^T G, update L^-1/4 G R^-1/4. The roots by
- * eigenvectors, Q D^-1/4 Q^T. */
+/* Shampoo (Gupta, Koren, Singer, ICML 2018, algorithm 1) updates L += G G^T, R += G^T G and takes L^-1/4 G R^-1/4.
+ * The roots come from eigenvectors, Q D^-1/4 Q^T. */
 static void step_shampoo(const struct stepped *to, const struct sc_matrix *a)
 {
 	const enum sc_dtype dtype = to->update_dtype;
@@ -225,8 +226,8 @@ static void step_shampoo(const struct stepped *to, const struct sc_matrix *a)
 
 /* ---- K-FAC, as KAISA divides it (Pauloski et al., SC 2021, sections 2 and 3; gpauloski/kfac-pytorch) ---- */
 
-/* Ranks that have a layer's eigenvectors (its gradient workers), at least one: a column of a grid of all ranks, of which
- * neighbours are a row. */
+/* Returns the number of a layer's gradient workers, the ranks that have its eigenvectors, at least one: a column of a
+ * grid of all ranks, of which neighbours are a row. */
 static double grad_workers(const struct sc_request *request, double replicas)
 {
 	double frac = request->config.training.grad_worker_frac;
@@ -244,10 +245,10 @@ static double update_work(const struct sc_matrix *a)
 {
 	return a->m * a->n * (a->m + a->n);
 }
-/* Factors A = a^T a of a layer's inputs and G = g^T g of its outputs' gradients over the replica's rows, as wide as
- * activations are, averaged over all replicas. A layer's eigenvectors and the inverse of their values' outer product are
- * one rank's work, and go to its column, part by part. Q_G (Q_G^T dW Q_A / eigenvalues) Q_A^T is done by the whole
- * column, and goes to the neighbours in each row, layer by layer. The busiest rank counts. */
+/* K-FAC has the factors A = a^T a of a layer's inputs and G = g^T g of its outputs' gradients over the replica's
+ * rows, as wide as activations are, averaged over all replicas. One rank finds a layer's eigenvectors and the inverse
+ * of their values' outer product, which go to its column part by part. The whole column does Q_G (Q_G^T dW Q_A /
+ * eigenvalues) Q_A^T, which goes to the neighbours in each row, layer by layer. The busiest rank counts. */
 static void step_kfac(const struct stepped *to, const struct sc_matrix *a, int n)
 {
 	const struct sc_request *req = to->env->request;
@@ -288,7 +289,7 @@ static void step_kfac(const struct stepped *to, const struct sc_matrix *a, int n
 		       *to->replicas, 1 / to->factor_every);
 }
 
-/* ---- */
+/* ---- what callers ask for ---- */
 
 void sc_matrix_steps(const struct sc_block_env *env, const struct sc_matrix *a, int n,
 		     const struct sc_span *replicas, struct sc_block *out)
@@ -320,8 +321,8 @@ double sc_matrix_owner_excess(const struct sc_matrix *a, int n)
 	return uneven(a, n, elements_of, ranks_of(a));
 }
 
-/* Shampoo: L, R and their roots, of each block. K-FAC: both factors; of the layers that the rank is a gradient worker
- * of both eigenvectors, and the inverse of the eigenvalues' outer product. */
+/* Shampoo keeps L, R and their roots for each block. K-FAC keeps both factors, and for the layers that the rank is a
+ * gradient worker of both eigenvectors and the inverse of the eigenvalues' outer product. */
 double sc_matrix_bytes(const struct sc_request *request, const struct sc_matrix *a, double replicas)
 {
 	const struct sc_optimizer_traits *t =

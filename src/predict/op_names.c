@@ -1,4 +1,4 @@
-/* The texts of op_names.h. */
+/* The texts of the ops' names, from the table in op_names.h. */
 #include "predict/op_names.h"
 
 const char *sc_op_name(unsigned id)

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* The first ones, up to MICRO_BATCH_HOST, are what passes are made of. */
+/* Passes are made of the first names, up to MICRO_BATCH_HOST. */
 #define SC_OP_NAMES(X)                                                   \
 	X(EMBED_LOOKUP, "embedding lookup")                              \
 	X(EMBED_DROPOUT, "embedding dropout")                            \
@@ -219,18 +219,18 @@ enum sc_op_name {
 };
 _Static_assert(SC_N_OP_NAMES <= 256, "sc_op_pack has eight bits for the name");
 const char *sc_op_name(unsigned id);
-/* As sc_op_info.tally_name, of ids that are these. */
+/* An sc_op_info.tally_name for ids that are op names. */
 const char *sc_op_tally_name(const void *ctx, unsigned id);
 
-/* Ops of the passes, not of the iteration's end: the first of the table, and the passes themselves. */
+/* Says whether an op belongs to the passes and not to the iteration's end. */
 static inline bool sc_op_is_of_pass(unsigned name)
 {
 	return name <= SC_NAME_MICRO_BATCH_HOST ||
 	       (name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_TAIL);
 }
 
-/* A node's op id: name, chunk and micro-batch packed; of a part of a pass, how many layers it has and behind them which of the
- * pass's runs they are of in place of the micro-batch. */
+/* A node's op id packs name, chunk and micro-batch. A part of a pass has in place of the micro-batch its number of
+ * layers and, in the bits above, which of the pass's runs it is from. */
 enum { SC_OP_LAYERS_BITS = 14 };
 static inline unsigned sc_op_pack(unsigned name, unsigned chunk, unsigned micro_batch)
 {

@@ -1,4 +1,4 @@
-/* The one pipeline: request -> workload -> graph -> simulate -> reading -> prediction. */
+/* The pipeline: request -> workload -> graph -> simulate -> reading -> prediction. */
 #include "predict/predict.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@ struct sc_predictor {
 	struct sc_build_scratch scratch;
 	void *self[N_WORKLOADS];
 	struct sc_graph graph; /* of the last prediction */
-	size_t last;           /* its workload */
+	size_t last;           /* the index of its workload */
 	struct sc_timeline timeline;
 	struct sc_reader reader;
 };
@@ -99,7 +99,7 @@ void sc_prediction_set_rates(struct sc_prediction *prediction, const struct sc_r
 	prediction->tflops_gpu = sc_flop_us(prediction->model_flop, 1) /
 				 (double)request->config.gpus /
 				 (prediction->iteration_ms * SC_US_PER_MS);
-	/* time at peak on all GPUs over the time it takes */
+	/* MFU is the time at peak on all GPUs over the time that the iteration takes. */
 	prediction->mfu = sc_flop_us(prediction->model_flop, peak_tflops) /
 			  (double)request->config.gpus / (prediction->iteration_ms * SC_US_PER_MS);
 }

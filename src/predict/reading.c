@@ -1,4 +1,4 @@
-/* The reading: accounts of all classes, then the critical path within the iteration, in the units people
+/* The reading: accounts of all classes, then the critical path within the iteration, in the units that people
  * read. */
 #include "predict/reading.h"
 
@@ -60,7 +60,7 @@ static void read_classes(struct sc_accountant *accountant, const struct sc_readi
 /* ---- the path as people read it: stretches of the same work, transfers included ---- */
 
 struct stretch {
-	uint32_t what, class_id, at[2]; /* least and greatest place */
+	uint32_t what, class_id, at[2]; /* the least and the greatest place */
 	uint32_t turn;
 	uint8_t reason;
 	bool hops;
@@ -69,7 +69,7 @@ struct stretch {
 struct stretches {
 	const struct sc_reading_input *in;
 	struct sc_reading *out;
-	struct stretch visit;   /* to one place */
+	struct stretch visit;   /* the visit to one place that goes on */
 	struct stretch pending; /* short visits so far; n_turns 0: none */
 };
 
@@ -179,7 +179,7 @@ static void go_on(struct stretches *s, const struct sc_segment *segment, double 
 	sc_segment_own(g, segment, us, visit->owner_us);
 }
 
-/* ---- what the path is made of ---- */
+/* ---- the times that the path is made of ---- */
 
 void sc_tally_add(struct sc_tally *tally, uint32_t id, double us, double count)
 {

@@ -1,11 +1,11 @@
-/* The micro-batch that is taken where none is given: what fits is known before anything is built. */
+/* Finds the micro-batch that is taken where none is given: whether one fits is known before anything is built. */
 #include <math.h>
 
 #include "predict/layers/layers.h"
 #include "predict/predict.h"
 #include "predict/transformer/summarize.h"
 
-/* As sc_memory_fullness of the prediction. */
+/* Returns the sc_memory_fullness that a prediction would have. */
 static double fullness(struct sc_request *request, int64_t micro_batch)
 {
 	int64_t samples = request->n_micro_batches * request->config.training.micro_batch;
@@ -16,7 +16,7 @@ static double fullness(struct sc_request *request, int64_t micro_batch)
 	if (request->config.model.family == SC_LAYERS)
 		sc_layers_memory(request, &memory);
 	else {
-		/* With pp 1, of the fullest GPU and node; of the request alone, before anything is built. */
+		/* Without a pipeline stage 0 is the fullest GPU: the request alone says what it holds. */
 		const double on_node =
 			fmin((double)sc_request_node_gpus(request), (double)request->config.gpus);
 		struct sc_transformer *tf = sc_xcalloc(1, sizeof(*tf));

@@ -1,4 +1,4 @@
-/* What can be predicted: the training of a model of one family. Who predicts asks nothing else about it. */
+/* The interface of a workload, the training of a model of one family: who predicts asks nothing else about it. */
 #ifndef SC_PREDICT_WORKLOAD_H
 #define SC_PREDICT_WORKLOAD_H
 
@@ -12,35 +12,35 @@ struct sc_prediction;
 struct sc_request;
 struct sc_schedule_play;
 
-/* What a config asks for. All stay borrowed. */
+/* The setup of one prediction; all is borrowed. */
 struct sc_setup {
 	const struct sc_request *request;
 	const struct sc_predict_opts *opts;
 	struct sc_build_scratch *scratch;
-	struct sc_graph *graph; /* of its steps; NULL: none is built */
+	struct sc_graph *graph; /* to be filled; NULL: none is built */
 };
-/* `self`: memory of one thread for one such workload after another. */
+/* The functions of a workload; `self` is memory of one thread for one prediction after another. */
 struct sc_workload {
-	size_t self_bytes; /* zeroed before the first */
+	size_t self_bytes; /* zeroed before the first prediction */
 	/* Fills the setup's graph, and seals it. */
 	int (*build)(void *self, struct sc_err *err);
-	/* After it ran: must it be built and run once more? NULL: never. */
+	/* Says after a run whether the graph must be built and run once more; NULL: never. */
 	bool (*again)(void *self, const struct sc_timeline *timeline);
-	/* What a reading must know: period, waits, names, last node. Borrows self and timeline. */
+	/* Sets what a reading must know: period, waits, names, last node. Borrows self and timeline. */
 	void (*op_info)(void *self, const struct sc_timeline *timeline,
 			struct sc_reading_input *out);
 	bool (*takes)(const struct sc_request *request);
-	void (*destroy)(void *self); /* what it keeps from one to the next; NULL: nothing */
+	void (*destroy)(void *self); /* frees what it keeps between predictions; NULL: nothing */
 	int (*init)(void *self, const struct sc_setup *setup, struct sc_err *err);
-	/* After the reading: memory, rates, warnings. */
+	/* Adds memory, rates and warnings once the iteration is read. */
 	void (*conclude)(void *self, struct sc_prediction *out);
-	/* After a run: its pipeline, copied into the arena; false, or NULL: there is none. */
+	/* Copies the pipeline of a run into the arena; false, or NULL: there is none. */
 	bool (*play)(void *self, const struct sc_timeline *timeline, struct sc_arena *arena,
 		     struct sc_schedule_play *out);
-	/* In place of init and all behind it; NULL: no bound is known. */
+	/* Bounds the time in place of init and all behind it; NULL: no bound is known. */
 	int (*floor)(void *self, const struct sc_setup *setup, struct sc_floor *out,
 		     struct sc_err *err);
-	void (*release)(void *self); /* what init made, whole or not; may be NULL */
+	void (*release)(void *self); /* undoes init, whole or not; may be NULL */
 };
 extern const struct sc_workload sc_transformer_workload; /* transformer/transformer_workload.c */
 extern const struct sc_workload sc_dlrm_workload;        /* dlrm/dlrm_workload.c */
