@@ -1,5 +1,5 @@
-/* What the steps of a block cost: kernels by the op models, collectives by the fabric's and by how the ranks of
- * a node share its NICs, and the host's time to issue them. Knows nothing of models or schedules. */
+/* The costs of a block's steps: kernels by the op models, collectives by the fabric's and by how the ranks of a node
+ * share its NICs, and the host's time to issue them. This file knows nothing of models or schedules. */
 #include "predict/block.h"
 
 #include <math.h>
@@ -8,16 +8,17 @@
 #include "predict/op_names.h"
 #include "predict/predict.h"
 
-/* What launching a CUDA graph costs the host, in launches of one kernel (NVIDIA, "Constant Time Launch
- * for Straight-Line CUDA Graphs", 2024: 2.5 us and more against 2 us). */
+/* A CUDA graph costs the host the launches of so many kernels (NVIDIA, "Constant Time Launch for Straight-Line CUDA
+ * Graphs", 2024: 2.5 us and more against 2 us). */
 #define LAUNCH_WAYS 2.0
 #define GRAPH_LAUNCHES 2.0
-/* With which kernels that send a token once reach their rate (deepseek-ai/DeepEP, buffer.py: num_sms). */
+/* Kernels that send a token once reach their rate on so many SMs (deepseek-ai/DeepEP, buffer.py: num_sms). */
 #define DISPATCH_SMS 20.0
-/* The NIC that they do so on: of a faster one they take no more. */
+/* The NIC on which they do so: a faster one gives them no more. */
 #define DISPATCH_NIC_GBPS 50.0
-/* Over links, of what NCCL's exchange reaches: HybridEP's kernels on 16 SMs of B200 and 8 to 36 GB200 0.82 to 0.92 (the same
- * repository, docs/README_Hybrid-EP.md, kernels alone, the own rank's bytes taken off), DeepEP's on H20 0.85 (issue 16). */
+/* Their share over links of what NCCL's exchange reaches: HybridEP's kernels on 16 SMs of B200 and 8 to 36 GB200 0.82
+ * to 0.92 (same repository, docs/README_Hybrid-EP.md, without the own rank's bytes), DeepEP's on H20 0.85 (issue
+ * 16). */
 #define DISPATCH_LINK_EFF 0.87
 
 struct sc_block_env sc_block_env_of(const struct sc_request *request,
@@ -84,7 +85,7 @@ void sc_block_share(struct sc_block *block, size_t first, double share)
 	}
 }
 
-/* The step that was added last. */
+/* Lists the step that was added last, if a list is asked for. */
 static void list_step(struct sc_block *block, const struct sc_op *op, const struct sc_span *span)
 {
 	const struct sc_step *step = &block->steps.at[block->steps.n - 1];
@@ -133,8 +134,8 @@ static bool any_policy(const struct sc_block_env *env, enum sc_c3_policy policy)
 	return false;
 }
 
-/* Where launches block, the GPU waits for the host before each kernel: until that has seen the last one end (a
- * launch's way to the GPU, and back), and for its own time. */
+/* Adds a step. Where launches block, the GPU waits for the host before each kernel: for the host's own time, and
+ * until it has seen the last kernel end (a launch's way to the GPU, and back). */
 static void push_step(struct sc_block *block, const struct sc_block_env *env, struct sc_step step)
 {
 	double host_us = step.host_us;
@@ -159,14 +160,14 @@ void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 	struct sc_op_time time;
 	double n_launches = 1, n_calls = 1, n = pieces->n;
 
-	/* a grouped GEMM is one call of as many kernels on several streams (Transformer Engine) */
+	/* A grouped GEMM is one call of as many kernels on several streams (Transformer Engine). */
 	if (op->kind == SC_OP_GEMM && !op->u.gemm.bmm)
 		n_launches = op->u.gemm.batch;
 	if ((op->kind == SC_OP_ROWWISE || op->kind == SC_OP_OPTIMIZER) &&
 	    op->u.rowwise.n_kernels > 1)
 		n_launches = n_calls = op->u.rowwise.n_kernels;
 	sc_op_model_get(op->kind)->time(env->device, op, &time);
-	/* On the SMs that are left; products bound by memory gain where copies spare their caches. */
+	/* The kernel runs on the SMs that are left; products bound by memory gain where copies spare their caches. */
 	if (env->kernel_sms > 0) {
 		sc_interfere_kernel(env->device, op, env->kernel_sms, 0, &step.cost);
 	} else {
@@ -238,8 +239,8 @@ void sc_block_share_nics(double peers, struct sc_cost *cost)
 			cost->demand[r] /= load;
 }
 
-/* The share of one of `peers` ranks of a node that exchange over its NICs together: each of the node's ranks of the stage has an equal
- * part of what they load, which is what a data-parallel collective finds of them beside it. */
+/* Folds the other `peers` ranks that exchange over a node's NICs together into a cost. Each of the node's ranks of
+ * the stage has an equal part of what they load, which a data-parallel collective finds of them beside it. */
 static void fold_nics(const struct sc_block_env *env, double peers, struct sc_cost *cost)
 {
 	sc_block_share_nics(peers, cost);
@@ -247,7 +248,7 @@ static void fold_nics(const struct sc_block_env *env, double peers, struct sc_co
 		cost->demand[SC_RES_NIC] *= peers / env->node_peers;
 }
 
-/* One phase of an exchange. */
+/* Returns the cost of one phase of an exchange. */
 static struct sc_cost phase_cost(const struct sc_block_env *env,
 				 const struct sc_collective_shape *shape,
 				 const struct sc_span *span, double peers)
@@ -271,8 +272,8 @@ struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
 	return out;
 }
 
-/* Its kernels hold the SMs that are kept for them. On fewer than they
- * take of themselves they are slower; on more they are no faster. */
+/* Makes an exchange hold the SMs that are kept for its kernels, which are slower on fewer than they take of
+ * themselves, and no faster on more. */
 static void hold_sms(const struct sc_block_env *env, struct sc_cost *cost)
 {
 	const struct sc_c3_choice *choice = &env->request->c3[SC_C3_EP];
@@ -288,8 +289,9 @@ static void hold_sms(const struct sc_block_env *env, struct sc_cost *cost)
 	cost->holds_sm = cost->demand[SC_RES_SM] > 0;
 }
 
-/* Over the network to nodes, and over links to their ranks, one behind the other in small pieces. The kernels
- * reach the rate of rings (deepseek-ai/DeepEP, README: 43 to 58 of 50 GB/s, tokens of the own node counted). */
+/* Returns the cost of an exchange to nodes over the network, and to their ranks over links, in small pieces. Its
+ * kernels reach the rate of rings (deepseek-ai/DeepEP, README: 43 to 58 of 50 GB/s, tokens of the own node
+ * counted). */
 static struct sc_cost once_a_node_cost(const struct sc_block_env *env,
 				       const struct sc_block_comm *comm, const struct sc_span *span,
 				       double peers)
@@ -327,7 +329,7 @@ static void keep_to_sms(const struct sc_transfer *transfer, double sms, struct s
 	cost->work_us = sc_quantize_us(cost->work_us);
 }
 
-/* Copy engines move `n_pieces` one after another, of which one stays with its rank. */
+/* Returns the cost of `n_pieces` that copy engines move one after another; one of them stays with its rank. */
 static void copy_cost(const struct sc_block_env *env, const struct sc_transfer *transfer,
 		      double n_pieces, struct sc_cost *out)
 {
@@ -354,7 +356,7 @@ void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
 		return;
 	}
 	sc_block_comm_cost(env, shape, span, out);
-	/* how many are kept from kernels is not how many the library takes */
+	/* The number kept from kernels is not the number that the library takes. */
 	if ((choice->policy == SC_C3_RESERVE || choice->policy == SC_C3_COMM_FIRST_RESERVE) &&
 	    !(choice->n > 0))
 		keep_to_sms(&transfer, 0, out);
@@ -369,7 +371,7 @@ void sc_block_reserve(struct sc_block_env *env)
 		const struct sc_c3_choice *choice = &env->request->c3[f];
 		const struct sc_collective_shape shape = {
 			f == SC_C3_EP ? SC_ALL_TO_ALL : SC_ALL_GATHER, SC_LARGE_BYTES, SC_BF16};
-		struct sc_cost cost = env->beside; /* of data-parallel ones */
+		struct sc_cost cost = env->beside; /* the cost of data-parallel ones */
 
 		if (!sc_c3_keeps(choice))
 			continue;
@@ -400,9 +402,10 @@ void sc_block_add_sum(struct sc_block *block, const struct sc_block_env *env,
 	push_step(block, env, step);
 }
 
-/* Threads that move data between nodes, without cores of their own, wait for their turn between launches. Each hop of a
- * collective takes one at either end (NCCL's proxies, src/proxy.cc). While stages send to each other over the network each
- * process has such a thread awake: launches that a kernel waits for take as many turns as ranks must have launched. */
+/* Delays a collective by the threads that move data between nodes: without cores of their own they wait for their
+ * turn between launches. Each hop takes one at either end (NCCL's proxies, src/proxy.cc). While stages send to each
+ * other each process has such a thread awake: launches that a kernel waits for take as many turns as ranks must have
+ * launched. */
 static void await_progress(const struct sc_block_env *env, enum sc_collective kind,
 			   const struct sc_span *span, struct sc_step *step)
 {
@@ -436,10 +439,9 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 		own.fabric = fabric;
 		env = &own;
 	}
-	if (shape->kind == SC_SEND_RECV) { /* of a ring's ranks on a node one sends out of it */
+	if (shape->kind == SC_SEND_RECV) { /* one of a ring's ranks on a node sends out of it */
 		peers = fmin(peers, fmax(1, peers / span.max_ranks_per_node));
-		/* Where send/recv round the ring of a group goes: to a neighbour, on another node if the group leaves
-		 * its node. */
+		/* Send/recv round a ring goes to a neighbour, on another node if the group leaves its node. */
 		bool remote = span.n_nodes > 1;
 
 		span = (struct sc_span){2, remote ? 2 : 1, remote ? 1 : 2};
@@ -456,11 +458,11 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 	if (comm->most_sms > 0)
 		keep_to_sms(&transfer, comm->most_sms, &step.cost);
 	say_comm(shape, &step.cost);
-	if (!(comm->node_bytes > 0 && span.n_nodes > 1)) /* whose phases are folded */
+	if (!(comm->node_bytes > 0 && span.n_nodes > 1)) /* its phases are folded already */
 		fold_nics(env, peers, &step.cost);
-	/* Tensor-parallel collectives come several a layer, and each waits for the host that is last. That is seldom the
-	 * same one, so what each adds counts for all: a rank's own CPU time grows with the other ranks of its group. Groups of more
-	 * than eight were not measured, and count as eight. */
+	/* Tensor-parallel collectives come several a layer, and each waits for the host that is last. That is seldom
+	 * the same one, so all delays count: a rank's own CPU time grows with the other ranks of its group. Groups of
+	 * more than eight were not measured, and count as eight. */
 	if (!sc_block_is_replayed(block, env))
 		step.host_us =
 			sc_quantize_us((env->device->host.launch_us +

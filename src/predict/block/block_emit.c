@@ -1,9 +1,9 @@
-/* Emitting a block op by op into a graph, and the graph of a GPU that runs one block alone. */
+/* A block emitted op by op into a graph, and the graph of a GPU that runs one block alone. */
 #include "predict/block.h"
 
 #include <string.h>
 
-/* Cost ids of a step in this graph: [0] on the GPU, [1] on the host, if it is there. */
+/* Adds the costs of a step to the graph unless they are there: [0] on the GPU, [1] on the host. */
 static void step_costs(const struct sc_step *step, const struct sc_emit *emit, bool contends,
 		       uint32_t cost[2])
 {

@@ -1,5 +1,4 @@
-/* Composing the summaries of blocks: one simulated alone, what it is beside a data-parallel collective, and
- * sequences of them. */
+/* Summaries of blocks: one simulated alone, what it is beside a data-parallel collective, and sequences of them. */
 #include "predict/block.h"
 
 #include <math.h>
@@ -8,7 +7,7 @@
 #include "base/fnv.h"
 #include "models/row_reuse.h"
 
-#define SLOWEST_RATE 1e-3        /* that counts: of what has no room at all */
+#define SLOWEST_RATE 1e-3        /* a step without any room counts as so slow */
 enum { N_REMEMBERED = 1 << 12 }; /* slots */
 
 void sc_build_scratch_init(struct sc_build_scratch *scratch, struct sc_arena *arena)
@@ -53,7 +52,7 @@ double sc_block_exposed_us(const struct sc_block *block, size_t at)
 	return fmax(us, 0);
 }
 
-/* The GPU waits for the host at the start of `n` parts. */
+/* Adds the GPU's wait for the host at the start of `n` parts. */
 static void add_leads(struct sc_summary *s, double n, double lead_us)
 {
 	s->gpu_us += n * lead_us;
@@ -62,7 +61,7 @@ static void add_leads(struct sc_summary *s, double n, double lead_us)
 	s->beside_sm_us += n * lead_us;
 }
 
-/* Adds all but when the GPU waits for the host. */
+/* Adds all of a summary but the GPU's waits for the host. */
 static void add_summary(const struct sc_summary *a, double n, struct sc_summary *out)
 {
 	out->host_us += n * a->host_us;
@@ -108,7 +107,7 @@ struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n)
 	return out;
 }
 
-/* Units of a resource for each rank: NICs are the node's. */
+/* Returns the units of a resource for each rank; NICs belong to the node. */
 static double capacity(int resource, double peers)
 {
 	return resource == SC_RES_NIC && peers > 1 ? 1 / peers : 1;
@@ -121,7 +120,7 @@ static double sm_rate(const struct sc_cost *step, const struct sc_cost *comm)
 	return sms > 0 ? fmin(1, (1 - comm->demand[SC_RES_SM]) / sms) : 1;
 }
 
-/* Share of its speed that a step keeps beside a collective, which holds its SMs: the engine's filling, for two. */
+/* Returns the share of its speed that a step keeps beside a collective, which holds its SMs. */
 static double rate_beside(const struct sc_cost *step, const struct sc_cost *comm, double peers)
 {
 	double rate = sm_rate(step, comm), alone = 1;
@@ -143,7 +142,7 @@ double sc_block_uneven(const struct sc_block *block, const struct sc_block_env *
 
 	for (size_t i = 0; i < block->steps.n; i++) {
 		const struct sc_cost *step = &block->steps.at[i].cost;
-		/* The other way round: of the collective's, SMs apart. */
+		/* The collective's rate beside the step counts too, SMs apart. */
 		struct sc_cost own = env->beside, others = *step;
 
 		own.demand[SC_RES_SM] = others.demand[SC_RES_SM] = 0;
@@ -176,7 +175,7 @@ static void add_beside(const struct sc_cost *step, const struct sc_block_env *en
 		s->load_us[r] += step->work_us * step->demand[r];
 }
 
-/* The block beside a data-parallel collective. */
+/* Finds the block's time beside a data-parallel collective. */
 static void find_beside(const struct sc_block *block, const struct sc_block_env *env,
 			struct sc_summary *s)
 {
@@ -206,7 +205,7 @@ static void find_beside(const struct sc_block *block, const struct sc_block_env 
 	add_beside(&window, env, s);
 }
 
-/* Each step's time in place: alone, unless some run beside others. */
+/* Sets each step's time as if alone; says whether some run beside others. */
 static bool find_times(struct sc_block *block, struct sc_summary *s)
 {
 	bool overlaps = false;
@@ -222,7 +221,7 @@ static bool find_times(struct sc_block *block, struct sc_summary *s)
 	return overlaps;
 }
 
-/* Steps one after another, without a graph: the end of all when the GPU is free at `gpu_us`. */
+/* Returns the end of steps that run one after another, where the GPU is free at `gpu_us`; this needs no graph. */
 static double end_in_turn_us(const struct sc_block *block, double gpu_us)
 {
 	double host_us = 0;
@@ -237,14 +236,14 @@ static double end_in_turn_us(const struct sc_block *block, double gpu_us)
 	return fmax(gpu_us, host_us);
 }
 
-/* When the block ends on a GPU that is free once the host has launched all of it, and on one that is free at
- * once; behind them the time of each step on the GPU in the former. */
+/* A block ends later on a GPU that is free only once the host has launched all of it, than on one that is free at
+ * once; behind both ends stand the steps' times on the GPU in the former case. */
 enum { END_BEHIND, END_AT_ONCE, STEP_TIMES };
 
 static int simulate_at(const struct sc_block *block, double gpu_us,
 		       struct sc_build_scratch *scratch, struct sc_err *err)
 {
-	/* A graph of this block alone. */
+	/* The graph holds this block alone. */
 	struct sc_emit emit;
 
 	sc_block_alone_begin(scratch, gpu_us, &emit);
@@ -278,7 +277,7 @@ uint64_t sc_block_print(struct sc_block *block)
 	return block->print = print;
 }
 
-/* Of a block of which steps run beside others. */
+/* Finds, by simulation, the times of a block of which steps run beside others. */
 static int overlapping_times(struct sc_block *block, struct sc_build_scratch *scratch,
 			     const double **out, struct sc_err *err)
 {
@@ -310,7 +309,7 @@ static int overlapping_times(struct sc_block *block, struct sc_build_scratch *sc
 	return 0;
 }
 
-/* The same of any block; steps' times are set. */
+/* Finds when any block ends, and sets its steps' times. */
 static int find_ends(struct sc_block *block, bool overlaps, struct sc_build_scratch *scratch,
 		     double ends_us[STEP_TIMES], struct sc_err *err)
 {
@@ -346,7 +345,7 @@ int sc_block_summarize(struct sc_block *block, const struct sc_block_env *env,
 		return rc;
 	s->gpu_us = sc_quantize_us(ends_us[END_BEHIND] - s->host_us);
 	s->lead_us = sc_quantize_us(fmin(fmax(ends_us[END_AT_ONCE] - s->gpu_us, 0), s->host_us));
-	/* Where the GPU's time goes when it never waits for the host. */
+	/* The owners of the GPU's time are those of a GPU that never waits for the host. */
 	double sum = 0;
 
 	for (size_t i = 0; i < block->steps.n; i++) {

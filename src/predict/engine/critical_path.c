@@ -1,5 +1,5 @@
-/* The backward walk. At any moment it stands at time `at` inside or at the end of `node`, with all
- * after `at` explained: what is added next always ends there, so the segments cover everything once. */
+/* The backward walk: at any moment it stands at time `at` inside or at the end of `node`, with all after `at`
+ * explained. Each segment that is added ends there, so the segments cover everything once. */
 #include "predict/engine/critical_path.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@ struct walk {
 	double at_us;
 };
 
-/* What the node did from start_us on: for a member the group's data phase. */
+/* Returns the cost of a node from its start_us on: a member's is its group's data phase. */
 static uint32_t run_cost(const struct sc_graph *graph, uint32_t node)
 {
 	const struct sc_node *n = &graph->nodes.at[node];
@@ -29,7 +29,7 @@ void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segme
 		sc_cost_own(&graph->costs.at[segment->cost], us, owner_us);
 }
 
-/* From from_us to where the walk stands; nothing if no time. */
+/* Adds the segment from from_us to where the walk stands, if it lasts at all. */
 static void add(struct walk *walk, double from_us, uint32_t cost, enum sc_gap gap)
 {
 	const struct sc_segment segment = {
@@ -60,7 +60,7 @@ static void step_resource(struct walk *walk)
 	walk->node = holder;
 }
 
-/* The part of a node's own cost that ends at the walk's place: its gap, or what a member does before it
+/* Adds the part of a node's own cost that ends where the walk stands: its gap, or what a member does before it
  * arrives. */
 static void add_own(struct walk *walk, double from_us)
 {
@@ -69,7 +69,7 @@ static void add_own(struct walk *walk, double from_us)
 	add(walk, from_us, cost, (enum sc_gap)walk->graph->costs.at[cost].gap);
 }
 
-/* Stands at the arrival of the node; goes to what let it arrive. 0 when the walk is at time 0. */
+/* Goes from the arrival of the node to what let it arrive; returns 0 when the walk is at time 0. */
 static int step_arrival(struct walk *walk)
 {
 	const uint32_t by = walk->tl->bound_by[walk->node];
@@ -82,7 +82,7 @@ static int step_arrival(struct walk *walk)
 		add_own(walk, 0);
 		return 0;
 	}
-	/* A member whose own cost comes before its arrival; for all others this adds nothing. */
+	/* A member's own cost comes before its arrival; for all others this adds nothing. */
 	add_own(walk, walk->tl->end_us[by]);
 	walk->node = by;
 	return 1;
@@ -90,7 +90,7 @@ static int step_arrival(struct walk *walk)
 
 static int step(struct walk *walk)
 {
-	/* When the work of a node began: after its gap, if it is no member of a group. */
+	/* A node's work begins after its gap, if it is no member of a group. */
 	const struct sc_node *node = &walk->graph->nodes.at[walk->node];
 	const struct sc_cost *cost = &walk->graph->costs.at[node->cost];
 	double start_us = walk->tl->start_us[walk->node];

@@ -1,5 +1,5 @@
-/* The engine's entry, and the flow of nodes whose end is known once they are ready. Shared resources
- * are the other simulate_*.c files' business. */
+/* The engine's entry, and the flow of nodes whose end is known once they are ready. Shared resources are handled in
+ * the other simulate_*.c files. */
 #include "predict/engine/simulate.h"
 
 #include <assert.h>
@@ -8,10 +8,10 @@
 
 #include "predict/engine/simulate_priv.h"
 
-/* ---- Turns a run that stopped early into the wait cycle that stopped it ---- */
+/* ---- turning a run that stopped early into the wait cycle that stopped it ---- */
 
-/* Waiters for SMs wait for the lowest member node that holds some on their class: kernels always end,
- * so only collectives can hold SMs for ever. */
+/* Waiters for SMs wait for the lowest member node that holds some on their class: kernels always end, so only
+ * collectives can hold SMs for ever. */
 static void find_holders(const struct sc_simulator *sim, struct sc_waits *waits)
 {
 	const size_t n = sim->graph->classes.n;
@@ -85,7 +85,7 @@ void sc_simulator_destroy(struct sc_simulator *sim)
 	free(sim);
 }
 
-/* `from` is done. A node's binding reason is whatever ended last; on a tie its lane, then the lowest
+/* Counts `from` as done for a node. Its binding reason is whatever ended last; on a tie its lane, then the lowest
  * node: so neither the order of edges nor of processing shows. */
 static inline void reach(struct sc_simulator *sim, const struct sim_flow *f, uint32_t node,
 			 uint32_t from, enum sc_reason why)
@@ -134,7 +134,7 @@ void sc_sim_node_done(struct sc_simulator *sim, uint32_t node, double end_us)
 	done(sim, &sim->flow, node, end_us);
 }
 
-/* The last member is there: the data phase begins. Its end is known at once unless it contends. */
+/* Begins the data phase once the last member is there. Its end is known at once unless it contends. */
 static void begin_group(struct sc_simulator *sim, uint32_t group)
 {
 	const struct sc_graph *graph = sim->graph;
@@ -183,7 +183,7 @@ void sc_sim_member_arrived(struct sc_simulator *sim, uint32_t node, double at_us
 		begin_group(sim, group);
 }
 
-/* Time of a node that is no member, alone: exactly start + latency + work unless it is slowed. */
+/* Returns the end of a node that is no member: exactly start + latency + work unless its class is slowed. */
 static inline double alone_end_us(const struct sim_flow *f, const struct sc_node *node,
 				  double start_us)
 {
@@ -223,7 +223,7 @@ void sc_sim_flow_ready(struct sc_simulator *sim)
 	}
 }
 
-/* Which costs have demands; NULL if none has. */
+/* Marks the costs that have demands; returns NULL if none has. */
 static const uint8_t *find_contends(struct sc_simulator *sim)
 {
 	const size_t n = sim->graph->costs.n;
@@ -273,7 +273,7 @@ static void begin_flow(struct sc_simulator *sim, const struct sc_sim_opts *opts,
 	sim->total_us = 0;
 }
 
-/* Every node waits; those without deps are ready. */
+/* Lets every node wait, and puts those without dependencies on the stack of the ready. */
 static void begin_nodes(struct sc_simulator *sim)
 {
 	const struct sim_flow *f = &sim->flow;
@@ -298,7 +298,7 @@ int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
 		const struct sc_sim_opts *opts, struct sc_timeline *timeline, struct sc_err *err)
 {
 	assert(graph->sealed);
-	/* contents are undefined */
+	/* A grown timeline needs no copy: its contents are undefined here. */
 	if (graph->nodes.n > timeline->cap) {
 		sc_timeline_release(timeline);
 		timeline->ready_us = sc_xrealloc(NULL, graph->nodes.n, sizeof(*timeline->ready_us));

@@ -18,21 +18,21 @@
 struct sc_simulator; /* scratch kept between runs: no malloc once warm */
 
 struct sc_sim_opts {
-	/* Ignore demand vectors: everything runs at its isolated rate. */
+	/* Demand vectors are ignored: everything runs at its isolated rate. */
 	int no_contention;
 };
 
 struct sc_simulator *sc_simulator_create(void);
 void sc_simulator_destroy(struct sc_simulator *sim);
-/* The graph must be sealed. `opts` may be NULL. A run that ends with unfinished nodes is
- * SC_EDEADLOCK, its text naming the wait cycle (classes, groups, or the collectives that hold SMs). */
+/* Runs a sealed graph; `opts` may be NULL. A run that ends with unfinished nodes is SC_EDEADLOCK, whose text names
+ * the wait cycle (classes, groups, or the collectives that hold SMs). */
 int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
 		const struct sc_sim_opts *opts, struct sc_timeline *timeline, struct sc_err *err);
 /* Calls `observe` after every change of rates; NULL: no more. */
 typedef void sc_simulator_watch(void *ctx, const struct sc_simulator *sim, double now_us);
 void sc_simulator_observe(struct sc_simulator *sim, sc_simulator_watch *observe, void *ctx);
-/* While observed: what limits a class now, the resource that is asked for most beyond what there is; SC_RES_SM
- * where only SMs are missing; SC_N_RES where all runs as if alone. */
+/* Returns, while observed, what limits a class now: the resource that is asked for most beyond what there is;
+ * SC_RES_SM where only SMs are missing; SC_N_RES where all runs as if alone. */
 enum sc_resource sc_simulator_limit(const struct sc_simulator *sim, uint32_t class_id);
 
 #endif

@@ -52,7 +52,7 @@ static int is_resizable(const struct sim_act *act)
 	return act->kind == SIM_KERNEL && !act->cost->holds_sm;
 }
 
-/* Kept in the order of the queue. */
+/* The list is kept in the order of the queue. */
 static void link_resizable(struct sc_simulator *sim, uint32_t id)
 {
 	struct sim_act *act = &sim->acts.at[id];
@@ -72,7 +72,7 @@ static void link_resizable(struct sc_simulator *sim, uint32_t id)
 		sim->sm[act->class_id].resizable = id;
 }
 
-/* Positive: to the activity; negative: back from it. */
+/* Moves SMs to the activity, or back from it if `amount` is negative. */
 static void move(struct sc_simulator *sim, struct sim_act *act, double amount)
 {
 	struct sim_sm *sm = &sim->sm[act->class_id];
@@ -112,7 +112,7 @@ static void sim_sm_release(struct sc_simulator *sim, uint32_t id)
 	move(sim, act, -act->sm_got);
 }
 
-/* While kernels run, the few SMs of a collective move less: as many loads in flight come back later. */
+/* Slows a collective on few SMs while kernels run: as many of its loads are in flight, and they come back later. */
 static void slow_copier(struct sc_simulator *sim, uint32_t group_id)
 {
 	const struct sim_group *group = &sim->groups.at[group_id];
@@ -154,7 +154,7 @@ static void unlink_copier(struct sc_simulator *sim, uint32_t id)
 	*link = act->run_next;
 }
 
-/* Starts, resumes or lets arrive the first in the queue, which has its SMs. May move sim->acts. */
+/* Starts, resumes or lets arrive the first in the queue, which has its SMs. This may move sim->acts. */
 static void admit(struct sc_simulator *sim, uint32_t id)
 {
 	struct sim_act *act = &sim->acts.at[id];
@@ -206,7 +206,7 @@ static double work_done(const struct sim_act *act, double now_us)
 	return act->work_us - act->remaining_us + act->rate * (now_us - act->since_us);
 }
 
-/* The work done at its next wave boundary; HUGE_VAL: it is in the last wave. */
+/* Returns the work done at the next wave boundary, HUGE_VAL in the last wave. */
 static double next_wave(const struct sim_act *act, double now_us)
 {
 	const double step = act->work_us / fmax(act->cost->waves, 1) * act->cap;
@@ -216,14 +216,14 @@ static double next_wave(const struct sim_act *act, double now_us)
 	return next < act->work_us * (1 - SIM_EPS) ? next : HUGE_VAL;
 }
 
-/* Does the first in the queue come before a running kernel? */
+/* Says whether the first in the queue comes before a running kernel. */
 static int is_outranked(const struct sc_simulator *sim, const struct sim_sm *sm,
 			const struct sim_act *act)
 {
 	return sm->queue != SC_NONE && sim->acts.at[sm->queue].priority > act->priority;
 }
 
-/* What waiters of a higher priority lack. */
+/* Returns how many SMs waiters of a higher priority lack. */
 static double lacking(const struct sc_simulator *sim, const struct sim_sm *sm, int priority)
 {
 	double want = 0;
@@ -250,7 +250,7 @@ static void resize(struct sc_simulator *sim, uint32_t id, double amount)
 	sim_sm_enqueue(sim, id);
 }
 
-/* The last in order give first. */
+/* Takes SMs from kernels at their boundary for waiters that outrank them; the last in order give first. */
 static void yield(struct sc_simulator *sim, const struct sim_sm *sm)
 {
 	uint32_t id = sm->resizable, prev;
@@ -271,7 +271,7 @@ static int runs(const struct sim_act *act)
 	return act->state == SIM_WORKING || act->state == SIM_LATENCY;
 }
 
-/* The first in order take first, as far as they have blocks left to start. */
+/* Gives free SMs to running kernels that have blocks left to start, in their order. */
 static void expand(struct sc_simulator *sim, const struct sim_sm *sm)
 {
 	for (uint32_t id = sm->resizable; id != SC_NONE; id = sim->acts.at[id].run_next) {
@@ -286,7 +286,7 @@ static void expand(struct sc_simulator *sim, const struct sim_sm *sm)
 	}
 }
 
-/* Who should give SMs at the next boundary? */
+/* Marks the kernels that should give SMs at their next wave boundary. */
 static void plan_boundaries(struct sc_simulator *sim, const struct sim_sm *sm)
 {
 	for (uint32_t id = sm->resizable; id != SC_NONE; id = sim->acts.at[id].run_next) {
@@ -302,7 +302,7 @@ static void plan_boundaries(struct sc_simulator *sim, const struct sim_sm *sm)
 	}
 }
 
-/* grants on every class that changed */
+/* Grants SMs on every class that changed. */
 static void sim_sm_update(struct sc_simulator *sim)
 {
 	const size_t n = sim->dirty_sm.n;
@@ -411,7 +411,7 @@ void sc_sim_act_reschedule(struct sc_simulator *sim, uint32_t id)
 	if (act->rate > 0)
 		at_us = act->since_us + act->remaining_us / act->rate;
 	if (act->wants_boundary && act->rate > 0) {
-		/* HUGE_VAL = none left */
+		/* HUGE_VAL where no boundary is left */
 		const double boundary_us =
 			sim->now_us +
 			(next_wave(act, sim->now_us) - work_done(act, sim->now_us)) / act->rate;

@@ -15,12 +15,12 @@
 /* Shares closer than this are equal: 1e-9 of all SMs or of a link is far below one SM or any
  * measurement, and far above the rounding of a few hundred additions. */
 #define SIM_EPS 1e-9
-/* Relative rounding allowed when two levels of progressive filling are compared. */
+/* The rounding that is allowed when two levels of progressive filling are compared, relative. */
 #define SIM_EPS_LEVEL 1e-12
 
 enum sim_contends {
 	SIM_ANY = 1, /* the cost has a demand */
-	SIM_SM = 2,  /* on SMs */
+	SIM_SM = 2,  /* the demand is on SMs */
 };
 enum sim_kind {
 	SIM_KERNEL, /* a node that is no member */
@@ -43,9 +43,9 @@ struct sim_act {
 	double rate, cap;              /* cap: granted / wanted SMs */
 	double new_rate;               /* while solving; < 0 = not frozen yet */
 	double sm_want, sm_got;
-	double wave_from; /* work done when the SMs last changed: waves count from there */
+	double wave_from; /* work done when the SMs last changed; waves count from there */
 	uint64_t stamp;   /* last solve that visited it */
-	uint32_t part;    /* of part_acts, while solving */
+	uint32_t part;    /* index in part_acts while solving */
 	uint32_t id;      /* node, or group */
 	uint32_t class_id;
 	uint32_t first_use;
@@ -67,35 +67,35 @@ struct sim_use {
 	uint32_t next_in_res, prev_in_res;
 };
 struct sim_res {
-	double load;       /* of all users at rate 1; only above 1 can the resource limit anyone */
-	double left, open; /* while solving: capacity not frozen, load of users not frozen, */
-	double level;      /* and where it stops them */
+	double load;       /* while solving: capacity not frozen, load of users not frozen; */
+	double left, open; /* the level at which it stops them */
+	double level;      /* while solving: where the resource stops them */
 	uint64_t stamp;
-	uint32_t first; /* use */
+	uint32_t first; /* a use */
 	uint8_t dirty;
 };
 struct sim_sm {
 	double free;
-	double released_us; /* when SMs were last given back, and by which node (lowest id) */
+	double released_us; /* time of the last return of SMs, and its node (lowest id) */
 	uint32_t released_by;
 	uint32_t n_holders;
 	uint32_t queue;     /* by priority, then time of readiness, then node */
 	uint32_t resizable; /* started kernels whose SMs may change, in the same order */
-	uint32_t copiers;   /* members of collectives that kernels slow, a list by run_next */
+	uint32_t copiers;   /* members of collectives that kernels slow, by run_next */
 	uint8_t dirty;
 };
 struct sim_group {
-	double last_us; /* latest arrival so far, and who (lowest node on a tie) */
+	double last_us; /* latest arrival so far, and its node (lowest on a tie) */
 	uint32_t last_node;
 	uint32_t n_arrived;
 	uint32_t holders; /* SIM_MEMBER activities */
-	uint32_t act;     /* its data phase, at work; or SC_NONE */
+	uint32_t act;     /* its data phase while at work, or SC_NONE */
 };
 struct sim_event {
 	double at_us;
 	uint32_t act;
 };
-/* Stops an activity (its cap), or all that use a resource. */
+/* A level that stops an activity (its cap), or all that use a resource. */
 struct sim_limit {
 	double level;
 	uint32_t id;
@@ -109,7 +109,7 @@ struct sim_flow {
 	const struct sc_lane *lane;
 	const struct sc_class *class;
 	const uint32_t *succ_start, *succ, *lane_next;
-	const uint8_t *contends; /* by cost; NULL = nothing does */
+	const uint8_t *contends; /* by cost; NULL = nothing contends */
 	double *ready_us, *start_us, *end_us;
 	uint32_t *bound_by;
 	uint8_t *reason;
@@ -130,26 +130,26 @@ struct sc_simulator {
 	double now_us;
 	SC_VEC(struct sim_act) acts;
 	SC_VEC(struct sim_use) uses;
-	uint32_t free_act, free_use; /* lists */
+	uint32_t free_act, free_use; /* heads of the free lists */
 	SC_VEC(struct sim_event) heap;
 	sim_ids due; /* activities whose event is now */
 	sim_ids dirty_acts, dirty_res, dirty_sm;
 	sim_ids part_acts, part_res; /* the component being solved */
 	SC_VEC(struct sim_limit) limits, beyond;
-	sim_ids stopped;     /* of part_acts */
-	struct sim_res *res; /* SC_N_RES a class, then one NIC a domain */
-	struct sim_sm *sm;   /* one a class */
+	sim_ids stopped;     /* indices in part_acts */
+	struct sim_res *res; /* SC_N_RES for each class, then a NIC for each domain */
+	struct sim_sm *sm;   /* one for each class */
 	size_t cap_res, cap_sm;
 	uint64_t stamp;
 	int unclean; /* a run was left before its end: res and sm must be set up again */
 
-	/* Tests look at every set of rates: called after each solve. */
+	/* Tests look at every set of rates, after each solve. */
 	sc_simulator_watch *observe;
 	void *observe_ctx;
 };
 
 /* simulate.c */
-void sc_sim_flow_ready(struct sc_simulator *sim); /* until no ready node is left */
+void sc_sim_flow_ready(struct sc_simulator *sim); /* runs until no ready node is left */
 void sc_sim_node_done(struct sc_simulator *sim, uint32_t node, double end_us);
 void sc_sim_member_arrived(struct sc_simulator *sim, uint32_t node, double at_us);
 void sc_sim_group_done(struct sc_simulator *sim, uint32_t group, double end_us);

@@ -11,7 +11,7 @@
 #include "predict/op_names.h"
 #include "predict/predict.h"
 
-/* ---- what it is made of: kernels costed, gradients put into buckets ---- */
+/* ---- costs of kernels, buckets of gradients ---- */
 
 static double or_default(double given, double def)
 {
@@ -69,7 +69,7 @@ static void fill_forward(struct sc_layers *l)
 			sc_block_add_optimizer(&b->update, &l->env, params);
 	}
 	if (!l->request->software.layer_updates) {
-		/* Of the rows that say their matrix. */
+		/* Rows that say their matrix are stepped as matrices. */
 		const size_t n_rows = l->request->config.model.rows.n;
 		struct sc_matrix *a = sc_arena_calloc(l->arena, n_rows, sizeof(*a));
 		int n = 0;
@@ -126,7 +126,7 @@ int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struc
 	const enum sc_dtype dtype = sc_storage_dtype(layers->request->config.training.precision);
 	const struct sc_software *sw = &req->software;
 	struct sc_layer_bucket *b = NULL;
-	double bucket_bytes = HUGE_VAL; /* whole gradients at once where nothing is to overlap */
+	double bucket_bytes = HUGE_VAL; /* all gradients at once where nothing is to overlap */
 
 	if (sw->grad_sync == SC_GRAD_OVERLAP && sw->bucket_mib > 0)
 		bucket_bytes = sw->bucket_mib * SC_BYTES_PER_MIB;
@@ -156,7 +156,7 @@ void sc_layers_release(struct sc_layers *layers)
 	}
 }
 
-/* ---- The graph of a table of layers: one class of ranks, a compute lane, one of the gradients' reduction ---- */
+/* ---- the graph of a table of layers: one class of ranks, a compute lane, one of the gradients' reduction ---- */
 
 struct builder {
 	const struct sc_layers *l;
@@ -164,13 +164,13 @@ struct builder {
 	uint32_t host, compute, comm;
 	uint32_t zero_cost, issue_cost, step_cost, *optimizer_costs;
 	struct bucket {
-		/* reduced: of its last reduction, or SC_NONE */
+		/* `reduced` is the node of its last reduction, or SC_NONE */
 		uint32_t lane, reduce_cost, reduced, *forward_costs, *backward_costs, *update_costs;
 	} * buckets;
-	uint32_t *nodes; /* of the block being emitted */
+	uint32_t *nodes; /* the nodes of the block being emitted */
 };
 
-/* Where each bucket has its own update, their reductions run side by side. */
+/* Begins a bucket; where each has its own update, their reductions run side by side. */
 static void begin_bucket(struct builder *b, size_t bucket)
 {
 	const struct sc_layer_bucket *at = &b->l->buckets[bucket];
@@ -220,7 +220,7 @@ static void begin(struct builder *b)
 		begin_bucket(b, i);
 }
 
-/* Of an optimizer's collectives: all ranks. */
+/* Returns a group of all ranks, for an optimizer's collectives. */
 static uint32_t group_of_all(void *ctx, const struct sc_step *step, uint32_t graph_cost)
 {
 	const struct builder *b = ctx;
@@ -229,7 +229,7 @@ static uint32_t group_of_all(void *ctx, const struct sc_step *step, uint32_t gra
 	return sc_graph_add_group(b->graph, (struct sc_node_use){graph_cost, step->name}, &all, 1);
 }
 
-/* Returns its last kernel. */
+/* Runs a block; returns its last kernel. */
 static uint32_t run_block(struct builder *b, const struct sc_block *block, uint32_t *costs)
 {
 	struct sc_emit emit = {
@@ -248,7 +248,7 @@ static uint32_t run_block(struct builder *b, const struct sc_block *block, uint3
 	return emit.compute_dep;
 }
 
-/* Rows from `row` on, or backwards: kernels know which they are of. */
+/* Names kernels after their rows, from `row` on, or backwards from it. */
 static void name_rows(struct builder *b, size_t row, size_t n, bool backward)
 {
 	const unsigned name = backward ? SC_NAME_LAYER_BACKWARD : SC_NAME_LAYER_FORWARD;
@@ -285,13 +285,13 @@ static uint32_t add_mark(struct builder *b, enum sc_node_kind kind, uint32_t dep
 	return node;
 }
 
-/* Forward and backward of a micro-batch; after the last one's gradients are reduced. */
+/* Runs forward and backward of a micro-batch; the last one's gradients are reduced. */
 static void run_pass(struct builder *b, bool is_first, bool is_last)
 {
 	const struct sc_layers *l = b->l;
 
 	for (size_t i = l->n_buckets; i-- > 0;) {
-		/* With its weights, if each bucket has its own update. */
+		/* A bucket with its own update makes its weights just before they are used. */
 		const struct sc_layer_bucket *at = &b->l->buckets[i];
 		struct bucket *bucket = &b->buckets[i];
 
@@ -314,13 +314,13 @@ static void run_pass(struct builder *b, bool is_first, bool is_last)
 	}
 }
 
-/* The first has nothing to wait for; another stands beside the end of the one that is read. */
+/* The first step has nothing to wait for; the last stands beside the end of the one that is read. */
 enum { N_STEPS = 3, READ_STEP = 1 };
 
 struct self {
 	struct sc_layers layers;
 	struct sc_graph *graph;
-	uint32_t step_end[N_STEPS]; /* node at which each is over */
+	uint32_t step_end[N_STEPS]; /* the node at which each is over */
 };
 
 static bool takes(const struct sc_request *request)
@@ -351,7 +351,8 @@ static int build(void *p, struct sc_err *err)
 		for (int64_t pass = 1; pass <= n_passes; pass++)
 			run_pass(&b, pass == 1, pass == n_passes);
 		if (!self->layers.env.software->layer_updates) {
-			/* All weights at once, when all gradients are reduced; the last reduction of a lane ends after the others. */
+			/* All weights are stepped once all gradients are reduced: a lane's last reduction ends
+			 * last. */
 			uint32_t reduced = SC_NONE;
 
 			for (size_t i = 0; i < b.l->n_buckets; i++)
@@ -375,7 +376,7 @@ static bool is_row(unsigned op)
 				 sc_op_unpack_name(op) == SC_NAME_LAYER_BACKWARD);
 }
 
-/* Of rows: name and row, else the name alone. */
+/* Tallies a row by name and row, anything else by its name alone. */
 static void tally(const void *ctx, const struct sc_path_part *part, struct sc_tally *out)
 {
 	const struct self *self = ctx;

@@ -1,6 +1,6 @@
 /* One training step of a model that is a table of layers, on GPUs that are alike and all do the same: forward in
- * order, backward in reverse, gradients reduced in buckets beside it or at its end, the optimizer: for all at once, or
- * for each bucket before its rows' next forward, which then waits for that bucket alone. */
+ * order, backward in reverse, gradients reduced in buckets beside it or at its end, and the optimizer, which steps
+ * all at once, or each bucket before its rows' next forward, which then waits for that bucket alone. */
 #ifndef SC_PREDICT_LAYERS_H
 #define SC_PREDICT_LAYERS_H
 
@@ -9,9 +9,9 @@
 #include "predict/block.h"
 #include "predict/workload.h"
 
-/* Rows whose gradients are reduced together, the last row's first. */
+/* A run of rows whose gradients are reduced together, the last row's first. */
 struct sc_layer_bucket {
-	struct sc_block forward, backward, update; /* update: software.layer_updates */
+	struct sc_block forward, backward, update; /* update: with software.layer_updates */
 	size_t last_row, n_rows;                   /* last_row, last_row - 1, ... */
 	struct sc_collective_shape shape;
 };
@@ -20,14 +20,14 @@ struct sc_layers {
 	struct sc_arena *arena;
 	struct sc_fabric fabric;
 	struct sc_block_env env;
-	struct sc_span span;       /* of the gradients' reduction: all ranks */
-	struct sc_block optimizer; /* all weights at once: else none */
+	struct sc_span span;       /* all ranks, which reduce gradients */
+	struct sc_block optimizer; /* where it steps all weights at once */
 	struct sc_layer_bucket *buckets;
 	size_t n_buckets;
-	double params, flop; /* flop: of a sample, forward and backward */
+	double params, flop; /* flop: forward and backward of a sample */
 };
 
-/* Strings and arrays live in the arena of the scratch; what is left over needs sc_layers_release. */
+/* Prepares a request. Strings and arrays live in the arena of the scratch; the rest needs sc_layers_release. */
 int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struct sc_err *err);
 void sc_layers_release(struct sc_layers *layers);
 
@@ -37,7 +37,7 @@ static inline const struct sc_layer_row *sc_layers_row(const struct sc_layers *l
 	return (const struct sc_layer_row *)layers->request->config.model.rows.at + row;
 }
 
-/* A row's kernel, for the samples of a micro-batch. */
+/* Returns a row's kernel for the samples of a micro-batch. */
 struct sc_op sc_layers_op(const struct sc_layers *layers, size_t row, bool backward);
 
 #endif
