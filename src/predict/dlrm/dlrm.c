@@ -1,4 +1,5 @@
-/* Prepares a DLRM request for building: plan, ranks folded into classes, blocks costed. */
+/* Prepares a DLRM request for building: a sharding plan becomes what each rank looks up, sends and stores; ranks with
+ * like work are folded into classes, whose blocks are costed. */
 #include "predict/dlrm/dlrm.h"
 
 #include <math.h>
@@ -9,16 +10,15 @@
 #include "models/collective_files.h"
 #include "models/row_reuse.h"
 
-/* From a sharding plan to what each rank looks up, sends and stores. */
-
 enum { INDEX_BYTES = 8, WEIGHT_BYTES = 4 };
-/* TorchRec's all-to-all of pooled vectors (dist_data.py, comm_ops.py: _all_to_all_pooled): forward they are copied for it and put
- * in rows after it; backward they are cut, put in the order of ranks, and divided by their number. On average of both ways. */
+/* Pooled vectors are copied this often for TorchRec's all-to-all, on average of both ways (dist_data.py, comm_ops.py:
+ * _all_to_all_pooled): forward for it and into rows after it; backward they are cut, put in the order of ranks, and
+ * divided by their number. */
 #define POOLED_COPIES 2.5
-#define NO_SHARE 1e-9 /* of lookups, as good as none */
+#define NO_SHARE 1e-9 /* a share of lookups as good as none */
 
-/* In fp16 where they are kept in less than fp32; a sequence's vectors are as its tables are (DlrmHSTU, whose layers alone are
- * cast). */
+/* Vectors are in fp16 where they are kept in less than fp32; a sequence's are as its tables are (DlrmHSTU, which
+ * casts its layers alone). */
 static double dlrm_output_elem_bytes(const struct sc_request *req)
 {
 	const enum sc_dtype kept = sc_storage_dtype(req->config.training.precision);
@@ -46,7 +46,7 @@ void sc_dlrm_tables(const struct sc_request *req, struct sc_arena *arena, struct
 			out->at[i].storage ? (enum sc_dtype)(out->at[i].storage - 1) : SC_FP32;
 }
 
-/* Plain SGD, or none, where it is none of these. */
+/* Rows are stepped by plain SGD, or not at all, under any other optimizer. */
 static const enum sc_row_optimizer ROW_OPTIMIZERS[SC_OPT_KFAC + 1] = {
 	[SC_OPT_ADAM] = SC_ROW_ADAM,
 	[SC_OPT_ADAGRAD] = SC_ROW_ADAGRAD,
@@ -54,7 +54,7 @@ static const enum sc_row_optimizer ROW_OPTIMIZERS[SC_OPT_KFAC + 1] = {
 	[SC_OPT_ATOMIC_SGD] = SC_ROW_ATOMIC_SGD,
 };
 
-/* Lookups of all samples, or of a rank's. */
+/* Returns the lookups of so many samples. */
 static double table_lookups(const struct sc_table *table, double samples)
 {
 	return samples * (double)table->features * table->pooling;
@@ -74,7 +74,7 @@ static double hot_fact(const struct sc_table *table, const struct sc_table_place
 	return sc_row_fact(memo, &table->reuse, &q);
 }
 
-/* Share of the bags that have one of so large a share of the lookups. */
+/* Returns the share of bags that contain any of the rows with so large a share of the lookups. */
 static double bag_frac(const struct sc_table *table, double share)
 {
 	if (table->sequence || table->pooling <= 1)
@@ -82,7 +82,7 @@ static double bag_frac(const struct sc_table *table, double share)
 	return -expm1(table->pooling * log1p(-fmin(share, 1 - 1e-12)));
 }
 
-/* HugeCTR's hybrid embedding knows no other step than SGD, by atomic additions (frequent_embedding.cu). */
+/* HugeCTR's hybrid embedding has no other step than SGD, by atomic additions (frequent_embedding.cu). */
 static enum sc_row_optimizer hot_optimizer(const struct sc_request *request)
 {
 	const enum sc_row_optimizer own = ROW_OPTIMIZERS[request->config.training.optimizer];
@@ -90,8 +90,8 @@ static enum sc_row_optimizer hot_optimizer(const struct sc_request *request)
 	return own == SC_ROW_SGD ? SC_ROW_ATOMIC_SGD : own;
 }
 
-/* A shard of a table whose hot rows every rank has keeps the rest: as many lookups fewer, of rows that are dealt out
- * by their frequency, so that no slice has more than others. */
+/* Leaves a shard the rows that are not hot, where every rank has the hot ones: fewer lookups, of rows that are dealt
+ * out by their frequency, so that no slice has more than others. */
 static void leave_out_hot(struct sc_embedding_use *use, const struct sc_request *request,
 			  const struct sc_table_placement *p)
 {
@@ -190,11 +190,11 @@ struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
 	};
 	if (placement->type == SC_DATA_PARALLEL)
 		out.samples = samples_of_rank(request);
-	else if (shard->rows == 0) /* more slices than rows: this one has none */
+	else if (shard->rows == 0) /* there are more slices than rows: this one has none */
 		out.samples = 0;
 	else if (placement->hot_rows)
 		leave_out_hot(&out, request, placement);
-	/* the most popular row is on the first of the slices, by convention */
+	/* By convention the most popular row is in the first slice. */
 	else if (shard->rows < table->rows && shard->row_offset == 0)
 		out.skew = sc_reuse_row_skew(&table->reuse, (double)table->rows, 1 / row_frac);
 	return out;
@@ -216,9 +216,9 @@ static void store(const struct sc_embedding_use *use, const struct sc_table_plac
 		work->host_bytes += bytes + state;
 }
 
-/* Software that sums what it receives sends each slice of rows as a whole table; else rows of one host add up
- * their parts first. Each lookup of a sequence is a vector of its own, which one slice of the rows has: it sends those,
- * and nothing is added up (TorchRec's RwSequenceEmbeddingDist). */
+/* A slice of rows sends whole vectors where software sums what it receives; else rows of one host add up their parts
+ * first. Each lookup of a sequence is a vector of its own, which one slice has and sends, and nothing is added up
+ * (TorchRec's RwSequenceEmbeddingDist). */
 struct sc_dlrm_sends sc_dlrm_sends_of(const struct sc_table *table, enum sc_shard_type type,
 				      bool partial_sums, uint32_t ranks_per_host)
 {
@@ -303,7 +303,7 @@ static void add_shard(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
 			.to_all;
 }
 
-/* The copies of hot rows, alike on every rank. */
+/* Adds the copies of hot rows, which are alike on every rank. */
 static void add_hot_rows(struct sc_dlrm *dlrm, const struct sc_table_placement *p,
 			 struct rank_uses *uses, struct sc_dlrm_work *ranks)
 {
@@ -354,7 +354,7 @@ static void find_shapes(const struct sc_device *device, const struct rank_uses *
 							  kernels[i].of->n, kernels[i].pass);
 }
 
-/* Shapes of all ranks: a rank with the shards of another, of other columns, has its shapes. */
+/* Finds all ranks' shapes: a rank with the shards of another, of other columns, takes its shapes. */
 static void find_all_shapes(const struct sc_dlrm *dlrm, const struct rank_uses *uses,
 			    struct sc_dlrm_work *ranks)
 {
@@ -391,7 +391,7 @@ static void find_all_shapes(const struct sc_dlrm *dlrm, const struct rank_uses *
 	}
 }
 
-/* Bytes that are reduced: partial sums of row slices, and gradients of replicas. Hosts reduce theirs at the
+/* Adds the bytes that are reduced: partial sums of row slices, and gradients of replicas. Hosts reduce theirs at the
  * same time: the one with most of them is waited for. */
 static void add_reductions(struct sc_dlrm *dlrm)
 {
@@ -406,7 +406,7 @@ static void add_reductions(struct sc_dlrm *dlrm)
 		const struct sc_shard *shards = &dlrm->plan.shards.at[p->first_shard];
 		const struct sc_table *t = &dlrm->tables.at[shards->table];
 		struct sc_dlrm_sends sends = sc_dlrm_sends_of(t, p->type, summed, per_host);
-		/* the endpoints of a torus take vectors where they lie */
+		/* The endpoints of a torus take vectors where they lie. */
 		const bool pooled = dlrm->request->software.dlrm.index_exchange && !t->sequence &&
 				    !dlrm->fabric.torus.dims.n;
 
@@ -434,8 +434,8 @@ static void add_reductions(struct sc_dlrm *dlrm)
 	}
 }
 
-/* What a rank sends to its peers on other nodes after the sums of its node's tables were added up there:
- * those of the node with most columns, for its share of the batch. */
+/* Returns what a rank sends to its peers on other nodes once its node has added up its tables' sums: the sums of the
+ * node with most columns, for the rank's share of the batch. */
 static double node_sum_bytes(const struct sc_dlrm *dlrm)
 {
 	uint32_t per_host = dlrm->plan.ranks_per_host;
@@ -462,7 +462,7 @@ static double node_sum_bytes(const struct sc_dlrm *dlrm)
 					 (double)shard->cols;
 			most = fmax(most, columns[node]);
 		}
-		/* The vectors of a table with hot rows that the node's other rows have a part in. */
+		/* A table with hot rows adds the vectors that the node's other rows have a part in. */
 		for (uint32_t node = 0; p->hot_rows && node < n_nodes; node++) {
 			const struct sc_table *t = &dlrm->tables.at[i];
 
@@ -476,8 +476,8 @@ static double node_sum_bytes(const struct sc_dlrm *dlrm)
 	       dlrm->output_elem_bytes;
 }
 
-/* An all-to-all takes what its busiest sender does: no rank receives more than (n - 1) times the most that
- * another sends it (max of max, Lin et al. 2024). */
+/* An all-to-all takes as long as its busiest sender: no rank receives more than (n - 1) times the most that another
+ * sends it (max of max, Lin et al. 2024). */
 static void dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
 {
 	uint32_t world = dlrm->plan.world;
@@ -545,13 +545,13 @@ double sc_dlrm_rank_slowdown(const struct sc_request *req, uint32_t rank)
 	return 1;
 }
 
-/* Numbers of a shape, behind its pass. */
+/* A shape is so many numbers, behind its pass. */
 enum {
 	SHAPE_NUMBERS =
 		(sizeof(struct sc_embedding_shape) - offsetof(struct sc_embedding_shape, tables)) /
 		sizeof(double)
 };
-/* What alone the costs of a class depend on. */
+/* The costs of a class depend on these alone. */
 struct work_key {
 	double kind, bottom, slowdown, n_tables, index_bytes, tokens;
 	double shapes[4][SHAPE_NUMBERS];
@@ -587,7 +587,7 @@ static void take_fuller(struct sc_dlrm_work *kept, const struct sc_dlrm_work *mo
 	kept->ssd_bytes = more->ssd_bytes;
 }
 
-/* Ranks in order; each joins the class of an earlier one with like work, or founds one. */
+/* Goes through ranks in order; each joins the class of an earlier one with like work, or founds one. */
 static void fold_ranks(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 {
 	uint32_t world = dlrm->plan.world, n_slots = 16;
@@ -627,7 +627,7 @@ static void fold_ranks(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 	}
 }
 
-/* What tables take of a node beside its GPUs. */
+/* Finds the most that tables take of a node beside its GPUs. */
 static void fill_nodes(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 {
 	double host = 0, ssd = 0;
@@ -642,7 +642,8 @@ static void fill_nodes(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 	}
 }
 
-/* A vector whose bag has hot rows and others is a sum of parts from several ranks. */
+/* Refuses hot rows where software does not add up parts: a vector whose bag has hot rows and others is a sum of parts
+ * from several ranks. */
 static int check_hot_rows(const struct sc_dlrm *dlrm, struct sc_err *err)
 {
 	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
@@ -666,7 +667,7 @@ static int take_plan(struct sc_dlrm *dlrm, struct sc_err *err)
 	if (!dlrm->opts->plan)
 		return sc_err_set(err, SC_EVALUE, "no sharding plan was chosen");
 	dlrm->plan = *dlrm->opts->plan;
-	if (!dlrm->plan.ranks_per_host) /* its file does not say */
+	if (!dlrm->plan.ranks_per_host) /* the plan's file does not say */
 		dlrm->plan.ranks_per_host = sc_dlrm_ranks_together(dlrm->request);
 	rc = sc_shard_plan_check(&dlrm->plan, err);
 	if (rc == 0)
@@ -704,8 +705,8 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 		return rc;
 	ranks = sc_arena_alloc(arena, dlrm->plan.world * sizeof(*ranks));
 	dlrm_work(dlrm, ranks);
-	/* HugeCTR reduces the gradients of hot rows, and of the dense part with them, by a kernel of its own, which has
-	 * InfiniBand's switches add (ib_comm_ar.cu: one shot, sharp_coll). */
+	/* HugeCTR reduces the gradients of hot rows, and of the dense part with them, by a kernel of its own, which
+	 * lets InfiniBand's switches add (ib_comm_ar.cu: one shot, sharp_coll). */
 	if (dlrm->exchange.hot_grad_bytes > 0 && strcmp(dlrm->fabric.net.kind, "infiniband") == 0)
 		dlrm->fabric.sharp = true;
 	fold_ranks(dlrm, ranks);

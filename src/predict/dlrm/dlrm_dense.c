@@ -1,11 +1,11 @@
-/* The kernels of a DLRM's step on one rank, as blocks: MLPs, interaction, loss, embedding kernels,
- * optimizer. Naumov et al. 2019 (DLRM); Wang et al. 2021 (DCNv2). */
+/* The kernels of a DLRM's step on one rank, as blocks: MLPs, interaction, loss, embedding kernels, optimizer (Naumov
+ * et al. 2019, DLRM; Wang et al. 2021, DCNv2). */
 #include <math.h>
 
 #include "base/units.h"
 #include "predict/dlrm/dlrm_dense_priv.h"
 
-/* Names of a layer's gradients follow that of its product: of data, of weights. */
+/* A layer's product; the names of its gradients follow: the data's, the weights'. */
 void dense_gemm(const struct dense_part *p, enum sc_op_name name, double n, double k)
 {
 	struct sc_op op = {SC_OP_GEMM, p->dtype, {.gemm = {.batch = 1, .m = p->b, .n = n, .k = k}}};
@@ -13,7 +13,7 @@ void dense_gemm(const struct dense_part *p, enum sc_op_name name, double n, doub
 	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
 }
 
-/* Of the weights n x k. */
+/* The gradient of the weights n x k. */
 void dense_wgrad(const struct dense_part *p, enum sc_op_name name, double n, double k)
 {
 	struct sc_op op = {SC_OP_GEMM,
@@ -34,7 +34,7 @@ void dense_rowwise(const struct dense_part *p, enum sc_op_name name, double byte
 	sc_block_add_op(p->block, &p->cls->env, (uint16_t)name, &op);
 }
 
-/* Widths that tensor cores take: frameworks pad odd ones to eights in half precision. */
+/* Tensor cores take widths in eights: frameworks pad odd ones in half precision. */
 static double padded(const struct dense_part *p, double width)
 {
 	return p->e < sc_dtype_bytes(SC_FP32) ? ceil(width / 8) * 8 : width;
@@ -42,7 +42,7 @@ static double padded(const struct dense_part *p, double width)
 
 /* ---- sizes ---- */
 
-/* of its output */
+/* Returns the width of the bottom MLP's output. */
 static double bottom_width(const struct sc_request *req)
 {
 	const struct sc_ints *widths = &req->config.model.bottom_mlp;
@@ -51,7 +51,7 @@ static double bottom_width(const struct sc_request *req)
 			 : (double)req->config.model.dense_features;
 }
 
-/* Width of what the top MLP, or the cross layers, get. */
+/* Returns the width of the input of the top MLP or of the cross layers. */
 static double interacted_width(const struct sc_dlrm *dlrm)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
@@ -124,14 +124,14 @@ static void mlp_forward(const struct dense_part *p, const struct sc_ints *widths
 		double n = (double)widths->at[i];
 
 		dense_gemm(p, name, n, k);
-		/* Bias and ReLU of n columns: of PyTorch and TensorFlow a kernel that reads and writes, bias included. */
+		/* Bias and ReLU of n columns are a kernel in PyTorch and TensorFlow, which reads and writes. */
 		if (!p->habits->fused_mlp)
 			dense_rowwise(p, SC_NAME_ACTIVATION, p->b * n * 2 * p->e, 1);
 		k = n;
 	}
 }
 
-/* `has_input_grad`: what the first layer gets is computed too. */
+/* With `has_input_grad` the gradient of the first layer's input is computed too. */
 static void mlp_backward(const struct dense_part *p, const struct sc_ints *widths, double input,
 			 enum sc_op_name name, bool has_input_grad)
 {
@@ -139,7 +139,7 @@ static void mlp_backward(const struct dense_part *p, const struct sc_ints *width
 		double n = (double)widths->at[i];
 		double k = i ? (double)widths->at[i - 1] : padded(p, input);
 
-		/* Gradient through ReLU, and the bias gradient's reduction. */
+		/* A kernel passes the gradient through ReLU, and another reduces the bias gradient. */
 		if (!p->habits->fused_mlp) {
 			dense_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * 3 * p->e, 1);
 			dense_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * p->e, 1);
@@ -152,7 +152,7 @@ static void mlp_backward(const struct dense_part *p, const struct sc_ints *width
 
 /* ---- interaction ---- */
 
-/* x' = x0 * (V U x + bias) + x */
+/* A cross layer is x' = x0 * (V U x + bias) + x. */
 static void cross_forward(const struct dense_part *p, double width)
 {
 	double rank = (double)p->model->low_rank, bytes = p->b * width * p->e;
@@ -165,7 +165,7 @@ static void cross_forward(const struct dense_part *p, double width)
 	}
 }
 
-/* dv = dx' * x0; dx0 += dx' * v; dx = dx' + its way through the products. */
+/* Its gradients are dv = dx' * x0; dx0 += dx' * v; dx = dx' + its way through the products. */
 static void cross_backward(const struct dense_part *p, double width)
 {
 	double rank = (double)p->model->low_rank, bytes = p->b * width * p->e;
@@ -191,7 +191,7 @@ static void interact(const struct dense_part *p, double width, bool backward)
 
 	switch (p->model->interaction) {
 	case SC_INTERACT_DOT:
-		/* All pairs of n vectors: one kernel reads them once and writes the pairs. */
+		/* One kernel reads the n vectors once and writes all their pairs. */
 		n += dense > 0;
 		dense_rowwise(p, backward ? SC_NAME_INTERACTION_GRAD : SC_NAME_INTERACTION,
 			      p->b *
@@ -215,7 +215,7 @@ static void interact(const struct dense_part *p, double width, bool backward)
 	}
 }
 
-/* Vectors of all tables are cut out of what was received, and put together, one by one. */
+/* Cuts the vectors of all tables out of what was received and puts them together, one by one. */
 static void split_outputs(const struct dense_part *p)
 {
 	double n = p->dlrm->vectors, us = p->habits->output_us / 2;
@@ -231,7 +231,7 @@ static void split_outputs(const struct dense_part *p)
 		dense_rowwise(p, SC_NAME_OUTPUT_LAYOUT, 2 * p->dlrm->exchange.ordered_bytes, 1);
 }
 
-/* The features of a sample with each other, or a sequence's tokens. */
+/* Mixes the features of a sample with each other, or a sequence's tokens. */
 static void mix(const struct dense_part *p, double width, bool backward)
 {
 	if (p->model->hstu.layers > 0)
@@ -240,7 +240,7 @@ static void mix(const struct dense_part *p, double width, bool backward)
 		interact(p, width, backward);
 }
 
-/* Interaction, top MLP, loss, and back. */
+/* Adds interaction, top MLP, loss, and the way back. */
 static void dense_block(const struct dense_part *p)
 {
 	double width = interacted_width(p->dlrm);
@@ -272,15 +272,16 @@ static void add_embedding(const struct dense_part *p, enum sc_op_name name,
 	step = &p->block->steps.at[first];
 	step->cost.work_us /= p->habits->embedding_eff;
 	step->cost.work_us = sc_quantize_us(step->cost.work_us);
-	/* a kernel for each table: its start and drain, and the host's launch, for each */
+	/* A kernel for each table has its own start and drain, and the host's launch. */
 	step->cost.latency_us =
 		sc_quantize_us(step->cost.latency_us * n +
 			       (name == SC_NAME_TABLE_UPDATE ? n * p->habits->table_us : 0));
 	step->host_us = sc_quantize_us(step->host_us * n);
 }
 
-/* The gradients of hot rows: a block of a thread a column takes one vector after another, at most 16 blocks an SM, and
- * waits in turn for its place in the list, its id, its row's place and its gradient (frequent_local_reduce). */
+/* The gradients of hot rows wait for vectors: a block of a thread a column takes one after another, at most 16 blocks
+ * an SM, and waits in turn for its place in the list, its id, its row's place and its gradient
+ * (frequent_local_reduce). */
 static void wait_for_vectors(const struct dense_part *p, const struct sc_embedding_shape *shape)
 {
 	const struct sc_device *device = p->cls->env.device;
@@ -302,7 +303,7 @@ static double bottom_samples(const struct sc_dlrm *dlrm)
 		       : dlrm->batch;
 }
 
-/* Each rank has the ids of the whole batch, and asks of each where its row lies: a sector at random in a map, once for
+/* Locates the rows: each rank has the ids of the whole batch and reads for each a random sector of a map, once for
  * what it owns, once more within a node for what it holds a copy of (hybrid_indices.cu: calculate_model_indices,
  * fused_cache_masks; across nodes a mask that is streamed). Ids and results are streamed. */
 static void locate_rows(const struct dense_part *p)
@@ -343,7 +344,8 @@ void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class 
 		if (sc_dlrm_has_hot(dlrm))
 			locate_rows(&p);
 		break;
-	case SC_DLRM_INDEX: /* read and written, sorted by table; by rank before they are sent */
+	/* indices are read and written, sorted by table; by rank before they are sent */
+	case SC_DLRM_INDEX:
 		if (p.habits->index_exchange && work->index_bytes > 0)
 			dense_rowwise(&p, SC_NAME_INDEX_LAYOUT,
 				      2 * work->index_bytes +

@@ -1,11 +1,12 @@
-/* Shared by what lists the kernels of a DLRM's dense part: products and passes over memory of one rank. */
+/* The kernels from which the files of a DLRM's dense part build their blocks: products and passes over memory of one
+ * rank. */
 #ifndef SC_PREDICT_DLRM_DENSE_PRIV_H
 #define SC_PREDICT_DLRM_DENSE_PRIV_H
 
 #include "predict/dlrm/dlrm.h"
 #include "predict/op_names.h"
 
-/* What the ops of a block have in common. */
+/* The parameters that the ops of a block have in common. */
 struct dense_part {
 	const struct sc_dlrm *dlrm;
 	const struct sc_dlrm_class *cls;
@@ -16,12 +17,12 @@ struct dense_part {
 	double b; /* samples */
 	double e; /* bytes of an element */
 };
-/* Rows are p->b. */
+/* Adds a product, or a pass, with p->b rows. */
 void dense_gemm(const struct dense_part *p, enum sc_op_name name, double n, double k);
 void dense_wgrad(const struct dense_part *p, enum sc_op_name name, double n, double k);
 void dense_rowwise(const struct dense_part *p, enum sc_op_name name, double bytes, int n_kernels);
 
-/* dlrm_hstu.c: adds parameters, FLOP and activations of model.hstu; its kernels, between lookups and the top MLP. */
+/* dlrm_hstu.c: adds parameters, FLOP and activations of model.hstu, and its kernels between lookups and top MLP. */
 void sc_hstu_sizes(struct sc_dlrm *dlrm);
 void sc_hstu_ops(const struct dense_part *p, bool backward);
 

@@ -1,7 +1,8 @@
-/* A DLRM that reads sequences (HSTU, Zhai et al., arXiv:2402.17152; meta-recsys/generative-recommenders, modules/dlrm_hstu.py,
- * stu.py, preprocessors.py): MLPs make tokens of the vectors that were looked up, layers of one UVQK product, pointwise attention
- * over each sample's own tokens and a gated output mix them, and the last token meets the candidate's vectors. Kernels are the
- * fused ones (Triton). Lengths differ: attention takes their squares, and of many ranks one has most. */
+/* A DLRM that reads sequences (HSTU, Zhai et al., arXiv:2402.17152; meta-recsys/generative-recommenders,
+ * modules/dlrm_hstu.py, stu.py, preprocessors.py): MLPs make tokens of the vectors that were looked up; layers of one
+ * UVQK product, pointwise attention over each sample's own tokens and a gated output mix them; the last token meets
+ * the candidate's vectors. Kernels are the fused ones (Triton). Lengths differ: attention takes their squares, and
+ * one of many ranks has most. */
 #include <gsl/gsl_cdf.h>
 #include <math.h>
 
@@ -10,10 +11,10 @@
 #define ACTION_WIDTH 24.0 /* three bits of 8 elements (ActionEncoder) */
 #define TIME_FEATURES 4.0 /* sine and cosine of hour and day (TimestampLayerNormPostprocessor) */
 
-/* A sequence's layer: width of a token, of all heads; and of what tokens are made of. */
+/* The widths of a token, of all heads, of the MLPs, and of the vectors of the first table and the others. */
 struct widths {
 	double h, heads, inner, first, others;
-	double tables; /* whose lookups are tokens */
+	double tables; /* tables whose lookups are tokens */
 };
 
 static struct widths widths_of(const struct sc_model *model)
@@ -34,7 +35,7 @@ static struct widths widths_of(const struct sc_model *model)
 	return out;
 }
 
-/* The mean of the most of so many normal numbers (Blom, 1958). */
+/* Returns the expected maximum of so many normal numbers (Blom, 1958). */
 static double expected_most(double n)
 {
 	return n > 1 ? gsl_cdf_ugaussian_Pinv((n - 0.375) / (n + 0.25)) : 0;
@@ -50,11 +51,11 @@ double sc_hstu_tokens(const struct sc_request *request, bool most)
 					 : 0));
 }
 
-/* One product, or those of one MLP, of rows of a kind: all that counts and kernels go by. */
+/* One product, or the equal ones of one MLP, with all that counts and kernels go by. */
 struct product {
 	enum sc_op_name name;
 	double n, k;
-	bool of_sample; /* else of each token */
+	bool of_sample; /* its rows are samples, else tokens */
 	bool again;     /* backward runs it again (STULayerConfig, recompute_uvqk) */
 };
 enum { MAX_BEFORE = 8, OF_LAYER = 2, MAX_BEHIND = 4 };
@@ -68,8 +69,8 @@ static int put_mlp(struct product *out, int at, double width, const struct width
 	return at;
 }
 
-/* Of the first table's vectors, of the others' together, of a token's action; and of a sample's vectors that are none of its
- * tokens', each by its own matrix. */
+/* Lists the products before the layers: MLPs of the first table's vectors, of the others' together and of a token's
+ * action, and one of a sample's vectors that are none of its tokens'. */
 static int list_before(const struct sc_model *model, struct product *out)
 {
 	const struct widths w = widths_of(model);
@@ -96,7 +97,7 @@ static void list_layer(const struct widths *w, struct product out[OF_LAYER])
 	out[1] = (struct product){SC_NAME_STU_OUTPUT, w->h, 3 * w->heads, false, false};
 }
 
-/* The candidate's vectors and the last token. */
+/* Lists the products that join the candidate's vectors and the last token. */
 static int list_behind(const struct widths *w, struct product out[MAX_BEHIND])
 {
 	out[0] = (struct product){SC_NAME_TOKEN_MLP, w->h, w->first + w->others, true, false};
@@ -105,7 +106,7 @@ static int list_behind(const struct widths *w, struct product out[MAX_BEHIND])
 	return 3;
 }
 
-/* Multiply-adds of causal attention forward, of a sample of so many tokens. */
+/* Returns the multiply-adds of causal attention forward, for a sample. */
 static double attention_macs(const struct sc_hstu *hstu, double heads)
 {
 	return hstu->tokens * hstu->tokens * (1 + hstu->tokens_cv * hstu->tokens_cv) * heads;
@@ -122,8 +123,8 @@ static void count_products(struct sc_dlrm *dlrm, const struct product *list, int
 	}
 }
 
-/* A layer keeps its input and attention's output, of most tokens that a rank has; norm, UVQK product and gate are run again
- * (recompute_normed_x, _uvqk, _y). */
+/* Adds the sizes. A layer keeps its input and attention's output for the most tokens that a rank has; norm, UVQK
+ * product and gate are run again (recompute_normed_x, _uvqk, _y). */
 void sc_hstu_sizes(struct sc_dlrm *dlrm)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
@@ -162,7 +163,7 @@ static struct dense_part rows_of(const struct dense_part *p, const struct produc
 	return out;
 }
 
-/* SiLU and norms between the layers of an MLP: a pass each way. */
+/* Adds products; SiLU and norms between the layers of an MLP are a pass each way. */
 static void products_forward(const struct dense_part *p, const struct product *list, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -186,7 +187,7 @@ static void product_backward(const struct dense_part *p, const struct product *o
 	dense_wgrad(&own, (enum sc_op_name)(of->name + 2), of->n, of->k);
 }
 
-/* Sequences of several lengths as so many of one, with as many tokens and as many pairs. */
+/* Attends to sequences of several lengths as to so many of one, with as many tokens and pairs. */
 static void attend(const struct dense_part *p, bool backward)
 {
 	const struct sc_hstu *hstu = &p->model->hstu;
@@ -212,8 +213,8 @@ static void attend(const struct dense_part *p, bool backward)
 	cost->work_us = sc_quantize_us(cost->work_us / p->habits->jagged_eff);
 }
 
-/* Input norm; attention's output normed, times U, beside both: three tensors as wide as all heads, which dropout thins
- * (triton_hstu_linear.py, _ln_mul_dropout). */
+/* Adds the input norm, product and attention, whose output is normed and multiplied by U, beside both: three tensors
+ * as wide as all heads, which dropout thins (triton_hstu_linear.py, _ln_mul_dropout). */
 static void layer_forward(const struct dense_part *p, const struct widths *w,
 			  const struct product list[OF_LAYER])
 {
@@ -240,8 +241,9 @@ static void layer_backward(const struct dense_part *p, const struct widths *w,
 	dense_rowwise(p, SC_NAME_STU_NORM_GRAD, t * 5 * w->h * p->e, 2);
 }
 
-/* Vectors as they came, cast; those of all tables but the first side by side before; tokens joined with a sample's own, with
- * positions and times added (concat_2D_jagged, HSTUPositionalEncoder). Backward the same bytes go back. */
+/* Lays out a sequence: vectors are cast, those of all tables but the first put side by side before; tokens are joined
+ * with a sample's own, and positions and times added (concat_2D_jagged, HSTUPositionalEncoder). Backward moves the
+ * same bytes. */
 static void lay_out(const struct dense_part *p, const struct widths *w, bool backward)
 {
 	const double t = tokens_of(p), f = sc_dtype_bytes(SC_FP32);

@@ -9,9 +9,9 @@
 #include "predict/dlrm/dlrm.h"
 #include "predict/op_names.h"
 
-/* The execution graph of DLRM training steps. Each class of ranks has a host, a compute stream, one for
- * embeddings (the same, if the software has none), and one each for exchanges of vectors, of indices, and
- * for gradient reduction. All collectives are over all ranks: there classes wait for each other. */
+/* In the graph of DLRM training steps each class of ranks has a host, a compute stream, one for embeddings (the same,
+ * if the software has none), and one each for exchanges of vectors, of indices, and for gradient reduction. All
+ * collectives are over all ranks: there classes wait for each other. */
 
 enum exchange {
 	X_INDEX,
@@ -28,23 +28,23 @@ enum exchange {
 };
 struct class_lanes {
 	uint32_t host, compute, embedding, vectors, indices, reduction;
-	uint32_t ids; /* where rows lie: beside all else */
+	uint32_t ids; /* finding rows, beside all else */
 };
 struct class_state {
 	struct class_lanes lanes;
 	uint32_t *costs[SC_N_DLRM_BLOCKS];
-	uint32_t index_ready; /* what brought the next step's indices */
-	uint32_t step_end;    /* of the step before */
+	uint32_t index_ready; /* the node that brought the next step's indices */
+	uint32_t step_end;    /* the end of the step before */
 };
 struct builder {
 	const struct sc_dlrm *dlrm;
 	struct sc_graph *graph;
 	struct class_state *cls;
-	struct sc_member *members; /* all classes */
+	struct sc_member *members; /* of all classes */
 	uint32_t zero_cost;
 	uint32_t exchange_cost[N_EXCHANGES]; /* SC_NONE: there is none */
-	uint32_t issue_cost;                 /* host side of a collective */
-	uint32_t group[N_EXCHANGES];         /* of the step being built */
+	uint32_t issue_cost;                 /* the host side of a collective */
+	uint32_t group[N_EXCHANGES];         /* in the step being built */
 };
 /* One class in one step. */
 struct pass {
@@ -72,13 +72,13 @@ static const struct {
 
 /* ---- costs ---- */
 
-/* Share of the dense gradients that are the bottom MLP's, or that are reduced with them, after the backward pass. */
+/* Returns the share of the dense gradients that are reduced after the backward pass: the bottom MLP's, or all. */
 static double bottom_share(const struct sc_dlrm *dlrm)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
 	double k = (double)model->dense_features, sum = 0;
 
-	/* a torus issues the collectives of a layer */
+	/* A torus issues a collective for each layer. */
 	if (dlrm->request->software.grad_sync == SC_GRAD_AFTER && !dlrm->fabric.torus.dims.n &&
 	    !sc_dlrm_one_rank_bottom(dlrm->request))
 		return 1;
@@ -90,7 +90,7 @@ static double bottom_share(const struct sc_dlrm *dlrm)
 	return dlrm->dense_params > 0 ? sum / dlrm->dense_params : 0;
 }
 
-/* Sums were added up within each node: a rank exchanges with one of every other node. */
+/* Says whether nodes add up sums first: then a rank exchanges with one of every other node. */
 static bool sums_by_node(const struct sc_dlrm *dlrm)
 {
 	return dlrm->request->software.dlrm.partial_sums &&
@@ -124,7 +124,7 @@ static struct sc_collective_shape shape_of(const struct sc_dlrm *dlrm, enum exch
 		[X_HOST_GATHER] = e->host_scatter_bytes,
 		[X_REPLICAS] = e->replica_grad_bytes,
 		[X_TOP_GRADS] = e->dense_grad_bytes * (1 - bottom),
-		/* what one rank alone has is reduced by none */
+		/* Gradients that one rank alone has are not reduced. */
 		[X_BOTTOM_GRADS] =
 			(one_rank ? 0 : e->dense_grad_bytes * bottom) + e->hot_grad_bytes,
 	};
@@ -194,7 +194,7 @@ static uint32_t no_group(void *ctx, const struct sc_step *step, uint32_t graph_c
 	return graph_cost; /* these blocks have no collectives */
 }
 
-/* Runs a block on a lane after `dep`; returns its last node, or what stood for `dep` there. */
+/* Runs a block on a lane after `dep`; returns its last node, or the one that stood for `dep` there. */
 static uint32_t run_block(const struct pass *p, enum sc_dlrm_block id, uint32_t lane, uint32_t dep)
 {
 	struct sc_emit emit = {
@@ -210,7 +210,7 @@ static uint32_t run_block(const struct pass *p, enum sc_dlrm_block id, uint32_t 
 	return emit.compute_dep;
 }
 
-/* A member of the step's collective, after `dep`; `otherwise` if there is none. */
+/* Adds a member of the step's collective after `dep`; returns it, or `otherwise` if there is none. */
 static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t dep,
 			      uint32_t otherwise)
 {
@@ -230,9 +230,9 @@ static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t de
 	return node;
 }
 
-/* The exchanges that the next step's lookups wait for come beside this one, and no sooner: the exchanges of many
- * steps ahead would fill the first ones' network and be gone from the last ones'. It is their indices by table, or
- * where each id's row lies. Returns what came beside the step before. */
+/* Prepares the next step's lookups beside this step, and no sooner: exchanges of many steps ahead would fill the
+ * first steps' network and be gone from the last ones'. They are the indices by table, or where each id's row lies.
+ * Returns what came beside the step before. */
 static uint32_t prepare_indices(const struct pass *p)
 {
 	const uint32_t ready = p->st->index_ready, lane = p->st->lanes.ids;
@@ -244,7 +244,7 @@ static uint32_t prepare_indices(const struct pass *p)
 	return ready;
 }
 
-/* From indices to vectors in its shards. Where a step is a graph, what it begins with waits for the end of the one
+/* Goes from indices to vectors of the rank's shards. Where a step is a graph, its start waits for the end of the one
  * before. */
 static uint32_t look_up(const struct pass *p)
 {
@@ -259,7 +259,7 @@ static uint32_t look_up(const struct pass *p)
 	return run_block(p, SC_DLRM_LOOKUP, l->embedding, at);
 }
 
-/* To the ranks that need them. */
+/* Sends vectors to the ranks that need them. */
 static uint32_t send_vectors(const struct pass *p, uint32_t at)
 {
 	at = join_exchange(p, X_HOST_SCATTER, at, at);
@@ -267,7 +267,7 @@ static uint32_t send_vectors(const struct pass *p, uint32_t at)
 	return join_exchange(p, X_OUTPUT, at, at);
 }
 
-/* Returns the last exchange of their gradients, or `dense`. */
+/* Exchanges gradients and updates tables; returns the last exchange, or `dense`. */
 static uint32_t update_tables(const struct pass *p, uint32_t dense)
 {
 	const struct class_lanes *l = &p->st->lanes;
@@ -279,9 +279,9 @@ static uint32_t update_tables(const struct pass *p, uint32_t dense)
 	return at;
 }
 
-/* Up to the loss and back through the top MLP; returns the last node of it. Of a graph's two streams the bottom MLP waits
- * for the lookups (HugeCTR's model_pipeline.cpp: bottom_network_fprop). Copies of hot rows are read when their new values are
- * there, which within a node come with the vectors. */
+/* Runs up to the loss and back through the top MLP; returns the last node of it. In a graph of two streams the bottom
+ * MLP waits for the lookups (HugeCTR's model_pipeline.cpp: bottom_network_fprop). Copies of hot rows are read when
+ * their new values are there, which within a node come with the vectors. */
 static uint32_t run_forward(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
@@ -296,7 +296,7 @@ static uint32_t run_forward(const struct pass *p)
 	}
 	at = look_up(p);
 	if (at == SC_NONE && sc_dlrm_one_rank_bottom(p->b->dlrm->request))
-		at = bottom; /* of a rank without tables: what it sends */
+		at = bottom; /* a rank without tables sends this */
 	if (waits)
 		run_block(p, SC_DLRM_BOTTOM, l->compute, wait_on(p, l->compute, at));
 	if (waits && !has_hot)
@@ -309,14 +309,15 @@ static uint32_t run_forward(const struct pass *p)
 	return run_block(p, SC_DLRM_DENSE, l->compute, wait_on(p, l->compute, at));
 }
 
-/* Returns the last reduction of gradients. Those of hot rows that owners pull, or that are reduced, are sums over each
+/* Returns the last reduction of gradients. Hot rows' gradients, pulled by owners or reduced, are sums over each
  * rank's samples; owners pull them by kernels that need the SMs, after the bottom MLP's. */
 static uint32_t run_backward(const struct pass *p, uint32_t dense)
 {
 	const struct class_lanes *l = &p->st->lanes;
 	const struct sc_request *req = p->b->dlrm->request;
 	const bool overlaps = req->software.grad_sync == SC_GRAD_OVERLAP;
-	const bool last_first = req->config.cluster.torus.dims.n > 0; /* collectives of a torus */
+	/* a torus runs collectives so */
+	const bool last_first = req->config.cluster.torus.dims.n > 0;
 	const bool has_hot = sc_dlrm_has_hot(p->b->dlrm);
 	const bool pulls = p->b->dlrm->exchange.pulled_bytes > 0;
 	uint32_t reduced = SC_NONE, summed = dense, last, sent;
@@ -329,14 +330,14 @@ static uint32_t run_backward(const struct pass *p, uint32_t dense)
 	sent = pulls ? dense : update_tables(p, summed);
 	if (overlaps && last_first)
 		reduced = join_exchange(p, X_TOP_GRADS, sent, SC_NONE);
-	if (sc_dlrm_one_rank_bottom(req)) /* whose gradients come with the vectors' */
+	if (sc_dlrm_one_rank_bottom(req)) /* its gradients come with the vectors' */
 		dense = wait_on(p, l->compute, sent);
 	last = run_block(p, SC_DLRM_BOTTOM_GRAD, l->compute, dense);
 	if (!has_hot)
 		last = run_block(p, SC_DLRM_REPLICA_GRAD, l->compute, last);
 	else if (!pulls)
 		last = wait_on(p, l->compute, summed);
-	if (!overlaps) { /* after all that is on the stream, of other blocks too */
+	if (!overlaps) { /* after all that is on the stream, also other blocks */
 		last = sc_graph_add_node(p->b->graph, SC_NODE_EVENT, l->compute,
 					 (struct sc_node_use){p->b->zero_cost, SC_NAME_JOIN});
 		reduced = join_exchange(p, X_TOP_GRADS, last, SC_NONE);
@@ -348,7 +349,7 @@ static uint32_t run_backward(const struct pass *p, uint32_t dense)
 	return reduced;
 }
 
-/* Returns the last node of the compute lane, where the step is over. */
+/* Builds a class's step; returns the last node of the compute lane, where the step is over. */
 static uint32_t build_pass(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
@@ -382,7 +383,7 @@ static void add_class(struct builder *b, uint32_t c)
 		.multiplicity = cls->multiplicity,
 		.nic_domain = c,
 		.ranks_per_domain = span.max_ranks_per_node,
-		.slowdown = 1, /* costs have it */
+		.slowdown = 1, /* its costs are slowed */
 		.name = SC_NONE,
 	};
 	struct class_lanes *l = &st->lanes;
@@ -390,7 +391,8 @@ static void add_class(struct builder *b, uint32_t c)
 	sc_graph_add_class(b->graph, value);
 	l->host = sc_graph_add_lane(b->graph, c, SC_LANE_HOST);
 	l->compute = sc_graph_add_lane(b->graph, c, SC_LANE_COMPUTE);
-	/* Kernels that reach into other GPUs' memory and products take turns: a large tile leaves no room beside it. */
+	/* Kernels that reach into other GPUs' memory and products take turns: a large tile leaves no room beside
+	 * it. */
 	l->embedding = b->dlrm->request->software.dlrm.embedding_stream &&
 				       !(b->dlrm->exchange.pulled_bytes > 0)
 			       ? sc_graph_add_lane(b->graph, c, SC_LANE_COMPUTE)
@@ -444,9 +446,9 @@ void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph
 	sc_graph_seal(graph);
 }
 
-/* ---- One of the simulated steps of a DLRM, the last that has another beside its end: breakdown, path, contributors, classes, memory ---- */
+/* ---- the reading of one simulated step, the last that has another beside its end ---- */
 
-/* Steps until one is like the one before (the first has nothing to wait for), and another beside its end. */
+/* Three steps make one like the one before (the first has nothing to wait for), and another stands beside its end. */
 enum { N_STEPS = 4 };
 
 struct self {
@@ -456,7 +458,7 @@ struct self {
 	struct sc_dlrm_built built;
 };
 
-/* At which a step ends. */
+/* Returns the node at which a step ends. */
 static uint32_t last_node(const struct self *self, uint32_t step)
 {
 	const uint32_t *ends = self->built.step_end + step * self->dlrm.n_classes;
@@ -470,10 +472,10 @@ static uint32_t last_node(const struct self *self, uint32_t step)
 
 /* ---- path ---- */
 
-/* Stretches of the path: by the name of an operation, or one of these. */
+/* A stretch of the path is named after an operation, or is one of these. */
 enum stretch { STRETCH_JOIN = SC_N_OP_NAMES, STRETCH_BOTTOM, STRETCH_TOP, STRETCH_START };
 
-/* Activations belong to the MLP before them; the bottom MLP's backward begins with one. */
+/* Returns a node's stretch. Activations belong to the MLP before them; the bottom MLP's backward begins with one. */
 static uint32_t stretch_of(uint32_t op, uint32_t before)
 {
 	const unsigned name = sc_op_unpack_name(op);
@@ -542,7 +544,7 @@ static double state_bytes(const struct sc_dlrm *dlrm)
 	       per_param[sc_optimizer_dense(dlrm->request->config.training.optimizer)];
 }
 
-/* What the exchanges hold: vectors sent and received, their gradients, indices of two batches. */
+/* Returns what the exchanges hold: vectors sent and received, their gradients, indices of two batches. */
 static double buffer_bytes(const struct sc_dlrm *dlrm, const struct sc_dlrm_work *work)
 {
 	double columns = 0;
@@ -553,7 +555,7 @@ static double buffer_bytes(const struct sc_dlrm *dlrm, const struct sc_dlrm_work
 	       2 * work->index_bytes;
 }
 
-/* Of a node: its memory, and its SSD if the config says what it has. */
+/* Warns where tables do not fit a node's memory, or its SSD if the config says what it has. */
 static void check_node(const struct sc_dlrm *dlrm, struct sc_prediction *out)
 {
 	const struct sc_cluster *cluster = &dlrm->request->config.cluster;
@@ -668,7 +670,7 @@ static void conclude(void *p, struct sc_prediction *out)
 	double input_ms = req->software.dlrm.host_sample_us * dlrm->batch / SC_US_PER_MS;
 
 	find_memory(dlrm, out);
-	/* What the prediction rests on that was not measured, or may be another on the user's machine. */
+	/* Warnings name what was not measured, or may differ on the user's machine. */
 	if (!sc_device_is_fitted(&req->device, "embedding"))
 		sc_warn(&out->warnings, "embedding coefficients of %.40s: trend, not measured",
 			req->device.id);
@@ -678,13 +680,13 @@ static void conclude(void *p, struct sc_prediction *out)
 			"give your own as dlrm.host_sample_us",
 			input_ms, out->iteration_ms, req->software.id);
 	sc_collective_files_warn(&dlrm->fabric, &out->warnings);
-	/* products run in fp32 where that is faster, as on P4 */
+	/* Products run in fp32 where that is faster, as on P4. */
 	sc_prediction_set_rates(
 		out, req, dlrm->model_flop,
 		fmax(sc_request_peak_tflops(req), req->device.peak_tflops[SC_FP32]));
 	out->params.total = out->params.active =
 		dlrm->dense_params + sc_model_n_elements(&req->config.model);
-	/* What its exchanges send in a step, on a torus. */
+	/* On a torus the exchanges of a step are its traffic. */
 	for (int x = 0; x < N_EXCHANGES; x++) {
 		const struct sc_collective_shape shape = shape_of(dlrm, (enum exchange)x);
 
