@@ -1,4 +1,4 @@
-/* What all schedules have in common: where virtual stages are, whom a pass waits for, what is in memory. */
+/* The common part of all schedules: where virtual stages are, whom a pass waits for, what is in memory. */
 #include "predict/schedule/schedule.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 
 struct dual {
 	const struct slot_writer *w;
-	uint32_t stage, second; /* the second half of the stages has the directions swapped */
+	uint32_t stage, second; /* its half has the directions swapped */
 	uint32_t n_forward[2], n_backward[2];
 	uint32_t *later; /* weight gradients to come: chunk | micro-batch << 1, oldest first */
 	uint32_t n_later, n_done;
@@ -59,7 +59,7 @@ static void weight(struct dual *d)
 	put_slot(d->w, SC_PASS_BACKWARD_WEIGHT, nth(d, id & 1, id >> 1));
 }
 
-/* Steps 5 to 8: what is left of backward, the last of it split. */
+/* Steps 5 to 8 drain the rest of backward, the last of it split. */
 static void drain(struct dual *d, uint32_t half, uint32_t rank)
 {
 	bool split = false;
@@ -92,7 +92,8 @@ static void write_dual_pipe(const struct slot_writer *w)
 
 		d.later = sc_arena_calloc(w->arena, 2 * (size_t)w->shape->micro_batches + 1,
 					  sizeof(*d.later));
-		/* Of a direction to the fold; the first pair of the innermost stage does not run together. */
+		/* `half` and `rank` are of one direction, to the fold; the innermost stage's first pair runs
+		 * apart. */
 		const uint32_t stages = w->map->pp / replicas;
 		uint32_t rank = d.second ? d.w->map->pp - 1 - d.stage : d.stage;
 		uint32_t half = stages - 1 - rank,
@@ -122,12 +123,12 @@ static void write_dual_pipe(const struct slot_writer *w)
 	}
 }
 
-/* Schedules of a loop of chunks whose backward pass is whole: GPipe (Huang et al., NeurIPS 2019, §2.2), all
- * forward, then all backward; the same with chunks, breadth first (Lamy-Poirier, MLSys 2023, §4); 1F1B
- * (Narayanan et al., SC21, §2.2.1); interleaved (§2.2.2). */
+/* Schedules of a loop of chunks whose backward pass is whole: GPipe (Huang et al., NeurIPS 2019, §2.2), all forward,
+ * then all backward; the same with chunks, breadth first (Lamy-Poirier, MLSys 2023, §4); 1F1B (Narayanan et al.,
+ * SC21, §2.2.1); interleaved (§2.2.2). */
 
-/* Interleaving takes micro-batches in groups of pp. Where pp does not divide them, the groups are a
- * little larger: smaller ones deadlock, as a chunk's output comes back before its turn. */
+/* Interleaving takes micro-batches in groups of pp, or a little larger where pp does not divide them: smaller groups
+ * deadlock, as a chunk's output comes back before its turn. */
 struct groups {
 	uint32_t n, size, n_larger; /* the first n_larger groups have one more */
 };
@@ -141,8 +142,8 @@ static struct groups groups_of(const struct sc_schedule_shape *shape)
 	return (struct groups){n, m / n, m % n};
 }
 
-/* The i-th forward (or backward) pass of a stage. Within a group all of a chunk's passes come before
- * the next chunk's; backward takes the chunks in reverse. */
+/* Puts the i-th forward (or backward) pass of a stage. Within a group all of a chunk's passes come before the next
+ * chunk's; backward takes the chunks in reverse. */
 static void put_nth(const struct slot_writer *w, uint32_t stage, uint32_t i, enum sc_pass_kind kind)
 {
 	struct groups g = groups_of(w->shape);
@@ -156,7 +157,7 @@ static void put_nth(const struct slot_writer *w, uint32_t stage, uint32_t i, enu
 	put_slot(w, kind, (struct slot_id){stage, chunk, first + within % size});
 }
 
-/* Forward passes before the first backward. */
+/* Returns the number of forward passes before the first backward. */
 static uint32_t warmup_passes(const struct sc_schedule_shape *shape, uint32_t stage)
 {
 	struct groups g = groups_of(shape);
@@ -192,14 +193,14 @@ static void write_loop(const struct slot_writer *w)
 	}
 }
 
-/* How virtual stages lie on stages: one round after another; to and fro; or replicas of one on each. */
+/* Virtual stages lie on stages one round after another, to and fro, or as replicas of one on each. */
 enum lie { LIE_LOOP, LIE_ZIGZAG, LIE_REPLICAS };
 
 struct kind {
 	void (*write)(const struct slot_writer *w);
 	enum lie lie;
 	bool splits;
-	uint8_t warmup; /* micro-batches of four stages before what they do repeats itself; 0: it does not */
+	uint8_t warmup; /* micro-batches of four stages until the order repeats; 0: it does not */
 };
 static const struct kind KINDS[SC_N_SCHEDULES] = {
 	[SC_SCHED_GPIPE] = {write_loop, LIE_LOOP, false, 4},
@@ -222,8 +223,8 @@ static const struct kind KINDS[SC_N_SCHEDULES] = {
 	[SC_SCHED_FILE] = {NULL, LIE_ZIGZAG, true, 0},
 };
 
-/* Micro-batches more in flight than the schedule has, for the output layer's barriers: each delays backward by one
- * (Yeung et al., arXiv:2411.05288, §5); in step, half as many as stages. */
+/* Returns how many micro-batches more than the schedule's are in flight for the output layer's barriers: each barrier
+ * delays backward by one (Yeung et al., arXiv:2411.05288, §5); in step, half as many as stages. */
 static int64_t vocab_delay(const struct sc_parallel *par)
 {
 	const int64_t delays[] = {
@@ -260,8 +261,8 @@ struct sc_schedule_traits sc_schedule_traits(enum sc_schedule kind)
 
 /* ---- where virtual stages are ---- */
 
-/* Replicas go down the stages and up them in turns; each pair begins so many stages further (Li & Hoefler,
- * Chimera, SC21, §3.6). */
+/* Returns where a virtual stage lies. Replicas go down the stages and up them in turns; each pair begins so many
+ * stages further (Li & Hoefler, Chimera, SC21, §3.6). */
 static struct sc_stage_place place_of(const struct sc_stage_map *map, enum lie lie,
 				      uint32_t replica, uint32_t v)
 {
@@ -336,7 +337,7 @@ void sc_passes_mark_last(struct sc_passes *passes)
 {
 	for (uint32_t s = 0; s < passes->map->pp; s++) {
 		struct sc_slot *slots = passes->slots + (size_t)s * passes->stride;
-		uint64_t seen = 0; /* chunks, from the end */
+		uint64_t seen = 0; /* chunks seen from the end */
 
 		assert(passes->map->n_chunks <= 64);
 		for (uint32_t i = passes->n[s]; i-- > 0;) {
@@ -366,7 +367,7 @@ void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stag
 		return;
 	}
 	*out = (struct sc_passes){
-		/* Equal parts of a stage's slots, each of which has a steady state of its own. */
+		/* A phase is one of equal parts of a stage's slots, each of which has a steady state of its own. */
 		.map = map,
 		.micro_batches = shape->micro_batches,
 		.left_out = shape->left_out,
@@ -396,13 +397,14 @@ bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b)
 	return true;
 }
 
-/* ---- memory, and what repeats ---- */
+/* ---- memory, and periods ---- */
 
-/* A phase of passes of one kind adds for each micro-batch left out, in its middle; the only one adds nothing. */
+/* Returns what a slot adds to the chunks held; in a phase of one kind the middle one stands for those left out
+ * too. */
 static double slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept)
 {
-	/* What a pass adds to the activations held, in those of a chunk and micro-batch; a backward of the input leaves
-	 * `kept` of them. */
+	/* A pass adds this share of the activations of a chunk and micro-batch; a backward of the input leaves
+	 * `kept`. */
 	const double by_kind[SC_N_PASS_KINDS] = {
 		[SC_PASS_FORWARD] = 1,
 		[SC_PASS_BACKWARD] = -1,
@@ -419,7 +421,7 @@ static double slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_
 
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape)
 {
-	/* an automatic order of a short run need not be that of a long one */
+	/* The automatic order of a short run need not be that of a long one. */
 	if (!KINDS[shape->kind].warmup)
 		return 0;
 	if (sc_schedule_traits(shape->kind).is_found)
@@ -429,7 +431,7 @@ uint32_t sc_schedule_period(const struct sc_schedule_shape *shape)
 						      : 1;
 }
 
-/* From slot `first` on a stage does for a period what it does in the next. */
+/* Says whether a stage does from slot `first` on for a period what it does in the next. */
 static bool order_repeats(const struct sc_passes *passes, uint32_t stage, uint32_t first,
 			  uint32_t period)
 {
@@ -444,8 +446,8 @@ static bool order_repeats(const struct sc_passes *passes, uint32_t stage, uint32
 	return true;
 }
 
-/* Of 5 pp micro-batches the first and the last 1.5 pp are where pipelines fill and drain: two periods of at most
- * pp lie between. */
+/* Pipelines fill and drain during the first and the last 1.5 pp of 5 pp micro-batches: two periods of at most pp lie
+ * between. */
 uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,
 				 const struct sc_stage_map *map, struct sc_arena *arena)
 {
@@ -503,7 +505,7 @@ static double pass_time(const struct sc_passes *passes, const struct sc_pass_tim
 	return by_kind[kind] * passes->map->replicas / passes->map->n_chunks;
 }
 
-/* When all that a pass waits for is there; negative: not yet. */
+/* Returns when all that a pass waits for is there; negative: not yet. */
 static double inputs_at(const struct sc_passes *passes, const struct sc_passes_ran *ran,
 			uint32_t stage, const struct sc_slot *slot, double send)
 {
@@ -527,7 +529,7 @@ static bool run_stage(const struct sc_passes *passes, const struct sc_pass_times
 	double *end = ran->end + (size_t)stage * passes->stride;
 	uint32_t i = ran->n[stage], first, n;
 
-	i -= i > 0 && slots[i - 1].paired; /* what waits is the second of a pair */
+	i -= i > 0 && slots[i - 1].paired; /* the one that waits is the second of a pair */
 	for (first = i; i < passes->n[stage]; i += n) {
 		double begin = i > 0 ? end[i - 1] : 0, took = 0;
 
@@ -572,7 +574,7 @@ void sc_passes_run(const struct sc_passes *passes, const struct sc_pass_times *t
 		for (size_t i = 0; i < n; i++)
 			out->done[b][i] = -1;
 	}
-	/* down the stages and up again, as passes go */
+	/* Stages are visited down and up again, as passes go. */
 	for (bool moves = true; moves;) {
 		moves = false;
 		for (uint32_t i = 0; i < 2 * pp; i++)
@@ -587,9 +589,7 @@ void sc_passes_run(const struct sc_passes *passes, const struct sc_pass_times *t
 	}
 }
 
-/* Bubble and memory of a schedule that ran. */
-
-/* The work of a stage. */
+/* Measures a stage that ran; returns its work. */
 static double measure_stage(struct sc_schedule_play *play, uint32_t s)
 {
 	size_t at = (size_t)s * play->passes->stride;

@@ -1,10 +1,9 @@
-/* Pipeline schedules as data: in which order a stage runs its passes, on which part of the model each
- * works, whose output it waits for, and how much is in flight. All that depends on the order of passes
- * reads it here.
+/* Pipeline schedules as data: the order in which a stage runs its passes, the part of the model that each works on,
+ * whose output it waits for, and how much is in flight. All that depends on the order of passes reads it here.
  *
- * The model is cut into virtual stages, numbered as its layers are. A stage has some of them: its chunks.
- * Where pipelines run in several directions at once there are replicas of the model, each on all stages;
- * a micro-batch goes through one of them. */
+ * The model is cut into virtual stages, numbered as its layers are. A stage has some of them: its chunks. Where
+ * pipelines run in several directions at once there are replicas of the model, each on all stages; a micro-batch goes
+ * through one of them. */
 #ifndef SC_PREDICT_SCHEDULE_H
 #define SC_PREDICT_SCHEDULE_H
 
@@ -15,8 +14,8 @@
 #include "base/arena.h"
 #include "core/config/config.h"
 
-/* Backward either computes both gradients in one pass, or that of the input, which the stage before waits
- * for, and that of the weights in passes of their own. */
+/* Backward computes both gradients in one pass, or the input's, which the stage before waits for, and the weights' in
+ * passes of their own. */
 enum sc_pass_kind {
 	SC_PASS_FORWARD,
 	SC_PASS_BACKWARD,
@@ -27,30 +26,30 @@ enum sc_pass_kind {
 struct sc_slot {
 	uint32_t micro_batch;
 	uint32_t virtual_stage;
-	uint16_t chunk; /* of the stage */
+	uint16_t chunk; /* within the stage */
 	uint8_t kind;   /* enum sc_pass_kind */
 	bool paired;    /* runs beside the next slot, which hides its communication */
 	bool last;      /* the chunk's gradients of weights are complete after it */
 };
-/* What greedy schedules are made for; in any unit. `kept`: the share of what a forward pass leaves in memory
- * that still is there after the backward of the input. */
+/* The times for which greedy schedules are made, in any unit. `kept` is the share of what a forward pass leaves in
+ * memory that is still there after the backward of the input. */
 struct sc_pass_times {
 	double forward, input, weight, send, kept;
 };
 struct sc_schedule_shape {
 	enum sc_schedule kind;
-	uint32_t pp, virtual_stages, micro_batches; /* virtual_stages: of a replica, on a stage */
-	uint32_t left_out;          /* micro-batches of the steady state beside those */
+	uint32_t pp, virtual_stages, micro_batches; /* virtual_stages: a replica's on a stage */
+	uint32_t left_out;          /* micro-batches of the steady state that are not run */
 	uint32_t replicas;          /* 0 is 1 */
 	uint32_t delay;             /* micro-batches between forward and backward */
-	uint32_t period;            /* of sc_schedule_find_period, if it was asked for */
-	struct sc_pass_times times; /* of a chunk; all zero: 1, 1, 1, 0 and 1 */
-	const struct sc_pass_times *stage_times; /* of each stage; NULL: all are alike */
-	const struct sc_schedule_file *file;     /* of SC_SCHED_FILE */
+	uint32_t period;            /* the result of sc_schedule_find_period, if asked */
+	struct sc_pass_times times; /* a chunk's; all zero: 1, 1, 1, 0 and 1 */
+	const struct sc_pass_times *stage_times; /* by stage; NULL: all are alike */
+	const struct sc_schedule_file *file;     /* where SC_SCHED_FILE */
 	struct sc_schedule_way
 		*way; /* for shapes that may ask the same one after another; or NULL */
 };
-/* The way to take passes that was found best, and of which shape with all its micro-batches; zeroed before the first. */
+/* The way to take passes that was found best, and the whole shape it is for; zeroed before the first. */
 struct sc_schedule_way {
 	struct sc_schedule_shape of;
 	uint32_t index;
@@ -58,7 +57,7 @@ struct sc_schedule_way {
 struct sc_schedule_shape sc_schedule_shape_of(const struct sc_parallel *parallel,
 					      uint32_t micro_batches);
 
-/* Where the virtual stages are. */
+/* The place of a virtual stage. */
 struct sc_stage_place {
 	uint32_t stage, chunk;
 };
@@ -78,7 +77,7 @@ static inline bool sc_pass_is_backward(enum sc_pass_kind kind)
 {
 	return kind != SC_PASS_FORWARD;
 }
-/* It leaves gradients of weights. */
+/* Says whether the pass leaves gradients of weights. */
 static inline bool sc_pass_makes_gradients(enum sc_pass_kind kind)
 {
 	return kind == SC_PASS_BACKWARD || kind == SC_PASS_BACKWARD_WEIGHT;
@@ -88,78 +87,76 @@ static inline bool sc_pass_makes_gradients(enum sc_pass_kind kind)
 struct sc_passes {
 	const struct sc_stage_map *map;
 	uint32_t micro_batches, left_out, n_phases, stride;
-	uint32_t *n; /* of each stage; its first is at stage * stride */
+	uint32_t *n; /* by stage; its first is at stage * stride */
 	struct sc_slot *slots;
 };
-/* The shape is one that sc_schedule_refuses has nothing against. */
+/* Builds the passes of a shape that sc_schedule_refuses has nothing against. */
 void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stage_map *map,
 		     struct sc_arena *arena, struct sc_passes *out);
 static inline const struct sc_slot *sc_passes_of(const struct sc_passes *passes, uint32_t stage)
 {
 	return passes->slots + (size_t)stage * passes->stride;
 }
-/* On the same stages in the same order. */
+/* Says whether both have the same passes on the same stages in the same order. */
 bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b);
 struct sc_schedule_traits {
 	bool splits; /* some passes compute gradients of inputs alone */
-	bool pairs; /* stages run some passes in pairs, a forward one beside a backward one of another chunk */
-	/* Stages run a loop: each has later virtual stages than the one before, and the last is followed by the first. */
+	bool pairs;  /* some passes run beside one of the other direction and another chunk */
+	/* Each stage has later virtual stages than the one before, and the first follows the last. */
 	bool loops;
 	bool is_timed; /* the order of passes depends on their times */
 	bool is_found; /* passes are taken as they come, one after another by their times */
 };
 struct sc_schedule_traits sc_schedule_traits(enum sc_schedule kind);
 
-/* The place of the pass that this one's output goes to, or (incoming) whose output it waits for; its virtual
- * stage. False where there is none: at the model's ends, for gradients of weights. The forward pass of the
- * model's last layers is followed by their backward in the same place, and that is not said here. */
+/* Finds the place of the pass that this one's output goes to, or (incoming) whose output it waits for. It returns
+ * false where there is none: at the model's ends, for gradients of weights. The forward pass of the model's last
+ * layers is followed by their backward in the same place, and that is not said here. */
 bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bool incoming,
 		  struct sc_stage_place *out);
 
-/* The micro-batches after which a schedule repeats itself, and how many of them are the fewest from which a
- * longer run can be told; period 0: it does not repeat. */
+/* Returns after how many micro-batches a schedule repeats itself; 0: it does not. sc_schedule_warmup returns the
+ * fewest from which a longer run can be told. */
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape);
-/* The period of an order that depends on times, told from that of 5 pp micro-batches; 0: none is found. */
+/* Finds the period of an order that depends on times, from 5 pp micro-batches; 0: none is found. */
 uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,
 				 const struct sc_stage_map *map, struct sc_arena *arena);
 uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape);
-/* Activations of so many chunks a stage holds at its peak, where a backward of the input leaves `kept` of
- * them. */
+/* Returns the chunks' activations that a stage holds at its peak, where a backward of the input leaves `kept`. */
 double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept);
 
-/* ---- a schedule that ran: when each pass did, what stages waited, what they held ---- */
+/* ---- a schedule that ran: the passes' times, what stages waited, what they held ---- */
 
-/* What a stage holds, in any unit: before its passes; what a forward pass of a chunk adds; the share of it that is
- * left after the backward of the input. */
+/* The holdings of a stage, in any unit: before its passes; more for each forward pass of a chunk; and the share of
+ * that which is left after the backward of the input. */
 struct sc_stage_held {
 	double before, each, kept;
 };
 struct sc_schedule_play {
 	const struct sc_passes *passes;
-	double *start, *end;        /* of each slot, [stage * stride + i] */
+	double *start, *end;        /* by slot, [stage * stride + i] */
 	struct sc_stage_held *held; /* by stage */
 	const char *time_unit, *held_unit;
-	/* of sc_schedule_measure */
+	/* Set by sc_schedule_measure. */
 	double makespan;
-	/* The longest stage from its first pass to its last; and the share of it that stages, on average, have no
+	/* The longest stage from its first pass to its last, and the mean share of it in which stages have no
 	 * work. */
 	double longest, bubble_pct;
-	double *peak, *after; /* held at most, by stage; and after each slot, as `start` */
+	double *peak, *after; /* the most held, by stage; and held after each slot, as `start` */
 };
-/* An order alone: each pass as soon as its stage is free and its inputs are there. */
+/* The run of an order alone: each pass begins as soon as its stage is free and its inputs are there. */
 struct sc_passes_ran {
-	uint32_t *n; /* by stage: slots that ran; where there are more, the next waits for ever */
-	double *done
-		[2]; /* end of forward and backward passes, [micro-batch * depth + virtual stage]; negative: none */
-	double *start, *end;      /* of each slot, [stage * stride + i] */
-	double makespan, longest; /* longest: stage, from its first pass to its last */
+	uint32_t *n;         /* slots that ran, by stage; a next one waits for ever */
+	double *done[2];     /* by pass, [micro-batch * depth + virtual stage]; negative: none */
+	double *start, *end; /* by slot, [stage * stride + i] */
+	double makespan, longest; /* longest: a stage from its first pass to its last */
 };
-/* `times`: of each stage's passes, over its chunks; one send, the first's. Paired passes begin and end together, and
- * are said to run one after the other. Results are in `arena`. */
+/* Runs passes by the `times` of each stage, over its chunks, and the first one's send. Paired passes begin and end
+ * together, and are said to run one after the other. Results are in `arena`. */
 void sc_passes_run(const struct sc_passes *passes, const struct sc_pass_times *times,
 		   struct sc_arena *arena, struct sc_passes_ran *out);
 
-/* From the slots' times and what stages hold; `peak` and `after` in `arena`. */
+/* Fills in the rest from the slots' times and what stages hold; `peak` and `after` are in `arena`. */
 void sc_schedule_measure(struct sc_schedule_play *play, struct sc_arena *arena);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading and writing a schedule's CSV; proving it, as that in JSON. */
+/* Reading, proving and writing a schedule's file, in CSV or JSON. */
 #include "predict/schedule/schedule_file.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/vec.h"
 #include "predict/schedule/schedule_priv.h"
 
-/* A pass as the file has it. */
+/* A pass as it stands in the file. */
 struct cell {
 	uint32_t rank, stage, micro_batch;
 	unsigned line, column;
@@ -26,7 +26,7 @@ struct reader {
 	unsigned line;
 	uint32_t *seen[SC_N_PASS_KINDS]; /* [stage * micro_batches + micro-batch]: cell + 1 */
 	uint32_t *rank_of;               /* by stage */
-	SC_VEC(unsigned) rank_line;      /* where each rank's cells begin */
+	SC_VEC(unsigned) rank_line;      /* line where each rank's cells begin */
 };
 
 #define FAIL(r, column, ...) \
@@ -66,7 +66,7 @@ static bool is_word(const char *at, const char *end, const char *word)
 	return (size_t)(end - at) >= n && memcmp(at, word, n) == 0;
 }
 
-/* What is no pass: its stage and micro-batch are not kept. */
+/* Says whether a cell is no pass, whose stage and micro-batch are not kept. */
 static bool skips(const char *at, const char *end)
 {
 	static const char *const WORDS[] = {"SEND_F",  "RECV_F",  "SEND_B",     "RECV_B",
@@ -121,7 +121,7 @@ static int read_pass(struct reader *r, const char *at, const char *end, bool pai
 	return 0;
 }
 
-/* (0F1;3B0)OVERLAP_F_B */
+/* Reads a pair, as (0F1;3B0)OVERLAP_F_B. */
 static int read_pair(struct reader *r, const char *at, const char *end)
 {
 	const char *close = memchr(at, ')', (size_t)(end - at));
@@ -247,7 +247,7 @@ static int check_complete(struct reader *r)
 		rc = place_cell(r, i);
 	if (rc)
 		return rc;
-	/* In older files B beside a W is the backward of the input. */
+	/* A B beside a W is the backward of the input in older files. */
 	for (size_t i = 0; i < r->n_cells; i++) {
 		struct cell *c = &r->cells[i];
 		uint32_t *whole = seen_at(r, SC_PASS_BACKWARD, c->stage, c->micro_batch);
@@ -337,7 +337,7 @@ static int report_wait(const struct reader *r, const struct sc_passes_ran *ran,
 		       r->rank_of[stage], r->cells[at - 1].line, r->cells[at - 1].column);
 }
 
-/* The ranks' cells lie one rank after another. */
+/* Checks that the order runs; the ranks' cells lie one rank after another. */
 static int check_order(const struct reader *r, const struct sc_passes *passes)
 {
 	struct sc_pass_times *times = sc_arena_calloc(r->arena, r->n_ranks, sizeof(*times));
@@ -351,8 +351,8 @@ static int check_order(const struct reader *r, const struct sc_passes *passes)
 	return 0;
 }
 
-/* Our own form of a schedule: {"schema": "stepcast/schedule/1", "ranks": [["0F0", "0B0"], …]}, with comments. The
- * cells are those of the CSV. */
+/* The project's own form of a schedule: {"schema": "stepcast/schedule/1", "ranks": [["0F0", "0B0"], …]}, with
+ * comments. The cells are those of the CSV. */
 
 #define SCHEMA "stepcast/schedule/1"
 
@@ -400,7 +400,7 @@ static int read_ranks(struct reader *r, struct sc_json_cursor *c)
 	return rc;
 }
 
-/* Faults of the cursor are told by the caller. */
+/* Reads the object; the caller tells the cursor's faults. */
 static int read_object(struct reader *r, struct sc_json_cursor *c)
 {
 	bool has_schema = false, has_ranks = false;
@@ -440,7 +440,7 @@ static int read_object(struct reader *r, struct sc_json_cursor *c)
 	return rc;
 }
 
-/* All cells of a file of ours. */
+/* Reads all cells of a JSON file. */
 static int read_json(struct reader *r)
 {
 	struct sc_json_cursor c;
@@ -471,7 +471,7 @@ int sc_schedule_file_parse(const struct sc_source *source, struct sc_arena *aren
 	int rc;
 
 	r.cells = sc_arena_calloc(arena, r.max_cells, sizeof(*r.cells));
-	/* A file of cells begins with none of these. */
+	/* A file of cells never begins so. */
 	size_t i = 0;
 
 	while (i < source->n && strchr(" \t\r\n", source->text[i]))
@@ -525,7 +525,7 @@ void sc_schedule_file_write(const struct sc_passes *passes, const char *note, FI
 			note);
 	for (uint32_t s = 0; s < pp; s++) {
 		fputs(note ? "    [" : "", out);
-		/* The cells of a rank, each pass or pair within `quote`. */
+		/* Each pass or pair of a rank is a cell within `quote`. */
 		const char *quote = note ? "\"" : "";
 		const struct sc_slot *slots = sc_passes_of(passes, s);
 

@@ -1,10 +1,10 @@
-/* Shared by the files that write schedules. */
+/* The interface between the files that write schedules and the one that calls them. */
 #ifndef SC_PREDICT_SCHEDULE_PRIV_H
 #define SC_PREDICT_SCHEDULE_PRIV_H
 
 #include "predict/schedule/schedule.h"
 
-/* What every writer of slots gets. */
+/* The arguments that every writer of slots gets. */
 struct slot_writer {
 	const struct sc_schedule_shape *shape;
 	const struct sc_stage_map *map;
@@ -20,7 +20,7 @@ void put_slot(const struct slot_writer *w, enum sc_pass_kind kind, struct slot_i
 /* Sets sc_slot.last. */
 void sc_passes_mark_last(struct sc_passes *passes);
 
-/* Each writes the kinds that it knows, w->shape->kind. */
+/* Each of these writes the kinds that it knows, w->shape->kind. */
 void write_zero_bubble(const struct slot_writer *w);
 void write_zb_v(const struct slot_writer *w);
 void write_v_pattern(const struct slot_writer *w);

@@ -9,7 +9,7 @@
 enum { DOWN_F, UP_F, DOWN_B, UP_B, WEIGHT, N_TYPES, PERIOD = 6 };
 enum { IDLE = UINT32_MAX };
 
-/* Passes on a grid of equal places. */
+/* A grid of equal places that hold passes. */
 struct grid {
 	const struct slot_writer *w;
 	uint32_t p, m, width;
@@ -18,8 +18,8 @@ struct grid {
 	uint32_t *moved;    /* the next grid */
 	uint32_t *backward; /* [stage * 2 m + i]: places of backward passes, in order */
 	uint32_t *n_backward;
-	bool has_weights; /* they are on the grid */
-	int32_t most;     /* chunks that a stage may hold */
+	bool has_weights; /* weight gradients are on the grid */
+	int32_t most;     /* the most chunks that a stage may hold */
 };
 struct pass {
 	uint32_t stage, type, micro_batch, place;
@@ -48,7 +48,7 @@ static void set(uint32_t *at, const struct grid *g, const struct pass *pass, uin
 	*when(g, pass->type, pass->stage, pass->micro_batch) = t;
 }
 
-/* Weight gradients at the first free places after their backward pass, in its order. */
+/* Adds weight gradients at the first free places after their backward pass, in its order. */
 static void add_weights(struct grid *g)
 {
 	for (uint32_t s = 0; s < g->p; s++) {
@@ -75,7 +75,7 @@ static void drop_weights(struct grid *g)
 			g->at[i] = IDLE;
 }
 
-/* The first place after all that the pass waits for. */
+/* Returns the first place after all that the pass waits for. */
 static uint32_t earliest(const struct grid *g, const struct pass *p)
 {
 	bool up = p->type == UP_F || p->type == UP_B;
@@ -100,8 +100,9 @@ static uint32_t earliest(const struct grid *g, const struct pass *p)
 
 /* ---- moving passes to free places ---- */
 
-/* Chunks held at most by a stage whose pass `p` comes at `to`: before it are passes that have moved, behind its old
- * place those that may. Weight gradients that are not on the grid come where nothing else is. `to` the width: none moves. */
+/* Returns the most chunks that a stage holds if pass `p` comes at `to`: before it stand passes that have moved,
+ * behind its old place those that may. Weight gradients that are not on the grid come where nothing else is. With
+ * `to` the width none moves. */
 static int32_t most_held(const struct grid *g, const struct pass *p, uint32_t to)
 {
 	const uint32_t *moved = place(g->moved, g, p->stage, 0), *at = place(g->at, g, p->stage, 0);
@@ -140,7 +141,7 @@ static void move(struct grid *g, const struct pass *p, bool may_move)
 {
 	uint32_t to = may_move ? earliest(g, p) : p->place;
 
-	/* a forward pass that comes earlier is held that much longer */
+	/* A forward pass that comes earlier is held that much longer. */
 	while (to < p->place &&
 	       (*place(g->moved, g, p->stage, to) != IDLE ||
 		(!(g->has_weights && p->type > UP_F) && most_held(g, p, to) > g->most)))
@@ -149,8 +150,8 @@ static void move(struct grid *g, const struct pass *p, bool may_move)
 	note_backward(g, p, to);
 }
 
-/* Passes of the first micro-batches, until the first stage's first is done, and of the last ones, after the last
- * has begun; `early`: of the first, too. */
+/* Moves passes of the last micro-batches, once the last one has begun, to earlier places; and, with `early`, those of
+ * the first ones, until the first stage's first is done. */
 static void reorder(struct grid *g, bool early)
 {
 	size_t n = (size_t)g->p * g->width;
@@ -183,7 +184,7 @@ static void reorder(struct grid *g, bool early)
 	g->moved = swap;
 }
 
-/* Every pass as soon as what it waits for is done, in the order of the grid. */
+/* Puts every pass as early as what it waits for is done, in the order of the grid. */
 static void squeeze(struct grid *g)
 {
 	size_t n = (size_t)g->p * g->width;
@@ -232,7 +233,7 @@ static void emit(const struct grid *g)
 	}
 }
 
-/* `begin`: of the first micro-batch's passes on stage s, so many to begin with and so many more a stage. */
+/* One of a micro-batch's four ways along the stages: the first one's pass on stage s is at first + step * s. */
 struct leg {
 	int64_t first, step;
 };
@@ -272,7 +273,7 @@ static void write_pattern(const struct slot_writer *w, const struct leg legs[WEI
 	emit(&g);
 }
 
-/* Half the memory of 1F1B; a third of it, the least that such a pattern can have. */
+/* V-Half takes half the memory of 1F1B; V-Min a third of it, the least that such a pattern can have. */
 void write_v_pattern(const struct slot_writer *w)
 {
 	int64_t p = w->map->pp, half = p % 2 ? 0 : 3, third = p % 3 ? 0 : 2;

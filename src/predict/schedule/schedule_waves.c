@@ -1,32 +1,31 @@
-/* Schedules whose stages take passes as they come: Chimera (Li & Hoefler, SC21, §3), pipelines in two directions
- * or more, each with its share of the micro-batches; GEMS (Jain et al., SC20), two of which one begins when the other has
- * gone forward; Hanayo (Liu et al., SC23, §3), one pipeline that goes to and
- * fro in waves. Each micro-batch in flight has a place from its first pass to its last, as many as stages; of
- * passes that can begin, backward comes first, or forward where that ends earlier, then the older micro-batch. */
+/* Schedules whose stages take passes as they come: Chimera (Li & Hoefler, SC21, §3), pipelines in two directions or
+ * more, each with its share of the micro-batches; GEMS (Jain et al., SC20), two, of which one begins when the other
+ * has gone forward; Hanayo (Liu et al., SC23, §3), one that goes to and fro in waves. A micro-batch in flight has a
+ * place from its first pass to its last, as many as stages; of passes that can begin, backward comes first, or
+ * forward where that ends earlier, then the older micro-batch. */
 #include <math.h>
 #include <string.h>
 
 #include "predict/schedule/schedule_priv.h"
 
-#define CLOSE 1e-9 /* times as equal as these are the same */
+#define CLOSE 1e-9 /* times closer than this are the same */
 
 struct choice {
 	double begin;
-	uint32_t stage, chunk, nth, micro_batch; /* nth: of the replica */
+	uint32_t stage, chunk, nth, micro_batch; /* nth: within the replica */
 	bool backward;
 };
 struct flow {
 	const struct slot_writer *w;
-	uint32_t places; /* of a replica */
-	uint32_t n;      /* micro-batches */
+	uint32_t places; /* a replica's */
+	uint32_t n;      /* the number of micro-batches */
 	bool forward_first,
-		in_turn; /* in_turn: the second begins where the first has gone forward */
-	double *free_at; /* by stage */
-	double *end
-		[2]; /* forward, backward: [micro-batch * depth + virtual stage]; negative: not yet */
-	uint32_t *next[2];   /* by [stage * n_chunks + chunk]: micro-batches of the replica done */
+		in_turn;     /* in_turn: the second begins where the first has gone forward */
+	double *free_at;     /* by stage */
+	double *end[2];      /* by direction, [micro-batch * depth + virtual stage]; < 0: not yet */
+	uint32_t *next[2];   /* micro-batches of the replica done, [stage * n_chunks + chunk] */
 	struct choice *best; /* by stage */
-	double *begin;       /* of the best; INFINITY: none is found */
+	double *begin;       /* the begin of the best; INFINITY: none is found */
 };
 
 static double end_of(const struct flow *f, bool backward, uint32_t micro_batch, uint32_t vs)
@@ -34,7 +33,7 @@ static double end_of(const struct flow *f, bool backward, uint32_t micro_batch, 
 	return f->end[backward][(size_t)micro_batch * f->w->map->depth + vs];
 }
 
-/* When the input of a pass is there; negative: not yet. */
+/* Returns when the input of a pass is there; negative: not yet. */
 static double ready_at(const struct flow *f, const struct choice *c)
 {
 	const struct sc_stage_map *map = f->w->map;
@@ -43,7 +42,7 @@ static double ready_at(const struct flow *f, const struct choice *c)
 
 	if (c->backward && vs + 1 == map->depth)
 		return end_of(f, false, c->micro_batch, vs);
-	if (!c->backward && vs == 0) { /* the one that had the place before */
+	if (!c->backward && vs == 0) { /* waits for the one that had its place before */
 		end = c->nth < f->places
 			      ? 0
 			      : end_of(f, true, c->micro_batch - f->places * map->replicas, 0);
@@ -67,7 +66,7 @@ static bool is_better(const struct flow *f, const struct choice *a, const struct
 	return a->micro_batch < b->micro_batch;
 }
 
-/* The next pass of a chunk, if its input is there or known. */
+/* Finds the next pass of a chunk; returns whether its input is there or known. */
 static bool next_of(const struct flow *f, struct choice *c)
 {
 	const struct sc_stage_map *map = f->w->map;
@@ -83,7 +82,7 @@ static bool next_of(const struct flow *f, struct choice *c)
 	return ready >= 0;
 }
 
-/* The best pass of a stage: it changes where the stage is busy or one of its inputs comes. */
+/* Finds the best pass of a stage anew: it changes where the stage is busy or one of its inputs comes. */
 static void look_again(struct flow *f, uint32_t stage)
 {
 	const uint32_t n_chunks = f->w->map->n_chunks;
@@ -146,11 +145,11 @@ static void flow_init(struct flow *f)
 		look_again(f, stage);
 }
 
-/* ---- ways to take them ---- */
+/* ---- ways to take passes ---- */
 
-/* Passes as they come, if backward ones took so many forward ones (0: as many as they take); or as many micro-batches
- * as have a place so, and then the next as many (Chimera, §3.5: units one after another). A greedy order may be far
- * from the best, and another for times that differ by little. Some ways do not ask for the times, so the shortest
+/* A way takes passes as they come, as if backward took so many times as long as forward (0: as long as it takes); or,
+ * in units, as many micro-batches as have a place, and then the next as many (Chimera, §3.5). A greedy order may be
+ * far from the best, and another for times that differ by little. Some ways do not ask for the times, so the shortest
  * of all changes by little where these do; where passes tie, at whole ratios, orders for ratios beside are better. */
 struct way {
 	double backward;
@@ -192,8 +191,8 @@ static void write_way(const struct slot_writer *w, uint32_t places, const struct
 	}
 }
 
-/* The shortest is found with TRIED micro-batches a stage where there are more: the order of more goes on as that of fewer
- * begins. Of pipelines with more passes than MOST_TRIED the first way is taken. */
+/* The shortest way is found with TRIED micro-batches a stage where there are more: the order of more goes on as that
+ * of fewer begins. Pipelines with more passes than MOST_TRIED take the first way. */
 enum { TRIED = 2, MOST_TRIED = 1 << 20 };
 
 static uint32_t find_way(const struct slot_writer *w, uint32_t places)
@@ -238,7 +237,7 @@ void write_waves(const struct slot_writer *w)
 {
 	const struct sc_schedule_shape *shape = w->shape;
 	struct sc_schedule_way *known = shape->way, now = {.of = *shape};
-	/* Of Chimera; Hanayo has one replica; GEMS one micro-batch a direction (§4.1), and nothing to try. */
+	/* Chimera has so many; Hanayo has one replica; GEMS has one micro-batch a direction (§4.1). */
 	uint32_t places = shape->kind == SC_SCHED_GEMS ? 1 : w->map->pp / w->map->replicas;
 
 	places = places ? places : 1;

@@ -1,15 +1,15 @@
-/* Zero-bubble schedules (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024). Of a loop, by hand: ZB-H1 (§2.2) and
- * ZB-H2 (§2.1 of the figures: both in figure 3). Of a loop for the times at hand, within the memory of one or two
- * 1F1B: ZB-1p and ZB-2p, by the heuristic of §3.1. Of a V, so that a stage has its first and its last chunk and the memory
- * of 1F1B is enough for no bubble: ZB-V (§6). The searches are those of the authors' repository
- * (sail-sg/zero-bubble-pipeline-parallelism, scheduler/zb.py and zbv.py): each takes the best of some settings. */
+/* Zero-bubble schedules (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024). ZB-H1 and ZB-H2 (figure 3) are
+ * loops by hand; ZB-1p and ZB-2p are loops for the times at hand, within the memory of one or two 1F1B, by the
+ * heuristic of §3.1; ZB-V (§6) is a V, so that a stage has its first and its last chunk and the memory of 1F1B is
+ * enough for no bubble. The searches are those of the authors' repository (sail-sg/zero-bubble-pipeline-parallelism,
+ * scheduler/zb.py and zbv.py): each takes the best of some settings. */
 #include <math.h>
 #include <string.h>
 
 #include "predict/schedule/schedule_priv.h"
 
-/* A micro-batch comes past a stage of a V four times: forward down and up, backward down and up again; past one of a
- * loop down and up. */
+/* A micro-batch passes a stage of a V four times: forward down and up, backward down and up again; and one of a loop
+ * twice, down and up. */
 enum { DOWN_F, UP_F, DOWN_B, UP_B, N_LEGS, WEIGHT = N_LEGS };
 enum { F, B, W, N_PARTS };
 
@@ -17,25 +17,24 @@ enum { F, B, W, N_PARTS };
 struct stage {
 	uint32_t n[N_LEGS], n_weights;
 	double end, bubble, memory;
-	double first; /* when its first pass began */
+	double first; /* the begin of its first pass */
 };
 struct search {
 	const struct slot_writer *w;
 	uint32_t p, m, stride;
 	double (*cost)[N_PARTS]; /* by stage */
 	double memory[N_PARTS], send, limit;
-	/* Of a loop: a forward pass may delay the first backward; and others. */
+	/* A loop's settings; the first lets a forward pass delay the first backward. */
 	bool bubble_before_first, prefer_backward, fill_greedily;
-	bool fill_forward, fill_backward; /* of a V */
+	bool fill_forward, fill_backward; /* a V's settings */
 	struct stage *stage;
-	double most_bubble; /* of a stage, so far */
+	double most_bubble; /* the largest of a stage, so far */
 	double *end;        /* [leg][stage * m + micro-batch]; negative: not yet */
-	uint8_t *
-		order; /* [stage * stride + i]: leg, or WEIGHT of the oldest backward pass without */
+	uint8_t *order;     /* [stage * stride + i]: leg, or WEIGHT of the oldest without */
 	uint8_t *best_order;
 	double best;
-	uint8_t *wanted; /* by stage: a forward pass in this round; of a V: backward goes up */
-	/* Of a V: bubbles of the run before, by stage, and of the stage with most; negative: none. */
+	uint8_t *wanted; /* by stage: a forward pass in this round; in a V, backward goes up */
+	/* A V's bubbles in the run before, by stage, and the largest of them; negative: none. */
 	double *approved, most_approved;
 };
 
@@ -44,7 +43,7 @@ static uint32_t n_backward(const struct stage *st)
 	return st->n[DOWN_B] + st->n[UP_B];
 }
 
-/* When the next pass of a leg has its input from the neighbour: 0 where the leg begins, negative: not yet. */
+/* Returns when the next pass of a leg has its input from the neighbour: 0 where the leg begins, negative: not yet. */
 static double ready_at(const struct search *s, int leg, uint32_t stage)
 {
 	const bool up = leg % 2;
@@ -84,9 +83,9 @@ static void put(struct search *s, int leg, uint32_t stage)
 		s->end[((size_t)leg * s->p + stage) * s->m + st->n[leg]++] = st->end;
 }
 
-/* Weight gradients before a pass that would wait, or that memory has no room for; one more where it waits longer than
- * `slack`. Where layers are run again a backward pass leaves more than its forward pass did: one may, as in 1F1B, which makes
- * its weight gradients at once. */
+/* Puts weight gradients before a pass that would wait, or that memory has no room for; one more where it waits longer
+ * than `slack`. Where layers are run again a backward pass leaves more than its forward pass did: one may, as in
+ * 1F1B, which makes its weight gradients at once. */
 static void fill_before(struct search *s, int leg, uint32_t stage, double slack)
 {
 	struct stage *st = &s->stage[stage];
@@ -126,7 +125,7 @@ static void keep_better(struct search *s, double value)
 	}
 }
 
-/* `memories`: in those of 1F1B. */
+/* Begins a search within so many memories of 1F1B. */
 static void search_init(struct search *s, const struct slot_writer *w, double memories)
 {
 	const struct sc_pass_times *t = &w->times;
@@ -162,7 +161,7 @@ static void emit(const struct search *s)
 	for (uint32_t j = 0; j < s->p; j++) {
 		const uint8_t *order = s->best_order + (size_t)j * s->stride;
 		uint32_t n[N_PARTS][2] = {{0}},
-			 next = 0; /* next: the backward pass whose weights' is to come */
+			 next = 0; /* the backward pass whose weights come next */
 
 		for (uint32_t i = 0; i < s->stride; i++) {
 			static const enum sc_pass_kind KIND[] = {
@@ -181,9 +180,9 @@ static void emit(const struct search *s)
 	}
 }
 
-/* ---- of a loop ---- */
+/* ---- a loop ---- */
 
-/* The first micro-batch forward on all stages; as many more as fit; its backward. */
+/* Puts the first micro-batch forward on all stages; as many more as fit; and its backward. */
 static void warm_up_loop(struct search *s, uint32_t *extra)
 {
 	double last;
@@ -193,7 +192,7 @@ static void warm_up_loop(struct search *s, uint32_t *extra)
 	last = s->stage[s->p - 1].end + s->cost[s->p - 1][B];
 	extra[s->p - 1] = 0;
 	for (uint32_t j = s->p - 1; j-- > 0;) {
-		/* Forward passes that a stage takes before its first backward, which comes at `due`. */
+		/* A stage takes so many forward passes more before its first backward, which comes at `due`. */
 		const double due = last + s->send;
 		const struct stage *st = &s->stage[j];
 		double memory = st->memory, end = st->end;
@@ -221,7 +220,7 @@ static void warm_up_loop(struct search *s, uint32_t *extra)
 		put(s, UP_B, j);
 }
 
-/* The next stage is behind: would a forward pass here only make it wait longer for its gradients? */
+/* Says, where the next stage is behind, whether a forward pass here would only wait there. */
 static bool can_wait(const struct search *s, uint32_t j)
 {
 	const struct stage *st = &s->stage[j], *next = st + 1;
@@ -244,7 +243,7 @@ static double slack(const struct search *s, uint32_t j)
 	return s->fill_greedily ? 0 : s->most_bubble - s->stage[j].bubble;
 }
 
-/* The longest stage; infinite where the setting leaves passes out. */
+/* Runs one setting; returns the longest stage, infinite where the setting leaves passes out. */
 static double run_loop(struct search *s, uint32_t *extra)
 {
 	double longest = 0;
@@ -252,7 +251,7 @@ static double run_loop(struct search *s, uint32_t *extra)
 	begin_run(s);
 	warm_up_loop(s, extra);
 	for (uint32_t i = 1; i < s->m; i++) {
-		/* One micro-batch more: forward where wanted, backward everywhere. */
+		/* Each round is one micro-batch more: forward where wanted, backward everywhere. */
 		for (uint32_t j = 0; j < s->p; j++) {
 			const struct stage *st = &s->stage[j];
 
@@ -260,7 +259,7 @@ static double run_loop(struct search *s, uint32_t *extra)
 				       !(s->prefer_backward && j + 1 < s->p &&
 					 st->n[DOWN_F] >= st[1].n[DOWN_F] + 2 && can_wait(s, j));
 		}
-		/* a stage takes none that the next one leaves */
+		/* A stage takes none that the next one leaves. */
 		for (uint32_t j = s->p - 1; j-- > 0;)
 			s->wanted[j] = s->wanted[j] && s->wanted[j + 1];
 		for (uint32_t j = 0; j < s->p; j++)
@@ -284,7 +283,7 @@ static double run_loop(struct search *s, uint32_t *extra)
 	return longest;
 }
 
-/* False where no order keeps within the memory. */
+/* Writes the best order; returns false where none keeps within the memory. */
 static bool write_automatic(const struct slot_writer *w, double memories)
 {
 	uint32_t *extra = sc_arena_calloc(w->arena, w->map->pp, sizeof(*extra));
@@ -302,7 +301,7 @@ static bool write_automatic(const struct slot_writer *w, double memories)
 	return isfinite(s.best);
 }
 
-/* By hand ZB-H1, of the warm-up of 1F1B and its memory, where the automatic ones find none, too; ZB-H2 of twice that. */
+/* Writes ZB-H1 by hand, also where the automatic search finds no order; and ZB-H2 with twice its memory. */
 void write_zero_bubble(const struct slot_writer *w)
 {
 	const enum sc_schedule kind = w->shape->kind;
@@ -312,7 +311,7 @@ void write_zero_bubble(const struct slot_writer *w)
 	    (kind == SC_SCHED_ZB_2P && write_automatic(w, 2)))
 		return;
 	for (uint32_t s = 0; s < w->map->pp; s++) {
-		/* 1F1B after `warmup` passes, each weight gradient `lag` micro-batches later than its input's. */
+		/* It is 1F1B after a longer warm-up, with weight gradients some micro-batches later. */
 		uint32_t m = w->shape->micro_batches, f = 0, b = 0, done = 0;
 
 		while (f < m && f < times * (w->map->pp - 1 - s))
@@ -330,7 +329,7 @@ void write_zero_bubble(const struct slot_writer *w)
 	}
 }
 
-/* ---- of a V ---- */
+/* ---- a V ---- */
 
 static void warm_up_v(struct search *s)
 {
@@ -367,13 +366,13 @@ static void put_filled(struct search *s, int leg, uint32_t j, bool greedily)
 	put(s, leg, j);
 }
 
-/* The largest bubble of a stage. */
+/* Runs one setting; returns the largest bubble of a stage. */
 static double run_v(struct search *s)
 {
 	begin_run(s);
 	warm_up_v(s);
 	for (uint32_t i = 0; i < 2 * s->m; i++) {
-		/* Backward: up where the stage below is done or nothing else is left, else down. */
+		/* Backward goes up where the stage below is done or nothing else is left, else down. */
 		for (uint32_t j = 0; j < s->p; j++) {
 			const struct stage *st = &s->stage[j];
 
@@ -412,7 +411,7 @@ void write_zb_v(const struct slot_writer *w)
 	search_init(&s, w, 2);
 	s.approved = sc_arena_calloc(w->arena, s.p, sizeof(double));
 	for (int bits = 0; bits < 4; bits++) {
-		/* Again with what the run before leaves each stage to waste, as long as that helps. */
+		/* A run is repeated with what the run before left each stage to waste, as long as that helps. */
 		double bubble, before = INFINITY;
 
 		s.fill_forward = bits & 1;
