@@ -9,9 +9,9 @@
 
 static const struct sc_params NO_PARAMS;
 
-/* Blocks of a pass, and the names of its parts. */
+/* The blocks of a kind of pass, and the names of its parts. */
 struct parts {
-	int embed, layer, head; /* enum sc_block_id; the layer's of kind 0 */
+	int embed, layer, head; /* enum sc_block_id; the layer's is that of kind 0 */
 	enum sc_op_name embed_name, dense_name, layer_name, head_name, whole;
 };
 static const struct parts PARTS[SC_N_PASS_KINDS] = {
@@ -51,7 +51,7 @@ void build_pass_runs(struct pass *p)
 	struct run runs[MAX_RUNS] = {
 		{parts->embed, embed, &tf->embed, parts->embed_name, false},
 		{parts->head, head && (!share || p->backward), &tf->head, parts->head_name, false},
-		/* a share of the output layer runs forward when the last stage is through */
+		/* A share of the output layer runs forward when the last stage is through. */
 		{SC_BLOCK_HEAD_F, head && share && backward, &NO_PARAMS, SC_NAME_FORWARD_TAIL,
 		 false},
 	};
@@ -99,8 +99,8 @@ struct sc_summary build_host_summary(const struct class_state *st)
 	return (struct sc_summary){.host_us = us, .lead_us = 0};
 }
 
-/* Where the host waits for every transfer, it and the GPU start a pass together: one node. A part of a
- * pass that shares its GPU with gradient or weight collectives always has its host nodes. */
+/* Adds the costs of a pass. Where the host waits for every transfer, it and the GPU start a pass together: one node.
+ * A part of a pass that shares its GPU with gradient or weight collectives always has its host nodes. */
 struct pass_costs build_costs(const struct class_state *st, const struct sc_summary *sum,
 			      bool shares)
 {
@@ -122,9 +122,9 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 	if (together && gpu.work_us > 0)
 		gpu.owner_frac[SC_OWN_HOST] += sum->lead_us / gpu.work_us;
 	if (shares && sum->beside_us > 0) {
-		/* Demands that slow a whole part of a pass and a collective beside it as much as its steps do: of SMs what slows
-		 * the part, of all else what its steps load on average, so far as that slows it no more. Before its work begins the
-		 * collective holds its SMs and no more. */
+		/* The demands slow a whole part of a pass and a collective beside it as much as its steps do: of SMs
+		 * there is what slows the part, of all else what its steps load on average, so far as that slows it
+		 * no more. Before its work begins the collective only holds its SMs. */
 		const struct sc_cost *comm = &build_variant(st)->env.beside;
 		double alone_us = sc_cost_alone_us(comm),
 		       works = alone_us > 0 ? comm->work_us / alone_us : 0;
@@ -137,7 +137,7 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 		for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
 			gpu.demand[r] = fmin(sum->load_us[r] / sum->gpu_us,
 					     fmax(0, fmin(1, slowdown - comm->demand[r])));
-		if (slowdown * left > 1) /* more than SMs explain */
+		if (slowdown * left > 1) /* SMs explain no more than that */
 			gpu.demand[path] = fmax(0, fmin(1, slowdown - comm->demand[path]));
 		gpu.waves = fmax(1, gpu.work_us * gpu.work_us / fmax(sum->wave_us2, 1e-9));
 	}
@@ -148,7 +148,7 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 	return out;
 }
 
-/* A launch behind what the host owes. */
+/* Returns the cost of a launch that stands behind what the host owes. */
 static uint32_t late_cost(struct class_state *st, struct pass_costs *costs)
 {
 	struct sc_cost late = {.work_us = st->owed_us + costs->lead_us,
@@ -163,15 +163,16 @@ static uint32_t late_cost(struct class_state *st, struct pass_costs *costs)
 	return costs->late;
 }
 
-/* What the host does after a launch, or for one that cannot be late, is owed to the next that may be. */
+/* Launches a kernel, unless that cannot be late: then the host's part is owed to the next launch that may be, and so
+ * is what the host does after a launch. */
 uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t op)
 {
 	uint32_t cost, launch;
 
 	if (costs->lead == SC_NONE)
 		return SC_NONE;
-	/* A host that waits for nothing is ahead by what the GPU's work so far is longer than its own; what it does while
-	 * that is enough decides nothing. */
+	/* A host that waits for nothing is ahead by what the GPU's work so far is longer than its own; its work
+	 * decides nothing while that is enough. */
 	bool waits = st->b->sync_p2p || build_variant(st)->env.host_waits;
 	bool early = !waits && st->ahead_us >= costs->lead_us;
 
@@ -189,7 +190,7 @@ uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t
 	return launch;
 }
 
-/* `node` on the compute lane begins a pass or part of one; `recv` is what that must wait for beside its lane. */
+/* Lets `node` on the compute lane begin a pass or part of one; `recv` is what it must wait for beside its lane. */
 void build_begins(const struct class_state *st, uint32_t node, uint32_t launch, uint32_t recv)
 {
 	struct sc_graph *graph = st->b->graph;
@@ -208,7 +209,7 @@ uint32_t build_kernel(struct class_state *st, const struct pass_costs *costs, ui
 	return st->last_compute;
 }
 
-/* The nodes of a coarse pass or part of one. */
+/* Adds the nodes of a coarse pass or part of one. */
 static uint32_t add_pass(struct class_state *st, struct pass_costs *costs, uint32_t recv,
 			 uint32_t op)
 {
@@ -218,8 +219,8 @@ static uint32_t add_pass(struct class_state *st, struct pass_costs *costs, uint3
 	return node;
 }
 
-/* Ranks of one tensor-, context- or expert-parallel group in several classes keep together at the
- * borders of passes. */
+/* Joins the classes of one tensor-, context- or expert-parallel group at the borders of passes, where they keep
+ * together. */
 uint32_t build_join_groups(struct class_state *st, uint32_t node)
 {
 	struct builder *b = st->b;
@@ -301,7 +302,7 @@ void build_full_begin(struct pass *p, uint32_t recv)
 						  (struct sc_node_use){b->zero_cost, SC_NAME_JOIN});
 
 		sc_graph_add_dep(b->graph, wait, recv);
-		sc_graph_add_dep(b->graph, wait, st->last_compute); /* may be a collective */
+		sc_graph_add_dep(b->graph, wait, st->last_compute); /* it may be a collective */
 		p->emit.compute_dep = wait;
 	}
 }
@@ -320,7 +321,7 @@ static uint32_t add_part(struct pass *p, const struct sc_summary *sum, uint32_t 
 	return build_join_groups(p->st, add_pass(p->st, &costs, recv, op));
 }
 
-/* The host does at once what it owes (build_launch). */
+/* Lets the host do at once what it owes (build_launch). */
 static void pay_host(struct class_state *st)
 {
 	struct builder *b = st->b;
@@ -333,7 +334,7 @@ static void pay_host(struct class_state *st)
 	st->owed_us = 0;
 }
 
-/* The host has come to the pass, and has waited for all it asked for, if it does so. */
+/* Returns the node at which the host has come to the pass, and has waited for all it asked for, if it does so. */
 static uint32_t host_arrives(struct pass *p, uint32_t recv)
 {
 	struct class_state *st = p->st;
@@ -350,7 +351,7 @@ static uint32_t host_arrives(struct pass *p, uint32_t recv)
 	return sync;
 }
 
-/* Begins the pass: the host's part of a micro-batch. */
+/* Begins the pass with the host's part of a micro-batch. */
 void build_begin_parts(struct pass *p, uint32_t recv)
 {
 	struct class_state *st = p->st;
@@ -367,13 +368,13 @@ void build_begin_parts(struct pass *p, uint32_t recv)
 		return;
 	}
 	build_full_begin(p, recv);
-	/* weights are asked for when the host has come to the pass */
+	/* Weights are asked for when the host has come to the pass. */
 	build_compute_after(st, sync);
 	sc_graph_add_dep(b->graph, st->last_compute, p->emit.compute_dep);
 	p->emit.compute_dep = st->last_compute;
 }
 
-/* `n` blocks of a run. */
+/* Adds `n` blocks of a run; returns their last node. */
 uint32_t build_blocks(struct pass *p, const struct run *run, double n)
 {
 	struct sc_summary sum;
@@ -389,7 +390,7 @@ uint32_t build_blocks(struct pass *p, const struct run *run, double n)
 				   (unsigned)n | (unsigned)(run - p->run) << SC_OP_LAYERS_BITS));
 }
 
-/* The compute lane goes on only after `node`. */
+/* Lets the compute lane go on only after `node`. */
 void build_wait_for(struct pass *p, uint32_t node)
 {
 	build_compute_after(p->st, node);
@@ -404,7 +405,8 @@ void build_reduce(struct pass *p, const struct run *run, double n, uint32_t node
 		build_wait_for(p, p->st->last[SC_BESIDE_GRAD]);
 }
 
-/* With one stage a tied head's weights are the embedding's, whose gradients are reduced last. */
+/* Says whether a run's gradients are reduced with the embedding's, which come last: with one stage a tied head's
+ * weights are the embedding's. */
 bool build_reduces_later(const struct pass *p, const struct run *run)
 {
 	const struct builder *b = p->st->b;
@@ -413,7 +415,8 @@ bool build_reduces_later(const struct pass *p, const struct run *run)
 	       b->tf->request->config.model.tied_embeddings;
 }
 
-/* Share of the step in which a class's passes run beside the reduction of their gradients, of `n` micro-batches once. */
+/* Returns the share of the step in which a class's passes run beside the reduction of their gradients, once in `n`
+ * micro-batches. */
 static double reducing_frac(struct class_state *st, double n)
 {
 	const struct builder *b = st->b;
@@ -432,8 +435,8 @@ static double reducing_frac(struct class_state *st, double n)
 	return fmin(sc_cost_alone_us(&cost), backward_us) / (n * (forward_us + backward_us));
 }
 
-/* The mean of a block is a poor account of steps that go on so differently beside a reduction, and so long: of 3,072
- * splits at random it was more than 1 % off in 75 of the 791 above this, in 14 of the others. */
+/* A block's mean tells little of steps that go on so differently beside a reduction for so long: of 3,072 splits at
+ * random it was more than 1 % off in 75 of the 791 above this, in 14 of the others. */
 #define UNEVEN 0.03
 
 bool build_reduces_unevenly(struct builder *b)
@@ -475,7 +478,7 @@ struct sc_summary build_pass_summary(const struct pass *p)
 	return sum;
 }
 
-/* Of exchanges, where nothing else runs beside them. */
+/* Returns the time of a pass's exchanges that nothing hides. */
 static double exchange_us(const struct pass *p)
 {
 	double us = 0;
@@ -502,8 +505,8 @@ double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const s
 	return build_pass_summary(&p).gpu_us - (tf->pairs ? exchange_us(&p) : 0);
 }
 
-/* Coarse passes of a chunk cost the same, whatever their micro-batch. Where each backward reduces its gradients,
- * that goes on beside what follows. */
+/* Adds a coarse pass as a node: passes of a chunk cost the same, whatever their micro-batch. Where each backward
+ * reduces its gradients, that goes on beside what follows. */
 uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
 			  uint32_t recv)
 {
@@ -534,7 +537,7 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 	return build_join_groups(st, add_pass(st, costs, recv, op));
 }
 
-/* A bucket goes on from layers with a window to those without. */
+/* Says whether a bucket goes on from one run to the next, as from layers with a window to those without. */
 static bool is_as_large(const struct run *a, const struct run *b)
 {
 	return a->is_layer && b->is_layer &&
@@ -558,7 +561,7 @@ static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, u
 		return build_sharded_pass(st, slot, partial, recv);
 	p = build_pass_of(st, slot, partial);
 	p.by_op |= b->by_op;
-	/* A backward pass whose gradients are complete: buckets of layers, each followed by its reduction. */
+	/* A backward pass whose gradients are complete is buckets of layers, each followed by its reduction. */
 	const struct sc_request *req = p.st->b->tf->request;
 	double bucket = req->software.bucket_mib * SC_BYTES_PER_MIB / sc_grad_bytes(req);
 	double open = 0; /* layers of a bucket that is not full */

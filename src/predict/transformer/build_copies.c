@@ -1,25 +1,26 @@
-/* training.offload beside the passes: weights and activations that come from the host, activations and gradients
- * that go there. Copies have a lane each way; those of a pass come while the one before runs, if the software
- * fetches ahead, and the next pass begins when what this one sends is gone. Between build_pass_begin and
- * build_pass_end is the pass, whose end is `node`; build_pass_end returns the node after which its output is there. */
+/* The copies of training.offload beside the passes: weights and activations that come from the host, activations and
+ * gradients that go there. Copies have a lane each way; those of a pass come while the one before runs, if the
+ * software fetches ahead, and the next pass begins when what this one sends is gone. A pass stands between
+ * build_pass_begin and build_pass_end, which takes its last node and returns the node after which its output is
+ * there. */
 #include "base/units.h"
 #include "core/config/config_schedule.h"
 #include "models/offload.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
 
-/* us each way, and those that kernels wait for */
+/* The us of copies each way, and of those that kernels wait for. */
 struct traffic {
 	double in_us, out_us, blocking_us;
 };
 
-/* `gbps`: by enum sc_offload_tier */
+/* `gbps` is by enum sc_offload_tier. */
 static double copy_us(double bytes, const double *gbps, int tier)
 {
 	return tier > SC_TIER_NONE && bytes > 0 ? sc_bytes_us(bytes, gbps[tier]) : 0;
 }
 
-/* Of parameters outside experts and in them what is this rank's, where they are sharded. */
+/* Returns this rank's share of parameters outside experts and in them, where they are sharded. */
 static double own_share(const struct sc_replicas *copies, bool sharded, double dense, double expert)
 {
 	if (!sharded)
@@ -110,7 +111,7 @@ struct pass_copies build_pass_begin(struct class_state *st, const struct sc_slot
 	return out;
 }
 
-/* The pass's end may be a collective, which is not on the compute lane. */
+/* Lets compute go on after a copy. The pass's end may be a collective, which is not on the compute lane. */
 static uint32_t go_on_after(struct class_state *st, enum sc_beside_kind kind, uint32_t copy,
 			    uint32_t node)
 {

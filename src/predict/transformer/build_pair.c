@@ -1,8 +1,8 @@
-/* Two passes side by side on one GPU: each computes while the other's tokens travel to experts and back
- * (DeepSeek-V3, arXiv:2412.19437, §3.2.1; Megatron Core, combined_1f1b.py). Kernels of both share one compute lane,
- * exchanges of both one communication lane, each lane in one order; the exchange's kernels hold the SMs that
- * they need, and the engine says what each takes beside the other. Tensor- and context-parallel collectives keep both
- * waiting. Which passes do, and their nodes, op by op or as the summary of both. */
+/* Two passes side by side on one GPU: each computes while the other's tokens travel to experts and back (DeepSeek-V3,
+ * arXiv:2412.19437, §3.2.1; Megatron Core, combined_1f1b.py). Kernels of both share one compute lane, exchanges of
+ * both one communication lane, each lane in one order; the exchange's kernels hold the SMs that they need, and the
+ * engine says what each takes beside the other. Tensor- and context-parallel collectives keep both waiting. This file
+ * finds the pairs and adds their nodes, op by op or as the summary of both. */
 #include <math.h>
 #include <string.h>
 
@@ -11,11 +11,10 @@
 #include "predict/transformer/build_priv.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* Of the two passes the one goes first that can begin sooner, then the one that comes sooner to its next
- * exchange. A program has one order for all its ranks: a slow rank has that of the others. */
-
-/* A pass: runs of equal blocks, and graph cost ids of their steps as in sc_block_emit. `order` has the same
- * steps; its times say in which order the two passes' steps go. */
+/* One pass of a pair: runs of equal blocks, and graph cost ids of their steps as in sc_block_emit. `order` has the
+ * same steps, whose times decide the order of both passes' steps: the pass goes first that can begin sooner, then the
+ * one that comes sooner to its next exchange. A program has one order for all its ranks: a slow rank has that of the
+ * others. */
 struct side {
 	struct {
 		const struct sc_block *block, *order;
@@ -25,18 +24,18 @@ struct side {
 	int n_runs;
 };
 
-/* Where a pass has come to. */
+/* The place to which a pass has come. */
 struct place {
 	const struct side *side;
 	struct sc_emit *emit;
 	int run;
 	double nth;
 	size_t step;
-	double ready_us; /* what its next step waits for is done */
-	double left_us;  /* of kernels before its next exchange; HUGE_VAL: there is none */
+	double ready_us; /* the input of its next step is there */
+	double left_us;  /* kernels before its next exchange; HUGE_VAL: there is none */
 };
 
-/* As the order has it. */
+/* Returns the next step, as the order has it. */
 static const struct sc_step *next_step(const struct place *p)
 {
 	return p->run < p->side->n_runs ? &p->side->run[p->run].order->steps.at[p->step] : NULL;
@@ -47,7 +46,7 @@ static bool is_exchange(const struct sc_step *step)
 	return step->kind == SC_STEP_COMM && step->axis == SC_COMM_EP && !step->in_turn;
 }
 
-/* To the first run and block from here that has steps. */
+/* Goes to the first run and block from here that has steps. */
 static void settle(struct place *p)
 {
 	while (p->run < p->side->n_runs && p->step >= p->side->run[p->run].block->steps.n) {
@@ -89,7 +88,7 @@ static struct place place_of(const struct side *side, struct sc_emit *emit)
 	return p;
 }
 
-/* Lanes are free from then on. */
+/* The times from which on the lanes are free. */
 struct lanes_free {
 	double compute_us, exchange_us;
 };
@@ -134,13 +133,13 @@ static void take(struct place *p, struct lanes_free *lanes)
 	lanes->compute_us = end_us;
 	if (step->kind == SC_STEP_KERNEL) {
 		p->left_us -= step->us;
-	} else if (p->emit->in_flight == SC_NONE) { /* a collective that all kernels wait for */
+	} else if (p->emit->in_flight == SC_NONE) { /* all kernels wait for this collective */
 		p->emit->in_flight = p->emit->compute_dep;
 		sc_block_emit_end(p->emit);
 	}
 }
 
-/* Appends the passes op by op. Both emit to the same lanes; their emit.compute_dep end at what each ended with,
+/* Appends the passes op by op. Both emit to the same lanes; each emit.compute_dep is then what the pass ended with,
  * where the compute lane has not waited for it. */
 static void emit_pair(const struct side side[2], struct sc_emit emit[2])
 {
@@ -153,9 +152,9 @@ static void emit_pair(const struct side side[2], struct sc_emit emit[2])
 		sc_block_emit_end(&emit[i]);
 }
 
-/* ---- alone ---- */
+/* ---- a pair alone ---- */
 
-/* What the steps of a side took. */
+/* The sum over the steps of a side that ran. */
 struct walk {
 	const struct sc_build_scratch *scratch;
 	double kernel_us, comm_us;
@@ -184,7 +183,7 @@ static void visit(struct walk *w, const struct sc_step *step, uint32_t node)
 		w->owner_us[o] += us * step->cost.owner_frac[o];
 }
 
-/* Of its exchanges the share `exposed` is hidden by nothing. */
+/* Sums up a side; nothing hides the share `exposed` of its exchanges. */
 static void conclude_side(const struct walk *w, double exposed, struct sc_arena *arena,
 			  struct sc_pair_alone *out)
 {
@@ -200,7 +199,7 @@ static void conclude_side(const struct walk *w, double exposed, struct sc_arena 
 				n, w->us[n] * (w->is_comm[n] ? exposed : 1), w->count[n]};
 }
 
-/* The pair alone, its GPU busy until `gpu_free_us`: its end. Nodes of steps go to `node`. */
+/* Runs the pair alone on a GPU that is busy until `gpu_free_us`. Nodes of steps go to `node`. */
 static int run_alone(const struct side side[2], double gpu_free_us,
 		     struct sc_build_scratch *scratch, uint32_t *node[2], struct sc_err *err)
 {
@@ -300,7 +299,7 @@ static struct side side_of(const struct pass *p, uint32_t *const *costs)
 		int block = p->run[r].block;
 
 		out.run[r].block = &build_variant(p->st)->block[p->partial][block];
-		/* Of the ranks whose steps are the same the fastest. */
+		/* The order is that of the fastest rank with the same steps. */
 		const struct sc_block *best = NULL;
 
 		for (size_t v = 0; v < p->st->b->tf->n_variants; v++) {
@@ -318,9 +317,9 @@ static struct side side_of(const struct pass *p, uint32_t *const *costs)
 	return out;
 }
 
-/* ---- which there are ---- */
+/* ---- the pairs of a schedule ---- */
 
-/* Pairs that were simulated: those of stages with the same layers are alike. */
+/* The pairs that were simulated: those of stages with the same layers are alike. */
 struct known_pair {
 	const struct known_pair *next;
 	struct side side[2];
@@ -340,7 +339,7 @@ static bool same_side(const struct side *a, const struct side *b)
 	return a->n_runs == b->n_runs;
 }
 
-/* Of the class's passes on two chunks. */
+/* Finds the pair of a class's passes on two chunks. */
 static int find_pair(const struct sc_transformer *tf, size_t at, struct known_pairs *known,
 		     const struct sc_pair **out, struct sc_err *err)
 {
@@ -396,7 +395,7 @@ int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch
 	return rc;
 }
 
-/* ---- nodes ---- */
+/* ---- nodes of a pair ---- */
 
 static struct sc_summary summary_of(const struct sc_pair_alone *pass)
 {

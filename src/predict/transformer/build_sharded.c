@@ -1,11 +1,11 @@
-/* Passes whose weights are sharded over the data-parallel ranks (ZeRO-3, FSDP): each block's are gathered on
- * demand or while the block before it runs, and backward scatters its gradients, overlapped or not.
+/* Passes whose weights are sharded over the data-parallel ranks (ZeRO-3, FSDP): each block's are gathered on demand
+ * or while the block before it runs, and backward scatters its gradients, overlapped or not.
  *
- * Block by block in full detail, where ranks of several classes meet at every block, and where the host waits for
- * each. Any other coarse pass is simulated alone, op by op, its collectives beside its blocks: with the host far ahead,
- * and, where it is slow, with the host arriving when the pass begins. In the iteration's graph it is then a gather, a kernel as long as the blocks
- * took, what its data-parallel lane did before, beside and after them, and a launch as much earlier than the kernel as
- * makes the pass end when it does behind such a host. */
+ * A pass is built block by block in full detail, where ranks of several classes meet at every block, and where the
+ * host waits for each. Any other coarse pass is simulated alone, op by op, its collectives beside its blocks: with
+ * the host far ahead, and, where it is slow, with the host arriving when the pass begins. In the iteration's graph it
+ * is then a gather, a kernel as long as the blocks took, what its data-parallel lane did before, beside and after
+ * them, and a launch as much earlier than the kernel as makes the pass end when it does behind such a host. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -13,39 +13,40 @@
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
 
-/* Equal blocks repeat themselves after a few: of a longer run so many are simulated, and one of its middle stands for
- * those that are left out. Not where nothing waits for reductions: these fall behind for as long as there are blocks. */
+/* Equal blocks repeat themselves after a few: a longer run has so many simulated, and one of its middle stands for
+ * those that are left out, but where nothing waits for reductions: these fall behind for as long as there are
+ * blocks. */
 enum { ALONE_BLOCKS = 4, ALONE_STANDS = 2 };
-#define SLOW_HOST 2e-3 /* of a pass: more than that the GPU waits for the host, but at the start */
+#define SLOW_HOST 2e-3 /* a pass waits more for its host than at its start: a share of it */
 
-/* What is read from a pass simulated alone: numbers all, as its memo keeps them, followed by those of its blocks behind
+/* The reading of a pass simulated alone: numbers all, as its memo keeps them, followed by those of its blocks behind
  * an early host, and behind a late one. */
 struct alone_pass {
 	double gather_us, after_us; /* collectives before and after the blocks */
-	double late; /* a host that arrives with the pass keeps more than its first block waiting */
-	double late_us; /* where it does: from its arrival to the first block */
+	double late;                /* a late host keeps more than its first block waiting */
+	double late_us;             /* from such a host's arrival to the first block */
 };
 struct alone_block {
 	double us;      /* on the GPU */
 	double wait_us; /* before that, for collectives */
 	double all_us;  /* since the block before */
-	double busy_us; /* of collectives, in that time */
+	double busy_us; /* collectives in that time */
 };
 enum {
 	N_PASS = sizeof(struct alone_pass) / sizeof(double),
 	N_BLOCK = sizeof(struct alone_block) / sizeof(double)
 };
-/* A pass being simulated alone: the host far ahead, or arriving when the first block's weights are there, or are asked
- * for. */
+/* A pass being simulated alone: the host far ahead, or arriving when the first block's weights are there, or are
+ * asked for. */
 struct alone {
 	uint32_t *first, *last; /* nodes of each block on the GPU */
 	size_t n;
 	bool gathers, reduces, late;
 	double most;      /* blocks of a run */
-	uint32_t arrives; /* `late`: the host */
+	uint32_t arrives; /* `late`: the host's node */
 };
 
-/* Does this pass gather sharded weights? */
+/* Says whether this pass gathers sharded weights. */
 static bool gathers(const struct pass *p)
 {
 	const struct sc_sharding_rule *rule = &p->st->b->sharding;
@@ -65,7 +66,7 @@ static bool gathers_ahead(const struct pass *p)
 	return p->st->b->tf->request->software.gather_ahead;
 }
 
-/* Op by op: beside a collective some are much slower than others, and so is it. */
+/* Adds a block op by op: beside a collective some ops are much slower than others, and so is the collective. */
 static uint32_t add_block_alone(struct pass *p, const struct run *run)
 {
 	struct class_state *st = p->st;
@@ -93,7 +94,7 @@ static uint32_t add_block_alone(struct pass *p, const struct run *run)
 	}
 	sc_block_emit_end(&emit);
 	st->last_compute = emit.compute_dep;
-	if (first == SC_NONE) { /* nothing on the GPU */
+	if (first == SC_NONE) { /* nothing is on the GPU */
 		build_compute_after(st, SC_NONE);
 		first = st->last_compute;
 	}
@@ -102,7 +103,7 @@ static uint32_t add_block_alone(struct pass *p, const struct run *run)
 	return st->last_compute;
 }
 
-/* The blocks; `gathered`: the first one's weights, or SC_NONE if they are not asked for yet. */
+/* Adds all blocks; `gathered` is the first one's weights, or SC_NONE if they are not asked for yet. */
 static void add_all_blocks(struct pass *p, uint32_t gathered, bool gather, bool reduces)
 {
 	struct class_state *st = p->st;
@@ -117,7 +118,8 @@ static void add_all_blocks(struct pass *p, uint32_t gathered, bool gather, bool 
 				gathered = build_weight_gather(st, run->params, node);
 			if (gather)
 				build_wait_for(p, gathered);
-			/* the next gather, if the software asks for it ahead: while the block before it runs */
+			/* Software that gathers ahead asks for the next block's weights while the block before it
+			 * runs. */
 			next = NULL;
 			if (gather && gathers_ahead(p) && i + 1 < run->n)
 				next = run;
@@ -131,7 +133,7 @@ static void add_all_blocks(struct pass *p, uint32_t gathered, bool gather, bool 
 	}
 }
 
-/* ---- alone ---- */
+/* ---- a pass alone ---- */
 
 static void add_class_alone(struct builder *b, struct class_state *st)
 {
@@ -158,7 +160,7 @@ static void add_class_alone(struct builder *b, struct class_state *st)
 	st->host_after = SC_NONE;
 }
 
-/* The data-parallel lane's work from one time to another. */
+/* Returns the data-parallel lane's work between two times. */
 static double busy_us(const struct pass *p, double from_us, double to_us)
 {
 	const struct sc_build_scratch *scratch = p->st->b->scratch;
@@ -172,7 +174,7 @@ static double busy_us(const struct pass *p, double from_us, double to_us)
 	return us;
 }
 
-/* The host arrives, does its part for the micro-batch and goes on to the blocks. */
+/* Lets the host arrive, do its part for the micro-batch and go on to the blocks. */
 static void host_arrives_alone(struct class_state *st, uint32_t gathered)
 {
 	struct sc_graph *graph = st->b->graph;
@@ -187,7 +189,7 @@ static void host_arrives_alone(struct class_state *st, uint32_t gathered)
 		(struct sc_node_use){sc_graph_add_cost(graph, &part), SC_NAME_MICRO_BATCH_HOST});
 }
 
-/* `p` has no more blocks than are simulated. */
+/* Simulates a pass `p` with no more blocks than are simulated. */
 static void simulate_alone(const struct pass *p, struct alone *alone, struct alone_block *out)
 {
 	struct sc_build_scratch *scratch = p->st->b->scratch;
@@ -235,7 +237,7 @@ static void simulate_both(const struct pass *p, struct alone *alone, struct alon
 	simulate_alone(p, alone, blocks);
 	out->gather_us = sc_quantize_us(tl->start_us[alone->first[0]]);
 	out->after_us = sc_quantize_us(tl->total_us - tl->end_us[alone->last[alone->n - 1]]);
-	/* Behind a host that arrives with the pass the first block is late; are others? */
+	/* The first block is late behind a host that arrives with the pass; others may be. */
 	struct sc_summary host = build_host_summary(p->st), all = build_pass_summary(p);
 	struct sc_summary first = build_run_sum(p, p->run[0].block, 1);
 
@@ -277,14 +279,14 @@ static void ask_of_run(struct sc_memo_key *key, const struct pass *p, const stru
 	ask_of_cost(key, &cost);
 }
 
-/* Of a pass with no more blocks than are simulated, `n` in all. */
+/* Finds the times of a pass with no more blocks than are simulated, `n` in all. */
 static const double *find_alone(const struct pass *p, struct alone *alone, size_t n)
 {
 	struct sc_build_scratch *scratch = p->st->b->scratch;
 	const double *known;
 	double *out;
 
-	/* All that decides how a pass runs alone. */
+	/* The key has all that decides how a pass runs alone. */
 	struct sc_memo_key *key = sc_memo_begin(scratch->memo);
 	const struct class_state *st = p->st;
 	const struct sc_transformer *tf = st->b->tf;
@@ -310,12 +312,12 @@ static const double *find_alone(const struct pass *p, struct alone *alone, size_
 		      (N_PASS + 2 * n * N_BLOCK) * sizeof(*out));
 }
 
-/* A pass that ran alone. */
+/* The sums of a pass that ran alone. */
 struct reading {
-	struct sc_summary sum; /* of its kernels */
-	double wait_us;        /* between them, for collectives */
+	struct sc_summary sum; /* its kernels */
+	double wait_us;        /* waits between them for collectives */
 	double all_us;         /* from the start of the first kernel to the end of the last */
-	double busy_us;        /* of the data-parallel lane in that time */
+	double busy_us;        /* the data-parallel lane's work in that time */
 };
 
 static struct reading read_alone(const struct pass *p, double most, const struct alone_block *block)
@@ -328,7 +330,7 @@ static struct reading read_alone(const struct pass *p, double most, const struct
 		for (int i = 0; i < fmin(p->run[r].n, most); i++) {
 			bool stands = i == ALONE_STANDS && p->run[r].n > most;
 
-			/* `n` blocks that ran so. */
+			/* This block stands for `n` that ran so. */
 			const struct alone_block *ran = block++;
 			const double n = stands ? 1 + p->run[r].n - most : 1;
 			for (int o = 0; o < SC_N_OWNERS && one.gpu_us > 0; o++)
@@ -345,10 +347,10 @@ static struct reading read_alone(const struct pass *p, double most, const struct
 	return out;
 }
 
-/* As the iteration's graph has it. */
+/* The times of a pass, as the iteration's graph has them. */
 struct sharded_times {
-	struct sc_summary sum; /* of the blocks, the GPU's without waiting */
-	double wait_us;        /* of the blocks for collectives between them */
+	struct sc_summary sum; /* the blocks; the GPU's part without waiting */
+	double wait_us;        /* waits between blocks for collectives */
 	double late_wait_us;   /* the same behind a host that arrives with the pass */
 	double gather_us, beside_us, after_us; /* collectives before, beside and after the blocks */
 };
@@ -380,7 +382,7 @@ static struct sharded_times times_of(const struct pass *p, bool gather, bool red
 	out.gather_us = alone->gather_us;
 	out.beside_us = sc_quantize_us(fmax(0, early.busy_us - out.wait_us));
 	out.after_us = alone->after_us;
-	if (alone->late > 0) { /* from when its host arrives it takes longer than its kernels */
+	if (alone->late > 0) { /* it takes longer than its kernels from when its host arrives */
 		out.sum.lead_us =
 			sc_quantize_us(fmax(0, alone->late_us + late.all_us - out.sum.gpu_us));
 		out.late_wait_us = fmin(out.wait_us, sc_quantize_us(late.wait_us));
@@ -394,9 +396,9 @@ static struct sharded_times times_of(const struct pass *p, bool gather, bool red
 	return out;
 }
 
-/* ---- in the iteration ---- */
+/* ---- nodes in the iteration ---- */
 
-/* `host_us` of it the pass waits for its host, too. */
+/* Adds the cost of a wait for collectives, for `host_us` of which the pass waits for its host, too. */
 static uint32_t add_comm_cost(struct builder *b, double us, double host_us)
 {
 	struct sc_cost cost = {.latency_us = host_us,
@@ -433,7 +435,7 @@ static struct sharded_costs *find_costs(struct pass *p, bool gather, bool reduce
 	return costs;
 }
 
-/* Something on the data-parallel lane, after what compute did last. */
+/* Adds work on the data-parallel lane, after what compute did last. */
 static uint32_t add_comm(struct class_state *st, uint32_t cost, enum sc_op_name name)
 {
 	struct sc_graph *graph = st->b->graph;
@@ -444,7 +446,8 @@ static uint32_t add_comm(struct class_state *st, uint32_t cost, enum sc_op_name 
 	return node;
 }
 
-/* Weights that are not asked for ahead are when the host and the pass's input are there. */
+/* Gathers the first block's weights: if they are not asked for ahead, once the host and the pass's input are
+ * there. */
 static uint32_t gather_first(struct class_state *st, uint32_t gather, uint32_t recv, bool ahead)
 {
 	struct pass_costs arrival = {.lead = st->b->zero_cost, .late = SC_NONE, .gpu = SC_NONE};
@@ -476,7 +479,7 @@ static uint32_t coarse_pass(struct pass *p, uint32_t recv, bool gather, bool red
 			add_comm(st, late ? costs->late_wait : costs->wait, SC_NAME_PARAM_GATHER);
 	}
 	if (costs->beside != SC_NONE) {
-		/* What goes on beside the blocks begins with the first. */
+		/* Collectives beside the blocks begin with the first. */
 		uint32_t node = add_comm(st, costs->beside, SC_NAME_PARAM_GATHER);
 
 		sc_graph_add_dep(st->b->graph, node, launch);

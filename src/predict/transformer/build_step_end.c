@@ -1,5 +1,5 @@
-/* Data-parallel collectives, and what follows the last backward: tied embeddings, gradient checks,
- * the optimizer, the parameters' gathering. */
+/* The data-parallel collectives, and what follows the last backward: tied embeddings, gradient checks, the optimizer,
+ * the gathering of parameters. */
 #include <math.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@ static enum sc_dtype grad_dtype(const struct builder *b)
 	return sc_grad_bytes(b->tf->request) > sc_dtype_bytes(SC_FP16) ? SC_FP32 : SC_FP16;
 }
 
-/* One collective after another, as one node: their times add up, and what they load. Each is as long as the node's
- * other ranks, which do the same, leave it of the NICs: beside one that leaves them free, that would be lost. */
+/* One collective after another, as one node: their times and loads add up. Each is as long as the node's other ranks,
+ * which do the same, leave it of the NICs: beside one that leaves them free, that would be lost. */
 struct series {
 	struct class_state *st;
 	struct sc_cost sum;
@@ -32,7 +32,7 @@ static void append(struct sc_cost *sum, struct sc_cost cost, double peers)
 	}
 	sc_block_share_nics(peers, sum);
 	sc_block_share_nics(peers, &cost);
-	/* work beside kernels */
+	/* The share that is left beside kernels is that of both works. */
 	const double beside_us = sum->work_us / beside(sum) + cost.work_us / beside(&cost);
 
 	sum->beside_frac = (sum->work_us + cost.work_us) / fmax(beside_us, 1e-9);
@@ -50,7 +50,7 @@ static void add_collective(struct series *series, enum sc_collective kind, doubl
 {
 	const struct builder *b = series->st->b;
 	struct sc_block_env env = build_variant(series->st)->env;
-	/* Weights sharded over dp move tensor by tensor in some stacks. */
+	/* Some stacks move weights sharded over dp tensor by tensor. */
 	double pieces = b->sharding.weights ? b->tf->request->software.gathers_per_layer : 1;
 	struct sc_collective_shape shape = {kind, bytes / pieces, grad_dtype(b)};
 	struct sc_cost cost;
@@ -82,8 +82,8 @@ static uint32_t build_dp_node(struct class_state *st, uint32_t cost, unsigned na
 	return node;
 }
 
-/* Gradients of one kind of parameters: all-reduced, or scattered over the ranks that shard them and
- * all-reduced over the copies. */
+/* Adds the reduction of one kind of parameters' gradients: all-reduced, or scattered over the ranks that shard them
+ * and all-reduced over the copies. */
 static void add_reduction(struct series *series, double bytes, const struct sc_replica_spans *spans)
 {
 	if (!series->st->b->sharding.scatters) {
@@ -94,7 +94,7 @@ static void add_reduction(struct series *series, double bytes, const struct sc_r
 	add_collective(series, SC_ALL_REDUCE, bytes / spans->shard.n_ranks, &spans->copies);
 }
 
-/* What the data-parallel ranks exchange for so many bytes of the parameters but the experts', and of theirs; bytes
+/* The question for a data-parallel exchange of so many bytes of the parameters but the experts', and of theirs; bytes
  * without a meaning are 0. */
 struct dp_key {
 	struct sc_replicas spans;
@@ -171,7 +171,7 @@ uint32_t build_weight_gather(struct class_state *st, const struct sc_params *par
 			     after);
 }
 
-/* What is put on the compute lane next waits for `dep` too. */
+/* Lets the compute lane's next node wait for `dep` too. */
 void build_compute_after(struct class_state *st, uint32_t dep)
 {
 	struct builder *b = st->b;
@@ -184,7 +184,8 @@ void build_compute_after(struct class_state *st, uint32_t dep)
 
 enum { MOST_BUCKETS = 10000 };
 
-/* All gradients at once, in buckets, after the last backward; a bucket smaller than a layer has one, as beside backward. */
+/* Reduces all gradients in buckets after the last backward; a bucket smaller than a layer has one, as beside
+ * backward. */
 static void reduce_after(struct class_state *st)
 {
 	const struct builder *b = st->b;
@@ -214,7 +215,7 @@ static void join_after_passes(struct class_state *st, uint32_t group, unsigned n
 	st->awaited = node;
 }
 
-/* Classes of several stages, `first` among them, sum so many bytes of gradients when their own are there. */
+/* Sums gradients over classes of several stages, `first` among them, each when its own are there. */
 static void sum_with(const struct class_state *first, const struct sc_member *members,
 		     const struct sc_span *span, double bytes, unsigned name)
 {
@@ -231,7 +232,7 @@ static void sum_with(const struct class_state *first, const struct sc_member *me
 		join_after_passes(&b->cls[members[i].class_id], group, name);
 }
 
-/* Word embeddings shared by the first and the last stage: their gradients are summed. */
+/* Sums the gradients of the word embeddings that the first and the last stage share. */
 static void tie_embeddings(const struct builder *b, uint32_t first)
 {
 	const struct sc_rank_class *rc = &b->tf->placement.classes[first];
@@ -257,7 +258,7 @@ static struct sc_span span_of(const struct builder *b, const struct sc_member *m
 	return (struct sc_span){(int)n, nodes, ((int)n + nodes - 1) / nodes};
 }
 
-/* Stages that hold the same virtual stages, each of another replica, sum their gradients; `first` is of the
+/* Sums gradients over the stages that hold the same virtual stages, each of another replica; `first` is of the
  * lowest. */
 static void sum_replicas(struct builder *b, uint32_t first)
 {
@@ -272,7 +273,7 @@ static void sum_replicas(struct builder *b, uint32_t first)
 
 		if (at < stage)
 			return;
-		/* The class on another stage that a class's pipeline goes through. */
+		/* The member is the class on that stage that the pipeline of `first` goes through. */
 		uint32_t c = first;
 		const struct sc_rank_class *classes = b->tf->placement.classes;
 
@@ -288,7 +289,8 @@ static void sum_replicas(struct builder *b, uint32_t first)
 
 enum { SMALL_REDUCTIONS = 3 };
 
-/* Small all-reduces over everybody: overflow flag, gradient norm, loss. Also the iteration's barrier. */
+/* Returns the group of the small all-reduces over everybody, overflow flag, gradient norm, loss: the iteration's
+ * barrier. */
 static uint32_t world_group(struct builder *b)
 {
 	const struct sc_placement *p = &b->tf->placement;
@@ -335,8 +337,8 @@ static uint32_t add_gpu_optimizer(struct class_state *st)
 	return node;
 }
 
-/* The CPU's share of the step, copies included, beside the GPU's: what of it is left when that is done. The GPU waits
- * for it, and its lane says what for. */
+/* Adds the optimizer. The CPU's share of the step, copies included, runs beside the GPU's; the GPU waits for what is
+ * left of it, and its lane says what for. */
 static void add_optimizer(struct class_state *st)
 {
 	struct builder *b = st->b;
@@ -357,7 +359,7 @@ static void add_optimizer(struct class_state *st)
 	st->last_compute = node;
 }
 
-/* All of the step's passes and gradients, and the others' if the optimizer waits to hear of them. */
+/* Returns the end of the step's passes and gradients, and of the others' if the optimizer waits to hear of them. */
 static uint32_t end_of_passes(struct class_state *st, uint32_t world)
 {
 	struct builder *b = st->b;
@@ -380,7 +382,7 @@ static void finish_class(struct class_state *st, uint32_t world)
 	build_compute_after(st, end_of_passes(st, world));
 	add_optimizer(st);
 	b->built->last[st->id] = st->last_compute;
-	/* It updates a share of the parameters, and all ranks need all of them again. */
+	/* A rank updates a share of the parameters, and all ranks need all of them again. */
 	if (plan->is_replicated && b->tf->request->config.training.optimizer != SC_OPT_NONE &&
 	    b->sharding.states && !b->sharding.weights) {
 		struct sc_params updated = {.dense = plan->params.trainable,

@@ -1,6 +1,6 @@
-/* The last pipelines of a thread, sealed. The nodes of one follow from the order of passes, from who sends to whom and
- * from a few decisions that depend on times: which launches are late, what has work at all. Who asks for a graph has its
- * costs made, with nothing kept of its nodes but their print; where a graph of the same question has the same print, it
+/* The last pipelines of a thread, sealed. The nodes of one follow from the order of passes, from who sends to whom
+ * and from a few decisions that depend on times: which launches are late, what has work at all. A builder first makes
+ * costs alone, with nothing kept of its nodes but their print; a kept graph of the same question with the same print
  * takes these costs. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +9,17 @@
 #include "predict/transformer/build_priv.h"
 
 enum { N_KEPT = 16, MOST_CLASSES = 64, BLOCK_BYTES = 16 << 10 };
-#define MOST_BYTES ((size_t)16 << 20) /* of all of them */
+#define MOST_BYTES ((size_t)16 << 20) /* of all kept graphs */
 
 struct kept_graph {
 	struct sc_graph graph;
-	struct sc_arena arena; /* of `built` */
+	struct sc_arena arena; /* holds `built` */
 	struct sc_built built;
-	struct sc_stage_map map; /* of its passes: sizes alone */
+	struct sc_stage_map map; /* the passes' map: sizes alone */
 	struct sc_memo_key asked;
 	uint64_t print;
 	size_t n_costs, n_bytes;
-	uint64_t turn; /* when it was last used; 0: it is empty */
+	uint64_t turn; /* the time of its last use; 0: it is empty */
 };
 struct sc_graph_store {
 	struct kept_graph kept[N_KEPT];
@@ -100,7 +100,7 @@ void sc_graph_store_give_back(struct sc_graph_store *store, struct sc_graph *gra
 	}
 }
 
-/* ---- the question ---- */
+/* ---- questions ---- */
 
 static bool joins(const struct sc_rank_class *rc)
 {
@@ -170,7 +170,8 @@ static void ask(struct builder *b)
 		ask_of_class(key, tf, c);
 }
 
-/* Where times decide the order of passes, `passes` are the builder's; else the kept ones are. */
+/* Says whether a kept graph answers the question. Where times decide the order of passes, `passes` are the builder's;
+ * else they have no slots. */
 static bool answers(const struct kept_graph *kept, const struct sc_memo_key *asked,
 		    const struct sc_passes *passes)
 {

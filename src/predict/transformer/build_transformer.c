@@ -31,7 +31,7 @@ uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 	return list->ids.at[use.seq];
 }
 
-/* Are ranks of other classes in its tensor-, context- or expert-parallel groups? */
+/* Says whether ranks of other classes are in the class's tensor-, context- or expert-parallel groups. */
 static bool joins(const struct sc_rank_class *rc)
 {
 	for (int a = 0; a < SC_N_COMM_AXES; a++) {
@@ -55,7 +55,7 @@ static void add_classes(struct builder *b)
 			.multiplicity = rc->multiplicity,
 			.nic_domain = rc->nic_domain,
 			.ranks_per_domain = rc->ranks_per_domain,
-			.slowdown = 1, /* already in the costs of the class's variant */
+			.slowdown = 1, /* the costs of the class's variant are slowed */
 			.name = (uint32_t)rc->stage,
 		};
 
@@ -66,11 +66,11 @@ static void add_classes(struct builder *b)
 		st->lanes.dp = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 		if (b->tf->pairs) /* exchanges come first */
 			b->graph->lanes.at[st->lanes.tp].priority = 1;
-		/* Running kernels make room for it at wave boundaries; by c3.policy plain each ends first, as
-		 * a coarse node of many does not. */
+		/* Running kernels make room for its kernels at wave boundaries; by c3.policy plain each ends first,
+		 * which a coarse node of many does not. */
 		if (!b->full || b->tf->request->c3[SC_C3_DP].policy != SC_C3_PLAIN)
 			b->graph->lanes.at[st->lanes.dp].priority = 1;
-		/* In a loop activations go to the next stage, their gradients to the one before. */
+		/* A loop sends activations to the next stage, their gradients to the one before. */
 		for (int back = 0; back < (st->b->loops ? 1 : 2); back++)
 			for (int gradient = 0; gradient < 2; gradient++)
 				for (int sends = 1; sends >= 0; sends--)
@@ -91,8 +91,8 @@ static void add_classes(struct builder *b)
 	}
 }
 
-/* Cost of moving one micro-batch's activations (or their gradients) to the neighbouring stage. Split
- * over the tensor-parallel ranks where the software does so, then gathered at arrival. */
+/* Returns the cost of moving one micro-batch's activations (or their gradients) to the neighbouring stage, split over
+ * the tensor-parallel ranks where the software does so, then gathered at arrival. */
 static struct sc_cost transfer_cost(const struct builder *b, const struct sc_variant *v,
 				    bool remote, double samples)
 {
@@ -121,8 +121,8 @@ static struct sc_cost transfer_cost(const struct builder *b, const struct sc_var
 }
 
 struct transfer {
-	uint32_t from, to; /* classes */
-	uint32_t chunk;    /* of the sender */
+	uint32_t from, to; /* two classes */
+	uint32_t chunk;    /* the sender's */
 	uint32_t micro_batch;
 	bool gradient, remote, to_next;
 };
@@ -160,7 +160,7 @@ static uint32_t add_transfer_member(struct builder *b, const struct transfer *t,
 	return node;
 }
 
-/* Of the chunk's slots: of forward passes, or of backward ones, which send gradients. */
+/* Returns the route of a chunk's forward passes, or of its backward ones, which send gradients. */
 static struct route find_route(const struct class_state *st, uint32_t chunk, bool gradient,
 			       bool incoming)
 {
@@ -193,8 +193,8 @@ static struct route find_route(const struct class_state *st, uint32_t chunk, boo
 	};
 }
 
-/* The transfer that feeds a slot (incoming) or that it feeds. False at the pipeline's ends, between chunks of
- * one stage, and for gradients of weights. */
+/* Finds the transfer that feeds a slot (incoming) or that it feeds; returns false at the pipeline's ends, between
+ * chunks of one stage, and for gradients of weights. */
 static bool slot_transfer(const struct class_state *st, const struct sc_slot *slot, bool incoming,
 			  struct transfer *out)
 {
@@ -216,7 +216,8 @@ static bool slot_transfer(const struct class_state *st, const struct sc_slot *sl
 	return true;
 }
 
-/* Receives are posted in the order in which the peer sends, which need not be that of the passes. */
+/* Receives what feeds a slot; receives are posted in the order in which the peer sends, which need not be that of the
+ * passes. */
 static uint32_t receive(struct class_state *st, const struct transfer *t)
 {
 	struct builder *b = st->b;
@@ -264,7 +265,7 @@ static uint32_t build_slot(struct class_state *st, const struct sc_slot *slot)
 	return node;
 }
 
-/* Both begin when the inputs of both are there, and what they send goes when both are done. */
+/* Builds a pair: both begin when the inputs of both are there, and send when both are done. */
 static void build_two(struct class_state *st, const struct sc_slot *slots, uint32_t node[2])
 {
 	struct transfer t;
@@ -283,7 +284,7 @@ static void build_two(struct class_state *st, const struct sc_slot *slots, uint3
 
 static bool is_pair(const struct class_state *st, const struct sc_slot *slots)
 {
-	/* after its last pass a chunk's gradients are reduced, in parts */
+	/* A chunk's gradients are reduced in parts after its last pass. */
 	return st->b->tf->pairs && slots[0].paired && slots[0].kind == SC_PASS_FORWARD &&
 	       slots[1].kind == SC_PASS_BACKWARD && !slots[1].last;
 }
@@ -303,7 +304,7 @@ static void build_class(struct builder *b, uint32_t c)
 	const struct sc_node_use start = {
 		sc_block_host_cost(b->graph, env, env->software->host_step_us), SC_NAME_STEP_HOST};
 
-	/* the first pass waits for the step's start */
+	/* The first pass waits for the step's start. */
 	b->cls[c].awaited = sc_graph_add_node(b->graph, SC_NODE_HOST, b->cls[c].lanes.host, start);
 	for (size_t i = 0; i < b->built->passes.n[stage] && b->only_costs; i++)
 		build_chunk(&b->cls[c], &slots[i], SC_NONE);
@@ -319,7 +320,7 @@ static void build_class(struct builder *b, uint32_t c)
 	b->built->compute[c] = b->cls[c].lanes.compute;
 }
 
-/* Of ids that are SC_NONE, or what is made of such. */
+/* Returns a table of ids that are SC_NONE, or of structs of such. */
 static void *none_table(struct sc_arena *arena, size_t n, size_t size)
 {
 	return memset(sc_arena_calloc(arena, n + 1, size), 0xff, n * size);
@@ -378,7 +379,7 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	}
 }
 
-/* Every pass asks for it: it is the same of all layers of a kind. */
+/* Finds what a layer of each kind keeps, once: every pass asks for it. */
 static void find_layer_kept(struct builder *b)
 {
 	const struct sc_transformer *tf = b->tf;
@@ -394,7 +395,7 @@ static void find_layer_kept(struct builder *b)
 					sc_layer_kept_bytes(tf->request, samples[partial], kind);
 }
 
-/* All but what passes and the step's end add. */
+/* Builds all but what passes and the step's end add. */
 static void builder_begin(struct builder *b)
 {
 	const struct sc_transformer *tf = b->tf;
@@ -430,8 +431,8 @@ static void builder_run(struct builder *b)
 		SC_VEC_RELEASE(&b->instance[i].ids);
 }
 
-/* Neighbours of a sweep have pipelines of the same nodes, if hosts are as early: those that are kept get their costs.
- * Else the builder has its graph to build. */
+/* Takes a kept graph. Neighbours of a sweep have pipelines of the same nodes, if hosts are as early: those that are
+ * kept get their costs. Otherwise the builder has its graph to build. */
 static bool build_again(struct builder *b)
 {
 	struct builder again = *b;
