@@ -1,5 +1,5 @@
-/* Places ranks on nodes. Layouts whose groups all sit alike fold to one class a stage by
- * arithmetic; others are coloured rank by rank. */
+/* Places ranks on nodes. Layouts whose groups all sit alike fold to one class a stage by arithmetic; others are
+ * coloured rank by rank. */
 #include "predict/transformer/parallel.h"
 #include "base/search.h"
 
@@ -16,29 +16,29 @@ struct axis_shape {
 struct layout_dims {
 	uint32_t size[SC_N_AXES], stride[SC_N_AXES];
 	uint32_t world, gpus_per_node;
-	struct axis_shape experts; /* an expert group */
+	struct axis_shape experts; /* the ranks of an expert group */
 };
 
-/* Sets that ranks are in, one of each kind a rank: the groups of tp, cp, ep, dp, then the node. A
- * set is named by its lowest rank. */
+/* The sets that ranks are in, one of each kind a rank: the groups of tp, cp, ep, dp, then the node. A set is named by
+ * its lowest rank. */
 enum { PLACEMENT_NODE = SC_AXIS_PP, PLACEMENT_N_SETS };
 
-/* Every rank with its sets: any layout, tables as long as the world, in the caller's arena. */
+/* Every rank of any layout with its sets: tables as long as the world, in the caller's arena. */
 struct placement_ranks {
 	const struct layout_dims *d;
 	struct sc_arena *arena;
 	struct axis_shape shape[PLACEMENT_N_SETS];
-	uint32_t *base[PLACEMENT_N_SETS]; /* by rank: its set */
+	uint32_t *base[PLACEMENT_N_SETS]; /* set by rank */
 	struct sc_span *span[SC_AXIS_PP]; /* by base */
 	uint32_t *node, *stage;           /* by rank */
 	double *slowdown;                 /* by rank */
-	uint8_t *kind;                    /* by rank: of its GPU */
+	uint8_t *kind;                    /* kind of GPU by rank */
 	const struct sc_layout *layout;
-	uint32_t *color; /* by rank: its class to be, numbered by their lowest ranks */
+	uint32_t *color; /* class to be, by rank, numbered by their lowest ranks */
 	uint32_t n_colors;
 };
 
-/* The same position on the next or on the previous pipeline stage (wraps around). */
+/* Returns the same position on the next or on the previous pipeline stage (wraps around). */
 static uint32_t placement_beside(const struct placement_ranks *ranks, uint32_t rank, bool next)
 {
 	const uint32_t pp = ranks->d->size[SC_AXIS_PP], stage = ranks->stage[rank];
@@ -55,7 +55,7 @@ static struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axi
 		return d->experts;
 	if (axis != SC_AXIS_DP)
 		return shape;
-	/* gradients are reduced over cp and dp together */
+	/* Gradients are reduced over cp and dp together. */
 	if (d->size[SC_AXIS_CP] == 1)
 		return shape;
 	shape = (struct axis_shape){d->size[SC_AXIS_CP], d->size[SC_AXIS_DP], d->stride[SC_AXIS_CP],
@@ -65,9 +65,9 @@ static struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axi
 	return shape;
 }
 
-/* ---- where each rank sits and in which sets it is ---- */
+/* ---- nodes and sets of each rank ---- */
 
-/* By base of a set; ranks come in rising order, so a set's nodes do, too. */
+/* Returns the sets' spans by base; ranks come in rising order, so a set's nodes do, too. */
 static struct sc_span *find_spans(const struct placement_ranks *ranks, const uint32_t *base_of)
 {
 	uint32_t world = ranks->d->world;
@@ -105,7 +105,7 @@ static void init_slowdowns(struct placement_ranks *ranks, const struct sc_layout
 	}
 }
 
-/* Of a kind of GPU, in the layout's unit. */
+/* Returns the speed of a kind of GPU, in the layout's unit. */
 static double placement_speed(const struct placement_ranks *ranks, uint8_t kind)
 {
 	const struct sc_layout *layout = ranks->layout;
@@ -155,7 +155,7 @@ static void placement_ranks_init(struct placement_ranks *ranks, const struct sc_
 enum {
 	MIN_MAX_COLORS = 1024, /* more classes than this cost more than they tell */
 	LOOKS_PER_RANK = 32,   /* and one a stage, before giving up */
-	MIN_LOOKS = 1 << 20,   /* that small worlds have anyway */
+	MIN_LOOKS = 1 << 20,   /* small worlds have these anyway */
 };
 
 /* splitmix64's finalizer (Steele, Lea and Flood, 2014). */
@@ -167,7 +167,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* What a rank is and how its groups sit, to begin with. */
+/* Returns what a rank is and how its groups sit, to begin with. */
 static uint64_t first_look(const struct placement_ranks *ranks, uint32_t rank)
 {
 	uint32_t node = ranks->node[rank];
@@ -186,14 +186,14 @@ static uint64_t first_look(const struct placement_ranks *ranks, uint32_t rank)
 	return key;
 }
 
-/* What ranks see becomes their colours. False: more than so many. */
+/* Numbers what ranks see as their colours; returns whether these are no more than `most`. */
 static bool number_colors(struct placement_ranks *ranks, const uint64_t *look, uint32_t most)
 {
 	struct sc_arena_mark mark = sc_arena_mark(ranks->arena);
 	uint32_t n_slots = 16;
 	struct slot {
 		uint64_t look;
-		uint32_t color; /* + 1 */
+		uint32_t color; /* number + 1 */
 	} * slots;
 
 	while (n_slots < 2 * most)
@@ -213,9 +213,9 @@ static bool number_colors(struct placement_ranks *ranks, const uint64_t *look, u
 	return ranks->n_colors <= most;
 }
 
-/* The coarsest colours: ranks split by the colours in their sets and of their pipeline neighbours, until nothing splits
- * any more (Weisfeiler and Leman, 1968). What is seen is compared by 64-bit hashes. False if that takes too many
- * colours, or too long. */
+/* Finds the coarsest colours: ranks split by the colours in their sets and of their pipeline neighbours, until
+ * nothing splits any more (Weisfeiler and Leman, 1968). Sights are compared by 64-bit hashes. Returns false if that
+ * takes too many colours, or too long. */
 static bool placement_refine(struct placement_ranks *ranks)
 {
 	const uint32_t world = ranks->d->world, pp = ranks->d->size[SC_AXIS_PP];
@@ -251,8 +251,8 @@ static bool placement_refine(struct placement_ranks *ranks)
 	return ranks->n_colors <= most;
 }
 
-/* Colours of ranks into classes, with the groups and nodes that a class's ranks are in. The colours
- * agree on these (equal numbers of each colour), so one rank of a class stands for all. */
+/* Folds colours of ranks into classes, with the groups and nodes that a class's ranks are in. The colours agree on
+ * these (equal numbers of each colour), so one rank of a class stands for all. */
 
 struct folding {
 	const struct placement_ranks *ranks;
@@ -262,7 +262,7 @@ struct folding {
 	uint32_t *found, n_found; /* classes in that set, ascending */
 };
 
-/* Class ids by stage, then by lowest rank. */
+/* Numbers classes by stage, then by lowest rank. */
 static void number_classes(struct folding *f)
 {
 	const struct placement_ranks *ranks = f->ranks;
@@ -302,7 +302,7 @@ static void count_set(struct folding *f, int set, uint32_t base)
 	SC_SORT(f->found, f->n_found, compare_ids);
 }
 
-/* The group becomes that of all classes in it. */
+/* Makes the group that of all classes in it. */
 static void fold_group(struct folding *f, int axis, uint32_t c)
 {
 	struct sc_placement *out = f->out;
@@ -324,7 +324,7 @@ static void fold_group(struct folding *f, int axis, uint32_t c)
 	}
 }
 
-/* Classes come by stage, so those of one stage are neighbours in found[]. */
+/* Gives classes of one node their NICs; they come by stage, so those of one stage are neighbours in found[]. */
 static void fold_node(struct folding *f, uint32_t domain, uint32_t c)
 {
 	struct sc_placement *out = f->out;
@@ -365,7 +365,7 @@ static void fold_neighbours(const struct folding *f, struct sc_rank_class *rc)
 
 /* ---- one class a stage ---- */
 
-/* The one class of a stage, whose spans and ranks on a node are known: its neighbours and groups. */
+/* Names neighbours and groups of a stage's one class, whose spans and ranks on a node are known. */
 static void name_stage(const struct layout_dims *d, struct sc_placement *out, uint32_t s)
 {
 	struct sc_rank_class *rc = &out->classes[s];
@@ -386,7 +386,7 @@ static void name_stage(const struct layout_dims *d, struct sc_placement *out, ui
 	}
 }
 
-/* One class a stage, placed as its worst group. */
+/* Takes one class a stage, placed as its worst group. */
 static void placement_approximate(const struct placement_ranks *ranks, struct sc_placement *out)
 {
 	uint32_t pp = ranks->d->size[SC_AXIS_PP];
@@ -418,7 +418,7 @@ static void placement_approximate(const struct placement_ranks *ranks, struct sc
 			ranks->node[placement_beside(ranks, rank, false)] != ranks->node[rank];
 		rc->multiplicity++;
 	}
-	/* the most ranks of the stage that share a node */
+	/* Classes of a stage take the most of its ranks that share a node. */
 	const struct sc_span *of_stage = find_spans(ranks, ranks->stage);
 
 	for (uint32_t s = 0; s < pp; s++) {
@@ -430,8 +430,8 @@ static void placement_approximate(const struct placement_ranks *ranks, struct sc
 
 enum { MAX_WORLD = 1 << 24 };
 
-/* Each etp-th rank of a stage, ep of them; the stage's ranks may come in runs with other stages between. Where
- * whole tensor-parallel groups split the experts and that order does not fit, of the dp axis. */
+/* Cuts expert groups: ep of each etp-th rank of a stage, whose ranks may come in runs with other stages between.
+ * Where whole tensor-parallel groups split the experts and that does not fit, they are cut out of dp. */
 static int cut_experts(const struct sc_layout *layout, struct layout_dims *d, struct sc_err *err)
 {
 	uint32_t pp = d->size[SC_AXIS_PP], run = d->stride[SC_AXIS_PP], ep = d->size[SC_AXIS_EP];
@@ -459,7 +459,7 @@ static int cut_experts(const struct sc_layout *layout, struct layout_dims *d, st
 	return 0;
 }
 
-/* Strides by the order, innermost first; `ep` only holds a place. */
+/* Sets strides by the order, innermost first; an axis that is not named holds a place. */
 static int dims_init(const struct sc_layout *layout, struct layout_dims *d, struct sc_err *err)
 {
 	int axes[SC_N_ORDER_AXES], n_named;
@@ -493,7 +493,7 @@ static int dims_init(const struct sc_layout *layout, struct layout_dims *d, stru
 	return cut_experts(layout, d, err);
 }
 
-/* If every group of the axis sits alike on its nodes, its span; else false. */
+/* Finds the span of the axis if all its groups sit alike on their nodes; else returns false. */
 static bool regular_span(const struct layout_dims *d, enum sc_axis axis, struct sc_span *span)
 {
 	struct axis_shape x = placement_axis(d, axis);
@@ -580,10 +580,10 @@ int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,
 	out->classes = sc_arena_calloc(arena, out->n_classes, sizeof(*out->classes));
 	out->members = sc_arena_calloc(arena, out->n_classes * SC_AXIS_PP, sizeof(*out->members));
 	for (uint32_t s = 0; s < out->n_classes; s++) {
-		/* Stage s of a regular layout. */
+		/* A regular layout has one class for stage s. */
 		struct sc_rank_class *c = &out->classes[s];
 		uint32_t pp = d.size[SC_AXIS_PP];
-		/* stages that share a node, and ranks of each of them there */
+		/* `together` stages share a node, with `here` ranks each. */
 		uint32_t together = (uint32_t)span[SC_AXIS_PP].max_ranks_per_node;
 		uint32_t here = d.gpus_per_node / together;
 

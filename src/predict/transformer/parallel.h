@@ -1,7 +1,6 @@
-/* Which rank does what where: places tp x cp x ep x dp x pp coordinates on nodes in the given order and
- * folds ranks that cannot differ into classes (DESIGN.md §3). Expert groups are cut out of a stage's
- * tp x cp x dp ranks in their order: etp ranks that split an expert, then ep (Megatron Core, parallel_state.py:
- * the expert RankGenerator). */
+/* The place of every rank: puts tp x cp x ep x dp x pp coordinates on nodes in the given order and folds ranks that
+ * cannot differ into classes (DESIGN.md §3). Expert groups are cut out of a stage's tp x cp x dp ranks in their
+ * order: etp ranks that split an expert, then ep (Megatron Core, parallel_state.py: the expert RankGenerator). */
 #ifndef SC_PREDICT_PARALLEL_H
 #define SC_PREDICT_PARALLEL_H
 
@@ -12,11 +11,11 @@
 
 enum sc_axis { SC_AXIS_TP, SC_AXIS_CP, SC_AXIS_EP, SC_AXIS_DP, SC_AXIS_PP, SC_N_AXES };
 
-/* So many ranks, one after another, on GPUs of one kind. */
+/* A run of ranks on GPUs of one kind. */
 struct sc_gpu_run {
 	uint32_t n_ranks;
 	uint8_t kind;
-	double speed; /* of the kind, in any unit: where kinds cannot be kept apart the slowest is taken */
+	double speed; /* in any unit: of kinds that cannot be kept apart the slowest is taken */
 };
 struct sc_layout {
 	int64_t size[SC_N_AXES]; /* ep: size of an expert group (1 = none) */
@@ -25,9 +24,9 @@ struct sc_layout {
 	int64_t gpus_per_node;
 	const struct sc_straggler *stragglers;
 	size_t n_stragglers;
-	const struct sc_gpu_run *runs; /* of a mixed cluster, in rank order; else NULL */
+	const struct sc_gpu_run *runs; /* a mixed cluster's, in rank order; else NULL */
 	size_t n_runs;
-	bool unfolded; /* every rank its own class: for tests and small graphs */
+	bool unfolded; /* every rank is its own class: for tests and small graphs */
 };
 /* The group of one axis that a class's ranks are in. All ranks of a class have groups of the same span
  * and the same members by class. DP here is the gradient group: all ranks with the same tp and pp
@@ -40,11 +39,11 @@ struct sc_axis_group {
 struct sc_rank_class {
 	int stage;
 	uint32_t multiplicity;
-	uint32_t nic_domain;     /* classes that share nodes share it */
-	double ranks_per_domain; /* of this class on one node */
-	double stage_ranks_per_node; /* on its node, this class's and others': they use the NICs alike */
+	uint32_t nic_domain;         /* classes that share nodes share it */
+	double ranks_per_domain;     /* ranks of this class on one node */
+	double stage_ranks_per_node; /* of all classes on its node: they use the NICs alike */
 	double slowdown;
-	uint8_t kind;                           /* of GPU; 0 unless the cluster is mixed */
+	uint8_t kind;                           /* its GPU's; 0 unless the cluster is mixed */
 	uint32_t representative;                /* its lowest rank */
 	struct sc_axis_group group[SC_AXIS_PP]; /* tp, cp, ep, dp */
 	/* Pipeline neighbours (wrap around: the last stage's next is stage 0, for interleaving), and
@@ -59,13 +58,12 @@ struct sc_placement {
 	size_t n_members;
 	size_t n_instances;
 	uint32_t world;
-	bool is_approximate; /* it folds to too many classes: one a stage, its worst groups */
+	bool is_approximate; /* too many classes: there is one a stage, with its worst groups */
 };
-/* Classes are the coarsest partition in which ranks agree on: stage, slowdown, kind of GPU, the span of each
- * group, the classes (with counts) of each group's members, of the pipeline neighbours, and of the node's ranks.
- * Regular layouts take time O(stages). Others take O(ranks) as often as classes split; where
- * that would be more than max(1024, 4 pp) classes, as with pipelines whose stages sit askew on
- * their nodes, is_approximate is set instead. */
+/* Folds ranks into the coarsest classes in which they agree on: stage, slowdown, kind of GPU, the span of each group,
+ * the classes (with counts) of each group's members, of the pipeline neighbours, and of the node's ranks. Regular
+ * layouts take time O(stages). Others take O(ranks) as often as classes split; where that would be more than
+ * max(1024, 4 pp) classes, as with pipelines whose stages sit askew on their nodes, is_approximate is set instead. */
 int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,
 		       struct sc_placement *out, struct sc_err *err);
 

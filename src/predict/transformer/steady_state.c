@@ -1,7 +1,7 @@
-/* Skipping the steady state of a long pipeline. With every duration fixed, a schedule is a max-plus linear system: once all slot
- * times of two consecutive periods differ by the same constant from those of the period before, they do so until the first stage
- * leaves its steady state; and so does a stage that waits for no other and on which the end depends, if no other slot's times
- * differ by more. A short run that shows this gives the long run exactly. */
+/* Skipping the steady state of a long pipeline. With every duration fixed, a schedule is a max-plus linear system:
+ * once all slot times of two consecutive periods differ by the same constant from those of the period before, they do
+ * so until the first stage leaves its steady state; and so does a stage that waits for no other and on which the end
+ * depends, if no other slot's times differ by more. A short run that shows this gives the long run exactly. */
 #include <math.h>
 
 #include "base/units.h"
@@ -10,8 +10,8 @@
 
 #define CLOSE 1e-12
 
-/* Periods that must be like the one before. Where a micro-batch passes a stage twice, more are on their way than on
- * a loop, and what two of them show need not last. */
+/* Returns how many periods must be like the one before. Where a micro-batch passes a stage twice, more are on their
+ * way than on a loop, and what two of them show need not last. */
 uint32_t sc_steady_n_to_check(const struct sc_schedule_shape *shape)
 {
 	bool twice = shape->kind == SC_SCHED_ZB_V || shape->kind == SC_SCHED_V_HALF ||
@@ -20,13 +20,13 @@ uint32_t sc_steady_n_to_check(const struct sc_schedule_shape *shape)
 	return twice ? 8 : 2;
 }
 
-/* The slots of a class in a phase from one moment on, and how many of them a period has. */
+/* The slots of a class in a phase from one moment on, and their number in a period. */
 struct window {
 	const struct sc_built *built;
 	const struct sc_timeline *timeline;
 	const struct sc_slot *slots;
-	size_t at;           /* of the class in slot_node */
-	uint32_t first, end; /* slots: from the moment on, to the phase's end */
+	size_t at;           /* the class in slot_node */
+	uint32_t first, end; /* from the moment on, to the phase's end */
 	uint32_t per_period, micro_batches;
 	uint32_t n_check; /* slots that must repeat those a period before */
 };
@@ -36,7 +36,7 @@ static double slot_end_us(const struct window *w, uint32_t slot)
 	return w->timeline->end_us[w->built->slot_node[w->at + slot]];
 }
 
-/* Of what has run beside the passes so far, which it must not fall behind; 0 without any. */
+/* Returns the end of what has run beside the passes so far, which must not fall behind; 0 without any. */
 static double beside_end_us(const struct window *w, int kind, uint32_t slot)
 {
 	uint32_t node = w->built->slot_beside[kind][w->at + slot];
@@ -65,7 +65,7 @@ static struct window window_of(const struct sc_steady_run *r, uint32_t c, uint32
 	};
 }
 
-/* In the middle: the last micro-batches may be partial or overlap the gradient reduction. */
+/* Returns a window in the middle: the last micro-batches may be partial or overlap the gradient reduction. */
 static struct window middle_of(const struct sc_steady_run *r, uint32_t c, uint32_t phase)
 {
 	struct window w = window_of(r, c, phase);
@@ -75,7 +75,7 @@ static struct window middle_of(const struct sc_steady_run *r, uint32_t c, uint32
 	return w;
 }
 
-/* The periods from the window's beginning on took `period_us` each, slot by slot, or less where `at_most`. */
+/* Says whether periods from the window's begin on took `period_us` each, slot by slot; or less, `at_most`. */
 static bool repeats(const struct window *w, double period_us, bool at_most)
 {
 	double most_us = period_us * (1 + CLOSE), least_us = at_most ? 0 : period_us * (1 - CLOSE);
@@ -91,7 +91,7 @@ static bool repeats(const struct window *w, double period_us, bool at_most)
 		      w->slots[i].micro_batch + w->micro_batches == b->micro_batch) ||
 		    step > most_us || step < least_us)
 			return false;
-		/* Those of a phase before run beside the slot, and may not beside later ones. */
+		/* Work of an earlier phase may run beside this slot and not beside later ones. */
 		for (int k = 0; k < SC_N_BESIDE; k++) {
 			double was_us = beside_end_us(w, k, i);
 
@@ -104,7 +104,7 @@ static bool repeats(const struct window *w, double period_us, bool at_most)
 	return true;
 }
 
-/* CPU time that a class needs for one period: it must not fall behind later. */
+/* Returns the CPU time that a class needs for one period: it must not fall behind later. */
 static double host_us(const struct sc_transformer *tf, const struct sc_built *built, uint32_t c)
 {
 	const struct sc_variant *v = tf->variant[tf->classes[c].variant];
@@ -136,8 +136,8 @@ static struct sc_repeat last_period(const struct window *w)
 				  .to_us = slot_end_us(w, to)};
 }
 
-/* What a phase must show: from `from_us` on every class does in each period what it did in the one before, in the
- * same time or, where `at_most`, no more. */
+/* The claim on a phase: from `from_us` on every class does in each period what it did in the one before, in the same
+ * time or, where `at_most`, no more. */
 struct claim {
 	uint32_t phase;
 	double from_us, period_us;
@@ -168,8 +168,8 @@ static struct claim claim_of(const struct window *w, uint32_t phase, bool at_mos
 			      at_most};
 }
 
-/* Back from the end over what it waited for, to the first that was done when its class was through the window of
- * a phase; SC_NONE: never. */
+/* Goes back from the end over what it waited for, to the first node that was done when its class was through the
+ * window of a phase; SC_NONE: never. */
 static uint32_t find_decisive(const struct sc_steady_run *r, uint32_t phase)
 {
 	for (uint32_t node = r->last; node != SC_NONE; node = r->run->timeline->bound_by[node]) {
@@ -182,8 +182,8 @@ static uint32_t find_decisive(const struct sc_steady_run *r, uint32_t phase)
 	return SC_NONE;
 }
 
-/* For a period before that its class waited for nothing but itself: for its passes, for its host, and for transfers
- * that it asks for after them. */
+/* Says whether a node's class waited for nothing but itself for a period before it: its passes, its host, and
+ * transfers that it asks for after them. */
 static bool is_busy(const struct sc_steady_run *r, uint32_t node, double period_us)
 {
 	const double from_us = r->run->timeline->end_us[node] - period_us * (1 - CLOSE);
@@ -195,9 +195,9 @@ static bool is_busy(const struct sc_steady_run *r, uint32_t node, double period_
 	return node != SC_NONE && sc_graph_class_of(r->run->graph, node) == c;
 }
 
-/* The end depends on a stage that waits for no other, and no stage needs more for a period. The others may go ahead of
- * it or fall back to it for long, but never keep it waiting, and behind the steady state nothing is later than it
- * would be now. */
+/* Says whether the end depends on a stage that waits for no other, while no stage needs more for a period. The others
+ * may go ahead of it or fall back to it for long, but never keep it waiting, and behind the steady state nothing is
+ * later than it would be now. */
 static bool one_is_busy(const struct sc_steady_run *r, uint32_t phase, struct sc_repeat *out)
 {
 	uint32_t node = find_decisive(r, phase);
@@ -213,7 +213,7 @@ static bool one_is_busy(const struct sc_steady_run *r, uint32_t phase, struct sc
 	       all_repeat(r, &claim);
 }
 
-/* All stages are as one. */
+/* Says whether all stages repeat as one. */
 static bool all_are_equal(const struct sc_steady_run *r, uint32_t phase, struct sc_repeat *out)
 {
 	struct window w = middle_of(r, 0, phase);
@@ -227,7 +227,7 @@ static bool all_are_equal(const struct sc_steady_run *r, uint32_t phase, struct 
 	return all_repeat(r, &claim);
 }
 
-/* A period of each class, which may be shorter, in each phase. */
+/* Returns a period of each class, which may be shorter, in each phase. */
 static struct sc_repeat *own_repeats(const struct sc_steady_run *r)
 {
 	size_t n = r->run->tf->placement.n_classes, n_phases = r->run->built->passes.n_phases;
@@ -247,7 +247,7 @@ static struct sc_repeat *own_repeats(const struct sc_steady_run *r)
 bool sc_steady_detect(const struct sc_steady_run *r, struct sc_steady *out)
 {
 	uint32_t n_phases = r->run->built->passes.n_phases;
-	/* One that never drains is read off its first stage, not off its end. */
+	/* A pipeline that never drains is read off its first stage, not off its end. */
 	const bool drains = r->run->built->shape.kind != SC_SCHED_PIPEDREAM_2BW;
 	struct sc_repeat *repeats = sc_arena_calloc(r->arena, n_phases, sizeof(*repeats));
 	bool equal = true;

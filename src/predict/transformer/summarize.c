@@ -1,4 +1,4 @@
-/* What a reading needs to know of a Transformer's graph; rates; memory. */
+/* The reading of a Transformer's graph: waits, names, period; and its rates and memory. */
 
 #include "predict/transformer/summarize.h"
 
@@ -16,7 +16,7 @@
 #include "predict/transformer/transformer_priv.h"
 #include "predict/transformer/transformer_tower.h"
 
-/* ---- memory of the rank class that is nearest to its GPU's capacity: what its pipeline stage holds at the peak ---- */
+/* ---- memory of the rank class nearest to its GPU's capacity, at its stage's peak ---- */
 
 void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 			struct sc_memory *out)
@@ -77,7 +77,7 @@ double sc_micro_batches_in_flight(const struct sc_run *run, int stage)
 	       run->tf->map.n_chunks;
 }
 
-/* The ranks of a class's host hold together; of an NVLink domain of many hosts, those of the fullest stage on one. */
+/* Sums what the ranks of a class's host hold: of an NVLink domain of many hosts the fullest one's. */
 static void sum_node(const struct sc_run *run, uint32_t c, struct sc_memory *out)
 {
 	const struct sc_placement *p = &run->tf->placement;
@@ -112,7 +112,7 @@ void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out)
 		sc_memory_of_class(run, c,
 				   sc_micro_batches_in_flight(run, tf->placement.classes[c].stage),
 				   &now);
-		/* the first of those that are as full, whatever their last digits are */
+		/* The first of equally full classes counts, whatever their last digits are. */
 		if (c == 0 ||
 		    sc_memory_fullness(&now) > sc_memory_fullness(out) * (1 + EQUALLY_FULL))
 			*out = now;
@@ -147,7 +147,7 @@ static bool is_transfer(unsigned name)
 	return name == SC_NAME_SEND_ACTIVATION || name == SC_NAME_SEND_GRADIENT;
 }
 
-/* Receives are posted early; all others are members of a group when they are done. */
+/* Returns what a node waits for. Receives are posted early; all others are members of a group when they are done. */
 static enum sc_wait wait_of(const void *ctx, uint32_t node)
 {
 	const struct sc_run *run = ctx;
@@ -163,7 +163,7 @@ static enum sc_wait wait_of(const void *ctx, uint32_t node)
 	return SC_WAIT_PEERS;
 }
 
-/* ---- the path as people read it: stretches of the same work, transfers included ---- */
+/* ---- the path as people read it ---- */
 
 enum { STRETCH_PASSES = SC_N_OP_NAMES };
 
@@ -174,7 +174,7 @@ static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
 	const bool is_whole = name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_BESIDE;
 
 	(void)before;
-	if (sc_op_is_of_pass(name)) /* turns are passes; of one in parts, its directions */
+	if (sc_op_is_of_pass(name)) /* turns are passes; those of one in parts, its directions */
 		return (struct sc_place){
 			.what = STRETCH_PASSES,
 			.at = (uint32_t)run->tf->placement
@@ -210,7 +210,7 @@ static uint32_t first_block_id(uint32_t variant, bool partial)
 	return SC_N_OP_NAMES + (variant * 2 + partial) * SC_N_BLOCKS;
 }
 
-/* What a coarse node of a pass stands for, or of a part of one. */
+/* Counts the blocks that a coarse node of a pass, or of a part of one, stands for. */
 static void tally_pass(const struct sc_run *run, const struct sc_segment *s, double times,
 		       struct sc_tally *tally)
 {
@@ -238,7 +238,7 @@ static void tally_pass(const struct sc_run *run, const struct sc_segment *s, dou
 	}
 }
 
-/* A pass that ran beside another. */
+/* Counts the ops of a pass that ran beside another. */
 static void tally_beside(const struct sc_built *built, uint32_t cost, double times,
 			 struct sc_tally *tally)
 {
@@ -272,7 +272,7 @@ static void tally_segment(const void *ctx, const struct sc_path_part *part, stru
 	}
 	if (node->kind == SC_NODE_KERNEL && of_pass) {
 		tally_pass(run, s, part->times, tally);
-		/* Share of a segment's time that its host takes. */
+		/* The host takes its share of the segment's time. */
 		sc_tally_add(tally, SC_NAME_LAYER_HOST,
 			     part->us * (run->graph->costs.at[run->graph->nodes.at[s->node].cost]
 						 .owner_frac[SC_OWN_HOST]),
@@ -282,7 +282,7 @@ static void tally_segment(const void *ctx, const struct sc_path_part *part, stru
 	sc_tally_add(tally, of_pass ? SC_NAME_LAYER_HOST : name, part->us, part->times);
 }
 
-/* Blocks become their ops. */
+/* Replaces blocks by their ops. */
 static void untangle(const void *ctx, struct sc_tally *tally)
 {
 	const struct sc_run *run = ctx;
@@ -305,8 +305,6 @@ static void untangle(const void *ctx, struct sc_tally *tally)
 		}
 }
 
-/* ---- classes ---- */
-
 static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
 {
 	const struct sc_run *run = ctx;
@@ -315,15 +313,13 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_b
 	snprintf(buf, n_buf, "stage %d, rank %u", rank->stage, rank->representative);
 }
 
-/* ---- rates ---- */
-
-/* Products run in fp32 where that is faster: Pascal's P4 has an fp16 of 1/64 of it. */
+/* Products run in fp32 where that is faster: Pascal's P4 has 1/64 of it in fp16. */
 static double peak_tflops(const struct sc_device *device, enum sc_dtype dtype)
 {
 	return fmax(device->peak_tflops[dtype], device->peak_tflops[SC_FP32]);
 }
 
-/* Of a GPU of the cluster, on average. */
+/* Returns the mean peak of the cluster's GPUs. */
 static double mean_peak_tflops(const struct sc_request *req, enum sc_dtype dtype)
 {
 	const struct sc_structs *list = &req->config.cluster.nodes;
@@ -358,7 +354,7 @@ static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 		out->mfu_bf16 = out->mfu * peak / mean_peak_tflops(req, SC_BF16);
 }
 
-/* When a class's first pass begins: its first kernel, so much later as the others wait for their launches. A
+/* Returns when a class's first pass begins: its first kernel, so much later as the others wait for their launches. A
  * coarse pass has one kernel, which begins as late. */
 static double begin_us(const struct sc_run *run, uint32_t c)
 {
@@ -377,9 +373,9 @@ static double begin_us(const struct sc_run *run, uint32_t c)
 	return begin;
 }
 
-/* From then on the others wait for their input; where a stage need not hear of the others before it goes on to the
- * next step, that wait is the step's before. The iteration is then the longest of a stage (Qi et al., Zero Bubble
- * Pipeline Parallelism, ICLR 2024, §4). */
+/* Finds the longest class. From its begin on the others wait for their input; where a stage need not hear of the
+ * others before it goes on to the next step, that wait is the step's before. The iteration is then the longest of a
+ * stage (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, §4). */
 static uint32_t longest_class(const struct sc_run *run, struct sc_period *out)
 {
 	const struct sc_timeline *tl = run->timeline;
@@ -392,7 +388,7 @@ static uint32_t longest_class(const struct sc_run *run, struct sc_period *out)
 	    built->shape.pp == 1)
 		return SC_NONE;
 	out->to_us = 0;
-	/* When all ranks of the first stage are at their first pass, which the host prepares. */
+	/* The lead lasts until all ranks of the first stage are at their first pass, which the host prepares. */
 	double us = 0;
 
 	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++)
@@ -460,7 +456,7 @@ static void warn_unpaired(const struct sc_transformer *tf, struct sc_warnings *w
 				: "sharding or offload work between the layers");
 }
 
-/* Once for each kind of GPU whose matrix products were not measured. */
+/* Warns of each kind of GPU whose matrix products were not measured. */
 static void warn_of_trends(const struct sc_request *req, struct sc_warnings *warnings)
 {
 	enum sc_dtype dtype = sc_precision_dtype(req->config.training.precision);
@@ -482,7 +478,7 @@ void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
 			"the layout sits so unevenly on its nodes that one kind of rank a stage is "
 			"taken, with its worst groups");
 	warn_unpaired(run->tf, &out->warnings);
-	/* Sets out->memory to that of the class nearest to its capacity, and warns where that does not fit. */
+	/* Memory is that of the class nearest to its capacity, and a warning where that does not fit. */
 	sc_fullest_memory(run, &out->memory);
 	if (out->memory.host_gib > 0 && out->memory.host_gib > out->memory.host_capacity_gib)
 		sc_warn(&out->warnings,

@@ -1,4 +1,4 @@
-/* From a simulated iteration to what people read: breakdown, path, classes, contributors, memory. */
+/* A simulated iteration as people read it: breakdown, path, classes, contributors, memory. */
 #ifndef SC_PREDICT_SUMMARIZE_H
 #define SC_PREDICT_SUMMARIZE_H
 
@@ -9,7 +9,7 @@
 struct sc_steady {
 	struct sc_repeat *repeats; /* a period of each phase on the timeline */
 	size_t n_repeats;
-	struct sc_repeat *own; /* of each class, where some need less than that; or NULL */
+	struct sc_repeat *own; /* by class, where some need less than that; or NULL */
 };
 struct sc_run {
 	const struct sc_transformer *tf;
@@ -17,33 +17,33 @@ struct sc_run {
 	const struct sc_timeline *timeline;
 	const struct sc_built *built;
 	struct sc_steady steady;
-	const double *in_flight; /* of each stage; NULL: the passes say it */
+	const double *in_flight; /* by stage; NULL: the passes say it */
 };
 void sc_run_op_info(const struct sc_run *run, struct sc_reading_input *out);
-/* The node that ends the iteration. */
+/* Returns the node that ends the iteration. */
 uint32_t sc_run_last(const struct sc_run *run);
-/* After the reading. */
+/* Adds memory, rates and warnings after the reading. */
 void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out);
-/* Of sizes that kernels dislike, and of modules that are not there (transformer_warn.c). */
+/* Warns of sizes that kernels dislike, and of modules that are not there (transformer_warn.c). */
 void sc_transformer_warn(const struct sc_request *request, struct sc_warnings *out);
-/* Micro-batches whose activations a stage holds at once at its peak, over its chunks. */
+/* Returns the micro-batches whose activations a stage holds at once at its peak, over its chunks. */
 double sc_micro_batches_in_flight(const struct sc_run *run, int stage);
-/* Of a class that holds those of so many. */
+/* Finds the memory of a class that holds the activations of so many micro-batches. */
 void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 			struct sc_memory *out);
-/* Memory of the class nearest to its capacity; of run->built its passes count. */
+/* Finds the memory of the class nearest to its capacity; run->built need only have passes. */
 void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out);
 
-/* An iteration that ran; `last`: the node that ends it. */
+/* An iteration that ran until `last`, with what it leaves out. */
 struct sc_steady_run {
 	const struct sc_run *run;
 	uint32_t last;
-	double n_left_out; /* periods */
+	double n_left_out; /* periods that are not run */
 	struct sc_arena *arena;
 };
-/* Periods that must be like the one before, of a schedule that skips some. */
+/* Returns how many periods must be like the one before, where a schedule skips some. */
 uint32_t sc_steady_n_to_check(const struct sc_schedule_shape *shape);
-/* Whether the run shows that those left out are as those that ran; `out` then says where they belong. */
+/* Says whether the run shows that those left out are as those that ran; `out` then says where they belong. */
 bool sc_steady_detect(const struct sc_steady_run *run, struct sc_steady *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* Attention between its projections: rotary positions, flash or unfused, over one rank or as a ring of
- * context-parallel ranks (Liu et al., Ring Attention, 2023; balanced by pairing early and late chunks
- * of a causal sequence, as Megatron Core and torchtitan do), or over heads that these exchange. */
+ * context-parallel ranks (Liu et al., Ring Attention, 2023; balanced by pairing early and late chunks of a causal
+ * sequence, as Megatron Core and torchtitan do), or over heads that these exchange. */
 #include <math.h>
 
 #include "predict/transformer/transformer_priv.h"
@@ -14,13 +14,12 @@ static void rotate(const struct dims *x, enum sc_op_name name, bool absorbs)
 	if (absorbs && x->model->rope_head_dim > 0) {
 		q = x->heads * (double)x->model->rope_head_dim;
 		k = (double)x->model->rope_head_dim;
-	} else if (sc_model_is_mla(
-			   x->model)) { /* its own part of each head, one key for all heads */
+	} else if (sc_model_is_mla(x->model)) { /* each head has its part, and all one key */
 		q = x->heads * (double)x->model->rope_head_dim;
 		k = (double)x->model->rope_head_dim;
-		/* Of latent attention: keys are joined from what is expanded and the rotated part, which all heads share, and values
-		 * copied to lie together, in one kernel (Megatron Core, fused_mla_yarn_rope_apply.py). Backward splits them
-		 * again. */
+		/* Latent attention joins keys from what is expanded and the rotated part, which all heads share, and
+		 * copies values to lie together, in one kernel (Megatron Core, fused_mla_yarn_rope_apply.py).
+		 * Backward splits them again. */
 		double own = x->d - (double)x->model->rope_head_dim;
 		double keys = own + x->d, values = 2 * x->d_v;
 
@@ -29,7 +28,7 @@ static void rotate(const struct dims *x, enum sc_op_name name, bool absorbs)
 	}
 	if (x->sw->fused_chains)
 		add_rowwise(x, name, x->tokens * (q + k) * (2 * x->e), 2);
-	else /* half swapped, negated, joined; times cosine and sine; added */
+	else /* half is swapped, negated, joined; times cosine and sine; added */
 		add_rowwise(x, name, x->tokens * (q + k) * (10 * x->e), 10);
 }
 
@@ -48,7 +47,7 @@ static bool model_has_windows(const struct dims *x)
 	return x->model->sliding_window > 0 && (double)x->model->sliding_window < x->s_all;
 }
 
-/* Keys that a query reaches back, itself included; 0: all. */
+/* Returns how many keys a query reaches back, itself included; 0: all. */
 static double window_of(const struct dims *x)
 {
 	return x->all_keys || !model_has_windows(x) ? 0 : (double)x->model->sliding_window;
@@ -56,11 +55,11 @@ static double window_of(const struct dims *x)
 
 #define NARROW_HEAD 128.0
 
-/* Kernels of attention that multiply in fp8; before Blackwell they gain nothing over 16 bits once casts and the backward
- * pass are counted (LoRA iterations on H100 and H200, 60 rows). Wider heads than 128 are asked to from Blackwell Ultra on
- * (Megatron-Bridge's recipes of DeepSeek-V3); with a window there is none (Transformer Engine,
- * get_attention_backend), nor with sinks, nor in a model's layers without: with it there five rows of gpt-oss in mxfp8 are 1 to 2 points
- * farther from measured. */
+/* Says whether attention multiplies in fp8. Before Blackwell that gains nothing over 16 bits once casts and the
+ * backward pass are counted (LoRA iterations on H100 and H200, 60 rows). Wider heads than 128 ask for it from
+ * Blackwell Ultra on (Megatron-Bridge's recipes of DeepSeek-V3); with a window there is none (Transformer Engine,
+ * get_attention_backend), nor with sinks, nor in such a model's layers without: with it there five rows of gpt-oss in
+ * mxfp8 are 1 to 2 points farther from measured. */
 static bool in_fp8(const struct dims *x)
 {
 	int capability = (int)x->env->device->cuda_capability;
@@ -74,15 +73,15 @@ static bool in_fp8(const struct dims *x)
 	       capability >= (x->d > NARROW_HEAD ? BLACKWELL_ULTRA : BLACKWELL);
 }
 
-/* What the rank's queries read: themselves and what is before them, or `n` keys that end `gap` tokens before the first. */
+/* The keys that the rank's queries read: all up to themselves, or `n` that end `gap` tokens before the first. */
 struct keys {
 	double n, gap;
 	bool causal;
 };
 
-#define TILE_EDGES 128.0 /* keys of a window's first and last tile, of which a query reads a part */
+#define TILE_EDGES 128.0 /* keys of a window's first and last tile, which a query reads in part */
 
-/* A flash kernel over s queries. Where queries look both ways, the window lies around them. */
+/* Adds a flash kernel over s queries. Where queries look both ways, the window lies around them. */
 static void add_flash(const struct dims *x, const struct keys *keys, bool backward)
 {
 	double window = window_of(x);
@@ -112,8 +111,8 @@ static void add_whole_flash(const struct dims *x, bool backward)
 	add_flash(x, &(struct keys){.n = x->s, .causal = x->traits->causal}, backward);
 }
 
-/* What travels beside a step of the ring: the next one's keys and values; backward also the gradients
- * of the step before, which are home after the last one (Transformer Engine, AttnFuncWithCPAndKVP2P). */
+/* Adds what travels beside a step of the ring: the next one's keys and values; backward also the gradients of the
+ * step before, which are home after the last one (Transformer Engine, AttnFuncWithCPAndKVP2P). */
 static void ring_transfer(const struct dims *x, int step, bool backward, int n_hidden)
 {
 	int last = (int)x->req->config.parallel.cp - 1;
@@ -131,9 +130,9 @@ static void ring_transfer(const struct dims *x, int step, bool backward, int n_h
 		sc_block_add_comm(x->block, x->env, &comm);
 }
 
-/* What the steps of a ring leave is joined (Transformer Engine, AttnFuncWithCPAndKVP2P): outputs, weighed by their sums of
- * exponentials, and gradients of queries are copied from the first step and added from the others. Keys and values are
- * copied to lie together before they travel, their gradients at each step, to be added to those that come by. */
+/* Joins what the steps of a ring leave (Transformer Engine, AttnFuncWithCPAndKVP2P): outputs, weighed by their sums
+ * of exponentials, and gradients of queries are copied from the first step and added from the others. Keys and values
+ * are copied to lie together before they travel, their gradients at each step, to be added to those that come by. */
 static void join_steps(const struct dims *x, bool backward)
 {
 	double n = (double)x->req->config.parallel.cp;
@@ -144,9 +143,9 @@ static void join_steps(const struct dims *x, bool backward)
 		    (int)n * (backward ? 3 : 1) + 1);
 }
 
-/* A causal rank works on its own chunks first, then on half of what arrives: that of the middle, whose chunks lie together,
- * has most to do under a window, and reads backwards through the chunks before them. Transformer Engine runs windows only where
- * keys are gathered before, or heads exchanged: the same bytes, and the same products. */
+/* A causal rank works on its own chunks first, then on half of what arrives: the middle rank, whose chunks lie
+ * together, has most to do under a window, and reads backwards through the chunks before them. Transformer Engine
+ * runs windows only where keys are gathered before, or heads exchanged: the same bytes and products. */
 static void ring(const struct dims *x, bool backward)
 {
 	int steps = (int)x->req->config.parallel.cp;
@@ -163,8 +162,8 @@ static void ring(const struct dims *x, bool backward)
 	join_steps(x, backward);
 }
 
-/* Each rank's tokens to those that have their heads, or back; heads and chunks of the sequence are copied into their
- * order, one on either side of it (Transformer Engine, flash_attn_a2a_communicate and
+/* Sends each rank's tokens to those that have their heads, or back; heads and chunks of the sequence are copied into
+ * their order on either side of it (Transformer Engine, flash_attn_a2a_communicate and
  * reorder_seq_chunks_for_a2a_before_attn, with the sequence first). */
 static void exchange_heads(const struct dims *x, double width)
 {
@@ -183,8 +182,8 @@ static double qkv_width(const struct dims *x)
 	return x->heads * x->d + x->kv_heads * (x->d + x->d_v);
 }
 
-/* Documents packed into a sample are as many sequences: of each a context-parallel rank has its share (Transformer Engine,
- * format thd). */
+/* Documents packed into a sample are as many sequences; a context-parallel rank has its share of each (Transformer
+ * Engine, format thd). */
 static struct dims dims_of_documents(const struct dims *x)
 {
 	double documents =
@@ -205,8 +204,8 @@ static void flash(const struct dims *sample, bool backward)
 		add_whole_flash(x, backward);
 	else if (x->lora && x->sw->lora_recipe &&
 		 fmod(x->kv_heads, (double)x->req->config.parallel.cp) < 0.5) {
-		/* Of a share of the heads a rank sees all tokens (Jacobs et al., DeepSpeed Ulysses, 2023); backward gradients go the
-		 * same ways (Transformer Engine, cp_comm_type a2a). */
+		/* A rank sees all tokens of its share of the heads (Jacobs et al., DeepSpeed Ulysses, 2023);
+		 * backward, gradients go the same ways (Transformer Engine, cp_comm_type a2a). */
 		double cp = (double)x->req->config.parallel.cp;
 		struct dims whole = *x;
 
@@ -235,15 +234,15 @@ static void batched_gemm(const struct dims *x, enum sc_op_name name, struct mnk 
 	add_batched(x, name, &(struct sc_gemm_shape){.m = size.m, .n = size.n, .k = size.k});
 }
 
-/* Gradients of keys or values, d wide: scores or their gradients, transposed, times queries or outputs'. */
+/* Adds gradients of keys or values, d wide: scores or their gradients, transposed, times queries or outputs'. */
 static void batched_kv_grad(const struct dims *x, enum sc_op_name name, double d)
 {
 	add_batched(x, name,
 		    &(struct sc_gemm_shape){.m = x->s_all, .n = d, .k = x->s, .sums_rows = true});
 }
 
-/* Megatron's fused softmax works on four heads of the batch at a time; else it falls back to PyTorch's,
- * in fp32: cast, scale, mask, softmax, cast (megatron/fused_softmax.py, is_kernel_available). */
+/* Megatron's fused softmax works on four heads of the batch at a time; else it falls back to PyTorch's, in fp32:
+ * cast, scale, mask, softmax, cast (megatron/fused_softmax.py, is_kernel_available). */
 #define FUSED_SOFTMAX_HEADS 4.0
 #define FALLBACK_BYTES 37.0 /* read and written for a score in two bytes */
 enum { FALLBACK_KERNELS = 6 };
@@ -253,8 +252,8 @@ bool softmax_is_fused(const struct dims *x)
 	return x->sw->fused_chains && fmod(x->b * x->heads, FUSED_SOFTMAX_HEADS) < 0.5;
 }
 
-/* The softmax of scores, forward or backward. Fused: scale, mask and softmax read and write once, and the
- * gradient reads twice; else they are apart, with a mask of bytes. */
+/* Adds the softmax of scores. Fused, scale, mask and softmax read and write once, and the gradient reads twice; else
+ * they are apart, with a mask of bytes. */
 static void softmax(const struct dims *x, enum sc_op_name name, double n_scores, bool backward)
 {
 	if (softmax_is_fused(x))
@@ -265,7 +264,7 @@ static void softmax(const struct dims *x, enum sc_op_name name, double n_scores,
 		add_rowwise(x, name, n_scores * ((backward ? 7 : 6) * x->e + 1), 3);
 }
 
-/* Scores, softmax, dropout: the part that selective recomputation runs again. */
+/* Adds scores, softmax and dropout: the part that selective recomputation runs again. */
 static void attention_core(const struct dims *x)
 {
 	double n_scores = x->b * x->heads * x->s * x->s_all;
@@ -277,7 +276,7 @@ static void attention_core(const struct dims *x)
 	batched_gemm(x, SC_NAME_CONTEXT, (struct mnk){x->s, x->d_v, x->s_all});
 }
 
-/* Unfused attention needs all keys and values at once, and nothing runs beside their way. */
+/* Adds a ring alone: unfused attention needs all keys and values at once, and nothing runs beside their way. */
 static void ring_alone(const struct dims *x, bool backward)
 {
 	for (int i = 0; i < (int)x->req->config.parallel.cp; i++)

@@ -1,19 +1,20 @@
-/* Layers of diffusion transformers, as lists of parts. A double layer has two streams, patches and a text, with weights of
- * their own and one attention over both; a single layer runs attention and feed-forward side by side (Esser et al.,
- * arXiv:2403.03206; black-forest-labs/flux, modules/layers.py; in products as NeMo has it, flux/layers.py); a cross layer
- * reads the text by an attention of its own (Wan, arXiv:2503.20314). Norms have no weights: a sample's time and text modulate
- * them. The encoders of texts and images are frozen, and what they say is computed before. */
+/* Layers of diffusion transformers, as lists of parts. A double layer has two streams, patches and a text, with
+ * weights of their own and one attention over both; a single layer runs attention and feed-forward side by side
+ * (Esser et al., arXiv:2403.03206; black-forest-labs/flux, modules/layers.py; in products as NeMo has it,
+ * flux/layers.py); a cross layer reads the text by an attention of its own (Wan, arXiv:2503.20314). Norms have no
+ * weights: a sample's time and text modulate them. The encoders of texts and images are frozen, and their outputs
+ * computed before. */
 #include "predict/transformer/transformer_priv.h"
 
-#define TIME_WIDTH 256.0 /* of a time's sines and cosines (flux, timestep_embedding) */
+#define TIME_WIDTH 256.0 /* a time's sines and cosines (flux, timestep_embedding) */
 
-/* Tokens of the text over all; of the patches. */
+/* Returns the text's share of the tokens; patches are the rest. */
 static double text_share(const struct dims *x)
 {
 	return (double)x->model->dit.text_seq / x->s_all;
 }
 
-/* A part that `share` of the tokens go through. */
+/* Puts a part that `share` of the tokens go through. */
 static struct part *put_shared(struct part_list *to, double share, struct part part)
 {
 	struct part *out;
@@ -25,7 +26,7 @@ static struct part *put_shared(struct part_list *to, double share, struct part p
 	return out;
 }
 
-/* A product that every tensor-parallel rank has whole, in the storage's precision. */
+/* Puts a product that every tensor-parallel rank has whole, in the storage's precision. */
 static void put_apart(struct part_list *to, double share, struct part part)
 {
 	part.kind = SC_PART_APART;
@@ -44,7 +45,7 @@ static void put_modulation(struct part_list *to, double widths)
 				.flags = PART_ONCE});
 }
 
-/* One kernel where chains are fused (NeMo, AdaLN.modulated_layernorm), else shift and scale are another's. */
+/* Puts a norm; where chains are not fused (NeMo, AdaLN.modulated_layernorm) another kernel shifts and scales. */
 static void put_modulated_norm(struct part_list *to, double share)
 {
 	const struct dims *x = to->x;
@@ -63,7 +64,7 @@ static void put_gated_join(struct part_list *to, double share)
 				 .flags = PART_WHOLE});
 }
 
-/* Queries, keys and values of tokens; norms of queries and keys come behind, of all streams in one. */
+/* Puts queries, keys and values of tokens; norms of queries and keys come behind, for all streams in one. */
 static void put_heads(struct part_list *to, double share)
 {
 	const struct dims *x = to->x;
@@ -74,7 +75,7 @@ static void put_heads(struct part_list *to, double share)
 				 .flags = PART_ADAPTED | PART_ENTERS});
 }
 
-/* `weights`: of norms, which are as wide as a head, or as all. */
+/* Puts attention; `weights` are those of its norms, which are as wide as a head, or as all. */
 static void put_attention_core(struct part_list *to, double weights)
 {
 	const struct dims *x = to->x;
@@ -145,7 +146,7 @@ static void put_single(struct part_list *to)
 	put_gated_join(to, 1);
 }
 
-/* All layers share one modulation, to which each adds a table of its own; the norm before the text has weights. */
+/* Puts a cross layer: one modulation for all, to which each adds a table; the norm before the text has weights. */
 static void put_cross(struct part_list *to)
 {
 	const struct dims *x = to->x;
@@ -184,7 +185,7 @@ void put_dit_layer(struct part_list *to, enum sc_mixer mixer)
 		put_cross(to);
 }
 
-/* Two layers from so wide an input to what norms are modulated by. */
+/* Puts two layers from so wide an input to what modulates norms. */
 static void put_condition(struct part_list *to, double width)
 {
 	const double h = to->x->h, once = 1 / to->x->s_all;
@@ -267,8 +268,8 @@ void apart_backward(const struct dims *x, const struct part *p)
 	add_wgrad(&own, p);
 }
 
-/* Streams copied into one sequence, and their gradients back; or the sum of a single layer's two branches, whose gradient is
- * that of both (NeMo, JointSelfAttention.forward and FluxSingleTransformerBlock.forward). */
+/* Copies streams into one sequence, and their gradients back; or sums a single layer's two branches, whose gradient
+ * is that of both (NeMo, JointSelfAttention.forward and FluxSingleTransformerBlock.forward). */
 void concat_forward(const struct dims *x, const struct part *p)
 {
 	add_rowwise(x, SC_NAME_QKV_LAYOUT,
@@ -281,7 +282,7 @@ void concat_backward(const struct dims *x, const struct part *p)
 		add_rowwise(x, SC_NAME_QKV_LAYOUT, x->tokens * p->n * (2 * x->e), 3);
 }
 
-/* A bias is added before it by a kernel of its own (NeMo, MMDiTLayer.forward). */
+/* A bias is added before the gate by a kernel of its own (NeMo, MMDiTLayer.forward). */
 void gated_join_forward(const struct dims *x, const struct part *p)
 {
 	double n = x->tokens_seq * p->n;
@@ -294,7 +295,7 @@ void gated_join_forward(const struct dims *x, const struct part *p)
 		add_rowwise(x, SC_NAME_GATED_ADD, n * (5 * x->e), 2);
 }
 
-/* The branch's gradient; sums over a sample's tokens for the gate, and over all for the bias before it. */
+/* Adds the branch's gradient; sums over a sample's tokens for the gate, and over all for the bias before it. */
 void gated_join_backward(const struct dims *x, const struct part *p)
 {
 	double n = x->tokens_seq * p->n;

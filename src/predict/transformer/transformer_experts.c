@@ -1,28 +1,28 @@
-/* The feed-forward part of a mixture of experts on expert-parallel ranks: router, dispatch, grouped GEMMs,
- * combine (Megatron Core's token dispatchers). Every token goes to top_k experts and those to the busiest
- * rank set the pace (training.expert_imbalance). */
+/* The feed-forward part of a mixture of experts on expert-parallel ranks: router, dispatch, grouped GEMMs, combine
+ * (Megatron Core's token dispatchers). Every token goes to top_k experts; the busiest rank sets the pace
+ * (training.expert_imbalance). */
 #include <math.h>
 
 #include "models/offload.h"
 #include "predict/schedule/schedule.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* Bytes a rank reads and writes per router logit: softmax in fp32, top-k, maps, auxiliary loss; in one kernel. */
+/* A rank moves so many bytes per router logit: softmax in fp32, top-k, maps, auxiliary loss; in one kernel. */
 #define ROUTER_BYTES 40.0
 enum { ROUTER_KERNELS = 12 };
-enum { ALL_KERNELS = UINT8_MAX }; /* of a layer */
+enum { ALL_KERNELS = UINT8_MAX }; /* a layer's */
 
 struct experts {
 	double n_local; /* experts on this rank */
-	double tokens;  /* that this rank sends */
-	double copies;  /* of one: its experts, or the ranks that they are on */
-	double nodes;   /* that they are on */
+	double tokens;  /* sent by this rank */
+	double copies;  /* of a token, for its experts or their ranks */
+	double nodes;   /* nodes that a token's experts are on */
 	double sent;    /* copies of an exchange, as the busiest rank sees it */
-	double rows;    /* that the busiest rank works on */
+	double rows;    /* work of the busiest rank */
 	double ffn;
 };
 
-/* Of `parts` with as many experts each, how many have one of a token's top_k: drawn without repeats, all
+/* Returns how many of `parts` with as many experts each have one of a token's top_k: drawn without repeats, all
  * alike, from the groups that it may go to. */
 static double parts_of_token(const struct dims *x, double parts)
 {
@@ -42,7 +42,7 @@ static struct experts experts_of(const struct dims *x)
 	const struct sc_model *m = x->model;
 	double top_k = (double)m->top_k;
 	double imbalance = x->req->config.training.expert_imbalance;
-	double share = x->tokens * x->etp / x->tp; /* of the tensor-parallel ranks' tokens */
+	double share = x->tokens * x->etp / x->tp; /* part of the tensor-parallel ranks' tokens */
 	struct experts ex = {
 		.n_local = (double)m->experts / (double)par->ep,
 		.tokens = x->sp ? x->tokens_seq : share,
@@ -60,9 +60,10 @@ static struct experts experts_of(const struct dims *x)
 	return ex;
 }
 
-/* Both products with all between them, bias, clamp, activation and its cast, in the epilogues of two kernels (Transformer
- * Engine's fused grouped MLP: mxfp8 on Blackwell). Graphs of whole iterations ask for it: it takes the experts' numbers of
- * tokens from the GPU (Megatron Core, paged_stash.py; --use-transformer-engine-op-fuser). */
+/* Says whether both products, with bias, clamp, activation and its cast between them, run in the epilogues of two
+ * kernels (Transformer Engine's fused grouped MLP: mxfp8 on Blackwell). Graphs of whole iterations ask for it: it
+ * takes the experts' numbers of tokens from the GPU (Megatron Core, paged_stash.py;
+ * --use-transformer-engine-op-fuser). */
 static bool is_fused_mlp(const struct dims *x)
 {
 	return x->req->config.training.precision == SC_P_MXFP8 && x->quantized &&
@@ -70,7 +71,7 @@ static bool is_fused_mlp(const struct dims *x)
 	       sc_block_is_replayed(x->block, x->env);
 }
 
-/* One product an expert; `rows` is 0 where it works on what is cast already: of a weight gradient, or by an epilogue. */
+/* Adds one product an expert; `rows` is 0 where its input is cast: a weight gradient's, or by an epilogue. */
 static void grouped_gemm(const struct dims *x, enum sc_op_name name,
 			 const struct sc_gemm_shape *shape, double rows)
 {
@@ -82,7 +83,7 @@ static void grouped_gemm(const struct dims *x, enum sc_op_name name,
 	sc_block_add_op(x->block, x->env, (uint16_t)name, &op);
 }
 
-/* `behind`: its input is what the other product's kernel wrote, if they are fused. */
+/* With `behind` its input is what the other product's kernel wrote, if they are fused. */
 static void grouped_linear(const struct dims *x, const struct experts *ex, const struct part *l,
 			   bool behind)
 {
@@ -92,7 +93,7 @@ static void grouped_linear(const struct dims *x, const struct experts *ex, const
 	grouped_gemm(x, l->name, &shape, behind && is_fused_mlp(x) ? 0 : ex->rows);
 }
 
-/* `n_exchanges` at once, `n_hidden` kernels beside them. */
+/* Adds `n_exchanges` at once, beside `n_hidden` kernels. */
 static void exchange(const struct dims *x, enum sc_op_name name, const struct experts *ex,
 		     double n_exchanges, int n_hidden)
 {
@@ -123,7 +124,7 @@ bool sc_transformer_may_pair(const struct sc_request *req)
 	       !sc_offload_moves(&req->config.training.offload);
 }
 
-/* Where passes are pairs, those run their exchanges beside each other. */
+/* Says whether exchanges run beside others here; where passes are pairs, the pairs do it. */
 static bool runs_beside(const struct dims *x)
 {
 	return x->req->config.training.moe_overlap &&
@@ -139,7 +140,7 @@ void exchange_beside(const struct dims *x)
 		exchange(x, SC_NAME_EXCHANGE, &ex, 2, ALL_KERNELS);
 }
 
-/* Copies of tokens, one for each expert, in the order of experts; or back. */
+/* Copies tokens, once for each expert, into the order of experts; or back. */
 static void reorder(const struct dims *x, enum sc_op_name name, double tokens, double copies)
 {
 	int n_kernels = name == SC_NAME_PERMUTE ? 2 : 3;
@@ -153,9 +154,9 @@ static void sort_rows(const struct dims *x, enum sc_op_name name, const struct e
 		add_rowwise(x, name, ex->rows * x->expert_h * (2 * x->e), 2);
 }
 
-/* Tokens to their experts, or their gradients: over expert ranks, then over the ranks that split an expert,
- * which have all of them already where they do not split the sequence. A rank's kernels that send a token
- * once leave its copies to the receiver. */
+/* Sends tokens to their experts, or their gradients: over expert ranks, then over the ranks that split an expert,
+ * which have all of them already where they do not split the sequence. Kernels that send a token once leave its
+ * copies to the receiver. */
 static void dispatch(const struct dims *x, const struct experts *ex)
 {
 	bool copies_first = x->req->config.training.moe_dispatcher == SC_DISPATCH_ALL_TO_ALL;
@@ -196,9 +197,9 @@ static void route(const struct dims *x)
 		    ROUTER_KERNELS);
 }
 
-/* The last bias goes with the router's weights: for each expert a product in fp32 and a sum, all joined and cast
- * (Megatron Core, experts.py, TEGroupedMLP._apply_bias). Backward the gradients of both factors are products that are
- * summed up. The first one rides on its product. */
+/* Adds the last bias with the router's weights: for each expert a product in fp32 and a sum, all joined and cast
+ * (Megatron Core, experts.py, TEGroupedMLP._apply_bias). Backward, the gradients of both factors are products that
+ * are summed up. The first bias rides on its product. */
 static void weigh_bias(const struct dims *x, const struct experts *ex, bool backward)
 {
 	double f = sc_dtype_bytes(SC_FP32), n = ex->rows * x->expert_h;
@@ -206,16 +207,16 @@ static void weigh_bias(const struct dims *x, const struct experts *ex, bool back
 	int kernels = (int)ex->n_local * (backward ? 5 : 2) + 2;
 
 	if (x->biases && is_fused_mlp(x)) {
-		if (backward) /* sums of the gradients of both products' outputs */
+		if (backward) /* the gradients of both products' outputs are summed */
 			add_rowwise(x, SC_NAME_EXPERT_BIAS,
 				    n * x->e + ex->rows * x->gates * ex->ffn * x->e, 2);
 	} else if (x->biases)
 		add_rowwise(x, SC_NAME_EXPERT_BIAS, n * (passes * f + 2 * x->e), kernels);
 }
 
-/* The host reads back how many tokens its experts get before it can launch their products: it has nothing
- * ahead then, and what its launches from step `first` on take longer than their kernels, the GPU waits. With a fixed
- * capacity it knows them. */
+/* Lets the GPU wait for the host, which reads how many tokens its experts get before it can launch their products: it
+ * has nothing ahead then, and the GPU waits for what its launches from step `first` on take longer than their
+ * kernels. With a fixed capacity it knows the numbers. */
 static void wait_for_counts(const struct dims *x, size_t first)
 {
 	double late_us = 0, most_us = 0;
@@ -234,7 +235,7 @@ static void wait_for_counts(const struct dims *x, size_t first)
 			  x->sw->host_sync_us / x->env->host_speed + most_us);
 }
 
-/* Rows of each expert to a multiple of what a block of scales covers, and back (Megatron Core, experts.py:
+/* Pads each expert's rows to a multiple of what a block of scales covers, and back (Megatron Core, experts.py:
  * quantization_padding and quantization_unpadding); a fixed capacity is one, and HybridEP permutes to one
  * (dispatch_with_permute, pad_multiple). */
 static void pad_rows(const struct dims *x, const struct experts *ex)
@@ -245,8 +246,8 @@ static void pad_rows(const struct dims *x, const struct experts *ex)
 		add_rowwise(x, SC_NAME_EXPERT_PADDING, ex->rows * x->expert_h * (2 * x->e), 1);
 }
 
-/* Each half is clamped and both are joined again; backward masks each, and joins (Megatron Core,
- * fused_bias_geglu.py, weighted_bias_quick_geglu_impl). */
+/* Clamps each half and joins both again; backward masks each, and joins (Megatron Core, fused_bias_geglu.py,
+ * weighted_bias_quick_geglu_impl). */
 static void clamp(const struct dims *x, const struct experts *ex, bool backward)
 {
 	double passes = backward ? 10 : 8;
@@ -255,8 +256,8 @@ static void clamp(const struct dims *x, const struct experts *ex, bool backward)
 		add_rowwise(x, SC_NAME_EXPERT_CLAMP, ex->rows * ex->ffn * (passes * x->e), 3);
 }
 
-/* Buffers of a fixed size hold the most rows that may come; what came is copied for backward, and back (Megatron
- * Core, paged_stash.py): inputs of both products as they are multiplied, and of the activation. */
+/* Copies, for backward and back, what came into buffers that hold the most rows that may come (Megatron Core,
+ * paged_stash.py): inputs of both products as they are multiplied, and of the activation. */
 static void stash(const struct dims *x, const struct experts *ex)
 {
 	double narrow = sc_dtype_bytes(x->dtype);
@@ -272,7 +273,7 @@ void router_forward(const struct dims *x, const struct part *p)
 	route(x);
 }
 
-/* HybridEP's ranks learn where all tokens go: a byte a token and expert of each is gathered and read through (DeepEP,
+/* Tells HybridEP's ranks where all tokens go: a byte a token and expert of each is gathered and read through (DeepEP,
  * csrc/hybrid_ep/executor, allgather_routing_map and metadata_preprocessing). Backward goes the same ways. */
 static void gather_routes(const struct dims *x, const struct experts *ex)
 {
@@ -328,7 +329,7 @@ void experts_down_forward(const struct dims *x, const struct part *p)
 	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
 }
 
-/* A rank's own tokens (Megatron Core, moe_layer.py, fc1_latent_proj and fc2_latent_proj). */
+/* Runs a product on a rank's own tokens (Megatron Core, moe_layer.py, fc1_latent_proj and fc2_latent_proj). */
 static void latent(const struct dims *x, const struct part *p,
 		   void (*run)(const struct dims *x, const struct part *p))
 {

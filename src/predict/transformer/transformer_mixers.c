@@ -1,40 +1,40 @@
-/* Linear attention: each head has a state of key_dim x value_dim, to which a token adds its key times its value, and which its
- * query reads. Training works on chunks of the sequence: products within one, and the state from one to the next (Yang et
- * al., arXiv:2406.06484; flash-linear-attention, fla/ops; Megatron Core, ssm/gated_delta_net.py). A further kind is a row of
- * MIXERS, a name in core/config/config_pattern.c and a section. */
+/* Linear attention: each head has a state of key_dim x value_dim, to which a token adds its key times its value, and
+ * which its query reads. Training works on chunks of the sequence: products within one, and the state from one to the
+ * next (Yang et al., arXiv:2406.06484; flash-linear-attention, fla/ops; Megatron Core, ssm/gated_delta_net.py). A
+ * further kind is a row of MIXERS, a name in core/config/config_pattern.c and a section. */
 #include <math.h>
 
 #include "predict/transformer/transformer_priv.h"
 
-/* Sizes of a token: widths of its keys, of its values, and numbers of heads. */
+/* Sizes in widths of a token's keys, of its values, and numbers of heads. */
 struct widths {
 	double keys, values, heads;
 };
 static const struct mixer {
-	struct widths in;   /* what the layer's input is multiplied to */
+	struct widths in;   /* the product of the layer's input */
 	struct widths conv; /* channels of the convolution */
-	double head_params; /* a head's own */
+	double head_params; /* the head's own parameters */
 	bool wide_norm;     /* the norm behind it has weights for each head */
-	/* Convolution and scan are one function, whose backward runs the convolution again (mamba_ssm, ssd_combined.py, of
-	 * MambaSplitConv1dScanCombinedFn); it has biases. */
+	/* Convolution and scan are one function, whose backward runs the convolution again (mamba_ssm,
+	 * ssd_combined.py, MambaSplitConv1dScanCombinedFn); it has biases. */
 	bool combined;
-	/* Decays of each channel of keys, by a product of a head's rank with biases; the output's gate as model.kda says. */
+	/* Each channel of keys decays, by a product of a head's rank with biases; model.kda has the gate. */
 	bool channel_decays;
-	/* Steps, B and C come of a narrow product of what the convolution leaves; no norm behind (Mamba). */
+	/* Steps, B and C come from a narrow product of the convolution's output; no norm is behind (Mamba). */
 	bool selective;
-	double state_macs; /* of a token in a state's elements: what the recurrence itself has */
+	double state_macs; /* a token's in an element of the state, for the recurrence itself */
 	double chunk;      /* tokens */
 	enum sc_scan_rule rule;
 } MIXERS[] = {
-	/* queries, keys; values, gates of the output; decay and strength. Of a state KK', VK', S(I - KK') and SQ. */
+	/* It has queries, keys; values, output gates; decay, strength. A state takes KK', VK', S(I - KK'), SQ. */
 	[SC_MIX_GDN - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 2},
 					      .conv = {2, 1, 0},
 					      .head_params = 2,
 					      .state_macs = 4,
 					      .chunk = 64,
 					      .rule = SC_SCAN_DELTA},
-	/* Gates, values; groups' B and C; steps. Of a head: decay, skip and the steps' bias. Its recurrence is 7 FLOP of an element
-	 * (Megatron Core, training.py, mamba_layer_flops). */
+	/* It has gates, values; groups' B and C; steps; by head decay, skip and the steps' bias. Its recurrence is 7
+	 * FLOP an element (Megatron Core, training.py, mamba_layer_flops). */
 	[SC_MIX_MAMBA2 - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 1},
 						 .conv = {2, 1, 0},
 						 .head_params = 3,
@@ -43,7 +43,7 @@ static const struct mixer {
 						 .state_macs = 3.5,
 						 .chunk = 128,
 						 .rule = SC_SCAN_DECAY},
-	/* Queries, keys; values; strength. */
+	/* It has queries, keys; values; strength. */
 	[SC_MIX_KDA - SC_MIX_FIRST_LINEAR] = {.in = {2, 1, 1},
 					      .conv = {2, 1, 0},
 					      .head_params = 1,
@@ -51,13 +51,13 @@ static const struct mixer {
 					      .state_macs = 4,
 					      .chunk = 64,
 					      .rule = SC_SCAN_CHANNEL_DELTA},
-	/* Queries, keys; values, gates of the output. Decays are constants of a head; blocks as MiniMax-01's. */
+	/* It has queries, keys; values, gates of the output. Decays are a head's constants (MiniMax-01). */
 	[SC_MIX_LIGHTNING - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 0},
 						    .wide_norm = true,
 						    .state_macs = 2,
 						    .chunk = 256,
 						    .rule = SC_SCAN_DECAY},
-	/* Channels, gates. A state's element decays, takes the token's and is read, 7 FLOP as of Mamba-2. */
+	/* It has channels, gates. A state's element decays, takes the token's and is read, 7 FLOP as in Mamba-2. */
 	[SC_MIX_MAMBA1 - SC_MIX_FIRST_LINEAR] = {.in = {0, 2, 0},
 						 .conv = {0, 1, 0},
 						 .combined = true,
@@ -67,7 +67,7 @@ static const struct mixer {
 						 .rule = SC_SCAN_SELECTIVE},
 };
 
-/* Sizes of one rank. */
+/* The sizes on one rank. */
 struct sizes {
 	const struct mixer *of;
 	double heads, d_k, d_v, keys, values, conv;
@@ -92,8 +92,8 @@ static double width(const struct sizes *z, const struct widths *w)
 	return w->keys * z->keys + w->values * z->values + w->heads * z->heads;
 }
 
-/* Decays and the output's gate, from narrow products that each rank has whole (Kimi-Linear, modeling_kimi.py: f_a, f_b, g_a,
- * g_b). */
+/* Adds decays and the output's gate, from narrow products that each rank has whole (Kimi-Linear, modeling_kimi.py:
+ * f_a, f_b, g_a, g_b). */
 static void put_gates(struct part_list *to, const struct sizes *z, double rank)
 {
 	const struct dims *x = to->x;
@@ -109,8 +109,8 @@ static void put_gates(struct part_list *to, const struct sizes *z, double rank)
 					     .flags = PART_ADAPTED});
 }
 
-/* Each rank multiplies its channels to all of the steps' narrow inputs, B and C, which are then summed up, and these to its
- * channels' steps (mamba_ssm, mamba_simple.py: x_proj, dt_proj). */
+/* Adds the products of steps: each rank multiplies its channels to all of the steps' narrow inputs, B and C, which
+ * are summed up, and these to its channels' steps (mamba_ssm, mamba_simple.py: x_proj, dt_proj). */
 static void put_steps(struct part_list *to, const struct sizes *z, double rank)
 {
 	const double narrow = rank + 2 * z->d_k, tp = to->x->tp;
@@ -122,8 +122,8 @@ static void put_steps(struct part_list *to, const struct sizes *z, double rank)
 			       .copies = 1, .macs = rank * z->values * tp, .params = z->values});
 }
 
-/* Kept are what the convolution reads and writes; keys and queries normed, for each head; a chunk's system and decays in
- * fp32; what comes out before and behind its norm. */
+/* It keeps what the convolution reads and writes; keys and queries normed, for each head; a chunk's system and decays
+ * in fp32; and the output before and behind its norm. */
 void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 {
 	const struct dims *x = to->x;
@@ -134,7 +134,7 @@ void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 	       channels = z.conv > 0 ? width(&z, &z.of->conv) : 0;
 	double scan = 2 * z.heads + z.values;
 
-	if (z.of->selective) /* states at the end of each chunk, in fp32 (selective_scan_interface.py) */
+	if (z.of->selective) /* states at each chunk's end, in fp32 (selective_scan_interface.py) */
 		scan = 4 * z.values * z.d_k / z.of->chunk;
 	else if (z.of->rule != SC_SCAN_DECAY)
 		scan += 2 * z.heads * z.d_k + z.heads * z.of->chunk;
@@ -162,7 +162,7 @@ void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 				     .flags = PART_ADAPTED | PART_LEAVES});
 }
 
-/* Depthwise, with its activation. */
+/* Adds the depthwise convolution, with its activation. */
 static void conv(const struct dims *x, const struct part *p, bool backward)
 {
 	struct sc_op op = {SC_OP_CONV,
@@ -188,7 +188,7 @@ void conv_backward(const struct dims *x, const struct part *p)
 	conv(x, p, true);
 }
 
-/* Norms of queries and keys before, if the rule asks for them; of the output, with its gate, behind. */
+/* Adds the scan, behind norms of queries and keys if the rule asks for them, and its gated output's norm. */
 static void scan(const struct dims *x, const struct part *p, bool backward)
 {
 	const struct sizes z = sizes_of(x, p->mixer);
@@ -209,7 +209,7 @@ static void scan(const struct dims *x, const struct part *p, bool backward)
 		add_tp(x, SC_ALL_REDUCE,
 		       x->tokens * ((double)x->model->mamba1.gate_rank + 2 * z.d_k), 0);
 	norms += z.values * (backward ? 5 : 3);
-	if (!z.of->selective) /* whose kernel gates its output */
+	if (!z.of->selective) /* else the kernel gates its output */
 		add_rowwise(x, backward ? SC_NAME_NORM_GRAD : SC_NAME_NORM,
 			    x->tokens * norms * x->e, z.of->rule == SC_SCAN_DECAY ? 1 : 3);
 	sc_block_add_op(x->block, x->env, backward ? SC_NAME_SCAN_GRAD : SC_NAME_SCAN, &op);

@@ -1,6 +1,6 @@
-/* Rows of a sweep and floors of a search ask for the same blocks again and again, and for their sums alone: these are
- * remembered by all that decides them. A new key of a model, of training, a device, the software or the fabric is part of
- * the question by itself; of the split it is what put_split lists. */
+/* A memory of blocks' sums: rows of a sweep and floors of a search ask for the same blocks again and again, and for
+ * sums alone. The key has all that decides them: a new key of a model, of training, a device, the software or the
+ * fabric belongs to it by itself; of the split it has what put_split lists. */
 #include <assert.h>
 #include <string.h>
 
@@ -8,9 +8,9 @@
 #include "predict/transformer/build_transformer.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* Who reads sums alone: no contributors, no ops, no pairs of passes. Blocks whose gradients are scattered each time depend on
- * how many micro-batches there are, and neighbours have other ones. Lists of a row live no longer than it does: machines
- * that have some are not remembered. */
+/* Says whether sums are all that is read: no contributors, no ops, no pairs of passes. Blocks whose gradients are
+ * scattered each time depend on the number of micro-batches, which neighbours differ in. Lists of a row live no
+ * longer than it does: machines that have some are not remembered. */
 static bool is_remembered(const struct sc_transformer *tf)
 {
 	const struct sc_request *req = tf->request;
@@ -30,12 +30,12 @@ static void put_model(struct sc_memo_key *key, const struct sc_request *req)
 	struct sc_training training = req->config.training;
 
 	sc_memo_put(key, model.layers_pattern != NULL);
-	model.layers_pattern = model.tables_csv = model.rows_csv = NULL; /* resolved: its kinds */
+	model.layers_pattern = model.tables_csv = model.rows_csv = NULL; /* resolved to its kinds */
 	model.tables = model.rows = (struct sc_structs){NULL, 0};
 	model.bottom_mlp = model.top_mlp = (struct sc_ints){NULL, 0};
 	sc_memo_put_bytes(key, &model, sizeof(model));
-	training.software = training.software_version = NULL; /* resolved: its profile */
-	training.global_batch = training.micro_batch = 0;     /* samples */
+	training.software = training.software_version = NULL; /* resolved to its profile */
+	training.global_batch = training.micro_batch = 0;     /* samples are put */
 	sc_memo_put_bytes(key, &training, sizeof(training));
 }
 
@@ -77,7 +77,7 @@ static void put_machine(struct sc_memo_key *key, const struct sc_transformer *tf
 	sc_memo_put_bytes(key, &env, sizeof(env));
 }
 
-/* Blocks that no rank runs are not made. */
+/* Says whether any rank runs a block; others are not made. */
 static bool is_used(const struct sc_transformer *tf, int id)
 {
 	const int of_layer = id - SC_BLOCK_LAYER_F, kind = of_layer / SC_N_LAYER_BLOCKS;
@@ -90,7 +90,7 @@ static bool is_used(const struct sc_transformer *tf, int id)
 	return of_layer < SC_N_LAYER_BLOCKS || tf->layers.of[kind] > 0;
 }
 
-/* All blocks: sums behind steps. */
+/* Makes all blocks, with their steps and sums. */
 static int make_blocks(const struct sc_transformer *tf, struct sc_variant *v, struct sc_err *err)
 {
 	const double samples[2] = {(double)tf->request->config.training.micro_batch,
@@ -123,7 +123,7 @@ void sc_variant_make_steps(const struct sc_transformer *tf, struct sc_variant *v
 	(void)rc;
 }
 
-/* Sums of blocks are remembered as numbers, behind v->uneven. */
+/* The memo keeps sums of blocks as numbers, behind v->uneven. */
 enum { N_SUMS = sizeof(struct sc_summary) / sizeof(double) };
 
 static void ask_of_variant(const struct sc_transformer *tf, const struct sc_variant *v)
