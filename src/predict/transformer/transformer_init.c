@@ -1,5 +1,5 @@
-/* Prepares a Transformer request for building: fabric, placement, and the blocks of every variant,
- * costed and summarised. */
+/* Prepares a Transformer request for building: fabric, placement, and the blocks of every variant, costed and
+ * summarised. */
 #include <gsl/gsl_cdf.h>
 #include <inttypes.h>
 #include <math.h>
@@ -28,7 +28,7 @@ const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, u
 	return &tf->kind_fabric[kind];
 }
 
-/* What the collective loads that runs beside a layer: of its sharded weights, or its gradients. */
+/* Sets the load of the collective that runs beside a layer: of its sharded weights, or its gradients. */
 static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
 {
 	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
@@ -58,7 +58,8 @@ const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES] = {
 	[SC_COMM_EP] = SC_AXIS_EP,
 };
 
-/* A group is as slow as its most crowded node: ranks there, of a stage, whose groups of the axis leave it. */
+/* Returns how many ranks of the most crowded node share its NICs, as a group is as slow as that: ranks there, of a
+ * stage, whose groups of the axis leave it. */
 static double axis_node_peers(const struct sc_transformer *tf, const struct sc_rank_class *rc,
 			      enum sc_axis axis)
 {
@@ -84,9 +85,8 @@ static double axis_node_peers(const struct sc_transformer *tf, const struct sc_r
 
 enum { HOPPER = 90 }; /* CUDA capability */
 
-/* Synchronous training goes at the pace of the slowest of its GPUs, whose clocks differ under their
- * power limit (Sinha et al., "Not All GPUs Are Created Equal", SC22): the expected maximum of n
- * normal deviates (Blom 1958). */
+/* Synchronous training goes at the pace of the slowest of its GPUs, whose clocks differ under their power limit
+ * (Sinha et al., "Not All GPUs Are Created Equal", SC22): the expected maximum of n normal deviates (Blom 1958). */
 static double slowest_clock(const struct sc_device *device, double n)
 {
 	double sigmas = gsl_cdf_ugaussian_Pinv((n - 0.375) / (n + 0.25));
@@ -155,7 +155,7 @@ static int find_variant(struct sc_transformer *tf, uint32_t class_id, struct sc_
 	return add_variant(tf, &env, err);
 }
 
-/* Every n-th rank of a group, or n neighbouring ones, spread over its nodes alike. */
+/* Returns the span of every n-th rank of a group, or of n neighbours, spread over its nodes alike. */
 static struct sc_span part_of_span(const struct sc_span *all, int n_ranks, bool neighbours)
 {
 	int stride = neighbours ? 1 : all->n_ranks / n_ranks;
@@ -174,13 +174,13 @@ static struct sc_replica_spans replica_spans(const struct sc_span *all, int n_sh
 	};
 }
 
-/* parallel.shard_ranks makes as many copies of experts as of all else. */
+/* Finds a class's replicas; parallel.shard_ranks makes as many copies of experts as of all else. */
 static void find_replicas(const struct sc_parallel *par, const struct sc_rank_class *rc,
 			  struct sc_class_plan *plan)
 {
 	const struct sc_span *all = &rc->group[SC_AXIS_DP].span;
 	int copies = par->shard_ranks > 0 ? all->n_ranks / (int)par->shard_ranks : 1;
-	/* Ranks with the same experts: each etp x ep-th of a stage. */
+	/* Each etp x ep-th rank of a stage has the same experts. */
 	int group = (int)((par->etp > 0 ? par->etp : par->tp) * par->ep);
 	int n = (int)(par->tp * par->cp * par->dp) / group;
 	int per_node = (int)ceil(rc->stage_ranks_per_node / group);
@@ -200,7 +200,8 @@ void sc_transformer_ends(const struct sc_transformer *tf, uint32_t stage, uint32
 
 	*embed = vs == 0;
 	*head = vs + 1 == tf->map.depth;
-	if (sc_vocab_shares(&tf->request->config.parallel) > 1) { /* of its first and last chunk */
+	/* a stage's first and last chunk share them */
+	if (sc_vocab_shares(&tf->request->config.parallel) > 1) {
 		*embed = chunk == 0;
 		*head = chunk + 1 == tf->map.n_chunks;
 	}
@@ -230,7 +231,7 @@ static void count_params(const struct sc_transformer *tf, int stage, struct sc_c
 	for (int kind = SC_N_LAYER_KINDS - 1; kind >= 0; kind--)
 		sc_params_add(&plan->params, &tf->layer[kind], parts.layers.of[kind]);
 	sc_params_add(&plan->params, &tf->embed, parts.embed);
-	/* with several stages the tied word embedding has a copy */
+	/* With several stages the tied word embedding has a copy. */
 	if (!parts.embed || !tf->request->config.model.tied_embeddings)
 		sc_params_add(&plan->params, &tf->head, parts.head);
 }
@@ -297,7 +298,7 @@ double sc_transformer_left(const struct sc_transformer *tf, const struct sc_laye
 	return sc_weight_inputs_frac(tf->request, layers);
 }
 
-/* Of these layers, with or without the ends, on the first class's GPUs. */
+/* Returns the times of these layers, with or without the ends, on the first class's GPUs. */
 static struct sc_pass_times pass_times(const struct sc_transformer *tf,
 				       const struct sc_stage_parts *parts)
 {
@@ -381,7 +382,7 @@ static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
 	sc_transformer_head_params(tf->request, &tf->head);
 }
 
-/* Kinds of GPU by rank, of a mixed cluster. */
+/* Sets the kinds of GPU by rank in a mixed cluster. */
 static void set_kinds(const struct sc_request *request, struct sc_arena *arena,
 		      struct sc_layout *layout)
 {
@@ -418,7 +419,7 @@ static int place(struct sc_transformer *tf, struct sc_build_scratch *scratch, st
 			 [SC_AXIS_PP] = par->pp},
 		.etp = par->etp,
 		.order = par->order,
-		.gpus_per_node = tf->fabric.gpus_per_node, /* the scale-up domain, if wider */
+		.gpus_per_node = tf->fabric.gpus_per_node, /* the scale-up domain's, if wider */
 		.unfolded = tf->opts->unfolded,
 		.stragglers = cfg->stragglers.at,
 		.n_stragglers = cfg->stragglers.n,
@@ -428,7 +429,7 @@ static int place(struct sc_transformer *tf, struct sc_build_scratch *scratch, st
 	return sc_placement_build(&layout, scratch->arena, &tf->placement, err);
 }
 
-/* Activations go to the same stage or to one beside it, as transfers have a lane to each of these. */
+/* Says whether activations go to the same stage or one beside it, to which alone transfers have lanes. */
 static bool has_neighbours(const struct sc_stage_map *map)
 {
 	for (uint32_t v = 1; v < map->depth; v++) {
@@ -440,8 +441,8 @@ static bool has_neighbours(const struct sc_stage_map *map)
 	return true;
 }
 
-/* A file may have the order of a schedule of the software's own, as `stepcast schedule` writes it: how the host waits,
- * and when the optimizer validates its step, is then that one's. */
+/* Returns the software's own schedule whose order the file has, as `stepcast schedule` writes it: that one says how
+ * the host waits, and when the optimizer validates its step. */
 static enum sc_schedule named_by_file(const struct sc_transformer *tf, struct sc_arena *arena)
 {
 	static const enum sc_schedule FIXED[] = {SC_SCHED_1F1B,          SC_SCHED_GPIPE,
@@ -577,7 +578,7 @@ int sc_transformer_init_times(struct sc_transformer *tf, const struct sc_setup *
 
 			tf->stage_times[s] = pass_times(tf, &parts);
 		}
-		/* Where a run is long enough that skipping it pays. */
+		/* A period is sought where a run is long enough that skipping it pays. */
 		uint32_t n = (uint32_t)tf->request->n_micro_batches;
 		struct sc_schedule_shape shape = sc_transformer_shape(tf, n);
 

@@ -1,5 +1,5 @@
-/* Sizes of a rank's part of the model, its linear layers with casts, adapters and gradients, and the
- * collectives of tensor-parallel regions. */
+/* The sizes of a rank's part of the model, its linear layers with casts, adapters and gradients, and the collectives
+ * of tensor-parallel regions. */
 #include <math.h>
 
 #include "core/config/config_schedule.h"
@@ -55,7 +55,7 @@ struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env
 	x.dropout = x.traits->dropout;
 	x.biases = m->biases > 0;
 	x.s_all = (double)m->seq;
-	if (tr->fill_fraction < 1) /* a batch's tokens are padded to what tensor cores like */
+	if (tr->fill_fraction < 1) /* a batch is padded to what tensor cores like */
 		x.s_all = fmax(TOKEN_UNIT,
 			       round(x.s_all * tr->fill_fraction / TOKEN_UNIT) * TOKEN_UNIT);
 	x.s = x.s_all / (double)req->config.parallel.cp;
@@ -139,8 +139,7 @@ void add_host(const struct dims *x, enum sc_op_name name, double us)
 	sc_block_add_host(x->block, x->env, (uint16_t)name, us);
 }
 
-#define MX_SCALE_BYTES \
-	(1.0 / 32) /* of an element: one of a byte for 32 (OCP MX v1.0), or for 16 in nvfp4 */
+#define MX_SCALE_BYTES (1.0 / 32) /* a byte scales 32 elements (OCP MX v1.0), or 16 in nvfp4 */
 #define NVFP4_SCALE_BYTES (1.0 / 16)
 
 static bool has_tensor_scales(const struct dims *x)
@@ -151,8 +150,8 @@ static bool has_tensor_scales(const struct dims *x)
 	       (tr->fp8_recipe == SC_FP8_DELAYED || tr->fp8_recipe == SC_FP8_CURRENT);
 }
 
-/* Bytes that the quantized copies of an element take. One copy for both uses where one scale holds for the
- * whole tensor and tensor cores take operands along either side (Transformer Engine,
+/* Returns the bytes that the quantized copies of an element take: one copy for both uses where one scale holds for
+ * the whole tensor and tensor cores take operands along either side (Transformer Engine,
  * nvte_is_non_tn_fp8_gemm_supported); else a second one, transposed or with the scales of columns. */
 double quantized_bytes(const struct dims *x)
 {
@@ -168,9 +167,9 @@ double quantized_bytes(const struct dims *x)
 	return e;
 }
 
-/* A scale known beforehand lets the cast ride on the kernel that made the tensor; a tensor's own needs its
- * maximum first, which the kernel before finds, if anything is fused with it. Scales of rows ask one pass, and two
- * for the copy with those of columns, whose maximum is not in one block. In nvfp4 the maximum is that of
+/* Casts a tensor. A scale known beforehand lets the cast ride on the kernel that made the tensor; a tensor's own
+ * needs its maximum first, which the kernel before finds, if anything is fused with it. Scales of rows ask one pass,
+ * and two for the copy with those of columns, whose maximum is not in one block. In nvfp4 the maximum is that of
  * rotated blocks, another pass (NVIDIA, "Pretraining LLMs with NVFP4", arXiv:2509.25149). */
 static void cast(const struct dims *x, double n, bool fused)
 {
@@ -200,7 +199,7 @@ static double lora_rank(const struct dims *x, const struct part *l)
 	return x->lora && (l->flags & PART_ADAPTED) ? (double)x->req->config.training.lora_rank : 0;
 }
 
-/* Beside a product, or beside its data gradient, which goes from its outputs to its inputs. */
+/* Adds adapters beside a product, or beside its data gradient, which goes from outputs to inputs. */
 static void add_adapters(const struct dims *x, const struct part *l, bool grad)
 {
 	const enum sc_op_name name = grad ? SC_NAME_ADAPTER_GRAD : SC_NAME_ADAPTER;
@@ -227,8 +226,8 @@ void add_dgrad(const struct dims *x, const struct part *l)
 	add_adapters(x, l, true);
 }
 
-/* In fp8 with scales of blocks both operands of a weight gradient have them along its k, the tokens; of other products
- * one operand, the weight, has a scale for a whole tile (DeepSeek-V3 technical report, arXiv:2412.19437, section 3.3.2). */
+/* In fp8 with scales of blocks both operands of a weight gradient have them along its k, the tokens; in other
+ * products one operand, the weight, has a scale for a whole tile (DeepSeek-V3, arXiv:2412.19437, section 3.3.2). */
 bool sums_scaled_blocks(const struct dims *x)
 {
 	const struct sc_training *tr = &x->req->config.training;
@@ -267,7 +266,7 @@ static enum sc_op_name tp_name(enum sc_collective kind)
 					   : SC_NAME_TP_ALL_REDUCE;
 }
 
-/* Of an input that is gathered for a product: in fp8 it is cast before it travels. */
+/* Returns the bytes of an input that is gathered for a product: in fp8 it is cast before it travels. */
 static double gathered_bytes(const struct dims *x, double n)
 {
 	return n * (x->sw->gather_fp8 && has_tensor_scales(x) ? sc_dtype_bytes(SC_FP8) : x->e);
@@ -291,7 +290,7 @@ static void gather_input(const struct dims *x, int n_hidden)
 	add_bytes(x, SC_ALL_GATHER, gathered_bytes(x, x->tokens * x->h), n_hidden);
 }
 
-/* Rows of the smallest tile: frameworks cut no finer. */
+/* The smallest tile has so many rows: frameworks cut no finer. */
 #define MIN_PIECE_ROWS 64.0
 
 static bool overlaps(const struct dims *x)
@@ -304,8 +303,8 @@ struct joint {
 	enum sc_op_name name;
 	struct mnk size;
 	enum sc_collective kind;
-	double n, gap_us; /* pieces, and what is lost before each */
-	double call_us; /* what is lost once, where no collective is called that loses it itself */
+	double n, gap_us; /* pieces, and the time lost before each */
+	double call_us;   /* lost once, if no collective is called that loses it */
 	bool fused;
 };
 
@@ -327,7 +326,7 @@ static struct joint joint_of(const struct dims *x, enum sc_op_name name, struct 
 	return out;
 }
 
-/* `n` pieces of the product on several streams: they fill each other's last waves, and are shares of one. */
+/* Adds `n` pieces of the product on several streams: they fill each other's last waves, and are shares of one. */
 static void add_products(const struct dims *x, const struct joint *j, double n, double call_us)
 {
 	double share = n / j->n;
@@ -356,8 +355,8 @@ static struct sc_block_comm joint_comm(const struct dims *x, const struct joint 
 		j->n > 1 || j->fused ? j->n : 0, 0};
 }
 
-/* Collective and product decomposed (Wang et al., ASPLOS 2023; PyTorch's async TP): pieces are multiplied while
- * the next arrive, the rank's own first. Or one product whose tiles wait for their part (Flux). */
+/* Decomposes collective and product (Wang et al., ASPLOS 2023; PyTorch's async TP): pieces are multiplied while the
+ * next arrive, the rank's own first; or, fused, one product's tiles wait for their part (Flux). */
 static void gather_and_multiply(const struct dims *x, const struct joint *j)
 {
 	struct sc_block_comm comm = joint_comm(x, j);
@@ -368,7 +367,7 @@ static void gather_and_multiply(const struct dims *x, const struct joint *j)
 	add_products(x, j, j->n > 1 ? 1 : 0, j->call_us);
 }
 
-/* The same before a reduction: pieces travel while the next are multiplied, and are then added up. */
+/* Does the same before a reduction: pieces travel while the next are multiplied, and are then added up. */
 static void multiply_and_push(const struct dims *x, const struct joint *j)
 {
 	struct sc_block_comm comm = joint_comm(x, j), last = comm;
@@ -386,7 +385,7 @@ static void multiply_and_push(const struct dims *x, const struct joint *j)
 
 enum { REDUCED_PIECES = 4 };
 
-/* Kernels that reduce piece by piece on few SMs (Transformer Engine's user buffers, "pipeline"). */
+/* Reduces piece by piece by kernels on few SMs (Transformer Engine's user buffers, "pipeline"). */
 static void multiply_and_reduce(const struct dims *x, struct joint j)
 {
 	struct sc_block_comm comm = joint_comm(x, &j), last;
@@ -456,7 +455,7 @@ void leave_region_grad(const struct dims *x, const struct part *last)
 	add_wgrad(x, last);
 }
 
-/* The input is gathered again for the weight gradient. */
+/* Says whether the input is gathered again for the weight gradient. */
 static bool gathers_again(const struct dims *x)
 {
 	return x->sp && !x->lora;
@@ -470,7 +469,7 @@ void region_weights(const struct dims *x, const struct part *first, int n)
 		add_wgrad(x, &first[i]);
 }
 
-/* The collective of the data gradient hides behind the last weight gradient. */
+/* Hides the collective of the data gradient behind the last weight gradient. */
 void enter_region_grad(const struct dims *x, const struct part *first, int n)
 {
 	enum sc_collective kind = x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE;
@@ -478,7 +477,7 @@ void enter_region_grad(const struct dims *x, const struct part *first, int n)
 	bool gathers = gathers_again(x) && !x->inputs_only;
 	bool hide = !x->lora && !x->inputs_only && !serial && (gathers || x->sw->tp_dgrad_overlap);
 
-	/* Of a linear layer: quantized, the cast of its input comes first. */
+	/* A quantized linear layer casts its input first. */
 	if (gathers)
 		gather_input(x, serial ? 0 : (x->quantized ? 2 : 1));
 	for (int i = n - 1; i > 0; i--) {
@@ -490,7 +489,7 @@ void enter_region_grad(const struct dims *x, const struct part *first, int n)
 	add_wgrad(x, first);
 }
 
-/* Quantized: the weights are cast at the first micro-batch and kept (Transformer Engine), so each has its
+/* Casts weights: quantized ones at the first micro-batch, to be kept (Transformer Engine), so that each has its
  * share; frozen ones are so from the start. Autocast casts fp32 weights every time. */
 void cast_weights(const struct dims *x, double params)
 {
@@ -502,8 +501,9 @@ void cast_weights(const struct dims *x, double params)
 		add_rowwise(x, SC_NAME_WEIGHT_CAST, params * (sc_dtype_bytes(SC_FP32) + x->e), 4);
 }
 
-/* Autocast's gradients of the cast weights become fp32. They are added to those before, whole to a buffer that begins as zeros
- * (Megatron's main gradients); or, where each micro-batch's are reduced to shards, the rank's own, which the first one's are. */
+/* Adds a micro-batch's gradients, fp32 ones of autocast, to those before: whole to a buffer that begins as zeros
+ * (Megatron's main gradients); or, where each micro-batch's are reduced to shards, the rank's own, which the first
+ * one's are. */
 void accumulate_gradients(const struct dims *x, double dense, double expert)
 {
 	const struct sc_sharding_rule rule = sc_sharding_rule(x->req);
@@ -511,7 +511,7 @@ void accumulate_gradients(const struct dims *x, double dense, double expert)
 	const size_t first = x->block->steps.n;
 	double f = sc_dtype_bytes(SC_FP32), n = sc_transformer_batches(x->req);
 	double added = shards ? dense / rule.ranks + expert / rule.expert_ranks : dense + expert;
-	double share = shards ? (n - 1) / n : n > 1; /* of the micro-batches */
+	double share = shards ? (n - 1) / n : n > 1; /* the micro-batches that add */
 
 	if (x->lora || x->inputs_only)
 		return;
@@ -519,7 +519,8 @@ void accumulate_gradients(const struct dims *x, double dense, double expert)
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE,
 			    (dense + expert) * (x->e + f) + added * 3 * f * share, 12);
 	else if (x->traits->denoises && x->sw->fused_grad_accumulation)
-		/* MLPerf switches the fusion off for Flux (training_results_v5.1, NVIDIA, flux1/conf/model/schnell.yaml) */
+		/* MLPerf switches the fusion off for Flux (training_results_v5.1, NVIDIA,
+		 * flux1/conf/model/schnell.yaml). */
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, (dense + expert) * (3 * x->e), 12);
 	else if (!x->sw->fused_grad_accumulation && share > 0) {
 		add_rowwise(x, SC_NAME_GRAD_ACCUMULATE, added * 3 * x->e, 12);

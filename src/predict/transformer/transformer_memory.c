@@ -1,5 +1,5 @@
-/* What layers keep on one rank from forward to backward, and hold for a moment: counts after Korthikanti et al. 2022, §4, as
- * sums over their parts. Knows nothing of schedules. */
+/* The bytes that layers keep on one rank from forward to backward, and hold for a moment: counts after Korthikanti et
+ * al. 2022, §4, as sums over their parts. This file knows nothing of schedules. */
 #include "predict/transformer/transformer_memory.h"
 
 #include <math.h>
@@ -15,14 +15,14 @@ static double element_bytes(const struct sc_request *request)
 	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
 }
 
-/* Of one context-parallel rank. */
+/* Returns the tokens of one context-parallel rank. */
 static double tokens(const struct sc_config *cfg, double samples)
 {
 	return samples * (double)cfg->model.seq * cfg->training.fill_fraction /
 	       (double)cfg->parallel.cp;
 }
 
-/* Scores of unfused attention: softmax, with dropout its mask and what it leaves. */
+/* Returns the bytes of unfused attention's scores: softmax, with dropout its mask and what it leaves. */
 static double score_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
@@ -41,7 +41,7 @@ static double sequence_ranks(const struct sc_parallel *par)
 	return par->sequence_parallel ? (double)par->tp : 1;
 }
 
-/* Everything but attention scores. Masks of dropout are all that is made again with it: the sum stays. */
+/* Returns all bytes but attention scores'. With dropout only its masks are made again: the sum stays. */
 static double layer_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
@@ -68,7 +68,7 @@ double sc_checkpoint_ranks(const struct sc_request *request)
 	return divides && !par->sequence_parallel ? (double)par->tp : 1;
 }
 
-/* A layer's input, for a micro-batch of `samples` sequences. */
+/* Returns the bytes of a layer's input, for a micro-batch of `samples` sequences. */
 static double layer_input_bytes(const struct sc_request *request, double samples)
 {
 	const struct sc_config *cfg = &request->config;
@@ -77,14 +77,14 @@ static double layer_input_bytes(const struct sc_request *request, double samples
 	       element_bytes(request) / sequence_ranks(&cfg->parallel);
 }
 
-/* What a stage sends to the next stays until its backward; 0 without stages. */
+/* Returns the bytes that a stage sends to the next, which stay until its backward; 0 without stages. */
 static double sent_bytes(const struct sc_request *request, double samples)
 {
 	return request->config.parallel.pp > 1 ? layer_input_bytes(request, samples) : 0;
 }
 
-/* Inputs of products with weights and gradients of their outputs: what leads into a tensor-parallel region is whole there
- * and split behind it, what leads out the other way round. */
+/* Returns the bytes of products' inputs with weights and gradients of their outputs: one that leads into a
+ * tensor-parallel region is whole before and split behind it, one that leads out the other way round. */
 static double weight_inputs_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
@@ -122,7 +122,7 @@ double sc_weight_inputs_frac(const struct sc_request *request, const struct sc_l
 	return kept > 0 ? inputs / kept : 0;
 }
 
-/* A token takes this of the first activation, in a mixture the experts'; of a mixer alone half its first product's. */
+/* Returns a token's part of the first activation, in a mixture the experts'; or half a mixer's first product. */
 static double inner_width(const struct layer *l)
 {
 	double first = 0;
@@ -136,8 +136,8 @@ static double inner_width(const struct layer *l)
 	return first;
 }
 
-/* torchtitan's policy (torchtitan/models, activation checkpointing "op"): attention's output and every second matrix
- * product, in the order they run: queries, values, the gate, and down where gated. */
+/* Returns what torchtitan's policy keeps (torchtitan/models, activation checkpointing "op"): attention's output and
+ * every second matrix product, in the order they run: queries, values, the gate, and down where gated. */
 static double ops_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct dims all = dims_of(request, NULL, 1, NULL), x = dims_of_kind(&all, kind);
@@ -179,7 +179,7 @@ double sc_layer_working_bytes(const struct sc_request *request, double samples, 
 	return bytes + layer_bytes(request, samples, kind) + score_bytes(request, samples, kind);
 }
 
-/* Sequence parallelism: the whole sequence gathered before a matrix product, and its part of the sum
+/* Returns what sequence parallelism gathers: the whole sequence before a matrix product, and its part of the sum
  * after the next. */
 static double gathered_sequence_bytes(const struct sc_request *request, double samples)
 {
@@ -210,7 +210,7 @@ double sc_loss_bytes(const struct sc_request *request, double samples)
 	       (element_bytes(request) + loss_copies(&request->software) * sc_dtype_bytes(SC_FP32));
 }
 
-/* Of layers that wait for backward. Those that leave the GPU do so but for the ones that come and go. */
+/* Returns the bytes of layers that wait for backward; those that leave the GPU do so but for a few. */
 static double kept_bytes(const struct sc_request *request, const struct sc_layers_held *held,
 			 double *off_bytes)
 {

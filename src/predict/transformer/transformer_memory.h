@@ -4,30 +4,28 @@
 
 #include "core/config/config.h"
 
-/* Ranks that a checkpoint is divided over; then it is gathered before its layer is recomputed (DeepSpeed, runtime/
- * activation_checkpointing/checkpointing.py, partition_activations). */
+/* Returns the ranks over which a checkpoint is divided; it is then gathered before its layer is recomputed
+ * (DeepSpeed, runtime/activation_checkpointing/checkpointing.py, partition_activations). */
 double sc_checkpoint_ranks(const struct sc_request *request);
-/* What one layer keeps for a micro-batch of `samples` sequences under the recompute mode of the
- * request. */
+/* Returns what one layer keeps for a micro-batch of `samples` sequences under the request's recompute mode. */
 double sc_layer_kept_bytes(const struct sc_request *request, double samples, int kind);
-/* What the gradients of weights read where they are computed in passes of their own, over all that a stage of so many
- * layers keeps for a micro-batch: it stays from backward of the inputs until then. */
+/* Returns what the gradients of weights read where they are computed in passes of their own, over all that a stage of
+ * so many layers keeps for a micro-batch: it stays from backward of the inputs until then. */
 double sc_weight_inputs_frac(const struct sc_request *request,
 			     const struct sc_layer_counts *layers);
-/* What one layer holds for a moment beside that: what is recomputed, and gradients of the widest
- * activations. */
+/* Returns what one layer holds for a moment beside that: recomputed activations, and gradients of the widest. */
 double sc_layer_working_bytes(const struct sc_request *request, double samples, int kind);
-/* Logits and what the loss makes of them. */
+/* Returns the bytes of logits and what the loss makes of them. */
 double sc_loss_bytes(const struct sc_request *request, double samples);
 
-/* What is alive on a rank at the peak. */
+/* The layers that are alive on a rank at the peak. */
 struct sc_layers_held {
-	struct sc_layer_counts layers;  /* times micro-batches, that wait for backward */
+	struct sc_layer_counts layers;  /* layers times micro-batches that wait for backward */
 	double samples;                 /* of one micro-batch */
 	double micro_batches_in_flight; /* on the stage */
-	bool head;                      /* holds the logits */
+	bool head;                      /* the stage holds the logits */
 };
-/* `off_bytes`: beside these, what training.offload keeps elsewhere. */
+/* Returns the bytes on the GPU; `off_bytes` are those that training.offload keeps elsewhere. */
 double sc_activation_bytes(const struct sc_request *request, const struct sc_layers_held *held,
 			   double *off_bytes);
 

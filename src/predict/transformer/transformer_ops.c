@@ -1,13 +1,13 @@
-/* The ops of a Transformer layer, forward and backward, as Megatron-style stacks run them (Shoeybi et
- * al. 2019; Korthikanti et al. 2022 for sequence parallelism and selective recomputation). Memory-bound
- * ops are given by the tensors they read and write. */
+/* The ops of a Transformer layer, forward and backward, as Megatron-style stacks run them (Shoeybi et al. 2019;
+ * Korthikanti et al. 2022 for sequence parallelism and selective recomputation). Memory-bound ops are given by the
+ * tensors they read and write. */
 #include "predict/transformer/transformer_ops.h"
 
 #include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_priv.h"
 #include "predict/transformer/transformer_tower.h"
 
-/* One kernel, three passes over the tensor. */
+/* Adds a norm: one kernel, three passes over the tensor. */
 static void add_norm(const struct dims *x, double n)
 {
 	add_rowwise(x, SC_NAME_NORM, n * (3 * x->e), 1);
@@ -19,12 +19,12 @@ static void embed_forward(const struct dims *x)
 
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
 	if (x->traits->learned_positions)
-		/* word rows (masked outside the local vocabulary), position rows, their sum */
+		/* Word rows (masked outside the local vocabulary) and position rows are read, and summed. */
 		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n * (7 * x->e), 4);
 	else
 		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n * ((x->tp > 1 ? 4 : 2) * x->e), 2);
 	add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, n, 0);
-	if (x->traits->masked_lm) { /* segment rows, norm */
+	if (x->traits->masked_lm) { /* segment rows and a norm */
 		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n * (4 * x->e), 2);
 		add_norm(x, n);
 	}
@@ -34,7 +34,7 @@ static void embed_forward(const struct dims *x)
 		tower_forward(x);
 }
 
-/* Data gradient; gamma and beta gradients in two more passes with partial sums. */
+/* Adds a norm's gradients: the data's; gamma's and beta's in two more passes with partial sums. */
 static void add_norm_grad(const struct dims *x, double n)
 {
 	add_rowwise(x, SC_NAME_NORM_GRAD, n * (10 * x->e), 2);
@@ -53,28 +53,27 @@ static void embed_backward(const struct dims *x)
 		add_norm_grad(x, x->tokens * x->h);
 	if (x->sp)
 		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
-	/* the dense gradient is zeroed, then rows are added at the tokens' places */
+	/* The dense gradient is zeroed, then rows are added at the tokens' places. */
 	add_rowwise(x, SC_NAME_EMBED_GRAD,
 		    x->tokens * x->h * ((x->traits->learned_positions ? 6 : 3) * x->e), 3);
 	add_rowwise(x, SC_NAME_EMBED_GRAD, x->vocab * x->h * x->e, 1);
 	sc_transformer_embed_params(x->req, &params);
-	sc_tower_params(x->req, &tower); /* whose layers add their own */
+	sc_tower_params(x->req, &tower); /* the tower's layers add their own */
 	accumulate_gradients(x, params.dense - tower.dense, 0);
 }
 
-/* Products in the storage's precision. */
+/* Keeps products in the storage's precision. */
 static void keep_wide(struct dims *x)
 {
 	x->dtype = x->storage;
 	x->quantized = false;
 }
 
-/* A copy of these sizes with the head's rows as tokens, in the storage's precision. */
+/* Returns these sizes with the head's rows as tokens, in the storage's precision. */
 static struct dims head_dims(const struct dims *x)
 {
 	struct dims head = *x;
 
-	/* The rows whose logits are computed. */
 	head.tokens =
 		x->traits->masked_lm && x->sw->mlm_gather ? x->tokens * MASKED_FRACTION : x->tokens;
 	keep_wide(&head);
@@ -86,14 +85,14 @@ static struct part logits_linear(const struct dims *x)
 	return (struct part){.name = SC_NAME_LOGITS, .n = x->vocab, .k = x->h};
 }
 
-/* Multi-token prediction (DeepSeek-V3, arXiv:2412.19437, section 2.2): the embedding of the next token and what
- * came before, each normed, joined and projected; its layer is one of its stage's, and the output layer runs again. */
+/* Multi-token prediction (DeepSeek-V3, arXiv:2412.19437, section 2.2) joins and projects the embedding of the next
+ * token and what came before, each normed; its layer is one of its stage's, and the output layer runs again. */
 static struct part mtp_linear(const struct dims *x)
 {
 	return (struct part){.name = SC_NAME_MTP_PROJ, .n = x->h / x->tp, .k = 2 * x->h};
 }
 
-/* Of a masked language model, before its output layer. */
+/* A masked language model transforms before its output layer. */
 static struct part transform_linear(const struct dims *x)
 {
 	return (struct part){.name = SC_NAME_MLM_TRANSFORM, .n = x->h, .k = x->h};
@@ -121,8 +120,8 @@ static void logits_forward(const struct dims *x)
 		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
 	cast_weights(&head, x->vocab * x->h);
 	add_linear(&head, &logits);
-	/* to fp32; row maximum, subtraction, exponentials, sum, division in place (kept). Fused: one pass
-	 * for the statistics, one for the gradient, in place */
+	/* Logits go to fp32; row maximum, subtraction, exponentials, sum, division in place (kept). Fused, one pass
+	 * finds the statistics and one the gradient, in place. */
 	if (x->sw->fused_loss)
 		add_rowwise(x, SC_NAME_CROSS_ENTROPY, n_logits * (2 * x->e), 2);
 	else
@@ -162,7 +161,7 @@ static void logits_backward(const struct dims *x)
 	double n_logits = head.tokens * x->vocab, f = sc_dtype_bytes(SC_FP32);
 
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
-	/* probabilities minus targets, times the loss gradient; back to the activations' dtype */
+	/* Probabilities minus targets, times the loss gradient, go back to the activations' dtype. */
 	if (x->sw->fused_loss)
 		add_rowwise(x, SC_NAME_CROSS_ENTROPY_GRAD, n_logits * (2 * x->e), 1);
 	else
@@ -224,7 +223,7 @@ static void head_weights(const struct dims *x)
 	}
 }
 
-/* Dropout of a sub-layer's output with its bias, and the residual's addition. */
+/* Adds dropout of a sub-layer's output with its bias, and the residual's addition. */
 static void join_forward(const struct dims *x, const struct part *p)
 {
 	double n = x->tokens_seq * p->n, mask = x->dropout ? 1 : 0;
@@ -241,7 +240,7 @@ static void join_backward(const struct dims *x, const struct part *p)
 {
 	double n = x->tokens_seq * p->n;
 
-	/* dropout gradient, then the bias gradient's reduction over tokens */
+	/* The bias gradient's reduction over tokens follows dropout's gradient. */
 	if (x->dropout)
 		add_rowwise(x, SC_NAME_BIAS_DROPOUT_ADD_GRAD, n * (3 * x->e + 1), 2);
 	else if (x->biases)
@@ -272,7 +271,7 @@ static void norm_forward(const struct dims *x, const struct part *p)
 		add_norm(x, rows * p->k);
 }
 
-/* One of the residual stream adds to its gradient. */
+/* A norm of the residual stream adds to its gradient. */
 static void norm_backward(const struct dims *x, const struct part *p)
 {
 	double rows = p->flags & PART_WHOLE ? x->tokens_seq : x->tokens;
@@ -310,7 +309,8 @@ static void inner_backward(const struct dims *x, const struct part *p)
 	add_wgrad(x, p);
 }
 
-/* What a part runs: forward, backward, and the gradients of its weights where they have passes of their own. */
+/* The functions of a kind of part: forward, backward, and the gradients of weights where they have passes of their
+ * own. */
 static const struct {
 	void (*forward)(const struct dims *x, const struct part *p);
 	void (*backward)(const struct dims *x, const struct part *p);
@@ -344,7 +344,7 @@ static void enter_scope(const struct dims *x, const struct part *p)
 		x->block->scope = p->scope;
 }
 
-/* The tokens that a part works on; `own` is room for it. */
+/* Returns the sizes with the tokens that a part works on; `own` is room for them. */
 static const struct dims *rows_of(const struct dims *x, const struct part *p, struct dims *own)
 {
 	if (!(p->share > 0))
@@ -365,7 +365,8 @@ static void run_forward(const struct dims *x, const struct part *parts, int n)
 	}
 }
 
-/* Linear layers that read one input enter a region together: the first of those that end with part `i`. */
+/* Returns the first of the linear layers that end with part `i` and enter a region together, as they read one
+ * input. */
 static int region_begin(const struct part *parts, int i)
 {
 	while (!(parts[i].flags & PART_ENTERS))
@@ -415,8 +416,8 @@ static void layer_forward(const struct layer *l)
 	run_forward(l->x, l->at, l->n);
 }
 
-/* Nothing needs the output of the last matrix product again: PyTorch's checkpoint without reentry
- * stops when all saved tensors are there. */
+/* Runs a layer's forward again. PyTorch's checkpoint without reentry stops when all saved tensors are there: nothing
+ * needs the output of the last matrix product. */
 static void layer_again(const struct layer *l)
 {
 	struct layer again = *l;
@@ -435,9 +436,9 @@ static int find_part(const struct layer *l, enum sc_op_name name)
 	return i;
 }
 
-/* What a per-op policy runs again: norms, rotations and activation, and of the matrix products every
- * second one: keys, projection, one of the gates (torchtitan, activation_checkpoint.py: in the order
- * q, k, v, o, w1, w3, w2). Grouped products and exchanges of tokens are not on its list of what stays. */
+/* Runs again what a per-op policy does not keep: norms, rotations and activation, and every second matrix product:
+ * keys, projection, one of the gates (torchtitan, activation_checkpoint.py: in the order q, k, v, o, w1, w3, w2).
+ * Grouped products and exchanges of tokens are not on its list of what stays. */
 static void recompute_ops(const struct layer *l)
 {
 	const struct dims *x = l->x;
@@ -458,8 +459,8 @@ static void recompute_ops(const struct layer *l)
 	add_activation(x, x->tokens * x->ffn);
 }
 
-/* What is expanded from latents again enters no region: its input is there (Megatron Core, multi_latent_attention.py). Of a
- * mixture's activation alone nothing is fused. */
+/* Runs a part again. A part that expands latents enters no region: its input is there (Megatron Core,
+ * multi_latent_attention.py). A mixture's activation alone is not fused. */
 static void part_again(const struct dims *x, const struct part *p)
 {
 	bool mixture = sc_recomputes(x->req, SC_RECOMPUTE_MOE);
@@ -474,7 +475,7 @@ static void part_again(const struct dims *x, const struct part *p)
 		RUN[p->kind].forward(x, p);
 }
 
-/* Norms first, in one; attention's core is run again where its backward is. */
+/* Runs modules again, norms first, in one; attention's core is run again where its backward is. */
 static void modules_again(const struct layer *l)
 {
 	static const int ORDER[] = {
@@ -526,7 +527,7 @@ void layer_backward(const struct dims *x, int kind)
 	accumulate_gradients(x, params.dense, params.expert);
 }
 
-/* The inputs and gradients that backward of the input has left are multiplied. */
+/* Multiplies the inputs and gradients that backward of the input has left. */
 static void layer_weights(const struct dims *x, int kind)
 {
 	const struct layer l = layer_of(x, kind);
@@ -536,7 +537,7 @@ static void layer_weights(const struct dims *x, int kind)
 	accumulate_gradients(x, params.dense, params.expert);
 }
 
-/* Weights of products that stay in the storage's precision. */
+/* Returns the weights of products that stay in the storage's precision. */
 static double apart_params(const struct layer *l)
 {
 	double n = 0;
@@ -555,7 +556,7 @@ void whole_layer_forward(const struct dims *x, int kind)
 	layer_forward(&l);
 }
 
-/* The loss is the mean square of what is left of the noise: a pass over patches, which is not counted. */
+/* Adds an end of a diffusion transformer. The loss, a mean square over patches, is not counted. */
 static void dit_end(const struct dims *x, enum sc_block_id id)
 {
 	const struct layer l = dit_end_of(x, id == SC_BLOCK_HEAD_F || id == SC_BLOCK_HEAD_B);
@@ -569,7 +570,7 @@ static void dit_end(const struct dims *x, enum sc_block_id id)
 	}
 }
 
-/* What a block runs: one part of the model, or of a layer. */
+/* The functions of the blocks: each runs one part of the model, or of a layer. */
 static void (*const ENDS[SC_BLOCK_LAYER_F])(const struct dims *x) = {
 	[SC_BLOCK_EMBED_F] = embed_forward, [SC_BLOCK_HEAD_F] = head_forward,
 	[SC_BLOCK_HEAD_B] = head_backward,  [SC_BLOCK_EMBED_B] = embed_backward,

@@ -1,4 +1,4 @@
-/* Parameters of a rank's part of the model, FLOP of the whole, and the optimizer's update. */
+/* The parameters of a rank's part of the model, the FLOP of the whole, and the optimizer's update. */
 #include <math.h>
 
 #include "core/config/config_schedule.h"
@@ -7,15 +7,15 @@
 #include "predict/transformer/transformer_priv.h"
 #include "predict/transformer/transformer_tower.h"
 
-/* The matrices of the layers, each tensor-parallel part alone, gate and up apart; not the router, the embedding, the output
- * layer and norms, which those who step whole matrices step by Adam or SGD. */
+/* The matrices of the layers, each tensor-parallel part alone, gate and up apart; not the router, the embedding, the
+ * output layer and norms, which optimizers of whole matrices step by Adam or SGD. */
 struct matrix_list {
 	struct sc_matrix at[2 * SC_MAX_PARTS];
 	enum sc_op_name name[2 * SC_MAX_PARTS];
 	int n;
 };
 
-/* Matrices of one name and one size are steps of one kind. */
+/* Puts a matrix; those of one name and one size are steps of one kind. */
 static void matrix_put(struct matrix_list *to, enum sc_op_name name, struct sc_matrix one)
 {
 	int i = 0;
@@ -31,7 +31,7 @@ static void matrix_put(struct matrix_list *to, enum sc_op_name name, struct sc_m
 	}
 }
 
-/* `experts`: those of the experts, or all others. What leads back out of a feed-forward part counts as what leads in. */
+/* Lists the experts' matrices, or all others. A product out of a feed-forward part counts as one into it. */
 static void list_matrices(const struct layer *l, double layers, bool experts,
 			  struct matrix_list *out)
 {
@@ -78,7 +78,8 @@ static void list_all(const struct dims *x, const struct sc_update *update, struc
 		out->at[i].shard = out->at[i].expert ? update->expert_shard : update->shard;
 }
 
-/* States beyond an even share of them that the busiest owner of whole matrices has, as if on all ranks together. */
+/* Returns the states that the busiest owner of whole matrices has beyond an even share, as if on all ranks
+ * together. */
 static double owner_bytes(const struct sc_request *request, const struct matrix_list *a,
 			  bool experts)
 {
@@ -252,7 +253,7 @@ static double macs_of(const struct layer *l)
 	return macs;
 }
 
-/* A window's w of s for each, and s(1 - w/2s) fewer at the begin where it is causal. */
+/* A window has w of s for each token, and s(1 - w/2s) fewer at the begin where it is causal. */
 double mean_keys(double reach, double s, bool causal)
 {
 	const double w = fmin(reach, s);
@@ -260,8 +261,8 @@ double mean_keys(double reach, double s, bool causal)
 	return w * (causal ? 1 - w / (2 * s) : 1);
 }
 
-/* Frozen weights have no gradients; those of attention's own products are always two more passes.
- * Causal attention counts as full, as in Narayanan et al. 2021, and adapters are left out. */
+/* Frozen weights have no gradients; attention's own products always have two more passes. Causal attention counts as
+ * full, as in Narayanan et al. 2021, and adapters are left out. */
 double sc_transformer_model_flop(const struct sc_request *request, double *causal)
 {
 	const struct sc_model *m = &request->config.model;
@@ -291,7 +292,7 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 					n * heads * mean_keys(reach, x.s_all, x.traits->causal);
 			}
 		}
-	/* Of the output layer, and of a masked model's transform before it, on the rows that need them. */
+	/* The output layer, and a masked model's transform before it, work on the rows that need them. */
 	double rows_frac = x.traits->masked_lm && x.sw->mlm_gather ? MASKED_FRACTION : 1;
 	double transform = x.traits->masked_lm ? x.h * x.h : 0;
 
@@ -345,19 +346,19 @@ double sc_transformer_update_bytes(const struct sc_request *request)
 			: 0);
 }
 
-/* What comes before the update of so many parameters, of which so many are this rank's. */
+/* Adds the checks before the update of `params` gradients, of which `updated` are this rank's. */
 static void check_gradients(const struct dims *x, const struct sc_update *update, int n)
 {
 	double f = sc_dtype_bytes(SC_FP32), bytes = sc_grad_bytes(x->req);
 
-	if (fuses_unscale(x->req)) { /* made one array, whose norm is taken */
+	if (fuses_unscale(x->req)) { /* one array is made, whose norm is taken */
 		add_rowwise(x, SC_NAME_GRAD_NORM, update->updated * (3 * bytes), n);
 		return;
 	}
 	if (has_master(x->req)) /* to fp32 master gradients, scaled; checked for infinities */
 		add_rowwise(x, SC_NAME_GRAD_CHECK, update->params * (bytes + 2 * f), n);
 	add_rowwise(x, SC_NAME_GRAD_NORM, update->updated * f, n);
-	/* clipping scales the gradients once more */
+	/* Clipping scales the gradients once more. */
 	add_rowwise(x, SC_NAME_GRAD_NORM, update->updated * (2 * f), n);
 }
 
@@ -365,7 +366,7 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 			      struct sc_block *out)
 {
 	const struct sc_request *request = env->request;
-	const int n = 4; /* of lists of tensors */
+	const int n = 4; /* a kernel for each list of tensors */
 	const struct dims x = dims_of(request, env, 1, out);
 	struct matrix_list a;
 
@@ -384,7 +385,7 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 		sc_matrix_steps(env, a.at, a.n, &update->replicas, out);
 	}
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
-	/* gradients are zeroed for the next iteration */
-	if (!fuses_unscale(request)) /* set to none */
+	/* Gradients are zeroed for the next iteration, or set to none. */
+	if (!fuses_unscale(request))
 		add_rowwise(&x, SC_NAME_GRAD_ZERO, update->params * sc_grad_bytes(request), n);
 }

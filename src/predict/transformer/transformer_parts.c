@@ -1,4 +1,4 @@
-/* The list of a layer's parts, from the model's sizes. What a part costs is not known here. */
+/* The list of a layer's parts, from the model's sizes. This file does not know what a part costs. */
 #include "predict/transformer/transformer_parts.h"
 
 #include "predict/transformer/transformer_priv.h"
@@ -21,7 +21,7 @@ struct part *put_linear(struct part_list *to, struct part part)
 	return part_put(to, part);
 }
 
-/* A norm of the residual stream. */
+/* Puts a norm of the residual stream. */
 static void put_norm(struct part_list *to, double kept, int again)
 {
 	const struct dims *x = to->x;
@@ -30,12 +30,12 @@ static void put_norm(struct part_list *to, double kept, int again)
 				   .params = (x->traits->rms_norm ? 1 : 2) * x->h});
 }
 
-/* Its output, which the next norm reads, stays whatever is run again. */
+/* Puts a sub-layer's end; its output, which the next norm reads, stays whatever is run again. */
 static void put_join(struct part_list *to)
 {
 	const struct dims *x = to->x;
-	/* Streams are read twice, once for their weights and sum, and written (DeepSeek-V4, hyper-connections): as many passes of an
-	 * addition, which has three. */
+	/* Streams are read twice, once for their weights and sum, and written (DeepSeek-V4, hyper-connections): as
+	 * many passes of an addition, which has three. */
 	const double m = sc_model_streams(x->model), width = m > 1 ? (4 * m + 2) / 3 * x->h : x->h;
 	const double mixing = m > 1 ? (2 + m) * m : 0;
 
@@ -45,7 +45,7 @@ static void put_join(struct part_list *to)
 				   .params = mixing > 0 ? mixing * (m * x->h + 1) + 3 : 0});
 }
 
-/* Of queries and of keys, by a kernel each. */
+/* Puts norms of queries and of keys, by a kernel each. */
 static void put_head_norms(struct part_list *to, double kept)
 {
 	const struct dims *x = to->x;
@@ -55,7 +55,7 @@ static void put_head_norms(struct part_list *to, double kept)
 					   .kept = kept});
 }
 
-/* Queries, keys and values; queries and keys also before their norm. */
+/* Puts queries, keys and values; it keeps queries and keys also before their norm. */
 static void put_qkv(struct part_list *to, enum sc_mixer mixer)
 {
 	const struct dims *x = to->x;
@@ -75,8 +75,8 @@ static void put_qkv(struct part_list *to, enum sc_mixer mixer)
 	part_put(to, (struct part){.kind = SC_PART_ROTARY});
 }
 
-/* Latent attention (DeepSeek-V2, §2.1): keys are built by joining a rotary part to what is expanded from the compressed
- * ones, which stays for its values; compressed ones before and after their norm. */
+/* Puts latent attention (DeepSeek-V2, §2.1): keys are built by joining a rotary part to what is expanded from the
+ * compressed ones, which stays for its values; compressed ones stay before and after their norm. */
 static void put_latent(struct part_list *to, enum sc_mixer mixer)
 {
 	const struct dims *x = to->x;
@@ -128,13 +128,13 @@ static void put_attention(struct part_list *to, enum sc_mixer mixer)
 				     .flags = PART_ADAPTED | PART_LEAVES});
 }
 
-/* Inputs of frozen layers are only kept where adapters read them. */
+/* Says whether inputs are kept: frozen layers' are only where adapters read them. */
 static bool keeps_ffn_inputs(const struct dims *x)
 {
 	return !x->lora || x->req->config.training.lora_targets == SC_LORA_ALL;
 }
 
-/* As wide on all ranks together; `shared`: an expert that every token takes. */
+/* Puts a feed-forward part, as wide on all ranks together; `shared`: an expert that every token takes. */
 static void put_mlp(struct part_list *to, double width, bool shared)
 {
 	const struct dims *x = to->x;
@@ -153,8 +153,8 @@ static void put_mlp(struct part_list *to, double width, bool shared)
 				     adapted | PART_LEAVES, .scope = scope});
 }
 
-/* The router keeps logits and probabilities. Tokens sent to experts stay as their input in the experts' order, and as
- * their output, which backward needs for the weights they are added with. */
+/* Puts a mixture. The router keeps logits and probabilities. Tokens sent to experts stay as their input in the
+ * experts' order, and as their output, which backward needs for the weights they are added with. */
 static void put_experts(struct part_list *to)
 {
 	const struct dims *x = to->x;
@@ -190,7 +190,8 @@ int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS])
 	const struct sc_layer_kind of = sc_model_kind(x->model, kind);
 	const bool experts = of.feed == SC_FEED_EXPERTS;
 	struct part_list to = {x, out, 0};
-	/* Norms fused with the product behind them are none of their own, as those of layers without experts often are. */
+	/* Norms fused with the product behind them are not run again, as those of layers without experts often
+	 * are. */
 	bool apart = experts || x->sw->norms_apart;
 
 	if (x->traits->denoises) {
