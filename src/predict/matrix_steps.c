@@ -289,8 +289,6 @@ static void step_kfac(const struct stepped *to, const struct sc_matrix *a, int n
 		       *to->replicas, 1 / to->factor_every);
 }
 
-/* ---- what callers ask for ---- */
-
 void sc_matrix_steps(const struct sc_block_env *env, const struct sc_matrix *a, int n,
 		     const struct sc_span *replicas, struct sc_block *out)
 {

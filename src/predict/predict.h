@@ -23,7 +23,7 @@ struct sc_predict_opts {
 	bool keep_graph; /* leave graph and timeline in the predictor for --timeline */
 	const struct sc_shard_plan *plan; /* a DLRM needs one (study/shard/shard_choose.h) */
 	int confidence_pct; /* chance of low_ms..high_ms; SC_CONFIDENCE, from _LEAST to _MOST */
-	/* What-if factors multiply the speed of a resource class (1 = as is), for --explain. */
+	/* The what-if factors multiply the speed of a resource class (1 = as is), for --explain. */
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed;
 };
 void sc_predict_opts_init(struct sc_predict_opts *opts);

@@ -20,8 +20,6 @@ void sc_reader_release(struct sc_reader *reader)
 	SC_VEC_RELEASE(&reader->tally.by_id);
 }
 
-/* ---- classes ---- */
-
 static void read_classes(struct sc_accountant *accountant, const struct sc_reading_input *in,
 			 struct sc_reading *out)
 {
@@ -200,8 +198,6 @@ struct part {
 };
 
 SC_COMPARE(by_time, struct part, 2 * SC_ORDER(b->us, a->us) + SC_ORDER(a->id, b->id));
-
-/* ---- the whole ---- */
 
 static void read_path(struct sc_reader *reader, const struct sc_reading_input *in,
 		      struct sc_reading *out)

@@ -40,8 +40,6 @@ static double padded(const struct dense_part *p, double width)
 	return p->e < sc_dtype_bytes(SC_FP32) ? ceil(width / 8) * 8 : width;
 }
 
-/* ---- sizes ---- */
-
 /* Returns the width of the bottom MLP's output. */
 static double bottom_width(const struct sc_request *req)
 {
@@ -113,8 +111,6 @@ void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm)
 	dlrm->exchange.dense_grad_bytes = dlrm->dense_params * sc_grad_bytes(dlrm->request);
 }
 
-/* ---- MLPs ---- */
-
 static void mlp_forward(const struct dense_part *p, const struct sc_ints *widths, double input,
 			enum sc_op_name name)
 {
@@ -149,8 +145,6 @@ static void mlp_backward(const struct dense_part *p, const struct sc_ints *width
 		dense_wgrad(p, (enum sc_op_name)(name + 2), n, k);
 	}
 }
-
-/* ---- interaction ---- */
 
 /* A cross layer is x' = x0 * (V U x + bias) + x. */
 static void cross_forward(const struct dense_part *p, double width)
@@ -254,8 +248,6 @@ static void dense_block(const struct dense_part *p)
 	mix(p, input, true);
 	split_outputs(p);
 }
-
-/* ---- embeddings ---- */
 
 static void add_embedding(const struct dense_part *p, enum sc_op_name name,
 			  const struct sc_embedding_shape *shape)

@@ -148,8 +148,6 @@ void sc_hstu_sizes(struct sc_dlrm *dlrm)
 			    (layers * (w.h + w.heads) + mlps) * e;
 }
 
-/* ---- kernels ---- */
-
 static double tokens_of(const struct dense_part *p)
 {
 	return p->b * p->cls->tokens;

@@ -70,8 +70,6 @@ static const struct {
 	[X_BOTTOM_GRADS] = {SC_ALL_REDUCE, SC_NAME_GRAD_REDUCE},
 };
 
-/* ---- costs ---- */
-
 /* Returns the share of the dense gradients that are reduced after the backward pass: the bottom MLP's, or all. */
 static double bottom_share(const struct sc_dlrm *dlrm)
 {
@@ -172,8 +170,6 @@ static void add_exchange_cost(struct builder *b, enum exchange x)
 	sc_block_comm_cost(&dlrm->classes[0].env, &shape, &span, &cost);
 	b->exchange_cost[x] = sc_graph_add_cost(b->graph, &cost);
 }
-
-/* ---- nodes ---- */
 
 static uint32_t wait_on(const struct pass *p, uint32_t lane, uint32_t dep)
 {
@@ -470,8 +466,6 @@ static uint32_t last_node(const struct self *self, uint32_t step)
 	return last;
 }
 
-/* ---- path ---- */
-
 /* A stretch of the path is named after an operation, or is one of these. */
 enum stretch { STRETCH_JOIN = SC_N_OP_NAMES, STRETCH_BOTTOM, STRETCH_TOP, STRETCH_START };
 
@@ -532,8 +526,6 @@ static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_b
 
 	snprintf(buf, n_buf, "rank %u, %.0f shards", class->representative, class->work.n_tables);
 }
-
-/* ---- memory ---- */
 
 static double state_bytes(const struct sc_dlrm *dlrm)
 {

@@ -368,8 +368,6 @@ static int build(void *p, struct sc_err *err)
 	return 0;
 }
 
-/* ---- reading ---- */
-
 static bool is_row(unsigned op)
 {
 	return op != SC_NONE && (sc_op_unpack_name(op) == SC_NAME_LAYER_FORWARD ||
@@ -441,8 +439,6 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 		.last = ends[READ_STEP],
 	};
 }
-
-/* ---- memory, rates ---- */
 
 static void conclude(void *p, struct sc_prediction *out)
 {

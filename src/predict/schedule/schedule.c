@@ -317,8 +317,6 @@ bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bo
 	return true;
 }
 
-/* ---- writing ---- */
-
 void put_slot(const struct slot_writer *w, enum sc_pass_kind kind, struct slot_id id)
 {
 	struct sc_passes *out = w->out;

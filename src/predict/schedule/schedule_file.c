@@ -43,8 +43,6 @@ static unsigned column_of(const struct reader *r, const char *at)
 	return (unsigned)(at - r->line_start) + 1;
 }
 
-/* ---- cells ---- */
-
 static bool read_number(const char **at, const char *end, uint32_t limit, uint32_t *out)
 {
 	const char *p = *at;
@@ -264,8 +262,6 @@ static int check_complete(struct reader *r)
 			rc = check_passes(r, s, m);
 	return rc;
 }
-
-/* ---- the result ---- */
 
 static int make_map(struct reader *r, struct sc_stage_map *map)
 {

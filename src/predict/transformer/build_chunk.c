@@ -464,8 +464,6 @@ bool build_reduces_unevenly(struct builder *b)
 	return false;
 }
 
-/* ---- whole passes ---- */
-
 struct sc_summary build_pass_summary(const struct pass *p)
 {
 	struct sc_summary sum = build_host_summary(p->st);

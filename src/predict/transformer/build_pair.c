@@ -395,8 +395,6 @@ int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch
 	return rc;
 }
 
-/* ---- nodes of a pair ---- */
-
 static struct sc_summary summary_of(const struct sc_pair_alone *pass)
 {
 	struct sc_summary out = {.gpu_us = pass->gpu_us, .hidden_us = pass->hidden_us};

@@ -1,4 +1,4 @@
-/* Shared by the parts that list a Transformer's ops: sizes on one rank, and how ops are added. */
+/* The interface between the files that list a Transformer's ops: sizes on one rank, and how ops are added. */
 #ifndef SC_PREDICT_TRANSFORMER_PRIV_H
 #define SC_PREDICT_TRANSFORMER_PRIV_H
 
@@ -17,25 +17,25 @@ struct dims {
 	const struct sc_software *sw;
 	const struct sc_block_env *env;
 	struct sc_block *block;
-	size_t *counted; /* the block's first step that needs the experts' numbers of tokens on the host */
-	enum sc_dtype dtype, storage; /* of the GEMMs; of what is in memory */
-	double e;                     /* bytes of an activation element */
+	size_t *counted;              /* the first step that needs experts' counts on the host */
+	enum sc_dtype dtype, storage; /* the products'; the memory's */
+	double e;                     /* bytes of an activation's element */
 	double b, s, s_all;           /* sequences; tokens of one on this rank, and in all */
 	double tokens;
-	double tokens_seq; /* tokens outside the tensor-parallel region: / tp with sequence parallel */
-	double tp, etp, h, heads, kv_heads, d, d_v; /* d: of queries and keys; heads of this rank */
-	double all_kv_heads;                        /* of all ranks */
-	double ctx;                                 /* width of the attention's output */
-	double ffn, gates, vocab, expert_h;         /* expert_h: of what experts read */
+	double tokens_seq; /* outside the tensor-parallel region: / tp with sequence parallel */
+	double tp, etp, h, heads, kv_heads, d, d_v; /* d: queries' and keys'; heads: this rank's */
+	double all_kv_heads;                        /* on all ranks */
+	double ctx;                                 /* the width of attention's output */
+	double ffn, gates, vocab, expert_h;         /* expert_h: the width that experts read */
 	bool all_keys;                              /* the layer has no window, where others have */
 	bool keys_as_values;                        /* values are keys before their norm */
 	bool inputs_only; /* backward leaves out the gradients of weights */
 	bool sp, dropout, lora, biases;
-	bool quantized; /* GEMMs in fp8 or fp4, of tensors in memory in bf16 */
+	bool quantized; /* products in fp8 or fp4, of tensors in bf16 */
 };
 struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
 		    struct sc_block *block);
-/* A layer of this kind has these sizes: heads may differ. */
+/* Returns the sizes of a layer of this kind: heads may differ. */
 struct dims dims_of_kind(const struct dims *x, int kind);
 
 /* A layer of the model, by its parts. */
@@ -53,7 +53,7 @@ static inline struct layer layer_of(const struct dims *x, int kind)
 	out.has_experts = sc_model_kind(x->model, kind).feed == SC_FEED_EXPERTS;
 	return out;
 }
-/* What a diffusion transformer has before its layers, or behind them, in place of a vocabulary. */
+/* Returns the parts of a diffusion transformer before its layers, or behind them, where others have a vocabulary. */
 static inline struct layer dit_end_of(const struct dims *x, bool tail)
 {
 	struct layer out = {.x = x};
@@ -72,33 +72,34 @@ struct mnk {
 	double m, n, k;
 };
 void add_gemm(const struct dims *x, enum sc_op_name name, struct mnk size);
-/* Do both operands of a weight gradient have scales of blocks along what it sums over? */
+/* Says whether both operands of a weight gradient have scales of blocks along what it sums over. */
 bool sums_scaled_blocks(const struct dims *x);
-/* A weight gradient m x n, summed over k rows. */
+/* Adds a weight gradient m x n, summed over k rows. */
 void sum_rows(const struct dims *x, enum sc_op_name name, struct mnk size);
-/* An operand to the GEMMs' fp8 or fp4, for use along its rows and its columns; nothing in other precisions. */
+/* Casts an operand to the products' fp8 or fp4, for use along its rows and its columns; other precisions need
+ * none. */
 double quantized_bytes(const struct dims *x);
 void quantize(const struct dims *x, double n);
 void add_linear(const struct dims *x, const struct part *l);
 void add_dgrad(const struct dims *x, const struct part *l);
 void add_wgrad(const struct dims *x, const struct part *l);
-/* A memory-bound op by the bytes it reads and writes. */
+/* Adds a memory-bound op by the bytes it reads and writes. */
 void add_rowwise(const struct dims *x, enum sc_op_name name, double bytes, int n_kernels);
 void add_host(const struct dims *x, enum sc_op_name name, double us);
 void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidden);
-/* Into and out of a tensor-parallel region, around `first` and `last`, its first and last layer. */
+/* Add the way into and out of a tensor-parallel region, with its first and its last layer. */
 void enter_region(const struct dims *x, const struct part *first);
 void leave_region(const struct dims *x, const struct part *last);
-/* Data and weight gradients of a region's last layer, and of its first ones, with their collectives. */
+/* Add data and weight gradients of a region's last layer, and of its first ones, with their collectives. */
 void leave_region_grad(const struct dims *x, const struct part *last);
 void enter_region_grad(const struct dims *x, const struct part *first, int n);
-/* The weight gradients alone of a region's first layers. */
+/* Adds the weight gradients alone of a region's first layers. */
 void region_weights(const struct dims *x, const struct part *first, int n);
-/* The weights' part of a micro-batch: casts before, accumulation of gradients after. */
+/* Add the weights' part of a micro-batch: casts before, accumulation of gradients after. */
 void cast_weights(const struct dims *x, double params);
 void accumulate_gradients(const struct dims *x, double dense, double expert);
 
-/* Rotary positions of queries and keys, or their gradient. */
+/* These run parts: rotary positions of queries and keys or their gradient, and all kinds of attention. */
 void rotary(const struct dims *x, const struct part *p);
 void rotary_grad(const struct dims *x, const struct part *p);
 void attention_forward(const struct dims *x, const struct part *p);
@@ -118,12 +119,12 @@ void concat_backward(const struct dims *x, const struct part *p);
 void cross_forward(const struct dims *x, const struct part *p);
 void cross_backward(const struct dims *x, const struct part *p);
 bool softmax_is_fused(const struct dims *x);
-/* Whether passes can run beside each other: tokens travel to experts on other ranks, no pass runs in parts,
+/* Says whether passes can run beside each other: tokens travel to experts on other ranks, no pass runs in parts,
  * which run alone, beside what they wait for, and the host does not wait for each block. */
 bool sc_transformer_may_pair(const struct sc_request *req);
-/* Dispatch and combine that run beside another micro-batch's layer, where training.moe_overlap says so. */
+/* Adds dispatch and combine beside another micro-batch's layer, where training.moe_overlap says so. */
 void exchange_beside(const struct dims *x);
-/* A mixture's parts: forward, backward, and the gradients of weights alone. */
+/* These run a mixture's parts: forward, backward, and the gradients of weights alone. */
 void router_forward(const struct dims *x, const struct part *p);
 void router_backward(const struct dims *x, const struct part *p);
 void router_weights(const struct dims *x, const struct part *p);
@@ -142,7 +143,7 @@ void experts_weights(const struct dims *x, const struct part *p);
 void whole_layer_forward(const struct dims *x, int kind);
 void layer_backward(const struct dims *x, int kind);
 
-/* Activation function: forward, and its gradient with the bias gradient's reduction. */
+/* Add an activation function, and its gradient with the bias gradient's reduction. */
 void add_activation(const struct dims *x, double n);
 void add_activation_grad(const struct dims *x, double n);
 

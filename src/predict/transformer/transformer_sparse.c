@@ -7,7 +7,7 @@
 
 #define INDEX_BYTES 4.0
 
-/* Elements of a key and a value that a head multiplies, and of those that a token's are on this rank. */
+/* Return the elements of a key and a value that a head multiplies, and those that a token has on this rank. */
 static double head_width(const struct dims *x)
 {
 	const struct sc_model *m = x->model;
@@ -25,8 +25,8 @@ static double entry_width(const struct dims *x)
 					: x->kv_heads * (x->d + x->d_v);
 }
 
-/* Queries come of the compressed ones, if the model has them; one key for all heads, with its norm, and a weight for each
- * come of the layer's input. Each rank has all of it. */
+/* Puts the indexer. Queries come from the compressed ones, if the model has them; one key for all heads, with its
+ * norm, and a weight for each come from the layer's input. Each rank has all of it. */
 void put_indexer(struct part_list *to)
 {
 	const struct dims *x = to->x;
@@ -45,7 +45,7 @@ void put_indexer(struct part_list *to)
 		->params = weights > 0 ? 2 * d : 0;
 }
 
-/* Tokens of a compressed key; 0: keys are not. */
+/* Returns the tokens of a compressed key; 0: keys are not compressed. */
 static double compression_of(const struct dims *x, enum sc_mixer mixer)
 {
 	return mixer == SC_MIX_CSA   ? (double)x->model->csa.compression
@@ -53,7 +53,7 @@ static double compression_of(const struct dims *x, enum sc_mixer mixer)
 				     : 0;
 }
 
-/* Kept are what attention gives, before its values are expanded, and which keys it read. */
+/* It keeps what attention gives, before its values are expanded, and which keys it read. */
 struct part *put_sparse(struct part_list *to, enum sc_mixer mixer)
 {
 	const struct dims *x = to->x;
@@ -69,8 +69,8 @@ struct part *put_sparse(struct part_list *to, enum sc_mixer mixer)
 				  .mixer = mixer});
 }
 
-/* Keys and gates of `d` channels, whose weighted sum over a key's tokens it is; those of neighbouring keys overlap where the
- * best are chosen (DeepSeek-V4, inference/model.py). */
+/* Puts keys and gates of `d` channels, whose weighted sum over a key's tokens it is; those of neighbouring keys
+ * overlap where the best are chosen (DeepSeek-V4, inference/model.py). */
 static void put_compressor(struct part_list *to, enum sc_op_name name, double d, bool overlaps)
 {
 	const double channels = (overlaps ? 2 : 1) * d;
@@ -110,7 +110,7 @@ void put_compressed(struct part_list *to, enum sc_mixer mixer)
 	part_put(to, (struct part){.kind = SC_PART_NORM, .n = rank + x->d});
 	part_put(to, (struct part){SC_PART_ROTARY, 0, .kept = q * x->tp, .mixer = mixer});
 	put_sparse(to, mixer)->params = x->heads; /* sinks */
-	/* A group's heads by its own matrix: as many multiply-adds as of one that all heads share. */
+	/* Each group's heads have a matrix: as many multiply-adds as one that all heads share. */
 	put_linear(to, (struct part){0, SC_NAME_PROJ, out, q, groups * out * x->tp,
 				     .flags = PART_ADAPTED})
 		->kind = SC_PART_INNER;

@@ -12,7 +12,7 @@ bool sc_has_tower(const struct sc_request *request)
 	return request->config.model.tower.layers > 0;
 }
 
-/* The request becomes one whose model is the tower, and whose samples are images. */
+/* Makes the request one whose model is the tower, and whose samples are images. */
 static void tower_request(const struct sc_request *request, struct sc_request *out)
 {
 	const struct sc_tower *tower = &request->config.model.tower;
@@ -37,13 +37,13 @@ static void tower_request(const struct sc_request *request, struct sc_request *o
 	out->config.parallel.vocab_stages = SC_VOCAB_STAGES_NONE;
 }
 
-/* A connector joins so many patches to one token. */
+/* Returns the width of the patches that a connector joins to one token. */
 static double merged_width(const struct sc_tower *tower)
 {
 	return fmax(1, (double)tower->merge) * (double)tower->hidden;
 }
 
-/* A connector has two products; this is one rank's part of either. */
+/* Returns one rank's part of either of a connector's two products. */
 static struct part connector(const struct dims *x, bool second)
 {
 	const double wide = merged_width(&x->model->tower);
@@ -52,7 +52,7 @@ static struct part connector(const struct dims *x, bool second)
 		      : (struct part){.name = SC_NAME_PATCH, .n = wide / x->tp, .k = wide};
 }
 
-/* A connector's tokens are those of the images, at the language model's sizes. */
+/* Returns the language model's sizes with the tokens of the images, on which connectors work. */
 static struct dims connector_dims(const struct dims *x)
 {
 	const struct sc_tower *tower = &x->model->tower;
@@ -114,7 +114,7 @@ void tower_backward(const struct dims *x)
 	sum_rows(&t, SC_NAME_PATCH + 2, (struct mnk){t.h, (double)tower->patch_dim, t.tokens});
 }
 
-/* One rank has its part of the layers and connectors, with their biases, and all of the patches' product. */
+/* Counts one rank's part of the layers and connectors, with their biases, and all of the patches' product. */
 void sc_tower_params(const struct sc_request *request, struct sc_params *out)
 {
 	const struct sc_tower *tower = &request->config.model.tower;

@@ -1,4 +1,4 @@
-/* What a user is told of a Transformer's sizes: those at which kernels are much slower than at their neighbours, by the key that
+/* Warnings of a Transformer's sizes: those at which kernels are much slower than at their neighbours, by the key that
  * makes them, and modules to run again that no layer has. */
 #include <math.h>
 #include <stdio.h>
@@ -8,14 +8,15 @@
 #include "predict/transformer/summarize.h"
 #include "predict/transformer/transformer_priv.h"
 
-#define WORTH_TELLING 1.15 /* times as long */
+#define WORTH_TELLING 1.15 /* times as long, at which a user is told */
 
-/* Elements that lie one after another in memory, of which matrix products read rows. */
+/* The elements of a row in memory, along which matrix products read. */
 struct rows {
 	const char *key;
 	double elements;
 	enum sc_dtype dtype;
-	double across; /* of attention's batched products, which have a kernel of their own: the other side; else 0 */
+	/* other side of attention's batched products, whose kernel is their own; else 0 */
+	double across;
 };
 
 static double batched_us(const struct dims *x, const struct sc_device *device, double n, double k)
@@ -30,7 +31,7 @@ static double batched_us(const struct dims *x, const struct sc_device *device, d
 	return time.total_us;
 }
 
-/* Against rows of the next whole multiple: the most on any kind of GPU. */
+/* Returns how much slower these rows are than rows of the next whole multiple, on the GPU where that is most. */
 static double rows_factor(const struct dims *x, const struct rows *rows, double *unit_bytes)
 {
 	double most = 1, factor, unit;
@@ -54,7 +55,7 @@ static double rows_factor(const struct dims *x, const struct rows *rows, double 
 	return most;
 }
 
-/* Experts' products that the GPU does faster than the host launches them one by one. */
+/* Warns of experts' products that the GPU does faster than the host launches them one by one. */
 static void warn_of_launches(const struct dims *x, struct sc_warnings *out)
 {
 	const struct sc_config *cfg = &x->req->config;
@@ -86,7 +87,7 @@ static void warn_of_rows(const struct dims *x, const struct rows *rows, struct s
 			unit_bytes, rows->across > 0 ? "attention's" : "matrix", factor);
 }
 
-/* A mixer's first product has columns of several kinds, so that no one key says how many. */
+/* Returns the columns of a mixer's first product, which are of several kinds, so that no one key says how many. */
 static double mixer_columns(const struct layer *l)
 {
 	for (const struct part *p = l->at; p < l->at + l->n; p++)
@@ -95,7 +96,7 @@ static double mixer_columns(const struct layer *l)
 	return 0;
 }
 
-/* Attention's core is run again by its own backward. */
+/* Warns of modules to run again that no layer has. Attention's core is run again by its own backward. */
 static void warn_of_modules(const struct dims *x, const struct sc_layer_counts *layers,
 			    struct sc_warnings *out)
 {

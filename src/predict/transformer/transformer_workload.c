@@ -17,12 +17,12 @@ struct self {
 	struct sc_graph *graph;
 	struct sc_built built;
 	struct sc_run run;
-	struct sc_arena_mark mark; /* before the graph */
-	struct sc_memo *peaks;     /* of stages, by all that decides an order of passes */
+	struct sc_arena_mark mark; /* the arena before the graph */
+	struct sc_memo *peaks;     /* a stage's, by all that decides an order of passes */
 	unsigned attempt;
 };
 
-/* A bound below every simulation of an iteration. The compute lane of a GPU runs its passes one after another,
+/* A bound lies below every simulation of an iteration. The compute lane of a GPU runs its passes one after another,
  * and what else runs beside them only makes them longer; its first pass waits for a forward through the virtual
  * stages before its own, and after its last backward the same stages run theirs, where backward is one pass. */
 
@@ -33,7 +33,7 @@ struct bound {
 	const struct sc_transformer *tf;
 	double whole, partial;            /* micro-batches that a chunk sees at least */
 	bool splits;                      /* gradients of weights in passes of their own */
-	double *forward_us, *backward_us; /* the least of any class, by virtual stage */
+	double *forward_us, *backward_us; /* by virtual stage, the least of any class */
 };
 
 static double pass_us(const struct bound *b, uint32_t c, uint32_t chunk, enum sc_pass_kind kind)
@@ -44,7 +44,7 @@ static double pass_us(const struct bound *b, uint32_t c, uint32_t chunk, enum sc
 	return b->partial > 0 ? us + build_pass_us(b->tf, c, &slot, true) : us;
 }
 
-/* All passes of a class. A schedule that can split a backward pass need not do so each time. */
+/* Returns the time of all passes of a class. A schedule that can split a backward pass need not do so each time. */
 static double work_us(const struct bound *b, uint32_t c)
 {
 	double us = 0;
@@ -60,7 +60,7 @@ static double work_us(const struct bound *b, uint32_t c)
 	return us;
 }
 
-/* The shortest pass of each virtual stage, one micro-batch: the partial one may be the first or the last. */
+/* Finds the shortest pass of each virtual stage, one micro-batch: the partial one may be the first or the last. */
 static void find_shortest(struct bound *b, struct sc_arena *arena)
 {
 	const struct sc_transformer *tf = b->tf;
@@ -88,7 +88,7 @@ static void find_shortest(struct bound *b, struct sc_arena *arena)
 	}
 }
 
-/* Before the first pass of a stage and after its last. */
+/* Returns a stage's idle time before its first pass and after its last. */
 static double idle_us(const struct bound *b, uint32_t stage)
 {
 	uint32_t first = b->tf->map.depth;
@@ -124,7 +124,7 @@ static double floor_us(const struct sc_transformer *tf, struct sc_arena *arena)
 	return most_us * (1 - ROUNDING);
 }
 
-/* ---- The passes of an iteration's pipeline as they ran, for who draws them ---- */
+/* ---- the passes of an iteration's pipeline as they ran, to be drawn ---- */
 
 static void copy_passes(const struct sc_run *run, struct sc_arena *arena,
 			struct sc_schedule_play *out)
@@ -135,7 +135,7 @@ static void copy_passes(const struct sc_run *run, struct sc_arena *arena,
 	size_t n = (size_t)from->map->pp * from->stride;
 
 	*map = *from->map;
-	map->virtual_stage = NULL; /* slots say it */
+	map->virtual_stage = NULL; /* slots have it */
 	map->place = NULL;
 	*passes = *from;
 	passes->map = map;
@@ -146,7 +146,7 @@ static void copy_passes(const struct sc_run *run, struct sc_arena *arena,
 	out->passes = passes;
 }
 
-/* The first of a slot's nodes that computes; they lie behind those of the slot before. */
+/* Returns the start of the first of a slot's nodes that computes; they lie behind those of the slot before. */
 static double start_us(const struct sc_run *run, size_t at, uint32_t i)
 {
 	const uint32_t *node = run->built->slot_node + at;
@@ -172,7 +172,7 @@ static void copy_times(const struct sc_run *run, uint32_t c, struct sc_schedule_
 	}
 }
 
-/* Activations are what memory grows by with them in flight. */
+/* Returns what a stage holds: a micro-batch's activations are what memory grows by with it in flight. */
 static struct sc_stage_held held_by(const struct sc_run *run, uint32_t c,
 				    const struct sc_memory *peak)
 {
@@ -223,7 +223,7 @@ static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
 enum { NODES_A_PASS = 8, NODES_A_LAYER = 90, PEAKS = 1 << 16 };
 #define MAX_NODES 3e7 /* some 3 GB; full detail of a trillion parameters on 3,072 GPUs needs 8e6 */
 
-/* An upper estimate of the graph's nodes, refused before memory runs out. */
+/* Refuses a graph of too many nodes, by an upper estimate, before memory runs out. */
 static int check_size(const struct sc_transformer *tf, double micro_batches, struct sc_err *err)
 {
 	const struct sc_parallel *par = &tf->request->config.parallel;
@@ -244,7 +244,7 @@ static int check_size(const struct sc_transformer *tf, double micro_batches, str
 		nodes, micro_batches, tf->placement.n_classes);
 }
 
-/* Micro-batches of this attempt. */
+/* Returns the micro-batches of this attempt. */
 static uint32_t choose(const struct self *self)
 {
 	const struct sc_predict_opts *opts = self->tf.opts;
@@ -253,8 +253,8 @@ static uint32_t choose(const struct self *self)
 
 	if (opts->detail != SC_DETAIL_COARSE || opts->no_jump || opts->keep_graph)
 		return all;
-	/* The fewest micro-batches to simulate in place of `micro_batches` (congruent modulo the period), on the
-	 * `attempt`-th try; `micro_batches` itself when skipping cannot pay. */
+	/* An attempt takes the fewest micro-batches that may prove the steady state, congruent to all of them modulo
+	 * the period; or all where skipping cannot pay. */
 	uint32_t period = sc_schedule_period(&shape);
 	uint64_t want = (uint64_t)(sc_schedule_warmup(&shape) +
 				   (sc_steady_n_to_check(&shape) + 2) * period + 2)
@@ -301,8 +301,8 @@ static bool again(void *p, const struct sc_timeline *timeline)
 	return true;
 }
 
-/* Micro-batches that a stage holds at its peak, of as many as the steady state needs. Neighbours of a search have the same
- * order of passes, which is then not made again. */
+/* Returns the micro-batches that a stage holds at its peak, of as many as the steady state needs. Neighbours of a
+ * search have the same order of passes, which is then not made again. */
 static double peak_of(struct self *self, uint32_t stage)
 {
 	const struct sc_transformer *tf = &self->tf;
@@ -330,7 +330,7 @@ static double peak_of(struct self *self, uint32_t stage)
 	return peak;
 }
 
-/* Before an order is known, each stage runs a chunk of one micro-batch at least. */
+/* Finds what is in flight; before an order is known, each stage runs a chunk of one micro-batch at least. */
 static void find_in_flight(struct self *self, bool least)
 {
 	const struct sc_stage_map *map = &self->tf.map;
@@ -351,7 +351,7 @@ static bool is_too_large(const struct self *self, struct sc_floor *out)
 	return opts->memory_first && !sc_memory_leaves(&out->memory, opts->margin_frac);
 }
 
-/* Memory first, which asks for no time but where the order of passes depends on it. */
+/* Finds the floor, memory first, which asks for no time but where the order of passes depends on it. */
 static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out, struct sc_err *err)
 {
 	struct self *self = p;
@@ -361,7 +361,7 @@ static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out,
 	int rc;
 
 	begin(self, &own);
-	opts.brief = true; /* it is made of sums */
+	opts.brief = true; /* a floor is made of sums */
 	*out = (struct sc_floor){.is_least = timed};
 	rc = sc_transformer_init_ranks(&self->tf, &own, err);
 	if (rc)
@@ -382,9 +382,9 @@ static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out,
 	return 0;
 }
 
-/* A pipeline that never drains (PipeDream-2BW: Narayanan et al., ICML 2021, section 3.1) ran two batches. An iteration is
- * as many periods of the first stage, where it is slowest, as it has micro-batches, the last of them the one with its last
- * forward pass, and its step, without what is drained between. */
+/* Leaves out the drain: a pipeline that never drains (PipeDream-2BW: Narayanan et al., ICML 2021, section 3.1) ran
+ * two batches. An iteration is as many periods of the first stage, where it is slowest, as it has micro-batches, the
+ * last of them the one with its last forward pass, and its step, without what is drained between. */
 static void leave_out_drain(const struct self *self, struct sc_reading_input *out)
 {
 	const struct sc_built *built = &self->built;
@@ -458,8 +458,8 @@ static bool play(void *p, const struct sc_timeline *timeline, struct sc_arena *a
 	self->run.timeline = timeline;
 	if (self->built.shape.pp < 2)
 		return false;
-	/* When each pass ran, ms, and what its stage held, GiB: of the class of a stage that is nearest to its GPU's
-	 * capacity. */
+	/* Passes and holdings of a stage are those of its class that is nearest to its GPU's capacity, in ms and
+	 * GiB. */
 	const struct sc_placement *placement = &self->run.tf->placement;
 	uint32_t pp = self->run.tf->map.pp;
 	size_t stride = self->run.built->passes.stride, n = pp * stride;
