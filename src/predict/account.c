@@ -337,7 +337,7 @@ static void keep(struct sc_accountant *a, double from_us, double to_us, uint32_t
 }
 
 /* Takes the time of a doing from the idle stretches; both come in the order of time. */
-static void take(struct taking *t, const struct sc_doing *doing)
+static void take_doing(struct taking *t, const struct sc_doing *doing)
 {
 	struct sc_accountant *a = t->a;
 
@@ -383,7 +383,7 @@ static void take_kind(struct sc_accountant *a, const struct explanation *by, str
 		return;
 	done = doings_in_order(&a->doings, (enum sc_doing_kind)by->kind);
 	for (size_t i = 0; i < done->all.n && t.at < a->idle.n; i++)
-		take(&t, &done->all.at[i]);
+		take_doing(&t, &done->all.at[i]);
 	for (; t.at < a->idle.n; t.at++)
 		keep(a, a->idle.at[t.at].from_us, a->idle.at[t.at].to_us, a->idle.at[t.at].next);
 	swap_idle(a);

@@ -100,7 +100,7 @@ static void add_collective(const struct stepped *to, const struct sc_collective_
 }
 
 /* Returns the span of so many of all ranks, neighbours or as far apart as can be. */
-static struct sc_span part_of(const struct sc_span *all, double ranks, bool neighbours)
+static struct sc_span replicas_part(const struct sc_span *all, double ranks, bool neighbours)
 {
 	int n = (int)ranks, each = all->max_ranks_per_node > 0 ? all->max_ranks_per_node : 1;
 	int nodes = neighbours ? (n + each - 1) / each : n < all->n_nodes ? n : all->n_nodes;
@@ -169,7 +169,7 @@ static void step_parts(const struct stepped *to, const struct sc_matrix *a, int 
 	const double holders = fmin(ranks, fmax(2, ceil(ranks / count)));
 
 	orthogonalise(to, &a[largest], more);
-	add_collective(to, &one, part_of(&a->shard, holders, true), 1);
+	add_collective(to, &one, replicas_part(&a->shard, holders, true), 1);
 }
 
 /* Steps matrices that the same ranks hold. */
@@ -257,8 +257,8 @@ static void step_kfac(const struct stepped *to, const struct sc_matrix *a, int n
 	double columns = fmax(1, round(all / workers));
 	double eigen = EIGEN_PRODUCTS * uneven(a, n, eigen_work, all) / all / to->inverse_every;
 	double own = 2 * uneven(a, n, update_work, columns) / columns;
-	const struct sc_span column = part_of(to->replicas, workers, false);
-	const struct sc_span row = part_of(to->replicas, columns, true);
+	const struct sc_span column = replicas_part(to->replicas, workers, false);
+	const struct sc_span row = replicas_part(to->replicas, columns, true);
 
 	for (int i = 0; i < n; i++) {
 		double m = a[i].m, k = a[i].n, count = a[i].count;

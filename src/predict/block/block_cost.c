@@ -59,7 +59,7 @@ void sc_block_clear(struct sc_block *block)
 	memset(&block->sum, 0, sizeof(block->sum));
 }
 
-static void scale(struct sc_cost *cost, double factor)
+static void scale_unrounded(struct sc_cost *cost, double factor)
 {
 	cost->latency_us *= factor;
 	cost->work_us *= factor;
@@ -67,7 +67,7 @@ static void scale(struct sc_cost *cost, double factor)
 
 static void scale_cost(struct sc_cost *cost, double factor)
 {
-	scale(cost, factor);
+	scale_unrounded(cost, factor);
 	cost->latency_us = sc_quantize_us(cost->latency_us);
 	cost->work_us = sc_quantize_us(cost->work_us);
 }
@@ -176,7 +176,7 @@ void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 	}
 	if (op->kind == SC_OP_GEMM && time.memory_us > time.math_us &&
 	    any_policy(env, SC_C3_COPY_ENGINE_RELIEF))
-		scale(&step.cost, 1 / (1 + env->device->interference.relief_gain));
+		scale_unrounded(&step.cost, 1 / (1 + env->device->interference.relief_gain));
 	step.cost.latency_us += pieces->gap_us;
 	step.cost.work_us *= pieces->stretch;
 	step.cost.waves *= n;

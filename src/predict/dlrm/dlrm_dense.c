@@ -226,7 +226,7 @@ static void split_outputs(const struct dense_part *p)
 }
 
 /* Mixes the features of a sample with each other, or a sequence's tokens. */
-static void mix(const struct dense_part *p, double width, bool backward)
+static void mix_features(const struct dense_part *p, double width, bool backward)
 {
 	if (p->model->hstu.layers > 0)
 		sc_hstu_ops(p, backward);
@@ -241,11 +241,11 @@ static void dense_block(const struct dense_part *p)
 	double input = padded(p, width);
 
 	split_outputs(p);
-	mix(p, input, false);
+	mix_features(p, input, false);
 	mlp_forward(p, &p->model->top_mlp, width, SC_NAME_TOP_MLP);
 	dense_rowwise(p, SC_NAME_BCE_LOSS, 6 * p->b * sc_dtype_bytes(SC_FP32), 4);
 	mlp_backward(p, &p->model->top_mlp, width, SC_NAME_TOP_MLP, true);
-	mix(p, input, true);
+	mix_features(p, input, true);
 	split_outputs(p);
 }
 

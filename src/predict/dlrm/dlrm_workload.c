@@ -95,7 +95,7 @@ static bool sums_by_node(const struct sc_dlrm *dlrm)
 	       dlrm->plan.world > dlrm->plan.ranks_per_host;
 }
 
-static struct sc_span span_of(const struct sc_dlrm *dlrm, enum exchange x)
+static struct sc_span exchange_span(const struct sc_dlrm *dlrm, enum exchange x)
 {
 	int world = (int)dlrm->plan.world, node = dlrm->fabric.gpus_per_node;
 	int host = (int)dlrm->plan.ranks_per_host, n_hosts = (world + host - 1) / host;
@@ -152,7 +152,7 @@ bool sc_dlrm_beside(const struct sc_dlrm *dlrm, size_t i, struct sc_dlrm_beside 
 		.block = beside[i].block,
 		.exchange = EXCHANGES[beside[i].exchange].name,
 		.shape = shape_of(dlrm, beside[i].exchange),
-		.span = span_of(dlrm, beside[i].exchange),
+		.span = exchange_span(dlrm, beside[i].exchange),
 	};
 	return true;
 }
@@ -161,7 +161,7 @@ static void add_exchange_cost(struct builder *b, enum exchange x)
 {
 	const struct sc_dlrm *dlrm = b->dlrm;
 	const struct sc_collective_shape shape = shape_of(dlrm, x);
-	struct sc_span span = span_of(dlrm, x);
+	struct sc_span span = exchange_span(dlrm, x);
 	struct sc_cost cost;
 
 	b->exchange_cost[x] = SC_NONE;
@@ -373,7 +373,7 @@ static uint32_t build_pass(const struct pass *p)
 static void add_class(struct builder *b, uint32_t c)
 {
 	const struct sc_dlrm_class *cls = &b->dlrm->classes[c];
-	const struct sc_span span = span_of(b->dlrm, X_TOP_GRADS);
+	const struct sc_span span = exchange_span(b->dlrm, X_TOP_GRADS);
 	struct class_state *st = &b->cls[c];
 	struct sc_class value = {
 		.multiplicity = cls->multiplicity,
@@ -487,14 +487,15 @@ static uint32_t stretch_of(uint32_t op, uint32_t before)
 	return name;
 }
 
-static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
+static struct sc_place dlrm_place(const void *ctx, uint32_t node, uint32_t before)
 {
 	const struct self *self = ctx;
 
 	return (struct sc_place){.what = stretch_of(self->graph->nodes.at[node].op, before)};
 }
 
-static void describe(const void *ctx, const struct sc_stretch *stretch, char *buf, size_t n_buf)
+static void dlrm_describe(const void *ctx, const struct sc_stretch *stretch, char *buf,
+			  size_t n_buf)
 {
 	static const char *const names[] = {
 		[STRETCH_JOIN - STRETCH_JOIN] = "join",
@@ -519,7 +520,7 @@ static void tally_segment(const void *ctx, const struct sc_path_part *part, stru
 		sc_tally_add(tally, sc_op_unpack_name(op), part->us, part->times);
 }
 
-static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
+static void dlrm_class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
 {
 	const struct self *self = ctx;
 	const struct sc_dlrm_class *class = &self->dlrm.classes[class_id];
@@ -617,7 +618,7 @@ static bool takes(const struct sc_request *request)
 	return request->config.model.family == SC_DLRM;
 }
 
-static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
+static int dlrm_workload_init(void *p, const struct sc_setup *setup, struct sc_err *err)
 {
 	struct self *self = p;
 
@@ -625,7 +626,7 @@ static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
 	return sc_dlrm_init(&self->dlrm, setup, err);
 }
 
-static int build(void *p, struct sc_err *err)
+static int dlrm_workload_build(void *p, struct sc_err *err)
 {
 	struct self *self = p;
 
@@ -648,9 +649,9 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 		.info = {.ctx = self,
 			 .tally = tally_segment,
 			 .tally_name = sc_op_tally_name,
-			 .place = place_of,
-			 .describe = describe,
-			 .class_name = class_name},
+			 .place = dlrm_place,
+			 .describe = dlrm_describe,
+			 .class_name = dlrm_class_name},
 		.last = last,
 	};
 }
@@ -694,8 +695,8 @@ static void release(void *p)
 const struct sc_workload sc_dlrm_workload = {
 	.takes = takes,
 	.self_bytes = sizeof(struct self),
-	.init = init,
-	.build = build,
+	.init = dlrm_workload_init,
+	.build = dlrm_workload_build,
 	.op_info = op_info,
 	.conclude = conclude,
 	.release = release,

@@ -30,7 +30,7 @@ void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segme
 }
 
 /* Adds the segment from from_us to where the walk stands, if it lasts at all. */
-static void add(struct walk *walk, double from_us, uint32_t cost, enum sc_gap gap)
+static void add_segment(struct walk *walk, double from_us, uint32_t cost, enum sc_gap gap)
 {
 	const struct sc_segment segment = {
 		.node = walk->node,
@@ -56,7 +56,7 @@ static void step_resource(struct walk *walk)
 
 	if (from_us < walk->tl->start_us[holder])
 		from_us = walk->tl->start_us[holder];
-	add(walk, from_us, run_cost(walk->graph, holder), SC_GAP_NONE);
+	add_segment(walk, from_us, run_cost(walk->graph, holder), SC_GAP_NONE);
 	walk->node = holder;
 }
 
@@ -66,7 +66,7 @@ static void add_own(struct walk *walk, double from_us)
 {
 	const uint32_t cost = walk->graph->nodes.at[walk->node].cost;
 
-	add(walk, from_us, cost, (enum sc_gap)walk->graph->costs.at[cost].gap);
+	add_segment(walk, from_us, cost, (enum sc_gap)walk->graph->costs.at[cost].gap);
 }
 
 /* Goes from the arrival of the node to what let it arrive; returns 0 when the walk is at time 0. */
@@ -97,7 +97,7 @@ static int step(struct walk *walk)
 
 	if (cost->gap != SC_GAP_NONE && node->group == SC_NONE)
 		start_us += cost->latency_us;
-	add(walk, start_us, run_cost(walk->graph, walk->node), SC_GAP_NONE);
+	add_segment(walk, start_us, run_cost(walk->graph, walk->node), SC_GAP_NONE);
 	add_own(walk, walk->tl->start_us[walk->node]);
 	if (walk->tl->reason[walk->node] == SC_BY_PEER)
 		walk->node = walk->tl->bound_by[walk->node];

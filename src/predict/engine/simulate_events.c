@@ -458,7 +458,7 @@ static void init_node_act(const struct sc_simulator *sim, struct sim_act *act)
 	}
 }
 
-static uint32_t cost_of(const struct sc_simulator *sim, enum sim_kind kind, uint32_t id)
+static uint32_t act_cost(const struct sc_simulator *sim, enum sim_kind kind, uint32_t id)
 {
 	const struct sc_group *groups = sim->graph->groups.at;
 
@@ -470,7 +470,7 @@ static uint32_t cost_of(const struct sc_simulator *sim, enum sim_kind kind, uint
 void sc_sim_request(struct sc_simulator *sim, enum sim_kind kind, uint32_t id, double at_us)
 {
 	const uint32_t act_id = new_act(sim);
-	const struct sc_cost *cost = &sim->flow.cost[cost_of(sim, kind, id)];
+	const struct sc_cost *cost = &sim->flow.cost[act_cost(sim, kind, id)];
 	struct sim_act *act = &sim->acts.at[act_id];
 
 	*act = (struct sim_act){
@@ -491,7 +491,7 @@ void sc_sim_request(struct sc_simulator *sim, enum sim_kind kind, uint32_t id, d
 	sim_act_schedule(sim, act_id, at_us);
 }
 
-static void finish(struct sc_simulator *sim, uint32_t id)
+static void sim_act_finish(struct sc_simulator *sim, uint32_t id)
 {
 	const uint32_t what = sim->acts.at[id].id;
 
@@ -531,7 +531,7 @@ static void work(struct sc_simulator *sim, uint32_t id)
 		}
 		sc_sim_rates_enter(sim, id);
 	} else {
-		finish(sim, id);
+		sim_act_finish(sim, id);
 	}
 }
 
@@ -566,7 +566,7 @@ static void handle(struct sc_simulator *sim, uint32_t id)
 			sim->acts.at[id].boundary_due = 1;
 			mark_dirty(sim, sim->acts.at[id].class_id);
 		} else
-			finish(sim, id);
+			sim_act_finish(sim, id);
 	}
 }
 

@@ -241,7 +241,7 @@ static void freeze(struct sc_simulator *sim, struct sim_act *act, double level)
 SC_COMPARE(by_number, uint32_t, SC_ORDER(*a, *b));
 
 /* Fills the component in part_acts and part_res: what is not frozen grows together to the next level. */
-static void fill(struct sc_simulator *sim)
+static void fill_component(struct sc_simulator *sim)
 {
 	sim->limits.n = 0;
 	for (size_t i = 0; i < sim->part_acts.n; i++) {
@@ -281,7 +281,7 @@ static void solve_component(struct sc_simulator *sim, uint32_t seed)
 			visit_res(sim, sim->uses.at[u].res);
 	}
 	if (sim->part_res.n) {
-		fill(sim);
+		fill_component(sim);
 		for (size_t i = 0; i < sim->part_acts.n; i++) {
 			const uint32_t act = sim->part_acts.at[i];
 

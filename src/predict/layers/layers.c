@@ -192,7 +192,7 @@ static void begin_bucket(struct builder *b, size_t bucket)
 	b->buckets[bucket].reduce_cost = sc_graph_add_cost(b->graph, &cost);
 }
 
-static void begin(struct builder *b)
+static void layers_graph_begin(struct builder *b)
 {
 	const struct sc_layers *l = b->l;
 	const struct sc_block_env *env = &l->env;
@@ -328,7 +328,7 @@ static bool takes(const struct sc_request *request)
 	return request->config.model.family == SC_LAYERS;
 }
 
-static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
+static int layers_workload_init(void *p, const struct sc_setup *setup, struct sc_err *err)
 {
 	struct self *self = p;
 
@@ -336,7 +336,7 @@ static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
 	return sc_layers_init(&self->layers, setup, err);
 }
 
-static int build(void *p, struct sc_err *err)
+static int layers_workload_build(void *p, struct sc_err *err)
 {
 	struct self *self = p;
 
@@ -344,7 +344,7 @@ static int build(void *p, struct sc_err *err)
 	const int64_t n_passes = self->layers.request->n_micro_batches;
 	struct builder b = {.l = &self->layers, .graph = self->graph};
 
-	begin(&b);
+	layers_graph_begin(&b);
 	for (uint32_t s = 0; s < N_STEPS; s++) {
 		sc_graph_add_node(self->graph, SC_NODE_HOST, b.host,
 				  (struct sc_node_use){b.step_cost, SC_NAME_STEP_HOST});
@@ -399,7 +399,7 @@ static const char *tally_name(const void *ctx, uint32_t id)
 		       : sc_arena_printf(self->layers.arena, "%.64s backward", row->name);
 }
 
-static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
+static struct sc_place layers_place(const void *ctx, uint32_t node, uint32_t before)
 {
 	const struct self *self = ctx;
 	const uint32_t op = self->graph->nodes.at[node].op;
@@ -408,13 +408,14 @@ static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
 	return (struct sc_place){.what = op == SC_NONE ? SC_NAME_JOIN : sc_op_unpack_name(op)};
 }
 
-static void describe(const void *ctx, const struct sc_stretch *stretch, char *buf, size_t n_buf)
+static void layers_describe(const void *ctx, const struct sc_stretch *stretch, char *buf,
+			    size_t n_buf)
 {
 	(void)ctx;
 	snprintf(buf, n_buf, "%s", sc_op_name(stretch->what));
 }
 
-static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
+static void layers_class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
 {
 	(void)ctx;
 	(void)class_id;
@@ -433,9 +434,9 @@ static void op_info(void *p, const struct sc_timeline *timeline, struct sc_readi
 		.info = {.ctx = self,
 			 .tally = tally,
 			 .tally_name = tally_name,
-			 .place = place_of,
-			 .describe = describe,
-			 .class_name = class_name},
+			 .place = layers_place,
+			 .describe = layers_describe,
+			 .class_name = layers_class_name},
 		.last = ends[READ_STEP],
 	};
 }
@@ -466,8 +467,8 @@ static void release(void *p)
 const struct sc_workload sc_layers_workload = {
 	.takes = takes,
 	.self_bytes = sizeof(struct self),
-	.init = init,
-	.build = build,
+	.init = layers_workload_init,
+	.build = layers_workload_build,
 	.op_info = op_info,
 	.conclude = conclude,
 	.release = release,

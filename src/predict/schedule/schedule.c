@@ -263,8 +263,8 @@ struct sc_schedule_traits sc_schedule_traits(enum sc_schedule kind)
 
 /* Returns where a virtual stage lies. Replicas go down the stages and up them in turns; each pair begins so many
  * stages further (Li & Hoefler, Chimera, SC21, §3.6). */
-static struct sc_stage_place place_of(const struct sc_stage_map *map, enum lie lie,
-				      uint32_t replica, uint32_t v)
+static struct sc_stage_place virtual_stage_place(const struct sc_stage_map *map, enum lie lie,
+						 uint32_t replica, uint32_t v)
 {
 	uint32_t shift = replica / 2 * (2 * map->pp / map->replicas);
 	uint32_t chunk = v / map->pp, stage = (v + shift) % map->pp;
@@ -295,7 +295,7 @@ void sc_stage_map_init(const struct sc_schedule_shape *shape, struct sc_arena *a
 	out->place = sc_arena_calloc(arena, replicas * out->depth, sizeof(*out->place));
 	for (uint32_t r = 0; r < replicas; r++)
 		for (uint32_t v = 0; v < out->depth; v++) {
-			struct sc_stage_place at = place_of(out, lie, r, v);
+			struct sc_stage_place at = virtual_stage_place(out, lie, r, v);
 
 			out->place[r * out->depth + v] = at;
 			out->virtual_stage[at.stage * out->n_chunks + at.chunk] = v;

@@ -30,21 +30,21 @@ static uint32_t *when(const struct grid *g, uint32_t type, uint32_t stage, uint3
 	return &g->when[((size_t)type * g->p + stage) * 2 * g->m + i];
 }
 
-static uint32_t *place(uint32_t *at, const struct grid *g, uint32_t stage, uint32_t t)
+static uint32_t *grid_place(uint32_t *at, const struct grid *g, uint32_t stage, uint32_t t)
 {
 	return &at[(size_t)stage * g->width + t];
 }
 
 static struct pass pass_at(const struct grid *g, uint32_t stage, uint32_t t)
 {
-	uint32_t id = *place(g->at, g, stage, t);
+	uint32_t id = *grid_place(g->at, g, stage, t);
 
 	return (struct pass){stage, id & 7, id >> 3, t};
 }
 
 static void set(uint32_t *at, const struct grid *g, const struct pass *pass, uint32_t t)
 {
-	*place(at, g, pass->stage, t) = pass->type | pass->micro_batch << 3;
+	*grid_place(at, g, pass->stage, t) = pass->type | pass->micro_batch << 3;
 	*when(g, pass->type, pass->stage, pass->micro_batch) = t;
 }
 
@@ -57,11 +57,11 @@ static void add_weights(struct grid *g)
 		for (uint32_t t = 0; done < 2 * g->m && t < g->width; t++) {
 			struct pass pass = pass_at(g, s, t);
 
-			if (*place(g->at, g, s, t) == IDLE && done < n) {
+			if (*grid_place(g->at, g, s, t) == IDLE && done < n) {
 				struct pass weight = {s, WEIGHT, done++, t};
 
 				set(g->at, g, &weight, t);
-			} else if (*place(g->at, g, s, t) != IDLE) {
+			} else if (*grid_place(g->at, g, s, t) != IDLE) {
 				n += pass.type == DOWN_B || pass.type == UP_B;
 			}
 		}
@@ -105,7 +105,8 @@ static uint32_t earliest(const struct grid *g, const struct pass *p)
  * `to` the width none moves. */
 static int32_t most_held(const struct grid *g, const struct pass *p, uint32_t to)
 {
-	const uint32_t *moved = place(g->moved, g, p->stage, 0), *at = place(g->at, g, p->stage, 0);
+	const uint32_t *moved = grid_place(g->moved, g, p->stage, 0),
+		       *at = grid_place(g->at, g, p->stage, 0);
 	int32_t now = 0, most = 0, later = 0;
 
 	for (uint32_t t = 0; t < g->width; t++) {
@@ -143,7 +144,7 @@ static void move(struct grid *g, const struct pass *p, bool may_move)
 
 	/* A forward pass that comes earlier is held that much longer. */
 	while (to < p->place &&
-	       (*place(g->moved, g, p->stage, to) != IDLE ||
+	       (*grid_place(g->moved, g, p->stage, to) != IDLE ||
 		(!(g->has_weights && p->type > UP_F) && most_held(g, p, to) > g->most)))
 		to++;
 	set(g->moved, g, p, to);
@@ -171,7 +172,7 @@ static void reorder(struct grid *g, bool early)
 			struct pass pass = pass_at(g, s, t);
 			bool fixed;
 
-			if (*place(g->at, g, s, t) == IDLE)
+			if (*grid_place(g->at, g, s, t) == IDLE)
 				continue;
 			if (phase == 0 && pass.type == UP_B && s == 0)
 				phase = 1;
@@ -197,7 +198,7 @@ static void squeeze(struct grid *g)
 			struct pass pass = pass_at(g, s, t);
 			uint32_t to;
 
-			if (*place(g->at, g, s, t) == IDLE)
+			if (*grid_place(g->at, g, s, t) == IDLE)
 				continue;
 			to = pass.type == WEIGHT ? 0 : earliest(g, &pass);
 			to = to > end[s] ? to : end[s];
@@ -208,7 +209,7 @@ static void squeeze(struct grid *g)
 	g->moved = swap;
 }
 
-static void emit(const struct grid *g)
+static void put_grid(const struct grid *g)
 {
 	for (uint32_t s = 0; s < g->p; s++) {
 		uint32_t later[2] = {0}, done[2] = {0};
@@ -217,7 +218,7 @@ static void emit(const struct grid *g)
 			struct pass pass = pass_at(g, s, t);
 			uint32_t chunk = pass.type == UP_F || pass.type == DOWN_B;
 
-			if (*place(g->at, g, s, t) == IDLE)
+			if (*grid_place(g->at, g, s, t) == IDLE)
 				continue;
 			if (pass.type == WEIGHT) {
 				chunk = done[1] < later[1];
@@ -270,7 +271,7 @@ static void write_pattern(const struct slot_writer *w, const struct leg legs[WEI
 	squeeze(&g);
 	drop_weights(&g);
 	add_weights(&g);
-	emit(&g);
+	put_grid(&g);
 }
 
 /* V-Half takes half the memory of 1F1B; V-Min a third of it, the least that such a pattern can have. */

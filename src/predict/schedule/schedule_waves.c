@@ -98,7 +98,7 @@ static void look_again(struct flow *f, uint32_t stage)
 	f->begin[stage] = best->begin;
 }
 
-static bool choose(const struct flow *f, struct choice *best)
+static bool flow_choose(const struct flow *f, struct choice *best)
 {
 	double begin = INFINITY;
 
@@ -111,7 +111,7 @@ static bool choose(const struct flow *f, struct choice *best)
 	return isfinite(begin);
 }
 
-static void take(struct flow *f, const struct choice *c)
+static void flow_take(struct flow *f, const struct choice *c)
 {
 	const struct sc_stage_map *map = f->w->map;
 	uint32_t vs = sc_virtual_stage(map, c->stage, c->chunk);
@@ -175,8 +175,8 @@ static void write_way(const struct slot_writer *w, uint32_t places, const struct
 	if (way->backward > 0)
 		own.times.forward = (w->times.input + w->times.weight) / way->backward;
 	flow_init(&f);
-	while (choose(&f, &c)) {
-		take(&f, &c);
+	while (flow_choose(&f, &c)) {
+		flow_take(&f, &c);
 		put_slot(w, c.backward ? SC_PASS_BACKWARD : SC_PASS_FORWARD,
 			 (struct slot_id){c.stage, c.chunk, c.micro_batch});
 	}

@@ -156,7 +156,7 @@ static void search_init(struct search *s, const struct slot_writer *w, double me
 	s->wanted = sc_arena_calloc(w->arena, p, 1);
 }
 
-static void emit(const struct search *s)
+static void put_best_order(const struct search *s)
 {
 	for (uint32_t j = 0; j < s->p; j++) {
 		const uint8_t *order = s->best_order + (size_t)j * s->stride;
@@ -297,7 +297,7 @@ static bool write_automatic(const struct slot_writer *w, double memories)
 		keep_better(&s, run_loop(&s, extra));
 	}
 	if (isfinite(s.best))
-		emit(&s);
+		put_best_order(&s);
 	return isfinite(s.best);
 }
 
@@ -427,5 +427,5 @@ void write_zb_v(const struct slot_writer *w)
 			s.most_approved = s.most_bubble;
 		}
 	}
-	emit(&s);
+	put_best_order(&s);
 }

@@ -47,7 +47,7 @@ static bool is_exchange(const struct sc_step *step)
 }
 
 /* Goes to the first run and block from here that has steps. */
-static void settle(struct place *p)
+static void place_settle(struct place *p)
 {
 	while (p->run < p->side->n_runs && p->step >= p->side->run[p->run].block->steps.n) {
 		if (p->emit && p->emit->node)
@@ -63,7 +63,7 @@ static void settle(struct place *p)
 static void advance(struct place *p)
 {
 	p->step++;
-	settle(p);
+	place_settle(p);
 }
 
 static void find_left(struct place *p)
@@ -78,12 +78,12 @@ static void find_left(struct place *p)
 	p->left_us = step ? us : HUGE_VAL;
 }
 
-static struct place place_of(const struct side *side, struct sc_emit *emit)
+static struct place side_begin(const struct side *side, struct sc_emit *emit)
 {
 	struct place p = {.side = side, .emit = emit};
 
 	emit->in_flight = SC_NONE;
-	settle(&p);
+	place_settle(&p);
 	find_left(&p);
 	return p;
 }
@@ -104,7 +104,7 @@ static double begin_us(const struct place *p, const struct lanes_free *lanes)
 	return fmax(p->ready_us, is_exchange(step) ? lanes->exchange_us : lanes->compute_us);
 }
 
-static struct place *choose(struct place places[2], const struct lanes_free *lanes)
+static struct place *choose_side(struct place places[2], const struct lanes_free *lanes)
 {
 	double us[2] = {begin_us(&places[0], lanes), begin_us(&places[1], lanes)};
 
@@ -114,7 +114,7 @@ static struct place *choose(struct place places[2], const struct lanes_free *lan
 }
 
 /* Emits the pass's next step. */
-static void take(struct place *p, struct lanes_free *lanes)
+static void take_step(struct place *p, struct lanes_free *lanes)
 {
 	const struct sc_step *step = next_step(p);
 	double end_us = begin_us(p, lanes) + step->us;
@@ -143,11 +143,11 @@ static void take(struct place *p, struct lanes_free *lanes)
  * where the compute lane has not waited for it. */
 static void emit_pair(const struct side side[2], struct sc_emit emit[2])
 {
-	struct place places[2] = {place_of(&side[0], &emit[0]), place_of(&side[1], &emit[1])};
+	struct place places[2] = {side_begin(&side[0], &emit[0]), side_begin(&side[1], &emit[1])};
 	struct lanes_free lanes = {0, 0};
 
 	while (next_step(&places[0]) || next_step(&places[1]))
-		take(choose(places, &lanes), &lanes);
+		take_step(choose_side(places, &lanes), &lanes);
 	for (int i = 0; i < 2; i++)
 		sc_block_emit_end(&emit[i]);
 }

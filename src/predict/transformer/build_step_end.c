@@ -242,7 +242,8 @@ static void tie_embeddings(const struct builder *b, uint32_t first)
 		 b->tf->head.trainable * sc_grad_bytes(b->tf->request), SC_NAME_EMBED_TIE);
 }
 
-static struct sc_span span_of(const struct builder *b, const struct sc_member *members, uint32_t n)
+static struct sc_span members_span(const struct builder *b, const struct sc_member *members,
+				   uint32_t n)
 {
 	const struct sc_rank_class *classes = b->tf->placement.classes;
 	int nodes = 0;
@@ -281,7 +282,7 @@ static void sum_replicas(struct builder *b, uint32_t first)
 			c = classes[c].next_class;
 		members[r] = (struct sc_member){c, 1};
 	}
-	span = span_of(b, members, n);
+	span = members_span(b, members, n);
 	sum_with(&b->cls[first], members, &span,
 		 (params->trainable + params->trainable_expert) * sc_grad_bytes(b->tf->request),
 		 SC_NAME_GRAD_REDUCE);

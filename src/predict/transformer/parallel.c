@@ -159,7 +159,7 @@ enum {
 };
 
 /* splitmix64's finalizer (Steele, Lea and Flood, 2014). */
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
 	x += 0x9e3779b97f4a7c15u;
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -176,12 +176,12 @@ static uint64_t first_look(const struct placement_ranks *ranks, uint32_t rank)
 	key += (uint64_t)(node == ranks->node[placement_beside(ranks, rank, true)]) << 1;
 	key += node == ranks->node[placement_beside(ranks, rank, false)];
 	memcpy(&bits, &ranks->slowdown[rank], sizeof(bits));
-	key = mix(mix(key) ^ bits);
+	key = mix_bits(mix_bits(key) ^ bits);
 	for (int axis = 0; axis < SC_AXIS_PP; axis++) {
 		const struct sc_span *span = &ranks->span[axis][ranks->base[axis][rank]];
 
-		key = mix(key ^
-			  ((uint64_t)span->n_nodes << 32 | (uint32_t)span->max_ranks_per_node));
+		key = mix_bits(
+			key ^ ((uint64_t)span->n_nodes << 32 | (uint32_t)span->max_ranks_per_node));
 	}
 	return key;
 }
@@ -233,9 +233,10 @@ static bool placement_refine(struct placement_ranks *ranks)
 		if (n_looks > MIN_LOOKS && n_looks > max_looks)
 			return false;
 		for (uint32_t rank = 0; rank < world; rank++)
-			look[rank] = mix(mix(mix(ranks->color[rank]) +
-					     ranks->color[placement_beside(ranks, rank, true)]) +
-					 ranks->color[placement_beside(ranks, rank, false)]);
+			look[rank] = mix_bits(
+				mix_bits(mix_bits(ranks->color[rank]) +
+					 ranks->color[placement_beside(ranks, rank, true)]) +
+				ranks->color[placement_beside(ranks, rank, false)]);
 		for (int set = 0; set < PLACEMENT_N_SETS; set++) {
 			const uint32_t *base = ranks->base[set];
 
@@ -243,9 +244,9 @@ static bool placement_refine(struct placement_ranks *ranks)
 				continue;
 			memset(sum, 0, world * sizeof(*sum));
 			for (uint32_t rank = 0; rank < world; rank++)
-				sum[base[rank]] += mix(ranks->color[rank]);
+				sum[base[rank]] += mix_bits(ranks->color[rank]);
 			for (uint32_t rank = 0; rank < world; rank++)
-				look[rank] = mix(look[rank] + sum[base[rank]]);
+				look[rank] = mix_bits(look[rank] + sum[base[rank]]);
 		}
 	}
 	return ranks->n_colors <= most;

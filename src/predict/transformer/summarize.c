@@ -167,7 +167,7 @@ static enum sc_wait wait_of(const void *ctx, uint32_t node)
 
 enum { STRETCH_PASSES = SC_N_OP_NAMES };
 
-static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
+static struct sc_place run_place(const void *ctx, uint32_t node, uint32_t before)
 {
 	const struct sc_run *run = ctx;
 	unsigned name = node_name(run, node);
@@ -187,7 +187,7 @@ static struct sc_place place_of(const void *ctx, uint32_t node, uint32_t before)
 	return (struct sc_place){.what = name, .any = is_transfer(name)};
 }
 
-static void describe(const void *ctx, const struct sc_stretch *stretch, char *buf, size_t n_buf)
+static void run_describe(const void *ctx, const struct sc_stretch *stretch, char *buf, size_t n_buf)
 {
 	const struct sc_run *run = ctx;
 
@@ -305,7 +305,7 @@ static void untangle(const void *ctx, struct sc_tally *tally)
 		}
 }
 
-static void class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
+static void run_class_name(const void *ctx, uint32_t class_id, char *buf, size_t n_buf)
 {
 	const struct sc_run *run = ctx;
 	const struct sc_rank_class *rank = &run->tf->placement.classes[class_id];
@@ -434,9 +434,9 @@ void sc_run_op_info(const struct sc_run *run, struct sc_reading_input *out)
 			 .tally = tally_segment,
 			 .tally_name = sc_op_tally_name,
 			 .untangle = untangle,
-			 .place = place_of,
-			 .describe = describe,
-			 .class_name = class_name},
+			 .place = run_place,
+			 .describe = run_describe,
+			 .class_name = run_class_name},
 		.last = last,
 	};
 }

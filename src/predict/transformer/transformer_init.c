@@ -407,7 +407,8 @@ static void set_kinds(const struct sc_request *request, struct sc_arena *arena,
 	layout->n_runs = cl->nodes.n;
 }
 
-static int place(struct sc_transformer *tf, struct sc_build_scratch *scratch, struct sc_err *err)
+static int place_ranks(struct sc_transformer *tf, struct sc_build_scratch *scratch,
+		       struct sc_err *err)
 {
 	const struct sc_config *cfg = &tf->request->config;
 	const struct sc_parallel *par = &cfg->parallel;
@@ -541,7 +542,7 @@ int sc_transformer_init_ranks(struct sc_transformer *tf, const struct sc_setup *
 	for (size_t k = 0; rc == 0 && k < request->n_kinds; k++)
 		rc = sc_fabric_of_kind(request, k, &tf->kind_fabric[k], err);
 	if (rc == 0)
-		rc = place(tf, scratch, err);
+		rc = place_ranks(tf, scratch, err);
 	if (rc == 0)
 		rc = load_schedule(tf, scratch->arena, err);
 	if (rc)

@@ -202,7 +202,7 @@ static void destroy(void *p)
 	sc_memo_destroy(self->peaks);
 }
 
-static void begin(struct self *self, const struct sc_setup *setup)
+static void transformer_workload_begin(struct self *self, const struct sc_setup *setup)
 {
 	if (!self->tf.store)
 		self->tf.store = sc_graph_store_create();
@@ -212,11 +212,11 @@ static void begin(struct self *self, const struct sc_setup *setup)
 	self->run = (struct sc_run){.tf = &self->tf, .graph = self->graph, .built = &self->built};
 }
 
-static int init(void *p, const struct sc_setup *setup, struct sc_err *err)
+static int transformer_workload_init(void *p, const struct sc_setup *setup, struct sc_err *err)
 {
 	struct self *self = p;
 
-	begin(self, setup);
+	transformer_workload_begin(self, setup);
 	return sc_transformer_init(&self->tf, setup, err);
 }
 
@@ -245,7 +245,7 @@ static int check_size(const struct sc_transformer *tf, double micro_batches, str
 }
 
 /* Returns the micro-batches of this attempt. */
-static uint32_t choose(const struct self *self)
+static uint32_t choose_micro_batches(const struct self *self)
 {
 	const struct sc_predict_opts *opts = self->tf.opts;
 	const uint32_t all = sc_transformer_micro_batches(&self->tf);
@@ -266,10 +266,10 @@ static uint32_t choose(const struct self *self)
 	return (uint32_t)want + (all - (uint32_t)want) % period;
 }
 
-static int build(void *p, struct sc_err *err)
+static int transformer_workload_build(void *p, struct sc_err *err)
 {
 	struct self *self = p;
-	const uint32_t n = choose(self);
+	const uint32_t n = choose_micro_batches(self);
 	int rc = check_size(&self->tf, n, err);
 
 	if (rc)
@@ -336,7 +336,7 @@ static void find_in_flight(struct self *self, bool least)
 	const struct sc_stage_map *map = &self->tf.map;
 	double *in_flight = sc_arena_calloc(self->scratch->arena, map->pp, sizeof(*in_flight));
 
-	self->built.shape = sc_transformer_shape(&self->tf, choose(self));
+	self->built.shape = sc_transformer_shape(&self->tf, choose_micro_batches(self));
 	self->built.passes.slots = NULL;
 	for (uint32_t s = 0; s < map->pp; s++)
 		in_flight[s] = (least ? 1 : peak_of(self, s)) / map->n_chunks;
@@ -360,7 +360,7 @@ static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out,
 	const bool timed = sc_schedule_traits(setup->request->config.parallel.schedule).is_timed;
 	int rc;
 
-	begin(self, &own);
+	transformer_workload_begin(self, &own);
 	opts.brief = true; /* a floor is made of sums */
 	*out = (struct sc_floor){.is_least = timed};
 	rc = sc_transformer_init_ranks(&self->tf, &own, err);
@@ -504,8 +504,8 @@ const struct sc_workload sc_transformer_workload = {
 	.takes = takes,
 	.self_bytes = sizeof(struct self),
 	.destroy = destroy,
-	.init = init,
-	.build = build,
+	.init = transformer_workload_init,
+	.build = transformer_workload_build,
 	.again = again,
 	.op_info = op_info,
 	.conclude = conclude,
