@@ -1,5 +1,6 @@
-/* The idle time of a class is a list of stretches, which starts as the whole iteration. Each kind of thing a
- * GPU can do takes from it what it explains, the most telling kind first. */
+/* The idle time of a class is a list of stretches, which starts as the whole iteration. Each kind of thing a GPU can do
+ * takes from it what it explains, the most telling kind first. Lanes are in order of time, each kind for itself: the
+ * runs of a kind are merged only when it is asked for. */
 #include "predict/account.h"
 
 #include <string.h>
@@ -13,11 +14,6 @@ static inline double most(double a, double b)
 {
 	return a > b ? a : b;
 }
-
-/* Each lane is in order of time, and so is each kind of thing on a lane: the runs of a kind are merged only when it
- * is asked for. */
-
-/* ---- lane by lane ---- */
 
 static void clear(struct sc_doings *d, int first)
 {
@@ -121,8 +117,6 @@ static void doings_waits(struct sc_doings *d, const struct sc_ran *ran, uint32_t
 		end_lane(d);
 	}
 }
-
-/* ---- the order of time ---- */
 
 /* Merges two runs, each of which is in order. */
 static void merge_two(const struct sc_doing *at, const uint32_t bound[3], struct sc_doing *out)

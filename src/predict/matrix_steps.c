@@ -108,8 +108,6 @@ static struct sc_span replicas_part(const struct sc_span *all, double ranks, boo
 	return (struct sc_span){n, nodes, (n + nodes - 1) / nodes};
 }
 
-/* ---- Muon ---- */
-
 static double ranks_of(const struct sc_matrix *a)
 {
 	return fmax(1, a->shard.n_ranks);

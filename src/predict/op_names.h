@@ -1,4 +1,5 @@
-/* Names of the ops that builders put into graphs: an X-macro table, id -> text for reports. */
+/* Names of the ops that builders put into graphs: an X-macro table, id -> text for reports, and the packing of a name
+ * with chunk and micro-batch into a node's op id. */
 #ifndef SC_PREDICT_OP_NAMES_H
 #define SC_PREDICT_OP_NAMES_H
 

@@ -1,4 +1,5 @@
-/* The one pipeline: request -> graph -> simulate -> reading -> prediction; a workload knows the graph. */
+/* The one pipeline: request -> workload -> graph -> simulate -> reading -> prediction. Callers ask for a prediction,
+ * or for a floor below it; a predictor keeps its memory between calls. */
 #ifndef SC_PREDICT_PREDICT_H
 #define SC_PREDICT_PREDICT_H
 

@@ -177,8 +177,6 @@ static void go_on(struct stretches *s, const struct sc_segment *segment, double 
 	sc_segment_own(g, segment, us, visit->owner_us);
 }
 
-/* ---- the times that the path is made of ---- */
-
 void sc_tally_add(struct sc_tally *tally, uint32_t id, double us, double count)
 {
 	const size_t n = tally->by_id.n;

@@ -1,4 +1,5 @@
-/* Finds the micro-batch that is taken where none is given: whether one fits is known before anything is built. */
+/* Finds the micro-batch that is taken where none is given: the largest that fits by the memory estimate, which needs
+ * nothing built. */
 #include <math.h>
 
 #include "predict/layers/layers.h"

@@ -1,4 +1,5 @@
-/* The interface of a workload, the training of a model of one family: who predicts asks nothing else about it. */
+/* The interface of a workload, the training of a model of one family: it builds a graph, says what a reading must
+ * know of it, and concludes. Who predicts asks nothing else about it. */
 #ifndef SC_PREDICT_WORKLOAD_H
 #define SC_PREDICT_WORKLOAD_H
 

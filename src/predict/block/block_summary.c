@@ -1,4 +1,5 @@
-/* Summaries of blocks: one simulated alone, what it is beside a data-parallel collective, and sequences of them. */
+/* Summaries of blocks: one simulated alone, what it is beside a data-parallel collective, and sequences of them,
+ * which compose as max-plus maps (block.h). */
 #include "predict/block.h"
 
 #include <math.h>

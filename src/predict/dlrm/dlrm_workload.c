@@ -1,4 +1,5 @@
-/* A DLRM as a workload: some training steps in a row, of which one is read. */
+/* A DLRM as a workload: the graph of some training steps in a row, of which one that is like the one before is read,
+ * and the memory of its ranks. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* A table of layers as a workload: some training steps in a row, of which one is read. */
+/* A table of layers as a workload: kernels by FLOP and bytes, gradients in buckets, and some training steps in a row,
+ * of which one is read. */
 #include "predict/layers/layers.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* The common part of all schedules: where virtual stages are, whom a pass waits for, what is in memory. */
+/* The common part of all schedules: where virtual stages are, whom a pass waits for, what is in memory, when the
+ * order repeats; and the orders of GPipe, 1F1B, interleaving and DualPipe. */
 #include "predict/schedule/schedule.h"
 
 #include <assert.h>

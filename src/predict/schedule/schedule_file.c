@@ -1,4 +1,5 @@
-/* Reading, proving and writing a schedule's file, in CSV or JSON. */
+/* Reading, proving and writing a schedule's file, in CSV or JSON. The proof runs the order: every pass stands there
+ * once and no rank waits for ever. */
 #include "predict/schedule/schedule_file.h"
 
 #include <stdlib.h>

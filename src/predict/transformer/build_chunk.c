@@ -1,4 +1,5 @@
-/* One pass of one chunk of layers, forward or backward: op by op, or as the summary of its blocks. */
+/* One pass of one chunk of layers, forward or backward: op by op, or as the summary of its blocks. Where collectives
+ * run beside it, it goes in parts, each followed by its reduction. */
 #include <math.h>
 #include <string.h>
 
@@ -240,8 +241,6 @@ uint32_t build_join_groups(struct class_state *st, uint32_t node)
 	}
 	return node;
 }
-
-/* ---- full detail ---- */
 
 static uint32_t full_group(void *ctx, const struct sc_step *step, uint32_t graph_cost)
 {

@@ -1,4 +1,5 @@
-/* The interface between the parts of the Transformer graph builder. */
+/* The interface between the parts of the Transformer graph builder: the state of a class of ranks while its passes
+ * are added, and the functions that one build_*.c file has for the others. */
 #ifndef SC_PREDICT_TRANSFORMER_BUILD_PRIV_H
 #define SC_PREDICT_TRANSFORMER_BUILD_PRIV_H
 

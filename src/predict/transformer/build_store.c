@@ -100,8 +100,6 @@ void sc_graph_store_give_back(struct sc_graph_store *store, struct sc_graph *gra
 	}
 }
 
-/* ---- questions ---- */
-
 static bool joins(const struct sc_rank_class *rc)
 {
 	for (int a = 0; a < SC_N_COMM_AXES; a++)
@@ -199,8 +197,6 @@ const struct sc_passes *build_kept_passes(const struct kept_graph *kept)
 {
 	return &kept->built.passes;
 }
-
-/* ---- taking and keeping ---- */
 
 static void lend(struct sc_graph_store *store, struct kept_graph *kept, struct sc_graph *graph)
 {

@@ -1,4 +1,5 @@
-/* The iteration's skeleton: classes, lanes, schedule slots and the transfers between stages. */
+/* The iteration's skeleton: classes, lanes, schedule slots and the transfers between stages. Each class runs its
+ * slots in order; build_chunk.c and build_pair.c fill them, build_step_end.c ends the step. */
 #include "predict/transformer/build_transformer.h"
 
 #include <assert.h>

@@ -65,8 +65,6 @@ static struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axi
 	return shape;
 }
 
-/* ---- nodes and sets of each rank ---- */
-
 /* Returns the sets' spans by base; ranks come in rising order, so a set's nodes do, too. */
 static struct sc_span *find_spans(const struct placement_ranks *ranks, const uint32_t *base_of)
 {
@@ -363,8 +361,6 @@ static void fold_neighbours(const struct folding *f, struct sc_rank_class *rc)
 	rc->next_remote = ranks->node[next] != ranks->node[rank];
 	rc->prev_remote = ranks->node[prev] != ranks->node[rank];
 }
-
-/* ---- one class a stage ---- */
 
 /* Names neighbours and groups of a stage's one class, whose spans and ranks on a node are known. */
 static void name_stage(const struct layout_dims *d, struct sc_placement *out, uint32_t s)

@@ -1,4 +1,5 @@
-/* The reading of a Transformer's graph: waits, names, period; and its rates and memory. */
+/* The reading of a Transformer's graph: waits, names, the period of the iteration, contributors by op; and its rates
+ * and the memory of its fullest rank. */
 
 #include "predict/transformer/summarize.h"
 
@@ -162,8 +163,6 @@ static enum sc_wait wait_of(const void *ctx, uint32_t node)
 			return SC_WAIT_STAGE;
 	return SC_WAIT_PEERS;
 }
-
-/* ---- the path as people read it ---- */
 
 enum { STRETCH_PASSES = SC_N_OP_NAMES };
 

@@ -1,4 +1,5 @@
-/* A simulated iteration as people read it: breakdown, path, classes, contributors, memory. */
+/* A simulated iteration as people read it: breakdown, path, classes, contributors, memory; and whether a short run
+ * proves the steady state of a long one (steady_state.c). */
 #ifndef SC_PREDICT_SUMMARIZE_H
 #define SC_PREDICT_SUMMARIZE_H
 

@@ -1,4 +1,5 @@
-/* Activations of a Transformer on one rank, by model family and recompute mode. */
+/* Activations of a Transformer on one rank, by model family and recompute mode: kept from forward to backward, or
+ * held for a moment. */
 #ifndef SC_PREDICT_TRANSFORMER_MEMORY_H
 #define SC_PREDICT_TRANSFORMER_MEMORY_H
 

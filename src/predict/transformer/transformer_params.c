@@ -1,4 +1,5 @@
-/* The parameters of a rank's part of the model, the FLOP of the whole, and the optimizer's update. */
+/* The parameters of a rank's part of the model, the FLOP of the whole, and the optimizer's update: sums over the
+ * parts of layers, and the matrices that optimizers step whole. */
 #include <math.h>
 
 #include "core/config/config_schedule.h"

@@ -1,4 +1,5 @@
-/* The list of a layer's parts, from the model's sizes. This file does not know what a part costs. */
+/* The list of a layer's parts, from the model's sizes: norms, projections, attention of any kind, feed-forward or
+ * experts. This file does not know what a part costs. */
 #include "predict/transformer/transformer_parts.h"
 
 #include "predict/transformer/transformer_priv.h"

@@ -1,4 +1,5 @@
-/* The interface between the files that list a Transformer's ops: sizes on one rank, and how ops are added. */
+/* The interface between the files that list a Transformer's ops: sizes on one rank (struct dims), a layer as parts,
+ * and the functions that add ops to a block. */
 #ifndef SC_PREDICT_TRANSFORMER_PRIV_H
 #define SC_PREDICT_TRANSFORMER_PRIV_H
 
