@@ -121,7 +121,7 @@ bool sc_json_cursor_open(struct sc_json_cursor *c, char bracket)
 }
 
 /* Before each key or element: the comma, or the end. */
-static bool another(struct sc_json_cursor *c, char closer)
+static bool has_another(struct sc_json_cursor *c, char closer)
 {
 	char got = sc_json_cursor_peek(c);
 
@@ -141,7 +141,7 @@ static bool another(struct sc_json_cursor *c, char closer)
 
 bool sc_json_cursor_next(struct sc_json_cursor *c)
 {
-	return another(c, ']');
+	return has_another(c, ']');
 }
 
 static bool at_key(struct sc_json_cursor *c)
@@ -154,7 +154,7 @@ const char *sc_json_cursor_key(struct sc_json_cursor *c, struct sc_arena *arena)
 {
 	const char *key;
 
-	if (!another(c, '}') || !at_key(c))
+	if (!has_another(c, '}') || !at_key(c))
 		return NULL;
 	key = sc_json_cursor_text(c, arena);
 	return key && cursor_take(c, ':') ? key : NULL;
@@ -278,7 +278,7 @@ void sc_json_cursor_skip(struct sc_json_cursor *c)
 	if (open == '{' || open == '[') {
 		if (!sc_json_cursor_open(c, open))
 			return;
-		while (another(c, open == '{' ? '}' : ']')) {
+		while (has_another(c, open == '{' ? '}' : ']')) {
 			if (open == '{' && !(at_key(c) && skip_text(c) && cursor_take(c, ':')))
 				return;
 			sc_json_cursor_skip(c);

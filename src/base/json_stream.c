@@ -10,7 +10,7 @@
 
 enum { BUFFER_BYTES = 1 << 16 };
 
-static void flush(struct sc_json_stream *stream)
+static void stream_flush(struct sc_json_stream *stream)
 {
 	struct sc_strbuf *buf = &stream->buf;
 
@@ -64,7 +64,7 @@ void sc_json_stream_end(struct sc_json_stream *stream)
 	sc_strbuf_append_char(&stream->buf, stream->closer[--stream->depth]);
 	stream->comma = true;
 	if (stream->buf.n > BUFFER_BYTES)
-		flush(stream);
+		stream_flush(stream);
 }
 
 void sc_json_stream_text(struct sc_json_stream *stream, const char *key, const char *text)
@@ -126,7 +126,7 @@ int sc_json_stream_finish(struct sc_json_stream *stream, struct sc_err *err)
 {
 	assert(stream->depth == 0);
 	sc_strbuf_append_char(&stream->buf, '\n');
-	flush(stream);
+	stream_flush(stream);
 	if (fflush(stream->out) != 0)
 		sc_err_set(&stream->err, SC_EIO, "cannot write: %s", strerror(errno));
 	sc_strbuf_release(&stream->buf);

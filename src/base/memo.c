@@ -42,7 +42,7 @@ struct sc_memo_key *sc_memo_begin(struct sc_memo *memo)
 	return &memo->key;
 }
 
-static uint64_t hash(const struct sc_memo_key *key)
+static uint64_t key_hash(const struct sc_memo_key *key)
 {
 	uint64_t h = key->numbers.n, bits;
 
@@ -59,7 +59,7 @@ static struct entry *memo_find(struct sc_memo *memo)
 {
 	const struct sc_memo_key *key = &memo->key;
 	size_t n_bytes = key->numbers.n * sizeof(*key->numbers.at);
-	uint64_t h = hash(key);
+	uint64_t h = key_hash(key);
 	struct entry *e = &memo->entries[h & (memo->n_slots - 1)];
 
 	while (e->at && (e->hash != h || e->n_key != key->numbers.n ||

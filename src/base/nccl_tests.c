@@ -18,7 +18,7 @@ struct words {
 };
 
 /* False: too many or too long, so no line of times. */
-static bool split(const char *at, const char *end, struct words *out)
+static bool split_words(const char *at, const char *end, struct words *out)
 {
 	out->n = 0;
 	while (at < end) {
@@ -157,7 +157,7 @@ static void read_log(const struct sc_source *text, struct sc_arena *arena, struc
 			next = end;
 		if (*at == '#')
 			read_rank(at, next, arena, &log);
-		if (!split(at, next, &w) || !is_times(&w))
+		if (!split_words(at, next, &w) || !is_times(&w))
 			continue;
 		char(*const times)[32] = (char(*)[32])(uintptr_t)w.text + w.n - TIMES;
 		double algbw, busbw, root;

@@ -53,7 +53,7 @@ static void remove_parts(int number)
 	raise(number);
 }
 
-static void handle(int number, void (*handler)(int))
+static void handle_signal(int number, void (*handler)(int))
 {
 	struct sigaction act = {.sa_handler = handler}, old;
 
@@ -146,7 +146,7 @@ static int open_part(struct sc_output *out)
 
 	/* Those that somebody ignores or handles stay as they are. */
 	for (size_t i = 0; i < N_SIGNALS; i++)
-		handle(SIGNALS[i], remove_parts);
+		handle_signal(SIGNALS[i], remove_parts);
 	remove_left(out->target);
 	for (int i = 0; fd < 0 && i < MAX_TRIES; i++) {
 		int n = snprintf(part->path, sizeof(part->path), "%.*s.%.*s.%ld-%u" PART_SUFFIX,
@@ -197,7 +197,7 @@ static int open_output(struct sc_output *out, bool keeps_rows)
 	if (!*sc_file_name(out->path) || (is_there && S_ISDIR(st.st_mode)) ||
 	    (is_there && access(out->path, W_OK) != 0))
 		return -1;
-	handle(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
+	handle_signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
 	memcpy(out->written, out->path, sizeof(out->written));
 	/* Descriptors of a program, under any name: what stands behind them is not ours to replace. */
 	if ((strncmp(out->path, "/proc/", 6) == 0 || strncmp(out->path, "/dev/fd/", 8) == 0 ||
@@ -225,7 +225,7 @@ static int output_fail(const struct sc_output *out, struct sc_err *err)
 	return sc_err_at(err, SC_EIO, out->path, 0, 0, "cannot write: %s", strerror(errno));
 }
 
-static void destroy(struct sc_output *out)
+static void output_free(struct sc_output *out)
 {
 	if (out->part)
 		free_part(out->part);
@@ -248,7 +248,7 @@ int sc_output_create(const char *path, bool keeps_rows, struct sc_output **resul
 		return 0;
 	}
 	rc = output_fail(out, err);
-	destroy(out);
+	output_free(out);
 	return rc;
 }
 
@@ -280,11 +280,11 @@ static int close_output(struct sc_output *out)
 	return failed ? -1 : 0;
 }
 
-static void end(struct sc_output *out, bool removes)
+static void output_end(struct sc_output *out, bool removes)
 {
 	if (removes && out->part)
 		unlink(out->part->path);
-	destroy(out);
+	output_free(out);
 }
 
 int sc_output_commit(struct sc_output *out, const char *path, struct sc_err *err)
@@ -295,12 +295,12 @@ int sc_output_commit(struct sc_output *out, const char *path, struct sc_err *err
 	if (close_output(out) != 0 ||
 	    (strcmp(out->written, target) != 0 && rename(out->written, target) != 0))
 		rc = output_fail(out, err);
-	end(out, rc != 0);
+	output_end(out, rc != 0);
 	return rc;
 }
 
 void sc_output_discard(struct sc_output *out)
 {
 	close_output(out);
-	end(out, true);
+	output_end(out, true);
 }

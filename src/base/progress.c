@@ -45,7 +45,7 @@ struct sc_progress *sc_progress_create(FILE *out, const char *title, uint64_t to
 	return progress;
 }
 
-static void draw(struct sc_progress *progress)
+static void draw_bar(struct sc_progress *progress)
 {
 	unsigned long long done = atomic_load(&progress->done), total = progress->total;
 
@@ -70,7 +70,7 @@ void sc_progress_add(struct sc_progress *progress, uint64_t n_done)
 	    atomic_flag_test_and_set(&progress->drawing))
 		return;
 	if (now >= atomic_load(&progress->next_draw_ns)) {
-		draw(progress);
+		draw_bar(progress);
 		atomic_store(&progress->next_draw_ns, now + REDRAW_MS * SC_NS_PER_MS);
 	}
 	atomic_flag_clear(&progress->drawing);
@@ -81,7 +81,7 @@ void sc_progress_destroy(struct sc_progress *progress)
 	if (!progress)
 		return;
 	if (progress->drawn) {
-		draw(progress);
+		draw_bar(progress);
 		fputc('\n', progress->out);
 		fflush(progress->out);
 	}

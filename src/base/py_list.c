@@ -25,7 +25,7 @@ static int list_fail(struct reader *r, enum sc_errc code, const char *what)
 }
 
 /* The next character that counts, 0 at the end. */
-static char peek(struct reader *r)
+static char peek_char(struct reader *r)
 {
 	bool comment = false;
 
@@ -108,10 +108,10 @@ static int read_value(struct reader *r, struct sc_yaml **out);
 
 static int read_key(struct reader *r, struct sc_yaml **out, char colon)
 {
-	char c = peek(r);
+	char c = peek_char(r);
 	int rc = c == '"' || c == '\'' ? read_quoted(r, out) : read_bare(r, out);
 
-	if (rc == 0 && peek(r) != colon)
+	if (rc == 0 && peek_char(r) != colon)
 		rc = list_fail(
 			r, SC_EFORMAT,
 			colon == ':'
@@ -140,7 +140,7 @@ static int read_items(struct reader *r, struct sc_yaml *into, char close, char c
 
 	while (*link)
 		link = &(*link)->next;
-	while (peek(r) != close) {
+	while (peek_char(r) != close) {
 		struct sc_yaml *key = NULL, *value = NULL;
 		int rc = colon ? read_key(r, &key, colon) : 0;
 
@@ -161,9 +161,9 @@ static int read_items(struct reader *r, struct sc_yaml *into, char close, char c
 		*link = value;
 		link = &value->next;
 		into->n_children++;
-		if (peek(r) == ',')
+		if (peek_char(r) == ',')
 			r->pos++;
-		else if (peek(r) != close)
+		else if (peek_char(r) != close)
 			return list_fail(
 				r, SC_EFORMAT,
 				"expected \",\" or the end of the list; nothing is computed");
@@ -178,7 +178,7 @@ static int read_call(struct reader *r, struct sc_yaml **out)
 	int rc = read_bare(r, &name);
 
 	*out = name;
-	if (rc || peek(r) != '(')
+	if (rc || peek_char(r) != '(')
 		return rc;
 	map = new_node(r, SC_YAML_MAP);
 	map->line = name->line;
@@ -195,7 +195,7 @@ static int read_call(struct reader *r, struct sc_yaml **out)
 
 static int read_value(struct reader *r, struct sc_yaml **out)
 {
-	char c = peek(r);
+	char c = peek_char(r);
 	int rc;
 
 	if (r->n_nodes >= SC_YAML_MAX_NODES)
@@ -241,14 +241,14 @@ int sc_py_list_parse(const struct sc_source *text, struct sc_arena *arena, struc
 	int rc;
 
 	r.file = sc_arena_strdup(arena, text->file);
-	for (c = peek(&r); c && c != '['; c = peek(&r))
+	for (c = peek_char(&r); c && c != '['; c = peek_char(&r))
 		r.pos++;
 	if (!c)
 		return list_fail(&r, SC_EFORMAT, "no list is in this file");
 	rc = read_value(&r, &list);
-	if (rc == 0 && peek(&r) == '}')
+	if (rc == 0 && peek_char(&r) == '}')
 		r.pos++;
-	if (rc == 0 && peek(&r))
+	if (rc == 0 && peek_char(&r))
 		rc = list_fail(&r, SC_EFORMAT, "expected nothing behind the list");
 	if (rc == 0)
 		*out = list;

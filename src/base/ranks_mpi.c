@@ -35,7 +35,7 @@ struct sc_ranks_mpi {
 enum { N_COUNTERS = 2 };
 
 /* False: an error of MPI, a signal, or too long a wait. MPI may use the buffers yet. */
-static bool await(struct sc_ranks *ranks, int rc, MPI_Request *request)
+static bool await_request(struct sc_ranks *ranks, int rc, MPI_Request *request)
 {
 	const struct sc_ranks_mpi *mpi = ranks->mpi;
 	const double until =
@@ -49,7 +49,7 @@ static bool await(struct sc_ranks *ranks, int rc, MPI_Request *request)
 	return done;
 }
 
-static void ask(struct sc_ranks_mpi *mpi, size_t n)
+static void counter_add(struct sc_ranks_mpi *mpi, size_t n)
 {
 	mpi->n_asked = (int64_t)n;
 	MPI_Fetch_and_op(&mpi->n_asked, &mpi->answer, MPI_INT64_T, 0, mpi->n_exchanges % N_COUNTERS,
@@ -63,10 +63,10 @@ static size_t ranks_take(struct sc_ranks *ranks, size_t n)
 	int64_t first;
 
 	if (!mpi->n_asked)
-		ask(mpi, n);
+		counter_add(mpi, n);
 	MPI_Win_flush(0, mpi->win);
 	first = mpi->answer;
-	ask(mpi, n);
+	counter_add(mpi, n);
 	return (size_t)first;
 }
 
@@ -131,9 +131,10 @@ static int ranks_exchange(struct sc_ranks *ranks, struct sc_strbuf *bytes, struc
 	MPI_Win_flush(0, mpi->win);
 	mpi->n_asked = 0;
 	put_slot(mpi, ++mpi->n_exchanges, N_COUNTERS + ranks->self);
-	if (!await(ranks,
-		   MPI_Iallgather(&own, n, MPI_BYTE, mpi->words, n, MPI_BYTE, mpi->comm, &request),
-		   &request))
+	if (!await_request(
+		    ranks,
+		    MPI_Iallgather(&own, n, MPI_BYTE, mpi->words, n, MPI_BYTE, mpi->comm, &request),
+		    &request))
 		return tell_lost(ranks, err);
 	/* None counts by the last counter any more, and none begins with it before the next exchange. */
 	if (ranks->self == 0)
@@ -143,10 +144,10 @@ static int ranks_exchange(struct sc_ranks *ranks, struct sc_strbuf *bytes, struc
 		total += mpi->n_bytes[rank] = (int)mpi->words[rank].n;
 	}
 	all = sc_xcalloc((size_t)total + 1, 1);
-	if (!await(ranks,
-		   MPI_Iallgatherv(sc_strbuf_get(bytes), (int)bytes->n, MPI_BYTE, all, mpi->n_bytes,
-				   mpi->at, MPI_BYTE, mpi->comm, &request),
-		   &request)) {
+	if (!await_request(ranks,
+			   MPI_Iallgatherv(sc_strbuf_get(bytes), (int)bytes->n, MPI_BYTE, all,
+					   mpi->n_bytes, mpi->at, MPI_BYTE, mpi->comm, &request),
+			   &request)) {
 		*bytes = (struct sc_strbuf){0}; /* stays MPI's, as does `all` */
 		return tell_lost(ranks, err);
 	}

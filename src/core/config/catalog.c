@@ -50,8 +50,8 @@ void sc_catalog_destroy(struct sc_catalog *catalog)
 	free(catalog);
 }
 
-static int load(enum what what, const char *id, struct sc_arena *arena, void **out,
-		struct sc_err *err)
+static int load_profile(enum what what, const char *id, struct sc_arena *arena, void **out,
+			struct sc_err *err)
 {
 	static const size_t bytes[] = {sizeof(struct sc_device), sizeof(struct sc_software),
 				       sizeof(struct sc_fabric_profile)};
@@ -67,8 +67,8 @@ static int load(enum what what, const char *id, struct sc_arena *arena, void **o
 }
 
 /* Loaded once. `out`: a pointer to what it is. */
-static int get(struct sc_catalog *catalog, enum what what, const char *id, void *out,
-	       struct sc_err *err)
+static int profile_get(struct sc_catalog *catalog, enum what what, const char *id, void *out,
+		       struct sc_err *err)
 {
 	struct sc_arena *arena = &catalog->arena;
 	struct sc_arena_mark mark;
@@ -83,7 +83,7 @@ static int get(struct sc_catalog *catalog, enum what what, const char *id, void 
 	if (!entry) {
 		entry = sc_arena_alloc(arena, sizeof(*entry));
 		*entry = (struct entry){sc_arena_strdup(arena, id), catalog->entries[what], NULL};
-		rc = load(what, entry->id, arena, &entry->object, err);
+		rc = load_profile(what, entry->id, arena, &entry->object, err);
 		if (rc == 0)
 			catalog->entries[what] = entry;
 	}
@@ -98,13 +98,13 @@ static int get(struct sc_catalog *catalog, enum what what, const char *id, void 
 int sc_catalog_device(struct sc_catalog *catalog, const char *id, const struct sc_device **out,
 		      struct sc_err *err)
 {
-	return get(catalog, DEVICE, id, out, err);
+	return profile_get(catalog, DEVICE, id, out, err);
 }
 
 int sc_catalog_software(struct sc_catalog *catalog, const char *id, const struct sc_software **out,
 			struct sc_err *err)
 {
-	return get(catalog, SOFTWARE, id, out, err);
+	return profile_get(catalog, SOFTWARE, id, out, err);
 }
 
 int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
@@ -114,7 +114,7 @@ int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
 	const struct sc_fabric_net *nets;
 	struct sc_arena scratch;
 	struct sc_name *kinds;
-	int kind, rc = get(catalog, FABRIC, SC_DEFAULT_FABRIC, &standard, err);
+	int kind, rc = profile_get(catalog, FABRIC, SC_DEFAULT_FABRIC, &standard, err);
 
 	if (rc == 0)
 		*out = standard;
@@ -125,8 +125,9 @@ int sc_catalog_fabric(struct sc_catalog *catalog, const char *name,
 	kinds = sc_arena_calloc(&scratch, standard->nets.n + 1, sizeof(*kinds));
 	for (size_t i = 0; i < standard->nets.n; i++)
 		kinds[i].name = nets[i].kind;
-	rc = sc_fabric_is_file(standard, name, &scratch) ? get(catalog, FABRIC, name, out, err)
-							 : sc_enum_parse(kinds, name, &kind, err);
+	rc = sc_fabric_is_file(standard, name, &scratch)
+		     ? profile_get(catalog, FABRIC, name, out, err)
+		     : sc_enum_parse(kinds, name, &kind, err);
 	sc_arena_release(&scratch);
 	return rc;
 }

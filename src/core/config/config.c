@@ -110,8 +110,8 @@ static int load_named(struct sc_config *config, size_t i, struct sc_config_ref r
 }
 
 /* Decodes over `config`; what is given becomes the newest layer of origins. */
-static int decode(const struct sc_yaml *map, struct sc_config *config, struct sc_arena *arena,
-		  struct sc_err *err)
+static int decode_config(const struct sc_yaml *map, struct sc_config *config,
+			 struct sc_arena *arena, struct sc_err *err)
 {
 	/* a section's own file, if it is one's */
 	const char *file = map->child && map->n_children == 1 ? map->child->file : map->file;
@@ -145,7 +145,7 @@ int sc_config_take(const struct sc_yaml *root, struct sc_arena *arena, struct sc
 		return rc;
 	sc_config_init(&config);
 	config.file = root->file;
-	rc = decode(root, &config, arena, err);
+	rc = decode_config(root, &config, arena, err);
 	if (rc == 0)
 		*out = config;
 	return rc;
@@ -200,7 +200,7 @@ static int set_section(struct sc_config *config, const struct sc_setting *set,
 	root.child = map;
 	sc_config_init(&section);
 	section.origins = config->origins;
-	rc = decode(&root, &section, arena, err);
+	rc = decode_config(&root, &section, arena, err);
 	if (rc)
 		return rc;
 	sc_config_take_section(config, key, &section);

@@ -10,8 +10,8 @@ static const char *const PATHS[SC_N_C3_FAMILIES] = {
 	[SC_C3_DP] = "c3.policy.dp", [SC_C3_PP] = "c3.policy.pp",
 };
 
-static int parse(const struct sc_resolver *res, const char *text, const char *path,
-		 struct sc_c3_choice *out)
+static int parse_choice(const struct sc_resolver *res, const char *text, const char *path,
+			struct sc_c3_choice *out)
 {
 	struct sc_err own = {.code = SC_OK};
 
@@ -34,7 +34,7 @@ static bool can_have(enum sc_c3_family family, enum sc_c3_policy policy)
 	return family == SC_C3_TP || !in_pieces;
 }
 
-static const char *habit(const struct sc_request *req, enum sc_c3_family family)
+static const char *usual_policy(const struct sc_request *req, enum sc_c3_family family)
 {
 	const struct sc_software *sw = &req->software;
 	const struct sc_habit *piece = sc_habit_of(req, PATHS[family]);
@@ -50,7 +50,7 @@ static const char *habit(const struct sc_request *req, enum sc_c3_family family)
 }
 
 /* Applies the part of the schedule that a policy decides. */
-static void apply(struct sc_request *req, enum sc_c3_family family)
+static void apply_policy(struct sc_request *req, enum sc_c3_family family)
 {
 	bool serial = req->c3[family].policy == SC_C3_SERIAL;
 
@@ -70,7 +70,7 @@ static void apply(struct sc_request *req, enum sc_c3_family family)
 }
 
 /* Copy engines reach their own node, and do not add: the rest stays on SMs. `stepcast c3` searches what is not said here. */
-static void warn(struct sc_request *req, enum sc_c3_family family)
+static void warn_policy(struct sc_request *req, enum sc_c3_family family)
 {
 	const struct sc_c3_choice *choice = &req->c3[family];
 	const char *name = sc_enum_name(sc_c3_policy_names, (int)choice->policy);
@@ -93,7 +93,7 @@ static void warn(struct sc_request *req, enum sc_c3_family family)
 
 /* Whether any rank sends anything of that family: gradients go over context ranks, too, those of experts over all that
  * hold the same ones. */
-static bool communicates(const struct sc_request *req, enum sc_c3_family family)
+static bool family_communicates(const struct sc_request *req, enum sc_c3_family family)
 {
 	const struct sc_parallel *par = &req->config.parallel;
 	const bool copies_experts = sc_model_is_moe(&req->config.model) &&
@@ -113,7 +113,7 @@ static bool communicates(const struct sc_request *req, enum sc_c3_family family)
 static const char *no_effect(const struct sc_request *req, enum sc_c3_family family,
 			     const struct sc_c3_choice *choice)
 {
-	if (!communicates(req, family))
+	if (!family_communicates(req, family))
 		return req->config.gpus > 1 ? "its ranks send nothing" : "one GPU sends nothing";
 	if (sc_model_is_transformer(&req->config.model) ||
 	    (family == SC_C3_DP &&
@@ -159,8 +159,9 @@ static int resolve_family(const struct sc_resolver *res, enum sc_c3_family famil
 		text = "serial";
 	}
 	if (!text && !(all && can_have(family, all->policy)))
-		return parse(res, habit(req, family), PATHS[family], &req->c3[family]);
-	rc = text ? parse(res, text, PATHS[family], &req->c3[family]) : 0;
+		return parse_choice(res, usual_policy(req, family), PATHS[family],
+				    &req->c3[family]);
+	rc = text ? parse_choice(res, text, PATHS[family], &req->c3[family]) : 0;
 	if (rc)
 		return rc;
 	if (!text)
@@ -176,14 +177,15 @@ static int resolve_family(const struct sc_resolver *res, enum sc_c3_family famil
 	why = req->config.training.launch_blocking ? NULL
 						   : no_effect(req, family, &req->c3[family]);
 	if (why) {
-		if (text ||
-		    (family == SC_C3_DP && (req->config.gpus == 1 || communicates(req, family))))
+		if (text || (family == SC_C3_DP &&
+			     (req->config.gpus == 1 || family_communicates(req, family))))
 			sc_warn(&req->warnings, "%s has no effect: %s",
 				text ? PATHS[family] : "c3.policy", why);
-		return parse(res, habit(req, family), PATHS[family], &req->c3[family]);
+		return parse_choice(res, usual_policy(req, family), PATHS[family],
+				    &req->c3[family]);
 	}
-	apply(req, family);
-	warn(req, family);
+	apply_policy(req, family);
+	warn_policy(req, family);
 	return 0;
 }
 
@@ -197,7 +199,7 @@ int sc_config_resolve_c3(const struct sc_resolver *res)
 	if (req->config.c3.channels > 0 && req->config.gpus == 1)
 		sc_warn(&req->warnings, "c3.channels has no effect: one GPU sends nothing");
 	if (text)
-		rc = parse(res, text, "c3.policy", &all);
+		rc = parse_choice(res, text, "c3.policy", &all);
 	for (int f = 0; rc == 0 && f < SC_N_C3_FAMILIES; f++)
 		rc = resolve_family(res, (enum sc_c3_family)f, text ? &all : NULL);
 	return rc;

@@ -48,7 +48,7 @@ static bool has_mamba(const struct sc_model *model)
 	return kind < SC_N_LAYER_KINDS;
 }
 
-static bool fits(const struct sc_request *req, const struct sc_when *when)
+static bool when_holds(const struct sc_request *req, const struct sc_when *when)
 {
 	return (when->experts < 0 || when->experts == sc_model_is_moe(&req->config.model)) &&
 	       (when->latent < 0 || when->latent == (req->config.model.expert_latent > 0)) &&
@@ -194,7 +194,7 @@ static const struct sc_habit *last_fit(const struct sc_request *req, size_t offs
 	const struct sc_habit *habits = req->software.habits.at;
 
 	for (size_t i = req->software.habits.n; i-- > 0;)
-		if (habits[i].offset == offset && fits(req, &habits[i].when))
+		if (habits[i].offset == offset && when_holds(req, &habits[i].when))
 			return &habits[i];
 	return NULL;
 }

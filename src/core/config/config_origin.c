@@ -8,7 +8,7 @@
 #include "core/config/config_priv.h"
 
 /* A section replaced by a file hides what older layers gave in it. */
-static bool replaces(const char *given, const char *path)
+static bool is_section_of(const char *given, const char *path)
 {
 	while (*given && *given == *path)
 		given++, path++;
@@ -25,7 +25,7 @@ const struct sc_origin *sc_config_origin(const struct sc_config *config, const c
 		for (size_t i = layer->n; i-- > 0;) {
 			if (strcmp(layer->at[i].path, path) == 0)
 				return layer->at[i].file ? &layer->at[i] : NULL;
-			hidden = hidden || replaces(layer->at[i].path, path);
+			hidden = hidden || is_section_of(layer->at[i].path, path);
 		}
 		if (hidden)
 			return NULL;
@@ -40,7 +40,7 @@ const struct sc_origin *sc_config_origin_near(const struct sc_config *config, co
 	for (const struct sc_origins *layer = config->origins; layer && !origin;
 	     layer = layer->older)
 		for (size_t i = 0; i < layer->n && !origin; i++)
-			if (layer->at[i].file && replaces(path, layer->at[i].path))
+			if (layer->at[i].file && is_section_of(path, layer->at[i].path))
 				origin = &layer->at[i];
 	return origin ? origin : sc_config_origin(config, "");
 }

@@ -53,7 +53,7 @@ struct reader {
 	struct sc_err *err;
 };
 
-static int wrong(const struct reader *r, const char *why)
+static int pattern_fail(const struct reader *r, const char *why)
 {
 	return sc_err_set(r->err, SC_EVALUE, "character %zu: %s", (size_t)(r->at - r->text) + 1,
 			  why);
@@ -77,12 +77,12 @@ static int read_word(struct reader *r, size_t n)
 	int word;
 
 	if (n == 0 || n >= MAX_NAME)
-		return wrong(r, "expected a kind of layer, a number or \"(\"");
+		return pattern_fail(r, "expected a kind of layer, a number or \"(\"");
 	memcpy(name, r->at, n);
 	if (sc_enum_parse(WORDS, name, &word, &own))
-		return wrong(r, own.text);
+		return pattern_fail(r, own.text);
 	if (r->out->n == SC_MAX_PATTERN)
-		return wrong(r, TOO_MANY);
+		return pattern_fail(r, TOO_MANY);
 	r->out->at[r->out->n++] = (uint8_t)word;
 	r->out->apart = r->out->apart || word >> ALONE;
 	r->at += n;
@@ -97,8 +97,8 @@ static int read_count(struct reader *r, size_t *times)
 	while (isdigit((unsigned char)*r->at) && n <= SC_MAX_PATTERN)
 		n = 10 * n + (size_t)(*r->at++ - '0');
 	*times *= n;
-	return n < 1                     ? wrong(r, "expected a number above 0")
-	       : *times > SC_MAX_PATTERN ? wrong(r, TOO_MANY)
+	return n < 1                     ? pattern_fail(r, "expected a number above 0")
+	       : *times > SC_MAX_PATTERN ? pattern_fail(r, TOO_MANY)
 					 : 0;
 }
 
@@ -115,13 +115,14 @@ static int read_list(struct reader *r)
 		if (isdigit((unsigned char)*r->at)) {
 			rc = read_count(r, &times);
 			if (rc == 0 && !pattern_take(r, '*'))
-				rc = wrong(r, "expected \"*\" behind the number");
+				rc = pattern_fail(r, "expected \"*\" behind the number");
 		}
 		if (rc == 0 && pattern_take(r, '(')) {
-			rc = ++r->depth > MAX_DEPTH ? wrong(r, "too many brackets in each other")
-						    : read_list(r);
+			rc = ++r->depth > MAX_DEPTH
+				     ? pattern_fail(r, "too many brackets in each other")
+				     : read_list(r);
 			if (rc == 0 && !pattern_take(r, ')'))
-				rc = wrong(r, "expected \",\" or \")\"");
+				rc = pattern_fail(r, "expected \",\" or \")\"");
 			r->depth--;
 		} else if (rc == 0) {
 			for (n = 0; isalnum((unsigned char)r->at[n]) || r->at[n] == '_'; n++)
@@ -132,7 +133,7 @@ static int read_list(struct reader *r)
 			rc = read_count(r, &times);
 		n = out->n - begin;
 		if (rc == 0 && begin + times * n > SC_MAX_PATTERN)
-			rc = wrong(r, TOO_MANY);
+			rc = pattern_fail(r, TOO_MANY);
 		for (; rc == 0 && times > 1; times--, out->n += n)
 			memcpy(out->at + out->n, out->at + begin, n);
 	} while (rc == 0 && pattern_take(r, ','));
@@ -152,9 +153,9 @@ int sc_pattern_parse(const char *text, struct sc_pattern *out, struct sc_err *er
 	else
 		rc = read_list(&r);
 	if (rc == 0 && is_list && !pattern_take(&r, ']'))
-		rc = wrong(&r, "expected \",\" or \"]\"");
+		rc = pattern_fail(&r, "expected \",\" or \"]\"");
 	if (rc == 0 && *r.at)
-		rc = wrong(&r, "expected \",\", \"*\" or the end");
+		rc = pattern_fail(&r, "expected \",\", \"*\" or the end");
 	return rc;
 }
 

@@ -198,7 +198,7 @@ bool sc_schedule_validates_after(const struct sc_parallel *par, enum sc_schedule
 	return (kind >= SC_SCHED_ZB_H1 && kind <= SC_SCHED_V_MIN) || kind == SC_SCHED_PIPEDREAM_2BW;
 }
 
-static bool refuses_pp(const struct sc_parallel *par, char *buf, size_t n_buf)
+static bool refuses_replicas(const struct sc_parallel *par, char *buf, size_t n_buf)
 {
 	int64_t pp = par->pp, replicas = sc_schedule_replicas(par);
 
@@ -223,7 +223,7 @@ bool sc_schedule_refuses(const struct sc_parallel *par, int64_t micro_batches, c
 	int64_t replicas = sc_schedule_replicas(par);
 	bool dual = par->schedule == SC_SCHED_DUALPIPE || par->schedule == SC_SCHED_DUALPIPEV;
 
-	if (refuses_pp(par, buf, n_buf))
+	if (refuses_replicas(par, buf, n_buf))
 		return true;
 	if (par->schedule == SC_SCHED_PIPEDREAM_2BW &&
 	    (micro_batches < par->pp || sc_vocab_shares(par) > 1)) {
@@ -300,7 +300,7 @@ static int fill_chunks(const struct sc_resolver *res)
 }
 
 /* A stack that interleaves by habit: chunks of two layers, where they split so. */
-static void interleave(struct sc_request *req)
+static void interleave_by_default(struct sc_request *req)
 {
 	struct sc_parallel *par = &req->config.parallel;
 	int64_t layers = req->config.model.layers, chunks;
@@ -327,7 +327,7 @@ int sc_config_resolve_schedule(const struct sc_resolver *res)
 	if (par->virtual_stages == SC_NOT_GIVEN && n_chunks > 0 && n_chunks % par->pp == 0)
 		par->virtual_stages = n_chunks / par->pp;
 	if (par->virtual_stages == SC_NOT_GIVEN && req->software.interleaves)
-		interleave(req);
+		interleave_by_default(req);
 	if (par->pp == 1)
 		drop_schedule(req);
 	rc = fill_chunks(res);

@@ -125,7 +125,7 @@ static int sample_read_file(const char *path, struct indices *out, struct sc_err
 }
 
 /* By some bits after the other, from the lowest. */
-static void sort(struct indices *x)
+static void sort_indices(struct indices *x)
 {
 	enum { BITS = 12, N = 1 << BITS };
 	uint64_t *to = sc_xrealloc(NULL, x->n, sizeof(*to)), all_bits = 0;
@@ -160,7 +160,7 @@ int sc_index_sample_load(const char *path, struct sc_arena *arena, struct sc_reu
 		free(all.at);
 		return rc;
 	}
-	sort(&all);
+	sort_indices(&all);
 	for (size_t i = 0, count; i < all.n; i += count, n_unique++) {
 		size_t bin = 0;
 

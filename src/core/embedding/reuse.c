@@ -120,7 +120,7 @@ static int find_kind(struct sc_reuse *r, struct sc_err *err)
 	return 0;
 }
 
-static int check(struct sc_reuse *r, struct sc_err *err)
+static int check_kind(struct sc_reuse *r, struct sc_err *err)
 {
 	int rc = find_kind(r, err);
 
@@ -142,7 +142,7 @@ int sc_reuse_load(const char *id, struct sc_arena *arena, struct sc_reuse *out, 
 	if (rc)
 		return rc;
 	rc = reuse.file ? sc_err_set(&own, SC_EVALUE, "a profile cannot name a file")
-			: check(&reuse, &own);
+			: check_kind(&reuse, &own);
 	if (rc == 0 && reuse.kind == SC_REUSE_DEFAULT)
 		rc = sc_err_set(&own, SC_EVALUE, "says nothing about reuse");
 	if (rc)
@@ -161,7 +161,7 @@ int sc_reuse_resolve(struct sc_reuse *reuse, const struct sc_reuse *fallback,
 		     struct sc_arena *arena, struct sc_err *err)
 {
 	struct sc_reuse r = *reuse;
-	int rc = check(&r, err);
+	int rc = check_kind(&r, err);
 
 	if (rc == 0 && r.file && r.kind != SC_REUSE_DEFAULT)
 		rc = sc_err_set(err, SC_ECONFLICT, "reuse: file \"%.64s\" beside a description",

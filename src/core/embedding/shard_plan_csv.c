@@ -83,8 +83,8 @@ static int read_ranks(struct reader *r, size_t row, const char *text, struct sc_
 }
 
 /* `turn`: which of the row's tables it is. */
-static void place(const struct reader *r, size_t row, const struct row *read, size_t table,
-		  size_t turn)
+static void add_placement(const struct reader *r, size_t row, const struct row *read, size_t table,
+			  size_t turn)
 {
 	struct sc_table_placement *t = sc_plan_begin_table(r->plan, &r->common->tables->at[table],
 							   (enum sc_shard_type)read->kind);
@@ -152,7 +152,7 @@ static int take_row(struct reader *r, size_t row, bool patterns, struct sc_err *
 	if (is_pattern) {
 		for (size_t i = 0; i < tables->n; i++)
 			if (!r->is_placed[i] && strncmp(tables->at[i].name, read.table, n - 1) == 0)
-				place(r, row, &read, i, turn++);
+				add_placement(r, row, &read, i, turn++);
 		return 0;
 	}
 	at = sc_plan_table_find(r->common, read.table);
@@ -161,7 +161,7 @@ static int take_row(struct reader *r, size_t row, bool patterns, struct sc_err *
 				 at < 0 ? "the plan is for other tables: the model has no \"%.64s\""
 					: "table \"%.64s\" is already on a line above",
 				 read.table);
-	place(r, row, &read, (size_t)at, 0);
+	add_placement(r, row, &read, (size_t)at, 0);
 	return 0;
 }
 

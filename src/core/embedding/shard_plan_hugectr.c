@@ -18,8 +18,8 @@ struct matrix_reader {
 	SC_VEC(int32_t) * ranks;                 /* of each table of the model */
 };
 
-static int bad(const struct matrix_reader *r, const struct sc_yaml *at, struct sc_err *err,
-	       const char *what)
+static int matrix_fail(const struct matrix_reader *r, const struct sc_yaml *at, struct sc_err *err,
+		       const char *what)
 {
 	return sc_err_at(err, SC_EVALUE, r->text->file, at->line, at->column, "%s", what);
 }
@@ -83,9 +83,10 @@ static int find_table(const struct matrix_reader *r, const struct sc_yaml *node,
 	size_t n_tables = r->common->tables->n;
 
 	if (!n_tables)
-		return bad(r, node, err, "a shard matrix needs the model's tables for their sizes");
+		return matrix_fail(r, node, err,
+				   "a shard matrix needs the model's tables for their sizes");
 	if (node->kind != SC_YAML_SCALAR || (!node->quoted && !sc_parse_int(node->text, out)))
-		return bad(r, node, err, "expected a table's name or number");
+		return matrix_fail(r, node, err, "expected a table's name or number");
 	if (node->quoted)
 		*out = sc_plan_table_find(r->common, node->text);
 	if (*out >= 0 && *out < (int64_t)n_tables)
@@ -108,7 +109,7 @@ static int add_rank(struct matrix_reader *r, const struct sc_yaml *node, int32_t
 	if (rc)
 		return rc;
 	if (r->ranks[table].n && r->ranks[table].at[r->ranks[table].n - 1] == rank)
-		return bad(r, node, err, "the table is on this GPU twice");
+		return matrix_fail(r, node, err, "the table is on this GPU twice");
 	SC_VEC_PUSH(&r->ranks[table], rank);
 	return 0;
 }
@@ -118,11 +119,11 @@ static int read_matrix(struct matrix_reader *r, struct sc_err *err)
 	int32_t rank = 0;
 
 	if (r->matrix->n_children > SC_PLAN_MAX_WORLD)
-		return bad(r, r->matrix, err, "too many GPUs");
+		return matrix_fail(r, r->matrix, err, "too many GPUs");
 	r->plan->world = (uint32_t)r->matrix->n_children;
 	for (const struct sc_yaml *gpu = r->matrix->child; gpu; gpu = gpu->next, rank++) {
 		if (gpu->kind != SC_YAML_SEQ)
-			return bad(r, gpu, err, "expected the list of a GPU's tables");
+			return matrix_fail(r, gpu, err, "expected the list of a GPU's tables");
 		for (const struct sc_yaml *table = gpu->child; table; table = table->next) {
 			int rc = add_rank(r, table, rank, err);
 
@@ -142,8 +143,8 @@ static int read_strategy(struct matrix_reader *r, enum side *sides, struct sc_er
 
 		if (entry->kind != SC_YAML_SEQ || entry->n_children != 2 ||
 		    !is_side(entry->child) || list->kind != SC_YAML_SEQ)
-			return bad(r, entry, err,
-				   "expected (\"mp\", [tables]) or (\"dp\", [tables])");
+			return matrix_fail(r, entry, err,
+					   "expected (\"mp\", [tables]) or (\"dp\", [tables])");
 		for (const struct sc_yaml *node = list->child; node; node = node->next) {
 			int64_t table = 0;
 			int rc = find_table(r, node, &table, err);

@@ -210,7 +210,7 @@ static bool settle_shape(struct json_reader *r, struct sc_table_placement *t)
 	return t->rows > 0 || fail_at(r, t, "it needs a shape or a sharding_spec");
 }
 
-static bool settle(struct json_reader *r, bool has_type)
+static bool settle_table(struct json_reader *r, bool has_type)
 {
 	struct sc_table_placement *t = &r->plan->tables.at[r->plan->tables.n - 1];
 	struct sc_shard *shards = r->plan->shards.n ? &r->plan->shards.at[t->first_shard] : NULL;
@@ -282,7 +282,7 @@ static bool read_parameter(struct json_reader *r, const char *module, const char
 			sc_json_cursor_skip(c);
 		}
 	}
-	return settle(r, has_type);
+	return settle_table(r, has_type);
 }
 
 static void read_modules(struct json_reader *r)

@@ -36,14 +36,15 @@ struct table_reader {
 	sc_plan_ranks ranks;
 };
 
-static int bad(const struct table_reader *r, const char *at, struct sc_err *err, const char *what)
+static int cell_fail(const struct table_reader *r, const char *at, struct sc_err *err,
+		     const char *what)
 {
 	return sc_err_at(err, SC_EVALUE, r->file, r->line, (unsigned)(at - r->line_at) + 1, "%s",
 			 what);
 }
 
 /* The cells of a line between '#' and '#'. */
-static size_t split(char *line, char **cells)
+static size_t split_cells(char *line, char **cells)
 {
 	char *at = strchr(line, '#'), *end = line + strlen(line);
 	size_t n_cells = 0;
@@ -156,16 +157,16 @@ static int plan_read_row(struct table_reader *r, char *const *cells, struct sc_e
 	for (int column = 0; column < N_COLUMNS; column++)
 		of[column] = r->column[column] < 0 ? NULL : cells[r->column[column]];
 	if (sc_enum_parse(TYPES, of[SHARDING], &type, NULL))
-		return bad(r, of[SHARDING], err,
-			   "expected a sharding type: DP, TW, CW, RW, TWRW, TWCW or GS");
+		return cell_fail(r, of[SHARDING], err,
+				 "expected a sharding type: DP, TW, CW, RW, TWRW, TWCW or GS");
 	if (sc_enum_parse(sc_tier_names, of[KERNEL], &tier, NULL))
-		return bad(r, of[KERNEL], err, "unknown compute kernel");
+		return cell_fail(r, of[KERNEL], err, "unknown compute kernel");
 	if (!read_dim(of[DIM], &t.dim, &slice))
-		return bad(r, of[DIM], err, "expected a dim, as 128 or 1024 (128)");
+		return cell_fail(r, of[DIM], err, "expected a dim, as 128 or 1024 (128)");
 	if (!read_int(of[ROWS], 1, (int64_t)SC_MAX_TABLE_ROWS, &t.rows))
-		return bad(r, of[ROWS], err, "expected a count of rows");
+		return cell_fail(r, of[ROWS], err, "expected a count of rows");
 	if (!sc_plan_ranks_parse(of[RANKS], MAX_RANKS, &r->ranks))
-		return bad(r, of[RANKS], err, "expected ranks, as 3 or 0-7 or 1,4,6");
+		return cell_fail(r, of[RANKS], err, "expected ranks, as 3 or 0-7 or 1,4,6");
 	/* The name of the parameter is behind the last point, the module's path before it. */
 	dot = strrchr(of[FQN], '.');
 	t.name = dot ? dot + 1 : of[FQN];
@@ -176,19 +177,20 @@ static int plan_read_row(struct table_reader *r, char *const *cells, struct sc_e
 	t.tier = (enum sc_tier)tier;
 	if (t.tier == SC_TIER_CACHED && of[CACHE] &&
 	    (!sc_parse_double(of[CACHE], &t.cache_frac) || t.cache_frac < 0 || t.cache_frac > 1))
-		return bad(r, of[CACHE], err, "expected a share of 0 to 1");
+		return cell_fail(r, of[CACHE], err, "expected a share of 0 to 1");
 	if (r->plan->tables.n >= SC_PLAN_MAX_TABLES)
-		return bad(r, r->line_at, err, "too many tables");
+		return cell_fail(r, r->line_at, err, "too many tables");
 	sc_plan_add_table(r->plan, &t);
 	if (!add_shards(r, slice))
-		return bad(r, of[RANKS], err, "the ranks do not fit the number of column slices");
+		return cell_fail(r, of[RANKS], err,
+				 "the ranks do not fit the number of column slices");
 	return 0;
 }
 
 static int read_line(struct table_reader *r, char *line, struct sc_err *err)
 {
 	char *cells[MAX_CELLS];
-	size_t n_cells = split(line, cells);
+	size_t n_cells = split_cells(line, cells);
 	int64_t rank;
 
 	r->line_at = line;
@@ -204,7 +206,7 @@ static int read_line(struct table_reader *r, char *line, struct sc_err *err)
 	if (n_cells >= r->n_cells)
 		return plan_read_row(r, cells, err);
 	if (n_cells > 1)
-		return bad(r, line, err, "a row with fewer cells than the header");
+		return cell_fail(r, line, err, "a row with fewer cells than the header");
 	r->n_cells = 0;
 	return 0;
 }

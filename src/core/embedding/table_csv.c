@@ -79,7 +79,7 @@ struct reader {
 	struct sc_err *err;
 };
 
-static int bind(struct reader *r)
+static int bind_columns(struct reader *r)
 {
 	int rc;
 
@@ -148,7 +148,7 @@ int sc_tables_read_csv(const struct sc_csv *csv, struct sc_arena *arena, struct 
 	struct reader reader = {.csv = csv, .arena = arena, .err = err};
 	struct sc_table_list list = {.n = csv->n_rows};
 	int64_t n_tables = 0;
-	int rc = bind(&reader);
+	int rc = bind_columns(&reader);
 
 	if (rc)
 		return rc;

@@ -55,8 +55,8 @@ struct leaves {
 };
 
 /* Deep mappings are limited by their reader; what their paths come to is here. */
-static int flatten(struct leaves *to, const struct sc_yaml *map, const char *above,
-		   struct sc_err *err)
+static int list_leaves(struct leaves *to, const struct sc_yaml *map, const char *above,
+		       struct sc_err *err)
 {
 	enum { MAX_LEAVES = 1 << 14, MAX_PATH_BYTES = 512 };
 	int rc = 0;
@@ -75,7 +75,7 @@ static int flatten(struct leaves *to, const struct sc_yaml *map, const char *abo
 		if (*above)
 			path = sc_arena_printf(to->file->lines->arena, "%s.%s", above, path);
 		if (!value)
-			rc = flatten(to, node, path, err);
+			rc = list_leaves(to, node, path, err);
 		else {
 			struct sc_foreign_leaf *leaf =
 				sc_arena_alloc(to->file->lines->arena, sizeof(*leaf));
@@ -165,8 +165,8 @@ int64_t sc_foreign_ours(const struct sc_foreign *file, const char *path, int64_t
 	return count_of(sc_foreign_line_of(file->lines, path), absent);
 }
 
-static void append(struct sc_foreign_line **first, struct sc_foreign_line **last,
-		   const struct sc_foreign_line *add, struct sc_arena *arena)
+static void line_append(struct sc_foreign_line **first, struct sc_foreign_line **last,
+			const struct sc_foreign_line *add, struct sc_arena *arena)
 {
 	struct sc_foreign_line *line = sc_arena_alloc(arena, sizeof(*line));
 
@@ -175,11 +175,12 @@ static void append(struct sc_foreign_line **first, struct sc_foreign_line **last
 	*last = line;
 }
 
-static void leave(struct sc_foreign_lines *lines, const struct sc_yaml *node, const char *theirs,
-		  enum sc_foreign_ignored why)
+static void note_ignored(struct sc_foreign_lines *lines, const struct sc_yaml *node,
+			 const char *theirs, enum sc_foreign_ignored why)
 {
-	append(&lines->ignored, &lines->last_ignored,
-	       &(struct sc_foreign_line){.node = node, .theirs = theirs, .why = why}, lines->arena);
+	line_append(&lines->ignored, &lines->last_ignored,
+		    &(struct sc_foreign_line){.node = node, .theirs = theirs, .why = why},
+		    lines->arena);
 }
 
 /* Checks that two files say the same of one key. */
@@ -223,7 +224,7 @@ static int put_line(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 		*old = line;
 		return 0;
 	}
-	append(&lines->first, &lines->last, &line, lines->arena);
+	line_append(&lines->first, &lines->last, &line, lines->arena);
 	return 0;
 }
 
@@ -264,8 +265,8 @@ static const struct sc_foreign_word *word_of(const struct sc_foreign_word *words
 }
 
 /* Takes a key; keys of one file that are one key of ours may not differ. */
-static int take_key(struct sc_foreign *file, const struct sc_foreign_leaf *leaf, const char *path,
-		    const char *text, struct sc_err *err)
+static int put_or_check_key(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
+			    const char *path, const char *text, struct sc_err *err)
 {
 	const struct sc_foreign_line *old = line_of(file->lines, path);
 
@@ -295,7 +296,7 @@ static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 				       "changes what a step costs, and is not understood");
 	if (!word)
 		return not_understood(leaf, err);
-	return word->ours ? take_key(file, leaf, row->ours, word->ours, err) : 0;
+	return word->ours ? put_or_check_key(file, leaf, row->ours, word->ours, err) : 0;
 }
 
 /* A script's variable. */
@@ -341,25 +342,25 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 	if (!is_open && row && row->words)
 		rc = take_word(file, leaf, row, err);
 	else if (!is_open && row)
-		rc = take_key(file, leaf, row->ours, NULL, err);
+		rc = put_or_check_key(file, leaf, row->ours, NULL, err);
 	if (rc == 0 && (is_open || rule != SC_KEY_TAKE))
-		leave(file->lines, leaf->node, leaf->path,
-		      is_open                   ? SC_IGNORED_OPEN
-		      : rule == SC_KEY_SOFTWARE ? SC_IGNORED_SOFTWARE
-						: SC_IGNORED_FREE);
+		note_ignored(file->lines, leaf->node, leaf->path,
+			     is_open                   ? SC_IGNORED_OPEN
+			     : rule == SC_KEY_SOFTWARE ? SC_IGNORED_SOFTWARE
+						       : SC_IGNORED_FREE);
 	return rc;
 }
 
 /* Notes a fault of a key, so that the others are looked at, too; lenient lines go without what is
  * not understood. */
-static void note(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
-		 const struct sc_err *problem)
+static void note_problem(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
+			 const struct sc_err *problem)
 {
 	struct sc_foreign_lines *lines = file->lines;
 	struct sc_foreign_problem **last = &lines->problems;
 
 	if (lines->lenient && problem->code == SC_EVALUE) {
-		leave(lines, leaf->node, leaf->path, SC_IGNORED_UNKNOWN);
+		note_ignored(lines, leaf->node, leaf->path, SC_IGNORED_UNKNOWN);
 		return;
 	}
 	while (*last)
@@ -376,7 +377,7 @@ static int take_leaves(struct sc_foreign *file, struct sc_err *err)
 		struct sc_err own = {.code = SC_OK};
 
 		if (take_leaf(file, leaf, &own))
-			note(file, leaf, &own);
+			note_problem(file, leaf, &own);
 	}
 	if (!file->lines->problems)
 		return 0;
@@ -398,7 +399,7 @@ int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct s
 	if (rc == 0 && file->format->more)
 		rc = sc_foreign_table_get(file->lines, file->format->more, &file->more, err);
 	if (rc == 0)
-		rc = flatten(&leaves, map, "", err);
+		rc = list_leaves(&leaves, map, "", err);
 	if (rc == 0 && file->format->begin)
 		rc = file->format->begin(file, err);
 	return rc ? rc : take_leaves(file, err);
@@ -561,7 +562,7 @@ static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rul
 	if (rule->refuse)
 		return sc_err_at(err, SC_EVALUE, SC_AT(file->map), "%s", rule->refuse);
 	if (rule->software) {
-		leave(file->lines, file->map, rule->software, SC_IGNORED_SOFTWARE);
+		note_ignored(file->lines, file->map, rule->software, SC_IGNORED_SOFTWARE);
 		return 0;
 	}
 	if (!leaf)
@@ -598,7 +599,7 @@ static void list_unread(struct sc_foreign *file)
 	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf; leaf = leaf->next)
 		if (!leaf->is_read && !sc_yaml_is_null(leaf->node) &&
 		    sc_foreign_rule_of(file, leaf, &row) == SC_KEY_READ)
-			leave(file->lines, leaf->node, leaf->path, SC_IGNORED_BESIDE);
+			note_ignored(file->lines, leaf->node, leaf->path, SC_IGNORED_BESIDE);
 }
 
 int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err)

@@ -172,7 +172,7 @@ static int take_mapping(struct sc_foreign_lines *lines, const struct sc_yaml *ma
 }
 
 /* Text may hold NULs: what is looked for is on lines without. */
-static bool holds(const struct sc_source *text, const char *part)
+static bool text_holds(const struct sc_source *text, const char *part)
 {
 	size_t n = strlen(part);
 
@@ -204,14 +204,14 @@ int sc_foreign_add(struct sc_foreign_lines *lines, const struct sc_source *text,
 		return rc ? rc : format_take(lines, &sc_format_torchtitan, map, err);
 	}
 	if (sc_ends_with(text->file, ".py") || first_char(text) == '[' ||
-	    holds(text, "EmbeddingBagConfig(") || holds(text, "EmbeddingConfig(") ||
-	    (holds(text, "\"num_embeddings\"") && first_char(text) == '{'))
+	    text_holds(text, "EmbeddingBagConfig(") || text_holds(text, "EmbeddingConfig(") ||
+	    (text_holds(text, "\"num_embeddings\"") && first_char(text) == '{'))
 		return torchrec_take(lines, text, false, err);
 	if (is_tree) {
 		rc = sc_yaml_parse(text, lines->arena, &map, err);
 		return rc ? rc : take_mapping(lines, map, err);
 	}
-	if (!holds(text, WANTED))
+	if (!text_holds(text, WANTED))
 		return sc_err_at(
 			err, SC_EFORMAT, text->file, 0, 0,
 			"not a config that is understood: no command with " WANTED

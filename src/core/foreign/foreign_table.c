@@ -19,7 +19,7 @@ static const struct {
 	const struct sc_foreign_word *words;
 } USUAL[] = {{"off", OFF}, {"switch", SWITCH}, {"one", ONE}};
 
-static int wrong(const struct sc_yaml *at, const char *expected, struct sc_err *err)
+static int table_fail(const struct sc_yaml *at, const char *expected, struct sc_err *err)
 {
 	return sc_err_at(err, SC_EVALUE, SC_AT(at), "expected %s", expected);
 }
@@ -37,11 +37,12 @@ static int read_words(const struct sc_yaml *node, struct sc_arena *arena,
 			return 0;
 		}
 	if (!node || node->kind == SC_YAML_SCALAR)
-		return node ? wrong(node, "words: off, switch, one, a list or a mapping", err) : 0;
+		return node ? table_fail(node, "words: off, switch, one, a list or a mapping", err)
+			    : 0;
 	words = sc_arena_calloc(arena, node->n_children + 1, sizeof(*words));
 	for (const struct sc_yaml *one = node->child; one; one = one->next, n++) {
 		if (one->kind != SC_YAML_SCALAR)
-			return wrong(one, "a word", err);
+			return table_fail(one, "a word", err);
 		words[n].theirs = node->kind == SC_YAML_MAP ? one->key : one->text;
 		if (strcmp(words[n].theirs, "(empty)") == 0)
 			words[n].theirs = "";
@@ -68,9 +69,9 @@ static int rule_read_row(const struct sc_yaml *node, struct sc_arena *arena,
 	if (only && !as)
 		return read_words(only, arena, &out->words, err);
 	if (!as || as->kind != SC_YAML_SCALAR)
-		return wrong(node,
-			     "a key of ours, {as: KEY, words: ...}, {only: ...} or {needs: ...}",
-			     err);
+		return table_fail(
+			node, "a key of ours, {as: KEY, words: ...}, {only: ...} or {needs: ...}",
+			err);
 	*out = (struct sc_foreign_key){.theirs = node->key, .rule = SC_KEY_TAKE, .ours = as->text};
 	return is_map ? read_words(sc_yaml_get(node, "words"), arena, &out->words, err) : 0;
 }
@@ -82,7 +83,7 @@ static int check_names(const struct sc_yaml *list, struct sc_err *err)
 
 	for (const char *text = list->text; *text && n < SC_FOREIGN_MAX_NAME; text++)
 		n = *text == ' ' ? 0 : n + 1;
-	return n < SC_FOREIGN_MAX_NAME ? 0 : wrong(list, "names of less than 128 bytes", err);
+	return n < SC_FOREIGN_MAX_NAME ? 0 : table_fail(list, "names of less than 128 bytes", err);
 }
 
 static int read_rule(const struct sc_yaml *node, struct sc_arena *arena,
@@ -97,7 +98,7 @@ static int read_rule(const struct sc_yaml *node, struct sc_arena *arena,
 	enum { N_TEXTS = sizeof(texts) / sizeof(texts[0]) };
 
 	if (node->kind != SC_YAML_MAP)
-		return wrong(node, "a rule, as in {as: KEY, of: KEYS, if: CONDITIONS}", err);
+		return table_fail(node, "a rule, as in {as: KEY, of: KEYS, if: CONDITIONS}", err);
 	for (const struct sc_yaml *one = node->child; one; one = one->next) {
 		size_t i = 0;
 
@@ -106,14 +107,14 @@ static int read_rule(const struct sc_yaml *node, struct sc_arena *arena,
 		if (i < N_TEXTS && one->kind == SC_YAML_SCALAR)
 			*texts[i].text = one->text;
 		else if (strcmp(one->key, "words") != 0)
-			return wrong(one,
-				     "texts as, refuse, software, of, value, absent, if, or words",
-				     err);
+			return table_fail(
+				one, "texts as, refuse, software, of, value, absent, if, or words",
+				err);
 		if (i < N_TEXTS && check_names(one, err))
 			return -(int)SC_EVALUE;
 	}
 	if (!!out->ours + !!out->refuse + !!out->software != 1)
-		return wrong(node, "one of as, refuse and software", err);
+		return table_fail(node, "one of as, refuse and software", err);
 	return read_words(sc_yaml_get(node, "words"), arena, &out->words, err);
 }
 
@@ -133,7 +134,7 @@ static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
 	int rc = sc_schema_check(root, true, err);
 
 	if (rc == 0 && (!keys || keys->kind != SC_YAML_MAP))
-		rc = wrong(root, "a mapping `keys`", err);
+		rc = table_fail(root, "a mapping `keys`", err);
 	if (rc)
 		return rc;
 	out->root = root;
@@ -148,7 +149,7 @@ static int read_table(const struct sc_yaml *root, struct sc_arena *arena,
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]) && rc == 0; i++) {
 		node = sc_yaml_get(root, lists[i].key);
 		if (node && node->kind != SC_YAML_SCALAR)
-			rc = wrong(node, "names with spaces between", err);
+			rc = table_fail(node, "names with spaces between", err);
 		else if (node)
 			rc = check_names(node, err);
 		*lists[i].names = node ? node->text : NULL;
@@ -181,15 +182,15 @@ int sc_foreign_table_get(struct sc_foreign_lines *lines, const char *id,
 	return rc;
 }
 
-static char plain(char c)
+static char plain_char(char c)
 {
 	return c == '_' ? '-' : c;
 }
 
-static bool begins(const char *key, const char *with, size_t n)
+static bool key_begins(const char *key, const char *with, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (plain(key[i]) != plain(with[i]))
+		if (plain_char(key[i]) != plain_char(with[i]))
 			return false;
 	return true;
 }
@@ -204,9 +205,9 @@ bool sc_foreign_is_like(const char *key, const char *form)
 	if (n > n_key)
 		return false;
 	if (!open_begin)
-		return (open_end || n == n_key) && begins(key, form, n);
+		return (open_end || n == n_key) && key_begins(key, form, n);
 	for (size_t at = open_end ? 0 : n_key - n; at + n <= n_key; at++)
-		if (begins(key + at, form, n))
+		if (key_begins(key + at, form, n))
 			return true;
 	return false;
 }

@@ -213,7 +213,7 @@ static int take_implied(struct sc_foreign *file, const struct sc_yaml *type, str
 }
 
 /* A type's layers that are not modelled are named before any of its keys. */
-static int begin(struct sc_foreign *file, struct sc_err *err)
+static int begin_hf(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_yaml *type = type_of(file, err);
 	const struct sc_yaml *needs = type ? sc_yaml_get(type, "needs") : NULL;
@@ -226,7 +226,7 @@ static int begin(struct sc_foreign *file, struct sc_err *err)
 			 needs->text);
 }
 
-static int finish(struct sc_foreign *file, struct sc_err *err)
+static int finish_hf(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *embed = sc_foreign_get(file, "word_embed_proj_dim");
 	const struct sc_yaml *type = type_of(file, err);
@@ -251,9 +251,9 @@ static int finish(struct sc_foreign *file, struct sc_err *err)
 static const char *const SECTIONS[] = {"text_config.", NULL};
 const struct sc_foreign_format sc_format_hf = {.name = "config.json of Hugging Face",
 					       .table = "huggingface",
-					       .begin = begin,
+					       .begin = begin_hf,
 					       .sections = SECTIONS,
-					       .finish = finish};
+					       .finish = finish_hf};
 
 int sc_hf_model_take(struct sc_yaml *map, struct sc_arena *arena, struct sc_err *err)
 {

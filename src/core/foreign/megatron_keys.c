@@ -52,7 +52,7 @@ static int take_vocab(struct sc_foreign *file, struct sc_err *err)
 }
 
 /* Digits, which are read past; -1: none. */
-static int64_t digits(const char **text)
+static int64_t read_digits(const char **text)
 {
 	size_t n = strspn(*text, "0123456789");
 	char number[12] = "";
@@ -85,14 +85,14 @@ static int64_t dense_of(const struct sc_yaml *node)
 	text += strspn(text, "( ");
 	if (strncmp(text, "[0]*", 4) == 0) {
 		text += 4;
-		n = digits(&text);
+		n = read_digits(&text);
 		if (n < 1 || *text++ != '+')
 			return -1;
 	}
 	if (strncmp(text, "[1]*", 4) != 0)
 		return -1;
 	text += 4;
-	return digits(&text) > 0 && !text[strspn(text, ") ")] ? n : -1;
+	return read_digits(&text) > 0 && !text[strspn(text, ") ")] ? n : -1;
 }
 
 /* "2": one in two has experts, the first there and the last here: as many, if those divide the layers. */
@@ -130,7 +130,7 @@ static int take_window(struct sc_foreign *file, struct sc_err *err)
 	if (!leaf || sc_yaml_is_null(leaf->node) || strncmp(text, "-1", 2) == 0)
 		return 0;
 	text += strspn(text, "( ");
-	n = digits(&text);
+	n = read_digits(&text);
 	if (n < 1 || !(*text == '\0' || strchr(", )", *text)))
 		return sc_foreign_fail(leaf, err, "expected two numbers, as in 128,0");
 	rc = sc_foreign_put_count(file, leaf, "model.sliding_window", n, err);
@@ -140,7 +140,7 @@ static int take_window(struct sc_foreign *file, struct sc_err *err)
 	return rc;
 }
 
-static int finish(struct sc_foreign *file, struct sc_err *err)
+static int finish_megatron(struct sc_foreign *file, struct sc_err *err)
 {
 	int rc = take_width(file, err);
 
@@ -156,7 +156,7 @@ const struct sc_foreign_format sc_format_megatron = {.name = "options of Megatro
 						     .table = "megatron",
 						     .strict = true,
 						     .order = 1,
-						     .finish = finish};
+						     .finish = finish_megatron};
 
 static const char *const SECTIONS[] = {
 	"model.",           "train.",   "ddp.",          "optimizer.", "trainer.",
@@ -167,4 +167,4 @@ const struct sc_foreign_format sc_format_nemo = {.name = "NeMo or Megatron-Bridg
 						 .sections = SECTIONS,
 						 .strict = false,
 						 .order = 1,
-						 .finish = finish};
+						 .finish = finish_megatron};

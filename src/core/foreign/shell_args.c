@@ -33,7 +33,8 @@ static bool ends_values(const char *word)
 	       is_program(word);
 }
 
-static struct sc_yaml *scalar(const struct finder *f, const struct word *word, const char *text)
+static struct sc_yaml *scalar_node(const struct finder *f, const struct word *word,
+				   const char *text)
 {
 	struct sc_yaml *node = sc_arena_calloc(f->arena, 1, sizeof(*node));
 
@@ -52,17 +53,17 @@ static struct sc_yaml *value_of(const struct finder *f, const struct word *words
 	struct sc_yaml *list, **link;
 
 	if (equals)
-		return scalar(f, &words[0], equals + 1);
+		return scalar_node(f, &words[0], equals + 1);
 	if (n_values == 0)
-		return scalar(f, &words[0], "true");
+		return scalar_node(f, &words[0], "true");
 	if (n_values == 1)
-		return scalar(f, &words[1], words[1].text);
-	list = scalar(f, &words[1], NULL);
+		return scalar_node(f, &words[1], words[1].text);
+	list = scalar_node(f, &words[1], NULL);
 	list->kind = SC_YAML_SEQ;
 	list->n_children = n_values;
 	link = &list->child;
 	for (size_t i = 1; i <= n_values; i++) {
-		*link = scalar(f, &words[i], words[i].text);
+		*link = scalar_node(f, &words[i], words[i].text);
 		link = &(*link)->next;
 	}
 	return list;
@@ -104,7 +105,7 @@ static int take_options(struct finder *f, const word_list *list, size_t n_start,
 		n_values = 0;
 		if (is_program(name))
 			put_named(f, SC_SHELL_PROGRAM, &words[i],
-				  scalar(f, &words[i], sc_file_name(name)));
+				  scalar_node(f, &words[i], sc_file_name(name)));
 		if (strncmp(name, "--", 2) != 0 || !name[2] || name[2] == '=')
 			continue;
 		while (!strchr(name, '=') && i + n_values + 1 < n &&
@@ -137,7 +138,7 @@ static int take_text(struct finder *f, const struct sc_source *text, const struc
 
 static struct sc_yaml *map_of(struct finder *f, const word_list *list)
 {
-	struct sc_yaml *map = scalar(f, &list->at[0], NULL);
+	struct sc_yaml *map = scalar_node(f, &list->at[0], NULL);
 
 	f->first = list->at[0];
 	map->kind = SC_YAML_MAP;
@@ -206,7 +207,7 @@ static bool is_line_end(const struct reader *r)
 }
 
 /* Behind it; the end of a line counts. */
-static void skip(struct reader *r)
+static void skip_char(struct reader *r)
 {
 	if (*r->at++ == '\n') {
 		r->line++;
@@ -223,8 +224,8 @@ static bool skip_continued(struct reader *r)
 	if (*r->at != '\\' || ++next.at == r->end || !is_line_end(&next))
 		return false;
 	while (*next.at != '\n')
-		skip(&next);
-	skip(&next);
+		skip_char(&next);
+	skip_char(&next);
 	*r = next;
 	return true;
 }
@@ -241,14 +242,14 @@ static bool read_word(struct reader *r, struct sc_strbuf *out)
 			continue;
 		if (*r->at == quote || (!quote && (*r->at == '\'' || *r->at == '"'))) {
 			quote = quote ? '\0' : *r->at;
-			skip(r);
+			skip_char(r);
 			continue;
 		}
 		if (*r->at == '\\' && quote != '\'' && r->at + 1 < r->end &&
 		    (!quote || strchr("\"\\$`", r->at[1])))
-			skip(r);
+			skip_char(r);
 		sc_strbuf_append_char(out, *r->at);
-		skip(r);
+		skip_char(r);
 	}
 	return !quote;
 }
@@ -276,7 +277,7 @@ static bool skip_operator(struct reader *r)
 
 	r->at += n;
 	while (sends && r->at < r->end && (*r->at == ' ' || *r->at == '\t'))
-		skip(r);
+		skip_char(r);
 	if (sends)
 		read_word(r, &file);
 	sc_strbuf_release(&file);
@@ -300,12 +301,12 @@ static int read_commands(struct finder *f, struct reader *r, const struct sc_sou
 			rc = take_command(f, list, text, err);
 			list->n = 0;
 			if (r->at < r->end && *r->at == '\n')
-				skip(r);
+				skip_char(r);
 		} else if (*r->at == '#') {
 			while (r->at < r->end && *r->at != '\n')
-				skip(r);
+				skip_char(r);
 		} else if (isspace((unsigned char)*r->at)) {
-			skip(r);
+			skip_char(r);
 		} else if (!skip_continued(r)) {
 			sc_strbuf_clear(&word);
 			if (!read_word(r, &word))

@@ -45,7 +45,7 @@ void sc_graph_release(struct sc_graph *graph)
 }
 
 /* The id of the thing just added; ids are 32 bits and SC_NONE is taken. */
-static uint32_t added(struct sc_graph *graph, size_t n)
+static uint32_t added_id(struct sc_graph *graph, size_t n)
 {
 	assert(n > 0 && n <= SC_NONE);
 	graph->sealed = 0;
@@ -63,7 +63,7 @@ static inline void print_words(struct sc_graph *graph, uint64_t a, uint64_t b)
 uint32_t sc_graph_add_class(struct sc_graph *graph, struct sc_class value)
 {
 	SC_VEC_PUSH(&graph->classes, value);
-	return added(graph, graph->classes.n);
+	return added_id(graph, graph->classes.n);
 }
 
 uint32_t sc_graph_add_lane(struct sc_graph *graph, uint32_t class_id, enum sc_lane_kind kind)
@@ -71,13 +71,13 @@ uint32_t sc_graph_add_lane(struct sc_graph *graph, uint32_t class_id, enum sc_la
 	const struct sc_lane lane = {.class_id = class_id, .kind = (uint8_t)kind};
 
 	SC_VEC_PUSH(&graph->lanes, lane);
-	return added(graph, graph->lanes.n);
+	return added_id(graph, graph->lanes.n);
 }
 
 uint32_t sc_graph_add_cost(struct sc_graph *graph, const struct sc_cost *cost)
 {
 	SC_VEC_PUSH(&graph->costs, *cost);
-	return added(graph, graph->costs.n);
+	return added_id(graph, graph->costs.n);
 }
 
 uint32_t sc_graph_add_node(struct sc_graph *graph, enum sc_node_kind kind, uint32_t lane,
@@ -94,7 +94,7 @@ uint32_t sc_graph_add_node(struct sc_graph *graph, enum sc_node_kind kind, uint3
 	if (graph->only_costs)
 		return 0;
 	SC_VEC_PUSH(&graph->nodes, node);
-	return added(graph, graph->nodes.n);
+	return added_id(graph, graph->nodes.n);
 }
 
 uint32_t sc_graph_add_group(struct sc_graph *graph, struct sc_node_use use,
@@ -117,7 +117,7 @@ uint32_t sc_graph_add_group(struct sc_graph *graph, struct sc_node_use use,
 		group.world += members[i].count;
 	}
 	SC_VEC_PUSH(&graph->groups, group);
-	return added(graph, graph->groups.n);
+	return added_id(graph, graph->groups.n);
 }
 
 uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t group,
@@ -169,7 +169,7 @@ static void graph_reserve(struct sc_graph *graph)
 }
 
 /* Counts become the ends of the ranges; filling backwards then turns them into starts. */
-static uint32_t accumulate(uint32_t *count, size_t n)
+static uint32_t make_prefix_sums(uint32_t *count, size_t n)
 {
 	uint32_t sum = 0;
 
@@ -228,7 +228,7 @@ void sc_graph_seal(struct sc_graph *graph)
 		graph->succ_start[from]++;
 		graph->n_deps[to]++;
 	}
-	accumulate(graph->succ_start, n);
+	make_prefix_sums(graph->succ_start, n);
 	for (size_t i = graph->edges.n; i-- > 0;) {
 		const uint32_t from = (uint32_t)(edge[i] >> 32), to = (uint32_t)edge[i];
 
@@ -242,7 +242,7 @@ void sc_graph_seal(struct sc_graph *graph)
 		graph->cap_group_nodes = n_members + 1;
 		graph_grow(&graph->group_node, graph->cap_group_nodes);
 	}
-	accumulate(graph->group_node_start, graph->groups.n);
+	make_prefix_sums(graph->group_node_start, graph->groups.n);
 	for (size_t i = n_members ? graph->nodes.n : 0; i-- > 0;)
 		if (node[i].group < graph->groups.n)
 			graph->group_node[--graph->group_node_start[node[i].group]] = (uint32_t)i;

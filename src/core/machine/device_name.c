@@ -27,7 +27,7 @@ static bool has_word(const char *name, const char *word, size_t n, bool whole)
 }
 
 /* By words of the id that the name has, and before others if it has them all; 0: not even the first. */
-static int fit(const char *id, const char *name)
+static int fit_of_words(const char *id, const char *name)
 {
 	int n_fit = 0, n_words = 0;
 
@@ -62,7 +62,7 @@ const char *sc_device_named(const char *gpu, struct sc_arena *arena)
 
 	/* of equals the last: "sxm" comes after "pcie", which names of cards say */
 	for (size_t i = 0; i < n; i++) {
-		const int n_fit = fit(ids[i], gpu);
+		const int n_fit = fit_of_words(ids[i], gpu);
 
 		if (n_fit > 0 && n_fit >= most) {
 			most = n_fit;

@@ -203,7 +203,7 @@ static bool path_take(struct search *s, const struct path *path, double gbps)
 	return true;
 }
 
-static void give(struct search *s, const struct path *path)
+static void path_release(struct search *s, const struct path *path)
 {
 	for (int i = 0; i < path->n; i++)
 		s->left[path->link[i]] += s->gbps;
@@ -219,7 +219,7 @@ static bool take_back(struct search *s)
 	if (i == s->n)
 		return true;
 	while (i-- > 0)
-		give(s, &s->path[s->order[(i + 1) % s->n]][s->order[i]]);
+		path_release(s, &s->path[s->order[(i + 1) % s->n]][s->order[i]]);
 	return false;
 }
 
@@ -243,7 +243,7 @@ static void count_ring(struct search *s)
 	memcpy(s->order, order, sizeof(order));
 	s->found -= both ? 2 : 1;
 	for (int i = 0; both && i < s->n; i++)
-		give(s, &s->path[order[(i + 1) % s->n]][order[i]]);
+		path_release(s, &s->path[order[(i + 1) % s->n]][order[i]]);
 }
 
 /* Rings from order[0..at] on, depth first, until as many run at once as can, or the search was long. */
@@ -255,7 +255,7 @@ static void search_ring(struct search *s, int at, unsigned visited)
 		if (!path_take(s, back, s->gbps))
 			return;
 		count_ring(s);
-		give(s, back);
+		path_release(s, back);
 		return;
 	}
 	for (int i = 1; i < s->n && s->most < MAX_RINGS; i++) {
@@ -265,7 +265,7 @@ static void search_ring(struct search *s, int at, unsigned visited)
 			continue;
 		s->order[at + 1] = i;
 		search_ring(s, at + 1, visited | 1u << i);
-		give(s, path);
+		path_release(s, path);
 	}
 }
 

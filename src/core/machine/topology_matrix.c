@@ -201,7 +201,7 @@ static bool has_switch(const struct matrix *m, int n_gpus)
 }
 
 /* The first before `i` that is at most `limit` away: it shares what stands between. */
-static int like(const struct matrix *m, int i, enum cell limit)
+static int first_alike(const struct matrix *m, int i, enum cell limit)
 {
 	for (int j = 0; j < i; j++)
 		if (m->cell[i][j] >= CELL_PIX && m->cell[i][j] <= limit)
@@ -216,11 +216,11 @@ static void join_pcie(const struct matrix *m, struct sc_topo_builder *b)
 	int pcie[MAX_NAMES], cpu[MAX_NAMES];
 
 	for (int i = 0; i < m->n; i++) {
-		int near = like(m, i, CELL_PXB), node = like(m, i, CELL_NODE);
+		int near = first_alike(m, i, CELL_PXB), node = first_alike(m, i, CELL_NODE);
 
 		cpu[i] = node < i ? cpu[node] : sc_topo_add_node(b, SC_TOPO_CPU);
 		for (int j = 0; node == i && j < i; j++)
-			if (cpu[j] != cpu[i] && like(m, j, CELL_NODE) == j)
+			if (cpu[j] != cpu[i] && first_alike(m, j, CELL_NODE) == j)
 				sc_topo_join(b, cpu[j], cpu[i], CPUS_GBPS, false);
 		pcie[i] = near < i ? pcie[near] : sc_topo_add_node(b, SC_TOPO_PCIE);
 		if (near == i)

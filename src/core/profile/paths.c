@@ -39,7 +39,7 @@ static void installed_folders(const char *folders[N_FOLDERS], struct sc_arena *a
 }
 
 /* "configs/x.yaml" and "models/y.yaml" give "configs/models/y.yaml". */
-static const char *beside(const char *from, const char *ref, struct sc_arena *arena)
+static const char *path_beside(const char *from, const char *ref, struct sc_arena *arena)
 {
 	const char *slash = from ? strrchr(from, '/') : NULL;
 
@@ -54,7 +54,7 @@ static const char *profile_find(const char *ref, const char *from, struct sc_are
 
 	if (ref[0] == '/')
 		return is_readable(ref) ? sc_arena_strdup(arena, ref) : NULL;
-	path = beside(from, ref, arena);
+	path = path_beside(from, ref, arena);
 	if (is_readable(path))
 		return path;
 	installed_folders(folders, arena);
