@@ -255,8 +255,8 @@ static int advise_all(struct session *s, struct sc_arena *arena, struct sc_err *
 	return rc;
 }
 
-static int advise(const struct c3_args *args, const struct sc_csv *table, struct sc_cli_call *call,
-		  struct sc_err *err)
+static int advise_pairs(const struct c3_args *args, const struct sc_csv *table,
+			struct sc_cli_call *call, struct sc_err *err)
 {
 	struct sc_arena *arena = call->arena;
 	struct session *s = sc_arena_calloc(arena, 1, sizeof(*s));
@@ -325,14 +325,14 @@ static int c3(void *into, struct sc_cli_call *call, struct sc_err *err)
 	if (args->from)
 		return c3_from(args, call, err);
 	if (!path)
-		return advise(args, NULL, call, err);
+		return advise_pairs(args, NULL, call, err);
 	rc = sc_csv_load(path, arena, &csv, err);
 	if (rc == 0 && args->measured && sc_csv_column(&csv, "overlapped_us") < 0)
 		sc_cli_warn(
 			&args->common,
 			"the table has no column overlapped_us: of overlap nothing is measured");
 	if (rc == 0 && args->table && sc_csv_column(&csv, "policy") < 0)
-		return advise(args, &csv, call, err);
+		return advise_pairs(args, &csv, call, err);
 	for (size_t i = 0; i < args->policies.n && rc == 0; i++)
 		rc = sc_c3_choice_parse(args->policies.at[i], "--policy: ", &choice, err);
 	if (rc == 0)

@@ -284,8 +284,9 @@ static int read_jobs(const char *text, struct sc_arena *arena, int *sizes, size_
 			  SC_PLACE_MOST_JOBS, SC_WIRING_MOST);
 }
 
-static int place(const struct collective_args *args, const struct sc_collective_sizes_opts *asked,
-		 const struct sc_cli_call *call, struct sc_err *err)
+static int place_jobs(const struct collective_args *args,
+		      const struct sc_collective_sizes_opts *asked, const struct sc_cli_call *call,
+		      struct sc_err *err)
 {
 	int sizes[SC_PLACE_MOST_JOBS], rc;
 	struct sc_collective_place_opts opts = {.kind = asked->kind,
@@ -349,7 +350,7 @@ static int collective(void *into, struct sc_cli_call *call, struct sc_err *err)
 	opts.span = network.span;
 	opts.device = network.device;
 	if (rc == 0 && args->place)
-		return place(args, &opts, call, err);
+		return place_jobs(args, &opts, call, err);
 	if (rc == 0)
 		rc = sc_collective_sizes_run(&opts, arena, &sizes, err);
 	return rc ? rc : sc_cli_give(call, &sc_collective_forms, &sizes, err);

@@ -26,7 +26,7 @@ static const struct sc_cli_option OPTIONS[] = {
 };
 
 /* Each warning says which input it is of. */
-static void warn(const struct sc_common *common, const struct sc_compared *c)
+static void warn_compared(const struct sc_common *common, const struct sc_compared *c)
 {
 	const struct sc_warnings *warnings =
 		c->config ? &c->by->prediction.warnings : &c->recording.warnings;
@@ -76,8 +76,8 @@ static void put_labels(const struct sc_compare *all)
 	}
 }
 
-static int load(const struct compare_args *args, struct sc_compare *out, struct sc_arena *arena,
-		struct sc_err *err)
+static int load_compared(const struct compare_args *args, struct sc_compare *out,
+			 struct sc_arena *arena, struct sc_err *err)
 {
 	struct sc_config *configs = sc_arena_calloc(arena, out->n, sizeof(*configs));
 	size_t n_configs = 0;
@@ -125,13 +125,13 @@ static int compare(void *into, struct sc_cli_call *call, struct sc_err *err)
 		n_stdin += strcmp(args->common.words.at[i], "-") == 0;
 	if (n_stdin > 1)
 		return sc_err_set(err, SC_EUSAGE, "- is stdin, which can be read once");
-	rc = load(args, &all, arena, err);
+	rc = load_compared(args, &all, arena, err);
 	if (rc)
 		return rc;
 	put_labels(&all);
 	rc = sc_compare_run(&all, call->catalog, err);
 	for (size_t i = 0; rc == 0 && i < all.n; i++)
-		warn(&args->common, &all.at[i]);
+		warn_compared(&args->common, &all.at[i]);
 	for (size_t i = 1; rc == 0 && i < all.n; i++)
 		all.like_models &= are_like(&args->common, &all.at[0], &all.at[i]);
 	if (rc == 0)

@@ -60,8 +60,8 @@ static int verb_of(const struct sc_arg_list *words, enum verb *out, struct sc_er
 	return 0;
 }
 
-static int import(const struct config_args *args, struct sc_foreign_lines *lines,
-		  struct sc_config *config, struct sc_err *err)
+static int import_files(const struct config_args *args, struct sc_foreign_lines *lines,
+			struct sc_config *config, struct sc_err *err)
 {
 	const struct sc_arg_list *words = &args->common.words;
 	size_t n_ignored = 0, n_unknown = 0;
@@ -188,7 +188,7 @@ static int answer(void *into, struct sc_cli_call *call, struct sc_err *err)
 	rc = verb_of(words, &verb, err);
 	if (rc == 0)
 		rc = verb == IMPORT
-			     ? import(args, &lines, &config, err)
+			     ? import_files(args, &lines, &config, err)
 			     : sc_cli_config(words->at[1], &args->sets, call->arena, &config, err);
 	if (rc == 0)
 		rc = sc_evaluate_resolve(

@@ -521,7 +521,7 @@ struct result {
 	struct facts facts;
 };
 
-static int describe(struct result *result, struct sc_arena *arena, struct sc_err *err)
+static int describe_op(struct result *result, struct sc_arena *arena, struct sc_err *err)
 {
 	const struct op_command_args *args = result->args;
 	const struct sc_op_kind_info *info = result->info;
@@ -612,7 +612,7 @@ static int op(void *into, struct sc_cli_call *call, struct sc_err *err)
 	result.info = op_kind_find(args->common.words.at[0], err);
 	if (!result.info)
 		return -(int)SC_EUSAGE;
-	rc = describe(&result, arena, err);
+	rc = describe_op(&result, arena, err);
 	return rc ? rc : sc_cli_give(call, &forms, &result, err);
 }
 

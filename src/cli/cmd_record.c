@@ -251,8 +251,8 @@ static int run_child(char **command, int *exit_code, struct sc_err *err)
 	return 0;
 }
 
-static int record(const struct record_args *args, char **command, struct sc_cli_call *call,
-		  struct sc_err *err)
+static int record_program(const struct record_args *args, char **command, struct sc_cli_call *call,
+			  struct sc_err *err)
 {
 	const bool has_dir = strcmp(args->common.output, "-") != 0;
 	const char *dir = has_dir ? args->common.output : DEFAULT_DIR;
@@ -289,7 +289,7 @@ static int go(void *into, struct sc_cli_call *call, struct sc_err *err)
 		return recover_all(args, args->recover, "", call->arena, err);
 	if (!*command)
 		return sc_err_set(err, SC_EUSAGE, "record needs a COMMAND to run");
-	return record(args, command, call, err);
+	return record_program(args, command, call, err);
 }
 
 const struct sc_command sc_command_record = {

@@ -158,8 +158,8 @@ static int find_times(const struct schedule_args *args, uint32_t pp, struct sc_a
 	return rc;
 }
 
-static int optimize(const struct sc_schedule_shape *shape, struct sc_arena *arena,
-		    struct drawing *out, struct sc_err *err)
+static int optimize_passes(const struct sc_schedule_shape *shape, struct sc_arena *arena,
+			   struct drawing *out, struct sc_err *err)
 {
 	if (shape->kind != SC_SCHED_ZB_1P && shape->kind != SC_SCHED_ZB_2P)
 		return sc_err_set(err, SC_EUSAGE, "--optimize is for zb-1p and zb-2p, not %s",
@@ -168,8 +168,8 @@ static int optimize(const struct sc_schedule_shape *shape, struct sc_arena *aren
 	return 0;
 }
 
-static int build(const struct schedule_args *args, struct sc_arena *arena, struct drawing *out,
-		 struct sc_err *err)
+static int build_drawing(const struct schedule_args *args, struct sc_arena *arena,
+			 struct drawing *out, struct sc_err *err)
 {
 	struct sc_parallel par = {.pp = args->pp > 0 ? args->pp : 4,
 				  .chimera_replicas = args->replicas,
@@ -199,7 +199,7 @@ static int build(const struct schedule_args *args, struct sc_arena *arena, struc
 	shape.times.weight /= (double)par.virtual_stages;
 	sc_stage_map_init(&shape, arena, &out->file.map);
 	sc_passes_build(&shape, &out->file.map, arena, &out->file.passes);
-	return args->optimize ? optimize(&shape, arena, out, err) : 0;
+	return args->optimize ? optimize_passes(&shape, arena, out, err) : 0;
 }
 
 /* An optimized order is worse than the best by at most so much. */
@@ -367,7 +367,7 @@ static int optimize_config(struct drawing *d, struct sc_arena *arena, struct sc_
 	shape.stage_times = d->times;
 	sc_stage_map_init(&shape, arena, &d->file.map);
 	sc_passes_build(&shape, &d->file.map, arena, &d->file.passes);
-	rc = optimize(&shape, arena, d, err);
+	rc = optimize_passes(&shape, arena, d, err);
 	if (rc)
 		return rc;
 	sc_schedule_play(&d->file.passes, d->times, arena, &d->play);
@@ -378,8 +378,8 @@ static int optimize_config(struct drawing *d, struct sc_arena *arena, struct sc_
 	return 0;
 }
 
-static int predict(const struct drawings *all, struct sc_evaluator *by, struct sc_arena *arena,
-		   struct drawing *d, struct sc_err *err)
+static int predict_drawing(const struct drawings *all, struct sc_evaluator *by,
+			   struct sc_arena *arena, struct drawing *d, struct sc_err *err)
 {
 	struct sc_config config = *all->base; /* with the drawing's schedule */
 	int rc = !d->name ? 0
@@ -458,11 +458,11 @@ static int schedule(void *into, struct sc_cli_call *call, struct sc_err *err)
 		struct drawing *d = &all.at[i];
 
 		if (by) {
-			rc = predict(&all, by, arena, d, err);
+			rc = predict_drawing(&all, by, arena, d, err);
 			continue;
 		}
 		rc = is_file(d->name) ? sc_schedule_file_load(d->name, arena, &d->file, err)
-				      : build(args, arena, d, err);
+				      : build_drawing(args, arena, d, err);
 		if (rc == 0 && is_file(d->name))
 			rc = find_times(args, d->file.map.pp, arena, d, err);
 		if (rc == 0)

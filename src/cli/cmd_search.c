@@ -143,7 +143,7 @@ static int list_chosen(const struct search_args *args, struct sc_arena *arena,
 	return rc;
 }
 
-static struct sc_progress *progress(void *ctx, const char *title, size_t total)
+static struct sc_progress *begin_progress(void *ctx, const char *title, size_t total)
 {
 	const struct search_args *args = ctx;
 
@@ -216,7 +216,7 @@ static struct sc_search search_of(struct search_args *args, struct sc_cli_call *
 		.memory_margin = args->memory_margin,
 		.n_jobs = sc_cli_jobs(call, args->jobs),
 		.time_limit_s = args->time_limit_s,
-		.begin_progress = progress,
+		.begin_progress = begin_progress,
 		.ctx = args,
 		.ranks = call->line->ranks,
 	};

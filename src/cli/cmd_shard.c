@@ -9,8 +9,9 @@
 #include "study/shard/shard.h"
 
 /* Ends early, if asked, with the best so far. */
-static struct sc_shard_report *search(struct sc_shard_args *args, const struct sc_request *request,
-				      struct sc_arena *arena, struct sc_err *err)
+static struct sc_shard_report *search_plan(struct sc_shard_args *args,
+					   const struct sc_request *request, struct sc_arena *arena,
+					   struct sc_err *err)
 {
 	double seconds = args->seconds > 0 ? ceil(args->seconds) : 0;
 	struct sc_search_watch *watch = sc_arena_alloc(arena, sizeof(*watch));
@@ -46,7 +47,7 @@ static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
 		rc = sc_config_resolve(&config, catalog, path, request, err);
 	if (rc)
 		return rc;
-	report = search(args, request, arena, err);
+	report = search_plan(args, request, arena, err);
 	sc_cli_warn_all(&args->common, report ? report->warnings : &request->warnings);
 	if (!report)
 		return -1;

@@ -128,7 +128,8 @@ static void count_params(const struct sc_config *model, struct sc_model_params *
 	sc_catalog_destroy(catalog);
 }
 
-static int load(const struct entries *list, const char *id, struct entry *e, struct sc_err *err)
+static int load_entry(const struct entries *list, const char *id, struct entry *e,
+		      struct sc_err *err)
 {
 	struct sc_config_ref ref = {
 		.at = sc_arena_printf(list->arena, "%s/%s.yaml", list->kind->folder, id)};
@@ -214,7 +215,7 @@ static int compare_models(const void *left, const void *right)
 }
 
 /* A file that cannot be read is an error that names it; so is a word that nothing has. */
-static int collect(struct entries *all, struct sc_err *err)
+static int collect_entries(struct entries *all, struct sc_err *err)
 {
 	const char *const *ids;
 	const size_t n = sc_config_ids(all->kind->folder, all->arena, &ids);
@@ -224,7 +225,7 @@ static int collect(struct entries *all, struct sc_err *err)
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		if (all->kind == &kinds[SC_SHIPPED_DEVICES] && strncmp(ids[i], "arch-", 5) == 0)
 			continue;
-		rc = load(all, ids[i], &all->at[all->n], err);
+		rc = load_entry(all, ids[i], &all->at[all->n], err);
 		if (rc == 0 && has_word(all, all->n))
 			all->n++;
 	}
@@ -341,7 +342,7 @@ static int list(void *into, struct sc_cli_call *call, struct sc_err *err)
 				  call->line->command->name);
 	if (args->template)
 		return sc_cli_write_template("gpu.yaml", call, err);
-	rc = collect(&all, err);
+	rc = collect_entries(&all, err);
 	return rc ? rc : sc_cli_give(call, &forms, &all, err);
 }
 

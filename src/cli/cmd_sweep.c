@@ -34,7 +34,7 @@ static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, s
 
 /* How many rows failed and why the first did; each row's reason is in the column `error`. Returns the
  * exit code. */
-static int report(const struct sink *sink, const struct sc_outcome *outcomes)
+static int warn_rows(const struct sink *sink, const struct sc_outcome *outcomes)
 {
 	const struct sc_common *common = &sink->args->common;
 	const struct sc_csv *cases = sink->cases;
@@ -97,7 +97,7 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	else if (sink->file)
 		rc = sc_output_commit(sink->file, NULL, err);
 	if (rc == 0)
-		sink->exit_code = report(sink, outcomes);
+		sink->exit_code = warn_rows(sink, outcomes);
 	return rc ? rc : sc_cli_give(call, &sc_sweep_forms, &sink->report, err);
 }
 

@@ -40,7 +40,7 @@ struct keys_writer {
 	struct sc_strbuf *out;
 };
 
-static bool matches(const struct keys_writer *w, const char *path, const struct sc_field *field)
+static bool key_matches(const struct keys_writer *w, const char *path, const struct sc_field *field)
 {
 	const char *at = w->pattern;
 	bool has;
@@ -148,7 +148,8 @@ static void write_table(struct keys_writer *w, const struct sc_field *table, con
 
 	for (const struct sc_field *field = table; field->key; field++) {
 		snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", field->key);
-		if ((field->type != SC_F_STRUCT || field->may_be_file) && matches(w, path, field))
+		if ((field->type != SC_F_STRUCT || field->may_be_file) &&
+		    key_matches(w, path, field))
 			write_key(w, path, field);
 		if (field->type == SC_F_STRUCTS)
 			snprintf(path, sizeof(path), "%s%s%s[]", prefix, *prefix ? "." : "",

@@ -58,7 +58,7 @@ struct line {
 	struct sc_strbuf *out;
 };
 
-static void offer(const struct line *line, const char *word, const char *help)
+static void offer_word(const struct line *line, const char *word, const char *help)
 {
 	if (strncmp(word, line->begun, strlen(line->begun)) == 0)
 		sc_strbuf_printf(line->out, "%s\t%s\n", word, help ? help : "");
@@ -67,7 +67,7 @@ static void offer(const struct line *line, const char *word, const char *help)
 static void offer_commands(const struct line *line)
 {
 	for (size_t i = 0; sc_commands[i]; i++)
-		offer(line, sc_commands[i]->name, sc_commands[i]->summary);
+		offer_word(line, sc_commands[i]->name, sc_commands[i]->summary);
 }
 
 static void offer_keys(const struct line *line, const struct sc_field *table, const char *prefix)
@@ -80,7 +80,7 @@ static void offer_keys(const struct line *line, const struct sc_field *table, co
 		if (field->type == SC_F_STRUCT)
 			offer_keys(line, field->sub, path);
 		else if (field->type != SC_F_STRUCTS)
-			offer(line, path, field->help);
+			offer_word(line, path, field->help);
 	}
 }
 
@@ -93,14 +93,14 @@ static void offer_values(const struct line *line, const struct sc_cli_option *o)
 	if (strncmp(o->arg, "PATH", 4) == 0)
 		offer_keys(line, sc_config_fields, "");
 	for (size_t i = 0; o->choices && o->choices[i]; i++)
-		offer(line, o->choices[i], NULL);
+		offer_word(line, o->choices[i], NULL);
 	if (strcmp(o->name, "device") != 0)
 		return;
 	sc_arena_init(&arena, 0);
 	n = sc_config_ids("devices", &arena, &ids);
 	for (size_t i = 0; i < n; i++)
 		if (strncmp(ids[i], "arch-", 5) != 0)
-			offer(line, ids[i], NULL);
+			offer_word(line, ids[i], NULL);
 	sc_arena_release(&arena);
 }
 
@@ -121,10 +121,10 @@ static bool offer_options(const struct line *line, const struct sc_cli_option *o
 	}
 	for (const struct sc_cli_option *o = options; o && o->name && *line->begun == '-'; o++) {
 		snprintf(name, sizeof(name), "--%s", o->name);
-		offer(line, name, o->help);
+		offer_word(line, name, o->help);
 		snprintf(name, sizeof(name), "--no-%s", o->name);
 		if (o->kind == SC_ARG_SWITCH)
-			offer(line, name, o->help);
+			offer_word(line, name, o->help);
 	}
 	return false;
 }
@@ -140,7 +140,7 @@ void sc_complete(const struct sc_command *command, int n_words, char *const *wor
 		for (const char *const *o =
 			     (const char *const[]){"--help", "--version", "--completion", NULL};
 		     *o; o++)
-			offer(&line, *o, NULL);
+			offer_word(&line, *o, NULL);
 		return;
 	}
 	if (!command || offer_options(&line, command->options, words[n_words - 2]) ||
@@ -152,6 +152,6 @@ void sc_complete(const struct sc_command *command, int n_words, char *const *wor
 		for (const char *at = command->words; *at;
 		     at += strcspn(at, " "), at += *at == ' ') {
 			snprintf(word, sizeof(word), "%.*s", (int)strcspn(at, " "), at);
-			offer(&line, word, NULL);
+			offer_word(&line, word, NULL);
 		}
 }

@@ -83,7 +83,7 @@ int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena
 }
 
 /* Ranks that are 0 fill the nodes; nodes that are 0 are as many as the ranks fill, else one. */
-static int fill(struct sc_op_cluster *given, struct sc_request *request, struct sc_err *err)
+static int fill_cluster(struct sc_op_cluster *given, struct sc_request *request, struct sc_err *err)
 {
 	const int64_t per_node = request->config.cluster.gpus_per_node;
 
@@ -114,7 +114,7 @@ int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
 	int rc = sc_op_cluster_load(&asked, arena, request, err);
 
 	if (rc == 0)
-		rc = fill(&asked, request, err);
+		rc = fill_cluster(&asked, request, err);
 	if (rc)
 		return rc;
 	hosts = (struct sc_span){.n_ranks = (int)asked.ranks,

@@ -153,7 +153,8 @@ static int check_words(const struct sc_line *line, const struct sc_common *commo
 }
 
 /* True: go on. False: end with *exit_code (--help was answered, or the line is wrong and that was said). */
-static bool begin(const struct sc_line *line, void *into, struct sc_arena *arena, int *exit_code)
+static bool command_begin(const struct sc_line *line, void *into, struct sc_arena *arena,
+			  int *exit_code)
 {
 	const struct sc_command *command = line->command;
 	const struct sc_common *common = into;
@@ -193,7 +194,7 @@ int sc_cli_fail(const struct sc_err *err)
 					 : SC_EXIT_DATA;
 }
 
-static int run(const struct sc_line *line, void *args, struct sc_arena *arena)
+static int command_run(const struct sc_line *line, void *args, struct sc_arena *arena)
 {
 	struct sc_common *common = args;
 	struct sc_cli_call call = {
@@ -222,8 +223,8 @@ int sc_cli_start(const struct sc_line *line)
 	args = sc_arena_calloc(&arena, 1, command->args_bytes);
 	if (command->defaults)
 		memcpy(args, command->defaults, command->args_bytes);
-	if (begin(line, args, &arena, &exit_code))
-		exit_code = run(line, args, &arena);
+	if (command_begin(line, args, &arena, &exit_code))
+		exit_code = command_run(line, args, &arena);
 	sc_arena_release(&arena);
 	return exit_code;
 }

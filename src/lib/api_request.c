@@ -71,7 +71,7 @@ static void leave_loaded(struct sc_api_loaded *loaded)
 	free(loaded);
 }
 
-static stepcast_request *create(struct sc_api_loaded *loaded)
+static stepcast_request *request_create(struct sc_api_loaded *loaded)
 {
 	stepcast_request *request = sc_xcalloc(1, sizeof(*request));
 
@@ -82,7 +82,8 @@ static stepcast_request *create(struct sc_api_loaded *loaded)
 	return request;
 }
 
-static int load(const char *text, const char *name, struct sc_api_loaded *to, struct sc_err *err)
+static int load_config(const char *text, const char *name, struct sc_api_loaded *to,
+		       struct sc_err *err)
 {
 	const char *file = sc_arena_strdup(&to->arena, name);
 	struct sc_yaml *root;
@@ -97,7 +98,7 @@ static int load(const char *text, const char *name, struct sc_api_loaded *to, st
 }
 
 /* The config is the text, or, if that is NULL, the file `name`. */
-static stepcast_request *make(const char *text, const char *name)
+static stepcast_request *request_load(const char *text, const char *name)
 {
 	struct sc_api_loaded *loaded = sc_xcalloc(1, sizeof(*loaded));
 	stepcast_request *request = NULL;
@@ -107,14 +108,14 @@ static stepcast_request *make(const char *text, const char *name)
 	atomic_init(&loaded->n_users, 1);
 	sc_arena_init(&loaded->arena, BLOCK_BYTES);
 	loaded->catalog = sc_catalog_create();
-	if (load(text, name, loaded, &call.err) == 0)
-		request = create(loaded);
+	if (load_config(text, name, loaded, &call.err) == 0)
+		request = request_create(loaded);
 	leave_loaded(loaded);
 	sc_api_leave(&call);
 	return request;
 }
 
-static stepcast_request *refuse(const char *what)
+static stepcast_request *refuse_null(const char *what)
 {
 	struct sc_api_call call;
 
@@ -126,15 +127,16 @@ static stepcast_request *refuse(const char *what)
 
 stepcast_request *stepcast_request_file(const char *path)
 {
-	return path ? make(NULL, path) : refuse("path");
+	return path ? request_load(NULL, path) : refuse_null("path");
 }
 
 stepcast_request *stepcast_request_text(const char *text, const char *name)
 {
-	return text ? make(text, name ? name : "config") : refuse("text");
+	return text ? request_load(text, name ? name : "config") : refuse_null("text");
 }
 
-static int set(stepcast_request *request, const char *key, const char *value, struct sc_err *err)
+static int request_set(stepcast_request *request, const char *key, const char *value,
+		       struct sc_err *err)
 {
 	const struct sc_api_setting own = {sc_arena_strdup(&request->arena, key),
 					   sc_arena_strdup(&request->arena, value)};
@@ -154,7 +156,7 @@ int stepcast_request_set(stepcast_request *request, const char *key, const char 
 	if (!request)
 		return -1;
 	sc_api_enter(&call);
-	rc = set(request, key, value, &call.err);
+	rc = request_set(request, key, value, &call.err);
 	sc_api_leave(&call);
 	return rc ? -1 : 0;
 }
@@ -167,11 +169,11 @@ stepcast_request *stepcast_request_copy(const stepcast_request *request)
 
 	if (!request)
 		return NULL;
-	copy = create(request->loaded);
+	copy = request_create(request->loaded);
 	sc_api_enter(&call);
 	for (size_t i = 0; i < request->settings.n && rc == 0; i++)
-		rc = set(copy, request->settings.at[i].key, request->settings.at[i].value,
-			 &call.err);
+		rc = request_set(copy, request->settings.at[i].key, request->settings.at[i].value,
+				 &call.err);
 	sc_api_leave(&call);
 	if (rc == 0)
 		return copy;

@@ -71,7 +71,7 @@ const char *stepcast_result_plan(stepcast_result *result)
 }
 
 /* A member of that name, whole or up to its first point; in a list a number. */
-static json_t *find(json_t *in, const char *name)
+static json_t *json_find(json_t *in, const char *name)
 {
 	const char *point = strchr(name, '.');
 	json_t *at = json_object_get(in, name);
@@ -87,7 +87,7 @@ static json_t *find(json_t *in, const char *name)
 		return NULL;
 	memcpy(first, name, (size_t)(point - name));
 	first[point - name] = '\0';
-	return find(find(in, first), point + 1);
+	return json_find(json_find(in, first), point + 1);
 }
 
 /* A text, or a number or a truth; NULL, and the error: there is none. */
@@ -101,7 +101,7 @@ static const json_t *value_named(stepcast_result *result, const char *name, bool
 	sc_api_enter(&call);
 	if (!result->tree)
 		result->tree = json_loads(result->json, 0, NULL);
-	value = find(result->tree, name);
+	value = json_find(result->tree, name);
 	if (text ? !json_is_string(value) : !json_is_number(value) && !json_is_boolean(value)) {
 		sc_err_set(&call.err, SC_EVALUE, "the result has no %s \"%.64s\"",
 			   text ? "text" : "number", name);
@@ -209,8 +209,8 @@ static char *write_json(const struct sc_forms *forms, const void *result, struct
 	return write_text(put_json, &json, err);
 }
 
-static char *predict(const stepcast_request *request, const struct sc_predict_args *args,
-		     struct sc_err *err)
+static char *predict_as_json(const stepcast_request *request, const struct sc_predict_args *args,
+			     struct sc_err *err)
 {
 	const struct sc_config *config = &request->config;
 	struct sc_predict_run *run = sc_xcalloc(1, sizeof(*run));
@@ -245,7 +245,7 @@ stepcast_result *stepcast_predict(const stepcast_request *request, const char *c
 		return NULL;
 	sc_api_enter(&call);
 	if (api_options_read(&given, &args, &call) == 0)
-		json = predict(request, &args, &call.err);
+		json = predict_as_json(request, &args, &call.err);
 	sc_api_leave(&call);
 	return json ? api_result(json, NULL) : NULL;
 }

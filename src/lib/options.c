@@ -32,8 +32,8 @@ static bool takes_value(const struct sc_cli_option *option)
 }
 
 /* By its name, `n` bytes of it, or by its letter, where name is NULL. */
-static const struct sc_cli_option *find(const struct sc_command *command, const char *name,
-					size_t n, char letter)
+static const struct sc_cli_option *find_option(const struct sc_command *command, const char *name,
+					       size_t n, char letter)
 {
 	const struct sc_cli_option *tables[] = {command->options, sc_common_options};
 
@@ -191,10 +191,10 @@ static int parse_long(struct reader *r, const char *name, struct sc_err *err)
 {
 	const char *equals = strchr(name, '=');
 	size_t n = equals ? (size_t)(equals - name) : strlen(name);
-	const struct sc_cli_option *option = find(r->line->command, name, n, 0);
+	const struct sc_cli_option *option = find_option(r->line->command, name, n, 0);
 
 	if (!option && n > 3 && strncmp(name, "no-", 3) == 0) {
-		option = find(r->line->command, name + 3, n - 3, 0);
+		option = find_option(r->line->command, name + 3, n - 3, 0);
 		if (option && option->kind == SC_ARG_SWITCH && !equals) {
 			if (check_caller(r, option, err))
 				return -SC_EUSAGE;
@@ -218,7 +218,8 @@ static int parse_long(struct reader *r, const char *name, struct sc_err *err)
 static int parse_letters(struct reader *r, const char *letters, struct sc_err *err)
 {
 	for (; *letters; letters++) {
-		const struct sc_cli_option *option = find(r->line->command, NULL, 0, *letters);
+		const struct sc_cli_option *option =
+			find_option(r->line->command, NULL, 0, *letters);
 		int rc;
 
 		if (!option)

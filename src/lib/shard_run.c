@@ -32,9 +32,9 @@ struct parser {
 	struct sc_err *err;
 };
 
-static int bad(const struct parser *p, size_t word, const char *fmt, ...)
+static int words_fail(const struct parser *p, size_t word, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-static int bad(const struct parser *p, size_t word, const char *fmt, ...)
+static int words_fail(const struct parser *p, size_t word, const char *fmt, ...)
 {
 	char text[sizeof(p->err->text)];
 	va_list args;
@@ -49,17 +49,17 @@ static int bad(const struct parser *p, size_t word, const char *fmt, ...)
 	return sc_err_set(p->err, SC_EUSAGE, "--constraint: %s", text);
 }
 
-static int split(struct parser *p, const char *text)
+static int split_words(struct parser *p, const char *text)
 {
 	char *save = NULL, *word;
 
 	if (strlen(text) >= sizeof(p->text))
-		return bad(p, 0, "longer than %d bytes", MAX_TEXT - 1);
+		return words_fail(p, 0, "longer than %d bytes", MAX_TEXT - 1);
 	memcpy(p->text, text, strlen(text) + 1);
 	for (word = strtok_r(p->text, " \t\r", &save); word;
 	     word = strtok_r(NULL, " \t\r", &save)) {
 		if (p->n_words == MAX_WORDS)
-			return bad(p, 0, "more than %d words", MAX_WORDS);
+			return words_fail(p, 0, "more than %d words", MAX_WORDS);
 		p->words[p->n_words++] = word;
 	}
 	return 0;
@@ -73,7 +73,7 @@ static int find_table(const struct parser *p, size_t word, uint32_t *out)
 			return 0;
 		}
 	}
-	return bad(p, word, "the model has no table \"%.64s\"", p->words[word]);
+	return words_fail(p, word, "the model has no table \"%.64s\"", p->words[word]);
 }
 
 static int find_name(const struct parser *p, size_t word, const struct sc_name *names,
@@ -81,7 +81,7 @@ static int find_name(const struct parser *p, size_t word, const struct sc_name *
 {
 	struct sc_err own = {.code = SC_OK};
 
-	return sc_enum_parse(names, value, out, &own) ? bad(p, word, "%s", own.text) : 0;
+	return sc_enum_parse(names, value, out, &own) ? words_fail(p, word, "%s", own.text) : 0;
 }
 
 static bool has_key(const char *word, const char *key)
@@ -98,17 +98,17 @@ static int parse_place(const struct parser *p, size_t word, struct sc_shard_cons
 	int64_t rank;
 
 	if (!is_rank && !is_type && !has_key(text, "tier"))
-		return bad(p, word, "expected rank=, type= or tier=, got \"%.40s\"", text);
+		return words_fail(p, word, "expected rank=, type= or tier=, got \"%.40s\"", text);
 	value++;
 	if ((is_rank ? out->rank : is_type ? out->type : out->tier) >= 0)
-		return bad(p, word, "%.5s is given twice", text);
+		return words_fail(p, word, "%.5s is given twice", text);
 	if (is_type)
 		return find_name(p, word, sc_shard_type_names, value, &out->type);
 	if (!is_rank)
 		return find_name(p, word, sc_tier_names, value, &out->tier);
 	if (!sc_parse_int(value, &rank) || rank < 0 || rank >= p->problem->world)
-		return bad(p, word, "expected rank=0 to %u, got \"%.40s\"", p->problem->world - 1,
-			   value);
+		return words_fail(p, word, "expected rank=0 to %u, got \"%.40s\"",
+				  p->problem->world - 1, value);
 	out->rank = (int32_t)rank;
 	return 0;
 }
@@ -122,26 +122,26 @@ static int constraint_parse(const char *text, const struct sc_constraint_at *at,
 	struct sc_shard_constraint c = {.rank = -1, .type = -1, .tier = -1};
 	struct parser p = {.at = at, .problem = problem, .err = err};
 	size_t n_before = out->n, n_prefix;
-	int rc = split(&p, text), kind = -1;
+	int rc = split_words(&p, text), kind = -1;
 	bool is_pair;
 
 	if (rc)
 		return rc;
 	if (p.n_words < 2 || sc_enum_parse(sc_constraint_kind_names, p.words[0], &kind, NULL))
-		return bad(&p, 0, "expected pin, forbid, together or apart and a table");
+		return words_fail(&p, 0, "expected pin, forbid, together or apart and a table");
 	c.kind = (enum sc_constraint_kind)kind;
 	is_pair = kind == SC_TOGETHER || kind == SC_APART;
 	if (is_pair && p.n_words != 3)
-		return bad(&p, 0, "%s needs two tables", p.words[0]);
+		return words_fail(&p, 0, "%s needs two tables", p.words[0]);
 	if (p.n_words < 3)
-		return bad(&p, 0, "%s needs a table and rank=, type= or tier=", p.words[0]);
+		return words_fail(&p, 0, "%s needs a table and rank=, type= or tier=", p.words[0]);
 	for (size_t i = 2; i < p.n_words && rc == 0; i++)
 		rc = is_pair ? find_table(&p, i, &c.other) : parse_place(&p, i, &c);
 	n_prefix = strlen(p.words[1]) - 1;
 	if (rc == 0 && (is_pair || p.words[1][n_prefix] != '*')) {
 		rc = find_table(&p, 1, &c.table);
 		if (rc == 0 && is_pair && c.table == c.other)
-			rc = bad(&p, 2, "%s needs two different tables", p.words[0]);
+			rc = words_fail(&p, 2, "%s needs two different tables", p.words[0]);
 		if (rc == 0)
 			SC_VEC_PUSH(out, c);
 		return rc;
@@ -150,7 +150,7 @@ static int constraint_parse(const char *text, const struct sc_constraint_at *at,
 		if (strncmp(problem->tables[c.table].name, p.words[1], n_prefix) == 0)
 			SC_VEC_PUSH(out, c);
 	if (rc == 0 && out->n == n_before)
-		return bad(&p, 1, "the model has no table \"%.64s\"", p.words[1]);
+		return words_fail(&p, 1, "the model has no table \"%.64s\"", p.words[1]);
 	return rc;
 }
 
@@ -282,7 +282,7 @@ static int load_plan(struct run *s, const char *path, struct sc_shard_plan *out,
 	return rc;
 }
 
-static double given(double pct, double frac)
+static double frac_given(double pct, double frac)
 {
 	return pct < 0 ? frac : pct / SC_PCT;
 }
@@ -307,10 +307,11 @@ static void set_opts(struct run *s)
 	opts->confidence = (struct sc_confidence_opts){
 		.samples = ask->samples < 0 ? samples : ask->samples,
 		.seed = (uint64_t)ask->seed,
-		.kernel_frac = given(ask->kernel_pct, request->device.embedding.spread_frac),
-		.collective_frac = given(ask->collective_pct, request->fabric_profile.spread_frac),
+		.kernel_frac = frac_given(ask->kernel_pct, request->device.embedding.spread_frac),
+		.collective_frac =
+			frac_given(ask->collective_pct, request->fabric_profile.spread_frac),
 		.shard_frac = SHARD_ERROR_FRAC,
-		.drift_frac = given(ask->drift_pct, DRIFT_FRAC),
+		.drift_frac = frac_given(ask->drift_pct, DRIFT_FRAC),
 		.rest_frac = request->device.gemm.spread_frac,
 	};
 	opts->samples_alone = ask->samples < 0 ? SAMPLES_ALONE : ask->samples;

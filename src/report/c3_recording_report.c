@@ -10,7 +10,7 @@
 
 enum { C3_RECORDING_VERSION = 1 };
 
-static double slowdown(const struct sc_c3_seen_group *g)
+static double group_slowdown(const struct sc_c3_seen_group *g)
 {
 	return g->alone_us > 0 ? g->time_us / g->alone_us : (double)NAN;
 }
@@ -20,12 +20,12 @@ static double predicted_slowdown(const struct sc_c3_seen_group *g)
 	return g->alone_us > 0 ? g->predicted_us / g->alone_us : (double)NAN;
 }
 
-static double realised(const struct sc_c3_recording *r)
+static double realised_speedup(const struct sc_c3_recording *r)
 {
 	return r->n_known ? r->serial_us / r->known_us : (double)NAN;
 }
 
-static double ideal(const struct sc_c3_recording *r)
+static double ideal_speedup(const struct sc_c3_recording *r)
 {
 	return r->n_known ? r->serial_us / r->longer_us : (double)NAN;
 }
@@ -43,7 +43,7 @@ static void append_group(const struct sc_c3_seen_group *g, struct sc_strbuf *out
 			 g->n, g->n_known);
 	sc_text_known(g->n_known ? g->alone_us / ms : (double)NAN, 10, 3, out);
 	sc_text_known(g->n_known ? g->time_us / ms : (double)NAN, 10, 3, out);
-	sc_text_known(slowdown(g), 10, 2, out);
+	sc_text_known(group_slowdown(g), 10, 2, out);
 	sc_text_known(predicted_slowdown(g), 10, 2, out);
 	sc_text_known(g->accuracy.mape_pct, 10, 1, out);
 	sc_strbuf_append_char(out, '\n');
@@ -81,7 +81,8 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	sc_strbuf_printf(out, "\n%zu stretches in which both run", r->stretches.n);
 	if (r->n_known)
 		sc_strbuf_printf(out, "; of %zu, %.3f ms, all is known: speedup %.2f, ideal %.2f",
-				 r->n_known, r->known_us / ms, realised(r), ideal(r));
+				 r->n_known, r->known_us / ms, realised_speedup(r),
+				 ideal_speedup(r));
 	sc_strbuf_append_char(out, '\n');
 	if (!w->n)
 		return;
@@ -111,7 +112,7 @@ static void put_group(struct sc_json *json, json_t *object, const struct sc_c3_s
 	sc_json_int(json, object, "n_known", (int64_t)g->n_known);
 	sc_json_real(json, object, "alone_us", g->alone_us);
 	sc_json_real(json, object, "beside_us", g->time_us);
-	sc_json_known_real(json, object, "slowdown", slowdown(g));
+	sc_json_known_real(json, object, "slowdown", group_slowdown(g));
 	sc_json_known_real(json, object, "predicted_slowdown", predicted_slowdown(g));
 	sc_json_int(json, error, "n", (int64_t)g->accuracy.n);
 	sc_json_known_real(json, error, "mape_pct", g->accuracy.mape_pct);
@@ -187,12 +188,12 @@ static void put_totals(struct sc_json *json, const struct sc_c3_recording *r)
 	sc_json_real(json, root, "both_us", r->both_us);
 	sc_json_real(json, root, "span_us", r->span_us);
 	sc_json_int(json, root, "n_pairs", (int64_t)r->kernels.list.n);
-	sc_json_known_real(json, root, "compute_slowdown", slowdown(&r->kernels.all));
-	sc_json_known_real(json, root, "comm_slowdown", slowdown(&r->collectives.all));
+	sc_json_known_real(json, root, "compute_slowdown", group_slowdown(&r->kernels.all));
+	sc_json_known_real(json, root, "comm_slowdown", group_slowdown(&r->collectives.all));
 	sc_json_int(json, root, "n_stretches", (int64_t)r->stretches.n);
 	sc_json_int(json, root, "n_stretches_known", (int64_t)r->n_known);
-	sc_json_known_real(json, root, "speedup", realised(r));
-	sc_json_known_real(json, root, "ideal_speedup", ideal(r));
+	sc_json_known_real(json, root, "speedup", realised_speedup(r));
+	sc_json_known_real(json, root, "ideal_speedup", ideal_speedup(r));
 	sc_json_int(json, root, "n_iterations_replayed", (int64_t)r->what_if.n);
 	if (!r->what_if.n)
 		return;
@@ -214,7 +215,7 @@ static void put_json(const void *result, struct sc_json *json)
 			json, SC_STANDS,
 			"Recorded: overlap is %.2f times as fast as one after the other; at most "
 			"%.2f times would be possible.",
-			realised(recording), ideal(recording));
+			realised_speedup(recording), ideal_speedup(recording));
 	else
 		sc_json_verdict(
 			json, SC_STANDS_FAIR,

@@ -51,7 +51,7 @@ static void put_verdict(struct sc_json *json, json_t *object, const struct sc_c3
 }
 
 /* 0: the table does not say. */
-static double known(double value)
+static double positive_or_nan(double value)
 {
 	return value > 0 ? value : (double)NAN;
 }
@@ -85,11 +85,11 @@ static void put_text(const void *result, struct sc_strbuf *out)
 			continue;
 		}
 		sc_strbuf_printf(out, "%10.1f%10.1f%10.1f", r->compute_us, r->comm_us, r->time_us);
-		sc_text_known(known(c->measured_us), 9, 1, out);
+		sc_text_known(positive_or_nan(c->measured_us), 9, 1, out);
 		sc_strbuf_printf(out, "%9.2f", r->speedup);
-		sc_text_known(known(c->measured_speedup), 9, 2, out);
+		sc_text_known(positive_or_nan(c->measured_speedup), 9, 2, out);
 		sc_strbuf_printf(out, "%7.2f", r->ideal);
-		sc_text_known(known(SC_PCT * r->fraction), 9, 0, out);
+		sc_text_known(positive_or_nan(SC_PCT * r->fraction), 9, 0, out);
 		sc_strbuf_append_char(out, '\n');
 	}
 	if (table->all.time.n == 0)
@@ -131,14 +131,14 @@ static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_tab
 	sc_json_real(json, object, "comm_us", r->comm_us);
 	sc_json_real(json, object, "serial_us", r->serial_us);
 	sc_json_real(json, object, "predicted_us", r->time_us);
-	sc_json_known_real(json, object, "measured_us", known(c->measured_us));
+	sc_json_known_real(json, object, "measured_us", positive_or_nan(c->measured_us));
 	sc_json_real(json, object, "speedup", r->speedup);
-	sc_json_known_real(json, object, "measured_speedup", known(c->measured_speedup));
+	sc_json_known_real(json, object, "measured_speedup", positive_or_nan(c->measured_speedup));
 	sc_json_real(json, object, "ideal_speedup", r->ideal);
 	sc_json_known_real(json, object, "fraction_of_ideal", r->fraction);
 	sc_json_real(json, object, "compute_slowdown", r->compute_slowdown);
 	sc_json_real(json, object, "comm_slowdown", r->comm_slowdown);
-	sc_json_known_real(json, object, "reserved_or_pieces", known(r->n));
+	sc_json_known_real(json, object, "reserved_or_pieces", positive_or_nan(r->n));
 	put_verdict(json, object, r);
 }
 
@@ -188,9 +188,9 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 					  r->comm_us,
 					  r->serial_us,
 					  r->time_us,
-					  known(c->measured_us),
+					  positive_or_nan(c->measured_us),
 					  r->speedup,
-					  known(c->measured_speedup),
+					  positive_or_nan(c->measured_speedup),
 					  r->ideal,
 					  r->fraction};
 		char policy[CHOICE_CHARS];
@@ -217,8 +217,9 @@ static void put_svg(const void *result, struct sc_strbuf *out)
 
 	for (size_t i = 0; i < table->n_cases; i++) {
 		const struct sc_c3_case *c = &table->cases[i];
-		struct sc_figure_point point = {
-			.name = c->name, .x = known(c->measured_speedup), .y = c->result.speedup};
+		struct sc_figure_point point = {.name = c->name,
+						.x = positive_or_nan(c->measured_speedup),
+						.y = c->result.speedup};
 
 		choice_text(&c->choice, 0, point.series);
 		if (!c->skipped)

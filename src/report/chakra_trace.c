@@ -65,7 +65,7 @@ static void put_bytes(struct sc_strbuf *out, unsigned field, const char *bytes, 
 }
 
 /* Bytes or FLOP as a whole number; the cap is more than any model has. */
-static uint64_t whole(double amount)
+static uint64_t whole_number(double amount)
 {
 	return (uint64_t)llround(fmin(amount, 9e18));
 }
@@ -146,7 +146,7 @@ static void put_group(struct writer *w, const struct sc_node *node, enum node_ty
 				 (unsigned)members[i].count);
 	put_attr(w, NODE_ATTR, "pg_name", 0, 0, sc_strbuf_get(&name));
 	put_attr(w, NODE_ATTR, "pg_size", ATTR_INT64, group->world, NULL);
-	put_attr(w, NODE_ATTR, "comm_size", ATTR_INT64, whole(cost->amount), NULL);
+	put_attr(w, NODE_ATTR, "comm_size", ATTR_INT64, whole_number(cost->amount), NULL);
 	sc_strbuf_release(&name);
 	if (type == COLL) {
 		put_attr(w, NODE_ATTR, "comm_type", ATTR_INT64,
@@ -187,7 +187,7 @@ static void put_node(struct writer *w, uint32_t id)
 	if (type >= SEND)
 		put_group(w, node, type, cost);
 	else if (type == COMP && cost->amount > 0 && !cost->comm)
-		put_attr(w, NODE_ATTR, "num_ops", ATTR_INT64, whole(cost->amount), NULL);
+		put_attr(w, NODE_ATTR, "num_ops", ATTR_INT64, whole_number(cost->amount), NULL);
 	put_message(w);
 }
 

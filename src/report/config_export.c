@@ -85,7 +85,7 @@ static int64_t node_gpus(const struct sc_config *c)
 }
 
 /* A value that follows from several keys of ours. */
-static const char *computed(const struct export *e, const char *name)
+static const char *computed_text(const struct export *e, const char *name)
 {
 	const struct sc_config *c = &e->request->config;
 	const int64_t unit = 128 * c->parallel.tp;
@@ -134,7 +134,7 @@ static const char *export_value(const struct export *e, const char *path)
 	const char *copy;
 
 	if (!at.field)
-		return computed(e, path);
+		return computed_text(e, path);
 	place = (const unsigned char *)&e->request->config + at.base_offset + at.field->offset;
 	if (at.field->type == SC_F_ENUM && *(const int *)place < 0)
 		return NULL;
@@ -311,7 +311,8 @@ static bool is_said_otherwise(const struct export *e, const char *line)
 		strncmp(line, "model.family", 12) == 0);
 }
 
-static void compare(const struct export *e, const struct sc_request *back, struct sc_strbuf *unsaid)
+static void list_unsaid(const struct export *e, const struct sc_request *back,
+			struct sc_strbuf *unsaid)
 {
 	struct sc_arena *arena = e->arena;
 	struct sc_strbuf a = {0}, b = {0};
@@ -368,7 +369,7 @@ static int read_back(const struct export *e, struct sc_catalog *catalog, struct 
 		sc_err_prefix(err, "%s cannot be told this: what was written is not read back",
 			      sc_export_targets[e->target]);
 	else
-		compare(e, back, unsaid);
+		list_unsaid(e, back, unsaid);
 	return rc;
 }
 

@@ -239,7 +239,7 @@ static void append_origin(const struct writer *w, const struct sc_field *field, 
 		sc_strbuf_printf(out, ":%u", origin->line);
 }
 
-static const struct sc_foreign_line *imported(const struct writer *w, const char *path)
+static const struct sc_foreign_line *imported_line(const struct writer *w, const char *path)
 {
 	size_t n = strlen(path);
 
@@ -280,7 +280,7 @@ static void append_import(const struct writer *w, const struct sc_field *field, 
 	size_t begin = out->n;
 
 	snprintf(path, sizeof(path), "%s%s%s", section, *section ? "." : "", field->key);
-	line = imported(w, path);
+	line = imported_line(w, path);
 	origin = sc_config_origin(w->config, path);
 	if (!(origin || (line && field->type == SC_F_STRUCT)))
 		return;

@@ -366,7 +366,7 @@ static void append_idle(const struct sc_replay_result *r, struct sc_strbuf *out)
 }
 
 /* A kernel's name without its result, namespaces and parameters; what is said of hosts is whole. */
-static void shorten(const char *name, size_t n, struct sc_strbuf *out)
+static void shorten_symbol(const char *name, size_t n, struct sc_strbuf *out)
 {
 	const char *const end = name + n;
 	int depth = 0;
@@ -411,7 +411,7 @@ static void append_name(const char *what, struct sc_strbuf *out)
 	const size_t width = PATH_WIDTH - strlen(of) % PATH_WIDTH;
 	struct sc_strbuf text = {0};
 
-	shorten(what, (size_t)(of - what), &text);
+	shorten_symbol(what, (size_t)(of - what), &text);
 	if (text.n <= width)
 		sc_strbuf_printf(out, "  %s%-*s", sc_strbuf_get(&text), (int)(PATH_WIDTH - text.n),
 				 of);

@@ -21,7 +21,7 @@ static int n_objectives(const struct sc_search_result *r)
 /* ---- text ---- */
 
 /* The shown candidate of the least value. */
-static size_t fastest(const struct sc_search_result *r)
+static size_t fastest_shown(const struct sc_search_result *r)
 {
 	size_t least = 0;
 
@@ -34,7 +34,7 @@ static size_t fastest(const struct sc_search_result *r)
 /* How the best does without model error, which is proven where nothing was left. */
 static void put_rule(const struct sc_search_result *r, struct sc_strbuf *out)
 {
-	const struct sc_search_shown *best = &r->shown[0], *least = &r->shown[fastest(r)];
+	const struct sc_search_shown *best = &r->shown[0], *least = &r->shown[fastest_shown(r)];
 	const char *what = sc_search_objective_names[r->search->objective[0]];
 
 	if (best == least) {
@@ -234,7 +234,7 @@ static void add_verdict(const struct sc_search_result *r, struct sc_json *json)
 			json, SC_STANDS_WELL,
 			"The least expected regret of the %zu best of %zu candidates. Without "
 			"model error rank %zu is the best, proven.",
-			r->n_shown, r->cases.n_rows, fastest(r) + 1);
+			r->n_shown, r->cases.n_rows, fastest_shown(r) + 1);
 	else if (r->proven)
 		sc_json_verdict(json, SC_STANDS_WELL,
 				"The best of %zu candidates, proven under the model.",
