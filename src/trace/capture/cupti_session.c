@@ -75,7 +75,7 @@ static int wait_for_buffer(uint32_t start)
 }
 
 /* Without room, into a buffer that is thrown away: a null one would crash libraries before 12.9. */
-static void request(uint8_t **buffer, size_t *size, size_t *max_records)
+static void lend_buffer(uint8_t **buffer, size_t *size, size_t *max_records)
 {
 	int64_t begin = sc_tracer_now_ns(), none = 0;
 	uint32_t start =
@@ -108,7 +108,8 @@ static void count_discarded(const uint8_t *buffer, size_t valid)
 	atomic_fetch_add_explicit(&sc_tracer.n_discarded, 1, memory_order_relaxed);
 }
 
-static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+static void receive_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+			   size_t valid)
 {
 	int64_t begin = sc_tracer_now_ns();
 	int index = sc_raw_buffer_index(&sc_tracer.raw, buffer);
@@ -134,7 +135,7 @@ static uint64_t timestamp(void)
 
 /* "CUPTI_ERROR_UNKNOWN (999)" or "error (999)", as a fact of the trace, or, without a key, as the reason why there are no
  * kernels. */
-static void say(const char *key, int result)
+static void emit_result(const char *key, int result)
 {
 	const struct sc_cupti *cupti = &sc_tracer.cupti;
 	const char *text = NULL;
@@ -175,7 +176,7 @@ static void each_call(int domain, int (*enable_call)(uint32_t cbid, uint8_t enab
 
 /* All that CUPTI may refuse, the second time as the first; but the timestamp callback is registered once a process: again
  * would corrupt the first records. False: there will be no kernels. */
-static bool ask(struct sc_cupti *cupti)
+static bool enable_records(struct sc_cupti *cupti)
 {
 	struct sc_raw_header *header = sc_tracer.raw.header;
 	uint8_t on = 1;
@@ -194,7 +195,7 @@ static bool ask(struct sc_cupti *cupti)
 		clock_result = cupti->register_timestamp(timestamp);
 	header->cupti_shift_ns =
 		clock_result == SC_CUPTI_OK ? 0 : header->base_utc_ns - header->base_mono_ns;
-	results[0] = cupti->register_callbacks(request, complete);
+	results[0] = cupti->register_callbacks(lend_buffer, receive_buffer);
 	if (results[0] != SC_CUPTI_OK)
 		return false;
 	for (int i = 0; i < N_KINDS; i++) {
@@ -230,7 +231,7 @@ static bool make_discards(void)
 }
 
 /* Once all is granted, or refused for good. */
-static void describe(const struct sc_cupti *cupti)
+static void emit_session(const struct sc_cupti *cupti)
 {
 	char text[SC_HOST_MAX_TEXT], key[64], kinds[256] = "";
 	size_t n = 0, n_kinds = 0;
@@ -243,7 +244,7 @@ static void describe(const struct sc_cupti *cupti)
 				      KINDS[i].name, sc_tracer.raw.header->strides[KINDS[i].kind]);
 		snprintf(key, sizeof(key), "cupti.not_enabled.%s", KINDS[i].name);
 		if (results[i] != SC_CUPTI_OK)
-			say(key, results[i]);
+			emit_result(key, results[i]);
 		else
 			n_kinds += (size_t)snprintf(kinds + n_kinds, sizeof(kinds) - n_kinds,
 						    "%s%s", n_kinds ? " " : "", KINDS[i].name);
@@ -251,7 +252,7 @@ static void describe(const struct sc_cupti *cupti)
 	sc_host_emit_meta("cupti.strides", text);
 	sc_host_emit_meta("cupti.kinds", kinds);
 	if (clock_result != SC_CUPTI_OK)
-		say("cupti.timestamp_callback", clock_result);
+		emit_result("cupti.timestamp_callback", clock_result);
 }
 
 bool sc_cupti_session_start(void)
@@ -272,9 +273,9 @@ bool sc_cupti_session_start(void)
 	}
 	each_call(SC_CUPTI_DOMAIN_RUNTIME, NULL);
 	each_call(SC_CUPTI_DOMAIN_DRIVER, NULL);
-	is_waiting = !ask(cupti);
+	is_waiting = !enable_records(cupti);
 	if (!is_waiting)
-		describe(cupti);
+		emit_session(cupti);
 	atomic_store(&has_begun, 1);
 	return true;
 }
@@ -306,19 +307,19 @@ static void ask_again(void)
 	char text[96];
 
 	is_waiting = false;
-	if (ask(cupti))
+	if (enable_records(cupti))
 		sc_host_emit_gap(&(struct sc_trace_gap){SC_EV_KERNEL, -1, last_down_ns,
 							sc_tracer_now_ns(),
 							"CUPTI was not ready before"});
 	else if (results[0] != SC_CUPTI_OK)
-		say(NULL, results[0]);
+		emit_result(NULL, results[0]);
 	else if (snprintf(text, sizeof(text), "the sizes of version %u's records are not known",
 			  cupti->version))
 		sc_tracer_say_failure(0, NO_KERNELS, text);
-	describe(cupti);
+	emit_session(cupti);
 }
 
-static void flush(uint32_t flags)
+static void flush_records(uint32_t flags)
 {
 	const struct sc_cupti *cupti = &sc_tracer.cupti;
 	size_t n = 0;
@@ -354,7 +355,7 @@ static void flush_and_watch(uint32_t flags, int may_miss)
 {
 	uint64_t n;
 
-	flush(flags);
+	flush_records(flags);
 	n = atomic_load(&sc_tracer.n_completed);
 	n_missed = n == n_seen ? n_missed + has_called : 0;
 	n_seen = n;
@@ -392,7 +393,7 @@ void sc_cupti_session_stop(void)
 		ask_again();
 	if (!is_up || !atomic_load(&sc_tracer.cupti_on))
 		return;
-	flush(0); /* what is finished comes even if the rest does not */
+	flush_records(0); /* what is finished comes even if the rest does not */
 	for (int i = 0; i < N_KINDS; i++)
 		sc_tracer.cupti.disable(KINDS[i].kind);
 	n_missed = 0;

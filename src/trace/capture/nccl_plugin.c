@@ -125,7 +125,7 @@ static int init_v6(void **context, uint64_t comm_hash, int *mask, const char *na
 			name, rank);
 }
 
-static int finalize(void *context)
+static int plugin_finalize(void *context)
 {
 	free(context);
 	return 0;
@@ -166,7 +166,7 @@ static void set_call(struct handle *handle, const char *func, const char *dtype,
 	handle->comm.bytes = bytes_of(dtype, count);
 }
 
-static void fill(struct handle *handle, const union sc_nccl_call *call)
+static void fill_handle(struct handle *handle, const union sc_nccl_call *call)
 {
 	switch (handle->type) {
 	case SC_NCCL_COLL:
@@ -196,7 +196,7 @@ static struct handle *start_any(void *context, uint64_t type, void *parent,
 	handle = make_handle(context, type, parent);
 	if (!handle)
 		return NULL;
-	fill(handle, call);
+	fill_handle(handle, call);
 	if (type == SC_NCCL_KERNEL_LAUNCH)
 		sc_cupti_session_push_id((uint64_t)handle->group_id);
 	return handle;
@@ -240,7 +240,7 @@ static size_t join_texts(const struct handle *handle, char *out, size_t n)
 	return used;
 }
 
-static void emit(const struct handle *handle)
+static void emit_handle(const struct handle *handle)
 {
 	bool is_api = handle->type == SC_NCCL_COLL_API || handle->type == SC_NCCL_P2P_API;
 	bool is_call = handle->type == SC_NCCL_COLL || handle->type == SC_NCCL_P2P ||
@@ -262,7 +262,7 @@ static void emit(const struct handle *handle)
 		text, join_texts(handle, text, sizeof(text)));
 }
 
-static int stop(void *at)
+static int event_stop(void *at)
 {
 	struct handle *handle = at;
 
@@ -270,24 +270,24 @@ static int stop(void *at)
 		return 0;
 	if (handle->type == SC_NCCL_KERNEL_LAUNCH)
 		sc_cupti_session_pop_id();
-	emit(handle);
+	emit_handle(handle);
 	atomic_store_explicit(&handle->busy, 0, memory_order_release);
 	return 0;
 }
 
-static int state(void *handle, int which, void *args)
+static int event_state(void *handle, int which, void *args)
 {
 	(void)handle, (void)which, (void)args;
 	return 0;
 }
 
 SC_DOOR const struct sc_nccl_plugin_v2 ncclProfiler_v2 = {
-	{"stepcast", init_v2, start_v2, stop, state, finalize}};
+	{"stepcast", init_v2, start_v2, event_stop, event_state, plugin_finalize}};
 SC_DOOR const struct sc_nccl_plugin_v2 ncclProfiler_v3 = {
-	{"stepcast", init_v2, start_v2, stop, state, finalize}};
+	{"stepcast", init_v2, start_v2, event_stop, event_state, plugin_finalize}};
 SC_DOOR const struct sc_nccl_plugin_v4 ncclProfiler_v4 = {
-	{"stepcast", init_v4, start_v4, stop, state, finalize}};
+	{"stepcast", init_v4, start_v4, event_stop, event_state, plugin_finalize}};
 SC_DOOR const struct sc_nccl_plugin_v5 ncclProfiler_v5 = {
-	{"stepcast", init_v5, start_v4, stop, state, finalize}};
+	{"stepcast", init_v5, start_v4, event_stop, event_state, plugin_finalize}};
 SC_DOOR const struct sc_nccl_plugin_v5 ncclProfiler_v6 = {
-	{"stepcast", init_v6, start_v4, stop, state, finalize}};
+	{"stepcast", init_v6, start_v4, event_stop, event_state, plugin_finalize}};

@@ -160,8 +160,8 @@ static void put_payload(struct range *range, const struct sc_nvtx_attributes *at
 }
 
 /* Begins anywhere; the domain's name stands before that of an event. */
-static void begin(struct range *range, const struct domain *domain,
-		  const struct sc_nvtx_attributes *attributes)
+static void range_begin(struct range *range, const struct domain *domain,
+			const struct sc_nvtx_attributes *attributes)
 {
 	range->n_text = 0;
 	range->has_comm = false;
@@ -176,7 +176,7 @@ static void begin(struct range *range, const struct domain *domain,
 		put_payload(range, attributes);
 }
 
-static void emit(const struct range *range, enum sc_host_kind kind, int64_t end_ns)
+static void range_emit(const struct range *range, enum sc_host_kind kind, int64_t end_ns)
 {
 	/* The plugin says more of a call than NVTX: with it, NVTX's is a range like others. */
 	bool is_call = range->is_nccl && range->has_comm && !atomic_load(&sc_tracer.plugin_on);
@@ -198,7 +198,7 @@ static void emit(const struct range *range, enum sc_host_kind kind, int64_t end_
 
 /* --- the stack of a thread --- */
 
-static int pop(void)
+static int range_pop(void)
 {
 	struct range *range;
 
@@ -212,7 +212,7 @@ static int pop(void)
 	range = &stack->ranges[stack->depth];
 	if (range->external_id)
 		sc_cupti_session_pop_id();
-	emit(range, SC_HOST_RANGE, sc_tracer_now_ns());
+	range_emit(range, SC_HOST_RANGE, sc_tracer_now_ns());
 	return (int)stack->depth;
 }
 
@@ -233,7 +233,7 @@ static int push_domain(const struct domain *domain, const struct sc_nvtx_attribu
 	if (mine->depth++ >= MAX_DEPTH)
 		return (int)mine->depth - 1;
 	range = &mine->ranges[mine->depth - 1];
-	begin(range, domain, attributes);
+	range_begin(range, domain, attributes);
 	if (range->is_nccl) {
 		range->external_id = (int64_t)atomic_fetch_add(&sc_tracer.next_external, 1) + 1;
 		sc_cupti_session_push_id((uint64_t)range->external_id);
@@ -244,7 +244,7 @@ static int push_domain(const struct domain *domain, const struct sc_nvtx_attribu
 static int pop_domain(const struct domain *domain)
 {
 	(void)domain;
-	return pop();
+	return range_pop();
 }
 
 static void mark_domain(const struct domain *domain, const struct sc_nvtx_attributes *attributes)
@@ -253,8 +253,8 @@ static void mark_domain(const struct domain *domain, const struct sc_nvtx_attrib
 
 	if (!sc_tracer_is_on())
 		return;
-	begin(&range, domain, attributes);
-	emit(&range, SC_HOST_MARK, range.start_ns);
+	range_begin(&range, domain, attributes);
+	range_emit(&range, SC_HOST_MARK, range.start_ns);
 }
 
 static uint64_t start_domain(const struct domain *domain,
@@ -265,7 +265,7 @@ static uint64_t start_domain(const struct domain *domain,
 
 	if (!sc_tracer_is_on())
 		return 0;
-	begin(&range, domain, attributes);
+	range_begin(&range, domain, attributes);
 	pthread_mutex_lock(&started_lock);
 	for (int i = 0; i < MAX_STARTED && !id; i++) {
 		if (started[i].id)
@@ -297,7 +297,7 @@ PLAIN(void, mark, )
 PLAIN(int, push, return )
 PLAIN(uint64_t, start, return )
 
-static void end(uint64_t id)
+static void range_end(uint64_t id)
 {
 	struct started *entry = &started[id % MAX_STARTED];
 	struct range range;
@@ -313,13 +313,13 @@ static void end(uint64_t id)
 	}
 	pthread_mutex_unlock(&started_lock);
 	if (found)
-		emit(&range, SC_HOST_RANGE, sc_tracer_now_ns());
+		range_emit(&range, SC_HOST_RANGE, sc_tracer_now_ns());
 }
 
 static void end_domain(const struct domain *domain, uint64_t id)
 {
 	(void)domain;
-	end(id);
+	range_end(id);
 }
 
 static void name_thread(uint32_t tid, const char *text)
@@ -376,11 +376,11 @@ static const sc_nvtx_function CORE[] = {
 	ENTRY(SC_NVTX_START_EX, start_ex),
 	ENTRY(SC_NVTX_START_A, start_a),
 	ENTRY(SC_NVTX_START_W, start_w),
-	ENTRY(SC_NVTX_END, end),
+	ENTRY(SC_NVTX_END, range_end),
 	ENTRY(SC_NVTX_PUSH_EX, push_ex),
 	ENTRY(SC_NVTX_PUSH_A, push_a),
 	ENTRY(SC_NVTX_PUSH_W, push_w),
-	ENTRY(SC_NVTX_POP, pop),
+	ENTRY(SC_NVTX_POP, range_pop),
 	ENTRY(SC_NVTX_NAME_THREAD_A, name_thread),
 	ENTRY(SC_NVTX_NAME_THREAD_W, name_thread_w),
 };
@@ -396,8 +396,8 @@ static const sc_nvtx_function CORE2[] = {
 	ENTRY(SC_NVTX_DOMAIN_CREATE_W, create_domain_w),
 };
 
-static bool attach(const struct sc_nvtx_callbacks *callbacks, int module,
-		   const sc_nvtx_function *ours, unsigned n_ours)
+static bool attach_module(const struct sc_nvtx_callbacks *callbacks, int module,
+			  const sc_nvtx_function *ours, unsigned n_ours)
 {
 	sc_nvtx_function **table = NULL;
 	unsigned n = 0;
@@ -417,7 +417,8 @@ bool sc_nvtx_attach(sc_nvtx_get_table get_table)
 
 	if (!callbacks || callbacks->size < sizeof(*callbacks))
 		return false;
-	core = attach(callbacks, SC_NVTX_MODULE_CORE, CORE, sizeof(CORE) / sizeof(CORE[0]));
-	core2 = attach(callbacks, SC_NVTX_MODULE_CORE2, CORE2, sizeof(CORE2) / sizeof(CORE2[0]));
+	core = attach_module(callbacks, SC_NVTX_MODULE_CORE, CORE, sizeof(CORE) / sizeof(CORE[0]));
+	core2 = attach_module(callbacks, SC_NVTX_MODULE_CORE2, CORE2,
+			      sizeof(CORE2) / sizeof(CORE2[0]));
 	return core || core2;
 }

@@ -254,7 +254,7 @@ void sc_raw_recycle(struct sc_raw_file *raw, uint32_t index)
 }
 
 /* splitmix64's finalizer: addresses differ in few bits. */
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
 	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -263,7 +263,7 @@ static uint64_t mix(uint64_t x)
 
 static struct sc_raw_name *raw_find(const struct sc_raw_file *raw, uint64_t key)
 {
-	uint64_t at = mix(key);
+	uint64_t at = mix_bits(key);
 
 	for (uint32_t i = 0; i < SC_RAW_NAME_SLOTS; i++) {
 		struct sc_raw_name *slot = &raw->names[(at + i) & (SC_RAW_NAME_SLOTS - 1)];

@@ -486,7 +486,7 @@ static size_t stride_at(const struct sc_raw_file *raw, const uint8_t *at, size_t
 	return stride <= n ? stride : 0;
 }
 
-static void learn(struct sc_decoder *decoder, const uint8_t *at, size_t stride)
+static void learn_record(struct sc_decoder *decoder, const uint8_t *at, size_t stride)
 {
 	struct sc_decoder_tables *tables = decoder->tables;
 	const void *record = at;
@@ -570,7 +570,7 @@ void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, b
 			       (bytes = stride_at(decoder->raw, at + learned, n - learned)) > 0;
 			     learned += bytes) {
 				__builtin_prefetch(at + learned + PREFETCH_BYTES);
-				learn(decoder, at + learned, bytes);
+				learn_record(decoder, at + learned, bytes);
 			}
 		}
 		next = i + stride;

@@ -138,7 +138,7 @@ static bool is_p2p(const char *name)
 	return strstr(name, "Send") != NULL || strstr(name, "Recv") != NULL;
 }
 
-static int64_t sum(int64_t a, int64_t b)
+static int64_t sum_or_unknown(int64_t a, int64_t b)
 {
 	return a < 0 || b < 0 || a > INT64_MAX - b ? -1 : a + b;
 }
@@ -149,8 +149,8 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 /* Adds one call to another: a send goes beside a receive, all else one after the other. */
-static bool merge(const struct sc_trace *from, struct sc_trace_comm *into,
-		  const struct sc_trace_comm *next)
+static bool merge_call(const struct sc_trace *from, struct sc_trace_comm *into,
+		       const struct sc_trace_comm *next)
 {
 	const char *name = from->strings.at[into->collective];
 	const char *other = from->strings.at[next->collective];
@@ -159,9 +159,10 @@ static bool merge(const struct sc_trace *from, struct sc_trace_comm *into,
 	if (into->comm_hash != next->comm_hash || is_p2p(name) != is_p2p(other) ||
 	    (!both_ways && strcmp(name, other) != 0))
 		return false;
-	into->bytes = both_ways ? larger(into->bytes, next->bytes) : sum(into->bytes, next->bytes);
+	into->bytes = both_ways ? larger(into->bytes, next->bytes)
+				: sum_or_unknown(into->bytes, next->bytes);
 	into->in_elems = both_ways ? larger(into->in_elems, next->in_elems)
-				   : sum(into->in_elems, next->in_elems);
+				   : sum_or_unknown(into->in_elems, next->in_elems);
 	if (into->dtype != next->dtype)
 		into->dtype = 0;
 	if (into->peer != next->peer)
@@ -194,7 +195,7 @@ bool sc_links_call(struct sc_links *links, const struct sc_trace *from,
 		at += links->used[first]++ % n;
 	*out = from->comms.at[at->comm];
 	for (size_t i = 1; n_kernels <= 1 && i < n; i++)
-		if (!merge(from, out, &from->comms.at[at[i].comm]))
+		if (!merge_call(from, out, &from->comms.at[at[i].comm]))
 			return false;
 	return true;
 }

@@ -177,7 +177,7 @@ static void report_losses(void)
 }
 
 /* Writes what the recording itself cost and lost so far; the last value of a key holds. */
-static void report(void)
+static void report_overhead(void)
 {
 	const struct sc_latency *callbacks = &sc_tracer.callbacks;
 
@@ -223,7 +223,7 @@ static bool write_periodic(struct due *due, bool all)
 		if (is_due(&due->clock_ns, now, CLOCK_NS) || all)
 			add_clock_pair();
 		if (is_due(&due->report_ns, now, REPORT_NS) || all)
-			report();
+			report_overhead();
 	}
 	if (is_due(&due->drain_ns, now, DRAIN_NS) || all || busy)
 		for (uint32_t i = 0; i < SC_RAW_RINGS; i++)
@@ -306,7 +306,7 @@ static const char *environment(void *ctx, const char *name)
 	return getenv(name);
 }
 
-static int64_t setting(const char *name, int64_t usual, int64_t min, int64_t max)
+static int64_t number_of_env(const char *name, int64_t usual, int64_t min, int64_t max)
 {
 	const char *text = getenv(name);
 	char *end;
@@ -436,8 +436,8 @@ static int make_memory(void)
 {
 	struct sc_raw_header *header;
 	char path[4096];
-	uint32_t n = (uint32_t)setting("STEPCAST_BUFFERS", N_BUFFERS, 2, SC_RAW_MAX_BUFFERS);
-	uint32_t kib = (uint32_t)setting("STEPCAST_BUFFER_KIB", BUFFER_KIB, 16, 16384);
+	uint32_t n = (uint32_t)number_of_env("STEPCAST_BUFFERS", N_BUFFERS, 2, SC_RAW_MAX_BUFFERS);
+	uint32_t kib = (uint32_t)number_of_env("STEPCAST_BUFFER_KIB", BUFFER_KIB, 16, 16384);
 	struct sc_event_sink sink;
 	int rc;
 
@@ -470,7 +470,8 @@ static int start(void)
 	int rc;
 
 	sc_tracer.pid = (int32_t)getpid();
-	sc_tracer.wait_ns = setting("STEPCAST_WAIT_MS", WAIT_MS, 0, MAX_WAIT_MS) * SC_NS_PER_MS;
+	sc_tracer.wait_ns =
+		number_of_env("STEPCAST_WAIT_MS", WAIT_MS, 0, MAX_WAIT_MS) * SC_NS_PER_MS;
 	learn_identity();
 	rc = make_memory();
 	if (rc == 0)
@@ -550,7 +551,7 @@ static bool flush_with_deadline(void)
 }
 
 /* The raw file stays if CUPTI has not given everything back: it can be recovered. */
-static void finish(bool flushed)
+static void finish_file(bool flushed)
 {
 	bool was_empty = is_empty();
 	int rc = sc_capture_file_finish(sc_tracer.file);
@@ -585,7 +586,7 @@ void sc_tracer_stop(void)
 		atomic_store(&sc_tracer.cupti_on, 0);
 		atomic_store(&sc_tracer.stop_writer, 1);
 		pthread_join(sc_tracer.writer, NULL);
-		finish(flushed);
+		finish_file(flushed);
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -96,8 +96,8 @@ static void put_metadata(struct chrome *c, const struct sc_trace_lane *lane, boo
 }
 
 /* The value that the source said under such a key, or NULL. */
-__attribute__((format(printf, 2, 3))) static const char *said(const struct sc_trace *trace,
-							      const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static const char *meta_said(const struct sc_trace *trace,
+								   const char *fmt, ...)
 {
 	char key[96];
 	va_list args;
@@ -111,7 +111,7 @@ __attribute__((format(printf, 2, 3))) static const char *said(const struct sc_tr
 static void put_process(struct chrome *c, const struct sc_trace *trace,
 			const struct sc_trace_lane *lane)
 {
-	const char *name = said(trace, "process.%d", (int)process_id(c, lane));
+	const char *name = meta_said(trace, "process.%d", (int)process_id(c, lane));
 	char text[96], label[32];
 
 	snprintf(label, sizeof(label), lane->is_stream ? "GPU %d" : "CPU", (int)lane->device);
@@ -127,7 +127,7 @@ static void put_thread(struct chrome *c, const struct sc_trace *trace,
 		       const struct sc_trace_lane *lane)
 {
 	int64_t pid = lane->is_stream ? lane->device : lane->pid;
-	const char *name = said(trace, "thread.%d.%d", (int)pid, (int)thread_id(lane));
+	const char *name = meta_said(trace, "thread.%d.%d", (int)pid, (int)thread_id(lane));
 	char text[32];
 
 	snprintf(text, sizeof(text), lane->is_stream ? "stream %d" : "thread %d",
@@ -155,8 +155,8 @@ static void put_devices(struct chrome *c, const struct sc_trace *trace)
 {
 	sc_json_stream_array(&c->json, "deviceProperties");
 	for (int i = 0; i < HOST_PROCESS; i++) {
-		const char *name = said(trace, "device.%d.name", i);
-		const char *sms = said(trace, "device.%d.sms", i);
+		const char *name = meta_said(trace, "device.%d.name", i);
+		const char *sms = meta_said(trace, "device.%d.sms", i);
 		int64_t n_sms;
 
 		if (!name)
@@ -173,7 +173,7 @@ static void put_devices(struct chrome *c, const struct sc_trace *trace)
 
 /* --- events --- */
 
-static const char *category(const struct sc_trace_event *event)
+static const char *category_of_event(const struct sc_trace_event *event)
 {
 	static const char *const names[SC_N_EVENT_CLASSES] = {
 		[SC_EV_KERNEL] = "kernel",
@@ -247,7 +247,7 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	c->side = is_slice(trace, event) ? c->sides.at[c->next_side++] : 0;
 	sc_json_stream_object(&c->json, NULL);
 	sc_json_stream_text(&c->json, "ph", is_instant ? "i" : "X");
-	sc_json_stream_text(&c->json, "cat", category(event));
+	sc_json_stream_text(&c->json, "cat", category_of_event(event));
 	sc_json_stream_text(&c->json, "name", trace->strings.at[event->name]);
 	put_place(c, trace, event);
 	/* Both ends are put on the clock: a length of another clock would reach into what follows. */
@@ -265,8 +265,8 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	return 0;
 }
 
-static int collect(void *ctx, const struct sc_trace *trace, const struct sc_trace_event *event,
-		   struct sc_err *err)
+static int collect_slice(void *ctx, const struct sc_trace *trace,
+			 const struct sc_trace_event *event, struct sc_err *err)
 {
 	struct chrome *c = ctx;
 	const struct sc_trace_lane *lane = &trace->lanes.at[event->lane];
@@ -324,7 +324,7 @@ static int put_file(struct chrome *c, const char *path, struct sc_err *err)
 	int rc;
 
 	c->started.n = c->called.n = c->slices.n = c->next_side = 0;
-	rc = sc_trace_scan(path, collect, c, &tables, err);
+	rc = sc_trace_scan(path, collect_slice, c, &tables, err);
 	SC_SORT(c->started.at, c->started.n, compare_ids);
 	SC_SORT(c->called.at, c->called.n, compare_ids);
 	find_sides(c);
@@ -410,7 +410,7 @@ static int put_head(struct chrome *c, const char *path, struct sc_err *err)
 		sc_json_stream_end(&c->json);
 	}
 	if (c->run->n_files == 1 && tables.partial) {
-		const char *why = said(&tables, SC_META_PARTIAL);
+		const char *why = meta_said(&tables, SC_META_PARTIAL);
 
 		sc_json_stream_text(&c->json, SC_CHROME_PARTIAL,
 				    why ? why : "its trace file was not ended");

@@ -192,7 +192,7 @@ static void put_product(const struct table *table, const struct ops *ops, uint32
 
 /* ---- nesting ---- */
 
-static void nest(struct ops *ops)
+static void nest_ops(struct ops *ops)
 {
 	const struct sc_trace *t = &ops->trace;
 	struct stack *stacks = sc_xmalloc((t->lanes.n + 1) * sizeof(*stacks));
@@ -275,7 +275,7 @@ static void close_op(const struct table *table, const struct sc_trace *t, const 
 	fprintf(table->out, ",%lld,%.3f\n", (long long)o->n_launches, sc_ns_us(o->launches_ns));
 }
 
-static uint32_t outermost(const struct ops *ops, uint32_t event)
+static uint32_t outermost_op(const struct ops *ops, uint32_t event)
 {
 	uint32_t op = ops->at[event].parent;
 
@@ -298,7 +298,8 @@ static void put_launches(const struct table *table, struct ops *ops)
 			*o = (struct open_op){.op = i + 1};
 		}
 		/* A driver's call within one of the runtime is the same launch. */
-		if (e->cls == SC_EV_API && e->correlation && o->op && outermost(ops, i) == o->op &&
+		if (e->cls == SC_EV_API && e->correlation && o->op &&
+		    outermost_op(ops, i) == o->op &&
 		    (strstr(t->strings.at[e->name], "LaunchKernel") ||
 		     strstr(t->strings.at[e->name], "LaunchCooperativeKernel")) &&
 		    (!o->n_launches || e->start_ns >= o->launched_ns)) {
@@ -336,7 +337,7 @@ int sc_export_table(enum sc_export_format format, const struct sc_export_run *ru
 		if (rc)
 			return rc;
 		ops.at = sc_xcalloc(ops.trace.events.n + 1, sizeof(*ops.at));
-		nest(&ops);
+		nest_ops(&ops);
 		if (format == SC_EXPORT_OPS)
 			put_products(&table, &ops);
 		else

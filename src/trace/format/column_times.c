@@ -101,7 +101,7 @@ struct expected {
 	unsigned cls; /* how well it is known */
 };
 
-static void begin(struct sc_times *times)
+static void begin_frame(struct sc_times *times)
 {
 	static const unsigned lengths[] = {SHORT, LONG};
 
@@ -124,7 +124,7 @@ static unsigned bits_of(uint64_t value)
 	return value ? 64 - (unsigned)__builtin_clzll(value) : 0;
 }
 
-static inline struct expected expect(struct sc_times *t, int64_t name, uint32_t is_end)
+static inline struct expected expect_time(struct sc_times *t, int64_t name, uint32_t is_end)
 {
 	uint64_t symbol = ((uint64_t)name * 2 + is_end + 1) * FACTOR;
 	struct expected e = {.cls = SC_TIMES_CLASSES - 1};
@@ -153,7 +153,7 @@ static inline struct expected expect(struct sc_times *t, int64_t name, uint32_t 
 }
 
 /* The mean moves by a half to an eighth of the distance, but no further for what is far off. */
-static inline void learn(const struct expected *e, int64_t value)
+static inline void learn_time(const struct expected *e, int64_t value)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		struct slot *slot = e->after[i];
@@ -234,7 +234,7 @@ static inline uint64_t get_bits(struct bit_source *from, unsigned n)
 /* Ticks that clocks were seen to have, in ns. */
 static const uint16_t UNITS[] = {1000, 500, 250, 128, 125, 100, 64, 50, 40, 32, 25, 20, 16, 10, 8};
 
-static inline int64_t divided(int64_t value, int64_t unit, int64_t *rest)
+static inline int64_t divide_rounded(int64_t value, int64_t unit, int64_t *rest)
 {
 	int64_t n = value / unit;
 
@@ -260,7 +260,7 @@ static int64_t find_unit(const int64_t *values, size_t n)
 		for (size_t k = 1; k < n && n_off <= n / N_PER_ODD; k++) {
 			int64_t rest;
 
-			divided(values[k], UNITS[i], &rest);
+			divide_rounded(values[k], UNITS[i], &rest);
 			n_off += rest < -slack || rest > slack;
 		}
 		if (n_off <= n / N_PER_ODD)
@@ -270,14 +270,14 @@ static int64_t find_unit(const int64_t *values, size_t n)
 }
 
 /* The values become multiples. Whether there are remainders. */
-static bool divide(struct sc_times *times, size_t n, int64_t unit)
+static bool divide_times(struct sc_times *times, size_t n, int64_t unit)
 {
 	uint64_t any = 0;
 
 	for (size_t i = 0; unit > 1 && i < n; i++) {
 		int64_t rest;
 
-		times->values[i] = divided(times->values[i], unit, &rest);
+		times->values[i] = divide_rounded(times->values[i], unit, &rest);
 		any |= times->remainders[i] = sc_zigzag((uint64_t)rest);
 	}
 	return any;
@@ -306,10 +306,10 @@ static size_t set_tokens(struct sc_times *times, const struct sc_times_rows *row
 {
 	struct bit_sink sink = {.at = times->bits};
 
-	begin(times);
+	begin_frame(times);
 	for (size_t i = 0; i < 2 * rows->n; i++) {
 		struct expected e =
-			expect(times, rows->names[times->order[i] >> 1], times->order[i] & 1);
+			expect_time(times, rows->names[times->order[i] >> 1], times->order[i] & 1);
 		uint64_t off = sc_zigzag((uint64_t)times->values[i] - (uint64_t)e.mean);
 		unsigned n_bits = bits_of(off), token = (unsigned)off;
 
@@ -321,7 +321,7 @@ static size_t set_tokens(struct sc_times *times, const struct sc_times_rows *row
 		times->tokens[i] = (uint8_t)token;
 		times->classes[i] = (uint8_t)e.cls;
 		counts[e.cls]++;
-		learn(&e, times->values[i]);
+		learn_time(&e, times->values[i]);
 	}
 	for (; sink.n; sink.n = sink.n > 8 ? sink.n - 8 : 0, sink.waiting >>= 8)
 		*sink.at++ = (uint8_t)sink.waiting;
@@ -339,7 +339,7 @@ size_t sc_times_put(struct sc_times *times, const struct sc_times_rows *rows, ui
 	set_order(times, rows);
 	set_values(times, rows);
 	unit = find_unit(times->values, n);
-	has_rest = divide(times, n, unit);
+	has_rest = divide_times(times, n, unit);
 	n_bits = set_tokens(times, rows, counts);
 	*n_parts = 0;
 	at = sc_put_varint(at, (uint64_t)unit << 1 | has_rest);
@@ -394,10 +394,10 @@ bool sc_times_get(struct sc_times *times, const struct sc_times_rows *rows, cons
 		return false;
 	of_class[SC_TIMES_CLASSES] = at;
 	bits.at = at;
-	begin(times);
+	begin_frame(times);
 	for (size_t i = 0; i < n_values; i++) {
 		uint32_t row = times->order[i] >> 1;
-		struct expected e = expect(times, rows->names[row], times->order[i] & 1);
+		struct expected e = expect_time(times, rows->names[row], times->order[i] & 1);
 		uint64_t value;
 		unsigned token, n;
 
@@ -410,7 +410,7 @@ bool sc_times_get(struct sc_times *times, const struct sc_times_rows *rows, cons
 			value = (UINT64_C(2) | (token >> 1 & 1)) << (n + 1) |
 				get_bits(&bits, n) << 1 | (token & 1);
 		value = sc_unzigzag(value) + (uint64_t)e.mean;
-		learn(&e, (int64_t)value);
+		learn_time(&e, (int64_t)value);
 		last += value * (unit >> 1) + sc_unzigzag(times->remainders[i]);
 		if (times->order[i] & 1)
 			rows->durations[row] = (int64_t)(last - (uint64_t)rows->starts[row]);

@@ -79,7 +79,7 @@ static int64_t skip_damage(struct sc_frame_file *file, int64_t from, uint64_t ne
 	return at;
 }
 
-static void scan(struct sc_frame_file *file)
+static void scan_frames(struct sc_frame_file *file)
 {
 	int64_t at = SC_FILE_HEADER_BYTES;
 	uint64_t next_seq = 0;
@@ -140,7 +140,7 @@ int sc_frame_file_open(const char *path, struct sc_frame_file *out, struct sc_er
 	}
 	out->n_bytes = (int64_t)st.st_size;
 	out->payload = sc_xmalloc(SC_FRAME_MAX_PAYLOAD);
-	scan(out);
+	scan_frames(out);
 	return 0;
 }
 

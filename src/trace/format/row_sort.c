@@ -5,7 +5,7 @@
 
 enum { DIGIT_BITS = 11, N_DIGITS = 1 << DIGIT_BITS };
 
-static inline uint32_t digit(const struct sc_row_key *key, unsigned shift, bool of_group)
+static inline uint32_t key_digit(const struct sc_row_key *key, unsigned shift, bool of_group)
 {
 	uint64_t value = of_group ? key->group : key->time;
 
@@ -28,8 +28,8 @@ static bool sort_by_digit(const struct sc_row_key *from, struct sc_row_key *to, 
 	size_t at[N_DIGITS] = {0}, sum = 0;
 
 	for (size_t i = 0; i < n; i++)
-		at[digit(&from[i], shift, of_group)]++;
-	if (at[digit(&from[0], shift, of_group)] == n)
+		at[key_digit(&from[i], shift, of_group)]++;
+	if (at[key_digit(&from[0], shift, of_group)] == n)
 		return false;
 	for (size_t i = 0; i < N_DIGITS; i++) {
 		size_t here = at[i];
@@ -38,7 +38,7 @@ static bool sort_by_digit(const struct sc_row_key *from, struct sc_row_key *to, 
 		sum += here;
 	}
 	for (size_t i = 0; i < n; i++)
-		to[at[digit(&from[i], shift, of_group)]++] = from[i];
+		to[at[key_digit(&from[i], shift, of_group)]++] = from[i];
 	return true;
 }
 

@@ -90,8 +90,8 @@ static bool is_time(const struct sc_column_field *field)
 	}                                                                                   \
 	break
 
-static void gather(const struct sc_column_field *field, const struct sc_row_set *set,
-		   const uint8_t *from, int64_t *to)
+static void gather_column(const struct sc_column_field *field, const struct sc_row_set *set,
+			  const uint8_t *from, int64_t *to)
 {
 	const size_t row_bytes = set->format->row_bytes, n = set->n;
 	const uint32_t *order = set->order;
@@ -120,8 +120,8 @@ static void gather(const struct sc_column_field *field, const struct sc_row_set 
 	break
 
 /* False: a value is out of the field's range. */
-static bool scatter(const struct sc_column_field *field, const struct sc_row_set *set,
-		    const int64_t *from, uint8_t *to)
+static bool scatter_column(const struct sc_column_field *field, const struct sc_row_set *set,
+			   const int64_t *from, uint8_t *to)
 {
 	const size_t row_bytes = set->format->row_bytes, n = set->n;
 	bool fits = true;
@@ -154,8 +154,8 @@ static inline int64_t *last_of(struct roles *roles, size_t row)
 }
 
 /* The value that is subtracted from that of row i. */
-static inline uint64_t expected(struct roles *roles, enum sc_column_form form,
-				const int64_t *values, size_t i)
+static inline uint64_t expected_value(struct roles *roles, enum sc_column_form form,
+				      const int64_t *values, size_t i)
 {
 	switch (form) {
 	case SC_FORM_DELTA:
@@ -175,7 +175,8 @@ static void residuals_of(struct roles *roles, enum sc_column_form form, const in
 	if (form == SC_FORM_BY_KEY)
 		memset(roles->last, 0, sizeof(roles->last));
 	for (size_t i = 0; i < n; i++) {
-		residuals[i] = sc_zigzag((uint64_t)values[i] - expected(roles, form, values, i));
+		residuals[i] =
+			sc_zigzag((uint64_t)values[i] - expected_value(roles, form, values, i));
 		if (form == SC_FORM_BY_KEY)
 			*last_of(roles, i) = values[i];
 	}
@@ -189,7 +190,8 @@ static void values_of(struct roles *roles, enum sc_field_role role, enum sc_colu
 	if (form == SC_FORM_BY_KEY)
 		memset(roles->last, 0, sizeof(roles->last));
 	for (size_t i = 0; i < n; i++) {
-		values[i] = (int64_t)(sc_unzigzag(residuals[i]) + expected(roles, form, values, i));
+		values[i] = (int64_t)(sc_unzigzag(residuals[i]) +
+				      expected_value(roles, form, values, i));
 		if (form == SC_FORM_BY_KEY)
 			*last_of(roles, i) = values[i];
 	}
@@ -251,8 +253,8 @@ static void put_column(const struct sc_column_field *field, const struct stored 
 
 /* The first n_raw bytes of c->raw, packed if that is shorter; of `parts` that add up to n_raw each has its own
  * statistics. */
-static void pack(struct sc_column_coder *c, size_t n_raw, const size_t *parts, size_t n_parts,
-		 struct stored *column)
+static void pack_column(struct sc_column_coder *c, size_t n_raw, const size_t *parts,
+			size_t n_parts, struct stored *column)
 {
 	column->n_raw = column->n = n_raw;
 	column->at = c->raw;
@@ -296,7 +298,7 @@ static void put_varied(struct sc_column_coder *c, const struct sc_column_field *
 	for (size_t i = 0; i < n; i++)
 		at = sc_put_varint(at, c->residuals[i]);
 	n_raw = (size_t)(at - c->raw);
-	pack(c, n_raw, &n_raw, 1, &column);
+	pack_column(c, n_raw, &n_raw, 1, &column);
 	put_column(field, &column, out);
 }
 
@@ -321,7 +323,7 @@ static void put_values(struct sc_column_coder *c, const struct sc_column_field *
 		put_varied(c, field, n, out);
 	} else if (n && (values[0] || field->role == SC_FIELD_DEPTH)) {
 		n_raw = (size_t)(sc_put_varint(c->raw, sc_zigzag((uint64_t)values[0])) - c->raw);
-		pack(c, n_raw, &n_raw, 1, &column);
+		pack_column(c, n_raw, &n_raw, 1, &column);
 		put_column(field, &column, out);
 	}
 }
@@ -345,17 +347,18 @@ void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set,
 			const size_t n_raw =
 				sc_times_put(coder->times, &times, coder->raw, parts, &n_parts);
 
-			pack(coder, n_raw, parts, n_parts, &column);
+			pack_column(coder, n_raw, parts, n_parts, &column);
 			put_column(field, &column, out);
 		} else if (field->role == SC_FIELD_DEPTH) {
 			/* A table with depths has starts and durations. */
 			for (const struct sc_column_field *time = field; time < end; time++)
 				if (is_time(time))
-					gather(time, set, rows, coder->roles.columns[time->role]);
+					gather_column(time, set, rows,
+						      coder->roles.columns[time->role]);
 			sc_times_nest(coder->times, &times);
 			put_values(coder, field, n, out);
 		} else {
-			gather(field, set, rows, coder->roles.columns[field->role]);
+			gather_column(field, set, rows, coder->roles.columns[field->role]);
 			put_values(coder, field, n, out);
 		}
 		coder->roles.has |= 1u << field->role;
@@ -395,7 +398,7 @@ void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *t
 	n_bytes = gather_texts(coder, texts, n);
 	if (!n_bytes)
 		return;
-	pack(coder, n_bytes, &n_bytes, 1, &column);
+	pack_column(coder, n_bytes, &n_bytes, 1, &column);
 	put_column(&text, &column, out);
 }
 
@@ -415,7 +418,7 @@ struct column {
 	size_t n_raw, n_stored;
 };
 
-static bool unpack(struct sc_column_coder *c, struct column *column)
+static bool unpack_column(struct sc_column_coder *c, struct column *column)
 {
 #ifndef SC_NO_ZSTD
 	size_t n;
@@ -460,7 +463,7 @@ static bool next_column(struct sc_column_coder *c, struct sc_slice *from, uint64
 		return false;
 	if (out->id > SC_COLUMN_MAX_ID || !(wanted >> out->id & 1))
 		return true;
-	return out->is_packed ? unpack(c, out) : out->n_raw == out->n_stored;
+	return out->is_packed ? unpack_column(c, out) : out->n_raw == out->n_stored;
 }
 
 /* The values of a column into those of its role. */
@@ -520,7 +523,7 @@ bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 		coder->roles.has |= 1u << field->role;
 		if (!is_time(field) && field->role != SC_FIELD_DEPTH &&
 		    field->role != SC_FIELD_TIMES &&
-		    !scatter(field, set, coder->roles.columns[field->role], rows))
+		    !scatter_column(field, set, coder->roles.columns[field->role], rows))
 			return false;
 	}
 	/* Times may be of their own columns, or of one for both; that one comes with depths. */
@@ -529,7 +532,8 @@ bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 	for (size_t i = 0; i < format->n_fields; i++) {
 		const struct sc_column_field *field = &format->fields[i];
 
-		if (is_time(field) && !scatter(field, set, coder->roles.columns[field->role], rows))
+		if (is_time(field) &&
+		    !scatter_column(field, set, coder->roles.columns[field->role], rows))
 			return false;
 	}
 	return true;

@@ -35,7 +35,7 @@ static int read_rank(const char *path, int32_t *rank, struct sc_err *err)
 }
 
 /* By rank, those without one last; then by name. */
-static int compare(const void *left, const void *right)
+static int compare_listed(const void *left, const void *right)
 {
 	const struct listed *a = left, *b = right;
 
@@ -77,7 +77,7 @@ int sc_trace_list(const char *path, struct sc_arena *arena, const char *const **
 	}
 	if (rc)
 		return rc;
-	SC_SORT(found, *n, compare);
+	SC_SORT(found, *n, compare_listed);
 	for (size_t i = 0; i < *n; i++)
 		paths[i] = found[i].path;
 	*files = paths;

@@ -137,7 +137,7 @@ static bool add_table(struct sc_frame_file *file, struct sc_trace *trace, struct
 }
 
 /* An id that the tables do not have (its frame was lost) becomes 0. */
-static inline void bound(uint32_t *id, size_t n)
+static inline void bound_id(uint32_t *id, size_t n)
 {
 	if (*id >= n)
 		*id = SC_TRACE_NO_ID;
@@ -151,14 +151,14 @@ static void bound_tables(struct sc_trace *trace)
 		if (!trace->strings.at[i])
 			trace->strings.at[i] = "";
 	for (size_t i = 0; i < trace->lanes.n; i++)
-		bound(&trace->lanes.at[i].name, n);
+		bound_id(&trace->lanes.at[i].name, n);
 	for (size_t i = 0; i < trace->comms.n; i++) {
 		struct sc_trace_comm *comm = &trace->comms.at[i];
 
-		bound(&comm->collective, n);
-		bound(&comm->dtype, n);
-		bound(&comm->group_name, n);
-		bound(&comm->group_ranks, n);
+		bound_id(&comm->collective, n);
+		bound_id(&comm->dtype, n);
+		bound_id(&comm->group_name, n);
+		bound_id(&comm->group_ranks, n);
 	}
 }
 
@@ -219,11 +219,11 @@ static bool read_events(struct sc_frame_file *file, const struct sc_frame_header
 	}
 	for (size_t i = 0; i < frame->count; i++) {
 		out[i].cls = (uint8_t)frame->sub;
-		bound(&out[i].name, trace->strings.n);
-		bound(&out[i].lane, trace->lanes.n);
-		bound(&out[i].config, trace->configs.n);
-		bound(&out[i].comm, trace->comms.n);
-		bound(&out[i].shapes, trace->strings.n);
+		bound_id(&out[i].name, trace->strings.n);
+		bound_id(&out[i].lane, trace->lanes.n);
+		bound_id(&out[i].config, trace->configs.n);
+		bound_id(&out[i].comm, trace->comms.n);
+		bound_id(&out[i].shapes, trace->strings.n);
 	}
 	return true;
 }

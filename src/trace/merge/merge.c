@@ -35,7 +35,7 @@ SC_COMPARE(compare_comm_calls, struct comm_call,
 
 /* ---- by order ---- */
 
-static bool alike(const struct sc_merge_call *a, const struct sc_merge_call *b)
+static bool calls_alike(const struct sc_merge_call *a, const struct sc_merge_call *b)
 {
 	return a->kind == b->kind && (a->bytes_differ || b->bytes_differ || a->bytes < 0 ||
 				      b->bytes < 0 || a->bytes == b->bytes);
@@ -60,7 +60,7 @@ static struct fit fit_at(const struct sc_merge *m, const struct track *a, const 
 		if (at < 0 || at >= (int64_t)a->n)
 			continue;
 		fit.n++;
-		if (!alike(call_of(m, a, (size_t)at), call_of(m, b, i)))
+		if (!calls_alike(call_of(m, a, (size_t)at), call_of(m, b, i)))
 			continue;
 		fit.n_alike++;
 		scratch[n++] =
@@ -78,7 +78,7 @@ static struct fit fit_at(const struct sc_merge *m, const struct track *a, const 
 /* More alike calls are better. Of nearly as many, ends that differ by half as much or less by their steadiness,
  * else by their middle: calls of one kind and size at even times fit at any shift, but clocks of hosts are
  * not a whole iteration apart. */
-static bool better(const struct fit *a, const struct fit *best)
+static bool fits_better(const struct fit *a, const struct fit *best)
 {
 	const double part = a->n ? (double)a->n_alike / (double)a->n : 0;
 	const double best_part = best->n ? (double)best->n_alike / (double)best->n : 0;
@@ -129,7 +129,7 @@ static int64_t best_shift(const struct sc_merge *m, const struct track *a, const
 		for (int sign = -1; sign <= 1; sign += 2) {
 			const struct fit fit = fit_at(m, a, b, sign * s, scratch);
 
-			if (better(&fit, &best)) {
+			if (fits_better(&fit, &best)) {
 				best = fit;
 				shift = sign * s;
 			}

@@ -36,7 +36,7 @@ struct window {
 	int64_t from_ns, to_ns;
 };
 
-static double difference(const struct pair *p)
+static double clock_difference(const struct pair *p)
 {
 	return (double)(p->parent_end_ns - p->end_ns);
 }
@@ -49,7 +49,8 @@ static double middle_of(const struct window *w, double drift, double *spread_ns)
 	double *x = sc_xmalloc((w->n + 1) * sizeof(*x)), middle;
 
 	for (size_t i = 0; i < w->n; i++)
-		x[i] = difference(&w->pairs[i]) - drift * (double)(w->pairs[i].end_ns - w->from_ns);
+		x[i] = clock_difference(&w->pairs[i]) -
+		       drift * (double)(w->pairs[i].end_ns - w->from_ns);
 	middle = sc_median_sorting(x, w->n);
 	for (size_t i = 0; i < w->n; i++)
 		x[i] = fabs(x[i] - middle);
@@ -59,7 +60,7 @@ static double middle_of(const struct window *w, double drift, double *spread_ns)
 }
 
 /* A level line unless the slope is more than chance makes it. */
-static void estimate(const struct window *w, struct line *out, double *spread_ns)
+static void estimate_line(const struct window *w, struct line *out, double *spread_ns)
 {
 	gsl_multifit_robust_workspace *robust;
 	gsl_matrix *x, *cov;
@@ -81,7 +82,7 @@ static void estimate(const struct window *w, struct line *out, double *spread_ns
 
 		gsl_matrix_set(x, i, 0, 1);
 		gsl_matrix_set(x, i, 1, t / (double)SC_NS_PER_S);
-		gsl_vector_set(d, i, difference(&w->pairs[i]) - out->offset_ns);
+		gsl_vector_set(d, i, clock_difference(&w->pairs[i]) - out->offset_ns);
 	}
 	gsl_multifit_robust(x, d, c, cov, robust);
 	slope = gsl_vector_get(c, 1) / (double)SC_NS_PER_S;
@@ -232,7 +233,7 @@ static void add_piece(struct sc_merge *m, size_t child, const struct window *w, 
 	struct limits limits;
 	struct line line;
 
-	estimate(w, &line, spread_ns);
+	estimate_line(w, &line, spread_ns);
 	/* Few collectives say whether a clock is wrong, and little of by how much. */
 	if (c->basis == SC_MERGE_FEW) {
 		const struct line own = {.offset_ns =
@@ -296,7 +297,8 @@ static void add_pieces(struct sc_merge *m, size_t child, const struct pair *pair
 		}
 }
 
-static void settle(struct sc_merge *m, size_t child, size_t parent, const uint32_t *parent_calls)
+static void settle_clock(struct sc_merge *m, size_t child, size_t parent,
+			 const uint32_t *parent_calls)
 {
 	struct sc_merge_rank *c = &m->ranks.at[child], *p = &m->ranks.at[parent];
 	size_t n;
@@ -360,7 +362,7 @@ void sc_merge_clocks(struct sc_merge *merge)
 	for (size_t done = 0; done < n; done++) {
 		if (done) {
 			index_calls(merge, nearest[next].parent, calls);
-			settle(merge, next, nearest[next].parent, calls);
+			settle_clock(merge, next, nearest[next].parent, calls);
 		}
 		nearest[next].settled = true;
 		index_calls(merge, next, calls);
