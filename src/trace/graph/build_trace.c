@@ -56,8 +56,8 @@ static uint32_t add_node(struct part *p, enum sc_node_kind kind, uint32_t lane, 
 		(struct sc_node_use){sc_graph_add_cost(&p->out->graph, &cost), SC_NONE});
 }
 
-static uint32_t refer(struct part *p, uint32_t node, enum sc_trace_node_kind kind, uint32_t index,
-		      uint32_t name)
+static uint32_t node_refer(struct part *p, uint32_t node, enum sc_trace_node_kind kind,
+			   uint32_t index, uint32_t name)
 {
 	const struct sc_trace_node ref = {.index = index, .kind = (uint8_t)kind};
 
@@ -80,13 +80,13 @@ static void add_call(struct part *p, uint32_t c)
 	uint32_t node;
 
 	node = add_node(p, is_launch ? SC_NODE_LAUNCH : SC_NODE_HOST, lane, work, 0, SC_OWN_HOST);
-	refer(p, node, SC_TRACE_NODE_CALL, c, call->name);
+	node_refer(p, node, SC_TRACE_NODE_CALL, c, call->name);
 	if (call->after != SC_NONE && call->after >= p->it->begin)
 		sc_graph_add_dep(&p->out->graph, node,
 				 p->out->call_node.at[call->after - p->it->begin]);
 	if (sc_call_waits(call)) {
 		node = add_node(p, SC_NODE_SYNC, lane, tail, 0, SC_OWN_HOST);
-		refer(p, node, SC_TRACE_NODE_SYNC, c, call->name);
+		node_refer(p, node, SC_TRACE_NODE_SYNC, c, call->name);
 	}
 	p->out->call_node.at[c - p->it->begin] = node;
 }
@@ -101,7 +101,7 @@ static void add_calls(struct part *p)
 	p->out->call_node.n = n;
 	p->out->call_node.at[0] = p->begin_node =
 		add_node(p, SC_NODE_HOST, p->lane + begin->lane, late, 0, SC_OWN_PEER);
-	refer(p, p->begin_node, SC_TRACE_NODE_BEGIN, p->it->begin, begin->name);
+	node_refer(p, p->begin_node, SC_TRACE_NODE_BEGIN, p->it->begin, begin->name);
 	SC_VEC_PUSH(&p->out->begin, p->begin_node);
 	for (uint32_t c = p->it->begin + 1; c <= p->it->end; c++)
 		add_call(p, c);
@@ -202,7 +202,7 @@ static void add_own_act(struct part *p, uint32_t a, uint32_t before)
 	} else {
 		node = add_node(p, NODE_KINDS[act->kind], lane, gap, sc_ns_us(act->dur_ns), owner);
 	}
-	refer(p, node, SC_TRACE_NODE_ACT, a, act->name);
+	node_refer(p, node, SC_TRACE_NODE_ACT, a, act->name);
 	p->out->act_node.at[a - p->it->first_act] = node;
 	if (act->launch == SC_NONE)
 		launch = p->begin_node;
@@ -221,7 +221,7 @@ static void add_carried_act(struct part *p, uint32_t a, uint32_t before)
 
 	node = add_node(p, NODE_KINDS[act->kind], lane, gap_of_latency(rest.gap_us, SC_GAP_LAUNCH),
 			rest.work_us, (enum sc_owner)p->run->owner.at[act->name]);
-	refer(p, node, SC_TRACE_NODE_CARRIED, a, act->name);
+	node_refer(p, node, SC_TRACE_NODE_CARRIED, a, act->name);
 	p->out->act_node.at[a - p->it->first_act] = node;
 	sc_graph_add_dep(&p->out->graph, node, p->begin_node);
 }

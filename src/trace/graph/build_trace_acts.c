@@ -60,8 +60,8 @@ static uint32_t lane_for(struct rank_load *load, struct stream_lanes *s,
 
 /* The same on all ranks: hash, else name and ranks, else which of the rank's streams for collectives it is,
  * in order of first use. */
-static uint64_t communicator(const struct rank_load *load, const struct sc_trace_comm *comm,
-			     uint32_t lane)
+static uint64_t communicator_id(const struct rank_load *load, const struct sc_trace_comm *comm,
+				uint32_t lane)
 {
 	const char *name = load->trace.strings.at[comm->group_name];
 	const char *ranks = load->trace.strings.at[comm->group_ranks];
@@ -103,7 +103,7 @@ static void add_merge_call(struct rank_load *load, const struct sc_trace_event *
 		.start_ns = e->start_ns + load->trace.identity.base_utc_ns - load->run->base_ns,
 		.end_ns = e->start_ns + e->dur_ns + load->trace.identity.base_utc_ns -
 			  load->run->base_ns,
-		.comm = communicator(load, comm, load->rank->acts.at[act].lane),
+		.comm = communicator_id(load, comm, load->rank->acts.at[act].lane),
 		.seq = comm->seq,
 		.step = step_of(load, &load->rank->acts.at[act]),
 		.bytes = comm->bytes,

@@ -32,7 +32,7 @@ struct order_list {
 
 /* When the host sent data to the device, or waited for what it does: for all of it, as profilers do when
  * they begin and end, says nothing. */
-static void meetings(const struct rank_load *load, struct order_list *out)
+static void list_meetings(const struct rank_load *load, struct order_list *out)
 {
 	const struct sc_trace *t = &load->trace;
 
@@ -57,13 +57,13 @@ static void meetings(const struct rank_load *load, struct order_list *out)
 	SC_SORT(out->list.at, out->list.n, sc_trace_compare_order);
 }
 
-static void launches(const struct rank_load *load, struct sequence *out)
+static void list_launches(const struct rank_load *load, struct sequence *out)
 {
 	const struct sc_trace *t = &load->trace;
 	struct order_list met = {.list = {0}};
 	size_t next = 0;
 
-	meetings(load, &met);
+	list_meetings(load, &met);
 	for (size_t i = 0; i < t->events.n; i++) {
 		const struct sc_trace_event *e = &t->events.at[i];
 		uint32_t call;
@@ -126,7 +126,7 @@ static void marks_by_period(struct rank_load *load)
 	struct sc_launches all;
 	struct sc_period period;
 
-	launches(load, &s);
+	list_launches(load, &s);
 	all = (struct sc_launches){s.names.at, s.meets.at, s.names.n};
 	if (sc_period_find(&all, &period))
 		put_slices(load, &s, &period);
@@ -174,7 +174,7 @@ void sc_trace_find_marks(struct rank_load *load, const char *range)
 
 /* ---- iterations ---- */
 
-static void widen(struct sc_trace_iteration *it, uint32_t act)
+static void widen_iteration(struct sc_trace_iteration *it, uint32_t act)
 {
 	if (it->first_act == it->end_act)
 		it->first_act = it->end_act = act;
@@ -194,13 +194,13 @@ static void place_act(struct sc_trace_rank *r, uint32_t act)
 	if (call != SC_NONE)
 		SC_FIRST_NOT(later, i, 0, r->iterations.n, r->iterations.at[i].begin <= call);
 	if (later && call <= r->iterations.at[later - 1].end)
-		widen(&r->iterations.at[later - 1], act);
+		widen_iteration(&r->iterations.at[later - 1], act);
 	for (size_t i = later; i < r->iterations.n; i++) {
 		const struct sc_call *begin = &r->calls.at[r->iterations.at[i].begin];
 
 		if (begin->start_ns >= sc_act_end(a))
 			break;
-		widen(&r->iterations.at[i], act);
+		widen_iteration(&r->iterations.at[i], act);
 	}
 }
 

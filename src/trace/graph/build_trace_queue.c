@@ -186,7 +186,7 @@ static void add_wait(struct sc_trace_rank *r, struct sc_call *call, uint32_t act
 /* The call's own work after the wait counts to the gap of the next call, as of all launches; the
  * rest is how long the host took to see that there is room. What it did before the wait is host's
  * work, too. */
-static void block(struct queue *q, uint32_t k, uint32_t act)
+static void block_call(struct queue *q, uint32_t k, uint32_t act)
 {
 	struct sc_call *call = &q->rank->calls.at[q->entry[k].call];
 	const double own_ns = q->own_ns[call->name];
@@ -227,7 +227,7 @@ void sc_trace_load_queues(struct rank_load *load)
 			uint32_t act = is_near_full(&q, k) ? freed_by(&q, k) : SC_NONE, before;
 
 			if (act != SC_NONE) {
-				block(&q, k, act);
+				block_call(&q, k, act);
 				continue;
 			}
 			/* One that did not block had an entry when the thread came to it. */

@@ -257,7 +257,7 @@ static int64_t call_end(const struct sc_call *call)
 }
 
 /* When the thread goes on: a call that does not wait counts to the gap after it. */
-static int64_t resume(const struct sc_call *call)
+static int64_t resume_ns(const struct sc_call *call)
 {
 	return sc_call_waits(call) ? call_end(call) : call->start_ns;
 }
@@ -370,7 +370,8 @@ static uint32_t handed_over_by(const struct sc_trace_rank *r, uint32_t c, int64_
 
 		if (other->start_ns < since)
 			return SC_NONE;
-		if (other->lane != r->calls.at[c].lane && resume(other) <= r->calls.at[c].start_ns)
+		if (other->lane != r->calls.at[c].lane &&
+		    resume_ns(other) <= r->calls.at[c].start_ns)
 			return i - 1;
 	}
 	return SC_NONE;
@@ -386,7 +387,7 @@ static void gaps_of_calls(struct waits *w)
 	for (uint32_t c = 0; c < r->calls.n; c++) {
 		struct sc_call *call = &r->calls.at[c];
 		const uint32_t before = w->load->call_before[c];
-		int64_t since = before == SC_NONE ? INT64_MIN : resume(&r->calls.at[before]);
+		int64_t since = before == SC_NONE ? INT64_MIN : resume_ns(&r->calls.at[before]);
 
 		if (call->kind == SC_CALL_BEGIN)
 			begin = c;
@@ -397,7 +398,7 @@ static void gaps_of_calls(struct waits *w)
 			call->after = begin;
 			since = r->calls.at[begin].start_ns;
 		} else if (call->after != SC_NONE) {
-			since = resume(&r->calls.at[call->after]);
+			since = resume_ns(&r->calls.at[call->after]);
 		}
 		if (since != INT64_MIN && since <= call->start_ns)
 			call->gap_us += (float)sc_ns_us(call->start_ns - since);

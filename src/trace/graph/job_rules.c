@@ -12,7 +12,7 @@ static bool is_recv(int type)
 
 /* The first chunk receives nothing forward and sends nothing backward; the last the other way.
  * Chunks of the job count from the first layers on. */
-static bool transfers(const struct job *job, int type, uint32_t compute)
+static bool op_transfers(const struct job *job, int type, uint32_t compute)
 {
 	const struct job_op *op = &job->ops[compute];
 	const uint32_t stage = op->worker / job->n_dp;
@@ -46,7 +46,7 @@ static struct walk walk_begin(const struct job *job, uint32_t worker, int type)
 		return walk;
 	walk.compute = job_ops_of(job, worker, forward ? SC_JOB_FORWARD : SC_JOB_BACKWARD);
 	for (uint32_t i = 0; i < walk.compute->n; i++)
-		n += transfers(job, type, walk.compute->first + i);
+		n += op_transfers(job, type, walk.compute->first + i);
 	if (walk.run->n != n) {
 		walk.all = true;
 		walk.c = walk.run->n + 1 == walk.compute->n && type == SC_JOB_FORWARD_RECV;
@@ -64,11 +64,11 @@ static bool walk_next(struct walk *w)
 	if (!w->compute)
 		return true;
 	while (!w->all && w->c < w->compute->n &&
-	       !transfers(w->job, w->type, w->compute->first + w->c))
+	       !op_transfers(w->job, w->type, w->compute->first + w->c))
 		w->c++;
 	if (w->c < w->compute->n)
 		w->matched = w->compute->first + w->c++;
-	w->moves = w->matched != SC_NONE && transfers(w->job, w->type, w->matched);
+	w->moves = w->matched != SC_NONE && op_transfers(w->job, w->type, w->matched);
 	return true;
 }
 

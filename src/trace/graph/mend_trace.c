@@ -91,8 +91,8 @@ static int64_t typical_of(struct mend *m, const struct sc_trace_event *e)
 		       : -1;
 }
 
-static void note(struct mend *m, const struct sc_trace_event *e, enum sc_broken_why why,
-		 int64_t was_ns, int64_t now_ns)
+static void note_broken(struct mend *m, const struct sc_trace_event *e, enum sc_broken_why why,
+			int64_t was_ns, int64_t now_ns)
 {
 	const struct sc_trace_event *call = call_of(m, e);
 
@@ -102,12 +102,12 @@ static void note(struct mend *m, const struct sc_trace_event *e, enum sc_broken_
 }
 
 /* To what is typical of its name, and no more than there is room for. */
-static void shorten(struct mend *m, struct sc_trace_event *e, int64_t room_ns)
+static void shorten_event(struct mend *m, struct sc_trace_event *e, int64_t room_ns)
 {
 	const int64_t was_ns = e->dur_ns, typical_ns = typical_of(m, e);
 
 	e->dur_ns = typical_ns >= 0 && typical_ns < room_ns ? typical_ns : room_ns;
-	note(m, e, SC_BROKEN_DURATION, was_ns, e->dur_ns);
+	note_broken(m, e, SC_BROKEN_DURATION, was_ns, e->dur_ns);
 }
 
 static void sort_again(struct mend *m)
@@ -211,7 +211,7 @@ static void place_between(struct mend *m, struct launched *x, const struct launc
 	e->dur_ns = dur_ns;
 	e->flags &= (uint16_t)~SC_EVF_NO_TIME;
 	m->moved = true;
-	note(m, e, why, was_ns, dur_ns);
+	note_broken(m, e, why, was_ns, dur_ns);
 }
 
 /* Out of order: by more than threads that launch at once may be. */
@@ -311,7 +311,7 @@ static void mend_durations(struct mend *m)
 		if (!after || (e->correlation && e->correlation == after->correlation)) {
 			;
 		} else if (event_end(e) > next[e->lane].end_ns + TOLERANCE_NS) {
-			shorten(m, e, after->start_ns - e->start_ns);
+			shorten_event(m, e, after->start_ns - e->start_ns);
 		} else if (event_end(e) > after->start_ns + TOLERANCE_NS &&
 			   e->cls == SC_EV_KERNEL && after->cls == SC_EV_KERNEL) {
 			after->dur_ns = event_end(after) > event_end(e)
@@ -339,7 +339,7 @@ static void sort_bounds(struct bounds *b)
 
 /* The smallest of sorted bounds that others are near, which one broken record cannot be; that of all if many say that the
  * clock is off. False: there is none. */
-static bool agreed(const struct bounds *b, double *out)
+static bool agreed_bound(const struct bounds *b, double *out)
 {
 	size_t i = 0;
 
@@ -442,8 +442,8 @@ static bool find_shift(struct mend *m)
 	if (clean)
 		low = least.list.at[0], high = most.list.at[0];
 	else
-		agreed(&least, &low), agreed(&most, &high);
-	is_woken = agreed(&woken, &latency) && latency <= low + TOLERANCE_NS &&
+		agreed_bound(&least, &low), agreed_bound(&most, &high);
+	is_woken = agreed_bound(&woken, &latency) && latency <= low + TOLERANCE_NS &&
 		   -latency <= high + TOLERANCE_NS;
 	if (is_woken && (high < -TOLERANCE_NS || fabs(latency) > APART_NS))
 		shift = -latency;
@@ -481,7 +481,7 @@ static void shift_device(struct mend *m)
 		e->start_ns += m->out->shift_ns;
 		call = call_of(m, e);
 		if (call && e->start_ns < call->start_ns - APART_NS) {
-			note(m, e, SC_BROKEN_LAUNCH, call->start_ns - e->start_ns, 0);
+			note_broken(m, e, SC_BROKEN_LAUNCH, call->start_ns - e->start_ns, 0);
 			e->start_ns = call->start_ns;
 		}
 		m->moved = true;
@@ -492,11 +492,11 @@ static void shift_device(struct mend *m)
 }
 
 /* It ended before the wait for it returned. */
-static void clip(struct mend *m, struct sc_trace_event *act, int64_t end_ns, void *ctx)
+static void clip_act(struct mend *m, struct sc_trace_event *act, int64_t end_ns, void *ctx)
 {
 	(void)ctx;
 	if (event_end(act) > end_ns + APART_NS)
-		shorten(m, act, end_ns > act->start_ns ? end_ns - act->start_ns : 0);
+		shorten_event(m, act, end_ns > act->start_ns ? end_ns - act->start_ns : 0);
 }
 
 /* The last of all, by much more than what is typical of its name: nothing after it bounds it. */
@@ -520,7 +520,7 @@ static void mend_last(struct mend *m)
 	typical_ns = last && is_timed(last) ? typical_of(m, last) : -1;
 	if (typical_ns >= 0 && last->dur_ns / UNLIKE > typical_ns &&
 	    event_end(last) - typical_ns > others_ns)
-		shorten(m, last, typical_ns);
+		shorten_event(m, last, typical_ns);
 }
 
 void sc_trace_mend(struct sc_trace *trace, struct sc_trace_mended *out)
@@ -538,7 +538,7 @@ void sc_trace_mend(struct sc_trace *trace, struct sc_trace_mended *out)
 	mend_last(&m);
 	mend_durations(&m);
 	if (!clean)
-		for_waits(&m, clip, NULL);
+		for_waits(&m, clip_act, NULL);
 	SC_VEC_RELEASE(&m.calls.list);
 	SC_VEC_RELEASE(&m.likes);
 }

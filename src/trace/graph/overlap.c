@@ -108,7 +108,7 @@ static void take_side(struct finder *f, int which)
 	}
 }
 
-static void meet(struct finder *f)
+static void find_both_busy(struct finder *f)
 {
 	const struct side *a = &f->side[COMPUTE], *b = &f->side[COMM];
 	size_t i = 0, k = 0;
@@ -130,7 +130,7 @@ static void meet(struct finder *f)
 /* ---- beside what, and for how long ---- */
 
 /* Measures how much of the time in which both sides run lies in stretches. */
-static void measure(const struct finder *f, struct sc_beside *b)
+static void measure_overlap(const struct finder *f, struct sc_beside *b)
 {
 	const struct span span = span_of(f, b);
 	int64_t ns = 0;
@@ -184,14 +184,14 @@ SC_COMPARE(compare_same, struct same,
 	   8 * compare_keys(a, b) + 4 * SC_ORDER(a->beside, b->beside) +
 		   2 * SC_ORDER(a->time_us, b->time_us) + SC_ORDER(a->index, b->index));
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+static uint64_t hash_number(uint64_t hash, uint64_t value)
 {
 	return sc_fnv(hash, &value, sizeof(value));
 }
 
 static uint64_t hash_of(const struct sc_act *act)
 {
-	return mix(mix(SC_FNV_START, act->name), act->config);
+	return hash_number(hash_number(SC_FNV_START, act->name), act->config);
 }
 
 static uint32_t stream_of(const struct finder *f, const struct sc_act *act)
@@ -216,7 +216,8 @@ static struct same_launch launch_of(const struct finder *f, uint32_t act)
 {
 	const struct sc_act *a = &f->rank->acts.at[act];
 
-	return (struct same_launch){mix(mix(hash_of(a), stream_of(f, a)), iteration_of(f, a)), act};
+	return (struct same_launch){
+		hash_number(hash_number(hash_of(a), stream_of(f, a)), iteration_of(f, a)), act};
 }
 
 /* A print of the kernels of its stream that come before and after it. */
@@ -233,10 +234,10 @@ static uint64_t neighbours_of(const struct finder *f, const struct side *s, uint
 
 			if (stream_of(f, act) != stream)
 				continue;
-			hash = mix(hash, hash_of(act));
+			hash = hash_number(hash, hash_of(act));
 			left--;
 		}
-		hash = mix(hash, (uint64_t)left);
+		hash = hash_number(hash, (uint64_t)left);
 	}
 	return hash;
 }
@@ -385,13 +386,13 @@ static void find_device(struct finder *f)
 {
 	take_side(f, COMPUTE);
 	take_side(f, COMM);
-	meet(f);
+	find_both_busy(f);
 	for (int w = 0; w < N_SIDES; w++) {
 		struct side *s = &f->side[w];
 
 		for (size_t i = 0; i < s->acts.n; i++) {
 			find_longest(f, &f->side[!w], &s->acts.at[i]);
-			measure(f, &s->acts.at[i]);
+			measure_overlap(f, &s->acts.at[i]);
 		}
 		find_alone(f, s);
 	}

@@ -54,7 +54,7 @@ struct lowered {
 	char text[1024];
 };
 
-static void lower(const char *name, struct lowered *out)
+static void lower_name(const char *name, struct lowered *out)
 {
 	size_t n = 0;
 
@@ -76,7 +76,7 @@ bool sc_is_nccl_kernel(const char *name)
 {
 	struct lowered own;
 
-	lower(name, &own);
+	lower_name(name, &own);
 	return is_nccl(&own);
 }
 
@@ -93,7 +93,7 @@ static bool is_comm(const char *name)
 	struct sc_kernel_words words;
 	struct lowered own;
 
-	lower(name, &own);
+	lower_name(name, &own);
 	if (is_nccl(&own))
 		return true;
 	for (size_t i = 0; i < sizeof(LIBRARIES) / sizeof(LIBRARIES[0]); i++)

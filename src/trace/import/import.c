@@ -148,7 +148,7 @@ void sc_import_output_discard(struct sc_import_output *out)
 
 enum { HEAD_BYTES = 64 << 10 };
 
-static void count(struct sc_import_stats *stats, const char *reason, bool is_loss)
+static void count_reason(struct sc_import_stats *stats, const char *reason, bool is_loss)
 {
 	size_t i = 0;
 
@@ -167,12 +167,12 @@ static void count(struct sc_import_stats *stats, const char *reason, bool is_los
 
 void sc_import_count_bad(struct sc_import_stats *stats, const char *reason)
 {
-	count(stats, reason, true);
+	count_reason(stats, reason, true);
 }
 
 void sc_import_count_unused(struct sc_import_stats *stats, const char *reason)
 {
-	count(stats, reason, false);
+	count_reason(stats, reason, false);
 }
 
 /* The first that takes a file gets it: the surest signs first. */

@@ -219,7 +219,7 @@ static bool take_node(struct sc_slice in, struct node *out)
 
 /* --- from a node to an event --- */
 
-static int32_t to_32(int64_t value)
+static int32_t int32_or_unknown(int64_t value)
 {
 	return value < 0 || value > INT32_MAX ? -1 : (int32_t)value;
 }
@@ -253,8 +253,8 @@ static uint32_t write_comm(struct chakra *im, const struct node *node)
 		comm.collective = sc_trace_writer_string(im->out.writer, name, strlen(name));
 	comm.group_name = sc_import_text(&im->names, &node->group_name);
 	comm.bytes = node->comm_bytes;
-	comm.group_size = to_32(node->n_ranks);
-	comm.peer = to_32(node->type == CHAKRA_RECV ? node->source : node->target);
+	comm.group_size = int32_or_unknown(node->n_ranks);
+	comm.peer = int32_or_unknown(node->type == CHAKRA_RECV ? node->source : node->target);
 	return sc_trace_writer_comm(im->out.writer, &comm);
 }
 
@@ -311,13 +311,13 @@ static void write_node(struct chakra *im, const struct node *node)
 	event.cls = host      ? (is_comm(node) ? SC_EV_COMM : SC_EV_OP)
 		    : is_copy ? SC_EV_COPY
 			      : SC_EV_KERNEL;
-	event.lane = sc_trace_writer_lane(im->out.writer,
-					  &(struct sc_trace_lane){
-						  .is_stream = !host,
-						  .device = host ? -1 : 0,
-						  .stream = host ? -1 : to_32(node->stream),
-						  .tid = host ? to_32(node->tid) : 0,
-					  });
+	event.lane = sc_trace_writer_lane(
+		im->out.writer, &(struct sc_trace_lane){
+					.is_stream = !host,
+					.device = host ? -1 : 0,
+					.stream = host ? -1 : int32_or_unknown(node->stream),
+					.tid = host ? int32_or_unknown(node->tid) : 0,
+				});
 	event.external_id = node->rf_id < 0 ? 0 : node->rf_id;
 	event.shapes = sc_import_shapes(&im->names, &node->dims, &node->types);
 	if (event.cls == SC_EV_OP)
@@ -408,7 +408,7 @@ static int chakra_read_file(struct chakra *im, struct sc_inflate *in, struct sc_
 }
 
 /* Its first message must be metadata and nothing else, and the second one begin with an id. */
-static bool probe(const char *head, size_t n)
+static bool is_chakra(const char *head, size_t n)
 {
 	struct sc_slice in = {.at = (const unsigned char *)head};
 	struct sc_slice message;
@@ -462,4 +462,5 @@ static int chakra_run(const char *path, const struct sc_import_opts *opts,
 	return rc;
 }
 
-const struct sc_importer sc_import_chakra = {.name = "chakra", .probe = probe, .run = chakra_run};
+const struct sc_importer sc_import_chakra = {
+	.name = "chakra", .probe = is_chakra, .run = chakra_run};

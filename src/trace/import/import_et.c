@@ -37,7 +37,7 @@ struct mate {
 	int64_t n_joined;
 };
 
-static uint32_t intern(struct mate *mate, const struct sc_scan_value *value)
+static uint32_t intern_text(struct mate *mate, const struct sc_scan_value *value)
 {
 	return sc_intern_add_n(&mate->texts, value->n ? value->at : "", value->n);
 }
@@ -47,9 +47,9 @@ static void take_node(void *ctx, const struct kineto_event *e, const struct sc_s
 	struct mate *mate = ctx;
 	struct node node = {.rf_id = kineto_num(e, NUM_RECORD_FUNCTION, -1),
 			    .seq_id = kineto_num(e, NUM_SEQUENCE, -1),
-			    .name = intern(mate, &e->name),
-			    .dims = intern(mate, kineto_text(e, TEXT_DIMS)),
-			    .types = intern(mate, kineto_text(e, TEXT_TYPES))};
+			    .name = intern_text(mate, &e->name),
+			    .dims = intern_text(mate, kineto_text(e, TEXT_DIMS)),
+			    .types = intern_text(mate, kineto_text(e, TEXT_TYPES))};
 
 	if (e->phase)
 		return; /* a Kineto event among the nodes */
@@ -61,7 +61,7 @@ static void take_node(void *ctx, const struct kineto_event *e, const struct sc_s
 	SC_VEC_PUSH(&mate->nodes, node);
 }
 
-static void take_op(void *ctx, const struct kineto_event *e, const struct sc_scan_value *text)
+static void keep_op(void *ctx, const struct kineto_event *e, const struct sc_scan_value *text)
 {
 	struct mate *mate = ctx;
 	struct op op = {.ts_ns = e->has_ts ? e->ts_ns : 0,
@@ -75,7 +75,7 @@ static void take_op(void *ctx, const struct kineto_event *e, const struct sc_sca
 	if (e->phase != 'X' || (e->cat != CAT_OP && e->cat != CAT_ANNOTATION) || !e->has_ts ||
 	    e->bad_dur || (e->has_dur && e->dur_ns < 0))
 		return;
-	op.name = intern(mate, &e->name);
+	op.name = intern_text(mate, &e->name);
 	SC_VEC_PUSH(&mate->ops, op);
 }
 
@@ -186,7 +186,7 @@ static void fill_op(void *ctx, struct kineto_import *im, struct sc_trace_event *
 static int pair_all(struct mate *mate, const char *path, const char *mate_path, struct sc_err *err)
 {
 	struct kineto_import nodes = {.list = KINETO_NODES, .read = take_node, .read_ctx = mate};
-	struct kineto_import ops = {.list = KINETO_EVENTS, .read = take_op, .read_ctx = mate};
+	struct kineto_import ops = {.list = KINETO_EVENTS, .read = keep_op, .read_ctx = mate};
 	int rc = kineto_read(&nodes, path, err);
 
 	if (rc == 0)
@@ -239,7 +239,7 @@ static int et_run(const char *path, const struct sc_import_opts *opts,
 	return opts->mate ? run_with_mate(path, opts, stats, err) : kineto_run(&im, opts, err);
 }
 
-static bool probe(const char *head, size_t n)
+static bool is_et(const char *head, size_t n)
 {
 	size_t at = sc_import_first(head, n);
 
@@ -249,4 +249,4 @@ static bool probe(const char *head, size_t n)
 }
 
 const struct sc_importer sc_import_execution_trace = {
-	.name = "execution trace", .probe = probe, .run = et_run};
+	.name = "execution trace", .probe = is_et, .run = et_run};

@@ -65,7 +65,7 @@ struct reader {
 	int32_t n_dp, n_stages;
 };
 
-static size_t split(char *line, char **cells)
+static size_t split_cells(char *line, char **cells)
 {
 	size_t n = 0;
 
@@ -86,7 +86,7 @@ static int read_header(struct reader *r, char *line, struct sc_err *err)
 
 	if (strncmp(line, "\xEF\xBB\xBF", 3) == 0) /* a mark of UTF-8 is none of the name */
 		line += 3;
-	r->n_cells = split(line, cells);
+	r->n_cells = split_cells(line, cells);
 	if (r->n_cells > MAX_CELLS)
 		return sc_err_at(err, SC_ELIMIT, r->path, 1, 0, "more than %d columns", MAX_CELLS);
 	for (int c = 0; c < N_COLUMNS; c++) {
@@ -214,7 +214,7 @@ static void job_read_row(struct reader *r, char *line)
 	int32_t rank;
 
 	r->stats->n_records++;
-	if (split(line, cells) == r->n_cells)
+	if (split_cells(line, cells) == r->n_cells)
 		why = read_op(r, cells, &event, &rank);
 	if (!why) {
 		/* Many steps of years each: no sum of times may leave its range. */

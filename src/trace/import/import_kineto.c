@@ -157,7 +157,7 @@ struct doc {
 	int64_t waste; /* bytes scanned for items that then made no sense */
 };
 
-static bool stop(struct doc *doc, const char *why)
+static bool end_early(struct doc *doc, const char *why)
 {
 	if (!doc->im->stats->truncated)
 		doc->im->stats->truncated = why;
@@ -166,7 +166,7 @@ static bool stop(struct doc *doc, const char *why)
 
 /* Reads on: what lies before `from`, where the scan begins again, is given up. False at the end of the file, or
  * if the window is full. */
-static bool refill(struct doc *doc, const char *from)
+static bool window_refill(struct doc *doc, const char *from)
 {
 	bool more;
 
@@ -177,7 +177,7 @@ static bool refill(struct doc *doc, const char *from)
 	return more;
 }
 
-static bool peek(struct doc *doc, char *c)
+static bool peek_char(struct doc *doc, char *c)
 {
 	for (;;) {
 		while (doc->scan.at < doc->scan.end &&
@@ -188,7 +188,7 @@ static bool peek(struct doc *doc, char *c)
 			*c = *doc->scan.at;
 			return true;
 		}
-		if (!refill(doc, doc->scan.at))
+		if (!window_refill(doc, doc->scan.at))
 			return false;
 	}
 }
@@ -202,11 +202,11 @@ static bool skip_large(struct doc *doc)
 	for (;;) {
 		char c;
 
-		if (doc->scan.at == doc->scan.end && !refill(doc, doc->scan.at))
+		if (doc->scan.at == doc->scan.end && !window_refill(doc, doc->scan.at))
 			return false;
 		c = *doc->scan.at++;
 		if (in_text && c == '\\') {
-			if (doc->scan.at == doc->scan.end && !refill(doc, doc->scan.at))
+			if (doc->scan.at == doc->scan.end && !window_refill(doc, doc->scan.at))
 				return false;
 			doc->scan.at++;
 			continue;
@@ -244,7 +244,7 @@ static bool is_boundary(const struct sc_scan *scan, const char **next)
 }
 
 /* After an item that makes no sense: to where the next one seems to begin. */
-static bool resync(struct doc *doc)
+static bool find_next_event(struct doc *doc)
 {
 	for (;;) {
 		const char *at = memchr(doc->scan.at, '}', (size_t)(doc->scan.end - doc->scan.at)),
@@ -252,10 +252,10 @@ static bool resync(struct doc *doc)
 
 		doc->scan.at = at ? at : doc->scan.end;
 		if ((!at || doc->scan.end - at < 256) && !doc->window.eof &&
-		    refill(doc, doc->scan.at))
+		    window_refill(doc, doc->scan.at))
 			continue;
 		if (!at)
-			return stop(doc, "nothing makes sense after a damaged event");
+			return end_early(doc, "nothing makes sense after a damaged event");
 		if (is_boundary(&doc->scan, &next)) {
 			doc->scan.at = next;
 			return true;
@@ -269,7 +269,7 @@ static bool add_waste(struct doc *doc, const char *start, const char *at)
 {
 	doc->waste += at - start;
 	return doc->waste <= MAX_WASTE + WASTE_SHARE * sc_inflate_bytes(doc->window.in) ||
-	       stop(doc, "too many of its events are damaged");
+	       end_early(doc, "too many of its events are damaged");
 }
 
 /* Any value that is no object. */
@@ -292,25 +292,25 @@ static bool read_item(struct doc *doc)
 			*start == '{' ? take_item(doc->im, &doc->scan) : skip_item(doc);
 		bool loose = doc->scan.loose;
 
-		if (rc == SC_SCAN_MORE && refill(doc, start))
+		if (rc == SC_SCAN_MORE && window_refill(doc, start))
 			continue;
 		doc->scan.loose = false;
 		if (rc == SC_SCAN_OK)
 			return true;
 		if (rc == SC_SCAN_MORE && (doc->window.rc || doc->window.eof))
-			return !doc->window.rc && stop(doc, "it ends inside an event");
+			return !doc->window.rc && end_early(doc, "it ends inside an event");
 		if (rc == SC_SCAN_MORE) {
 			/* The scan looked at all of the window. */
 			take_bad(doc->im, true, "larger than 16 MiB");
 			return add_waste(doc, doc->scan.at, doc->scan.end) &&
-			       (skip_large(doc) || stop(doc, "it ends inside an event"));
+			       (skip_large(doc) || end_early(doc, "it ends inside an event"));
 		}
 		if (!add_waste(doc, start, doc->scan.at))
 			return false;
 		doc->scan.at = start;
 		if (loose) {
 			take_bad(doc->im, true, "syntax error");
-			return resync(doc);
+			return find_next_event(doc);
 		}
 		doc->scan.loose = true;
 	}
@@ -322,7 +322,7 @@ static bool read_items(struct doc *doc)
 	char c;
 
 	doc->found_list = true;
-	while (peek(doc, &c)) {
+	while (peek_char(doc, &c)) {
 		if (c == ']' || c == ',')
 			doc->scan.at++;
 		if (c == ']')
@@ -330,7 +330,7 @@ static bool read_items(struct doc *doc)
 		if (c != ',' && !read_item(doc))
 			return false;
 	}
-	return stop(doc, "it ends inside the list of events");
+	return end_early(doc, "it ends inside the list of events");
 }
 
 /* Behind the '{'. False: the document ends here. */
@@ -348,26 +348,26 @@ static bool read_object(struct doc *doc)
 
 		if (rc == SC_SCAN_OK && !is_list)
 			rc = sc_scan_value(&doc->scan, &value);
-		if (rc == SC_SCAN_MORE && refill(doc, start))
+		if (rc == SC_SCAN_MORE && window_refill(doc, start))
 			continue;
 		if (rc == SC_SCAN_END)
 			return true;
 		if (rc == SC_SCAN_BAD)
-			return stop(doc, "a syntax error outside of the events");
+			return end_early(doc, "a syntax error outside of the events");
 		if (rc == SC_SCAN_MORE) {
 			/* Its value does not fit in the window, or the file ends. */
 			if (doc->window.rc || doc->window.eof || sc_scan_key(&doc->scan, &key))
-				return stop(doc, CUT);
+				return end_early(doc, CUT);
 			take_bad(doc->im, false, "larger than 16 MiB");
 			if (!skip_large(doc))
-				return stop(doc, CUT);
+				return end_early(doc, CUT);
 		} else if (!is_list && !doc->im->read) {
 			take_member(doc->im, &key, &value);
 		} else if (is_list) {
-			if (!peek(doc, &c))
-				return stop(doc, CUT);
+			if (!peek_char(doc, &c))
+				return end_early(doc, CUT);
 			if (c != '[')
-				return stop(doc, "its list of events is no list");
+				return end_early(doc, "its list of events is no list");
 			doc->scan.at++;
 			if (!read_items(doc))
 				return false;
@@ -380,11 +380,11 @@ static void read_document(struct doc *doc)
 {
 	char c;
 
-	if (peek(doc, &c) && c == '\xEF' && doc->scan.end - doc->scan.at >= 3 &&
+	if (peek_char(doc, &c) && c == '\xEF' && doc->scan.end - doc->scan.at >= 3 &&
 	    memcmp(doc->scan.at, "\xEF\xBB\xBF", 3) == 0)
 		doc->scan.at += 3; /* the mark of UTF-8 */
-	if (!peek(doc, &c)) {
-		stop(doc, "it is empty");
+	if (!peek_char(doc, &c)) {
+		end_early(doc, "it is empty");
 	} else if (c == '{') {
 		doc->scan.at++;
 		read_object(doc);
@@ -392,9 +392,9 @@ static void read_document(struct doc *doc)
 		doc->scan.at++;
 		read_items(doc);
 	} else {
-		stop(doc, "it is no JSON object");
+		end_early(doc, "it is no JSON object");
 	}
-	if (!doc->im->stats->truncated && doc->window.rc == 0 && peek(doc, &c))
+	if (!doc->im->stats->truncated && doc->window.rc == 0 && peek_char(doc, &c))
 		take_bad(doc->im, false, "text after the end of the document, which is not read");
 	if (sc_inflate_damage(doc->window.in))
 		doc->im->stats->truncated = sc_inflate_damage(doc->window.in);
@@ -493,7 +493,7 @@ int kineto_read(struct kineto_import *im, const char *path, struct sc_err *err)
 }
 
 /* An object with a key that only Kineto has, or a list of objects with phases. */
-static bool probe(const char *head, size_t n)
+static bool is_kineto(const char *head, size_t n)
 {
 	size_t at = sc_import_first(head, n);
 
@@ -516,4 +516,4 @@ static int kineto_import(const char *path, const struct sc_import_opts *opts,
 }
 
 const struct sc_importer sc_import_kineto = {
-	.name = "kineto", .probe = probe, .run = kineto_import};
+	.name = "kineto", .probe = is_kineto, .run = kineto_import};

@@ -57,7 +57,7 @@ static uint8_t copy_kind(const char *text)
 	return SC_COPY_UNKNOWN;
 }
 
-static uint32_t classify(const char *text)
+static uint32_t flags_of_name(const char *text)
 {
 	uint32_t flags = 0;
 
@@ -109,7 +109,7 @@ const struct sc_import_name *sc_import_name(struct sc_import_names *names, const
 		name->n_repaired = (uint32_t)sc_json_decode(at, n, &names->text).n_bad;
 		name->id = sc_trace_writer_string(names->writer, sc_strbuf_get(&names->text),
 						  names->text.n);
-		name->flags = classify(sc_strbuf_get(&names->text));
+		name->flags = flags_of_name(sc_strbuf_get(&names->text));
 		name->copy_kind = copy_kind(sc_strbuf_get(&names->text));
 	}
 	return name;

@@ -274,8 +274,8 @@ static bool probe_nsys(const char *head, size_t n)
 
 /* --- a packed database is unpacked beside the output --- */
 
-static int unpack(const struct nsys_import *im, struct sc_output *to, struct sc_progress *progress,
-		  struct sc_err *err)
+static int unpack_database(const struct nsys_import *im, struct sc_output *to,
+			   struct sc_progress *progress, struct sc_err *err)
 {
 	size_t n = COPY_BYTES;
 	struct sc_inflate *in;
@@ -457,7 +457,7 @@ static int find_database(const struct nsys_import *im, const struct sc_import_op
 		return sc_err_at(err, SC_EIO, opts->dir, 0, 0,
 				 "the name of the folder is too long");
 	rc = sc_output_create(name, false, unpacked, err);
-	return rc ? rc : unpack(im, *unpacked, opts->progress, err);
+	return rc ? rc : unpack_database(im, *unpacked, opts->progress, err);
 }
 
 static int import_nsys(const char *path, const struct sc_import_opts *opts,

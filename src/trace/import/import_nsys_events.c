@@ -30,14 +30,14 @@ static uint32_t number_u32(sqlite3_stmt *row, int column)
 }
 
 /* Never NULL. */
-static const char *text(sqlite3_stmt *row, int column)
+static const char *row_text(sqlite3_stmt *row, int column)
 {
 	const unsigned char *value = sqlite3_column_text(row, column);
 
 	return value ? (const char *)value : "";
 }
 
-static uint32_t lane(struct nsys_import *im, sqlite3_stmt *row, bool is_stream)
+static uint32_t row_lane(struct nsys_import *im, sqlite3_stmt *row, bool is_stream)
 {
 	struct sc_trace_lane lane = {.device = -1, .stream = -1, .is_stream = is_stream};
 
@@ -85,7 +85,7 @@ static const struct kind SYNCS[] = {
 
 static const struct kind *nsys_kind(sqlite3_stmt *row, const struct kind *kind)
 {
-	const char *label = text(row, NSYS_LABEL);
+	const char *label = row_text(row, NSYS_LABEL);
 
 	while (kind->label && !(*label ? strncmp(label, kind->label, strlen(kind->label)) == 0
 				       : row_number(row, NSYS_KIND, 0) == kind->number))
@@ -119,7 +119,7 @@ static void fill_kernel(struct nsys_import *im, sqlite3_stmt *row, struct sc_tra
 		.shared_bytes = shared < UINT32_MAX ? (uint32_t)shared : UINT32_MAX,
 		.graph_id = number_32(row, NSYS_GRAPH, 0),
 	};
-	const char *name = text(row, NSYS_NAME);
+	const char *name = row_text(row, NSYS_NAME);
 	int collective;
 
 	event->config = sc_trace_writer_config(im->out.writer, &config);
@@ -131,7 +131,8 @@ static void fill_kernel(struct nsys_import *im, sqlite3_stmt *row, struct sc_tra
 static const char SECOND_RECORD[] = "second record of a call";
 
 /* Fills in what the class needs besides; NULL, or why the row is no event. */
-static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_trace_event *event)
+static const char *fill_event(struct nsys_import *im, sqlite3_stmt *row,
+			      struct sc_trace_event *event)
 {
 	int64_t kind = row_number(row, NSYS_KIND, -1);
 
@@ -143,8 +144,9 @@ static const char *fill(struct nsys_import *im, sqlite3_stmt *row, struct sc_tra
 		fill_copy(im, row, event);
 		break;
 	case SC_EV_API:
-		event->name = call_name(im, text(row, NSYS_NAME));
-		event->flags = strncmp(text(row, NSYS_NAME), "cuda", 4) != 0 ? SC_EVF_DRIVER : 0;
+		event->name = call_name(im, row_text(row, NSYS_NAME));
+		event->flags =
+			strncmp(row_text(row, NSYS_NAME), "cuda", 4) != 0 ? SC_EVF_DRIVER : 0;
 		return kind == CALL_WRAPPER && im->has_calls ? SECOND_RECORD : NULL;
 	case SC_EV_SYNC:
 		event->sub = nsys_kind(row, SYNCS)->kind;
@@ -207,7 +209,7 @@ static const char *fill_times(struct nsys_import *im, sqlite3_stmt *row,
 void nsys_emit(struct nsys_import *im, const struct nsys_table *table, sqlite3_stmt *row)
 {
 	struct sc_trace_event event = {.cls = table->cls};
-	const char *name = text(row, NSYS_NAME), *fault = NULL;
+	const char *name = row_text(row, NSYS_NAME), *fault = NULL;
 	int64_t kind = row_number(row, NSYS_KIND, -1);
 
 	im->stats->n_records++;
@@ -219,14 +221,15 @@ void nsys_emit(struct nsys_import *im, const struct nsys_table *table, sqlite3_s
 	if (!*name && FIXED_NAMES[table->cls])
 		name = FIXED_NAMES[table->cls];
 	event.name = sc_trace_writer_string(im->out.writer, name, strlen(name));
-	event.lane = lane(im, row,
-			  table->cls <= SC_EV_SET || table->cls == SC_EV_SYNC ||
-				  table->cls == SC_EV_EVENT_RECORD || table->cls == SC_EV_GRAPH);
+	event.lane =
+		row_lane(im, row,
+			 table->cls <= SC_EV_SET || table->cls == SC_EV_SYNC ||
+				 table->cls == SC_EV_EVENT_RECORD || table->cls == SC_EV_GRAPH);
 	event.correlation = number_u32(row, NSYS_CORRELATION);
 	event.bytes = row_number(row, NSYS_BYTES, 0);
 	fault = fill_times(im, row, &event);
 	if (!fault)
-		fault = fill(im, row, &event);
+		fault = fill_event(im, row, &event);
 	if (fault == SECOND_RECORD)
 		sc_import_count_unused(im->stats, fault);
 	else if (fault)

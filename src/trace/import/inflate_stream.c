@@ -107,7 +107,7 @@ static int read_some(struct sc_inflate *in, void *buf, size_t *n, struct sc_err 
 }
 
 /* More input, if there is none: avail_in stays 0 only at the end. */
-static int refill(struct sc_inflate *in, struct sc_err *err)
+static int input_refill(struct sc_inflate *in, struct sc_err *err)
 {
 	size_t n = IN_BYTES;
 	int rc;
@@ -141,7 +141,7 @@ int sc_inflate_open(const char *path, struct sc_progress *progress, struct sc_in
 	else if (!S_ISREG(st.st_mode))
 		rc = sc_err_at(err, SC_EIO, path, 0, 0, "cannot read: it is a pipe or device");
 	if (rc == 0)
-		rc = refill(in, err);
+		rc = input_refill(in, err);
 	if (rc == 0 && in->z.avail_in >= MIN_GZIP && in->z.next_in[0] == 0x1F &&
 	    in->z.next_in[1] == 0x8B) {
 		in->gzip = in->in_member = true;
@@ -178,7 +178,7 @@ static int read_plain(struct sc_inflate *in, char *buf, size_t *n, struct sc_err
 
 static int inflate_some(struct sc_inflate *in, struct sc_err *err)
 {
-	int rc = refill(in, err), state;
+	int rc = input_refill(in, err), state;
 	const unsigned char *from;
 
 	if (rc)
@@ -195,7 +195,7 @@ static int inflate_some(struct sc_inflate *in, struct sc_err *err)
 	} else if (state == Z_STREAM_END) {
 		in->crc = 0;
 		/* Another member may follow; what is not one (padding, a signature) is not ours. */
-		rc = refill(in, err);
+		rc = input_refill(in, err);
 		in->in_member = rc == 0 && in->z.avail_in > 0 && in->z.next_in[0] == 0x1F;
 		state = in->in_member ? inflateReset(&in->z) : Z_OK;
 	}

@@ -225,7 +225,7 @@ static inline unsigned bits_equal(__m128i bytes, char c)
 }
 
 /* From a bit to the one before the next, all are set. */
-static inline unsigned between(unsigned quotes)
+static inline unsigned between_quotes(unsigned quotes)
 {
 	quotes ^= quotes << 1;
 	quotes ^= quotes << 2;
@@ -235,7 +235,7 @@ static inline unsigned between(unsigned quotes)
 #endif
 
 /* Behind the bracket that closes the outermost of `depth` that are open. */
-static enum sc_scan_rc leave(struct sc_scan *scan, unsigned depth)
+static enum sc_scan_rc leave_nested(struct sc_scan *scan, unsigned depth)
 {
 	struct sc_scan_value text;
 	bool in_text = false;
@@ -249,7 +249,7 @@ static enum sc_scan_rc leave(struct sc_scan *scan, unsigned depth)
 			/* With this bit [ is {, and ] is }. */
 			const __m128i curly = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
 			const unsigned inside =
-				between(bits_equal(bytes, '"')) ^ (in_text ? 0xFFFF : 0);
+				between_quotes(bits_equal(bytes, '"')) ^ (in_text ? 0xFFFF : 0);
 			const unsigned opens = bits_equal(curly, '{') & ~inside;
 			unsigned hits = (opens | bits_equal(curly, '}')) & ~inside;
 
@@ -295,7 +295,7 @@ static enum sc_scan_rc leave(struct sc_scan *scan, unsigned depth)
 
 enum sc_scan_rc sc_scan_leave(struct sc_scan *scan)
 {
-	return leave(scan, 1);
+	return leave_nested(scan, 1);
 }
 
 enum sc_scan_rc sc_scan_value(struct sc_scan *scan, struct sc_scan_value *out)
@@ -316,7 +316,7 @@ enum sc_scan_rc sc_scan_value(struct sc_scan *scan, struct sc_scan_value *out)
 
 		out->kind = c == '{' ? SC_SCAN_OBJECT : SC_SCAN_LIST;
 		out->at = scan->at;
-		rc = leave(scan, 0);
+		rc = leave_nested(scan, 0);
 		out->n = (size_t)(scan->at - out->at);
 		return rc;
 	}

@@ -407,7 +407,7 @@ static void set_member(const struct setting *s, uint32_t act, uint32_t group, st
 	s->changed[group] = s->changed[group] || changed;
 }
 
-static void set_node(struct setting *s, uint32_t node, struct sc_trace_graph *g)
+static void set_node_cost(struct setting *s, uint32_t node, struct sc_trace_graph *g)
 {
 	const struct sc_trace_node *ref = &g->refs.at[node];
 	struct sc_cost *cost = &g->graph.costs.at[g->graph.nodes.at[node].cost];
@@ -456,7 +456,7 @@ static void set_all(const struct replay_at *at, const struct replay_variant *var
 	for (size_t i = 0; i < graph->graph.lanes.n; i++)
 		s.lanes[i] = (struct lane_left){.act = SC_NONE};
 	for (uint32_t i = 0; i < graph->graph.nodes.n; i++)
-		set_node(&s, i, graph);
+		set_node_cost(&s, i, graph);
 	free(s.lanes);
 	free(s.changed);
 }

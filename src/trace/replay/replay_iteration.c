@@ -12,7 +12,7 @@
 enum { MAX_SETTLED = 8 };
 
 /* Only costs change where the graph is there. */
-static void build(const struct replay_at *at)
+static void build_graph(const struct replay_at *at)
 {
 	const bool reshapes = (at->v == V_CHANGED || at->v == V_FREE) &&
 			      at->study->opts->overlap != SC_OVERLAP_AS_RECORDED;
@@ -100,7 +100,7 @@ static void keep_left(const struct replay_at *at, struct replay_follow *follow)
 
 /* Nobody knows how far the device was behind before the first iteration if all was as it is now: it is taken
  * to be so at its begin as at its end, as a part of how far it was. Does that move? */
-static bool settles(const struct replay_at *at)
+static bool still_moves(const struct replay_at *at)
 {
 	struct replay_follow *follow = &at->study->follow[at->v];
 	const struct replay_scratch *s = at->s;
@@ -140,7 +140,7 @@ int sc_replay_simulate(const struct replay_at *at, struct sc_reading_input *out,
 	int n_settled = 0, rc;
 
 	do {
-		build(at);
+		build_graph(at);
 		rc = sc_simulate(s->sim, &s->graph.graph, &opts, &s->timeline, &why);
 		if (rc)
 			return sc_err_at(
@@ -150,7 +150,7 @@ int sc_replay_simulate(const struct replay_at *at, struct sc_reading_input *out,
 				study->run.n_replicas ? "; are rows of the timeline missing?" : "");
 		s->n_simulated += (int64_t)s->graph.graph.nodes.n;
 		find_end(at);
-	} while (follows && at->iteration == 0 && n_settled++ < MAX_SETTLED && settles(at));
+	} while (follows && at->iteration == 0 && n_settled++ < MAX_SETTLED && still_moves(at));
 	if (follows)
 		keep_left(at, &study->follow[at->v]);
 	/* Idle before the host of a rank begins, and after it ends, is no gap. */

@@ -86,7 +86,8 @@ static double part_ms(const struct replay_study *study, size_t step, int part)
 }
 
 /* The largest difference of a part from what it is in the other steps. */
-static void explain(const struct replay_study *study, size_t step, struct sc_replay_iteration *it)
+static void explain_outlier(const struct replay_study *study, size_t step,
+			    struct sc_replay_iteration *it)
 {
 	const struct sc_replay_result *r = study->out;
 	size_t n = 0;
@@ -118,7 +119,7 @@ void sc_replay_explain_outliers(const struct replay_study *study)
 
 		if (!it->outlier)
 			continue;
-		explain(study, i, it);
+		explain_outlier(study, i, it);
 		if (n++ < MAX_NAMED)
 			sc_strbuf_printf(&text, "%s%lld (%+.0f %%)", n > 1 ? ", " : "",
 					 (long long)it->step,

@@ -220,7 +220,7 @@ static void keep_shown(const struct replay_at *at, struct sc_reading_input *in)
 	s->is_built = false;
 }
 
-static int simulate(const struct replay_at at, struct sc_err *err)
+static int simulate_variant(const struct replay_at at, struct sc_err *err)
 {
 	struct sc_reading_input in;
 	int rc = sc_replay_simulate(&at, &in, err);
@@ -252,7 +252,7 @@ static int for_iterations(struct replay_study *study, iteration_fn item, struct 
 }
 
 /* As recorded: also where the time of each rank went, and for whom others waited. */
-static int record(void *shared, void *context, size_t iteration, struct sc_err *err)
+static int replay_recorded(void *shared, void *context, size_t iteration, struct sc_err *err)
 {
 	const struct replay_at at = at_of(shared, context, iteration, V_RECORDED);
 	const size_t n = at.study->out->ranks.n;
@@ -279,12 +279,12 @@ static int record(void *shared, void *context, size_t iteration, struct sc_err *
 	return 0;
 }
 
-static int predict(void *shared, void *context, size_t iteration, struct sc_err *err)
+static int replay_others(void *shared, void *context, size_t iteration, struct sc_err *err)
 {
-	return simulate(at_of(shared, context, iteration, V_OTHERS), err);
+	return simulate_variant(at_of(shared, context, iteration, V_OTHERS), err);
 }
 
-static int vary(void *shared, void *context, size_t iteration, struct sc_err *err)
+static int replay_variants(void *shared, void *context, size_t iteration, struct sc_err *err)
 {
 	const struct replay_study *study = shared;
 	int rc = 0;
@@ -294,7 +294,7 @@ static int vary(void *shared, void *context, size_t iteration, struct sc_err *er
 		    : v == V_EXPLAINED || v == V_FREE
 			    ? study->changed && !study->run.n_replicas
 			    : v < V_NO_GAPS || (v != V_LOSS && !study->opts->no_what_if))
-			rc = simulate(at_of(study, context, iteration, v), err);
+			rc = simulate_variant(at_of(study, context, iteration, v), err);
 	return rc;
 }
 
@@ -309,12 +309,12 @@ static int predict_all(struct replay_study *study, struct sc_err *err)
 	for (size_t i = 0; i < n; i++)
 		measured[i] = study->out->iterations.at[i].measured_ms * SC_US_PER_MS;
 	if (n > 1)
-		rc = for_iterations(study, predict, err);
+		rc = for_iterations(study, replay_others, err);
 	for (int pass = 0; rc == 0 && n > 1 && pass < MAX_OUTLIER_PASSES; pass++) {
 		if (!sc_replay_mark_outliers(measured, &study->us[V_OTHERS * n], n, study->outlier))
 			break;
 		sc_replay_medians(study);
-		rc = for_iterations(study, predict, err);
+		rc = for_iterations(study, replay_others, err);
 	}
 	free(measured);
 	return rc;
@@ -384,7 +384,7 @@ static void put_ranks(const struct replay_study *study)
 
 static int without_loss(void *shared, void *context, size_t iteration, struct sc_err *err)
 {
-	return simulate(at_of(shared, context, iteration, V_LOSS), err);
+	return simulate_variant(at_of(shared, context, iteration, V_LOSS), err);
 }
 
 /* Simulates all and fills iterations, means, what ranks cost and the shown iteration. */
@@ -397,16 +397,16 @@ static int replay_study_run(struct replay_study *study, struct sc_err *err)
 	for (size_t i = 0; i < n; i++)
 		study->us[i] = NAN;
 	if (rc == 0)
-		rc = for_iterations(study, record, err);
+		rc = for_iterations(study, replay_recorded, err);
 	if (rc == 0)
 		rc = predict_all(study, err);
 	if (rc == 0)
-		rc = for_iterations(study, vary, err);
+		rc = for_iterations(study, replay_variants, err);
 	if (rc)
 		return rc;
 	put_iterations(study);
 	put_ranks(study);
-	study->variants.at[V_LOSS].pick = sc_replay_find_loss(study->out);
+	study->variants.at[V_LOSS].pick = sc_replay_find_worst_loss(study->out);
 	if (study->variants.at[V_LOSS].pick != PICK_NONE && !study->opts->no_what_if) {
 		rc = for_iterations(study, without_loss, err);
 		study->out->without_loss_ms = sc_replay_study_ms(study, V_LOSS);
@@ -442,8 +442,8 @@ static void warn_of_cluster(const struct replay_study *study, struct sc_replay_r
 					"--replace collective=model and --set gpus do");
 }
 
-static int load(const struct sc_trace_files *files, const struct sc_replay_opts *opts,
-		struct sc_trace_run *out, struct sc_err *err)
+static int load_recording(const struct sc_trace_files *files, const struct sc_replay_opts *opts,
+			  struct sc_trace_run *out, struct sc_err *err)
 {
 	const struct sc_trace_load_opts only_tables = {.skip_events = true};
 	struct sc_trace tables;
@@ -488,7 +488,7 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 	if (rc == 0)
 		rc = sc_trace_loss_of_run(files.at, files.n, &out->loss, err);
 	if (rc == 0)
-		rc = load(&files, opts, &study.run, err);
+		rc = load_recording(&files, opts, &study.run, err);
 	if (rc) {
 		sc_replay_result_release(out);
 		return rc;

@@ -29,7 +29,7 @@ enum { NAME, FAMILY }; /* what a text is: a part of a name, or a family of kerne
 static const char *const WORDS[N_WHAT] = {"kernel", "collective", "p2p",  "copy", "host",  "all",
 					  "op",     "range",      "rank", "dp",   "stage", "step"};
 
-static int unknown(const char *word, const char *text, struct sc_err *err)
+static int unknown_word(const char *word, const char *text, struct sc_err *err)
 {
 	const char *near = sc_nearest(word, WORDS, N_WHAT);
 
@@ -62,7 +62,7 @@ static int parse_term(char *term, const char *text, struct sc_selector_term *out
 	while (what < N_WHAT && strcmp(term, WORDS[what]) != 0)
 		what++;
 	if (what == N_WHAT)
-		return unknown(term, text, err);
+		return unknown_word(term, text, err);
 	*out = (struct sc_selector_term){.what = (uint8_t)what, .text = value};
 	if (what >= IS_OP && (!value || !*value))
 		return sc_err_set(err, SC_EUSAGE, "selector \"%.64s\": %s needs a value, as %s",

@@ -148,7 +148,7 @@ void sc_replay_read(const struct replay_at *at, struct sc_reading_input *in);
 void sc_replay_tables(const struct replay_study *study);
 
 /* replay_verdict.c: once all means are there. Returns what a what-if of it still has to pick, or PICK_NONE. */
-enum replay_pick sc_replay_find_loss(struct sc_replay_result *result);
+enum replay_pick sc_replay_find_worst_loss(struct sc_replay_result *result);
 
 /* replay_results.c: ranks and iterations as they are; then what the study found. */
 void sc_replay_describe(const struct replay_study *study, struct sc_replay_result *out);

@@ -57,7 +57,7 @@ static void sort_values(struct scratch *s, size_t n)
 /* The mean of n sorted values without the k-th, of all if k is n; of many, what is far above the median counts as far
  * only. Times are skewed, so that sums of medians would be too short; and of few values none can be told to be an
  * outlier. NAN: there is none. */
-static float typical(const struct scratch *s, size_t n, size_t k)
+static float typical_us(const struct scratch *s, size_t n, size_t k)
 {
 	const size_t used = n - (k < n), low = used ? (used - 1) / 2 : 0, high = used / 2;
 	double limit = (double)INFINITY, median, sum;
@@ -92,7 +92,7 @@ static void means_of(struct entry *e, size_t n, struct scratch *s, struct replay
 			if (!e[i].outlier)
 				s->x[m++] = (double)*part_of(&e[i].us, part);
 		sort_values(s, m);
-		all = typical(s, m, m);
+		all = typical_us(s, m, m);
 		for (size_t i = 0; i < n; i++) {
 			size_t at = m;
 
@@ -101,7 +101,7 @@ static void means_of(struct entry *e, size_t n, struct scratch *s, struct replay
 			k += !e[i].outlier;
 			*part_of(&of[TIMES_TYPICAL][e[i].index], part) =
 				m ? all : *part_of(&e[i].us, part);
-			*part_of(&of[TIMES_OTHERS][e[i].index], part) = typical(s, m, at);
+			*part_of(&of[TIMES_OTHERS][e[i].index], part) = typical_us(s, m, at);
 		}
 	}
 }
@@ -132,14 +132,14 @@ static size_t fill_alone(struct entry *e, size_t n, struct scratch *s, struct re
 			if (m == 0)
 				break;
 			sort_values(s, m);
-			*part_of(&other[e[i].index], part) = typical(s, m, m);
+			*part_of(&other[e[i].index], part) = typical_us(s, m, m);
 		}
 		n_alone += m == 0;
 	}
 	return n_alone;
 }
 
-static size_t find_medians(struct entries *entries, const struct sc_trace_run *run,
+static size_t find_typical(struct entries *entries, const struct sc_trace_run *run,
 			   struct replay_pair *const of[])
 {
 	struct entry *e = entries->list.at;
@@ -221,7 +221,7 @@ static void rank_medians(const struct replay_study *study, const struct sc_trace
 				SC_VEC_PUSH(&acts.list, e);
 		}
 	}
-	m->n_alone = find_medians(&calls, run, m->calls) + find_medians(&acts, run, m->acts);
+	m->n_alone = find_typical(&calls, run, m->calls) + find_typical(&acts, run, m->acts);
 	SC_VEC_RELEASE(&calls.list);
 	SC_VEC_RELEASE(&acts.list);
 }

@@ -16,7 +16,7 @@ static double mean_part(const struct sc_replay_result *r, enum sc_part part)
 	return sum;
 }
 
-enum replay_pick sc_replay_find_loss(struct sc_replay_result *r)
+enum replay_pick sc_replay_find_worst_loss(struct sc_replay_result *r)
 {
 	const double bubble_ms = mean_part(r, SC_PART_PIPELINE);
 	double cost_ms = 0, memory_ms = 0;
