@@ -14,7 +14,7 @@
 static bool is_one_domain(const struct sc_fabric *f, const struct sc_span *span)
 {
 	return span->n_nodes == 1 && f->link_gbps > 0 && span->n_ranks <= f->link_gpus &&
-	       sc_link_share(f, span->n_ranks) > 0;
+	       sc_ring_link_share(f, span->n_ranks) > 0;
 }
 
 static bool is_even(const struct sc_span *span)
@@ -96,7 +96,7 @@ bool sc_algo_by_name(const char *name, enum sc_algo *out)
 struct sc_cost sc_copies_cost(const struct sc_fabric *f, const struct sc_copies *copies,
 			      int n_ranks)
 {
-	double share = sc_link_share(f, n_ranks);
+	double share = sc_ring_link_share(f, n_ranks);
 	bool pcie = sc_is_over_pcie(f, n_ranks);
 	double gbps = copies->speed *
 		      (pcie ? f->pcie_gbps * f->ramp.pcie_eff : f->link_gbps * f->link.eff * share);
@@ -130,7 +130,7 @@ static struct sc_cost copy(const struct sc_fabric *f, const struct sc_collective
 static struct sc_cost symmetric(const struct sc_fabric *f, const struct sc_collective_shape *shape,
 				const struct sc_span *span, struct sc_collective_choice *choice)
 {
-	double gbps = f->link_gbps * f->link.eff * sc_link_share(f, span->n_ranks);
+	double gbps = f->link_gbps * f->link.eff * sc_ring_link_share(f, span->n_ranks);
 	struct sc_cost out = {.owner_frac[SC_OWN_COMM] = 1, .holds_sm = 1};
 	struct sc_nccl_symmetric kernel;
 	double most;

@@ -280,7 +280,7 @@ void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 			const struct sc_span *span, struct sc_nccl_graph *out)
 {
 	int nics;
-	double share = sc_link_share(fabric, span->max_ranks_per_node);
+	double share = sc_ring_link_share(fabric, span->max_ranks_per_node);
 	bool pcie = sc_is_over_pcie(fabric, span->max_ranks_per_node);
 	double port = pcie ? 0.75 * fabric->pcie_gbps : fabric->link.search.port_gbps * share;
 	double channel = pcie ? port : fabric->link.search.channel_gbps;

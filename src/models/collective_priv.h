@@ -102,7 +102,7 @@ enum { SC_NVLS_MIN_RANKS = 4 }; /* of one node, for in-switch reduction */
 /* Bytes of an all-reduce that `ranks` of a node reduce in its switch; 0: it does not. */
 double sc_nvls_gbps(const struct sc_fabric *fabric, int ranks);
 /* Share of a port's links that a ring through `n` GPUs of one node uses; 0: links do not join them. */
-double sc_link_share(const struct sc_fabric *fabric, int n);
+double sc_ring_link_share(const struct sc_fabric *fabric, int n);
 bool sc_is_over_pcie(const struct sc_fabric *fabric, int n); /* and so over PCIe */
 /* NCCL sends to a peer on another node through a buffer of its own, which fills before the bytes flow: a short message
  * of an all-to-all takes twice its time at the NIC, a long one so much more at most. */

@@ -58,7 +58,7 @@ int sc_collective_driven_nics(const struct sc_fabric *f, enum sc_collective kind
 }
 
 /* Share of a port's links that a ring through `n` GPUs of the domain uses. */
-double sc_link_share(const struct sc_fabric *f, int n)
+double sc_ring_link_share(const struct sc_fabric *f, int n)
 {
 	if (n < 2 || f->topology == SC_LINK_SWITCH)
 		return 1;
@@ -69,7 +69,7 @@ double sc_link_share(const struct sc_fabric *f, int n)
 
 bool sc_is_over_pcie(const struct sc_fabric *f, int n)
 {
-	return f->link_gbps <= 0 || n > f->link_gpus || !(sc_link_share(f, n) > 0);
+	return f->link_gbps <= 0 || n > f->link_gpus || !(sc_ring_link_share(f, n) > 0);
 }
 
 /* Rings over PCIe go as fast as the wiring lets them, at most as the GPU itself. */
@@ -87,7 +87,8 @@ void sc_collective_set_links(struct sc_collective_problem *p)
 	int local =
 		p->kind == SC_SEND_RECV && p->span->n_nodes == 1 ? 2 : p->span->max_ranks_per_node;
 
-	p->link_share = p->kind == SC_SEND_RECV ? sc_link_share(f, 2) : sc_link_share(f, local);
+	p->link_share =
+		p->kind == SC_SEND_RECV ? sc_ring_link_share(f, 2) : sc_ring_link_share(f, local);
 	p->pcie = sc_is_over_pcie(f, p->span->max_ranks_per_node);
 	if (p->pcie)
 		p->link_share = 1;

@@ -97,7 +97,7 @@ static double or_default(double value, double fallback)
 	return value > 0 ? value : fallback;
 }
 
-static double sectors(double bytes)
+static double whole_sector_bytes(double bytes)
 {
 	return SECTOR_BYTES * ceil(bytes / SECTOR_BYTES);
 }
@@ -337,7 +337,7 @@ struct sc_embedding_shape sc_embedding_shape_of(const struct sc_device *device,
 			.whole_lookups = bags * table->pooling,
 			.cols = cols,
 			.weight_bytes = cols * sc_dtype_bytes(dtype),
-			.row_bytes = sectors(cols * sc_dtype_bytes(dtype)),
+			.row_bytes = whole_sector_bytes(cols * sc_dtype_bytes(dtype)),
 			.grad_bytes = cols * or_default(uses[i].output_bytes, DEFAULT_OUTPUT_BYTES),
 			.cache_bytes = CACHE_FRAC * device->l2_mib * SC_BYTES_PER_MIB,
 		};
@@ -346,7 +346,8 @@ struct sc_embedding_shape sc_embedding_shape_of(const struct sc_device *device,
 			table->sequence ? work.lookups : bags * or_default(uses[i].output_frac, 1);
 		work.bags = fmin(table->sequence ? bags : work.outputs, work.lookups);
 		if (sc_row_state_bytes(uses[i].optimizer, cols) > 0)
-			work.state_bytes = sectors(sc_row_state_bytes(uses[i].optimizer, cols));
+			work.state_bytes =
+				whole_sector_bytes(sc_row_state_bytes(uses[i].optimizer, cols));
 		work.unique = uses[i].unique_rows;
 		if (!(work.unique > 0))
 			work.unique = work.row_frac * rows_fact(&work, SC_ROWS_UNIQUE, 0);

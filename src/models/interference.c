@@ -360,7 +360,7 @@ static double fewest_sms(const struct sc_transfer *t, const struct sc_cost *cost
 	double channel;
 
 	if (t->n_nodes <= 1 && own_gbps > 0 && !sc_is_over_pcie(f, n))
-		return takes * fmin(1, sc_link_share(f, n) * f->link_gbps / own_gbps);
+		return takes * fmin(1, sc_ring_link_share(f, n) * f->link_gbps / own_gbps);
 	if (t->n_nodes <= 1 || !(f->link.search.channel_gbps > 0))
 		return takes;
 	channel = fmin(f->link.search.channel_gbps, f->nic_gbps * f->net.eff);

@@ -15,13 +15,13 @@ static inline double most(double a, double b)
 	return a > b ? a : b;
 }
 
-static void clear(struct sc_doings *d, int first)
+static void doings_clear(struct sc_doings *d, int first)
 {
 	for (int k = first; k < SC_N_DOINGS; k++)
 		d->kinds[k].all.n = d->kinds[k].runs.n = d->kinds[k].n_in_runs = 0;
 }
 
-static inline void put(struct sc_doings *d, int kind, struct sc_doing doing)
+static inline void doing_put(struct sc_doings *d, int kind, struct sc_doing doing)
 {
 	if (doing.to_us > doing.from_us)
 		SC_VEC_PUSH(&d->kinds[kind].all, doing);
@@ -52,14 +52,14 @@ static void put_work(struct sc_doings *d, const struct sc_ran *ran, uint32_t id)
 	struct sc_doing work = {ran->timeline->start_us[id], ran->timeline->end_us[id], id};
 
 	if (node->group != SC_NONE) {
-		put(d, SC_DOES_TRANSFER, work);
+		doing_put(d, SC_DOES_TRANSFER, work);
 		return;
 	}
 	work.from_us += gap_us(cost);
 	if (cost->owner_frac[SC_OWN_COMM] >= 1)
-		put(d, SC_DOES_TRANSFER, work);
+		doing_put(d, SC_DOES_TRANSFER, work);
 	else
-		put(d, node->kind == SC_NODE_COPY ? SC_DOES_COPY : SC_DOES_COMPUTE, work);
+		doing_put(d, node->kind == SC_NODE_COPY ? SC_DOES_COPY : SC_DOES_COMPUTE, work);
 }
 
 /* Collects what a class of that graph computes, copies and transfers. */
@@ -68,7 +68,7 @@ static void doings_work(struct sc_doings *d, const struct sc_ran *ran, uint32_t 
 	const struct sc_graph *g = ran->graph;
 	const struct sc_timeline *tl = ran->timeline;
 
-	clear(d, 0);
+	doings_clear(d, 0);
 	d->class_id = class_id;
 	for (uint32_t i = d->class_start.at[class_id]; i < d->class_start.at[class_id + 1]; i++) {
 		if (g->lanes.at[d->lane.at[i]].kind == SC_LANE_HOST)
@@ -90,16 +90,17 @@ static void put_waits(struct sc_doings *d, const struct sc_ran *ran, uint32_t id
 	const double gap_end_us = is_member ? ready_us : start_us + gap_us(cost);
 
 	if (is_member && start_us > ready_us)
-		put(d, SC_DOES_WAIT + (ran->wait ? (int)ran->wait(ran->ctx, id) : SC_WAIT_PEERS),
-		    (struct sc_doing){ready_us, start_us, id});
-	put(d, cost->gap == SC_GAP_UNEXPLAINED ? SC_DOES_NOTHING : SC_DOES_GAP,
-	    (struct sc_doing){gap_end_us - gap_us(cost), gap_end_us, id});
+		doing_put(d,
+			  SC_DOES_WAIT + (ran->wait ? (int)ran->wait(ran->ctx, id) : SC_WAIT_PEERS),
+			  (struct sc_doing){ready_us, start_us, id});
+	doing_put(d, cost->gap == SC_GAP_UNEXPLAINED ? SC_DOES_NOTHING : SC_DOES_GAP,
+		  (struct sc_doing){gap_end_us - gap_us(cost), gap_end_us, id});
 }
 
 static void put_host(struct sc_doings *d, const struct sc_ran *ran, uint32_t id)
 {
-	put(d, SC_DOES_HOST,
-	    (struct sc_doing){ran->timeline->start_us[id], ran->timeline->end_us[id], id});
+	doing_put(d, SC_DOES_HOST,
+		  (struct sc_doing){ran->timeline->start_us[id], ran->timeline->end_us[id], id});
 }
 
 /* Collects the waits of the class, its gaps and what its host does. */
@@ -107,7 +108,7 @@ static void doings_waits(struct sc_doings *d, const struct sc_ran *ran, uint32_t
 {
 	const struct sc_graph *g = ran->graph;
 
-	clear(d, SC_N_WORKS);
+	doings_clear(d, SC_N_WORKS);
 	for (uint32_t i = d->class_start.at[class_id]; i < d->class_start.at[class_id + 1]; i++) {
 		const uint32_t lane = d->lane.at[i];
 		const bool on_host = g->lanes.at[lane].kind == SC_LANE_HOST;
@@ -304,7 +305,7 @@ struct taking {
 };
 
 /* Gives time to the owners of node `id`, which was at work for so long. */
-static void own(const struct taking *t, uint32_t id, double us)
+static void account_own(const struct taking *t, uint32_t id, double us)
 {
 	const struct sc_graph *g = t->a->in->ran.graph;
 	const struct sc_node *node = &g->nodes.at[id];
@@ -322,7 +323,7 @@ static void own(const struct taking *t, uint32_t id, double us)
 			    us, t->out->owner_us);
 }
 
-static void keep(struct sc_accountant *a, double from_us, double to_us, uint32_t next)
+static void idle_keep(struct sc_accountant *a, double from_us, double to_us, uint32_t next)
 {
 	const struct sc_idle idle = {from_us, to_us, next};
 
@@ -331,7 +332,7 @@ static void keep(struct sc_accountant *a, double from_us, double to_us, uint32_t
 }
 
 /* Takes the time of a doing from the idle stretches; both come in the order of time. */
-static void take_doing(struct taking *t, const struct sc_doing *doing)
+static void idle_take(struct taking *t, const struct sc_doing *doing)
 {
 	struct sc_accountant *a = t->a;
 
@@ -347,14 +348,15 @@ static void take_doing(struct taking *t, const struct sc_doing *doing)
 		if (idle->from_us >= doing->to_us)
 			return;
 		if (takes) {
-			keep(a, idle->from_us, from_us, t->by->computes ? doing->node : idle->next);
-			own(t, doing->node, sc_period_us(&a->period, from_us, to_us));
+			idle_keep(a, idle->from_us, from_us,
+				  t->by->computes ? doing->node : idle->next);
+			account_own(t, doing->node, sc_period_us(&a->period, from_us, to_us));
 			idle->from_us = to_us;
 		}
 		if (idle->to_us > doing->to_us)
 			return;
 		if (!takes)
-			keep(a, idle->from_us, idle->to_us, idle->next);
+			idle_keep(a, idle->from_us, idle->to_us, idle->next);
 	}
 }
 
@@ -377,9 +379,10 @@ static void take_kind(struct sc_accountant *a, const struct explanation *by, str
 		return;
 	done = doings_in_order(&a->doings, (enum sc_doing_kind)by->kind);
 	for (size_t i = 0; i < done->all.n && t.at < a->idle.n; i++)
-		take_doing(&t, &done->all.at[i]);
+		idle_take(&t, &done->all.at[i]);
 	for (; t.at < a->idle.n; t.at++)
-		keep(a, a->idle.at[t.at].from_us, a->idle.at[t.at].to_us, a->idle.at[t.at].next);
+		idle_keep(a, a->idle.at[t.at].from_us, a->idle.at[t.at].to_us,
+			  a->idle.at[t.at].next);
 	swap_idle(a);
 }
 
@@ -388,8 +391,8 @@ static void take_kind(struct sc_accountant *a, const struct explanation *by, str
 struct span {
 	double from_us, to_us;
 };
-static void give(struct sc_accountant *a, struct span span, enum sc_part part, enum sc_owner owner,
-		 struct sc_account *out)
+static void account_give(struct sc_accountant *a, struct span span, enum sc_part part,
+			 enum sc_owner owner, struct sc_account *out)
 {
 	const double us = sc_period_us(&a->period, span.from_us, span.to_us);
 
@@ -427,8 +430,8 @@ static void split_at_launch(struct sc_accountant *a)
 		double at_us = idle->next == SC_NONE ? 0 : a->launched_us.at[idle->next];
 
 		at_us = least(most(at_us, idle->from_us), idle->to_us);
-		keep(a, idle->from_us, at_us, idle->next);
-		keep(a, at_us, idle->to_us, idle->next);
+		idle_keep(a, idle->from_us, at_us, idle->next);
+		idle_keep(a, at_us, idle->to_us, idle->next);
 	}
 	swap_idle(a);
 }
@@ -448,9 +451,9 @@ static void take_rest(struct sc_accountant *a, uint32_t class_id, struct sc_acco
 		const double from_us = least(most(idle->from_us, begin_us), idle->to_us);
 		const double to_us = most(least(idle->to_us, end_us), from_us);
 
-		give(a, (struct span){idle->from_us, from_us}, SC_PART_DONE, others, out);
-		give(a, (struct span){from_us, to_us}, SC_PART_HOST, SC_OWN_HOST, out);
-		give(a, (struct span){to_us, idle->to_us}, SC_PART_DONE, others, out);
+		account_give(a, (struct span){idle->from_us, from_us}, SC_PART_DONE, others, out);
+		account_give(a, (struct span){from_us, to_us}, SC_PART_HOST, SC_OWN_HOST, out);
+		account_give(a, (struct span){to_us, idle->to_us}, SC_PART_DONE, others, out);
 	}
 }
 
@@ -460,7 +463,7 @@ void sc_account_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_a
 	find_work(a, class_id);
 	doings_waits(&a->doings, &a->in->ran, class_id);
 	a->idle.n = a->left.n = 0;
-	keep(a, a->period.from_us, a->period.to_us, SC_NONE);
+	idle_keep(a, a->period.from_us, a->period.to_us, SC_NONE);
 	swap_idle(a);
 	for (size_t i = 0; i < N_EXPLANATIONS; i++) {
 		if (EXPLANATIONS[i].on_host && a->idle.n) {

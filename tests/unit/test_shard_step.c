@@ -156,7 +156,7 @@ LOOP_TEST(each_move_can_be_undone, 2)
 		ck_assert_msg(sc_shard_plan_check(&back, &err) == 0, "%s", err.text);
 		ck_assert(!same_plan(&plan, &back));
 		types[back.tables.at[move->unit].type] = true;
-		sc_shard_state_change(&p.s, &hunt.change);
+		sc_shard_state_swap(&p.s, &hunt.change);
 		ck_assert_double_eq_tol(sc_phases_estimate(&p.s, &EVEN), before, 1e-9);
 		seen[move->kind] = true;
 	}

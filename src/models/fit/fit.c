@@ -488,7 +488,7 @@ static void score(const struct sc_fit_work *w, struct sc_fit *out)
 	sc_fit_score(labels, N_BY, w->arena, out);
 }
 
-static void describe(struct sc_fit_work *w, struct sc_fit *out)
+static void describe_fit(struct sc_fit_work *w, struct sc_fit *out)
 {
 	out->kind = w->opts->kind;
 	out->device_id = w->start.id;
@@ -565,7 +565,7 @@ int sc_fit_run(const struct sc_fit_opts *opts, struct sc_arena *arena, struct sc
 	if (rc == 0)
 		rc = solve(w, &result, err);
 	if (rc == 0) {
-		describe(w, &result);
+		describe_fit(w, &result);
 		*out = result;
 	}
 	gsl_set_error_handler(handler);

@@ -175,7 +175,7 @@ static int on_residuals(const gsl_vector *u, void *ctx, gsl_vector *f)
 }
 
 /* Forward differences, all parameters in one call; kept, since a round begins where the one before ended. */
-static void know_slopes(struct job *job)
+static void find_slopes(struct job *job)
 {
 	size_t k = job->n_free, n = job->problem->n;
 	double *points = sc_xrealloc(NULL, k * k, sizeof(*points)), *values;
@@ -205,7 +205,7 @@ static int on_jacobian(const gsl_vector *u, void *ctx, gsl_matrix *out)
 
 	know(job, u);
 	if (!job->has_slopes)
-		know_slopes(job);
+		find_slopes(job);
 	gsl_matrix_set_zero(out);
 	for (size_t j = 0; j < job->n_free; j++) {
 		for (size_t i = 0; i < n; i++)
@@ -571,7 +571,7 @@ static void judge(struct job *job, struct judgement *out)
 	for (size_t i = 0; i < p; i++)
 		gsl_vector_set(s, i, to_scale(free_param(job, i), free_param(job, i)->value));
 	know(job, s);
-	know_slopes(job);
+	find_slopes(job);
 	for (size_t i = problem.n; i < n; i++) /* as if all were at their centres */
 		job->r[i] = 0;
 	sigma = robust_sigma(job->r, problem.n, scratch);

@@ -83,7 +83,8 @@ static int algo_fail(const struct machine *m, int gpu, size_t tb, const char *te
 enum { ROW = 64, MAX_ORDER_BYTES = 1 << 30 };
 
 /* ROW at once, which compilers turn into few instructions. */
-static void see(const struct machine *m, seen_steps *restrict to, const seen_steps *restrict from)
+static void see_steps(const struct machine *m, seen_steps *restrict to,
+		      const seen_steps *restrict from)
 {
 	for (size_t i = 0; i < m->order.width; i += ROW)
 		for (size_t k = 0; k < ROW; k++)
@@ -160,7 +161,7 @@ static struct value *chunk_slot(const struct machine *m, int gpu, int buffer, in
 	return &m->slots[m->base[buffer][gpu] + (size_t)off];
 }
 
-static int add(struct machine *m, int gpu, size_t tb, struct value other, struct value *into)
+static int value_add(struct machine *m, int gpu, size_t tb, struct value other, struct value *into)
 {
 	if (other.chunk != into->chunk)
 		return algo_fail(m, gpu, tb, "adds two different chunks");
@@ -172,7 +173,7 @@ static int add(struct machine *m, int gpu, size_t tb, struct value other, struct
 				   "adds the chunk of a rank that is in the sum already");
 }
 
-static int get(struct machine *m, int gpu, size_t tb, int buffer, int off, struct value *out)
+static int value_get(struct machine *m, int gpu, size_t tb, int buffer, int off, struct value *out)
 {
 	const struct value *slot = chunk_slot(m, gpu, buffer, off);
 
@@ -195,11 +196,11 @@ static int local_step(struct machine *m, int gpu, size_t tb, const struct sc_msc
 {
 	for (int i = 0; i < step->count; i++) {
 		struct value value, sum;
-		int rc = get(m, gpu, tb, step->src, step->src_off + i, &value);
+		int rc = value_get(m, gpu, tb, step->src, step->src_off + i, &value);
 
 		if (rc == 0 && step->op == SC_MSCCL_REDUCE) {
-			rc = get(m, gpu, tb, step->dst, step->dst_off + i, &sum);
-			rc = rc ? rc : add(m, gpu, tb, sum, &value);
+			rc = value_get(m, gpu, tb, step->dst, step->dst_off + i, &sum);
+			rc = rc ? rc : value_add(m, gpu, tb, sum, &value);
 		}
 		if (rc == 0)
 			rc = chunk_put(m, gpu, tb, step, i, value);
@@ -226,10 +227,10 @@ static int peer_step(struct machine *m, int gpu, size_t tb, const struct sc_mscc
 		int rc = 0;
 
 		if (!from || reduces)
-			rc = get(m, gpu, tb, step->src, step->src_off + i, &own);
+			rc = value_get(m, gpu, tb, step->src, step->src_off + i, &own);
 		value = from ? from->values[taken * m->max_count + (size_t)i] : own;
 		if (rc == 0 && reduces)
-			rc = add(m, gpu, tb, own, &value);
+			rc = value_add(m, gpu, tb, own, &value);
 		if (rc == 0 && from && op != SC_MSCCL_RECV_REDUCE_SEND)
 			rc = chunk_put(m, gpu, tb, step, i, value);
 		if (rc)
@@ -299,12 +300,12 @@ static int run_step(struct machine *m, int gpu, size_t tb)
 			&algo->tbs[algo->gpus[gpu].first + (size_t)step->dep_tb];
 		size_t row = m->done_at[other->first + (size_t)step->dep_step] - 1;
 
-		see(m, now, row_of(m, o->done, row));
+		see_steps(m, now, row_of(m, o->done, row));
 	}
 	if (receives)
-		see(m, now, row_of(m, o->sent, from));
+		see_steps(m, now, row_of(m, o->sent, from));
 	if (sends)
-		see(m, now, row_of(m, o->taken, to));
+		see_steps(m, now, row_of(m, o->taken, to));
 	if (op == SC_MSCCL_COPY || op == SC_MSCCL_REDUCE)
 		rc = local_step(m, gpu, tb, step);
 	else if (op != SC_MSCCL_NOP)
@@ -461,7 +462,7 @@ static int run_anew(struct machine *m)
 	return rc ? rc : check_taken(m);
 }
 
-static int run_ordered(struct machine *m, bool local, size_t first, size_t n)
+static int check_ordered(struct machine *m, bool local, size_t first, size_t n)
 {
 	struct order *o = &m->order;
 	size_t slots = local ? 0 : (size_t)sc_msccl_slots(m->algo->proto) * m->peers.n, rows;
@@ -554,7 +555,7 @@ static int run_proving(struct machine *m)
 
 	for (int g = 0; g < algo->n_gpus; g++)
 		most = algo->gpus[g].n > most ? algo->gpus[g].n : most;
-	rc = run_ordered(m, true, 0, most);
+	rc = check_ordered(m, true, 0, most);
 	if (rc == 0)
 		rc = check_result(m);
 	for (int g = 0, end; g < algo->n_gpus && rc == 0; g = end) {
@@ -565,7 +566,7 @@ static int run_proving(struct machine *m)
 		     end++)
 			n += algo->gpus[end].n;
 		if (m->unordered[g])
-			rc = run_ordered(m, false, algo->gpus[g].first, n);
+			rc = check_ordered(m, false, algo->gpus[g].first, n);
 	}
 	return rc;
 }

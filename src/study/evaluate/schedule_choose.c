@@ -122,7 +122,7 @@ static int compare_candidates(const void *a, const void *b)
 	return 2 * SC_ORDER(of_x, of_y) + SC_ORDER(x->at, y->at);
 }
 
-static void take(struct choosing *c, const struct candidate *now)
+static void candidate_take(struct choosing *c, const struct candidate *now)
 {
 	if (c->n == 0 || compare_candidates(now, &c->best) < 0) {
 		c->second = c->best;
@@ -148,7 +148,7 @@ static void simulate(struct choosing *c)
 				continue;
 			now->ms = c->e->prediction.iteration_ms;
 		}
-		take(c, now);
+		candidate_take(c, now);
 	}
 }
 

@@ -107,8 +107,8 @@ static bool is_same(double a, double b)
 
 /* False for what cannot run so, changes nothing, or cannot take less than `below_ms`. Memory comes first: where the
  * config itself does not fit, nobody asks for the time of what does not either. */
-static bool predict(struct trying *t, const struct sets *sets, double below_ms,
-		    struct sc_alternative *out)
+static bool predict_alternative(struct trying *t, const struct sets *sets, double below_ms,
+				struct sc_alternative *out)
 {
 	const struct sc_memory *was = &t->base->memory;
 	struct sc_evaluator *e = t->changed;
@@ -140,7 +140,8 @@ static void try_sets(struct trying *t, const struct sets *sets)
 {
 	struct sc_alternatives *out = t->out;
 
-	if (out->n == SC_MAX_ALTERNATIVES || !predict(t, sets, HUGE_VAL, &out->at[out->n]))
+	if (out->n == SC_MAX_ALTERNATIVES ||
+	    !predict_alternative(t, sets, HUGE_VAL, &out->at[out->n]))
 		return;
 	t->sets[out->n++] = *sets;
 }
@@ -271,7 +272,8 @@ static void combine(struct trying *t)
 				continue;
 			if (step == 0)
 				one = out->at[i];
-			else if (!predict(t, &both, most_ms(&now, &best, &t->sets[i]), &one))
+			else if (!predict_alternative(t, &both, most_ms(&now, &best, &t->sets[i]),
+						      &one))
 				continue;
 			if (!is_better(&one, &best))
 				continue;

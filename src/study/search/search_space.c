@@ -166,7 +166,7 @@ static bool divides(int64_t a, int64_t b)
 }
 
 /* Does this value go with those before it? Those that are not told are 1. */
-static bool goes(const struct space *sp, size_t i, const char *text)
+static bool value_goes(const struct space *sp, size_t i, const char *text)
 {
 	const int64_t *now = sp->now, group = now[AT_TP] * now[AT_CP] * now[AT_PP];
 
@@ -228,7 +228,7 @@ static int combine(struct space *sp, size_t i, uint64_t code, struct sc_err *err
 	for (size_t k = 0; k < axis->n && rc == 0; k++) {
 		if (at != AT_NONE && at < AT_SHARDING)
 			sc_parse_int(axis->values[k], &sp->now[at]);
-		if (sp->asked[i] || goes(sp, i, axis->values[k]))
+		if (sp->asked[i] || value_goes(sp, i, axis->values[k]))
 			rc = combine(sp, i + 1, code + k * sp->digit[i].unit, err);
 	}
 	if (at != AT_NONE)

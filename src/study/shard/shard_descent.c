@@ -69,7 +69,7 @@ static bool try_change(struct sc_shard_search *q)
 	struct sc_shard_state *s = q->s;
 	bool fits = true;
 
-	sc_shard_state_change(s, &q->change);
+	sc_shard_state_swap(s, &q->change);
 	for (uint32_t i = 0; i < q->change.n; i++) {
 		uint32_t unit = q->change.to[i].unit;
 		const struct sc_choice *c = sc_unit_choice(s, unit);
@@ -81,7 +81,7 @@ static bool try_change(struct sc_shard_search *q)
 	}
 	if (fits && sc_shard_search_allows(q))
 		return true;
-	sc_shard_state_change(s, &q->change);
+	sc_shard_state_swap(s, &q->change);
 	return false;
 }
 

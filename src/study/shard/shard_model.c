@@ -227,7 +227,7 @@ static void join_tables(struct sc_shard_model *m)
 	}
 }
 
-static void list_tables(struct sc_shard_model *m)
+static void list_tables_by_unit(struct sc_shard_model *m)
 {
 	uint32_t at = 0;
 
@@ -387,7 +387,7 @@ static void begin(struct sc_shard_model *m, const struct sc_shard_problem *p)
 	set_ranks(m);
 	list_rules(m);
 	join_tables(m);
-	list_tables(m);
+	list_tables_by_unit(m);
 }
 
 int sc_shard_model_init(struct sc_shard_model *m, const struct sc_shard_problem *p,

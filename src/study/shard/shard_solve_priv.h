@@ -219,7 +219,7 @@ struct sc_change sc_change_make(const struct sc_shard_model *model, struct sc_ar
 void sc_change_begin(const struct sc_shard_state *s, struct sc_change *change, uint32_t i,
 		     uint32_t unit);
 /* Does it; what was goes to `change`, so that once more undoes it. */
-void sc_shard_state_change(struct sc_shard_state *s, struct sc_change *change);
+void sc_shard_state_swap(struct sc_shard_state *s, struct sc_change *change);
 
 /* The two ways to judge a placement: each keeps its sums as choices come and go (sign -1). */
 void sc_potential_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
@@ -291,7 +291,7 @@ struct sc_step_hunt {
 };
 void sc_step_moves_find(struct sc_step_hunt *hunt, const struct sc_phase_weights *weights,
 			sc_step_moves *out);
-/* Does it; sc_shard_state_change with hunt->change undoes it. */
+/* Does it; sc_shard_state_swap with hunt->change undoes it. */
 void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *move);
 
 /* ---- a shard's cost by TorchRec's model ---- */

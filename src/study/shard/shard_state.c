@@ -136,7 +136,7 @@ void sc_change_begin(const struct sc_shard_state *s, struct sc_change *change, u
 	       sizeof(int32_t) * sc_unit_slots(s->model, unit));
 }
 
-void sc_shard_state_change(struct sc_shard_state *s, struct sc_change *change)
+void sc_shard_state_swap(struct sc_shard_state *s, struct sc_change *change)
 {
 	uint32_t next[2];
 

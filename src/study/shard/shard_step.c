@@ -111,7 +111,7 @@ static int try_list(struct descent *d, const struct sc_phase_weights *w, bool *h
 			*helped = true;
 			break;
 		}
-		sc_shard_state_change(&d->s, &d->hunt.change);
+		sc_shard_state_swap(&d->s, &d->hunt.change);
 		SC_VEC_PUSH(&d->tried, *move);
 	}
 	return rc;

@@ -84,7 +84,7 @@ void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *m)
 		sc_shard_state_place(s, m->unit, was, sc_unit_ranks(s, m->unit));
 		break;
 	}
-	sc_shard_state_change(s, change);
+	sc_shard_state_swap(s, change);
 }
 
 /* ---- which moves ---- */
@@ -100,7 +100,7 @@ static void offer(struct sc_step_hunt *h, struct sc_step_move move)
 		move.estimate = sc_phases_estimate(h->s, h->w);
 		SC_VEC_PUSH(h->out, move);
 	}
-	sc_shard_state_change(h->s, &h->change);
+	sc_shard_state_swap(h->s, &h->change);
 }
 
 /* May each of its shards change ranks alone? Those of one host stay there together. */

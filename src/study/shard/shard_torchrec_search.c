@@ -254,7 +254,7 @@ static int by_storage(const struct sc_shard_memory *a, const struct sc_shard_mem
 
 /* By insertion into the order of the proposal before, from which one table differs; tables alike stay in
  * theirs. */
-static void sort_tables(struct sc_placer *placer, const uint32_t *chosen)
+static void sort_by_storage(struct sc_placer *placer, const uint32_t *chosen)
 {
 	uint32_t *order = placer->order;
 
@@ -293,7 +293,7 @@ static bool placer_place(struct sc_placer *placer, const uint32_t *chosen, doubl
 		    (!place_each(placer, option, 0) || placer->over))
 			return false;
 	}
-	sort_tables(placer, chosen);
+	sort_by_storage(placer, chosen);
 	for (size_t i = 0; i < problem->n_tables; i++) {
 		const struct sc_option *option = &problem->options.at[chosen[placer->order[i]]];
 
