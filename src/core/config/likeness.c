@@ -1,10 +1,12 @@
-/* The weighted quantile. A line of the file is a set of rows that are alike in all columns. Rows that are alike in all but
- * the suite count together as the root of their number, for rows of one sweep, and of one benchmark on many machines, err
- * alike. What a line shares with the iteration multiplies that. The factors
- * were compared over all rows, each with its suite on its GPU left out (tests/accuracy/README.md): the model's kind and
- * whether there is a network between nodes matter; the others hardly do. Which network it is says only whether any row had it.
- * The software of a line says what was known: one with a profile as shipped; `default/X` of X without its name; `read/X`
- * of X with its switches and neutral numbers. The latter two are of strangers, and each software has one vote. */
+/* The band of an iteration, as a weighted quantile of what iterations like it missed. A line of the
+ * file is a set of rows that are alike in all columns. Rows that are alike in all but the suite count
+ * together as the root of their number, for rows of one sweep, and of one benchmark on many machines,
+ * err alike. What a line shares with the iteration multiplies that. The factors were compared over
+ * all rows, each with its suite on its GPU left out (tests/accuracy/README.md): the model's kind and
+ * whether there is a network between nodes matter; the others hardly do. Which network it is says
+ * only whether any row had it. The software of a line says what was known: one with a profile as
+ * shipped; `default/X` of X without its name; `read/X` of X with its switches and neutral numbers.
+ * The latter two are of strangers, and each software has one vote. */
 #include "core/config/likeness.h"
 
 #include <assert.h>
