@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "base/fields.h"
-#include "base/nccl_tests.h"
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/start.h"
+#include "core/foreign/nccl_tests.h"
 #include "study/collective/collective_place.h"
 #include "study/collective/collective_sizes.h"
 

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/nccl_tests.h"
 #include "base/num.h"
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
+#include "core/foreign/nccl_tests.h"
 #include "report/fit_report.h"
 #include "study/fit/fit_iterations.h"
 

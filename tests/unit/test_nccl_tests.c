@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "arena_fixture.h"
-#include "base/nccl_tests.h"
+#include "core/foreign/nccl_tests.h"
 #include "runner.h"
 
 /* Busbw of algbw: `whole`, less a part of each of n ranks, that many times. */

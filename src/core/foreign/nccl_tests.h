@@ -1,6 +1,6 @@
 /* Times of collectives: CSV, or what nccl-tests and rccl-tests print. */
-#ifndef SC_BASE_NCCL_TESTS_H
-#define SC_BASE_NCCL_TESTS_H
+#ifndef SC_CORE_NCCL_TESTS_H
+#define SC_CORE_NCCL_TESTS_H
 
 #include "base/csv.h"
 
