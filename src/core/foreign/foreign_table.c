@@ -251,7 +251,7 @@ static const char *last_part(const char *path)
 	return dot ? dot + 1 : path;
 }
 
-static bool has_word(const char *part, const char *word)
+static bool has_word_begun(const char *part, const char *word)
 {
 	for (const char *at = strstr(part, word); at; at = strstr(at + 1, word))
 		if (at == part || !isalnum((unsigned char)at[-1]))
@@ -267,7 +267,7 @@ static bool star_may_take(const char *form, const struct sc_foreign_leaf *leaf)
 	const char *part = last_part(leaf->path), *named = last_part(form);
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (has_word(part, words[i]) && !has_word(named, words[i]))
+		if (has_word_begun(part, words[i]) && !has_word_begun(named, words[i]))
 			return false;
 	return true;
 }
