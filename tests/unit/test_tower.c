@@ -88,6 +88,53 @@ TEST(more_images_and_trained_layers_cost_more)
 	}
 }
 
+/* A pass runs one image or none: half an image a sample takes half of one's time, and none takes none. */
+TEST(rare_images_take_their_share)
+{
+	double none = predict("model.tower.images=0")->iteration_ms;
+	double half = predict("model.tower.images=0.5")->iteration_ms - none;
+	double one = predict("model.tower.images=1")->iteration_ms - none;
+
+	ck_assert_double_eq_tol(half / one, 0.5, 0.03); /* the last pass overlaps reductions */
+}
+
+/* Adapters alone are trained, so that an idle tower is memory and nothing else. */
+TEST(an_idle_tower_takes_no_time)
+{
+	static const char *const LORA = "training.trainable=lora training.lora_rank=16 "
+					"model.tower.frozen=true model.tower.images=0";
+	double idle[2];
+
+	for (int i = 0; i < 2; i++) {
+		char text[256];
+
+		snprintf(text, sizeof(text), "%s model.tower.layers=%d", LORA, i ? 27 : 1);
+		idle[i] = predict(text)->iteration_ms;
+	}
+	ck_assert_double_eq_tol(idle[1], idle[0], 1e-6 * idle[0]);
+}
+
+/* Packed texts are documents; an image's patches all attend to each other. */
+TEST(documents_do_not_divide_images)
+{
+	double ms[2];
+
+	for (int i = 0; i < 2; i++) {
+		char text[128];
+		int images = 2;
+
+		ms[i] = 0;
+		for (; images <= 4; images += 2) {
+			snprintf(text, sizeof(text),
+				 "model.tower.patches=4096 model.tower.images=%d "
+				 "training.document_tokens=%d",
+				 images, i ? 512 : 4096);
+			ms[i] = predict(text)->iteration_ms - ms[i];
+		}
+	}
+	ck_assert_double_eq_tol(ms[1] / ms[0], 1, 0.01);
+}
+
 /* Only the first stage has it. */
 TEST(the_first_stage_runs_it)
 {

@@ -34,6 +34,7 @@ static void tower_request(const struct sc_request *request, struct sc_request *o
 		.v_head_dim = SC_NOT_GIVEN,
 	};
 	out->config.training.fill_fraction = 1;
+	out->config.training.document_tokens = tower->patches;
 	out->config.parallel.vocab_stages = SC_VOCAB_STAGES_NONE;
 }
 
@@ -52,13 +53,24 @@ static struct part connector(const struct dims *x, bool second)
 		      : (struct part){.name = SC_NAME_PATCH, .n = wide / x->tp, .k = wide};
 }
 
+/* Passes whose samples have less than an image run one or none: this is the share of passes with images. */
+static double passes_with_images(const struct dims *x)
+{
+	return fmin(1, x->b * x->model->tower.images);
+}
+
+static double images_of_pass(const struct dims *x)
+{
+	return fmax(1, x->b * x->model->tower.images);
+}
+
 /* Returns the language model's sizes with the tokens of the images, on which connectors work. */
 static struct dims connector_dims(const struct dims *x)
 {
 	const struct sc_tower *tower = &x->model->tower;
 	struct dims out = *x;
 
-	out.tokens = x->b * tower->images * (double)tower->patches / fmax(1, (double)tower->merge) *
+	out.tokens = images_of_pass(x) * (double)tower->patches / fmax(1, (double)tower->merge) *
 		     fmax(1, (double)tower->connectors);
 	return out;
 }
@@ -68,12 +80,15 @@ void tower_forward(const struct dims *x)
 	const struct sc_tower *tower = &x->model->tower;
 	const struct part up = connector(x, false), down = connector(x, true);
 	const struct dims c = connector_dims(x);
+	const size_t begin = x->block->steps.n;
 	struct sc_request own;
 	struct dims t;
 	size_t first;
 
+	if (!(tower->images > 0))
+		return;
 	tower_request(x->req, &own);
-	t = dims_of(&own, x->env, x->b * tower->images, x->block);
+	t = dims_of(&own, x->env, images_of_pass(x), x->block);
 	t.counted = x->counted;
 	add_gemm(&t, SC_NAME_PATCH, (struct mnk){t.tokens, t.h, (double)tower->patch_dim});
 	first = x->block->steps.n;
@@ -84,34 +99,43 @@ void tower_forward(const struct dims *x)
 	add_linear(&c, &down);
 	if (x->tp > 1)
 		add_tp(&c, SC_ALL_REDUCE, c.tokens * x->h, 0);
+	sc_block_share(x->block, begin, passes_with_images(x));
+}
+
+/* Adds the backward pass of layers that learn, and of the patches' product. */
+static void layers_backward(const struct dims *x)
+{
+	const struct sc_tower *tower = &x->model->tower;
+	const size_t first = x->block->steps.n;
+	struct sc_request own;
+	struct dims t;
+
+	tower_request(x->req, &own);
+	t = dims_of(&own, x->env, images_of_pass(x), x->block);
+	t.counted = x->counted;
+	layer_backward(&t, 0);
+	sc_block_share(x->block, first, (double)tower->layers);
+	sum_rows(&t, SC_NAME_PATCH + 2, (struct mnk){t.h, (double)tower->patch_dim, t.tokens});
 }
 
 /* Frozen layers have no gradients; connectors learn, but beside adapters. */
 void tower_backward(const struct dims *x)
 {
-	const struct sc_tower *tower = &x->model->tower;
 	const struct part up = connector(x, false), down = connector(x, true);
 	const struct dims c = connector_dims(x);
-	struct sc_request own;
-	struct dims t;
-	size_t first;
+	const size_t begin = x->block->steps.n;
 
-	if (x->lora)
+	if (x->lora || !(x->model->tower.images > 0))
 		return;
 	add_dgrad(&c, &down);
 	add_wgrad(&c, &down);
 	add_activation_grad(&c, c.tokens * up.n);
 	add_wgrad(&c, &up);
-	if (tower->frozen > 0)
-		return;
-	add_dgrad(&c, &up);
-	tower_request(x->req, &own);
-	t = dims_of(&own, x->env, x->b * tower->images, x->block);
-	t.counted = x->counted;
-	first = x->block->steps.n;
-	layer_backward(&t, 0);
-	sc_block_share(x->block, first, (double)tower->layers);
-	sum_rows(&t, SC_NAME_PATCH + 2, (struct mnk){t.h, (double)tower->patch_dim, t.tokens});
+	if (!(x->model->tower.frozen > 0)) {
+		add_dgrad(&c, &up);
+		layers_backward(x);
+	}
+	sc_block_share(x->block, begin, passes_with_images(x));
 }
 
 /* Counts one rank's part of the layers and connectors, with their biases, and all of the patches' product. */
