@@ -772,6 +772,26 @@ TEST(documents_attend_within_their_own)
 		    flop_of(make_request(LLAMA, "training.attention=flash"), SC_BLOCK_LAYER_F));
 }
 
+/* A token of a document takes the FLOP of one of a sample as long: a rate of documents is not above the GPU's peak. */
+LOOP_TEST(documents_take_the_flop_of_samples_as_long, 2)
+{
+	const char *window = _i ? "model.sliding_window=1024 model.seq" : "model.seq";
+	double packed, alone, packed_causal, alone_causal;
+
+	packed = sc_transformer_model_flop(
+		make_request(LLAMA, sc_arena_printf(&arena,
+						    "%s=65536 training.attention=flash "
+						    "training.document_tokens=2048",
+						    window)),
+		&packed_causal);
+	alone = sc_transformer_model_flop(
+		make_request(LLAMA,
+			     sc_arena_printf(&arena, "%s=2048 training.attention=flash", window)),
+		&alone_causal);
+	assert_near(packed, 32 * alone);
+	assert_near(packed_causal, 32 * alone_causal);
+}
+
 /* Keys and values go round; backward, their gradients go on to where they belong. */
 LOOP_TEST(context_parallel_attention_is_a_ring, N_OF(FAMILIES))
 {

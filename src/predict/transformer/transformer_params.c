@@ -263,7 +263,7 @@ double mean_keys(double reach, double s, bool causal)
 }
 
 /* Frozen weights have no gradients; attention's own products always have two more passes. Causal attention counts as
- * full, as in Narayanan et al. 2021, and adapters are left out. */
+ * full, as in Narayanan et al. 2021, but no farther than a token's document, and adapters are left out. */
 double sc_transformer_model_flop(const struct sc_request *request, double *causal)
 {
 	const struct sc_model *m = &request->config.model;
@@ -271,13 +271,14 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 	double causal_sparse = 0;
 	const struct sc_layer_counts counts = sc_model_count(m, 0, m->layers + m->mtp_layers);
 	const struct dims x = dims_of(request, NULL, 1, NULL);
+	const double s = fmin((double)request->config.training.document_tokens, x.s_all);
 
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
 		if (counts.of[kind] > 0) {
 			const enum sc_mixer mixer = sc_model_kind(m, kind).mixer;
 			const double n = counts.of[kind];
 			const bool windows = m->sliding_window > 0 && mixer != SC_MIX_FULL;
-			const double reach = windows ? (double)m->sliding_window : x.s_all;
+			const double reach = windows ? (double)m->sliding_window : s;
 
 			const struct dims own = dims_of_kind(&x, kind);
 			const struct layer l = layer_of(&own, kind);
@@ -288,9 +289,8 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 				sparse += n * sparse_macs(&x, mixer, false);
 				causal_sparse += n * sparse_macs(&x, mixer, true);
 			} else if (sc_model_has_attention(m, kind)) {
-				keys += n * heads * mean_keys(reach, x.s_all, false);
-				causal_keys +=
-					n * heads * mean_keys(reach, x.s_all, x.traits->causal);
+				keys += n * heads * mean_keys(reach, s, false);
+				causal_keys += n * heads * mean_keys(reach, s, x.traits->causal);
 			}
 		}
 	/* The output layer, and a masked model's transform before it, work on the rows that need them. */
