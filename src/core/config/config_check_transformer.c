@@ -193,6 +193,13 @@ static int check_tower(const struct sc_resolver *res)
 				       ", and parallel.tp %" PRId64
 				       " heads and ffn_hidden; choose numbers that divide",
 				       tower->heads, tower->hidden, tp);
+	if (tower->images * (double)tower->patches / fmax(1, (double)tower->merge) >
+	    (double)cfg->model.seq)
+		return sc_resolve_fail(
+			res, SC_ECONFLICT, "model.tower",
+			"model.tower: a sample's images (images x patches / merge) are "
+			"more tokens than model.seq %" PRId64 ", which counts them",
+			cfg->model.seq);
 	if (cfg->parallel.cp > 1 || sc_family_traits(cfg->model.family)->denoises)
 		return sc_resolve_fail(
 			res, SC_EUNSUPPORTED, "model.tower",
