@@ -39,11 +39,16 @@ static bool is_given(const struct sc_request *req, const char *path)
 	return sc_config_origin(&req->config, path) != NULL;
 }
 
-static bool has_mamba(const struct sc_model *model)
+static bool is_mamba(enum sc_mixer mixer)
+{
+	return mixer == SC_MIX_MAMBA2;
+}
+
+static bool has_mixer(const struct sc_model *model, bool (*is)(enum sc_mixer))
 {
 	int kind = 0;
 
-	while (kind < SC_N_LAYER_KINDS && sc_model_kind(model, kind).mixer != SC_MIX_MAMBA2)
+	while (kind < SC_N_LAYER_KINDS && !is(sc_model_kind(model, kind).mixer))
 		kind++;
 	return kind < SC_N_LAYER_KINDS;
 }
@@ -54,7 +59,7 @@ static bool when_holds(const struct sc_request *req, const struct sc_when *when)
 	       (when->latent < 0 || when->latent == (req->config.model.expert_latent > 0)) &&
 	       (when->dlrm < 0 || when->dlrm == (req->config.model.family == SC_DLRM)) &&
 	       (when->mla < 0 || when->mla == sc_model_is_mla(&req->config.model)) &&
-	       (when->mamba < 0 || when->mamba == has_mamba(&req->config.model)) &&
+	       (when->mamba < 0 || when->mamba == has_mixer(&req->config.model, is_mamba)) &&
 	       (when->stored_as < 0 ||
 		when->stored_as == (int)sc_storage_dtype(req->config.training.precision)) &&
 	       (when->precision < 0 || when->precision == (int)req->config.training.precision) &&
@@ -342,6 +347,11 @@ static void resolve_documents(struct sc_request *req)
 		sc_warn(&req->warnings,
 			"training.document_tokens saves no time with training.attention unfused: all "
 			"scores are computed, and documents are a mask laid over them");
+	else if (tr->document_tokens > 0 && tr->document_tokens < seq &&
+		 has_mixer(&req->config.model, sc_mixer_is_sparse))
+		sc_warn(&req->warnings,
+			"training.document_tokens saves no time in layers of sparse attention, which are "
+			"modelled over whole samples");
 	if (tr->document_tokens < 0 || tr->document_tokens > seq)
 		tr->document_tokens = seq;
 }
