@@ -334,3 +334,18 @@ TEST(muon_of_megatron_is_shared_out_where_it_says_so)
 		ck_assert_int_eq(config.parallel.sharding, rows[i].sharding);
 	}
 }
+
+/* A learned logit more is a sink; other kinds of softmax have none. */
+TEST(a_learnable_softmax_of_megatron_has_sinks)
+{
+	static const char *const TYPES[] = {"vanilla", "off-by-one", "learnable"};
+	struct sc_config config;
+
+	for (int i = 0; i < N_OF(TYPES); i++) {
+		struct sc_yaml *root = parse(PROGRAMS[0].base);
+
+		put(root, "--softmax-type", TYPES[i]);
+		import(&PROGRAMS[0], root, &config);
+		ck_assert_int_eq(config.model.attention_sinks > 0, i == 2);
+	}
+}
