@@ -64,7 +64,11 @@ static void put_machine(struct sc_memo_key *key, const struct sc_transformer *tf
 
 	sc_memo_put_bytes(key, &tf->request->device, sizeof(tf->request->device));
 	sc_memo_put_bytes(key, &tf->request->software, sizeof(tf->request->software));
-	sc_memo_put_bytes(key, tf->request->c3, sizeof(tf->request->c3));
+	/* Member by member: what lies between them is anything. */
+	for (int family = 0; family < SC_N_C3_FAMILIES; family++) {
+		sc_memo_put(key, tf->request->c3[family].policy);
+		sc_memo_put(key, tf->request->c3[family].n);
+	}
 	sc_memo_put(key, (double)tf->request->config.c3.channels);
 	memset(&fabric.torus, 0, sizeof(fabric.torus));
 	fabric.tiers = (struct sc_structs){NULL, 0};
