@@ -11,7 +11,7 @@
 #include "core/embedding/embedding.h"
 #include "core/embedding/reuse.h"
 #include "core/machine/device.h"
-#include "models/collective.h"
+#include "models/collective/collective.h"
 #include "models/embedding_kernel.h"
 #include "models/op_model.h"
 #include "models/rowwise.h"

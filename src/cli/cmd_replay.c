@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/start.h"
-#include "models/collective_files.h"
+#include "models/collective/collective_files.h"
 #include "report/replay_report.h"
 
 enum { MAX_RANK = 1 << 30, MAX_GPUS = 1 << 24 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "models/collective_files.h"
+#include "models/collective/collective_files.h"
 
 #define MAX_BYTES 1e15
 

@@ -2,7 +2,7 @@
 #ifndef SC_CLI_NETWORK_H
 #define SC_CLI_NETWORK_H
 
-#include "models/collective.h"
+#include "models/collective/collective.h"
 
 /* "16G" up to its n-th letter, of 1 byte to 1e15; K, M, G and T are powers of 1,024. 0: it is none. */
 double sc_cli_size(const char *text, size_t n);

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/units.h"
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 #include "models/op_model_priv.h"
 #include "models/rowwise.h"
 

@@ -8,7 +8,7 @@
 
 #include "core/graph/cost.h"
 #include "core/machine/device.h"
-#include "models/collective.h"
+#include "models/collective/collective.h"
 #include "models/op_model.h"
 
 /* Sets what an op model's cost loads of the path: a kernel by its SMs. */

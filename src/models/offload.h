@@ -4,7 +4,7 @@
 #define SC_MODELS_OFFLOAD_H
 
 #include "core/config/config.h"
-#include "models/collective.h"
+#include "models/collective/collective.h"
 
 /* Rates of one GPU while all of its node copy, 1e9 bytes/s, one direction; SC_TIER_NONE: 0. */
 struct sc_host_rates {

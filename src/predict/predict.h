@@ -6,7 +6,7 @@
 #include "core/config/config.h"
 #include "core/config/likeness.h"
 #include "core/embedding/shard_plan.h"
-#include "models/collective.h"
+#include "models/collective/collective.h"
 #include "models/memory.h"
 #include "predict/engine/simulate.h"
 #include "predict/reading.h"

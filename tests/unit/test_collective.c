@@ -1,6 +1,6 @@
 /* Collectives: NCCL's formula against hand-computed values, and the laws a time must obey. */
 #include "base/units.h"
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 #include "runner.h"
 
 #define MIB (SC_BYTES_PER_MIB)

@@ -1,8 +1,8 @@
 /* Algorithms that the library takes where they are asked for: NCCL's own figures, laws, and where they cannot be. */
 #include "arena_fixture.h"
 #include "base/units.h"
-#include "models/collective_files.h"
-#include "models/collective_priv.h"
+#include "models/collective/collective_files.h"
+#include "models/collective/collective_priv.h"
 #include "models/interference.h"
 #include "runner.h"
 

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
-#include "models/collective_files.h"
+#include "models/collective/collective_files.h"
 #include "models/msccl/msccl.h"
 #include "runner.h"
 

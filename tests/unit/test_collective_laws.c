@@ -3,7 +3,7 @@
 #include "arena_fixture.h"
 #include "base/rng.h"
 #include "base/units.h"
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 #include "runner.h"
 
 #define MIB SC_BYTES_PER_MIB

@@ -2,7 +2,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "core/machine/device.h"
-#include "models/collective.h"
+#include "models/collective/collective.h"
 #include "predict/predict.h"
 #include "request_fixture.h"
 #include "runner.h"

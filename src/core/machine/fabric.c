@@ -1,5 +1,5 @@
 /* Loads fabric profiles. What the numbers mean stands in fabric.h; how they are used, in
- * models/collective_times.c. */
+ * models/collective/collective_times.c. */
 #include "core/machine/fabric.h"
 
 #include <string.h>

@@ -39,7 +39,7 @@ struct sc_fabric_net {
 	int64_t simple_below; /* CUDA capability of GPUs whose NICs of this kind do not keep the order of
 				 what is written: no low-latency protocols */
 };
-/* The same for every machine; the formula stands in models/collective_times.c: a = latency of the low-latency
+/* The same for every machine; the formula stands in models/collective/collective_times.c: a = latency of the low-latency
  * protocol, W = bytes at achieved rates, E = what the bandwidth protocol adds. */
 struct sc_fabric_ramp {
 	double nvls_slope; /* of time over W, small messages */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 #include "models/fit/fit_priv.h"
 #include "models/op_model.h"
 

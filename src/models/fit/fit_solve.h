@@ -4,7 +4,7 @@
 #define SC_MODELS_FIT_SOLVE_H
 
 #include "core/graph/op.h"
-#include "models/collective.h"
+#include "models/collective/collective.h"
 #include "models/fit/fit.h"
 #include "models/interference.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/fnv.h"
 #include "base/units.h"
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 #include "models/fit/fit_priv.h"
 #include "models/op_model.h"
 

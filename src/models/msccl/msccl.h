@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "models/collective.h"
+#include "models/collective/collective.h"
 
 enum {
 	SC_MSCCL_MAX_GPUS = 4096,

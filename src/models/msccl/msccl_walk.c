@@ -10,7 +10,7 @@
 
 #include "base/search.h"
 #include "base/units.h"
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 #include "models/msccl/msccl_priv.h"
 
 /* Tiles that are walked: the rest costs as much a tile as the second half of these. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/fnv.h"
-#include "models/collective_files.h"
+#include "models/collective/collective_files.h"
 #include "models/row_reuse.h"
 
 enum { INDEX_BYTES = 8, WEIGHT_BYTES = 4 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "models/collective_files.h"
+#include "models/collective/collective_files.h"
 #include "predict/dlrm/dlrm.h"
 #include "predict/op_names.h"
 

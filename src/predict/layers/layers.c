@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/units.h"
-#include "models/collective_files.h"
+#include "models/collective/collective_files.h"
 #include "predict/matrix_steps.h"
 #include "predict/op_names.h"
 #include "predict/predict.h"

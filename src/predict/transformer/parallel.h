@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "core/config/config.h"
 #include "core/graph/graph.h"
-#include "models/collective.h"
+#include "models/collective/collective.h"
 
 enum sc_axis { SC_AXIS_TP, SC_AXIS_CP, SC_AXIS_EP, SC_AXIS_DP, SC_AXIS_PP, SC_N_AXES };
 

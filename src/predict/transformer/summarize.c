@@ -9,7 +9,7 @@
 
 #include "base/units.h"
 #include "core/config/config_schedule.h"
-#include "models/collective_files.h"
+#include "models/collective/collective_files.h"
 #include "models/memory.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"

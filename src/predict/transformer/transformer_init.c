@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/config/config_schedule.h"
-#include "models/collective_files.h"
+#include "models/collective/collective_files.h"
 #include "models/offload.h"
 #include "predict/transformer/build_transformer.h"
 #include "predict/transformer/transformer_memory.h"

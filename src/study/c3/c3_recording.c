@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "models/collective.h"
+#include "models/collective/collective.h"
 #include "predict/engine/simulate.h"
 #include "study/c3/c3.h"
 #include "study/c3/c3_recording.h"

@@ -8,7 +8,7 @@
 #include "base/vec.h"
 #include "core/config/config.h"
 #include "core/machine/device.h"
-#include "models/collective.h"
+#include "models/collective/collective.h"
 #include "study/c3/c3.h"
 
 enum { MAX_GPUS = 1024 };

@@ -3,7 +3,7 @@
 #ifndef SC_STUDY_COLLECTIVE_PLACE_H
 #define SC_STUDY_COLLECTIVE_PLACE_H
 
-#include "models/collective.h"
+#include "models/collective/collective.h"
 
 enum { SC_PLACE_MOST_JOBS = 8 };
 struct sc_placed_job {

@@ -4,7 +4,7 @@
 #define SC_STUDY_COLLECTIVE_SIZES_H
 
 #include "base/csv.h"
-#include "models/collective.h"
+#include "models/collective/collective.h"
 #include "models/msccl/msccl.h"
 
 struct sc_collective_point {

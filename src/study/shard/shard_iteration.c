@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "models/collective_files.h"
+#include "models/collective/collective_files.h"
 #include "models/op_model.h"
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_solve_priv.h"

@@ -1,12 +1,12 @@
 /* A collective costs its time by a named file, by measured curves or by the formula (collective_times.c), the
  * choice that NCCL would report, and what it loads while it runs. */
-#include "models/collective.h"
+#include "models/collective/collective.h"
 
 #include <assert.h>
 #include <math.h>
 
 #include "base/units.h"
-#include "models/collective_times_priv.h"
+#include "models/collective/collective_times_priv.h"
 
 const char *const sc_algo_names[] = {[SC_ALGO_RING] = "ring",
 				     [SC_ALGO_TREE] = "tree",

@@ -3,7 +3,7 @@
 #ifndef SC_MODELS_COLLECTIVE_PRIV_H
 #define SC_MODELS_COLLECTIVE_PRIV_H
 
-#include "models/collective.h"
+#include "models/collective/collective.h"
 
 /* PAT, of a ring's rate; steps of its tree that show; each rank's part (NCCL's tuning.cc). */
 #define SC_PAT_EFF 0.75

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/units.h"
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 
 enum { VOLTA, AMPERE, HOPPER, BLACKWELL, N_GENERATIONS };
 enum { ONE_NODE, TWO_NODES, MORE_NODES, N_SCALES };

@@ -3,7 +3,7 @@
 #ifndef SC_MODELS_COLLECTIVE_FILES_H
 #define SC_MODELS_COLLECTIVE_FILES_H
 
-#include "models/collective.h"
+#include "models/collective/collective.h"
 
 /* Into `fabric`, whose costs then follow the files; they live as long as the arena. Nothing named: no change.
  * Wrong files are named with line and column, files of another collective where the config names them.

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 
 /* DGX-1: eight Voltas with six links each and no switch. */
 enum { CUBE_MESH_GPUS = 8, VOLTA_CAPABILITY = 70, SWITCH_MIN_GPUS = 5 };

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "base/units.h"
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 
 static double of_dim(const struct sc_doubles *list, size_t dim)
 {

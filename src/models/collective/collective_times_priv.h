@@ -2,7 +2,7 @@
 #ifndef SC_MODELS_COLLECTIVE_TIMES_PRIV_H
 #define SC_MODELS_COLLECTIVE_TIMES_PRIV_H
 
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 
 struct sc_collective_parts {
 	double latency_us;               /* a */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 
 /* ---- which can be ---- */
 

@@ -14,7 +14,7 @@ enum sc_link_topology {
 	SC_LINK_MESH,   /* the port is split over the peers, all of them */
 	SC_LINK_WIRED   /* as a graph says: DGX-1, or a file */
 };
-struct sc_collective_files; /* models/collective_files.h */
+struct sc_collective_files; /* models/collective/collective_files.h */
 /* The network as the collective model sees it; made once per request. "Node" here and in sc_span is
  * what the ranks of a span are counted by: the scale-up domain where it is larger than a host (its
  * NICs are then those of all its hosts). */

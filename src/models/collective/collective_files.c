@@ -1,12 +1,12 @@
 /* A file fits a collective of its kind between as many ranks, which fill their nodes alike, of a size that it is
  * registered for and at which it ends. Others take the library's choice, and the reason is kept for a warning. */
-#include "models/collective_files.h"
+#include "models/collective/collective_files.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 #include "models/msccl/msccl.h"
 
 /* Sizes that are remembered: an iteration has few. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "models/collective_priv.h"
+#include "models/collective/collective_priv.h"
 
 /* A slot of NCCL's buffer for the Simple protocol: eight in 4 MiB. */
 #define BLOCK_BYTES (512 * SC_BYTES_PER_KIB)

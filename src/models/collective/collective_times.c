@@ -8,7 +8,7 @@
  * bytes grow. Step counts, slots and channels are NCCL's (collective_nccl.c; src/enqueue.cc, src/graph/connect.cc);
  * rates, and latencies above NCCL's, come from the fabric profile. Not known here: congestion by others, adaptive
  * routing, user buffers. */
-#include "models/collective_times_priv.h"
+#include "models/collective/collective_times_priv.h"
 
 #include <math.h>
 
