@@ -24,11 +24,11 @@ enum sc_spread {
 struct sc_option_shard {
 	int64_t row_offset, col_offset, rows, cols;
 	double cost; /* on the rank that has it, in the objective's unit (ms); rank speed 1 */
-	/* Of that, where the objective tells them apart: what is exchanged; rows from the host that come ahead
-	 * of a lookup; kernels without their start. */
+	/* The parts of `cost` that some objectives tell apart: exchanges; fetches of host rows
+	 * ahead of a lookup; kernels without their start-up. */
 	double comms, prefetch_ms, forward_ms, backward_ms;
-	/* Of what is exchanged forward and again backward, for the whole batch; of gradients that all ranks reduce, in a
-	 * table's first shard. */
+	/* vector_bytes are exchanged forward and again backward, for the whole batch; reduce_bytes
+	 * are gradients that all ranks reduce, and stand in a table's first shard. */
 	double vector_bytes, reduce_bytes;
 	double hbm_bytes;  /* of that rank */
 	double host_bytes; /* of its host's memory */
@@ -39,21 +39,24 @@ struct sc_option {
 	enum sc_shard_type type;
 	enum sc_tier tier;
 	double cache_frac;
-	int64_t hot_rows; /* with UNIFORM, whose shards have the costs of the copies, too */
+	int64_t hot_rows; /* with UNIFORM, whose shards then carry the costs of the copies, too */
 	enum sc_spread spread;
-	/* In shards[]. UNIFORM and HOST may list fewer than their ranks, at most SC_MAX_RUNS, each standing
-	 * for a run of ranks: one for all, or several that end before run_end[0], [1], [2], the last with the
-	 * rest. Then shard i of row-wise types is the i-th block of as many rows as the first, the last
-	 * ones cut short. Ask sc_option_n_shards and sc_option_shard_get. */
+	/* The option's shards in shards[]. UNIFORM and HOST may list fewer than their ranks, at
+	 * most SC_MAX_RUNS, each standing for a run of ranks: one for all, or several that end
+	 * before run_end[0], [1], [2], the last with the rest. Then shard i of row-wise types is
+	 * the i-th block of as many rows as the first has, and the last blocks are cut short.
+	 * sc_option_n_shards and sc_option_shard_get tell them. */
 	uint32_t first_shard, n_shards;
 	uint32_t run_end[3];
 };
 enum { SC_MAX_RUNS = 4 };
-/* What a column slice of that width of a table costs, for splits that are not in the list of options;
- * false: not allowed. NULL where the objective has none. Offsets are left to the solver. */
+/* Fills in the cost of a column slice of that width, for splits that are not in the list of
+ * options; false: not allowed. It is NULL where the objective has none. The solver sets the
+ * offsets. */
 typedef bool (*sc_column_cost_fn)(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
 				  struct sc_option_shard *out);
-/* What any shard of a placement costs, for plans with options that are not listed (`table`: the problem's). */
+/* Fills in the cost of any shard of a placement, for plans with options that are not listed
+ * (`table`: the problem's). */
 typedef bool (*sc_shard_cost_fn)(const void *ctx, uint32_t table,
 				 const struct sc_table_placement *placement,
 				 const struct sc_shard *shard, struct sc_option_shard *out);
@@ -72,9 +75,11 @@ struct sc_shard_problem {
 	SC_VEC(struct sc_option) options; /* grouped by table, ascending */
 	SC_VEC(uint32_t) first_option;    /* of each table, n_tables + 1 */
 	SC_VEC(struct sc_option_shard) shards;
-	/* Budgets; a rank's after what the dense part takes. Arrays of world / hosts, or NULL = all alike. */
+	/* The budgets: a rank's is what the dense part leaves. Arrays have one element a rank or
+	 * host; NULL = all are alike. */
 	double hbm_bytes, host_bytes, ssd_bytes;
-	double hold_bytes; /* of each rank's HBM: all tables fit with room to spare; 0: not known */
+	/* of each rank's HBM, in which all tables fit with room to spare; 0: not known */
+	double hold_bytes;
 	const double *rank_hbm_bytes, *rank_speed; /* heterogeneous ranks: cost / speed */
 	sc_column_cost_fn column_cost;
 	sc_shard_cost_fn
@@ -95,30 +100,32 @@ static inline double sc_rank_speed(const struct sc_shard_problem *p, uint32_t ra
 {
 	return p->rank_speed ? p->rank_speed[rank] : 1;
 }
-/* Shards of a table that takes the option; which of problem->shards has the cost of the i-th; and that
- * one with its own rows. */
+/* The number of shards of a table that takes the option; the index in problem->shards that has the
+ * cost of the i-th; and that shard with its own rows. */
 uint32_t sc_option_n_shards(const struct sc_shard_problem *problem, const struct sc_option *option);
 uint32_t sc_option_shard_index(const struct sc_shard_problem *problem,
 			       const struct sc_option *option, uint32_t i);
 void sc_option_shard_get(const struct sc_shard_problem *problem, const struct sc_option *option,
 			 uint32_t i, struct sc_option_shard *out);
-/* How a problem's options are made: what a shard costs whose rows and columns are given. option->n_shards is
- * the number of slices of rows. */
+/* A maker computes the cost of a shard whose rows and columns are given. option->n_shards is the
+ * number of slices of rows. */
 struct sc_option_maker {
 	struct sc_shard_problem *problem;
 	void (*cost)(const void *ctx, const struct sc_option *option,
 		     struct sc_option_shard *shard);
 	const void *ctx;
 };
-/* Appends an option like that one, in slices of so many columns (the last with the rest), each in n_rows slices
- * of rows; of data-parallel tables n_rows is 1. Shards alike are listed in runs where each has its own rank. */
+/* Appends an option like that one, in slices of so many columns (the last takes the rest), each in
+ * n_rows slices of rows; n_rows is 1 for data-parallel tables. Equal shards are listed in runs
+ * where each has its own rank. */
 void sc_option_add(const struct sc_option_maker *maker, const struct sc_option *like,
 		   uint32_t n_rows, int64_t cols);
-/* A shard of a placement that is no option; false: the problem has no cost for it. */
+/* Computes the cost of a shard whose placement is no option; false: the problem has no cost for it.
+ */
 bool sc_shard_cost_of(const struct sc_shard_problem *problem, uint32_t table,
 		      const struct sc_table_placement *at, const struct sc_shard *shard,
 		      struct sc_option_shard *out);
-/* Appends a table as its option has it, shard i on ranks[i]. */
+/* Appends a table as its option shards it, shard i on ranks[i]. */
 void sc_plan_add_option(struct sc_shard_plan *plan, const struct sc_shard_problem *problem,
 			uint32_t option, const int32_t *ranks);
 
@@ -127,14 +134,15 @@ struct sc_solve_opts {
 	bool quick;      /* the quick answer with a deadline */
 	uint64_t seed;   /* the same answer on every machine, when `seconds` is 0 */
 	double stop_gap; /* stop when (cost - bound) / bound is below; default 1e-6 */
-	/* Replanning: tables that may move from `current`, and bytes; NULL = a new plan. */
+	/* Replanning limits the tables that may move from `current`, and their bytes; NULL = a new
+	 * plan. */
 	const struct sc_shard_plan *current;
 	double max_moved_bytes; /* -1 = any */
 	int64_t max_moved_tables;
 	struct sc_search_watch *watch; /* may be NULL */
 	const char *without; /* a part of the search to leave out, of sc_solve_parts, or NULL */
 };
-/* Memory of the fullest rank (HBM) and host (its memory, its SSD). */
+/* The memory in use on the fullest rank (HBM) and the fullest host (its memory, its SSD). */
 struct sc_shard_memory {
 	double hbm_bytes, host_bytes, ssd_bytes;
 };
@@ -149,62 +157,66 @@ struct sc_shard_solution {
 	struct sc_shard_plan plan;
 };
 extern const struct sc_solve_opts sc_solve_defaults;
-/* What a search is made of: tests leave out one after the other to see what each is worth. */
+/* The parts of a search; tests leave out one after the other to see what each is worth. */
 extern const char *const sc_solve_parts[]; /* NULL ends */
-/* SC_ECONFLICT where no plan can hold: the text names the smallest reason (a table larger than any rank, the
- * total over the budget, tables pinned to one rank). */
+/* Returns SC_ECONFLICT where no plan can hold; the text names the smallest reason (a table larger
+ * than any rank, the total over the budget, tables pinned to one rank). */
 int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
 		   struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
-/* Does a plan that may come from elsewhere keep to the problem's constraints? Its tables are in the problem's order. */
+/* Tells whether a plan that may come from elsewhere keeps to the problem's constraints. Its tables
+ * are in the problem's order. */
 bool sc_shard_keeps_constraints(const struct sc_shard_problem *problem,
 				const struct sc_shard_plan *plan);
-/* The lower bound alone. */
+/* Computes the lower bound alone. */
 double sc_shard_bound(const struct sc_shard_problem *problem, double *lp_bound);
 
-/* Rates a plan under the problem's costs: the option of each table with the same type, tier and shard
- * sizes; a column split that is not listed is asked of column_cost. Over a budget is an error naming rank
- * and bytes, unless `over_ok`. bound and proven stay zero: ask sc_shard_bound. */
+/* Rates a plan under the problem's costs: each table is rated as its option with the same type,
+ * tier and shard sizes; column_cost rates a column split that is not listed. A plan over a budget
+ * is an error that names rank and bytes, unless `over_ok`. bound and proven stay zero:
+ * sc_shard_bound computes them. */
 int sc_shard_rate(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
 		  bool over_ok, struct sc_arena *arena, struct sc_shard_solution *out,
 		  struct sc_err *err);
 
-/* --- TorchRec's objective (meta-pytorch/torchrec, distributed/planner). Defaults are its constants. --- */
+/* --- TorchRec's objective (meta-pytorch/torchrec, distributed/planner); defaults are its constants
+ * --- */
 struct sc_torchrec_topology {
 	uint32_t world, ranks_per_host;
 	double batch_per_rank;
 	double hbm_cap_bytes, ddr_cap_bytes, ssd_cap_bytes;    /* of a rank, after reservation */
 	double hbm_bw, hbm_ddr_bw, ssd_bw, intra_bw, inter_bw; /* bytes per ms */
 	double uvm_cache_frac, min_cw_dim;
-	double reserved_frac; /* of HBM: kept free; 0.15 by default */
+	double reserved_frac; /* share of HBM that is kept free; 0.15 by default */
 	enum sc_optimizer_state {
 		SC_STATE_NONE,
 		SC_STATE_ROW,
 		SC_STATE_SAME,
 		SC_STATE_TWICE
 	} optimizer;
-	/* Bytes of an output and communicated element; 0 = the table's. */
+	/* The bytes of an output and communicated element; 0 = the table's. */
 	double comm_bytes;
 	bool outputs_min_pooling; /* bo = min(1, L) P B (2026) */
-	bool ssd;                 /* options of tier SSD too; its hosts need ssd_cap_bytes */
-	const double *poolings;   /* P of each table: bags of a sample and feature; NULL = 1 */
+	bool ssd;               /* options of tier SSD are listed, too; hosts need ssd_cap_bytes */
+	const double *poolings; /* P of each table: bags of a sample and feature; NULL = 1 */
 };
 void sc_torchrec_topology_init(struct sc_torchrec_topology *topology); /* the planner's defaults */
-/* All 16 options a table, cost = sum of the parts without input_dist, in the planner's order; with `ssd`
- * five more. Row slices past the end of a short table have no rows but cost
- * what the others do, as there; those alike are listed once. The topology, copied, and column_ctx live in the
- * arena; `tables` must outlive the problem.
- * Budgets: HBM less reserved_frac for each rank; DDR and SSD of a rank times the ranks of a host. */
+/* Lists all 16 options of a table, and with `ssd` five more, in the planner's order; a cost is the
+ * sum of the parts without input_dist. Row slices past the end of a short table have no rows but
+ * cost what the others do, as in TorchRec; equal ones are listed once. The topology, copied, and
+ * column_ctx live in the arena; `tables` must outlive the problem. A rank's budget is HBM less
+ * reserved_frac; a host's DDR and SSD are a rank's times its ranks. */
 int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
 			const struct sc_table_list *tables, struct sc_arena *arena,
 			struct sc_shard_problem *out, struct sc_err *err);
-/* TorchRec's own search: grid search (up to 10,000 proposals), greedy and uniform proposers over its
- * greedy partitioner. Its time grows as the square of the tables: after 2e8 placements of a table (2,000 tables
- * whole) what was best stands, and `cut_short` says so. Constraints on type and tier hold; one on ranks is
- * SC_EUNSUPPORTED. SC_ECONFLICT if no proposal fits. */
+/* Runs TorchRec's own search: a grid search (up to 10,000 proposals), greedy and uniform proposers
+ * over its greedy partitioner. Its time grows as the square of the tables: after 2e8 placements of
+ * a table (2,000 tables whole) the best so far stands, and `cut_short` says so. Constraints on type
+ * and tier hold; one on ranks is SC_EUNSUPPORTED. SC_ECONFLICT means that no proposal fits. */
 int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *arena,
 		     struct sc_shard_solution *out, struct sc_err *err);
 
-/* --- HugeCTR's planner (NVIDIA-Merlin/HugeCTR, samples/dlrm): tables under a size are data parallel, the hottest split. --- */
+/* --- HugeCTR's planner (NVIDIA-Merlin/HugeCTR, samples/dlrm): small tables are data parallel, the
+ * hottest are split --- */
 struct sc_hugectr_opts {
 	bool hierarchical;      /* hier_auto: per node */
 	double bw_ratio;        /* memory over communication bandwidth */
@@ -213,37 +225,39 @@ struct sc_hugectr_opts {
 	double optimizer_factor; /* bytes of weights and optimizer over those of weights; 0 = 1 */
 	double hbm_bytes;        /* of a GPU, for tables; 0 = no limit */
 };
-/* Whole nodes, more than one if hierarchical. A table on several GPUs is row-wise over those: SC_TABLE_ROW_WISE if
- * they are some of one node, else SC_ROW_WISE, on as many ranks as have it. Lookups are features * pooling. */
+/* Plans for whole nodes, of which there is more than one if hierarchical. A table on several GPUs
+ * is row-wise over those: SC_TABLE_ROW_WISE if they are some of one node, else SC_ROW_WISE, on as
+ * many ranks as have it. Its lookups are features * pooling. */
 int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
 		    struct sc_arena *arena, struct sc_shard_plan *out, struct sc_err *err);
 
-/* --- HugeCTR's hybrid embedding: hot rows on every GPU, all rows dealt out. --- */
+/* --- HugeCTR's hybrid embedding: hot rows are on every GPU, all rows are dealt out --- */
 struct sc_hybrid_opts {
 	double batch; /* samples of all */
 	uint32_t gpus, gpus_per_node;
 };
-/* It takes tables with one lookup a sample. */
+/* The hybrid embedding takes only tables with one lookup a sample. */
 bool sc_hybrid_takes(const struct sc_table *table);
-/* Rows of a table that are more frequent than so many times its threshold; 0 on one GPU. */
+/* Counts a table's rows that are looked up more often than so many times the threshold; 0 on one
+ * GPU. */
 int64_t sc_hybrid_hot_rows(const struct sc_hybrid_opts *opts, const struct sc_table *table,
 			   double times);
 void sc_hybrid_plan(const struct sc_hybrid_opts *opts, const struct sc_table_list *tables,
 		    struct sc_arena *arena, struct sc_shard_plan *out);
 
-/* Who waits for a search, which may be ended early, with what it has. */
+/* A watch stands for whoever waits for a search, and may end it early with what it has. */
 struct sc_search_watch {
 	const volatile sig_atomic_t *stop; /* may be NULL; once it is not 0, searches end */
 	struct sc_progress *progress;      /* counts seconds; may be NULL */
-	double start_s;                    /* of sc_now_s */
+	double start_s;                    /* when the search began, by sc_now_s */
 	uint64_t shown_s;
-	/* Questions whether to stop; so many are answered no, 0: any number. Where tests stop a search, whatever time
-	 * it takes. */
+	/* The number of times a search has asked whether to stop, and how often the answer is no;
+	 * 0: any number. Tests stop a search so, whatever time it takes. */
 	uint64_t n_asked, most_asked;
 };
-/* Also draws the progress. NULL: nobody does. */
+/* Tells whether to stop, and draws the progress. NULL: nobody stops it. */
 bool sc_search_is_stopped(struct sc_search_watch *watch);
-/* By a signal, after which nothing more is made of what there is. */
+/* A signal has ended the search, after which nothing more is made of what there is. */
 static inline bool sc_search_is_ended(const struct sc_search_watch *watch)
 {
 	return watch && watch->stop && *watch->stop;

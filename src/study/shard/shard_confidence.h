@@ -1,11 +1,12 @@
-/* How sure is it that this plan is better than that one? Paired Monte Carlo: every draw of model error and
- * of drift is applied to all plans alike (common random numbers), so that errors that plans share cancel. */
+/* Tells how sure it is that one plan is better than another, by paired Monte Carlo: every draw of
+ * model error and of drift is applied to all plans alike (common random numbers), so that errors
+ * that plans share cancel. */
 #ifndef SC_STUDY_SHARD_CONFIDENCE_H
 #define SC_STUDY_SHARD_CONFIDENCE_H
 
 #include "study/shard/shard_terms.h"
 
-/* What a part of a cost comes from; the error of a family's model is one draw for all of it. */
+/* The family of a cost part: the error of a family's model is one draw for all of it. */
 enum sc_cost_family {
 	SC_COST_LOOKUP,  /* gathers and updates of rows */
 	SC_COST_A2A,     /* all-to-all of whole tables and slices of columns */
@@ -14,21 +15,21 @@ enum sc_cost_family {
 	SC_COST_HOST,    /* rows over PCIe, from host memory or SSD */
 	SC_N_COST_FAMILIES
 };
-/* One sigma of the logarithm each; 0 leaves an effect out. */
+/* Each number is one sigma of the logarithm; 0 leaves an effect out. */
 struct sc_confidence_opts {
 	int64_t samples;
 	uint64_t seed;
 	double kernel_frac;     /* model of the lookups and of rows over PCIe */
 	double collective_frac; /* models of the collectives, each on its own */
-	double shard_frac;      /* beyond that: of each kind of shard (table, type, tier, size) */
+	double shard_frac;      /* beside that: each kind of shard (table, type, tier, size) */
 	double drift_frac;      /* a table's lookups now against those the costs were made with */
 	double rest_frac;       /* of what all plans have alike (step_ms) */
 };
 
 struct sc_confidence_plan {
 	const struct sc_shard_terms *terms;
-	/* A whole step, of which the busiest rank's cost is a part, and the share of a change of that cost
-	 * that the step sees; 0: the busiest rank's cost is all there is. */
+	/* The time of a whole step, of which the busiest rank's cost is a part, and the share of a
+	 * change of that cost that the step sees; 0: the busiest rank's cost is all there is. */
 	double step_ms, exposed_frac;
 };
 struct sc_confidence {
@@ -37,8 +38,8 @@ struct sc_confidence {
 	double regret_pct;               /* mean of cost over the draw's best - 1 */
 	bool tied; /* no worse than the one of least regret in 10 % of the draws or more */
 };
-/* What the terms say is exchanged is the collective's of their type, what is prefetched SC_COST_HOST, the rest
- * SC_COST_LOOKUP, or SC_COST_HOST by tier. */
+/* A term's exchanges are of the family of its type's collective, its prefetch is SC_COST_HOST, and
+ * the rest is SC_COST_LOOKUP or, by its tier, SC_COST_HOST. */
 int sc_shard_confidence(const struct sc_shard_problem *problem,
 			const struct sc_confidence_plan *plans, size_t n_plans,
 			const struct sc_confidence_opts *opts, struct sc_confidence *out,

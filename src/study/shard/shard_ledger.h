@@ -1,5 +1,6 @@
-/* What a placement takes so far: the cost of each rank, and the memory of each tier. Ranks of a pool share host memory
- * and SSD: those of a host, and of TorchRec's planner each rank alone, as it gives each its part. */
+/* A ledger of a placement: the cost of each rank so far, and the memory of each tier. Ranks of a
+ * pool share host memory and SSD: a pool is a host, but for TorchRec's planner each rank alone,
+ * because it gives each its part. */
 #ifndef SC_STUDY_SHARD_LEDGER_H
 #define SC_STUDY_SHARD_LEDGER_H
 
@@ -50,7 +51,7 @@ static inline void sc_ledger_copy(struct sc_ledger *to, const struct sc_ledger *
 	memcpy(to->ssd + pool, from->ssd + pool, pools * sizeof(double));
 }
 
-/* A shard's bytes, with sign -1 taken away. */
+/* Adds a shard's bytes, or takes them away with sign -1. */
 static inline void sc_ledger_add_bytes(struct sc_ledger *l, const struct sc_option_shard *shard,
 				       uint32_t rank, double sign)
 {
@@ -79,7 +80,7 @@ static inline bool sc_ledger_fits(const struct sc_ledger *l, const struct sc_opt
 		l->ssd[rank / l->per_pool] + shard->ssd_bytes <= l->ssd_cap);
 }
 
-/* Is the rank, or its pool, over its memory? */
+/* The rank, or its pool, is over its memory. */
 static inline bool sc_ledger_is_over(const struct sc_ledger *l, uint32_t rank)
 {
 	return (l->hbm_cap && l->hbm[rank] > l->hbm_cap[rank]) ||

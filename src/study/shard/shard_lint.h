@@ -1,4 +1,5 @@
-/* What is odd about a plan, or about the constants it was made with, and costs time or memory. */
+/* Finds what is odd about a plan, or about the constants it was made with, and costs time or
+ * memory. */
 #ifndef SC_STUDY_SHARD_LINT_H
 #define SC_STUDY_SHARD_LINT_H
 
@@ -10,10 +11,10 @@ struct sc_lint {
 	char text[256];
 };
 typedef SC_VEC(struct sc_lint) sc_lints;
-/* Appends; findings of one kind are one entry with their count and first table. */
+/* Appends findings; those of one kind are one entry with their count and first table. */
 void sc_lint_plan(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
 		  const struct sc_shard_terms *terms, sc_lints *out);
-/* Constants of TorchRec's planner against the device they stand for. */
+/* Compares the constants of TorchRec's planner with the device they stand for. */
 void sc_lint_constants(const struct sc_torchrec_topology *topology, const struct sc_device *device,
 		       sc_lints *out);
 

@@ -1,5 +1,5 @@
-/* What a sharding plan is ranked by, and all that it takes to do so: a request's tables, the problem with
- * its costs, the planners that go with it. */
+/* The objective by which sharding plans are ranked, with all that the ranking takes: a request's
+ * tables, the problem with its costs, the planners that go with it. */
 #ifndef SC_STUDY_SHARD_OBJECTIVE_H
 #define SC_STUDY_SHARD_OBJECTIVE_H
 
@@ -24,20 +24,21 @@ struct sc_objective {
 	struct sc_torchrec_topology topology;
 	bool device_constants; /* of TorchRec's planner: the GPU's bandwidths */
 };
-/* Are there few enough tables to choose among their options? */
+/* Fails where there are too many tables to choose among their options. */
 int sc_shard_check_size(const struct sc_model *model, struct sc_err *err);
-/* `device_constants`: TORCHREC with the bandwidths of the request's GPU in place of its own. */
+/* `device_constants`: TORCHREC has the bandwidths of the request's GPU in place of its own. */
 int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kind,
 		      bool device_constants, const struct sc_request *request,
 		      struct sc_arena *arena, struct sc_err *err);
 
-/* How the planners of HugeCTR and of TorchRec are run for a request. */
+/* The options with which the planners of HugeCTR and of TorchRec run for a request. */
 void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out);
 void sc_torchrec_topology_of(const struct sc_request *request, bool device_constants,
 			     struct sc_torchrec_topology *out);
 
-/* Ways to make a plan, by name: our search under a variant of its costs, other programs' planners, and how papers place
- * whole tables. A start knows nothing of the others; a search goes on from the best. */
+/* A start is a named way to make a plan: our search under a variant of its costs, another program's
+ * planner, or how a paper places whole tables. A start knows nothing of the others; a search goes
+ * on from the best. */
 struct sc_start_ask {
 	const struct sc_request
 		*request; /* whose tables planners place; NULL where none is asked */
@@ -58,10 +59,11 @@ struct sc_start {
 	int (*make)(const struct sc_start *start, const struct sc_start_ask *ask,
 		    struct sc_made_plan *out, struct sc_err *err);
 	int max_cells; /* tables times ranks up to which to begin from it is worth the time; 0: any */
-	/* Searches: how much exchanges count; types left out, as bits. */
+	/* A search's factor on exchanges, and the types it leaves out, as bits. */
 	double exchange;
 	unsigned without;
-	/* Of whole tables: the factors of what is balanced, as bits; 0: no greedy placement. */
+	/* The factors that a greedy placement of whole tables balances, as bits; 0: no greedy
+	 * placement. */
 	unsigned key;
 };
 extern const struct sc_start sc_starts[];               /* no name ends */

@@ -1,4 +1,5 @@
-/* What the stages of the search for a plan share: the placement at work, the best so far, and what may still be spent. */
+/* The state that the stages of the search for a plan share: the placement at work, the best so far,
+ * and what may still be spent. */
 #ifndef SC_STUDY_SHARD_SEARCH_PRIV_H
 #define SC_STUDY_SHARD_SEARCH_PRIV_H
 
@@ -6,7 +7,7 @@
 
 #define SC_TINY_GAIN 1e-9 /* less than this share of its load is no gain */
 
-/* Replanning: what a change may cost. NULL members: anything may move. */
+/* The price limit of a change when replanning. NULL members: anything may move. */
 struct sc_move_budget {
 	const struct sc_shard_state *home; /* the current plan, or NULL */
 	const double *unit_bytes;          /* of weights */
@@ -23,10 +24,10 @@ struct sc_shard_search {
 	struct sc_change change; /* scratch of steps */
 	struct sc_rng rng;
 	double bound;
-	uint32_t *only;                /* of each unit: for state->only */
+	uint32_t *only;                /* for state->only, by unit */
 	double best_cost, goal;        /* goal: a cost that ends the search */
 	double deadline_s;             /* of the monotonic clock; 0 = none */
-	bool is_endless;               /* to the deadline; else to max_work, or that */
+	bool is_endless;               /* it runs to the deadline; else to max_work, or that */
 	struct sc_search_watch *watch; /* may be NULL */
 	const char *without;
 	uint64_t max_work;
@@ -34,10 +35,10 @@ struct sc_shard_search {
 	int32_t *was;    /* ranks of a unit before a change, at its place in state->ranks */
 	bool found;
 };
-/* Is it made of that part, too (sc_solve_parts)? */
+/* The search has that part (sc_solve_parts). */
 bool sc_shard_search_has(const struct sc_shard_search *q, const char *part);
 bool sc_shard_search_is_over(const struct sc_shard_search *q);
-/* Does the budget of moves allow the placement at work? */
+/* The budget of moves allows the placement at work. */
 bool sc_shard_search_allows(const struct sc_shard_search *q);
 /* Takes the unit out and puts it where it is best; false: it stayed. `gain`: only if the potential falls. */
 bool sc_shard_search_reinsert(struct sc_shard_search *q, uint32_t unit, bool gain);

@@ -1,4 +1,4 @@
-/* What the files of the sharding solver share: the problem with its constraints worked in (model), a
+/* Shared by the files of the sharding solver: the problem with its constraints worked in (model), a
  * placement that changes step by step (state), and the stages that work on them. */
 #ifndef SC_STUDY_SHARD_SOLVE_PRIV_H
 #define SC_STUDY_SHARD_SOLVE_PRIV_H
@@ -10,8 +10,8 @@
 
 enum { SC_WIDTH_STEP = 4 }; /* column slices are multiples of it, but for a table's remainder */
 
-/* One way to shard a unit. HOST and UNIFORM choices have a shard for every rank they are on; those alike
- * may be there once, as in an option's list. */
+/* One way to shard a unit. HOST and UNIFORM choices have a shard for every rank they are on; equal
+ * ones may be there once, as in an option's list. */
 struct sc_choice {
 	enum sc_spread spread;
 	enum sc_shard_type type;
@@ -58,8 +58,9 @@ struct sc_shard_model {
 };
 int sc_shard_model_init(struct sc_shard_model *model, const struct sc_shard_problem *problem,
 			struct sc_err *err);
-/* Every option as a choice of that number, and none left out as beaten: for an evaluator with other costs
- * than the problem's, which has no constraints here. Room for the ranks of the plan's shards. */
+/* Makes every option a choice of that number, and leaves none out as beaten: for an evaluator with
+ * other costs than the problem's, which has no constraints here. It has room for the ranks of the
+ * plan's shards. */
 void sc_shard_model_init_all(struct sc_shard_model *model, const struct sc_shard_problem *problem,
 			     const struct sc_shard_plan *plan);
 void sc_shard_model_release(struct sc_shard_model *model);
@@ -67,27 +68,29 @@ static inline bool sc_rule_is_pair(const struct sc_shard_constraint *c)
 {
 	return c->kind == SC_TOGETHER || c->kind == SC_APART;
 }
-/* Is a pin or a ban of that type and tier? */
+/* The rule is a pin or a ban of that type and tier. */
 static inline bool sc_rule_names(const struct sc_shard_constraint *c, enum sc_shard_type type,
 				 enum sc_tier tier)
 {
 	return (c->type < 0 || c->type == (int)type) && (c->tier < 0 || c->tier == (int)tier);
 }
-/* As far as constraints speak of whole options; those of single ranks are seen to at placing. */
+/* Constraints allow the whole option; those of single ranks are seen to at placing. */
 bool sc_shard_rule_allows(const struct sc_shard_problem *problem,
 			  const struct sc_shard_constraint *rule, const struct sc_option *option);
-/* Pins to different ranks, or what is barred from where it is pinned to? */
+/* Some table is pinned to different ranks, or barred from where it is pinned to. */
 bool sc_shard_rules_conflict(const struct sc_shard_model *model);
 /* Names the rules that no plan keeps to. */
 int sc_shard_rules_contradiction(const struct sc_shard_problem *problem, struct sc_err *err);
-/* A choice for an option of one table, whether or not others beat it. */
+/* Makes a choice of an option of one table, whether or not others beat it. */
 uint32_t sc_shard_model_option(struct sc_shard_model *model, uint32_t option);
-/* One for a single table's placement that is no option, as it is; SC_UNPLACED if it has no cost. */
+/* Makes a choice of a single table's placement that is no option, as it is; SC_UNPLACED if it has
+ * no cost. */
 uint32_t sc_shard_model_made(struct sc_shard_model *model, uint32_t unit,
 			     const struct sc_table_placement *at, const struct sc_shard *shards);
-/* Into column slices that are no option, in that memory, as far as constraints speak of types. */
+/* Constraints on types allow column slices that are no option, in that memory. */
 bool sc_shard_model_may_split(const struct sc_shard_model *model, uint32_t unit, enum sc_tier tier);
-/* A choice with these slice widths, in the memory of another; SC_UNPLACED if some width is not allowed. */
+/* Makes a choice with these slice widths, in the memory of another; SC_UNPLACED if some width is
+ * not allowed. */
 uint32_t sc_shard_model_slices(struct sc_shard_model *model, uint32_t unit, uint32_t like,
 			       const int64_t *cols, uint32_t n);
 static inline const struct sc_option_shard *sc_choice_shard(const struct sc_choice *c, uint32_t i)
@@ -100,7 +103,7 @@ static inline const struct sc_option_shard *sc_choice_shard(const struct sc_choi
 		run++;
 	return &c->shards[run];
 }
-/* Shards that are there, and how many are like the i-th of them. */
+/* The number of shards that are listed, and how many are like the i-th of them. */
 static inline uint32_t sc_choice_n_listed(const struct sc_choice *c)
 {
 	return c->n_runs ? c->n_runs : c->n;
@@ -113,12 +116,12 @@ static inline uint32_t sc_choice_repeats(const struct sc_choice *c, uint32_t i)
 #define SC_UNPLACED UINT32_MAX
 #define SC_NO_SIDES UINT32_MAX
 
-/* Ranks that a placement writes down. */
+/* The number of ranks that a placement writes down. */
 static inline uint32_t sc_choice_n_ranks(const struct sc_choice *c)
 {
 	return c->spread == SC_SPREAD_UNIFORM ? 0 : c->spread == SC_SPREAD_HOST ? 1 : c->n;
 }
-/* Ranks that a unit has room to write down. */
+/* The number of ranks that a unit has room to write down. */
 static inline uint32_t sc_unit_slots(const struct sc_shard_model *m, uint32_t unit)
 {
 	size_t end = unit + 1 < m->units.n ? m->units.at[unit + 1].first_rank : m->n_ranks_room;
@@ -126,7 +129,7 @@ static inline uint32_t sc_unit_slots(const struct sc_shard_model *m, uint32_t un
 	return (uint32_t)end - m->units.at[unit].first_rank;
 }
 
-/* Rank of its i-th shard, by the ranks written down. */
+/* The rank of a choice's i-th shard, by the ranks written down. */
 static inline int32_t sc_choice_rank(const struct sc_shard_model *m, const struct sc_choice *c,
 				     const int32_t *ranks, uint32_t i)
 {
@@ -137,46 +140,49 @@ static inline int32_t sc_choice_rank(const struct sc_shard_model *m, const struc
 	return ranks[i];
 }
 
-/* Its shard on a rank, the first of them, or NULL. */
+/* The choice's first shard on a rank, or NULL. */
 const struct sc_option_shard *sc_choice_shard_on(const struct sc_shard_model *m,
 						 const struct sc_choice *c, const int32_t *ranks,
 						 int32_t rank);
 
-/* ms a byte of each collective. */
+/* The time of each collective, ms a byte. */
 struct sc_exchange_rates {
 	bool partial_sums; /* slices of rows send whole vectors */
 	bool by_node;      /* added up within a node first: host_scatter is its all-to-all */
 	double a2a, scatter, host_scatter, reduce;
 };
-/* Sums of the predicted step's phases. */
+/* The sums of the predicted step's phases. */
 struct sc_phases {
 	const struct sc_exchange_rates *rates;
 	double *forward, *backward, *sent; /* of each rank */
 	double *host_columns; /* bytes of vectors that leave a host, or are added up in it */
 	double scatter_bytes, replica_ms, reduce_bytes;
 };
-/* How much each phase of a step counts: what overlaps counts less. Candidates come by several. */
+/* The weight of each phase of a step: what overlaps counts less. Candidates come by several
+ * weightings. */
 struct sc_phase_weights {
 	double exchange, replica, reduce;
 };
 
-/* Where everything lies, with the sums that tell what a change would do. The potential is
- * sum over ranks of exp(kappa (load / scale - 1)): for a large kappa its descent lowers the busiest
- * rank; for a small one it balances total work (multiplicative weights; Plotkin, Shmoys, Tardos 1995). */
+/* A placement, with the sums that tell what a change would do. The potential is sum over ranks of
+ * exp(kappa (load / scale - 1)): for a large kappa its descent lowers the busiest rank; for a small
+ * one it balances total work (multiplicative weights; Plotkin, Shmoys, Tardos 1995). */
 struct sc_shard_state {
 	const struct sc_shard_model *model;
 	struct sc_phases *phases; /* NULL: the potential is kept up; else these are */
 	struct sc_ledger used;
 	double *weight, *host_weight; /* of each rank, its term of the potential; of each host */
-	/* If memory may decide: the terms of its own potential, and their sums by host and of all. */
+	/* The terms of memory's own potential, and their sums by host and of all, kept where memory
+	 * may decide. */
 	double *mem_weight, *host_mem_weight, mem_potential;
 	double potential, kappa, scale;
 	double least_weight; /* of all ranks, while a unit is inserted */
 	double bias[4];      /* by spread: factor on what an insertion seems to cost */
 	double noise;        /* up to that share more, at random */
 	struct sc_rng *rng;
-	/* Hosts below take whole blocks (HOST), the others single shards; SC_NO_SIDES: all take both. A
-	 * block and a large shard rarely fit on one host, which an insertion at a time does not see. */
+	/* The number of hosts that take whole blocks (HOST); the others take single shards;
+	 * SC_NO_SIDES: all take both. A block and a large shard rarely fit on one host, which an
+	 * insertion at a time does not see. */
 	uint32_t block_hosts;
 	const uint32_t *only;  /* if not NULL: the choice of each unit that insertion may take */
 	uint32_t *choice;      /* of each unit, or SC_UNPLACED */
@@ -184,7 +190,7 @@ struct sc_shard_state {
 	int32_t *trial, *best; /* ranks of a candidate */
 	uint64_t work;         /* candidates looked at: a clock that is the same on every machine */
 };
-/* Judged by phases, or by the potential. */
+/* Makes a state that is judged by phases, or by the potential. */
 struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *model, bool by_phases,
 					  struct sc_arena *arena);
 void sc_shard_state_clear(struct sc_shard_state *s);
@@ -206,7 +212,7 @@ void sc_shard_state_sum_anew(struct sc_shard_state *s);
 /* Writes the plan of a complete placement. */
 void sc_shard_state_plan(const struct sc_shard_state *s, struct sc_shard_plan *plan);
 
-/* What a move does: one unit, or two, get another choice or other ranks. */
+/* A move: one unit, or two, get another choice or other ranks. */
 struct sc_change {
 	uint32_t n;
 	struct {
@@ -215,38 +221,38 @@ struct sc_change {
 	} to[2];
 };
 struct sc_change sc_change_make(const struct sc_shard_model *model, struct sc_arena *arena);
-/* Unit number i of the change, so far as it lies. */
+/* Writes where unit number i of the change lies now. */
 void sc_change_begin(const struct sc_shard_state *s, struct sc_change *change, uint32_t i,
 		     uint32_t unit);
-/* Does it; what was goes to `change`, so that once more undoes it. */
+/* Makes the change; what was goes to `change`, so that a second call undoes it. */
 void sc_shard_state_swap(struct sc_shard_state *s, struct sc_change *change);
 
 /* The two ways to judge a placement: each keeps its sums as choices come and go (sign -1). */
 void sc_potential_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
 		      double sign);
-/* Makes all terms and sums anew. */
+/* Computes all terms and sums anew. */
 void sc_potential_weigh(struct sc_shard_state *s);
 void sc_phases_add(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c, double sign);
 double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_weights *weights);
 
 /* Puts the unit where the potential grows least; false: nowhere has room, nothing is changed. */
 bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit);
-/* May this choice's shards lie on the rank, by the constraints? */
+/* Constraints allow this choice's shards on the rank. */
 bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
 			   int32_t rank);
-/* How many units are not placed, and the last of them. */
+/* Counts the units that are not placed, and names the last of them. */
 uint32_t sc_shard_state_unplaced(const struct sc_shard_state *s, uint32_t *some);
 bool sc_shard_state_is_complete(const struct sc_shard_state *s);
 bool sc_shard_state_is_on(const struct sc_shard_state *s, uint32_t unit, int32_t rank);
 
-/* Is each of its shards free to lie anywhere? */
+/* Each of the unit's shards is free to lie anywhere. */
 static inline bool sc_shard_state_is_loose(const struct sc_shard_state *s, uint32_t unit)
 {
 	return s->choice[unit] != SC_UNPLACED &&
 	       s->model->choices.at[s->choice[unit]].spread == SC_SPREAD_FREE;
 }
 
-/* Places what the plan says where that is possible; false: some units stay unplaced. */
+/* Places units as the plan says where that is possible; false: some units stay unplaced. */
 bool sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *model,
 			  const struct sc_shard_plan *plan);
 /* Takes out what constraints or memory forbid and puts it elsewhere. */
@@ -276,8 +282,9 @@ struct sc_step_move {
 	double estimate;
 };
 typedef SC_VEC(struct sc_step_move) sc_step_moves;
-/* Moves of the units of the ranks that are the busiest in some phase, of the dearest replicas, and of some
- * units at random, that fit the memory; by their estimate, best first. `frozen`: units left alone. */
+/* Finds the moves that fit the memory, best estimate first: those of the units of the ranks that
+ * are the busiest in some phase, of the dearest replicas, and of some units at random. `frozen`:
+ * units left alone. */
 struct sc_step_hunt {
 	struct sc_shard_state *s;
 	const bool *frozen;
@@ -291,7 +298,7 @@ struct sc_step_hunt {
 };
 void sc_step_moves_find(struct sc_step_hunt *hunt, const struct sc_phase_weights *weights,
 			sc_step_moves *out);
-/* Does it; sc_shard_state_swap with hunt->change undoes it. */
+/* Makes the move; sc_shard_state_change with hunt->change undoes it. */
 void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *move);
 
 /* ---- a shard's cost by TorchRec's model ---- */

@@ -1,5 +1,5 @@
-/* A plan as the sum it is: what each of its shards adds to its rank, by a problem's costs. For reports and
- * for what asks about one plan; the solver has its own, faster, bookkeeping. */
+/* A plan as a sum: what each of its shards adds to its rank, by a problem's costs. Reports and
+ * questions about one plan read it; the solver has its own, faster, bookkeeping. */
 #ifndef SC_STUDY_SHARD_TERMS_H
 #define SC_STUDY_SHARD_TERMS_H
 
@@ -18,12 +18,12 @@ struct sc_shard_term {
 struct sc_shard_terms {
 	SC_VEC(struct sc_shard_term) at; /* a shard each, in the plan's order */
 };
-/* Of a plan whose tables are in the problem's order. SC_EUNSUPPORTED where the objective has no cost for a table's
- * placement. */
+/* Makes the terms of a plan whose tables are in the problem's order. SC_EUNSUPPORTED means that the
+ * objective has no cost for a table's placement. */
 int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_shard_plan *plan,
 		      struct sc_shard_terms *out, struct sc_err *err);
 
-/* What makes up a rank's cost: its tables, dearest first; returns how many of `max` were written. */
+/* A rank's cost by table, dearest first; sc_rank_parts returns how many of `max` were written. */
 struct sc_rank_part {
 	const struct sc_shard_term *term; /* the first of the table there */
 	double ms, hbm_bytes;
