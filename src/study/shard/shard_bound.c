@@ -1,12 +1,11 @@
-/* Lower bounds of the busiest rank's cost.
- * LP: every table takes the option of least total work, spread over all ranks.
- * Elimination: a cost z is impossible when, without the options whose shard does not fit beside what must
- * lie on every rank, the least work is over what the ranks can do by z; bisection finds the largest such z.
- * Memory: that least work with a price on GPU memory, of which there is only so much in all, where the options
- * of least work do not fit.
- * Weights: what fits in a bin also fits with sizes seen through a dual feasible function (Fekete and Schepers
- * 2001: floor((k + 1) x) / k), which counts large shards where work alone would let fractions of them through:
- * priced in the same way, they raise the work, and what lies on every rank. */
+/* Lower bounds of the busiest rank's cost. LP: every table takes the option of least total work,
+ * spread over all ranks. Elimination: a cost z is impossible when, without the options whose shard
+ * does not fit beside what must lie on every rank, the least work is over what the ranks can do by
+ * z; bisection finds the largest such z. Memory: where the options of least work do not fit, GPU
+ * memory has a price in that work. Weights: what fits in a bin also fits with sizes seen through a
+ * dual feasible function (Fekete and Schepers 2001: floor((k + 1) x) / k), which counts large
+ * shards where work alone lets fractions of them through; priced in the same way, they raise the
+ * work and the load of every rank. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@ static const double EPS = 1e-9;
 struct slice_cost {
 	double cost, work; /* of a slice; of the table cut so, falling as the cost rises */
 };
-/* A choice of a unit, or all its cuts into columns in one tier. */
+/* A way is a choice of a unit, or stands for all its cuts into columns in one tier. */
 struct way {
 	double cost, least; /* of the dearest and the cheapest shard; of cuts 0 */
 	double work, hbm;   /* of all shards; of cuts the least */
@@ -31,14 +30,15 @@ struct way {
 };
 struct relaxation {
 	const struct sc_shard_model *model;
-	SC_VEC(struct way) ways;          /* of each unit by work */
-	SC_VEC(struct slice_cost) slices; /* of each way by cost */
-	SC_VEC(uint32_t) first_way;       /* of each unit, and the end */
+	SC_VEC(struct way) ways;          /* by unit, least work first */
+	SC_VEC(struct slice_cost) slices; /* by way, least cost first */
+	SC_VEC(uint32_t) first_way;       /* by unit, and the end */
 	double *forced;                   /* load each unit must put on every rank */
-	double speed_total, speed_most;   /* of all ranks, of the fastest */
+	double speed_total, speed_most;   /* sum over ranks, and the fastest's */
 };
-/* What a cost z asks: `room` of a rank, `total` of all; what all units force on every rank, and with the weights of
- * large shards at least `always`. */
+/* A question is whether a plan of cost z exists: `room` is a rank's, `total` that of all ranks;
+ * `forced` is what all units put on every rank, and with the weights of large shards at least
+ * `always`. */
 struct question {
 	double room, total, forced, always;
 };
@@ -56,7 +56,7 @@ static void add_way(struct relaxation *x, struct way way)
 	}
 }
 
-/* What slices of every width cost, and the work of the whole table at that rate. */
+/* Adds the cost of slices of every width, and the work of the whole table at that rate. */
 static void add_cuts(struct relaxation *x, uint32_t table, enum sc_tier tier, double most)
 {
 	const struct sc_shard_problem *p = x->model->problem;
@@ -89,7 +89,7 @@ static void add_cuts(struct relaxation *x, uint32_t table, enum sc_tier tier, do
 	add_way(x, way);
 }
 
-/* The ways with shards of at most so many bytes. */
+/* Adds the unit's ways whose shards have at most so many bytes. */
 static void add_unit(struct relaxation *x, uint32_t unit, double most)
 {
 	const struct sc_shard_model *m = x->model;
@@ -131,7 +131,7 @@ static void begin(struct relaxation *x, const struct sc_shard_model *m)
 
 		SC_VEC_PUSH(&x->first_way, first);
 		add_unit(x, u, m->hbm_most);
-		if (x->ways.n == first) /* no plan fits: a bound of those that do not */
+		if (x->ways.n == first) /* no plan fits: the bound is one of plans that do not */
 			add_unit(x, u, HUGE_VAL);
 	}
 	SC_VEC_PUSH(&x->first_way, (uint32_t)x->ways.n);
@@ -146,7 +146,8 @@ static void end(struct relaxation *x)
 	free(x->forced);
 }
 
-/* Least work of a unit that goes that way; HUGE_VAL: a shard does not fit beside what lies everywhere. */
+/* The least work of a unit that goes that way; HUGE_VAL: a shard does not fit beside what lies
+ * everywhere. */
 static double open_work(const struct relaxation *x, uint32_t unit, const struct way *way,
 			const struct question *q)
 {
@@ -162,7 +163,7 @@ static double open_work(const struct relaxation *x, uint32_t unit, const struct 
 	return n > way->first_slice ? x->slices.at[n - 1].work : HUGE_VAL;
 }
 
-/* Least work of a unit's open ways, and the load that all of them put on every rank. */
+/* The least work of a unit's open ways, and the load that all of them put on every rank. */
 static double open_least(const struct relaxation *x, uint32_t unit, const struct question *q,
 			 double *everywhere)
 {
@@ -183,7 +184,7 @@ static double open_least(const struct relaxation *x, uint32_t unit, const struct
 	return least;
 }
 
-/* Removes what does not fit, to a fixpoint. False: no plan by z. */
+/* Removes what does not fit, to a fixpoint. False: no plan costs z or less. */
 static bool eliminate(struct relaxation *x, struct question *q)
 {
 	for (int step = 0; step < FIXPOINT_STEPS; step++) {
@@ -208,8 +209,8 @@ static bool eliminate(struct relaxation *x, struct question *q)
 	return true;
 }
 
-/* What a way takes of a budget: bytes of memory (k 0), or its shards seen as pieces of a rank. Cuts may be of narrow
- * slices, which weigh nothing. */
+/* A way's weight in a budget: bytes of memory (k 0), or its shards seen as pieces of a rank. Cuts
+ * may be of narrow slices, which weigh nothing. */
 static double weight_of(const struct way *way, const struct question *q, int k)
 {
 	if (k == 0)
@@ -219,8 +220,9 @@ static double weight_of(const struct way *way, const struct question *q, int k)
 	return way->n * floor((k + 1) * way->least / (q->room - q->always) * (1.0 + EPS)) / k;
 }
 
-/* Lower bound of the work of the open ways, or of what they put on every rank, within a budget of weights: the
- * largest over prices of sum min(.. + price * weight) - price * budget. More than `enough` need not be known. */
+/* A lower bound of the work of the open ways, or of what they put on every rank, within a budget of
+ * weights: the largest over prices of sum min(.. + price * weight) - price * budget. The search
+ * ends once it is above `enough`. */
 static double priced(const struct relaxation *x, const struct question *q, int k, bool by_work)
 {
 	double enough = (by_work ? q->total : q->room) * (1.0 + EPS), best = 0.0;
@@ -259,7 +261,7 @@ static double priced(const struct relaxation *x, const struct question *q, int k
 	return best;
 }
 
-/* Raises what lies on every rank. False: no plan by z. */
+/* Raises the load that lies on every rank. False: no plan costs z or less. */
 static bool weigh(const struct relaxation *x, struct question *q)
 {
 	double always = q->always;
@@ -278,7 +280,7 @@ static bool weigh(const struct relaxation *x, struct question *q)
 	return true;
 }
 
-/* False: no plan costs z or less. */
+/* The relaxation allows a plan of cost z. False: no plan costs z or less. */
 static bool allows(struct relaxation *x, double z, bool weights)
 {
 	struct question q = {.room = z * x->speed_most, .total = z * x->speed_total};
@@ -313,7 +315,7 @@ void sc_shard_model_choices(const struct sc_shard_model *m, double z, uint32_t *
 	end(&x);
 }
 
-/* Largest z that the relaxation refuses. */
+/* Finds the largest z that the relaxation refuses. */
 static double bisect(struct relaxation *x, double low, bool weights, int steps)
 {
 	double high = fmax(low, 1e-300) * 1.01, limit = 1e9 * high; /* a plan may not be there */
@@ -339,7 +341,7 @@ double sc_shard_model_bound(const struct sc_shard_model *m, double *lp)
 	begin(&x, m);
 	for (uint32_t u = 0; u < m->units.n; u++)
 		work += x.ways.at[x.first_way.at[u]].work;
-	bound = work / x.speed_total; /* where the work of all tables just fills the ranks */
+	bound = work / x.speed_total; /* at this cost the work of all tables just fills the ranks */
 	if (lp)
 		*lp = bound;
 	if (bound > 0.0) {

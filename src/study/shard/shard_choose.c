@@ -1,4 +1,5 @@
-/* See the header. */
+/* Reads the plan that a request names, or has a planner make one: the one that the request names,
+ * else the one that its software has by habit, else ours. */
 #include "study/shard/shard_choose.h"
 
 #include "predict/dlrm/dlrm.h"

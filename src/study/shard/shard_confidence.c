@@ -1,6 +1,6 @@
-/* See the header. Errors are lognormal with mean 1. Draws of a sample come in a fixed order: families, then
- * tables, then kinds of shard by their first appearance; so a plan more does not change the draws of the
- * others but for its own new kinds, which come last. */
+/* Paired Monte Carlo over plans. Errors are lognormal with mean 1. Draws of a sample come in a
+ * fixed order: families, then tables, then kinds of shard by their first appearance; so one more
+ * plan changes the draws of the others only by its own new kinds, which come last. */
 #include "study/shard/shard_confidence.h"
 
 #include <math.h>
@@ -13,10 +13,11 @@
 
 enum { MAX_SAMPLES = 1 << 20 };
 #define TIE_SHARE 0.1
-#define SAME_COST 1e-3 /* relative: no difference that anyone would act on */
+#define SAME_COST 1e-3 /* relative: nobody acts on a smaller difference */
 #define MAX_CELLS ((size_t)1 << 28)
 
-/* A term ready to be scaled: families of one shard, its kind; the same on `n_ranks` from `rank` on. */
+/* A term ready to be scaled: its time by family, its table and kind; it is the same on `n_ranks`
+ * from `rank` on. */
 struct part {
 	uint32_t rank, n_ranks, table, kind;
 	double ms[SC_N_COST_FAMILIES];
@@ -43,7 +44,7 @@ static bool same_kind(const struct sc_shard_term *x, const struct sc_shard_term 
 	       x->cols == y->cols && x->rows == y->rows;
 }
 
-/* Its number among those that there are, by first appearance. */
+/* Returns the number of the term's kind among those known, by first appearance. */
 static uint32_t kind_of(const struct sc_shard_term *t, struct sc_intern *kinds)
 {
 	char text[96];
@@ -81,7 +82,7 @@ static void gather(struct study *study, const struct sc_confidence_plan *plans)
 			const bool on_host = term->tier == SC_TIER_UVM || term->tier == SC_TIER_SSD;
 			struct part *part = &out->at[out->n], *last = part - 1;
 
-			/* on the rank after the last part's, and else the same? */
+			/* the term equals the last part and is on the rank after it */
 			if (out->n && term->rank == last->rank + last->n_ranks &&
 			    same_kind(term - 1, term) &&
 			    term->option_shard == term[-1].option_shard &&
@@ -104,7 +105,7 @@ static void gather(struct study *study, const struct sc_confidence_plan *plans)
 	sc_intern_release(&kinds);
 }
 
-/* Without `rng`, the mean. */
+/* Without `rng` the factor is the mean, 1. */
 static double draw(struct sc_rng *rng, double frac)
 {
 	return rng ? exp(frac * sc_rng_normal(rng) - frac * frac / 2) : 1;

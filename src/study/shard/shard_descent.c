@@ -1,6 +1,7 @@
-/* Descent at the busiest rank, by steps that each lower it: two shards change places, columns of a slice go to
- * another slice or to a new one, a unit is put elsewhere or sharded in another way. Units are moved last: of many
- * moves the first that helps is taken, so that they wear out what a swap or a cut would have gained. */
+/* Descent at the busiest rank by steps that each lower it: two shards change places, columns of a
+ * slice go to another slice or to a new one, a unit is put elsewhere or sharded in another way.
+ * Units are moved last: a move takes the first of many that helps, and so wears out what a swap or
+ * a cut would have gained. */
 #include <math.h>
 #include <string.h>
 
@@ -63,7 +64,7 @@ bool sc_shard_search_allows(const struct sc_shard_search *q)
 	       (b->max_tables < 0 || tables <= b->max_tables);
 }
 
-/* Does search->change; undoes it where memory or the budget of moves does not allow it. */
+/* Makes search->change, and undoes it where memory or the budget of moves does not allow it. */
 static bool try_change(struct sc_shard_search *q)
 {
 	struct sc_shard_state *s = q->s;
@@ -85,7 +86,7 @@ static bool try_change(struct sc_shard_search *q)
 	return false;
 }
 
-/* Is there room on the rank for a shard in place of another (NULL: beside what is there)? */
+/* The rank has room for `next` in place of `now` (NULL: beside what is there). */
 static bool fits_for(const struct sc_shard_state *s, const struct sc_option_shard *now,
 		     const struct sc_option_shard *next, int32_t rank)
 {
@@ -104,7 +105,7 @@ static bool fits_for(const struct sc_shard_state *s, const struct sc_option_shar
 struct swap {
 	uint32_t a, b;   /* units */
 	uint32_t ia, ib; /* their shards */
-	double max;      /* of the two ranks after */
+	double max;      /* cost of the busier of the two ranks afterwards */
 };
 
 static void best_partner(struct sc_shard_state *s, uint32_t rank, uint32_t a, uint32_t ia,
@@ -161,7 +162,7 @@ static bool swap_step(struct sc_shard_search *q, uint32_t rank)
 
 /* ---- cuts ---- */
 
-/* Some columns of one slice given to another, or to a new one. */
+/* A cut gives some columns of one slice to another, or to a new one. */
 struct cut {
 	uint32_t unit, from, to; /* slices; to = n: a new one */
 	int32_t rank;            /* of the new one */

@@ -1,4 +1,5 @@
-/* See the header. */
+/* Compares two plans table by table: shards of one plan do not overlap, so the elements that both
+ * have in common on a rank can be summed. */
 #include "study/shard/shard_diff.h"
 
 #include <stdlib.h>
@@ -18,8 +19,8 @@ SC_COMPARE(by_rank, struct sc_shard,
 	   4 * SC_ORDER(a->rank, b->rank) + 2 * SC_ORDER(a->col_offset, b->col_offset) +
 		   SC_ORDER(a->row_offset, b->row_offset));
 
-/* Elements of `to` that their ranks do not have yet: shards of a plan do not overlap, so what is common can
- * be summed. `scratch` holds the old shards by rank. */
+/* Counts the elements of `to` that their ranks do not have yet. `scratch` holds the old shards by
+ * rank. */
 static double missing(const struct sc_shard *from, uint32_t n_from, const struct sc_shard *to,
 		      uint32_t n_to, struct sc_shard *scratch)
 {
@@ -54,7 +55,7 @@ static void compare(const struct sc_shard_plan *from, const struct sc_table_plac
 	};
 
 	move.moved_bytes = elem_bytes * missing(x, old->n_shards, y, new->n_shards, scratch);
-	if (new->hot_rows > old->hot_rows) /* the copies, which all ranks but one have to get */
+	if (new->hot_rows > old->hot_rows) /* all ranks but one have to get the new copies */
 		move.moved_bytes += elem_bytes * (double)(new->hot_rows - old->hot_rows) *
 				    (double)new->dim *(double)(to->world - 1);
 	if (old->type == new->type && old->tier == new->tier && old->n_shards == new->n_shards &&

@@ -1,7 +1,8 @@
 /* HugeCTR's sharding planner of MLPerf DLRM-DCNv2 (samples/dlrm/sharding of NVIDIA-Merlin/HugeCTR
- * 2f2016fa), with its printed costs: small tables are data parallel; the others go, from the hottest down,
- * to the GPU that costs least; then the hottest shard is halved and all are placed again, 20 times.
- * Ties go by the tables' numbers; there, as NumPy 1.24's unstable sort leaves them. */
+ * 2f2016fa), with its printed costs: small tables are data parallel; the others go, from the
+ * hottest down, to the GPU that costs least; then the hottest shard is halved and all are placed
+ * again, 20 times. Ties go by the tables' numbers; in HugeCTR they are as NumPy 1.24's unstable
+ * sort leaves them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,9 @@ static const double WORK_RATIO = 4; /* mem_comm_work_ratio */
 struct piece {
 	double hotness;
 	uint32_t table;
-	size_t place; /* before they are sorted */
+	size_t place; /* its place before the sort */
 };
-/* Buckets are GPUs, or nodes. */
+/* The tables that each bucket has; a bucket is a GPU, or a node. */
 struct matrix {
 	bool *has;         /* [bucket][table] */
 	uint32_t *n;       /* shards of each bucket */
@@ -84,7 +85,7 @@ static double bucket_cost(const struct planner *p, uint32_t bucket)
 	return p->used.cost[bucket] + p->shard_cost * p->now.n[bucket];
 }
 
-/* In the cheapest bucket that lacks the table and has room. */
+/* Places a piece in the cheapest bucket that lacks the table and has room. */
 static bool place_piece(struct planner *p, uint32_t table)
 {
 	struct matrix *m = &p->now;
@@ -144,7 +145,8 @@ static void search(struct planner *p)
 	}
 }
 
-/* What it begins with: every table split over all buckets, which takes the least memory; and the pieces, whole. */
+/* The planner begins with every table split over all buckets, which takes the least memory, and
+ * with the pieces whole. */
 static int start(struct planner *p, double dp_threshold_gb, struct sc_err *err)
 {
 	double replicated_gb = 0, gb = 0;
@@ -217,7 +219,7 @@ static void init(struct planner *p, const struct sc_hugectr_opts *opts,
 	}
 }
 
-/* HugeCTR deals a table's rows out one by one; a plan says how many. */
+/* HugeCTR deals a table's rows out one by one; a plan says how many each GPU has. */
 static void add_table(const struct planner *p, const struct sc_table *table, uint32_t index,
 		      int32_t *gpus, struct sc_shard_plan *out)
 {
@@ -241,7 +243,7 @@ static void add_table(const struct planner *p, const struct sc_table *table, uin
 	sc_plan_add_rows(out, gpus, n, 0, table->dim);
 }
 
-/* It refuses a plan in which a GPU would have no table. */
+/* HugeCTR refuses a plan in which a GPU would have no table. */
 static int check_used(const struct planner *p, struct sc_err *err)
 {
 	for (uint32_t t = 0; t < p->n_tables; t++)

@@ -1,13 +1,15 @@
-/* HugeCTR's hybrid embedding (HugeCTR/src/embeddings/hybrid_embedding of NVIDIA-Merlin/HugeCTR): rows above a
- * frequency are on every GPU, all are dealt out one by one over all GPUs. Its threshold, calibration_data.cu: within
- * one node a row is worth a copy where a GPU's samples have it twice with some probability; across nodes where it
- * costs less to reduce its gradient than to send it. The batch's ids stand for those that it counts before the run. */
+/* HugeCTR's hybrid embedding (HugeCTR/src/embeddings/hybrid_embedding of NVIDIA-Merlin/HugeCTR):
+ * rows above a frequency are on every GPU, and all rows are dealt out one by one over all GPUs. The
+ * threshold is that of calibration_data.cu: within one node a row is worth a copy where a GPU's
+ * samples have it twice with some probability; across nodes where it costs less to reduce its
+ * gradient than to send it. The batch's ids stand for those that HugeCTR counts before the run. */
 #include <math.h>
 
 #include "models/row_reuse.h"
 #include "study/shard/shard.h"
 
-/* As its MLPerf recipes have them (rounds 1.0 and 1.1: dgx_a100.py, HybridEmbeddingParam). */
+/* The constants are those of its MLPerf recipes (rounds 1.0 and 1.1: dgx_a100.py,
+ * HybridEmbeddingParam). */
 static const double DUPLICATES = 0.01; /* p_dup_max */
 static const double EXCHANGE_OVER_REDUCE =
 	1.9e11 / 1.3e11; /* max_all_to_all_ over max_all_reduce_bandwidth */

@@ -1,4 +1,6 @@
-/* Options of each table under the iteration objective: what a shard adds to its rank's step. */
+/* The options of each table under the iteration objective: a shard costs what its kernels and
+ * exchanges add to its rank's step. The sum is a proxy; whole steps are simulated later
+ * (shard_step.c). */
 #include "study/shard/shard_iteration.h"
 
 #include <math.h>
@@ -10,7 +12,8 @@
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_solve_priv.h"
 
-/* Tables of at most so many bytes may be replicated: beyond, their gradients' all-reduce never pays. */
+/* Only tables of at most so many bytes may be replicated: beyond, their gradients' all-reduce never
+ * pays. */
 #define MAX_REPLICA_BYTES (256 * SC_BYTES_PER_MIB)
 enum { MIN_COLS = 16, MAX_SLICES = 64 };
 
@@ -23,14 +26,14 @@ struct sc_iteration_costs {
 	/* Column slices in HBM costed so far, by width: [table][cols]; zero where not yet. */
 	struct sc_option_shard **slices;
 	struct sc_arena *arena;
-	bool hbm_alone; /* all tables fit there: no other memory is looked at, */
-	bool *named;    /* but for tables of which a constraint names one */
-	bool ssd;       /* nodes have some for tables */
+	bool hbm_alone; /* all tables fit in HBM, so no other memory is looked at */
+	bool *named;    /* except for tables that a constraint names */
+	bool ssd;       /* nodes have SSD for tables */
 	struct sc_exchange_rates rates;
 	struct sc_row_memo *rows; /* the problem's */
 };
 
-/* Time of a byte more in a collective that moves much. */
+/* The time of one more byte in a collective that moves much. */
 static double ms_per_byte(const struct sc_iteration_costs *x, enum sc_collective kind,
 			  struct sc_span span)
 {
@@ -66,7 +69,8 @@ static void find_rates(const struct sc_iteration_costs *x, struct sc_exchange_ra
 	}
 }
 
-/* Times of the kernels but for their start: forward with the prefetch of cached rows, and update. */
+/* Times the kernels without their start-up: forward with the prefetch of cached rows, and the
+ * update. */
 static void time_kernels(const struct sc_iteration_costs *x, const struct sc_embedding_use *use,
 			 struct sc_option_shard *out)
 {
@@ -90,7 +94,8 @@ static void time_kernels(const struct sc_iteration_costs *x, const struct sc_emb
 	}
 }
 
-/* Forward and backward move the same bytes; within a node, sums may be added up before they leave it. */
+/* Forward and backward move the same bytes; within a node, sums may be added up before they leave
+ * it. */
 static double exchange_ms(const struct sc_iteration_costs *x, const struct sc_table *t,
 			  enum sc_shard_type type, const struct sc_option_shard *shard)
 {
@@ -105,7 +110,8 @@ static double exchange_ms(const struct sc_iteration_costs *x, const struct sc_ta
 	       shard->reduce_bytes * rates->reduce;
 }
 
-/* The copies of hot rows: memory, kernels for a rank's samples, what it pulls or reduces. */
+/* Adds the copies of hot rows: their memory, the kernels for a rank's samples, what the rank pulls
+ * or reduces. */
 static void add_hot(const struct sc_iteration_costs *x, const struct sc_table *t,
 		    const struct sc_table_placement *p, struct sc_option_shard *out)
 {
@@ -241,7 +247,8 @@ static void add_tier_options(const struct sc_option_maker *maker, uint32_t table
 		sc_option_add(maker, &o, x->per_host, t->dim);
 }
 
-/* All rows dealt out, the most frequent of them on every rank, by three frequencies around HugeCTR's own. */
+/* All rows are dealt out, and the most frequent of them are on every rank, by three frequencies
+ * around HugeCTR's own. */
 static void add_hot_options(const struct sc_option_maker *maker, uint32_t table)
 {
 	static const double times[] = {4, 1, 0.25};
@@ -284,7 +291,8 @@ static void add_table(const struct sc_iteration_costs *x, struct sc_shard_proble
 	add_hot_options(&maker, table);
 }
 
-/* Do two tables cost the same in every option? Copies of one (`count`) share the lists of their reuse. */
+/* Two tables cost the same in every option. Copies of one (`count`) share the lists of their reuse.
+ */
 static bool same_table(const struct sc_table *a, const struct sc_table *b)
 {
 	return a->rows == b->rows && a->dim == b->dim && a->features == b->features &&
@@ -295,7 +303,7 @@ static bool same_table(const struct sc_table *a, const struct sc_table *b)
 	       a->reuse.cached_frac.at == b->reuse.cached_frac.at;
 }
 
-/* The options of the table before, once more. */
+/* Repeats the options of the table before. */
 static void copy_table(struct sc_shard_problem *problem, uint32_t table)
 {
 	size_t first = problem->first_option.at[table - 1], n = problem->options.n;
@@ -316,8 +324,8 @@ static void copy_table(struct sc_shard_problem *problem, uint32_t table)
 	}
 }
 
-/* Of GPU memory, for vectors, indices and activations of a batch, and the dense part: MLPs are seldom
- * beyond it. */
+/* This share of GPU memory is kept for vectors, indices and activations of a batch, and for the
+ * dense part: MLPs seldom need more. */
 #define RESERVE_FRAC 0.1
 
 double sc_shard_table_budget(const struct sc_request *req, const struct sc_device *device)
@@ -352,7 +360,7 @@ static void set_ranks(const struct sc_request *req, struct sc_arena *arena,
 	}
 }
 
-/* With room to spare: uneven tables leave some unused. */
+/* Uneven tables leave some memory unused, so the total must fit with room to spare. */
 #define FULL_FRAC 0.8
 
 static bool fits_hbm(const struct sc_iteration_costs *x, struct sc_shard_problem *problem)

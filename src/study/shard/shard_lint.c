@@ -1,4 +1,5 @@
-/* See the header. */
+/* Each check looks at one habit that costs time or memory, over a plan's terms. Limits are the
+ * shares below. */
 #include "study/shard/shard_lint.h"
 
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 /* Memory decides little when all options together would take less than this share of it. */
 static const double TIGHT_SHARE = 0.5;
 
-/* Cost, total and memory of a choice from its shards. */
+/* Sums up cost, total and memory of a choice from its shards. */
 static void choice_sum_up(struct sc_choice *c)
 {
 	c->same_cost = true;
@@ -58,7 +58,7 @@ static struct sc_choice choice_of_option(const struct sc_shard_model *m, uint32_
 	return c;
 }
 
-/* Is `a` never worse than `b`? */
+/* `a` is never worse than `b`. */
 static bool beats(const struct sc_choice *a, const struct sc_choice *b)
 {
 	return a->spread == b->spread && a->n == b->n && a->cost <= b->cost &&
@@ -67,7 +67,7 @@ static bool beats(const struct sc_choice *a, const struct sc_choice *b)
 
 typedef SC_VEC(struct sc_choice) choice_list;
 
-/* The options of a table worth looking at. A choice's first_option is its option. */
+/* Lists the options of a table that are worth looking at. A choice's first_option is its option. */
 static void table_choices(const struct sc_shard_model *m, uint32_t table, choice_list *out)
 {
 	const struct sc_shard_problem *p = m->problem;
@@ -98,7 +98,7 @@ static void table_choices(const struct sc_shard_model *m, uint32_t table, choice
 	}
 }
 
-/* The cheapest, or the smallest, choice with shards that lie like those of `like`. */
+/* Finds the cheapest, or the smallest, choice with shards that lie like those of `like`. */
 static const struct sc_choice *matching(const choice_list *from, const struct sc_choice *like,
 					bool smallest)
 {
@@ -127,7 +127,8 @@ static void add_shards(struct sc_option_shard *sum, const struct sc_choice *c)
 	}
 }
 
-/* A choice for all tables of a unit: `lead` for the first, for the others what lies alike. */
+/* Adds a choice for all tables of a unit: `lead` for the first, and for the others one that lies
+ * alike. */
 static void add_joint(struct sc_shard_model *m, struct sc_unit *unit, const choice_list *lists,
 		      const struct sc_choice *lead, bool smallest)
 {
@@ -178,7 +179,7 @@ static void unit_choices(struct sc_shard_model *m, struct sc_unit *unit, choice_
 		SC_VEC_PUSH(&m->choices, one);
 		unit->n_choices++;
 	}
-	/* Those of least work first: what comes later can then be seen to be worse without a trial. */
+	/* Least work comes first: a later choice can then be seen to be worse without a trial. */
 	choices = unit->n_choices ? &m->choices.at[unit->first_choice] : NULL;
 	for (uint32_t i = 1, k; i < unit->n_choices; i++) {
 		struct sc_choice moved = choices[i];
@@ -196,7 +197,7 @@ static uint32_t root_of(const uint32_t *parent, uint32_t table)
 	return table;
 }
 
-/* unit_of[], units and the tables of each, by the smallest table. */
+/* Makes unit_of[], the units and the tables of each, by the smallest table. */
 static void join_tables(struct sc_shard_model *m)
 {
 	const struct sc_shard_problem *p = m->problem;
@@ -245,7 +246,7 @@ static void list_tables_by_unit(struct sc_shard_model *m)
 	}
 }
 
-/* Of each table the constraints that name it, since there may be some for every table. */
+/* Lists the constraints that name each table, since there may be some for every table. */
 static void list_rules(struct sc_shard_model *m)
 {
 	const struct sc_shard_problem *p = m->problem;
@@ -325,8 +326,8 @@ static void set_ranks(struct sc_shard_model *m)
 	}
 }
 
-/* Room for the ranks of every unit, at least for what a plan has (may be NULL), and whether memory may
- * decide. */
+/* Makes room for the ranks of every unit, at least for what a plan has (may be NULL), and finds
+ * whether memory may decide. */
 static void set_room(struct sc_shard_model *m, const struct sc_shard_plan *plan)
 {
 	double need = 0.0;
@@ -353,7 +354,7 @@ static void set_room(struct sc_shard_model *m, const struct sc_shard_plan *plan)
 	m->tight = need > TIGHT_SHARE * m->hbm_total;
 }
 
-/* False: constraints leave a unit none. */
+/* Adds the choices of all units. False: constraints leave a unit none. */
 static bool add_choices(struct sc_shard_model *m)
 {
 	uint32_t most = 1;
@@ -372,7 +373,7 @@ static bool add_choices(struct sc_shard_model *m)
 	return all;
 }
 
-/* All but choices and what follows from those. */
+/* Makes everything but choices and what follows from those. */
 static void begin(struct sc_shard_model *m, const struct sc_shard_problem *p)
 {
 	*m = (struct sc_shard_model){.problem = p,

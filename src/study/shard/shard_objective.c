@@ -1,4 +1,4 @@
-/* See the header. */
+/* Makes the problem of an objective from a request: its tables, its costs, its budgets. */
 #include "study/shard/shard_objective.h"
 
 #include <math.h>
@@ -9,12 +9,14 @@
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_solve_priv.h"
 
-/* HugeCTR's costs (samples/dlrm/sharding/planner.py of NVIDIA-Merlin/HugeCTR) as a problem
- * for the solver, beside its own search in shard_hugectr.c. Flat: nodes do not matter to its costs. */
+/* HugeCTR's costs (samples/dlrm/sharding/planner.py of NVIDIA-Merlin/HugeCTR) are a problem for the
+ * solver here, beside HugeCTR's own search in shard_hugectr.c. They are flat: nodes do not matter
+ * to them. */
 
 #define BYTES_PER_GB 1e9            /* as its threshold counts them */
 static const double WORK_RATIO = 4; /* mem_comm_work_ratio */
-/* samples/dlrm/train.py: --memory_cap_for_embedding; plans that MLPerf's logs print keep to it. */
+/* --memory_cap_for_embedding of samples/dlrm/train.py; plans that MLPerf's logs print keep to it.
+ */
 static const double CAP_BYTES = 60e9;
 
 struct maker {
@@ -23,7 +25,8 @@ struct maker {
 	struct sc_shard_problem *out;
 };
 
-/* How its planner is run for a request; ratio and threshold as in MLPerf's recipes: to two nodes, and for more. */
+/* HugeCTR's planner runs for a request with the ratio and the threshold of MLPerf's recipes: one
+ * pair up to two nodes, another for more. */
 void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out)
 {
 	const struct sc_sharding_plan *given = &request->config.sharding;
@@ -49,7 +52,7 @@ void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts
 			given->hbm_gib > 0
 				? given->hbm_gib * SC_BYTES_PER_GIB
 				: fmin(CAP_BYTES,
-				       /* 0 would be no limit */
+				       /* 0 would mean no limit */
 				       fmax(1, sc_shard_table_budget(request, &request->device))),
 	};
 }
@@ -96,8 +99,8 @@ static void add_table(const struct maker *m)
 
 enum { MAX_SHARDS = 1 << 24 }; /* 1.2 GB */
 
-/* Its costs as a problem: a table is replicated (if small), whole, or split by rows into 2, 4 ... shards
- * or one on every GPU; a shard costs hotness / splits + bw_ratio / 4. */
+/* Makes a problem of HugeCTR's costs: a table is replicated (if small), whole, or split by rows
+ * into 2, 4 ... shards or one on every GPU; a shard costs hotness / splits + bw_ratio / 4. */
 static int hugectr_problem(const struct sc_hugectr_opts *opts, const struct sc_table_list *tables,
 			   struct sc_shard_problem *out, struct sc_err *err)
 {
@@ -131,7 +134,7 @@ const char *const sc_objective_names[] = {
 	NULL,
 };
 
-/* Each has tens of options: more take minutes and gigabytes. */
+/* Each table has tens of options: more tables take minutes and gigabytes. */
 enum { MAX_TABLES = 1 << 18 };
 
 int sc_shard_check_size(const struct sc_model *model, struct sc_err *err)
@@ -158,7 +161,7 @@ static enum sc_optimizer_state optimizer_state(const struct sc_request *request)
 	}
 }
 
-/* The budgets that the request gives; others stay. */
+/* Sets the budgets that the request gives; others stay. */
 static void set_budgets(const struct sc_request *request, struct sc_torchrec_topology *topology)
 {
 	const struct sc_sharding_plan *given = &request->config.sharding;
@@ -178,8 +181,8 @@ static void set_budgets(const struct sc_request *request, struct sc_torchrec_top
 		topology->ssd_cap_bytes = cluster->ssd_gib * of_node;
 }
 
-/* TorchRec's planner for a request: its own constants, but for what the GPU holds; on request the GPU's
- * bandwidths too. */
+/* TorchRec's planner runs for a request with its own constants, but for what the GPU holds; on
+ * request it has the GPU's bandwidths, too. */
 void sc_torchrec_topology_of(const struct sc_request *request, bool device_constants,
 			     struct sc_torchrec_topology *out)
 {

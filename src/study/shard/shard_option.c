@@ -1,5 +1,5 @@
-/* Options: how their shards are made, of which the problem may list fewer than there are (see sc_option), and
- * how a plan has them. */
+/* Makes the shards of options, of which the problem may list fewer than there are (see sc_option),
+ * and writes an option into a plan. */
 #include "study/shard/shard.h"
 
 uint32_t sc_option_n_shards(const struct sc_shard_problem *problem, const struct sc_option *option)
@@ -87,8 +87,8 @@ static bool costs_alike(const struct sc_option_shard *a, const struct sc_option_
 	       a->ssd_bytes <= b->ssd_bytes && a->ssd_bytes >= b->ssd_bytes;
 }
 
-/* Slices of rows: the first may cost more than others, for its hottest row; after those of a whole block there
- * is one cut short, then some without rows. */
+/* Adds the slices of rows: the first may cost more than others, for its hottest row; after those of
+ * a whole block there is one cut short, then some without rows. */
 static void add_rows(const struct sc_option_maker *m, struct sc_option *option, uint32_t n,
 		     struct sc_option_shard *s, bool in_runs)
 {

@@ -1,13 +1,14 @@
-/* A placement judged by the predicted step, by an estimate: the busiest rank of each phase, phases one after
- * another. Ignores what overlaps and how kernels start: whole steps are simulated before anything is
- * believed. */
+/* Judges a placement by an estimate of the predicted step: the busiest rank of each phase, phases
+ * one after another. It ignores what overlaps and how kernels start: whole steps are simulated
+ * before anything is believed. */
 #include <math.h>
 
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_solve_priv.h"
 
-/* Sums of vectors: over all ranks, within a host. Where slices send partial sums over several hosts, vectors
- * that leave one: of slices of the same rows there, one, but for a table with hot rows, whose slices send different ones. */
+/* Adds the sums of vectors over all ranks and within a host. Where slices send partial sums over
+ * several hosts, only vectors that leave a host count: slices of the same rows there send one, but
+ * those of a table with hot rows send different ones. */
 static void add_sums(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
 		     const struct sc_dlrm_sends *sends, double sign)
 {
@@ -56,7 +57,8 @@ void sc_phases_add(struct sc_shard_state *s, uint32_t unit, const struct sc_choi
 		add_sums(s, c, ranks, &sends, sign);
 }
 
-/* A little of the mean square goes with the most: of equal ranks, it tells that one has become free. */
+/* A little of the mean square goes with the most: of equal ranks, it tells that one has become
+ * free. */
 #define MEAN_SHARE 0.02
 
 static double level(const double *of_rank, uint32_t n)

@@ -1,6 +1,6 @@
-/* A placement judged by a cost of its own, the potential of the busiest rank, and the insertion that lets it grow least.
- * A candidate costs a multiplication a rank: what a load adds to the potential is the rank's term times a factor of the
- * shard alone. */
+/* Judges a placement by a cost of its own, the potential of the busiest rank, and inserts units
+ * where it grows least. A candidate costs a multiplication a rank: a load adds to the potential the
+ * rank's term times a factor of the shard alone. */
 #include <math.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ void sc_shard_state_sharpen(struct sc_shard_state *s, double kappa, double scale
 	sc_potential_weigh(s);
 }
 
-/* Sums of a host and of all, from the terms. */
+/* Sums the terms of a host and of all hosts. */
 static void sum_host(struct sc_shard_state *s, uint32_t host)
 {
 	uint32_t first = host * s->model->per_host, end = first + s->model->per_host;
@@ -110,7 +110,7 @@ static void add_shard(struct sc_shard_state *s, const struct sc_option_shard *sh
 	}
 }
 
-/* The same load on every rank, all of the same speed: one factor for all terms. */
+/* Adds the same load on every rank, all of the same speed: one factor serves all terms. */
 static void add_everywhere(struct sc_shard_state *s, const struct sc_choice *c, double sign)
 {
 	const struct sc_shard_model *m = s->model;
@@ -148,7 +148,7 @@ void sc_potential_add(struct sc_shard_state *s, const struct sc_choice *c, const
 		add_shard(s, sc_choice_shard(c, i), (uint32_t)sc_choice_rank(m, c, ranks, i), sign);
 }
 
-/* What a shard adds to the potentials, over a rank's terms of them. */
+/* The factors by which a shard raises a rank's terms of the potentials. */
 struct factors {
 	double load, mem;
 };
@@ -166,7 +166,8 @@ static struct factors factors_on(const struct sc_shard_state *s,
 	return f;
 }
 
-/* `f` is of rank 0, and of all if they are alike. */
+/* The rise of the potential by a shard on the rank. `f` holds rank 0's factors, which are those of
+ * all ranks alike. */
 static double rise(const struct sc_shard_state *s, const struct sc_option_shard *shard,
 		   uint32_t rank, const struct factors *f)
 {
@@ -177,12 +178,12 @@ static double rise(const struct sc_shard_state *s, const struct sc_option_shard 
 	return s->weight[rank] * own.load + s->mem_weight[rank] * own.mem;
 }
 
-/* So many from the first. */
+/* A run of n ranks from the first. */
 struct ranks {
 	uint32_t first, n;
 };
 
-/* The best of `n` ranks from `first` for one shard; -1: none has room. */
+/* Finds the best of these ranks for one shard; -1: none has room. */
 static int32_t best_rank(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
 			 const struct sc_option_shard *shard, struct ranks of, double *rises)
 {
@@ -206,7 +207,8 @@ static int32_t best_rank(struct sc_shard_state *s, uint32_t unit, const struct s
 	return found;
 }
 
-/* All shards of a choice within those ranks, one after the other. Leaves the ranks in s->trial. */
+/* Places all shards of a choice within those ranks, one after the other, and leaves the ranks in
+ * s->trial. */
 static double try_listed(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
 			 struct ranks of)
 {
@@ -231,7 +233,7 @@ static double try_listed(struct sc_shard_state *s, uint32_t unit, const struct s
 	return sum;
 }
 
-/* Shards of one host share its memory. */
+/* The block from `first` has room; shards of one host share its memory. */
 static bool block_fits(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
 		       uint32_t first)
 {
@@ -256,7 +258,7 @@ static bool block_fits(const struct sc_shard_state *s, uint32_t unit, const stru
 	return true;
 }
 
-/* A shard on every rank from `first`, as UNIFORM and HOST choices have them. */
+/* Places a shard on every rank from `first`, as UNIFORM and HOST choices have them. */
 static double try_block(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
 			uint32_t first, double limit)
 {
@@ -314,7 +316,7 @@ static void try_choice(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 	uint32_t end_host = sides && c->spread == SC_SPREAD_HOST ? s->block_hosts : m->n_hosts;
 	double each = c->total / (double)c->n;
 
-	/* at least this much, wherever its shards go */
+	/* the rise is at least this, wherever the shards go */
 	if (bias * (m->alike ? (double)c->n * s->least_weight *
 				       expm1(s->kappa * each / (s->scale * m->speed[0]))
 			     : 0.0) >=

@@ -1,5 +1,5 @@
-/* Constraints: what they say of an option, whether a plan that was not searched for keeps to them, and which of them no
- * plan can keep to. A search is built to keep to them (shard_model.c). */
+/* Constraints: what they say of an option, whether a plan that was not searched for keeps to them,
+ * and which of them no plan can keep to. A search is built to keep to them (shard_model.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ static void put_rule(const struct sc_shard_problem *p, const struct sc_shard_con
 	sc_strbuf_append_char(out, '"');
 }
 
-/* From all rules whatever is not needed is dropped, in ever smaller pieces. */
+/* Drops rules that the contradiction does not need, in ever smaller pieces, so that the error names
+ * a smallest set. */
 int sc_shard_rules_contradiction(const struct sc_shard_problem *problem, struct sc_err *err)
 {
 	struct sc_shard_problem p = *problem;
@@ -115,7 +116,7 @@ static bool is_on(const struct sc_shard_plan *plan, uint32_t table, int32_t rank
 	return false;
 }
 
-/* How many of the first table's shards lie on ranks that the other has too. */
+/* Counts the first table's shards that lie on ranks that the other has too. */
 static uint32_t n_common(const struct sc_shard_plan *plan, uint32_t table, uint32_t other)
 {
 	const struct sc_table_placement *t = &plan->tables.at[table];
@@ -166,7 +167,7 @@ bool sc_shard_rule_allows(const struct sc_shard_problem *p, const struct sc_shar
 	if (c->table != o->table && !(sc_rule_is_pair(c) && c->other == o->table))
 		return true;
 	switch (c->kind) {
-	case SC_PIN: /* to a rank: whole */
+	case SC_PIN: /* the whole table to one rank */
 		return sc_rule_names(c, o->type, o->tier) && !(c->rank >= 0 && several);
 	case SC_FORBID:
 		return !(sc_rule_names(c, o->type, o->tier) && (c->rank < 0 || everywhere));

@@ -1,5 +1,5 @@
-/* Better and better placements: insertion at a potential that grows sharper, then descent, then
- * removing a few units and putting them back; from several starts. */
+/* The search for better placements: insertion at a potential that grows sharper, then descent, then
+ * removing a few units and putting them back; it begins from several starts. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 enum { MORE_WORK = 400000, PASSES = 2, LARGE = 1000000, MOST_ROUNDS = 3000, STALE_ROUNDS = 60 };
 static const double KAPPAS[] = {6.0, 12.0, 24.0, 48.0, 96.0, 192.0};
 enum { N_KAPPAS = sizeof(KAPPAS) / sizeof(KAPPAS[0]) };
-static const double TARGETS[] = {1.0001, 1.01, 1.04}; /* of the bound */
+static const double TARGETS[] = {1.0001, 1.01, 1.04}; /* over the bound */
 static const double NOISES[] = {0.0, 0.2, 1.0};
 
 static void insert_all(struct sc_shard_search *q)
@@ -48,7 +48,7 @@ static void construct(struct sc_shard_search *q)
 		settle(q, 0, PASSES);
 }
 
-/* Room for units that have none: others, at random, step aside and are put back after. */
+/* Makes room for units that have none: others, at random, step aside and are put back after. */
 static void make_room(struct sc_shard_search *q)
 {
 	struct sc_shard_state *s = q->s;
@@ -175,7 +175,7 @@ static void wander(struct sc_shard_search *q, uint64_t until)
 	}
 }
 
-/* From scratch, with so many hosts kept for blocks. */
+/* Starts from scratch, with so many hosts kept for blocks. */
 static void start_with_sides(struct sc_shard_search *q, uint32_t block_hosts, uint64_t until)
 {
 	struct sc_shard_state *s = q->s;
@@ -191,8 +191,9 @@ static void start_with_sides(struct sc_shard_search *q, uint32_t block_hosts, ui
 	s->block_hosts = SC_NO_SIDES;
 }
 
-/* From scratch, by the choices that the relaxation takes at a cost z, and only then by others: insertion at a
- * potential shies away from large shards even where splitting them is much more work. */
+/* Starts from scratch, by the choices that the relaxation takes at a cost z, and only then by
+ * others: insertion at a potential shies away from large shards even where splitting them is much
+ * more work. */
 static void start_at_target(struct sc_shard_search *q, double z)
 {
 	struct sc_shard_state *s = q->s;
@@ -243,7 +244,7 @@ static void local_search(struct sc_shard_search *q)
 
 /* ---- all of it ---- */
 
-/* Work of the quick answer, in candidates looked at, where construction leaves some. */
+/* The work of the quick answer, in candidates looked at, where construction leaves some. */
 enum { QUICK_WORK = 9000000 };
 
 static const double HOME_KAPPA = 50.0;
@@ -255,7 +256,7 @@ struct keyed {
 
 SC_COMPARE(by_key, struct keyed, 2 * SC_ORDER(b->key, a->key) + SC_ORDER(a->unit, b->unit));
 
-/* Units, dearest first. */
+/* Sorts units, dearest first. */
 static void sort_units(struct sc_shard_search *q)
 {
 	const struct sc_shard_model *m = q->model;

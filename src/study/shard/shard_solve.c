@@ -1,5 +1,6 @@
-/* The search for a plan: bound, construction, local search, proof; then the plan is written out and rated
- * like any other, so that what is reported never rests on the solver's own sums. */
+/* The search for a plan: bound, construction, local search, proof; then the plan is written out and
+ * rated like any other, so that what is reported never rests on the solver's own sums. Where no
+ * plan fits, it finds the smallest reason. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,10 +27,11 @@ bool sc_search_is_stopped(struct sc_search_watch *watch)
 	return sc_search_is_ended(watch);
 }
 
-/* Column splits that are not in the list of options: the objective says what a slice of a width costs. */
+/* Column splits that are not in the list of options are made here: the objective says what a slice
+ * of a width costs. */
 
 enum { MOST_SLICES = 8 };
-/* Tables whose shard is at least this share of a rank's load are worth a split. */
+/* A table whose shard is at least this share of a rank's load is worth a split. */
 static const double SPLIT_SHARE = 0.25;
 
 uint32_t sc_shard_model_slices(struct sc_shard_model *m, uint32_t unit, uint32_t like,
@@ -93,8 +95,8 @@ static void split_evenly(struct sc_shard_model *m, uint32_t unit, uint32_t like)
 	}
 }
 
-/* Choices of a unit lie together: those of a unit that is split move to the end of the list. */
-/* Adds finer column splits of the tables whose shards are large beside `load`. */
+/* Adds finer column splits of the tables whose shards are large beside `load`. Choices of a unit
+ * lie together, so those of a unit that is split move to the end of the list. */
 static void shard_model_split(struct sc_shard_model *m, double load)
 {
 	if (!m->problem->column_cost)
@@ -118,10 +120,10 @@ static void shard_model_split(struct sc_shard_model *m, double load)
 	}
 }
 
-/* Why no plan fits the memory: the smallest reason that can be proved, from single tables up to all of them.
- * What constraints alone rule out is in shard_model.c. */
+/* The reasons why no plan fits the memory: the smallest that can be proved is told, from single
+ * tables up to all of them. shard_rules.c finds those of constraints alone. */
 
-/* Least bytes that a rank with a shard of the unit must hold. */
+/* The least bytes that a rank with a shard of the unit must hold. */
 static double least_shard(const struct sc_shard_model *m, uint32_t unit)
 {
 	const struct sc_unit *u = &m->units.at[unit];
@@ -182,7 +184,7 @@ static int large_unit(const struct sc_shard_model *m, struct sc_err *err)
 	return 0;
 }
 
-/* A table that no kind of memory holds, however it is cut. */
+/* Finds a table that no kind of memory holds, however it is cut. */
 static int table_over_all(const struct sc_shard_model *m, struct sc_err *err)
 {
 	double hbm = m->hbm_total, host = m->problem->host_bytes * m->n_hosts;
@@ -212,7 +214,7 @@ static int table_over_all(const struct sc_shard_model *m, struct sc_err *err)
 	return 0;
 }
 
-/* By what is pinned to it. */
+/* Finds a rank that is over its memory by what is pinned to it. */
 static int full_rank(const struct sc_shard_model *m, struct sc_err *err)
 {
 	const struct sc_shard_problem *p = m->problem;
@@ -256,7 +258,7 @@ static int full_cluster(const struct sc_shard_model *m, struct sc_err *err)
 		need, need - room, room, m->world);
 }
 
-/* Why no plan holds: always sets an error. */
+/* Tells why no plan holds: it always sets an error. */
 static int shard_conflict(const struct sc_shard_problem *problem, struct sc_err *err)
 {
 	static int (*const REASONS[])(const struct sc_shard_model *, struct sc_err *) = {

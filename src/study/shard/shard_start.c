@@ -1,5 +1,6 @@
-/* Ways to make a plan, by name. The sharders of papers are those of Lin et al. 2024 and the baselines of DreamShard and
- * NeuroShard; "chunk" and "norm_lookup_greedy" are known by name only: their definitions here are assumed. */
+/* Ways to make a plan, by name. The sharders of papers are those of Lin et al. 2024 and the
+ * baselines of DreamShard and NeuroShard; "chunk" and "norm_lookup_greedy" are known by name only:
+ * their definitions here are assumed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "study/shard/shard_objective.h"
 #include "study/shard/shard_solve_priv.h"
 
-/* What distributed-embeddings' benchmarks are run with (README: --column_slice_threshold 1280 Mi). */
+/* distributed-embeddings' benchmarks run with this threshold (README: --column_slice_threshold 1280
+ * Mi). */
 #define SLICE_ELEMENTS (1280 * 1048576.0)
 
 /* ---- our search, exchanges weighted and types left out ---- */
@@ -92,7 +94,7 @@ static int make_search(const struct sc_start *start, const struct sc_start_ask *
 
 /* ---- piece by piece on the rank with the least so far ---- */
 
-/* A table, or a slice of its columns. */
+/* A piece is a table, or a slice of its columns. */
 struct piece {
 	uint32_t table;
 	int64_t col_offset, cols;
@@ -102,8 +104,8 @@ struct piece {
 struct greedy {
 	uint32_t world;
 	size_t max_pieces; /* of a rank; 0: any number */
-	/* Bytes of each rank, or NULL: memory does not matter. Of ranks with equal keys the emptier is taken,
-	 * and the emptiest of all where none has room. */
+	/* The memory of each rank in bytes, or NULL: memory does not matter. Of ranks with equal
+	 * keys the emptier is taken, and the emptiest of all where none has room. */
 	const double *room;
 };
 
@@ -131,7 +133,7 @@ static uint32_t least_loaded(const struct greedy *how, const struct sc_ledger *u
 	return found < how->world ? found : empty;
 }
 
-/* Those of most key first; left in the order of tables. */
+/* Places the pieces of most key first, and leaves them in the order of tables. */
 static void place_greedily(const struct greedy *how, struct piece *pieces, size_t n,
 			   struct sc_arena *arena)
 {
@@ -154,7 +156,7 @@ static void place_greedily(const struct greedy *how, struct piece *pieces, size_
 
 /* ---- whole tables of the problem ---- */
 
-/* Factors of what a greedy placement balances. */
+/* The factors of what a greedy placement balances. */
 enum {
 	POOLING = 1 << 0,
 	FEATURES = 1 << 1,
@@ -252,7 +254,8 @@ static void deal_whole(const struct sc_table_list *tables, uint32_t gpus, struct
 	}
 }
 
-/* As its recipes for tables with one lookup a sample do; its hybrid embedding steps by SGD alone. */
+/* HugeCTR's recipes choose the hybrid embedding for tables with one lookup a sample; it steps by
+ * SGD alone. */
 static bool is_hybrid(const struct sc_request *request, const struct sc_table_list *tables)
 {
 	size_t n = 0;
@@ -314,8 +317,9 @@ static int make_torchrec(const struct sc_start *start, const struct sc_start_ask
 	return rc;
 }
 
-/* Tables above the threshold are halved until below it (distributed-embeddings), at most to the world. NVIDIA's DLRM in
- * PyTorch has none: distribute_to_buckets takes whole tables. */
+/* Tables above the threshold are halved until below it (distributed-embeddings), into at most as
+ * many slices as ranks. NVIDIA's DLRM in PyTorch has none: distribute_to_buckets takes whole
+ * tables. */
 static int64_t n_slices(const struct sc_request *request, const struct sc_table *t)
 {
 	double limit = request->config.sharding.column_slice_elements;
@@ -332,14 +336,14 @@ static int64_t n_slices(const struct sc_request *request, const struct sc_table 
 
 enum { FEW_RANKS = 5 };
 
-/* By memory (distributed-embeddings) or by lookups (NVIDIA's DLRM). Exchanges go by the rank with most pieces, so both
- * keep counts even. */
+/* Balances memory (distributed-embeddings) or lookups (NVIDIA's DLRM). Exchanges go by the rank
+ * with most pieces, so both keep counts even. */
 static int make_sliced(const struct sc_start *start, const struct sc_start_ask *ask,
 		       struct sc_made_plan *out, struct sc_err *err)
 {
 	const struct sc_request *req = ask->request;
-	/* get_device_mapping of NVIDIA's DLRM in PyTorch (dlrm/utils/distributed.py): of 5 ranks or more one has the bottom MLP
-	 * alone. */
+	/* NVIDIA's DLRM in PyTorch gives one of 5 ranks or more to the bottom MLP alone
+	 * (get_device_mapping of dlrm/utils/distributed.py). */
 	const uint32_t apart = sc_dlrm_one_rank_bottom(req) && req->config.gpus >= FEW_RANKS;
 	struct greedy how = {.world = (uint32_t)req->config.gpus - apart};
 	size_t n = 0;

@@ -1,5 +1,6 @@
-/* Where everything lies, whatever it is judged by: units' choices and ranks, the memory they take, changes
- * and their undoing. What a change does to the cost is judged in one of two ways (shard_potential.c, shard_phases.c). */
+/* The state of a placement, whatever it is judged by: units' choices and ranks, the memory they
+ * take, changes and their undoing. A change's effect on the cost is judged in one of two ways
+ * (shard_potential.c, shard_phases.c). */
 #include <string.h>
 
 #include "study/shard/shard_solve_priv.h"

@@ -1,6 +1,6 @@
-/* See the header. Descent by whole steps: moves come sorted by an estimate, under several weightings of the
- * phases since what overlaps is not known to it; of each list the first few are simulated. Where none helps, the best
- * plan is shaken and descended from again. */
+/* Descent by whole steps: moves come sorted by an estimate, which does not know what overlaps and
+ * so is made under several weightings of the phases; the first few of each list are simulated.
+ * Where none helps, the best plan is shaken and descended from again. */
 #include "study/shard/shard_step.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ enum {
 #define LEAST_ESTIMATED 1e-4 /* of the estimate, where steps are equal */
 #define DEFAULT_WORK 3e6
 #define QUICK_WORK 4e5
-#define MANY_CELLS 1e6    /* tables times ranks: no more than the quick work */
+#define MANY_CELLS 1e6    /* tables times ranks: above it only the quick work is done */
 #define WORK_OF_SHARD 8.0 /* beside a node's */
 
 struct descent {
@@ -83,7 +83,7 @@ static bool is_tried(const struct descent *d, const struct sc_step_move *move)
 	return false;
 }
 
-/* One move that helps, of one weighting's list. */
+/* Tries moves of one weighting's list until one helps. */
 static int try_list(struct descent *d, const struct sc_phase_weights *w, bool *helped,
 		    struct sc_err *err)
 {
@@ -117,7 +117,7 @@ static int try_list(struct descent *d, const struct sc_phase_weights *w, bool *h
 	return rc;
 }
 
-/* Until no weighting's list helps any more. */
+/* Descends until no weighting's list helps any more. */
 static int descend(struct descent *d, struct sc_err *err)
 {
 	unsigned n_idle = 0, at = 0;
@@ -146,7 +146,7 @@ static bool keep_best(struct descent *d)
 	return true;
 }
 
-/* Some moves at random, of those that cost least. */
+/* Makes some moves at random, of those that cost least. */
 static int shake(struct descent *d, struct sc_err *err)
 {
 	sc_shard_state_copy(&d->s, &d->best);
@@ -180,7 +180,7 @@ static int run(struct descent *d, struct sc_err *err)
 	return rc;
 }
 
-/* Tables of constraints, and those that other memories have a part in. */
+/* Freezes tables of constraints, and those that other memories have a part in. */
 static void freeze(struct descent *d, struct sc_arena *arena)
 {
 	const struct sc_shard_problem *p = d->q->problem;
@@ -201,7 +201,7 @@ static void freeze(struct descent *d, struct sc_arena *arena)
 	}
 }
 
-/* Constraints are kept by what is frozen: the model has none. */
+/* Frozen units keep to the constraints, so the model has none. */
 static bool start(struct descent *d, const struct sc_shard_problem *free_problem,
 		  const struct sc_shard_plan *plan, struct sc_arena *arena)
 {
@@ -257,7 +257,7 @@ static bool same_plan(const struct sc_shard_plan *a, const struct sc_shard_plan 
 		    x->hot_rows != y->hot_rows)
 			return false;
 	}
-	/* no padding */
+	/* the struct has no padding */
 	return memcmp(a->shards.at, b->shards.at, a->shards.n * sizeof(*a->shards.at)) == 0;
 }
 
@@ -293,8 +293,8 @@ struct rounds {
 	struct sc_step_candidate best;
 	struct sc_rng rng;
 	double end_s;
-	/* From what was found in less memory, where all searches but the first had their turn; idle: the last memory was
-	 * no gain. */
+	/* Rounds go on from what was found in less memory once all searches but the first had their
+	 * turn; idle: the last memory was no gain. */
 	bool goes_on, is_idle;
 };
 
@@ -303,7 +303,7 @@ static bool is_late(const struct rounds *r)
 	return sc_search_is_stopped(r->q->solve.watch) || (r->end_s > 0 && sc_now_s() >= r->end_s);
 }
 
-/* Other planners know other budgets. */
+/* The plan fits the budget; other planners know other budgets. */
 static bool fits(const struct rounds *r, const struct sc_start *start,
 		 const struct sc_shard_plan *plan)
 {
@@ -321,7 +321,7 @@ static bool start_is_worth(const struct sc_start *start, const struct sc_shard_p
 	       (double)problem->n_tables * (double)problem->world <= start->max_cells;
 }
 
-/* One plan of each start, simulated, if it is new. */
+/* Makes and simulates one plan of each start, if it is new. */
 static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 {
 	struct sc_step_search *q = r->q;
@@ -349,7 +349,8 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 		    (start->is_search && r->goes_on && (r->is_idle || start != sc_starts)) ||
 		    (!start->is_search && (round || solve.current || q->problem->n_constraints)))
 			continue;
-		/* Only a signal ends the first; what the others have when they are ended a longer search would not see. */
+		/* Only a signal ends the first; the others may be left with something that a longer
+		 * search would not see. */
 		if (!is_first) {
 			solve.watch = q->solve.watch;
 			solve.seconds = r->end_s > 0 ? fmax(r->end_s - sc_now_s(), 1e-9) : 0;
@@ -367,7 +368,7 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 			sc_shard_plan_release(&made.plan);
 			return 0;
 		}
-		/* rc: it may have to do with less than it needs */
+		/* a start may fail where it has less than it needs */
 		if (rc || is_known(r->out, &made.plan) || is_known(&r->fresh, &made.plan) ||
 		    !fits(r, start, &made.plan)) {
 			sc_shard_plan_release(&made.plan);
@@ -388,7 +389,7 @@ static int make_starts(struct rounds *r, uint64_t round, struct sc_err *err)
 SC_COMPARE(by_step, struct sc_step_candidate,
 	   2 * SC_ORDER(a->step_ms, b->step_ms) + SC_ORDER(a->name, b->name));
 
-/* The best few of the round; the shortest step of all rounds stays. */
+/* Improves the best few of the round; the shortest step of all rounds stays. */
 static int improve_starts(struct rounds *r, struct sc_err *err)
 {
 	static const double shares[N_IMPROVED] = {0.5, 0.25, 0.25}; /* of the work */
@@ -428,10 +429,11 @@ static int run_round(struct rounds *r, uint64_t round, struct sc_err *err)
 	return rc;
 }
 
-/* The first round, in memory that doubles up to all there is from the least that holds all tables on the GPUs, so that
- * what is found within a budget is known to the search within twice as much; each with half the work of the one before.
- * The second has all starts, too, for the first may be tight; others go on from there, and after one without gain only
- * from what other planners make of more memory. */
+/* The first round runs in memory that doubles up to all there is from the least that holds all
+ * tables on the GPUs, so that what is found within a budget is known to the search within twice as
+ * much; each has half the work of the one before. The second has all starts, too, for the first may
+ * be tight; others go on from there, and after one without gain only from what other planners make
+ * of more memory. */
 static int climb(struct rounds *r, struct sc_err *err)
 {
 	struct sc_step_search *const q = r->q;
@@ -465,7 +467,7 @@ static int climb(struct rounds *r, struct sc_err *err)
 		rc = run_round(r, 0, i ? NULL : err);
 		q->n_simulated = part.n_simulated;
 		r->is_idle = i < n && r->best.step_ms >= best.step_ms;
-		rc = i > 0 ? 0 : rc; /* more memory may do */
+		rc = i > 0 ? 0 : rc; /* more memory may suffice */
 	}
 	r->goes_on = r->is_idle = false;
 	r->q = q;

@@ -1,4 +1,5 @@
-/* Which moves there are, and what each does. */
+/* The moves that a descent by steps may try: how they are found, and how each changes the
+ * placement. */
 #include "study/shard/shard_solve_priv.h"
 
 #include <math.h>
@@ -17,9 +18,9 @@ static int32_t rank_of(const struct sc_shard_state *s, uint32_t unit, uint32_t i
 	return sc_choice_rank(s->model, sc_unit_choice(s, unit), sc_unit_ranks(s, unit), i);
 }
 
-/* ---- what a move does ---- */
+/* ---- making a move ---- */
 
-/* ms of what it alone has */
+/* The time of what the rank alone has, ms. */
 static double phases_load(const struct sc_shard_state *s, uint32_t rank)
 {
 	const struct sc_phases *p = s->phases;
@@ -87,7 +88,7 @@ void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *m)
 	sc_shard_state_swap(s, change);
 }
 
-/* ---- which moves ---- */
+/* ---- finding moves ---- */
 
 static void offer(struct sc_step_hunt *h, struct sc_step_move move)
 {
@@ -103,7 +104,7 @@ static void offer(struct sc_step_hunt *h, struct sc_step_move move)
 	sc_shard_state_swap(h->s, &h->change);
 }
 
-/* May each of its shards change ranks alone? Those of one host stay there together. */
+/* Each of the unit's shards may change ranks alone. Those of one host stay there together. */
 static bool may_move(const struct sc_shard_state *s, uint32_t unit)
 {
 	const struct sc_choice *c = sc_unit_choice(s, unit);
@@ -151,7 +152,7 @@ static void offer_ranks(struct sc_step_hunt *h, uint32_t unit, uint32_t shard)
 	}
 }
 
-/* The places worth a trial of a table that is sharded so. */
+/* Offers the places worth a trial of a table that is sharded so. */
 static void offer_choice(struct sc_step_hunt *h, uint32_t unit, uint32_t choice)
 {
 	const struct sc_shard_model *m = h->s->model;
@@ -176,7 +177,7 @@ static void offer_choice(struct sc_step_hunt *h, uint32_t unit, uint32_t choice)
 	}
 }
 
-/* Every way to place the unit anew, and to move its shards that lie on `rank` (-1: none). */
+/* Asks every way to place the unit anew, and to move its shards that lie on `rank` (-1: none). */
 static void ask_unit(struct sc_step_hunt *h, uint32_t unit, int32_t rank)
 {
 	const struct sc_unit *u = &h->s->model->units.at[unit];
@@ -194,7 +195,7 @@ static void ask_unit(struct sc_step_hunt *h, uint32_t unit, int32_t rank)
 			offer_choice(h, unit, c);
 }
 
-/* On a rank; of replicas, where `rank` is -1. */
+/* The unit's cost on a rank, or as a replica where `rank` is -1. */
 static double cost_on(const struct sc_shard_state *s, uint32_t unit, int32_t rank)
 {
 	const struct sc_choice *c = sc_unit_choice(s, unit);
@@ -207,7 +208,7 @@ static double cost_on(const struct sc_shard_state *s, uint32_t unit, int32_t ran
 	return shard ? shard->forward_ms + shard->backward_ms : 0;
 }
 
-/* The dearest units of a rank; of the replicas, where `rank` is -1. */
+/* Asks the dearest units of a rank, or of the replicas where `rank` is -1. */
 static void ask_dearest(struct sc_step_hunt *h, int32_t rank, uint32_t n_most)
 {
 	uint32_t last = UINT32_MAX;

@@ -1,4 +1,5 @@
-/* See the header. */
+/* Gathers plans, examines each (terms, step, confidence, oddities), and orders them. Few plans
+ * come, so sorting is by insertion. */
 #include "study/shard/shard_study.h"
 
 #include <math.h>
@@ -45,7 +46,7 @@ void sc_study_release(struct sc_study *study)
 	study->predictor = NULL;
 }
 
-/* A search keeps to what was asked; plans of files and baselines need not. */
+/* A plan of a file or a baseline may break what a search keeps to. */
 static bool is_barred(const struct sc_study *study, const struct sc_shard_plan *plan)
 {
 	const struct sc_solve_opts *opts = &study->opts.solve;
@@ -123,7 +124,8 @@ static void add(struct sc_study *study, const struct sc_step_candidate *from, co
 		.rank_ms = from->step_ms,
 	};
 	struct sc_err err = {.code = SC_OK};
-	int rc = sc_shard_plan_check(&from->plan, &err); /* as a reader of its file does */
+	/* a reader of its file makes the same check */
+	int rc = sc_shard_plan_check(&from->plan, &err);
 	bool is_whole = rc == 0;
 
 	if (is_whole)
@@ -172,7 +174,7 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	if (q.left_out.n)
 		SC_VEC_PUSH(&study->lints, note);
 	sc_strbuf_release(&q.left_out);
-	/* the best, which is the last, first: a signal leaves it alone */
+	/* The best plan is the last of the list and is taken first: a signal leaves it alone. */
 	if (rc == 0 && list.n)
 		add(study, &list.at[--list.n], "search");
 	for (size_t i = 0; i < list.n && rc == 0 && !sc_search_is_ended(opts->watch); i++) {
@@ -183,7 +185,8 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	return rc;
 }
 
-/* Of all plans, whatever constraints a search has to keep to; and of those that keep to them. */
+/* Finds the bound of all plans, whatever constraints a search has to keep to, and that of plans
+ * that keep to them. */
 static void find_bounds(struct sc_study *study)
 {
 	struct sc_shard_problem free_problem = study->objective->problem;
@@ -229,7 +232,7 @@ double sc_ranked_cost(const struct sc_study *study, const struct sc_ranked_plan 
 	return study->predictor ? plan->rank_ms : plan->solution.cost;
 }
 
-/* What can be used, what cannot, what is not rated. */
+/* Usable plans stand before unusable ones, and those before unrated ones. */
 static int standing(const struct sc_ranked_plan *plan)
 {
 	if (plan->error)
@@ -237,7 +240,7 @@ static int standing(const struct sc_ranked_plan *plan)
 	return plan->solution.over_budget || plan->is_barred;
 }
 
-/* By standing, then by cost. */
+/* Standing decides, then cost. */
 static bool is_better(const struct sc_study *study, const struct sc_ranked_plan *x,
 		      const struct sc_ranked_plan *y)
 {
@@ -254,7 +257,7 @@ static bool is_better(const struct sc_study *study, const struct sc_ranked_plan 
 	return x_cost < y_cost;
 }
 
-/* Insertion: few plans, and the order of equals stays. */
+/* Insertion keeps the order of equals. */
 static void sort(struct sc_study *study)
 {
 	struct sc_ranked_plan *at = study->plans.at;
@@ -269,7 +272,8 @@ static void sort(struct sc_study *study)
 	}
 }
 
-/* How much of a change of the embeddings' cost the step sees: 10 % less of what they run on. */
+/* The share of a change of the embeddings' cost that the step sees, found by a step with their
+ * resources 10 % slower. */
 static double exposed_frac(struct sc_study *study, const struct sc_ranked_plan *plan)
 {
 	struct sc_predict_opts opts;
@@ -312,7 +316,7 @@ static int judge(struct sc_study *study, size_t n, struct sc_err *err)
 	return rc;
 }
 
-/* How many steps the host makes longer than the GPUs'. */
+/* Notes how many steps the host makes longer than the GPUs'. */
 static void note_host(struct sc_study *study)
 {
 	struct sc_lint note = {.code = "host-hides"};
@@ -360,7 +364,8 @@ int sc_study_rank(struct sc_study *study, struct sc_err *err)
 
 /* ---- cost against memory ---- */
 
-/* Of the memory of the best plan so far; a budget below another plan's need is a new plan. */
+/* The shares of the best plan's memory that are tried as budgets; a budget below another plan's
+ * need gives a new plan. */
 static const double STEPS[] = {0.97, 0.93, 0.88, 0.82, 0.75, 0.68,
 			       0.6,  0.52, 0.44, 0.36, 0.28, 0.2};
 
@@ -401,7 +406,7 @@ int sc_shard_pareto(const struct sc_shard_problem *problem, const struct sc_solv
 		if (out->n && smaller.hbm_bytes >= out->at[out->n - 1].hbm_bytes)
 			continue;
 		if (sc_shard_solve(&smaller, opts, arena, &found, &none))
-			break; /* no plan holds: nor will a smaller one */
+			break; /* a smaller budget holds no plan either */
 		add_point(out, &found);
 	}
 	return 0;

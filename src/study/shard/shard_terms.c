@@ -1,4 +1,5 @@
-/* See the header. A placement is looked up among its table's options by type, tier and shard sizes. */
+/* Splits a plan into its terms: a placement is looked up among its table's options by type, tier
+ * and shard sizes. Rating a plan and adopting one as a state rest on the same lookup. */
 #include "study/shard/shard_terms.h"
 
 #include <math.h>
@@ -112,7 +113,7 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 	return rc;
 }
 
-/* Of each rank, of each host; in the arena. */
+/* The sums of each rank and of each host; in the arena. */
 struct sums {
 	double *cost, *hbm, *host, *ssd;
 	uint32_t n_hosts;
@@ -167,7 +168,7 @@ size_t sc_rank_parts(const struct sc_shard_terms *terms, uint32_t rank, struct s
 	return n;
 }
 
-/* What a given plan costs under the problem's options. */
+/* ---- the cost of a given plan under the problem's options ---- */
 
 void sc_shard_problem_release(struct sc_shard_problem *p)
 {
@@ -244,11 +245,12 @@ int sc_shard_rate(const struct sc_shard_problem *p, const struct sc_shard_plan *
 	return 0;
 }
 
-/* ---- replanning starts from the plan at hand: where its tables lie, and what of it cannot stay ---- */
+/* ---- replanning: adopts the plan at hand, and mends what cannot stay ---- */
 
 enum { MOST_MENDS = 100000 };
 
-/* The choice of a unit whose tables have these options; made for a single table if left out. */
+/* The choice of a unit whose tables have these options; it is made for a single table if it was
+ * left out. */
 static uint32_t choice_with(struct sc_shard_model *m, uint32_t unit, const uint32_t *options)
 {
 	const struct sc_unit *u = &m->units.at[unit];
@@ -265,7 +267,8 @@ static uint32_t choice_with(struct sc_shard_model *m, uint32_t unit, const uint3
 
 enum { MOST_SLICES = 64 };
 
-/* May a placement that is no option be adopted as it is? Else only slices of columns within the rules. */
+/* A placement that is no option may be adopted as it is; under constraints only slices of columns
+ * within the rules. */
 static bool may_make(const struct sc_shard_model *m, uint32_t unit,
 		     const struct sc_table_placement *at, const struct sc_shard *shards)
 {
@@ -280,7 +283,7 @@ static bool may_make(const struct sc_shard_model *m, uint32_t unit,
 	return true;
 }
 
-/* Do the shards lie as the choice has them? Their ranks into `ranks`. */
+/* The shards lie as the choice has them; their ranks go to `ranks`. */
 static bool take_ranks(const struct sc_shard_model *m, const struct sc_choice *c,
 		       const struct sc_shard *shards, int32_t *ranks)
 {
@@ -302,7 +305,7 @@ static bool take_ranks(const struct sc_shard_model *m, const struct sc_choice *c
 	return true;
 }
 
-/* The choice of an option for each table of the unit, if that is what the plan has. */
+/* The choice of an option for each table of the unit, if the plan has one. */
 static uint32_t option_choice(struct sc_shard_model *m, uint32_t unit,
 			      const struct sc_shard_plan *plan)
 {
@@ -414,7 +417,7 @@ void sc_shard_state_plan(const struct sc_shard_state *s, struct sc_shard_plan *p
 	}
 }
 
-/* A unit's constraints, where it lies. */
+/* A unit's constraints allow it where it lies. */
 static bool may_stay(const struct sc_shard_state *s, uint32_t unit)
 {
 	const struct sc_shard_model *m = s->model;
@@ -431,7 +434,7 @@ static bool may_stay(const struct sc_shard_state *s, uint32_t unit)
 	return offered || !(u->ruled || (u->typed && !c->made));
 }
 
-/* A rank over its memory, or on a host that is, or -1. A budget may be nothing at all. */
+/* A rank that is over its memory, or on a host that is, or -1. A budget may be nothing at all. */
 static int32_t full_rank(const struct sc_shard_state *s)
 {
 	for (uint32_t r = 0; r < s->model->world; r++)

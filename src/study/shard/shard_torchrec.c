@@ -1,5 +1,6 @@
-/* The options TorchRec's planner has for a table (planner/enumerators.py, distributed/sharding_plan.py of
- * meta-pytorch/torchrec 376cac6a), as a sharding problem. */
+/* The options that TorchRec's planner has for a table (planner/enumerators.py,
+ * distributed/sharding_plan.py of meta-pytorch/torchrec 376cac6a), as a sharding problem, with the
+ * costs that its estimators give them. */
 #include <assert.h>
 #include <math.h>
 
@@ -7,11 +8,11 @@
 #include "core/graph/op.h"
 #include "study/shard/shard_solve_priv.h"
 
-/* TorchRec's estimates of a shard: its times and its bytes, as in planner/estimator/estimator.py and
- * planner/shard_estimators.py (meta-pytorch/torchrec 376cac6a), so that its plans are rated as it rates
- * them. It knows nothing of how well they describe a GPU. */
+/* TorchRec estimates a shard's times and bytes in planner/estimator/estimator.py and
+ * planner/shard_estimators.py (meta-pytorch/torchrec 376cac6a). The estimates are repeated here, so
+ * that its plans are rated as it rates them, however well they describe a GPU. */
 
-/* planner/constants.py */
+/* The constants are those of planner/constants.py. */
 static const double INDEX_BYTES = 8;       /* BIGINT_DTYPE */
 static const double BWD_COMPUTE = 2;       /* BWD_COMPUTE_MULTIPLIER */
 static const double WEIGHTED_BWD = 1.1;    /* WEIGHTED_KERNEL_MULTIPLIER */
@@ -21,10 +22,10 @@ static const double FULL_BLOCK_COLS = 128, HALF_BLOCK_COLS = 64, MIN_LOOKUP_COLS
 static const double HALF_BLOCK_PENALTY = 1.15, QUARTER_BLOCK_PENALTY = 1.75;
 static const double DENSE_KERNEL = 0.5; /* share of HBM's rate */
 static const double UVM_SLOWDOWN = 10;  /* of kernels that go through unified memory */
-/* _calculate_cache_aux_state_sizes: bytes of a row, and of a row of the cache */
+/* The bytes of a row, and of a row of the cache, of _calculate_cache_aux_state_sizes. */
 static const double CACHE_ROW_BYTES = 4, CACHE_SLOT_BYTES = 16;
 
-/* What a shard looks up and puts out in a batch. */
+/* The elements that a shard looks up and puts out in a batch. */
 struct flow {
 	double lookups, outputs;       /* of the table, for one rank's samples */
 	double indices, rows;          /* of the shard, for all it serves */
@@ -37,7 +38,7 @@ static bool by_rows(enum sc_shard_type type)
 	return type == SC_ROW_WISE || type == SC_TABLE_ROW_WISE;
 }
 
-/* How many ranks share the lookups of a column. */
+/* The number of ranks that share the lookups of a column. */
 static double row_ranks(const struct flow *flow, enum sc_shard_type type)
 {
 	if (type == SC_ROW_WISE)
@@ -45,7 +46,7 @@ static double row_ranks(const struct flow *flow, enum sc_shard_type type)
 	return type == SC_TABLE_ROW_WISE ? flow->local : 1;
 }
 
-/* In TorchRec's order of operations, so that what it rounds up to whole bytes is the same here. */
+/* Operations are in TorchRec's order, so that what it rounds up to whole bytes is the same here. */
 static struct flow find_flow(const struct sc_torchrec_ask *ask)
 {
 	const struct sc_torchrec_topology *t = ask->topology;
@@ -75,7 +76,7 @@ static struct flow find_flow(const struct sc_torchrec_ask *ask)
 	return flow;
 }
 
-/* kernel_bw_lookup */
+/* The rate of a lookup kernel (kernel_bw_lookup). */
 static double kernel_bw(const struct sc_torchrec_ask *ask)
 {
 	const struct sc_torchrec_topology *t = ask->topology;
@@ -97,7 +98,7 @@ static double kernel_bw(const struct sc_torchrec_ask *ask)
 	return t->hbm_bw;
 }
 
-/* compute_block_usage_penalty: of the kernels for whole rows of few columns */
+/* The slowdown of kernels for whole rows of few columns (compute_block_usage_penalty). */
 static double block_penalty(double cols)
 {
 	if (cols >= FULL_BLOCK_COLS)
@@ -117,15 +118,15 @@ static double fwd_compute_ms(const struct sc_torchrec_ask *ask, const struct flo
 	return (input + lookup + output) * (whole_rows ? block_penalty(cols) : 1) / kernel_bw(ask);
 }
 
-/* One rate for all-to-all, reduce-scatter and all-gather, that of the slowest link between any two
- * ranks; no latency, and what stays on a rank counts as if it left. */
+/* All-to-all, reduce-scatter and all-gather have one rate, that of the slowest link between any two
+ * ranks; there is no latency, and what stays on a rank counts as if it left. */
 static double world_bw(const struct sc_torchrec_topology *t)
 {
 	return t->world <= t->ranks_per_host ? t->intra_bw : t->inter_bw;
 }
 
-/* DataParallelEvaluator: a ring over at most two nodes, doubled for more; then the gradient's elementwise
- * kernels. The rate is the network's even where there is none. */
+/* DataParallelEvaluator has a ring over at most two nodes, doubled for more, and then the
+ * gradient's elementwise kernels. The rate is the network's even where there is none. */
 static double all_reduce_ms(const struct sc_torchrec_ask *ask, const struct flow *flow,
 			    const struct sc_option_shard *shard)
 {
@@ -162,7 +163,7 @@ static void find_comms(const struct sc_torchrec_ask *ask, const struct flow *flo
 	perf->input_dist = ceil(flow->lookups * flow->world * INDEX_BYTES) / world_bw(t);
 }
 
-/* Of an LRU cache with that share of the rows, between the points given. */
+/* The miss rate of an LRU cache with that share of the rows, between the points given. */
 static double miss_frac(const struct sc_reuse *reuse, double cached)
 {
 	const double *x = reuse->cached_frac.at, *y = reuse->miss_frac.at;
@@ -177,8 +178,9 @@ static double miss_frac(const struct sc_reuse *reuse, double cached)
 	return y[i - 1] + (y[i] - y[i - 1]) * (cached - x[i - 1]) / (x[i] - x[i - 1]);
 }
 
-/* Rows that the cache must fetch. TorchRec counts them only for a table that came with a miss-ratio curve
- * and its distinct rows in a batch; without the latter, each lookup is one, up to the table's rows. */
+/* The rows that the cache must fetch. TorchRec counts them only for a table that came with a
+ * miss-ratio curve and its distinct rows in a batch; without the latter, each lookup is one, up to
+ * the table's rows. */
 static double prefetch_ms(const struct sc_torchrec_ask *ask, const struct flow *flow, double cols)
 {
 	const struct sc_reuse *reuse = &ask->table->reuse;
@@ -192,7 +194,7 @@ static double prefetch_ms(const struct sc_torchrec_ask *ask, const struct flow *
 	       cols * flow->table_bytes / ask->topology->hbm_ddr_bw;
 }
 
-/* _get_optimizer_multipler */
+/* The optimizer's elements for each of the table's (_get_optimizer_multipler). */
 static double optimizer_factor(enum sc_optimizer_state state, int64_t dim)
 {
 	static const double factors[] = {
@@ -201,7 +203,7 @@ static double optimizer_factor(enum sc_optimizer_state state, int64_t dim)
 	return state == SC_STATE_ROW ? 1 / (double)dim : factors[state];
 }
 
-/* _calculate_storage_specific_sizes: a shard's part of `whole_bytes`, with the optimizer's */
+/* A shard's part of `whole_bytes`, with the optimizer's (_calculate_storage_specific_sizes). */
 static double held_bytes(const struct sc_torchrec_ask *ask, const struct sc_option_shard *shard,
 			 double whole_bytes)
 {
@@ -220,7 +222,8 @@ static void set_storage(const struct sc_torchrec_ask *ask, const struct flow *fl
 	double whole = sc_table_bytes(ask->table);
 	double aux = ceil((double)shard->rows * (CACHE_ROW_BYTES + cached * CACHE_SLOT_BYTES));
 
-	/* calculate_pipeline_io_cost without a pipeline; a shard without rows has neither inputs nor outputs */
+	/* The pipeline costs are those of calculate_pipeline_io_cost without a pipeline; a shard
+	 * without rows has neither inputs nor outputs. */
 	shard->hbm_bytes =
 		shard->rows ? ceil(flow->indices * INDEX_BYTES) +
 				      ceil(flow->rows * (double)shard->cols * flow->out_bytes)
@@ -268,8 +271,9 @@ void sc_torchrec_cost(const struct sc_torchrec_ask *ask, struct sc_option_shard 
 		*perf = own;
 }
 
-/* planner/constants.py */
-static const double GIB_PER_S = SC_BYTES_PER_GIB / SC_MS_PER_S; /* in bytes per ms, as there */
+/* The units are those of planner/constants.py. */
+/* in bytes per ms, as TorchRec has them */
+static const double GIB_PER_S = SC_BYTES_PER_GIB / SC_MS_PER_S;
 static const double MIB_PER_S = SC_BYTES_PER_MIB / SC_MS_PER_S;
 enum { NARROWEST_COLS = 4, MAX_SHARDS = 1 << 28 };
 
@@ -310,7 +314,7 @@ static struct sc_torchrec_ask make_ask(const struct sc_torchrec_topology *topolo
 	};
 }
 
-/* Widths of the column slices: all of min_cw_dim but the last. */
+/* The width of the column slices: all have min_cw_dim but the last. */
 static int64_t slice_cols(const struct sc_torchrec_topology *topology, const struct sc_table *table)
 {
 	int64_t least = (int64_t)topology->min_cw_dim;
@@ -325,7 +329,7 @@ static void cost_shard(const void *ctx, const struct sc_option *option,
 	sc_torchrec_cost(ctx, shard, NULL);
 }
 
-/* In the planner's order, which decides between options that cost the same. */
+/* Options come in the planner's order, which decides between options that cost the same. */
 static void push_table(const struct costs *x, struct sc_shard_problem *problem, uint32_t table)
 {
 	const struct sc_torchrec_topology *t = &x->topology;

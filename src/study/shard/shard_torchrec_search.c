@@ -8,7 +8,8 @@
 #include "study/shard/shard.h"
 #include "study/shard/shard_solve_priv.h"
 
-/* What all shards of an option take, and the dearest and the largest of them. */
+/* The cost and memory of all shards of an option, and those of the dearest and the largest of them.
+ */
 struct option_sums {
 	double cost, most_cost;
 	struct sc_shard_memory all, most;
@@ -17,7 +18,7 @@ struct option_sums {
 struct sc_placer {
 	const struct sc_shard_problem *problem;
 	const struct option_sums *sums;        /* of each option */
-	const struct sc_shard_memory *storage; /* the same, packed: sorting reads it most */
+	const struct sc_shard_memory *storage; /* of each option, packed: sorting reads it most */
 	struct sc_ledger used, saved;
 	double limit;
 	bool over;          /* a rank reached the limit */
@@ -31,9 +32,10 @@ struct sc_placer {
 	double *host_sum;
 };
 
-/* TorchRec's GreedyPerfPartitioner (planner/partitioners.py of meta-pytorch/torchrec 376cac6a): uniform
- * options first, then table by table from the largest storage down, each shard to the rank that costs
- * least. Its order is that of bytes, not of cost, and nothing placed is ever moved. */
+/* TorchRec's GreedyPerfPartitioner (planner/partitioners.py of meta-pytorch/torchrec 376cac6a)
+ * takes uniform options first, then table by table from the largest storage down, each shard to the
+ * rank that costs least. Its order is that of bytes, not of cost, and nothing placed is ever moved.
+ */
 
 static struct option_sums sum_option(const struct sc_shard_problem *problem,
 				     const struct sc_option *option)
@@ -110,7 +112,7 @@ static void put(struct sc_placer *placer, const struct sc_option_shard *shard, u
 		placer->over = true;
 }
 
-/* Shard i on rank first + i. */
+/* Places shard i on rank first + i. */
 static bool place_each(struct sc_placer *placer, const struct sc_option *option, uint32_t first)
 {
 	const struct sc_shard_problem *problem = placer->problem;
@@ -128,7 +130,8 @@ static bool place_each(struct sc_placer *placer, const struct sc_option *option,
 	return true;
 }
 
-/* The order of ranks: cost, then the place on the host, so that hosts fill evenly, then the rank. */
+/* The order of ranks: cost, then the place on the host, so that hosts fill evenly, then the rank.
+ */
 static bool before(const struct sc_placer *placer, uint32_t a, uint32_t b)
 {
 	uint32_t local = placer->problem->ranks_per_host;
@@ -139,7 +142,7 @@ static bool before(const struct sc_placer *placer, uint32_t a, uint32_t b)
 	return a % local != b % local ? a % local < b % local : a < b;
 }
 
-/* Into the first n of the ranks by cost, from place `low` on. */
+/* Inserts the rank into the first n of the ranks by cost, from place `low` on. */
 static void insert(struct sc_placer *placer, uint32_t rank, uint32_t low, uint32_t n)
 {
 	uint32_t *at = placer->by_cost;
@@ -150,7 +153,7 @@ static void insert(struct sc_placer *placer, uint32_t rank, uint32_t low, uint32
 	at[place] = rank;
 }
 
-/* Each shard on the cheapest rank that it fits on. */
+/* Places each shard on the cheapest rank that it fits on. */
 static bool place_free(struct sc_placer *placer, const struct sc_option *option)
 {
 	const struct sc_option_shard *shard = placer->problem->shards.at + option->first_shard;
@@ -176,7 +179,7 @@ static bool place_free(struct sc_placer *placer, const struct sc_option *option)
 	return true;
 }
 
-/* Each shard on the cheapest rank of one host; all or none. */
+/* Places each shard on the cheapest rank of one host; all or none. */
 static bool place_on_host(struct sc_placer *placer, const struct sc_option *option, uint32_t first)
 {
 	const struct sc_option_shard *shard = placer->problem->shards.at + option->first_shard;
@@ -200,7 +203,7 @@ static bool place_on_host(struct sc_placer *placer, const struct sc_option *opti
 	return true;
 }
 
-/* Hosts by cost, those alike in their order. */
+/* Sorts hosts by cost, those alike in their order. */
 static void sort_hosts(struct sc_placer *placer)
 {
 	uint32_t local = placer->problem->ranks_per_host, n = placer->problem->world / local;
@@ -252,8 +255,8 @@ static int by_storage(const struct sc_shard_memory *a, const struct sc_shard_mem
 	       2 * SC_ORDER(a->host_bytes, b->host_bytes) + SC_ORDER(a->ssd_bytes, b->ssd_bytes);
 }
 
-/* By insertion into the order of the proposal before, from which one table differs; tables alike stay in
- * theirs. */
+/* Insertion starts from the order of the proposal before, from which one table differs; tables
+ * alike stay in theirs. */
 static void sort_by_storage(struct sc_placer *placer, const uint32_t *chosen)
 {
 	uint32_t *order = placer->order;
@@ -275,8 +278,8 @@ static void sort_by_storage(struct sc_placer *placer, const uint32_t *chosen)
 	}
 }
 
-/* Gives every shard of the options chosen (one a table) a rank, and the cost of the busiest in *cost;
- * false if one does not fit, or as soon as a rank costs `limit`. */
+/* Gives every shard of the options chosen (one a table) a rank, and the cost of the busiest in
+ * *cost; false: a shard does not fit, or a rank already costs `limit`. */
 static bool placer_place(struct sc_placer *placer, const uint32_t *chosen, double limit,
 			 double *cost)
 {
@@ -341,8 +344,8 @@ static int check_constraints(const struct sc_shard_problem *problem, struct sc_e
 	return 0;
 }
 
-/* Options of a table from the lowest score up, those alike in the planner's order. The score is the cost of the costliest
- * shard, or of all of them (_sharding_option_score). */
+/* Lists the options of a table from the lowest score up, those alike in the planner's order. The
+ * score is the cost of the costliest shard, or of all of them (_sharding_option_score). */
 static struct ranked rank_options(const struct search *search, size_t table, bool depth)
 {
 	const struct sc_shard_problem *problem = search->problem;
@@ -416,7 +419,8 @@ static void try_chosen(struct search *search)
 	       search->problem->n_tables * sizeof(*search->chosen));
 }
 
-/* GridSearchProposer: all combinations, if they are few; the last table's option changes fastest. */
+/* GridSearchProposer tries all combinations, if they are few; the last table's option changes
+ * fastest. */
 static void propose_grid(struct search *search)
 {
 	size_t n = search->problem->n_tables, t;
@@ -436,7 +440,7 @@ static void propose_grid(struct search *search)
 	} while (t > 0);
 }
 
-/* What GreedyProposer compares: HBM, then host memory; of the largest shard, then of all. */
+/* GreedyProposer compares HBM, then host memory; of the largest shard, then of all. */
 static bool heavier(const struct option_sums *a, const struct option_sums *b)
 {
 	int order = SC_ORDER(a->most.hbm_bytes, b->most.hbm_bytes);
@@ -448,8 +452,8 @@ static bool heavier(const struct option_sums *a, const struct option_sums *b)
 	return order > 0;
 }
 
-/* GreedyProposer: each table's best option; then, over and over, the next best of the table that takes
- * most memory, whatever came of the proposal before. */
+/* GreedyProposer begins with each table's best option; then, over and over, it takes the next best
+ * of the table that needs most memory, whatever came of the proposal before. */
 static void propose_greedy(struct search *search, const struct ranked *ranked)
 {
 	size_t n = search->problem->n_tables, heaviest;
@@ -475,7 +479,7 @@ static void propose_greedy(struct search *search, const struct ranked *ranked)
 	} while (heaviest < n && !is_cut_short(search));
 }
 
-/* UniformProposer: all tables by one type, where all have it. */
+/* UniformProposer shards all tables by one type, where all have it. */
 static void propose_uniform(struct search *search)
 {
 	const struct sc_shard_problem *problem = search->problem;
