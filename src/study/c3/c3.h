@@ -19,7 +19,8 @@ enum sc_c3_kind {
 	SC_C3_INDEPENDENT,
 	SC_C3_GATHER_GEMM,  /* the GEMM needs what is gathered */
 	SC_C3_GEMM_SCATTER, /* its result is sent: reduced and scattered, or as it is */
-	/* The same of experts: a product of each (gemm's batch), whose tokens come and leave as whole rows. */
+	/* Experts have a product each (gemm's batch), and their tokens come and leave as whole
+	 * rows. */
 	SC_C3_DISPATCH_EXPERTS,
 	SC_C3_EXPERTS_COMBINE,
 	SC_N_C3_KINDS
@@ -28,10 +29,11 @@ static inline bool sc_c3_sends(enum sc_c3_kind kind)
 {
 	return kind == SC_C3_GEMM_SCATTER || kind == SC_C3_EXPERTS_COMBINE;
 }
-/* Of a name the value is a kind, or SC_C3_KIND_WITH one and the only collective that it means. */
+/* A name's value is a kind, or SC_C3_KIND_WITH a kind and the only collective that it means. */
 extern const struct sc_name sc_c3_kind_names[];
 #define SC_C3_KIND_WITH(kind, collective) ((kind) | ((collective) + 1) << 8)
-/* The kind of a name's value. Does the collective fit: is it what the GEMM needs, or what its result needs? */
+/* Takes the kind from a name's value. False: the collective is not one that the GEMM needs, or that
+ * its result needs. */
 bool sc_c3_kind_of(int value, enum sc_collective collective, enum sc_c3_kind *out);
 const char *sc_c3_kind_name(enum sc_c3_kind kind, enum sc_collective collective);
 #define SC_C3_KIND_FITS                                                                      \
@@ -58,8 +60,8 @@ struct sc_c3_pair {
 	double compute_us, comm_us; /* measured alone; 0 = predicted */
 	double second_us; /* of two streams, by which the later kernel is launched later */
 };
-/* What limits a pair, from one time to the next: an sc_resource; or all runs as if alone; or, where there is no room
- * for all of them, several one after another. */
+/* A limit of a pair, from one time to the next: an sc_resource; or none, where both run as if
+ * alone; or, where there is no room for all of them, several one after another. */
 enum { SC_C3_MAX_LIMITS = 8, SC_C3_NO_LIMIT = SC_N_RES, SC_C3_SEVERAL_LIMITS };
 struct sc_c3_limits {
 	struct sc_c3_limit {
@@ -85,8 +87,9 @@ void sc_c3_study_destroy(struct sc_c3_study *study);
 int sc_c3_predict(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 		  const struct sc_c3_choice *choice, struct sc_c3_result *out, struct sc_err *err);
 
-/* Two kernels of one GPU, each on a stream of its own, the first launched just before the second: SMs by space, the rest
- * by its capacity (Abacus, Cui et al., SC21, asks for what two operators take together). */
+/* Two kernels of one GPU, each on a stream of its own, the first launched just before the second:
+ * SMs are shared by space, the rest by its capacity (Abacus, Cui et al., SC21, asks for what two
+ * operators take together). */
 struct sc_c3_kernels {
 	double alone_us[2], end_us[2]; /* ends: from when both were launched */
 	struct sc_c3_limits limits;
@@ -104,27 +107,30 @@ struct sc_c3_named {
 struct sc_c3_pairs {
 	SC_VEC(struct sc_c3_named) list;
 };
-/* Every collective of an iteration and what can run beside it: of a layer the products before or after a
- * collective over the tensor-, context- or expert-parallel group; layers beside gradients' reductions and weights'
- * gathers. What they point to lives in `arena`, the request besides. SC_EUNSUPPORTED: a family without layers. */
+/* Lists every collective of an iteration with the kernels that can run beside it: the products of a
+ * layer before or after a collective over the tensor-, context- or expert-parallel group; layers
+ * beside gradients' reductions and weights' gathers. Pairs point into `arena` and the request.
+ * SC_EUNSUPPORTED means a family without layers. */
 int sc_c3_config_pairs(const struct sc_request *request, struct sc_arena *arena,
 		       struct sc_c3_pairs *out, struct sc_err *err);
 
-/* Tg > 1.15 Tc; Tc > 1.15 Tg; between (ConCCL). */
+/* The classes are Tg > 1.15 Tc, Tc > 1.15 Tg, and between (ConCCL). */
 enum sc_c3_class { SC_C3_G_LONG, SC_C3_C_LONG, SC_C3_GC_EQUAL };
 extern const char *const sc_c3_class_names[]; /* "G-long" */
-/* From so many bytes on that choice is the best; kernels that need the collective, or it them, grow with it. */
+/* The choice `best` is the best from so many bytes on; kernels that need the collective, or it
+ * them, grow with it. */
 struct sc_c3_change {
 	double bytes;
 	size_t best;
 	double n; /* SMs or pieces, of the largest size that it is for; 0: none */
 };
 enum { SC_C3_MAX_CHANGES = 16, SC_C3_MAX_CHOICES = 16 };
-/* How much longer it takes than the best of each size. NAN: it does not apply to all of them. */
+/* The loss of a choice against the best of each size. NAN: it does not apply to all of them. */
 struct sc_c3_loss {
 	double mean_frac, most_frac;
 };
-/* `n` choices to try; none: every policy, by its number. Sizes of the collective to try: from, to, doubling; 0: none. */
+/* `n` choices to try; none: every policy, by its number. The collective's sizes double from
+ * from_bytes to to_bytes; 0: only its own. */
 struct sc_c3_advise_opts {
 	struct sc_c3_choice choice[SC_C3_MAX_CHOICES];
 	size_t n;
@@ -170,20 +176,22 @@ struct sc_c3_table {
 	struct sc_c3_score all, *groups;
 	size_t n_groups;
 };
-/* Columns: device, gpus, dtype, kind, m, n, k, collective, bytes, policy; case, compute_us, comm_us, serial_us,
- * overlapped_us, second_us, ctas, experts may be empty or missing. `by`: columns to score apart. m is as the GPU multiplies
- * it, of all its experts; bytes as nccl-tests count them. */
+/* Columns: device, gpus, dtype, kind, m, n, k, collective, bytes, policy; case, compute_us,
+ * comm_us, serial_us, overlapped_us, second_us, ctas, experts may be empty or missing. `by`:
+ * columns to score apart. m is as the GPU multiplies it, of all its experts; bytes as nccl-tests
+ * count them. */
 struct sc_c3_table_opts {
 	const char *const *by;
 	size_t n_by;
-	/* Every row once for each of them; what was measured stays with its own. None: its own. */
+	/* Every row is predicted once for each policy; measured times stay with the row's own.
+	 * None: only its own. */
 	const char *const *policies;
 	size_t n_policies;
 };
 int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts *opts,
 			struct sc_arena *arena, struct sc_c3_table *out, struct sc_err *err);
 
-/* The rows of a table without policies, each a pair: the first that is none is an error. */
+/* Makes the rows of a table without policies pairs; the first that is none is an error. */
 int sc_c3_table_pairs(const struct sc_csv *csv, struct sc_arena *arena, struct sc_c3_pairs *out,
 		      struct sc_err *err);
 

@@ -1,11 +1,11 @@
-/* One pair under every policy: which is the best, and at which sizes another one is. */
+/* Tries one pair under every policy: finds the best, and the sizes at which another one is. */
 #include <math.h>
 
 #include "study/c3/c3.h"
 
-/* Policies that are so near are equally good: the simplest, which comes first, is taken. */
+/* Policies this near are equally good: the simplest, which comes first, is taken. */
 #define TIE 1.01
-/* Times of the two sides so near are equal (ConCCL, arXiv:2412.14335). */
+/* Times of the two sides this near are equal (ConCCL, arXiv:2412.14335). */
 #define EQUAL 1.15
 
 const char *const sc_c3_class_names[] = {
@@ -14,7 +14,7 @@ const char *const sc_c3_class_names[] = {
 	[SC_C3_GC_EQUAL] = "GC-equal",
 };
 
-/* What cannot be done with the pair does not apply; that nothing applies is an error. */
+/* A choice that is impossible with the pair does not apply; it is an error when nothing applies. */
 static int try_all(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 		   const struct sc_c3_advise_opts *opts, struct sc_c3_advice *out,
 		   struct sc_err *err)
@@ -43,7 +43,7 @@ static int try_all(struct sc_c3_study *study, const struct sc_c3_pair *pair,
 	return 0;
 }
 
-/* The pair with another size of its collective. What was said of the times alone holds in proportion. */
+/* The pair with another size of its collective. Given times alone scale in proportion. */
 static struct sc_c3_pair resized(const struct sc_c3_pair *pair, double bytes)
 {
 	struct sc_c3_pair out = *pair;
@@ -63,7 +63,7 @@ static struct sc_c3_pair resized(const struct sc_c3_pair *pair, double bytes)
 	return out;
 }
 
-/* `us` beside the best of a size; NAN stays. */
+/* Adds the loss of `us` over the best of a size; NAN stays. */
 static void add_loss(struct sc_c3_loss *loss, double us, double best_us)
 {
 	const double frac = us / best_us - 1;
@@ -72,7 +72,8 @@ static void add_loss(struct sc_c3_loss *loss, double us, double best_us)
 	loss->most_frac = isnan(frac) ? frac : loss->most_frac < frac ? frac : loss->most_frac;
 }
 
-/* The rule, of which each part has one number of SMs or pieces, beside the best of each size. */
+/* Compares the rule, of which each part has one number of SMs or pieces, with the best of each
+ * size. */
 static int try_rule(struct sc_c3_study *study, const struct sc_c3_advise_opts *opts,
 		    const double *best_us, struct sc_c3_advice *out, struct sc_err *err)
 {

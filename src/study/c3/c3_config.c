@@ -1,4 +1,4 @@
-/* The pairs of a config: its kernels and collectives, as the builders list them. */
+/* Lists the pairs of a config: its kernels and collectives, as the builders list them. */
 #include "predict/dlrm/dlrm.h"
 #include "predict/layers/layers.h"
 #include "predict/op_names.h"
@@ -10,7 +10,7 @@ struct lister {
 	const struct sc_transformer *tf;
 	struct sc_arena *arena;
 	struct sc_c3_pairs *out;
-	/* the rank and the block at hand */
+	/* These are of the rank and the block at hand. */
 	uint32_t class_id;
 	const struct sc_block_env *env;
 	struct sc_block_list list;
@@ -37,7 +37,7 @@ static struct sc_c3_named named(struct lister *l, const struct sc_block_item *co
 	};
 }
 
-/* The next product after or before a collective, with none between. */
+/* Finds the next product after or before a collective, with none between. */
 static const struct sc_block_item *find_gemm(const struct lister *l, size_t at, int step)
 {
 	for (size_t i = at + (size_t)step; i < l->list.items.n; i += (size_t)step) {
@@ -123,7 +123,7 @@ struct replica_comm {
 	struct sc_span span;
 };
 
-/* The layer listed last beside a collective of its weights or gradients. */
+/* Adds the layer listed last beside a collective of its weights or gradients. */
 static void add_beside_layer(struct lister *l, const struct replica_comm *c)
 {
 	const struct sc_rank_class *rc = &l->tf->placement.classes[l->class_id];
@@ -192,7 +192,7 @@ static void add_layers(struct lister *l, int kind, double n_layers, double passe
 	add_reduction(l, params->trainable_expert, &copies->expert);
 }
 
-/* Layers of the first class, the head of the first that has it. */
+/* Lists the layers of the first class, and the head of the first class that has it. */
 static void list_all(struct lister *l)
 {
 	const struct sc_placement *p = &l->tf->placement;
@@ -217,7 +217,7 @@ static void list_all(struct lister *l)
 
 /* ---- a table of layers ---- */
 
-/* The gradients of a bucket beside the backward passes of the next. */
+/* Adds the gradients of a bucket beside the backward passes of the next. */
 static void add_bucket(const struct sc_layers *l, size_t i, struct sc_arena *arena,
 		       struct sc_c3_pairs *out)
 {
@@ -287,7 +287,8 @@ static void add_exchange(struct lister *l, const struct sc_dlrm *dlrm,
 		SC_VEC_PUSH(&l->out->list, pair);
 }
 
-/* Of the first class of ranks, under the plan that the request's planner makes. */
+/* Lists the exchanges of the first class of ranks, under the plan that the request's planner makes.
+ */
 static int list_exchanges(struct lister *l, const struct sc_setup *setup, struct sc_err *err)
 {
 	struct sc_dlrm *dlrm = sc_arena_calloc(l->arena, 1, sizeof(*dlrm));

@@ -1,15 +1,17 @@
-/* A product that needs what a collective brings, or whose result one sends: in pieces, by copies of chunks, in one kernel. */
+/* Products that need what a collective brings, or whose result one sends: in pieces, by copies of
+ * chunks, in one kernel. */
 #include <math.h>
 
 #include "study/c3/c3_priv.h"
 
-/* Rows of the smallest tile of products without tensor cores: a piece of fewer rows takes as long. */
+/* The smallest tile of products without tensor cores has so many rows: a piece of fewer rows takes
+ * as long. */
 #define SIMT_TILE_ROWS 64.0
-/* Of what a push costs, what it costs beside the other of two streams. Pieces on 8 H100 (kraken, BF16) ask for 0.9 to 1, on 8 B300
- * (PyTorch, FP8) for 0.7. */
+/* The share of a push's cost that is left beside the other of two streams. Pieces on 8 H100
+ * (kraken, BF16) ask for 0.9 to 1, on 8 B300 (PyTorch, FP8) for 0.7. */
 #define PUSH_LEFT 0.89
-/* Of an all-reduce the sums are there only when all parts have been added: what a product sends is its scatter, and its
- * gather follows. */
+/* The sums of an all-reduce are there only when all parts have been added: a product sends its
+ * scatter, and its gather follows. */
 static bool gathers_after(const struct sc_c3_study *s)
 {
 	return s->pair->transfer.shape.kind == SC_ALL_REDUCE;
@@ -21,7 +23,7 @@ static void send_cost(const struct sc_c3_study *s, double n_pieces, double n_cop
 	sc_c3_copy_cost(s, gathers_after(s) ? 2 * n_pieces : n_pieces, n_copies, out);
 }
 
-/* What comes after a product's result was sent: sums, and copies of them to all. */
+/* Adds what follows when a product's result was sent: sums, and copies of them to all. */
 static void add_sums(struct sc_c3_study *s, uint32_t sent)
 {
 	const struct sc_transfer *t = &s->pair->transfer;
@@ -35,8 +37,8 @@ static void add_sums(struct sc_c3_study *s, uint32_t sent)
 		sc_c3_add(s, s->comm, &gather, summed);
 }
 
-/* Of rows that the pieces do not share alike some have one more: their mean. The first of them, and one of the rest, which follow
- * it closely. */
+/* The costs of the first piece, and of each of the rest, which follow it closely. Rows that the
+ * pieces do not share alike leave some with one more: their mean counts. */
 static void piece_costs(const struct sc_c3_study *s, double pieces, struct sc_cost out[2])
 {
 	const double rows = s->pair->gemm.u.gemm.m / pieces, whole = fmax(1, floor(rows));
@@ -54,7 +56,7 @@ static void piece_costs(const struct sc_c3_study *s, double pieces, struct sc_co
 	sc_c3_scale(&out[1], sc_interfere_next_piece_factor(s->pair->transfer.device, &piece));
 }
 
-/* What the software adds to a call; SC_NONE: nothing. */
+/* Adds the time that the software takes for a call; SC_NONE: it takes none. */
 static uint32_t add_call(struct sc_c3_study *s)
 {
 	const struct sc_cost call = {.work_us = s->pair->transfer.call_us};
@@ -62,7 +64,7 @@ static uint32_t add_call(struct sc_c3_study *s)
 	return call.work_us > 0 ? sc_c3_add(s, s->host, &call, SC_NONE) : SC_NONE;
 }
 
-/* The first piece is the rank's own. */
+/* The first piece is the rank's own, so it waits for no copy. */
 static void add_gather(struct sc_c3_study *s, double pieces)
 {
 	const struct sc_transfer *t = &s->pair->transfer;
@@ -114,8 +116,9 @@ static int run_pieces(struct sc_c3_study *s, double pieces)
 	return sc_c3_run(s);
 }
 
-/* As many pieces as ranks, and no more than rows. Those of products without tensor cores have whole tiles, and are as many as
- * pay: measured pairs in fp32 take no longer than one after the other. */
+/* There are as many pieces as ranks, and no more than rows. Pieces of products without tensor cores
+ * have whole tiles, and are as many as pay: measured pairs in fp32 take no longer than one after
+ * the other. */
 int sc_c3_run_chunked(struct sc_c3_study *s, double n)
 {
 	const struct sc_op *gemm = &s->pair->gemm;
@@ -137,7 +140,8 @@ int sc_c3_run_chunked(struct sc_c3_study *s, double n)
 	return rc;
 }
 
-/* One GEMM beside copies of its chunks, which engines move as they are ready: of each rank one, or `chunks` of the rows of all. */
+/* One GEMM runs beside copies of its chunks, which engines move as they are ready: one chunk of
+ * each rank, or `chunks` of the rows of all. */
 int sc_c3_run_copied(struct sc_c3_study *s, double chunks)
 {
 	const struct sc_transfer *t = &s->pair->transfer;
@@ -155,7 +159,8 @@ int sc_c3_run_copied(struct sc_c3_study *s, double chunks)
 	send_cost(s, parts, 1, &one);
 	most = one;
 	most.latency_us = n * (scatters ? c->push_us : c->copy_us) + t->call_us;
-	/* beside the product go all but the chunk that it begins with or ends with; a rank's own is one */
+	/* All chunks go beside the product but the one that it begins with or ends with; a rank's
+	 * own is one. */
 	most.work_us *= chunks > 0 ? chunks - 1 : parts;
 	if (chunks > 0 && !scatters)
 		first = sc_c3_add(s, s->comm, &one, SC_NONE);
@@ -167,8 +172,9 @@ int sc_c3_run_copied(struct sc_c3_study *s, double chunks)
 	return sc_c3_run(s);
 }
 
-/* The share of a transfer without which no tile of a fused kernel begins: none, for a rank has its own rows; all of an all-to-all
- * of which each row comes in parts; of experts, whose tokens are whole rows from all, the first's. */
+/* The share of a transfer without which no tile of a fused kernel begins: none, for a rank has its
+ * own rows; all of an all-to-all of which each row comes in parts; for experts, whose tokens are
+ * whole rows from all, the first expert's share. */
 static double fused_lead(const struct sc_c3_pair *pair)
 {
 	if (pair->kind == SC_C3_DISPATCH_EXPERTS)
@@ -176,8 +182,8 @@ static double fused_lead(const struct sc_c3_pair *pair)
 	return pair->kind == SC_C3_GATHER_GEMM && pair->transfer.shape.kind == SC_ALL_TO_ALL;
 }
 
-/* One kernel whose tiles wait for what they need, or send what they make. Measured kernels leave no time for sums: tiles add what
- * comes. `slower`: its own work over the library's. */
+/* One kernel's tiles wait for what they need, or send what they make. Measured kernels leave no
+ * time for sums: tiles add what comes. `slower`: its own work over the library's. */
 static int run_fused_by(struct sc_c3_study *s, double slower)
 {
 	const struct sc_transfer *t = &s->pair->transfer;
@@ -210,8 +216,8 @@ static int run_fused_by(struct sc_c3_study *s, double slower)
 	return sc_c3_run(s);
 }
 
-/* The best kernels (Flux) are no slower than the library and read weights once; the usual ones (Triton's) read them anew for the
- * rows of each rank, where those come or leave rank by rank. */
+/* The best kernels (Flux) are no slower than the library and read weights once; the usual ones
+ * (Triton's) read them anew for the rows of each rank, where those come or leave rank by rank. */
 int sc_c3_run_fused(struct sc_c3_study *s)
 {
 	const struct sc_c3_pair *pair = s->pair;

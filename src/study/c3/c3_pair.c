@@ -1,4 +1,5 @@
-/* One pair under one policy: a small execution graph, run by the engine that runs all others. */
+/* Predicts one pair under one policy: a small execution graph, run by the engine that runs all
+ * others. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ const char *sc_c3_kind_name(enum sc_c3_kind kind, enum sc_collective collective)
 	return sc_enum_name(sc_c3_kind_names, (int)kind);
 }
 
-/* Of sums of times. */
+/* The rounding of sums of times. */
 #define ROUNDING 1e-12
 
 struct sc_c3_study *sc_c3_study_create(void)
@@ -74,7 +75,7 @@ const char *const sc_c3_limit_names[] = {
 	[SC_C3_NO_LIMIT] = "none", [SC_C3_SEVERAL_LIMITS] = "several",
 };
 
-/* The limit so far ends now, unless it is the new one, too. */
+/* Ends the limit so far now, unless the new one is the same. */
 static void see_limit(void *ctx, const struct sc_simulator *sim, double now_us)
 {
 	struct sc_c3_limits *l = ctx;
@@ -107,7 +108,8 @@ void sc_c3_begin(struct sc_c3_study *s)
 	s->host = sc_graph_add_lane(&s->graph, 0, SC_LANE_HOST);
 	s->first_kernel = s->last_kernel = s->first_comm = s->last_comm = SC_NONE;
 	s->own_us[0] = s->own_us[1] = 0;
-	/* what a collective waits for is said by its policy: then it goes before */
+	/* Its policy says what a collective waits for; once that is there, the collective goes
+	 * first. */
 	s->graph.lanes.at[s->comm].priority = 1;
 }
 
@@ -145,7 +147,8 @@ int sc_c3_run(struct sc_c3_study *s)
 	start = s->timeline.start_us;
 	end = s->timeline.end_us;
 	out->time_us = s->timeline.total_us;
-	/* no more can be hidden than all but the longer side, which may be shorter under the policy */
+	/* No more can be hidden than all but the longer side, which may be shorter under the
+	 * policy. */
 	out->ideal = out->serial_us /
 		     fmax(fmin(out->compute_us, s->own_us[0]), fmin(out->comm_us, s->own_us[1]));
 	if (s->last_kernel != SC_NONE)
@@ -176,7 +179,7 @@ void sc_c3_copy_cost(const struct sc_c3_study *s, double n_pieces, double n_copi
 	sc_c3_scale(out, s->copy_scale);
 }
 
-/* Those bound by memory have a few SMs less, and lose less to their caches. */
+/* Kernels bound by memory get a few SMs less, and lose less to their caches. */
 static void relieve(struct sc_c3_study *s, const struct sc_op *op, struct sc_cost *cost)
 {
 	const struct sc_device *device = s->pair->transfer.device;
@@ -191,15 +194,16 @@ static void relieve(struct sc_c3_study *s, const struct sc_op *op, struct sc_cos
 	s->result.n = c->sm_granule;
 }
 
-/* Two streams. Of the SMs `kept` are the collective's to the end: kernels are launched on the others, and the collective takes
- * of those what it needs more. */
+/* Two streams run. `kept` SMs are the collective's to the end: kernels are launched on the others,
+ * and the collective takes from those what it needs more. */
 struct streams {
 	double kept;
 	bool copies, relieved, kernel_first;
 };
 
-/* All kernels in order after `begins`. What each loses to the collective's SMs is by whole waves, and the engine shares SMs by
- * area: the collective's demand becomes the largest that any of them asks for, and theirs what that leaves them. */
+/* Adds all kernels in order after `begins`. A kernel loses whole waves to the collective's SMs, and
+ * the engine shares SMs by area: the collective's demand becomes the largest that any of them asks
+ * for, and theirs what that leaves them. */
 static void add_kernels(struct sc_c3_study *s, const struct streams *how, uint32_t begins,
 			struct sc_cost *comm)
 {
@@ -269,7 +273,8 @@ static double kernels_us(const struct sc_c3_study *s, double kept)
 	return us;
 }
 
-/* N, or the best number of SMs from `from` up to the collective's channels, in the device's granule. */
+/* Reserves n SMs, or the best number from `from` up to the collective's channels, in the device's
+ * granule. */
 static int run_reserved(struct sc_c3_study *s, double n, double from)
 {
 	const struct sc_device *device = s->pair->transfer.device;
@@ -356,7 +361,7 @@ static int run_policy(struct sc_c3_study *s, const struct sc_c3_choice *choice)
 	const bool independent = pair->kind == SC_C3_INDEPENDENT;
 	const char *why = NULL;
 
-	/* Of a product that makes or needs what is moved the SMs add what engines have brought. */
+	/* SMs add what engines have brought where a product makes or needs what is moved. */
 	if ((in_pieces || (sc_c3_copies(choice->policy) && choice->n > 0)) && independent)
 		why = "it needs a GEMM that depends on the collective";
 	else if ((in_pieces || sc_c3_copies(choice->policy)) &&
@@ -376,7 +381,7 @@ static int run_policy(struct sc_c3_study *s, const struct sc_c3_choice *choice)
 	return sc_c3_run_serial(s); /* nothing of the two can run beside the other */
 }
 
-/* Of the kernels, as measured or predicted; sets their scale. */
+/* The kernels' time alone, as measured or predicted; it sets their scale. */
 static double alone_us(struct sc_c3_study *s)
 {
 	double us;
@@ -387,9 +392,10 @@ static double alone_us(struct sc_c3_study *s)
 	return us * s->scale;
 }
 
-/* Measured speedups over predicted ones, of 10 and 90 % of 146 measured pairs of 14 sources, each predicted by coefficients that were
- * fitted without its source (tests/accuracy/c3_fresh --left-out); of fused kernels, untuned ones among them, the upper is over
- * the best. */
+/* The bands are measured speedups over predicted ones at 10 and 90 % of 146 measured pairs of 14
+ * sources, each predicted by coefficients that were fitted without its source
+ * (tests/accuracy/c3_fresh --left-out); for fused kernels, untuned ones among them, the upper end
+ * is over the best. */
 static void set_band(enum sc_c3_kind kind, enum sc_c3_policy policy, struct sc_c3_result *r)
 {
 	static const struct band {
@@ -402,7 +408,7 @@ static void set_band(enum sc_c3_kind kind, enum sc_c3_policy policy, struct sc_c
 							    : &copied;
 	const double best_us = r->best_us > 0 ? r->best_us : r->time_us;
 
-	/* where nothing runs beside anything, nothing is gained or lost */
+	/* Nothing is gained or lost where nothing runs beside anything. */
 	r->low = r->high = r->speedup;
 	if (policy == SC_C3_SERIAL || (kind != SC_C3_INDEPENDENT && policy < SC_C3_COPY_ENGINE))
 		return;

@@ -1,5 +1,6 @@
-/* What computation and communication did to each other in a recording, and what the model says of it. Each pair is
- * predicted from its time alone: for as long as the other ran beside it, it went on at its slowed rate. */
+/* Measures how computation and communication slowed each other in a recording, beside what the
+ * model says. Each pair is predicted from its time alone: for as long as the other ran beside it,
+ * it went on at its slowed rate. */
 #include <math.h>
 #include <string.h>
 
@@ -11,10 +12,11 @@
 #include "trace/format/trace_file.h"
 #include "trace/graph/kernel_family.h"
 
-/* A recorded iteration replayed with its kernels as long as they would be beside nothing, or under a policy.
- * Collectives stay as long as they were recorded: their times have waiting in them. */
+/* A recorded iteration is replayed with its kernels as long as they would be beside nothing, or
+ * under a policy. Collectives stay as long as they were recorded: their times have waiting in them.
+ */
 
-/* Times of a rank's activities, NAN: as recorded; NULL: all of them. */
+/* The times of a rank's activities, NAN: as recorded; NULL: all of them. */
 struct sc_c3_kernel_times {
 	double *alone_us, *policy_us[SC_N_C3_POLICIES];
 };
@@ -26,7 +28,7 @@ struct replayer {
 	struct sc_timeline timeline;
 };
 
-/* Each node has a cost of its own. */
+/* Sets the times of nodes, each of which has a cost of its own. */
 static void set_times(struct replayer *r, size_t rank, const double *us)
 {
 	for (size_t n = 0; us && n < r->graph.refs.n; n++) {
@@ -40,7 +42,8 @@ static void set_times(struct replayer *r, size_t rank, const double *us)
 	}
 }
 
-/* From where hosts and GPUs are done with what was before until they are with it, as in `replay`. */
+/* The time runs from where hosts and GPUs are done with what was before until they are with it, as
+ * in `replay`. */
 static int replay(struct replayer *r, double *us, struct sc_err *err)
 {
 	const struct sc_sim_opts opts = {.no_contention = 1};
@@ -109,7 +112,7 @@ static int c3_what_if(const struct sc_trace_run *run, const struct sc_c3_kernel_
 
 enum { ARENA_BYTES = 64 << 10 };
 
-/* One recording being read. */
+/* A recording that is being read. */
 struct seer {
 	struct sc_trace_run run;
 	const struct sc_trace_rank *rank; /* the one at hand */
@@ -139,7 +142,7 @@ static const struct sc_merge_call *collective_of(const struct seer *s, const str
 	return &s->rank->collectives.at[act->merge_call];
 }
 
-/* Over NICs a rank moves its share of those of a usual node. */
+/* The load of the port: over NICs a rank moves only its part of those of a usual node. */
 static double load_of(const struct seer *s)
 {
 	const struct sc_device *d = &s->device;
@@ -206,8 +209,8 @@ static void add_seen(struct seer *s, const struct sc_beside *b, struct sc_c3_see
 
 static void add_stretch(struct sc_c3_recording *out, struct sc_overlap_stretch seen)
 {
-	/* what a side did in the stretch takes no longer where nothing slows it; others alone waited, or ran on fewer
-	 * streams */
+	/* A side takes no longer than the stretch for its work in it where nothing slows it; others
+	 * alone waited, or ran on fewer streams. */
 	out->n_shorter += seen.compute_us > seen.us || seen.comm_us > seen.us;
 	if (!isnan(seen.compute_us))
 		seen.compute_us = fmin(seen.compute_us, seen.us);
@@ -223,7 +226,7 @@ static void add_stretch(struct sc_c3_recording *out, struct sc_overlap_stretch s
 	out->longer_us += fmax(seen.compute_us, seen.comm_us);
 }
 
-/* The largest share of the SMs that a collective beside kernels has. */
+/* Finds the largest share of the SMs that a collective beside kernels has. */
 static double reserved_share(const struct seer *s, const struct sc_overlaps *o)
 {
 	double share = 0;
@@ -276,14 +279,15 @@ static void set_beside(const struct seer *s, const struct sc_beside *b, double s
 		.n_nodes = leaves ? 2 : 1};
 	double copied;
 
-	/* of a kernel that never ran alone the model says how long it would */
+	/* The model says how long a kernel takes that never ran alone. */
 	if (!(known.alone_us > 0))
 		known.alone_us = sc_interfere_seen_alone_us(device, &known, b->time_us);
 	out->alone_us[b->act] = known.alone_us;
 	out->policy_us[SC_C3_COMM_FIRST][b->act] = sc_interfere_seen_kernel_us(device, &known);
 	out->policy_us[SC_C3_RESERVE][b->act] =
 		sc_interfere_seen_reserved_us(device, &known, share);
-	/* By copy engines; of what no shapes tell it is known whether it may leave its node. */
+	/* Copy engines move only some collectives; where no shapes are recorded it is not known
+	 * whether one leaves its node. */
 	if (sc_interfere_copy_unfit(&transfer))
 		return;
 	copied = sc_interfere_seen_copied_us(device, &known);
@@ -305,7 +309,7 @@ static void set_seen_times(struct seer *s, const struct sc_overlaps *o,
 	out->alone_us = unknown_times(s);
 	for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++)
 		out->policy_us[policies[i]] = unknown_times(s);
-	/* a recorded collective has its SMs until it ends, and then kernels have all */
+	/* A recorded collective has its SMs until it ends, and then kernels have all. */
 	out->policy_us[SC_C3_COMM_FIRST_RESERVE] = out->policy_us[SC_C3_COMM_FIRST];
 	set_reserved(s, share, out->policy_us[SC_C3_RESERVE]);
 	for (size_t i = 0; i < o->kernels.n; i++)
@@ -365,7 +369,7 @@ static void sum_group(const struct sc_c3_seen_side *side, struct sc_arena *arena
 	g->accuracy = sc_accuracy_compute(predicted, measured, n, arena);
 }
 
-/* By first appearance. */
+/* Sums by group, in the order of first appearance. */
 static void sum_side(struct sc_c3_seen_side *side, struct sc_arena *arena)
 {
 	for (size_t i = 0; i < side->list.n; i++) {

@@ -1,5 +1,5 @@
-/* A recording under study: what computation and communication did to each other in it, and what it would take under
- * each policy. Here alone this study meets recorded runs. */
+/* A recording under study: how computation and communication slowed each other in it, and what it
+ * would take under each policy. This study meets recorded runs here alone. */
 #ifndef SC_STUDY_C3_RECORDING_H
 #define SC_STUDY_C3_RECORDING_H
 
@@ -32,11 +32,12 @@ struct sc_c3_seen_side {
 	struct sc_c3_seen_group all;
 	size_t n_recorded; /* beside the other or not */
 };
-/* What the iterations take, replayed: means, us. `nothing_lost`: kernels beside collectives as alone. Policies: plain is
- * the recording itself, as frameworks launch; serial takes turns; comm_first and reserve give collectives as many SMs as
- * they have blocks, while they run or always; copy engines take those that only move. Collectives stay as long as they
- * were recorded, for their times have waiting in them. NAN: not known, or needs products that wait for the collective
- * piece by piece, which a recording does not tell. */
+/* The time that the iterations take when replayed: means, us. `nothing_lost`: kernels beside
+ * collectives are as fast as alone. Policies: plain is the recording itself, as frameworks launch;
+ * serial takes turns; comm_first and reserve give collectives as many SMs as they have blocks,
+ * while they run or always; copy engines take those that only move. Collectives stay as long as
+ * they were recorded, for their times have waiting in them. NAN: not known, or the policy needs
+ * products that wait for the collective piece by piece, which a recording does not tell. */
 struct sc_c3_what_if {
 	size_t n; /* iterations; 0: nothing is known */
 	double recorded_us, nothing_lost_us, policy_us[SC_N_C3_POLICIES];
@@ -48,7 +49,7 @@ struct sc_c3_recording {
 	struct sc_c3_seen_side kernels, collectives;
 	SC_VEC(struct sc_overlap_stretch) stretches; /* the two alone: at most the time of both */
 	size_t n_shorter;                            /* than a side of them alone elsewhere */
-	/* of those whose both sides are known */
+	/* Sums over stretches whose both sides are known: */
 	size_t n_known;
 	double known_us, serial_us, longer_us;
 	struct sc_c3_what_if what_if;
@@ -56,7 +57,7 @@ struct sc_c3_recording {
 	struct sc_trace_loss loss;
 	struct sc_arena arena;
 };
-/* `device`: id, or NULL: what the trace says. */
+/* `device` is an id, or NULL: the trace names it. */
 int sc_c3_recording_load(const char *path, const char *device, struct sc_c3_recording *out,
 			 struct sc_err *err);
 void sc_c3_recording_release(struct sc_c3_recording *recording);

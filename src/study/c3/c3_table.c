@@ -1,4 +1,4 @@
-/* Tables of measured pairs: reads the rows, predicts each, scores times and speedups. */
+/* Reads the rows of a table of measured pairs, predicts each, and scores times and speedups. */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -13,7 +13,8 @@
 
 enum { MAX_GPUS = 1024 };
 #define MAX_NUMBER 1e15
-/* What scripts/measure-c3 writes beside the kinds of sc_c3_kind_names: both independent. And a copy on one GPU. */
+/* Beside the kinds of sc_c3_kind_names, scripts/measure-c3 writes two, both independent, and as a
+ * collective a copy on one GPU. */
 enum { KIND_GEMM = SC_N_C3_KINDS, KIND_STREAM, LOCAL_COPY = SC_N_COLLECTIVES };
 static const struct sc_name KINDS[] = {{"independent", SC_C3_INDEPENDENT},
 				       SC_C3_DEPENDENT_KINDS,
@@ -108,7 +109,7 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 {
 	const struct cells *c = &r->cells;
 	const bool is_local = c->collective == LOCAL_COPY;
-	/* a copy on one GPU adds nothing, as a gather */
+	/* a copy on one GPU adds nothing, as a gather does not */
 	const enum sc_collective collective =
 		is_local ? SC_ALL_GATHER : (enum sc_collective)c->collective;
 	const enum sc_dtype dtype = (enum sc_dtype)c->dtype;
@@ -162,7 +163,7 @@ static int read_pair(struct reader *r, struct sc_c3_pair *out, struct sc_err *er
 		.local_blocks = c->ctas,
 		.channels = c->ctas,
 	};
-	/* All are one node. */
+	/* All GPUs are one node. */
 	cluster = &machine->request.config.cluster;
 	machine->request.config.gpus = cluster->gpus_per_node = cluster->scale_up_gpus = c->gpus;
 	cluster->nics_per_node = 0;
@@ -175,7 +176,7 @@ static int read_cells(struct reader *r, size_t row, struct sc_err *err)
 	return sc_csv_rows_get(&r->rows, row, &r->cells, err);
 }
 
-/* c->policy NULL: the row's own. */
+/* Predicts a row by c->policy; NULL: the row's own. */
 static int predict_row(struct reader *r, struct sc_c3_case *c, struct sc_err *err)
 {
 	struct sc_c3_pair pair;
@@ -231,7 +232,7 @@ static void score(const struct reader *r, const struct sc_c3_table *t, struct sc
 	out->speedup = sc_accuracy_compute(pair[2], pair[3], n[1], r->arena);
 }
 
-/* A group for each value of a column, by first appearance. */
+/* Adds a group for each value of a column, by first appearance. */
 static void add_groups(const struct reader *r, const char *column, struct sc_c3_table *t)
 {
 	size_t first = t->n_groups;

@@ -1,4 +1,4 @@
-/* One search a size. */
+/* Runs one search for each number of GPUs, and compares their throughput. */
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -21,7 +21,7 @@ static const char *split_text(const struct sc_search_result *r, struct sc_arena 
 	return out;
 }
 
-/* Work that a second does. */
+/* The work that is done in a unit of time. */
 static double rate_of(const struct sc_scaling *scaling, const struct sc_scaling_point *p)
 {
 	double work = scaling->weak ? (double)p->gpus : 1;

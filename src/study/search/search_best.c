@@ -1,4 +1,4 @@
-/* What is said of the best: what each of its settings is worth, and how sure it is under model error. */
+/* Judges the best: what each of its settings is worth, and how sure it is under model error. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -34,7 +34,8 @@ static int compare_codes(const void *a, const void *b)
 	return SC_ORDER(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
-/* out->others: rows of codes that differ from the best's in one digit. Without them where the search is over before. */
+/* Fills in out->others: rows of codes that differ from the best's in one digit. There are none
+ * where the search is over before. */
 int sc_search_others(struct sc_searching *s, struct sc_err *err)
 {
 	struct sc_search_result *out = s->out;
@@ -63,7 +64,7 @@ int sc_search_others(struct sc_searching *s, struct sc_err *err)
 			if (row == best || !sc_search_is_judged(&out->rows[row]))
 				continue;
 			rows[n++] = row;
-			/* a floor kept it from being simulated */
+			/* a floor kept the row from being simulated */
 			if (out->rows[row].state == SC_SEARCH_PRUNED ||
 			    out->rows[row].state == SC_SEARCH_LEFT)
 				unknown[n_unknown++] = row;
@@ -83,7 +84,7 @@ static double drawn_value(const struct sc_search_result *r, size_t i,
 	return r->fits[r->rows[r->shown[i].row].at].factor[0] * outcomes[i].iteration_ms;
 }
 
-/* Adds what one draw says of those shown. */
+/* Adds one draw's verdict on the rows shown. */
 static void judge(struct sc_searching *s, const struct sc_outcome *outcomes)
 {
 	struct sc_search_result *out = s->out;
@@ -102,7 +103,8 @@ static void judge(struct sc_searching *s, const struct sc_outcome *outcomes)
 	}
 }
 
-/* best_in and regret_frac of out->shown, and its order; without them where the search is over before. */
+/* Fills in best_in and regret_frac of out->shown, and orders it; neither is done where the search
+ * is over before. */
 int sc_search_regret(struct sc_searching *s, struct sc_err *err)
 {
 	struct sc_search_result *out = s->out;
@@ -130,7 +132,7 @@ int sc_search_regret(struct sc_searching *s, struct sc_err *err)
 	for (size_t i = 0; i < out->n_shown && d < SC_SEARCH_DRAWS; i++)
 		out->shown[i].best_in = out->shown[i].regret_frac = (double)NAN;
 	out->by_regret = rc == 0 && d == SC_SEARCH_DRAWS && !s->search->pareto;
-	/* the least expected regret first; equal ones stay in their order */
+	/* The least expected regret comes first; equal ones stay in their order. */
 	for (size_t i = 1, k; out->by_regret && i < out->n_shown; i++) {
 		const struct sc_search_shown now = out->shown[i];
 

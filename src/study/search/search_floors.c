@@ -1,4 +1,5 @@
-/* Floors of all candidates, memory first, in blocks that come in any order: what there was time for is like the rest. */
+/* Computes floors of all candidates, memory first, in blocks that come in random order: the rows
+ * that there was time for are like the rest. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +8,12 @@
 #include "base/search.h"
 #include "study/search/search_priv.h"
 
-/* Rows of a block lie side by side and share what a thread remembers; blocks of a batch of floors, at first and most. */
+/* The size of a block, whose rows lie side by side and share what a thread remembers; and the
+ * blocks of a batch of floors, at first and at most. */
 enum { BLOCK = 32, FIRST_BLOCKS = 16, MOST_BLOCKS = 512 };
 #define FLOORS_FRAC 0.75 /* of a limit of time; what is left is for simulations */
 
-/* Adds to fits, which have room for a power of two. */
+/* Adds to `fits`, which have room for a power of two. */
 static uint32_t add_fit(struct sc_searching *s, const struct sc_search_fit *fit)
 {
 	struct sc_search_result *out = s->out;
@@ -62,7 +64,8 @@ static struct sc_search_row judged_row(struct sc_searching *s, const struct sc_o
 	return made;
 }
 
-/* What no row takes less than, its FLOPs at peak: GPU-ms a sample. 0: rows differ in what decides that. */
+/* The time that no row goes below, its FLOPs at peak: GPU-ms a sample. 0: rows differ in what
+ * decides it. */
 double sc_search_least_gpu_ms(const struct sc_searching *s)
 {
 	static const char SAME[] =
@@ -84,7 +87,7 @@ double sc_search_least_gpu_ms(const struct sc_searching *s)
 	return p->iteration_ms;
 }
 
-/* Floors of some rows. */
+/* Computes the floors of some rows. */
 static int judge_rows(struct sc_searching *s, const size_t *rows, size_t n, struct sc_err *err)
 {
 	struct sc_predict_opts opts;
@@ -103,8 +106,8 @@ static int judge_rows(struct sc_searching *s, const size_t *rows, size_t n, stru
 	return rc;
 }
 
-/* Rows that there was no time to judge are left with a floor at peak; blocks come in any order, so what there was time
- * for is like the rest. Without one that fits there is no answer: the first is found whatever the time. */
+/* Rows that there was no time to judge are left with a floor at peak. Without one that fits there
+ * is no answer, so the first is found whatever the time. */
 int sc_search_floors(struct sc_searching *s, struct sc_err *err)
 {
 	struct sc_search_result *out = s->out;

@@ -1,4 +1,4 @@
-/* Parts of a search: the space, the run, what is said of its leaders. */
+/* Shared by the parts of a search: the space, the run, and the judgement of its leaders. */
 #ifndef SC_STUDY_SEARCH_PRIV_H
 #define SC_STUDY_SEARCH_PRIV_H
 
@@ -8,7 +8,8 @@
 
 #define SC_SEARCH_SOON_S 0.1 /* between looks at the clock, where there is a limit */
 
-/* A number that rows may differ in, by value; without a column the base's. */
+/* A number in which rows may differ, by the value of a column; without the column it is the base's.
+ */
 enum {
 	SC_SEARCH_GPUS,
 	SC_SEARCH_BATCH,
@@ -21,12 +22,12 @@ struct sc_search_number {
 	int column;
 	double *at;
 };
-/* Values of both objectives, and the memory. */
+/* A row that is simulated, with the values of both objectives, and its memory. */
 struct sc_search_leader {
 	double x, y, gib;
 	size_t row;
 };
-/* What the parts share. */
+/* The state of a search in progress. */
 struct sc_searching {
 	const struct sc_search *search;
 	struct sc_arena *arena;
@@ -43,19 +44,21 @@ struct sc_searching {
 	bool fits;               /* any does */
 };
 
-/* Since it began: with ranks, what all have heard last. */
+/* The time since the search began; with ranks, what all have heard last. */
 double sc_search_s(const struct sc_searching *s);
-/* Whether it was stopped, or has used so much of its time. */
+/* The search was stopped, or has used so much of its time. */
 bool sc_search_is_over(const struct sc_searching *s, double frac);
-/* search_space.c: out->cases, whose codes ascend. SC_ELIMIT where it is over before millions are listed. */
+/* Makes out->cases, whose codes ascend (search_space.c). SC_ELIMIT means that it is over before
+ * millions are listed. */
 int sc_search_space(struct sc_searching *s, struct sc_err *err);
 /* Predicts the rows that `how` names, as many outcomes; those of floors have scratch texts. */
 int sc_search_predict(struct sc_searching *s, const struct sc_sweep *how, struct sc_outcome *out,
 		      struct sc_err *err);
-/* Outcomes of rows that fit, which they keep. */
+/* Simulates rows that fit, which keep their outcomes. */
 int sc_search_simulate(struct sc_searching *s, const size_t *rows, size_t n, struct sc_err *err);
 
-/* search_value.c: the numbers and devices that rows name; what an objective makes of a row's time. */
+/* Reads the numbers and devices that rows name; an objective's value is a factor times a row's time
+ * (search_value.c). */
 int sc_search_read_values(struct sc_searching *s, struct sc_err *err);
 double sc_search_number(const struct sc_searching *s, size_t row, int which);
 double sc_search_factor(const struct sc_searching *s, size_t row, int objective);

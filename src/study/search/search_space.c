@@ -1,5 +1,6 @@
-/* The combinations of what is open. A value that a key may usually have is taken with the values before it in
- * mind: what surely cannot be is not made a candidate; the config's own checks refuse the rest. */
+/* Lists the combinations of what is open. A usual value of a key is taken with the values before it
+ * in mind: an impossible one is not made a candidate, and the config's own checks refuse the rest.
+ */
 #include <string.h>
 #include <unistd.h>
 
@@ -7,11 +8,11 @@
 #include "base/vec.h"
 #include "study/search/search_priv.h"
 
-/* Listing looks at the clock each so many candidates, which take 0.05 s. */
+/* Listing looks at the clock once in so many candidates, which take 0.05 s. */
 enum { CLOCK_CODES = 1 << 20 };
 enum { MAX_AXES = 24, MAX_VALUES = 4096, LONG_SEQ = 4096, MAX_MICRO_BATCH = 64 };
 
-/* Keys whose values later ones depend on. */
+/* Later keys depend on the values of these. */
 enum {
 	AT_GPUS,
 	AT_TP,
@@ -65,7 +66,8 @@ static void add_powers(struct space *sp, int64_t most)
 
 /* ---- usual values ---- */
 
-/* Chunks have as many layers each, or would with the embedding and the output layer counted as two. */
+/* Chunks have as many layers each, or would with the embedding and the output layer counted as two.
+ */
 static bool share_layers(const struct space *sp, int64_t n_chunks)
 {
 	int64_t layers = sp->s->facts->config.model.layers;
@@ -88,7 +90,7 @@ static void usual_cp(struct space *sp)
 	add_powers(sp, parts > 1 ? parts : 1);
 }
 
-/* Divisors, and powers of two that are none. */
+/* The usual pipelines are divisors of the layers, and powers of two that are none. */
 static void usual_pp(struct space *sp)
 {
 	int64_t layers = sp->s->facts->config.model.layers, gpus = sp->now[AT_GPUS];
@@ -105,7 +107,7 @@ static void usual_ep(struct space *sp)
 	add_divisors(sp, experts > 0 ? experts : 1, MAX_VALUES);
 }
 
-/* 1, or tp: those that frameworks have. */
+/* The usual sizes are 1 and tp, those that frameworks have. */
 static void usual_etp(struct space *sp)
 {
 	if (sp->s->facts->config.model.experts > 0)
@@ -128,11 +130,12 @@ static const char *const SHARDINGS[] = {"none", "zero1", "fsdp", NULL};
 static const char *const RECOMPUTES[] = {"none", "selective", "full", NULL};
 static const char *const FLAGS[] = {"false", "true", NULL};
 
-/* In the order in which they are combined; `open`: searched where the config says nothing. */
+/* The keys are in the order in which they are combined; `open`: a key is searched where the config
+ * says nothing. */
 static const struct key {
 	const char *path;
 	int at;
-	/* either; NULL both: only as asked */
+	/* One of both gives the values; NULL both: there are only those asked for. */
 	void (*usual)(struct space *sp);
 	const char *const *texts;
 	bool open;
@@ -165,7 +168,7 @@ static bool divides(int64_t a, int64_t b)
 	return a > 0 && b % a == 0;
 }
 
-/* Does this value go with those before it? Those that are not told are 1. */
+/* The value goes with those before it; a number that is not given is 1. */
 static bool value_goes(const struct space *sp, size_t i, const char *text)
 {
 	const int64_t *now = sp->now, group = now[AT_TP] * now[AT_CP] * now[AT_PP];
@@ -236,7 +239,7 @@ static int combine(struct space *sp, size_t i, uint64_t code, struct sc_err *err
 	return rc;
 }
 
-/* Counted first, so that too many are refused before any is listed. */
+/* Candidates are counted first, so that too many are refused before any is listed. */
 static int list_codes(struct space *sp, struct sc_err *err)
 {
 	int rc;
@@ -274,7 +277,8 @@ static int number_axes(struct space *sp, struct sc_err *err)
 
 /* ---- what is open ---- */
 
-/* The user's words on keys, each told once: values, or none where the usual ones are to be taken. */
+/* Reads the user's words on keys, each told once: values, or none where the usual ones are to be
+ * taken. */
 static int read_chosen(struct space *sp, struct sc_err *err)
 {
 	const struct sc_search *search = sp->s->search;
@@ -315,7 +319,7 @@ static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 	const size_t n_path = strlen(key->path);
 	struct sc_axis axis = {.path = key->path};
 	bool named, has_values;
-	/* is it searched though nobody asks for it? */
+	/* the key is searched though nobody asks for it */
 	bool is_open = key->open && (search->all || !sc_config_origin(search->base, key->path));
 
 	for (size_t i = 0; i < search->n_fixed; i++)
@@ -347,7 +351,7 @@ static int add_key(struct space *sp, const struct key *key, struct sc_err *err)
 
 /* ---- keys beside those of the split ---- */
 
-/* All that the key may be. */
+/* Takes all names that the key may have. */
 static int take_names(struct space *sp, struct sc_axis *axis, struct sc_err *err)
 {
 	const struct sc_field *field =

@@ -1,5 +1,5 @@
-/* What a time is worth: every objective is the time times what the GPUs of a row cost. Values of keys are read once: a
- * search looks at those of millions of rows. */
+/* Values of objectives: each is the time times what the GPUs of a row cost. Values of keys are read
+ * once, because a search looks at those of millions of rows. */
 #include "base/num.h"
 #include "base/units.h"
 #include "study/search/search_priv.h"
@@ -19,7 +19,7 @@ static bool wants(const struct sc_search *search, enum sc_search_objective objec
 	       (search->pareto && search->objective[1] == objective);
 }
 
-/* The price and power of a value of cluster.gpu; of text NULL, the base's. */
+/* Reads the price and power of a value of cluster.gpu; of text NULL, the base's. */
 static int load_device(struct sc_searching *s, const char *text, size_t i, struct sc_err *err)
 {
 	const struct sc_search *search = s->search;
@@ -51,14 +51,14 @@ static int load_device(struct sc_searching *s, const char *text, size_t i, struc
 	return 0;
 }
 
-/* What an objective makes of a row's time. */
+/* The factor by which an objective multiplies a row's time. */
 double sc_search_factor(const struct sc_searching *s, size_t row, int objective)
 {
 	const double one = (double)s->facts->config.training.global_batch;
 	const double batch = sc_search_number(s, row, SC_SEARCH_BATCH);
 	const double seq = sc_search_number(s, row, SC_SEARCH_SEQ);
 	const double gpus = sc_search_number(s, row, SC_SEARCH_GPUS);
-	/* iterations that a row is worth: those of the run, or of the samples of one */
+	/* The iterations that a row is worth are those of the run, or of the samples of one. */
 	double n = s->search->size.tokens > 0
 			   ? s->search->size.tokens / (batch * seq)
 			   : (s->search->size.samples > 0 ? s->search->size.samples : one) / batch;

@@ -106,7 +106,7 @@ static int compare_ranked(const void *a, const void *b)
 	return 2 * SC_ORDER(x->value, y->value) + SC_ORDER(x->row, y->row);
 }
 
-/* Can it be among those that are shown? */
+/* The row can be among those that are shown. */
 static bool may_lead(const struct sc_searching *s, size_t row)
 {
 	double x = floor_value(s, row, 0), y = floor_value(s, row, 1);
@@ -120,7 +120,7 @@ static bool may_lead(const struct sc_searching *s, size_t row)
 	return true;
 }
 
-/* Keeps them ascending; what is predicted the same to the last digit leads once. */
+/* Keeps leaders ascending; rows that are predicted the same to the last digit lead once. */
 static void take_leader(struct sc_searching *s, size_t row)
 {
 	const struct sc_search_fit *fit = &s->out->fits[s->out->rows[row].at];
@@ -199,7 +199,7 @@ static void show(struct sc_searching *s)
 	}
 }
 
-/* Rows that nobody judged get their floor at peak. */
+/* Counts rows by state; rows that nobody judged get their floor at peak. */
 static void count(struct sc_searching *s)
 {
 	struct sc_search_result *out = s->out;
@@ -226,7 +226,7 @@ static void count(struct sc_searching *s)
 	out->proven = out->n_in[SC_SEARCH_LEFT] == 0;
 }
 
-/* Why there is no answer. */
+/* Tells why there is no answer. */
 static int none(const struct sc_searching *s, struct sc_err *err)
 {
 	const struct sc_search_result *out = s->out;
@@ -273,7 +273,8 @@ static int none(const struct sc_searching *s, struct sc_err *err)
 		100 * s->search->memory_margin);
 }
 
-/* The base with a split that any number of GPUs allows: for what the values of keys depend on. */
+/* Resolves the base with a split that any number of GPUs allows, because the values of keys depend
+ * on its facts. */
 static int find_facts(struct sc_searching *s, struct sc_err *err)
 {
 	struct sc_config config = *s->search->base;
@@ -298,7 +299,8 @@ static int find_facts(struct sc_searching *s, struct sc_err *err)
 	return rc;
 }
 
-/* A default chooses its stack by what each config says; splits are compared, so one stack runs them all. */
+/* A default chooses its stack by what each config says; splits are compared, so one stack runs them
+ * all. */
 static void pin_software(struct sc_searching *s)
 {
 	struct sc_search *search = sc_arena_alloc(s->arena, sizeof(*search));
@@ -335,7 +337,7 @@ static int search_all(struct sc_searching *s, struct sc_err *err)
 	if (rc == 0)
 		rc = sc_search_floors(s, err);
 	if (rc == 0) {
-		/* rows that are known to fit, the least floor first */
+		/* The order has the rows that are known to fit, the least floor first. */
 		struct ranked *order =
 			sc_arena_alloc(&s->scratch, (out->n_fits + 1) * sizeof(*order));
 

@@ -1,13 +1,14 @@
-/* Which split of a model over GPUs is the best: every combination of what is left open is a row of a table, as a
- * sweep predicts it. What does not fit the memory is left out, and so is, unsimulated, what a floor (sc_predict_floor)
- * shows to be worse than the leaders: the best is the best of all under the model. */
+/* Finds the best split of a model over GPUs: every combination of what is left open is a row of a
+ * table, as a sweep predicts it. Rows that do not fit the memory are left out, and so are,
+ * unsimulated, rows that a floor (sc_predict_floor) shows to be worse than the leaders: the best is
+ * the best of all under the model. */
 #ifndef SC_STUDY_SEARCH_H
 #define SC_STUDY_SEARCH_H
 
 #include "study/compare/model_error.h"
 #include "study/sweep/sweep.h"
 
-/* What is to be small. All are proportional to the iteration's time. */
+/* An objective is minimised. All are proportional to the iteration's time. */
 enum sc_search_objective {
 	SC_SEARCH_TIME, /* ms of an iteration; of batches of other sizes: of as many samples; h of a run */
 	SC_SEARCH_THROUGHPUT, /* GPU-ms a sample: the largest throughput of a GPU has the least */
@@ -41,7 +42,7 @@ struct sc_search {
 	const volatile sig_atomic_t *stop; /* may be NULL: as a time limit that has come */
 	struct sc_ranks *ranks;            /* NULL, or processes that search the same */
 };
-/* Is a run looked at, or an iteration? */
+/* The search looks at a run, not at an iteration. */
 static inline bool sc_search_is_run(const struct sc_search *search)
 {
 	return search->size.tokens > 0 || search->size.samples > 0;
@@ -55,7 +56,7 @@ enum sc_search_state {
 	SC_SEARCH_N_STATES
 };
 extern const char *const sc_search_state_names[]; /* "refused"... */
-/* What is known of each candidate, 16 bytes, and of those that fit. */
+/* The record of each candidate, 16 bytes; candidates that fit have more in `fits`. */
 struct sc_search_row {
 	double number; /* floor_ms; of what is too large memory_gib */
 	uint32_t at;   /* refused: in errors; else in fits, or SC_SEARCH_NONE */
@@ -75,7 +76,7 @@ struct sc_search_case {
 	const char *error;                /* if refused */
 	const struct sc_outcome *outcome; /* if simulated */
 };
-/* Of a key of the best: what another value alone would do. */
+/* Another value of one key of the best, and its loss when it alone changes. */
 struct sc_search_other {
 	const char *path, *value, *text; /* text: NULL, or why it cannot be */
 	double loss;                     /* value over the best's - 1 */
@@ -83,7 +84,7 @@ struct sc_search_other {
 struct sc_search_shown {
 	size_t row;
 	double value[2];
-	/* NAN where the search was over before the draws. */
+	/* These are NAN where the search was over before the draws. */
 	double best_in; /* share of the draws of model error in which it is the best shown; equal ones share */
 	double regret_frac; /* mean of value over the draw's best - 1 */
 };
@@ -95,8 +96,9 @@ struct sc_search_result {
 	const char **errors;
 	size_t n_fits;
 	size_t n_in[SC_SEARCH_N_STATES];
-	/* The best first: of the least of objective[0] the one of least expected regret, if `by_regret`; with
-	 * `pareto` the front. Candidates that are predicted the same to the last digit are shown once. */
+	/* The best come first: of the least of objective[0] the one of least expected regret, if
+	 * `by_regret`; with `pareto` the front. Candidates that are predicted the same to the last
+	 * digit are shown once. */
 	struct sc_search_shown *shown;
 	size_t n_shown;
 	bool by_regret;
@@ -106,13 +108,13 @@ struct sc_search_result {
 	size_t n_others;
 	struct sc_model_error error; /* of the draws */
 };
-/* All in the arena. SC_EUNSUPPORTED for families without a floor; SC_ELIMIT for more candidates than memory holds;
- * SC_ECONFLICT if none can be or none fits. */
+/* All results live in the arena. SC_EUNSUPPORTED means a family without a floor; SC_ELIMIT more
+ * candidates than memory holds; SC_ECONFLICT that none is possible or none fits. */
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		  struct sc_search_result *out, struct sc_err *err);
 struct sc_search_case sc_search_case_of(const struct sc_search_result *result, size_t row);
 
-/* The best at each number of GPUs. */
+/* The best at one number of GPUs. */
 struct sc_scaling_point {
 	int64_t gpus;
 	const char *error; /* why there is none; else NULL */
@@ -121,8 +123,8 @@ struct sc_scaling_point {
 	bool proven;
 	double speedup, efficiency; /* of throughput, against the first point that has a best */
 };
-/* `sizes` ascending; search->base->gpus does not count. weak: its batch is that of the first size, and grows with
- * the GPUs; else the batch stays. */
+/* `sizes` ascend; search->base->gpus does not count. weak: the batch is the base's at the first
+ * size, and grows with the GPUs; else the batch stays. */
 struct sc_scaling {
 	const struct sc_search *search;
 	const int64_t *sizes;

@@ -1,11 +1,11 @@
-/* Axes given as text become a table of cases. */
+/* Makes axes that are given as text a table of cases. */
 #include <string.h>
 
 #include "study/sweep/sweep.h"
 
 enum { MAX_GRID_CASES = 10 * 1000 * 1000, MAX_GRID_AXES = 64 };
 
-/* Lists and patterns of layers have commas of their own. */
+/* Brackets are counted because lists and patterns of layers have commas of their own. */
 static int bracket(char c)
 {
 	return (c == '[' || c == '(') - (c == ']' || c == ')');
@@ -39,7 +39,8 @@ static int split_values(struct sc_axis *axis, const char *text, struct sc_arena 
 	}
 }
 
-/* A table may carry other columns through; an axis that changes nothing is a mistake. */
+/* A key that no prediction reads is refused: a table may carry other columns through, but an axis
+ * that changes nothing is a mistake. */
 static int check_read(const char *option, const struct sc_field *field, const char *path,
 		      struct sc_err *err)
 {

@@ -1,4 +1,4 @@
-/* See the header. */
+/* Sums what a step and a run cost, over the kinds of GPU in a cluster. */
 #include "study/sweep/run_cost.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ double sc_run_price(const struct sc_run_size *size, const char *gpu, double othe
 	return otherwise;
 }
 
-/* Of a GPU of the cluster: its price, its watts. NAN: of one kind it is not known. */
+/* The mean price and power of a GPU of the cluster; NAN: they are not known for some kind. */
 struct mean {
 	double usd_per_hour, watts;
 };

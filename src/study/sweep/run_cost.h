@@ -1,4 +1,4 @@
-/* What a step and a run cost: GPU-hours, US dollars, energy at the GPUs' board power. */
+/* The cost of a step and of a run: GPU-hours, US dollars, energy at the GPUs' board power. */
 #ifndef SC_SWEEP_RUN_COST_H
 #define SC_SWEEP_RUN_COST_H
 
@@ -8,7 +8,7 @@ struct sc_gpu_price {
 	const char *gpu; /* a device id, once; NULL: any that no other names */
 	double usd_per_hour;
 };
-/* What the run has to go through; both 0: only what a step costs is asked. */
+/* The size of the run; both 0: only the cost of a step is asked. */
 struct sc_run_size {
 	double tokens, samples;
 	const struct sc_gpu_price *prices; /* before cluster.price_usd_gpu_hour */
@@ -20,10 +20,10 @@ struct sc_amounts {
 struct sc_run_cost {
 	struct sc_amounts step, run; /* run.steps 0: none is asked for */
 };
-/* Of a GPU for an hour; below 0: not known. */
+/* The price of a GPU for an hour; below 0: not known. */
 double sc_run_price(const struct sc_run_size *size, const char *gpu, double otherwise);
-/* SC_EUNSUPPORTED where tokens are asked of a model without any; SC_EUSAGE where prices are given and none is of these
- * GPUs. */
+/* SC_EUNSUPPORTED means that tokens are asked of a model without any; SC_EUSAGE that prices are
+ * given and none is for these GPUs. */
 int sc_run_cost(const struct sc_request *request, const struct sc_prediction *prediction,
 		const struct sc_run_size *size, struct sc_run_cost *out, struct sc_err *err);
 

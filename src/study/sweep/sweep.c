@@ -60,7 +60,7 @@ static void take_prediction(const struct sc_prediction *p, struct sc_outcome *ou
 		out->breakdown_ms[owner] = p->reading.breakdown_ms[owner];
 }
 
-/* Is that where the error says it is? Long names are cut in errors. */
+/* The error's file is this one; errors cut long names. */
 static bool is_in(const struct sc_err *err, const char *file)
 {
 	struct sc_err other = {.code = SC_OK};
@@ -69,7 +69,7 @@ static bool is_in(const struct sc_err *err, const char *file)
 	return strcmp(err->file, other.file) == 0;
 }
 
-/* Names the place unless it is the table, whose row is known, or the base config. */
+/* Names the place of an error unless it is the table, whose row is known, or the base config. */
 static const char *error_text(const struct sc_sweep *sweep, const struct sc_err *err,
 			      struct sc_arena *arena)
 {
@@ -84,7 +84,8 @@ static const char *error_text(const struct sc_sweep *sweep, const struct sc_err 
 
 /* ---- in order ---- */
 
-/* Predictions and costs that agree to the last bit are of one case: some key has no effect there. */
+/* Predictions and costs that agree to the last bit are of one case: some key has no effect there.
+ */
 static size_t find_same(struct order *order, struct sc_outcome *o, size_t row)
 {
 	double numbers[12 + SC_N_OWNERS] = {

@@ -12,7 +12,7 @@
 #include "predict/predict.h"
 #include "study/sweep/run_cost.h"
 
-/* Of one case. If code is not SC_OK the numbers are 0 and `error` says why. */
+/* The outcome of one case. If code is not SC_OK the numbers are 0 and `error` says why. */
 struct sc_outcome {
 	enum sc_errc code;
 	const char *error; /* "" if none; begins with "file:line:col: " if in another file */
@@ -25,7 +25,7 @@ struct sc_outcome {
 	bool memory_is_least;    /* of floors, as sc_floor says */
 	struct sc_run_cost cost; /* with sc_sweep.size */
 	double network_gbps;     /* on a torus: what a GPU sends while any collective runs */
-	/* Only for `take`, and until it returns. */
+	/* These are for `take` only, and last until it returns. */
 	const struct sc_warnings *warnings;
 	size_t n_warnings;
 	size_t same_as; /* 1 + the first row with the very same prediction; 0: none before it */
@@ -42,21 +42,22 @@ struct sc_sweep {
 	struct sc_catalog *catalog;     /* NULL: one of its own */
 	bool floors; /* of each row iteration_ms is its floor (sc_predict_floor), memory as predicted, all else 0 */
 	struct sc_progress *progress; /* may be NULL */
-	/* If not NULL, gets the outcomes in the order of the rows, one at a time, each as soon as all
-	 * before it are known. A failure of it ends the sweep. */
+	/* If it is not NULL, it gets the outcomes in the order of the rows, one at a time, each as
+	 * soon as all before it are known. Its failure ends the sweep. */
 	int (*take)(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err);
 	void *ctx;
 	const volatile sig_atomic_t *stop; /* may be NULL; once it is not 0, no row is begun */
 	void **workers; /* NULL, or n_jobs that keep their state from sweep to sweep */
-	/* NULL, or processes that make the same sweeps: all get all outcomes, and rank 0 alone takes. */
+	/* NULL, or processes that make the same sweeps: all get all outcomes, and rank 0 alone
+	 * takes. */
 	struct sc_ranks *ranks;
 };
-/* `out` has an element for each row asked for. Error texts live in the arena. Fails if the header is
- * wrong, `take` fails, the sweep was stopped, or a rank is lost while rows are taken. */
+/* `out` has an element for each row asked for. Error texts live in the arena. The sweep fails if
+ * the header is wrong, `take` fails, it was stopped, or a rank is lost while rows are taken. */
 int sc_sweep_run(const struct sc_sweep *sweep, struct sc_arena *arena, struct sc_outcome *out,
 		 struct sc_err *err);
-/* Rows by what they are alike in: the first row of the same bytes, from 1; 0: none before this one, the next after all
- * that were asked for. A zeroed struct is empty. */
+/* Finds rows that are alike: the first row of the same bytes, from 1; 0: none before this one, the
+ * next after all that were asked for. A zeroed struct is empty. */
 struct sc_likes {
 	struct sc_intern bytes;
 	SC_VEC(size_t) rows; /* by id */
@@ -76,24 +77,25 @@ static inline void sc_likes_release(struct sc_likes *likes)
 	SC_VEC_RELEASE(&likes->rows);
 }
 
-/* Of all that its results follow from but costs: the program, the base, the models and clusters that rows name, the
- * cases. */
+/* A hash of all that a sweep's results follow from, costs left out: the program, the base, the
+ * models and clusters that rows name, the cases. */
 uint64_t sc_sweep_fingerprint(const struct sc_sweep *sweep);
 void **sc_sweep_workers_create(unsigned n, struct sc_catalog *catalog);
 void sc_sweep_workers_destroy(void **workers, unsigned n);
 
-/* A key and the values that it takes. */
+/* An axis is a key and the values that it takes. */
 struct sc_axis {
 	const char *option, *path; /* option: that gave it, for messages */
 	const char **values;
 	size_t n;
 };
-/* "path=a,b,c" of an option. Commas inside [...] do not separate. A path is a key that a prediction reads, or
- * `model` or `cluster` with files. Without "=" n is 0, which some options allow. */
+/* Parses "path=a,b,c" of an option. Commas inside [...] do not separate. A path is a key that a
+ * prediction reads, or `model` or `cluster` with files. Without "=" n is 0, which some options
+ * allow. */
 int sc_axis_parse(const char *option, const char *text, struct sc_arena *arena, struct sc_axis *out,
 		  struct sc_err *err);
 
-/* The cartesian product of "path=a,b,c" texts as a table, the last varying fastest. */
+/* Makes the cartesian product of "path=a,b,c" texts a table, the last varying fastest. */
 int sc_grid_build(const char *const *texts, size_t n_axes, struct sc_arena *arena,
 		  struct sc_csv *out, struct sc_err *err);
 

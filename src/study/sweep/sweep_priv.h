@@ -1,4 +1,4 @@
-/* One run of a sweep, and how processes share its rows. */
+/* One run of a sweep: its workers, the order of its rows, and how processes share them. */
 #ifndef SC_STUDY_SWEEP_PRIV_H
 #define SC_STUDY_SWEEP_PRIV_H
 
@@ -9,7 +9,7 @@
 #include "study/evaluate/evaluate.h"
 #include "study/sweep/sweep.h"
 
-/* One thread needs these. */
+/* Each thread has its own worker. */
 struct worker {
 	struct sc_evaluator *evaluator;
 	struct sc_arena scratch; /* of one row */
@@ -36,12 +36,12 @@ struct run {
 	struct sc_strbuf packed; /* own rows of a round, then those of all */
 };
 
-/* The threads predict n rows from `begin`. */
+/* Threads predict n rows from `begin`. */
 int sc_sweep_run_some(struct run *run, size_t begin, size_t n, struct sc_err *err);
-/* A row is done; those whose turn it is are taken. */
+/* Marks a row done, and takes those whose turn it is. */
 int sc_sweep_put_row(struct run *run, size_t index, const struct sc_warnings *warnings,
 		     struct sc_err *err);
-/* All rows, of which other ranks predict some. */
+/* Predicts all rows, of which other ranks predict some. */
 int sc_sweep_run_shared(struct run *run, struct sc_err *err);
 void sc_sweep_pack_row(struct run *run, size_t index, const struct sc_warnings *warnings);
 

@@ -1,17 +1,18 @@
-/* Rows of a sweep over processes that all make the same sweeps: in rounds, a counter hands the rows out and an exchange
- * brings all of them to all. So results do not depend on who predicted what, and after a loss those of the rounds before
- * are taken. Where nothing takes rows as they come, rank 0 goes on alone. */
+/* Shares the rows of a sweep over processes that all make the same sweeps, in rounds: a counter
+ * hands the rows out and an exchange brings all of them to all. So results do not depend on who
+ * predicted what, and after a loss those of the rounds before are taken. Where nothing takes rows
+ * as they come, rank 0 goes on alone. */
 #include <assert.h>
 #include <string.h>
 
 #include "base/fnv.h"
 #include "study/sweep/sweep_priv.h"
 
-/* Rows of a rank in a round and of all, which bounds what an exchange brings; parts of a rank in a round. Nothing here
- * may depend on a rank's own threads. */
+/* The limits of a round: a rank's rows, those of all ranks, which bound what an exchange brings,
+ * and the parts of a rank. They must not depend on a rank's own threads. */
 enum { ROUND_ROWS = 4 << 10, MAX_ROUND = 64 << 10, PARTS = 8 };
 
-/* Before the error's text and the warnings. */
+/* The head of a packed row, before the error's text and the warnings. */
 struct row_head {
 	size_t index, n_error, n_warnings;
 	struct sc_outcome outcome;
@@ -46,7 +47,7 @@ uint64_t sc_sweep_fingerprint(const struct sc_sweep *sweep)
 	return sc_fnv(h, &sweep->opts->confidence_pct, sizeof(sweep->opts->confidence_pct));
 }
 
-/* The next n bytes. */
+/* Copies the next n bytes, and moves on. */
 static void take(const char **at, void *out, size_t n)
 {
 	memcpy(out, *at, n);
@@ -71,7 +72,7 @@ void sc_sweep_pack_row(struct run *run, size_t index, const struct sc_warnings *
 	pthread_mutex_unlock(&run->order.lock);
 }
 
-/* The others' rows. */
+/* Takes the rows that the others have packed. */
 static int take_packed(struct run *run, struct sc_err *err)
 {
 	const char *at = sc_strbuf_get(&run->packed), *end = at + run->packed.n;
