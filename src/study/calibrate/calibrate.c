@@ -1,7 +1,8 @@
-/* Maximum a posteriori. The prior of a number is how far profiles are from each other in it; a run costs
- * ln(1 + (error / 5 %)^2) / 2, Cauchy's loss, so that one strange run has little say. Gauss and Newton's steps find the
- * least: slopes are secants over half the width of a prior, since a host that nothing waits for may be slower unseen, and
- * later steps, those that fail too, mend them by Broyden's rank-one update. */
+/* A maximum a posteriori estimate. The prior of a number is how far profiles are from each other in
+ * it; a run costs ln(1 + (error / 5 %)^2) / 2, Cauchy's loss, so that one strange run has little
+ * say. Gauss-Newton steps find the minimum: slopes are secants over half the width of a prior,
+ * since a host that nothing waits for may be slower unseen, and later steps, those that fail too,
+ * mend them by Broyden's rank-one update. */
 #include "study/calibrate/calibrate.h"
 
 #include <gsl/gsl_blas.h>
@@ -16,9 +17,9 @@
 #include "study/fit/iteration_rows.h"
 
 #define CAUCHY 0.05
-#define GAIN 0.05      /* of the cost, that one more step must bring */
-#define DEAD 0.9999    /* of a prior's width: a number moves no run */
-#define TOLD 0.7       /* of a prior's width: what the runs must leave less than */
+#define GAIN 0.05      /* share of the cost that one more step must bring */
+#define DEAD 0.9999    /* share of a prior's width below which a number moves no run */
+#define TOLD 0.7       /* share of a prior's width below which runs tell a number */
 #define SECANT 0.5     /* of a prior's width */
 #define FAR 2.0        /* prior's widths to where a search begins again */
 #define WORST 10.0     /* ln of a time that is no number */
@@ -32,7 +33,8 @@ enum {
 	N_WEIGHTINGS = 8,
 };
 
-/* sd: of ln of the shipped profiles' values around their middle. floor: is added before the ln, for a latency may be 0. */
+/* The spread sd is that of ln of the shipped profiles' values around their middle; `floor` is added
+ * before the ln, for a latency may be 0. */
 static const struct number {
 	const char *key;
 	double sd, floor;
@@ -101,7 +103,7 @@ static double cost_of(const struct calibrator *c, const double *x, const double 
 	return cost;
 }
 
-/* Secants from where c->r is known: up, or down where a bound is above. */
+/* Takes secants from where c->r is known: upwards, or downwards where a bound is above. */
 static void find_slopes(struct calibrator *c)
 {
 	const size_t n = c->problem.n;
@@ -118,7 +120,7 @@ static void find_slopes(struct calibrator *c)
 		c->slopes[i] = (c->slopes[i] - c->r[i % n]) / h[i / n];
 }
 
-/* After a step from c->x to x, where the errors are r: what the slopes missed they say now. */
+/* After a step from c->x to x, where the errors are r, corrects the slopes by what they missed. */
 static void mend_slopes(struct calibrator *c, const double *x, const double *r)
 {
 	double length;
@@ -133,7 +135,8 @@ static void mend_slopes(struct calibrator *c, const double *x, const double *r)
 		gsl_blas_dger(1 / length, c->step, &c->all_left.vector, &c->all_slopes.matrix);
 }
 
-/* Cholesky's factor of the curvature at x, where the errors are r, in c->normal; the slope downwards, in c->step. */
+/* Puts Cholesky's factor of the curvature at x, where the errors are r, into c->normal, and the
+ * downward slope into c->step. */
 static void factor(struct calibrator *c, const double *x, const double *r)
 {
 	const size_t n = c->problem.n;
@@ -151,7 +154,8 @@ static void factor(struct calibrator *c, const double *x, const double *r)
 	gsl_linalg_cholesky_decomp1(c->normal);
 }
 
-/* Moves x, where the errors are r, to where the cost would be least if slopes were the same everywhere; that cost. */
+/* Moves x, where the errors are r, to where the cost would be least if slopes were the same
+ * everywhere; returns that cost. */
 static double solve_linear(struct calibrator *c, const double *r, double *x)
 {
 	memcpy(c->left, r, c->problem.n * sizeof(*r));
@@ -166,7 +170,7 @@ static double solve_linear(struct calibrator *c, const double *r, double *x)
 	return cost_of(c, x, c->left);
 }
 
-/* Towards the least near where it stands, by one set of slopes. */
+/* Descends to the nearest minimum by one set of slopes. */
 static void descend(struct calibrator *c)
 {
 	double x[N], gain = INFINITY;
@@ -201,8 +205,8 @@ static void take_arrays(struct calibrator *c)
 	c->all_left = gsl_vector_view_array(c->left, c->problem.n);
 }
 
-/* Time of the host that nothing waits for has no slope: the search begins once more where a layer's is ten times as long,
- * and goes on from the better end. */
+/* A host's time that nothing waits for has no slope: the search begins once more where a layer's is
+ * ten times as long, and goes on from the better end. */
 static void look_far(struct calibrator *c)
 {
 	const struct calibrator near = *c;
@@ -228,7 +232,8 @@ double sc_calibration_band_ln(double start_ln, double rms_ln, size_t k)
 	       sqrt((PRIOR_RUNS * start * start + n * rms_ln * rms_ln) / (PRIOR_RUNS + n));
 }
 
-/* Each fitted row's error without itself, by how much it draws the fit to it: its leverage (Allen 1974, PRESS). */
+/* Finds each fitted row's error without itself, from how much it draws the fit to it: its leverage
+ * (Allen 1974, PRESS). */
 static void hold_out(struct calibrator *c, struct sc_fit *fit)
 {
 	const size_t n = c->problem.n;
@@ -274,7 +279,8 @@ static void take_numbers(struct calibrator *c, struct sc_calibration *out)
 	}
 }
 
-/* Other runs of the stack will be off as those of the table are without themselves, if these are enough. */
+/* The band of other runs of the stack: they will be off as those of the table are without
+ * themselves, if these are enough. */
 static void find_band(const struct calibrator *c, struct sc_calibration *out)
 {
 	const size_t n = out->fit.n_rows;
@@ -307,8 +313,8 @@ static void bind_keys(struct calibrator *c)
 	c->set.n_places = N;
 }
 
-/* A stack has one profile. Where nobody names one, a config may get one of several by what it says: then all get that of
- * the first row. */
+/* A stack has one profile. Where nobody names one, configs may get several by what they say: then
+ * all get that of the first row. */
 static int take_one_profile(struct sc_itrows *set)
 {
 	const struct sc_software *first = &set->requests[set->rows[0].request].software;

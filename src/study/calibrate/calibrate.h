@@ -1,4 +1,6 @@
-/* A stack's own runs as a software profile: which numbers of the profile that they start from make them right, and how far other runs of the stack will be off. No coefficient is named, and one run is enough to begin. */
+/* Makes a software profile from a stack's own runs: finds which numbers of the profile that they
+ * start from make them right, and how far other runs of the stack will be off. No coefficient is
+ * named, and one run is enough to begin. */
 #ifndef SC_STUDY_CALIBRATE_H
 #define SC_STUDY_CALIBRATE_H
 
@@ -10,14 +12,14 @@ enum {
 };
 
 struct sc_calibration {
-	/* As a fit of iterations has it; a number that the rows hardly tell is SC_FIT_LEANT. From SC_CALIBRATE_CROSS rows on
-	 * each row is held out in turn. */
+	/* The fit has the form of a fit of iterations; a number that the rows hardly tell is
+	 * SC_FIT_LEANT. From SC_CALIBRATE_CROSS rows on each row is held out in turn. */
 	struct sc_fit fit;
-	const char *software;     /* that it starts from */
+	const char *software;     /* the one that it starts from */
 	double start_ln, band_ln; /* half-widths of 80 % bands: of the start; of what is written */
 	double rms_ln;            /* of errors in sample, or held out */
 	const struct sc_validation *validation;
-	/* Of each of fit.coefs: which runs tell it. */
+	/* The kind of runs that tell each of fit.coefs. */
 	const char *runs[SC_CALIBRATE_NUMBERS];
 };
 /* The half-width of the 80 % band of a stack that starts with start_ln, and of which k runs leave errors of rms_ln. */

@@ -1,4 +1,4 @@
-/* All ways to give out the GPUs are tried; rings through a set of GPUs are searched once. */
+/* Tries all ways to give out the GPUs; rings through a set of GPUs are searched once. */
 #include "study/collective/collective_place.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 enum { MOST_TRIED = 20000 };
 
-/* Rings through a set of GPUs, alone. */
+/* The rings through a set of GPUs, alone. */
 struct set {
 	struct sc_topo_rings rings;
 	double *load; /* on each link; NULL: not searched yet */
@@ -36,7 +36,8 @@ static const struct set *set_of(struct placer *p, unsigned mask)
 	return set;
 }
 
-/* Over rings of that rate in place of those that the fabric has for so many GPUs. */
+/* The time of a job over rings of that rate, in place of those that the fabric has for so many
+ * GPUs. */
 static double job_us(const struct placer *p, int n, const struct sc_topo_rings *rings, double gbps)
 {
 	const struct sc_collective_shape shape = {p->opts->kind, p->opts->bytes, SC_FP32};
@@ -45,7 +46,7 @@ static double job_us(const struct placer *p, int n, const struct sc_topo_rings *
 	double port = sc_topology_port_gbps(p->graph);
 	struct sc_cost cost;
 
-	fabric.curves.n = 0; /* of other GPUs of the node */
+	fabric.curves.n = 0; /* they are measured on other GPUs of the node */
 	fabric.wiring.share[n] = rings->pcie || !(port > 0) ? 0 : gbps / port;
 	fabric.wiring.pcie_gbps[n] = rings->pcie ? gbps : 0;
 	cost = sc_collective_cost(&fabric, &shape, &span, NULL);
@@ -75,7 +76,8 @@ static void time_placement(struct placer *p, struct sc_placement *out)
 	}
 }
 
-/* `left` more GPUs for job `j` from number `from` on; jobs of one size take theirs in the order of their first. */
+/* Gives `left` more GPUs to job `j` from number `from` on; jobs of one size take theirs in the
+ * order of their first. */
 static void give(struct placer *p, size_t j, int from, int left)
 {
 	struct sc_placement now, *best = &p->out->best;

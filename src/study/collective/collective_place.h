@@ -1,5 +1,6 @@
-/* Which GPUs of a node to give to jobs that run at once, each with its own collective: on links without a switch the choice
- * decides how many rings a job has, and whose rings share links (MAPA, Ranganath et al., SC 2021). */
+/* Chooses the GPUs of a node for jobs that run at once, each with its own collective: on links
+ * without a switch the choice decides how many rings a job has, and whose rings share links (MAPA,
+ * Ranganath et al., SC 2021). */
 #ifndef SC_STUDY_COLLECTIVE_PLACE_H
 #define SC_STUDY_COLLECTIVE_PLACE_H
 
@@ -28,7 +29,7 @@ struct sc_collective_place {
 	struct sc_placement best; /* of all: the least sum of times, of these the least longest */
 	size_t n_tried;
 };
-/* SC_EUNSUPPORTED: nothing to choose on these links, or too much. */
+/* SC_EUNSUPPORTED means that there is nothing to choose on these links, or too much. */
 int sc_collective_place(const struct sc_collective_place_opts *opts,
 			struct sc_collective_place *out, struct sc_err *err);
 

@@ -1,4 +1,4 @@
-/* Each size on its own; the file is walked once a size. */
+/* Times a collective at each size on its own; an algorithm file is walked once a size. */
 #include "study/collective/collective_sizes.h"
 
 #include <math.h>
@@ -9,7 +9,8 @@
 #include "base/units.h"
 #include "predict/engine/simulate.h"
 
-/* All run between the same GPUs, so they share these GPUs' NICs, not all of the node's. */
+/* All collectives run between the same GPUs, so they share these GPUs' NICs, not all of the node's.
+ */
 static void add(struct sc_graph *graph, const struct sc_fabric *fabric, const struct sc_span *span,
 		const struct sc_collective_shape *shape)
 {
@@ -21,7 +22,7 @@ static void add(struct sc_graph *graph, const struct sc_fabric *fabric, const st
 	sc_graph_add_node(graph, SC_NODE_KERNEL, lane, (struct sc_node_use){id, SC_NONE});
 }
 
-/* One rank, a lane for each collective. */
+/* The graph is one rank, with a lane for each collective. */
 int sc_collective_together_us(const struct sc_fabric *fabric, const struct sc_span *span,
 			      const struct sc_collective_shape *shape,
 			      const struct sc_collective_shape *others, size_t n, double *out,
@@ -70,7 +71,8 @@ static void predict(const struct sc_collective_sizes_opts *opts, struct sc_colle
 	point->limit = limit_of(&cost, &opts->span);
 	if (point->time_us > 0)
 		point->algbw_gbps = point->bytes * sc_bytes_us(1, 1) / point->time_us;
-	/* busbw / algbw: 2(n-1)/n of an all-reduce, (n-1)/n where each rank keeps its part, else 1. */
+	/* busbw / algbw is 2(n-1)/n for an all-reduce, (n-1)/n where each rank keeps its part, else
+	 * 1 (nccl-tests). */
 	point->busbw_gbps = point->algbw_gbps;
 	if (n > 1 && opts->kind != SC_BROADCAST && opts->kind != SC_REDUCE &&
 	    opts->kind != SC_SEND_RECV)

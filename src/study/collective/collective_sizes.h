@@ -1,5 +1,5 @@
-/* A collective over sizes: what the library would take and how long, beside what was measured and an
- * algorithm file. */
+/* A collective over sizes: the library's choice and time, beside measured times and an algorithm
+ * file. */
 #ifndef SC_STUDY_COLLECTIVE_SIZES_H
 #define SC_STUDY_COLLECTIVE_SIZES_H
 
@@ -33,22 +33,23 @@ struct sc_collective_sizes {
 	const struct sc_collective_sizes_opts *opts; /* what was asked */
 	struct sc_collective_point *points;
 	size_t n;
-	/* Of the file over the library: the largest gain, and where. 0: no file. */
+	/* The file's largest gain over the library, and its size. 0: no file. */
 	double best_speedup, best_bytes;
 	size_t n_wins;
-	/* Of the sizes that were measured. */
+	/* The errors over the sizes that were measured. */
 	size_t n_measured;
 	double median_ape_pct, p90_ape_pct;
 };
 /* The name of the algorithm that is set beside the library's choice; NULL: none. */
 const char *sc_collective_other(const struct sc_collective_sizes_opts *opts);
-/* SC_ECONFLICT: the algorithm is of another collective or number of ranks. */
+/* SC_ECONFLICT means that the algorithm is for another collective or number of ranks. */
 int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct sc_arena *arena,
 			    struct sc_collective_sizes *out, struct sc_err *err);
 
-/* A collective while others run between the same GPUs, each on a communicator of its own: links, NICs, SMs and memory are
- * shared as they are between all that runs (predict/engine/simulate.h). Until `shape` ends, when it begins with the `n`
- * others. Never less than alone. */
+/* The time of a collective while others run between the same GPUs, each on a communicator of its
+ * own: links, NICs, SMs and memory are shared as they are between all that runs
+ * (predict/engine/simulate.h). It lasts until `shape` ends, when it begins with the `n` others, and
+ * is never less than alone. */
 int sc_collective_together_us(const struct sc_fabric *fabric, const struct sc_span *span,
 			      const struct sc_collective_shape *shape,
 			      const struct sc_collective_shape *others, size_t n, double *out,

@@ -1,3 +1,5 @@
+/* Predicts configs and replays recordings under the same draws of model error, and takes ratios to
+ * the first draw by draw: errors that both share cancel. Quantiles of the ratios are the band. */
 #include "study/compare/compare.h"
 
 #include <math.h>
@@ -34,7 +36,8 @@ static int replay(struct sc_compared *c, unsigned n_jobs, struct sc_err *err)
 	return rc;
 }
 
-/* Times of all under one draw, by another predictor: the texts of a prediction go with its predictor's next. */
+/* Finds all times under one draw by another predictor, because a prediction's texts last only until
+ * its predictor's next. */
 static int predict_all(const struct sc_compare *compare, struct sc_rng *rng,
 		       struct sc_predictor *predictor, double *ms, struct sc_err *err)
 {
@@ -51,7 +54,8 @@ static int predict_all(const struct sc_compare *compare, struct sc_rng *rng,
 		if (c->config)
 			rc = sc_predict(predictor, &c->by->request, &opts, out, err);
 		ms[i] = c->config ? out->iteration_ms : 0;
-		/* the mean of as many iterations, each any of those measured */
+		/* A recording's time is the mean of as many iterations as it has, each drawn from
+		 * those measured. */
 		for (size_t k = 0; k < n && !c->config; k++)
 			ms[i] += c->recording.iterations.at[sc_rng_below(rng, n)].measured_ms;
 		ms[i] /= c->config ? 1 : (double)n;

@@ -1,3 +1,5 @@
+/* Model error as lognormal factors on the speeds of kernels, links and the host. Spreads come from
+ * the prediction's band, the fabric's profile and the device's host profile. */
 #include "study/compare/model_error.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Floors of every schedule with every parameter; then simulations, until no floor is below the second best. */
+/* Finds floors of every schedule with every parameter; then simulates, until no floor is below the
+ * second best. */
 #include "study/evaluate/evaluate.h"
 
 #include <inttypes.h>
@@ -23,7 +24,7 @@ struct choosing {
 	struct sc_config config; /* with the schedule that is tried */
 	SC_VEC(struct candidate) list;
 	struct candidate best, second;
-	struct sc_err why; /* the first that cannot run says so */
+	struct sc_err why; /* the reason of the first that cannot run */
 	size_t n;
 };
 
@@ -49,7 +50,7 @@ static bool resolve(struct choosing *c)
 	return sc_config_resolve(&c->config, c->e->catalog, c->file, &c->e->request, &c->why) == 0;
 }
 
-/* What its memory and its floor are. */
+/* Adds the candidate at hand with its memory and its floor. */
 static void try_one(struct choosing *c)
 {
 	struct candidate now = {.parallel = c->config.parallel, .at = c->list.n};
@@ -62,8 +63,8 @@ static void try_one(struct choosing *c)
 	SC_VEC_PUSH(&c->list, now);
 }
 
-/* The values of a parameter from `first` on, each `factor` times and `step` more than the one before, or the one
- * that is given. */
+/* The values of a parameter: from `first` on, each `factor` times and `step` more than the one
+ * before, or the one that is given. */
 struct values {
 	int64_t *key;
 	int64_t first, factor, step, most;
@@ -112,7 +113,8 @@ static bool fits(const struct candidate *c)
 	return c->memory <= 1;
 }
 
-/* Nothing that fits is worse than what does not; of those, the less memory. */
+/* A candidate that fits is never worse than one that does not; of the latter, less memory is
+ * better. */
 static int compare_candidates(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
@@ -133,7 +135,8 @@ static void candidate_take(struct choosing *c, const struct candidate *now)
 	c->n++;
 }
 
-/* No other can be the best or the second best once a floor is above the second. Where nothing fits, memory says it. */
+/* Once a floor is above the second best, no other can be the best or the second best. Where nothing
+ * fits, memory decides. */
 static void simulate(struct choosing *c)
 {
 	qsort(c->list.at, c->list.n, sizeof(*c->list.at), compare_candidates);
@@ -179,7 +182,8 @@ int sc_evaluate_schedules(struct sc_evaluator *e, const struct sc_config *config
 	c->config = *config;
 	c->config.parallel.pp = e->request.config.parallel.pp;
 	e->opts.keep_graph = false;
-	/* Those that the request or else the software names, with each value of their parameters. */
+	/* The schedules are those that the request or else the software names, with each value of
+	 * their parameters. */
 	for (int kind = 0; kind < SC_SCHED_FILE; kind++)
 		if (among < SC_FLAG || among & (SC_FLAG << kind))
 			try_schedule(c, (enum sc_schedule)kind);

@@ -1,4 +1,5 @@
-/* One prediction per resource. The scratch prediction is large, so it lives on the heap. */
+/* Makes one prediction per resource for sensitivities, and one per alternative setting. The scratch
+ * prediction is large, so it lives on the heap. */
 #include "study/explain/explain.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 
 struct what_if_row {
 	const char *resource, *meaning;
-	size_t offset; /* of its speed in sc_predict_opts */
+	size_t offset; /* place of its speed in sc_predict_opts */
 };
 static const struct what_if_row ROWS[SC_N_WHAT_IFS] = {
 	{"gemm", "faster GEMMs and attention", offsetof(struct sc_predict_opts, gemm_speed)},
@@ -24,7 +25,8 @@ static const struct what_if_row ROWS[SC_N_WHAT_IFS] = {
 
 int sc_explain(const struct sc_evaluator *base, struct sc_explanation *out, struct sc_err *err)
 {
-	struct sc_predictor *predictor = sc_predictor_create(); /* the base's keeps its texts */
+	/* the base's predictor keeps its texts */
+	struct sc_predictor *predictor = sc_predictor_create();
 	struct sc_prediction *faster = sc_xmalloc(sizeof(*faster));
 	struct sc_explanation result = {.speed = 1.1};
 	int rc = 0;
@@ -51,10 +53,11 @@ int sc_explain(const struct sc_evaluator *base, struct sc_explanation *out, stru
 	return rc;
 }
 
-/* Each alternative is a few --set texts over the config as it was given. Those that help alone are then put
- * together, the one that helps most first, as long as each helps more. */
+/* Each alternative is a few --set texts over the config as it was given. Those that help alone are
+ * then put together, the one that helps most first, as long as each helps more. */
 
-/* How often experts are divided once more: what begins undivided is a node away from what fits. */
+/* MAX_DOUBLED limits how often experts are divided once more: a split that begins undivided is a
+ * node away from what fits. */
 enum { MAX_SETS = 8, MAX_TOGETHER = 4, MAX_DOUBLED = 5 };
 
 struct sets {
@@ -99,16 +102,17 @@ static void describe(const struct trying *t, const struct sets *sets, const stru
 				      i ? " " : "", sets->path[i], sets->text[i]);
 }
 
-/* Two sums of the same parts, whatever their order. */
+/* Two sums of the same parts are the same, whatever their order. */
 static bool is_same(double a, double b)
 {
 	return fabs(a - b) <= 1e-12 * fabs(b);
 }
 
-/* False for what cannot run so, changes nothing, or cannot take less than `below_ms`. Memory comes first: where the
- * config itself does not fit, nobody asks for the time of what does not either. */
+/* Returns false for settings that cannot run, change nothing, or cannot take less than `below_ms`.
+ * Memory comes first: where the config itself does not fit, nobody asks for the time of an
+ * alternative that does not either. */
 static bool predict_alternative(struct trying *t, const struct sets *sets, double below_ms,
-				struct sc_alternative *out)
+		    struct sc_alternative *out)
 {
 	const struct sc_memory *was = &t->base->memory;
 	struct sc_evaluator *e = t->changed;
@@ -154,7 +158,7 @@ static bool scale(int64_t *value, int by)
 	return true;
 }
 
-/* By what each axis is multiplied, or divided where it is below 0. */
+/* Each row multiplies every axis by a factor, or divides it where the factor is below 0. */
 static void try_splits(struct trying *t)
 {
 	static const int BY[][4] = {{2, 1, 1, -2}, {-2, 1, 1, 2}, {1, 2, 1, -2}, {1, -2, 1, 2},
@@ -181,7 +185,7 @@ static void try_splits(struct trying *t)
 	}
 }
 
-/* Half of a number, and twice it, up to `n` times. */
+/* Tries half of a number, and twice it, up to `n` times. */
 static void try_values(struct trying *t, const char *path, int64_t now, int n)
 {
 	int64_t half = now;
@@ -220,7 +224,7 @@ static void try_settings(struct trying *t)
 
 /* ---- together ---- */
 
-/* What fits by its time, what does not by its memory. */
+/* An alternative that fits is better by its time, one that does not by its memory. */
 static bool is_better(const struct sc_alternative *a, const struct sc_alternative *b)
 {
 	if (a->fits && b->fits)
@@ -243,8 +247,9 @@ static bool join(const struct sets *a, const struct sets *b, struct sets *out)
 	return true;
 }
 
-/* Below what a floor must be for `both` to be worth its prediction. What fits gains nothing by an offload, which moves
- * bytes, unless the room lets less be done (by another schedule, a larger micro-batch). */
+/* The floor must be below this for `both` to be worth its prediction. An alternative that fits
+ * gains nothing by an offload, which moves bytes, unless the room lets less be done (by another
+ * schedule, a larger micro-batch). */
 static double most_ms(const struct sc_alternative *now, const struct sc_alternative *best,
 		      const struct sets *added)
 {

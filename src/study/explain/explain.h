@@ -1,4 +1,5 @@
-/* What would help: the same request predicted again with one resource faster. */
+/* Sensitivities and alternatives: the same request is predicted again with one resource faster, and
+ * the same config with other settings. */
 #ifndef SC_PREDICT_EXPLAIN_H
 #define SC_PREDICT_EXPLAIN_H
 
@@ -15,18 +16,18 @@ struct sc_explanation {
 	double speed; /* 1.1 = each resource 10 % faster, one at a time */
 	struct sc_what_if what_if[SC_N_WHAT_IFS];
 };
-/* What was last evaluated is the base. */
+/* The base is the evaluator's last candidate. */
 int sc_explain(const struct sc_evaluator *base, struct sc_explanation *out, struct sc_err *err);
 
-/* What other settings would do: the same config predicted again with the split, micro-batch, recomputation, sharding
- * or offload changed, one at a time and then together. Of Transformers. */
+/* Predicts the same Transformer again with its split, micro-batch, recomputation, sharding or
+ * offload changed, one at a time and then together. */
 enum { SC_MAX_ALTERNATIVES = 32, SC_ALTERNATIVE_BYTES = 192 };
 struct sc_alternative {
 	char settings
 		[SC_ALTERNATIVE_BYTES]; /* "parallel.tp=4 parallel.dp=2", as --set takes them */
 	double floor_ms;                /* below iteration_ms */
-	/* Of the iteration time; below 0 if it got slower. NAN: neither it nor the config fits, and it was not
-	 * predicted. */
+	/* The iteration time, and its gain over the base's, below 0 if it got slower. NAN: neither
+	 * it nor the config fits, and it was not predicted. */
 	double iteration_ms, gain_pct;
 	double memory_gib, saved_gib; /* of the fullest GPU; below 0 if it needs more */
 	double fullness;              /* sc_memory_fullness */
@@ -35,9 +36,12 @@ struct sc_alternative {
 struct sc_alternatives {
 	size_t n;
 	struct sc_alternative at
-		[SC_MAX_ALTERNATIVES]; /* the fastest first, what does not fit last; without times the nearest to it first */
+		/* fastest first, those that do not fit last; without times the nearest to fitting
+		 * comes first */
+		[SC_MAX_ALTERNATIVES];
 };
-/* `base` has evaluated the config last. What the config's checks refuse, and what changes nothing, is left out. */
+/* `base` has evaluated the config last. Alternatives that the config's checks refuse, or that
+ * change nothing, are left out. */
 void sc_find_alternatives(const struct sc_evaluator *base, const struct sc_config *config,
 			  const char *file, struct sc_alternatives *out);
 

@@ -1,5 +1,5 @@
-/* Rows of a table as requests, names of coefficients as places in their profiles; the solver and the errors are those of
- * all fits (models/fit). */
+/* Makes rows of a table requests, and names of coefficients places in their profiles; the solver
+ * and the errors are those of all fits (models/fit). */
 #include "study/fit/fit_iterations.h"
 
 #include <assert.h>
@@ -15,12 +15,13 @@
 #include "study/fit/iteration_rows.h"
 
 #define SPAN_LOG 6.9 /* a factor 1000 either way, where the field's own limits are wider */
-/* A factor 2 must save 0.08 % of the error, a factor 100 0.6 %: a start may be a guess. */
+/* The pull to the start is so weak that a factor 2 must save 0.08 % of the error and a factor 100
+ * 0.6 %, because a start may be a guess. */
 #define PULL 0.002
 #define STEP 0.02 /* of differences: an iteration is a sum of whole nanoseconds */
 #define START_MARGIN 1.01
 
-/* Profiles of the rows, by first appearance. */
+/* The profiles of the rows, by first appearance. */
 struct profiles {
 	struct profile {
 		const char *id;
@@ -74,7 +75,8 @@ static void add_profile(struct profiles *list, const char *id, const void *objec
 	list->at[list->n++] = (struct profile){id, object};
 }
 
-/* Takes a name apart: whose, and the key in that profile. Ids may have dots: the one that the text begins with. */
+/* Takes a name apart into a profile and a key in it. Ids may have dots, so the profile is the one
+ * that the text begins with. */
 static int find_profile(const struct fit *fit, const char *name, struct sc_itplace *place,
 			const struct profile **profile, const char **key)
 {
@@ -205,7 +207,7 @@ static int bind_coefs(struct fit *fit)
 
 /* ---- fits ---- */
 
-/* Sets the member at `offset` of the points of a fold, with these coefficients. */
+/* Sets the member at `offset` of the points of a fold, predicted with these coefficients. */
 static void predict_fold(struct fit *fit, size_t fold, size_t offset, struct sc_fit_params *params,
 			 struct sc_fit_point *points)
 {
@@ -267,7 +269,7 @@ static int solve(struct fit *fit, struct sc_progress *progress, struct sc_fit *o
 	return rc;
 }
 
-/* Rows of equal configs. */
+/* Measures how far repeated runs of equal configs are apart. */
 static void measure_repeated(const struct fit *fit, struct sc_fit *out)
 {
 	double *sum = sc_arena_calloc(fit->set.arena, fit->set.n_requests, sizeof(*sum)), off = 0;

@@ -1,3 +1,5 @@
+/* Reads the rows of a table as requests, and predicts them with changed numbers of their profiles
+ * on several threads. Rows with equal config cells share one request. */
 #include "study/fit/iteration_rows.h"
 
 #include <math.h>
@@ -51,7 +53,8 @@ const char *sc_itrows_joined(const struct sc_itrows *set, size_t row, const int 
 	return out;
 }
 
-/* Rows that the validation could predict, as requests; rows with equal config cells share one. */
+/* Makes the rows that the validation could predict requests; rows with equal config cells share
+ * one. */
 static int read_rows(struct sc_itrows *set, struct sc_catalog *catalog)
 {
 	static const char end[] = {CELL_END, '\0'};
@@ -127,7 +130,7 @@ static void patch(void *object, const char *id, const struct sc_itplace *place, 
 		memcpy((char *)object + place->offset, value, sizeof(*value));
 }
 
-/* With the worker's own copy of the request. */
+/* Predicts with the worker's own copy of the request, because threads change its profiles. */
 static int predict_item(void *shared, void *thread_ctx, size_t index, struct sc_err *err)
 {
 	const struct batch *batch = shared;
@@ -137,7 +140,7 @@ static int predict_item(void *shared, void *thread_ctx, size_t index, struct sc_
 	struct worker *worker = thread_ctx;
 	struct sc_request *req = &worker->by->request;
 
-	(void)err; /* values that cannot be are worse than any */
+	(void)err; /* values that no config can have are worse than any */
 	*req = *from;
 	for (size_t k = 0; k < from->n_kinds; k++) {
 		worker->kinds[k] = *from->kinds[k];

@@ -1,12 +1,12 @@
-/* The measured iterations of a table as requests, predicted again and again with changed numbers of their profiles:
- * what fit and calibrate share. */
+/* The measured iterations of a table as requests, predicted again and again with changed numbers of
+ * their profiles: fit and calibrate share them. */
 #ifndef SC_STUDY_ITERATION_ROWS_H
 #define SC_STUDY_ITERATION_ROWS_H
 
 #include "models/fit/fit_solve.h"
 #include "study/fit/fit_iterations.h"
 
-/* A number of a profile that changes. */
+/* A place is a number of a profile that changes. */
 struct sc_itplace {
 	bool of_device; /* else of software */
 	const char *id; /* of the profile */
@@ -27,14 +27,15 @@ struct sc_itrows {
 	struct sc_arena *arena;
 	struct sc_err *err;
 };
-/* Reads the rows that opts choose; opts, arena and err are given. A cell that cannot be read is the error. Close it even
- * after a failure. */
+/* Reads the rows that opts choose; opts, arena and err are given. A cell that cannot be read is an
+ * error. The caller closes it even after a failure. */
 int sc_itrows_open(struct sc_itrows *rows, struct sc_catalog *catalog);
 void sc_itrows_close(struct sc_itrows *rows);
 /* The cells of a row in these columns (< 0: not there), as a text of the arena. */
 const char *sc_itrows_joined(const struct sc_itrows *rows, size_t row, const int *columns, size_t n,
 			     const char *between);
-/* The `times` of a problem whose model is a struct sc_itrows: a value for each of its places. */
+/* This is the `times` of a problem whose model is a struct sc_itrows: it takes a value for each of
+ * its places. */
 void sc_itrows_times(const struct sc_fit_problem *problem, const double *values, size_t n,
 		     double *us);
 

@@ -1,4 +1,4 @@
-/* Schedules by times that are given, and a search for better ones. */
+/* Plays schedules by times that are given, and searches for better orders by climbing. */
 #include "study/schedule/schedule_play.h"
 
 #include <assert.h>
@@ -29,8 +29,8 @@ void sc_schedule_play(const struct sc_passes *passes, const struct sc_pass_times
 	sc_schedule_measure(out, arena);
 }
 
-/* A climb in the space of pass times: the heuristic is fast, and small lies about times lead it to other orders, each
- * judged by the true ones. */
+/* The climb is in the space of pass times: the heuristic is fast, and small lies about times lead
+ * it to other orders, each judged by the true ones. */
 
 enum { SEED = 1, MIN_TRIES = 64, MAX_TRIES = 300, SLOTS_TRIED = 1200000 };
 #define CLOSE_ENOUGH 1e-6
@@ -42,10 +42,11 @@ struct climb {
 	struct sc_pass_times *times, *lied, *best_lied; /* by stage; times: the true ones */
 };
 
-/* ---- what no order can beat ---- */
+/* ---- a bound that no order beats ---- */
 
-/* Every stage has its work. From its first forward pass to its first backward the micro-batch goes down all later
- * stages and comes back, and meanwhile it only has the forward passes that memory holds. */
+/* Every stage has its work. From its first forward pass to its first backward the micro-batch goes
+ * down all later stages and comes back, and meanwhile the stage only has the forward passes that
+ * memory holds. */
 static double bound_of(const struct climb *c)
 {
 	const struct sc_schedule_shape *shape = c->shape;
@@ -69,7 +70,7 @@ static double lie(struct climb *c, double value, double by)
 	return value * (1 + by * (2 * sc_rng_uniform(&c->rng) - 1));
 }
 
-/* Times near the best ones, from nearly the same to half as much again. */
+/* Draws times near the best ones, from nearly the same to half as much again. */
 static struct sc_schedule_shape next_shape(struct climb *c, unsigned i)
 {
 	static const double BY[] = {0.02, 0.1, 0.25, 0.5};

@@ -1,3 +1,5 @@
+/* Groups the rows of a validation into decisions, batches and splits, and judges the split of the
+ * least predicted time by its measured one. Suites weigh alike, and within one its decisions. */
 #include "study/validate/choices.h"
 
 #include <math.h>
@@ -10,7 +12,7 @@
 #include "base/strbuf.h"
 #include "base/units.h"
 
-/* What a column says of a row; ordered as rows are sorted. */
+/* The part that a column has in a row, in the order in which rows are sorted. */
 enum part { DECISION, BATCH, SPLIT, N_PARTS };
 
 struct row {
@@ -26,7 +28,7 @@ struct tally {
 	size_t n;
 };
 
-/* N_PARTS: none, as notes. */
+/* Returns N_PARTS for notes, which have no part. */
 static enum part part_of(const char *name)
 {
 	if (sc_begins_with(name, "parallel.") || strcmp(name, "training.micro_batch") == 0 ||
@@ -64,7 +66,7 @@ static void take_row(const struct sc_csv *table, const struct sc_case *c, struct
 	}
 }
 
-/* Below, at or above 0 up to a part: as the rows are sorted. */
+/* Compares rows up to a part: below, at or above 0, as the rows are sorted. */
 static int compare_to(const struct row *a, const struct row *b, int last)
 {
 	int order = strcmp(a->suite, b->suite);
@@ -77,7 +79,7 @@ static int compare_to(const struct row *a, const struct row *b, int last)
 SC_COMPARE(by_text, struct row,
 	   2 * SC_ORDER(compare_to(a, b, N_PARTS - 1), 0) + SC_ORDER(a->c, b->c));
 
-/* How many rows from the first on are alike up to a part. */
+/* Counts the rows from the first on that are alike up to a part. */
 static size_t run_of(const struct row *rows, size_t n, int last)
 {
 	size_t i = 1;
@@ -104,7 +106,7 @@ static size_t list_splits(const struct row *rows, size_t n, struct split *out)
 	return n_out;
 }
 
-/* One choice of n splits, at least 2. */
+/* Judges one choice among n splits, at least 2. */
 static void choose(const struct split *splits, size_t n, struct sc_choice *choice,
 		   struct tally *tally)
 {
@@ -133,7 +135,7 @@ static void choose(const struct split *splits, size_t n, struct sc_choice *choic
 	tally->gain += (worst->measured_ms - chosen->measured_ms) / best->measured_ms;
 }
 
-/* All batches of one decision, which have one vote in the tally of their suite. */
+/* Judges all batches of one decision, which have one vote in the tally of their suite. */
 static void decide(const struct row *rows, size_t n, struct split *splits, struct sc_choices *out,
 		   struct tally *suite)
 {

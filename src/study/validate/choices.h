@@ -1,16 +1,18 @@
-/* Do predictions choose the split that was measured as the best? Rows of a table that differ in nothing but how the work is
- * split are the candidates of a choice: the one of the least predicted time is taken, and judged by its measured time. */
+/* Tells whether predictions choose the split that was measured as the best. Rows of a table that
+ * differ in nothing but how the work is split are the candidates of a choice: the one of the least
+ * predicted time is taken, and judged by its measured time. */
 #ifndef SC_STUDY_CHOICES_H
 #define SC_STUDY_CHOICES_H
 
 #include "study/validate/validate.h"
 
-/* One decision: a model on so many GPUs. Its choices at several batches are repeats, and have one vote together. */
+/* One decision is a model on so many GPUs. Its choices at several batches are repeats, and have one
+ * vote together. */
 struct sc_choice {
 	const char *suite;
 	size_t n_repeats, n_won; /* won: at most SC_CHOICE_WON above the best */
 	double loss;             /* of what was chosen, over the best: the mean of the repeats */
-	/* Of the repeat of the largest loss. */
+	/* The repeat of the largest loss chose this. */
 	const struct sc_case *chosen, *best;
 	size_t n_splits;
 };
@@ -22,9 +24,10 @@ struct sc_choices {
 	double won_pct;
 	double gain_pct; /* of the time between the worst split and the best, what the choices save; both over the best */
 };
-/* Of the cases that were predicted; the same split measured twice counts with its mean. The columns of a split are
- * parallel.*, training.micro_batch, training.recompute* and training.offload.*; other keys, `gpus`, `model` and the suite make
- * the decision, training.global_batch a repeat of it. Without one choice n is 0, and the shares NAN. */
+/* Finds the choices among the cases that were predicted; the same split measured twice counts with
+ * its mean. The columns of a split are parallel.*, training.micro_batch, training.recompute* and
+ * training.offload.*; other keys, `gpus`, `model` and the suite make the decision,
+ * training.global_batch a repeat of it. Without one choice n is 0, and the shares NAN. */
 void sc_choices_find(const struct sc_validation *validation, struct sc_arena *arena,
 		     struct sc_choices *out);
 

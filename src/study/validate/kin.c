@@ -1,3 +1,5 @@
+/* Sorts the runs of a table by kin, and compares each run's time for a micro-batch with the fastest
+ * of its kin. A slot is a micro-batch, or its share of a pipeline's ramp. */
 #include "study/validate/kin.h"
 
 #include <stdlib.h>
@@ -35,7 +37,7 @@ static double at_least_one(int64_t given)
 	return given > 1 ? (double)given : 1;
 }
 
-/* false: its micro-batches are not told. */
+/* Counts a run's micro-batches and slots; false: they are not told. */
 static bool count_slots(const struct sc_config *cfg, struct run *out)
 {
 	const struct sc_parallel *par = &cfg->parallel;

@@ -1,12 +1,14 @@
-/* Runs that are not like their kin, by the measured times alone. Kin are runs of one table that differ in nothing but the
- * number of replicas, how these share their states, and the batch: a micro-batch takes all of them about as long. */
+/* Finds runs that are not like their kin, by the measured times alone. Kin are runs of one table
+ * that differ in nothing but the number of replicas, how these share their states, and the batch: a
+ * micro-batch takes all of them about as long. */
 #ifndef SC_STUDY_KIN_H
 #define SC_STUDY_KIN_H
 
 #include "study/validate/validate.h"
 
-/* A run of at least two micro-batches is unlike if each takes it over twice as long as the fastest of its kin, the run itself
- * left out. Sets `kin` and `over_kin` of such cases, and n_unlike. */
+/* A run of at least two micro-batches is unlike if each takes it over twice as long as the fastest
+ * of its kin, the run itself left out. sc_kin_find sets `kin` and `over_kin` of such cases, and
+ * n_unlike. */
 #define SC_KIN_FACTOR 2.0
 int sc_kin_find(const struct sc_config *base, struct sc_arena *arena,
 		struct sc_validation *validation, struct sc_err *err);

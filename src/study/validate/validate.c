@@ -1,4 +1,4 @@
-/* Choosing rows, predicting them through a sweep, and scoring them whole and by group. */
+/* Chooses rows, predicts them through a sweep, and scores them whole and by group. */
 #include "study/validate/validate.h"
 
 #include <math.h>
@@ -81,7 +81,7 @@ static void read_number(const struct run *run, struct sc_case *c, const char *co
 	skip_bad(run, c, &own);
 }
 
-/* The rows that --where chooses; of one kind of operation their times are read later. */
+/* Lists the rows that --where chooses; times of one kind of operation are read later. */
 static int choose_cases(const struct run *run)
 {
 	struct sc_validation *v = run->v;
@@ -154,7 +154,7 @@ static void leave_out(const struct sc_validate_opts *opts, struct sc_case *c)
 	double factor;
 
 	if (c->outcome.band->own_ln > 0)
-		return; /* of runs that are in no row of the file */
+		return; /* runs that are in no row of the file */
 	like.at[SC_LIKE_SUITE] = sc_validation_suite(opts->table, c->row);
 	sc_band_find(c->outcome.band->from, &like, opts->leave_out, &band);
 	factor = sc_band_factor(&band, opts->predict->confidence_pct);
@@ -243,7 +243,7 @@ static int guess_cases(const struct run *run)
 
 /* ---- scoring ---- */
 
-/* `cases` are n indices into v->cases. */
+/* Scores `cases`, n indices into v->cases. */
 static void score_cases(const struct run *run, const size_t *cases, size_t n, struct sc_score *out)
 {
 	struct sc_arena *arena = run->arena;
@@ -291,7 +291,7 @@ struct keyed {
 SC_COMPARE(by_value, struct keyed,
 	   2 * SC_ORDER(strcmp(a->value, b->value), 0) + SC_ORDER(a->index, b->index));
 
-/* Groups of one column, appended to v->groups, which has room. */
+/* Adds the groups of one column to v->groups, which has room. */
 static void score_column(const struct run *run, const char *name, size_t column)
 {
 	struct sc_arena *arena = run->arena;

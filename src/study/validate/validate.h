@@ -1,5 +1,6 @@
-/* Predicted against measured, over a table with a `measured_ms` column: how far off, by group, and how
- * often the band holds. Cases that cannot be predicted are named, never dropped. */
+/* Compares predicted and measured times over a table with a `measured_ms` column: how far off they
+ * are, by group, and how often the band holds. Cases that cannot be predicted are named, never
+ * dropped. */
 #ifndef SC_PREDICT_VALIDATE_H
 #define SC_PREDICT_VALIDATE_H
 
@@ -9,16 +10,17 @@
 
 struct sc_validate_opts {
 	const struct sc_csv *table;
-	/* Rows are times of one kind of operation, in time_us, each on its own device; and base, n_jobs,
-	 * predict and progress are not read. NULL: iterations, in measured_ms. */
+	/* Rows are times of one kind of operation, in time_us, each on its own device, and base,
+	 * n_jobs, predict and progress are not read. NULL: rows are iterations, in measured_ms. */
 	const enum sc_fit_kind *kind;
 	const struct sc_config *base;
 	const struct sc_where *where;
 	size_t n_where;
 	const char *const *by; /* columns */
 	size_t n_by;
-	/* 1 << column (sc_like_columns): a row's band is made without the measured rows that are alike in all of these; its
-	 * suite is in its column suite, else source. 0: with all. */
+	/* The columns (1 << column of sc_like_columns) by which rows are alike: a row's band is
+	 * made without the measured rows that are alike in all of these; its suite is in its column
+	 * suite, else source. 0: the band has all rows. */
 	unsigned leave_out;
 	unsigned n_jobs;
 	struct sc_catalog *catalog; /* of the cases' bands; not read with a kind */
@@ -30,8 +32,9 @@ struct sc_case {
 	const char *name; /* the `case` column, or "row N" */
 	size_t row;       /* of the table */
 	double measured_ms;
-	/* Of the fullest GPU, 0 if not given; and the prediction of the same: of tensors where memory_kind says
-	 * it is a peak, as PyTorch's allocator counts them, else all that the GPU has given away. */
+	/* The memory of the fullest GPU, 0 if not given, and its prediction: of tensors where
+	 * memory_kind says it is a peak, as PyTorch's allocator counts them, else all that the GPU
+	 * has given away. */
 	double memory_gib, predicted_gib;
 	struct sc_outcome outcome;
 	double error_pct;    /* predicted over measured - 1; 0 if it was not predicted */
@@ -73,10 +76,10 @@ struct sc_validation {
 	struct sc_group_score *groups; /* by column as asked, then by value */
 	size_t n_groups;
 };
-/* Who measured it, or NULL: the table does not say. */
+/* The suite names who measured it; NULL: the table does not say. */
 const char *sc_validation_suite(const struct sc_csv *table, size_t row);
-/* Numbers of a score with n = 0 are NAN. A bad --where or --by column is SC_EUSAGE. Everything lives
- * in the arena; `table` is borrowed. */
+/* Numbers of a score with n = 0 are NAN. A bad --where or --by column is SC_EUSAGE. Everything
+ * lives in the arena; `table` is borrowed. */
 int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 		struct sc_validation *out, struct sc_err *err);
 
