@@ -1,4 +1,5 @@
-/* See the header. A plan is chosen for each request anew: it depends on all of it. */
+/* Resolves a candidate, chooses its schedule and plan, and predicts it. A plan is chosen for each
+ * request anew, because it depends on all of the request. */
 #include "study/evaluate/evaluate.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Embedding sharding as an optimisation problem: every table takes one of its options, every shard of it
- * goes to a rank, and the cost is that of the busiest rank. Which costs the options have is up to the
- * objective (shard_torchrec.c, shard_hugectr.c, shard_iteration.c); the solver (shard_solve.c) knows
+/* Embedding sharding as an optimisation problem: every table takes one of its options, every shard
+ * of it goes to a rank, and the cost is that of the busiest rank. The objective sets the costs of
+ * options (shard_torchrec.c, shard_hugectr.c, shard_iteration.c); the solver (shard_solve.c) knows
  * nothing of it. */
 #ifndef SC_STUDY_SHARD_H
 #define SC_STUDY_SHARD_H
@@ -14,7 +14,7 @@
 #include "base/vec.h"
 #include "core/embedding/shard_plan.h"
 
-/* How the shards of an option may lie. */
+/* A spread says how the shards of an option may lie. */
 enum sc_spread {
 	SC_SPREAD_FREE,    /* each on any rank */
 	SC_SPREAD_UNIFORM, /* one on every rank: shard i on rank i */
