@@ -20,7 +20,7 @@ const char *const sc_algo_names[] = {[SC_ALGO_RING] = "ring",
 				     [SC_ALGO_FILE] = "file",
 				     [SC_N_ALGOS] = NULL};
 
-/* What cannot be is not taken. */
+/* An algorithm that is impossible here is not taken, and the reason is noted. */
 static int possible_asked(const struct sc_fabric *f, enum sc_collective kind,
 			  const struct sc_span *span)
 {
@@ -58,7 +58,7 @@ static void follow_curves(const struct sc_collective_problem *p, struct sc_colle
 	t->total_us = us;
 }
 
-/* Bytes for which NCCL gives a channel to one more 32 KiB (ring Simple: 512 threads of 64 B);
+/* The bytes for which NCCL gives a channel to one more 32 KiB (ring Simple: 512 threads of 64 B);
  * LL128 5 KiB; ring LL 8 B * n * 512 threads. */
 static double channel_bytes(const struct sc_collective_problem *p, enum sc_proto proto)
 {
@@ -68,8 +68,8 @@ static double channel_bytes(const struct sc_collective_problem *p, enum sc_proto
 				       : 4 * SC_BYTES_PER_KIB * p->span->n_ranks;
 }
 
-/* Channels at full size, at most 32: twice what the search found, or what is between nodes at run time; 16 or 24 for
- * NVLS; peers over links take 2 each, over the network one per 14 GB/s. */
+/* The channels at full size, at most 32: twice what the search found, or what is between nodes at
+ * run time; 16 or 24 for NVLS; peers over links take 2 each, over the network one per 14 GB/s. */
 static double most_channels(const struct sc_collective_problem *p, enum sc_algo algo)
 {
 	double per_peer = p->span->n_nodes > 1 ? fmax(2, ceil(p->f->nic_gbps / 14)) : 16;
@@ -108,7 +108,7 @@ static double share(double used_us, double work_us)
 	return x > 1 ? 1 : x;
 }
 
-/* That drive NICs of one node together. */
+/* The ranks that drive NICs of one node together. */
 static double node_ranks(enum sc_collective kind, const struct sc_span *span)
 {
 	return kind == SC_SEND_RECV || sc_collective_has_root(kind) ? 1 : span->max_ranks_per_node;

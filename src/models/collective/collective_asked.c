@@ -1,14 +1,16 @@
-/* Algorithms that a library takes only where it is asked to: kernels over symmetric memory and copies by engines, for buffers
- * that all ranks have registered (NCCL 2.27 and 2.28: src/sym_kernels.cc, src/ce_coll.cc), and calls of the library
- * inside nodes and between them, one after the other. Of the first NCCL has latencies and what a block moves; the
- * rate is what the links achieve in the fabric profile. Not known here: phases that overlap; several copy streams. */
+/* Algorithms that a library takes only where it is asked to: kernels over symmetric memory and
+ * copies by engines, for buffers that all ranks have registered (NCCL 2.27 and 2.28:
+ * src/sym_kernels.cc, src/ce_coll.cc), and calls of the library inside nodes and between them, one
+ * after the other. NCCL has latencies and the rate of a block for the first; the rate of links is
+ * what they achieve in the fabric profile. Phases that overlap and several copy streams are not
+ * known here. */
 #include <math.h>
 #include <string.h>
 
 #include "base/units.h"
 #include "models/collective/collective_priv.h"
 
-/* ---- which can be ---- */
+/* ---- the possible ones ---- */
 
 /* All ranks reach each other over links. */
 static bool is_one_domain(const struct sc_fabric *f, const struct sc_span *span)
@@ -106,12 +108,12 @@ struct sc_cost sc_copies_cost(const struct sc_fabric *f, const struct sc_copies 
 
 	out.demand[pcie ? SC_RES_PCIE : SC_RES_LINK] = pcie ? 1 : share;
 	out.demand[SC_RES_COPY] = 1;
-	/* read here for a peer, written here for itself */
+	/* Each byte is read here for a peer, and written here for itself. */
 	out.demand[SC_RES_HBM] = fmin(1, 2 * gbps / f->hbm_gbps);
 	return out;
 }
 
-/* A copy to each peer. */
+/* A copy goes to each peer. */
 static struct sc_cost copy(const struct sc_fabric *f, const struct sc_collective_shape *shape,
 			   const struct sc_span *span, struct sc_collective_choice *choice)
 {
@@ -154,7 +156,8 @@ static struct sc_cost symmetric(const struct sc_fabric *f, const struct sc_colle
 
 /* ---- in nodes and between them ---- */
 
-/* A call of the library; between nodes each rank's own with its like on the others, all at once. */
+/* A phase is a call of the library; between nodes each rank's own with its like on the others, all
+ * at once. */
 struct phase {
 	enum sc_collective kind;
 	bool between;

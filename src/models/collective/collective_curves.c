@@ -1,8 +1,9 @@
-/* Measured curves of a machine: time over size of one collective and span, straight between the points
- * in logs. Between two spans of as many ranks a node the times are joined over log(ranks): what the smallest
- * size takes as the depth of a tree, which rises with it, or as the steps of a ring, the rest as a power. From
- * BLOCK_BYTES a rank on data goes around in rings, whose steps depend on what one rank holds: then times of
- * equal blocks are joined. Beyond the measured sizes the formula goes on from the last point, and beyond the measured spans it goes
+/* Measured curves of a machine: the time over size of one collective and span is straight between
+ * the points in logs. Between two spans of as many ranks a node the times are joined over
+ * log(ranks): the smallest size takes what the depth of a tree does, which rises with it, or the
+ * steps of a ring, and the rest is a power. From BLOCK_BYTES a rank on data goes around in rings,
+ * whose steps depend on what one rank holds: then times of equal blocks are joined. Beyond the
+ * measured sizes the formula goes on from the last point, and beyond the measured spans it goes
  * alone. Every piece rises with size, and so do the times. */
 #include <math.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static double at_curve(const struct sc_fabric *fabric, const struct sc_fabric_cu
 	return c->time_us.at[i] * sc_collective_formula_us(fabric, kind, bytes, &span) / y;
 }
 
-/* Same collective, as many ranks on each node, one node or several. */
+/* The curve is of the same collective, as many ranks on each node, and one node or several. */
 static bool is_alike(const struct sc_fabric_curve *c, enum sc_collective kind,
 		     const struct sc_span *span)
 {
@@ -46,7 +47,7 @@ static bool is_alike(const struct sc_fabric_curve *c, enum sc_collective kind,
 		span->n_ranks == span->n_nodes * span->max_ranks_per_node);
 }
 
-/* A measured collective, between those that were. */
+/* A collective between two that were measured. */
 struct between {
 	const struct sc_fabric *fabric;
 	enum sc_collective kind;
@@ -54,7 +55,7 @@ struct between {
 	const struct sc_fabric_curve *below, *above; /* as many ranks or less, or more */
 };
 
-/* At one size, or at one size of a rank's block; `bytes` are those of n_ranks. */
+/* Joins at one size, or at one size of a rank's block; `bytes` are those of n_ranks. */
 static double join(const struct between *b, double bytes, bool by_block)
 {
 	double low_bytes = by_block ? bytes * (double)b->below->ranks / b->n_ranks : bytes;

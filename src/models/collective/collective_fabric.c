@@ -1,12 +1,12 @@
-/* The network of a request as the collective model wants it: device and cluster facts joined with
- * the fabric profile's coefficients. */
+/* Makes the network of a request as the collective model wants it: device and cluster facts joined
+ * with the fabric profile's coefficients. */
 #include <math.h>
 #include <string.h>
 
 #include "base/units.h"
 #include "models/collective/collective_priv.h"
 
-/* DGX-1: eight Voltas with six links each and no switch. */
+/* A DGX-1 has eight Voltas with six links each and no switch. */
 enum { CUBE_MESH_GPUS = 8, VOLTA_CAPABILITY = 70, SWITCH_MIN_GPUS = 5 };
 
 static enum sc_link_topology topology_of(const struct sc_cluster *cluster,
@@ -104,7 +104,7 @@ int sc_fabric_of_kind(const struct sc_request *request, size_t kind, struct sc_f
 	fabric.gpus_per_node = (int)node;
 	fabric.nics_per_node = (int)(nics * ((node + host_gpus - 1) / host_gpus));
 	fabric.link_gpus = (int)domain;
-	/* AMD has no CUDA capability: the generation with like links. */
+	/* AMD has no CUDA capability: the generation with like links stands in. */
 	fabric.sm_arch = device->cuda_capability > 0 ? (int)device->cuda_capability : 90;
 	fabric.sm_count = (int)device->sm_count;
 	fabric.hbm_gbps = device->hbm_gbps;
@@ -154,8 +154,9 @@ int sc_fabric_from_request(const struct sc_request *request, struct sc_fabric *o
 	for (size_t k = 1; rc == 0 && k < sc_request_n_kinds(request); k++) {
 		rc = sc_fabric_of_kind(request, k, &other, err);
 		if (rc == 0) {
-			/* A ring or tree goes at the pace of its slowest member: wired and tuned as the GPUs with the slowest
-			 * links, and no part better than any member has it. */
+			/* A ring or tree goes at the pace of its slowest member: it is wired and
+			 * tuned as the GPUs with the slowest links, and has no part better than any
+			 * member has it. */
 			const struct sc_fabric mine = fabric;
 
 			if (link_rate(&other) < link_rate(&mine))

@@ -9,7 +9,7 @@
 #include "models/collective/collective_priv.h"
 #include "models/msccl/msccl.h"
 
-/* Sizes that are remembered: an iteration has few. */
+/* This many sizes are remembered: an iteration has few. */
 enum { N_WALKED = 256 };
 
 static const struct {
@@ -36,14 +36,14 @@ struct walked {
 };
 struct file {
 	bool by_name;         /* of the library: cluster.algorithms names no file */
-	struct sc_msccl algo; /* no GPUs: none is named */
-	/* Of a loop, in chunks, for ranks in nodes of per_node. */
+	struct sc_msccl algo; /* without GPUs: none is named */
+	/* The traffic of a loop, in chunks, for ranks in nodes of per_node. */
 	int per_node, blocks; /* blocks: thread blocks of a GPU */
 	double link_chunks, net_chunks, hbm_chunks;
 	struct walked walked[N_WALKED];
 	size_t n_walked;
 	size_t n_asked, n_run;
-	char why[112]; /* it did not run the first time that it did not */
+	char why[112]; /* why it did not run the first time */
 };
 struct sc_collective_files {
 	struct file files[N_KEYS];
@@ -125,10 +125,10 @@ int sc_collective_files_load(const struct sc_request *request, struct sc_arena *
 	return 0;
 }
 
-/* ---- what it moves ---- */
+/* ---- traffic ---- */
 
-/* Memory traffic, in chunks: what is sent or copied is read and written once; a sum reads twice. What is only
- * received was written by its sender. */
+/* The memory traffic, in chunks: a chunk that is sent or copied is read and written once; a sum
+ * reads twice. A chunk that is only received was written by its sender. */
 static double memory_chunks(const struct sc_msccl_step *step)
 {
 	switch ((enum sc_msccl_op)step->op) {
@@ -144,7 +144,7 @@ static double memory_chunks(const struct sc_msccl_step *step)
 	}
 }
 
-/* Through the busiest GPU's port and memory, and out of the busiest node. */
+/* Counts the traffic through the busiest GPU's port and memory, and out of the busiest node. */
 static void count_traffic(struct file *file, int per_node)
 {
 	const struct sc_msccl *a = &file->algo;
@@ -187,7 +187,7 @@ static double walk_us(struct file *file, const struct sc_fabric *fabric, double 
 		if (!(file->walked[i].bytes < bytes) && !(file->walked[i].bytes > bytes) &&
 		    file->walked[i].per_node == per_node)
 			return file->walked[i].us;
-	/* Its connections and rates were proved when it was loaded. */
+	/* Its connections and rates were proved when the file was loaded. */
 	if (sc_msccl_walk(&file->algo, &place, bytes, &time, NULL))
 		time.total_us = HUGE_VAL;
 	if (file->n_walked == N_WALKED)
@@ -196,7 +196,7 @@ static double walk_us(struct file *file, const struct sc_fabric *fabric, double 
 	return time.total_us;
 }
 
-/* False, and why. */
+/* The file fits a collective; false, and why, where it does not. */
 static bool fits(const struct file *file, const struct sc_fabric *fabric, double bytes,
 		 const struct sc_span *span, char *why, size_t n)
 {

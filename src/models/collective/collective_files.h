@@ -1,16 +1,17 @@
-/* Algorithm files that cluster.algorithms names: the collectives that they fit run them. A file is read and proved
- * once a request, and walked once a size. */
+/* Algorithm files that cluster.algorithms names: collectives that they fit run them. A file is read
+ * and proved once a request, and walked once a size. */
 #ifndef SC_MODELS_COLLECTIVE_FILES_H
 #define SC_MODELS_COLLECTIVE_FILES_H
 
 #include "models/collective/collective.h"
 
-/* Into `fabric`, whose costs then follow the files; they live as long as the arena. Nothing named: no change.
- * Wrong files are named with line and column, files of another collective where the config names them.
- * SC_EUNSUPPORTED: nothing is known of walks over these links. */
+/* Loads the files into `fabric`, whose costs then follow them; they live as long as the arena.
+ * Without a name nothing changes. Wrong files are named with line and column, files of another
+ * collective where the config names them. SC_EUNSUPPORTED means that nothing is known of walks over
+ * these links. */
 int sc_collective_files_load(const struct sc_request *request, struct sc_arena *arena,
 			     struct sc_fabric *fabric, struct sc_err *err);
-/* After costs were asked: which files did not run, or not always, and why. */
+/* Warns, after costs were asked, of files that did not run, or not always, and why. */
 void sc_collective_files_warn(const struct sc_fabric *fabric, struct sc_warnings *warnings);
 
 #endif

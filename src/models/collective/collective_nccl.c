@@ -10,7 +10,8 @@
 enum { VOLTA, AMPERE, HOPPER, BLACKWELL, N_GENERATIONS };
 enum { ONE_NODE, TWO_NODES, MORE_NODES, N_SCALES };
 
-/* Microseconds, by algorithm (ring, tree, NVLS, PAT) and protocol (LL, LL128, Simple). */
+/* The times are microseconds, by algorithm (ring, tree, NVLS, PAT) and protocol (LL, LL128,
+ * Simple). */
 typedef double by_protocol[SC_ALGO_DIRECT][SC_N_PROTOS];
 static const by_protocol BASE_US = {{6.6, 14.0, 8.4}, {6.8, 14.0, 8.4}, {0, 0, 0}, {8.0, 8.0, 8.0}};
 static const by_protocol HOP_US[SC_N_HOPS] = {
@@ -18,8 +19,9 @@ static const by_protocol HOP_US[SC_N_HOPS] = {
 	{{1.0, 2.5, 5.7}, {1.0, 1.9, 4.0}, {0, 0, 0}, {0, 0, 4.0}},
 	{{2.7, 4.0, 14.0}, {5.0, 8.5, 14.0}, {0, 0, 18.0}, {0, 0, 14.0}},
 };
-/* RCCL's of GPUs that are all joined by xGMI (ROCm/rccl src/graph/tuning.cc, tuning model 5); instead of caps it has shares
- * of the ring's rate, up to two nodes and beyond. LL128 it does not take unasked there. */
+/* RCCL has these for GPUs that are all joined by xGMI (ROCm/rccl src/graph/tuning.cc, tuning model
+ * 5); instead of caps it has shares of the ring's rate, up to two nodes and beyond. It does not
+ * take LL128 unasked there. */
 static const by_protocol RCCL_BASE_US = {{12, 12, 17}, {12, 12, 17}};
 static const by_protocol RCCL_HOP_US[SC_N_HOPS] = {
 	{{0.8, 0.8, 2.1}, {0.9, 0.9, 2.3}},
@@ -28,7 +30,7 @@ static const by_protocol RCCL_HOP_US[SC_N_HOPS] = {
 };
 static const by_protocol RCCL_SHARE[2] = {{{0.08, 0, 1}, {0.06, 0, 0.11}},
 					  {{0.08, 0, 1}, {0.06, 0, 0.59}}};
-/* And corrections of ring and tree, LL and Simple; entry i is for 64 B * 2^i. */
+/* RCCL corrects ring and tree, LL and Simple; entry i is for 64 B * 2^i. */
 enum { N_RCCL_CORR = 27 };
 static const double RCCL_RING_CORR[2][N_RCCL_CORR] = {
 	{.1, .1, .1, .1, .1, .1, .1, .1, .1, .1, .1, 1,  .2, 1,
@@ -43,7 +45,7 @@ static const double RCCL_TREE_CORR[2][N_RCCL_CORR] = {
 	 .1, .7, 1,  1,  1,  1,  1,  .7, .7, .5, .6, .6, .6},
 };
 
-/* GB/s, by GPU generation and number of nodes. */
+/* The caps are GB/s, by GPU generation and number of nodes. */
 static const double LL_MAX[N_GENERATIONS][N_SCALES] = {
 	{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}};
 static const double RING_LL128[N_GENERATIONS][N_SCALES] = {
@@ -52,7 +54,7 @@ static const double TREE_LL128[N_GENERATIONS][N_SCALES] = {
 	{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}};
 static const double TREE_MAX[N_GENERATIONS][N_SCALES] = {
 	{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}};
-/* Correction of the tree's bandwidth; entry i is for 64 B * 2^i. NCCL's last is never read. */
+/* The correction of the tree's bandwidth; entry i is for 64 B * 2^i. NCCL's last is never read. */
 enum { N_TREE_CORR = 23 };
 static const double TREE_CORR[SC_N_PROTOS][N_TREE_CORR] = {
 	{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
@@ -105,7 +107,7 @@ int sc_ring_steps(enum sc_collective kind, int n_ranks)
 	return sc_collective_is_chain(kind) ? n_ranks : n_ranks - 1;
 }
 
-/* Row of LL_MAX: between nodes it is the CPU's, as LL polls through host memory. */
+/* The row of LL_MAX: between nodes it is the CPU's, as LL polls through host memory. */
 static int ll_row(const struct sc_nccl_graph *g)
 {
 	if (g->n_nodes <= 1)
@@ -123,7 +125,8 @@ static double intra_hop(const struct sc_nccl_graph *g, enum sc_algo algo, enum s
 	return sc_nccl_hop_us(g->rccl, algo, proto, g->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK);
 }
 
-/* Simple counts the NIC twice: a flush follows the data. One rank a node: the tree's row holds. */
+/* Simple counts the NIC twice, because a flush follows the data. With one rank a node the tree's
+ * row holds. */
 static double inter_hop(const struct sc_nccl_graph *g, enum sc_algo algo, enum sc_proto proto)
 {
 	enum sc_algo row = g->n_ranks == g->n_nodes && algo == SC_ALGO_RING ? SC_ALGO_TREE : algo;
@@ -310,9 +313,10 @@ void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 
 /* ---- kernels over symmetric memory ---- */
 
-/* src/sym_kernels.cc, queryModel: of 512 threads, up to 64 blocks; rates of one block in 2^30 bytes/s. */
+/* The constants are those of queryModel (src/sym_kernels.cc): blocks of 512 threads, up to 64;
+ * rates of one block in 2^30 bytes/s. */
 enum { SYMMETRIC_MOST_BLOCKS = 64, SYMMETRIC_MULTICAST_BLOCKS = 16 };
-static const double SYMMETRIC_LL_BYTES = 9; /* flags, and what is not unrolled */
+static const double SYMMETRIC_LL_BYTES = 9; /* flags, and parts that are not unrolled */
 static const double SYMMETRIC_MULTICAST = 0.55;
 static const double SYMMETRIC_NEAR = 1.025; /* fewer blocks are taken within it */
 
@@ -357,7 +361,7 @@ static double symmetric_us(const struct symmetric_kernel *k, double blocks_gbps,
 	return k->latency_us + softplus(sc_bytes_us(k->bus_bytes, gbps) - 1);
 }
 
-/* As long as with all its blocks, on the fewest that are nearly as fast. */
+/* The kernel takes as long as with all its blocks, on the fewest that are nearly as fast. */
 static void time_symmetric(int sm_arch, enum sc_collective kind, int n,
 			   const struct symmetric_kernel *k, struct sc_nccl_symmetric *out)
 {

@@ -1,71 +1,74 @@
-/* Inside of the collective model: NCCL's own tuning formula (collective_nccl.c), which names the
- * algorithm and protocol that NCCL would take, and the times we return (collective_times.c). */
+/* Shared inside the collective model: NCCL's own tuning formula (collective_nccl.c), which names
+ * the algorithm and protocol that NCCL would take, and the times we return (collective_times.c). */
 #ifndef SC_MODELS_COLLECTIVE_PRIV_H
 #define SC_MODELS_COLLECTIVE_PRIV_H
 
 #include "models/collective/collective.h"
 
-/* PAT, of a ring's rate; steps of its tree that show; each rank's part (NCCL's tuning.cc). */
+/* PAT has a share of a ring's rate; some steps of its tree show; each rank's part takes time
+ * (NCCL's tuning.cc). */
 #define SC_PAT_EFF 0.75
 #define SC_PAT_STEPS_SEEN 3.5
 #define SC_PAT_RANK_US 2.8
 
-/* What NCCL's topology search found, and who takes part. */
+/* The result of NCCL's topology search, and the ranks that take part. */
 struct sc_nccl_graph {
 	enum sc_collective kind;
 	int n_ranks, n_nodes;
 	int sm_arch;  /* 70, 80, 90, 100 */
-	int channels; /* of the search, before they are doubled at run time */
+	int channels; /* as the search found, before they are doubled at run time */
 	double channel_gbps;
 	bool pcie; /* GPUs reach each other over PCIe */
 	bool rccl; /* AMD's library and its constants */
 	bool amd_cpu;
 	double nic_latency_us;
 };
-/* latency + bytes / bandwidth of each algorithm and protocol; bandwidth 0 = not enabled. */
+/* The model is latency + bytes / bandwidth of each algorithm and protocol; bandwidth 0 = not
+ * enabled. */
 struct sc_nccl_model {
 	double latency_us[SC_ALGO_DIRECT][SC_N_PROTOS];
 	double algbw_gbps[SC_ALGO_DIRECT][SC_N_PROTOS];
 };
 void sc_nccl_tune(const struct sc_nccl_graph *graph, struct sc_nccl_model *out);
-/* Time that NCCL expects, with its corrections by size; HUGE_VAL if not enabled. */
+/* The time that NCCL expects, with its corrections by size; HUGE_VAL if not enabled. */
 double sc_nccl_time_us(const struct sc_nccl_graph *graph, const struct sc_nccl_model *model,
 		       const struct sc_collective_choice *choice, double bytes);
-/* Fills algo, proto and algbw_gbps of the fastest by that time. `only` is one algorithm, or
- * SC_N_ALGOS for any. False if none is enabled. */
+/* Fills in algo, proto and algbw_gbps of the fastest by that time. `only` is one algorithm, or
+ * SC_N_ALGOS for any. False: none is enabled. */
 bool sc_nccl_choose(const struct sc_nccl_graph *graph, double bytes, enum sc_algo only,
 		    struct sc_collective_choice *out);
-/* Latency of one hop of an algorithm as NCCL's tables have it: over NVLink, PCIe, the network. */
+/* The latency of one hop of an algorithm as NCCL's tables have it: over NVLink, PCIe, the network.
+ */
 enum sc_hop { SC_HOP_NVLINK, SC_HOP_PCIE, SC_HOP_NET, SC_N_HOPS };
 double sc_nccl_hop_us(bool rccl, enum sc_algo algo, enum sc_proto proto, enum sc_hop hop);
-/* Of Simple: what it has before its first hop above LL. */
+/* The latency of Simple before its first hop, above that of LL. */
 double sc_nccl_simple_base_us(bool rccl, enum sc_algo algo);
-/* What a byte takes in the low-latency protocol over Simple. */
+/* The time of a byte in the low-latency protocol over that in Simple. */
 double sc_nccl_ll_slope(const struct sc_nccl_graph *graph, enum sc_algo algo);
 int sc_floor_log2(int n); /* 0 below 2 */
-/* Between one rank and all others, without rings. */
+/* One rank exchanges with all others, without rings. */
 static inline bool sc_collective_has_root(enum sc_collective kind)
 {
 	return kind == SC_GATHER || kind == SC_SCATTER;
 }
-/* Peers send to each other: no rings or trees. */
+/* Peers send to each other: there are no rings or trees. */
 static inline bool sc_collective_is_direct(enum sc_collective kind)
 {
 	return kind == SC_ALL_TO_ALL || kind == SC_SEND_RECV || sc_collective_has_root(kind);
 }
-/* Down a ring from one rank, or up to it. */
+/* Data goes down a ring from one rank, or up to it. */
 static inline bool sc_collective_is_chain(enum sc_collective kind)
 {
 	return kind == SC_BROADCAST || kind == SC_REDUCE;
 }
-/* Steps of a ring: 2(n-1) for all-reduce, n for broadcast and reduce, else n-1. */
+/* The steps of a ring: 2(n-1) for all-reduce, n for broadcast and reduce, else n-1. */
 int sc_ring_steps(enum sc_collective kind, int n_ranks);
 
-/* On a torus. */
+/* The cost of a collective on a torus. */
 struct sc_cost sc_torus_cost(const struct sc_fabric *fabric,
 			     const struct sc_collective_shape *shape);
 
-/* By a file of cluster.algorithms; false where none fits. */
+/* A run by a file of cluster.algorithms. */
 struct sc_file_run {
 	double total_us, latency_us;
 	double link_bytes, net_bytes,
@@ -73,43 +76,46 @@ struct sc_file_run {
 	int blocks;        /* SMs of a GPU */
 	enum sc_proto proto;
 };
-/* An algorithm was asked for by name: `why` it was not taken, or NULL. */
+/* Notes that an algorithm was asked for by name: `why` it was not taken, or NULL. */
 void sc_collective_files_note(struct sc_collective_files *files, enum sc_collective kind,
 			      const char *why);
 bool sc_collective_file_run(const struct sc_fabric *fabric, const struct sc_collective_shape *shape,
 			    const struct sc_span *span, struct sc_file_run *out);
-/* Without curves. */
+/* The time without curves. */
 double sc_collective_formula_us(const struct sc_fabric *fabric, enum sc_collective kind,
 				double bytes, const struct sc_span *span);
-/* Of an algorithm that the library takes only where it is asked to, and that fits. */
+/* The cost of an algorithm that the library takes only where it is asked to, and that fits. */
 struct sc_cost sc_asked_cost(const struct sc_fabric *fabric,
 			     const struct sc_collective_shape *shape, const struct sc_span *span,
 			     enum sc_algo algo, struct sc_collective_choice *choice);
-/* Kernels over symmetric memory: the fastest that NCCL has for the kind. */
+/* Kernels over symmetric memory; sc_nccl_symmetric finds the fastest that NCCL has for the kind. */
 struct sc_nccl_symmetric {
 	double latency_us, total_us;
 	double bus_bytes; /* through a rank's port, the larger way */
 	int blocks;
 	enum sc_proto proto;
 };
-/* `gbps`: what a rank's port achieves; `switch_gbps`: bytes of an all-reduce that the switch adds; 0: it does not. */
+/* `gbps` is the rate that a rank's port achieves; `switch_gbps`: bytes of an all-reduce that the
+ * switch adds; 0: it does not. */
 void sc_nccl_symmetric(int sm_arch, const struct sc_collective_shape *shape, int n_ranks,
 		       double gbps, double switch_gbps, struct sc_nccl_symmetric *out);
-/* From the fabric's curves; 0 where none is near. */
+/* The time from the fabric's curves; 0 where none is near. */
 double sc_collective_curve_us(const struct sc_fabric *fabric, enum sc_collective kind, double bytes,
 			      const struct sc_span *span);
 enum { SC_NVLS_MIN_RANKS = 4 }; /* of one node, for in-switch reduction */
-/* Bytes of an all-reduce that `ranks` of a node reduce in its switch; 0: it does not. */
+/* The rate of an all-reduce that `ranks` of a node reduce in its switch; 0: it does not. */
 double sc_nvls_gbps(const struct sc_fabric *fabric, int ranks);
-/* Share of a port's links that a ring through `n` GPUs of one node uses; 0: links do not join them. */
+/* The share of a port's links that a ring through `n` GPUs of one node uses; 0: links do not join
+ * them. */
 double sc_ring_link_share(const struct sc_fabric *fabric, int n);
 bool sc_is_over_pcie(const struct sc_fabric *fabric, int n); /* and so over PCIe */
-/* NCCL sends to a peer on another node through a buffer of its own, which fills before the bytes flow: a short message
- * of an all-to-all takes twice its time at the NIC, a long one so much more at most. */
+/* NCCL sends to a peer on another node through a buffer of its own, which fills before the bytes
+ * flow: a short message of an all-to-all takes twice its time at the NIC, a long one so much more
+ * at most. */
 double sc_collective_fill_us(const struct sc_fabric *fabric, double bytes, double gbps);
-/* NICs of one node that a group drives: those of its ranks on the node with the fewest. */
+/* The NICs of one node that a group drives: those of its ranks on the node with the fewest. */
 int sc_span_nics(const struct sc_fabric *fabric, const struct sc_span *span);
-/* The search's result for a fabric and span. */
+/* Makes the search's result for a fabric and span. */
 void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 			const struct sc_span *span, struct sc_nccl_graph *out);
 

@@ -14,17 +14,19 @@
 
 #include "base/units.h"
 
-/* A channel of NCCL takes so much at once: a slot of its buffer for the Simple protocol, or NVLS's chunk. */
+/* A channel of NCCL takes so much at once: a slot of its buffer for the Simple protocol, or NVLS's
+ * chunk. */
 #define CHUNK_BYTES (512 * SC_BYTES_PER_KIB)
 #define NVLS_CHUNK_BYTES (128 * SC_BYTES_PER_KIB)
 enum { P2P_CHANNELS = 32, P2P_STEPS = 32 };
 enum { MOST_FOUND = 16, FEW_CHANNELS = 16, FAST_CHANNEL_GBPS = 45 };
 
-/* HBM traffic per byte through the port: a reduction reads the FIFO and its own data and writes; a
- * forward reads and writes once (reference: interference of collectives, traffic factors). */
+/* The HBM traffic per byte through the port: a reduction reads the FIFO and its own data and
+ * writes; a forward reads and writes once (reference: interference of collectives, traffic
+ * factors). */
 static const double HBM_PER_BYTE_REDUCE = 3, HBM_PER_BYTE_MOVE = 2;
 
-/* On the node with the fewest. */
+/* The ranks on the node with the fewest. */
 static int fewest_ranks(const struct sc_span *span)
 {
 	int fewest = span->n_ranks - span->max_ranks_per_node * (span->n_nodes - 1);
@@ -57,7 +59,7 @@ int sc_collective_driven_nics(const struct sc_fabric *f, enum sc_collective kind
 								    : sc_span_nics(f, span);
 }
 
-/* Share of a port's links that a ring through `n` GPUs of the domain uses. */
+/* The share of a port's links that a ring through `n` GPUs of the domain uses. */
 double sc_ring_link_share(const struct sc_fabric *f, int n)
 {
 	if (n < 2 || f->topology == SC_LINK_SWITCH)
@@ -105,13 +107,14 @@ static double net_gbps(const struct sc_collective_problem *p, double eff)
 	return p->nics * p->f->nic_gbps * p->f->net.eff * eff;
 }
 
-/* Rises by `x` while that is small, to `most`. */
+/* The value rises by `x` while that is small, to `most`. */
 static double saturated(double x, double most)
 {
 	return x > 0 && most > 0 ? x * most / (x + most) : 0;
 }
 
-/* The same, but near the smaller of both where they differ: of two protocols the faster is taken. */
+/* The value rises likewise, but is near the smaller of both where they differ: of two protocols the
+ * faster is taken. */
 static double least(double x, double most)
 {
 	return x > 0 && most > 0 ? x * most / hypot(x, most) : 0;
@@ -128,8 +131,9 @@ bool sc_span_is_oversubscribed(const struct sc_fabric *f, const struct sc_span *
 	return false;
 }
 
-/* How much longer the network takes over oversubscribed uplinks. Nodes of the span are neighbours, so of rings and trees a
- * switch's uplinks carry what one node sends; of an all-to-all the part of all its nodes that goes elsewhere. */
+/* The slowdown of the network over oversubscribed uplinks. Nodes of the span are neighbours, so a
+ * switch's uplinks carry what one node sends of rings and trees, and of an all-to-all the part of
+ * all its nodes that goes elsewhere. */
 double sc_collective_tier_slowdown(const struct sc_collective_problem *p)
 {
 	const struct sc_net_tier *tiers = p->f->tiers.at;
@@ -148,8 +152,9 @@ double sc_collective_tier_slowdown(const struct sc_collective_problem *p)
 	return slowdown;
 }
 
-/* Channels between nodes at run time: two for each that the search found; on Hopper and later twice as many where
- * these are few, and fast (src/graph/connect.cc: bwIntra > 45.0 && nChannels < 16). */
+/* The channels between nodes at run time: two for each that the search found; on Hopper and later
+ * twice as many where these are few, and fast (src/graph/connect.cc: bwIntra > 45.0 && nChannels <
+ * 16). */
 double sc_collective_net_channels(const struct sc_collective_problem *p)
 {
 	double channels = 2.0 * fmin(p->graph.channels, MOST_FOUND);
@@ -160,7 +165,8 @@ double sc_collective_net_channels(const struct sc_collective_problem *p)
 		       : channels;
 }
 
-/* Until a tree's last chunk has gone along all hops: each waits for one of every channel. */
+/* The time until a tree's last chunk has gone along all hops: each waits for one of every channel.
+ */
 static double fill_us(const struct sc_collective_problem *p, const struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -177,7 +183,7 @@ static double fill_us(const struct sc_collective_problem *p, const struct sc_col
 	return us;
 }
 
-/* The low-latency protocol takes so much longer for the bytes than the other. */
+/* The time by which the low-latency protocol takes longer for the bytes than the other. */
 static double slow_us(const struct sc_collective_problem *p, const struct sc_collective_parts *t,
 		      enum sc_algo algo)
 {
@@ -215,7 +221,8 @@ static void finish(const struct sc_collective_problem *p, struct sc_collective_p
 		      least(slow_us(p, t, algo), t->simple_us);
 }
 
-/* Bytes out of each port: steps * S/n, and the last chunk is copied where nothing overlaps it. */
+/* The bytes out of each port are steps * S/n, and the last chunk is copied where nothing overlaps
+ * it. */
 static void ring(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -251,8 +258,8 @@ static void ring(const struct sc_collective_problem *p, struct sc_collective_par
 	}
 }
 
-/* Between nodes a double binary tree: each node is a leaf in one half and has two children in the other, except that
- * two and three nodes are too few for that. */
+/* Between nodes there is a double binary tree: each node is a leaf in one half and has two children
+ * in the other, except that two and three nodes are too few for that. */
 static void tree_of_nodes(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	const int nodes = p->span->n_nodes;
@@ -287,7 +294,7 @@ static void tree(const struct sc_collective_problem *p, struct sc_collective_par
 	tree_of_nodes(p, t);
 }
 
-/* Most sweeps of older GPUs are of machines before NCCL had it (2.23). */
+/* Most sweeps of older GPUs are of machines before NCCL had PAT (2.23). */
 enum { PAT_FROM_ARCH = 90 };
 
 static bool nvls_possible(const struct sc_collective_problem *p)
@@ -301,7 +308,8 @@ double sc_nvls_gbps(const struct sc_fabric *f, int ranks)
 	return f->link_gbps * f->link.nvls_eff / (1 + 1.0 / ranks);
 }
 
-/* The switch adds: each port carries every byte once, and the sum of its own part. Between nodes a tree, one head per NIC. */
+/* The switch adds: each port carries every byte once, and the sum of its own part. Between nodes a
+ * tree has one head per NIC. */
 static void nvls(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	*t = (struct sc_collective_parts){
@@ -315,8 +323,9 @@ static void nvls(const struct sc_collective_problem *p, struct sc_collective_par
 	tree_of_nodes(p, t);
 }
 
-/* Every node sends its data once, and the switches give back the sum; a rank has its share over the links
- * before and after. Latency as NCCL's CollNetDirect, small messages by a tree. */
+/* Every node sends its data once, and the switches give back the sum; a rank has its share over the
+ * links before and after. The latency is that of NCCL's CollNetDirect; small messages go by a tree.
+ */
 static void sharp(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -337,7 +346,8 @@ static bool pat_possible(const struct sc_collective_problem *p)
 	       p->span->n_nodes == p->span->n_ranks && !p->f->amd && p->f->sm_arch >= PAT_FROM_ARCH;
 }
 
-/* Latency as NCCL has it: a few of the tree's steps show, and what each rank's part costs (tuning.cc). */
+/* The latency is NCCL's: a few of the tree's steps show, and each rank's part takes time
+ * (tuning.cc). */
 static void pat(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -355,8 +365,9 @@ static void pat(const struct sc_collective_problem *p, struct sc_collective_part
 	t->net_us = sc_bytes_us(t->net_bytes, net_gbps(p, SC_PAT_EFF));
 }
 
-/* Bytes to peers in the node that go through its host: all over PCIe but those of a pair, which shares a root; of a
- * wiring without a switch those to peers that a GPU has no link to. */
+/* The time of bytes to peers in the node that go through its host: over PCIe all but those of a
+ * pair, which shares a root; in a wiring without a switch those to peers that a GPU has no link to.
+ */
 static double host_path_us(const struct sc_collective_problem *p, double to_peer)
 {
 	double n = p->span->max_ranks_per_node - 1;
@@ -370,7 +381,7 @@ static double host_path_us(const struct sc_collective_problem *p, double to_peer
 	return sc_bytes_us(n * to_peer, p->f->ramp.host_path_gbps);
 }
 
-/* Of an all-to-all, out of a node with so many ranks. */
+/* The time of an all-to-all out of a node with so many ranks. */
 static double exchange_us(const struct sc_collective_problem *p, double ranks, double to_peer)
 {
 	double bytes = ranks * (p->span->n_ranks - ranks) * to_peer;
@@ -384,7 +395,7 @@ double sc_collective_fill_us(const struct sc_fabric *f, double bytes, double gbp
 	return saturated(sc_bytes_us(bytes, gbps), f->ramp.peer_fill_us);
 }
 
-/* To all peers; or of one rank that gives or takes all parts, over its port and NICs. */
+/* Each rank sends to all peers; or one rank gives or takes all parts, over its port and NICs. */
 static void exchange(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -416,8 +427,9 @@ static void exchange(const struct sc_collective_problem *p, struct sc_collective
 	}
 }
 
-/* To one peer over links NCCL starts with its share of 32 channels, if it were to send to all ranks, and doubles them while a
- * channel has more than 32 steps of its buffer (src/enqueue.cc, addP2pToPlan): so long the time stands still. */
+/* NCCL starts to one peer over links with its share of 32 channels, if it were to send to all
+ * ranks, and doubles them while a channel has more than 32 steps of its buffer (src/enqueue.cc,
+ * addP2pToPlan): so long the time stands still. */
 static double send_channels_us(const struct sc_collective_problem *p)
 {
 	const double gbps = p->f->ramp.p2p_channel_gbps;
@@ -459,9 +471,10 @@ static const timer TIMERS[SC_N_ALGOS] = {[SC_ALGO_RING] = ring,
 
 enum { AMPERE = 80 }; /* CUDA capability */
 
-/* Between two nodes a tree sends half of what a ring does. NCCL's own model does not know that: where the search gives
- * both the same channels it takes the ring for large messages. Runs on V100 show it (DLPerf: 1.06 GB of gradients take 183 ms
- * over one NIC of 100 Gbit/s, 1.875 times the bytes at its rate; 203 ms on four nodes), sweeps from Ampere on show trees. */
+/* Between two nodes a tree sends half of what a ring does. NCCL's own model does not know that:
+ * where the search gives both the same channels it takes the ring for large messages. Runs on V100
+ * show it (DLPerf: 1.06 GB of gradients take 183 ms over one NIC of 100 Gbit/s, 1.875 times the
+ * bytes at its rate; 203 ms on four nodes), sweeps from Ampere on show trees. */
 static bool takes_ring(const struct sc_collective_problem *p)
 {
 	struct sc_collective_choice choice;
@@ -472,7 +485,8 @@ static bool takes_ring(const struct sc_collective_problem *p)
 	       choice.algo == SC_ALGO_RING;
 }
 
-/* Switches that add are one way more: NCCL takes of all the one that its tuning holds for the fastest, size by size. */
+/* Switches that add are one way more: NCCL takes of all the one that its tuning holds for the
+ * fastest, size by size. */
 static bool is_possible(const struct sc_collective_problem *p, enum sc_algo algo)
 {
 	if (p->asked)

@@ -15,7 +15,7 @@ static double of_dim(const struct sc_doubles *list, size_t dim)
 	return list->n ? list->at[list->n > 1 ? dim : 0] : 0;
 }
 
-/* How often a collective is one of reduce-scatter or all-gather; 0: it is none of rings. */
+/* The number of reduce-scatters or all-gathers in a collective; 0: it has no rings. */
 static double ring_passes(enum sc_collective kind)
 {
 	if (sc_collective_is_direct(kind))
@@ -29,7 +29,7 @@ static double mean_hops(double n)
 	return floor(n * n / 4) / n;
 }
 
-/* Bytes that a GPU sends along a dimension: its own, and what it passes on. */
+/* The bytes that a GPU sends along a dimension: its own, and those that it passes on. */
 static double sent_along(const struct sc_torus *torus, const struct sc_collective_shape *shape,
 			 size_t dim)
 {
@@ -45,7 +45,7 @@ static double sent_along(const struct sc_torus *torus, const struct sc_collectiv
 	return passes * (n - 1) / n * shape->bytes / parts;
 }
 
-/* Reads of memory for each byte that kernels send. */
+/* The reads of memory for each byte that kernels send. */
 static double reads_per_byte(enum sc_collective kind)
 {
 	return kind == SC_ALL_REDUCE ? 1.5 : kind == SC_REDUCE_SCATTER ? 2 : 1;
@@ -62,7 +62,7 @@ void sc_torus_traffic(const struct sc_fabric *fabric, const struct sc_collective
 		out->sent += sent_along(t, shape, d);
 		out->links += of_dim(&t->link_gbps, d) * (t->dims.at[d] > 1);
 	}
-	/* of an all-to-all, what network interfaces pass on never reaches memory */
+	/* Bytes of an all-to-all that network interfaces pass on never reach memory. */
 	out->bus = rings && fabric->endpoint.kind == SC_ENDPOINT_SMS
 			   ? out->sent
 			   : fmin(out->sent, shape->bytes);
