@@ -1,9 +1,9 @@
-/* Fused (flash) attention. An SM works on a tile of queries of one head, key by key: products at a share of
- * tensor peak, softmax beside them, which overlap in part; a tile's start and end take a time of their own.
- * Kernels exist for head dimensions in steps of 32 and pad to them. Under a causal mask a tile of queries
- * reads the keys up to its last query: half of them on average, all of them in the longest tile. Backward
- * does 2.5 times the forward's FLOP (Dao, FlashAttention-2, 2023: five matrix products against two, all
- * recomputing the scores). */
+/* Times of fused (flash) attention. An SM works on a tile of queries of one head, key by key:
+ * products at a share of tensor peak, softmax beside them, which overlap in part; a tile's start
+ * and end take a time of their own. Kernels exist for head dimensions in steps of 32 and pad to
+ * them. Under a causal mask a tile of queries reads the keys up to its last query: half of them on
+ * average, all of them in the longest tile. Backward does 2.5 times the forward's FLOP (Dao,
+ * FlashAttention-2, 2023: five matrix products against two, all recomputing the scores). */
 #include <math.h>
 
 #include "base/units.h"
@@ -11,11 +11,11 @@
 
 #define BACKWARD_FLOP_RATIO 2.5
 #define TILE_ROWS 64.0
-#define MMA_ROWS 16.0 /* of queries that tensor cores multiply at least */
+#define MMA_ROWS 16.0 /* rows of queries that tensor cores multiply at least */
 #define HEAD_STEP 32.0
 #define WIDE_HEAD 128.0 /* wider heads leave room for smaller tiles only */
 
-/* How far the first key lies beyond the window of the first query; below 0: within it. */
+/* The distance of the first key beyond the window of the first query; below 0: it is within. */
 static double beyond_window(const struct sc_attention_shape *s)
 {
 	return s->seq_kv + (s->causal ? -s->seq_q : s->gap) - s->window;
@@ -27,7 +27,8 @@ static double ramp(double t)
 	return t > 0 ? t * t / 2 : 0;
 }
 
-/* Under a window a query has a key less for each token that the first is too far, down to none. */
+/* Under a window a query has one key fewer for each token that the first key is too far, down to
+ * none. */
 double sc_attention_flop(const struct sc_attention_shape *s)
 {
 	double area = s->seq_q * s->seq_kv / (s->causal ? 2 : 1), first = beyond_window(s);
@@ -60,8 +61,8 @@ static double achieved_eff(const struct sc_attention_coef *c, const struct sc_op
 	return eff;
 }
 
-/* Of one SM, for a row of queries and a key. Exponentials are no faster in a narrower format. A format slower than
- * fp32 (P4's fp16) is computed in fp32, as products are. */
+/* The time of one SM for a row of queries and a key. Exponentials are no faster in a narrower
+ * format. A format slower than fp32 (P4's fp16) is computed in fp32, as products are. */
 static double score_us(const struct sc_device *device, const struct sc_op *op)
 {
 	const struct sc_attention_coef *c = &device->attention;
@@ -76,9 +77,10 @@ static double score_us(const struct sc_device *device, const struct sc_op *op)
 	return sc_flop_us(4 * columns, peak / (double)device->sm_count);
 }
 
-/* One new token a sequence. The heads that share keys are the rows of a tile, and where these tiles are fewer than the
- * SMs, their keys are split among them (Dao, Flash-Decoding, 2023): what counts is how fast the cache is read.
- * Two blocks on an SM hide half of each other's start. A cache that stays in L2 is read no faster here. */
+/* Decoding has one new token a sequence. The heads that share keys are the rows of a tile, and
+ * where these tiles are fewer than the SMs, their keys are split among them (Dao, Flash-Decoding,
+ * 2023): the rate at which the cache is read decides. Two blocks on an SM hide half of each other's
+ * start. A cache that stays in L2 is read no faster here. */
 static void decode_time(const struct sc_device *device, const struct sc_op *op,
 			struct sc_op_time *out)
 {
@@ -107,8 +109,8 @@ static double stairs(double keys, double n)
 	return left > 0 ? left * (keys + first * TILE_ROWS + TILE_ROWS * (left - 1) / 2) : 0;
 }
 
-/* A window saves a tile the keys before those that its first query reaches, in whole tiles of keys: the mean of n tiles from
- * the t-th on. */
+/* The keys that a window saves a tile are those before the ones that its first query reaches, in
+ * whole tiles of keys: the mean over n tiles from the t-th on. */
 static double saved_keys(const struct sc_attention_shape *s, double t, double n)
 {
 	double first = beyond_window(s) + (t - 1) * TILE_ROWS;

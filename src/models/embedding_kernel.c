@@ -1,7 +1,8 @@
-/* Embedding kernels. Shapes: lookups become bytes in memory, in the last cache and on the host by how the
- * rows are reused (models/row_reuse.h). Times: the bytes at what random rows reach, and what an SM spends on
- * every row, which alone decides where rows are narrow. Backward as FBGEMM does it: indices sorted, the
- * gradients of a row's lookups summed by a warp (or by a block, where it has many), the row stepped once. */
+/* Shapes and times of embedding kernels. Lookups become bytes in memory, in the last cache and on
+ * the host by how the rows are reused (models/row_reuse.h). A kernel takes its bytes at the rate
+ * that random rows reach, and an SM's time for every row, which alone decides where rows are
+ * narrow. Backward is FBGEMM's: indices are sorted, a warp (or a block, where there are many) sums
+ * the gradients of a row's lookups, and the row is stepped once. */
 #include "models/embedding_kernel.h"
 
 #include <math.h>
@@ -11,43 +12,47 @@
 #include "models/row_reuse.h"
 #include "models/rowwise.h"
 
-/* A sector: what memory and caches move at least (CUDA C++ Best Practices Guide, coalesced access). */
+/* Memory and caches move at least a sector (CUDA C++ Best Practices Guide, coalesced access). */
 #define SECTOR_BYTES 32.0
 #define INDEX_BYTES 8.0
 #define WEIGHT_BYTES 4.0
 #define STATE_BYTES 4.0
 #define SUM_BYTES 4.0
-#define SLOT_BYTES 4.0 /* where in the cache a row is */
+#define SLOT_BYTES 4.0 /* place of a row in the cache */
 #define DEFAULT_OUTPUT_BYTES 4.0
 #define SSD_GBPS \
 	0.1 /* of a rank's share: TorchRec's planner (torchrec/distributed/planner/constants.py) */
-/* Share of the last cache that rows keep (ml_perf_model). Tables are worked on one after another: counters
- * of V100 kernels show each row of 32 tables read once, where a table's share of the cache is half of it. */
+/* The share of the last cache that rows keep (ml_perf_model). Tables are worked on one after
+ * another: counters of V100 kernels show each row of 32 tables read once, where a table's share of
+ * the cache is half of it. */
 #define CACHE_FRAC 0.9
-/* Bags that an SM works on at a time: one a warp, half of 64. A block of FBGEMM's has up to 512 threads, which AMD's
- * compiler gives twice the registers: one fits a compute unit, of 8 wavefronts. */
+/* The bags that an SM works on at a time: one a warp, half of 64. A block of FBGEMM's has up to 512
+ * threads, which AMD's compiler gives twice the registers: one fits a compute unit, of 8
+ * wavefronts. */
 #define BAGS_PER_SM 32.0
 #define BAGS_PER_CU 8.0
 enum { WARP_LANES = 32, WAVEFRONT_LANES = 64 };
-/* A load that the last cache answers over one that memory does: 262 and 466 cycles on A100, 263 and 479 on H100 (Luo et
- * al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture). */
+/* The time of a load that the last cache answers over that of memory's: 262 and 466 cycles on A100,
+ * 263 and 479 on H100 (Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU
+ * Architecture). */
 #define CACHE_LOAD_FRAC 0.56
 
-/* How a kernel goes through the rows of a bag. */
+/* A walk is how a kernel goes through the rows of a bag. */
 struct walk {
 	double narrow_cols; /* up to so many columns have a thread each; a warp takes all of a wider row */
 	double in_flight;   /* rows that are loaded before the first is added */
 	double step_cycles; /* between a row's arrival and the next one's load */
 };
 static const struct walk WALKS[SC_N_EMBEDDING_KERNELS] = {
-	/* pytorch/FBGEMM embedding_forward_split_kernel_template.cu: a warp's lanes share the indices of its bag;
-	 * unrolled four times by hand for AMD. V100's kernels are faster than a row at a time could be. */
+	/* A warp's lanes share the indices of its bag (pytorch/FBGEMM
+	 * embedding_forward_split_kernel_template.cu); the loop is unrolled four times by hand for
+	 * AMD. V100's kernels are faster than a row at a time could be. */
 	[SC_KERNEL_TBE] = {.in_flight = 4, .step_cycles = 50},
 	[SC_KERNEL_TBE_HIP] = {.in_flight = 1, .step_cycles = 50},
-	/* NVIDIA-Merlin/HugeCTR generic_lookup.cuh: the same loop, but for narrow rows */
+	/* The loop is the same, but for narrow rows (NVIDIA-Merlin/HugeCTR generic_lookup.cuh). */
 	[SC_KERNEL_HUGECTR] = {.narrow_cols = 64, .in_flight = 4, .step_cycles = 50},
-	/* PyTorch's EmbeddingBag.cu: the index (from L1), then the element, then 64-bit arithmetic; stores to other
-	 * arrays keep the compiler from loading ahead */
+	/* PyTorch's EmbeddingBag.cu loads the index (from L1), then the element, then does 64-bit
+	 * arithmetic; stores to other arrays keep the compiler from loading ahead. */
 	[SC_KERNEL_PYTORCH] = {.narrow_cols = HUGE_VAL, .in_flight = 1, .step_cycles = 100},
 };
 
@@ -78,7 +83,7 @@ double sc_row_state_bytes(enum sc_row_optimizer optimizer, double cols)
 
 /* ---- shapes ---- */
 
-/* What follows from a use, for each of its `count` tables. */
+/* The numbers that follow from a use, for each of its `count` tables. */
 struct work {
 	const struct sc_embedding_use *use;
 	const struct sc_reuse *reuse;
@@ -111,15 +116,16 @@ static double rows_fact(const struct work *w, enum sc_row_fact fact, double cach
 	return sc_row_fact(w->use->memo, w->reuse, &q);
 }
 
-/* Share of a call's rows that the next call misses, where they fill so many times the cache. They come in the same order
- * again: the best policy misses 1 - 1/filled of them (Belady 1966), one that lets the oldest go all. V100 kernels miss
- * none of 0.93 times the cache and all of 1.86. */
+/* The share of a call's rows that the next call misses, where they fill so many times the cache.
+ * They come in the same order again: the best policy misses 1 - 1/filled of them (Belady 1966), one
+ * that lets the oldest go misses all. V100 kernels miss none of 0.93 times the cache and all of
+ * 1.86. */
 static double missed_again(double filled)
 {
 	return filled > 1 ? fmin(1, 2 * (1 - 1 / filled)) : 0;
 }
 
-/* Lookups that do not find their row in the last cache. */
+/* The lookups that do not find their row in the last cache. */
 static double cache_misses(const struct work *w)
 {
 	double cached_rows = w->cache_bytes / w->row_bytes / w->row_frac;
@@ -132,7 +138,7 @@ static double cache_misses(const struct work *w)
 		    w->lookups);
 }
 
-/* Puts bytes of rows where the table lies. */
+/* Adds bytes of rows to the memory in which the table lies. */
 static void add_rows(const struct work *w, double bytes, struct sc_embedding_shape *out)
 {
 	bytes *= w->count;
@@ -178,9 +184,10 @@ static void add_atomics(const struct work *w, double misses, struct sc_embedding
 	out->l2_bytes += w->count * 2 * (w->lookups - misses) * w->row_bytes;
 }
 
-/* PyTorch's sparse gradients: each lookup's is written for its own, as wide as the weights. GradScaler reads and writes
- * them once more where the outputs are 16 bits. SGD scales a copy, and adds that to the rows (add_ of an uncoalesced
- * tensor: mul, index_add_); others sort and sum them first, as FBGEMM does. */
+/* PyTorch writes the sparse gradient of each lookup separately, as wide as the weights. GradScaler
+ * reads and writes them once more where the outputs are 16 bits. SGD scales a copy, and adds that
+ * to the rows (add_ of an uncoalesced tensor: mul, index_add_); other optimizers sort and sum them
+ * first, as FBGEMM does. */
 static void add_sparse_backward(const struct work *w, double misses, struct sc_embedding_shape *out)
 {
 	const bool sorts =
@@ -263,8 +270,8 @@ static void add_prefetch(const struct work *w, struct sc_embedding_shape *out)
 	out->host_bytes += w->count * 2 * misses * (w->row_bytes + w->state_bytes);
 }
 
-/* Each bag waits: for its offset and its first index, whose lines its neighbours have brought, then for its rows, so many
- * at a time. */
+/* Each bag waits for its offset and its first index, whose lines its neighbours have brought, and
+ * then for its rows, so many at a time. */
 static void add_waits(const struct sc_device *device, const struct work *w, double misses,
 		      struct sc_embedding_shape *out)
 {
@@ -359,7 +366,7 @@ struct sc_embedding_shape sc_embedding_shape_of(const struct sc_device *device,
 
 /* ---- times ---- */
 
-/* SMs at their rows; the longest run is one block's alone. */
+/* SMs share the rows, but the longest run is one block's alone. */
 static double issue_us(const struct sc_device *device, const struct sc_embedding_shape *s)
 {
 	const struct sc_embedding_coef *c = &device->embedding;
@@ -372,7 +379,8 @@ static double issue_us(const struct sc_device *device, const struct sc_embedding
 	return sc_mhz_cycles_us(cycles, device->boost_mhz);
 }
 
-/* Bags that wait for their rows: those that an SM has at a time, or the longest if all have room. */
+/* Bags wait for their rows, as many at a time as an SM has; if all have room, the longest decides.
+ */
 static double wait_us(const struct sc_device *device, const struct sc_embedding_shape *s)
 {
 	const double bags = device->cuda_capability > 0 ? BAGS_PER_SM : BAGS_PER_CU;
@@ -382,9 +390,9 @@ static double wait_us(const struct sc_device *device, const struct sc_embedding_
 		device->boost_mhz);
 }
 
-/* Bytes through the last cache, whose rate for rows grows with memory's no further than SMs take them. A100's gives its 108
- * SMs 5,120 bytes a clock, V100's its own 2,048 (NVIDIA A100 Tensor Core GPU Architecture, 2020), of which V100's kernels
- * reach 0.64. */
+/* The time of bytes through the last cache. Its rate for rows grows with memory's up to what SMs
+ * take. A100's gives its 108 SMs 5,120 bytes a clock, V100's its own 2,048 (NVIDIA A100 Tensor Core
+ * GPU Architecture, 2020), of which V100's kernels reach 0.64. */
 static double cache_us(const struct sc_device *device, double bytes)
 {
 	const double reached = 0.64, bytes_clk = 5120.0 / 108 * (double)device->sm_count;
@@ -406,8 +414,8 @@ static double memory_us(const struct sc_device *device, const struct sc_embeddin
 	       sc_bytes_us(s->copy_bytes, device->hbm_gbps * device->rowwise.hbm_eff);
 }
 
-/* Shares of the PCIe rate: rows over UVM, rows into the cache. FBGEMM's UVM and LXU-cache times of 32 tables of
- * 100,000 x 128 over PCIe 5: 51 and 33 GB/s. */
+/* The shares of the PCIe rate for rows over UVM and rows into the cache: FBGEMM's UVM and LXU-cache
+ * times of 32 tables of 100,000 x 128 over PCIe 5 are 51 and 33 GB/s. */
 #define UVM_EFF 0.8
 #define PREFETCH_EFF 0.5
 

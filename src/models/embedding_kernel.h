@@ -1,5 +1,5 @@
-/* Embedding kernels of the tables (or shards of tables) that one rank looks up together: one fused kernel
- * forward, one update backward, one prefetch where rows are cached from host memory. */
+/* Embedding kernels of the tables (or shards of tables) that one rank looks up together: one fused
+ * kernel forward, one update backward, one prefetch where rows are cached from host memory. */
 #ifndef SC_MODELS_EMBEDDING_KERNEL_H
 #define SC_MODELS_EMBEDDING_KERNEL_H
 
@@ -7,7 +7,7 @@
 #include "core/machine/device.h"
 #include "models/row_reuse.h"
 
-/* How rows are stepped, and so what is read and written beside them. */
+/* The step of a row decides what is read and written beside it. */
 enum sc_row_optimizer {
 	SC_ROW_SGD,
 	SC_ROW_ROWWISE_ADAGRAD, /* one number a row */
@@ -16,7 +16,7 @@ enum sc_row_optimizer {
 	SC_ROW_ATOMIC_SGD       /* every lookup adds its gradient to the row; nothing is sorted */
 };
 extern const struct sc_name sc_row_optimizer_names[]; /* sgd, rowwise_adagrad ... */
-/* A table as one rank uses it. 0 means the default in brackets. */
+/* A table as one rank uses it; 0 means the default in brackets. */
 struct sc_embedding_use {
 	const struct sc_table *table; /* reuse resolved; `count` of them alike [1], each used so */
 	double samples;     /* whose lookups reach it: the whole batch where a rank has the table */
@@ -30,17 +30,18 @@ struct sc_embedding_use {
 	double output_bytes; /* of an element of outputs and gradients [4] */
 	enum sc_row_optimizer optimizer;
 	enum sc_embedding_kernel kernel;
-	/* Of each table, where they are known better than its reuse says [by reuse]. */
+	/* The numbers for each table, where they are known better than its reuse says [by reuse].
+	 */
 	double unique_rows, longest_run;
 	struct sc_row_memo *memo; /* of what rows come to; may be NULL */
 	bool warm; /* a benchmark's: rows of the call before are still in the last cache if they fit */
 };
-/* All uses as one kernel. FORWARD and BACKWARD of cached tables find their rows in HBM: what was not there
- * is PREFETCH's, whose shape has no lookups where no use is cached. */
+/* Makes all uses one kernel. FORWARD and BACKWARD of cached tables find their rows in HBM: PREFETCH
+ * brings those that were not there; its shape has no lookups where no use is cached. */
 struct sc_embedding_shape sc_embedding_shape_of(const struct sc_device *device,
 						const struct sc_embedding_use *uses, size_t n,
 						enum sc_embedding_pass pass);
-/* Bytes of optimizer state of one row of that many columns. */
+/* The bytes of optimizer state of one row of that many columns. */
 double sc_row_state_bytes(enum sc_row_optimizer optimizer, double cols);
 
 #endif

@@ -1,18 +1,11 @@
-/* GEMM: output tiles in waves over the SMs, each a k loop with a prologue and an epilogue, against the
- * HBM traffic of the operands. The tile, and the split of k when tiles are fewer than SMs, are chosen
- * by the smallest predicted time, as the vendor's heuristics try to. Wave quantization after NVIDIA's
- * "Matrix Multiplication Background User's Guide", softened by wave_frac since several blocks share an
- * SM. Products that would draw more than the card may lose clock, the more the longer they run.
- * Kernels without tensor cores (SIMT) follow the same formula with coefficients of their own. Products
- * that were measured on this machine are scaled to what was measured (gemm_curves of the device).
- *
- * Which dimensions must be aligned: those along which operands lie in memory, their leading dimensions.
- * A linear layer of m tokens, y[m,n] = x[m,k] w[n,k]', has k and n; its data gradient, dx[m,k] = dy[m,n] w[n,k],
- * n and k again; its weight gradient, dw[n,k] = dy[m,n]' x[m,k], the same two, as its sum runs over the m rows
- * of both. So m is none of the three: it only fills tiles, and lengthens the weight gradient's k loop. Of a
- * shape here, whose k is what is summed over, these are n and k, or m and n where it `sums_rows`. In fp8 before
- * Blackwell tensor cores take operands along k only ("TN", cuBLASLt): the weight gradient then reads
- * transposed copies whose leading dimension is m, and frameworks pad m to 16. */
+/* GEMM times: output tiles run in waves over the SMs, each a k loop with a prologue and an
+ * epilogue, against the HBM traffic of the operands. The tile, and the split of k when tiles are
+ * fewer than SMs, are chosen by the smallest predicted time, as the vendor's heuristics try to.
+ * Wave quantization is after NVIDIA's "Matrix Multiplication Background User's Guide", softened by
+ * wave_frac since several blocks share an SM. Kernels without tensor cores (SIMT) follow the same
+ * formula with coefficients of their own. Products that would draw more than the card may lose
+ * clock, the more the longer they run; products that were measured on this machine are scaled to
+ * what was measured (gemm_curves of the device). */
 #include <math.h>
 #include <stddef.h>
 
@@ -40,16 +33,17 @@ enum { ADA = 89, BLACKWELL = 100 }; /* CUDA capability */
 #define BURST_COPIES \
 	5.0 /* weights that a repeat of a burst goes through (aiconfigurator, GEMM collectors) */
 #define REFERENCE_NM 16.0
-#define BOARD_W \
-	15.0 /* power of a card that is not its FLOPs'; set, 12 to 20 W do as well (tests/accuracy/README.md) */
-#define ENERGY_EXPONENT 0.5 /* of 0.3 to 1 the best for GPUs left out of a fit, by little */
+/* The power of a card that is not its FLOPs'; 12 to 20 W do as well (tests/accuracy/README.md). */
+#define BOARD_W 15.0
+/* Exponents of 0.3 to 1 differ little for GPUs left out of a fit; this is the best. */
+#define ENERGY_EXPONENT 0.5
 #define BURST_LIMIT_US \
 	3e3 /* a product that repeats some 30 times has lost half of what its power limit takes: 0.1 s */
 #define FP4_BITS 4.5 /* with the scale of 16 elements (nvfp4) */
 #define SWEEP_TILE 128.0
 #define ROWS_OF_SCALES 4.0 /* 16 bytes of scales in fp32, one a row, as wide loads take them */
 
-/* What the tiles of one GEMM have in common. */
+/* The numbers that the tiles of one GEMM have in common. */
 struct problem {
 	const struct sc_gemm_shape *shape;
 	const struct tile *tiles;
@@ -76,7 +70,8 @@ static double weight_bytes(const struct sc_op *op)
 	return op->u.gemm.batch * op->u.gemm.k * op->u.gemm.n * sc_dtype_bytes(op->dtype);
 }
 
-/* `blocks` of one tile size over k / slices each, with the operand loads of that tile. */
+/* The time of `blocks` of one tile size over k / slices each, with the operand loads of that tile.
+ */
 static double blocks_us(const struct problem *p, const struct tile *tile, double blocks, double k,
 			double *waves)
 {
@@ -122,7 +117,8 @@ static double best_tile_us(const struct problem *p, double *waves)
 	return best;
 }
 
-/* Share of full alignment that a dimension has: 1 for rows of 128 n bytes, 0 for 16 n, < 0 below. */
+/* The share of full alignment that a dimension has: 1 for rows of 128 n bytes, 0 for 16 n, < 0
+ * below. */
 static double alignment_of(double elements, double bytes)
 {
 	double row = elements * bytes, share = 1;
@@ -133,6 +129,14 @@ static double alignment_of(double elements, double bytes)
 	return -1;
 }
 
+/* The dimensions that must be aligned are those along which operands lie in memory, their leading
+ * dimensions. A linear layer of m tokens, y[m,n] = x[m,k] w[n,k]', has k and n; its data gradient,
+ * dx[m,k] = dy[m,n] w[n,k], n and k again; its weight gradient, dw[n,k] = dy[m,n]' x[m,k], the same
+ * two, as its sum runs over the m rows of both. So m is none of the three: it only fills tiles, and
+ * lengthens the weight gradient's k loop. In a shape here, whose k is what is summed over, these
+ * are n and k, or m and n where it `sums_rows`. In fp8 before Blackwell tensor cores take operands
+ * along k only ("TN", cuBLASLt): the weight gradient then reads transposed copies whose leading
+ * dimension is m, and frameworks pad m to 16. */
 static double worst_alignment(const struct sc_device *device, const struct sc_op *op)
 {
 	const struct sc_gemm_shape *s = &op->u.gemm;
@@ -154,7 +158,8 @@ static double aligned_eff(const struct sc_gemm_coef *c, double share, double clo
 	return clock / (1 + c->align_loss * (1 - share));
 }
 
-/* Against 16 bits: at twice or four times the rate the power limit, operand loads and scales show more, at half of it less. */
+/* The rate relative to 16 bits: at twice or four times the rate the power limit, operand loads and
+ * scales show more, at half of it less. */
 static double format_eff(const struct sc_gemm_coef *c, enum sc_dtype dtype)
 {
 	if (dtype == SC_TF32 && c->eff_tf32 > 0)
@@ -171,7 +176,7 @@ static double run_clock(const struct sc_gemm_coef *c, enum sc_dtype dtype)
 	return dtype >= SC_FP8 && c->power_eff_fp8 > 0 ? c->power_eff_fp8 : c->power_eff;
 }
 
-/* Beside what the power limit takes. */
+/* The clock that a load leaves, beside what the power limit takes. */
 static double load_clock(const struct sc_gemm_coef *c, const struct sc_op *op)
 {
 	return op->u.gemm.load == SC_LOAD_RUN ? run_clock(c, op->dtype) : 1;
@@ -188,7 +193,7 @@ double sc_gemm_rows_factor(const struct sc_device *device, enum sc_dtype dtype, 
 	return sc_device_has_tensor(device, dtype) ? clock / aligned_eff(c, share, clock) : 1;
 }
 
-/* Share of operands that is still in the last cache when it is read again. */
+/* The share of operands that is still in the last cache when it is read again. */
 static double kept_share(const struct sc_device *device, double bytes)
 {
 	double fill = bytes / (device->l2_mib * SC_BYTES_PER_MIB);
@@ -196,7 +201,8 @@ static double kept_share(const struct sc_device *device, double bytes)
 	return 1 / (1 + fill * fill * fill * fill);
 }
 
-/* Of operands that a burst reads again and again: those that stay in the last cache are read at its rate. */
+/* A burst reads its operands again and again: those that stay in the last cache are read at its
+ * rate. */
 double sc_repeat_us(const struct sc_device *device, double kept_bytes, double memory_us)
 {
 	double gain = fmax(1, device->gemm.l2_ratio);
@@ -204,8 +210,8 @@ double sc_repeat_us(const struct sc_device *device, double kept_bytes, double me
 	return memory_us * (1 - (1 - 1 / gain) * kept_share(device, kept_bytes));
 }
 
-/* Bytes of the input that kernels without a swizzle read again: their tiles go along m, column after column, and a wave
- * ends some columns further, or within one. */
+/* The bytes of the input that kernels without a swizzle read again: their tiles go along m, column
+ * after column, and a wave ends some columns further, or within one. */
 static double reread_bytes(const struct sc_device *device, const struct sc_op *op)
 {
 	const struct sc_gemm_shape *s = &op->u.gemm;
@@ -275,8 +281,8 @@ static void set_simt(struct problem *p, const struct sc_device *device, struct t
 	p->loads_max = loads_of(c->tile_half, 128, 128);
 }
 
-/* Rows of the k-contiguous operands of a linear layer that lie far apart in memory, on GPUs whose
- * address translation does not reach that far. */
+/* The slowdown by rows of the k-contiguous operands of a linear layer that lie far apart in memory,
+ * on GPUs whose address translation does not reach that far. */
 static double far_rows_factor(const struct sc_simt_coef *c, const struct sc_gemm_shape *s)
 {
 	double r = c->far_k > 0 && !s->bmm ? s->k / c->far_k : 0;
@@ -284,11 +290,12 @@ static double far_rows_factor(const struct sc_simt_coef *c, const struct sc_gemm
 	return 1 + c->far_loss * r * r / (1 + r * r);
 }
 
-/* How much longer a product on tensor cores takes at the power limit. The energy of a FLOP is in proportion to its bits,
- * and to the clock, as the voltage follows it. So what bursts in bf16 lose as they get longer also gives loops of a
- * second (B200: predicted 1.14, measured 1.14 times a burst; nvfp4 1.11 and 1.10). Where one scale is of a tensor or a
- * row, fp8 loses by its own length as much as 16 bits do, why is not known. Iterations in fp8 and fp4 are faster than
- * random operands' power lets them be: power_eff_* alone counts. */
+/* The slowdown of a product on tensor cores at the power limit. The energy of a FLOP is in
+ * proportion to its bits, and to the clock, as the voltage follows it. So the loss of bursts in
+ * bf16 as they get longer also gives that of loops of a second (B200: predicted 1.14, measured 1.14
+ * times a burst; nvfp4 1.11 and 1.10). With one scale a tensor or a row, fp8 loses by its own
+ * length as much as 16 bits do, why is not known. Iterations in fp8 and fp4 are faster than random
+ * operands' power lets them be: power_eff_* alone counts. */
 static double tensor_droop(const struct sc_device *device, const struct sc_op *op, double us)
 {
 	const struct sc_gemm_shape *s = &op->u.gemm;
@@ -304,7 +311,8 @@ static double tensor_droop(const struct sc_device *device, const struct sc_op *o
 	return (sqrt(over) - 1) * (starts ? us / (us + BURST_LIMIT_US) : 1);
 }
 
-/* The same without them. The energy of a FLOP falls with the process, by ENERGY_EXPONENT. */
+/* The slowdown without tensor cores. The energy of a FLOP falls with the process, by
+ * ENERGY_EXPONENT. */
 static double power_droop(const struct sc_device *device, double eff)
 {
 	const struct sc_simt_coef *c = &device->simt;
@@ -328,7 +336,7 @@ static bool is_half(int dtype)
 	return dtype == SC_FP16 || dtype == SC_BF16;
 }
 
-/* NULL where the product was not measured; what was measured in its own format goes first. */
+/* The curve of a product that was measured, one in its own format first, or NULL. */
 static const struct sc_gemm_curve *curve_of(const struct sc_device *device, const struct sc_op *op)
 {
 	const struct sc_gemm_curve *c = device->gemm_curves.at, *alike = NULL;
@@ -347,7 +355,8 @@ static const struct sc_gemm_curve *curve_of(const struct sc_device *device, cons
 	return alike;
 }
 
-/* The measured factor at m rows, straight between the points in logs, and of the nearest beyond them. */
+/* The measured factor at m rows, straight between the points in logs, and that of the nearest
+ * beyond them. */
 static double curve_factor(const struct sc_gemm_curve *c, double m)
 {
 	size_t low = 0, high = c->m.n - 1;
@@ -364,9 +373,10 @@ static double curve_factor(const struct sc_gemm_curve *c, double m)
 	return c->factor.at[low] * pow(c->factor.at[high] / c->factor.at[low], x);
 }
 
-/* Batched products of 16 bits whose rows are no multiple of 16 bytes: neither are the strides between them, and no
- * kernel on tensor cores takes them on Ampere (BigScience's attention with heads of 150) or before. Later GPUs have
- * no such row: their kernels are taken to load such rows as those of one product. */
+/* Batched products of 16 bits may have rows that are no multiple of 16 bytes: neither are the
+ * strides between them, and no kernel on tensor cores takes them on Ampere (BigScience's attention
+ * with heads of 150) or before. No such row was measured on later GPUs: their kernels are taken to
+ * load such rows as those of one product. */
 static bool is_unfed_batch(const struct sc_device *device, const struct sc_op *op)
 {
 	return op->u.gemm.bmm && is_half((int)op->dtype) && device->cuda_capability > 0 &&

@@ -1,5 +1,7 @@
-/* See the header. Traffic factors and the issue of copies follow the study of concurrent computation and
- * communication in ConCCL (arXiv:2412.14335) and DMA collectives; coefficients stand in device files. */
+/* Demands of kernels, collectives and copies that run at once, and the slowdowns that follow.
+ * Traffic factors and the issue of copies follow the study of concurrent computation and
+ * communication in ConCCL (arXiv:2412.14335) and DMA collectives; coefficients stand in device
+ * files. */
 #include "models/interference.h"
 
 #include <math.h>
@@ -9,17 +11,18 @@
 #include "models/op_model_priv.h"
 #include "models/rowwise.h"
 
-/* Read and written once for each byte that is moved. */
+/* Each byte that is moved is read and written once. */
 #define HBM_PER_BYTE 2.0
 
-/* The largest tiles of a product: AMD's libraries have square ones. */
+/* A product's largest tiles; those of AMD's libraries are square. */
 #define TILE_ROWS 256.0
 #define TILE_COLUMNS(device) ((device)->cuda_capability ? 128.0 : 256.0)
-/* The share of a wave until which a last one is paid by its tiles, so that times stay continuous in the rows. */
+/* The last wave is paid by its tiles up to this share of a wave, so that times stay continuous in
+ * the rows. */
 #define WAVE_RAMP 0.05
-/* Time by waves. A GPU at its power limit clocks fewer busy units higher: with power by the cube of the clock their rate would go
- * with n^(2/3). 256, 1024 and 4096 tiles on 304, 288, 272, 256 and 240 units of an MI300X ask for 0.48 to 0.69; from 0.5 to
- * 0.65 no score of the measured pairs moves. */
+/* Fewer busy units clock higher on a GPU at its power limit: with power by the cube of the clock
+ * their rate would go with n^(2/3). 256, 1024 and 4096 tiles on 304, 288, 272, 256 and 240 units of
+ * an MI300X ask for 0.48 to 0.69; from 0.5 to 0.65 no score of the measured pairs moves. */
 #define WAVE_POWER 0.6
 
 static double waves_on(const struct sc_device *device, const struct sc_op *product, double sms)
@@ -30,7 +33,8 @@ static double waves_on(const struct sc_device *device, const struct sc_op *produ
 	return fmax(1, floor(w) + fmin(1, (w - floor(w)) / WAVE_RAMP));
 }
 
-/* The same device with fewer SMs: math falls with them, of products by whole waves of tiles; memory does not. */
+/* Gives the device fewer SMs: math falls with them, for products by whole waves of tiles; memory
+ * does not. */
 static void take_sms(const struct sc_device *device, const struct sc_op *op, double sms,
 		     struct sc_device *out)
 {
@@ -52,13 +56,14 @@ static void scale(struct sc_cost *cost, double factor)
 	cost->work_us *= factor;
 }
 
-/* What the port of a GPU achieves: its links', or PCIe's where it has none. */
+/* The rate that a GPU's port achieves: its links', or PCIe's where it has none. */
 static double port_gbps(const struct sc_fabric *f)
 {
 	return f->link_gbps > 0 ? f->link_gbps * f->link.eff : f->pcie_gbps * f->ramp.pcie_eff;
 }
 
-/* Over NICs by the share of its links' rate that it moves, so that it loads the path little. */
+/* A collective over NICs loads the path by the share of its links' rate that it moves, which is
+ * little. */
 static void load_collective(const struct sc_device *device, const struct sc_fabric *fabric,
 			    struct sc_cost *cost)
 {
@@ -68,7 +73,7 @@ static void load_collective(const struct sc_device *device, const struct sc_fabr
 		cost->demand[SC_RES_L2] = device->interference.path_copy;
 		return;
 	}
-	/* links feed it at full speed */
+	/* links feed the path at full speed */
 	cost->demand[SC_RES_L2] =
 		device->interference.path_comm *
 		(cost->demand[SC_RES_NIC] > 0
@@ -103,7 +108,8 @@ static double weight_bytes(const struct sc_op *gemm)
 	return sc_dtype_bytes(gemm->dtype) * gemm->u.gemm.n * gemm->u.gemm.k * gemm->u.gemm.batch;
 }
 
-/* Rows of a tile on tensor cores: the fewest that the op model has, and the fewest there are. */
+/* The rows of a tile on tensor cores: the fewest that the op model has, and the fewest there are.
+ */
 #define FEW_TILE_ROWS 64.0
 #define FEWEST_TILE_ROWS 16.0
 
@@ -118,7 +124,7 @@ double sc_interfere_next_piece_factor(const struct sc_device *device, const stru
 	sc_op_model_get(SC_OP_GEMM)->time(device, piece, &time);
 	first_us = time.fixed_us + sc_smooth_max(time.math_us, time.memory_us);
 	time.memory_us -= sc_memory_us(device, weights, device->gemm.hbm_eff, 0);
-	/* what the op model need not know of products that memory bounds: their tiles have few rows */
+	/* Tiles of products that memory bounds have few rows, which the op model need not know. */
 	time.math_us *= fmin(1, fmax(FEWEST_TILE_ROWS, piece->u.gemm.m) / FEW_TILE_ROWS);
 	return (time.fixed_us + sc_smooth_max(time.math_us, fmax(0, time.memory_us))) / first_us;
 }
@@ -133,7 +139,7 @@ double sc_interfere_fused_factor(const struct sc_device *device, const struct sc
 	sc_op_model_get(SC_OP_GEMM)->time(device, gemm, &time);
 	alone_us = sc_smooth_max(time.math_us, time.memory_us);
 	time.math_us *= 1 + device->interference.fused_loss;
-	/* one sweep after the other through more than the cache finds nothing in it */
+	/* One sweep after another through more than the cache holds finds nothing in it. */
 	if (weights > device->l2_mib * SC_BYTES_PER_MIB)
 		time.memory_us +=
 			(n_ranks - 1) * sc_memory_us(device, weights, device->gemm.hbm_eff, 0);
@@ -153,7 +159,7 @@ void sc_interfere_seen_kernel(const struct sc_device *device, const struct sc_in
 
 	*out = (struct sc_cost){.work_us = 1};
 	out->owner_frac[seen->computes ? SC_OWN_COMPUTE : SC_OWN_MEMORY] = 1;
-	/* what saturates memory needs no more SMs than that */
+	/* A kernel that saturates memory needs no more SMs than that takes. */
 	out->demand[SC_RES_SM] = seen->computes ? share : fmin(share, SC_MEMORY_SM_FRAC);
 	out->demand[SC_RES_HBM] =
 		seen->computes ? 0 : fmin(1, out->demand[SC_RES_SM] / SC_MEMORY_SM_FRAC);
@@ -161,13 +167,15 @@ void sc_interfere_seen_kernel(const struct sc_device *device, const struct sc_in
 	out->waves = seen->blocks / (double)device->sm_count;
 }
 
-/* Reads and writes of memory for each byte on the link: a ring that sums reads what comes and its own, and writes. */
+/* The reads and writes of memory for each byte on the link: a ring that sums reads what comes and
+ * its own, and writes. */
 #define MOVE_TRAFFIC 2.0
 #define SUM_TRAFFIC 3.0
-/* Of the SMs, that move as much as the port can: NCCL's channels on 8 A100, H100, B200 are 18 to 22 %. */
+/* The share of the SMs that moves as much as the port can: NCCL's channels on 8 A100, H100, B200
+ * are 18 to 22 %. */
 #define PORT_SM_FRAC 0.2
 
-/* What a GPU's links, or PCIe where it has none, move one way. */
+/* The rate of a GPU's links one way, or of PCIe where it has none. */
 static double links_gbps(const struct sc_device *device)
 {
 	return device->nvlink_links > 0 ? (double)device->nvlink_links * device->nvlink_link_gbps
@@ -180,7 +188,7 @@ void sc_interfere_seen_collective(const struct sc_device *device,
 	const struct sc_interference_coef *c = &device->interference;
 	double port = links_gbps(device);
 	double by_sms = sm_share(device, seen->comm_blocks) / PORT_SM_FRAC;
-	/* measured where the two are a pair */
+	/* the rate is measured where the two are a pair */
 	double load = seen->comm_us > 0 ? seen->comm_load : fmin(seen->comm_load, fmin(1, by_sms));
 
 	*out = (struct sc_cost){.work_us = 1, .owner_frac[SC_OWN_COMM] = 1, .holds_sm = 1};
@@ -198,7 +206,8 @@ struct sc_slowdowns sc_interfere_together(const struct sc_cost *kernel, const st
 	const double cap = want > sms ? sms / want : 1;
 	double level = cap, rest = 1;
 
-	/* both grow alike until a resource is full or the kernel has all of its SMs; then the collective alone */
+	/* Both grow alike until a resource is full or the kernel has all of its SMs; then the
+	 * collective grows alone. */
 	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++) {
 		const double a = kernel->demand[r], b = comm->demand[r];
 
@@ -220,7 +229,7 @@ static struct sc_slowdowns slowdowns_of(const struct sc_device *device,
 	return sc_interfere_together(&kernel, &comm);
 }
 
-/* Beside the other for a part of its time, and as alone for the rest. */
+/* The time of one that runs beside the other for a part of its time, and as alone for the rest. */
 static double with_other_us(double alone_us, double frac, double slowdown)
 {
 	return alone_us / (1 - frac + frac / slowdown);
@@ -263,7 +272,7 @@ double sc_interfere_seen_reserved_us(const struct sc_device *device,
 	       start_us(device, seen);
 }
 
-/* The same on copy engines. */
+/* The demand of the collective on copy engines. */
 static void seen_copy(const struct sc_device *device, const struct sc_interfere_seen *seen,
 		      struct sc_cost *out)
 {
@@ -289,7 +298,7 @@ double sc_interfere_seen_pair_us(const struct sc_device *device,
 	const struct sc_slowdowns slow = slowdowns_of(device, seen);
 	const double kernel = seen->alone_us * slow.kernel, comm = seen->comm_us * slow.comm;
 
-	/* what is left of the longer goes on as alone */
+	/* The rest of the longer goes on as alone. */
 	return kernel < comm ? kernel + seen->comm_us - kernel / slow.comm
 			     : comm + seen->alone_us - comm / slow.kernel;
 }
@@ -312,7 +321,7 @@ static struct sc_span span_of(const struct sc_transfer *t)
 double sc_interfere_port_share(const struct sc_device *device, double bytes, double n_ranks,
 			       double comm_us)
 {
-	/* of nccl-tests' bytes a rank's own stay where they are */
+	/* A rank's own part of nccl-tests' bytes stays in its place. */
 	double moved = n_ranks > 1 ? bytes * (n_ranks - 1) / n_ranks : bytes;
 
 	return sc_bytes_us(moved, links_gbps(device)) / comm_us;
@@ -339,7 +348,7 @@ double sc_transfer_sms(const struct sc_transfer *transfer)
 	return choice.channels;
 }
 
-/* By the busier of a rank's port and of its part of the NICs. */
+/* The rate by the busier of a rank's port and its part of the NICs. */
 static double moved_gbps(const struct sc_transfer *t, const struct sc_cost *cost)
 {
 	const struct sc_fabric *f = t->fabric;
@@ -348,9 +357,10 @@ static double moved_gbps(const struct sc_transfer *t, const struct sc_cost *cost
 		    cost->demand[SC_RES_NIC] * f->nics_per_node * f->nic_gbps * f->net.eff);
 }
 
-/* Inside a node those that it takes feed the GPU's own port, and fewer do not (ConCCL); links that are slower, or fewer
- * of them, are fed by fewer. Over NICs the library takes some for
- * each of them: fewer do, as long as each moves no more than a channel can, and than the NIC that it goes through. */
+/* Inside a node the SMs that the library takes feed the GPU's own port, and fewer do not (ConCCL);
+ * slower or fewer links are fed by fewer SMs. Over NICs the library takes some for each of them:
+ * fewer do, as long as each moves no more than a channel can, and than the NIC that it goes
+ * through. */
 static double fewest_sms(const struct sc_transfer *t, const struct sc_cost *cost)
 {
 	const struct sc_fabric *f = t->fabric;
@@ -383,7 +393,7 @@ void sc_interfere_keep_sms(const struct sc_transfer *transfer, double sms, struc
 	const double kept = sms > 0 ? sms : ceil(fewest), slow = fmax(1, fewest / kept);
 
 	if (kept >= cost->demand[SC_RES_SM] * all)
-		return; /* it takes no more */
+		return; /* the collective takes no more */
 	cost->work_us *= slow;
 	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
 		cost->demand[r] /= slow;
@@ -391,7 +401,8 @@ void sc_interfere_keep_sms(const struct sc_transfer *transfer, double sms, struc
 	find_beside(transfer, cost);
 }
 
-/* As many channels as are asked for: fewer than feed the links are slower, more only hold their SMs. */
+/* Takes as many channels as are asked for: fewer than feed the links are slower, more only hold
+ * their SMs. */
 static void take_channels(const struct sc_transfer *transfer, struct sc_cost *cost)
 {
 	const double all = (double)transfer->device->sm_count;
@@ -449,7 +460,7 @@ const char *sc_interfere_copy_unfit(const struct sc_transfer *transfer)
 			 "scatters and all-to-alls";
 }
 
-/* What a rank receives: nccl-tests' bytes are those of all ranks together. */
+/* The bytes that a rank receives: nccl-tests' bytes are those of all ranks together. */
 static double received_bytes(const struct sc_transfer *t)
 {
 	double others = (t->n_ranks - 1.0) / t->n_ranks * t->shape.bytes;
@@ -495,7 +506,7 @@ void sc_interfere_adders(const struct sc_transfer *transfer, struct sc_cost *cos
 void sc_interfere_reduce(const struct sc_transfer *transfer, struct sc_cost *out)
 {
 	const struct sc_collective_shape *shape = &transfer->shape;
-	/* each rank adds its part, or one all of it */
+	/* Each rank adds its part, or one rank all of it. */
 	double sum = shape->kind == SC_REDUCE ? shape->bytes : shape->bytes / transfer->n_ranks;
 	struct sc_op op = {.kind = SC_OP_ROWWISE, .dtype = shape->dtype};
 

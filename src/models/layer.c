@@ -1,4 +1,5 @@
-/* A layer of which only FLOP and bytes are known: a roofline of what products and elementwise kernels reach. */
+/* A layer whose FLOP and bytes alone are known: a roofline of the rates that products and
+ * elementwise kernels reach. */
 #include <math.h>
 
 #include "base/units.h"

@@ -1,7 +1,8 @@
-/* Linear attention and the causal convolution before it. A sequence is cut into chunks: products within each fill all SMs,
- * a state goes from chunk to chunk, one after another. So a scan takes the longest of what its tensors take in
- * memory, its products on the SMs, and its chunks in their order. Products of 64 x 64 x 128 leave most of a tensor
- * core idle: kernels reach so many FLOP a clock and SM on every generation, and no more of the peak of a newer one. */
+/* Times of linear attention and of the causal convolution before it. A sequence is cut into chunks:
+ * products within each fill all SMs, a state goes from chunk to chunk, one after another. So a scan
+ * takes the longest of what its tensors take in memory, its products on the SMs, and its chunks in
+ * their order. Products of 64 x 64 x 128 leave most of a tensor core idle: kernels reach so many
+ * FLOP a clock and SM on every generation, and no more of the peak of a newer one. */
 #include "models/linear_attention.h"
 
 #include <math.h>
@@ -10,16 +11,19 @@
 #include "models/op_model_priv.h"
 
 #define STATE_BYTES 4.0 /* of an element of a state */
-/* Share of a pipeline's traffic that is alive at a time, and in a burst may be found in the last cache. */
+/* The share of a pipeline's traffic that is alive at a time, and in a burst may be found in the
+ * last cache. */
 #define ALIVE_FRAC 0.4
 #define SPREAD_FRAC 0.25
 
-/* FLOP of a token and head of values, in products of chunk x k_dim, chunk x v_dim and k_dim x v_dim elements, 2 each.
- * Forward of a delta rule (Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule): k k', w, q k' | u, (q k') v |
- * w s, k' u, q s. Backward computes w, u and the states anew (1, 1, 2), and the gradients of states (3), of q, k, w
- * and u (3, 2, 3) and of the inverse (4, 2, 0). Without it (Dao and Gu 2024, Transformers are SSMs): q k' | (q k') v | k' v, q s,
- * backward each product twice, scores and states anew, and decays' gradients by a product of their own (mamba_ssm,
- * ssd_combined.py, _chunk_scan_bwd_ddAcs_stable). */
+/* FLOP of a token and head of values, in products of chunk x k_dim, chunk x v_dim and k_dim x v_dim
+ * elements, 2 each. The forward pass of a delta rule (Yang et al. 2024, Parallelizing Linear
+ * Transformers with the Delta Rule) has k k', w, q k' | u, (q k') v | w s, k' u, q s. Its backward
+ * pass computes w, u and the states anew (1, 1, 2), and the gradients of states (3), of q, k, w and
+ * u (3, 2, 3) and of the inverse (4, 2, 0). Without the rule (Dao and Gu 2024, Transformers are
+ * SSMs) there are q k' | (q k') v | k' v, q s, backward each product twice, scores and states anew,
+ * and decays' gradients by a product of their own (mamba_ssm, ssd_combined.py,
+ * _chunk_scan_bwd_ddAcs_stable). */
 struct products {
 	double ck, cv, kv;
 };
@@ -29,8 +33,8 @@ static const struct products PRODUCTS[SC_N_SCAN_RULES][2] = {
 	[SC_SCAN_CHANNEL_DELTA] = {{3, 2, 3}, {8, 5, 8}},
 };
 
-/* A pipeline of kernels, as aiconfigurator's times of H100, L40S, B200, GB200 and GB300 ask together: coefficients of the
- * programs, none of a GPU. */
+/* A pipeline of kernels. The coefficients are those of the programs, not of a GPU: aiconfigurator's
+ * times of H100, L40S, B200, GB200 and GB300 ask for them together. */
 struct pipeline {
 	double fixed_us;    /* the starts of its kernels */
 	double tensors;     /* bytes that it moves a token and head, over k_dim + v_dim */
@@ -38,22 +42,26 @@ struct pipeline {
 	double step_cycles; /* from chunk to chunk */
 };
 static const struct pipeline PIPELINES[SC_N_SCAN_RULES][SC_N_SCAN_KERNELS] = {
-	/* TensorRT-LLM's Mamba-2 (225 rows of B200); its tensors once, states four times. */
+	/* TensorRT-LLM's Mamba-2 (225 rows of B200) moves its tensors once, states four times. */
 	[SC_SCAN_DECAY] = {{23.2, 7, 250, 13300}, {23.2, 7, 250, 13300}, {23.2, 7, 250, 13300}},
-	/* SGLang's and TensorRT-LLM's, vLLM's on L40S (1,256 rows); vLLM's on H100 (203), Blackwell (497). */
+	/* The rows are those of SGLang, TensorRT-LLM, and vLLM on L40S (1,256), vLLM on H100 (203)
+	 * and on Blackwell (497). */
 	[SC_SCAN_DELTA] = {{21.3, 23.5, 364, 5370}, {9.6, 4, 1490, 5280}, {19.3, 4, 1810, 4520}},
-	/* SGLang's, and vLLM's on L40S (596); vLLM's on H100 and Blackwell (427). */
+	/* The rows are those of SGLang, and vLLM on L40S (596), and vLLM on H100 and Blackwell
+	 * (427). */
 	[SC_SCAN_CHANNEL_DELTA] = {{23.9, 49.6, 211, 10700},
 				   {18.7, 9, 670, 8360},
 				   {18.7, 9, 670, 8360}},
 };
-/* A step of the recurrence, with cycles of an SM for an element of a state (637 rows of seven GPUs). */
+/* A step of the recurrence, with cycles of an SM for an element of a state (637 rows of seven
+ * GPUs). */
 static const struct {
 	double fixed_us, bytes_frac, element_cycles;
 } STEP = {4.6, 0.96, 0.297};
 
-/* Convolutions: cycles of an SM for an element and for a block (a channel of a sequence). A tile reads the tokens before it
- * again. Below 8 tokens blocks were seen to take half as long again, which is left out: more is never faster. */
+/* Convolutions take cycles of an SM for an element and for a block (a channel of a sequence). A
+ * tile reads the tokens before it again. Below 8 tokens blocks were seen to take half as long
+ * again, which is left out: more is never faster. */
 struct convolution {
 	double fixed_us, element_cycles, block_cycles, element_moves, tile_tokens;
 };
@@ -62,7 +70,8 @@ static const struct convolution CONVOLUTIONS[SC_N_CONV_KERNELS] = {
 	[SC_CONV_TILED] = {3.2, 0.404, 0, 2, 8},   /* SGLang's and vLLM's (2,927) */
 	[SC_CONV_UPDATE] = {3.9, 1.18, 0, 5.7, 1}, /* all three's (789): its state, too */
 };
-/* Before Ada blocks take twice as long: SGLang's library on A100 (661 rows), by itself 3.6 % (median). */
+/* Before Ada blocks take twice as long: SGLang's library on A100 (661 rows), by itself 3.6 %
+ * (median). */
 #define OLD_BLOCK_FACTOR 2.06
 enum { ADA = 89 }; /* CUDA capability */
 
@@ -71,7 +80,7 @@ static double chunk_of(const struct sc_scan_shape *s)
 	return s->chunk > 0 ? s->chunk : s->rule == SC_SCAN_DECAY ? 128 : 64;
 }
 
-/* FLOP of a token and head. */
+/* The FLOP of a token and head. */
 static double token_flop(const struct sc_scan_shape *s, bool backward)
 {
 	const struct products *p = &PRODUCTS[s->rule][backward];
@@ -93,7 +102,8 @@ double sc_scan_flop(const struct sc_scan_shape *s)
 	return s->batch * ceil(s->seq / chunk) * chunk * s->v_heads * token_flop(s, s->backward);
 }
 
-/* A burst finds in the last cache what it left there, and pays no more than its SMs' time for it. */
+/* A burst finds in the last cache what it left there, and pays no more than its SMs' time for it.
+ */
 static double traffic_us(const struct sc_device *device, enum sc_load load, double bytes,
 			 double alive)
 {
@@ -115,7 +125,7 @@ static void recurrent_time(const struct sc_device *device, const struct sc_op *o
 {
 	const struct sc_scan_shape *s = &op->u.scan;
 	const double elements = s->batch * s->v_heads * s->k_dim * s->v_dim;
-	/* read once, left behind after each token */
+	/* A state is read once, and left behind after each token. */
 	const double bytes = STEP.bytes_frac * elements * STATE_BYTES * (1 + s->seq);
 
 	out->fixed_us = STEP.fixed_us;
@@ -124,10 +134,11 @@ static void recurrent_time(const struct sc_device *device, const struct sc_op *o
 	out->memory_us = traffic_us(device, s->load, bytes, bytes);
 }
 
-/* An element of a state takes an exponential of a special-function unit, 16 a clock and SM, and some ten instructions of 128
- * lanes, backward thrice (mamba_ssm, selective_scan_fwd_kernel.cuh and _bwd_); blocks of one channel wait for their own prefix
- * sums, so that half of both is reached. No GPU of it was measured. Channels, steps and gates come once and the output goes,
- * backward with their gradients. */
+/* An element of a state takes an exponential of a special-function unit, 16 a clock and SM, and
+ * some ten instructions of 128 lanes, backward thrice (mamba_ssm, selective_scan_fwd_kernel.cuh and
+ * _bwd_); blocks of one channel wait for their own prefix sums, so that half of both is reached. No
+ * GPU was measured with it. Channels, steps and gates come once and the output goes, backward with
+ * their gradients. */
 #define SELECTIVE_CYCLES (2 * (1.0 / 16 + 10.0 / 128))
 
 static void selective_time(const struct sc_device *device, const struct sc_op *op,
@@ -167,7 +178,7 @@ static void scan_time(const struct sc_device *device, const struct sc_op *op,
 		recurrent_time(device, op, out);
 	} else {
 		out->fixed_us = p->fixed_us * (s->backward ? 2 : 1);
-		/* backward takes states anew, and their gradients the other way */
+		/* Backward computes states anew, and their gradients the other way. */
 		out->math_us = n_chunks / device->boost_mhz *
 			       sc_smooth_max(p->step_cycles * (s->backward ? 2 : 1), w * cycles);
 		out->memory_us = traffic_us(device, s->load, bytes, ALIVE_FRAC * bytes);

@@ -1,10 +1,11 @@
-/* Linear attention. Times of a scan and of its convolution are op models (models/op_model.h), of SC_OP_SCAN and SC_OP_CONV. */
+/* FLOP of linear attention. Times of a scan and of its convolution are op models
+ * (models/op_model.h), of SC_OP_SCAN and SC_OP_CONV. */
 #ifndef SC_MODELS_LINEAR_ATTENTION_H
 #define SC_MODELS_LINEAR_ATTENTION_H
 
 #include "core/graph/op.h"
 
-/* FLOP of the chunked algorithm, or of the recurrence; whole chunks. */
+/* The FLOP of the chunked algorithm, in whole chunks, or of the recurrence. */
 double sc_scan_flop(const struct sc_scan_shape *shape);
 
 #endif

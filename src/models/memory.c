@@ -1,5 +1,5 @@
-/* Memory per GPU: weights, gradients and optimizer states by sharding and precision; what sharding gathers. Knows nothing
- * of layers: their activations are given. */
+/* Memory per GPU: weights, gradients and optimizer states by sharding and precision, and what
+ * sharding gathers. It knows nothing of layers: their activations are given. */
 #include "models/memory.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static double state_bytes(const struct sc_request *request)
 	return moments * sc_moment_bytes(request) + sc_master_bytes(request);
 }
 
-/* Bytes of gradients for each trained parameter. */
+/* The bytes of gradients for each trained parameter. */
 struct gradient {
 	double held; /* from backward to the optimizer */
 	double step; /* what the optimizer copies them to; as its states, on the ranks that update */
@@ -34,11 +34,11 @@ static struct gradient gradient_bytes(const struct sc_request *request)
 	double e = element_bytes(request);
 	bool by_shards = sc_sharding_rule(request).weights;
 	double held = by_shards ? e : sc_grad_bytes(request);
-	/* apex, DeepSpeed; an optimizer of shards casts its own as it goes */
+	/* apex and DeepSpeed have a copy; an optimizer of shards casts its own as it goes */
 	double master = by_shards || sw->distributed_optimizer ? 0 : sc_master_bytes(request);
 	double step = held < master ? master : 0;
 
-	/* autograd's own gradients, where adding them up in fp32 does not free them at once */
+	/* Autograd's own gradients stay where adding them up in fp32 does not free them at once. */
 	if (held > e && !sw->fused_grad_accumulation)
 		held += e;
 	return (struct gradient){.held = held, .step = step};
@@ -94,7 +94,7 @@ static void add_held(struct held *held, double params, double trainable, double 
 	move_off(held, &weights, off->weights, 1);
 	move_off(held, &gradients, off->gradients, 1);
 	move_off(held, &states, off->optimizer, share);
-	/* the host steps on fp32 gradients; where states come from SSDs, on pieces of them */
+	/* The host steps on fp32 gradients; where states come from SSDs, on pieces of them. */
 	if (off->optimizer == SC_TIER_CPU &&
 	    (off->gradients <= SC_TIER_NONE || grad.held < sc_dtype_bytes(SC_FP32)))
 		held->off[SC_TIER_CPU] += share * updated * sc_dtype_bytes(SC_FP32);
@@ -109,9 +109,9 @@ static void add_matrices(struct held *held, double bytes, double ranks)
 	held->optimizer += bytes / (sc_sharding_rule(held->request).states ? ranks : 1);
 }
 
-/* ---- what lies beside them for a while ---- */
+/* ---- buffers beside them for a while ---- */
 
-/* Word embedding, or output layer. */
+/* The parameters of word embedding and output layer, where the stage has them. */
 static double vocabulary_params(const struct sc_request *request,
 				const struct sc_memory_shape *shape)
 {
@@ -121,7 +121,7 @@ static double vocabulary_params(const struct sc_request *request,
 	return one * ((shape->embed ? 1 : 0) + (shape->head ? 1 : 0));
 }
 
-/* Whole weights and gradients of the layers that run, where sharding keeps parts of them. */
+/* The whole weights and gradients of the layers that run, where sharding keeps parts of them. */
 static double gathered_bytes(const struct sc_request *request, const struct sc_memory_shape *shape)
 {
 	struct sc_sharding_rule rule = sc_sharding_rule(request);
@@ -162,7 +162,8 @@ static void sum_up(const struct held *held, double activations, double buffers,
 	};
 	tensors = out->weights_gib + out->gradients_gib + out->optimizer_gib +
 		  out->activations_gib + out->buffers_gib;
-	/* The allocator's cached blocks take what room there is: it gives them back before it fails. */
+	/* The allocator's cached blocks take the room there is: it gives them back before it fails.
+	 */
 	room = out->capacity_gib - tensors - sw->reserve_gib;
 	out->reserve_gib = sw->reserve_gib + fmin(sw->reserve_frac * tensors, fmax(0, room));
 	out->total_gib = tensors + out->reserve_gib;

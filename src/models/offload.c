@@ -1,3 +1,6 @@
+/* Rates between a GPU and the places to which training.offload moves its states, while all GPUs of
+ * a node copy, and the optimizer's step on the CPU, whose traffic goes over those same links and
+ * host memory (ZeRO-Offload, ZeRO-Infinity). */
 #include "models/offload.h"
 
 #include <math.h>
@@ -11,7 +14,8 @@ void sc_host_rates(const struct sc_request *request, const struct sc_fabric *fab
 	double gpus = (double)sc_request_node_gpus(request);
 	const struct sc_software *sw = &request->software;
 	double memory = cl->host_memory_gbps / gpus, own = request->device.host_link_gbps;
-	/* To host memory: the module's own link, or the slot's at the rate that copies reach. */
+	/* The way to host memory is the module's own link, or the slot's at the rate that copies
+	 * reach. */
 	double link = cl->host_link_gbps > 0
 			      ? cl->host_link_gbps
 			      : (own > 0 ? own : request->device.pcie_gbps) * fabric->ramp.pcie_eff;
@@ -38,8 +42,8 @@ static double weight_bytes(const struct sc_request *request)
 	return sc_dtype_bytes(sc_storage_dtype(request->config.training.precision));
 }
 
-/* One step for `params` parameters of this rank: gradients come (unless they are there), states are read, updated and
- * written, weights go back (unless they are kept there). */
+/* The time of one step for `params` parameters of this rank: gradients come (unless they are
+ * there), states are read, updated and written, weights go back (unless they are kept there). */
 static double step_us(const struct sc_request *request, const struct sc_host_rates *rates,
 		      double params, double step_bytes)
 {

@@ -56,9 +56,9 @@ void sc_op_cost(const struct sc_device *device, const struct sc_op *op, struct s
 	sc_op_time_cost(op, &time, out);
 }
 
-/* Added in quadrature where a model extrapolates, one sigma, relative: set, not fitted. 173 iterations on NVIDIA GPUs
- * without their own block ask for 0.17 beyond the models (V100, 124 rows: 0.19; others: 0.05), 9 on MI100 and MI300X for
- * 0.11. */
+/* The spread that is added in quadrature where a model extrapolates, one sigma, relative; it is
+ * set, not fitted. 173 iterations on NVIDIA GPUs without their own block ask for 0.17 beyond the
+ * models (V100, 124 rows: 0.19; others: 0.05), 9 on MI100 and MI300X for 0.11. */
 #define TREND_FRAC 0.15
 
 void sc_op_trust(const struct sc_device *device, const char *block, double spread_frac,

@@ -10,7 +10,7 @@
 /* The answer with its parts, for `stepcast op`. Times are kernel times, launches apart. */
 struct sc_op_time {
 	double total_us;
-	double math_us, memory_us, fixed_us; /* what each limit alone would take */
+	double math_us, memory_us, fixed_us; /* the time by each limit alone */
 	double host_us;                      /* over PCIe, at a time when nothing else does */
 	double waves;
 	double sm_frac;     /* share of the SMs it can use */
@@ -25,15 +25,15 @@ struct sc_op_model {
 	void (*time)(const struct sc_device *device, const struct sc_op *op,
 		     struct sc_op_time *out);
 };
-/* By kind; collectives and host ops are not here. */
+/* The model of a kind; collectives and host ops have none here. */
 const struct sc_op_model *sc_op_model_get(enum sc_op_kind kind);
-/* Time and demand vector as a graph cost. */
+/* Makes time and demand vector a graph cost. */
 void sc_op_cost(const struct sc_device *device, const struct sc_op *op, struct sc_cost *out);
-/* The same of a time that is known. */
+/* Makes a graph cost of a time that is known. */
 void sc_op_time_cost(const struct sc_op *op, const struct sc_op_time *time, struct sc_cost *out);
-/* Of a fused kernel; half of it under a causal mask. */
+/* The FLOP of a fused kernel; a causal mask halves them. */
 double sc_attention_flop(const struct sc_attention_shape *shape);
-/* How much longer products take on tensor cores where rows of so many elements are no multiple of
+/* The slowdown of products on tensor cores where rows of so many elements are no multiple of
  * *unit_bytes; 1 where they are. */
 double sc_gemm_rows_factor(const struct sc_device *device, enum sc_dtype dtype, double elements,
 			   double *unit_bytes);

@@ -14,7 +14,7 @@
 
 #include "base/memo.h"
 
-/* Ranks of a Zipf law: each alone, then in classes that grow by a part of what lies below. */
+/* The ranks of a Zipf law: each alone, then in classes that grow by a part of what lies below. */
 #define RANK_GROWTH 0.3
 enum { N_SINGLE_RANKS = 16, MAX_CLASSES = 512, N_BISECTIONS = 40 };
 #define LONGEST_TIME 1e18 /* lookups */
@@ -22,7 +22,7 @@ enum { N_SINGLE_RANKS = 16, MAX_CLASSES = 512, N_BISECTIONS = 40 };
 struct row_class {
 	double rows, share; /* share: of all lookups, each of its rows */
 };
-/* By falling popularity. */
+/* Classes are in the order of falling popularity. */
 struct classes {
 	struct row_class at[MAX_CLASSES];
 	size_t n;
@@ -36,7 +36,7 @@ static void add_class(struct classes *c, double rows, double lookups_share)
 
 /* ---- Zipf ---- */
 
-/* Integral of x^-a from lo to hi. */
+/* The integral of x^-a from lo to hi. */
 static double power_integral(double lo, double hi, double a)
 {
 	if (fabs(a - 1) < 1e-9)
@@ -54,7 +54,7 @@ static void zipf_classes(double a, double rows, struct classes *out)
 		double weight;
 
 		n = fmin(n, rows - lo + 1);
-		/* midpoint rule for a rank: exact to second order in 1 / rank */
+		/* the midpoint rule for a rank is exact to second order in 1 / rank */
 		weight = n > 1 ? power_integral(lo - 0.5, lo + n - 0.5, a) : pow(lo, -a);
 		add_class(out, n, weight);
 		sum += weight;
@@ -74,8 +74,8 @@ struct counts {
 	double n_lookups, n_unique, once;
 };
 
-/* Mean count of the rows of a bin: from both shares where those have digits enough, else where a power law
- * of the counts has it, near the geometric middle. */
+/* The mean count of the rows of a bin: from both shares where those have digits enough, else where
+ * a power law of the counts has it, near the geometric middle. */
 static double bin_count(const struct sc_reuse *r, size_t bin)
 {
 	double upper = ldexp(1, (int)bin), lower = bin > 0 ? floor(upper / 2) + 1 : 1;
@@ -145,7 +145,7 @@ static double mrc_miss(const struct sc_reuse *r, double cached_frac)
 	return m;
 }
 
-/* n lookups take U through pieces on which m is linear: dn = dU / m. */
+/* The n lookups take U through pieces on which m is linear: dn = dU / m. */
 static double mrc_unique(const struct sc_reuse *r, double rows, double lookups)
 {
 	double x = 0, m = 1, left = lookups / rows;
@@ -185,7 +185,7 @@ static double classes_unique(const struct classes *c, double lookups)
 	return unique;
 }
 
-/* Made once for any number of questions. */
+/* A popularity is made once for any number of questions. */
 struct popularity {
 	const struct sc_reuse *reuse;
 	double rows;
@@ -241,9 +241,9 @@ double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups
 
 enum { N_SEARCH = 24 };
 
-/* Of `lookups`, those that do not find their row in a cache of `cached_rows` (at least 1, fewer than are touched)
- * that starts empty: the first of each row; and once it is full, as many as bring rows that are new in the
- * lookups it holds (Xiang et al. 2013: m = dU/dn). */
+/* The part of `lookups` that do not find their row in a cache of `cached_rows` (at least 1, fewer
+ * than are touched) that starts empty: the first of each row; and once it is full, as many as bring
+ * rows that are new in the lookups it holds (Xiang et al. 2013: m = dU/dn). */
 static double misses_of(const struct sc_reuse *reuse, double rows, double lookups,
 			double cached_rows)
 {
@@ -251,7 +251,8 @@ static double misses_of(const struct sc_reuse *reuse, double rows, double lookup
 	double filled, rate;
 
 	popularity_init(&p, reuse, rows);
-	/* Lookups, at least `unique` and at most `most`, in which so many distinct rows are touched. */
+	/* The search is for the lookups, at least `unique` and at most `most`, in which so many
+	 * distinct rows are touched. */
 	double lo = cached_rows, hi = lookups;
 
 	for (int i = 0; i < N_SEARCH && hi > lo * 1.001; i++) {
@@ -265,7 +266,8 @@ static double misses_of(const struct sc_reuse *reuse, double rows, double lookup
 	return cached_rows + (lookups - filled) * rate;
 }
 
-/* Rows alike of which so many are touched: unique = rows * (1 - exp(-lookups / rows)). Then as misses_of. */
+/* Rows count as alike, of which so many are touched: unique = rows * (1 - exp(-lookups / rows)).
+ * The misses are then those of misses_of. */
 double sc_reuse_told_misses(double unique, double lookups, double cached_rows)
 {
 	double lo = 1e-12, hi = lookups / unique, rows, filled; /* lookups of each row */
@@ -281,7 +283,7 @@ double sc_reuse_told_misses(double unique, double lookups, double cached_rows)
 		    lookups);
 }
 
-/* Expected rows that were looked up in the last `time` lookups. */
+/* The expected rows that were looked up in the last `time` lookups. */
 static double rows_present(const struct classes *c, double time)
 {
 	double present = 0;
@@ -291,8 +293,8 @@ static double rows_present(const struct classes *c, double time)
 	return present;
 }
 
-/* Che: every row stays for the same time since its last lookup: that for which the rows present fill the
- * cache. */
+/* Che: every row stays for the same time since its last lookup: that for which the rows present
+ * fill the cache. */
 static double che_hit(const struct classes *c, double cached_rows)
 {
 	double lo = 0, hi = cached_rows, hit = 0;
@@ -334,7 +336,8 @@ double sc_reuse_hit(const struct sc_reuse *reuse, double rows, double cached_row
 	return fmin(hit, 1);
 }
 
-/* A curve says how fast misses fall with the rows that a cache holds, which is the frequency of the next one. */
+/* A curve says how fast misses fall with the rows that a cache holds, which is the frequency of the
+ * next one. */
 static double mrc_rows_above(const struct sc_reuse *r, double rows, double share)
 {
 	double x = 0, m = 1;
@@ -390,7 +393,7 @@ static double top_unique(const struct sc_reuse *reuse, const struct sc_row_quest
 	return fmin(classes_unique(&top, q->lookups), unique_of(&p, q->lookups));
 }
 
-/* By how much the share grows with one row more. */
+/* The growth of the share with one row more. */
 static double top_next(const struct sc_reuse *reuse, const struct sc_row_question *q)
 {
 	double next = fmin(floor(q->cached_rows) + 1, q->rows);

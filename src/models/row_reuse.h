@@ -1,29 +1,33 @@
-/* What the reuse of a table's rows comes to: distinct rows of any number of lookups, hit rates of caches
- * of any size, the skew of row-wise shards. `reuse` is resolved (core/embedding/reuse.h); SC_REUSE_DEFAULT without a
- * histogram counts as uniform. `rows` and `lookups` are of one table; 0 lookups give 0. */
+/* Numbers that follow from the reuse of a table's rows: distinct rows of any number of lookups, hit
+ * rates of caches of any size, the skew of row-wise shards. `reuse` is resolved
+ * (core/embedding/reuse.h); SC_REUSE_DEFAULT without a histogram counts as uniform. `rows` and
+ * `lookups` are of one table; 0 lookups give 0. */
 #ifndef SC_MODELS_ROW_REUSE_H
 #define SC_MODELS_ROW_REUSE_H
 
 #include "core/embedding/embedding.h"
 
-/* Expected distinct rows, at most rows and lookups. */
+/* The expected distinct rows, at most rows and lookups. */
 double sc_reuse_unique(const struct sc_reuse *reuse, double rows, double lookups);
-/* Share of lookups, batch after batch, that find their row in a cache of `cached_rows`: with the least
- * recently used row going out, or with the most popular rows pinned (for MRC as LRU). */
+/* The share of lookups, batch after batch, that find their row in a cache of `cached_rows`: with
+ * the least recently used row going out, or with the most popular rows pinned (for MRC as LRU). */
 double sc_reuse_hit(const struct sc_reuse *reuse, double rows, double cached_rows, bool pinned);
-/* How many rows get at least such a share of the lookups, each. */
+/* The number of rows that get at least such a share of the lookups, each. */
 double sc_reuse_rows_above(const struct sc_reuse *reuse, double rows, double share);
 /* The share of lookups that the most popular row gets. */
 double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows);
-/* The lookups, of so many, that do not find their row in a cache of `cached_rows`, at least 1, that starts empty: where
- * the number of distinct rows is told and more than that, and nothing else is, so that the rows count as alike. */
+/* The lookups, of so many, that do not find their row in a cache of `cached_rows`, at least 1, that
+ * starts empty. The number of distinct rows is given and larger than that, and nothing else is
+ * known, so that the rows count as alike. */
 double sc_reuse_told_misses(double unique, double lookups, double cached_rows);
-/* Lookups of the busiest of n equal row slices over the mean: it has the hottest row, and of the others,
- * taken as alike, as many as the rest. 1 for uniform reuse; n for a table of one row. */
+/* The lookups of the busiest of n equal row slices over the mean: it has the hottest row, and of
+ * the others, taken as alike, as many as the rest. It is 1 for uniform reuse, n for a table of one
+ * row. */
 double sc_reuse_row_skew(const struct sc_reuse *reuse, double rows, double n_slices);
 
-/* What is asked of a table's rows again and again, remembered: a plan's shards keep most of their shapes from
- * one prediction to the next. Answers are the same to the last bit with a memo and without. */
+/* Questions about a table's rows that recur are remembered: a plan's shards keep most of their
+ * shapes from one prediction to the next. Answers are the same to the last bit with a memo and
+ * without. */
 enum sc_row_fact {
 	SC_ROWS_UNIQUE,   /* sc_reuse_unique */
 	SC_ROWS_MISSES,   /* of a cache that starts empty and is smaller than what is touched */

@@ -1,6 +1,6 @@
-/* Row-wise and elementwise kernels, and the optimizer: bytes over achieved HBM bandwidth, or over what the
- * SMs move, with a ramp for small sizes and a floor per kernel. Also the commented template of an op model: read the
- * shape, fill struct sc_op_time, export one const struct. */
+/* Row-wise and elementwise kernels, and the optimizer: bytes over achieved HBM bandwidth, or over
+ * what the SMs move, with a ramp for small sizes and a floor per kernel. This is also the commented
+ * template of an op model: read the shape, fill struct sc_op_time, export one const struct. */
 #include "models/rowwise.h"
 
 #include <math.h>
@@ -11,9 +11,9 @@
 /* PyTorch's softmax keeps rows of up to this many elements in registers (PersistentSoftmax.cuh). */
 #define SOFTMAX_MAX_ROW 1024.0
 
-/* Elements moved for one of the result, each a stream from or to memory, and at most one number that
- * was fitted, over all GPUs at once: every row of the published tables (NeuSight on five GPUs, fp32;
- * estimate-train-time on an A100, fp16), each GPU with equal weight. */
+/* The elements moved for one of the result, each a stream from or to memory, and at most one number
+ * that was fitted, over all GPUs at once: every row of the published tables (NeuSight on five GPUs,
+ * fp32; estimate-train-time on an A100, fp16), each GPU with equal weight. */
 struct traffic {
 	double read[2], write[2], reread[2]; /* fwd, bwd; reread: see sc_rowwise_shape */
 	double long_row[2];                  /* read besides, of rows that no register holds */
@@ -24,7 +24,7 @@ struct traffic {
 static const struct traffic TRAFFIC[SC_N_ROWWISE_KINDS] = {
 	/* Backward hands one gradient to both branches. */
 	[SC_ROW_ADD] = {.read = {2, 1}, .write = {1, 2}, .factor = {1, 1}},
-	/* flop: fitted; erf of fp32. */
+	/* The FLOP are fitted; they are erf's in fp32. */
 	[SC_ROW_GELU] = {.read = {1, 2}, .write = {1, 1}, .factor = {1, 1}, .flop = {38, 38}},
 	/* Long rows are read for the maximum, the sum and the result; the last two find part of them in
 	 * caches: 0.45 of two, fitted. Backward of the table's one source has masks and scaling in it. */
@@ -32,14 +32,16 @@ static const struct traffic TRAFFIC[SC_N_ROWWISE_KINDS] = {
 			    .write = {1, 1},
 			    .long_row = {0.9, 0},
 			    .factor = {1, 2.05}},
-	/* Read for the moments and for the result; row_sm_us: fitted. Backward: incoming gradient and
-	 * input for the moments, the result and the weights' gradients. */
+	/* The input is read for the moments and for the result; row_sm_us is fitted. Backward reads
+	 * the incoming gradient and the input for the moments, the result and the weights'
+	 * gradients. */
 	[SC_ROW_LAYERNORM] = {.read = {1, 6},
 			      .write = {1, 1},
 			      .reread = {1, 0},
 			      .factor = {1, 1.47},
 			      .row_sm_us = {0.31, 0}},
-	/* Not fused: norm, division, weight; their gradients. */
+	/* RMSNorm is not fused: norm, division and weight are kernels of their own, and so are
+	 * their gradients. */
 	[SC_ROW_RMSNORM] = {.read = {3, 6}, .write = {2, 4}, .factor = {2.19, 5.14}},
 };
 const char *const sc_rowwise_names[] = {"add", "gelu", "softmax", "layernorm", "rmsnorm", NULL};
@@ -71,7 +73,7 @@ double sc_memory_us(const struct sc_device *device, double bytes, double eff, do
 #define BLOCKS_OF_SM \
 	32.0 /* at most (CUDA C++ Programming Guide); the 16 and 24 of Turing and Ada fit no better */
 
-/* Share of what is read again that comes from memory: rows in flight against the last cache. */
+/* The share of what is read again that comes from memory: rows in flight against the last cache. */
 static double reread_share(const struct sc_device *device, const struct sc_rowwise_shape *s)
 {
 	double in_flight = s->rows > 0 ? s->reread_bytes / s->rows : 0, cache;
@@ -103,7 +105,7 @@ static void rowwise_time(const struct sc_device *device, const struct sc_op *op,
 		.math_us = fmax(math_us, issue_us),
 		.memory_us = memory_us,
 		.fixed_us = fixed_us,
-		/* A block streams a few KB: many short waves, SMs change hands quickly. */
+		/* A block streams a few KB: many short waves, so SMs change hands quickly. */
 		.waves = 1 + floor(bytes / c->half_bytes),
 		.sm_frac = issue_us > us ? 1 : SC_MEMORY_SM_FRAC,
 		.limit = fmax(math_us, issue_us) > memory_us ? issue_us > math_us ? "issue" : "math"

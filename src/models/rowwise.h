@@ -1,4 +1,5 @@
-/* What the usual row-wise kernels move and compute, by their names in tables and on command lines. */
+/* The bytes and FLOP of the usual row-wise kernels, by their names in tables and on command lines.
+ */
 #ifndef SC_MODELS_ROWWISE_H
 #define SC_MODELS_ROWWISE_H
 
@@ -16,8 +17,8 @@ extern const char *const sc_rowwise_names[]; /* NULL-ended, in the order of sc_r
 
 #define SC_MEMORY_SM_FRAC 0.7 /* share of the SMs that saturates memory */
 
-/* One op over rows x cols elements of `element_bytes`; the backward pass is the gradient of the input
- * and, of norms, of their weights. */
+/* Makes one op over rows x cols elements of `element_bytes`; the backward pass is the gradient of
+ * the input and, for norms, of their weights. */
 void sc_rowwise_shape_set(enum sc_rowwise_kind kind, bool backward, double element_bytes,
 			  double rows, double cols, struct sc_rowwise_shape *out);
 

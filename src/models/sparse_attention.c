@@ -1,6 +1,7 @@
-/* Sparse attention: an indexer scores all keys before a query (or all of its compressed ones), the best are chosen, and
- * attention gathers these. Gathered entries are read anew for each query, whatever its heads: that bounds it, not
- * tensor cores. Scores are written and read by the choice. */
+/* Times of sparse attention: an indexer scores all keys before a query (or all of its compressed
+ * ones), the best are chosen, and attention gathers these. Gathered entries are read anew for each
+ * query, whatever its heads: that bounds it, not tensor cores. Scores are written and read by the
+ * choice. */
 #include "models/sparse_attention.h"
 
 #include <math.h>
@@ -14,8 +15,9 @@
 #define SPREAD_FRAC 0.25
 enum { HOPPER = 90 }; /* CUDA capability */
 
-/* Over the ideal of each: products at tensor peak (core; before Hopper core_old), gathered bytes and scores at HBM's rate, as
- * modules of three serving frameworks ask together (aiconfigurator; 900 to 1,400 rows each). [1]: of caches. */
+/* Factors over the ideal of each part: products at tensor peak (core; before Hopper core_old),
+ * gathered bytes and scores at HBM's rate, as modules of three serving frameworks ask together
+ * (aiconfigurator; 900 to 1,400 rows each). The second entry is that of caches. */
 struct sparse_coef {
 	double core, core_old, gather, scores;
 };
@@ -27,7 +29,7 @@ static const struct sparse_coef COEFS[SC_N_SPARSE_KINDS][2] = {
 	[SC_SPARSE_BLOCKS] = {{7.25, 7.25, 0, 3.55}, {13.3, 13.3, 0.7, 75.2}},
 };
 
-/* Keys before the queries that are in reach, summed over these: all, or at most so many. */
+/* The keys before the queries that are in reach, summed over these: all, or at most so many. */
 static double pairs_up_to(const struct sc_sparse_shape *s, double most, double compression)
 {
 	const double below = fmin(fmax(most * compression - s->past, 0), s->seq);
@@ -68,7 +70,8 @@ static void sparse_time(const struct sc_device *device, const struct sc_op *op,
 	const bool is_old = device->cuda_capability > 0 && sc_kernel_capability(device) < HOPPER;
 	const double core = is_old ? c->core_old : c->core;
 	const double pairs = sc_sparse_pairs(s), flop = 2 * pairs * s->heads * s->dims;
-	/* backward: again, and their gradients in fp32, which atomics read and write (tilelang, sparse_mla_bwd.py) */
+	/* Backward gathers entries again, and their gradients in fp32, which atomics read and write
+	 * (tilelang, sparse_mla_bwd.py). */
 	const double grads = 2 * sc_dtype_bytes(SC_FP32) / sc_dtype_bytes(op->dtype);
 	const double entries = pairs * s->entry_bytes * (s->backward ? 1 + grads : 1);
 	const double scores = scored_pairs(s) * SCORE_BYTES * (s->backward ? 2 : 1);

@@ -1,12 +1,13 @@
-/* Sparse attention: which queries meet which keys. Times are an op model (models/op_model.h), of SC_OP_SPARSE. */
+/* The pairs of queries and keys that meet in sparse attention. Times are an op model
+ * (models/op_model.h), of SC_OP_SPARSE. */
 #ifndef SC_MODELS_SPARSE_ATTENTION_H
 #define SC_MODELS_SPARSE_ATTENTION_H
 
 #include "core/graph/op.h"
 
-/* Pairs of a query and a key that attention multiplies, of one head. */
+/* The pairs of a query and a key that attention multiplies, of one head. */
 double sc_sparse_pairs(const struct sc_sparse_shape *shape);
-/* FLOP of attention and of the indexer's scores. */
+/* The FLOP of attention and of the indexer's scores. */
 double sc_sparse_flop(const struct sc_sparse_shape *shape);
 
 #endif

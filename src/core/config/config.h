@@ -349,8 +349,9 @@ struct sc_training {
 	bool launch_blocking; /* each launch waits until its kernel has ended: CUDA_LAUNCH_BLOCKING */
 	int cuda_graphs;      /* 0, 1 (everything) or flags of scopes */
 	double fill_fraction; /* of a sample's seq that are tokens, where unpadded; -1 = not given */
-	/* Tokens of a document as a token sees it, the sum of squares over the sum, where a sample has several that
-	 * attend within their own; a sample's seq if it is one document, or not given. */
+	/* The tokens of one document, as a token sees it, where a sample has several that attend
+	 * within their own: the sum of squares over the sum; a sample's seq if it is one, or not
+	 * given. */
 	int64_t document_tokens;
 	double expert_imbalance; /* tokens of the busiest expert rank over the mean; -1 = not given */
 	int64_t lora_rank;
