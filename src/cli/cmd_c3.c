@@ -122,7 +122,7 @@ static int c3_words_pairs(const struct c3_args *args, struct sc_arena *arena,
 	return rc;
 }
 
-/* As sc_c3_kind_names has them. */
+/* The names of sc_c3_kind_names. */
 static const char *const KINDS[] = {"independent",         "all_gather_gemm",
 				    "gemm_reduce_scatter", "all_to_all_gemm",
 				    "gemm_all_reduce",     "gemm_all_to_all",

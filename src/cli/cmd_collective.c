@@ -240,7 +240,8 @@ static int load_algorithm(const struct collective_args *args, struct sc_arena *a
 	return rc ? rc : sc_msccl_check(out, err);
 }
 
-/* Without --ranks and --nodes an algorithm says how many GPUs it is of. */
+/* Loads the network; an algorithm says how many GPUs it is for where --ranks and --nodes are not
+ * given. */
 static int load_network(const struct collective_args *args, const struct sc_msccl *file,
 			struct sc_arena *arena, struct sc_cli_network *out, struct sc_err *err)
 {

@@ -61,7 +61,7 @@ static bool are_like(const struct sc_common *common, const struct sc_compared *a
 	return false;
 }
 
-/* As much of the end of its path as tells each from the others. */
+/* Labels each input with as much of the end of its path as tells it from the others. */
 static void put_labels(const struct sc_compare *all)
 {
 	for (size_t i = 0; i < all->n; i++) {
@@ -90,7 +90,8 @@ static int load_compared(const struct compare_args *args, struct sc_compare *out
 
 		size_t n = strlen(path);
 
-		/* As it names its column: without the slashes that a shell's completion puts after a folder. */
+		/* The name is the column's: it has no slashes, which a shell's completion puts
+		 * after a folder. */
 		while (n > 1 && path[n - 1] == '/')
 			n--;
 		out->at[i].name = sc_arena_strndup(arena, path, n);

@@ -125,7 +125,7 @@ static bool is_like(const struct sc_trace_gap *a, const struct sc_trace_gap *b)
 	return a->cls == b->cls && (a->n < 0) == (b->n < 0) && strcmp(a->reason, b->reason) == 0;
 }
 
-/* Those of one class and reason together, at the first. */
+/* Puts gaps of one class and reason together, at the first. */
 static void put_gaps(struct sc_strbuf *out, const struct sc_trace *tables)
 {
 	for (size_t i = 0; i < tables->gaps.n; i++) {

@@ -266,7 +266,7 @@ static int record_program(const struct record_args *args, char **command, struct
 	if (rc == 0 && !realpath(dir, absolute)) /* the command may work elsewhere */
 		rc = sc_err_at(err, SC_EIO, dir, 0, 0, "%s", strerror(errno));
 	if (rc == 0) {
-		/* Nothing secret: it only keeps the files of different runs apart. */
+		/* The number is no secret: it only keeps the files of different runs apart. */
 		clock_gettime(CLOCK_REALTIME, &now);
 		snprintf(run, sizeof(run), "%08llx%05x", (unsigned long long)now.tv_sec,
 			 (unsigned)(now.tv_nsec / SC_NS_PER_US ^ getpid()) & 0xfffff);

@@ -32,8 +32,8 @@ static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, s
 	return sink->out ? sc_sweep_csv_row(&sink->report, index, outcome, sink->out, err) : 0;
 }
 
-/* How many rows failed and why the first did; each row's reason is in the column `error`. Returns the
- * exit code. */
+/* Tells how many rows failed and why the first did; each row's reason is in the column `error`.
+ * Returns the exit code. */
 static int warn_rows(const struct sink *sink, const struct sc_outcome *outcomes)
 {
 	const struct sc_common *common = &sink->args->common;

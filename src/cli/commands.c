@@ -195,7 +195,7 @@ static int cli_unknown_command(const char *name, struct sc_err *err)
 			  near);
 }
 
-/* As JSON: how it was built, too. */
+/* Prints the version; JSON says how the program was built, too. */
 static int print_version(bool is_json)
 {
 	struct sc_err err = {.code = SC_OK};
@@ -405,7 +405,7 @@ static bool has_rows(const struct sc_band *band, unsigned columns)
 	return rows.n > 0;
 }
 
-/* In words: what no row shows. */
+/* Appends, in words, the parts of a prediction that no measurement stands behind. */
 static void append_gaps(const struct sc_request *request, struct sc_strbuf *out)
 {
 	const bool is_dlrm = request->config.model.family == SC_DLRM;

@@ -9,7 +9,8 @@
 
 enum { MAX_PATH = 200 };
 
-/* By name: of the shell, and what it loads. Candidates come as word, tab, help; a key ends with "=". */
+/* The script of each shell, by its name. Candidates come as word, tab, help; a key ends with "=".
+ */
 static const char *const SCRIPTS[][2] = {
 	{"bash",
 	 "_stepcast()\n"

@@ -14,7 +14,8 @@ struct sc_op_cluster {
 	const char *file, *device; /* either may be NULL; the device replaces the file's */
 	int64_t ranks, nodes;
 };
-/* As sc_config_resolve does for a whole request: gaps filled with what is usual for its GPU. */
+/* Makes the request of an operation as sc_config_resolve makes a whole one: gaps are filled with
+ * what is usual for its GPU. */
 int sc_op_cluster_load(const struct sc_op_cluster *given, struct sc_arena *arena,
 		       struct sc_request *request, struct sc_err *err);
 struct sc_cli_network {

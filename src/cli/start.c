@@ -433,7 +433,7 @@ static int write_figure(const void *ctx, FILE *out, struct sc_err *err)
 	return 0;
 }
 
-/* Does the result have the form that the file's ending asks for, and was it written? */
+/* Writes the result in the form that the file's ending asks for; false: it asks for none. */
 static bool wrote_by_ending(const char *path, const struct sc_forms *forms, const void *result,
 			    const struct sc_json *document, int *rc, struct sc_err *err)
 {

@@ -38,8 +38,8 @@ void sc_cli_warn_loss(const struct sc_common *common, const struct sc_trace_loss
 struct sc_progress *sc_cli_progress(const struct sc_common *common, const char *title,
 				    size_t total);
 
-/* From now on SIGINT, SIGTERM and SIGHUP set a flag, each once: the second ends the program as ever. What runs
- * long looks at it, and gives what it has. One that is ignored stays so. */
+/* Makes SIGINT, SIGTERM and SIGHUP set a flag from now on, each once: the second ends the program
+ * as ever. Long work looks at it, and gives what it has. A signal that is ignored stays so. */
 const volatile sig_atomic_t *sc_cli_catch_stop(void);
 
 /* Writes a file ("-" is stdout, which main checks) through `write`, errors checked. */

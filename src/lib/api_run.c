@@ -292,7 +292,7 @@ stepcast_result *stepcast_shard(const stepcast_request *request, const char *con
 
 /* --- sweep --- */
 
-/* Who takes the rows, and the one that comes. */
+/* A sink takes the rows, and holds the one that comes. */
 struct sink {
 	stepcast_row_fn take;
 	void *ctx;

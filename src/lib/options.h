@@ -106,7 +106,7 @@ enum { SC_CLI_MAX_JOBS = 1024 };
 	SC_OPT(NUMBER, member, name, .arg = word, .min = from, .max = to, .help = text)
 #define SC_OPT_CHOICE(member, name, word, list, text) \
 	SC_OPT(CHOICE, member, name, .arg = word, .choices = list, .help = text)
-/* Those of the commands that run a table of cases. */
+/* These options belong to the commands that run a table of cases. */
 #define SC_OPT_SET(member)                                                   \
 	SC_OPT(LIST, member, "set", .arg = "PATH=VALUE", .of_command = true, \
 	       .help = "override one key of the config, such as parallel.tp=4; may be given again")
@@ -150,7 +150,7 @@ int sc_options_parse(const struct sc_line *line, void *into, struct sc_arena *ar
 		     struct sc_err *err);
 
 void sc_options_usage(const struct sc_command *command, struct sc_strbuf *out); /* one line */
-/* For a terminal, or as a man page in roff. */
+/* Writes the help for a terminal, or as a man page in roff. */
 void sc_options_help(const struct sc_command *command, bool man, struct sc_strbuf *out);
 
 #endif

@@ -1,4 +1,5 @@
-/* See the header. */
+/* The options of a prediction and its run: the config is resolved, open choices are made, costs are
+ * added, and what else a command or the library asks for is explained. */
 #include "lib/predict_run.h"
 
 #include <string.h>

@@ -39,7 +39,8 @@ struct sc_predict_run {
 /* Resolves, chooses what is to be chosen, predicts. `path` is the file that errors name, or NULL. */
 int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
 		   struct sc_err *err);
-/* If it or a report is asked for, or it does not fit. `config`, `path`: as sc_predict_run had them. */
+/* Explains the prediction if that or a report is asked for, or if it does not fit. `config` and
+ * `path` are those of sc_predict_run. */
 int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *config,
 			   const char *path, struct sc_err *err);
 void sc_predict_run_release(struct sc_predict_run *run);

@@ -1,4 +1,5 @@
-/* See the header. */
+/* The run of a sharding study: it reads constraints, from options and a file with one a line,
+ * gathers the plans to compare, and makes the report. */
 #include "lib/shard_run.h"
 
 #include <stdio.h>

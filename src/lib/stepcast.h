@@ -60,7 +60,7 @@ STEPCAST_API enum stepcast_status stepcast_error_status(void);
  * other files are looked up. */
 STEPCAST_API stepcast_request *stepcast_request_file(const char *path);
 STEPCAST_API stepcast_request *stepcast_request_text(const char *text, const char *name);
-/* As --set of the command: "parallel.tp", "4". */
+/* Sets a key as --set of the command does: "parallel.tp", "4". */
 STEPCAST_API int stepcast_request_set(stepcast_request *request, const char *key,
 				      const char *value);
 /* Shares what was loaded for the first; each may be set, used and freed without the other. */

@@ -1,4 +1,4 @@
-/* See the header: tables of measured pairs, then pairs under every policy. */
+/* Reports of C3 studies: tables of measured pairs, then pairs under every policy. */
 #include "report/c3_report.h"
 
 #include <math.h>
@@ -236,7 +236,8 @@ const struct sc_forms sc_c3_table_forms = {
 
 enum { BAR_CHARS = 28, MOST_BLOCKS = 12 };
 
-/* As a rule: "plain below 32 MiB; else reserve 8 of 132 SMs"; nothing if no sizes were tried. */
+/* Appends the advice as a rule: "plain below 32 MiB; else reserve 8 of 132 SMs"; nothing if no
+ * sizes were tried. */
 static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
 {
 	char name[CHOICE_CHARS];
@@ -266,7 +267,7 @@ static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
 
 /* ---- text ---- */
 
-/* With a bar of its time, of which the longest fills the line. */
+/* Appends a policy with a bar of its time, of which the longest fills the line. */
 static void append_policy(const struct sc_c3_advice *a, size_t p, struct sc_strbuf *out)
 {
 	const struct sc_c3_result *r = &a->result[p];

@@ -168,7 +168,7 @@ static void put_node(struct writer *w, uint32_t id)
 		&g->costs.at[node->group == SC_NONE ? node->cost : g->groups.at[node->group].cost];
 	const enum node_type type = type_of(g, node, cost);
 	const bool on_host = g->lanes.at[node->lane].kind == SC_LANE_HOST;
-	/* From 1 on: 0 is a time that is not said. */
+	/* Times begin at 1, because 0 is a time that is not said. */
 	const int64_t begin = 1 + llround(w->timeline->start_us[id]);
 	char name[SC_CHROME_NAME];
 

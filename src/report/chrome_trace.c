@@ -222,7 +222,7 @@ static void put_launches(struct sc_json_stream *json, const struct shown *t)
 	}
 }
 
-/* From the member that came last to those that waited for it. */
+/* Draws arrows from the member that came last to those that waited for it. */
 static void put_groups(struct sc_json_stream *json, const struct shown *t)
 {
 	const struct sc_graph *g = t->graph;

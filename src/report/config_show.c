@@ -21,7 +21,7 @@ static const char *shown_file(const char *file)
 	return shown;
 }
 
-/* In a comment, which a line's end would close. */
+/* The text goes into a comment, which a line's end would close. */
 static void append_comment(const char *text, struct sc_strbuf *out)
 {
 	for (; *text; text++)
@@ -170,7 +170,7 @@ static const struct sc_field *file_key(const struct sc_field *table, const unsig
 	return NULL;
 }
 
-/* With `given`, the keys that it has. */
+/* Appends a map; `given` limits it to the keys that it has. */
 static void append_map(const struct sc_field *table, const unsigned char *element,
 		       const struct sc_yaml *given, struct sc_strbuf *out)
 {
@@ -202,7 +202,7 @@ static void append_structs(const struct sc_field *field, const void *place, stru
 	sc_strbuf_append_char(out, ']');
 }
 
-/* Who writes the lines of a config. */
+/* The writer of the lines of a config. */
 struct writer {
 	const struct sc_config *config;       /* with origins */
 	const struct sc_request *request;     /* NULL: what was imported */

@@ -166,7 +166,8 @@ void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out)
 		sc_strbuf_append(out, " GiB of its SSDs");
 }
 
-/* Who the band rests on: always where it is not what a reader takes it for, else only where he asks why. */
+/* Tells whose runs the band rests on: always where a reader would take it for another, else only
+ * where he asks why. */
 static void append_band(const struct sc_prediction *p, bool explained, struct sc_strbuf *out)
 {
 	const struct sc_band *band = p->band;

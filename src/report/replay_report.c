@@ -349,7 +349,7 @@ static void append_where(const char *by, const struct sc_replay_wheres *table,
 				 table->at[i].n_launched);
 }
 
-/* As of people who look for why a GPU does not compute. */
+/* Idle time is told by its reasons, because people look for why a GPU does not compute. */
 static void append_idle(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	double sum = 0;

@@ -31,7 +31,7 @@ static size_t fastest_shown(const struct sc_search_result *r)
 	return least;
 }
 
-/* How the best does without model error, which is proven where nothing was left. */
+/* Tells how the best does without model error, which is proven where nothing was left. */
 static void put_rule(const struct sc_search_result *r, struct sc_strbuf *out)
 {
 	const struct sc_search_shown *best = &r->shown[0], *least = &r->shown[fastest_shown(r)];

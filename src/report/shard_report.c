@@ -18,7 +18,8 @@ static double shard_gap_pct(double cost, double bound)
 	return fabs(pct) < ROUNDING_PCT ? 0 : pct;
 }
 
-/* At its bound. A plan below it (its gap is negative) has shards that the problem has no option for. */
+/* The plan is at its bound. A plan below it (its gap is negative) has shards that the problem has
+ * no option for. */
 static bool shard_is_proven(const struct sc_study *study, const struct sc_ranked_plan *plan)
 {
 	double cost = plan->solution.cost;

@@ -238,7 +238,8 @@ static void append_list(const struct sc_fit *fit, const char *key, bool whole,
 	sc_strbuf_release(&remarks);
 }
 
-/* With curves a whole file: the formulas' coefficients for what was not measured, and the curves. */
+/* Appends a fabric; with curves it is a whole file: the formulas' coefficients for what was not
+ * measured, and the curves. */
 static void append_fabric(const struct sc_fit *fit, struct sc_strbuf *out)
 {
 	const struct sc_field *ramp = sc_field_at(sc_fabric_fields, "ramp");
