@@ -218,8 +218,8 @@ static bool weighs_lookups(const struct work *w)
 
 static void add_backward(const struct work *w, double misses, struct sc_embedding_shape *out)
 {
-	/* Every lookup gathers its bag's gradient: once from memory, then from the cache as far as the gradients of
-	 * the table stay in it. */
+	/* Every lookup gathers its bag's gradient: once from memory, then from the cache as far as
+	 * the gradients of the table stay in it. */
 	double all = w->outputs * w->grad_bytes;
 	double resident = all > 0 ? fmin(1, w->cache_bytes / all) : 1;
 	double again = fmax(0, w->lookups - w->outputs) * w->grad_bytes;
@@ -228,8 +228,9 @@ static void add_backward(const struct work *w, double misses, struct sc_embeddin
 		add_sparse_backward(w, misses, out);
 		return;
 	}
-	/* FBGEMM's backward pass has a kernel of its own for the gradients of the lookups' weights, which are written whether or
-	 * not any is asked for: each is its row times its bag's gradient. */
+	/* FBGEMM's backward pass has a kernel of its own for the gradients of the lookups' weights,
+	 * which are written whether or not any is asked for: each is its row times its bag's
+	 * gradient. */
 	if (weighs_lookups(w)) {
 		add_reads(w, misses, out);
 		out->stream_bytes += w->count * (all + index_bytes(w) + WEIGHT_BYTES * w->lookups);
@@ -245,8 +246,8 @@ static void add_backward(const struct work *w, double misses, struct sc_embeddin
 	add_rows(w, 2 * w->unique * (w->row_bytes + w->state_bytes), out);
 	out->sort_keys += w->count * w->lookups;
 	out->longest_run = fmax(out->longest_run, longest_run(w));
-	/* HugeCTR's sums of gradients are a tensor: reduced in two kernels, read by a third that steps the rows
-	 * (multi_to_one_reduce_v2.cuh). */
+	/* HugeCTR's sums of gradients are a tensor: reduced in two kernels, read by a third that
+	 * steps the rows (multi_to_one_reduce_v2.cuh). */
 	if (w->use->kernel == SC_KERNEL_HUGECTR) {
 		out->copy_bytes += 2 * w->count * w->unique * w->cols * SUM_BYTES;
 		out->n_kernels = 3;

@@ -1,11 +1,9 @@
 /* GEMM times: output tiles run in waves over the SMs, each a k loop with a prologue and an
- * epilogue, against the HBM traffic of the operands. The tile, and the split of k when tiles are
- * fewer than SMs, are chosen by the smallest predicted time, as the vendor's heuristics try to.
- * Wave quantization is after NVIDIA's "Matrix Multiplication Background User's Guide", softened by
- * wave_frac since several blocks share an SM. Kernels without tensor cores (SIMT) follow the same
- * formula with coefficients of their own. Products that would draw more than the card may lose
- * clock, the more the longer they run; products that were measured on this machine are scaled to
- * what was measured (gemm_curves of the device). */
+ * epilogue, against the HBM traffic of the operands. The smallest predicted time chooses the tile,
+ * and the split of k when tiles are fewer than SMs, as the vendor's heuristics try to. Kernels
+ * without tensor cores (SIMT) have the same formula with coefficients of their own. Products that
+ * would draw more than the card may lose clock; measured ones follow their curve (gemm_curves of
+ * the device). */
 #include <math.h>
 #include <stddef.h>
 
@@ -18,7 +16,8 @@ struct tile {
 static const struct tile TENSOR_TILES[] = {{256, 128}, {128, 256}, {128, 128}, {64, 64}};
 static const struct tile SIMT_TILES[] = {{128, 128}, {128, 64}, {64, 128}, {64, 64},
 					 {32, 128},  {128, 32}, {32, 32}};
-/* The batched kernels that cuBLAS was seen to pick on GPUs without one fixed tile (NeuSight V100, T4). */
+/* The batched kernels that cuBLAS was seen to pick on GPUs without one fixed tile (NeuSight V100,
+ * T4). */
 static const struct tile SIMT_BATCHED_TILES[] = {{64, 64}, {64, 128}, {128, 32}, {32, 128}};
 enum { ADA = 89, BLACKWELL = 100 }; /* CUDA capability */
 #define N_OF(a) (sizeof(a) / sizeof((a)[0]))
@@ -71,7 +70,8 @@ static double weight_bytes(const struct sc_op *op)
 }
 
 /* The time of `blocks` of one tile size over k / slices each, with the operand loads of that tile.
- */
+ * Wave quantization is after NVIDIA's "Matrix Multiplication Background User's Guide", softened by
+ * wave_frac since several blocks share an SM. */
 static double blocks_us(const struct problem *p, const struct tile *tile, double blocks, double k,
 			double *waves)
 {
@@ -322,7 +322,8 @@ static double power_droop(const struct sc_device *device, double eff)
 	return fmax(0, watts / fmax(1, device->tdp_w - BOARD_W) - 1);
 }
 
-/* The clock of a card with a tight power limit falls while a long kernel runs; the memory's does not. */
+/* The clock of a card with a tight power limit falls while a long kernel runs; the memory's does
+ * not. */
 static double droop_us(const struct sc_device *device, double eff, double math_us, double us)
 {
 	const struct sc_simt_coef *c = &device->simt;

@@ -22,7 +22,8 @@ static inline void sc_interfere_load_kernel(const struct sc_device *device, stru
 void sc_interfere_kernel(const struct sc_device *device, const struct sc_op *op, double sms,
 			 double given_us, struct sc_cost *out);
 
-/* The share of the first piece's time that a later piece of a product takes: the cache may still hold the weights that both read. */
+/* The share of the first piece's time that a later piece of a product takes: the cache may still
+ * hold the weights that both read. */
 double sc_interfere_next_piece_factor(const struct sc_device *device, const struct sc_op *piece);
 /* The slowdown of a product's math and traffic in one kernel whose tiles wait for the rows of each
  * of `n_ranks`, or send them, in their order: weights that the cache does not hold are read anew

@@ -18,7 +18,8 @@ void sc_op_trust(const struct sc_device *device, const char *block, double sprea
 double sc_repeat_us(const struct sc_device *device, double kept_bytes, double memory_us);
 /* Joins two limits that overlap, but not perfectly near the ridge: (a^3 + b^3)^(1/3). */
 double sc_smooth_max(double a, double b);
-/* The CUDA capability whose kernels run: cards of 12.x lack the tensor core instructions of 9.0 and 10.0, as Ada does. */
+/* The CUDA capability whose kernels run: cards of 12.x lack the tensor core instructions of 9.0 and
+ * 10.0, as Ada does. */
 static inline int64_t sc_kernel_capability(const struct sc_device *device)
 {
 	return device->cuda_capability < 120 ? device->cuda_capability : 89;

@@ -1,11 +1,8 @@
-/* Distinct rows and cache hits from a description of reuse. Two views of it are used:
- * - the popularity of rows as classes (so many rows, each with such a share of the lookups), for caches
- *   that have seen many batches: least recently used by Che's approximation (Che, Tung, Wang 2002), or the
- *   most popular rows pinned;
- * - the distinct rows of n lookups. A histogram is of counts in a finite sample, not of popularity: smaller
- *   samples follow by binomial thinning; in larger ones new rows come at the rate that Good (1953) gives,
- *   rows seen once over lookups, falling as a power law that keeps the share of rows seen once
- *   (Heaps). A miss-ratio curve m gives them too: dU/dn = m(U) (Xiang et al. 2013). */
+/* Distinct rows and cache hits from a description of reuse, by two views: the popularity of rows as
+ * classes (so many rows, each with such a share of the lookups), for caches that have seen many
+ * batches: least recently used by Che's approximation (Che, Tung, Wang 2002), or the most popular
+ * rows pinned; and the distinct rows of n lookups, from a law, a histogram or a miss-ratio curve,
+ * which has dU/dn = m(U) (Xiang et al. 2013). */
 #include "models/row_reuse.h"
 
 #include <assert.h>
@@ -67,7 +64,10 @@ static void zipf_classes(double a, double rows, struct classes *out)
 /* ---- histograms ---- */
 
 enum { MAX_BINS = 64 };
-/* A sample of a mean table, or of one with so few rows that all were touched: classes by count. */
+/* A sample of a mean table, or of one with so few rows that all were touched: classes by count. A
+ * histogram is of counts in a finite sample, not of popularity: smaller samples follow by binomial
+ * thinning; in larger ones new rows come at the rate that Good (1953) gives, rows seen once over
+ * lookups, falling as a power law that keeps the share of rows seen once (Heaps). */
 struct counts {
 	double rows[MAX_BINS], count[MAX_BINS];
 	size_t n;

@@ -26,8 +26,9 @@ static const struct traffic TRAFFIC[SC_N_ROWWISE_KINDS] = {
 	[SC_ROW_ADD] = {.read = {2, 1}, .write = {1, 2}, .factor = {1, 1}},
 	/* The FLOP are fitted; they are erf's in fp32. */
 	[SC_ROW_GELU] = {.read = {1, 2}, .write = {1, 1}, .factor = {1, 1}, .flop = {38, 38}},
-	/* Long rows are read for the maximum, the sum and the result; the last two find part of them in
-	 * caches: 0.45 of two, fitted. Backward of the table's one source has masks and scaling in it. */
+	/* Long rows are read for the maximum, the sum and the result; the last two find part of
+	 * them in caches: 0.45 of two, fitted. Backward of the table's one source has masks and
+	 * scaling in it. */
 	[SC_ROW_SOFTMAX] = {.read = {1, 2},
 			    .write = {1, 1},
 			    .long_row = {0.9, 0},
@@ -94,8 +95,8 @@ static void rowwise_time(const struct sc_device *device, const struct sc_op *op,
 	double memory_us = sc_memory_us(device, bytes, c->hbm_eff, n * c->half_bytes);
 	double math_us = s->flop > 0 ? sc_flop_us(s->flop, device->peak_tflops[SC_FP32]) : 0;
 	double fixed_us = n * c->fixed_us + s->rows * s->row_sm_us / (double)device->sm_count;
-	/* Loads, stores and what is between them take instructions: where memory is fast for the number of SMs,
-	 * they are the limit (Little's law says the same of the loads in flight). */
+	/* Loads, stores and what is between them take instructions: where memory is fast for the
+	 * number of SMs, they are the limit (Little's law says the same of the loads in flight). */
 	double bytes_clk = device->rowwise.sm_bytes_clk * (double)device->sm_count;
 	double issue_us = bytes_clk > 0 ? bytes / (bytes_clk * device->boost_mhz) : 0;
 	double us = sc_smooth_max(math_us, memory_us);

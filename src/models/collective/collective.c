@@ -1,5 +1,5 @@
-/* A collective costs its time by a named file, by measured curves or by the formula (collective_times.c), the
- * choice that NCCL would report, and what it loads while it runs. */
+/* A collective costs its time by a named file, by measured curves or by the formula
+ * (collective_times.c), the choice that NCCL would report, and what it loads while it runs. */
 #include "models/collective/collective.h"
 
 #include <assert.h>

@@ -1,10 +1,7 @@
 /* Measured curves of a machine: the time over size of one collective and span is straight between
  * the points in logs. Between two spans of as many ranks a node the times are joined over
- * log(ranks): the smallest size takes what the depth of a tree does, which rises with it, or the
- * steps of a ring, and the rest is a power. From BLOCK_BYTES a rank on data goes around in rings,
- * whose steps depend on what one rank holds: then times of equal blocks are joined. Beyond the
- * measured sizes the formula goes on from the last point, and beyond the measured spans it goes
- * alone. Every piece rises with size, and so do the times. */
+ * log(ranks). Beyond the measured sizes the formula goes on from the last point, and beyond the
+ * measured spans it goes alone. Every piece rises with size, and so do the times. */
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +52,10 @@ struct between {
 	const struct sc_fabric_curve *below, *above; /* as many ranks or less, or more */
 };
 
-/* Joins at one size, or at one size of a rank's block; `bytes` are those of n_ranks. */
+/* Joins at one size, or at one size of a rank's block; `bytes` are those of n_ranks. The smallest
+ * size takes what the depth of a tree does, which rises with log(ranks), or the steps of a ring,
+ * and the rest is a power. From BLOCK_BYTES a rank on data goes around in rings, whose steps depend
+ * on what one rank holds: then times of equal blocks are joined. */
 static double join(const struct between *b, double bytes, bool by_block)
 {
 	double low_bytes = by_block ? bytes * (double)b->below->ranks / b->n_ranks : bytes;

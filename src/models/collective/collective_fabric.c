@@ -26,7 +26,8 @@ static enum sc_link_topology topology_of(const struct sc_cluster *cluster,
 		return SC_LINK_SWITCH;
 	if (device->vendor && strcmp(device->vendor, "amd") == 0)
 		return SC_LINK_MESH;
-	/* The module of 16-GPU nodes (V100 SXM3) exists only behind their switches, however few a node is said to have. */
+	/* The module of 16-GPU nodes (V100 SXM3) exists only behind their switches, however few a
+	 * node is said to have. */
 	if (device->cuda_capability > 0 && device->usual_gpus_per_node > CUBE_MESH_GPUS)
 		return SC_LINK_SWITCH;
 	if (link_gpus < SWITCH_MIN_GPUS)
@@ -61,8 +62,9 @@ static void set_coefficients(const struct sc_request *request, const struct sc_d
 		out->wiring = cluster->wiring ? *cluster->wiring : profile->cube_mesh;
 }
 
-/* Jobs take the same part of each scale-up domain (Slurm's topology/block with --segment): 256 GPUs on
- * domains of 72 are four times 64, 1,024 are sixteen times 64; at least three quarters, else domains are filled. */
+/* Jobs take the same part of each scale-up domain (Slurm's topology/block with --segment): 256 GPUs
+ * on domains of 72 are four times 64, 1,024 are sixteen times 64; at least three quarters, else
+ * domains are filled. */
 int64_t sc_node_gpus_of(const struct sc_request *request)
 {
 	const struct sc_cluster *cluster = &request->config.cluster;

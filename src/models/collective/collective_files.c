@@ -1,5 +1,6 @@
-/* A file fits a collective of its kind between as many ranks, which fill their nodes alike, of a size that it is
- * registered for and at which it ends. Others take the library's choice, and the reason is kept for a warning. */
+/* A file fits a collective of its kind between as many ranks, which fill their nodes alike, of a
+ * size that it is registered for and at which it ends. Others take the library's choice, and the
+ * reason is kept for a warning. */
 #include "models/collective/collective_files.h"
 
 #include <math.h>

@@ -1,18 +1,21 @@
-/* Time of a collective: a + W + least(L - W, E) + h*sat(k*B/R, e) + F for each algorithm that NCCL may take, the
- * smallest wins; least(x, c) = x*c/sqrt(x^2 + c^2), sat(x, c) = x*c/(x + c). W = bytes over the slowest of links and
- * NICs at achieved rates; a = latency of its steps in the low-latency protocol; L = W in that protocol, by NCCL's
- * caps; E = what the bandwidth protocol adds. Each of h hops between nodes waits for the B bytes that it takes at once, a ring's
- * chunk, a tree's whole message: at the NICs' rate R k times slower while small, e at most. F fills a tree between
- * nodes: its last chunk goes along all hops, one slot of every channel's buffer at a time, over links at a channel's
- * rate, over NICs at R. So small messages cost a + L, large ones a + E + h*e + F + W, and time never falls as
- * bytes grow. Step counts, slots and channels are NCCL's (collective_nccl.c; src/enqueue.cc, src/graph/connect.cc);
- * rates, and latencies above NCCL's, come from the fabric profile. Not known here: congestion by others, adaptive
- * routing, user buffers. */
+/* Time of a collective: a + W + least(L - W, E) + h*sat(k*B/R, e) + F for each algorithm that NCCL
+ * may take, the smallest wins. Step counts, slots and channels are NCCL's (collective_nccl.c;
+ * src/enqueue.cc, src/graph/connect.cc); rates, and latencies above NCCL's, come from the fabric
+ * profile. Congestion by others, adaptive routing and user buffers are not known here. */
 #include "models/collective/collective_times_priv.h"
 
 #include <math.h>
 
 #include "base/units.h"
+
+/* The terms: least(x, c) = x*c/sqrt(x^2 + c^2), sat(x, c) = x*c/(x + c). W is the bytes over the
+ * slowest of links and NICs at achieved rates; a the latency of its steps in the low-latency
+ * protocol; L is W in that protocol, by NCCL's caps; E is what the bandwidth protocol adds. Each of
+ * h hops between nodes waits for the B bytes that it takes at once, a ring's chunk, a tree's whole
+ * message: at the NICs' rate R k times slower while small, e at most. F fills a tree between nodes:
+ * its last chunk goes along all hops, one slot of every channel's buffer at a time, over links at a
+ * channel's rate, over NICs at R. So small messages cost a + L, large ones a + E + h*e + F + W, and
+ * time never falls as bytes grow. */
 
 /* A channel of NCCL takes so much at once: a slot of its buffer for the Simple protocol, or NVLS's
  * chunk. */

@@ -1,10 +1,8 @@
-/* Collectives over a whole torus, after ACE (Rashidi et al., "Enabling Compute-Communication Overlap in Distributed
- * Deep Learning Training Platforms", ISCA 2021): an all-reduce of S bytes is a reduce-scatter along the first
- * dimension (L GPUs), all-reduces of S/L along each other one, an all-gather along the first; rings, their phases
- * pipelined, so that the slowest sets the rate. All-to-all takes the shortest way, dimension by dimension.
- *
- * Whoever drives it has a rate of its own. Kernels on SMs read memory for each byte that they send: twice to add,
- * once to pass on. An engine reads each byte of the payload once, and what is in flight lies in its SRAM. */
+/* Collectives over a whole torus, after ACE (Rashidi et al., "Enabling Compute-Communication
+ * Overlap in Distributed Deep Learning Training Platforms", ISCA 2021): an all-reduce of S bytes is
+ * a reduce-scatter along the first dimension (L GPUs), all-reduces of S/L along each other one, an
+ * all-gather along the first. Phases of these rings are pipelined, so that the slowest sets the
+ * rate. All-to-all takes the shortest way, dimension by dimension. */
 #include <math.h>
 
 #include "base/units.h"
@@ -45,7 +43,8 @@ static double sent_along(const struct sc_torus *torus, const struct sc_collectiv
 	return passes * (n - 1) / n * shape->bytes / parts;
 }
 
-/* The reads of memory for each byte that kernels send. */
+/* The reads of memory for each byte that kernels on SMs send: twice to add, once to pass on. An
+ * engine reads each byte of the payload once, and what is in flight lies in its SRAM. */
 static double reads_per_byte(enum sc_collective kind)
 {
 	return kind == SC_ALL_REDUCE ? 1.5 : kind == SC_REDUCE_SCATTER ? 2 : 1;

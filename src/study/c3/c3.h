@@ -1,9 +1,8 @@
-/* C3: concurrent computation and communication. One GEMM and one collective of a node, under each policy that
- * frameworks have: how long they take together, and what that gains over one after the other.
- *
- * ideal speedup = (Tg + Tc) / max(Tg, Tc) of the isolated times; fraction of ideal = (speedup - 1) / (ideal - 1)
- * (ConCCL, arXiv:2412.14335). Where a policy's own way to compute or to move is shorter alone than the kernels or the
- * library's collective, the max is of that. */
+/* C3: concurrent computation and communication. One GEMM and one collective of a node run under
+ * each policy that frameworks have: how long they take together, and what that gains over one after
+ * the other. The ideal speedup is (Tg + Tc) / max(Tg, Tc) of the isolated times; the fraction of
+ * ideal is (speedup - 1) / (ideal - 1) (ConCCL, arXiv:2412.14335). The max is of a policy's own way
+ * to compute or to move where that is shorter alone. */
 #ifndef SC_STUDY_C3_H
 #define SC_STUDY_C3_H
 

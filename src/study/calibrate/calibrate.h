@@ -22,12 +22,14 @@ struct sc_calibration {
 	/* The kind of runs that tell each of fit.coefs. */
 	const char *runs[SC_CALIBRATE_NUMBERS];
 };
-/* The half-width of the 80 % band of a stack that starts with start_ln, and of which k runs leave errors of rms_ln. */
+/* The half-width of the 80 % band of a stack that starts with start_ln, and of which k runs leave
+ * errors of rms_ln. */
 double sc_calibration_band_ln(double start_ln, double rms_ln, size_t k);
 
-/* opts: base, table, where, n_jobs and predict are read. Rows that are not like their kin (study/validate/kin.h) are left
- * out. Rows of several software profiles are SC_EUSAGE, none that can be predicted SC_EVALUE. Everything in `out` lives in
- * the arena; equal input gives equal output, whatever the number of jobs. */
+/* opts: base, table, where, n_jobs and predict are read. Rows that are not like their kin
+ * (study/validate/kin.h) are left out. Rows of several software profiles are SC_EUSAGE, none that
+ * can be predicted SC_EVALUE. Everything in `out` lives in the arena; equal input gives equal
+ * output, whatever the number of jobs. */
 int sc_calibrate(const struct sc_itfit_opts *opts, struct sc_catalog *catalog,
 		 struct sc_arena *arena, struct sc_calibration *out, struct sc_err *err);
 

@@ -1,6 +1,6 @@
-/* Simulations of what fits, the least floor first, until no floor is below the leaders. Their batches have a fixed size and
- * the leaders change between them alone, so what is simulated does not depend on threads. A candidate is 24 bytes: its
- * code, and what is known of it. */
+/* Simulations of what fits, the least floor first, until no floor is below the leaders. Their
+ * batches have a fixed size and the leaders change between them alone, so what is simulated does
+ * not depend on threads. A candidate is 24 bytes: its code, and what is known of it. */
 #include "study/search/split_search.h"
 
 #include <math.h>

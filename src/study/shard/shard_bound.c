@@ -1,11 +1,8 @@
 /* Lower bounds of the busiest rank's cost. LP: every table takes the option of least total work,
  * spread over all ranks. Elimination: a cost z is impossible when, without the options whose shard
  * does not fit beside what must lie on every rank, the least work is over what the ranks can do by
- * z; bisection finds the largest such z. Memory: where the options of least work do not fit, GPU
- * memory has a price in that work. Weights: what fits in a bin also fits with sizes seen through a
- * dual feasible function (Fekete and Schepers 2001: floor((k + 1) x) / k), which counts large
- * shards where work alone lets fractions of them through; priced in the same way, they raise the
- * work and the load of every rank. */
+ * z; bisection finds the largest such z. Memory and large shards raise that work by a price on what
+ * there is little of. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,8 +218,10 @@ static double weight_of(const struct way *way, const struct question *q, int k)
 }
 
 /* A lower bound of the work of the open ways, or of what they put on every rank, within a budget of
- * weights: the largest over prices of sum min(.. + price * weight) - price * budget. The search
- * ends once it is above `enough`. */
+ * weights: the largest over prices of sum min(.. + price * weight) - price * budget. A weight is
+ * GPU memory, or a shard's size seen through a dual feasible function (Fekete and Schepers 2001:
+ * floor((k + 1) x) / k): what fits in a bin also fits with sizes seen so, and large shards count
+ * where work alone lets fractions of them through. The search ends once it is above `enough`. */
 static double priced(const struct relaxation *x, const struct question *q, int k, bool by_work)
 {
 	double enough = (by_work ? q->total : q->room) * (1.0 + EPS), best = 0.0;

@@ -1,5 +1,5 @@
-/* The problem with its constraints worked in: tables that go together become one unit, options that a
- * constraint forbids or another option beats are left out. */
+/* The problem with its constraints worked in: tables that go together become one unit, options that
+ * a constraint forbids or another option beats are left out. */
 #include <assert.h>
 #include <math.h>
 

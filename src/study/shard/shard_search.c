@@ -9,7 +9,7 @@
 enum { MORE_WORK = 400000, PASSES = 2, LARGE = 1000000, MOST_ROUNDS = 3000, STALE_ROUNDS = 60 };
 static const double KAPPAS[] = {6.0, 12.0, 24.0, 48.0, 96.0, 192.0};
 enum { N_KAPPAS = sizeof(KAPPAS) / sizeof(KAPPAS[0]) };
-static const double TARGETS[] = {1.0001, 1.01, 1.04}; /* over the bound */
+static const double TARGETS[] = {1.0001, 1.01, 1.04}; /* times the bound */
 static const double NOISES[] = {0.0, 0.2, 1.0};
 
 static void insert_all(struct sc_shard_search *q)

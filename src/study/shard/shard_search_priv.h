@@ -40,7 +40,8 @@ bool sc_shard_search_has(const struct sc_shard_search *q, const char *part);
 bool sc_shard_search_is_over(const struct sc_shard_search *q);
 /* The budget of moves allows the placement at work. */
 bool sc_shard_search_allows(const struct sc_shard_search *q);
-/* Takes the unit out and puts it where it is best; false: it stayed. `gain`: only if the potential falls. */
+/* Takes the unit out and puts it where it is best; false: it stayed. `gain`: only if the potential
+ * falls. */
 bool sc_shard_search_reinsert(struct sc_shard_search *q, uint32_t unit, bool gain);
 /* Keeps the placement at work if it is complete, allowed and the best so far. */
 bool sc_shard_search_keep(struct sc_shard_search *q);

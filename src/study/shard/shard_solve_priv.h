@@ -258,7 +258,8 @@ bool sc_shard_state_adopt(struct sc_shard_state *s, struct sc_shard_model *model
 /* Takes out what constraints or memory forbid and puts it elsewhere. */
 void sc_shard_state_mend(struct sc_shard_state *s);
 
-/* Looks for a plan whose cost is near `bound`, by the clock from `start_s` on; false: none was found that holds. */
+/* Looks for a plan whose cost is near `bound`, by the clock from `start_s` on; false: none was
+ * found that holds. */
 bool sc_shard_search_run(struct sc_shard_model *model, const struct sc_solve_opts *opts,
 			 double bound, double start_s, struct sc_shard_plan *out);
 double sc_shard_model_bound(const struct sc_shard_model *model, double *lp_bound);

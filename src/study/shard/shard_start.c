@@ -241,7 +241,8 @@ static int make_whole(const struct sc_start *start, const struct sc_start_ask *a
 
 /* ---- planners of other programs, under their own costs ---- */
 
-/* HugeCTR 2.2's LocalizedSlotSparseEmbeddingOneHot, before parts of vectors were added up: table i whole on GPU i mod n. */
+/* HugeCTR 2.2's LocalizedSlotSparseEmbeddingOneHot, before parts of vectors were added up: table i
+ * whole on GPU i mod n. */
 static void deal_whole(const struct sc_table_list *tables, uint32_t gpus, struct sc_shard_plan *out)
 {
 	for (size_t i = 0; i < tables->n; i++) {

@@ -1,5 +1,5 @@
-/* Search by whole steps: plans of several starts are simulated, and the best are changed a table or two at a time as
- * long as the simulated step gets shorter. */
+/* Search by whole steps: plans of several starts are simulated, and the best are changed a table or
+ * two at a time as long as the simulated step gets shorter. */
 #ifndef SC_STUDY_SHARD_STEP_H
 #define SC_STUDY_SHARD_STEP_H
 

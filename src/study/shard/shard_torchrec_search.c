@@ -1,6 +1,6 @@
-/* TorchRec's EmbeddingShardingPlanner: proposers that choose an option for each table, and the best of
- * what its partitioner makes of them (planner/planners.py and proposers.py of meta-pytorch/torchrec
- * 376cac6a). A baseline: it stops where TorchRec stops. */
+/* TorchRec's EmbeddingShardingPlanner: proposers that choose an option for each table, and the best
+ * of what its partitioner makes of them (planner/planners.py and proposers.py of
+ * meta-pytorch/torchrec 376cac6a). A baseline: it stops where TorchRec stops. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Each thread has its own predictor and arena; a row costs no allocation once they are warm. Rows that
- * are done before an earlier one wait for it: `take` sees them in order. */
+/* Each thread has its own predictor and arena; a row costs no allocation once they are warm. Rows
+ * that are done before an earlier one wait for it: `take` sees them in order. */
 #include <stdlib.h>
 #include <string.h>
 

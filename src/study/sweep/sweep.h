@@ -1,5 +1,5 @@
-/* Many cases over one base config: a table (or a grid) predicted row by row, on several threads, with
- * results in the order of the rows. A case that fails does not stop the others. */
+/* Many cases over one base config: a table (or a grid) predicted row by row, on several threads,
+ * with results in the order of the rows. A case that fails does not stop the others. */
 #ifndef SC_PREDICT_SWEEP_H
 #define SC_PREDICT_SWEEP_H
 
