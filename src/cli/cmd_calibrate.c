@@ -47,7 +47,7 @@ static int write_profile(const char *path, const struct sc_calibration *c, struc
 	return rc;
 }
 
-static int run(void *into, struct sc_cli_call *call, struct sc_err *err)
+static int run_calibrate(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct calibrate_args *args = into;
 	struct sc_arena *arena = call->arena;
@@ -112,5 +112,5 @@ const struct sc_command sc_command_calibrate = {
 	.output_help =
 		"write the software profile here; the report goes to stdout (default: no file)",
 	.args_bytes = sizeof(struct calibrate_args),
-	.run = run,
+	.run = run_calibrate,
 };

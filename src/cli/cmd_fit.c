@@ -251,7 +251,7 @@ static int fit_iterations(const struct fit_args *args, const struct sc_where *wh
 	return rc ? rc : sc_itfit_run(&opts, arena, out, err);
 }
 
-static int run(void *into, struct sc_cli_call *call, struct sc_err *err)
+static int run_fit_command(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct fit_args *args = into;
 	struct sc_arena *arena = call->arena;
@@ -333,5 +333,5 @@ const struct sc_command sc_command_fit = {
 		"write the fitted profile here; the report goes to stdout (default: no file)",
 	.args_bytes = sizeof(struct fit_args),
 	.defaults = &(const struct fit_args){.kind = -1, .folds = SC_FIT_FOLDS},
-	.run = run,
+	.run = run_fit_command,
 };

@@ -49,7 +49,7 @@ static double bytes_per_event(const struct sc_trace_info *info)
 
 /* --- text --- */
 
-static void put_row(struct sc_strbuf *out, const char *key)
+static void put_info_row(struct sc_strbuf *out, const char *key)
 {
 	sc_strbuf_printf(out, "  %-9s ", key);
 }
@@ -58,7 +58,7 @@ static void put_state(struct sc_strbuf *out, const struct file_info *file)
 {
 	const char *cut = sc_trace_meta_of(&file->tables, SC_META_PARTIAL);
 
-	put_row(out, "state");
+	put_info_row(out, "state");
 	if (file->tables.partial)
 		sc_strbuf_printf(out, "partial: %s; what is whole counts",
 				 cut ? cut : "it was not ended");
@@ -77,14 +77,14 @@ static void put_state(struct sc_strbuf *out, const struct file_info *file)
 	sc_strbuf_append(out, "\n");
 	if (!file->loss.n_files)
 		return;
-	put_row(out, "loss");
+	put_info_row(out, "loss");
 	sc_trace_loss_text(&file->loss, out);
 	sc_strbuf_append(out, "\n");
 }
 
 static void put_counts(struct sc_strbuf *out, const struct sc_trace_info *info)
 {
-	put_row(out, "events");
+	put_info_row(out, "events");
 	sc_strbuf_printf(out, "%" PRId64 " in %" PRId64 " bytes", info->counts.total,
 			 info->file_bytes);
 	if (info->counts.total)
@@ -106,7 +106,7 @@ static void put_lanes(struct sc_strbuf *out, const struct sc_trace *tables)
 
 	for (size_t i = 1; i < tables->lanes.n; i++)
 		n_streams += tables->lanes.at[i].is_stream;
-	put_row(out, "lanes");
+	put_info_row(out, "lanes");
 	sc_strbuf_printf(out, "%" PRId64 " streams, %" PRId64 " threads\n", n_streams,
 			 n_lanes - n_streams);
 	for (size_t i = 1; i < tables->lanes.n; i++) {
@@ -120,7 +120,7 @@ static void put_lanes(struct sc_strbuf *out, const struct sc_trace *tables)
 	}
 }
 
-static bool is_like(const struct sc_trace_gap *a, const struct sc_trace_gap *b)
+static bool is_like_gap(const struct sc_trace_gap *a, const struct sc_trace_gap *b)
 {
 	return a->cls == b->cls && (a->n < 0) == (b->n < 0) && strcmp(a->reason, b->reason) == 0;
 }
@@ -133,12 +133,12 @@ static void put_gaps(struct sc_strbuf *out, const struct sc_trace *tables)
 		double n_events = 0, ms = 0;
 		size_t n_gaps = 0, first = 0;
 
-		while (!is_like(&tables->gaps.at[first], gap))
+		while (!is_like_gap(&tables->gaps.at[first], gap))
 			first++;
 		for (size_t k = first; k < tables->gaps.n && first == i; k++) {
 			const struct sc_trace_gap *one = &tables->gaps.at[k];
 
-			if (!is_like(one, gap))
+			if (!is_like_gap(one, gap))
 				continue;
 			n_gaps++;
 			n_events += (double)one->n;
@@ -146,7 +146,7 @@ static void put_gaps(struct sc_strbuf *out, const struct sc_trace *tables)
 		}
 		if (!n_gaps)
 			continue;
-		put_row(out, "lost");
+		put_info_row(out, "lost");
 		if (gap->n < 0)
 			sc_strbuf_append(out, "not known how many");
 		else
@@ -160,12 +160,12 @@ static void put_gaps(struct sc_strbuf *out, const struct sc_trace *tables)
 	}
 }
 
-static void put_text(struct sc_strbuf *out, const struct file_info *file)
+static void put_info_text(struct sc_strbuf *out, const struct file_info *file)
 {
 	const struct sc_trace_identity *id = &file->tables.identity;
 
 	sc_strbuf_printf(out, "%s\n", file->path);
-	put_row(out, "rank");
+	put_info_row(out, "rank");
 	if (id->rank < 0)
 		sc_strbuf_append(out, "not known");
 	else
@@ -173,7 +173,7 @@ static void put_text(struct sc_strbuf *out, const struct file_info *file)
 	if (id->world > 0)
 		sc_strbuf_printf(out, " of %" PRId32, id->world);
 	sc_strbuf_append(out, "\n");
-	put_row(out, "source");
+	put_info_row(out, "source");
 	sc_strbuf_append(out, id->source[0] ? id->source : "not known");
 	if (id->host[0])
 		sc_strbuf_printf(out, ", host %s", id->host);
@@ -184,7 +184,7 @@ static void put_text(struct sc_strbuf *out, const struct file_info *file)
 	put_counts(out, &file->info);
 	put_lanes(out, &file->tables);
 	if (file->info.counts.n[SC_EV_KERNEL] || file->n_marks) {
-		put_row(out, "steps");
+		put_info_row(out, "steps");
 		if (file->n_marks)
 			sc_strbuf_printf(out, "%zu, ", file->n_marks);
 		sc_strbuf_printf(out, "%s\n", file->marked_by);
@@ -193,7 +193,7 @@ static void put_text(struct sc_strbuf *out, const struct file_info *file)
 	for (size_t i = 0; i < file->tables.meta.n; i++) {
 		const struct sc_trace_meta *meta = &file->tables.meta.at[i];
 
-		put_row(out, i ? "" : "meta");
+		put_info_row(out, i ? "" : "meta");
 		sc_strbuf_printf(out, "%s = %s\n", meta->key, meta->value);
 	}
 }
@@ -204,7 +204,7 @@ static void put_all(const void *ctx, struct sc_strbuf *out)
 	int64_t n_events = 0, n_bytes = 0;
 
 	for (size_t i = 0; i < run->n; i++) {
-		put_text(out, &run->files[i]);
+		put_info_text(out, &run->files[i]);
 		n_events += run->files[i].info.counts.total;
 		n_bytes += run->files[i].info.file_bytes;
 	}
@@ -291,7 +291,7 @@ static void put_json_file(struct sc_json *json, json_t *parent, const struct fil
 	put_json_facts(json, object, &file->tables);
 }
 
-static void put_document(const void *ctx, struct sc_json *json)
+static void put_info_document(const void *ctx, struct sc_json *json)
 {
 	const struct run_info *run = ctx;
 	const char *gpu = run->n ? sc_trace_meta_of(&run->files[0].tables, "device.0.name") : NULL;
@@ -355,7 +355,7 @@ static int find_steps(struct file_info *file, struct sc_err *err)
 	return 0;
 }
 
-static const struct sc_forms forms = {.json = put_document, .text = put_all};
+static const struct sc_forms forms = {.json = put_info_document, .text = put_all};
 
 static int info(void *into, struct sc_cli_call *call, struct sc_err *err)
 {

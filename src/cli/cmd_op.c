@@ -562,7 +562,7 @@ static int describe_op(struct result *result, struct sc_arena *arena, struct sc_
 	return rc;
 }
 
-static void put_document(const void *ctx, struct sc_json *json)
+static void put_op_document(const void *ctx, struct sc_json *json)
 {
 	const struct result *result = ctx;
 
@@ -596,7 +596,7 @@ static void put_all(const void *ctx, struct sc_strbuf *out)
 							      : "no");
 }
 
-static const struct sc_forms forms = {.json = put_document, .text = put_all};
+static const struct sc_forms forms = {.json = put_op_document, .text = put_all};
 
 static int op(void *into, struct sc_cli_call *call, struct sc_err *err)
 {

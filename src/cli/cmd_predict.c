@@ -19,7 +19,7 @@ static int put_timeline(const void *ctx, FILE *out, struct sc_err *err)
 	return sc_chrome_trace_write(s->run.by->predictor, &s->run.by->prediction, out, err);
 }
 
-static int predict(void *into, struct sc_cli_call *call, struct sc_err *err)
+static int predict_command(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	const struct sc_predict_args *args = into;
 	struct session *s = sc_arena_calloc(call->arena, 1, sizeof(*s));
@@ -70,5 +70,5 @@ const struct sc_command sc_command_predict = {
 	.options = sc_predict_options,
 	.args_bytes = sizeof(struct sc_predict_args),
 	.defaults = &sc_predict_defaults,
-	.run = predict,
+	.run = predict_command,
 };

@@ -214,7 +214,7 @@ static void add_fits(struct sc_json *json, json_t *parent, const struct drawing 
 		sc_json_bool(json, parent, "fits", d->fullness <= 1);
 }
 
-static void put_json(const void *ctx, struct sc_json *json)
+static void put_schedule_json(const void *ctx, struct sc_json *json)
 {
 	const struct drawings *all = ctx;
 	const struct drawing *least = &all->at[0];
@@ -287,7 +287,8 @@ static void draw_text(const void *ctx, struct sc_strbuf *out)
 	}
 }
 
-static const struct sc_forms forms = {.json = put_json, .text = draw_text, .csv = put_file};
+static const struct sc_forms forms = {
+	.json = put_schedule_json, .text = draw_text, .csv = put_file};
 
 /* The ending of the file's name says which form is written. */
 static int write_drawings(const struct drawings *all, const struct sc_cli_call *call,

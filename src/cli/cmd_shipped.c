@@ -247,7 +247,7 @@ static const char *shown_id(const struct entry *e)
 	return path ? path + 1 : e->id;
 }
 
-static void put_text(const void *ctx, struct sc_strbuf *out)
+static void put_shipped_text(const void *ctx, struct sc_strbuf *out)
 {
 	const struct entries *all = ctx;
 	size_t width[MAX_COLUMNS], id_width = 2;
@@ -279,7 +279,7 @@ static void put_text(const void *ctx, struct sc_strbuf *out)
 	sc_strbuf_release(&cell);
 }
 
-static void put_document(const void *ctx, struct sc_json *json)
+static void put_shipped_document(const void *ctx, struct sc_json *json)
 {
 	const struct entries *all = ctx;
 	struct sc_strbuf cell = {0};
@@ -312,7 +312,7 @@ static void put_document(const void *ctx, struct sc_json *json)
 	sc_strbuf_release(&cell);
 }
 
-static const struct sc_forms forms = {.json = put_document, .text = put_text};
+static const struct sc_forms forms = {.json = put_shipped_document, .text = put_shipped_text};
 
 struct shipped_args {
 	struct sc_common common;

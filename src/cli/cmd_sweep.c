@@ -21,7 +21,7 @@ struct sink {
 	int exit_code;
 };
 
-static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err)
+static int print_row(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err)
 {
 	struct sink *sink = ctx;
 
@@ -70,7 +70,7 @@ static int run_cases(struct sc_sweep *sweep, struct sink *sink, const struct sc_
 	sweep->stop = sc_cli_catch_stop();
 	if (sweep->ranks)
 		sweep->ranks->signal = sweep->stop;
-	sweep->take = take_row;
+	sweep->take = print_row;
 	sweep->ctx = sink;
 	if (sc_ranks_helps(sweep->ranks))
 		return sc_sweep_run(sweep, call->arena, outcomes, err);

@@ -392,7 +392,7 @@ int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err
 	return sc_cli_write(path, write_page, document, err);
 }
 
-static int put_document(const void *ctx, FILE *out, struct sc_err *err)
+static int write_document(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct sc_json *document = ctx;
 	struct sc_json own = {.root = json_incref(document->root)}; /* writing releases it */
@@ -458,7 +458,7 @@ static int write_report(const char *path, const struct sc_forms *forms, const vo
 	if (wrote_by_ending(path, forms, result, document, &rc, err))
 		return rc;
 	if (sc_ends_with(path, ".json"))
-		return sc_cli_write(path, put_document, document, err);
+		return sc_cli_write(path, write_document, document, err);
 	if (sc_ends_with(path, ".svg") || sc_ends_with(path, ".csv"))
 		return sc_err_set(
 			err, SC_EUSAGE,
@@ -487,7 +487,7 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 			rc = sc_err_set(err, document.err.code, "%s", document.err.text);
 	}
 	if (rc == 0 && is_json) {
-		rc = sc_cli_write(path, put_document, &document, err);
+		rc = sc_cli_write(path, write_document, &document, err);
 	} else if (rc == 0 && !wrote_by_ending(path, forms, result, &document, &rc, err) &&
 		   forms->text) {
 		struct sc_strbuf folded = {0};

@@ -193,7 +193,7 @@ static char *write_text(writer write, const void *ctx, struct sc_err *err)
 
 /* --- predict --- */
 
-static int put_json(const void *ctx, FILE *out, struct sc_err *err)
+static int write_run_json(const void *ctx, FILE *out, struct sc_err *err)
 {
 	struct sc_json json = *(const struct sc_json *)ctx;
 
@@ -206,7 +206,7 @@ static char *write_json(const struct sc_forms *forms, const void *result, struct
 	struct sc_json json = {0};
 
 	forms->json(result, &json);
-	return write_text(put_json, &json, err);
+	return write_text(write_run_json, &json, err);
 }
 
 static char *predict_as_json(const stepcast_request *request, const struct sc_predict_args *args,
@@ -302,7 +302,7 @@ struct sink {
 	bool ended; /* it wants no more; rows that were begun may still come */
 };
 
-static int put_row(const void *ctx, FILE *out, struct sc_err *err)
+static int write_row(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct sink *sink = ctx;
 	int rc = sc_sweep_csv_header(&sink->report, out, err);
@@ -310,7 +310,8 @@ static int put_row(const void *ctx, FILE *out, struct sc_err *err)
 	return rc ? rc : sc_sweep_csv_row(&sink->report, sink->row, sink->outcome, out, err);
 }
 
-static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, struct sc_err *err)
+static int take_outcome(void *ctx, size_t index, const struct sc_outcome *outcome,
+			struct sc_err *err)
 {
 	struct sink *sink = ctx;
 	stepcast_result *result;
@@ -323,7 +324,7 @@ static int take_row(void *ctx, size_t index, const struct sc_outcome *outcome, s
 		return -SC_EIO;
 	sink->row = index;
 	sink->outcome = outcome;
-	text = write_text(put_row, sink, err);
+	text = write_text(write_row, sink, err);
 	if (!text)
 		return -1;
 	sc_arena_init(&arena, 0);
@@ -355,7 +356,7 @@ static int sweep(const stepcast_request *request, const struct sc_sweep_args *ar
 		.n_jobs = (unsigned)args->jobs,
 		.opts = &opts,
 		.catalog = request->loaded->catalog,
-		.take = take_row,
+		.take = take_outcome,
 		.ctx = sink,
 	};
 	int rc;

@@ -33,7 +33,7 @@ static bool takes_value(const struct sc_cli_option *option)
 
 /* Finds an option by its name, `n` bytes of it, or by its letter, where name is NULL. */
 static const struct sc_cli_option *find_option(const struct sc_command *command, const char *name,
-					size_t n, char letter)
+					       size_t n, char letter)
 {
 	const struct sc_cli_option *tables[] = {command->options, sc_common_options};
 

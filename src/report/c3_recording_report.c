@@ -63,7 +63,7 @@ static double gain_pct(const struct sc_c3_what_if *w, double us)
 	return SC_PCT * (us / w->recorded_us - 1);
 }
 
-static void put_text(const void *result, struct sc_strbuf *out)
+static void put_recording_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_c3_recording *r = result;
 	const struct sc_c3_what_if *w = &r->what_if;
@@ -205,7 +205,7 @@ static void put_totals(struct sc_json *json, const struct sc_c3_recording *r)
 				   r->what_if.policy_us[p]);
 }
 
-static void put_json(const void *result, struct sc_json *json)
+static void put_recording_json(const void *result, struct sc_json *json)
 {
 	const struct sc_c3_recording *recording = result;
 
@@ -253,4 +253,5 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 	return sc_csv_end(out, err);
 }
 
-const struct sc_forms sc_c3_recording_forms = {.json = put_json, .text = put_text, .csv = put_csv};
+const struct sc_forms sc_c3_recording_forms = {
+	.json = put_recording_json, .text = put_recording_text, .csv = put_csv};

@@ -67,7 +67,7 @@ static void append_score(const struct sc_c3_score *s, struct sc_strbuf *out)
 	sc_strbuf_append_char(out, '\n');
 }
 
-static void put_text(const void *result, struct sc_strbuf *out)
+static void put_c3_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_c3_table *table = result;
 
@@ -142,7 +142,7 @@ static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_tab
 	put_verdict(json, object, r);
 }
 
-static void put_json(const void *result, struct sc_json *json)
+static void put_c3_json(const void *result, struct sc_json *json)
 {
 	const struct sc_c3_table *table = result;
 	enum { GOOD_PCT = 10, FAIR_PCT = 20 };
@@ -230,7 +230,7 @@ static void put_svg(const void *result, struct sc_strbuf *out)
 }
 
 const struct sc_forms sc_c3_table_forms = {
-	.json = put_json, .text = put_text, .csv = put_csv, .svg = put_svg};
+	.json = put_c3_json, .text = put_c3_text, .csv = put_csv, .svg = put_svg};
 
 /* ---- pairs under every policy ---- */
 
@@ -402,7 +402,7 @@ static void put_advices_text(const void *result, struct sc_strbuf *out)
 
 /* ---- CSV ---- */
 
-static void put_row(const struct sc_c3_advice *a, size_t p, FILE *out)
+static void put_advice_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 {
 	const struct sc_c3_pair *pair = &a->named->pair;
 	const struct sc_transfer *t = &pair->transfer;
@@ -442,7 +442,7 @@ static int put_advices_csv(const void *result, FILE *out, struct sc_err *err)
 	for (size_t i = 0; i < advices->n; i++)
 		for (size_t p = 0; p < advices->at[i].n; p++)
 			if (advices->at[i].applies[p])
-				put_row(&advices->at[i], p, out);
+				put_advice_row(&advices->at[i], p, out);
 	return sc_csv_end(out, err);
 }
 

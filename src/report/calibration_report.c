@@ -14,7 +14,7 @@ static double band_pct(const struct sc_calibration *c, size_t n_more)
 	       expm1(sc_calibration_band_ln(c->start_ln, c->rms_ln, c->fit.n_rows + n_more));
 }
 
-static void put_text(const void *result, struct sc_strbuf *out)
+static void put_calibration_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_calibration *c = result;
 	const size_t k = c->fit.n_rows;
@@ -34,7 +34,7 @@ static void put_text(const void *result, struct sc_strbuf *out)
 	sc_text_unlike(c->validation, out);
 }
 
-static void put_json(const void *result, struct sc_json *json)
+static void put_calibration_json(const void *result, struct sc_json *json)
 {
 	const struct sc_calibration *c = result;
 	json_t *unlike;
@@ -50,7 +50,8 @@ static void put_json(const void *result, struct sc_json *json)
 			sc_json_text(json, unlike, NULL, c->validation->cases[i].name);
 }
 
-const struct sc_forms sc_calibration_forms = {.json = put_json, .text = put_text};
+const struct sc_forms sc_calibration_forms = {.json = put_calibration_json,
+					      .text = put_calibration_text};
 
 void sc_yaml_calibration(const struct sc_calibration *c, const char *id, struct sc_strbuf *out)
 {

@@ -34,7 +34,7 @@ static void append_other(const struct sc_collective_sizes_opts *opts,
 	}
 }
 
-static void put_text(const void *result, struct sc_strbuf *out)
+static void put_collective_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_collective_sizes *sizes = result;
 	const struct sc_collective_sizes_opts *opts = sizes->opts;
@@ -85,8 +85,9 @@ static void put_text(const void *result, struct sc_strbuf *out)
 					       : " (of the file)");
 }
 
-static void add_verdict(struct sc_json *json, const struct sc_collective_sizes_opts *opts,
-			const struct sc_collective_sizes *sizes)
+static void add_collective_verdict(struct sc_json *json,
+				   const struct sc_collective_sizes_opts *opts,
+				   const struct sc_collective_sizes *sizes)
 {
 	enum { GOOD_PCT = 10, FAIR_PCT = 25 };
 	const struct sc_collective_point *p = &sizes->points[sizes->n - 1];
@@ -113,7 +114,7 @@ static void add_verdict(struct sc_json *json, const struct sc_collective_sizes_o
 	sc_strbuf_release(&time);
 }
 
-static void put_json(const void *result, struct sc_json *json)
+static void put_collective_json(const void *result, struct sc_json *json)
 {
 	const struct sc_collective_sizes *sizes = result;
 	const struct sc_collective_sizes_opts *opts = sizes->opts;
@@ -124,7 +125,7 @@ static void put_json(const void *result, struct sc_json *json)
 	sc_json_int(json, json->root, "ranks", opts->span.n_ranks);
 	sc_json_int(json, json->root, "nodes", opts->span.n_nodes);
 	sc_json_text(json, json->root, "device", opts->device);
-	add_verdict(json, opts, sizes);
+	add_collective_verdict(json, opts, sizes);
 	points = sc_json_array(json, json->root, "points");
 	for (size_t i = 0; i < sizes->n; i++) {
 		const struct sc_collective_point *p = &sizes->points[i];
@@ -159,7 +160,8 @@ static void put_json(const void *result, struct sc_json *json)
 	}
 }
 
-const struct sc_forms sc_collective_forms = {.json = put_json, .text = put_text};
+const struct sc_forms sc_collective_forms = {.json = put_collective_json,
+					     .text = put_collective_text};
 
 /* The GPUs that jobs of one node get, as text and JSON. */
 

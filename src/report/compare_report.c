@@ -99,7 +99,8 @@ static int n_after(double value)
 	return fabs(value - round(value)) < 1e-9 ? 0 : fabs(value) < 10 ? 4 : 2;
 }
 
-static void put_row(const struct sc_compare *compare, const struct row *row, struct sc_strbuf *out)
+static void put_compare_row(const struct sc_compare *compare, const struct row *row,
+			    struct sc_strbuf *out)
 {
 	const double more = compare->n == 2 ? row->at[1] - row->at[0] : 0; /* NAN: not known */
 
@@ -139,7 +140,7 @@ static void put_share(const struct sc_compare *compare, const struct row *row,
 		shown.at[i] /= unit_of(compare).ms;
 	}
 	if (any)
-		put_row(compare, &shown, out);
+		put_compare_row(compare, &shown, out);
 }
 
 enum whose { OF_ALL, OF_CONFIGS, OF_RECORDINGS };
@@ -168,7 +169,7 @@ static void put_member(const struct sc_compare *compare, const char *label, enum
 {
 	const struct row row = row_of(compare, label, whose, offset);
 
-	put_row(compare, &row, out);
+	put_compare_row(compare, &row, out);
 }
 #define AT(member) offsetof(struct sc_compared, member)
 #define PREDICTED(member) offsetof(struct sc_prediction, member)
@@ -256,10 +257,10 @@ static void put_recordings(const struct sc_compare *compare, struct sc_strbuf *o
 		for (size_t k = 0; r && k < r->ranks.n; k++)
 			slowest.at[i] = fmax(slowest.at[i], r->ranks.at[k].slowness);
 	}
-	put_row(compare, &gpus, out);
-	put_row(compare, &ranks, out);
-	put_row(compare, &iterations, out);
-	put_row(compare, &slowest, out);
+	put_compare_row(compare, &gpus, out);
+	put_compare_row(compare, &ranks, out);
+	put_compare_row(compare, &iterations, out);
+	put_compare_row(compare, &slowest, out);
 }
 
 /* It takes as long as the first, in every draw. */
@@ -321,7 +322,7 @@ static void put_heads(const struct sc_compare *compare, struct sc_strbuf *out)
 	sc_strbuf_append(out, compare->n == 2 ? " difference\n" : "\n");
 }
 
-static void put_text(const void *result, struct sc_strbuf *out)
+static void put_compare_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_compare *compare = result;
 	struct walk walk = {.compare = compare, .differs = put_difference, .text = out};
@@ -352,7 +353,7 @@ static void put_text(const void *result, struct sc_strbuf *out)
 		for (size_t i = 0; i < compare->n; i++)
 			mfu.at[i] *= SC_PCT;
 		put_member(compare, "samples/s", OF_CONFIGS, PREDICTED(samples_per_s), out);
-		put_row(compare, &mfu, out);
+		put_compare_row(compare, &mfu, out);
 	}
 	sc_strbuf_printf(out, "\nof the busiest GPU, %s\n", unit_of(compare).name);
 	for (int o = 0; o < SC_N_OWNERS; o++) {
@@ -437,7 +438,7 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 }
 
 /* A config that does not fit is named before any time. */
-static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
+static void add_compare_verdict(struct sc_json *json, const struct sc_compare *compare)
 {
 	const struct sc_compared *least = &compare->at[0];
 	struct sc_strbuf text = {0}, on = {0};
@@ -479,7 +480,7 @@ static void add_verdict(struct sc_json *json, const struct sc_compare *compare)
 	sc_strbuf_release(&text);
 }
 
-static void put_json(const void *result, struct sc_json *json)
+static void put_compare_json(const void *result, struct sc_json *json)
 {
 	const struct sc_compare *compare = result;
 	struct walk walk = {.compare = compare, .differs = add_difference, .json = json};
@@ -489,7 +490,7 @@ static void put_json(const void *result, struct sc_json *json)
 
 	walk.ctx = &walk;
 	sc_json_init(json, "stepcast/compare", COMPARE_VERSION);
-	add_verdict(json, compare);
+	add_compare_verdict(json, compare);
 	sc_json_bool(json, json->root, "like_models", compare->like_models);
 	walk.object = sc_json_object(json, json->root, "differs");
 	walk_fields(&walk, sc_config_fields, 0, "");
@@ -510,4 +511,4 @@ static void put_json(const void *result, struct sc_json *json)
 		add_compared(&compare->at[i], json, sc_json_object(json, configs, NULL));
 }
 
-const struct sc_forms sc_compare_forms = {.json = put_json, .text = put_text};
+const struct sc_forms sc_compare_forms = {.json = put_compare_json, .text = put_compare_text};

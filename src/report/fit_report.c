@@ -107,7 +107,7 @@ static void append_coefs(const struct sc_fit *fit, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "condition of the fitted ones: %.3g\n", fit->condition);
 }
 
-static void put_text(const void *result, struct sc_strbuf *out)
+static void put_fit_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_fit *fit = result;
 	const char *by = "";
@@ -216,7 +216,7 @@ static void put_lists(struct sc_json *json, const struct sc_fit *fit)
 	}
 }
 
-static void put_json(const void *result, struct sc_json *json)
+static void put_fit_json(const void *result, struct sc_json *json)
 {
 	const struct sc_fit *fit = result;
 	const bool of_iterations = fit->kind == SC_FIT_ITERATION;
@@ -263,4 +263,4 @@ static void put_json(const void *result, struct sc_json *json)
 	put_lists(json, fit);
 }
 
-const struct sc_forms sc_fit_forms = {.json = put_json, .text = put_text};
+const struct sc_forms sc_fit_forms = {.json = put_fit_json, .text = put_fit_text};

@@ -355,7 +355,7 @@ void sc_text_costs(const struct sc_run_cost *cost, struct sc_strbuf *out)
 	append_cost(&cost->run, out);
 }
 
-static void put_text(const void *result, struct sc_strbuf *out)
+static void put_prediction_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_prediction_report *report = result;
 	const struct sc_prediction *p = report->prediction;
@@ -549,7 +549,7 @@ static void add_drawn(struct sc_json *json, json_t *config,
 				    report->play, false);
 }
 
-static void add_verdict(struct sc_json *json, const struct sc_memory *memory)
+static void add_prediction_verdict(struct sc_json *json, const struct sc_memory *memory)
 {
 	enum { TIGHT_PCT = 92 };
 	const double full_pct = SC_PCT * sc_memory_fullness(memory);
@@ -631,7 +631,7 @@ static void add_totals(struct sc_json *json, const struct sc_prediction *p)
 	sc_json_int(json, json->root, "n_nodes", (int64_t)p->n_nodes);
 }
 
-static void put_json(const void *result, struct sc_json *json)
+static void put_prediction_json(const void *result, struct sc_json *json)
 {
 	const struct sc_prediction_report *report = result;
 	const struct sc_prediction *p = report->prediction;
@@ -639,7 +639,7 @@ static void put_json(const void *result, struct sc_json *json)
 
 	sc_json_init(json, "stepcast/predict", PREDICT_VERSION);
 	config = sc_json_request(json, report->request);
-	add_verdict(json, &p->memory);
+	add_prediction_verdict(json, &p->memory);
 	add_totals(json, p);
 	if (report->cost)
 		sc_json_cost(json, json->root, report->cost);
@@ -685,4 +685,5 @@ static void put_json(const void *result, struct sc_json *json)
 		add_alternatives(json, report->alternatives);
 }
 
-const struct sc_forms sc_prediction_forms = {.json = put_json, .text = put_text};
+const struct sc_forms sc_prediction_forms = {.json = put_prediction_json,
+					     .text = put_prediction_text};

@@ -435,7 +435,7 @@ static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
 	sc_text_breakdown(&r->reading, out);
 }
 
-static void put_text(const void *result, struct sc_strbuf *out)
+static void put_replay_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_replay_result *r = result;
 
@@ -561,7 +561,7 @@ static void add_path(struct sc_json *json, const struct sc_replay_result *r)
 	}
 }
 
-static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
+static void add_replay_verdict(struct sc_json *json, const struct sc_replay_result *r)
 {
 	enum { GOOD_PCT = 5, FAIR_PCT = 15 };
 	/* Nothing tells the end of the step of a file that was cut, or what a step did in a quarter of its time. */
@@ -588,14 +588,14 @@ static void add_verdict(struct sc_json *json, const struct sc_replay_result *r)
 	sc_strbuf_release(&text);
 }
 
-static void put_json(const void *result, struct sc_json *json)
+static void put_replay_json(const void *result, struct sc_json *json)
 {
 	const struct sc_replay_result *r = result;
 	json_t *at, *by = NULL;
 	struct sc_replay_error of;
 
 	sc_json_init(json, "stepcast/replay", REPLAY_VERSION);
-	add_verdict(json, r);
+	add_replay_verdict(json, r);
 	sc_json_text(json, json->root, "source", r->source);
 	if (r->gpu)
 		sc_json_text(json, json->root, "device", r->gpu);
@@ -648,4 +648,4 @@ static void put_json(const void *result, struct sc_json *json)
 	sc_json_warnings(json, &r->warnings);
 }
 
-const struct sc_forms sc_replay_forms = {.json = put_json, .text = put_text};
+const struct sc_forms sc_replay_forms = {.json = put_replay_json, .text = put_replay_text};

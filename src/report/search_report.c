@@ -197,7 +197,7 @@ static void put_others(const struct sc_search_result *r, struct sc_strbuf *out)
 		sc_strbuf_append(out, "\n");
 }
 
-static void put_text(const void *result, struct sc_strbuf *out)
+static void put_search_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_search_result *r = result;
 
@@ -227,7 +227,7 @@ static void add_settings(const struct sc_search_result *r, size_t row, struct sc
 		sc_json_cell(json, keys, r->cases.header[k], sc_csv_cell(&r->cases, row, k));
 }
 
-static void add_verdict(const struct sc_search_result *r, struct sc_json *json)
+static void add_search_verdict(const struct sc_search_result *r, struct sc_json *json)
 {
 	if (r->by_regret && r->proven)
 		sc_json_verdict(
@@ -268,14 +268,14 @@ static void add_landscape(const struct sc_search_result *r, struct sc_json *json
 	}
 }
 
-static void put_json(const void *result, struct sc_json *json)
+static void put_search_json(const void *result, struct sc_json *json)
 {
 	const struct sc_search_result *r = result;
 	json_t *counts, *units, *shown, *others;
 
 	sc_json_init(json, "stepcast/search", SEARCH_VERSION);
 	sc_json_base(json, r->search->base);
-	add_verdict(r, json);
+	add_search_verdict(r, json);
 	add_landscape(r, json);
 	counts = sc_json_object(json, json->root, "candidates");
 	for (int s = 0; s < SC_SEARCH_N_STATES; s++)
@@ -361,7 +361,8 @@ static int put_csv(const void *result, FILE *out, struct sc_err *err)
 	return sc_csv_end(out, err);
 }
 
-const struct sc_forms sc_search_forms = {.json = put_json, .text = put_text, .csv = put_csv};
+const struct sc_forms sc_search_forms = {
+	.json = put_search_json, .text = put_search_text, .csv = put_csv};
 
 /* ---- scaling ---- */
 

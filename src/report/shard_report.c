@@ -260,7 +260,7 @@ static void put_diff(const struct sc_shard_report *report, struct sc_strbuf *out
 				 diff->moves.n - SC_SHARD_REPORT_MOVES);
 }
 
-static void put_text(const void *result, struct sc_strbuf *out)
+static void put_shard_text(const void *result, struct sc_strbuf *out)
 {
 	const struct sc_shard_report *report = result;
 	const struct sc_study *study = report->study;
@@ -403,7 +403,7 @@ static void add_diff(struct sc_json *json, const struct sc_shard_report *report)
 	}
 }
 
-static void put_json(const void *result, struct sc_json *json)
+static void put_shard_json(const void *result, struct sc_json *json)
 {
 	const struct sc_shard_report *report = result;
 	const struct sc_study *study = report->study;
@@ -460,4 +460,4 @@ static void put_json(const void *result, struct sc_json *json)
 	sc_json_warnings(json, report->warnings);
 }
 
-const struct sc_forms sc_shard_forms = {.json = put_json, .text = put_text};
+const struct sc_forms sc_shard_forms = {.json = put_shard_json, .text = put_shard_text};

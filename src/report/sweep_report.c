@@ -152,7 +152,8 @@ int sc_sweep_csv_header(const struct sc_sweep_report *all, FILE *out, struct sc_
 	return sc_csv_end(out, err);
 }
 
-static void put_text(const char *column, const struct sc_outcome *outcome, bool is_part, FILE *out)
+static void put_text_cell(const char *column, const struct sc_outcome *outcome, bool is_part,
+			  FILE *out)
 {
 	const struct sc_warnings *warnings = outcome->warnings;
 	struct sc_strbuf text = {0};
@@ -188,7 +189,7 @@ int sc_sweep_csv_row(const struct sc_sweep_report *all, size_t row,
 		if (!has_column(all->size, c))
 			continue;
 		if (outcome->code == SC_OK && c->offset < 0)
-			put_text(c->name, outcome, all->part != NULL, out);
+			put_text_cell(c->name, outcome, all->part != NULL, out);
 		else if (outcome->code == SC_OK)
 			memcpy(&number, (const char *)outcome + c->offset, sizeof(number));
 		if (owner)
@@ -234,7 +235,8 @@ static int put_validation_csv(const void *result, FILE *out, struct sc_err *err)
 	return sc_csv_end(out, err);
 }
 
-static bool is_like(const struct sc_validation *v, const struct sc_case *a, const struct sc_case *b)
+static bool is_like_case(const struct sc_validation *v, const struct sc_case *a,
+			 const struct sc_case *b)
 {
 	if (strcmp(sc_validation_suite(v->table, a->row), sc_validation_suite(v->table, b->row)))
 		return false;
@@ -266,7 +268,7 @@ int sc_likeness_csv_write(const void *validation, FILE *out, struct sc_err *err)
 			sc_csv_put_cell(out, first->outcome.band->like.at[c]);
 		}
 		for (const struct sc_case *c = first; c < v->cases + v->n_cases; c++) {
-			if (done[c - v->cases] || c->skipped || !is_like(v, first, c))
+			if (done[c - v->cases] || c->skipped || !is_like_case(v, first, c))
 				continue;
 			done[c - v->cases] = true;
 			fprintf(out, "%c%.0f", c == first ? ',' : ' ',
