@@ -181,7 +181,7 @@ static const struct phases {
 	[SC_ALL_TO_ALL] = {2, {{SC_ALL_TO_ALL, false, false}, {SC_ALL_TO_ALL, true, false}}},
 };
 
-static void add(struct sc_cost *sum, const struct sc_cost *cost)
+static void add_phase_cost(struct sc_cost *sum, const struct sc_cost *cost)
 {
 	double work = sum->work_us + cost->work_us;
 
@@ -229,7 +229,7 @@ static struct sc_cost hierarchical(const struct sc_fabric *f,
 		if (own.channels > choice->channels)
 			choice->channels = own.channels;
 		choice->proto = own.proto;
-		add(&sum, &cost);
+		add_phase_cost(&sum, &cost);
 	}
 	return sum;
 }

@@ -457,7 +457,7 @@ static void set_ranges(const struct sc_fit_work *w, struct sc_fit *out)
 	}
 }
 
-static void score(const struct sc_fit_work *w, struct sc_fit *out)
+static void score_fit(const struct sc_fit_work *w, struct sc_fit *out)
 {
 	static const char *const bys[] = {"op",     "pass",   "nodes", "ranks",
 					  "source", "device", "group"};
@@ -507,7 +507,7 @@ static void describe_fit(struct sc_fit_work *w, struct sc_fit *out)
 	SC_SORT(out->sources, out->n_sources, sc_compare_texts);
 	out->coefs = &w->params;
 	set_ranges(w, out);
-	score(w, out);
+	score_fit(w, out);
 	out->device = w->model.device;
 	if (out->kind == SC_FIT_GEMM && out->curves.n > 0)
 		out->device.gemm_curves = out->curves;

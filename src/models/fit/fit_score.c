@@ -56,8 +56,9 @@ size_t sc_fit_pick(const struct sc_fit_row *rows, size_t n, size_t fold, size_t 
 }
 
 /* Accuracy of the member at `offset` of the chosen points (NULL: all) that have it; n = 0 where none has. */
-static struct sc_accuracy score(const struct sc_fit *fit, const bool *chosen, size_t offset,
-				struct sc_arena *arena, double *spread_frac)
+static struct sc_accuracy points_accuracy(const struct sc_fit *fit, const bool *chosen,
+					  size_t offset, struct sc_arena *arena,
+					  double *spread_frac)
 {
 	struct sc_arena_mark mark = sc_arena_mark(arena);
 	double *measured = sc_arena_alloc(arena, (fit->n_rows + 1) * sizeof(*measured));
@@ -95,8 +96,9 @@ static void add_region(struct sc_fit *out, const char *by, const char *value, bo
 	if (out->n_regions == MAX_REGIONS)
 		return;
 	*region = (struct sc_fit_region){.by = by, .value = value};
-	region->accuracy = score(out, chosen, AT(held_out_us), arena, &region->spread_frac);
-	region->before_mape_pct = score(out, chosen, AT(before_us), arena, NULL).mape_pct;
+	region->accuracy =
+		points_accuracy(out, chosen, AT(held_out_us), arena, &region->spread_frac);
+	region->before_mape_pct = points_accuracy(out, chosen, AT(before_us), arena, NULL).mape_pct;
 	out->n_regions += region->accuracy.n > 0;
 }
 
@@ -134,10 +136,10 @@ void sc_fit_score(const struct sc_fit_label *labels, size_t n_labels, struct sc_
 	double medians[MAX_REGIONS];
 	size_t n = 0;
 
-	out->before = score(out, NULL, AT(before_us), arena, NULL);
-	out->in_sample = score(out, NULL, AT(in_sample_us), arena, NULL);
-	out->held_out = score(out, NULL, AT(held_out_us), arena, &out->spread_frac);
-	out->formula = score(out, NULL, AT(formula_us), arena, &out->formula_spread_frac);
+	out->before = points_accuracy(out, NULL, AT(before_us), arena, NULL);
+	out->in_sample = points_accuracy(out, NULL, AT(in_sample_us), arena, NULL);
+	out->held_out = points_accuracy(out, NULL, AT(held_out_us), arena, &out->spread_frac);
+	out->formula = points_accuracy(out, NULL, AT(formula_us), arena, &out->formula_spread_frac);
 	out->regions = sc_arena_calloc(arena, MAX_REGIONS + 1, sizeof(*out->regions));
 	add_times(out, chosen, arena);
 	for (size_t i = 0; i < n_labels; i++) {

@@ -90,7 +90,7 @@ static void values_of(const struct sc_fit_params *params, double *out)
 }
 
 /* "links nvlink4" and "links xgmi" are alike; "ramp" is alone. */
-static bool is_like(const struct sc_fit_param *a, const struct sc_fit_param *b)
+static bool is_like_param(const struct sc_fit_param *a, const struct sc_fit_param *b)
 {
 	size_t n = strcspn(a->block, " ");
 
@@ -105,7 +105,7 @@ static double centre_of(const struct sc_fit_params *params, const struct sc_fit_
 	size_t n = 0;
 
 	for (size_t i = 0; i < params->n; i++)
-		if (params->at[i].status == SC_FIT_FITTED && is_like(p, &params->at[i]))
+		if (params->at[i].status == SC_FIT_FITTED && is_like_param(p, &params->at[i]))
 			like[n++] = log(params->at[i].value);
 	return n ? sc_median_sorting(like, n) : log(p->start);
 }
@@ -263,7 +263,7 @@ static double robust_sigma(const double *r, size_t n, double *scratch)
 	return fmax(MAD_TO_SIGMA * sc_median_sorting(scratch, n), SIGMA_FLOOR);
 }
 
-static void weigh(const struct job *job, const double *r, gsl_vector *weights)
+static void weigh_rows(const struct job *job, const double *r, gsl_vector *weights)
 {
 	size_t n = job->problem->n, n_with = 0;
 	double *scratch, limit;
@@ -378,7 +378,7 @@ static int fit_once(const struct sc_fit_problem *problem, bool far, struct sc_er
 		if (i == 0 && far && !pulled)
 			gsl_vector_set_all(weights, 1);
 		else
-			weigh(&job, job.r, weights);
+			weigh_rows(&job, job.r, weights);
 		rc = run_round(&job, w, weights, u, &moved, err);
 	}
 	gsl_multifit_nlinear_free(w);
@@ -575,7 +575,7 @@ static void judge(struct job *job, struct judgement *out)
 	for (size_t i = problem.n; i < n; i++) /* as if all were at their centres */
 		job->r[i] = 0;
 	sigma = robust_sigma(job->r, problem.n, scratch);
-	weigh(job, job->r, weights);
+	weigh_rows(job, job->r, weights);
 	if (jacobian(job, weights, j, norm, out)) {
 		gsl_linalg_SV_decomp(j, v, s, work);
 		judge_svd(job, v, s, sigma, norm, out);

@@ -206,7 +206,8 @@ static const char *cell_of(const struct reader *r, const struct sc_c3_case *c, c
 		       : sc_csv_cell(r->csv, c->row, (size_t)sc_csv_column(r->csv, column));
 }
 
-static void score(const struct reader *r, const struct sc_c3_table *t, struct sc_c3_score *out)
+static void score_pairs(const struct reader *r, const struct sc_c3_table *t,
+			struct sc_c3_score *out)
 {
 	double *pair[4];
 	size_t n[2] = {0};
@@ -310,9 +311,9 @@ int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts 
 	}
 	for (size_t i = 0; i < opts->n_by; i++)
 		add_groups(&r, opts->by[i], out);
-	score(&r, out, &out->all);
+	score_pairs(&r, out, &out->all);
 	for (size_t i = 0; i < out->n_groups; i++)
-		score(&r, out, &out->groups[i]);
+		score_pairs(&r, out, &out->groups[i]);
 	sc_c3_study_destroy(r.study);
 	SC_VEC_RELEASE(&r.machines);
 	return 0;

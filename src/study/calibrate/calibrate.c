@@ -69,7 +69,7 @@ struct calibrator {
 	gsl_vector *step;
 };
 
-static double value_of(const struct calibrator *c, size_t j, double x)
+static double number_value(const struct calibrator *c, size_t j, double x)
 {
 	const double value =
 		(c->old[j] + NUMBERS[j].floor) * exp(x * NUMBERS[j].sd) - NUMBERS[j].floor;
@@ -83,7 +83,7 @@ static void find_errors(const struct calibrator *c, const double *x, size_t n, d
 	double values[N * N];
 
 	for (size_t i = 0; i < n * N; i++)
-		values[i] = value_of(c, i % N, x[i]);
+		values[i] = number_value(c, i % N, x[i]);
 	sc_itrows_times(&c->problem, values, n, r);
 	for (size_t i = 0; i < n * c->problem.n; i++) {
 		r[i] = log(r[i] / c->problem.rows[i % c->problem.n]->time_us);
@@ -110,8 +110,8 @@ static void find_slopes(struct calibrator *c)
 	double x[N * N], h[N];
 
 	for (size_t j = 0; j < N; j++) {
-		h[j] = value_of(c, j, c->x[j] + SECANT) > value_of(c, j, c->x[j]) ? SECANT
-										  : -SECANT;
+		h[j] = number_value(c, j, c->x[j] + SECANT) > number_value(c, j, c->x[j]) ? SECANT
+											  : -SECANT;
 		memcpy(x + j * N, c->x, sizeof(c->x));
 		x[j * N + j] += h[j];
 	}
@@ -259,7 +259,7 @@ static void take_numbers(struct calibrator *c, struct sc_calibration *out)
 	gsl_linalg_cholesky_invert(c->normal);
 	for (size_t j = 0; j < N; j++) {
 		const double sd = sqrt(gsl_matrix_get(c->normal, j, j)); /* 1: as before */
-		const double value = value_of(c, j, c->x[j]);
+		const double value = number_value(c, j, c->x[j]);
 
 		if (sd > DEAD)
 			continue;

@@ -11,8 +11,8 @@
 
 /* All collectives run between the same GPUs, so they share these GPUs' NICs, not all of the node's.
  */
-static void add(struct sc_graph *graph, const struct sc_fabric *fabric, const struct sc_span *span,
-		const struct sc_collective_shape *shape)
+static void add_shape(struct sc_graph *graph, const struct sc_fabric *fabric,
+		      const struct sc_span *span, const struct sc_collective_shape *shape)
 {
 	struct sc_cost cost = sc_collective_cost(fabric, shape, span, NULL);
 	uint32_t lane = sc_graph_add_lane(graph, 0, SC_LANE_COMM), id;
@@ -36,9 +36,9 @@ int sc_collective_together_us(const struct sc_fabric *fabric, const struct sc_sp
 
 	sc_graph_init(&graph);
 	sc_graph_add_class(&graph, rank);
-	add(&graph, fabric, span, shape);
+	add_shape(&graph, fabric, span, shape);
 	for (size_t i = 0; i < n; i++)
-		add(&graph, fabric, span, &others[i]);
+		add_shape(&graph, fabric, span, &others[i]);
 	sc_graph_seal(&graph);
 	rc = sc_simulate(sim, &graph, NULL, &timeline, err);
 	if (rc == 0)
@@ -56,7 +56,8 @@ static const char *limit_of(const struct sc_cost *cost, const struct sc_span *sp
 	return span->n_nodes > 1 ? "network" : "link";
 }
 
-static void predict(const struct sc_collective_sizes_opts *opts, struct sc_collective_point *point)
+static void predict_size(const struct sc_collective_sizes_opts *opts,
+			 struct sc_collective_point *point)
 {
 	struct sc_collective_shape shape = {
 		.kind = opts->kind, .bytes = point->bytes, .dtype = SC_FP32};
@@ -109,7 +110,7 @@ static int find_measured(const struct sc_csv *table, double bytes, struct sc_are
 	return 0;
 }
 
-static void score(struct sc_collective_sizes *s, struct sc_arena *arena)
+static void score_sizes(struct sc_collective_sizes *s, struct sc_arena *arena)
 {
 	double *predicted = sc_arena_alloc(arena, (s->n + 1) * sizeof(*predicted));
 	double *measured = sc_arena_alloc(arena, (s->n + 1) * sizeof(*measured));
@@ -216,7 +217,7 @@ int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct 
 						      .measured_us = NAN,
 						      .file_us = NAN,
 						      .together_us = NAN};
-		predict(opts, point);
+		predict_size(opts, point);
 		if (opts->measured)
 			rc = find_measured(opts->measured, point->bytes, arena, &point->measured_us,
 					   err);
@@ -232,7 +233,7 @@ int sc_collective_sizes_run(const struct sc_collective_sizes_opts *opts, struct 
 	}
 	if (rc)
 		return rc;
-	score(&sizes, arena);
+	score_sizes(&sizes, arena);
 	*out = sizes;
 	return 0;
 }

@@ -8,8 +8,8 @@
 #include "base/stats.h"
 #include "base/units.h"
 
-static int predict(const struct sc_compare *compare, struct sc_compared *c,
-		   struct sc_catalog *catalog, struct sc_err *err)
+static int predict_compared(const struct sc_compare *compare, struct sc_compared *c,
+			    struct sc_catalog *catalog, struct sc_err *err)
 {
 	const struct sc_candidate candidate = {.base = c->config, .file = c->config->file};
 	int rc;
@@ -112,7 +112,7 @@ int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struc
 		struct sc_compared *c = &compare->at[i];
 		struct sc_model_error own;
 
-		rc = c->config ? predict(compare, c, catalog, err)
+		rc = c->config ? predict_compared(compare, c, catalog, err)
 			       : replay(c, compare->n_jobs, err);
 		if (rc)
 			break;

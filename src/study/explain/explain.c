@@ -112,7 +112,7 @@ static bool is_same(double a, double b)
  * Memory comes first: where the config itself does not fit, nobody asks for the time of an
  * alternative that does not either. */
 static bool predict_alternative(struct trying *t, const struct sets *sets, double below_ms,
-		    struct sc_alternative *out)
+				struct sc_alternative *out)
 {
 	const struct sc_memory *was = &t->base->memory;
 	struct sc_evaluator *e = t->changed;

@@ -290,7 +290,7 @@ static void measure_repeated(const struct fit *fit, struct sc_fit *out)
 	out->repeated_pct = out->n_repeated ? off / (double)out->n_repeated : (double)NAN;
 }
 
-static int run(struct fit *fit, struct sc_fit *out)
+static int run_fit(struct fit *fit, struct sc_fit *out)
 {
 	const struct sc_itfit_opts *opts = fit->set.opts;
 	struct sc_progress *progress = NULL;
@@ -345,7 +345,7 @@ int sc_itfit_run(const struct sc_itfit_opts *opts, struct sc_arena *arena, struc
 	if (rc == 0 && opts->n_leave_out)
 		rc = form_groups(fit, &result.leave_out);
 	if (rc == 0)
-		rc = run(fit, &result);
+		rc = run_fit(fit, &result);
 	if (rc == 0)
 		*out = result;
 	sc_itrows_close(&fit->set);

@@ -94,7 +94,7 @@ static double floor_value(const struct sc_searching *s, size_t row, int objectiv
 						   : sc_search_factor(s, row, objective));
 }
 
-static double value_of(const struct sc_search_fit *fit, int objective)
+static double fit_value(const struct sc_search_fit *fit, int objective)
 {
 	return fit->factor[objective] * fit->outcome->iteration_ms;
 }
@@ -124,7 +124,7 @@ static bool may_lead(const struct sc_searching *s, size_t row)
 static void take_leader(struct sc_searching *s, size_t row)
 {
 	const struct sc_search_fit *fit = &s->out->fits[s->out->rows[row].at];
-	const struct sc_search_leader now = {value_of(fit, 0), value_of(fit, 1),
+	const struct sc_search_leader now = {fit_value(fit, 0), fit_value(fit, 1),
 					     fit->outcome->memory_total_gib, row};
 	size_t i = 0;
 

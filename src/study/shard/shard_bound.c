@@ -261,7 +261,7 @@ static double priced(const struct relaxation *x, const struct question *q, int k
 }
 
 /* Raises the load that lies on every rank. False: no plan costs z or less. */
-static bool weigh(const struct relaxation *x, struct question *q)
+static bool weigh_pieces(const struct relaxation *x, struct question *q)
 {
 	double always = q->always;
 
@@ -290,7 +290,7 @@ static bool allows(struct relaxation *x, double z, bool weights)
 		if (!eliminate(x, &q))
 			return false;
 		before = q.always;
-		if (weights && !weigh(x, &q))
+		if (weights && !weigh_pieces(x, &q))
 			return false;
 	}
 	return true;

@@ -176,7 +176,7 @@ static void score_sample(const struct study *study, size_t sample, struct sc_con
 	}
 }
 
-static void score(const struct study *study, struct sc_confidence *out)
+static void score_plans(const struct study *study, struct sc_confidence *out)
 {
 	size_t n_samples = (size_t)study->opts->samples, best = 0;
 
@@ -241,7 +241,7 @@ int sc_shard_confidence(const struct sc_shard_problem *problem,
 		}
 	}
 	memset(out, 0, n_plans * sizeof(*out));
-	score(&study, out);
+	score_plans(&study, out);
 	sc_arena_release(&study.arena);
 	return 0;
 }

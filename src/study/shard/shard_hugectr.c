@@ -220,8 +220,8 @@ static void init(struct planner *p, const struct sc_hugectr_opts *opts,
 }
 
 /* HugeCTR deals a table's rows out one by one; a plan says how many each GPU has. */
-static void add_table(const struct planner *p, const struct sc_table *table, uint32_t index,
-		      int32_t *gpus, struct sc_shard_plan *out)
+static void add_placed_table(const struct planner *p, const struct sc_table *table, uint32_t index,
+			     int32_t *gpus, struct sc_shard_plan *out)
 {
 	uint32_t local = out->ranks_per_host;
 	size_t n = 0;
@@ -276,7 +276,7 @@ int sc_hugectr_plan(const struct sc_hugectr_opts *opts, const struct sc_table_li
 	if (rc)
 		return rc;
 	for (uint32_t t = 0; t < p.n_tables; t++)
-		add_table(&p, &tables->at[t], t, gpus, &plan);
+		add_placed_table(&p, &tables->at[t], t, gpus, &plan);
 	*out = plan;
 	return 0;
 }

@@ -272,8 +272,8 @@ static void add_hot_options(const struct sc_option_maker *maker, uint32_t table)
 	}
 }
 
-static void add_table(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
-		      uint32_t table)
+static void add_table_options(const struct sc_iteration_costs *x, struct sc_shard_problem *problem,
+			      uint32_t table)
 {
 	const struct sc_table *t = &x->tables.at[table];
 	double bytes = (double)t->rows * (double)t->dim * sc_dtype_bytes(SC_FP32);
@@ -431,7 +431,7 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 			copy_table(out, t);
 			x->slices[t] = slices_of(x, t - 1);
 		} else {
-			add_table(x, out, t);
+			add_table_options(x, out, t);
 		}
 	}
 	SC_VEC_PUSH(&out->first_option, (uint32_t)out->options.n);

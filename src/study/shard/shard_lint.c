@@ -14,9 +14,9 @@
 #define CONSTANT_RATIO 1.5 /* constants this much off the device's are */
 #define FULL_FRAC 0.95     /* of a rank's budget */
 
-static void add(sc_lints *out, const char *code, const char *fmt, ...)
+static void add_lint(sc_lints *out, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-static void add(sc_lints *out, const char *code, const char *fmt, ...)
+static void add_lint(sc_lints *out, const char *code, const char *fmt, ...)
 {
 	struct sc_lint lint = {.code = code};
 	va_list args;
@@ -64,21 +64,22 @@ static void lint_tables(const struct sc_shard_plan *plan, const struct sc_shard_
 			count(&one_rank, t->name, 0, false);
 	}
 	if (one_host.n)
-		add(out, "host-wise-on-one-host",
-		    "%zu table%s %s table_row_wise or grid on one host, where row_wise is the same "
-		    "without the second exchange; first=%.64s",
-		    one_host.n, sc_plural(one_host.n), one_host.n == 1 ? "is" : "are",
-		    one_host.first);
+		add_lint(
+			out, "host-wise-on-one-host",
+			"%zu table%s %s table_row_wise or grid on one host, where row_wise is the same "
+			"without the second exchange; first=%.64s",
+			one_host.n, sc_plural(one_host.n), one_host.n == 1 ? "is" : "are",
+			one_host.first);
 	if (narrow.n)
-		add(out, "narrow-columns",
-		    "%zu table%s %s slices below %d columns, which waste part of each memory "
-		    "sector and add a row's overhead; narrowest=%.0f first=%.64s",
-		    narrow.n, sc_plural(narrow.n), narrow.n == 1 ? "has" : "have", NARROW_COLS,
-		    narrow.worst, narrow.first);
+		add_lint(out, "narrow-columns",
+			 "%zu table%s %s slices below %d columns, which waste part of each memory "
+			 "sector and add a row's overhead; narrowest=%.0f first=%.64s",
+			 narrow.n, sc_plural(narrow.n), narrow.n == 1 ? "has" : "have", NARROW_COLS,
+			 narrow.worst, narrow.first);
 	if (one_rank.n)
-		add(out, "row-wise-on-one-rank",
-		    "%zu table%s %s row_wise on a single rank; first=%.64s", one_rank.n,
-		    sc_plural(one_rank.n), one_rank.n == 1 ? "is" : "are", one_rank.first);
+		add_lint(out, "row-wise-on-one-rank",
+			 "%zu table%s %s row_wise on a single rank; first=%.64s", one_rank.n,
+			 sc_plural(one_rank.n), one_rank.n == 1 ? "is" : "are", one_rank.first);
 }
 
 static void lint_replicas(const struct sc_shard_problem *problem,
@@ -98,11 +99,11 @@ static void lint_replicas(const struct sc_shard_problem *problem,
 		all_gib += gib;
 	}
 	if (large.n)
-		add(out, "large-replicas",
-		    "%zu data_parallel table%s of more than %g GiB %s %.1f GiB on every rank; "
-		    "largest_gib=%.1f first=%.64s",
-		    large.n, sc_plural(large.n), REPLICA_GIB, large.n == 1 ? "takes" : "take",
-		    all_gib, large.worst, large.first);
+		add_lint(out, "large-replicas",
+			 "%zu data_parallel table%s of more than %g GiB %s %.1f GiB on every rank; "
+			 "largest_gib=%.1f first=%.64s",
+			 large.n, sc_plural(large.n), REPLICA_GIB, large.n == 1 ? "takes" : "take",
+			 all_gib, large.worst, large.first);
 }
 
 static void lint_ranks(const struct sc_shard_problem *problem, const struct sc_shard_terms *terms,
@@ -129,14 +130,15 @@ static void lint_ranks(const struct sc_shard_problem *problem, const struct sc_s
 		n_over += budget > 0 && hbm[rank] > budget;
 	}
 	if (n_idle)
-		add(out, "idle-ranks", "%zu rank%s %s no shard; first=%u", n_idle,
-		    sc_plural(n_idle), n_idle == 1 ? "has" : "have", first_idle);
+		add_lint(out, "idle-ranks", "%zu rank%s %s no shard; first=%u", n_idle,
+			 sc_plural(n_idle), n_idle == 1 ? "has" : "have", first_idle);
 	if (n_full)
-		add(out, n_over ? "over-budget" : "full-ranks",
-		    "%zu rank%s %s more than %.0f %% of the budget, %zu more than all; first=%u "
-		    "used_gib=%.1f",
-		    n_full, sc_plural(n_full), n_full == 1 ? "uses" : "use", SC_PCT * FULL_FRAC,
-		    n_over, first_full, hbm[first_full] / SC_BYTES_PER_GIB);
+		add_lint(
+			out, n_over ? "over-budget" : "full-ranks",
+			"%zu rank%s %s more than %.0f %% of the budget, %zu more than all; first=%u "
+			"used_gib=%.1f",
+			n_full, sc_plural(n_full), n_full == 1 ? "uses" : "use", SC_PCT * FULL_FRAC,
+			n_over, first_full, hbm[first_full] / SC_BYTES_PER_GIB);
 	free(hbm);
 }
 
@@ -158,12 +160,13 @@ void sc_lint_constants(const struct sc_torchrec_topology *topology, const struct
 	double ratio = CONSTANT_RATIO;
 
 	if (device->hbm_gbps > planner_gbps * ratio || planner_gbps > device->hbm_gbps * ratio)
-		add(out, "hbm-constant",
-		    "TorchRec's constants cost HBM at %.0f GB/s, %s has %.0f; plans are ranked as on "
-		    "another GPU",
-		    planner_gbps, device->id, device->hbm_gbps);
+		add_lint(
+			out, "hbm-constant",
+			"TorchRec's constants cost HBM at %.0f GB/s, %s has %.0f; plans are ranked as on "
+			"another GPU",
+			planner_gbps, device->id, device->hbm_gbps);
 	if (device_link > 0 && (device_link > link_gbps * ratio || link_gbps > device_link * ratio))
-		add(out, "link-constant",
-		    "TorchRec's constants cost the links of a host at %.0f GB/s, %s has %.0f",
-		    link_gbps, device->id, device_link);
+		add_lint(out, "link-constant",
+			 "TorchRec's constants cost the links of a host at %.0f GB/s, %s has %.0f",
+			 link_gbps, device->id, device_link);
 }

@@ -79,7 +79,7 @@ static void add_option(const struct maker *m, enum sc_shard_type type, enum sc_s
 	sc_option_add(&maker, &option, n, m->table->dim);
 }
 
-static void add_table(const struct maker *m)
+static void add_hugectr_table(const struct maker *m)
 {
 	uint32_t world = m->opts->gpus;
 	double gb = sc_table_bytes(m->table) * m->opts->optimizer_factor / BYTES_PER_GB;
@@ -120,7 +120,7 @@ static int hugectr_problem(const struct sc_hugectr_opts *opts, const struct sc_t
 	out->ranks_per_host = opts->gpus_per_node;
 	out->hbm_bytes = opts->hbm_bytes;
 	for (; m.table < tables->at + tables->n; m.table++)
-		add_table(&m);
+		add_hugectr_table(&m);
 	SC_VEC_PUSH(&out->first_option, (uint32_t)out->options.n);
 	return 0;
 }

@@ -12,7 +12,7 @@ static const double MEMORY_KAPPA = 12.0, MEMORY_SHARE = 0.05;
 static const double MOST_EXPONENT = 500.0;
 static const double LARGE_STEP = 0.01; /* of a host's sum */
 
-static double weigh(const struct sc_shard_state *s, double load)
+static double weigh_load(const struct sc_shard_state *s, double load)
 {
 	return exp(fmin(s->kappa * (load / s->scale - 1.0), MOST_EXPONENT));
 }
@@ -45,7 +45,7 @@ void sc_potential_weigh(struct sc_shard_state *s)
 	s->potential = 0.0;
 	memset(s->host_weight, 0, sizeof(double) * m->n_hosts);
 	for (uint32_t r = 0; r < m->world; r++) {
-		s->weight[r] = weigh(s, s->used.cost[r]);
+		s->weight[r] = weigh_load(s, s->used.cost[r]);
 		s->host_weight[r / m->per_host] += s->weight[r];
 		s->potential += s->weight[r];
 	}
@@ -79,7 +79,7 @@ static void sum_host(struct sc_shard_state *s, uint32_t host)
 static void set_load(struct sc_shard_state *s, uint32_t rank, double load)
 {
 	uint32_t host = rank / s->model->per_host;
-	double weight = weigh(s, load), step = weight - s->weight[rank];
+	double weight = weigh_load(s, load), step = weight - s->weight[rank];
 
 	s->work += SET_WORK;
 	s->used.cost[rank] = load;

@@ -23,7 +23,7 @@ struct weighted {
 	double exchange;
 };
 
-static void weigh(struct sc_option_shard *shard, double exchange)
+static void weigh_exchange(struct sc_option_shard *shard, double exchange)
 {
 	shard->cost += (exchange - 1) * shard->comms;
 	shard->comms *= exchange;
@@ -36,7 +36,7 @@ static bool weighted_columns(const void *ctx, uint32_t table, enum sc_tier tier,
 
 	if (!w->problem->column_cost(w->problem->column_ctx, table, tier, cols, out))
 		return false;
-	weigh(out, w->exchange);
+	weigh_exchange(out, w->exchange);
 	return true;
 }
 
@@ -77,7 +77,7 @@ static int make_search(const struct sc_start *start, const struct sc_start_ask *
 		for (size_t i = 0; i < w.problem->shards.n; i++) {
 			struct sc_option_shard shard = w.problem->shards.at[i];
 
-			weigh(&shard, w.exchange);
+			weigh_exchange(&shard, w.exchange);
 			SC_VEC_PUSH(&own.shards, shard);
 		}
 		own.column_cost = own.column_cost ? weighted_columns : NULL;

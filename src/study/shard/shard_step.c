@@ -163,7 +163,7 @@ static int shake(struct descent *d, struct sc_err *err)
 	return simulate(d, &d->ms, err);
 }
 
-static int run(struct descent *d, struct sc_err *err)
+static int run_descent(struct descent *d, struct sc_err *err)
 {
 	int rc = simulate(d, &d->ms, err), n_idle = 0;
 
@@ -231,7 +231,7 @@ int sc_step_improve(struct sc_step_search *q, struct sc_shard_plan *plan, struct
 	sc_rng_init(&d.rng, q->solve.seed);
 	sc_arena_init(&arena, 1 << 16);
 	if (plan->world == free_problem.world && start(&d, &free_problem, plan, &arena)) {
-		rc = run(&d, err);
+		rc = run_descent(&d, err);
 		q->step_ms = d.best_ms;
 		if (rc == 0)
 			sc_shard_state_plan(&d.best, plan);

@@ -65,7 +65,7 @@ static bool is_barred(const struct sc_study *study, const struct sc_shard_plan *
 	return is_over;
 }
 
-static int predict(struct sc_study *study, struct sc_ranked_plan *ranked, struct sc_err *err)
+static int predict_plan(struct sc_study *study, struct sc_ranked_plan *ranked, struct sc_err *err)
 {
 	int rc = 0;
 
@@ -102,7 +102,7 @@ static int examine(struct sc_study *study, struct sc_ranked_plan *ranked, struct
 		ranked->has_cost = false; /* its step can be simulated all the same */
 	ranked->is_barred = is_barred(study, &ranked->solution.plan);
 	sc_lint_plan(&objective->problem, &ranked->solution.plan, &ranked->terms, &ranked->lints);
-	return predict(study, ranked, err);
+	return predict_plan(study, ranked, err);
 }
 
 static const char *reason(const struct sc_objective *objective, const struct sc_err *err)
@@ -115,7 +115,8 @@ static const char *reason(const struct sc_objective *objective, const struct sc_
 }
 
 /* Takes the plan, whatever comes; a step of 0 is not simulated yet. */
-static void add(struct sc_study *study, const struct sc_step_candidate *from, const char *origin)
+static void add_ranked(struct sc_study *study, const struct sc_step_candidate *from,
+		       const char *origin)
 {
 	const struct sc_objective *objective = study->objective;
 	struct sc_ranked_plan ranked = {
@@ -143,7 +144,7 @@ static void add(struct sc_study *study, const struct sc_step_candidate *from, co
 
 void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard_plan *plan)
 {
-	add(study, &(struct sc_step_candidate){.name = name, .plan = *plan}, "plan");
+	add_ranked(study, &(struct sc_step_candidate){.name = name, .plan = *plan}, "plan");
 	*plan = (struct sc_shard_plan){.world = 0};
 }
 
@@ -164,7 +165,8 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	if (!study->predictor || study->opts.solver_alone) {
 		rc = sc_shard_solve(&objective->problem, opts, objective->arena, &found, err);
 		if (rc == 0)
-			add(study, &(struct sc_step_candidate){"search", found.plan, 0}, "search");
+			add_ranked(study, &(struct sc_step_candidate){"search", found.plan, 0},
+				   "search");
 		return rc;
 	}
 	rc = sc_step_search_run(&q, objective->arena, &list, err);
@@ -176,9 +178,9 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	sc_strbuf_release(&q.left_out);
 	/* The best plan is the last of the list and is taken first: a signal leaves it alone. */
 	if (rc == 0 && list.n)
-		add(study, &list.at[--list.n], "search");
+		add_ranked(study, &list.at[--list.n], "search");
 	for (size_t i = 0; i < list.n && rc == 0 && !sc_search_is_ended(opts->watch); i++) {
-		add(study, &list.at[i], "search");
+		add_ranked(study, &list.at[i], "search");
 		list.at[i].plan = (struct sc_shard_plan){.world = 0};
 	}
 	sc_step_candidates_release(&list);
@@ -216,7 +218,7 @@ int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_er
 	if (!start || start->is_search)
 		return sc_err_set(err, SC_EUSAGE, "unknown baseline \"%s\"", name);
 	if (start->make(start, &ask, &made, &own) == 0) {
-		add(study, &(struct sc_step_candidate){name, made.plan, 0}, "baseline");
+		add_ranked(study, &(struct sc_step_candidate){name, made.plan, 0}, "baseline");
 		return 0;
 	}
 	sc_shard_plan_release(&made.plan);

@@ -41,9 +41,9 @@ static uint32_t match_option(const struct sc_shard_problem *p, const struct sc_s
 	return SC_UNPLACED;
 }
 
-static int add_table(const struct sc_shard_problem *problem, uint32_t table,
-		     const struct sc_shard_plan *plan, const struct sc_table_placement *t,
-		     struct sc_shard_terms *out)
+static int add_table_terms(const struct sc_shard_problem *problem, uint32_t table,
+			   const struct sc_shard_plan *plan, const struct sc_table_placement *t,
+			   struct sc_shard_terms *out)
 {
 	uint32_t match = match_option(problem, plan, t, table);
 
@@ -99,7 +99,7 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 			rc = sc_err_at(err, SC_ECONFLICT, plan->file, t->line, t->column,
 				       "table \"%.64s\": the model has no such table there",
 				       t->name);
-		else if (add_table(problem, i, plan, t, &terms))
+		else if (add_table_terms(problem, i, plan, t, &terms))
 			rc = sc_err_at(
 				err, SC_EUNSUPPORTED, plan->file, t->line, t->column,
 				"table \"%.64s\": the objective has no cost for %s %s in %u shards",

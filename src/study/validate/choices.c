@@ -41,8 +41,8 @@ static enum part part_of(const char *name)
 		       : N_PARTS;
 }
 
-static void take_row(const struct sc_csv *table, const struct sc_case *c, struct sc_arena *arena,
-		     struct row *out)
+static void take_case_row(const struct sc_csv *table, const struct sc_case *c,
+			  struct sc_arena *arena, struct row *out)
 {
 	struct sc_strbuf text[N_PARTS] = {{0}};
 	const char *suite = sc_validation_suite(table, c->row);
@@ -173,7 +173,7 @@ void sc_choices_find(const struct sc_validation *v, struct sc_arena *arena, stru
 	*out = (struct sc_choices){.at = sc_arena_calloc(arena, v->n_cases + 1, sizeof(*out->at))};
 	for (size_t i = 0; i < v->n_cases; i++)
 		if (!v->cases[i].skipped)
-			take_row(v->table, &v->cases[i], arena, &rows[n++]);
+			take_case_row(v->table, &v->cases[i], arena, &rows[n++]);
 	SC_SORT(rows, n, by_text);
 	for (size_t i = 0, len; i < n; i += len) {
 		struct tally suite = {0};
