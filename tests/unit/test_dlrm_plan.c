@@ -226,7 +226,7 @@ LOOP_TEST(every_planner_for_any_gpus, n_cases(N_PLANNERS *N_COUNTS))
 }
 
 /* TorchRec's planner keeps 15 % of a GPU's memory free, once, and counts the optimizer's state. */
-LOOP_TEST(torchrec_fills_the_memory_it_has, 5)
+LOOP_TEST(torchrec_fills_the_memory_it_has, 7)
 {
 	static const struct {
 		const char *optimizer;
@@ -236,7 +236,9 @@ LOOP_TEST(torchrec_fills_the_memory_it_has, 5)
 		     {"sgd", 70, SC_TIER_UVM},
 		     {"adam", 20, SC_TIER_HBM},
 		     {"adam", 30, SC_TIER_UVM},
-		     {"adagrad", 60, SC_TIER_HBM}};
+		     {"rowwise_adagrad", 60, SC_TIER_HBM},
+		     {"adagrad", 30, SC_TIER_HBM},
+		     {"adagrad", 40, SC_TIER_UVM}};
 	double row_bytes = FIX_DIM * sc_dtype_bytes(SC_FP32);
 	int64_t rows = (int64_t)(cases[_i].gib * SC_BYTES_PER_GIB / row_bytes);
 	struct sc_table one = make_table("a", rows, 1);

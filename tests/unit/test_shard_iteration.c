@@ -2,6 +2,7 @@
 #include "dlrm_fixture.h"
 #include "runner.h"
 #include "study/shard/shard_iteration.h"
+#include "study/shard/shard_objective.h"
 
 enum { N_TABLES = 4 };
 static struct sc_table tables[N_TABLES];
@@ -115,6 +116,32 @@ TEST(bytes_of_shards)
 	ck_assert_int_eq(s->rows, 125000);
 	ck_assert_double_eq_tol(s->hbm_bytes, 2 * bytes / 8, 1);
 	sc_shard_problem_release(&problem);
+}
+
+/* TorchRec's planner counts at least what a table is held to take, so that its plans keep the budget that it is given. */
+TEST(torchrec_counts_what_is_held)
+{
+	static const char *const optimizers[] = {"sgd", "adagrad", "rowwise_adagrad", "adam"};
+	struct sc_table_list list = {.at = tables, .n = N_TABLES};
+	struct sc_torchrec_topology topology;
+	struct sc_err err = {0};
+	double held, before = 0;
+
+	for (size_t i = 0; i < sizeof(optimizers) / sizeof(optimizers[0]); i++) {
+		const struct sc_request *req = request(sc_arena_printf(
+			&arena, GPUS8 "training.optimizer=%s", optimizers[i]));
+
+		start(req);
+		held = shard_of(find(0, SC_TABLE_WISE, SC_TIER_HBM, 1), 0)->hbm_bytes;
+		sc_shard_problem_release(&problem);
+		sc_torchrec_topology_of(req, false, &topology);
+		ck_assert_int_eq(sc_torchrec_problem(&topology, &list, &arena, &problem, &err), 0);
+		ck_assert_double_ge(
+			shard_of(find(0, SC_TABLE_WISE, SC_TIER_HBM, 1), 0)->hbm_bytes, held);
+		before += held;
+		sc_shard_problem_release(&problem);
+	}
+	ck_assert_double_gt(before, 4 * 1e6 * FIX_DIM * 4); /* their states differ */
 }
 
 TEST(column_cost_is_the_options)

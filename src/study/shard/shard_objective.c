@@ -154,6 +154,7 @@ static enum sc_optimizer_state optimizer_state(const struct sc_request *request)
 	case SC_OPT_ADAM:
 		return SC_STATE_TWICE;
 	case SC_OPT_ADAGRAD:
+		return SC_STATE_SAME;
 	case SC_OPT_ROWWISE_ADAGRAD:
 		return SC_STATE_ROW;
 	default:
