@@ -89,6 +89,8 @@ static void put_best(const struct sc_search_result *r, struct sc_strbuf *out)
 	if (!r->proven && r->floor_value > 0)
 		sc_strbuf_printf(out, ", at most %.1f %% above what was left",
 				 fmax(0, 100 * (r->shown[0].value[0] / r->floor_value - 1)));
+	else if (!r->proven)
+		sc_strbuf_append(out, ", with no bound on what was left");
 	sc_strbuf_printf(out,
 			 ": %.2f %s (%d %% band %.2f to %.2f), %.1f %% MFU, %.1f of %.1f GiB\n",
 			 o->iteration_ms / unit.ms, unit.name, r->search->confidence_pct,

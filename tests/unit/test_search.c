@@ -364,6 +364,34 @@ TEST(limit_of_time_leaves_the_best_so_far)
 	}
 }
 
+/* A key that changes no product leaves a bound on what was not judged; one that may, as the precision does, leaves none,
+ * and the words say so. */
+LOOP_TEST(bound_beside_other_keys, 2)
+{
+	static const char *const chosen[2][2] = {
+		{"training.cuda_graphs=false,true", "training.offload.optimizer=none,cpu"},
+		{"training.cuda_graphs=false,true", "training.precision=fp16,bf16"}};
+	struct sc_search search = {.base = &config,
+				   .all = true,
+				   .chosen = chosen[_i],
+				   .n_chosen = 2,
+				   .n_jobs = 2,
+				   .memory_margin = 0.05,
+				   .best_only = true,
+				   .time_limit_s = 1e-9};
+	struct sc_strbuf text = {0};
+	struct sc_search_result r;
+
+	load("gpt-175b-selene.yaml");
+	run(&search, &r);
+	ck_assert(!r.proven);
+	ck_assert_int_eq(r.floor_value > 0, _i == 0);
+	sc_search_forms.text(&r, &text);
+	ck_assert_ptr_nonnull(strstr(sc_strbuf_get(&text),
+				     _i ? "no bound on what was left" : "% above what was left"));
+	sc_strbuf_release(&text);
+}
+
 /* Where millions are listed that is over, too: here it stops at the first million. */
 TEST(listing_ends_with_the_search)
 {

@@ -68,8 +68,9 @@ static struct sc_search_row judged_row(struct sc_searching *s, const struct sc_o
  * decides it. */
 double sc_search_least_gpu_ms(const struct sc_searching *s)
 {
-	static const char SAME[] =
-		"gpus training.global_batch training.micro_batch training.recompute";
+	static const char SAME[] = "gpus training.global_batch training.micro_batch "
+				   "training.recompute training.cuda_graphs training.optimizer "
+				   "training.offload.optimizer training.offload.activations";
 	struct sc_predictor *predictor = sc_predictor_create();
 	struct sc_prediction *p = sc_arena_calloc(s->arena, 1, sizeof(*p));
 	struct sc_predict_opts opts;
