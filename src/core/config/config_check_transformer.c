@@ -179,8 +179,14 @@ static int check_tower(const struct sc_resolver *res)
 	const struct sc_tower *tower = &cfg->model.tower;
 	const int64_t tp = cfg->parallel.tp;
 
-	if (tower->layers < 1 && tower->hidden < 1 && tower->patches < 1 && !(tower->images >= 0))
+	if (tower->layers < 1 && tower->hidden < 1 && tower->patches < 1 && !(tower->images >= 0)) {
+		if (tower->left_out)
+			sc_warn(&res->request->warnings,
+				"the tower of %.40s is left out, so the language model alone is "
+				"predicted; model.tower describes it",
+				tower->left_out);
 		return 0;
+	}
 	if (tower->layers < 1 || tower->hidden < 1 || tower->heads < 1 || tower->ffn_hidden < 1 ||
 	    tower->patch_dim < 1 || tower->patches < 1 || !(tower->images >= 0))
 		return sc_resolve_fail(

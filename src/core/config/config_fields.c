@@ -374,6 +374,7 @@ static const struct sc_field TOWER_FIELDS[] = {
 	    "patches that become one token of the language model; default 1"),
 	INT(sc_tower, connectors, 1, MAX_LAYERS, "of two products each; default 1"),
 	ENUM_OR(sc_tower, frozen, BOOL_NAMES, 0, "its layers are not trained; default false"),
+	STR(sc_tower, left_out, "section of a config.json whose tower is not predicted"),
 	{0},
 };
 static const struct sc_field HSTU_FIELDS[] = {
