@@ -328,7 +328,7 @@ static void list_unsaid(const struct export *e, const struct sc_request *back,
 		    strstr(sc_strbuf_get(&b), same) ||
 		    strncmp(sc_strbuf_get(&b), same + 1, strlen(same + 1)) == 0)
 			continue;
-		sc_strbuf_printf(unsaid, "%s%s", unsaid->n ? "\n" : "", line);
+		sc_strbuf_printf(unsaid, "%s\n", line);
 	}
 	sc_strbuf_release(&a);
 	sc_strbuf_release(&b);
@@ -345,22 +345,26 @@ static int read_back(const struct export *e, struct sc_catalog *catalog, struct 
 	int rc = sc_foreign_add(&lines, &text, err);
 
 	if (asked->gpus % node_gpus(asked))
-		sc_strbuf_printf(unsaid, "gpus: %" PRId64 ", which are no whole nodes",
+		sc_strbuf_printf(unsaid, "gpus: %" PRId64 ", which are no whole nodes\n",
 				 asked->gpus);
-
 	if (rc == 0)
 		rc = sc_foreign_finish(&lines, err);
 	if (rc == 0)
 		rc = sc_config_take(sc_foreign_tree(&lines, text.file), e->arena, &config, err);
 	if (rc == 0) {
 		config.cluster = asked->cluster;
+		if (asked->training.software &&
+		    strcmp(asked->training.software, config.training.software) != 0)
+			sc_strbuf_printf(unsaid,
+					 "training.software: %s; what was written is imported as "
+					 "%s, unless --set says otherwise\n",
+					 asked->training.software, config.training.software);
 		config.training.software = asked->training.software;
 		config.training.software_version = asked->training.software_version;
 		if (config.gpus <= 0)
 			config.gpus = asked->gpus;
 		if (config.model.layers <= 0) {
-			sc_strbuf_printf(unsaid, "%smodel, which its own file describes",
-					 unsaid->n ? "\n" : "");
+			sc_strbuf_append(unsaid, "model, which its own file describes\n");
 			config.model = asked->model;
 		}
 		rc = sc_config_resolve(&config, catalog, text.file, back, err);
