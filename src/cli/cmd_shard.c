@@ -98,7 +98,7 @@ const struct sc_command sc_command_shard = {
 		"  stepcast shard dlrm.yaml -o plan.json\n"
 		"  stepcast shard dlrm.yaml --set sharding.hbm_gib=40 --set cluster.ssd_gib=4000\n"
 		"  stepcast shard dlrm.yaml --plan a.json --plan b.json --objective torchrec\n"
-		"  stepcast shard dlrm.yaml --baseline all --search 0\n"
+		"  stepcast shard dlrm.yaml --plan plan.json --baseline all\n"
 		"  stepcast shard dlrm.yaml --baseline hugectr -o hugectr.json\n"
 		"  stepcast shard dlrm.yaml --current plan.json --max-moved-gib 20 --diff plan.json\n"
 		"  stepcast shard dlrm.yaml --constraint \"forbid user_* type=data_parallel\"",

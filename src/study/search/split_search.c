@@ -262,13 +262,15 @@ static int none(const struct sc_searching *s, struct sc_err *err)
 	if (least->number <= capacity_gib * (1 - s->search->memory_margin))
 		return sc_err_set(
 			err, SC_EMISFIT,
-			"Does not fit: of none of %zu candidates does what training.offload keeps "
-			"go into a node's memory and SSDs; offload less, or take more GPUs",
+			"Does not fit: where the GPUs have room, all of %zu candidates offload more "
+			"than a node's memory and SSDs hold (cluster.host_memory_gib); offload "
+			"less, or take more GPUs",
 			out->cases.n_rows);
 	return sc_err_set(
 		err, SC_EMISFIT,
 		"Does not fit: the smallest of %zu candidates needs %s%.1f of %.1f GiB, of which "
-		"--memory-margin keeps %.0f %% free; take more GPUs or a smaller margin",
+		"--memory-margin keeps %.0f %% free; take more GPUs, a smaller margin, or --choose "
+		"training.offload.optimizer=none,cpu",
 		out->cases.n_rows, least->is_least ? "at least " : "", least->number, capacity_gib,
 		100 * s->search->memory_margin);
 }
