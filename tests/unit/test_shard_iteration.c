@@ -128,16 +128,16 @@ TEST(torchrec_counts_what_is_held)
 	double held, before = 0;
 
 	for (size_t i = 0; i < sizeof(optimizers) / sizeof(optimizers[0]); i++) {
-		const struct sc_request *req = request(sc_arena_printf(
-			&arena, GPUS8 "training.optimizer=%s", optimizers[i]));
+		const struct sc_request *req = request(
+			sc_arena_printf(&arena, GPUS8 "training.optimizer=%s", optimizers[i]));
 
 		start(req);
 		held = shard_of(find(0, SC_TABLE_WISE, SC_TIER_HBM, 1), 0)->hbm_bytes;
 		sc_shard_problem_release(&problem);
 		sc_torchrec_topology_of(req, false, &topology);
 		ck_assert_int_eq(sc_torchrec_problem(&topology, &list, &arena, &problem, &err), 0);
-		ck_assert_double_ge(
-			shard_of(find(0, SC_TABLE_WISE, SC_TIER_HBM, 1), 0)->hbm_bytes, held);
+		ck_assert_double_ge(shard_of(find(0, SC_TABLE_WISE, SC_TIER_HBM, 1), 0)->hbm_bytes,
+				    held);
 		before += held;
 		sc_shard_problem_release(&problem);
 	}

@@ -225,7 +225,8 @@ struct sc_tower {
 	int64_t layers, hidden, heads, ffn_hidden, patch_dim, patches, merge, connectors;
 	double images;
 	int frozen;
-	const char *left_out; /* the section of the model's own file that describes it, where these keys do not */
+	const char *
+		left_out; /* the section of the model's own file that describes it, where these keys do not */
 };
 /* A DLRM that reads sequences: layers of pointwise attention over the tokens of a sample, of which there are so many on average,
  * with this coefficient of variation from sample to sample. */
