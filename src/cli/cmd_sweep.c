@@ -118,9 +118,11 @@ static int merge_parts(const struct sc_sweep_args *args, struct sc_arena *arena,
 {
 	const struct sc_arg_list *words = &args->common.words;
 	struct merge merge = {sc_arena_calloc(arena, words->n + 1, sizeof(*merge.parts)), words->n};
+	const struct sc_cost_args *cost = &args->cost;
 	int rc = words->n ? 0 : sc_err_set(err, SC_EUSAGE, "sweep --merge needs PARTs");
 
-	if (args->table || args->grid.n || args->part || args->json || args->report)
+	if (args->table || args->grid.n || args->sets.n || args->part || args->json ||
+	    args->report || cost->prices.n || cost->tokens > 0 || cost->samples > 0)
 		return sc_err_set(err, SC_EUSAGE, "sweep --merge takes PARTs and -o alone");
 	for (size_t i = 0; i < words->n && rc == 0; i++)
 		rc = sc_csv_load(words->at[i], arena, &merge.parts[i], err);

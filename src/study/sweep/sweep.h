@@ -77,8 +77,8 @@ static inline void sc_likes_release(struct sc_likes *likes)
 	SC_VEC_RELEASE(&likes->rows);
 }
 
-/* A hash of all that a sweep's results follow from, costs left out: the program, the base, the
- * models and clusters that rows name, the cases. */
+/* A hash of all that a sweep's results follow from: the program, the base, the models and clusters
+ * that rows name, the cases, the prices and the length of the run. */
 uint64_t sc_sweep_fingerprint(const struct sc_sweep *sweep);
 void **sc_sweep_workers_create(unsigned n, struct sc_catalog *catalog);
 void sc_sweep_workers_destroy(void **workers, unsigned n);

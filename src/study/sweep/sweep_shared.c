@@ -44,6 +44,14 @@ uint64_t sc_sweep_fingerprint(const struct sc_sweep *sweep)
 
 		h = sc_fnv(h, text, strlen(text) + 1);
 	}
+	if (sweep->size)
+		h = sc_fnv(h, &sweep->size->tokens, 2 * sizeof(double)); /* and samples */
+	for (size_t i = 0; sweep->size && i < sweep->size->n_prices; i++) {
+		const struct sc_gpu_price *price = &sweep->size->prices[i];
+
+		h = sc_fnv(h, price->gpu, price->gpu ? strlen(price->gpu) : 0);
+		h = sc_fnv(h, &price->usd_per_hour, sizeof(price->usd_per_hour));
+	}
 	return sc_fnv(h, &sweep->opts->confidence_pct, sizeof(sweep->opts->confidence_pct));
 }
 
