@@ -416,37 +416,23 @@ static size_t terminal_width(void)
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 80;
 }
 
-struct shown_figure {
-	const struct sc_forms *forms;
-	const void *result;
-};
-
-static int write_figure(const void *ctx, FILE *out, struct sc_err *err)
-{
-	const struct shown_figure *figure = ctx;
-	struct sc_strbuf text = {0};
-
-	(void)err;
-	figure->forms->svg(figure->result, &text);
-	fputs(sc_strbuf_get(&text), out);
-	sc_strbuf_release(&text);
-	return 0;
-}
-
 /* Writes the result in the form that the file's ending asks for; false: it asks for none. */
 static bool wrote_by_ending(const char *path, const struct sc_forms *forms, const void *result,
 			    const struct sc_json *document, int *rc, struct sc_err *err)
 {
-	const struct shown_figure figure = {forms, result};
+	struct sc_strbuf text = {0};
 
-	if (forms->csv && sc_ends_with(path, ".csv"))
+	if (forms->csv && sc_ends_with(path, ".csv")) {
 		*rc = sc_cli_write(path, forms->csv, result, err);
-	else if (forms->svg && sc_ends_with(path, ".svg"))
-		*rc = sc_cli_write(path, write_figure, &figure, err);
-	else if (sc_ends_with(path, ".html"))
+	} else if (forms->svg && sc_ends_with(path, ".svg")) {
+		forms->svg(result, &text);
+		*rc = sc_cli_write_text(path, &text, err);
+		sc_strbuf_release(&text);
+	} else if (sc_ends_with(path, ".html")) {
 		*rc = sc_cli_write_document(path, document->root, err);
-	else
+	} else {
 		return false;
+	}
 	return true;
 }
 
