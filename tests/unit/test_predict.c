@@ -489,9 +489,8 @@ TEST(band_and_rates_are_sane)
 	ck_assert_uint_gt(out->reading.n_path, 0);
 }
 
-/* A whole NVLink domain wider than a host is one node to its groups. */
-/* 8,192 GPUs in domains of 56, which no group divides and of which no like part leaves few GPUs idle: some dozens of kinds of ranks, each with blocks of its own. It
- * is predicted, twice alike, between the same in domains of one node and in domains of 64. */
+/* 8,192 GPUs in domains of 56, which no group divides and of which no like part leaves few GPUs idle: some dozens of kinds
+ * of ranks. It is predicted, twice alike, between the same in domains of one node and in domains of 64. */
 TEST(many_kinds_of_ranks)
 {
 #define KINDS                                                                                 \
@@ -513,6 +512,7 @@ TEST(many_kinds_of_ranks)
 	ck_assert_double_eq(run(make_request(KINDS), &opts)->iteration_ms, node);
 }
 
+/* A whole NVLink domain wider than a host is one node to its groups. */
 TEST(scale_up_domain_is_one_node)
 {
 	static const char COMMON[] = "gpus=32 cluster.gpu=gb200 model.layers=4 model.hidden=4096 "
