@@ -130,6 +130,50 @@ LOOP_TEST(test_same_bytes, n_cases(N_GRAPHS))
 	sc_timeline_release(&again);
 }
 
+/* Leaves classes no other way to meet than groups. */
+static void part_classes(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f.g.edges.n; i++)
+		if (sc_graph_class_of(&f.g, (uint32_t)(f.g.edges.at[i] >> 32)) ==
+		    sc_graph_class_of(&f.g, (uint32_t)f.g.edges.at[i]))
+			f.g.edges.at[n++] = f.g.edges.at[i];
+	f.g.edges.n = n;
+	sc_graph_seal(&f.g);
+}
+
+static void count_solves(void *ctx, const struct sc_simulator *sim, double now_us)
+{
+	(void)sim;
+	(void)now_us;
+	++*(size_t *)ctx;
+}
+
+/* Kernels that a class has to itself need no events: under an observer all have them, and end at the same times for
+ * the same reasons. */
+LOOP_TEST(test_no_events, n_cases(N_GRAPHS))
+{
+	struct sc_timeline slow = {0};
+	size_t n_solves = 0;
+
+	simulate_plan(&shared, (uint64_t)_i);
+	part_classes();
+	ck_assert_int_eq(fixture_run(&f), SC_OK);
+	sc_simulator_observe(f.sim, count_solves, &n_solves);
+	ck_assert_int_eq(sc_simulate(f.sim, &f.g, NULL, &slow, NULL), SC_OK);
+	sc_simulator_observe(f.sim, NULL, NULL);
+	ck_assert_uint_gt(n_solves, 0);
+	ck_assert_mem_eq(slow.reason, f.tl.reason, f.tl.n);
+	ck_assert_mem_eq(slow.bound_by, f.tl.bound_by, f.tl.n * sizeof(uint32_t));
+	for (size_t i = 0; i < f.tl.n; i++) {
+		ck_assert_double_le(fabs(slow.start_us[i] - f.tl.start_us[i]),
+				    1e-13 * f.tl.total_us);
+		ck_assert_double_le(fabs(slow.end_us[i] - f.tl.end_us[i]), 1e-13 * f.tl.total_us);
+	}
+	sc_timeline_release(&slow);
+}
+
 /* What ends last takes no longer than alone once all else has ended: it has the SMs that were given back. */
 static void check_last(void)
 {

@@ -82,6 +82,8 @@ void sc_simulator_destroy(struct sc_simulator *sim)
 	SC_VEC_RELEASE(&sim->groups);
 	SC_VEC_RELEASE(&sim->contends);
 	SC_VEC_RELEASE(&sim->stack);
+	SC_VEC_RELEASE(&sim->busy);
+	SC_VEC_RELEASE(&sim->ready);
 	free(sim);
 }
 
@@ -164,8 +166,11 @@ void sc_sim_group_done(struct sc_simulator *sim, uint32_t group, double end_us)
 	const struct sc_graph *graph = sim->graph;
 
 	for (uint32_t i = graph->group_node_start[group]; i < graph->group_node_start[group + 1];
-	     i++)
+	     i++) {
+		if (sim->apart)
+			sim->busy.at[sc_sim_class_of(sim, graph->group_node[i])]--;
 		done(sim, &sim->flow, graph->group_node[i], end_us);
+	}
 }
 
 void sc_sim_member_arrived(struct sc_simulator *sim, uint32_t node, double at_us)
@@ -197,7 +202,18 @@ static inline double alone_end_us(const struct sim_flow *f, const struct sc_node
 	return start_us + cost->latency_us + cost->work_us;
 }
 
-void sc_sim_flow_ready(struct sc_simulator *sim)
+/* A kernel that asks for shared resources is requested at once, or when all that is ready to flow has. */
+static inline void meet(struct sc_simulator *sim, const struct sim_flow *f, uint32_t id)
+{
+	if (sim->apart) {
+		sim->busy.at[sc_sim_class_of(sim, id)]++;
+		SC_VEC_PUSH(&sim->ready, id);
+	} else {
+		sc_sim_request(sim, SIM_KERNEL, id, f->ready_us[id]);
+	}
+}
+
+static void flow(struct sc_simulator *sim)
 {
 	const struct sim_flow f = sim->flow;
 
@@ -209,18 +225,54 @@ void sc_sim_flow_ready(struct sc_simulator *sim)
 			const struct sc_cost *before = &f.cost[f.node[id].cost];
 			const uint32_t cost_id = sim->graph->groups.at[f.node[id].group].cost;
 
+			if (sim->apart)
+				sim->busy.at[sc_sim_class_of(sim, id)]++;
 			f.ready_us[id] += sc_cost_alone_us(before);
 			if (f.contends && f.contends[cost_id] & SIM_SM && f.cost[cost_id].holds_sm)
 				sc_sim_request(sim, SIM_MEMBER, id, f.ready_us[id]);
 			else
 				sc_sim_member_arrived(sim, id, f.ready_us[id]);
 		} else if (f.contends && f.contends[node->cost]) {
-			sc_sim_request(sim, SIM_KERNEL, id, f.ready_us[id]);
+			meet(sim, &f, id);
 		} else {
 			f.start_us[id] = f.ready_us[id];
 			done(sim, &f, id, alone_end_us(&f, node, f.ready_us[id]));
 		}
 	}
+}
+
+/* A kernel that is all its class has to do until it ends needs no event, whatever others do: what else the class has
+ * waits for it, or for a group that it has not come to. */
+void sc_sim_flow_ready(struct sc_simulator *sim)
+{
+	const struct sim_flow *f = &sim->flow;
+
+	for (flow(sim); sim->ready.n; flow(sim)) {
+		const uint32_t id = sim->ready.at[--sim->ready.n];
+		uint32_t *busy = &sim->busy.at[sc_sim_class_of(sim, id)];
+
+		if (*busy > 1 || !(f->contends[f->node[id].cost] & SIM_OWN)) {
+			sc_sim_request(sim, SIM_KERNEL, id, f->ready_us[id]);
+			continue;
+		}
+		*busy = 0;
+		f->start_us[id] = f->ready_us[id];
+		done(sim, f, id, alone_end_us(f, &f->node[id], f->ready_us[id]));
+	}
+}
+
+/* True where classes meet in groups alone. */
+static bool are_apart(const struct sc_simulator *sim)
+{
+	const struct sc_graph *g = sim->graph;
+
+	if (!sim->flow.contends || sim->observe)
+		return false;
+	for (uint32_t i = 0; g->classes.n > 1 && i < g->nodes.n; i++)
+		for (uint32_t e = g->succ_start[i]; e < g->succ_start[i + 1]; e++)
+			if (sc_sim_class_of(sim, i) != sc_sim_class_of(sim, g->succ[e]))
+				return false;
+	return true;
 }
 
 /* Marks the costs that have demands; returns NULL if none has. */
@@ -233,11 +285,16 @@ static const uint8_t *find_contends(struct sc_simulator *sim)
 	for (size_t i = 0; i < n; i++) {
 		const double *demand = sim->graph->costs.at[i].demand;
 		uint8_t contends = 0;
+		bool own = !(demand[SC_RES_NIC] > 0);
 
-		for (int r = 0; r < SC_N_RES; r++)
+		for (int r = 0; r < SC_N_RES; r++) {
 			contends |= demand[r] > 0 ? SIM_ANY : 0;
+			own = own && (r == SC_RES_SM || demand[r] <= 1);
+		}
 		if (demand[SC_RES_SM] > 0)
 			contends |= SIM_SM;
+		if (contends && own)
+			contends |= SIM_OWN;
 		sim->contends.at[i] = contends;
 		any |= contends;
 	}
@@ -271,6 +328,11 @@ static void begin_flow(struct sc_simulator *sim, const struct sc_sim_opts *opts,
 	sim->n_stack = 0;
 	sim->n_done = 0;
 	sim->total_us = 0;
+	sim->ready.n = 0;
+	sim->apart = are_apart(sim);
+	SC_VEC_RESERVE(&sim->busy, graph->classes.n);
+	for (size_t i = 0; i < graph->classes.n; i++)
+		sim->busy.at[i] = 0;
 }
 
 /* Lets every node wait, and puts those without dependencies on the stack of the ready. */

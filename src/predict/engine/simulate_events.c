@@ -500,6 +500,8 @@ static void sim_act_finish(struct sc_simulator *sim, uint32_t id)
 	if (sim->acts.at[id].kind == SIM_KERNEL) {
 		if (sim->acts.at[id].sm_want > 0)
 			sim_sm_release(sim, id);
+		if (sim->apart)
+			sim->busy.at[sc_sim_class_of(sim, what)]--;
 		sc_sim_node_done(sim, what, sim->now_us);
 	} else {
 		uint32_t holder = sim->groups.at[what].holders;

@@ -21,6 +21,7 @@
 enum sim_contends {
 	SIM_ANY = 1, /* the cost has a demand */
 	SIM_SM = 2,  /* the demand is on SMs */
+	SIM_OWN = 4, /* a kernel asks for no more than its class has to itself */
 };
 enum sim_kind {
 	SIM_KERNEL, /* a node that is no member */
@@ -126,6 +127,10 @@ struct sc_simulator {
 	SC_VEC(struct sim_group) groups; /* by group */
 	SC_VEC(uint8_t) contends;        /* by cost: enum sim_contends */
 	sim_ids stack;
+	/* `busy` counts, by class, nodes that may contend and are ready, and members until their group is done. It is not kept
+	 * (`apart` is unset) where classes may meet otherwise than in groups. */
+	sim_ids busy, ready;
+	bool apart;
 
 	double now_us;
 	SC_VEC(struct sim_act) acts;
@@ -147,6 +152,11 @@ struct sc_simulator {
 	sc_simulator_watch *observe;
 	void *observe_ctx;
 };
+
+static inline uint32_t sc_sim_class_of(const struct sc_simulator *sim, uint32_t node)
+{
+	return sim->flow.lane[sim->flow.node[node].lane].class_id;
+}
 
 /* simulate.c */
 void sc_sim_flow_ready(struct sc_simulator *sim); /* runs until no ready node is left */
