@@ -322,47 +322,63 @@ static void add_use(const struct sc_device *device, const struct work *w,
 		add_backward(w, misses, out);
 }
 
+static struct work work_of(const struct sc_device *device, const struct sc_embedding_use *use)
+{
+	const struct sc_table *table = use->table;
+	double cols = or_default(use->cols, (double)table->dim);
+	double bags = use->samples * or_default((double)table->features, 1);
+	enum sc_dtype dtype = table->storage > 0 ? (enum sc_dtype)(table->storage - 1) : use->dtype;
+	struct work work = {
+		.use = use,
+		.reuse = &table->reuse,
+		.count = or_default((double)table->count, 1),
+		.rows = (double)table->rows,
+		.row_frac = or_default(use->row_frac, 1),
+		.whole_lookups = bags * table->pooling,
+		.cols = cols,
+		.weight_bytes = cols * sc_dtype_bytes(dtype),
+		.row_bytes = whole_sector_bytes(cols * sc_dtype_bytes(dtype)),
+		.grad_bytes = cols * or_default(use->output_bytes, DEFAULT_OUTPUT_BYTES),
+		.cache_bytes = CACHE_FRAC * device->l2_mib * SC_BYTES_PER_MIB,
+	};
+
+	work.lookups = work.whole_lookups * work.row_frac * or_default(use->skew, 1);
+	work.outputs = table->sequence ? work.lookups : bags * or_default(use->output_frac, 1);
+	work.bags = fmin(table->sequence ? bags : work.outputs, work.lookups);
+	if (sc_row_state_bytes(use->optimizer, cols) > 0)
+		work.state_bytes = whole_sector_bytes(sc_row_state_bytes(use->optimizer, cols));
+	work.unique = use->unique_rows;
+	if (!(work.unique > 0))
+		work.unique = work.row_frac * rows_fact(&work, SC_ROWS_UNIQUE, 0);
+	work.unique = fmin(work.unique, work.lookups);
+	return work;
+}
+
 struct sc_embedding_shape sc_embedding_shape_of(const struct sc_device *device,
 						const struct sc_embedding_use *uses, size_t n,
 						enum sc_embedding_pass pass)
 {
 	struct sc_embedding_shape out = {.pass = pass};
-	struct work work;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct sc_table *table = uses[i].table;
-		double cols = or_default(uses[i].cols, (double)table->dim);
-		double bags = uses[i].samples * or_default((double)table->features, 1);
-		enum sc_dtype dtype =
-			table->storage > 0 ? (enum sc_dtype)(table->storage - 1) : uses[i].dtype;
+		const struct work work = work_of(device, &uses[i]);
 
-		work = (struct work){
-			.use = &uses[i],
-			.reuse = &table->reuse,
-			.count = or_default((double)table->count, 1),
-			.rows = (double)table->rows,
-			.row_frac = or_default(uses[i].row_frac, 1),
-			.whole_lookups = bags * table->pooling,
-			.cols = cols,
-			.weight_bytes = cols * sc_dtype_bytes(dtype),
-			.row_bytes = whole_sector_bytes(cols * sc_dtype_bytes(dtype)),
-			.grad_bytes = cols * or_default(uses[i].output_bytes, DEFAULT_OUTPUT_BYTES),
-			.cache_bytes = CACHE_FRAC * device->l2_mib * SC_BYTES_PER_MIB,
-		};
-		work.lookups = work.whole_lookups * work.row_frac * or_default(uses[i].skew, 1);
-		work.outputs =
-			table->sequence ? work.lookups : bags * or_default(uses[i].output_frac, 1);
-		work.bags = fmin(table->sequence ? bags : work.outputs, work.lookups);
-		if (sc_row_state_bytes(uses[i].optimizer, cols) > 0)
-			work.state_bytes =
-				whole_sector_bytes(sc_row_state_bytes(uses[i].optimizer, cols));
-		work.unique = uses[i].unique_rows;
-		if (!(work.unique > 0))
-			work.unique = work.row_frac * rows_fact(&work, SC_ROWS_UNIQUE, 0);
-		work.unique = fmin(work.unique, work.lookups);
 		add_use(device, &work, pass, &out);
 	}
 	return out;
+}
+
+void sc_embedding_shapes_of(const struct sc_device *device, const struct sc_embedding_use *uses,
+			    size_t n, struct sc_embedding_shape *out)
+{
+	for (int pass = 0; pass < SC_N_EMBEDDING_PASSES; pass++)
+		out[pass] = (struct sc_embedding_shape){.pass = (enum sc_embedding_pass)pass};
+	for (size_t i = 0; i < n; i++) {
+		const struct work work = work_of(device, &uses[i]);
+
+		for (int pass = 0; pass < SC_N_EMBEDDING_PASSES; pass++)
+			add_use(device, &work, (enum sc_embedding_pass)pass, &out[pass]);
+	}
 }
 
 /* ---- times ---- */

@@ -41,6 +41,9 @@ struct sc_embedding_use {
 struct sc_embedding_shape sc_embedding_shape_of(const struct sc_device *device,
 						const struct sc_embedding_use *uses, size_t n,
 						enum sc_embedding_pass pass);
+/* Fills the shapes of all passes, by pass. */
+void sc_embedding_shapes_of(const struct sc_device *device, const struct sc_embedding_use *uses,
+			    size_t n, struct sc_embedding_shape *out);
 /* The bytes of optimizer state of one row of that many columns. */
 double sc_row_state_bytes(enum sc_row_optimizer optimizer, double cols);
 

@@ -59,7 +59,12 @@ struct sc_rowwise_shape {
 
 /* Forward gathers and pools rows; backward adds the outputs' gradients to the rows that were looked up and
  * steps the optimizer; prefetch brings rows from the host into the cache. */
-enum sc_embedding_pass { SC_EMBEDDING_FORWARD, SC_EMBEDDING_BACKWARD, SC_EMBEDDING_PREFETCH };
+enum sc_embedding_pass {
+	SC_EMBEDDING_FORWARD,
+	SC_EMBEDDING_BACKWARD,
+	SC_EMBEDDING_PREFETCH,
+	SC_N_EMBEDDING_PASSES
+};
 /* Sums over the tables of the kernel; models/embedding_kernel.h makes them. A row's bytes are counted where they
  * are found: in memory, in the last cache, beyond PCIe. */
 struct sc_embedding_shape {

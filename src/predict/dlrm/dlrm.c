@@ -337,21 +337,15 @@ static void add_hot_rows(struct sc_dlrm *dlrm, const struct sc_table_placement *
 static void find_shapes(const struct sc_device *device, const struct rank_uses *uses,
 			struct sc_dlrm_work *work)
 {
-	const struct {
-		const struct uses *of;
-		enum sc_embedding_pass pass;
-		struct sc_embedding_shape *shape;
-	} kernels[] = {
-		{&uses->shards, SC_EMBEDDING_FORWARD, &work->lookup},
-		{&uses->shards, SC_EMBEDDING_BACKWARD, &work->update},
-		{&uses->shards, SC_EMBEDDING_PREFETCH, &work->prefetch},
-		{&uses->replicas, SC_EMBEDDING_FORWARD, &work->replica},
-		{&uses->replicas, SC_EMBEDDING_BACKWARD, &work->replica_grad},
-	};
+	struct sc_embedding_shape shapes[SC_N_EMBEDDING_PASSES];
 
-	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
-		*kernels[i].shape = sc_embedding_shape_of(device, kernels[i].of->at,
-							  kernels[i].of->n, kernels[i].pass);
+	sc_embedding_shapes_of(device, uses->shards.at, uses->shards.n, shapes);
+	work->lookup = shapes[SC_EMBEDDING_FORWARD];
+	work->update = shapes[SC_EMBEDDING_BACKWARD];
+	work->prefetch = shapes[SC_EMBEDDING_PREFETCH];
+	sc_embedding_shapes_of(device, uses->replicas.at, uses->replicas.n, shapes);
+	work->replica = shapes[SC_EMBEDDING_FORWARD];
+	work->replica_grad = shapes[SC_EMBEDDING_BACKWARD];
 }
 
 /* Finds all ranks' shapes: a rank with the shards of another, of other columns, takes its shapes. */

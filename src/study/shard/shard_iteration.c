@@ -74,23 +74,21 @@ static void find_rates(const struct sc_iteration_costs *x, struct sc_exchange_ra
 static void time_kernels(const struct sc_iteration_costs *x, const struct sc_embedding_use *use,
 			 struct sc_option_shard *out)
 {
-	static const enum sc_embedding_pass passes[] = {SC_EMBEDDING_FORWARD, SC_EMBEDDING_BACKWARD,
-							SC_EMBEDDING_PREFETCH};
+	struct sc_embedding_shape shapes[SC_N_EMBEDDING_PASSES];
 
-	for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
+	sc_embedding_shapes_of(x->device, use, 1, shapes);
+	for (int pass = 0; pass < SC_N_EMBEDDING_PASSES; pass++) {
 		struct sc_op op = {.kind = SC_OP_EMBEDDING, .dtype = use->dtype};
 		struct sc_op_time time;
 		double ms;
 
-		if (passes[i] == SC_EMBEDDING_PREFETCH && use->tier != SC_TIER_CACHED)
-			continue;
-		op.u.embedding = sc_embedding_shape_of(x->device, use, 1, passes[i]);
+		op.u.embedding = shapes[pass];
 		if (!(op.u.embedding.lookups > 0) && !(op.u.embedding.host_bytes > 0))
 			continue;
 		sc_op_model_get(SC_OP_EMBEDDING)->time(x->device, &op, &time);
 		ms = (time.total_us - time.fixed_us) / x->request->software.dlrm.embedding_eff /
 		     SC_US_PER_MS;
-		*(passes[i] == SC_EMBEDDING_BACKWARD ? &out->backward_ms : &out->forward_ms) += ms;
+		*(pass == SC_EMBEDDING_BACKWARD ? &out->backward_ms : &out->forward_ms) += ms;
 	}
 }
 
