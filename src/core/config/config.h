@@ -468,6 +468,8 @@ struct sc_key_text {
 const struct sc_origin *sc_config_origin(const struct sc_config *config, const char *path);
 /* The same, else of a value in the section `path`, else of the table row (it has the path ""). */
 const struct sc_origin *sc_config_origin_near(const struct sc_config *config, const char *path);
+/* Is any key of the section given? */
+bool sc_config_origin_in(const struct sc_config *config, const char *section);
 /* The file that the value `ref` of a key names: beside the config, then installed; what was typed is looked for
  * in the working directory first. The error begins with the key. */
 int sc_config_file_of(const struct sc_config *config, struct sc_key_text given,

@@ -33,6 +33,15 @@ const struct sc_origin *sc_config_origin(const struct sc_config *config, const c
 	return NULL;
 }
 
+bool sc_config_origin_in(const struct sc_config *config, const char *section)
+{
+	for (const struct sc_origins *layer = config->origins; layer; layer = layer->older)
+		for (size_t i = 0; i < layer->n; i++)
+			if (is_section_of(section, layer->at[i].path))
+				return true;
+	return false;
+}
+
 const struct sc_origin *sc_config_origin_near(const struct sc_config *config, const char *path)
 {
 	const struct sc_origin *origin = sc_config_origin(config, path);

@@ -170,8 +170,9 @@ static bool is_section_given(const struct sc_resolver *res, const char *section,
 	static const char *const keys[] = {
 		"key_heads", "value_heads", "key_dim",           "value_dim",     "conv",
 		"gate_rank", "compression", "heavy_compression", "output_groups", "output_rank"};
+	const bool is_any = sc_config_origin_in(&res->request->config, section);
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && is_any; i++) {
 		snprintf(path, 64, "%s.%s", section, keys[i]);
 		if (sc_config_origin(&res->request->config, path))
 			return true;
