@@ -21,7 +21,9 @@ struct sc_predict_opts {
 	/* A floor does not ask for the time of what leaves less than margin_frac of a GPU's memory free. */
 	bool memory_first;
 	double margin_frac;
-	bool keep_graph; /* leave graph and timeline in the predictor for --timeline */
+	bool memory_alone; /* a floor asks for no time at all */
+	bool memory_least; /* a floor makes no order of passes that depends on their times */
+	bool keep_graph;   /* leave graph and timeline in the predictor for --timeline */
 	const struct sc_shard_plan *plan; /* a DLRM needs one (study/shard/shard_choose.h) */
 	int confidence_pct; /* chance of low_ms..high_ms; SC_CONFIDENCE, from _LEAST to _MOST */
 	/* The what-if factors multiply the speed of a resource class (1 = as is), for --explain. */
@@ -57,8 +59,8 @@ struct sc_prediction {
 
 /* A floor is known without a graph: a time less than any simulation gives, and the memory. */
 struct sc_floor {
-	double iteration_ms; /* 0 where memory_first finds it too large */
-	bool is_least;       /* too large even with the least memory of any order of passes */
+	double iteration_ms; /* 0 where memory_first finds it too large, and with memory_alone */
+	bool is_least;       /* the memory is the least of any order of passes */
 	struct sc_memory memory;
 };
 /* Adds one more collective of every rank to the traffic of an iteration that was read. */

@@ -368,13 +368,13 @@ static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out,
 	if (rc)
 		return rc;
 	find_in_flight(self, timed);
-	if (is_too_large(self, out))
+	if (is_too_large(self, out) || opts.memory_alone)
 		return 0;
 	rc = sc_transformer_init_times(&self->tf, &own, err);
 	if (rc)
 		return rc;
-	out->is_least = false;
-	if (timed) {
+	out->is_least = timed && opts.memory_least;
+	if (timed && !opts.memory_least) {
 		find_in_flight(self, false);
 		if (is_too_large(self, out))
 			return 0;

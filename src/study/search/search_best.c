@@ -25,6 +25,9 @@ static void take_other(struct sc_searching *s, size_t row, size_t column)
 		other->text = c.error;
 	else if (c.outcome->code != SC_OK)
 		other->text = c.outcome->error;
+	else if (c.is_least && !sc_search_fits(s, c.outcome))
+		other->text = sc_arena_printf(s->arena, "needs %.1f of %.1f GiB",
+					      c.outcome->memory_total_gib, c.capacity_gib);
 	else
 		other->loss = c.factor[0] * c.outcome->iteration_ms / out->shown[0].value[0] - 1;
 }

@@ -8,9 +8,9 @@
 #include "base/search.h"
 #include "study/search/search_priv.h"
 
-/* The size of a block, whose rows lie side by side and share what a thread remembers; and the
- * blocks of a batch of floors, at first and at most. */
-enum { BLOCK = 32, FIRST_BLOCKS = 16, MOST_BLOCKS = 512 };
+/* Rows of a block lie side by side, share what a thread remembers and are judged by those that are like them; of a batch
+ * of floors, at first and most. */
+enum { BLOCK = 32, MOST_SIDE = 4096, FIRST_ROWS = 512, MOST_ROWS = 16384 };
 #define FLOORS_FRAC 0.75 /* of a limit of time; what is left is for simulations */
 
 /* Adds to `fits`, which have room for a power of two. */
@@ -36,11 +36,16 @@ struct sc_search_row sc_search_refuse(struct sc_searching *s, const char *error)
 				      .at = sc_intern_add(&s->errors, error)};
 }
 
-static struct sc_search_row judged_row(struct sc_searching *s, const struct sc_outcome *outcome,
-				       size_t row)
+bool sc_search_fits(const struct sc_searching *s, const struct sc_outcome *outcome)
+{
+	return outcome->code == SC_OK && outcome->fits &&
+	       outcome->memory_total_gib <= outcome->capacity_gib * (1 - s->search->memory_margin);
+}
+
+struct sc_search_row sc_search_judge(struct sc_searching *s, const struct sc_outcome *outcome,
+				     size_t row)
 {
 	const double gib = outcome->memory_total_gib, capacity = outcome->capacity_gib;
-	const bool fits = outcome->fits && gib <= capacity * (1 - s->search->memory_margin);
 	struct sc_search_fit fit = {.capacity_gib = capacity};
 	struct sc_search_row made = {.number = gib,
 				     .at = s->large,
@@ -49,14 +54,14 @@ static struct sc_search_row judged_row(struct sc_searching *s, const struct sc_o
 
 	if (outcome->code != SC_OK)
 		return sc_search_refuse(s, outcome->error);
-	if (fits) {
+	if (sc_search_fits(s, outcome)) {
 		fit.memory_gib = gib;
 		fit.factor[0] = sc_search_factor(s, row, 0);
 		fit.factor[1] = sc_search_factor(s, row, 1);
 		made.state = SC_SEARCH_LEFT;
 		made.number = outcome->iteration_ms;
 		made.at = add_fit(s, &fit);
-		s->fits = true;
+		s->fits = s->fits || !made.is_least;
 	} else if (s->out->n_fits == 0 ||
 		   SC_ORDER(s->out->fits[s->large].capacity_gib, capacity) != 0) {
 		made.at = s->large = add_fit(s, &fit);
@@ -88,33 +93,45 @@ double sc_search_least_gpu_ms(const struct sc_searching *s)
 	return p->iteration_ms;
 }
 
-/* Computes the floors of some rows. */
-static int judge_rows(struct sc_searching *s, const size_t *rows, size_t n, struct sc_err *err)
+/* Floors of some rows, whose order is changed. An order of passes that depends on times is left to those that are
+ * simulated, unless something that fits must be known. */
+static int judge_rows(struct sc_searching *s, size_t *rows, size_t n, bool least,
+		      struct sc_err *err)
 {
 	struct sc_predict_opts opts;
-	const struct sc_sweep sweep = {.rows = rows, .n_rows = n, .opts = &opts, .floors = true};
+	struct sc_sweep sweep = {.rows = rows, .opts = &opts, .floors = true};
 	struct sc_arena_mark mark = sc_arena_mark(&s->scratch);
 	struct sc_outcome *outcomes = sc_arena_calloc(&s->scratch, n, sizeof(*outcomes));
-	int rc;
+	int rc = sc_search_screen(s, rows, &n, err);
 
 	sc_predict_opts_init(&opts);
 	opts.memory_first = true;
+	opts.memory_least = least;
 	opts.margin_frac = s->search->memory_margin;
-	rc = sc_search_predict(s, &sweep, outcomes, err);
+	sweep.n_rows = n;
+	rc = rc || n == 0 ? rc : sc_search_predict(s, &sweep, outcomes, err);
 	for (size_t i = 0; i < n && rc == 0; i++)
-		s->out->rows[rows[i]] = judged_row(s, &outcomes[i], rows[i]);
+		s->out->rows[rows[i]] = sc_search_judge(s, &outcomes[i], rows[i]);
 	sc_arena_rewind(&s->scratch, mark);
 	return rc;
 }
 
-/* Rows that there was no time to judge are left with a floor at peak. Without one that fits there
- * is no answer, so the first is found whatever the time. */
+static size_t block_rows(const struct sc_searching *s)
+{
+	const size_t n_side = s->n_side < MOST_SIDE ? s->n_side : MOST_SIDE;
+
+	return (BLOCK + n_side - 1) / n_side * n_side;
+}
+
+/* Rows that there was no time to judge are left with a floor at peak; blocks come in any order, so what there was time
+ * for is like the rest. Without one that fits there is no answer: the first is found whatever the time. */
 int sc_search_floors(struct sc_searching *s, struct sc_err *err)
 {
 	struct sc_search_result *out = s->out;
-	const size_t n_rows = out->cases.n_rows, n_blocks = (n_rows + BLOCK - 1) / BLOCK;
-	size_t *blocks = sc_xmalloc(n_blocks * sizeof(*blocks)), most = FIRST_BLOCKS, done = 0;
-	size_t *rows = sc_xmalloc(MOST_BLOCKS * BLOCK * sizeof(*rows)), n_now;
+	const size_t n_rows = out->cases.n_rows, block = block_rows(s);
+	const size_t n_blocks = (n_rows + block - 1) / block, n_most = MOST_ROWS / block;
+	size_t *blocks = sc_xmalloc(n_blocks * sizeof(*blocks)), done = 0, n_now;
+	size_t *rows = sc_xmalloc(MOST_ROWS * sizeof(*rows)), most = FIRST_ROWS / block;
 	struct sc_progress *progress =
 		s->search->begin_progress
 			? s->search->begin_progress(s->search->ctx, "floors", n_rows)
@@ -123,6 +140,7 @@ int sc_search_floors(struct sc_searching *s, struct sc_err *err)
 	struct sc_rng rng;
 	int rc = 0;
 
+	most += !most;
 	sc_rng_init(&rng, 1);
 	for (size_t i = 0, to; i < n_blocks; i++) {
 		to = sc_rng_below(&rng, i + 1);
@@ -138,13 +156,13 @@ int sc_search_floors(struct sc_searching *s, struct sc_err *err)
 
 		n_now = over ? 1 : n_blocks - done < most ? n_blocks - done : most;
 		for (size_t i = 0, row; i < n_now; i++)
-			for (row = blocks[done + i] * BLOCK;
-			     row < n_rows && row / BLOCK == blocks[done + i]; row++)
+			for (row = blocks[done + i] * block;
+			     row < n_rows && row / block == blocks[done + i]; row++)
 				rows[n++] = row;
-		rc = judge_rows(s, rows, n, err);
-		sc_progress_add(progress, n_now * BLOCK);
+		rc = judge_rows(s, rows, n, !over, err);
+		sc_progress_add(progress, n_now * block);
 		over = sc_search_is_over(s, FLOORS_FRAC);
-		if (most < MOST_BLOCKS && sc_search_s(s) - begin_s < SC_SEARCH_SOON_S)
+		if (2 * most <= n_most && sc_search_s(s) - begin_s < SC_SEARCH_SOON_S)
 			most *= 2;
 	}
 	sc_progress_destroy(progress);

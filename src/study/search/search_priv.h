@@ -40,8 +40,9 @@ struct sc_searching {
 	SC_VEC(struct sc_search_leader) leaders; /* all simulated, by x */
 	struct sc_intern errors;
 	struct sc_arena scratch; /* of a batch of floors */
-	uint32_t large;          /* in fits: the capacity that the last one that is too large has */
-	bool fits;               /* any does */
+	size_t n_side;  /* rows side by side that differ in what no other value depends on */
+	uint32_t large; /* in fits: the capacity that the last one that is too large has */
+	bool fits;      /* any does */
 };
 
 /* The time since the search began; with ranks, what all have heard last. */
@@ -67,10 +68,18 @@ double sc_search_factor(const struct sc_searching *s, size_t row, int objective)
 int sc_search_floors(struct sc_searching *s, struct sc_err *err);
 double sc_search_least_gpu_ms(const struct sc_searching *s);
 struct sc_search_row sc_search_refuse(struct sc_searching *s, const char *error);
+/* What a floor, or the memory alone of who does not fit, makes of a row. */
+bool sc_search_fits(const struct sc_searching *s, const struct sc_outcome *outcome);
+struct sc_search_row sc_search_judge(struct sc_searching *s, const struct sc_outcome *outcome,
+				     size_t row);
 static inline bool sc_search_is_judged(const struct sc_search_row *row)
 {
 	return row->at != SC_SEARCH_NONE;
 }
+
+/* search_alike.c: what of these rows cannot be or does not fit is judged, one for all that are alike in what decides
+ * that; the others come first of `rows`. */
+int sc_search_screen(struct sc_searching *s, size_t *rows, size_t *n, struct sc_err *err);
 
 /* search_best.c */
 int sc_search_others(struct sc_searching *s, struct sc_err *err);

@@ -449,6 +449,7 @@ int sc_search_space(struct sc_searching *s, struct sc_err *err)
 				(long long)sp.now[AT_GPUS]);
 	if (rc == 0)
 		take_rows(&sp, &s->out->cases);
+	s->n_side = sp.n_tail;
 	SC_VEC_RELEASE(&sp.values);
 	return rc;
 }

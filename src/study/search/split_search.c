@@ -139,6 +139,21 @@ static void take_leader(struct sc_searching *s, size_t row)
 	s->leaders.at[i] = now;
 }
 
+/* What was known to fit at least may not. */
+static bool take_memory(struct sc_searching *s, struct sc_search_row *r,
+			const struct sc_outcome *outcome)
+{
+	if (!r->is_least)
+		return true;
+	s->out->fits[r->at].memory_gib = outcome->memory_total_gib;
+	r->is_least = false;
+	if (sc_search_fits(s, outcome))
+		return true;
+	r->state = SC_SEARCH_TOO_LARGE;
+	r->number = outcome->memory_total_gib;
+	return false;
+}
+
 static int simulate(struct sc_searching *s, const struct ranked *order, size_t n_order,
 		    struct sc_err *err)
 {
@@ -167,10 +182,10 @@ static int simulate(struct sc_searching *s, const struct ranked *order, size_t n
 			const struct sc_outcome *outcome = out->fits[r->at].outcome;
 
 			r->state = SC_SEARCH_SIMULATED;
-			if (outcome->code == SC_OK)
-				take_leader(s, rows[k]);
-			else
+			if (outcome->code != SC_OK)
 				*r = sc_search_refuse(s, outcome->error);
+			else if (take_memory(s, r, outcome))
+				take_leader(s, rows[k]);
 		}
 		sc_progress_add(progress, i - from);
 		if (timed)

@@ -51,7 +51,7 @@ enum sc_search_state {
 	SC_SEARCH_REFUSED,   /* no such split, as the config's checks say */
 	SC_SEARCH_TOO_LARGE, /* for the memory */
 	SC_SEARCH_LEFT,      /* a floor, and no time for more */
-	SC_SEARCH_PRUNED,    /* its floor is above the leaders */
+	SC_SEARCH_PRUNED, /* its floor is above the leaders; that it fits is not known if is_least */
 	SC_SEARCH_SIMULATED,
 	SC_SEARCH_N_STATES
 };
