@@ -1,5 +1,5 @@
-/* One pass over a copy of the text, in which cells are unquoted and ended in place: what a cell turns
- * into is never longer than what it was. */
+/* One pass over a copy of the text, in which cells are unquoted and ended in place: what a cell
+ * turns into is never longer than what it was. */
 #include "base/csv.h"
 
 #include <assert.h>

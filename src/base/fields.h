@@ -54,24 +54,26 @@ struct sc_field {
 	/* Without what the key has no effect: bits of whoever made the table; 0 = nothing. */
 	unsigned needs;
 	bool required;
-	/* SC_F_ENUM, SC_F_FLAGS; of SC_F_INTS: what may stand for a list, which then has its value alone. */
+	/* SC_F_ENUM, SC_F_FLAGS; of SC_F_INTS: what may stand for a list, which then has its value
+	 * alone. */
 	const struct sc_name *names;
-	/* SC_F_ENUM: a text that ends as a file of a table or of JSON is stored at file_offset (const char *,
-	 * in the same struct), and the value is file_value; file_offset 0: no such texts. */
+	/* SC_F_ENUM: a text that ends as a file of a table or of JSON is stored at file_offset
+	 * (const char *, in the same struct), and the value is file_value; file_offset 0: no such
+	 * texts. */
 	size_t file_offset;
 	int file_value;
 	const struct sc_field *sub; /* SC_F_STRUCT(S) */
 	size_t elem_bytes;          /* SC_F_STRUCTS */
-	/* SC_F_STRUCT: a scalar is a path of a file that holds the mapping (`model: models/x.yaml`);
-	 * filled by the loader through sc_yaml_opts.open_ref. */
+	/* SC_F_STRUCT: a scalar is a path of a file that holds the mapping (`model:
+	 * models/x.yaml`); filled by the loader through sc_yaml_opts.open_ref. */
 	bool may_be_file;
 	bool may_be_list;   /* SC_F_STR: of a list of texts they are joined by commas */
 	const char *scalar; /* SC_F_STRUCT: a scalar is the value of this key of it, or NULL */
 	const char *help;   /* with the unit */
 };
 
-/* Rows of a table whose keys are the members' names; after the help may follow what else is to be set:
- * SC_FIELD_IN(INT, sc_release, capability, 0, 999, "of the GPU", .required = true). */
+/* Rows of a table whose keys are the members' names; after the help may follow what else is to be
+ * set: SC_FIELD_IN(INT, sc_release, capability, 0, 999, "of the GPU", .required = true). */
 #define SC_FIELD(type_, struct_, member, ...)                                                     \
 	{                                                                                         \
 		.key = #member, .type = SC_F_##type_, .offset = offsetof(struct struct_, member), \
@@ -96,7 +98,8 @@ struct sc_origin {
 
 /* Numbers and names become what absent ones hold, all else zero; lists of structs are emptied. */
 void sc_fields_init(const struct sc_field *table, void *object);
-/* Does the place hold what it does while nobody gave a value? A mapping: all of it; a bool: false. */
+/* Does the place hold what it does while nobody gave a value? A mapping: all of it; a bool: false.
+ */
 bool sc_field_is_absent(const struct sc_field *field, const void *place);
 /* The hash of all values in the object, as base/fnv.h; what is in files that it names is left
  * out. */
@@ -108,7 +111,8 @@ size_t sc_fields_extent(const struct sc_field *table);
 struct sc_strbuf;
 void sc_field_value_text(const struct sc_field *field, struct sc_strbuf *out);
 const char *sc_enum_name(const struct sc_name *names, int value); /* NULL if unknown */
-/* The value of a name, in capitals or not; an unknown one is an error with the nearest and those there are. */
+/* The value of a name, in capitals or not; an unknown one is an error with the nearest and those
+ * there are. */
 int sc_enum_parse(const struct sc_name *names, const char *text, int *out, struct sc_err *err);
 /* The closest candidate by edit distance, or NULL if none is near (distance > a third). */
 const char *sc_nearest(const char *word, const char *const *candidates, size_t n);
@@ -131,12 +135,13 @@ static inline const struct sc_field *sc_field_at(const struct sc_field *table, c
 		table++;
 	return table;
 }
-/* The error where there is none: the key is unknown, or goes into a list (model.tables[0].rows), whose elements cannot
- * be set alone. */
+/* The error where there is none: the key is unknown, or goes into a list (model.tables[0].rows),
+ * whose elements cannot be set alone. */
 int sc_field_unknown(const struct sc_field *table, const struct sc_field_place *at,
 		     struct sc_err *err);
-/* Parses one scalar text into its place in `object` (the outermost struct). Lists are written "1,2,3"
- * or "[1, 2, 3]". Messages name the path, as "parallel.tp: expected an integer from 1 to 4096, got \"x\"". */
+/* Parses one scalar text into its place in `object` (the outermost struct). Lists are written
+ * "1,2,3" or "[1, 2, 3]". Messages name the path, as "parallel.tp: expected an integer from 1 to
+ * 4096, got \"x\"". */
 int sc_field_set_text(const struct sc_field_place *to, const char *text, void *object,
 		      struct sc_err *err);
 

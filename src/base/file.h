@@ -1,5 +1,5 @@
-/* Whole files into memory, plain or gzip (by content), with a limit on what comes out; folders; names of
- * files; what lies beside the program. */
+/* Whole files into memory, plain or gzip (by content), with a limit on what comes out; folders;
+ * names of files; what lies beside the program. */
 #ifndef SC_BASE_FILE_H
 #define SC_BASE_FILE_H
 
@@ -19,14 +19,15 @@ struct sc_source {
 	const char *file;
 };
 /* On success *out has *n_out bytes and a NUL after them; the caller frees it. More than max_bytes,
- * packed or unpacked, is SC_ELIMIT, found without reading on. A pipe that nobody writes to is waited for. */
+ * packed or unpacked, is SC_ELIMIT, found without reading on. A pipe that nobody writes to is
+ * waited for. */
 int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, struct sc_err *err);
 
 /* Makes a folder, and those above it that are missing; one that is there is fine. */
 int sc_make_folder(const char *path, struct sc_err *err);
 
-/* The files of a folder with names that begin with `prefix`, not with a dot, and end in `suffix`: "folder/name" each,
- * sorted, in the arena. */
+/* The files of a folder with names that begin with `prefix`, not with a dot, and end in `suffix`:
+ * "folder/name" each, sorted, in the arena. */
 int sc_folder_list(const char *folder, const char *prefix, const char *suffix,
 		   struct sc_arena *arena, const char *const **files, size_t *n,
 		   struct sc_err *err);
@@ -41,8 +42,9 @@ static inline const char *sc_file_name(const char *path)
 bool sc_begins_with(const char *text, const char *begin);
 bool sc_ends_with(const char *text, const char *end);
 
-/* The real path of `path`, which is relative to the folder of the program or library that this function is part of,
- * wherever that was moved to and through whatever link it was started; NULL if nothing is there. */
+/* The real path of `path`, which is relative to the folder of the program or library that this
+ * function is part of, wherever that was moved to and through whatever link it was started; NULL if
+ * nothing is there. */
 const char *sc_beside_program(const char *path, struct sc_arena *arena);
 
 #endif

@@ -1,5 +1,6 @@
-/* JSON read where it lies, a value at a time, by a reader that knows what it wants: no tree, and every
- * error has its line and column. Strict RFC 8259, or with comments; depth and the length of texts are limited. */
+/* JSON read where it lies, a value at a time, by a reader that knows what it wants: no tree, and
+ * every error has its line and column. Strict RFC 8259, or with comments; depth and the length of
+ * texts are limited. */
 #ifndef SC_CORE_JSON_CURSOR_H
 #define SC_CORE_JSON_CURSOR_H
 
@@ -16,8 +17,9 @@ struct sc_json_cursor {
 	const char *at, *end, *line_start;
 	unsigned line, depth;
 	const char *file;
-	bool first; /* no value of the innermost object or array has been read */
-	bool comments; /* to be set after init: // to the end of the line, and those of C, are spaces */
+	bool first;    /* no value of the innermost object or array has been read */
+	bool comments; /* to be set after init: // to the end of the line, and those of C, are
+			  spaces */
 	struct sc_err err;
 };
 void sc_json_cursor_init(struct sc_json_cursor *cursor, const char *text, size_t n,

@@ -21,7 +21,8 @@ struct sc_json_stream {
 	struct sc_err err;
 };
 
-/* Begins as {.out = file}. In an object each value has a key, in an array NULL. Keys are plain names of ours: not escaped. */
+/* Begins as {.out = file}. In an object each value has a key, in an array NULL. Keys are plain
+ * names of ours: not escaped. */
 void sc_json_stream_object(struct sc_json_stream *stream, const char *key);
 void sc_json_stream_array(struct sc_json_stream *stream, const char *key);
 void sc_json_stream_end(struct sc_json_stream *stream); /* of the innermost object or array */

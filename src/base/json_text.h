@@ -4,8 +4,9 @@
 
 #include "base/strbuf.h"
 
-/* Appends what stands between the quotes, escapes resolved. What is none (bytes that are not UTF-8, control
- * characters, NULs, half surrogate pairs) becomes U+FFFD; an escape that JSON does not have stands for itself. */
+/* Appends what stands between the quotes, escapes resolved. What is none (bytes that are not UTF-8,
+ * control characters, NULs, half surrogate pairs) becomes U+FFFD; an escape that JSON does not have
+ * stands for itself. */
 struct sc_json_faults {
 	size_t n_bad, n_escapes;
 };

@@ -1,5 +1,5 @@
-/* Answers remembered by all that was asked: a key of numbers, compared bit by bit. Emptied when full, so that it
- * never grows without bound. One thread. */
+/* Answers remembered by all that was asked: a key of numbers, compared bit by bit. Emptied when
+ * full, so that it never grows without bound. One thread. */
 #ifndef SC_BASE_MEMO_H
 #define SC_BASE_MEMO_H
 

@@ -1,5 +1,5 @@
-/* A part is locked while it is written: one that nobody holds was left by a program that was killed.
- * The parts that exist are listed for a signal handler, which removes them. */
+/* A part is locked while it is written: one that nobody holds was left by a program that was
+ * killed. The parts that exist are listed for a signal handler, which removes them. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "base/output.h"
 
@@ -48,7 +48,8 @@ static void remove_parts(int number)
 	for (struct part *p = atomic_load(&parts); p; p = p->next)
 		if (atomic_load(&p->live))
 			unlink(p->path);
-	/* Not SA_RESETHAND: a second signal that comes while the first is delivered would end the program. */
+	/* Not SA_RESETHAND: a second signal that comes while the first is delivered would end the
+	 * program. */
 	signal(number, SIG_DFL);
 	raise(number);
 }
@@ -91,8 +92,8 @@ static int folder_length(const char *path)
 	return (int)(sc_file_name(path) - path);
 }
 
-/* A new file at `path`, locked; -1 with errno. Between its making and its lock another program may have taken
- * it for one that was left. */
+/* A new file at `path`, locked; -1 with errno. Between its making and its lock another program may
+ * have taken it for one that was left. */
 static int make_locked(const char *path)
 {
 	struct stat st;
@@ -199,7 +200,8 @@ static int open_output(struct sc_output *out, bool keeps_rows)
 		return -1;
 	handle_signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
 	memcpy(out->written, out->path, sizeof(out->written));
-	/* Descriptors of a program, under any name: what stands behind them is not ours to replace. */
+	/* Descriptors of a program, under any name: what stands behind them is not ours to replace.
+	 */
 	if ((strncmp(out->path, "/proc/", 6) == 0 || strncmp(out->path, "/dev/fd/", 8) == 0 ||
 	     strcmp(out->path, "/dev/stdout") == 0 || strcmp(out->path, "/dev/stderr") == 0) ||
 	    (is_there ? !S_ISREG(st.st_mode) : keeps_rows)) {

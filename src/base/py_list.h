@@ -1,16 +1,18 @@
-/* A list as Python or JSON writes it: of calls with named arguments, NAME(key=value, ...), or of mappings with
- * texts as keys; values are texts, numbers, names, lists. Nothing is computed. */
+/* A list as Python or JSON writes it: of calls with named arguments, NAME(key=value, ...), or of
+ * mappings with texts as keys; values are texts, numbers, names, lists. Nothing is computed. */
 #ifndef SC_BASE_PY_LIST_H
 #define SC_BASE_PY_LIST_H
 
 #include "base/yaml.h"
 
 #define SC_PY_CLASS "class" /* the key of what a call calls */
-/* The value that begins at text->text[*pos], which moves behind it: (a, b) and [a, b] are sequences. */
+/* The value that begins at text->text[*pos], which moves behind it: (a, b) and [a, b] are
+ * sequences. */
 int sc_py_read(const struct sc_source *text, size_t *pos, struct sc_arena *arena,
 	       struct sc_yaml **out, struct sc_err *err);
-/* The first list of the text, as a sequence; what is before its '[' is not read, behind it nothing but comments may
- * be. True, False and None are as in YAML. Depth and number of values are limited. */
+/* The first list of the text, as a sequence; what is before its '[' is not read, behind it nothing
+ * but comments may be. True, False and None are as in YAML. Depth and number of values are limited.
+ */
 int sc_py_list_parse(const struct sc_source *text, struct sc_arena *arena, struct sc_yaml **out,
 		     struct sc_err *err);
 

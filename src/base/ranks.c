@@ -1,5 +1,6 @@
-/* The ranks of a build with MPI are of a library of their own, ranks_mpi.c, which is loaded once mpirun started the
- * process: MPI brings eight others, and binding them takes longer than a prediction. */
+/* The ranks of a build with MPI are of a library of their own, ranks_mpi.c, which is loaded once
+ * mpirun started the process: MPI brings eight others, and binding them takes longer than a
+ * prediction. */
 #include "base/ranks.h"
 
 #include <dlfcn.h>

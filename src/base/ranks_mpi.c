@@ -1,6 +1,6 @@
-/* Ranks over MPI, a library that ranks.c loads: a window on rank 0 has the counters and who has come; an exchange is a
- * gather to all whose requests are tested from time to time. After a loss no call of MPI is made: it would never
- * return. */
+/* Ranks over MPI, a library that ranks.c loads: a window on rank 0 has the counters and who has
+ * come; an exchange is a gather to all whose requests are tested from time to time. After a loss no
+ * call of MPI is made: it would never return. */
 #include <math.h>
 #include <mpi.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 #include "base/ranks.h"
 #include "base/units.h"
 
-/* How long another is waited for: LEAST_S and TIMES the longest own work; a helper for what rank 0 writes, END_S. */
+/* How long another is waited for: LEAST_S and TIMES the longest own work; a helper for what rank 0
+ * writes, END_S. */
 enum { TEST_US = 50, STAY_S = 10, LEAST_S = 30, TIMES = 20, END_S = 3600 };
 
 /* Each says this of itself before the bytes. */
@@ -24,8 +25,8 @@ struct word {
 struct sc_ranks_mpi {
 	MPI_Comm comm;
 	MPI_Win win;
-	int64_t *
-		slots; /* in the window, rank 0's count: two counters, taken in turn, and exchanges by rank */
+	int64_t *slots; /* in the window, rank 0's count: two counters, taken in turn, and exchanges
+			   by rank */
 	int64_t n_asked, answer, n_exchanges; /* n_asked 0: nothing is asked for */
 	double begin_s, longest_s; /* own work since the last exchange, and the longest */
 	bool has_ended;
@@ -136,7 +137,8 @@ static int ranks_exchange(struct sc_ranks *ranks, struct sc_strbuf *bytes, struc
 		    MPI_Iallgather(&own, n, MPI_BYTE, mpi->words, n, MPI_BYTE, mpi->comm, &request),
 		    &request))
 		return tell_lost(ranks, err);
-	/* None counts by the last counter any more, and none begins with it before the next exchange. */
+	/* None counts by the last counter any more, and none begins with it before the next
+	 * exchange. */
 	if (ranks->self == 0)
 		put_slot(mpi, 0, (mpi->n_exchanges + 1) % N_COUNTERS);
 	for (int rank = 0; rank < ranks->count; rank++) {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Binary search over from..to-1, of which a first part is `before` (said in terms of the index `at`, which the
- * macro declares): `found` is the first that is not; `to` if all are. */
+/* Binary search over from..to-1, of which a first part is `before` (said in terms of the index
+ * `at`, which the macro declares): `found` is the first that is not; `to` if all are. */
 #define SC_FIRST_NOT(found, at, from, to, before)                   \
 	do {                                                        \
 		size_t sc_low_ = (from), sc_high_ = (to);           \
@@ -21,8 +21,8 @@
 		(found) = sc_low_;                                  \
 	} while (0)
 
-/* For comparisons to sort by: -1, 0 or 1. Of several keys the first that differs: 2 * SC_ORDER(a->x, b->x) +
- * SC_ORDER(a->y, b->y), of three 4, 2 and 1 times. */
+/* For comparisons to sort by: -1, 0 or 1. Of several keys the first that differs: 2 *
+ * SC_ORDER(a->x, b->x) + SC_ORDER(a->y, b->y), of three 4, 2 and 1 times. */
 #define SC_ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 /* A comparison for qsort, said in terms of `a` and `b`, which point to two of `type`:

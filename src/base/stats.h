@@ -25,7 +25,8 @@ struct sc_text_count {
 	const char *text;
 	size_t n, first;
 };
-/* The different ones of n texts, the most frequent first, of as many by the alphabet: how many, at most n, are in `out`. */
+/* The different ones of n texts, the most frequent first, of as many by the alphabet: how many, at
+ * most n, are in `out`. */
 size_t sc_texts_count(const char *const *texts, size_t n, struct sc_text_count *out);
 
 /* How far predictions are from measurements; percentages are 0-100. */

@@ -21,8 +21,8 @@ static inline size_t sc_utf8_put(uint32_t c, char out[4])
 	return n;
 }
 
-/* Wide text as UTF-8: at most n - 1 bytes and a NUL, whole characters only; what is none becomes U+FFFD. Returns the
- * bytes written. */
+/* Wide text as UTF-8: at most n - 1 bytes and a NUL, whole characters only; what is none becomes
+ * U+FFFD. Returns the bytes written. */
 size_t sc_wide_to_utf8(const wchar_t *text, char *out, size_t n);
 
 #endif

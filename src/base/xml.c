@@ -1,4 +1,5 @@
-/* Elements, attributes and comments; everything else that XML has is refused, so no entity can grow. */
+/* Elements, attributes and comments; everything else that XML has is refused, so no entity can
+ * grow. */
 #include "base/xml.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* A small reader of XML: one element after the other, with its attributes. Nothing is copied: names and values
- * point into the text, and do not end in a NUL. */
+/* A small reader of XML: one element after the other, with its attributes. Nothing is copied: names
+ * and values point into the text, and do not end in a NUL. */
 #ifndef SC_BASE_XML_H
 #define SC_BASE_XML_H
 

@@ -1,6 +1,6 @@
 /* Strict YAML over libyaml: one document, mappings with unique keys, no aliases or anchors or tags,
- * depth, size and count limited. Values are decoded through field tables (base/fields.h). Errors carry
- * file, 1-based line and column, and a nearest-key hint. */
+ * depth, size and count limited. Values are decoded through field tables (base/fields.h). Errors
+ * carry file, 1-based line and column, and a nearest-key hint. */
 #ifndef SC_BASE_YAML_H
 #define SC_BASE_YAML_H
 
@@ -23,8 +23,8 @@ struct sc_yaml {
 
 enum { SC_YAML_MAX_BYTES = 4 << 20, SC_YAML_MAX_DEPTH = 32, SC_YAML_MAX_NODES = 1 << 20 };
 
-/* Everything lives in the arena. Size, depth and node limits give SC_ELIMIT errors. The root is always
- * a mapping; an empty text is an error. Block scalars (| and >) count as quoted. */
+/* Everything lives in the arena. Size, depth and node limits give SC_ELIMIT errors. The root is
+ * always a mapping; an empty text is an error. Block scalars (| and >) count as quoted. */
 int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct sc_yaml **out,
 		  struct sc_err *err);
 int sc_yaml_load(const char *path, struct sc_arena *arena, struct sc_yaml **out,
@@ -33,7 +33,8 @@ const struct sc_yaml *sc_yaml_get(const struct sc_yaml *map, const char *key); /
 bool sc_yaml_is_null(const struct sc_yaml *node); /* nothing, ~ or null, not quoted */
 
 struct sc_yaml_opts {
-	/* For may_be_file fields: loads the file that `ref`, a scalar, names. NULL: refs are errors. */
+	/* For may_be_file fields: loads the file that `ref`, a scalar, names. NULL: refs are
+	 * errors. */
 	int (*open_ref)(const struct sc_yaml *ref, struct sc_arena *arena, struct sc_yaml **out,
 			struct sc_err *err);
 	/* If not NULL every leaf given is appended here as a struct sc_origin (see fields.h). */

@@ -1,4 +1,5 @@
-/* stepcast config: is a config right, what does it come to, and what is it of other programs' files. */
+/* stepcast config: is a config right, what does it come to, and what is it of other programs'
+ * files. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,9 +107,9 @@ static int import_files(const struct config_args *args, struct sc_foreign_lines 
 	return sc_cli_set(&args->sets, lines->arena, config, err);
 }
 
-/* The shim prints the command that a script starts as a line for `config import`. `python -c` may compute a value that the
- * script needs: the next one in PATH runs it. The job of sbatch, a file or its input, is a script, too; its number of
- * nodes holds for its srun. */
+/* The shim prints the command that a script starts as a line for `config import`. `python -c` may
+ * compute a value that the script needs: the next one in PATH runs it. The job of sbatch, a file or
+ * its input, is a script, too; its number of nodes holds for its srun. */
 static const char SHIM[] =
 	"#!/bin/sh\n"
 	"# Of `stepcast config import --shim`: prints its arguments for `stepcast config import`, and ends.\n"

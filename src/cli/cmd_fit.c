@@ -74,7 +74,8 @@ static const char *profile_path(const struct fit_args *args)
 	return strcmp(args->common.output, "-") != 0 ? args->common.output : NULL;
 }
 
-/* A file holds one profile. Its id is the file's stem, where that can be one; else the old profile's. */
+/* A file holds one profile. Its id is the file's stem, where that can be one; else the old
+ * profile's. */
 static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 			 struct sc_arena *arena, struct sc_err *err)
 {
@@ -102,7 +103,8 @@ static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 
 /* ---- the command ---- */
 
-/* Rows that all have, or that --where chooses by, one name which no shipped device has are of the user's own GPU:
+/* Rows that all have, or that --where chooses by, one name which no shipped device has are of the
+ * user's own GPU:
  * --device says like which it is. A pattern chooses among names and is none. */
 static void take_own_name(const struct fit_args *args, struct sc_where *where, struct sc_csv *table,
 			  struct sc_arena *arena)

@@ -67,8 +67,8 @@ static bool is_stem_of_other(const struct files *files, size_t index, const char
 	return false;
 }
 
-/* Files of one name, from different folders, must not become one; nor one that is numbered for that and
- * one that is called so. */
+/* Files of one name, from different folders, must not become one; nor one that is numbered for that
+ * and one that is called so. */
 static const char *unlike_stem(const struct files *files, size_t index, struct sc_arena *arena)
 {
 	const char *stem;

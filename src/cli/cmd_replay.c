@@ -124,7 +124,8 @@ static int parse_set(const char *text, struct sc_arena *arena, int64_t *gpus, st
 	return 0;
 }
 
-/* A rank is compared with the mean of all others: without two of them, that is not the mean that is meant. */
+/* A rank is compared with the mean of all others: without two of them, that is not the mean that is
+ * meant. */
 static int parse_without(const struct sc_arg_list *without, int64_t *rank, struct sc_err *err)
 {
 	*rank = -1;
@@ -183,7 +184,8 @@ static int parse_opts(const struct replay_args *args, struct sc_arena *arena,
 	return rc;
 }
 
-/* The network of --cluster, if it is given: of a config, else of a cluster alone. What is neither is a wrong config. */
+/* The network of --cluster, if it is given: of a config, else of a cluster alone. What is neither
+ * is a wrong config. */
 static int load_network(const struct replay_args *args, struct sc_catalog *catalog,
 			struct sc_arena *arena, struct sc_collective_time *out, struct sc_err *err)
 {

@@ -321,8 +321,8 @@ static int write_drawings(const struct drawings *all, const struct sc_cli_call *
 
 /* ---- with the passes of a config ---- */
 
-/* The passes of each stage take so long, over all its chunks; and the least time between a forward pass and the next
- * stage's. */
+/* The passes of each stage take so long, over all its chunks; and the least time between a forward
+ * pass and the next stage's. */
 static void read_times(struct drawing *d, struct sc_arena *arena)
 {
 	const struct sc_passes *passes = d->play.passes;

@@ -1,4 +1,5 @@
-/* stepcast search: the best split of a model over GPUs; stepcast scale: the same at each number of GPUs. */
+/* stepcast search: the best split of a model over GPUs; stepcast scale: the same at each number of
+ * GPUs. */
 #include <stdio.h>
 #include <string.h>
 

@@ -120,8 +120,8 @@ static int check_any_predicted(const struct sc_validation *v, bool of_operations
 	for (size_t i = 0; i < v->n_cases; i++) {
 		const struct sc_case *c = &v->cases[i];
 
-		/* Models may be unsupported as a whole; times of operations that nothing can be asked
-		 * about have a wrong column, as the name of every GPU. */
+		/* Models may be unsupported as a whole; times of operations that nothing can be
+		 * asked about have a wrong column, as the name of every GPU. */
 		if (c->skipped && (of_operations || (c->outcome.code != SC_OK &&
 						     c->outcome.code != SC_EUNSUPPORTED)))
 			return sc_err_at(err, of_operations ? SC_EVALUE : c->outcome.code,

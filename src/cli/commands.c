@@ -284,7 +284,8 @@ int sc_cli_run(int argc, char **argv)
 	return sc_cli_fail(&err);
 }
 
-/* stepcast help: the list of commands, one command's help, or its man page; the reference of keys. */
+/* stepcast help: the list of commands, one command's help, or its man page; the reference of keys.
+ */
 
 struct help_args {
 	struct sc_common common;
@@ -334,8 +335,8 @@ static void append_overview_page(struct sc_strbuf *out)
 		"not hold\n");
 }
 
-/* Appends the keys whose path or help has every word after the first, a case apart, as text for a terminal or as
- * Markdown. A list's elements are keys too: "model.tables[].rows". */
+/* Appends the keys whose path or help has every word after the first, a case apart, as text for a
+ * terminal or as Markdown. A list's elements are keys too: "model.tables[].rows". */
 static int append_keys(const struct help_args *args, struct sc_strbuf *out, struct sc_err *err)
 {
 	const struct sc_arg_list *words = &args->common.words;
@@ -362,7 +363,8 @@ static int append_keys(const struct help_args *args, struct sc_strbuf *out, stru
 				    words->n > 1 ? words->at[1] : "");
 }
 
-/* ---- help coverage: how much of what was measured is like a question, and what of it is extrapolated ---- */
+/* ---- help coverage: how much of what was measured is like a question, and what of it is
+ * extrapolated ---- */
 
 /* Columns in which rows agree with the question, the most first. */
 static const struct {
@@ -443,8 +445,8 @@ static void append_gaps(const struct sc_request *request, struct sc_strbuf *out)
 				      "were measured on this GPU\n");
 }
 
-/* A config, or a model, a GPU and a software in any order: a word is what it names, an unknown one the first that no
- * other is. What is left out is the config's, or usual. */
+/* A config, or a model, a GPU and a software in any order: a word is what it names, an unknown one
+ * the first that no other is. What is left out is the config's, or usual. */
 static int read_question(const struct sc_arg_list *words, struct sc_cli_call *call,
 			 struct sc_config *config, struct sc_err *err)
 {

@@ -16,10 +16,11 @@ extern const struct sc_command sc_command_predict, sc_command_sweep, sc_command_
 	sc_command_software, sc_command_examples, sc_command_schedule, sc_command_page,
 	sc_command_help;
 
-/* The script of a shell (bash, zsh, fish), which asks for what sc_complete says; false: none is written for it. */
+/* The script of a shell (bash, zsh, fish), which asks for what sc_complete says; false: none is
+ * written for it. */
 bool sc_completion_script(const char *shell, struct sc_strbuf *out);
-/* A line for each word that may stand in place of the last of `words`, which begin with the name of `command` (NULL:
- * there is none), and its help after a tab; none: a file. */
+/* A line for each word that may stand in place of the last of `words`, which begin with the name of
+ * `command` (NULL: there is none), and its help after a tab; none: a file. */
 void sc_complete(const struct sc_command *command, int n_words, char *const *words,
 		 struct sc_strbuf *out);
 

@@ -1,5 +1,5 @@
-/* Completion for shells. The scripts that they load ask the program itself what may follow the words of a line
- * (stepcast --complete WORD...), so there is one list for all. */
+/* Completion for shells. The scripts that they load ask the program itself what may follow the
+ * words of a line (stepcast --complete WORD...), so there is one list for all. */
 #include <stdio.h>
 #include <string.h>
 
@@ -105,7 +105,8 @@ static void offer_values(const struct line *line, const struct sc_cli_option *o)
 	sc_arena_release(&arena);
 }
 
-/* The names of a table's options; true: `before` is one of them and has a value, and what it may be was offered. */
+/* The names of a table's options; true: `before` is one of them and has a value, and what it may be
+ * was offered. */
 static bool offer_options(const struct line *line, const struct sc_cli_option *options,
 			  const char *before)
 {

@@ -4,7 +4,8 @@
 
 #include "models/collective/collective.h"
 
-/* "16G" up to its n-th letter, of 1 byte to 1e15; K, M, G and T are powers of 1,024. 0: it is none. */
+/* "16G" up to its n-th letter, of 1 byte to 1e15; K, M, G and T are powers of 1,024. 0: it is none.
+ */
 double sc_cli_size(const char *text, size_t n);
 /* "all_gather", "all-gather" or "allgather", `n` letters of it. */
 bool sc_cli_collective(const char *text, size_t n, enum sc_collective *out);
@@ -23,8 +24,8 @@ struct sc_cli_network {
 	struct sc_span span;
 	const char *device; /* its id */
 };
-/* The same, and what the collective model sees of it. Ranks that are 0 fill the nodes; nodes that are 0 are as many as
- * the ranks fill, else one. */
+/* The same, and what the collective model sees of it. Ranks that are 0 fill the nodes; nodes that
+ * are 0 are as many as the ranks fill, else one. */
 int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
 		   struct sc_request *request, struct sc_cli_network *out, struct sc_err *err);
 

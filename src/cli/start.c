@@ -152,7 +152,8 @@ static int check_words(const struct sc_line *line, const struct sc_common *commo
 			  command->words_asked, common->words.at[command->n_words]);
 }
 
-/* True: go on. False: end with *exit_code (--help was answered, or the line is wrong and that was said). */
+/* True: go on. False: end with *exit_code (--help was answered, or the line is wrong and that was
+ * said). */
 static bool command_begin(const struct sc_line *line, void *into, struct sc_arena *arena,
 			  int *exit_code)
 {
@@ -349,7 +350,8 @@ int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct 
 		return is_stdout ? 0 : sc_output_commit(out, NULL, err);
 	if (!is_stdout)
 		sc_output_discard(out);
-	/* An error of writing gets the name of the file; an error of the result has its own place. */
+	/* An error of writing gets the name of the file; an error of the result has its own place.
+	 */
 	if (own.code == SC_EIO)
 		return sc_err_at(err, own.code, is_stdout ? NULL : path, 0, 0, "%s", own.text);
 	return sc_err_at(err, own.code, own.file, own.line, own.column, "%s", own.text);

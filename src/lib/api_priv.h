@@ -1,5 +1,5 @@
-/* Structs and checks that the parts of libstepcast share. Every public function that does something is between sc_api_enter and
- * sc_api_leave. */
+/* Structs and checks that the parts of libstepcast share. Every public function that does something
+ * is between sc_api_enter and sc_api_leave. */
 #ifndef SC_LIB_API_PRIV_H
 #define SC_LIB_API_PRIV_H
 

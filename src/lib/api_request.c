@@ -1,5 +1,5 @@
-/* Errors and requests of libstepcast. What a file gave is shared by all copies of a request; what was set is each
- * one's own, and is set again in a copy. */
+/* Errors and requests of libstepcast. What a file gave is shared by all copies of a request; what
+ * was set is each one's own, and is set again in a copy. */
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>

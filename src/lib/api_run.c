@@ -14,7 +14,8 @@
 #include "report/sweep_report.h"
 #include "study/sweep/sweep.h"
 
-/* Results of libstepcast: JSON text, and values by name. Each form is made of the other once it is asked for. */
+/* Results of libstepcast: JSON text, and values by name. Each form is made of the other once it is
+ * asked for. */
 
 struct stepcast_result {
 	char *json, *plan; /* or NULL */
@@ -31,8 +32,8 @@ static stepcast_result *api_result(char *json, char *plan)
 	return result;
 }
 
-/* A row becomes an object, without its first columns, which the caller gave. Bytes that are not UTF-8 become "?"; in a name they
- * are an error. */
+/* A row becomes an object, without its first columns, which the caller gave. Bytes that are not
+ * UTF-8 become "?"; in a name they are an error. */
 static stepcast_result *api_row(const struct sc_csv *row, size_t n_given, struct sc_err *err)
 {
 	struct sc_json json = {.root = json_object()};
@@ -41,7 +42,8 @@ static stepcast_result *api_row(const struct sc_csv *row, size_t n_given, struct
 	for (size_t i = 0; i < row->n_cols; i++) {
 		const char *name = row->header[i], *cell = sc_csv_cell(row, 0, i);
 
-		/* No key with a value of its own (core/config/config_table.h): the same text in every row. */
+		/* No key with a value of its own (core/config/config_table.h): the same text in
+		 * every row. */
 		if (!*cell || (i < n_given && !strchr(name, '.') && strcmp(name, "gpus") != 0))
 			sc_json_text(&json, json.root, name, *cell ? cell : NULL);
 		else

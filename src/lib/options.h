@@ -1,5 +1,5 @@
-/* Command lines by table: each command lists its options once; parsing, --help, the man page and shell
- * completion come from that list. Knows nothing of what the options do. */
+/* Command lines by table: each command lists its options once; parsing, --help, the man page and
+ * shell completion come from that list. Knows nothing of what the options do. */
 #ifndef SC_LIB_OPTIONS_H
 #define SC_LIB_OPTIONS_H
 
@@ -12,9 +12,10 @@
 #include "core/config/likeness.h"
 
 enum sc_arg_kind {
-	SC_ARG_FLAG,  /* int = 1 */
-	SC_ARG_COUNT, /* int += 1 */
-	SC_ARG_SWITCH, /* int = 1, or 0 with --no-NAME; stays what it was (-1: undecided) if absent */
+	SC_ARG_FLAG,   /* int = 1 */
+	SC_ARG_COUNT,  /* int += 1 */
+	SC_ARG_SWITCH, /* int = 1, or 0 with --no-NAME; stays what it was (-1: undecided) if absent
+			*/
 	SC_ARG_TEXT,   /* const char * */
 	SC_ARG_LIST,   /* struct sc_arg_list: may be given again */
 	SC_ARG_INT,    /* int64_t within min..max */
@@ -84,7 +85,8 @@ struct sc_command {
 };
 
 enum { SC_CLI_MAX_JOBS = 1024 };
-/* Rows of an option table. `member` is of SC_ARGS: the command's struct, defined before its table. */
+/* Rows of an option table. `member` is of SC_ARGS: the command's struct, defined before its table.
+ */
 #define SC_OPT(kind_, member, name_, ...)                                                   \
 	{                                                                                   \
 		.name = name_, .kind = SC_ARG_##kind_, .offset = offsetof(SC_ARGS, member), \

@@ -1,5 +1,5 @@
-/* Questions to `stepcast predict` and `sweep`, and a run of predict: a config's prediction, for the commands and the
- * library. */
+/* Questions to `stepcast predict` and `sweep`, and a run of predict: a config's prediction, for the
+ * commands and the library. */
 #ifndef SC_LIB_PREDICT_RUN_H
 #define SC_LIB_PREDICT_RUN_H
 
@@ -9,7 +9,8 @@
 #include "report/prediction_report.h"
 #include "study/sweep/run_cost.h"
 
-/* Reads the size of the run and its prices into the arena. `asked` is true if one was given, or the config has a price. */
+/* Reads the size of the run and its prices into the arena. `asked` is true if one was given, or the
+ * config has a price. */
 int sc_cost_args_read(const struct sc_cost_args *args, const struct sc_config *config,
 		      struct sc_arena *arena, struct sc_run_size *out, bool *asked,
 		      struct sc_err *err);
@@ -36,7 +37,8 @@ struct sc_predict_run {
 	struct sc_alternatives alternatives;
 	struct sc_prediction_report report; /* all of it that was found */
 };
-/* Resolves, chooses what is to be chosen, predicts. `path` is the file that errors name, or NULL. */
+/* Resolves, chooses what is to be chosen, predicts. `path` is the file that errors name, or NULL.
+ */
 int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
 		   struct sc_err *err);
 /* Explains the prediction if that or a report is asked for, or if it does not fit. `config` and

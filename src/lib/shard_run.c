@@ -237,8 +237,8 @@ const struct sc_shard_args sc_shard_defaults = {
 	.confidence = SC_CONFIDENCE,
 };
 
-/* One sigma: what a kind of shard errs beyond its kernel's and its collective's model; how far lookups
- * drift from those given. Assumed, not measured. */
+/* One sigma: what a kind of shard errs beyond its kernel's and its collective's model; how far
+ * lookups drift from those given. Assumed, not measured. */
 #define SHARD_ERROR_FRAC 0.05
 #define DRIFT_FRAC 0.1
 enum { DEFAULT_SAMPLES = 1000, SAMPLES_ALONE = 200, LEAST_SAMPLES = 100 };

@@ -1,5 +1,5 @@
-/* `stepcast shard`: what may be asked, for the command and the library, and one run of it with its result in each
- * form. */
+/* `stepcast shard`: what may be asked, for the command and the library, and one run of it with its
+ * result in each form. */
 #ifndef SC_LIB_SHARD_RUN_H
 #define SC_LIB_SHARD_RUN_H
 

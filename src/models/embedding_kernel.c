@@ -20,8 +20,9 @@
 #define SUM_BYTES 4.0
 #define SLOT_BYTES 4.0 /* place of a row in the cache */
 #define DEFAULT_OUTPUT_BYTES 4.0
-#define SSD_GBPS \
-	0.1 /* of a rank's share: TorchRec's planner (torchrec/distributed/planner/constants.py) */
+#define SSD_GBPS                                                                                 \
+	0.1 /* of a rank's share: TorchRec's planner (torchrec/distributed/planner/constants.py) \
+	     */
 /* The share of the last cache that rows keep (ml_perf_model). Tables are worked on one after
  * another: counters of V100 kernels show each row of 32 tables read once, where a table's share of
  * the cache is half of it. */
@@ -39,7 +40,8 @@ enum { WARP_LANES = 32, WAVEFRONT_LANES = 64 };
 
 /* A walk is how a kernel goes through the rows of a bag. */
 struct walk {
-	double narrow_cols; /* up to so many columns have a thread each; a warp takes all of a wider row */
+	double narrow_cols; /* up to so many columns have a thread each; a warp takes all of a wider
+			       row */
 	double in_flight;   /* rows that are loaded before the first is added */
 	double step_cycles; /* between a row's arrival and the next one's load */
 };

@@ -36,8 +36,9 @@ enum { ADA = 89, BLACKWELL = 100 }; /* CUDA capability */
 #define BOARD_W 15.0
 /* Exponents of 0.3 to 1 differ little for GPUs left out of a fit; this is the best. */
 #define ENERGY_EXPONENT 0.5
-#define BURST_LIMIT_US \
-	3e3 /* a product that repeats some 30 times has lost half of what its power limit takes: 0.1 s */
+#define BURST_LIMIT_US                                                                           \
+	3e3 /* a product that repeats some 30 times has lost half of what its power limit takes: \
+	       0.1 s */
 #define FP4_BITS 4.5 /* with the scale of 16 elements (nvfp4) */
 #define SWEEP_TILE 128.0
 #define ROWS_OF_SCALES 4.0 /* 16 bytes of scales in fp32, one a row, as wide loads take them */

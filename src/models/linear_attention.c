@@ -94,8 +94,8 @@ double sc_scan_flop(const struct sc_scan_shape *s)
 {
 	const double chunk = chunk_of(s);
 
-	if (s->rule ==
-	    SC_SCAN_SELECTIVE) /* backward takes states anew, and the gradients of all that makes them */
+	if (s->rule == SC_SCAN_SELECTIVE) /* backward takes states anew, and the gradients of all
+					     that makes them */
 		return 7 * (s->backward ? 3 : 1) * s->batch * s->seq * s->v_heads * s->k_dim;
 	if (s->recurrent) /* w s, the key's outer product, q s */
 		return 6 * s->batch * s->seq * s->v_heads * s->k_dim * s->v_dim;

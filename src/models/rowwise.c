@@ -71,8 +71,9 @@ double sc_memory_us(const struct sc_device *device, double bytes, double eff, do
 	return sc_bytes_us(bytes + half_bytes, device->hbm_gbps * eff);
 }
 
-#define BLOCKS_OF_SM \
-	32.0 /* at most (CUDA C++ Programming Guide); the 16 and 24 of Turing and Ada fit no better */
+#define BLOCKS_OF_SM                                                                         \
+	32.0 /* at most (CUDA C++ Programming Guide); the 16 and 24 of Turing and Ada fit no \
+		better */
 
 /* The share of what is read again that comes from memory: rows in flight against the last cache. */
 static double reread_share(const struct sc_device *device, const struct sc_rowwise_shape *s)

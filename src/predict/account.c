@@ -1,6 +1,6 @@
-/* The idle time of a class is a list of stretches, which starts as the whole iteration. Each kind of thing a GPU can do
- * takes from it what it explains, the most telling kind first. Lanes are in order of time, each kind for itself: the
- * runs of a kind are merged only when it is asked for. */
+/* The idle time of a class is a list of stretches, which starts as the whole iteration. Each kind
+ * of thing a GPU can do takes from it what it explains, the most telling kind first. Lanes are in
+ * order of time, each kind for itself: the runs of a kind are merged only when it is asked for. */
 #include "predict/account.h"
 
 #include <string.h>
@@ -44,7 +44,8 @@ static inline double gap_us(const struct sc_cost *cost)
 	return cost->gap != SC_GAP_NONE ? cost->latency_us : 0;
 }
 
-/* Puts a node as a transfer if it is a member of a group, or a collective of which one rank alone was recorded. */
+/* Puts a node as a transfer if it is a member of a group, or a collective of which one rank alone
+ * was recorded. */
 static void put_work(struct sc_doings *d, const struct sc_ran *ran, uint32_t id)
 {
 	const struct sc_node *node = &ran->graph->nodes.at[id];
@@ -422,7 +423,8 @@ static void find_launches(struct sc_accountant *a, uint32_t class_id)
 			}
 }
 
-/* Splits each idle stretch where its next node is launched: until then the GPU waits for the host, if that works. */
+/* Splits each idle stretch where its next node is launched: until then the GPU waits for the host,
+ * if that works. */
 static void split_at_launch(struct sc_accountant *a)
 {
 	for (size_t i = 0; i < a->idle.n; i++) {
@@ -436,7 +438,8 @@ static void split_at_launch(struct sc_accountant *a)
 	swap_idle(a);
 }
 
-/* Shares out the rest: a class is done before it begins and after it ends; between, only its host can keep it. */
+/* Shares out the rest: a class is done before it begins and after it ends; between, only its host
+ * can keep it. */
 static void take_rest(struct sc_accountant *a, uint32_t class_id, struct sc_account *out)
 {
 	const struct sc_account_input *in = a->in;
@@ -473,7 +476,8 @@ void sc_account_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_a
 		take_kind(a, &EXPLANATIONS[i], out);
 	}
 	take_rest(a, class_id, out);
-	/* In each repeated stretch a class waits for as long as the stretch lasts beyond its own work. */
+	/* In each repeated stretch a class waits for as long as the stretch lasts beyond its own
+	 * work. */
 	const struct sc_period *all = &a->in->period, *own = &a->period;
 	double us = 0;
 

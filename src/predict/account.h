@@ -1,6 +1,7 @@
-/* The account of one GPU (class of ranks): where its time goes, lane by lane. Each moment goes to the first of these
- * that is true of it: it computes, copies, transfers, waits for another stage, for its peers, for the host; else it
- * is done. Every share is the measure of a set of times, so that it changes little when the timeline does. */
+/* The account of one GPU (class of ranks): where its time goes, lane by lane. Each moment goes to
+ * the first of these that is true of it: it computes, copies, transfers, waits for another stage,
+ * for its peers, for the host; else it is done. Every share is the measure of a set of times, so
+ * that it changes little when the timeline does. */
 #ifndef SC_PREDICT_ACCOUNT_H
 #define SC_PREDICT_ACCOUNT_H
 
@@ -47,7 +48,8 @@ struct sc_doing_list {
 	SC_VEC(uint32_t) runs; /* the start of each lane's run; with one run all are in order */
 	size_t n_in_runs;
 };
-/* Memory of one thread, all zero to begin with: what the lanes of a class do and wait for, kind by kind. */
+/* Memory of one thread, all zero to begin with: what the lanes of a class do and wait for, kind by
+ * kind. */
 struct sc_doings {
 	struct sc_doing_list kinds[SC_N_DOINGS];
 	SC_VEC(struct sc_doing) merged;
@@ -111,8 +113,8 @@ struct sc_account_input {
 	struct sc_period period;
 	const double *begin_us, *end_us; /* by class, idle before and after; NULL: the period's */
 	bool staged;                     /* whether a GPU that is done waits for other stages */
-	/* Each class's own copy of every stretch, shorter where it does its work in less: for the rest it waits for
-	 * others. NULL: all take as long. */
+	/* Each class's own copy of every stretch, shorter where it does its work in less: for the
+	 * rest it waits for others. NULL: all take as long. */
 	const struct sc_repeat *own;
 };
 struct sc_idle {

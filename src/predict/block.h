@@ -5,7 +5,8 @@
  * The summary is exact for in-order host and compute lanes without contention, where a block maps
  * the times (h, g) at which host and compute lane are free to
  *     h' = h + host_us,   g' = max(g, h + lead_us) + gpu_us
- * and such maps compose (a max-plus linear system; Baccelli et al., Synchronization and Linearity). */
+ * and such maps compose (a max-plus linear system; Baccelli et al., Synchronization and Linearity).
+ */
 #ifndef SC_PREDICT_BLOCK_H
 #define SC_PREDICT_BLOCK_H
 
@@ -39,10 +40,12 @@ struct sc_summary {
 	bool host_waits; /* the host waits at the end: h' = g', host_us = lead_us + gpu_us */
 	double owner_us[SC_N_OWNERS]; /* sums to gpu_us */
 	double hidden_us;             /* communication that kernels hide */
-	/* The GPU time with a data-parallel collective beside all of it, and with one that only holds its SMs. */
+	/* The GPU time with a data-parallel collective beside all of it, and with one that only
+	 * holds its SMs. */
 	double beside_us, beside_sm_us;
 	double load_us[SC_N_RES]; /* work times demand, by resource */
-	/* Kernel time squared over its waves: divided by kernel time, the mean wave that one meets. */
+	/* Kernel time squared over its waves: divided by kernel time, the mean wave that one meets.
+	 */
 	double wave_us2;
 	double flop;
 };
@@ -73,8 +76,9 @@ struct sc_block_env {
 	/* The fabric of each axis whose groups have one kind of GPU only; NULL = `fabric`. */
 	const struct sc_fabric *axis_fabric[SC_N_COMM_AXES];
 	struct sc_span span[SC_N_COMM_AXES];
-	/* Ranks of a node, the own one included, that use its NICs for the same thing at the same time: for transfers
-	 * between stages, and for the groups of each axis (0 where they stay in the node). */
+	/* Ranks of a node, the own one included, that use its NICs for the same thing at the same
+	 * time: for transfers between stages, and for the groups of each axis (0 where they stay in
+	 * the node). */
 	double node_peers, axis_node_peers[SC_N_COMM_AXES];
 	double slowdown;
 	double progress_us;    /* cluster.progress_us */
@@ -89,7 +93,8 @@ struct sc_block_env {
 };
 
 struct sc_predict_opts;
-/* Returns the environment of the request's GPU, alone and at its own speed but for the what-if speeds. */
+/* Returns the environment of the request's GPU, alone and at its own speed but for the what-if
+ * speeds. */
 struct sc_block_env sc_block_env_of(const struct sc_request *request,
 				    const struct sc_fabric *fabric,
 				    const struct sc_predict_opts *opts);
@@ -104,11 +109,11 @@ static inline void sc_block_release(struct sc_block *block)
 
 void sc_block_add_op(struct sc_block *block, const struct sc_block_env *env, uint16_t name,
 		     const struct sc_op *op);
-/* Scales the steps from `first` on by a share, or by a number of times: a block may stand for layers of which not all
- * have them. */
+/* Scales the steps from `first` on by a share, or by a number of times: a block may stand for
+ * layers of which not all have them. */
 void sc_block_share(struct sc_block *block, size_t first, double share);
-/* A product in pieces: `n` kernels, or a share of one, as one step; `gap_us` are lost before each, which takes
- * `stretch` times as long as it would alone. */
+/* A product in pieces: `n` kernels, or a share of one, as one step; `gap_us` are lost before each,
+ * which takes `stretch` times as long as it would alone. */
 struct sc_block_pieces {
 	uint16_t name;
 	const struct sc_op *op; /* one piece */
@@ -116,18 +121,19 @@ struct sc_block_pieces {
 };
 void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 			 const struct sc_block_pieces *pieces);
-/* A collective over the group of an axis, for which none of the next `n_hidden` kernels waits. Send/recv passes
- * `bytes` round the group's ring, one step. */
+/* A collective over the group of an axis, for which none of the next `n_hidden` kernels waits.
+ * Send/recv passes `bytes` round the group's ring, one step. */
 struct sc_block_comm {
 	uint16_t name;
 	enum sc_comm_axis axis;
 	struct sc_collective_shape shape;
 	int n_hidden;
-	/* Bytes that a rank sends to nodes, its own included, in an all-to-all whose kernels send a message once to a
-	 * node and pass it on there; `shape` then says what goes to ranks. 0 = an ordinary one. */
+	/* Bytes that a rank sends to nodes, its own included, in an all-to-all whose kernels send a
+	 * message once to a node and pass it on there; `shape` then says what goes to ranks. 0 = an
+	 * ordinary one. */
 	double node_bytes;
-	/* Pieces in which copy engines move it within a node; one of them stays with its rank. 1 = as a whole; 0 = as
-	 * c3.policy says. */
+	/* Pieces in which copy engines move it within a node; one of them stays with its rank. 1 =
+	 * as a whole; 0 = as c3.policy says. */
 	double n_pieces;
 	double most_sms; /* a limit on its SMs; 0 = none */
 };
@@ -151,32 +157,37 @@ struct sc_transfer sc_block_transfer(const struct sc_block_env *env,
 /* Returns a collective's cost with the what-if speeds applied, demands kept. */
 void sc_block_comm_cost(const struct sc_block_env *env, const struct sc_collective_shape *shape,
 			const struct sc_span *span, struct sc_cost *out);
-/* Returns the cost under a family's policy: on copy engines if it adds nothing; else on the SMs kept, or the
- * fewest. */
+/* Returns the cost under a family's policy: on copy engines if it adds nothing; else on the SMs
+ * kept, or the fewest. */
 void sc_block_comm_by(const struct sc_block_env *env, enum sc_c3_family family,
 		      const struct sc_collective_shape *shape, const struct sc_span *span,
 		      struct sc_cost *out);
 #define SC_LARGE_BYTES 6.4e7 /* a collective of this size takes all channels that it likes */
-/* Sets the SMs that c3.policy leaves to kernels: all but those of the family that needs most, in granules. */
+/* Sets the SMs that c3.policy leaves to kernels: all but those of the family that needs most, in
+ * granules. */
 void sc_block_reserve(struct sc_block_env *env);
-/* Returns a collective's cost, without demands, with the load of the node's `peers` ranks folded into its time. */
+/* Returns a collective's cost, without demands, with the load of the node's `peers` ranks folded
+ * into its time. */
 struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
 				   const struct sc_collective_shape *shape,
 				   const struct sc_span *span, double peers);
-/* Stretches a cost where `peers` ranks of a node overload its NICs together; its demands fall in the same measure. */
+/* Stretches a cost where `peers` ranks of a node overload its NICs together; its demands fall in
+ * the same measure. */
 void sc_block_share_nics(double peers, struct sc_cost *cost);
 
-/* Returns the GPU time of a summarised step that nothing hides: a collective's is its time beyond the kernels that it
- * runs beside. */
+/* Returns the GPU time of a summarised step that nothing hides: a collective's is its time beyond
+ * the kernels that it runs beside. */
 double sc_block_exposed_us(const struct sc_block *block, size_t step);
 
-/* Returns how unevenly the steps and env->beside slow each other: the sum of both standard deviations (1 = alone). */
+/* Returns how unevenly the steps and env->beside slow each other: the sum of both standard
+ * deviations (1 = alone). */
 double sc_block_uneven(const struct sc_block *block, const struct sc_block_env *env);
 
 struct sc_block_lanes {
 	uint32_t host, compute, comm;
 };
-/* Returns the group that a collective of a class joins when it is emitted. `ctx` belongs to the caller. */
+/* Returns the group that a collective of a class joins when it is emitted. `ctx` belongs to the
+ * caller. */
 typedef uint32_t (*sc_comm_group_fn)(void *ctx, const struct sc_step *step, uint32_t graph_cost);
 struct sc_emit {
 	struct sc_graph *graph;
@@ -186,8 +197,8 @@ struct sc_emit {
 	uint32_t zero_cost;
 	/* node that the first kernel waits for, or SC_NONE; then the last kernel */
 	uint32_t compute_dep;
-	/* Work from outside the block may run beside it. Otherwise steps that nothing of the block runs beside are
-	 * emitted without demands, which nobody would ask for. */
+	/* Work from outside the block may run beside it. Otherwise steps that nothing of the block
+	 * runs beside are emitted without demands, which nobody would ask for. */
 	bool shared;
 	bool host_waits; /* the host waits until the block is done */
 	bool early;      /* the host has done its part long before: its nodes are left out */
@@ -196,8 +207,8 @@ struct sc_emit {
 	uint32_t in_flight;
 	int kernels_left;
 };
-/* Appends the block's steps op by op. `costs` caches the graph's cost ids, SC_NONE where not yet added: two per step,
- * op and host. */
+/* Appends the block's steps op by op. `costs` caches the graph's cost ids, SC_NONE where not yet
+ * added: two per step, op and host. */
 void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t *costs);
 /* Returns such a cache, empty. */
 uint32_t *sc_block_no_costs(const struct sc_block *block, struct sc_arena *arena);
@@ -210,8 +221,8 @@ static inline uint32_t sc_block_host_cost(struct sc_graph *graph, const struct s
 
 	return sc_graph_add_cost(graph, &cost);
 }
-/* Appends one step: in_flight is SC_NONE before the first, and sc_block_emit_end lets the compute lane wait for what
- * is left in flight. */
+/* Appends one step: in_flight is SC_NONE before the first, and sc_block_emit_end lets the compute
+ * lane wait for what is left in flight. */
 void sc_block_emit_step(const struct sc_block *block, size_t step, struct sc_emit *emit,
 			uint32_t *costs);
 void sc_block_emit_end(struct sc_emit *emit);

@@ -1,14 +1,16 @@
-/* Optimizers' steps matrix by matrix, each after its paper or code: Muon, Shampoo, and K-FAC divided over
- * replicas. */
+/* Optimizers' steps matrix by matrix, each after its paper or code: Muon, Shampoo, and K-FAC
+ * divided over replicas. */
 #include "predict/matrix_steps.h"
 
 #include <math.h>
 
 #include "predict/op_names.h"
 
-/* Muon takes five Newton-Schulz steps (Jordan et al. 2024): X X^T, its square, and their sum times X. */
+/* Muon takes five Newton-Schulz steps (Jordan et al. 2024): X X^T, its square, and their sum times
+ * X. */
 enum { NEWTON_SCHULZ_STEPS = 5 };
-/* Eigenvalues and vectors of a symmetric matrix take 9 n^3 FLOP (Golub and Van Loan, 8.3): products of n x n. */
+/* Eigenvalues and vectors of a symmetric matrix take 9 n^3 FLOP (Golub and Van Loan, 8.3): products
+ * of n x n. */
 #define EIGEN_PRODUCTS 4.5
 #define FP32_BYTES 4.0
 
@@ -59,8 +61,9 @@ static double elements_of(const struct sc_matrix *a)
 	return a->m * a->n;
 }
 
-/* Returns the busiest rank's work over the mean where whole matrices are dealt to ranks: of the c matrices that are
- * no smaller than one of them it has c / among, rounded up, however they are dealt. */
+/* Returns the busiest rank's work over the mean where whole matrices are dealt to ranks: of the c
+ * matrices that are no smaller than one of them it has c / among, rounded up, however they are
+ * dealt. */
 static double uneven(const struct sc_matrix *a, int n, double (*work)(const struct sc_matrix *),
 		     double among)
 {
@@ -113,7 +116,8 @@ static double ranks_of(const struct sc_matrix *a)
 	return fmax(1, a->shard.n_ranks);
 }
 
-/* Returns how many of these the same ranks share out: a model's experts lie on other ranks than the rest. */
+/* Returns how many of these the same ranks share out: a model's experts lie on other ranks than the
+ * rest. */
 static int dealt_together(const struct sc_matrix *a, int n)
 {
 	int i = 1;
@@ -123,7 +127,8 @@ static int dealt_together(const struct sc_matrix *a, int n)
 	return i;
 }
 
-/* Returns a collective of `n` matrices, which travel in bf16 (torch.optim.Muon; Moonlight, section 2.3). */
+/* Returns a collective of `n` matrices, which travel in bf16 (torch.optim.Muon; Moonlight,
+ * section 2.3). */
 static struct sc_collective_shape whole(enum sc_collective kind, const struct sc_matrix *a,
 					double n)
 {
@@ -131,9 +136,9 @@ static struct sc_collective_shape whole(enum sc_collective kind, const struct sc
 					    SC_BF16};
 }
 
-/* Deals whole matrices to ranks. Where weights are sharded, a batch of as many matrices as ranks goes to its owners
- * and back by an exchange each (microsoft/dion, muon_update_batch_async); else gradients are scattered and weights
- * gathered, as for any optimizer. */
+/* Deals whole matrices to ranks. Where weights are sharded, a batch of as many matrices as ranks
+ * goes to its owners and back by an exchange each (microsoft/dion, muon_update_batch_async); else
+ * gradients are scattered and weights gathered, as for any optimizer. */
 static void step_owned(const struct stepped *to, const struct sc_matrix *a, int n)
 {
 	const double ranks = ranks_of(a), most = uneven(a, n, muon_work, ranks);
@@ -148,8 +153,8 @@ static void step_owned(const struct stepped *to, const struct sc_matrix *a, int 
 	}
 }
 
-/* Steps a rank's contiguous elements: a share of the matrices, and parts of one more, which it gathers from its other
- * holders and steps whole. */
+/* Steps a rank's contiguous elements: a share of the matrices, and parts of one more, which it
+ * gathers from its other holders and steps whole. */
 static void step_parts(const struct stepped *to, const struct sc_matrix *a, int n)
 {
 	const double ranks = ranks_of(a);
@@ -193,7 +198,8 @@ static void step_muon(const struct stepped *to, const struct sc_matrix *a, int n
 	}
 }
 
-/* Cuts a matrix into blocks of at most `most` rows and columns (Shi et al. 2023, arXiv:2309.06497, section 3.3). */
+/* Cuts a matrix into blocks of at most `most` rows and columns (Shi et al. 2023, arXiv:2309.06497,
+ * section 3.3). */
 static struct sc_matrix blocks_of(const struct sc_matrix *a, double most)
 {
 	double rows = ceil(a->m / most), columns = ceil(a->n / most);
@@ -205,8 +211,8 @@ static struct sc_matrix blocks_of(const struct sc_matrix *a, double most)
 				  .rows = a->rows};
 }
 
-/* Shampoo (Gupta, Koren, Singer, ICML 2018, algorithm 1) updates L += G G^T, R += G^T G and takes L^-1/4 G R^-1/4.
- * The roots come from eigenvectors, Q D^-1/4 Q^T. */
+/* Shampoo (Gupta, Koren, Singer, ICML 2018, algorithm 1) updates L += G G^T, R += G^T G and takes
+ * L^-1/4 G R^-1/4. The roots come from eigenvectors, Q D^-1/4 Q^T. */
 static void step_shampoo(const struct stepped *to, const struct sc_matrix *a)
 {
 	const enum sc_dtype dtype = to->update_dtype;
@@ -222,10 +228,11 @@ static void step_shampoo(const struct stepped *to, const struct sc_matrix *a)
 	add_products(to, SC_NAME_PRECONDITION, dtype, (struct mnk){b.m, b.n, b.n}, b.count);
 }
 
-/* ---- K-FAC, as KAISA divides it (Pauloski et al., SC 2021, sections 2 and 3; gpauloski/kfac-pytorch) ---- */
+/* ---- K-FAC, as KAISA divides it (Pauloski et al., SC 2021, sections 2 and 3;
+ * gpauloski/kfac-pytorch) ---- */
 
-/* Returns the number of a layer's gradient workers, the ranks that have its eigenvectors, at least one: a column of a
- * grid of all ranks, of which neighbours are a row. */
+/* Returns the number of a layer's gradient workers, the ranks that have its eigenvectors, at least
+ * one: a column of a grid of all ranks, of which neighbours are a row. */
 static double grad_workers(const struct sc_request *request, double replicas)
 {
 	double frac = request->config.training.grad_worker_frac;
@@ -243,10 +250,11 @@ static double update_work(const struct sc_matrix *a)
 {
 	return a->m * a->n * (a->m + a->n);
 }
-/* K-FAC has the factors A = a^T a of a layer's inputs and G = g^T g of its outputs' gradients over the replica's
- * rows, as wide as activations are, averaged over all replicas. One rank finds a layer's eigenvectors and the inverse
- * of their values' outer product, which go to its column part by part. The whole column does Q_G (Q_G^T dW Q_A /
- * eigenvalues) Q_A^T, which goes to the neighbours in each row, layer by layer. The busiest rank counts. */
+/* K-FAC has the factors A = a^T a of a layer's inputs and G = g^T g of its outputs' gradients over
+ * the replica's rows, as wide as activations are, averaged over all replicas. One rank finds a
+ * layer's eigenvectors and the inverse of their values' outer product, which go to its column part
+ * by part. The whole column does Q_G (Q_G^T dW Q_A / eigenvalues) Q_A^T, which goes to the
+ * neighbours in each row, layer by layer. The busiest rank counts. */
 static void step_kfac(const struct stepped *to, const struct sc_matrix *a, int n)
 {
 	const struct sc_request *req = to->env->request;
@@ -317,8 +325,9 @@ double sc_matrix_owner_excess(const struct sc_matrix *a, int n)
 	return uneven(a, n, elements_of, ranks_of(a));
 }
 
-/* Shampoo keeps L, R and their roots for each block. K-FAC keeps both factors, and for the layers that the rank is a
- * gradient worker of both eigenvectors and the inverse of the eigenvalues' outer product. */
+/* Shampoo keeps L, R and their roots for each block. K-FAC keeps both factors, and for the layers
+ * that the rank is a gradient worker of both eigenvectors and the inverse of the eigenvalues' outer
+ * product. */
 double sc_matrix_bytes(const struct sc_request *request, const struct sc_matrix *a, double replicas)
 {
 	const struct sc_optimizer_traits *t =

@@ -1,5 +1,5 @@
-/* Optimizers that step whole matrices: Muon, Shampoo, K-FAC. Work that is not done at every step counts with its
- * share of one. This file knows nothing of models: callers list their matrices. */
+/* Optimizers that step whole matrices: Muon, Shampoo, K-FAC. Work that is not done at every step
+ * counts with its share of one. This file knows nothing of models: callers list their matrices. */
 #ifndef SC_PREDICT_MATRIX_STEPS_H
 #define SC_PREDICT_MATRIX_STEPS_H
 
@@ -13,7 +13,8 @@ struct sc_matrix {
 	double batch;         /* matrices in one tensor, as a layer's experts; 0 = 1 */
 	double rows;          /* rows of its input that a replica makes in a step */
 };
-/* Appends to `out` a step of `n` kinds of matrices, which `replicas` hold alike: products, and K-FAC's exchanges. */
+/* Appends to `out` a step of `n` kinds of matrices, which `replicas` hold alike: products, and
+ * K-FAC's exchanges. */
 void sc_matrix_steps(const struct sc_block_env *env, const struct sc_matrix *a, int n,
 		     const struct sc_span *replicas, struct sc_block *out);
 /* Returns the busiest owner's elements over the mean, for matrices that the same ranks hold. */

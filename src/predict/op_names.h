@@ -1,5 +1,5 @@
-/* Names of the ops that builders put into graphs: an X-macro table, id -> text for reports, and the packing of a name
- * with chunk and micro-batch into a node's op id. */
+/* Names of the ops that builders put into graphs: an X-macro table, id -> text for reports, and the
+ * packing of a name with chunk and micro-batch into a node's op id. */
 #ifndef SC_PREDICT_OP_NAMES_H
 #define SC_PREDICT_OP_NAMES_H
 
@@ -230,8 +230,8 @@ static inline bool sc_op_is_of_pass(unsigned name)
 	       (name >= SC_NAME_FORWARD && name <= SC_NAME_BACKWARD_TAIL);
 }
 
-/* A node's op id packs name, chunk and micro-batch. A part of a pass has in place of the micro-batch its number of
- * layers and, in the bits above, which of the pass's runs it is from. */
+/* A node's op id packs name, chunk and micro-batch. A part of a pass has in place of the
+ * micro-batch its number of layers and, in the bits above, which of the pass's runs it is from. */
 enum { SC_OP_LAYERS_BITS = 14 };
 static inline unsigned sc_op_pack(unsigned name, unsigned chunk, unsigned micro_batch)
 {

@@ -1,5 +1,6 @@
-/* The pipeline: request -> workload -> graph -> simulate -> reading -> prediction. The first workload that takes the
- * request builds its graph and says what the times mean; this file knows no model. */
+/* The pipeline: request -> workload -> graph -> simulate -> reading -> prediction. The first
+ * workload that takes the request builds its graph and says what the times mean; this file knows no
+ * model. */
 #include "predict/predict.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* The one pipeline: request -> workload -> graph -> simulate -> reading -> prediction. Callers ask for a prediction,
- * or for a floor below it; a predictor keeps its memory between calls. */
+/* The one pipeline: request -> workload -> graph -> simulate -> reading -> prediction. Callers ask
+ * for a prediction, or for a floor below it; a predictor keeps its memory between calls. */
 #ifndef SC_PREDICT_PREDICT_H
 #define SC_PREDICT_PREDICT_H
 
@@ -18,7 +18,8 @@ struct sc_predict_opts {
 	bool no_jump;  /* coarse runs every micro-batch, without a skip of the steady state */
 	bool unfolded; /* every rank is its own class: a check of the folding */
 	bool brief;    /* of the reading only times and breakdown: no path, no names */
-	/* A floor does not ask for the time of what leaves less than margin_frac of a GPU's memory free. */
+	/* A floor does not ask for the time of what leaves less than margin_frac of a GPU's memory
+	 * free. */
 	bool memory_first;
 	double margin_frac;
 	bool memory_alone; /* a floor asks for no time at all */
@@ -31,7 +32,8 @@ struct sc_predict_opts {
 };
 void sc_predict_opts_init(struct sc_predict_opts *opts);
 
-/* The parameters of a whole model, and those that one token meets: only the experts that it takes. */
+/* The parameters of a whole model, and those that one token meets: only the experts that it takes.
+ */
 struct sc_model_params {
 	double total, active;
 };
@@ -42,16 +44,18 @@ struct sc_prediction {
 	const struct sc_band *band;
 	struct sc_reading reading;
 	struct sc_memory memory;
-	/* mfu counts the FLOPs of a model with all of attention, mfu_causal without what causal attention leaves out
-	 * (0: no attention); mfu_bf16 divides by the peak of bf16 where the products are narrower, else it is 0. */
+	/* mfu counts the FLOPs of a model with all of attention, mfu_causal without what causal
+	 * attention leaves out (0: no attention); mfu_bf16 divides by the peak of bf16 where the
+	 * products are narrower, else it is 0. */
 	double mfu_bf16;
 	double mfu, mfu_causal;
 	double samples_per_s, tokens_per_s, model_flop;
-	/* A GPU's share of model_flop over the time, and the same without what causal attention leaves out (0: as
-	 * mfu_causal). Megatron-LM logs the first, of late the second. */
+	/* A GPU's share of model_flop over the time, and the same without what causal attention
+	 * leaves out (0: as mfu_causal). Megatron-LM logs the first, of late the second. */
 	double tflops_gpu, tflops_gpu_causal;
 	struct sc_model_params params;
-	/* The rate at which a GPU sends while any collective runs on a torus, and its share of its links; else 0. */
+	/* The rate at which a GPU sends while any collective runs on a torus, and its share of its
+	 * links; else 0. */
 	double network_gbps, network_frac;
 	size_t n_nodes; /* simulated, on all levels */
 	struct sc_warnings warnings;
@@ -71,20 +75,22 @@ void sc_prediction_add_traffic(struct sc_prediction *prediction, const struct sc
 void sc_prediction_set_rates(struct sc_prediction *prediction, const struct sc_request *request,
 			     double flop, double peak_tflops);
 
-/* Resolves a config (sc_config_resolve). If training.micro_batch is not given and there is no pipeline, it becomes
- * all samples of a replica if they fit the memory, else the largest power of two that divides them and fits, or 1. */
+/* Resolves a config (sc_config_resolve). If training.micro_batch is not given and there is no
+ * pipeline, it becomes all samples of a replica if they fit the memory, else the largest power of
+ * two that divides them and fits, or 1. */
 int sc_resolve_request(const struct sc_config *config, struct sc_catalog *catalog, const char *file,
 		       struct sc_request *out, struct sc_err *err);
 
-/* Scratch of one thread: simulator, graphs, arena, and what it remembers of earlier requests, whose profiles live as
- * long as their catalog. */
+/* Scratch of one thread: simulator, graphs, arena, and what it remembers of earlier requests, whose
+ * profiles live as long as their catalog. */
 struct sc_predictor;
 struct sc_predictor *sc_predictor_create(void);
 void sc_predictor_destroy(struct sc_predictor *predictor);
 /* Returns SC_EUNSUPPORTED for what no builder can do yet (family, sharding), by name. */
 int sc_predict(struct sc_predictor *predictor, const struct sc_request *request,
 	       const struct sc_predict_opts *opts, struct sc_prediction *out, struct sc_err *err);
-/* Copies the passes of the predicted pipeline, in ms and GiB of a GPU, into the arena; false: it has none. */
+/* Copies the passes of the predicted pipeline, in ms and GiB of a GPU, into the arena; false: it
+ * has none. */
 bool sc_predictor_play(const struct sc_predictor *predictor, struct sc_arena *arena,
 		       struct sc_schedule_play *out);
 /* Bounds a Transformer's time, for searches; other families are SC_EUNSUPPORTED. */

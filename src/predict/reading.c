@@ -1,5 +1,5 @@
-/* The reading: accounts of all classes, then the critical path within the iteration, in the units that people
- * read. */
+/* The reading: accounts of all classes, then the critical path within the iteration, in the units
+ * that people read. */
 #include "predict/reading.h"
 
 #include <math.h>

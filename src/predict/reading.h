@@ -1,5 +1,5 @@
-/* The reading of a simulated iteration, predicted or replayed: where the time of its GPUs goes, which chain of
- * activities decides when it ends, and what that chain is made of. */
+/* The reading of a simulated iteration, predicted or replayed: where the time of its GPUs goes,
+ * which chain of activities decides when it ends, and what that chain is made of. */
 #ifndef SC_PREDICT_READING_H
 #define SC_PREDICT_READING_H
 
@@ -49,8 +49,8 @@ struct sc_tally {
 };
 void sc_tally_add(struct sc_tally *tally, uint32_t id, double us, double count);
 
-/* The place of a segment of the path: consecutive segments of the same `what` and place are one stretch, and so are
- * short visits to several places. */
+/* The place of a segment of the path: consecutive segments of the same `what` and place are one
+ * stretch, and so are short visits to several places. */
 struct sc_place {
 	uint32_t what, at;
 	uint32_t turn; /* turn in which it is done there: a visit of several turns is long */
@@ -73,7 +73,8 @@ struct sc_op_info {
 	/* Replaces, at the end, an entry that stands for several by these; NULL: none does. */
 	void (*untangle)(const void *ctx, struct sc_tally *tally);
 	const char *(*tally_name)(const void *ctx, uint32_t id);
-	/* Returns the place of a node, `before` being that of the stretch before; NULL: there are no stretches. */
+	/* Returns the place of a node, `before` being that of the stretch before; NULL: there are
+	 * no stretches. */
 	struct sc_place (*place)(const void *ctx, uint32_t node, uint32_t before);
 	void (*describe)(const void *ctx, const struct sc_stretch *stretch, char *buf,
 			 size_t n_buf);

@@ -1,5 +1,5 @@
-/* Finds the micro-batch that is taken where none is given: the largest that fits by the memory estimate, which needs
- * nothing built. */
+/* Finds the micro-batch that is taken where none is given: the largest that fits by the memory
+ * estimate, which needs nothing built. */
 #include <math.h>
 
 #include "predict/layers/layers.h"
@@ -17,7 +17,8 @@ static double fullness(struct sc_request *request, int64_t micro_batch)
 	if (request->config.model.family == SC_LAYERS)
 		sc_layers_memory(request, &memory);
 	else {
-		/* Without a pipeline stage 0 is the fullest GPU: the request alone says what it holds. */
+		/* Without a pipeline stage 0 is the fullest GPU: the request alone says what it
+		 * holds. */
 		const double on_node =
 			fmin((double)sc_request_node_gpus(request), (double)request->config.gpus);
 		struct sc_transformer *tf = sc_xcalloc(1, sizeof(*tf));

@@ -1,5 +1,5 @@
-/* The interface of a workload, the training of a model of one family: it builds a graph, says what a reading must
- * know of it, and concludes. Who predicts asks nothing else about it. */
+/* The interface of a workload, the training of a model of one family: it builds a graph, says what
+ * a reading must know of it, and concludes. Who predicts asks nothing else about it. */
 #ifndef SC_PREDICT_WORKLOAD_H
 #define SC_PREDICT_WORKLOAD_H
 
@@ -27,7 +27,8 @@ struct sc_workload {
 	int (*build)(void *self, struct sc_err *err);
 	/* Says after a run whether the graph must be built and run once more; NULL: never. */
 	bool (*again)(void *self, const struct sc_timeline *timeline);
-	/* Sets what a reading must know: period, waits, names, last node. Borrows self and timeline. */
+	/* Sets what a reading must know: period, waits, names, last node. Borrows self and
+	 * timeline. */
 	void (*op_info)(void *self, const struct sc_timeline *timeline,
 			struct sc_reading_input *out);
 	bool (*takes)(const struct sc_request *request);

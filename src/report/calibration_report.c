@@ -1,4 +1,5 @@
-/* A calibration as text and JSON: the numbers it learned, those it could not, and the band to expect of further runs. */
+/* A calibration as text and JSON: the numbers it learned, those it could not, and the band to
+ * expect of further runs. */
 #include "report/calibration_report.h"
 
 #include <math.h>

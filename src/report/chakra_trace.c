@@ -1,7 +1,7 @@
-/* Protobuf by hand, as src/trace/import/import_chakra.c reads it: a file is a sequence of (length, message), first a
- * GlobalMetadata, then Nodes (MLCommons Chakra, schema/protobuf/et_def.proto, v0.0.4; types of attributes as its
- * feeder expects them, src/feeder/et_feeder_node.cpp). Times are whole microseconds there, so what is rounded are
- * begins and ends, never lengths. */
+/* Protobuf by hand, as src/trace/import/import_chakra.c reads it: a file is a sequence of (length,
+ * message), first a GlobalMetadata, then Nodes (MLCommons Chakra, schema/protobuf/et_def.proto,
+ * v0.0.4; types of attributes as its feeder expects them, src/feeder/et_feeder_node.cpp). Times are
+ * whole microseconds there, so what is rounded are begins and ends, never lengths. */
 #include "report/chakra_trace.h"
 
 #include <math.h>
@@ -40,8 +40,8 @@ struct writer {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;
 	struct sc_strbuf message, attr;
-	uint32_t *pred_start,
-		*pred; /* CSR: what each node waits for, its lane among it; of other classes their group says so */
+	uint32_t *pred_start, *pred; /* CSR: what each node waits for, its lane among it; of other
+					classes their group says so */
 };
 
 static void put_varint(struct sc_strbuf *out, uint64_t value)
@@ -130,7 +130,8 @@ static enum node_type type_of(const struct sc_graph *g, const struct sc_node *no
 		       : RECV;
 }
 
-/* A communicator: the lane on which its first class joins it, and how many ranks of which classes join. */
+/* A communicator: the lane on which its first class joins it, and how many ranks of which classes
+ * join. */
 static void put_group(struct writer *w, const struct sc_node *node, enum node_type type,
 		      const struct sc_cost *cost)
 {

@@ -14,7 +14,8 @@
 #include "report/parts.h"
 #include "report/replay_report.h"
 
-/* A timeline of a prediction or of a replay; in a replay a node's launch gap is no part of its slice. */
+/* A timeline of a prediction or of a replay; in a replay a node's launch gap is no part of its
+ * slice. */
 struct shown {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;
@@ -22,8 +23,9 @@ struct shown {
 	const struct sc_replay_result *replay;
 };
 
-/* Written event by event: a full timeline may have millions. Format: "Trace Event Format", Google. Slices of a track
- * that overlap are dropped by Perfetto, so what is rounded are begins and ends, never lengths. */
+/* Written event by event: a full timeline may have millions. Format: "Trace Event Format", Google.
+ * Slices of a track that overlap are dropped by Perfetto, so what is rounded are begins and ends,
+ * never lengths. */
 
 enum { DECIMALS = 3 };
 

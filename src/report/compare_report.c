@@ -1,4 +1,5 @@
-/* Predictions and recordings side by side, as text and JSON: values that differ, times by owner, critical paths. */
+/* Predictions and recordings side by side, as text and JSON: values that differ, times by owner,
+ * critical paths. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,7 +303,8 @@ static void put_verdict(const struct sc_compare *compare, struct sc_strbuf *out)
 	}
 }
 
-/* Names that are wider than a column stand above the table, whole, by number: cut, two of them may look alike. */
+/* Names that are wider than a column stand above the table, whole, by number: cut, two of them may
+ * look alike. */
 static void put_heads(const struct sc_compare *compare, struct sc_strbuf *out)
 {
 	enum { COLUMN = 15 };

@@ -1,5 +1,6 @@
-/* Requests in other programs' words. A table's section `write` lists what is written, in order; what the target cannot
- * say is found by reading back what was written, so that no list of ours can be wrong about it. */
+/* Requests in other programs' words. A table's section `write` lists what is written, in order;
+ * what the target cannot say is found by reading back what was written, so that no list of ours can
+ * be wrong about it. */
 #include "report/config_export.h"
 
 #include <inttypes.h>
@@ -28,7 +29,8 @@ struct export
 
 static const char *export_value(const struct export *e, const char *path);
 
-/* The layers of each chunk as Megatron Core's --pipeline-model-parallel-layout; NULL where all have as many. */
+/* The layers of each chunk as Megatron Core's --pipeline-model-parallel-layout; NULL where all have
+ * as many. */
 static const char *layout_of(const struct export *e)
 {
 	const struct sc_config *c = &e->request->config;
@@ -125,7 +127,8 @@ static const char *computed_text(const struct export *e, const char *name)
 	return NULL;
 }
 
-/* The value of a key of ours, or of `computed`, as text; NULL: it is not given, and does not apply. */
+/* The value of a key of ours, or of `computed`, as text; NULL: it is not given, and does not apply.
+ */
 static const char *export_value(const struct export *e, const char *path)
 {
 	const struct sc_field_place at = sc_field_find(sc_config_fields, path, e->arena);
@@ -238,7 +241,8 @@ static const char *text_of(const struct sc_yaml *entry, const char *key)
 	return node && node->kind == SC_YAML_SCALAR ? node->text : NULL;
 }
 
-/* An entry: `key`, theirs, `of` ours, or a `value`; `words`, ours to theirs, where another value is not said; `if`. */
+/* An entry: `key`, theirs, `of` ours, or a `value`; `words`, ours to theirs, where another value is
+ * not said; `if`. */
 static void write_entry(struct export *e, const struct sc_yaml *entry)
 {
 	const struct sc_yaml *words = sc_yaml_get(entry, "words");
@@ -303,7 +307,8 @@ static bool is_ours_alone(const char *line)
 	return false;
 }
 
-/* Megatron's layout says the layers of each stage; latent attention makes one family of two names. */
+/* Megatron's layout says the layers of each stage; latent attention makes one family of two names.
+ */
 static bool is_said_otherwise(const struct export *e, const char *line)
 {
 	return (e->target == 0 && strncmp(line, "parallel.stage_layers", 21) == 0) ||

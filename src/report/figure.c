@@ -1,5 +1,5 @@
-/* Each figure is laid out in fixed units of its view box; its axis begins at zero or at a round number below the least
- * value, and has steps of 1, 2 or 5 times a power of ten. */
+/* Each figure is laid out in fixed units of its view box; its axis begins at zero or at a round
+ * number below the least value, and has steps of 1, 2 or 5 times a power of ten. */
 #include "report/figure.h"
 
 #include <math.h>

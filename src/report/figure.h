@@ -1,5 +1,6 @@
-/* Figures as SVG, for papers and slides: points on two equal axes, or bars by case. Each is complete by itself, needs no
- * script, and has no colour of a theme, so that it can be printed. A page draws its own figures (share/page.html). */
+/* Figures as SVG, for papers and slides: points on two equal axes, or bars by case. Each is
+ * complete by itself, needs no script, and has no colour of a theme, so that it can be printed. A
+ * page draws its own figures (share/page.html). */
 #ifndef SC_REPORT_FIGURE_H
 #define SC_REPORT_FIGURE_H
 
@@ -17,7 +18,8 @@ struct sc_figure {
 };
 /* x beside y with the diagonal on which they are equal; points that are not finite are left out. */
 void sc_figure_scatter(const struct sc_figure *figure, struct sc_strbuf *out);
-/* A bar of length y for each point, those of one name under it; x is a mark across them, NAN: none. */
+/* A bar of length y for each point, those of one name under it; x is a mark across them, NAN: none.
+ */
 void sc_figure_bars(const struct sc_figure *figure, struct sc_strbuf *out);
 
 /* Text between the tags of XML. */

@@ -99,7 +99,8 @@ void sc_text_bytes(double bytes, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "%.4g KiB", bytes / SC_BYTES_PER_KIB);
 }
 
-/* A line of more than `room` characters breaks before a column of the right half, else behind a word. */
+/* A line of more than `room` characters breaks before a column of the right half, else behind a
+ * word. */
 static size_t fold_at(const char *line, size_t room, size_t width)
 {
 	size_t indent = strspn(line, " "), at = room;

@@ -1,4 +1,5 @@
-/* Parts that reports share: of documents (keys: DESIGN.md §7, a contract) and of texts, and names of enums. */
+/* Parts that reports share: of documents (keys: DESIGN.md §7, a contract) and of texts, and names
+ * of enums. */
 #ifndef SC_REPORT_PARTS_H
 #define SC_REPORT_PARTS_H
 
@@ -36,9 +37,9 @@ void sc_text_breakdown(const struct sc_reading *reading, struct sc_strbuf *out);
 #define SC_TEXT_SEARCH "none of these settings fits: stepcast search looks for a split that does"
 /* "60.1 of 80.0 GiB a GPU", with the hosts; first of all "Does not fit: ", where it does not. */
 void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out);
-/* `text` with lines of at most `width` characters, for terminals. A line breaks before a column of its right half (two
- * blanks stand before a column), else at a blank; what is broken off stands below the last column of the left half. A
- * word that is longer stays whole. */
+/* `text` with lines of at most `width` characters, for terminals. A line breaks before a column of
+ * its right half (two blanks stand before a column), else at a blank; what is broken off stands
+ * below the last column of the left half. A word that is longer stays whole. */
 void sc_text_fold(const char *text, size_t width, struct sc_strbuf *out);
 void sc_text_params(double n, struct sc_strbuf *out); /* as "174.6 B" */
 /* `gpu`: what all of them are; NULL: as its nodes say. */
@@ -66,7 +67,8 @@ void sc_text_ms(double ms, struct sc_strbuf *out);       /* in that unit: "30.3 
 void sc_text_costs(const struct sc_run_cost *cost, struct sc_strbuf *out);
 /* The keys step_cost and, where a run was asked for, run_cost. */
 void sc_json_cost(struct sc_json *json, json_t *parent, const struct sc_run_cost *cost);
-/* A cell of a table or a value of a key as JSON: a number, true or false where it reads as one, else text. */
+/* A cell of a table or a value of a key as JSON: a number, true or false where it reads as one,
+ * else text. */
 void sc_json_cell(struct sc_json *json, json_t *parent, const char *name, const char *cell);
 
 /* Words for the enums of a prediction, as people read them. */

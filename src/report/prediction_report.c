@@ -531,7 +531,8 @@ json_t *sc_json_request(struct sc_json *json, const struct sc_request *request)
 	return object;
 }
 
-/* Only pages and explanations show these: every value of the config with its origin, and the passes of a pipeline. */
+/* Only pages and explanations show these: every value of the config with its origin, and the passes
+ * of a pipeline. */
 static void add_drawn(struct sc_json *json, json_t *config,
 		      const struct sc_prediction_report *report)
 {

@@ -92,7 +92,8 @@ static void append_families(const struct sc_replay_result *r, struct sc_strbuf *
 	sc_strbuf_append(out, "\n");
 }
 
-/* Steps end with their slowest rank: the slowest of typical times is less than the mean of the slowest. */
+/* Steps end with their slowest rank: the slowest of typical times is less than the mean of the
+ * slowest. */
 static void append_bias(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	double measured_ms = 0, typical_ms = 0, off;
@@ -164,7 +165,8 @@ static void append_unknown(const struct sc_replay_result *r, const struct sc_tim
 		sc_strbuf_append(out, " Whether the one step is like others is not known.");
 }
 
-/* The verdict names the greatest cost and the gain without it, then the time that the replay cannot explain. */
+/* The verdict names the greatest cost and the gain without it, then the time that the replay cannot
+ * explain. */
 static void append_verdict(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	static const struct {
@@ -404,7 +406,8 @@ static const char *owner_of(const char *what)
 	return of;
 }
 
-/* As much as a column holds: of what is longer the begin and the end, in which kernels of one library differ. */
+/* As much as a column holds: of what is longer the begin and the end, in which kernels of one
+ * library differ. */
 static void append_name(const char *what, struct sc_strbuf *out)
 {
 	const char *of = owner_of(what);
@@ -564,7 +567,8 @@ static void add_path(struct sc_json *json, const struct sc_replay_result *r)
 static void add_replay_verdict(struct sc_json *json, const struct sc_replay_result *r)
 {
 	enum { GOOD_PCT = 5, FAIR_PCT = 15 };
-	/* Nothing tells the end of the step of a file that was cut, or what a step did in a quarter of its time. */
+	/* Nothing tells the end of the step of a file that was cut, or what a step did in a quarter
+	 * of its time. */
 	const bool is_dark = (r->loss.is_cut && r->iterations.n == 1) ||
 			     r->unexplained_ms > MOST_UNKNOWN * r->reading.iteration_ms;
 	struct sc_replay_error error;

@@ -78,8 +78,8 @@ enum {
 	STRIP = 12,
 	LEFT = 60,
 	WIDTH = 1600,
-	MAX_NAMED =
-		6000, /* passes: of more, a picture has no names, as it would not be read but be large */
+	MAX_NAMED = 6000, /* passes: of more, a picture has no names, as it would not be read but be
+			     large */
 	MAX_DRAWN = 60000, /* passes: of more, a document has no drawing */
 	TIME_STEPS = 50000,
 	HELD_STEPS = 1000
@@ -156,8 +156,9 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 	sc_strbuf_append(out, "</svg>\n");
 }
 
-/* A rank's picture in few bytes: times count in shares of the makespan, and memory, at first and after each pass, in
- * thousandths of the most. Where there are many passes, their micro-batches have no names. */
+/* A rank's picture in few bytes: times count in shares of the makespan, and memory, at first and
+ * after each pass, in thousandths of the most. Where there are many passes, their micro-batches
+ * have no names. */
 static void add_rank(struct sc_json *json, json_t *ranks, const struct sc_schedule_play *play,
 		     uint32_t s)
 {

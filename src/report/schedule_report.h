@@ -10,8 +10,8 @@ void sc_schedule_to_text(const char *name, const struct sc_schedule_play *play,
 			 struct sc_strbuf *out);
 void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
 			struct sc_strbuf *out);
-/* name, bubble_pct, makespan, peak_memory[], and a drawing of few bytes, unless there are very many passes; and, if they are
- * asked for, slots[] of every stage, each with what is held after it. */
+/* name, bubble_pct, makespan, peak_memory[], and a drawing of few bytes, unless there are very many
+ * passes; and, if they are asked for, slots[] of every stage, each with what is held after it. */
 void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
 			 const struct sc_schedule_play *play, bool slots);
 

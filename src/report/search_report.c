@@ -1,4 +1,5 @@
-/* A search and a scaling table, as text, JSON and CSV: the best candidates, near ties, and whether it is proven. */
+/* A search and a scaling table, as text, JSON and CSV: the best candidates, near ties, and whether
+ * it is proven. */
 #include <math.h>
 #include <string.h>
 
@@ -324,8 +325,8 @@ static void put_search_json(const void *result, struct sc_json *json)
 
 /* ---- CSV ---- */
 
-/* Columns: the keys; state; floor_ms, iteration_ms, low_ms, high_ms, memory_gib, capacity_gib: empty where not known;
- * the values of the objectives; error. */
+/* Columns: the keys; state; floor_ms, iteration_ms, low_ms, high_ms, memory_gib, capacity_gib:
+ * empty where not known; the values of the objectives; error. */
 static int put_csv(const void *result, FILE *out, struct sc_err *err)
 {
 	const struct sc_search_result *r = result;

@@ -1,6 +1,6 @@
-/* Parts of a sweep that jobs made each by itself become the table that one would have made. A part's header says which
- * rows it has to have, and its rows say by a print which are predicted alike: a row's number is known to the whole
- * alone. */
+/* Parts of a sweep that jobs made each by itself become the table that one would have made. A
+ * part's header says which rows it has to have, and its rows say by a print which are predicted
+ * alike: a row's number is known to the whole alone. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

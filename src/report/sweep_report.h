@@ -7,7 +7,8 @@
 
 /* A column of the cases that the result has too is an error: it would be there twice. */
 int sc_sweep_csv_check(const struct sc_csv *cases, struct sc_err *err);
-/* Part `index` of n, from 1, of a sweep of n_rows: its CSV says so in place of `same_as`, and of each row has a print. */
+/* Part `index` of n, from 1, of a sweep of n_rows: its CSV says so in place of `same_as`, and of
+ * each row has a print. */
 struct sc_sweep_part {
 	size_t index, n, n_rows;
 	uint64_t of; /* sc_sweep_fingerprint of the whole */
@@ -36,7 +37,8 @@ int sc_sweep_csv_header(const struct sc_sweep_report *all, FILE *out, struct sc_
 int sc_sweep_csv_row(const struct sc_sweep_report *all, size_t row,
 		     const struct sc_outcome *outcome, FILE *out, struct sc_err *err);
 extern const struct sc_forms sc_sweep_forms; /* of a struct sc_sweep_report: JSON alone */
-/* Writes the errors of a struct sc_validation as configs/likeness.csv has them, a line for rows that are alike. */
+/* Writes the errors of a struct sc_validation as configs/likeness.csv has them, a line for rows
+ * that are alike. */
 int sc_likeness_csv_write(const void *validation, FILE *out, struct sc_err *err);
 /* A line for each case that is not like its kin (study/validate/kin.h); nothing if all are. */
 void sc_text_unlike(const struct sc_validation *validation, struct sc_strbuf *out);

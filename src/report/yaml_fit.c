@@ -1,5 +1,5 @@
-/* A fit as a profile: the block with all of its keys, or the keys of an iteration's coefficients, each with what the
- * fit says of it. */
+/* A fit as a profile: the block with all of its keys, or the keys of an iteration's coefficients,
+ * each with what the fit says of it. */
 #include <math.h>
 #include <string.h>
 
@@ -203,8 +203,8 @@ static bool append_remarks(const struct sc_fit *fit, const char *block, struct s
 	return fitted;
 }
 
-/* A list of the fabric profile: those elements that have fitted coefficients, with remarks; of a whole file the others
- * after them, since of networks the first is the machine's own. */
+/* A list of the fabric profile: those elements that have fitted coefficients, with remarks; of a
+ * whole file the others after them, since of networks the first is the machine's own. */
 static void append_list(const struct sc_fit *fit, const char *key, bool whole,
 			struct sc_strbuf *out)
 {

@@ -1,6 +1,7 @@
-/* Sharding plans on TorchRec's objective beside the proven optima, TorchRec's own planner and the greedy
- * sharders of papers; a production plan; and 5,000 tables on 1,024 ranks. Prints one table of each and fails
- * where a figure is worse than what is promised. Without the data folder it is skipped. */
+/* Sharding plans on TorchRec's objective beside the proven optima, TorchRec's own planner and the
+ * greedy sharders of papers; a production plan; and 5,000 tables on 1,024 ranks. Prints one table
+ * of each and fails where a figure is worse than what is promised. Without the data folder it is
+ * skipped. */
 #include <time.h>
 #include <unistd.h>
 

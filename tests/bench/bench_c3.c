@@ -1,5 +1,5 @@
-/* Times `c3`: random pairs of a product and a collective, each under every policy with the best split searched, one
- * thread.
+/* Times `c3`: random pairs of a product and a collective, each under every policy with the best
+ * split searched, one thread.
  *
  *   bench_c3 [PAIRS]     prints lines of what, value, unit, parted by tabs */
 #include <math.h>

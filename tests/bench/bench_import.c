@@ -1,6 +1,6 @@
-/* Import of Kineto JSON against loading the same file whole, by python3 and by jansson; and the memory of
- * importing a large file. bench_import [MIB [LARGE_MIB]]: sizes of the generated traces (default 64, and no
- * large one). */
+/* Import of Kineto JSON against loading the same file whole, by python3 and by jansson; and the
+ * memory of importing a large file. bench_import [MIB [LARGE_MIB]]: sizes of the generated traces
+ * (default 64, and no large one). */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +80,8 @@ static void import_file(const char *path, const char *dir, int64_t n_want)
 	}
 }
 
-/* In a process of its own, so that its memory can be told: the largest of all so far. Returns seconds. */
+/* In a process of its own, so that its memory can be told: the largest of all so far. Returns
+ * seconds. */
 static double measure(void (*task)(const char *path, const char *dir, int64_t n_want),
 		      const char *path, const char *dir, int64_t n_want, double *rss_mib)
 {

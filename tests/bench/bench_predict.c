@@ -1,5 +1,6 @@
-/* Times whole predictions inside one process, beside the peers' figures: bench_predict [PART OF A NAME]. Not a test:
- * machines are noisy, quote ratios; the least CPU time of the repeats is the least disturbed. Peers were timed on a machine like ours: 2 shared cores. */
+/* Times whole predictions inside one process, beside the peers' figures: bench_predict [PART OF A
+ * NAME]. Not a test: machines are noisy, quote ratios; the least CPU time of the repeats is the
+ * least disturbed. Peers were timed on a machine like ours: 2 shared cores. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,8 +187,8 @@ static void run_schedules(struct sc_catalog *catalog, struct sc_predictor *predi
 	}
 }
 
-/* Configs that do not fit, with what other settings would do: at most three times what the row alone takes, as a sweep
- * predicts it; up to 64 stages within 50 ms. */
+/* Configs that do not fit, with what other settings would do: at most three times what the row
+ * alone takes, as a sweep predicts it; up to 64 stages within 50 ms. */
 static void run_misfits(struct sc_catalog *catalog, struct sc_arena *arena, const char *part)
 {
 	static const struct {

@@ -1,10 +1,12 @@
-/* How often is the plan that wrong models choose still the best one? Random tasks as Lin et al. 2024 have
- * them (4 GPUs of one node, 36 to 67 tables, widths 32 to 256, batch 4,096), whole tables placed by seven
- * simple sharders, and by our search. Every model errs, by its profile: what is chosen with the profiles that
- * err is judged by those that do not. That is a claim about choices under our own models' error, not about
- * hardware. The host is left out: where it is what takes time, all plans are equally good.
+/* How often is the plan that wrong models choose still the best one? Random tasks as Lin et al.
+ * 2024 have them (4 GPUs of one node, 36 to 67 tables, widths 32 to 256, batch 4,096), whole tables
+ * placed by seven simple sharders, and by our search. Every model errs, by its profile: what is
+ * chosen with the profiles that err is judged by those that do not. That is a claim about choices
+ * under our own models' error, not about hardware. The host is left out: where it is what takes
+ * time, all plans are equally good.
  *
- *   bench_ranking [TASKS [DRAWS [TABLE_ERROR_PCT]]]     prints lines of what, value, unit, parted by tabs */
+ *   bench_ranking [TASKS [DRAWS [TABLE_ERROR_PCT]]]     prints lines of what, value, unit, parted
+ * by tabs */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Events per second of a replay end to end: traces loaded, merged, built into graphs and simulated; and the
- * memory it takes. Usage: bench_replay [RANKS [EVENTS_PER_RANK]]; lines of three fields parted by tabs. Not
- * a test: it has no expectations. */
+/* Events per second of a replay end to end: traces loaded, merged, built into graphs and simulated;
+ * and the memory it takes. Usage: bench_replay [RANKS [EVENTS_PER_RANK]]; lines of three fields
+ * parted by tabs. Not a test: it has no expectations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* CPU time and memory of searches of splits: all of what a config of a model, its GPUs and its batch leaves open, two
- * threads; with an argument of ten million candidates, too, which takes minutes.
+/* CPU time and memory of searches of splits: all of what a config of a model, its GPUs and its
+ * batch leaves open, two threads; with an argument of ten million candidates, too, which takes
+ * minutes.
  *
  *   bench_search [all]     prints lines of what, value, unit, parted by tabs */
 #include <stdio.h>

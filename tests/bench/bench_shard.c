@@ -1,7 +1,7 @@
-/* Times sharding plans inside one process, beside the peers' seconds. Not a test: machines are noisy, quote
- * ratios. The peers' figures are TorchRec's planner (HEAD of August 2026, kernels stubbed, 2 shared cores)
- * on as many tables and ranks, default and dynamic-programming proposers. Tables are drawn at random, rows
- * and pooling log-uniform, so costs are not theirs. */
+/* Times sharding plans inside one process, beside the peers' seconds. Not a test: machines are
+ * noisy, quote ratios. The peers' figures are TorchRec's planner (HEAD of August 2026, kernels
+ * stubbed, 2 shared cores) on as many tables and ranks, default and dynamic-programming proposers.
+ * Tables are drawn at random, rows and pooling log-uniform, so costs are not theirs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ static double log_uniform(struct sc_rng *rng, double low, double high)
 	return low * pow(high / low, sc_rng_uniform(rng));
 }
 
-/* Costs that resemble TorchRec's at 2,560 samples a rank: whole, on every rank as rows or as a copy, and
- * as rows on a host. One shard is listed for those that are alike. */
+/* Costs that resemble TorchRec's at 2,560 samples a rank: whole, on every rank as rows or as a
+ * copy, and as rows on a host. One shard is listed for those that are alike. */
 static void add_options(struct sc_shard_problem *p, const struct sc_table *t)
 {
 	const double bw = 9.6e8, net = 1.3e7; /* bytes a ms */

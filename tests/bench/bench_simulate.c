@@ -1,5 +1,6 @@
-/* Nodes per second of one core and memory of the engine, on graphs of four shapes. Usage: bench_simulate
- * [NODES...]; lines of three fields parted by tabs. Not a test: it has no expectations. */
+/* Nodes per second of one core and memory of the engine, on graphs of four shapes. Usage:
+ * bench_simulate [NODES...]; lines of three fields parted by tabs. Not a test: it has no
+ * expectations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

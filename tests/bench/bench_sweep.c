@@ -1,5 +1,5 @@
-/* Times sweeps over grids of layouts of today's models, on one thread: rows that were predicted in a second of CPU
- * time. Those that no layout allows are refused and not counted.
+/* Times sweeps over grids of layouts of today's models, on one thread: rows that were predicted in
+ * a second of CPU time. Those that no layout allows are refused and not counted.
  *
  *   bench_sweep     prints lines of what, value, unit, parted by tabs */
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* Events per second and bytes per event of trace files, on launches of an iteration that repeats with
- * jitter. Usage: bench_trace [EVENTS...]; or bench_trace FILE.sctrace..., which are read and written
- * again; or bench_trace STEPSxRANKS..., how the traces of a loop grow, alike in all steps and with jitter. Lines of three fields parted by tabs. Not a test: it has no expectations. */
+/* Events per second and bytes per event of trace files, on launches of an iteration that repeats
+ * with jitter. Usage: bench_trace [EVENTS...]; or bench_trace FILE.sctrace..., which are read and
+ * written again; or bench_trace STEPSxRANKS..., how the traces of a loop grow, alike in all steps
+ * and with jitter. Lines of three fields parted by tabs. Not a test: it has no expectations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,7 +173,8 @@ static double rewrite(const char *path)
 	return now_s() - begin;
 }
 
-/* --- a loop: operators in operators, their launches, the kernels, and a collective every 25 kernels --- */
+/* --- a loop: operators in operators, their launches, the kernels, and a collective every 25
+ * kernels --- */
 
 struct loop {
 	struct sc_trace_writer *w;

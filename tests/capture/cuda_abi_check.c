@@ -1,4 +1,5 @@
-/* Compiled where NVIDIA's headers are: our declarations say the same. Records only grow, so that ours may be shorter. */
+/* Compiled where NVIDIA's headers are: our declarations say the same. Records only grow, so that
+ * ours may be shorter. */
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
 #include <cupti_version.h>

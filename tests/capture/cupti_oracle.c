@@ -1,6 +1,6 @@
-/* The real libcupti that the tracer finds (STEPCAST_CUPTI: another) walks buffers as we do: strides of all kinds, mixed
- * records, a cut last record; and the sizes that its version is known to have are its own. Needs no driver, except from
- * 13.2 on. Exit 77 without. */
+/* The real libcupti that the tracer finds (STEPCAST_CUPTI: another) walks buffers as we do: strides
+ * of all kinds, mixed records, a cut last record; and the sizes that its version is known to have
+ * are its own. Needs no driver, except from 13.2 on. Exit 77 without. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* libcuda.so.1 without a GPU: what the driver's cuInit does with an injection, and the calls that the tracer makes.
- * FAKE_CUDA_INIT_MS: how long cuInit takes after the injection; FAKE_CUDA_DRIVER: the version it says. */
+/* libcuda.so.1 without a GPU: what the driver's cuInit does with an injection, and the calls that
+ * the tracer makes. FAKE_CUDA_INIT_MS: how long cuInit takes after the injection; FAKE_CUDA_DRIVER:
+ * the version it says. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,9 +3,9 @@
  * none: no kind at all, for the reason FAKE_CUPTI_RESULT (999)
  * hang: a last flush that does not return
  * foreign: GetNextRecord refuses buffers that are not its own
- * thief: a second client, as Kineto, takes the buffers and the clock at launch 1,000 and finalizes CUPTI at 2,000
- * dropped: seven records are dropped before launch 1,000
- * incomplete: kernels take 0.3 s; some records are reserved at their launch and written at their end, and a plain flush
+ * thief: a second client, as Kineto, takes the buffers and the clock at launch 1,000 and finalizes
+ * CUPTI at 2,000 dropped: seven records are dropped before launch 1,000 incomplete: kernels take
+ * 0.3 s; some records are reserved at their launch and written at their end, and a plain flush
  *   returns only buffers whose records are all complete
  * late: nothing but names until cuInit has ended (15)
  * FAKE_CUPTI_VERSION: what GetVersion says. */
@@ -208,7 +208,8 @@ int cuptiActivitySetAttribute(int attribute, size_t *size, void *value)
 {
 	const bool is_zeroed = attribute == SC_CUPTI_ATTR_ZEROED;
 
-	/* That buffers are a thread's own is asked for before the callbacks, by libraries that know it. */
+	/* That buffers are a thread's own is asked for before the callbacks, by libraries that know
+	 * it. */
 	if (*size != sizeof(uint8_t) ||
 	    (!is_zeroed && (attribute != SC_CUPTI_ATTR_PER_THREAD || is_mode("old") || request)))
 		return INVALID_PARAMETER;
@@ -565,8 +566,8 @@ static void put_external(struct slot *slot, const void *record)
 	put_locked(slot, &id, sizeof(id));
 }
 
-/* As CUPTI's: one buffer a thread, others for what devices tell; which comes first is not said. Here that
- * of the devices does, before the calls and events that it refers to. */
+/* As CUPTI's: one buffer a thread, others for what devices tell; which comes first is not said.
+ * Here that of the devices does, before the calls and events that it refers to. */
 static struct slot *slot_for(const void *record)
 {
 	uint32_t kind;

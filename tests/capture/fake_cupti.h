@@ -30,7 +30,8 @@ struct fake_stats {
 	uint64_t p99_ns;          /* of request and complete, as the caller of them sees it */
 	uint64_t n_early_flushes; /* while cuInit ran: CUPTI may hang there */
 };
-/* One launch of this thread: external id, call, kernel; now and then a copy, an event and a wait. */
+/* One launch of this thread: external id, call, kernel; now and then a copy, an event and a wait.
+ */
 void fake_cupti_launch(uint32_t correlation);
 /* This thread's buffer goes back. */
 void fake_cupti_end_thread(void);

@@ -1,8 +1,8 @@
 /* job_host --ranks N --iterations N [--straggler RANK] [--kernels PERCENT] [--overlap 0]: one
- * rank ($RANK) of the job of job_script.h, as the tracer sees it: every call comes through the door that it
- * would come through, at its time, on its thread. Kernels take PERCENT of their time; gradients may be reduced
- * beside nothing. CLOCK_MONOTONIC and CLOCK_REALTIME are the job's, so that a recording is the same each time.
- * Tells on stdout how long each iteration was. */
+ * rank ($RANK) of the job of job_script.h, as the tracer sees it: every call comes through the door
+ * that it would come through, at its time, on its thread. Kernels take PERCENT of their time;
+ * gradients may be reduced beside nothing. CLOCK_MONOTONIC and CLOCK_REALTIME are the job's, so
+ * that a recording is the same each time. Tells on stdout how long each iteration was. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

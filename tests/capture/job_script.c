@@ -197,8 +197,8 @@ static void backward(struct maker *m, int is_last)
 	m->thread = 0;
 }
 
-/* One forward, one backward, as Megatron has it: what goes to the other stage and what comes from there
- * are one exchange. */
+/* One forward, one backward, as Megatron has it: what goes to the other stage and what comes from
+ * there are one exchange. */
 static void pipeline(struct maker *m, int stage)
 {
 	const int64_t bytes = 16 << 20;

@@ -1,7 +1,7 @@
-/* A training job that never was: two data-parallel replicas of a pipeline of two stages, each split over
- * two tensor-parallel ranks, or one rank alone whose host runs far ahead of its GPU. What each rank's
- * host calls and what its device does, and when, by a simulator of its own: longest paths by relaxation.
- * Times are microseconds from the job's start; every run gives the same. */
+/* A training job that never was: two data-parallel replicas of a pipeline of two stages, each split
+ * over two tensor-parallel ranks, or one rank alone whose host runs far ahead of its GPU. What each
+ * rank's host calls and what its device does, and when, by a simulator of its own: longest paths by
+ * relaxation. Times are microseconds from the job's start; every run gives the same. */
 #ifndef JOB_SCRIPT_H
 #define JOB_SCRIPT_H
 

@@ -1,6 +1,6 @@
-/* nvtx_host LIBRARY DIR: calls the NVTX functions that the library puts into a table, as the header of
- * NVTX does. With a third argument, the path of a real libnccl: lets that make the calls, without a GPU.
- * Reads the trace that comes out. */
+/* nvtx_host LIBRARY DIR: calls the NVTX functions that the library puts into a table, as the header
+ * of NVTX does. With a third argument, the path of a real libnccl: lets that make the calls,
+ * without a GPU. Reads the trace that comes out. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>

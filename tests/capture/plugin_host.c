@@ -1,4 +1,5 @@
-/* Does what NCCL does with a profiler plugin, in versions 2 to 6, and reads the trace that comes out. */
+/* Does what NCCL does with a profiler plugin, in versions 2 to 6, and reads the trace that comes
+ * out. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>

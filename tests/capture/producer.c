@@ -1,6 +1,6 @@
-/* A program that uses the GPU, as far as the tracer can see: threads that launch kernels at a given rate
- * through the fake libcupti. Tells on stdout what it did, as key=value; with --progress also while it
- * runs, so that a killed one can be judged: lines "monotonic_ns launches". */
+/* A program that uses the GPU, as far as the tracer can see: threads that launch kernels at a given
+ * rate through the fake libcupti. Tells on stdout what it did, as key=value; with --progress also
+ * while it runs, so that a killed one can be judged: lines "monotonic_ns launches". */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -74,7 +74,8 @@ static void *find(void *library, const char *name)
 
 static void init(void)
 {
-	/* With a library of CUDA's that is mapped, CUPTI comes only after the tracer, from wherever that has it. */
+	/* With a library of CUDA's that is mapped, CUPTI comes only after the tracer, from wherever
+	 * that has it. */
 	void *map = args.map ? dlopen(args.map, RTLD_NOW) : NULL;
 	void *cupti = args.map ? NULL : dlopen("libcupti.so.13", RTLD_NOW);
 	void *cuda = dlopen("libcuda.so.1", RTLD_NOW);

@@ -1,7 +1,8 @@
-/* thread_end LIBRARY DIR CASE: what a program may do that ends threads, forks and has slow disks, marked by NVTX.
- * Cases: stack (ranges in a destructor that comes after the tracer's, of two threads, one of which has one open), ring (marks in such a
- * destructor beside those of another thread), disk (the tracer's disk hangs for HANG_MS), fork (a child's first NCCL call
- * while the parent stops), start (records without a driver). Says on stdout what it marked. */
+/* thread_end LIBRARY DIR CASE: what a program may do that ends threads, forks and has slow disks,
+ * marked by NVTX. Cases: stack (ranges in a destructor that comes after the tracer's, of two
+ * threads, one of which has one open), ring (marks in such a destructor beside those of another
+ * thread), disk (the tracer's disk hangs for HANG_MS), fork (a child's first NCCL call while the
+ * parent stops), start (records without a driver). Says on stdout what it marked. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
-/* trace_check TRACE [--at-least N] [--exactly N] [--missing N]: are the producer's kernels there, whole, each once, no
- * more than N (0) missing between the first and the last of a thread? Prints key=value. */
+/* trace_check TRACE [--at-least N] [--exactly N] [--missing N]: are the producer's kernels there,
+ * whole, each once, no more than N (0) missing between the first and the last of a thread? Prints
+ * key=value. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

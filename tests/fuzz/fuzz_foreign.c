@@ -1,5 +1,5 @@
-/* sc_foreign_add on any bytes under the name of each format; what it takes must have a key and a place on every
- * line, and be a config or an error with a place. */
+/* sc_foreign_add on any bytes under the name of each format; what it takes must have a key and a
+ * place on every line, and be a config or an error with a place. */
 #include <stdlib.h>
 #include <string.h>
 

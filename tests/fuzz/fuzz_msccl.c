@@ -1,4 +1,5 @@
-/* sc_msccl_parse on any bytes; what it accepts must be within its limits, and the proof must end. */
+/* sc_msccl_parse on any bytes; what it accepts must be within its limits, and the proof must end.
+ */
 #include <stdlib.h>
 
 #include "fuzz.h"

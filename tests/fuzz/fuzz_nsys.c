@@ -1,7 +1,8 @@
 /* Nsight Systems' exports: SQLite files of any bytes. */
 #include "import_file.h"
 
-/* Damage in the rows of one process leaves the traces of others whole: at least one says that it is partial. */
+/* Damage in the rows of one process leaves the traces of others whole: at least one says that it is
+ * partial. */
 static void check_output(const char *dir, const struct sc_import_stats *stats)
 {
 	DIR *list = opendir(dir);

@@ -1,4 +1,5 @@
-/* sc_pattern_parse on any text: what it accepts is a list of layers, the same as that list said one by one. */
+/* sc_pattern_parse on any text: what it accepts is a list of layers, the same as that list said one
+ * by one. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* sc_shard_plan_parse on any bytes, with and without tables; what it accepts must be a plan, and be read
- * back from what is written of it. */
+/* sc_shard_plan_parse on any bytes, with and without tables; what it accepts must be a plan, and be
+ * read back from what is written of it. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* sc_cluster_parse_topology on any bytes, as a graph and as YAML (an empty one has no line to name); rings of
- * what it accepts stay within the ports. */
+/* sc_cluster_parse_topology on any bytes, as a graph and as YAML (an empty one has no line to
+ * name); rings of what it accepts stay within the ports. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Trace files. Input that begins as one is read as it is; other input is frames without checksums
- * (type, class, u16 count, u16 first, u16 length, payload), which are put around it, so that what lies
- * behind the checksums is reached. */
+ * (type, class, u16 count, u16 first, u16 length, payload), which are put around it, so that what
+ * lies behind the checksums is reached. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

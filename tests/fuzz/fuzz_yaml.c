@@ -1,5 +1,5 @@
-/* sc_yaml_parse on any bytes, then sc_yaml_decode by a table with every type of field; mappings that may be a
- * config.json of Hugging Face are taken as one. */
+/* sc_yaml_parse on any bytes, then sc_yaml_decode by a table with every type of field; mappings
+ * that may be a config.json of Hugging Face are taken as one. */
 #include "base/yaml.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* Runs a fuzz target over the files of a folder, in the order of their names, without libFuzzer: each file
- * whole, cut off at up to 64 places, and with single bytes changed. Usage: fuzz_<parser> FOLDER */
+/* Runs a fuzz target over the files of a folder, in the order of their names, without libFuzzer:
+ * each file whole, cut off at up to 64 places, and with single bytes changed. Usage: fuzz_<parser>
+ * FOLDER */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

@@ -65,7 +65,8 @@ static inline void plan_init(struct sc_shard_plan *plan, const struct sc_request
 				       .ranks_per_host = (uint32_t)(node < gpus ? node : gpus)};
 }
 
-/* The next table, cut in n alike: by columns, or by rows for row-wise types; slice i on first + i. */
+/* The next table, cut in n alike: by columns, or by rows for row-wise types; slice i on first + i.
+ */
 static inline struct sc_table_placement *place(struct sc_shard_plan *plan, const struct sc_table *t,
 					       enum sc_shard_type type, int n, int first)
 {

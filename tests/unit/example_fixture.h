@@ -1,4 +1,5 @@
-/* The configs of configs/examples, one after another: what holds of every prediction is tried on them. */
+/* The configs of configs/examples, one after another: what holds of every prediction is tried on
+ * them. */
 #ifndef SC_TESTS_EXAMPLE_FIXTURE_H
 #define SC_TESTS_EXAMPLE_FIXTURE_H
 

@@ -1,4 +1,5 @@
-/* For the tests of importers: a file from text, imported into a folder of its own, and read back. */
+/* For the tests of importers: a file from text, imported into a folder of its own, and read back.
+ */
 #ifndef SC_TESTS_IMPORT_FIXTURE_H
 #define SC_TESTS_IMPORT_FIXTURE_H
 

@@ -1,5 +1,6 @@
-/* Timelines of a pipeline-parallel job, made by a small model of one-forward-one-backward of its own:
- * longest paths by relaxation, so that what a replay says can be compared with what would have been. */
+/* Timelines of a pipeline-parallel job, made by a small model of one-forward-one-backward of its
+ * own: longest paths by relaxation, so that what a replay says can be compared with what would have
+ * been. */
 #ifndef SC_TESTS_JOB_FIXTURE_H
 #define SC_TESTS_JOB_FIXTURE_H
 
@@ -54,7 +55,8 @@ static inline bool job_sends(const struct job_shape *shape, int stage, int pass)
 	return pass == FIX_FORWARD ? stage + 1 < shape->n_stages : stage > 0;
 }
 
-/* One pass over a worker: everything starts as soon as what it waits for has ended, as known so far. */
+/* One pass over a worker: everything starts as soon as what it waits for has ended, as known so
+ * far. */
 static inline void relax_worker(struct job_times *t, int dp, int stage)
 {
 	const struct job_shape *shape = &t->shape;

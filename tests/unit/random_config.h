@@ -1,4 +1,5 @@
-/* Configs of Transformers at random: devices, networks, models, splits, software, as users may write them. */
+/* Configs of Transformers at random: devices, networks, models, splits, software, as users may
+ * write them. */
 #ifndef SC_TESTS_RANDOM_CONFIG_H
 #define SC_TESTS_RANDOM_CONFIG_H
 

@@ -1,5 +1,5 @@
-/* Random graphs for property tests: first a plan in the order of one legal execution, so that it has no
- * cycle, then a graph of it with ids dealt out in any order that keeps each lane's. */
+/* Random graphs for property tests: first a plan in the order of one legal execution, so that it
+ * has no cycle, then a graph of it with ids dealt out in any order that keeps each lane's. */
 #ifndef SC_TEST_RANDOM_GRAPH_H
 #define SC_TEST_RANDOM_GRAPH_H
 
@@ -22,7 +22,8 @@ struct plan {
 	struct sc_cost groups[PLAN_GROUPS];
 };
 
-/* What makes a difference to the engine; times are whole if not `shared`, so that they are exact. */
+/* What makes a difference to the engine; times are whole if not `shared`, so that they are exact.
+ */
 struct plan_opts {
 	int shared; /* demands, latencies and priorities */
 };

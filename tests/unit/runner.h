@@ -4,10 +4,10 @@
  *	LOOP_TEST(name, n) {...}           with _i from 0 to n - 1
  *	RANGE_TEST(name, from, to) {...}   with _i from `from` to `to` - 1
  *	ABORT_TEST(name, n) {...}          the same n times; must end by SIGABRT
- *	FORK_TEST(name, n) {...}           the same, where each test is a process of its own (CK_FORK is not "no")
- *	FIXTURE(set_up, tear_down)         run before and after each test that stands below it in the file
- *	NEEDS(path)                        without that file, tests below are left out; a file of which none is left is
- *	                                   skipped
+ *	FORK_TEST(name, n) {...}           the same, where each test is a process of its own
+ *(CK_FORK is not "no") FIXTURE(set_up, tear_down)         run before and after each test that
+ *stands below it in the file NEEDS(path)                        without that file, tests below are
+ *left out; a file of which none is left is skipped
  */
 #ifndef SC_TESTS_RUNNER_H
 #define SC_TESTS_RUNNER_H
@@ -30,8 +30,8 @@ static inline bool tests_fork(void)
 	return !fork || strcmp(fork, "no") != 0;
 }
 
-/* How many of n random cases a property test takes: all, or the percentage STEPCAST_TEST_CASES, which slow
- * builds set (scripts/test). At least one. */
+/* How many of n random cases a property test takes: all, or the percentage STEPCAST_TEST_CASES,
+ * which slow builds set (scripts/test). At least one. */
 static inline int n_cases(int n)
 {
 	const char *percent = getenv("STEPCAST_TEST_CASES");
@@ -52,13 +52,15 @@ static inline bool takes_case(int i, int n)
 	return i == 0 || (long)i * n_cases(n) / n != (long)(i - 1) * n_cases(n) / n;
 }
 
-/* Whether a run takes enough cases for tests that are long and reach no code that the others do not. */
+/* Whether a run takes enough cases for tests that are long and reach no code that the others do
+ * not. */
 static inline bool many_cases(void)
 {
 	return n_cases(100) >= 50;
 }
 
-/* One of the above. Its macro adds it to the list of unit.c before main; what it says is asked for when its file runs. */
+/* One of the above. Its macro adds it to the list of unit.c before main; what it says is asked for
+ * when its file runs. */
 struct unit_test {
 	TTest test; /* no function: FIXTURE or NEEDS */
 	int from, to, signal;

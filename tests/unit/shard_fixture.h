@@ -96,8 +96,8 @@ static inline uint32_t fix_whole(struct shard_fixture *f, double cost, double by
 	return t;
 }
 
-/* Least cost of the busiest rank over all plans, by trying them; for few tables of single-shard, HOST
- * and UNIFORM options. */
+/* Least cost of the busiest rank over all plans, by trying them; for few tables of single-shard,
+ * HOST and UNIFORM options. */
 static inline void fix_try(const struct shard_fixture *f, uint32_t table, double *load, double *hbm,
 			   double *best)
 {

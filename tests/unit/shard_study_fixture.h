@@ -1,4 +1,5 @@
-/* A small problem of whole, column-sliced and replicated tables with costs that can be added by hand. */
+/* A small problem of whole, column-sliced and replicated tables with costs that can be added by
+ * hand. */
 #ifndef SC_TESTS_SHARD_STUDY_FIXTURE_H
 #define SC_TESTS_SHARD_STUDY_FIXTURE_H
 
@@ -12,7 +13,8 @@ static const struct sc_table fixture_tables[FIXTURE_TABLES] = {
 	{.name = "b", .rows = 50, .dim = 64, .count = 1, .features = 1, .pooling = 1},
 	{.name = "c", .rows = 10, .dim = 32, .count = 1, .features = 1, .pooling = 1},
 };
-/* Whole tables: ms 4, 2, 1; as two slices 2.5, 1.2, 0.6 each; replicated 3, 1.5, 0.1 on every rank. */
+/* Whole tables: ms 4, 2, 1; as two slices 2.5, 1.2, 0.6 each; replicated 3, 1.5, 0.1 on every rank.
+ */
 static const double fixture_ms[FIXTURE_TABLES][3] = {{4, 2.5, 3}, {2, 1.2, 1.5}, {1, 0.6, 0.1}};
 
 static inline void fixture_option(struct sc_shard_problem *p, uint32_t table,
@@ -61,7 +63,8 @@ static inline void fixture_problem(struct sc_shard_problem *p)
 	SC_VEC_PUSH(&p->first_option, (uint32_t)p->options.n);
 }
 
-/* `how` has a letter a table: '0' and '1' whole on that rank, 'c' sliced over both, 'd' replicated. */
+/* `how` has a letter a table: '0' and '1' whole on that rank, 'c' sliced over both, 'd' replicated.
+ */
 static inline void fixture_plan(struct sc_shard_plan *plan, const char *how)
 {
 	memset(plan, 0, sizeof(*plan));

@@ -1,4 +1,5 @@
-/* Scripted traces of GPU streams: ranks that compute, reduce, and copy a result back, step after step. */
+/* Scripted traces of GPU streams: ranks that compute, reduce, and copy a result back, step after
+ * step. */
 #ifndef SC_TESTS_STREAM_FIXTURE_H
 #define SC_TESTS_STREAM_FIXTURE_H
 
@@ -94,8 +95,9 @@ static inline void put_launch(struct stream_writer *s, uint32_t lane, const char
 	put_event(s, copies ? SC_EV_COPY : SC_EV_KERNEL, lane, name, start, dur, s->correlation++);
 }
 
-/* One step: a product, an all-reduce that starts when the last rank's product is done and goes beside an
- * elementwise kernel, an optimizer that waits for it, a copy that the host waits for. Returns its end. */
+/* One step: a product, an all-reduce that starts when the last rank's product is done and goes
+ * beside an elementwise kernel, an optimizer that waits for it, a copy that the host waits for.
+ * Returns its end. */
 static inline int64_t put_step(struct stream_writer *s, const struct stream_script *script,
 			       int rank, int step, int64_t begin)
 {

@@ -219,7 +219,8 @@ TEST(left_out_rows_do_not_count)
 	ck_assert_double_eq_tol(half(likeness_of(LINES, 1), like, suite_gpu, 80), 0.01, TOLERANCE);
 }
 
-/* A pair that no row has gets at least what all rows alike give, and a row of it can only narrow that. */
+/* A pair that no row has gets at least what all rows alike give, and a row of it can only narrow
+ * that. */
 LOOP_TEST(never_narrower_for_a_pair_never_seen, 4)
 {
 	static const char *const models[] = {"dense", "mixture", "dlrm", "layers"};
@@ -255,7 +256,8 @@ TEST(a_kind_of_model_never_seen_is_a_stranger)
 	ck_assert(sc_band_is_seen(&band) && !sc_band_knows_model(&band));
 }
 
-/* A network that no row has is a stranger too, and never has a narrower band than one that was seen, all else alike. */
+/* A network that no row has is a stranger too, and never has a narrower band than one that was
+ * seen, all else alike. */
 TEST(a_network_never_seen_is_never_narrower)
 {
 	static const char *const LINES_OF[] = {
@@ -288,8 +290,9 @@ TEST(a_network_never_seen_is_never_narrower)
 		}
 }
 
-/* Of strangers each software has one vote, whatever its number of rows; a default has the bands of rows whose software was
- * taken away, a profile without rows at least those of switches alone; a pair that was seen has neither. */
+/* Of strangers each software has one vote, whatever its number of rows; a default has the bands of
+ * rows whose software was taken away, a profile without rows at least those of switches alone; a
+ * pair that was seen has neither. */
 TEST(strangers_have_bands_of_their_own)
 {
 	static const char *const STRANGERS[] = {

@@ -75,8 +75,8 @@ static struct sc_c3_result predict(const struct sc_c3_pair *pair, enum sc_c3_pol
 
 FIXTURE(set_up, tear_down)
 
-/* Together never faster than the longer alone, nor slower than one after the other by more than the load of the
- * path to memory and the later begin of the second; serial gains nothing. */
+/* Together never faster than the longer alone, nor slower than one after the other by more than the
+ * load of the path to memory and the later begin of the second; serial gains nothing. */
 TEST(limits_of_two_streams)
 {
 	struct sc_rng rng;
@@ -132,8 +132,9 @@ static struct sc_op random_kernel(struct sc_rng *rng, bool product)
 	return op;
 }
 
-/* Two kernels take no less than the longer, and no more than one after the other. Two products that fill the GPU gain next to nothing; of a long kernel that memory
- * bounds, and that leaves SMs, and a product behind it a good part is hidden. */
+/* Two kernels take no less than the longer, and no more than one after the other. Two products that
+ * fill the GPU gain next to nothing; of a long kernel that memory bounds, and that leaves SMs, and
+ * a product behind it a good part is hidden. */
 TEST(two_kernels)
 {
 	struct sc_rng rng;
@@ -173,8 +174,8 @@ TEST(two_kernels)
 	}
 }
 
-/* A copy engine takes no SMs: the kernel is never slower beside it than beside a collective on SMs that runs as
- * fast; and with engines that cost nothing it never loses. */
+/* A copy engine takes no SMs: the kernel is never slower beside it than beside a collective on SMs
+ * that runs as fast; and with engines that cost nothing it never loses. */
 TEST(copy_engines_spare_the_kernel)
 {
 	struct sc_rng rng;
@@ -213,8 +214,8 @@ TEST(an_idle_path_costs_nothing)
 	}
 }
 
-/* Rows of more ranks never make a fused product faster; weights that the cache holds are read once for all of them,
- * and others no more often than once for each. */
+/* Rows of more ranks never make a fused product faster; weights that the cache holds are read once
+ * for all of them, and others no more often than once for each. */
 TEST(fused_products)
 {
 	struct sc_rng rng;
@@ -238,9 +239,9 @@ TEST(fused_products)
 	}
 }
 
-/* Cheaper copies never make a pair slower by more than 1 % (a piece that comes earlier may meet another one). Faster
- * links do by little where a transfer then takes more of the memory's
- * rate: shares are alike for all who use it, whoever needs it longer. */
+/* Cheaper copies never make a pair slower by more than 1 % (a piece that comes earlier may meet
+ * another one). Faster links do by little where a transfer then takes more of the memory's rate:
+ * shares are alike for all who use it, whoever needs it longer. */
 TEST(more_of_a_resource_is_never_slower)
 {
 	struct sc_rng rng;
@@ -265,8 +266,8 @@ TEST(more_of_a_resource_is_never_slower)
 	}
 }
 
-/* Fewer SMs make a kernel never faster, one that computes slower by their share and more; a collective no slower on more of
- * them; the best split is no worse than any. */
+/* Fewer SMs make a kernel never faster, one that computes slower by their share and more; a
+ * collective no slower on more of them; the best split is no worse than any. */
 TEST(a_split_of_the_sms)
 {
 	struct sc_rng rng;
@@ -309,9 +310,10 @@ static double alone_on(const struct sc_device *device, double m, double n, doubl
 	return sc_cost_alone_us(&cost);
 }
 
-/* Products lose whole waves of tiles, as measured on an MI300X (ROCm/tritonBLAS: 303, 301 and 461 us of 4096^3 on 304, 256 and
- * 240 units; 1860, 1848, 2068 of 8192^3; 14658, 15377, 16011, 15723 of 16384^3 on 304, 288, 272, 256). ConCCL's mean over its
- * products is by area (17 % on 272). One wave of an H100 that has no place beside 24 channels becomes two. */
+/* Products lose whole waves of tiles, as measured on an MI300X (ROCm/tritonBLAS: 303, 301 and 461
+ * us of 4096^3 on 304, 256 and 240 units; 1860, 1848, 2068 of 8192^3; 14658, 15377, 16011, 15723 of
+ * 16384^3 on 304, 288, 272, 256). ConCCL's mean over its products is by area (17 % on 272). One
+ * wave of an H100 that has no place beside 24 channels becomes two. */
 TEST(whole_waves)
 {
 	static const struct {
@@ -353,8 +355,9 @@ static double with_choice(const struct sc_c3_pair *pair, enum sc_c3_policy polic
 	return r.time_us;
 }
 
-/* More channels never make the collective alone slower, and beyond those that feed the links not faster; SMs kept beyond
- * the channels never help, nor does a number help less with the other policy. */
+/* More channels never make the collective alone slower, and beyond those that feed the links not
+ * faster; SMs kept beyond the channels never help, nor does a number help less with the other
+ * policy. */
 TEST(channels_and_kept_sms)
 {
 	struct sc_rng rng;
@@ -392,8 +395,8 @@ TEST(channels_and_kept_sms)
 	}
 }
 
-/* One row of m more changes no time by 10 %: a chunk of few rows is a chunk, said with its pieces, and never serial without a
- * word. */
+/* One row of m more changes no time by 10 %: a chunk of few rows is a chunk, said with its pieces,
+ * and never serial without a word. */
 TEST(one_row_more)
 {
 	static const enum sc_c3_policy alone[] = {SC_C3_PLAIN, SC_C3_COMM_FIRST, SC_C3_RESERVE,
@@ -427,7 +430,8 @@ TEST(one_row_more)
 	}
 }
 
-/* A later piece reads weights that the cache holds no more from memory; weights that it cannot hold are read each time. */
+/* A later piece reads weights that the cache holds no more from memory; weights that it cannot hold
+ * are read each time. */
 TEST(weights_that_stay)
 {
 	const struct sc_device *device = &machine[0].device;
@@ -441,8 +445,8 @@ TEST(weights_that_stay)
 	ck_assert_double_eq(sc_interfere_next_piece_factor(device, &piece), 1);
 }
 
-/* What is sent after a product by copies hides no more than can be sent before its sums are there: of an all-reduce the scatter.
- * A kernel that waits for an all-to-all hides nothing of it. */
+/* What is sent after a product by copies hides no more than can be sent before its sums are there:
+ * of an all-reduce the scatter. A kernel that waits for an all-to-all hides nothing of it. */
 TEST(what_copies_hide)
 {
 	struct sc_rng rng;
@@ -499,8 +503,8 @@ TEST(engines_win_from_one_size_on)
 	}
 }
 
-/* Of costs of which only the blocks are known: each is slowed, by no more than SMs, memory and the path to it
- * explain; and as the engine slows a kernel beside a collective that outlasts it. */
+/* Of costs of which only the blocks are known: each is slowed, by no more than SMs, memory and the
+ * path to it explain; and as the engine slows a kernel beside a collective that outlasts it. */
 TEST(known_kernels_slow_each_other)
 {
 	struct sc_simulator *sim = sc_simulator_create();
@@ -561,7 +565,8 @@ TEST(known_kernels_slow_each_other)
 	sc_simulator_destroy(sim);
 }
 
-/* Fits find the coefficients that times were made with, and nothing moves where nothing ran beside. */
+/* Fits find the coefficients that times were made with, and nothing moves where nothing ran beside.
+ */
 TEST(fit_of_recorded_kernels)
 {
 	struct sc_fit_opts opts = {.kind = SC_FIT_INTERFERENCE,
@@ -638,8 +643,8 @@ static void append_pairs(const struct sc_device *truth, struct sc_strbuf *text)
 	}
 }
 
-/* So do fits of pairs, from the start of both to the end of the last; those on copy engines, or without a time
- * alone, are left out. */
+/* So do fits of pairs, from the start of both to the end of the last; those on copy engines, or
+ * without a time alone, are left out. */
 TEST(fit_of_pairs)
 {
 	struct sc_fit_opts opts = {.kind = SC_FIT_INTERFERENCE,
@@ -668,7 +673,8 @@ TEST(fit_of_pairs)
 	sc_strbuf_release(&text);
 }
 
-/* Two that run at once: never faster than the longer alone, nor slower than both slowed, one after the other. */
+/* Two that run at once: never faster than the longer alone, nor slower than both slowed, one after
+ * the other. */
 TEST(pairs_by_the_law_of_two)
 {
 	struct sc_rng rng;
@@ -699,8 +705,9 @@ TEST(pairs_by_the_law_of_two)
 	}
 }
 
-/* The small job runs its collectives beside the same kernels in each iteration: their times alone are not known, so
- * nothing is said of what they lost. Replayed with what the model says that they lost, an iteration is no longer. */
+/* The small job runs its collectives beside the same kernels in each iteration: their times alone
+ * are not known, so nothing is said of what they lost. Replayed with what the model says that they
+ * lost, an iteration is no longer. */
 TEST(a_recording)
 {
 	struct sc_c3_recording r;
@@ -727,8 +734,9 @@ TEST(a_recording)
 	sc_c3_recording_release(&r);
 }
 
-/* The best is within 1 % of the fastest, and nothing simpler is; the class follows the times alone; over sizes the
- * first is where the search begins, and neighbours differ; what limits holds to the end. */
+/* The best is within 1 % of the fastest, and nothing simpler is; the class follows the times alone;
+ * over sizes the first is where the search begins, and neighbours differ; what limits holds to the
+ * end. */
 TEST(advice)
 {
 	struct sc_rng rng;
@@ -771,8 +779,8 @@ TEST(advice)
 	}
 }
 
-/* Kernels of a layer in order are one longer kernel: the same alone, and no better beside a collective than that
- * they could all be hidden. */
+/* Kernels of a layer in order are one longer kernel: the same alone, and no better beside a
+ * collective than that they could all be hidden. */
 TEST(layers_of_kernels)
 {
 	struct sc_rng rng;
@@ -858,7 +866,8 @@ TEST(pairs_of_a_config)
 	SC_VEC_RELEASE(&dp.list);
 }
 
-/* ConCCL (arXiv:2412.14335) on 8 MI300X: mean shares of the ideal speedup of the library's collective. */
+/* ConCCL (arXiv:2412.14335) on 8 MI300X: mean shares of the ideal speedup of the library's
+ * collective. */
 static const struct {
 	enum sc_c3_policy policy;
 	double share;
@@ -878,8 +887,8 @@ static void load_conccl(struct sc_c3_pairs *pairs)
 	ck_assert_uint_eq(pairs->list.n, 30);
 }
 
-/* Over pairs of its three classes within 5 points; half of our grid's products are bound by computation or more, the
- * rest by memory. */
+/* Over pairs of its three classes within 5 points; half of our grid's products are bound by
+ * computation or more, the rest by memory. */
 TEST(shares_of_conccl)
 {
 	double sum[SC_N_C3_POLICIES] = {0};
@@ -921,8 +930,8 @@ static double conccl_share(struct sc_c3_pairs *pairs, const struct sc_device *de
 	return sum / (double)pairs->list.n;
 }
 
-/* Sets the load of the path to memory to what the policies of its transfers but one come to on average: more load, less is
- * gained. */
+/* Sets the load of the path to memory to what the policies of its transfers but one come to on
+ * average: more load, less is gained. */
 static void fit_load(struct sc_c3_pairs *pairs, struct sc_device *device, bool copies, size_t out)
 {
 	double *load = copies ? &device->interference.path_copy : &device->interference.path_comm;
@@ -940,9 +949,10 @@ static void fit_load(struct sc_c3_pairs *pairs, struct sc_device *device, bool c
 	}
 }
 
-/* Each of its policies but one says what the load of the path is, and that one follows within 9 points. Plain streams have a
- * coefficient of their own, the wait for a kernel's SMs; the others leave it between no wait and all of the kernel,
- * and what is published lies between what these come to. */
+/* Each of its policies but one says what the load of the path is, and that one follows within 9
+ * points. Plain streams have a coefficient of their own, the wait for a kernel's SMs; the others
+ * leave it between no wait and all of the kernel, and what is published lies between what these
+ * come to. */
 TEST(each_share_of_conccl_from_the_others)
 {
 	struct sc_device device;
@@ -967,7 +977,8 @@ TEST(each_share_of_conccl_from_the_others)
 	SC_VEC_RELEASE(&pairs.list);
 }
 
-/* What passes the port of the rank that has most: of a broadcast or an all-reduce at least all of it once. */
+/* What passes the port of the rank that has most: of a broadcast or an all-reduce at least all of
+ * it once. */
 static double wire_us(const struct sc_transfer *t)
 {
 	const struct sc_fabric *f = t->fabric;
@@ -977,9 +988,9 @@ static double wire_us(const struct sc_transfer *t)
 	return sc_bytes_us(bytes, f->link_gbps > 0 ? f->link_gbps : f->pcie_gbps);
 }
 
-/* Under no policy more passes a port than its rate, or is more hidden than all but the longer side as the policy runs
- * it, whatever was measured of the times alone. Engines do not add beside what does not need it; a kind has its
- * collectives; a choice is what it is alone. */
+/* Under no policy more passes a port than its rate, or is more hidden than all but the longer side
+ * as the policy runs it, whatever was measured of the times alone. Engines do not add beside what
+ * does not need it; a kind has its collectives; a choice is what it is alone. */
 TEST(no_policy_beats_the_ideal)
 {
 	static const enum sc_collective kinds[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
@@ -1066,7 +1077,8 @@ TEST(kinds_by_name)
 	ck_assert(!sc_c3_kind_of(SC_C3_GEMM_SCATTER, SC_BROADCAST, &kind));
 }
 
-/* Chunks of copies: one is a turn after the other, and what more of them leave at the end is less. */
+/* Chunks of copies: one is a turn after the other, and what more of them leave at the end is less.
+ */
 TEST(chunks_of_copies)
 {
 	struct sc_rng rng;
@@ -1097,7 +1109,8 @@ TEST(chunks_of_copies)
 	}
 }
 
-/* A second kernel that is launched later begins no earlier, whichever it is; and SMs of a collective's own spare the path. */
+/* A second kernel that is launched later begins no earlier, whichever it is; and SMs of a
+ * collective's own spare the path. */
 TEST(later_and_kept)
 {
 	struct sc_rng rng;
@@ -1127,8 +1140,9 @@ TEST(later_and_kept)
 	ck_assert(!many_cases() || n_spared > 0);
 }
 
-/* The best fused kernels are no slower than the usual ones, and faster where those read weights again; the band holds both. An
- * all-reduce inside a kernel goes through the adders of the switch, where there are any: on eight H100 a tenth faster than by copies. */
+/* The best fused kernels are no slower than the usual ones, and faster where those read weights
+ * again; the band holds both. An all-reduce inside a kernel goes through the adders of the switch,
+ * where there are any: on eight H100 a tenth faster than by copies. */
 TEST(best_kernels)
 {
 	struct sc_rng rng;
@@ -1163,9 +1177,9 @@ TEST(best_kernels)
 	ck_assert(!many_cases() || n_faster > 0);
 }
 
-/* Experts: their fused products begin with the first expert's tokens, so that more experts on a rank, of products that take
- * together as long, end earlier (but for the path, which they load meanwhile), and one waits for all; no policy beats its ideal,
- * and rows stay continuous. */
+/* Experts: their fused products begin with the first expert's tokens, so that more experts on a
+ * rank, of products that take together as long, end earlier (but for the path, which they load
+ * meanwhile), and one waits for all; no policy beats its ideal, and rows stay continuous. */
 TEST(experts)
 {
 	static const enum sc_c3_policy policies[] = {SC_C3_SERIAL, SC_C3_COPY_ENGINE, SC_C3_CHUNKED,
@@ -1204,8 +1218,8 @@ TEST(experts)
 	ck_assert(!many_cases() || n_earlier > 0);
 }
 
-/* The same paper's other figures: an all-gather takes 32 SMs at most, an all-to-all 64; DMA loses to SMs below some size from
- * 1 to 64 MB. */
+/* The same paper's other figures: an all-gather takes 32 SMs at most, an all-to-all 64; DMA loses
+ * to SMs below some size from 1 to 64 MB. */
 TEST(figures_of_conccl)
 {
 	struct sc_transfer t = {.device = &machine[1].device,

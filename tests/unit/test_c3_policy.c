@@ -1,13 +1,14 @@
-/* Whole iterations whose computation and communication share GPUs: coarse against full detail, and the limits of
- * every policy by family. */
+/* Whole iterations whose computation and communication share GPUs: coarse against full detail, and
+ * the limits of every policy by family. */
 #include "base/rng.h"
 #include "example_fixture.h"
 #include "runner.h"
 
 enum { N_ITERATIONS = 1000 };
 #define CLOSE 1e-6
-#define TURNED \
-	6e-3 /* without kernels, collectives may take turns in another order: one of 1,000 by more than 0.2 % */
+#define TURNED                                                                                     \
+	6e-3 /* without kernels, collectives may take turns in another order: one of 1,000 by more \
+		than 0.2 % */
 
 static double predict_ms(const struct sc_request *req, const struct sc_predict_opts *how)
 {
@@ -93,8 +94,8 @@ static double with_policy(const struct sc_config *config, const char *policy,
 	return predict_ms(&req, how);
 }
 
-/* Together never faster than the longer alone, nor slower than one after the other by more than what both load of
- * the path to memory. */
+/* Together never faster than the longer alone, nor slower than one after the other by more than
+ * what both load of the path to memory. */
 TEST(limits_of_iterations)
 {
 	static const char *const policies[] = {"c3.policy=plain", "c3.policy=comm_first",
@@ -130,8 +131,9 @@ TEST(limits_of_iterations)
 	}
 }
 
-/* More NICs bring more channels, of which those kept for collectives carry no less: never slower by more than what of the
- * SMs goes to collectives that are faster. Fewer SMs than feed their rate make them slower, others do not. */
+/* More NICs bring more channels, of which those kept for collectives carry no less: never slower by
+ * more than what of the SMs goes to collectives that are faster. Fewer SMs than feed their rate
+ * make them slower, others do not. */
 TEST(kept_sms_and_nics)
 {
 	static const char *const policies[] = {"reserve:2", "reserve:8", "reserve:24", "reserve",
@@ -169,7 +171,8 @@ static bool warned_of(const struct sc_request *req, const char *words)
 	return false;
 }
 
-/* Channels of a config are the collectives': more of them make no iteration without overlap slower, and one alone is slow. */
+/* Channels of a config are the collectives': more of them make no iteration without overlap slower,
+ * and one alone is slow. */
 TEST(channels_of_a_config)
 {
 	struct sc_rng rng;
@@ -231,8 +234,8 @@ TEST(words_of_policies)
 				with_policy(&config, "c3.policy.dp=comm_first", &opts), CLOSE);
 }
 
-/* A key by family goes before one for all, which leaves out those that cannot have it; what is not given is the
- * software's. */
+/* A key by family goes before one for all, which leaves out those that cannot have it; what is not
+ * given is the software's. */
 TEST(policies_by_family)
 {
 	struct sc_config config;

@@ -1,6 +1,6 @@
-/* c3 --from on the traces with overlap of the data folder beside the checkout, against a count made apart: what is busy,
- * how many kernels ran beside a collective, and what an iteration takes when both sides take turns. Exits 77 where the
- * folder is not. */
+/* c3 --from on the traces with overlap of the data folder beside the checkout, against a count made
+ * apart: what is busy, how many kernels ran beside a collective, and what an iteration takes when
+ * both sides take turns. Exits 77 where the folder is not. */
 #include <unistd.h>
 
 #include "base/units.h"
@@ -92,8 +92,8 @@ static void check_policies(const struct sc_c3_what_if *w, const struct count *c,
 	if (strstr(name, "64xh800")) /* exchanges that leave their node: no copy engine does */
 		ck_assert_double_eq_tol(us[SC_C3_COPY_ENGINE], w->recorded_us,
 					CLOSE * w->recorded_us);
-	/* no less than all that both sides do, but for what they lost beside each other; where one iteration is all of
-	 * the trace and its GPU is never idle, no more */
+	/* no less than all that both sides do, but for what they lost beside each other; where one
+	 * iteration is all of the trace and its GPU is never idle, no more */
 	ck_assert_double_ge(turns_us, 0.98 * c->of_steps_us);
 	if (w->n == 1)
 		ck_assert_double_eq_tol(turns_us, c->of_steps_us, 0.01 * both_us);

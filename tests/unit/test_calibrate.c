@@ -1,5 +1,6 @@
-/* Calibration: a stack whose numbers are known is found again from its runs, one run helps, rows that are not like their kin
- * and profiles that differ are not taken for it, and the band is what the formula says. */
+/* Calibration: a stack whose numbers are known is found again from its runs, one run helps, rows
+ * that are not like their kin and profiles that differ are not taken for it, and the band is what
+ * the formula says. */
 #include "base/strbuf.h"
 #include "core/config/likeness.h"
 #include "runner.h"
@@ -43,7 +44,8 @@ static void tear_down(void)
 	sc_arena_release(&arena);
 }
 
-/* The numbers of a stack that nobody has described: slow attention, more bytes, a slow host, and 5 % on top. */
+/* The numbers of a stack that nobody has described: slow attention, more bytes, a slow host, and 5
+ * % on top. */
 static void change(struct sc_software *software)
 {
 	software->attention_eff_hopper *= 0.5;
@@ -157,7 +159,8 @@ static void slow_host(struct sc_software *software)
 	software->host_layer_us = 1500;
 }
 
-/* At the start no run waits for the host's time of a layer, so nothing there says which way it should go. */
+/* At the start no run waits for the host's time of a layer, so nothing there says which way it
+ * should go. */
 TEST(slow_host_is_found)
 {
 	struct sc_strbuf text = {0};
@@ -176,7 +179,8 @@ TEST(slow_host_is_found)
 	sc_strbuf_release(&text);
 }
 
-/* One run already takes away much of the error of its like; and a row that has nothing to say does nothing. */
+/* One run already takes away much of the error of its like; and a row that has nothing to say does
+ * nothing. */
 TEST(one_run)
 {
 	struct sc_strbuf text = {0};
@@ -197,7 +201,8 @@ TEST(one_run)
 	sc_strbuf_release(&text);
 }
 
-/* A tenth of the rows took three times as long: they do not move the rest. Those that have kin are named, and left out. */
+/* A tenth of the rows took three times as long: they do not move the rest. Those that have kin are
+ * named, and left out. */
 TEST(strange_rows)
 {
 	struct sc_strbuf text = {0};
@@ -255,7 +260,8 @@ TEST(same_on_any_jobs)
 	sc_strbuf_release(&text);
 }
 
-/* Between what the start leaves once its level is known and what the runs leave; the more of these, the nearer to that. */
+/* Between what the start leaves once its level is known and what the runs leave; the more of these,
+ * the nearer to that. */
 TEST(band_by_hand)
 {
 	double last = sc_calibration_band_ln(0.45, 0, 1);

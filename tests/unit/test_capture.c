@@ -583,8 +583,9 @@ TEST(packed_kernels_name_their_calls)
 	sc_trace_release(&trace);
 }
 
-/* Records in an order that no writer can complete: the wait first, then the events' records, the kernel that
- * tells the device of the context last. The wait is for the record before it, not for the later one. */
+/* Records in an order that no writer can complete: the wait first, then the events' records, the
+ * kernel that tells the device of the context last. The wait is for the record before it, not for
+ * the later one. */
 static void write_late_records(struct sc_trace_writer *w)
 {
 	static const struct {

@@ -41,7 +41,8 @@ TEST(nothing_to_choose)
 	find("", &c);
 	ck_assert_uint_eq(c.n, 0);
 	ck_assert(isnan(c.won_pct) && isnan(c.gain_pct));
-	/* another number of GPUs, another suite, the same split twice, a row that was not predicted */
+	/* another number of GPUs, another suite, the same split twice, a row that was not predicted
+	 */
 	find("a,s,8,1,64,,100/90\nb,s,16,2,64,,50/50\nc,t,8,2,64,,90/90\nd,s,8,1.0,64,,100/90\n"
 	     "e,s,8,4,64,,80\n",
 	     &c);

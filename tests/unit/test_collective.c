@@ -73,8 +73,9 @@ static struct sc_span span_of(int nodes, int per_node)
 	return (struct sc_span){nodes * per_node, nodes, per_node};
 }
 
-/* Oversubscribed uplinks: 1 equals none; more is never faster; an all-to-all between switches is so many times slower,
- * rings and trees are not until a switch's uplinks carry less than one node's NICs; nothing under one switch is. */
+/* Oversubscribed uplinks: 1 equals none; more is never faster; an all-to-all between switches is so
+ * many times slower, rings and trees are not until a switch's uplinks carry less than one node's
+ * NICs; nothing under one switch is. */
 TEST(tiers_slow_what_leaves_a_switch)
 {
 	static const enum sc_collective KINDS[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
@@ -208,7 +209,8 @@ LOOP_TEST(nccl_choice_boundaries, N_CHOICES)
 	}
 }
 
-/* One NIC between two nodes of V100: large messages go round a ring, 15/8 of the bytes; on A100 down a tree. */
+/* One NIC between two nodes of V100: large messages go round a ring, 15/8 of the bytes; on A100
+ * down a tree. */
 TEST(large_messages_of_volta_go_round)
 {
 	const struct sc_span span = {16, 2, 8};
@@ -396,7 +398,8 @@ TEST(never_above_line_rate)
 	}
 }
 
-/* Two halves take at least what the whole takes without its latency; without bounds on rates only latency is left. */
+/* Two halves take at least what the whole takes without its latency; without bounds on rates only
+ * latency is left. */
 TEST(halves_and_endless_rates)
 {
 	static const enum sc_collective KINDS[] = {SC_ALL_REDUCE, SC_ALL_GATHER, SC_REDUCE_SCATTER,
@@ -655,8 +658,8 @@ LOOP_TEST(shipped_profile_on_measurements, N_MEASURED)
 	sc_arena_release(&arena);
 }
 
-/* nccl-tests on p5.48xlarge, GB/s (crazyguitar/aws-gpu-communication-benchmark@a77f70db, data; chunks of 512 KiB
- * between nodes in all-to-alls, which AWS sets): a guard on EFA's shares. */
+/* nccl-tests on p5.48xlarge, GB/s (crazyguitar/aws-gpu-communication-benchmark@a77f70db, data;
+ * chunks of 512 KiB between nodes in all-to-alls, which AWS sets): a guard on EFA's shares. */
 static const struct {
 	enum sc_collective kind;
 	int nodes;
@@ -695,7 +698,8 @@ LOOP_TEST(sixteen_to_256_over_efa, sizeof(OVER_EFA) / sizeof(OVER_EFA[0]))
 	sc_arena_release(&arena);
 }
 
-/* A message to a peer on another node takes twice its bytes' time while it is short, and so much more at most. */
+/* A message to a peer on another node takes twice its bytes' time while it is short, and so much
+ * more at most. */
 TEST(a_peers_buffer_fills)
 {
 	struct sc_fabric f = fabric_of(90), none = f;
@@ -746,7 +750,8 @@ TEST(curves_go_before_the_formula)
 	f.curves = (struct sc_structs){curves, 4};
 	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e6, two), 90, 1e-9);
 	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e5, two), sqrt(40.0 * 90.0), 1e-9);
-	/* of 40 and 160 the mean, as a tree's depth, or a third of the way, as a ring's steps; and sqrt(50 * 200) */
+	/* of 40 and 160 the mean, as a tree's depth, or a third of the way, as a ring's steps; and
+	 * sqrt(50 * 200) */
 	ck_assert_double_eq_tol(time_of(&f, SC_ALL_REDUCE, 1e6, four), 200, 1e-9);
 	ck_assert_double_eq_tol(time_of(&f, SC_ALL_GATHER, 1e6, four), 180, 1e-9);
 	/* as large a block on each rank: 5e7 bytes of 16, 2e8 of 64 */
@@ -819,7 +824,8 @@ TEST(pat_of_gathers)
 	ck_assert_int_eq((int)c.algo, SC_ALGO_TREE);
 }
 
-/* NCCL doubles the channels of a send where each would move more than 16 MiB: four of eight ranks, of a pair sixteen. */
+/* NCCL doubles the channels of a send where each would move more than 16 MiB: four of eight ranks,
+ * of a pair sixteen. */
 TEST(channels_of_a_send)
 {
 	struct sc_fabric f = fabric_of(100);

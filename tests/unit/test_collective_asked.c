@@ -1,4 +1,5 @@
-/* Algorithms that the library takes where they are asked for: NCCL's own figures, laws, and where they cannot be. */
+/* Algorithms that the library takes where they are asked for: NCCL's own figures, laws, and where
+ * they cannot be. */
 #include "arena_fixture.h"
 #include "base/units.h"
 #include "models/collective/collective_files.h"
@@ -46,7 +47,8 @@ static double time_of(enum sc_algo algo, enum sc_collective kind, double bytes, 
 	return sc_cost_alone_us(&cost);
 }
 
-/* What NCCL expects of its kernels (src/sym_kernels.cc), with the rates that it takes for the links. */
+/* What NCCL expects of its kernels (src/sym_kernels.cc), with the rates that it takes for the
+ * links. */
 static const struct golden {
 	enum sc_collective kind;
 	int n;
@@ -104,7 +106,8 @@ TEST(symmetric_limits)
 				1, 1e-3);
 }
 
-/* The study of overlap has the same copies; no SMs, and the path of copies to memory. They lose small and win large. */
+/* The study of overlap has the same copies; no SMs, and the path of copies to memory. They lose
+ * small and win large. */
 TEST(copies_are_those_of_c3)
 {
 	static const enum sc_collective kinds[] = {SC_ALL_GATHER, SC_ALL_TO_ALL};
@@ -147,7 +150,8 @@ TEST(copies_on_a_mesh)
 	ck_assert_double_eq_tol(cost.demand[SC_RES_LINK], 3.0 / 7, 1e-9);
 }
 
-/* Phases one after the other, each as its like alone; half the NICs take twice as long between nodes. */
+/* Phases one after the other, each as its like alone; half the NICs take twice as long between
+ * nodes. */
 TEST(phases_are_summed)
 {
 	const struct sc_span rail = {4, 4, 1};
@@ -168,7 +172,8 @@ TEST(phases_are_summed)
 		ck_assert_double_le(half.demand[r], 1);
 }
 
-/* A network's bytes: each node's part of an all-gather crosses its NICs once from each of the others. */
+/* A network's bytes: each node's part of an all-gather crosses its NICs once from each of the
+ * others. */
 TEST(phases_load_nics)
 {
 	struct sc_cost cost = cost_of(SC_ALGO_HIERARCHICAL, SC_ALL_GATHER, 1024 * MIB, NODES);

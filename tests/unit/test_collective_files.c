@@ -1,4 +1,5 @@
-/* Files of cluster.algorithms: collectives that they fit take the walk's time, others the library's, and it is said. */
+/* Files of cluster.algorithms: collectives that they fit take the walk's time, others the
+ * library's, and it is said. */
 #include <unistd.h>
 
 #include "base/units.h"

@@ -1,5 +1,6 @@
-/* Laws of collectives that hold for any machine: bytes that must pass a port, a bisection or a node's NICs; forced
- * algorithms against the library's choice. Over shipped machines, so with their fitted coefficients. */
+/* Laws of collectives that hold for any machine: bytes that must pass a port, a bisection or a
+ * node's NICs; forced algorithms against the library's choice. Over shipped machines, so with their
+ * fitted coefficients. */
 #include "arena_fixture.h"
 #include "base/rng.h"
 #include "base/units.h"
@@ -68,8 +69,8 @@ TEST(nothing_is_nothing)
 	}
 }
 
-/* Large sizes on one rate: busbw is the rate of the links for any number of ranks; algbw that of two ranks, and
- * n / (n - 1) of it where each rank has its part already. */
+/* Large sizes on one rate: busbw is the rate of the links for any number of ranks; algbw that of
+ * two ranks, and n / (n - 1) of it where each rank has its part already. */
 TEST(large_sizes)
 {
 	struct sc_fabric f = fabric_of("a100-sxm-80gb");
@@ -95,8 +96,8 @@ TEST(large_sizes)
 	}
 }
 
-/* Bytes through a rank's port: 2 (n - 1) / n of an all-reduce by rings, as many as of its two halves; each once
- * where the switch adds. */
+/* Bytes through a rank's port: 2 (n - 1) / n of an all-reduce by rings, as many as of its two
+ * halves; each once where the switch adds. */
 TEST(bytes_of_a_port)
 {
 	for (int g = 0; g < N_GPUS; g++) {
@@ -121,8 +122,8 @@ TEST(bytes_of_a_port)
 	}
 }
 
-/* Over random machines, sizes and nodes: no faster than the bytes that leave a node over all its NICs' line rate, a rank
- * over its port, or half of the ranks to the other half. */
+/* Over random machines, sizes and nodes: no faster than the bytes that leave a node over all its
+ * NICs' line rate, a rank over its port, or half of the ranks to the other half. */
 TEST(bounds)
 {
 	struct sc_rng rng;
@@ -179,8 +180,8 @@ TEST(the_choice_is_the_fastest)
 	}
 }
 
-/* A reduction is a broadcast backwards, a scatter a gather: as long. What one rank sends or gets passes its own port, and its
- * own NICs between nodes; a broadcast all of it. */
+/* A reduction is a broadcast backwards, a scatter a gather: as long. What one rank sends or gets
+ * passes its own port, and its own NICs between nodes; a broadcast all of it. */
 TEST(one_rank_and_all)
 {
 	for (int g = 0; g < N_GPUS; g++) {

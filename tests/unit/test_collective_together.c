@@ -1,5 +1,5 @@
-/* Collectives that begin together share what they need. Which GPUs jobs get: known answers of a DGX-1, laws
- * over random jobs, and what has nothing to choose. */
+/* Collectives that begin together share what they need. Which GPUs jobs get: known answers of a
+ * DGX-1, laws over random jobs, and what has nothing to choose. */
 #include "arena_fixture.h"
 #include "base/rng.h"
 #include "runner.h"
@@ -74,8 +74,8 @@ TEST(links_are_halved)
 	ck_assert_double_eq_tol(run(&f, &node, two, 1), alone_us(&f, &node, &two[0]), 0.01);
 }
 
-/* Two share the NICs of their own ranks, however many NICs the node has besides: rings fill them, what goes to peers
- * leaves some of them alone. */
+/* Two share the NICs of their own ranks, however many NICs the node has besides: rings fill them,
+ * what goes to peers leaves some of them alone. */
 LOOP_TEST(nics_are_halved, 4)
 {
 	static const struct sc_span spans[] = {{32, 4, 8}, {16, 2, 8}, {4, 4, 1}, {2, 2, 1}};
@@ -100,7 +100,8 @@ LOOP_TEST(nics_are_halved, 4)
 	}
 }
 
-/* Not faster than alone, not slower than one after the other, and the order of the others is nothing. */
+/* Not faster than alone, not slower than one after the other, and the order of the others is
+ * nothing. */
 TEST(between_alone_and_in_turn)
 {
 	static const char *const gpus[] = {"a100-sxm-80gb", "h100-sxm-80gb", "mi300x", "l40s"};
@@ -162,7 +163,8 @@ static int place(enum sc_collective kind, const int *sizes, size_t n,
 
 FIXTURE(set_up, arena_end)
 
-/* Eight V100 are wired as a DGX-1's where their module exists there: that of 16-GPU nodes is behind switches alone. */
+/* Eight V100 are wired as a DGX-1's where their module exists there: that of 16-GPU nodes is behind
+ * switches alone. */
 TEST(a_module_of_switches_has_no_cube)
 {
 	machine.config.cluster.links = SC_LINKS_USUAL;
@@ -177,7 +179,8 @@ TEST(a_module_of_switches_has_no_cube)
 	}
 }
 
-/* Pairs get two links each where the first that are free get one or two; after a square of four the other's pairs. */
+/* Pairs get two links each where the first that are free get one or two; after a square of four the
+ * other's pairs. */
 TEST(pairs_of_a_dgx1)
 {
 	static const int pairs[] = {2, 2, 2, 2}, after[] = {4, 2, 2};
@@ -210,7 +213,8 @@ TEST(all_gpus_are_the_node)
 	ck_assert_double_eq_tol(p.best.sum_us, sc_cost_alone_us(&cost), 1e-6);
 }
 
-/* No GPU twice, all of each job; the best is no worse than the first; one job more is never faster for all. */
+/* No GPU twice, all of each job; the best is no worse than the first; one job more is never faster
+ * for all. */
 TEST(laws)
 {
 	struct sc_rng rng;

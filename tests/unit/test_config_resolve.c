@@ -578,7 +578,8 @@ TEST(pieces_of_config_in_a_profile)
 	ck_assert_int_eq(cfg->training.recompute, SC_RECOMPUTE_NONE);
 }
 
-/* Nemotron 3 Super is recomputed in part where its recipes say, by GPU and precision; Nano is not. */
+/* Nemotron 3 Super is recomputed in part where its recipes say, by GPU and precision; Nano is not.
+ */
 TEST(a_piece_of_a_precision)
 {
 	static const struct {
@@ -608,7 +609,8 @@ TEST(a_piece_of_a_precision)
 	}
 }
 
-/* Megatron-Bridge replays parts of layers of Nemotron on nodes of eight, too, where other mixtures run without graphs. */
+/* Megatron-Bridge replays parts of layers of Nemotron on nodes of eight, too, where other mixtures
+ * run without graphs. */
 TEST(a_piece_of_models_with_mamba)
 {
 	static const struct {
@@ -640,7 +642,8 @@ TEST(a_piece_of_models_with_mamba)
 	}
 }
 
-/* How transfers between stages share the GPU, below what a request says; and all of a replica's samples at once. */
+/* How transfers between stages share the GPU, below what a request says; and all of a replica's
+ * samples at once. */
 TEST(a_piece_says_policies_and_whole_batches)
 {
 	static const char PIECES[] = "  - {c3: {policy: {pp: serial}}}\n"
@@ -689,7 +692,8 @@ TEST(a_piece_names_the_network)
 	}
 }
 
-/* Types of gradients and moments by that of the weights and the kind of model; an optimizer's own moments stay. */
+/* Types of gradients and moments by that of the weights and the kind of model; an optimizer's own
+ * moments stay. */
 TEST(a_piece_knows_what_weights_are_stored_as)
 {
 	static const struct {
@@ -721,7 +725,8 @@ TEST(a_piece_knows_what_weights_are_stored_as)
 	ck_assert_double_lt(sc_moment_bytes(&request), 1.1);
 }
 
-/* FlashAttention starts with Ampere; PyTorch's scaled_dot_product_attention has a kernel for GPUs before. */
+/* FlashAttention starts with Ampere; PyTorch's scaled_dot_product_attention has a kernel for GPUs
+ * before. */
 TEST(attention_before_ampere)
 {
 	static const struct {
@@ -751,8 +756,8 @@ TEST(attention_before_ampere)
 	}
 }
 
-/* A stack that balances its stages by habit: what a request says of them is more. Gradients of states that are sharded may
- * wait for the last backward where those of replicas do not. */
+/* A stack that balances its stages by habit: what a request says of them is more. Gradients of
+ * states that are sharded may wait for the last backward where those of replicas do not. */
 TEST(a_profile_balances_stages_and_reduces_by_sharding)
 {
 	static const struct {

@@ -1,4 +1,5 @@
-/* The walk on graphs computed by hand; that it covers any timeline is in test_simulate_properties.c. */
+/* The walk on graphs computed by hand; that it covers any timeline is in
+ * test_simulate_properties.c. */
 #include "runner.h"
 #include "sim_fixture.h"
 

@@ -1,4 +1,5 @@
-/* Rows of a CSV by a table of fields: cells in their places, empty ones left as they are, errors at their cell. */
+/* Rows of a CSV by a table of fields: cells in their places, empty ones left as they are, errors at
+ * their cell. */
 #include <stddef.h>
 
 #include "base/csv_rows.h"

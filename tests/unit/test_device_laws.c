@@ -1,5 +1,5 @@
-/* Laws of the shipped GPUs: narrower formats are no slower, nor are larger boards of an architecture, no precision is
- * above its peak, and one that the hardware lacks is refused. */
+/* Laws of the shipped GPUs: narrower formats are no slower, nor are larger boards of an
+ * architecture, no precision is above its peak, and one that the hardware lacks is refused. */
 #include "core/profile/paths.h"
 #include "models/op_model.h"
 #include "request_fixture.h"
@@ -85,8 +85,9 @@ static bool has_more(const struct sc_device *a, const struct sc_device *b)
 	       b->l2_mib >= a->l2_mib && b->tdp_w >= a->tdp_w;
 }
 
-/* What an architecture gets of its peak was measured, and differs from one to the next: MI300X has more of everything
- * than H100 and is slower; npu-ace is an ideal machine of simulators. Rates of GB200 are of its own iterations, 3.5 % below those of B200 in fp4. */
+/* What an architecture gets of its peak was measured, and differs from one to the next: MI300X has
+ * more of everything than H100 and is slower; npu-ace is an ideal machine of simulators. Rates of
+ * GB200 are of its own iterations, 3.5 % below those of B200 in fp4. */
 TEST(device_with_more_is_no_slower)
 {
 	int n = 0;

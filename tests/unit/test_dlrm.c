@@ -1,4 +1,5 @@
-/* The predicted step of a DLRM: ways that must agree, bounds, and what each habit and fault does to it. */
+/* The predicted step of a DLRM: ways that must agree, bounds, and what each habit and fault does to
+ * it. */
 #include "base/rng.h"
 #include "base/units.h"
 #include "dlrm_fixture.h"
@@ -80,7 +81,8 @@ LOOP_TEST(folded_and_unfolded_agree, many_cases() ? N_CASES : 5)
 		      unfolded->iteration_ms, req->config.training.software);
 }
 
-/* Ranks that take shapes of others, and classes that take blocks, have what they would have alone. */
+/* Ranks that take shapes of others, and classes that take blocks, have what they would have alone.
+ */
 TEST(what_ranks_share_is_each_ones)
 {
 	enum { WORLD = 8, N_WIDE = 4 };
@@ -183,8 +185,8 @@ LOOP_TEST(between_longest_and_serial, n_cases(N_CASES))
 	ck_assert_double_gt(out->iteration_ms, 0);
 }
 
-/* The third step, which is the one predicted, takes what all after it do, but for the last: nothing runs
- * beside its end. */
+/* The third step, which is the one predicted, takes what all after it do, but for the last: nothing
+ * runs beside its end. */
 LOOP_TEST(steps_become_steady, n_cases(N_CASES))
 {
 	enum { N_STEPS = 7 };
@@ -341,8 +343,8 @@ TEST(batch_that_does_not_divide)
 	ck_assert_double_lt(odd, 1.01 * even);
 }
 
-/* Small tables and batches: kernels of less than a wave beside others. Under one plan. What ends sooner may let what
- * shares memory with the longest begin sooner (Graham 1969): 2 %. */
+/* Small tables and batches: kernels of less than a wave beside others. Under one plan. What ends
+ * sooner may let what shares memory with the longest begin sooner (Graham 1969): 2 %. */
 LOOP_TEST(more_lookups_take_longer, n_cases(N_RANDOM))
 {
 	static const char *const GPUS[] = {"b200-sxm-180gb", "h100-sxm-80gb", "a100-sxm-80gb",
@@ -418,8 +420,8 @@ static void compare(const char *overrides, size_t offset, double *off, double *o
 #define HABIT(name) offsetof(struct sc_dlrm_habits, name)
 #define BIG GPUS8 "training.global_batch=65536 training.software=hugectr "
 
-/* Rows of a sequence are on one rank each: those of a table cut by rows are exchanged like whole tables', and put in
- * order; what is pooled is added up instead. */
+/* Rows of a sequence are on one rank each: those of a table cut by rows are exchanged like whole
+ * tables', and put in order; what is pooled is added up instead. */
 TEST(rows_of_a_sequence_are_not_added_up)
 {
 	double sent[2], lookups = BATCH / 4 * 10;
@@ -448,8 +450,9 @@ TEST(rows_of_a_sequence_are_not_added_up)
 	ck_assert_double_eq_tol(sent[1], lookups * FIX_DIM * 4, 1);
 }
 
-/* Pooled vectors of whole tables are copied around TorchRec's all-to-all, two times forward and three backward, each read and
- * written; those of software whose kernels write where the exchange reads are not. */
+/* Pooled vectors of whole tables are copied around TorchRec's all-to-all, two times forward and
+ * three backward, each read and written; those of software whose kernels write where the exchange
+ * reads are not. */
 TEST(pooled_vectors_are_copied_around_their_exchange)
 {
 	static const char *const softwares[] = {"torchrec", "nvidia-dlrm-pt"};
@@ -471,7 +474,8 @@ TEST(pooled_vectors_are_copied_around_their_exchange)
 	}
 }
 
-/* A host that waits for the GPU is felt beside it, whatever it takes; one that runs ahead only where it takes longer. */
+/* A host that waits for the GPU is felt beside it, whatever it takes; one that runs ahead only
+ * where it takes longer. */
 TEST(a_waiting_host_is_felt)
 {
 	struct sc_request *req = request(GPUS8 "training.software=nvidia-dlrm-pt");
@@ -504,8 +508,8 @@ TEST(what_habits_gain)
 	}
 }
 
-/* One rank's products for all samples take longer than each rank's for its own; it has no tables, and all ranks get
- * what it sends. Slower kernels of embeddings make its step longer. */
+/* One rank's products for all samples take longer than each rank's for its own; it has no tables,
+ * and all ranks get what it sends. Slower kernels of embeddings make its step longer. */
 TEST(one_rank_has_the_bottom_mlp)
 {
 	struct sc_request *req =
@@ -620,10 +624,11 @@ static struct sc_request *sequences(const char *overrides)
 	return resolve_config(&cfg);
 }
 
-/* Matrices of meta-recsys/generative-recommenders (modules/stu.py, preprocessors.py, dlrm_hstu.py): FLOP of a sample of 4,096
- * tokens, forward thrice, of causal attention half of all pairs. The 315.7 GFLOP that MLPerf's document has are those with 4 h x h
- * for a token beside its layers, as large as the product of the candidate's vectors, where its code has 3.02 of what makes
- * tokens. Parameters are the tables' and the dense part's. */
+/* Matrices of meta-recsys/generative-recommenders (modules/stu.py, preprocessors.py, dlrm_hstu.py):
+ * FLOP of a sample of 4,096 tokens, forward thrice, of causal attention half of all pairs. The
+ * 315.7 GFLOP that MLPerf's document has are those with 4 h x h for a token beside its layers, as
+ * large as the product of the candidate's vectors, where its code has 3.02 of what makes tokens.
+ * Parameters are the tables' and the dense part's. */
 TEST(sequences_are_counted)
 {
 	struct sc_request *req =
@@ -668,8 +673,8 @@ TEST(tokens_are_what_tables_look_up)
 	}
 }
 
-/* Attention takes the lengths' squares, and the rank with most tokens is waited for: of 8 ranks' sums of 1,024 samples it has
- * 1.42 deviations more than the mean. */
+/* Attention takes the lengths' squares, and the rank with most tokens is waited for: of 8 ranks'
+ * sums of 1,024 samples it has 1.42 deviations more than the mean. */
 TEST(lengths_that_differ_take_longer)
 {
 	const struct sc_request *req = sequences("model.hstu.tokens_cv=0.5");
@@ -699,7 +704,8 @@ TEST(lengths_that_differ_take_longer)
 				mean, 1e-9);
 }
 
-/* Products are run again backward, attention is as slow as its kernels are, and vectors travel as the tables are stored. */
+/* Products are run again backward, attention is as slow as its kernels are, and vectors travel as
+ * the tables are stored. */
 TEST(sequences_are_run_as_their_stack_runs_them)
 {
 	struct sc_request *req = sequences("");

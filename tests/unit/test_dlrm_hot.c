@@ -1,4 +1,5 @@
-/* Hot rows on every rank: laws over tables, reuse, networks and shares of rows at random, and facts by hand. */
+/* Hot rows on every rank: laws over tables, reuse, networks and shares of rows at random, and facts
+ * by hand. */
 #include "base/rng.h"
 #include "dlrm_fixture.h"
 #include "models/row_reuse.h"
@@ -85,8 +86,8 @@ static double held_bytes(const struct sc_request *req, double *lookups)
 	return bytes;
 }
 
-/* Between none and all: what is exchanged, reduced and pulled; a step is no longer than both. What a rank holds is its
- * shards and its copies, and no lookup is lost. */
+/* Between none and all: what is exchanged, reduced and pulled; a step is no longer than both. What
+ * a rank holds is its shards and its copies, and no lookup is lost. */
 LOOP_TEST(between_none_and_all, n_cases(N_RANDOM))
 {
 	const uint64_t seed = (uint64_t)nth_case(_i, N_RANDOM);
@@ -123,14 +124,15 @@ LOOP_TEST(between_none_and_all, n_cases(N_RANDOM))
 	ck_assert_msg(ms[1] <= ms[0] + ms[2], "%llu: %g between %g and %g ms",
 		      (unsigned long long)seed, ms[1], ms[0], ms[2]);
 	ck_assert_double_eq_tol(held[1], held[0] + copies, 1e-6 * held[1]);
-	/* A table without hot rows counts its first slice for more, and the others for no less: those have some. */
+	/* A table without hot rows counts its first slice for more, and the others for no less:
+	 * those have some. */
 	if (copies > 0 && hot[1] * 16 >= 1)
 		ck_assert_double_eq_tol(lookups[1], all, 1e-6 * all);
 	ck_assert_double_eq_tol(lookups[2], all, 1e-6 * all);
 }
 
-/* With the same rows hot, a larger share of the lookups that they take never moves more over the network; nor do more
- * hot rows make the exchange longer. */
+/* With the same rows hot, a larger share of the lookups that they take never moves more over the
+ * network; nor do more hot rows make the exchange longer. */
 LOOP_TEST(a_larger_hot_share_moves_no_more, n_cases(N_RANDOM))
 {
 	const uint64_t seed = (uint64_t)nth_case(_i, N_RANDOM);
@@ -167,8 +169,8 @@ LOOP_TEST(a_larger_hot_share_moves_no_more, n_cases(N_RANDOM))
 	}
 }
 
-/* Eight tables of 4 rows each alike, all hot, on one node: nothing is exchanged but 4 rows of each, once forward and
- * once back, and across nodes their gradients are reduced in fp16. */
+/* Eight tables of 4 rows each alike, all hot, on one node: nothing is exchanged but 4 rows of each,
+ * once forward and once back, and across nodes their gradients are reduced in fp16. */
 TEST(hot_rows_by_hand)
 {
 	static const char *const where[] = {ONE_NODE "training.precision=amp_fp16",
@@ -234,8 +236,8 @@ TEST(other_software_has_no_hot_rows)
 
 /* ---- which rows are hot ---- */
 
-/* HugeCTR's thresholds with the values of its recipes: 6,912 samples a GPU, 0.01: 2.046e-5 of the lookups; 8 nodes and
- * a batch of 71,680: 64 / 7 * 19 / 13 of them. */
+/* HugeCTR's thresholds with the values of its recipes: 6,912 samples a GPU, 0.01: 2.046e-5 of the
+ * lookups; 8 nodes and a batch of 71,680: 64 / 7 * 19 / 13 of them. */
 TEST(thresholds_by_hand)
 {
 	const struct sc_hybrid_opts node = {55296, 8, 8}, nodes = {71680, 64, 8},
@@ -253,8 +255,9 @@ TEST(thresholds_by_hand)
 	ck_assert_int_eq(sc_hybrid_hot_rows(&nodes, &t, 0.5), 5370);
 }
 
-/* Of any description of reuse: rows above a frequency are the fewer the higher it is; the share of the lookups that
- * they take is theirs in the hit rate of a cache that pins them; distinct ones are no more than they are, nor than all. */
+/* Of any description of reuse: rows above a frequency are the fewer the higher it is; the share of
+ * the lookups that they take is theirs in the hit rate of a cache that pins them; distinct ones are
+ * no more than they are, nor than all. */
 LOOP_TEST(top_rows_are_sane, 4)
 {
 	static double row_bins[] = {0.6, 0.3, 0.1}, lookup_bins[] = {0.2, 0.2, 0.6},

@@ -107,8 +107,8 @@ TEST(large_tables_are_cut_into_columns)
 	sc_dlrm_release(&dlrm);
 }
 
-/* HugeCTR 2.2 deals tables out in turn; NVIDIA's DLRM in PyTorch places them by their size. Neither cuts the largest, as
- * distributed-embeddings does. */
+/* HugeCTR 2.2 deals tables out in turn; NVIDIA's DLRM in PyTorch places them by their size. Neither
+ * cuts the largest, as distributed-embeddings does. */
 TEST(some_software_keeps_tables_whole)
 {
 	static const struct {

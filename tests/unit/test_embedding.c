@@ -1,5 +1,5 @@
-/* Embedding kernels: bytes by hand, what more work must cost, tiers; and, where the data folder is beside
- * the checkout, the published kernels. */
+/* Embedding kernels: bytes by hand, what more work must cost, tiers; and, where the data folder is
+ * beside the checkout, the published kernels. */
 #include <unistd.h>
 
 #include "arena_fixture.h"
@@ -97,8 +97,8 @@ TEST(bytes_by_hand)
 	is_near(s.longest_run, 1, 1e-6);
 }
 
-/* FBGEMM's backward pass writes a gradient for each lookup's weight, of its row and its bag's gradient: it reads as many rows
- * as forward once more. */
+/* FBGEMM's backward pass writes a gradient for each lookup's weight, of its row and its bag's
+ * gradient: it reads as many rows as forward once more. */
 TEST(weights_have_gradients)
 {
 	const struct sc_table plain = {
@@ -310,8 +310,9 @@ static double number(const struct sc_csv *csv, size_t row, const char *column)
 	return strtod(cell(csv, row, column), NULL);
 }
 
-/* ml_perf_model's formula for V100, as sharding studies quote it (Lin et al. 2022): rows that stay in the L2
- * by a uniform law, sectors, peak rates of its own measurement, a factor for narrow rows. */
+/* ml_perf_model's formula for V100, as sharding studies quote it (Lin et al. 2022): rows that stay
+ * in the L2 by a uniform law, sectors, peak rates of its own measurement, a factor for narrow rows.
+ */
 static double ml_perf_model_us(const struct sc_csv *csv, size_t i)
 {
 	double b = number(csv, i, "batch_size"), e = number(csv, i, "num_embeddings");

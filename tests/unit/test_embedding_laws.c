@@ -1,5 +1,5 @@
-/* Laws of embedding kernels over random shapes on every GPU that has a profile: what changes little costs little more,
- * and skew saves traffic. */
+/* Laws of embedding kernels over random shapes on every GPU that has a profile: what changes little
+ * costs little more, and skew saves traffic. */
 #include <dirent.h>
 #include <stdio.h>
 
@@ -184,8 +184,8 @@ TEST(more_skew_never_moves_more)
 	}
 }
 
-/* One bag of PyTorch's takes as long as its chain of loads, and so do as many as an SM of A100 has room for; twice as many
- * take twice as long. FBGEMM's loads are four at a time. */
+/* One bag of PyTorch's takes as long as its chain of loads, and so do as many as an SM of A100 has
+ * room for; twice as many take twice as long. FBGEMM's loads are four at a time. */
 TEST(bags_wait_for_their_rows)
 {
 	struct shape s = {.table = {.rows = INT64_C(1) << 40, .dim = 32, .pooling = 100},
@@ -209,8 +209,8 @@ TEST(bags_wait_for_their_rows)
 	ck_assert_double_eq_tol(time_us(&s) / one, 0.26, 0.02);
 }
 
-/* Rows that the last cache holds come no faster than SMs take them, 30.3 bytes a clock and SM. Memory twice as fast brings
- * V100's nearly twice as fast, and B200's no faster. */
+/* Rows that the last cache holds come no faster than SMs take them, 30.3 bytes a clock and SM.
+ * Memory twice as fast brings V100's nearly twice as fast, and B200's no faster. */
 TEST(sms_take_rows_of_the_cache)
 {
 	static const struct {
@@ -238,8 +238,8 @@ TEST(sms_take_rows_of_the_cache)
 	}
 }
 
-/* Gradients of PyTorch's are tensors as wide as the weights: those of 16 bits cost more, not less, for they are read and
- * written once more to be unscaled. */
+/* Gradients of PyTorch's are tensors as wide as the weights: those of 16 bits cost more, not less,
+ * for they are read and written once more to be unscaled. */
 TEST(sparse_gradients_are_as_wide_as_weights)
 {
 	struct sc_table t = {

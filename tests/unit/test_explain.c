@@ -1,5 +1,5 @@
-/* What other settings would do for configs at random that do not fit: memory comes first, and what is said of each is what
- * its own prediction says. */
+/* What other settings would do for configs at random that do not fit: memory comes first, and what
+ * is said of each is what its own prediction says. */
 #include <math.h>
 
 #include "random_config.h"
@@ -126,7 +126,8 @@ LOOP_TEST(memory_first, N_RANDOM / N_AT_ONCE)
 						  : a[-1].fullness <= a->fullness);
 		}
 	}
-	if (many_cases()) { /* of a few configs all may fit, or none have an alternative that does */
+	if (many_cases()) { /* of a few configs all may fit, or none have an alternative that does
+			     */
 		ck_assert_int_gt(n_misfits, 0);
 		ck_assert_int_gt(n_fit, 0);
 	}

@@ -296,7 +296,8 @@ TEST(test_one_clock)
 	ck_assert_int_eq(fclose(out), 0);
 	root = json_loadb(text, n_text, JSON_REJECT_DUPLICATES, NULL);
 	ck_assert_ptr_nonnull(root);
-	/* The first event of rank 1, at 1000001, is at 998001: ts 0. Its kernel at 1010999 is 2011 earlier. */
+	/* The first event of rank 1, at 1000001, is at 998001: ts 0. Its kernel at 1010999 is 2011
+	 * earlier. */
 	ck_assert_int_eq(integer(root, "baseTimeNanoseconds"), INT64_C(1700000000000998001));
 	ck_assert_ptr_nonnull(strstr(text, "\"pid\":1,\"tid\":7,\"ts\":12.998,"));
 	ck_assert_ptr_nonnull(strstr(text, "\"pid\":257,\"tid\":7,\"ts\":10.987,"));

@@ -1,5 +1,5 @@
-/* Fits: known coefficients come back, from exact, noisy and partly wrong rows; tables that cannot be
- * fitted are refused with the reason. */
+/* Fits: known coefficients come back, from exact, noisy and partly wrong rows; tables that cannot
+ * be fitted are refused with the reason. */
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "models/fit/fit_priv.h"
@@ -436,7 +436,8 @@ TEST(collective_comes_back)
 	ck_assert_double_eq_tol(fit.coefs->at[0].value, 0.6, 0.02);
 }
 
-/* Machines with one truth: each is told by the others, whatever the profile has; what is kept is as it was. */
+/* Machines with one truth: each is told by the others, whatever the profile has; what is kept is as
+ * it was. */
 TEST(a_machine_left_out_is_told_by_the_others)
 {
 	static const char *const KEPT[] = {"ramp.*", "links nvlink3.copy*"};
@@ -622,8 +623,8 @@ TEST(where_chooses)
 
 /* ---- the table of coefficients ---- */
 
-/* A coefficient that a device file may hold is fitted, or held on purpose: it is the library's choice, or no table of
- * kernels timed alone says it. */
+/* A coefficient that a device file may hold is fitted, or held on purpose: it is the library's
+ * choice, or no table of kernels timed alone says it. */
 TEST(every_coefficient_has_a_line)
 {
 	static const char *const not_fitted[] = {
@@ -723,7 +724,8 @@ TEST(a_device_left_out_is_told_by_its_datasheet)
 		"all rows have one value of device");
 }
 
-/* fp32 products of one library on several cards: those whose power is short are slower when long. */
+/* fp32 products of one library on several cards: those whose power is short are slower when long.
+ */
 static void add_simt(struct sc_strbuf *text, const char *device)
 {
 	struct sc_device d = load(device), shared = load("a100-pcie-40gb");

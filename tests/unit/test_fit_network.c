@@ -65,8 +65,8 @@ static void append_machine(struct sc_rng *rng, struct sc_strbuf *out)
 
 FIXTURE(setup, teardown)
 
-/* Whatever a table says of its network, it is a network: with a warning, never refused, and never faster for more
- * bytes. */
+/* Whatever a table says of its network, it is a network: with a warning, never refused, and never
+ * faster for more bytes. */
 TEST(any_network_is_one)
 {
 	enum { SIZES = 8 };
@@ -141,7 +141,8 @@ static const char *const KINDS[] = {"all_reduce", "all_gather", "reduce_scatter"
 				    "broadcast",  "all_to_all", "send_recv"};
 enum { ALL_REDUCE, BROADCAST = 3, ALL_TO_ALL, SEND_RECV, N_KINDS };
 
-/* What leaves one port, or one node's NICs, takes at least. An all-reduce sends its data once where switches add. */
+/* What leaves one port, or one node's NICs, takes at least. An all-reduce sends its data once where
+ * switches add. */
 static double wire_us(const struct machine *m, int kind, int nodes, double bytes)
 {
 	double n = nodes * m->gpus, local = m->gpus, parts = nodes > 1 ? nodes : n;
@@ -189,9 +190,9 @@ static void guess_machine(const struct machine *m, int kind, struct sc_fit_guess
 	sc_strbuf_release(&text);
 }
 
-/* As shipped, on machines of many kinds: never above the wire, never faster for more bytes or (but for the chunk that is
- * copied) nodes, twice the bytes never
- * more than twice as long, and latencies as those of hops are. */
+/* As shipped, on machines of many kinds: never above the wire, never faster for more bytes or (but
+ * for the chunk that is copied) nodes, twice the bytes never more than twice as long, and latencies
+ * as those of hops are. */
 LOOP_TEST(machines_are_sane, N_MACHINES)
 {
 	static const int nodes[N_SCALES] = {1, 2, 8, 64};

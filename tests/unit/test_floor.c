@@ -1,5 +1,5 @@
-/* The bound that a search prunes with lies below every simulation, and its memory is the prediction's: every
- * example, as it is and split otherwise. */
+/* The bound that a search prunes with lies below every simulation, and its memory is the
+ * prediction's: every example, as it is and split otherwise. */
 #include "base/rng.h"
 #include "example_fixture.h"
 #include "runner.h"
@@ -49,7 +49,8 @@ static void split_otherwise(struct sc_rng *rng, struct sc_config *config)
 	}
 }
 
-/* What is asked for its memory first has the same floor if it leaves the margin, else none, and its memory or less. */
+/* What is asked for its memory first has the same floor if it leaves the margin, else none, and its
+ * memory or less. */
 static void check_memory_first(const struct sc_request *req, const struct sc_floor *low)
 {
 	struct sc_predict_opts first = opts;

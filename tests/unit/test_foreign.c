@@ -1,4 +1,5 @@
-/* Files of other programs: what a file says is taken, listed or refused, whatever the tables of configs/foreign have. */
+/* Files of other programs: what a file says is taken, listed or refused, whatever the tables of
+ * configs/foreign have. */
 #include "config_fixture.h"
 #include "core/config/config.h"
 #include "core/foreign/foreign.h"
@@ -160,7 +161,8 @@ LOOP_TEST(each_key_is_taken_listed_or_refused, N_OF(PROGRAMS))
 	ck_assert_int_eq(n_silent, 0);
 }
 
-/* What a name with a star stands for is not known: it takes no key of memory or of the update that it does not name. */
+/* What a name with a star stands for is not known: it takes no key of memory or of the update that
+ * it does not name. */
 LOOP_TEST(no_star_takes_what_decides_memory, N_OF(PROGRAMS))
 {
 	static const char *const words[] = {"dtype", "state",  "optimizer", "offload",
@@ -295,7 +297,8 @@ TEST(states_have_the_bytes_that_the_file_says)
 	}
 }
 
-/* Megatron's hybrids are lists of layers, with transformer_config.py's sizes where none are given. */
+/* Megatron's hybrids are lists of layers, with transformer_config.py's sizes where none are given.
+ */
 TEST(hybrids_of_megatron_are_their_list_of_layers)
 {
 	struct sc_yaml *root = parse(PROGRAMS[0].base);

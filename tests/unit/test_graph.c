@@ -2,7 +2,8 @@
 #include "runner.h"
 #include "sim_fixture.h"
 
-/* Two classes with a compute and a comm lane each; a kernel, then a group, then a kernel on both. */
+/* Two classes with a compute and a comm lane each; a kernel, then a group, then a kernel on both.
+ */
 enum { KERNEL_0, KERNEL_1, MEMBER_0, MEMBER_1, AFTER_0, AFTER_1 };
 static void build(struct sim_fixture *f)
 {

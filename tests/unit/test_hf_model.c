@@ -1,5 +1,5 @@
-/* config.json of Hugging Face as a model: shapes written from their published fields give the published numbers
- * of parameters; what costs and is not understood is an error. */
+/* config.json of Hugging Face as a model: shapes written from their published fields give the
+ * published numbers of parameters; what costs and is not understood is an error. */
 #include <unistd.h>
 
 #include "predict/predict.h"

@@ -1,11 +1,13 @@
-/* Ranges of hosts in replays: what they hold, what a change of them brings, tables; and what a step loses most by. */
+/* Ranges of hosts in replays: what they hold, what a change of them brings, tables; and what a step
+ * loses most by. */
 #include "base/rng.h"
 #include "runner.h"
 #include "stream_fixture.h"
 #include "trace/replay/replay.h"
 
-/* A step: a loader of 600 us with an operator of 500 us in it, then 100 us of a forward pass before a kernel, one of 20 us
- * more, and 30 us of nothing named before the end. The device takes 50 us at most, so that the host decides. */
+/* A step: a loader of 600 us with an operator of 500 us in it, then 100 us of a forward pass before
+ * a kernel, one of 20 us more, and 30 us of nothing named before the end. The device takes 50 us at
+ * most, so that the host decides. */
 enum { N_STEPS = 5, STEP_NS = 760 * 1000, KERNEL_NS = 5000 };
 
 static struct sc_replay_result result;
@@ -23,7 +25,8 @@ static void put_loading_step(struct stream_writer *s, int step, int64_t t)
 
 	snprintf(name, sizeof(name), "ProfilerStep#%d", step);
 	put_host(s, SC_EV_RANGE, name, t, 751);
-	/* As profilers write it: what begins together in any order, and a range that outlasts the one around it. */
+	/* As profilers write it: what begins together in any order, and a range that outlasts the
+	 * one around it. */
 	put_host(s, SC_EV_OP, "aten::stack", t, 500);
 	put_host(s, SC_EV_RANGE, "enumerate(DataLoader)#_Iter.__next__", t, 600);
 	put_host(s, SC_EV_OP, "aten::pin", t + 550 * 1000, 60);
@@ -107,7 +110,8 @@ TEST(test_no_such_range)
 	ck_assert_str_eq(err.text, "range:backward: no recorded operation matches");
 }
 
-/* Random ranges within ranges: a change of those of one name saves the time that any of them covers, once. */
+/* Random ranges within ranges: a change of those of one name saves the time that any of them
+ * covers, once. */
 enum { MAX_RANGES = 12, WINDOW_US = 600, N_NAMES = 3 };
 
 static void put_random_ranges(struct stream_writer *s, struct sc_rng *rng, int64_t t,

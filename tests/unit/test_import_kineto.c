@@ -102,7 +102,8 @@ LOOP_TEST(a_bad_event_costs_only_itself, N_OF(EVENTS))
 	fixture_close(&f);
 }
 
-/* Kernels without a time are kept, and said: what was launched beside them tells where they were. */
+/* Kernels without a time are kept, and said: what was launched beside them tells where they were.
+ */
 static const char *const UNTIMED[] = {KERNEL("k", "0", "0"), KERNEL("k", "1", "-1")};
 
 LOOP_TEST(a_kernel_without_a_time_is_kept, N_OF(UNTIMED))
@@ -174,7 +175,8 @@ LOOP_TEST(categories, N_OF(CATS))
 	fixture_close(&f);
 }
 
-/* A wait that names the record and its stream: the record is there, once, be it in the file or not. */
+/* A wait that names the record and its stream: the record is there, once, be it in the file or not.
+ */
 #define WAIT(ts, record, stream)                                                                          \
 	"{\"ph\": \"X\", \"cat\": \"cuda_sync\", \"name\": \"w\", \"pid\": 0, \"tid\": 24, \"ts\": " ts   \
 	", \"dur\": 0, \"args\": {\"cuda_sync_kind\": \"Stream Wait Event\", \"wait_on_stream\": " stream \

@@ -1,5 +1,5 @@
-/* Nsight Systems' exports, as versions differ: columns that are missing, kinds by label or number, names
- * in the row or by id, several processes, files that are no such export. */
+/* Nsight Systems' exports, as versions differ: columns that are missing, kinds by label or number,
+ * names in the row or by id, several processes, files that are no such export. */
 #include <sqlite3.h>
 #include <zlib.h>
 
@@ -338,8 +338,9 @@ LOOP_TEST(test_missing_columns, N_OF(CUT))
 	fixture_close(&f);
 }
 
-/* The export of an MPI program in the data folder beside the checkout, where there is one; counts are
- * those of the rows of its tables: 5 kernels, 15 copies, 95 calls, 24 of NVTX, 16 of overhead. */
+/* The export of an MPI program in the data folder beside the checkout, where there is one; counts
+ * are those of the rows of its tables: 5 kernels, 15 copies, 95 calls, 24 of NVTX, 16 of overhead.
+ */
 TEST(test_shared)
 {
 	const char *given = getenv("STEPCAST_TRACES");

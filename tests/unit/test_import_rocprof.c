@@ -1,4 +1,5 @@
-/* What rocprofv3 writes: JSON, whose names stand anywhere, and CSV with its tables; what is refused, and why. */
+/* What rocprofv3 writes: JSON, whose names stand anywhere, and CSV with its tables; what is
+ * refused, and why. */
 #include "import_fixture.h"
 
 #define KERNEL(corr, begin, end, id)                                                             \

@@ -1,5 +1,5 @@
-/* Every trace of the data folder beside the checkout: imported with the counts its facts.json says, or
- * refused for a good reason. Exits 77 where the folder is not. */
+/* Every trace of the data folder beside the checkout: imported with the counts its facts.json says,
+ * or refused for a good reason. Exits 77 where the folder is not. */
 #include <dirent.h>
 #include <jansson.h>
 

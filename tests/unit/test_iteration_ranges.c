@@ -45,8 +45,8 @@ static void add(int cls, const char *name, int64_t start_ns, int64_t dur_ns)
 	SC_VEC_PUSH(&trace.events, e);
 }
 
-/* A step of twenty calls: zero_grad before the first, Optimizer.step around the last two. `first` to `end`
- * of the calls are in the trace. */
+/* A step of twenty calls: zero_grad before the first, Optimizer.step around the last two. `first`
+ * to `end` of the calls are in the trace. */
 static void add_step(int step, int first, int last, const char *around)
 {
 	const int64_t at = (int64_t)step * STEP_NS;

@@ -1,5 +1,5 @@
-/* Graphs of operator timelines: simulated, they give the times they were built from, and under changed
- * costs what a pipeline with those costs would have taken. */
+/* Graphs of operator timelines: simulated, they give the times they were built from, and under
+ * changed costs what a pipeline with those costs would have taken. */
 #include "graph_check.h"
 #include "job_fixture.h"
 #include "predict/engine/simulate.h"
@@ -157,7 +157,8 @@ TEST(test_gaps)
 		}
 }
 
-/* With one worker's computation slowed in the graph, the time is that of a job where it was slow. */
+/* With one worker's computation slowed in the graph, the time is that of a job where it was slow.
+ */
 LOOP_TEST(test_changed_costs, N_SHAPES)
 {
 	struct job_shape slowed = SHAPES[_i];

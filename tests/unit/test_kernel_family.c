@@ -1,5 +1,5 @@
-/* Families of kernels: names as the profilers of the traces in ../shared write them (long ones cut), and
- * of libraries that are not in these. */
+/* Families of kernels: names as the profilers of the traces in ../shared write them (long ones
+ * cut), and of libraries that are not in these. */
 #include "runner.h"
 #include "trace/graph/kernel_family.h"
 #include "trace/import/kernel_words.h"
@@ -417,7 +417,8 @@ TEST(test_words)
 	ck_assert(!sc_words_have(&w.own, "gemm"));
 }
 
-/* Whatever a trace says is a name: longer than there is room, brackets that do not close, lengths that lie. */
+/* Whatever a trace says is a name: longer than there is room, brackets that do not close, lengths
+ * that lie. */
 TEST(test_hostile_names)
 {
 	static const char *const PARTS[] = {

@@ -31,8 +31,8 @@ static struct sc_validation find(const char *rows)
 	return v;
 }
 
-/* 8 micro-batches in 800 ms are 100 ms each. Twice as many GPUs with 4 each in 820 ms are 205, which is unlike; in 790 it
- * is not. */
+/* 8 micro-batches in 800 ms are 100 ms each. Twice as many GPUs with 4 each in 820 ms are 205,
+ * which is unlike; in 790 it is not. */
 TEST(twice_as_long)
 {
 	struct sc_validation v = find("a,s,8,1,1,8,1,64,x,800\nb,s,16,1,1,16,1,64,y,820\n"
@@ -51,7 +51,8 @@ TEST(ramp_counts)
 	ck_assert_uint_eq(find("a,s,32,1,4,8,1,64,,1100\nb,s,32,1,4,8,1,16,,1100\n").n_unlike, 1);
 }
 
-/* Another split, another suite, a single micro-batch and one whose micro-batches are not told have no kin. */
+/* Another split, another suite, a single micro-batch and one whose micro-batches are not told have
+ * no kin. */
 TEST(no_kin)
 {
 	ck_assert_uint_eq(find("a,s,8,1,1,8,1,64,,800\nb,s,16,2,1,8,1,64,,8000\n"

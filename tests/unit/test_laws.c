@@ -1,5 +1,5 @@
-/* Laws of an iteration: its bytes fit through its NICs, and full detail says the same. Every example and configs at
- * random. */
+/* Laws of an iteration: its bytes fit through its NICs, and full detail says the same. Every
+ * example and configs at random. */
 #include "base/units.h"
 #include "predict/transformer/build_transformer.h"
 #include "random_config.h"
@@ -39,8 +39,8 @@ static bool resolve_random(int seed)
 	return sc_config_resolve(&config, catalog, NULL, &request, &err) == 0 && predict();
 }
 
-/* A rank's part of what leaves its node, where each of its group has to have what all others bring: what is in the
- * node need not. */
+/* A rank's part of what leaves its node, where each of its group has to have what all others bring:
+ * what is in the node need not. */
 static double out_of_node(const struct sc_span *span, double bytes)
 {
 	return bytes * (1.0 / span->max_ranks_per_node - 1.0 / span->n_ranks);
@@ -74,8 +74,8 @@ static double exchanged_bytes(const struct sc_transformer *tf, uint32_t c)
 	       out_of_node(&spans->expert.shard, weights * plan->params.expert);
 }
 
-/* Of one rank, in one run of a block: its collectives of tensor, context and expert parallelism. Tokens that are sent once to
- * a node are fewer than the ranks' bytes say: left out. */
+/* Of one rank, in one run of a block: its collectives of tensor, context and expert parallelism.
+ * Tokens that are sent once to a node are fewer than the ranks' bytes say: left out. */
 static double block_bytes(const struct sc_block_env *env, enum sc_block_id id)
 {
 	struct sc_block_list list = {0};
@@ -125,8 +125,8 @@ static double layers_bytes(const struct sc_transformer *tf, uint32_t c)
 	return batches * bytes;
 }
 
-/* How long the NICs of the busiest node take at line rate for what the data-parallel ranks must exchange; with `all`, for
- * what the layers' own collectives must, too. */
+/* How long the NICs of the busiest node take at line rate for what the data-parallel ranks must
+ * exchange; with `all`, for what the layers' own collectives must, too. */
 static double nic_ms(bool all)
 {
 	static struct sc_transformer tf;
@@ -156,8 +156,8 @@ static double nic_ms(bool all)
 	return most > 0 ? sc_bytes_us(most, gbps) / SC_US_PER_MS : 0;
 }
 
-/* Of the request that was predicted last; with twice the NICs its time is between half and all of it. Returns what
- * these cost, as a share, where they cost something. */
+/* Of the request that was predicted last; with twice the NICs its time is between half and all of
+ * it. Returns what these cost, as a share, where they cost something. */
 static double check_nics(const char *what)
 {
 	double ms = out.iteration_ms, least_ms = nic_ms(false);
@@ -187,8 +187,8 @@ LOOP_TEST(bytes_of_examples_fit_their_nics, find_examples())
 	ck_assert_double_lt(check_nics(example_name(_i)), NEAR);
 }
 
-/* NCCL's channels are more with more NICs, and an engine of lanes is not monotone (Graham 1969): of the first 5,300
- * configs two take more than 1 % longer with twice the NICs. */
+/* NCCL's channels are more with more NICs, and an engine of lanes is not monotone (Graham 1969): of
+ * the first 5,300 configs two take more than 1 % longer with twice the NICs. */
 LOOP_TEST(bytes_fit_the_nics, N_RANDOM / N_AT_ONCE)
 {
 	int n_slower = 0;
@@ -224,8 +224,8 @@ LOOP_TEST(merged_reductions_fit_their_nics, 3)
 	ck_assert_double_lt(check_nics(text), 0);
 }
 
-/* What the data-parallel ranks exchange passes the NICs of the fuller node: with some ranks more on the other one it
- * takes as long, whatever these are. */
+/* What the data-parallel ranks exchange passes the NICs of the fuller node: with some ranks more on
+ * the other one it takes as long, whatever these are. */
 LOOP_TEST(half_filled_node_is_no_slower, 3)
 {
 	static const char TEXT[] =
@@ -284,8 +284,8 @@ TEST(mfu_is_of_the_faster_peak)
 	ck_assert(predict());
 }
 
-/* Of the first 4,947 configs 31 are more than 1 % off, five more than 3 %. One of these, beyond those tried here, is
- * 18 % off: number 3149, whose host decides. */
+/* Of the first 4,947 configs 31 are more than 1 % off, five more than 3 %. One of these, beyond
+ * those tried here, is 18 % off: number 3149, whose host decides. */
 LOOP_TEST(coarse_is_full, N_RANDOM / N_AT_ONCE)
 {
 	enum { MOST_LAYERS = 400 }; /* of all micro-batches: full detail takes time */
@@ -309,7 +309,8 @@ LOOP_TEST(coarse_is_full, N_RANDOM / N_AT_ONCE)
 	ck_assert_int_le(n_off, 1 + n_cases(N_AT_ONCE) / 50);
 }
 
-/* What a predictor remembers of configs before, and leaves out where the reading is brief, shows in no bit. */
+/* What a predictor remembers of configs before, and leaves out where the reading is brief, shows in
+ * no bit. */
 LOOP_TEST(what_is_remembered_does_not_show, N_RANDOM / N_AT_ONCE)
 {
 	struct sc_predictor *const warm = predictor;
@@ -341,8 +342,8 @@ LOOP_TEST(what_is_remembered_does_not_show, N_RANDOM / N_AT_ONCE)
 	}
 }
 
-/* The same of neighbours, which share most of what is remembered: a config with and without each of two settings, so that
- * an answer that forgets what one of them decides is found. */
+/* The same of neighbours, which share most of what is remembered: a config with and without each of
+ * two settings, so that an answer that forgets what one of them decides is found. */
 LOOP_TEST(neighbours_do_not_show, N_RANDOM / N_AT_ONCE)
 {
 	enum { N_SETTINGS = 2 };
@@ -456,7 +457,8 @@ LOOP_TEST(switches_that_add_are_no_slower, N_RANDOM / N_AT_ONCE)
 	}
 }
 
-/* Gathers of weights and, beside them, of tensor parallelism over one slow NIC a node: the step is no shorter than both. */
+/* Gathers of weights and, beside them, of tensor parallelism over one slow NIC a node: the step is
+ * no shorter than both. */
 TEST(axes_share_their_nics)
 {
 	char text[] =
@@ -488,8 +490,9 @@ LOOP_TEST(bytes_of_all_axes_fit_the_nics, N_RANDOM / N_AT_ONCE)
 	}
 }
 
-/* Kernels leave no more of a collective between nodes than all. A step is shorter for it only by what a slower
- * collective leaves kernels of the path to memory, 3 % at most in the first 2,000 configs. */
+/* Kernels leave no more of a collective between nodes than all. A step is shorter for it only by
+ * what a slower collective leaves kernels of the path to memory, 3 % at most in the first 2,000
+ * configs. */
 LOOP_TEST(kernels_never_speed_collectives, N_RANDOM / N_AT_ONCE)
 {
 	int n_slower = 0;
@@ -511,7 +514,8 @@ LOOP_TEST(kernels_never_speed_collectives, N_RANDOM / N_AT_ONCE)
 	ck_assert_int_ge(n_slower, n_cases(N_AT_ONCE) / 33);
 }
 
-/* A profile's level is of everything: an iteration is so much longer, whatever it waits for, but for rounding. */
+/* A profile's level is of everything: an iteration is so much longer, whatever it waits for, but
+ * for rounding. */
 LOOP_TEST(level_is_of_everything, N_RANDOM / N_AT_ONCE)
 {
 	for (int i = 0; i < n_cases(N_AT_ONCE); i++) {

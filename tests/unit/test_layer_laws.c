@@ -1,5 +1,5 @@
-/* Laws of what a layer costs, over configs at random: a window is an area, and as many micro-batches again cost no more
- * than as much again. */
+/* Laws of what a layer costs, over configs at random: a window is an area, and as many
+ * micro-batches again cost no more than as much again. */
 #include "random_config.h"
 #include "runner.h"
 
@@ -38,8 +38,9 @@ static double random_ms(uint64_t seed, const char *more)
 
 FIXTURE(set_up, tear_down)
 
-/* Kernels are monotone in their window (test_op_models). Beside a collective a shorter one may cost a little: they share the
- * path to memory by what each would move alone, and lanes in order are not monotone (Graham 1969). */
+/* Kernels are monotone in their window (test_op_models). Beside a collective a shorter one may cost
+ * a little: they share the path to memory by what each would move alone, and lanes in order are not
+ * monotone (Graham 1969). */
 LOOP_TEST(a_wider_window_is_no_faster, N_RANDOM / N_AT_ONCE)
 {
 	int n_faster = 0;
@@ -74,8 +75,9 @@ LOOP_TEST(a_wider_window_is_no_faster, N_RANDOM / N_AT_ONCE)
 	ck_assert_int_le(n_faster, 3 + n_cases(N_AT_ONCE) / 25);
 }
 
-/* Whichever layers have no window, a model costs no less than with one in all and no more than with one in none: layers without
- * experts still come first in a pass, and what is gathered of a layer is as much. */
+/* Whichever layers have no window, a model costs no less than with one in all and no more than with
+ * one in none: layers without experts still come first in a pass, and what is gathered of a layer
+ * is as much. */
 LOOP_TEST(some_layers_with_a_window_are_between_all_and_none, N_RANDOM / N_AT_ONCE)
 {
 	for (int i = 0; i < n_cases(N_AT_ONCE); i++) {
@@ -135,8 +137,8 @@ LOOP_TEST(twice_the_micro_batches_are_at_most_twice_the_step, N_RANDOM / N_AT_ON
 	}
 }
 
-/* Products in pieces hide collectives at the price of their pieces, which small work pays for nothing: up to a quarter. What is
- * waited for once a collective is waited for once a product. */
+/* Products in pieces hide collectives at the price of their pieces, which small work pays for
+ * nothing: up to a quarter. What is waited for once a collective is waited for once a product. */
 LOOP_TEST(pieces_of_small_work_cost_little, N_RANDOM / N_AT_ONCE)
 {
 	for (int i = 0; i < n_cases(N_AT_ONCE); i++) {
@@ -159,8 +161,9 @@ LOOP_TEST(pieces_of_small_work_cost_little, N_RANDOM / N_AT_ONCE)
 	}
 }
 
-/* A layer more that is run again never needs more memory, whatever the schedule makes of its passes. The first one needs room to
- * run again in. Orders that are found for the times at hand may use what others leave of the same limit. */
+/* A layer more that is run again never needs more memory, whatever the schedule makes of its
+ * passes. The first one needs room to run again in. Orders that are found for the times at hand may
+ * use what others leave of the same limit. */
 LOOP_TEST(recomputed_layers_need_less_memory, N_RANDOM / N_AT_ONCE)
 {
 	static const char *const SCHEDULES[] = {"zb-v",  "zb-v",   "zb-1p", "zb-2p", "zb-h1",

@@ -66,7 +66,8 @@ static double row_us(const struct sc_layer_row *row, bool backward, double tflop
 		    (n * 2 * row->bytes + n * row->params * 2) / (gbps * 1e3));
 }
 
-/* Moments none, weight, gradient and master in fp32: 12 bytes a parameter; the ramp of small kernels on top. */
+/* Moments none, weight, gradient and master in fp32: 12 bytes a parameter; the ramp of small
+ * kernels on top. */
 static double update_us(double params, double gbps)
 {
 	const struct sc_device *device = &resolve(TORUS)->device;
@@ -74,10 +75,12 @@ static double update_us(double params, double gbps)
 	return (12 * params + device->rowwise.half_bytes) / (gbps * 1e3);
 }
 
-/* 4x2x2, four bytes a parameter, no hops: the second dimension passes 2 * 1/2 / 4 of the payload over 50 GB/s. */
+/* 4x2x2, four bytes a parameter, no hops: the second dimension passes 2 * 1/2 / 4 of the payload
+ * over 50 GB/s. */
 #define REDUCE_US(params) (4 * (params) / 4 / (50 * 1e3))
 
-/* Kernels send twice the payload there, and read 1.5 times that: at 450 GB/s longer than the links take. */
+/* Kernels send twice the payload there, and read 1.5 times that: at 450 GB/s longer than the links
+ * take. */
 static double read_us(double params)
 {
 	return 4 * params * 2 * 1.5 / (450 * 1e3);
@@ -97,7 +100,8 @@ TEST(turns_are_a_sum)
 				us / 1e3, us / 1e3 * 2e-3); /* 1 of 900 GB/s is kept */
 }
 
-/* Each row's gradients are reduced in turn, when they are there, on what 6 SMs and half of the memory leave. */
+/* Each row's gradients are reduced in turn, when they are there, on what 6 SMs and half of the
+ * memory leave. */
 TEST(overlap_is_a_queue)
 {
 	const double tflops = 120 * 74.0 / 80, gbps = 450;
@@ -116,8 +120,8 @@ TEST(overlap_is_a_queue)
 
 TEST(memory_is_a_sum)
 {
-	/* weights 2 bytes, gradients 4 and autograd's 2 where they are added up apart, master 4; two samples keep
-	 * half of what they move */
+	/* weights 2 bytes, gradients 4 and autograd's 2 where they are added up apart, master 4;
+	 * two samples keep half of what they move */
 	const struct sc_memory *m = &predict(PLAIN)->memory;
 
 	ck_assert_double_eq_tol(m->weights_gib, 12e6 * 2 / SC_BYTES_PER_GIB, 1e-9);
@@ -183,8 +187,8 @@ TEST(overlap_has_bounds)
 	}
 }
 
-/* A forward that waits for its own layer's gradients alone is never later than one that waits for all; what remains is
- * the work. An update for each layer ramps up for each. */
+/* A forward that waits for its own layer's gradients alone is never later than one that waits for
+ * all; what remains is the work. An update for each layer ramps up for each. */
 TEST(own_updates_wait_for_less)
 {
 	const double ramp_us = update_us(0, 450);
@@ -240,7 +244,8 @@ static double us_on(const struct sc_fabric *f, enum sc_collective kind, double b
 	return sc_cost_alone_us(&cost);
 }
 
-/* More of anything is never slower; an engine never loses to kernels, and nothing to what is free. */
+/* More of anything is never slower; an engine never loses to kernels, and nothing to what is free.
+ */
 TEST(more_is_never_slower)
 {
 	for (int i = 0; i < n_cases(N_RANDOM); i++) {
@@ -286,8 +291,9 @@ static double sent_gbps(const struct sc_fabric *f)
 
 static int64_t TORI[][3] = {{4, 2, 2}, {4, 4, 2}, {4, 4, 4}, {4, 8, 4}};
 
-/* Bytes sent for each of the payload: 2, 2.125, 2.25, 2.3125 on the tori of the ACE paper. Kernels read 1.5 times as
- * many, an engine the payload: 128 GB/s of memory give 85 and 128 times as many GB/s of network. */
+/* Bytes sent for each of the payload: 2, 2.125, 2.25, 2.3125 on the tori of the ACE paper. Kernels
+ * read 1.5 times as many, an engine the payload: 128 GB/s of memory give 85 and 128 times as many
+ * GB/s of network. */
 LOOP_TEST(endpoints_as_derived, 4)
 {
 	static const double sigma[] = {2, 2.125, 2.25, 2.3125};

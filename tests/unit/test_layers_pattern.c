@@ -1,4 +1,5 @@
-/* model.layers_pattern: which layers a text says, and what models of several kinds cost by an independent count. */
+/* model.layers_pattern: which layers a text says, and what models of several kinds cost by an
+ * independent count. */
 #include <math.h>
 
 #include "base/units.h"
@@ -72,7 +73,8 @@ LOOP_TEST(texts_say_the_same_layers, N_OF(SAME))
 				predict_request(&b, NULL)->iteration_ms, 1e-9);
 }
 
-/* A layer of a later token: where sub-layers stand alone as two of them, else as the last; the head's part is the same. */
+/* A layer of a later token: where sub-layers stand alone as two of them, else as the last; the
+ * head's part is the same. */
 LOOP_TEST(later_tokens_take_attention_and_its_feed_forward, N_OF(LATER))
 {
 	struct sc_request plain, longer, ahead;
@@ -175,7 +177,8 @@ static double macs_of_m3(double s)
 	       57 * mixture + 3 * 3 * h * 12288 + h * 200064;
 }
 
-/* Compressors' keys and gates, twice where they overlap; outputs in 16 groups; weights of four residual streams. */
+/* Compressors' keys and gates, twice where they overlap; outputs in 16 groups; weights of four
+ * residual streams. */
 static double macs_of_v4(double s)
 {
 	const double h = 7168, w = 128 * 512, mixture = 3 * h * 3072 * (6 + 1) + h * 384;
@@ -252,8 +255,8 @@ static double macs_of_jamba(double s)
 	return 28 * mamba + 4 * attention + 16 * mlp + 16 * (h * 16 + 2 * mlp) + h * 65536;
 }
 
-/* As Megatron Core counts a hybrid (training.py, num_floating_point_operations): products of all layers thrice, of a state
- * four times its size, attention over all keys. */
+/* As Megatron Core counts a hybrid (training.py, num_floating_point_operations): products of all
+ * layers thrice, of a state four times its size, attention over all keys. */
 TEST(flop_of_a_hybrid_is_as_frameworks_count_it)
 {
 	struct sc_request req = hybrid("");
@@ -320,7 +323,8 @@ LOOP_TEST(a_rank_has_its_heads, 4)
 				1);
 }
 
-/* More of the layers with a state instead of all keys: no slower over a long sequence, as FLOP and bytes grow with it once. */
+/* More of the layers with a state instead of all keys: no slower over a long sequence, as FLOP and
+ * bytes grow with it once. */
 TEST(linear_layers_grow_with_the_sequence_once)
 {
 	double last_ms = 0;
@@ -344,7 +348,8 @@ TEST(linear_layers_grow_with_the_sequence_once)
 	}
 }
 
-/* Sharded weights are gathered a layer at a time, and the largest has to fit, however few there are of it. */
+/* Sharded weights are gathered a layer at a time, and the largest has to fit, however few there are
+ * of it. */
 TEST(gathered_layers_fit_the_largest)
 {
 	struct sc_prediction *out = sc_arena_calloc(&arena, 1, sizeof(*out));
@@ -373,8 +378,9 @@ TEST(gathered_layers_fit_the_largest)
 			    most * sc_dtype_bytes(SC_BF16));
 }
 
-/* What is published of shapes' parameters, 1e9 (expected.csv of the data beside), and multiply-adds by hand: latents that all
- * heads read, or grouped keys; the indexer's scores of all keys; a state's updates. */
+/* What is published of shapes' parameters, 1e9 (expected.csv of the data beside), and multiply-adds
+ * by hand: latents that all heads read, or grouped keys; the indexer's scores of all keys; a
+ * state's updates. */
 static const struct {
 	const char *name;
 	double params, active;
@@ -424,7 +430,8 @@ LOOP_TEST(shapes_have_published_counts, N_OF(SHAPES))
 	}
 }
 
-/* Keys that say of layers without a window what holds for all change nothing, also where the window holds the sequence. */
+/* Keys that say of layers without a window what holds for all change nothing, also where the window
+ * holds the sequence. */
 LOOP_TEST(full_layers_with_the_same_heads_are_the_same, 2)
 {
 	static const char *const HEADS[] = {"", "model.full_head_dim=256 model.full_kv_heads=8"};
@@ -479,7 +486,8 @@ static struct sc_request asked_request(const char *text)
 	"training.software=megatron-bridge-26.06 training.global_batch=64 "                \
 	"training.precision=mxfp8 model.seq=16384 "
 
-/* A rank has a logit of each of its heads, and attention that would multiply in fp8 does so no more. */
+/* A rank has a logit of each of its heads, and attention that would multiply in fp8 does so no
+ * more. */
 TEST(sinks_are_a_logit_of_each_head)
 {
 	struct sc_request req[2] = {
@@ -494,7 +502,8 @@ TEST(sinks_are_a_logit_of_each_head)
 			    predict_request(&req[0], NULL)->iteration_ms * 1.001);
 }
 
-/* Channels split over ranks, and each has all of the narrow product's outputs, whose sums are reduced. */
+/* Channels split over ranks, and each has all of the narrow product's outputs, whose sums are
+ * reduced. */
 LOOP_TEST(a_rank_has_its_channels, 3)
 {
 	const double tp = (double)(1 << _i), h = 4096, w = 8192 / tp, narrow = 256 + 32;
@@ -548,7 +557,8 @@ TEST(sections_of_no_layer_are_told_of)
 	}
 }
 
-/* A layer that takes the keys of the one before is one without an indexer: less to hold and to do. */
+/* A layer that takes the keys of the one before is one without an indexer: less to hold and to do.
+ */
 TEST(shared_keys_cost_no_indexer)
 {
 	static const char *const PATTERNS[] = {"8*dsa", "4*(dsa,dsa_shared)", "dsa,7*dsa_shared"};
@@ -581,7 +591,8 @@ TEST(shared_keys_cost_no_indexer)
 	}
 }
 
-/* Attention to all keys is outgrown by attention to as many as before; what scores them is narrow. */
+/* Attention to all keys is outgrown by attention to as many as before; what scores them is narrow.
+ */
 TEST(chosen_keys_grow_with_the_sequence_once)
 {
 	double ms[2][2];
@@ -667,8 +678,8 @@ static struct sc_request diffusion(const char *model, const char *more)
 	return *resolve_config(&cfg);
 }
 
-/* Matrices and biases as black-forest-labs/flux and Wan have them; and what is published: 11.89e9 and 14.29e9 by the files of
- * weights, 1.42e9. */
+/* Matrices and biases as black-forest-labs/flux and Wan have them; and what is published: 11.89e9
+ * and 14.29e9 by the files of weights, 1.42e9. */
 TEST(parameters_of_diffusion_transformers_are_counted)
 {
 	const double h = 3072, f = 12288;
@@ -705,8 +716,8 @@ TEST(diffusion_runs_on_what_calls_sdpa)
 	ck_assert_int_eq(req.config.training.attention, SC_ATT_SDPA);
 }
 
-/* Each token goes through its own stream's products, a sample's modulations are computed once: 20.3 TFLOP a sample of MLPerf's
- * (NVIDIA's configs of Flux.1 in v5.1). */
+/* Each token goes through its own stream's products, a sample's modulations are computed once: 20.3
+ * TFLOP a sample of MLPerf's (NVIDIA's configs of Flux.1 in v5.1). */
 TEST(flop_of_diffusion_transformers_are_those_of_the_streams)
 {
 	const struct sc_request req = diffusion("model=models/flux-1.yaml", "");
@@ -720,7 +731,8 @@ TEST(flop_of_diffusion_transformers_are_those_of_the_streams)
 	ck_assert_double_eq_tol(flop / 20.3e12, 1, 0.01);
 }
 
-/* Modulations are whole on each rank of a tensor-parallel group; of a layer's kept tokens each stream has its half. */
+/* Modulations are whole on each rank of a tensor-parallel group; of a layer's kept tokens each
+ * stream has its half. */
 LOOP_TEST(a_rank_of_flux_has_its_heads, 3)
 {
 	const double tp = (double)(1 << _i), h = 3072, tokens = 512;
@@ -738,8 +750,8 @@ LOOP_TEST(a_rank_of_flux_has_its_heads, 3)
 					streams * (12 * h * h / tp + 7 * h / tp + 2 * h + 256 +
 						   modulated * (h * h + h)),
 					1);
-		/* Queries, keys, values; those before their norm; what attention gives; before and behind the activation. Modulated
-		 * norms, branches and sums are whole. */
+		/* Queries, keys, values; those before their norm; what attention gives; before and
+		 * behind the activation. Modulated norms, branches and sums are whole. */
 		ck_assert_double_eq_tol(sc_layer_kept_bytes(&req, 1, kind) /
 						(2 * (tokens * (14 * h / tp + 3 * streams * h) +
 						      streams * modulated * h / tp)),

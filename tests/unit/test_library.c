@@ -337,7 +337,8 @@ static int take_in_own_locale(void *ctx, size_t index, stepcast_result *row)
 	return 0;
 }
 
-/* What a point in numbers hangs on: C's locale on every thread while we work, the caller's after it. */
+/* What a point in numbers hangs on: C's locale on every thread while we work, the caller's after
+ * it. */
 TEST(test_the_locale_is_ours_and_then_the_callers)
 {
 	static const char *const options[] = {"--grid", "parallel.tp=1,2,4,8", "--jobs=3"};

@@ -1,5 +1,5 @@
-/* Remembered answers: those to the same key, bit by bit, and none else; few enough at any time. Names to ids
- * and back. */
+/* Remembered answers: those to the same key, bit by bit, and none else; few enough at any time.
+ * Names to ids and back. */
 #include "base/fnv.h"
 #include "base/intern.h"
 #include "base/memo.h"

@@ -1,5 +1,5 @@
-/* Memory: hand-computed cases of Korthikanti et al. 2022 and of sharding, parts that add up, and more
- * recomputation or sharding that never takes more. */
+/* Memory: hand-computed cases of Korthikanti et al. 2022 and of sharding, parts that add up, and
+ * more recomputation or sharding that never takes more. */
 #include "base/units.h"
 #include "models/memory.h"
 #include "predict/transformer/transformer_memory.h"
@@ -124,7 +124,8 @@ TEST(flash_keeps_no_scores)
 TEST(llama_layer)
 {
 	struct sc_request r = llama();
-	/* queries and output 4, keys and values a quarter of that; gate, up and product of 4h each */
+	/* queries and output 4, keys and values a quarter of that; gate, up and product of 4h each
+	 */
 	double split = 4 + 4.0 / 4 + 2 * 3 * 4;
 
 	near(sc_layer_kept_bytes(&r, 2, 0), SBH * (8 + split / TP));
@@ -145,7 +146,8 @@ TEST(context_and_padding_count_tokens)
 TEST(experts_layer)
 {
 	struct sc_request r = mixture();
-	/* each of two copies of a token: its input and output, and three times h/2; routing is small */
+	/* each of two copies of a token: its input and output, and three times h/2; routing is
+	 * small */
 	double routed = 2 * 2 * (2 + 1.5), attention = 4 + 4.0 / 4;
 	double router = 2 * 2 * 16.0 / HIDDEN;
 
@@ -162,7 +164,8 @@ TEST(latent_attention_keeps_whole_heads)
 
 	r.config.model.kv_lora_rank = 512;
 	r.config.model.rope_head_dim = 64;
-	/* queries and keys of 128 + 64, what 128 + 128 are expanded to, output of 128, compressed twice */
+	/* queries and keys of 128 + 64, what 128 + 128 are expanded to, output of 128, compressed
+	 * twice */
 	double mla = 2.0 * HEADS * (192 + 192 + 256 + 128) + 2 * 2 * 512;
 	double gqa = 2.0 * (2 * HIDDEN + 2 * HIDDEN / 4);
 
@@ -215,8 +218,8 @@ TEST(modules_keep_less)
 	ck_assert_double_lt(mlp, none);
 }
 
-/* Norms, activation and dropout of a GPT run again: by hand, the inputs of both norms, queries, keys and values,
- * attention's output and the activation's input are what stays. */
+/* Norms, activation and dropout of a GPT run again: by hand, the inputs of both norms, queries,
+ * keys and values, attention's output and the activation's input are what stays. */
 TEST(norms_apart_activation_and_dropout_keep_least)
 {
 	struct sc_request r = gpt();
@@ -299,7 +302,8 @@ LOOP_TEST(precision, N_OF(PRECISIONS))
 	near(m.optimizer_gib * SC_BYTES_PER_GIB, 1e9 * PRECISIONS[_i].optimizer);
 }
 
-/* 2 moments of 2 bytes and weights of 4 for each parameter. Eager code holds more of what layers keep, and of nothing else. */
+/* 2 moments of 2 bytes and weights of 4 for each parameter. Eager code holds more of what layers
+ * keep, and of nothing else. */
 TEST(moments_may_be_narrow_and_activations_wide)
 {
 	struct sc_request r = llama();

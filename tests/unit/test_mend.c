@@ -1,7 +1,8 @@
-/* Recordings with one fault each: what waits for what, records that cannot be, two clocks. Steps of kernels
- * that a host launches at once and then waits for, so that what is right can be told beforehand. Laws of
- * replays over every trace of GPU streams in the data folder beside the checkout: the clock of the device may
- * be off, and any record broken. Exits 77 where the folder is not. */
+/* Recordings with one fault each: what waits for what, records that cannot be, two clocks. Steps of
+ * kernels that a host launches at once and then waits for, so that what is right can be told
+ * beforehand. Laws of replays over every trace of GPU streams in the data folder beside the
+ * checkout: the clock of the device may be off, and any record broken. Exits 77 where the folder is
+ * not. */
 #include <dirent.h>
 
 #include "base/rng.h"
@@ -23,9 +24,9 @@ struct fault {
 	bool no_steps;           /* no ranges */
 	int n_unlaunched;        /* kernels whose call was not recorded, from the first on */
 	int64_t overlap_ns;      /* that kernels begin before the one before ends */
-	bool pageable,
-		pinned; /* a copy to the device before the kernels, which its call waits for or not */
-	int graph;      /* kernels of a launch; -1: as wholes */
+	bool pageable, pinned;  /* a copy to the device before the kernels, which its call waits for
+				   or not */
+	int graph;              /* kernels of a launch; -1: as wholes */
 	int64_t gap_ns;         /* between kernels of a graph */
 	int64_t unexplained_ns; /* before the first kernel */
 	bool no_sync;
@@ -173,7 +174,8 @@ static bool is_warned(const char *text)
 
 /* ---- waits ---- */
 
-/* A call that goes on until its copy from pageable memory is done waits for it, whatever its name. */
+/* A call that goes on until its copy from pageable memory is done waits for it, whatever its name.
+ */
 TEST(a_pageable_copy_holds_its_host)
 {
 	begin_fault(&(struct fault){.pageable = true});
@@ -237,7 +239,8 @@ LOOP_TEST(a_shifted_clock_is_set_right, N_OF(SHIFTS))
 	end_fault();
 }
 
-/* Nothing waits for the device, and its kernels begin before their launch: when they were is not known. */
+/* Nothing waits for the device, and its kernels begin before their launch: when they were is not
+ * known. */
 TEST(a_clock_that_nothing_bounds)
 {
 	begin_fault(&(struct fault){.shift_ns = -50000000, .no_sync = true});
@@ -412,7 +415,8 @@ static void end(void)
 	scratch_end();
 }
 
-/* The device's clock is off by `shift_ns`; record `broken` of the device has a duration of a thousand times, or the time 0. */
+/* The device's clock is off by `shift_ns`; record `broken` of the device has a duration of a
+ * thousand times, or the time 0. */
 static void write_as(int64_t shift_ns, size_t broken, bool zero)
 {
 	struct sc_trace_writer *w;
@@ -479,7 +483,8 @@ static double mend_shared_change(const char *selector, double factor, bool *is_s
 
 static const int64_t MEND_SHARED_SHIFTS[] = {200000, -50000, -50000000, 50000000};
 
-/* A mend_shared_change comes out as without the shift, or has no single answer. Files take turns with two of the shifts. */
+/* A mend_shared_change comes out as without the shift, or has no single answer. Files take turns
+ * with two of the shifts. */
 static void check_shifts(int file)
 {
 	double pct[N_OF(SELECTORS)];
@@ -541,8 +546,8 @@ static void check_broken(int file)
 	}
 }
 
-/* Nothing gets slower as something takes no time; and what that saves is what it has of the path, unless something else
- * stands still then, which the path says. */
+/* Nothing gets slower as something takes no time; and what that saves is what it has of the path,
+ * unless something else stands still then, which the path says. */
 static void check_saved(int file)
 {
 	for (size_t s = 0; s < N_OF(SELECTORS); s++) {
@@ -620,8 +625,8 @@ static struct side side_of(size_t file)
 	return side;
 }
 
-/* The same model on another GPU: with its kernels, family by family, and then with its host, which is what a step takes
- * without the device. */
+/* The same model on another GPU: with its kernels, family by family, and then with its host, which
+ * is what a step takes without the device. */
 LOOP_TEST(a_step_on_another_gpu, 2)
 {
 	const size_t own = N_OF(FILES) - 2 + (size_t)_i, other = N_OF(FILES) - 1 - (size_t)_i;

@@ -89,8 +89,8 @@ static const struct sc_merge_piece *piece_at(const struct sc_merge_rank *rank, i
 	return &rank->pieces.at[i];
 }
 
-/* No run's largest error may be more than a study of the estimator by medians alone found in one run each: 0.11,
- * 0.46, 1.5, 4.5 and 6.4 us; the others are at most what the first of them were. */
+/* No run's largest error may be more than a study of the estimator by medians alone found in one
+ * run each: 0.11, 0.46, 1.5, 4.5 and 6.4 us; the others are at most what the first of them were. */
 static const struct script SCRIPTS[] = {
 	{8, 2000, 20, 3, 100, 0, 5000, 0.05, 0.11, 10},
 	{8, 200, 2, 3, 100, 0, 5000, 0.05, 0.46, 20},
@@ -214,7 +214,8 @@ TEST(test_communicators)
 	sc_merge_release(&m);
 }
 
-/* One host has one clock, however its ends differ; that difference is what the estimator would add. */
+/* One host has one clock, however its ends differ; that difference is what the estimator would add.
+ */
 TEST(test_same_host)
 {
 	struct sc_merge m = {.ranks = {0}};
@@ -239,8 +240,9 @@ TEST(test_same_host)
 	sc_merge_release(&m);
 }
 
-/* A rank that was recorded two steps later, on a clock that is seconds away: any shift fits calls at even times, and the
- * numbers of steps say which is right. With a clock that tells, they are not asked. */
+/* A rank that was recorded two steps later, on a clock that is seconds away: any shift fits calls
+ * at even times, and the numbers of steps say which is right. With a clock that tells, they are not
+ * asked. */
 LOOP_TEST(test_steps_where_clocks_do_not_tell, 2)
 {
 	struct sc_merge m = {.ranks = {0}};
@@ -261,7 +263,8 @@ LOOP_TEST(test_steps_where_clocks_do_not_tell, 2)
 	sc_merge_release(&m);
 }
 
-/* Four collectives whose ends differ by chance do not move a clock; one that they prove wrong is what their ends say. */
+/* Four collectives whose ends differ by chance do not move a clock; one that they prove wrong is
+ * what their ends say. */
 LOOP_TEST(test_few_collectives, 2)
 {
 	struct sc_merge m = {.ranks = {0}};

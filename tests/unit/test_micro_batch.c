@@ -1,5 +1,6 @@
-/* The micro-batch that is taken where none is given: what is predicted of it fits, and of twice as much does not.
- * Every example without a pipeline, with batches of many sizes, sharded and offloaded ways. */
+/* The micro-batch that is taken where none is given: what is predicted of it fits, and of twice as
+ * much does not. Every example without a pipeline, with batches of many sizes, sharded and
+ * offloaded ways. */
 #include <inttypes.h>
 
 #include "example_fixture.h"

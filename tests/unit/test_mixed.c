@@ -1,5 +1,5 @@
-/* Ranks that are not alike: nodes with different kinds of GPU, slow ranks in every kind of group, NVLink
- * domains wider than a host, and clusters whose network is not given. */
+/* Ranks that are not alike: nodes with different kinds of GPU, slow ranks in every kind of group,
+ * NVLink domains wider than a host, and clusters whose network is not given. */
 #include "base/units.h"
 #include "models/collective/collective.h"
 #include "request_fixture.h"

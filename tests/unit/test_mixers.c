@@ -1,5 +1,6 @@
-/* Kernels of token mixers beside full attention: FLOP by an independent count, and over random shapes and GPUs never under the
- * roofline, never faster with more, twice as long with twice as many sequences. */
+/* Kernels of token mixers beside full attention: FLOP by an independent count, and over random
+ * shapes and GPUs never under the roofline, never faster with more, twice as long with twice as
+ * many sequences. */
 #include "base/rng.h"
 #include "models/linear_attention.h"
 #include "models/op_model.h"
@@ -250,7 +251,8 @@ TEST(twice_the_sequences_take_twice_as_long)
 	}
 }
 
-/* A few heads do not fill the GPU: chunks go one after another, and more heads cost nothing until they do. */
+/* A few heads do not fill the GPU: chunks go one after another, and more heads cost nothing until
+ * they do. */
 TEST(chunks_of_few_heads_go_in_their_order)
 {
 	struct sc_op op = {SC_OP_SCAN, SC_BF16, {.scan = {0}}};
@@ -316,7 +318,8 @@ TEST(pairs_are_those_of_each_query)
 	}
 }
 
-/* Beyond its top_k a key costs its score alone: of DSA on H100 twice the past is far from twice as long. */
+/* Beyond its top_k a key costs its score alone: of DSA on H100 twice the past is far from twice as
+ * long. */
 TEST(chosen_keys_bound_attention)
 {
 	struct sc_device d = {.sm_count = 132,

@@ -156,17 +156,17 @@ static const struct {
 	const char *resource, *of; /* beginning of the examples' names */
 	double frac;
 } EXCEPTIONS[] = {
-	/* NCCL searches a channel a NIC, as far as the GPU's port feeds them: their blocks hold more SMs
-	 * beside the layers that hide them */
+	/* NCCL searches a channel a NIC, as far as the GPU's port feeds them: their blocks hold
+	 * more SMs beside the layers that hide them */
 	{"nics_per_node", "mpt-7b", 0.014}, /* it doubles them up to 16: 4 NICs 16, 7 28, 8 16 */
 	{"nics_per_node", "dlrm-dcnv2", 0.01},
-	/* a collective that moves more at once takes more of the path to memory from the layers beside it, and
-	 * shares are alike for all who use it, whoever needs it longer */
+	/* a collective that moves more at once takes more of the path to memory from the layers
+	 * beside it, and shares are alike for all who use it, whoever needs it longer */
 	{"nic_gbit_s", "mpt-7b", 0.0005},
 	{"link_gbps", "mlperf-gpt3", 0.0005},
 	{"link_gbps", "nanotron-base", 0.0005},
-	/* an exchange that ends sooner lets its table's update begin sooner, beside the reduction that ends
-	 * the step: an anomaly of schedules in order (Graham 1969) */
+	/* an exchange that ends sooner lets its table's update begin sooner, beside the reduction
+	 * that ends the step: an anomaly of schedules in order (Graham 1969) */
 	{"nic_latency", "dlrm-dcnv2", 0.006},
 	{"link_gbps", "dlrm-dcnv2", 0.027},
 	{"hbm_gbps", "dlrm-dcnv2", 0.007},
@@ -229,8 +229,8 @@ static bool is_network_or_clock(const char *resource)
 	return false;
 }
 
-/* Twice as fast a clock, network or links, twice the NICs: of some 26,000 pairs at random nine are more than 1 % slower,
- * as above. */
+/* Twice as fast a clock, network or links, twice the NICs: of some 26,000 pairs at random nine are
+ * more than 1 % slower, as above. */
 LOOP_TEST(more_is_seldom_slower_at_random, N_RANDOM / N_AT_ONCE)
 {
 	int n_slower = 0;

@@ -1,4 +1,5 @@
-/* Algorithm files: the common ones are proved, wrong ones named, times obey hand-computed limits. */
+/* Algorithm files: the common ones are proved, wrong ones named, times obey hand-computed limits.
+ */
 #include "arena_fixture.h"
 #include "base/units.h"
 #include "models/msccl/msccl.h"
@@ -32,8 +33,8 @@ enum { N_SIZES = sizeof(SIZES) / sizeof(SIZES[0]) };
 
 FIXTURE(arena_begin, arena_end)
 
-/* What MSCCL's executor asks for: a step that waits for nothing has no wait before it, and steps that others wait for say
- * so in the file. */
+/* What MSCCL's executor asks for: a step that waits for nothing has no wait before it, and steps
+ * that others wait for say so in the file. */
 static void check_waits(const struct sc_msccl *algo, const char *text)
 {
 	bool *waited = sc_arena_calloc(&arena, algo->n_steps + 1, sizeof(*waited));
@@ -224,7 +225,8 @@ TEST(instances_until_a_cap)
 	ck_assert_double_eq_tol(walked(&two, &walk, GIB) / walked(&four, &walk, GIB), 1, 0.05);
 }
 
-/* A walk's rates are at most those of its GPUs' links; all that goes from one GPU to another shares its link. */
+/* A walk's rates are at most those of its GPUs' links; all that goes from one GPU to another shares
+ * its link. */
 LOOP_TEST(walks_keep_to_the_links, 4)
 {
 	/* a port slower than the profile's, a link of a mesh, PCIe beyond pairs, and alone */
@@ -279,7 +281,8 @@ LOOP_TEST(walks_are_monotone, SC_MSCCL_N_KINDS)
 	}
 }
 
-/* Channels and instances cut what a link carries, they do not change it (but of trees, whose instances have other heads). */
+/* Channels and instances cut what a link carries, they do not change it (but of trees, whose
+ * instances have other heads). */
 LOOP_TEST(links_carry_the_same, SC_MSCCL_TREE_ALL_REDUCE)
 {
 	int channels = _i <= SC_MSCCL_RING_ALL_REDUCE ? 4 : 1;
@@ -293,7 +296,8 @@ LOOP_TEST(links_carry_the_same, SC_MSCCL_TREE_ALL_REDUCE)
 						sent(&many, from, to, GIB), 1e-3);
 }
 
-/* A wrong next is found; between nodes as many NICs as GPUs carry it, so large sizes take a part of what one would. */
+/* A wrong next is found; between nodes as many NICs as GPUs carry it, so large sizes take a part of
+ * what one would. */
 TEST(next_uses_all_nics)
 {
 	struct sc_fabric_walk walk = walk_of(100, 0, 200);
@@ -324,7 +328,8 @@ TEST(next_uses_all_nics)
 	ck_assert_msg(strstr(err.text, "wrong") != NULL, "%s", err.text);
 }
 
-/* An exchange between nodes waits for the buffer of each peer on another one, at most so long; others do not. */
+/* An exchange between nodes waits for the buffer of each peer on another one, at most so long;
+ * others do not. */
 LOOP_TEST(peers_buffers_fill, 2)
 {
 	const enum sc_msccl_kind kind = _i ? SC_MSCCL_PAIRS_ALL_GATHER : SC_MSCCL_PAIRS_ALL_TO_ALL;
@@ -352,7 +357,8 @@ LOOP_TEST(peers_buffers_fill, 2)
 	}
 }
 
-/* Eight chunks a step are one primitive, and then eight in a connection of two: both sides send first. */
+/* Eight chunks a step are one primitive, and then eight in a connection of two: both sides send
+ * first. */
 TEST(large_steps_may_never_end)
 {
 	struct sc_fabric_walk walk = walk_of(10, 15, 50);
@@ -388,7 +394,8 @@ TEST(large_steps_may_never_end)
 	ck_assert(isinf(walked(&swap, &walk, 64 * SC_BYTES_PER_MIB)));
 }
 
-/* Of sums over any ranks equal ones are known again: those that follow each other, round the last one too, and others. */
+/* Of sums over any ranks equal ones are known again: those that follow each other, round the last
+ * one too, and others. */
 TEST(sums_of_all_orders)
 {
 	struct sc_msccl algo = built(SC_MSCCL_RING_ALL_REDUCE, many_cases() ? 130 : 66, 1, 1);

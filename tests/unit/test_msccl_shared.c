@@ -1,5 +1,6 @@
-/* Algorithm files and measured times of the data folder beside the checkout: every file is read, proved and walked, and
- * walks are within their bars of what was measured. Exits 77 where the folder is not. */
+/* Algorithm files and measured times of the data folder beside the checkout: every file is read,
+ * proved and walked, and walks are within their bars of what was measured. Exits 77 where the
+ * folder is not. */
 #include <dirent.h>
 #include <unistd.h>
 
@@ -86,7 +87,8 @@ LOOP_TEST(files_are_proved, 2)
 	ck_assert_int_ge(n, 9);
 }
 
-/* By name the same as in published files: within 5 % over the sizes that a file is registered for, or no slower. */
+/* By name the same as in published files: within 5 % over the sizes that a file is registered for,
+ * or no slower. */
 TEST(named_equal_published)
 {
 	static const struct {
@@ -160,8 +162,8 @@ TEST(named_equal_published)
 	}
 }
 
-/* Each dependency removed: where others do not stand for it, the file is refused. How many there are was counted apart, by
- * all that can be reached from each step. */
+/* Each dependency removed: where others do not stand for it, the file is refused. How many there
+ * are was counted apart, by all that can be reached from each step. */
 LOOP_TEST(dependencies_are_needed, 2)
 {
 	static const struct {
@@ -224,7 +226,8 @@ static bool algorithm_of(const struct sc_csv *csv, size_t row, struct sc_msccl *
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strcmp(kinds[i].name, name) == 0)
 			recipe.kind = kinds[i].kind;
-	/* as it was measured all pairs send and receive in one block; by name those of Simple do in two */
+	/* as it was measured all pairs send and receive in one block; by name those of Simple do in
+	 * two */
 	if (recipe.kind == SC_MSCCL_PAIRS_ALL_REDUCE && recipe.proto == SC_PROTO_SIMPLE) {
 		if (recipe.instances > 1)
 			return false;

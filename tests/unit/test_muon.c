@@ -1,5 +1,5 @@
-/* training.muon_sharding: what each way to share Muon's matrices out computes, sends and holds, by hand and as laws over
- * random configs. */
+/* training.muon_sharding: what each way to share Muon's matrices out computes, sends and holds, by
+ * hand and as laws over random configs. */
 #include <math.h>
 
 #include "base/units.h"
@@ -37,7 +37,8 @@ static double step_ms(const char *more)
 	return llama(more)->reading.breakdown_ms[SC_OWN_OPTIMIZER];
 }
 
-/* Llama 2 7B: 32 layers of one matrix 12288 x 4096, one 4096 x 4096 and three 11008 x 4096. Five steps of 4 m^2 n + 2 m^3. */
+/* Llama 2 7B: 32 layers of one matrix 12288 x 4096, one 4096 x 4096 and three 11008 x 4096. Five
+ * steps of 4 m^2 n + 2 m^3. */
 static double orthogonalising_flop(void)
 {
 	const double m = 4096, n[] = {12288, 4096, 11008, 11008, 11008};
@@ -76,7 +77,8 @@ TEST(all_ranks_gather_what_is_spread_over_them)
 	ck_assert_double_le(gather, 2.5 * least);
 }
 
-/* Three of a size over eight ranks: somebody has a whole one, and its states; the layer's other matrices fall to others. */
+/* Three of a size over eight ranks: somebody has a whole one, and its states; the layer's other
+ * matrices fall to others. */
 TEST(the_busiest_owner_has_a_whole_matrix)
 {
 	const double layer = 4096.0 * (12288 + 4096 + 3 * 11008), most = 4096.0 * 12288;
@@ -99,7 +101,8 @@ TEST(owners_stand_by_default_where_states_are_sharded)
 		llama("parallel.sharding=none training.muon_sharding=none")->iteration_ms, 1e-9);
 }
 
-/* Neither more ranks' products nor what they gather is ever less than a share of them; it holds no more but whole matrices. */
+/* Neither more ranks' products nor what they gather is ever less than a share of them; it holds no
+ * more but whole matrices. */
 LOOP_TEST(sharing_matrices_out_is_never_slower, N_RANDOM / N_AT_ONCE)
 {
 	static struct sc_prediction out[N_WAYS];

@@ -48,7 +48,8 @@ LOOP_TEST(by_bandwidths, 7)
 		ck_assert_str_eq(collective_in(&KINDS[k], ranks[_i], true, 300), KINDS[k].name);
 }
 
-/* A part may be too small for the digits; where ranks have no names, what is all of algbw may be of many. */
+/* A part may be too small for the digits; where ranks have no names, what is all of algbw may be of
+ * many. */
 TEST(not_told)
 {
 	ck_assert_str_eq(collective_in(&KINDS[2], 512, true, 1), "");

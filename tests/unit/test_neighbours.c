@@ -1,5 +1,5 @@
-/* A small step of a size changes the time of a unit of work little, or a warning says why: every example,
- * steps of seq, hidden, batch, micro-batch, vocabulary and GPUs. */
+/* A small step of a size changes the time of a unit of work little, or a warning says why: every
+ * example, steps of seq, hidden, batch, micro-batch, vocabulary and GPUs. */
 #include <inttypes.h>
 
 #include "base/rng.h"
@@ -20,7 +20,8 @@ static bool begins_to_exchange(const struct sc_config *before, const struct sc_c
 {
 	return before->parallel.dp == 1 && after->parallel.dp > 1;
 }
-/* As well: half as many micro-batches leave more of a pipeline empty, which the prediction shows as its bubble. */
+/* As well: half as many micro-batches leave more of a pipeline empty, which the prediction shows as
+ * its bubble. */
 static bool empties_pipeline(const struct sc_config *before, const struct sc_config *after)
 {
 	const int64_t of_replicas = before->parallel.dp * after->training.micro_batch;

@@ -1,5 +1,5 @@
-/* What a config makes of a graph is bounded: every software and family, with gradients in turns and launches that block, and
- * numbers of micro-batches beyond all memory. */
+/* What a config makes of a graph is bounded: every software and family, with gradients in turns and
+ * launches that block, and numbers of micro-batches beyond all memory. */
 #include "core/profile/paths.h"
 #include "request_fixture.h"
 
@@ -24,7 +24,8 @@ static const char *const FAMILIES[] = {"models/gpt-1.7b.yaml",
 				       "models/dlrm-dcnv2.yaml sharding.planner=lookups",
 				       "models/resnet50-layers.yaml"};
 
-/* Coarse detail, so some nodes for each layer of each kind of ranks; a DLRM has several steps of them. */
+/* Coarse detail, so some nodes for each layer of each kind of ranks; a DLRM has several steps of
+ * them. */
 static size_t most_nodes(const char *family)
 {
 	return strstr(family, "dlrm") ? 20000 : 2000;

@@ -1,5 +1,6 @@
-/* Text to numbers: whole text or nothing. Conversions, each against a case in whole numbers. The generator:
- * known values, ranges, moments. Means, percentiles and error measures against hand-computed values. */
+/* Text to numbers: whole text or nothing. Conversions, each against a case in whole numbers. The
+ * generator: known values, ranges, moments. Means, percentiles and error measures against
+ * hand-computed values. */
 #include <float.h>
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-/* Recordings that are odd: ranks that began at different steps, on clocks far apart or with numbers of their own; files that
- * end early, captures of graphs, kernels that no profiler recorded. */
+/* Recordings that are odd: ranks that began at different steps, on clocks far apart or with numbers
+ * of their own; files that end early, captures of graphs, kernels that no profiler recorded. */
 #include "runner.h"
 #include "stream_fixture.h"
 #include "trace/replay/replay.h"
@@ -74,7 +74,8 @@ TEST(test_same_recording)
 
 /* ---- what a file lacks ---- */
 
-/* A step of 1 ms: `quiet_us` of a loader, then as many kernels of 10 us as are given, of `n` launches. */
+/* A step of 1 ms: `quiet_us` of a loader, then as many kernels of 10 us as are given, of `n`
+ * launches. */
 static void put_lacking_step(struct stream_writer *s, int step, int64_t quiet_us, int n,
 			     int n_kernels)
 {
@@ -94,8 +95,8 @@ static void put_lacking_step(struct stream_writer *s, int step, int64_t quiet_us
 	put_event(s, SC_EV_RANGE, s->thread, name, begin, 1000000, 0);
 }
 
-/* What keeps the host from calling in every step is no hole where it is said to load data: then only the step that lacks
- * calls is cut. */
+/* What keeps the host from calling in every step is no hole where it is said to load data: then
+ * only the step that lacks calls is cut. */
 static const struct {
 	const char *range;
 	size_t n;

@@ -1,5 +1,6 @@
-/* training.offload: every example with something kept off its GPUs needs no more memory there, loses nothing, is
- * no faster, and the coarse prediction is that of full detail; the published cost of an optimizer on the CPU. */
+/* training.offload: every example with something kept off its GPUs needs no more memory there,
+ * loses nothing, is no faster, and the coarse prediction is that of full detail; the published cost
+ * of an optimizer on the CPU. */
 #include "base/rng.h"
 #include "base/units.h"
 #include "example_fixture.h"
@@ -114,8 +115,8 @@ static const struct sc_prediction *with(const char *activations, const char *til
 	return predict(&config, SC_DETAIL_COARSE);
 }
 
-/* Layers in tiles take their share of what is gathered; checkpoints over 4 ranks a fourth of the host, over a slow link in
- * less time; where nothing leaves the GPU their gathers cost some. */
+/* Layers in tiles take their share of what is gathered; checkpoints over 4 ranks a fourth of the
+ * host, over a slow link in less time; where nothing leaves the GPU their gathers cost some. */
 TEST(tiles_and_divided_checkpoints)
 {
 	struct sc_prediction before = *with("cpu", "1", "false"), after;
@@ -157,8 +158,8 @@ static const struct sc_prediction *infinity(const char *key, const char *tier, c
 	return predict_request(request, &opts);
 }
 
-/* States that come from SSDs tile by tile hide the step on the CPU, or are hidden by it; checkpoints that kernels wait
- * for take their bytes' time, there and back. */
+/* States that come from SSDs tile by tile hide the step on the CPU, or are hidden by it;
+ * checkpoints that kernels wait for take their bytes' time, there and back. */
 TEST(what_zero_infinity_overlaps)
 {
 	static const char states[] = "training.offload.optimizer";
@@ -196,8 +197,9 @@ LOOP_TEST(coarse_is_full_detail, find_examples())
 				0.01 * full->iteration_ms);
 }
 
-/* Megatron-Bridge, skills/nemo-mbridge-perf-cpu-offloading: Qwen3-30B on 16 H100 (tp 2, pp 2, dp 4, ep 4) takes so
- * much longer with a share of its optimizer on the CPU. The CPU's rate is fitted on these four. */
+/* Megatron-Bridge, skills/nemo-mbridge-perf-cpu-offloading: Qwen3-30B on 16 H100 (tp 2, pp 2, dp 4,
+ * ep 4) takes so much longer with a share of its optimizer on the CPU. The CPU's rate is fitted on
+ * these four. */
 TEST(optimizer_on_the_cpu_costs_what_was_measured)
 {
 	static const struct {
@@ -286,8 +288,8 @@ static double added_ms(const char *software, const char *host_gbps)
 	return predict(&config, SC_DETAIL_COARSE)->iteration_ms - ms;
 }
 
-/* A fused step on all cores takes twice as long on a memory half as fast, beside what is copied; one thread does not
- * reach a fast one. */
+/* A fused step on all cores takes twice as long on a memory half as fast, beside what is copied;
+ * one thread does not reach a fast one. */
 TEST(a_step_is_as_fast_as_the_hosts_memory)
 {
 	double slow = added_ms("deepspeed-zero3", "100"), fast = added_ms("deepspeed-zero3", "200"),

@@ -1,4 +1,5 @@
-/* Op models: hand-computed cases, never under the roofline, monotone, sane at small and huge sizes. */
+/* Op models: hand-computed cases, never under the roofline, monotone, sane at small and huge sizes.
+ */
 #include "base/rng.h"
 #include "models/op_model.h"
 #include "runner.h"
@@ -510,7 +511,8 @@ TEST(attention_of_one_row)
 	ck_assert_double_lt(time_us(&d, &op), few / 5);
 }
 
-/* One new token a sequence reads a cache: keys are split over the SMs, heads that share them are one tile. */
+/* One new token a sequence reads a cache: keys are split over the SMs, heads that share them are
+ * one tile. */
 TEST(attention_of_a_cache)
 {
 	struct sc_device d = device();
@@ -534,7 +536,8 @@ TEST(attention_of_a_cache)
 	ck_assert_double_lt(time_us(&d, &op), 7);
 }
 
-/* A kernel of attention with more of something, by one, two or a half: of tokens also across the edge of a tile. */
+/* A kernel of attention with more of something, by one, two or a half: of tokens also across the
+ * edge of a tile. */
 static struct sc_attention_shape grown(const struct sc_attention_shape *s, struct sc_rng *rng)
 {
 	struct sc_attention_shape more = *s;
@@ -582,7 +585,8 @@ TEST(attention_of_more_is_never_faster)
 	}
 }
 
-/* Keys that are in reach of each query, one by one: those of its own tokens and before, or `keys` that end before them. */
+/* Keys that are in reach of each query, one by one: those of its own tokens and before, or `keys`
+ * that end before them. */
 static double keys_in_reach(const struct sc_attention_shape *s)
 {
 	double sum = 0;
@@ -596,7 +600,8 @@ static double keys_in_reach(const struct sc_attention_shape *s)
 	return sum;
 }
 
-/* Work is the area in reach; a kernel is no faster than its products, and no slower than without a window. */
+/* Work is the area in reach; a kernel is no faster than its products, and no slower than without a
+ * window. */
 TEST(attention_of_a_window_is_its_area)
 {
 	enum { CASES = 4000 };
@@ -631,7 +636,8 @@ TEST(attention_of_a_window_is_its_area)
 	}
 }
 
-/* Of long sequences tiles' edges are little: a window of half of them is three quarters of the triangle. */
+/* Of long sequences tiles' edges are little: a window of half of them is three quarters of the
+ * triangle. */
 TEST(attention_of_half_a_sequence)
 {
 	struct sc_device d = device();

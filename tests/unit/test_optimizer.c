@@ -1,4 +1,5 @@
-/* training.optimizer: bytes of its states and of its step as the papers say, and Muon's matrix products. */
+/* training.optimizer: bytes of its states and of its step as the papers say, and Muon's matrix
+ * products. */
 #include "base/units.h"
 #include "example_fixture.h"
 #include "runner.h"
@@ -43,7 +44,8 @@ static struct sc_prediction *predict(const char *optimizer)
 	return predict_with(optimizer, NULL);
 }
 
-/* Bytes a parameter of states beside the fp32 weight; of a step: fp32 gradient, weight and states, bf16 copy. */
+/* Bytes a parameter of states beside the fp32 weight; of a step: fp32 gradient, weight and states,
+ * bf16 copy. */
 static const struct {
 	const char *name;
 	double state_bytes, step_bytes;
@@ -72,8 +74,8 @@ LOOP_TEST(states_and_steps, N_OF(OPTIMIZERS))
 	ck_assert_double_le(fabs(ms), fabs(peak_ms) * 1.5 + 0.01);
 }
 
-/* Llama 3 70B's layer: width 8192, 8 of 64 heads for keys, feed-forward 28672; split over tp. Five steps, each
- * 4 m^2 n + 2 m^3 FLOP for a matrix m x n, m <= n. */
+/* Llama 3 70B's layer: width 8192, 8 of 64 heads for keys, feed-forward 28672; split over tp. Five
+ * steps, each 4 m^2 n + 2 m^3 FLOP for a matrix m x n, m <= n. */
 static double flop_of(double m, double n)
 {
 	double low = fmin(m, n), high = fmax(m, n);
@@ -113,8 +115,8 @@ static double optimizer_ms(const struct sc_prediction *p)
 	return p->reading.breakdown_ms[SC_OWN_OPTIMIZER];
 }
 
-/* L, R and their roots, in blocks of at most 1,024: 2 (m^2 + n^2) floats a block. A step of a block: 4 m n (m + n) FLOP
- * and every hundredth time 11 (m^3 + n^3). */
+/* L, R and their roots, in blocks of at most 1,024: 2 (m^2 + n^2) floats a block. A step of a
+ * block: 4 m n (m + n) FLOP and every hundredth time 11 (m^3 + n^3). */
 TEST(shampoo_by_its_formulas)
 {
 	const struct sc_prediction *p = predict("shampoo");
@@ -133,8 +135,8 @@ TEST(shampoo_by_its_formulas)
 	ck_assert_double_le(ms, 3 * flop / 67e9);
 }
 
-/* KAISA: factors m^2 + n^2 on every rank, eigenvectors and the inverse outer product m^2 + n^2 + m n on a share of
- * them; 4 m n (m + n) FLOP a step there. */
+/* KAISA: factors m^2 + n^2 on every rank, eigenvectors and the inverse outer product m^2 + n^2 + m
+ * n on a share of them; 4 m n (m + n) FLOP a step there. */
 LOOP_TEST(kfac_by_its_formulas, 4)
 {
 	static const char *const fracs[] = {"0", "0.25", "0.5", "1"};
@@ -176,8 +178,9 @@ static double comm_ms(const struct sc_prediction *p)
 	return p->reading.breakdown_ms[SC_OWN_COMM];
 }
 
-/* A row of 8 is a node: its broadcasts take less than those to all 256, layer by layer, of which each goes through all
- * nodes; and where all have the eigenvectors nothing is sent but these, every hundredth step. */
+/* A row of 8 is a node: its broadcasts take less than those to all 256, layer by layer, of which
+ * each goes through all nodes; and where all have the eigenvectors nothing is sent but these, every
+ * hundredth step. */
 TEST(kfac_sends_to_neighbours)
 {
 	static const char bert[] = "bert-large-a100-256.yaml";
@@ -191,8 +194,8 @@ TEST(kfac_sends_to_neighbours)
 	ck_assert_double_gt(comm_ms(predict_frac(bert, "1", "10")), 2 * comm_ms(all));
 }
 
-/* Of a table of layers: those that say their matrix. 54 layers on 64 ranks: one has the largest, whatever the others do:
- * 512 outputs, 9 times 512 inputs. */
+/* Of a table of layers: those that say their matrix. 54 layers on 64 ranks: one has the largest,
+ * whatever the others do: 512 outputs, 9 times 512 inputs. */
 TEST(kfac_of_a_table_of_layers)
 {
 	struct sc_config config;
@@ -218,7 +221,8 @@ TEST(kfac_of_a_table_of_layers)
 			    flop / 15.7e9);
 }
 
-/* Each expert's states over the ranks that have this expert: with more expert parallelism over fewer, of fewer experts. */
+/* Each expert's states over the ranks that have this expert: with more expert parallelism over
+ * fewer, of fewer experts. */
 static double expert_parallel_gib(const char *optimizer, const char *ep)
 {
 	struct sc_config config;

@@ -1,4 +1,5 @@
-/* Files written beside and renamed: what is there before, during and after, and what a signal leaves. */
+/* Files written beside and renamed: what is there before, during and after, and what a signal
+ * leaves. */
 #include <dirent.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -142,7 +143,8 @@ TEST(test_two_at_once)
 	ck_assert_int_eq(count_files(), 1);
 }
 
-/* Rows go to file.part. What a run left there is replaced, and not written through: it may be another name of a file. */
+/* Rows go to file.part. What a run left there is replaced, and not written through: it may be
+ * another name of a file. */
 TEST(test_rows_left)
 {
 	struct sc_output *out;

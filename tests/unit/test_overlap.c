@@ -1,5 +1,6 @@
-/* What of a recording ran at once, against a count over its raw events that knows nothing of streams or sides:
- * every pair of kernels near in time is looked at. The public traces are counted too where they are. */
+/* What of a recording ran at once, against a count over its raw events that knows nothing of
+ * streams or sides: every pair of kernels near in time is looked at. The public traces are counted
+ * too where they are. */
 #include <unistd.h>
 
 #include "base/search.h"
@@ -64,8 +65,8 @@ struct kernels {
 	size_t n_calls, n_ops;
 	bool *comm;
 	uint32_t *shapes; /* of the op, 0 where the count is without */
-	/* Of the iteration that launched it, from 1, or 0; of those on its stream with its launch there, how many came
-	 * before and how many there are. */
+	/* Of the iteration that launched it, from 1, or 0; of those on its stream with its launch
+	 * there, how many came before and how many there are. */
 	size_t *iteration, *before, *all;
 	size_t n_iterations;
 };
@@ -275,7 +276,8 @@ static void load_kernels(const char *path, bool with_shapes, struct kernels *k)
 	}
 }
 
-/* Which iteration launched each kernel, as the run has it: its kernels are the trace's in order of start. */
+/* Which iteration launched each kernel, as the run has it: its kernels are the trace's in order of
+ * start. */
 static void set_iterations(const struct sc_trace_rank *rank, struct kernels *k)
 {
 	size_t at = 0;
@@ -405,8 +407,8 @@ static void check_file(const char *path, bool with_shapes, struct count *expecte
 	sc_trace_run_release(&run);
 }
 
-/* The script of the job says what runs beside its collectives: 160 kernels in all ranks, at the same places in each
- * iteration, so that none of them runs alone. */
+/* The script of the job says what runs beside its collectives: 160 kernels in all ranks, at the
+ * same places in each iteration, so that none of them runs alone. */
 TEST(counts_of_the_small_job)
 {
 	size_t n_beside = 0, n_known = 0;
@@ -424,8 +426,8 @@ TEST(counts_of_the_small_job)
 	ck_assert_uint_eq(n_known, 0);
 }
 
-/* Kernels of one launch, the second of each iteration on more data; a collective beside both in the first iteration:
- * each is compared with the one at its place. */
+/* Kernels of one launch, the second of each iteration on more data; a collective beside both in the
+ * first iteration: each is compared with the one at its place. */
 static void make_run(struct sc_trace_run *run, struct sc_trace_rank *rank, size_t n_iterations)
 {
 	static const struct sc_trace_stream streams[2] = {{.device = 0}, {.device = 0}};

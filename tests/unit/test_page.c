@@ -1,4 +1,5 @@
-/* Pages: the document comes out of the page as it went in, and no text of it ends the script or becomes markup. */
+/* Pages: the document comes out of the page as it went in, and no text of it ends the script or
+ * becomes markup. */
 #include "report/page.h"
 #include "runner.h"
 

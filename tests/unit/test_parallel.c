@@ -1,4 +1,5 @@
-/* Placement: hand cases, sums, and the arithmetic fold against colour refinement on random layouts. */
+/* Placement: hand cases, sums, and the arithmetic fold against colour refinement on random layouts.
+ */
 #include "arena_fixture.h"
 #include "base/rng.h"
 #include "predict/transformer/parallel.h"
@@ -179,7 +180,8 @@ TEST(unfolded_has_a_class_a_rank)
 			  p.classes[1].group[SC_AXIS_TP].instance);
 }
 
-/* Whole experts: neighbouring ranks, tensor-parallel ones too; split over stages' runs they leave a node. */
+/* Whole experts: neighbouring ranks, tensor-parallel ones too; split over stages' runs they leave a
+ * node. */
 TEST(whole_experts_are_cut_from_tp_and_dp)
 {
 	struct sc_layout l = layout(4, 8, 2, 8);

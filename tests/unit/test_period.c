@@ -16,8 +16,8 @@ static bool find(size_t n)
 	return sc_period_find(&all, &period);
 }
 
-/* `n` iterations of: begin, `layers` of three kernels, as many backwards, an optimizer; every other one
- * logs. The first two are warming up. */
+/* `n` iterations of: begin, `layers` of three kernels, as many backwards, an optimizer; every other
+ * one logs. The first two are warming up. */
 static size_t make_names(int n, int layers)
 {
 	size_t at = 0;

@@ -1,5 +1,5 @@
-/* Laws of c3.policy over configs at random: a family that sends nothing has no policy, turns are not faster than overlap,
- * and SMs that are kept cost no more where links are slower. */
+/* Laws of c3.policy over configs at random: a family that sends nothing has no policy, turns are
+ * not faster than overlap, and SMs that are kept cost no more where links are slower. */
 #include "random_config.h"
 #include "runner.h"
 
@@ -85,9 +85,10 @@ LOOP_TEST(family_that_sends_nothing_has_no_policy, N_RANDOM / N_AT_ONCE)
 
 #define NEAR 0.01
 
-/* Passes that overlap their gradients are slowed by them, and where they are a pipeline's last, one stage after another, this
- * costs more than it hides: most where the exchanges of a pass share few NICs with the gradients. Of the first 2,000 configs
- * eight are faster in turns by more than 1 %, all pipelines, three of them by more than 6 %, at most by a quarter. */
+/* Passes that overlap their gradients are slowed by them, and where they are a pipeline's last, one
+ * stage after another, this costs more than it hides: most where the exchanges of a pass share few
+ * NICs with the gradients. Of the first 2,000 configs eight are faster in turns by more than 1 %,
+ * all pipelines, three of them by more than 6 %, at most by a quarter. */
 static void check_turns(uint64_t seed, int *n_off)
 {
 	const double beside = step_ms(seed, "c3.policy=comm_first"),
@@ -120,8 +121,8 @@ LOOP_TEST(exchanges_in_turn_do_not_overlap, N_RANDOM / N_AT_ONCE)
 	each_case(_i, check_exchange);
 }
 
-/* Links at a sixteenth of their rate need few SMs to be kept busy, so 16 that are kept cost what kernels lose, no more; one
- * wave of a product more may be lost as well. */
+/* Links at a sixteenth of their rate need few SMs to be kept busy, so 16 that are kept cost what
+ * kernels lose, no more; one wave of a product more may be lost as well. */
 static void check_kept(uint64_t seed, int *n_off)
 {
 	char set[128];

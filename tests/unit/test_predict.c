@@ -1,5 +1,5 @@
-/* Whole predictions: coarse against full detail, the steady-state jump against the whole run, folded
- * against unfolded, and what must not change a prediction. */
+/* Whole predictions: coarse against full detail, the steady-state jump against the whole run,
+ * folded against unfolded, and what must not change a prediction. */
 #include "base/rng.h"
 #include "request_fixture.h"
 #include "runner.h"
@@ -34,7 +34,8 @@ static const char *const COARSE_CASES[] = {
 	/* interleaved */
 	"gpus=8 model.layers=16 parallel.tp=2 parallel.pp=4 parallel.virtual_stages=2 "
 	"training.global_batch=16 training.micro_batch=1",
-	/* only experts have replicas, whose gradients are reduced beside products that the memory bounds */
+	/* only experts have replicas, whose gradients are reduced beside products that the memory
+	   bounds */
 	"gpus=16 model=models/qwen3-30b-a3b.yaml model.layers=16 parallel.tp=8 parallel.pp=2 "
 	"parallel.etp=1 cluster.gpu=h100-sxm-80gb training.global_batch=1 training.precision=bf16 "
 	"training.micro_batch=1 training.software=megatron-core training.cuda_graphs=true "
@@ -177,7 +178,8 @@ LOOP_TEST(coarse_equals_full_detail, N_COARSE)
 	check_parts(coarse, full, 0.02, COARSE_CASES[_i]);
 }
 
-/* A dispatcher that sends less, an exchange beside other work, and launches that are replayed take no longer. */
+/* A dispatcher that sends less, an exchange beside other work, and launches that are replayed take
+ * no longer. */
 static const char *const MOE_BETTER[][2] = {
 	{"training.moe_dispatcher=all_to_all", "training.moe_dispatcher=deepep"},
 	{"training.moe_dispatcher=deepep", "training.moe_dispatcher=deepep model.top_groups=4"},
@@ -376,7 +378,8 @@ static const struct narrow {
 		  "model.gdn.value_heads=32 model.gdn.key_dim=128"},
 };
 
-/* Layers in bf16 beside narrow ones are those of the same model in bf16, at either end; each takes as long or longer. */
+/* Layers in bf16 beside narrow ones are those of the same model in bf16, at either end; each takes
+ * as long or longer. */
 LOOP_TEST(layers_in_bf16_are_those_of_bf16, N_OF(NARROW))
 {
 	static const char *const shape =
@@ -489,8 +492,9 @@ TEST(band_and_rates_are_sane)
 	ck_assert_uint_gt(out->reading.n_path, 0);
 }
 
-/* 8,192 GPUs in domains of 56, which no group divides and of which no like part leaves few GPUs idle: some dozens of kinds
- * of ranks. It is predicted, twice alike, between the same in domains of one node and in domains of 64. */
+/* 8,192 GPUs in domains of 56, which no group divides and of which no like part leaves few GPUs
+ * idle: some dozens of kinds of ranks. It is predicted, twice alike, between the same in domains of
+ * one node and in domains of 64. */
 TEST(many_kinds_of_ranks)
 {
 #define KINDS                                                                                 \
@@ -569,13 +573,15 @@ LOOP_TEST(contributors_stay_within_the_iteration, N_COARSE)
 
 	for (size_t i = 0; i < out->reading.n_contributors; i++)
 		sum += out->reading.contributors[i].ms;
-	/* Until experts' numbers of tokens are read, a host's wait lies beside the GPU's own work in part. */
+	/* Until experts' numbers of tokens are read, a host's wait lies beside the GPU's own work
+	 * in part. */
 	ck_assert_double_le(sum,
 			    (req->software.host_sync_us > 0 ? 1.04 : 1.02) * out->iteration_ms);
 	ck_assert_double_ge(sum, 0.6 * out->iteration_ms);
 }
 
-/* ZeRO-2 keeps a share of the gradients, so each micro-batch's are reduced; ZeRO-3 gathers weights, too. */
+/* ZeRO-2 keeps a share of the gradients, so each micro-batch's are reduced; ZeRO-3 gathers weights,
+ * too. */
 TEST(sharding_costs_communication)
 {
 	static const char *const SHARDING[] = {"none", "zero2", "zero3"};
@@ -597,8 +603,8 @@ TEST(sharding_costs_communication)
 	}
 }
 
-/* By software: once an iteration, ZeRO-2 and -3 cost what ZeRO-1 does, in time and in memory; for every
- * micro-batch, the more is sharded the longer it takes, and the less it needs. */
+/* By software: once an iteration, ZeRO-2 and -3 cost what ZeRO-1 does, in time and in memory; for
+ * every micro-batch, the more is sharded the longer it takes, and the less it needs. */
 LOOP_TEST(sharding_with_stages_trades_time_for_memory, 2)
 {
 	static const char *const SHARDING[] = {"zero1", "zero2", "zero3"};

@@ -1,5 +1,5 @@
-/* What a reading says: the account of a GPU on graphs computed by hand, the bubble that theory gives, and that
- * neighbours are told alike. */
+/* What a reading says: the account of a GPU on graphs computed by hand, the bubble that theory
+ * gives, and that neighbours are told alike. */
 #include "request_fixture.h"
 #include "runner.h"
 #include "sim_fixture.h"
@@ -76,7 +76,8 @@ static void ck_owner(enum sc_owner owner, double us)
 
 FIXTURE(begin_graph, end_graph)
 
-/* Launches of 3 us, kernels of 2 us: idle until each is launched, and the host runs ahead of none. */
+/* Launches of 3 us, kernels of 2 us: idle until each is launched, and the host runs ahead of none.
+ */
 TEST(idle_until_launched_is_the_hosts)
 {
 	const uint32_t c = add_class(&f, 1), gpu = add_lane(&f, c);
@@ -90,7 +91,8 @@ TEST(idle_until_launched_is_the_hosts)
 	ck_assert_double_eq_tol(use.busy_us, 8, 1e-9);
 }
 
-/* A transfer of 10 us beside a kernel of 4 us: 6 us show. Of two kernels at once the first lane's counts. */
+/* A transfer of 10 us beside a kernel of 4 us: 6 us show. Of two kernels at once the first lane's
+ * counts. */
 TEST(hidden_work_counts_once)
 {
 	const uint32_t c = add_class(&f, 1), gpu = add_lane(&f, c), side = add_lane(&f, c);

@@ -1,6 +1,6 @@
-/* Every iteration of every trace of the data folder beside the checkout, replayed: what owns its time sums to
- * it, on the busiest GPU, on the critical path and on every rank. Prints the largest difference. Exits 77 where
- * the folder is not. */
+/* Every iteration of every trace of the data folder beside the checkout, replayed: what owns its
+ * time sums to it, on the busiest GPU, on the critical path and on every rank. Prints the largest
+ * difference. Exits 77 where the folder is not. */
 #include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -128,9 +128,9 @@ static void check_files(const char *from, bool together)
 
 NEEDS(folder())
 
-/* A ResNet-50 of kineto's plugin, recorded with a loader in the process and with four workers: what the loader's range takes
- * with workers, put on the recording without, gives the step with workers (of the middle time: two of six wait for a
- * worker). */
+/* A ResNet-50 of kineto's plugin, recorded with a loader in the process and with four workers: what
+ * the loader's range takes with workers, put on the recording without, gives the step with workers
+ * (of the middle time: two of six wait for a worker). */
 TEST(a_loader_is_scaled_as_recorded)
 {
 	char dirs[2][64], path[MAX_PATH];

@@ -1,5 +1,5 @@
-/* Whole replays of jobs whose times under a change are known: they come from the same small pipeline model
- * as the trace, with the change in it. */
+/* Whole replays of jobs whose times under a change are known: they come from the same small
+ * pipeline model as the trace, with the change in it. */
 #include <unistd.h>
 
 #include "job_fixture.h"
@@ -132,7 +132,8 @@ TEST(test_parts_sum)
 	ck_assert_double_gt(result.ranks.at[1].part_ms[SC_PART_PEERS], 0.5);
 }
 
-/* Steps 0 to 4 take 1.0 to 1.4 forwards: without itself, the median of step 0 is between 1.2 and 1.3. */
+/* Steps 0 to 4 take 1.0 to 1.4 forwards: without itself, the median of step 0 is between 1.2
+ * and 1.3. */
 TEST(test_from_others)
 {
 	struct job_shape middle = SHAPE;
@@ -231,7 +232,8 @@ TEST(test_factors)
 	ck_assert_uint_eq(n, 2);
 }
 
-/* Four replicas for two: the recorded ones stand for them, in rings of 3/4 over 1/2 of the buffer. */
+/* Four replicas for two: the recorded ones stand for them, in rings of 3/4 over 1/2 of the buffer.
+ */
 TEST(test_more_replicas)
 {
 	struct job_shape larger = SHAPE;
@@ -245,8 +247,8 @@ TEST(test_more_replicas)
 	ck_assert_int_eq(result.gpus, 12);
 }
 
-/* A replica has a wait that the trace does not explain. With less of the others it must not become typical: fewer
- * GPUs are never slower. */
+/* A replica has a wait that the trace does not explain. With less of the others it must not become
+ * typical: fewer GPUs are never slower. */
 TEST(test_gpus_are_monotone)
 {
 	static const int64_t gpus[] = {3, 6, 9, 12, 24, 48};

@@ -89,7 +89,8 @@ static const struct {
 	 "selector \"all,all,all,all,all,all,all,all,all\": more than 8 terms"},
 };
 
-/* Families are what the table of devices calls so, copies and collectives among them; names are of kernels. */
+/* Families are what the table of devices calls so, copies and collectives among them; names are of
+ * kernels. */
 TEST(test_family_of_copies)
 {
 	const struct sc_replay_subject copy = {

@@ -129,8 +129,8 @@ TEST(test_where_time_goes)
 		}
 		ck_assert_double_eq_tol(sum, result.simulated_ms, 1e-6);
 	}
-	/* Rank 0 waits 200 us; 30 of them beside its elementwise kernel, but for its 0.5 us gap of a launch
-	 * and the first microsecond, which the collective needs to begin. */
+	/* Rank 0 waits 200 us; 30 of them beside its elementwise kernel, but for its 0.5 us gap of
+	 * a launch and the first microsecond, which the collective needs to begin. */
 	ck_assert_double_eq_tol(result.ranks.at[0].part_ms[SC_PART_PEERS], 0.1705, 2e-3);
 	ck_assert_double_eq_tol(result.ranks.at[1].part_ms[SC_PART_PEERS], 0, 1e-9);
 	ck_assert_double_eq_tol(result.ranks.at[1].late_ms, 0.2, 1e-3);
@@ -175,8 +175,8 @@ LOOP_TEST(test_changes, N_OF(CHANGES))
 	end();
 }
 
-/* A ring of 16 sends 2 x 15/16 of the message, one of 2 all of it: on one node, or on nodes of one that was
- * recorded on several. */
+/* A ring of 16 sends 2 x 15/16 of the message, one of 2 all of it: on one node, or on nodes of one
+ * that was recorded on several. */
 LOOP_TEST(test_more_gpus, 2)
 {
 	struct stream_script script = PAIR;
@@ -220,7 +220,8 @@ LOOP_TEST(test_more_gpus_than_a_node, 4)
 	end();
 }
 
-/* Of one rank the waiting in a collective stays what it is: only what the shortest took is scaled. */
+/* Of one rank the waiting in a collective stays what it is: only what the shortest took is scaled.
+ */
 TEST(test_one_rank)
 {
 	static const struct stream_script one = {.n_ranks = 1, .n_steps = 3, .gemm_ns = {100000}};
@@ -265,8 +266,9 @@ static int64_t put_next(struct stream_writer *s, uint32_t lane, const char *name
 	return start + dur;
 }
 
-/* Kernels of 100, 100, 50 and 50 us; all-reduces of 1, 1 and 2 MiB after the first, second and last take
- * 10 us and 20 us a MiB; an optimizer waits for the last. In step 1 the last takes `late_ns` more. */
+/* Kernels of 100, 100, 50 and 50 us; all-reduces of 1, 1 and 2 MiB after the first, second and last
+ * take 10 us and 20 us a MiB; an optimizer waits for the last. In step 1 the last takes `late_ns`
+ * more. */
 static void put_gradients(struct stream_writer *s, uint32_t large, int step, int64_t late_ns)
 {
 	static const char *const reduce = "ncclKernel_AllReduce_RING_LL_Sum_float(x)";
@@ -320,7 +322,8 @@ static const struct reshape_case {
 } RESHAPES[] = {
 	/* 3 us of gaps, and the first two all-reduces. */
 	{SC_OVERLAP_NONE, 62},
-	/* The optimizer is done before the last all-reduce, for which the device is synchronized. */
+	/* The optimizer is done before the last all-reduce, for which the device is synchronized.
+	 */
 	{SC_OVERLAP_FREE, -42.5},
 };
 
@@ -397,8 +400,8 @@ static void put_read_back(struct stream_writer *s, int64_t call, int64_t start)
 		  s->correlation++);
 }
 
-/* Launched before the recording began, and nothing before it on its stream: it starts when it did. The step is
- * what the device takes after it. */
+/* Launched before the recording began, and nothing before it on its stream: it starts when it did.
+ * The step is what the device takes after it. */
 TEST(test_launched_before)
 {
 	const int64_t begin = 1000000;
@@ -422,7 +425,8 @@ TEST(test_launched_before)
 	end();
 }
 
-/* A source that gives no correlation ids has lost nothing by that; of one that was cut, its only step may be. */
+/* A source that gives no correlation ids has lost nothing by that; of one that was cut, its only
+ * step may be. */
 LOOP_TEST(test_no_correlations, 2)
 {
 	static const char said[] = "the recording was cut, and has one step";
@@ -453,8 +457,8 @@ LOOP_TEST(test_no_correlations, 2)
 	end();
 }
 
-/* A host that needs 100 us a step and a device that needs 300: what they run faster counts until the host sets
- * the pace. */
+/* A host that needs 100 us a step and a device that needs 300: what they run faster counts until
+ * the host sets the pace. */
 LOOP_TEST(test_host_runs_ahead, 4)
 {
 	static const struct {
@@ -550,8 +554,8 @@ TEST(test_unrelated)
 	end();
 }
 
-/* The product without a call seems to be launched when it starts, after all the calls; the collective that was
- * launched first waits for it. */
+/* The product without a call seems to be launched when it starts, after all the calls; the
+ * collective that was launched first waits for it. */
 TEST(test_serial_without_calls)
 {
 	const int64_t begin = 1000000;
@@ -581,8 +585,8 @@ TEST(test_serial_without_calls)
 
 /* ---- many streams ---- */
 
-/* Each with one kernel, and now and then a synchronization: what takes a time for each pair of streams does
- * not end within the limit. */
+/* Each with one kernel, and now and then a synchronization: what takes a time for each pair of
+ * streams does not end within the limit. */
 TEST(test_many_streams)
 {
 	enum { N = 40000 };
@@ -622,7 +626,8 @@ TEST(test_many_streams)
 
 /* ---- a rank whose host is slow ---- */
 
-/* The slow host takes 300 us before it launches what the other reaches after 20: the other waits for it. */
+/* The slow host takes 300 us before it launches what the other reaches after 20: the other waits
+ * for it. */
 TEST(test_slow_host)
 {
 	static const int64_t host_ns[] = {20000, 300000};

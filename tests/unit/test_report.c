@@ -130,7 +130,8 @@ static void check_spans(const json_t *events, double total_us)
 	ck_assert_double_eq_tol(last, total_us, 2e-3);
 }
 
-/* Words under the last column of the left half; a column of the right half goes down whole; a long word stays whole. */
+/* Words under the last column of the left half; a column of the right half goes down whole; a long
+ * word stays whole. */
 static void check_fold(const char *text, size_t width, const char *folded)
 {
 	struct sc_strbuf out = {0};

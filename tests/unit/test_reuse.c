@@ -1,4 +1,5 @@
-/* Reuse of embedding rows: profiles and what is refused; distinct rows and hits against counting. */
+/* Reuse of embedding rows: profiles and what is refused; distinct rows and hits against counting.
+ */
 #include <unistd.h>
 
 #include "arena_fixture.h"
@@ -28,8 +29,8 @@ static void is_near(double got, double expected, double tolerance)
 
 FIXTURE(arena_begin, arena_end)
 
-/* Distinct rows at the batch that the published histogram is of, and lookups over distinct rows at smaller
- * ones as thinned from it apart from this program. */
+/* Distinct rows at the batch that the published histogram is of, and lookups over distinct rows at
+ * smaller ones as thinned from it apart from this program. */
 LOOP_TEST(published_batches, 2)
 {
 	static const struct {
@@ -172,7 +173,8 @@ LOOP_TEST(zipf_against_monte_carlo, N_ZIPFS)
 		0.05);
 }
 
-/* A sample's histogram tells the distinct rows of a smaller and of a larger sample of the same law. */
+/* A sample's histogram tells the distinct rows of a smaller and of a larger sample of the same law.
+ */
 TEST(zipf_through_its_histogram)
 {
 	double rows_of[24] = {0}, lookups_of[24] = {0};
@@ -289,7 +291,8 @@ LOOP_TEST(hit_rates_are_sane, 5)
 	}
 }
 
-/* Alike rows have no hot slice, be they as few as the slices; a row that all look up is on one slice. */
+/* Alike rows have no hot slice, be they as few as the slices; a row that all look up is on one
+ * slice. */
 TEST(row_skew_by_hand)
 {
 	struct sc_reuse reuse = {.kind = SC_REUSE_UNIFORM};
@@ -427,8 +430,8 @@ LOOP_TEST(bad_files, N_BAD_FILES)
 	ck_assert_uint_eq(err.line, BAD_FILES[_i].line);
 }
 
-/* Remembered answers are those that are computed, also when one list of numbers takes another's place and when
- * the memo was full in between. */
+/* Remembered answers are those that are computed, also when one list of numbers takes another's
+ * place and when the memo was full in between. */
 TEST(memo_gives_the_same)
 {
 	struct sc_row_memo *memo = sc_row_memo_create();

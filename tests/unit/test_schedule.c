@@ -1,5 +1,5 @@
-/* Pipeline schedules: every pass once and none that waits for ever, the published orders, and in unit times the
- * published bubbles and memory. */
+/* Pipeline schedules: every pass once and none that waits for ever, the published orders, and in
+ * unit times the published bubbles and memory. */
 #include "arena_fixture.h"
 #include "predict/schedule/schedule_file.h"
 #include "runner.h"
@@ -19,7 +19,8 @@ static void build(const struct sc_schedule_shape *shape)
 	sc_passes_build(shape, &map, &arena, &passes);
 }
 
-/* ---- a simulation apart from the engine's: each stage runs its slots in order, in unit times ---- */
+/* ---- a simulation apart from the engine's: each stage runs its slots in order, in unit times ----
+ */
 
 struct play {
 	double end[SC_N_PASS_KINDS][MAX_DEPTH][MAX_M]; /* negative: not yet */
@@ -258,7 +259,8 @@ static const struct published {
 	/* Qi et al., ICLR 2024, table 1 */
 	{SC_SCHED_ZB_H1, 1, 1, 1, 1, h1_bubble, p_memory},
 	{SC_SCHED_ZB_H2, 1, 1, 2, 1, none, h2_memory},
-	/* §4: ZB-1p is limited to the memory of 1F1B and is no worse than ZB-H1; with twice that, no bubble */
+	/* §4: ZB-1p is limited to the memory of 1F1B and is no worse than ZB-H1; with twice that,
+	   no bubble */
 	{SC_SCHED_ZB_1P, 1, 1, 1, 1, h1_bubble, p_memory},
 	{SC_SCHED_ZB_2P, 1, 1, 2, 1, none, p2_memory},
 	/* §6 */
@@ -266,10 +268,11 @@ static const struct published {
 	/* Qi et al., NeurIPS 2024, and its repository's table: memory by the number of stages */
 	{SC_SCHED_V_HALF, 2, 1, 2, 1, NULL, half_memory},
 	{SC_SCHED_V_MIN, 2, 1, 2, 1, NULL, min_memory},
-	/* Li & Hoefler, SC21, table 2, with backward twice forward: (D - 2) / (3 N / 2 + D - 2) of N = D */
+	/* Li & Hoefler, SC21, table 2, with backward twice forward: (D - 2) / (3 N / 2 + D - 2) of
+	   N = D */
 	{SC_SCHED_CHIMERA, 1, 2, 1, 2, chimera_bubble, p_memory},
-	/* deepseek-ai/DualPipe, README: (PP/2 - 1)(F&B + B - 3W), PP + 1 activations, with B of both
-	 * gradients; DualPipeV has half as many GPUs, each with two chunks */
+	/* deepseek-ai/DualPipe, README: (PP/2 - 1)(F&B + B - 3W), PP + 1 activations, with B of
+	 * both gradients; DualPipeV has half as many GPUs, each with two chunks */
 	{SC_SCHED_DUALPIPE, 1, 2, 2, 2, dual_bubble, dual_memory},
 	{SC_SCHED_DUALPIPEV, 2, 1, 2, 1, dual_v_bubble, dual_v_memory},
 	/* Li & Hoefler, SC21, table 2; at least one micro-batch in each direction */
@@ -507,9 +510,9 @@ LOOP_TEST(peers_agree, SC_SCHED_FILE)
 		}
 }
 
-/* Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024: bubble rates of ZB-1p and ZB-2p that its table gives for
- * the times it profiled (forward, backward of inputs, of weights, transfer). What backward of weights needs is by its
- * count: 32 of 34 + 5 a s / h. */
+/* Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024: bubble rates of ZB-1p and ZB-2p that its
+ * table gives for the times it profiled (forward, backward of inputs, of weights, transfer). What
+ * backward of weights needs is by its count: 32 of 34 + 5 a s / h. */
 static const struct {
 	uint32_t p, m;
 	double times[4], attention; /* a s / h */
@@ -561,8 +564,8 @@ LOOP_TEST(bubbles_of_profiled_times, N_PROFILED)
 	}
 }
 
-/* Stages that differ: never worse than the order it begins with, no better than the bound, with the same memory; here
- * better, where there is room. */
+/* Stages that differ: never worse than the order it begins with, no better than the bound, with the
+ * same memory; here better, where there is room. */
 LOOP_TEST(optimized_orders, 2)
 {
 	struct sc_pass_times by_stage[8];
@@ -592,8 +595,9 @@ LOOP_TEST(optimized_orders, 2)
 		ck_assert_double_le(sc_passes_peak(&passes, s, 0.4), (_i ? 16 : 8) + 1e-6);
 }
 
-/* Orders that are found for times: 1 % more of a pass lengthens them by little, and more micro-batches never make a
- * larger bubble. Greedy orders alone jump by up to a fifth where passes tie. */
+/* Orders that are found for times: 1 % more of a pass lengthens them by little, and more
+ * micro-batches never make a larger bubble. Greedy orders alone jump by up to a fifth where passes
+ * tie. */
 static const struct {
 	enum sc_schedule kind;
 	uint32_t pp, virtual_stages, replicas;

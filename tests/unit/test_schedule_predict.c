@@ -1,5 +1,5 @@
-/* Schedules in whole predictions: backward in two does the work of one, skipping the steady state changes nothing,
- * full detail agrees, shares of the vocabulary balance the stages. */
+/* Schedules in whole predictions: backward in two does the work of one, skipping the steady state
+ * changes nothing, full detail agrees, shares of the vocabulary balance the stages. */
 #include "base/rng.h"
 #include "predict/schedule/schedule_file.h"
 #include "random_config.h"
@@ -66,7 +66,8 @@ LOOP_TEST(details_agree, N_NAMES)
 	ck_assert_double_eq_tol(coarse, full, 0.01 * full);
 }
 
-/* Of two replicas one's first stage is slow: the others' first passes begin, and end, before its own. */
+/* Of two replicas one's first stage is slow: the others' first passes begin, and end, before its
+ * own. */
 LOOP_TEST(details_agree_of_a_slow_rank, N_NAMES)
 {
 	int64_t rank = 0;
@@ -84,9 +85,10 @@ LOOP_TEST(details_agree_of_a_slow_rank, N_NAMES)
 	ck_assert_double_eq_tol(coarse, full, 0.01 * full);
 }
 
-/* Skipping the steady state changes nothing, with stages that differ a little and go ahead of the slowest for long:
- * the head makes one longer. (Where the iteration is that of the longest stage, what others do before it begins is
- * not counted, and how much that is may differ by a pass.) What orders depend on times (zb-1p, zb-2p) is chosen for the micro-batches that run. */
+/* Skipping the steady state changes nothing, with stages that differ a little and go ahead of the
+ * slowest for long: the head makes one longer. (Where the iteration is that of the longest stage,
+ * what others do before it begins is not counted, and how much that is may differ by a pass.) What
+ * orders depend on times (zb-1p, zb-2p) is chosen for the micro-batches that run. */
 LOOP_TEST(a_jump_changes_nothing, 13 * 5)
 {
 	static const char *const KINDS[] = {
@@ -147,7 +149,8 @@ LOOP_TEST(a_jump_changes_nothing_at_random, 13)
 	}
 }
 
-/* Neither beside copies of all that training.offload may move, at rates from less than a pass needs to more. */
+/* Neither beside copies of all that training.offload may move, at rates from less than a pass needs
+ * to more. */
 LOOP_TEST(a_jump_changes_nothing_beside_copies, 14)
 {
 	static const char *const KINDS[] = {"gpipe", "1f1b",         "interleaved", "breadth-first",
@@ -199,7 +202,8 @@ LOOP_TEST(a_jump_changes_nothing_beside_copies, 14)
 		_i == 13 ? 1 : 4); /* one that never drains jumps where all stages are as one */
 }
 
-/* The order that a predictor found for a request is that of the next one only where it would be found again. */
+/* The order that a predictor found for a request is that of the next one only where it would be
+ * found again. */
 LOOP_TEST(orders_of_one_request_after_another, 3)
 {
 	static const char *const KINDS[] = {"chimera", "hanayo", "gems"};
@@ -336,8 +340,8 @@ static bool warned_of(const char *words)
 	return warned;
 }
 
-/* training.moe_overlap hides exchanges, too, where gradients of each pass are reduced and no passes are pairs;
- * without it nothing does, which is said. */
+/* training.moe_overlap hides exchanges, too, where gradients of each pass are reduced and no passes
+ * are pairs; without it nothing does, which is said. */
 LOOP_TEST(overlap_without_pairs, 2)
 {
 	struct sc_predict_opts opts;
@@ -403,7 +407,8 @@ LOOP_TEST(pairs_hide_exchanges, 2 * N_PAIRS)
 		      pairs, alone);
 }
 
-/* By c3.policy.ep serial they hide none of them: as much shows as of passes one by one, op by op, too. */
+/* By c3.policy.ep serial they hide none of them: as much shows as of passes one by one, op by op,
+ * too. */
 LOOP_TEST(pairs_in_turn, 2)
 {
 	static const char *const serial = "training.moe_dispatcher=deepep c3.policy.ep=serial";
@@ -421,7 +426,8 @@ LOOP_TEST(pairs_in_turn, 2)
 	ck_assert_double_eq_tol(predict(&opts, text)->iteration_ms, coarse, 5e-3 * coarse);
 }
 
-/* A jump over their steady state, and each op apart, say the same, with a last micro-batch that is smaller, too. */
+/* A jump over their steady state, and each op apart, say the same, with a last micro-batch that is
+ * smaller, too. */
 LOOP_TEST(pairs_agree, 4 * N_PAIRS)
 {
 	struct sc_predict_opts opts;
@@ -443,7 +449,8 @@ LOOP_TEST(pairs_agree, 4 * N_PAIRS)
 					0.025 * out.iteration_ms);
 }
 
-/* A slow rank has the order of the others of its groups: no wait cycle, and what it takes is the whole's. */
+/* A slow rank has the order of the others of its groups: no wait cycle, and what it takes is the
+ * whole's. */
 LOOP_TEST(pairs_of_a_slow_rank, 6)
 {
 	struct sc_predict_opts opts;
@@ -567,8 +574,9 @@ LOOP_TEST(a_file_is_the_named_schedule, 6 * 3)
 }
 
 /* The optimizer's validation before the step waits for all stages. */
-/* Without a flush an iteration has its passes, at the pace of the slowest stage, and one step: what a batch more takes
- * 1F1B that is twice as long; nothing is drained, of few micro-batches nor of many. Two versions of weights. */
+/* Without a flush an iteration has its passes, at the pace of the slowest stage, and one step: what
+ * a batch more takes 1F1B that is twice as long; nothing is drained, of few micro-batches nor of
+ * many. Two versions of weights. */
 LOOP_TEST(two_versions_never_drain, 3 * 2)
 {
 	static const int batches[] = {8, 64, 1600};

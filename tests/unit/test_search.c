@@ -1,5 +1,5 @@
-/* What a search gives is what predicting every candidate gives: the best ten, the Pareto front, for any number of
- * threads; and with a limit of time no more than it can prove. */
+/* What a search gives is what predicting every candidate gives: the best ten, the Pareto front, for
+ * any number of threads; and with a limit of time no more than it can prove. */
 #include "base/rng.h"
 #include "example_fixture.h"
 #include "report/forms.h"
@@ -139,7 +139,8 @@ static void check_against_all(const struct sc_search *search)
 
 FIXTURE(set_up, tear_down)
 
-/* Sharding chooses a stack where none is named; a search compares splits under one of them, and says which. */
+/* Sharding chooses a stack where none is named; a search compares splits under one of them, and
+ * says which. */
 TEST(splits_of_a_nameless_stack_run_on_one)
 {
 	struct sc_search search;
@@ -170,7 +171,8 @@ LOOP_TEST(best_is_that_of_the_brute_force, n_cases(N_EXAMPLES))
 	check_against_all(&search);
 }
 
-/* Keys drawn at random, among them schedules whose order of passes, and so memory, depends on keys of time. */
+/* Keys drawn at random, among them schedules whose order of passes, and so memory, depends on keys
+ * of time. */
 LOOP_TEST(best_of_random_spaces_is_that_of_the_brute_force, n_cases(6))
 {
 	static const char *const KEYS[] = {
@@ -206,7 +208,8 @@ LOOP_TEST(best_of_random_spaces_is_that_of_the_brute_force, n_cases(6))
 	check_against_all(&search);
 }
 
-/* One value that cannot be says nothing of its neighbours, not even where it changes times alone. */
+/* One value that cannot be says nothing of its neighbours, not even where it changes times alone.
+ */
 TEST(a_value_that_cannot_be_refuses_itself_alone)
 {
 	static const char *const chosen[] = {"training.cuda_graphs=bogus,true",
@@ -281,7 +284,8 @@ LOOP_TEST(threads_change_nothing, n_cases(N_EXAMPLES))
 	ck_assert_double_eq_tol(sum, 1, 1e-9);
 }
 
-/* No candidate that competes has less of both; and the front holds one of every candidate that none beats. */
+/* No candidate that competes has less of both; and the front holds one of every candidate that none
+ * beats. */
 LOOP_TEST(front_is_that_of_the_brute_force, n_cases(2))
 {
 	static const char *const chosen[] = {"gpus=8,16,32", "parallel.tp=1,2,4,8",
@@ -320,8 +324,8 @@ LOOP_TEST(front_is_that_of_the_brute_force, n_cases(2))
 	}
 }
 
-/* However short the time: something that fits is simulated, though the first candidates do not fit, and what was left is
- * said. */
+/* However short the time: something that fits is simulated, though the first candidates do not fit,
+ * and what was left is said. */
 TEST(limit_of_time_leaves_the_best_so_far)
 {
 	static const char *const fixed[] = {"training.micro_batch=1", "training.recompute=none",
@@ -352,7 +356,8 @@ TEST(limit_of_time_leaves_the_best_so_far)
 		ck_assert_uint_gt(r.n_in[SC_SEARCH_TOO_LARGE], 0);
 		ck_assert_uint_gt(r.n_in[SC_SEARCH_LEFT], 0);
 		ck_assert_uint_eq(r.n_in[SC_SEARCH_PRUNED], 0);
-		/* It has the least floor of those that were judged; none left takes less than is said. */
+		/* It has the least floor of those that were judged; none left takes less than is
+		 * said. */
 		ck_assert_double_gt(r.floor_value, 0);
 		ck_assert_double_le(r.floor_value, whole.shown[0].value[0]);
 		for (size_t row = 0; row < r.cases.n_rows; row++) {
@@ -369,8 +374,8 @@ TEST(limit_of_time_leaves_the_best_so_far)
 	}
 }
 
-/* A key that changes no product leaves a bound on what was not judged; one that may, as the precision does, leaves none,
- * and the words say so. */
+/* A key that changes no product leaves a bound on what was not judged; one that may, as the
+ * precision does, leaves none, and the words say so. */
 LOOP_TEST(bound_beside_other_keys, 2)
 {
 	static const char *const chosen[2][2] = {
@@ -422,7 +427,8 @@ TEST(listing_ends_with_the_search)
 				   "judged; fix a key, as --fix parallel.sharding=zero1");
 }
 
-/* A mixture's experts are whole or cut by tp, whatever tp a candidate has; a model without experts has no such key. */
+/* A mixture's experts are whole or cut by tp, whatever tp a candidate has; a model without experts
+ * has no such key. */
 TEST(experts_are_searched_whole_and_cut)
 {
 	struct sc_search search = small_search();
@@ -451,7 +457,8 @@ TEST(experts_are_searched_whole_and_cut)
 	ck_assert_int_lt(sc_csv_column(&r.cases, "parallel.etp"), 0);
 }
 
-/* What a search judges first is like all that it has: of the first tenth of the time, splits of all kinds. */
+/* What a search judges first is like all that it has: of the first tenth of the time, splits of all
+ * kinds. */
 TEST(a_sample_of_all)
 {
 	struct sc_search search = {.base = &config,
@@ -477,7 +484,8 @@ TEST(a_sample_of_all)
 			(double)(n_judged[0] + n_judged[1]) / (double)r.cases.n_rows, 0.05);
 }
 
-/* The first one has the least expected regret, here not the least time; without draws, the least time. */
+/* The first one has the least expected regret, here not the least time; without draws, the least
+ * time. */
 TEST(least_regret_leads)
 {
 	static const char *const fixed[] = {"parallel.cp=1", "training.recompute=none",
@@ -508,7 +516,8 @@ TEST(least_regret_leads)
 	ck_assert_double_eq(r.shown[0].value[0], least);
 }
 
-/* The draws may be done in time though candidates are left: nothing is proven then, in the words either. */
+/* The draws may be done in time though candidates are left: nothing is proven then, in the words
+ * either. */
 TEST(what_is_left_is_not_proven_by_draws)
 {
 	const struct sc_search search = small_search();

@@ -36,7 +36,8 @@ TEST(test_two_large_shards_share_a_rank)
 	fix_release(&f);
 }
 
-/* Of 33 shards of 3, no two share one of 32 ranks: a table has to take its option of more work, 3.52 on a host. */
+/* Of 33 shards of 3, no two share one of 32 ranks: a table has to take its option of more
+ * work, 3.52 on a host. */
 TEST(test_large_shards_raise_the_work)
 {
 	static struct shard_fixture f;
@@ -53,8 +54,8 @@ TEST(test_large_shards_raise_the_work)
 	fix_release(&f);
 }
 
-/* A table of 10 whole, or 2 on each of 4 ranks: by z = 6 the whole one is out, so 2 lies everywhere and
- * the other table, of 5, comes on top. Work alone: (8 + 5) / 4. */
+/* A table of 10 whole, or 2 on each of 4 ranks: by z = 6 the whole one is out, so 2 lies everywhere
+ * and the other table, of 5, comes on top. Work alone: (8 + 5) / 4. */
 TEST(test_elimination)
 {
 	static struct shard_fixture f;
@@ -87,7 +88,8 @@ TEST(test_uneven_ranks)
 	fix_release(&f);
 }
 
-/* Up to 6 tables on 2 or 4 ranks, some of these slower; every third with memory for little more than all tables. */
+/* Up to 6 tables on 2 or 4 ranks, some of these slower; every third with memory for little more
+ * than all tables. */
 static void make_problem(struct shard_fixture *f, uint64_t seed)
 {
 	static double speed[4];
@@ -159,7 +161,8 @@ static bool cost_columns(const void *ctx, uint32_t table, enum sc_tier tier, int
 	return true;
 }
 
-/* GPUs have room for half of the tables: 4 x 1 and 4 x 10 over 4 ranks; the work alone is 8 over 4. */
+/* GPUs have room for half of the tables: 4 x 1 and 4 x 10 over 4 ranks; the work alone is 8 over 4.
+ */
 TEST(test_memory_of_slices)
 {
 	static struct shard_fixture f;

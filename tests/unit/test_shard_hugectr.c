@@ -1,5 +1,5 @@
-/* HugeCTR's planner: the two plans that MLPerf v3.1 logs print, what it refuses, and its sort. The placements
- * that planners and papers use, by hand. */
+/* HugeCTR's planner: the two plans that MLPerf v3.1 logs print, what it refuses, and its sort. The
+ * placements that planners and papers use, by hand. */
 #include "base/rng.h"
 #include "base/units.h"
 #include "place_by.h"
@@ -111,7 +111,8 @@ static const struct {
 	{108, 1},      {36, 1},
 };
 
-/* As printed in mlcommons/training_results_v3.1@d06288b2bd67: Dell XE9680, 8 H100; XE9640, 4 H100. */
+/* As printed in mlcommons/training_results_v3.1@d06288b2bd67: Dell XE9680, 8 H100; XE9640, 4 H100.
+ */
 struct printed {
 	const char *tables; /* those not data parallel, in the order of placing */
 	double hotness_cost, table_cost, memory_gb;
@@ -140,8 +141,8 @@ static struct sc_err err;
 static struct sc_table tables[N_TABLES];
 static struct sc_table_list list = {tables, N_TABLES, 0};
 static struct sc_hugectr_opts opts;
-/* As its planner prints them, data-parallel tables left out. By node: the costs are of the GPU's node; memory is the
- * GPU's part of it. */
+/* As its planner prints them, data-parallel tables left out. By node: the costs are of the GPU's
+ * node; memory is the GPU's part of it. */
 static struct {
 	double hotness_cost, table_cost, memory_gb;
 } ranks[MAX_GPUS];

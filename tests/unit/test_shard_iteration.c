@@ -118,7 +118,8 @@ TEST(bytes_of_shards)
 	sc_shard_problem_release(&problem);
 }
 
-/* TorchRec's planner counts at least what a table is held to take, so that its plans keep the budget that it is given. */
+/* TorchRec's planner counts at least what a table is held to take, so that its plans keep the
+ * budget that it is given. */
 TEST(torchrec_counts_what_is_held)
 {
 	static const char *const optimizers[] = {"sgd", "adagrad", "rowwise_adagrad", "adam"};
@@ -246,7 +247,8 @@ TEST(balanced_steps_are_shorter)
 	ck_assert_double_le(best, middle);
 }
 
-/* What the solver finds by the proxy is no slower, simulated, than any way to place the tables whole. */
+/* What the solver finds by the proxy is no slower, simulated, than any way to place the tables
+ * whole. */
 TEST(search_is_not_worse_than_whole_tables)
 {
 	struct sc_request *req = request(BIG);
@@ -285,8 +287,8 @@ static double lookup_us(const char *name)
 	       (65536 * problem.tables[t].pooling);
 }
 
-/* Production tables with as many lookups are in thirds by how often their rows come back: by their own reuse, those whose
- * rows do are looked up for less. */
+/* Production tables with as many lookups are in thirds by how often their rows come back: by their
+ * own reuse, those whose rows do are looked up for less. */
 TEST(production_tables_cost_by_their_own_reuse)
 {
 	const struct sc_request *req =

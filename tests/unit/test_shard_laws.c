@@ -72,7 +72,8 @@ static void check_plan(const struct sc_ranked_plan *plan, uint64_t seed)
 	sc_strbuf_release(&text);
 }
 
-/* The answer of a search that is soon ended, and the plan of a planner: how many of them there were. */
+/* The answer of a search that is soon ended, and the plan of a planner: how many of them there
+ * were. */
 static size_t check_case(uint64_t seed, enum sc_objective_kind kind)
 {
 	static const char *const STARTS[] = {
@@ -247,7 +248,8 @@ TEST(more_lookups_are_not_faster)
 
 /* ---- memory ---- */
 
-/* The step of the best plan that a short search finds; in `part` of what holds all tables with room to spare. */
+/* The step of the best plan that a short search finds; in `part` of what holds all tables with room
+ * to spare. */
 static double best_step_ms(uint64_t seed, double part)
 {
 	static struct sc_prediction prediction;

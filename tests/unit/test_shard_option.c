@@ -1,4 +1,5 @@
-/* Options that list fewer shards than they have, and the ledger that a placement of shards is kept in. */
+/* Options that list fewer shards than they have, and the ledger that a placement of shards is kept
+ * in. */
 #include "base/rng.h"
 #include "base/units.h"
 #include "runner.h"
@@ -122,8 +123,8 @@ LOOP_TEST(runs_rate_as_all_do, N_OF(CASES))
 /* Pools fill up at unlike times, before their ranks do. */
 enum { RANKS = 7, PER_POOL = 3, SHARDS = 40, HOST_CAP = 280, SSD_CAP = 840 };
 
-/* A shard takes its bytes on its rank and from the pool of its host, where the last pool is smaller; one more byte than is
- * left has no room, and what is taken away leaves what was. */
+/* A shard takes its bytes on its rank and from the pool of its host, where the last pool is
+ * smaller; one more byte than is left has no room, and what is taken away leaves what was. */
 TEST(ledger_has_what_lies_on_each_rank)
 {
 	double caps[RANKS], hbm[RANKS] = {0}, host[RANKS] = {0}, ssd[RANKS] = {0},

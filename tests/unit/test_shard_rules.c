@@ -1,5 +1,5 @@
-/* Constraints that cannot hold together: which of them the message names. Plans from elsewhere against
- * constraints. */
+/* Constraints that cannot hold together: which of them the message names. Plans from elsewhere
+ * against constraints. */
 #include "runner.h"
 #include "shard_fixture.h"
 #include "study/shard/shard.h"

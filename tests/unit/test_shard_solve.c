@@ -1,5 +1,5 @@
-/* The sharding solver: against all plans of small problems, constraints, memory, uneven ranks, column
- * splits, replanning, and what it says when nothing holds. */
+/* The sharding solver: against all plans of small problems, constraints, memory, uneven ranks,
+ * column splits, replanning, and what it says when nothing holds. */
 #include "base/rng.h"
 #include "place_by.h"
 #include "runner.h"
@@ -170,8 +170,8 @@ static bool slice_cost(const void *ctx, uint32_t table, enum sc_tier tier, int64
 	return true;
 }
 
-/* 64 columns and a table of 28 on 2 ranks: 65 + 29 = 94 as they are; 64 = 44 + 20 gives 49 and 46, and no
- * cut in two is better: 95 in all, slices of 4. */
+/* 64 columns and a table of 28 on 2 ranks: 65 + 29 = 94 as they are; 64 = 44 + 20 gives 49 and 46,
+ * and no cut in two is better: 95 in all, slices of 4. */
 TEST(test_uneven_columns)
 {
 	static struct shard_fixture f;
@@ -284,7 +284,8 @@ TEST(test_moved_bytes)
 	fix_release(&f);
 }
 
-/* Row slices of 1 byte of host memory each: two on a host are over its 1.5, so the table stays whole. */
+/* Row slices of 1 byte of host memory each: two on a host are over its 1.5, so the table stays
+ * whole. */
 LOOP_TEST(test_host_memory_of_a_block, 2)
 {
 	static struct shard_fixture f;

@@ -1,14 +1,14 @@
 /* The solver on TorchRec's objective against mixed-integer optima (HiGHS) of six instances, and the
- * baselines against their recorded costs. The files are in the data folder beside the checkout; without
- * it the test is skipped. */
+ * baselines against their recorded costs. The files are in the data folder beside the checkout;
+ * without it the test is skipped. */
 #include <unistd.h>
 
 #include "place_by.h"
 #include "runner.h"
 #include "torchrec_data.h"
 
-/* Costs that measured_torchrec_vs_optimum.csv has of the optimum, or the best found in 60 s, and how far
- * over it a quick answer may be: 1 % where it is proven, else the gap that was left. */
+/* Costs that measured_torchrec_vs_optimum.csv has of the optimum, or the best found in 60 s, and
+ * how far over it a quick answer may be: 1 % where it is proven, else the gap that was left. */
 static const struct {
 	const char *name;
 	double optimum_ms, over_frac;
@@ -87,8 +87,8 @@ LOOP_TEST(test_baselines, N_OF(INSTANCES))
 	data_release(&in);
 }
 
-/* What the published plan costs, and what its own shards can at best: the row-wise tables are on every rank,
- * and the largest shard lies on one (sharding study: 800.55 + 423.63). */
+/* What the published plan costs, and what its own shards can at best: the row-wise tables are on
+ * every rank, and the largest shard lies on one (sharding study: 800.55 + 423.63). */
 static const double PUBLISHED_MS = 1300.325, SAME_SHARDS_MS = 1224.178, SPLIT_MS = 1071.8;
 
 /* What is printed of a table, summed over its shards, is what the problem has. */

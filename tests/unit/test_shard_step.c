@@ -1,4 +1,5 @@
-/* The search by whole steps: what it keeps, that it never loses, and what errors of the models do. */
+/* The search by whole steps: what it keeps, that it never loses, and what errors of the models do.
+ */
 #include "dlrm_fixture.h"
 #include "runner.h"
 #include "study/shard/shard_iteration.h"
@@ -250,8 +251,8 @@ LOOP_TEST(the_best_is_no_worse_than_any_candidate, n_cases(N_OF(settings)))
 	sc_step_candidates_release(&list);
 }
 
-/* Stopped after so many questions whether to stop, whatever time they take: each time it has a plan, and no later stop
- * has a worse one, over several rounds. */
+/* Stopped after so many questions whether to stop, whatever time they take: each time it has a
+ * plan, and no later stop has a worse one, over several rounds. */
 TEST(a_longer_search_is_never_worse)
 {
 	const struct sc_request *req =
@@ -320,7 +321,8 @@ TEST(a_longer_search_by_cost_is_never_worse)
 	}
 }
 
-/* The step, ms, that a search of so much work finds for MLPerf's DLRM-DCNv2 on H100 in HugeCTR; 0: the usual. */
+/* The step, ms, that a search of so much work finds for MLPerf's DLRM-DCNv2 on H100 in HugeCTR; 0:
+ * the usual. */
 static double dcnv2_ms(const char *gpus, const char *more, double work)
 {
 	const struct sc_request *req = request_of(
@@ -345,13 +347,15 @@ static double dcnv2_ms(const char *gpus, const char *more, double work)
 	return q.step_ms;
 }
 
-/* MLPerf's largest runs are placed best from HugeCTR's own plan; without it as a start the step takes 2.27 ms. */
+/* MLPerf's largest runs are placed best from HugeCTR's own plan; without it as a start the step
+ * takes 2.27 ms. */
 LOOP_TEST(another_planner_is_worth_a_start, many_cases() ? 1 : 0)
 {
 	ck_assert_double_le(dcnv2_ms("128", "", 4e5), 1.9);
 }
 
-/* Where a move that was tried is tried again, or one that leaves the step as long is never taken, it is 2.87 ms or more. */
+/* Where a move that was tried is tried again, or one that leaves the step as long is never taken,
+ * it is 2.87 ms or more. */
 LOOP_TEST(moves_are_tried_once_and_equal_steps_lead_on, many_cases() ? 1 : 0)
 {
 	ck_assert_double_le(dcnv2_ms("16", "sharding.hbm_gib=55.879", 0), 2.83);
@@ -381,8 +385,8 @@ TEST(row_slices_of_partial_sums_send_whole_vectors)
 	}
 }
 
-/* Sequences cut by rows send their lookups to those that asked: estimates put plans in the order of the predictions, and
- * as far apart where the exchange is most of the step. */
+/* Sequences cut by rows send their lookups to those that asked: estimates put plans in the order of
+ * the predictions, and as far apart where the exchange is most of the step. */
 LOOP_TEST(plans_of_sequences_are_ordered_as_they_are_predicted, 2)
 {
 	static const struct {
@@ -421,7 +425,8 @@ LOOP_TEST(plans_of_sequences_are_ordered_as_they_are_predicted, 2)
 			if (ms[a] < 1.05 * ms[b])
 				continue;
 			n_apart++;
-			/* within a node the kernels that sort by rank count, which estimates leave out */
+			/* within a node the kernels that sort by rank count, which estimates leave
+			 * out */
 			ck_assert_double_gt(estimate[a], estimate[b]);
 			if (!_i)
 				ck_assert_double_eq_tol(estimate[a] - estimate[b], ms[a] - ms[b],

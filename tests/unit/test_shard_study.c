@@ -1,6 +1,6 @@
-/* Changes between plans, and the bytes that move. Less memory never costs less. A plan as a sum: costs,
- * memory and tables of each rank, by hand. What is odd about a plan is said once, with its count and first
- * table. */
+/* Changes between plans, and the bytes that move. Less memory never costs less. A plan as a sum:
+ * costs, memory and tables of each rank, by hand. What is odd about a plan is said once, with its
+ * count and first table. */
 #include "arena_fixture.h"
 #include "runner.h"
 #include "shard_study_fixture.h"

@@ -1,5 +1,5 @@
-/* TorchRec's estimates against values worked out by hand, and its planner on problems small enough to see
- * what it must do. */
+/* TorchRec's estimates against values worked out by hand, and its planner on problems small enough
+ * to see what it must do. */
 #include "base/units.h"
 #include "runner.h"
 #include "study/shard/shard_solve_priv.h"
@@ -379,7 +379,8 @@ TEST(plan_in_little_memory)
 	ck_assert_str_eq(err.text, "no proposal of TorchRec's planner fits the memory of 1 ranks");
 }
 
-/* More tables than the grid of proposals takes, over two hosts, so that host-wise types are placed. */
+/* More tables than the grid of proposals takes, over two hosts, so that host-wise types are placed.
+ */
 TEST(plan_over_hosts)
 {
 	topology.world = 16;

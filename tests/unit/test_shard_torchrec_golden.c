@@ -1,6 +1,6 @@
-/* TorchRec's formulas and planner against what TorchRec printed: the reference options and plans of six
- * instances, and a production plan. The files are in the data folder beside the checkout; without it the
- * test is skipped. */
+/* TorchRec's formulas and planner against what TorchRec printed: the reference options and plans of
+ * six instances, and a production plan. The files are in the data folder beside the checkout;
+ * without it the test is skipped. */
 #include <unistd.h>
 
 #include "base/csv.h"
@@ -298,7 +298,8 @@ LOOP_TEST(planner_finds_the_published_cost, N_OF(instances))
 	release_instance(&in);
 }
 
-/* Printed with three decimals, as are pooling factor and poolings: anything that they may stand for. */
+/* Printed with three decimals, as are pooling factor and poolings: anything that they may stand
+ * for. */
 static const double HALF_DIGIT = 0.0005;
 
 struct printed {
@@ -388,7 +389,8 @@ TEST(production_plan)
 		sc_arena_rewind(&arena, mark);
 	}
 	ck_assert_uint_eq(n_checked, 1889);
-	/* The others are a few tables whose poolings are so few that three decimals are not enough. */
+	/* The others are a few tables whose poolings are so few that three decimals are not enough.
+	 */
 	printf("within 1e-4: %zu of %zu\n", n_exact, n_checked);
 	ck_assert_uint_ge(n_exact, 1850);
 }

@@ -1,6 +1,7 @@
-/* What each part of the sharding search is worth: the cost of its quick answers over lower bounds, by TorchRec's
- * costs, on seeded random problems and on one of a few large tables; with all parts, and with one left out. A part
- * that goes, or that does no more what it is there for, fails here. */
+/* What each part of the sharding search is worth: the cost of its quick answers over lower bounds,
+ * by TorchRec's costs, on seeded random problems and on one of a few large tables; with all parts,
+ * and with one left out. A part that goes, or that does no more what it is there for, fails here.
+ */
 #include "base/rng.h"
 #include "base/units.h"
 #include "runner.h"
@@ -19,7 +20,8 @@ static double log_uniform(struct sc_rng *rng, double low, double high)
 	return low * pow(high / low, sc_rng_uniform(rng));
 }
 
-/* 26 to 300 tables on 8 to 128 GPUs, most in hosts of 8; a third with little more memory than the tables take. */
+/* 26 to 300 tables on 8 to 128 GPUs, most in hosts of 8; a third with little more memory than the
+ * tables take. */
 static size_t make_random(struct problem *p, struct sc_torchrec_topology *topology, uint64_t seed)
 {
 	struct sc_rng rng;

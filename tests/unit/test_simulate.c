@@ -19,7 +19,8 @@ static void run_ok(void)
 	ck_assert_msg(fixture_run(&f) == SC_OK, "%s", f.err.text);
 }
 
-/* A node of 0 demand that ends at `us`, on a lane of its own: things that depend on it come then. */
+/* A node of 0 demand that ends at `us`, on a lane of its own: things that depend on it come then.
+ */
 static uint32_t add_delay(uint32_t class_id, double us)
 {
 	return add_node(&f, add_lane(&f, class_id), work(0, us));
@@ -214,8 +215,8 @@ TEST(test_share_hbm)
 	ck_times(&f, a, 0, 10);
 }
 
-/* a and b share a link; b, c and d the HBM. b, c, d get 1/2 each (0.8 + 0.6 + 0.6 = 2), a the rest of
- * the link: 1 - 0.5 * 0.8 = 0.6 of its 1. Other classes are not touched. */
+/* a and b share a link; b, c and d the HBM. b, c, d get 1/2 each (0.8 + 0.6 + 0.6 = 2), a the rest
+ * of the link: 1 - 0.5 * 0.8 = 0.6 of its 1. Other classes are not touched. */
 TEST(test_max_min)
 {
 	const uint32_t cl = add_class(&f, 1), far = add_class(&f, 1);
@@ -332,8 +333,8 @@ TEST(test_sm_launch_order)
 	ck_assert_double_eq(f.tl.ready_us[d], 0);
 }
 
-/* Three give their SMs back at once, whichever started first: the lowest is named; one that gave its
- * own before is not. */
+/* Three give their SMs back at once, whichever started first: the lowest is named; one that gave
+ * its own before is not. */
 LOOP_TEST(test_sm_released_together, 6)
 {
 	static const int starts[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
@@ -353,8 +354,8 @@ LOOP_TEST(test_sm_released_together, 6)
 	ck_reason(&f, waiter, SC_BY_RESOURCE, holder[0]);
 }
 
-/* The collective has 0.2 until 7; the kernel then stands at 5.6 and takes the rest. From t = 20 on it is in its last
- * wave, and nothing of it waits for SMs. */
+/* The collective has 0.2 until 7; the kernel then stands at 5.6 and takes the rest. From t = 20 on
+ * it is in its last wave, and nothing of it waits for SMs. */
 LOOP_TEST(test_sm_expand, 4)
 {
 	const uint32_t c = add_class(&f, 1);
@@ -438,7 +439,8 @@ TEST(test_sm_late_member)
 	ck_assert_double_eq(f.tl.ready_us[m0], 0);
 }
 
-/* The reference's test 17: the more SMs a collective keeps, the slower a kernel, as 1 / (1 - share). */
+/* The reference's test 17: the more SMs a collective keeps, the slower a kernel, as 1 / (1 -
+ * share). */
 RANGE_TEST(test_sm_split, 1, 300)
 {
 	const uint32_t c = add_class(&f, 1);

@@ -1,6 +1,6 @@
-/* Folded equals unfolded: ranks that do the same as one class with a multiplicity, or each as a class
- * of its own, give the same times. The graphs here are folded by hand; predict/transformer/parallel.c has its own
- * tests. */
+/* Folded equals unfolded: ranks that do the same as one class with a multiplicity, or each as a
+ * class of its own, give the same times. The graphs here are folded by hand;
+ * predict/transformer/parallel.c has its own tests. */
 #include "base/rng.h"
 #include "runner.h"
 #include "sim_fixture.h"
@@ -103,7 +103,8 @@ static void add_rank_classes(struct build *b, int folded, uint64_t seed)
 	}
 }
 
-/* One instance over the ranks first, first + stride...; folded instances that are the same are one. */
+/* One instance over the ranks first, first + stride...; folded instances that are the same are one.
+ */
 static void add_instance(struct build *b, uint32_t layer, enum slot slot, uint32_t first,
 			 uint32_t stride)
 {

@@ -150,8 +150,8 @@ static void count_solves(void *ctx, const struct sc_simulator *sim, double now_u
 	++*(size_t *)ctx;
 }
 
-/* Kernels that a class has to itself need no events: under an observer all have them, and end at the same times for
- * the same reasons. */
+/* Kernels that a class has to itself need no events: under an observer all have them, and end at
+ * the same times for the same reasons. */
 LOOP_TEST(test_no_events, n_cases(N_GRAPHS))
 {
 	struct sc_timeline slow = {0};
@@ -174,7 +174,8 @@ LOOP_TEST(test_no_events, n_cases(N_GRAPHS))
 	sc_timeline_release(&slow);
 }
 
-/* What ends last takes no longer than alone once all else has ended: it has the SMs that were given back. */
+/* What ends last takes no longer than alone once all else has ended: it has the SMs that were given
+ * back. */
 static void check_last(void)
 {
 	uint32_t last = 0;
@@ -246,8 +247,8 @@ static double load_of(const struct sc_simulator *sim, uint32_t res, double *high
 	return load;
 }
 
-/* At its cap, or on a full resource where nobody is faster: it cannot rise without lowering one that
- * is not above it. */
+/* At its cap, or on a full resource where nobody is faster: it cannot rise without lowering one
+ * that is not above it. */
 static void check_max_min(const struct sc_simulator *sim, const struct sim_act *act,
 			  struct seen *seen)
 {
@@ -425,8 +426,8 @@ LOOP_TEST(test_path_covers, n_cases(N_GRAPHS))
 		check_path(i, f.tl.end_us[i]);
 }
 
-/* A random order of two collectives on each of several ranks: ends if all agree, else both the check
- * and the run name a cycle. */
+/* A random order of two collectives on each of several ranks: ends if all agree, else both the
+ * check and the run name a cycle. */
 LOOP_TEST(test_collective_order, n_cases(N_GRAPHS / 4))
 {
 	struct sc_rng rng;

@@ -174,7 +174,8 @@ static void is_all(const char *text, const char *what, double got, double want)
 		      want);
 }
 
-/* What each rank has of it, sharded or replicated, adds up to what one GPU has, as often as there are copies. */
+/* What each rank has of it, sharded or replicated, adds up to what one GPU has, as often as there
+ * are copies. */
 TEST(gpus_hold_all_and_no_more)
 {
 	static const char *const SHARDING[] = {"none", "zero1", "zero2", "zero3", "fsdp"};

@@ -1,5 +1,5 @@
-/* The parallel loop: every item once, contexts apart, the lowest failure reported. Progress: silent when short
- * or NULL, drawn a few times a second otherwise. */
+/* The parallel loop: every item once, contexts apart, the lowest failure reported. Progress: silent
+ * when short or NULL, drawn a few times a second otherwise. */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
@@ -201,7 +201,8 @@ TEST(test_short_task_draws_nothing)
 		ck_assert_str_eq(drawn(), "");
 }
 
-/* Nothing before the half second, then at most four drawings a second, the last state at the end. */
+/* Nothing before the half second, then at most four drawings a second, the last state at the end.
+ */
 TEST(test_drawn)
 {
 	struct sc_progress *progress = sc_progress_create(out, "rows", 200000);

@@ -15,7 +15,8 @@ static double total(const struct sc_topology *t, int n)
 	return rings.n * rings.gbps;
 }
 
-/* Links that rings over the first n use, of six: what vTrain measured on V100 is 22.5, 85, 46 and 134 GB/s. */
+/* Links that rings over the first n use, of six: what vTrain measured on V100 is 22.5, 85, 46 and
+ * 134 GB/s. */
 static const struct {
 	int n;
 	double lines;
@@ -139,8 +140,8 @@ static void wiring_of(const char *text, const char *file, struct sc_wiring *out)
 	sc_wiring_of(&t, out);
 }
 
-/* RCCL names links of its own, under the class of an accelerator; the case of a bus does not count; what leads to a
- * GPU that is not in the file is left out. */
+/* RCCL names links of its own, under the class of an accelerator; the case of a bus does not count;
+ * what leads to a GPU that is not in the file is left out. */
 LOOP_TEST(links_by_name, 5)
 {
 	static const char *const links[] = {
@@ -190,7 +191,8 @@ TEST(many_nics)
 }
 
 /* Two of four without NVLink between their pairs: rings through all go over PCIe. */
-/* Links that are wider one way stay so, and a ring is as fast as the narrower; an unknown cell: tests/invalid. */
+/* Links that are wider one way stay so, and a ring is as fast as the narrower; an unknown cell:
+ * tests/invalid. */
 TEST(one_way_wider)
 {
 	static const char text[] = "     GPU0 GPU1\nGPU0  X   NV4\nGPU1 NV2   X\n";
@@ -208,8 +210,8 @@ TEST(one_way_wider)
 	ck_assert_double_le(total(&t, 2), 2 * SC_TOPO_LINK_GBPS * (1 + 1e-9));
 }
 
-/* Two on one link get half of it each, and a third on another link all it asks for; one that has less leaves more to the
- * other; what is lost by none is not taken from anyone. */
+/* Two on one link get half of it each, and a third on another link all it asks for; one that has
+ * less leaves more to the other; what is lost by none is not taken from anyone. */
 TEST(links_are_shared)
 {
 	struct sc_topo_link links[] = {{0, 1, 100, true}, {2, 3, 100, true}};

@@ -1,4 +1,5 @@
-/* model.tower: parameters as published, FLOP by an independent count, and laws of images and frozen layers. */
+/* model.tower: parameters as published, FLOP by an independent count, and laws of images and frozen
+ * layers. */
 #include <math.h>
 
 #include "base/units.h"
@@ -24,7 +25,8 @@ static const struct sc_request *qwen(const char *more)
 	return resolve_config(&cfg);
 }
 
-/* 8,190,735,360 of the language model and 576,388,336 of the rest (expected.csv of the data beside). */
+/* 8,190,735,360 of the language model and 576,388,336 of the rest (expected.csv of the data
+ * beside). */
 TEST(parameters_are_as_published)
 {
 	struct sc_model_params params;
@@ -33,7 +35,8 @@ TEST(parameters_are_as_published)
 	ck_assert_double_eq_tol(params.total / (8190735360.0 + 576388336.0), 1, 1e-3);
 }
 
-/* Layers of an image's patches, whose products and attention go both ways; four connectors of four patches. */
+/* Layers of an image's patches, whose products and attention go both ways; four connectors of four
+ * patches. */
 static double tower_macs(double images)
 {
 	const double h = 1152, patches = 1024, wide = 4 * h;
@@ -88,7 +91,8 @@ TEST(more_images_and_trained_layers_cost_more)
 	}
 }
 
-/* A pass runs one image or none: half an image a sample takes half of one's time, and none takes none. */
+/* A pass runs one image or none: half an image a sample takes half of one's time, and none takes
+ * none. */
 TEST(rare_images_take_their_share)
 {
 	double none = predict("model.tower.images=0")->iteration_ms;

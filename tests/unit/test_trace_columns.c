@@ -175,8 +175,8 @@ LOOP_TEST(test_random_rows, 8)
 	expect_same_as(format, n);
 }
 
-/* Five operators in one another, a thousand times on each of two threads; between two begins or ends are
- * 1000 ns and a jitter of less than `jitter`. */
+/* Five operators in one another, a thousand times on each of two threads; between two begins or
+ * ends are 1000 ns and a jitter of less than `jitter`. */
 static size_t nested_operators(uint64_t jitter)
 {
 	enum { N_DEEP = 5, N_TIMES = 2000 };
@@ -199,8 +199,8 @@ static size_t nested_operators(uint64_t jitter)
 	return (size_t)N_DEEP * N_TIMES;
 }
 
-/* Of an operator around others only what is its own has to be told: 4 bits a begin or end here, while the
- * durations as they are differ by 5 or 6. */
+/* Of an operator around others only what is its own has to be told: 4 bits a begin or end here,
+ * while the durations as they are differ by 5 or 6. */
 TEST(test_nested_operators)
 {
 	const size_t n = nested_operators(16);
@@ -213,7 +213,8 @@ TEST(test_nested_operators)
 	ck_assert_uint_gt(payload.n, n * 15 / 10);
 }
 
-/* Neither in one another nor apart: operators that go on beside each other, and events without duration. */
+/* Neither in one another nor apart: operators that go on beside each other, and events without
+ * duration. */
 TEST(test_overlapping_rows)
 {
 	const size_t n = nested_operators(16);
@@ -231,7 +232,8 @@ TEST(test_noise_costs_its_bits)
 	ck_assert_uint_lt(put_nested(n), n * 27 / 10);
 }
 
-/* What ends at once after what began, `n` times: the time that passes before it is what the caller says. */
+/* What ends at once after what began, `n` times: the time that passes before it is what the caller
+ * says. */
 static void put_after(size_t row, uint32_t name, int64_t ns)
 {
 	rows[row] = (struct row){
@@ -435,7 +437,8 @@ LOOP_TEST(test_bad_payload, N_OF(bads))
 		      "%s", bads[_i].what);
 }
 
-/* Of one row, depth 0: bytes of times. They are 10 counts of tokens behind a unit, the tokens, and their bits. */
+/* Of one row, depth 0: bytes of times. They are 10 counts of tokens behind a unit, the tokens, and
+ * their bits. */
 static const struct {
 	const char *what;
 	uint8_t bytes[20];

@@ -138,7 +138,8 @@ static int64_t write_steps(unsigned n_steps)
 	return info.file_bytes;
 }
 
-/* What is expected of a name are its last three times: then the same step is said again in next to nothing. */
+/* What is expected of a name are its last three times: then the same step is said again in next to
+ * nothing. */
 TEST(test_steps_alike)
 {
 	const int64_t four = write_steps(4);

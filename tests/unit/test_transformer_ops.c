@@ -1,5 +1,5 @@
-/* Op lists: FLOP of a layer against closed formulas of every family, what recomputation, LoRA and the
- * splits change, and parameters of the shipped models against their published totals. */
+/* Op lists: FLOP of a layer against closed formulas of every family, what recomputation, LoRA and
+ * the splits change, and parameters of the shipped models against their published totals. */
 #include "models/memory.h"
 #include "predict/op_names.h"
 #include "predict/transformer/transformer_memory.h"
@@ -24,7 +24,8 @@ static void tear_down(void)
 	requests_end();
 }
 
-/* Of one micro-batch of 2 samples, unless `overrides` say another; unfused attention, whose FLOP count. */
+/* Of one micro-batch of 2 samples, unless `overrides` say another; unfused attention, whose FLOP
+ * count. */
 static int graphs; /* of steps_of's environment, as host_speed */
 static double host_speed = 1;
 
@@ -165,8 +166,8 @@ LOOP_TEST(a_layer_has_the_flop_of_its_matrices, N_OF(FAMILIES))
 	}
 }
 
-/* Its state goes along all tokens: twice as many scans as one take longer, backward longer than forward; and behind a
- * convolution, which Mamba-2's one function runs again backward. */
+/* Its state goes along all tokens: twice as many scans as one take longer, backward longer than
+ * forward; and behind a convolution, which Mamba-2's one function runs again backward. */
 LOOP_TEST(linear_attention_scans_its_tokens, 2)
 {
 	static const char *const NAMES[] = {"gdn", "mamba2"};
@@ -199,8 +200,8 @@ LOOP_TEST(linear_attention_scans_its_tokens, 2)
 	"model.heads=8 model.seq=256 model.dit.text_seq=64 training.attention=flash "              \
 	"training.recompute=none "
 
-/* Single layers are kind 0, as most; both streams of a double layer have products and gated sums of their own, over their
- * tokens, and join for one attention. */
+/* Single layers are kind 0, as most; both streams of a double layer have products and gated sums of
+ * their own, over their tokens, and join for one attention. */
 TEST(streams_have_their_own_products)
 {
 	const struct sc_request *req = make_request(FLUX, "");
@@ -233,7 +234,8 @@ TEST(streams_have_their_own_products)
 		    2 * h * ((256 + 2 * h) * once + 64 * 192 * 2 + 4096 * 64 * 2));
 }
 
-/* Two branches are added, gradients are added to their buffer apart, and modulations stay out of what is quantized. */
+/* Two branches are added, gradients are added to their buffer apart, and modulations stay out of
+ * what is quantized. */
 TEST(flux_is_run_as_nemo_runs_it)
 {
 	const char *mx =
@@ -255,7 +257,8 @@ TEST(flux_is_run_as_nemo_runs_it)
 	ck_assert_double_lt(us[1], 2.05 * us[0]);
 }
 
-/* Frozen, a layer has no gradients of modulations; a text beside the tokens is attended to by a second attention. */
+/* Frozen, a layer has no gradients of modulations; a text beside the tokens is attended to by a
+ * second attention. */
 TEST(lora_of_flux_and_the_text_of_wan)
 {
 	const struct sc_request *lora = make_request(FLUX, "training.trainable=lora");
@@ -284,7 +287,8 @@ LOOP_TEST(fp8_changes_casts_not_flop, N_OF(FAMILIES))
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_F, SC_NAME_FP8_CAST), 0);
 }
 
-/* Of each linear layer its input, backward its output's gradient; forward the weights, if trained. */
+/* Of each linear layer its input, backward its output's gradient; forward the weights, if trained.
+ */
 LOOP_TEST(every_input_of_an_fp8_product_is_cast, 3)
 {
 	static const struct {
@@ -302,7 +306,8 @@ LOOP_TEST(every_input_of_an_fp8_product_is_cast, 3)
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_FP8_CAST), cases[_i].backward);
 }
 
-/* Scales of blocks along k slow weight gradients, of which both operands have them, and no other product; in bf16 none. */
+/* Scales of blocks along k slow weight gradients, of which both operands have them, and no other
+ * product; in bf16 none. */
 TEST(scaled_blocks_slow_weight_gradients)
 {
 	static const enum sc_op_name slow[] = {SC_NAME_PROJ + 2, SC_NAME_EXPERT_UP + 2},
@@ -360,7 +365,8 @@ static const struct sc_step *find_step(const struct sc_block *b, enum sc_op_name
 	return NULL;
 }
 
-/* The gathering for the weight gradient runs beside the data gradient, not beside its input's cast. */
+/* The gathering for the weight gradient runs beside the data gradient, not beside its input's cast.
+ */
 TEST(collectives_hide_behind_products_not_casts)
 {
 	struct sc_request *req = make_request(LLAMA, "parallel.tp=4 training.recompute=none "
@@ -399,7 +405,8 @@ LOOP_TEST(selective_recomputation_runs_the_attention_again, N_OF(FAMILIES))
 	assert_near(flop_of(req, SC_BLOCK_LAYER_B), 2 * layer_flop(m) + 2.0 * N_TOKENS * m->scores);
 }
 
-/* Multiply-adds a token that a list of modules runs again, in a layer with experts and in one without. */
+/* Multiply-adds a token that a list of modules runs again, in a layer with experts and in one
+ * without. */
 static const struct {
 	const char *list;
 	double experts, dense;
@@ -465,7 +472,8 @@ TEST(a_window_shortens_attention)
 	ck_assert(fabs(us[3] - us[0]) < 1e-9 * us[0]);
 }
 
-/* Of four ranks that of the middle, with most to do: its queries' tokens lie together, and it passes through those before. */
+/* Of four ranks that of the middle, with most to do: its queries' tokens lie together, and it
+ * passes through those before. */
 LOOP_TEST(a_ring_reads_within_its_window, 5)
 {
 	static const int WINDOWS[] = {1, 500, 3000, 4500, 8192};
@@ -528,8 +536,8 @@ TEST(latent_heads_are_joined)
 			 0);
 }
 
-/* The GPU waits until the host is ahead again: not longer than it takes for all launches, and as much longer as the host is
- * slower. */
+/* The GPU waits until the host is ahead again: not longer than it takes for all launches, and as
+ * much longer as the host is slower. */
 TEST(experts_wait_for_their_counts_as_long_as_the_host_takes)
 {
 	struct sc_request *req = make_request(MOE, "training.micro_batch=1");
@@ -652,8 +660,8 @@ static const char *const SPLITS[] = {
 	"parallel.tp=4 parallel.cp=2 parallel.sequence_parallel=true",
 	"parallel.tp=4 parallel.sequence_parallel=true parallel.tp_overlap=true",
 };
-/* What every tensor-parallel rank computes: the router, without sequence parallelism; the way down to
- * the latents. */
+/* What every tensor-parallel rank computes: the router, without sequence parallelism; the way down
+ * to the latents. */
 static double replicated_macs(const struct sc_request *req)
 {
 	const struct sc_model *m = &req->config.model;
@@ -747,7 +755,8 @@ static double attention_flop(const char *more)
 	return sum;
 }
 
-/* Four documents in a sample have a quarter of its scores, on one rank, in a ring and by heads; all else is as it was. */
+/* Four documents in a sample have a quarter of its scores, on one rank, in a ring and by heads; all
+ * else is as it was. */
 TEST(documents_attend_within_their_own)
 {
 	static const char *const split[] = {"parallel.cp=1", "parallel.cp=4",
@@ -772,7 +781,8 @@ TEST(documents_attend_within_their_own)
 		    flop_of(make_request(LLAMA, "training.attention=flash"), SC_BLOCK_LAYER_F));
 }
 
-/* A token of a document takes the FLOP of one of a sample as long: a rate of documents is not above the GPU's peak. */
+/* A token of a document takes the FLOP of one of a sample as long: a rate of documents is not above
+ * the GPU's peak. */
 LOOP_TEST(documents_take_the_flop_of_samples_as_long, 2)
 {
 	const char *window = _i ? "model.sliding_window=1024 model.seq" : "model.seq";
@@ -829,9 +839,10 @@ TEST(both_directions_of_a_ring_travel_as_far)
 	ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_RING_SEND_RECV), 4);
 }
 
-/* Passes over as many columns as outputs have, keys and values having as many together, over a norm's three: of four steps one
- * is copied and three are added, 2 + 3 x 3, and keys and values copied, 2; backward the same, and at each step gradients of
- * keys and values are copied, and added, too. */
+/* Passes over as many columns as outputs have, keys and values having as many together, over a
+ * norm's three: of four steps one is copied and three are added, 2 + 3 x 3, and keys and values
+ * copied, 2; backward the same, and at each step gradients of keys and values are copied, and
+ * added, too. */
 TEST(what_steps_of_a_ring_leave_is_joined)
 {
 	const struct sc_request *req =
@@ -877,7 +888,8 @@ TEST(a_ring_leaves_a_node_once)
 	ck_assert(us[2] > 1.5 * us[1]);
 }
 
-/* Kernels that send a token once to a node feed a NIC of 400 Gbit/s and no more; NCCL's exchange all of a faster one. */
+/* Kernels that send a token once to a node feed a NIC of 400 Gbit/s and no more; NCCL's exchange
+ * all of a faster one. */
 TEST(dispatch_kernels_feed_no_faster_nics)
 {
 	double us[2][2];
@@ -941,7 +953,8 @@ TEST(dispatch_kernels_are_slower_over_links)
 	ck_assert_double_eq_tol(us[0] / us[1], 0.87, 0.001);
 }
 
-/* A collective of four ranks waits for three others, on one node or on four; of more than eight for seven. */
+/* A collective of four ranks waits for three others, on one node or on four; of more than eight for
+ * seven. */
 TEST(collectives_wait_for_the_hosts_of_all)
 {
 	static const struct sc_span SPANS[] = {{2, 1, 2}, {4, 1, 4}, {4, 4, 1}, {16, 2, 8}};
@@ -971,8 +984,8 @@ TEST(collectives_wait_for_the_hosts_of_all)
 	ck_assert_double_eq_tol(own_us[3], 700, 0.1);
 }
 
-/* Threads of the network without cores of their own: two turns a hop between nodes; of every rank where stages send over
- * it and a kernel waits for the collective. */
+/* Threads of the network without cores of their own: two turns a hop between nodes; of every rank
+ * where stages send over it and a kernel waits for the collective. */
 TEST(collectives_wait_for_threads_of_the_network)
 {
 	static const struct {
@@ -1021,7 +1034,8 @@ TEST(collectives_wait_for_threads_of_the_network)
 	}
 }
 
-/* Under autocast a gradient becomes fp32; elsewhere it is only added to those of micro-batches before. */
+/* Under autocast a gradient becomes fp32; elsewhere it is only added to those of micro-batches
+ * before. */
 TEST(gradients_of_the_output_layer_are_accumulated_too)
 {
 	struct sc_request *req = make_request(LLAMA, "training.software=hf-pytorch");
@@ -1036,8 +1050,8 @@ TEST(gradients_of_the_output_layer_are_accumulated_too)
 	ck_assert_int_eq(count(req, SC_BLOCK_HEAD_F, SC_NAME_WEIGHT_CAST), 1);
 }
 
-/* Where every micro-batch's gradients are reduced to shards; a pipeline that sums them up whole adds all. The first's
- * shard is added to nothing. */
+/* Where every micro-batch's gradients are reduced to shards; a pipeline that sums them up whole
+ * adds all. The first's shard is added to nothing. */
 TEST(a_shard_is_added_to_a_shard)
 {
 	static const char *const SHARDED[] = {
@@ -1147,7 +1161,8 @@ LOOP_TEST(model_flop_is_what_the_blocks_do, N_OF(FAMILIES))
 	assert_near(2 * sc_transformer_model_flop(req, NULL), sum);
 }
 
-/* A layer, the output layer once more, and two hidden vectors joined to one, for each token ahead. */
+/* A layer, the output layer once more, and two hidden vectors joined to one, for each token ahead.
+ */
 TEST(later_tokens_take_a_layer_and_the_output_layer)
 {
 	const char *one = "training.recompute=none model.mtp_layers=1";
@@ -1163,7 +1178,8 @@ TEST(later_tokens_take_a_layer_and_the_output_layer)
 	assert_near(2 * sc_transformer_model_flop(ahead, NULL), sum);
 }
 
-/* Attention narrows where a profile says so, on Blackwell: of mixtures and frozen weights; not with a window. */
+/* Attention narrows where a profile says so, on Blackwell: of mixtures and frozen weights; not with
+ * a window. */
 TEST(attention_narrows_on_blackwell)
 {
 	static const struct {
@@ -1198,8 +1214,8 @@ TEST(attention_narrows_on_blackwell)
 	}
 }
 
-/* In mxfp8 on Blackwell, within graphs of the whole step: what is between both products is in their kernels, and bytes
- * are cast for half of the products. */
+/* In mxfp8 on Blackwell, within graphs of the whole step: what is between both products is in their
+ * kernels, and bytes are cast for half of the products. */
 TEST(products_of_experts_are_fused_in_graphs)
 {
 	struct sc_request *req = make_request(MOE, "training.precision=mxfp8 model.biases=true "
@@ -1234,7 +1250,8 @@ TEST(what_experts_keep_is_copied_in_graphs)
 	graphs = 0;
 }
 
-/* Both sides of both products' way, forward and backward; a fixed capacity needs none, nor do 16 bits. */
+/* Both sides of both products' way, forward and backward; a fixed capacity needs none, nor do 16
+ * bits. */
 TEST(rows_of_quantized_experts_are_padded)
 {
 	static const struct {
@@ -1258,7 +1275,8 @@ TEST(rows_of_quantized_experts_are_padded)
 	}
 }
 
-/* HybridEP gathers a byte a token and expert of all ranks, forward alone, and again where the forward pass is. */
+/* HybridEP gathers a byte a token and expert of all ranks, forward alone, and again where the
+ * forward pass is. */
 static struct sc_request *routed(const char *more)
 {
 	char text[256];
@@ -1373,7 +1391,8 @@ LOOP_TEST(shipped_models_have_the_published_parameters, N_OF(PUBLISHED))
 		      PUBLISHED[_i].model, sum, PUBLISHED[_i].billions);
 }
 
-/* Layers counted one by one, whatever the ranges, and by kind in all; a model's FLOP lie between those of its kinds of layer. */
+/* Layers counted one by one, whatever the ranges, and by kind in all; a model's FLOP lie between
+ * those of its kinds of layer. */
 TEST(one_layer_in_so_many_has_experts)
 {
 	struct sc_request *req = make_request(MOE, "model.layers=24");

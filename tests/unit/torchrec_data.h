@@ -1,5 +1,6 @@
-/* Sharding problems from the data folder beside the checkout: six instances that TorchRec's planner was run
- * on, and a production plan's tables. A file that is not as it should be ends the program. */
+/* Sharding problems from the data folder beside the checkout: six instances that TorchRec's planner
+ * was run on, and a production plan's tables. A file that is not as it should be ends the program.
+ */
 #ifndef TORCHREC_DATA_H
 #define TORCHREC_DATA_H
 
@@ -188,8 +189,8 @@ static inline void data_production_option(struct torchrec_data *d, enum sc_shard
 	sc_shard_problem_release(&own);
 }
 
-/* 1,935 tables on 96 ranks, each sharded as it was (row-wise or in those slices); `split`: columns may be
- * cut otherwise. */
+/* 1,935 tables on 96 ranks, each sharded as it was (row-wise or in those slices); `split`: columns
+ * may be cut otherwise. */
 static inline void data_production(struct torchrec_data *d, bool split)
 {
 	struct sc_csv csv;

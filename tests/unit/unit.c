@@ -1,5 +1,5 @@
-/* One program of all unit tests, so that they are linked once: unit FILE [TEST] runs those of tests/unit/FILE.c, or one of
- * them. */
+/* One program of all unit tests, so that they are linked once: unit FILE [TEST] runs those of
+ * tests/unit/FILE.c, or one of them. */
 #include <unistd.h>
 
 #include "runner.h"
@@ -38,8 +38,8 @@ static int entries_of(const char *name, const struct unit_entry **out)
 	return n;
 }
 
-/* Adds the tests of a file, or the one of that name, to the suite; how many, or -SKIPPED where what they need is not
- * here. */
+/* Adds the tests of a file, or the one of that name, to the suite; how many, or -SKIPPED where what
+ * they need is not here. */
 static int add_tests(Suite *suite, const char *file, const char *name)
 {
 	static struct unit_test tests[MAX_ENTRIES]; /* the suite refers to them */

@@ -171,8 +171,8 @@ int sc_catalog_band(struct sc_catalog *catalog, const struct sc_like *like, doub
 	return rc;
 }
 
-/* All of them, by id; read when first asked for. NULL: there are none. A model holds no text, so nothing of a file
- * outlives its turn of the loop but the numbers. */
+/* All of them, by id; read when first asked for. NULL: there are none. A model holds no text, so
+ * nothing of a file outlives its turn of the loop but the numbers. */
 static int catalog_models(struct sc_catalog *catalog, const struct sc_known_model **out,
 			  struct sc_err *err)
 {
@@ -207,7 +207,8 @@ static int catalog_models(struct sc_catalog *catalog, const struct sc_known_mode
 	return rc;
 }
 
-/* Published mixtures of experts, by their shape: tables often name a model and print its width only. */
+/* Published mixtures of experts, by their shape: tables often name a model and print its width
+ * only. */
 
 static bool is_or_not_given(int64_t wanted, int64_t known)
 {
@@ -225,8 +226,8 @@ static const struct sc_known_model *model_find(const struct sc_known_model *know
 		int64_t kv_heads = known->model.kv_heads == SC_NOT_GIVEN ? known->model.heads
 									 : known->model.kv_heads;
 
-		/* Tables write moe for a mixture with latent attention too. Layers of several kinds are no guess: whose model
-		 * has them says so. */
+		/* Tables write moe for a mixture with latent attention too. Layers of several kinds
+		 * are no guess: whose model has them says so. */
 		if (!(known->model.experts != SC_NOT_GIVEN &&
 		      sc_family_traits(known->model.family)->experts &&
 		      (wanted->layers_pattern || !known->model.layers_pattern) &&

@@ -65,8 +65,8 @@ enum sc_precision {
 	SC_P_MXFP4
 };
 enum sc_recompute { SC_RECOMPUTE_NONE, SC_RECOMPUTE_SELECTIVE, SC_RECOMPUTE_FULL };
-/* Parts of a layer that backward runs again instead (Megatron Core, --recompute-modules); training.recompute is
- * one of the above, or these or-ed. */
+/* Parts of a layer that backward runs again instead (Megatron Core, --recompute-modules);
+ * training.recompute is one of the above, or these or-ed. */
 enum {
 	SC_RECOMPUTE_CORE_ATTN = SC_FLAG,
 	SC_RECOMPUTE_NORMS = SC_FLAG << 1,
@@ -87,15 +87,16 @@ enum sc_offload_tier { SC_TIER_NONE, SC_TIER_CPU, SC_TIER_NVME };
 /* The ways of tokens to experts: as many to each; what exceeds a fixed capacity dropped, and less
  * padded to it; as it comes. */
 enum sc_routing { SC_ROUTING_BALANCED, SC_ROUTING_DROPPED, SC_ROUTING_NATURAL };
-/* How the vocabulary layers are spread over stages (Yeung et al., arXiv:2411.05288): each stage has a share; with
- * two barriers, one, or none, the stages in step. */
+/* How the vocabulary layers are spread over stages (Yeung et al., arXiv:2411.05288): each stage has
+ * a share; with two barriers, one, or none, the stages in step. */
 enum sc_vocab_stages { SC_VOCAB_STAGES_NONE, SC_VOCAB_1, SC_VOCAB_2, SC_VOCAB_INTERLACED };
-/* Who steps a matrix of Muon: every rank that has its weights; one of those that its states are spread over (Megatron Core,
- * layer_wise_optimizer.py; microsoft/dion, muon.py); each that has a part of it (Moonlight, arXiv:2502.16982, section 2.3). */
+/* Who steps a matrix of Muon: every rank that has its weights; one of those that its states are
+ * spread over (Megatron Core, layer_wise_optimizer.py; microsoft/dion, muon.py); each that has a
+ * part of it (Moonlight, arXiv:2502.16982, section 2.3). */
 enum sc_muon_sharding { SC_MUON_NONE, SC_MUON_OWNER, SC_MUON_PARTS };
 enum sc_trainable { SC_TRAIN_ALL, SC_TRAIN_LORA };
-/* Between the embeddings and the top MLP: dot products of all pairs (DLRM); concatenation; cross layers
- * (DCNv2, Wang et al. 2021). */
+/* Between the embeddings and the top MLP: dot products of all pairs (DLRM); concatenation; cross
+ * layers (DCNv2, Wang et al. 2021). */
 enum sc_interaction { SC_INTERACT_DOT, SC_INTERACT_CAT, SC_INTERACT_DCNV2 };
 enum sc_lora_targets { SC_LORA_ATTENTION, SC_LORA_ALL }; /* linear layers that have adapters */
 
@@ -107,13 +108,15 @@ struct sc_gpu_nodes {
 	const char *gpu;
 	int64_t count;
 };
-/* Switches between nodes, from the leaves up: `nodes` hosts hang below one, and its uplinks have 1 / oversubscription
- * of the rate that comes up to it. A dragonfly's group is one, too: its uplinks are its global links. */
+/* Switches between nodes, from the leaves up: `nodes` hosts hang below one, and its uplinks have 1
+ * / oversubscription of the rate that comes up to it. A dragonfly's group is one, too: its uplinks
+ * are its global links. */
 struct sc_net_tier {
 	int64_t nodes;
 	double oversubscription;
 };
-/* GPUs in a torus of rings, innermost dimension first. Lists have one value for all dimensions or one for each. */
+/* GPUs in a torus of rings, innermost dimension first. Lists have one value for all dimensions or
+ * one for each. */
 struct sc_torus {
 	struct sc_ints dims;         /* GPUs along each; none: no torus */
 	struct sc_doubles link_gbps; /* out of a GPU along a dimension, all links */
@@ -134,8 +137,8 @@ struct sc_endpoint {
 	int64_t sms;        /* kept for communication, whatever runs */
 	double memory_gbps; /* the same */
 };
-/* One layer of a model that is a table. Per sample, forward; 0 = not given: twice the forward for gradients,
- * half of bytes for what is kept. Weights and their gradients come on top of bytes. */
+/* One layer of a model that is a table. Per sample, forward; 0 = not given: twice the forward for
+ * gradients, half of bytes for what is kept. Weights and their gradients come on top of bytes. */
 struct sc_layer_row {
 	const char *name;
 	double flop, bytes, params;
@@ -155,7 +158,8 @@ struct sc_cluster {
 	int64_t gpus_per_node, nics_per_node, scale_up_gpus;
 	double nic_gbit_s;     /* one NIC */
 	double nic_latency_us; /* one hop, port to port; -1 = default of the fabric */
-	double progress_us; /* until a thread that moves data between nodes has its turn; -1 = at once */
+	double progress_us;    /* until a thread that moves data between nodes has its turn; -1 = at
+				  once */
 	double link_gbps; /* NVLink/xGMI per GPU, one direction, all links; -1 = the device's */
 	const char
 		*fabric; /* "infiniband", "ethernet", "efa", "omni-path", "slingshot"; or a file */
@@ -166,16 +170,17 @@ struct sc_cluster {
 	struct sc_structs
 		tiers; /* struct sc_net_tier, rising nodes; none: nothing is oversubscribed */
 	double host_memory_gib, ssd_gib; /* of a node, for embedding tables and training.offload */
-	/* 1e9 bytes/s: between a GPU and its host, one direction; of the host's memory; of a node's SSDs. -1: the
-	 * device's, no limit, none. */
+	/* 1e9 bytes/s: between a GPU and its host, one direction; of the host's memory; of a node's
+	 * SSDs. -1: the device's, no limit, none. */
 	double host_link_gbps, host_memory_gbps, ssd_read_gbps, ssd_write_gbps;
 	int64_t host_link_gpus;    /* GPUs that share a link to the host */
 	double price_usd_gpu_hour; /* -1: not known */
 	struct sc_torus torus;
 	struct sc_algorithm_refs algorithms;
 };
-/* A layer's tokens are mixed by: nothing; attention, with the model's window or without; in a diffusion transformer joint
- * attention of two streams, of one, or of one that then reads a text; linear attention. */
+/* A layer's tokens are mixed by: nothing; attention, with the model's window or without; in a
+ * diffusion transformer joint attention of two streams, of one, or of one that then reads a text;
+ * linear attention. */
 enum sc_mixer {
 	SC_MIX_NONE,
 	SC_MIX_ATTENTION,
@@ -204,32 +209,36 @@ static inline bool sc_mixer_is_sparse(enum sc_mixer mixer)
 {
 	return mixer >= SC_MIX_DSA && mixer < SC_MIX_FIRST_LINEAR;
 }
-/* Sparse attention: the indexer's heads score all keys by one of theirs, and attention reads the top_k best. */
+/* Sparse attention: the indexer's heads score all keys by one of theirs, and attention reads the
+ * top_k best. */
 struct sc_sparse_mixer {
 	int64_t index_heads, index_dim, top_k;
 	int64_t block; /* neighbouring keys that are chosen together; 1: each alone */
 };
-/* Compressed attention: one key and value for all heads, and outputs that groups of heads project on their own. */
+/* Compressed attention: one key and value for all heads, and outputs that groups of heads project
+ * on their own. */
 struct sc_compressed_mixer {
 	int64_t compression, heavy_compression; /* tokens of a key: csa, hca */
 	int64_t output_groups, output_rank;
-	int64_t streams; /* of the residual, which each layer mixes (hyper-connections); 1: the usual sum */
+	int64_t streams; /* of the residual, which each layer mixes (hyper-connections); 1: the
+			    usual sum */
 };
-/* Tokens of a text, beside or among model.seq; widths of a text's tokens, of a patch, of what is known of a text as a whole. */
+/* Tokens of a text, beside or among model.seq; widths of a text's tokens, of a patch, of what is
+ * known of a text as a whole. */
 struct sc_dit {
 	int64_t text_seq, text_dim, patch_dim, pooled_dim;
 };
-/* An encoder of images in front of a language model. `images`: of a sample, on average; `merge`: patches that become one of its
- * tokens, by each of the connectors. */
+/* An encoder of images in front of a language model. `images`: of a sample, on average; `merge`:
+ * patches that become one of its tokens, by each of the connectors. */
 struct sc_tower {
 	int64_t layers, hidden, heads, ffn_hidden, patch_dim, patches, merge, connectors;
 	double images;
 	int frozen;
-	const char *
-		left_out; /* the section of the model's own file that describes it, where these keys do not */
+	const char *left_out; /* the section of the model's own file that describes it, where these
+				 keys do not */
 };
-/* A DLRM that reads sequences: layers of pointwise attention over the tokens of a sample, of which there are so many on average,
- * with this coefficient of variation from sample to sample. */
+/* A DLRM that reads sequences: layers of pointwise attention over the tokens of a sample, of which
+ * there are so many on average, with this coefficient of variation from sample to sample. */
 struct sc_hstu {
 	int64_t layers, hidden, heads, head_dim, token_mlp;
 	double tokens, tokens_cv;
@@ -245,17 +254,19 @@ enum { SC_N_LAYER_KINDS = 8, SC_MAX_PATTERN = 512 };
 struct sc_model {
 	enum sc_family family;
 	int64_t layers, hidden, heads, kv_heads, ffn_hidden, vocab, seq;
-	int64_t head_dim; /* of queries and keys, without MLA's rotary part; default hidden / heads */
+	int64_t head_dim; /* of queries and keys, without MLA's rotary part; default hidden / heads
+			   */
 	int64_t experts, top_k, expert_ffn_hidden;
 	int64_t shared_experts,
-		dense_layers; /* experts that every token takes; first layers without any */
-	int64_t experts_every; /* of the layers after those the last of each so many has experts; default 1 */
-	/* Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of the compressed queries (0 =
-	 * not compressed) and keys-values, rotary part of a head, width of a head's values. Not given: the
-	 * model has none. */
+		dense_layers;  /* experts that every token takes; first layers without any */
+	int64_t experts_every; /* of the layers after those the last of each so many has experts;
+				  default 1 */
+	/* Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of the compressed
+	 * queries (0 = not compressed) and keys-values, rotary part of a head, width of a head's
+	 * values. Not given: the model has none. */
 	int64_t q_lora_rank, kv_lora_rank, rope_head_dim, v_head_dim;
-	/* Experts lie in groups, and a token goes to those of so many (DeepSeek-V3, arXiv:2412.19437, 2.1.2:
-	 * node-limited routing); default: all in one. */
+	/* Experts lie in groups, and a token goes to those of so many (DeepSeek-V3,
+	 * arXiv:2412.19437, 2.1.2: node-limited routing); default: all in one. */
 	int64_t expert_groups, top_groups;
 	int64_t expert_latent; /* experts work on tokens projected to this width; default hidden */
 	int64_t mtp_layers;
@@ -268,8 +279,9 @@ struct sc_model {
 	int qk_norm;         /* queries and keys are normed head by head; default no */
 	int attention_gate;  /* attention's output is multiplied by a gate, as wide */
 	int attention_sinks; /* each head's softmax has one logit more, learned (gpt-oss) */
-	/* Layers without a window, where others have: heads of another width and number of keys; keys that serve as values, without a
-	 * projection of their own (Gemma 4). Not given: as the others. */
+	/* Layers without a window, where others have: heads of another width and number of keys;
+	 * keys that serve as values, without a projection of their own (Gemma 4). Not given: as the
+	 * others. */
 	int64_t full_head_dim, full_kv_heads;
 	int full_keys_as_values;
 	const char *layers_pattern; /* kinds of layers by position; NULL: as the keys above say */
@@ -302,13 +314,13 @@ struct sc_model {
 struct sc_sharding_plan {
 	const char *plan; /* a plan's file; else the planner makes one */
 	enum sc_planner planner;
-	/* HugeCTR's planner: memory bandwidth over the network's, by its recipe for the node count if not
-	 * given; tables under a size, 1e9 bytes, are data parallel. */
+	/* HugeCTR's planner: memory bandwidth over the network's, by its recipe for the node count
+	 * if not given; tables under a size, 1e9 bytes, are data parallel. */
 	double bw_ratio, dp_threshold_gb;
 	/* Slices of columns are made of tables with more elements (distributed-embeddings). */
 	double column_slice_elements;
-	/* GPU memory that planners may fill with tables, of each GPU; if not given, what is left of it after
-	 * the share and what the software holds. */
+	/* GPU memory that planners may fill with tables, of each GPU; if not given, what is left of
+	 * it after the share and what the software holds. */
 	double hbm_gib, hbm_reserve_frac;
 };
 /* Keys that a DLRM's user knows better than the software's profile. */
@@ -325,8 +337,9 @@ struct sc_parallel {
 	bool sequence_parallel, tp_overlap;
 	const char *order; /* "tp-cp-ep-dp-pp", innermost first */
 	struct sc_ints stage_layers;
-	const char *layout; /* Megatron Core's, "Et*4|(t*4|)*14tmL"; NULL = none */
-	int64_t shard_ranks; /* HSDP: ranks that weights are sharded over, replicas beyond; default all */
+	const char *layout;  /* Megatron Core's, "Et*4|(t*4|)*14tmL"; NULL = none */
+	int64_t shard_ranks; /* HSDP: ranks that weights are sharded over, replicas beyond; default
+				all */
 	int64_t etp, chimera_replicas, waves;
 	int vocab_stages, optimizer_validation;
 	bool count_embedding, count_loss;
@@ -348,14 +361,17 @@ struct sc_training {
 	enum sc_optimizer optimizer;
 	enum sc_trainable trainable;
 	bool unpadded, moe_overlap;
-	bool launch_blocking; /* each launch waits until its kernel has ended: CUDA_LAUNCH_BLOCKING */
+	bool launch_blocking; /* each launch waits until its kernel has ended: CUDA_LAUNCH_BLOCKING
+			       */
 	int cuda_graphs;      /* 0, 1 (everything) or flags of scopes */
-	double fill_fraction; /* of a sample's seq that are tokens, where unpadded; -1 = not given */
+	double fill_fraction; /* of a sample's seq that are tokens, where unpadded; -1 = not given
+			       */
 	/* The tokens of one document, as a token sees it, where a sample has several that attend
 	 * within their own: the sum of squares over the sum; a sample's seq if it is one, or not
 	 * given. */
 	int64_t document_tokens;
-	double expert_imbalance; /* tokens of the busiest expert rank over the mean; -1 = not given */
+	double expert_imbalance; /* tokens of the busiest expert rank over the mean; -1 = not given
+				  */
 	int64_t lora_rank;
 	enum sc_lora_targets lora_targets;
 	const char *software, *software_version;
@@ -410,8 +426,8 @@ struct sc_request {
 	struct sc_config config;
 	struct sc_device device; /* of all GPUs; of a mixed cluster, of its first node */
 	double kernel_sm_frac;   /* SMs that c3.endpoint leaves in `device`; 1 = all */
-	/* The different ones of a mixed cluster, by first appearance; [0] is a copy of `device`. Not
-	 * more than one: all GPUs are alike. */
+	/* The different ones of a mixed cluster, by first appearance; [0] is a copy of `device`.
+	 * Not more than one: all GPUs are alike. */
 	const struct sc_device *kinds[SC_MAX_GPU_KINDS];
 	size_t n_kinds;
 	struct sc_software software;
@@ -434,7 +450,8 @@ struct sc_when {
 	const char *fabric;    /* cluster.fabric, or NULL */
 	const char *not_given; /* a key, or NULL */
 };
-/* A value that the software takes where a request leaves it open: of a piece of config in its profile. */
+/* A value that the software takes where a request leaves it open: of a piece of config in its
+ * profile. */
 struct sc_habit {
 	struct sc_when when;
 	const struct sc_field *field;
@@ -470,8 +487,8 @@ const struct sc_origin *sc_config_origin(const struct sc_config *config, const c
 const struct sc_origin *sc_config_origin_near(const struct sc_config *config, const char *path);
 /* Is any key of the section given? */
 bool sc_config_origin_in(const struct sc_config *config, const char *section);
-/* The file that the value `ref` of a key names: beside the config, then installed; what was typed is looked for
- * in the working directory first. The error begins with the key. */
+/* The file that the value `ref` of a key names: beside the config, then installed; what was typed
+ * is looked for in the working directory first. The error begins with the key. */
 int sc_config_file_of(const struct sc_config *config, struct sc_key_text given,
 		      struct sc_arena *arena, const char **out, struct sc_err *err);
 void sc_config_init(struct sc_config *config); /* everything "not given" */
@@ -500,9 +517,9 @@ int sc_cluster_parse_topology(const struct sc_source *source, struct sc_arena *a
 			      struct sc_cluster *out, struct sc_err *err);
 /* Sets what is not given of the cluster to what the wiring has. */
 void sc_config_take_wiring(struct sc_cluster *cluster, const struct sc_device *device);
-/* Fills defaults, loads profiles, checks: sizes that multiply up, heads divisible by tp, layers that
- * split over stages, a family that is known. Errors say where the value was given, else `file` (may be
- * NULL). Thread-safe per catalog; the request's profiles are borrowed from it. */
+/* Fills defaults, loads profiles, checks: sizes that multiply up, heads divisible by tp, layers
+ * that split over stages, a family that is known. Errors say where the value was given, else `file`
+ * (may be NULL). Thread-safe per catalog; the request's profiles are borrowed from it. */
 int sc_config_resolve(const struct sc_config *config, struct sc_catalog *catalog, const char *file,
 		      struct sc_request *out, struct sc_err *err);
 
@@ -567,9 +584,10 @@ static inline bool sc_model_has_windows(const struct sc_model *model)
 {
 	return model->sliding_window > 0 && model->sliding_window < model->seq;
 }
-/* Without a pattern a layer differs so from most of its model's, whose kind is 0: among layers with a sliding window one
- * without; a mixture's without experts. A pass runs kinds from the last on: layers without experts come first in most
- * mixtures. Beside products in fp8 or fp4, one with products in bf16. */
+/* Without a pattern a layer differs so from most of its model's, whose kind is 0: among layers with
+ * a sliding window one without; a mixture's without experts. A pass runs kinds from the last on:
+ * layers without experts come first in most mixtures. Beside products in fp8 or fp4, one with
+ * products in bf16. */
 enum { SC_LAYER_FULL = 1, SC_LAYER_DENSE = 2, SC_LAYER_WIDE = 4 };
 static inline bool sc_model_layer_is_wide(const struct sc_model *model, int64_t layer)
 {
@@ -605,8 +623,9 @@ const char *sc_mixer_name(enum sc_mixer mixer); /* as in a pattern, and of its s
 struct sc_layer_counts {
 	double of[SC_N_LAYER_KINDS];
 };
-/* Counts the layers of each kind from `begin` on, below `end`; those that predict later tokens come behind all others and
- * are of kind 0, of a pattern as its last or attention with a feed-forward part. Resolved. */
+/* Counts the layers of each kind from `begin` on, below `end`; those that predict later tokens come
+ * behind all others and are of kind 0, of a pattern as its last or attention with a feed-forward
+ * part. Resolved. */
 struct sc_layer_counts sc_model_count(const struct sc_model *model, int64_t begin, int64_t end);
 static inline double sc_layers_in_all(const struct sc_layer_counts *counts)
 {
@@ -635,7 +654,8 @@ static inline enum sc_dtype sc_storage_dtype(enum sc_precision precision)
 double sc_grad_bytes(const struct sc_request *request);
 /* Bytes of an element of an optimizer's moments. */
 double sc_moment_bytes(const struct sc_request *request);
-/* Bytes of an element of the optimizer's own copy of weights that are narrower than fp32; 0: it has none. */
+/* Bytes of an element of the optimizer's own copy of weights that are narrower than fp32; 0: it has
+ * none. */
 double sc_master_bytes(const struct sc_request *request);
 /* Bytes of an element of what the optimizer updates: that copy, or the weights. */
 double sc_updated_bytes(const struct sc_request *request);
@@ -644,8 +664,9 @@ double sc_updated_bytes(const struct sc_request *request);
 struct sc_sharding_rule {
 	bool states, gradients, weights;
 	bool scatters; /* gradients are reduce-scattered, else all-reduced */
-	/* For every micro-batch weights are gathered, dropped after forward and gathered again for backward, and gradients
-	 * reduced; else weights are gathered for the first, and gradients summed up whole. */
+	/* For every micro-batch weights are gathered, dropped after forward and gathered again for
+	 * backward, and gradients reduced; else weights are gathered for the first, and gradients
+	 * summed up whole. */
 	bool each;
 	double ranks, expert_ranks; /* that a shard each is on */
 };
@@ -653,8 +674,8 @@ struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request);
 /* Owners step what is sharded, unless another way is asked for. */
 enum sc_muon_sharding sc_muon_sharding(const struct sc_request *request);
 extern const struct sc_name sc_recompute_names[]; /* of training.recompute */
-/* Does backward run this module again? Selective recomputation of software without a policy of its own is that of
- * attention's core. */
+/* Does backward run this module again? Selective recomputation of software without a policy of its
+ * own is that of attention's core. */
 bool sc_recomputes(const struct sc_request *request, int module);
 /* With full recomputation the share of the layers that do so. */
 double sc_recompute_frac(const struct sc_request *request);

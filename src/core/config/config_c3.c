@@ -1,5 +1,5 @@
-/* c3.policy: which family of collectives shares the GPU how, what the software does where nothing is said, and
- * what the schedule has to know of it. */
+/* c3.policy: which family of collectives shares the GPU how, what the software does where nothing
+ * is said, and what the schedule has to know of it. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -69,7 +69,8 @@ static void apply_policy(struct sc_request *req, enum sc_c3_family family)
 	}
 }
 
-/* Copy engines reach their own node, and do not add: the rest stays on SMs. `stepcast c3` searches what is not said here. */
+/* Copy engines reach their own node, and do not add: the rest stays on SMs. `stepcast c3` searches
+ * what is not said here. */
 static void warn_policy(struct sc_request *req, enum sc_c3_family family)
 {
 	const struct sc_c3_choice *choice = &req->c3[family];
@@ -91,8 +92,8 @@ static void warn_policy(struct sc_request *req, enum sc_c3_family family)
 			PATHS[family], name);
 }
 
-/* Whether any rank sends anything of that family: gradients go over context ranks, too, those of experts over all that
- * hold the same ones. */
+/* Whether any rank sends anything of that family: gradients go over context ranks, too, those of
+ * experts over all that hold the same ones. */
 static bool family_communicates(const struct sc_request *req, enum sc_c3_family family)
 {
 	const struct sc_parallel *par = &req->config.parallel;
@@ -108,8 +109,8 @@ static bool family_communicates(const struct sc_request *req, enum sc_c3_family 
 	       (!sc_model_is_transformer(&req->config.model) || sends[family]);
 }
 
-/* Why a policy changes nothing, NULL if it does. A DLRM's collectives are where its step needs them, and a table of layers
- * is data parallel alone. */
+/* Why a policy changes nothing, NULL if it does. A DLRM's collectives are where its step needs
+ * them, and a table of layers is data parallel alone. */
 static const char *no_effect(const struct sc_request *req, enum sc_c3_family family,
 			     const struct sc_c3_choice *choice)
 {

@@ -1,5 +1,5 @@
-/* The DLRM part of a request: embedding tables from a list or a CSV file, their defaults, and whether
- * layers, tables and interaction fit together. */
+/* The DLRM part of a request: embedding tables from a list or a CSV file, their defaults, and
+ * whether layers, tables and interaction fit together. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -276,8 +276,8 @@ int sc_config_check_dlrm(const struct sc_resolver *res)
 	return rc;
 }
 
-/* Keys of `sharding` that planners read, and others pass over; stepcast's tries what others make too.
- * Budgets are also those of a search, whatever planner the software has. */
+/* Keys of `sharding` that planners read, and others pass over; stepcast's tries what others make
+ * too. Budgets are also those of a search, whatever planner the software has. */
 static void warn_planner(struct sc_request *req)
 {
 	enum {

@@ -86,7 +86,8 @@ static enum sc_habit_stage stage_of(const char *path)
 							  : SC_HABIT_REST;
 }
 
-/* One piece: its condition, and a habit for each of its values. They stay in a config of their own. */
+/* One piece: its condition, and a habit for each of its values. They stay in a config of their own.
+ */
 static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struct sc_habit *habits,
 		      size_t *n, struct sc_err *err)
 {
@@ -386,14 +387,16 @@ static void resolve_experts(struct sc_request *req)
 		return;
 	if (tr->expert_imbalance < 0)
 		tr->expert_imbalance = 1;
-	/* Kernels that send a token once take no fixed capacity (Megatron Core, transformer_config.py). */
+	/* Kernels that send a token once take no fixed capacity (Megatron Core,
+	 * transformer_config.py). */
 	if ((int)tr->moe_dispatcher == SC_NOT_GIVEN ||
 	    (tr->routing == SC_ROUTING_DROPPED && sc_habit_taken(req, "training.moe_dispatcher")))
 		tr->moe_dispatcher = SC_DISPATCH_ALL_TO_ALL;
 }
 
-/* FlashAttention-2 and cuDNN's kernels run from Ampere on. Before, PyTorch has a memory-efficient one for whoever calls its
- * scaled_dot_product_attention (aten/native/transformers/cuda/sdp_utils.cpp); others have none (Transformer Engine,
+/* FlashAttention-2 and cuDNN's kernels run from Ampere on. Before, PyTorch has a memory-efficient
+ * one for whoever calls its scaled_dot_product_attention
+ * (aten/native/transformers/cuda/sdp_utils.cpp); others have none (Transformer Engine,
  * get_attention_backend). */
 static void resolve_attention(struct sc_request *req)
 {
@@ -474,7 +477,8 @@ double sc_recompute_frac(const struct sc_request *request)
 	return given < 1 || (double)given >= layers ? 1 : (double)given / layers;
 }
 
-/* How torch.distributed.pipelining, Megatron's FSDP and DeepSpeed go about it is in their profiles. */
+/* How torch.distributed.pipelining, Megatron's FSDP and DeepSpeed go about it is in their profiles.
+ */
 struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request)
 {
 	const struct sc_software *sw = &request->software;

@@ -1,5 +1,5 @@
-/* model.layers_pattern: the kinds of a model's layers in order, as in (3*gdn,1*attn)*12; as the list of names that
- * Hugging Face's layer_types is; or as Nemotron's letters, MEMEM*E. */
+/* model.layers_pattern: the kinds of a model's layers in order, as in (3*gdn,1*attn)*12; as the
+ * list of names that Hugging Face's layer_types is; or as Nemotron's letters, MEMEM*E. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,9 +7,10 @@
 
 #include "core/config/config_priv.h"
 
-/* A mixer stands for a layer with a feed-forward part, but beside names of that part, where each is a layer alone.
- * SC_N_MIXERS: the one kind of linear attention that the model has a section of. Other programs' names follow ours:
- * Hugging Face's, and Nemotron's letters (Megatron Core, mamba_hybrid_layer_allocation.py). */
+/* A mixer stands for a layer with a feed-forward part, but beside names of that part, where each is
+ * a layer alone. SC_N_MIXERS: the one kind of linear attention that the model has a section of.
+ * Other programs' names follow ours: Hugging Face's, and Nemotron's letters (Megatron Core,
+ * mamba_hybrid_layer_allocation.py). */
 enum { ALONE = 4, MIXER = (1 << ALONE) - 1, MAX_DEPTH = 8, MAX_NAME = 32 };
 static const struct sc_name WORDS[] = {
 	{"attn", SC_MIX_ATTENTION},
@@ -194,8 +195,9 @@ static struct sc_layer_kind pattern_kind(const struct sc_model *model, int word)
 	return (struct sc_layer_kind){(enum sc_mixer)mixer, (enum sc_feed)(word >> ALONE), false};
 }
 
-/* Layers of later tokens are as the last; where sub-layers stand alone, each is one of attention with the last feed-forward
- * part behind it (Megatron Core's mtp_hybrid_override_pattern *E of Nemotron 3). */
+/* Layers of later tokens are as the last; where sub-layers stand alone, each is one of attention
+ * with the last feed-forward part behind it (Megatron Core's mtp_hybrid_override_pattern *E of
+ * Nemotron 3). */
 static struct sc_layer_kind later_kind(const struct sc_model *model,
 				       const struct sc_pattern *pattern)
 {
@@ -209,7 +211,8 @@ static struct sc_layer_kind later_kind(const struct sc_model *model,
 	return later;
 }
 
-/* Kinds in the order in which they come, but that of most layers first. The kind of layers of later tokens comes last. */
+/* Kinds in the order in which they come, but that of most layers first. The kind of layers of later
+ * tokens comes last. */
 static bool number_kinds(struct sc_model *model, const struct sc_pattern *pattern)
 {
 	const size_t n = pattern->n + (model->mtp_layers > 0 ? 1 : 0);

@@ -17,8 +17,9 @@ struct sc_resolver {
 int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char *path,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 extern const struct sc_name sc_family_names[], sc_precision_names[];
-/* Facts of a mixture of experts that are not given, from the model of configs/models of the same family,
- * hidden, heads, and kv_heads and vocab where given; a warning names it. Nothing found: unchanged. */
+/* Facts of a mixture of experts that are not given, from the model of configs/models of the same
+ * family, hidden, heads, and kv_heads and vocab where given; a warning names it. Nothing found:
+ * unchanged. */
 int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, struct sc_err *err);
 /* cluster.nodes: loads the device of each kind, and fills cluster.gpu. */
 int sc_nodes_resolve(const struct sc_resolver *res);
@@ -29,14 +30,17 @@ int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 			     const struct sc_err *own);
 /* config_schedule.c: its chunks, and the layers of each. */
 int sc_config_resolve_schedule(const struct sc_resolver *res);
-/* config_schedule.c: chunks of a layout that is right, 0 of one that is not, and the layers of the first `max` of them. */
+/* config_schedule.c: chunks of a layout that is right, 0 of one that is not, and the layers of the
+ * first `max` of them. */
 int64_t sc_layout_chunks(const char *text, int64_t max, int64_t *layers);
 int sc_config_check_layout(const struct sc_resolver *res);
-/* config_habits.c: reads the pieces of config of a profile; takes what holds: the network, before its profile is read; the
- * split, before it is resolved; the precision; the rest. Policies are asked for (config_c3.c). */
+/* config_habits.c: reads the pieces of config of a profile; takes what holds: the network, before
+ * its profile is read; the split, before it is resolved; the precision; the rest. Policies are
+ * asked for (config_c3.c). */
 enum sc_habit_stage {
 	SC_HABIT_CLUSTER,
-	SC_HABIT_LAYERS, /* precision: the request's own, as kinds of layers are told before habits */
+	SC_HABIT_LAYERS, /* precision: the request's own, as kinds of layers are told before habits
+			  */
 	SC_HABIT_SPLIT,
 	SC_HABIT_PRECISION,
 	SC_HABIT_REST,
@@ -87,12 +91,14 @@ int sc_config_load_topology(struct sc_config *config, const char *path, struct s
 			    struct sc_err *err);
 /* Fills in what tables leave out; again is fine. */
 int sc_model_fill_tables(struct sc_model *model, struct sc_arena *arena, struct sc_err *err);
-/* config_cluster.c: a torus is one node; what c3.endpoint keeps is taken from the device, after policies. */
+/* config_cluster.c: a torus is one node; what c3.endpoint keeps is taken from the device, after
+ * policies. */
 int sc_config_resolve_torus(const struct sc_resolver *res);
 int sc_config_take_endpoint(const struct sc_resolver *res);
 extern const struct sc_field sc_layer_row_fields[];
 int sc_config_check_layers(const struct sc_resolver *res);
-/* config_dlrm.c: neither stages nor tensor-, context- or expert-parallel ranks; `why` says what instead. */
+/* config_dlrm.c: neither stages nor tensor-, context- or expert-parallel ranks; `why` says what
+ * instead. */
 int sc_config_check_data_parallel(const struct sc_resolver *res, const char *why);
 
 #endif

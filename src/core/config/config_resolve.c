@@ -1,30 +1,33 @@
-/* A request with its profiles and every default filled (DESIGN.md §6). This file says what a missing value
- * means; what does not fit together is config_check.c's.
+/* A request with its profiles and every default filled (DESIGN.md §6). This file says what a
+ * missing value means; what does not fit together is config_check.c's.
  *
  * A value arises in this order, and an earlier one is never replaced by a later:
  *
- *  1. config.c           what the file says; --set, options and rows of a table are layers over it, and each
- *                        value keeps the place where it was given (config_origin.c).
- *  2. resolve_profiles   the GPUs of cluster.nodes or cluster.gpu; training.software, and the release of it
- *                        that the GPU, the version or a sign asks for; habits that choose a fabric; the fabric.
- *  3. resolve_model      facts of a known model where a mixture leaves them out; widths that follow from
- *                        others; the kind of each layer (config_pattern.c).
- *  4. resolve_parallel   habits of the split; tp, pp, cp, ep, and gpus from dp or dp from gpus; the schedule
- *                        and its stages (config_schedule.c); sharding and order of ranks.
+ *  1. config.c           what the file says; --set, options and rows of a table are layers over it,
+ * and each value keeps the place where it was given (config_origin.c).
+ *  2. resolve_profiles   the GPUs of cluster.nodes or cluster.gpu; training.software, and the
+ * release of it that the GPU, the version or a sign asks for; habits that choose a fabric; the
+ * fabric.
+ *  3. resolve_model      facts of a known model where a mixture leaves them out; widths that follow
+ * from others; the kind of each layer (config_pattern.c).
+ *  4. resolve_parallel   habits of the split; tp, pp, cp, ep, and gpus from dp or dp from gpus; the
+ * schedule and its stages (config_schedule.c); sharding and order of ranks.
  *  5. resolve_torus      a torus is one node of all GPUs (config_cluster.c).
- *  6. resolve_cluster    what cluster.topology's graph says; GPUs of a node, NVLink domain, NICs, host memory:
- *                        the usual ones of the GPU.
- *  7. resolve_training   habits of the precision; the precision; all other habits; the vocabulary; options
- *                        of the software (config_habits.c); the micro-batch and how many there are.
+ *  6. resolve_cluster    what cluster.topology's graph says; GPUs of a node, NVLink domain, NICs,
+ * host memory: the usual ones of the GPU.
+ *  7. resolve_training   habits of the precision; the precision; all other habits; the vocabulary;
+ * options of the software (config_habits.c); the micro-batch and how many there are.
  *  8. resolve_offload    places and shares of training.offload.
  *  9. resolve_c3         policies of communication by family, which need the split (config_c3.c).
- * 10. sc_config_check    nothing is filled any more: what contradicts is refused, what has no effect is said.
- * 11. take_endpoint      what a torus keeps for communication goes off the device's SMs, math and memory.
+ * 10. sc_config_check    nothing is filled any more: what contradicts is refused, what has no
+ * effect is said.
+ * 11. take_endpoint      what a torus keeps for communication goes off the device's SMs, math and
+ * memory.
  * 12. resolve_band       the error band, by what the request is alike in (likeness.c).
  *
- * Habits are pieces of config in a software's profile. One is taken at the stage that its key is needed
- * at, only where the request leaves the key open, and its conditions may ask for nothing that arises
- * later: load_piece refuses the profile otherwise. */
+ * Habits are pieces of config in a software's profile. One is taken at the stage that its key is
+ * needed at, only where the request leaves the key open, and its conditions may ask for nothing
+ * that arises later: load_piece refuses the profile otherwise. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -53,7 +56,8 @@ void sc_config_host_memory(struct sc_request *req)
 
 #define DEFAULT_ORDER "tp-cp-ep-dp-pp"
 
-/* Only what the config itself says, so that a key which it leaves out chooses nothing but by its GPU. */
+/* Only what the config itself says, so that a key which it leaves out chooses nothing but by its
+ * GPU. */
 static bool has_sign(const struct sc_request *req, enum sc_stack_sign sign)
 {
 	const struct sc_config *cfg = &req->config;
@@ -79,7 +83,8 @@ static bool has_sign(const struct sc_request *req, enum sc_stack_sign sign)
 				      : true;
 }
 
-/* The release for the GPUs, of that version, or with a sign; without a version, the first that can do what the model asks for. */
+/* The release for the GPUs, of that version, or with a sign; without a version, the first that can
+ * do what the model asks for. */
 static bool is_release(const struct sc_request *req, const struct sc_release *release)
 {
 	const char *version = req->config.training.software_version;
@@ -247,8 +252,8 @@ static int64_t ranks_for_batch(const struct sc_request *req)
 	return n > per_node || cfg->gpus % n || cfg->gpus / n > batch ? 1 : n;
 }
 
-/* Nothing says how a batch smaller than the number of GPUs is split: as many tensor-parallel ranks as
- * leave every replica a sample. */
+/* Nothing says how a batch smaller than the number of GPUs is split: as many tensor-parallel ranks
+ * as leave every replica a sample. */
 static void choose_split(struct sc_request *req)
 {
 	struct sc_config *cfg = &req->config;

@@ -38,7 +38,8 @@ const struct sc_family_traits *sc_family_traits(enum sc_family family)
 			     .tied = true,
 			     .masked_lm = true},
 		[SC_OPT] = {GPT}, /* Zhang et al. 2022: with ReLU */
-		/* Mixtral, Qwen3 MoE, DeepSeek-V2/V3: a llama whose feed-forward layer is experts */
+		/* Mixtral, Qwen3 MoE, DeepSeek-V2/V3: a llama whose feed-forward layer is experts
+		 */
 		[SC_MOE] = {LLAMA, .experts = true},
 		[SC_MOE_MLA] = {LLAMA, .experts = true},
 		[SC_DLRM] = {0},

@@ -1,12 +1,12 @@
 /* The band of an iteration, as a weighted quantile of what iterations like it missed. A line of the
- * file is a set of rows that are alike in all columns. Rows that are alike in all but the suite count
- * together as the root of their number, for rows of one sweep, and of one benchmark on many machines,
- * err alike. What a line shares with the iteration multiplies that. The factors were compared over
- * all rows, each with its suite on its GPU left out (tests/accuracy/README.md): the model's kind and
- * whether there is a network between nodes matter; the others hardly do. Which network it is says
- * only whether any row had it. The software of a line says what was known: one with a profile as
- * shipped; `default/X` of X without its name; `read/X` of X with its switches and neutral numbers.
- * The latter two are of strangers, and each software has one vote. */
+ * file is a set of rows that are alike in all columns. Rows that are alike in all but the suite
+ * count together as the root of their number, for rows of one sweep, and of one benchmark on many
+ * machines, err alike. What a line shares with the iteration multiplies that. The factors were
+ * compared over all rows, each with its suite on its GPU left out (tests/accuracy/README.md): the
+ * model's kind and whether there is a network between nodes matter; the others hardly do. Which
+ * network it is says only whether any row had it. The software of a line says what was known: one
+ * with a profile as shipped; `default/X` of X without its name; `read/X` of X with its switches and
+ * neutral numbers. The latter two are of strangers, and each software has one vote. */
 #include "core/config/likeness.h"
 
 #include <assert.h>
@@ -67,7 +67,8 @@ static int read_errors(struct sc_likeness *l, const struct sc_csv *csv, size_t r
 	return 0;
 }
 
-/* Ascending, those of one size by their lines, as they were read: by counting, in a fifth of a sort's time. */
+/* Ascending, those of one size by their lines, as they were read: by counting, in a fifth of a
+ * sort's time. */
 static void sort_errors(struct sc_likeness *l, struct error *out)
 {
 	uint32_t *first = sc_xcalloc(MOST_ERROR + 2, sizeof(*first));
@@ -301,7 +302,8 @@ size_t sc_band_softwares(const struct sc_band *band)
 	return sc_band_is_nameless(band) ? band->from->n_software[NAMELESS] : 0;
 }
 
-/* Errors of a stack that is known by a few runs are of many kinds, and have the tails of Laplace's distribution. */
+/* Errors of a stack that is known by a few runs are of many kinds, and have the tails of Laplace's
+ * distribution. */
 void sc_band_take_own(struct sc_band *band, double own_ln)
 {
 	band->own_ln = own_ln;

@@ -50,21 +50,22 @@ const struct sc_optimizer_traits *sc_optimizer_traits_of(enum sc_optimizer optim
 		/* Dettmers et al., ICLR 2022: a byte each, and an fp32 scale for 2,048 of them */
 		[SC_OPT_ADAM_8BIT] = {.moments = 2, .moment_bytes = 1 + FP32 / 2048},
 		[SC_OPT_LION] = {.moments = 1}, /* Chen et al., NeurIPS 2023, algorithm 2 */
-		/* You et al., ICLR 2020: the update is written, and read with the weight for their norms, and once
-		 * more to be applied */
+		/* You et al., ICLR 2020: the update is written, and read with the weight for their
+		 * norms, and once more to be applied */
 		[SC_OPT_LAMB] = {.moments = 2, .more_bytes = 4 * FP32},
-		/* Shazeer and Stern, ICML 2018, without momentum: sums of rows and columns in place of moments; the
-		 * gradient is read for each */
+		/* Shazeer and Stern, ICML 2018, without momentum: sums of rows and columns in place
+		 * of moments; the gradient is read for each */
 		[SC_OPT_ADAFACTOR] = {.more_bytes = 2 * FP32},
 		[SC_OPT_MUON] = {.moments = 1, .matrices = SC_MATRIX_MUON}, /* Jordan et al. 2024 */
-		/* Gupta et al., ICML 2018, with momentum; blocks as Meta's Distributed Shampoo takes them (Shi et
-		 * al. 2023), which advises roots every 50 to 100 steps */
+		/* Gupta et al., ICML 2018, with momentum; blocks as Meta's Distributed Shampoo
+		 * takes them (Shi et al. 2023), which advises roots every 50 to 100 steps */
 		[SC_OPT_SHAMPOO] = {.moments = 1,
 				    .matrices = SC_MATRIX_SHAMPOO,
 				    .factor_every = 1,
 				    .inverse_every = 100,
 				    .block = 1024},
-		/* KAISA (Pauloski et al., SC 2021) over SGD with momentum; steps of its ImageNet example */
+		/* KAISA (Pauloski et al., SC 2021) over SGD with momentum; steps of its ImageNet
+		   example */
 		[SC_OPT_KFAC] = {.moments = 1,
 				 .matrices = SC_MATRIX_KFAC,
 				 .factor_every = 10,

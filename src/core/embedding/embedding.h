@@ -8,7 +8,8 @@
 #define SC_MAX_TABLE_ROWS 1099511627776.0 /* 2^40 */
 enum { SC_MAX_TABLE_DIM = 1 << 20, SC_MAX_TABLES = 10000000 };
 
-/* training.optimizer. What is only of embedding tables steps the dense part as sc_optimizer_dense says. */
+/* training.optimizer. What is only of embedding tables steps the dense part as sc_optimizer_dense
+ * says. */
 enum sc_optimizer {
 	SC_OPT_ADAM,
 	SC_OPT_SGD,
@@ -40,22 +41,25 @@ struct sc_optimizer_traits {
 	double block;          /* rows and columns of a factor, at most */
 };
 const struct sc_optimizer_traits *sc_optimizer_traits_of(enum sc_optimizer optimizer);
-/* Bytes that a step of a dense parameter of a recommendation model or a table of layers moves, all fp32: weight, gradient and states are read, weight and states
- * written. */
+/* Bytes that a step of a dense parameter of a recommendation model or a table of layers moves, all
+ * fp32: weight, gradient and states are read, weight and states written. */
 double sc_optimizer_step_bytes(enum sc_optimizer optimizer);
 
 /* Whose kernels look rows up and step them. */
 enum sc_embedding_kernel {
-	SC_KERNEL_TBE, /* FBGEMM's, of many tables at once */
-	SC_KERNEL_TBE_HIP, /* the same as it was translated for AMD, before its loads were unrolled there */
+	SC_KERNEL_TBE,     /* FBGEMM's, of many tables at once */
+	SC_KERNEL_TBE_HIP, /* the same as it was translated for AMD, before its loads were unrolled
+			      there */
 	SC_KERNEL_HUGECTR,
-	SC_KERNEL_PYTORCH, /* EmbeddingBag; gradients are sparse tensors that an optimizer of PyTorch adds */
+	SC_KERNEL_PYTORCH, /* EmbeddingBag; gradients are sparse tensors that an optimizer of
+			      PyTorch adds */
 	SC_N_EMBEDDING_KERNELS
 };
 extern const struct sc_name sc_embedding_kernel_names[]; /* embedding.c */
 
 /* How often the rows of a table come back within and across batches. One description is given;
- * nothing given: the default prior (configs/reuse/default.yaml, from the dlrm_datasets histograms). */
+ * nothing given: the default prior (configs/reuse/default.yaml, from the dlrm_datasets histograms).
+ */
 enum sc_reuse_kind {
 	SC_REUSE_DEFAULT,
 	SC_REUSE_UNIFORM,
@@ -66,18 +70,19 @@ enum sc_reuse_kind {
 struct sc_reuse {
 	enum sc_reuse_kind kind;
 	double zipf; /* exponent of the popularity of rows by rank; > 0 */
-	/* BINS: share of the touched rows with a count of 1, 2, 3-4, 5-8, ... (each bin up to twice the
-	 * one before), within `n_lookups` lookups that touched `n_unique` rows. */
+	/* BINS: share of the touched rows with a count of 1, 2, 3-4, 5-8, ... (each bin up to twice
+	 * the one before), within `n_lookups` lookups that touched `n_unique` rows. */
 	struct sc_doubles row_bins, lookup_bins; /* shares of rows; of lookups; each sums to 1 */
 	double n_lookups, n_unique;
 	double n_tables; /* that those are sums over: the histogram is of a mean table; 0 = 1 */
-	double hot_frac; /* share of the lookups that the most frequent row gets; 0 = from the histogram */
+	double hot_frac; /* share of the lookups that the most frequent row gets; 0 = from the
+			    histogram */
 	/* MRC: miss ratio of an LRU cache that holds a share of the table's rows. */
 	struct sc_doubles cached_frac, miss_frac;
 	const char *file; /* a profile of configs/reuse or an index sample; NULL = none */
 };
-/* `count` tables alike. `features` features look up in each: a sample makes features * pooling lookups
- * and as many as `features` pooled outputs of `dim` elements. */
+/* `count` tables alike. `features` features look up in each: a sample makes features * pooling
+ * lookups and as many as `features` pooled outputs of `dim` elements. */
 struct sc_table {
 	const char *name;
 	int64_t rows, dim, count, features;

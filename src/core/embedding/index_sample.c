@@ -1,4 +1,5 @@
-/* A table's indices, from a file: how many, how many distinct, how often each. Does not know whose table it is. */
+/* A table's indices, from a file: how many, how many distinct, how often each. Does not know whose
+ * table it is. */
 #include <ctype.h>
 #include <math.h>
 #include <stdint.h>

@@ -407,8 +407,8 @@ int64_t sc_plan_table_find(const struct sc_plan_reader *reader, const char *name
 	return id == SC_INTERN_NONE ? -1 : (int64_t)id;
 }
 
-/* Tables in the order of the reader's, others behind them: users of a plan and of its model's tables
- * go through both by index. Data-parallel tables that have no shards get theirs. */
+/* Tables in the order of the reader's, others behind them: users of a plan and of its model's
+ * tables go through both by index. Data-parallel tables that have no shards get theirs. */
 static int order_tables(const struct sc_plan_reader *reader, struct sc_shard_plan *plan,
 			struct sc_err *err)
 {

@@ -23,7 +23,8 @@ enum sc_shard_type {
 };
 extern const struct sc_name sc_shard_type_names[]; /* TorchRec's: data_parallel, table_wise ... */
 enum sc_tier { SC_TIER_HBM, SC_TIER_CACHED, SC_TIER_UVM, SC_TIER_SSD, SC_N_TIERS };
-/* TorchRec's compute kernels: fused (of data_parallel: dense), fused_uvm_caching, fused_uvm, key_value */
+/* TorchRec's compute kernels: fused (of data_parallel: dense), fused_uvm_caching, fused_uvm,
+ * key_value */
 extern const struct sc_name sc_tier_names[];
 
 struct sc_shard {
@@ -37,8 +38,9 @@ struct sc_table_placement {
 	enum sc_shard_type type;
 	enum sc_tier tier;
 	double cache_frac; /* CACHED: rows in HBM over all rows; else 0 */
-	/* The most frequent rows, of which every rank has a copy beside the shards, which cover all rows: their lookups
-	 * stay on the rank, their gradients are reduced (HugeCTR's hybrid embedding). 0: none. */
+	/* The most frequent rows, of which every rank has a copy beside the shards, which cover all
+	 * rows: their lookups stay on the rank, their gradients are reduced (HugeCTR's hybrid
+	 * embedding). 0: none. */
 	int64_t hot_rows;
 	uint32_t first_shard, n_shards;
 	const char *module;    /* the path of the module that has it; NULL = not said */
@@ -55,16 +57,18 @@ enum { SC_PLAN_MAX_WORLD = 1 << 20 };
 void sc_shard_plan_release(struct sc_shard_plan *plan);
 /* `to` is a plan, or empty; names are borrowed as `from` borrows them. */
 void sc_shard_plan_copy(const struct sc_shard_plan *from, struct sc_shard_plan *to);
-/* Proves: shards of each table cover it once without overlap (every rank has all of it if it is data
- * parallel), ranks in range, host-wise types on one host (if the plan says what a host is). Row-wise
- * shards may lie on fewer ranks than there are, and be empty. The error names table and shard. */
+/* Proves: shards of each table cover it once without overlap (every rank has all of it if it is
+ * data parallel), ranks in range, host-wise types on one host (if the plan says what a host is).
+ * Row-wise shards may lie on fewer ranks than there are, and be empty. The error names table and
+ * shard. */
 int sc_shard_plan_check(const struct sc_shard_plan *plan, struct sc_err *err);
 /* Plans are built table by table: its placement, which begins without shards, then those. */
 struct sc_table_placement *sc_plan_begin_table(struct sc_shard_plan *plan,
 					       const struct sc_table *table,
 					       enum sc_shard_type type);
 void sc_plan_add_table(struct sc_shard_plan *plan, const struct sc_table_placement *table);
-/* Shards of the last table: one; all of it on every rank; row slices of ceil(rows / n) on n ranks. */
+/* Shards of the last table: one; all of it on every rank; row slices of ceil(rows / n) on n ranks.
+ */
 void sc_plan_add_shard(struct sc_shard_plan *plan, const struct sc_shard *shard);
 void sc_plan_add_replicas(struct sc_shard_plan *plan);
 void sc_plan_add_rows(struct sc_shard_plan *plan, const int32_t *ranks, size_t n,
@@ -78,12 +82,14 @@ struct sc_table_list {
 void sc_tables_expand(const struct sc_table *tables, size_t n_tables, struct sc_arena *arena,
 		      struct sc_table_list *out);
 
-/* Does the plan place exactly these tables (names, rows, dims), in their order, as a plan that was loaded with them does? */
+/* Does the plan place exactly these tables (names, rows, dims), in their order, as a plan that was
+ * loaded with them does? */
 int sc_shard_plan_check_tables(const struct sc_shard_plan *plan, const struct sc_table_list *tables,
 			       struct sc_err *err);
 
-/* By content: our JSON; TorchRec's printed plan table; HugeCTR's shard matrix; a CSV by hand (shard_plan_csv.c). Formats
- * that do not say sizes take them, and the ranks, from `tables` (may be empty). The plan's tables stand in their order. */
+/* By content: our JSON; TorchRec's printed plan table; HugeCTR's shard matrix; a CSV by hand
+ * (shard_plan_csv.c). Formats that do not say sizes take them, and the ranks, from `tables` (may be
+ * empty). The plan's tables stand in their order. */
 int sc_shard_plan_load(const char *path, const struct sc_table_list *tables, struct sc_arena *arena,
 		       struct sc_shard_plan *out, struct sc_err *err);
 /* The same of text in memory; `file` names it in messages. */

@@ -1,11 +1,10 @@
 /* A plan by hand, as a CSV: a row a table, or several whose names begin alike.
  *   table   a name; PREFIX* or * for those that no other row names
  *   kind    a sharding type, or dp, tw, cw, rw, twrw, twcw
- *   ranks   3, 0-7, 0 4 5: of the table's shards, in their order; empty: all. Tables of a PREFIX* that are whole
- *           (table_wise) are dealt out over them, one after another
- *   memory  a compute kernel; empty: in GPU memory
- *   cached  of fused_uvm_caching: the share of rows in GPU memory
- *   hot_rows  so many of the most frequent rows are on every rank, too; of a PREFIX* at most all of a table */
+ *   ranks   3, 0-7, 0 4 5: of the table's shards, in their order; empty: all. Tables of a PREFIX*
+ * that are whole (table_wise) are dealt out over them, one after another memory  a compute kernel;
+ * empty: in GPU memory cached  of fused_uvm_caching: the share of rows in GPU memory hot_rows  so
+ * many of the most frequent rows are on every rank, too; of a PREFIX* at most all of a table */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

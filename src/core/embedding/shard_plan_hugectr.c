@@ -1,7 +1,8 @@
-/* HugeCTR's plan: shard_matrix lists the tables of each GPU, shard_strategy says which are model ("mp") and
- * which data parallel ("dp"). Read as its planner logs them, as a Python script assigns them, and as JSON.
- * A model-parallel table on several GPUs is split by rows. Tables are named, or numbered in the order of the
- * model's; sizes come from there. Without a strategy a table on every GPU is data parallel. */
+/* HugeCTR's plan: shard_matrix lists the tables of each GPU, shard_strategy says which are model
+ * ("mp") and which data parallel ("dp"). Read as its planner logs them, as a Python script assigns
+ * them, and as JSON. A model-parallel table on several GPUs is split by rows. Tables are named, or
+ * numbered in the order of the model's; sizes come from there. Without a strategy a table on every
+ * GPU is data parallel. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,8 +6,9 @@
  *      "sharding_spec": [{"shard_offsets": [0, 0], "shard_sizes": [1000, 64],
  *                         "placement": "rank:0/cuda:0"}, ...]}}}}
  *
- * As in TorchRec a data-parallel parameter has no sharding_spec. `shape` is ours: it says what no shard of
- * such a parameter does. So is `hot_rows`: so many of the most frequent rows are on every rank, too. Other keys are passed over. Names of parameters are those of tables. */
+ * As in TorchRec a data-parallel parameter has no sharding_spec. `shape` is ours: it says what no
+ * shard of such a parameter does. So is `hot_rows`: so many of the most frequent rows are on every
+ * rank, too. Other keys are passed over. Names of parameters are those of tables. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* Readers of plan formats and what they share. Each fills `out`, which begins empty and is released by the
- * caller on failure; sc_shard_plan_check comes after, and shards of data-parallel tables that have none. */
+/* Readers of plan formats and what they share. Each fills `out`, which begins empty and is released
+ * by the caller on failure; sc_shard_plan_check comes after, and shards of data-parallel tables
+ * that have none. */
 #ifndef SC_CORE_SHARD_PLAN_PRIV_H
 #define SC_CORE_SHARD_PLAN_PRIV_H
 
@@ -26,8 +27,9 @@ int sc_shard_plan_read_csv(const struct sc_plan_reader *reader, const struct sc_
 int sc_shard_plan_read_hugectr(const struct sc_plan_reader *reader, const struct sc_source *text,
 			       struct sc_shard_plan *out, struct sc_err *err);
 
-/* Tables are named by their parameter; by module and parameter where the model has that name, or where two
- * modules have a parameter of the same name. `grows`: the plan has all ranks that its shards are on. */
+/* Tables are named by their parameter; by module and parameter where the model has that name, or
+ * where two modules have a parameter of the same name. `grows`: the plan has all ranks that its
+ * shards are on. */
 void sc_plan_settle(const struct sc_plan_reader *reader, struct sc_shard_plan *plan, bool grows);
 
 #endif

@@ -1,7 +1,7 @@
-/* The plan table that TorchRec's planner prints (torchrec/distributed/planner/stats.py): a header of column
- * names, right-aligned cells three spaces apart, a frame of '#', perhaps a logger's prefix. Ranks are printed
- * sorted, so that shards of unlike width cannot be told apart: the narrower last one is taken to be on the
- * last rank. The ranks of a host are not printed. */
+/* The plan table that TorchRec's planner prints (torchrec/distributed/planner/stats.py): a header
+ * of column names, right-aligned cells three spaces apart, a frame of '#', perhaps a logger's
+ * prefix. Ranks are printed sorted, so that shards of unlike width cannot be told apart: the
+ * narrower last one is taken to be on the last rank. The ranks of a host are not printed. */
 #include <stdlib.h>
 #include <string.h>
 

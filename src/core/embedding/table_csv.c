@@ -1,5 +1,5 @@
-/* Header cells are bound to fields once; a row is then one parse a cell, with the limits that the same keys
- * have in a config. */
+/* Header cells are bound to fields once; a row is then one parse a cell, with the limits that the
+ * same keys have in a config. */
 #include "core/embedding/table_csv.h"
 
 #include <stddef.h>

@@ -9,8 +9,8 @@
  *   sequence          true: lookups are not pooled
  *   zipf              exponent of the popularity of rows by rank; empty = the default reuse
  *   notes, source     any text, not read
- * or by TorchRec's names: num_embeddings, embedding_dim, num_features or feature_names (apart by spaces, ';' or '|'),
- * data_type, is_weighted; there pooling_factor is of tables with one feature.
+ * or by TorchRec's names: num_embeddings, embedding_dim, num_features or feature_names (apart by
+ * spaces, ';' or '|'), data_type, is_weighted; there pooling_factor is of tables with one feature.
  * Anything else is an error, with file and line. */
 #ifndef SC_CORE_TABLE_CSV_H
 #define SC_CORE_TABLE_CSV_H

@@ -514,7 +514,8 @@ static bool rule_holds(const struct sc_foreign *file, const struct sc_foreign_sa
 	return holds;
 }
 
-/* Puts what each of a list says as one text with commas between; what stands behind the model's layers is of later tokens'. */
+/* Puts what each of a list says as one text with commas between; what stands behind the model's
+ * layers is of later tokens'. */
 static int put_list(struct sc_foreign *file, const struct sc_foreign_says *rule,
 		    const struct sc_foreign_leaf *leaf, struct sc_err *err)
 {

@@ -7,20 +7,23 @@
 #include "base/yaml.h"
 
 enum sc_foreign_rule {
-	SC_KEY_TAKE, /* its value is that of our key */
-	SC_KEY_ONLY, /* must have one of the words, or nothing; else a step costs what no key of ours says */
+	SC_KEY_TAKE,     /* its value is that of our key */
+	SC_KEY_ONLY,     /* must have one of the words, or nothing; else a step costs what no key of
+			    ours says */
 	SC_KEY_READ,     /* the format's function reads it */
 	SC_KEY_OPEN,     /* what the run does decides */
 	SC_KEY_SOFTWARE, /* changes a step's cost; our profile of the software has it for all */
 	SC_KEY_FREE,     /* changes nothing of a step's cost, or next to nothing */
 	SC_KEY_UNKNOWN,
 };
-/* A value in the other program, or a form of it, and in ours; ours NULL: it says nothing. An empty one ends a list. */
+/* A value in the other program, or a form of it, and in ours; ours NULL: it says nothing. An empty
+ * one ends a list. */
 struct sc_foreign_word {
 	const char *theirs, *ours;
 };
-/* '-' and '_' are one; nested keys are joined by dots; '*' at an end stands for any text. The first row that fits
- * counts. Of keys that are one of ours, none may say otherwise. An empty name ends the table. */
+/* '-' and '_' are one; nested keys are joined by dots; '*' at an end stands for any text. The first
+ * row that fits counts. Of keys that are one of ours, none may say otherwise. An empty name ends
+ * the table. */
 struct sc_foreign_key {
 	const char *theirs;
 	enum sc_foreign_rule rule;
@@ -32,25 +35,28 @@ struct sc_foreign_key {
 /* A rule for what several keys say together. Rules are applied in order, once all keys are taken;
  * what a file has said stays. */
 struct sc_foreign_says {
-	/* One of the three: the key of ours; why the file is refused; what the end lists as the software's. */
+	/* One of the three: the key of ours; why the file is refused; what the end lists as the
+	 * software's. */
 	const char *ours, *refuse, *software;
 	const char *of;    /* names of theirs: the first that is there says it; or NULL */
 	const char *value; /* in place of theirs; or NULL */
-	/* Theirs, a count, times and over these, with spaces between; or NULL. Each is of names with '|' between, the first
-	 * that is there: a number, a key of theirs or of ours, `replicas`, or `replica`: the ranks of one. */
+	/* Theirs, a count, times and over these, with spaces between; or NULL. Each is of names
+	 * with '|' between, the first that is there: a number, a key of theirs or of ours,
+	 * `replicas`, or `replica`: the ranks of one. */
 	const char *times, *over;
-	const char *
-		absent; /* what holds where none of them is there, unless another file says otherwise; or NULL */
-	/* Conditions, with spaces between, that must all hold; or NULL. Each is of names with '|' between, one of which
-	 * must do: NAME, of theirs or ours, is there and not off, NAME=FORM has such a value, or one of its list, NAME>N
-	 * is more; !CONDITION does not hold. `arguments`: it is a command; `gpus`: their number is known. */
+	const char *absent; /* what holds where none of them is there, unless another file says
+			       otherwise; or NULL */
+	/* Conditions, with spaces between, that must all hold; or NULL. Each is of names with '|'
+	 * between, one of which must do: NAME, of theirs or ours, is there and not off, NAME=FORM
+	 * has such a value, or one of its list, NAME>N is more; !CONDITION does not hold.
+	 * `arguments`: it is a command; `gpus`: their number is known. */
 	const char *when;
 	const struct sc_foreign_word *words; /* as of keys, with forms; or NULL */
 };
-/* A file of configs/foreign; its README.md says how they are written. Rows count before names, and those in the order
- * of their rules; names are apart by spaces. A name with a star takes no key that names a part of memory or of the
- * update (a dtype, a state, an optimizer, offload, main, param, grad) that it does not name itself: what such a key
- * says is seldom free. */
+/* A file of configs/foreign; its README.md says how they are written. Rows count before names, and
+ * those in the order of their rules; names are apart by spaces. A name with a star takes no key
+ * that names a part of memory or of the update (a dtype, a state, an optimizer, offload, main,
+ * param, grad) that it does not name itself: what such a key says is seldom free. */
 struct sc_foreign_table {
 	const char *id;
 	const struct sc_yaml *root; /* for what a format's function reads of its own */
@@ -67,7 +73,8 @@ struct sc_foreign_format {
 	const char *name; /* "options of Megatron-LM" */
 	const char *mark; /* that its keys begin with, and the tables leave out: "--"; or NULL */
 	const char *table, *more; /* ids; more may be NULL */
-	/* Sections whose names may be left out in the tables: "model."; NULL: none. NULL ends the list. */
+	/* Sections whose names may be left out in the tables: "model."; NULL: none. NULL ends the
+	 * list. */
 	const char *const *sections;
 	/* Is any value of a key in no table an error? Else numbers and `true` are, and the rest
 	 * costs nothing. */
@@ -128,18 +135,21 @@ struct sc_foreign {
 	struct sc_foreign *next;
 };
 
-/* Adds what each key of a file's tree says alone; `file` must live as long as the lines. Errors name the key: what
- * is not understood, or said otherwise in a file before; the first is returned, all are in `problems`. */
+/* Adds what each key of a file's tree says alone; `file` must live as long as the lines. Errors
+ * name the key: what is not understood, or said otherwise in a file before; the first is returned,
+ * all are in `problems`. */
 int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err);
 
-/* Adds what keys say together, once all files are taken: the order in which they were given changes nothing. */
+/* Adds what keys say together, once all files are taken: the order in which they were given changes
+ * nothing. */
 int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err);
 
 /* Is `key` like a form with '*' at an end for any text; '-' and '_' are one. */
 bool sc_foreign_is_like(const char *key, const char *form);
 bool sc_foreign_is_leaf(const struct sc_foreign_leaf *leaf, const char *form);
 
-/* The table of that id, loaded once for the lines; what it says of a key, and the row if it has one. */
+/* The table of that id, loaded once for the lines; what it says of a key, and the row if it has
+ * one. */
 int sc_foreign_table_get(struct sc_foreign_lines *lines, const char *id,
 			 const struct sc_foreign_table **out, struct sc_err *err);
 enum sc_foreign_rule sc_foreign_rule_of(const struct sc_foreign *file,
@@ -167,26 +177,27 @@ int64_t sc_foreign_ours(const struct sc_foreign *file, const char *path, int64_t
 int64_t sc_foreign_gpus(const struct sc_foreign *file);
 int64_t sc_foreign_replica(const struct sc_foreign *file);
 const struct sc_yaml *sc_foreign_line_of(const struct sc_foreign_lines *lines, const char *path);
-/* A line with the leaf's place, and its value if `text` is NULL. What a file has said already stays; another file
- * that says otherwise is an error. */
+/* A line with the leaf's place, and its value if `text` is NULL. What a file has said already
+ * stays; another file that says otherwise is an error. */
 int sc_foreign_put(struct sc_foreign *file, const struct sc_foreign_leaf *leaf, const char *path,
 		   const char *text, struct sc_err *err);
 int sc_foreign_put_count(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 			 const char *path, int64_t value, struct sc_err *err);
-/* The same for a key that is not there, with the place of the whole; NULL: the format tells it. Another file may say
- * otherwise. */
+/* The same for a key that is not there, with the place of the whole; NULL: the format tells it.
+ * Another file may say otherwise. */
 int sc_foreign_put_absent(struct sc_foreign *file, const char *theirs, const char *path,
 			  const char *text, struct sc_err *err);
 int sc_foreign_fail(const struct sc_foreign_leaf *leaf, struct sc_err *err, const char *why);
 /* The lines as a mapping of mappings, ready to be decoded. */
 struct sc_yaml *sc_foreign_tree(const struct sc_foreign_lines *lines, const char *file);
 
-/* Hugging Face's config.json as a model: `model: config.json`, or one of the files of `config import`. */
+/* Hugging Face's config.json as a model: `model: config.json`, or one of the files of `config
+ * import`. */
 extern const struct sc_foreign_format sc_format_hf;
-/* Turns the mapping of a config.json into that of a model file, each value with its place in the JSON. A field
- * that changes what a step costs and has no key of ours is an error that names it; so is a model_type that is
- * not known, and a number or a `true` that is in no list. Positions that are computed give no model.seq: the run
- * says it. */
+/* Turns the mapping of a config.json into that of a model file, each value with its place in the
+ * JSON. A field that changes what a step costs and has no key of ours is an error that names it; so
+ * is a model_type that is not known, and a number or a `true` that is in no list. Positions that
+ * are computed give no model.seq: the run says it. */
 #define SC_HF_MARK "model_type" /* the key that tells a config.json from a model file */
 int sc_hf_model_take(struct sc_yaml *map, struct sc_arena *arena, struct sc_err *err);
 
@@ -196,19 +207,24 @@ extern const struct sc_foreign_format sc_format_megatron, sc_format_nemo;
 /* The formats of torchtitan's TOML and DeepSpeed's JSON. */
 extern const struct sc_foreign_format sc_format_torchtitan, sc_format_deepspeed;
 
-/* The options of a training command as a log, ps or `stepcast config import --shim` print it: --name value, --name=value,
- * --flag, quotes, continued lines. Not a shell: what a script would fill in stays as it is written, with its '$'. */
+/* The options of a training command as a log, ps or `stepcast config import --shim` print it:
+ * --name value, --name=value,
+ * --flag, quotes, continued lines. Not a shell: what a script would fill in stays as it is written,
+ * with its '$'. */
 #define SC_SHELL_PROGRAM "program" /* the key of the *.py that is run, without its folder */
 enum { SC_SHELL_MAX_BYTES = 1 << 20, SC_SHELL_MAX_WORDS = 1 << 14 };
-/* A mapping of the one command, not echo, that has the option `wanted` ("--hidden-size"), with names as keys, dashes and all;
- * a flag is "true", several values a list; of an option given twice the last counts, as in argparse. Each has its
- * place in the text. Limits on the text and its words give SC_ELIMIT. */
+/* A mapping of the one command, not echo, that has the option `wanted` ("--hidden-size"), with
+ * names as keys, dashes and all; a flag is "true", several values a list; of an option given twice
+ * the last counts, as in argparse. Each has its place in the text. Limits on the text and its words
+ * give SC_ELIMIT. */
 int sc_shell_args_parse(const struct sc_source *text, const char *wanted, struct sc_arena *arena,
 			struct sc_yaml **out, struct sc_err *err);
 
-/* Configs of other programs as one of ours: each file's format is found by its content, its keys become ours. */
-/* Adds what one file says; sc_foreign_finish follows the last. Formats: a script or command line of Megatron-LM, YAML of NeMo or Megatron-Bridge, TOML of
- * torchtitan, JSON of DeepSpeed, config.json of Hugging Face, a list of tables of TorchRec. */
+/* Configs of other programs as one of ours: each file's format is found by its content, its keys
+ * become ours. */
+/* Adds what one file says; sc_foreign_finish follows the last. Formats: a script or command line of
+ * Megatron-LM, YAML of NeMo or Megatron-Bridge, TOML of torchtitan, JSON of DeepSpeed, config.json
+ * of Hugging Face, a list of tables of TorchRec. */
 int sc_foreign_add(struct sc_foreign_lines *lines, const struct sc_source *text,
 		   struct sc_err *err);
 int sc_foreign_load(struct sc_foreign_lines *lines, const char *path, struct sc_err *err);

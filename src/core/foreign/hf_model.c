@@ -5,8 +5,8 @@
 
 #include "base/num.h"
 
-/* The row of a model_type, of a wrapper with vision or speech that of its language half; NULL with an error where it
- * is not known. */
+/* The row of a model_type, of a wrapper with vision or speech that of its language half; NULL with
+ * an error where it is not known. */
 static const struct sc_yaml *type_of(const struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_yaml *language = sc_yaml_get(file->map, "text_config");
@@ -39,7 +39,8 @@ static bool is_null(const struct sc_foreign_leaf *leaf)
 	return !leaf || sc_yaml_is_null(leaf->node);
 }
 
-/* The list of layers' kinds as one that is full in so many; 0: all are, -1: none is, -2: another order. */
+/* The list of layers' kinds as one that is full in so many; 0: all are, -1: none is, -2: another
+ * order. */
 static int64_t period_of(const struct sc_yaml *types)
 {
 	int64_t first = 0, i = 0;

@@ -1,6 +1,6 @@
 /* Sources: megatron/training/arguments.py, megatron/core/transformer/transformer_config.py and
- * megatron/core/model_parallel_config.py of Megatron-LM (core 0.8 to 0.14); megatron_gpt_config.yaml of NeMo 1;
- * the ConfigContainer of Megatron-Bridge. */
+ * megatron/core/model_parallel_config.py of Megatron-LM (core 0.8 to 0.14);
+ * megatron_gpt_config.yaml of NeMo 1; the ConfigContainer of Megatron-Bridge. */
 #include "core/foreign/foreign.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ static int take_width(struct sc_foreign *file, struct sc_err *err)
 				    hidden * 4 * 2 / 3 / 64 * 64, err);
 }
 
-/* Rows of the embedding are padded so that they split over tp ranks (tokenizer.py, _vocab_size_with_padding). */
+/* Rows of the embedding are padded so that they split over tp ranks (tokenizer.py,
+ * _vocab_size_with_padding). */
 static int take_vocab(struct sc_foreign *file, struct sc_err *err)
 {
 	static const char *const said[] = {"tokenizer-type", "tokenizer-model", SC_SHELL_PROGRAM};
@@ -66,7 +67,8 @@ static int64_t read_digits(const char **text)
 	return value;
 }
 
-/* How many of the first have none: of "([0]*3+[1]*58)", "([1]*61)" or a list of them; -1: another order. */
+/* How many of the first have none: of "([0]*3+[1]*58)", "([1]*61)" or a list of them; -1: another
+ * order. */
 static int64_t dense_of(const struct sc_yaml *node)
 {
 	const char *text = node->text;
@@ -95,7 +97,8 @@ static int64_t dense_of(const struct sc_yaml *node)
 	return read_digits(&text) > 0 && !text[strspn(text, ") ")] ? n : -1;
 }
 
-/* "2": one in two has experts, the first there and the last here: as many, if those divide the layers. */
+/* "2": one in two has experts, the first there and the last here: as many, if those divide the
+ * layers. */
 static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *leaf =

@@ -1,6 +1,7 @@
-/* A line of nccl-tests: size, count, type [redop] [root], then out of place and in place time, algbw,
- * busbw and wrong elements. Lines of its head name the ranks and their hosts. Everything else it prints is
- * passed over. Which collective it is shows in the lines: does it add, has it a root, busbw over algbw. */
+/* A line of nccl-tests: size, count, type [redop] [root], then out of place and in place time,
+ * algbw, busbw and wrong elements. Lines of its head name the ranks and their hosts. Everything
+ * else it prints is passed over. Which collective it is shows in the lines: does it add, has it a
+ * root, busbw over algbw. */
 #include "core/foreign/nccl_tests.h"
 
 #include <math.h>

@@ -52,14 +52,18 @@ struct sc_cost {
 	/* Time shares by owner, summing to 1. A leaf op has one entry of 1; a coarse node (a whole
 	 * layer block) has the composition of its op-level simulation. */
 	double owner_frac[SC_N_OWNERS];
-	double hidden_frac; /* of a coarse node: communication in it that its kernels hide, over its time */
-	double waves; /* compute kernels: SMs change hands at wave boundaries; 0 or 1 = never while running */
+	double hidden_frac; /* of a coarse node: communication in it that its kernels hide, over its
+			       time */
+	double waves; /* compute kernels: SMs change hands at wave boundaries; 0 or 1 = never while
+			 running */
 	unsigned char
 		holds_sm;   /* collective: needs all its SMs at once and holds them while waiting */
 	unsigned char gap;  /* enum sc_gap: whose latency_us is, if it is not part of the work */
 	unsigned char comm; /* of a collective: 1 + enum sc_collective; 0: none, or not one alone */
-	double beside_frac; /* of a collective's rate, that it keeps while kernels run on its GPUs; 0 = all */
-	double amount; /* bytes of a collective, as nccl-tests count them; FLOP of kernels; 0: not said */
+	double beside_frac; /* of a collective's rate, that it keeps while kernels run on its GPUs;
+			       0 = all */
+	double amount; /* bytes of a collective, as nccl-tests count them; FLOP of kernels; 0: not
+			  said */
 };
 static inline double sc_cost_alone_us(const struct sc_cost *cost)
 {
@@ -67,7 +71,8 @@ static inline double sc_cost_alone_us(const struct sc_cost *cost)
 }
 /* Adds a time to its owners; what the shares leave over is OTHER's. */
 void sc_cost_own(const struct sc_cost *cost, double us, double owner_us[SC_N_OWNERS]);
-/* Coarse durations and what is made of them are multiples of 2^-20 us, so that sums and maxima are exact. */
+/* Coarse durations and what is made of them are multiples of 2^-20 us, so that sums and maxima are
+ * exact. */
 double sc_quantize_us(double us);
 
 #endif

@@ -1,4 +1,5 @@
-/* Builds an execution graph and its index arrays. Knows nothing of time: see predict/engine/simulate.c. */
+/* Builds an execution graph and its index arrays. Knows nothing of time: see
+ * predict/engine/simulate.c. */
 #include "core/graph/graph.h"
 
 #include <assert.h>
@@ -181,7 +182,8 @@ static uint32_t make_prefix_sums(uint32_t *count, size_t n)
 	return sum;
 }
 
-/* The last node so far of each lane; group_node_start counts the members of each group. Returns how many there are. */
+/* The last node so far of each lane; group_node_start counts the members of each group. Returns how
+ * many there are. */
 static size_t seal_lanes(struct sc_graph *graph)
 {
 	const size_t n = graph->nodes.n, n_lanes = graph->lanes.n, n_groups = graph->groups.n;

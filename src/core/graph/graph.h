@@ -1,5 +1,6 @@
-/* The execution graph: everything a config or a trace becomes before it is simulated (DESIGN.md §3).
- * Ids are indices; nodes are added in any order, lanes run in the order their nodes were added. */
+/* The execution graph: everything a config or a trace becomes before it is simulated (DESIGN.md
+ * §3). Ids are indices; nodes are added in any order, lanes run in the order their nodes were
+ * added. */
 #ifndef SC_CORE_GRAPH_H
 #define SC_CORE_GRAPH_H
 
@@ -78,8 +79,9 @@ struct sc_graph {
 	uint32_t *lane_last;                     /* scratch of sc_graph_seal */
 	size_t cap_nodes, cap_edges, cap_lanes, cap_groups, cap_group_nodes; /* of these arrays */
 	int sealed; /* 0 again after any add */
-	/* For who builds graphs that may be alike: a print of nodes and groups in the order added, without edges and ids of
-	 * groups; and where only their costs are asked for, nothing else is kept of them and all ids are 0. */
+	/* For who builds graphs that may be alike: a print of nodes and groups in the order added,
+	 * without edges and ids of groups; and where only their costs are asked for, nothing else
+	 * is kept of them and all ids are 0. */
 	uint64_t print;
 	bool prints, only_costs;
 };
@@ -121,8 +123,8 @@ enum sc_wait_state {
 	SC_WAIT_PEER,    /* a member that has arrived; its group is not complete */
 	SC_WAIT_SM,      /* wants SMs that others hold */
 };
-/* One entry a node, caller owned. `on` is filled by sc_waits_error, except for SC_WAIT_SM, where the
- * caller says who holds the SMs. */
+/* One entry a node, caller owned. `on` is filled by sc_waits_error, except for SC_WAIT_SM, where
+ * the caller says who holds the SMs. */
 struct sc_waits {
 	uint8_t *state; /* enum sc_wait_state */
 	uint32_t *on;   /* the node it waits for, or SC_NONE */

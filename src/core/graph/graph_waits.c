@@ -1,5 +1,5 @@
-/* Who waits for whom, in words. Every node that is not done waits for another such node, so following
- * the waits from anywhere ends in a cycle (or at a group that lacks a member). */
+/* Who waits for whom, in words. Every node that is not done waits for another such node, so
+ * following the waits from anywhere ends in a cycle (or at a group that lacks a member). */
 #include "base/strbuf.h"
 #include "core/graph/graph.h"
 
@@ -99,7 +99,8 @@ int sc_waits_error(const struct sc_graph *graph, struct sc_waits *waits, struct 
 	uint32_t start, at;
 	int rc;
 
-	/* A blocked node waits for its lane's predecessor if that is open, else for its lowest open dep. */
+	/* A blocked node waits for its lane's predecessor if that is open, else for its lowest open
+	 * dep. */
 	for (uint32_t i = 0; i < graph->nodes.n; i++) {
 		if (waits->state[i] == SC_WAIT_DONE)
 			continue;

@@ -26,7 +26,8 @@ enum sc_op_kind {
 	SC_N_OP_KINDS
 };
 
-/* How long a device has worked, which its clock depends on: a whole run; a kernel alone for a second, or some ms. */
+/* How long a device has worked, which its clock depends on: a whole run; a kernel alone for a
+ * second, or some ms. */
 enum sc_load { SC_LOAD_RUN, SC_LOAD_SECOND, SC_LOAD_BURST };
 
 struct sc_gemm_shape {
@@ -34,15 +35,16 @@ struct sc_gemm_shape {
 	bool accumulate;       /* beta = 1: reads C */
 	bool bmm;
 	bool sums_rows; /* a weight gradient: k counts the rows of both operands (models/gemm.c) */
-	bool block_scaled; /* both operands have a scale for each block of k, which the kernel multiplies in */
+	bool block_scaled; /* both operands have a scale for each block of k, which the kernel
+			      multiplies in */
 	bool row_scaled; /* in fp8 with one scale a tensor or a row, as serving's kernels have it */
 	enum sc_load load;
 };
 struct sc_attention_shape {
 	double batch, heads, kv_heads, seq_q, seq_kv, head_dim;
 	bool causal, backward;
-	/* Keys that a query reaches back, itself included; 0 = all. Keys that are not causal end `gap` tokens before the
-	 * first query then. */
+	/* Keys that a query reaches back, itself included; 0 = all. Keys that are not causal end
+	 * `gap` tokens before the first query then. */
 	double window, gap;
 	/* The size of an element of the keys and values, where one new token a sequence reads them
 	 * from a cache; 0 = no cache: they were made by the same pass. */
@@ -50,23 +52,24 @@ struct sc_attention_shape {
 };
 struct sc_rowwise_shape {
 	double read_bytes, write_bytes;
-	double reread_bytes; /* read again, where what is in flight does not stay in the last cache */
+	double reread_bytes; /* read again, where what is in flight does not stay in the last cache
+			      */
 	double rows, cols;
 	double row_sm_us; /* an SM's time for a row that nothing hides: its reduction */
 	double flop;
 	int n_kernels; /* how many launches it stands for */
 };
 
-/* Forward gathers and pools rows; backward adds the outputs' gradients to the rows that were looked up and
- * steps the optimizer; prefetch brings rows from the host into the cache. */
+/* Forward gathers and pools rows; backward adds the outputs' gradients to the rows that were looked
+ * up and steps the optimizer; prefetch brings rows from the host into the cache. */
 enum sc_embedding_pass {
 	SC_EMBEDDING_FORWARD,
 	SC_EMBEDDING_BACKWARD,
 	SC_EMBEDDING_PREFETCH,
 	SC_N_EMBEDDING_PASSES
 };
-/* Sums over the tables of the kernel; models/embedding_kernel.h makes them. A row's bytes are counted where they
- * are found: in memory, in the last cache, beyond PCIe. */
+/* Sums over the tables of the kernel; models/embedding_kernel.h makes them. A row's bytes are
+ * counted where they are found: in memory, in the last cache, beyond PCIe. */
 struct sc_embedding_shape {
 	enum sc_embedding_pass pass;
 	double tables;
@@ -80,7 +83,8 @@ struct sc_embedding_shape {
 	double ssd_bytes;
 	double sort_keys;   /* indices sorted, to bring the lookups of a row together */
 	double longest_run; /* lookups of the most popular row: their gradients are one sum */
-	/* Forward: what bags wait for rows, one after another; of all together, and of the longest. */
+	/* Forward: what bags wait for rows, one after another; of all together, and of the longest.
+	 */
 	double wait_cycles, longest_wait_cycles;
 	double copy_bytes; /* backward: of gradients, from kernel to kernel, in order */
 	double n_kernels;  /* beside the sort; 0 = 1 */
@@ -90,8 +94,8 @@ struct sc_layer_shape {
 	double flop, bytes;
 };
 
-/* All keys, of latents; the best of all (DSA); of compressed ones, beside a window (CSA); all compressed ones beside a window
- * (HCA); the best blocks (MSA). */
+/* All keys, of latents; the best of all (DSA); of compressed ones, beside a window (CSA); all
+ * compressed ones beside a window (HCA); the best blocks (MSA). */
 enum sc_sparse_kind {
 	SC_SPARSE_ALL,
 	SC_SPARSE_TOP_K,
@@ -113,13 +117,15 @@ struct sc_sparse_shape {
 	bool backward;
 };
 
-/* How a state follows from the one before: decays, and a token adds to it (Mamba-2's SSD, lightning attention); first loses
- * what it has of the token's key (Gated DeltaNet); the same with a decay for each channel (Kimi Delta Attention). */
+/* How a state follows from the one before: decays, and a token adds to it (Mamba-2's SSD, lightning
+ * attention); first loses what it has of the token's key (Gated DeltaNet); the same with a decay
+ * for each channel (Kimi Delta Attention). */
 enum sc_scan_rule {
 	SC_SCAN_DECAY,
 	SC_SCAN_DELTA,
 	SC_SCAN_CHANNEL_DELTA,
-	SC_SCAN_SELECTIVE, /* each channel's state by decays of its own, element by element (Mamba) */
+	SC_SCAN_SELECTIVE, /* each channel's state by decays of its own, element by element (Mamba)
+			    */
 	SC_N_SCAN_RULES
 };
 /* Kernels over all chunks, as flash-linear-attention has them; vLLM's on Hopper, on Blackwell. */
@@ -127,17 +133,19 @@ enum sc_scan_kernel { SC_SCAN_CHUNKED, SC_SCAN_FUSED, SC_SCAN_FUSED_BLACKWELL, S
 struct sc_scan_shape {
 	enum sc_scan_rule rule;
 	enum sc_scan_kernel kernel;
-	double batch, seq; /* sequences; tokens of each on this GPU */
-	double k_heads,
-		v_heads; /* keys and queries are shared by v_heads / k_heads (Mamba-2: groups, heads) */
+	double batch, seq;       /* sequences; tokens of each on this GPU */
+	double k_heads, v_heads; /* keys and queries are shared by v_heads / k_heads (Mamba-2:
+				    groups, heads) */
 	double k_dim,
 		v_dim; /* the state of a head is k_dim x v_dim (Mamba-2: state size, head size) */
 	double chunk;  /* tokens; 0: 64, of SC_SCAN_DECAY 128 */
 	bool backward;
-	bool recurrent; /* a few new tokens a sequence, each a step of a state that is read and written */
+	bool recurrent; /* a few new tokens a sequence, each a step of a state that is read and
+			   written */
 	enum sc_load load;
 };
-/* In CUDA, a block for each channel of a sequence (Dao's causal-conv1d); in Triton, by blocks of tokens and channels. */
+/* In CUDA, a block for each channel of a sequence (Dao's causal-conv1d); in Triton, by blocks of
+ * tokens and channels. */
 enum sc_conv_kernel { SC_CONV_BLOCK, SC_CONV_TILED, SC_CONV_UPDATE, SC_N_CONV_KERNELS };
 struct sc_conv_shape {
 	enum sc_conv_kernel
@@ -182,7 +190,8 @@ struct sc_op {
 	} u;
 };
 
-/* How long a collective takes between so many GPUs: all that the recording wing asks of the planning one. */
+/* How long a collective takes between so many GPUs: all that the recording wing asks of the
+ * planning one. */
 struct sc_collective_time {
 	/* Alone, its ranks on as few nodes as can be. */
 	double (*us)(const void *network, const struct sc_collective_shape *shape, int n_ranks);

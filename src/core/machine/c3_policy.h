@@ -1,5 +1,5 @@
-/* How a collective and the computation beside it share a GPU: policies by name, for one pair (c3) and by family of
- * collectives in whole iterations (c3.policy). */
+/* How a collective and the computation beside it share a GPU: policies by name, for one pair (c3)
+ * and by family of collectives in whole iterations (c3.policy). */
 #ifndef SC_CORE_C3_POLICY_H
 #define SC_CORE_C3_POLICY_H
 
@@ -21,7 +21,8 @@ extern const struct sc_name sc_c3_policy_names[];
 
 struct sc_c3_choice {
 	enum sc_c3_policy policy;
-	double n; /* SMs that are kept; of CHUNKED and COPY_ENGINE: pieces; 0 = the best split, as many pieces as ranks */
+	double n; /* SMs that are kept; of CHUNKED and COPY_ENGINE: pieces; 0 = the best split, as
+		     many pieces as ranks */
 };
 /* Are SMs kept from kernels to the end? */
 static inline bool sc_c3_keeps(const struct sc_c3_choice *choice)
@@ -44,7 +45,8 @@ static inline bool sc_c3_copies(enum sc_c3_policy policy)
 int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *out,
 		       struct sc_err *err);
 
-/* Whose collectives: of tensor, context, expert and data parallelism, and transfers between stages. */
+/* Whose collectives: of tensor, context, expert and data parallelism, and transfers between stages.
+ */
 enum sc_c3_family { SC_C3_TP, SC_C3_CP, SC_C3_EP, SC_C3_DP, SC_C3_PP, SC_N_C3_FAMILIES };
 /* Texts as they were given, NULL = not. */
 struct sc_c3_texts {

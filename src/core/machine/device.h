@@ -23,17 +23,22 @@ struct sc_gemm_coef {
 	double misaligned_eff; /* factor where a row of an operand is not a multiple of 16 bytes */
 	double align_loss; /* time added where rows are multiples of 16 bytes only, not of 128 */
 	double eff_tf32, eff_fp8,
-		eff_fp4; /* share of the format's peak over that of bf16; 0 = 1, 1, as fp8 */
-	double power_eff; /* rate that tensor cores keep in runs, beside what the power limit takes of their products */
+		eff_fp4;  /* share of the format's peak over that of bf16; 0 = 1, 1, as fp8 */
+	double power_eff; /* rate that tensor cores keep in runs, beside what the power limit takes
+			     of their products */
 	double power_eff_fp8;     /* the same in fp8; 0 = as power_eff */
 	double power_eff_fp4;     /* the same in fp4; 0 = as power_eff_fp8 */
 	double clock_spread_frac; /* of the sustained clock from GPU to GPU, one sigma, relative */
 	double split_us;          /* added by a split of k */
-	double l2_ratio; /* rate of the last cache over that of memory, where repeats of a burst find operands in it; 0 = 1 */
+	double l2_ratio; /* rate of the last cache over that of memory, where repeats of a burst
+			    find operands in it; 0 = 1 */
 	double block_scale_loss; /* time added where both operands have scales of blocks along k */
-	double odd_rows_loss; /* time added in fp8 where rows are no multiple of 4: unaligned scales */
-	double reread_frac; /* in fp8 and fp4: share of kernels whose tiles go along m and read the input again */
-	double tensor_pj; /* energy of a FLOP of 16 bits, pJ, of others by their bits; 0: no power limit */
+	double odd_rows_loss; /* time added in fp8 where rows are no multiple of 4: unaligned scales
+			       */
+	double reread_frac; /* in fp8 and fp4: share of kernels whose tiles go along m and read the
+			       input again */
+	double tensor_pj;   /* energy of a FLOP of 16 bits, pJ, of others by their bits; 0: no power
+			       limit */
 	double spread_frac;
 	double curve_spread_frac; /* of products that have a curve; 0 = as spread_frac */
 };
@@ -85,12 +90,12 @@ struct sc_embedding_coef {
 	double l2_ratio;      /* bandwidth of the last cache over peak HBM bandwidth */
 	double lookup_cycles; /* of an SM, for a row or a gradient gathered */
 	double row_cycles;    /* of an SM, for a row updated */
-	double run_cycles,
-		run_max; /* for a lookup of the longest run of one row; lookups that a run is cut at */
-	double sort_bytes;  /* HBM traffic to sort one index, at hbm_eff */
-	double sort_us;     /* the launches of the sort, however short */
-	double fixed_us;    /* shortest kernel */
-	double load_cycles; /* until memory answers a load; 0 = nothing is waited for */
+	double run_cycles, run_max; /* for a lookup of the longest run of one row; lookups that a
+				       run is cut at */
+	double sort_bytes;          /* HBM traffic to sort one index, at hbm_eff */
+	double sort_us;             /* the launches of the sort, however short */
+	double fixed_us;            /* shortest kernel */
+	double load_cycles;         /* until memory answers a load; 0 = nothing is waited for */
 	double spread_frac;
 };
 struct sc_host_coef {
@@ -100,23 +105,28 @@ struct sc_host_coef {
 };
 /* The effect that what runs at once on one GPU has on each other (models/interference.h). */
 struct sc_interference_coef {
-	/* Shares of the path to memory (crossbar and caches) that a kernel, a collective on SMs and a copy engine's
-	 * transfer load at full speed: above 1 together they slow each other. */
+	/* Shares of the path to memory (crossbar and caches) that a kernel, a collective on SMs and
+	 * a copy engine's transfer load at full speed: above 1 together they slow each other. */
 	double path_compute, path_comm, path_copy;
-	/* One SM of a collective between nodes moves so much at most while kernels run: its copies wait for a memory with
-	 * more in flight. 0: as much as alone. */
+	/* One SM of a collective between nodes moves so much at most while kernels run: its copies
+	 * wait for a memory with more in flight. 0: as much as alone. */
 	double channel_gbps;
 	/* The time by which a kernel of recordings takes longer, however short, beside a collective
 	 * that moves or sums. */
 	double start_us, start_sum_us;
-	double wait_frac; /* of a kernel's time, until a later collective of its priority gets SMs */
-	double kept_relief; /* a collective loads the path less by that share, with SMs of its own */
+	double wait_frac;   /* of a kernel's time, until a later collective of its priority gets SMs
+			     */
+	double kept_relief; /* a collective loads the path less by that share, with SMs of its own
+			     */
 	double sm_granule;  /* SMs that are reserved at once */
 	double copy_speed;  /* copy engines' rate over that of SMs on links */
-	double copy_us; /* to issue one copy and see its end; between the pieces of a decomposed GEMM behind a gather */
-	double relief_gain; /* memory-bound kernels gain, relative, with sm_granule SMs less: their caches thrash less */
-	double push_us;    /* the same before a reduction: each piece is pushed and signalled */
-	double fused_loss; /* how much slower a fused kernel's math is than the library's, relative */
+	double copy_us;     /* to issue one copy and see its end; between the pieces of a decomposed
+			       GEMM behind a gather */
+	double relief_gain; /* memory-bound kernels gain, relative, with sm_granule SMs less: their
+			       caches thrash less */
+	double push_us;     /* the same before a reduction: each piece is pushed and signalled */
+	double fused_loss;  /* how much slower a fused kernel's math is than the library's, relative
+			     */
 };
 /* How far the models are to be trusted on this device; 0 leaves an effect out. */
 struct sc_band_coef {
@@ -125,8 +135,8 @@ struct sc_band_coef {
 };
 struct sc_device {
 	const char *id, *name, *arch, *vendor;
-	const char *
-		rank_has; /* of a board that software sees as several GPUs: the id of one; NULL: all of it */
+	const char *rank_has; /* of a board that software sees as several GPUs: the id of one; NULL:
+				 all of it */
 	int64_t sm_count, cuda_capability; /* capability 80 = 8.0; 0 for AMD */
 	double boost_mhz;
 	double peak_tflops[SC_N_DTYPES]; /* 0 = the device cannot */
@@ -135,7 +145,8 @@ struct sc_device {
 	int64_t nvlink_links;    /* or xGMI; 0 = none */
 	double nvlink_link_gbps; /* one link, one direction */
 	double pcie_gbps;        /* one direction, peak of the slot */
-	double host_link_gbps; /* to a host on the same module (NVLink-C2C), one direction; 0 = the slot */
+	double host_link_gbps; /* to a host on the same module (NVLink-C2C), one direction; 0 = the
+				  slot */
 	int64_t copy_engines;
 	double tdp_w;
 	double process_nm; /* of the chip, as its maker names it; 0 = not known */
@@ -153,7 +164,8 @@ struct sc_device {
 	struct sc_interference_coef interference;
 	struct sc_band_coef band;
 	struct sc_structs gemm_curves; /* struct sc_gemm_curve; may be none */
-	/* "gemm attention": blocks measured on this GPU (or its twin), not taken over or from a trend. */
+	/* "gemm attention": blocks measured on this GPU (or its twin), not taken over or from a
+	 * trend. */
 	const char *fitted;
 };
 
@@ -162,14 +174,14 @@ extern const struct sc_field sc_device_fields[];
  * first. An unknown id names the nearest. Strings live in the arena. */
 int sc_device_load(const char *id, struct sc_arena *arena, struct sc_device *out,
 		   struct sc_err *err);
-/* The id of the file that fits a GPU as traces name it ("NVIDIA H800", "Tesla V100-SXM2-16GB"): its first word
- * is one of the name's, and most others begin one; NULL: none. */
+/* The id of the file that fits a GPU as traces name it ("NVIDIA H800", "Tesla V100-SXM2-16GB"): its
+ * first word is one of the name's, and most others begin one; NULL: none. */
 const char *sc_device_named(const char *gpu, struct sc_arena *arena);
 /* SMs that are kept free of kernels: in whole granules, and at most so many. */
 double sc_device_whole_sms(const struct sc_device *device, double sms);
 double sc_device_most_reserved(const struct sc_device *device);
-/* Are products of that type done by tensor cores? Cards whose half precision is slower than single run
- * it on the fp32 units. */
+/* Are products of that type done by tensor cores? Cards whose half precision is slower than single
+ * run it on the fp32 units. */
 static inline bool sc_device_has_tensor(const struct sc_device *device, enum sc_dtype dtype)
 {
 	return dtype != SC_FP32 && device->peak_tflops[dtype] >= device->peak_tflops[SC_FP32];
@@ -178,7 +190,8 @@ static inline bool sc_device_has_tensor(const struct sc_device *device, enum sc_
 void sc_device_print_peaks(const struct sc_device *device, struct sc_strbuf *out);
 /* Was `block` measured on this device: is it a word of `fitted`? */
 bool sc_device_is_fitted(const struct sc_device *device, const char *block);
-/* The block that its matrix products of that type are of: "gemm", or "simt" without tensor cores. */
+/* The block that its matrix products of that type are of: "gemm", or "simt" without tensor cores.
+ */
 static inline const char *sc_device_math_block(const struct sc_device *device, enum sc_dtype dtype)
 {
 	return sc_device_has_tensor(device, dtype) ? "gemm" : "simt";

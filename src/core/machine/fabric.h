@@ -28,31 +28,35 @@ struct sc_fabric_link {
 };
 /* Between nodes, by fabric kind. */
 struct sc_fabric_net {
-	const char *kind;  /* cluster.fabric */
-	double eff;        /* share of the NICs' line rate that rings reach */
-	double tree_eff;   /* of that, trees over more than two nodes */
-	double p2p_eff;    /* of that, one send/recv */
-	double a2a_eff;    /* of that, all-to-all */
-	double sharp_eff;  /* of that, all-reduce where the switches add */
-	double latency_us; /* of a network hop of a tree, above NCCL's constant */
-	double simple_us;  /* of a network hop, large messages, above small ones */
-	int64_t simple_below; /* CUDA capability of GPUs whose NICs of this kind do not keep the order of
-				 what is written: no low-latency protocols */
+	const char *kind;     /* cluster.fabric */
+	double eff;           /* share of the NICs' line rate that rings reach */
+	double tree_eff;      /* of that, trees over more than two nodes */
+	double p2p_eff;       /* of that, one send/recv */
+	double a2a_eff;       /* of that, all-to-all */
+	double sharp_eff;     /* of that, all-reduce where the switches add */
+	double latency_us;    /* of a network hop of a tree, above NCCL's constant */
+	double simple_us;     /* of a network hop, large messages, above small ones */
+	int64_t simple_below; /* CUDA capability of GPUs whose NICs of this kind do not keep the
+				 order of what is written: no low-latency protocols */
 };
-/* The same for every machine; the formula stands in models/collective/collective_times.c: a = latency of the low-latency
- * protocol, W = bytes at achieved rates, E = what the bandwidth protocol adds. */
+/* The same for every machine; the formula stands in models/collective/collective_times.c: a =
+ * latency of the low-latency protocol, W = bytes at achieved rates, E = what the bandwidth protocol
+ * adds. */
 struct sc_fabric_ramp {
-	double nvls_slope; /* of time over W, small messages */
-	double net_slope; /* of a hop between nodes: over its bytes at the NICs' rate, small messages */
+	double nvls_slope;      /* of time over W, small messages */
+	double net_slope;       /* of a hop between nodes: over its bytes at the NICs' rate, small
+				   messages */
 	double ring_net_frac;   /* share of a network hop's latency that a ring's step shows */
 	double nvls_latency_us; /* in-switch reduction: a */
 	double nvls_simple_us;  /* and E */
 	double p2p_latency_us;  /* send/recv, above the links' */
 	double peer_us, local_peer_us; /* all-to-all: a per peer on another node, on this one */
-	double peer_fill_us; /* and what a peer on another node adds while its message grows, at most */
+	double peer_fill_us; /* and what a peer on another node adds while its message grows, at
+				most */
 	double pcie_eff;
 	double p2p_channel_gbps; /* of a channel that sends to one peer over links; 0 = no limit */
-	double host_path_gbps; /* of a GPU among more than two without links, where all exchange at once; 0 = no limit */
+	double host_path_gbps; /* of a GPU among more than two without links, where all exchange at
+				  once; 0 = no limit */
 };
 /* One machine's measured times of a collective by size, smoothed; they go before the formulas. */
 struct sc_fabric_curve {
@@ -87,12 +91,12 @@ struct sc_fabric_profile {
 };
 
 extern const struct sc_field sc_fabric_fields[];
-/* Loads configs/fabrics/ID.yaml ("default"), or the file ID if it ends in .yaml. Strings and lists live
- * in the arena. */
+/* Loads configs/fabrics/ID.yaml ("default"), or the file ID if it ends in .yaml. Strings and lists
+ * live in the arena. */
 int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fabric_profile *out,
 			   struct sc_err *err);
-/* Is `fabric` (cluster.fabric) the name of a file of its own: FILE.yaml, or one in configs/fabrics? The
- * kinds of network in the default profile are not. */
+/* Is `fabric` (cluster.fabric) the name of a file of its own: FILE.yaml, or one in configs/fabrics?
+ * The kinds of network in the default profile are not. */
 bool sc_fabric_is_file(const struct sc_fabric_profile *standard, const char *fabric,
 		       struct sc_arena *scratch);
 /* Never NULL for a loaded profile: an unknown kind or generation gets the nearest below, or the

@@ -1,4 +1,5 @@
-/* How a training framework behaves, from configs/software/ID.yaml: what it overlaps, fuses, launches. */
+/* How a training framework behaves, from configs/software/ID.yaml: what it overlaps, fuses,
+ * launches. */
 #ifndef SC_CORE_SOFTWARE_H
 #define SC_CORE_SOFTWARE_H
 
@@ -12,11 +13,12 @@ enum sc_grad_sync {
 	SC_GRAD_OVERLAP,
 	SC_GRAD_OVERLAP_UNSHARDED,
 	SC_GRAD_BY_LAYER,
-}; /* data-parallel reduction: after the last backward, or during it; the last two are one of these once a request is resolved */
+}; /* data-parallel reduction: after the last backward, or during it; the last two are one of these
+      once a request is resolved */
 
-/* Sharded weights or gradients (ZeRO-2, ZeRO-3, FSDP) with pipeline stages: weights are gathered once an
- * iteration and stay, gradients are summed up whole and reduced once; or both move for every micro-batch;
- * or the software refuses it. */
+/* Sharded weights or gradients (ZeRO-2, ZeRO-3, FSDP) with pipeline stages: weights are gathered
+ * once an iteration and stay, gradients are summed up whole and reduced once; or both move for
+ * every micro-batch; or the software refuses it. */
 enum sc_sharded_pipeline { SC_SHARDED_ONCE, SC_SHARDED_EACH, SC_SHARDED_REFUSED };
 /* The part that selective recomputation runs again: the attention core (Korthikanti et al. 2022),
  * or all but attention and every second matrix product (torchtitan's per-op policy). */
@@ -24,13 +26,15 @@ enum sc_selective { SC_SELECTIVE_ATTENTION, SC_SELECTIVE_OPS };
 
 /* Recommendation models. */
 struct sc_dlrm_habits {
-	/* Slices of rows send their partial sums, added up within a node, then on their owners (HugeCTR);
-	 * else they are reduce-scattered. */
+	/* Slices of rows send their partial sums, added up within a node, then on their owners
+	 * (HugeCTR); else they are reduce-scattered. */
 	bool partial_sums;
-	bool index_exchange; /* ranks read their own samples, and exchange indices by table, a batch ahead */
+	bool index_exchange; /* ranks read their own samples, and exchange indices by table, a batch
+				ahead */
 	bool embedding_stream; /* embeddings run on a stream of their own, beside the bottom MLP */
-	bool one_rank_bottom; /* rank 0 runs the bottom MLP for all, whose outputs are exchanged as a table's */
-	bool fused_mlp; /* bias, activation and their gradients ride on the GEMMs */
+	bool one_rank_bottom;  /* rank 0 runs the bottom MLP for all, whose outputs are exchanged as
+				  a table's */
+	bool fused_mlp;        /* bias, activation and their gradients ride on the GEMMs */
 	enum sc_embedding_kernel embedding_kernel;
 	double embedding_eff, host_sample_us;
 	double table_us;   /* each looked up by kernels of its own: distinct ids, casts, copies */
@@ -38,12 +42,14 @@ struct sc_dlrm_habits {
 	double jagged_eff; /* of attention over sequences, of a fused kernel's rate */
 };
 
-/* How tensors are scaled to fp8: by maxima of earlier iterations, by their own, by rows' and columns' (torchao's
- * rowwise), or by blocks' (Transformer Engine's DelayedScaling, Float8CurrentScaling, Float8BlockScaling). */
+/* How tensors are scaled to fp8: by maxima of earlier iterations, by their own, by rows' and
+ * columns' (torchao's rowwise), or by blocks' (Transformer Engine's DelayedScaling,
+ * Float8CurrentScaling, Float8BlockScaling). */
 enum sc_fp8_recipe { SC_FP8_DELAYED, SC_FP8_CURRENT, SC_FP8_ROWWISE, SC_FP8_BLOCKWISE };
 extern const struct sc_name sc_fp8_recipe_names[];
 
-/* Parts of a layer whose launches are replayed as CUDA graphs of their own; full_iteration: everything. */
+/* Parts of a layer whose launches are replayed as CUDA graphs of their own; full_iteration:
+ * everything. */
 enum {
 	SC_GRAPH_FULL = SC_FLAG,
 	SC_GRAPH_ATTN = SC_FLAG << 1,
@@ -56,9 +62,9 @@ extern const struct sc_name sc_graph_names[];
 /* Pipeline schedules, SC_FLAG << enum sc_schedule (core/config/config.h), and `all`. */
 extern const struct sc_name sc_schedule_set_names[];
 
-/* How tokens go to their experts: exchanged as one message a pair of ranks and expert; gathered whole; by
- * kernels that send a token once to a rank, over a node's network once to it (deepseek-ai/DeepEP; NVIDIA's
- * HybridEP, for NVLink domains beyond a node). */
+/* How tokens go to their experts: exchanged as one message a pair of ranks and expert; gathered
+ * whole; by kernels that send a token once to a rank, over a node's network once to it
+ * (deepseek-ai/DeepEP; NVIDIA's HybridEP, for NVLink domains beyond a node). */
 enum sc_dispatcher {
 	SC_DISPATCH_ALL_TO_ALL,
 	SC_DISPATCH_ALL_GATHER,
@@ -81,12 +87,14 @@ enum sc_stack_sign {
 /* A release that has a profile of its own. */
 struct sc_release {
 	enum sc_stack_sign sign;
-	int64_t capability; /* for GPUs of that CUDA capability and later, 90 = 9.0; 0: by version */
+	int64_t capability;  /* for GPUs of that CUDA capability and later, 90 = 9.0; 0: by version
+			      */
 	const char *version; /* training.software_version begins so */
 	const char *profile;
 };
 
-/* A file's list of pieces of config that are laid under a request's; those of its defaults are older. */
+/* A file's list of pieces of config that are laid under a request's; those of its defaults are
+ * older. */
 struct sc_config_piece {
 	const struct sc_yaml *list;
 	const struct sc_config_piece *older;
@@ -114,9 +122,11 @@ struct sc_software {
 	double attention_eff,
 		attention_eff_hopper; /* kernels written for earlier GPUs lose much on Hopper */
 	double link_eff, net_eff, comm_latency_us; /* a coordinator's cycle, sockets */
-	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product */
+	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product
+				    */
 	bool interleaves;          /* parallel.virtual_stages not given: chunks of two layers */
-	/* Samples of models that are not causal are batched by length, in bins of so many tokens; 0 = not. */
+	/* Samples of models that are not causal are batched by length, in bins of so many tokens; 0
+	 * = not. */
 	double length_bin_tokens;
 	enum sc_selective selective;
 	enum sc_sharded_pipeline sharded_pipeline;
@@ -126,20 +136,23 @@ struct sc_software {
 	bool blocking_checkpoints;    /* copies of activations are on the kernels' stream */
 	bool distributed_optimizer;   /* reduce-scatter + all-gather in place of all-reduce */
 	bool fused_grad_accumulation; /* weight-gradient GEMM adds into the main gradient */
-	bool tp_dgrad_overlap; /* all-reduces of backward hide behind the weight gradient; sequence-parallel ones always do */
-	bool pads_experts;     /* else the router sees to it */
-	double host_expert_us; /* beside its launch */
+	bool tp_dgrad_overlap;        /* all-reduces of backward hide behind the weight gradient;
+					 sequence-parallel ones always do */
+	bool pads_experts;            /* else the router sees to it */
+	double host_expert_us;        /* beside its launch */
 	double host_sync_us;
 	double tp_scatter_sms;   /* 0: copy engines push a piece to each rank */
 	bool scatter_gather_p2p; /* pipeline transfers split over tp ranks, gathered at arrival */
 	bool pad_vocab;          /* pads the vocabulary to 128 * tp even where tp divides it */
 	double host_op_us;       /* CPU time per launched kernel, framework and Python included */
 	double host_layer_us;    /* CPU time per layer and pass beside its launches */
-	double host_micro_batch_us; /* per micro-batch and stage: schedule, data loader, loss logging */
+	double host_micro_batch_us; /* per micro-batch and stage: schedule, data loader, loss
+				       logging */
 	bool host_waits; /* after each layer of a pass: the host does not run ahead of the GPU */
 	double host_step_us; /* once per iteration: optimizer bookkeeping, logging */
 	double comm_host_us;
-	/* A node's processes together, counted in the bytes of a fused step; a process: torch.optim on one thread. */
+	/* A node's processes together, counted in the bytes of a fused step; a process: torch.optim
+	 * on one thread. */
 	double cpu_step_frac, cpu_step_gbps;
 	double reserve_gib, loss_copies, reserve_frac;
 	double activation_factor; /* eager code holds parts that fused kernels make again */

@@ -1,5 +1,5 @@
-/* The graph and the search of rings on it. Not known here: trees (their rates are those of the rings), what
- * libraries lose on links. */
+/* The graph and the search of rings on it. Not known here: trees (their rates are those of the
+ * rings), what libraries lose on links. */
 #include "core/machine/topology.h"
 
 #include <assert.h>
@@ -51,7 +51,8 @@ void sc_topo_take(struct sc_topo_builder *b, struct sc_arena *arena, struct sc_t
 	*out = (struct sc_topology){.n_nodes = (int)b->nodes.n, .n_links = (int)b->links.n};
 	out->nodes = sc_arena_calloc(arena, b->nodes.n + 1, sizeof(*out->nodes));
 	out->links = sc_arena_calloc(arena, b->links.n + 1, sizeof(*out->links));
-	/* Nodes by their places, those of one place as they came; now[i]: where node i of the builder went. */
+	/* Nodes by their places, those of one place as they came; now[i]: where node i of the
+	 * builder went. */
 	for (size_t i = 0; i < b->nodes.n; i++) {
 		const struct sc_topo_node *node = &b->nodes.at[i];
 		int before = 0;
@@ -76,7 +77,8 @@ void sc_topo_take(struct sc_topo_builder *b, struct sc_arena *arena, struct sc_t
 
 void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topology *out)
 {
-	/* nvidia-smi topo -m of a DGX-1V: two squares with their diagonals, and one link across from each. */
+	/* nvidia-smi topo -m of a DGX-1V: two squares with their diagonals, and one link across
+	 * from each. */
 	static const struct {
 		unsigned char a, b, links;
 	} joins[] = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1},
@@ -187,7 +189,8 @@ static void path_to(const struct sc_topology *t, const struct tree *tree, int to
 
 /* ---- rings ---- */
 
-/* Takes the rate off the links of a path, or gives it back; false: one has not enough, nothing is taken. */
+/* Takes the rate off the links of a path, or gives it back; false: one has not enough, nothing is
+ * taken. */
 static bool path_take(struct search *s, const struct path *path, double gbps)
 {
 	if (path->n == 0)
@@ -246,7 +249,8 @@ static void count_ring(struct search *s)
 		path_release(s, &s->path[order[(i + 1) % s->n]][order[i]]);
 }
 
-/* Rings from order[0..at] on, depth first, until as many run at once as can, or the search was long. */
+/* Rings from order[0..at] on, depth first, until as many run at once as can, or the search was
+ * long. */
 static void search_ring(struct search *s, int at, unsigned visited)
 {
 	if (at + 1 == s->n) {
@@ -279,8 +283,8 @@ static int count_rings(struct search *s, double gbps)
 	return s->most;
 }
 
-/* Rates that are tried: of the widest path between two GPUs, whole and in parts, as NCCL steps down its list of
- * speeds; the most in all wins, of equals the fewest rings. */
+/* Rates that are tried: of the widest path between two GPUs, whole and in parts, as NCCL steps down
+ * its list of speeds; the most in all wins, of equals the fewest rings. */
 static void search_reach(struct search *s, bool pcie, struct sc_topo_rings *best, double *load)
 {
 	static const double parts[] = {1, 2, 3, 4, 8, 16};
@@ -345,7 +349,8 @@ static double used_of(const double *const *loads, size_t n, const double *share,
 	return used;
 }
 
-/* How far all that still grow can go on until a link is full: they have `share` of their rates already. */
+/* How far all that still grow can go on until a link is full: they have `share` of their rates
+ * already. */
 static double growth(const struct sc_topology *t, const double *const *loads, size_t n,
 		     const double *share, const bool *frozen)
 {
@@ -443,8 +448,8 @@ static void nearest_gpu(const struct sc_topology *t, int nic, struct path *out)
 	}
 }
 
-/* Between a NIC and its nearest GPU, at most its own rate, 1e9 bytes/s: the least of all NICs, which send at once and
- * share the links of their ways. 0 without NICs. */
+/* Between a NIC and its nearest GPU, at most its own rate, 1e9 bytes/s: the least of all NICs,
+ * which send at once and share the links of their ways. 0 without NICs. */
 static double nic_gbps(const struct sc_topology *t)
 {
 	int first = t->n_nodes - t->n_nics, *users;
@@ -533,7 +538,8 @@ void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
 
 void sc_wiring_of_cube_mesh(double gbps, struct sc_arena *arena, struct sc_wiring *out)
 {
-	/* The search takes longer than a prediction: these are the rings that it finds, at the rate of a link each. */
+	/* The search takes longer than a prediction: these are the rings that it finds, at the rate
+	 * of a link each. */
 	static const int rings[] = {[2] = 1, [3] = 2, [4] = 4, [5] = 2, [6] = 2, [7] = 4, [8] = 6};
 	struct sc_topology *t = sc_arena_calloc(arena, 1, sizeof(*t));
 	double port;

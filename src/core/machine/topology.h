@@ -1,6 +1,6 @@
-/* The wiring of one host, or of one NVLink domain, as a graph: GPUs, switches, CPUs and NICs are nodes, links have a
- * rate each way. Rings are searched on it as NCCL does (src/graph/search.cc, NVIDIA/nccl 2.30.7): how many at
- * once, at which rate, over any subset of the GPUs. */
+/* The wiring of one host, or of one NVLink domain, as a graph: GPUs, switches, CPUs and NICs are
+ * nodes, links have a rate each way. Rings are searched on it as NCCL does (src/graph/search.cc,
+ * NVIDIA/nccl 2.30.7): how many at once, at which rate, over any subset of the GPUs. */
 #ifndef SC_CORE_TOPOLOGY_H
 #define SC_CORE_TOPOLOGY_H
 
@@ -39,8 +39,8 @@ struct sc_topo_rings {
 	bool pcie;   /* some part goes over PCIe or through CPUs */
 };
 
-/* Rings through `gpus` (n different ones, 2 to SC_WIRING_MOST); none where they do not reach each other. `load`, which
- * may be NULL: what they put on each link, 1e9 bytes/s. */
+/* Rings through `gpus` (n different ones, 2 to SC_WIRING_MOST); none where they do not reach each
+ * other. `load`, which may be NULL: what they put on each link, 1e9 bytes/s. */
 struct sc_topo_rings sc_topology_rings(const struct sc_topology *topology, const int *gpus, int n,
 				       double *load);
 /* The share that is left of the rate of `n` that run at once when each loads the links as loads[i]
@@ -53,8 +53,8 @@ double sc_topology_port_gbps(const struct sc_topology *topology);
 /* Eight GPUs with six links each and no switch (DGX-1V); `gbps` of one link. */
 void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topology *out);
 
-/* NCCL's topology XML, or what `nvidia-smi topo -m` or `rocm-smi --showtopo` prints. Neither says the rate of an
- * NVLink: SC_TOPO_LINK_GBPS each. */
+/* NCCL's topology XML, or what `nvidia-smi topo -m` or `rocm-smi --showtopo` prints. Neither says
+ * the rate of an NVLink: SC_TOPO_LINK_GBPS each. */
 #define SC_TOPO_LINK_GBPS 25.0
 int sc_topology_parse(const struct sc_source *source, struct sc_arena *arena,
 		      struct sc_topology *out, struct sc_err *err);

@@ -1,11 +1,13 @@
 /* Matrices of links as tools print them:
  *
- *   nvidia-smi topo -m    a head "GPU0 GPU1 ... NIC0 ... CPU Affinity ...", rows "GPU0 X NV12 ... SYS ...": NV<n>
- *                         bonded NVLinks; PIX, PXB one or several PCIe switches between, PHB and NODE a CPU, SYS two
- *   rocm-smi --showtopo   several such tables with heads "GPU0 GPU1 ..."; that of link types has XGMI and PCIE
+ *   nvidia-smi topo -m    a head "GPU0 GPU1 ... NIC0 ... CPU Affinity ...", rows "GPU0 X NV12 ...
+ * SYS ...": NV<n> bonded NVLinks; PIX, PXB one or several PCIe switches between, PHB and NODE a
+ * CPU, SYS two rocm-smi --showtopo   several such tables with heads "GPU0 GPU1 ..."; that of link
+ * types has XGMI and PCIE
  *
- * Whether NVLinks go to a switch does not stand there: when all pairs have as many, and those are more than a GPU
- * has for all its peers, they do. Terminals' colours are passed over; a legend is not read. */
+ * Whether NVLinks go to a switch does not stand there: when all pairs have as many, and those are
+ * more than a GPU has for all its peers, they do. Terminals' colours are passed over; a legend is
+ * not read. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +17,8 @@
 #include "core/machine/topology_priv.h"
 
 enum { MAX_NAMES = SC_TOPO_MAX_GPUS + 128, MAX_WORD = 16, MAX_LINKS = 32 };
-/* A PCIe link of a GPU or NIC, and between CPUs: what NCCL takes for generation 4 and AMD (src/graph/topo.h). */
+/* A PCIe link of a GPU or NIC, and between CPUs: what NCCL takes for generation 4 and AMD
+ * (src/graph/topo.h). */
 static const double PCIE_GBPS = 24, CPUS_GBPS = 16, NIC_GBIT_S = 200;
 
 /* In the order of CELLS, whose last, PCIE, says nothing of the way. */
@@ -187,7 +190,8 @@ static int read_rows(struct matrix *m)
 
 /* ---- the graph ---- */
 
-/* All pairs of GPUs have as many links, and more than so many peers could each have beside one another. */
+/* All pairs of GPUs have as many links, and more than so many peers could each have beside one
+ * another. */
 static bool has_switch(const struct matrix *m, int n_gpus)
 {
 	enum { MOST_PORTS = 18 }; /* links out of a GPU, NVLink 4 and 5 */
@@ -209,8 +213,8 @@ static int first_alike(const struct matrix *m, int i, enum cell limit)
 	return i;
 }
 
-/* A PCIe switch for those that PIX joins, a CPU for those that PHB and NODE do, all CPUs joined. What NVLink joins does
- * not say how PCIe does: a switch of its own. */
+/* A PCIe switch for those that PIX joins, a CPU for those that PHB and NODE do, all CPUs joined.
+ * What NVLink joins does not say how PCIe does: a switch of its own. */
 static void join_pcie(const struct matrix *m, struct sc_topo_builder *b)
 {
 	int pcie[MAX_NAMES], cpu[MAX_NAMES];

@@ -1,5 +1,5 @@
-/* NCCL's topology file (NCCL_TOPO_DUMP_FILE; src/graph/xml.cc): <system> of <cpu>, in each the tree of <pci>, at its
- * leaves <gpu> with its <nvlink>s (RCCL: <xgmi>s), or <nic> with its <net>s. */
+/* NCCL's topology file (NCCL_TOPO_DUMP_FILE; src/graph/xml.cc): <system> of <cpu>, in each the tree
+ * of <pci>, at its leaves <gpu> with its <nvlink>s (RCCL: <xgmi>s), or <nic> with its <net>s. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -10,7 +10,8 @@
 #include "core/machine/topology_priv.h"
 
 enum { MAX_DEPTH = 16, MAX_LINKS = 64, MAX_MBIT_S = 10000000 };
-/* NCCL's rates, 1e9 bytes/s (src/graph/topo.h): a lane of PCIe by its GT/s, times 80; between CPUs. */
+/* NCCL's rates, 1e9 bytes/s (src/graph/topo.h): a lane of PCIe by its GT/s, times 80; between CPUs.
+ */
 static const struct {
 	const char *speed;
 	double rate;
@@ -121,8 +122,8 @@ static int add_gpu(struct reading *r)
 	return 0;
 }
 
-/* To a switch (class 0x068000) or to a GPU, whose bus is the target; what leads to a CPU is left out. AMD's links lead
- * to GPUs alone, under several classes. */
+/* To a switch (class 0x068000) or to a GPU, whose bus is the target; what leads to a CPU is left
+ * out. AMD's links lead to GPUs alone, under several classes. */
 static int add_nvlink(struct reading *r)
 {
 	const struct sc_xml_attribute *target = sc_xml_get(&r->xml, "target");

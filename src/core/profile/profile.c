@@ -32,7 +32,8 @@ static bool is_hidden(const struct sc_profile_kind *kind, const char *id)
 	return kind->hidden && strncmp(id, kind->hidden, strlen(kind->hidden)) == 0;
 }
 
-/* "a100-pcie-40gb, a100-pcie-80gb, ...": those that begin with what was written, in whatever case. */
+/* "a100-pcie-40gb, a100-pcie-80gb, ...": those that begin with what was written, in whatever case.
+ */
 static const char *begin_so(const char *id, const char *const *ids, size_t n,
 			    struct sc_arena *arena)
 {
@@ -121,8 +122,8 @@ static int profile_read_file(const struct sc_profile_kind *kind, const char *pat
 	return rc;
 }
 
-/* The keys that are not given, with commas between, of which the first few are named: a file that a user begins lacks
- * many, and he wants to know them all at once. */
+/* The keys that are not given, with commas between, of which the first few are named: a file that a
+ * user begins lacks many, and he wants to know them all at once. */
 static void list_missing(const struct sc_field *fields, const unsigned char *object, const char *up,
 			 size_t *n, struct sc_strbuf *out)
 {

@@ -1,5 +1,5 @@
-/* A fit from table to result: rows, checks of plausibility, folds, errors by region. The K-fold error
- * is of rows that the fit did not see; each fold starts from the whole fit's coefficients. */
+/* A fit from table to result: rows, checks of plausibility, folds, errors by region. The K-fold
+ * error is of rows that the fit did not see; each fold starts from the whole fit's coefficients. */
 #include "models/fit/fit.h"
 
 #include <gsl/gsl_errno.h>
@@ -36,7 +36,8 @@ static int compare_curves(const struct point *p, const struct point *q)
 SC_COMPARE(by_curve, struct point,
 	   4 * compare_curves(a, b) + 2 * SC_ORDER(a->x, b->x) + SC_ORDER(a->y, b->y));
 
-/* False where a product's row says nothing of a kernel: a gradient, a batch, a time that is all launch. */
+/* False where a product's row says nothing of a kernel: a gradient, a batch, a time that is all
+ * launch. */
 static bool point_of(const struct sc_fit_model *model, const struct sc_fit_row *row,
 		     struct point *out)
 {
@@ -342,8 +343,9 @@ static struct sc_fit_problem problem_of(struct sc_fit_work *w, const struct sc_f
 				       .step = of_machines ? MACHINES_STEP : 0};
 }
 
-/* The rows outside a fold, and the model that is fitted to them. A fold starts from the whole fit's coefficients. A
- * group's fit starts anew, and knows nothing of the group; nor has it the coefficients of a device that is left out. */
+/* The rows outside a fold, and the model that is fitted to them. A fold starts from the whole fit's
+ * coefficients. A group's fit starts anew, and knows nothing of the group; nor has it the
+ * coefficients of a device that is left out. */
 static int fit_fold(struct sc_fit_work *w, size_t fold, const struct sc_fit_row **rows,
 		    struct sc_err *err)
 {

@@ -1,6 +1,7 @@
-/* Fits coefficients of profiles to measured times: robust nonlinear least squares in log time. Rows become
- * times by the models as they are, with a copy of the profile whose coefficients are replaced; which ones, and
- * within which bounds, is a table (fit_kinds.c). Whole iterations are one more kind (study/fit). */
+/* Fits coefficients of profiles to measured times: robust nonlinear least squares in log time. Rows
+ * become times by the models as they are, with a copy of the profile whose coefficients are
+ * replaced; which ones, and within which bounds, is a table (fit_kinds.c). Whole iterations are one
+ * more kind (study/fit). */
 #ifndef SC_MODELS_FIT_H
 #define SC_MODELS_FIT_H
 
@@ -52,10 +53,10 @@ struct sc_fit_opts {
 	const struct sc_where
 		*where; /* rows must have all of these values, or patterns of the shell: "alps_*" */
 	size_t n_where;
-	/* Instead of folds: each value of this column is left out in turn, and predicted by a fit of the
-	 * others that starts anew. "device": rows of all devices are taken, which differ by their
-	 * datasheets and share the coefficients. "machine", of collectives: the same, machines weigh alike,
-	 * and the fit starts where no machine is. */
+	/* Instead of folds: each value of this column is left out in turn, and predicted by a fit
+	 * of the others that starts anew. "device": rows of all devices are taken, which differ by
+	 * their datasheets and share the coefficients. "machine", of collectives: the same,
+	 * machines weigh alike, and the fit starts where no machine is. */
 	const char *leave_out;
 	/* Coefficients of machines that stay as the profile has them, as patterns: "links
 	 * nvlink4.*". */
@@ -83,9 +84,9 @@ enum sc_fit_status {
 extern const char *const sc_fit_status_names[];
 
 struct sc_fit_param {
-	const char *
-		block; /* "gemm"; "links nvlink3", "nets efa"; "launch", "floor" of a source; "software:ID" */
-	const char *name; /* the key in the profile; of a launch, the source */
+	const char *block; /* "gemm"; "links nvlink3", "nets efa"; "launch", "floor" of a source;
+			      "software:ID" */
+	const char *name;  /* the key in the profile; of a launch, the source */
 	double value, start, lower, upper;
 	double old;            /* of an iteration's: in the profile, where `start` was given */
 	double standard_error; /* NAN where not fitted */
@@ -134,7 +135,8 @@ struct sc_fit {
 	struct sc_accuracy in_sample, held_out;
 	struct sc_accuracy formula; /* held out, without the curves; n = 0 where there are none */
 	double spread_frac;         /* held out */
-	double group_median_pct; /* of the medians of what was left out, each by itself; NAN without */
+	double group_median_pct; /* of the medians of what was left out, each by itself; NAN without
+				  */
 	double formula_spread_frac; /* the same without the curves */
 	double condition; /* of the fitted coefficients: largest over smallest singular value */
 	struct sc_fit_region *regions;
@@ -163,8 +165,8 @@ struct sc_fit_guess {
 	const struct sc_err *bad; /* a cell that cannot be read; or NULL */
 	const char *warning;      /* may be NULL */
 };
-/* Guesses for the rows `rows` of opts->table: `kind` of opts is read, and every row's own device. A row with a
- * cell that cannot be read, or that no model is for, is skipped. */
+/* Guesses for the rows `rows` of opts->table: `kind` of opts is read, and every row's own device. A
+ * row with a cell that cannot be read, or that no model is for, is skipped. */
 int sc_fit_guess_rows(const struct sc_fit_opts *opts, const size_t *rows, size_t n,
 		      struct sc_arena *arena, struct sc_fit_guess *out, struct sc_err *err);
 /* Everything in `out` lives in the arena. Errors name the row (file:line:column) or say what the

@@ -1,5 +1,6 @@
-/* The kinds of kernels: the columns of a row, the op that it makes and the time that no machine of these peaks
- * beats; and which coefficients of a profile are fitted to it. A new coefficient is one line here. */
+/* The kinds of kernels: the columns of a row, the op that it makes and the time that no machine of
+ * these peaks beats; and which coefficients of a profile are fitted to it. A new coefficient is one
+ * line here. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 #define MAX_POOLING 1e6
 #define MAX_ROWS 1e15
 #define MAX_ZIPF 10.0
-/* A cache is not this many times faster than memory: of what fits in it, the bound is this much lower. */
+/* A cache is not this many times faster than memory: of what fits in it, the bound is this much
+ * lower. */
 #define CACHE_GAIN 8.0
 #define BACKWARD_ATTENTION_FLOP 2.5 /* of forward; five products against two */
 /* Mixed-precision Adam: 4 + 3 * 4 bytes read, 3 * 4 + 2 written a parameter. */
@@ -90,8 +92,8 @@ static const struct sc_field ROWWISE_CELLS[] = {SIZE(rows),
 						{0}};
 static const struct sc_field OPTIMIZER_CELLS[] = {
 	SIZE(params), TIME("time_us"), SIZE_OR(bytes, ADAM_BYTES), ORIGIN, {0}};
-/* unique_rows and longest_run, of each of the tables: where the generator of the indices is known better than a law says it;
- * sorted, false: the time holds no sort. */
+/* unique_rows and longest_run, of each of the tables: where the generator of the indices is known
+ * better than a law says it; sorted, false: the time holds no sort. */
 static const struct sc_field EMBEDDING_CELLS[] = {
 	SIZE(tables),
 	SIZE(rows),
@@ -307,7 +309,8 @@ static int read_optimizer(const struct sc_fit_table *t, struct sc_fit_row *out)
 	return 0;
 }
 
-/* By what its source calls it: "FBGEMM TBE forward, hipified kernel". What names none of these is FBGEMM's. */
+/* By what its source calls it: "FBGEMM TBE forward, hipified kernel". What names none of these is
+ * FBGEMM's. */
 static enum sc_embedding_kernel kernel_of(const char *text)
 {
 	static const struct sc_name words[] = {

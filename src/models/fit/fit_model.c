@@ -10,8 +10,8 @@
 
 /* A start this close to a bound, relative to the range in logs, would hardly move. */
 #define START_MARGIN 0.02
-/* A launch shows as a plateau: the shortest rows take nearly the same time, far above what their peaks
- * need, and longer than a kernel's own start. */
+/* A launch shows as a plateau: the shortest rows take nearly the same time, far above what their
+ * peaks need, and longer than a kernel's own start. */
 #define LAUNCH_FLOOR_US 20.0
 #define LOWEST_PCT 0.5
 #define PLATEAU_RATIO 1.4
@@ -290,8 +290,8 @@ static void add_launches(const struct sc_fit_work *work, struct sc_fit_model *mo
 		if (plateau.n_rows == 0 ||
 		    (work->opts->launch == SC_FIT_LAUNCH_AUTO && !plateau.is_one))
 			continue;
-		/* The host's part of an origin's times: max(floor, launch + kernels). Without rows that show a floor
-		 * there is none: that parameter's start is 0. */
+		/* The host's part of an origin's times: max(floor, launch + kernels). Without rows
+		 * that show a floor there is none: that parameter's start is 0. */
 		double lower = fmin(LAUNCH_LOWER_US, plateau.lowest_us / 10);
 
 		model->launch_us[plateau.origin] = LAUNCH_START_FRAC * plateau.lowest_us;
@@ -369,8 +369,8 @@ void sc_fit_params_list(struct sc_fit_work *work, const struct sc_fit_row *const
 
 	out->n = 0;
 	if (model->kind == SC_FIT_COLLECTIVE) {
-		/* The links of the devices' generations, the network kinds that rows go over; of several machines what all
-		 * share. */
+		/* The links of the devices' generations, the network kinds that rows go over; of
+		 * several machines what all share. */
 		const struct sc_field *links_at = sc_field_at(sc_fabric_fields, "links");
 		const struct sc_field *nets_at = sc_field_at(sc_fabric_fields, "nets");
 		struct sc_fabric_net *nets = model->profile.nets.at;

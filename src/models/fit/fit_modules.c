@@ -1,6 +1,7 @@
-/* Rows of parts of layers: linear and sparse attention, latent attention, routed experts, as the collectors of
- * ai-dynamo/aiconfigurator time them in three serving frameworks. A row is told its time whole: several kernels, some of
- * them a framework's own, and what the host adds where no CUDA graph was captured. */
+/* Rows of parts of layers: linear and sparse attention, latent attention, routed experts, as the
+ * collectors of ai-dynamo/aiconfigurator time them in three serving frameworks. A row is told its
+ * time whole: several kernels, some of them a framework's own, and what the host adds where no CUDA
+ * graph was captured. */
 #include <math.h>
 
 #include "base/units.h"
@@ -65,8 +66,8 @@ static enum sc_scan_kernel scan_kernel_of(const struct sc_fit_table *t)
 							   : SC_SCAN_FUSED_BLACKWELL;
 }
 
-/* The collectors convolve queries, keys and values; those of TensorRT-LLM, and the older one of A100, of Gated DeltaNet the
- * keys alone, in CUDA. Of Kimi Delta Attention each has a kernel. */
+/* The collectors convolve queries, keys and values; those of TensorRT-LLM, and the older one of
+ * A100, of Gated DeltaNet the keys alone, in CUDA. Of Kimi Delta Attention each has a kernel. */
 static struct sc_op conv_of(const struct sc_fit_table *t)
 {
 	const struct sc_fit_cells *c = &t->cells;
@@ -117,10 +118,11 @@ static const struct sc_field MLA_CELLS[] = {
 	SIZES4(batch, heads, seq, kv_len), SIZE(qk_dim), SIZE(v_dim), NAMED("phase", phase, PHASES),
 	NAME(kv_dtype, sc_dtype_names),    MEASURED,     {0}};
 
-/* A program: its start, the share of tensor peak that it reaches; of a context the bytes that it moves a token and head,
- * with the making of queries and keys, and a tile's start and end; of decoding, the share of HBM bandwidth at which it
- * reads latents, and cycles for a key where keys are not split among SMs. As the table asks, 100 to 1,400 rows a line:
- * median 10 % (of vLLM the host's time is in its start: no CUDA graph). */
+/* A program: its start, the share of tensor peak that it reaches; of a context the bytes that it
+ * moves a token and head, with the making of queries and keys, and a tile's start and end; of
+ * decoding, the share of HBM bandwidth at which it reads latents, and cycles for a key where keys
+ * are not split among SMs. As the table asks, 100 to 1,400 rows a line: median 10 % (of vLLM the
+ * host's time is in its start: no CUDA graph). */
 enum {
 	EXPANDED,
 	ABSORBED,
@@ -224,8 +226,8 @@ static const struct sc_field EXPERT_CELLS[] = {SIZES4(tokens, experts, hidden, t
 					       NAMED("variant", variant, FORMATS),
 					       MEASURED,
 					       {0}};
-/* The busiest of ep GPUs under a power law of 1.2 has ep^0.45 times its share; of its experts a part has most tokens: of
- * R copies a share 1 - (1 + R / (0.6 n))^-0.6 of n has any. */
+/* The busiest of ep GPUs under a power law of 1.2 has ep^0.45 times its share; of its experts a
+ * part has most tokens: of R copies a share 1 - (1 + R / (0.6 n))^-0.6 of n has any. */
 #define SKEW 0.45
 #define SKEW_SPREAD 0.6
 
@@ -243,10 +245,11 @@ static double routed_rows(const struct sc_fit_cells *c, double *n_hit)
 	return rows;
 }
 
-/* Beside its two products, which take `factor` of what the model of products says of them as one batch: times that copies
- * of tokens pass through memory in rows of the hidden size and of the experts' width, and all of the group's tokens
- * in rows of the hidden size. SGLang and vLLM pass all copies of the group through their buffers, vLLM's nvfp4
- * kernels and TensorRT-LLM those of this GPU. */
+/* Beside its two products, which take `factor` of what the model of products says of them as one
+ * batch: times that copies of tokens pass through memory in rows of the hidden size and of the
+ * experts' width, and all of the group's tokens in rows of the hidden size. SGLang and vLLM pass
+ * all copies of the group through their buffers, vLLM's nvfp4 kernels and TensorRT-LLM those of
+ * this GPU. */
 struct expert_program {
 	int framework, capability, formats; /* from this capability on; bits of the formats */
 	double fixed_us, hidden_passes, inter_passes, group_passes, factor;
@@ -352,8 +355,9 @@ static const struct sc_field SPARSE_CELLS[] = {SIZES4(batch, heads, seq, kv_len)
 					       NAMED("weights", variant, FORMATS),
 					       MEASURED,
 					       {0}};
-/* Beside the op model: a start (with the host, where it is long), products over their roofline, and elementwise kernels:
- * passes of the tokens in the hidden size and in all heads. [0]: of contexts, [1]: of caches. */
+/* Beside the op model: a start (with the host, where it is long), products over their roofline, and
+ * elementwise kernels: passes of the tokens in the hidden size and in all heads. [0]: of contexts,
+ * [1]: of caches. */
 struct module_program {
 	int kind, framework, capability;
 	struct {

@@ -1,5 +1,5 @@
-/* Inside of the fit of kernels and collectives: rows (fit_rows.c) as shapes of each kind (fit_kinds.c,
- * fit_rows.c), the profile under change (fit_model.c). */
+/* Inside of the fit of kernels and collectives: rows (fit_rows.c) as shapes of each kind
+ * (fit_kinds.c, fit_rows.c), the profile under change (fit_model.c). */
 #ifndef SC_MODELS_FIT_PRIV_H
 #define SC_MODELS_FIT_PRIV_H
 
@@ -41,7 +41,8 @@ struct sc_fit_table {
 	struct sc_arena *arena;
 	struct sc_err *err;
 	size_t row;
-	bool is_of_pairs; /* interference: a table of pairs, as c3 --measured reads, and not of kernels */
+	bool is_of_pairs; /* interference: a table of pairs, as c3 --measured reads, and not of
+			     kernels */
 };
 /* The place where a row's time was taken: the call of one op, in one pass, in a source's
  * program. */
@@ -63,7 +64,8 @@ struct sc_fit_set {
 	size_t n_requests;
 	size_t n_other, n_empty, n_forced, n_bound;
 };
-/* How a kind's rows are read: which columns, the first n_dims of them its sizes, and what they make. */
+/* How a kind's rows are read: which columns, the first n_dims of them its sizes, and what they
+ * make. */
 struct sc_fit_reader {
 	const struct sc_field *cells;
 	size_t n_dims;
@@ -78,12 +80,13 @@ int sc_fit_table_init(const struct sc_fit_opts *opts, struct sc_arena *arena,
 int sc_fit_set_read(struct sc_fit_table *table, struct sc_fit_set *out);
 bool sc_fit_of_machines(const struct sc_fit_opts *opts);
 
-/* A coefficient that is fitted: a key of a profile, and bounds that are narrower than what a file may hold, where the
- * formulas mean something (fit_kinds.c). */
+/* A coefficient that is fitted: a key of a profile, and bounds that are narrower than what a file
+ * may hold, where the formulas mean something (fit_kinds.c). */
 struct sc_fit_coef {
 	const char *key;
 	double lower, upper;
-	/* bits: of two that the rows do not tell apart, the one to leave as it was; 0 in the profile is off */
+	/* bits: of two that the rows do not tell apart, the one to leave as it was; 0 in the
+	 * profile is off */
 	enum { SC_FIT_MINOR = 1, SC_FIT_MAY_BE_OFF = 2 } how;
 	/* It starts here where rows of several devices or machines share it, so none that is left
 	 * out has a say. */

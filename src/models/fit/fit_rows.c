@@ -1,5 +1,5 @@
-/* Rows of a measured table: which are taken, and where their times come from. Rows of other devices, and those
- * that --where leaves out, are counted and passed over. */
+/* Rows of a measured table: which are taken, and where their times come from. Rows of other
+ * devices, and those that --where leaves out, are counted and passed over. */
 #include <fnmatch.h>
 #include <math.h>
 #include <string.h>
@@ -152,8 +152,8 @@ static int find_device(struct sc_fit_table *t, struct sc_fit_set *set, unsigned 
 	return rc;
 }
 
-/* The row table->row as set->rows[set->n]. *taken: false where it has no time, or is a collective with
- * waiting or of an algorithm that no model is for; the set counts which. */
+/* The row table->row as set->rows[set->n]. *taken: false where it has no time, or is a collective
+ * with waiting or of an algorithm that no model is for; the set counts which. */
 static int fit_row_read(struct sc_fit_table *t, struct sc_fit_set *set, bool *taken)
 {
 	const struct sc_fit_reader *reader = sc_fit_reader_of(t);
@@ -164,8 +164,8 @@ static int fit_row_read(struct sc_fit_table *t, struct sc_fit_set *set, bool *ta
 
 	*taken = has_time(t);
 	set->n_empty += !*taken;
-	/* A collective whose time may hold waiting for peers that were not recorded, as `export` marks it. Taken
-	 * where --where names the column. */
+	/* A collective whose time may hold waiting for peers that were not recorded, as `export`
+	 * marks it. Taken where --where names the column. */
 	bound = *taken && t->opts->kind == SC_FIT_COLLECTIVE &&
 		strcmp(text_of(t, "quality"), "bound") == 0;
 	for (size_t i = 0; i < t->opts->n_where; i++)

@@ -1,8 +1,9 @@
-/* The solver: GSL's trust-region least squares on ln(predicted / measured), with weights found by iteration
- * so that outliers lose their say: Tukey's bisquare (Holland and Welsch 1977), or, where coefficients are pulled to
- * their like, 1 / |residual|, which makes the mean absolute error small. Each parameter is moved on a logistic scale
- * between its bounds. Parameters that the rows do not determine are put back to their starts one by one, by the
- * singular values of the Jacobian and the standard errors. */
+/* The solver: GSL's trust-region least squares on ln(predicted / measured), with weights found by
+ * iteration so that outliers lose their say: Tukey's bisquare (Holland and Welsch 1977), or, where
+ * coefficients are pulled to their like, 1 / |residual|, which makes the mean absolute error small.
+ * Each parameter is moved on a logistic scale between its bounds. Parameters that the rows do not
+ * determine are put back to their starts one by one, by the singular values of the Jacobian and the
+ * standard errors. */
 #include "models/fit/fit_solve.h"
 
 #include <gsl/gsl_blas.h>
@@ -45,12 +46,13 @@ enum {
 	MAX_SCANS = 3,
 };
 
-/* A problem's free parameters, and what is known at the point `u` where the rows were last computed. */
+/* A problem's free parameters, and what is known at the point `u` where the rows were last
+ * computed. */
 struct job {
 	const struct sc_fit_problem *problem;
 	size_t free[SC_FIT_MAX_PARAMS];
-	size_t n_free,
-		n; /* n: residuals, those of the rows first and then, where there is a pull, one each parameter */
+	size_t n_free, n; /* n: residuals, those of the rows first and then, where there is a pull,
+			     one each parameter */
 	double centre[SC_FIT_MAX_PARAMS]; /* ln, that a free parameter is pulled to */
 	double u[SC_FIT_MAX_PARAMS], *r;
 	double *slopes; /* of the rows, by parameter, then row */
@@ -98,7 +100,8 @@ static bool is_like_param(const struct sc_fit_param *a, const struct sc_fit_para
 	       strncmp(a->block, b->block, n + 1) == 0;
 }
 
-/* The middle one of its like, in logs: one of another kind, as EFA's latency among networks, does not move it. */
+/* The middle one of its like, in logs: one of another kind, as EFA's latency among networks, does
+ * not move it. */
 static double centre_of(const struct sc_fit_params *params, const struct sc_fit_param *p)
 {
 	double like[SC_FIT_MAX_PARAMS];
@@ -174,7 +177,8 @@ static int on_residuals(const gsl_vector *u, void *ctx, gsl_vector *f)
 	return GSL_SUCCESS;
 }
 
-/* Forward differences, all parameters in one call; kept, since a round begins where the one before ended. */
+/* Forward differences, all parameters in one call; kept, since a round begins where the one before
+ * ended. */
 static void find_slopes(struct job *job)
 {
 	size_t k = job->n_free, n = job->problem->n;
@@ -400,8 +404,9 @@ static double cost_here(const struct sc_fit_problem *problem)
 	return out;
 }
 
-/* Each free parameter alone, far off: a host that nothing waits for may be slower unseen, so that the search stands
- * still where a cost many times as high would explain the rows. True: the parameters are where the cost is less. */
+/* Each free parameter alone, far off: a host that nothing waits for may be slower unseen, so that
+ * the search stands still where a cost many times as high would explain the rows. True: the
+ * parameters are where the cost is less. */
 static bool scan(const struct sc_fit_problem *problem)
 {
 	static const double steps[] = {-3, -2, -1.2, -0.6, 0.6, 1.2, 2, 3}; /* in logs */
@@ -489,8 +494,9 @@ struct judgement {
 	bool undetermined;
 };
 
-/* d ln(time) / d ln(coefficient) from the slopes; weighted; columns scaled to length 1, so that singular values say how
- * alike they are. False: a column of zeros, which is the weakest at once. */
+/* d ln(time) / d ln(coefficient) from the slopes; weighted; columns scaled to length 1, so that
+ * singular values say how alike they are. False: a column of zeros, which is the weakest at once.
+ */
 static bool jacobian(const struct job *job, const gsl_vector *weights, gsl_matrix *out,
 		     double *norm, struct judgement *verdict)
 {

@@ -1,5 +1,5 @@
-/* The one solver of fits, and the errors of what it found: for kernels and collectives (fit.c) and for whole
- * iterations (study/fit). */
+/* The one solver of fits, and the errors of what it found: for kernels and collectives (fit.c) and
+ * for whole iterations (study/fit). */
 #ifndef SC_MODELS_FIT_SOLVE_H
 #define SC_MODELS_FIT_SOLVE_H
 
@@ -36,8 +36,8 @@ struct sc_fit_row {
 	unsigned fold;
 };
 struct sc_fit_problem {
-	/* Times of the rows at each of n settings of the coefficients: values by setting, then coefficient; us by
-	 * setting, then row. */
+	/* Times of the rows at each of n settings of the coefficients: values by setting, then
+	 * coefficient; us by setting, then row. */
 	void (*times)(const struct sc_fit_problem *problem, const double *values, size_t n,
 		      double *us);
 	void *model;
@@ -51,12 +51,13 @@ struct sc_fit_problem {
 	const struct sc_fit_params *near; /* where to start, too; NULL: from places around */
 	double step; /* of differences, relative; 0: as small as doubles allow */
 };
-/* Fits the parameters that are SC_FIT_FITTED to the rows, from several starts; the rest stay as they
- * are. Leaves value, status and standard error in problem->params. `condition` NULL: the same parameters once
- * more, over other rows, from where they are. */
+/* Fits the parameters that are SC_FIT_FITTED to the rows, from several starts; the rest stay as
+ * they are. Leaves value, status and standard error in problem->params. `condition` NULL: the same
+ * parameters once more, over other rows, from where they are. */
 int sc_fit_search(const struct sc_fit_problem *problem, double *condition, struct sc_err *err);
 
-/* Each value of rows[i].group is a fold, in the order of the table; `option` and `column` are for messages. */
+/* Each value of rows[i].group is a fold, in the order of the table; `option` and `column` are for
+ * messages. */
 int sc_fit_deal_groups(struct sc_fit_row *rows, size_t n, const char *option, const char *column,
 		       size_t *n_folds, const char *file, struct sc_err *err);
 /* Rows outside `fold` (SC_FIT_ALL: all rows), at most `n_max`, evenly taken. */

@@ -12,10 +12,10 @@
 
 /* The network that a row of a sweep was measured on, from its columns `intra` and `inter`:
  *
- *   intra  NVLink<g>_NVSwitch, NVLink<g>_direct_mesh, NVLink<g>_NVL<n>, NVLink_bridge, xGMI..., PCIe...,
- *          none; "<n>x<r>GB/s" in it gives the port's rate
- *   inter  <n>x<Gbit>Gb_<net>, <net>_<n>x<Gbit>Gb, <net>_<Gbit>Gb; <net> by the words below; _SHARP
- *          where the switches add; a text of intra where one domain of links spans the hosts; none
+ *   intra  NVLink<g>_NVSwitch, NVLink<g>_direct_mesh, NVLink<g>_NVL<n>, NVLink_bridge, xGMI...,
+ * PCIe..., none; "<n>x<r>GB/s" in it gives the port's rate inter  <n>x<Gbit>Gb_<net>,
+ * <net>_<n>x<Gbit>Gb, <net>_<Gbit>Gb; <net> by the words below; _SHARP where the switches add; a
+ * text of intra where one domain of links spans the hosts; none
  *
  * What is empty or says nothing is the device's usual node, and the row has a warning. */
 

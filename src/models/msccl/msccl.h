@@ -1,6 +1,7 @@
-/* Collective algorithms as files: MSCCL's XML (Azure/msccl-executor-nccl, tools of microsoft/msccl-tools).
- * A GPU has thread blocks; each has at most one peer to send to, one to receive from and a list of steps.
- * Read (msccl_xml.c), proved (msccl_check.c), built (msccl_build.c) and timed (msccl_walk.c). */
+/* Collective algorithms as files: MSCCL's XML (Azure/msccl-executor-nccl, tools of
+ * microsoft/msccl-tools). A GPU has thread blocks; each has at most one peer to send to, one to
+ * receive from and a list of steps. Read (msccl_xml.c), proved (msccl_check.c), built
+ * (msccl_build.c) and timed (msccl_walk.c). */
 #ifndef SC_MODELS_MSCCL_H
 #define SC_MODELS_MSCCL_H
 
@@ -37,7 +38,8 @@ enum sc_msccl_coll {
 	SC_MSCCL_ALL_GATHER,
 	SC_MSCCL_REDUCE_SCATTER,
 	SC_MSCCL_ALL_TO_ALL,
-	SC_MSCCL_NEXT, /* each rank but the first gets the input of the one before; "custom" in files */
+	SC_MSCCL_NEXT,   /* each rank but the first gets the input of the one before; "custom" in
+			    files */
 	SC_MSCCL_CUSTOM, /* and what else there is: only that it ends is proved */
 	SC_MSCCL_N_COLLS
 };
@@ -84,16 +86,18 @@ static inline bool sc_msccl_sends(enum sc_msccl_op op)
 	       op == SC_MSCCL_RECV_REDUCE_SEND || op == SC_MSCCL_RECV_REDUCE_COPY_SEND;
 }
 
-/* Parses and proves the form: ids, peers, ranges of buffers and dependencies. What is wrong is named with
- * line and column. Document types and entities are refused. */
+/* Parses and proves the form: ids, peers, ranges of buffers and dependencies. What is wrong is
+ * named with line and column. Document types and entities are refused. */
 int sc_msccl_parse(const struct sc_source *source, struct sc_arena *arena, struct sc_msccl *out,
 		   struct sc_err *err);
 int sc_msccl_load(const char *path, struct sc_arena *arena, struct sc_msccl *out,
 		  struct sc_err *err);
-/* Proves that it ends with the protocol's buffers and gives what the collective promises, by running it on
- * symbols: every send meets a receive of as many chunks, nothing is read before it is written, no rank is
- * added twice; and that no other order of its thread blocks gives another result: of two accesses of a chunk, one of
- * them a write, one comes after the other by dependencies, sends and receives, and the protocol's buffers. What is wrong is named with rank, thread block and step. */
+/* Proves that it ends with the protocol's buffers and gives what the collective promises, by
+ * running it on symbols: every send meets a receive of as many chunks, nothing is read before it is
+ * written, no rank is added twice; and that no other order of its thread blocks gives another
+ * result: of two accesses of a chunk, one of them a write, one comes after the other by
+ * dependencies, sends and receives, and the protocol's buffers. What is wrong is named with rank,
+ * thread block and step. */
 int sc_msccl_check(const struct sc_msccl *algo, struct sc_err *err);
 /* Primitives that a connection holds before its receiver takes one. */
 int sc_msccl_slots(enum sc_proto proto);
@@ -128,8 +132,8 @@ void sc_msccl_build(const struct sc_msccl_recipe *recipe, struct sc_arena *arena
 /* The time of one run over `bytes` (nccl-tests' size). `busiest`: what held it back the most. */
 struct sc_msccl_time {
 	double total_us;
-	/* "link", "port", "network", "block" (a thread block's rate), "latency"; "deadlock": at this size
-	 * it never ends, and total_us is HUGE_VAL */
+	/* "link", "port", "network", "block" (a thread block's rate), "latency"; "deadlock": at
+	 * this size it never ends, and total_us is HUGE_VAL */
 	const char *limit;
 };
 /* The nodes of ranks: so many on each node before the next is filled. */

@@ -133,9 +133,9 @@ void sc_msccl_pairs(struct sc_msccl_builder *b)
 	}
 }
 
-/* Blocks of an instance: 0 adds the first part of the own segment. The t-th peer has one that sends, receives and adds
- * part t, as the published files have it; where a connection has no room for a whole segment a pair would wait on both
- * sides, and then a block of its own sends. */
+/* Blocks of an instance: 0 adds the first part of the own segment. The t-th peer has one that
+ * sends, receives and adds part t, as the published files have it; where a connection has no room
+ * for a whole segment a pair would wait on both sides, and then a block of its own sends. */
 struct pairs {
 	int first_tb, base, scratch; /* of the instance: its block 0, its chunks */
 	int each, received; /* blocks of a peer; the step of the last one that has received */
@@ -165,7 +165,8 @@ static void add_parts(struct sc_msccl_builder *b, const struct pairs *at, int t)
 			 (struct place){SC_MSCCL_INPUT, at->base + b->gpu * n + t}, 1);
 }
 
-/* The own segment goes out when all of its parts are added: by the last step of every block's sums. */
+/* The own segment goes out when all of its parts are added: by the last step of every block's sums.
+ */
 static void send_sum(struct sc_msccl_builder *b, const struct pairs *at, int t)
 {
 	const int n = b->n;

@@ -1,7 +1,7 @@
-/* Runs an algorithm on symbols, and proves that thread blocks give the same in any order: a slot of a buffer holds a
- * chunk of a rank's input, or the sum of one chunk over ranks. Of which ones is told by the sum of a random number of 64
- * bits for each (Zobrist's way, Univ. of Wisconsin report 88, 1970): that two sums over other ranks agree has a chance of
- * 2^-64. */
+/* Runs an algorithm on symbols, and proves that thread blocks give the same in any order: a slot of
+ * a buffer holds a chunk of a rank's input, or the sum of one chunk over ranks. Of which ones is
+ * told by the sum of a random number of 64 bits for each (Zobrist's way, Univ. of Wisconsin report
+ * 88, 1970): that two sums over other ranks agree has a chance of 2^-64. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,10 +76,11 @@ static int algo_fail(const struct machine *m, int gpu, size_t tb, const char *te
 }
 
 /* ---- order ----
- * A step comes after those before it in its thread block, the one it depends on, the send that it receives, and the
- * receive that made room for what it sends. Two accesses of a slot, one of them a write, are to be ordered so: then one
- * run stands for all. Dependencies mostly do; what they do not is looked at with all that GPUs tell each other, of
- * some GPUs in each run, as clocks of all thread blocks at once would be too large. */
+ * A step comes after those before it in its thread block, the one it depends on, the send that it
+ * receives, and the receive that made room for what it sends. Two accesses of a slot, one of them a
+ * write, are to be ordered so: then one run stands for all. Dependencies mostly do; what they do
+ * not is looked at with all that GPUs tell each other, of some GPUs in each run, as clocks of all
+ * thread blocks at once would be too large. */
 enum { ROW = 64, MAX_ORDER_BYTES = 1 << 30 };
 
 /* ROW at once, which compilers turn into few instructions. */

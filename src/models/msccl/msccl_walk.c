@@ -1,9 +1,10 @@
-/* The time of an algorithm by walking its thread blocks. All chunks are cut into the same tiles; for each
- * tile a thread block runs its steps in order. A step waits for the steps it depends on, for data in its
- * connection and for room in the next one; it moves its bytes at a thread block's rate, and what it sends
- * passes a first-come server of its link, of its GPU's port or of its NIC. LL and LL128 forward as they
- * receive; Simple after the first of two slices. Beyond a number of tiles each costs as much as the one
- * before. Rates and latencies: the fabric profile, by links and protocol. */
+/* The time of an algorithm by walking its thread blocks. All chunks are cut into the same tiles;
+ * for each tile a thread block runs its steps in order. A step waits for the steps it depends on,
+ * for data in its connection and for room in the next one; it moves its bytes at a thread block's
+ * rate, and what it sends passes a first-come server of its link, of its GPU's port or of its NIC.
+ * LL and LL128 forward as they receive; Simple after the first of two slices. Beyond a number of
+ * tiles each costs as much as the one before. Rates and latencies: the fabric profile, by links and
+ * protocol. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,8 +17,9 @@
 /* Tiles that are walked: the rest costs as much a tile as the second half of these. */
 enum { WARM_TILES = 8, WALKED_TILES = 16, MAX_SLOTS = 8 };
 
-#define LOCAL_US \
-	1.5 /* of each copy or reduction in a GPU; set by hand with the rates of MI300X (configs/fabrics) */
+#define LOCAL_US                                                                        \
+	1.5 /* of each copy or reduction in a GPU; set by hand with the rates of MI300X \
+	       (configs/fabrics) */
 
 enum limit { BY_BLOCK, BY_LINK, BY_PORT, BY_NET, BY_LATENCY, N_LIMITS };
 static const char *const LIMITS[N_LIMITS] = {"block", "link", "port", "network", "latency"};
@@ -115,7 +117,8 @@ static double tile_of(const struct walk *w, size_t tile)
 	return fmin(w->tile_bytes, w->chunk_bytes - (double)tile * w->tile_bytes);
 }
 
-/* Consecutive reductions into one place, that nothing waits for and that wait for nothing, are one. */
+/* Consecutive reductions into one place, that nothing waits for and that wait for nothing, are one.
+ */
 static size_t merged(const struct walk *w, size_t block)
 {
 	const struct sc_msccl_tb *tb = &w->algo->tbs[block];
@@ -131,8 +134,8 @@ static size_t merged(const struct walk *w, size_t block)
 	return n;
 }
 
-/* When the step's needs are met; HUGE_VAL: not yet known, then *waits_on says that the block waits on a
- * step (+ 1; else on a connection, whose other side wakes it). */
+/* When the step's needs are met; HUGE_VAL: not yet known, then *waits_on says that the block waits
+ * on a step (+ 1; else on a connection, whose other side wakes it). */
 static double ready_us(const struct walk *w, size_t block, size_t *waits_on)
 {
 	const struct block *b = &w->blocks[block];
@@ -351,8 +354,8 @@ static void set_tiles(struct walk *w, double bytes)
 	w->per_primitive = (int)fmax(1, fmin(SC_MSCCL_MAX_COUNT, chunks));
 }
 
-/* The profile's are of the fastest GPU with such links, all of them switched; this one's may be slower, wired pair by
- * pair, or not there. */
+/* The profile's are of the fastest GPU with such links, all of them switched; this one's may be
+ * slower, wired pair by pair, or not there. */
 static void set_rates(struct walk *w)
 {
 	const struct sc_fabric *f = w->fabric;
@@ -432,8 +435,8 @@ static double busiest_us(const struct walk *w, int *best)
 	return busy[*best];
 }
 
-/* A step of many chunks is several primitives where they are large: two blocks that both send before they
- * receive then fill their connections and wait for each other. */
+/* A step of many chunks is several primitives where they are large: two blocks that both send
+ * before they receive then fill their connections and wait for each other. */
 static bool has_ended(const struct walk *w)
 {
 	for (size_t t = 0; t < w->algo->n_tbs; t++)

@@ -1,5 +1,6 @@
-/* The costs of a block's steps: kernels by the op models, collectives by the fabric's and by how the ranks of a node
- * share its NICs, and the host's time to issue them. This file knows nothing of models or schedules. */
+/* The costs of a block's steps: kernels by the op models, collectives by the fabric's and by how
+ * the ranks of a node share its NICs, and the host's time to issue them. This file knows nothing of
+ * models or schedules. */
 #include "predict/block.h"
 
 #include <math.h>
@@ -8,17 +9,18 @@
 #include "predict/op_names.h"
 #include "predict/predict.h"
 
-/* A CUDA graph costs the host the launches of so many kernels (NVIDIA, "Constant Time Launch for Straight-Line CUDA
- * Graphs", 2024: 2.5 us and more against 2 us). */
+/* A CUDA graph costs the host the launches of so many kernels (NVIDIA, "Constant Time Launch for
+ * Straight-Line CUDA Graphs", 2024: 2.5 us and more against 2 us). */
 #define LAUNCH_WAYS 2.0
 #define GRAPH_LAUNCHES 2.0
-/* Kernels that send a token once reach their rate on so many SMs (deepseek-ai/DeepEP, buffer.py: num_sms). */
+/* Kernels that send a token once reach their rate on so many SMs (deepseek-ai/DeepEP, buffer.py:
+ * num_sms). */
 #define DISPATCH_SMS 20.0
 /* The NIC on which they do so: a faster one gives them no more. */
 #define DISPATCH_NIC_GBPS 50.0
-/* Their share over links of what NCCL's exchange reaches: HybridEP's kernels on 16 SMs of B200 and 8 to 36 GB200 0.82
- * to 0.92 (same repository, docs/README_Hybrid-EP.md, without the own rank's bytes), DeepEP's on H20 0.85 (issue
- * 16). */
+/* Their share over links of what NCCL's exchange reaches: HybridEP's kernels on 16 SMs of B200 and
+ * 8 to 36 GB200 0.82 to 0.92 (same repository, docs/README_Hybrid-EP.md, without the own rank's
+ * bytes), DeepEP's on H20 0.85 (issue 16). */
 #define DISPATCH_LINK_EFF 0.87
 
 struct sc_block_env sc_block_env_of(const struct sc_request *request,
@@ -134,8 +136,8 @@ static bool any_policy(const struct sc_block_env *env, enum sc_c3_policy policy)
 	return false;
 }
 
-/* Adds a step. Where launches block, the GPU waits for the host before each kernel: for the host's own time, and
- * until it has seen the last kernel end (a launch's way to the GPU, and back). */
+/* Adds a step. Where launches block, the GPU waits for the host before each kernel: for the host's
+ * own time, and until it has seen the last kernel end (a launch's way to the GPU, and back). */
 static void push_step(struct sc_block *block, const struct sc_block_env *env, struct sc_step step)
 {
 	double host_us = step.host_us;
@@ -167,7 +169,8 @@ void sc_block_add_pieces(struct sc_block *block, const struct sc_block_env *env,
 	    op->u.rowwise.n_kernels > 1)
 		n_launches = n_calls = op->u.rowwise.n_kernels;
 	sc_op_model_get(op->kind)->time(env->device, op, &time);
-	/* The kernel runs on the SMs that are left; products bound by memory gain where copies spare their caches. */
+	/* The kernel runs on the SMs that are left; products bound by memory gain where copies
+	 * spare their caches. */
 	if (env->kernel_sms > 0) {
 		sc_interfere_kernel(env->device, op, env->kernel_sms, 0, &step.cost);
 	} else {
@@ -239,8 +242,9 @@ void sc_block_share_nics(double peers, struct sc_cost *cost)
 			cost->demand[r] /= load;
 }
 
-/* Folds the other `peers` ranks that exchange over a node's NICs together into a cost. Each of the node's ranks of
- * the stage has an equal part of what they load, which a data-parallel collective finds of them beside it. */
+/* Folds the other `peers` ranks that exchange over a node's NICs together into a cost. Each of the
+ * node's ranks of the stage has an equal part of what they load, which a data-parallel collective
+ * finds of them beside it. */
 static void fold_nics(const struct sc_block_env *env, double peers, struct sc_cost *cost)
 {
 	sc_block_share_nics(peers, cost);
@@ -272,8 +276,8 @@ struct sc_cost sc_block_comm_alone(const struct sc_block_env *env,
 	return out;
 }
 
-/* Makes an exchange hold the SMs that are kept for its kernels, which are slower on fewer than they take of
- * themselves, and no faster on more. */
+/* Makes an exchange hold the SMs that are kept for its kernels, which are slower on fewer than they
+ * take of themselves, and no faster on more. */
 static void hold_sms(const struct sc_block_env *env, struct sc_cost *cost)
 {
 	const struct sc_c3_choice *choice = &env->request->c3[SC_C3_EP];
@@ -289,9 +293,9 @@ static void hold_sms(const struct sc_block_env *env, struct sc_cost *cost)
 	cost->holds_sm = cost->demand[SC_RES_SM] > 0;
 }
 
-/* Returns the cost of an exchange to nodes over the network, and to their ranks over links, in small pieces. Its
- * kernels reach the rate of rings (deepseek-ai/DeepEP, README: 43 to 58 of 50 GB/s, tokens of the own node
- * counted). */
+/* Returns the cost of an exchange to nodes over the network, and to their ranks over links, in
+ * small pieces. Its kernels reach the rate of rings (deepseek-ai/DeepEP, README: 43 to 58 of 50
+ * GB/s, tokens of the own node counted). */
 static struct sc_cost once_a_node_cost(const struct sc_block_env *env,
 				       const struct sc_block_comm *comm, const struct sc_span *span,
 				       double peers)
@@ -329,7 +333,8 @@ static void keep_to_sms(const struct sc_transfer *transfer, double sms, struct s
 	cost->work_us = sc_quantize_us(cost->work_us);
 }
 
-/* Returns the cost of `n_pieces` that copy engines move one after another; one of them stays with its rank. */
+/* Returns the cost of `n_pieces` that copy engines move one after another; one of them stays with
+ * its rank. */
 static void copy_cost(const struct sc_block_env *env, const struct sc_transfer *transfer,
 		      double n_pieces, struct sc_cost *out)
 {
@@ -402,10 +407,10 @@ void sc_block_add_sum(struct sc_block *block, const struct sc_block_env *env,
 	push_step(block, env, step);
 }
 
-/* Delays a collective by the threads that move data between nodes: without cores of their own they wait for their
- * turn between launches. Each hop takes one at either end (NCCL's proxies, src/proxy.cc). While stages send to each
- * other each process has such a thread awake: launches that a kernel waits for take as many turns as ranks must have
- * launched. */
+/* Delays a collective by the threads that move data between nodes: without cores of their own they
+ * wait for their turn between launches. Each hop takes one at either end (NCCL's proxies,
+ * src/proxy.cc). While stages send to each other each process has such a thread awake: launches
+ * that a kernel waits for take as many turns as ranks must have launched. */
 static void await_progress(const struct sc_block_env *env, enum sc_collective kind,
 			   const struct sc_span *span, struct sc_step *step)
 {
@@ -441,7 +446,8 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 	}
 	if (shape->kind == SC_SEND_RECV) { /* one of a ring's ranks on a node sends out of it */
 		peers = fmin(peers, fmax(1, peers / span.max_ranks_per_node));
-		/* Send/recv round a ring goes to a neighbour, on another node if the group leaves its node. */
+		/* Send/recv round a ring goes to a neighbour, on another node if the group leaves
+		 * its node. */
 		bool remote = span.n_nodes > 1;
 
 		span = (struct sc_span){2, remote ? 2 : 1, remote ? 1 : 2};
@@ -460,9 +466,10 @@ void sc_block_add_comm(struct sc_block *block, const struct sc_block_env *env,
 	say_comm(shape, &step.cost);
 	if (!(comm->node_bytes > 0 && span.n_nodes > 1)) /* its phases are folded already */
 		fold_nics(env, peers, &step.cost);
-	/* Tensor-parallel collectives come several a layer, and each waits for the host that is last. That is seldom
-	 * the same one, so all delays count: a rank's own CPU time grows with the other ranks of its group. Groups of
-	 * more than eight were not measured, and count as eight. */
+	/* Tensor-parallel collectives come several a layer, and each waits for the host that is
+	 * last. That is seldom the same one, so all delays count: a rank's own CPU time grows with
+	 * the other ranks of its group. Groups of more than eight were not measured, and count as
+	 * eight. */
 	if (!sc_block_is_replayed(block, env))
 		step.host_us =
 			sc_quantize_us((env->device->host.launch_us +

@@ -1,5 +1,6 @@
-/* A block emitted op by op into a graph, and the graph of a GPU that runs one block alone. Steps go to a host, a
- * compute and a communication lane; a hidden collective lets the next kernels pass it by. */
+/* A block emitted op by op into a graph, and the graph of a GPU that runs one block alone. Steps go
+ * to a host, a compute and a communication lane; a hidden collective lets the next kernels pass it
+ * by. */
 #include "predict/block.h"
 
 #include <string.h>

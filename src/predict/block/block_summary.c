@@ -1,5 +1,5 @@
-/* Summaries of blocks: one simulated alone, what it is beside a data-parallel collective, and sequences of them,
- * which compose as max-plus maps (block.h). */
+/* Summaries of blocks: one simulated alone, what it is beside a data-parallel collective, and
+ * sequences of them, which compose as max-plus maps (block.h). */
 #include "predict/block.h"
 
 #include <math.h>
@@ -222,7 +222,8 @@ static bool find_times(struct sc_block *block, struct sc_summary *s)
 	return overlaps;
 }
 
-/* Returns the end of steps that run one after another, where the GPU is free at `gpu_us`; this needs no graph. */
+/* Returns the end of steps that run one after another, where the GPU is free at `gpu_us`; this
+ * needs no graph. */
 static double end_in_turn_us(const struct sc_block *block, double gpu_us)
 {
 	double host_us = 0;
@@ -237,8 +238,8 @@ static double end_in_turn_us(const struct sc_block *block, double gpu_us)
 	return fmax(gpu_us, host_us);
 }
 
-/* A block ends later on a GPU that is free only once the host has launched all of it, than on one that is free at
- * once; behind both ends stand the steps' times on the GPU in the former case. */
+/* A block ends later on a GPU that is free only once the host has launched all of it, than on one
+ * that is free at once; behind both ends stand the steps' times on the GPU in the former case. */
 enum { END_BEHIND, END_AT_ONCE, STEP_TIMES };
 
 static int simulate_at(const struct sc_block *block, double gpu_us,

@@ -1,5 +1,5 @@
-/* Prepares a DLRM request for building: a sharding plan becomes what each rank looks up, sends and stores; ranks with
- * like work are folded into classes, whose blocks are costed. */
+/* Prepares a DLRM request for building: a sharding plan becomes what each rank looks up, sends and
+ * stores; ranks with like work are folded into classes, whose blocks are costed. */
 #include "predict/dlrm/dlrm.h"
 
 #include <math.h>
@@ -11,14 +11,14 @@
 #include "models/row_reuse.h"
 
 enum { INDEX_BYTES = 8, WEIGHT_BYTES = 4 };
-/* Pooled vectors are copied this often for TorchRec's all-to-all, on average of both ways (dist_data.py, comm_ops.py:
- * _all_to_all_pooled): forward for it and into rows after it; backward they are cut, put in the order of ranks, and
- * divided by their number. */
+/* Pooled vectors are copied this often for TorchRec's all-to-all, on average of both ways
+ * (dist_data.py, comm_ops.py: _all_to_all_pooled): forward for it and into rows after it; backward
+ * they are cut, put in the order of ranks, and divided by their number. */
 #define POOLED_COPIES 2.5
 #define NO_SHARE 1e-9 /* a share of lookups as good as none */
 
-/* Vectors are in fp16 where they are kept in less than fp32; a sequence's are as its tables are (DlrmHSTU, which
- * casts its layers alone). */
+/* Vectors are in fp16 where they are kept in less than fp32; a sequence's are as its tables are
+ * (DlrmHSTU, which casts its layers alone). */
 static double dlrm_output_elem_bytes(const struct sc_request *req)
 {
 	const enum sc_dtype kept = sc_storage_dtype(req->config.training.precision);
@@ -82,7 +82,8 @@ static double bag_frac(const struct sc_table *table, double share)
 	return -expm1(table->pooling * log1p(-fmin(share, 1 - 1e-12)));
 }
 
-/* HugeCTR's hybrid embedding has no other step than SGD, by atomic additions (frequent_embedding.cu). */
+/* HugeCTR's hybrid embedding has no other step than SGD, by atomic additions
+ * (frequent_embedding.cu). */
 static enum sc_row_optimizer hot_optimizer(const struct sc_request *request)
 {
 	const enum sc_row_optimizer own = ROW_OPTIMIZERS[request->config.training.optimizer];
@@ -90,8 +91,8 @@ static enum sc_row_optimizer hot_optimizer(const struct sc_request *request)
 	return own == SC_ROW_SGD ? SC_ROW_ATOMIC_SGD : own;
 }
 
-/* Leaves a shard the rows that are not hot, where every rank has the hot ones: fewer lookups, of rows that are dealt
- * out by their frequency, so that no slice has more than others. */
+/* Leaves a shard the rows that are not hot, where every rank has the hot ones: fewer lookups, of
+ * rows that are dealt out by their frequency, so that no slice has more than others. */
 static void leave_out_hot(struct sc_embedding_use *use, const struct sc_request *request,
 			  const struct sc_table_placement *p)
 {
@@ -216,9 +217,9 @@ static void store(const struct sc_embedding_use *use, const struct sc_table_plac
 		work->host_bytes += bytes + state;
 }
 
-/* A slice of rows sends whole vectors where software sums what it receives; else rows of one host add up their parts
- * first. Each lookup of a sequence is a vector of its own, which one slice has and sends, and nothing is added up
- * (TorchRec's RwSequenceEmbeddingDist). */
+/* A slice of rows sends whole vectors where software sums what it receives; else rows of one host
+ * add up their parts first. Each lookup of a sequence is a vector of its own, which one slice has
+ * and sends, and nothing is added up (TorchRec's RwSequenceEmbeddingDist). */
 struct sc_dlrm_sends sc_dlrm_sends_of(const struct sc_table *table, enum sc_shard_type type,
 				      bool partial_sums, uint32_t ranks_per_host)
 {
@@ -313,7 +314,8 @@ static void add_hot_rows(struct sc_dlrm *dlrm, const struct sc_table_placement *
 		sc_dlrm_hot_bytes_of(dlrm->request, table, p, dlrm->rows);
 	struct sc_embedding_use owned = use;
 
-	/* A rank reads those of its own rows that any other needs, and steps them by what it pulls. */
+	/* A rank reads those of its own rows that any other needs, and steps them by what it pulls.
+	 */
 	if (bytes.pulled > 0) {
 		owned.skew = use.unique_rows / table_lookups(table, use.samples);
 		owned.output_frac =
@@ -348,7 +350,8 @@ static void find_shapes(const struct sc_device *device, const struct rank_uses *
 	work->replica_grad = shapes[SC_EMBEDDING_BACKWARD];
 }
 
-/* Finds all ranks' shapes: a rank with the shards of another, of other columns, takes its shapes. */
+/* Finds all ranks' shapes: a rank with the shards of another, of other columns, takes its shapes.
+ */
 static void find_all_shapes(const struct sc_dlrm *dlrm, const struct rank_uses *uses,
 			    struct sc_dlrm_work *ranks)
 {
@@ -385,8 +388,8 @@ static void find_all_shapes(const struct sc_dlrm *dlrm, const struct rank_uses *
 	}
 }
 
-/* Adds the bytes that are reduced: partial sums of row slices, and gradients of replicas. Hosts reduce theirs at the
- * same time: the one with most of them is waited for. */
+/* Adds the bytes that are reduced: partial sums of row slices, and gradients of replicas. Hosts
+ * reduce theirs at the same time: the one with most of them is waited for. */
 static void add_reductions(struct sc_dlrm *dlrm)
 {
 	uint32_t per_host = dlrm->plan.ranks_per_host;
@@ -428,8 +431,8 @@ static void add_reductions(struct sc_dlrm *dlrm)
 	}
 }
 
-/* Returns what a rank sends to its peers on other nodes once its node has added up its tables' sums: the sums of the
- * node with most columns, for the rank's share of the batch. */
+/* Returns what a rank sends to its peers on other nodes once its node has added up its tables'
+ * sums: the sums of the node with most columns, for the rank's share of the batch. */
 static double node_sum_bytes(const struct sc_dlrm *dlrm)
 {
 	uint32_t per_host = dlrm->plan.ranks_per_host;
@@ -456,7 +459,8 @@ static double node_sum_bytes(const struct sc_dlrm *dlrm)
 					 (double)shard->cols;
 			most = fmax(most, columns[node]);
 		}
-		/* A table with hot rows adds the vectors that the node's other rows have a part in. */
+		/* A table with hot rows adds the vectors that the node's other rows have a part in.
+		 */
 		for (uint32_t node = 0; p->hot_rows && node < n_nodes; node++) {
 			const struct sc_table *t = &dlrm->tables.at[i];
 
@@ -470,8 +474,8 @@ static double node_sum_bytes(const struct sc_dlrm *dlrm)
 	       dlrm->output_elem_bytes;
 }
 
-/* An all-to-all takes as long as its busiest sender: no rank receives more than (n - 1) times the most that another
- * sends it (max of max, Lin et al. 2024). */
+/* An all-to-all takes as long as its busiest sender: no rank receives more than (n - 1) times the
+ * most that another sends it (max of max, Lin et al. 2024). */
 static void dlrm_work(struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks)
 {
 	uint32_t world = dlrm->plan.world;
@@ -581,7 +585,8 @@ static void take_fuller(struct sc_dlrm_work *kept, const struct sc_dlrm_work *mo
 	kept->ssd_bytes = more->ssd_bytes;
 }
 
-/* Goes through ranks in order; each joins the class of an earlier one with like work, or founds one. */
+/* Goes through ranks in order; each joins the class of an earlier one with like work, or founds
+ * one. */
 static void fold_ranks(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 {
 	uint32_t world = dlrm->plan.world, n_slots = 16;
@@ -636,8 +641,8 @@ static void fill_nodes(struct sc_dlrm *dlrm, const struct sc_dlrm_work *ranks)
 	}
 }
 
-/* Refuses hot rows where software does not add up parts: a vector whose bag has hot rows and others is a sum of parts
- * from several ranks. */
+/* Refuses hot rows where software does not add up parts: a vector whose bag has hot rows and others
+ * is a sum of parts from several ranks. */
 static int check_hot_rows(const struct sc_dlrm *dlrm, struct sc_err *err)
 {
 	for (size_t i = 0; i < dlrm->plan.tables.n; i++) {
@@ -699,8 +704,9 @@ int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_e
 		return rc;
 	ranks = sc_arena_alloc(arena, dlrm->plan.world * sizeof(*ranks));
 	dlrm_work(dlrm, ranks);
-	/* HugeCTR reduces the gradients of hot rows, and of the dense part with them, by a kernel of its own, which
-	 * lets InfiniBand's switches add (ib_comm_ar.cu: one shot, sharp_coll). */
+	/* HugeCTR reduces the gradients of hot rows, and of the dense part with them, by a kernel
+	 * of its own, which lets InfiniBand's switches add (ib_comm_ar.cu: one shot, sharp_coll).
+	 */
 	if (dlrm->exchange.hot_grad_bytes > 0 && strcmp(dlrm->fabric.net.kind, "infiniband") == 0)
 		dlrm->fabric.sharp = true;
 	fold_ranks(dlrm, ranks);

@@ -1,5 +1,5 @@
-/* One training step of a DLRM on many GPUs: what each rank looks up, exchanges and multiplies, by its
- * sharding plan. Ranks whose work is alike are one class. */
+/* One training step of a DLRM on many GPUs: what each rank looks up, exchanges and multiplies, by
+ * its sharding plan. Ranks whose work is alike are one class. */
 #ifndef SC_PREDICT_DLRM_H
 #define SC_PREDICT_DLRM_H
 
@@ -51,14 +51,14 @@ struct sc_dlrm_exchange {
 	double index_bytes;   /* all-to-all: sent by the busiest */
 	double output_bytes;  /* all-to-all: the time it takes, as bytes sent by each rank */
 	double scatter_bytes; /* reduce-scatter over all ranks: row-wise tables */
-	/* A reduce-scatter within each host, for table-row-wise tables; where slices send partial sums, an all-to-all
-	 * there. */
+	/* A reduce-scatter within each host, for table-row-wise tables; where slices send partial
+	 * sums, an all-to-all there. */
 	double host_scatter_bytes;
 	double replica_grad_bytes; /* all-reduce: replicated tables */
 	double hot_grad_bytes;     /* all-reduce, with the bottom MLP's: hot rows */
 	double pulled_bytes;       /* the part of output_bytes that is hot rows, within one node */
-	/* A rank's samples bring ids, sorted by the rank that has the row, and rows, which come back and are put in
-	 * the samples' order. */
+	/* A rank's samples bring ids, sorted by the rank that has the row, and rows, which come
+	 * back and are put in the samples' order. */
 	double bucketed_ids, ordered_bytes;
 	double dense_grad_bytes;
 };
@@ -83,8 +83,8 @@ struct sc_dlrm {
 	double host_bytes, ssd_bytes; /* tables on the node with most of them */
 };
 
-/* Prepares a request under setup->opts->plan, which outlives it. Strings and arrays live in the arena of the
- * scratch. */
+/* Prepares a request under setup->opts->plan, which outlives it. Strings and arrays live in the
+ * arena of the scratch. */
 int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_err *err);
 void sc_dlrm_release(struct sc_dlrm *dlrm);
 
@@ -105,8 +105,8 @@ double sc_dlrm_rank_slowdown(const struct sc_request *request, uint32_t rank);
 /* Lists the tables of a request with types resolved. */
 void sc_dlrm_tables(const struct sc_request *request, struct sc_arena *arena,
 		    struct sc_table_list *out);
-/* Returns the use of one shard by the rank that has it; `samples` are the whole batch's, or a rank's. A placement
- * with hot rows counts the lookups of its other rows. `memo` may be NULL. */
+/* Returns the use of one shard by the rank that has it; `samples` are the whole batch's, or a
+ * rank's. A placement with hot rows counts the lookups of its other rows. `memo` may be NULL. */
 struct sc_embedding_use sc_dlrm_shard_use(const struct sc_request *request,
 					  const struct sc_table *table,
 					  const struct sc_table_placement *placement,
@@ -116,9 +116,10 @@ struct sc_embedding_use sc_dlrm_hot_use(const struct sc_request *request,
 					const struct sc_table *table,
 					const struct sc_table_placement *placement,
 					struct sc_row_memo *memo);
-/* The bytes that hot rows move, by rank. Within one node (HugeCTR's NVLink_SingleNode) a rank gets the distinct ones
- * that its samples look up from the ranks that own them, and these get their gradients back; across nodes (IB_NVLink)
- * the gradients of all of them are reduced. Forward and backward move the pulled bytes once each. */
+/* The bytes that hot rows move, by rank. Within one node (HugeCTR's NVLink_SingleNode) a rank gets
+ * the distinct ones that its samples look up from the ranks that own them, and these get their
+ * gradients back; across nodes (IB_NVLink) the gradients of all of them are reduced. Forward and
+ * backward move the pulled bytes once each. */
 struct sc_dlrm_hot_bytes {
 	double pulled, reduced;
 };
@@ -126,12 +127,13 @@ struct sc_dlrm_hot_bytes sc_dlrm_hot_bytes_of(const struct sc_request *request,
 					      const struct sc_table *table,
 					      const struct sc_table_placement *placement,
 					      struct sc_row_memo *memo);
-/* Returns the share of a table's pooled vectors that a share of its rows has a part in, hot rows apart: only these
- * vectors are sent. It is 1 for a placement without hot rows. */
+/* Returns the share of a table's pooled vectors that a share of its rows has a part in, hot rows
+ * apart: only these vectors are sent. It is 1 for a placement without hot rows. */
 double sc_dlrm_sent_frac(const struct sc_table *table, const struct sc_table_placement *placement,
 			 double row_frac, struct sc_row_memo *memo);
-/* The exchanges that a shard's vectors take part in, as shares of their bytes: sent to all ranks, summed over all
- * ranks, or over those of its host, to which each of the table's slices of rows adds. */
+/* The exchanges that a shard's vectors take part in, as shares of their bytes: sent to all ranks,
+ * summed over all ranks, or over those of its host, to which each of the table's slices of rows
+ * adds. */
 struct sc_dlrm_sends {
 	double to_all, all_sum, host_sum;
 	bool lookups; /* one vector a lookup, from one slice of the rows, not one a bag */
@@ -142,8 +144,8 @@ struct sc_dlrm_sends sc_dlrm_sends_of(const struct sc_table *table, enum sc_shar
 double sc_dlrm_vector_bytes(const struct sc_request *request,
 			    const struct sc_table_placement *placement,
 			    const struct sc_embedding_use *use);
-/* Returns the number of ranks that add up their parts before others get them: those of a scale-up domain where
- * partial sums are exchanged, else of a host. */
+/* Returns the number of ranks that add up their parts before others get them: those of a scale-up
+ * domain where partial sums are exchanged, else of a host. */
 uint32_t sc_dlrm_ranks_together(const struct sc_request *request);
 /* Returns the number of vectors that one sample yields from a table. */
 double sc_table_outputs(const struct sc_table *table);
@@ -153,13 +155,15 @@ double sc_hstu_tokens(const struct sc_request *request, bool most);
 /* dlrm_dense.c */
 void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,
 			 enum sc_dlrm_block id, struct sc_block *out);
-/* Says whether the block depends on no more of its class than GPU, speed, sequences, and the bottom MLP. */
+/* Says whether the block depends on no more of its class than GPU, speed, sequences, and the bottom
+ * MLP. */
 static inline bool sc_dlrm_is_dense(enum sc_dlrm_block id)
 {
 	return id == SC_DLRM_LOCATE || id == SC_DLRM_BOTTOM || id == SC_DLRM_DENSE ||
 	       id == SC_DLRM_BOTTOM_GRAD || id == SC_DLRM_OPTIMIZER;
 }
-/* Sets the last fields of dlrm, the dense part's parameters, FLOP and activations, before any block is built. */
+/* Sets the last fields of dlrm, the dense part's parameters, FLOP and activations, before any block
+ * is built. */
 void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm);
 
 /* dlrm_workload.c: builds `n_steps` steps, one after another as a training loop runs them. */
@@ -168,8 +172,8 @@ struct sc_dlrm_built {
 };
 void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph *graph,
 		   struct sc_dlrm_built *built);
-/* Kernels and an exchange of a step that need nothing of each other; false from the end of the list on. An exchange
- * of 0 bytes is one that the request does not have. */
+/* Kernels and an exchange of a step that need nothing of each other; false from the end of the list
+ * on. An exchange of 0 bytes is one that the request does not have. */
 struct sc_dlrm_beside {
 	enum sc_dlrm_block block;
 	uint16_t exchange; /* enum sc_op_name */

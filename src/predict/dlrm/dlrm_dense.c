@@ -1,5 +1,5 @@
-/* The kernels of a DLRM's step on one rank, as blocks: MLPs, interaction, loss, embedding kernels, optimizer (Naumov
- * et al. 2019, DLRM; Wang et al. 2021, DCNv2). */
+/* The kernels of a DLRM's step on one rank, as blocks: MLPs, interaction, loss, embedding kernels,
+ * optimizer (Naumov et al. 2019, DLRM; Wang et al. 2021, DCNv2). */
 #include <math.h>
 
 #include "base/units.h"
@@ -120,7 +120,8 @@ static void mlp_forward(const struct dense_part *p, const struct sc_ints *widths
 		double n = (double)widths->at[i];
 
 		dense_gemm(p, name, n, k);
-		/* Bias and ReLU of n columns are a kernel in PyTorch and TensorFlow, which reads and writes. */
+		/* Bias and ReLU of n columns are a kernel in PyTorch and TensorFlow, which reads
+		 * and writes. */
 		if (!p->habits->fused_mlp)
 			dense_rowwise(p, SC_NAME_ACTIVATION, p->b * n * 2 * p->e, 1);
 		k = n;
@@ -135,7 +136,8 @@ static void mlp_backward(const struct dense_part *p, const struct sc_ints *width
 		double n = (double)widths->at[i];
 		double k = i ? (double)widths->at[i - 1] : padded(p, input);
 
-		/* A kernel passes the gradient through ReLU, and another reduces the bias gradient. */
+		/* A kernel passes the gradient through ReLU, and another reduces the bias gradient.
+		 */
 		if (!p->habits->fused_mlp) {
 			dense_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * 3 * p->e, 1);
 			dense_rowwise(p, SC_NAME_ACTIVATION_GRAD, p->b * n * p->e, 1);
@@ -271,9 +273,9 @@ static void add_embedding(const struct dense_part *p, enum sc_op_name name,
 	step->host_us = sc_quantize_us(step->host_us * n);
 }
 
-/* The gradients of hot rows wait for vectors: a block of a thread a column takes one after another, at most 16 blocks
- * an SM, and waits in turn for its place in the list, its id, its row's place and its gradient
- * (frequent_local_reduce). */
+/* The gradients of hot rows wait for vectors: a block of a thread a column takes one after another,
+ * at most 16 blocks an SM, and waits in turn for its place in the list, its id, its row's place and
+ * its gradient (frequent_local_reduce). */
 static void wait_for_vectors(const struct dense_part *p, const struct sc_embedding_shape *shape)
 {
 	const struct sc_device *device = p->cls->env.device;
@@ -295,9 +297,10 @@ static double bottom_samples(const struct sc_dlrm *dlrm)
 		       : dlrm->batch;
 }
 
-/* Locates the rows: each rank has the ids of the whole batch and reads for each a random sector of a map, once for
- * what it owns, once more within a node for what it holds a copy of (hybrid_indices.cu: calculate_model_indices,
- * fused_cache_masks; across nodes a mask that is streamed). Ids and results are streamed. */
+/* Locates the rows: each rank has the ids of the whole batch and reads for each a random sector of
+ * a map, once for what it owns, once more within a node for what it holds a copy of
+ * (hybrid_indices.cu: calculate_model_indices, fused_cache_masks; across nodes a mask that is
+ * streamed). Ids and results are streamed. */
 static void locate_rows(const struct dense_part *p)
 {
 	const double sector = 32, id = 4, reads = p->dlrm->exchange.pulled_bytes > 0 ? 2 : 1;

@@ -1,5 +1,5 @@
-/* The kernels from which the files of a DLRM's dense part build their blocks: products and passes over memory of one
- * rank. */
+/* The kernels from which the files of a DLRM's dense part build their blocks: products and passes
+ * over memory of one rank. */
 #ifndef SC_PREDICT_DLRM_DENSE_PRIV_H
 #define SC_PREDICT_DLRM_DENSE_PRIV_H
 
@@ -22,7 +22,8 @@ void dense_gemm(const struct dense_part *p, enum sc_op_name name, double n, doub
 void dense_wgrad(const struct dense_part *p, enum sc_op_name name, double n, double k);
 void dense_rowwise(const struct dense_part *p, enum sc_op_name name, double bytes, int n_kernels);
 
-/* dlrm_hstu.c: adds parameters, FLOP and activations of model.hstu, and its kernels between lookups and top MLP. */
+/* dlrm_hstu.c: adds parameters, FLOP and activations of model.hstu, and its kernels between lookups
+ * and top MLP. */
 void sc_hstu_sizes(struct sc_dlrm *dlrm);
 void sc_hstu_ops(const struct dense_part *p, bool backward);
 

@@ -1,7 +1,8 @@
-/* A DLRM that reads sequences (HSTU, Zhai et al., arXiv:2402.17152; meta-recsys/generative-recommenders,
- * modules/dlrm_hstu.py, stu.py, preprocessors.py): MLPs make tokens of the vectors that were looked up; layers of one
- * UVQK product, pointwise attention over each sample's own tokens and a gated output mix them; the last token meets
- * the candidate's vectors. Kernels are the fused ones (Triton). Lengths differ: attention takes their squares, and
+/* A DLRM that reads sequences (HSTU, Zhai et al., arXiv:2402.17152;
+ * meta-recsys/generative-recommenders, modules/dlrm_hstu.py, stu.py, preprocessors.py): MLPs make
+ * tokens of the vectors that were looked up; layers of one UVQK product, pointwise attention over
+ * each sample's own tokens and a gated output mix them; the last token meets the candidate's
+ * vectors. Kernels are the fused ones (Triton). Lengths differ: attention takes their squares, and
  * one of many ranks has most. */
 #include <gsl/gsl_cdf.h>
 #include <math.h>
@@ -11,7 +12,8 @@
 #define ACTION_WIDTH 24.0 /* three bits of 8 elements (ActionEncoder) */
 #define TIME_FEATURES 4.0 /* sine and cosine of hour and day (TimestampLayerNormPostprocessor) */
 
-/* The widths of a token, of all heads, of the MLPs, and of the vectors of the first table and the others. */
+/* The widths of a token, of all heads, of the MLPs, and of the vectors of the first table and the
+ * others. */
 struct widths {
 	double h, heads, inner, first, others;
 	double tables; /* tables whose lookups are tokens */
@@ -69,8 +71,8 @@ static int put_mlp(struct product *out, int at, double width, const struct width
 	return at;
 }
 
-/* Lists the products before the layers: MLPs of the first table's vectors, of the others' together and of a token's
- * action, and one of a sample's vectors that are none of its tokens'. */
+/* Lists the products before the layers: MLPs of the first table's vectors, of the others' together
+ * and of a token's action, and one of a sample's vectors that are none of its tokens'. */
 static int list_before(const struct sc_model *model, struct product *out)
 {
 	const struct widths w = widths_of(model);
@@ -123,8 +125,8 @@ static void count_products(struct sc_dlrm *dlrm, const struct product *list, int
 	}
 }
 
-/* Adds the sizes. A layer keeps its input and attention's output for the most tokens that a rank has; norm, UVQK
- * product and gate are run again (recompute_normed_x, _uvqk, _y). */
+/* Adds the sizes. A layer keeps its input and attention's output for the most tokens that a rank
+ * has; norm, UVQK product and gate are run again (recompute_normed_x, _uvqk, _y). */
 void sc_hstu_sizes(struct sc_dlrm *dlrm)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
@@ -211,8 +213,9 @@ static void attend(const struct dense_part *p, bool backward)
 	cost->work_us = sc_quantize_us(cost->work_us / p->habits->jagged_eff);
 }
 
-/* Adds the input norm, product and attention, whose output is normed and multiplied by U, beside both: three tensors
- * as wide as all heads, which dropout thins (triton_hstu_linear.py, _ln_mul_dropout). */
+/* Adds the input norm, product and attention, whose output is normed and multiplied by U, beside
+ * both: three tensors as wide as all heads, which dropout thins (triton_hstu_linear.py,
+ * _ln_mul_dropout). */
 static void layer_forward(const struct dense_part *p, const struct widths *w,
 			  const struct product list[OF_LAYER])
 {
@@ -239,9 +242,9 @@ static void layer_backward(const struct dense_part *p, const struct widths *w,
 	dense_rowwise(p, SC_NAME_STU_NORM_GRAD, t * 5 * w->h * p->e, 2);
 }
 
-/* Lays out a sequence: vectors are cast, those of all tables but the first put side by side before; tokens are joined
- * with a sample's own, and positions and times added (concat_2D_jagged, HSTUPositionalEncoder). Backward moves the
- * same bytes. */
+/* Lays out a sequence: vectors are cast, those of all tables but the first put side by side before;
+ * tokens are joined with a sample's own, and positions and times added (concat_2D_jagged,
+ * HSTUPositionalEncoder). Backward moves the same bytes. */
 static void lay_out(const struct dense_part *p, const struct widths *w, bool backward)
 {
 	const double t = tokens_of(p), f = sc_dtype_bytes(SC_FP32);

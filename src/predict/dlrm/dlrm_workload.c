@@ -1,5 +1,5 @@
-/* A DLRM as a workload: the graph of some training steps in a row, of which one that is like the one before is read,
- * and the memory of its ranks. */
+/* A DLRM as a workload: the graph of some training steps in a row, of which one that is like the
+ * one before is read, and the memory of its ranks. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +10,10 @@
 #include "predict/dlrm/dlrm.h"
 #include "predict/op_names.h"
 
-/* In the graph of DLRM training steps each class of ranks has a host, a compute stream, one for embeddings (the same,
- * if the software has none), and one each for exchanges of vectors, of indices, and for gradient reduction. All
- * collectives are over all ranks: there classes wait for each other. */
+/* In the graph of DLRM training steps each class of ranks has a host, a compute stream, one for
+ * embeddings (the same, if the software has none), and one each for exchanges of vectors, of
+ * indices, and for gradient reduction. All collectives are over all ranks: there classes wait for
+ * each other. */
 
 enum exchange {
 	X_INDEX,
@@ -71,7 +72,8 @@ static const struct {
 	[X_BOTTOM_GRADS] = {SC_ALL_REDUCE, SC_NAME_GRAD_REDUCE},
 };
 
-/* Returns the share of the dense gradients that are reduced after the backward pass: the bottom MLP's, or all. */
+/* Returns the share of the dense gradients that are reduced after the backward pass: the bottom
+ * MLP's, or all. */
 static double bottom_share(const struct sc_dlrm *dlrm)
 {
 	const struct sc_model *model = &dlrm->request->config.model;
@@ -191,7 +193,8 @@ static uint32_t no_group(void *ctx, const struct sc_step *step, uint32_t graph_c
 	return graph_cost; /* these blocks have no collectives */
 }
 
-/* Runs a block on a lane after `dep`; returns its last node, or the one that stood for `dep` there. */
+/* Runs a block on a lane after `dep`; returns its last node, or the one that stood for `dep` there.
+ */
 static uint32_t run_block(const struct pass *p, enum sc_dlrm_block id, uint32_t lane, uint32_t dep)
 {
 	struct sc_emit emit = {
@@ -207,7 +210,8 @@ static uint32_t run_block(const struct pass *p, enum sc_dlrm_block id, uint32_t 
 	return emit.compute_dep;
 }
 
-/* Adds a member of the step's collective after `dep`; returns it, or `otherwise` if there is none. */
+/* Adds a member of the step's collective after `dep`; returns it, or `otherwise` if there is none.
+ */
 static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t dep,
 			      uint32_t otherwise)
 {
@@ -227,9 +231,9 @@ static uint32_t join_exchange(const struct pass *p, enum exchange x, uint32_t de
 	return node;
 }
 
-/* Prepares the next step's lookups beside this step, and no sooner: exchanges of many steps ahead would fill the
- * first steps' network and be gone from the last ones'. They are the indices by table, or where each id's row lies.
- * Returns what came beside the step before. */
+/* Prepares the next step's lookups beside this step, and no sooner: exchanges of many steps ahead
+ * would fill the first steps' network and be gone from the last ones'. They are the indices by
+ * table, or where each id's row lies. Returns what came beside the step before. */
 static uint32_t prepare_indices(const struct pass *p)
 {
 	const uint32_t ready = p->st->index_ready, lane = p->st->lanes.ids;
@@ -241,8 +245,8 @@ static uint32_t prepare_indices(const struct pass *p)
 	return ready;
 }
 
-/* Goes from indices to vectors of the rank's shards. Where a step is a graph, its start waits for the end of the one
- * before. */
+/* Goes from indices to vectors of the rank's shards. Where a step is a graph, its start waits for
+ * the end of the one before. */
 static uint32_t look_up(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
@@ -276,9 +280,10 @@ static uint32_t update_tables(const struct pass *p, uint32_t dense)
 	return at;
 }
 
-/* Runs up to the loss and back through the top MLP; returns the last node of it. In a graph of two streams the bottom
- * MLP waits for the lookups (HugeCTR's model_pipeline.cpp: bottom_network_fprop). Copies of hot rows are read when
- * their new values are there, which within a node come with the vectors. */
+/* Runs up to the loss and back through the top MLP; returns the last node of it. In a graph of two
+ * streams the bottom MLP waits for the lookups (HugeCTR's model_pipeline.cpp:
+ * bottom_network_fprop). Copies of hot rows are read when their new values are there, which within
+ * a node come with the vectors. */
 static uint32_t run_forward(const struct pass *p)
 {
 	const struct class_lanes *l = &p->st->lanes;
@@ -306,8 +311,9 @@ static uint32_t run_forward(const struct pass *p)
 	return run_block(p, SC_DLRM_DENSE, l->compute, wait_on(p, l->compute, at));
 }
 
-/* Returns the last reduction of gradients. Hot rows' gradients, pulled by owners or reduced, are sums over each
- * rank's samples; owners pull them by kernels that need the SMs, after the bottom MLP's. */
+/* Returns the last reduction of gradients. Hot rows' gradients, pulled by owners or reduced, are
+ * sums over each rank's samples; owners pull them by kernels that need the SMs, after the bottom
+ * MLP's. */
 static uint32_t run_backward(const struct pass *p, uint32_t dense)
 {
 	const struct class_lanes *l = &p->st->lanes;
@@ -388,8 +394,8 @@ static void add_class(struct builder *b, uint32_t c)
 	sc_graph_add_class(b->graph, value);
 	l->host = sc_graph_add_lane(b->graph, c, SC_LANE_HOST);
 	l->compute = sc_graph_add_lane(b->graph, c, SC_LANE_COMPUTE);
-	/* Kernels that reach into other GPUs' memory and products take turns: a large tile leaves no room beside
-	 * it. */
+	/* Kernels that reach into other GPUs' memory and products take turns: a large tile leaves
+	 * no room beside it. */
 	l->embedding = b->dlrm->request->software.dlrm.embedding_stream &&
 				       !(b->dlrm->exchange.pulled_bytes > 0)
 			       ? sc_graph_add_lane(b->graph, c, SC_LANE_COMPUTE)
@@ -445,7 +451,8 @@ void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph
 
 /* ---- the reading of one simulated step, the last that has another beside its end ---- */
 
-/* Three steps make one like the one before (the first has nothing to wait for), and another stands beside its end. */
+/* Three steps make one like the one before (the first has nothing to wait for), and another stands
+ * beside its end. */
 enum { N_STEPS = 4 };
 
 struct self {
@@ -470,7 +477,8 @@ static uint32_t last_node(const struct self *self, uint32_t step)
 /* A stretch of the path is named after an operation, or is one of these. */
 enum stretch { STRETCH_JOIN = SC_N_OP_NAMES, STRETCH_BOTTOM, STRETCH_TOP, STRETCH_START };
 
-/* Returns a node's stretch. Activations belong to the MLP before them; the bottom MLP's backward begins with one. */
+/* Returns a node's stretch. Activations belong to the MLP before them; the bottom MLP's backward
+ * begins with one. */
 static uint32_t stretch_of(uint32_t op, uint32_t before)
 {
 	const unsigned name = sc_op_unpack_name(op);
@@ -538,7 +546,8 @@ static double state_bytes(const struct sc_dlrm *dlrm)
 	       per_param[sc_optimizer_dense(dlrm->request->config.training.optimizer)];
 }
 
-/* Returns what the exchanges hold: vectors sent and received, their gradients, indices of two batches. */
+/* Returns what the exchanges hold: vectors sent and received, their gradients, indices of two
+ * batches. */
 static double buffer_bytes(const struct sc_dlrm *dlrm, const struct sc_dlrm_work *work)
 {
 	double columns = 0;

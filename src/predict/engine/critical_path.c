@@ -1,5 +1,6 @@
-/* The backward walk: at any moment it stands at time `at` inside or at the end of `node`, with all after `at`
- * explained. Each segment that is added ends there, so the segments cover everything once. */
+/* The backward walk: at any moment it stands at time `at` inside or at the end of `node`, with all
+ * after `at` explained. Each segment that is added ends there, so the segments cover everything
+ * once. */
 #include "predict/engine/critical_path.h"
 
 #include <assert.h>
@@ -60,8 +61,8 @@ static void step_resource(struct walk *walk)
 	walk->node = holder;
 }
 
-/* Adds the part of a node's own cost that ends where the walk stands: its gap, or what a member does before it
- * arrives. */
+/* Adds the part of a node's own cost that ends where the walk stands: its gap, or what a member
+ * does before it arrives. */
 static void add_own(struct walk *walk, double from_us)
 {
 	const uint32_t cost = walk->graph->nodes.at[walk->node].cost;

@@ -16,11 +16,12 @@ struct sc_segment {
 struct sc_critical_path {
 	SC_VEC(struct sc_segment) segments; /* in time order */
 };
-/* Adds a time on the path to its owners by owner_frac of the cost, the rest to OTHER; a gap goes to its kind's
- * owner. */
+/* Adds a time on the path to its owners by owner_frac of the cost, the rest to OTHER; a gap goes to
+ * its kind's owner. */
 void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segment, double us,
 		    double *owner_us);
-/* Walks back from `last`, or if that is SC_NONE from the node that ends last (lowest id on a tie). */
+/* Walks back from `last`, or if that is SC_NONE from the node that ends last (lowest id on a tie).
+ */
 void sc_critical_path_walk(const struct sc_graph *graph, const struct sc_timeline *timeline,
 			   uint32_t last, struct sc_critical_path *path);
 

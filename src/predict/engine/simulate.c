@@ -1,5 +1,5 @@
-/* The engine's entry, and the flow of nodes whose end is known once they are ready. Shared resources are handled in
- * the other simulate_*.c files. */
+/* The engine's entry, and the flow of nodes whose end is known once they are ready. Shared
+ * resources are handled in the other simulate_*.c files. */
 #include "predict/engine/simulate.h"
 
 #include <assert.h>
@@ -10,8 +10,8 @@
 
 /* ---- turning a run that stopped early into the wait cycle that stopped it ---- */
 
-/* Waiters for SMs wait for the lowest member node that holds some on their class: kernels always end, so only
- * collectives can hold SMs for ever. */
+/* Waiters for SMs wait for the lowest member node that holds some on their class: kernels always
+ * end, so only collectives can hold SMs for ever. */
 static void find_holders(const struct sc_simulator *sim, struct sc_waits *waits)
 {
 	const size_t n = sim->graph->classes.n;
@@ -87,8 +87,8 @@ void sc_simulator_destroy(struct sc_simulator *sim)
 	free(sim);
 }
 
-/* Counts `from` as done for a node. Its binding reason is whatever ended last; on a tie its lane, then the lowest
- * node: so neither the order of edges nor of processing shows. */
+/* Counts `from` as done for a node. Its binding reason is whatever ended last; on a tie its lane,
+ * then the lowest node: so neither the order of edges nor of processing shows. */
 static inline void reach(struct sc_simulator *sim, const struct sim_flow *f, uint32_t node,
 			 uint32_t from, enum sc_reason why)
 {
@@ -136,7 +136,8 @@ void sc_sim_node_done(struct sc_simulator *sim, uint32_t node, double end_us)
 	done(sim, &sim->flow, node, end_us);
 }
 
-/* Begins the data phase once the last member is there. Its end is known at once unless it contends. */
+/* Begins the data phase once the last member is there. Its end is known at once unless it contends.
+ */
 static void begin_group(struct sc_simulator *sim, uint32_t group)
 {
 	const struct sc_graph *graph = sim->graph;
@@ -188,7 +189,8 @@ void sc_sim_member_arrived(struct sc_simulator *sim, uint32_t node, double at_us
 		begin_group(sim, group);
 }
 
-/* Returns the end of a node that is no member: exactly start + latency + work unless its class is slowed. */
+/* Returns the end of a node that is no member: exactly start + latency + work unless its class is
+ * slowed. */
 static inline double alone_end_us(const struct sim_flow *f, const struct sc_node *node,
 				  double start_us)
 {
@@ -202,7 +204,8 @@ static inline double alone_end_us(const struct sim_flow *f, const struct sc_node
 	return start_us + cost->latency_us + cost->work_us;
 }
 
-/* A kernel that asks for shared resources is requested at once, or when all that is ready to flow has. */
+/* A kernel that asks for shared resources is requested at once, or when all that is ready to flow
+ * has. */
 static inline void meet(struct sc_simulator *sim, const struct sim_flow *f, uint32_t id)
 {
 	if (sim->apart) {
@@ -241,8 +244,8 @@ static void flow(struct sc_simulator *sim)
 	}
 }
 
-/* A kernel that is all its class has to do until it ends needs no event, whatever others do: what else the class has
- * waits for it, or for a group that it has not come to. */
+/* A kernel that is all its class has to do until it ends needs no event, whatever others do: what
+ * else the class has waits for it, or for a group that it has not come to. */
 void sc_sim_flow_ready(struct sc_simulator *sim)
 {
 	const struct sim_flow *f = &sim->flow;

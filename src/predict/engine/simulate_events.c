@@ -8,12 +8,12 @@
 
 static void sim_act_start(struct sc_simulator *sim, uint32_t id);
 
-/* SMs are granted by space, in order of lane priority, then launch (the reference's collectives §4.4).
- * A kernel takes what is free, up to what it can use, and runs at granted / wanted; a collective (or
- * any cost with holds_sm) needs all it wants at once. The first in the queue blocks those behind it,
- * as the hardware's block scheduler does. A running kernel whose last wave has not begun has blocks
- * that wait: it takes freed SMs that are left. It gives SMs to a waiter of higher priority only at its
- * wave boundaries: a wave of fewer SMs takes as long, and does less. */
+/* SMs are granted by space, in order of lane priority, then launch (the reference's collectives
+ * §4.4). A kernel takes what is free, up to what it can use, and runs at granted / wanted; a
+ * collective (or any cost with holds_sm) needs all it wants at once. The first in the queue blocks
+ * those behind it, as the hardware's block scheduler does. A running kernel whose last wave has not
+ * begun has blocks that wait: it takes freed SMs that are left. It gives SMs to a waiter of higher
+ * priority only at its wave boundaries: a wave of fewer SMs takes as long, and does less. */
 
 static void mark_dirty(struct sc_simulator *sim, uint32_t class_id)
 {
@@ -112,7 +112,8 @@ static void sim_sm_release(struct sc_simulator *sim, uint32_t id)
 	move(sim, act, -act->sm_got);
 }
 
-/* Slows a collective on few SMs while kernels run: as many of its loads are in flight, and they come back later. */
+/* Slows a collective on few SMs while kernels run: as many of its loads are in flight, and they
+ * come back later. */
 static void slow_copier(struct sc_simulator *sim, uint32_t group_id)
 {
 	const struct sim_group *group = &sim->groups.at[group_id];
@@ -154,7 +155,8 @@ static void unlink_copier(struct sc_simulator *sim, uint32_t id)
 	*link = act->run_next;
 }
 
-/* Starts, resumes or lets arrive the first in the queue, which has its SMs. This may move sim->acts. */
+/* Starts, resumes or lets arrive the first in the queue, which has its SMs. This may move
+ * sim->acts. */
 static void admit(struct sc_simulator *sim, uint32_t id)
 {
 	struct sim_act *act = &sim->acts.at[id];
@@ -250,7 +252,8 @@ static void resize(struct sc_simulator *sim, uint32_t id, double amount)
 	sim_sm_enqueue(sim, id);
 }
 
-/* Takes SMs from kernels at their boundary for waiters that outrank them; the last in order give first. */
+/* Takes SMs from kernels at their boundary for waiters that outrank them; the last in order give
+ * first. */
 static void yield(struct sc_simulator *sim, const struct sim_sm *sm)
 {
 	uint32_t id = sm->resizable, prev;

@@ -127,7 +127,8 @@ struct sc_simulator {
 	SC_VEC(struct sim_group) groups; /* by group */
 	SC_VEC(uint8_t) contends;        /* by cost: enum sim_contends */
 	sim_ids stack;
-	/* `busy` counts, by class, nodes that may contend and are ready, and members until their group is done. It is not kept
+	/* `busy` counts, by class, nodes that may contend and are ready, and members until their
+	 * group is done. It is not kept
 	 * (`apart` is unset) where classes may meet otherwise than in groups. */
 	sim_ids busy, ready;
 	bool apart;

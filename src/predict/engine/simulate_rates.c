@@ -1,6 +1,6 @@
-/* Rates of running activities: max-min fair, by progressive filling (the reference's collectives §4.4). A resource
- * whose users could all run at full rate limits nobody, so only overloaded ones connect activities; a change
- * re-solves the connected component it touches and nothing else. */
+/* Rates of running activities: max-min fair, by progressive filling (the reference's collectives
+ * §4.4). A resource whose users could all run at full rate limits nobody, so only overloaded ones
+ * connect activities; a change re-solves the connected component it touches and nothing else. */
 #include <math.h>
 
 #include "base/search.h"
@@ -37,8 +37,8 @@ static void add_use(struct sc_simulator *sim, uint32_t act, uint32_t res, double
 	sim->res[res].load += load;
 }
 
-/* Loads one representative rank of the class; its node's NICs carry all ranks of the class there, since they do the
- * same at the same time. */
+/* Loads one representative rank of the class; its node's NICs carry all ranks of the class there,
+ * since they do the same at the same time. */
 static void load_class(struct sc_simulator *sim, uint32_t act, const double *demand,
 		       uint32_t class_id)
 {
@@ -144,8 +144,9 @@ static void visit_res(struct sc_simulator *sim, uint32_t id)
 	SC_VEC_PUSH(&sim->part_res, id);
 }
 
-/* Limits of growth lie in a heap by their level: caps of activities, which stay, and resources, which are put in anew
- * when a user is frozen and leave an entry behind that no longer says their level. */
+/* Limits of growth lie in a heap by their level: caps of activities, which stay, and resources,
+ * which are put in anew when a user is frozen and leave an entry behind that no longer says their
+ * level. */
 static void limit_put(struct sc_simulator *sim, struct sim_limit limit)
 {
 	size_t pos = sim->limits.n;
@@ -240,7 +241,8 @@ static void freeze(struct sc_simulator *sim, struct sim_act *act, double level)
 
 SC_COMPARE(by_number, uint32_t, SC_ORDER(*a, *b));
 
-/* Fills the component in part_acts and part_res: what is not frozen grows together to the next level. */
+/* Fills the component in part_acts and part_res: what is not frozen grows together to the next
+ * level. */
 static void fill_component(struct sc_simulator *sim)
 {
 	sim->limits.n = 0;

@@ -1,5 +1,5 @@
-/* A table of layers as a workload: kernels by FLOP and bytes, gradients in buckets, and some training steps in a row,
- * of which one is read. */
+/* A table of layers as a workload: kernels by FLOP and bytes, gradients in buckets, and some
+ * training steps in a row, of which one is read. */
 #include "predict/layers/layers.h"
 
 #include <math.h>
@@ -157,7 +157,8 @@ void sc_layers_release(struct sc_layers *layers)
 	}
 }
 
-/* ---- the graph of a table of layers: one class of ranks, a compute lane, one of the gradients' reduction ---- */
+/* ---- the graph of a table of layers: one class of ranks, a compute lane, one of the gradients'
+ * reduction ---- */
 
 struct builder {
 	const struct sc_layers *l;
@@ -315,7 +316,8 @@ static void run_pass(struct builder *b, bool is_first, bool is_last)
 	}
 }
 
-/* The first step has nothing to wait for; the last stands beside the end of the one that is read. */
+/* The first step has nothing to wait for; the last stands beside the end of the one that is read.
+ */
 enum { N_STEPS = 3, READ_STEP = 1 };
 
 struct self {
@@ -352,8 +354,8 @@ static int layers_workload_build(void *p, struct sc_err *err)
 		for (int64_t pass = 1; pass <= n_passes; pass++)
 			run_pass(&b, pass == 1, pass == n_passes);
 		if (!self->layers.env.software->layer_updates) {
-			/* All weights are stepped once all gradients are reduced: a lane's last reduction ends
-			 * last. */
+			/* All weights are stepped once all gradients are reduced: a lane's last
+			 * reduction ends last. */
 			uint32_t reduced = SC_NONE;
 
 			for (size_t i = 0; i < b.l->n_buckets; i++)

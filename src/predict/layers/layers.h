@@ -1,6 +1,7 @@
-/* One training step of a model that is a table of layers, on GPUs that are alike and all do the same: forward in
- * order, backward in reverse, gradients reduced in buckets beside it or at its end, and the optimizer, which steps
- * all at once, or each bucket before its rows' next forward, which then waits for that bucket alone. */
+/* One training step of a model that is a table of layers, on GPUs that are alike and all do the
+ * same: forward in order, backward in reverse, gradients reduced in buckets beside it or at its
+ * end, and the optimizer, which steps all at once, or each bucket before its rows' next forward,
+ * which then waits for that bucket alone. */
 #ifndef SC_PREDICT_LAYERS_H
 #define SC_PREDICT_LAYERS_H
 
@@ -27,7 +28,8 @@ struct sc_layers {
 	double params, flop; /* flop: forward and backward of a sample */
 };
 
-/* Prepares a request. Strings and arrays live in the arena of the scratch; the rest needs sc_layers_release. */
+/* Prepares a request. Strings and arrays live in the arena of the scratch; the rest needs
+ * sc_layers_release. */
 int sc_layers_init(struct sc_layers *layers, const struct sc_setup *setup, struct sc_err *err);
 void sc_layers_release(struct sc_layers *layers);
 

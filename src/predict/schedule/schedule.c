@@ -1,5 +1,5 @@
-/* The common part of all schedules: where virtual stages are, whom a pass waits for, what is in memory, when the
- * order repeats; and the orders of GPipe, 1F1B, interleaving and DualPipe. */
+/* The common part of all schedules: where virtual stages are, whom a pass waits for, what is in
+ * memory, when the order repeats; and the orders of GPipe, 1F1B, interleaving and DualPipe. */
 #include "predict/schedule/schedule.h"
 
 #include <assert.h>
@@ -9,9 +9,10 @@
 #include "predict/schedule/schedule_file.h"
 #include "predict/schedule/schedule_priv.h"
 
-/* DualPipe (DeepSeek-V3, arXiv:2412.19437, §3.2.1; deepseek-ai/DualPipe, dualpipe.py): micro-batches enter at
- * both ends, and a forward pass of one direction runs beside a backward pass of the other. DualPipeV (the same
- * repository, dualpipev.py) is its first half, with a model folded into a V in the place of two replicas. */
+/* DualPipe (DeepSeek-V3, arXiv:2412.19437, §3.2.1; deepseek-ai/DualPipe, dualpipe.py):
+ * micro-batches enter at both ends, and a forward pass of one direction runs beside a backward pass
+ * of the other. DualPipeV (the same repository, dualpipev.py) is its first half, with a model
+ * folded into a V in the place of two replicas. */
 
 struct dual {
 	const struct slot_writer *w;
@@ -93,8 +94,8 @@ static void write_dual_pipe(const struct slot_writer *w)
 
 		d.later = sc_arena_calloc(w->arena, 2 * (size_t)w->shape->micro_batches + 1,
 					  sizeof(*d.later));
-		/* `half` and `rank` are of one direction, to the fold; the innermost stage's first pair runs
-		 * apart. */
+		/* `half` and `rank` are of one direction, to the fold; the innermost stage's first
+		 * pair runs apart. */
 		const uint32_t stages = w->map->pp / replicas;
 		uint32_t rank = d.second ? d.w->map->pp - 1 - d.stage : d.stage;
 		uint32_t half = stages - 1 - rank,
@@ -124,12 +125,12 @@ static void write_dual_pipe(const struct slot_writer *w)
 	}
 }
 
-/* Schedules of a loop of chunks whose backward pass is whole: GPipe (Huang et al., NeurIPS 2019, §2.2), all forward,
- * then all backward; the same with chunks, breadth first (Lamy-Poirier, MLSys 2023, §4); 1F1B (Narayanan et al.,
- * SC21, §2.2.1); interleaved (§2.2.2). */
+/* Schedules of a loop of chunks whose backward pass is whole: GPipe (Huang et al., NeurIPS 2019,
+ * §2.2), all forward, then all backward; the same with chunks, breadth first (Lamy-Poirier, MLSys
+ * 2023, §4); 1F1B (Narayanan et al., SC21, §2.2.1); interleaved (§2.2.2). */
 
-/* Interleaving takes micro-batches in groups of pp, or a little larger where pp does not divide them: smaller groups
- * deadlock, as a chunk's output comes back before its turn. */
+/* Interleaving takes micro-batches in groups of pp, or a little larger where pp does not divide
+ * them: smaller groups deadlock, as a chunk's output comes back before its turn. */
 struct groups {
 	uint32_t n, size, n_larger; /* the first n_larger groups have one more */
 };
@@ -143,8 +144,8 @@ static struct groups groups_of(const struct sc_schedule_shape *shape)
 	return (struct groups){n, m / n, m % n};
 }
 
-/* Puts the i-th forward (or backward) pass of a stage. Within a group all of a chunk's passes come before the next
- * chunk's; backward takes the chunks in reverse. */
+/* Puts the i-th forward (or backward) pass of a stage. Within a group all of a chunk's passes come
+ * before the next chunk's; backward takes the chunks in reverse. */
 static void put_nth(const struct slot_writer *w, uint32_t stage, uint32_t i, enum sc_pass_kind kind)
 {
 	struct groups g = groups_of(w->shape);
@@ -194,7 +195,8 @@ static void write_loop(const struct slot_writer *w)
 	}
 }
 
-/* Virtual stages lie on stages one round after another, to and fro, or as replicas of one on each. */
+/* Virtual stages lie on stages one round after another, to and fro, or as replicas of one on each.
+ */
 enum lie { LIE_LOOP, LIE_ZIGZAG, LIE_REPLICAS };
 
 struct kind {
@@ -224,8 +226,9 @@ static const struct kind KINDS[SC_N_SCHEDULES] = {
 	[SC_SCHED_FILE] = {NULL, LIE_ZIGZAG, true, 0},
 };
 
-/* Returns how many micro-batches more than the schedule's are in flight for the output layer's barriers: each barrier
- * delays backward by one (Yeung et al., arXiv:2411.05288, §5); in step, half as many as stages. */
+/* Returns how many micro-batches more than the schedule's are in flight for the output layer's
+ * barriers: each barrier delays backward by one (Yeung et al., arXiv:2411.05288, §5); in step, half
+ * as many as stages. */
 static int64_t vocab_delay(const struct sc_parallel *par)
 {
 	const int64_t delays[] = {
@@ -262,8 +265,8 @@ struct sc_schedule_traits sc_schedule_traits(enum sc_schedule kind)
 
 /* ---- where virtual stages are ---- */
 
-/* Returns where a virtual stage lies. Replicas go down the stages and up them in turns; each pair begins so many
- * stages further (Li & Hoefler, Chimera, SC21, §3.6). */
+/* Returns where a virtual stage lies. Replicas go down the stages and up them in turns; each pair
+ * begins so many stages further (Li & Hoefler, Chimera, SC21, §3.6). */
 static struct sc_stage_place virtual_stage_place(const struct sc_stage_map *map, enum lie lie,
 						 uint32_t replica, uint32_t v)
 {
@@ -366,7 +369,8 @@ void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stag
 		return;
 	}
 	*out = (struct sc_passes){
-		/* A phase is one of equal parts of a stage's slots, each of which has a steady state of its own. */
+		/* A phase is one of equal parts of a stage's slots, each of which has a steady
+		   state of its own. */
 		.map = map,
 		.micro_batches = shape->micro_batches,
 		.left_out = shape->left_out,
@@ -398,12 +402,12 @@ bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b)
 
 /* ---- memory, and periods ---- */
 
-/* Returns what a slot adds to the chunks held; in a phase of one kind the middle one stands for those left out
- * too. */
+/* Returns what a slot adds to the chunks held; in a phase of one kind the middle one stands for
+ * those left out too. */
 static double slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept)
 {
-	/* A pass adds this share of the activations of a chunk and micro-batch; a backward of the input leaves
-	 * `kept`. */
+	/* A pass adds this share of the activations of a chunk and micro-batch; a backward of the
+	 * input leaves `kept`. */
 	const double by_kind[SC_N_PASS_KINDS] = {
 		[SC_PASS_FORWARD] = 1,
 		[SC_PASS_BACKWARD] = -1,
@@ -445,8 +449,8 @@ static bool order_repeats(const struct sc_passes *passes, uint32_t stage, uint32
 	return true;
 }
 
-/* Pipelines fill and drain during the first and the last 1.5 pp of 5 pp micro-batches: two periods of at most pp lie
- * between. */
+/* Pipelines fill and drain during the first and the last 1.5 pp of 5 pp micro-batches: two periods
+ * of at most pp lie between. */
 uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,
 				 const struct sc_stage_map *map, struct sc_arena *arena)
 {

@@ -1,9 +1,10 @@
-/* Pipeline schedules as data: the order in which a stage runs its passes, the part of the model that each works on,
- * whose output it waits for, and how much is in flight. All that depends on the order of passes reads it here.
+/* Pipeline schedules as data: the order in which a stage runs its passes, the part of the model
+ * that each works on, whose output it waits for, and how much is in flight. All that depends on the
+ * order of passes reads it here.
  *
- * The model is cut into virtual stages, numbered as its layers are. A stage has some of them: its chunks. Where
- * pipelines run in several directions at once there are replicas of the model, each on all stages; a micro-batch goes
- * through one of them. */
+ * The model is cut into virtual stages, numbered as its layers are. A stage has some of them: its
+ * chunks. Where pipelines run in several directions at once there are replicas of the model, each
+ * on all stages; a micro-batch goes through one of them. */
 #ifndef SC_PREDICT_SCHEDULE_H
 #define SC_PREDICT_SCHEDULE_H
 
@@ -14,8 +15,8 @@
 #include "base/arena.h"
 #include "core/config/config.h"
 
-/* Backward computes both gradients in one pass, or the input's, which the stage before waits for, and the weights' in
- * passes of their own. */
+/* Backward computes both gradients in one pass, or the input's, which the stage before waits for,
+ * and the weights' in passes of their own. */
 enum sc_pass_kind {
 	SC_PASS_FORWARD,
 	SC_PASS_BACKWARD,
@@ -31,8 +32,8 @@ struct sc_slot {
 	bool paired;    /* runs beside the next slot, which hides its communication */
 	bool last;      /* the chunk's gradients of weights are complete after it */
 };
-/* The times for which greedy schedules are made, in any unit. `kept` is the share of what a forward pass leaves in
- * memory that is still there after the backward of the input. */
+/* The times for which greedy schedules are made, in any unit. `kept` is the share of what a forward
+ * pass leaves in memory that is still there after the backward of the input. */
 struct sc_pass_times {
 	double forward, input, weight, send, kept;
 };
@@ -49,7 +50,8 @@ struct sc_schedule_shape {
 	struct sc_schedule_way
 		*way; /* for shapes that may ask the same one after another; or NULL */
 };
-/* The way to take passes that was found best, and the whole shape it is for; zeroed before the first. */
+/* The way to take passes that was found best, and the whole shape it is for; zeroed before the
+ * first. */
 struct sc_schedule_way {
 	struct sc_schedule_shape of;
 	uint32_t index;
@@ -102,33 +104,36 @@ bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b);
 struct sc_schedule_traits {
 	bool splits; /* some passes compute gradients of inputs alone */
 	bool pairs;  /* some passes run beside one of the other direction and another chunk */
-	/* Each stage has later virtual stages than the one before, and the first follows the last. */
+	/* Each stage has later virtual stages than the one before, and the first follows the last.
+	 */
 	bool loops;
 	bool is_timed; /* the order of passes depends on their times */
 	bool is_found; /* passes are taken as they come, one after another by their times */
 };
 struct sc_schedule_traits sc_schedule_traits(enum sc_schedule kind);
 
-/* Finds the place of the pass that this one's output goes to, or (incoming) whose output it waits for. It returns
- * false where there is none: at the model's ends, for gradients of weights. The forward pass of the model's last
- * layers is followed by their backward in the same place, and that is not said here. */
+/* Finds the place of the pass that this one's output goes to, or (incoming) whose output it waits
+ * for. It returns false where there is none: at the model's ends, for gradients of weights. The
+ * forward pass of the model's last layers is followed by their backward in the same place, and that
+ * is not said here. */
 bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bool incoming,
 		  struct sc_stage_place *out);
 
-/* Returns after how many micro-batches a schedule repeats itself; 0: it does not. sc_schedule_warmup returns the
- * fewest from which a longer run can be told. */
+/* Returns after how many micro-batches a schedule repeats itself; 0: it does not.
+ * sc_schedule_warmup returns the fewest from which a longer run can be told. */
 uint32_t sc_schedule_period(const struct sc_schedule_shape *shape);
 /* Finds the period of an order that depends on times, from 5 pp micro-batches; 0: none is found. */
 uint32_t sc_schedule_find_period(const struct sc_schedule_shape *shape,
 				 const struct sc_stage_map *map, struct sc_arena *arena);
 uint32_t sc_schedule_warmup(const struct sc_schedule_shape *shape);
-/* Returns the chunks' activations that a stage holds at its peak, where a backward of the input leaves `kept`. */
+/* Returns the chunks' activations that a stage holds at its peak, where a backward of the input
+ * leaves `kept`. */
 double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kept);
 
 /* ---- a schedule that ran: the passes' times, what stages waited, what they held ---- */
 
-/* The holdings of a stage, in any unit: before its passes; more for each forward pass of a chunk; and the share of
- * that which is left after the backward of the input. */
+/* The holdings of a stage, in any unit: before its passes; more for each forward pass of a chunk;
+ * and the share of that which is left after the backward of the input. */
 struct sc_stage_held {
 	double before, each, kept;
 };
@@ -139,24 +144,27 @@ struct sc_schedule_play {
 	const char *time_unit, *held_unit;
 	/* Set by sc_schedule_measure. */
 	double makespan;
-	/* The longest stage from its first pass to its last, and the mean share of it in which stages have no
-	 * work. */
+	/* The longest stage from its first pass to its last, and the mean share of it in which
+	 * stages have no work. */
 	double longest, bubble_pct;
 	double *peak, *after; /* the most held, by stage; and held after each slot, as `start` */
 };
-/* The run of an order alone: each pass begins as soon as its stage is free and its inputs are there. */
+/* The run of an order alone: each pass begins as soon as its stage is free and its inputs are
+ * there. */
 struct sc_passes_ran {
 	uint32_t *n;         /* slots that ran, by stage; a next one waits for ever */
 	double *done[2];     /* by pass, [micro-batch * depth + virtual stage]; negative: none */
 	double *start, *end; /* by slot, [stage * stride + i] */
 	double makespan, longest; /* longest: a stage from its first pass to its last */
 };
-/* Runs passes by the `times` of each stage, over its chunks, and the first one's send. Paired passes begin and end
- * together, and are said to run one after the other. Results are in `arena`. */
+/* Runs passes by the `times` of each stage, over its chunks, and the first one's send. Paired
+ * passes begin and end together, and are said to run one after the other. Results are in `arena`.
+ */
 void sc_passes_run(const struct sc_passes *passes, const struct sc_pass_times *times,
 		   struct sc_arena *arena, struct sc_passes_ran *out);
 
-/* Fills in the rest from the slots' times and what stages hold; `peak` and `after` are in `arena`. */
+/* Fills in the rest from the slots' times and what stages hold; `peak` and `after` are in `arena`.
+ */
 void sc_schedule_measure(struct sc_schedule_play *play, struct sc_arena *arena);
 
 #endif

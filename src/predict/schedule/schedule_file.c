@@ -1,5 +1,5 @@
-/* Reading, proving and writing a schedule's file, in CSV or JSON. The proof runs the order: every pass stands there
- * once and no rank waits for ever. */
+/* Reading, proving and writing a schedule's file, in CSV or JSON. The proof runs the order: every
+ * pass stands there once and no rank waits for ever. */
 #include "predict/schedule/schedule_file.h"
 
 #include <stdlib.h>
@@ -348,8 +348,8 @@ static int check_order(const struct reader *r, const struct sc_passes *passes)
 	return 0;
 }
 
-/* The project's own form of a schedule: {"schema": "stepcast/schedule/1", "ranks": [["0F0", "0B0"], …]}, with
- * comments. The cells are those of the CSV. */
+/* The project's own form of a schedule: {"schema": "stepcast/schedule/1", "ranks": [["0F0", "0B0"],
+ * …]}, with comments. The cells are those of the CSV. */
 
 #define SCHEMA "stepcast/schedule/1"
 

@@ -1,5 +1,5 @@
-/* The interface between the files that write schedules and schedule.c, which calls them: a writer puts slots stage by
- * stage in the order in which they run. */
+/* The interface between the files that write schedules and schedule.c, which calls them: a writer
+ * puts slots stage by stage in the order in which they run. */
 #ifndef SC_PREDICT_SCHEDULE_PRIV_H
 #define SC_PREDICT_SCHEDULE_PRIV_H
 

@@ -1,7 +1,8 @@
-/* V-Half and V-Min (Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024, §4): a model folded
- * into a V, its passes in a pattern of six that repeats for every micro-batch, whose length decides the memory.
- * Where the first and last micro-batches leave places free, later passes move there (appendix on reordering and
- * squeezing; sail-sg/zero-bubble-pipeline-parallelism, scheduler/zbv_greedy.py). */
+/* V-Half and V-Min (Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024, §4): a
+ * model folded into a V, its passes in a pattern of six that repeats for every micro-batch, whose
+ * length decides the memory. Where the first and last micro-batches leave places free, later passes
+ * move there (appendix on reordering and squeezing; sail-sg/zero-bubble-pipeline-parallelism,
+ * scheduler/zbv_greedy.py). */
 #include <string.h>
 
 #include "predict/schedule/schedule_priv.h"
@@ -100,9 +101,9 @@ static uint32_t earliest(const struct grid *g, const struct pass *p)
 
 /* ---- moving passes to free places ---- */
 
-/* Returns the most chunks that a stage holds if pass `p` comes at `to`: before it stand passes that have moved,
- * behind its old place those that may. Weight gradients that are not on the grid come where nothing else is. With
- * `to` the width none moves. */
+/* Returns the most chunks that a stage holds if pass `p` comes at `to`: before it stand passes that
+ * have moved, behind its old place those that may. Weight gradients that are not on the grid come
+ * where nothing else is. With `to` the width none moves. */
 static int32_t most_held(const struct grid *g, const struct pass *p, uint32_t to)
 {
 	const uint32_t *moved = grid_place(g->moved, g, p->stage, 0),
@@ -151,8 +152,8 @@ static void move(struct grid *g, const struct pass *p, bool may_move)
 	note_backward(g, p, to);
 }
 
-/* Moves passes of the last micro-batches, once the last one has begun, to earlier places; and, with `early`, those of
- * the first ones, until the first stage's first is done. */
+/* Moves passes of the last micro-batches, once the last one has begun, to earlier places; and, with
+ * `early`, those of the first ones, until the first stage's first is done. */
 static void reorder(struct grid *g, bool early)
 {
 	size_t n = (size_t)g->p * g->width;
@@ -234,7 +235,8 @@ static void put_grid(const struct grid *g)
 	}
 }
 
-/* One of a micro-batch's four ways along the stages: the first one's pass on stage s is at first + step * s. */
+/* One of a micro-batch's four ways along the stages: the first one's pass on stage s is at first +
+ * step * s. */
 struct leg {
 	int64_t first, step;
 };
@@ -274,7 +276,8 @@ static void write_pattern(const struct slot_writer *w, const struct leg legs[WEI
 	put_grid(&g);
 }
 
-/* V-Half takes half the memory of 1F1B; V-Min a third of it, the least that such a pattern can have. */
+/* V-Half takes half the memory of 1F1B; V-Min a third of it, the least that such a pattern can
+ * have. */
 void write_v_pattern(const struct slot_writer *w)
 {
 	int64_t p = w->map->pp, half = p % 2 ? 0 : 3, third = p % 3 ? 0 : 2;

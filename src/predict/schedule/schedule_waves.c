@@ -1,8 +1,9 @@
-/* Schedules whose stages take passes as they come: Chimera (Li & Hoefler, SC21, §3), pipelines in two directions or
- * more, each with its share of the micro-batches; GEMS (Jain et al., SC20), two, of which one begins when the other
- * has gone forward; Hanayo (Liu et al., SC23, §3), one that goes to and fro in waves. A micro-batch in flight has a
- * place from its first pass to its last, as many as stages; of passes that can begin, backward comes first, or
- * forward where that ends earlier, then the older micro-batch. */
+/* Schedules whose stages take passes as they come: Chimera (Li & Hoefler, SC21, §3), pipelines in
+ * two directions or more, each with its share of the micro-batches; GEMS (Jain et al., SC20), two,
+ * of which one begins when the other has gone forward; Hanayo (Liu et al., SC23, §3), one that goes
+ * to and fro in waves. A micro-batch in flight has a place from its first pass to its last, as many
+ * as stages; of passes that can begin, backward comes first, or forward where that ends earlier,
+ * then the older micro-batch. */
 #include <math.h>
 #include <string.h>
 
@@ -82,7 +83,8 @@ static bool next_of(const struct flow *f, struct choice *c)
 	return ready >= 0;
 }
 
-/* Finds the best pass of a stage anew: it changes where the stage is busy or one of its inputs comes. */
+/* Finds the best pass of a stage anew: it changes where the stage is busy or one of its inputs
+ * comes. */
 static void look_again(struct flow *f, uint32_t stage)
 {
 	const uint32_t n_chunks = f->w->map->n_chunks;
@@ -147,10 +149,11 @@ static void flow_init(struct flow *f)
 
 /* ---- ways to take passes ---- */
 
-/* A way takes passes as they come, as if backward took so many times as long as forward (0: as long as it takes); or,
- * in units, as many micro-batches as have a place, and then the next as many (Chimera, §3.5). A greedy order may be
- * far from the best, and another for times that differ by little. Some ways do not ask for the times, so the shortest
- * of all changes by little where these do; where passes tie, at whole ratios, orders for ratios beside are better. */
+/* A way takes passes as they come, as if backward took so many times as long as forward (0: as long
+ * as it takes); or, in units, as many micro-batches as have a place, and then the next as many
+ * (Chimera, §3.5). A greedy order may be far from the best, and another for times that differ by
+ * little. Some ways do not ask for the times, so the shortest of all changes by little where these
+ * do; where passes tie, at whole ratios, orders for ratios beside are better. */
 struct way {
 	double backward;
 	bool forward_first, units;
@@ -191,8 +194,9 @@ static void write_way(const struct slot_writer *w, uint32_t places, const struct
 	}
 }
 
-/* The shortest way is found with TRIED micro-batches a stage where there are more: the order of more goes on as that
- * of fewer begins. Pipelines with more passes than MOST_TRIED take the first way. */
+/* The shortest way is found with TRIED micro-batches a stage where there are more: the order of
+ * more goes on as that of fewer begins. Pipelines with more passes than MOST_TRIED take the first
+ * way. */
 enum { TRIED = 2, MOST_TRIED = 1 << 20 };
 
 static uint32_t find_way(const struct slot_writer *w, uint32_t places)
@@ -237,7 +241,8 @@ void write_waves(const struct slot_writer *w)
 {
 	const struct sc_schedule_shape *shape = w->shape;
 	struct sc_schedule_way *known = shape->way, now = {.of = *shape};
-	/* Chimera has so many; Hanayo has one replica; GEMS has one micro-batch a direction (§4.1). */
+	/* Chimera has so many; Hanayo has one replica; GEMS has one micro-batch a direction (§4.1).
+	 */
 	uint32_t places = shape->kind == SC_SCHED_GEMS ? 1 : w->map->pp / w->map->replicas;
 
 	places = places ? places : 1;

@@ -1,15 +1,16 @@
-/* Zero-bubble schedules (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024). ZB-H1 and ZB-H2 (figure 3) are
- * loops by hand; ZB-1p and ZB-2p are loops for the times at hand, within the memory of one or two 1F1B, by the
- * heuristic of §3.1; ZB-V (§6) is a V, so that a stage has its first and its last chunk and the memory of 1F1B is
- * enough for no bubble. The searches are those of the authors' repository (sail-sg/zero-bubble-pipeline-parallelism,
- * scheduler/zb.py and zbv.py): each takes the best of some settings. */
+/* Zero-bubble schedules (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024). ZB-H1 and ZB-H2
+ * (figure 3) are loops by hand; ZB-1p and ZB-2p are loops for the times at hand, within the memory
+ * of one or two 1F1B, by the heuristic of §3.1; ZB-V (§6) is a V, so that a stage has its first and
+ * its last chunk and the memory of 1F1B is enough for no bubble. The searches are those of the
+ * authors' repository (sail-sg/zero-bubble-pipeline-parallelism, scheduler/zb.py and zbv.py): each
+ * takes the best of some settings. */
 #include <math.h>
 #include <string.h>
 
 #include "predict/schedule/schedule_priv.h"
 
-/* A micro-batch passes a stage of a V four times: forward down and up, backward down and up again; and one of a loop
- * twice, down and up. */
+/* A micro-batch passes a stage of a V four times: forward down and up, backward down and up again;
+ * and one of a loop twice, down and up. */
 enum { DOWN_F, UP_F, DOWN_B, UP_B, N_LEGS, WEIGHT = N_LEGS };
 enum { F, B, W, N_PARTS };
 
@@ -43,7 +44,8 @@ static uint32_t n_backward(const struct stage *st)
 	return st->n[DOWN_B] + st->n[UP_B];
 }
 
-/* Returns when the next pass of a leg has its input from the neighbour: 0 where the leg begins, negative: not yet. */
+/* Returns when the next pass of a leg has its input from the neighbour: 0 where the leg begins,
+ * negative: not yet. */
 static double ready_at(const struct search *s, int leg, uint32_t stage)
 {
 	const bool up = leg % 2;
@@ -83,9 +85,9 @@ static void put(struct search *s, int leg, uint32_t stage)
 		s->end[((size_t)leg * s->p + stage) * s->m + st->n[leg]++] = st->end;
 }
 
-/* Puts weight gradients before a pass that would wait, or that memory has no room for; one more where it waits longer
- * than `slack`. Where layers are run again a backward pass leaves more than its forward pass did: one may, as in
- * 1F1B, which makes its weight gradients at once. */
+/* Puts weight gradients before a pass that would wait, or that memory has no room for; one more
+ * where it waits longer than `slack`. Where layers are run again a backward pass leaves more than
+ * its forward pass did: one may, as in 1F1B, which makes its weight gradients at once. */
 static void fill_before(struct search *s, int leg, uint32_t stage, double slack)
 {
 	struct stage *st = &s->stage[stage];
@@ -192,7 +194,8 @@ static void warm_up_loop(struct search *s, uint32_t *extra)
 	last = s->stage[s->p - 1].end + s->cost[s->p - 1][B];
 	extra[s->p - 1] = 0;
 	for (uint32_t j = s->p - 1; j-- > 0;) {
-		/* A stage takes so many forward passes more before its first backward, which comes at `due`. */
+		/* A stage takes so many forward passes more before its first backward, which comes
+		 * at `due`. */
 		const double due = last + s->send;
 		const struct stage *st = &s->stage[j];
 		double memory = st->memory, end = st->end;
@@ -301,7 +304,8 @@ static bool write_automatic(const struct slot_writer *w, double memories)
 	return isfinite(s.best);
 }
 
-/* Writes ZB-H1 by hand, also where the automatic search finds no order; and ZB-H2 with twice its memory. */
+/* Writes ZB-H1 by hand, also where the automatic search finds no order; and ZB-H2 with twice its
+ * memory. */
 void write_zero_bubble(const struct slot_writer *w)
 {
 	const enum sc_schedule kind = w->shape->kind;
@@ -311,7 +315,8 @@ void write_zero_bubble(const struct slot_writer *w)
 	    (kind == SC_SCHED_ZB_2P && write_automatic(w, 2)))
 		return;
 	for (uint32_t s = 0; s < w->map->pp; s++) {
-		/* It is 1F1B after a longer warm-up, with weight gradients some micro-batches later. */
+		/* It is 1F1B after a longer warm-up, with weight gradients some micro-batches
+		 * later. */
 		uint32_t m = w->shape->micro_batches, f = 0, b = 0, done = 0;
 
 		while (f < m && f < times * (w->map->pp - 1 - s))
@@ -372,7 +377,8 @@ static double run_v(struct search *s)
 	begin_run(s);
 	warm_up_v(s);
 	for (uint32_t i = 0; i < 2 * s->m; i++) {
-		/* Backward goes up where the stage below is done or nothing else is left, else down. */
+		/* Backward goes up where the stage below is done or nothing else is left, else
+		 * down. */
 		for (uint32_t j = 0; j < s->p; j++) {
 			const struct stage *st = &s->stage[j];
 
@@ -411,7 +417,8 @@ void write_zb_v(const struct slot_writer *w)
 	search_init(&s, w, 2);
 	s.approved = sc_arena_calloc(w->arena, s.p, sizeof(double));
 	for (int bits = 0; bits < 4; bits++) {
-		/* A run is repeated with what the run before left each stage to waste, as long as that helps. */
+		/* A run is repeated with what the run before left each stage to waste, as long as
+		 * that helps. */
 		double bubble, before = INFINITY;
 
 		s.fill_forward = bits & 1;

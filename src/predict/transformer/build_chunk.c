@@ -1,5 +1,5 @@
-/* One pass of one chunk of layers, forward or backward: op by op, or as the summary of its blocks. Where collectives
- * run beside it, it goes in parts, each followed by its reduction. */
+/* One pass of one chunk of layers, forward or backward: op by op, or as the summary of its blocks.
+ * Where collectives run beside it, it goes in parts, each followed by its reduction. */
 #include <math.h>
 #include <string.h>
 
@@ -100,8 +100,9 @@ struct sc_summary build_host_summary(const struct class_state *st)
 	return (struct sc_summary){.host_us = us, .lead_us = 0};
 }
 
-/* Adds the costs of a pass. Where the host waits for every transfer, it and the GPU start a pass together: one node.
- * A part of a pass that shares its GPU with gradient or weight collectives always has its host nodes. */
+/* Adds the costs of a pass. Where the host waits for every transfer, it and the GPU start a pass
+ * together: one node. A part of a pass that shares its GPU with gradient or weight collectives
+ * always has its host nodes. */
 struct pass_costs build_costs(const struct class_state *st, const struct sc_summary *sum,
 			      bool shares)
 {
@@ -123,9 +124,10 @@ struct pass_costs build_costs(const struct class_state *st, const struct sc_summ
 	if (together && gpu.work_us > 0)
 		gpu.owner_frac[SC_OWN_HOST] += sum->lead_us / gpu.work_us;
 	if (shares && sum->beside_us > 0) {
-		/* The demands slow a whole part of a pass and a collective beside it as much as its steps do: of SMs
-		 * there is what slows the part, of all else what its steps load on average, so far as that slows it
-		 * no more. Before its work begins the collective only holds its SMs. */
+		/* The demands slow a whole part of a pass and a collective beside it as much as its
+		 * steps do: of SMs there is what slows the part, of all else what its steps load on
+		 * average, so far as that slows it no more. Before its work begins the collective
+		 * only holds its SMs. */
 		const struct sc_cost *comm = &build_variant(st)->env.beside;
 		double alone_us = sc_cost_alone_us(comm),
 		       works = alone_us > 0 ? comm->work_us / alone_us : 0;
@@ -164,16 +166,16 @@ static uint32_t late_cost(struct class_state *st, struct pass_costs *costs)
 	return costs->late;
 }
 
-/* Launches a kernel, unless that cannot be late: then the host's part is owed to the next launch that may be, and so
- * is what the host does after a launch. */
+/* Launches a kernel, unless that cannot be late: then the host's part is owed to the next launch
+ * that may be, and so is what the host does after a launch. */
 uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t op)
 {
 	uint32_t cost, launch;
 
 	if (costs->lead == SC_NONE)
 		return SC_NONE;
-	/* A host that waits for nothing is ahead by what the GPU's work so far is longer than its own; its work
-	 * decides nothing while that is enough. */
+	/* A host that waits for nothing is ahead by what the GPU's work so far is longer than its
+	 * own; its work decides nothing while that is enough. */
 	bool waits = st->b->sync_p2p || build_variant(st)->env.host_waits;
 	bool early = !waits && st->ahead_us >= costs->lead_us;
 
@@ -191,7 +193,8 @@ uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t
 	return launch;
 }
 
-/* Lets `node` on the compute lane begin a pass or part of one; `recv` is what it must wait for beside its lane. */
+/* Lets `node` on the compute lane begin a pass or part of one; `recv` is what it must wait for
+ * beside its lane. */
 void build_begins(const struct class_state *st, uint32_t node, uint32_t launch, uint32_t recv)
 {
 	struct sc_graph *graph = st->b->graph;
@@ -220,8 +223,8 @@ static uint32_t add_pass(struct class_state *st, struct pass_costs *costs, uint3
 	return node;
 }
 
-/* Joins the classes of one tensor-, context- or expert-parallel group at the borders of passes, where they keep
- * together. */
+/* Joins the classes of one tensor-, context- or expert-parallel group at the borders of passes,
+ * where they keep together. */
 uint32_t build_join_groups(struct class_state *st, uint32_t node)
 {
 	struct builder *b = st->b;
@@ -333,7 +336,8 @@ static void pay_host(struct class_state *st)
 	st->owed_us = 0;
 }
 
-/* Returns the node at which the host has come to the pass, and has waited for all it asked for, if it does so. */
+/* Returns the node at which the host has come to the pass, and has waited for all it asked for, if
+ * it does so. */
 static uint32_t host_arrives(struct pass *p, uint32_t recv)
 {
 	struct class_state *st = p->st;
@@ -404,8 +408,8 @@ void build_reduce(struct pass *p, const struct run *run, double n, uint32_t node
 		build_wait_for(p, p->st->last[SC_BESIDE_GRAD]);
 }
 
-/* Says whether a run's gradients are reduced with the embedding's, which come last: with one stage a tied head's
- * weights are the embedding's. */
+/* Says whether a run's gradients are reduced with the embedding's, which come last: with one stage
+ * a tied head's weights are the embedding's. */
 bool build_reduces_later(const struct pass *p, const struct run *run)
 {
 	const struct builder *b = p->st->b;
@@ -414,8 +418,8 @@ bool build_reduces_later(const struct pass *p, const struct run *run)
 	       b->tf->request->config.model.tied_embeddings;
 }
 
-/* Returns the share of the step in which a class's passes run beside the reduction of their gradients, once in `n`
- * micro-batches. */
+/* Returns the share of the step in which a class's passes run beside the reduction of their
+ * gradients, once in `n` micro-batches. */
 static double reducing_frac(struct class_state *st, double n)
 {
 	const struct builder *b = st->b;
@@ -434,8 +438,9 @@ static double reducing_frac(struct class_state *st, double n)
 	return fmin(sc_cost_alone_us(&cost), backward_us) / (n * (forward_us + backward_us));
 }
 
-/* A block's mean tells little of steps that go on so differently beside a reduction for so long: of 3,072 splits at
- * random it was more than 1 % off in 75 of the 791 above this, in 14 of the others. */
+/* A block's mean tells little of steps that go on so differently beside a reduction for so long: of
+ * 3,072 splits at random it was more than 1 % off in 75 of the 791 above this, in 14 of the others.
+ */
 #define UNEVEN 0.03
 
 bool build_reduces_unevenly(struct builder *b)
@@ -502,8 +507,8 @@ double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const s
 	return build_pass_summary(&p).gpu_us - (tf->pairs ? exchange_us(&p) : 0);
 }
 
-/* Adds a coarse pass as a node: passes of a chunk cost the same, whatever their micro-batch. Where each backward
- * reduces its gradients, that goes on beside what follows. */
+/* Adds a coarse pass as a node: passes of a chunk cost the same, whatever their micro-batch. Where
+ * each backward reduces its gradients, that goes on beside what follows. */
 uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bool partial,
 			  uint32_t recv)
 {
@@ -534,7 +539,8 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 	return build_join_groups(st, add_pass(st, costs, recv, op));
 }
 
-/* Says whether a bucket goes on from one run to the next, as from layers with a window to those without. */
+/* Says whether a bucket goes on from one run to the next, as from layers with a window to those
+ * without. */
 static bool is_as_large(const struct run *a, const struct run *b)
 {
 	return a->is_layer && b->is_layer &&
@@ -558,7 +564,8 @@ static uint32_t build_pass(struct class_state *st, const struct sc_slot *slot, u
 		return build_sharded_pass(st, slot, partial, recv);
 	p = build_pass_of(st, slot, partial);
 	p.by_op |= b->by_op;
-	/* A backward pass whose gradients are complete is buckets of layers, each followed by its reduction. */
+	/* A backward pass whose gradients are complete is buckets of layers, each followed by its
+	 * reduction. */
 	const struct sc_request *req = p.st->b->tf->request;
 	double bucket = req->software.bucket_mib * SC_BYTES_PER_MIB / sc_grad_bytes(req);
 	double open = 0; /* layers of a bucket that is not full */

@@ -1,8 +1,8 @@
-/* The copies of training.offload beside the passes: weights and activations that come from the host, activations and
- * gradients that go there. Copies have a lane each way; those of a pass come while the one before runs, if the
- * software fetches ahead, and the next pass begins when what this one sends is gone. A pass stands between
- * build_pass_begin and build_pass_end, which takes its last node and returns the node after which its output is
- * there. */
+/* The copies of training.offload beside the passes: weights and activations that come from the
+ * host, activations and gradients that go there. Copies have a lane each way; those of a pass come
+ * while the one before runs, if the software fetches ahead, and the next pass begins when what this
+ * one sends is gone. A pass stands between build_pass_begin and build_pass_end, which takes its
+ * last node and returns the node after which its output is there. */
 #include "base/units.h"
 #include "core/config/config_schedule.h"
 #include "models/offload.h"
@@ -111,7 +111,8 @@ struct pass_copies build_pass_begin(struct class_state *st, const struct sc_slot
 	return out;
 }
 
-/* Lets compute go on after a copy. The pass's end may be a collective, which is not on the compute lane. */
+/* Lets compute go on after a copy. The pass's end may be a collective, which is not on the compute
+ * lane. */
 static uint32_t go_on_after(struct class_state *st, enum sc_beside_kind kind, uint32_t copy,
 			    uint32_t node)
 {

@@ -1,8 +1,9 @@
-/* Two passes side by side on one GPU: each computes while the other's tokens travel to experts and back (DeepSeek-V3,
- * arXiv:2412.19437, §3.2.1; Megatron Core, combined_1f1b.py). Kernels of both share one compute lane, exchanges of
- * both one communication lane, each lane in one order; the exchange's kernels hold the SMs that they need, and the
- * engine says what each takes beside the other. Tensor- and context-parallel collectives keep both waiting. This file
- * finds the pairs and adds their nodes, op by op or as the summary of both. */
+/* Two passes side by side on one GPU: each computes while the other's tokens travel to experts and
+ * back (DeepSeek-V3, arXiv:2412.19437, §3.2.1; Megatron Core, combined_1f1b.py). Kernels of both
+ * share one compute lane, exchanges of both one communication lane, each lane in one order; the
+ * exchange's kernels hold the SMs that they need, and the engine says what each takes beside the
+ * other. Tensor- and context-parallel collectives keep both waiting. This file finds the pairs and
+ * adds their nodes, op by op or as the summary of both. */
 #include <math.h>
 #include <string.h>
 
@@ -11,10 +12,10 @@
 #include "predict/transformer/build_priv.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* One pass of a pair: runs of equal blocks, and graph cost ids of their steps as in sc_block_emit. `order` has the
- * same steps, whose times decide the order of both passes' steps: the pass goes first that can begin sooner, then the
- * one that comes sooner to its next exchange. A program has one order for all its ranks: a slow rank has that of the
- * others. */
+/* One pass of a pair: runs of equal blocks, and graph cost ids of their steps as in sc_block_emit.
+ * `order` has the same steps, whose times decide the order of both passes' steps: the pass goes
+ * first that can begin sooner, then the one that comes sooner to its next exchange. A program has
+ * one order for all its ranks: a slow rank has that of the others. */
 struct side {
 	struct {
 		const struct sc_block *block, *order;
@@ -139,8 +140,8 @@ static void take_step(struct place *p, struct lanes_free *lanes)
 	}
 }
 
-/* Appends the passes op by op. Both emit to the same lanes; each emit.compute_dep is then what the pass ended with,
- * where the compute lane has not waited for it. */
+/* Appends the passes op by op. Both emit to the same lanes; each emit.compute_dep is then what the
+ * pass ended with, where the compute lane has not waited for it. */
 static void emit_pair(const struct side side[2], struct sc_emit emit[2])
 {
 	struct place places[2] = {side_begin(&side[0], &emit[0]), side_begin(&side[1], &emit[1])};

@@ -1,5 +1,5 @@
-/* The interface between the parts of the Transformer graph builder: the state of a class of ranks while its passes
- * are added, and the functions that one build_*.c file has for the others. */
+/* The interface between the parts of the Transformer graph builder: the state of a class of ranks
+ * while its passes are added, and the functions that one build_*.c file has for the others. */
 #ifndef SC_PREDICT_TRANSFORMER_BUILD_PRIV_H
 #define SC_PREDICT_TRANSFORMER_BUILD_PRIV_H
 
@@ -7,7 +7,8 @@
 #include "predict/op_names.h"
 #include "predict/transformer/build_transformer.h"
 
-/* The lanes of one class. Transfers have a lane per peer and direction, as each is its own queue. */
+/* The lanes of one class. Transfers have a lane per peer and direction, as each is its own queue.
+ */
 struct class_lanes {
 	uint32_t host, compute, tp, dp;
 	uint32_t p2p[2][2][2];       /* [the peer is on the next stage][gradient][sends] */
@@ -27,7 +28,8 @@ struct run {
 	bool is_layer;
 };
 enum { MAX_RUNS = 3 + SC_N_LAYER_KINDS };
-/* A pass has [embedding] layers, kind by kind, the usual ones last, [head]; backward the other way round. */
+/* A pass has [embedding] layers, kind by kind, the usual ones last, [head]; backward the other way
+ * round. */
 struct pass {
 	struct class_state *st;
 	const struct sc_slot *slot;
@@ -47,8 +49,8 @@ struct class_state {
 	uint32_t *costs[2][SC_N_BLOCKS], *pair_costs[2][SC_N_BLOCKS];
 	struct route *routes;  /* [chunk][gradient][incoming] */
 	uint32_t last_compute; /* last node on the compute lane, or the collective it waits for */
-	/* The node that the next pass, or the iteration's end, waits for beside its lane: the step's start, a
-	 * synchronous transfer, the tied embeddings; or SC_NONE. */
+	/* The node that the next pass, or the iteration's end, waits for beside its lane: the
+	 * step's start, a synchronous transfer, the tied embeddings; or SC_NONE. */
 	uint32_t awaited;
 	uint32_t last[SC_N_BESIDE]; /* the last node that runs beside passes, or SC_NONE */
 	uint32_t n_dp;              /* dp collectives emitted so far */
@@ -62,16 +64,16 @@ struct class_state {
 	/* start of the pass before, after which copies may run ahead; or SC_NONE */
 	uint32_t began_after;
 };
-/* The graph costs of a pass's nodes: the host's part before the GPU can start, the same behind what it owed the last
- * time (build_launch), the GPU's part; SC_NONE: no such node. Behind them stand the times of the host before and in
- * all, and of the GPU. */
+/* The graph costs of a pass's nodes: the host's part before the GPU can start, the same behind what
+ * it owed the last time (build_launch), the GPU's part; SC_NONE: no such node. Behind them stand
+ * the times of the host before and in all, and of the GPU. */
 struct pass_costs {
 	uint32_t lead, late, gpu;
 	double lead_us, late_us, host_us, gpu_us;
 	bool host_waits; /* the host waits until the GPU has done its part */
 };
-/* The costs of a pass whose weights are sharded: its own, and the data-parallel lane's before it, while it waits for
- * that, or also for its host, beside it and after it. */
+/* The costs of a pass whose weights are sharded: its own, and the data-parallel lane's before it,
+ * while it waits for that, or also for its host, beside it and after it. */
 struct sharded_costs {
 	struct pass_costs pass;
 	uint32_t gather, wait, late_wait, beside, after; /* SC_NONE: nothing */
@@ -87,7 +89,8 @@ struct builder {
 	struct sc_built *built;
 	struct class_state *cls;
 	struct group_list *instance; /* by placement instance id */
-	/* Transfers and their receiving members, [gradient][class][chunk][micro-batch] of the sender. */
+	/* Transfers and their receiving members, [gradient][class][chunk][micro-batch] of the
+	 * sender. */
 	uint32_t *transfer[2], *received[2];
 	/* By [class][chunk][pass kind][partial]; gpu == SC_NONE: not yet made. */
 	struct pass_costs *pass_costs;
@@ -96,7 +99,8 @@ struct builder {
 	struct alone *alone;       /* the pass that this builder runs alone; else NULL */
 	struct dp_cost **dp_costs; /* the known ones (build_step_end.c) */
 	struct sc_build_scratch *scratch;
-	/* By index as tf->pairs: the costs of both passes, and the backward pass's part for the GPU. */
+	/* By index as tf->pairs: the costs of both passes, and the backward pass's part for the
+	 * GPU. */
 	struct pair_costs {
 		struct pass_costs first;
 		uint32_t second;
@@ -126,7 +130,8 @@ struct group_use {
 uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 			    struct group_use use);
 
-/* Returns a slot with the kind and the place of a class's pass, on which its time depends, `partial` apart. */
+/* Returns a slot with the kind and the place of a class's pass, on which its time depends,
+ * `partial` apart. */
 static inline struct sc_slot build_slot_of(const struct sc_transformer *tf, uint32_t class_id,
 					   uint32_t chunk, enum sc_pass_kind kind)
 {
@@ -137,9 +142,11 @@ static inline struct sc_slot build_slot_of(const struct sc_transformer *tf, uint
 				.kind = (uint8_t)kind};
 }
 
-/* build_chunk.c: adds one pass of a chunk of layers; returns the node whose end is the pass's end. */
+/* build_chunk.c: adds one pass of a chunk of layers; returns the node whose end is the pass's end.
+ */
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv);
-/* Says whether passes and the reductions beside them are too uneven for a pass, or part of one, as a node. */
+/* Says whether passes and the reductions beside them are too uneven for a pass, or part of one, as
+ * a node. */
 bool build_reduces_unevenly(struct builder *b);
 struct pass build_pass_of(struct class_state *st, const struct sc_slot *slot, bool partial);
 /* These two make the same pass: the first one without its runs, which are seldom asked for. */
@@ -150,8 +157,8 @@ void build_full_begin(struct pass *p, uint32_t recv);
 /* build_pair.c: adds two passes beside each other, `recv` and `node` of each as of build_chunk. */
 void build_pair(struct class_state *st, const struct sc_slot *slots, const uint32_t recv[2],
 		uint32_t node[2]);
-/* Returns the GPU time of a pass whose blocks run alone, us, without the exchanges that a pass beside it may hide;
- * only kind and place of the slot count. */
+/* Returns the GPU time of a pass whose blocks run alone, us, without the exchanges that a pass
+ * beside it may hide; only kind and place of the slot count. */
 double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const struct sc_slot *slot,
 		     bool partial);
 /* The parts of a pass, for the files that build passes from parts. */
@@ -161,8 +168,8 @@ struct sc_summary build_pass_summary(const struct pass *p);
 struct sc_summary build_run_sum(const struct pass *p, int block, double n);
 struct pass_costs build_costs(const struct class_state *st, const struct sc_summary *sum,
 			      bool shares);
-/* Adds what the host does before a kernel of these costs; returns its launch, or SC_NONE where that cannot be
- * late. */
+/* Adds what the host does before a kernel of these costs; returns its launch, or SC_NONE where that
+ * cannot be late. */
 uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t op);
 void build_begins(const struct class_state *st, uint32_t node, uint32_t launch, uint32_t recv);
 uint32_t build_kernel(struct class_state *st, const struct pass_costs *costs, uint32_t op);
@@ -192,11 +199,12 @@ void build_compute_after(struct class_state *st, uint32_t dep);
 
 /* build_store.c: graphs that are kept. */
 struct kept_graph;
-/* Ask, once the builder's lanes are made, whether its graph is kept, and for one whose nodes it would make if it
- * takes the same decisions; NULL: none is known. */
+/* Ask, once the builder's lanes are made, whether its graph is kept, and for one whose nodes it
+ * would make if it takes the same decisions; NULL: none is known. */
 bool build_is_kept(const struct builder *b);
 const struct kept_graph *build_find_kept(struct builder *b);
-/* Makes the builder's graph, of which costs are kept, the one among these that has its nodes; false: none has. */
+/* Makes the builder's graph, of which costs are kept, the one among these that has its nodes;
+ * false: none has. */
 bool build_take_kept(struct builder *b, const struct kept_graph *like);
 const struct sc_passes *build_kept_passes(const struct kept_graph *kept);
 /* Makes room for a graph that is about to be built, and is kept. */

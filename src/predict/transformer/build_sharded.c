@@ -1,11 +1,13 @@
-/* Passes whose weights are sharded over the data-parallel ranks (ZeRO-3, FSDP): each block's are gathered on demand
- * or while the block before it runs, and backward scatters its gradients, overlapped or not.
+/* Passes whose weights are sharded over the data-parallel ranks (ZeRO-3, FSDP): each block's are
+ * gathered on demand or while the block before it runs, and backward scatters its gradients,
+ * overlapped or not.
  *
- * A pass is built block by block in full detail, where ranks of several classes meet at every block, and where the
- * host waits for each. Any other coarse pass is simulated alone, op by op, its collectives beside its blocks: with
- * the host far ahead, and, where it is slow, with the host arriving when the pass begins. In the iteration's graph it
- * is then a gather, a kernel as long as the blocks took, what its data-parallel lane did before, beside and after
- * them, and a launch as much earlier than the kernel as makes the pass end when it does behind such a host. */
+ * A pass is built block by block in full detail, where ranks of several classes meet at every
+ * block, and where the host waits for each. Any other coarse pass is simulated alone, op by op, its
+ * collectives beside its blocks: with the host far ahead, and, where it is slow, with the host
+ * arriving when the pass begins. In the iteration's graph it is then a gather, a kernel as long as
+ * the blocks took, what its data-parallel lane did before, beside and after them, and a launch as
+ * much earlier than the kernel as makes the pass end when it does behind such a host. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -13,14 +15,14 @@
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
 
-/* Equal blocks repeat themselves after a few: a longer run has so many simulated, and one of its middle stands for
- * those that are left out, but where nothing waits for reductions: these fall behind for as long as there are
- * blocks. */
+/* Equal blocks repeat themselves after a few: a longer run has so many simulated, and one of its
+ * middle stands for those that are left out, but where nothing waits for reductions: these fall
+ * behind for as long as there are blocks. */
 enum { ALONE_BLOCKS = 4, ALONE_STANDS = 2 };
 #define SLOW_HOST 2e-3 /* a pass waits more for its host than at its start: a share of it */
 
-/* The reading of a pass simulated alone: numbers all, as its memo keeps them, followed by those of its blocks behind
- * an early host, and behind a late one. */
+/* The reading of a pass simulated alone: numbers all, as its memo keeps them, followed by those of
+ * its blocks behind an early host, and behind a late one. */
 struct alone_pass {
 	double gather_us, after_us; /* collectives before and after the blocks */
 	double late;                /* a late host keeps more than its first block waiting */
@@ -36,8 +38,8 @@ enum {
 	N_PASS = sizeof(struct alone_pass) / sizeof(double),
 	N_BLOCK = sizeof(struct alone_block) / sizeof(double)
 };
-/* A pass being simulated alone: the host far ahead, or arriving when the first block's weights are there, or are
- * asked for. */
+/* A pass being simulated alone: the host far ahead, or arriving when the first block's weights are
+ * there, or are asked for. */
 struct alone {
 	uint32_t *first, *last; /* nodes of each block on the GPU */
 	size_t n;
@@ -66,7 +68,8 @@ static bool gathers_ahead(const struct pass *p)
 	return p->st->b->tf->request->software.gather_ahead;
 }
 
-/* Adds a block op by op: beside a collective some ops are much slower than others, and so is the collective. */
+/* Adds a block op by op: beside a collective some ops are much slower than others, and so is the
+ * collective. */
 static uint32_t add_block_alone(struct pass *p, const struct run *run)
 {
 	struct class_state *st = p->st;
@@ -103,7 +106,8 @@ static uint32_t add_block_alone(struct pass *p, const struct run *run)
 	return st->last_compute;
 }
 
-/* Adds all blocks; `gathered` is the first one's weights, or SC_NONE if they are not asked for yet. */
+/* Adds all blocks; `gathered` is the first one's weights, or SC_NONE if they are not asked for yet.
+ */
 static void add_all_blocks(struct pass *p, uint32_t gathered, bool gather, bool reduces)
 {
 	struct class_state *st = p->st;
@@ -118,8 +122,8 @@ static void add_all_blocks(struct pass *p, uint32_t gathered, bool gather, bool 
 				gathered = build_weight_gather(st, run->params, node);
 			if (gather)
 				build_wait_for(p, gathered);
-			/* Software that gathers ahead asks for the next block's weights while the block before it
-			 * runs. */
+			/* Software that gathers ahead asks for the next block's weights while the
+			 * block before it runs. */
 			next = NULL;
 			if (gather && gathers_ahead(p) && i + 1 < run->n)
 				next = run;
@@ -398,7 +402,8 @@ static struct sharded_times times_of(const struct pass *p, bool gather, bool red
 
 /* ---- nodes in the iteration ---- */
 
-/* Adds the cost of a wait for collectives, for `host_us` of which the pass waits for its host, too. */
+/* Adds the cost of a wait for collectives, for `host_us` of which the pass waits for its host, too.
+ */
 static uint32_t add_comm_cost(struct builder *b, double us, double host_us)
 {
 	struct sc_cost cost = {.latency_us = host_us,
@@ -446,8 +451,8 @@ static uint32_t add_comm(struct class_state *st, uint32_t cost, enum sc_op_name 
 	return node;
 }
 
-/* Gathers the first block's weights: if they are not asked for ahead, once the host and the pass's input are
- * there. */
+/* Gathers the first block's weights: if they are not asked for ahead, once the host and the pass's
+ * input are there. */
 static uint32_t gather_first(struct class_state *st, uint32_t gather, uint32_t recv, bool ahead)
 {
 	struct pass_costs arrival = {.lead = st->b->zero_cost, .late = SC_NONE, .gpu = SC_NONE};

@@ -1,5 +1,5 @@
-/* The data-parallel collectives, and what follows the last backward: tied embeddings, gradient checks, the optimizer,
- * the gathering of parameters. */
+/* The data-parallel collectives, and what follows the last backward: tied embeddings, gradient
+ * checks, the optimizer, the gathering of parameters. */
 #include <math.h>
 #include <string.h>
 
@@ -12,8 +12,9 @@ static enum sc_dtype grad_dtype(const struct builder *b)
 	return sc_grad_bytes(b->tf->request) > sc_dtype_bytes(SC_FP16) ? SC_FP32 : SC_FP16;
 }
 
-/* One collective after another, as one node: their times and loads add up. Each is as long as the node's other ranks,
- * which do the same, leave it of the NICs: beside one that leaves them free, that would be lost. */
+/* One collective after another, as one node: their times and loads add up. Each is as long as the
+ * node's other ranks, which do the same, leave it of the NICs: beside one that leaves them free,
+ * that would be lost. */
 struct series {
 	struct class_state *st;
 	struct sc_cost sum;
@@ -82,8 +83,8 @@ static uint32_t build_dp_node(struct class_state *st, uint32_t cost, unsigned na
 	return node;
 }
 
-/* Adds the reduction of one kind of parameters' gradients: all-reduced, or scattered over the ranks that shard them
- * and all-reduced over the copies. */
+/* Adds the reduction of one kind of parameters' gradients: all-reduced, or scattered over the ranks
+ * that shard them and all-reduced over the copies. */
 static void add_reduction(struct series *series, double bytes, const struct sc_replica_spans *spans)
 {
 	if (!series->st->b->sharding.scatters) {
@@ -94,8 +95,8 @@ static void add_reduction(struct series *series, double bytes, const struct sc_r
 	add_collective(series, SC_ALL_REDUCE, bytes / spans->shard.n_ranks, &spans->copies);
 }
 
-/* The question for a data-parallel exchange of so many bytes of the parameters but the experts', and of theirs; bytes
- * without a meaning are 0. */
+/* The question for a data-parallel exchange of so many bytes of the parameters but the experts',
+ * and of theirs; bytes without a meaning are 0. */
 struct dp_key {
 	struct sc_replicas spans;
 	const struct sc_fabric *fabric;
@@ -184,8 +185,8 @@ void build_compute_after(struct class_state *st, uint32_t dep)
 
 enum { MOST_BUCKETS = 10000 };
 
-/* Reduces all gradients in buckets after the last backward; a bucket smaller than a layer has one, as beside
- * backward. */
+/* Reduces all gradients in buckets after the last backward; a bucket smaller than a layer has one,
+ * as beside backward. */
 static void reduce_after(struct class_state *st)
 {
 	const struct builder *b = st->b;
@@ -215,7 +216,8 @@ static void join_after_passes(struct class_state *st, uint32_t group, unsigned n
 	st->awaited = node;
 }
 
-/* Sums gradients over classes of several stages, `first` among them, each when its own are there. */
+/* Sums gradients over classes of several stages, `first` among them, each when its own are there.
+ */
 static void sum_with(const struct class_state *first, const struct sc_member *members,
 		     const struct sc_span *span, double bytes, unsigned name)
 {
@@ -259,8 +261,8 @@ static struct sc_span members_span(const struct builder *b, const struct sc_memb
 	return (struct sc_span){(int)n, nodes, ((int)n + nodes - 1) / nodes};
 }
 
-/* Sums gradients over the stages that hold the same virtual stages, each of another replica; `first` is of the
- * lowest. */
+/* Sums gradients over the stages that hold the same virtual stages, each of another replica;
+ * `first` is of the lowest. */
 static void sum_replicas(struct builder *b, uint32_t first)
 {
 	const struct sc_stage_map *map = &b->tf->map;
@@ -274,7 +276,8 @@ static void sum_replicas(struct builder *b, uint32_t first)
 
 		if (at < stage)
 			return;
-		/* The member is the class on that stage that the pipeline of `first` goes through. */
+		/* The member is the class on that stage that the pipeline of `first` goes through.
+		 */
 		uint32_t c = first;
 		const struct sc_rank_class *classes = b->tf->placement.classes;
 
@@ -290,8 +293,8 @@ static void sum_replicas(struct builder *b, uint32_t first)
 
 enum { SMALL_REDUCTIONS = 3 };
 
-/* Returns the group of the small all-reduces over everybody, overflow flag, gradient norm, loss: the iteration's
- * barrier. */
+/* Returns the group of the small all-reduces over everybody, overflow flag, gradient norm, loss:
+ * the iteration's barrier. */
 static uint32_t world_group(struct builder *b)
 {
 	const struct sc_placement *p = &b->tf->placement;
@@ -338,8 +341,8 @@ static uint32_t add_gpu_optimizer(struct class_state *st)
 	return node;
 }
 
-/* Adds the optimizer. The CPU's share of the step, copies included, runs beside the GPU's; the GPU waits for what is
- * left of it, and its lane says what for. */
+/* Adds the optimizer. The CPU's share of the step, copies included, runs beside the GPU's; the GPU
+ * waits for what is left of it, and its lane says what for. */
 static void add_optimizer(struct class_state *st)
 {
 	struct builder *b = st->b;
@@ -360,7 +363,8 @@ static void add_optimizer(struct class_state *st)
 	st->last_compute = node;
 }
 
-/* Returns the end of the step's passes and gradients, and of the others' if the optimizer waits to hear of them. */
+/* Returns the end of the step's passes and gradients, and of the others' if the optimizer waits to
+ * hear of them. */
 static uint32_t end_of_passes(struct class_state *st, uint32_t world)
 {
 	struct builder *b = st->b;

@@ -1,7 +1,7 @@
-/* The last pipelines of a thread, sealed. The nodes of one follow from the order of passes, from who sends to whom
- * and from a few decisions that depend on times: which launches are late, what has work at all. A builder first makes
- * costs alone, with nothing kept of its nodes but their print; a kept graph of the same question with the same print
- * takes these costs. */
+/* The last pipelines of a thread, sealed. The nodes of one follow from the order of passes, from
+ * who sends to whom and from a few decisions that depend on times: which launches are late, what
+ * has work at all. A builder first makes costs alone, with nothing kept of its nodes but their
+ * print; a kept graph of the same question with the same print takes these costs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,8 +168,8 @@ static void ask(struct builder *b)
 		ask_of_class(key, tf, c);
 }
 
-/* Says whether a kept graph answers the question. Where times decide the order of passes, `passes` are the builder's;
- * else they have no slots. */
+/* Says whether a kept graph answers the question. Where times decide the order of passes, `passes`
+ * are the builder's; else they have no slots. */
 static bool answers(const struct kept_graph *kept, const struct sc_memo_key *asked,
 		    const struct sc_passes *passes)
 {

@@ -1,5 +1,6 @@
-/* The iteration's skeleton: classes, lanes, schedule slots and the transfers between stages. Each class runs its
- * slots in order; build_chunk.c and build_pair.c fill them, build_step_end.c ends the step. */
+/* The iteration's skeleton: classes, lanes, schedule slots and the transfers between stages. Each
+ * class runs its slots in order; build_chunk.c and build_pair.c fill them, build_step_end.c ends
+ * the step. */
 #include "predict/transformer/build_transformer.h"
 
 #include <assert.h>
@@ -32,7 +33,8 @@ uint32_t build_shared_group(struct builder *b, const struct sc_axis_group *axis,
 	return list->ids.at[use.seq];
 }
 
-/* Says whether ranks of other classes are in the class's tensor-, context- or expert-parallel groups. */
+/* Says whether ranks of other classes are in the class's tensor-, context- or expert-parallel
+ * groups. */
 static bool joins(const struct sc_rank_class *rc)
 {
 	for (int a = 0; a < SC_N_COMM_AXES; a++) {
@@ -67,8 +69,8 @@ static void add_classes(struct builder *b)
 		st->lanes.dp = sc_graph_add_lane(b->graph, c, SC_LANE_COMM);
 		if (b->tf->pairs) /* exchanges come first */
 			b->graph->lanes.at[st->lanes.tp].priority = 1;
-		/* Running kernels make room for its kernels at wave boundaries; by c3.policy plain each ends first,
-		 * which a coarse node of many does not. */
+		/* Running kernels make room for its kernels at wave boundaries; by c3.policy plain
+		 * each ends first, which a coarse node of many does not. */
 		if (!b->full || b->tf->request->c3[SC_C3_DP].policy != SC_C3_PLAIN)
 			b->graph->lanes.at[st->lanes.dp].priority = 1;
 		/* A loop sends activations to the next stage, their gradients to the one before. */
@@ -92,8 +94,9 @@ static void add_classes(struct builder *b)
 	}
 }
 
-/* Returns the cost of moving one micro-batch's activations (or their gradients) to the neighbouring stage, split over
- * the tensor-parallel ranks where the software does so, then gathered at arrival. */
+/* Returns the cost of moving one micro-batch's activations (or their gradients) to the neighbouring
+ * stage, split over the tensor-parallel ranks where the software does so, then gathered at arrival.
+ */
 static struct sc_cost transfer_cost(const struct builder *b, const struct sc_variant *v,
 				    bool remote, double samples)
 {
@@ -194,8 +197,8 @@ static struct route find_route(const struct class_state *st, uint32_t chunk, boo
 	};
 }
 
-/* Finds the transfer that feeds a slot (incoming) or that it feeds; returns false at the pipeline's ends, between
- * chunks of one stage, and for gradients of weights. */
+/* Finds the transfer that feeds a slot (incoming) or that it feeds; returns false at the pipeline's
+ * ends, between chunks of one stage, and for gradients of weights. */
 static bool slot_transfer(const struct class_state *st, const struct sc_slot *slot, bool incoming,
 			  struct transfer *out)
 {
@@ -217,8 +220,8 @@ static bool slot_transfer(const struct class_state *st, const struct sc_slot *sl
 	return true;
 }
 
-/* Receives what feeds a slot; receives are posted in the order in which the peer sends, which need not be that of the
- * passes. */
+/* Receives what feeds a slot; receives are posted in the order in which the peer sends, which need
+ * not be that of the passes. */
 static uint32_t receive(struct class_state *st, const struct transfer *t)
 {
 	struct builder *b = st->b;
@@ -360,8 +363,9 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	b->loops = sc_schedule_traits(shape->kind).loops;
 	b->validates_after = shape->pp > 1 && sc_schedule_validates_after(
 						      &tf->request->config.parallel, tf->schedule);
-	/* The runtimes of other schedules go on without the host (zero-bubble, DualPipe, PyTorch's pipelining), but
-	 * ask for what a pass needs after the one before it, and NCCL's stream waits for what was launched. */
+	/* The runtimes of other schedules go on without the host (zero-bubble, DualPipe, PyTorch's
+	 * pipelining), but ask for what a pass needs after the one before it, and NCCL's stream
+	 * waits for what was launched. */
 	b->posts_late = shape->kind > SC_SCHED_INTERLEAVED && shape->kind != SC_SCHED_PIPEDREAM_2BW;
 	b->sync_p2p =
 		shape->pp > 1 && tf->request->c3[SC_C3_PP].policy == SC_C3_SERIAL && !b->posts_late;
@@ -432,8 +436,8 @@ static void builder_run(struct builder *b)
 		SC_VEC_RELEASE(&b->instance[i].ids);
 }
 
-/* Takes a kept graph. Neighbours of a sweep have pipelines of the same nodes, if hosts are as early: those that are
- * kept get their costs. Otherwise the builder has its graph to build. */
+/* Takes a kept graph. Neighbours of a sweep have pipelines of the same nodes, if hosts are as
+ * early: those that are kept get their costs. Otherwise the builder has its graph to build. */
 static bool build_again(struct builder *b)
 {
 	struct builder again = *b;

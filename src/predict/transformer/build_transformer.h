@@ -1,6 +1,7 @@
-/* The execution graph of one training iteration of a Transformer: pipeline schedule, transfers between stages,
- * gradient reduction, optimizer. The same builder makes the coarse graph (a chunk of layers is one to three nodes)
- * and the full one (every op); only how a chunk is emitted differs. */
+/* The execution graph of one training iteration of a Transformer: pipeline schedule, transfers
+ * between stages, gradient reduction, optimizer. The same builder makes the coarse graph (a chunk
+ * of layers is one to three nodes) and the full one (every op); only how a chunk is emitted
+ * differs. */
 #ifndef SC_PREDICT_BUILD_TRANSFORMER_H
 #define SC_PREDICT_BUILD_TRANSFORMER_H
 
@@ -25,8 +26,8 @@ struct sc_variant {
 /* The groups of the placement that a block's collectives run over. */
 extern const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES];
 
-/* The ranks that hold the same parameters: all of them; those that one copy is sharded over; and over the copies,
- * those with the same shard. */
+/* The ranks that hold the same parameters: all of them; those that one copy is sharded over; and
+ * over the copies, those with the same shard. */
 struct sc_replica_spans {
 	struct sc_span all, shard, copies;
 };
@@ -49,7 +50,8 @@ struct sc_pair_part {
 struct sc_pair {
 	/* Both passes: on the host, and as sc_summary. */
 	double host_us, lead_us;
-	/* Each pass: its kernels, and its share of the exchanges that nothing hides; they sum to what both take. */
+	/* Each pass: its kernels, and its share of the exchanges that nothing hides; they sum to
+	 * what both take. */
 	struct sc_pair_alone {
 		double gpu_us, owner_us[SC_N_OWNERS];
 		double hidden_us; /* its exchanges */
@@ -81,12 +83,13 @@ struct sc_transformer {
 	uint32_t period;              /* where the order of passes depends on these times */
 	struct sc_schedule_way *way;  /* kept from one request to the next */
 	struct sc_graph_store *store; /* kept, too */
-	/* Passes that run beside each other, [class][chunk of the forward pass][of the backward one][partial: 1
-	 * forward, 2 backward]; NULL: all run alone. */
+	/* Passes that run beside each other, [class][chunk of the forward pass][of the backward
+	 * one][partial: 1 forward, 2 backward]; NULL: all run alone. */
 	const struct sc_pair **pairs;
 };
 
-/* Sets the sums of a variant whose environment is set: remembered ones, or those of blocks that it makes. */
+/* Sets the sums of a variant whose environment is set: remembered ones, or those of blocks that it
+ * makes. */
 int sc_variant_sum(const struct sc_transformer *tf, struct sc_variant *variant, struct sc_err *err);
 /* Makes the steps of its blocks, where they are not there. */
 void sc_variant_make_steps(const struct sc_transformer *tf, struct sc_variant *variant);
@@ -96,23 +99,25 @@ int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch
 			      struct sc_err *err);
 int sc_transformer_init(struct sc_transformer *tf, const struct sc_setup *setup,
 			struct sc_err *err);
-/* These are its two halves: ranks and what they hold, which memory depends on; and times, which shapes between them
- * do not know. */
+/* These are its two halves: ranks and what they hold, which memory depends on; and times, which
+ * shapes between them do not know. */
 int sc_transformer_init_ranks(struct sc_transformer *tf, const struct sc_setup *setup,
 			      struct sc_err *err);
 int sc_transformer_init_times(struct sc_transformer *tf, const struct sc_setup *setup,
 			      struct sc_err *err);
 void sc_transformer_release(struct sc_transformer *tf);
-/* Sets up a zeroed one, without a pipeline, with what a rank holds and nothing that takes time: for its memory. */
+/* Sets up a zeroed one, without a pipeline, with what a rank holds and nothing that takes time: for
+ * its memory. */
 void sc_transformer_init_held(struct sc_transformer *tf, const struct sc_request *request,
 			      struct sc_arena *arena);
-/* Returns the micro-batches of an iteration, and of the one before it where a pipeline does not drain between
- * them. */
+/* Returns the micro-batches of an iteration, and of the one before it where a pipeline does not
+ * drain between them. */
 uint32_t sc_transformer_micro_batches(const struct sc_transformer *tf);
 struct sc_schedule_shape sc_transformer_shape(const struct sc_transformer *tf,
 					      uint32_t micro_batches);
 
-/* Returns the share of what layers keep that a backward pass of the input leaves; 0 where backward is one pass. */
+/* Returns the share of what layers keep that a backward pass of the input leaves; 0 where backward
+ * is one pass. */
 double sc_transformer_left(const struct sc_transformer *tf, const struct sc_layer_counts *layers);
 
 /* The parts of the model that a pipeline stage has, over its chunks. */
@@ -125,14 +130,16 @@ void sc_transformer_ends(const struct sc_transformer *tf, uint32_t stage, uint32
 			 bool *embed, bool *head);
 struct sc_stage_parts sc_transformer_stage(const struct sc_transformer *tf, int stage);
 
-/* Returns the network of a class's group: that of its own kind of GPU if all its ranks have that. */
+/* Returns the network of a class's group: that of its own kind of GPU if all its ranks have that.
+ */
 const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, uint32_t class_id,
 					      enum sc_axis axis);
 
 /* The work beside passes: collectives of gradients, copies of training.offload. */
 enum sc_beside_kind { SC_BESIDE_GRAD, SC_BESIDE_FROM_HOST, SC_BESIDE_TO_HOST, SC_N_BESIDE };
 
-/* The nodes at which the steady state can be observed: the compute node of every slot, [class][slot]. */
+/* The nodes at which the steady state can be observed: the compute node of every slot,
+ * [class][slot]. */
 struct sc_built {
 	struct sc_schedule_shape shape;
 	struct sc_passes passes;
@@ -147,7 +154,8 @@ struct sc_built {
 	} * beside;
 	size_t n_beside;
 };
-/* Builds an iteration of as many micro-batches as built->shape says into an empty graph and seals it. */
+/* Builds an iteration of as many micro-batches as built->shape says into an empty graph and seals
+ * it. */
 void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scratch *scratch,
 			  struct sc_graph *graph, struct sc_built *built);
 

@@ -1,5 +1,5 @@
-/* Places ranks on nodes. Layouts whose groups all sit alike fold to one class a stage by arithmetic; others are
- * coloured rank by rank. */
+/* Places ranks on nodes. Layouts whose groups all sit alike fold to one class a stage by
+ * arithmetic; others are coloured rank by rank. */
 #include "predict/transformer/parallel.h"
 #include "base/search.h"
 
@@ -19,8 +19,8 @@ struct layout_dims {
 	struct axis_shape experts; /* the ranks of an expert group */
 };
 
-/* The sets that ranks are in, one of each kind a rank: the groups of tp, cp, ep, dp, then the node. A set is named by
- * its lowest rank. */
+/* The sets that ranks are in, one of each kind a rank: the groups of tp, cp, ep, dp, then the node.
+ * A set is named by its lowest rank. */
 enum { PLACEMENT_NODE = SC_AXIS_PP, PLACEMENT_N_SETS };
 
 /* Every rank of any layout with its sets: tables as long as the world, in the caller's arena. */
@@ -211,9 +211,9 @@ static bool number_colors(struct placement_ranks *ranks, const uint64_t *look, u
 	return ranks->n_colors <= most;
 }
 
-/* Finds the coarsest colours: ranks split by the colours in their sets and of their pipeline neighbours, until
- * nothing splits any more (Weisfeiler and Leman, 1968). Sights are compared by 64-bit hashes. Returns false if that
- * takes too many colours, or too long. */
+/* Finds the coarsest colours: ranks split by the colours in their sets and of their pipeline
+ * neighbours, until nothing splits any more (Weisfeiler and Leman, 1968). Sights are compared by
+ * 64-bit hashes. Returns false if that takes too many colours, or too long. */
 static bool placement_refine(struct placement_ranks *ranks)
 {
 	const uint32_t world = ranks->d->world, pp = ranks->d->size[SC_AXIS_PP];
@@ -250,8 +250,8 @@ static bool placement_refine(struct placement_ranks *ranks)
 	return ranks->n_colors <= most;
 }
 
-/* Folds colours of ranks into classes, with the groups and nodes that a class's ranks are in. The colours agree on
- * these (equal numbers of each colour), so one rank of a class stands for all. */
+/* Folds colours of ranks into classes, with the groups and nodes that a class's ranks are in. The
+ * colours agree on these (equal numbers of each colour), so one rank of a class stands for all. */
 
 struct folding {
 	const struct placement_ranks *ranks;
@@ -323,7 +323,8 @@ static void fold_group(struct folding *f, int axis, uint32_t c)
 	}
 }
 
-/* Gives classes of one node their NICs; they come by stage, so those of one stage are neighbours in found[]. */
+/* Gives classes of one node their NICs; they come by stage, so those of one stage are neighbours in
+ * found[]. */
 static void fold_node(struct folding *f, uint32_t domain, uint32_t c)
 {
 	struct sc_placement *out = f->out;
@@ -427,8 +428,9 @@ static void placement_approximate(const struct placement_ranks *ranks, struct sc
 
 enum { MAX_WORLD = 1 << 24 };
 
-/* Cuts expert groups: ep of each etp-th rank of a stage, whose ranks may come in runs with other stages between.
- * Where whole tensor-parallel groups split the experts and that does not fit, they are cut out of dp. */
+/* Cuts expert groups: ep of each etp-th rank of a stage, whose ranks may come in runs with other
+ * stages between. Where whole tensor-parallel groups split the experts and that does not fit, they
+ * are cut out of dp. */
 static int cut_experts(const struct sc_layout *layout, struct layout_dims *d, struct sc_err *err)
 {
 	uint32_t pp = d->size[SC_AXIS_PP], run = d->stride[SC_AXIS_PP], ep = d->size[SC_AXIS_EP];

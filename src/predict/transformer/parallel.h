@@ -1,6 +1,7 @@
-/* The place of every rank: puts tp x cp x ep x dp x pp coordinates on nodes in the given order and folds ranks that
- * cannot differ into classes (DESIGN.md §3). Expert groups are cut out of a stage's tp x cp x dp ranks in their
- * order: etp ranks that split an expert, then ep (Megatron Core, parallel_state.py: the expert RankGenerator). */
+/* The place of every rank: puts tp x cp x ep x dp x pp coordinates on nodes in the given order and
+ * folds ranks that cannot differ into classes (DESIGN.md §3). Expert groups are cut out of a
+ * stage's tp x cp x dp ranks in their order: etp ranks that split an expert, then ep (Megatron
+ * Core, parallel_state.py: the expert RankGenerator). */
 #ifndef SC_PREDICT_PARALLEL_H
 #define SC_PREDICT_PARALLEL_H
 
@@ -28,9 +29,9 @@ struct sc_layout {
 	size_t n_runs;
 	bool unfolded; /* every rank is its own class: for tests and small graphs */
 };
-/* The group of one axis that a class's ranks are in. All ranks of a class have groups of the same span
- * and the same members by class. DP here is the gradient group: all ranks with the same tp and pp
- * (cp x dp together, as frameworks reduce over both). */
+/* The group of one axis that a class's ranks are in. All ranks of a class have groups of the same
+ * span and the same members by class. DP here is the gradient group: all ranks with the same tp and
+ * pp (cp x dp together, as frameworks reduce over both). */
 struct sc_axis_group {
 	struct sc_span span;
 	uint32_t first_member, n_members; /* in members[]: (class, count) */
@@ -46,8 +47,8 @@ struct sc_rank_class {
 	uint8_t kind;                           /* its GPU's; 0 unless the cluster is mixed */
 	uint32_t representative;                /* its lowest rank */
 	struct sc_axis_group group[SC_AXIS_PP]; /* tp, cp, ep, dp */
-	/* Pipeline neighbours (wrap around: the last stage's next is stage 0, for interleaving), and
-	 * whether they are on another node. Only meaningful if pp > 1. */
+	/* Pipeline neighbours (wrap around: the last stage's next is stage 0, for interleaving),
+	 * and whether they are on another node. Only meaningful if pp > 1. */
 	uint32_t next_class, prev_class;
 	bool next_remote, prev_remote;
 };
@@ -60,10 +61,11 @@ struct sc_placement {
 	uint32_t world;
 	bool is_approximate; /* too many classes: there is one a stage, with its worst groups */
 };
-/* Folds ranks into the coarsest classes in which they agree on: stage, slowdown, kind of GPU, the span of each group,
- * the classes (with counts) of each group's members, of the pipeline neighbours, and of the node's ranks. Regular
- * layouts take time O(stages). Others take O(ranks) as often as classes split; where that would be more than
- * max(1024, 4 pp) classes, as with pipelines whose stages sit askew on their nodes, is_approximate is set instead. */
+/* Folds ranks into the coarsest classes in which they agree on: stage, slowdown, kind of GPU, the
+ * span of each group, the classes (with counts) of each group's members, of the pipeline
+ * neighbours, and of the node's ranks. Regular layouts take time O(stages). Others take O(ranks) as
+ * often as classes split; where that would be more than max(1024, 4 pp) classes, as with pipelines
+ * whose stages sit askew on their nodes, is_approximate is set instead. */
 int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,
 		       struct sc_placement *out, struct sc_err *err);
 

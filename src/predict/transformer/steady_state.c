@@ -1,7 +1,8 @@
-/* Skipping the steady state of a long pipeline. With every duration fixed, a schedule is a max-plus linear system:
- * once all slot times of two consecutive periods differ by the same constant from those of the period before, they do
- * so until the first stage leaves its steady state; and so does a stage that waits for no other and on which the end
- * depends, if no other slot's times differ by more. A short run that shows this gives the long run exactly. */
+/* Skipping the steady state of a long pipeline. With every duration fixed, a schedule is a max-plus
+ * linear system: once all slot times of two consecutive periods differ by the same constant from
+ * those of the period before, they do so until the first stage leaves its steady state; and so does
+ * a stage that waits for no other and on which the end depends, if no other slot's times differ by
+ * more. A short run that shows this gives the long run exactly. */
 #include <math.h>
 
 #include "base/units.h"
@@ -10,8 +11,8 @@
 
 #define CLOSE 1e-12
 
-/* Returns how many periods must be like the one before. Where a micro-batch passes a stage twice, more are on their
- * way than on a loop, and what two of them show need not last. */
+/* Returns how many periods must be like the one before. Where a micro-batch passes a stage twice,
+ * more are on their way than on a loop, and what two of them show need not last. */
 uint32_t sc_steady_n_to_check(const struct sc_schedule_shape *shape)
 {
 	bool twice = shape->kind == SC_SCHED_ZB_V || shape->kind == SC_SCHED_V_HALF ||
@@ -36,7 +37,8 @@ static double slot_end_us(const struct window *w, uint32_t slot)
 	return w->timeline->end_us[w->built->slot_node[w->at + slot]];
 }
 
-/* Returns the end of what has run beside the passes so far, which must not fall behind; 0 without any. */
+/* Returns the end of what has run beside the passes so far, which must not fall behind; 0 without
+ * any. */
 static double beside_end_us(const struct window *w, int kind, uint32_t slot)
 {
 	uint32_t node = w->built->slot_beside[kind][w->at + slot];
@@ -65,7 +67,8 @@ static struct window window_of(const struct sc_steady_run *r, uint32_t c, uint32
 	};
 }
 
-/* Returns a window in the middle: the last micro-batches may be partial or overlap the gradient reduction. */
+/* Returns a window in the middle: the last micro-batches may be partial or overlap the gradient
+ * reduction. */
 static struct window middle_of(const struct sc_steady_run *r, uint32_t c, uint32_t phase)
 {
 	struct window w = window_of(r, c, phase);
@@ -75,7 +78,8 @@ static struct window middle_of(const struct sc_steady_run *r, uint32_t c, uint32
 	return w;
 }
 
-/* Says whether periods from the window's begin on took `period_us` each, slot by slot; or less, `at_most`. */
+/* Says whether periods from the window's begin on took `period_us` each, slot by slot; or less,
+ * `at_most`. */
 static bool repeats(const struct window *w, double period_us, bool at_most)
 {
 	double most_us = period_us * (1 + CLOSE), least_us = at_most ? 0 : period_us * (1 - CLOSE);
@@ -136,8 +140,8 @@ static struct sc_repeat last_period(const struct window *w)
 				  .to_us = slot_end_us(w, to)};
 }
 
-/* The claim on a phase: from `from_us` on every class does in each period what it did in the one before, in the same
- * time or, where `at_most`, no more. */
+/* The claim on a phase: from `from_us` on every class does in each period what it did in the one
+ * before, in the same time or, where `at_most`, no more. */
 struct claim {
 	uint32_t phase;
 	double from_us, period_us;
@@ -168,8 +172,8 @@ static struct claim claim_of(const struct window *w, uint32_t phase, bool at_mos
 			      at_most};
 }
 
-/* Goes back from the end over what it waited for, to the first node that was done when its class was through the
- * window of a phase; SC_NONE: never. */
+/* Goes back from the end over what it waited for, to the first node that was done when its class
+ * was through the window of a phase; SC_NONE: never. */
 static uint32_t find_decisive(const struct sc_steady_run *r, uint32_t phase)
 {
 	for (uint32_t node = r->last; node != SC_NONE; node = r->run->timeline->bound_by[node]) {
@@ -182,8 +186,8 @@ static uint32_t find_decisive(const struct sc_steady_run *r, uint32_t phase)
 	return SC_NONE;
 }
 
-/* Says whether a node's class waited for nothing but itself for a period before it: its passes, its host, and
- * transfers that it asks for after them. */
+/* Says whether a node's class waited for nothing but itself for a period before it: its passes, its
+ * host, and transfers that it asks for after them. */
 static bool is_busy(const struct sc_steady_run *r, uint32_t node, double period_us)
 {
 	const double from_us = r->run->timeline->end_us[node] - period_us * (1 - CLOSE);
@@ -195,9 +199,9 @@ static bool is_busy(const struct sc_steady_run *r, uint32_t node, double period_
 	return node != SC_NONE && sc_graph_class_of(r->run->graph, node) == c;
 }
 
-/* Says whether the end depends on a stage that waits for no other, while no stage needs more for a period. The others
- * may go ahead of it or fall back to it for long, but never keep it waiting, and behind the steady state nothing is
- * later than it would be now. */
+/* Says whether the end depends on a stage that waits for no other, while no stage needs more for a
+ * period. The others may go ahead of it or fall back to it for long, but never keep it waiting, and
+ * behind the steady state nothing is later than it would be now. */
 static bool one_is_busy(const struct sc_steady_run *r, uint32_t phase, struct sc_repeat *out)
 {
 	uint32_t node = find_decisive(r, phase);

@@ -1,5 +1,5 @@
-/* The reading of a Transformer's graph: waits, names, the period of the iteration, contributors by op; and its rates
- * and the memory of its fullest rank. */
+/* The reading of a Transformer's graph: waits, names, the period of the iteration, contributors by
+ * op; and its rates and the memory of its fullest rank. */
 
 #include "predict/transformer/summarize.h"
 
@@ -78,7 +78,8 @@ double sc_micro_batches_in_flight(const struct sc_run *run, int stage)
 	       run->tf->map.n_chunks;
 }
 
-/* Sums what the ranks of a class's host hold: of an NVLink domain of many hosts the fullest one's. */
+/* Sums what the ranks of a class's host hold: of an NVLink domain of many hosts the fullest one's.
+ */
 static void sum_node(const struct sc_run *run, uint32_t c, struct sc_memory *out)
 {
 	const struct sc_placement *p = &run->tf->placement;
@@ -148,7 +149,8 @@ static bool is_transfer(unsigned name)
 	return name == SC_NAME_SEND_ACTIVATION || name == SC_NAME_SEND_GRADIENT;
 }
 
-/* Returns what a node waits for. Receives are posted early; all others are members of a group when they are done. */
+/* Returns what a node waits for. Receives are posted early; all others are members of a group when
+ * they are done. */
 static enum sc_wait wait_of(const void *ctx, uint32_t node)
 {
 	const struct sc_run *run = ctx;
@@ -353,8 +355,8 @@ static void find_rates(const struct sc_run *run, struct sc_prediction *out)
 		out->mfu_bf16 = out->mfu * peak / mean_peak_tflops(req, SC_BF16);
 }
 
-/* Returns when a class's first pass begins: its first kernel, so much later as the others wait for their launches. A
- * coarse pass has one kernel, which begins as late. */
+/* Returns when a class's first pass begins: its first kernel, so much later as the others wait for
+ * their launches. A coarse pass has one kernel, which begins as late. */
 static double begin_us(const struct sc_run *run, uint32_t c)
 {
 	const struct sc_timeline *tl = run->timeline;
@@ -372,9 +374,10 @@ static double begin_us(const struct sc_run *run, uint32_t c)
 	return begin;
 }
 
-/* Finds the longest class. From its begin on the others wait for their input; where a stage need not hear of the
- * others before it goes on to the next step, that wait is the step's before. The iteration is then the longest of a
- * stage (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, §4). */
+/* Finds the longest class. From its begin on the others wait for their input; where a stage need
+ * not hear of the others before it goes on to the next step, that wait is the step's before. The
+ * iteration is then the longest of a stage (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024,
+ * §4). */
 static uint32_t longest_class(const struct sc_run *run, struct sc_period *out)
 {
 	const struct sc_timeline *tl = run->timeline;
@@ -387,7 +390,8 @@ static uint32_t longest_class(const struct sc_run *run, struct sc_period *out)
 	    built->shape.pp == 1)
 		return SC_NONE;
 	out->to_us = 0;
-	/* The lead lasts until all ranks of the first stage are at their first pass, which the host prepares. */
+	/* The lead lasts until all ranks of the first stage are at their first pass, which the host
+	 * prepares. */
 	double us = 0;
 
 	for (uint32_t c = 0; c < run->tf->placement.n_classes; c++)
@@ -477,7 +481,8 @@ void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out)
 			"the layout sits so unevenly on its nodes that one kind of rank a stage is "
 			"taken, with its worst groups");
 	warn_unpaired(run->tf, &out->warnings);
-	/* Memory is that of the class nearest to its capacity, and a warning where that does not fit. */
+	/* Memory is that of the class nearest to its capacity, and a warning where that does not
+	 * fit. */
 	sc_fullest_memory(run, &out->memory);
 	if (out->memory.host_gib > 0 && out->memory.host_gib > out->memory.host_capacity_gib)
 		sc_warn(&out->warnings,

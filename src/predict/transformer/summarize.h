@@ -1,5 +1,5 @@
-/* A simulated iteration as people read it: breakdown, path, classes, contributors, memory; and whether a short run
- * proves the steady state of a long one (steady_state.c). */
+/* A simulated iteration as people read it: breakdown, path, classes, contributors, memory; and
+ * whether a short run proves the steady state of a long one (steady_state.c). */
 #ifndef SC_PREDICT_SUMMARIZE_H
 #define SC_PREDICT_SUMMARIZE_H
 
@@ -27,7 +27,8 @@ uint32_t sc_run_last(const struct sc_run *run);
 void sc_run_conclude(const struct sc_run *run, struct sc_prediction *out);
 /* Warns of sizes that kernels dislike, and of modules that are not there (transformer_warn.c). */
 void sc_transformer_warn(const struct sc_request *request, struct sc_warnings *out);
-/* Returns the micro-batches whose activations a stage holds at once at its peak, over its chunks. */
+/* Returns the micro-batches whose activations a stage holds at once at its peak, over its chunks.
+ */
 double sc_micro_batches_in_flight(const struct sc_run *run, int stage);
 /* Finds the memory of a class that holds the activations of so many micro-batches. */
 void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
@@ -44,7 +45,8 @@ struct sc_steady_run {
 };
 /* Returns how many periods must be like the one before, where a schedule skips some. */
 uint32_t sc_steady_n_to_check(const struct sc_schedule_shape *shape);
-/* Says whether the run shows that those left out are as those that ran; `out` then says where they belong. */
+/* Says whether the run shows that those left out are as those that ran; `out` then says where they
+ * belong. */
 bool sc_steady_detect(const struct sc_steady_run *run, struct sc_steady *out);
 
 #endif

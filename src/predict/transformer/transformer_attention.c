@@ -1,6 +1,7 @@
-/* Attention between its projections: rotary positions, flash or unfused, over one rank or as a ring of
- * context-parallel ranks (Liu et al., Ring Attention, 2023; balanced by pairing early and late chunks of a causal
- * sequence, as Megatron Core and torchtitan do), or over heads that these exchange. */
+/* Attention between its projections: rotary positions, flash or unfused, over one rank or as a ring
+ * of context-parallel ranks (Liu et al., Ring Attention, 2023; balanced by pairing early and late
+ * chunks of a causal sequence, as Megatron Core and torchtitan do), or over heads that these
+ * exchange. */
 #include <math.h>
 
 #include "predict/transformer/transformer_priv.h"
@@ -17,9 +18,9 @@ static void rotate(const struct dims *x, enum sc_op_name name, bool absorbs)
 	} else if (sc_model_is_mla(x->model)) { /* each head has its part, and all one key */
 		q = x->heads * (double)x->model->rope_head_dim;
 		k = (double)x->model->rope_head_dim;
-		/* Latent attention joins keys from what is expanded and the rotated part, which all heads share, and
-		 * copies values to lie together, in one kernel (Megatron Core, fused_mla_yarn_rope_apply.py).
-		 * Backward splits them again. */
+		/* Latent attention joins keys from what is expanded and the rotated part, which all
+		 * heads share, and copies values to lie together, in one kernel (Megatron Core,
+		 * fused_mla_yarn_rope_apply.py). Backward splits them again. */
 		double own = x->d - (double)x->model->rope_head_dim;
 		double keys = own + x->d, values = 2 * x->d_v;
 
@@ -55,11 +56,12 @@ static double window_of(const struct dims *x)
 
 #define NARROW_HEAD 128.0
 
-/* Says whether attention multiplies in fp8. Before Blackwell that gains nothing over 16 bits once casts and the
- * backward pass are counted (LoRA iterations on H100 and H200, 60 rows). Wider heads than 128 ask for it from
- * Blackwell Ultra on (Megatron-Bridge's recipes of DeepSeek-V3); with a window there is none (Transformer Engine,
- * get_attention_backend), nor with sinks, nor in such a model's layers without: with it there five rows of gpt-oss in
- * mxfp8 are 1 to 2 points farther from measured. */
+/* Says whether attention multiplies in fp8. Before Blackwell that gains nothing over 16 bits once
+ * casts and the backward pass are counted (LoRA iterations on H100 and H200, 60 rows). Wider heads
+ * than 128 ask for it from Blackwell Ultra on (Megatron-Bridge's recipes of DeepSeek-V3); with a
+ * window there is none (Transformer Engine, get_attention_backend), nor with sinks, nor in such a
+ * model's layers without: with it there five rows of gpt-oss in mxfp8 are 1 to 2 points farther
+ * from measured. */
 static bool in_fp8(const struct dims *x)
 {
 	int capability = (int)x->env->device->cuda_capability;
@@ -73,7 +75,8 @@ static bool in_fp8(const struct dims *x)
 	       capability >= (x->d > NARROW_HEAD ? BLACKWELL_ULTRA : BLACKWELL);
 }
 
-/* The keys that the rank's queries read: all up to themselves, or `n` that end `gap` tokens before the first. */
+/* The keys that the rank's queries read: all up to themselves, or `n` that end `gap` tokens before
+ * the first. */
 struct keys {
 	double n, gap;
 	bool causal;
@@ -111,8 +114,9 @@ static void add_whole_flash(const struct dims *x, bool backward)
 	add_flash(x, &(struct keys){.n = x->s, .causal = x->traits->causal}, backward);
 }
 
-/* Adds what travels beside a step of the ring: the next one's keys and values; backward also the gradients of the
- * step before, which are home after the last one (Transformer Engine, AttnFuncWithCPAndKVP2P). */
+/* Adds what travels beside a step of the ring: the next one's keys and values; backward also the
+ * gradients of the step before, which are home after the last one (Transformer Engine,
+ * AttnFuncWithCPAndKVP2P). */
 static void ring_transfer(const struct dims *x, int step, bool backward, int n_hidden)
 {
 	int last = (int)x->req->config.parallel.cp - 1;
@@ -130,9 +134,10 @@ static void ring_transfer(const struct dims *x, int step, bool backward, int n_h
 		sc_block_add_comm(x->block, x->env, &comm);
 }
 
-/* Joins what the steps of a ring leave (Transformer Engine, AttnFuncWithCPAndKVP2P): outputs, weighed by their sums
- * of exponentials, and gradients of queries are copied from the first step and added from the others. Keys and values
- * are copied to lie together before they travel, their gradients at each step, to be added to those that come by. */
+/* Joins what the steps of a ring leave (Transformer Engine, AttnFuncWithCPAndKVP2P): outputs,
+ * weighed by their sums of exponentials, and gradients of queries are copied from the first step
+ * and added from the others. Keys and values are copied to lie together before they travel, their
+ * gradients at each step, to be added to those that come by. */
 static void join_steps(const struct dims *x, bool backward)
 {
 	double n = (double)x->req->config.parallel.cp;
@@ -143,9 +148,10 @@ static void join_steps(const struct dims *x, bool backward)
 		    (int)n * (backward ? 3 : 1) + 1);
 }
 
-/* A causal rank works on its own chunks first, then on half of what arrives: the middle rank, whose chunks lie
- * together, has most to do under a window, and reads backwards through the chunks before them. Transformer Engine
- * runs windows only where keys are gathered before, or heads exchanged: the same bytes and products. */
+/* A causal rank works on its own chunks first, then on half of what arrives: the middle rank, whose
+ * chunks lie together, has most to do under a window, and reads backwards through the chunks before
+ * them. Transformer Engine runs windows only where keys are gathered before, or heads exchanged:
+ * the same bytes and products. */
 static void ring(const struct dims *x, bool backward)
 {
 	int steps = (int)x->req->config.parallel.cp;
@@ -162,9 +168,10 @@ static void ring(const struct dims *x, bool backward)
 	join_steps(x, backward);
 }
 
-/* Sends each rank's tokens to those that have their heads, or back; heads and chunks of the sequence are copied into
- * their order on either side of it (Transformer Engine, flash_attn_a2a_communicate and
- * reorder_seq_chunks_for_a2a_before_attn, with the sequence first). */
+/* Sends each rank's tokens to those that have their heads, or back; heads and chunks of the
+ * sequence are copied into their order on either side of it (Transformer Engine,
+ * flash_attn_a2a_communicate and reorder_seq_chunks_for_a2a_before_attn, with the sequence first).
+ */
 static void exchange_heads(const struct dims *x, double width)
 {
 	struct sc_block_comm comm = {
@@ -182,8 +189,8 @@ static double qkv_width(const struct dims *x)
 	return x->heads * x->d + x->kv_heads * (x->d + x->d_v);
 }
 
-/* Documents packed into a sample are as many sequences; a context-parallel rank has its share of each (Transformer
- * Engine, format thd). */
+/* Documents packed into a sample are as many sequences; a context-parallel rank has its share of
+ * each (Transformer Engine, format thd). */
 static struct dims dims_of_documents(const struct dims *x)
 {
 	double documents =
@@ -204,8 +211,9 @@ static void flash(const struct dims *sample, bool backward)
 		add_whole_flash(x, backward);
 	else if (x->lora && x->sw->lora_recipe &&
 		 fmod(x->kv_heads, (double)x->req->config.parallel.cp) < 0.5) {
-		/* A rank sees all tokens of its share of the heads (Jacobs et al., DeepSpeed Ulysses, 2023);
-		 * backward, gradients go the same ways (Transformer Engine, cp_comm_type a2a). */
+		/* A rank sees all tokens of its share of the heads (Jacobs et al., DeepSpeed
+		 * Ulysses, 2023); backward, gradients go the same ways (Transformer Engine,
+		 * cp_comm_type a2a). */
 		double cp = (double)x->req->config.parallel.cp;
 		struct dims whole = *x;
 
@@ -234,15 +242,17 @@ static void batched_gemm(const struct dims *x, enum sc_op_name name, struct mnk 
 	add_batched(x, name, &(struct sc_gemm_shape){.m = size.m, .n = size.n, .k = size.k});
 }
 
-/* Adds gradients of keys or values, d wide: scores or their gradients, transposed, times queries or outputs'. */
+/* Adds gradients of keys or values, d wide: scores or their gradients, transposed, times queries or
+ * outputs'. */
 static void batched_kv_grad(const struct dims *x, enum sc_op_name name, double d)
 {
 	add_batched(x, name,
 		    &(struct sc_gemm_shape){.m = x->s_all, .n = d, .k = x->s, .sums_rows = true});
 }
 
-/* Megatron's fused softmax works on four heads of the batch at a time; else it falls back to PyTorch's, in fp32:
- * cast, scale, mask, softmax, cast (megatron/fused_softmax.py, is_kernel_available). */
+/* Megatron's fused softmax works on four heads of the batch at a time; else it falls back to
+ * PyTorch's, in fp32: cast, scale, mask, softmax, cast (megatron/fused_softmax.py,
+ * is_kernel_available). */
 #define FUSED_SOFTMAX_HEADS 4.0
 #define FALLBACK_BYTES 37.0 /* read and written for a score in two bytes */
 enum { FALLBACK_KERNELS = 6 };
@@ -252,8 +262,8 @@ bool softmax_is_fused(const struct dims *x)
 	return x->sw->fused_chains && fmod(x->b * x->heads, FUSED_SOFTMAX_HEADS) < 0.5;
 }
 
-/* Adds the softmax of scores. Fused, scale, mask and softmax read and write once, and the gradient reads twice; else
- * they are apart, with a mask of bytes. */
+/* Adds the softmax of scores. Fused, scale, mask and softmax read and write once, and the gradient
+ * reads twice; else they are apart, with a mask of bytes. */
 static void softmax(const struct dims *x, enum sc_op_name name, double n_scores, bool backward)
 {
 	if (softmax_is_fused(x))
@@ -276,7 +286,8 @@ static void attention_core(const struct dims *x)
 	batched_gemm(x, SC_NAME_CONTEXT, (struct mnk){x->s, x->d_v, x->s_all});
 }
 
-/* Adds a ring alone: unfused attention needs all keys and values at once, and nothing runs beside their way. */
+/* Adds a ring alone: unfused attention needs all keys and values at once, and nothing runs beside
+ * their way. */
 static void ring_alone(const struct dims *x, bool backward)
 {
 	for (int i = 0; i < (int)x->req->config.parallel.cp; i++)

@@ -1,9 +1,9 @@
-/* Layers of diffusion transformers, as lists of parts. A double layer has two streams, patches and a text, with
- * weights of their own and one attention over both; a single layer runs attention and feed-forward side by side
- * (Esser et al., arXiv:2403.03206; black-forest-labs/flux, modules/layers.py; in products as NeMo has it,
- * flux/layers.py); a cross layer reads the text by an attention of its own (Wan, arXiv:2503.20314). Norms have no
- * weights: a sample's time and text modulate them. The encoders of texts and images are frozen, and their outputs
- * computed before. */
+/* Layers of diffusion transformers, as lists of parts. A double layer has two streams, patches and
+ * a text, with weights of their own and one attention over both; a single layer runs attention and
+ * feed-forward side by side (Esser et al., arXiv:2403.03206; black-forest-labs/flux,
+ * modules/layers.py; in products as NeMo has it, flux/layers.py); a cross layer reads the text by
+ * an attention of its own (Wan, arXiv:2503.20314). Norms have no weights: a sample's time and text
+ * modulate them. The encoders of texts and images are frozen, and their outputs computed before. */
 #include "predict/transformer/transformer_priv.h"
 
 #define TIME_WIDTH 256.0 /* a time's sines and cosines (flux, timestep_embedding) */
@@ -45,7 +45,8 @@ static void put_modulation(struct part_list *to, double widths)
 				.flags = PART_ONCE});
 }
 
-/* Puts a norm; where chains are not fused (NeMo, AdaLN.modulated_layernorm) another kernel shifts and scales. */
+/* Puts a norm; where chains are not fused (NeMo, AdaLN.modulated_layernorm) another kernel shifts
+ * and scales. */
 static void put_modulated_norm(struct part_list *to, double share)
 {
 	const struct dims *x = to->x;
@@ -64,7 +65,8 @@ static void put_gated_join(struct part_list *to, double share)
 				 .flags = PART_WHOLE});
 }
 
-/* Puts queries, keys and values of tokens; norms of queries and keys come behind, for all streams in one. */
+/* Puts queries, keys and values of tokens; norms of queries and keys come behind, for all streams
+ * in one. */
 static void put_heads(struct part_list *to, double share)
 {
 	const struct dims *x = to->x;
@@ -146,7 +148,8 @@ static void put_single(struct part_list *to)
 	put_gated_join(to, 1);
 }
 
-/* Puts a cross layer: one modulation for all, to which each adds a table; the norm before the text has weights. */
+/* Puts a cross layer: one modulation for all, to which each adds a table; the norm before the text
+ * has weights. */
 static void put_cross(struct part_list *to)
 {
 	const struct dims *x = to->x;
@@ -268,8 +271,9 @@ void apart_backward(const struct dims *x, const struct part *p)
 	add_wgrad(&own, p);
 }
 
-/* Copies streams into one sequence, and their gradients back; or sums a single layer's two branches, whose gradient
- * is that of both (NeMo, JointSelfAttention.forward and FluxSingleTransformerBlock.forward). */
+/* Copies streams into one sequence, and their gradients back; or sums a single layer's two
+ * branches, whose gradient is that of both (NeMo, JointSelfAttention.forward and
+ * FluxSingleTransformerBlock.forward). */
 void concat_forward(const struct dims *x, const struct part *p)
 {
 	add_rowwise(x, SC_NAME_QKV_LAYOUT,
@@ -295,7 +299,8 @@ void gated_join_forward(const struct dims *x, const struct part *p)
 		add_rowwise(x, SC_NAME_GATED_ADD, n * (5 * x->e), 2);
 }
 
-/* Adds the branch's gradient; sums over a sample's tokens for the gate, and over all for the bias before it. */
+/* Adds the branch's gradient; sums over a sample's tokens for the gate, and over all for the bias
+ * before it. */
 void gated_join_backward(const struct dims *x, const struct part *p)
 {
 	double n = x->tokens_seq * p->n;

@@ -1,13 +1,14 @@
-/* The feed-forward part of a mixture of experts on expert-parallel ranks: router, dispatch, grouped GEMMs, combine
- * (Megatron Core's token dispatchers). Every token goes to top_k experts; the busiest rank sets the pace
- * (training.expert_imbalance). */
+/* The feed-forward part of a mixture of experts on expert-parallel ranks: router, dispatch, grouped
+ * GEMMs, combine (Megatron Core's token dispatchers). Every token goes to top_k experts; the
+ * busiest rank sets the pace (training.expert_imbalance). */
 #include <math.h>
 
 #include "models/offload.h"
 #include "predict/schedule/schedule.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* A rank moves so many bytes per router logit: softmax in fp32, top-k, maps, auxiliary loss; in one kernel. */
+/* A rank moves so many bytes per router logit: softmax in fp32, top-k, maps, auxiliary loss; in one
+ * kernel. */
 #define ROUTER_BYTES 40.0
 enum { ROUTER_KERNELS = 12 };
 enum { ALL_KERNELS = UINT8_MAX }; /* a layer's */
@@ -22,8 +23,8 @@ struct experts {
 	double ffn;
 };
 
-/* Returns how many of `parts` with as many experts each have one of a token's top_k: drawn without repeats, all
- * alike, from the groups that it may go to. */
+/* Returns how many of `parts` with as many experts each have one of a token's top_k: drawn without
+ * repeats, all alike, from the groups that it may go to. */
 static double parts_of_token(const struct dims *x, double parts)
 {
 	const struct sc_model *m = x->model;
@@ -60,9 +61,10 @@ static struct experts experts_of(const struct dims *x)
 	return ex;
 }
 
-/* Says whether both products, with bias, clamp, activation and its cast between them, run in the epilogues of two
- * kernels (Transformer Engine's fused grouped MLP: mxfp8 on Blackwell). Graphs of whole iterations ask for it: it
- * takes the experts' numbers of tokens from the GPU (Megatron Core, paged_stash.py;
+/* Says whether both products, with bias, clamp, activation and its cast between them, run in the
+ * epilogues of two kernels (Transformer Engine's fused grouped MLP: mxfp8 on Blackwell). Graphs of
+ * whole iterations ask for it: it takes the experts' numbers of tokens from the GPU (Megatron Core,
+ * paged_stash.py;
  * --use-transformer-engine-op-fuser). */
 static bool is_fused_mlp(const struct dims *x)
 {
@@ -71,7 +73,8 @@ static bool is_fused_mlp(const struct dims *x)
 	       sc_block_is_replayed(x->block, x->env);
 }
 
-/* Adds one product an expert; `rows` is 0 where its input is cast: a weight gradient's, or by an epilogue. */
+/* Adds one product an expert; `rows` is 0 where its input is cast: a weight gradient's, or by an
+ * epilogue. */
 static void grouped_gemm(const struct dims *x, enum sc_op_name name,
 			 const struct sc_gemm_shape *shape, double rows)
 {
@@ -154,9 +157,9 @@ static void sort_rows(const struct dims *x, enum sc_op_name name, const struct e
 		add_rowwise(x, name, ex->rows * x->expert_h * (2 * x->e), 2);
 }
 
-/* Sends tokens to their experts, or their gradients: over expert ranks, then over the ranks that split an expert,
- * which have all of them already where they do not split the sequence. Kernels that send a token once leave its
- * copies to the receiver. */
+/* Sends tokens to their experts, or their gradients: over expert ranks, then over the ranks that
+ * split an expert, which have all of them already where they do not split the sequence. Kernels
+ * that send a token once leave its copies to the receiver. */
 static void dispatch(const struct dims *x, const struct experts *ex)
 {
 	bool copies_first = x->req->config.training.moe_dispatcher == SC_DISPATCH_ALL_TO_ALL;
@@ -197,9 +200,9 @@ static void route(const struct dims *x)
 		    ROUTER_KERNELS);
 }
 
-/* Adds the last bias with the router's weights: for each expert a product in fp32 and a sum, all joined and cast
- * (Megatron Core, experts.py, TEGroupedMLP._apply_bias). Backward, the gradients of both factors are products that
- * are summed up. The first bias rides on its product. */
+/* Adds the last bias with the router's weights: for each expert a product in fp32 and a sum, all
+ * joined and cast (Megatron Core, experts.py, TEGroupedMLP._apply_bias). Backward, the gradients of
+ * both factors are products that are summed up. The first bias rides on its product. */
 static void weigh_bias(const struct dims *x, const struct experts *ex, bool backward)
 {
 	double f = sc_dtype_bytes(SC_FP32), n = ex->rows * x->expert_h;
@@ -214,9 +217,9 @@ static void weigh_bias(const struct dims *x, const struct experts *ex, bool back
 		add_rowwise(x, SC_NAME_EXPERT_BIAS, n * (passes * f + 2 * x->e), kernels);
 }
 
-/* Lets the GPU wait for the host, which reads how many tokens its experts get before it can launch their products: it
- * has nothing ahead then, and the GPU waits for what its launches from step `first` on take longer than their
- * kernels. With a fixed capacity it knows the numbers. */
+/* Lets the GPU wait for the host, which reads how many tokens its experts get before it can launch
+ * their products: it has nothing ahead then, and the GPU waits for what its launches from step
+ * `first` on take longer than their kernels. With a fixed capacity it knows the numbers. */
 static void wait_for_counts(const struct dims *x, size_t first)
 {
 	double late_us = 0, most_us = 0;
@@ -235,9 +238,9 @@ static void wait_for_counts(const struct dims *x, size_t first)
 			  x->sw->host_sync_us / x->env->host_speed + most_us);
 }
 
-/* Pads each expert's rows to a multiple of what a block of scales covers, and back (Megatron Core, experts.py:
- * quantization_padding and quantization_unpadding); a fixed capacity is one, and HybridEP permutes to one
- * (dispatch_with_permute, pad_multiple). */
+/* Pads each expert's rows to a multiple of what a block of scales covers, and back (Megatron Core,
+ * experts.py: quantization_padding and quantization_unpadding); a fixed capacity is one, and
+ * HybridEP permutes to one (dispatch_with_permute, pad_multiple). */
 static void pad_rows(const struct dims *x, const struct experts *ex)
 {
 	if (x->sw->pads_experts && x->quantized &&
@@ -246,8 +249,8 @@ static void pad_rows(const struct dims *x, const struct experts *ex)
 		add_rowwise(x, SC_NAME_EXPERT_PADDING, ex->rows * x->expert_h * (2 * x->e), 1);
 }
 
-/* Clamps each half and joins both again; backward masks each, and joins (Megatron Core, fused_bias_geglu.py,
- * weighted_bias_quick_geglu_impl). */
+/* Clamps each half and joins both again; backward masks each, and joins (Megatron Core,
+ * fused_bias_geglu.py, weighted_bias_quick_geglu_impl). */
 static void clamp(const struct dims *x, const struct experts *ex, bool backward)
 {
 	double passes = backward ? 10 : 8;
@@ -256,8 +259,9 @@ static void clamp(const struct dims *x, const struct experts *ex, bool backward)
 		add_rowwise(x, SC_NAME_EXPERT_CLAMP, ex->rows * ex->ffn * (passes * x->e), 3);
 }
 
-/* Copies, for backward and back, what came into buffers that hold the most rows that may come (Megatron Core,
- * paged_stash.py): inputs of both products as they are multiplied, and of the activation. */
+/* Copies, for backward and back, what came into buffers that hold the most rows that may come
+ * (Megatron Core, paged_stash.py): inputs of both products as they are multiplied, and of the
+ * activation. */
 static void stash(const struct dims *x, const struct experts *ex)
 {
 	double narrow = sc_dtype_bytes(x->dtype);
@@ -273,8 +277,9 @@ void router_forward(const struct dims *x, const struct part *p)
 	route(x);
 }
 
-/* Tells HybridEP's ranks where all tokens go: a byte a token and expert of each is gathered and read through (DeepEP,
- * csrc/hybrid_ep/executor, allgather_routing_map and metadata_preprocessing). Backward goes the same ways. */
+/* Tells HybridEP's ranks where all tokens go: a byte a token and expert of each is gathered and
+ * read through (DeepEP, csrc/hybrid_ep/executor, allgather_routing_map and metadata_preprocessing).
+ * Backward goes the same ways. */
 static void gather_routes(const struct dims *x, const struct experts *ex)
 {
 	double bytes = ex->tokens * (double)x->model->experts * (double)x->req->config.parallel.ep;
@@ -329,7 +334,8 @@ void experts_down_forward(const struct dims *x, const struct part *p)
 	x->block->scope = SC_GRAPH_MOE | SC_GRAPH_ROUTER;
 }
 
-/* Runs a product on a rank's own tokens (Megatron Core, moe_layer.py, fc1_latent_proj and fc2_latent_proj). */
+/* Runs a product on a rank's own tokens (Megatron Core, moe_layer.py, fc1_latent_proj and
+ * fc2_latent_proj). */
 static void latent(const struct dims *x, const struct part *p,
 		   void (*run)(const struct dims *x, const struct part *p))
 {

@@ -1,5 +1,5 @@
-/* Prepares a Transformer request for building: fabric, placement, and the blocks of every variant, costed and
- * summarised. */
+/* Prepares a Transformer request for building: fabric, placement, and the blocks of every variant,
+ * costed and summarised. */
 #include <gsl/gsl_cdf.h>
 #include <inttypes.h>
 #include <math.h>
@@ -28,7 +28,8 @@ const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, u
 	return &tf->kind_fabric[kind];
 }
 
-/* Sets the load of the collective that runs beside a layer: of its sharded weights, or its gradients. */
+/* Sets the load of the collective that runs beside a layer: of its sharded weights, or its
+ * gradients. */
 static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
 {
 	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
@@ -58,8 +59,8 @@ const enum sc_axis sc_comm_axis_of[SC_N_COMM_AXES] = {
 	[SC_COMM_EP] = SC_AXIS_EP,
 };
 
-/* Returns how many ranks of the most crowded node share its NICs, as a group is as slow as that: ranks there, of a
- * stage, whose groups of the axis leave it. */
+/* Returns how many ranks of the most crowded node share its NICs, as a group is as slow as that:
+ * ranks there, of a stage, whose groups of the axis leave it. */
 static double axis_node_peers(const struct sc_transformer *tf, const struct sc_rank_class *rc,
 			      enum sc_axis axis)
 {
@@ -85,8 +86,9 @@ static double axis_node_peers(const struct sc_transformer *tf, const struct sc_r
 
 enum { HOPPER = 90 }; /* CUDA capability */
 
-/* Synchronous training goes at the pace of the slowest of its GPUs, whose clocks differ under their power limit
- * (Sinha et al., "Not All GPUs Are Created Equal", SC22): the expected maximum of n normal deviates (Blom 1958). */
+/* Synchronous training goes at the pace of the slowest of its GPUs, whose clocks differ under their
+ * power limit (Sinha et al., "Not All GPUs Are Created Equal", SC22): the expected maximum of n
+ * normal deviates (Blom 1958). */
 static double slowest_clock(const struct sc_device *device, double n)
 {
 	double sigmas = gsl_cdf_ugaussian_Pinv((n - 0.375) / (n + 0.25));
@@ -155,7 +157,8 @@ static int find_variant(struct sc_transformer *tf, uint32_t class_id, struct sc_
 	return add_variant(tf, &env, err);
 }
 
-/* Returns the span of every n-th rank of a group, or of n neighbours, spread over its nodes alike. */
+/* Returns the span of every n-th rank of a group, or of n neighbours, spread over its nodes alike.
+ */
 static struct sc_span part_of_span(const struct sc_span *all, int n_ranks, bool neighbours)
 {
 	int stride = neighbours ? 1 : all->n_ranks / n_ranks;
@@ -275,7 +278,8 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 		double share =
 			update.updated / (plan->params.trainable + plan->params.trainable_expert);
 
-		/* Each rank lists all of Muon's matrices, whose steps share them out by themselves. */
+		/* Each rank lists all of Muon's matrices, whose steps share them out by themselves.
+		 */
 		if (rule.states && tf->request->config.training.optimizer == SC_OPT_MUON) {
 			update.shard = plan->replicas.dense.shard;
 			update.expert_shard = plan->replicas.expert.shard;
@@ -430,7 +434,8 @@ static int place_ranks(struct sc_transformer *tf, struct sc_build_scratch *scrat
 	return sc_placement_build(&layout, scratch->arena, &tf->placement, err);
 }
 
-/* Says whether activations go to the same stage or one beside it, to which alone transfers have lanes. */
+/* Says whether activations go to the same stage or one beside it, to which alone transfers have
+ * lanes. */
 static bool has_neighbours(const struct sc_stage_map *map)
 {
 	for (uint32_t v = 1; v < map->depth; v++) {
@@ -442,8 +447,8 @@ static bool has_neighbours(const struct sc_stage_map *map)
 	return true;
 }
 
-/* Returns the software's own schedule whose order the file has, as `stepcast schedule` writes it: that one says how
- * the host waits, and when the optimizer validates its step. */
+/* Returns the software's own schedule whose order the file has, as `stepcast schedule` writes it:
+ * that one says how the host waits, and when the optimizer validates its step. */
 static enum sc_schedule named_by_file(const struct sc_transformer *tf, struct sc_arena *arena)
 {
 	static const enum sc_schedule FIXED[] = {SC_SCHED_1F1B,          SC_SCHED_GPIPE,

@@ -1,5 +1,5 @@
-/* The sizes of a rank's part of the model, its linear layers with casts, adapters and gradients, and the collectives
- * of tensor-parallel regions. */
+/* The sizes of a rank's part of the model, its linear layers with casts, adapters and gradients,
+ * and the collectives of tensor-parallel regions. */
 #include <math.h>
 
 #include "core/config/config_schedule.h"
@@ -150,9 +150,10 @@ static bool has_tensor_scales(const struct dims *x)
 	       (tr->fp8_recipe == SC_FP8_DELAYED || tr->fp8_recipe == SC_FP8_CURRENT);
 }
 
-/* Returns the bytes that the quantized copies of an element take: one copy for both uses where one scale holds for
- * the whole tensor and tensor cores take operands along either side (Transformer Engine,
- * nvte_is_non_tn_fp8_gemm_supported); else a second one, transposed or with the scales of columns. */
+/* Returns the bytes that the quantized copies of an element take: one copy for both uses where one
+ * scale holds for the whole tensor and tensor cores take operands along either side (Transformer
+ * Engine, nvte_is_non_tn_fp8_gemm_supported); else a second one, transposed or with the scales of
+ * columns. */
 double quantized_bytes(const struct dims *x)
 {
 	const struct sc_training *tr = &x->req->config.training;
@@ -167,10 +168,11 @@ double quantized_bytes(const struct dims *x)
 	return e;
 }
 
-/* Casts a tensor. A scale known beforehand lets the cast ride on the kernel that made the tensor; a tensor's own
- * needs its maximum first, which the kernel before finds, if anything is fused with it. Scales of rows ask one pass,
- * and two for the copy with those of columns, whose maximum is not in one block. In nvfp4 the maximum is that of
- * rotated blocks, another pass (NVIDIA, "Pretraining LLMs with NVFP4", arXiv:2509.25149). */
+/* Casts a tensor. A scale known beforehand lets the cast ride on the kernel that made the tensor; a
+ * tensor's own needs its maximum first, which the kernel before finds, if anything is fused with
+ * it. Scales of rows ask one pass, and two for the copy with those of columns, whose maximum is not
+ * in one block. In nvfp4 the maximum is that of rotated blocks, another pass (NVIDIA, "Pretraining
+ * LLMs with NVFP4", arXiv:2509.25149). */
 static void cast(const struct dims *x, double n, bool fused)
 {
 	const struct sc_training *tr = &x->req->config.training;
@@ -199,7 +201,8 @@ static double lora_rank(const struct dims *x, const struct part *l)
 	return x->lora && (l->flags & PART_ADAPTED) ? (double)x->req->config.training.lora_rank : 0;
 }
 
-/* Adds adapters beside a product, or beside its data gradient, which goes from outputs to inputs. */
+/* Adds adapters beside a product, or beside its data gradient, which goes from outputs to inputs.
+ */
 static void add_adapters(const struct dims *x, const struct part *l, bool grad)
 {
 	const enum sc_op_name name = grad ? SC_NAME_ADAPTER_GRAD : SC_NAME_ADAPTER;
@@ -226,8 +229,9 @@ void add_dgrad(const struct dims *x, const struct part *l)
 	add_adapters(x, l, true);
 }
 
-/* In fp8 with scales of blocks both operands of a weight gradient have them along its k, the tokens; in other
- * products one operand, the weight, has a scale for a whole tile (DeepSeek-V3, arXiv:2412.19437, section 3.3.2). */
+/* In fp8 with scales of blocks both operands of a weight gradient have them along its k, the
+ * tokens; in other products one operand, the weight, has a scale for a whole tile (DeepSeek-V3,
+ * arXiv:2412.19437, section 3.3.2). */
 bool sums_scaled_blocks(const struct dims *x)
 {
 	const struct sc_training *tr = &x->req->config.training;
@@ -266,7 +270,8 @@ static enum sc_op_name tp_name(enum sc_collective kind)
 					   : SC_NAME_TP_ALL_REDUCE;
 }
 
-/* Returns the bytes of an input that is gathered for a product: in fp8 it is cast before it travels. */
+/* Returns the bytes of an input that is gathered for a product: in fp8 it is cast before it
+ * travels. */
 static double gathered_bytes(const struct dims *x, double n)
 {
 	return n * (x->sw->gather_fp8 && has_tensor_scales(x) ? sc_dtype_bytes(SC_FP8) : x->e);
@@ -326,7 +331,8 @@ static struct joint joint_of(const struct dims *x, enum sc_op_name name, struct 
 	return out;
 }
 
-/* Adds `n` pieces of the product on several streams: they fill each other's last waves, and are shares of one. */
+/* Adds `n` pieces of the product on several streams: they fill each other's last waves, and are
+ * shares of one. */
 static void add_products(const struct dims *x, const struct joint *j, double n, double call_us)
 {
 	double share = n / j->n;
@@ -355,8 +361,9 @@ static struct sc_block_comm joint_comm(const struct dims *x, const struct joint 
 		j->n > 1 || j->fused ? j->n : 0, 0};
 }
 
-/* Decomposes collective and product (Wang et al., ASPLOS 2023; PyTorch's async TP): pieces are multiplied while the
- * next arrive, the rank's own first; or, fused, one product's tiles wait for their part (Flux). */
+/* Decomposes collective and product (Wang et al., ASPLOS 2023; PyTorch's async TP): pieces are
+ * multiplied while the next arrive, the rank's own first; or, fused, one product's tiles wait for
+ * their part (Flux). */
 static void gather_and_multiply(const struct dims *x, const struct joint *j)
 {
 	struct sc_block_comm comm = joint_comm(x, j);
@@ -367,7 +374,8 @@ static void gather_and_multiply(const struct dims *x, const struct joint *j)
 	add_products(x, j, j->n > 1 ? 1 : 0, j->call_us);
 }
 
-/* Does the same before a reduction: pieces travel while the next are multiplied, and are then added up. */
+/* Does the same before a reduction: pieces travel while the next are multiplied, and are then added
+ * up. */
 static void multiply_and_push(const struct dims *x, const struct joint *j)
 {
 	struct sc_block_comm comm = joint_comm(x, j), last = comm;
@@ -489,8 +497,8 @@ void enter_region_grad(const struct dims *x, const struct part *first, int n)
 	add_wgrad(x, first);
 }
 
-/* Casts weights: quantized ones at the first micro-batch, to be kept (Transformer Engine), so that each has its
- * share; frozen ones are so from the start. Autocast casts fp32 weights every time. */
+/* Casts weights: quantized ones at the first micro-batch, to be kept (Transformer Engine), so that
+ * each has its share; frozen ones are so from the start. Autocast casts fp32 weights every time. */
 void cast_weights(const struct dims *x, double params)
 {
 	if (x->quantized && !x->lora)
@@ -501,9 +509,9 @@ void cast_weights(const struct dims *x, double params)
 		add_rowwise(x, SC_NAME_WEIGHT_CAST, params * (sc_dtype_bytes(SC_FP32) + x->e), 4);
 }
 
-/* Adds a micro-batch's gradients, fp32 ones of autocast, to those before: whole to a buffer that begins as zeros
- * (Megatron's main gradients); or, where each micro-batch's are reduced to shards, the rank's own, which the first
- * one's are. */
+/* Adds a micro-batch's gradients, fp32 ones of autocast, to those before: whole to a buffer that
+ * begins as zeros (Megatron's main gradients); or, where each micro-batch's are reduced to shards,
+ * the rank's own, which the first one's are. */
 void accumulate_gradients(const struct dims *x, double dense, double expert)
 {
 	const struct sc_sharding_rule rule = sc_sharding_rule(x->req);

@@ -1,5 +1,6 @@
-/* The bytes that layers keep on one rank from forward to backward, and hold for a moment: counts after Korthikanti et
- * al. 2022, §4, as sums over their parts. This file knows nothing of schedules. */
+/* The bytes that layers keep on one rank from forward to backward, and hold for a moment: counts
+ * after Korthikanti et al. 2022, §4, as sums over their parts. This file knows nothing of
+ * schedules. */
 #include "predict/transformer/transformer_memory.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ static double tokens(const struct sc_config *cfg, double samples)
 	       (double)cfg->parallel.cp;
 }
 
-/* Returns the bytes of unfused attention's scores: softmax, with dropout its mask and what it leaves. */
+/* Returns the bytes of unfused attention's scores: softmax, with dropout its mask and what it
+ * leaves. */
 static double score_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
@@ -41,7 +43,8 @@ static double sequence_ranks(const struct sc_parallel *par)
 	return par->sequence_parallel ? (double)par->tp : 1;
 }
 
-/* Returns all bytes but attention scores'. With dropout only its masks are made again: the sum stays. */
+/* Returns all bytes but attention scores'. With dropout only its masks are made again: the sum
+ * stays. */
 static double layer_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
@@ -77,14 +80,16 @@ static double layer_input_bytes(const struct sc_request *request, double samples
 	       element_bytes(request) / sequence_ranks(&cfg->parallel);
 }
 
-/* Returns the bytes that a stage sends to the next, which stay until its backward; 0 without stages. */
+/* Returns the bytes that a stage sends to the next, which stay until its backward; 0 without
+ * stages. */
 static double sent_bytes(const struct sc_request *request, double samples)
 {
 	return request->config.parallel.pp > 1 ? layer_input_bytes(request, samples) : 0;
 }
 
-/* Returns the bytes of products' inputs with weights and gradients of their outputs: one that leads into a
- * tensor-parallel region is whole before and split behind it, one that leads out the other way round. */
+/* Returns the bytes of products' inputs with weights and gradients of their outputs: one that leads
+ * into a tensor-parallel region is whole before and split behind it, one that leads out the other
+ * way round. */
 static double weight_inputs_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct sc_config *cfg = &request->config;
@@ -122,7 +127,8 @@ double sc_weight_inputs_frac(const struct sc_request *request, const struct sc_l
 	return kept > 0 ? inputs / kept : 0;
 }
 
-/* Returns a token's part of the first activation, in a mixture the experts'; or half a mixer's first product. */
+/* Returns a token's part of the first activation, in a mixture the experts'; or half a mixer's
+ * first product. */
 static double inner_width(const struct layer *l)
 {
 	double first = 0;
@@ -136,8 +142,9 @@ static double inner_width(const struct layer *l)
 	return first;
 }
 
-/* Returns what torchtitan's policy keeps (torchtitan/models, activation checkpointing "op"): attention's output and
- * every second matrix product, in the order they run: queries, values, the gate, and down where gated. */
+/* Returns what torchtitan's policy keeps (torchtitan/models, activation checkpointing "op"):
+ * attention's output and every second matrix product, in the order they run: queries, values, the
+ * gate, and down where gated. */
 static double ops_bytes(const struct sc_request *request, double samples, int kind)
 {
 	const struct dims all = dims_of(request, NULL, 1, NULL), x = dims_of_kind(&all, kind);
@@ -179,8 +186,8 @@ double sc_layer_working_bytes(const struct sc_request *request, double samples, 
 	return bytes + layer_bytes(request, samples, kind) + score_bytes(request, samples, kind);
 }
 
-/* Returns what sequence parallelism gathers: the whole sequence before a matrix product, and its part of the sum
- * after the next. */
+/* Returns what sequence parallelism gathers: the whole sequence before a matrix product, and its
+ * part of the sum after the next. */
 static double gathered_sequence_bytes(const struct sc_request *request, double samples)
 {
 	const struct sc_config *cfg = &request->config;
@@ -210,7 +217,8 @@ double sc_loss_bytes(const struct sc_request *request, double samples)
 	       (element_bytes(request) + loss_copies(&request->software) * sc_dtype_bytes(SC_FP32));
 }
 
-/* Returns the bytes of layers that wait for backward; those that leave the GPU do so but for a few. */
+/* Returns the bytes of layers that wait for backward; those that leave the GPU do so but for a few.
+ */
 static double kept_bytes(const struct sc_request *request, const struct sc_layers_held *held,
 			 double *off_bytes)
 {

@@ -1,20 +1,24 @@
-/* Activations of a Transformer on one rank, by model family and recompute mode: kept from forward to backward, or
- * held for a moment. */
+/* Activations of a Transformer on one rank, by model family and recompute mode: kept from forward
+ * to backward, or held for a moment. */
 #ifndef SC_PREDICT_TRANSFORMER_MEMORY_H
 #define SC_PREDICT_TRANSFORMER_MEMORY_H
 
 #include "core/config/config.h"
 
-/* Returns the ranks over which a checkpoint is divided; it is then gathered before its layer is recomputed
- * (DeepSpeed, runtime/activation_checkpointing/checkpointing.py, partition_activations). */
+/* Returns the ranks over which a checkpoint is divided; it is then gathered before its layer is
+ * recomputed (DeepSpeed, runtime/activation_checkpointing/checkpointing.py, partition_activations).
+ */
 double sc_checkpoint_ranks(const struct sc_request *request);
-/* Returns what one layer keeps for a micro-batch of `samples` sequences under the request's recompute mode. */
+/* Returns what one layer keeps for a micro-batch of `samples` sequences under the request's
+ * recompute mode. */
 double sc_layer_kept_bytes(const struct sc_request *request, double samples, int kind);
-/* Returns what the gradients of weights read where they are computed in passes of their own, over all that a stage of
- * so many layers keeps for a micro-batch: it stays from backward of the inputs until then. */
+/* Returns what the gradients of weights read where they are computed in passes of their own, over
+ * all that a stage of so many layers keeps for a micro-batch: it stays from backward of the inputs
+ * until then. */
 double sc_weight_inputs_frac(const struct sc_request *request,
 			     const struct sc_layer_counts *layers);
-/* Returns what one layer holds for a moment beside that: recomputed activations, and gradients of the widest. */
+/* Returns what one layer holds for a moment beside that: recomputed activations, and gradients of
+ * the widest. */
 double sc_layer_working_bytes(const struct sc_request *request, double samples, int kind);
 /* Returns the bytes of logits and what the loss makes of them. */
 double sc_loss_bytes(const struct sc_request *request, double samples);

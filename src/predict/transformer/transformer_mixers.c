@@ -1,7 +1,8 @@
-/* Linear attention: each head has a state of key_dim x value_dim, to which a token adds its key times its value, and
- * which its query reads. Training works on chunks of the sequence: products within one, and the state from one to the
- * next (Yang et al., arXiv:2406.06484; flash-linear-attention, fla/ops; Megatron Core, ssm/gated_delta_net.py). A
- * further kind is a row of MIXERS, a name in core/config/config_pattern.c and a section. */
+/* Linear attention: each head has a state of key_dim x value_dim, to which a token adds its key
+ * times its value, and which its query reads. Training works on chunks of the sequence: products
+ * within one, and the state from one to the next (Yang et al., arXiv:2406.06484;
+ * flash-linear-attention, fla/ops; Megatron Core, ssm/gated_delta_net.py). A further kind is a row
+ * of MIXERS, a name in core/config/config_pattern.c and a section. */
 #include <math.h>
 
 #include "predict/transformer/transformer_priv.h"
@@ -15,26 +16,29 @@ static const struct mixer {
 	struct widths conv; /* channels of the convolution */
 	double head_params; /* the head's own parameters */
 	bool wide_norm;     /* the norm behind it has weights for each head */
-	/* Convolution and scan are one function, whose backward runs the convolution again (mamba_ssm,
-	 * ssd_combined.py, MambaSplitConv1dScanCombinedFn); it has biases. */
+	/* Convolution and scan are one function, whose backward runs the convolution again
+	 * (mamba_ssm, ssd_combined.py, MambaSplitConv1dScanCombinedFn); it has biases. */
 	bool combined;
-	/* Each channel of keys decays, by a product of a head's rank with biases; model.kda has the gate. */
+	/* Each channel of keys decays, by a product of a head's rank with biases; model.kda has the
+	 * gate. */
 	bool channel_decays;
-	/* Steps, B and C come from a narrow product of the convolution's output; no norm is behind (Mamba). */
+	/* Steps, B and C come from a narrow product of the convolution's output; no norm is behind
+	 * (Mamba). */
 	bool selective;
 	double state_macs; /* a token's in an element of the state, for the recurrence itself */
 	double chunk;      /* tokens */
 	enum sc_scan_rule rule;
 } MIXERS[] = {
-	/* It has queries, keys; values, output gates; decay, strength. A state takes KK', VK', S(I - KK'), SQ. */
+	/* It has queries, keys; values, output gates; decay, strength. A state takes KK', VK', S(I
+	   - KK'), SQ. */
 	[SC_MIX_GDN - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 2},
 					      .conv = {2, 1, 0},
 					      .head_params = 2,
 					      .state_macs = 4,
 					      .chunk = 64,
 					      .rule = SC_SCAN_DELTA},
-	/* It has gates, values; groups' B and C; steps; by head decay, skip and the steps' bias. Its recurrence is 7
-	 * FLOP an element (Megatron Core, training.py, mamba_layer_flops). */
+	/* It has gates, values; groups' B and C; steps; by head decay, skip and the steps' bias.
+	 * Its recurrence is 7 FLOP an element (Megatron Core, training.py, mamba_layer_flops). */
 	[SC_MIX_MAMBA2 - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 1},
 						 .conv = {2, 1, 0},
 						 .head_params = 3,
@@ -51,13 +55,15 @@ static const struct mixer {
 					      .state_macs = 4,
 					      .chunk = 64,
 					      .rule = SC_SCAN_CHANNEL_DELTA},
-	/* It has queries, keys; values, gates of the output. Decays are a head's constants (MiniMax-01). */
+	/* It has queries, keys; values, gates of the output. Decays are a head's constants
+	   (MiniMax-01). */
 	[SC_MIX_LIGHTNING - SC_MIX_FIRST_LINEAR] = {.in = {2, 2, 0},
 						    .wide_norm = true,
 						    .state_macs = 2,
 						    .chunk = 256,
 						    .rule = SC_SCAN_DECAY},
-	/* It has channels, gates. A state's element decays, takes the token's and is read, 7 FLOP as in Mamba-2. */
+	/* It has channels, gates. A state's element decays, takes the token's and is read, 7 FLOP
+	   as in Mamba-2. */
 	[SC_MIX_MAMBA1 - SC_MIX_FIRST_LINEAR] = {.in = {0, 2, 0},
 						 .conv = {0, 1, 0},
 						 .combined = true,
@@ -92,8 +98,8 @@ static double width(const struct sizes *z, const struct widths *w)
 	return w->keys * z->keys + w->values * z->values + w->heads * z->heads;
 }
 
-/* Adds decays and the output's gate, from narrow products that each rank has whole (Kimi-Linear, modeling_kimi.py:
- * f_a, f_b, g_a, g_b). */
+/* Adds decays and the output's gate, from narrow products that each rank has whole (Kimi-Linear,
+ * modeling_kimi.py: f_a, f_b, g_a, g_b). */
 static void put_gates(struct part_list *to, const struct sizes *z, double rank)
 {
 	const struct dims *x = to->x;
@@ -109,8 +115,9 @@ static void put_gates(struct part_list *to, const struct sizes *z, double rank)
 					     .flags = PART_ADAPTED});
 }
 
-/* Adds the products of steps: each rank multiplies its channels to all of the steps' narrow inputs, B and C, which
- * are summed up, and these to its channels' steps (mamba_ssm, mamba_simple.py: x_proj, dt_proj). */
+/* Adds the products of steps: each rank multiplies its channels to all of the steps' narrow inputs,
+ * B and C, which are summed up, and these to its channels' steps (mamba_ssm, mamba_simple.py:
+ * x_proj, dt_proj). */
 static void put_steps(struct part_list *to, const struct sizes *z, double rank)
 {
 	const double narrow = rank + 2 * z->d_k, tp = to->x->tp;
@@ -122,8 +129,8 @@ static void put_steps(struct part_list *to, const struct sizes *z, double rank)
 			       .copies = 1, .macs = rank * z->values * tp, .params = z->values});
 }
 
-/* It keeps what the convolution reads and writes; keys and queries normed, for each head; a chunk's system and decays
- * in fp32; and the output before and behind its norm. */
+/* It keeps what the convolution reads and writes; keys and queries normed, for each head; a chunk's
+ * system and decays in fp32; and the output before and behind its norm. */
 void put_linear_attention(struct part_list *to, enum sc_mixer mixer)
 {
 	const struct dims *x = to->x;
@@ -188,7 +195,8 @@ void conv_backward(const struct dims *x, const struct part *p)
 	conv(x, p, true);
 }
 
-/* Adds the scan, behind norms of queries and keys if the rule asks for them, and its gated output's norm. */
+/* Adds the scan, behind norms of queries and keys if the rule asks for them, and its gated output's
+ * norm. */
 static void scan(const struct dims *x, const struct part *p, bool backward)
 {
 	const struct sizes z = sizes_of(x, p->mixer);

@@ -1,6 +1,6 @@
-/* The ops of a Transformer layer, forward and backward, as Megatron-style stacks run them (Shoeybi et al. 2019;
- * Korthikanti et al. 2022 for sequence parallelism and selective recomputation). Memory-bound ops are given by the
- * tensors they read and write. */
+/* The ops of a Transformer layer, forward and backward, as Megatron-style stacks run them (Shoeybi
+ * et al. 2019; Korthikanti et al. 2022 for sequence parallelism and selective recomputation).
+ * Memory-bound ops are given by the tensors they read and write. */
 #include "predict/transformer/transformer_ops.h"
 
 #include "predict/transformer/transformer_memory.h"
@@ -19,7 +19,8 @@ static void embed_forward(const struct dims *x)
 
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
 	if (x->traits->learned_positions)
-		/* Word rows (masked outside the local vocabulary) and position rows are read, and summed. */
+		/* Word rows (masked outside the local vocabulary) and position rows are read, and
+		 * summed. */
 		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n * (7 * x->e), 4);
 	else
 		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n * ((x->tp > 1 ? 4 : 2) * x->e), 2);
@@ -85,8 +86,9 @@ static struct part logits_linear(const struct dims *x)
 	return (struct part){.name = SC_NAME_LOGITS, .n = x->vocab, .k = x->h};
 }
 
-/* Multi-token prediction (DeepSeek-V3, arXiv:2412.19437, section 2.2) joins and projects the embedding of the next
- * token and what came before, each normed; its layer is one of its stage's, and the output layer runs again. */
+/* Multi-token prediction (DeepSeek-V3, arXiv:2412.19437, section 2.2) joins and projects the
+ * embedding of the next token and what came before, each normed; its layer is one of its stage's,
+ * and the output layer runs again. */
 static struct part mtp_linear(const struct dims *x)
 {
 	return (struct part){.name = SC_NAME_MTP_PROJ, .n = x->h / x->tp, .k = 2 * x->h};
@@ -120,8 +122,8 @@ static void logits_forward(const struct dims *x)
 		add_tp(x, SC_ALL_GATHER, x->tokens * x->h, 0);
 	cast_weights(&head, x->vocab * x->h);
 	add_linear(&head, &logits);
-	/* Logits go to fp32; row maximum, subtraction, exponentials, sum, division in place (kept). Fused, one pass
-	 * finds the statistics and one the gradient, in place. */
+	/* Logits go to fp32; row maximum, subtraction, exponentials, sum, division in place (kept).
+	 * Fused, one pass finds the statistics and one the gradient, in place. */
 	if (x->sw->fused_loss)
 		add_rowwise(x, SC_NAME_CROSS_ENTROPY, n_logits * (2 * x->e), 2);
 	else
@@ -161,7 +163,8 @@ static void logits_backward(const struct dims *x)
 	double n_logits = head.tokens * x->vocab, f = sc_dtype_bytes(SC_FP32);
 
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
-	/* Probabilities minus targets, times the loss gradient, go back to the activations' dtype. */
+	/* Probabilities minus targets, times the loss gradient, go back to the activations' dtype.
+	 */
 	if (x->sw->fused_loss)
 		add_rowwise(x, SC_NAME_CROSS_ENTROPY_GRAD, n_logits * (2 * x->e), 1);
 	else
@@ -309,8 +312,8 @@ static void inner_backward(const struct dims *x, const struct part *p)
 	add_wgrad(x, p);
 }
 
-/* The functions of a kind of part: forward, backward, and the gradients of weights where they have passes of their
- * own. */
+/* The functions of a kind of part: forward, backward, and the gradients of weights where they have
+ * passes of their own. */
 static const struct {
 	void (*forward)(const struct dims *x, const struct part *p);
 	void (*backward)(const struct dims *x, const struct part *p);
@@ -365,8 +368,8 @@ static void run_forward(const struct dims *x, const struct part *parts, int n)
 	}
 }
 
-/* Returns the first of the linear layers that end with part `i` and enter a region together, as they read one
- * input. */
+/* Returns the first of the linear layers that end with part `i` and enter a region together, as
+ * they read one input. */
 static int region_begin(const struct part *parts, int i)
 {
 	while (!(parts[i].flags & PART_ENTERS))
@@ -416,8 +419,8 @@ static void layer_forward(const struct layer *l)
 	run_forward(l->x, l->at, l->n);
 }
 
-/* Runs a layer's forward again. PyTorch's checkpoint without reentry stops when all saved tensors are there: nothing
- * needs the output of the last matrix product. */
+/* Runs a layer's forward again. PyTorch's checkpoint without reentry stops when all saved tensors
+ * are there: nothing needs the output of the last matrix product. */
 static void layer_again(const struct layer *l)
 {
 	struct layer again = *l;
@@ -436,9 +439,10 @@ static int find_part(const struct layer *l, enum sc_op_name name)
 	return i;
 }
 
-/* Runs again what a per-op policy does not keep: norms, rotations and activation, and every second matrix product:
- * keys, projection, one of the gates (torchtitan, activation_checkpoint.py: in the order q, k, v, o, w1, w3, w2).
- * Grouped products and exchanges of tokens are not on its list of what stays. */
+/* Runs again what a per-op policy does not keep: norms, rotations and activation, and every second
+ * matrix product: keys, projection, one of the gates (torchtitan, activation_checkpoint.py: in the
+ * order q, k, v, o, w1, w3, w2). Grouped products and exchanges of tokens are not on its list of
+ * what stays. */
 static void recompute_ops(const struct layer *l)
 {
 	const struct dims *x = l->x;
@@ -459,8 +463,8 @@ static void recompute_ops(const struct layer *l)
 	add_activation(x, x->tokens * x->ffn);
 }
 
-/* Runs a part again. A part that expands latents enters no region: its input is there (Megatron Core,
- * multi_latent_attention.py). A mixture's activation alone is not fused. */
+/* Runs a part again. A part that expands latents enters no region: its input is there (Megatron
+ * Core, multi_latent_attention.py). A mixture's activation alone is not fused. */
 static void part_again(const struct dims *x, const struct part *p)
 {
 	bool mixture = sc_recomputes(x->req, SC_RECOMPUTE_MOE);

@@ -1,5 +1,5 @@
-/* The ops of a Transformer, as blocks: each part of the model on one rank, in order. These are shapes only; when and
- * where the blocks run is the pipeline builder's matter. */
+/* The ops of a Transformer, as blocks: each part of the model on one rank, in order. These are
+ * shapes only; when and where the blocks run is the pipeline builder's matter. */
 #ifndef SC_PREDICT_TRANSFORMER_OPS_H
 #define SC_PREDICT_TRANSFORMER_OPS_H
 
@@ -34,8 +34,8 @@ static inline int sc_block_of(enum sc_block_id layer, int kind)
 void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, double samples,
 			  struct sc_block *out);
 
-/* Returns the micro-batches of an iteration, as blocks ask for them: those that only ask whether there are more than
- * one hear of two at most, so that they are the same for all batches. */
+/* Returns the micro-batches of an iteration, as blocks ask for them: those that only ask whether
+ * there are more than one hear of two at most, so that they are the same for all batches. */
 double sc_transformer_batches(const struct sc_request *request);
 
 /* The parameters that one tensor-parallel rank holds. */
@@ -49,17 +49,18 @@ void sc_transformer_embed_params(const struct sc_request *request, struct sc_par
 /* The output layer's: with tied embeddings a copy of them, on another stage than the embedding. */
 void sc_transformer_head_params(const struct sc_request *request, struct sc_params *out);
 struct sc_model_params;
-/* Counts the parameters of the whole model as its paper does: without padding, replicas, adapters and the layers that
- * predict further tokens. */
+/* Counts the parameters of the whole model as its paper does: without padding, replicas, adapters
+ * and the layers that predict further tokens. */
 void sc_transformer_model_params(const struct sc_request *request, struct sc_model_params *out);
 /* Returns the bytes of a weight where sharded weights are gathered. */
 double sc_transformer_gathered_bytes(const struct sc_request *request);
-/* Returns the FLOP of the model's matrix products for one sequence, forward and backward, without recompute;
- * `causal`, which may be NULL, leaves out attention to later tokens where the model has none. */
+/* Returns the FLOP of the model's matrix products for one sequence, forward and backward, without
+ * recompute; `causal`, which may be NULL, leaves out attention to later tokens where the model has
+ * none. */
 double sc_transformer_model_flop(const struct sc_request *request, double *causal);
 
-/* Returns the bytes that an update reads and writes per parameter: fp32 gradient read; weight in fp32 and moments
- * read and written in fp32; working copy written if it is not the master. */
+/* Returns the bytes that an update reads and writes per parameter: fp32 gradient read; weight in
+ * fp32 and moments read and written in fp32; working copy written if it is not the master. */
 double sc_transformer_update_bytes(const struct sc_request *request);
 /* The update at the end of an iteration on a rank. */
 struct sc_update {
@@ -68,8 +69,8 @@ struct sc_update {
 	struct sc_span replicas;            /* the ranks that hold the same */
 	struct sc_span shard, expert_shard; /* ranks of Muon's states; none: all have them */
 };
-/* Returns an optimizer's states that are not of its parameters' size (Shampoo, K-FAC): the experts', or all
- * others. */
+/* Returns an optimizer's states that are not of its parameters' size (Shampoo, K-FAC): the
+ * experts', or all others. */
 double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update,
 				   bool experts);
 void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_update *update,

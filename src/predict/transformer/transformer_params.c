@@ -1,5 +1,5 @@
-/* The parameters of a rank's part of the model, the FLOP of the whole, and the optimizer's update: sums over the
- * parts of layers, and the matrices that optimizers step whole. */
+/* The parameters of a rank's part of the model, the FLOP of the whole, and the optimizer's update:
+ * sums over the parts of layers, and the matrices that optimizers step whole. */
 #include <math.h>
 
 #include "core/config/config_schedule.h"
@@ -8,8 +8,9 @@
 #include "predict/transformer/transformer_priv.h"
 #include "predict/transformer/transformer_tower.h"
 
-/* The matrices of the layers, each tensor-parallel part alone, gate and up apart; not the router, the embedding, the
- * output layer and norms, which optimizers of whole matrices step by Adam or SGD. */
+/* The matrices of the layers, each tensor-parallel part alone, gate and up apart; not the router,
+ * the embedding, the output layer and norms, which optimizers of whole matrices step by Adam or
+ * SGD. */
 struct matrix_list {
 	struct sc_matrix at[2 * SC_MAX_PARTS];
 	enum sc_op_name name[2 * SC_MAX_PARTS];
@@ -32,7 +33,8 @@ static void matrix_put(struct matrix_list *to, enum sc_op_name name, struct sc_m
 	}
 }
 
-/* Lists the experts' matrices, or all others. A product out of a feed-forward part counts as one into it. */
+/* Lists the experts' matrices, or all others. A product out of a feed-forward part counts as one
+ * into it. */
 static void list_matrices(const struct layer *l, double layers, bool experts,
 			  struct matrix_list *out)
 {
@@ -79,8 +81,8 @@ static void list_all(const struct dims *x, const struct sc_update *update, struc
 		out->at[i].shard = out->at[i].expert ? update->expert_shard : update->shard;
 }
 
-/* Returns the states that the busiest owner of whole matrices has beyond an even share, as if on all ranks
- * together. */
+/* Returns the states that the busiest owner of whole matrices has beyond an even share, as if on
+ * all ranks together. */
 static double owner_bytes(const struct sc_request *request, const struct matrix_list *a,
 			  bool experts)
 {
@@ -262,8 +264,9 @@ double mean_keys(double reach, double s, bool causal)
 	return w * (causal ? 1 - w / (2 * s) : 1);
 }
 
-/* Frozen weights have no gradients; attention's own products always have two more passes. Causal attention counts as
- * full, as in Narayanan et al. 2021, but no farther than a token's document, and adapters are left out. */
+/* Frozen weights have no gradients; attention's own products always have two more passes. Causal
+ * attention counts as full, as in Narayanan et al. 2021, but no farther than a token's document,
+ * and adapters are left out. */
 double sc_transformer_model_flop(const struct sc_request *request, double *causal)
 {
 	const struct sc_model *m = &request->config.model;
@@ -293,7 +296,8 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 				causal_keys += n * heads * mean_keys(reach, s, x.traits->causal);
 			}
 		}
-	/* The output layer, and a masked model's transform before it, work on the rows that need them. */
+	/* The output layer, and a masked model's transform before it, work on the rows that need
+	 * them. */
 	double rows_frac = x.traits->masked_lm && x.sw->mlm_gather ? MASKED_FRACTION : 1;
 	double transform = x.traits->masked_lm ? x.h * x.h : 0;
 

@@ -1,5 +1,5 @@
-/* The list of a layer's parts, from the model's sizes: norms, projections, attention of any kind, feed-forward or
- * experts. This file does not know what a part costs. */
+/* The list of a layer's parts, from the model's sizes: norms, projections, attention of any kind,
+ * feed-forward or experts. This file does not know what a part costs. */
 #include "predict/transformer/transformer_parts.h"
 
 #include "predict/transformer/transformer_priv.h"
@@ -35,8 +35,8 @@ static void put_norm(struct part_list *to, double kept, int again)
 static void put_join(struct part_list *to)
 {
 	const struct dims *x = to->x;
-	/* Streams are read twice, once for their weights and sum, and written (DeepSeek-V4, hyper-connections): as
-	 * many passes of an addition, which has three. */
+	/* Streams are read twice, once for their weights and sum, and written (DeepSeek-V4,
+	 * hyper-connections): as many passes of an addition, which has three. */
 	const double m = sc_model_streams(x->model), width = m > 1 ? (4 * m + 2) / 3 * x->h : x->h;
 	const double mixing = m > 1 ? (2 + m) * m : 0;
 
@@ -76,8 +76,9 @@ static void put_qkv(struct part_list *to, enum sc_mixer mixer)
 	part_put(to, (struct part){.kind = SC_PART_ROTARY});
 }
 
-/* Puts latent attention (DeepSeek-V2, §2.1): keys are built by joining a rotary part to what is expanded from the
- * compressed ones, which stays for its values; compressed ones stay before and after their norm. */
+/* Puts latent attention (DeepSeek-V2, §2.1): keys are built by joining a rotary part to what is
+ * expanded from the compressed ones, which stays for its values; compressed ones stay before and
+ * after their norm. */
 static void put_latent(struct part_list *to, enum sc_mixer mixer)
 {
 	const struct dims *x = to->x;
@@ -85,7 +86,8 @@ static void put_latent(struct part_list *to, enum sc_mixer mixer)
 	double q_lora = (double)m->q_lora_rank, kv_lora = (double)m->kv_lora_rank;
 	double q = x->heads * x->d, up = x->heads * ((double)m->head_dim + x->d_v);
 	const int again = SC_RECOMPUTE_MLA_UP;
-	/* Sparse attention reads compressed keys: what expands them multiplies its queries and its outputs. */
+	/* Sparse attention reads compressed keys: what expands them multiplies its queries and its
+	 * outputs. */
 	const bool absorbs = sc_mixer_is_sparse(mixer);
 	const double joined = absorbs ? x->heads * (kv_lora + (double)m->rope_head_dim) : q;
 
@@ -135,7 +137,8 @@ static bool keeps_ffn_inputs(const struct dims *x)
 	return !x->lora || x->req->config.training.lora_targets == SC_LORA_ALL;
 }
 
-/* Puts a feed-forward part, as wide on all ranks together; `shared`: an expert that every token takes. */
+/* Puts a feed-forward part, as wide on all ranks together; `shared`: an expert that every token
+ * takes. */
 static void put_mlp(struct part_list *to, double width, bool shared)
 {
 	const struct dims *x = to->x;
@@ -154,8 +157,9 @@ static void put_mlp(struct part_list *to, double width, bool shared)
 				     adapted | PART_LEAVES, .scope = scope});
 }
 
-/* Puts a mixture. The router keeps logits and probabilities. Tokens sent to experts stay as their input in the
- * experts' order, and as their output, which backward needs for the weights they are added with. */
+/* Puts a mixture. The router keeps logits and probabilities. Tokens sent to experts stay as their
+ * input in the experts' order, and as their output, which backward needs for the weights they are
+ * added with. */
 static void put_experts(struct part_list *to)
 {
 	const struct dims *x = to->x;
@@ -191,8 +195,8 @@ int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS])
 	const struct sc_layer_kind of = sc_model_kind(x->model, kind);
 	const bool experts = of.feed == SC_FEED_EXPERTS;
 	struct part_list to = {x, out, 0};
-	/* Norms fused with the product behind them are not run again, as those of layers without experts often
-	 * are. */
+	/* Norms fused with the product behind them are not run again, as those of layers without
+	 * experts often are. */
 	bool apart = experts || x->sw->norms_apart;
 
 	if (x->traits->denoises) {

@@ -1,6 +1,6 @@
-/* A layer as a list of parts, in the order that they run forward. All that is said of a layer is a loop over them:
- * its operations forward and backward, what is run again, parameters, multiply-adds, what is kept from forward to
- * backward. */
+/* A layer as a list of parts, in the order that they run forward. All that is said of a layer is a
+ * loop over them: its operations forward and backward, what is run again, parameters,
+ * multiply-adds, what is kept from forward to backward. */
 #ifndef SC_PREDICT_TRANSFORMER_PARTS_H
 #define SC_PREDICT_TRANSFORMER_PARTS_H
 
@@ -18,21 +18,21 @@ enum sc_part_kind {
 	SC_PART_SPARSE, /* attention to keys that its indexer chooses */
 	SC_PART_JOIN,   /* a sub-layer's output, dropped out, with its bias, onto the residual */
 	SC_PART_ACTIVATION,
-	/* A mixture has the router; the experts' first product, with what comes before; what is between; the second
-	 * one, to the end. */
+	/* A mixture has the router; the experts' first product, with what comes before; what is
+	 * between; the second one, to the end. */
 	SC_PART_ROUTER,
 	SC_PART_EXPERTS_UP,
 	SC_PART_EXPERTS_ACTIVATION,
 	SC_PART_EXPERTS_DOWN,
 	SC_PART_LATENT, /* moves a token to the width that experts work on, and back */
 	SC_PART_GATE,   /* attention's output times its gate */
-	/* Linear attention has the convolution of queries, keys and values, and what runs along the sequence, with
-	 * its norms. */
+	/* Linear attention has the convolution of queries, keys and values, and what runs along the
+	 * sequence, with its norms. */
 	SC_PART_CONV,
 	SC_PART_SCAN,
-	/* A diffusion transformer has a product that no tensor-parallel region has, of patches, texts and what norms
-	 * are modulated by; a sub-layer's output, gated, onto the residual; streams or branches made one; attention
-	 * to a text. */
+	/* A diffusion transformer has a product that no tensor-parallel region has, of patches,
+	 * texts and what norms are modulated by; a sub-layer's output, gated, onto the residual;
+	 * streams or branches made one; attention to a text. */
 	SC_PART_APART,
 	SC_PART_GATED_JOIN,
 	SC_PART_CONCAT,
@@ -52,8 +52,9 @@ enum {
 struct part {
 	enum sc_part_kind kind;
 	enum sc_op_name name; /* a product's; its gradients' names follow */
-	/* A product's outputs and inputs on this rank; elements of a token that a norm or an addition works on, and a
-	 * norm behind it; those of an activation, and what a token takes of it on all ranks. */
+	/* A product's outputs and inputs on this rank; elements of a token that a norm or an
+	 * addition works on, and a norm behind it; those of an activation, and what a token takes
+	 * of it on all ranks. */
 	double n, k;
 	double kept; /* elements a token from forward to backward, on all tensor-parallel ranks */
 	int again;   /* SC_RECOMPUTE_ flags with which it runs again, and keeps nothing but sums */
@@ -83,7 +84,8 @@ struct part *put_sparse(struct part_list *to, enum sc_mixer mixer);
 void put_indexer(struct part_list *to);
 /* Puts compressed attention whole, between its layer's norm and the residual's addition. */
 void put_compressed(struct part_list *to, enum sc_mixer mixer);
-/* Returns the mean number of keys that a token attends to, of those in reach: fewer at the begin of s if causal. */
+/* Returns the mean number of keys that a token attends to, of those in reach: fewer at the begin of
+ * s if causal. */
 double mean_keys(double reach, double s, bool causal);
 /* Returns a token's multiply-adds with keys, its indexer's among them, on all ranks. */
 double sparse_macs(const struct dims *x, enum sc_mixer mixer, bool causal);

@@ -1,5 +1,5 @@
-/* The interface between the files that list a Transformer's ops: sizes on one rank (struct dims), a layer as parts,
- * and the functions that add ops to a block. */
+/* The interface between the files that list a Transformer's ops: sizes on one rank (struct dims), a
+ * layer as parts, and the functions that add ops to a block. */
 #ifndef SC_PREDICT_TRANSFORMER_PRIV_H
 #define SC_PREDICT_TRANSFORMER_PRIV_H
 
@@ -54,7 +54,8 @@ static inline struct layer layer_of(const struct dims *x, int kind)
 	out.has_experts = sc_model_kind(x->model, kind).feed == SC_FEED_EXPERTS;
 	return out;
 }
-/* Returns the parts of a diffusion transformer before its layers, or behind them, where others have a vocabulary. */
+/* Returns the parts of a diffusion transformer before its layers, or behind them, where others have
+ * a vocabulary. */
 static inline struct layer dit_end_of(const struct dims *x, bool tail)
 {
 	struct layer out = {.x = x};
@@ -77,8 +78,8 @@ void add_gemm(const struct dims *x, enum sc_op_name name, struct mnk size);
 bool sums_scaled_blocks(const struct dims *x);
 /* Adds a weight gradient m x n, summed over k rows. */
 void sum_rows(const struct dims *x, enum sc_op_name name, struct mnk size);
-/* Casts an operand to the products' fp8 or fp4, for use along its rows and its columns; other precisions need
- * none. */
+/* Casts an operand to the products' fp8 or fp4, for use along its rows and its columns; other
+ * precisions need none. */
 double quantized_bytes(const struct dims *x);
 void quantize(const struct dims *x, double n);
 void add_linear(const struct dims *x, const struct part *l);
@@ -91,7 +92,8 @@ void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidde
 /* Add the way into and out of a tensor-parallel region, with its first and its last layer. */
 void enter_region(const struct dims *x, const struct part *first);
 void leave_region(const struct dims *x, const struct part *last);
-/* Add data and weight gradients of a region's last layer, and of its first ones, with their collectives. */
+/* Add data and weight gradients of a region's last layer, and of its first ones, with their
+ * collectives. */
 void leave_region_grad(const struct dims *x, const struct part *last);
 void enter_region_grad(const struct dims *x, const struct part *first, int n);
 /* Adds the weight gradients alone of a region's first layers. */
@@ -100,7 +102,8 @@ void region_weights(const struct dims *x, const struct part *first, int n);
 void cast_weights(const struct dims *x, double params);
 void accumulate_gradients(const struct dims *x, double dense, double expert);
 
-/* These run parts: rotary positions of queries and keys or their gradient, and all kinds of attention. */
+/* These run parts: rotary positions of queries and keys or their gradient, and all kinds of
+ * attention. */
 void rotary(const struct dims *x, const struct part *p);
 void rotary_grad(const struct dims *x, const struct part *p);
 void attention_forward(const struct dims *x, const struct part *p);
@@ -120,10 +123,12 @@ void concat_backward(const struct dims *x, const struct part *p);
 void cross_forward(const struct dims *x, const struct part *p);
 void cross_backward(const struct dims *x, const struct part *p);
 bool softmax_is_fused(const struct dims *x);
-/* Says whether passes can run beside each other: tokens travel to experts on other ranks, no pass runs in parts,
- * which run alone, beside what they wait for, and the host does not wait for each block. */
+/* Says whether passes can run beside each other: tokens travel to experts on other ranks, no pass
+ * runs in parts, which run alone, beside what they wait for, and the host does not wait for each
+ * block. */
 bool sc_transformer_may_pair(const struct sc_request *req);
-/* Adds dispatch and combine beside another micro-batch's layer, where training.moe_overlap says so. */
+/* Adds dispatch and combine beside another micro-batch's layer, where training.moe_overlap says so.
+ */
 void exchange_beside(const struct dims *x);
 /* These run a mixture's parts: forward, backward, and the gradients of weights alone. */
 void router_forward(const struct dims *x, const struct part *p);

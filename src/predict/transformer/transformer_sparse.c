@@ -1,13 +1,14 @@
-/* Sparse attention: an indexer of a few narrow heads scores the keys before a token, and attention reads the best of them
- * (DeepSeek-V3.2, arXiv:2512.02556, section 2.1; its inference/model.py). Over latent attention all heads read the
- * compressed keys, which are the values, too. */
+/* Sparse attention: an indexer of a few narrow heads scores the keys before a token, and attention
+ * reads the best of them (DeepSeek-V3.2, arXiv:2512.02556, section 2.1; its inference/model.py).
+ * Over latent attention all heads read the compressed keys, which are the values, too. */
 #include <math.h>
 
 #include "predict/transformer/transformer_priv.h"
 
 #define INDEX_BYTES 4.0
 
-/* Return the elements of a key and a value that a head multiplies, and those that a token has on this rank. */
+/* Return the elements of a key and a value that a head multiplies, and those that a token has on
+ * this rank. */
 static double head_width(const struct dims *x)
 {
 	const struct sc_model *m = x->model;
@@ -25,8 +26,9 @@ static double entry_width(const struct dims *x)
 					: x->kv_heads * (x->d + x->d_v);
 }
 
-/* Puts the indexer. Queries come from the compressed ones, if the model has them; one key for all heads, with its
- * norm, and a weight for each come from the layer's input. Each rank has all of it. */
+/* Puts the indexer. Queries come from the compressed ones, if the model has them; one key for all
+ * heads, with its norm, and a weight for each come from the layer's input. Each rank has all of it.
+ */
 void put_indexer(struct part_list *to)
 {
 	const struct dims *x = to->x;
@@ -34,7 +36,8 @@ void put_indexer(struct part_list *to)
 	const double heads = (double)m->index_heads, d = (double)m->index_dim;
 	const bool latent = sc_model_is_mla(x->model);
 	const bool compressed = latent && x->model->q_lora_rank > 0;
-	/* Blocks are chosen by the highest of a head's scores, which have no weights (MiniMax-M3). */
+	/* Blocks are chosen by the highest of a head's scores, which have no weights (MiniMax-M3).
+	 */
 	const double weights = m->block > 1 ? 0 : heads;
 
 	put_linear(to, (struct part){0, SC_NAME_INDEX, heads * d,
@@ -69,8 +72,8 @@ struct part *put_sparse(struct part_list *to, enum sc_mixer mixer)
 				  .mixer = mixer});
 }
 
-/* Puts keys and gates of `d` channels, whose weighted sum over a key's tokens it is; those of neighbouring keys
- * overlap where the best are chosen (DeepSeek-V4, inference/model.py). */
+/* Puts keys and gates of `d` channels, whose weighted sum over a key's tokens it is; those of
+ * neighbouring keys overlap where the best are chosen (DeepSeek-V4, inference/model.py). */
 static void put_compressor(struct part_list *to, enum sc_op_name name, double d, bool overlaps)
 {
 	const double channels = (overlaps ? 2 : 1) * d;

@@ -1,6 +1,7 @@
-/* A tower in front of a language model: an encoder of images, whose layers attend both ways within an image, and connectors of
- * two products each to the language model's width (Qwen3-VL's mergers, LLaVA's and Megatron Core's multimodal projector). It
- * runs where the embedding does. Its layers are a Transformer's of their own, so that they are parts of a list, too. */
+/* A tower in front of a language model: an encoder of images, whose layers attend both ways within
+ * an image, and connectors of two products each to the language model's width (Qwen3-VL's mergers,
+ * LLaVA's and Megatron Core's multimodal projector). It runs where the embedding does. Its layers
+ * are a Transformer's of their own, so that they are parts of a list, too. */
 #include "predict/transformer/transformer_tower.h"
 
 #include <math.h>
@@ -53,7 +54,8 @@ static struct part connector(const struct dims *x, bool second)
 		      : (struct part){.name = SC_NAME_PATCH, .n = wide / x->tp, .k = wide};
 }
 
-/* Passes whose samples have less than an image run one or none: this is the share of passes with images. */
+/* Passes whose samples have less than an image run one or none: this is the share of passes with
+ * images. */
 static double passes_with_images(const struct dims *x)
 {
 	return fmin(1, x->b * x->model->tower.images);
@@ -138,7 +140,8 @@ void tower_backward(const struct dims *x)
 	sc_block_share(x->block, begin, passes_with_images(x));
 }
 
-/* Counts one rank's part of the layers and connectors, with their biases, and all of the patches' product. */
+/* Counts one rank's part of the layers and connectors, with their biases, and all of the patches'
+ * product. */
 void sc_tower_params(const struct sc_request *request, struct sc_params *out)
 {
 	const struct sc_tower *tower = &request->config.model.tower;

@@ -1,5 +1,5 @@
-/* A tower of images in front of a language model, model.tower: its ops, which run where the embedding does, and its
- * parameters, FLOP and memory. */
+/* A tower of images in front of a language model, model.tower: its ops, which run where the
+ * embedding does, and its parameters, FLOP and memory. */
 #ifndef SC_PREDICT_TRANSFORMER_TOWER_H
 #define SC_PREDICT_TRANSFORMER_TOWER_H
 

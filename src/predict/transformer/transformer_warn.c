@@ -1,5 +1,5 @@
-/* Warnings of a Transformer's sizes: those at which kernels are much slower than at their neighbours, by the key that
- * makes them, and modules to run again that no layer has. */
+/* Warnings of a Transformer's sizes: those at which kernels are much slower than at their
+ * neighbours, by the key that makes them, and modules to run again that no layer has. */
 #include <math.h>
 #include <stdio.h>
 
@@ -31,7 +31,8 @@ static double batched_us(const struct dims *x, const struct sc_device *device, d
 	return time.total_us;
 }
 
-/* Returns how much slower these rows are than rows of the next whole multiple, on the GPU where that is most. */
+/* Returns how much slower these rows are than rows of the next whole multiple, on the GPU where
+ * that is most. */
 static double rows_factor(const struct dims *x, const struct rows *rows, double *unit_bytes)
 {
 	double most = 1, factor, unit;
@@ -87,7 +88,8 @@ static void warn_of_rows(const struct dims *x, const struct rows *rows, struct s
 			unit_bytes, rows->across > 0 ? "attention's" : "matrix", factor);
 }
 
-/* Returns the columns of a mixer's first product, which are of several kinds, so that no one key says how many. */
+/* Returns the columns of a mixer's first product, which are of several kinds, so that no one key
+ * says how many. */
 static double mixer_columns(const struct layer *l)
 {
 	for (const struct part *p = l->at; p < l->at + l->n; p++)
@@ -96,7 +98,8 @@ static double mixer_columns(const struct layer *l)
 	return 0;
 }
 
-/* Warns of modules to run again that no layer has. Attention's core is run again by its own backward. */
+/* Warns of modules to run again that no layer has. Attention's core is run again by its own
+ * backward. */
 static void warn_of_modules(const struct dims *x, const struct sc_layer_counts *layers,
 			    struct sc_warnings *out)
 {

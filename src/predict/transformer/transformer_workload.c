@@ -1,5 +1,5 @@
-/* A Transformer as a workload: its iteration over as few micro-batches as prove the steady state, or all; a floor
- * below any simulation of it; and the play of its pipeline. */
+/* A Transformer as a workload: its iteration over as few micro-batches as prove the steady state,
+ * or all; a floor below any simulation of it; and the play of its pipeline. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +23,10 @@ struct self {
 	unsigned attempt;
 };
 
-/* A bound lies below every simulation of an iteration. The compute lane of a GPU runs its passes one after another,
- * and what else runs beside them only makes them longer; its first pass waits for a forward through the virtual
- * stages before its own, and after its last backward the same stages run theirs, where backward is one pass. */
+/* A bound lies below every simulation of an iteration. The compute lane of a GPU runs its passes
+ * one after another, and what else runs beside them only makes them longer; its first pass waits
+ * for a forward through the virtual stages before its own, and after its last backward the same
+ * stages run theirs, where backward is one pass. */
 
 /* Sums of passes are made in another order than the simulation's. */
 #define ROUNDING 1e-9
@@ -45,7 +46,8 @@ static double pass_us(const struct bound *b, uint32_t c, uint32_t chunk, enum sc
 	return b->partial > 0 ? us + build_pass_us(b->tf, c, &slot, true) : us;
 }
 
-/* Returns the time of all passes of a class. A schedule that can split a backward pass need not do so each time. */
+/* Returns the time of all passes of a class. A schedule that can split a backward pass need not do
+ * so each time. */
 static double work_us(const struct bound *b, uint32_t c)
 {
 	double us = 0;
@@ -61,7 +63,8 @@ static double work_us(const struct bound *b, uint32_t c)
 	return us;
 }
 
-/* Finds the shortest pass of each virtual stage, one micro-batch: the partial one may be the first or the last. */
+/* Finds the shortest pass of each virtual stage, one micro-batch: the partial one may be the first
+ * or the last. */
 static void find_shortest(struct bound *b, struct sc_arena *arena)
 {
 	const struct sc_transformer *tf = b->tf;
@@ -147,7 +150,8 @@ static void copy_passes(const struct sc_run *run, struct sc_arena *arena,
 	out->passes = passes;
 }
 
-/* Returns the start of the first of a slot's nodes that computes; they lie behind those of the slot before. */
+/* Returns the start of the first of a slot's nodes that computes; they lie behind those of the slot
+ * before. */
 static double start_us(const struct sc_run *run, size_t at, uint32_t i)
 {
 	const uint32_t *node = run->built->slot_node + at;
@@ -173,7 +177,8 @@ static void copy_times(const struct sc_run *run, uint32_t c, struct sc_schedule_
 	}
 }
 
-/* Returns what a stage holds: a micro-batch's activations are what memory grows by with it in flight. */
+/* Returns what a stage holds: a micro-batch's activations are what memory grows by with it in
+ * flight. */
 static struct sc_stage_held held_by(const struct sc_run *run, uint32_t c,
 				    const struct sc_memory *peak)
 {
@@ -222,7 +227,9 @@ static int transformer_workload_init(void *p, const struct sc_setup *setup, stru
 }
 
 enum { NODES_A_PASS = 8, NODES_A_LAYER = 90, PEAKS = 1 << 16 };
-#define MAX_NODES 3e7 /* some 3 GB; full detail of a trillion parameters on 3,072 GPUs needs 8e6 */
+#define MAX_NODES                                                                      \
+	3e7 /* some 3 GB; full detail of a trillion parameters on 3,072 GPUs needs 8e6 \
+	     */
 
 /* Refuses a graph of too many nodes, by an upper estimate, before memory runs out. */
 static int check_size(const struct sc_transformer *tf, double micro_batches, struct sc_err *err)
@@ -254,8 +261,8 @@ static uint32_t choose_micro_batches(const struct self *self)
 
 	if (opts->detail != SC_DETAIL_COARSE || opts->no_jump || opts->keep_graph)
 		return all;
-	/* An attempt takes the fewest micro-batches that may prove the steady state, congruent to all of them modulo
-	 * the period; or all where skipping cannot pay. */
+	/* An attempt takes the fewest micro-batches that may prove the steady state, congruent to
+	 * all of them modulo the period; or all where skipping cannot pay. */
 	uint32_t period = sc_schedule_period(&shape);
 	uint64_t want = (uint64_t)(sc_schedule_warmup(&shape) +
 				   (sc_steady_n_to_check(&shape) + 2) * period + 2)
@@ -302,8 +309,8 @@ static bool again(void *p, const struct sc_timeline *timeline)
 	return true;
 }
 
-/* Returns the micro-batches that a stage holds at its peak, of as many as the steady state needs. Neighbours of a
- * search have the same order of passes, which is then not made again. */
+/* Returns the micro-batches that a stage holds at its peak, of as many as the steady state needs.
+ * Neighbours of a search have the same order of passes, which is then not made again. */
 static double peak_of(struct self *self, uint32_t stage)
 {
 	const struct sc_transformer *tf = &self->tf;
@@ -331,7 +338,8 @@ static double peak_of(struct self *self, uint32_t stage)
 	return peak;
 }
 
-/* Finds what is in flight; before an order is known, each stage runs a chunk of one micro-batch at least. */
+/* Finds what is in flight; before an order is known, each stage runs a chunk of one micro-batch at
+ * least. */
 static void find_in_flight(struct self *self, bool least)
 {
 	const struct sc_stage_map *map = &self->tf.map;
@@ -352,7 +360,8 @@ static bool is_too_large(const struct self *self, struct sc_floor *out)
 	return opts->memory_first && !sc_memory_leaves(&out->memory, opts->margin_frac);
 }
 
-/* Finds the floor, memory first, which asks for no time but where the order of passes depends on it. */
+/* Finds the floor, memory first, which asks for no time but where the order of passes depends on
+ * it. */
 static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out, struct sc_err *err)
 {
 	struct self *self = p;
@@ -383,9 +392,10 @@ static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out,
 	return 0;
 }
 
-/* Leaves out the drain: a pipeline that never drains (PipeDream-2BW: Narayanan et al., ICML 2021, section 3.1) ran
- * two batches. An iteration is as many periods of the first stage, where it is slowest, as it has micro-batches, the
- * last of them the one with its last forward pass, and its step, without what is drained between. */
+/* Leaves out the drain: a pipeline that never drains (PipeDream-2BW: Narayanan et al., ICML 2021,
+ * section 3.1) ran two batches. An iteration is as many periods of the first stage, where it is
+ * slowest, as it has micro-batches, the last of them the one with its last forward pass, and its
+ * step, without what is drained between. */
 static void leave_out_drain(const struct self *self, struct sc_reading_input *out)
 {
 	const struct sc_built *built = &self->built;
@@ -459,8 +469,8 @@ static bool play(void *p, const struct sc_timeline *timeline, struct sc_arena *a
 	self->run.timeline = timeline;
 	if (self->built.shape.pp < 2)
 		return false;
-	/* Passes and holdings of a stage are those of its class that is nearest to its GPU's capacity, in ms and
-	 * GiB. */
+	/* Passes and holdings of a stage are those of its class that is nearest to its GPU's
+	 * capacity, in ms and GiB. */
 	const struct sc_placement *placement = &self->run.tf->placement;
 	uint32_t pp = self->run.tf->map.pp;
 	size_t stride = self->run.built->passes.stride, n = pp * stride;

@@ -1,6 +1,7 @@
-/* A memory of blocks' sums: rows of a sweep and floors of a search ask for the same blocks again and again, and for
- * sums alone. The key has all that decides them: a new key of a model, of training, a device, the software or the
- * fabric belongs to it by itself; of the split it has what put_split lists. */
+/* A memory of blocks' sums: rows of a sweep and floors of a search ask for the same blocks again
+ * and again, and for sums alone. The key has all that decides them: a new key of a model, of
+ * training, a device, the software or the fabric belongs to it by itself; of the split it has what
+ * put_split lists. */
 #include <assert.h>
 #include <string.h>
 
@@ -8,9 +9,9 @@
 #include "predict/transformer/build_transformer.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* Says whether sums are all that is read: no contributors, no ops, no pairs of passes. Blocks whose gradients are
- * scattered each time depend on the number of micro-batches, which neighbours differ in. Lists of a row live no
- * longer than it does: machines that have some are not remembered. */
+/* Says whether sums are all that is read: no contributors, no ops, no pairs of passes. Blocks whose
+ * gradients are scattered each time depend on the number of micro-batches, which neighbours differ
+ * in. Lists of a row live no longer than it does: machines that have some are not remembered. */
 static bool is_remembered(const struct sc_transformer *tf)
 {
 	const struct sc_request *req = tf->request;

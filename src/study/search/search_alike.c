@@ -1,5 +1,6 @@
-/* Most candidates cannot be or do not fit, and neither follows from all keys: of candidates that are alike in those it
- * follows from one is judged, and the others take over what it is. First who cannot be, then who is too large. */
+/* Most candidates cannot be or do not fit, and neither follows from all keys: of candidates that
+ * are alike in those it follows from one is judged, and the others take over what it is. First who
+ * cannot be, then who is too large. */
 #include <string.h>
 
 #include "core/embedding/embedding.h"
@@ -14,8 +15,9 @@ static bool is_plain(const struct sc_config *config)
 	       !config->model.layers_pattern && config->model.family != SC_DIT;
 }
 
-/* Keys whose values can be whatever the split is, where all is plain; and of them those that leave the memory as it is. All
- * others decide both: a key that the config's checks come to read goes from here. */
+/* Keys whose values can be whatever the split is, where all is plain; and of them those that leave
+ * the memory as it is. All others decide both: a key that the config's checks come to read goes
+ * from here. */
 static const struct idle {
 	const char *path;
 	bool is_in_memory;
@@ -46,7 +48,8 @@ static bool is_idle(struct sc_searching *s, const struct idle *key,
 	return out;
 }
 
-/* [0]: of who cannot be; [1]: of who is too large. None where rows are of other models than the base. */
+/* [0]: of who cannot be; [1]: of who is too large. None where rows are of other models than the
+ * base. */
 static void find_likeness(struct sc_searching *s, struct likeness out[2])
 {
 	const struct sc_csv *cases = &s->out->cases;
@@ -96,8 +99,8 @@ static int ask_memory(struct screen *sc, const size_t *rows, size_t n, struct sc
 	return n ? sc_search_predict(sc->s, &sweep, out, err) : 0;
 }
 
-/* Asks for the memory of the first of each that are alike, of rows whose own is not known. Those that are judged now leave;
- * the others stay in their order. */
+/* Asks for the memory of the first of each that are alike, of rows whose own is not known. Those
+ * that are judged now leave; the others stay in their order. */
 static int screen_by(struct screen *sc, const struct likeness *like, struct sc_err *err)
 {
 	struct sc_searching *s = sc->s;

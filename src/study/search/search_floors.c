@@ -8,8 +8,8 @@
 #include "base/search.h"
 #include "study/search/search_priv.h"
 
-/* Rows of a block lie side by side, share what a thread remembers and are judged by those that are like them; of a batch
- * of floors, at first and most. */
+/* Rows of a block lie side by side, share what a thread remembers and are judged by those that are
+ * like them; of a batch of floors, at first and most. */
 enum { BLOCK = 32, MOST_SIDE = 4096, FIRST_ROWS = 512, MOST_ROWS = 16384 };
 #define FLOORS_FRAC 0.75 /* of a limit of time; what is left is for simulations */
 
@@ -93,8 +93,8 @@ double sc_search_least_gpu_ms(const struct sc_searching *s)
 	return p->iteration_ms;
 }
 
-/* Floors of some rows, whose order is changed. An order of passes that depends on times is left to those that are
- * simulated, unless something that fits must be known. */
+/* Floors of some rows, whose order is changed. An order of passes that depends on times is left to
+ * those that are simulated, unless something that fits must be known. */
 static int judge_rows(struct sc_searching *s, size_t *rows, size_t n, bool least,
 		      struct sc_err *err)
 {
@@ -123,8 +123,9 @@ static size_t block_rows(const struct sc_searching *s)
 	return (BLOCK + n_side - 1) / n_side * n_side;
 }
 
-/* Rows that there was no time to judge are left with a floor at peak; blocks come in any order, so what there was time
- * for is like the rest. Without one that fits there is no answer: the first is found whatever the time. */
+/* Rows that there was no time to judge are left with a floor at peak; blocks come in any order, so
+ * what there was time for is like the rest. Without one that fits there is no answer: the first is
+ * found whatever the time. */
 int sc_search_floors(struct sc_searching *s, struct sc_err *err)
 {
 	struct sc_search_result *out = s->out;

@@ -77,8 +77,8 @@ static inline bool sc_search_is_judged(const struct sc_search_row *row)
 	return row->at != SC_SEARCH_NONE;
 }
 
-/* search_alike.c: what of these rows cannot be or does not fit is judged, one for all that are alike in what decides
- * that; the others come first of `rows`. */
+/* search_alike.c: what of these rows cannot be or does not fit is judged, one for all that are
+ * alike in what decides that; the others come first of `rows`. */
 int sc_search_screen(struct sc_searching *s, size_t *rows, size_t *n, struct sc_err *err);
 
 /* search_best.c */

@@ -10,7 +10,8 @@
 
 /* An objective is minimised. All are proportional to the iteration's time. */
 enum sc_search_objective {
-	SC_SEARCH_TIME, /* ms of an iteration; of batches of other sizes: of as many samples; h of a run */
+	SC_SEARCH_TIME, /* ms of an iteration; of batches of other sizes: of as many samples; h of a
+			   run */
 	SC_SEARCH_THROUGHPUT, /* GPU-ms a sample: the largest throughput of a GPU has the least */
 	SC_SEARCH_COST,       /* USD of an iteration, or of as many samples, or of a run */
 	SC_SEARCH_ENERGY,     /* kJ at the GPUs' board power, as many samples; kWh of a run */
@@ -51,7 +52,8 @@ enum sc_search_state {
 	SC_SEARCH_REFUSED,   /* no such split, as the config's checks say */
 	SC_SEARCH_TOO_LARGE, /* for the memory */
 	SC_SEARCH_LEFT,      /* a floor, and no time for more */
-	SC_SEARCH_PRUNED, /* its floor is above the leaders; that it fits is not known if is_least */
+	SC_SEARCH_PRUNED, /* its floor is above the leaders; that it fits is not known if is_least
+			   */
 	SC_SEARCH_SIMULATED,
 	SC_SEARCH_N_STATES
 };
@@ -85,7 +87,8 @@ struct sc_search_shown {
 	size_t row;
 	double value[2];
 	/* These are NAN where the search was over before the draws. */
-	double best_in; /* share of the draws of model error in which it is the best shown; equal ones share */
+	double best_in; /* share of the draws of model error in which it is the best shown; equal
+			   ones share */
 	double regret_frac; /* mean of value over the draw's best - 1 */
 };
 struct sc_search_result {

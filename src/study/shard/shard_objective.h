@@ -58,7 +58,8 @@ struct sc_start {
 	bool begins; /* a search by steps goes on from it */
 	int (*make)(const struct sc_start *start, const struct sc_start_ask *ask,
 		    struct sc_made_plan *out, struct sc_err *err);
-	int max_cells; /* tables times ranks up to which to begin from it is worth the time; 0: any */
+	int max_cells; /* tables times ranks up to which to begin from it is worth the time; 0: any
+			*/
 	/* A search's factor on exchanges, and the types it leaves out, as bits. */
 	double exchange;
 	unsigned without;

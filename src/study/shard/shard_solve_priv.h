@@ -271,7 +271,8 @@ void sc_shard_model_choices(const struct sc_shard_model *model, double z, uint32
 enum sc_move_kind {
 	SC_MOVE_SHARD, /* one shard to `rank` */
 	SC_MOVE_SWAP,  /* with a shard of `other` */
-	SC_MOVE_PLACE, /* as `choice`: whole on `rank`, rows on all of host `rank`, or on every rank */
+	SC_MOVE_PLACE, /* as `choice`: whole on `rank`, rows on all of host `rank`, or on every rank
+			*/
 	SC_MOVE_SPREAD /* as `choice`: a slice on each of as many of the idlest ranks */
 };
 struct sc_step_move {

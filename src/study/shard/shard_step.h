@@ -15,12 +15,13 @@ struct sc_step_search {
 	/* solve.seconds is the deadline; 0: one round, which ends by `work`, the same on every
 	 * machine. */
 	struct sc_solve_opts solve;
-	double work; /* graph nodes and shards to simulate in a round; about 5e6 a second; 0: the usual */
+	double work; /* graph nodes and shards to simulate in a round; about 5e6 a second; 0: the
+			usual */
 	/* Results: */
 	double step_ms;
 	size_t n_simulated;
-	struct sc_strbuf
-		left_out; /* names of starts that are not tried where tables and ranks are so many; the caller's */
+	struct sc_strbuf left_out; /* names of starts that are not tried where tables and ranks are
+				      so many; the caller's */
 };
 /* Changes the plan into one whose step is shorter, if one is found; else it stays. Tables that a
  * constraint names, or that are not all in GPU memory, stay where they are. The names live as long

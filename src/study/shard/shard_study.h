@@ -42,10 +42,9 @@ struct sc_study {
 	struct sc_study_opts opts;
 	double bound, lp_bound; /* of every plan's cost under the problem, without constraints */
 	double kept_bound; /* of those that keep to constraints and moves; after sc_study_rank */
-	sc_ranked_plans
-		plans;  /* after sc_study_rank: best first, then those that cannot be used, then
-				* those that cannot be rated */
-	sc_lints lints; /* of the objective's constants */
+	sc_ranked_plans plans; /* after sc_study_rank: best first, then those that cannot be used,
+				* then those that cannot be rated */
+	sc_lints lints;        /* of the objective's constants */
 };
 void sc_study_init(struct sc_study *study, const struct sc_objective *objective,
 		   struct sc_arena *arena);

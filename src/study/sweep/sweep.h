@@ -19,7 +19,8 @@ struct sc_outcome {
 	double iteration_ms, low_ms, high_ms;
 	const struct sc_band *band; /* the catalog's; of another rank NULL */
 	double breakdown_ms[SC_N_OWNERS];
-	double memory_tensors_gib; /* of memory_total_gib, without what the allocator holds beside */
+	double memory_tensors_gib; /* of memory_total_gib, without what the allocator holds beside
+				    */
 	double memory_total_gib, capacity_gib, mfu, samples_per_s, tokens_per_s;
 	bool fits;               /* in the memory of GPUs and hosts */
 	bool memory_is_least;    /* of floors, as sc_floor says */
@@ -40,7 +41,8 @@ struct sc_sweep {
 	const struct sc_predict_opts *opts;
 	const struct sc_run_size *size; /* NULL: no costs */
 	struct sc_catalog *catalog;     /* NULL: one of its own */
-	bool floors; /* of each row iteration_ms is its floor (sc_predict_floor), memory as predicted, all else 0 */
+	bool floors; /* of each row iteration_ms is its floor (sc_predict_floor), memory as
+			predicted, all else 0 */
 	struct sc_progress *progress; /* may be NULL */
 	/* If it is not NULL, it gets the outcomes in the order of the rows, one at a time, each as
 	 * soon as all before it are known. Its failure ends the sweep. */

@@ -22,7 +22,8 @@ struct sc_choices {
 	size_t n, n_suites;
 	/* Suites weigh alike, within one its decisions. */
 	double won_pct;
-	double gain_pct; /* of the time between the worst split and the best, what the choices save; both over the best */
+	double gain_pct; /* of the time between the worst split and the best, what the choices save;
+			    both over the best */
 };
 /* Finds the choices among the cases that were predicted; the same split measured twice counts with
  * its mean. The columns of a split are parallel.*, training.micro_batch, training.recompute* and

@@ -1,5 +1,5 @@
-/* The doors by which the tracer comes into a process. Whichever opens first starts it; CUPTI is asked
- * only when CUDA is up, or by the program itself. */
+/* The doors by which the tracer comes into a process. Whichever opens first starts it; CUPTI is
+ * asked only when CUDA is up, or by the program itself. */
 #include "trace/capture/capture_doors.h"
 
 #include "trace/capture/tracer.h"

@@ -1,5 +1,5 @@
-/* Everything that the library shows to the outside: what CUDA's driver, NVTX and NCCL look up by name,
- * and two calls for programs that attach by themselves (from Python: ctypes). */
+/* Everything that the library shows to the outside: what CUDA's driver, NVTX and NCCL look up by
+ * name, and two calls for programs that attach by themselves (from Python: ctypes). */
 #ifndef SC_TRACE_CAPTURE_CAPTURE_DOORS_H
 #define SC_TRACE_CAPTURE_CAPTURE_DOORS_H
 
@@ -11,8 +11,9 @@
 SC_DOOR int InitializeInjection(void); /* 1, always: the program goes on whatever happens */
 SC_DOOR int InitializeInjectionNvtx2(sc_nvtx_get_table get_table); /* 1: attached */
 
-/* Into $STEPCAST_DIR, or the working directory. 0, or -1: CUPTI or the driver is missing, or a recording of this process
- * has ended already. What CUPTI itself refuses is said beside the trace. */
+/* Into $STEPCAST_DIR, or the working directory. 0, or -1: CUPTI or the driver is missing, or a
+ * recording of this process has ended already. What CUPTI itself refuses is said beside the trace.
+ */
 SC_DOOR int sc_capture_start(void);
 SC_DOOR void sc_capture_stop(void);
 

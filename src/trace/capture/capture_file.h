@@ -1,6 +1,7 @@
-/* The trace file as the tracer writes it: what events refer to and the events themselves are gathered
- * in memory, and go out with one write per buffer of records. Never ends the program, never waits for
- * anything but the disk; what cannot be written is counted and becomes a gap. One thread. */
+/* The trace file as the tracer writes it: what events refer to and the events themselves are
+ * gathered in memory, and go out with one write per buffer of records. Never ends the program,
+ * never waits for anything but the disk; what cannot be written is counted and becomes a gap. One
+ * thread. */
 #ifndef SC_TRACE_CAPTURE_CAPTURE_FILE_H
 #define SC_TRACE_CAPTURE_CAPTURE_FILE_H
 
@@ -12,8 +13,8 @@ struct sc_capture_file *sc_capture_file_create(void); /* NULL: no memory */
 void sc_capture_file_destroy(struct sc_capture_file *file);
 void sc_capture_file_sink(struct sc_capture_file *file, struct sc_event_sink *out);
 
-/* Opens `path`, new, and puts the head of the file there. 0 or -errno. Until then prepare and write do
- * nothing and what was added waits. */
+/* Opens `path`, new, and puts the head of the file there. 0 or -errno. Until then prepare and write
+ * do nothing and what was added waits. */
 int sc_capture_file_open(struct sc_capture_file *file, const char *path,
 			 const struct sc_trace_identity *identity);
 bool sc_capture_file_is_open(const struct sc_capture_file *file);

@@ -65,8 +65,8 @@ static void open_in(struct sc_cupti *out, const char *dir, const char *below)
 	}
 }
 
-/* A program may map CUPTI later than now (JAX), or never: that of the same CUDA is beside its runtime, or, in wheels
- * before CUDA 13, in a folder beside that one's. */
+/* A program may map CUPTI later than now (JAX), or never: that of the same CUDA is beside its
+ * runtime, or, in wheels before CUDA 13, in a folder beside that one's. */
 static void open_beside(struct sc_cupti *out)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -85,8 +85,8 @@ static void open_beside(struct sc_cupti *out)
 		fclose(maps);
 }
 
-/* CUPTI 13.2, told by what came with it and what came only after it, calls itself without end where it cannot start its
- * driver's side: nothing of it is called below a driver of its own version. */
+/* CUPTI 13.2, told by what came with it and what came only after it, calls itself without end where
+ * it cannot start its driver's side: nothing of it is called below a driver of its own version. */
 static bool would_crash(const struct sc_cupti *cupti)
 {
 	enum { CUDA_13_2 = 13020 };
@@ -138,8 +138,8 @@ bool sc_cupti_load(struct sc_cupti *out)
 
 /* --- what its records are --- */
 
-/* By version, from its headers: for a library that walks only its own buffers. 18 is both 11.8's and 12.0's, which
- * differ: it is not here. */
+/* By version, from its headers: for a library that walks only its own buffers. 18 is both 11.8's
+ * and 12.0's, which differ: it is not here. */
 static const uint32_t SIZED[] = {SC_CUPTI_KERNEL,   SC_CUPTI_MEMCPY,  SC_CUPTI_MEMCPY_P2P,
 				 SC_CUPTI_MEMSET,   SC_CUPTI_SYNC,    SC_CUPTI_CUDA_EVENT,
 				 SC_CUPTI_OVERHEAD, SC_CUPTI_RUNTIME, SC_CUPTI_DRIVER,

@@ -34,10 +34,12 @@ struct sc_cupti {
 	int (*get_device_count)(int *n);
 };
 
-/* The copy that is mapped already comes first: two copies in one process cannot both trace. Then STEPCAST_CUPTI, that
- * of the CUDA whose libraries are mapped, the names of all versions, the usual folder. False: `out->path` says why. */
+/* The copy that is mapped already comes first: two copies in one process cannot both trace. Then
+ * STEPCAST_CUPTI, that of the CUDA whose libraries are mapped, the names of all versions, the usual
+ * folder. False: `out->path` says why. */
 bool sc_cupti_load(struct sc_cupti *out);
-/* Bytes of each kind of records: as the library walks them, or as its version is known to have them. False: neither. */
+/* Bytes of each kind of records: as the library walks them, or as its version is known to have
+ * them. False: neither. */
 bool sc_cupti_learn_strides(const struct sc_cupti *cupti, uint16_t strides[SC_CUPTI_MAX_KIND + 1]);
 
 #endif

@@ -1,6 +1,6 @@
-/* CUPTI's side of a recording: which kinds, with which settings, and the two callbacks through which
- * buffers come and go. The callbacks run in the host's threads: no lock, no allocation, no system call
- * but the waiting under back-pressure. */
+/* CUPTI's side of a recording: which kinds, with which settings, and the two callbacks through
+ * which buffers come and go. The callbacks run in the host's threads: no lock, no allocation, no
+ * system call but the waiting under back-pressure. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,8 +133,8 @@ static uint64_t timestamp(void)
 
 /* --- start --- */
 
-/* "CUPTI_ERROR_UNKNOWN (999)" or "error (999)", as a fact of the trace, or, without a key, as the reason why there are no
- * kernels. */
+/* "CUPTI_ERROR_UNKNOWN (999)" or "error (999)", as a fact of the trace, or, without a key, as the
+ * reason why there are no kernels. */
 static void emit_result(const char *key, int result)
 {
 	const struct sc_cupti *cupti = &sc_tracer.cupti;
@@ -150,8 +150,8 @@ static void emit_result(const char *key, int result)
 		sc_tracer_say_failure(result, NO_KERNELS, words);
 }
 
-/* For each call of a domain that has a name: its name into the raw file, so that the writer and a recovery need no CUPTI;
- * or, with `enable_call`, off with it if it is a noisy one. */
+/* For each call of a domain that has a name: its name into the raw file, so that the writer and a
+ * recovery need no CUPTI; or, with `enable_call`, off with it if it is a noisy one. */
 static void each_call(int domain, int (*enable_call)(uint32_t cbid, uint8_t enable))
 {
 	const struct sc_cupti *cupti = &sc_tracer.cupti;
@@ -174,8 +174,8 @@ static void each_call(int domain, int (*enable_call)(uint32_t cbid, uint8_t enab
 	}
 }
 
-/* All that CUPTI may refuse, the second time as the first; but the timestamp callback is registered once a process: again
- * would corrupt the first records. False: there will be no kernels. */
+/* All that CUPTI may refuse, the second time as the first; but the timestamp callback is registered
+ * once a process: again would corrupt the first records. False: there will be no kernels. */
 static bool enable_records(struct sc_cupti *cupti)
 {
 	struct sc_raw_header *header = sc_tracer.raw.header;
@@ -282,8 +282,8 @@ bool sc_cupti_session_start(void)
 
 /* --- while it runs, and the end --- */
 
-/* A call that CUPTI records, to see whether records still come, where there is room for one; and whether cuInit has ended:
- * before that CUPTI is left alone. */
+/* A call that CUPTI records, to see whether records still come, where there is room for one; and
+ * whether cuInit has ended: before that CUPTI is left alone. */
 static bool call_driver(void)
 {
 	const int room = sc_raw_lend(&sc_tracer.raw, 0);
@@ -398,7 +398,8 @@ void sc_cupti_session_stop(void)
 		sc_tracer.cupti.disable(KINDS[i].kind);
 	n_missed = 0;
 	flush_and_watch(SC_CUPTI_FLUSH_FORCED, 0);
-	/* A process that ends before the first look: CUPTI asked for room, and gave nothing back though it was forced to. */
+	/* A process that ends before the first look: CUPTI asked for room, and gave nothing back
+	 * though it was forced to. */
 	if (!taken_ns && n_seen == 0 && atomic_load(&sc_tracer.callbacks.n) > 0)
 		say_taken();
 }

@@ -1,5 +1,5 @@
-/* Ids of things by a 64-bit hash of them, without the things: constant bytes an entry. Two of a million
- * different ones share a hash once in 40 million runs. */
+/* Ids of things by a 64-bit hash of them, without the things: constant bytes an entry. Two of a
+ * million different ones share a hash once in 40 million runs. */
 #ifndef SC_TRACE_CAPTURE_HASH_IDS_H
 #define SC_TRACE_CAPTURE_HASH_IDS_H
 

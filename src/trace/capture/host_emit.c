@@ -1,5 +1,5 @@
-/* Each thread that has something to say gets a ring; when there are more threads than rings, they share
- * the last one behind a lock. */
+/* Each thread that has something to say gets a ring; when there are more threads than rings, they
+ * share the last one behind a lock. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -25,8 +25,8 @@ static int32_t own_tid(void)
 	return this_thread.tid;
 }
 
-/* The writer frees the ring when it has read it. Destructors that come later may still have something to say: in the
- * ring of all, since this one is another's by then. */
+/* The writer frees the ring when it has read it. Destructors that come later may still have
+ * something to say: in the ring of all, since this one is another's by then. */
 static void leave_ring(void *ring)
 {
 	this_thread.ring = SHARED_RING;
@@ -56,8 +56,8 @@ static int claim_ring(void)
 	return SHARED_RING;
 }
 
-/* A full ring holds its thread back until the writer has caught up, for a while; after that in vain, no thread again
- * until the writer has moved. */
+/* A full ring holds its thread back until the writer has caught up, for a while; after that in
+ * vain, no thread again until the writer has moved. */
 static void emit_waiting(uint32_t ring, const struct sc_host_record *record, const char *text)
 {
 	int64_t begin;

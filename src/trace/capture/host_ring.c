@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Records do not wrap: the rest of the ring's end is a PAD of which only the first 8 bytes count. */
+/* Records do not wrap: the rest of the ring's end is a PAD of which only the first 8 bytes count.
+ */
 bool sc_host_ring_put(struct sc_raw_file *raw, uint32_t index, const struct sc_host_record *record,
 		      const char *text)
 {

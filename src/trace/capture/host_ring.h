@@ -1,6 +1,6 @@
-/* Records of the tracer itself (NVTX ranges, NCCL calls, losses) on their way from the host's threads to
- * the writer: one ring a thread in the raw file, one writer and one reader each, positions published
- * after the record is whole. */
+/* Records of the tracer itself (NVTX ranges, NCCL calls, losses) on their way from the host's
+ * threads to the writer: one ring a thread in the raw file, one writer and one reader each,
+ * positions published after the record is whole. */
 #ifndef SC_TRACE_CAPTURE_HOST_RING_H
 #define SC_TRACE_CAPTURE_HOST_RING_H
 
@@ -35,12 +35,12 @@ struct sc_host_record {
 };
 enum { SC_HOST_MAX_TEXT = 1024 };
 
-/* A record, but for its `bytes`, and its n_text bytes of text into ring `index`, of which the caller is the only
- * writer. False: it does not fit now. */
+/* A record, but for its `bytes`, and its n_text bytes of text into ring `index`, of which the
+ * caller is the only writer. False: it does not fit now. */
 bool sc_host_ring_put(struct sc_raw_file *raw, uint32_t index, const struct sc_host_record *record,
 		      const char *text);
-/* The record at position `at` of ring `index` if at < head, and where the next begins. NULL at the end,
- * or if it makes no sense (only in a damaged file). */
+/* The record at position `at` of ring `index` if at < head, and where the next begins. NULL at the
+ * end, or if it makes no sense (only in a damaged file). */
 const struct sc_host_record *sc_host_ring_read(const struct sc_raw_file *raw, uint32_t index,
 					       uint64_t *at);
 

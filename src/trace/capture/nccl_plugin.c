@@ -1,6 +1,7 @@
-/* NCCL's profiler plugin, versions 2 to 6: one record a collective or point-to-point call, with its number
- * in the communicator; launches between kernelLaunch's start and stop carry the id of their group, so
- * that kernels find their calls without guessing. Handles are NULL for what is not wanted. */
+/* NCCL's profiler plugin, versions 2 to 6: one record a collective or point-to-point call, with its
+ * number in the communicator; launches between kernelLaunch's start and stop carry the id of their
+ * group, so that kernels find their calls without guessing. Handles are NULL for what is not
+ * wanted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,8 @@ struct communicator {
 	int32_t n_ranks;
 	char name[64];
 };
-/* Children name their parent's handle after its stop, on other threads: handles are never freed, and the
- * one that was free for the longest is taken next. */
+/* Children name their parent's handle after its stop, on other threads: handles are never freed,
+ * and the one that was free for the longest is taken next. */
 struct handle {
 	_Atomic int busy;
 	_Atomic int64_t group_id;

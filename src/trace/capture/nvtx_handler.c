@@ -1,5 +1,5 @@
-/* A thread keeps its open ranges to itself; a range becomes a record when it ends. Ranges deeper than
- * the stack are counted and not kept. */
+/* A thread keeps its open ranges to itself; a range becomes a record when it ends. Ranges deeper
+ * than the stack are counted and not kept. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +42,8 @@ static struct started {
 static uint64_t next_started;
 static pthread_mutex_t started_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Destructors that come later may end ranges that are open, or begin others, which take a new stack: what is open stays
- * until the last round of destructors. */
+/* Destructors that come later may end ranges that are open, or begin others, which take a new
+ * stack: what is open stays until the last round of destructors. */
 static void leave_stack(void *at)
 {
 	struct stack *mine = at;

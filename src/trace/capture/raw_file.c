@@ -58,8 +58,8 @@ int sc_raw_create(struct sc_raw_file *raw, const char *path, uint32_t n_buffers,
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	/* The process alone holds it: a forked child does not, and its death ends it, on whatever host. Where files cannot
-	 * be locked, its number must do. */
+	/* The process alone holds it: a forked child does not, and its death ends it, on whatever
+	 * host. Where files cannot be locked, its number must do. */
 	fcntl(fd, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET});
 	/* Blocks are reserved now: a full disk later would be a SIGBUS in the host program. */
 	rc = posix_fallocate(fd, 0, (off_t)plan.total_bytes);

@@ -1,7 +1,7 @@
-/* The memory that survives the death of its process: a file, mapped shared, with the buffers that CUPTI
- * fills, a ring for each thread's own records, and the names that records point to. The tracer writes
- * its trace from here; after a SIGKILL `stepcast record` reads the rest from the file.
- * One process writes it; states and positions are atomic, everything else has one writer. */
+/* The memory that survives the death of its process: a file, mapped shared, with the buffers that
+ * CUPTI fills, a ring for each thread's own records, and the names that records point to. The
+ * tracer writes its trace from here; after a SIGKILL `stepcast record` reads the rest from the
+ * file. One process writes it; states and positions are atomic, everything else has one writer. */
 #ifndef SC_TRACE_CAPTURE_RAW_FILE_H
 #define SC_TRACE_CAPTURE_RAW_FILE_H
 
@@ -43,8 +43,8 @@ struct sc_raw_ring {
 	_Atomic uint64_t next_tail;  /* what tail becomes when the frames below are written */
 	_Atomic uint64_t frames_begin, frames_end;
 };
-/* A text and what stands for it in records: an address, or SC_RAW_API_KEY. Once `key` is set the slot is
- * whole. */
+/* A text and what stands for it in records: an address, or SC_RAW_API_KEY. Once `key` is set the
+ * slot is whole. */
 struct sc_raw_name {
 	_Atomic uint64_t key;
 	uint32_t at, n; /* in the text area; not counting the NUL */
@@ -85,8 +85,8 @@ struct sc_raw_file {
 /* Makes and maps the file, every page of it touched. -errno on failure. */
 int sc_raw_create(struct sc_raw_file *raw, const char *path, uint32_t n_buffers,
 		  uint32_t buffer_bytes);
-/* Maps one that a dead process left, privately: nothing in the file changes. -errno; -EINVAL: it is no raw
- * file; -ENODATA: the process died while it was made, nothing is in it. */
+/* Maps one that a dead process left, privately: nothing in the file changes. -errno; -EINVAL: it is
+ * no raw file; -ENODATA: the process died while it was made, nothing is in it. */
 int sc_raw_open(struct sc_raw_file *raw, const char *path);
 void sc_raw_close(struct sc_raw_file *raw, bool remove_file);
 
@@ -102,8 +102,8 @@ void sc_raw_give(struct sc_raw_file *raw, uint32_t index, uint32_t valid_bytes, 
 int sc_raw_first_full(const struct sc_raw_file *raw);
 void sc_raw_recycle(struct sc_raw_file *raw, uint32_t index); /* zeroes it */
 
-/* The slot of a key with exactly this text; made, or changed, if need be. NULL when the table or the
- * text area is full. One thread. */
+/* The slot of a key with exactly this text; made, or changed, if need be. NULL when the table or
+ * the text area is full. One thread. */
 struct sc_raw_name *sc_raw_name_put(struct sc_raw_file *raw, uint64_t key, const char *text);
 const struct sc_raw_name *sc_raw_name_get(const struct sc_raw_file *raw,
 					  uint64_t key); /* or NULL */

@@ -1,6 +1,6 @@
-/* Two walks a buffer: external ids, event records and the devices of contexts first, as they may stand
- * behind what refers to them. The first is only so far ahead that the second finds all in the cache.
- * Ids of CUPTI wrap; tables are direct-mapped and the newest entry holds. */
+/* Two walks a buffer: external ids, event records and the devices of contexts first, as they may
+ * stand behind what refers to them. The first is only so far ahead that the second finds all in the
+ * cache. Ids of CUPTI wrap; tables are direct-mapped and the newest entry holds. */
 #include "trace/capture/record_decode.h"
 
 #include <stdlib.h>
@@ -17,7 +17,9 @@ enum {
 	SC_POINTER_ENTRIES = 1 << 10,
 	SC_API_ENTRIES = 1 << 10
 };
-#define MAX_AHEAD_NS (60 * SC_NS_PER_S) /* a record, of when it is read: far more than it can be */
+#define MAX_AHEAD_NS                                                                \
+	(60 * SC_NS_PER_S) /* a record, of when it is read: far more than it can be \
+			    */
 struct sc_external_entry {
 	uint32_t correlation;
 	int64_t external_id;
@@ -275,8 +277,8 @@ static inline uint32_t api_name(struct sc_decoder *d, const struct sc_cupti_api 
 
 static void fill_copy(struct sc_decoder *d, const uint8_t *at, struct sc_trace_event *event)
 {
-	/* By CUPTI's number: unknown, HtoD, DtoH, HtoA, AtoH, AtoA, AtoD, DtoA, DtoD, HtoH, PtoP; arrays
-	 * are device memory. */
+	/* By CUPTI's number: unknown, HtoD, DtoH, HtoA, AtoH, AtoA, AtoD, DtoA, DtoD, HtoH, PtoP;
+	 * arrays are device memory. */
 	static const uint8_t kinds[] = {
 		SC_COPY_UNKNOWN, SC_COPY_H2D, SC_COPY_D2H, SC_COPY_H2D, SC_COPY_D2H, SC_COPY_D2D,
 		SC_COPY_D2D,     SC_COPY_D2D, SC_COPY_D2D, SC_COPY_H2H, SC_COPY_P2P,
@@ -533,8 +535,8 @@ enum {
 	AHEAD_BYTES = 128 << 10 /* at least, up to the end of the buffer */
 };
 
-/* Bytes of the record at *next, 0: there is none. In a buffer that was not finished, places may be reserved and zero still:
- * what is behind them is another record. */
+/* Bytes of the record at *next, 0: there is none. In a buffer that was not finished, places may be
+ * reserved and zero still: what is behind them is another record. */
 static size_t find_record(struct sc_decoder *decoder, const uint8_t *at, size_t n, bool torn_end,
 			  size_t *next)
 {
@@ -565,7 +567,8 @@ void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, b
 			const size_t until = i + 2 * AHEAD_BYTES;
 			size_t bytes;
 
-			/* Records come from another core's cache: the first to look at them waits. */
+			/* Records come from another core's cache: the first to look at them waits.
+			 */
 			for (; learned < until &&
 			       (bytes = stride_at(decoder->raw, at + learned, n - learned)) > 0;
 			     learned += bytes) {

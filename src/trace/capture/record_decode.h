@@ -1,6 +1,6 @@
-/* CUPTI's records and the tracer's own, turned into events of a trace. Knows neither CUPTI nor files: it
- * walks memory with the strides of the raw file and gives events to a sink, the tracer's frames or, after
- * a crash, a trace writer. */
+/* CUPTI's records and the tracer's own, turned into events of a trace. Knows neither CUPTI nor
+ * files: it walks memory with the strides of the raw file and gives events to a sink, the tracer's
+ * frames or, after a crash, a trace writer. */
 #ifndef SC_TRACE_CAPTURE_RECORD_DECODE_H
 #define SC_TRACE_CAPTURE_RECORD_DECODE_H
 
@@ -40,8 +40,8 @@ struct sc_decoder {
 bool sc_decoder_init(struct sc_decoder *decoder, struct sc_raw_file *raw,
 		     const struct sc_event_sink *sink, bool live);
 void sc_decoder_release(struct sc_decoder *decoder);
-/* All records of a finished buffer; of one that was still lent (`torn_end`), all but a last record that
- * is not whole. */
+/* All records of a finished buffer; of one that was still lent (`torn_end`), all but a last record
+ * that is not whole. */
 void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, bool torn_end);
 void sc_decode_host(struct sc_decoder *decoder, const struct sc_host_record *record);
 /* Ids of lanes, which the sink is asked for once while they stay in the table. */
@@ -52,8 +52,8 @@ uint32_t sc_decoder_lane(struct sc_decoder *d, const struct sc_trace_lane *lane)
 void sc_count_records(const struct sc_raw_file *raw, const uint8_t *at, size_t n,
 		      int64_t counts[SC_N_EVENT_CLASSES]);
 
-/* "cudaLaunchKernel_v7000" and "cudaStreamIsCapturing_ptsz_v10000" without what CUPTI appends. Bytes
- * that remain. */
+/* "cudaLaunchKernel_v7000" and "cudaStreamIsCapturing_ptsz_v10000" without what CUPTI appends.
+ * Bytes that remain. */
 size_t sc_api_name_length(const char *name);
 
 #endif

@@ -17,9 +17,9 @@ struct sc_recovery {
 	bool was_killed;     /* else CUPTI kept its last buffers */
 	char path[4096];     /* of the trace */
 };
-/* Makes the trace whole and removes the raw file. The process must be gone. On failure both files stay
- * as they were. A raw file without any record leaves no trace: then n_events is 0; `path` is empty if the
- * process died before it could record. */
+/* Makes the trace whole and removes the raw file. The process must be gone. On failure both files
+ * stay as they were. A raw file without any record leaves no trace: then n_events is 0; `path` is
+ * empty if the process died before it could record. */
 int sc_capture_recover(const char *raw_path, struct sc_recovery *out, struct sc_err *err);
 /* Writes a whole trace again, packed, with its iterations marked. */
 int sc_capture_pack(const char *trace_path, struct sc_recovery *out, struct sc_err *err);

@@ -16,8 +16,8 @@
 #include "trace/capture/hash_ids.h"
 #include "trace/capture/rank_identity.h"
 
-/* The writer's thread: turns full buffers and rings into frames, writes them, gives the memory back.
- * It never calls CUPTI, which may hold a lock that waits for a buffer. */
+/* The writer's thread: turns full buffers and rings into frames, writes them, gives the memory
+ * back. It never calls CUPTI, which may hold a lock that waits for a buffer. */
 
 enum {
 	WRITER_POLL_US = 25000,

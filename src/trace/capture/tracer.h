@@ -1,6 +1,6 @@
-/* The state of the tracer in its process, shared by its three doors (CUDA injection, NVTX injection,
- * NCCL's profiler plugin) and its two threads. An injected library has nowhere else to keep it: this
- * is the one mutable global. */
+/* The state of the tracer in its process, shared by its three doors (CUDA injection, NVTX
+ * injection, NCCL's profiler plugin) and its two threads. An injected library has nowhere else to
+ * keep it: this is the one mutable global. */
 #ifndef SC_TRACE_CAPTURE_TRACER_H
 #define SC_TRACE_CAPTURE_TRACER_H
 
@@ -29,7 +29,8 @@ struct sc_tracer {
 	struct sc_trace_identity identity;
 	pthread_mutex_t identity_lock;
 	_Atomic int identity_changed;
-	int64_t wait_ns; /* how long threads are held back before records are dropped, until there is room */
+	int64_t wait_ns; /* how long threads are held back before records are dropped, until there
+			    is room */
 
 	pthread_t writer, flusher;
 	_Atomic int stop_writer, stop_flusher, flushed;
@@ -82,8 +83,8 @@ void sc_cupti_session_stop(void); /* the last flush; no more records */
 void sc_cupti_session_push_id(uint64_t id);
 void sc_cupti_session_pop_id(void);
 
-/* host_emit.c: a record of this thread into its ring, with its kind, flags, times and what else it has. `text` may
- * have NULs. */
+/* host_emit.c: a record of this thread into its ring, with its kind, flags, times and what else it
+ * has. `text` may have NULs. */
 void sc_host_emit(struct sc_host_record *record, const char *text, size_t n_text);
 void sc_host_emit_meta(const char *key, const char *value);
 void sc_host_emit_gap(const struct sc_trace_gap *gap);

@@ -1,5 +1,6 @@
-/* Traces out, event by event: as PyTorch's profiler writes them (Chrome's trace format, read by Perfetto
- * and HTA), and as CSV; or tables of measured operations, as CSV that `fit` and people read. */
+/* Traces out, event by event: as PyTorch's profiler writes them (Chrome's trace format, read by
+ * Perfetto and HTA), and as CSV; or tables of measured operations, as CSV that `fit` and people
+ * read. */
 #ifndef SC_TRACE_EXPORT_H
 #define SC_TRACE_EXPORT_H
 
@@ -16,10 +17,11 @@ enum sc_export_format {
 	SC_EXPORT_HOST,        /* what the host takes for the launches of each op */
 	SC_N_EXPORT_FORMATS
 };
-/* The trace files of a run, one document. Times are those of the hosts' clocks. With one file, processes
- * and threads have the ids that the trace has; with several, process 256 * i + d is device d of file i,
- * process 256 * i + 128 its host. On one clock where `merge` says how: of Chrome's format, "clock" then names for each rank what its
- * clock was set by, and the bound of the error. */
+/* The trace files of a run, one document. Times are those of the hosts' clocks. With one file,
+ * processes and threads have the ids that the trace has; with several, process 256 * i + d is
+ * device d of file i, process 256 * i + 128 its host. On one clock where `merge` says how: of
+ * Chrome's format, "clock" then names for each rank what its clock was set by, and the bound of the
+ * error. */
 struct sc_export_run {
 	const char *const *files;
 	size_t n_files;

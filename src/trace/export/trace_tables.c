@@ -72,8 +72,9 @@ static int trace_table_collectives(const struct table *table, struct sc_err *err
 	return 0;
 }
 
-/* Tables that need the framework's ops: matrix products with their shapes, and the host's time around
- * launches. Ops of a thread nest; a launch belongs to the innermost one that is open at its start. */
+/* Tables that need the framework's ops: matrix products with their shapes, and the host's time
+ * around launches. Ops of a thread nest; a launch belongs to the innermost one that is open at its
+ * start. */
 
 enum { MAX_DEPTH = 64 };
 
@@ -160,7 +161,8 @@ static bool is_backward(const struct ops *ops, uint32_t event)
 	return false;
 }
 
-/* Each product stands for itself, also where it is one of the two gradients of another: pass is "fwd". */
+/* Each product stands for itself, also where it is one of the two gradients of another: pass is
+ * "fwd". */
 static void put_product(const struct table *table, const struct ops *ops, uint32_t event)
 {
 	const struct sc_trace_event *e = &ops->trace.events.at[event];
@@ -221,10 +223,12 @@ static void nest_ops(struct ops *ops)
 	free(stacks);
 }
 
-/* Device time of each product: of its kernels that multiply; transposes and casts are ops of their own. */
+/* Device time of each product: of its kernels that multiply; transposes and casts are ops of their
+ * own. */
 static void add_device_times(struct ops *ops)
 {
-	/* Single precision on tensor cores is TF32: CUTLASS and cuBLAS name their kernels by the instruction. */
+	/* Single precision on tensor cores is TF32: CUTLASS and cuBLAS name their kernels by the
+	 * instruction. */
 	static const char *const tensor_parts[] = {"tensorop", "tf32", "s1688"};
 	const struct sc_trace *t = &ops->trace;
 	struct sc_correlations calls = sc_correlations_of(t, SC_EV_API);

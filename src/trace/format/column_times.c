@@ -1,6 +1,6 @@
-/* Each begin and end is expected after the last two begins and ends, and after the last 15: what followed them
- * before, whichever of the two was less often wrong. What a value misses it by is a token, packed with those of
- * like certainty, and bits that nothing foretells. */
+/* Each begin and end is expected after the last two begins and ends, and after the last 15: what
+ * followed them before, whichever of the two was less often wrong. What a value misses it by is a
+ * token, packed with those of like certainty, and bits that nothing foretells. */
 #include "trace/format/column_times.h"
 
 #include <stdlib.h>
@@ -29,7 +29,8 @@ struct slot {
 struct sc_times {
 	struct slot slots[2][1 << SLOT_BITS];
 	uint32_t frame;
-	/* The begins and ends that came last, and sums of them, the latest in full, older ones times powers. */
+	/* The begins and ends that came last, and sums of them, the latest in full, older ones
+	 * times powers. */
 	uint64_t recent[LONG], sums[2], powers[2];
 	size_t n_seen;
 	/* In order of time: the row, times 2, and 1 for ends. */
@@ -249,7 +250,8 @@ static inline int64_t divide_rounded(int64_t value, int64_t unit, int64_t *rest)
 	return n;
 }
 
-/* The largest of which nearly all values are multiples, give or take what two clocks' ns differ by. */
+/* The largest of which nearly all values are multiples, give or take what two clocks' ns differ by.
+ */
 static int64_t find_unit(const int64_t *values, size_t n)
 {
 	n = n < N_SAMPLED ? n : N_SAMPLED;

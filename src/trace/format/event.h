@@ -45,8 +45,8 @@ enum sc_copy_kind {
 	SC_COPY_P2P,
 	SC_COPY_H2H
 };
-/* `sub` of an OVERHEAD is CUPTI's kind: shifted by 16, or, of the few below 2^16 (the compiler's), with this added. 6 is a
- * launch that waited for room in the command buffer. */
+/* `sub` of an OVERHEAD is CUPTI's kind: shifted by 16, or, of the few below 2^16 (the compiler's),
+ * with this added. 6 is a launch that waited for room in the command buffer. */
 enum { SC_OVERHEAD_LOW = 128 };
 /* The name of a copy, as PyTorch's profiler gives it: "Memcpy HtoD (Pageable -> Device)", without
  * the memory where that is not said. `from` and `to` are CUPTI's kinds of memory; 0 = unknown. */
@@ -100,9 +100,9 @@ struct sc_trace_event {
 	uint32_t comm;        /* KERNEL, OP, COMM, RANGE */
 	uint32_t shapes;      /* OP: string "[[64,128],[128]]|float,float" */
 	int64_t bytes;        /* COPY, SET */
-	int64_t aux0,
-		aux1; /* SYNC: event id, correlation of its record (-1 unknown); stream waited on in
-	                     * `aux1` for STREAM_WAIT if no record: SC_SYNC_AUX_STREAM(stream); OP: sequence number, forward thread */
+	int64_t aux0, aux1; /* SYNC: event id, correlation of its record (-1 unknown); stream waited
+			     * on in `aux1` for STREAM_WAIT if no record:
+			     * SC_SYNC_AUX_STREAM(stream); OP: sequence number, forward thread */
 	struct sc_trace_job job; /* JOB_OP */
 };
 
@@ -110,8 +110,8 @@ static inline bool sc_event_on_device(const struct sc_trace_event *event)
 {
 	return event->cls == SC_EV_KERNEL || event->cls == SC_EV_COPY || event->cls == SC_EV_SET;
 }
-/* Times are from INT64_MIN / 2 to INT64_MAX / 2, 146 years each way, so that no difference of two overflows.
- * Writers of events see to it; readers take what is beyond as damage. */
+/* Times are from INT64_MIN / 2 to INT64_MAX / 2, 146 years each way, so that no difference of two
+ * overflows. Writers of events see to it; readers take what is beyond as damage. */
 static inline bool sc_event_in_range(const struct sc_trace_event *event)
 {
 	return event->dur_ns >= 0 && event->start_ns >= INT64_MIN / 2 &&

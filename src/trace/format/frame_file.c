@@ -29,8 +29,8 @@ static bool read_at(int fd, int64_t offset, void *out, size_t n)
 	return true;
 }
 
-/* The header of the frame at `offset`, which must end before `limit`: 1; there is no frame: -1; it goes beyond the
- * limit: -2. Payloads are read and checked when they are asked for. */
+/* The header of the frame at `offset`, which must end before `limit`: 1; there is no frame: -1; it
+ * goes beyond the limit: -2. Payloads are read and checked when they are asked for. */
 static int read_header(struct sc_frame_file *file, int64_t offset, int64_t limit)
 {
 	int64_t left = limit - offset - SC_FRAME_HEADER_BYTES;

@@ -1,5 +1,6 @@
-/* A column in a payload: u8 id, u8 form (low bits: how values are predicted; bit 7: packed), varint bytes
- * unpacked, varint bytes stored, then these bytes. Knows nothing of frames or what rows mean. */
+/* A column in a payload: u8 id, u8 form (low bits: how values are predicted; bit 7: packed), varint
+ * bytes unpacked, varint bytes stored, then these bytes. Knows nothing of frames or what rows mean.
+ */
 #include "trace/format/trace_columns.h"
 
 #include <assert.h>
@@ -13,8 +14,8 @@
 
 enum {
 	MIN_PACKED = 24, /* shorter columns are not worth a zstd header */
-	/* zstd's levels: times are noise, other numbers are few once they repeat; texts are written once, and most of
-	 * a small file. */
+	/* zstd's levels: times are noise, other numbers are few once they repeat; texts are written
+	 * once, and most of a small file. */
 	TIMES_LEVEL = 1,
 	NUMBERS_LEVEL = 7,
 	TEXT_LEVEL = 13,
@@ -26,8 +27,8 @@ enum {
 static_assert(RAW_BYTES >= SC_FRAME_MAX_ROWS * SC_MAX_VARINT, "numbers need more");
 static_assert((size_t)RAW_BYTES >= SC_FRAME_MAX_TEXT, "texts need more");
 
-/* The column of each role: the one at hand, and those before it that it is predicted from; 0 in all rows if the
- * frame has none. */
+/* The column of each role: the one at hand, and those before it that it is predicted from; 0 in all
+ * rows if the frame has none. */
 struct roles {
 	int64_t columns[SC_N_FIELD_ROLES][SC_FRAME_MAX_ROWS];
 	unsigned has;          /* 1 << role: of those that came before */
@@ -143,9 +144,10 @@ static bool scatter_column(const struct sc_column_field *field, const struct sc_
 }
 
 /* --- forms: how the values of a column get small ---
- * Each is told as what is left of it after a prediction from the rows and columns before it, of the simplest kind: the
- * row before, what the key had before. What repeats beyond that, as the steps of a run, is left to zstd. Residuals are
- * zigzag coded: small ones of both signs are small. All is exact: differences wrap. */
+ * Each is told as what is left of it after a prediction from the rows and columns before it, of the
+ * simplest kind: the row before, what the key had before. What repeats beyond that, as the steps of
+ * a run, is left to zstd. Residuals are zigzag coded: small ones of both signs are small. All is
+ * exact: differences wrap. */
 
 static inline int64_t *last_of(struct roles *roles, size_t row)
 {
@@ -251,8 +253,8 @@ static void put_column(const struct sc_column_field *field, const struct stored 
 	out->n = (size_t)(at + column->n - out->at);
 }
 
-/* The first n_raw bytes of c->raw, packed if that is shorter; of `parts` that add up to n_raw each has its own
- * statistics. */
+/* The first n_raw bytes of c->raw, packed if that is shorter; of `parts` that add up to n_raw each
+ * has its own statistics. */
 static void pack_column(struct sc_column_coder *c, size_t n_raw, const size_t *parts,
 			size_t n_parts, struct stored *column)
 {

@@ -1,6 +1,7 @@
-/* Rows of a struct as columns of a frame's payload, and back: constant columns cost a few bytes, the
- * others are differences as varints, each column compressed by itself. Pure C; zstd unless
- * SC_NO_ZSTD is defined (then columns are stored as they are, and compressed ones cannot be read). */
+/* Rows of a struct as columns of a frame's payload, and back: constant columns cost a few bytes,
+ * the others are differences as varints, each column compressed by itself. Pure C; zstd unless
+ * SC_NO_ZSTD is defined (then columns are stored as they are, and compressed ones cannot be read).
+ */
 #ifndef SC_TRACE_TRACE_COLUMNS_H
 #define SC_TRACE_TRACE_COLUMNS_H
 
@@ -119,8 +120,8 @@ void sc_columns_put(struct sc_column_coder *coder, const struct sc_row_set *set,
 /* n <= SC_FRAME_MAX_ROWS texts of at most SC_FRAME_MAX_TEXT bytes together. */
 void sc_columns_put_texts(struct sc_column_coder *coder, const struct sc_text *texts, size_t n,
 			  struct sc_payload *out);
-/* Fills rows[0..n-1]; columns that are absent give 0, those it does not know are skipped. False: the
- * payload is not well formed; the rows are then not to be used. */
+/* Fills rows[0..n-1]; columns that are absent give 0, those it does not know are skipped. False:
+ * the payload is not well formed; the rows are then not to be used. */
 bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 		    const struct sc_row_set *set, void *rows);
 /* Texts point into memory of the coder, good until its next call; not ended by NUL. */

@@ -1,5 +1,5 @@
-/* Our trace files: framed, CRC-checked, columnar, compressed (docs/trace-format.md). One file a process.
- * A directory of such files is a run. */
+/* Our trace files: framed, CRC-checked, columnar, compressed (docs/trace-format.md). One file a
+ * process. A directory of such files is a run. */
 #ifndef SC_TRACE_TRACE_FILE_H
 #define SC_TRACE_TRACE_FILE_H
 
@@ -41,8 +41,9 @@ void sc_trace_writer_gap(struct sc_trace_writer *w, const struct sc_trace_gap *g
 void sc_trace_writer_meta(struct sc_trace_writer *w, const char *key, const char *value);
 /* In place of the one that the writer was created with: some sources say it late. */
 void sc_trace_writer_identity(struct sc_trace_writer *w, const struct sc_trace_identity *identity);
-/* The end frame; the first fault of all calls is reported here. Frees in any case. Until it succeeds a
- * file of that name is what it was (base/output.h). `path`: another name in the same folder, or NULL. */
+/* The end frame; the first fault of all calls is reported here. Frees in any case. Until it
+ * succeeds a file of that name is what it was (base/output.h). `path`: another name in the same
+ * folder, or NULL. */
 int sc_trace_writer_finish(struct sc_trace_writer *w, const char *path, struct sc_err *err);
 void sc_trace_writer_discard(struct sc_trace_writer *w);
 
@@ -73,8 +74,8 @@ struct sc_trace_load_opts {
 	uint32_t classes; /* bit (1 << class); 0 = all */
 	bool skip_events; /* only tables and meta */
 };
-/* Recovers what whole frames a cut or damaged file has; an error only if it is no trace of ours, of an
- * unknown version, or unreadable. `opts` may be NULL. */
+/* Recovers what whole frames a cut or damaged file has; an error only if it is no trace of ours, of
+ * an unknown version, or unreadable. `opts` may be NULL. */
 int sc_trace_load(const char *path, const struct sc_trace_load_opts *opts, struct sc_trace *out,
 		  struct sc_err *err);
 void sc_trace_release(struct sc_trace *trace);
@@ -97,7 +98,8 @@ struct sc_trace_files {
 	const char *const *at;
 	size_t n;
 };
-/* The trace files of a directory, by rank, then name; or `path` itself if it is one. Arena strings. */
+/* The trace files of a directory, by rank, then name; or `path` itself if it is one. Arena strings.
+ */
 int sc_trace_list(const char *path, struct sc_arena *arena, const char *const **files, size_t *n,
 		  struct sc_err *err);
 

@@ -1,6 +1,6 @@
 /* The frames that trace files consist of (docs/trace-format.md): each can be checked and found by
- * itself. Shared by the reader, the writer and the capture library: pure C, never exits, allocates only
- * when a coder is made. */
+ * itself. Shared by the reader, the writer and the capture library: pure C, never exits, allocates
+ * only when a coder is made. */
 #ifndef SC_TRACE_TRACE_FRAMES_H
 #define SC_TRACE_TRACE_FRAMES_H
 
@@ -25,7 +25,8 @@ enum sc_frame_type {
 	SC_FRAME_LANES,
 	SC_FRAME_CONFIGS,
 	SC_FRAME_COMMS,
-	SC_FRAME_EVENTS, /* of one class, `sub` of the header; first, last: earliest start, latest end */
+	SC_FRAME_EVENTS, /* of one class, `sub` of the header; first, last: earliest start, latest
+			    end */
 	SC_FRAME_CLOCKS,
 	SC_FRAME_GAPS,
 	SC_FRAME_END = 11 /* the last frame of a whole file */
@@ -44,8 +45,8 @@ void sc_file_header_put(uint8_t out[SC_FILE_HEADER_BYTES]);
 enum sc_file_kind sc_file_header_get(const uint8_t at[SC_FILE_HEADER_BYTES], uint32_t *version);
 
 /* --- making frames --- */
-/* Around a payload that stands SC_FRAME_HEADER_BYTES into `frame`: its checksum, the header, zeros up to
- * the next frame. Returns the bytes of all. */
+/* Around a payload that stands SC_FRAME_HEADER_BYTES into `frame`: its checksum, the header, zeros
+ * up to the next frame. Returns the bytes of all. */
 size_t sc_frame_seal(uint8_t *frame, struct sc_frame_header *header);
 struct sc_frame_coder {
 	struct sc_column_coder *columns;
@@ -57,13 +58,14 @@ struct sc_frame_coder {
 };
 struct sc_frame_coder *sc_frame_coder_create(void); /* NULL: no memory */
 void sc_frame_coder_destroy(struct sc_frame_coder *coder);
-/* All leave the frame in coder->out, n_out; 0 < n <= SC_FRAME_MAX_ROWS. Events are all of the class of
- * the first one; they are stored by lane and start, what is equal in the order given. */
+/* All leave the frame in coder->out, n_out; 0 < n <= SC_FRAME_MAX_ROWS. Events are all of the class
+ * of the first one; they are stored by lane and start, what is equal in the order given. */
 void sc_frame_put_events(struct sc_frame_coder *coder, const struct sc_trace_event *events,
 			 size_t n);
-/* `header` says the type, how many, and the first id. LANES, CONFIGS, COMMS, CLOCKS have rows of sc_trace_lane,
- * sc_trace_config, sc_trace_comm, sc_trace_clock; STRINGS, META texts, at most SC_FRAME_MAX_TEXT bytes in all,
- * SC_FRAME_MAX_STRING each; END nothing. What a type does not have is NULL. */
+/* `header` says the type, how many, and the first id. LANES, CONFIGS, COMMS, CLOCKS have rows of
+ * sc_trace_lane, sc_trace_config, sc_trace_comm, sc_trace_clock; STRINGS, META texts, at most
+ * SC_FRAME_MAX_TEXT bytes in all, SC_FRAME_MAX_STRING each; END nothing. What a type does not have
+ * is NULL. */
 void sc_frame_put(struct sc_frame_coder *coder, struct sc_frame_header header, const void *rows,
 		  const struct sc_text *texts);
 void sc_frame_put_identity(struct sc_frame_coder *coder, const struct sc_trace_identity *identity);

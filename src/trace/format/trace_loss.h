@@ -11,7 +11,8 @@
 
 struct sc_trace_loss {
 	int64_t n_events; /* that are there */
-	int64_t n_lost; /* that are not: counted, or by the share of time or frames where nobody counted */
+	int64_t n_lost;   /* that are not: counted, or by the share of time or frames where nobody
+			     counted */
 	bool is_estimate; /* some were not counted */
 	bool is_unknown;  /* some of which nothing tells how many */
 	bool is_cut;      /* the trace ends early; what is there is whole */
@@ -28,7 +29,8 @@ int sc_trace_loss_of_run(const char *const *files, size_t n, struct sc_trace_los
 			 struct sc_err *err);
 double sc_trace_loss_frac(const struct sc_trace_loss *loss);
 bool sc_trace_loss_stands(const struct sc_trace_loss *loss);
-/* One sentence without a full stop; nothing where nothing is missing. A warning names the files first. */
+/* One sentence without a full stop; nothing where nothing is missing. A warning names the files
+ * first. */
 void sc_trace_loss_text(const struct sc_trace_loss *loss, struct sc_strbuf *out);
 void sc_trace_loss_warning(const struct sc_trace_loss *loss, struct sc_strbuf *out);
 

@@ -1,4 +1,5 @@
-/* Tables first, from all frames, so that a later snapshot fills what a damaged frame lost; then events. */
+/* Tables first, from all frames, so that a later snapshot fills what a damaged frame lost; then
+ * events. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Events are kept by class until a frame of them is full; then what their rows refer to is written, and
- * the frame. The first fault is kept for finish; after it nothing more is written. */
+/* Events are kept by class until a frame of them is full; then what their rows refer to is written,
+ * and the frame. The first fault is kept for finish; after it nothing more is written. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -147,8 +147,8 @@ static void write_facts(struct sc_trace_writer *w)
 	sc_arena_init(&w->facts, TEXT_ARENA_BYTES);
 }
 
-/* Everything that events refer to and that is not in the file yet. From time to time, and at the end if
- * it costs little, all of it: then a damaged frame takes no names from events of others. */
+/* Everything that events refer to and that is not in the file yet. From time to time, and at the
+ * end if it costs little, all of it: then a damaged frame takes no names from events of others. */
 static void write_tables(struct sc_trace_writer *w, bool at_end)
 {
 	bool is_cheap = w->n_table_bytes < w->offset / SNAPSHOT_SHARE;

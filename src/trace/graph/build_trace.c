@@ -1,4 +1,5 @@
-/* The graph of one iteration: nodes of all ranks, then edges, then the collectives that several ranks have. */
+/* The graph of one iteration: nodes of all ranks, then edges, then the collectives that several
+ * ranks have. */
 #include "trace/graph/build_trace.h"
 
 #include <math.h>

@@ -1,21 +1,23 @@
 /* Traces of GPU streams -> execution graphs, one an iteration.
  *
  * A rank's trace is kept as host calls that matter (they start device work, wait for it, or mark an
- * iteration) and device activities; everything else is dropped while it is loaded. Device times are moved
- * ahead by the latency of a launch, so that an activity could start when its call starts. What waits for
- * what:
- * - an activity for its call, for the one before on its stream, and for the events its stream waits for;
- * - where the trace has no event waits: a collective for the last activity that its thread launched before
- *   it on another stream, as c10d does; and an activity that starts within 20 us after one of another
- *   stream ends, later than its call and its own stream explain, for that one, if it was launched earlier;
+ * iteration) and device activities; everything else is dropped while it is loaded. Device times are
+ * moved ahead by the latency of a launch, so that an activity could start when its call starts.
+ * What waits for what:
+ * - an activity for its call, for the one before on its stream, and for the events its stream waits
+ * for;
+ * - where the trace has no event waits: a collective for the last activity that its thread launched
+ * before it on another stream, as c10d does; and an activity that starts within 20 us after one of
+ * another stream ends, later than its call and its own stream explain, for that one, if it was
+ * launched earlier;
  * - a launch for the activity that left it room in the queue of its stream, where that was full;
- * - a synchronizing call for what it names, else for what its thread launched last; it ends when that has
- *   ended; blocking copies for themselves; device synchronization for all streams;
- * - after a quiet of 50 us or more, a thread for the last call of another thread within it: autograd's
- *   thread is started by, and wakes, the thread that called backward.
- * Nothing waits for what had not ended in the recording. What is left before a call or an activity when
- * all it waits for is done is its gap. A collective that several recorded ranks have is a group whose
- * transfer is the shortest of its members: the last to arrive does not wait. */
+ * - a synchronizing call for what it names, else for what its thread launched last; it ends when
+ * that has ended; blocking copies for themselves; device synchronization for all streams;
+ * - after a quiet of 50 us or more, a thread for the last call of another thread within it:
+ * autograd's thread is started by, and wakes, the thread that called backward. Nothing waits for
+ * what had not ended in the recording. What is left before a call or an activity when all it waits
+ * for is done is its gap. A collective that several recorded ranks have is a group whose transfer
+ * is the shortest of its members: the last to arrive does not wait. */
 #ifndef SC_TRACE_BUILD_TRACE_H
 #define SC_TRACE_BUILD_TRACE_H
 
@@ -26,8 +28,8 @@
 #include "trace/graph/mend_trace.h"
 #include "trace/merge/merge.h"
 
-/* The latency of a launch, an event or a return from waiting is no longer: what a longer gap waited for, the
- * trace does not say. */
+/* The latency of a launch, an event or a return from waiting is no longer: what a longer gap waited
+ * for, the trace does not say. */
 enum { SC_TRACE_LATENCY_NS = 20 * 1000 };
 
 enum sc_act_kind { SC_ACT_KERNEL, SC_ACT_COLLECTIVE, SC_ACT_COPY, SC_ACT_SET };
@@ -68,8 +70,8 @@ struct sc_call {
 /* A range of the host, an operator or a node of autograd, within another. */
 struct sc_host_range {
 	uint32_t parent, name; /* name: in run->names */
-	uint32_t
-		label; /* the name that says most: the innermost range, else the outermost operator */
+	uint32_t label; /* the name that says most: the innermost range, else the outermost operator
+			 */
 	bool is_op, labels_range, loads_data; /* loads_data: it, or one around it */
 };
 /* Work of a host within one range; 0: in none. */
@@ -111,8 +113,8 @@ struct sc_trace_rank {
 	SC_VEC(struct sc_trace_iteration) iterations;
 	SC_VEC(struct sc_trace_stream) streams; /* lanes of activities */
 	SC_VEC(struct sc_trace_config) configs; /* how kernels were launched */
-	/* By activity, if asked for: shapes of the op that launched it, a string of the rank's trace; 0 = not
-	 * said. */
+	/* By activity, if asked for: shapes of the op that launched it, a string of the rank's
+	 * trace; 0 = not said. */
 	SC_VEC(uint32_t) shapes;
 	uint32_t n_threads; /* lanes of calls */
 	double launch_latency_us;
@@ -135,7 +137,8 @@ struct sc_trace_run {
 	struct sc_merge merge;      /* ranks as above */
 	SC_VEC(double) transfer_us; /* by instance of merge; NAN: one member only, or no group */
 	size_t n_idle;              /* files without activity of a GPU, left out */
-	size_t n_contradictions; /* instances whose members did not overlap: not the same collective */
+	size_t n_contradictions; /* instances whose members did not overlap: not the same collective
+				  */
 	int64_t base_ns;         /* UTC */
 	int32_t world;           /* ranks of the job; -1 = not known */
 	int32_t node_gpus; /* of one node: devices listed, or all ranks on a host; 0 = not said */
@@ -144,9 +147,9 @@ struct sc_trace_run {
 	char marked_by[128]; /* the same for people */
 	bool with_shapes;
 	uint32_t n_replicas, n_stages; /* of a job (job.h); 0: GPU streams */
-	int64_t n_unknown,
-		n_unpaired; /* its events of unknown operations; sends or receives without the other side */
-	size_t n_iterations; /* all ranks have them, with equal steps at equal places */
+	int64_t n_unknown, n_unpaired; /* its events of unknown operations; sends or receives
+					  without the other side */
+	size_t n_iterations;           /* all ranks have them, with equal steps at equal places */
 	/* The sums of all ranks: */
 	int64_t n_events;     /* loaded */
 	int64_t n_unlaunched; /* activities whose call the trace does not have */
@@ -234,11 +237,13 @@ struct sc_trace_graph {
 void sc_trace_graph_release(struct sc_trace_graph *graph);
 /* Costs are those measured. Sealed. Memory is kept for the next. */
 void sc_build_trace(const struct sc_trace_run *run, size_t iteration, struct sc_trace_graph *out);
-/* Collectives beside nothing: in the order in which a rank's host launched its device work, a collective waits for all
- * before it, and all after it for the collective. The recorded edges stay, so that it never makes a replay shorter. */
+/* Collectives beside nothing: in the order in which a rank's host launched its device work, a
+ * collective waits for all before it, and all after it for the collective. The recorded edges stay,
+ * so that it never makes a replay shorter. */
 void sc_trace_serialize(const struct sc_trace_run *run, struct sc_trace_graph *graph);
-/* Beside all that the trace does not say to wait for them: of ranks whose trace has no event waits, those for collectives
- * are dropped. They were inferred from starts just after ends, which does not show that their data was needed. */
+/* Beside all that the trace does not say to wait for them: of ranks whose trace has no event waits,
+ * those for collectives are dropped. They were inferred from starts just after ends, which does not
+ * show that their data was needed. */
 void sc_trace_drop_inferred(const struct sc_trace_run *run, struct sc_trace_graph *graph);
 /* The rest of an activity of an earlier iteration when `begin` is called: how long until it starts
  * or goes on, once activity `before` of its lane (or SC_NONE) has ended, and what is left of it. */

@@ -1,4 +1,5 @@
-/* Device activities, on lanes that run one at a time; the latency of launches; collectives for the merge. */
+/* Device activities, on lanes that run one at a time; the latency of launches; collectives for the
+ * merge. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,8 +59,8 @@ static uint32_t lane_for(struct rank_load *load, struct stream_lanes *s,
 
 /* ---- collectives ---- */
 
-/* The same on all ranks: hash, else name and ranks, else which of the rank's streams for collectives it is,
- * in order of first use. */
+/* The same on all ranks: hash, else name and ranks, else which of the rank's streams for
+ * collectives it is, in order of first use. */
 static uint64_t communicator_id(const struct rank_load *load, const struct sc_trace_comm *comm,
 				uint32_t lane)
 {

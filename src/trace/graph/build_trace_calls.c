@@ -1,5 +1,5 @@
-/* Host calls that matter: those that started something on a device, those that wait, and the marks of
- * iterations, in order of time over all threads. */
+/* Host calls that matter: those that started something on a device, those that wait, and the marks
+ * of iterations, in order of time over all threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,8 +87,9 @@ bool sc_trace_copy_blocks(const struct sc_trace_event *copy, const char *copy_na
 	return copy->sub == SC_COPY_D2H && strstr(copy_name, "Pageable") != NULL;
 }
 
-/* The call of an activity waited for it: it went on until that ended. From pageable memory a call copies all but the
- * last piece, so that it ends a little earlier. Short ones may end within a call by accident. */
+/* The call of an activity waited for it: it went on until that ended. From pageable memory a call
+ * copies all but the last piece, so that it ends a little earlier. Short ones may end within a call
+ * by accident. */
 static bool shows_wait(const struct sc_trace_event *act, const char *act_name,
 		       const struct sc_trace_event *call)
 {
@@ -101,7 +102,8 @@ static bool shows_wait(const struct sc_trace_event *act, const char *act_name,
 	return after_ns >= -TOLERANCE_NS && after_ns <= SC_TRACE_LATENCY_NS;
 }
 
-/* A call that starts nothing waited for the device: it took long, and ended when all that was launched before it had. */
+/* A call that starts nothing waited for the device: it took long, and ended when all that was
+ * launched before it had. */
 static bool ends_with_device(const struct sc_trace_event *call, int64_t device_end_ns)
 {
 	const int64_t end_ns = call->start_ns + call->dur_ns;

@@ -63,8 +63,8 @@ static int64_t count_acts(const struct sc_trace *trace, int64_t *n_untimed)
 	return n;
 }
 
-/* Profilers list all devices of the host, which are taken to be alike. In a container of one GPU that is one, which says
- * nothing of the node. */
+/* Profilers list all devices of the host, which are taken to be alike. In a container of one GPU
+ * that is one, which says nothing of the node. */
 static void load_node(struct rank_load *load)
 {
 	const struct sc_trace *t = &load->trace;
@@ -98,7 +98,8 @@ static void place_broken(struct rank_load *load, struct sc_broken *b)
 	b->step = i < r->iterations.n ? r->iterations.at[i].step : -1;
 }
 
-/* Processes beside a rank's own, as those that load data, leave traces too: `active` leaves them out. */
+/* Processes beside a rank's own, as those that load data, leave traces too: `active` leaves them
+ * out. */
 static int load_rank(struct sc_trace_run *run, const char *path, const char *range, bool active,
 		     struct sc_err *err)
 {
@@ -302,8 +303,8 @@ struct trace_meeting *sc_trace_meetings(const struct sc_trace_run *run)
 	return meeting;
 }
 
-/* Members of one collective are there at the same time. Where they are not, the match is wrong, as in
- * recordings with holes: such collectives are no groups. */
+/* Members of one collective are there at the same time. Where they are not, the match is wrong, as
+ * in recordings with holes: such collectives are no groups. */
 static void drop_contradictions(struct sc_trace_run *run)
 {
 	struct trace_meeting *meeting = sc_trace_meetings(run);
@@ -350,8 +351,8 @@ static void find_bounds(struct sc_merge_rank *r)
 	SC_VEC_RELEASE(&shapes);
 }
 
-/* Profilers may begin at different steps and number them from there: a rank takes the numbers of the first rank, where all
- * collectives that they share agree by how much they differ. */
+/* Profilers may begin at different steps and number them from there: a rank takes the numbers of
+ * the first rank, where all collectives that they share agree by how much they differ. */
 static void renumber_steps(struct sc_trace_run *run)
 {
 	const size_t n_instances = run->merge.n_members.n;
@@ -420,7 +421,8 @@ static void common_iterations(struct sc_trace_run *run)
 	free(steps);
 }
 
-/* The GPUs of a node, and whether the run was on several. Nothing is guessed from the number of ranks. */
+/* The GPUs of a node, and whether the run was on several. Nothing is guessed from the number of
+ * ranks. */
 static void find_nodes(struct sc_trace_run *run)
 {
 	const int32_t listed = run->node_gpus;

@@ -30,8 +30,8 @@ struct order_list {
 	SC_VEC(struct sc_trace_order) list;
 };
 
-/* When the host sent data to the device, or waited for what it does: for all of it, as profilers do when
- * they begin and end, says nothing. */
+/* When the host sent data to the device, or waited for what it does: for all of it, as profilers do
+ * when they begin and end, says nothing. */
 static void list_meetings(const struct rank_load *load, struct order_list *out)
 {
 	const struct sc_trace *t = &load->trace;
@@ -85,8 +85,8 @@ static void list_launches(const struct rank_load *load, struct sequence *out)
 	SC_VEC_RELEASE(&met.list);
 }
 
-/* Was a slice launched while it was recorded? What the device had left to do at its begin is no iteration: nobody knows
- * when its host was where. */
+/* Was a slice launched while it was recorded? What the device had left to do at its begin is no
+ * iteration: nobody knows when its host was where. */
 static bool is_launched(const struct sequence *s, size_t first, size_t length)
 {
 	size_t n = 0;
@@ -96,8 +96,8 @@ static bool is_launched(const struct sequence *s, size_t first, size_t length)
 	return s->n_calls == 0 || (double)n >= (1 - CUT_SHARE) * (double)length;
 }
 
-/* To the next one's first call; the last one to the end of its last. Those beyond the period's own, of
- * which they have a part, if they are like the ones before. */
+/* To the next one's first call; the last one to the end of its last. Those beyond the period's own,
+ * of which they have a part, if they are like the ones before. */
 static void put_slices(struct rank_load *load, const struct sequence *s,
 		       const struct sc_period *period)
 {
@@ -221,8 +221,8 @@ static int64_t loading_ns(const struct rank_load *load, int64_t from, int64_t to
 	return ns;
 }
 
-/* Profilers write what they have by buffers, in no order of time. Of a file that was cut, steps lack calls with
- * their kernels: they have fewer than others, or none for long. */
+/* Profilers write what they have by buffers, in no order of time. Of a file that was cut, steps
+ * lack calls with their kernels: they have fewer than others, or none for long. */
 static bool lacks_calls(const struct rank_load *load, const struct sc_trace_iteration *it,
 			uint32_t most)
 {

@@ -66,8 +66,8 @@ static void list_launched(const struct sc_trace_run *run, const struct sc_trace_
 	SC_SORT(order->list.at, order->list.n, sc_trace_compare_pair);
 }
 
-/* Behind the collective: it waited for all before it, so that who waits for it does. The first of a lane is
- * enough. */
+/* Behind the collective: it waited for all before it, so that who waits for it does. The first of a
+ * lane is enough. */
 static void join_collective(struct sc_trace_graph *g, struct launch_order *order, size_t first,
 			    size_t i)
 {

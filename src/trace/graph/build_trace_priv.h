@@ -57,7 +57,8 @@ enum trace_sync {
 	TRACE_SYNC_COPY
 };
 enum trace_sync sc_trace_sync_of(const char *name);
-/* Does its call wait for the copy whatever it does: it has no "Async", or the host may use what is copied? */
+/* Does its call wait for the copy whatever it does: it has no "Async", or the host may use what is
+ * copied? */
 bool sc_trace_copy_blocks(const struct sc_trace_event *copy, const char *copy_name,
 			  const char *call);
 

@@ -1,14 +1,15 @@
 /* Hosts that wait without a call that says so.
  *
- * Queues of launches. What is launched on a stream takes an entry of its queue until the device starts it; when
- * all entries are taken, the launch blocks the host until one is free. A trace does not say so. A queue was
- * full where launches took long again and again, each until an activity of the stream ended, at the same
- * number of entries. That time is waiting for the device, not work of the host; and however fast the host is,
- * no launch is further ahead of the device.
+ * Queues of launches. What is launched on a stream takes an entry of its queue until the device
+ * starts it; when all entries are taken, the launch blocks the host until one is free. A trace does
+ * not say so. A queue was full where launches took long again and again, each until an activity of
+ * the stream ended, at the same number of entries. That time is waiting for the device, not work of
+ * the host; and however fast the host is, no launch is further ahead of the device.
  *
- * Loops of the host. After some kernels a thread does nothing until memory has what they write, as after those
- * that count the tokens of experts. Such a kernel is one after whose launches the thread pauses for times that
- * differ, and always goes on about when it ends. Its launch is then one that blocks. */
+ * Loops of the host. After some kernels a thread does nothing until memory has what they write, as
+ * after those that count the tokens of experts. Such a kernel is one after whose launches the
+ * thread pauses for times that differ, and always goes on about when it ends. Its launch is then
+ * one that blocks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +24,14 @@ enum {
 	MIN_ENTRIES = 64, /* no queue is that short */
 	MIN_BLOCKED = 8   /* launches, for a queue to have been full */
 };
-/* Pauses of a loop, and how near the end of its kernel they end: what is written last shows before that. */
+/* Pauses of a loop, and how near the end of its kernel they end: what is written last shows before
+ * that. */
 enum { MIN_PAUSE_NS = 200 * 1000, NEAR_END_NS = 100 * 1000, MIN_PAUSES = 3 };
-#define PAUSES_DIFFER 10.0  /* by that many times what their ends do */
-#define OWN_PERCENTILE 10.0 /* of the durations of a call: what it takes where it does not block */
-#define LONG_FACTOR 3.0     /* times that: it may have blocked */
+#define PAUSES_DIFFER 10.0 /* by that many times what their ends do */
+#define OWN_PERCENTILE                                                                       \
+	10.0            /* of the durations of a call: what it takes where it does not block \
+			 */
+#define LONG_FACTOR 3.0 /* times that: it may have blocked */
 #define NEAR_FULL \
 	0.85 /* of the entries that the stream had at most: calls without activity take some */
 
@@ -135,8 +139,8 @@ static uint32_t n_taken(const struct queue *q, uint32_t k)
 	return started > k ? 0 : k + 1 - started;
 }
 
-/* The activity at whose end launch k went on if it blocked: the one before the last that started. SC_NONE if
- * it did not block. */
+/* The activity at whose end launch k went on if it blocked: the one before the last that started.
+ * SC_NONE if it did not block. */
 static uint32_t freed_by(const struct queue *q, uint32_t k)
 {
 	const struct sc_call *call = call_of(q, k);

@@ -377,8 +377,8 @@ static uint32_t handed_over_by(const struct sc_trace_rank *r, uint32_t c, int64_
 	return SC_NONE;
 }
 
-/* Gaps of all calls. `begin` is the mark of the iteration a call is in: a thread's first call of it waits
- * for it, if for nothing else. */
+/* Gaps of all calls. `begin` is the mark of the iteration a call is in: a thread's first call of it
+ * waits for it, if for nothing else. */
 static void gaps_of_calls(struct waits *w)
 {
 	struct sc_trace_rank *r = w->load->rank;

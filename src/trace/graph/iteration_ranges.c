@@ -12,8 +12,8 @@
 
 #define STEP_RANGE "ProfilerStep"
 enum { MAX_TRIED = 64 }; /* ranges named as iterations */
-/* Shares of calls: of a piece beside the longest one, which two optimizers in a row cut off; by how many a
- * piece at the edge of the trace may differ; that ranges named as iterations must hold. */
+/* Shares of calls: of a piece beside the longest one, which two optimizers in a row cut off; by how
+ * many a piece at the edge of the trace may differ; that ranges named as iterations must hold. */
 #define SMALL_SHARE 0.1
 #define EDGE_SHARE 0.05
 #define HELD_SHARE 0.8
@@ -117,7 +117,8 @@ static void find_cuts(const struct sc_trace *t, const char *prefix, bool at_end,
 	}
 }
 
-/* Pieces of next to no calls are between optimizers of one step. Returns the most calls of a piece. */
+/* Pieces of next to no calls are between optimizers of one step. Returns the most calls of a piece.
+ */
 static size_t drop_small(const struct sc_trace *t, struct cuts *cuts)
 {
 	size_t kept = 1, most = 0;
@@ -135,7 +136,8 @@ static size_t drop_small(const struct sc_trace *t, struct cuts *cuts)
 	return most;
 }
 
-/* Like a piece between two cuts: the trace begins or ends there by chance, or has a whole iteration. */
+/* Like a piece between two cuts: the trace begins or ends there by chance, or has a whole
+ * iteration. */
 static bool is_whole(const struct sc_trace *t, const struct cuts *cuts, int64_t start_ns,
 		     int64_t end_ns)
 {
@@ -161,7 +163,8 @@ static void find_cut(const struct sc_trace *t, const char *prefix, bool at_end,
 	if (cuts.list.n >= 2 && drop_small(t, &cuts) > 0 && cuts.list.n >= 2) {
 		n = cuts.list.n;
 		call_span(t, &first_ns, &last_ns);
-		/* Piece i ends at cut i: the first begins with the calls, the last ends with them. */
+		/* Piece i ends at cut i: the first begins with the calls, the last ends with them.
+		 */
 		for (size_t i = 0; i <= n; i++) {
 			const struct sc_mark mark = {.start_ns =
 							     i ? cuts.list.at[i - 1].ns : first_ns,
@@ -207,8 +210,8 @@ static void find_optimizer(const struct sc_trace *t, struct sc_marks *out)
 
 /* ---- ranges that say so ---- */
 
-/* Is one of an iteration: "train_step", "iteration 12"; not "micro_batch 3". Of servers: SGLang's "step[DECODE bs=4]",
- * vLLM's "execute_3_context_1(512)_generation_0(0)". */
+/* Is one of an iteration: "train_step", "iteration 12"; not "micro_batch 3". Of servers: SGLang's
+ * "step[DECODE bs=4]", vLLM's "execute_3_context_1(512)_generation_0(0)". */
 static bool is_iteration_word(const char *name)
 {
 	static const char *const WORDS[] = {"iteration", "iter", "step", "batch"};
@@ -237,8 +240,8 @@ static bool same_but_numbers(const char *a, const char *b)
 	}
 }
 
-/* The ranges like one, if nearly all calls between the first and the last are in them. Their names need not
- * be looked at again. */
+/* The ranges like one, if nearly all calls between the first and the last are in them. Their names
+ * need not be looked at again. */
 static void find_like(const struct sc_trace *t, size_t first, bool *seen, struct sc_marks *out)
 {
 	const char *like = call_name(t, &t->events.at[first]);

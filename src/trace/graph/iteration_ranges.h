@@ -24,8 +24,9 @@ struct sc_marks {
 	enum sc_found_by found_by;
 	uint32_t name; /* of the trace: of the first range; 0 = none */
 };
-/* `range`: only ranges of this name, which may be a pattern of the shell. Events are those of ranges and calls, in order of time. False: no
- * range marks iterations, and the list is empty. Release the list. */
+/* `range`: only ranges of this name, which may be a pattern of the shell. Events are those of
+ * ranges and calls, in order of time. False: no range marks iterations, and the list is empty.
+ * Release the list. */
 bool sc_marks_find(const struct sc_trace *trace, const char *range, struct sc_marks *out);
 /* "cut at Optimizer.zero_grad#SGD.zero_grad": how, for people; into text. */
 const char *sc_marks_text(enum sc_found_by found_by, const char *name, char text[128]);

@@ -1,17 +1,19 @@
-/* A training job as its workers' timelines of operations tell it: who did what when, step by step. It becomes a run like
- * those of GPU streams. A rank is one worker, of a data-parallel replica and pipeline stage; its tensor-parallel mates do
- * the same. A step is an iteration: its first call starts all operations, its last one waits for them.
+/* A training job as its workers' timelines of operations tell it: who did what when, step by step.
+ * It becomes a run like those of GPU streams. A rank is one worker, of a data-parallel replica and
+ * pipeline stage; its tensor-parallel mates do the same. A step is an iteration: its first call
+ * starts all operations, its last one waits for them.
  *
- * Streams of a worker: computation with what ends the step; each direction of sending and receiving; collectives over
- * replicas. What waits for what:
- * - a computation for what its chunk received; a send for its computation; a receive for the computation before (one
- *   receive is posted ahead); operations that start at the same instant are one batched call, and all wait for what any
- *   of them sends;
- * - the first forward of a chunk for its parameters; gradients of a chunk, where they overlap, for its last backward,
- *   else after the last computation; then norms, embedding, clipping, optimizer in turn.
- * After the dependency model of ByteDance-Seed/StragglerAnalysis (analyzer/dependency_model.py), batched calls excepted.
- * Collectives and pairs are instances: the transfer is the time from the last arrival to the first end, so that it never
- * has waiting in it. What is left before an operation is its gap. */
+ * Streams of a worker: computation with what ends the step; each direction of sending and
+ * receiving; collectives over replicas. What waits for what:
+ * - a computation for what its chunk received; a send for its computation; a receive for the
+ * computation before (one receive is posted ahead); operations that start at the same instant are
+ * one batched call, and all wait for what any of them sends;
+ * - the first forward of a chunk for its parameters; gradients of a chunk, where they overlap, for
+ * its last backward, else after the last computation; then norms, embedding, clipping, optimizer in
+ * turn. After the dependency model of ByteDance-Seed/StragglerAnalysis
+ * (analyzer/dependency_model.py), batched calls excepted. Collectives and pairs are instances: the
+ * transfer is the time from the last arrival to the first end, so that it never has waiting in it.
+ * What is left before an operation is its gap. */
 #ifndef SC_TRACE_JOB_H
 #define SC_TRACE_JOB_H
 

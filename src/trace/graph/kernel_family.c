@@ -1,6 +1,7 @@
-/* Families by whole words of names. The first row that fits decides, special ones before general ones: of
- * the function itself, then of its template arguments, since "elementwise_kernel<FillFunctor>" is known by
- * what it applies; what only says how a kernel runs over its elements comes last. */
+/* Families by whole words of names. The first row that fits decides, special ones before general
+ * ones: of the function itself, then of its template arguments, since
+ * "elementwise_kernel<FillFunctor>" is known by what it applies; what only says how a kernel runs
+ * over its elements comes last. */
 #include "trace/graph/kernel_family.h"
 
 #include <stddef.h>

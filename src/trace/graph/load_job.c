@@ -1,5 +1,5 @@
-/* A job's operations from a trace's events, step by step and worker by worker, and the run they make. Knows the types,
- * not how they depend on each other. */
+/* A job's operations from a trace's events, step by step and worker by worker, and the run they
+ * make. Knows the types, not how they depend on each other. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,8 +92,8 @@ static void add_ops(struct job *job, const struct sc_trace *trace)
 	free(types);
 }
 
-/* Every stage has a worker of every replica, by stage, then replica: their ranks. Of more than there are operations one is
- * missing, and the first such is named. */
+/* Every stage has a worker of every replica, by stage, then replica: their ranks. Of more than
+ * there are operations one is missing, and the first such is named. */
 static int find_workers(struct job *job, const struct sc_trace *trace, struct sc_err *err)
 {
 	const uint64_t n_all = (uint64_t)job->n_dp * job->n_stages;
@@ -223,8 +223,8 @@ static void add_waits(struct job *job, uint32_t i, size_t *at)
 		SC_VEC_PUSH(&rank->waits, job->ops[(uint32_t)job->waits.at[*at]].act);
 }
 
-/* From the end of all that it waits for, the one before on its lane among them, to its start. The last call waits for the
- * last of each lane. */
+/* From the end of all that it waits for, the one before on its lane among them, to its start. The
+ * last call waits for the last of each lane. */
 static void end_worker(struct job *job, uint32_t worker, const struct sc_trace_iteration *it,
 		       const int64_t span_ns[2])
 {

@@ -1,7 +1,8 @@
-/* A stream runs one activity after the other, in the order in which they were launched; none begins before its launch,
- * and no wait for it returns before its end. What contradicts that is a broken record, if it is one of many: it is mended as
- * far as its neighbours bound it. If all contradict launches or waits by the same time, the clocks of host and device
- * differ: the device's is shifted by the least that agrees. */
+/* A stream runs one activity after the other, in the order in which they were launched; none begins
+ * before its launch, and no wait for it returns before its end. What contradicts that is a broken
+ * record, if it is one of many: it is mended as far as its neighbours bound it. If all contradict
+ * launches or waits by the same time, the clocks of host and device differ: the device's is shifted
+ * by the least that agrees. */
 #include "trace/graph/mend_trace.h"
 
 #include <math.h>
@@ -168,7 +169,8 @@ SC_COMPARE(compare_launched, struct launched,
 	   8 * SC_ORDER(a->lane, b->lane) + 4 * SC_ORDER(a->call_ns, b->call_ns) +
 		   2 * SC_ORDER(a->start_ns, b->start_ns) + SC_ORDER(a->event, b->event));
 
-/* Marks what is in the longest row of starts that do not fall; a record without a time is in none. */
+/* Marks what is in the longest row of starts that do not fall; a record without a time is in none.
+ */
 static void longest_row(const struct mend *m, const struct launched *of, size_t n, bool *in_row)
 {
 	uint32_t *top = sc_xmalloc((n + 1) * sizeof(*top)),
@@ -257,7 +259,8 @@ static void mend_order(struct mend *m, struct launched *of, size_t n)
 	free(after);
 }
 
-/* In nearly all traces all have a time, and start as they were launched: there is nothing to look for. */
+/* In nearly all traces all have a time, and start as they were launched: there is nothing to look
+ * for. */
 static void mend_orders(struct mend *m)
 {
 	int64_t *last = sc_xmalloc((m->t->lanes.n + 1) * sizeof(*last)); /* launch, by lane */
@@ -293,9 +296,10 @@ static void mend_orders(struct mend *m)
 
 /* ---- durations ---- */
 
-/* A record that runs on while later ones of its stream end is broken: it ended when the next began. One that runs on
- * into the next only, as programmatic launch lets it, is whole: the next one takes what it takes longer, so that the overlap
- * stays a share of both as they get faster. Kernels of one graph run beside each other. */
+/* A record that runs on while later ones of its stream end is broken: it ended when the next began.
+ * One that runs on into the next only, as programmatic launch lets it, is whole: the next one takes
+ * what it takes longer, so that the overlap stays a share of both as they get faster. Kernels of
+ * one graph run beside each other. */
 static void mend_durations(struct mend *m)
 {
 	struct {
@@ -337,8 +341,8 @@ static void sort_bounds(struct bounds *b)
 		sc_sort_doubles(b->list.at, b->list.n);
 }
 
-/* The smallest of sorted bounds that others are near, which one broken record cannot be; that of all if many say that the
- * clock is off. False: there is none. */
+/* The smallest of sorted bounds that others are near, which one broken record cannot be; that of
+ * all if many say that the clock is off. False: there is none. */
 static bool agreed_bound(const struct bounds *b, double *out)
 {
 	size_t i = 0;
@@ -358,8 +362,8 @@ static bool agreed_bound(const struct bounds *b, double *out)
 /* Is called with what the host waited for when its call returned. */
 typedef void (*returned_fn)(struct mend *m, struct sc_trace_event *act, int64_t end_ns, void *ctx);
 
-/* Each wait that surely is one, and the last activity of a stream that it was for: of devices, of streams where the trace
- * says which or has one, of copies to memory that the host may use. */
+/* Each wait that surely is one, and the last activity of a stream that it was for: of devices, of
+ * streams where the trace says which or has one, of copies to memory that the host may use. */
 static void for_waits(struct mend *m, returned_fn each, void *ctx)
 {
 	struct sc_trace *t = m->t;
@@ -414,8 +418,9 @@ static void add_bound(struct mend *m, struct sc_trace_event *act, int64_t end_ns
 	SC_VEC_PUSH(&most->list, (double)(end_ns - event_end(act)));
 }
 
-/* By the launches at least, by the waits at most; one record against many is broken, and the clocks are not. What begins
- * when nothing ran was woken by its launch, a few microseconds before: if none was, that says the shift itself. */
+/* By the launches at least, by the waits at most; one record against many is broken, and the clocks
+ * are not. What begins when nothing ran was woken by its launch, a few microseconds before: if none
+ * was, that says the shift itself. */
 static bool find_shift(struct mend *m)
 {
 	struct bounds least = {.list = {0}}, most = {.list = {0}}, woken = {.list = {0}};

@@ -11,7 +11,8 @@
 
 enum { COMPUTE, COMM, N_SIDES };
 
-/* Kernels before and after one, of a recording without several iterations, that make its place known. */
+/* Kernels before and after one, of a recording without several iterations, that make its place
+ * known. */
 enum { NEIGHBOURS = 4 };
 
 /* A kernel among those of its name and launch, on its stream, in its iteration. */

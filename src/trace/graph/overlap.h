@@ -15,8 +15,8 @@ struct sc_beside {
 	double time_us;       /* of a collective that several ranks have: its transfer */
 	double overlap_us;    /* of its time on the GPU, beside the other side */
 	double frac;          /* the same as a share of it */
-	double alone_us; /* median of the same that ran alone on that GPU; NAN: none did, or the trace
-			    does not say how it was launched */
+	double alone_us; /* median of the same that ran alone on that GPU; NAN: none did, or the
+			    trace does not say how it was launched */
 };
 /* A maximal interval in which both sides run on one GPU. */
 struct sc_overlap_stretch {
@@ -31,7 +31,8 @@ struct sc_overlaps {
 	SC_VEC(struct sc_beside) collectives; /* the same */
 	SC_VEC(struct sc_overlap_stretch) stretches;
 	size_t n_kernels, n_collectives; /* of the rank, alone or not */
-	/* Sums over GPUs: any kernel of the side runs; both run; from the first start to the last end. */
+	/* Sums over GPUs: any kernel of the side runs; both run; from the first start to the last
+	 * end. */
 	double compute_us, comm_us, both_us, span_us;
 };
 void sc_overlaps_find(const struct sc_trace_run *run, const struct sc_trace_rank *rank,

@@ -1,6 +1,7 @@
-/* Every name that comes at even distances proposes its distance; the shortest that repeats through at
- * least half of the sequence is taken. A layer repeats too, but only inside an iteration, and what comes
- * in every second iteration proposes two. Source: own; no model of training is assumed. */
+/* Every name that comes at even distances proposes its distance; the shortest that repeats through
+ * at least half of the sequence is taken. A layer repeats too, but only inside an iteration, and
+ * what comes in every second iteration proposes two. Source: own; no model of training is assumed.
+ */
 #include "trace/graph/period.h"
 
 #include <stdlib.h>
@@ -47,8 +48,8 @@ bool sc_period_alike(const uint32_t *a, const uint32_t *b, size_t n)
 	return n_different * TOLERANCE <= n;
 }
 
-/* The longest row of slices of `length` that follow each other, wherever it begins. rows[i]: how many
- * after the one that begins at i. */
+/* The longest row of slices of `length` that follow each other, wherever it begins. rows[i]: how
+ * many after the one that begins at i. */
 static void longest_row(const struct sc_launches *l, size_t length, uint32_t *rows,
 			struct sc_period *out)
 {
@@ -82,8 +83,8 @@ static bool meets_within(const struct sc_launches *l, size_t first, size_t n)
 	return false;
 }
 
-/* Did the host take part before the row, when launches as those of the row had been there: at least half
- * of its names? */
+/* Did the host take part before the row, when launches as those of the row had been there: at least
+ * half of its names? */
 static bool meets_before(const struct sc_launches *l, const struct sc_period *row)
 {
 	enum { OF_ROW = 1, BEFORE = 2 };

@@ -1,4 +1,5 @@
-/* Orders to sort by: of times, ties by number; of pairs of numbers that begin a struct. Events by correlation. */
+/* Orders to sort by: of times, ties by number; of pairs of numbers that begin a struct. Events by
+ * correlation. */
 #ifndef SC_TRACE_TRACE_ORDER_H
 #define SC_TRACE_TRACE_ORDER_H
 
@@ -24,8 +25,8 @@ static inline int sc_trace_compare_order(const void *left, const void *right)
 				: sc_trace_compare_pair(&a->tie, &b->tie);
 }
 
-/* Correlation -> event of a class: the call that started something, of two the outer one, or the record of an event.
- * Release the list. */
+/* Correlation -> event of a class: the call that started something, of two the outer one, or the
+ * record of an event. Release the list. */
 struct sc_correlation {
 	uint32_t correlation, event; /* sc_trace_compare_pair */
 };

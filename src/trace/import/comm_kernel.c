@@ -1,5 +1,6 @@
-/* Names of collective kernels. NCCL up to 2.18 writes "ncclKernel_AllReduce_RING_LL_Sum_float(...)",
- * later "ncclDevKernel_..."; RCCL also "ncclDevKernel_Generic", where the name does not say which. */
+/* Names of collective kernels. NCCL up to 2.18 writes
+ * "ncclKernel_AllReduce_RING_LL_Sum_float(...)", later "ncclDevKernel_..."; RCCL also
+ * "ncclDevKernel_Generic", where the name does not say which. */
 #include <string.h>
 
 #include "core/graph/op.h"
@@ -9,8 +10,8 @@
 /* Words that make a kernel one that communicates besides NCCL's, wherever they stand in the name;
  * lower case. */
 static const char *const LIBRARIES[] = {"msccl", "oneccl", "ccl_kernel", "userbuffers", "nvshmem"};
-/* The same as whole words of the function's own name: DeepEP, vLLM, TensorRT-LLM, PyTorch's symmetric
- * memory, which has all-reduces in the switch as "multimem_all_reduce_kernel". */
+/* The same as whole words of the function's own name: DeepEP, vLLM, TensorRT-LLM, PyTorch's
+ * symmetric memory, which has all-reduces in the switch as "multimem_all_reduce_kernel". */
 static const char *const WORDS[] = {
 	"epinternode", "epintranode", "crossdevicereduce", "multimem",
 	"allreduce",   "allgather",   "reducescatter",     "alltoall",

@@ -181,7 +181,8 @@ static const struct sc_importer *const IMPORTERS[] = {
 	&sc_import_kineto,          &sc_import_job,    &sc_import_nsys,
 };
 
-/* Profiles of other tools, some of which look like a known kind: what only they have, and what to export instead. */
+/* Profiles of other tools, some of which look like a known kind: what only they have, and what to
+ * export instead. */
 static const struct {
 	const char *sign, *unless, *what;
 } FOREIGN[] = {

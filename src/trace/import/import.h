@@ -1,4 +1,5 @@
-/* Foreign traces in: each importer streams a file into a trace writer and counts what it could not use. */
+/* Foreign traces in: each importer streams a file into a trace writer and counts what it could not
+ * use. */
 #ifndef SC_TRACE_IMPORT_H
 #define SC_TRACE_IMPORT_H
 
@@ -42,7 +43,8 @@ struct sc_import_opts {
 	const char *mate; /* the Kineto mate of an execution trace, or NULL */
 	struct sc_progress *progress;
 };
-/* The key of an exported document that has several ranks: how many. It is refused, as nothing parts them. */
+/* The key of an exported document that has several ranks: how many. It is refused, as nothing parts
+ * them. */
 #define SC_CHROME_RANKS "stepcastRanks"
 /* And of one whose trace ended early: why. */
 #define SC_CHROME_PARTIAL "stepcastPartial"
@@ -51,8 +53,8 @@ struct sc_importer {
 	const char *name; /* "kineto" */
 	/* Is it one of this kind? From the first bytes, decompressed. */
 	bool (*probe)(const char *head, size_t n);
-	/* Writes one or more .sctrace files into opts->dir, named after the input and rank. Output is removed
-	 * on failure. */
+	/* Writes one or more .sctrace files into opts->dir, named after the input and rank. Output
+	 * is removed on failure. */
 	int (*run)(const char *path, const struct sc_import_opts *opts,
 		   struct sc_import_stats *stats, struct sc_err *err);
 };

@@ -1,7 +1,7 @@
-/* Chakra execution traces (MLCommons): graphs of compute and communication nodes, of which those with start times
- * are of use here. The protobuf form, read by hand: a file is a sequence of (length, message); the first message
- * is the GlobalMetadata, the others are Nodes. Wire types: 0 varint, 1 eight bytes, 2 length and bytes, 5 four
- * bytes (protobuf encoding guide). */
+/* Chakra execution traces (MLCommons): graphs of compute and communication nodes, of which those
+ * with start times are of use here. The protobuf form, read by hand: a file is a sequence of
+ * (length, message); the first message is the GlobalMetadata, the others are Nodes. Wire types: 0
+ * varint, 1 eight bytes, 2 length and bytes, 5 four bytes (protobuf encoding guide). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,8 +111,8 @@ static struct sc_scan_value text_of(const struct sc_slice *bytes)
 				      .n = (size_t)(bytes->end - bytes->at)};
 }
 
-/* et_def.proto, AttributeProto: 1 name, 2 doc_string; values 3 double .. 31 bytes, each followed by its
- * list. sint32 (15) and sint64 (17) are zigzag. */
+/* et_def.proto, AttributeProto: 1 name, 2 doc_string; values 3 double .. 31 bytes, each followed by
+ * its list. sint32 (15) and sint64 (17) are zigzag. */
 struct attr {
 	struct sc_scan_value name, text;
 	int64_t number;
@@ -180,8 +180,8 @@ static void use_attr(const struct attr *attr, struct node *out)
 			put_number(out, i, attr->number);
 }
 
-/* Node: 1 id, 2 name, 3 type, 4 ctrl_deps, 5 data_deps, 6 start, 7 duration (us), 8 inputs, 9 outputs,
- * 10 attr. False if it makes no sense. */
+/* Node: 1 id, 2 name, 3 type, 4 ctrl_deps, 5 data_deps, 6 start, 7 duration (us), 8 inputs, 9
+ * outputs, 10 attr. False if it makes no sense. */
 static bool take_node(struct sc_slice in, struct node *out)
 {
 	struct field field, input;

@@ -1,11 +1,11 @@
-/* PyTorch execution traces: the ops of one iteration as a graph, with shapes and mostly without times. With the
- * Kineto trace of the same run ("mate") they become that trace's events with what the nodes add. Alone only
- * those are of use that a profiler's events were joined to.
+/* PyTorch execution traces: the ops of one iteration as a graph, with shapes and mostly without
+ * times. With the Kineto trace of the same run ("mate") they become that trace's events with what
+ * the nodes add. Alone only those are of use that a profiler's events were joined to.
  *
- * Which node is which op of the mate: newer files say it, "Record function id" is rf_id. In some of the others
- * "External id" is. Else ops are paired by name: the k-th of a name in order of time is the k-th of that name
- * by rf_id, which counts up in time; a trace of several iterations has a multiple of the nodes, which then
- * repeat. */
+ * Which node is which op of the mate: newer files say it, "Record function id" is rf_id. In some of
+ * the others "External id" is. Else ops are paired by name: the k-th of a name in order of time is
+ * the k-th of that name by rf_id, which counts up in time; a trace of several iterations has a
+ * multiple of the nodes, which then repeat. */
 #include <stdlib.h>
 #include <string.h>
 

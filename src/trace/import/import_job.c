@@ -1,7 +1,7 @@
 /* Operator timelines of a training job as CSV or CSV.gz: one row an operation of a worker, times in
- * seconds that start again at each step (the form of ByteDance's StragglerAnalysis). One trace file a job:
- * a lane for each worker and stream, steps laid one after another in time. What the operations mean is not
- * known here: trace/graph/load_job.c. */
+ * seconds that start again at each step (the form of ByteDance's StragglerAnalysis). One trace file
+ * a job: a lane for each worker and stream, steps laid one after another in time. What the
+ * operations mean is not known here: trace/graph/load_job.c. */
 #include "trace/import/import.h"
 
 #include <math.h>

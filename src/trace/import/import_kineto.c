@@ -1,5 +1,5 @@
-/* Kineto traces: what torch.profiler writes, 2021 to now. Here: the document around the events, and the
- * members beside them, which may come before or after. */
+/* Kineto traces: what torch.profiler writes, 2021 to now. Here: the document around the events, and
+ * the members beside them, which may come before or after. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,8 +143,8 @@ static void take_bad(struct kineto_import *im, bool is_item, const char *reason)
 	sc_import_count_bad(im->stats, reason);
 }
 
-/* ---- the document: a window on it holds whole items. One that does not end in it is scanned again from its start
- * when more has been read ---- */
+/* ---- the document: a window on it holds whole items. One that does not end in it is scanned again
+ * from its start when more has been read ---- */
 
 enum { FIRST_WINDOW = 1 << 20, MAX_WINDOW = 16 << 20, MAX_WASTE = 1 << 28, WASTE_SHARE = 4 };
 static_assert((int)SC_INFLATE_PADDING >= (int)SC_SCAN_PADDING, "a scan reads so far");
@@ -164,8 +164,8 @@ static bool end_early(struct doc *doc, const char *why)
 	return false;
 }
 
-/* Reads on: what lies before `from`, where the scan begins again, is given up. False at the end of the file, or
- * if the window is full. */
+/* Reads on: what lies before `from`, where the scan begins again, is given up. False at the end of
+ * the file, or if the window is full. */
 static bool window_refill(struct doc *doc, const char *from)
 {
 	bool more;

@@ -100,7 +100,8 @@ struct kineto_words {
 	char last_cat_text[SC_SCAN_MAX_WORD];
 };
 void kineto_words_init(struct kineto_words *words);
-/* An event, or a node of an execution trace: one without a phase is an op, with a time or without. */
+/* An event, or a node of an execution trace: one without a phase is an op, with a time or without.
+ */
 enum sc_scan_rc kineto_scan_event(struct kineto_words *words, struct sc_scan *scan,
 				  struct kineto_event *out);
 
@@ -119,8 +120,8 @@ static inline const struct sc_scan_value *kineto_text(const struct kineto_event 
 /* --- writing (import_kineto_emit.c) --- */
 enum { KINETO_MAX_NAMED_LANES = 1024 };
 struct kineto_import;
-/* Who else knows of the ops: called for every op and annotation, in the order of the file, before it is
- * written; may fill in what the event does not say. */
+/* Who else knows of the ops: called for every op and annotation, in the order of the file, before
+ * it is written; may fill in what the event does not say. */
 struct kineto_ops {
 	void (*each)(void *ctx, struct kineto_import *im, struct sc_trace_event *event,
 		     struct sc_trace_comm *comm);

@@ -1,6 +1,6 @@
-/* From the text of an event to numbers and slices. Keys may come in any order, and the arguments before
- * the category: so all arguments that any kind of event may have are taken here, and what is made of
- * them is decided later. */
+/* From the text of an event to numbers and slices. Keys may come in any order, and the arguments
+ * before the category: so all arguments that any kind of event may have are taken here, and what is
+ * made of them is decided later. */
 #include <string.h>
 
 #include "trace/import/import_kineto_priv.h"

@@ -1,5 +1,5 @@
-/* A cache of names by their raw bytes, so that decoding, classifying and interning happen once for a
- * name that comes again and again. One slot a hash: memory is bounded whatever the file. */
+/* A cache of names by their raw bytes, so that decoding, classifying and interning happen once for
+ * a name that comes again and again. One slot a hash: memory is bounded whatever the file. */
 #include <stdlib.h>
 #include <string.h>
 

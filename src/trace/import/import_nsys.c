@@ -1,5 +1,5 @@
-/* Nsight Systems' SQLite exports: a trace for each process that used CUDA or NVTX. Times are ns from the
- * session's start, of which the UTC is in the file. */
+/* Nsight Systems' SQLite exports: a trace for each process that used CUDA or NVTX. Times are ns
+ * from the session's start, of which the UTC is in the file. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

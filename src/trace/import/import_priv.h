@@ -15,8 +15,8 @@ struct sc_import_output {
 	const struct sc_import_opts *opts;
 };
 int sc_import_output_create(struct sc_import_output *out, const char *source, struct sc_err *err);
-/* Settles the rank (options, file, file name, order), says what of the input could not be used, ends the file and gives
- * it its name. */
+/* Settles the rank (options, file, file name, order), says what of the input could not be used,
+ * ends the file and gives it its name. */
 int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats *stats,
 			    struct sc_err *err);
 void sc_import_output_discard(struct sc_import_output *out); /* also after a failed create */

@@ -14,7 +14,8 @@ struct sc_inflate;
 /* `progress` (or NULL) counts the bytes of the file as they are read. `path` must outlive it. */
 int sc_inflate_open(const char *path, struct sc_progress *progress, struct sc_inflate **out,
 		    struct sc_err *err);
-/* Up to *n bytes, which becomes how many: fewer only at the end. Damage ends the stream and is no error: see below. */
+/* Up to *n bytes, which becomes how many: fewer only at the end. Damage ends the stream and is no
+ * error: see below. */
 int sc_inflate_read(struct sc_inflate *in, char *buf, size_t *n, struct sc_err *err);
 /* NULL, or why the stream ended too soon: "the gzip stream is cut off". Static text. */
 const char *sc_inflate_damage(const struct sc_inflate *in);
@@ -32,8 +33,8 @@ struct sc_inflate_window {
 	int rc; /* of reading */
 };
 enum { SC_INFLATE_PADDING = 32 };
-/* Reads on; what lies before `at` is given up, and where the window is one piece it grows. False: at the end, after
- * an error, or if it has `max_bytes`. */
+/* Reads on; what lies before `at` is given up, and where the window is one piece it grows. False:
+ * at the end, after an error, or if it has `max_bytes`. */
 bool sc_inflate_more(struct sc_inflate_window *w, size_t max_bytes);
 
 #endif

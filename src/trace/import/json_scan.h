@@ -1,7 +1,8 @@
-/* JSON read piece by piece from memory, fast and forgiving: traces are written by many programs, and
- * cut by many more. Nothing is copied: texts are slices of the input, as they stand there. Accepts
- * NaN, inf, N/A and other bare words, missing and trailing commas, control characters in texts.
- * Where the input ends, SC_SCAN_MORE is returned: begin again at the last place when there is more. */
+/* JSON read piece by piece from memory, fast and forgiving: traces are written by many programs,
+ * and cut by many more. Nothing is copied: texts are slices of the input, as they stand there.
+ * Accepts NaN, inf, N/A and other bare words, missing and trailing commas, control characters in
+ * texts. Where the input ends, SC_SCAN_MORE is returned: begin again at the last place when there
+ * is more. */
 #ifndef SC_TRACE_JSON_SCAN_H
 #define SC_TRACE_JSON_SCAN_H
 

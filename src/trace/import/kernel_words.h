@@ -1,6 +1,6 @@
-/* The words of a kernel's name: "void at::native::CatArrayBatchedCopy<float, FillFunctor<int>>(int)" is of
- * "at native cat array batched copy", its template arguments of "float fill functor int". Demangled names
- * and mangled ones of the Itanium ABI. */
+/* The words of a kernel's name: "void at::native::CatArrayBatchedCopy<float,
+ * FillFunctor<int>>(int)" is of "at native cat array batched copy", its template arguments of
+ * "float fill functor int". Demangled names and mangled ones of the Itanium ABI. */
 #ifndef SC_TRACE_KERNEL_WORDS_H
 #define SC_TRACE_KERNEL_WORDS_H
 
@@ -9,8 +9,8 @@
 
 enum { SC_WORDS_MAX = 1536 };
 
-/* Lower-case letters and digits without what is between them; `edge` is where a word begins, and after the
- * last one. A blank is between names that are not of one qualified name. */
+/* Lower-case letters and digits without what is between them; `edge` is where a word begins, and
+ * after the last one. A blank is between names that are not of one qualified name. */
 struct sc_words {
 	size_t n;
 	char text[SC_WORDS_MAX];
@@ -22,8 +22,8 @@ struct sc_kernel_words {
 };
 /* Splits a name, and of a very long one the beginning. The function's parameters are left out. */
 void sc_kernel_words_split(const char *name, struct sc_kernel_words *out);
-/* Is it one word or several whole ones that follow each other: "softmax" is in soft_max, SoftMax, softmax,
- * but "lamb" is not in lambda. */
+/* Is it one word or several whole ones that follow each other: "softmax" is in soft_max, SoftMax,
+ * softmax, but "lamb" is not in lambda. */
 bool sc_words_have(const struct sc_words *words, const char *wanted);
 
 #endif

@@ -75,9 +75,9 @@ static struct fit fit_at(const struct sc_merge *m, const struct track *a, const 
 	return fit;
 }
 
-/* More alike calls are better. Of nearly as many, ends that differ by half as much or less by their steadiness,
- * else by their middle: calls of one kind and size at even times fit at any shift, but clocks of hosts are
- * not a whole iteration apart. */
+/* More alike calls are better. Of nearly as many, ends that differ by half as much or less by their
+ * steadiness, else by their middle: calls of one kind and size at even times fit at any shift, but
+ * clocks of hosts are not a whole iteration apart. */
 static bool fits_better(const struct fit *a, const struct fit *best)
 {
 	const double part = a->n ? (double)a->n_alike / (double)a->n : 0;
@@ -108,7 +108,8 @@ static int64_t shift_of_steps(const struct sc_merge *m, const struct track *a,
 	return 0;
 }
 
-/* Can the ends say which call is which? They are further apart than half of the way from one call to the next. */
+/* Can the ends say which call is which? They are further apart than half of the way from one call
+ * to the next. */
 static bool clock_tells(const struct sc_merge *m, const struct track *b, const struct fit *fit)
 {
 	const double all_ns = (double)(call_of(m, b, b->n - 1)->end_ns - call_of(m, b, 0)->end_ns);

@@ -1,7 +1,7 @@
-/* Ranks of a run on one clock. Collectives are matched across ranks by communicator and number (or order);
- * a collective that nobody leaves before all have come ends on all ranks at about the same time, so that
- * the differences of end times show how the clocks differ; that no member ends before another starts
- * bounds it. Knows nothing of files or events: callers fill in the calls. */
+/* Ranks of a run on one clock. Collectives are matched across ranks by communicator and number (or
+ * order); a collective that nobody leaves before all have come ends on all ranks at about the same
+ * time, so that the differences of end times show how the clocks differ; that no member ends before
+ * another starts bounds it. Knows nothing of files or events: callers fill in the calls. */
 #ifndef SC_TRACE_MERGE_H
 #define SC_TRACE_MERGE_H
 
@@ -40,7 +40,8 @@ enum sc_merge_basis {
 	SC_MERGE_REFERENCE, /* the clock that all others are brought to */
 	SC_MERGE_SAME_HOST, /* as the parent: one clock for a host */
 	SC_MERGE_COLLECTIVES,
-	SC_MERGE_FEW, /* as the parent: hosts that may be one, and fewer collectives than tell two clocks apart */
+	SC_MERGE_FEW, /* as the parent: hosts that may be one, and fewer collectives than tell two
+			 clocks apart */
 	SC_MERGE_HOST_CLOCK /* as recorded: no, or too few, collectives shared */
 };
 struct sc_merge_rank {

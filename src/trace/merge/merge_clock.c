@@ -1,9 +1,9 @@
-/* The clock of each rank against a neighbour's whose own is known, from the first rank outwards, always
- * over the most collectives shared. Differences of end times in windows of at most 60 s: a line by robust
- * least squares (bisquare weights, Holland and Welsch 1977), so that a tenth of
+/* The clock of each rank against a neighbour's whose own is known, from the first rank outwards,
+ * always over the most collectives shared. Differences of end times in windows of at most 60 s: a
+ * line by robust least squares (bisquare weights, Holland and Welsch 1977), so that a tenth of
  * outliers does no harm. Causality bounds the error:
- * within a window the true correction is a line that no start of one rank lies after the end of another;
- * the bounds are the extremes of all such lines. */
+ * within a window the true correction is a line that no start of one rank lies after the end of
+ * another; the bounds are the extremes of all such lines. */
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_multifit.h>
 #include <math.h>
@@ -150,8 +150,8 @@ static void room_of_slope(const struct limits *limits, double slope, double t, d
 	}
 }
 
-/* Over all slopes the highest value at a time, or the lowest. A slope without room counts less, by far: the value and
- * the room are concave in the slope, and so is what is searched. */
+/* Over all slopes the highest value at a time, or the lowest. A slope without room counts less, by
+ * far: the value and the room are concave in the slope, and so is what is searched. */
 static double extreme_at(const struct limits *limits, double t, bool highest)
 {
 	double from = -2 * MAX_DRIFT, to = 2 * MAX_DRIFT, low, high, value[2];
@@ -289,7 +289,8 @@ static void add_pieces(struct sc_merge *m, size_t child, const struct pair *pair
 		widest = fmax(widest, spread_ns);
 	}
 	rank->spread_ns = n ? widest : (double)NAN;
-	/* No line keeps the limits: what was matched is not the same, and says nothing of the clock. */
+	/* No line keeps the limits: what was matched is not the same, and says nothing of the
+	 * clock. */
 	for (size_t i = 0; i < rank->pieces.n; i++)
 		if (rank->pieces.at[i].low_ns > rank->pieces.at[i].high_ns) {
 			rank->pieces.n = 0;
@@ -367,7 +368,8 @@ void sc_merge_clocks(struct sc_merge *merge)
 		nearest[next].settled = true;
 		index_calls(merge, next, calls);
 		look_at(merge, next, calls, nearest);
-		/* The next one: most shared, the lowest among equals; those on a settled host first. */
+		/* The next one: most shared, the lowest among equals; those on a settled host
+		 * first. */
 		next = n;
 		for (size_t r = 0; r < n; r++)
 			if (!nearest[r].settled &&

@@ -1,8 +1,8 @@
-/* Replays recorded iterations: traces -> execution graph -> simulate -> timeline, beside what was measured;
- * then with changes.
- * What is reused of the recording is said: durations of computation, transfers without the
- * waiting in them, and launch gaps (the host's time before an operation, when nothing it waits for is left).
- * Nothing else: starts, waiting and idle time come out of the simulation. */
+/* Replays recorded iterations: traces -> execution graph -> simulate -> timeline, beside what was
+ * measured; then with changes. What is reused of the recording is said: durations of computation,
+ * transfers without the waiting in them, and launch gaps (the host's time before an operation, when
+ * nothing it waits for is left). Nothing else: starts, waiting and idle time come out of the
+ * simulation. */
 #ifndef SC_TRACE_REPLAY_H
 #define SC_TRACE_REPLAY_H
 
@@ -27,8 +27,8 @@ struct sc_replay_change {
 	struct sc_selector selector;
 	double factor;
 };
-/* Launch gaps: those recorded; for each operation the typical one of its like, since gaps also hold waits
- * that no trace explains, which a change would remove or keep wrongly; or none. */
+/* Launch gaps: those recorded; for each operation the typical one of its like, since gaps also hold
+ * waits that no trace explains, which a change would remove or keep wrongly; or none. */
 enum sc_replay_gaps { SC_GAPS_AUTO, SC_GAPS_MEASURED, SC_GAPS_TYPICAL, SC_GAPS_NONE };
 /* The order that recorded streams keep. NONE: device work that its host launched after a collective
  * waits for the end of it, and it for what was launched before. FREE: nothing waits for a
@@ -36,8 +36,8 @@ enum sc_replay_gaps { SC_GAPS_AUTO, SC_GAPS_MEASURED, SC_GAPS_TYPICAL, SC_GAPS_N
  * event waits, stream order and synchronizing calls stay, and so does what a collective waits
  * for. */
 enum sc_replay_overlap { SC_OVERLAP_AS_RECORDED, SC_OVERLAP_NONE, SC_OVERLAP_FREE };
-/* Ranks that were not recorded: as slow as they were, since what the recorded ones waited for them is used
- * again; or as fast as the recorded ones, which then wait for recorded ranks only. */
+/* Ranks that were not recorded: as slow as they were, since what the recorded ones waited for them
+ * is used again; or as fast as the recorded ones, which then wait for recorded ranks only. */
 enum sc_replay_missing { SC_MISSING_RECORDED, SC_MISSING_SYMMETRIC };
 #define SC_UNEXPLAINED_FRAC 0.1
 struct sc_replay_opts {
@@ -60,9 +60,9 @@ void sc_replay_opts_init(struct sc_replay_opts *opts);
 /* Times are ms. NAN: not known, or not asked for. */
 struct sc_replay_iteration {
 	int64_t step;
-	double measured_ms; /* from the end of the device's work before it to the end of its own; of the host's
-			      * where that is later */
-	double lag_ms;       /* of the device behind the host at its end */
+	double measured_ms; /* from the end of the device's work before it to the end of its own; of
+			     * the host's where that is later */
+	double lag_ms;      /* of the device behind the host at its end */
 	double simulated_ms; /* as recorded */
 	double predicted_ms; /* from the medians of the other iterations */
 	double changed_ms;
@@ -113,7 +113,8 @@ struct sc_replay_rank {
 	double host_slowness;       /* the same of its host; NAN: not known */
 	double without_ms; /* iteration if it were no slower than the others; NAN: not simulated */
 };
-/* How much longer than with everything typical the iteration is, when these operations are as recorded. */
+/* How much longer than with everything typical the iteration is, when these operations are as
+ * recorded. */
 struct sc_replay_factor {
 	const char *by; /* "dp_rank", "stage", "op" */
 	char name[48];
@@ -136,21 +137,24 @@ struct sc_replay_result {
 	double no_gaps_ms;   /* without launch gaps */
 	double reference_ms; /* gaps as below, nothing changed: what changes are compared with */
 	enum sc_replay_gaps gaps;
-	double typical_ms; /* every operation at the mean of its type over ranks and iterations, no gaps */
+	double typical_ms; /* every operation at the mean of its type over ranks and iterations, no
+			      gaps */
 	double changed_ms;
 	enum sc_replay_loss loss_by; /* as recorded */
 	size_t slowest;              /* of STRAGGLER: in ranks */
 	double loss_ms;              /* of the mean rank; NONE: what is computed */
-	double without_loss_ms; /* COMM, COPIES: without transfers; MEMORY: kernels at twice their speed; waits:
-				      * every operation typical. NAN: not simulated */
-	double unexplained_ms; /* on the path of the shown iteration: waits of no known cause */
+	double without_loss_ms; /* COMM, COPIES: without transfers; MEMORY: kernels at twice their
+				 * speed; waits: every operation typical. NAN: not simulated */
+	double unexplained_ms;  /* on the path of the shown iteration: waits of no known cause */
 	struct sc_replay_wheres by_range, by_op; /* empty: the trace has none */
 	double idle_ms[SC_N_IDLES];              /* of a device that computes, all 0: not known */
 	int64_t world;                           /* ranks of the job; -1: not said */
-	/* The part of a step that waits take which nothing in the trace explains. Where it is more than
-	 * SC_UNEXPLAINED_FRAC, a change has two answers: they stay, or they follow what is changed. NAN: one answer. */
+	/* The part of a step that waits take which nothing in the trace explains. Where it is more
+	 * than SC_UNEXPLAINED_FRAC, a change has two answers: they stay, or they follow what is
+	 * changed. NAN: one answer. */
 	double unexplained_frac, changed_free_ms;
-	double broken_frac; /* of the activities: their record cannot be; above 1: records contradict each other */
+	double broken_frac; /* of the activities: their record cannot be; above 1: records
+			       contradict each other */
 	int64_t show_step;
 	struct sc_reading reading; /* of the shown iteration; contributors are those of the path */
 	struct sc_trace_loss loss; /* of the recording */
@@ -158,8 +162,8 @@ struct sc_replay_result {
 	/* The shown iteration, for --timeline; the changed one if there are changes. */
 	struct sc_graph graph;
 	struct sc_timeline timeline;
-	const char **
-		node_names; /* of each node; class names are those of `ranks` where there are as many */
+	const char **node_names; /* of each node; class names are those of `ranks` where there are
+				    as many */
 	struct sc_arena arena;
 };
 void sc_replay_result_release(struct sc_replay_result *result);
@@ -169,8 +173,9 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 	      struct sc_err *err);
 
 /* --- inside --- */
-/* 100 |simulated / measured - 1|, median and largest over iterations; of typical ones without outliers. And the lowest and
- * highest 100 (measured / simulated - 1): a single step may come out within. NAN: nothing is known. */
+/* 100 |simulated / measured - 1|, median and largest over iterations; of typical ones without
+ * outliers. And the lowest and highest 100 (measured / simulated - 1): a single step may come out
+ * within. NAN: nothing is known. */
 struct sc_replay_error {
 	double median_pct, max_pct, bias_pct, typical_max_pct;
 	double low_pct, high_pct, typical_low_pct, typical_high_pct;
@@ -178,8 +183,8 @@ struct sc_replay_error {
 enum sc_replay_column { SC_REPLAY_SIMULATED, SC_REPLAY_PREDICTED };
 void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_column column,
 			struct sc_replay_error *out);
-/* Marks those whose measured time is far from the predicted one, as against the others; fewer than half.
- * Returns how many are new. */
+/* Marks those whose measured time is far from the predicted one, as against the others; fewer than
+ * half. Returns how many are new. */
 size_t sc_replay_mark_outliers(const double *measured, const double *predicted, size_t n,
 			       bool *outlier);
 

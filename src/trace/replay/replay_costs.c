@@ -1,5 +1,5 @@
-/* The costs of an iteration's graph in a variant, in place: gaps and durations as measured or typical, then
- * the changes that were asked for. */
+/* The costs of an iteration's graph in a variant, in place: gaps and durations as measured or
+ * typical, then the changes that were asked for. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +41,8 @@ static double model_us(const struct replay_study *study, const struct sc_merge_c
 	return network->us(network->network, &shape, n_ranks);
 }
 
-/* Bytes that a rank sends in a ring, as a part of the message: what the time of large ones follows. One
- * rank sends nothing. */
+/* Bytes that a rank sends in a ring, as a part of the message: what the time of large ones follows.
+ * One rank sends nothing. */
 static double ring_share(int kind, double n)
 {
 	if (n <= 1)
@@ -57,7 +57,8 @@ static int64_t gcd(int64_t a, int64_t b)
 	return b ? gcd(b, a % b) : a;
 }
 
-/* The distance of ranks, as far as they fill the job: workers are all of its replicas and stages. */
+/* The distance of ranks, as far as they fill the job: workers are all of its replicas and stages.
+ */
 int64_t sc_replay_mates(const struct sc_trace_run *run)
 {
 	int64_t unit = 0, lowest = INT64_MAX, highest = 0;
@@ -73,8 +74,8 @@ int64_t sc_replay_mates(const struct sc_trace_run *run)
 	return unit > 0 && highest - lowest < unit * (int64_t)run->ranks.n ? unit : 1;
 }
 
-/* How much longer the transfer is with another number of GPUs: only of groups of all ranks, of a job of all replicas,
- * since those are the ones that grow. */
+/* How much longer the transfer is with another number of GPUs: only of groups of all ranks, of a
+ * job of all replicas, since those are the ones that grow. */
 static double resize_factor(const struct replay_study *study, const struct sc_merge_call *c,
 			    int n_ranks)
 {
@@ -212,8 +213,8 @@ static bool is_split(const struct setting *s, const struct sc_act *act)
 	return instance >= 0 && !isnan(s->study->run.transfer_us.at[instance]);
 }
 
-/* The transfer within `us`: of a collective that only one recorded rank has, the rest is waiting, which no
- * change of the network makes shorter. */
+/* The transfer within `us`: of a collective that only one recorded rank has, the rest is waiting,
+ * which no change of the network makes shorter. */
 static double change_transfer(const struct setting *s, const struct sc_act *act, double us)
 {
 	const struct sc_replay_opts *opts = s->study->opts;
@@ -307,7 +308,8 @@ static bool is_changed(const struct setting *s, const struct sc_act *act)
 
 /* ---- nodes ---- */
 
-/* A latency may be the host's; a wait that nothing explains is not. A job's timeline has the host's work in gaps. */
+/* A latency may be the host's; a wait that nothing explains is not. A job's timeline has the host's
+ * work in gaps. */
 static bool is_host_latency(const struct setting *s, double us)
 {
 	return us <= sc_ns_us(SC_TRACE_LATENCY_NS) || s->study->run.n_replicas;
@@ -394,7 +396,8 @@ static void set_carried(const struct setting *s, uint32_t act, struct lane_left 
 	lane->act = act;
 }
 
-/* A collective takes the shortest that a member says; of those that a change names, if it names any. */
+/* A collective takes the shortest that a member says; of those that a change names, if it names
+ * any. */
 static void set_member(const struct setting *s, uint32_t act, uint32_t group, struct sc_cost *cost)
 {
 	const bool changed = is_changed(s, &s->rank->acts.at[act]);

@@ -1,5 +1,5 @@
-/* One iteration in one variant. Iterations of a variant follow each other: each begins with what the one before left its
- * devices to do. */
+/* One iteration in one variant. Iterations of a variant follow each other: each begins with what
+ * the one before left its devices to do. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -36,9 +36,9 @@ static void build_graph(const struct replay_at *at)
 
 /* ---- when they begin and end ---- */
 
-/* From where the last rank is done with what was before until the last is done with this; no less than a host
- * works, which can have run ahead only once. A host that runs ahead of its device marks the first and the last call; the
- * device takes from end to end of what they launched. */
+/* From where the last rank is done with what was before until the last is done with this; no less
+ * than a host works, which can have run ahead only once. A host that runs ahead of its device marks
+ * the first and the last call; the device takes from end to end of what they launched. */
 static void find_end(const struct replay_at *at)
 {
 	struct replay_scratch *s = at->s;
@@ -98,8 +98,8 @@ static void keep_left(const struct replay_at *at, struct replay_follow *follow)
 	}
 }
 
-/* Nobody knows how far the device was behind before the first iteration if all was as it is now: it is taken
- * to be so at its begin as at its end, as a part of how far it was. Does that move? */
+/* Nobody knows how far the device was behind before the first iteration if all was as it is now: it
+ * is taken to be so at its begin as at its end, as a part of how far it was. Does that move? */
 static bool still_moves(const struct replay_at *at)
 {
 	struct replay_follow *follow = &at->study->follow[at->v];

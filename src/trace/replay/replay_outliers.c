@@ -37,12 +37,14 @@ static void warn_of_recorded(struct sc_replay_result *out)
 			worst->step, worst_pct, n, out->iterations.n);
 }
 
-/* Steps that are not like the others: the first ones, those that load data or write checkpoints. Judged by
- * how far the prediction from the others is off, not by the time itself, since steps may differ in what
- * they do. Robust against nearly half of the steps: by the median and its absolute deviations. */
+/* Steps that are not like the others: the first ones, those that load data or write checkpoints.
+ * Judged by how far the prediction from the others is off, not by the time itself, since steps may
+ * differ in what they do. Robust against nearly half of the steps: by the median and its absolute
+ * deviations. */
 
 enum { MIN_STEPS = 4, MAX_NAMED = 6 };
-/* So many standard deviations, as the median of absolute deviations tells them, and no less than a tenth. */
+/* So many standard deviations, as the median of absolute deviations tells them, and no less than a
+ * tenth. */
 #define FAR 4.0
 #define SIGMA_OF_MAD 1.4826
 #define LEAST_OFF 0.1

@@ -121,7 +121,8 @@ static void warn_of_ranks(const struct replay_study *study)
 			"collectives whose ranks did not overlap in time are not replayed as groups: "
 			"n=%zu",
 			run->n_contradictions);
-	/* Each file is a rank of its own, whatever it says: collectives of two that are one do not match. */
+	/* Each file is a rank of its own, whatever it says: collectives of two that are one do not
+	 * match. */
 	for (size_t b = 1; b < run->ranks.n && !doubled; b++)
 		for (size_t a = 0; a < b && !doubled; a++) {
 			doubled = run->ranks.at[a].rank == run->ranks.at[b].rank;
@@ -224,8 +225,8 @@ static void warn_of_clocks(const struct replay_study *study)
 			n, spread_us, widest_us);
 }
 
-/* Launches that waited, and a host that runs ahead further and further: what it does at this pace, the device does
- * not follow. */
+/* Launches that waited, and a host that runs ahead further and further: what it does at this pace,
+ * the device does not follow. */
 static void warn_of_lag(const struct replay_study *study)
 {
 	struct sc_replay_result *out = study->out;

@@ -49,7 +49,8 @@ void sc_replay_result_release(struct sc_replay_result *result)
 
 enum { MAX_OUTLIER_PASSES = 3 };
 
-/* ---- the study: variants of all iterations, on threads where none begins with what the one before left ---- */
+/* ---- the study: variants of all iterations, on threads where none begins with what the one before
+ * left ---- */
 
 /* Adds what each replica, stage and name of operation of a job brings alone. */
 static void add_picks(struct replay_study *study)

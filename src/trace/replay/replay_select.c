@@ -134,7 +134,8 @@ static bool match_term(const struct sc_selector_term *term, const struct sc_repl
 		return is_in_range(s, term->text);
 	case IS_OP:
 		break;
-	case IS_KERNEL: /* families are what a replay's table of devices calls so: copies are there, too */
+	case IS_KERNEL: /* families are what a replay's table of devices calls so: copies are there,
+			   too */
 		if (term->text && term->number == FAMILY && s->family)
 			return strcasecmp(s->family, term->text) == 0;
 		/* fall through */

@@ -2,10 +2,9 @@
  *   kernel collective p2p copy host all      what it is (host: launch gaps and calls)
  *   kernel:gemm                              and it is of that family, if there is one of the name
  *   kernel:TEXT op:TEXT collective:TEXT ...  and its name has the text in it
- *   range:TEXT                               the host's work in a range or operator with the text in its name; with
- *                                            a kind, what was launched there: "kernel,range:backward"
- *   rank:N dp:N stage:N step:N               where and when
- * "kernel:gemm,rank:3" */
+ *   range:TEXT                               the host's work in a range or operator with the text
+ * in its name; with a kind, what was launched there: "kernel,range:backward" rank:N dp:N stage:N
+ * step:N               where and when "kernel:gemm,rank:3" */
 #ifndef SC_TRACE_REPLAY_SELECT_H
 #define SC_TRACE_REPLAY_SELECT_H
 

@@ -1,4 +1,5 @@
-/* One study of changes for every recording: gaps x durations x changes, over all of its iterations. */
+/* One study of changes for every recording: gaps x durations x changes, over all of its iterations.
+ */
 #ifndef SC_TRACE_REPLAY_STUDY_H
 #define SC_TRACE_REPLAY_STUDY_H
 
@@ -11,7 +12,8 @@ enum replay_times {
 	TIMES_TYPICAL, /* of its like */
 	TIMES_OTHERS,  /* the same without the iteration itself */
 	TIMES_MEASURED,
-	TIMES_MEAN, /* of its name, over ranks and iterations; of a job's communication the median */
+	TIMES_MEAN, /* of its name, over ranks and iterations; of a job's communication the median
+		     */
 	TIMES_ZERO
 };
 /* The part that is unlike them. */
@@ -74,8 +76,9 @@ struct replay_scratch {
 	struct sc_trace_graph graph;
 	bool is_built, reshaped; /* reshaped: with waits of its own */
 	size_t iteration;
-	/* By rank: its marked thread from begin to end, and its work without what any thread waits for its device; where
-	 * its device, or its host if that is later, is done with what was before, and its device with this. */
+	/* By rank: its marked thread from begin to end, and its work without what any thread waits
+	 * for its device; where its device, or its host if that is later, is done with what was
+	 * before, and its device with this. */
 	double *begin_us, *host_us, *work_us, *free_us, *device_us;
 	double from_us, last_us; /* when it began and ended as a replay, and */
 	uint32_t last;           /* the node that ended it */
@@ -116,11 +119,12 @@ double sc_replay_study_ms(const struct replay_study *study, size_t v);
 int sc_replay_simulate(const struct replay_at *at, struct sc_reading_input *out,
 		       struct sc_err *err);
 
-/* replay_outliers.c: what differs in the iterations that are marked, with a warning that names them; and a warning of the
- * iteration that does not come out as recorded. */
+/* replay_outliers.c: what differs in the iterations that are marked, with a warning that names
+ * them; and a warning of the iteration that does not come out as recorded. */
 void sc_replay_explain_outliers(const struct replay_study *study);
 
-/* replay_typical.c: what is typical without the outliers; means by name, and how slow each rank is. */
+/* replay_typical.c: what is typical without the outliers; means by name, and how slow each rank is.
+ */
 void sc_replay_medians(struct replay_study *study);
 void sc_replay_means(struct replay_study *study);
 void sc_replay_release_medians(struct replay_medians *medians);
@@ -147,7 +151,8 @@ void sc_replay_read(const struct replay_at *at, struct sc_reading_input *in);
 /* replay_tables.c */
 void sc_replay_tables(const struct replay_study *study);
 
-/* replay_verdict.c: once all means are there. Returns what a what-if of it still has to pick, or PICK_NONE. */
+/* replay_verdict.c: once all means are there. Returns what a what-if of it still has to pick, or
+ * PICK_NONE. */
 enum replay_pick sc_replay_find_worst_loss(struct sc_replay_result *result);
 
 /* replay_results.c: ranks and iterations as they are; then what the study found. */

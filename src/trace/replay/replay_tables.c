@@ -1,5 +1,5 @@
-/* Tables of a recording: where hosts worked and what they launched there, by range and by operator; and why devices that
- * could compute did not. */
+/* Tables of a recording: where hosts worked and what they launched there, by range and by operator;
+ * and why devices that could compute did not. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,9 +125,9 @@ static void idle_for_host(const struct sc_trace_run *run, const struct sc_trace_
 	idle_ns[SC_IDLE_HOST] += host_ns > 0 ? host_ns : 0;
 }
 
-/* From `at`, when the last rank began, to where the rank was done: `at` moves over what its device computes, and what is
- * between is for collectives where they run, else for the host until the next launch, else for what its stream waits
- * for. */
+/* From `at`, when the last rank began, to where the rank was done: `at` moves over what its device
+ * computes, and what is between is for collectives where they run, else for the host until the next
+ * launch, else for what its stream waits for. */
 static void idle_of(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
 		    const struct sc_trace_iteration *it, int64_t at, double idle_ns[SC_N_IDLES])
 {

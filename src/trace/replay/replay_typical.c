@@ -54,9 +54,9 @@ static void sort_values(struct scratch *s, size_t n)
 		s->below[i + 1] = s->below[i] + s->sorted[i];
 }
 
-/* The mean of n sorted values without the k-th, of all if k is n; of many, what is far above the median counts as far
- * only. Times are skewed, so that sums of medians would be too short; and of few values none can be told to be an
- * outlier. NAN: there is none. */
+/* The mean of n sorted values without the k-th, of all if k is n; of many, what is far above the
+ * median counts as far only. Times are skewed, so that sums of medians would be too short; and of
+ * few values none can be told to be an outlier. NAN: there is none. */
 static float typical_us(const struct scratch *s, size_t n, size_t k)
 {
 	const size_t used = n - (k < n), low = used ? (used - 1) / 2 : 0, high = used / 2;
@@ -226,8 +226,9 @@ static void rank_medians(const struct replay_study *study, const struct sc_trace
 	SC_VEC_RELEASE(&acts.list);
 }
 
-/* Gaps of a job hold waits that its timeline does not explain, of some workers in every step. What is typical of one is the
- * median over all workers and steps of its name, the first in a step and later ones apart. */
+/* Gaps of a job hold waits that its timeline does not explain, of some workers in every step. What
+ * is typical of one is the median over all workers and steps of its name, the first in a step and
+ * later ones apart. */
 static void typical_job_gaps(struct replay_study *study)
 {
 	enum { N_CLASSES = 2 * SC_N_JOB_TYPES };
@@ -313,8 +314,8 @@ static void medians_of_communication(struct replay_study *study)
 	SC_VEC_RELEASE(&us);
 }
 
-/* Means by name, NAN where no activity has it, and how slow each rank computes against the others: over iterations,
- * activities that are no collectives; and its host. */
+/* Means by name, NAN where no activity has it, and how slow each rank computes against the others:
+ * over iterations, activities that are no collectives; and its host. */
 void sc_replay_means(struct replay_study *study)
 {
 	const struct sc_trace_run *run = &study->run;
