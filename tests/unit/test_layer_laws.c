@@ -77,7 +77,7 @@ LOOP_TEST(a_wider_window_is_no_faster, N_RANDOM / N_AT_ONCE)
 
 /* Whichever layers have no window, a model costs no less than with one in all and no more than with
  * one in none: layers without experts still come first in a pass, and what is gathered of a layer
- * is as much. */
+ * is as much. A step that the host holds is up to 1.5 % off at coarse detail, to either side. */
 LOOP_TEST(some_layers_with_a_window_are_between_all_and_none, N_RANDOM / N_AT_ONCE)
 {
 	for (int i = 0; i < n_cases(N_AT_ONCE); i++) {
@@ -103,7 +103,7 @@ LOOP_TEST(some_layers_with_a_window_are_between_all_and_none, N_RANDOM / N_AT_ON
 		snprintf(text + n, sizeof(text) - (size_t)n, " model.full_attention_every=%d",
 			 2 + (int)sc_rng_below(&rng, 3));
 		ms = random_ms(seed, text);
-		ck_assert_msg(ms >= 0.99 * least_ms && ms <= 1.03 * whole_ms &&
+		ck_assert_msg(ms >= 0.98 * least_ms && ms <= 1.03 * whole_ms &&
 				      fabs(memory_gib - whole_gib) <= 1e-9 * whole_gib,
 			      "config %d, %s: %g ms and %g GiB, in all %g ms, in none %g and %g",
 			      (int)seed, text, ms, memory_gib, least_ms, whole_ms, whole_gib);
