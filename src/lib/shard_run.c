@@ -192,8 +192,9 @@ const struct sc_cli_option sc_shard_options[] = {
 	SC_OPT_FLAG(
 		device_constants, "device-constants",
 		"torchrec: take the bandwidths of the config's GPU and cluster in place of its own"),
-	SC_OPT_LIST(baselines, "baseline", "NAME",
-		    "rank this planner's plan, or all of them; may be given again"),
+	SC_OPT_LIST(
+		baselines, "baseline", "NAME",
+		"rank this planner's plan, or all of them, or search: that of the search, beside theirs; may be given again"),
 	SC_OPT_LIST(
 		constraints, "constraint", "TEXT",
 		"hold the search to a constraint: \"pin TABLE rank=R type=T tier=K\", \"forbid TABLE ...\", \"together A "
@@ -256,6 +257,7 @@ struct run {
 	struct sc_shard_plan current, diff_plan;
 	struct sc_shard_diff diff;
 	struct sc_pareto pareto;
+	bool has_search; /* among the baselines */
 };
 
 static int load_plan(struct run *s, const char *path, struct sc_shard_plan *out, struct sc_err *err)
@@ -347,6 +349,10 @@ static int add_baselines(struct run *s, struct sc_err *err)
 	int rc = 0;
 
 	for (size_t i = 0; i < names->n && rc == 0 && !sc_search_is_ended(s->ask->watch); i++) {
+		if (strcmp(names->at[i], "search") == 0) {
+			s->has_search = true;
+			continue;
+		}
 		if (strcmp(names->at[i], "all") != 0) {
 			rc = sc_study_add_baseline(&s->study, names->at[i], err);
 			continue;
@@ -383,7 +389,8 @@ static int add_plans(struct run *s, struct sc_err *err)
 	}
 	if (rc == 0)
 		rc = add_baselines(s, err);
-	is_asked = ask->seconds >= 0 || ask->current || !(ask->plans.n || ask->baselines.n);
+	is_asked = ask->seconds >= 0 || s->has_search || ask->current ||
+		   !(ask->plans.n || ask->baselines.n);
 	if (rc == 0 && is_asked)
 		rc = sc_study_search(&s->study, err);
 	return rc ? rc : sc_study_rank(&s->study, err);
