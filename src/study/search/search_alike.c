@@ -27,7 +27,7 @@ static const struct idle {
 	    {"training.optimizer", true}};
 enum { N_IDLE = sizeof(IDLE) / sizeof(IDLE[0]) };
 
-/* What a row's code is without the digits of the idle. */
+/* A row's code without the digits of the keys that decide nothing. */
 struct likeness {
 	const struct sc_csv_digit *digit[N_IDLE];
 	size_t n;

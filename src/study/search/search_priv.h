@@ -68,7 +68,7 @@ double sc_search_factor(const struct sc_searching *s, size_t row, int objective)
 int sc_search_floors(struct sc_searching *s, struct sc_err *err);
 double sc_search_least_gpu_ms(const struct sc_searching *s);
 struct sc_search_row sc_search_refuse(struct sc_searching *s, const char *error);
-/* What a floor, or the memory alone of who does not fit, makes of a row. */
+/* A row becomes what its floor says, or, if it does not fit, its memory alone. */
 bool sc_search_fits(const struct sc_searching *s, const struct sc_outcome *outcome);
 struct sc_search_row sc_search_judge(struct sc_searching *s, const struct sc_outcome *outcome,
 				     size_t row);

@@ -139,7 +139,7 @@ static void take_leader(struct sc_searching *s, size_t row)
 	s->leaders.at[i] = now;
 }
 
-/* What was known to fit at least may not. */
+/* A row that fitted by its least memory may not fit by all of it. */
 static bool take_memory(struct sc_searching *s, struct sc_search_row *r,
 			const struct sc_outcome *outcome)
 {
