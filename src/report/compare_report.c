@@ -38,14 +38,15 @@ static void compare_field(const struct walk *w, const struct sc_field *field, si
 
 	for (size_t i = 0; i < w->compare->n; i++) {
 		const struct sc_compared *c = &w->compare->at[i];
-		const void *place = (const unsigned char *)&c->by->request.config + offset;
-		bool named = field->type == SC_F_ENUM && c->config &&
-			     sc_enum_name(field->names, *(const int *)place);
+		const void *place;
+		bool named;
 
-		if (!c->config) {
+		if (!c->config) { /* a recording */
 			sc_strbuf_append(&values[i], "-");
 			continue;
 		}
+		place = (const unsigned char *)&c->by->request.config + offset;
+		named = field->type == SC_F_ENUM && sc_enum_name(field->names, *(const int *)place);
 		if (sc_field_is_absent(field, place) && field->type != SC_F_BOOL && !named)
 			sc_strbuf_append(&values[i], "-");
 		else
