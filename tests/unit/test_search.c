@@ -458,7 +458,8 @@ TEST(experts_are_searched_whole_and_cut)
 }
 
 /* What a search judges first is like all that it has: of the first tenth of the time, splits of all
- * kinds. */
+ * kinds. Rows are judged in blocks, of which a busy machine gets to a few dozen; in the order of
+ * the list a half would have twice its share, or none. */
 TEST(a_sample_of_all)
 {
 	struct sc_search search = {.base = &config,
@@ -481,7 +482,7 @@ TEST(a_sample_of_all)
 	for (int half = 0; half < 2; half++)
 		ck_assert_double_eq_tol(
 			(double)n_judged[half] / (double)n[half],
-			(double)(n_judged[0] + n_judged[1]) / (double)r.cases.n_rows, 0.05);
+			(double)(n_judged[0] + n_judged[1]) / (double)r.cases.n_rows, 0.12);
 }
 
 /* The first one has the least expected regret, here not the least time; without draws, the least
