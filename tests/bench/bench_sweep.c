@@ -9,7 +9,7 @@
 
 enum { MAX_AXES = 9 };
 
-/* Of one model many rows of one kind: neighbours share what they have in common. */
+/* Many rows of one model and one kind: neighbours share what they have in common. */
 #define OF_175B(schedule, stages, virtual_stages, target)           \
 	{                                                           \
 		schedule ", 175B", "models/gpt-175b.yaml", "512",   \

@@ -208,7 +208,7 @@ int cuptiActivitySetAttribute(int attribute, size_t *size, void *value)
 {
 	const bool is_zeroed = attribute == SC_CUPTI_ATTR_ZEROED;
 
-	/* That buffers are a thread's own is asked for before the callbacks, by libraries that know
+	/* Buffers of each thread's own are asked for before the callbacks, by libraries that know
 	 * it. */
 	if (*size != sizeof(uint8_t) ||
 	    (!is_zeroed && (attribute != SC_CUPTI_ATTR_PER_THREAD || is_mode("old") || request)))

@@ -1,4 +1,4 @@
-/* What a fuzz target is: fuzz_<parser>.c includes this and defines the one function below. It must
+/* A fuzz target: fuzz_<parser>.c includes this and defines the one function below. It must
  * take any bytes: whatever it returns, it may not crash, leak, hang or run into undefined
  * behaviour. */
 #ifndef SC_TESTS_FUZZ_H

@@ -22,7 +22,7 @@ struct plan {
 	struct sc_cost groups[PLAN_GROUPS];
 };
 
-/* What makes a difference to the engine; times are whole if not `shared`, so that they are exact.
+/* Graphs that differ for the engine; times are whole if not `shared`, so that they are exact.
  */
 struct plan_opts {
 	int shared; /* demands, latencies and priorities */

@@ -290,7 +290,7 @@ TEST(a_network_never_seen_is_never_narrower)
 		}
 }
 
-/* Of strangers each software has one vote, whatever its number of rows; a default has the bands of
+/* Each strange software has one vote, whatever its number of rows; a default has the bands of
  * rows whose software was taken away, a profile without rows at least those of switches alone; a
  * pair that was seen has neither. */
 TEST(strangers_have_bands_of_their_own)

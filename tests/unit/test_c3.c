@@ -445,7 +445,7 @@ TEST(weights_that_stay)
 	ck_assert_double_eq(sc_interfere_next_piece_factor(device, &piece), 1);
 }
 
-/* What is sent after a product by copies hides no more than can be sent before its sums are there:
+/* Copies after a product hide no more than can be sent before its sums are there:
  * of an all-reduce the scatter. A kernel that waits for an all-to-all hides nothing of it. */
 TEST(what_copies_hide)
 {
