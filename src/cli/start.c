@@ -418,41 +418,54 @@ static size_t terminal_width(void)
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 80;
 }
 
-/* Writes the result in the form that the file's ending asks for; false: it asks for none. */
-static bool wrote_by_ending(const char *path, const struct sc_forms *forms, const void *result,
-			    const struct sc_json *document, int *rc, struct sc_err *err)
+/* Returns whether a file's ending names a form of a result. */
+static bool names_form(const char *path)
 {
-	struct sc_strbuf text = {0};
-
-	if (forms->csv && sc_ends_with(path, ".csv")) {
-		*rc = sc_cli_write(path, forms->csv, result, err);
-	} else if (forms->svg && sc_ends_with(path, ".svg")) {
-		forms->svg(result, &text);
-		*rc = sc_cli_write_text(path, &text, err);
-		sc_strbuf_release(&text);
-	} else if (sc_ends_with(path, ".html")) {
-		*rc = sc_cli_write_document(path, document->root, err);
-	} else {
-		return false;
-	}
-	return true;
+	return sc_ends_with(path, ".html") || sc_ends_with(path, ".json") ||
+	       sc_ends_with(path, ".csv") || sc_ends_with(path, ".svg");
 }
 
-static int write_report(const char *path, const struct sc_forms *forms, const void *result,
-			const struct sc_json *document, struct sc_err *err)
+/* Writes the result in the form that the file's ending asks for: a table, a figure, a page or JSON.
+ * A form that the result does not have is refused: text under its name misleads a reader. */
+static int write_by_ending(const char *option, const char *path, const struct sc_forms *forms,
+			   const void *result, const struct sc_json *document, struct sc_err *err)
 {
+	const char *ending = strrchr(path, '.');
+	struct sc_strbuf text = {0};
 	int rc = 0;
 
-	if (wrote_by_ending(path, forms, result, document, &rc, err))
-		return rc;
-	if (sc_ends_with(path, ".json"))
+	if (strcmp(ending, ".html") == 0)
+		return sc_cli_write_document(path, document->root, err);
+	if (strcmp(ending, ".json") == 0)
 		return sc_cli_write(path, write_document, document, err);
-	if (sc_ends_with(path, ".svg") || sc_ends_with(path, ".csv"))
-		return sc_err_set(
-			err, SC_EUSAGE,
-			"--report: this result has no %s; FILE.html and FILE.json have it",
-			strrchr(path, '.') + 1);
-	return sc_cli_write_document(path, document->root, err);
+	if (strcmp(ending, ".csv") == 0 && forms->csv)
+		return sc_cli_write(path, forms->csv, result, err);
+	if (strcmp(ending, ".svg") == 0 && forms->svg) {
+		forms->svg(result, &text);
+		rc = sc_cli_write_text(path, &text, err);
+		sc_strbuf_release(&text);
+		return rc;
+	}
+	return sc_err_set(err, SC_EUSAGE,
+			  "%s: this result has no %s; FILE.html and FILE.json have it", option,
+			  ending + 1);
+}
+
+/* Writes the result's text, whose lines are folded for a terminal. */
+static int write_result_text(const char *path, const struct sc_forms *forms, const void *result,
+			     struct sc_err *err)
+{
+	const bool on_terminal = strcmp(path, "-") == 0 && isatty(STDOUT_FILENO);
+	struct sc_strbuf text = {0}, folded = {0};
+	int rc = 0;
+
+	forms->text(result, &text);
+	if (on_terminal)
+		sc_text_fold(sc_strbuf_get(&text), terminal_width(), &folded);
+	rc = sc_cli_write_text(path, on_terminal ? &folded : &text, err);
+	sc_strbuf_release(&folded);
+	sc_strbuf_release(&text);
+	return rc;
 }
 
 int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, const void *result,
@@ -462,12 +475,11 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 		call->line->command->output_arg || !forms->text ? "-" : call->common->output;
 	const int *json = option_of(call, "json");
 	const char *const *report = option_of(call, "report");
-	const bool is_json = json && *json, is_page = !is_json && sc_ends_with(path, ".html");
+	const bool is_json = json && *json, by_ending = !is_json && names_form(path);
 	struct sc_json document = {0};
-	struct sc_strbuf text = {0};
 	int rc = 0;
 
-	if (is_json || is_page || (report && *report)) {
+	if (is_json || by_ending || (report && *report)) {
 		forms->json(result, &document);
 		if (!json_array_size(json_object_get(document.root, "warnings")))
 			json_object_set(document.root, "warnings", call->common->warnings);
@@ -476,22 +488,17 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 	}
 	if (rc == 0 && is_json) {
 		rc = sc_cli_write(path, write_document, &document, err);
-	} else if (rc == 0 && !wrote_by_ending(path, forms, result, &document, &rc, err) &&
-		   forms->text) {
-		struct sc_strbuf folded = {0};
-
-		forms->text(result, &text);
-		if (strcmp(path, "-") == 0 && isatty(STDOUT_FILENO)) {
-			sc_text_fold(sc_strbuf_get(&text), terminal_width(), &folded);
-			rc = sc_cli_write_text(path, &folded, err);
-		} else {
-			rc = sc_cli_write_text(path, &text, err);
-		}
-		sc_strbuf_release(&folded);
+	} else if (rc == 0 && by_ending) {
+		rc = write_by_ending("-o", path, forms, result, &document, err);
+		if (rc && forms->text) /* the run is not lost */
+			write_result_text("-", forms, result, err);
+	} else if (rc == 0 && forms->text) {
+		rc = write_result_text(path, forms, result, err);
 	}
 	if (rc == 0 && report && *report)
-		rc = write_report(*report, forms, result, &document, err);
-	sc_strbuf_release(&text);
+		rc = names_form(*report)
+			     ? write_by_ending("--report", *report, forms, result, &document, err)
+			     : sc_cli_write_document(*report, document.root, err);
 	json_decref(document.root);
 	return rc;
 }
