@@ -91,6 +91,17 @@ TEST(the_busiest_owner_has_a_whole_matrix)
 	ck_assert_double_eq_tol(more / ((most - layer / 8) * 8), 1, 1e-6); /* moment and master */
 }
 
+/* Adam steps the embedding, the output layer and the norms, with a second moment in fp32: Muon
+ * holds that much beside the one moment and the master weight that each parameter has. */
+TEST(adam_steps_what_is_no_matrix)
+{
+	const double layer = 4096.0 * (12288 + 4096 + 3 * 11008), ends = 2.0 * 32000 * 4096;
+	const double gains = 4096.0 * 2 * 32, all = 32 * layer + ends + gains;
+	const double held = llama("parallel.sharding=none")->memory.optimizer_gib;
+
+	ck_assert_double_eq_tol(held * SC_BYTES_PER_GIB / (8 * all + 4 * (ends + gains)), 1, 1e-9);
+}
+
 TEST(owners_stand_by_default_where_states_are_sharded)
 {
 	ck_assert_double_eq_tol(

@@ -93,7 +93,9 @@ TEST(muon_orthogonalises)
 	double ms = muon->reading.breakdown_ms[SC_OWN_OPTIMIZER] -
 		    sgd->reading.breakdown_ms[SC_OWN_OPTIMIZER];
 
-	ck_assert_double_eq(muon->memory.optimizer_gib, sgd->memory.optimizer_gib);
+	/* Adam has a second moment of the embedding and the norms, a few of a hundred parameters. */
+	ck_assert_double_gt(muon->memory.optimizer_gib, sgd->memory.optimizer_gib);
+	ck_assert_double_lt(muon->memory.optimizer_gib, 1.05 * sgd->memory.optimizer_gib);
 	ck_assert_double_ge(
 		ms, 0.8 * least_ms); /* the embedding's share of the stage is not one of them */
 	ck_assert_double_le(ms, 2.5 * least_ms);

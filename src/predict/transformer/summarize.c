@@ -27,7 +27,8 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 	const struct sc_class_plan *plan = &tf->classes[c];
 	int stage = tf->placement.classes[c].stage;
 	struct sc_stage_parts parts = sc_transformer_stage(tf, stage);
-	struct sc_update update = {.layers = parts.layers,
+	struct sc_update update = {.trainable = plan->params.trainable,
+				   .layers = parts.layers,
 				   .replicas = plan->replicas.dense.all,
 				   .shard = plan->replicas.dense.shard,
 				   .expert_shard = plan->replicas.expert.shard};

@@ -272,8 +272,10 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	plan->host_optimizer_us = sc_quantize_us(sc_host_step_us(
 		tf->request, &tf->fabric, updated, sc_transformer_update_bytes(tf->request)));
 	updated *= 1 - sc_offload_states_frac(&tf->request->config.training.offload);
-	update = (struct sc_update){
-		.params = held, .updated = updated, .replicas = plan->replicas.dense.all};
+	update = (struct sc_update){.params = held,
+				    .updated = updated,
+				    .trainable = plan->params.trainable,
+				    .replicas = plan->replicas.dense.all};
 	if (updated > 0) {
 		double share =
 			update.updated / (plan->params.trainable + plan->params.trainable_expert);

@@ -65,12 +65,14 @@ double sc_transformer_update_bytes(const struct sc_request *request);
 /* The update at the end of an iteration on a rank. */
 struct sc_update {
 	double params, updated;             /* held by it, and updated by it */
+	double trainable;                   /* of its stage but the experts', on all shards */
 	struct sc_layer_counts layers;      /* the share of them that is stepped matrix by matrix */
 	struct sc_span replicas;            /* the ranks that hold the same */
 	struct sc_span shard, expert_shard; /* ranks of Muon's states; none: all have them */
 };
-/* Returns an optimizer's states that are not of its parameters' size (Shampoo, K-FAC): the
- * experts', or all others. */
+/* Returns the states beside a moment of each parameter: Shampoo's and K-FAC's factors, and what
+ * Muon's busiest owner has beyond its share, with the second moment of what Adam steps. They are
+ * the experts', or all others. */
 double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update,
 				   bool experts);
 void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_update *update,

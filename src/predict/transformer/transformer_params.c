@@ -98,9 +98,22 @@ static double owner_bytes(const struct sc_request *request, const struct matrix_
 	return n > 0 ? elements * e * (sc_matrix_owner_excess(a->at + first, n) - 1) : 0;
 }
 
+/* Returns the parameters that Muon leaves to Adam: embeddings, the output layer, gains, biases and
+ * routers (Jordan et al. 2024), on all shards. */
+static double adam_params(const struct matrix_list *a, const struct sc_update *update)
+{
+	double rest = update->trainable;
+
+	for (int i = 0; i < a->n; i++)
+		if (!a->at[i].expert)
+			rest -= a->at[i].count * a->at[i].m * a->at[i].n;
+	return fmax(0, rest);
+}
+
 double sc_transformer_matrix_bytes(const struct sc_request *request, const struct sc_update *update,
 				   bool experts)
 {
+	const bool muon = request->config.training.optimizer == SC_OPT_MUON;
 	const struct dims x = dims_of(request, NULL, 1, NULL);
 	struct matrix_list a;
 	double bytes = 0;
@@ -108,8 +121,10 @@ double sc_transformer_matrix_bytes(const struct sc_request *request, const struc
 	if (sc_optimizer_traits_of(request->config.training.optimizer)->matrices == SC_MATRIX_NONE)
 		return 0;
 	list_all(&x, update, &a);
+	if (muon && !experts)
+		bytes += adam_params(&a, update) * sc_moment_bytes(request);
 	if (sc_muon_sharding(request) == SC_MUON_OWNER && !sc_sharding_rule(request).weights)
-		return owner_bytes(request, &a, experts);
+		return bytes + owner_bytes(request, &a, experts);
 	for (int i = 0; i < a.n; i++)
 		if (a.at[i].expert == experts)
 			bytes += sc_matrix_bytes(request, &a.at[i], update->replicas.n_ranks);
@@ -388,6 +403,10 @@ void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_up
 	    SC_MATRIX_NONE) {
 		list_all(&x, update, &a);
 		sc_matrix_steps(env, a.at, a.n, &update->replicas, out);
+		if (request->config.training.optimizer == SC_OPT_MUON)
+			op.u.rowwise.read_bytes += 2 * sc_moment_bytes(request) *
+						   adam_params(&a, update) /
+						   fmax(1, update->shard.n_ranks);
 	}
 	sc_block_add_op(out, env, SC_NAME_OPTIMIZER, &op);
 	/* Gradients are zeroed for the next iteration, or set to none. */
