@@ -180,26 +180,30 @@ TEST(every_software_profile_is_known)
 	}
 }
 
-static void check_release(const char *model, const char *version, const char *id)
+static void check_release(const char *model, const char *software, const char *id)
 {
 	char text[1024];
 
 	snprintf(text, sizeof(text),
 		 "%smodel: {family: %s, layers: 4, hidden: 64, heads: 4, seq: 8, vocab: 9}\n"
-		 "training: {global_batch: 64, software: megatron-lm%s}\n",
-		 CLUSTER GPUS PARALLEL, model, version);
+		 "training: {global_batch: 64, software: %s}\n",
+		 CLUSTER GPUS PARALLEL, model, software);
 	resolve_ok(text);
 	ck_assert_str_eq(request.software.id, id);
 }
 
 TEST(a_release_that_can_do_what_the_model_asks_is_taken)
 {
-	check_release("gpt", "", "megatron-lm");
+	check_release("gpt", "megatron-lm", "megatron-lm");
 	ck_assert_int_eq(request.config.training.attention, SC_ATT_UNFUSED);
-	check_release("llama", "", "megatron-lm-2023"); /* embeddings are not tied */
+	check_release("llama", "megatron-lm", "megatron-lm-2023"); /* embeddings are not tied */
 	ck_assert_int_eq(request.config.training.attention, SC_ATT_FLASH);
-	check_release("gpt", ", software_version: '23.08'", "megatron-lm-2023");
-	check_release("llama", ", software_version: v2.2", "megatron-lm");
+	check_release("gpt", "megatron-lm, software_version: '23.08'", "megatron-lm-2023");
+	check_release("llama", "megatron-lm, software_version: v2.2", "megatron-lm");
+	/* A number says as much as the program's name and the number. */
+	check_release("gpt", "nemo, software_version: NeMo 24.03.1", "nemo-24.03");
+	check_release("gpt", "nemo, software_version: '24.03.1'", "nemo-24.03");
+	check_release("gpt", "nemo, software_version: '24.07'", "nemo");
 }
 
 TEST(bert_without_padding_is_mlperfs)

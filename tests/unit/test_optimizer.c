@@ -93,7 +93,8 @@ TEST(muon_orthogonalises)
 	double ms = muon->reading.breakdown_ms[SC_OWN_OPTIMIZER] -
 		    sgd->reading.breakdown_ms[SC_OWN_OPTIMIZER];
 
-	/* Adam has a second moment of the embedding and the norms, a few of a hundred parameters. */
+	/* Adam has a second moment of the embedding and the norms, a few of a hundred parameters.
+	 */
 	ck_assert_double_gt(muon->memory.optimizer_gib, sgd->memory.optimizer_gib);
 	ck_assert_double_lt(muon->memory.optimizer_gib, 1.05 * sgd->memory.optimizer_gib);
 	ck_assert_double_ge(

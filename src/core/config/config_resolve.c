@@ -83,6 +83,16 @@ static bool has_sign(const struct sc_request *req, enum sc_stack_sign sign)
 				      : true;
 }
 
+/* Returns whether a version is one of a release's: it begins as the release's does, with the
+ * program's name before the number or without it ("NeMo 25.09", "25.09"). */
+static bool version_is_of(const char *version, const char *release)
+{
+	const char *number = strrchr(release, ' ');
+
+	return strncmp(version, release, strlen(release)) == 0 ||
+	       (number && strncmp(version, number + 1, strlen(number + 1)) == 0);
+}
+
 /* The release for the GPUs, of that version, or with a sign; without a version, the first that can
  * do what the model asks for. */
 static bool is_release(const struct sc_request *req, const struct sc_release *release)
@@ -102,8 +112,7 @@ static bool is_release(const struct sc_request *req, const struct sc_release *re
 	}
 	if (release->sign)
 		return true;
-	return version && release->version &&
-	       strncmp(version, release->version, strlen(release->version)) == 0;
+	return version && release->version && version_is_of(version, release->version);
 }
 
 /* Takes the profile of a release that does things its own way. */
