@@ -146,15 +146,17 @@ TEST(context_and_padding_count_tokens)
 TEST(experts_layer)
 {
 	struct sc_request r = mixture();
-	/* each of two copies of a token: its input and output, and three times h/2; routing is
-	 * small */
-	double routed = 2 * 2 * (2 + 1.5), attention = 4 + 4.0 / 4;
+	/* each of two copies of a token: its input, and three times h/2; routing is small */
+	double routed = 2 * 2 * (1 + 1.5), attention = 4 + 4.0 / 4;
 	double router = 2 * 2 * 16.0 / HIDDEN;
 
 	near(sc_layer_kept_bytes(&r, 2, 0), SBH * (8 + (attention + routed + router) / TP));
 	near(sc_layer_kept_bytes(&r, 2, SC_LAYER_DENSE), SBH * (8 + (attention + 24) / TP));
 	r.config.model.shared_experts = 1;
 	near(sc_layer_kept_bytes(&r, 2, 0), SBH * (8 + (attention + routed + router + 3) / TP));
+	r.config.model.shared_experts = 0;
+	r.software.keeps_expert_outputs = true;
+	near(sc_layer_kept_bytes(&r, 2, 0), SBH * (8 + (attention + routed + 4 + router) / TP));
 }
 
 TEST(latent_attention_keeps_whole_heads)

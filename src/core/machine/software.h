@@ -113,9 +113,10 @@ struct sc_software {
 	bool gather_ahead; /* sharded weights are gathered one layer ahead, else on demand */
 	bool fused_chains; /* else chains of elementwise kernels */
 	bool fused_loss, norms_apart;
-	bool fused_fp8_cast;   /* if scales are known */
-	bool lora_recipe;      /* if heads divide, else ranks pass on keys and values */
-	bool mx_fp8_attention; /* nvfp4: of whole sequences, or LoRA */
+	bool keeps_expert_outputs; /* for their probabilities' gradients */
+	bool fused_fp8_cast;       /* if scales are known */
+	bool lora_recipe;          /* if heads divide, else ranks pass on keys and values */
+	bool mx_fp8_attention;     /* nvfp4: of whole sequences, or LoRA */
 	bool mlm_gather;
 	/* Over those counted here; for chains that are not fused where PyTorch's kernels are. */
 	double elementwise_factor;

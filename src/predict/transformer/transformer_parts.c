@@ -158,8 +158,9 @@ static void put_mlp(struct part_list *to, double width, bool shared)
 }
 
 /* Puts a mixture. The router keeps logits and probabilities. Tokens sent to experts stay as their
- * input in the experts' order, and as their output, which backward needs for the weights they are
- * added with. */
+ * input in the experts' order. Their output stays where it is multiplied by those probabilities;
+ * stacks since 2025 multiply the activation or the input (Megatron Core, experts.py:
+ * weighted_bias_swiglu_impl; torchtitan, moe.py: score_before_experts). */
 static void put_experts(struct part_list *to)
 {
 	const struct dims *x = to->x;
@@ -181,8 +182,9 @@ static void put_experts(struct part_list *to)
 	part_put(to, (struct part){SC_PART_EXPERTS_ACTIVATION, 0, ffn, takes,
 				   keeps_ffn_inputs(x) ? routed * width : 0,
 				   again | SC_RECOMPUTE_MOE_ACT, 0, .scope = SC_GRAPH_MOE});
-	part_put(to, (struct part){SC_PART_EXPERTS_DOWN, SC_NAME_EXPERT_DOWN, h, ffn, routed * h,
-				   again, 0, SC_GRAPH_MOE, 0, 1, held, .macs = takes * h});
+	part_put(to, (struct part){SC_PART_EXPERTS_DOWN, SC_NAME_EXPERT_DOWN, h, ffn,
+				   x->sw->keeps_expert_outputs ? routed * h : 0, again, 0,
+				   SC_GRAPH_MOE, 0, 1, held, .macs = takes * h});
 	if (m->expert_latent > 0)
 		part_put(to, (struct part){SC_PART_LATENT, SC_NAME_LATENT, x->h, h, h, again, 0,
 					   MOE_BEGINS, 0, 1, 1, .macs = h * x->h});
