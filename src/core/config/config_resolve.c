@@ -83,14 +83,32 @@ static bool has_sign(const struct sc_request *req, enum sc_stack_sign sign)
 				      : true;
 }
 
-/* Returns whether a version is one of a release's: it begins as the release's does, with the
- * program's name before the number or without it ("NeMo 25.09", "25.09"). */
-static bool version_is_of(const char *version, const char *release)
+/* Returns whether a version is a release's number without the program's name before it. */
+static bool is_bare_number(const char *version, const char *release)
 {
 	const char *number = strrchr(release, ' ');
 
-	return strncmp(version, release, strlen(release)) == 0 ||
-	       (number && strncmp(version, number + 1, strlen(number + 1)) == 0);
+	return number && strncmp(version, number + 1, strlen(number + 1)) == 0;
+}
+
+/* Warns where only the program's name is missing for a release: another's habits are simulated. */
+static void warn_bare_number(const struct sc_resolver *res, const struct sc_software *software)
+{
+	struct sc_request *req = res->request;
+	const char *version = req->config.training.software_version;
+
+	for (size_t i = 0; i < software->releases.n && version; i++) {
+		const struct sc_release *release =
+			(const struct sc_release *)software->releases.at + i;
+
+		if (!release->version || !is_bare_number(version, release->version))
+			continue;
+		sc_warn(&req->warnings,
+			"training.software_version %s names no release: %s is simulated; \"%s\" "
+			"has habits of its own",
+			version, software->id, release->version);
+		return;
+	}
 }
 
 /* The release for the GPUs, of that version, or with a sign; without a version, the first that can
@@ -112,7 +130,8 @@ static bool is_release(const struct sc_request *req, const struct sc_release *re
 	}
 	if (release->sign)
 		return true;
-	return version && release->version && version_is_of(version, release->version);
+	return version && release->version &&
+	       strncmp(version, release->version, strlen(release->version)) == 0;
 }
 
 /* Takes the profile of a release that does things its own way. */
@@ -140,6 +159,7 @@ static int take_release(const struct sc_resolver *res, const struct sc_software 
 				before->id, (*software)->id);
 		return 0;
 	}
+	warn_bare_number(res, before);
 	return 0;
 }
 
