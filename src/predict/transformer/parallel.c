@@ -1,51 +1,14 @@
 /* Places ranks on nodes. Layouts whose groups all sit alike fold to one class a stage by
  * arithmetic; others are coloured rank by rank. */
 #include "predict/transformer/parallel.h"
-#include "base/search.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A set of ranks base + i*stride_a + j*stride_b, i < n_a, j < n_b. */
-struct axis_shape {
-	uint32_t n_a, n_b;
-	uint32_t stride_a, stride_b;
-};
-struct layout_dims {
-	uint32_t size[SC_N_AXES], stride[SC_N_AXES];
-	uint32_t world, gpus_per_node;
-	struct axis_shape experts; /* the ranks of an expert group */
-};
-
-/* The sets that ranks are in, one of each kind a rank: the groups of tp, cp, ep, dp, then the node.
- * A set is named by its lowest rank. */
-enum { PLACEMENT_NODE = SC_AXIS_PP, PLACEMENT_N_SETS };
-
-/* Every rank of any layout with its sets: tables as long as the world, in the caller's arena. */
-struct placement_ranks {
-	const struct layout_dims *d;
-	struct sc_arena *arena;
-	struct axis_shape shape[PLACEMENT_N_SETS];
-	uint32_t *base[PLACEMENT_N_SETS]; /* set by rank */
-	struct sc_span *span[SC_AXIS_PP]; /* by base */
-	uint32_t *node, *stage;           /* by rank */
-	double *slowdown;                 /* by rank */
-	uint8_t *kind;                    /* kind of GPU by rank */
-	const struct sc_layout *layout;
-	uint32_t *color; /* class to be, by rank, numbered by their lowest ranks */
-	uint32_t n_colors;
-};
-
-/* Returns the same position on the next or on the previous pipeline stage (wraps around). */
-static uint32_t placement_beside(const struct placement_ranks *ranks, uint32_t rank, bool next)
-{
-	const uint32_t pp = ranks->d->size[SC_AXIS_PP], stage = ranks->stage[rank];
-	const uint32_t to = (stage + (next ? 1 : pp - 1)) % pp;
-
-	return rank - stage * ranks->d->stride[SC_AXIS_PP] + to * ranks->d->stride[SC_AXIS_PP];
-}
+#include "base/search.h"
+#include "predict/transformer/placement_ranks.h"
 
 static struct axis_shape placement_axis(const struct layout_dims *d, enum sc_axis axis)
 {
@@ -146,108 +109,6 @@ static void placement_ranks_init(struct placement_ranks *ranks, const struct sc_
 		for (uint32_t k = 0; k < layout->runs[i].n_ranks && n < d->world; k++)
 			ranks->kind[n++] = layout->runs[i].kind;
 	ranks->color = sc_arena_calloc(arena, d->world, sizeof(*ranks->color));
-}
-
-/* ---- colours of ranks ---- */
-
-enum {
-	MIN_MAX_COLORS = 1024, /* more classes than this cost more than they tell */
-	LOOKS_PER_RANK = 32,   /* and one a stage, before giving up */
-	MIN_LOOKS = 1 << 20,   /* small worlds have these anyway */
-};
-
-/* splitmix64's finalizer (Steele, Lea and Flood, 2014). */
-static uint64_t mix_bits(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15u;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
-
-/* Returns what a rank is and how its groups sit, to begin with. */
-static uint64_t first_look(const struct placement_ranks *ranks, uint32_t rank)
-{
-	uint32_t node = ranks->node[rank];
-	uint64_t key = ((uint64_t)ranks->stage[rank] << 8 | ranks->kind[rank]) << 2, bits;
-
-	key += (uint64_t)(node == ranks->node[placement_beside(ranks, rank, true)]) << 1;
-	key += node == ranks->node[placement_beside(ranks, rank, false)];
-	memcpy(&bits, &ranks->slowdown[rank], sizeof(bits));
-	key = mix_bits(mix_bits(key) ^ bits);
-	for (int axis = 0; axis < SC_AXIS_PP; axis++) {
-		const struct sc_span *span = &ranks->span[axis][ranks->base[axis][rank]];
-
-		key = mix_bits(
-			key ^ ((uint64_t)span->n_nodes << 32 | (uint32_t)span->max_ranks_per_node));
-	}
-	return key;
-}
-
-/* Numbers what ranks see as their colours; returns whether these are no more than `most`. */
-static bool number_colors(struct placement_ranks *ranks, const uint64_t *look, uint32_t most)
-{
-	struct sc_arena_mark mark = sc_arena_mark(ranks->arena);
-	uint32_t n_slots = 16;
-	struct slot {
-		uint64_t look;
-		uint32_t color; /* number + 1 */
-	} * slots;
-
-	while (n_slots < 2 * most)
-		n_slots *= 2;
-	slots = sc_arena_calloc(ranks->arena, n_slots, sizeof(*slots));
-	ranks->n_colors = 0;
-	for (uint32_t rank = 0; rank < ranks->d->world && ranks->n_colors <= most; rank++) {
-		uint32_t at = (uint32_t)look[rank] & (n_slots - 1);
-
-		while (slots[at].color && slots[at].look != look[rank])
-			at = (at + 1) & (n_slots - 1);
-		if (!slots[at].color)
-			slots[at] = (struct slot){look[rank], ++ranks->n_colors};
-		ranks->color[rank] = slots[at].color - 1;
-	}
-	sc_arena_rewind(ranks->arena, mark);
-	return ranks->n_colors <= most;
-}
-
-/* Finds the coarsest colours: ranks split by the colours in their sets and of their pipeline
- * neighbours, until nothing splits any more (Weisfeiler and Leman, 1968). Sights are compared by
- * 64-bit hashes. Returns false if that takes too many colours, or too long. */
-static bool placement_refine(struct placement_ranks *ranks)
-{
-	const uint32_t world = ranks->d->world, pp = ranks->d->size[SC_AXIS_PP];
-	const uint32_t most = 4 * pp > MIN_MAX_COLORS ? 4 * pp : MIN_MAX_COLORS;
-	uint64_t *look = sc_arena_alloc(ranks->arena, world * sizeof(*look));
-	uint64_t *sum = sc_arena_alloc(ranks->arena, world * sizeof(*sum)); /* by base */
-	uint64_t n_looks = 0, max_looks = (uint64_t)(LOOKS_PER_RANK + pp) * world;
-	uint32_t before = 0;
-
-	for (uint32_t rank = 0; rank < world; rank++)
-		look[rank] = first_look(ranks, rank);
-	while (number_colors(ranks, look, most) && ranks->n_colors > before) {
-		before = ranks->n_colors;
-		n_looks += world;
-		if (n_looks > MIN_LOOKS && n_looks > max_looks)
-			return false;
-		for (uint32_t rank = 0; rank < world; rank++)
-			look[rank] = mix_bits(
-				mix_bits(mix_bits(ranks->color[rank]) +
-					 ranks->color[placement_beside(ranks, rank, true)]) +
-				ranks->color[placement_beside(ranks, rank, false)]);
-		for (int set = 0; set < PLACEMENT_N_SETS; set++) {
-			const uint32_t *base = ranks->base[set];
-
-			if (ranks->shape[set].n_a * ranks->shape[set].n_b < 2)
-				continue;
-			memset(sum, 0, world * sizeof(*sum));
-			for (uint32_t rank = 0; rank < world; rank++)
-				sum[base[rank]] += mix_bits(ranks->color[rank]);
-			for (uint32_t rank = 0; rank < world; rank++)
-				look[rank] = mix_bits(look[rank] + sum[base[rank]]);
-		}
-	}
-	return ranks->n_colors <= most;
 }
 
 /* Folds colours of ranks into classes, with the groups and nodes that a class's ranks are in. The
@@ -535,7 +396,7 @@ static void place_irregular(const struct sc_layout *layout, const struct layout_
 		for (uint32_t rank = 0; rank < d->world; rank++)
 			ranks.color[rank] = rank;
 		ranks.n_colors = d->world;
-	} else if (!placement_refine(&ranks)) {
+	} else if (!sc_placement_refine(&ranks)) {
 		placement_approximate(&ranks, out);
 		return;
 	}

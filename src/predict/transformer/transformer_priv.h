@@ -102,6 +102,21 @@ void region_weights(const struct dims *x, const struct part *first, int n);
 void cast_weights(const struct dims *x, double params);
 void accumulate_gradients(const struct dims *x, double dense, double expert);
 
+/* Keeps products in the storage's precision. */
+void keep_wide(struct dims *x);
+/* Add norms and activations of n elements, and their gradients. */
+void add_norm(const struct dims *x, double n);
+void add_norm_grad(const struct dims *x, double n);
+void add_activation(const struct dims *x, double n);
+void add_activation_grad(const struct dims *x, double n);
+
+/* These run the ends: the embedding, and the output layer with the loss. */
+void embed_forward(const struct dims *x);
+void embed_backward(const struct dims *x);
+void head_forward(const struct dims *x);
+void head_backward(const struct dims *x);
+void head_weights(const struct dims *x);
+
 /* These run parts: rotary positions of queries and keys or their gradient, and all kinds of
  * attention. */
 void rotary(const struct dims *x, const struct part *p);
