@@ -1,7 +1,7 @@
 /* The engine's own state. Two ways to run a node meet here (DESIGN.md §4):
  * - what cannot contend is followed as data flows (simulate.c): its end is known once it is ready;
- * - what may contend is an activity that goes through events in time order and is given
- *   SMs by space (simulate_events.c), and a rate by max-min fairness (simulate_rates.c).
+ * - what may contend is an activity that goes through events in time order (simulate_events.c), is
+ *   given SMs by space (simulate_sms.c), and a rate by max-min fairness (simulate_rates.c).
  * Flowing ahead of the events' time is safe: it touches nothing that is shared. */
 #ifndef SC_PREDICT_SIMULATE_PRIV_H
 #define SC_PREDICT_SIMULATE_PRIV_H
@@ -165,7 +165,20 @@ void sc_sim_node_done(struct sc_simulator *sim, uint32_t node, double end_us);
 void sc_sim_member_arrived(struct sc_simulator *sim, uint32_t node, double at_us);
 void sc_sim_group_done(struct sc_simulator *sim, uint32_t group, double end_us);
 
+/* simulate_sms.c */
+void sc_sim_sm_enqueue(struct sc_simulator *sim, uint32_t id);
+void sc_sim_sm_release(struct sc_simulator *sim, uint32_t id);
+/* Moves SMs to the activity, or back from it if `amount` is negative. */
+void sc_sim_sm_move(struct sc_simulator *sim, struct sim_act *act, double amount);
+void sc_sim_sm_touch(struct sc_simulator *sim, uint32_t class_id); /* its grants may change */
+void sc_sim_sm_update(struct sc_simulator *sim); /* grants SMs on every class that changed */
+/* Returns when a running kernel comes to its next wave boundary: HUGE_VAL in the last wave. */
+double sc_sim_boundary_us(const struct sim_act *act, double now_us);
+void sc_sim_slow_copier(struct sc_simulator *sim, uint32_t group);
+void sc_sim_unlink_copier(struct sc_simulator *sim, uint32_t id);
+
 /* simulate_events.c */
+void sc_sim_act_start(struct sc_simulator *sim, uint32_t id); /* it has its SMs */
 void sc_sim_events_begin(struct sc_simulator *sim);
 void sc_sim_events_run(struct sc_simulator *sim);
 void sc_sim_request(struct sc_simulator *sim, enum sim_kind kind, uint32_t id, double at_us);
