@@ -174,6 +174,65 @@ LOOP_TEST(test_no_events, n_cases(N_GRAPHS))
 	sc_timeline_release(&slow);
 }
 
+/* Adds a GPU's kernels, launched by a host that may be late, and collectives beside them: each
+ * begins after a kernel and lets a later one wait. */
+static void add_layers(struct sc_rng *rng)
+{
+	const uint32_t class_id = add_class(&f, 4), host = add_lane(&f, class_id);
+	const uint32_t compute = add_lane(&f, class_id), comm = add_lane(&f, class_id);
+	const double late_us = sc_rng_below(rng, 2) ? 0 : 20;
+	uint32_t kernel = SC_NONE, flying = SC_NONE;
+
+	for (int i = 0; i < 60; i++) {
+		struct sc_cost cost = plan_cost(rng, 1, 0);
+		const struct sc_member self = {class_id, 1};
+		const uint32_t launched = add_node(&f, host, work(0, late_us));
+
+		cost.latency_us = sc_rng_below(rng, 6) ? 2 * sc_rng_uniform(rng) : 0;
+		cost.demand[SC_RES_SM] = 1.1 * sc_rng_uniform(rng);
+		cost.demand[SC_RES_NIC] *= !sc_rng_below(rng, 9);
+		kernel = add_node(&f, compute, cost);
+		sc_graph_add_dep(&f.g, kernel, launched);
+		if (flying != SC_NONE && !sc_rng_below(rng, 4)) {
+			sc_graph_add_dep(&f.g, kernel, flying);
+			flying = SC_NONE;
+		}
+		if (sc_rng_below(rng, 6))
+			continue;
+		cost = plan_cost(rng, 1, 1);
+		cost.work_us *= 4;
+		cost.beside_frac = sc_rng_below(rng, 2) ? 0 : sc_rng_uniform(rng);
+		const struct sc_node_use use = {sc_graph_add_cost(&f.g, &cost), SC_NONE};
+		const struct sc_node_use none = {f.none, SC_NONE};
+
+		flying = sc_graph_add_member(&f.g, comm, sc_graph_add_group(&f.g, use, &self, 1),
+					     none);
+		sc_graph_add_dep(&f.g, flying, kernel);
+	}
+}
+
+/* Kernels beside one collective need no events either: they end when events say, to the last bit.
+ */
+LOOP_TEST(test_beside, n_cases(N_GRAPHS))
+{
+	struct sc_timeline slow = {0};
+	struct sc_rng rng;
+	size_t n_solves = 0;
+
+	sc_rng_init(&rng, (uint64_t)_i);
+	add_layers(&rng);
+	ck_assert_int_eq(fixture_run(&f), SC_OK);
+	sc_simulator_observe(f.sim, count_solves, &n_solves);
+	ck_assert_int_eq(sc_simulate(f.sim, &f.g, NULL, &slow, NULL), SC_OK);
+	sc_simulator_observe(f.sim, NULL, NULL);
+	ck_assert_uint_gt(n_solves, 0);
+	ck_assert_mem_eq(slow.reason, f.tl.reason, f.tl.n);
+	ck_assert_mem_eq(slow.bound_by, f.tl.bound_by, f.tl.n * sizeof(uint32_t));
+	ck_assert_mem_eq(slow.start_us, f.tl.start_us, f.tl.n * sizeof(double));
+	ck_assert_mem_eq(slow.end_us, f.tl.end_us, f.tl.n * sizeof(double));
+	sc_timeline_release(&slow);
+}
+
 /* What ends last takes no longer than alone once all else has ended: it has the SMs that were given
  * back. */
 static void check_last(void)

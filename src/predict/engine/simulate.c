@@ -254,7 +254,11 @@ void sc_sim_flow_ready(struct sc_simulator *sim)
 		const uint32_t id = sim->ready.at[--sim->ready.n];
 		uint32_t *busy = &sim->busy.at[sc_sim_class_of(sim, id)];
 
-		if (*busy > 1 || !(f->contends[f->node[id].cost] & SIM_OWN)) {
+		const bool own = f->contends[f->node[id].cost] & SIM_OWN;
+
+		if (*busy > 1 && own && sc_sim_runs_beside(sim, id))
+			continue;
+		if (*busy > 1 || !own) {
 			sc_sim_request(sim, SIM_KERNEL, id, f->ready_us[id]);
 			continue;
 		}

@@ -191,5 +191,13 @@ void sc_sim_rates_enter(struct sc_simulator *sim, uint32_t id);
 void sc_sim_rates_leave(struct sc_simulator *sim, uint32_t id);
 void sc_sim_rates_touch(struct sc_simulator *sim, uint32_t id); /* its cap has changed */
 void sc_sim_rates_solve(struct sc_simulator *sim);
+void sc_sim_rates_set(struct sc_simulator *sim, uint32_t id, double rate);
+/* Lets a load come to a resource and go. */
+void sc_sim_rates_pass(struct sc_simulator *sim, uint32_t res, double load);
+
+/* simulate_beside.c */
+/* Runs a kernel that asks for no more than its class has to itself, with what follows from its end
+ * left to flow; false: events must decide, and the caller requests it. */
+bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node);
 
 #endif

@@ -77,6 +77,24 @@ void sc_sim_rates_touch(struct sc_simulator *sim, uint32_t id)
 	SC_VEC_PUSH(&sim->dirty_acts, id);
 }
 
+/* Takes a load off a resource. */
+static void lighten(struct sc_simulator *sim, uint32_t id, double load)
+{
+	struct sim_res *res = &sim->res[id];
+
+	if (is_overloaded(res) && !res->dirty) {
+		res->dirty = 1;
+		SC_VEC_PUSH(&sim->dirty_res, id);
+	}
+	res->load = res->first == SC_NONE ? 0 : res->load - load;
+}
+
+void sc_sim_rates_pass(struct sc_simulator *sim, uint32_t id, double load)
+{
+	sim->res[id].load += load;
+	lighten(sim, id, load);
+}
+
 void sc_sim_rates_leave(struct sc_simulator *sim, uint32_t id)
 {
 	uint32_t next;
@@ -85,17 +103,13 @@ void sc_sim_rates_leave(struct sc_simulator *sim, uint32_t id)
 		struct sim_use *use = &sim->uses.at[u];
 		struct sim_res *res = &sim->res[use->res];
 
-		if (is_overloaded(res) && !res->dirty) {
-			res->dirty = 1;
-			SC_VEC_PUSH(&sim->dirty_res, use->res);
-		}
 		if (use->prev_in_res != SC_NONE)
 			sim->uses.at[use->prev_in_res].next_in_res = use->next_in_res;
 		else
 			res->first = use->next_in_res;
 		if (use->next_in_res != SC_NONE)
 			sim->uses.at[use->next_in_res].prev_in_res = use->prev_in_res;
-		res->load = res->first == SC_NONE ? 0 : res->load - use->load;
+		lighten(sim, use->res, use->load);
 		next = use->next_in_act;
 		use->next_in_act = sim->free_use;
 		sim->free_use = u;
@@ -103,7 +117,7 @@ void sc_sim_rates_leave(struct sc_simulator *sim, uint32_t id)
 	sim->acts.at[id].first_use = SC_NONE;
 }
 
-static void set_rate(struct sc_simulator *sim, uint32_t id, double rate)
+void sc_sim_rates_set(struct sc_simulator *sim, uint32_t id, double rate)
 {
 	struct sim_act *act = &sim->acts.at[id];
 	const int same = fabs(rate - act->rate) <= SIM_EPS_LEVEL * rate;
@@ -262,7 +276,8 @@ static void fill_component(struct sc_simulator *sim)
 			continue;
 		}
 		find_stopped(sim, level);
-		SC_SORT(sim->stopped.at, sim->stopped.n, by_number);
+		if (sim->stopped.n > 1)
+			SC_SORT(sim->stopped.at, sim->stopped.n, by_number);
 		for (size_t i = 0; i < sim->stopped.n; i++)
 			freeze(sim, &sim->acts.at[sim->part_acts.at[sim->stopped.at[i]]], level);
 	}
@@ -287,10 +302,10 @@ static void solve_component(struct sc_simulator *sim, uint32_t seed)
 		for (size_t i = 0; i < sim->part_acts.n; i++) {
 			const uint32_t act = sim->part_acts.at[i];
 
-			set_rate(sim, act, sim->acts.at[act].new_rate);
+			sc_sim_rates_set(sim, act, sim->acts.at[act].new_rate);
 		}
 	} else {
-		set_rate(sim, seed, sim->acts.at[seed].cap);
+		sc_sim_rates_set(sim, seed, sim->acts.at[seed].cap);
 	}
 }
 

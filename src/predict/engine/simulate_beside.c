@@ -1,0 +1,178 @@
+/* A kernel that has a GPU's other SMs to itself while one activity runs beside it, as ops of a
+ * layer do beside a gather of weights: its end follows from where both stand, so it needs no event.
+ * What it leaves behind is what events would: their order of sums is kept to the last bit. */
+#include <assert.h>
+#include <math.h>
+
+#include "predict/engine/simulate_priv.h"
+
+/* A resource that both would overload. */
+struct shared_res {
+	double left, open; /* the capacity not given yet; the load of those whose rate is open */
+	double load[2];    /* the kernel's, the other's */
+};
+
+static double level_of(const struct shared_res *r)
+{
+	return r->open > SIM_EPS_LEVEL ? r->left / r->open : HUGE_VAL;
+}
+
+/* Fills the rates of both, as fill_component does those of many. */
+static void fill_both(struct shared_res *res, int n, const double cap[2], double rate[2])
+{
+	rate[0] = rate[1] = -1;
+	while (rate[0] < 0 || rate[1] < 0) {
+		double level = HUGE_VAL;
+		bool stops[2];
+
+		for (int a = 0; a < 2; a++)
+			level = rate[a] < 0 ? fmin(level, cap[a]) : level;
+		for (int r = 0; r < n; r++)
+			level = fmin(level, level_of(&res[r]));
+		const double most = level * (1 + SIM_EPS_LEVEL);
+
+		for (int a = 0; a < 2; a++)
+			stops[a] = cap[a] <= most;
+		for (int r = 0; r < n; r++)
+			for (int a = 0; a < 2; a++)
+				stops[a] |=
+					res[r].load[a] > 0 &&
+					level_of(&res[r]) <= most * (1 + SIM_EPS_LEVEL) &&
+					res[r].left <= level * res[r].open * (1 + SIM_EPS_LEVEL);
+		for (int a = 0; a < 2; a++) {
+			if (!stops[a] || rate[a] >= 0)
+				continue;
+			rate[a] = fmin(cap[a], level);
+			for (int r = 0; r < n; r++) {
+				res[r].open -= res[r].load[a];
+				res[r].left = fmax(0, res[r].left - res[r].load[a] * rate[a]);
+			}
+		}
+	}
+}
+
+/* Finds the rates of a kernel, by its share of SMs in rate[0], and of the other; false: they do not
+ * slow each other. */
+static bool slow_each_other(const struct sc_simulator *sim, const struct sc_cost *cost,
+			    const struct sim_act *other, double rate[2])
+{
+	const double cap[2] = {rate[0], other->cap};
+	struct shared_res res[SC_N_RES + 1];
+	bool both = false;
+	int n = 0;
+
+	for (uint32_t u = other->first_use; u != SC_NONE; u = sim->uses.at[u].next_in_act) {
+		const struct sim_use *use = &sim->uses.at[u];
+		const double own = use->res < SC_N_RES ? cost->demand[use->res] : 0;
+
+		if (sim->res[use->res].load + own <= 1 + SIM_EPS_LEVEL)
+			continue;
+		res[n++] = (struct shared_res){1, own + use->load, {own, use->load}};
+		both = both || own > 0;
+	}
+	if (both)
+		fill_both(res, n, cap, rate);
+	return both;
+}
+
+/* Says whether nobody but `other` uses what a kernel asks for. */
+static bool is_beside(const struct sc_simulator *sim, const struct sc_cost *cost,
+		      const struct sim_act *other)
+{
+	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++) {
+		const uint32_t u = cost->demand[r] > 0 ? sim->res[r].first : SC_NONE;
+
+		if (u != SC_NONE && (!other || &sim->acts.at[sim->uses.at[u].act] != other ||
+				     sim->uses.at[u].next_in_res != SC_NONE))
+			return false;
+	}
+	return true;
+}
+
+/* Goes on to a time unless something is due by then. */
+static bool goes_on(struct sc_simulator *sim, double at_us)
+{
+	assert(at_us >= sim->now_us);
+	if (at_us > sim->now_us) {
+		sc_sim_sm_update(sim);
+		sc_sim_rates_solve(sim);
+	}
+	if (sim->due.n || (sim->heap.n && sim->heap.at[0].at_us <= at_us))
+		return false;
+	sim->now_us = at_us;
+	return true;
+}
+
+/* Does what events would when a kernel is granted SMs now, up to its latency. */
+static void begin_beside(struct sc_simulator *sim, struct sim_sm *sm)
+{
+	sm->resizable = 0; /* any kernel slows copiers */
+	for (uint32_t m = sm->copiers; m != SC_NONE; m = sim->acts.at[m].run_next)
+		sc_sim_slow_copier(sim, sim->flow.node[sim->acts.at[m].id].group);
+	sm->resizable = SC_NONE;
+	sc_sim_rates_solve(sim);
+}
+
+/* Returns the end of an activity whose rate changes. */
+static double end_at_rate(const struct sim_act *act, double rate, double from_us)
+{
+	struct sim_act then = *act;
+
+	sc_sim_act_settle(&then, from_us);
+	return from_us + then.remaining_us / rate;
+}
+
+/* Lets a kernel come and go. */
+static void pass_by(struct sc_simulator *sim, struct sim_act *kernel, double sms)
+{
+	sc_sim_sm_move(sim, kernel, sms);
+	sc_sim_sm_move(sim, kernel, -kernel->sm_got);
+	for (uint32_t r = SC_RES_SM + 1; r < SC_N_RES; r++)
+		if (kernel->cost->demand[r] > 0)
+			sc_sim_rates_pass(sim, r, kernel->cost->demand[r]);
+	sim->busy.at[0]--;
+	sc_sim_node_done(sim, kernel->id, sim->now_us);
+}
+
+bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
+{
+	const struct sim_flow *f = &sim->flow;
+	const struct sc_cost *cost = &f->cost[f->node[node].cost];
+	struct sim_sm *sm = &sim->sm[0];
+	struct sim_act kernel = {.cost = cost, .id = node, .sm_want = fmin(cost->demand[0], 1)};
+	struct sim_act *other = NULL;
+
+	if (sim->graph->classes.n > 1 || f->slowed || sim->ready.n || sm->queue != SC_NONE ||
+	    sm->resizable != SC_NONE || cost->holds_sm || !(cost->latency_us > 0) ||
+	    !(cost->work_us > 0) || !goes_on(sim, f->ready_us[node]))
+		return false;
+	begin_beside(sim, sm);
+	const double sms = fmin(kernel.sm_want, sm->free), at_us = sim->now_us + cost->latency_us;
+	double next_us = HUGE_VAL, rate[2] = {sms / kernel.sm_want, 0}, end_us;
+
+	if (kernel.sm_want - sms < SIM_EPS)
+		rate[0] = 1;
+	if (sms < SIM_EPS || sim->due.n || sim->heap.n > 1)
+		return false;
+	if (sim->heap.n) {
+		next_us = sim->heap.at[0].at_us;
+		other = &sim->acts.at[sim->heap.at[0].act];
+	}
+	if (next_us <= at_us || !is_beside(sim, cost, other))
+		return false;
+	const bool slows =
+		other && other->state == SIM_WORKING && slow_each_other(sim, cost, other, rate);
+
+	if (slows && fabs(rate[1] - other->rate) > SIM_EPS_LEVEL * rate[1])
+		next_us = end_at_rate(other, rate[1], at_us);
+	end_us = at_us + cost->work_us / rate[0];
+	if (!(end_us < next_us))
+		return false;
+	f->start_us[node] = sim->now_us;
+	sim->now_us = at_us;
+	if (slows)
+		sc_sim_rates_set(sim, sim->heap.at[0].act, rate[1]);
+	sim->now_us = end_us;
+	pass_by(sim, &kernel, sms);
+	return true;
+}
