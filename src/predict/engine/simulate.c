@@ -256,7 +256,7 @@ void sc_sim_flow_ready(struct sc_simulator *sim)
 
 		const bool own = f->contends[f->node[id].cost] & SIM_OWN;
 
-		if (*busy > 1 && own && sc_sim_runs_beside(sim, id))
+		if (*busy > 1 && sc_sim_runs_beside(sim, id))
 			continue;
 		if (*busy > 1 || !own) {
 			sc_sim_request(sim, SIM_KERNEL, id, f->ready_us[id]);

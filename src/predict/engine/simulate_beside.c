@@ -103,14 +103,13 @@ static bool goes_on(struct sc_simulator *sim, double at_us)
 	return true;
 }
 
-/* Does what events would when a kernel is granted SMs now, up to its latency. */
-static void begin_beside(struct sc_simulator *sim, struct sim_sm *sm)
+/* Slows collectives of few SMs: a kernel begins. */
+static void slow_copiers(struct sc_simulator *sim, struct sim_sm *sm)
 {
-	sm->resizable = 0; /* any kernel slows copiers */
+	sm->resizable = 0; /* any kernel would */
 	for (uint32_t m = sm->copiers; m != SC_NONE; m = sim->acts.at[m].run_next)
 		sc_sim_slow_copier(sim, sim->flow.node[sim->acts.at[m].id].group);
 	sm->resizable = SC_NONE;
-	sc_sim_rates_solve(sim);
 }
 
 /* Returns the end of an activity whose rate changes. */
@@ -142,34 +141,39 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 	struct sim_act kernel = {.cost = cost, .id = node, .sm_want = fmin(cost->demand[0], 1)};
 	struct sim_act *other = NULL;
 
-	if (sim->graph->classes.n > 1 || f->slowed || sim->ready.n || sm->queue != SC_NONE ||
-	    sm->resizable != SC_NONE || cost->holds_sm || !(cost->latency_us > 0) ||
-	    !(cost->work_us > 0) || !goes_on(sim, f->ready_us[node]))
+	if (!sim->apart || sim->graph->classes.n > 1 ||
+	    !(f->contends[f->node[node].cost] & SIM_OWN) || f->slowed || sim->ready.n ||
+	    sm->queue != SC_NONE || sm->resizable != SC_NONE || cost->holds_sm ||
+	    !(cost->work_us > 0) || !goes_on(sim, f->ready_us[node]) || sim->dirty_acts.n ||
+	    sim->heap.n > 1)
 		return false;
-	begin_beside(sim, sm);
 	const double sms = fmin(kernel.sm_want, sm->free), at_us = sim->now_us + cost->latency_us;
-	double next_us = HUGE_VAL, rate[2] = {sms / kernel.sm_want, 0}, end_us;
+	double rate[2] = {kernel.sm_want - sms < SIM_EPS ? 1 : sms / kernel.sm_want, 0};
 
-	if (kernel.sm_want - sms < SIM_EPS)
-		rate[0] = 1;
-	if (sms < SIM_EPS || sim->due.n || sim->heap.n > 1)
-		return false;
-	if (sim->heap.n) {
-		next_us = sim->heap.at[0].at_us;
+	if (sim->heap.n)
 		other = &sim->acts.at[sim->heap.at[0].act];
-	}
-	if (next_us <= at_us || !is_beside(sim, cost, other))
+	if (sms < SIM_EPS || !is_beside(sim, cost, other))
 		return false;
+	slow_copiers(sim, sm);
 	const bool slows =
 		other && other->state == SIM_WORKING && slow_each_other(sim, cost, other, rate);
+	const bool at_once = slows && !(cost->latency_us > 0);
+
+	if (!at_once)
+		sc_sim_rates_solve(sim);
+	if (sim->due.n || (sim->heap.n && sim->heap.at[0].at_us <= at_us))
+		return false;
+	const double end_us = at_us + cost->work_us / rate[0];
+	double next_us = sim->heap.n ? sim->heap.at[0].at_us : HUGE_VAL;
 
 	if (slows && fabs(rate[1] - other->rate) > SIM_EPS_LEVEL * rate[1])
 		next_us = end_at_rate(other, rate[1], at_us);
-	end_us = at_us + cost->work_us / rate[0];
 	if (!(end_us < next_us))
 		return false;
 	f->start_us[node] = sim->now_us;
 	sim->now_us = at_us;
+	if (at_once) /* the rates that follow are those of both */
+		sc_sim_rates_forget(sim);
 	if (slows)
 		sc_sim_rates_set(sim, sim->heap.at[0].act, rate[1]);
 	sim->now_us = end_us;

@@ -162,6 +162,7 @@ void sc_sim_request(struct sc_simulator *sim, enum sim_kind kind, uint32_t id, d
 		.id = id,
 		.kind = (uint8_t)kind,
 		.state = SIM_ARRIVING,
+		.comes_later = at_us > sim->now_us,
 		.cap = 1,
 		.first_use = SC_NONE,
 		.heap_pos = SC_NONE,
@@ -237,7 +238,10 @@ static void handle(struct sc_simulator *sim, uint32_t id)
 {
 	const struct sim_act *act = &sim->acts.at[id];
 
-	if (act->state == SIM_ARRIVING && act->kind != SIM_GROUP && act->sm_want > 0) {
+	if (act->state == SIM_ARRIVING && act->kind == SIM_KERNEL && act->comes_later &&
+	    sc_sim_runs_beside(sim, act->id)) {
+		free_act(sim, id);
+	} else if (act->state == SIM_ARRIVING && act->kind != SIM_GROUP && act->sm_want > 0) {
 		sc_sim_sm_enqueue(sim, id);
 	} else if (act->state == SIM_ARRIVING) {
 		sc_sim_act_start(sim, id);

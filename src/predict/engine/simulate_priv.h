@@ -55,6 +55,7 @@ struct sim_act {
 	uint32_t run_next, run_prev; /* resizable kernels of the class, or its copiers */
 	int8_t priority;
 	uint8_t kind, state;
+	uint8_t comes_later;    /* it was requested before it arrives */
 	uint8_t started;        /* a kernel in the queue that lost its SMs while it ran */
 	uint8_t wants_boundary; /* its SMs should change at the next wave boundary */
 	uint8_t at_boundary;    /* its scheduled event is that boundary */
@@ -191,13 +192,14 @@ void sc_sim_rates_enter(struct sc_simulator *sim, uint32_t id);
 void sc_sim_rates_leave(struct sc_simulator *sim, uint32_t id);
 void sc_sim_rates_touch(struct sc_simulator *sim, uint32_t id); /* its cap has changed */
 void sc_sim_rates_solve(struct sc_simulator *sim);
+void sc_sim_rates_forget(struct sc_simulator *sim); /* nothing is to be solved */
 void sc_sim_rates_set(struct sc_simulator *sim, uint32_t id, double rate);
 /* Lets a load come to a resource and go. */
 void sc_sim_rates_pass(struct sc_simulator *sim, uint32_t res, double load);
 
 /* simulate_beside.c */
-/* Runs a kernel that asks for no more than its class has to itself, with what follows from its end
- * left to flow; false: events must decide, and the caller requests it. */
+/* Runs a kernel that is ready, or arrives now, and lets what its end makes ready flow next; false:
+ * events must decide. */
 bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node);
 
 #endif

@@ -309,6 +309,14 @@ static void solve_component(struct sc_simulator *sim, uint32_t seed)
 	}
 }
 
+void sc_sim_rates_forget(struct sc_simulator *sim)
+{
+	for (size_t i = 0; i < sim->dirty_res.n; i++)
+		sim->res[sim->dirty_res.at[i]].dirty = 0;
+	sim->dirty_acts.n = 0;
+	sim->dirty_res.n = 0;
+}
+
 void sc_sim_rates_solve(struct sc_simulator *sim)
 {
 	sim->stamp++;
@@ -318,15 +326,11 @@ void sc_sim_rates_solve(struct sc_simulator *sim)
 		if (act->state == SIM_WORKING || (act->state == SIM_QUEUED && act->started))
 			solve_component(sim, sim->dirty_acts.at[i]);
 	}
-	for (size_t i = 0; i < sim->dirty_res.n; i++) {
-		struct sim_res *res = &sim->res[sim->dirty_res.at[i]];
-
-		res->dirty = 0;
-		for (uint32_t u = res->first; u != SC_NONE; u = sim->uses.at[u].next_in_res)
+	for (size_t i = 0; i < sim->dirty_res.n; i++)
+		for (uint32_t u = sim->res[sim->dirty_res.at[i]].first; u != SC_NONE;
+		     u = sim->uses.at[u].next_in_res)
 			solve_component(sim, sim->uses.at[u].act);
-	}
-	sim->dirty_acts.n = 0;
-	sim->dirty_res.n = 0;
+	sc_sim_rates_forget(sim);
 	if (sim->observe)
 		sim->observe(sim->observe_ctx, sim, sim->now_us);
 }
