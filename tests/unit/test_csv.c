@@ -1,8 +1,10 @@
 /* The CSV reader: RFC 4180, its limits, and files plain and gzip. */
+#include <math.h>
 #include <zlib.h>
 
 #include "arena_fixture.h"
 #include "base/csv.h"
+#include "base/rng.h"
 #include "base/strbuf.h"
 #include "runner.h"
 
@@ -280,4 +282,37 @@ TEST(test_load_system_errors)
 	memset(&err, 0, sizeof(err));
 	ck_assert_int_eq(sc_csv_load("/", &arena, &csv, &err), -SC_EIO);
 	ck_assert_str_eq(error_text(), "/: error: is a folder; name a file");
+}
+
+/* Numbers are written as %.9g writes them, whichever way. */
+LOOP_TEST(test_put_numbers, n_cases(20))
+{
+	enum { N = 2000 };
+	double numbers[N + 10] = {0,    -0.0, -1,      99999999.95, 999999999.5,
+				  1e-4, 1e-5, 1.00005, 0.125,       1e9};
+	char *text = NULL, want[32];
+	const char *at;
+	size_t n;
+	struct sc_rng rng;
+	FILE *out = open_memstream(&text, &n);
+
+	sc_rng_init(&rng, (uint64_t)_i);
+	for (int i = 10; i < N + 10; i++) {
+		numbers[i] = pow(10, 20 * sc_rng_uniform(&rng) - 8);
+		if (i % 3 == 0) /* few digits, or halves of the last */
+			numbers[i] = floor(numbers[i] * 1e3) / 1e3;
+		if (i % 7 == 0)
+			numbers[i] = (floor(1e9 * sc_rng_uniform(&rng)) + 0.5) / 256;
+	}
+	sc_csv_put_numbers(out, numbers, N + 10);
+	fclose(out);
+	at = text;
+	for (int i = 0; i < N + 10; i++) {
+		const int length = snprintf(want, sizeof(want), "%.9g,", numbers[i]);
+
+		ck_assert_msg(strncmp(at, want, (size_t)length) == 0, "%s for %s", at, want);
+		at += length;
+	}
+	ck_assert_str_eq(at, "");
+	free(text);
 }
