@@ -75,20 +75,6 @@ static bool slow_each_other(const struct sc_simulator *sim, const struct sc_cost
 	return both;
 }
 
-/* Says whether nobody but `other` uses what a kernel asks for. */
-static bool is_beside(const struct sc_simulator *sim, const struct sc_cost *cost,
-		      const struct sim_act *other)
-{
-	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++) {
-		const uint32_t u = cost->demand[r] > 0 ? sim->res[r].first : SC_NONE;
-
-		if (u != SC_NONE && (!other || &sim->acts.at[sim->uses.at[u].act] != other ||
-				     sim->uses.at[u].next_in_res != SC_NONE))
-			return false;
-	}
-	return true;
-}
-
 /* Goes on to a time unless something is due by then. */
 static bool goes_on(struct sc_simulator *sim, double at_us)
 {
@@ -121,24 +107,12 @@ static double end_at_rate(const struct sim_act *act, double rate, double from_us
 	return from_us + then.remaining_us / rate;
 }
 
-/* Lets a kernel come and go. */
-static void pass_by(struct sc_simulator *sim, struct sim_act *kernel, double sms)
-{
-	sc_sim_sm_move(sim, kernel, sms);
-	sc_sim_sm_move(sim, kernel, -kernel->sm_got);
-	for (uint32_t r = SC_RES_SM + 1; r < SC_N_RES; r++)
-		if (kernel->cost->demand[r] > 0)
-			sc_sim_rates_pass(sim, r, kernel->cost->demand[r]);
-	sim->busy.at[0]--;
-	sc_sim_node_done(sim, kernel->id, sim->now_us);
-}
-
 bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 {
 	const struct sim_flow *f = &sim->flow;
 	const struct sc_cost *cost = &f->cost[f->node[node].cost];
 	struct sim_sm *sm = &sim->sm[0];
-	struct sim_act kernel = {.cost = cost, .id = node, .sm_want = fmin(cost->demand[0], 1)};
+	const double want = cost->demand[SC_RES_SM] < 1 ? cost->demand[SC_RES_SM] : 1;
 	struct sim_act *other = NULL;
 
 	if (!sim->apart || sim->graph->classes.n > 1 ||
@@ -147,12 +121,13 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 	    !(cost->work_us > 0) || !goes_on(sim, f->ready_us[node]) || sim->dirty_acts.n ||
 	    sim->heap.n > 1)
 		return false;
-	const double sms = fmin(kernel.sm_want, sm->free), at_us = sim->now_us + cost->latency_us;
-	double rate[2] = {kernel.sm_want - sms < SIM_EPS ? 1 : sms / kernel.sm_want, 0};
+	const double sms = want < sm->free ? want : sm->free,
+		     at_us = sim->now_us + cost->latency_us;
+	double rate[2] = {want - sms < SIM_EPS ? 1 : sms / want, 0};
 
 	if (sim->heap.n)
 		other = &sim->acts.at[sim->heap.at[0].act];
-	if (sms < SIM_EPS || !is_beside(sim, cost, other))
+	if (sms < SIM_EPS)
 		return false;
 	slow_copiers(sim, sm);
 	const bool slows =
@@ -177,6 +152,11 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 	if (slows)
 		sc_sim_rates_set(sim, sim->heap.at[0].act, rate[1]);
 	sim->now_us = end_us;
-	pass_by(sim, &kernel, sms);
+	sc_sim_sm_pass(sim, node, sms, want);
+	for (uint32_t r = SC_RES_SM + 1; r < SC_N_RES; r++)
+		if (cost->demand[r] > 0)
+			sc_sim_rates_pass(sim, r, cost->demand[r]);
+	sim->busy.at[0]--;
+	sc_sim_node_done(sim, node, end_us);
 	return true;
 }

@@ -169,8 +169,8 @@ void sc_sim_group_done(struct sc_simulator *sim, uint32_t group, double end_us);
 /* simulate_sms.c */
 void sc_sim_sm_enqueue(struct sc_simulator *sim, uint32_t id);
 void sc_sim_sm_release(struct sc_simulator *sim, uint32_t id);
-/* Moves SMs to the activity, or back from it if `amount` is negative. */
-void sc_sim_sm_move(struct sc_simulator *sim, struct sim_act *act, double amount);
+/* Lets the first class give a kernel SMs and have them back. */
+void sc_sim_sm_pass(struct sc_simulator *sim, uint32_t node, double sms, double want);
 void sc_sim_sm_touch(struct sc_simulator *sim, uint32_t class_id); /* its grants may change */
 void sc_sim_sm_update(struct sc_simulator *sim); /* grants SMs on every class that changed */
 /* Returns when a running kernel comes to its next wave boundary: HUGE_VAL in the last wave. */

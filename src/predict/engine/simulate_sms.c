@@ -65,7 +65,16 @@ static void link_resizable(struct sc_simulator *sim, uint32_t id)
 		sim->sm[act->class_id].resizable = id;
 }
 
-void sc_sim_sm_move(struct sc_simulator *sim, struct sim_act *act, double amount)
+static void note_released(const struct sc_simulator *sim, struct sim_sm *sm, uint32_t node)
+{
+	if (sm->released_us < sim->now_us || node < sm->released_by) {
+		sm->released_us = sim->now_us;
+		sm->released_by = node;
+	}
+}
+
+/* Moves SMs to the activity, or back from it if `amount` is negative. */
+static void move(struct sc_simulator *sim, struct sim_act *act, double amount)
 {
 	struct sim_sm *sm = &sim->sm[act->class_id];
 	const int had = act->sm_got > 0;
@@ -81,12 +90,20 @@ void sc_sim_sm_move(struct sc_simulator *sim, struct sim_act *act, double amount
 		sm->free = 1; /* no rounding is carried on */
 	act->cap = act->sm_got >= act->sm_want ? 1 : act->sm_got / act->sm_want;
 	sc_sim_sm_touch(sim, act->class_id);
-	if (amount >= 0)
-		return;
-	if (sm->released_us < sim->now_us || act->id < sm->released_by) {
-		sm->released_us = sim->now_us;
-		sm->released_by = act->id;
-	}
+	if (amount < 0)
+		note_released(sim, sm, act->id);
+}
+
+void sc_sim_sm_pass(struct sc_simulator *sim, uint32_t node, double sms, double want)
+{
+	struct sim_sm *sm = &sim->sm[0];
+
+	sm->free -= sms;
+	sm->free += want - sms < SIM_EPS ? want : sms;
+	if (!sm->n_holders)
+		sm->free = 1;
+	sc_sim_sm_touch(sim, 0);
+	note_released(sim, sm, node);
 }
 
 void sc_sim_sm_release(struct sc_simulator *sim, uint32_t id)
@@ -101,7 +118,7 @@ void sc_sim_sm_release(struct sc_simulator *sim, uint32_t id)
 		if (act->run_next != SC_NONE)
 			sim->acts.at[act->run_next].run_prev = act->run_prev;
 	}
-	sc_sim_sm_move(sim, act, -act->sm_got);
+	move(sim, act, -act->sm_got);
 }
 
 /* Slows a collective on few SMs while kernels run: as many of its loads are in flight, and they
@@ -190,7 +207,7 @@ static int grant_first(struct sc_simulator *sim, struct sim_sm *sm)
 		return 0;
 	sm->queue = act->next;
 	act->next = SC_NONE;
-	sc_sim_sm_move(sim, act, all || act->sm_want < sm->free ? act->sm_want : sm->free);
+	move(sim, act, all || act->sm_want < sm->free ? act->sm_want : sm->free);
 	admit(sim, id);
 	return 1;
 }
@@ -241,7 +258,7 @@ static void resize(struct sc_simulator *sim, uint32_t id, double amount)
 
 	sc_sim_act_settle(act, sim->now_us);
 	act->wave_from = act->work_us - act->remaining_us;
-	sc_sim_sm_move(sim, act, amount);
+	move(sim, act, amount);
 	sc_sim_rates_touch(sim, id);
 	if (act->sm_got > 0)
 		return;
