@@ -12,6 +12,11 @@ struct shared_res {
 	double load[2];    /* the kernel's, the other's */
 };
 
+static double least(double a, double b)
+{
+	return a < b ? a : b;
+}
+
 static double level_of(const struct shared_res *r)
 {
 	return r->open > SIM_EPS_LEVEL ? r->left / r->open : HUGE_VAL;
@@ -26,9 +31,9 @@ static void fill_both(struct shared_res *res, int n, const double cap[2], double
 		bool stops[2];
 
 		for (int a = 0; a < 2; a++)
-			level = rate[a] < 0 ? fmin(level, cap[a]) : level;
+			level = rate[a] < 0 && cap[a] < level ? cap[a] : level;
 		for (int r = 0; r < n; r++)
-			level = fmin(level, level_of(&res[r]));
+			level = least(level, level_of(&res[r]));
 		const double most = level * (1 + SIM_EPS_LEVEL);
 
 		for (int a = 0; a < 2; a++)
@@ -42,10 +47,10 @@ static void fill_both(struct shared_res *res, int n, const double cap[2], double
 		for (int a = 0; a < 2; a++) {
 			if (!stops[a] || rate[a] >= 0)
 				continue;
-			rate[a] = fmin(cap[a], level);
+			rate[a] = least(cap[a], level);
 			for (int r = 0; r < n; r++) {
 				res[r].open -= res[r].load[a];
-				res[r].left = fmax(0, res[r].left - res[r].load[a] * rate[a]);
+				res[r].left -= least(res[r].left, res[r].load[a] * rate[a]);
 			}
 		}
 	}
@@ -112,7 +117,7 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 	const struct sim_flow *f = &sim->flow;
 	const struct sc_cost *cost = &f->cost[f->node[node].cost];
 	struct sim_sm *sm = &sim->sm[0];
-	const double want = cost->demand[SC_RES_SM] < 1 ? cost->demand[SC_RES_SM] : 1;
+	const double want = least(cost->demand[SC_RES_SM], 1);
 	struct sim_act *other = NULL;
 
 	if (!sim->apart || sim->graph->classes.n > 1 ||
@@ -121,8 +126,7 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 	    !(cost->work_us > 0) || !goes_on(sim, f->ready_us[node]) || sim->dirty_acts.n ||
 	    sim->heap.n > 1)
 		return false;
-	const double sms = want < sm->free ? want : sm->free,
-		     at_us = sim->now_us + cost->latency_us;
+	const double sms = least(want, sm->free), at_us = sim->now_us + cost->latency_us;
 	double rate[2] = {want - sms < SIM_EPS ? 1 : sms / want, 0};
 
 	if (sim->heap.n)

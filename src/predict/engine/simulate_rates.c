@@ -283,10 +283,25 @@ static void fill_component(struct sc_simulator *sim)
 	}
 }
 
+static bool is_limited(const struct sc_simulator *sim, const struct sim_act *act)
+{
+	for (uint32_t u = act->first_use; u != SC_NONE; u = sim->uses.at[u].next_in_act)
+		if (is_overloaded(&sim->res[sim->uses.at[u].res]))
+			return true;
+	return false;
+}
+
 static void solve_component(struct sc_simulator *sim, uint32_t seed)
 {
-	if (sim->acts.at[seed].stamp == sim->stamp)
+	struct sim_act *first = &sim->acts.at[seed];
+
+	if (first->stamp == sim->stamp)
 		return;
+	if (!is_limited(sim, first)) {
+		first->stamp = sim->stamp;
+		sc_sim_rates_set(sim, seed, first->cap);
+		return;
+	}
 	sim->part_acts.n = 0;
 	sim->part_res.n = 0;
 	visit_act(sim, seed);
@@ -297,15 +312,11 @@ static void solve_component(struct sc_simulator *sim, uint32_t seed)
 		     u = sim->uses.at[u].next_in_act)
 			visit_res(sim, sim->uses.at[u].res);
 	}
-	if (sim->part_res.n) {
-		fill_component(sim);
-		for (size_t i = 0; i < sim->part_acts.n; i++) {
-			const uint32_t act = sim->part_acts.at[i];
+	fill_component(sim);
+	for (size_t i = 0; i < sim->part_acts.n; i++) {
+		const uint32_t act = sim->part_acts.at[i];
 
-			sc_sim_rates_set(sim, act, sim->acts.at[act].new_rate);
-		}
-	} else {
-		sc_sim_rates_set(sim, seed, sim->acts.at[seed].cap);
+		sc_sim_rates_set(sim, act, sim->acts.at[act].new_rate);
 	}
 }
 
