@@ -35,12 +35,17 @@ static void warn_needs(struct sc_request *req, const struct sc_field *table, con
 		 " without training.optimizer muon"},
 	};
 
+	unsigned lacks = 0;
+
+	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+		lacks |= needs[i].has ? 0 : needs[i].bit;
 	for (; table->key; table++) {
 		const unsigned char *at = place + table->offset;
 
 		if (table->type == SC_F_STRUCT && !*section)
 			warn_needs(req, table->sub, table->key, at);
-		for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+		for (size_t i = 0; table->needs & lacks && i < sizeof(needs) / sizeof(needs[0]);
+		     i++)
 			if ((table->needs & needs[i].bit) && !needs[i].has &&
 			    !sc_field_is_absent(table, at))
 				sc_warn(&req->warnings, "%s.%s has no effect%s", section,

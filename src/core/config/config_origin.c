@@ -23,9 +23,13 @@ const struct sc_origin *sc_config_origin(const struct sc_config *config, const c
 		/* In one layer, too, what comes later holds: a value beside the file that its
 		 * section names. */
 		for (size_t i = layer->n; i-- > 0;) {
-			if (strcmp(layer->at[i].path, path) == 0)
+			const char *given = layer->at[i].path;
+
+			if (*given && *given != *path)
+				continue; /* most differ at once */
+			if (strcmp(given, path) == 0)
 				return layer->at[i].file ? &layer->at[i] : NULL;
-			hidden = hidden || is_section_of(layer->at[i].path, path);
+			hidden = hidden || is_section_of(given, path);
 		}
 		if (hidden)
 			return NULL;
