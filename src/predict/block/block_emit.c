@@ -5,15 +5,13 @@
 
 #include <string.h>
 
-/* Adds the costs of a step to the graph unless they are there: [0] on the GPU, [1] on the host. */
+/* Adds the costs of a step to the graph: [0] on the GPU, [1] on the host. */
 static void add_step_costs(const struct sc_step *step, const struct sc_emit *emit, bool contends,
 			   uint32_t cost[2])
 {
 	struct sc_cost host = {.work_us = step->host_us, .owner_frac[SC_OWN_HOST] = 1};
 	struct sc_cost gpu = step->cost;
 
-	if (cost[1] != SC_NONE)
-		return;
 	if (step->kind == SC_STEP_KERNEL)
 		gpu.amount = step->flop;
 	if (!contends)
@@ -58,8 +56,10 @@ void sc_block_emit_step(const struct sc_block *block, size_t at, struct sc_emit 
 
 	if (emit->kernels_left == 0 || step->kind == SC_STEP_COMM)
 		sc_block_emit_end(emit);
-	add_step_costs(step, emit, emit->shared || emit->in_flight != SC_NONE || step->hidden > 0,
-		       cost);
+	if (cost[1] == SC_NONE)
+		add_step_costs(step, emit,
+			       emit->shared || emit->in_flight != SC_NONE || step->hidden > 0,
+			       cost);
 	if (!emit->early)
 		launch = sc_graph_add_node(
 			emit->graph, step->kind == SC_STEP_HOST ? SC_NODE_HOST : SC_NODE_LAUNCH,

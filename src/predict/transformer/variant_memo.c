@@ -114,7 +114,10 @@ static int make_blocks(const struct sc_transformer *tf, struct sc_variant *v, st
 			rc = sc_block_summarize(block, &v->env, tf->scratch, err);
 		}
 	v->has_steps = true;
-	for (int kind = 0; kind < SC_N_LAYER_KINDS && rc == 0; kind++)
+	/* Nobody asks how unevenly sharded weights slow a pass: it is simulated. */
+	const bool asks = !sc_sharding_rule(tf->request).weights;
+
+	for (int kind = 0; kind < SC_N_LAYER_KINDS && rc == 0 && asks; kind++)
 		v->uneven[kind] =
 			sc_block_uneven(v->block[0] + sc_block_of(SC_BLOCK_LAYER_B, kind), &v->env);
 	return rc;
