@@ -1,6 +1,7 @@
 /* A kernel that has a GPU's other SMs to itself while one activity runs beside it, as ops of a
- * layer do beside a gather of weights: its end follows from where both stand, so it needs no event.
- * What it leaves behind is what events would: their order of sums is kept to the last bit. */
+ * layer do beside a gather of weights, and a collective beside which nothing runs: their ends
+ * follow from where all stand, so they need no events. What they leave behind is what events would:
+ * their order of sums is kept to the last bit. */
 #include <assert.h>
 #include <math.h>
 
@@ -163,4 +164,31 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 	sim->busy.at[0]--;
 	sc_sim_node_done(sim, node, end_us);
 	return true;
+}
+
+/* A kernel that waits for the host is in the heap, and uses nothing yet. */
+static bool all_arrive_after(const struct sc_simulator *sim, double us)
+{
+	for (size_t i = 0; i < sim->heap.n; i++)
+		if (sim->heap.at[i].at_us <= us ||
+		    sim->acts.at[sim->heap.at[i].act].state != SIM_ARRIVING)
+			return false;
+	return true;
+}
+
+bool sc_sim_group_alone(const struct sc_simulator *sim, uint32_t group, double *end_us)
+{
+	const struct sc_group *of = &sim->graph->groups.at[group];
+	const struct sc_cost *cost = &sim->flow.cost[of->cost];
+	const double ranks = sim->flow.class[0].ranks_per_domain;
+
+	if (!sim->apart || sim->graph->classes.n > 1 || of->n_members > 1 || sim->due.n ||
+	    sim->n_stack || sim->dirty_acts.n || sim->sm[0].queue != SC_NONE ||
+	    sim->sm[0].resizable != SC_NONE)
+		return false;
+	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
+		if (cost->demand[r] * (r == SC_RES_NIC ? ranks : 1) > 1)
+			return false;
+	*end_us = sim->now_us + cost->latency_us + cost->work_us;
+	return all_arrive_after(sim, *end_us);
 }

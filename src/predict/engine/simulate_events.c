@@ -237,12 +237,17 @@ void sc_sim_act_start(struct sc_simulator *sim, uint32_t id)
 static void handle(struct sc_simulator *sim, uint32_t id)
 {
 	const struct sim_act *act = &sim->acts.at[id];
+	double end_us;
 
 	if (act->state == SIM_ARRIVING && act->kind == SIM_KERNEL && act->comes_later &&
 	    sc_sim_runs_beside(sim, act->id)) {
 		free_act(sim, id);
 	} else if (act->state == SIM_ARRIVING && act->kind != SIM_GROUP && act->sm_want > 0) {
 		sc_sim_sm_enqueue(sim, id);
+	} else if (act->state == SIM_ARRIVING && act->kind == SIM_GROUP &&
+		   sc_sim_group_alone(sim, act->id, &end_us)) {
+		sim->now_us = end_us;
+		sim_act_finish(sim, id);
 	} else if (act->state == SIM_ARRIVING) {
 		sc_sim_act_start(sim, id);
 	} else if (act->state == SIM_LATENCY) {

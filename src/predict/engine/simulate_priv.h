@@ -201,5 +201,7 @@ void sc_sim_rates_pass(struct sc_simulator *sim, uint32_t res, double load);
 /* Runs a kernel that is ready, or arrives now, and lets what its end makes ready flow next; false:
  * events must decide. */
 bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node);
+/* Says whether a group whose members are there has its GPU to itself until it ends, and when. */
+bool sc_sim_group_alone(const struct sc_simulator *sim, uint32_t group, double *end_us);
 
 #endif
