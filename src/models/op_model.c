@@ -70,7 +70,7 @@ void sc_op_trust(const struct sc_device *device, const char *block, double sprea
 	out->measured = sc_device_is_fitted(device, block);
 	out->extrapolated = !out->measured || out->total_us < c->shortest_us ||
 			    (c->longest_us > 0 && out->total_us > c->longest_us);
-	out->spread_frac = hypot(spread_frac, out->extrapolated ? TREND_FRAC : 0);
+	out->spread_frac = out->extrapolated ? hypot(spread_frac, TREND_FRAC) : spread_frac;
 }
 
 double sc_smooth_max(double a, double b)

@@ -308,6 +308,7 @@ struct sc_habit {
 	size_t offset; /* in struct sc_config */
 	const void *value;
 	struct sc_origin origin;
+	int stage; /* enum sc_habit_stage */
 };
 /* The one that holds for the value of `path`, the last of several; NULL: none. */
 const struct sc_habit *sc_habit_of(const struct sc_request *request, const char *path);

@@ -163,6 +163,7 @@ static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struc
 			.offset = to.base_offset + to.field->offset,
 			.value = value,
 			.origin = *at,
+			.stage = stage,
 		};
 	}
 	return rc;
@@ -259,8 +260,7 @@ void sc_habits_take(struct sc_request *req, enum sc_habit_stage stage)
 		bool is_switch = habit->field->type == SC_F_BOOL ||
 				 (habit->field->type == SC_F_FLAGS && habit->field->absent >= 0);
 
-		if (stage_of(habit->origin.path) != stage ||
-		    last_fit(req, habit->offset) != habit ||
+		if (habit->stage != (int)stage || last_fit(req, habit->offset) != habit ||
 		    (is_switch ? is_given(req, habit->origin.path)
 			       : !sc_field_is_absent(habit->field, place)))
 			continue;

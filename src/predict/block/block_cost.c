@@ -91,14 +91,15 @@ void sc_block_share(struct sc_block *block, size_t first, double share)
 static void list_step(struct sc_block *block, const struct sc_op *op, const struct sc_span *span)
 {
 	const struct sc_step *step = &block->steps.at[block->steps.n - 1];
-	struct sc_block_item item = {.op = *op,
-				     .alone_us = sc_cost_alone_us(&step->cost),
-				     .name = step->name,
-				     .axis = step->axis,
-				     .hidden = step->hidden};
+	struct sc_block_item item;
 
 	if (!block->list)
 		return;
+	item = (struct sc_block_item){.op = *op,
+				      .alone_us = sc_cost_alone_us(&step->cost),
+				      .name = step->name,
+				      .axis = step->axis,
+				      .hidden = step->hidden};
 	if (span)
 		item.span = *span;
 	SC_VEC_PUSH(&block->list->items, item);

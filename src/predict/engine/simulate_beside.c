@@ -183,8 +183,7 @@ bool sc_sim_group_alone(const struct sc_simulator *sim, uint32_t group, double *
 	const double ranks = sim->flow.class[0].ranks_per_domain;
 
 	if (!sim->apart || sim->graph->classes.n > 1 || of->n_members > 1 || sim->due.n ||
-	    sim->n_stack || sim->dirty_acts.n || sim->sm[0].queue != SC_NONE ||
-	    sim->sm[0].resizable != SC_NONE)
+	    sim->dirty_acts.n || sim->sm[0].queue != SC_NONE || sim->sm[0].resizable != SC_NONE)
 		return false;
 	for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
 		if (cost->demand[r] * (r == SC_RES_NIC ? ranks : 1) > 1)
