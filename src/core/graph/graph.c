@@ -84,17 +84,20 @@ uint32_t sc_graph_add_cost(struct sc_graph *graph, const struct sc_cost *cost)
 uint32_t sc_graph_add_node(struct sc_graph *graph, enum sc_node_kind kind, uint32_t lane,
 			   struct sc_node_use use)
 {
-	const struct sc_node node = {.lane = lane,
-				     .cost = use.cost,
-				     .group = SC_NONE,
-				     .op = use.op,
-				     .kind = (uint8_t)kind};
+	struct sc_node *node;
 
 	if (graph->prints)
 		print_words(graph, (uint64_t)kind << 32 | lane, (uint64_t)use.cost << 32 | use.op);
 	if (graph->only_costs)
 		return 0;
-	SC_VEC_PUSH(&graph->nodes, node);
+	/* It is filled in place: a copy would wait for the stores of its fields. */
+	SC_VEC_RESERVE(&graph->nodes, graph->nodes.n + 1);
+	node = &graph->nodes.at[graph->nodes.n++];
+	node->lane = lane;
+	node->cost = use.cost;
+	node->group = SC_NONE;
+	node->op = use.op;
+	node->kind = (uint8_t)kind;
 	return added_id(graph, graph->nodes.n);
 }
 

@@ -104,15 +104,6 @@ static void slow_copiers(struct sc_simulator *sim, struct sim_sm *sm)
 	sm->resizable = SC_NONE;
 }
 
-/* Returns the end of an activity whose rate changes. */
-static double end_at_rate(const struct sim_act *act, double rate, double from_us)
-{
-	struct sim_act then = *act;
-
-	sc_sim_act_settle(&then, from_us);
-	return from_us + then.remaining_us / rate;
-}
-
 bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 {
 	const struct sim_flow *f = &sim->flow;
@@ -147,7 +138,7 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 	double next_us = sim->heap.n ? sim->heap.at[0].at_us : HUGE_VAL;
 
 	if (slows && fabs(rate[1] - other->rate) > SIM_EPS_LEVEL * rate[1])
-		next_us = end_at_rate(other, rate[1], at_us);
+		next_us = at_us + sc_sim_act_left(other, at_us) / rate[1];
 	if (!(end_us < next_us))
 		return false;
 	f->start_us[node] = sim->now_us;

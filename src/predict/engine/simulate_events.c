@@ -80,9 +80,7 @@ static void sim_act_schedule(struct sc_simulator *sim, uint32_t id, double at_us
 
 void sc_sim_act_settle(struct sim_act *act, double now_us)
 {
-	act->remaining_us -= act->rate * (now_us - act->since_us);
-	if (act->remaining_us < 0)
-		act->remaining_us = 0;
+	act->remaining_us = sc_sim_act_left(act, now_us);
 	act->since_us = now_us;
 }
 

@@ -160,6 +160,14 @@ static inline uint32_t sc_sim_class_of(const struct sc_simulator *sim, uint32_t 
 	return sim->flow.lane[sim->flow.node[node].lane].class_id;
 }
 
+/* Returns the work that is left of an activity whose rate has not changed since it was settled. */
+static inline double sc_sim_act_left(const struct sim_act *act, double now_us)
+{
+	const double left_us = act->remaining_us - act->rate * (now_us - act->since_us);
+
+	return left_us < 0 ? 0 : left_us;
+}
+
 /* simulate.c */
 void sc_sim_flow_ready(struct sc_simulator *sim); /* runs until no ready node is left */
 void sc_sim_node_done(struct sc_simulator *sim, uint32_t node, double end_us);
