@@ -42,16 +42,25 @@ struct sc_memo_key *sc_memo_begin(struct sc_memo *memo)
 	return &memo->key;
 }
 
+static uint64_t mix(uint64_t h, uint64_t bits)
+{
+	h = (h ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 32;
+}
+
+/* Every second number goes its own way: their products need not wait for each other. */
 static uint64_t key_hash(const struct sc_memo_key *key)
 {
-	uint64_t h = key->numbers.n, bits;
+	uint64_t h[2] = {key->numbers.n, 0}, bits[2] = {0};
 
-	for (size_t i = 0; i < key->numbers.n; i++) {
-		memcpy(&bits, &key->numbers.at[i], sizeof(bits));
-		h = (h ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
-		h ^= h >> 32;
+	for (size_t i = 0; i + 1 < key->numbers.n; i += 2) {
+		memcpy(bits, &key->numbers.at[i], sizeof(bits));
+		h[0] = mix(h[0], bits[0]);
+		h[1] = mix(h[1], bits[1]);
 	}
-	return h;
+	if (key->numbers.n % 2)
+		memcpy(bits, &key->numbers.at[key->numbers.n - 1], sizeof(bits[0]));
+	return mix(mix(h[0], h[1]), bits[0]);
 }
 
 /* The slot where the key is, or would be. */
