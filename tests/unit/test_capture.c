@@ -7,6 +7,7 @@
 #include "trace/capture/hash_ids.h"
 #include "trace/capture/rank_identity.h"
 #include "trace/capture/recover.h"
+#include "trace/format/trace_frames.h"
 
 static char dir[] = "capture-test-XXXXXX";
 static char raw_path[128], trace_path[128];
@@ -282,6 +283,32 @@ LOOP_TEST(a_cut_trace_is_made_whole, 21)
 	sc_raw_close(&raw, false);
 	ck_assert_int_eq(truncate(trace_path, (off_t)(end * (uint64_t)_i / 20)), 0);
 	check_recovered(_i == 20 ? N_KERNELS : 2 * N_KERNELS, 2 * N_KERNELS);
+}
+
+/* More than a frame of a class may come before the tracer knows where its file goes. */
+TEST(what_came_before_the_file_is_in_it)
+{
+	static const struct sc_trace_identity identity = {.rank = 5, .source = "capture"};
+	enum { N = SC_FRAME_MAX_ROWS + 1 };
+	struct sc_capture_file *file = sc_capture_file_create();
+	struct sc_err err = {.code = SC_OK};
+	struct sc_event_sink sink;
+	struct sc_trace trace;
+
+	sc_capture_file_sink(file, &sink);
+	for (int64_t i = 0; i < N; i++) {
+		struct sc_trace_event event = {.name = sink.string(file, "a", 1), .start_ns = i};
+
+		sink.add(file, &event);
+	}
+	ck_assert_int_eq(sc_capture_file_open(file, trace_path, &identity), 0);
+	ck_assert_int_eq(sc_capture_file_finish(file), 0);
+	ck_assert_int_eq(sc_capture_file_lost(file), 0);
+	sc_capture_file_destroy(file);
+	ck_assert_int_eq(sc_trace_load(trace_path, NULL, &trace, &err), 0);
+	ck_assert_uint_eq(trace.events.n, N);
+	ck_assert_str_eq(trace.strings.at[trace.events.at[0].name], "a");
+	sc_trace_release(&trace);
 }
 
 TEST(a_torn_record_is_left_out)

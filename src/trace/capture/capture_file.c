@@ -78,6 +78,8 @@ struct sc_capture_file *sc_capture_file_create(void)
 		return NULL;
 	}
 	file->cap_out = FIRST_OUT_BYTES;
+	file->n_out = SC_FILE_HEADER_BYTES;
+	sc_file_header_put(file->out);
 	file->string_ids.limit = file->lane_ids.limit = file->config_ids.limit = MAX_STRINGS;
 	file->next_string = 1;
 	file->lanes = (struct rows){0, sizeof(struct sc_trace_lane), 1, SC_FRAME_LANES, {{{0}}}};
@@ -355,8 +357,6 @@ int sc_capture_file_open(struct sc_capture_file *file, const char *path,
 	file->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (file->fd < 0)
 		return -errno;
-	file->n_out = SC_FILE_HEADER_BYTES;
-	sc_file_header_put(file->out);
 	sc_capture_file_identity(file, identity);
 	return 0;
 }
