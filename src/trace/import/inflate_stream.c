@@ -9,13 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
 
 #include "base/arena.h"
 
-enum { IN_BYTES = 256 << 10, MIN_GZIP = 2, MAX_PIECE = 1 << 30, TRAILER = 8 };
+enum { IN_BYTES = 256 << 10, MIN_GZIP = 2, MAX_PIECE = 1 << 30 };
 
 struct sc_inflate {
 	const char *path;
@@ -24,71 +21,9 @@ struct sc_inflate {
 	bool gzip, eof, in_member;
 	const char *damage;
 	int64_t n_out;
-	uint32_t crc; /* of the member so far */
-	z_stream z;   /* next_in, avail_in: what of `in` is not used yet, for plain files too */
-	unsigned char
-		in[TRAILER + IN_BYTES]; /* before what was read stands the end of what was before */
+	z_stream z; /* next_in, avail_in: what of `in` is not used yet, for plain files too */
+	unsigned char in[IN_BYTES];
 };
-
-/* --- the checksum of gzip: a twelfth of an import if zlib computes it --- */
-
-#ifdef __x86_64__
-/* The sum of 64 bytes or more: folded by 64, then 16, then as zlib does. The constants are powers
- * of x modulo the polynomial (Gopal and others, "Fast CRC Computation for Generic Polynomials Using
- * PCLMULQDQ", Intel, 2009). */
-__attribute__((target("pclmul,sse2"))) static uint32_t folded_crc(uint32_t crc,
-								  const unsigned char *at, size_t n)
-{
-	const __m128i by_64 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
-	const __m128i by_16 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
-	__m128i x[4], rest = _mm_cvtsi32_si128((int)~crc);
-	unsigned char last[16];
-	size_t i = 0;
-
-	for (; i + 64 <= n; i += 64)
-		for (size_t k = 0; k < 4; k++) {
-			const __m128i *from = (const __m128i *)(const void *)(at + i) + k;
-			__m128i folded = k ? _mm_setzero_si128() : rest;
-
-			if (i)
-				folded = _mm_xor_si128(_mm_clmulepi64_si128(x[k], by_64, 0x00),
-						       _mm_clmulepi64_si128(x[k], by_64, 0x11));
-			x[k] = _mm_xor_si128(folded, _mm_loadu_si128(from));
-		}
-	rest = x[0];
-	for (size_t k = 1; k < 4; k++)
-		rest = _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(rest, by_16, 0x00),
-						   _mm_clmulepi64_si128(rest, by_16, 0x11)),
-				     x[k]);
-	_mm_storeu_si128((__m128i *)(void *)last, rest);
-	crc = (uint32_t)crc32(UINT32_MAX, last, sizeof(last));
-	return (uint32_t)crc32(crc, at + i, (uInt)(n - i));
-}
-#endif
-
-static uint32_t crc_of(uint32_t crc, const unsigned char *at, size_t n)
-{
-#ifdef __x86_64__
-	if (n >= 64 && __builtin_cpu_supports("pclmul"))
-		return folded_crc(crc, at, n);
-#endif
-	return (uint32_t)crc32(crc, at, (uInt)n);
-}
-
-static uint32_t little_endian(const unsigned char *at)
-{
-	return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-/* Does the member that ends before next_in say what came out of it, and how much? */
-static bool is_whole(const struct sc_inflate *in)
-{
-	const unsigned char *at = in->z.next_in - TRAILER;
-
-	return little_endian(at) == in->crc && little_endian(at + 4) == (uint32_t)in->z.total_out;
-}
-
-/* --- reading --- */
 
 /* At most *n bytes, which becomes how many there are. */
 static int read_some(struct sc_inflate *in, void *buf, size_t *n, struct sc_err *err)
@@ -114,10 +49,8 @@ static int input_refill(struct sc_inflate *in, struct sc_err *err)
 
 	if (in->z.avail_in > 0 || in->eof)
 		return 0;
-	if (in->z.next_in) /* all of it is used */
-		memmove(in->in, in->z.next_in - TRAILER, TRAILER);
-	rc = read_some(in, in->in + TRAILER, &n, err);
-	in->z.next_in = in->in + TRAILER;
+	rc = read_some(in, in->in, &n, err);
+	in->z.next_in = in->in;
 	in->z.avail_in = rc ? 0 : (uInt)n;
 	return rc;
 }
@@ -145,8 +78,7 @@ int sc_inflate_open(const char *path, struct sc_progress *progress, struct sc_in
 	if (rc == 0 && in->z.avail_in >= MIN_GZIP && in->z.next_in[0] == 0x1F &&
 	    in->z.next_in[1] == 0x8B) {
 		in->gzip = in->in_member = true;
-		if (inflateInit2(&in->z, MAX_WBITS + 16) != Z_OK ||
-		    inflateValidate(&in->z, 0) != Z_OK)
+		if (inflateInit2(&in->z, MAX_WBITS + 16) != Z_OK)
 			rc = sc_err_at(err, SC_EIO, path, 0, 0, "zlib does not start");
 	}
 	if (rc) {
@@ -179,7 +111,6 @@ static int read_plain(struct sc_inflate *in, char *buf, size_t *n, struct sc_err
 static int inflate_some(struct sc_inflate *in, struct sc_err *err)
 {
 	int rc = input_refill(in, err), state;
-	const unsigned char *from;
 
 	if (rc)
 		return rc;
@@ -187,13 +118,8 @@ static int inflate_some(struct sc_inflate *in, struct sc_err *err)
 		in->damage = "the gzip stream is cut off";
 		return 0;
 	}
-	from = in->z.next_out;
 	state = inflate(&in->z, Z_NO_FLUSH);
-	in->crc = crc_of(in->crc, from, (size_t)(in->z.next_out - from));
-	if (state == Z_STREAM_END && !is_whole(in)) {
-		state = Z_DATA_ERROR;
-	} else if (state == Z_STREAM_END) {
-		in->crc = 0;
+	if (state == Z_STREAM_END) {
 		/* Another member may follow; what is not one (padding, a signature) is not ours. */
 		rc = input_refill(in, err);
 		in->in_member = rc == 0 && in->z.avail_in > 0 && in->z.next_in[0] == 0x1F;
