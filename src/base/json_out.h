@@ -45,6 +45,37 @@ static inline void sc_json_known_int(struct sc_json *json, json_t *parent, const
 	value < 0 ? sc_json_text(json, parent, key, NULL) : sc_json_int(json, parent, key, value);
 }
 
+static inline void sc_json_count(struct sc_json *json, json_t *parent, const char *key, size_t n)
+{
+	sc_json_int(json, parent, key, (int64_t)n);
+}
+
+/* Up to six members of a struct as values of an object, each under its own name:
+ * SC_JSON_PUT(json, object, *rank, name, busy_ms, idle_ms). SC_JSON_KNOWN writes numbers as the two
+ * functions above do. */
+#define SC_JSON_PUT(json, object, row, ...) \
+	SC_JSON_EACH(SC_JSON_ONE, json, object, row, __VA_ARGS__)
+#define SC_JSON_KNOWN(json, object, row, ...) \
+	SC_JSON_EACH(SC_JSON_ONE_KNOWN, json, object, row, __VA_ARGS__)
+/* clang-format off */
+#define SC_JSON_ONE(j, o, r, m)                                                          \
+	_Generic((r).m, double: sc_json_real, bool: sc_json_bool, size_t: sc_json_count, \
+		 char *: sc_json_text, const char *: sc_json_text,                       \
+		 default: sc_json_int)(j, o, #m, (r).m)
+#define SC_JSON_ONE_KNOWN(j, o, r, m) \
+	_Generic((r).m, double: sc_json_known_real, default: sc_json_known_int)(j, o, #m, (r).m)
+#define SC_JSON_EACH(one, j, o, r, ...)                                                  \
+	SC_JSON_COUNTED(__VA_ARGS__, SC_JSON_6, SC_JSON_5, SC_JSON_4, SC_JSON_3,         \
+			SC_JSON_2, SC_JSON_1, 0)(one, j, o, r, __VA_ARGS__)
+/* clang-format on */
+#define SC_JSON_COUNTED(a, b, c, d, e, f, counted, ...) counted
+#define SC_JSON_1(one, j, o, r, m) one(j, o, r, m)
+#define SC_JSON_2(one, j, o, r, m, ...) one(j, o, r, m), SC_JSON_1(one, j, o, r, __VA_ARGS__)
+#define SC_JSON_3(one, j, o, r, m, ...) one(j, o, r, m), SC_JSON_2(one, j, o, r, __VA_ARGS__)
+#define SC_JSON_4(one, j, o, r, m, ...) one(j, o, r, m), SC_JSON_3(one, j, o, r, __VA_ARGS__)
+#define SC_JSON_5(one, j, o, r, m, ...) one(j, o, r, m), SC_JSON_4(one, j, o, r, __VA_ARGS__)
+#define SC_JSON_6(one, j, o, r, m, ...) one(j, o, r, m), SC_JSON_5(one, j, o, r, __VA_ARGS__)
+
 /* Indented by two, sorted keys, a newline at the end, flushed. Nothing is written after a fault.
  * Releases the document. */
 int sc_json_write(struct sc_json *json, FILE *out, struct sc_err *err);

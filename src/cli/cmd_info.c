@@ -234,11 +234,9 @@ static void put_json_facts(struct sc_json *json, json_t *parent, const struct sc
 		if (lane->name)
 			sc_json_text(json, object, "name", tables->strings.at[lane->name]);
 		if (lane->is_stream) {
-			sc_json_known_int(json, object, "device", lane->device);
-			sc_json_known_int(json, object, "stream", lane->stream);
+			SC_JSON_KNOWN(json, object, *lane, device, stream);
 		} else {
-			sc_json_int(json, object, "pid", lane->pid);
-			sc_json_int(json, object, "tid", lane->tid);
+			SC_JSON_PUT(json, object, *lane, pid, tid);
 		}
 	}
 	for (size_t i = 0; i < tables->gaps.n; i++) {
@@ -248,15 +246,12 @@ static void put_json_facts(struct sc_json *json, json_t *parent, const struct sc
 		sc_json_text(json, object, "class",
 			     sc_event_class_name((enum sc_event_class)gap->cls));
 		sc_json_known_int(json, object, "n", gap->n);
-		sc_json_int(json, object, "first_ns", gap->first_ns);
-		sc_json_int(json, object, "last_ns", gap->last_ns);
-		sc_json_text(json, object, "reason", gap->reason);
+		SC_JSON_PUT(json, object, *gap, first_ns, last_ns, reason);
 	}
 	for (size_t i = 0; i < tables->meta.n; i++) {
 		json_t *pair = sc_json_object(json, meta, NULL);
 
-		sc_json_text(json, pair, "key", tables->meta.at[i].key);
-		sc_json_text(json, pair, "value", tables->meta.at[i].value);
+		SC_JSON_PUT(json, pair, tables->meta.at[i], key, value);
 	}
 }
 
@@ -267,19 +262,13 @@ static void put_json_file(struct sc_json *json, json_t *parent, const struct fil
 	json_t *events = sc_json_object(json, object, "events");
 
 	sc_json_text(json, object, "file", file->path);
-	sc_json_known_int(json, object, "rank", id->rank);
-	sc_json_known_int(json, object, "world", id->world);
-	sc_json_known_int(json, object, "pid", id->pid);
-	sc_json_text(json, object, "host", id->host);
-	sc_json_text(json, object, "source", id->source);
+	SC_JSON_KNOWN(json, object, *id, rank, world, pid);
+	SC_JSON_PUT(json, object, *id, host, source);
 	sc_json_bool(json, object, "partial", file->tables.partial);
 	sc_json_int(json, object, "broken_records", file->n_broken);
 	sc_json_int(json, object, "bad_frames", file->tables.n_bad_frames);
 	sc_json_int(json, object, "base_utc_ns", file->tables.identity.base_utc_ns);
-	sc_json_int(json, object, "first_ns", file->info.first_ns);
-	sc_json_int(json, object, "last_ns", file->info.last_ns);
-	sc_json_int(json, object, "file_bytes", file->info.file_bytes);
-	sc_json_int(json, object, "n_frames", file->info.n_frames);
+	SC_JSON_PUT(json, object, file->info, first_ns, last_ns, file_bytes, n_frames);
 	sc_json_int(json, object, "n_events", file->info.counts.total);
 	sc_json_real(json, object, "bytes_per_event", bytes_per_event(&file->info));
 	for (int cls = 0; cls < SC_N_EVENT_CLASSES; cls++)

@@ -108,15 +108,12 @@ static void put_group(struct sc_json *json, json_t *object, const struct sc_c3_s
 {
 	json_t *error = sc_json_object(json, object, "error_of_model");
 
-	sc_json_int(json, object, "n", (int64_t)g->n);
-	sc_json_int(json, object, "n_known", (int64_t)g->n_known);
-	sc_json_real(json, object, "alone_us", g->alone_us);
+	SC_JSON_PUT(json, object, *g, n, n_known, alone_us);
 	sc_json_real(json, object, "beside_us", g->time_us);
 	sc_json_known_real(json, object, "slowdown", group_slowdown(g));
 	sc_json_known_real(json, object, "predicted_slowdown", predicted_slowdown(g));
 	sc_json_int(json, error, "n", (int64_t)g->accuracy.n);
-	sc_json_known_real(json, error, "mape_pct", g->accuracy.mape_pct);
-	sc_json_known_real(json, error, "median_ape_pct", g->accuracy.median_ape_pct);
+	SC_JSON_KNOWN(json, error, g->accuracy, mape_pct, median_ape_pct);
 }
 
 static void put_side(struct sc_json *json, const char *key, const struct sc_c3_seen_side *side)
@@ -141,16 +138,9 @@ static void put_list(struct sc_json *json, const char *key, const struct sc_c3_s
 		const struct sc_c3_seen *s = &side->list.at[i];
 		json_t *object = sc_json_object(json, array, NULL);
 
-		sc_json_int(json, object, "rank", s->rank);
-		sc_json_text(json, object, "name", s->name);
-		sc_json_text(json, object, "group", s->group);
-		sc_json_text(json, object, "collective", s->collective);
-		sc_json_known_int(json, object, "bytes", s->bytes);
-		sc_json_real(json, object, "time_us", s->time_us);
-		sc_json_real(json, object, "overlap_us", s->overlap_us);
-		sc_json_known_real(json, object, "alone_us", s->alone_us);
+		SC_JSON_PUT(json, object, *s, rank, name, group, collective, time_us, overlap_us);
+		SC_JSON_KNOWN(json, object, *s, bytes, alone_us, predicted_us);
 		sc_json_known_real(json, object, "slowdown", s->time_us / s->alone_us);
-		sc_json_known_real(json, object, "predicted_us", s->predicted_us);
 	}
 }
 
@@ -163,9 +153,7 @@ static void put_stretches(struct sc_json *json, const struct sc_c3_recording *r)
 		const double serial = s->compute_us + s->comm_us;
 		json_t *object = sc_json_object(json, array, NULL);
 
-		sc_json_int(json, object, "rank", s->rank);
-		sc_json_int(json, object, "device", s->device);
-		sc_json_real(json, object, "start_us", s->start_us);
+		SC_JSON_PUT(json, object, *s, rank, device, start_us);
 		sc_json_real(json, object, "time_us", s->us);
 		sc_json_known_real(json, object, "compute_alone_us", s->compute_us);
 		sc_json_known_real(json, object, "comm_alone_us", s->comm_us);
@@ -181,12 +169,9 @@ static void put_totals(struct sc_json *json, const struct sc_c3_recording *r)
 	json_t *root = json->root, *policies;
 
 	sc_json_text(json, root, "gpu", *r->gpu ? r->gpu : NULL);
-	sc_json_text(json, root, "device", r->device);
-	sc_json_int(json, root, "n_ranks", (int64_t)r->n_ranks);
+	SC_JSON_PUT(json, root, *r, device, n_ranks, both_us, span_us);
 	sc_json_real(json, root, "compute_busy_us", r->compute_us);
 	sc_json_real(json, root, "comm_busy_us", r->comm_us);
-	sc_json_real(json, root, "both_us", r->both_us);
-	sc_json_real(json, root, "span_us", r->span_us);
 	sc_json_int(json, root, "n_pairs", (int64_t)r->kernels.list.n);
 	sc_json_known_real(json, root, "compute_slowdown", group_slowdown(&r->kernels.all));
 	sc_json_known_real(json, root, "comm_slowdown", group_slowdown(&r->collectives.all));

@@ -127,17 +127,13 @@ static void put_case(struct sc_json *json, json_t *array, const struct sc_c3_tab
 		sc_json_text(json, object, "skipped", c->skipped);
 		return;
 	}
-	sc_json_real(json, object, "compute_us", r->compute_us);
-	sc_json_real(json, object, "comm_us", r->comm_us);
-	sc_json_real(json, object, "serial_us", r->serial_us);
+	SC_JSON_PUT(json, object, *r, compute_us, comm_us, serial_us, speedup, compute_slowdown,
+		    comm_slowdown);
 	sc_json_real(json, object, "predicted_us", r->time_us);
 	sc_json_known_real(json, object, "measured_us", positive_or_nan(c->measured_us));
-	sc_json_real(json, object, "speedup", r->speedup);
 	sc_json_known_real(json, object, "measured_speedup", positive_or_nan(c->measured_speedup));
 	sc_json_real(json, object, "ideal_speedup", r->ideal);
 	sc_json_known_real(json, object, "fraction_of_ideal", r->fraction);
-	sc_json_real(json, object, "compute_slowdown", r->compute_slowdown);
-	sc_json_real(json, object, "comm_slowdown", r->comm_slowdown);
 	sc_json_known_real(json, object, "reserved_or_pieces", positive_or_nan(r->n));
 	put_verdict(json, object, r);
 }
@@ -454,12 +450,9 @@ static void put_policy(struct sc_json *json, json_t *object, const struct sc_c3_
 {
 	json_t *limits;
 
-	sc_json_real(json, object, "time_us", r->time_us);
-	sc_json_real(json, object, "speedup", r->speedup);
+	SC_JSON_PUT(json, object, *r, time_us, speedup, compute_slowdown, comm_slowdown);
 	sc_json_real(json, object, "ideal_speedup", r->ideal);
 	sc_json_known_real(json, object, "fraction_of_ideal", r->fraction);
-	sc_json_real(json, object, "compute_slowdown", r->compute_slowdown);
-	sc_json_real(json, object, "comm_slowdown", r->comm_slowdown);
 	if (r->n >= 1)
 		sc_json_real(json, object, "reserved_or_pieces", r->n);
 	put_verdict(json, object, r);
@@ -478,8 +471,7 @@ static void put_loss(struct sc_json *json, json_t *parent, const char *key,
 {
 	json_t *object = sc_json_object(json, parent, key);
 
-	sc_json_known_real(json, object, "mean_frac", loss->mean_frac);
-	sc_json_known_real(json, object, "most_frac", loss->most_frac);
+	SC_JSON_KNOWN(json, object, *loss, mean_frac, most_frac);
 }
 
 static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_advice *a)
@@ -501,10 +493,7 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 	if (!pair->n_layer && pair->gemm.kind == SC_OP_GEMM) {
 		json_t *gemm = sc_json_object(json, object, "gemm");
 
-		sc_json_real(json, gemm, "batch", g->batch);
-		sc_json_real(json, gemm, "m", g->m);
-		sc_json_real(json, gemm, "n", g->n);
-		sc_json_real(json, gemm, "k", g->k);
+		SC_JSON_PUT(json, gemm, *g, batch, m, n, k);
 		sc_json_text(json, gemm, "dtype",
 			     sc_enum_name(sc_dtype_names, (int)pair->gemm.dtype));
 	}
@@ -513,9 +502,7 @@ static void put_advice(struct sc_json *json, json_t *object, const struct sc_c3_
 	sc_json_real(json, object, "bytes", t->shape.bytes);
 	sc_json_int(json, object, "gpus", t->n_ranks);
 	sc_json_int(json, object, "nodes", t->n_nodes > 1 ? t->n_nodes : 1);
-	sc_json_real(json, object, "compute_us", any->compute_us);
-	sc_json_real(json, object, "comm_us", any->comm_us);
-	sc_json_real(json, object, "serial_us", any->serial_us);
+	SC_JSON_PUT(json, object, *any, compute_us, comm_us, serial_us);
 	sc_json_real(json, object, "ideal_speedup", any->ideal);
 	sc_json_text(json, object, "best",
 		     choice_text(&a->choice[a->best], a->choice[a->best].n, name));

@@ -41,8 +41,7 @@ static void put_calibration_json(const void *result, struct sc_json *json)
 	json_t *unlike;
 
 	sc_fit_forms.json(&c->fit, json);
-	sc_json_text(json, json->root, "software", c->software);
-	sc_json_real(json, json->root, "band_ln", c->band_ln);
+	SC_JSON_PUT(json, json->root, *c, software, band_ln);
 	sc_json_real(json, json->root, "start_band_ln", c->start_ln);
 	sc_json_real(json, json->root, "left_rms_ln", c->rms_ln);
 	unlike = sc_json_array(json, json->root, "unlike_kin");

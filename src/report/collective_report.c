@@ -131,14 +131,8 @@ static void put_collective_json(const void *result, struct sc_json *json)
 		const struct sc_collective_point *p = &sizes->points[i];
 		json_t *point = sc_json_object(json, points, NULL);
 
-		sc_json_real(json, point, "bytes", p->bytes);
-		sc_json_real(json, point, "time_us", p->time_us);
-		sc_json_real(json, point, "algbw_gbps", p->algbw_gbps);
-		sc_json_real(json, point, "busbw_gbps", p->busbw_gbps);
-		sc_json_text(json, point, "algorithm", p->algorithm);
-		sc_json_text(json, point, "protocol", p->protocol);
-		sc_json_int(json, point, "channels", p->channels);
-		sc_json_text(json, point, "limit", p->limit);
+		SC_JSON_PUT(json, point, *p, bytes, time_us, algbw_gbps, busbw_gbps);
+		SC_JSON_PUT(json, point, *p, algorithm, protocol, channels, limit);
 		if (opts->n_others)
 			sc_json_real(json, point, "together_us", p->together_us);
 		if (opts->measured)
@@ -149,14 +143,11 @@ static void put_collective_json(const void *result, struct sc_json *json)
 		}
 	}
 	if (sc_collective_other(opts)) {
-		sc_json_real(json, json->root, "best_speedup", sizes->best_speedup);
-		sc_json_real(json, json->root, "best_bytes", sizes->best_bytes);
-		sc_json_int(json, json->root, "n_wins", (int64_t)sizes->n_wins);
+		SC_JSON_PUT(json, json->root, *sizes, best_speedup, best_bytes, n_wins);
 	}
 	if (opts->measured) {
 		sc_json_int(json, json->root, "n_measured", (int64_t)sizes->n_measured);
-		sc_json_known_real(json, json->root, "median_ape_pct", sizes->median_ape_pct);
-		sc_json_known_real(json, json->root, "p90_ape_pct", sizes->p90_ape_pct);
+		SC_JSON_KNOWN(json, json->root, *sizes, median_ape_pct, p90_ape_pct);
 	}
 }
 
@@ -206,8 +197,7 @@ static void put_placement(struct sc_json *json, const struct sc_collective_place
 	json_t *object = sc_json_object(json, json->root, key);
 	json_t *jobs = sc_json_array(json, object, "jobs");
 
-	sc_json_real(json, object, "sum_us", placement->sum_us);
-	sc_json_real(json, object, "longest_us", placement->longest_us);
+	SC_JSON_PUT(json, object, *placement, sum_us, longest_us);
 	for (size_t j = 0; j < opts->n; j++) {
 		const struct sc_placed_job *job = &placement->jobs[j];
 		json_t *item = sc_json_object(json, jobs, NULL), *gpus;

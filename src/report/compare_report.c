@@ -414,10 +414,7 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 				&cluster);
 		sc_json_text(json, object, "cluster", sc_strbuf_get(&cluster));
 		sc_strbuf_release(&cluster);
-		sc_json_real(json, object, "low_ms", p->low_ms);
-		sc_json_real(json, object, "high_ms", p->high_ms);
-		sc_json_real(json, object, "samples_per_s", p->samples_per_s);
-		sc_json_real(json, object, "mfu", p->mfu);
+		SC_JSON_PUT(json, object, *p, low_ms, high_ms, samples_per_s, mfu);
 		sc_json_real(json, object, "memory_gib", p->memory.total_gib);
 		sc_json_real(json, object, "capacity_gib", p->memory.capacity_gib);
 		sc_json_bool(json, object, "fits", sc_memory_fullness(&p->memory) <= 1);
@@ -433,9 +430,7 @@ static void add_compared(const struct sc_compared *c, struct sc_json *json, json
 	}
 	sc_json_real(json, object, "iteration_ms", c->ms);
 	sc_json_real(json, object, "ratio", c->ratio);
-	sc_json_known_real(json, object, "low_ratio", c->low_ratio);
-	sc_json_known_real(json, object, "high_ratio", c->high_ratio);
-	sc_json_known_real(json, object, "p_faster", c->p_faster);
+	SC_JSON_KNOWN(json, object, *c, low_ratio, high_ratio, p_faster);
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		sc_json_real(json, owners, sc_owner_names[o], owner_ms(c, o));
 }

@@ -141,11 +141,7 @@ enum { FIT_VERSION = 2, MAX_POINTS = 1000 };
 
 static void put_accuracy(struct sc_json *json, json_t *object, const struct sc_accuracy *a)
 {
-	sc_json_int(json, object, "n", (int64_t)a->n);
-	sc_json_real(json, object, "mape_pct", a->mape_pct);
-	sc_json_real(json, object, "median_ape_pct", a->median_ape_pct);
-	sc_json_real(json, object, "p90_ape_pct", a->p90_ape_pct);
-	sc_json_real(json, object, "bias_pct", a->bias_pct);
+	SC_JSON_PUT(json, object, *a, n, mape_pct, median_ape_pct, p90_ape_pct, bias_pct);
 }
 
 static void put_coefs(struct sc_json *json, const struct sc_fit *fit)
@@ -156,20 +152,15 @@ static void put_coefs(struct sc_json *json, const struct sc_fit *fit)
 		const struct sc_fit_param *c = &fit->coefs->at[i];
 		json_t *object = sc_json_object(json, array, NULL);
 
-		sc_json_text(json, object, "block", c->block);
-		sc_json_text(json, object, "name", c->name);
-		sc_json_real(json, object, "value", c->value);
-		sc_json_real(json, object, "start", c->start);
+		SC_JSON_PUT(json, object, *c, block, name, value, start);
 		if (fit->kind == SC_FIT_ITERATION)
 			sc_json_real(json, object, "profile_value", c->old);
-		sc_json_real(json, object, "lower", c->lower);
-		sc_json_real(json, object, "upper", c->upper);
+		SC_JSON_PUT(json, object, *c, lower, upper);
 		sc_json_text(json, object, "status", sc_fit_status_names[c->status]);
 		sc_json_known_real(json, object, "standard_error", c->standard_error);
 		if (isnan(c->left_out_lowest))
 			continue;
-		sc_json_real(json, object, "left_out_lowest", c->left_out_lowest);
-		sc_json_real(json, object, "left_out_highest", c->left_out_highest);
+		SC_JSON_PUT(json, object, *c, left_out_lowest, left_out_highest);
 	}
 }
 
@@ -198,11 +189,9 @@ static void put_lists(struct sc_json *json, const struct sc_fit *fit)
 		const struct sc_fit_region *r = &fit->regions[i];
 		json_t *object = sc_json_object(json, list, NULL);
 
-		sc_json_text(json, object, "by", r->by);
-		sc_json_text(json, object, "value", r->value);
+		SC_JSON_PUT(json, object, *r, by, value);
 		put_accuracy(json, object, &r->accuracy);
-		sc_json_real(json, object, "before_mape_pct", r->before_mape_pct);
-		sc_json_real(json, object, "spread_frac", r->spread_frac);
+		SC_JSON_PUT(json, object, *r, before_mape_pct, spread_frac);
 	}
 	list = sc_json_array(json, json->root, "sources");
 	for (size_t i = 0; i < fit->n_sources; i++)
@@ -225,14 +214,11 @@ static void put_fit_json(const void *result, struct sc_json *json)
 	sc_json_text(json, json->root, "kind",
 		     of_iterations ? "iteration" : sc_fit_kind_names[fit->kind]);
 	sc_json_text(json, json->root, "device", fit->device_id);
-	sc_json_text(json, json->root, "table", fit->table);
-	sc_json_int(json, json->root, "n_rows", (int64_t)fit->n_rows);
+	SC_JSON_PUT(json, json->root, *fit, table, n_rows, n_folds, n_used);
 	sc_json_int(json, json->root, of_iterations ? "n_configs" : "n_shapes",
 		    (int64_t)fit->n_shapes);
-	sc_json_int(json, json->root, "n_folds", (int64_t)fit->n_folds);
 	sc_json_int(json, json->root, "n_curves", (int64_t)fit->curves.n);
 	sc_json_text(json, json->root, "left_out_by", fit->leave_out);
-	sc_json_int(json, json->root, "n_used", (int64_t)fit->n_used);
 	sc_json_int(json, json->root, "n_not_chosen", (int64_t)fit->n_other);
 	sc_json_int(json, json->root, "n_without_time", (int64_t)fit->n_empty);
 	sc_json_int(json, json->root, "n_forced_algorithm", (int64_t)fit->n_forced);

@@ -464,19 +464,14 @@ static void add_explanation(struct sc_json *json, const struct sc_prediction *p,
 	for (size_t i = 0; i < p->reading.n_contributors; i++) {
 		json_t *row = sc_json_object(json, contributors, NULL);
 
-		sc_json_text(json, row, "what", p->reading.contributors[i].what);
-		sc_json_real(json, row, "ms", p->reading.contributors[i].ms);
-		sc_json_real(json, row, "count", p->reading.contributors[i].count);
+		SC_JSON_PUT(json, row, p->reading.contributors[i], what, ms, count);
 	}
 	for (size_t i = 0; i < SC_N_WHAT_IFS; i++) {
 		const struct sc_what_if *w = &explanation->what_if[i];
 		json_t *row = sc_json_object(json, what_if, NULL);
 
-		sc_json_text(json, row, "resource", w->resource);
-		sc_json_text(json, row, "meaning", w->meaning);
+		SC_JSON_PUT(json, row, *w, resource, meaning, iteration_ms, gain_pct);
 		sc_json_real(json, row, "speed", explanation->speed);
-		sc_json_real(json, row, "iteration_ms", w->iteration_ms);
-		sc_json_real(json, row, "gain_pct", w->gain_pct);
 	}
 }
 
@@ -572,12 +567,8 @@ static void add_alternatives(struct sc_json *json, const struct sc_alternatives 
 	for (size_t i = 0; i < a->n; i++) {
 		json_t *row = sc_json_object(json, array, NULL);
 
-		sc_json_text(json, row, "settings", a->at[i].settings);
-		sc_json_known_real(json, row, "iteration_ms", a->at[i].iteration_ms);
-		sc_json_known_real(json, row, "gain_pct", a->at[i].gain_pct);
-		sc_json_real(json, row, "memory_gib", a->at[i].memory_gib);
-		sc_json_real(json, row, "saved_gib", a->at[i].saved_gib);
-		sc_json_bool(json, row, "fits", a->at[i].fits);
+		SC_JSON_PUT(json, row, a->at[i], settings, memory_gib, saved_gib, fits);
+		SC_JSON_KNOWN(json, row, a->at[i], iteration_ms, gain_pct);
 	}
 }
 
@@ -587,11 +578,8 @@ void sc_json_cost(struct sc_json *json, json_t *parent, const struct sc_run_cost
 		const struct sc_amounts *cost = run ? &both->run : &both->step;
 		json_t *object = sc_json_object(json, parent, run ? "run_cost" : "step_cost");
 
-		sc_json_real(json, object, "steps", cost->steps);
-		sc_json_real(json, object, "days", cost->days);
-		sc_json_real(json, object, "gpu_hours", cost->gpu_hours);
-		sc_json_known_real(json, object, "usd", cost->usd);
-		sc_json_known_real(json, object, "kwh", cost->kwh);
+		SC_JSON_PUT(json, object, *cost, steps, days, gpu_hours);
+		SC_JSON_KNOWN(json, object, *cost, usd, kwh);
 		sc_json_text(json, object, "kwh_of",
 			     "tdp_w of the GPUs, all the time; no host, "
 			     "network or cooling");
@@ -604,15 +592,11 @@ static void add_totals(struct sc_json *json, const struct sc_prediction *p)
 	size_t n_all, n = sc_band_sources(p->band, rows, SC_BAND_ROWS, &n_all);
 	json_t *list = sc_json_array(json, json->root, "band_rows");
 
-	sc_json_real(json, json->root, "iteration_ms", p->iteration_ms);
-	sc_json_real(json, json->root, "low_ms", p->low_ms);
-	sc_json_real(json, json->root, "high_ms", p->high_ms);
-	sc_json_int(json, json->root, "confidence_pct", p->confidence_pct);
+	SC_JSON_PUT(json, json->root, *p, iteration_ms, low_ms, high_ms, confidence_pct);
 	for (size_t i = 0; i < n; i++) { /* from which measured rows the band is */
 		json_t *object = sc_json_object(json, list, NULL);
 
-		sc_json_text(json, object, "gpu", rows[i].gpu);
-		sc_json_text(json, object, "software", rows[i].software);
+		SC_JSON_PUT(json, object, rows[i], gpu, software);
 		sc_json_int(json, object, "rows", (int64_t)rows[i].n);
 		sc_json_real(json, object, "share_pct", SC_PCT * rows[i].share);
 	}
@@ -621,15 +605,12 @@ static void add_totals(struct sc_json *json, const struct sc_prediction *p)
 		sc_json_real(json, json->root, "mfu_bf16", p->mfu_bf16);
 	if (p->mfu_causal > 0)
 		sc_json_real(json, json->root, "mfu_causal", p->mfu_causal);
-	sc_json_real(json, json->root, "model_flop", p->model_flop);
+	SC_JSON_PUT(json, json->root, *p, model_flop, tflops_gpu);
 	sc_json_real(json, json->root, "parameters", p->params.total);
 	sc_json_real(json, json->root, "active_parameters", p->params.active);
-	sc_json_real(json, json->root, "tflops_gpu", p->tflops_gpu);
 	if (p->tflops_gpu_causal > 0)
 		sc_json_real(json, json->root, "tflops_gpu_causal", p->tflops_gpu_causal);
-	sc_json_real(json, json->root, "samples_per_s", p->samples_per_s);
-	sc_json_real(json, json->root, "tokens_per_s", p->tokens_per_s);
-	sc_json_int(json, json->root, "n_nodes", (int64_t)p->n_nodes);
+	SC_JSON_PUT(json, json->root, *p, samples_per_s, tokens_per_s, n_nodes);
 }
 
 static void put_prediction_json(const void *result, struct sc_json *json)
@@ -658,10 +639,8 @@ static void put_prediction_json(const void *result, struct sc_json *json)
 		const struct sc_path_step *step = &p->reading.path[i];
 		json_t *object = sc_json_object(json, array, NULL);
 
-		sc_json_text(json, object, "what", step->what);
+		SC_JSON_PUT(json, object, *step, what, start_ms, ms);
 		sc_json_int(json, object, "class", step->class_id);
-		sc_json_real(json, object, "start_ms", step->start_ms);
-		sc_json_real(json, object, "ms", step->ms);
 		sc_json_text(json, object, "owner", sc_owner_names[step->owner]);
 		sc_json_text(json, object, "reason", sc_reason_names[step->reason]);
 	}
@@ -669,14 +648,10 @@ static void put_prediction_json(const void *result, struct sc_json *json)
 	for (size_t i = 0; i < p->reading.n_classes; i++) {
 		json_t *object = sc_json_object(json, array, NULL);
 
-		sc_json_text(json, object, "name", p->reading.classes[i].name);
-		sc_json_int(json, object, "ranks", p->reading.classes[i].ranks);
-		sc_json_real(json, object, "busy_ms", p->reading.classes[i].busy_ms);
-		sc_json_real(json, object, "idle_ms", p->reading.classes[i].idle_ms);
-		sc_json_real(json, object, "comm_ms", p->reading.classes[i].comm_ms);
+		SC_JSON_PUT(json, object, p->reading.classes[i], name, ranks, busy_ms, idle_ms,
+			    comm_ms);
 	}
-	sc_json_int(json, json->root, "classes_left_out", (int64_t)p->reading.classes_left_out);
-	sc_json_int(json, json->root, "ranks_left_out", (int64_t)p->reading.ranks_left_out);
+	SC_JSON_PUT(json, json->root, p->reading, classes_left_out, ranks_left_out);
 	sc_json_warnings(json, &p->warnings);
 	if (report->explanation) {
 		add_explanation(json, p, report->explanation);

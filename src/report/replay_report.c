@@ -475,8 +475,7 @@ void sc_json_loss(struct sc_json *json, json_t *parent, const struct sc_trace_lo
 	sc_json_bool(json, object, "more_unknown", loss->is_unknown);
 	sc_json_bool(json, object, "ends_early", loss->is_cut);
 	sc_json_bool(json, object, "stands", sc_trace_loss_stands(loss));
-	sc_json_int(json, object, "n_files", (int64_t)loss->n_files);
-	sc_json_text(json, object, "reason", loss->reason);
+	SC_JSON_PUT(json, object, *loss, n_files, reason);
 }
 
 static void add_error(struct sc_json *json, const struct sc_replay_result *r, const char *key,
@@ -500,13 +499,9 @@ static void add_iterations(struct sc_json *json, const struct sc_replay_result *
 		const struct sc_replay_iteration *it = &r->iterations.at[i];
 		json_t *row = sc_json_object(json, array, NULL);
 
-		sc_json_int(json, row, "step", it->step);
-		sc_json_known_real(json, row, "lag_ms", it->lag_ms);
-		sc_json_known_real(json, row, "measured_ms", it->measured_ms);
-		sc_json_known_real(json, row, "simulated_ms", it->simulated_ms);
-		sc_json_known_real(json, row, "predicted_ms", it->predicted_ms);
-		sc_json_known_real(json, row, "changed_ms", it->changed_ms);
-		sc_json_bool(json, row, "outlier", it->outlier);
+		SC_JSON_PUT(json, row, *it, step, outlier);
+		SC_JSON_KNOWN(json, row, *it, lag_ms, measured_ms, simulated_ms, predicted_ms,
+			      changed_ms);
 	}
 }
 
@@ -519,16 +514,12 @@ static void add_ranks(struct sc_json *json, const struct sc_replay_result *r)
 		json_t *row = sc_json_object(json, array, NULL), *parts;
 
 		sc_json_text(json, row, "name", rank->name);
-		sc_json_known_int(json, row, "rank", rank->rank);
-		sc_json_known_int(json, row, "dp_rank", rank->dp_rank);
-		sc_json_known_int(json, row, "stage", rank->stage);
+		SC_JSON_KNOWN(json, row, *rank, rank, dp_rank, stage);
 		parts = sc_json_object(json, row, "breakdown_ms");
 		for (int p = 0; p < SC_N_PARTS; p++)
 			sc_json_real(json, parts, sc_replay_part_names[p], rank->part_ms[p]);
 		sc_json_real(json, row, "late_ms", rank->late_ms);
-		sc_json_known_real(json, row, "slowness", rank->slowness);
-		sc_json_known_real(json, row, "host_slowness", rank->host_slowness);
-		sc_json_known_real(json, row, "without_ms", rank->without_ms);
+		SC_JSON_KNOWN(json, row, *rank, slowness, host_slowness, without_ms);
 		sc_json_known_real(json, row, "cost_ms", r->reference_ms - rank->without_ms);
 	}
 }
@@ -540,9 +531,7 @@ static void add_where(struct sc_json *json, const char *key, const struct sc_rep
 	for (size_t i = 0; i < table->n; i++) {
 		json_t *row = sc_json_object(json, array, NULL);
 
-		sc_json_text(json, row, "name", table->at[i].name);
-		sc_json_real(json, row, "host_ms", table->at[i].host_ms);
-		sc_json_real(json, row, "device_ms", table->at[i].device_ms);
+		SC_JSON_PUT(json, row, table->at[i], name, host_ms, device_ms);
 		sc_json_real(json, row, "launched", table->at[i].n_launched);
 	}
 }
@@ -558,8 +547,7 @@ static void add_path(struct sc_json *json, const struct sc_replay_result *r)
 	for (size_t i = 0; i < r->reading.n_contributors; i++) {
 		json_t *row = sc_json_object(json, array, NULL);
 
-		sc_json_text(json, row, "what", r->reading.contributors[i].what);
-		sc_json_real(json, row, "ms", r->reading.contributors[i].ms);
+		SC_JSON_PUT(json, row, r->reading.contributors[i], what, ms);
 		sc_json_int(json, row, "count", (int64_t)r->reading.contributors[i].count);
 	}
 }
@@ -604,11 +592,7 @@ static void put_replay_json(const void *result, struct sc_json *json)
 	if (r->gpu)
 		sc_json_text(json, json->root, "device", r->gpu);
 	sc_json_text(json, json->root, "iterations_found", r->marked_by);
-	sc_json_text(json, json->root, "reused", r->reused);
-	sc_json_int(json, json->root, "n_ranks", r->n_ranks);
-	sc_json_int(json, json->root, "gpus", r->gpus);
-	sc_json_int(json, json->root, "n_events", r->n_events);
-	sc_json_int(json, json->root, "n_simulated", r->n_simulated);
+	SC_JSON_PUT(json, json->root, *r, reused, n_ranks, gpus, n_events, n_simulated);
 	sc_json_loss(json, json->root, &r->loss);
 	at = sc_json_object(json, json->root, "mean_ms");
 	sc_json_known_real(json, at, "measured", r->measured_ms);

@@ -224,9 +224,7 @@ void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
 	if (slots)
 		add_slots(json, parent, play);
 	sc_json_text(json, parent, "name", name);
-	sc_json_real(json, parent, "bubble_pct", play->bubble_pct);
-	sc_json_real(json, parent, "makespan", play->makespan);
-	sc_json_real(json, parent, "longest", play->longest);
+	SC_JSON_PUT(json, parent, *play, bubble_pct, makespan, longest);
 	sc_json_text(json, parent, "time_unit", *play->time_unit ? play->time_unit + 1 : "");
 	sc_json_text(json, parent, "memory_unit", play->held_unit);
 	sc_json_int(json, parent, "left_out", play->passes->left_out);

@@ -308,8 +308,7 @@ static void put_search_json(const void *result, struct sc_json *json)
 				     s->value[k]);
 		sc_json_outcome(json, object, sc_search_case_of(r, s->row).outcome,
 				r->search->has_costs);
-		sc_json_known_real(json, object, "best_in", s->best_in);
-		sc_json_known_real(json, object, "regret_frac", s->regret_frac);
+		SC_JSON_KNOWN(json, object, *s, best_in, regret_frac);
 	}
 	others = sc_json_array(json, json->root, "settings");
 	for (size_t i = 0; i < r->n_others; i++) {
@@ -447,15 +446,11 @@ static void put_scaling_json(const void *result, struct sc_json *json)
 		const struct sc_scaling_point *p = &points[i];
 		json_t *object = sc_json_object(json, array, NULL);
 
-		sc_json_int(json, object, "gpus", p->gpus);
-		sc_json_text(json, object, "error", p->error);
+		SC_JSON_PUT(json, object, *p, gpus, error);
 		if (p->error)
 			continue;
 		sc_json_outcome(json, object, &p->best, scaling->search->has_costs);
-		sc_json_real(json, object, "speedup", p->speedup);
-		sc_json_real(json, object, "efficiency", p->efficiency);
-		sc_json_text(json, object, "split", p->split);
-		sc_json_bool(json, object, "proven", p->proven);
+		SC_JSON_PUT(json, object, *p, speedup, efficiency, split, proven);
 	}
 }
 

@@ -296,8 +296,7 @@ static void add_lints(struct sc_json *json, json_t *parent, const sc_lints *lint
 	for (size_t i = 0; i < lints->n; i++) {
 		json_t *lint = sc_json_object(json, list, NULL);
 
-		sc_json_text(json, lint, "code", lints->at[i].code);
-		sc_json_text(json, lint, "text", lints->at[i].text);
+		SC_JSON_PUT(json, lint, lints->at[i], code, text);
 	}
 }
 
@@ -328,8 +327,7 @@ static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard
 	const struct sc_study *study = report->study;
 	json_t *out = sc_json_object(json, parent, NULL), *memory;
 
-	sc_json_text(json, out, "name", plan->name);
-	sc_json_text(json, out, "origin", plan->origin);
+	SC_JSON_PUT(json, out, *plan, name, origin);
 	if (plan->error) {
 		sc_json_text(json, out, "error", plan->error);
 		return;
@@ -364,11 +362,10 @@ static void put_plan(struct sc_json *json, json_t *parent, const struct sc_shard
 		json_t *confidence = sc_json_object(json, out, "confidence");
 
 		sc_json_real(json, confidence, "p_best_pct", SC_PCT * c->p_best);
-		sc_json_real(json, confidence, "regret_pct", c->regret_pct);
+		SC_JSON_PUT(json, confidence, *c, regret_pct, tied);
 		sc_json_real(json, confidence, "mean_cost", c->mean_ms);
 		sc_json_real(json, confidence, "low_cost", c->low_ms);
 		sc_json_real(json, confidence, "high_cost", c->high_ms);
-		sc_json_bool(json, confidence, "tied", c->tied);
 	}
 	add_lints(json, out, &plan->lints);
 }
@@ -417,11 +414,9 @@ static void put_shard_json(const void *result, struct sc_json *json)
 	sc_json_text(json, json->root, "objective", sc_objective_names[study->objective->kind]);
 	sc_json_text(json, json->root, "cost_unit", study->objective->unit);
 	sc_json_int(json, json->root, "world_size", study->objective->problem.world);
-	sc_json_int(json, json->root, "ranks_per_host", study->objective->problem.ranks_per_host);
-	sc_json_int(json, json->root, "n_tables", (int64_t)study->objective->problem.n_tables);
-	sc_json_real(json, json->root, "bound", study->bound);
+	SC_JSON_PUT(json, json->root, study->objective->problem, ranks_per_host, n_tables);
+	SC_JSON_PUT(json, json->root, *study, bound, lp_bound);
 	sc_json_real(json, json->root, "bound_within_constraints", study->kept_bound);
-	sc_json_real(json, json->root, "lp_bound", study->lp_bound);
 	sc_json_text(json, json->root, "bound_of", study->predictor ? "proxy" : by);
 	sc_json_request(json, study->objective->request);
 	if (!best->error && best->has_cost)
@@ -450,8 +445,7 @@ static void put_shard_json(const void *result, struct sc_json *json)
 		const struct sc_pareto_point *p = &report->pareto->at[i];
 		json_t *point = sc_json_object(json, list, NULL);
 
-		sc_json_real(json, point, "cost", p->cost);
-		sc_json_real(json, point, "bound", p->bound);
+		SC_JSON_PUT(json, point, *p, cost, bound);
 		sc_json_real(json, point, "hbm_rank_max_gib", p->hbm_bytes / SC_BYTES_PER_GIB);
 	}
 	if (report->diff)

@@ -18,15 +18,9 @@ enum { SWEEP_VERSION = 1, VALIDATE_VERSION = 1 };
 void sc_json_outcome(struct sc_json *json, json_t *object, const struct sc_outcome *o,
 		     bool has_costs)
 {
-	sc_json_real(json, object, "iteration_ms", o->iteration_ms);
-	sc_json_real(json, object, "low_ms", o->low_ms);
-	sc_json_real(json, object, "high_ms", o->high_ms);
+	SC_JSON_PUT(json, object, *o, iteration_ms, low_ms, high_ms, capacity_gib);
+	SC_JSON_PUT(json, object, *o, mfu, samples_per_s, tokens_per_s, fits);
 	sc_json_real(json, object, "memory_gib", o->memory_total_gib);
-	sc_json_real(json, object, "capacity_gib", o->capacity_gib);
-	sc_json_real(json, object, "mfu", o->mfu);
-	sc_json_real(json, object, "samples_per_s", o->samples_per_s);
-	sc_json_real(json, object, "tokens_per_s", o->tokens_per_s);
-	sc_json_bool(json, object, "fits", o->fits);
 	if (has_costs)
 		sc_json_cost(json, object, &o->cost);
 }
@@ -291,13 +285,9 @@ static void add_score(struct sc_json *json, json_t *object, const struct sc_scor
 
 	sc_json_int(json, object, "n_rows", (int64_t)score->n_rows);
 	sc_json_int(json, object, "n", (int64_t)score->accuracy.n);
-	sc_json_known_real(json, object, "mape_pct", score->accuracy.mape_pct);
-	sc_json_known_real(json, object, "median_ape_pct", score->accuracy.median_ape_pct);
-	sc_json_known_real(json, object, "p90_ape_pct", score->accuracy.p90_ape_pct);
-	sc_json_known_real(json, object, "geomean_ape_pct", score->accuracy.geomean_ape_pct);
-	sc_json_known_real(json, object, "bias_pct", score->accuracy.bias_pct);
-	sc_json_known_real(json, object, "coverage_pct", score->coverage_pct);
-	sc_json_known_real(json, object, "band_pct", score->band_pct);
+	SC_JSON_KNOWN(json, object, score->accuracy, mape_pct, median_ape_pct, p90_ape_pct,
+		      geomean_ape_pct, bias_pct);
+	SC_JSON_KNOWN(json, object, *score, coverage_pct, band_pct);
 	if (has_memory) {
 		sc_json_int(json, object, "n_memory", (int64_t)score->memory.n);
 		sc_json_known_real(json, object, "memory_mape_pct", score->memory.mape_pct);
@@ -325,16 +315,14 @@ static void add_validated(struct sc_json *json, const struct sc_validation *v)
 				     sc_csv_cell(v->table, c->row, (size_t)group));
 		sc_json_known_real(json, row, "measured_ms", c->measured_ms);
 		if (c->kin) {
-			sc_json_text(json, row, "kin", c->kin);
-			sc_json_real(json, row, "over_kin", c->over_kin);
+			SC_JSON_PUT(json, row, *c, kin, over_kin);
 		}
 		if (c->skipped) {
 			sc_json_text(json, row, "skipped", c->skipped);
 			continue;
 		}
 		sc_json_real(json, row, "predicted_ms", c->outcome.iteration_ms);
-		sc_json_real(json, row, "low_ms", c->outcome.low_ms);
-		sc_json_real(json, row, "high_ms", c->outcome.high_ms);
+		SC_JSON_PUT(json, row, c->outcome, low_ms, high_ms);
 		sc_json_real(json, row, "error_pct", c->error_pct);
 	}
 }
@@ -346,8 +334,7 @@ static void add_choices(struct sc_json *json, const struct sc_choices *choices)
 
 	sc_json_int(json, object, "n_decisions", (int64_t)choices->n);
 	sc_json_int(json, object, "n_suites", (int64_t)choices->n_suites);
-	sc_json_known_real(json, object, "won_pct", choices->won_pct);
-	sc_json_known_real(json, object, "gain_pct", choices->gain_pct);
+	SC_JSON_KNOWN(json, object, *choices, won_pct, gain_pct);
 	for (size_t i = 0; i < choices->n; i++) {
 		const struct sc_choice *c = &choices->at[i];
 		json_t *row;
@@ -355,11 +342,9 @@ static void add_choices(struct sc_json *json, const struct sc_choices *choices)
 		if (c->n_won == c->n_repeats)
 			continue;
 		row = sc_json_object(json, lost, NULL);
-		sc_json_text(json, row, "suite", c->suite);
+		SC_JSON_PUT(json, row, *c, suite, n_won, n_splits);
 		sc_json_int(json, row, "n", (int64_t)c->n_repeats);
-		sc_json_int(json, row, "n_won", (int64_t)c->n_won);
 		sc_json_real(json, row, "loss_pct", SC_PCT * c->loss);
-		sc_json_int(json, row, "n_splits", (int64_t)c->n_splits);
 		sc_json_text(json, row, "chosen", c->chosen->name);
 		sc_json_text(json, row, "best", c->best->name);
 	}
