@@ -230,7 +230,7 @@ const struct sc_forms sc_c3_table_forms = {
 
 /* ---- pairs under every policy ---- */
 
-enum { BAR_CHARS = 28, MOST_BLOCKS = 12 };
+enum { C3_PAIRS_VERSION = 1, BAR_CHARS = 28, MOST_BLOCKS = 12 };
 
 /* Appends the advice as a rule: "plain below 32 MiB; else reserve 8 of 132 SMs"; nothing if no
  * sizes were tried. */
@@ -260,8 +260,6 @@ static void append_rule(const struct sc_c3_advice *a, struct sc_strbuf *out)
 	if (a->n_changes == 1)
 		sc_strbuf_append(out, " at all sizes");
 }
-
-/* ---- text ---- */
 
 /* Appends a policy with a bar of its time, of which the longest fills the line. */
 static void append_policy(const struct sc_c3_advice *a, size_t p, struct sc_strbuf *out)
@@ -396,8 +394,6 @@ static void put_advices_text(const void *result, struct sc_strbuf *out)
 		append_block(&advices->at[i], out);
 }
 
-/* ---- CSV ---- */
-
 static void put_advice_row(const struct sc_c3_advice *a, size_t p, FILE *out)
 {
 	const struct sc_c3_pair *pair = &a->named->pair;
@@ -441,10 +437,6 @@ static int put_advices_csv(const void *result, FILE *out, struct sc_err *err)
 				put_advice_row(&advices->at[i], p, out);
 	return sc_csv_end(out, err);
 }
-
-/* Pairs under every policy as JSON. */
-
-enum { C3_PAIRS_VERSION = 1 };
 
 static void put_policy(struct sc_json *json, json_t *object, const struct sc_c3_result *r)
 {

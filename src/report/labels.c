@@ -99,6 +99,61 @@ void sc_text_bytes(double bytes, struct sc_strbuf *out)
 		sc_strbuf_printf(out, "%.4g KiB", bytes / SC_BYTES_PER_KIB);
 }
 
+/* A kernel's name without its result, namespaces and parameters; what is said of hosts is whole. */
+static void shorten_symbol(const char *name, size_t n, struct sc_strbuf *out)
+{
+	const char *const end = name + n;
+	int depth = 0;
+
+	if (strncmp(name, "host work", 9) == 0) {
+		sc_strbuf_append_n(out, name, n);
+		return;
+	}
+	name += strncmp(name, "void ", 5) == 0 ? 5 : 0;
+	while (name < end &&
+	       (*name != '(' || depth || sc_strbuf_get(out)[out->n ? out->n - 1 : 0] == ' ' ||
+		strncmp(name, "(anonymous", 10) == 0)) {
+		const size_t word =
+			strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				     "0123456789_");
+
+		if (strncmp(name, "(anonymous namespace)::", 23) == 0 ||
+		    (word && strncmp(name + word, "::", 2) == 0)) {
+			name += (word ? word : 21) + 2;
+			continue;
+		}
+		depth += (*name == '<') - (*name == '>');
+		sc_strbuf_append_n(out, name, word ? word : 1);
+		name += word ? word : 1;
+	}
+}
+
+/* The place in the text at which the name ends and " of rank 3" begins. */
+static const char *owner_of(const char *what)
+{
+	const char *of = what + strlen(what);
+
+	for (const char *at = strstr(what, " of "); at; at = strstr(at + 1, " of "))
+		of = at;
+	return of;
+}
+
+void sc_text_symbol(const char *what, size_t most, struct sc_strbuf *out)
+{
+	enum { SHOWN_APART = 24 };
+	const char *of = owner_of(what);
+	const size_t width = most - strlen(of) % most;
+	struct sc_strbuf text = {0};
+
+	shorten_symbol(what, (size_t)(of - what), &text);
+	if (text.n <= width)
+		sc_strbuf_printf(out, "  %s%-*s", sc_strbuf_get(&text), (int)(most - text.n), of);
+	else
+		sc_strbuf_printf(out, "  %.*s...%s%s", (int)width - SHOWN_APART - 3, text.at,
+				 text.at + text.n - SHOWN_APART, of);
+	sc_strbuf_release(&text);
+}
+
 /* A line of more than `room` characters breaks before a column of the right half, else behind a
  * word. */
 static size_t fold_at(const char *line, size_t room, size_t width)

@@ -42,6 +42,10 @@ void sc_text_memory(const struct sc_memory *memory, struct sc_strbuf *out);
  * below the last column of the left half. A word that is longer stays whole. */
 void sc_text_fold(const char *text, size_t width, struct sc_strbuf *out);
 void sc_text_params(double n, struct sc_strbuf *out); /* as "174.6 B" */
+/* `params`: NULL where nothing was predicted. */
+void sc_text_model(const struct sc_config *config, const struct sc_model_params *params,
+		   struct sc_strbuf *out);
+void sc_text_split(const struct sc_request *request, struct sc_strbuf *out);
 /* `gpu`: what all of them are; NULL: as its nodes say. */
 void sc_text_cluster(const struct sc_config *config, const char *gpu, struct sc_strbuf *out);
 
@@ -51,6 +55,9 @@ static inline double sc_share_pct(double part, double whole)
 	return whole > 0 ? 100.0 * part / whole : 0;
 }
 
+/* "  name of rank 3" in a column of `most` characters: the name without result, namespaces and
+ * parameters; of a longer one the begin and the end, in which kernels of one library differ. */
+void sc_text_symbol(const char *what, size_t most, struct sc_strbuf *out);
 /* Four figures of a small number, all of a large one in groups of three. */
 void sc_text_grouped(double number, struct sc_strbuf *out);
 /* A blank and a column; "-" where the value is not known. */

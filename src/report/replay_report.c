@@ -20,8 +20,7 @@ enum {
 	MAX_RANK_LINES = 32,
 	MAX_PATH_LINES = 12,
 	MAX_WHERE_LINES = 8,
-	PATH_WIDTH = 48,
-	SHOWN_APART = 24
+	PATH_WIDTH = 48
 };
 
 static const char *const PART_HEADS[SC_N_PARTS] = {
@@ -367,63 +366,6 @@ static void append_idle(const struct sc_replay_result *r, struct sc_strbuf *out)
 	sc_strbuf_append(out, "\n");
 }
 
-/* A kernel's name without its result, namespaces and parameters; what is said of hosts is whole. */
-static void shorten_symbol(const char *name, size_t n, struct sc_strbuf *out)
-{
-	const char *const end = name + n;
-	int depth = 0;
-
-	if (strncmp(name, "host work", 9) == 0) {
-		sc_strbuf_append_n(out, name, n);
-		return;
-	}
-	name += strncmp(name, "void ", 5) == 0 ? 5 : 0;
-	while (name < end &&
-	       (*name != '(' || depth || sc_strbuf_get(out)[out->n ? out->n - 1 : 0] == ' ' ||
-		strncmp(name, "(anonymous", 10) == 0)) {
-		const size_t word =
-			strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				     "0123456789_");
-
-		if (strncmp(name, "(anonymous namespace)::", 23) == 0 ||
-		    (word && strncmp(name + word, "::", 2) == 0)) {
-			name += (word ? word : 21) + 2;
-			continue;
-		}
-		depth += (*name == '<') - (*name == '>');
-		sc_strbuf_append_n(out, name, word ? word : 1);
-		name += word ? word : 1;
-	}
-}
-
-/* The place in the text at which the name ends and " of rank 3" begins. */
-static const char *owner_of(const char *what)
-{
-	const char *of = what + strlen(what);
-
-	for (const char *at = strstr(what, " of "); at; at = strstr(at + 1, " of "))
-		of = at;
-	return of;
-}
-
-/* As much as a column holds: of what is longer the begin and the end, in which kernels of one
- * library differ. */
-static void append_name(const char *what, struct sc_strbuf *out)
-{
-	const char *of = owner_of(what);
-	const size_t width = PATH_WIDTH - strlen(of) % PATH_WIDTH;
-	struct sc_strbuf text = {0};
-
-	shorten_symbol(what, (size_t)(of - what), &text);
-	if (text.n <= width)
-		sc_strbuf_printf(out, "  %s%-*s", sc_strbuf_get(&text), (int)(PATH_WIDTH - text.n),
-				 of);
-	else
-		sc_strbuf_printf(out, "  %.*s...%s%s", (int)width - SHOWN_APART - 3, text.at,
-				 text.at + text.n - SHOWN_APART, of);
-	sc_strbuf_release(&text);
-}
-
 static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	sc_strbuf_printf(out, "\ncritical path of step %-44" PRId64 "        ms      %%    count\n",
@@ -431,7 +373,7 @@ static void append_path(const struct sc_replay_result *r, struct sc_strbuf *out)
 	for (size_t i = 0; i < r->reading.n_contributors && i < MAX_PATH_LINES; i++) {
 		const struct sc_contributor *part = &r->reading.contributors[i];
 
-		append_name(part->what, out);
+		sc_text_symbol(part->what, PATH_WIDTH, out);
 		sc_strbuf_printf(out, " %11.2f %6.1f %8.0f\n", part->ms,
 				 sc_share_pct(part->ms, r->reading.iteration_ms), part->count);
 	}
