@@ -309,3 +309,22 @@ const struct sc_raw_name *sc_raw_name_get(const struct sc_raw_file *raw, uint64_
 		return NULL;
 	return slot;
 }
+
+size_t sc_api_name_length(const char *name)
+{
+	size_t n = strlen(name), digits = n;
+
+	while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
+		digits--;
+	if (digits == n || digits < 2 || name[digits - 1] != 'v' || name[digits - 2] != '_')
+		return n;
+	n = digits - 2;
+	for (int i = 0; i < 2; i++) {
+		static const char *const suffixes[] = {"_ptsz", "_ptds"};
+		size_t m = strlen(suffixes[i]);
+
+		if (n > m && memcmp(name + n - m, suffixes[i], m) == 0)
+			n -= m;
+	}
+	return n;
+}

@@ -17,9 +17,8 @@ enum {
 	SC_POINTER_ENTRIES = 1 << 10,
 	SC_API_ENTRIES = 1 << 10
 };
-#define MAX_AHEAD_NS                                                                \
-	(60 * SC_NS_PER_S) /* a record, of when it is read: far more than it can be \
-			    */
+/* A record can be by far less ahead of the time when it is read. */
+#define MAX_AHEAD_NS (60 * SC_NS_PER_S)
 struct sc_external_entry {
 	uint32_t correlation;
 	int64_t external_id;
@@ -567,8 +566,7 @@ void sc_decode_buffer(struct sc_decoder *decoder, const uint8_t *at, size_t n, b
 			const size_t until = i + 2 * AHEAD_BYTES;
 			size_t bytes;
 
-			/* Records come from another core's cache: the first to look at them waits.
-			 */
+			/* Records come from another core's cache: who looks first waits. */
 			for (; learned < until &&
 			       (bytes = stride_at(decoder->raw, at + learned, n - learned)) > 0;
 			     learned += bytes) {
@@ -597,23 +595,4 @@ void sc_count_records(const struct sc_raw_file *raw, const uint8_t *at, size_t n
 		if (kind->is_event)
 			counts[kind->cls]++;
 	}
-}
-
-size_t sc_api_name_length(const char *name)
-{
-	size_t n = strlen(name), digits = n;
-
-	while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
-		digits--;
-	if (digits == n || digits < 2 || name[digits - 1] != 'v' || name[digits - 2] != '_')
-		return n;
-	n = digits - 2;
-	for (int i = 0; i < 2; i++) {
-		static const char *const suffixes[] = {"_ptsz", "_ptds"};
-		size_t m = strlen(suffixes[i]);
-
-		if (n > m && memcmp(name + n - m, suffixes[i], m) == 0)
-			n -= m;
-	}
-	return n;
 }

@@ -52,8 +52,4 @@ uint32_t sc_decoder_lane(struct sc_decoder *d, const struct sc_trace_lane *lane)
 void sc_count_records(const struct sc_raw_file *raw, const uint8_t *at, size_t n,
 		      int64_t counts[SC_N_EVENT_CLASSES]);
 
-/* "cudaLaunchKernel_v7000" and "cudaStreamIsCapturing_ptsz_v10000" without what CUPTI appends.
- * Bytes that remain. */
-size_t sc_api_name_length(const char *name);
-
 #endif
