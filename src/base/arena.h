@@ -42,8 +42,7 @@ void *sc_xmalloc(size_t n_bytes);
 void *sc_xcalloc(size_t n, size_t n_bytes);             /* product checked; all 0 */
 void *sc_xrealloc(void *old, size_t n, size_t n_bytes); /* product checked */
 
-/* The function that is called out of memory in place of abort(): set once, before any thread
- * starts. */
+/* The function in place of abort() out of memory: set once, before any thread starts. */
 void sc_on_out_of_memory(void (*end)(void));
 
 #endif

@@ -1,5 +1,4 @@
-/* Rows of a CSV as structs: the key of each field is the name of a column. Errors name file, line
- * and column. */
+/* Rows of a CSV as structs: a field's key is a column's name. Errors name file, line, column. */
 #ifndef SC_BASE_CSV_ROWS_H
 #define SC_BASE_CSV_ROWS_H
 

@@ -247,8 +247,7 @@ static const char *path_of_key(const struct sc_field *table, const char *key,
 	return section ? sc_arena_printf(arena, "%s.%s", section->key, key) : NULL;
 }
 
-/* The first n_found bytes of the path are right (with their dot); then comes the key that is not.
- */
+/* The path's first n_found bytes are right (with their dot); then comes the one that is not. */
 static const char *nearest_path(const struct sc_field *table, const char *path, size_t n_found,
 				struct sc_arena *arena)
 {

@@ -48,8 +48,7 @@ struct sc_field {
 	size_t offset;
 	double min, max; /* numbers and list elements; both 0 = no limit */
 	double absent;   /* what SC_F_INT, DOUBLE, ENUM and FLAGS hold while nobody gave a value */
-	/* The words for such a value: "default: heads"; NULL = "default", as of the value
-	 * `plain`. */
+	/* The words for such a value: "default: heads"; NULL = "default", as `plain`. */
 	const char *from, *plain;
 	/* Without what the key has no effect: bits of whoever made the table; 0 = nothing. */
 	unsigned needs;
@@ -98,11 +97,9 @@ struct sc_origin {
 
 /* Numbers and names become what absent ones hold, all else zero; lists of structs are emptied. */
 void sc_fields_init(const struct sc_field *table, void *object);
-/* Does the place hold what it does while nobody gave a value? A mapping: all of it; a bool: false.
- */
+/* Does the place hold what it does before a value is given? A mapping: all of it; a bool: false. */
 bool sc_field_is_absent(const struct sc_field *field, const void *place);
-/* The hash of all values in the object, as base/fnv.h; what is in files that it names is left
- * out. */
+/* The hash of all values in the object, as base/fnv.h, but not of what files that it names hold. */
 uint64_t sc_fields_hash(uint64_t hash, const struct sc_field *table, const void *object);
 size_t sc_field_bytes(const struct sc_field *field); /* of the value in its struct */
 /* Bytes from the start of a struct to the end of the last field of its table. */
@@ -111,8 +108,7 @@ size_t sc_fields_extent(const struct sc_field *table);
 struct sc_strbuf;
 void sc_field_value_text(const struct sc_field *field, struct sc_strbuf *out);
 const char *sc_enum_name(const struct sc_name *names, int value); /* NULL if unknown */
-/* The value of a name, in capitals or not; an unknown one is an error with the nearest and those
- * there are. */
+/* A name's value, in capitals or not; an unknown one is an error with the nearest and all known. */
 int sc_enum_parse(const struct sc_name *names, const char *text, int *out, struct sc_err *err);
 /* The closest candidate by edit distance, or NULL if none is near (distance > a third). */
 const char *sc_nearest(const char *word, const char *const *candidates, size_t n);

@@ -1,5 +1,4 @@
-/* Shared by fields.c, field_text.c (one scalar into one place) and field_decode.c (YAML into
- * structs). */
+/* Shared by fields.c, field_text.c (a scalar into a place), field_decode.c (YAML into structs). */
 #ifndef SC_BASE_FIELDS_PRIV_H
 #define SC_BASE_FIELDS_PRIV_H
 

@@ -1,5 +1,4 @@
-/* The hash of tables and provenance: FNV-1a of 64 bits (Fowler, Noll, Vo). Not against adversaries.
- */
+/* The hash of tables and provenance: FNV-1a, 64 bits (Fowler, Noll, Vo); no secret one. */
 #ifndef SC_BASE_FNV_H
 #define SC_BASE_FNV_H
 

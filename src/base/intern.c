@@ -7,8 +7,7 @@
 
 enum { FIRST_SLOTS = 64 };
 
-/* Eight bytes a step: the longest texts, shapes of operators, are looked up for every event of a
- * trace. */
+/* Eight bytes a step: the longest texts, operators' shapes, are looked up for each event. */
 static uint32_t hash_bytes(const char *at, size_t n)
 {
 	const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15); /* 2^64 / golden ratio */

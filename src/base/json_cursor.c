@@ -199,8 +199,7 @@ const char *sc_json_cursor_text(struct sc_json_cursor *c, struct sc_arena *arena
 	return out;
 }
 
-/* The bytes of a number, as text; JSON allows no leading zeros or plus, which num.h does not mind.
- */
+/* The bytes of a number, as text; JSON has no leading zeros or plus, which num.h does not mind. */
 static bool cursor_number(struct sc_json_cursor *c, char *out)
 {
 	size_t n = 0;

@@ -19,8 +19,7 @@ static void stream_flush(struct sc_json_stream *stream)
 	sc_strbuf_clear(buf);
 }
 
-/* Writes what comes before a value: comma, line break, key. Each object of an array begins a
- * line. */
+/* Writes what precedes a value: comma, line break, key. Each object of an array begins a line. */
 static void begin_value(struct sc_json_stream *stream, const char *key, bool is_object)
 {
 	struct sc_strbuf *buf = &stream->buf;

@@ -48,8 +48,7 @@ static void remove_parts(int number)
 	for (struct part *p = atomic_load(&parts); p; p = p->next)
 		if (atomic_load(&p->live))
 			unlink(p->path);
-	/* Not SA_RESETHAND: a second signal that comes while the first is delivered would end the
-	 * program. */
+	/* Not SA_RESETHAND: a second signal while the first is delivered would end it. */
 	signal(number, SIG_DFL);
 	raise(number);
 }
@@ -200,8 +199,7 @@ static int open_output(struct sc_output *out, bool keeps_rows)
 		return -1;
 	handle_signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
 	memcpy(out->written, out->path, sizeof(out->written));
-	/* Descriptors of a program, under any name: what stands behind them is not ours to replace.
-	 */
+	/* Descriptors, under any name: what stands behind them is not ours to replace. */
 	if ((strncmp(out->path, "/proc/", 6) == 0 || strncmp(out->path, "/dev/fd/", 8) == 0 ||
 	     strcmp(out->path, "/dev/stdout") == 0 || strcmp(out->path, "/dev/stderr") == 0) ||
 	    (is_there ? !S_ISREG(st.st_mode) : keeps_rows)) {

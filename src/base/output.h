@@ -15,13 +15,11 @@ struct sc_output;
  * new file straight; where there is one, into PATH.part beside it, which an error or a signal
  * leaves, and the next run replaces. */
 int sc_output_create(const char *path, bool keeps_rows, struct sc_output **out, struct sc_err *err);
-/* One of these three is written to: the stream, the descriptor, or (by another program) the name of
- * the part. */
+/* One of these three is written to: the stream, the descriptor, or (by others) the part's name. */
 FILE *sc_output_stream(struct sc_output *out);
 int sc_output_fd(const struct sc_output *out);
 const char *sc_output_part(const struct sc_output *out);
-/* The file gets its name: that of create, or `path` in the same folder, if there is one. Frees in
- * any case. */
+/* The file gets its name: that of create, or `path` in the same folder. Frees in any case. */
 int sc_output_commit(struct sc_output *out, const char *path, struct sc_err *err);
 void sc_output_discard(struct sc_output *out);
 

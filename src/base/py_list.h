@@ -6,8 +6,7 @@
 #include "base/yaml.h"
 
 #define SC_PY_CLASS "class" /* the key of what a call calls */
-/* The value that begins at text->text[*pos], which moves behind it: (a, b) and [a, b] are
- * sequences. */
+/* The value that begins at text->text[*pos], which moves behind it; (a, b) is a sequence, too. */
 int sc_py_read(const struct sc_source *text, size_t *pos, struct sc_arena *arena,
 	       struct sc_yaml **out, struct sc_err *err);
 /* The first list of the text, as a sequence; what is before its '[' is not read, behind it nothing

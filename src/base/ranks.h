@@ -19,8 +19,7 @@ struct sc_ranks {
 	bool is_over; /* nothing is shared any more: one has ended, or does not answer (is_lost) */
 	bool is_lost;
 	struct sc_err why; /* a failure of this rank, which the others tell */
-	/* The first of n items that no other rank takes before the next exchange; it may be past
-	 * the end. */
+	/* The first of n items that no other rank takes till the next exchange; or past the end. */
 	size_t (*take)(struct sc_ranks *ranks, size_t n);
 	/* All get the bytes of all, one rank's after the other's, less than 2 GiB. SC_EIO says
 	 * which rank is missing, has failed, or has another `same`; then is_over. */

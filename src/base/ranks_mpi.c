@@ -137,8 +137,7 @@ static int ranks_exchange(struct sc_ranks *ranks, struct sc_strbuf *bytes, struc
 		    MPI_Iallgather(&own, n, MPI_BYTE, mpi->words, n, MPI_BYTE, mpi->comm, &request),
 		    &request))
 		return tell_lost(ranks, err);
-	/* None counts by the last counter any more, and none begins with it before the next
-	 * exchange. */
+	/* None counts by the last counter any more, or will before the next exchange. */
 	if (ranks->self == 0)
 		put_slot(mpi, 0, (mpi->n_exchanges + 1) % N_COUNTERS);
 	for (int rank = 0; rank < ranks->count; rank++) {

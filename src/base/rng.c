@@ -49,8 +49,7 @@ uint64_t sc_rng_below(struct sc_rng *rng, uint64_t n)
 	return value % n;
 }
 
-/* Marsaglia's polar method; the second of each pair is dropped, so that the state is all there is.
- */
+/* Marsaglia's polar method; the second of each pair is dropped: the state is all there is. */
 double sc_rng_normal(struct sc_rng *rng)
 {
 	double u, v, square;

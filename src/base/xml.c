@@ -1,5 +1,4 @@
-/* Elements, attributes and comments; everything else that XML has is refused, so no entity can
- * grow. */
+/* Elements, attributes and comments; all else that XML has is refused, so no entity can grow. */
 #include "base/xml.h"
 
 #include <ctype.h>

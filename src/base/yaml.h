@@ -33,8 +33,7 @@ const struct sc_yaml *sc_yaml_get(const struct sc_yaml *map, const char *key); /
 bool sc_yaml_is_null(const struct sc_yaml *node); /* nothing, ~ or null, not quoted */
 
 struct sc_yaml_opts {
-	/* For may_be_file fields: loads the file that `ref`, a scalar, names. NULL: refs are
-	 * errors. */
+	/* For may_be_file fields: loads the file that `ref` names. NULL: refs are errors. */
 	int (*open_ref)(const struct sc_yaml *ref, struct sc_arena *arena, struct sc_yaml **out,
 			struct sc_err *err);
 	/* If not NULL every leaf given is appended here as a struct sc_origin (see fields.h). */

@@ -240,8 +240,7 @@ static int load_algorithm(const struct collective_args *args, struct sc_arena *a
 	return rc ? rc : sc_msccl_check(out, err);
 }
 
-/* Loads the network; an algorithm says how many GPUs it is for where --ranks and --nodes are not
- * given. */
+/* Loads the network; an algorithm says for how many GPUs, where --ranks and --nodes do not. */
 static int load_network(const struct collective_args *args, const struct sc_msccl *file,
 			struct sc_arena *arena, struct sc_cli_network *out, struct sc_err *err)
 {

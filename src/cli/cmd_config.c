@@ -1,5 +1,4 @@
-/* stepcast config: is a config right, what does it come to, and what is it of other programs'
- * files. */
+/* stepcast config: is a config right, what does it come to, what is it of other programs' files. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

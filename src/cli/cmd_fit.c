@@ -74,8 +74,8 @@ static const char *profile_path(const struct fit_args *args)
 	return strcmp(args->common.output, "-") != 0 ? args->common.output : NULL;
 }
 
-/* A file holds one profile. Its id is the file's stem, where that can be one; else the old
- * profile's. */
+/* A file holds one profile. Its id is the file's stem, where that can be one; else the old one's.
+ */
 static int write_profile(const struct fit_args *args, const struct sc_fit *fit,
 			 struct sc_arena *arena, struct sc_err *err)
 {

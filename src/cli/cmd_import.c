@@ -261,8 +261,7 @@ static struct earlier find_earlier(const char *dir, struct sc_arena *arena)
 	return e;
 }
 
-/* Warns of earlier traces that were not written anew, because they would be taken for ranks of this
- * run. */
+/* Warns of earlier traces not written anew, because they would be taken for ranks of this run. */
 static void warn_of_earlier(const struct import_args *args, const struct earlier *e)
 {
 	const char *first = NULL, *replaced = NULL;

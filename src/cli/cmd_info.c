@@ -308,8 +308,7 @@ static int count_event(void *ctx, const struct sc_trace *trace, const struct sc_
 	return 0;
 }
 
-/* Finds the steps that ranges mark. A trace with more calls and ranges than memory should hold gets
- * no answer. */
+/* Finds the steps that ranges mark; none in a trace with more calls than memory should hold. */
 static int find_steps(struct file_info *file, struct sc_err *err)
 {
 	const struct sc_trace_load_opts opts = {.classes = 1u << SC_EV_API | 1u << SC_EV_RANGE |

@@ -147,8 +147,7 @@ static int finish_traces(const struct record_args *args, const char *dir, const 
 		rc = sc_trace_loss_of_run(paths, n, &loss, err);
 	if (rc == 0) {
 		sc_cli_warn_loss(&args->common, &loss);
-		/* a command that went well has failed to be recorded if most of what it did is not
-		 * there */
+		/* A recording that lacks most of what its command did has failed. */
 		if (call->exit_code == SC_EXIT_DONE && !sc_trace_loss_stands(&loss))
 			call->exit_code = SC_EXIT_DATA;
 	}
@@ -205,8 +204,7 @@ static int find_library(struct sc_arena *arena, const char **out, struct sc_err 
 static void set_environment(const struct record_args *args, const char *library, const char *dir,
 			    const char *run)
 {
-	/* The bare name for NCCL: 2.27.3 takes no path, and CUDA's driver has loaded the library by
-	 * then. */
+	/* The bare name for NCCL: 2.27.3 takes no path, and CUDA's driver has loaded it by then. */
 	const char *const taken[][2] = {{"CUDA_INJECTION64_PATH", library},
 					{"NVTX_INJECTION64_PATH", library},
 					{"NCCL_PROFILER_PLUGIN", LIBRARY}};

@@ -124,8 +124,7 @@ static int parse_set(const char *text, struct sc_arena *arena, int64_t *gpus, st
 	return 0;
 }
 
-/* A rank is compared with the mean of all others: without two of them, that is not the mean that is
- * meant. */
+/* A rank is compared with the mean of all others: without two of them, that is no mean. */
 static int parse_without(const struct sc_arg_list *without, int64_t *rank, struct sc_err *err)
 {
 	*rank = -1;

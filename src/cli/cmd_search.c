@@ -1,5 +1,4 @@
-/* stepcast search: the best split of a model over GPUs; stepcast scale: the same at each number of
- * GPUs. */
+/* stepcast search: the best split of a model over GPUs; stepcast scale: at each number of GPUs. */
 #include <stdio.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "report/sweep_report.h"
 #include "study/sweep/sweep.h"
 
-/* Rows go into the file as they come, or beside one that is there, which stays until all are done.
+/* Rows go into the file as they come, or beside one that is there, which stays till all are done.
  */
 struct sink {
 	const struct sc_sweep_args *args;

@@ -284,8 +284,7 @@ int sc_cli_run(int argc, char **argv)
 	return sc_cli_fail(&err);
 }
 
-/* stepcast help: the list of commands, one command's help, or its man page; the reference of keys.
- */
+/* stepcast help: the list of commands, a command's help or man page; the reference of keys. */
 
 struct help_args {
 	struct sc_common common;

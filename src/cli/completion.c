@@ -9,8 +9,7 @@
 
 enum { MAX_PATH = 200 };
 
-/* The script of each shell, by its name. Candidates come as word, tab, help; a key ends with "=".
- */
+/* The script of each shell, by name. Candidates come as word, tab, help; a key ends with "=". */
 static const char *const SCRIPTS[][2] = {
 	{"bash",
 	 "_stepcast()\n"

@@ -27,8 +27,7 @@ int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct 
 		return is_stdout ? 0 : sc_output_commit(out, NULL, err);
 	if (!is_stdout)
 		sc_output_discard(out);
-	/* An error of writing gets the name of the file; an error of the result has its own place.
-	 */
+	/* An error of writing gets the file's name; one of the result has its own place. */
 	if (own.code == SC_EIO)
 		return sc_err_at(err, own.code, is_stdout ? NULL : path, 0, 0, "%s", own.text);
 	return sc_err_at(err, own.code, own.file, own.line, own.column, "%s", own.text);

@@ -4,8 +4,7 @@
 
 #include "models/collective/collective.h"
 
-/* "16G" up to its n-th letter, of 1 byte to 1e15; K, M, G and T are powers of 1,024. 0: it is none.
- */
+/* "16G" up to its n-th letter, of 1 byte to 1e15; K, M, G and T are powers of 1,024. 0: none. */
 double sc_cli_size(const char *text, size_t n);
 /* "all_gather", "all-gather" or "allgather", `n` letters of it. */
 bool sc_cli_collective(const char *text, size_t n, enum sc_collective *out);

@@ -248,8 +248,7 @@ static int parse_word(struct parser *p, const char *word, struct sc_err *err)
 		return sc_err_set(err, SC_EUSAGE, "%s: %s is given twice", info->name, key);
 	p->is_given[index] = true;
 	rc = sc_field_set_text(&to, value, &p->args, err);
-	/* Rows that are equally popular are a law, too; no exponent at all leaves the choice to
-	 * `reuse`. */
+	/* Rows that are equally popular are a law, too; no exponent leaves it to `reuse`. */
 	if (strcmp(key, "zipf") == 0 && !(p->args.table.reuse.zipf > 0))
 		p->args.table.reuse.kind = SC_REUSE_UNIFORM;
 	if (rc && err)

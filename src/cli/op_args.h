@@ -1,5 +1,4 @@
-/* One operation in words: a kind, and keys with values as "m=8192", by tables of fields as configs
- * have them. */
+/* One operation in words: a kind, and keys with values as "m=8192", by tables of fields. */
 #ifndef SC_CLI_OP_ARGS_H
 #define SC_CLI_OP_ARGS_H
 

@@ -146,8 +146,7 @@ static int check_words(const struct sc_line *line, const struct sc_common *commo
 			  command->words_asked, common->words.at[command->n_words]);
 }
 
-/* True: go on. False: end with *exit_code (--help was answered, or the line is wrong and that was
- * said). */
+/* True: go on. False: end with *exit_code: --help was answered, or what is wrong was said. */
 static bool command_begin(const struct sc_line *line, void *into, struct sc_arena *arena,
 			  int *exit_code)
 {

@@ -14,8 +14,8 @@
 #include "report/sweep_report.h"
 #include "study/sweep/sweep.h"
 
-/* Results of libstepcast: JSON text, and values by name. Each form is made of the other once it is
- * asked for. */
+/* Results of libstepcast: JSON text, and values by name. Each is made of the other when asked for.
+ */
 
 struct stepcast_result {
 	char *json, *plan; /* or NULL */
@@ -42,8 +42,7 @@ static stepcast_result *api_row(const struct sc_csv *row, size_t n_given, struct
 	for (size_t i = 0; i < row->n_cols; i++) {
 		const char *name = row->header[i], *cell = sc_csv_cell(row, 0, i);
 
-		/* No key with a value of its own (core/config/config_table.h): the same text in
-		 * every row. */
+		/* No key with a value of its own (config_table.h): the same text in every row. */
 		if (!*cell || (i < n_given && !strchr(name, '.') && strcmp(name, "gpus") != 0))
 			sc_json_text(&json, json.root, name, *cell ? cell : NULL);
 		else

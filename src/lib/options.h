@@ -85,8 +85,7 @@ struct sc_command {
 };
 
 enum { SC_CLI_MAX_JOBS = 1024 };
-/* Rows of an option table. `member` is of SC_ARGS: the command's struct, defined before its table.
- */
+/* Rows of an option table. `member` is of SC_ARGS: the command's struct, defined before it. */
 #define SC_OPT(kind_, member, name_, ...)                                                   \
 	{                                                                                   \
 		.name = name_, .kind = SC_ARG_##kind_, .offset = offsetof(SC_ARGS, member), \

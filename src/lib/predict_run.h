@@ -37,8 +37,7 @@ struct sc_predict_run {
 	struct sc_alternatives alternatives;
 	struct sc_prediction_report report; /* all of it that was found */
 };
-/* Resolves, chooses what is to be chosen, predicts. `path` is the file that errors name, or NULL.
- */
+/* Resolves, chooses what is open, predicts. `path` is the file that errors name, or NULL. */
 int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
 		   struct sc_err *err);
 /* Explains the prediction if that or a report is asked for, or if it does not fit. `config` and

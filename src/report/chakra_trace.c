@@ -130,8 +130,7 @@ static enum node_type type_of(const struct sc_graph *g, const struct sc_node *no
 		       : RECV;
 }
 
-/* A communicator: the lane on which its first class joins it, and how many ranks of which classes
- * join. */
+/* A communicator: the lane on which its first class joins it, and how many ranks of which join. */
 static void put_group(struct writer *w, const struct sc_node *node, enum node_type type,
 		      const struct sc_cost *cost)
 {

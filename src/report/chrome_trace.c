@@ -14,8 +14,7 @@
 #include "report/parts.h"
 #include "report/replay_report.h"
 
-/* A timeline of a prediction or of a replay; in a replay a node's launch gap is no part of its
- * slice. */
+/* A timeline of a prediction or replay; in a replay a node's launch gap is no part of its slice. */
 struct shown {
 	const struct sc_graph *graph;
 	const struct sc_timeline *timeline;

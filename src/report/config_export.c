@@ -29,8 +29,7 @@ struct export
 
 static const char *export_value(const struct export *e, const char *path);
 
-/* The layers of each chunk as Megatron Core's --pipeline-model-parallel-layout; NULL where all have
- * as many. */
+/* A chunk's layers as Megatron Core's --pipeline-model-parallel-layout; NULL: all have as many. */
 static const char *layout_of(const struct export *e)
 {
 	const struct sc_config *c = &e->request->config;
@@ -127,8 +126,7 @@ static const char *computed_text(const struct export *e, const char *name)
 	return NULL;
 }
 
-/* The value of a key of ours, or of `computed`, as text; NULL: it is not given, and does not apply.
- */
+/* The value of a key of ours, or of `computed`, as text; NULL: not given, and it does not apply. */
 static const char *export_value(const struct export *e, const char *path)
 {
 	const struct sc_field_place at = sc_field_find(sc_config_fields, path, e->arena);
@@ -307,8 +305,7 @@ static bool is_ours_alone(const char *line)
 	return false;
 }
 
-/* Megatron's layout says the layers of each stage; latent attention makes one family of two names.
- */
+/* Megatron's layout says each stage's layers; latent attention makes one family of two names. */
 static bool is_said_otherwise(const struct export *e, const char *line)
 {
 	return (e->target == 0 && strncmp(line, "parallel.stage_layers", 21) == 0) ||

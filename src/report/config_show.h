@@ -1,5 +1,4 @@
-/* A resolved or imported request as YAML that can be read again, each line with where its value
- * came from. */
+/* A resolved or imported request as YAML to be read again, each line with its value's origin. */
 #ifndef SC_REPORT_CONFIG_SHOW_H
 #define SC_REPORT_CONFIG_SHOW_H
 

@@ -18,8 +18,7 @@ struct sc_figure {
 };
 /* x beside y with the diagonal on which they are equal; points that are not finite are left out. */
 void sc_figure_scatter(const struct sc_figure *figure, struct sc_strbuf *out);
-/* A bar of length y for each point, those of one name under it; x is a mark across them, NAN: none.
- */
+/* A bar of length y a point, those of one name under it; x is a mark across them, NAN: none. */
 void sc_figure_bars(const struct sc_figure *figure, struct sc_strbuf *out);
 
 /* Text between the tags of XML. */

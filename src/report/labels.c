@@ -154,8 +154,7 @@ void sc_text_symbol(const char *what, size_t most, struct sc_strbuf *out)
 	sc_strbuf_release(&text);
 }
 
-/* A line of more than `room` characters breaks before a column of the right half, else behind a
- * word. */
+/* A line of more than `room` characters breaks before a column of its right half, or at a blank. */
 static size_t fold_at(const char *line, size_t room, size_t width)
 {
 	size_t indent = strspn(line, " "), at = room;

@@ -33,8 +33,7 @@ int sc_page_write(json_t *document, FILE *out, struct sc_err *err)
 	if (!text)
 		return sc_err_set(err, SC_EVALUE, "the document cannot be written as JSON");
 	fwrite(template, 1, (size_t)(place - template), out);
-	/* A < in a script could end it; in JSON it stands in texts alone, which have another form
-	 * of it. */
+	/* A < could end a script; in JSON it stands in texts alone, which can escape it. */
 	for (const char *at = text; *at; at++)
 		if (*at == '<')
 			fputs("\\u003c", out);

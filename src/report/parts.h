@@ -1,5 +1,4 @@
-/* Parts that reports share: of documents (keys: DESIGN.md §7, a contract) and of texts, and names
- * of enums. */
+/* Parts that reports share: of documents (keys: DESIGN.md §7) and of texts, and names of enums. */
 #ifndef SC_REPORT_PARTS_H
 #define SC_REPORT_PARTS_H
 
@@ -14,8 +13,7 @@
 #include "study/sweep/run_cost.h"
 #include "study/validate/validate.h"
 
-/* A result's standing, the first sentence on every page: well, not so well, badly; or only what it
- * is. */
+/* A result's standing, the first sentence of a page: well, not so well, badly; or what it is. */
 enum sc_standing { SC_STANDS_WELL, SC_STANDS_FAIR, SC_STANDS_BADLY, SC_STANDS };
 void sc_json_verdict(struct sc_json *json, enum sc_standing standing, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -74,8 +72,7 @@ void sc_text_ms(double ms, struct sc_strbuf *out);       /* in that unit: "30.3 
 void sc_text_costs(const struct sc_run_cost *cost, struct sc_strbuf *out);
 /* The keys step_cost and, where a run was asked for, run_cost. */
 void sc_json_cost(struct sc_json *json, json_t *parent, const struct sc_run_cost *cost);
-/* A cell of a table or a value of a key as JSON: a number, true or false where it reads as one,
- * else text. */
+/* A table's cell or a key's value as JSON: a number, true or false where it reads so, else text. */
 void sc_json_cell(struct sc_json *json, json_t *parent, const char *name, const char *cell);
 
 /* Words for the enums of a prediction, as people read them. */

@@ -91,8 +91,7 @@ static void append_families(const struct sc_replay_result *r, struct sc_strbuf *
 	sc_strbuf_append(out, "\n");
 }
 
-/* Steps end with their slowest rank: the slowest of typical times is less than the mean of the
- * slowest. */
+/* Steps end with their slowest rank: the slowest typical time is below the mean of the slowest. */
 static void append_bias(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	double measured_ms = 0, typical_ms = 0, off;
@@ -164,8 +163,7 @@ static void append_unknown(const struct sc_replay_result *r, const struct sc_tim
 		sc_strbuf_append(out, " Whether the one step is like others is not known.");
 }
 
-/* The verdict names the greatest cost and the gain without it, then the time that the replay cannot
- * explain. */
+/* The verdict names the greatest cost, the gain without it, and time that is not explained. */
 static void append_verdict(const struct sc_replay_result *r, struct sc_strbuf *out)
 {
 	static const struct {

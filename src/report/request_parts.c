@@ -1,5 +1,5 @@
-/* What was asked, as reports tell it: the model, the cluster and the split of a config, in a line
- * of text each and as the key "config" of a document. */
+/* The question as reports tell it: the model, the cluster and the split of a config, in a line of
+ * text each and as the key "config" of a document. */
 #include <inttypes.h>
 
 #include "base/json_out.h"

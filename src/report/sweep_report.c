@@ -66,8 +66,7 @@ static void put_sweep_json(const void *result, struct sc_json *json)
 
 const struct sc_forms sc_sweep_forms = {.json = put_sweep_json};
 
-/* The columns that a sweep adds, in order: doubles of struct sc_outcome, and texts, which have no
- * offset. */
+/* The columns that a sweep adds: doubles of struct sc_outcome, and texts, which have no offset. */
 #define AT(member) offsetof(struct sc_outcome, member)
 #define OWNER(owner) AT(breakdown_ms[owner])
 #define COSTS(name, member)                                                                 \

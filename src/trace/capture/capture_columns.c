@@ -8,8 +8,7 @@
 #include <string.h>
 
 enum { COLUMN_BYTES = SC_FRAME_MAX_ROWS * SC_MAX_VARINT };
-/* Ids of the columns in files, in the order of `values`; those that most classes have constant
- * last. */
+/* Ids of columns in files, in the order of `values`; those that most classes have constant last. */
 static const uint8_t COLUMN_IDS[SC_N_COLUMNS] = {1, 2, 3, 4, 9, 7, 8, 5, 6, 10, 12, 13, 14};
 enum { FIRST_RARE = 7 };
 

@@ -12,8 +12,7 @@ SC_DOOR int InitializeInjection(void); /* 1, always: the program goes on whateve
 SC_DOOR int InitializeInjectionNvtx2(sc_nvtx_get_table get_table); /* 1: attached */
 
 /* Into $STEPCAST_DIR, or the working directory. 0, or -1: CUPTI or the driver is missing, or a
- * recording of this process has ended already. What CUPTI itself refuses is said beside the trace.
- */
+ * recording of this process has ended. What CUPTI itself refuses is said beside the trace. */
 SC_DOOR int sc_capture_start(void);
 SC_DOOR void sc_capture_stop(void);
 

@@ -1,7 +1,6 @@
-/* The trace file as it is written while the host program runs: texts, lanes, configs and calls that
- * events refer to are numbered and wait for a frame; events go into columns (capture_columns.c);
- * what was prepared goes out in one write. Whatever cannot be kept is counted, and becomes a gap of
- * the trace. */
+/* The trace file while the host program runs: texts, lanes, configs and calls that events refer to
+ * are numbered and wait for a frame; events go into columns (capture_columns.c); what was prepared
+ * goes out in one write. Whatever cannot be kept is counted, and becomes a gap of the trace. */
 #include "trace/capture/capture_file.h"
 
 #include <errno.h>

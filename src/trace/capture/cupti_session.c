@@ -359,8 +359,7 @@ static void flush_and_watch(uint32_t flags, int may_miss)
 	n = atomic_load(&sc_tracer.n_completed);
 	n_missed = n == n_seen ? n_missed + has_called : 0;
 	n_seen = n;
-	/* If nothing came, though such records did before, another client (torch.profiler) has the
-	 * callbacks. */
+	/* Another client (torch.profiler) has the callbacks, if such records came before. */
 	if (n_missed > may_miss && atomic_load(&sc_tracer.n_own_calls) > 0)
 		say_taken();
 }

@@ -3,8 +3,7 @@
 
 #include "trace/capture/record_decode.h"
 
-/* Texts of a record follow each other, ended by NULs. Each call gives the next, "" after the
- * last. */
+/* A record's texts follow each other, ended by NULs. A call gives the next, "" after the last. */
 static const char *next_text(const char **at, const char *end)
 {
 	const char *text = *at, *stop;

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* Records do not wrap: the rest of the ring's end is a PAD of which only the first 8 bytes count.
- */
+/* Records do not wrap: the rest of the ring's end is a PAD, whose first 8 bytes alone count. */
 bool sc_host_ring_put(struct sc_raw_file *raw, uint32_t index, const struct sc_host_record *record,
 		      const char *text)
 {

@@ -48,8 +48,7 @@ void sc_links_see(struct sc_links *links, const struct sc_trace *from,
 void sc_links_settle(struct sc_links *links);
 /* The device of a context, -1 = not known. */
 int32_t sc_links_device(const struct sc_links *links, int32_t context);
-/* External id of what a call with one started; the record's correlation of a wait. What is known
- * stays. */
+/* External id of what a call started; the record's correlation of a wait. What is known stays. */
 void sc_links_complete(const struct sc_links *links, const struct sc_trace *from,
 		       struct sc_trace_event *event);
 /* The call of a kernel without one of its own, to be asked once for each in the trace's order;

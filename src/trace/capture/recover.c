@@ -71,8 +71,7 @@ static void copy_tables(struct copy *copy, const struct sc_trace *from)
 	copy->range = copy->packs ? sc_trace_meta_of(from, "iteration.range") : NULL;
 }
 
-/* The iterations of a recording have the name that Kineto's traces have for them: "ProfilerStep#0".
- */
+/* The iterations of a recording are named as in Kineto's traces: "ProfilerStep#0". */
 static void put_step(struct copy *copy, const struct sc_trace_event *range)
 {
 	struct sc_trace_event step = {.cls = SC_EV_RANGE,
@@ -319,8 +318,7 @@ static void trace_path_of(const struct sc_raw_file *raw, const char *raw_path, c
 			 raw_path);
 }
 
-/* Without a header on success: the process died before it could record anything, and the file is
- * gone. */
+/* No header on success: the process died before it could record anything, and the file is gone. */
 static int open_raw(struct sc_raw_file *raw, const char *path, struct sc_err *err)
 {
 	int rc = sc_ends_with(sc_file_name(path), SC_RAW_SUFFIX) ? sc_raw_open(raw, path) : -EINVAL;

@@ -522,8 +522,8 @@ int sc_tracer_start(void)
 	return rc;
 }
 
-/* The last flush, on the flusher's thread and not longer than it may take. False: CUPTI still has
- * buffers. */
+/* The last flush, on the flusher's thread, as long as it may take. False: CUPTI has more buffers.
+ */
 static bool flush_with_deadline(void)
 {
 	int64_t begin = sc_tracer_now_ns();

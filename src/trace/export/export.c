@@ -4,8 +4,7 @@
 #include "base/csv.h"
 #include "trace/export/export_priv.h"
 
-/* ---- One event a row, as base/csv.h reads it; a cell is empty where a class has no such value
- * ---- */
+/* ---- One event a row, as base/csv.h reads it; a cell is empty where a class has no value ---- */
 
 struct csv_writer {
 	FILE *out;

@@ -1,5 +1,4 @@
-/* The names, categories and arguments of libkineto's output_json.cpp, so that tools made for it
- * work. */
+/* Names, categories and arguments are those of libkineto's output_json.cpp: tools for it work. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -251,8 +250,7 @@ static int put_event(void *ctx, const struct sc_trace *trace, const struct sc_tr
 	sc_json_stream_text(&c->json, "cat", category_of_event(event));
 	sc_json_stream_text(&c->json, "name", trace->strings.at[event->name]);
 	put_place(c, trace, event);
-	/* Both ends are put on the clock: a length of another clock would reach into what follows.
-	 */
+	/* Both ends are put on the clock: another clock's length would reach too far. */
 	if (is_instant)
 		sc_json_stream_text(&c->json, "s", "t");
 	else
@@ -290,8 +288,7 @@ SC_COMPARE(compare_slices, struct slice,
 		   4 * SC_ORDER(a->start_ns, b->start_ns) + 2 * SC_ORDER(b->end_ns, a->end_ns) +
 		   SC_ORDER(a->index, b->index));
 
-/* The first track of its stream on which a slice crosses none: there it is in what is open, or
- * behind it. */
+/* The first track of its stream on which a slice crosses none: it is in what is open, or behind. */
 static void find_sides(struct chrome *c)
 {
 	struct {

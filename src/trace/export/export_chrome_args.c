@@ -1,5 +1,4 @@
-/* The arguments of an event, as libkineto writes them: ids, launch config, collective, shapes,
- * waits. */
+/* An event's arguments, as libkineto writes them: ids, launch config, collective, shapes, waits. */
 #include <stdlib.h>
 #include <string.h>
 

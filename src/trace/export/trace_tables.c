@@ -161,8 +161,7 @@ static bool is_backward(const struct ops *ops, uint32_t event)
 	return false;
 }
 
-/* Each product stands for itself, also where it is one of the two gradients of another: pass is
- * "fwd". */
+/* Each product stands for itself, also where it is a gradient of another: pass is "fwd". */
 static void put_product(const struct table *table, const struct ops *ops, uint32_t event)
 {
 	const struct sc_trace_event *e = &ops->trace.events.at[event];
@@ -223,8 +222,7 @@ static void nest_ops(struct ops *ops)
 	free(stacks);
 }
 
-/* Device time of each product: of its kernels that multiply; transposes and casts are ops of their
- * own. */
+/* The device's time of each product's kernels that multiply; transposes and casts are other ops. */
 static void add_device_times(struct ops *ops)
 {
 	/* Single precision on tensor cores is TF32: CUTLASS and cuBLAS name their kernels by the

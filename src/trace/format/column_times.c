@@ -250,8 +250,7 @@ static inline int64_t divide_rounded(int64_t value, int64_t unit, int64_t *rest)
 	return n;
 }
 
-/* The largest of which nearly all values are multiples, give or take what two clocks' ns differ by.
- */
+/* The largest of which nearly all values are multiples, but for what two clocks' ns differ by. */
 static int64_t find_unit(const int64_t *values, size_t n)
 {
 	n = n < N_SAMPLED ? n : N_SAMPLED;

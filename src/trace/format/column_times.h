@@ -13,8 +13,7 @@ enum {
 };
 struct sc_times *sc_times_create(void); /* NULL: no memory */
 void sc_times_destroy(struct sc_times *times);
-/* The rows of a frame: their starts, durations and names, and how many rows are open where each
- * begins. */
+/* The rows of a frame: starts, durations, names, and how many rows are open where each begins. */
 struct sc_times_rows {
 	int64_t *starts, *durations, *depths;
 	const int64_t *names;

@@ -1,6 +1,5 @@
 /* A column in a payload: u8 id, u8 form (low bits: how values are predicted; bit 7: packed), varint
- * bytes unpacked, varint bytes stored, then these bytes. Knows nothing of frames or what rows mean.
- */
+ * bytes unpacked, varint bytes stored, then these bytes. Knows nothing of frames. */
 #include "trace/format/trace_columns.h"
 
 #include <assert.h>

@@ -98,8 +98,7 @@ struct sc_trace_files {
 	const char *const *at;
 	size_t n;
 };
-/* The trace files of a directory, by rank, then name; or `path` itself if it is one. Arena strings.
- */
+/* The trace files of a folder, by rank, then name; or `path` itself if it is one. Arena strings. */
 int sc_trace_list(const char *path, struct sc_arena *arena, const char *const **files, size_t *n,
 		  struct sc_err *err);
 

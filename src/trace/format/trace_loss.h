@@ -29,8 +29,7 @@ int sc_trace_loss_of_run(const char *const *files, size_t n, struct sc_trace_los
 			 struct sc_err *err);
 double sc_trace_loss_frac(const struct sc_trace_loss *loss);
 bool sc_trace_loss_stands(const struct sc_trace_loss *loss);
-/* One sentence without a full stop; nothing where nothing is missing. A warning names the files
- * first. */
+/* A sentence without a full stop; nothing where nothing is missing. Warnings name files first. */
 void sc_trace_loss_text(const struct sc_trace_loss *loss, struct sc_strbuf *out);
 void sc_trace_loss_warning(const struct sc_trace_loss *loss, struct sc_strbuf *out);
 

@@ -1,5 +1,4 @@
-/* Tables first, from all frames, so that a later snapshot fills what a damaged frame lost; then
- * events. */
+/* Tables come first, of all frames: later ones fill what a damaged frame lost; then events. */
 #include <stdlib.h>
 #include <string.h>
 

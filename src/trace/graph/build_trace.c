@@ -1,5 +1,4 @@
-/* The graph of one iteration: nodes of all ranks, then edges, then the collectives that several
- * ranks have. */
+/* The graph of one iteration: nodes of all ranks, edges, then the collectives of several ranks. */
 #include "trace/graph/build_trace.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/* Device activities, on lanes that run one at a time; the latency of launches; collectives for the
- * merge. */
+/* Device activities, on lanes that run one at a time; latency of launches; collectives to merge. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -98,8 +98,7 @@ static void place_broken(struct rank_load *load, struct sc_broken *b)
 	b->step = i < r->iterations.n ? r->iterations.at[i].step : -1;
 }
 
-/* Processes beside a rank's own, as those that load data, leave traces too: `active` leaves them
- * out. */
+/* Processes beside a rank's own, as loaders of data, leave traces too: `active` leaves them out. */
 static int load_rank(struct sc_trace_run *run, const char *path, const char *range, bool active,
 		     struct sc_err *err)
 {
@@ -318,8 +317,7 @@ static void drop_contradictions(struct sc_trace_run *run)
 	free(meeting);
 }
 
-/* Each rank's shortest collective of a kind and size: a small table, looked through from its
- * end. */
+/* Each rank's shortest collective of a kind and size: a small table, searched from its end. */
 struct shape {
 	int64_t bytes;
 	int32_t kind, group_size;
@@ -421,8 +419,8 @@ static void common_iterations(struct sc_trace_run *run)
 	free(steps);
 }
 
-/* The GPUs of a node, and whether the run was on several. Nothing is guessed from the number of
- * ranks. */
+/* The GPUs of a node, and whether the run was on several. The number of ranks says nothing of it.
+ */
 static void find_nodes(struct sc_trace_run *run)
 {
 	const int32_t listed = run->node_gpus;

@@ -30,8 +30,7 @@ enum { SC_TRACE_NO_LANE = UINT16_MAX };
 enum { SC_TRACE_LAST_PIECE = 4 }; /* of a copy from pageable memory, at most: one part in so many */
 enum { SC_TRACE_MAX_LANES = 4096, SC_TRACE_MAX_SIDE_LANES = 8 };
 
-/* Each instance's last start and first end of those that wait for each other, on the common clock.
- * Free it. */
+/* Each instance's last start and first end of those that wait, on the common clock. Free it. */
 struct trace_meeting {
 	int64_t last_start_ns, first_end_ns;
 };
@@ -57,8 +56,7 @@ enum trace_sync {
 	TRACE_SYNC_COPY
 };
 enum trace_sync sc_trace_sync_of(const char *name);
-/* Does its call wait for the copy whatever it does: it has no "Async", or the host may use what is
- * copied? */
+/* Does its call wait for the copy in any case: no "Async", or the host may use what is copied? */
 bool sc_trace_copy_blocks(const struct sc_trace_event *copy, const char *copy_name,
 			  const char *call);
 

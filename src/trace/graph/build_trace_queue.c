@@ -24,8 +24,7 @@ enum {
 	MIN_ENTRIES = 64, /* no queue is that short */
 	MIN_BLOCKED = 8   /* launches, for a queue to have been full */
 };
-/* Pauses of a loop, and how near the end of its kernel they end: what is written last shows before
- * that. */
+/* Pauses of a loop, and how near its kernel's end they end: what is written last shows before. */
 enum { MIN_PAUSE_NS = 200 * 1000, NEAR_END_NS = 100 * 1000, MIN_PAUSES = 3 };
 #define PAUSES_DIFFER 10.0 /* by that many times what their ends do */
 #define OWN_PERCENTILE                                                                       \

@@ -30,8 +30,7 @@ bool sc_trace_loads_data(const char *name)
 	       sc_text_has(name, "data load", 9);
 }
 
-/* The tree has one node for a name within a parent. What holds a whole iteration labels none of its
- * parts. */
+/* The tree has a node a name and parent. What holds a whole iteration labels none of its parts. */
 static uint32_t host_range_of(struct host_walk *w, const struct sc_trace_event *e)
 {
 	struct sc_trace_run *run = w->load->run;

@@ -117,8 +117,7 @@ static void find_cuts(const struct sc_trace *t, const char *prefix, bool at_end,
 	}
 }
 
-/* Pieces of next to no calls are between optimizers of one step. Returns the most calls of a piece.
- */
+/* Pieces of hardly a call are between optimizers of one step. Returns the most calls of a piece. */
 static size_t drop_small(const struct sc_trace *t, struct cuts *cuts)
 {
 	size_t kept = 1, most = 0;
@@ -136,8 +135,7 @@ static size_t drop_small(const struct sc_trace *t, struct cuts *cuts)
 	return most;
 }
 
-/* Like a piece between two cuts: the trace begins or ends there by chance, or has a whole
- * iteration. */
+/* Like a piece between two cuts: the trace begins or ends by chance, or has a whole iteration. */
 static bool is_whole(const struct sc_trace *t, const struct cuts *cuts, int64_t start_ns,
 		     int64_t end_ns)
 {
@@ -163,8 +161,7 @@ static void find_cut(const struct sc_trace *t, const char *prefix, bool at_end,
 	if (cuts.list.n >= 2 && drop_small(t, &cuts) > 0 && cuts.list.n >= 2) {
 		n = cuts.list.n;
 		call_span(t, &first_ns, &last_ns);
-		/* Piece i ends at cut i: the first begins with the calls, the last ends with them.
-		 */
+		/* Piece i ends at cut i; the first begins and the last ends with the calls. */
 		for (size_t i = 0; i <= n; i++) {
 			const struct sc_mark mark = {.start_ns =
 							     i ? cuts.list.at[i - 1].ns : first_ns,
@@ -181,8 +178,7 @@ static void find_cut(const struct sc_trace *t, const char *prefix, bool at_end,
 	SC_VEC_RELEASE(&cuts.list);
 }
 
-/* Takes the way to cut that gives the most whole pieces: which call begins a step is the user's
- * choice. */
+/* Takes the cut that gives the most whole pieces: which call begins a step is the user's choice. */
 static void find_optimizer(const struct sc_trace *t, struct sc_marks *out)
 {
 	static const struct {

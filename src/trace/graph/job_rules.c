@@ -94,8 +94,7 @@ static size_t job_slot(const struct job *job, uint32_t worker, int type)
 	return (size_t)(is_recv(type) ? type - 1 : type) * job->n_workers + who;
 }
 
-/* Counts the groups of each slot, then gives operations theirs: a receive that no send is left for
- * has none. */
+/* Counts the groups of a slot, then gives operations theirs: a receive without a send has none. */
 static void walk_groups(struct job *job, bool give)
 {
 	for (uint32_t w = 0; w < job->n_workers; w++)
@@ -178,8 +177,7 @@ static void wait_of_batched(struct job *job, uint32_t worker, int send, int recv
 	}
 }
 
-/* Parameters of a chunk come before its first forward, its gradients are reduced after its last
- * backward. */
+/* A chunk's parameters come before its first forward, its gradients go after its last backward. */
 static void wait_of_chunks(struct job *job, uint32_t worker)
 {
 	const struct job_ops *gather = job_ops_of(job, worker, SC_JOB_GATHER);
@@ -209,8 +207,7 @@ static void wait_of_chunks(struct job *job, uint32_t worker)
 	}
 }
 
-/* The end of the step is one chain on the stream of computation; reduced gradients are part of
- * it. */
+/* The step's end is one chain on the stream of computation; reduced gradients are part of it. */
 static void wait_of_end(struct job *job, uint32_t worker)
 {
 	const struct job_ops *scatter = job_ops_of(job, worker, SC_JOB_SCATTER);

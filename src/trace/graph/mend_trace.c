@@ -169,8 +169,7 @@ SC_COMPARE(compare_launched, struct launched,
 	   8 * SC_ORDER(a->lane, b->lane) + 4 * SC_ORDER(a->call_ns, b->call_ns) +
 		   2 * SC_ORDER(a->start_ns, b->start_ns) + SC_ORDER(a->event, b->event));
 
-/* Marks what is in the longest row of starts that do not fall; a record without a time is in none.
- */
+/* Marks what is in the longest row of starts that never fall; records without time are in none. */
 static void longest_row(const struct mend *m, const struct launched *of, size_t n, bool *in_row)
 {
 	uint32_t *top = sc_xmalloc((n + 1) * sizeof(*top)),
@@ -259,8 +258,7 @@ static void mend_order(struct mend *m, struct launched *of, size_t n)
 	free(after);
 }
 
-/* In nearly all traces all have a time, and start as they were launched: there is nothing to look
- * for. */
+/* In nearly all traces all have a time, and start as they were launched: nothing is to be found. */
 static void mend_orders(struct mend *m)
 {
 	int64_t *last = sc_xmalloc((m->t->lanes.n + 1) * sizeof(*last)); /* launch, by lane */

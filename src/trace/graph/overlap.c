@@ -11,8 +11,7 @@
 
 enum { COMPUTE, COMM, N_SIDES };
 
-/* Kernels before and after one, of a recording without several iterations, that make its place
- * known. */
+/* Kernels before and after one that make its place known, in a recording of one iteration. */
 enum { NEIGHBOURS = 4 };
 
 /* A kernel among those of its name and launch, on its stream, in its iteration. */

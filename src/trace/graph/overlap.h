@@ -22,8 +22,7 @@ struct sc_beside {
 struct sc_overlap_stretch {
 	int32_t rank, device;
 	double start_us, us;
-	/* The times that what ran in it takes alone, the share of each by its time; NAN: not of all
-	 * known. */
+	/* All that ran in it takes so long alone, each by its share; NAN: not known. */
 	double compute_us, comm_us;
 };
 struct sc_overlaps {
@@ -31,8 +30,7 @@ struct sc_overlaps {
 	SC_VEC(struct sc_beside) collectives; /* the same */
 	SC_VEC(struct sc_overlap_stretch) stretches;
 	size_t n_kernels, n_collectives; /* of the rank, alone or not */
-	/* Sums over GPUs: any kernel of the side runs; both run; from the first start to the last
-	 * end. */
+	/* Sums over GPUs: a kernel of the side runs; both run; from first start to last end. */
 	double compute_us, comm_us, both_us, span_us;
 };
 void sc_overlaps_find(const struct sc_trace_run *run, const struct sc_trace_rank *rank,

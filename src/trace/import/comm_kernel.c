@@ -7,8 +7,7 @@
 #include "trace/import/import.h"
 #include "trace/import/kernel_words.h"
 
-/* Words that make a kernel one that communicates besides NCCL's, wherever they stand in the name;
- * lower case. */
+/* Words that make a kernel one that communicates, wherever they stand in the name; lower case. */
 static const char *const LIBRARIES[] = {"msccl", "oneccl", "ccl_kernel", "userbuffers", "nvshmem"};
 /* The same as whole words of the function's own name: DeepEP, vLLM, TensorRT-LLM, PyTorch's
  * symmetric memory, which has all-reduces in the switch as "multimem_all_reduce_kernel". */

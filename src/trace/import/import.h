@@ -1,5 +1,4 @@
-/* Foreign traces in: each importer streams a file into a trace writer and counts what it could not
- * use. */
+/* Foreign traces in: an importer streams a file into a trace writer, and counts what is no use. */
 #ifndef SC_TRACE_IMPORT_H
 #define SC_TRACE_IMPORT_H
 
@@ -43,8 +42,7 @@ struct sc_import_opts {
 	const char *mate; /* the Kineto mate of an execution trace, or NULL */
 	struct sc_progress *progress;
 };
-/* The key of an exported document that has several ranks: how many. It is refused, as nothing parts
- * them. */
+/* The key of an exported document of several ranks: how many. It is refused: nothing parts them. */
 #define SC_CHROME_RANKS "stepcastRanks"
 /* And of one whose trace ended early: why. */
 #define SC_CHROME_PARTIAL "stepcastPartial"

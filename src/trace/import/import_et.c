@@ -70,8 +70,7 @@ static void keep_op(void *ctx, const struct kineto_event *e, const struct sc_sca
 			.index = (uint32_t)mate->ops.n};
 
 	(void)text;
-	/* `each` of kineto_ops is called for these events alone: those that are skipped for a fault
-	 * are none. */
+	/* `each` of kineto_ops is called for these alone: those skipped for a fault are none. */
 	if (e->phase != 'X' || (e->cat != CAT_OP && e->cat != CAT_ANNOTATION) || !e->has_ts ||
 	    e->bad_dur || (e->has_dur && e->dur_ns < 0))
 		return;

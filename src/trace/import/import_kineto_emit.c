@@ -251,8 +251,7 @@ static void take_caller(struct kineto_import *im, const struct kineto_event *e)
 	im->caller = to_32(pid);
 }
 
-/* Ops, annotations and what c10d says of its calls; profiler steps and optimizers were ops until
- * 2022. */
+/* Ops, annotations and c10d's calls; profiler steps and optimizers were ops until 2022. */
 static void fill_host(struct kineto_import *im, const struct kineto_event *e,
 		      const struct sc_import_name *name, struct sc_trace_event *event)
 {
@@ -372,8 +371,7 @@ static bool take_start(struct kineto_import *im, const struct kineto_event *e,
 {
 	event->dur_ns = e->has_dur ? e->dur_ns : 0;
 	if (is_activity(e) && (e->ts_ns == 0 || event->dur_ns < 0)) {
-		/* CUPTI gave no time: the record is worth keeping, its neighbours say where it was.
-		 */
+		/* CUPTI gave no time: its neighbours say where the record was. */
 		event->flags |= SC_EVF_NO_TIME;
 		event->dur_ns = 0;
 		sc_import_count_bad(im->stats, "activity of the GPU without a time");

@@ -100,8 +100,7 @@ struct kineto_words {
 	char last_cat_text[SC_SCAN_MAX_WORD];
 };
 void kineto_words_init(struct kineto_words *words);
-/* An event, or a node of an execution trace: one without a phase is an op, with a time or without.
- */
+/* An event, or a node of an execution trace: without a phase it is an op, timed or not. */
 enum sc_scan_rc kineto_scan_event(struct kineto_words *words, struct sc_scan *scan,
 				  struct kineto_event *out);
 

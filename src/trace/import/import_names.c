@@ -7,8 +7,7 @@
 #include "base/file.h"
 #include "trace/import/import_priv.h"
 
-/* The hash is of the length and 24 bytes: the ends and the middle of a kernel's name tell most
- * apart. */
+/* The hash is of the length and 24 bytes: ends and middle of a kernel's name tell most apart. */
 static uint32_t hash_name(const char *at, size_t n)
 {
 	uint64_t first = 0, middle = 0, last = 0;

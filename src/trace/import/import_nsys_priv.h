@@ -7,8 +7,7 @@
 
 #include "trace/import/import_priv.h"
 
-/* The columns that rows of all tables may have; a table has some of it, in columns of various
- * names. */
+/* The columns that rows of any table may have; a table has some, in columns of various names. */
 enum nsys_column {
 	NSYS_START,
 	NSYS_END,

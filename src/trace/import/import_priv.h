@@ -1,5 +1,4 @@
-/* The part that importers share: names and ranks of the output, texts interned without repeating
- * work. */
+/* The part that importers share: names and ranks of the output, texts interned once. */
 #ifndef SC_TRACE_IMPORT_PRIV_H
 #define SC_TRACE_IMPORT_PRIV_H
 

@@ -17,8 +17,7 @@
 #define ROC_ROOT "rocprofiler-sdk-tool"
 static const size_t ROC_MAX_BYTES = (size_t)4 << 30;
 
-/* Kinds of records: a list of the JSON, the end of a CSV's name, and the column that names its
- * rows. */
+/* Kinds of records: a list of the JSON, the end of a CSV's name, the column that names its rows. */
 static const struct roc_kind {
 	const char *list, *suffix, *column;
 	uint8_t cls;

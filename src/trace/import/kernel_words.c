@@ -112,8 +112,7 @@ static void split_readable(const char *name, struct sc_kernel_words *out)
 
 /* ---- mangled names ---- */
 
-/* "S1_", "T_", "Li128E": a digit in these is no length of a name. Characters, 0: it is none of
- * these. */
+/* "S1_", "T_", "Li128E": a digit in these is no length of a name. Characters, 0: none of these. */
 static size_t skip_reference(const char *at)
 {
 	size_t n = 1;

@@ -289,8 +289,7 @@ static void add_pieces(struct sc_merge *m, size_t child, const struct pair *pair
 		widest = fmax(widest, spread_ns);
 	}
 	rank->spread_ns = n ? widest : (double)NAN;
-	/* No line keeps the limits: what was matched is not the same, and says nothing of the
-	 * clock. */
+	/* No line keeps the limits: what was matched differs, and says nothing of clocks. */
 	for (size_t i = 0; i < rank->pieces.n; i++)
 		if (rank->pieces.at[i].low_ns > rank->pieces.at[i].high_ns) {
 			rank->pieces.n = 0;
@@ -368,8 +367,7 @@ void sc_merge_clocks(struct sc_merge *merge)
 		nearest[next].settled = true;
 		index_calls(merge, next, calls);
 		look_at(merge, next, calls, nearest);
-		/* The next one: most shared, the lowest among equals; those on a settled host
-		 * first. */
+		/* The next one: most shared, then lowest; those on a settled host first. */
 		next = n;
 		for (size_t r = 0; r < n; r++)
 			if (!nearest[r].settled &&

@@ -93,8 +93,7 @@ enum sc_replay_idle {
 	SC_N_IDLES
 };
 extern const char *const sc_replay_idle_names[SC_N_IDLES];
-/* The times of a range or an operator, an iteration of a rank: the host's own work, and what it
- * launched. */
+/* A range's or operator's times, an iteration of a rank: the host's work, and what it launched. */
 struct sc_replay_where {
 	const char *name;
 	double host_ms, device_ms, n_launched;
@@ -113,8 +112,7 @@ struct sc_replay_rank {
 	double host_slowness;       /* the same of its host; NAN: not known */
 	double without_ms; /* iteration if it were no slower than the others; NAN: not simulated */
 };
-/* How much longer than with everything typical the iteration is, when these operations are as
- * recorded. */
+/* How much longer than with all typical the iteration is, when these operations are as recorded. */
 struct sc_replay_factor {
 	const char *by; /* "dp_rank", "stage", "op" */
 	char name[48];

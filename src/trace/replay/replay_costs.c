@@ -57,8 +57,7 @@ static int64_t gcd(int64_t a, int64_t b)
 	return b ? gcd(b, a % b) : a;
 }
 
-/* The distance of ranks, as far as they fill the job: workers are all of its replicas and stages.
- */
+/* The distance of ranks, where they fill the job: workers are all of its replicas and stages. */
 int64_t sc_replay_mates(const struct sc_trace_run *run)
 {
 	int64_t unit = 0, lowest = INT64_MAX, highest = 0;
@@ -204,8 +203,7 @@ double sc_replay_rank_waiting_us(const struct replay_study *study, size_t rank, 
 	return us;
 }
 
-/* A collective of which several ranks were recorded has a transfer that is known apart from
- * waiting. */
+/* A collective of which several ranks were recorded has a transfer that is told from waiting. */
 static bool is_split(const struct setting *s, const struct sc_act *act)
 {
 	const int32_t instance = s->rank->collectives.at[act->merge_call].instance;
@@ -396,8 +394,7 @@ static void set_carried(const struct setting *s, uint32_t act, struct lane_left 
 	lane->act = act;
 }
 
-/* A collective takes the shortest that a member says; of those that a change names, if it names
- * any. */
+/* A collective takes the shortest that a member says; of those that a change names, if any. */
 static void set_member(const struct setting *s, uint32_t act, uint32_t group, struct sc_cost *cost)
 {
 	const bool changed = is_changed(s, &s->rank->acts.at[act]);
@@ -464,8 +461,8 @@ static void set_all(const struct replay_at *at, const struct replay_variant *var
 	free(s.changed);
 }
 
-/* A wait without a known cause follows what is changed: by the factor of that. Without a change it
- * is none. */
+/* A wait without a known cause follows what is changed, by its factor; without a change it is none.
+ */
 static void free_unexplained(struct sc_trace_graph *graph, const struct sc_cost *reference)
 {
 	struct sc_cost *costs = graph->graph.costs.at;

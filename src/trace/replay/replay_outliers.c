@@ -1,5 +1,4 @@
-/* Finds the iterations that are unlike the others, or do not come out as recorded, and what is to
- * blame. */
+/* Finds iterations that are unlike the others, or not as recorded, and what is to blame. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -43,8 +42,7 @@ static void warn_of_recorded(struct sc_replay_result *out)
  * deviations. */
 
 enum { MIN_STEPS = 4, MAX_NAMED = 6 };
-/* So many standard deviations, as the median of absolute deviations tells them, and no less than a
- * tenth. */
+/* So many standard deviations, by the median of absolute deviations, and no less than a tenth. */
 #define FAR 4.0
 #define SIGMA_OF_MAD 1.4826
 #define LEAST_OFF 0.1

@@ -1,5 +1,4 @@
-/* A replay of GPU streams besides its iterations: ranks, and what the reader must know of the
- * recording. */
+/* A replay of streams beside its iterations: ranks, and what is to be known of the recording. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -121,8 +120,7 @@ static void warn_of_ranks(const struct replay_study *study)
 			"collectives whose ranks did not overlap in time are not replayed as groups: "
 			"n=%zu",
 			run->n_contradictions);
-	/* Each file is a rank of its own, whatever it says: collectives of two that are one do not
-	 * match. */
+	/* Each file is a rank, whatever it says: collectives of two that are one do not match. */
 	for (size_t b = 1; b < run->ranks.n && !doubled; b++)
 		for (size_t a = 0; a < b && !doubled; a++) {
 			doubled = run->ranks.at[a].rank == run->ranks.at[b].rank;

@@ -1,5 +1,4 @@
-/* A replay: finding the source, the variants of its iterations and what they are compared with,
- * errors. */
+/* A replay: the source, the variants of its iterations and what they are compared with, errors. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -49,8 +48,7 @@ void sc_replay_result_release(struct sc_replay_result *result)
 
 enum { MAX_OUTLIER_PASSES = 3 };
 
-/* ---- the study: variants of all iterations, on threads where none begins with what the one before
- * left ---- */
+/* ---- the study: variants of iterations, on threads where none begins with another's rest ---- */
 
 /* Adds what each replica, stage and name of operation of a job brings alone. */
 static void add_picks(struct replay_study *study)

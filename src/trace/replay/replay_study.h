@@ -1,5 +1,4 @@
-/* One study of changes for every recording: gaps x durations x changes, over all of its iterations.
- */
+/* One study of changes for every recording: gaps x durations x changes, over its iterations. */
 #ifndef SC_TRACE_REPLAY_STUDY_H
 #define SC_TRACE_REPLAY_STUDY_H
 
@@ -123,8 +122,7 @@ int sc_replay_simulate(const struct replay_at *at, struct sc_reading_input *out,
  * them; and a warning of the iteration that does not come out as recorded. */
 void sc_replay_explain_outliers(const struct replay_study *study);
 
-/* replay_typical.c: what is typical without the outliers; means by name, and how slow each rank is.
- */
+/* replay_typical.c: what is typical without outliers; means by name, and how slow each rank is. */
 void sc_replay_medians(struct replay_study *study);
 void sc_replay_means(struct replay_study *study);
 void sc_replay_release_medians(struct replay_medians *medians);
@@ -151,7 +149,7 @@ void sc_replay_read(const struct replay_at *at, struct sc_reading_input *in);
 /* replay_tables.c */
 void sc_replay_tables(const struct replay_study *study);
 
-/* replay_verdict.c: once all means are there. Returns what a what-if of it still has to pick, or
+/* replay_verdict.c: once all means are there. Returns what a what-if still has to pick, or
  * PICK_NONE. */
 enum replay_pick sc_replay_find_worst_loss(struct sc_replay_result *result);
 

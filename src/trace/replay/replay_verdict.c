@@ -28,8 +28,7 @@ enum replay_pick sc_replay_find_worst_loss(struct sc_replay_result *r)
 			r->slowest = i;
 		}
 	}
-	/* The time that others wait for a slow rank is its cost, and neither a bubble nor
-	 * chance. */
+	/* Others' wait for a slow rank is its cost, and neither a bubble nor chance. */
 	const struct {
 		double ms, without_ms;
 	} losses[SC_N_LOSSES] = {
