@@ -4,10 +4,8 @@
  * Each parameter is moved on a logistic scale between its bounds. Parameters that the rows do not
  * determine are put back to their starts one by one, by the singular values of the Jacobian and the
  * standard errors. */
-#include "models/fit/fit_solve.h"
+#include "models/fit/fit_solve_priv.h"
 
-#include <gsl/gsl_blas.h>
-#include <gsl/gsl_linalg.h>
 #include <gsl/gsl_multifit_nlinear.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,12 +22,8 @@
 #define SCALE_CAP 30.0      /* of the logistic scale */
 #define X_TOLERANCE 1e-5
 #define WEIGHT_TOLERANCE 1e-4
-#define MAX_CONDITION 1e4
-#define MAX_RELATIVE_ERROR 1.0 /* of a coefficient: unknown within a factor e */
-#define MINOR_FACTOR 2.0
 #define BOUND_LOG 5e-3  /* this close to a bound, of the range in logs */
 #define DRIFT_FRAC 5e-3 /* of the mean error */
-#define JUDGE_STEP 1e-4 /* of differences that judge, at least */
 #define PULL_STEP 1e-6
 #define NEAR 1.001      /* a start on a bound would not move */
 #define SCAN_GAIN 1e-5  /* of the mean error, for a search that begins anew */
@@ -46,20 +40,7 @@ enum {
 	MAX_SCANS = 3,
 };
 
-/* A problem's free parameters, and what is known at the point `u` where the rows were last
- * computed. */
-struct job {
-	const struct sc_fit_problem *problem;
-	size_t free[SC_FIT_MAX_PARAMS];
-	size_t n_free, n; /* n: residuals, those of the rows first and then, where there is a pull,
-			     one each parameter */
-	double centre[SC_FIT_MAX_PARAMS]; /* ln, that a free parameter is pulled to */
-	double u[SC_FIT_MAX_PARAMS], *r;
-	double *slopes; /* of the rows, by parameter, then row */
-	bool is_known, has_slopes;
-};
-
-static double to_scale(const struct sc_fit_param *p, double value)
+double sc_fit_to_scale(const struct sc_fit_param *p, double value)
 {
 	return log((value - p->lower) / (p->upper - value));
 }
@@ -113,7 +94,7 @@ static double centre_of(const struct sc_fit_params *params, const struct sc_fit_
 	return n ? sc_median_sorting(like, n) : log(p->start);
 }
 
-static void job_init(struct job *job, const struct sc_fit_problem *problem)
+static void job_init(struct sc_fit_job *job, const struct sc_fit_problem *problem)
 {
 	job->problem = problem;
 	job->n_free = 0;
@@ -125,13 +106,13 @@ static void job_init(struct job *job, const struct sc_fit_problem *problem)
 	job->n = problem->n + (problem->pull > 0 ? job->n_free : 0);
 }
 
-static struct sc_fit_param *free_param(const struct job *job, size_t j)
+struct sc_fit_param *sc_fit_free_param(const struct sc_fit_job *job, size_t j)
 {
 	return &job->problem->params->at[job->free[j]];
 }
 
 /* n points on the scale, n_free apart, as settings of all parameters. */
-static double *settings(const struct job *job, const double *u, size_t n)
+static double *settings(const struct sc_fit_job *job, const double *u, size_t n)
 {
 	size_t k = job->problem->params->n;
 	double *out = sc_xrealloc(NULL, n * k, sizeof(*out));
@@ -140,18 +121,18 @@ static double *settings(const struct job *job, const double *u, size_t n)
 		values_of(job->problem->params, out + s * k);
 		for (size_t j = 0; j < job->n_free; j++)
 			out[s * k + job->free[j]] =
-				from_scale(free_param(job, j), u[s * job->n_free + j]);
+				from_scale(sc_fit_free_param(job, j), u[s * job->n_free + j]);
 	}
 	return out;
 }
 
-static double pull_residual(const struct job *job, size_t j, double u)
+static double pull_residual(const struct sc_fit_job *job, size_t j, double u)
 {
-	return log(from_scale(free_param(job, j), u)) - job->centre[j];
+	return log(from_scale(sc_fit_free_param(job, j), u)) - job->centre[j];
 }
 
 /* Makes job->r those at u. */
-static void know(struct job *job, const gsl_vector *u)
+void sc_fit_know(struct sc_fit_job *job, const gsl_vector *u)
 {
 	double *values;
 
@@ -169,9 +150,9 @@ static void know(struct job *job, const gsl_vector *u)
 
 static int on_residuals(const gsl_vector *u, void *ctx, gsl_vector *f)
 {
-	struct job *job = ctx;
+	struct sc_fit_job *job = ctx;
 
-	know(job, u);
+	sc_fit_know(job, u);
 	for (size_t i = 0; i < job->n; i++)
 		gsl_vector_set(f, i, job->r[i]);
 	return GSL_SUCCESS;
@@ -179,7 +160,7 @@ static int on_residuals(const gsl_vector *u, void *ctx, gsl_vector *f)
 
 /* Forward differences, all parameters in one call; kept, since a round begins where the one before
  * ended. */
-static void find_slopes(struct job *job)
+void sc_fit_find_slopes(struct sc_fit_job *job)
 {
 	size_t k = job->n_free, n = job->problem->n;
 	double *points = sc_xrealloc(NULL, k * k, sizeof(*points)), *values;
@@ -204,12 +185,12 @@ static void find_slopes(struct job *job)
 
 static int on_jacobian(const gsl_vector *u, void *ctx, gsl_matrix *out)
 {
-	struct job *job = ctx;
+	struct sc_fit_job *job = ctx;
 	size_t n = job->problem->n;
 
-	know(job, u);
+	sc_fit_know(job, u);
 	if (!job->has_slopes)
-		find_slopes(job);
+		sc_fit_find_slopes(job);
 	gsl_matrix_set_zero(out);
 	for (size_t j = 0; j < job->n_free; j++) {
 		for (size_t i = 0; i < n; i++)
@@ -260,14 +241,14 @@ static void costs(const struct sc_fit_problem *problem, const double *values, si
 	free(r);
 }
 
-static double robust_sigma(const double *r, size_t n, double *scratch)
+double sc_fit_robust_sigma(const double *r, size_t n, double *scratch)
 {
 	for (size_t i = 0; i < n; i++)
 		scratch[i] = fabs(r[i]);
 	return fmax(MAD_TO_SIGMA * sc_median_sorting(scratch, n), SIGMA_FLOOR);
 }
 
-static void weigh_rows(const struct job *job, const double *r, gsl_vector *weights)
+void sc_fit_weigh_rows(const struct sc_fit_job *job, const double *r, gsl_vector *weights)
 {
 	size_t n = job->problem->n, n_with = 0;
 	double *scratch, limit;
@@ -293,7 +274,7 @@ static void weigh_rows(const struct job *job, const double *r, gsl_vector *weigh
 		return;
 	}
 	scratch = sc_xrealloc(NULL, n, sizeof(*scratch));
-	limit = TUKEY_C * robust_sigma(r, n, scratch);
+	limit = TUKEY_C * sc_fit_robust_sigma(r, n, scratch);
 	free(scratch);
 	for (size_t i = 0; i < n; i++) {
 		double x = r[i] / limit, w = 1 - x * x;
@@ -309,8 +290,8 @@ static void weigh_rows(const struct job *job, const double *r, gsl_vector *weigh
 /* ---- one fit ---- */
 
 /* One descent with these weights from u, which it moves; *moved: how far. */
-static int run_round(struct job *job, gsl_multifit_nlinear_workspace *w, const gsl_vector *weights,
-		     gsl_vector *u, double *moved, struct sc_err *err)
+static int run_round(struct sc_fit_job *job, gsl_multifit_nlinear_workspace *w,
+		     const gsl_vector *weights, gsl_vector *u, double *moved, struct sc_err *err)
 {
 	gsl_multifit_nlinear_fdf fdf = {
 		.f = on_residuals, .df = on_jacobian, .n = job->n, .p = job->n_free, .params = job};
@@ -332,7 +313,8 @@ static int run_round(struct job *job, gsl_multifit_nlinear_workspace *w, const g
 		gsl_vector_set(u, j, x);
 	}
 	for (size_t j = 0; j < job->n_free; j++)
-		free_param(job, j)->value = from_scale(free_param(job, j), gsl_vector_get(u, j));
+		sc_fit_free_param(job, j)->value =
+			from_scale(sc_fit_free_param(job, j), gsl_vector_get(u, j));
 	return 0;
 }
 
@@ -343,7 +325,7 @@ static int fit_once(const struct sc_fit_problem *problem, bool far, struct sc_er
 	gsl_multifit_nlinear_parameters how = gsl_multifit_nlinear_default_parameters();
 	gsl_multifit_nlinear_workspace *w;
 	gsl_vector *u, *weights;
-	struct job job;
+	struct sc_fit_job job;
 	const bool pulled = problem->pull > 0;
 	int rc = 0, max_rounds = far ? (pulled ? 4 : SEARCH_ROUNDS) : (pulled ? 12 : MAX_ROUNDS);
 	double moved = INFINITY, last = HUGE_VAL, cost;
@@ -367,11 +349,13 @@ static int fit_once(const struct sc_fit_problem *problem, bool far, struct sc_er
 				"the fit of %zu rows and %zu coefficients has no memory",
 				problem->n, job.n_free);
 	for (size_t j = 0; rc == 0 && j < job.n_free; j++)
-		gsl_vector_set(u, j, to_scale(free_param(&job, j), free_param(&job, j)->value));
+		gsl_vector_set(u, j,
+			       sc_fit_to_scale(sc_fit_free_param(&job, j),
+					       sc_fit_free_param(&job, j)->value));
 	for (int i = 0; rc == 0 && i < max_rounds && moved > WEIGHT_TOLERANCE; i++) {
 		for (size_t j = 0; job.n > problem->n && j < job.n_free; j++)
-			job.centre[j] = centre_of(problem->params, free_param(&job, j));
-		know(&job, u);
+			job.centre[j] = centre_of(problem->params, sc_fit_free_param(&job, j));
+		sc_fit_know(&job, u);
 		for (size_t j = 0; job.n > problem->n && j < job.n_free;
 		     j++) /* centres may have moved */
 			job.r[problem->n + j] = pull_residual(&job, j, job.u[j]);
@@ -382,7 +366,7 @@ static int fit_once(const struct sc_fit_problem *problem, bool far, struct sc_er
 		if (i == 0 && far && !pulled)
 			gsl_vector_set_all(weights, 1);
 		else
-			weigh_rows(&job, job.r, weights);
+			sc_fit_weigh_rows(&job, job.r, weights);
 		rc = run_round(&job, w, weights, u, &moved, err);
 	}
 	gsl_multifit_nlinear_free(w);
@@ -412,7 +396,7 @@ static bool scan(const struct sc_fit_problem *problem)
 	static const double steps[] = {-3, -2, -1.2, -0.6, 0.6, 1.2, 2, 3}; /* in logs */
 	enum { N_STEPS = sizeof(steps) / sizeof(steps[0]) };
 	struct sc_fit_params *params = problem->params;
-	struct job job;
+	struct sc_fit_job job;
 	size_t k = params->n, n, best = 0;
 	double *values, *cost;
 	bool found;
@@ -424,11 +408,11 @@ static bool scan(const struct sc_fit_problem *problem)
 	values_of(params, values);
 	for (size_t s = 1; s <= n; s++) {
 		size_t j = (s - 1) / N_STEPS;
-		const struct sc_fit_param *p = free_param(&job, j);
+		const struct sc_fit_param *p = sc_fit_free_param(&job, j);
 
 		values_of(params, values + s * k);
 		values[s * k + job.free[j]] =
-			from_scale(p, to_scale(p, p->value) + steps[(s - 1) % N_STEPS]);
+			from_scale(p, sc_fit_to_scale(p, p->value) + steps[(s - 1) % N_STEPS]);
 	}
 	costs(problem, values, n + 1, cost);
 	for (size_t s = 1; s <= n; s++)
@@ -471,8 +455,8 @@ static int fit_from_starts(const struct sc_fit_problem *problem, struct sc_err *
 				p->value = fmin(fmax(problem->near->at[j].value, p->lower * NEAR),
 						p->upper / NEAR);
 			else if (p->status == SC_FIT_FITTED)
-				p->value =
-					from_scale(p, to_scale(p, p->value) + sc_rng_normal(&rng));
+				p->value = from_scale(p, sc_fit_to_scale(p, p->value) +
+								 sc_rng_normal(&rng));
 		}
 		rc = problem->near ? 0 : fit_once(&sample, true, err);
 		cost = rc ? HUGE_VAL : cost_here(&sample);
@@ -483,118 +467,6 @@ static int fit_from_starts(const struct sc_fit_problem *problem, struct sc_err *
 	}
 	free(rows);
 	return rc;
-}
-
-/* ---- what the rows determine ---- */
-
-struct judgement {
-	double condition;
-	size_t weakest;                  /* of the free ones */
-	double error[SC_FIT_MAX_PARAMS]; /* standard, of ln(value) */
-	bool undetermined;
-};
-
-/* d ln(time) / d ln(coefficient) from the slopes; weighted; columns scaled to length 1, so that
- * singular values say how alike they are. False: a column of zeros, which is the weakest at once.
- */
-static bool jacobian(const struct job *job, const gsl_vector *weights, gsl_matrix *out,
-		     double *norm, struct judgement *verdict)
-{
-	const size_t n = job->problem->n;
-
-	gsl_matrix_set_zero(out);
-	for (size_t j = 0; j < job->n_free; j++) {
-		gsl_vector_view column = gsl_matrix_column(out, j);
-		const struct sc_fit_param *p = free_param(job, j);
-		/* d ln(coefficient) / du */
-		const double share = (p->value - p->lower) / p->value * (p->upper - p->value) /
-				     (p->upper - p->lower);
-
-		for (size_t i = 0; i < n; i++)
-			gsl_matrix_set(out, i, j,
-				       job->slopes[j * n + i] / share *
-					       sqrt(gsl_vector_get(weights, i)));
-		if (!(gsl_blas_dnrm2(&column.vector) > 1e-9 * sqrt((double)n))) {
-			*verdict = (struct judgement){
-				.condition = INFINITY, .weakest = j, .undetermined = true};
-			return false;
-		}
-		if (job->n > n)
-			gsl_matrix_set(out, n + j, j, sqrt(gsl_vector_get(weights, n + j)));
-		norm[j] = gsl_blas_dnrm2(&column.vector);
-		gsl_vector_scale(&column.vector, 1 / norm[j]);
-	}
-	return true;
-}
-
-/* Standard errors from the singular values: cov = sigma^2 V S^-2 V'. */
-static void judge_svd(const struct job *job, const gsl_matrix *v, const gsl_vector *s, double sigma,
-		      const double *norm, struct judgement *out)
-{
-	size_t p = s->size;
-	double smallest = gsl_vector_get(s, p - 1), worst = -1;
-
-	out->condition = smallest > 0 ? gsl_vector_get(s, 0) / smallest : HUGE_VAL;
-	out->undetermined = !(out->condition < MAX_CONDITION);
-	for (size_t i = 0; i < p; i++) {
-		double sum = 0, part;
-
-		for (size_t k = 0; k < p; k++) {
-			double x = gsl_matrix_get(v, i, k) / gsl_vector_get(s, k);
-
-			sum += x * x;
-		}
-		out->error[i] = sigma * sqrt(sum) / norm[i];
-		part = out->undetermined ? fabs(gsl_matrix_get(v, i, p - 1)) : out->error[i];
-		if (!out->undetermined && part <= MAX_RELATIVE_ERROR)
-			continue;
-		if (free_param(job, i)->minor)
-			part *= MINOR_FACTOR;
-		if (part > worst) {
-			worst = part;
-			out->weakest = i;
-		}
-	}
-	if (worst >= 0)
-		out->undetermined = true;
-}
-
-static void judge(struct job *job, struct judgement *out)
-{
-	const struct sc_fit_problem *given = job->problem;
-	struct sc_fit_problem problem = *given;
-	size_t n = job->n, p = job->n_free;
-	gsl_matrix *j = gsl_matrix_alloc(n, p), *v = gsl_matrix_alloc(p, p);
-	gsl_vector *s = gsl_vector_alloc(p), *work = gsl_vector_alloc(p),
-		   *weights = gsl_vector_alloc(n);
-	double *scratch = sc_xrealloc(NULL, n, sizeof(*scratch)), sigma, norm[SC_FIT_MAX_PARAMS];
-
-	*out = (struct judgement){.condition = 1};
-	problem.step = fmax(problem.step, JUDGE_STEP);
-	job->problem = &problem;
-	job->r = sc_xcalloc(n, sizeof(*job->r));
-	job->slopes = sc_xrealloc(NULL, p * problem.n, sizeof(*job->slopes));
-	for (size_t i = 0; i < p; i++)
-		gsl_vector_set(s, i, to_scale(free_param(job, i), free_param(job, i)->value));
-	know(job, s);
-	find_slopes(job);
-	for (size_t i = problem.n; i < n; i++) /* as if all were at their centres */
-		job->r[i] = 0;
-	sigma = robust_sigma(job->r, problem.n, scratch);
-	weigh_rows(job, job->r, weights);
-	if (jacobian(job, weights, j, norm, out)) {
-		gsl_linalg_SV_decomp(j, v, s, work);
-		judge_svd(job, v, s, sigma, norm, out);
-	}
-	gsl_matrix_free(j);
-	gsl_matrix_free(v);
-	gsl_vector_free(s);
-	gsl_vector_free(work);
-	gsl_vector_free(weights);
-	free(job->r);
-	free(job->slopes);
-	free(scratch);
-	job->problem = given;
 }
 
 static void put_back(struct sc_fit_param *p)
@@ -635,25 +507,25 @@ static bool stop_at_bounds(const struct sc_fit_problem *problem)
 /* Before anything is fitted: what no row depends on at all. */
 static void drop_unused(const struct sc_fit_problem *problem)
 {
-	struct judgement verdict;
-	struct job job;
+	struct sc_fit_judgement verdict;
+	struct sc_fit_job job;
 
 	for (;;) {
 		job_init(&job, problem);
 		if (job.n_free == 0)
 			return;
-		judge(&job, &verdict);
+		sc_fit_judge(&job, &verdict);
 		if (!isinf(verdict.condition))
 			return;
-		put_back(free_param(&job, verdict.weakest));
+		put_back(sc_fit_free_param(&job, verdict.weakest));
 	}
 }
 
 int sc_fit_search(const struct sc_fit_problem *problem, double *condition, struct sc_err *err)
 {
 	struct sc_fit_params *params = problem->params;
-	struct judgement verdict = {.condition = 1};
-	struct job job = {.n_free = 0};
+	struct sc_fit_judgement verdict = {.condition = 1};
+	struct sc_fit_job job = {.n_free = 0};
 	bool any = false;
 	int rc;
 
@@ -671,13 +543,14 @@ int sc_fit_search(const struct sc_fit_problem *problem, double *condition, struc
 		rc = fit_once(problem, false, err);
 		if (rc || stop_at_bounds(problem))
 			continue;
-		judge(&job, &verdict);
+		sc_fit_judge(&job, &verdict);
 		if (!verdict.undetermined)
 			break;
-		put_back(free_param(&job, verdict.weakest));
+		put_back(sc_fit_free_param(&job, verdict.weakest));
 	}
 	for (size_t j = 0; rc == 0 && j < job.n_free; j++)
-		free_param(&job, j)->standard_error = free_param(&job, j)->value * verdict.error[j];
+		sc_fit_free_param(&job, j)->standard_error =
+			sc_fit_free_param(&job, j)->value * verdict.error[j];
 	for (size_t i = 0; i < params->n; i++)
 		any |= params->at[i].status <= SC_FIT_AT_BOUND;
 	if (rc == 0 && !any && !(problem->pull > 0))
