@@ -1,7 +1,7 @@
 /* Takes the keys of another program's file over into ours by the tables of its format: each key is
  * one of ours, free, refused, or part of a rule that several say together. It notes where each
  * value came from, so that two files that say otherwise are an error at both places. */
-#include "core/foreign/foreign.h"
+#include "core/foreign/foreign_priv.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static const char *without_section(const struct sc_foreign_format *format, const
 	return path;
 }
 
-static bool is_text(const struct sc_yaml *node, const char *text)
+bool sc_foreign_is_text(const struct sc_yaml *node, const char *text)
 {
 	return node && node->kind == SC_YAML_SCALAR && strcmp(node->text, text) == 0;
 }
@@ -40,7 +40,7 @@ static const struct sc_yaml *value_of(const struct sc_yaml *map)
 	const struct sc_yaml *call = sc_yaml_get(map, "_call_"), *args = sc_yaml_get(map, "_args_");
 	const struct sc_yaml *value = args && args->kind == SC_YAML_SEQ ? args->child : NULL;
 
-	if (target && map->n_children == 2 && is_text(call, "false"))
+	if (target && map->n_children == 2 && sc_foreign_is_text(call, "false"))
 		value = target;
 	else if (!target || !call || map->n_children != 3 || !value || value->next)
 		return NULL;
@@ -89,7 +89,7 @@ static int list_leaves(struct leaves *to, const struct sc_yaml *map, const char 
 	return rc;
 }
 
-static struct sc_foreign_leaf *find_leaf(const struct sc_foreign *file, const char *theirs)
+struct sc_foreign_leaf *sc_foreign_find(const struct sc_foreign *file, const char *theirs)
 {
 	struct sc_foreign_leaf *leaf = file->leaves;
 
@@ -100,14 +100,14 @@ static struct sc_foreign_leaf *find_leaf(const struct sc_foreign *file, const ch
 
 const struct sc_foreign_leaf *sc_foreign_get(const struct sc_foreign *file, const char *theirs)
 {
-	struct sc_foreign_leaf *leaf = find_leaf(file, theirs);
+	struct sc_foreign_leaf *leaf = sc_foreign_find(file, theirs);
 
 	if (leaf)
 		leaf->is_read = true;
 	return leaf;
 }
 
-static int64_t count_of(const struct sc_yaml *node, int64_t absent)
+int64_t sc_foreign_count_of(const struct sc_yaml *node, int64_t absent)
 {
 	int64_t value;
 
@@ -120,7 +120,7 @@ int64_t sc_foreign_count(const struct sc_foreign *file, const char *theirs, int6
 {
 	const struct sc_foreign_leaf *leaf = sc_foreign_get(file, theirs);
 
-	return count_of(leaf ? leaf->node : NULL, absent);
+	return sc_foreign_count_of(leaf ? leaf->node : NULL, absent);
 }
 
 enum { MAX_GPUS = 1 << 20 };
@@ -145,7 +145,7 @@ int64_t sc_foreign_replica(const struct sc_foreign *file)
 	return n;
 }
 
-static struct sc_foreign_line *line_of(const struct sc_foreign_lines *lines, const char *path)
+struct sc_foreign_line *sc_foreign_line_at(const struct sc_foreign_lines *lines, const char *path)
 {
 	for (struct sc_foreign_line *line = lines->first; line; line = line->next)
 		if (strcmp(line->path, path) == 0)
@@ -155,14 +155,14 @@ static struct sc_foreign_line *line_of(const struct sc_foreign_lines *lines, con
 
 const struct sc_yaml *sc_foreign_line_of(const struct sc_foreign_lines *lines, const char *path)
 {
-	const struct sc_foreign_line *line = line_of(lines, path);
+	const struct sc_foreign_line *line = sc_foreign_line_at(lines, path);
 
 	return line ? line->node : NULL;
 }
 
 int64_t sc_foreign_ours(const struct sc_foreign *file, const char *path, int64_t absent)
 {
-	return count_of(sc_foreign_line_of(file->lines, path), absent);
+	return sc_foreign_count_of(sc_foreign_line_of(file->lines, path), absent);
 }
 
 static void line_append(struct sc_foreign_line **first, struct sc_foreign_line **last,
@@ -175,8 +175,8 @@ static void line_append(struct sc_foreign_line **first, struct sc_foreign_line *
 	*last = line;
 }
 
-static void note_ignored(struct sc_foreign_lines *lines, const struct sc_yaml *node,
-			 const char *theirs, enum sc_foreign_ignored why)
+void sc_foreign_note_ignored(struct sc_foreign_lines *lines, const struct sc_yaml *node,
+			     const char *theirs, enum sc_foreign_ignored why)
 {
 	line_append(&lines->ignored, &lines->last_ignored,
 		    &(struct sc_foreign_line){.node = node, .theirs = theirs, .why = why},
@@ -199,7 +199,7 @@ static int put_line(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 		    const char *text, bool weak, struct sc_err *err)
 {
 	struct sc_foreign_lines *lines = file->lines;
-	struct sc_foreign_line *old = line_of(lines, path);
+	struct sc_foreign_line *old = sc_foreign_line_at(lines, path);
 	struct sc_foreign_line line = {
 		.path = path, .theirs = leaf->path, .of = file, .weak = weak};
 	struct sc_yaml *node;
@@ -253,8 +253,8 @@ int sc_foreign_put_absent(struct sc_foreign *file, const char *theirs, const cha
 	return put_line(file, &leaf, path, text, true, err);
 }
 
-static const struct sc_foreign_word *word_of(const struct sc_foreign_word *words,
-					     const struct sc_yaml *node)
+const struct sc_foreign_word *sc_foreign_word_of(const struct sc_foreign_word *words,
+						 const struct sc_yaml *node)
 {
 	const char *text = sc_yaml_is_null(node) ? "null" : node->text;
 
@@ -268,13 +268,13 @@ static const struct sc_foreign_word *word_of(const struct sc_foreign_word *words
 static int put_or_check_key(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 			    const char *path, const char *text, struct sc_err *err)
 {
-	const struct sc_foreign_line *old = line_of(file->lines, path);
+	const struct sc_foreign_line *old = sc_foreign_line_at(file->lines, path);
 
 	return old && old->of == file ? check_agrees(old, leaf, text ? text : leaf->node->text, err)
 				      : sc_foreign_put(file, leaf, path, text, err);
 }
 
-static int not_understood(const struct sc_foreign_leaf *leaf, struct sc_err *err)
+int sc_foreign_not_understood(const struct sc_foreign_leaf *leaf, struct sc_err *err)
 {
 	const struct sc_yaml *at = leaf->node;
 
@@ -285,7 +285,7 @@ static int not_understood(const struct sc_foreign_leaf *leaf, struct sc_err *err
 static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 		     const struct sc_foreign_key *row, struct sc_err *err)
 {
-	const struct sc_foreign_word *word = word_of(row->words, leaf->node);
+	const struct sc_foreign_word *word = sc_foreign_word_of(row->words, leaf->node);
 
 	if (!word && row->needs)
 		return sc_err_at(err, SC_EUNSUPPORTED, SC_AT(leaf->node),
@@ -295,7 +295,7 @@ static int take_word(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 		return sc_foreign_fail(leaf, err,
 				       "changes what a step costs, and is not understood");
 	if (!word)
-		return not_understood(leaf, err);
+		return sc_foreign_not_understood(leaf, err);
 	return word->ours ? put_or_check_key(file, leaf, row->ours, word->ours, err) : 0;
 }
 
@@ -328,8 +328,9 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 {
 	const struct sc_foreign_key *row;
 	enum sc_foreign_rule rule = sc_foreign_rule_of(file, leaf, &row);
-	const bool is_open = rule == SC_KEY_OPEN ||
-			     (file->format->open && is_text(leaf->node, file->format->open));
+	const bool is_open =
+		rule == SC_KEY_OPEN ||
+		(file->format->open && sc_foreign_is_text(leaf->node, file->format->open));
 	const bool idle = file->lines->gpus && sc_foreign_is_in(file->table->launch, leaf);
 	int rc = row || (rule == SC_KEY_READ && !idle) ? check_known(leaf, err) : 0;
 
@@ -344,10 +345,10 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 	else if (!is_open && row)
 		rc = put_or_check_key(file, leaf, row->ours, NULL, err);
 	if (rc == 0 && (is_open || rule != SC_KEY_TAKE))
-		note_ignored(file->lines, leaf->node, leaf->path,
-			     is_open                   ? SC_IGNORED_OPEN
-			     : rule == SC_KEY_SOFTWARE ? SC_IGNORED_SOFTWARE
-						       : SC_IGNORED_FREE);
+		sc_foreign_note_ignored(file->lines, leaf->node, leaf->path,
+					is_open                   ? SC_IGNORED_OPEN
+					: rule == SC_KEY_SOFTWARE ? SC_IGNORED_SOFTWARE
+								  : SC_IGNORED_FREE);
 	return rc;
 }
 
@@ -360,7 +361,7 @@ static void note_problem(struct sc_foreign *file, const struct sc_foreign_leaf *
 	struct sc_foreign_problem **last = &lines->problems;
 
 	if (lines->lenient && problem->code == SC_EVALUE) {
-		note_ignored(lines, leaf->node, leaf->path, SC_IGNORED_UNKNOWN);
+		sc_foreign_note_ignored(lines, leaf->node, leaf->path, SC_IGNORED_UNKNOWN);
 		return;
 	}
 	while (*last)
@@ -403,225 +404,6 @@ int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct s
 	if (rc == 0 && file->format->begin)
 		rc = file->format->begin(file, err);
 	return rc ? rc : take_leaves(file, err);
-}
-
-static bool has_value(const struct sc_yaml *node, const char *form)
-{
-	const struct sc_foreign_word words[] = {{form, form}, {0}};
-
-	if (node->kind != SC_YAML_SEQ)
-		return word_of(words, node);
-	for (node = node->child; node; node = node->next)
-		if (has_value(node, form))
-			return true;
-	return false;
-}
-
-/* The first of names that is there, as a count: 0: none, -1: none of them is there. */
-static int64_t factor_of(const struct sc_foreign *file, const char *names)
-{
-	char name[SC_FOREIGN_MAX_NAME];
-	int64_t n;
-
-	while (sc_foreign_next(&names, "|", name)) {
-		const struct sc_foreign_leaf *leaf = sc_foreign_get(file, name);
-
-		if (strcmp(name, "replicas") == 0)
-			return sc_foreign_gpus(file) / sc_foreign_replica(file);
-		if (strcmp(name, "replica") == 0)
-			return sc_foreign_replica(file);
-		if (sc_parse_int(name, &n))
-			return n;
-		if (leaf || sc_foreign_line_of(file->lines, name))
-			return leaf ? count_of(leaf->node, 0) : sc_foreign_ours(file, name, 0);
-	}
-	return -1;
-}
-
-bool sc_foreign_holds(const struct sc_foreign *file, const char *condition)
-{
-	const bool no = condition[0] == '!';
-	char name[SC_FOREIGN_MAX_NAME];
-	bool any = false;
-	int64_t n;
-
-	condition += no;
-	while (!any && sc_foreign_next(&condition, "|", name)) {
-		char *value = name + strcspn(name, "=>"), sign = *value;
-		const struct sc_foreign_leaf *leaf;
-		const struct sc_yaml *node;
-
-		*value = '\0';
-		leaf = sc_foreign_get(file, name);
-		node = leaf ? leaf->node : sc_foreign_line_of(file->lines, name);
-		if (strcmp(name, "arguments") == 0)
-			any = file->format->mark != NULL;
-		else if (strcmp(name, "gpus") == 0)
-			any = sc_foreign_gpus(file) > 0;
-		else if (sign == '=')
-			any = node && has_value(node, value + 1);
-		else if (sign == '>')
-			any = sc_parse_int(value + 1, &n) && count_of(node, 0) > n;
-		else
-			any = node && !sc_yaml_is_null(node) && !is_text(node, "false") &&
-			      !is_text(node, "False") &&
-			      (node->kind == SC_YAML_SCALAR || node->child);
-	}
-	return any != no;
-}
-
-/* A factor that is not known yet says nothing. */
-static int put_product(struct sc_foreign *file, const struct sc_foreign_says *rule,
-		       const struct sc_foreign_leaf *leaf, struct sc_err *err)
-{
-	const int64_t max = INT64_C(1) << 40;
-	const char *times = rule->times, *over = rule->over;
-	int64_t n = count_of(leaf->node, 0);
-	char name[SC_FOREIGN_MAX_NAME];
-
-	while (n > 0 && sc_foreign_next(&times, " ", name)) {
-		int64_t by = factor_of(file, name);
-
-		if (by > 0 && n > max / by)
-			return sc_foreign_fail(leaf, err, "is too large");
-		n = by > 0 ? n * by : 0;
-	}
-	while (n > 0 && sc_foreign_next(&over, " ", name)) {
-		int64_t by = factor_of(file, name);
-
-		name[strcspn(name, "|")] = '\0';
-		if (by < 0)
-			return sc_foreign_fail(
-				leaf, err, sc_arena_printf(file->lines->arena, "needs %s", name));
-		if (by > 0 && n % by)
-			return sc_foreign_fail(leaf, err,
-					       sc_arena_printf(file->lines->arena,
-							       "does not divide by %s, %" PRId64,
-							       name, by));
-		n = by > 0 ? n / by : 0;
-	}
-	return n > 0 ? sc_foreign_put_count(file, leaf, rule->ours, n, err) : 0;
-}
-
-static bool rule_holds(const struct sc_foreign *file, const struct sc_foreign_says *rule)
-{
-	char condition[SC_FOREIGN_MAX_NAME];
-	const char *when = rule->when;
-	bool holds = true;
-
-	while (holds && sc_foreign_next(&when, " ", condition))
-		holds = sc_foreign_holds(file, condition);
-	return holds;
-}
-
-/* Puts what each of a list says as one text with commas between; what stands behind the model's
- * layers is of later tokens'. */
-static int put_list(struct sc_foreign *file, const struct sc_foreign_says *rule,
-		    const struct sc_foreign_leaf *leaf, struct sc_err *err)
-{
-	int64_t left = sc_foreign_ours(file, "model.layers", SC_FOREIGN_MAX_LAYERS);
-	const char *text = "";
-
-	left = left < SC_FOREIGN_MAX_LAYERS ? left : SC_FOREIGN_MAX_LAYERS;
-
-	for (const struct sc_yaml *one = leaf->node->child; one && left > 0;
-	     one = one->next, left--) {
-		const struct sc_foreign_word *word = word_of(rule->words, one);
-
-		if (!word || !word->ours)
-			return not_understood(leaf, err);
-		text = sc_arena_printf(file->lines->arena, "%s%s%s", text, *text ? "," : "",
-				       word->ours);
-	}
-	return sc_foreign_put(file, leaf, rule->ours, text, err);
-}
-
-/* Conditions come last: they are read of a rule alone that has something to say. */
-static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rule,
-		      struct sc_err *err)
-{
-	const struct sc_foreign_line *old = rule->ours ? line_of(file->lines, rule->ours) : NULL;
-	const struct sc_foreign_word *word = NULL;
-	struct sc_foreign_leaf *leaf = NULL;
-	const char *names = rule->of, *text = rule->value;
-	char name[SC_FOREIGN_MAX_NAME], first[SC_FOREIGN_MAX_NAME] = "";
-
-	if (old && old->of == file)
-		return 0;
-	while (!leaf && sc_foreign_next(&names, " ", name)) {
-		if (!*first)
-			memcpy(first, name, sizeof(first));
-		leaf = find_leaf(file, name);
-		word = leaf && rule->words ? word_of(rule->words, leaf->node) : NULL;
-		if (leaf && sc_yaml_is_null(leaf->node) && !word)
-			leaf = NULL;
-	}
-	if ((!leaf && rule->of && !rule->absent && !rule->refuse) || !rule_holds(file, rule))
-		return 0;
-	if (rule->refuse && leaf)
-		return sc_foreign_fail(leaf, err, rule->refuse);
-	if (rule->refuse)
-		return sc_err_at(err, SC_EVALUE, SC_AT(file->map), "%s", rule->refuse);
-	if (rule->software) {
-		note_ignored(file->lines, file->map, rule->software, SC_IGNORED_SOFTWARE);
-		return 0;
-	}
-	if (!leaf)
-		return rule->absent ? sc_foreign_put_absent(file, *first ? first : NULL, rule->ours,
-							    rule->absent, err)
-				    : 0;
-	leaf->is_read = true;
-	if (rule->times || rule->over)
-		return put_product(file, rule, leaf, err);
-	if (rule->words && leaf->node->kind == SC_YAML_SEQ)
-		return put_list(file, rule, leaf, err);
-	if (rule->words && !word)
-		return not_understood(leaf, err);
-	if (word && !word->ours)
-		return 0;
-	return sc_foreign_put(file, leaf, rule->ours, word ? word->ours : text, err);
-}
-
-static int apply_rules(struct sc_foreign *file, const struct sc_foreign_table *table,
-		       struct sc_err *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; table && i < table->n_rules && rc == 0; i++)
-		rc = apply_rule(file, &table->rules[i], err);
-	return rc;
-}
-
-/* Keys that rules would take, and did not beside the others: none goes without a word. */
-static void list_unread(struct sc_foreign *file)
-{
-	const struct sc_foreign_key *row;
-
-	for (const struct sc_foreign_leaf *leaf = file->leaves; leaf; leaf = leaf->next)
-		if (!leaf->is_read && !sc_yaml_is_null(leaf->node) &&
-		    sc_foreign_rule_of(file, leaf, &row) == SC_KEY_READ)
-			note_ignored(file->lines, leaf->node, leaf->path, SC_IGNORED_BESIDE);
-}
-
-int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err)
-{
-	enum { N_ORDERS = 3 };
-	int rc = 0;
-
-	for (int order = 0; order < N_ORDERS; order++)
-		for (struct sc_foreign *file = lines->files; file && rc == 0; file = file->next) {
-			if (file->format->order != order)
-				continue;
-			if (file->format->finish)
-				rc = file->format->finish(file, err);
-			if (rc == 0)
-				rc = apply_rules(file, file->table, err);
-			if (rc == 0)
-				rc = apply_rules(file, file->more, err);
-			if (rc == 0)
-				list_unread(file);
-		}
-	return rc;
 }
 
 /* The mapping `key` below a mapping, made if it is not there. */
