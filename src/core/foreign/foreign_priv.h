@@ -1,5 +1,5 @@
-/* What keys are taken with one by one (foreign.c) and the rules of several together
- * (foreign_rules.c) share. */
+/* Keys that are taken one by one (foreign.c) and rules of several together (foreign_rules.c) share
+ * these. */
 #ifndef SC_CORE_FOREIGN_PRIV_H
 #define SC_CORE_FOREIGN_PRIV_H
 
