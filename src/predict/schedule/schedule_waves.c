@@ -11,140 +11,194 @@
 
 #define CLOSE 1e-9 /* times closer than this are the same */
 
-struct choice {
-	double begin;
-	uint32_t stage, chunk, nth, micro_batch; /* nth: within the replica */
+/* The passes of a chunk in one direction, by micro-batch. A replica's lanes are a ring: forward
+ * down the model, backward up again, and then the first ones forward, whose micro-batches take the
+ * places that backward leaves. */
+struct lane {
+	/* When the next pass has its input; INFINITY: that is not known, or none is left. Only a
+	 * pass of this lane or of those it waits for changes it. */
+	double ready;
+	double *end; /* by pass, of the `n` that are taken */
+	double took, send;
+	/* A pass waits for the one of `from` so many before (behind), and for the same one of
+	 * `turn`, if not NULL; so do passes of `to` and `late` for this lane's. */
+	const struct lane *from, *turn;
+	struct lane *to, *late;
+	uint32_t n, all, behind, micro_batch; /* micro_batch: the next pass's */
+	uint32_t stage, chunk;
 	bool backward;
+};
+/* The next pass of a lane. */
+struct choice {
+	double begin; /* INFINITY: none */
+	struct lane *lane;
+};
+struct taken {
+	struct lane *lane;
+	uint32_t micro_batch;
 };
 struct flow {
 	const struct slot_writer *w;
+	struct sc_pass_times times;
 	uint32_t places; /* a replica's */
-	uint32_t n;      /* the number of micro-batches */
-	bool forward_first,
-		in_turn;     /* in_turn: the second begins where the first has gone forward */
+	uint32_t n,
+		unit; /* micro-batches: all, and as many as the order is found for; it repeats */
+	bool forward_first;
+	struct lane *lane;   /* [2 * (stage * n_chunks + chunk) + backward] */
 	double *free_at;     /* by stage */
-	double *end[2];      /* by direction, [micro-batch * depth + virtual stage]; < 0: not yet */
-	uint32_t *next[2];   /* micro-batches of the replica done, [stage * n_chunks + chunk] */
-	struct choice *best; /* by stage */
-	double *begin;       /* the begin of the best; INFINITY: none is found */
+	struct choice *best; /* by stage: what it takes next, of the lanes that are ready */
+	struct taken *taken; /* a unit's passes, each behind those that it waits for */
+	size_t n_taken;
 };
 
-static double end_of(const struct flow *f, bool backward, uint32_t micro_batch, uint32_t vs)
+static void lane_look(struct lane *l)
 {
-	return f->end[backward][(size_t)micro_batch * f->w->map->depth + vs];
-}
-
-/* Returns when the input of a pass is there; negative: not yet. */
-static double ready_at(const struct flow *f, const struct choice *c)
-{
-	const struct sc_stage_map *map = f->w->map;
-	uint32_t vs = sc_virtual_stage(map, c->stage, c->chunk);
-	double end;
-
-	if (c->backward && vs + 1 == map->depth)
-		return end_of(f, false, c->micro_batch, vs);
-	if (!c->backward && vs == 0) { /* waits for the one that had its place before */
-		end = c->nth < f->places
-			      ? 0
-			      : end_of(f, true, c->micro_batch - f->places * map->replicas, 0);
-		if (end >= 0 && f->in_turn && c->micro_batch % 2) {
-			double forward = end_of(f, false, c->micro_batch - 1, map->depth - 1);
-
-			end = forward < 0 ? forward : fmax(end, forward);
-		}
-		return end;
-	}
-	end = end_of(f, c->backward, c->micro_batch, c->backward ? vs + 1 : vs - 1);
-	return end < 0 ? end : end + f->w->times.send;
+	l->ready = INFINITY;
+	if (l->n < l->all && l->n < l->behind)
+		l->ready = 0;
+	else if (l->n < l->all && l->n - l->behind < l->from->n)
+		l->ready = l->from->end[l->n - l->behind] + l->send;
+	if (l->turn)
+		l->ready =
+			fmax(l->ready, l->n < l->turn->n ? l->turn->end[l->n] : (double)INFINITY);
 }
 
 static bool is_better(const struct flow *f, const struct choice *a, const struct choice *b)
 {
 	if (fabs(a->begin - b->begin) > CLOSE)
 		return a->begin < b->begin;
-	if (a->backward != b->backward)
-		return a->backward != f->forward_first;
-	return a->micro_batch < b->micro_batch;
+	if (a->lane->backward != b->lane->backward)
+		return a->lane->backward != f->forward_first;
+	return a->lane->micro_batch < b->lane->micro_batch;
 }
 
-/* Finds the next pass of a chunk; returns whether its input is there or known. */
-static bool next_of(const struct flow *f, struct choice *c)
+/* Finds the best pass of a stage anew: it changes where the stage is busy or a lane gets ready. */
+static void stage_look(struct flow *f, uint32_t stage)
 {
-	const struct sc_stage_map *map = f->w->map;
-	uint32_t replica = map->replicas > 1 ? c->chunk : 0;
-	double ready;
+	const uint32_t n_lanes = 2 * f->w->map->n_chunks;
+	struct lane *lanes = f->lane + (size_t)stage * n_lanes;
+	const double free_at = f->free_at[stage];
+	struct choice best = {.begin = INFINITY};
 
-	c->nth = f->next[c->backward][c->stage * map->n_chunks + c->chunk];
-	c->micro_batch = c->nth * map->replicas + replica;
-	if (c->micro_batch >= f->n)
-		return false;
-	ready = ready_at(f, c);
-	c->begin = ready > f->free_at[c->stage] ? ready : f->free_at[c->stage];
-	return ready >= 0;
-}
+	for (uint32_t i = 0; i < n_lanes; i++) {
+		const double ready = lanes[i].ready;
+		struct choice c = {ready > free_at ? ready : free_at, &lanes[i]};
 
-/* Finds the best pass of a stage anew: it changes where the stage is busy or one of its inputs
- * comes. */
-static void look_again(struct flow *f, uint32_t stage)
-{
-	const uint32_t n_chunks = f->w->map->n_chunks;
-	struct choice *best = &f->best[stage];
-
-	best->begin = INFINITY;
-	for (uint32_t i = 0; i < 2 * n_chunks; i++) {
-		struct choice c = {.stage = stage, .chunk = i / 2, .backward = i % 2};
-
-		if (next_of(f, &c) && is_better(f, &c, best))
-			*best = c;
+		if (isfinite(ready) && is_better(f, &c, &best))
+			best = c;
 	}
-	f->begin[stage] = best->begin;
+	f->best[stage] = best;
 }
 
-static bool flow_choose(const struct flow *f, struct choice *best)
+static void flow_take(struct flow *f, uint32_t stage)
 {
-	double begin = INFINITY;
+	struct lane *l = f->best[stage].lane, *to = l->to;
+	const bool was_ready = isfinite(to->ready);
 
-	for (uint32_t s = 0; s < f->w->map->pp; s++)
-		begin = f->begin[s] < begin ? f->begin[s] : begin;
-	best->begin = INFINITY;
-	for (uint32_t s = 0; s < f->w->map->pp && isfinite(begin); s++)
-		if (f->begin[s] <= begin + CLOSE && is_better(f, &f->best[s], best))
-			*best = f->best[s];
-	return isfinite(begin);
+	f->taken[f->n_taken++] = (struct taken){l, l->micro_batch};
+	f->free_at[stage] = l->end[l->n++] = f->best[stage].begin + l->took;
+	l->micro_batch += f->w->map->replicas;
+	lane_look(l);
+	lane_look(to);
+	if (l->late)
+		lane_look(l->late);
+	stage_look(f, stage);
+	/* A pass that begins later than another stage's best one changes nothing there. */
+	if (!was_ready && to->stage != stage &&
+	    !(fmax(to->ready, f->free_at[to->stage]) - f->best[to->stage].begin > CLOSE))
+		stage_look(f, to->stage);
 }
 
-static void flow_take(struct flow *f, const struct choice *c)
+/* Takes passes that come next; returns whether there are any. What begins before `until` is no
+ * input of what else does, as it ends later: these passes are taken in any order. Where passes take
+ * no time it is the best one alone. */
+static bool flow_go_on(struct flow *f)
+{
+	const uint32_t pp = f->w->map->pp;
+	const struct sc_pass_times *t = &f->times;
+	double begin = INFINITY, until;
+	uint32_t best = 0;
+
+	for (uint32_t s = 0; s < pp; s++)
+		begin = f->best[s].begin < begin ? f->best[s].begin : begin;
+	if (!isfinite(begin))
+		return false;
+	until = begin + fmin(t->forward, t->input + t->weight) - 2 * CLOSE;
+	for (uint32_t s = 0; s < pp && until > begin; s++)
+		if (f->best[s].begin < until)
+			flow_take(f, s);
+	if (until > begin)
+		return true;
+	while (f->best[best].begin > begin + CLOSE)
+		best++;
+	for (uint32_t s = best + 1; s < pp; s++)
+		if (f->best[s].begin <= begin + CLOSE && is_better(f, &f->best[s], &f->best[best]))
+			best = s;
+	flow_take(f, best);
+	return true;
+}
+
+static struct lane *lane_of(const struct flow *f, struct sc_stage_place at, bool backward)
+{
+	return &f->lane[2 * (at.stage * f->w->map->n_chunks + at.chunk) + backward];
+}
+
+/* Joins the lanes of a replica to their ring. */
+static void flow_join(struct flow *f, uint32_t replica)
 {
 	const struct sc_stage_map *map = f->w->map;
-	uint32_t vs = sc_virtual_stage(map, c->stage, c->chunk);
-	uint32_t next = c->backward ? vs - 1 : vs + 1;
-	const struct sc_pass_times *t = &f->w->times;
+	const struct sc_stage_place *place = map->place + (size_t)replica * map->depth;
+	const uint32_t all = f->unit > replica ? (f->unit - 1 - replica) / map->replicas + 1 : 0;
+	struct lane *before = lane_of(f, place[0], true);
 
-	f->free_at[c->stage] = f->end[c->backward][(size_t)c->micro_batch * map->depth + vs] =
-		c->begin + (c->backward ? t->input + t->weight : t->forward);
-	f->next[c->backward][c->stage * map->n_chunks + c->chunk]++;
-	look_again(f, c->stage);
-	if (next < map->depth)
-		look_again(f, map->place[c->micro_batch % map->replicas * map->depth + next].stage);
+	for (uint32_t i = 0; i < 2 * map->depth; i++) {
+		const bool backward = i >= map->depth;
+		const struct sc_stage_place at = place[backward ? 2 * map->depth - 1 - i : i];
+		struct lane *l = lane_of(f, at, backward);
+
+		*l = (struct lane){
+			.end = sc_arena_alloc(f->w->arena,
+					      (f->n / map->replicas + 1) * sizeof(double)),
+			.took = backward ? f->times.input + f->times.weight : f->times.forward,
+			.send = i == 0 || i == map->depth ? 0 : f->times.send,
+			.from = before,
+			.all = all,
+			.behind = i == 0 ? f->places : 0,
+			.micro_batch = replica,
+			.stage = at.stage,
+			.chunk = at.chunk,
+			.backward = backward,
+		};
+		before->to = l;
+		before = l;
+	}
+	before->to = lane_of(f, place[0], false);
 }
 
 static void flow_init(struct flow *f)
 {
-	const struct slot_writer *w = f->w;
-	const struct sc_stage_map *map = w->map;
-	size_t n = (size_t)f->n * map->depth;
+	const struct sc_stage_map *map = f->w->map;
 
-	f->free_at = sc_arena_calloc(w->arena, map->pp, sizeof(double));
-	for (int b = 0; b < 2; b++) {
-		f->end[b] = sc_arena_alloc(w->arena, n * sizeof(double));
-		f->next[b] = sc_arena_calloc(w->arena, map->pp * map->n_chunks, sizeof(uint32_t));
-		for (size_t i = 0; i < n; i++)
-			f->end[b][i] = -1;
+	f->free_at = sc_arena_calloc(f->w->arena, map->pp, sizeof(double));
+	f->best = sc_arena_calloc(f->w->arena, map->pp, sizeof(*f->best));
+	f->lane =
+		sc_arena_calloc(f->w->arena, 2 * (size_t)map->pp * map->n_chunks, sizeof(*f->lane));
+	f->taken =
+		sc_arena_alloc(f->w->arena, 2 * (size_t)f->unit * map->depth * sizeof(*f->taken));
+	f->n_taken = 0;
+	for (uint32_t replica = 0; replica < map->replicas; replica++)
+		flow_join(f, replica);
+	if (f->w->shape->kind == SC_SCHED_GEMS) {
+		struct lane *first = lane_of(f, map->place[map->depth], false),
+			    *last = lane_of(f, map->place[map->depth - 1], false);
+
+		first->turn = last;
+		last->late = first;
 	}
-	f->best = sc_arena_calloc(w->arena, map->pp, sizeof(*f->best));
-	f->begin = sc_arena_calloc(w->arena, map->pp, sizeof(*f->begin));
+	for (size_t i = 0; i < 2 * (size_t)map->pp * map->n_chunks; i++)
+		lane_look(&f->lane[i]);
 	for (uint32_t stage = 0; stage < map->pp; stage++)
-		look_again(f, stage);
+		stage_look(f, stage);
 }
 
 /* ---- ways to take passes ---- */
@@ -164,34 +218,50 @@ static const struct way WAYS[] = {
 };
 enum { N_WAYS = sizeof(WAYS) / sizeof(WAYS[0]) };
 
-static void write_way(const struct slot_writer *w, uint32_t places, const struct way *way)
+static void flow_run(struct flow *f, const struct way *way)
 {
-	uint32_t n = w->shape->micro_batches, unit = places * w->map->replicas;
-	struct slot_writer own = *w;
-	struct flow f = {.w = &own,
-			 .places = places,
-			 .n = way->units && unit < n ? unit : n,
-			 .forward_first = way->forward_first,
-			 .in_turn = w->shape->kind == SC_SCHED_GEMS};
-	struct choice c = {0};
-
+	f->times = f->w->times;
 	if (way->backward > 0)
-		own.times.forward = (w->times.input + w->times.weight) / way->backward;
-	flow_init(&f);
-	while (flow_choose(&f, &c)) {
-		flow_take(&f, &c);
-		put_slot(w, c.backward ? SC_PASS_BACKWARD : SC_PASS_FORWARD,
-			 (struct slot_id){c.stage, c.chunk, c.micro_batch});
-	}
-	for (uint32_t s = 0; s < w->map->pp; s++) {
-		const struct sc_slot *slots = sc_passes_of(w->out, s);
+		f->times.forward = (f->times.input + f->times.weight) / way->backward;
+	f->forward_first = way->forward_first;
+	f->unit = way->units && f->places * f->w->map->replicas < f->n
+			  ? f->places * f->w->map->replicas
+			  : f->n;
+	flow_init(f);
+	while (flow_go_on(f))
+		;
+}
 
-		for (uint32_t i = 0, first = w->out->n[s]; w->out->n[s] < first / f.n * n; i++)
-			if (slots[i].micro_batch + unit < n)
-				put_slot(w, (enum sc_pass_kind)slots[i].kind,
-					 (struct slot_id){s, slots[i].chunk,
-							  slots[i].micro_batch + unit});
-	}
+/* Returns when the last pass of the order that a flow took ends, by the true times and without
+ * sends within a stage: as sc_passes_run says it of the slots, whose arithmetic this is. */
+static double flow_ends(struct flow *f)
+{
+	const struct sc_stage_map *map = f->w->map;
+	const struct sc_pass_times *t = &f->w->times;
+	const double chunks = (double)map->n_chunks / map->replicas;
+	const double took[] = {chunks * t->forward * map->replicas / map->n_chunks,
+			       (chunks * t->input + chunks * t->weight) * map->replicas /
+				       map->n_chunks};
+	double last = 0;
+
+	memset(f->free_at, 0, map->pp * sizeof(*f->free_at));
+	for (size_t i = 0; i < 2 * (size_t)map->pp * map->n_chunks; i++)
+		f->lane[i].n = 0;
+	for (uint32_t first = 0; first < f->n; first += f->unit)
+		for (size_t i = 0; i < f->n_taken; i++) {
+			struct lane *l = f->taken[i].lane;
+			double *free_at = &f->free_at[l->stage], ready = 0;
+
+			if (f->taken[i].micro_batch + first >= f->n)
+				continue;
+			if (!l->behind)
+				ready = l->from->end[l->n] +
+					(l->from->stage == l->stage ? 0 : t->send);
+			*free_at = (ready > *free_at ? ready : *free_at) + took[l->backward];
+			l->end[l->n++] = *free_at;
+			last = fmax(last, *free_at);
+		}
+	return last;
 }
 
 /* The shortest way is found with TRIED micro-batches a stage where there are more: the order of
@@ -199,40 +269,26 @@ static void write_way(const struct slot_writer *w, uint32_t places, const struct
  * way. */
 enum { TRIED = 2, MOST_TRIED = 1 << 20 };
 
-static uint32_t find_way(const struct slot_writer *w, uint32_t places)
+static uint32_t find_way(struct flow *f)
 {
-	struct sc_schedule_shape shape = *w->shape;
-	struct sc_passes passes = *w->out;
-	struct slot_writer trial = *w;
-	struct sc_pass_times *times = sc_arena_calloc(w->arena, w->map->pp, sizeof(*times));
-	double least = INFINITY, chunks = (double)w->map->n_chunks / w->map->replicas;
+	const struct sc_schedule_shape *shape = f->w->shape;
+	const uint32_t pp = f->w->map->pp;
+	struct sc_arena_mark mark = sc_arena_mark(f->w->arena);
+	double least = INFINITY;
 	uint32_t best = 0;
 
-	for (uint32_t s = 0; s < w->map->pp; s++)
-		times[s] = (struct sc_pass_times){.forward = chunks * w->times.forward,
-						  .input = chunks * w->times.input,
-						  .weight = chunks * w->times.weight,
-						  .send = w->times.send};
-	shape.micro_batches += shape.left_out;
-	if (shape.micro_batches > TRIED * w->map->pp)
-		shape.micro_batches = TRIED * w->map->pp;
-	trial.shape = &shape;
-	trial.out = &passes;
-	passes.micro_batches = shape.micro_batches;
-	passes.stride = 2 * shape.micro_batches * w->map->n_chunks;
-	passes.slots = sc_arena_calloc(w->arena, (size_t)w->map->pp * passes.stride,
-				       sizeof(*passes.slots));
-	for (uint32_t i = 0; i < N_WAYS && (double)shape.micro_batches * w->map->depth < MOST_TRIED;
-	     i++) {
-		struct sc_passes_ran ran;
+	f->n = shape->micro_batches + shape->left_out;
+	f->n = f->n < TRIED * pp ? f->n : TRIED * pp;
+	for (uint32_t i = 0; i < N_WAYS && (double)f->n * f->w->map->depth < MOST_TRIED; i++) {
+		double end;
 
-		passes.n = sc_arena_calloc(w->arena, w->map->pp, sizeof(*passes.n));
-		write_way(&trial, places, &WAYS[i]);
-		sc_passes_run(&passes, times, w->arena, &ran);
-		if (ran.makespan < least * (1 - CLOSE)) {
-			least = ran.makespan;
+		flow_run(f, &WAYS[i]);
+		end = flow_ends(f);
+		if (end < least * (1 - CLOSE)) {
+			least = end;
 			best = i;
 		}
+		sc_arena_rewind(f->w->arena, mark);
 	}
 	return best;
 }
@@ -243,17 +299,27 @@ void write_waves(const struct slot_writer *w)
 	struct sc_schedule_way *known = shape->way, now = {.of = *shape};
 	/* Chimera has so many; Hanayo has one replica; GEMS has one micro-batch a direction (§4.1).
 	 */
-	uint32_t places = shape->kind == SC_SCHED_GEMS ? 1 : w->map->pp / w->map->replicas;
+	const uint32_t places = shape->kind == SC_SCHED_GEMS ? 1 : w->map->pp / w->map->replicas;
+	struct flow f = {.w = w, .places = places ? places : 1};
 
-	places = places ? places : 1;
 	now.of.micro_batches += shape->left_out;
 	now.of.left_out = now.of.period = 0;
 	now.of.stage_times = NULL;
 	if (known && memcmp(&known->of, &now.of, sizeof(now.of)) == 0)
 		now.index = known->index;
 	else if (shape->kind != SC_SCHED_GEMS)
-		now.index = find_way(w, places);
+		now.index = find_way(&f);
 	if (known)
 		*known = now;
-	write_way(w, places, &WAYS[now.index]);
+	f.n = shape->micro_batches;
+	flow_run(&f, &WAYS[now.index]);
+	for (uint32_t first = 0; first < f.n; first += f.unit)
+		for (size_t i = 0; i < f.n_taken; i++) {
+			const struct lane *l = f.taken[i].lane;
+			const uint32_t micro_batch = f.taken[i].micro_batch + first;
+
+			if (micro_batch < f.n)
+				put_slot(w, l->backward ? SC_PASS_BACKWARD : SC_PASS_FORWARD,
+					 (struct slot_id){l->stage, l->chunk, micro_batch});
+		}
 }
