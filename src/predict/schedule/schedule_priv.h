@@ -26,5 +26,6 @@ void write_zero_bubble(const struct slot_writer *w);
 void write_zb_v(const struct slot_writer *w);
 void write_v_pattern(const struct slot_writer *w);
 void write_waves(const struct slot_writer *w);
+void write_dual_pipe(const struct slot_writer *w);
 
 #endif
