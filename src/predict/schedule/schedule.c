@@ -28,19 +28,29 @@ static struct groups groups_of(const struct sc_schedule_shape *shape)
 	return (struct groups){n, m / n, m % n};
 }
 
-/* Puts the i-th forward (or backward) pass of a stage. Within a group all of a chunk's passes come
- * before the next chunk's; backward takes the chunks in reverse. */
-static void put_nth(const struct slot_writer *w, uint32_t stage, uint32_t i, enum sc_pass_kind kind)
-{
-	struct groups g = groups_of(w->shape);
-	uint32_t v = w->shape->virtual_stages, larger = g.n_larger * (g.size + 1) * v;
-	bool early = i < larger;
-	uint32_t size = early ? g.size + 1 : g.size, j = early ? i : i - larger;
-	uint32_t first = (early ? 0 : larger / v) + j / (size * v) * size;
-	uint32_t within = j % (size * v), chunk = within / size;
+/* The passes that a stage has not put in one direction. Within a group all of a chunk's come before
+ * the next chunk's; backward takes the chunks in reverse. */
+struct turn {
+	enum sc_pass_kind kind;
+	struct groups groups;
+	uint32_t first, within, chunk; /* of the next one; first: the group's micro-batch */
+};
 
-	chunk = sc_pass_is_backward(kind) ? v - 1 - chunk : chunk;
-	put_slot(w, kind, (struct slot_id){stage, chunk, first + within % size});
+static void put_turn(const struct slot_writer *w, uint32_t stage, struct turn *turn)
+{
+	const uint32_t v = w->shape->virtual_stages;
+	const uint32_t size = turn->groups.size + (turn->groups.n_larger > 0);
+	const uint32_t chunk = turn->kind == SC_PASS_FORWARD ? turn->chunk : v - 1 - turn->chunk;
+
+	put_slot(w, turn->kind, (struct slot_id){stage, chunk, turn->first + turn->within});
+	if (++turn->within < size)
+		return;
+	turn->within = 0;
+	if (++turn->chunk < v)
+		return;
+	turn->chunk = 0;
+	turn->first += size;
+	turn->groups.n_larger -= turn->groups.n_larger > 0;
 }
 
 /* Returns the number of forward passes before the first backward. */
@@ -64,18 +74,20 @@ static uint32_t warmup_passes(const struct sc_schedule_shape *shape, uint32_t st
 
 static void write_loop(const struct slot_writer *w)
 {
-	for (uint32_t stage = 0; stage < w->shape->pp; stage++) {
-		uint32_t total = w->shape->micro_batches * w->shape->virtual_stages;
-		uint32_t n_warmup = warmup_passes(w->shape, stage), f = 0, b = 0;
+	const uint32_t total = w->shape->micro_batches * w->shape->virtual_stages;
+	const struct groups groups = groups_of(w->shape);
 
-		while (f < n_warmup)
-			put_nth(w, stage, f++, SC_PASS_FORWARD);
-		while (f < total) {
-			put_nth(w, stage, f++, SC_PASS_FORWARD);
-			put_nth(w, stage, b++, SC_PASS_BACKWARD);
+	for (uint32_t stage = 0; stage < w->shape->pp; stage++) {
+		struct turn forward = {SC_PASS_FORWARD, groups, 0, 0, 0},
+			    backward = {SC_PASS_BACKWARD, groups, 0, 0, 0};
+		const uint32_t n_warmup = warmup_passes(w->shape, stage);
+
+		for (uint32_t i = 0; i < total + n_warmup; i++) {
+			if (i < total)
+				put_turn(w, stage, &forward);
+			if (i >= n_warmup)
+				put_turn(w, stage, &backward);
 		}
-		while (b < total)
-			put_nth(w, stage, b++, SC_PASS_BACKWARD);
 	}
 }
 
@@ -205,20 +217,6 @@ bool sc_slot_peer(const struct sc_stage_map *map, const struct sc_slot *slot, bo
 	return true;
 }
 
-void put_slot(const struct slot_writer *w, enum sc_pass_kind kind, struct slot_id id)
-{
-	struct sc_passes *out = w->out;
-	uint32_t *n = &out->n[id.stage];
-
-	assert(*n < out->stride && id.micro_batch < out->micro_batches);
-	out->slots[(size_t)id.stage * out->stride + (*n)++] = (struct sc_slot){
-		.micro_batch = id.micro_batch,
-		.virtual_stage = sc_virtual_stage(w->map, id.stage, id.chunk),
-		.chunk = (uint16_t)id.chunk,
-		.kind = (uint8_t)kind,
-	};
-}
-
 void sc_passes_mark_last(struct sc_passes *passes)
 {
 	for (uint32_t s = 0; s < passes->map->pp; s++) {
@@ -264,7 +262,7 @@ void sc_passes_build(const struct sc_schedule_shape *shape, const struct sc_stag
 		.stride = (kind->splits ? 3 : 2) * micro_batches * map->n_chunks,
 	};
 	out->n = sc_arena_calloc(arena, map->pp, sizeof(*out->n));
-	out->slots = sc_arena_calloc(arena, (size_t)map->pp * out->stride, sizeof(*out->slots));
+	out->slots = sc_arena_alloc(arena, (size_t)map->pp * out->stride * sizeof(*out->slots));
 	kind->write(&w);
 	sc_passes_mark_last(out);
 }
@@ -290,17 +288,14 @@ bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b)
  * those left out too. */
 static double slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept)
 {
-	/* A pass adds this share of the activations of a chunk and micro-batch; a backward of the
+	/* A pass adds a share of the activations of a chunk and micro-batch; a backward of the
 	 * input leaves `kept`. */
-	const double by_kind[SC_N_PASS_KINDS] = {
-		[SC_PASS_FORWARD] = 1,
-		[SC_PASS_BACKWARD] = -1,
-		[SC_PASS_BACKWARD_INPUT] = kept - 1,
-		[SC_PASS_BACKWARD_WEIGHT] = -kept,
-	};
-
-	double one = by_kind[sc_passes_of(passes, stage)[i].kind];
-	bool middle =
+	const uint8_t kind = sc_passes_of(passes, stage)[i].kind;
+	const double one = kind == SC_PASS_FORWARD          ? 1
+			   : kind == SC_PASS_BACKWARD       ? -1
+			   : kind == SC_PASS_BACKWARD_INPUT ? kept - 1
+							    : -kept;
+	const bool middle =
 		passes->n_phases > 1 && i % passes->micro_batches == passes->micro_batches / 2;
 
 	return middle ? one * (1 + passes->left_out) : one;
@@ -373,7 +368,7 @@ double sc_passes_peak(const struct sc_passes *passes, uint32_t stage, double kep
 
 	for (uint32_t i = 0; i < passes->n[stage]; i++) {
 		now += slot_keeps(passes, stage, i, kept);
-		most = fmax(most, now);
+		most = now > most ? now : most;
 	}
 	return most;
 }

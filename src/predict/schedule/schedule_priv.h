@@ -3,6 +3,8 @@
 #ifndef SC_PREDICT_SCHEDULE_PRIV_H
 #define SC_PREDICT_SCHEDULE_PRIV_H
 
+#include <assert.h>
+
 #include "predict/schedule/schedule.h"
 
 /* The arguments that every writer of slots gets. */
@@ -16,7 +18,19 @@ struct slot_writer {
 struct slot_id {
 	uint32_t stage, chunk, micro_batch;
 };
-void put_slot(const struct slot_writer *w, enum sc_pass_kind kind, struct slot_id id);
+static inline void put_slot(const struct slot_writer *w, enum sc_pass_kind kind, struct slot_id id)
+{
+	struct sc_passes *out = w->out;
+	uint32_t *n = &out->n[id.stage];
+
+	assert(*n < out->stride && id.micro_batch < out->micro_batches);
+	out->slots[(size_t)id.stage * out->stride + (*n)++] = (struct sc_slot){
+		.micro_batch = id.micro_batch,
+		.virtual_stage = sc_virtual_stage(w->map, id.stage, id.chunk),
+		.chunk = (uint16_t)id.chunk,
+		.kind = (uint8_t)kind,
+	};
+}
 
 /* Sets sc_slot.last. */
 void sc_passes_mark_last(struct sc_passes *passes);
