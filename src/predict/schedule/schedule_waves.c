@@ -99,13 +99,13 @@ static void flow_take(struct flow *f, uint32_t stage)
 	f->free_at[stage] = l->end[l->n++] = f->best[stage].begin + l->took;
 	l->micro_batch += f->w->map->replicas;
 	lane_look(l);
-	lane_look(to);
+	if (!was_ready)
+		lane_look(to);
 	if (l->late)
 		lane_look(l->late);
 	stage_look(f, stage);
 	/* A pass that begins later than another stage's best one changes nothing there. */
-	if (!was_ready && to->stage != stage &&
-	    !(fmax(to->ready, f->free_at[to->stage]) - f->best[to->stage].begin > CLOSE))
+	if (!was_ready && to->stage != stage && !(to->ready - f->best[to->stage].begin > CLOSE))
 		stage_look(f, to->stage);
 }
 
