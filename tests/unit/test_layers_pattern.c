@@ -315,7 +315,7 @@ LOOP_TEST(a_rank_has_its_heads, 4)
 					2 * heads + dv + values * h + 3 * h * 1024 / tp + 2 * h,
 				1e-6);
 	/* Both norms' outputs and sums are whole; the rest is this rank's. */
-	ck_assert_double_eq_tol(sc_layer_kept_bytes(&req, 1, 0),
+	ck_assert_double_eq_tol(sc_layer_bytes_of(&req, 1, 0).kept,
 				2 * tokens *
 					(4 * h + (2 * keys + 2 * values + 2 * heads) +
 					 (2 * keys + values) + 2 * heads * dk + heads * 66 +
@@ -630,7 +630,7 @@ TEST(no_more_keys_are_kept_than_there_are)
 			      "training.software=megatron-core training.global_batch=64");
 		set_all(&cfg, i ? "model.dsa.top_k=1024" : "model.dsa.top_k=8192");
 		req = *resolve_config(&cfg);
-		kept[i] = sc_layer_kept_bytes(&req, 1, 0) + sc_layer_kept_bytes(&req, 1, 1);
+		kept[i] = sc_layer_bytes_of(&req, 1, 0).kept + sc_layer_bytes_of(&req, 1, 1).kept;
 	}
 	ck_assert_double_eq_tol(kept[0] / kept[1], 1, 1e-12);
 }
@@ -752,7 +752,7 @@ LOOP_TEST(a_rank_of_flux_has_its_heads, 3)
 					1);
 		/* Queries, keys, values; those before their norm; what attention gives; before and
 		 * behind the activation. Modulated norms, branches and sums are whole. */
-		ck_assert_double_eq_tol(sc_layer_kept_bytes(&req, 1, kind) /
+		ck_assert_double_eq_tol(sc_layer_bytes_of(&req, 1, kind).kept /
 						(2 * (tokens * (14 * h / tp + 3 * streams * h) +
 						      streams * modulated * h / tp)),
 					1, 0.001);

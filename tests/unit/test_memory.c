@@ -83,8 +83,13 @@ static struct shape shape(void)
 
 static struct sc_memory estimate(const struct sc_request *request, struct shape *s)
 {
+	struct sc_layer_bytes bytes[SC_N_LAYER_KINDS];
 	struct sc_memory m;
 
+	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
+		if (s->held.layers.of[kind] > 0)
+			bytes[kind] = sc_layer_bytes_of(request, s->held.samples, kind);
+	s->held.bytes = bytes;
 	s->held.head = s->rank.head;
 	s->rank.activation_bytes = sc_activation_bytes(request, &s->held, &s->rank.off_bytes);
 	sc_memory_estimate(request, &s->rank, &m);
@@ -104,13 +109,13 @@ TEST(gpt_layer_as_published)
 	double scores = 5.0 * HEADS * SEQ / HIDDEN;
 
 	/* Korthikanti et al. 2022, equation 2: sbh (10 + 24/t + 5as/(ht)) */
-	near(sc_layer_kept_bytes(&r, 2, 0), SBH * (10 + 24.0 / TP + scores / TP));
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (10 + 24.0 / TP + scores / TP));
 	r.config.parallel.sequence_parallel = true; /* equation 4 */
-	near(sc_layer_kept_bytes(&r, 2, 0), SBH * (34 + scores) / TP);
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (34 + scores) / TP);
 	r.config.training.recompute = SC_RECOMPUTE_SELECTIVE; /* equation 6 */
-	near(sc_layer_kept_bytes(&r, 2, 0), SBH * 34 / TP);
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * 34 / TP);
 	r.config.training.recompute = SC_RECOMPUTE_FULL;
-	near(sc_layer_kept_bytes(&r, 2, 0), SBH * 2 / TP);
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * 2 / TP);
 }
 
 TEST(flash_keeps_no_scores)
@@ -118,7 +123,7 @@ TEST(flash_keeps_no_scores)
 	struct sc_request r = gpt();
 
 	r.config.training.attention = SC_ATT_FLASH;
-	near(sc_layer_kept_bytes(&r, 2, 0), SBH * (10 + 24.0 / TP));
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (10 + 24.0 / TP));
 }
 
 TEST(llama_layer)
@@ -128,19 +133,19 @@ TEST(llama_layer)
 	 */
 	double split = 4 + 4.0 / 4 + 2 * 3 * 4;
 
-	near(sc_layer_kept_bytes(&r, 2, 0), SBH * (8 + split / TP));
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (8 + split / TP));
 }
 
 TEST(context_and_padding_count_tokens)
 {
 	struct sc_request r = llama();
-	double whole = sc_layer_kept_bytes(&r, 2, 0);
+	double whole = sc_layer_bytes_of(&r, 2, 0).kept;
 
 	r.config.parallel.cp = 4;
-	near(sc_layer_kept_bytes(&r, 2, 0), whole / 4);
+	near(sc_layer_bytes_of(&r, 2, 0).kept, whole / 4);
 	r.config.parallel.cp = 1;
 	r.config.training.fill_fraction = 0.5;
-	near(sc_layer_kept_bytes(&r, 2, 0), whole / 2);
+	near(sc_layer_bytes_of(&r, 2, 0).kept, whole / 2);
 }
 
 TEST(experts_layer)
@@ -150,19 +155,19 @@ TEST(experts_layer)
 	double routed = 2 * 2 * (1 + 1.5), attention = 4 + 4.0 / 4;
 	double router = 2 * 2 * 16.0 / HIDDEN;
 
-	near(sc_layer_kept_bytes(&r, 2, 0), SBH * (8 + (attention + routed + router) / TP));
-	near(sc_layer_kept_bytes(&r, 2, SC_LAYER_DENSE), SBH * (8 + (attention + 24) / TP));
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (8 + (attention + routed + router) / TP));
+	near(sc_layer_bytes_of(&r, 2, SC_LAYER_DENSE).kept, SBH * (8 + (attention + 24) / TP));
 	r.config.model.shared_experts = 1;
-	near(sc_layer_kept_bytes(&r, 2, 0), SBH * (8 + (attention + routed + router + 3) / TP));
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (8 + (attention + routed + router + 3) / TP));
 	r.config.model.shared_experts = 0;
 	r.software.keeps_expert_outputs = true;
-	near(sc_layer_kept_bytes(&r, 2, 0), SBH * (8 + (attention + routed + 4 + router) / TP));
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (8 + (attention + routed + 4 + router) / TP));
 }
 
 TEST(latent_attention_keeps_whole_heads)
 {
 	struct sc_request r = mixture();
-	double plain = sc_layer_kept_bytes(&r, 2, SC_LAYER_DENSE);
+	double plain = sc_layer_bytes_of(&r, 2, SC_LAYER_DENSE).kept;
 
 	r.config.model.kv_lora_rank = 512;
 	r.config.model.rope_head_dim = 64;
@@ -171,28 +176,28 @@ TEST(latent_attention_keeps_whole_heads)
 	double mla = 2.0 * HEADS * (192 + 192 + 256 + 128) + 2 * 2 * 512;
 	double gqa = 2.0 * (2 * HIDDEN + 2 * HIDDEN / 4);
 
-	near(sc_layer_kept_bytes(&r, 2, SC_LAYER_DENSE), plain + 2 * SEQ * (mla - gqa) / TP);
+	near(sc_layer_bytes_of(&r, 2, SC_LAYER_DENSE).kept, plain + 2 * SEQ * (mla - gqa) / TP);
 }
 
 TEST(recompute_keeps_less)
 {
 	struct sc_request r = llama();
-	double none = sc_layer_kept_bytes(&r, 2, 0), ops, full;
+	double none = sc_layer_bytes_of(&r, 2, 0).kept, ops, full;
 
 	r.config.training.recompute = SC_RECOMPUTE_SELECTIVE;
 	r.software.selective = SC_SELECTIVE_OPS;
-	ops = sc_layer_kept_bytes(&r, 2, 0);
+	ops = sc_layer_bytes_of(&r, 2, 0).kept;
 	/* input, down; attention's output, queries, values (a quarter), gate */
 	near(ops, SBH * (2 + 2 + (2 + 2 + 2.0 / 4 + 8) / TP));
 	r.config.training.recompute = SC_RECOMPUTE_FULL;
-	full = sc_layer_kept_bytes(&r, 2, 0);
+	full = sc_layer_bytes_of(&r, 2, 0).kept;
 	ck_assert_double_lt(ops, none);
 	ck_assert_double_lt(full, ops);
 	/* what was not kept has to lie there once */
-	ck_assert_double_ge(sc_layer_working_bytes(&r, 2, 0), none);
+	ck_assert_double_ge(sc_layer_bytes_of(&r, 2, 0).working, none);
 	/* a half of the layers */
 	r.config.training.recompute_layers = r.config.model.layers / r.config.parallel.pp / 2;
-	near(sc_layer_kept_bytes(&r, 2, 0), (none + full) / 2);
+	near(sc_layer_bytes_of(&r, 2, 0).kept, (none + full) / 2);
 }
 
 TEST(modules_keep_less)
@@ -209,14 +214,14 @@ TEST(modules_keep_less)
 		{SC_RECOMPUTE_NORMS | SC_RECOMPUTE_MLP_ACT, 2 + 2 * 4.0 / TP},
 	};
 	struct sc_request r = llama();
-	double none = sc_layer_kept_bytes(&r, 2, 0), mlp;
+	double none = sc_layer_bytes_of(&r, 2, 0).kept, mlp;
 
 	for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
 		r.config.training.recompute = CASES[i].module;
-		near(sc_layer_kept_bytes(&r, 2, 0), none - SBH * CASES[i].sbh);
+		near(sc_layer_bytes_of(&r, 2, 0).kept, none - SBH * CASES[i].sbh);
 	}
 	r.config.training.recompute = SC_RECOMPUTE_MLP;
-	mlp = sc_layer_kept_bytes(&r, 2, 0);
+	mlp = sc_layer_bytes_of(&r, 2, 0).kept;
 	ck_assert_double_lt(mlp, none);
 }
 
@@ -230,7 +235,7 @@ TEST(norms_apart_activation_and_dropout_keep_least)
 	r.software.norms_apart = true;
 	r.config.training.recompute =
 		SC_RECOMPUTE_NORMS | SC_RECOMPUTE_MLP_ACT | SC_RECOMPUTE_DROPOUT;
-	near(sc_layer_kept_bytes(&r, 2, 0), SBH * 2 * (2 + (3 + 1 + 4) / (double)TP));
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * 2 * (2 + (3 + 1 + 4) / (double)TP));
 }
 
 TEST(loss)
@@ -310,16 +315,16 @@ TEST(moments_may_be_narrow_and_activations_wide)
 {
 	struct sc_request r = llama();
 	struct shape s = shape();
-	double wide = estimate(&r, &s).optimizer_gib, kept = sc_layer_kept_bytes(&r, 2, 0);
+	double wide = estimate(&r, &s).optimizer_gib, kept = sc_layer_bytes_of(&r, 2, 0).kept;
 
 	r.config.training.moment_bytes = 2;
 	near(estimate(&r, &s).optimizer_gib, wide * 8 / 12);
 	r.software.activation_factor = 1.5;
-	near(sc_layer_kept_bytes(&r, 2, 0), 1.5 * kept);
+	near(sc_layer_bytes_of(&r, 2, 0).kept, 1.5 * kept);
 	r.config.training.recompute = SC_RECOMPUTE_FULL;
-	kept = sc_layer_kept_bytes(&r, 2, 0);
+	kept = sc_layer_bytes_of(&r, 2, 0).kept;
 	r.software.activation_factor = 1;
-	near(sc_layer_kept_bytes(&r, 2, 0), kept);
+	near(sc_layer_bytes_of(&r, 2, 0).kept, kept);
 }
 
 TEST(experts_have_their_own_replicas)
@@ -337,7 +342,7 @@ TEST(adapters_alone_are_trained)
 	struct sc_request r = llama();
 	struct shape s = shape();
 	struct sc_memory m;
-	double kept = sc_layer_kept_bytes(&r, 2, 0);
+	double kept = sc_layer_bytes_of(&r, 2, 0).kept;
 
 	r.config.training.trainable = SC_TRAIN_LORA;
 	r.software.fused_grad_accumulation = true;
@@ -347,9 +352,9 @@ TEST(adapters_alone_are_trained)
 	near(m.optimizer_gib * SC_BYTES_PER_GIB, 12 * 1e7);
 	near(m.weights_gib * SC_BYTES_PER_GIB, 2 * 1e9);
 	/* inputs of the frozen feed-forward layers are not kept */
-	near(sc_layer_kept_bytes(&r, 2, 0), kept - SBH * (2 + 8.0 / TP));
+	near(sc_layer_bytes_of(&r, 2, 0).kept, kept - SBH * (2 + 8.0 / TP));
 	r.config.training.lora_targets = SC_LORA_ALL;
-	near(sc_layer_kept_bytes(&r, 2, 0), kept);
+	near(sc_layer_bytes_of(&r, 2, 0).kept, kept);
 	r.config.training.precision = SC_P_FP8; /* frozen weights are read in fp8 alone */
 	near(estimate(&r, &s).weights_gib * SC_BYTES_PER_GIB, 1e9 - 1e7 + 2 * 1e7);
 }

@@ -62,7 +62,7 @@ TEST(first_stage_holds_as_many_micro_batches_as_stages)
 	double all = predict(PIPELINE "training.global_batch=32 parallel.schedule=gpipe")
 			     .activations_gib;
 	/* four layers, and what the stage sends */
-	double each = 4 * sc_layer_kept_bytes(&request, 1, 0) +
+	double each = 4 * sc_layer_bytes_of(&request, 1, 0).kept +
 		      2.0 * (double)(request.config.model.seq * request.config.model.hidden);
 
 	ck_assert_double_le(one, two);
@@ -295,8 +295,8 @@ TEST(recomputing_more_takes_no_more)
 			snprintf(text, sizeof(text), "%s training.recompute=%s", base, MODE[m]);
 			if (!may_predict(text, &memory, &err))
 				break;
-			layer = (sc_layer_kept_bytes(&request, 2, 0) +
-				 sc_layer_working_bytes(&request, 2, 0)) /
+			layer = (sc_layer_bytes_of(&request, 2, 0).kept +
+				 sc_layer_bytes_of(&request, 2, 0).working) /
 				SC_BYTES_PER_GIB * (1 + request.software.reserve_frac);
 			ck_assert_msg(less <= memory.total_gib + layer,
 				      "%s takes %g GiB; more recomputation takes %g", text,

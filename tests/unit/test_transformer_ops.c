@@ -520,8 +520,8 @@ TEST(heads_are_normed_where_the_model_says_so)
 	for (int i = 0; i < N_OF(CASES); i++)
 		ck_assert_int_eq(count(normed, CASES[i].block, CASES[i].name),
 				 count(plain, CASES[i].block, CASES[i].name) + 2);
-	ck_assert(sc_layer_kept_bytes(normed, 2, SC_LAYER_DENSE) >
-		  sc_layer_kept_bytes(plain, 2, SC_LAYER_DENSE));
+	ck_assert(sc_layer_bytes_of(normed, 2, SC_LAYER_DENSE).kept >
+		  sc_layer_bytes_of(plain, 2, SC_LAYER_DENSE).kept);
 }
 
 TEST(latent_heads_are_joined)

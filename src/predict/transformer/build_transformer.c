@@ -397,7 +397,7 @@ static void find_layer_kept(struct builder *b)
 		for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
 			if (tf->layers.of[kind] > 0 || kind == 0)
 				b->layer_kept[partial][kind] =
-					sc_layer_kept_bytes(tf->request, samples[partial], kind);
+					sc_layer_bytes_of(tf->request, samples[partial], kind).kept;
 }
 
 /* Builds all but what passes and the step's end add. */

@@ -12,6 +12,7 @@
 #include "predict/schedule/schedule.h"
 #include "predict/schedule/schedule_file.h"
 #include "predict/transformer/parallel.h"
+#include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_ops.h"
 #include "predict/workload.h"
 
@@ -78,6 +79,7 @@ struct sc_transformer {
 	struct sc_layer_counts layers;        /* the whole model's */
 	struct sc_layer_counts *stage_layers; /* by virtual stage */
 	struct sc_params layer[SC_N_LAYER_KINDS], embed, head; /* on one rank */
+	struct sc_layer_bytes layer_bytes[SC_N_LAYER_KINDS];   /* of a whole micro-batch */
 	bool partial;                                          /* the last micro-batch is smaller */
 	struct sc_pass_times *stage_times;                     /* by pp stages with a chunk each */
 	uint32_t period;              /* where the order of passes depends on these times */

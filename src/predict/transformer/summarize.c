@@ -33,6 +33,7 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 				   .shard = plan->replicas.dense.shard,
 				   .expert_shard = plan->replicas.expert.shard};
 	struct sc_layers_held held = {
+		.bytes = tf->layer_bytes,
 		.samples = (double)request->config.training.micro_batch,
 		.micro_batches_in_flight = in_flight,
 		.head = parts.head,

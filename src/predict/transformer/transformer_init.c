@@ -301,7 +301,7 @@ double sc_transformer_left(const struct sc_transformer *tf, const struct sc_laye
 {
 	if (!sc_schedule_traits(tf->request->config.parallel.schedule).splits)
 		return 0;
-	return sc_weight_inputs_frac(tf->request, layers);
+	return sc_weight_inputs_frac(tf->request, tf->layer_bytes, layers);
 }
 
 /* Returns the times of these layers, with or without the ends, on the first class's GPUs. */
@@ -382,8 +382,11 @@ static void split_layers(struct sc_transformer *tf, struct sc_arena *arena)
 	}
 	tf->layers = sc_model_count(&cfg->model, 0, done);
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
-		if (kind == 0 || tf->layers.of[kind] > 0)
+		if (kind == 0 || tf->layers.of[kind] > 0) {
 			sc_transformer_layer_params(tf->request, kind, &tf->layer[kind]);
+			tf->layer_bytes[kind] = sc_layer_bytes_of(
+				tf->request, (double)cfg->training.micro_batch, kind);
+		}
 	sc_transformer_embed_params(tf->request, &tf->embed);
 	sc_transformer_head_params(tf->request, &tf->head);
 }

@@ -45,14 +45,13 @@ static double sequence_ranks(const struct sc_parallel *par)
 
 /* Returns all bytes but attention scores'. With dropout only its masks are made again: the sum
  * stays. */
-static double layer_bytes(const struct sc_request *request, double samples, int kind)
+static double layer_bytes(const struct layer *l, double samples)
 {
+	const struct sc_request *request = l->x->req;
 	const struct sc_config *cfg = &request->config;
-	const struct dims all = dims_of(request, NULL, 1, NULL), x = dims_of_kind(&all, kind);
-	const struct layer l = layer_of(&x, kind);
 	double split = 0, whole = 0, masks = 0, e = element_bytes(request);
 
-	for (const struct part *p = l.at; p < l.at + l.n; p++) {
+	for (const struct part *p = l->at; p < l->at + l->n; p++) {
 		if (!sc_recomputes(request, p->again & ~SC_RECOMPUTE_DROPOUT))
 			*(p->flags & PART_WHOLE ? &whole : &split) += p->kept;
 		if (!sc_recomputes(request, SC_RECOMPUTE_DROPOUT))
@@ -90,14 +89,13 @@ static double sent_bytes(const struct sc_request *request, double samples)
 /* Returns the bytes of products' inputs with weights and gradients of their outputs: one that leads
  * into a tensor-parallel region is whole before and split behind it, one that leads out the other
  * way round. */
-static double weight_inputs_bytes(const struct sc_request *request, double samples, int kind)
+static double weight_inputs_bytes(const struct layer *l, double samples)
 {
+	const struct sc_request *request = l->x->req;
 	const struct sc_config *cfg = &request->config;
-	const struct dims all = dims_of(request, NULL, 1, NULL), x = dims_of_kind(&all, kind);
-	const struct layer l = layer_of(&x, kind);
 	double split = 0, whole = 0;
 
-	for (const struct part *p = l.at; p < l.at + l.n; p++) {
+	for (const struct part *p = l->at; p < l->at + l->n; p++) {
 		bool up = p->kind == SC_PART_EXPERTS_UP, down = p->kind == SC_PART_EXPERTS_DOWN;
 		double times = up || down ? (double)cfg->model.top_k : 1;
 
@@ -114,15 +112,16 @@ static double weight_inputs_bytes(const struct sc_request *request, double sampl
 	       (split / (double)cfg->parallel.tp + whole / sequence_ranks(&cfg->parallel));
 }
 
-double sc_weight_inputs_frac(const struct sc_request *request, const struct sc_layer_counts *layers)
+double sc_weight_inputs_frac(const struct sc_request *request, const struct sc_layer_bytes *bytes,
+			     const struct sc_layer_counts *layers)
 {
-	double samples = (double)request->config.training.micro_batch, inputs = 0;
-	double kept = sent_bytes(request, samples);
+	double kept = sent_bytes(request, (double)request->config.training.micro_batch);
+	double inputs = 0;
 
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
 		if (layers->of[kind] > 0) {
-			kept += layers->of[kind] * sc_layer_kept_bytes(request, samples, kind);
-			inputs += layers->of[kind] * weight_inputs_bytes(request, samples, kind);
+			kept += layers->of[kind] * bytes[kind].kept;
+			inputs += layers->of[kind] * bytes[kind].inputs;
 		}
 	return kept > 0 ? inputs / kept : 0;
 }
@@ -145,37 +144,37 @@ static double inner_width(const struct layer *l)
 /* Returns what torchtitan's policy keeps (torchtitan/models, activation checkpointing "op"):
  * attention's output and every second matrix product, in the order they run: queries, values, the
  * gate, and down where gated. */
-static double ops_bytes(const struct sc_request *request, double samples, int kind)
+static double ops_bytes(const struct layer *l, double samples)
 {
-	const struct dims all = dims_of(request, NULL, 1, NULL), x = dims_of_kind(&all, kind);
-	const struct layer l = layer_of(&x, kind);
-	double values = x.all_kv_heads * x.d_v;
-	double split = (x.heads * x.d + x.ctx) * x.tp + values + inner_width(&l);
+	const struct dims *x = l->x;
+	double values = x->all_kv_heads * x->d_v;
+	double split = (x->heads * x->d + x->ctx) * x->tp + values + inner_width(l);
 
-	return (x.traits->gated ? 2 : 1) * layer_input_bytes(request, samples) +
-	       tokens(&request->config, samples) * split * x.e / x.tp;
+	return (x->traits->gated ? 2 : 1) * layer_input_bytes(x->req, samples) +
+	       tokens(&x->req->config, samples) * split * x->e / x->tp;
 }
 
-double sc_layer_kept_bytes(const struct sc_request *request, double samples, int kind)
+static double kept_by_layer(const struct layer *l, double samples, int kind)
 {
+	const struct sc_request *request = l->x->req;
 	int mode = request->config.training.recompute;
 	double frac = mode == SC_RECOMPUTE_FULL ? sc_recompute_frac(request) : 0;
-	double whole = layer_bytes(request, samples, kind);
+	double whole = layer_bytes(l, samples);
 
 	if (mode == SC_RECOMPUTE_SELECTIVE && request->software.selective == SC_SELECTIVE_OPS)
-		return ops_bytes(request, samples, kind);
+		return ops_bytes(l, samples);
 	if (!sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN))
 		whole += score_bytes(request, samples, kind);
 	return frac * layer_input_bytes(request, samples) / sc_checkpoint_ranks(request) +
 	       (1 - frac) * whole;
 }
 
-double sc_layer_working_bytes(const struct sc_request *request, double samples, int kind)
+static double working_of_layer(const struct layer *l, double samples, int kind)
 {
+	const struct dims *x = l->x;
+	const struct sc_request *request = x->req;
 	const struct sc_config *cfg = &request->config;
-	const struct dims all = dims_of(request, NULL, 1, NULL), x = dims_of_kind(&all, kind);
-	const struct layer l = layer_of(&x, kind);
-	double bytes = tokens(cfg, samples) * (x.gates + 1) * inner_width(&l) * x.e / x.tp;
+	double bytes = tokens(cfg, samples) * (x->gates + 1) * inner_width(l) * x->e / x->tp;
 
 	if (cfg->training.recompute == SC_RECOMPUTE_NONE)
 		return bytes;
@@ -183,7 +182,17 @@ double sc_layer_working_bytes(const struct sc_request *request, double samples, 
 		return bytes + (sc_recomputes(request, SC_RECOMPUTE_CORE_ATTN)
 					? score_bytes(request, samples, kind)
 					: 0);
-	return bytes + layer_bytes(request, samples, kind) + score_bytes(request, samples, kind);
+	return bytes + layer_bytes(l, samples) + score_bytes(request, samples, kind);
+}
+
+struct sc_layer_bytes sc_layer_bytes_of(const struct sc_request *request, double samples, int kind)
+{
+	const struct dims all = dims_of(request, NULL, 1, NULL), x = dims_of_kind(&all, kind);
+	const struct layer l = layer_of(&x, kind);
+
+	return (struct sc_layer_bytes){.kept = kept_by_layer(&l, samples, kind),
+				       .inputs = weight_inputs_bytes(&l, samples),
+				       .working = working_of_layer(&l, samples, kind)};
 }
 
 /* Returns what sequence parallelism gathers: the whole sequence before a matrix product, and its
@@ -229,10 +238,8 @@ static double kept_bytes(const struct sc_request *request, const struct sc_layer
 
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
 		if (held->layers.of[kind] > 0) {
-			double layer = sc_layer_kept_bytes(request, held->samples, kind);
-
-			bytes += held->layers.of[kind] * layer;
-			largest = fmax(largest, layer);
+			bytes += held->layers.of[kind] * held->bytes[kind].kept;
+			largest = fmax(largest, held->bytes[kind].kept);
 		}
 	double moving = (1 + (double)off->prefetch_layers) * largest;
 
@@ -250,7 +257,7 @@ double sc_activation_bytes(const struct sc_request *request, const struct sc_lay
 
 	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
 		if (held->layers.of[kind] > 0) {
-			widest = fmax(widest, sc_layer_working_bytes(request, held->samples, kind));
+			widest = fmax(widest, held->bytes[kind].working);
 			if (!request->config.model.layers_pattern)
 				break;
 		}

@@ -114,12 +114,14 @@ double sc_transformer_matrix_bytes(const struct sc_request *request, const struc
 				   bool experts)
 {
 	const bool muon = request->config.training.optimizer == SC_OPT_MUON;
-	const struct dims x = dims_of(request, NULL, 1, NULL);
 	struct matrix_list a;
 	double bytes = 0;
 
 	if (sc_optimizer_traits_of(request->config.training.optimizer)->matrices == SC_MATRIX_NONE)
 		return 0;
+
+	const struct dims x = dims_of(request, NULL, 1, NULL);
+
 	list_all(&x, update, &a);
 	if (muon && !experts)
 		bytes += adam_params(&a, update) * sc_moment_bytes(request);

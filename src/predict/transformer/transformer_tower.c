@@ -199,5 +199,5 @@ double sc_tower_kept_bytes(const struct sc_request *request, double samples)
 	if (!sc_has_tower(request) || tower->frozen > 0)
 		return 0;
 	tower_request(request, &own);
-	return (double)tower->layers * sc_layer_kept_bytes(&own, samples * tower->images, 0);
+	return (double)tower->layers * sc_layer_bytes_of(&own, samples * tower->images, 0).kept;
 }

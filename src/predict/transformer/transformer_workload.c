@@ -191,7 +191,8 @@ static struct sc_stage_held held_by(const struct sc_run *run, uint32_t c,
 	return (struct sc_stage_held){
 		.before = empty.total_gib,
 		.each = n > 0 ? (peak->total_gib - empty.total_gib) / n : 0,
-		.kept = sc_weight_inputs_frac(run->tf->request, &parts.layers),
+		.kept = sc_weight_inputs_frac(run->tf->request, run->tf->layer_bytes,
+					      &parts.layers),
 	};
 }
 
@@ -318,7 +319,7 @@ static double peak_of(struct self *self, uint32_t stage)
 	const struct sc_schedule_traits traits = sc_schedule_traits(shape->kind);
 	const struct sc_stage_parts parts = sc_transformer_stage(tf, (int)stage);
 	const bool is_known = !traits.is_timed && !shape->file;
-	const double kept = traits.splits ? sc_weight_inputs_frac(tf->request, &parts.layers) : 1;
+	const double kept = traits.splits ? sc_transformer_left(tf, &parts.layers) : 1;
 	const double all[] = {shape->kind,          shape->pp,       shape->virtual_stages,
 			      shape->micro_batches, shape->left_out, shape->replicas,
 			      shape->delay,         stage,           kept};
