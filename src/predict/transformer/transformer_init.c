@@ -239,8 +239,8 @@ static void count_params(const struct sc_transformer *tf, int stage, struct sc_c
 		sc_params_add(&plan->params, &tf->head, parts.head);
 }
 
-static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scratch *scratch,
-		      struct sc_err *err)
+static int plan_optimizer(struct sc_transformer *tf, uint32_t c, struct sc_build_scratch *scratch,
+			  struct sc_err *err)
 {
 	const struct sc_rank_class *rc = &tf->placement.classes[c];
 	struct sc_class_plan *plan = &tf->classes[c];
@@ -248,10 +248,8 @@ static int plan_class(struct sc_transformer *tf, uint32_t c, struct sc_build_scr
 	struct sc_stage_parts parts = sc_transformer_stage(tf, rc->stage);
 	double shard = 1, expert_shard = 1, updated, held;
 	struct sc_update update;
-	int status = find_variant(tf, c, err);
+	int status;
 
-	if (status)
-		return status;
 	for (uint32_t before = 0; before < c; before++)
 		if (tf->classes[before].variant == plan->variant &&
 		    fabs(tf->classes[before].params.trainable - plan->params.trainable) < 0.5 &&
@@ -569,16 +567,23 @@ int sc_transformer_init_ranks(struct sc_transformer *tf, const struct sc_setup *
 	return 0;
 }
 
+int sc_transformer_init_passes(struct sc_transformer *tf, struct sc_err *err)
+{
+	int rc = 0;
+
+	for (uint32_t c = 0; c < tf->placement.n_classes && rc == 0; c++)
+		rc = find_variant(tf, c, err);
+	return rc ? rc : sc_transformer_find_pairs(tf, tf->scratch, err);
+}
+
 int sc_transformer_init_times(struct sc_transformer *tf, const struct sc_setup *setup,
 			      struct sc_err *err)
 {
 	struct sc_build_scratch *scratch = setup->scratch;
-	int rc = 0;
+	int rc = sc_transformer_init_passes(tf, err);
 
 	for (uint32_t c = 0; c < tf->placement.n_classes && rc == 0; c++)
-		rc = plan_class(tf, c, scratch, err);
-	if (rc == 0)
-		rc = sc_transformer_find_pairs(tf, scratch, err);
+		rc = plan_optimizer(tf, c, scratch, err);
 	if (rc == 0) {
 		if (!tf->way)
 			tf->way = sc_xcalloc(1, sizeof(*tf->way));

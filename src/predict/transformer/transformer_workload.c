@@ -31,19 +31,62 @@ struct self {
 /* Sums of passes are made in another order than the simulation's. */
 #define ROUNDING 1e-9
 
+/* The times of a chunk's passes: all chunks of as many layers and the same ends have them. */
+struct chunk_passes {
+	uint32_t variant;
+	bool embed, head;
+	struct sc_layer_counts layers;
+	double us[2][SC_N_PASS_KINDS]; /* [1]: of the partial micro-batch */
+};
 struct bound {
 	const struct sc_transformer *tf;
 	double whole, partial;            /* micro-batches that a chunk sees at least */
 	bool splits;                      /* gradients of weights in passes of their own */
+	struct chunk_passes *made;        /* those that differ */
+	uint32_t n_made, *passes;         /* by [class][chunk]: which of them */
 	double *forward_us, *backward_us; /* by virtual stage, the least of any class */
 };
 
+static const struct chunk_passes *passes_of(const struct bound *b, uint32_t c, uint32_t chunk)
+{
+	return &b->made[b->passes[c * b->tf->map.n_chunks + chunk]];
+}
+
+/* Finds the passes of a chunk among those that are made, or makes them. */
+static uint32_t find_passes(struct bound *b, uint32_t c, uint32_t chunk)
+{
+	const struct sc_transformer *tf = b->tf;
+	const uint32_t stage = (uint32_t)tf->placement.classes[c].stage;
+	struct chunk_passes *now = &b->made[b->n_made];
+	uint32_t i = 0;
+
+	now->variant = tf->classes[c].variant;
+	now->layers = tf->stage_layers[sc_virtual_stage(&tf->map, stage, chunk)];
+	sc_transformer_ends(tf, stage, chunk, &now->embed, &now->head);
+	while (i < b->n_made &&
+	       !(b->made[i].variant == now->variant && b->made[i].embed == now->embed &&
+		 b->made[i].head == now->head &&
+		 memcmp(&b->made[i].layers, &now->layers, sizeof(now->layers)) == 0))
+		i++;
+	if (i < b->n_made)
+		return i;
+	for (int kind = 0; kind < SC_N_PASS_KINDS; kind++) {
+		const struct sc_slot slot = build_slot_of(tf, c, chunk, (enum sc_pass_kind)kind);
+
+		for (int partial = 0; partial < (b->partial > 0 ? 2 : 1); partial++)
+			now->us[partial][kind] = kind > SC_PASS_BACKWARD && !b->splits
+							 ? 0
+							 : build_pass_us(tf, c, &slot, partial);
+	}
+	return b->n_made++;
+}
+
 static double pass_us(const struct bound *b, uint32_t c, uint32_t chunk, enum sc_pass_kind kind)
 {
-	const struct sc_slot slot = build_slot_of(b->tf, c, chunk, kind);
-	double us = b->whole * build_pass_us(b->tf, c, &slot, false);
+	const struct chunk_passes *p = passes_of(b, c, chunk);
+	double us = b->whole * p->us[0][kind];
 
-	return b->partial > 0 ? us + build_pass_us(b->tf, c, &slot, true) : us;
+	return b->partial > 0 ? us + p->us[1][kind] : us;
 }
 
 /* Returns the time of all passes of a class. A schedule that can split a backward pass need not do
@@ -69,25 +112,26 @@ static void find_shortest(struct bound *b, struct sc_arena *arena)
 {
 	const struct sc_transformer *tf = b->tf;
 	enum sc_pass_kind back = b->splits ? SC_PASS_BACKWARD_INPUT : SC_PASS_BACKWARD;
-	uint32_t depth = tf->map.depth;
-	int n_kinds = b->partial > 0 ? 2 : 1;
+	uint32_t depth = tf->map.depth, n_chunks = tf->map.n_chunks;
+	size_t n = tf->placement.n_classes * n_chunks;
 
+	b->made = sc_arena_alloc(arena, (n + 1) * sizeof(*b->made));
+	b->passes = sc_arena_alloc(arena, n * sizeof(*b->passes));
 	b->forward_us = sc_arena_calloc(arena, depth, sizeof(double));
 	b->backward_us = sc_arena_calloc(arena, depth, sizeof(double));
 	for (uint32_t vs = 0; vs < depth; vs++)
 		b->forward_us[vs] = b->backward_us[vs] = HUGE_VAL;
-	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
-		for (uint32_t k = 0; k < tf->map.n_chunks; k++) {
-			const struct sc_slot f = build_slot_of(tf, c, k, SC_PASS_FORWARD);
-			const struct sc_slot g = build_slot_of(tf, c, k, back);
-			double *forward_us = &b->forward_us[f.virtual_stage];
-			double *backward_us = &b->backward_us[f.virtual_stage];
+	for (uint32_t i = 0; i < n; i++) {
+		const uint32_t c = i / n_chunks, k = i % n_chunks;
+		const uint32_t stage = (uint32_t)tf->placement.classes[c].stage;
+		const uint32_t vs = sc_virtual_stage(&tf->map, stage, k);
 
-			for (int partial = 0; partial < n_kinds; partial++) {
-				*forward_us = fmin(*forward_us, build_pass_us(tf, c, &f, partial));
-				*backward_us =
-					fmin(*backward_us, build_pass_us(tf, c, &g, partial));
-			}
+		b->passes[i] = find_passes(b, c, k);
+		for (int partial = 0; partial < (b->partial > 0 ? 2 : 1); partial++) {
+			const double *us = b->made[b->passes[i]].us[partial];
+
+			b->forward_us[vs] = fmin(b->forward_us[vs], us[SC_PASS_FORWARD]);
+			b->backward_us[vs] = fmin(b->backward_us[vs], us[back]);
 		}
 	}
 }
@@ -380,10 +424,11 @@ static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out,
 	find_in_flight(self, timed);
 	if (is_too_large(self, out) || opts.memory_alone)
 		return 0;
-	rc = sc_transformer_init_times(&self->tf, &own, err);
+	out->is_least = timed && opts.memory_least;
+	rc = timed && !opts.memory_least ? sc_transformer_init_times(&self->tf, &own, err)
+					 : sc_transformer_init_passes(&self->tf, err);
 	if (rc)
 		return rc;
-	out->is_least = timed && opts.memory_least;
 	if (timed && !opts.memory_least) {
 		find_in_flight(self, false);
 		if (is_too_large(self, out))
