@@ -123,7 +123,18 @@ static int add_variant(struct sc_transformer *tf, const struct sc_block_env *env
 	return sc_variant_sum(tf, tf->variant[tf->n_variants++], err);
 }
 
-static int find_variant(struct sc_transformer *tf, uint32_t class_id, struct sc_err *err)
+/* Passes alone do not see what runs beside them, but where it keeps SMs from them. */
+static bool sees_beside(const struct sc_request *request, bool alone)
+{
+	bool keeps = false;
+
+	for (int family = 0; family < SC_N_C3_FAMILIES; family++)
+		keeps = keeps || sc_c3_keeps(&request->c3[family]);
+	return !alone || keeps;
+}
+
+static int find_variant(struct sc_transformer *tf, uint32_t class_id, bool alone,
+			struct sc_err *err)
 {
 	struct sc_block_env env = sc_block_env_of(tf->request, &tf->fabric, tf->opts);
 
@@ -141,7 +152,8 @@ static int find_variant(struct sc_transformer *tf, uint32_t class_id, struct sc_
 				    : tf->request->software.attention_eff;
 	env.gemm_speed /= slowest_clock(device, (double)tf->request->config.gpus);
 	env.host_speed /= device->host.slowdown;
-	beside(tf, class_id, &env);
+	if (sees_beside(tf->request, alone))
+		beside(tf, class_id, &env);
 	for (int a = 0; a < SC_N_COMM_AXES; a++) {
 		env.span[a] = rc->group[sc_comm_axis_of[a]].span;
 		env.axis_node_peers[a] = axis_node_peers(tf, rc, sc_comm_axis_of[a]);
@@ -567,12 +579,12 @@ int sc_transformer_init_ranks(struct sc_transformer *tf, const struct sc_setup *
 	return 0;
 }
 
-int sc_transformer_init_passes(struct sc_transformer *tf, struct sc_err *err)
+int sc_transformer_init_passes(struct sc_transformer *tf, bool alone, struct sc_err *err)
 {
 	int rc = 0;
 
 	for (uint32_t c = 0; c < tf->placement.n_classes && rc == 0; c++)
-		rc = find_variant(tf, c, err);
+		rc = find_variant(tf, c, alone, err);
 	return rc ? rc : sc_transformer_find_pairs(tf, tf->scratch, err);
 }
 
@@ -580,7 +592,7 @@ int sc_transformer_init_times(struct sc_transformer *tf, const struct sc_setup *
 			      struct sc_err *err)
 {
 	struct sc_build_scratch *scratch = setup->scratch;
-	int rc = sc_transformer_init_passes(tf, err);
+	int rc = sc_transformer_init_passes(tf, false, err);
 
 	for (uint32_t c = 0; c < tf->placement.n_classes && rc == 0; c++)
 		rc = plan_optimizer(tf, c, scratch, err);

@@ -426,7 +426,7 @@ static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out,
 		return 0;
 	out->is_least = timed && opts.memory_least;
 	rc = timed && !opts.memory_least ? sc_transformer_init_times(&self->tf, &own, err)
-					 : sc_transformer_init_passes(&self->tf, err);
+					 : sc_transformer_init_passes(&self->tf, true, err);
 	if (rc)
 		return rc;
 	if (timed && !opts.memory_least) {

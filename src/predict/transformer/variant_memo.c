@@ -20,9 +20,9 @@ static bool is_remembered(const struct sc_transformer *tf)
 
 	return tf->opts->brief && tf->opts->detail == SC_DETAIL_COARSE && !tf->opts->keep_graph &&
 	       !rule.weights && !(rule.gradients && rule.each) && schedule != SC_SCHED_FILE &&
-	       !sc_schedule_traits(schedule).pairs && sc_request_n_kinds(req) == 1 &&
-	       !req->config.cluster.wiring && !tf->fabric.files && !tf->fabric.torus.dims.n &&
-	       !tf->fabric.tiers.n;
+	       !(sc_schedule_traits(schedule).pairs && sc_transformer_may_pair(req)) &&
+	       sc_request_n_kinds(req) == 1 && !req->config.cluster.wiring && !tf->fabric.files &&
+	       !tf->fabric.torus.dims.n && !tf->fabric.tiers.n;
 }
 
 static void put_model(struct sc_memo_key *key, const struct sc_request *req)
@@ -37,6 +37,7 @@ static void put_model(struct sc_memo_key *key, const struct sc_request *req)
 	sc_memo_put_bytes(key, &model, sizeof(model));
 	training.software = training.software_version = NULL; /* resolved to its profile */
 	training.global_batch = training.micro_batch = 0;     /* samples are put */
+	training.optimizer = SC_OPT_ADAM;                     /* no block has a part of its step */
 	sc_memo_put_bytes(key, &training, sizeof(training));
 }
 
