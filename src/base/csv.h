@@ -11,9 +11,11 @@
 #include "base/err.h"
 #include "base/file.h"
 
-/* Rows that are combinations: each column's value is a digit of the row's code. */
+/* Rows that are combinations: each column's value is a digit of the row's code. The lowest digits
+ * take all their n_side values side by side, behind each of `first`. */
 struct sc_csv_codes {
-	const uint64_t *row;
+	const uint64_t *first;
+	size_t n_side;
 	struct sc_csv_digit {
 		const char *const *values;
 		uint64_t n, unit;
@@ -38,12 +40,16 @@ int sc_csv_column(const struct sc_csv *csv, const char *name);
 /* The column where a cell begins in its line, 1-based; 0 where one before it is quoted, or holds a
  * line's end. Row SIZE_MAX: the header. */
 unsigned sc_csv_cell_column(const struct sc_csv *csv, size_t row, size_t column);
-/* With codes: which of its column's values the row has. */
+/* With codes: the row's, and which of its column's values it has. */
+static inline uint64_t sc_csv_code(const struct sc_csv *csv, size_t row)
+{
+	return csv->codes->first[row / csv->codes->n_side] + row % csv->codes->n_side;
+}
 static inline size_t sc_csv_digit(const struct sc_csv *csv, size_t row, size_t col)
 {
 	const struct sc_csv_digit *digit = &csv->codes->column[col];
 
-	return csv->codes->row[row] / digit->unit % digit->n;
+	return sc_csv_code(csv, row) / digit->unit % digit->n;
 }
 static inline const char *sc_csv_cell(const struct sc_csv *csv, size_t row, size_t col)
 {

@@ -80,7 +80,7 @@ struct screen {
 
 static uint64_t row_code(const struct screen *sc, const struct likeness *of, size_t row)
 {
-	const uint64_t code = sc->s->out->cases.codes->row[row];
+	const uint64_t code = sc_csv_code(&sc->s->out->cases, row);
 	uint64_t out = code;
 
 	for (size_t i = 0; i < of->n; i++)

@@ -53,16 +53,20 @@ int sc_search_others(struct sc_searching *s, struct sc_err *err)
 	for (size_t column = 0; column < out->cases.n_cols && rc == 0 && !sc_search_is_over(s, 1);
 	     column++) {
 		const struct sc_csv_digit *digit = &codes->column[column];
-		const uint64_t first =
-			codes->row[best] - sc_csv_digit(&out->cases, best, column) * digit->unit;
+		const uint64_t first = sc_csv_code(&out->cases, best) -
+				       sc_csv_digit(&out->cases, best, column) * digit->unit;
 		size_t *rows = sc_arena_calloc(s->arena, 2 * digit->n, sizeof(*rows)), n = 0;
 		size_t *unknown = rows + digit->n, n_unknown = 0;
 
 		for (size_t i = 0; i < digit->n; i++) {
 			const uint64_t code = first + i * digit->unit;
-			const uint64_t *found = bsearch(&code, codes->row, out->cases.n_rows,
-							sizeof(code), compare_codes);
-			const size_t row = found ? (size_t)(found - codes->row) : best;
+			const uint64_t side = code % codes->n_side, from = code - side;
+			const uint64_t *found =
+				bsearch(&from, codes->first, out->cases.n_rows / codes->n_side,
+					sizeof(from), compare_codes);
+			const size_t row =
+				found ? (size_t)(found - codes->first) * codes->n_side + side
+				      : best;
 
 			if (row == best || !sc_search_is_judged(&out->rows[row]))
 				continue;
@@ -84,7 +88,8 @@ int sc_search_others(struct sc_searching *s, struct sc_err *err)
 static double drawn_value(const struct sc_search_result *r, size_t i,
 			  const struct sc_outcome *outcomes)
 {
-	return r->fits[r->rows[r->shown[i].row].at].factor[0] * outcomes[i].iteration_ms;
+	return sc_search_fit_of(r, r->rows[r->shown[i].row].at)->factor[0] *
+	       outcomes[i].iteration_ms;
 }
 
 /* Adds one draw's verdict on the rows shown. */

@@ -13,21 +13,17 @@
 enum { BLOCK = 32, MOST_SIDE = 4096, FIRST_ROWS = 512, MOST_ROWS = 16384 };
 #define FLOORS_FRAC 0.75 /* of a limit of time; what is left is for simulations */
 
-/* Adds to `fits`, which have room for a power of two. */
+/* Adds to `fits`, whose chunks stay where they are. */
 static uint32_t add_fit(struct sc_searching *s, const struct sc_search_fit *fit)
 {
 	struct sc_search_result *out = s->out;
-	const size_t n = out->n_fits++;
+	const uint32_t n = (uint32_t)out->n_fits++;
 
-	if ((n & (n - 1)) == 0) {
-		struct sc_search_fit *more = sc_arena_alloc(s->arena, 2 * (n + 1) * sizeof(*more));
-
-		if (n)
-			memcpy(more, out->fits, n * sizeof(*more));
-		out->fits = more;
-	}
-	out->fits[n] = *fit;
-	return (uint32_t)n;
+	if (n % SC_SEARCH_CHUNK == 0)
+		out->fits[n / SC_SEARCH_CHUNK] =
+			sc_arena_alloc(s->arena, SC_SEARCH_CHUNK * sizeof(*fit));
+	*sc_search_fit_of(out, n) = *fit;
+	return n;
 }
 
 struct sc_search_row sc_search_refuse(struct sc_searching *s, const char *error)
@@ -63,7 +59,7 @@ struct sc_search_row sc_search_judge(struct sc_searching *s, const struct sc_out
 		made.at = add_fit(s, &fit);
 		s->fits = s->fits || !made.is_least;
 	} else if (s->out->n_fits == 0 ||
-		   SC_ORDER(s->out->fits[s->large].capacity_gib, capacity) != 0) {
+		   SC_ORDER(sc_search_fit_of(s->out, s->large)->capacity_gib, capacity) != 0) {
 		made.at = s->large = add_fit(s, &fit);
 	}
 	return made;
@@ -118,7 +114,7 @@ static int judge_rows(struct sc_searching *s, size_t *rows, size_t n, bool least
 
 static size_t block_rows(const struct sc_searching *s)
 {
-	const size_t n_side = s->n_side < MOST_SIDE ? s->n_side : MOST_SIDE;
+	const size_t all = s->out->cases.codes->n_side, n_side = all < MOST_SIDE ? all : MOST_SIDE;
 
 	return (BLOCK + n_side - 1) / n_side * n_side;
 }
@@ -148,6 +144,8 @@ int sc_search_floors(struct sc_searching *s, struct sc_err *err)
 		blocks[i] = blocks[to];
 		blocks[to] = i;
 	}
+	out->fits = sc_arena_alloc(s->arena,
+				   (n_rows / SC_SEARCH_CHUNK + 1) * sizeof(struct sc_search_fit *));
 	for (size_t row = 0; row < n_rows; row++)
 		out->rows[row] =
 			(struct sc_search_row){.state = SC_SEARCH_LEFT, .at = SC_SEARCH_NONE};

@@ -40,9 +40,8 @@ struct sc_searching {
 	SC_VEC(struct sc_search_leader) leaders; /* all simulated, by x */
 	struct sc_intern errors;
 	struct sc_arena scratch; /* of a batch of floors */
-	size_t n_side;  /* rows side by side that differ in what no other value depends on */
-	uint32_t large; /* in fits: the capacity that the last one that is too large has */
-	bool fits;      /* any does */
+	uint32_t large;          /* in fits: the capacity that the last one that is too large has */
+	bool fits;               /* any does */
 };
 
 /* The time since the search began; with ranks, what all have heard last. */

@@ -38,12 +38,12 @@ struct space {
 	size_t n;
 	int64_t now[N_AT];           /* of the combination at hand */
 	SC_VEC(const char *) values; /* of the axis that is made */
-	uint64_t *codes;             /* in the arena; NULL: they are counted */
+	uint64_t *codes;             /* of the first of a tail; in the arena; NULL: counted */
 	size_t n_codes;
 	struct sc_csv_digit digit[MAX_AXES];
 	size_t most;   /* candidates that half of the machine's memory holds */
 	size_t tail;   /* from here on no value depends on another: */
-	size_t n_tail; /* their combinations are counted at once */
+	size_t n_tail; /* so many combinations stand behind each code */
 };
 
 static void add_int(struct space *sp, int64_t n)
@@ -199,8 +199,8 @@ static bool value_goes(const struct space *sp, size_t i, const char *text)
 
 static int count_codes(struct space *sp, struct sc_err *err)
 {
-	sp->n_codes += sp->n_tail;
-	if (sp->n_codes <= sp->most)
+	sp->n_codes++;
+	if (sp->n_codes <= sp->most / sp->n_tail)
 		return 0;
 	return sc_err_set(err, SC_ELIMIT,
 			  "more than %zu candidates, which half of this machine's memory holds; "
@@ -214,7 +214,7 @@ static int add_code(struct space *sp, uint64_t code, struct sc_err *err)
 		return sc_err_set(err, SC_ELIMIT,
 				  "search: stopped at %zu candidates and more, before any was "
 				  "judged; fix a key, as --fix parallel.sharding=zero1",
-				  sp->n_codes + 1);
+				  (sp->n_codes + 1) * sp->n_tail);
 	sp->codes[sp->n_codes++] = code;
 	return 0;
 }
@@ -226,7 +226,7 @@ static int combine(struct space *sp, size_t i, uint64_t code, struct sc_err *err
 	const int64_t before = at != AT_NONE ? sp->now[at] : 0;
 	int rc = 0;
 
-	if (i == (sp->codes ? sp->n : sp->tail))
+	if (i == sp->tail)
 		return sp->codes ? add_code(sp, code, err) : count_codes(sp, err);
 	for (size_t k = 0; k < axis->n && rc == 0; k++) {
 		if (at != AT_NONE && at < AT_SHARDING)
@@ -413,9 +413,11 @@ static void take_rows(struct space *sp, struct sc_csv *out)
 	struct sc_arena *arena = sp->s->arena;
 	struct sc_csv_codes *codes = sc_arena_alloc(arena, sizeof(*codes));
 
-	*out = (struct sc_csv){
-		.file = "search", .n_cols = sp->n, .n_rows = sp->n_codes, .codes = codes};
-	*codes = (struct sc_csv_codes){sp->codes,
+	*out = (struct sc_csv){.file = "search",
+			       .n_cols = sp->n,
+			       .n_rows = sp->n_codes * sp->n_tail,
+			       .codes = codes};
+	*codes = (struct sc_csv_codes){sp->codes, sp->n_tail,
 				       sc_arena_calloc(arena, sp->n, sizeof(sp->digit[0]))};
 	out->header = sc_arena_calloc(arena, sp->n + 1, sizeof(*out->header));
 	memcpy(codes->column, sp->digit, sp->n * sizeof(sp->digit[0]));
@@ -449,7 +451,6 @@ int sc_search_space(struct sc_searching *s, struct sc_err *err)
 				(long long)sp.now[AT_GPUS]);
 	if (rc == 0)
 		take_rows(&sp, &s->out->cases);
-	s->n_side = sp.n_tail;
 	SC_VEC_RELEASE(&sp.values);
 	return rc;
 }

@@ -1,6 +1,6 @@
 /* Simulations of what fits, the least floor first, until no floor is below the leaders. Their
  * batches have a fixed size and the leaders change between them alone, so what is simulated does
- * not depend on threads. A candidate is 24 bytes: its code, and what is known of it. */
+ * not depend on threads. A candidate is the 16 bytes of what is known of it. */
 #include "study/search/split_search.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ struct sc_search_case sc_search_case_of(const struct sc_search_result *result, s
 		return out;
 	}
 	if (r->at != SC_SEARCH_NONE) {
-		const struct sc_search_fit *fit = &result->fits[r->at];
+		const struct sc_search_fit *fit = sc_search_fit_of(result, r->at);
 
 		out.memory_gib = fit->memory_gib;
 		out.capacity_gib = fit->capacity_gib;
@@ -82,7 +82,7 @@ int sc_search_simulate(struct sc_searching *s, const size_t *rows, size_t n, str
 	int rc = n ? sc_search_predict(s, &sweep, outcomes, err) : 0;
 
 	for (size_t i = 0; i < n && rc == 0; i++)
-		s->out->fits[s->out->rows[rows[i]].at].outcome = &outcomes[i];
+		sc_search_fit_of(s->out, s->out->rows[rows[i]].at)->outcome = &outcomes[i];
 	return rc;
 }
 
@@ -90,8 +90,9 @@ static double floor_value(const struct sc_searching *s, size_t row, int objectiv
 {
 	const struct sc_search_row *r = &s->out->rows[row];
 
-	return r->number * (sc_search_is_judged(r) ? s->out->fits[r->at].factor[objective]
-						   : sc_search_factor(s, row, objective));
+	return r->number * (sc_search_is_judged(r)
+				    ? sc_search_fit_of(s->out, r->at)->factor[objective]
+				    : sc_search_factor(s, row, objective));
 }
 
 static double fit_value(const struct sc_search_fit *fit, int objective)
@@ -123,7 +124,7 @@ static bool may_lead(const struct sc_searching *s, size_t row)
 /* Keeps leaders ascending; rows that are predicted the same to the last digit lead once. */
 static void take_leader(struct sc_searching *s, size_t row)
 {
-	const struct sc_search_fit *fit = &s->out->fits[s->out->rows[row].at];
+	const struct sc_search_fit *fit = sc_search_fit_of(s->out, s->out->rows[row].at);
 	const struct sc_search_leader now = {fit_value(fit, 0), fit_value(fit, 1),
 					     fit->outcome->memory_total_gib, row};
 	size_t i = 0;
@@ -145,7 +146,7 @@ static bool take_memory(struct sc_searching *s, struct sc_search_row *r,
 {
 	if (!r->is_least)
 		return true;
-	s->out->fits[r->at].memory_gib = outcome->memory_total_gib;
+	sc_search_fit_of(s->out, r->at)->memory_gib = outcome->memory_total_gib;
 	r->is_least = false;
 	if (sc_search_fits(s, outcome))
 		return true;
@@ -179,7 +180,7 @@ static int simulate(struct sc_searching *s, const struct ranked *order, size_t n
 		rc = sc_search_simulate(s, rows, n, err);
 		for (size_t k = 0; k < n && rc == 0; k++) {
 			struct sc_search_row *r = &out->rows[rows[k]];
-			const struct sc_outcome *outcome = out->fits[r->at].outcome;
+			const struct sc_outcome *outcome = sc_search_fit_of(out, r->at)->outcome;
 
 			r->state = SC_SEARCH_SIMULATED;
 			if (outcome->code != SC_OK)
@@ -273,7 +274,7 @@ static int none(const struct sc_searching *s, struct sc_err *err)
 		sc_strbuf_release(&text);
 		return -SC_ECONFLICT;
 	}
-	capacity_gib = out->fits[least->at].capacity_gib;
+	capacity_gib = sc_search_fit_of(out, least->at)->capacity_gib;
 	if (least->number <= capacity_gib * (1 - s->search->memory_margin))
 		return sc_err_set(
 			err, SC_EMISFIT,

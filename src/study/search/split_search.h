@@ -19,7 +19,7 @@ enum sc_search_objective {
 };
 extern const char *const sc_search_objective_names[]; /* "time"..., NULL-ended */
 
-enum { SC_SEARCH_MAX_SHOWN = 11, SC_SEARCH_DRAWS = 40 };
+enum { SC_SEARCH_MAX_SHOWN = 11, SC_SEARCH_DRAWS = 40, SC_SEARCH_CHUNK = 1 << 10 };
 struct sc_search {
 	const struct sc_config
 		*base;             /* what it gives is not searched, but for `chosen` and `all` */
@@ -95,7 +95,7 @@ struct sc_search_result {
 	const struct sc_search *search; /* what was asked */
 	struct sc_csv cases;            /* the columns are keys; of codes */
 	struct sc_search_row *rows;     /* sc_search_case_of */
-	struct sc_search_fit *fits;
+	struct sc_search_fit **fits;    /* in chunks: sc_search_fit_of */
 	const char **errors;
 	size_t n_fits;
 	size_t n_in[SC_SEARCH_N_STATES];
@@ -115,6 +115,11 @@ struct sc_search_result {
  * candidates than memory holds; SC_ECONFLICT that none is possible or none fits. */
 int sc_search_run(const struct sc_search *search, struct sc_arena *arena,
 		  struct sc_search_result *out, struct sc_err *err);
+static inline struct sc_search_fit *sc_search_fit_of(const struct sc_search_result *result,
+						     uint32_t at)
+{
+	return &result->fits[at / SC_SEARCH_CHUNK][at % SC_SEARCH_CHUNK];
+}
 struct sc_search_case sc_search_case_of(const struct sc_search_result *result, size_t row);
 
 /* The best at one number of GPUs. */
