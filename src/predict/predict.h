@@ -22,7 +22,6 @@ struct sc_predict_opts {
 	 * free. */
 	bool memory_first;
 	double margin_frac;
-	bool memory_alone; /* a floor asks for no time at all */
 	bool memory_least; /* a floor makes no order of passes that depends on their times */
 	bool keep_graph;   /* leave graph and timeline in the predictor for --timeline */
 	const struct sc_shard_plan *plan; /* a DLRM needs one (study/shard/shard_choose.h) */
@@ -63,7 +62,7 @@ struct sc_prediction {
 
 /* A floor is known without a graph: a time less than any simulation gives, and the memory. */
 struct sc_floor {
-	double iteration_ms; /* 0 where memory_first finds it too large, and with memory_alone */
+	double iteration_ms; /* 0 where memory_first finds it too large */
 	bool is_least;       /* the memory is the least of any order of passes */
 	struct sc_memory memory;
 };

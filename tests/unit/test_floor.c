@@ -122,3 +122,34 @@ LOOP_TEST(floors_are_below, find_examples())
 	}
 	ck_assert_int_gt(n, 0);
 }
+
+static double floor_ms(const char *policy)
+{
+	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
+	struct sc_config config;
+	struct sc_floor low;
+	struct sc_err err = {0};
+	int i = 0;
+
+	while (strcmp(example_name(i), "gpt-22b-selene.yaml") != 0)
+		i++;
+	load_example(i, &config);
+	config.gpus *= 2;
+	config.parallel.dp = SC_NOT_GIVEN;
+	ck_assert_int_eq(sc_config_set(&config,
+				       &(struct sc_setting){"c3.policy.dp", policy, "--set"},
+				       &arena, &err),
+			 0);
+	ck_assert_int_eq(sc_config_resolve(&config, catalog, NULL, req, &err), 0);
+	ck_assert_int_eq(sc_predict_floor(predictor, req, &opts, &low, &err), 0);
+	return low.iteration_ms;
+}
+
+/* Reductions beside passes are left out of a floor, but for SMs that are kept for them. */
+TEST(sms_that_reductions_keep_are_no_kernels)
+{
+	const double plain = floor_ms("plain");
+
+	ck_assert_double_eq(floor_ms("comm_first"), plain);
+	ck_assert_double_gt(floor_ms("reserve"), plain);
+}

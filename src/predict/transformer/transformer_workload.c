@@ -422,7 +422,7 @@ static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out,
 	if (rc)
 		return rc;
 	find_in_flight(self, timed);
-	if (is_too_large(self, out) || opts.memory_alone)
+	if (is_too_large(self, out))
 		return 0;
 	out->is_least = timed && opts.memory_least;
 	rc = timed && !opts.memory_least ? sc_transformer_init_times(&self->tf, &own, err)

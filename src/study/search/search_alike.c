@@ -73,6 +73,7 @@ static void find_likeness(struct sc_searching *s, struct likeness out[2])
 /* Rows that are not judged, and of each whether its memory is known to fit. */
 struct screen {
 	struct sc_searching *s;
+	const struct sc_predict_opts *opts;
 	struct likeness like[2];
 	size_t *rows, n;
 	bool *fits;
@@ -88,19 +89,9 @@ static uint64_t row_code(const struct screen *sc, const struct likeness *of, siz
 	return out;
 }
 
-static int ask_memory(struct screen *sc, const size_t *rows, size_t n, struct sc_outcome *out,
-		      struct sc_err *err)
-{
-	struct sc_predict_opts opts;
-	const struct sc_sweep sweep = {.rows = rows, .n_rows = n, .opts = &opts, .floors = true};
-
-	sc_predict_opts_init(&opts);
-	opts.memory_alone = true;
-	return n ? sc_search_predict(sc->s, &sweep, out, err) : 0;
-}
-
-/* Asks for the memory of the first of each that are alike, of rows whose own is not known. Those
- * that are judged now leave; the others stay in their order. */
+/* Asks for the floor of the first of each that are alike, of rows whose memory is not known: the
+ * others take over what it is, unless it fits. Those that are judged now leave; the others stay in
+ * their order. */
 static int screen_by(struct screen *sc, const struct likeness *like, struct sc_err *err)
 {
 	struct sc_searching *s = sc->s;
@@ -108,9 +99,11 @@ static int screen_by(struct screen *sc, const struct likeness *like, struct sc_e
 	uint32_t *id = sc_arena_calloc(&s->scratch, sc->n, sizeof(*id));
 	size_t *first = sc_arena_calloc(&s->scratch, sc->n, sizeof(*first)), n_first = 0,
 	       n_left = 0;
+	struct sc_predict_opts opts = *sc->opts;
+	struct sc_sweep sweep = {.rows = first, .opts = &opts, .floors = true};
 	struct sc_outcome *outcomes;
 	struct sc_search_row *made;
-	int rc;
+	int rc = 0;
 
 	for (size_t i = 0; i < sc->n; i++) {
 		const uint64_t code = row_code(sc, like, sc->rows[i]);
@@ -124,10 +117,15 @@ static int screen_by(struct screen *sc, const struct likeness *like, struct sc_e
 	sc_intern_release(&codes);
 	outcomes = sc_arena_calloc(&s->scratch, n_first, sizeof(*outcomes));
 	made = sc_arena_calloc(&s->scratch, n_first, sizeof(*made));
-	rc = ask_memory(sc, first, n_first, outcomes, err);
+	/* Memory that depends on times is not that of others. */
+	opts.memory_least = true;
+	sweep.n_rows = n_first;
+	rc = n_first ? sc_search_predict(s, &sweep, outcomes, err) : 0;
 	for (size_t k = 0; k < n_first && rc == 0; k++)
-		if (!sc_search_fits(s, &outcomes[k]))
-			made[k] = sc_search_judge(s, &outcomes[k], first[k]);
+		made[k] = !sc_search_fits(s, &outcomes[k]) || sc->opts->memory_least ||
+					  !outcomes[k].memory_is_least
+				  ? sc_search_judge(s, &outcomes[k], first[k])
+				  : s->out->rows[first[k]];
 	for (size_t i = 0; i < sc->n && rc == 0; i++) {
 		const size_t row = sc->rows[i], of = id[i];
 		bool fits = sc->fits[i];
@@ -136,7 +134,8 @@ static int screen_by(struct screen *sc, const struct likeness *like, struct sc_e
 		    (outcomes[of].code != SC_OK ||
 		     row_code(sc, &sc->like[1], row) == row_code(sc, &sc->like[1], first[of]))) {
 			fits = sc_search_fits(s, &outcomes[of]);
-			s->out->rows[row] = fits ? s->out->rows[row] : made[of];
+			if (!fits || row == first[of])
+				s->out->rows[row] = made[of];
 		}
 		if (sc_search_is_judged(&s->out->rows[row]))
 			continue;
@@ -147,9 +146,10 @@ static int screen_by(struct screen *sc, const struct likeness *like, struct sc_e
 	return rc;
 }
 
-int sc_search_screen(struct sc_searching *s, size_t *rows, size_t *n, struct sc_err *err)
+int sc_search_screen(struct sc_searching *s, const struct sc_predict_opts *opts, size_t *rows,
+		     size_t *n, struct sc_err *err)
 {
-	struct screen sc = {.s = s, .rows = rows, .n = *n};
+	struct screen sc = {.s = s, .opts = opts, .rows = rows, .n = *n};
 	int rc = 0;
 
 	sc.fits = sc_arena_calloc(&s->scratch, *n, sizeof(*sc.fits));

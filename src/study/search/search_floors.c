@@ -98,12 +98,13 @@ static int judge_rows(struct sc_searching *s, size_t *rows, size_t n, bool least
 	struct sc_sweep sweep = {.rows = rows, .opts = &opts, .floors = true};
 	struct sc_arena_mark mark = sc_arena_mark(&s->scratch);
 	struct sc_outcome *outcomes = sc_arena_calloc(&s->scratch, n, sizeof(*outcomes));
-	int rc = sc_search_screen(s, rows, &n, err);
+	int rc;
 
 	sc_predict_opts_init(&opts);
 	opts.memory_first = true;
 	opts.memory_least = least;
 	opts.margin_frac = s->search->memory_margin;
+	rc = sc_search_screen(s, &opts, rows, &n, err);
 	sweep.n_rows = n;
 	rc = rc || n == 0 ? rc : sc_search_predict(s, &sweep, outcomes, err);
 	for (size_t i = 0; i < n && rc == 0; i++)

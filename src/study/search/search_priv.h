@@ -77,8 +77,9 @@ static inline bool sc_search_is_judged(const struct sc_search_row *row)
 }
 
 /* search_alike.c: what of these rows cannot be or does not fit is judged, one for all that are
- * alike in what decides that; the others come first of `rows`. */
-int sc_search_screen(struct sc_searching *s, size_t *rows, size_t *n, struct sc_err *err);
+ * alike in what decides that, and so is that one; the others come first of `rows`. */
+int sc_search_screen(struct sc_searching *s, const struct sc_predict_opts *opts, size_t *rows,
+		     size_t *n, struct sc_err *err);
 
 /* search_best.c */
 int sc_search_others(struct sc_searching *s, struct sc_err *err);
