@@ -107,8 +107,8 @@ int sc_transformer_init_ranks(struct sc_transformer *tf, const struct sc_setup *
 			      struct sc_err *err);
 int sc_transformer_init_times(struct sc_transformer *tf, const struct sc_setup *setup,
 			      struct sc_err *err);
-/* Of the second half what a floor reads: times of blocks, without the step and the order of passes;
- * `alone`: also without what blocks are beside a data-parallel collective. */
+/* This is what a floor reads of the second half: times of blocks, without the step and the order of
+ * passes; `alone`: also without what blocks are beside a data-parallel collective. */
 int sc_transformer_init_passes(struct sc_transformer *tf, bool alone, struct sc_err *err);
 void sc_transformer_release(struct sc_transformer *tf);
 /* Sets up a zeroed one, without a pipeline, with what a rank holds and nothing that takes time: for
