@@ -515,3 +515,37 @@ LOOP_TEST(test_collective_order, n_cases(N_GRAPHS / 4))
 	ck_assert(!expected || (strstr(f.err.text, "waits in group 0 for class") &&
 				strstr(f.err.text, "waits in group 1 for class")));
 }
+
+static void check_same(const struct sc_timeline *got)
+{
+	ck_assert(got->total_us == f.tl.total_us);
+	ck_assert_mem_eq(got->ready_us, f.tl.ready_us, f.tl.n * sizeof(double));
+	ck_assert_mem_eq(got->start_us, f.tl.start_us, f.tl.n * sizeof(double));
+	ck_assert_mem_eq(got->end_us, f.tl.end_us, f.tl.n * sizeof(double));
+	ck_assert_mem_eq(got->bound_by, f.tl.bound_by, f.tl.n * sizeof(uint32_t));
+	ck_assert_mem_eq(got->reason, f.tl.reason, f.tl.n);
+}
+
+/* A graph that is walked runs as any other, with other costs, and where other costs contend. */
+LOOP_TEST(test_walks, n_cases(N_GRAPHS))
+{
+	struct sc_timeline walked = {0};
+	struct sc_graph_notes *notes = sc_xcalloc(1, sizeof(*notes));
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, (uint64_t)_i);
+	simulate_plan(_i % 4 ? &shared : &alone, (uint64_t)_i);
+	for (int k = 0; k < 4; k++) {
+		f.g.notes = notes;
+		ck_assert_int_eq(sc_simulate(f.sim, &f.g, NULL, &walked, NULL), SC_OK);
+		f.g.notes = NULL;
+		ck_assert_int_eq(fixture_run(&f), SC_OK);
+		check_same(&walked);
+		for (size_t i = 0; i < f.g.costs.n; i++)
+			f.g.costs.at[i].work_us *= 2 * sc_rng_uniform(&rng);
+		if (k == 2 && f.g.costs.n)
+			f.g.costs.at[0].demand[SC_RES_HBM] = 0.5;
+	}
+	f.g.notes = notes;
+	sc_timeline_release(&walked);
+}

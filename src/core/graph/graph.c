@@ -11,6 +11,16 @@ void sc_graph_init(struct sc_graph *graph)
 	*graph = (struct sc_graph){0};
 }
 
+static void forget_notes(struct sc_graph *graph)
+{
+	if (!graph->notes)
+		return;
+	SC_VEC_RELEASE(&graph->notes->walk);
+	SC_VEC_RELEASE(&graph->notes->starts);
+	free(graph->notes);
+	graph->notes = NULL;
+}
+
 void sc_graph_clear(struct sc_graph *graph)
 {
 	graph->classes.n = 0;
@@ -22,6 +32,7 @@ void sc_graph_clear(struct sc_graph *graph)
 	graph->edges.n = 0;
 	graph->sealed = 0;
 	graph->print = 0;
+	forget_notes(graph);
 	graph->prints = graph->only_costs = false;
 }
 
@@ -42,6 +53,7 @@ void sc_graph_release(struct sc_graph *graph)
 	free(graph->group_node_start);
 	free(graph->group_node);
 	free(graph->lane_last);
+	forget_notes(graph);
 	sc_graph_init(graph);
 }
 

@@ -84,6 +84,12 @@ struct sc_graph {
 	 * is kept of them and all ids are 0. */
 	uint64_t print;
 	bool prints, only_costs;
+	struct sc_graph_notes *notes; /* of a graph that runs again with other costs, or NULL */
+};
+/* What those who run and read such a graph keep of it, empty to begin with: the order of its steps
+ * (predict/engine/simulate_walk.c) and of the starts on each class (predict/account.c). */
+struct sc_graph_notes {
+	SC_VEC(uint32_t) walk, starts;
 };
 
 static inline uint32_t sc_graph_class_of(const struct sc_graph *graph, uint32_t node)

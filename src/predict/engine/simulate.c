@@ -268,8 +268,7 @@ void sc_sim_flow_ready(struct sc_simulator *sim)
 	}
 }
 
-/* True where classes meet in groups alone. */
-static bool are_apart(const struct sc_simulator *sim)
+bool sc_sim_are_apart(const struct sc_simulator *sim)
 {
 	const struct sc_graph *g = sim->graph;
 
@@ -336,7 +335,6 @@ static void begin_flow(struct sc_simulator *sim, const struct sc_sim_opts *opts,
 	sim->n_done = 0;
 	sim->total_us = 0;
 	sim->ready.n = 0;
-	sim->apart = are_apart(sim);
 	SC_VEC_RESERVE(&sim->busy, graph->classes.n);
 	for (size_t i = 0; i < graph->classes.n; i++)
 		sim->busy.at[i] = 0;
@@ -349,6 +347,9 @@ static void begin_nodes(struct sc_simulator *sim)
 	const uint32_t *n_deps = sim->graph->n_deps;
 	const size_t n = sim->graph->nodes.n;
 
+	sim->apart = sc_sim_are_apart(sim);
+	for (size_t i = 0; i < sim->graph->groups.n; i++)
+		sim->groups.at[i] = (struct sim_group){.holders = SC_NONE, .act = SC_NONE};
 	for (size_t i = 0; i < n; i++) {
 		f->ready_us[i] = 0;
 		f->start_us[i] = -(double)n_deps[i];
@@ -382,9 +383,8 @@ int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
 	sim->graph = graph;
 	begin_flow(sim, opts, timeline);
 	SC_VEC_RESERVE(&sim->groups, graph->groups.n);
-	for (size_t i = 0; i < graph->groups.n; i++)
-		sim->groups.at[i] = (struct sim_group){.holders = SC_NONE, .act = SC_NONE};
-	begin_nodes(sim);
+	if (opts || !sc_sim_walk(sim))
+		begin_nodes(sim);
 	if (sim->flow.contends) {
 		sc_sim_events_begin(sim);
 		sc_sim_events_run(sim);

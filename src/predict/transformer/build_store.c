@@ -218,6 +218,8 @@ bool build_take_kept(struct builder *b, const struct kept_graph *like)
 		kept++;
 	if (kept == store->kept + N_KEPT)
 		return false;
+	if (!kept->graph.notes)
+		kept->graph.notes = sc_xcalloc(1, sizeof(*kept->graph.notes));
 	SC_VEC_RESERVE(&kept->graph.costs, kept->n_costs);
 	memcpy(kept->graph.costs.at, b->graph->costs.at, kept->n_costs * sizeof(struct sc_cost));
 	lend(store, kept, b->graph);
@@ -272,10 +274,10 @@ void build_keep(struct builder *b)
 	sc_memo_put_all(&kept->asked, store->asked.numbers.at, store->asked.numbers.n);
 	kept->print = g->print;
 	kept->n_costs = g->costs.n;
-	kept->n_bytes += g->cap_nodes * (sizeof(struct sc_node) + 3 * sizeof(uint32_t)) +
-			 g->cap_edges * (sizeof(uint64_t) + sizeof(uint32_t)) +
+	kept->n_bytes += g->cap_nodes * (sizeof(struct sc_node) + 7 * sizeof(uint32_t)) +
+			 g->cap_edges * (sizeof(uint64_t) + 2 * sizeof(uint32_t)) +
 			 g->groups.cap * (sizeof(struct sc_group) + 2 * sizeof(struct sc_member) +
-					  3 * sizeof(uint32_t)) +
+					  5 * sizeof(uint32_t)) +
 			 g->costs.cap * sizeof(struct sc_cost);
 	kept->turn = ++store->turn;
 }
