@@ -44,23 +44,79 @@ static inline double gap_us(const struct sc_cost *cost)
 	return cost->gap != SC_GAP_NONE ? cost->latency_us : 0;
 }
 
-/* Puts a node as a transfer if it is a member of a group, or a collective of which one rank alone
- * was recorded. */
-static void put_work(struct sc_doings *d, const struct sc_ran *ran, uint32_t id)
+/* Returns what a node does: it transfers if it is a member of a group, or a collective of which one
+ * rank alone was recorded. */
+static inline enum sc_doing_kind find_doing(const struct sc_ran *ran, uint32_t id,
+					    struct sc_doing *out)
 {
 	const struct sc_node *node = &ran->graph->nodes.at[id];
 	const struct sc_cost *cost = &ran->graph->costs.at[node->cost];
-	struct sc_doing work = {ran->timeline->start_us[id], ran->timeline->end_us[id], id};
 
-	if (node->group != SC_NONE) {
-		doing_put(d, SC_DOES_TRANSFER, work);
-		return;
-	}
-	work.from_us += gap_us(cost);
+	*out = (struct sc_doing){ran->timeline->start_us[id], ran->timeline->end_us[id], id};
+	if (node->group != SC_NONE)
+		return SC_DOES_TRANSFER;
+	out->from_us += gap_us(cost);
 	if (cost->owner_frac[SC_OWN_COMM] >= 1)
-		doing_put(d, SC_DOES_TRANSFER, work);
-	else
-		doing_put(d, node->kind == SC_NODE_COPY ? SC_DOES_COPY : SC_DOES_COMPUTE, work);
+		return SC_DOES_TRANSFER;
+	return node->kind == SC_NODE_COPY ? SC_DOES_COPY : SC_DOES_COMPUTE;
+}
+
+static void put_work(struct sc_doings *d, const struct sc_ran *ran, uint32_t id)
+{
+	struct sc_doing work;
+	const enum sc_doing_kind kind = find_doing(ran, id, &work);
+
+	doing_put(d, kind, work);
+}
+
+/* ---- the starts on each class of a graph that is read again with other costs ---- */
+
+/* Lists, by class, its nodes off the host: where each class's begin, then the nodes. */
+static void starts_make(const struct sc_graph *g, struct sc_graph_notes *notes)
+{
+	const uint32_t n = (uint32_t)g->classes.n;
+
+	SC_VEC_RESERVE(&notes->starts, n + 1 + g->nodes.n);
+	notes->starts.n = n + 1;
+	for (uint32_t c = 0; c <= n; c++) {
+		notes->starts.at[c] = (uint32_t)notes->starts.n;
+		for (uint32_t i = 0; i < g->nodes.n; i++)
+			if (sc_graph_class_of(g, i) == c &&
+			    g->lanes.at[g->nodes.at[i].lane].kind != SC_LANE_HOST)
+				SC_VEC_PUSH(&notes->starts, i);
+	}
+}
+
+/* Says whether one of two nodes begins first; of those that begin together a transfer is first,
+ * then a computation; then its lane counts. */
+static inline bool begins_before(const struct sc_ran *ran, uint32_t a, uint32_t b)
+{
+	const double a_us = ran->timeline->start_us[a], b_us = ran->timeline->start_us[b];
+	const struct sc_node *nodes = ran->graph->nodes.at;
+	struct sc_doing unused;
+
+	if (a_us < b_us || a_us > b_us)
+		return a_us < b_us;
+	const uint32_t of_a = (find_doing(ran, a, &unused) + 1u) % SC_N_WORKS,
+		       of_b = (find_doing(ran, b, &unused) + 1u) % SC_N_WORKS;
+
+	if (of_a != of_b)
+		return of_a < of_b;
+	return nodes[a].lane < nodes[b].lane || (nodes[a].lane == nodes[b].lane && a < b);
+}
+
+/* Brings the nodes of a class into the order of their starts, in which neighbours of a sweep do
+ * nearly all. */
+static void starts_sort(const struct sc_ran *ran, uint32_t *at, uint32_t n)
+{
+	for (uint32_t i = 1; i < n; i++) {
+		const uint32_t id = at[i];
+		uint32_t k = i;
+
+		for (; k > 0 && begins_before(ran, id, at[k - 1]); k--)
+			at[k] = at[k - 1];
+		at[k] = id;
+	}
 }
 
 /* Collects what a class of that graph computes, copies and transfers. */
@@ -71,6 +127,14 @@ static void doings_work(struct sc_doings *d, const struct sc_ran *ran, uint32_t 
 
 	doings_clear(d, 0);
 	d->class_id = class_id;
+	if (g->notes) {
+		const uint32_t *starts = g->notes->starts.at;
+
+		for (uint32_t i = starts[class_id]; i < starts[class_id + 1]; i++)
+			put_work(d, ran, starts[i]);
+		end_lane(d);
+		return;
+	}
 	for (uint32_t i = d->class_start.at[class_id]; i < d->class_start.at[class_id + 1]; i++) {
 		if (g->lanes.at[d->lane.at[i]].kind == SC_LANE_HOST)
 			continue;
@@ -195,13 +259,25 @@ void sc_accountant_begin(struct sc_accountant *a, const struct sc_account_input 
 	for (uint32_t i = 0; i < in->ran.graph->lanes.n; i++)
 		a->doings.lane.at[start[in->ran.graph->lanes.at[i].class_id + 1]++] = i;
 	a->doings.class_id = SC_NONE;
+	if (!in->ran.graph->notes)
+		return;
+	if (!in->ran.graph->notes->starts.n)
+		starts_make(in->ran.graph, in->ran.graph->notes);
+	start = in->ran.graph->notes->starts.at;
+	for (size_t c = 0; c < n; c++)
+		starts_sort(&in->ran, start + start[c], start[c + 1] - start[c]);
 }
 
-static void find_work(struct sc_accountant *a, uint32_t class_id)
+static void find_period(struct sc_accountant *a, uint32_t class_id)
 {
 	a->period = a->in->period;
 	if (a->in->own)
 		a->period.repeats = a->in->own + class_id * a->period.n_repeats;
+}
+
+static void find_work(struct sc_accountant *a, uint32_t class_id)
+{
+	find_period(a, class_id);
 	if (a->doings.class_id != class_id)
 		doings_work(&a->doings, &a->in->ran, class_id);
 }
@@ -251,6 +327,28 @@ void sc_use_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_use *
 		else
 			count_on(period, d, &busy_until_us, &out->busy_us);
 	}
+}
+
+double sc_active_of_class_us(struct sc_accountant *a, uint32_t class_id)
+{
+	const struct sc_ran *ran = &a->in->ran;
+	const double *start_us = ran->timeline->start_us, *end_us = ran->timeline->end_us;
+	double us = 0, from_us = 0, to_us = 0;
+	const uint32_t *starts = ran->graph->notes->starts.at;
+
+	find_period(a, class_id);
+	for (uint32_t i = starts[class_id]; i < starts[class_id + 1]; i++) {
+		const double start = start_us[starts[i]], end = end_us[starts[i]];
+
+		if (end <= start)
+			continue;
+		if (start > to_us) {
+			us += sc_period_us(&a->period, from_us, to_us);
+			from_us = start;
+		}
+		to_us = most(to_us, end);
+	}
+	return us + sc_period_us(&a->period, from_us, to_us);
 }
 
 double sc_comm_of_class_us(struct sc_accountant *a, uint32_t class_id)

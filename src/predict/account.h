@@ -139,6 +139,8 @@ void sc_accountant_begin(struct sc_accountant *accountant, const struct sc_accou
 /* Adds to each class the time that others waited for it to arrive. */
 void sc_add_late(const struct sc_ran *ran, double *late_us);
 void sc_use_of_class(struct sc_accountant *accountant, uint32_t class_id, struct sc_use *out);
+/* Returns active_us of it alone, but for the rounding of its sum; of a graph with notes. */
+double sc_active_of_class_us(struct sc_accountant *accountant, uint32_t class_id);
 /* Returns all that a class communicates, hidden or not, within coarse nodes too. */
 double sc_comm_of_class_us(struct sc_accountant *accountant, uint32_t class_id);
 void sc_account_of_class(struct sc_accountant *accountant, uint32_t class_id,

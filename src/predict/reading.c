@@ -31,9 +31,13 @@ static void read_classes(struct sc_accountant *accountant, const struct sc_readi
 	out->classes_left_out = n - out->n_classes;
 	out->ranks_left_out = 0;
 	for (uint32_t c = 0; c < n; c++) {
-		struct sc_use use;
+		struct sc_use use = {.busy_us = 0};
 
-		sc_use_of_class(accountant, c, &use);
+		/* The first class says how a torus is loaded (predict.c). */
+		if (in->brief && in->account.ran.graph->notes && c > 0)
+			use.active_us = sc_active_of_class_us(accountant, c);
+		else
+			sc_use_of_class(accountant, c, &use);
 		if (c < out->n_classes) {
 			struct sc_class_info *info = &out->classes[c];
 

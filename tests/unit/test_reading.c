@@ -1,5 +1,6 @@
 /* What a reading says: the account of a GPU on graphs computed by hand, the bubble that theory
  * gives, and that neighbours are told alike. */
+#include "random_graph.h"
 #include "request_fixture.h"
 #include "runner.h"
 #include "sim_fixture.h"
@@ -163,6 +164,55 @@ TEST(periods_are_cut_and_repeated)
 	account_of(c, period);
 	ck_owner(SC_OWN_COMPUTE, 2 + 2 * 1);
 	ck_owner(SC_OWN_MEMORY, 7 + 2 * 1);
+}
+
+static void account_of_all(struct sc_use *uses, struct sc_account *accounts, double *active_us)
+{
+	const struct sc_repeat repeat = {0.2 * f.tl.total_us, 0.4 * f.tl.total_us, 3};
+	const struct sc_account_input in = {.ran = {.graph = &f.g, .timeline = &f.tl},
+					    .period = {0, f.tl.total_us, &repeat, 1, false}};
+
+	sc_accountant_begin(&accountant, &in);
+	for (uint32_t c = 0; c < f.g.classes.n; c++) {
+		sc_use_of_class(&accountant, c, &uses[c]);
+		sc_account_of_class(&accountant, c, &accounts[c]);
+		active_us[c] =
+			f.g.notes ? sc_active_of_class_us(&accountant, c) : uses[c].active_us;
+	}
+}
+
+/* A graph whose starts are kept in order is read as any other, whatever order its costs make. */
+LOOP_TEST(starts_that_are_kept_do_not_show, n_cases(400))
+{
+	struct sc_graph_notes *notes = sc_xcalloc(1, sizeof(*notes));
+	struct sc_use uses[2][PLAN_CLASSES];
+	struct sc_account accounts[2][PLAN_CLASSES];
+	double active_us[2][PLAN_CLASSES];
+	static uint32_t id[PLAN_NODES];
+	static struct plan plan;
+	struct sc_rng rng;
+
+	sc_rng_init(&rng, (uint64_t)_i);
+	memset(uses, 0, sizeof(uses));
+	memset(accounts, 0, sizeof(accounts));
+	plan_init(&plan, (uint64_t)_i, &(struct plan_opts){.shared = _i % 2});
+	plan_build(&plan, &f.g, NULL, SC_NONE, id);
+	for (int run = 0; run < 4; run++) {
+		ck_assert_int_eq(fixture_run(&f), SC_OK);
+		for (int keeps = 0; keeps < 2; keeps++) {
+			f.g.notes = keeps ? notes : NULL;
+			account_of_all(uses[keeps], accounts[keeps], active_us[keeps]);
+		}
+		f.g.notes = NULL;
+		ck_assert_mem_eq(uses[0], uses[1], sizeof(uses[0]));
+		ck_assert_mem_eq(accounts[0], accounts[1], sizeof(accounts[0]));
+		for (uint32_t c = 0; c < f.g.classes.n; c++)
+			ck_assert_double_eq_tol(active_us[0][c], active_us[1][c],
+						1e-12 * f.tl.total_us);
+		for (size_t i = 0; i < f.g.costs.n; i++)
+			f.g.costs.at[i].work_us *= 2 * sc_rng_uniform(&rng);
+	}
+	f.g.notes = notes;
 }
 
 /* ---- predictions ---- */
