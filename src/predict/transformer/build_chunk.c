@@ -166,6 +166,20 @@ static uint32_t late_cost(struct class_state *st, struct pass_costs *costs)
 	return costs->late;
 }
 
+/* A host that waits for nothing is ahead by what the GPU's work so far is longer than its own; its
+ * work decides nothing while that is enough. */
+static bool launches_wait(const struct class_state *st)
+{
+	return st->b->sync_p2p || build_variant(st)->env.host_waits;
+}
+
+/* Lets the host run ahead of a launch: what it does is owed. */
+static void launch_early(struct class_state *st, const struct pass_costs *costs)
+{
+	st->ahead_us = st->ahead_us + costs->gpu_us - costs->host_us;
+	st->owed_us += costs->host_us;
+}
+
 /* Launches a kernel, unless that cannot be late: then the host's part is owed to the next launch
  * that may be, and so is what the host does after a launch. */
 uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t op)
@@ -174,16 +188,11 @@ uint32_t build_launch(struct class_state *st, struct pass_costs *costs, uint32_t
 
 	if (costs->lead == SC_NONE)
 		return SC_NONE;
-	/* A host that waits for nothing is ahead by what the GPU's work so far is longer than its
-	 * own; its work decides nothing while that is enough. */
-	bool waits = st->b->sync_p2p || build_variant(st)->env.host_waits;
-	bool early = !waits && st->ahead_us >= costs->lead_us;
-
-	st->ahead_us = fmax(st->ahead_us, costs->lead_us) + costs->gpu_us - costs->host_us;
-	if (early) {
-		st->owed_us += costs->host_us;
+	if (!launches_wait(st) && st->ahead_us >= costs->lead_us) {
+		launch_early(st, costs);
 		return SC_NONE;
 	}
+	st->ahead_us = fmax(st->ahead_us, costs->lead_us) + costs->gpu_us - costs->host_us;
 	cost = late_cost(st, costs);
 	st->owed_us = costs->host_waits ? 0 : costs->host_us - costs->lead_us;
 	launch = sc_graph_add_node(st->b->graph, SC_NODE_LAUNCH, st->lanes.host,
@@ -211,16 +220,6 @@ uint32_t build_kernel(struct class_state *st, const struct pass_costs *costs, ui
 					     (struct sc_node_use){costs->gpu, op});
 	st->host_after = costs->host_waits ? st->last_compute : SC_NONE;
 	return st->last_compute;
-}
-
-/* Adds the nodes of a coarse pass or part of one. */
-static uint32_t add_pass(struct class_state *st, struct pass_costs *costs, uint32_t recv,
-			 uint32_t op)
-{
-	uint32_t launch = build_launch(st, costs, op), node = build_kernel(st, costs, op);
-
-	build_begins(st, node, launch, recv);
-	return node;
 }
 
 /* Joins the classes of one tensor-, context- or expert-parallel group at the borders of passes,
@@ -319,8 +318,11 @@ struct sc_summary build_run_sum(const struct pass *p, int block, double n)
 static uint32_t add_part(struct pass *p, const struct sc_summary *sum, uint32_t recv, uint32_t op)
 {
 	struct pass_costs costs = build_costs(p->st, sum, true);
+	const uint32_t launch = build_launch(p->st, &costs, op),
+		       node = build_kernel(p->st, &costs, op);
 
-	return build_join_groups(p->st, add_pass(p->st, &costs, recv, op));
+	build_begins(p->st, node, launch, recv);
+	return build_join_groups(p->st, node);
 }
 
 /* Lets the host do at once what it owes (build_launch). */
@@ -418,56 +420,6 @@ bool build_reduces_later(const struct pass *p, const struct run *run)
 	       b->tf->request->config.model.tied_embeddings;
 }
 
-/* Returns the share of the step in which a class's passes run beside the reduction of their
- * gradients, once in `n` micro-batches. */
-static double reducing_frac(struct class_state *st, double n)
-{
-	const struct builder *b = st->b;
-	const struct sc_class_plan *plan = &b->tf->classes[st->id];
-	struct sc_cost cost = build_reduce_cost(st, &plan->params, 1);
-	double forward_us = 0, backward_us = 0;
-
-	sc_block_share_nics(build_variant(st)->env.node_peers, &cost);
-	for (uint32_t k = 0; k < b->tf->map.n_chunks; k++) {
-		struct sc_slot slot = build_slot_of(b->tf, st->id, k, SC_PASS_FORWARD);
-
-		forward_us += build_pass_us(b->tf, st->id, &slot, false);
-		slot.kind = SC_PASS_BACKWARD;
-		backward_us += build_pass_us(b->tf, st->id, &slot, false);
-	}
-	return fmin(sc_cost_alone_us(&cost), backward_us) / (n * (forward_us + backward_us));
-}
-
-/* A block's mean tells little of steps that go on so differently beside a reduction for so long: of
- * 3,072 splits at random it was more than 1 % off in 75 of the 791 above this, in 14 of the others.
- */
-#define UNEVEN 0.03
-
-bool build_reduces_unevenly(struct builder *b)
-{
-	bool each = b->sharding.gradients && b->sharding.each;
-	bool reduces = each || b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
-	double n = each ? 1 : (double)b->tf->request->n_micro_batches, uneven = 0;
-	const struct sc_variant *last = NULL;
-	int n_kinds = b->tf->request->config.model.layers_pattern ? SC_N_LAYER_KINDS : 1;
-
-	for (uint32_t c = 0; reduces && !b->sharding.weights && c < b->tf->placement.n_classes;
-	     c++) {
-		const struct sc_variant *v = build_variant(&b->cls[c]);
-
-		if (!b->tf->classes[c].is_replicated)
-			continue;
-		if (v != last)
-			uneven = 0;
-		for (int kind = 0; v != last && kind < n_kinds; kind++)
-			uneven = fmax(uneven, v->uneven[kind]);
-		last = v;
-		if (uneven > UNEVEN * n && uneven * reducing_frac(&b->cls[c], n) > UNEVEN)
-			return true;
-	}
-	return false;
-}
-
 struct sc_summary build_pass_summary(const struct pass *p)
 {
 	struct sc_summary sum = build_host_summary(p->st);
@@ -480,31 +432,64 @@ struct sc_summary build_pass_summary(const struct pass *p)
 	return sum;
 }
 
-/* Returns the time of a pass's exchanges that nothing hides. */
-static double exchange_us(const struct pass *p)
+static struct pass_costs *pass_costs_of(const struct class_state *st, const struct sc_slot *slot,
+					bool partial)
 {
-	double us = 0;
+	const uint32_t chunk = st->id * st->b->tf->map.n_chunks + slot->chunk;
 
-	for (int r = 0; r < p->n_runs; r++) {
-		const struct sc_block *block =
-			&build_variant(p->st)->block[p->partial][p->run[r].block];
-
-		for (size_t i = 0; i < block->steps.n; i++)
-			if (block->steps.at[i].kind == SC_STEP_COMM &&
-			    block->steps.at[i].axis == SC_COMM_EP)
-				us += p->run[r].n * sc_block_exposed_us(block, i);
-	}
-	return us;
+	return &st->b->pass_costs[(chunk * SC_N_PASS_KINDS + slot->kind) * 2 + partial];
 }
 
-double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const struct sc_slot *slot,
-		     bool partial)
+static bool reduces_each(const struct class_state *st)
 {
-	struct builder b = {.tf = tf};
-	struct class_state st = {.b = &b, .id = class_id};
-	struct pass p = build_pass_of(&st, slot, partial);
+	const struct sc_sharding_rule *sharding = &st->b->sharding;
 
-	return build_pass_summary(&p).gpu_us - (tf->pairs ? exchange_us(&p) : 0);
+	return sharding->gradients && sharding->each && st->b->tf->classes[st->id].is_replicated;
+}
+
+/* Finds the costs of the same pass on the class before, which as a rule has as many layers. */
+static const struct pass_costs *costs_of_twin(const struct class_state *st,
+					      const struct sc_slot *slot, bool partial)
+{
+	const struct sc_transformer *tf = st->b->tf;
+	bool ends[4];
+
+	if (st->id == 0 || tf->classes[st->id].variant != tf->classes[st->id - 1].variant ||
+	    tf->classes[st->id].is_replicated != tf->classes[st->id - 1].is_replicated)
+		return NULL;
+	const uint32_t stage = (uint32_t)tf->placement.classes[st->id].stage,
+		       before = (uint32_t)tf->placement.classes[st->id - 1].stage;
+	const struct sc_layer_counts *layers = tf->stage_layers;
+
+	sc_transformer_ends(tf, stage, slot->chunk, &ends[0], &ends[1]);
+	sc_transformer_ends(tf, before, slot->chunk, &ends[2], &ends[3]);
+	if (ends[0] != ends[2] || ends[1] != ends[3] ||
+	    memcmp(&layers[sc_virtual_stage(&tf->map, stage, slot->chunk)],
+		   &layers[sc_virtual_stage(&tf->map, before, slot->chunk)], sizeof(*layers)) != 0)
+		return NULL;
+	return pass_costs_of(st - 1, slot, partial);
+}
+
+uint32_t build_go_on(struct class_state *st, const struct sc_slot *slots, uint32_t i, uint32_t n)
+{
+	const bool reduces = reduces_each(st), waits = launches_wait(st);
+	const uint32_t last = st->b->tf->partial ? st->b->built->shape.micro_batches - 1 : SC_NONE;
+	struct pass_costs *all = pass_costs_of(st, &(struct sc_slot){.kind = 0}, false);
+
+	for (; i < n && !reduces && !slots[i].last; i++) {
+		const uint32_t chunk = slots[i].chunk,
+			       kind = chunk * SC_N_PASS_KINDS + slots[i].kind;
+		struct pass_costs *costs = &all[kind * 2 + (slots[i].micro_batch == last)];
+
+		if (costs->gpu == SC_NONE)
+			break;
+		if (costs->lead == SC_NONE)
+			continue;
+		if (waits || st->ahead_us < costs->lead_us)
+			break;
+		launch_early(st, costs);
+	}
+	return i;
 }
 
 /* Adds a coarse pass as a node: passes of a chunk cost the same, whatever their micro-batch. Where
@@ -513,12 +498,10 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 			  uint32_t recv)
 {
 	struct builder *b = st->b;
-	uint32_t chunk = st->id * b->tf->map.n_chunks + slot->chunk;
-	struct pass_costs *costs =
-		&b->pass_costs[(chunk * SC_N_PASS_KINDS + slot->kind) * 2 + partial];
+	struct pass_costs *costs = pass_costs_of(st, slot, partial);
 	uint32_t op = sc_op_pack(PARTS[slot->kind].whole, slot->chunk, slot->micro_batch);
-	bool shares =
-		b->sharding.gradients && b->sharding.each && b->tf->classes[st->id].is_replicated;
+	const bool shares = reduces_each(st), prints = b->graph->prints;
+	const bool is_first = costs->gpu == SC_NONE;
 
 	if (b->full || (b->by_op && shares)) {
 		pay_host(st);
@@ -530,13 +513,25 @@ uint32_t build_plain_pass(struct class_state *st, const struct sc_slot *slot, bo
 		st->last_compute = p.emit.compute_dep;
 		return p.emit.compute_dep;
 	}
-	if (costs->gpu == SC_NONE) {
+	const struct pass_costs *twin = is_first ? costs_of_twin(st, slot, partial) : NULL;
+
+	if (twin && twin->gpu != SC_NONE) {
+		*costs = *twin;
+		costs->late = SC_NONE;
+	} else if (is_first) {
 		struct pass p = build_pass_of(st, slot, partial);
 		struct sc_summary sum = build_pass_summary(&p);
 
 		*costs = build_costs(st, &sum, shares);
 	}
-	return build_join_groups(st, add_pass(st, costs, recv, op));
+	const uint32_t launch = build_launch(st, costs, op);
+
+	b->graph->prints &= is_first; /* those after it follow from the order of passes */
+	const uint32_t node = build_kernel(st, costs, op);
+
+	b->graph->prints = prints;
+	build_begins(st, node, launch, recv);
+	return build_join_groups(st, node);
 }
 
 /* Says whether a bucket goes on from one run to the next, as from layers with a window to those

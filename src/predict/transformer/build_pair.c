@@ -318,6 +318,33 @@ static struct side side_of(const struct pass *p, uint32_t *const *costs)
 	return out;
 }
 
+/* Returns the time of a pass's exchanges that nothing hides. */
+static double exchange_us(const struct pass *p)
+{
+	double us = 0;
+
+	for (int r = 0; r < p->n_runs; r++) {
+		const struct sc_block *block =
+			&build_variant(p->st)->block[p->partial][p->run[r].block];
+
+		for (size_t i = 0; i < block->steps.n; i++)
+			if (block->steps.at[i].kind == SC_STEP_COMM &&
+			    block->steps.at[i].axis == SC_COMM_EP)
+				us += p->run[r].n * sc_block_exposed_us(block, i);
+	}
+	return us;
+}
+
+double build_pass_us(const struct sc_transformer *tf, uint32_t class_id, const struct sc_slot *slot,
+		     bool partial)
+{
+	struct builder b = {.tf = tf};
+	struct class_state st = {.b = &b, .id = class_id};
+	struct pass p = build_pass_of(&st, slot, partial);
+
+	return build_pass_summary(&p).gpu_us - (tf->pairs ? exchange_us(&p) : 0);
+}
+
 /* ---- the pairs of a schedule ---- */
 
 /* The pairs that were simulated: those of stages with the same layers are alike. */

@@ -45,8 +45,8 @@ struct class_state {
 	struct builder *b;
 	uint32_t id;
 	struct class_lanes lanes;
-	/* By block step of the variant, in full detail: graph cost ids. */
-	uint32_t *costs[2][SC_N_BLOCKS], *pair_costs[2][SC_N_BLOCKS];
+	/* By block step of the variant, in full detail: graph cost ids. Of costs alone: NULL. */
+	uint32_t *(*costs)[SC_N_BLOCKS], *(*pair_costs)[SC_N_BLOCKS];
 	struct route *routes;  /* [chunk][gradient][incoming] */
 	uint32_t last_compute; /* last node on the compute lane, or the collective it waits for */
 	/* The node that the next pass, or the iteration's end, waits for beside its lane: the
@@ -145,8 +145,11 @@ static inline struct sc_slot build_slot_of(const struct sc_transformer *tf, uint
 /* build_chunk.c: adds one pass of a chunk of layers; returns the node whose end is the pass's end.
  */
 uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_t recv);
-/* Says whether passes and the reductions beside them are too uneven for a pass, or part of one, as
- * a node. */
+/* Goes over passes from the i-th on, of which costs alone are made: returns the first that has any
+ * to add, or decides something. */
+uint32_t build_go_on(struct class_state *st, const struct sc_slot *slots, uint32_t i, uint32_t n);
+/* build_step_end.c: says whether passes and the reductions beside them are too uneven for a pass,
+ * or part of one, as a node. */
 bool build_reduces_unevenly(struct builder *b);
 struct pass build_pass_of(struct class_state *st, const struct sc_slot *slot, bool partial);
 /* These two make the same pass: the first one without its runs, which are seldom asked for. */

@@ -156,7 +156,6 @@ static void add_class_alone(struct builder *b, struct class_state *st)
 	st->lanes.tp = sc_graph_add_lane(b->graph, 0, SC_LANE_COMM);
 	b->graph->lanes.at[st->lanes.dp].priority =
 		b->tf->request->c3[SC_C3_DP].policy != SC_C3_PLAIN;
-	memset(st->costs, 0, sizeof(st->costs));
 	b->zero_cost = sc_graph_add_cost(b->graph, &(struct sc_cost){0});
 	st->last_compute = st->awaited = st->last[SC_BESIDE_GRAD] = SC_NONE;
 	st->ahead_us = -HUGE_VAL;
@@ -200,13 +199,14 @@ static void simulate_alone(const struct pass *p, struct alone *alone, struct alo
 	struct builder b = *p->st->b;
 	struct class_state st = *p->st;
 	struct pass own = *p;
-	uint32_t gathered = SC_NONE;
+	uint32_t *costs[2][SC_N_BLOCKS] = {{NULL}}, gathered = SC_NONE;
 	int rc;
 
 	b.graph = &scratch->graph;
 	b.alone = alone;
 	b.sync_p2p = false;
 	st.b = &b;
+	st.costs = costs;
 	own.st = &st;
 	alone->n = 0;
 	add_class_alone(&b, &st);

@@ -172,6 +172,56 @@ uint32_t build_weight_gather(struct class_state *st, const struct sc_params *par
 			     after);
 }
 
+/* Returns the share of the step in which a class's passes run beside the reduction of their
+ * gradients, once in `n` micro-batches. */
+static double reducing_frac(struct class_state *st, double n)
+{
+	const struct builder *b = st->b;
+	const struct sc_class_plan *plan = &b->tf->classes[st->id];
+	struct sc_cost cost = build_reduce_cost(st, &plan->params, 1);
+	double forward_us = 0, backward_us = 0;
+
+	sc_block_share_nics(build_variant(st)->env.node_peers, &cost);
+	for (uint32_t k = 0; k < b->tf->map.n_chunks; k++) {
+		struct sc_slot slot = build_slot_of(b->tf, st->id, k, SC_PASS_FORWARD);
+
+		forward_us += build_pass_us(b->tf, st->id, &slot, false);
+		slot.kind = SC_PASS_BACKWARD;
+		backward_us += build_pass_us(b->tf, st->id, &slot, false);
+	}
+	return fmin(sc_cost_alone_us(&cost), backward_us) / (n * (forward_us + backward_us));
+}
+
+/* A block's mean tells little of steps that go on so differently beside a reduction for so long: of
+ * 3,072 splits at random it was more than 1 % off in 75 of the 791 above this, in 14 of the others.
+ */
+#define UNEVEN 0.03
+
+bool build_reduces_unevenly(struct builder *b)
+{
+	bool each = b->sharding.gradients && b->sharding.each;
+	bool reduces = each || b->tf->request->software.grad_sync == SC_GRAD_OVERLAP;
+	double n = each ? 1 : (double)b->tf->request->n_micro_batches, uneven = 0;
+	const struct sc_variant *last = NULL;
+	int n_kinds = b->tf->request->config.model.layers_pattern ? SC_N_LAYER_KINDS : 1;
+
+	for (uint32_t c = 0; reduces && !b->sharding.weights && c < b->tf->placement.n_classes;
+	     c++) {
+		const struct sc_variant *v = build_variant(&b->cls[c]);
+
+		if (!b->tf->classes[c].is_replicated)
+			continue;
+		if (v != last)
+			uneven = 0;
+		for (int kind = 0; v != last && kind < n_kinds; kind++)
+			uneven = fmax(uneven, v->uneven[kind]);
+		last = v;
+		if (uneven > UNEVEN * n && uneven * reducing_frac(&b->cls[c], n) > UNEVEN)
+			return true;
+	}
+	return false;
+}
+
 /* Lets the compute lane's next node wait for `dep` too. */
 void build_compute_after(struct class_state *st, uint32_t dep)
 {

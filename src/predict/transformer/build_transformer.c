@@ -310,9 +310,11 @@ static void build_class(struct builder *b, uint32_t c)
 
 	/* The first pass waits for the step's start. */
 	b->cls[c].awaited = sc_graph_add_node(b->graph, SC_NODE_HOST, b->cls[c].lanes.host, start);
-	for (size_t i = 0; i < b->built->passes.n[stage] && b->only_costs; i++)
+	const uint32_t n = b->built->passes.n[stage];
+
+	for (uint32_t i = 0; b->only_costs && (i = build_go_on(&b->cls[c], slots, i, n)) < n; i++)
 		build_chunk(&b->cls[c], &slots[i], SC_NONE);
-	for (size_t i = 0; i < b->built->passes.n[stage] && !b->only_costs; i++) {
+	for (size_t i = 0; i < n && !b->only_costs; i++) {
 		end_slot(b, c, at + i);
 		if (is_pair(&b->cls[c], &slots[i])) {
 			build_two(&b->cls[c], &slots[i], &b->built->slot_node[at + i]);
@@ -373,6 +375,10 @@ static void builder_init(struct builder *b, struct sc_arena *arena)
 	for (uint32_t c = 0; c < n; c++) {
 		b->cls[c].b = b;
 		b->cls[c].id = c;
+		if (!b->only_costs) {
+			b->cls[c].costs = sc_arena_calloc(arena, 4, sizeof(*b->cls[c].costs));
+			b->cls[c].pair_costs = b->cls[c].costs + 2;
+		}
 		b->cls[c].routes =
 			sc_arena_calloc(arena, 4 * (size_t)tf->map.n_chunks, sizeof(struct route));
 		for (uint32_t i = 0; i < 4 * tf->map.n_chunks && !b->only_costs; i++)
@@ -416,9 +422,13 @@ static void builder_begin(struct builder *b)
 	for (size_t v = 0; v < tf->n_variants; v++)
 		for (int remote = 0; remote < 2; remote++)
 			for (int partial = 0; partial < 2; partial++) {
-				struct sc_cost cost =
-					transfer_cost(b, tf->variant[v], remote, samples[partial]);
+				struct sc_cost cost;
 
+				if (partial && !tf->partial) {
+					b->act_cost[v][remote][1] = b->act_cost[v][remote][0];
+					continue;
+				}
+				cost = transfer_cost(b, tf->variant[v], remote, samples[partial]);
 				b->act_cost[v][remote][partial] =
 					sc_graph_add_cost(b->graph, &cost);
 			}
