@@ -176,7 +176,8 @@ static struct claim claim_of(const struct window *w, uint32_t phase, bool at_mos
  * was through the window of a phase; SC_NONE: never. */
 static uint32_t find_decisive(const struct sc_steady_run *r, uint32_t phase)
 {
-	for (uint32_t node = r->last; node != SC_NONE; node = r->run->timeline->bound_by[node]) {
+	for (uint32_t node = sc_run_last(r->run); node != SC_NONE;
+	     node = r->run->timeline->bound_by[node]) {
 		struct window w = middle_of(r, sc_graph_class_of(r->run->graph, node), phase);
 
 		if (w.first < w.end &&

@@ -36,10 +36,9 @@ void sc_memory_of_class(const struct sc_run *run, uint32_t c, double in_flight,
 /* Finds the memory of the class nearest to its capacity; run->built need only have passes. */
 void sc_fullest_memory(const struct sc_run *run, struct sc_memory *out);
 
-/* An iteration that ran until `last`, with what it leaves out. */
+/* An iteration that ran, with what it leaves out. */
 struct sc_steady_run {
 	const struct sc_run *run;
-	uint32_t last;
 	double n_left_out; /* periods that are not run */
 	struct sc_arena *arena;
 };

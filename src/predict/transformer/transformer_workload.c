@@ -344,8 +344,7 @@ static bool again(void *p, const struct sc_timeline *timeline)
 	if (left == 0)
 		return false;
 	run->timeline = timeline;
-	shown = (struct sc_steady_run){run, sc_run_last(run),
-				       (double)left / sc_schedule_period(&self->built.shape),
+	shown = (struct sc_steady_run){run, (double)left / sc_schedule_period(&self->built.shape),
 				       self->scratch->arena};
 	if (sc_steady_detect(&shown, &run->steady))
 		return false;
