@@ -93,15 +93,9 @@ static inline bool begins_before(const struct sc_ran *ran, uint32_t a, uint32_t 
 {
 	const double a_us = ran->timeline->start_us[a], b_us = ran->timeline->start_us[b];
 	const struct sc_node *nodes = ran->graph->nodes.at;
-	struct sc_doing unused;
 
 	if (a_us < b_us || a_us > b_us)
 		return a_us < b_us;
-	const uint32_t of_a = (find_doing(ran, a, &unused) + 1u) % SC_N_WORKS,
-		       of_b = (find_doing(ran, b, &unused) + 1u) % SC_N_WORKS;
-
-	if (of_a != of_b)
-		return of_a < of_b;
 	return nodes[a].lane < nodes[b].lane || (nodes[a].lane == nodes[b].lane && a < b);
 }
 

@@ -541,10 +541,11 @@ LOOP_TEST(test_walks, n_cases(N_GRAPHS))
 		f.g.notes = NULL;
 		ck_assert_int_eq(fixture_run(&f), SC_OK);
 		check_same(&walked);
-		for (size_t i = 0; i < f.g.costs.n; i++)
+		for (size_t i = 0; i < f.g.costs.n; i++) {
 			f.g.costs.at[i].work_us *= 2 * sc_rng_uniform(&rng);
-		if (k == 2 && f.g.costs.n)
-			f.g.costs.at[0].demand[SC_RES_HBM] = 0.5;
+			if (k == 2 && i % 2)
+				f.g.costs.at[i].demand[SC_RES_HBM] = 0.7;
+		}
 	}
 	f.g.notes = notes;
 	sc_timeline_release(&walked);
