@@ -80,7 +80,8 @@ static inline void sc_likes_release(struct sc_likes *likes)
 }
 
 /* A hash of all that a sweep's results follow from: the program, the base, the models and clusters
- * that rows name, the cases, the prices and the length of the run. */
+ * that rows name, what other files named by any of these hold, all profiles, the cases, the prices
+ * and the length of the run. */
 uint64_t sc_sweep_fingerprint(const struct sc_sweep *sweep);
 void **sc_sweep_workers_create(unsigned n, struct sc_catalog *catalog);
 void sc_sweep_workers_destroy(void **workers, unsigned n);

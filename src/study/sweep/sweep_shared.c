@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/fnv.h"
 #include "study/sweep/sweep_priv.h"
 
 /* The limits of a round: a rank's rows, those of all ranks, which bound what an exchange brings,
@@ -17,43 +16,6 @@ struct row_head {
 	size_t index, n_error, n_warnings;
 	struct sc_outcome outcome;
 };
-
-uint64_t sc_sweep_fingerprint(const struct sc_sweep *sweep)
-{
-	struct sc_config_table table = {.csv = sweep->cases, .base = sweep->base};
-	static const struct sc_config_files none;
-	const struct sc_config_files *files[] = {&table.model, &table.cluster};
-	const struct sc_csv *cases = sweep->cases;
-	uint64_t h = sc_fnv(SC_FNV_START, SC_VERSION, sizeof(SC_VERSION));
-	struct sc_err err = {.code = SC_OK}; /* the run tells it */
-	struct sc_arena arena;
-
-	sc_arena_init(&arena, 0);
-	h = sc_fields_hash(h, sc_config_fields, sweep->base);
-	if (sc_config_table_bind(&table, &arena, &err))
-		files[0] = files[1] = &none;
-	for (size_t f = 0; f < 2; f++)
-		for (size_t i = 0; i < files[f]->n; i++)
-			if (files[f]->at[i].rc == 0)
-				h = sc_fields_hash(h, sc_config_fields, &files[f]->at[i].section);
-	sc_arena_release(&arena);
-	for (size_t i = 0; i < (cases->n_rows + 1) * cases->n_cols; i++) {
-		const char *text = i < cases->n_cols ? cases->header[i]
-						     : sc_csv_cell(cases, i / cases->n_cols - 1,
-								   i % cases->n_cols);
-
-		h = sc_fnv(h, text, strlen(text) + 1);
-	}
-	if (sweep->size)
-		h = sc_fnv(h, &sweep->size->tokens, 2 * sizeof(double)); /* and samples */
-	for (size_t i = 0; sweep->size && i < sweep->size->n_prices; i++) {
-		const struct sc_gpu_price *price = &sweep->size->prices[i];
-
-		h = sc_fnv(h, price->gpu, price->gpu ? strlen(price->gpu) : 0);
-		h = sc_fnv(h, &price->usd_per_hour, sizeof(price->usd_per_hour));
-	}
-	return sc_fnv(h, &sweep->opts->confidence_pct, sizeof(sweep->opts->confidence_pct));
-}
 
 /* Copies the next n bytes, and moves on. */
 static void take(const char **at, void *out, size_t n)
