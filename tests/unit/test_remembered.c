@@ -1,0 +1,351 @@
+/* What a thread remembers of requests before shows in no bit: walks of neighbours, each of which is
+ * one key away from the last, through one evaluator, and each of them through a new one. */
+#include "random_key.h"
+#include "runner.h"
+
+#include "example_fixture.h"
+
+/* A walk ends after so many steps or simulated nodes, and does not go on from a config with more
+ * nodes than LARGE; the plan of a DLRM's tables takes as long as N_OF_PLAN nodes. */
+enum { N_WALKS = 88, N_STEPS = 28, MOST_NODES = 200000, LARGE = 5000, N_OF_PLAN = 25000 };
+enum { N_TRIES = 60, TRAIL_TEXT = 4096 };
+
+/* Answers to one request, by one evaluator. */
+struct answer {
+	struct sc_evaluator *e;
+	int rc, floor_rc;
+	struct sc_err err, floor_err;
+};
+/* Lines of key=value, and the key where it is one; no text: there is none. */
+struct move {
+	const char *path, *text;
+};
+struct walk {
+	struct sc_rng rng;
+	struct keys keys;
+	struct sc_config config;
+	struct sc_predict_opts opts;
+	char trail[TRAIL_TEXT]; /* all that led here */
+	size_t n_nodes;         /* that were simulated */
+	int n_asked;            /* configs, of which some came before */
+};
+
+static struct walk walk;
+
+static void ask(struct sc_evaluator *e, const struct sc_config *config, bool floor_first,
+		struct answer *out)
+{
+	const struct sc_candidate candidate = {.base = config};
+
+	*out = (struct answer){.e = e};
+	e->opts = walk.opts;
+	memset(&e->floor, 0, sizeof(e->floor));
+	out->rc = out->floor_rc = sc_evaluate_resolve(e, &candidate, &out->err);
+	if (out->rc)
+		return;
+	for (int i = 0; i < 2; i++)
+		if ((i == 0) == floor_first)
+			out->floor_rc = sc_evaluate_floor(e, &out->floor_err);
+		else
+			out->rc = sc_evaluate_request(e, &out->err);
+}
+
+enum { MOST_NUMBERS = 64 };
+
+static size_t numbers_of(const struct answer *a, double out[MOST_NUMBERS])
+{
+	const struct sc_prediction *p = &a->e->prediction;
+	const double numbers[] = {
+		p->iteration_ms,      p->low_ms,       p->high_ms,       p->mfu,
+		p->mfu_bf16,          p->mfu_causal,   p->model_flop,    p->tflops_gpu,
+		p->tflops_gpu_causal, p->tokens_per_s, p->samples_per_s, p->params.total,
+		p->network_gbps,      p->network_frac, p->params.active, (double)p->n_nodes,
+		p->reading.comm_ms};
+	size_t n = sizeof(numbers) / sizeof(*numbers);
+
+	memcpy(out, numbers, sizeof(numbers));
+	memcpy(out + n, p->reading.breakdown_ms, sizeof(p->reading.breakdown_ms));
+	n += SC_N_OWNERS;
+	memcpy(out + n, &p->memory, sizeof(p->memory));
+	return n + sizeof(p->memory) / sizeof(double);
+}
+
+static void check_same(const struct answer *warm, const struct answer *cold)
+{
+	const struct sc_floor *a = &warm->e->floor, *b = &cold->e->floor;
+	const struct sc_warnings *told = &warm->e->prediction.warnings,
+				 *expected = &cold->e->prediction.warnings;
+	double numbers[2][MOST_NUMBERS];
+	size_t n;
+
+	ck_assert_msg(warm->rc == cold->rc && warm->floor_rc == cold->floor_rc &&
+			      strcmp(warm->err.text, cold->err.text) == 0,
+		      "%s: \"%s\", anew \"%s\"", walk.trail, warm->err.text, cold->err.text);
+	if (cold->floor_rc == 0)
+		ck_assert_msg(a->iteration_ms == b->iteration_ms && a->is_least == b->is_least &&
+				      memcmp(&a->memory, &b->memory, sizeof(a->memory)) == 0,
+			      "%s: floor %.17g ms, anew %.17g", walk.trail, a->iteration_ms,
+			      b->iteration_ms);
+	if (cold->rc)
+		return;
+	n = numbers_of(warm, numbers[0]);
+	numbers_of(cold, numbers[1]);
+	for (size_t i = 0; i < n; i++)
+		ck_assert_msg(memcmp(&numbers[0][i], &numbers[1][i], sizeof(double)) == 0,
+			      "%s: number %zu is %.17g, anew %.17g", walk.trail, i, numbers[0][i],
+			      numbers[1][i]);
+	ck_assert_uint_eq(told->n, expected->n);
+	for (size_t i = 0; i < told->n; i++)
+		ck_assert_str_eq(told->text[i], expected->text[i]);
+}
+
+static void compare(const struct sc_config *config, struct answer *cold)
+{
+	struct answer warm;
+	const bool floor_first = sc_rng_below(&walk.rng, 2);
+
+	ask(evaluator, config, floor_first, &warm);
+	if (!cold->e) {
+		cold->e = sc_evaluator_create(catalog);
+		ask(cold->e, config, !floor_first, cold);
+	}
+	check_same(&warm, cold);
+	walk.n_nodes += cold->e->plan.is_there ? N_OF_PLAN : cold->e->prediction.n_nodes;
+	walk.n_asked++;
+}
+
+/* ---- moves ---- */
+
+/* Changes that a key at random seldom makes: of what decides a pipeline, and of several keys. */
+static const char *const SETTINGS[] = {
+	"training.micro_batch=1",
+	"training.micro_batch=2",
+	"training.micro_batch=3",
+	"training.global_batch=384",
+	"training.global_batch=1536",
+	"parallel.pp=2",
+	"parallel.pp=4",
+	"parallel.pp=8",
+	"parallel.dp=2",
+	"parallel.dp=8",
+	"parallel.dp=24",
+	"parallel.tp=2",
+	"parallel.tp=8",
+	"parallel.cp=2",
+	"parallel.ep=2",
+	"parallel.etp=1",
+	"parallel.virtual_stages=2",
+	"parallel.sharding=none",
+	"parallel.sharding=zero2",
+	"parallel.sharding=fsdp",
+	"parallel.schedule=gpipe",
+	"parallel.schedule=1f1b",
+	"parallel.schedule=zb-h1",
+	"parallel.schedule=zb-2p",
+	"parallel.schedule=breadth-first\nparallel.virtual_stages=2",
+	"parallel.schedule=chimera",
+	"parallel.schedule=chimera\nparallel.chimera_replicas=4",
+	"parallel.schedule=gems",
+	"parallel.schedule=pipedream-2bw",
+	"parallel.schedule=zb-v\nparallel.virtual_stages=2",
+	"parallel.schedule=v-half\nparallel.virtual_stages=2",
+	"parallel.schedule=dualpipev\nparallel.virtual_stages=2",
+	"parallel.schedule=hanayo\nparallel.virtual_stages=2",
+	"parallel.schedule=hanayo\nparallel.virtual_stages=4\nparallel.waves=2",
+	"parallel.vocab_stages=vocab-1",
+	"training.recompute=full\ntraining.recompute_layers=1\nparallel.pp=2",
+	"training.recompute=full\ntraining.recompute_layers=1\nparallel.pp=4",
+	"training.recompute=full\ntraining.recompute_layers=2",
+	"training.trainable=lora",
+	"training.software=megatron-lm",
+	"training.software=deepspeed-zero3",
+	"cluster.gpus_per_node=4",
+	"cluster.gpu=h200-sxm-141gb",
+};
+
+/* Settings, or a key that the config may have and, mostly, that has an effect. */
+static struct move random_move(struct walk *w, const struct sc_config *now)
+{
+	const struct key *key = &w->keys.at[sc_rng_below(&w->rng, w->keys.n)];
+	const bool any = sc_rng_below(&w->rng, 30) == 0;
+	const char *value;
+
+	if (sc_rng_below(&w->rng, 4) == 0 && now->model.family != SC_DLRM)
+		return (struct move){.path = "settings", .text = PICK(&w->rng, SETTINGS)};
+	value = any || may_matter(key, now) ? random_value(&w->rng, key, now) : NULL;
+	if (!value)
+		return (struct move){NULL, NULL};
+	return (struct move){key->path, sc_arena_printf(&arena, "%s=%s", key->path, value)};
+}
+
+/* False: a value is refused, or there is no move. */
+static bool apply(const struct move *move, struct sc_config *config)
+{
+	char *text = move->text ? sc_arena_strdup(&arena, move->text) : NULL, *save = NULL;
+	bool done = text != NULL;
+
+	for (char *word = text ? strtok_r(text, "\n", &save) : NULL; word && done;
+	     word = strtok_r(NULL, "\n", &save)) {
+		char *value = strchr(word, '=');
+
+		*value++ = '\0';
+		done = sc_config_set(config, &(struct sc_setting){word, value, "test"}, &arena,
+				     NULL) == 0;
+	}
+	return done;
+}
+
+static bool is_legal(const struct sc_config *config)
+{
+	const struct sc_candidate candidate = {.base = config};
+
+	return sc_evaluate_resolve(evaluator, &candidate, NULL) == 0;
+}
+
+/* Says whether the request that was resolved last ignores it. */
+static bool is_ignored(const struct move *move)
+{
+	const struct sc_warnings *told = &evaluator->request.warnings;
+
+	for (size_t i = 0; i < told->n; i++)
+		if (strstr(told->text[i], "has no effect") && strstr(told->text[i], move->path))
+			return true;
+	return false;
+}
+
+/* A change that can be resolved. Plans of many tables take long to make. */
+static struct move find_move(struct walk *w, const struct sc_config *now)
+{
+	const bool is_dlrm = now->model.family == SC_DLRM;
+
+	for (int i = 0; i < N_TRIES; i++) {
+		const struct move move = random_move(w, now);
+		struct sc_config config = w->config;
+
+		if (apply(&move, &config) && is_legal(&config) && !is_ignored(&move) &&
+		    is_dlrm == (evaluator->request.config.model.family == SC_DLRM))
+			return move;
+	}
+	return (struct move){0};
+}
+
+static void tell(struct walk *w, const struct move *move)
+{
+	const size_t n = strlen(w->trail);
+
+	if (move->text)
+		snprintf(w->trail + n, sizeof(w->trail) - n, " %s", move->text);
+}
+
+/* Asks for the base in another way, as what-ifs and other detail do. */
+static void change_options(struct walk *w, struct answer *base)
+{
+	double *const speeds[] = {&w->opts.gemm_speed, &w->opts.hbm_speed, &w->opts.link_speed,
+				  &w->opts.nic_speed, &w->opts.host_speed};
+	bool *const flags[] = {&w->opts.brief, &w->opts.no_jump, &w->opts.memory_first,
+			       &w->opts.memory_least};
+
+	w->opts.brief = true;
+	if (sc_rng_below(&w->rng, 2)) {
+		double *speed = PICK(&w->rng, speeds);
+
+		*speed = *speed < 1 ? 1 : 0.8;
+	} else {
+		bool *flag = PICK(&w->rng, flags);
+
+		*flag = !*flag;
+	}
+	sc_evaluator_destroy(base->e);
+	*base = (struct answer){0};
+	compare(&w->config, base);
+}
+
+/* A config with and without each of two changes, and once more without; the next base is one of
+ * these. */
+static void walk_step(struct walk *w, struct answer *base)
+{
+	struct sc_config now = base->e->request.config, config[4];
+	struct answer cold[4] = {*base};
+	struct move moves[2];
+	size_t n_trail = strlen(w->trail);
+	size_t next = 0;
+
+	for (int j = 0; j < 2; j++)
+		moves[j] = find_move(w, &now);
+	for (size_t i = 0; i < 5; i++) {
+		const size_t k = (i ^ i >> 1) & 3; /* each has one change more or less */
+
+		config[k] = w->config;
+		w->trail[n_trail] = 0;
+		for (int j = 0; j < 2; j++)
+			if (k & 1u << j) {
+				tell(w, &moves[j]);
+				if (!apply(&moves[j], &config[k]))
+					goto out;
+			}
+		compare(&config[k], &cold[k]);
+		if (k && cold[k].rc == 0 && cold[k].e->prediction.n_nodes < LARGE &&
+		    sc_rng_below(&w->rng, 6) == 0)
+			next = k;
+	}
+out:
+	w->trail[n_trail] = 0;
+	for (size_t j = 0; j < 2; j++)
+		if (next & 1u << j)
+			tell(w, &moves[j]);
+	w->config = config[next];
+	*base = cold[next];
+	for (size_t k = 0; k < 4; k++)
+		if (k != next)
+			sc_evaluator_destroy(cold[k].e);
+}
+
+/* An example, or a config at random, many of another model than it was drawn with. */
+static void begin_at(struct walk *w, int i)
+{
+	const int n_examples = find_examples(), nth = i * 7 % n_examples;
+	const struct sc_setting model = {
+		"model", sc_arena_printf(&arena, "models/%s.yaml", random_id(&w->rng, "models")),
+		"test"};
+	struct sc_config other;
+
+	if (i % 2 == 0) {
+		load_example(nth, &w->config);
+		snprintf(w->trail, sizeof(w->trail), "%s", example_name(nth));
+		return;
+	}
+	for (uint64_t seed = (uint64_t)i << 20; *w->trail == 0; seed++) {
+		load_random(seed, &w->config);
+		other = w->config;
+		if (sc_config_set(&other, &model, &arena, NULL) == 0 && is_legal(&other)) {
+			w->config = other;
+			snprintf(w->trail, sizeof(w->trail), "config %" PRIu64 " of %s", seed,
+				 model.text);
+		} else if (is_legal(&w->config)) {
+			snprintf(w->trail, sizeof(w->trail), "config %" PRIu64, seed);
+		}
+	}
+}
+
+FIXTURE(set_up, tear_down)
+
+LOOP_TEST(walks_do_not_show, n_cases(N_WALKS))
+{
+	struct answer base = {0};
+
+	memset(&walk, 0, sizeof(walk));
+	sc_rng_init(&walk.rng, (uint64_t)_i);
+	walk.opts = opts;
+	walk.opts.brief = true;
+	find_keys(sc_config_fields, (struct key){.path = ""}, &walk.keys);
+	begin_at(&walk, _i);
+	compare(&walk.config, &base);
+	ck_assert_msg(base.rc == 0, "%s: %s", walk.trail, base.err.text);
+	for (int i = 0; i < N_STEPS && walk.n_nodes < MOST_NODES; i++) {
+		if (sc_rng_below(&walk.rng, 6) == 0)
+			change_options(&walk, &base);
+		walk_step(&walk, &base);
+	}
+	ck_assert_int_gt(walk.n_asked, 5);
+	sc_evaluator_destroy(base.e);
+}
