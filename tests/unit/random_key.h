@@ -14,7 +14,7 @@ enum { MAX_KEYS = 640, KEY_TEXT = 96 };
 struct key {
 	const char *path;
 	const struct sc_field *field; /* NULL: a file that is a whole section */
-	size_t offset;                /* in struct sc_config */
+	size_t offset;                /* in struct sc_config, or another that a table is of */
 	unsigned needs;               /* without what it has no effect, as sc_field has it */
 };
 struct keys {
@@ -22,8 +22,8 @@ struct keys {
 	size_t n;
 };
 
-/* Finds the keys below a section, which is "" for all. Lists of mappings cannot be set as texts,
- * and free texts say nothing. */
+/* Finds the keys of a table, or below a section, which is "" for all. Lists of mappings cannot be
+ * set as texts, and free texts say nothing. */
 static inline void find_keys(const struct sc_field *field, struct key section, struct keys *out)
 {
 	for (; field->key; field++) {
@@ -37,7 +37,7 @@ static inline void find_keys(const struct sc_field *field, struct key section, s
 		if (field->type == SC_F_STRUCT)
 			find_keys(field->sub, key, out);
 		else if (field->type != SC_F_STRUCTS && field->type != SC_F_IGNORE &&
-			 (*section.path || field->type == SC_F_INT))
+			 (*section.path || field->type != SC_F_STR))
 			out->at[out->n++] = key;
 		ck_assert_uint_lt(out->n, MAX_KEYS - 1);
 	}

@@ -32,6 +32,19 @@ struct walk {
 
 static struct walk walk;
 
+/* Asks for the evaluator's request. */
+static void ask_request(struct sc_evaluator *e, bool floor_first, struct answer *out)
+{
+	*out = (struct answer){.e = e};
+	e->opts = walk.opts;
+	memset(&e->floor, 0, sizeof(e->floor));
+	for (int i = 0; i < 2; i++)
+		if ((i == 0) == floor_first)
+			out->floor_rc = sc_evaluate_floor(e, &out->floor_err);
+		else
+			out->rc = sc_evaluate_request(e, &out->err);
+}
+
 static void ask(struct sc_evaluator *e, const struct sc_config *config, bool floor_first,
 		struct answer *out)
 {
@@ -39,15 +52,9 @@ static void ask(struct sc_evaluator *e, const struct sc_config *config, bool flo
 
 	*out = (struct answer){.e = e};
 	e->opts = walk.opts;
-	memset(&e->floor, 0, sizeof(e->floor));
 	out->rc = out->floor_rc = sc_evaluate_resolve(e, &candidate, &out->err);
-	if (out->rc)
-		return;
-	for (int i = 0; i < 2; i++)
-		if ((i == 0) == floor_first)
-			out->floor_rc = sc_evaluate_floor(e, &out->floor_err);
-		else
-			out->rc = sc_evaluate_request(e, &out->err);
+	if (out->rc == 0)
+		ask_request(e, floor_first, out);
 }
 
 enum { MOST_NUMBERS = 64 };
@@ -348,4 +355,61 @@ LOOP_TEST(walks_do_not_show, n_cases(N_WALKS))
 	}
 	ck_assert_int_gt(walk.n_asked, 5);
 	sc_evaluator_destroy(base.e);
+}
+
+/* False: the key has no number, or one that says there is none. */
+static bool change_number(const struct key *key, void *object)
+{
+	void *at = (char *)object + key->offset;
+
+	if (key->field && key->field->type == SC_F_BOOL)
+		*(bool *)at = !*(bool *)at;
+	else if (key->field && key->field->type == SC_F_DOUBLE && *(double *)at > 0)
+		*(double *)at *= 0.75;
+	else if (key->field && key->field->type == SC_F_INT && *(int64_t *)at > 1)
+		*(int64_t *)at -= 1;
+	else
+		return false;
+	return true;
+}
+
+static void check_request(const struct sc_request *request)
+{
+	struct answer warm, cold;
+
+	evaluator->request = *request;
+	ask_request(evaluator, false, &warm);
+	cold.e = sc_evaluator_create(catalog);
+	cold.e->request = *request;
+	ask_request(cold.e, false, &cold);
+	check_same(&warm, &cold);
+	sc_evaluator_destroy(cold.e);
+}
+
+/* Fits and what-ifs change one number of a profile from prediction to prediction. */
+LOOP_TEST(numbers_of_profiles_do_not_show, n_cases(8))
+{
+	const struct sc_field *const tables[] = {sc_device_fields, sc_software_fields};
+	struct sc_request request;
+
+	memset(&walk, 0, sizeof(walk));
+	walk.opts = opts;
+	walk.opts.brief = true;
+	load_example((11 + 5 * _i) % find_examples(), &walk.config);
+	ck_assert(is_legal(&walk.config));
+	request = evaluator->request;
+	check_request(&request);
+	for (int t = 0; t < N_OF(tables); t++) {
+		walk.keys.n = 0;
+		find_keys(tables[t], (struct key){.path = ""}, &walk.keys);
+		for (size_t i = 0; i < walk.keys.n; i++) {
+			struct sc_request changed = request;
+
+			snprintf(walk.trail, sizeof(walk.trail), "%d: %s", _i,
+				 walk.keys.at[i].path);
+			if (change_number(&walk.keys.at[i],
+					  t ? (void *)&changed.software : (void *)&changed.device))
+				check_request(&changed);
+		}
+	}
 }
