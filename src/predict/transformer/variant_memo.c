@@ -30,8 +30,8 @@ static void put_model(struct sc_memo_key *key, const struct sc_request *req)
 	struct sc_model model = req->config.model;
 	struct sc_training training = req->config.training;
 
-	sc_memo_put(key, model.layers_pattern != NULL);
-	model.layers_pattern = model.tables_csv = model.rows_csv = NULL; /* resolved to its kinds */
+	/* The pattern is resolved to its kinds, of which a model without one has none. */
+	model.layers_pattern = model.tables_csv = model.rows_csv = NULL;
 	model.tables = model.rows = (struct sc_structs){NULL, 0};
 	model.bottom_mlp = model.top_mlp = (struct sc_ints){NULL, 0};
 	sc_memo_put_bytes(key, &model, sizeof(model));
@@ -41,17 +41,15 @@ static void put_model(struct sc_memo_key *key, const struct sc_request *req)
 	sc_memo_put_bytes(key, &training, sizeof(training));
 }
 
+/* The spans of an environment say how many ranks each axis has, and c3.policy whether products of
+ * tensor parallelism overlap. */
 static void put_split(struct sc_memo_key *key, const struct sc_request *req)
 {
 	const struct sc_parallel *par = &req->config.parallel;
 	const struct sc_schedule_traits traits = sc_schedule_traits(par->schedule);
 
-	sc_memo_put(key, (double)par->tp);
-	sc_memo_put(key, (double)par->cp);
-	sc_memo_put(key, (double)par->ep);
 	sc_memo_put(key, (double)par->etp);
 	sc_memo_put(key, par->sequence_parallel);
-	sc_memo_put(key, par->tp_overlap);
 	sc_memo_put(key, (double)sc_vocab_shares(par));
 	sc_memo_put(key, sc_transformer_batches(req));
 	sc_memo_put(key, sc_recompute_frac(req));
@@ -139,8 +137,6 @@ static void ask_of_variant(const struct sc_transformer *tf, const struct sc_vari
 {
 	struct sc_memo_key *key = sc_memo_begin(tf->scratch->variants);
 
-	for (int kind = 0; kind < SC_N_LAYER_KINDS; kind++)
-		sc_memo_put(key, tf->layers.of[kind] > 0);
 	sc_memo_put(key, (double)tf->request->config.training.micro_batch);
 	sc_memo_put(key, tf->partial ? tf->request->last_micro_batch : 0);
 	put_split(key, tf->request);
