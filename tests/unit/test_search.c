@@ -2,6 +2,7 @@
  * any number of threads; and with a limit of time no more than it can prove. */
 #include "base/rng.h"
 #include "example_fixture.h"
+#include "random_config.h"
 #include "report/forms.h"
 #include "runner.h"
 #include "study/search/split_search.h"
@@ -206,6 +207,44 @@ LOOP_TEST(best_of_random_spaces_is_that_of_the_brute_force, n_cases(6))
 			chosen[search.n_chosen++] =
 				i == 8 && _i % 2 ? "training.optimizer=sgd,muon" : KEYS[i];
 	check_against_all(&search);
+}
+
+/* Candidates that differ in idle keys alone are judged by one of them: each is what it would be by
+ * itself, whatever the base is. */
+LOOP_TEST(candidates_alike_are_what_each_is, n_cases(10))
+{
+	static const char *const chosen[] = {"parallel.tp=1,2",
+					     "parallel.pp=1,2",
+					     "training.micro_batch=1,8",
+					     "training.cuda_graphs=false,true,attn",
+					     "parallel.tp_overlap",
+					     "training.attention=flash,unfused,sdpa",
+					     "training.optimizer=adam,sgd,muon"};
+	struct sc_search search = {.base = &config,
+				   .chosen = chosen,
+				   .n_chosen = (size_t)(N_OF(chosen) - _i % 2),
+				   .n_jobs = 1};
+	struct sc_request *req = sc_arena_calloc(&arena, 1, sizeof(*req));
+	struct sc_search_result r;
+	uint64_t seed = 100 * (uint64_t)_i;
+	struct sc_err err = {0};
+	struct sc_outcome *all;
+
+	do
+		load_random(seed++, &config);
+	while (sc_config_resolve(&config, catalog, NULL, req, &err));
+	config.parallel.dp = SC_NOT_GIVEN;
+	config.gpus = req->config.gpus;
+	if (sc_search_run(&search, &arena, &r, &err)) {
+		ck_assert_msg(strstr(err.text, "Does not fit"), "%s", err.text);
+		return;
+	}
+	all = predict_all(&r);
+	for (size_t i = 0; i < r.cases.n_rows; i++) {
+		const struct sc_search_case c = sc_search_case_of(&r, i);
+
+		check_case(&c, &all[i], search.memory_margin);
+	}
 }
 
 /* One value that cannot be says nothing of its neighbours, not even where it changes times alone.
