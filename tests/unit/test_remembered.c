@@ -357,6 +357,73 @@ LOOP_TEST(walks_do_not_show, n_cases(N_WALKS))
 	sc_evaluator_destroy(base.e);
 }
 
+/* Pairs that differ in one thing alone of what an answer is known by, which a walk seldom meets. */
+static const struct {
+	const char *base, *one, *other;
+} PAIRS[] = {
+	/* samples of the last micro-batch */
+	{"parallel.dp=1 training.micro_batch=4", "training.global_batch=9",
+	 "training.global_batch=10"},
+	/* the share of layers that recompute */
+	{"cluster.gpu=p100-pcie-16gb parallel.dp=1 training.global_batch=8 "
+	 "training.micro_batch=1 training.recompute=full training.recompute_layers=1",
+	 "parallel.pp=2", "parallel.pp=4"},
+	/* how experts are cut, where none is trained */
+	{"model=models/mixtral-8x7b.yaml parallel.tp=2 parallel.dp=2 parallel.ep=2 "
+	 "training.global_batch=8 training.micro_batch=1 training.trainable=lora "
+	 "training.lora_targets=attention",
+	 "parallel.etp=1", "parallel.etp=2"},
+	/* policies of tensor parallelism, their pieces, and channels */
+	{"parallel.tp=4 parallel.dp=1 parallel.sequence_parallel=true training.global_batch=8 "
+	 "training.micro_batch=1",
+	 "c3.policy.tp=serial", "c3.policy.tp=comm_first"},
+	{"parallel.tp=4 parallel.dp=1 parallel.sequence_parallel=true training.global_batch=8 "
+	 "training.micro_batch=1",
+	 "c3.policy.tp=chunked:2", "c3.policy.tp=chunked:4"},
+	{"parallel.tp=4 parallel.dp=1 training.global_batch=8 training.micro_batch=1",
+	 "c3.channels=2", "c3.channels=8"},
+	/* micro-batches of the steady state that are not run, which a stage holds all the same */
+	{"parallel.pp=4 parallel.dp=1 parallel.schedule=gpipe training.micro_batch=1",
+	 "training.global_batch=512", "training.global_batch=1024"},
+	/* sends that are waited for */
+	{"parallel.pp=4 parallel.dp=1 training.micro_batch=1 training.global_batch=32",
+	 "c3.policy.pp=serial", "c3.policy.pp=comm_first"},
+	{"parallel.pp=4 parallel.dp=1 training.micro_batch=1 training.global_batch=32 "
+	 "parallel.schedule=zb-h1",
+	 "parallel.optimizer_validation=before", "parallel.optimizer_validation=after"},
+	/* stages on other nodes */
+	{"parallel.pp=4 parallel.tp=2 parallel.dp=1 training.micro_batch=1 "
+	 "training.global_batch=32",
+	 "cluster.gpus_per_node=2", "cluster.gpus_per_node=8"},
+};
+
+/* Both ways round, through one evaluator each. */
+LOOP_TEST(pairs_do_not_show, 2 * N_OF(PAIRS))
+{
+	const char *settings[] = {PAIRS[_i / 2].one, PAIRS[_i / 2].other};
+
+	memset(&walk, 0, sizeof(walk));
+	walk.opts = opts;
+	walk.opts.brief = true;
+	for (int i = 0; i < 2; i++) {
+		struct answer cold = {0};
+
+		sc_config_init(&walk.config);
+		set_all(&walk.config,
+			"parallel.tp=1 parallel.pp=1 parallel.dp=1 "
+			"cluster.gpu=h100-sxm-80gb cluster.gpus_per_node=8 "
+			"cluster.nics_per_node=8 cluster.nic_gbit_s=400 "
+			"model=models/llama2-7b.yaml training.software=megatron-core");
+		set_all(&walk.config, PAIRS[_i / 2].base);
+		set_all(&walk.config, settings[i ^ _i % 2]);
+		snprintf(walk.trail, sizeof(walk.trail), "%s %s", PAIRS[_i / 2].base,
+			 settings[i ^ _i % 2]);
+		compare(&walk.config, &cold);
+		ck_assert_msg(cold.rc == 0, "%s: %s", walk.trail, cold.err.text);
+		sc_evaluator_destroy(cold.e);
+	}
+}
+
 /* False: the key has no number, or one that says there is none. */
 static bool change_number(const struct key *key, void *object)
 {
