@@ -150,15 +150,15 @@ static void ask_of_class(struct sc_memo_key *key, const struct sc_transformer *t
 	}
 }
 
+/* Classes say which variants there are, and the kind of schedule when transfers are posted. */
 static void ask(struct builder *b)
 {
 	const struct sc_transformer *tf = b->tf;
 	const struct sc_schedule_shape *shape = &b->built->shape;
 	const double numbers[] = {
-		shape->kind,          shape->pp,       shape->virtual_stages,
-		shape->micro_batches, shape->left_out, shape->replicas,
-		shape->delay,         tf->partial,     (double)tf->n_variants,
-		b->posts_late,        b->sync_p2p,     b->validates_after,
+		shape->kind,     shape->pp,          shape->virtual_stages, shape->micro_batches,
+		shape->left_out, shape->replicas,    shape->delay,          tf->partial,
+		b->sync_p2p,     b->validates_after,
 	};
 	struct sc_memo_key *key = &tf->store->asked;
 
