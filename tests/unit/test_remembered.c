@@ -391,36 +391,77 @@ static const struct {
 	{"parallel.pp=4 parallel.dp=1 training.micro_batch=1 training.global_batch=32 "
 	 "parallel.schedule=zb-h1",
 	 "parallel.optimizer_validation=before", "parallel.optimizer_validation=after"},
+	/* hosts that are late, or not */
+	{"parallel.pp=4 training.micro_batch=1 training.global_batch=32", "model.seq=64",
+	 "model.seq=4096"},
+	{"parallel.pp=4 training.micro_batch=1 training.global_batch=32 model.seq=256",
+	 "training.cuda_graphs=false", "training.cuda_graphs=true"},
+	/* an order of passes that follows their times */
+	{"parallel.pp=4 training.micro_batch=1 training.global_batch=32 "
+	 "parallel.schedule=zb-2p",
+	 "model.vocab=32000", "model.vocab=512000"},
+	{"parallel.pp=4 training.micro_batch=1 training.global_batch=32 "
+	 "parallel.schedule=hanayo parallel.waves=2",
+	 "model.vocab=32000", "model.vocab=512000"},
+	/* replicas */
+	{"parallel.pp=4 training.micro_batch=1", "parallel.dp=2 training.global_batch=64",
+	 "parallel.dp=4 training.global_batch=128"},
+	{"parallel.pp=4 training.micro_batch=1 parallel.tp=2 cluster.gpus_per_node=4",
+	 "parallel.dp=2 training.global_batch=64", "parallel.dp=4 training.global_batch=128"},
 	/* stages on other nodes */
 	{"parallel.pp=4 parallel.tp=2 parallel.dp=1 training.micro_batch=1 "
 	 "training.global_batch=32",
 	 "cluster.gpus_per_node=2", "cluster.gpus_per_node=8"},
 };
 
+static void begin_pair(const char *base)
+{
+	memset(&walk, 0, sizeof(walk));
+	walk.opts = opts;
+	walk.opts.brief = true;
+	sc_config_init(&walk.config);
+	set_all(&walk.config,
+		"parallel.tp=1 parallel.pp=1 parallel.dp=1 cluster.gpu=h100-sxm-80gb "
+		"cluster.gpus_per_node=8 cluster.nics_per_node=8 cluster.nic_gbit_s=400 "
+		"model=models/llama2-7b.yaml training.software=megatron-core");
+	set_all(&walk.config, base);
+}
+
+static void compare_with(const char *settings)
+{
+	struct sc_config config = walk.config;
+	struct answer cold = {0};
+
+	set_all(&config, settings);
+	snprintf(walk.trail, sizeof(walk.trail), "%s", settings);
+	compare(&config, &cold);
+	ck_assert_msg(cold.rc == 0, "%s: %s", walk.trail, cold.err.text);
+	sc_evaluator_destroy(cold.e);
+}
+
 /* Both ways round, through one evaluator each. */
 LOOP_TEST(pairs_do_not_show, 2 * N_OF(PAIRS))
 {
 	const char *settings[] = {PAIRS[_i / 2].one, PAIRS[_i / 2].other};
 
-	memset(&walk, 0, sizeof(walk));
-	walk.opts = opts;
-	walk.opts.brief = true;
-	for (int i = 0; i < 2; i++) {
-		struct answer cold = {0};
+	begin_pair(PAIRS[_i / 2].base);
+	for (int i = 0; i < 2; i++)
+		compare_with(settings[i ^ _i % 2]);
+}
 
-		sc_config_init(&walk.config);
-		set_all(&walk.config,
-			"parallel.tp=1 parallel.pp=1 parallel.dp=1 "
-			"cluster.gpu=h100-sxm-80gb cluster.gpus_per_node=8 "
-			"cluster.nics_per_node=8 cluster.nic_gbit_s=400 "
-			"model=models/llama2-7b.yaml training.software=megatron-core");
-		set_all(&walk.config, PAIRS[_i / 2].base);
-		set_all(&walk.config, settings[i ^ _i % 2]);
-		snprintf(walk.trail, sizeof(walk.trail), "%s %s", PAIRS[_i / 2].base,
-			 settings[i ^ _i % 2]);
-		compare(&walk.config, &cold);
-		ck_assert_msg(cold.rc == 0, "%s: %s", walk.trail, cold.err.text);
-		sc_evaluator_destroy(cold.e);
+/* Longer and longer sequences: the host is late for all passes first, then for some, then for none.
+ */
+LOOP_TEST(late_hosts_do_not_show, n_cases(8))
+{
+	static const char *const SCHEDULES[] = {"1f1b", "gpipe", "zb-h1", "zb-2p"};
+	char text[64];
+
+	begin_pair("parallel.pp=4 training.micro_batch=1 training.global_batch=24");
+	set_all(&walk.config, _i / 4 ? "c3.policy.pp=serial" : "training.cuda_graphs=false");
+	for (int seq = 64; seq <= 4096; seq += seq < 1024 ? 32 : 256) {
+		snprintf(text, sizeof(text), "parallel.schedule=%s model.seq=%d", SCHEDULES[_i % 4],
+			 seq);
+		compare_with(text);
 	}
 }
 
