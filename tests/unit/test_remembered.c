@@ -7,7 +7,7 @@
 
 /* A walk ends after so many steps or simulated nodes, and does not go on from a config with more
  * nodes than LARGE; the plan of a DLRM's tables takes as long as N_OF_PLAN nodes. */
-enum { N_WALKS = 88, N_STEPS = 28, MOST_NODES = 200000, LARGE = 5000, N_OF_PLAN = 25000 };
+enum { N_WALKS = 70, N_STEPS = 28, MOST_NODES = 200000, LARGE = 5000, N_OF_PLAN = 25000 };
 enum { N_TRIES = 60, TRAIL_TEXT = 4096 };
 
 /* Answers to one request, by one evaluator. */
