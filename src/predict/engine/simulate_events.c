@@ -163,6 +163,7 @@ void sc_sim_request(struct sc_simulator *sim, enum sim_kind kind, uint32_t id, d
 		.comes_later = at_us > sim->now_us,
 		.cap = 1,
 		.first_use = SC_NONE,
+		.bound = SC_NONE,
 		.heap_pos = SC_NONE,
 		.next = SC_NONE,
 	};

@@ -45,9 +45,11 @@ struct sim_act {
 	double new_rate;               /* while solving; < 0 = not frozen yet */
 	double sm_want, sm_got;
 	double wave_from; /* work done when the SMs last changed; waves count from there */
-	uint64_t stamp;   /* last solve that visited it */
-	uint32_t part;    /* index in part_acts while solving */
-	uint32_t id;      /* node, or group */
+	uint64_t stamp;   /* last component that it was visited for; the solve that set its rate */
+	uint64_t solved;
+	uint32_t part;             /* index in part_acts while solving */
+	uint32_t bound, new_bound; /* the resource that limits its rate; SC_NONE: its cap */
+	uint32_t id;               /* node, or group */
 	uint32_t class_id;
 	uint32_t first_use;
 	uint32_t heap_pos;           /* or SC_NONE */
@@ -147,8 +149,8 @@ struct sc_simulator {
 	struct sim_res *res; /* SC_N_RES for each class, then a NIC for each domain */
 	struct sim_sm *sm;   /* one for each class */
 	size_t cap_res, cap_sm;
-	uint64_t stamp;
-	int unclean; /* a run was left before its end: res and sm must be set up again */
+	uint64_t stamp, solve; /* of components, of solves */
+	int unclean;           /* a run was left before its end: res and sm must be set up again */
 
 	/* Tests look at every set of rates, after each solve. */
 	sc_simulator_watch *observe;

@@ -142,6 +142,18 @@ static void visit_act(struct sc_simulator *sim, uint32_t id)
 	SC_VEC_PUSH(&sim->part_acts, id);
 }
 
+/* A group is held at its rate where only one class of many changes. Of one class nothing is held,
+ * and `bound` says nothing: kernels that run beside a collective set its rate themselves. */
+static bool is_held(const struct sim_act *act)
+{
+	return act->kind == SIM_GROUP && act->rate > 0;
+}
+
+static bool holds_groups(const struct sc_simulator *sim)
+{
+	return sim->graph->classes.n > 1;
+}
+
 static void visit_res(struct sc_simulator *sim, uint32_t id)
 {
 	struct sim_res *res = &sim->res[id];
@@ -203,13 +215,14 @@ static int is_stale(const struct sc_simulator *sim, const struct sim_limit *limi
 	return limit->level < sim->res[limit->id].level || limit->level > sim->res[limit->id].level;
 }
 
-static void stop_act(struct sc_simulator *sim, uint32_t id)
+static void stop_act(struct sc_simulator *sim, uint32_t id, uint32_t by)
 {
 	struct sim_act *act = &sim->acts.at[id];
 
 	if (act->new_rate >= 0)
 		return;
 	act->new_rate = 0;
+	act->new_bound = by;
 	SC_VEC_PUSH(&sim->stopped, act->part);
 }
 
@@ -227,10 +240,10 @@ static void find_stopped(struct sc_simulator *sim, double level)
 		if (is_stale(sim, &limit))
 			continue;
 		if (limit.is_act && limit.level <= most)
-			stop_act(sim, limit.id);
+			stop_act(sim, limit.id, SC_NONE);
 		else if (!limit.is_act && res->left <= level * res->open * (1 + SIM_EPS_LEVEL))
 			for (uint32_t u = res->first; u != SC_NONE; u = sim->uses.at[u].next_in_res)
-				stop_act(sim, sim->uses.at[u].act);
+				stop_act(sim, sim->uses.at[u].act, limit.id);
 		else
 			SC_VEC_PUSH(&sim->beyond, limit);
 	}
@@ -257,14 +270,15 @@ SC_COMPARE(by_number, uint32_t, SC_ORDER(*a, *b));
 
 /* Fills the component in part_acts and part_res: what is not frozen grows together to the next
  * level. */
-static void fill_component(struct sc_simulator *sim)
+static void fill_component(struct sc_simulator *sim, bool holds)
 {
 	sim->limits.n = 0;
 	for (size_t i = 0; i < sim->part_acts.n; i++) {
 		struct sim_act *act = &sim->acts.at[sim->part_acts.at[i]];
+		const double most = holds && is_held(act) ? fmin(act->cap, act->rate) : act->cap;
 
 		act->part = (uint32_t)i;
-		limit_put(sim, (struct sim_limit){act->cap, sim->part_acts.at[i], true});
+		limit_put(sim, (struct sim_limit){most, sim->part_acts.at[i], true});
 	}
 	for (size_t i = 0; i < sim->part_res.n; i++)
 		limit_res(sim, sim->part_res.at[i]);
@@ -291,32 +305,65 @@ static bool is_limited(const struct sc_simulator *sim, const struct sim_act *act
 	return false;
 }
 
-static void solve_component(struct sc_simulator *sim, uint32_t seed)
+/* Finds the new rates of what the seed is connected with, through groups only if they are not held;
+ * false: a held one would change. A group that is bound elsewhere, and is not slowed here, keeps
+ * its rate whatever this class does. */
+static bool find_part_rates(struct sc_simulator *sim, uint32_t seed, bool holds)
 {
-	struct sim_act *first = &sim->acts.at[seed];
-
-	if (first->stamp == sim->stamp)
-		return;
-	if (!is_limited(sim, first)) {
-		first->stamp = sim->stamp;
-		sc_sim_rates_set(sim, seed, first->cap);
-		return;
-	}
+	sim->stamp++;
 	sim->part_acts.n = 0;
 	sim->part_res.n = 0;
 	visit_act(sim, seed);
 	for (size_t i = 0; i < sim->part_acts.n; i++) {
-		const uint32_t act = sim->part_acts.at[i];
+		const struct sim_act *act = &sim->acts.at[sim->part_acts.at[i]];
 
-		for (uint32_t u = sim->acts.at[act].first_use; u != SC_NONE;
+		for (uint32_t u = act->first_use; u != SC_NONE && !(holds && is_held(act));
 		     u = sim->uses.at[u].next_in_act)
 			visit_res(sim, sim->uses.at[u].res);
 	}
-	fill_component(sim);
-	for (size_t i = 0; i < sim->part_acts.n; i++) {
-		const uint32_t act = sim->part_acts.at[i];
+	if (!sim->part_res.n) {
+		sim->acts.at[seed].new_rate = sim->acts.at[seed].cap;
+		sim->acts.at[seed].new_bound = SC_NONE;
+		return true;
+	}
+	fill_component(sim, holds);
+	for (size_t i = 0; holds && i < sim->part_acts.n; i++) {
+		const struct sim_act *act = &sim->acts.at[sim->part_acts.at[i]];
 
-		sc_sim_rates_set(sim, act, sim->acts.at[act].new_rate);
+		if (is_held(act) &&
+		    (act->new_rate < act->rate * (1 - SIM_EPS_LEVEL) ||
+		     (act->bound != SC_NONE && sim->res[act->bound].stamp == sim->stamp)))
+			return false;
+	}
+	return true;
+}
+
+static void solve_component(struct sc_simulator *sim, uint32_t seed)
+{
+	struct sim_act *first = &sim->acts.at[seed];
+	const bool holds = first->kind != SIM_GROUP && holds_groups(sim);
+	bool is_whole = !holds;
+
+	if (first->solved == sim->solve)
+		return;
+	if (!is_limited(sim, first)) {
+		first->solved = sim->solve;
+		first->bound = SC_NONE;
+		sc_sim_rates_set(sim, seed, first->cap);
+		return;
+	}
+	if (!find_part_rates(sim, seed, holds)) {
+		is_whole = true;
+		find_part_rates(sim, seed, false);
+	}
+	for (size_t i = 0; i < sim->part_acts.n; i++) {
+		struct sim_act *act = &sim->acts.at[sim->part_acts.at[i]];
+
+		if (!is_whole && is_held(act))
+			continue;
+		act->solved = sim->solve;
+		act->bound = act->new_bound;
+		sc_sim_rates_set(sim, sim->part_acts.at[i], act->new_rate);
 	}
 }
 
@@ -330,17 +377,23 @@ void sc_sim_rates_forget(struct sc_simulator *sim)
 
 void sc_sim_rates_solve(struct sc_simulator *sim)
 {
-	sim->stamp++;
+	sim->solve++;
 	for (size_t i = 0; i < sim->dirty_acts.n; i++) {
 		/* An activity that has lost all its SMs still counts, at rate 0. */
 		const struct sim_act *act = &sim->acts.at[sim->dirty_acts.at[i]];
 		if (act->state == SIM_WORKING || (act->state == SIM_QUEUED && act->started))
 			solve_component(sim, sim->dirty_acts.at[i]);
 	}
-	for (size_t i = 0; i < sim->dirty_res.n; i++)
-		for (uint32_t u = sim->res[sim->dirty_res.at[i]].first; u != SC_NONE;
-		     u = sim->uses.at[u].next_in_res)
-			solve_component(sim, sim->uses.at[u].act);
+	for (size_t i = 0; i < sim->dirty_res.n; i++) {
+		const uint32_t id = sim->dirty_res.at[i];
+
+		for (uint32_t u = sim->res[id].first; u != SC_NONE; u = sim->uses.at[u].next_in_res) {
+			const struct sim_act *act = &sim->acts.at[sim->uses.at[u].act];
+
+			if (!holds_groups(sim) || !is_held(act) || act->bound == id)
+				solve_component(sim, sim->uses.at[u].act);
+		}
+	}
 	sc_sim_rates_forget(sim);
 	if (sim->observe)
 		sim->observe(sim->observe_ctx, sim, sim->now_us);

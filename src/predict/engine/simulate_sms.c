@@ -132,7 +132,7 @@ void sc_sim_slow_copier(struct sc_simulator *sim, uint32_t group_id)
 	if (group->act == SC_NONE)
 		return;
 	act = &sim->acts.at[group->act];
-	for (uint32_t m = group->holders; m != SC_NONE; m = sim->acts.at[m].next)
+	for (uint32_t m = group->holders; m != SC_NONE && cap >= 1; m = sim->acts.at[m].next)
 		if (sim->sm[sim->acts.at[m].class_id].resizable != SC_NONE)
 			cap = act->cost->beside_frac;
 	if (cap < act->cap || cap > act->cap) {
