@@ -412,10 +412,13 @@ double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows)
 /* Descriptions of reuse have numbers of their own, by content; answers are remembered by these. */
 
 enum { N_ANSWERS = 1 << 17, N_REUSES = 1 << 14 }; /* slots */
+enum { N_NUMBERS = 6 };                           /* of a reuse, beside its lists */
 
 struct sc_row_memo {
 	struct sc_memo *answers, *reuses;
-	double n_reuses; /* that ever were: no number is given again */
+	double n_reuses;                     /* that ever were: no number is given again */
+	double last[N_NUMBERS], last_number; /* of the last reuse without lists, once has_last */
+	bool has_last;
 };
 
 struct sc_row_memo *sc_row_memo_create(void)
@@ -438,20 +441,36 @@ static void put_list(struct sc_memo_key *key, const struct sc_doubles *list)
 	sc_memo_put_all(key, list->at, list->n);
 }
 
-static double number_of(struct sc_row_memo *memo, const struct sc_reuse *r)
+double sc_row_reuse_number(struct sc_row_memo *memo, const struct sc_reuse *r)
 {
-	const double numbers[] = {r->kind,     r->zipf,     r->n_lookups,
-				  r->n_unique, r->n_tables, r->hot_frac};
-	struct sc_memo_key *key = sc_memo_begin(memo->reuses);
+	const double numbers[N_NUMBERS] = {r->kind,     r->zipf,     r->n_lookups,
+					   r->n_unique, r->n_tables, r->hot_frac};
+	const bool is_bare =
+		!r->row_bins.n && !r->lookup_bins.n && !r->cached_frac.n && !r->miss_frac.n;
+	double number;
+	struct sc_memo_key *key;
 	const double *known;
 
+	if (!memo->answers) {
+		memo->answers = sc_memo_create(N_ANSWERS);
+		memo->reuses = sc_memo_create(N_REUSES);
+	}
+	if (memo->has_last && is_bare && memcmp(memo->last, numbers, sizeof(numbers)) == 0)
+		return memo->last_number;
+	key = sc_memo_begin(memo->reuses);
 	sc_memo_put_all(key, numbers, sizeof(numbers) / sizeof(numbers[0]));
 	put_list(key, &r->row_bins);
 	put_list(key, &r->lookup_bins);
 	put_list(key, &r->cached_frac);
 	put_list(key, &r->miss_frac);
 	known = sc_memo_find(memo->reuses);
-	return known ? *known : (*sc_memo_add(memo->reuses, 1) = memo->n_reuses++);
+	number = known ? *known : (*sc_memo_add(memo->reuses, 1) = memo->n_reuses++);
+	if (is_bare) {
+		memcpy(memo->last, numbers, sizeof(numbers));
+		memo->last_number = number;
+		memo->has_last = true;
+	}
+	return number;
 }
 
 static double answer(const struct sc_reuse *reuse, const struct sc_row_question *q)
@@ -479,15 +498,13 @@ double sc_row_fact(struct sc_row_memo *memo, const struct sc_reuse *reuse,
 {
 	struct sc_memo_key *key;
 	const double *known;
+	double number;
 
 	if (!memo)
 		return answer(reuse, q);
-	if (!memo->answers) {
-		memo->answers = sc_memo_create(N_ANSWERS);
-		memo->reuses = sc_memo_create(N_REUSES);
-	}
+	number = sc_row_reuse_number(memo, reuse);
 	key = sc_memo_begin(memo->answers);
-	sc_memo_put(key, number_of(memo, reuse));
+	sc_memo_put(key, number);
 	sc_memo_put(key, q->fact);
 	sc_memo_put(key, q->rows);
 	sc_memo_put(key, q->lookups);

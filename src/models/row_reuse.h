@@ -46,6 +46,8 @@ struct sc_row_question {
 struct sc_row_memo; /* of one thread */
 struct sc_row_memo *sc_row_memo_create(void);
 void sc_row_memo_destroy(struct sc_row_memo *memo);
+/* A number of its own for each reuse, as long as the memo lives. */
+double sc_row_reuse_number(struct sc_row_memo *memo, const struct sc_reuse *reuse);
 /* `memo` may be NULL. */
 double sc_row_fact(struct sc_row_memo *memo, const struct sc_reuse *reuse,
 		   const struct sc_row_question *question);

@@ -233,7 +233,13 @@ struct sc_build_scratch {
 	struct sc_graph graph; /* for blocks simulated alone */
 	struct sc_timeline timeline;
 	SC_VEC(uint32_t) ids;
-	struct sc_row_memo *rows; /* embedding tables; may be NULL */
+	struct sc_row_memo *rows; /* embedding tables */
+	/* what a rank of a DLRM looks up, by its shards and the number of what else it depends on
+	 */
+	struct sc_lookups_known {
+		struct sc_memo *contexts, *lookups;
+		double n_contexts;
+	} known;
 	struct sc_memo *memo;     /* the blocks that were simulated alone */
 	struct sc_memo *variants; /* the sums of their blocks */
 };

@@ -98,7 +98,7 @@ static inline void init_dlrm(struct sc_dlrm *dlrm, const struct sc_request *req,
 			     const struct sc_shard_plan *plan)
 {
 	struct sc_predict_opts *opts = sc_arena_calloc(&arena, 1, sizeof(*opts));
-	struct sc_build_scratch scratch = {.arena = &arena};
+	struct sc_build_scratch scratch;
 	struct sc_err err = {0};
 
 	sc_predict_opts_init(opts);
@@ -108,8 +108,10 @@ static inline void init_dlrm(struct sc_dlrm *dlrm, const struct sc_request *req,
 		plan = &chosen.made.plan;
 	}
 	opts->plan = plan;
+	sc_build_scratch_init(&scratch, &arena);
 	ck_assert_msg(sc_dlrm_init(dlrm, &(struct sc_setup){req, opts, &scratch, NULL}, &err) == 0,
 		      "%s", err.text);
+	sc_build_scratch_release(&scratch);
 }
 
 static inline const struct sc_dlrm_class *class_of(const struct sc_dlrm *dlrm, uint32_t rank)

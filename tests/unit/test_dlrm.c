@@ -138,7 +138,6 @@ TEST(what_ranks_share_is_each_ones)
 			sc_block_release(&alone);
 		}
 	}
-	sc_dlrm_release(&dlrm);
 	sc_shard_plan_release(&plan);
 }
 
@@ -214,7 +213,6 @@ LOOP_TEST(steps_become_steady, n_cases(N_CASES))
 			      third, CASES[nth_case(_i, N_CASES)]);
 	ck_assert_double_eq_tol(run_plan(req, NULL)->iteration_ms, third / SC_US_PER_MS,
 				1e-6 * third / SC_US_PER_MS);
-	sc_dlrm_release(&dlrm);
 	sc_timeline_release(&timeline);
 	sc_graph_release(&graph);
 	sc_simulator_destroy(sim);
@@ -276,7 +274,6 @@ TEST(more_gpus_have_less_each)
 			most = fmax(most, dlrm.classes[c].work.table_bytes);
 		ck_assert_double_le(most, before);
 		before = most;
-		sc_dlrm_release(&dlrm);
 	}
 }
 
@@ -336,7 +333,6 @@ TEST(batch_that_does_not_divide)
 
 	init_dlrm(&dlrm, request("training.global_batch=4097"), NULL);
 	ck_assert_double_eq_tol(dlrm.batch, 1025, 1e-9);
-	sc_dlrm_release(&dlrm);
 	even = ms_of(request("training.global_batch=4096"));
 	odd = ms_of(request("training.global_batch=4097"));
 	ck_assert_double_ge(odd, even);
@@ -443,7 +439,6 @@ TEST(rows_of_a_sequence_are_not_added_up)
 		ck_assert_double_eq_tol(dlrm.exchange.ordered_bytes,
 					sequence ? lookups * FIX_DIM * 4 : 0, 1);
 		ck_assert_double_eq_tol(dlrm.exchange.bucketed_ids, lookups, 1e-9);
-		sc_dlrm_release(&dlrm);
 		sc_shard_plan_release(&plan);
 	}
 	ck_assert_double_eq_tol(sent[0], 0, 1e-9);
@@ -469,7 +464,6 @@ TEST(pooled_vectors_are_copied_around_their_exchange)
 		init_dlrm(&dlrm, req, &plan);
 		ck_assert_double_eq_tol(dlrm.exchange.ordered_bytes,
 					i ? 0 : 2.5 * BATCH / 4 * FIX_DIM * 4, 1e-6);
-		sc_dlrm_release(&dlrm);
 		sc_shard_plan_release(&plan);
 	}
 }
@@ -522,7 +516,6 @@ TEST(one_rank_has_the_bottom_mlp)
 	init_dlrm(&dlrm, req, NULL);
 	ck_assert_double_le(class_of(&dlrm, 0)->work.n_tables, 0);
 	ck_assert_double_ge(dlrm.exchange.output_bytes, 65536.0 * FIX_DIM * 4);
-	sc_dlrm_release(&dlrm);
 	req->software.dlrm.one_rank_bottom = false;
 	ck_assert_double_lt(ms_of(req), one);
 	req->software.dlrm.one_rank_bottom = true;

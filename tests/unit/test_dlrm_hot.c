@@ -62,7 +62,6 @@ static struct sc_dlrm_exchange exchange_of(const struct sc_request *req)
 
 	init_dlrm(&dlrm, req, &plan);
 	out = dlrm.exchange;
-	sc_dlrm_release(&dlrm);
 	return out;
 }
 
@@ -82,7 +81,6 @@ static double held_bytes(const struct sc_request *req, double *lookups)
 	}
 	*lookups -= dlrm.exchange.pulled_bytes / (FIX_DIM * dlrm.output_elem_bytes) *
 		    (double)dlrm.plan.world;
-	sc_dlrm_release(&dlrm);
 	return bytes;
 }
 

@@ -65,7 +65,6 @@ TEST(memory_balanced_keeps_counts_even)
 	}
 	for (size_t i = 0; i < dlrm.plan.tables.n; i++)
 		ck_assert_int_eq((int)dlrm.plan.tables.at[i].type, SC_TABLE_WISE);
-	sc_dlrm_release(&dlrm);
 }
 
 /* The three tables with most lookups, which have the fewest rows, lie apart. */
@@ -78,7 +77,6 @@ TEST(lookups_go_apart)
 	b = dlrm.plan.shards.at[placement_of("b")->first_shard].rank;
 	c = dlrm.plan.shards.at[placement_of("c")->first_shard].rank;
 	ck_assert(a != b && b != c && a != c);
-	sc_dlrm_release(&dlrm);
 }
 
 /* The limit lies between the sizes of "e" and "f", and of "j" halved. */
@@ -100,11 +98,9 @@ TEST(large_tables_are_cut_into_columns)
 	}
 	ck_assert_uint_eq(placement_of("e")->n_shards, 1);
 	ck_assert_uint_eq(placement_of("f")->n_shards, 2);
-	sc_dlrm_release(&dlrm);
 	/* never into more than there are GPUs */
 	plan_of("sharding.planner=memory_balanced sharding.column_slice_elements=1000");
 	ck_assert_uint_eq(placement_of("j")->n_shards, 4);
-	sc_dlrm_release(&dlrm);
 }
 
 /* HugeCTR 2.2 deals tables out in turn; NVIDIA's DLRM in PyTorch places them by their size. Neither
@@ -141,7 +137,6 @@ TEST(some_software_keeps_tables_whole)
 		}
 		ck_assert_msg(is_cut == cases[c].is_cut, "%s", cases[c].overrides);
 		ck_assert_msg(in_turn == cases[c].in_turn, "%s", cases[c].overrides);
-		sc_dlrm_release(&dlrm);
 	}
 }
 
@@ -154,17 +149,14 @@ TEST(hugectr_replicates_what_is_small)
 
 		ck_assert_msg((p->type == SC_DATA_PARALLEL) == (p->rows <= 10000), "%s", p->name);
 	}
-	sc_dlrm_release(&dlrm);
 	/* its recipe for one node, 8 MB, takes three */
 	plan_of("sharding.planner=hugectr");
 	ck_assert_int_eq((int)placement_of("c")->type, SC_DATA_PARALLEL);
 	ck_assert_int_ne((int)placement_of("d")->type, SC_DATA_PARALLEL);
-	sc_dlrm_release(&dlrm);
 	/* and for more than two nodes, 12.5 MB, four */
 	plan_of("gpus=16 sharding.planner=hugectr");
 	ck_assert_int_eq((int)placement_of("d")->type, SC_DATA_PARALLEL);
 	ck_assert_int_ne((int)placement_of("e")->type, SC_DATA_PARALLEL);
-	sc_dlrm_release(&dlrm);
 }
 
 TEST(software_has_its_planner)
@@ -222,7 +214,6 @@ LOOP_TEST(every_planner_for_any_gpus, n_cases(N_PLANNERS *N_COUNTS))
 	plan_of(text);
 	ck_assert_uint_eq(dlrm.plan.tables.n, N_TABLES);
 	ck_assert_int_eq(sc_shard_plan_check_tables(&dlrm.plan, &dlrm.tables, NULL), 0);
-	sc_dlrm_release(&dlrm);
 }
 
 /* TorchRec's planner keeps 15 % of a GPU's memory free, once, and counts the optimizer's state. */
@@ -248,7 +239,6 @@ LOOP_TEST(torchrec_fills_the_memory_it_has, 7)
 		 cases[_i].optimizer);
 	init_dlrm(&dlrm, make_request(&one, 1, text), NULL);
 	ck_assert_int_eq(dlrm.plan.tables.at[0].tier == SC_TIER_HBM, cases[_i].tier == SC_TIER_HBM);
-	sc_dlrm_release(&dlrm);
 }
 
 static int init_with(const struct sc_request *req, const struct sc_shard_plan *plan,
@@ -296,4 +286,73 @@ TEST(plan_without_hosts_takes_the_clusters)
 		ck_assert_double_eq_tol(without, with, 1e-12);
 		sc_shard_plan_release(&plan);
 	}
+}
+
+/* A predictor that has seen the neighbours of a request says what one that has seen nothing says:
+ * each differs from the one before in one thing that lookups, or the form of the graph, depend on.
+ */
+TEST(what_was_seen_before_does_not_show)
+{
+	static const char *const overrides[] = {
+		"",
+		"training.global_batch=8192",
+		"training.optimizer=adam",
+		"training.precision=amp_fp16",
+		"cluster.gpu=h100-sxm-80gb",
+		"training.software=hugectr",
+		"training.software=hugectr cluster.gpus_per_node=2 cluster.nics_per_node=2",
+		"training.software=hugectr training.cuda_graphs=false",
+		"training.software=nvidia-dlrm-pt",
+		"training.software=distributed-embeddings",
+		"gpus=2",
+		"model.bottom_mlp=64",
+		"model.interaction=dot",
+		"stragglers=1",
+		"",
+	};
+	enum { N_CHANGES = 9, N_OVERRIDES = sizeof(overrides) / sizeof(overrides[0]) };
+	int64_t rank = 1;
+	struct sc_straggler late = {.ranks = {&rank, 1}, .slowdown = 1.5};
+	struct sc_predictor *warm = sc_predictor_create();
+
+	for (int i = 0; i < N_OVERRIDES * N_CHANGES; i++) {
+		const int change = i % N_CHANGES;
+		const char *text = overrides[i / N_CHANGES];
+		const bool is_late = strcmp(text, "stragglers=1") == 0;
+		struct sc_predictor *fresh = sc_predictor_create();
+		static struct sc_prediction a, b;
+		struct sc_predict_opts opts;
+		struct sc_shard_plan plan;
+		struct sc_request *req;
+
+		make_tables();
+		tables[1].rows = change == 1 ? 70000 : 20000;
+		tables[1].pooling = change == 2 ? 3 : 9;
+		tables[1].weighted = change == 3;
+		tables[1].sequence = change == 4;
+		tables[1].features = change == 5 ? 2 : 1;
+		tables[1].storage = change == 6 ? SC_FP16 + 1 : 0;
+		if (change == 7)
+			tables[1].reuse = (struct sc_reuse){.kind = SC_REUSE_ZIPF, .zipf = 1.1};
+		req = make_request(tables, 3, is_late ? "" : text);
+		if (is_late)
+			req->config.stragglers = (struct sc_structs){&late, 1};
+		plan_init(&plan, req);
+		place(&plan, &tables[0], SC_DATA_PARALLEL, (int)plan.world, 0);
+		place(&plan, &tables[1], change == 8 ? SC_ROW_WISE : SC_TABLE_WISE,
+		      change == 8 ? (int)plan.world : 1, change == 8 ? 0 : 1);
+		place(&plan, &tables[2], SC_TABLE_WISE, 1, 0);
+		sc_predict_opts_init(&opts);
+		opts.plan = &plan;
+		ck_assert_int_eq(sc_predict(warm, req, &opts, &a, NULL), 0);
+		ck_assert_int_eq(sc_predict(fresh, req, &opts, &b, NULL), 0);
+		ck_assert_msg(!(fabs(a.iteration_ms - b.iteration_ms) > 0),
+			      "%s, change %d: %.17g after others, %.17g alone", text, change,
+			      a.iteration_ms, b.iteration_ms);
+		ck_assert_uint_eq(a.n_nodes, b.n_nodes);
+		ck_assert(!(fabs(a.memory.total_gib - b.memory.total_gib) > 0));
+		sc_predictor_destroy(fresh);
+		sc_shard_plan_release(&plan);
+	}
+	sc_predictor_destroy(warm);
 }

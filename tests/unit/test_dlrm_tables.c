@@ -30,7 +30,6 @@ static struct sc_request *start(size_t n, const char *overrides)
 
 static void finish(void)
 {
-	sc_dlrm_release(&dlrm);
 	sc_shard_plan_release(&plan);
 }
 

@@ -177,7 +177,7 @@ static double mean_step_ms(const struct sc_request *req, const struct sc_shard_p
 {
 	enum { FIRST = 7, LAST = 23, N_STEPS = LAST + 2 };
 	struct sc_predict_opts opts;
-	struct sc_build_scratch scratch = {.arena = &arena};
+	struct sc_build_scratch scratch;
 	struct sc_simulator *sim = sc_simulator_create();
 	struct sc_timeline timeline = {0};
 	struct sc_dlrm_built built;
@@ -189,6 +189,7 @@ static double mean_step_ms(const struct sc_request *req, const struct sc_shard_p
 	sc_predict_opts_init(&opts);
 	opts.plan = plan;
 	sc_graph_init(&graph);
+	sc_build_scratch_init(&scratch, &arena);
 	ck_assert_int_eq(sc_dlrm_init(&of, &(struct sc_setup){req, &opts, &scratch, NULL}, &err),
 			 0);
 	sc_dlrm_build(&of, N_STEPS, &graph, &built);
@@ -197,10 +198,10 @@ static double mean_step_ms(const struct sc_request *req, const struct sc_shard_p
 		first = fmax(first, timeline.end_us[built.step_end[FIRST * of.n_classes + c]]);
 		last = fmax(last, timeline.end_us[built.step_end[LAST * of.n_classes + c]]);
 	}
-	sc_dlrm_release(&of);
 	sc_timeline_release(&timeline);
 	sc_graph_release(&graph);
 	sc_simulator_destroy(sim);
+	sc_build_scratch_release(&scratch);
 	return (last - first) / (LAST - FIRST) / SC_US_PER_MS;
 }
 

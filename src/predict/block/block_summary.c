@@ -8,8 +8,8 @@
 #include "base/fnv.h"
 #include "models/row_reuse.h"
 
-#define SLOWEST_RATE 1e-3        /* a step without any room counts as so slow */
-enum { N_REMEMBERED = 1 << 12 }; /* slots */
+#define SLOWEST_RATE 1e-3 /* a step without any room counts as so slow */
+enum { N_REMEMBERED = 1 << 12, N_CONTEXTS = 1 << 6, N_LOOKUPS = 1 << 13 }; /* slots */
 
 void sc_build_scratch_init(struct sc_build_scratch *scratch, struct sc_arena *arena)
 {
@@ -17,6 +17,7 @@ void sc_build_scratch_init(struct sc_build_scratch *scratch, struct sc_arena *ar
 		.arena = arena,
 		.sim = sc_simulator_create(),
 		.rows = sc_row_memo_create(),
+		.known = {sc_memo_create(N_CONTEXTS), sc_memo_create(N_LOOKUPS), 0},
 		.memo = sc_memo_create(N_REMEMBERED),
 		.variants = sc_memo_create(N_REMEMBERED),
 	};
@@ -30,6 +31,8 @@ void sc_build_scratch_release(struct sc_build_scratch *scratch)
 	SC_VEC_RELEASE(&scratch->ids);
 	sc_simulator_destroy(scratch->sim);
 	sc_row_memo_destroy(scratch->rows);
+	sc_memo_destroy(scratch->known.contexts);
+	sc_memo_destroy(scratch->known.lookups);
 	sc_memo_destroy(scratch->memo);
 	sc_memo_destroy(scratch->variants);
 }

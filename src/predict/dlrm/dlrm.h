@@ -66,7 +66,8 @@ struct sc_dlrm {
 	const struct sc_request *request;
 	const struct sc_predict_opts *opts;
 	struct sc_arena *arena;
-	struct sc_row_memo *rows; /* may be NULL */
+	struct sc_row_memo *rows;
+	struct sc_lookups_known *known;
 	struct sc_fabric fabric;
 	struct sc_table_list tables;
 	struct sc_shard_plan plan;
@@ -86,9 +87,7 @@ struct sc_dlrm {
 /* Prepares a request under setup->opts->plan, which outlives it. Strings and arrays live in the
  * arena of the scratch. */
 int sc_dlrm_init(struct sc_dlrm *dlrm, const struct sc_setup *setup, struct sc_err *err);
-void sc_dlrm_release(struct sc_dlrm *dlrm);
 
-/* dlrm.c: facts of a request. */
 /* Says whether rank 0 runs the bottom MLP for all samples. */
 static inline bool sc_dlrm_one_rank_bottom(const struct sc_request *request)
 {
@@ -99,9 +98,17 @@ static inline bool sc_dlrm_has_hot(const struct sc_dlrm *dlrm)
 {
 	return dlrm->exchange.pulled_bytes > 0 || dlrm->exchange.hot_grad_bytes > 0;
 }
+/* The kind of GPU that a rank has, and how much slower than others it is. */
 size_t sc_dlrm_rank_kind(const struct sc_request *request, uint32_t rank);
 double sc_dlrm_rank_slowdown(const struct sc_request *request, uint32_t rank);
 
+/* dlrm_use.c: the optimizer of rows, the bytes of an element of vectors, the lookups of so many
+ * samples in a table, and the bytes of all samples' vectors of so many columns. */
+enum sc_row_optimizer sc_dlrm_row_optimizer(const struct sc_request *request);
+double sc_dlrm_output_elem_bytes(const struct sc_request *request);
+double sc_dlrm_lookups(const struct sc_table *table, double samples);
+double sc_dlrm_all_vector_bytes(const struct sc_request *request, const struct sc_table *table,
+				double cols);
 /* Lists the tables of a request with types resolved. */
 void sc_dlrm_tables(const struct sc_request *request, struct sc_arena *arena,
 		    struct sc_table_list *out);
@@ -151,6 +158,9 @@ uint32_t sc_dlrm_ranks_together(const struct sc_request *request);
 double sc_table_outputs(const struct sc_table *table);
 /* dlrm_hstu.c: returns the mean tokens of a sample, on the rank with most or on the others. */
 double sc_hstu_tokens(const struct sc_request *request, bool most);
+
+/* dlrm_lookups.c: sets the shapes, index_bytes and output_bytes of all ranks. */
+void sc_dlrm_find_lookups(const struct sc_dlrm *dlrm, struct sc_dlrm_work *ranks);
 
 /* dlrm_dense.c */
 void sc_dlrm_dense_block(const struct sc_dlrm *dlrm, const struct sc_dlrm_class *cls,

@@ -697,11 +697,6 @@ static void conclude(void *p, struct sc_prediction *out)
 	}
 }
 
-static void release(void *p)
-{
-	sc_dlrm_release(&((struct self *)p)->dlrm);
-}
-
 const struct sc_workload sc_dlrm_workload = {
 	.takes = takes,
 	.self_bytes = sizeof(struct self),
@@ -709,5 +704,4 @@ const struct sc_workload sc_dlrm_workload = {
 	.build = dlrm_workload_build,
 	.op_info = op_info,
 	.conclude = conclude,
-	.release = release,
 };

@@ -311,7 +311,6 @@ static int list_exchanges(struct lister *l, const struct sc_setup *setup, struct
 		for (size_t i = 0; sc_dlrm_beside(dlrm, i, &beside); i++)
 			add_exchange(l, dlrm, &beside);
 	}
-	sc_dlrm_release(dlrm);
 	sc_chosen_plan_release(&chosen);
 	return rc;
 }
