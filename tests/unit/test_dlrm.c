@@ -191,7 +191,7 @@ LOOP_TEST(steps_become_steady, n_cases(N_CASES))
 	enum { N_STEPS = 7 };
 	struct sc_request *req = request(CASES[nth_case(_i, N_CASES)]);
 	struct sc_dlrm dlrm;
-	struct sc_dlrm_built built;
+	struct sc_dlrm_built built = {.print = 0};
 	struct sc_graph graph;
 	struct sc_timeline timeline = {0};
 	struct sc_simulator *sim = sc_simulator_create();
@@ -205,7 +205,7 @@ LOOP_TEST(steps_become_steady, n_cases(N_CASES))
 	for (uint32_t s = 0; s < N_STEPS; s++)
 		for (size_t c = 0; c < dlrm.n_classes; c++)
 			end[s] = fmax(end[s],
-				      timeline.end_us[built.step_end[s * dlrm.n_classes + c]]);
+				      timeline.end_us[built.step_end.at[s * dlrm.n_classes + c]]);
 	third = end[2] - end[1];
 	for (int s = 3; s < N_STEPS - 1; s++)
 		ck_assert_msg(fabs(end[s] - end[s - 1] - third) < 1e-6 * third,
@@ -215,6 +215,7 @@ LOOP_TEST(steps_become_steady, n_cases(N_CASES))
 				1e-6 * third / SC_US_PER_MS);
 	sc_timeline_release(&timeline);
 	sc_graph_release(&graph);
+	sc_dlrm_built_release(&built);
 	sc_simulator_destroy(sim);
 }
 

@@ -180,7 +180,7 @@ static double mean_step_ms(const struct sc_request *req, const struct sc_shard_p
 	struct sc_build_scratch scratch;
 	struct sc_simulator *sim = sc_simulator_create();
 	struct sc_timeline timeline = {0};
-	struct sc_dlrm_built built;
+	struct sc_dlrm_built built = {.print = 0};
 	struct sc_graph graph;
 	struct sc_dlrm of;
 	struct sc_err err = {0};
@@ -195,11 +195,12 @@ static double mean_step_ms(const struct sc_request *req, const struct sc_shard_p
 	sc_dlrm_build(&of, N_STEPS, &graph, &built);
 	ck_assert_int_eq(sc_simulate(sim, &graph, NULL, &timeline, NULL), 0);
 	for (size_t c = 0; c < of.n_classes; c++) {
-		first = fmax(first, timeline.end_us[built.step_end[FIRST * of.n_classes + c]]);
-		last = fmax(last, timeline.end_us[built.step_end[LAST * of.n_classes + c]]);
+		first = fmax(first, timeline.end_us[built.step_end.at[FIRST * of.n_classes + c]]);
+		last = fmax(last, timeline.end_us[built.step_end.at[LAST * of.n_classes + c]]);
 	}
 	sc_timeline_release(&timeline);
 	sc_graph_release(&graph);
+	sc_dlrm_built_release(&built);
 	sc_simulator_destroy(sim);
 	sc_build_scratch_release(&scratch);
 	return (last - first) / (LAST - FIRST) / SC_US_PER_MS;

@@ -176,12 +176,32 @@ static inline bool sc_dlrm_is_dense(enum sc_dlrm_block id)
  * is built. */
 void sc_dlrm_dense_sizes(struct sc_dlrm *dlrm);
 
-/* dlrm_workload.c: builds `n_steps` steps, one after another as a training loop runs them. */
+enum sc_exchange {
+	SC_X_INDEX,
+	SC_X_OUTPUT,
+	SC_X_SCATTER,
+	SC_X_HOST_SCATTER,
+	SC_X_GRAD,
+	SC_X_GATHER,
+	SC_X_HOST_GATHER,
+	SC_X_REPLICAS,
+	SC_X_TOP_GRADS,
+	SC_X_BOTTOM_GRADS,
+	SC_N_EXCHANGES
+};
+/* dlrm_build.c: what an exchange moves; 0 bytes: the request does not have it. */
+struct sc_collective_shape sc_dlrm_exchange_shape(const struct sc_dlrm *dlrm, enum sc_exchange x);
+/* Builds `n_steps` steps, one after another as a training loop runs them. `built` is zeroed before
+ * the first and kept for the next, which may find its graph as it was left. */
 struct sc_dlrm_built {
-	uint32_t *step_end; /* [step * n_classes + class]: node at which the step is over */
+	SC_VEC(uint32_t) step_end; /* [step * n_classes + class]: node at which the step is over */
+	SC_VEC(uint32_t)
+	form, asked;    /* what decides all but the values of costs: built; asked for */
+	uint64_t print; /* of the form, also the graph's */
 };
 void sc_dlrm_build(const struct sc_dlrm *dlrm, uint32_t n_steps, struct sc_graph *graph,
 		   struct sc_dlrm_built *built);
+void sc_dlrm_built_release(struct sc_dlrm_built *built);
 /* Kernels and an exchange of a step that need nothing of each other; false from the end of the list
  * on. An exchange of 0 bytes is one that the request does not have. */
 struct sc_dlrm_beside {
