@@ -131,7 +131,7 @@ static bool solve_instance(size_t i, const struct records *records)
 	data_instance(&d, name);
 	x = solve(&d, RUNS);
 	begin_s = sc_now_s();
-	if (sc_torchrec_plan(&d.problem, &d.arena, &torchrec, &err))
+	if (sc_torchrec_plan(&d.problem, NULL, &d.arena, &torchrec, &err))
 		fail(name, &err);
 	took_s = sc_now_s() - begin_s;
 	printf("%-12s %9.6f %9.6f %6.2f %7.1f %7.1f | %9.6f %9.6f %+6.2f %6.1f | %9.6f %9.6f %+6.1f "

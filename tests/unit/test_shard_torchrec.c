@@ -324,7 +324,8 @@ TEST(too_many_shards)
 static void plan(void)
 {
 	build();
-	ck_assert_msg(sc_torchrec_plan(&problem, &arena, &solution, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_torchrec_plan(&problem, NULL, &arena, &solution, &err) == 0, "%s",
+		      err.text);
 }
 
 /* The plan says what the solution costs. */
@@ -375,7 +376,7 @@ TEST(plan_in_little_memory)
 	sc_shard_plan_release(&solution.plan);
 	topology.hbm_cap_bytes = 1e6;
 	build();
-	ck_assert_int_eq(sc_torchrec_plan(&problem, &arena, &solution, &err), -SC_ECONFLICT);
+	ck_assert_int_eq(sc_torchrec_plan(&problem, NULL, &arena, &solution, &err), -SC_ECONFLICT);
 	ck_assert_str_eq(err.text, "no proposal of TorchRec's planner fits the memory of 1 ranks");
 }
 
@@ -394,6 +395,24 @@ TEST(plan_over_hosts)
 	check_solution();
 }
 
+/* A signal ends the proposals; the best so far is the plan. */
+TEST(stopped_early)
+{
+	struct sc_search_watch watch = {.most_asked = 2};
+	double whole_cost;
+
+	list.n = 16;
+	plan();
+	whole_cost = solution.cost;
+	ck_assert(!solution.cut_short);
+	sc_shard_plan_release(&solution.plan);
+	ck_assert_int_eq(sc_torchrec_plan(&problem, &watch, &arena, &solution, &err), 0);
+	check_solution();
+	ck_assert(solution.cut_short && solution.cost >= whole_cost);
+	ck_assert_uint_le(watch.n_asked, 4);
+	sc_shard_plan_release(&solution.plan);
+}
+
 TEST(constraints)
 {
 	struct sc_shard_constraint list_of[] = {
@@ -406,17 +425,18 @@ TEST(constraints)
 	build();
 	problem.constraints = list_of;
 	problem.n_constraints = 2;
-	ck_assert_int_eq(sc_torchrec_plan(&problem, &arena, &solution, &err), 0);
+	ck_assert_int_eq(sc_torchrec_plan(&problem, NULL, &arena, &solution, &err), 0);
 	check_solution();
 	ck_assert_int_eq(solution.plan.tables.at[0].type, SC_ROW_WISE);
 	ck_assert_int_ne(solution.plan.tables.at[1].tier, SC_TIER_HBM);
 	sc_shard_plan_release(&solution.plan);
 	problem.n_constraints = 3;
-	ck_assert_int_eq(sc_torchrec_plan(&problem, &arena, &solution, &err), -SC_EUNSUPPORTED);
+	ck_assert_int_eq(sc_torchrec_plan(&problem, NULL, &arena, &solution, &err),
+			 -SC_EUNSUPPORTED);
 	memset(&err, 0, sizeof(err));
 	list_of[1].table = 0;
 	list_of[1].tier = -1;
 	problem.n_constraints = 2;
-	ck_assert_int_eq(sc_torchrec_plan(&problem, &arena, &solution, &err), -SC_ECONFLICT);
+	ck_assert_int_eq(sc_torchrec_plan(&problem, NULL, &arena, &solution, &err), -SC_ECONFLICT);
 	ck_assert_str_eq(err.text, "the constraints leave table t0 no type and tier");
 }

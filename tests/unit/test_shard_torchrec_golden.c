@@ -292,7 +292,8 @@ LOOP_TEST(planner_finds_the_published_cost, N_OF(instances))
 	struct instance in;
 
 	load_instance(instances[_i].name, &in);
-	ck_assert_msg(sc_torchrec_plan(&in.problem, &arena, &solution, &err) == 0, "%s", err.text);
+	ck_assert_msg(sc_torchrec_plan(&in.problem, NULL, &arena, &solution, &err) == 0, "%s",
+		      err.text);
 	ck_assert_double_eq_tol(solution.cost, instances[_i].planned_ms, 1e-6);
 	sc_shard_plan_release(&solution.plan);
 	release_instance(&in);

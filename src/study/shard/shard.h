@@ -129,6 +129,7 @@ bool sc_shard_cost_of(const struct sc_shard_problem *problem, uint32_t table,
 void sc_plan_add_option(struct sc_shard_plan *plan, const struct sc_shard_problem *problem,
 			uint32_t option, const int32_t *ranks);
 
+struct sc_search_watch;
 struct sc_solve_opts {
 	double seconds;  /* deadline; 0 = the quick answer: no more than local search to its end */
 	bool quick;      /* the quick answer with a deadline */
@@ -211,9 +212,10 @@ int sc_torchrec_problem(const struct sc_torchrec_topology *topology,
 /* Runs TorchRec's own search: a grid search (up to 10,000 proposals), greedy and uniform proposers
  * over its greedy partitioner. Its time grows as the square of the tables: after 2e8 placements of
  * a table (2,000 tables whole) the best so far stands, and `cut_short` says so. Constraints on type
- * and tier hold; one on ranks is SC_EUNSUPPORTED. SC_ECONFLICT means that no proposal fits. */
-int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *arena,
-		     struct sc_shard_solution *out, struct sc_err *err);
+ * and tier hold; one on ranks is SC_EUNSUPPORTED. SC_ECONFLICT means that no proposal fits. A watch
+ * (NULL: none) ends it with the best proposal so far. */
+int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_search_watch *watch,
+		     struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err);
 
 /* --- HugeCTR's planner (NVIDIA-Merlin/HugeCTR, samples/dlrm): small tables are data parallel, the
  * hottest are split --- */

@@ -311,7 +311,8 @@ static int make_torchrec(const struct sc_start *start, const struct sc_start_ask
 	rc = sc_torchrec_problem(&topology, &tables, ask->arena, &problem, err);
 	if (rc)
 		return rc;
-	rc = sc_torchrec_plan(&problem, ask->arena, &solution, err);
+	rc = sc_torchrec_plan(&problem, ask->solve ? ask->solve->watch : NULL, ask->arena,
+			      &solution, err);
 	out->plan = solution.plan;
 	out->cut_short_tables = solution.cut_short ? tables.n : 0;
 	sc_shard_problem_release(&problem);

@@ -327,6 +327,8 @@ struct search {
 	uint32_t *chosen, *best_chosen;   /* options of a proposal, of the best one */
 	double best;
 	struct sc_arena *arena;
+	struct sc_search_watch *watch;
+	bool is_stopped;
 };
 
 static int check_constraints(const struct sc_shard_problem *problem, struct sc_err *err)
@@ -403,9 +405,10 @@ static int init(struct search *search, const struct sc_shard_problem *problem,
 	return 0;
 }
 
-static bool is_cut_short(const struct search *search)
+static bool is_cut_short(struct search *search)
 {
-	return search->placer.work > MAX_WORK;
+	search->is_stopped = search->is_stopped || sc_search_is_stopped(search->watch);
+	return search->is_stopped || search->placer.work > MAX_WORK;
 }
 
 static void try_chosen(struct search *search)
@@ -498,13 +501,13 @@ static void propose_uniform(struct search *search)
 			if (all)
 				search->chosen[t] = ranked->option[k];
 		}
-		if (all)
+		if (all && !search->is_stopped)
 			try_chosen(search);
 	}
 }
 
-int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *arena,
-		     struct sc_shard_solution *out, struct sc_err *err)
+int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_search_watch *watch,
+		     struct sc_arena *arena, struct sc_shard_solution *out, struct sc_err *err)
 {
 	struct sc_shard_plan plan = {.world = problem->world,
 				     .ranks_per_host = problem->ranks_per_host};
@@ -516,10 +519,14 @@ int sc_torchrec_plan(const struct sc_shard_problem *problem, struct sc_arena *ar
 		rc = init(&search, problem, arena, err);
 	if (rc)
 		return rc;
+	search.watch = watch;
 	propose_grid(&search);
 	propose_greedy(&search, search.by_depth);
 	propose_greedy(&search, search.by_sum);
 	propose_uniform(&search);
+	if (search.best < 0 && search.is_stopped)
+		return sc_err_set(err, SC_ECONFLICT,
+				  "TorchRec's planner was stopped before a proposal fitted");
 	if (search.best < 0 || !placer_place(&search.placer, search.best_chosen, HUGE_VAL, &cost))
 		return sc_err_set(err, SC_ECONFLICT,
 				  "no proposal of TorchRec's planner fits the memory of %u ranks",
