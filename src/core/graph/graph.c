@@ -228,6 +228,23 @@ static size_t seal_lanes(struct sc_graph *graph)
 	return n_members;
 }
 
+static bool is_apart(const struct sc_graph *graph)
+{
+	const struct sc_node *node = graph->nodes.at;
+	const size_t n_lanes = graph->lanes.n;
+
+	for (uint32_t i = 0; graph->classes.n > 1 && i < graph->nodes.n; i++) {
+		for (uint32_t e = graph->succ_start[i]; e < graph->succ_start[i + 1]; e++) {
+			const uint32_t to = graph->succ[e];
+
+			if (node[i].lane >= n_lanes || node[to].lane >= n_lanes ||
+			    sc_graph_class_of(graph, i) != sc_graph_class_of(graph, to))
+				return false;
+		}
+	}
+	return true;
+}
+
 void sc_graph_seal(struct sc_graph *graph)
 {
 	assert(graph->edges.n < SC_NONE);
@@ -263,5 +280,6 @@ void sc_graph_seal(struct sc_graph *graph)
 	for (size_t i = n_members ? graph->nodes.n : 0; i-- > 0;)
 		if (node[i].group < graph->groups.n)
 			graph->group_node[--graph->group_node_start[node[i].group]] = (uint32_t)i;
+	graph->apart = is_apart(graph);
 	graph->sealed = 1;
 }

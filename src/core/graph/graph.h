@@ -79,6 +79,7 @@ struct sc_graph {
 	uint32_t *lane_last;                     /* scratch of sc_graph_seal */
 	size_t cap_nodes, cap_edges, cap_lanes, cap_groups, cap_group_nodes; /* of these arrays */
 	int sealed; /* 0 again after any add */
+	bool apart; /* classes meet in groups alone: no edge leads from one to another */
 	/* For who builds graphs that may be alike: a print of nodes and groups in the order added,
 	 * without edges and ids of groups; and where only their costs are asked for, nothing else
 	 * is kept of them and all ids are 0. */

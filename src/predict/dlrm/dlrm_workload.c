@@ -109,11 +109,8 @@ static double state_bytes(const struct sc_dlrm *dlrm)
  * batches. */
 static double buffer_bytes(const struct sc_dlrm *dlrm, const struct sc_dlrm_work *work)
 {
-	double columns = 0;
-
-	for (size_t i = 0; i < dlrm->tables.n; i++)
-		columns += sc_table_outputs(&dlrm->tables.at[i]) * (double)dlrm->tables.at[i].dim;
-	return 2 * work->output_bytes + 2 * dlrm->batch * columns * dlrm->output_elem_bytes +
+	return 2 * work->output_bytes +
+	       2 * dlrm->batch * dlrm->vector_columns * dlrm->output_elem_bytes +
 	       2 * work->index_bytes;
 }
 

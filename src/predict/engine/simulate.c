@@ -268,19 +268,6 @@ void sc_sim_flow_ready(struct sc_simulator *sim)
 	}
 }
 
-bool sc_sim_are_apart(const struct sc_simulator *sim)
-{
-	const struct sc_graph *g = sim->graph;
-
-	if (!sim->flow.contends || sim->observe)
-		return false;
-	for (uint32_t i = 0; g->classes.n > 1 && i < g->nodes.n; i++)
-		for (uint32_t e = g->succ_start[i]; e < g->succ_start[i + 1]; e++)
-			if (sc_sim_class_of(sim, i) != sc_sim_class_of(sim, g->succ[e]))
-				return false;
-	return true;
-}
-
 /* Marks the costs that have demands; returns NULL if none has. */
 static const uint8_t *find_contends(struct sc_simulator *sim)
 {
@@ -335,6 +322,7 @@ static void begin_flow(struct sc_simulator *sim, const struct sc_sim_opts *opts,
 	sim->n_done = 0;
 	sim->total_us = 0;
 	sim->ready.n = 0;
+	sim->apart = sim->flow.contends && !sim->observe && graph->apart;
 	SC_VEC_RESERVE(&sim->busy, graph->classes.n);
 	for (size_t i = 0; i < graph->classes.n; i++)
 		sim->busy.at[i] = 0;
@@ -347,7 +335,6 @@ static void begin_nodes(struct sc_simulator *sim)
 	const uint32_t *n_deps = sim->graph->n_deps;
 	const size_t n = sim->graph->nodes.n;
 
-	sim->apart = sc_sim_are_apart(sim);
 	for (size_t i = 0; i < sim->graph->groups.n; i++)
 		sim->groups.at[i] = (struct sim_group){.holders = SC_NONE, .act = SC_NONE};
 	for (size_t i = 0; i < n; i++) {

@@ -175,8 +175,6 @@ void sc_sim_flow_ready(struct sc_simulator *sim); /* runs until no ready node is
 void sc_sim_node_done(struct sc_simulator *sim, uint32_t node, double end_us);
 void sc_sim_member_arrived(struct sc_simulator *sim, uint32_t node, double at_us);
 void sc_sim_group_done(struct sc_simulator *sim, uint32_t group, double end_us);
-/* Says whether classes meet in groups alone. */
-bool sc_sim_are_apart(const struct sc_simulator *sim);
 
 /* simulate_walk.c: begins a run with all that flows, by the graph's notes; false: it has not begun.
  */

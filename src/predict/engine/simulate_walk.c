@@ -140,7 +140,6 @@ static void walk_make(const struct sc_simulator *sim)
 	};
 
 	find_preds(&m);
-	walk_put(&m, sc_sim_are_apart(sim));
 	walk_put(&m, (uint32_t)g->costs.n);
 	for (size_t i = 0; i < g->costs.n; i++)
 		walk_put(&m, sim->contends.at[i]);
@@ -275,11 +274,10 @@ bool sc_sim_walk(struct sc_simulator *sim)
 	if (!g->notes->walk.n)
 		walk_make(sim);
 	word = g->notes->walk.at;
-	sim->apart = word[0];
 	for (uint32_t i = 0; i < g->costs.n; i++)
-		if (word[2 + i] != sim->contends.at[i])
+		if (word[1 + i] != sim->contends.at[i])
 			return false;
-	word += 2 + word[1];
+	word += 1 + word[0];
 	word = walk_steps(sim, word + 1, g->notes->walk.at + *word);
 	walk_begin_rest(sim, word, g->notes->walk.at + g->notes->walk.n);
 	return true;
