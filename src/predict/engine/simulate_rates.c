@@ -387,7 +387,8 @@ void sc_sim_rates_solve(struct sc_simulator *sim)
 	for (size_t i = 0; i < sim->dirty_res.n; i++) {
 		const uint32_t id = sim->dirty_res.at[i];
 
-		for (uint32_t u = sim->res[id].first; u != SC_NONE; u = sim->uses.at[u].next_in_res) {
+		for (uint32_t u = sim->res[id].first; u != SC_NONE;
+		     u = sim->uses.at[u].next_in_res) {
 			const struct sim_act *act = &sim->acts.at[sim->uses.at[u].act];
 
 			if (!holds_groups(sim) || !is_held(act) || act->bound == id)
