@@ -271,14 +271,10 @@ static int put_file(const void *ctx, FILE *out, struct sc_err *err)
 static void draw_text(const void *ctx, struct sc_strbuf *out)
 {
 	const struct drawings *all = ctx;
-	const bool is_svg = sc_ends_with(all->args->common.output, ".svg");
 
 	for (const struct drawing *d = all->at; d < all->at + all->n; d++) {
-		if (is_svg)
-			sc_schedule_to_svg(d->name, &d->play, out);
-		else
-			sc_schedule_to_text(d->name, &d->play, out);
-		if (all->args->optimize && !is_svg)
+		sc_schedule_to_text(d->name, &d->play, out);
+		if (all->args->optimize)
 			sc_strbuf_printf(
 				out,
 				"longest stage %g, none takes less than %g: gap %.2f %%, %u orders tried\n",
@@ -287,8 +283,15 @@ static void draw_text(const void *ctx, struct sc_strbuf *out)
 	}
 }
 
+static void draw_svg(const void *ctx, struct sc_strbuf *out)
+{
+	const struct drawings *all = ctx;
+
+	sc_schedule_to_svg(all->at[0].name, &all->at[0].play, out);
+}
+
 static const struct sc_forms forms = {
-	.json = put_schedule_json, .text = draw_text, .csv = put_file};
+	.json = put_schedule_json, .text = draw_text, .csv = put_file, .svg = draw_svg};
 
 /* The ending of the file's name says which form is written. */
 static int write_drawings(const struct drawings *all, const struct sc_cli_call *call,
