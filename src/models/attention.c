@@ -27,8 +27,7 @@ static double ramp(double t)
 	return t > 0 ? t * t / 2 : 0;
 }
 
-/* Under a window a query has one key fewer for each token that the first key is too far, down to
- * none. */
+/* Under a window a query has a key fewer for each token that the first is too far, down to none. */
 double sc_attention_flop(const struct sc_attention_shape *s)
 {
 	double area = s->seq_q * s->seq_kv / (s->causal ? 2 : 1), first = beyond_window(s);

@@ -27,9 +27,8 @@
  * another: counters of V100 kernels show each row of 32 tables read once, where a table's share of
  * the cache is half of it. */
 #define CACHE_FRAC 0.9
-/* The bags that an SM works on at a time: one a warp, half of 64. A block of FBGEMM's has up to 512
- * threads, which AMD's compiler gives twice the registers: one fits a compute unit, of 8
- * wavefronts. */
+/* Bags that an SM works on at a time: one a warp, half of 64. A block of FBGEMM's has up to 512
+ * threads, to which AMD's compiler gives twice the registers: one of 8 wavefronts fits. */
 #define BAGS_PER_SM 32.0
 #define BAGS_PER_CU 8.0
 enum { WARP_LANES = 32, WAVEFRONT_LANES = 64 };
@@ -119,9 +118,8 @@ static double rows_fact(const struct work *w, enum sc_row_fact fact, double cach
 }
 
 /* The share of a call's rows that the next call misses, where they fill so many times the cache.
- * They come in the same order again: the best policy misses 1 - 1/filled of them (Belady 1966), one
- * that lets the oldest go misses all. V100 kernels miss none of 0.93 times the cache and all of
- * 1.86. */
+ * They recur in order: the best policy misses 1 - 1/filled of them (Belady 1966), one that lets the
+ * oldest go misses all. V100 kernels miss none of 0.93 times the cache and all of 1.86. */
 static double missed_again(double filled)
 {
 	return filled > 1 ? fmin(1, 2 * (1 - 1 / filled)) : 0;
@@ -231,8 +229,7 @@ static void add_backward(const struct work *w, double misses, struct sc_embeddin
 		return;
 	}
 	/* FBGEMM's backward pass has a kernel of its own for the gradients of the lookups' weights,
-	 * which are written whether or not any is asked for: each is its row times its bag's
-	 * gradient. */
+	 * which are written whether or not asked for: each is its row times its bag's gradient. */
 	if (weighs_lookups(w)) {
 		add_reads(w, misses, out);
 		out->stream_bytes += w->count * (all + index_bytes(w) + WEIGHT_BYTES * w->lookups);
@@ -398,8 +395,7 @@ static double issue_us(const struct sc_device *device, const struct sc_embedding
 	return sc_mhz_cycles_us(cycles, device->boost_mhz);
 }
 
-/* Bags wait for their rows, as many at a time as an SM has; if all have room, the longest decides.
- */
+/* Bags wait for rows, as many at a time as an SM has; if all have room, the longest decides. */
 static double wait_us(const struct sc_device *device, const struct sc_embedding_shape *s)
 {
 	const double bags = device->cuda_capability > 0 ? BAGS_PER_SM : BAGS_PER_CU;

@@ -30,8 +30,7 @@ struct sc_embedding_use {
 	double output_bytes; /* of an element of outputs and gradients [4] */
 	enum sc_row_optimizer optimizer;
 	enum sc_embedding_kernel kernel;
-	/* The numbers for each table, where they are known better than its reuse says [by reuse].
-	 */
+	/* Numbers for each table, where they are known better than its reuse says [by reuse]. */
 	double unique_rows, longest_run;
 	struct sc_row_memo *memo; /* of what rows come to; may be NULL */
 	bool warm; /* a benchmark's: rows of the call before are still in the last cache if they fit

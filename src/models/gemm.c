@@ -2,8 +2,7 @@
  * epilogue, against the HBM traffic of the operands. The smallest predicted time chooses the tile,
  * and the split of k when tiles are fewer than SMs, as the vendor's heuristics try to. Kernels
  * without tensor cores (SIMT) have the same formula with coefficients of their own. Products that
- * would draw more than the card may lose clock; measured ones follow their curve (gemm_curves of
- * the device). */
+ * would draw more than the card may lose clock; measured ones follow their curve (gemm_curves). */
 #include <math.h>
 #include <stddef.h>
 
@@ -16,8 +15,7 @@ struct tile {
 static const struct tile TENSOR_TILES[] = {{256, 128}, {128, 256}, {128, 128}, {64, 64}};
 static const struct tile SIMT_TILES[] = {{128, 128}, {128, 64}, {64, 128}, {64, 64},
 					 {32, 128},  {128, 32}, {32, 32}};
-/* The batched kernels that cuBLAS was seen to pick on GPUs without one fixed tile (NeuSight V100,
- * T4). */
+/* Batched kernels that cuBLAS was seen to pick on GPUs without a fixed tile (NeuSight V100, T4). */
 static const struct tile SIMT_BATCHED_TILES[] = {{64, 64}, {64, 128}, {128, 32}, {32, 128}};
 enum { ADA = 89, BLACKWELL = 100 }; /* CUDA capability */
 #define N_OF(a) (sizeof(a) / sizeof((a)[0]))
@@ -118,8 +116,7 @@ static double best_tile_us(const struct problem *p, double *waves)
 	return best;
 }
 
-/* The share of full alignment that a dimension has: 1 for rows of 128 n bytes, 0 for 16 n, < 0
- * below. */
+/* A dimension's share of full alignment: 1 for rows of 128 n bytes, 0 for 16 n, < 0 below. */
 static double alignment_of(double elements, double bytes)
 {
 	double row = elements * bytes, share = 1;
@@ -202,8 +199,7 @@ static double kept_share(const struct sc_device *device, double bytes)
 	return 1 / (1 + fill * fill * fill * fill);
 }
 
-/* A burst reads its operands again and again: those that stay in the last cache are read at its
- * rate. */
+/* A burst reads its operands again: those that stay in the last cache are read at its rate. */
 double sc_repeat_us(const struct sc_device *device, double kept_bytes, double memory_us)
 {
 	double gain = fmax(1, device->gemm.l2_ratio);
@@ -323,8 +319,7 @@ static double power_droop(const struct sc_device *device, double eff)
 	return fmax(0, watts / fmax(1, device->tdp_w - BOARD_W) - 1);
 }
 
-/* The clock of a card with a tight power limit falls while a long kernel runs; the memory's does
- * not. */
+/* The clock of a card with a tight power limit falls in a long kernel; the memory's does not. */
 static double droop_us(const struct sc_device *device, double eff, double math_us, double us)
 {
 	const struct sc_simt_coef *c = &device->simt;
@@ -357,8 +352,7 @@ static const struct sc_gemm_curve *curve_of(const struct sc_device *device, cons
 	return alike;
 }
 
-/* The measured factor at m rows, straight between the points in logs, and that of the nearest
- * beyond them. */
+/* The measured factor at m rows, straight between points in logs; the nearest beyond them. */
 static double curve_factor(const struct sc_gemm_curve *c, double m)
 {
 	size_t low = 0, high = c->m.n - 1;

@@ -1,7 +1,6 @@
 /* Demands of kernels, collectives and copies that run at once, and the slowdowns that follow.
- * Traffic factors and the issue of copies follow the study of concurrent computation and
- * communication in ConCCL (arXiv:2412.14335) and DMA collectives; coefficients stand in device
- * files. */
+ * Traffic factors and the issue of copies follow ConCCL (arXiv:2412.14335) and DMA collectives;
+ * coefficients stand in device files. */
 #include "models/interference.h"
 
 #include <math.h>
@@ -17,8 +16,7 @@
 /* A product's largest tiles; those of AMD's libraries are square. */
 #define TILE_ROWS 256.0
 #define TILE_COLUMNS(device) ((device)->cuda_capability ? 128.0 : 256.0)
-/* The last wave is paid by its tiles up to this share of a wave, so that times stay continuous in
- * the rows. */
+/* The last wave is paid by tiles up to this share of a wave, so that times stay continuous. */
 #define WAVE_RAMP 0.05
 /* Fewer busy units clock higher on a GPU at its power limit: with power by the cube of the clock
  * their rate would go with n^(2/3). 256, 1024 and 4096 tiles on 304, 288, 272, 256 and 240 units of
@@ -33,8 +31,7 @@ static double waves_on(const struct sc_device *device, const struct sc_op *produ
 	return fmax(1, floor(w) + fmin(1, (w - floor(w)) / WAVE_RAMP));
 }
 
-/* Gives the device fewer SMs: math falls with them, for products by whole waves of tiles; memory
- * does not. */
+/* Gives the device fewer SMs: math falls with them, products by whole waves; memory does not. */
 static void take_sms(const struct sc_device *device, const struct sc_op *op, double sms,
 		     struct sc_device *out)
 {
@@ -62,8 +59,7 @@ static double port_gbps(const struct sc_fabric *f)
 	return f->link_gbps > 0 ? f->link_gbps * f->link.eff : f->pcie_gbps * f->ramp.pcie_eff;
 }
 
-/* A collective over NICs loads the path by the share of its links' rate that it moves, which is
- * little. */
+/* A collective over NICs loads the path by the share of links' rate that it moves: little. */
 static void load_collective(const struct sc_device *device, const struct sc_fabric *fabric,
 			    struct sc_cost *cost)
 {
@@ -108,8 +104,7 @@ static double weight_bytes(const struct sc_op *gemm)
 	return sc_dtype_bytes(gemm->dtype) * gemm->u.gemm.n * gemm->u.gemm.k * gemm->u.gemm.batch;
 }
 
-/* The rows of a tile on tensor cores: the fewest that the op model has, and the fewest there are.
- */
+/* Rows of a tile on tensor cores: the fewest that the op model has, and the fewest there are. */
 #define FEW_TILE_ROWS 64.0
 #define FEWEST_TILE_ROWS 16.0
 
@@ -358,9 +353,8 @@ static double moved_gbps(const struct sc_transfer *t, const struct sc_cost *cost
 }
 
 /* Inside a node the SMs that the library takes feed the GPU's own port, and fewer do not (ConCCL);
- * slower or fewer links are fed by fewer SMs. Over NICs the library takes some for each of them:
- * fewer do, as long as each moves no more than a channel can, and than the NIC that it goes
- * through. */
+ * slower or fewer links are fed by fewer SMs. Over NICs the library takes some for each: fewer do,
+ * as long as each moves no more than a channel and its NIC can. */
 static double fewest_sms(const struct sc_transfer *t, const struct sc_cost *cost)
 {
 	const struct sc_fabric *f = t->fabric;
@@ -401,8 +395,7 @@ void sc_interfere_keep_sms(const struct sc_transfer *transfer, double sms, struc
 	find_beside(transfer, cost);
 }
 
-/* Takes as many channels as are asked for: fewer than feed the links are slower, more only hold
- * their SMs. */
+/* Takes as many channels as asked for: fewer than feed the links are slower, more only hold SMs. */
 static void take_channels(const struct sc_transfer *transfer, struct sc_cost *cost)
 {
 	const double all = (double)transfer->device->sm_count;

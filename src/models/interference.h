@@ -1,8 +1,7 @@
 /* Demands on one GPU of activities that run at once. Each becomes a graph cost; the engine gives
  * SMs by space, shares the rest by max-min fairness, and so finds what they lose by each other.
  * Beside SMs, memory bandwidth and links (op models, collective model) they share the path to
- * memory: crossbar and caches. Its loads are coefficients of the device (`interference`), SC_RES_L2
- * of a cost. */
+ * memory: crossbar and caches. Its loads: the device's `interference`, SC_RES_L2 of a cost. */
 #ifndef SC_MODELS_INTERFERENCE_H
 #define SC_MODELS_INTERFERENCE_H
 
@@ -39,12 +38,10 @@ struct sc_transfer {
 	int n_ranks;
 	int n_nodes;            /* 0 = 1; more: on SMs alone, for copy engines reach one node */
 	int max_ranks_per_node; /* 0: spread evenly */
-	/* A transfer of one rank is a copy on one GPU, which takes local_us alone, by so many
-	 * blocks. */
+	/* A transfer of one rank is a copy on one GPU: local_us alone, by so many blocks. */
 	double local_us, local_blocks;
 	double channels; /* as NCCL and RCCL are told: an SM each; 0 = what the library takes */
-	/* The software adds call_us to a call, and reaches the share eff of the rate (0 = all of
-	 * it). */
+	/* The software adds call_us to a call, and reaches eff of the rate (0 = all of it). */
 	double call_us, eff;
 };
 /* The cost of a collective on SMs: on as many as it takes at most (`sms` 0) or fewer; with fewer
@@ -78,14 +75,12 @@ void sc_interfere_seen_kernel(const struct sc_device *device, const struct sc_in
 			      struct sc_cost *out);
 void sc_interfere_seen_collective(const struct sc_device *device,
 				  const struct sc_interfere_seen *seen, struct sc_cost *out);
-/* The slowdown of each while both run, the collective with its SMs first: the engine's law for two.
- */
+/* Slowdown of each while both run, the collective with its SMs first: the engine's law for two. */
 struct sc_slowdowns {
 	double kernel, comm;
 };
 struct sc_slowdowns sc_interfere_together(const struct sc_cost *kernel, const struct sc_cost *comm);
-/* The time of the kernel beside the collective; the kernel also takes longer to start and to end.
- */
+/* The kernel's time beside the collective; the kernel also takes longer to start and to end. */
 double sc_interfere_seen_kernel_us(const struct sc_device *device,
 				   const struct sc_interfere_seen *seen);
 /* Solves the same for the time alone of a kernel that takes time_us. */

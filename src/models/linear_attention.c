@@ -11,8 +11,7 @@
 #include "models/op_model_priv.h"
 
 #define STATE_BYTES 4.0 /* of an element of a state */
-/* The share of a pipeline's traffic that is alive at a time, and in a burst may be found in the
- * last cache. */
+/* The share of a pipeline's traffic that is alive at a time, in a burst maybe in the last cache. */
 #define ALIVE_FRAC 0.4
 #define SPREAD_FRAC 0.25
 
@@ -47,14 +46,12 @@ static const struct pipeline PIPELINES[SC_N_SCAN_RULES][SC_N_SCAN_KERNELS] = {
 	/* The rows are those of SGLang, TensorRT-LLM, and vLLM on L40S (1,256), vLLM on H100 (203)
 	 * and on Blackwell (497). */
 	[SC_SCAN_DELTA] = {{21.3, 23.5, 364, 5370}, {9.6, 4, 1490, 5280}, {19.3, 4, 1810, 4520}},
-	/* The rows are those of SGLang, and vLLM on L40S (596), and vLLM on H100 and Blackwell
-	 * (427). */
+	/* Rows are SGLang's and, on L40S, vLLM's (596), and vLLM's on H100 and Blackwell (427). */
 	[SC_SCAN_CHANNEL_DELTA] = {{23.9, 49.6, 211, 10700},
 				   {18.7, 9, 670, 8360},
 				   {18.7, 9, 670, 8360}},
 };
-/* A step of the recurrence, with cycles of an SM for an element of a state (637 rows of seven
- * GPUs). */
+/* A step of the recurrence, an SM's cycles for an element of a state (637 rows, seven GPUs). */
 static const struct {
 	double fixed_us, bytes_frac, element_cycles;
 } STEP = {4.6, 0.96, 0.297};
@@ -70,8 +67,7 @@ static const struct convolution CONVOLUTIONS[SC_N_CONV_KERNELS] = {
 	[SC_CONV_TILED] = {3.2, 0.404, 0, 2, 8},   /* SGLang's and vLLM's (2,927) */
 	[SC_CONV_UPDATE] = {3.9, 1.18, 0, 5.7, 1}, /* all three's (789): its state, too */
 };
-/* Before Ada blocks take twice as long: SGLang's library on A100 (661 rows), by itself 3.6 %
- * (median). */
+/* Before Ada blocks take twice that: SGLang's library on A100 (661 rows), alone 3.6 % (median). */
 #define OLD_BLOCK_FACTOR 2.06
 enum { ADA = 89 }; /* CUDA capability */
 
@@ -102,8 +98,7 @@ double sc_scan_flop(const struct sc_scan_shape *s)
 	return s->batch * ceil(s->seq / chunk) * chunk * s->v_heads * token_flop(s, s->backward);
 }
 
-/* A burst finds in the last cache what it left there, and pays no more than its SMs' time for it.
- */
+/* A burst finds in the last cache what it left there, and pays only its SMs' time for it. */
 static double traffic_us(const struct sc_device *device, enum sc_load load, double bytes,
 			 double alive)
 {

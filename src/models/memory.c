@@ -163,8 +163,7 @@ static void sum_up(const struct held *held, double activations, double buffers,
 	};
 	tensors = out->weights_gib + out->gradients_gib + out->optimizer_gib +
 		  out->activations_gib + out->buffers_gib;
-	/* The allocator's cached blocks take the room there is: it gives them back before it fails.
-	 */
+	/* The allocator's cached blocks take what room is left: it frees them before it fails. */
 	room = out->capacity_gib - tensors - sw->reserve_gib;
 	out->reserve_gib = sw->reserve_gib + fmin(sw->reserve_frac * tensors, fmax(0, room));
 	out->total_gib = tensors + out->reserve_gib;

@@ -21,8 +21,7 @@ double sc_memory_fullness(const struct sc_memory *memory);
 bool sc_memory_has_margin(const struct sc_memory *memory);
 /* It fits, and so does a share of the GPU's memory beside it. */
 bool sc_memory_leaves(const struct sc_memory *memory, double free_frac);
-/* One rank's part of a model. Parameters are those on one rank before sharding over data-parallel
- * ranks. */
+/* A rank's part of a model. Parameters are those of a rank before data-parallel sharding. */
 struct sc_memory_shape {
 	double params, expert_params;           /* all but the experts'; the experts' */
 	double trainable, trainable_expert;     /* of them (LoRA: the adapters alone) */

@@ -14,8 +14,7 @@ void sc_host_rates(const struct sc_request *request, const struct sc_fabric *fab
 	double gpus = (double)sc_request_node_gpus(request);
 	const struct sc_software *sw = &request->software;
 	double memory = cl->host_memory_gbps / gpus, own = request->device.host_link_gbps;
-	/* The way to host memory is the module's own link, or the slot's at the rate that copies
-	 * reach. */
+	/* The way to host memory is the module's link, or the slot's at copies' rate. */
 	double link = cl->host_link_gbps > 0
 			      ? cl->host_link_gbps
 			      : (own > 0 ? own : request->device.pcie_gbps) * fabric->ramp.pcie_eff;

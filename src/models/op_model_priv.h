@@ -1,5 +1,4 @@
-/* Helpers that the op models share: trust in a time, limits that overlap, the rates of memory and
- * caches. */
+/* Helpers of all op models: trust in a time, limits that overlap, rates of memory and caches. */
 #ifndef SC_MODELS_OP_MODEL_PRIV_H
 #define SC_MODELS_OP_MODEL_PRIV_H
 
@@ -13,8 +12,7 @@ extern const struct sc_op_model sc_gemm_model, sc_attention_model, sc_rowwise_mo
  * the device lacks the block in `fitted` or the kernel is too short. */
 void sc_op_trust(const struct sc_device *device, const char *block, double spread_frac,
 		 struct sc_op_time *out);
-/* The time in which a burst reads operands again, of which so many bytes would have to stay in the
- * last cache. */
+/* The time in which a burst reads operands again, so many bytes of which must stay in the cache. */
 double sc_repeat_us(const struct sc_device *device, double kept_bytes, double memory_us);
 /* Joins two limits that overlap, but not perfectly near the ridge: (a^3 + b^3)^(1/3). */
 double sc_smooth_max(double a, double b);

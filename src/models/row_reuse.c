@@ -336,8 +336,7 @@ double sc_reuse_hit(const struct sc_reuse *reuse, double rows, double cached_row
 	return fmin(hit, 1);
 }
 
-/* A curve says how fast misses fall with the rows that a cache holds, which is the frequency of the
- * next one. */
+/* A curve says how fast misses fall with the rows that a cache holds: the next one's frequency. */
 static double mrc_rows_above(const struct sc_reuse *r, double rows, double share)
 {
 	double x = 0, m = 1;

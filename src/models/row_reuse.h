@@ -20,14 +20,12 @@ double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows);
  * starts empty. The number of distinct rows is given and larger than that, and nothing else is
  * known, so that the rows count as alike. */
 double sc_reuse_told_misses(double unique, double lookups, double cached_rows);
-/* The lookups of the busiest of n equal row slices over the mean: it has the hottest row, and of
- * the others, taken as alike, as many as the rest. It is 1 for uniform reuse, n for a table of one
- * row. */
+/* The lookups of the busiest of n equal row slices over the mean: it has the hottest row, and as
+ * many of the others, taken as alike. It is 1 for uniform reuse, n for one row. */
 double sc_reuse_row_skew(const struct sc_reuse *reuse, double rows, double n_slices);
 
-/* Questions about a table's rows that recur are remembered: a plan's shards keep most of their
- * shapes from one prediction to the next. Answers are the same to the last bit with a memo and
- * without. */
+/* Questions about a table's rows are remembered: a plan's shards keep most of their shapes from one
+ * prediction to the next. Answers are the same to the last bit without a memo. */
 enum sc_row_fact {
 	SC_ROWS_UNIQUE,   /* sc_reuse_unique */
 	SC_ROWS_MISSES,   /* of a cache that starts empty and is smaller than what is touched */

@@ -34,8 +34,7 @@ static const struct traffic TRAFFIC[SC_N_ROWWISE_KINDS] = {
 			    .long_row = {0.9, 0},
 			    .factor = {1, 2.05}},
 	/* The input is read for the moments and for the result; row_sm_us is fitted. Backward reads
-	 * the incoming gradient and the input for the moments, the result and the weights'
-	 * gradients. */
+	 * the incoming gradient and the input for moments, result and weights' gradients. */
 	[SC_ROW_LAYERNORM] = {.read = {1, 6},
 			      .write = {1, 1},
 			      .reread = {1, 0},

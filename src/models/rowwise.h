@@ -1,5 +1,4 @@
-/* The bytes and FLOP of the usual row-wise kernels, by their names in tables and on command lines.
- */
+/* Bytes and FLOP of the usual row-wise kernels, by their names in tables and on command lines. */
 #ifndef SC_MODELS_ROWWISE_H
 #define SC_MODELS_ROWWISE_H
 

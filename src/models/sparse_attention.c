@@ -1,7 +1,6 @@
 /* Times of sparse attention: an indexer scores all keys before a query (or all of its compressed
  * ones), the best are chosen, and attention gathers these. Gathered entries are read anew for each
- * query, whatever its heads: that bounds it, not tensor cores. Scores are written and read by the
- * choice. */
+ * query, whatever its heads: that bounds it, not tensor cores. The choice reads scores. */
 #include "models/sparse_attention.h"
 
 #include <math.h>

@@ -99,8 +99,7 @@ static inline bool begins_before(const struct sc_ran *ran, uint32_t a, uint32_t 
 	return nodes[a].lane < nodes[b].lane || (nodes[a].lane == nodes[b].lane && a < b);
 }
 
-/* Brings the nodes of a class into the order of their starts, in which neighbours of a sweep do
- * nearly all. */
+/* Orders the nodes of a class by their starts, in which neighbours of a sweep do nearly all. */
 static void starts_sort(const struct sc_ran *ran, uint32_t *at, uint32_t n)
 {
 	for (uint32_t i = 1; i < n; i++) {
@@ -568,8 +567,7 @@ void sc_account_of_class(struct sc_accountant *a, uint32_t class_id, struct sc_a
 		take_kind(a, &EXPLANATIONS[i], out);
 	}
 	take_rest(a, class_id, out);
-	/* In each repeated stretch a class waits for as long as the stretch lasts beyond its own
-	 * work. */
+	/* In each repeated stretch a class waits while the stretch lasts beyond its own work. */
 	const struct sc_period *all = &a->in->period, *own = &a->period;
 	double us = 0;
 

@@ -48,8 +48,7 @@ struct sc_doing_list {
 	SC_VEC(uint32_t) runs; /* the start of each lane's run; with one run all are in order */
 	size_t n_in_runs;
 };
-/* Memory of one thread, all zero to begin with: what the lanes of a class do and wait for, kind by
- * kind. */
+/* One thread's memory, zero to begin with: what the lanes of a class do and wait for, by kind. */
 struct sc_doings {
 	struct sc_doing_list kinds[SC_N_DOINGS];
 	SC_VEC(struct sc_doing) merged;

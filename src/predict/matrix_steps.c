@@ -6,11 +6,9 @@
 
 #include "predict/op_names.h"
 
-/* Muon takes five Newton-Schulz steps (Jordan et al. 2024): X X^T, its square, and their sum times
- * X. */
+/* Muon has five Newton-Schulz steps (Jordan 2024): X X^T, its square, their sum times X. */
 enum { NEWTON_SCHULZ_STEPS = 5 };
-/* Eigenvalues and vectors of a symmetric matrix take 9 n^3 FLOP (Golub and Van Loan, 8.3): products
- * of n x n. */
+/* Eigenvalues and vectors of a symmetric matrix take 9 n^3 FLOP (Golub and Van Loan, 8.3). */
 #define EIGEN_PRODUCTS 4.5
 #define FP32_BYTES 4.0
 
@@ -62,8 +60,7 @@ static double elements_of(const struct sc_matrix *a)
 }
 
 /* Returns the busiest rank's work over the mean where whole matrices are dealt to ranks: of the c
- * matrices that are no smaller than one of them it has c / among, rounded up, however they are
- * dealt. */
+ * matrices no smaller than one of them it has c / among, rounded up. */
 static double uneven(const struct sc_matrix *a, int n, double (*work)(const struct sc_matrix *),
 		     double among)
 {
@@ -116,8 +113,7 @@ static double ranks_of(const struct sc_matrix *a)
 	return fmax(1, a->shard.n_ranks);
 }
 
-/* Returns how many of these the same ranks share out: a model's experts lie on other ranks than the
- * rest. */
+/* Returns how many of these the same ranks share out: experts lie on other ranks than the rest. */
 static int dealt_together(const struct sc_matrix *a, int n)
 {
 	int i = 1;
@@ -325,9 +321,8 @@ double sc_matrix_owner_excess(const struct sc_matrix *a, int n)
 	return uneven(a, n, elements_of, ranks_of(a));
 }
 
-/* Shampoo keeps L, R and their roots for each block. K-FAC keeps both factors, and for the layers
- * that the rank is a gradient worker of both eigenvectors and the inverse of the eigenvalues' outer
- * product. */
+/* Shampoo keeps L, R and their roots by block. K-FAC keeps both factors, and for layers that the
+ * rank is a gradient worker of, eigenvectors and the inverse of the eigenvalues' outer product. */
 double sc_matrix_bytes(const struct sc_request *request, const struct sc_matrix *a, double replicas)
 {
 	const struct sc_optimizer_traits *t =

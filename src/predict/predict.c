@@ -1,6 +1,5 @@
 /* The pipeline: request -> workload -> graph -> simulate -> reading -> prediction. The first
- * workload that takes the request builds its graph and says what the times mean; this file knows no
- * model. */
+ * workload that takes it builds its graph and reads its times: no model is known here. */
 #include "predict/predict.h"
 
 #include <assert.h>

@@ -18,8 +18,7 @@ struct sc_predict_opts {
 	bool no_jump;  /* coarse runs every micro-batch, without a skip of the steady state */
 	bool unfolded; /* every rank is its own class: a check of the folding */
 	bool brief;    /* of the reading only times and breakdown: no path, no names */
-	/* A floor does not ask for the time of what leaves less than margin_frac of a GPU's memory
-	 * free. */
+	/* A floor asks for no time of what leaves less than margin_frac of a GPU's memory free. */
 	bool memory_first;
 	double margin_frac;
 	bool memory_least; /* a floor makes no order of passes that depends on their times */
@@ -31,8 +30,7 @@ struct sc_predict_opts {
 };
 void sc_predict_opts_init(struct sc_predict_opts *opts);
 
-/* The parameters of a whole model, and those that one token meets: only the experts that it takes.
- */
+/* Parameters of a whole model, and those that a token meets: only the experts that it takes. */
 struct sc_model_params {
 	double total, active;
 };
@@ -88,8 +86,7 @@ void sc_predictor_destroy(struct sc_predictor *predictor);
 /* Returns SC_EUNSUPPORTED for what no builder can do yet (family, sharding), by name. */
 int sc_predict(struct sc_predictor *predictor, const struct sc_request *request,
 	       const struct sc_predict_opts *opts, struct sc_prediction *out, struct sc_err *err);
-/* Copies the passes of the predicted pipeline, in ms and GiB of a GPU, into the arena; false: it
- * has none. */
+/* Copies the predicted pipeline's passes, in ms and GiB of a GPU, into the arena; false: none. */
 bool sc_predictor_play(const struct sc_predictor *predictor, struct sc_arena *arena,
 		       struct sc_schedule_play *out);
 /* Bounds a Transformer's time, for searches; other families are SC_EUNSUPPORTED. */

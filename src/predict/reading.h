@@ -84,8 +84,7 @@ struct sc_reading_input {
 	struct sc_account_input account;
 	struct sc_op_info info;
 	uint32_t last; /* the node that ends the iteration, or SC_NONE: the last of the timeline */
-	/* no critical path and nothing that is named, of the classes the first alone; the rest is
-	 * the same */
+	/* no critical path and no names, of classes the first alone; the rest is the same */
 	bool brief;
 };
 /* Memory of one thread, all zero to begin with. */

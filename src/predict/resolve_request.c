@@ -17,8 +17,7 @@ static double fullness(struct sc_request *request, int64_t micro_batch)
 	if (request->config.model.family == SC_LAYERS)
 		sc_layers_memory(request, &memory);
 	else {
-		/* Without a pipeline stage 0 is the fullest GPU: the request alone says what it
-		 * holds. */
+		/* Without a pipeline stage 0 is fullest: the request alone says what it holds. */
 		const double on_node =
 			fmin((double)sc_request_node_gpus(request), (double)request->config.gpus);
 		struct sc_transformer *tf = sc_xcalloc(1, sizeof(*tf));

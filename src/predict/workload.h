@@ -27,8 +27,7 @@ struct sc_workload {
 	int (*build)(void *self, struct sc_err *err);
 	/* Says after a run whether the graph must be built and run once more; NULL: never. */
 	bool (*again)(void *self, const struct sc_timeline *timeline);
-	/* Sets what a reading must know: period, waits, names, last node. Borrows self and
-	 * timeline. */
+	/* Sets what a reading must know: period, waits, names, last node. Borrows its arguments. */
 	void (*op_info)(void *self, const struct sc_timeline *timeline,
 			struct sc_reading_input *out);
 	bool (*takes)(const struct sc_request *request);

@@ -207,16 +207,14 @@ static int catalog_models(struct sc_catalog *catalog, const struct sc_known_mode
 	return rc;
 }
 
-/* Published mixtures of experts, by their shape: tables often name a model and print its width
- * only. */
+/* Published mixtures, by shape: tables often name a model and only print its width. */
 
 static bool is_or_not_given(int64_t wanted, int64_t known)
 {
 	return wanted == SC_NOT_GIVEN || wanted == known;
 }
 
-/* Takes of several the one with as many layers, else the first by name: benchmarks cut layers
- * off. */
+/* Takes the one with as many layers, else the first by name: benchmarks cut layers off. */
 static const struct sc_known_model *model_find(const struct sc_known_model *known,
 					       const struct sc_model *wanted)
 {

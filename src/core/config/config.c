@@ -28,8 +28,7 @@ static int load_section_file(const char *path, struct sc_arena *arena, struct sc
 	if (rc == 0)
 		rc = sc_schema_check(*out, false, err);
 	if (rc == 0) {
-		/* The mapping of a cluster or model file, without the keys that are about the
-		 * file. */
+		/* The mapping of a cluster or model file, without keys about the file. */
 		static const char *const keys[] = {"schema", "source", "sources", "notes"};
 		struct sc_yaml **link = &(*out)->child;
 

@@ -217,8 +217,7 @@ struct sc_training {
 	double fill_fraction; /* of a sample's seq that are tokens, where unpadded; -1 = not given
 			       */
 	/* The tokens of one document, as a token sees it, where a sample has several that attend
-	 * within their own: the sum of squares over the sum; a sample's seq if it is one, or not
-	 * given. */
+	 * apart: the sum of squares over the sum; seq if it is one, or not given. */
 	int64_t document_tokens;
 	double expert_imbalance; /* tokens of the busiest expert rank over the mean; -1 = not given
 				  */
@@ -300,8 +299,7 @@ struct sc_when {
 	const char *fabric;    /* cluster.fabric, or NULL */
 	const char *not_given; /* a key, or NULL */
 };
-/* A value that the software takes where a request leaves it open: of a piece of config in its
- * profile. */
+/* The software's value where a request leaves it open: of a piece of config in its profile. */
 struct sc_habit {
 	struct sc_when when;
 	const struct sc_field *field;
@@ -405,18 +403,15 @@ static inline enum sc_dtype sc_storage_dtype(enum sc_precision precision)
 
 	return dtype >= SC_FP8 ? SC_BF16 : dtype;
 }
-/* Bytes of a gradient element in the data-parallel reduction: the software's, never less than the
- * weights'. */
+/* Gradient bytes an element in data-parallel reductions: the software's, no less than weights'. */
 double sc_grad_bytes(const struct sc_request *request);
 /* Bytes of an element of an optimizer's moments. */
 double sc_moment_bytes(const struct sc_request *request);
-/* Bytes of an element of the optimizer's own copy of weights that are narrower than fp32; 0: it has
- * none. */
+/* Bytes of an element of the optimizer's copy of weights narrower than fp32; 0: it has none. */
 double sc_master_bytes(const struct sc_request *request);
 /* Bytes of an element of what the optimizer updates: that copy, or the weights. */
 double sc_updated_bytes(const struct sc_request *request);
-/* The state that parallel.sharding spreads over the data-parallel ranks, and when a stage moves
- * it. */
+/* The state that parallel.sharding spreads over data-parallel ranks, and when it moves. */
 struct sc_sharding_rule {
 	bool states, gradients, weights;
 	bool scatters; /* gradients are reduce-scattered, else all-reduced */

@@ -74,8 +74,7 @@ static void warn_units(struct sc_request *req)
 			gbit_s, gbit_s / SC_BITS_PER_BYTE, (long long)cfg->cluster.nics_per_node);
 }
 
-/* Tensor-parallel collectives wait for such threads, where they or stages reach over the network.
- */
+/* Tensor-parallel collectives wait for such threads if they or stages reach over the network. */
 static void warn_progress(struct sc_request *req)
 {
 	const struct sc_parallel *par = &req->config.parallel;
@@ -204,8 +203,7 @@ static int check_matrices(const struct sc_resolver *res)
 	return 0;
 }
 
-/* Rows of embedding tables, and layers whose matrices are not known, or that are updated one by
- * one. */
+/* Rows of embedding tables, and layers whose matrices are unknown, or updated one by one. */
 static int check_optimizer(const struct sc_resolver *res)
 {
 	const struct sc_config *cfg = &res->request->config;

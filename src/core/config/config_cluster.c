@@ -158,8 +158,7 @@ int sc_config_take_endpoint(const struct sc_resolver *res)
 		sc_warn(&req->warnings,
 			"c3.endpoint keeps no SMs or no memory bandwidth for communication: what it "
 			"uses is not taken from computation beside it; c3.policy serial takes turns");
-	/* Taken from the device, and so from every kernel: its SMs, their math, its memory's
-	 * bandwidth. */
+	/* Taken from the device, and so from every kernel: SMs, their math, memory bandwidth. */
 	struct sc_device *dev = &req->device;
 
 	req->kernel_sm_frac = (double)(dev->sm_count - sms) / (double)dev->sm_count;

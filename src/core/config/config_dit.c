@@ -8,8 +8,7 @@ static bool is_dit_mixer(enum sc_mixer mixer)
 	return mixer == SC_MIX_DOUBLE || mixer == SC_MIX_SINGLE || mixer == SC_MIX_CROSS;
 }
 
-/* Its layers are of its own kinds, and no other family has them; a text among the tokens is none
- * beside them. */
+/* Its layers are of kinds that no other family has; a text among the tokens is none beside them. */
 static int check_kinds(const struct sc_resolver *res)
 {
 	static const char path[] = "model.layers_pattern";

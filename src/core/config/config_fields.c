@@ -5,8 +5,7 @@
 #include "core/config/config_schedule.h"
 #include "core/embedding/reuse.h"
 
-/* The conditions without which a key has no effect, and where a value comes from that nobody
- * gave. */
+/* The conditions without which a key has no effect, and the source of a value not given. */
 #define NEEDS(bits) .needs = (bits)
 #define FROM(text) .from = (text)
 #define FROM_UNLESS(plain_, text) .from = (text), .plain = (plain_)

@@ -86,8 +86,7 @@ static enum sc_habit_stage stage_of(const char *path)
 							  : SC_HABIT_REST;
 }
 
-/* One piece: its condition, and a habit for each of its values. They stay in a config of their own.
- */
+/* One piece: its condition, and a habit for each of its values, in a config of their own. */
 static int load_piece(const struct sc_yaml *piece, struct sc_arena *arena, struct sc_habit *habits,
 		      size_t *n, struct sc_err *err)
 {
@@ -477,8 +476,7 @@ double sc_recompute_frac(const struct sc_request *request)
 	return given < 1 || (double)given >= layers ? 1 : (double)given / layers;
 }
 
-/* How torch.distributed.pipelining, Megatron's FSDP and DeepSpeed go about it is in their profiles.
- */
+/* How torch.distributed.pipelining, Megatron's FSDP and DeepSpeed do it is in their profiles. */
 struct sc_sharding_rule sc_sharding_rule(const struct sc_request *request)
 {
 	const struct sc_software *sw = &request->software;

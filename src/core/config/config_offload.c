@@ -52,8 +52,7 @@ int sc_config_resolve_offload(const struct sc_resolver *res)
 		return 0;
 	}
 	sc_config_host_memory(req);
-	/* A share or a number of layers without a place means host memory; a place without them
-	 * means all. */
+	/* A share or number of layers without a place means host memory; a place alone, all. */
 	if (off->optimizer_fraction > 0 && off->optimizer == SC_NOT_GIVEN)
 		off->optimizer = SC_TIER_CPU;
 	if (off->optimizer > SC_TIER_NONE && off->optimizer_fraction < 0)

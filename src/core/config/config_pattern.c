@@ -196,8 +196,7 @@ static struct sc_layer_kind pattern_kind(const struct sc_model *model, int word)
 }
 
 /* Layers of later tokens are as the last; where sub-layers stand alone, each is one of attention
- * with the last feed-forward part behind it (Megatron Core's mtp_hybrid_override_pattern *E of
- * Nemotron 3). */
+ * with the last feed-forward part behind it (Nemotron 3, mtp_hybrid_override_pattern *E). */
 static struct sc_layer_kind later_kind(const struct sc_model *model,
 				       const struct sc_pattern *pattern)
 {

@@ -12,14 +12,12 @@ struct sc_resolver {
 	const char *file; /* or NULL */
 	struct sc_err *err;
 };
-/* config_origin.c: an error about the key `path`, placed where its value was given. Returns
- * -code. */
+/* config_origin.c: an error about the key `path`, where its value was given. Returns -code. */
 int sc_resolve_fail(const struct sc_resolver *res, enum sc_errc code, const char *path,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 extern const struct sc_name sc_family_names[], sc_precision_names[];
 /* Facts of a mixture of experts that are not given, from the model of configs/models of the same
- * family, hidden, heads, and kv_heads and vocab where given; a warning names it. Nothing found:
- * unchanged. */
+ * family, hidden, heads, kv_heads and vocab where given; a warning names it. None: unchanged. */
 int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, struct sc_err *err);
 /* cluster.nodes: loads the device of each kind, and fills cluster.gpu. */
 int sc_nodes_resolve(const struct sc_resolver *res);
@@ -54,8 +52,7 @@ const struct sc_device *sc_kind_without(const struct sc_request *request, enum s
 void sc_config_fill_options(struct sc_request *request);
 /* config_c3.c: policies by family, and what follows from them. Needs the split. */
 int sc_config_resolve_c3(const struct sc_resolver *res);
-/* config_offload.c: places and shares that were not given; keys that divide, and find nothing to
- * divide. */
+/* config_offload.c: places and shares not given; keys that find nothing to divide. */
 int sc_config_resolve_offload(const struct sc_resolver *res);
 void sc_config_warn_offload(struct sc_request *request);
 /* Host memory that was not given: the usual one of the GPUs in use. */
@@ -81,8 +78,7 @@ int sc_config_check_dlrm(const struct sc_resolver *res);
 /* config_dlrm.c: keys without effect on a DLRM. */
 void sc_config_warn_dlrm(struct sc_request *request);
 /* Read a file that a config names: config_dlrm.c model.tables_csv, config_layers.c model.rows_csv,
- * config_topology.c cluster.topology, where ASTRA-sim's YAML fills what of the cluster is not
- * given. */
+ * config_topology.c cluster.topology: ASTRA-sim's YAML fills what the cluster lacks. */
 int sc_config_load_tables(struct sc_config *config, const char *path, struct sc_arena *arena,
 			  struct sc_err *err);
 int sc_config_load_rows(struct sc_config *config, const char *path, struct sc_arena *arena,
@@ -91,14 +87,12 @@ int sc_config_load_topology(struct sc_config *config, const char *path, struct s
 			    struct sc_err *err);
 /* Fills in what tables leave out; again is fine. */
 int sc_model_fill_tables(struct sc_model *model, struct sc_arena *arena, struct sc_err *err);
-/* config_cluster.c: a torus is one node; what c3.endpoint keeps is taken from the device, after
- * policies. */
+/* config_cluster.c: a torus is one node; c3.endpoint's part is the device's, after policies. */
 int sc_config_resolve_torus(const struct sc_resolver *res);
 int sc_config_take_endpoint(const struct sc_resolver *res);
 extern const struct sc_field sc_layer_row_fields[];
 int sc_config_check_layers(const struct sc_resolver *res);
-/* config_dlrm.c: neither stages nor tensor-, context- or expert-parallel ranks; `why` says what
- * instead. */
+/* config_dlrm.c: no stages, tensor-, context- or expert-parallel ranks; `why` says what instead. */
 int sc_config_check_data_parallel(const struct sc_resolver *res, const char *why);
 
 #endif

@@ -56,8 +56,7 @@ void sc_config_host_memory(struct sc_request *req)
 
 #define DEFAULT_ORDER "tp-cp-ep-dp-pp"
 
-/* Only what the config itself says, so that a key which it leaves out chooses nothing but by its
- * GPU. */
+/* Only what the config says, so that a key that it leaves out chooses nothing but by its GPU. */
 static bool has_sign(const struct sc_request *req, enum sc_stack_sign sign)
 {
 	const struct sc_config *cfg = &req->config;

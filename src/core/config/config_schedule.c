@@ -9,9 +9,8 @@
 
 /* Megatron Core's text of which chunk of a pipeline has what
  * (megatron/core/transformer/pipeline_parallel_layer_layout.py), as Et*4|(t*4|)*14tmL: chunks in
- * the model's order, parted by |; E is the embedding, t a layer, m a layer that predicts later
- * tokens, L the output layer. t*4 is tttt; a group in parentheses may be repeated likewise. Commas
- * say nothing. */
+ * the model's order, parted by |; E is the embedding, t a layer, m one that predicts later tokens,
+ * L the output layer. t*4 is tttt; so for a group in parentheses. Commas say nothing. */
 
 static const char PARTS[] = "EtmL";
 enum { EMBEDDING, LAYER, LATER, OUTPUT, N_PARTS, MAX_CHUNKS = 1 << 16, MAX_TIMES = 1 << 16 };

@@ -7,8 +7,7 @@
 extern const struct sc_name sc_schedule_names[];
 /* Copies of the model that micro-batches go through, each on all stages. */
 int64_t sc_schedule_replicas(const struct sc_parallel *par);
-/* Chunks that a stage has of each copy; 0: parallel.virtual_stages, parallel.waves or the file say
- * it. */
+/* Chunks of a stage in each copy; 0: as parallel.virtual_stages, parallel.waves or the file say. */
 int64_t sc_schedule_chunks(enum sc_schedule kind);
 /* The versions of the weights, each of a batch in flight: 2 where a pipeline never drains. */
 static inline int64_t sc_schedule_versions(const struct sc_parallel *par)

@@ -34,8 +34,7 @@ struct sc_config_table {
 /* Binds the header to the config's keys. A header with a dot that is no key is an error with the
  * nearest one; `gpus`, `model` and `cluster` are keys, every other bare header is carried through.
  * Files that the rows name are looked up beside the base config's file (if it has one), then
- * installed; one that cannot be read is the error of its rows. Borrows csv; the rest lives in the
- * arena. */
+ * installed; one not read is its rows' error. Borrows csv; the rest lives in the arena. */
 int sc_config_table_bind(struct sc_config_table *table, struct sc_arena *arena, struct sc_err *err);
 /* Base and row together: the row's `model` and `cluster` replace the base's sections, then its
  * values apply; an empty cell is not given. Reads the table only: threads may share it, each with

@@ -1,6 +1,5 @@
 /* Error bands from what measured iterations have missed their predictions by: configs/likeness.csv.
- * An iteration's band holds the asked share of those errors, in which rows of its kind count more
- * than others. */
+ * An iteration's band holds the asked share of those errors; rows of its kind count more. */
 #ifndef SC_CORE_LIKENESS_H
 #define SC_CORE_LIKENESS_H
 
@@ -69,14 +68,12 @@ struct sc_like_rows {
 	double median_ln, p90_ln; /* of the errors; 0 without rows */
 };
 void sc_band_count(const struct sc_band *band, unsigned columns, struct sc_like_rows *out);
-/* Softwares named so, and those whose names continue with a dash, are defaults: nobody named any.
- */
+/* Softwares named so, and those that continue with a dash, are defaults: nobody named any. */
 #define SC_NAMELESS "default"
 bool sc_band_is_nameless(const struct sc_band *band);
 /* Those whose rows a default's band is of; 0: it is none, or there are none. */
 size_t sc_band_softwares(const struct sc_band *band);
-/* Has a row this GPU and this software; and this kind of model, and this network, on any of them?
- */
+/* Has a row this GPU and software; and this kind of model and this network on any of them? */
 bool sc_band_is_seen(const struct sc_band *band);
 bool sc_band_knows_model(const struct sc_band *band);
 bool sc_band_knows_network(const struct sc_band *band);

@@ -52,8 +52,7 @@ static inline bool sc_mixer_is_sparse(enum sc_mixer mixer)
 {
 	return mixer >= SC_MIX_DSA && mixer < SC_MIX_FIRST_LINEAR;
 }
-/* Sparse attention: the indexer's heads score all keys by one of theirs, and attention reads the
- * top_k best. */
+/* Sparse: the indexer's heads score all keys by one of theirs; attention reads top_k. */
 struct sc_sparse_mixer {
 	int64_t index_heads, index_dim, top_k;
 	int64_t block; /* neighbouring keys that are chosen together; 1: each alone */
@@ -126,8 +125,7 @@ struct sc_model {
 	int attention_gate;  /* attention's output is multiplied by a gate, as wide */
 	int attention_sinks; /* each head's softmax has one logit more, learned (gpt-oss) */
 	/* Layers without a window, where others have: heads of another width and number of keys;
-	 * keys that serve as values, without a projection of their own (Gemma 4). Not given: as the
-	 * others. */
+	 * keys that serve as values, without a projection (Gemma 4). Not given: as others. */
 	int64_t full_head_dim, full_kv_heads;
 	int full_keys_as_values;
 	const char *layers_pattern; /* kinds of layers by position; NULL: as the keys above say */

@@ -64,8 +64,7 @@ const struct sc_optimizer_traits *sc_optimizer_traits_of(enum sc_optimizer optim
 				    .factor_every = 1,
 				    .inverse_every = 100,
 				    .block = 1024},
-		/* KAISA (Pauloski et al., SC 2021) over SGD with momentum; steps of its ImageNet
-		   example */
+		/* KAISA (Pauloski et al., SC 2021) over SGD with momentum; its ImageNet example */
 		[SC_OPT_KFAC] = {.moments = 1,
 				 .matrices = SC_MATRIX_KFAC,
 				 .factor_every = 10,

@@ -8,8 +8,7 @@
 #define SC_MAX_TABLE_ROWS 1099511627776.0 /* 2^40 */
 enum { SC_MAX_TABLE_DIM = 1 << 20, SC_MAX_TABLES = 10000000 };
 
-/* training.optimizer. What is only of embedding tables steps the dense part as sc_optimizer_dense
- * says. */
+/* training.optimizer. What is only of tables steps the dense part as sc_optimizer_dense says. */
 enum sc_optimizer {
 	SC_OPT_ADAM,
 	SC_OPT_SGD,
@@ -58,8 +57,7 @@ enum sc_embedding_kernel {
 extern const struct sc_name sc_embedding_kernel_names[]; /* embedding.c */
 
 /* How often the rows of a table come back within and across batches. One description is given;
- * nothing given: the default prior (configs/reuse/default.yaml, from the dlrm_datasets histograms).
- */
+ * none: the default prior (configs/reuse/default.yaml, from the dlrm_datasets histograms). */
 enum sc_reuse_kind {
 	SC_REUSE_DEFAULT,
 	SC_REUSE_UNIFORM,

@@ -1,5 +1,4 @@
-/* A table's indices, from a file: how many, how many distinct, how often each. Does not know whose
- * table it is. */
+/* A table's indices, from a file: how many, how many distinct, how often each; not whose it is. */
 #include <ctype.h>
 #include <math.h>
 #include <stdint.h>

@@ -23,8 +23,7 @@ enum sc_shard_type {
 };
 extern const struct sc_name sc_shard_type_names[]; /* TorchRec's: data_parallel, table_wise ... */
 enum sc_tier { SC_TIER_HBM, SC_TIER_CACHED, SC_TIER_UVM, SC_TIER_SSD, SC_N_TIERS };
-/* TorchRec's compute kernels: fused (of data_parallel: dense), fused_uvm_caching, fused_uvm,
- * key_value */
+/* TorchRec's kernels: fused (data_parallel: dense), fused_uvm_caching, fused_uvm, key_value */
 extern const struct sc_name sc_tier_names[];
 
 struct sc_shard {
@@ -59,16 +58,14 @@ void sc_shard_plan_release(struct sc_shard_plan *plan);
 void sc_shard_plan_copy(const struct sc_shard_plan *from, struct sc_shard_plan *to);
 /* Proves: shards of each table cover it once without overlap (every rank has all of it if it is
  * data parallel), ranks in range, host-wise types on one host (if the plan says what a host is).
- * Row-wise shards may lie on fewer ranks than there are, and be empty. The error names table and
- * shard. */
+ * Row-wise shards may lie on fewer ranks, and be empty. The error names table and shard. */
 int sc_shard_plan_check(const struct sc_shard_plan *plan, struct sc_err *err);
 /* Plans are built table by table: its placement, which begins without shards, then those. */
 struct sc_table_placement *sc_plan_begin_table(struct sc_shard_plan *plan,
 					       const struct sc_table *table,
 					       enum sc_shard_type type);
 void sc_plan_add_table(struct sc_shard_plan *plan, const struct sc_table_placement *table);
-/* Shards of the last table: one; all of it on every rank; row slices of ceil(rows / n) on n ranks.
- */
+/* Shards of the last table: one; all on every rank; row slices of ceil(rows / n) on n ranks. */
 void sc_plan_add_shard(struct sc_shard_plan *plan, const struct sc_shard *shard);
 void sc_plan_add_replicas(struct sc_shard_plan *plan);
 void sc_plan_add_rows(struct sc_shard_plan *plan, const int32_t *ranks, size_t n,

@@ -22,8 +22,7 @@ struct sc_foreign_word {
 	const char *theirs, *ours;
 };
 /* '-' and '_' are one; nested keys are joined by dots; '*' at an end stands for any text. The first
- * row that fits counts. Of keys that are one of ours, none may say otherwise. An empty name ends
- * the table. */
+ * row that fits counts. Keys that are one of ours may not differ. An empty name ends the table. */
 struct sc_foreign_key {
 	const char *theirs;
 	enum sc_foreign_rule rule;
@@ -35,8 +34,7 @@ struct sc_foreign_key {
 /* A rule for what several keys say together. Rules are applied in order, once all keys are taken;
  * what a file has said stays. */
 struct sc_foreign_says {
-	/* One of the three: the key of ours; why the file is refused; what the end lists as the
-	 * software's. */
+	/* One of three: the key of ours; why the file is refused; what is the software's. */
 	const char *ours, *refuse, *software;
 	const char *of;    /* names of theirs: the first that is there says it; or NULL */
 	const char *value; /* in place of theirs; or NULL */
@@ -73,8 +71,7 @@ struct sc_foreign_format {
 	const char *name; /* "options of Megatron-LM" */
 	const char *mark; /* that its keys begin with, and the tables leave out: "--"; or NULL */
 	const char *table, *more; /* ids; more may be NULL */
-	/* Sections whose names may be left out in the tables: "model."; NULL: none. NULL ends the
-	 * list. */
+	/* Sections that tables may leave out: "model."; NULL: none. NULL ends the list. */
 	const char *const *sections;
 	/* Is any value of a key in no table an error? Else numbers and `true` are, and the rest
 	 * costs nothing. */
@@ -140,16 +137,14 @@ struct sc_foreign {
  * all are in `problems`. */
 int sc_foreign_take(struct sc_foreign *file, const struct sc_yaml *map, struct sc_err *err);
 
-/* Adds what keys say together, once all files are taken: the order in which they were given changes
- * nothing. */
+/* Adds what keys say together, once all files are taken: their order changes nothing. */
 int sc_foreign_finish(struct sc_foreign_lines *lines, struct sc_err *err);
 
 /* Is `key` like a form with '*' at an end for any text; '-' and '_' are one. */
 bool sc_foreign_is_like(const char *key, const char *form);
 bool sc_foreign_is_leaf(const struct sc_foreign_leaf *leaf, const char *form);
 
-/* The table of that id, loaded once for the lines; what it says of a key, and the row if it has
- * one. */
+/* The table of that id, loaded once for the lines; what it says of a key, and its row, if any. */
 int sc_foreign_table_get(struct sc_foreign_lines *lines, const char *id,
 			 const struct sc_foreign_table **out, struct sc_err *err);
 enum sc_foreign_rule sc_foreign_rule_of(const struct sc_foreign *file,
@@ -191,8 +186,7 @@ int sc_foreign_fail(const struct sc_foreign_leaf *leaf, struct sc_err *err, cons
 /* The lines as a mapping of mappings, ready to be decoded. */
 struct sc_yaml *sc_foreign_tree(const struct sc_foreign_lines *lines, const char *file);
 
-/* Hugging Face's config.json as a model: `model: config.json`, or one of the files of `config
- * import`. */
+/* Hugging Face's config.json as a model: `model: config.json`, or a file of `config import`. */
 extern const struct sc_foreign_format sc_format_hf;
 /* Turns the mapping of a config.json into that of a model file, each value with its place in the
  * JSON. A field that changes what a step costs and has no key of ours is an error that names it; so
@@ -220,8 +214,7 @@ enum { SC_SHELL_MAX_BYTES = 1 << 20, SC_SHELL_MAX_WORDS = 1 << 14 };
 int sc_shell_args_parse(const struct sc_source *text, const char *wanted, struct sc_arena *arena,
 			struct sc_yaml **out, struct sc_err *err);
 
-/* Configs of other programs as one of ours: each file's format is found by its content, its keys
- * become ours. */
+/* Configs of other programs as one of ours: a file's format is found by its content. */
 /* Adds what one file says; sc_foreign_finish follows the last. Formats: a script or command line of
  * Megatron-LM, YAML of NeMo or Megatron-Bridge, TOML of torchtitan, JSON of DeepSpeed, config.json
  * of Hugging Face, a list of tables of TorchRec. */

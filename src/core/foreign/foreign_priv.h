@@ -1,5 +1,4 @@
-/* Keys that are taken one by one (foreign.c) and rules of several together (foreign_rules.c) share
- * these. */
+/* Keys taken one by one (foreign.c) and rules of several (foreign_rules.c) share these. */
 #ifndef SC_CORE_FOREIGN_PRIV_H
 #define SC_CORE_FOREIGN_PRIV_H
 

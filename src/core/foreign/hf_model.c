@@ -39,8 +39,7 @@ static bool is_null(const struct sc_foreign_leaf *leaf)
 	return !leaf || sc_yaml_is_null(leaf->node);
 }
 
-/* The list of layers' kinds as one that is full in so many; 0: all are, -1: none is, -2: another
- * order. */
+/* Layers' kinds as one that is full in so many; 0: all are, -1: none is, -2: another order. */
 static int64_t period_of(const struct sc_yaml *types)
 {
 	int64_t first = 0, i = 0;

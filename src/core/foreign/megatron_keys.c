@@ -67,8 +67,7 @@ static int64_t read_digits(const char **text)
 	return value;
 }
 
-/* How many of the first have none: of "([0]*3+[1]*58)", "([1]*61)" or a list of them; -1: another
- * order. */
+/* How many of the first have none: of "([0]*3+[1]*58)", "([1]*61)" or a list; -1: another order. */
 static int64_t dense_of(const struct sc_yaml *node)
 {
 	const char *text = node->text;
@@ -97,8 +96,7 @@ static int64_t dense_of(const struct sc_yaml *node)
 	return read_digits(&text) > 0 && !text[strspn(text, ") ")] ? n : -1;
 }
 
-/* "2": one in two has experts, the first there and the last here: as many, if those divide the
- * layers. */
+/* "2": one in two has experts, the first there and the last here: as many, if layers divide. */
 static int take_dense_layers(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *leaf =

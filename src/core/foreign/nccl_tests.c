@@ -99,9 +99,8 @@ static double rounding_of(const char *text)
 }
 
 /* Tells the kind by the line with the most bytes, whose digits are the most. Busbw is (n-1)/n of
- * algbw where each of n ranks keeps its part, else all of it, or more: told apart half-way, or, of
- * ranks that are not named, at all of it. Between is "". An exchange with all cannot be in
- * place. */
+ * algbw where each of n ranks keeps its part, else all of it, or more: told apart half-way, or,
+ * where ranks are not named, at all of it. Between is "". An exchange cannot be in place. */
 static const char *collective_of(const struct line *line, size_t n_ranks)
 {
 	double middle = n_ranks > 0 ? 1 - 0.5 / (double)n_ranks : 1;

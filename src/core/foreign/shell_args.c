@@ -92,8 +92,7 @@ static void put_named(struct finder *f, const char *key, const struct word *at,
 	option_put(f->map, node);
 }
 
-/* Options of what starts a program, the first `n_start` words, have one value; a program's may have
- * several. */
+/* Options of what starts a program, the first `n_start` words, have a value each. */
 static int take_options(struct finder *f, const word_list *list, size_t n_start, struct sc_err *err)
 {
 	enum { MAX_OPTIONS = 4096 };
@@ -146,8 +145,7 @@ static struct sc_yaml *map_of(struct finder *f, const word_list *list)
 	return map;
 }
 
-/* `srun bash -c "command"`: the word that has the option is the command, and srun's options are
- * its, too. */
+/* `srun bash -c "command"`: the word with the option is the command; srun's options are its. */
 static int take_inner(struct finder *f, const word_list *list, const struct sc_source *text,
 		      struct sc_err *err)
 {

@@ -71,8 +71,7 @@ static inline double sc_cost_alone_us(const struct sc_cost *cost)
 }
 /* Adds a time to its owners; what the shares leave over is OTHER's. */
 void sc_cost_own(const struct sc_cost *cost, double us, double owner_us[SC_N_OWNERS]);
-/* Coarse durations and what is made of them are multiples of 2^-20 us, so that sums and maxima are
- * exact. */
+/* Coarse durations and their sums are multiples of 2^-20 us, so that sums and maxima are exact. */
 double sc_quantize_us(double us);
 
 #endif

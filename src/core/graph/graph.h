@@ -1,6 +1,5 @@
-/* The execution graph: everything a config or a trace becomes before it is simulated (DESIGN.md
- * §3). Ids are indices; nodes are added in any order, lanes run in the order their nodes were
- * added. */
+/* The execution graph: what a config or a trace becomes before it is simulated (DESIGN.md §3). Ids
+ * are indices; nodes are added in any order, lanes run in the order their nodes were added. */
 #ifndef SC_CORE_GRAPH_H
 #define SC_CORE_GRAPH_H
 
@@ -87,7 +86,7 @@ struct sc_graph {
 	bool prints, only_costs;
 	struct sc_graph_notes *notes; /* of a graph that runs again with other costs, or NULL */
 };
-/* What those who run and read such a graph keep of it, empty to begin with: the order of its steps
+/* Those who run and read such a graph keep of it, empty to begin with, the order of its steps
  * (predict/engine/simulate_walk.c) and of the starts on each class (predict/account.c). */
 struct sc_graph_notes {
 	SC_VEC(uint32_t) walk, starts;

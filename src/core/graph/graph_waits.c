@@ -99,8 +99,7 @@ int sc_waits_error(const struct sc_graph *graph, struct sc_waits *waits, struct 
 	uint32_t start, at;
 	int rc;
 
-	/* A blocked node waits for its lane's predecessor if that is open, else for its lowest open
-	 * dep. */
+	/* A blocked node waits for its lane's predecessor if open, else for its lowest open dep. */
 	for (uint32_t i = 0; i < graph->nodes.n; i++) {
 		if (waits->state[i] == SC_WAIT_DONE)
 			continue;

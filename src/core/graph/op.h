@@ -83,8 +83,7 @@ struct sc_embedding_shape {
 	double ssd_bytes;
 	double sort_keys;   /* indices sorted, to bring the lookups of a row together */
 	double longest_run; /* lookups of the most popular row: their gradients are one sum */
-	/* Forward: what bags wait for rows, one after another; of all together, and of the longest.
-	 */
+	/* Forward: what bags wait for rows, one after another; all together, and the longest. */
 	double wait_cycles, longest_wait_cycles;
 	double copy_bytes; /* backward: of gradients, from kernel to kernel, in order */
 	double n_kernels;  /* beside the sort; 0 = 1 */

@@ -45,8 +45,7 @@ static inline bool sc_c3_copies(enum sc_c3_policy policy)
 int sc_c3_choice_parse(const char *text, const char *what, struct sc_c3_choice *out,
 		       struct sc_err *err);
 
-/* Whose collectives: of tensor, context, expert and data parallelism, and transfers between stages.
- */
+/* Whose collectives: tensor, context, expert and data parallelism, transfers between stages. */
 enum sc_c3_family { SC_C3_TP, SC_C3_CP, SC_C3_EP, SC_C3_DP, SC_C3_PP, SC_N_C3_FAMILIES };
 /* Texts as they were given, NULL = not. */
 struct sc_c3_texts {

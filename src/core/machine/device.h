@@ -164,8 +164,7 @@ struct sc_device {
 	struct sc_interference_coef interference;
 	struct sc_band_coef band;
 	struct sc_structs gemm_curves; /* struct sc_gemm_curve; may be none */
-	/* "gemm attention": blocks measured on this GPU (or its twin), not taken over or from a
-	 * trend. */
+	/* "gemm attention": blocks measured on this GPU (or a twin), not from others or a trend. */
 	const char *fitted;
 };
 
@@ -190,8 +189,7 @@ static inline bool sc_device_has_tensor(const struct sc_device *device, enum sc_
 void sc_device_print_peaks(const struct sc_device *device, struct sc_strbuf *out);
 /* Was `block` measured on this device: is it a word of `fitted`? */
 bool sc_device_is_fitted(const struct sc_device *device, const char *block);
-/* The block that its matrix products of that type are of: "gemm", or "simt" without tensor cores.
- */
+/* The block that its products of that type are of: "gemm", or "simt" without tensor cores. */
 static inline const char *sc_device_math_block(const struct sc_device *device, enum sc_dtype dtype)
 {
 	return sc_device_has_tensor(device, dtype) ? "gemm" : "simt";

@@ -26,8 +26,7 @@ static bool has_word(const char *name, const char *word, size_t n, bool whole)
 	return false;
 }
 
-/* By words of the id that the name has, and before others if it has them all; 0: not even the
- * first. */
+/* By words of the id that the name has, first if it has them all; 0: not even the first. */
 static int fit_of_words(const char *id, const char *name)
 {
 	int n_fit = 0, n_words = 0;

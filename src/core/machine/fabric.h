@@ -39,9 +39,8 @@ struct sc_fabric_net {
 	int64_t simple_below; /* CUDA capability of GPUs whose NICs of this kind do not keep the
 				 order of what is written: no low-latency protocols */
 };
-/* The same for every machine; the formula stands in models/collective/collective_times.c: a =
- * latency of the low-latency protocol, W = bytes at achieved rates, E = what the bandwidth protocol
- * adds. */
+/* The formula stands in models/collective/collective_times.c: a = latency of the low-latency
+ * protocol, W = bytes at achieved rates, E = the bandwidth protocol's part. */
 struct sc_fabric_ramp {
 	double nvls_slope;      /* of time over W, small messages */
 	double net_slope;       /* of a hop between nodes: over its bytes at the NICs' rate, small
@@ -99,8 +98,7 @@ int sc_fabric_profile_load(const char *id, struct sc_arena *arena, struct sc_fab
  * The kinds of network in the default profile are not. */
 bool sc_fabric_is_file(const struct sc_fabric_profile *standard, const char *fabric,
 		       struct sc_arena *scratch);
-/* Never NULL for a loaded profile: an unknown kind or generation gets the nearest below, or the
- * first. */
+/* Never NULL for a loaded profile: an unknown generation gets the nearest below, or the first. */
 const struct sc_fabric_link *sc_fabric_link_get(const struct sc_fabric_profile *profile,
 						const char *vendor, int64_t capability);
 const struct sc_fabric_net *sc_fabric_net_get(const struct sc_fabric_profile *profile,

@@ -1,5 +1,4 @@
-/* How a training framework behaves, from configs/software/ID.yaml: what it overlaps, fuses,
- * launches. */
+/* How a framework behaves, from configs/software/ID.yaml: what it overlaps, fuses, launches. */
 #ifndef SC_CORE_SOFTWARE_H
 #define SC_CORE_SOFTWARE_H
 
@@ -48,8 +47,7 @@ struct sc_dlrm_habits {
 enum sc_fp8_recipe { SC_FP8_DELAYED, SC_FP8_CURRENT, SC_FP8_ROWWISE, SC_FP8_BLOCKWISE };
 extern const struct sc_name sc_fp8_recipe_names[];
 
-/* Parts of a layer whose launches are replayed as CUDA graphs of their own; full_iteration:
- * everything. */
+/* Parts of a layer replayed as CUDA graphs of their own; full_iteration: everything. */
 enum {
 	SC_GRAPH_FULL = SC_FLAG,
 	SC_GRAPH_ATTN = SC_FLAG << 1,
@@ -93,8 +91,7 @@ struct sc_release {
 	const char *profile;
 };
 
-/* A file's list of pieces of config that are laid under a request's; those of its defaults are
- * older. */
+/* A file's pieces of config that are laid under a request's; those of its defaults are older. */
 struct sc_config_piece {
 	const struct sc_yaml *list;
 	const struct sc_config_piece *older;
@@ -126,8 +123,7 @@ struct sc_software {
 	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product
 				    */
 	bool interleaves;          /* parallel.virtual_stages not given: chunks of two layers */
-	/* Samples of models that are not causal are batched by length, in bins of so many tokens; 0
-	 * = not. */
+	/* Samples, if not causal, are batched by length, in bins of so many tokens; 0 = not. */
 	double length_bin_tokens;
 	enum sc_selective selective;
 	enum sc_sharded_pipeline sharded_pipeline;

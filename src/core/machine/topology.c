@@ -77,8 +77,7 @@ void sc_topo_take(struct sc_topo_builder *b, struct sc_arena *arena, struct sc_t
 
 void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topology *out)
 {
-	/* nvidia-smi topo -m of a DGX-1V: two squares with their diagonals, and one link across
-	 * from each. */
+	/* nvidia-smi topo -m of a DGX-1V: two squares with diagonals, one link across from each. */
 	static const struct {
 		unsigned char a, b, links;
 	} joins[] = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1},
@@ -95,8 +94,7 @@ void sc_topology_cube_mesh(double gbps, struct sc_arena *arena, struct sc_topolo
 
 /* ---- paths ---- */
 
-/* The links that a hop of a ring may cross: NVLinks and their switches; one GPU between, too;
- * everything. */
+/* The links that a hop of a ring may cross: NVLinks and switches; one GPU between, too; all. */
 enum reach { REACH_NVLINK, REACH_RELAY, REACH_ALL, N_REACHES };
 
 enum { MAX_PATH = 12, MAX_STEPS = 1000, MAX_RINGS = 64 };
@@ -189,8 +187,7 @@ static void path_to(const struct sc_topology *t, const struct tree *tree, int to
 
 /* ---- rings ---- */
 
-/* Takes the rate off the links of a path, or gives it back; false: one has not enough, nothing is
- * taken. */
+/* Takes the rate off a path's links, or gives it back; false: one has too little, none is taken. */
 static bool path_take(struct search *s, const struct path *path, double gbps)
 {
 	if (path->n == 0)
@@ -249,8 +246,7 @@ static void count_ring(struct search *s)
 		path_release(s, &s->path[order[(i + 1) % s->n]][order[i]]);
 }
 
-/* Rings from order[0..at] on, depth first, until as many run at once as can, or the search was
- * long. */
+/* Rings from order[0..at] on, depth first, until as many run at once as can, or it took long. */
 static void search_ring(struct search *s, int at, unsigned visited)
 {
 	if (at + 1 == s->n) {
@@ -349,8 +345,7 @@ static double used_of(const double *const *loads, size_t n, const double *share,
 	return used;
 }
 
-/* How far all that still grow can go on until a link is full: they have `share` of their rates
- * already. */
+/* How far all that still grow can go until a link is full: they have `share` of their rates. */
 static double growth(const struct sc_topology *t, const double *const *loads, size_t n,
 		     const double *share, const bool *frozen)
 {

@@ -44,8 +44,7 @@ struct sc_topo_rings {
 struct sc_topo_rings sc_topology_rings(const struct sc_topology *topology, const int *gpus, int n,
 				       double *load);
 /* The share that is left of the rate of `n` that run at once when each loads the links as loads[i]
- * says, max-min fair: all slow down alike, until a link is full, then those that do not cross it go
- * on. */
+ * says, max-min fair: all slow down alike until a link is full, then those not on it go on. */
 void sc_topology_share(const struct sc_topology *topology, const double *const *loads, size_t n,
 		       double *share);
 /* Out of a GPU over its own links, the most of any: 0 without. */

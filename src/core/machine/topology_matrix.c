@@ -6,8 +6,7 @@
  * types has XGMI and PCIE
  *
  * Whether NVLinks go to a switch does not stand there: when all pairs have as many, and those are
- * more than a GPU has for all its peers, they do. Terminals' colours are passed over; a legend is
- * not read. */
+ * more than a GPU has for all its peers, they do. Colours are passed over; a legend is not read. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -190,8 +189,7 @@ static int read_rows(struct matrix *m)
 
 /* ---- the graph ---- */
 
-/* All pairs of GPUs have as many links, and more than so many peers could each have beside one
- * another. */
+/* All pairs of GPUs have as many links, and more than so many peers could each have apart. */
 static bool has_switch(const struct matrix *m, int n_gpus)
 {
 	enum { MOST_PORTS = 18 }; /* links out of a GPU, NVLink 4 and 5 */

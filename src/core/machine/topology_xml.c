@@ -10,8 +10,7 @@
 #include "core/machine/topology_priv.h"
 
 enum { MAX_DEPTH = 16, MAX_LINKS = 64, MAX_MBIT_S = 10000000 };
-/* NCCL's rates, 1e9 bytes/s (src/graph/topo.h): a lane of PCIe by its GT/s, times 80; between CPUs.
- */
+/* NCCL's rates, 1e9 bytes/s (src/graph/topo.h): a PCIe lane by its GT/s, times 80; between CPUs. */
 static const struct {
 	const char *speed;
 	double rate;

@@ -1,6 +1,5 @@
-/* The folders where configs live: beside the naming file first, then $STEPCAST_CONFIGS, the
- * installation that the program is part of, the source tree it was built in, and the prefix it was
- * built for. */
+/* The folders of configs: beside the naming file first, then $STEPCAST_CONFIGS, the installation
+ * that the program is part of, its source tree, and the prefix it was built for. */
 #ifndef SC_CORE_PATHS_H
 #define SC_CORE_PATHS_H
 

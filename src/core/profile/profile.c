@@ -32,8 +32,7 @@ static bool is_hidden(const struct sc_profile_kind *kind, const char *id)
 	return kind->hidden && strncmp(id, kind->hidden, strlen(kind->hidden)) == 0;
 }
 
-/* "a100-pcie-40gb, a100-pcie-80gb, ...": those that begin with what was written, in whatever case.
- */
+/* "a100-pcie-40gb, a100-pcie-80gb, ...": those that begin with what was written, in any case. */
 static const char *begin_so(const char *id, const char *const *ids, size_t n,
 			    struct sc_arena *arena)
 {

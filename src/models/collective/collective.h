@@ -111,8 +111,7 @@ bool sc_algo_by_name(const char *name, enum sc_algo *out);
  * "it adds, ...". */
 const char *sc_algo_unfit(const struct sc_fabric *fabric, enum sc_collective kind,
 			  const struct sc_span *span, enum sc_algo algo);
-/* Copies by engines over links, or over PCIe where a GPU has no links to so many ranks; they take
- * no SMs. */
+/* Copies by engines over links, or PCIe where a GPU has none to so many ranks; they take no SMs. */
 struct sc_copies {
 	double bytes;   /* that a rank receives in all */
 	double n;       /* that one rank issues, one after another */

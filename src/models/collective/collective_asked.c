@@ -1,9 +1,8 @@
 /* Algorithms that a library takes only where it is asked to: kernels over symmetric memory and
  * copies by engines, for buffers that all ranks have registered (NCCL 2.27 and 2.28:
  * src/sym_kernels.cc, src/ce_coll.cc), and calls of the library inside nodes and between them, one
- * after the other. NCCL has latencies and the rate of a block for the first; the rate of links is
- * what they achieve in the fabric profile. Phases that overlap and several copy streams are not
- * known here. */
+ * after the other. NCCL has latencies and the rate of a block for the first; links' rates are what
+ * they achieve in the fabric profile. Overlapping phases and several copy streams are unknown. */
 #include <math.h>
 #include <string.h>
 
@@ -156,8 +155,7 @@ static struct sc_cost symmetric(const struct sc_fabric *f, const struct sc_colle
 
 /* ---- in nodes and between them ---- */
 
-/* A phase is a call of the library; between nodes each rank's own with its like on the others, all
- * at once. */
+/* A phase is a call of the library; between nodes one of each rank with its like, at once. */
 struct phase {
 	enum sc_collective kind;
 	bool between;

@@ -10,8 +10,7 @@
 enum { VOLTA, AMPERE, HOPPER, BLACKWELL, N_GENERATIONS };
 enum { ONE_NODE, TWO_NODES, MORE_NODES, N_SCALES };
 
-/* The times are microseconds, by algorithm (ring, tree, NVLS, PAT) and protocol (LL, LL128,
- * Simple). */
+/* Microseconds, by algorithm (ring, tree, NVLS, PAT) and protocol (LL, LL128, Simple). */
 typedef double by_protocol[SC_ALGO_DIRECT][SC_N_PROTOS];
 static const by_protocol BASE_US = {{6.6, 14.0, 8.4}, {6.8, 14.0, 8.4}, {0, 0, 0}, {8.0, 8.0, 8.0}};
 static const by_protocol HOP_US[SC_N_HOPS] = {
@@ -125,8 +124,7 @@ static double intra_hop(const struct sc_nccl_graph *g, enum sc_algo algo, enum s
 	return sc_nccl_hop_us(g->rccl, algo, proto, g->pcie ? SC_HOP_PCIE : SC_HOP_NVLINK);
 }
 
-/* Simple counts the NIC twice, because a flush follows the data. With one rank a node the tree's
- * row holds. */
+/* Simple has the NIC twice: a flush follows the data. With a rank a node the tree's row holds. */
 static double inter_hop(const struct sc_nccl_graph *g, enum sc_algo algo, enum sc_proto proto)
 {
 	enum sc_algo row = g->n_ranks == g->n_nodes && algo == SC_ALGO_RING ? SC_ALGO_TREE : algo;

@@ -23,8 +23,7 @@ struct sc_nccl_graph {
 	bool amd_cpu;
 	double nic_latency_us;
 };
-/* The model is latency + bytes / bandwidth of each algorithm and protocol; bandwidth 0 = not
- * enabled. */
+/* Latency + bytes / bandwidth of each algorithm and protocol; bandwidth 0 = not enabled. */
 struct sc_nccl_model {
 	double latency_us[SC_ALGO_DIRECT][SC_N_PROTOS];
 	double algbw_gbps[SC_ALGO_DIRECT][SC_N_PROTOS];
@@ -37,8 +36,7 @@ double sc_nccl_time_us(const struct sc_nccl_graph *graph, const struct sc_nccl_m
  * SC_N_ALGOS for any. False: none is enabled. */
 bool sc_nccl_choose(const struct sc_nccl_graph *graph, double bytes, enum sc_algo only,
 		    struct sc_collective_choice *out);
-/* The latency of one hop of an algorithm as NCCL's tables have it: over NVLink, PCIe, the network.
- */
+/* The latency of a hop of an algorithm in NCCL's tables: over NVLink, PCIe, the network. */
 enum sc_hop { SC_HOP_NVLINK, SC_HOP_PCIE, SC_HOP_NET, SC_N_HOPS };
 double sc_nccl_hop_us(bool rccl, enum sc_algo algo, enum sc_proto proto, enum sc_hop hop);
 /* The latency of Simple before its first hop, above that of LL. */
@@ -105,13 +103,11 @@ double sc_collective_curve_us(const struct sc_fabric *fabric, enum sc_collective
 enum { SC_NVLS_MIN_RANKS = 4 }; /* of one node, for in-switch reduction */
 /* The rate of an all-reduce that `ranks` of a node reduce in its switch; 0: it does not. */
 double sc_nvls_gbps(const struct sc_fabric *fabric, int ranks);
-/* The share of a port's links that a ring through `n` GPUs of one node uses; 0: links do not join
- * them. */
+/* The share of a port's links that a ring through `n` GPUs of a node uses; 0: none join them. */
 double sc_ring_link_share(const struct sc_fabric *fabric, int n);
 bool sc_is_over_pcie(const struct sc_fabric *fabric, int n); /* and so over PCIe */
-/* NCCL sends to a peer on another node through a buffer of its own, which fills before the bytes
- * flow: a short message of an all-to-all takes twice its time at the NIC, a long one so much more
- * at most. */
+/* NCCL sends to a peer on another node through a buffer that fills before bytes flow: a short
+ * message of an all-to-all takes twice its time at the NIC, a long one so much more at most. */
 double sc_collective_fill_us(const struct sc_fabric *fabric, double bytes, double gbps);
 /* The NICs of one node that a group drives: those of its ranks on the node with the fewest. */
 int sc_span_nics(const struct sc_fabric *fabric, const struct sc_span *span);

@@ -17,16 +17,14 @@
  * channel's rate, over NICs at R. So small messages cost a + L, large ones a + E + h*e + F + W, and
  * time never falls as bytes grow. */
 
-/* A channel of NCCL takes so much at once: a slot of its buffer for the Simple protocol, or NVLS's
- * chunk. */
+/* A channel of NCCL takes so much at once: a slot of Simple's buffer, or NVLS's chunk. */
 #define CHUNK_BYTES (512 * SC_BYTES_PER_KIB)
 #define NVLS_CHUNK_BYTES (128 * SC_BYTES_PER_KIB)
 enum { P2P_CHANNELS = 32, P2P_STEPS = 32 };
 enum { MOST_FOUND = 16, FEW_CHANNELS = 16, FAST_CHANNEL_GBPS = 45 };
 
 /* The HBM traffic per byte through the port: a reduction reads the FIFO and its own data and
- * writes; a forward reads and writes once (reference: interference of collectives, traffic
- * factors). */
+ * writes; a forward reads and writes once (interference of collectives, traffic factors). */
 static const double HBM_PER_BYTE_REDUCE = 3, HBM_PER_BYTE_MOVE = 2;
 
 /* The ranks on the node with the fewest. */
@@ -155,9 +153,8 @@ double sc_collective_tier_slowdown(const struct sc_collective_problem *p)
 	return slowdown;
 }
 
-/* The channels between nodes at run time: two for each that the search found; on Hopper and later
- * twice as many where these are few, and fast (src/graph/connect.cc: bwIntra > 45.0 && nChannels <
- * 16). */
+/* Channels between nodes at run time: two for each that the search found; on Hopper and later twice
+ * as many where they are few, and fast (src/graph/connect.cc: bwIntra > 45.0 && nChannels < 16). */
 double sc_collective_net_channels(const struct sc_collective_problem *p)
 {
 	double channels = 2.0 * fmin(p->graph.channels, MOST_FOUND);
@@ -168,8 +165,7 @@ double sc_collective_net_channels(const struct sc_collective_problem *p)
 		       : channels;
 }
 
-/* The time until a tree's last chunk has gone along all hops: each waits for one of every channel.
- */
+/* The time until a tree's last chunk has gone all hops: each waits for one of every channel. */
 static double fill_us(const struct sc_collective_problem *p, const struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -224,8 +220,7 @@ static void finish(const struct sc_collective_problem *p, struct sc_collective_p
 		      least(slow_us(p, t, algo), t->simple_us);
 }
 
-/* The bytes out of each port are steps * S/n, and the last chunk is copied where nothing overlaps
- * it. */
+/* Each port sends steps * S/n bytes, and the last chunk is copied with nothing beside it. */
 static void ring(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -327,8 +322,7 @@ static void nvls(const struct sc_collective_problem *p, struct sc_collective_par
 }
 
 /* Every node sends its data once, and the switches give back the sum; a rank has its share over the
- * links before and after. The latency is that of NCCL's CollNetDirect; small messages go by a tree.
- */
+ * links before and after. The latency is NCCL's CollNetDirect's; small messages go by a tree. */
 static void sharp(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -349,8 +343,7 @@ static bool pat_possible(const struct sc_collective_problem *p)
 	       p->span->n_nodes == p->span->n_ranks && !p->f->amd && p->f->sm_arch >= PAT_FROM_ARCH;
 }
 
-/* The latency is NCCL's: a few of the tree's steps show, and each rank's part takes time
- * (tuning.cc). */
+/* The latency is NCCL's: some of the tree's steps show, each rank's part takes time (tuning.cc). */
 static void pat(const struct sc_collective_problem *p, struct sc_collective_parts *t)
 {
 	const struct sc_fabric *f = p->f;
@@ -369,8 +362,7 @@ static void pat(const struct sc_collective_problem *p, struct sc_collective_part
 }
 
 /* The time of bytes to peers in the node that go through its host: over PCIe all but those of a
- * pair, which shares a root; in a wiring without a switch those to peers that a GPU has no link to.
- */
+ * pair, which shares a root; without a switch those to peers that a GPU has no link to. */
 static double host_path_us(const struct sc_collective_problem *p, double to_peer)
 {
 	double n = p->span->max_ranks_per_node - 1;

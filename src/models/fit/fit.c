@@ -36,8 +36,7 @@ static int compare_curves(const struct point *p, const struct point *q)
 SC_COMPARE(by_curve, struct point,
 	   4 * compare_curves(a, b) + 2 * SC_ORDER(a->x, b->x) + SC_ORDER(a->y, b->y));
 
-/* False where a product's row says nothing of a kernel: a gradient, a batch, a time that is all
- * launch. */
+/* False if a product's row says nothing of a kernel: a gradient, a batch, a time all launch. */
 static bool point_of(const struct sc_fit_model *model, const struct sc_fit_row *row,
 		     struct point *out)
 {

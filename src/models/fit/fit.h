@@ -58,8 +58,7 @@ struct sc_fit_opts {
 	 * their datasheets and share the coefficients. "machine", of collectives: the same,
 	 * machines weigh alike, and the fit starts where no machine is. */
 	const char *leave_out;
-	/* Coefficients of machines that stay as the profile has them, as patterns: "links
-	 * nvlink4.*". */
+	/* Coefficients of machines that stay as the profile has them: "links nvlink4.*". */
 	const char *const *keep;
 	size_t n_keep;
 	/* Instead of folds: rows that have any of these values are left out together. */
@@ -148,12 +147,10 @@ struct sc_fit {
 	struct sc_fit_point *points; /* n_rows */
 	struct sc_device device;     /* with the fitted coefficients */
 	struct sc_fabric_profile fabric;
-	/* The curves of all rows: struct sc_fabric_curve of collectives, struct sc_gemm_curve of
-	 * gemm. */
+	/* Curves of all rows: struct sc_fabric_curve of collectives, sc_gemm_curve of gemm. */
 	struct sc_structs curves;
 	/* Rows of iterations that could not be predicted; rows whose config another row has, too,
-	 * and their mean deviation from the mean of their like: no model of the config is better on
-	 * them. */
+	 * and their mean deviation from the mean of their like: no model of configs is better. */
 	struct sc_fit_skipped *skipped;
 	size_t n_skipped, n_repeated;
 	double repeated_pct;

@@ -13,8 +13,7 @@
 #define JUDGE_STEP 1e-4 /* of differences that judge, at least */
 
 /* d ln(time) / d ln(coefficient) from the slopes; weighted; columns scaled to length 1, so that
- * singular values say how alike they are. False: a column of zeros, which is the weakest at once.
- */
+ * singular values say how alike they are. False: a column of zeros, the weakest at once. */
 static bool jacobian(const struct sc_fit_job *job, const gsl_vector *weights, gsl_matrix *out,
 		     double *norm, struct sc_fit_judgement *verdict)
 {

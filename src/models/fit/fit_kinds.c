@@ -1,6 +1,5 @@
-/* The kinds of kernels: the columns of a row, the op that it makes and the time that no machine of
- * these peaks beats; and which coefficients of a profile are fitted to it. A new coefficient is one
- * line here. */
+/* The kinds of kernels: the columns of a row, the op that it makes, the time that no machine of
+ * these peaks beats, and the coefficients of a profile fitted to it. A new one is one line here. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -15,8 +14,7 @@
 #define MAX_POOLING 1e6
 #define MAX_ROWS 1e15
 #define MAX_ZIPF 10.0
-/* A cache is not this many times faster than memory: of what fits in it, the bound is this much
- * lower. */
+/* No cache is this many times faster than memory: the bound of what fits is this much lower. */
 #define CACHE_GAIN 8.0
 #define BACKWARD_ATTENTION_FLOP 2.5 /* of forward; five products against two */
 /* Mixed-precision Adam: 4 + 3 * 4 bytes read, 3 * 4 + 2 written a parameter. */
@@ -177,8 +175,7 @@ static struct sc_op op_of(const struct sc_fit_table *t, enum sc_op_kind kind)
 }
 
 /* The cast of the input from bf16, which is read for its scale, and cast. The scale of a tensor or
- * a row is a kernel of its own; those of fp8's blocks are laid out anew for Blackwell's tensor
- * cores. */
+ * row is a kernel of its own; those of fp8's blocks are laid out anew for Blackwell. */
 static struct sc_op cast_of(const struct sc_fit_table *t, enum sc_dtype to)
 {
 	const bool blocks = t->cells.variant == BLOCK_SCALE, fp8 = to == SC_FP8;
@@ -309,8 +306,7 @@ static int read_optimizer(const struct sc_fit_table *t, struct sc_fit_row *out)
 	return 0;
 }
 
-/* By what its source calls it: "FBGEMM TBE forward, hipified kernel". What names none of these is
- * FBGEMM's. */
+/* By what its source calls it: "FBGEMM TBE forward, hipified kernel". The rest is FBGEMM's. */
 static enum sc_embedding_kernel kernel_of(const char *text)
 {
 	static const struct sc_name words[] = {
@@ -493,8 +489,7 @@ static const struct sc_fit_coef EMBEDDING[] = {
 	{0},
 };
 static const struct sc_fit_coef HOST[] = {{"launch_us", 0.05, 1e3, 0, 0}, {0}};
-/* The coefficients of recordings; the others are of pairs under policies, which no recording
- * has. */
+/* The coefficients of recordings; others are of pairs under policies, which none has. */
 static const struct sc_fit_coef INTERFERENCE[] = {
 	{"path_compute", 0.01, 1, MINOR, 0},
 	{"path_comm", 0.01, 1, 0, 0},

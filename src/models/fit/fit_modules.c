@@ -248,8 +248,7 @@ static double routed_rows(const struct sc_fit_cells *c, double *n_hit)
 /* Beside its two products, which take `factor` of what the model of products says of them as one
  * batch: times that copies of tokens pass through memory in rows of the hidden size and of the
  * experts' width, and all of the group's tokens in rows of the hidden size. SGLang and vLLM pass
- * all copies of the group through their buffers, vLLM's nvfp4 kernels and TensorRT-LLM those of
- * this GPU. */
+ * all the group's copies through buffers, vLLM's nvfp4 kernels and TensorRT-LLM this GPU's. */
 struct expert_program {
 	int framework, capability, formats; /* from this capability on; bits of the formats */
 	double fixed_us, hidden_passes, inter_passes, group_passes, factor;

@@ -44,8 +44,7 @@ struct sc_fit_table {
 	bool is_of_pairs; /* interference: a table of pairs, as c3 --measured reads, and not of
 			     kernels */
 };
-/* The place where a row's time was taken: the call of one op, in one pass, in a source's
- * program. */
+/* The place where a row's time was taken: an op's call, in one pass, in a source's program. */
 struct sc_fit_origin {
 	unsigned source;
 	const char *op_name, *pass;
@@ -64,8 +63,7 @@ struct sc_fit_set {
 	size_t n_requests;
 	size_t n_other, n_empty, n_forced, n_bound;
 };
-/* How a kind's rows are read: which columns, the first n_dims of them its sizes, and what they
- * make. */
+/* How a kind's rows are read: columns, the first n_dims of them its sizes, and what they make. */
 struct sc_fit_reader {
 	const struct sc_field *cells;
 	size_t n_dims;
@@ -92,8 +90,7 @@ struct sc_fit_coef {
 	 * out has a say. */
 	double anew;
 };
-/* The coefficients of a section of the device's, or of the fabric's, profile; ended by a NULL key;
- * NULL: none. */
+/* Coefficients of a section of device or fabric; ended by a NULL key; NULL: none. */
 const struct sc_fit_coef *sc_fit_coefs_of(const char *section);
 extern const char *const sc_fit_sections[SC_N_FIT_KINDS]; /* NULL of collectives */
 /* A key that stands at that value, or at 0, where rows of several devices take part. */

@@ -55,8 +55,7 @@ size_t sc_fit_pick(const struct sc_fit_row *rows, size_t n, size_t fold, size_t 
 	return used;
 }
 
-/* Accuracy of the member at `offset` of the chosen points (NULL: all) that have it; n = 0 where
- * none has. */
+/* Accuracy of the member at `offset` of the chosen points (NULL: all) with it; n = 0: none has. */
 static struct sc_accuracy points_accuracy(const struct sc_fit *fit, const bool *chosen,
 					  size_t offset, struct sc_arena *arena,
 					  double *spread_frac)
@@ -144,8 +143,7 @@ void sc_fit_score(const struct sc_fit_label *labels, size_t n_labels, struct sc_
 	out->regions = sc_arena_calloc(arena, MAX_REGIONS + 1, sizeof(*out->regions));
 	add_times(out, chosen, arena);
 	for (size_t i = 0; i < n_labels; i++) {
-		/* Each value of a label, in the order of the table; one value alone says nothing.
-		 */
+		/* Each value of a label, in the table's order; one value alone says nothing. */
 		const char *seen[MAX_REGIONS];
 		size_t n_seen = 0;
 

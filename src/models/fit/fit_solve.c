@@ -81,8 +81,7 @@ static bool is_like_param(const struct sc_fit_param *a, const struct sc_fit_para
 	       strncmp(a->block, b->block, n + 1) == 0;
 }
 
-/* The middle one of its like, in logs: one of another kind, as EFA's latency among networks, does
- * not move it. */
+/* The middle one of its like, in logs: one, as EFA's latency among networks, does not move it. */
 static double centre_of(const struct sc_fit_params *params, const struct sc_fit_param *p)
 {
 	double like[SC_FIT_MAX_PARAMS];
@@ -158,8 +157,7 @@ static int on_residuals(const gsl_vector *u, void *ctx, gsl_vector *f)
 	return GSL_SUCCESS;
 }
 
-/* Forward differences, all parameters in one call; kept, since a round begins where the one before
- * ended. */
+/* Forward differences, all parameters in one call; kept, since a round begins where one ended. */
 void sc_fit_find_slopes(struct sc_fit_job *job)
 {
 	size_t k = job->n_free, n = job->problem->n;
@@ -318,8 +316,7 @@ static int run_round(struct sc_fit_job *job, gsl_multifit_nlinear_workspace *w,
 	return 0;
 }
 
-/* From the parameters' current values. `far`: these may be far off, so that at first all rows weigh
- * alike. */
+/* From current values. `far`: these may be far off, so that at first all rows weigh alike. */
 static int fit_once(const struct sc_fit_problem *problem, bool far, struct sc_err *err)
 {
 	gsl_multifit_nlinear_parameters how = gsl_multifit_nlinear_default_parameters();

@@ -56,8 +56,7 @@ struct sc_fit_problem {
  * parameters once more, over other rows, from where they are. */
 int sc_fit_search(const struct sc_fit_problem *problem, double *condition, struct sc_err *err);
 
-/* Each value of rows[i].group is a fold, in the order of the table; `option` and `column` are for
- * messages. */
+/* Each value of rows[i].group is a fold, by the table; `option` and `column` are for messages. */
 int sc_fit_deal_groups(struct sc_fit_row *rows, size_t n, const char *option, const char *column,
 		       size_t *n_folds, const char *file, struct sc_err *err);
 /* Rows outside `fold` (SC_FIT_ALL: all rows), at most `n_max`, evenly taken. */

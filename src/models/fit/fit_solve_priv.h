@@ -7,8 +7,7 @@
 
 #include "models/fit/fit_solve.h"
 
-/* A problem's free parameters, and what is known at the point `u` where the rows were last
- * computed. */
+/* A problem's free parameters, and what is known at `u`, where rows were last computed. */
 struct sc_fit_job {
 	const struct sc_fit_problem *problem;
 	size_t free[SC_FIT_MAX_PARAMS];
@@ -37,8 +36,7 @@ void sc_fit_find_slopes(struct sc_fit_job *job);
 double sc_fit_robust_sigma(const double *r, size_t n, double *scratch);
 /* Weights of the rows, and of pulls, by their residuals. */
 void sc_fit_weigh_rows(const struct sc_fit_job *job, const double *r, gsl_vector *weights);
-/* Judges how well the rows determine the free parameters where they are; one that they do not is
- * the weakest. */
+/* Judges how well rows determine the free parameters where they are; one they do not is weakest. */
 void sc_fit_judge(struct sc_fit_job *job, struct sc_fit_judgement *out);
 
 #endif

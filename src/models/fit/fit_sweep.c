@@ -33,8 +33,7 @@ static const struct net_word NET_WORDS[] = {
 	{"HDR", "infiniband", 200}, {"EDR", "infiniband", 100},      {"FDR", "infiniband", 56},
 	{"IB", "infiniband", 0},    {"InfiniBand", "infiniband", 0},
 };
-/* A port of a GPU's links by generation, 1e9 bytes/s one way, where the device has none of its
- * own. */
+/* A port of a GPU's links by generation, 1e9 bytes/s one way, where the device has none. */
 static const double NVLINK_GBPS[] = {0, 80, 150, 300, 450, 900};
 enum { N_NET_WORDS = sizeof(NET_WORDS) / sizeof(NET_WORDS[0]) };
 enum { N_NVLINKS = sizeof(NVLINK_GBPS) / sizeof(NVLINK_GBPS[0]) };
@@ -103,8 +102,7 @@ static enum sc_links links_of(const char *intra, const struct sc_cluster *c)
 		return SC_LINKS_SWITCH;
 	if (has(intra, "cube"))
 		return SC_LINKS_CUBE_MESH;
-	/* Without a switch, more than four GPUs cannot all be neighbours over NVLink: a cube
-	 * mesh. */
+	/* Without a switch, over four GPUs cannot all be neighbours over NVLink: a cube mesh. */
 	if (has(intra, "mesh"))
 		return has(intra, "NVLink") && c->gpus_per_node > 4 ? SC_LINKS_CUBE_MESH
 								    : SC_LINKS_MESH;
@@ -320,8 +318,7 @@ int sc_fit_sweep_read(const struct sc_fit_table *table, struct sc_fit_set *set,
 		rc = find_network(table, (int64_t)gpus_per_node, set, out);
 	if (rc)
 		return rc;
-	/* Sweeps over switches that add were made to use them (NCCL_COLLNET_ENABLE), at every
-	 * size. */
+	/* Sweeps over switches that add used them (NCCL_COLLNET_ENABLE), at every size. */
 	if (!out->only && shape->kind == SC_ALL_REDUCE && out->span.n_nodes > 1 &&
 	    set->requests[out->request].config.cluster.sharp)
 		out->only = SC_ALGO_SHARP + 1;

@@ -29,8 +29,7 @@ static struct sc_msccl_step *add_step(struct sc_msccl_builder *b, enum sc_msccl_
 	return &b->steps.at[b->steps.n - 1];
 }
 
-/* The next step waits for a step of this GPU; steps are numbered as they are added (see
- * fold_waits). */
+/* The next step waits for one of this GPU; steps are numbered as added (see fold_waits). */
 static void wait_for(struct sc_msccl_builder *b, int tb, int step)
 {
 	struct sc_msccl_step *nop = add_step(b, SC_MSCCL_NOP, (struct place){SC_MSCCL_INPUT, -1},
@@ -165,8 +164,7 @@ static void add_parts(struct sc_msccl_builder *b, const struct pairs *at, int t)
 			 (struct place){SC_MSCCL_INPUT, at->base + b->gpu * n + t}, 1);
 }
 
-/* The own segment goes out when all of its parts are added: by the last step of every block's sums.
- */
+/* The own segment goes out when all parts are added: by the last step of every block's sums. */
 static void send_sum(struct sc_msccl_builder *b, const struct pairs *at, int t)
 {
 	const int n = b->n;

@@ -2,9 +2,8 @@
  * for each tile a thread block runs its steps in order. A step waits for the steps it depends on,
  * for data in its connection and for room in the next one; it moves its bytes at a thread block's
  * rate, and what it sends passes a first-come server of its link, of its GPU's port or of its NIC.
- * LL and LL128 forward as they receive; Simple after the first of two slices. Beyond a number of
- * tiles each costs as much as the one before. Rates and latencies: the fabric profile, by links and
- * protocol. */
+ * LL and LL128 forward as they receive; Simple after the first of two slices. Beyond some tiles
+ * each costs as much as the last. Rates and latencies: the fabric profile, by links, protocol. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -117,8 +116,7 @@ static double tile_of(const struct walk *w, size_t tile)
 	return fmin(w->tile_bytes, w->chunk_bytes - (double)tile * w->tile_bytes);
 }
 
-/* Consecutive reductions into one place, that nothing waits for and that wait for nothing, are one.
- */
+/* Consecutive reductions into one place, which neither wait nor are waited for, are one. */
 static size_t merged(const struct walk *w, size_t block)
 {
 	const struct sc_msccl_tb *tb = &w->algo->tbs[block];

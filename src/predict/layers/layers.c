@@ -316,8 +316,7 @@ static void run_pass(struct builder *b, bool is_first, bool is_last)
 	}
 }
 
-/* The first step has nothing to wait for; the last stands beside the end of the one that is read.
- */
+/* The first step has nothing to wait for; the last is beside the end of the one that is read. */
 enum { N_STEPS = 3, READ_STEP = 1 };
 
 struct self {

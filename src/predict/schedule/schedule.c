@@ -91,8 +91,7 @@ static void write_loop(const struct slot_writer *w)
 	}
 }
 
-/* Virtual stages lie on stages one round after another, to and fro, or as replicas of one on each.
- */
+/* Virtual stages lie on stages round after round, to and fro, or as replicas of one on each. */
 enum lie { LIE_LOOP, LIE_ZIGZAG, LIE_REPLICAS };
 
 struct kind {

@@ -50,8 +50,7 @@ struct sc_schedule_shape {
 	struct sc_schedule_way
 		*way; /* for shapes that may ask the same one after another; or NULL */
 };
-/* The way to take passes that was found best, and the whole shape it is for; zeroed before the
- * first. */
+/* The way to take passes found best, and the whole shape it is for; zeroed before the first. */
 struct sc_schedule_way {
 	struct sc_schedule_shape of;
 	uint32_t index;
@@ -104,8 +103,7 @@ bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b);
 struct sc_schedule_traits {
 	bool splits; /* some passes compute gradients of inputs alone */
 	bool pairs;  /* some passes run beside one of the other direction and another chunk */
-	/* Each stage has later virtual stages than the one before, and the first follows the last.
-	 */
+	/* Stages have later virtual stages than those before, and the first follows the last. */
 	bool loops;
 	bool is_timed; /* the order of passes depends on their times */
 	bool is_found; /* passes are taken as they come, one after another by their times */
@@ -149,22 +147,19 @@ struct sc_schedule_play {
 	double longest, bubble_pct;
 	double *peak, *after; /* the most held, by stage; and held after each slot, as `start` */
 };
-/* The run of an order alone: each pass begins as soon as its stage is free and its inputs are
- * there. */
+/* An order alone: each pass begins once its stage is free and its inputs are there. */
 struct sc_passes_ran {
 	uint32_t *n;         /* slots that ran, by stage; a next one waits for ever */
 	double *done[2];     /* by pass, [micro-batch * depth + virtual stage]; negative: none */
 	double *start, *end; /* by slot, [stage * stride + i] */
 	double makespan, longest; /* longest: a stage from its first pass to its last */
 };
-/* Runs passes by the `times` of each stage, over its chunks, and the first one's send. Paired
- * passes begin and end together, and are said to run one after the other. Results are in `arena`.
- */
+/* Runs passes by each stage's `times`, over its chunks, and the first one's send. Paired passes
+ * begin and end together, and are said to run one after the other. Results are in `arena`. */
 void sc_passes_run(const struct sc_passes *passes, const struct sc_pass_times *times,
 		   struct sc_arena *arena, struct sc_passes_ran *out);
 
-/* Fills in the rest from the slots' times and what stages hold; `peak` and `after` are in `arena`.
- */
+/* Fills in the rest from slots' times and what stages hold; `peak` and `after` are in `arena`. */
 void sc_schedule_measure(struct sc_schedule_play *play, struct sc_arena *arena);
 
 #endif

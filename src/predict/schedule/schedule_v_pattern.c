@@ -235,8 +235,7 @@ static void put_grid(const struct grid *g)
 	}
 }
 
-/* One of a micro-batch's four ways along the stages: the first one's pass on stage s is at first +
- * step * s. */
+/* One of a micro-batch's four ways along the stages: its pass on stage s is at first + step * s. */
 struct leg {
 	int64_t first, step;
 };
@@ -276,8 +275,7 @@ static void write_pattern(const struct slot_writer *w, const struct leg legs[WEI
 	put_grid(&g);
 }
 
-/* V-Half takes half the memory of 1F1B; V-Min a third of it, the least that such a pattern can
- * have. */
+/* V-Half takes half the memory of 1F1B; V-Min a third, the least that such a pattern can have. */
 void write_v_pattern(const struct slot_writer *w)
 {
 	int64_t p = w->map->pp, half = p % 2 ? 0 : 3, third = p % 3 ? 0 : 2;

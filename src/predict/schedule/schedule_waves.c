@@ -265,8 +265,7 @@ static double flow_ends(struct flow *f)
 }
 
 /* The shortest way is found with TRIED micro-batches a stage where there are more: the order of
- * more goes on as that of fewer begins. Pipelines with more passes than MOST_TRIED take the first
- * way. */
+ * more goes on as that of fewer begins. With more passes than MOST_TRIED the first way is taken. */
 enum { TRIED = 2, MOST_TRIED = 1 << 20 };
 
 static uint32_t find_way(struct flow *f)
@@ -297,8 +296,7 @@ void write_waves(const struct slot_writer *w)
 {
 	const struct sc_schedule_shape *shape = w->shape;
 	struct sc_schedule_way *known = shape->way, now = {.of = *shape};
-	/* Chimera has so many; Hanayo has one replica; GEMS has one micro-batch a direction (§4.1).
-	 */
+	/* Chimera has so many; Hanayo one replica; GEMS one micro-batch a direction (§4.1). */
 	const uint32_t places = shape->kind == SC_SCHED_GEMS ? 1 : w->map->pp / w->map->replicas;
 	struct flow f = {.w = w, .places = places ? places : 1};
 

@@ -26,8 +26,7 @@ struct stage {
 	double cost[N_PARTS];
 	double *ends[N_LEGS]; /* by micro-batch, of the `n` */
 };
-/* The settings of a loop, of which the first lets a forward pass delay the first backward; and of a
- * V. */
+/* The settings of a loop, whose first lets a forward pass delay the first backward; and of a V. */
 enum { BUBBLE_BEFORE_FIRST = 1, PREFER_BACKWARD = 2, FILL_GREEDILY = 4, ALL_OF_LOOP = 7 };
 enum { FILL_FORWARD = 1, FILL_BACKWARD = 2, ALL_OF_V = 3 };
 
@@ -225,8 +224,7 @@ static void put_best_order(const struct search *s)
 
 /* ---- a loop ---- */
 
-/* Finds how many forward passes more each stage takes before its first backward, which comes at
- * `due`. */
+/* Finds how many forward passes more each stage takes before its first backward, at `due`. */
 static void find_extra(const struct search *s, bool bubble_before_first, uint32_t *extra)
 {
 	double last = s->stage[s->p - 1].end + s->stage[s->p - 1].cost[B];
@@ -348,8 +346,7 @@ static bool write_automatic(const struct slot_writer *w, double memories)
 	return isfinite(s.best);
 }
 
-/* Writes ZB-H1 by hand, also where the automatic search finds no order; and ZB-H2 with twice its
- * memory. */
+/* Writes ZB-H1 by hand, also where the search finds no order; and ZB-H2 with twice its memory. */
 void write_zero_bubble(const struct slot_writer *w)
 {
 	const enum sc_schedule kind = w->shape->kind;
@@ -359,8 +356,7 @@ void write_zero_bubble(const struct slot_writer *w)
 	    (kind == SC_SCHED_ZB_2P && write_automatic(w, 2)))
 		return;
 	for (uint32_t s = 0; s < w->map->pp; s++) {
-		/* It is 1F1B after a longer warm-up, with weight gradients some micro-batches
-		 * later. */
+		/* It is 1F1B after a longer warm-up, weight gradients some micro-batches later. */
 		uint32_t m = w->shape->micro_batches, f = 0, b = 0, done = 0;
 
 		while (f < m && f < times * (w->map->pp - 1 - s))
@@ -423,8 +419,7 @@ static double run_v(struct search *s)
 	begin_run(s);
 	warm_up_v(s);
 	for (uint32_t i = 0; i < 2 * s->m; i++) {
-		/* Backward goes up where the stage below is done or nothing else is left, else
-		 * down. */
+		/* Backward goes up if the stage below is done or all else is, else down. */
 		for (uint32_t j = 0; j < s->p; j++) {
 			const struct stage *st = &s->stage[j];
 
@@ -463,8 +458,7 @@ void write_zb_v(const struct slot_writer *w)
 	search_init(&s, w, 2);
 	s.approved = sc_arena_calloc(w->arena, s.p, sizeof(double));
 	for (uint32_t settings = 0; settings <= ALL_OF_V; settings++) {
-		/* A run is repeated with what the run before left each stage to waste, as long as
-		 * that helps. */
+		/* A run is repeated with what the last left stages to waste, while that helps. */
 		double bubble, before = INFINITY;
 
 		if (search_repeats(&s, settings))

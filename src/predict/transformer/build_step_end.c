@@ -192,9 +192,8 @@ static double reducing_frac(struct class_state *st, double n)
 	return fmin(sc_cost_alone_us(&cost), backward_us) / (n * (forward_us + backward_us));
 }
 
-/* A block's mean tells little of steps that go on so differently beside a reduction for so long: of
- * 3,072 splits at random it was more than 1 % off in 75 of the 791 above this, in 14 of the others.
- */
+/* A block's mean tells little of steps that go so differently beside a reduction for so long: of
+ * 3,072 splits at random it was more than 1 % off in 75 of the 791 above this, in 14 of others. */
 #define UNEVEN 0.03
 
 bool build_reduces_unevenly(struct builder *b)
@@ -266,8 +265,7 @@ static void join_after_passes(struct class_state *st, uint32_t group, unsigned n
 	st->awaited = node;
 }
 
-/* Sums gradients over classes of several stages, `first` among them, each when its own are there.
- */
+/* Sums gradients over classes of several stages, `first` too, each when its own are there. */
 static void sum_with(const struct class_state *first, const struct sc_member *members,
 		     const struct sc_span *span, double bytes, unsigned name)
 {
@@ -326,8 +324,7 @@ static void sum_replicas(struct builder *b, uint32_t first)
 
 		if (at < stage)
 			return;
-		/* The member is the class on that stage that the pipeline of `first` goes through.
-		 */
+		/* The member is the class on that stage that the pipeline of `first` meets. */
 		uint32_t c = first;
 		const struct sc_rank_class *classes = b->tf->placement.classes;
 

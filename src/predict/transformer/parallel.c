@@ -184,8 +184,7 @@ static void fold_group(struct folding *f, int axis, uint32_t c)
 	}
 }
 
-/* Gives classes of one node their NICs; they come by stage, so those of one stage are neighbours in
- * found[]. */
+/* Gives classes of one node their NICs; they come by stage: neighbours in found[] are of one. */
 static void fold_node(struct folding *f, uint32_t domain, uint32_t c)
 {
 	struct sc_placement *out = f->out;

@@ -1,5 +1,4 @@
-/* Colours ranks by what they are and what they see of others, so that ranks of one colour behave
- * alike. */
+/* Colours ranks by what they are and see of others, so that ranks of one colour behave alike. */
 #include <string.h>
 
 #include "predict/transformer/placement_ranks.h"

@@ -37,8 +37,7 @@ static double slot_end_us(const struct window *w, uint32_t slot)
 	return w->timeline->end_us[w->built->slot_node[w->at + slot]];
 }
 
-/* Returns the end of what has run beside the passes so far, which must not fall behind; 0 without
- * any. */
+/* Returns the end of what has run beside passes so far, which must not fall behind; 0 if none. */
 static double beside_end_us(const struct window *w, int kind, uint32_t slot)
 {
 	uint32_t node = w->built->slot_beside[kind][w->at + slot];
@@ -67,8 +66,7 @@ static struct window window_of(const struct sc_steady_run *r, uint32_t c, uint32
 	};
 }
 
-/* Returns a window in the middle: the last micro-batches may be partial or overlap the gradient
- * reduction. */
+/* Returns a middle window: the last micro-batches may be partial or beside reductions. */
 static struct window middle_of(const struct sc_steady_run *r, uint32_t c, uint32_t phase)
 {
 	struct window w = window_of(r, c, phase);
@@ -78,8 +76,7 @@ static struct window middle_of(const struct sc_steady_run *r, uint32_t c, uint32
 	return w;
 }
 
-/* Says whether periods from the window's begin on took `period_us` each, slot by slot; or less,
- * `at_most`. */
+/* Says whether periods from the window's begin on took `period_us` each, by slot; or `at_most`. */
 static bool repeats(const struct window *w, double period_us, bool at_most)
 {
 	double most_us = period_us * (1 + CLOSE), least_us = at_most ? 0 : period_us * (1 - CLOSE);

@@ -1,7 +1,6 @@
 /* Attention between its projections: rotary positions, flash or unfused, over one rank or as a ring
  * of context-parallel ranks (Liu et al., Ring Attention, 2023; balanced by pairing early and late
- * chunks of a causal sequence, as Megatron Core and torchtitan do), or over heads that these
- * exchange. */
+ * chunks of a causal sequence, as in Megatron Core and torchtitan), or over heads. */
 #include <math.h>
 
 #include "predict/transformer/transformer_priv.h"
@@ -75,8 +74,7 @@ static bool in_fp8(const struct dims *x)
 	       capability >= (x->d > NARROW_HEAD ? BLACKWELL_ULTRA : BLACKWELL);
 }
 
-/* The keys that the rank's queries read: all up to themselves, or `n` that end `gap` tokens before
- * the first. */
+/* The keys that the rank's queries read: all up to themselves, or `n` up to `gap` tokens before. */
 struct keys {
 	double n, gap;
 	bool causal;
@@ -169,9 +167,8 @@ static void ring(const struct dims *x, bool backward)
 }
 
 /* Sends each rank's tokens to those that have their heads, or back; heads and chunks of the
- * sequence are copied into their order on either side of it (Transformer Engine,
- * flash_attn_a2a_communicate and reorder_seq_chunks_for_a2a_before_attn, with the sequence first).
- */
+ * sequence are copied into order around it (Transformer Engine, flash_attn_a2a_communicate and
+ * reorder_seq_chunks_for_a2a_before_attn, with the sequence first). */
 static void exchange_heads(const struct dims *x, double width)
 {
 	struct sc_block_comm comm = {
@@ -242,8 +239,7 @@ static void batched_gemm(const struct dims *x, enum sc_op_name name, struct mnk 
 	add_batched(x, name, &(struct sc_gemm_shape){.m = size.m, .n = size.n, .k = size.k});
 }
 
-/* Adds gradients of keys or values, d wide: scores or their gradients, transposed, times queries or
- * outputs'. */
+/* Adds gradients of keys or values, d wide: scores (transposed) by queries or outputs'. */
 static void batched_kv_grad(const struct dims *x, enum sc_op_name name, double d)
 {
 	add_batched(x, name,
@@ -286,8 +282,7 @@ static void attention_core(const struct dims *x)
 	batched_gemm(x, SC_NAME_CONTEXT, (struct mnk){x->s, x->d_v, x->s_all});
 }
 
-/* Adds a ring alone: unfused attention needs all keys and values at once, and nothing runs beside
- * their way. */
+/* Adds a ring: unfused attention needs all keys and values at once; it runs alone. */
 static void ring_alone(const struct dims *x, bool backward)
 {
 	for (int i = 0; i < (int)x->req->config.parallel.cp; i++)

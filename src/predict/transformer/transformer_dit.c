@@ -45,8 +45,7 @@ static void put_modulation(struct part_list *to, double widths)
 				.flags = PART_ONCE});
 }
 
-/* Puts a norm; where chains are not fused (NeMo, AdaLN.modulated_layernorm) another kernel shifts
- * and scales. */
+/* Puts a norm; unless fused (NeMo, AdaLN.modulated_layernorm) another kernel shifts and scales. */
 static void put_modulated_norm(struct part_list *to, double share)
 {
 	const struct dims *x = to->x;
@@ -65,8 +64,7 @@ static void put_gated_join(struct part_list *to, double share)
 				 .flags = PART_WHOLE});
 }
 
-/* Puts queries, keys and values of tokens; norms of queries and keys come behind, for all streams
- * in one. */
+/* Puts queries, keys and values of tokens; norms of queries and keys follow, for all streams. */
 static void put_heads(struct part_list *to, double share)
 {
 	const struct dims *x = to->x;
@@ -148,8 +146,7 @@ static void put_single(struct part_list *to)
 	put_gated_join(to, 1);
 }
 
-/* Puts a cross layer: one modulation for all, to which each adds a table; the norm before the text
- * has weights. */
+/* Puts a cross layer: one modulation, to which each adds a table; the text's norm has weights. */
 static void put_cross(struct part_list *to)
 {
 	const struct dims *x = to->x;
@@ -299,8 +296,7 @@ void gated_join_forward(const struct dims *x, const struct part *p)
 		add_rowwise(x, SC_NAME_GATED_ADD, n * (5 * x->e), 2);
 }
 
-/* Adds the branch's gradient; sums over a sample's tokens for the gate, and over all for the bias
- * before it. */
+/* Adds the branch's gradient; sums over a sample's tokens for the gate, over all for the bias. */
 void gated_join_backward(const struct dims *x, const struct part *p)
 {
 	double n = x->tokens_seq * p->n;

@@ -1,6 +1,5 @@
-/* The ops of a Transformer's ends: its embedding, and the output layer with the loss, once more for
- * each layer of multi-token prediction. Memory-bound ops are given by the tensors they read and
- * write. */
+/* The ops of a Transformer's ends: its embedding, and the output layer with the loss, again for
+ * each layer of multi-token prediction. Memory-bound ops are given by tensors read and written. */
 #include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_ops.h"
 #include "predict/transformer/transformer_priv.h"
@@ -12,8 +11,7 @@ void embed_forward(const struct dims *x)
 
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
 	if (x->traits->learned_positions)
-		/* Word rows (masked outside the local vocabulary) and position rows are read, and
-		 * summed. */
+		/* Word rows (masked outside the local vocabulary) and position rows are summed. */
 		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n * (7 * x->e), 4);
 	else
 		add_rowwise(x, SC_NAME_EMBED_LOOKUP, n * ((x->tp > 1 ? 4 : 2) * x->e), 2);
@@ -143,8 +141,7 @@ static void logits_backward(const struct dims *x)
 	double n_logits = head.tokens * x->vocab, f = sc_dtype_bytes(SC_FP32);
 
 	add_host(x, SC_NAME_LAYER_HOST, x->sw->host_layer_us);
-	/* Probabilities minus targets, times the loss gradient, go back to the activations' dtype.
-	 */
+	/* Probabilities minus targets, times the loss gradient, return to activations' dtype. */
 	if (x->sw->fused_loss)
 		add_rowwise(x, SC_NAME_CROSS_ENTROPY_GRAD, n_logits * (2 * x->e), 1);
 	else

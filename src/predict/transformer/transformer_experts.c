@@ -7,8 +7,7 @@
 #include "predict/schedule/schedule.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* A rank moves so many bytes per router logit: softmax in fp32, top-k, maps, auxiliary loss; in one
- * kernel. */
+/* Bytes per router logit of a rank: softmax in fp32, top-k, maps, auxiliary loss; in one kernel. */
 #define ROUTER_BYTES 40.0
 enum { ROUTER_KERNELS = 12 };
 enum { ALL_KERNELS = UINT8_MAX }; /* a layer's */
@@ -73,8 +72,7 @@ static bool is_fused_mlp(const struct dims *x)
 	       sc_block_is_replayed(x->block, x->env);
 }
 
-/* Adds one product an expert; `rows` is 0 where its input is cast: a weight gradient's, or by an
- * epilogue. */
+/* Adds a product an expert; `rows` is 0 if its input is cast (weight gradient, epilogue). */
 static void grouped_gemm(const struct dims *x, enum sc_op_name name,
 			 const struct sc_gemm_shape *shape, double rows)
 {
@@ -260,8 +258,7 @@ static void clamp(const struct dims *x, const struct experts *ex, bool backward)
 }
 
 /* Copies, for backward and back, what came into buffers that hold the most rows that may come
- * (Megatron Core, paged_stash.py): inputs of both products as they are multiplied, and of the
- * activation. */
+ * (Megatron Core, paged_stash.py): both products' inputs as multiplied, and the activation's. */
 static void stash(const struct dims *x, const struct experts *ex)
 {
 	double narrow = sc_dtype_bytes(x->dtype);

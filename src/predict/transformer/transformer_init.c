@@ -28,8 +28,7 @@ const struct sc_fabric *sc_transformer_fabric(const struct sc_transformer *tf, u
 	return &tf->kind_fabric[kind];
 }
 
-/* Sets the load of the collective that runs beside a layer: of its sharded weights, or its
- * gradients. */
+/* Sets the load of a collective beside a layer: of its sharded weights, or its gradients. */
 static void beside(const struct sc_transformer *tf, uint32_t class_id, struct sc_block_env *env)
 {
 	const struct sc_rank_class *rc = &tf->placement.classes[class_id];
@@ -169,8 +168,7 @@ static int find_variant(struct sc_transformer *tf, uint32_t class_id, bool alone
 	return add_variant(tf, &env, err);
 }
 
-/* Returns the span of every n-th rank of a group, or of n neighbours, spread over its nodes alike.
- */
+/* Returns the span of each n-th rank of a group, or of n neighbours, spread over nodes alike. */
 static struct sc_span part_of_span(const struct sc_span *all, int n_ranks, bool neighbours)
 {
 	int stride = neighbours ? 1 : all->n_ranks / n_ranks;
@@ -290,8 +288,7 @@ static int plan_optimizer(struct sc_transformer *tf, uint32_t c, struct sc_build
 		double share =
 			update.updated / (plan->params.trainable + plan->params.trainable_expert);
 
-		/* Each rank lists all of Muon's matrices, whose steps share them out by themselves.
-		 */
+		/* Each rank lists all of Muon's matrices, which steps share out by themselves. */
 		if (rule.states && tf->request->config.training.optimizer == SC_OPT_MUON) {
 			update.shard = plan->replicas.dense.shard;
 			update.expert_shard = plan->replicas.expert.shard;
@@ -449,8 +446,7 @@ static int place_ranks(struct sc_transformer *tf, struct sc_build_scratch *scrat
 	return sc_placement_build(&layout, scratch->arena, &tf->placement, err);
 }
 
-/* Says whether activations go to the same stage or one beside it, to which alone transfers have
- * lanes. */
+/* Says whether activations go to the same stage or one beside it: where transfers have lanes. */
 static bool has_neighbours(const struct sc_stage_map *map)
 {
 	for (uint32_t v = 1; v < map->depth; v++) {

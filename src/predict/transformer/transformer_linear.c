@@ -152,8 +152,7 @@ static bool has_tensor_scales(const struct dims *x)
 
 /* Returns the bytes that the quantized copies of an element take: one copy for both uses where one
  * scale holds for the whole tensor and tensor cores take operands along either side (Transformer
- * Engine, nvte_is_non_tn_fp8_gemm_supported); else a second one, transposed or with the scales of
- * columns. */
+ * Engine, nvte_is_non_tn_fp8_gemm_supported); else a second, transposed or with columns' scales. */
 double quantized_bytes(const struct dims *x)
 {
 	const struct sc_training *tr = &x->req->config.training;
@@ -201,8 +200,7 @@ static double lora_rank(const struct dims *x, const struct part *l)
 	return x->lora && (l->flags & PART_ADAPTED) ? (double)x->req->config.training.lora_rank : 0;
 }
 
-/* Adds adapters beside a product, or beside its data gradient, which goes from outputs to inputs.
- */
+/* Adds adapters beside a product, or its data gradient, which goes from outputs to inputs. */
 static void add_adapters(const struct dims *x, const struct part *l, bool grad)
 {
 	const enum sc_op_name name = grad ? SC_NAME_ADAPTER_GRAD : SC_NAME_ADAPTER;
@@ -270,8 +268,7 @@ static enum sc_op_name tp_name(enum sc_collective kind)
 					   : SC_NAME_TP_ALL_REDUCE;
 }
 
-/* Returns the bytes of an input that is gathered for a product: in fp8 it is cast before it
- * travels. */
+/* Returns the bytes of an input gathered for a product: in fp8 it is cast before it goes. */
 static double gathered_bytes(const struct dims *x, double n)
 {
 	return n * (x->sw->gather_fp8 && has_tensor_scales(x) ? sc_dtype_bytes(SC_FP8) : x->e);
@@ -374,8 +371,7 @@ static void gather_and_multiply(const struct dims *x, const struct joint *j)
 	add_products(x, j, j->n > 1 ? 1 : 0, j->call_us);
 }
 
-/* Does the same before a reduction: pieces travel while the next are multiplied, and are then added
- * up. */
+/* Does so before a reduction: pieces travel while the next are multiplied, then added up. */
 static void multiply_and_push(const struct dims *x, const struct joint *j)
 {
 	struct sc_block_comm comm = joint_comm(x, j), last = comm;

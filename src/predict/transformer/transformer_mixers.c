@@ -19,11 +19,9 @@ static const struct mixer {
 	/* Convolution and scan are one function, whose backward runs the convolution again
 	 * (mamba_ssm, ssd_combined.py, MambaSplitConv1dScanCombinedFn); it has biases. */
 	bool combined;
-	/* Each channel of keys decays, by a product of a head's rank with biases; model.kda has the
-	 * gate. */
+	/* Each channel of keys decays, by a product of a head's rank with biases. */
 	bool channel_decays;
-	/* Steps, B and C come from a narrow product of the convolution's output; no norm is behind
-	 * (Mamba). */
+	/* Steps, B and C come from a narrow product of the convolution's output, without norm. */
 	bool selective;
 	double state_macs; /* a token's in an element of the state, for the recurrence itself */
 	double chunk;      /* tokens */
@@ -195,8 +193,7 @@ void conv_backward(const struct dims *x, const struct part *p)
 	conv(x, p, true);
 }
 
-/* Adds the scan, behind norms of queries and keys if the rule asks for them, and its gated output's
- * norm. */
+/* Adds the scan, behind norms of queries and keys if the rule has them, and its gated output's. */
 static void scan(const struct dims *x, const struct part *p, bool backward)
 {
 	const struct sizes z = sizes_of(x, p->mixer);

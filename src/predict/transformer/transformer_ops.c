@@ -240,9 +240,8 @@ static int find_part(const struct layer *l, enum sc_op_name name)
 }
 
 /* Runs again what a per-op policy does not keep: norms, rotations and activation, and every second
- * matrix product: keys, projection, one of the gates (torchtitan, activation_checkpoint.py: in the
- * order q, k, v, o, w1, w3, w2). Grouped products and exchanges of tokens are not on its list of
- * what stays. */
+ * matrix product: keys, projection, one of the gates (torchtitan, activation_checkpoint.py: q, k,
+ * v, o, w1, w3, w2). Grouped products and exchanges of tokens are not on its list. */
 static void recompute_ops(const struct layer *l)
 {
 	const struct dims *x = l->x;

@@ -54,9 +54,8 @@ struct sc_model_params;
 void sc_transformer_model_params(const struct sc_request *request, struct sc_model_params *out);
 /* Returns the bytes of a weight where sharded weights are gathered. */
 double sc_transformer_gathered_bytes(const struct sc_request *request);
-/* Returns the FLOP of the model's matrix products for one sequence, forward and backward, without
- * recompute; `causal`, which may be NULL, leaves out attention to later tokens where the model has
- * none. */
+/* Returns the FLOP of the model's matrix products for a sequence, forward and backward, without
+ * recompute; `causal` (or NULL) leaves out later tokens if the model has none. */
 double sc_transformer_model_flop(const struct sc_request *request, double *causal);
 
 /* Returns the bytes that an update reads and writes per parameter: fp32 gradient read; weight in

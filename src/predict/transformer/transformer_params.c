@@ -9,8 +9,7 @@
 #include "predict/transformer/transformer_tower.h"
 
 /* The matrices of the layers, each tensor-parallel part alone, gate and up apart; not the router,
- * the embedding, the output layer and norms, which optimizers of whole matrices step by Adam or
- * SGD. */
+ * the embedding, the output layer and norms, which optimizers of matrices step by Adam or SGD. */
 struct matrix_list {
 	struct sc_matrix at[2 * SC_MAX_PARTS];
 	enum sc_op_name name[2 * SC_MAX_PARTS];
@@ -33,8 +32,7 @@ static void matrix_put(struct matrix_list *to, enum sc_op_name name, struct sc_m
 	}
 }
 
-/* Lists the experts' matrices, or all others. A product out of a feed-forward part counts as one
- * into it. */
+/* Lists experts' matrices, or others. Products out of a feed-forward part count as into it. */
 static void list_matrices(const struct layer *l, double layers, bool experts,
 			  struct matrix_list *out)
 {
@@ -313,8 +311,7 @@ double sc_transformer_model_flop(const struct sc_request *request, double *causa
 				causal_keys += n * heads * mean_keys(reach, s, x.traits->causal);
 			}
 		}
-	/* The output layer, and a masked model's transform before it, work on the rows that need
-	 * them. */
+	/* The output layer, and a masked model's transform before it, work on rows that need it. */
 	double rows_frac = x.traits->masked_lm && x.sw->mlm_gather ? MASKED_FRACTION : 1;
 	double transform = x.traits->masked_lm ? x.h * x.h : 0;
 

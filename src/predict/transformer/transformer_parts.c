@@ -137,8 +137,7 @@ static bool keeps_ffn_inputs(const struct dims *x)
 	return !x->lora || x->req->config.training.lora_targets == SC_LORA_ALL;
 }
 
-/* Puts a feed-forward part, as wide on all ranks together; `shared`: an expert that every token
- * takes. */
+/* Puts a feed-forward part, as wide on all ranks together; `shared`: every token's expert. */
 static void put_mlp(struct part_list *to, double width, bool shared)
 {
 	const struct dims *x = to->x;

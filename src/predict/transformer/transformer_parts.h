@@ -84,8 +84,7 @@ struct part *put_sparse(struct part_list *to, enum sc_mixer mixer);
 void put_indexer(struct part_list *to);
 /* Puts compressed attention whole, between its layer's norm and the residual's addition. */
 void put_compressed(struct part_list *to, enum sc_mixer mixer);
-/* Returns the mean number of keys that a token attends to, of those in reach: fewer at the begin of
- * s if causal. */
+/* Returns how many keys a token attends to on average of those in reach: fewer early if causal. */
 double mean_keys(double reach, double s, bool causal);
 /* Returns a token's multiply-adds with keys, its indexer's among them, on all ranks. */
 double sparse_macs(const struct dims *x, enum sc_mixer mixer, bool causal);

@@ -92,8 +92,7 @@ void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidde
 /* Add the way into and out of a tensor-parallel region, with its first and its last layer. */
 void enter_region(const struct dims *x, const struct part *first);
 void leave_region(const struct dims *x, const struct part *last);
-/* Add data and weight gradients of a region's last layer, and of its first ones, with their
- * collectives. */
+/* Add data and weight gradients of a region's last layer, and of its first, with collectives. */
 void leave_region_grad(const struct dims *x, const struct part *last);
 void enter_region_grad(const struct dims *x, const struct part *first, int n);
 /* Adds the weight gradients alone of a region's first layers. */
@@ -117,8 +116,7 @@ void head_forward(const struct dims *x);
 void head_backward(const struct dims *x);
 void head_weights(const struct dims *x);
 
-/* These run parts: rotary positions of queries and keys or their gradient, and all kinds of
- * attention. */
+/* These run parts: rotary positions of queries and keys or the gradient, all kinds of attention. */
 void rotary(const struct dims *x, const struct part *p);
 void rotary_grad(const struct dims *x, const struct part *p);
 void attention_forward(const struct dims *x, const struct part *p);
@@ -139,11 +137,9 @@ void cross_forward(const struct dims *x, const struct part *p);
 void cross_backward(const struct dims *x, const struct part *p);
 bool softmax_is_fused(const struct dims *x);
 /* Says whether passes can run beside each other: tokens travel to experts on other ranks, no pass
- * runs in parts, which run alone, beside what they wait for, and the host does not wait for each
- * block. */
+ * runs in parts, which run alone, beside what they wait for, and the host waits for no block. */
 bool sc_transformer_may_pair(const struct sc_request *req);
-/* Adds dispatch and combine beside another micro-batch's layer, where training.moe_overlap says so.
- */
+/* Adds dispatch and combine beside another micro-batch's layer if training.moe_overlap says so. */
 void exchange_beside(const struct dims *x);
 /* These run a mixture's parts: forward, backward, and the gradients of weights alone. */
 void router_forward(const struct dims *x, const struct part *p);

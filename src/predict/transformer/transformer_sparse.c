@@ -7,8 +7,7 @@
 
 #define INDEX_BYTES 4.0
 
-/* Return the elements of a key and a value that a head multiplies, and those that a token has on
- * this rank. */
+/* Return the elements of a key and value in a head's products, and a token's on this rank. */
 static double head_width(const struct dims *x)
 {
 	const struct sc_model *m = x->model;
@@ -26,9 +25,8 @@ static double entry_width(const struct dims *x)
 					: x->kv_heads * (x->d + x->d_v);
 }
 
-/* Puts the indexer. Queries come from the compressed ones, if the model has them; one key for all
- * heads, with its norm, and a weight for each come from the layer's input. Each rank has all of it.
- */
+/* Puts the indexer. Queries come from the compressed ones, if there are any; one key for all heads,
+ * with its norm, and a weight for each come from the layer's input. Each rank has all of it. */
 void put_indexer(struct part_list *to)
 {
 	const struct dims *x = to->x;
@@ -36,8 +34,7 @@ void put_indexer(struct part_list *to)
 	const double heads = (double)m->index_heads, d = (double)m->index_dim;
 	const bool latent = sc_model_is_mla(x->model);
 	const bool compressed = latent && x->model->q_lora_rank > 0;
-	/* Blocks are chosen by the highest of a head's scores, which have no weights (MiniMax-M3).
-	 */
+	/* Blocks are chosen by a head's highest score; scores have no weights (MiniMax-M3). */
 	const double weights = m->block > 1 ? 0 : heads;
 
 	put_linear(to, (struct part){0, SC_NAME_INDEX, heads * d,

@@ -54,8 +54,7 @@ static struct part connector(const struct dims *x, bool second)
 		      : (struct part){.name = SC_NAME_PATCH, .n = wide / x->tp, .k = wide};
 }
 
-/* Passes whose samples have less than an image run one or none: this is the share of passes with
- * images. */
+/* Passes whose samples have less than an image run one or none: this is the share with images. */
 static double passes_with_images(const struct dims *x)
 {
 	return fmin(1, x->b * x->model->tower.images);
@@ -140,8 +139,7 @@ void tower_backward(const struct dims *x)
 	sc_block_share(x->block, begin, passes_with_images(x));
 }
 
-/* Counts one rank's part of the layers and connectors, with their biases, and all of the patches'
- * product. */
+/* Counts a rank's part of layers and connectors, with biases, and all of the patches' product. */
 void sc_tower_params(const struct sc_request *request, struct sc_params *out)
 {
 	const struct sc_tower *tower = &request->config.model.tower;

@@ -98,8 +98,7 @@ static double mixer_columns(const struct layer *l)
 	return 0;
 }
 
-/* Warns of modules to run again that no layer has. Attention's core is run again by its own
- * backward. */
+/* Warns of modules to run again that no layer has. Attention's core runs again in its backward. */
 static void warn_of_modules(const struct dims *x, const struct sc_layer_counts *layers,
 			    struct sc_warnings *out)
 {

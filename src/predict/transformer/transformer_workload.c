@@ -106,8 +106,7 @@ static double work_us(const struct bound *b, uint32_t c)
 	return us;
 }
 
-/* Finds the shortest pass of each virtual stage, one micro-batch: the partial one may be the first
- * or the last. */
+/* Finds each virtual stage's shortest pass, one micro-batch: the first or last may be partial. */
 static void find_shortest(struct bound *b, struct sc_arena *arena)
 {
 	const struct sc_transformer *tf = b->tf;
@@ -194,8 +193,7 @@ static void copy_passes(const struct sc_run *run, struct sc_arena *arena,
 	out->passes = passes;
 }
 
-/* Returns the start of the first of a slot's nodes that computes; they lie behind those of the slot
- * before. */
+/* Returns the start of a slot's first node that computes; they lie behind the last slot's. */
 static double start_us(const struct sc_run *run, size_t at, uint32_t i)
 {
 	const uint32_t *node = run->built->slot_node + at;
@@ -221,8 +219,7 @@ static void copy_times(const struct sc_run *run, uint32_t c, struct sc_schedule_
 	}
 }
 
-/* Returns what a stage holds: a micro-batch's activations are what memory grows by with it in
- * flight. */
+/* Returns what a stage holds: a micro-batch's activations are what it adds in flight. */
 static struct sc_stage_held held_by(const struct sc_run *run, uint32_t c,
 				    const struct sc_memory *peak)
 {
@@ -382,8 +379,7 @@ static double peak_of(struct self *self, uint32_t stage)
 	return peak;
 }
 
-/* Finds what is in flight; before an order is known, each stage runs a chunk of one micro-batch at
- * least. */
+/* Finds what is in flight: without an order, a stage runs at least a chunk of one micro-batch. */
 static void find_in_flight(struct self *self, bool least)
 {
 	const struct sc_stage_map *map = &self->tf.map;
@@ -404,8 +400,7 @@ static bool is_too_large(const struct self *self, struct sc_floor *out)
 	return opts->memory_first && !sc_memory_leaves(&out->memory, opts->margin_frac);
 }
 
-/* Finds the floor, memory first, which asks for no time but where the order of passes depends on
- * it. */
+/* Finds the floor, memory first, which asks for no time unless the order of passes needs it. */
 static int floor_of(void *p, const struct sc_setup *setup, struct sc_floor *out, struct sc_err *err)
 {
 	struct self *self = p;

@@ -18,8 +18,7 @@ enum sc_c3_kind {
 	SC_C3_INDEPENDENT,
 	SC_C3_GATHER_GEMM,  /* the GEMM needs what is gathered */
 	SC_C3_GEMM_SCATTER, /* its result is sent: reduced and scattered, or as it is */
-	/* Experts have a product each (gemm's batch), and their tokens come and leave as whole
-	 * rows. */
+	/* Experts have a product each (gemm's batch); their tokens come and go as whole rows. */
 	SC_C3_DISPATCH_EXPERTS,
 	SC_C3_EXPERTS_COMBINE,
 	SC_N_C3_KINDS
@@ -177,8 +176,7 @@ struct sc_c3_table {
 };
 /* Columns: device, gpus, dtype, kind, m, n, k, collective, bytes, policy; case, compute_us,
  * comm_us, serial_us, overlapped_us, second_us, ctas, experts may be empty or missing. `by`:
- * columns to score apart. m is as the GPU multiplies it, of all its experts; bytes as nccl-tests
- * count them. */
+ * columns to score apart. m is as the GPU multiplies it, of all experts; bytes as in nccl-tests. */
 struct sc_c3_table_opts {
 	const char *const *by;
 	size_t n_by;

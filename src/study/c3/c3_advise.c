@@ -72,8 +72,7 @@ static void add_loss(struct sc_c3_loss *loss, double us, double best_us)
 	loss->most_frac = isnan(frac) ? frac : loss->most_frac < frac ? frac : loss->most_frac;
 }
 
-/* Compares the rule, of which each part has one number of SMs or pieces, with the best of each
- * size. */
+/* Compares the rule, a number of SMs or pieces for each part, with the best of each size. */
 static int try_rule(struct sc_c3_study *study, const struct sc_c3_advise_opts *opts,
 		    const double *best_us, struct sc_c3_advice *out, struct sc_err *err)
 {

@@ -288,8 +288,7 @@ static void add_exchange(struct lister *l, const struct sc_dlrm *dlrm,
 		SC_VEC_PUSH(&l->out->list, pair);
 }
 
-/* Lists the exchanges of the first class of ranks, under the plan that the request's planner makes.
- */
+/* Lists the exchanges of the first class of ranks, under the plan of the request's planner. */
 static int list_exchanges(struct lister *l, const struct sc_setup *setup, struct sc_err *err)
 {
 	struct sc_dlrm *dlrm = sc_arena_calloc(l->arena, 1, sizeof(*dlrm));

@@ -4,8 +4,7 @@
 
 #include "study/c3/c3_priv.h"
 
-/* The smallest tile of products without tensor cores has so many rows: a piece of fewer rows takes
- * as long. */
+/* The least tile of products without tensor cores has so many rows: no piece takes less. */
 #define SIMT_TILE_ROWS 64.0
 /* The share of a push's cost that is left beside the other of two streams. Pieces on 8 H100
  * (kraken, BF16) ask for 0.9 to 1, on 8 B300 (PyTorch, FP8) for 0.7. */
@@ -117,8 +116,7 @@ static int run_pieces(struct sc_c3_study *s, double pieces)
 }
 
 /* There are as many pieces as ranks, and no more than rows. Pieces of products without tensor cores
- * have whole tiles, and are as many as pay: measured pairs in fp32 take no longer than one after
- * the other. */
+ * have whole tiles, and are as many as pay: pairs in fp32 take no longer than in turn. */
 int sc_c3_run_chunked(struct sc_c3_study *s, double n)
 {
 	const struct sc_op *gemm = &s->pair->gemm;
@@ -159,8 +157,7 @@ int sc_c3_run_copied(struct sc_c3_study *s, double chunks)
 	send_cost(s, parts, 1, &one);
 	most = one;
 	most.latency_us = n * (scatters ? c->push_us : c->copy_us) + t->call_us;
-	/* All chunks go beside the product but the one that it begins with or ends with; a rank's
-	 * own is one. */
+	/* All chunks go beside the product but the first or last; a rank's own is one. */
 	most.work_us *= chunks > 0 ? chunks - 1 : parts;
 	if (chunks > 0 && !scatters)
 		first = sc_c3_add(s, s->comm, &one, SC_NONE);

@@ -1,5 +1,4 @@
-/* Predicts one pair under one policy: a small execution graph, run by the engine that runs all
- * others. */
+/* Predicts a pair under a policy: a small execution graph, run by the engine of all others. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,8 +107,7 @@ void sc_c3_begin(struct sc_c3_study *s)
 	s->host = sc_graph_add_lane(&s->graph, 0, SC_LANE_HOST);
 	s->first_kernel = s->last_kernel = s->first_comm = s->last_comm = SC_NONE;
 	s->own_us[0] = s->own_us[1] = 0;
-	/* Its policy says what a collective waits for; once that is there, the collective goes
-	 * first. */
+	/* Its policy says what a collective waits for; once that is there, it goes first. */
 	s->graph.lanes.at[s->comm].priority = 1;
 }
 
@@ -147,8 +145,7 @@ int sc_c3_run(struct sc_c3_study *s)
 	start = s->timeline.start_us;
 	end = s->timeline.end_us;
 	out->time_us = s->timeline.total_us;
-	/* No more can be hidden than all but the longer side, which may be shorter under the
-	 * policy. */
+	/* No more can be hidden than all but the longer side, maybe shorter under the policy. */
 	out->ideal = out->serial_us /
 		     fmax(fmin(out->compute_us, s->own_us[0]), fmin(out->comm_us, s->own_us[1]));
 	if (s->last_kernel != SC_NONE)
@@ -273,8 +270,7 @@ static double kernels_us(const struct sc_c3_study *s, double kept)
 	return us;
 }
 
-/* Reserves n SMs, or the best number from `from` up to the collective's channels, in the device's
- * granule. */
+/* Reserves n SMs, or the best from `from` to the collective's channels, in the device's granule. */
 static int run_reserved(struct sc_c3_study *s, double n, double from)
 {
 	const struct sc_device *device = s->pair->transfer.device;

@@ -13,8 +13,7 @@
 #include "trace/graph/kernel_family.h"
 
 /* A recorded iteration is replayed with its kernels as long as they would be beside nothing, or
- * under a policy. Collectives stay as long as they were recorded: their times have waiting in them.
- */
+ * under a policy. Collectives stay as recorded: their times have waiting in them. */
 
 /* The times of a rank's activities, NAN: as recorded; NULL: all of them. */
 struct sc_c3_kernel_times {
@@ -42,8 +41,7 @@ static void set_times(struct replayer *r, size_t rank, const double *us)
 	}
 }
 
-/* The time runs from where hosts and GPUs are done with what was before until they are with it, as
- * in `replay`. */
+/* It runs from where hosts and GPUs are done with what was before until with it, as in `replay`. */
 static int replay(struct replayer *r, double *us, struct sc_err *err)
 {
 	const struct sc_sim_opts opts = {.no_contention = 1};

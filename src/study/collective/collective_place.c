@@ -36,8 +36,7 @@ static const struct set *set_of(struct placer *p, unsigned mask)
 	return set;
 }
 
-/* The time of a job over rings of that rate, in place of those that the fabric has for so many
- * GPUs. */
+/* A job's time over rings of that rate, in place of the fabric's for so many GPUs. */
 static double job_us(const struct placer *p, int n, const struct sc_topo_rings *rings, double gbps)
 {
 	const struct sc_collective_shape shape = {p->opts->kind, p->opts->bytes, SC_FP32};

@@ -9,8 +9,7 @@
 #include "base/units.h"
 #include "predict/engine/simulate.h"
 
-/* All collectives run between the same GPUs, so they share these GPUs' NICs, not all of the node's.
- */
+/* Collectives run between the same GPUs, so they share these GPUs' NICs, not all the node's. */
 static void add_shape(struct sc_graph *graph, const struct sc_fabric *fabric,
 		      const struct sc_span *span, const struct sc_collective_shape *shape)
 {

@@ -1,5 +1,4 @@
-/* A collective over sizes: the library's choice and time, beside measured times and an algorithm
- * file. */
+/* A collective by size: the library's choice and time beside measured ones and a file's. */
 #ifndef SC_STUDY_COLLECTIVE_SIZES_H
 #define SC_STUDY_COLLECTIVE_SIZES_H
 

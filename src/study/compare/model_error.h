@@ -1,5 +1,4 @@
-/* Draws of model error that several predictions share: errors that they have alike cancel in their
- * ratios. */
+/* Draws of model error that predictions share: errors that they have alike cancel in ratios. */
 #ifndef SC_STUDY_MODEL_ERROR_H
 #define SC_STUDY_MODEL_ERROR_H
 

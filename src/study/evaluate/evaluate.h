@@ -1,7 +1,6 @@
 /* The way from a config to its prediction, the same for every study and command: the config is
  * resolved, the schedule and the plan of its tables are chosen where it leaves them open, and it is
- * predicted. Studies differ only in the candidates that they make and in what they read off each.
- */
+ * predicted. Studies differ only in their candidates and in what they read off each. */
 #ifndef SC_STUDY_EVALUATE_H
 #define SC_STUDY_EVALUATE_H
 
@@ -30,8 +29,7 @@ struct sc_evaluator {
 struct sc_evaluator *sc_evaluator_create(struct sc_catalog *catalog);
 void sc_evaluator_destroy(struct sc_evaluator *evaluator);
 
-/* Makes the request by sc_resolve_request, and chooses the schedule with `parallel.schedule: auto`.
- */
+/* Makes the request by sc_resolve_request; chooses the schedule with `parallel.schedule: auto`. */
 int sc_evaluate_resolve(struct sc_evaluator *evaluator, const struct sc_candidate *candidate,
 			struct sc_err *err);
 /* The floor and the prediction of the request. */

@@ -1,5 +1,4 @@
-/* Finds floors of every schedule with every parameter; then simulates, until no floor is below the
- * second best. */
+/* Finds floors of all schedules and parameters; simulates until none is below the second best. */
 #include "study/evaluate/evaluate.h"
 
 #include <inttypes.h>
@@ -113,8 +112,7 @@ static bool fits(const struct candidate *c)
 	return c->memory <= 1;
 }
 
-/* A candidate that fits is never worse than one that does not; of the latter, less memory is
- * better. */
+/* A candidate that fits is never worse than one that does not; else less memory is better. */
 static int compare_candidates(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;

@@ -36,8 +36,7 @@ struct sc_alternative {
 struct sc_alternatives {
 	size_t n;
 	struct sc_alternative at
-		/* fastest first, those that do not fit last; without times the nearest to fitting
-		 * comes first */
+		/* fastest first, those that do not fit last; without times nearest to fitting */
 		[SC_MAX_ALTERNATIVES];
 };
 /* `base` has evaluated the config last. Alternatives that the config's checks refuse, or that

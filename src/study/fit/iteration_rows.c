@@ -53,8 +53,7 @@ const char *sc_itrows_joined(const struct sc_itrows *set, size_t row, const int 
 	return out;
 }
 
-/* Makes the rows that the validation could predict requests; rows with equal config cells share
- * one. */
+/* Makes rows that the validation could predict requests; rows with equal config cells share one. */
 static int read_rows(struct sc_itrows *set, struct sc_catalog *catalog)
 {
 	static const char end[] = {CELL_END, '\0'};

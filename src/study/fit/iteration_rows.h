@@ -34,8 +34,7 @@ void sc_itrows_close(struct sc_itrows *rows);
 /* The cells of a row in these columns (< 0: not there), as a text of the arena. */
 const char *sc_itrows_joined(const struct sc_itrows *rows, size_t row, const int *columns, size_t n,
 			     const char *between);
-/* This is the `times` of a problem whose model is a struct sc_itrows: it takes a value for each of
- * its places. */
+/* `times` of a problem whose model is a struct sc_itrows: takes a value for each of its places. */
 void sc_itrows_times(const struct sc_fit_problem *problem, const double *values, size_t n,
 		     double *us);
 

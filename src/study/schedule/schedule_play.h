@@ -6,8 +6,7 @@
 #include "base/arena.h"
 #include "predict/schedule/schedule.h"
 
-/* Runs sc_passes_run; memory is in micro-batches: activations held, in those of all chunks of a
- * replica. */
+/* Runs sc_passes_run; memory is in micro-batches: activations held, in all chunks of a replica. */
 void sc_schedule_play(const struct sc_passes *passes, const struct sc_pass_times *times,
 		      struct sc_arena *arena, struct sc_schedule_play *out);
 

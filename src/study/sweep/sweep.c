@@ -84,8 +84,7 @@ static const char *error_text(const struct sc_sweep *sweep, const struct sc_err 
 
 /* ---- in order ---- */
 
-/* Predictions and costs that agree to the last bit are of one case: some key has no effect there.
- */
+/* Predictions and costs equal to the last bit are of one case: some key has no effect there. */
 static size_t find_same(struct order *order, struct sc_outcome *o, size_t row)
 {
 	double numbers[12 + SC_N_OWNERS] = {

@@ -50,8 +50,7 @@ struct sc_sweep {
 	void *ctx;
 	const volatile sig_atomic_t *stop; /* may be NULL; once it is not 0, no row is begun */
 	void **workers; /* NULL, or n_jobs that keep their state from sweep to sweep */
-	/* NULL, or processes that make the same sweeps: all get all outcomes, and rank 0 alone
-	 * takes. */
+	/* NULL, or processes that make the same sweeps: all get all outcomes, rank 0 takes. */
 	struct sc_ranks *ranks;
 };
 /* `out` has an element for each row asked for. Error texts live in the arena. The sweep fails if
@@ -93,8 +92,7 @@ struct sc_axis {
 	size_t n;
 };
 /* Parses "path=a,b,c" of an option. Commas inside [...] do not separate. A path is a key that a
- * prediction reads, or `model` or `cluster` with files. Without "=" n is 0, which some options
- * allow. */
+ * prediction reads, or `model` or `cluster` with files. Without "=" n is 0, which some allow. */
 int sc_axis_parse(const char *option, const char *text, struct sc_arena *arena, struct sc_axis *out,
 		  struct sc_err *err);
 

@@ -6,9 +6,8 @@
 
 #include "study/validate/validate.h"
 
-/* A run of at least two micro-batches is unlike if each takes it over twice as long as the fastest
- * of its kin, the run itself left out. sc_kin_find sets `kin` and `over_kin` of such cases, and
- * n_unlike. */
+/* A run of two micro-batches or more is unlike if each takes it over twice as long as the fastest
+ * of its kin, itself left out. sc_kin_find sets their `kin` and `over_kin`, and n_unlike. */
 #define SC_KIN_FACTOR 2.0
 int sc_kin_find(const struct sc_config *base, struct sc_arena *arena,
 		struct sc_validation *validation, struct sc_err *err);

@@ -1,6 +1,5 @@
-/* Compares predicted and measured times over a table with a `measured_ms` column: how far off they
- * are, by group, and how often the band holds. Cases that cannot be predicted are named, never
- * dropped. */
+/* Compares predicted and measured times over a table with a `measured_ms` column: how far off, by
+ * group, and how often the band holds. Cases that cannot be predicted are named, not dropped. */
 #ifndef SC_PREDICT_VALIDATE_H
 #define SC_PREDICT_VALIDATE_H
 
