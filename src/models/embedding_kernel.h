@@ -33,8 +33,7 @@ struct sc_embedding_use {
 	/* Numbers for each table, where they are known better than its reuse says [by reuse]. */
 	double unique_rows, longest_run;
 	struct sc_row_memo *memo; /* of what rows come to; may be NULL */
-	bool warm; /* a benchmark's: rows of the call before are still in the last cache if they fit
-		    */
+	bool warm; /* a benchmark's: rows of the call before are in the last cache if they fit */
 };
 /* Makes all uses one kernel. FORWARD and BACKWARD of cached tables find their rows in HBM: PREFETCH
  * brings those that were not there; its shape has no lookups where no use is cached. */

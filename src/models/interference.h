@@ -60,8 +60,7 @@ struct sc_interfere_seen {
 	double alone_us;            /* of the kernel, or of the collective if it is asked for */
 	double beside_frac;         /* of its time with the other: beside it */
 	double blocks, comm_blocks; /* 0 = not known */
-	double comm_load; /* share of the port's rate that the collective moves: less than 1 over
-			     NICs */
+	double comm_load; /* share of the port's rate that the collective moves: < 1 over NICs */
 	double comm_us;   /* of the collective alone, where the two are a pair; else 0 */
 	bool computes;    /* the kernel: products, attention; else it moves bytes */
 	bool sums;        /* the collective: all-reduce, reduce-scatter; else it only moves */

@@ -25,8 +25,7 @@ static double state_bytes(const struct sc_request *request)
 /* The bytes of gradients for each trained parameter. */
 struct gradient {
 	double held; /* from backward to the optimizer */
-	double step; /* what the optimizer copies them to; as its states, on the ranks that update
-		      */
+	double step; /* what the optimizer copies them to; as states, on the ranks that update */
 };
 
 static struct gradient gradient_bytes(const struct sc_request *request)

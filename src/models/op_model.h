@@ -18,8 +18,7 @@ struct sc_op_time {
 	const char *limit;  /* "math", "memory", "issue" (of instructions), "fixed" */
 	const char *block;  /* of the device file, whose coefficients made it */
 	bool measured;      /* they were, on this device */
-	bool extrapolated; /* they were not, or the kernel is shorter or longer than those they were
-			      fitted on */
+	bool extrapolated; /* they were not, or the kernel is shorter or longer than those fitted */
 };
 struct sc_op_model {
 	const char *name;

@@ -140,8 +140,7 @@ struct sc_cluster {
 	int64_t gpus_per_node, nics_per_node, scale_up_gpus;
 	double nic_gbit_s;     /* one NIC */
 	double nic_latency_us; /* one hop, port to port; -1 = default of the fabric */
-	double progress_us;    /* until a thread that moves data between nodes has its turn; -1 = at
-				  once */
+	double progress_us;    /* until a thread that moves data between nodes runs; -1 = at once */
 	double link_gbps; /* NVLink/xGMI per GPU, one direction, all links; -1 = the device's */
 	const char
 		*fabric; /* "infiniband", "ethernet", "efa", "omni-path", "slingshot"; or a file */
@@ -188,8 +187,7 @@ struct sc_parallel {
 	const char *order; /* "tp-cp-ep-dp-pp", innermost first */
 	struct sc_ints stage_layers;
 	const char *layout;  /* Megatron Core's, "Et*4|(t*4|)*14tmL"; NULL = none */
-	int64_t shard_ranks; /* HSDP: ranks that weights are sharded over, replicas beyond; default
-				all */
+	int64_t shard_ranks; /* HSDP: ranks weights are spread over, replicas beyond; default all */
 	int64_t etp, chimera_replicas, waves;
 	int vocab_stages, optimizer_validation;
 	bool count_embedding, count_loss;
@@ -211,16 +209,13 @@ struct sc_training {
 	enum sc_optimizer optimizer;
 	enum sc_trainable trainable;
 	bool unpadded, moe_overlap;
-	bool launch_blocking; /* each launch waits until its kernel has ended: CUDA_LAUNCH_BLOCKING
-			       */
+	bool launch_blocking; /* a launch waits until its kernel has ended: CUDA_LAUNCH_BLOCKING */
 	int cuda_graphs;      /* 0, 1 (everything) or flags of scopes */
-	double fill_fraction; /* of a sample's seq that are tokens, where unpadded; -1 = not given
-			       */
+	double fill_fraction; /* of a sample's seq that are tokens, if unpadded; -1 = not given */
 	/* The tokens of one document, as a token sees it, where a sample has several that attend
 	 * apart: the sum of squares over the sum; seq if it is one, or not given. */
 	int64_t document_tokens;
-	double expert_imbalance; /* tokens of the busiest expert rank over the mean; -1 = not given
-				  */
+	double expert_imbalance; /* tokens of the busiest expert rank over the mean; -1 = unset */
 	int64_t lora_rank;
 	enum sc_lora_targets lora_targets;
 	const char *software, *software_version;

@@ -37,8 +37,7 @@ int sc_config_check_layout(const struct sc_resolver *res);
  * asked for (config_c3.c). */
 enum sc_habit_stage {
 	SC_HABIT_CLUSTER,
-	SC_HABIT_LAYERS, /* precision: the request's own, as kinds of layers are told before habits
-			  */
+	SC_HABIT_LAYERS, /* precision: the request's, as kinds of layers are told before habits */
 	SC_HABIT_SPLIT,
 	SC_HABIT_PRECISION,
 	SC_HABIT_REST,

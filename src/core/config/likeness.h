@@ -14,8 +14,7 @@ enum sc_like_column {
 	SC_LIKE_SUITE, /* who measured it: nobody's who asks, so only for leaving out; else NULL */
 	SC_LIKE_GPU,
 	SC_LIKE_SOFTWARE, /* the profile */
-	SC_LIKE_MODEL,    /* dense, mixture, hybrid (has mixers beside attention), diffusion, dlrm,
-			     layers */
+	SC_LIKE_MODEL,    /* dense, mixture, hybrid (mixers, attention), diffusion, dlrm, layers */
 	SC_LIKE_NODES,    /* one, many */
 	SC_LIKE_BITS,     /* of matrix products: 32, 16, 8 or fewer */
 	SC_LIKE_NETWORK,  /* between nodes, as cluster.fabric names it; none */
@@ -35,8 +34,7 @@ int sc_likeness_load(const char *path, struct sc_arena *arena, const struct sc_l
 struct sc_band {
 	struct sc_like like;
 	const struct sc_likeness *from;
-	double half_ln[SC_N_CONFIDENCES]; /* log of high over predicted; of predicted over low too
-					   */
+	double half_ln[SC_N_CONFIDENCES]; /* log of high / predicted, and of predicted / low */
 	double own_ln;                    /* of 80 %, where the profile says its own; else 0 */
 };
 /* `leave_out`: 1 << column of what rows must have otherwise; all alike in all of it are left out.

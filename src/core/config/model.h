@@ -62,8 +62,7 @@ struct sc_sparse_mixer {
 struct sc_compressed_mixer {
 	int64_t compression, heavy_compression; /* tokens of a key: csa, hca */
 	int64_t output_groups, output_rank;
-	int64_t streams; /* of the residual, which each layer mixes (hyper-connections); 1: the
-			    usual sum */
+	int64_t streams; /* of the residual, mixed by each layer (hyper-connections); 1: a sum */
 };
 /* Tokens of a text, beside or among model.seq; widths of a text's tokens, of a patch, of what is
  * known of a text as a whole. */
@@ -76,8 +75,7 @@ struct sc_tower {
 	int64_t layers, hidden, heads, ffn_hidden, patch_dim, patches, merge, connectors;
 	double images;
 	int frozen;
-	const char *left_out; /* the section of the model's own file that describes it, where these
-				 keys do not */
+	const char *left_out; /* the section of the model's file that says it, where keys do not */
 };
 /* A DLRM that reads sequences: layers of pointwise attention over the tokens of a sample, of which
  * there are so many on average, with this coefficient of variation from sample to sample. */
@@ -99,13 +97,11 @@ enum { SC_N_LAYER_KINDS = 8, SC_MAX_PATTERN = 512 };
 struct sc_model {
 	enum sc_family family;
 	int64_t layers, hidden, heads, kv_heads, ffn_hidden, vocab, seq;
-	int64_t head_dim; /* of queries and keys, without MLA's rotary part; default hidden / heads
-			   */
+	int64_t head_dim; /* of queries and keys, less MLA's rotary part; default hidden / heads */
 	int64_t experts, top_k, expert_ffn_hidden;
 	int64_t shared_experts,
 		dense_layers;  /* experts that every token takes; first layers without any */
-	int64_t experts_every; /* of the layers after those the last of each so many has experts;
-				  default 1 */
+	int64_t experts_every; /* of later layers the last of each so many has experts; default 1 */
 	/* Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of the compressed
 	 * queries (0 = not compressed) and keys-values, rotary part of a head, width of a head's
 	 * values. Not given: the model has none. */

@@ -47,11 +47,9 @@ double sc_optimizer_step_bytes(enum sc_optimizer optimizer);
 /* Whose kernels look rows up and step them. */
 enum sc_embedding_kernel {
 	SC_KERNEL_TBE,     /* FBGEMM's, of many tables at once */
-	SC_KERNEL_TBE_HIP, /* the same as it was translated for AMD, before its loads were unrolled
-			      there */
+	SC_KERNEL_TBE_HIP, /* the same, translated for AMD, before loads were unrolled there */
 	SC_KERNEL_HUGECTR,
-	SC_KERNEL_PYTORCH, /* EmbeddingBag; gradients are sparse tensors that an optimizer of
-			      PyTorch adds */
+	SC_KERNEL_PYTORCH, /* EmbeddingBag; an optimizer of PyTorch adds sparse gradients */
 	SC_N_EMBEDDING_KERNELS
 };
 extern const struct sc_name sc_embedding_kernel_names[]; /* embedding.c */
@@ -73,8 +71,7 @@ struct sc_reuse {
 	struct sc_doubles row_bins, lookup_bins; /* shares of rows; of lookups; each sums to 1 */
 	double n_lookups, n_unique;
 	double n_tables; /* that those are sums over: the histogram is of a mean table; 0 = 1 */
-	double hot_frac; /* share of the lookups that the most frequent row gets; 0 = from the
-			    histogram */
+	double hot_frac; /* share of lookups that the hottest row gets; 0 = the histogram's */
 	/* MRC: miss ratio of an LRU cache that holds a share of the table's rows. */
 	struct sc_doubles cached_frac, miss_frac;
 	const char *file; /* a profile of configs/reuse or an index sample; NULL = none */

@@ -8,8 +8,7 @@
 
 enum sc_foreign_rule {
 	SC_KEY_TAKE,     /* its value is that of our key */
-	SC_KEY_ONLY,     /* must have one of the words, or nothing; else a step costs what no key of
-			    ours says */
+	SC_KEY_ONLY,     /* must have one of the words, or nothing: no key of ours says the rest */
 	SC_KEY_READ,     /* the format's function reads it */
 	SC_KEY_OPEN,     /* what the run does decides */
 	SC_KEY_SOFTWARE, /* changes a step's cost; our profile of the software has it for all */

@@ -52,18 +52,14 @@ struct sc_cost {
 	/* Time shares by owner, summing to 1. A leaf op has one entry of 1; a coarse node (a whole
 	 * layer block) has the composition of its op-level simulation. */
 	double owner_frac[SC_N_OWNERS];
-	double hidden_frac; /* of a coarse node: communication in it that its kernels hide, over its
-			       time */
-	double waves; /* compute kernels: SMs change hands at wave boundaries; 0 or 1 = never while
-			 running */
+	double hidden_frac; /* of a coarse node: communication its kernels hide, over its time */
+	double waves; /* compute kernels: SMs change hands at wave boundaries; 0 or 1 = never */
 	unsigned char
 		holds_sm;   /* collective: needs all its SMs at once and holds them while waiting */
 	unsigned char gap;  /* enum sc_gap: whose latency_us is, if it is not part of the work */
 	unsigned char comm; /* of a collective: 1 + enum sc_collective; 0: none, or not one alone */
-	double beside_frac; /* of a collective's rate, that it keeps while kernels run on its GPUs;
-			       0 = all */
-	double amount; /* bytes of a collective, as nccl-tests count them; FLOP of kernels; 0: not
-			  said */
+	double beside_frac; /* of a collective's rate, kept while kernels run beside it; 0 = all */
+	double amount; /* bytes of a collective, as nccl-tests count; FLOP of kernels; 0: none */
 };
 static inline double sc_cost_alone_us(const struct sc_cost *cost)
 {

@@ -35,8 +35,7 @@ struct sc_gemm_shape {
 	bool accumulate;       /* beta = 1: reads C */
 	bool bmm;
 	bool sums_rows; /* a weight gradient: k counts the rows of both operands (models/gemm.c) */
-	bool block_scaled; /* both operands have a scale for each block of k, which the kernel
-			      multiplies in */
+	bool block_scaled; /* operands have a scale for each block of k, multiplied in the kernel */
 	bool row_scaled; /* in fp8 with one scale a tensor or a row, as serving's kernels have it */
 	enum sc_load load;
 };
@@ -52,8 +51,7 @@ struct sc_attention_shape {
 };
 struct sc_rowwise_shape {
 	double read_bytes, write_bytes;
-	double reread_bytes; /* read again, where what is in flight does not stay in the last cache
-			      */
+	double reread_bytes; /* read again, if what is in flight does not stay in the last cache */
 	double rows, cols;
 	double row_sm_us; /* an SM's time for a row that nothing hides: its reduction */
 	double flop;
@@ -123,8 +121,7 @@ enum sc_scan_rule {
 	SC_SCAN_DECAY,
 	SC_SCAN_DELTA,
 	SC_SCAN_CHANNEL_DELTA,
-	SC_SCAN_SELECTIVE, /* each channel's state by decays of its own, element by element (Mamba)
-			    */
+	SC_SCAN_SELECTIVE, /* each channel's state by its own decays, element by element (Mamba) */
 	SC_N_SCAN_RULES
 };
 /* Kernels over all chunks, as flash-linear-attention has them; vLLM's on Hopper, on Blackwell. */
@@ -139,8 +136,7 @@ struct sc_scan_shape {
 		v_dim; /* the state of a head is k_dim x v_dim (Mamba-2: state size, head size) */
 	double chunk;  /* tokens; 0: 64, of SC_SCAN_DECAY 128 */
 	bool backward;
-	bool recurrent; /* a few new tokens a sequence, each a step of a state that is read and
-			   written */
+	bool recurrent; /* a few new tokens a sequence, each a step of a state read and written */
 	enum sc_load load;
 };
 /* In CUDA, a block for each channel of a sequence (Dao's causal-conv1d); in Triton, by blocks of

@@ -33,12 +33,9 @@ struct sc_gemm_coef {
 	double l2_ratio; /* rate of the last cache over that of memory, where repeats of a burst
 			    find operands in it; 0 = 1 */
 	double block_scale_loss; /* time added where both operands have scales of blocks along k */
-	double odd_rows_loss; /* time added in fp8 where rows are no multiple of 4: unaligned scales
-			       */
-	double reread_frac; /* in fp8 and fp4: share of kernels whose tiles go along m and read the
-			       input again */
-	double tensor_pj;   /* energy of a FLOP of 16 bits, pJ, of others by their bits; 0: no power
-			       limit */
+	double odd_rows_loss; /* time added in fp8 if rows are no multiple of 4: unaligned scales */
+	double reread_frac;   /* fp8, fp4: share of kernels whose tiles along m reread the input */
+	double tensor_pj; /* energy of a 16-bit FLOP, pJ, of others by bits; 0: no power limit */
 	double spread_frac;
 	double curve_spread_frac; /* of products that have a curve; 0 = as spread_frac */
 };
@@ -90,8 +87,7 @@ struct sc_embedding_coef {
 	double l2_ratio;      /* bandwidth of the last cache over peak HBM bandwidth */
 	double lookup_cycles; /* of an SM, for a row or a gradient gathered */
 	double row_cycles;    /* of an SM, for a row updated */
-	double run_cycles, run_max; /* for a lookup of the longest run of one row; lookups that a
-				       run is cut at */
+	double run_cycles, run_max; /* for a lookup of the longest run of a row; its most lookups */
 	double sort_bytes;          /* HBM traffic to sort one index, at hbm_eff */
 	double sort_us;             /* the launches of the sort, however short */
 	double fixed_us;            /* shortest kernel */
@@ -114,10 +110,8 @@ struct sc_interference_coef {
 	/* The time by which a kernel of recordings takes longer, however short, beside a collective
 	 * that moves or sums. */
 	double start_us, start_sum_us;
-	double wait_frac;   /* of a kernel's time, until a later collective of its priority gets SMs
-			     */
-	double kept_relief; /* a collective loads the path less by that share, with SMs of its own
-			     */
+	double wait_frac;   /* of a kernel's time, until a later collective as urgent gets SMs */
+	double kept_relief; /* a collective with SMs of its own loads the path less by that share */
 	double sm_granule;  /* SMs that are reserved at once */
 	double copy_speed;  /* copy engines' rate over that of SMs on links */
 	double copy_us;     /* to issue one copy and see its end; between the pieces of a decomposed
@@ -125,8 +119,7 @@ struct sc_interference_coef {
 	double relief_gain; /* memory-bound kernels gain, relative, with sm_granule SMs less: their
 			       caches thrash less */
 	double push_us;     /* the same before a reduction: each piece is pushed and signalled */
-	double fused_loss;  /* how much slower a fused kernel's math is than the library's, relative
-			     */
+	double fused_loss;  /* how much slower a fused kernel's math is, over the library's */
 };
 /* How far the models are to be trusted on this device; 0 leaves an effect out. */
 struct sc_band_coef {
@@ -135,8 +128,7 @@ struct sc_band_coef {
 };
 struct sc_device {
 	const char *id, *name, *arch, *vendor;
-	const char *rank_has; /* of a board that software sees as several GPUs: the id of one; NULL:
-				 all of it */
+	const char *rank_has; /* of a board that software sees as several GPUs: one's id, or NULL */
 	int64_t sm_count, cuda_capability; /* capability 80 = 8.0; 0 for AMD */
 	double boost_mhz;
 	double peak_tflops[SC_N_DTYPES]; /* 0 = the device cannot */
@@ -145,8 +137,7 @@ struct sc_device {
 	int64_t nvlink_links;    /* or xGMI; 0 = none */
 	double nvlink_link_gbps; /* one link, one direction */
 	double pcie_gbps;        /* one direction, peak of the slot */
-	double host_link_gbps; /* to a host on the same module (NVLink-C2C), one direction; 0 = the
-				  slot */
+	double host_link_gbps;   /* to a host on one module (NVLink-C2C), one way; 0 = the slot */
 	int64_t copy_engines;
 	double tdp_w;
 	double process_nm; /* of the chip, as its maker names it; 0 = not known */

@@ -43,15 +43,13 @@ struct sc_fabric_net {
  * protocol, W = bytes at achieved rates, E = the bandwidth protocol's part. */
 struct sc_fabric_ramp {
 	double nvls_slope;      /* of time over W, small messages */
-	double net_slope;       /* of a hop between nodes: over its bytes at the NICs' rate, small
-				   messages */
+	double net_slope;       /* of a hop between nodes: over bytes at the NICs' rate, if small */
 	double ring_net_frac;   /* share of a network hop's latency that a ring's step shows */
 	double nvls_latency_us; /* in-switch reduction: a */
 	double nvls_simple_us;  /* and E */
 	double p2p_latency_us;  /* send/recv, above the links' */
 	double peer_us, local_peer_us; /* all-to-all: a per peer on another node, on this one */
-	double peer_fill_us; /* and what a peer on another node adds while its message grows, at
-				most */
+	double peer_fill_us; /* and what a peer on another node adds as its message grows */
 	double pcie_eff;
 	double p2p_channel_gbps; /* of a channel that sends to one peer over links; 0 = no limit */
 	double host_path_gbps; /* of a GPU among more than two without links, where all exchange at

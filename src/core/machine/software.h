@@ -28,11 +28,9 @@ struct sc_dlrm_habits {
 	/* Slices of rows send their partial sums, added up within a node, then on their owners
 	 * (HugeCTR); else they are reduce-scattered. */
 	bool partial_sums;
-	bool index_exchange; /* ranks read their own samples, and exchange indices by table, a batch
-				ahead */
+	bool index_exchange;   /* ranks read their samples, and exchange indices by table, ahead */
 	bool embedding_stream; /* embeddings run on a stream of their own, beside the bottom MLP */
-	bool one_rank_bottom;  /* rank 0 runs the bottom MLP for all, whose outputs are exchanged as
-				  a table's */
+	bool one_rank_bottom;  /* rank 0 runs the bottom MLP for all: outputs go as a table's */
 	bool fused_mlp;        /* bias, activation and their gradients ride on the GEMMs */
 	enum sc_embedding_kernel embedding_kernel;
 	double embedding_eff, host_sample_us;
@@ -85,8 +83,7 @@ enum sc_stack_sign {
 /* A release that has a profile of its own. */
 struct sc_release {
 	enum sc_stack_sign sign;
-	int64_t capability;  /* for GPUs of that CUDA capability and later, 90 = 9.0; 0: by version
-			      */
+	int64_t capability;  /* for GPUs of that CUDA capability and up, 90 = 9.0; 0: by version */
 	const char *version; /* training.software_version begins so */
 	const char *profile;
 };
@@ -120,8 +117,7 @@ struct sc_software {
 	double attention_eff,
 		attention_eff_hopper; /* kernels written for earlier GPUs lose much on Hopper */
 	double link_eff, net_eff, comm_latency_us; /* a coordinator's cycle, sockets */
-	bool recompute_early_stop; /* full recomputation stops before a layer's last matrix product
-				    */
+	bool recompute_early_stop; /* full recomputation stops at a layer's last matrix product */
 	bool interleaves;          /* parallel.virtual_stages not given: chunks of two layers */
 	/* Samples, if not causal, are batched by length, in bins of so many tokens; 0 = not. */
 	double length_bin_tokens;
@@ -143,8 +139,7 @@ struct sc_software {
 	bool pad_vocab;          /* pads the vocabulary to 128 * tp even where tp divides it */
 	double host_op_us;       /* CPU time per launched kernel, framework and Python included */
 	double host_layer_us;    /* CPU time per layer and pass beside its launches */
-	double host_micro_batch_us; /* per micro-batch and stage: schedule, data loader, loss
-				       logging */
+	double host_micro_batch_us; /* per micro-batch and stage: schedule, data loader, loss */
 	bool host_waits; /* after each layer of a pass: the host does not run ahead of the GPU */
 	double host_step_us; /* once per iteration: optimizer bookkeeping, logging */
 	double comm_host_us;

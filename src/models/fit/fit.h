@@ -83,8 +83,7 @@ enum sc_fit_status {
 extern const char *const sc_fit_status_names[];
 
 struct sc_fit_param {
-	const char *block; /* "gemm"; "links nvlink3", "nets efa"; "launch", "floor" of a source;
-			      "software:ID" */
+	const char *block; /* "gemm"; "links nvlink3"; "launch", "floor" of one; "software:ID" */
 	const char *name;  /* the key in the profile; of a launch, the source */
 	double value, start, lower, upper;
 	double old;            /* of an iteration's: in the profile, where `start` was given */
@@ -134,8 +133,7 @@ struct sc_fit {
 	struct sc_accuracy in_sample, held_out;
 	struct sc_accuracy formula; /* held out, without the curves; n = 0 where there are none */
 	double spread_frac;         /* held out */
-	double group_median_pct; /* of the medians of what was left out, each by itself; NAN without
-				  */
+	double group_median_pct; /* of medians of what was left out, each by itself; NAN without */
 	double formula_spread_frac; /* the same without the curves */
 	double condition; /* of the fitted coefficients: largest over smallest singular value */
 	struct sc_fit_region *regions;

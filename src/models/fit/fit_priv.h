@@ -41,8 +41,7 @@ struct sc_fit_table {
 	struct sc_arena *arena;
 	struct sc_err *err;
 	size_t row;
-	bool is_of_pairs; /* interference: a table of pairs, as c3 --measured reads, and not of
-			     kernels */
+	bool is_of_pairs; /* interference: a table of pairs, as c3 --measured reads */
 };
 /* The place where a row's time was taken: an op's call, in one pass, in a source's program. */
 struct sc_fit_origin {

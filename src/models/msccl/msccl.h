@@ -38,8 +38,7 @@ enum sc_msccl_coll {
 	SC_MSCCL_ALL_GATHER,
 	SC_MSCCL_REDUCE_SCATTER,
 	SC_MSCCL_ALL_TO_ALL,
-	SC_MSCCL_NEXT,   /* each rank but the first gets the input of the one before; "custom" in
-			    files */
+	SC_MSCCL_NEXT,   /* each rank but the first gets the last one's input; "custom" in files */
 	SC_MSCCL_CUSTOM, /* and what else there is: only that it ends is proved */
 	SC_MSCCL_N_COLLS
 };

@@ -16,8 +16,7 @@ struct lister {
 	struct sc_block_list list;
 	const struct sc_fabric *fabric; /* of a recommendation model */
 	double count;
-	int n_exchanges; /* all-to-alls so far: the first brings tokens to experts, the next brings
-			    them back */
+	int n_exchanges; /* all-to-alls so far: the first brings tokens to experts, the next back */
 };
 
 static bool is_comm(const struct sc_block_item *item)

@@ -23,8 +23,7 @@ struct sc_collective_sizes_opts {
 	const double *bytes; /* rising */
 	size_t n;
 	const struct sc_msccl *file; /* may be NULL; read and proved */
-	int asked; /* in place of a file, the library's algorithm by name: 1 + enum sc_algo; 0: none
-		    */
+	int asked; /* in place of a file, the library's algorithm: 1 + enum sc_algo; 0: none */
 	const struct sc_csv *measured;            /* may be NULL: columns bytes and time_us */
 	const struct sc_collective_shape *others; /* that begin with it, between the same ranks */
 	size_t n_others;

@@ -23,8 +23,7 @@ int sc_explain(const struct sc_evaluator *base, struct sc_explanation *out, stru
  * offload changed, one at a time and then together. */
 enum { SC_MAX_ALTERNATIVES = 32, SC_ALTERNATIVE_BYTES = 192 };
 struct sc_alternative {
-	char settings[SC_ALTERNATIVE_BYTES]; /* "parallel.tp=4 parallel.dp=2", as --set takes them
-					      */
+	char settings[SC_ALTERNATIVE_BYTES]; /* "parallel.tp=4 parallel.dp=2", as for --set */
 	double floor_ms;                     /* below iteration_ms */
 	/* The iteration time, and its gain over the base's, below 0 if it got slower. NAN: neither
 	 * it nor the config fits, and it was not predicted. */

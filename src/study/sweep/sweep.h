@@ -19,8 +19,7 @@ struct sc_outcome {
 	double iteration_ms, low_ms, high_ms;
 	const struct sc_band *band; /* the catalog's; of another rank NULL */
 	double breakdown_ms[SC_N_OWNERS];
-	double memory_tensors_gib; /* of memory_total_gib, without what the allocator holds beside
-				    */
+	double memory_tensors_gib; /* of memory_total_gib, less what the allocator holds beside */
 	double memory_total_gib, capacity_gib, mfu, samples_per_s, tokens_per_s;
 	bool fits;               /* in the memory of GPUs and hosts */
 	bool memory_is_least;    /* of floors, as sc_floor says */

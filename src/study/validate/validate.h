@@ -38,8 +38,7 @@ struct sc_case {
 	struct sc_outcome outcome;
 	double error_pct;    /* predicted over measured - 1; 0 if it was not predicted */
 	const char *skipped; /* why, or NULL */
-	const char *kin; /* of a run that is not like its kin (study/validate/kin.h): their fastest;
-			    or NULL */
+	const char *kin; /* of a run unlike its kin (study/validate/kin.h): the fastest; or NULL */
 	double over_kin; /* its time for a micro-batch over that of kin */
 };
 struct sc_score {
