@@ -26,6 +26,8 @@ int sc_nodes_check(const struct sc_resolver *res);
 /* Passes on what is wrong in a profile's file; an unknown id is placed where `path` was given. */
 int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 			     const struct sc_err *own);
+/* config_release.c: replaces a profile by that of a release which does things its own way. */
+int sc_config_take_release(const struct sc_resolver *res, const struct sc_software **software);
 /* config_schedule.c: its chunks, and the layers of each. */
 int sc_config_resolve_schedule(const struct sc_resolver *res);
 /* config_schedule.c: chunks of a layout that is right, 0 of one that is not, and the layers of the

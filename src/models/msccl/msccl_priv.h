@@ -1,4 +1,4 @@
-/* Who sends to whom: for msccl_check.c and msccl_walk.c. */
+/* Who sends to whom: for msccl_check.c, msccl_steps.c and msccl_walk.c. */
 #ifndef SC_MODELS_MSCCL_PRIV_H
 #define SC_MODELS_MSCCL_PRIV_H
 

@@ -97,7 +97,7 @@ struct builder {
 	/* By the same and [gathers][reduces]; NULL: weights are not sharded. */
 	struct sharded_costs *sharded_costs;
 	struct alone *alone;       /* the pass that this builder runs alone; else NULL */
-	struct dp_cost **dp_costs; /* the known ones (build_step_end.c) */
+	struct dp_cost **dp_costs; /* the known ones (build_dp.c) */
 	struct sc_build_scratch *scratch;
 	/* By index as tf->pairs: the costs of both passes, and the backward pass's part for the
 	 * GPU. */
@@ -148,8 +148,8 @@ uint32_t build_chunk(struct class_state *st, const struct sc_slot *slot, uint32_
 /* Goes over passes from the i-th on, of which costs alone are made: returns the first that has any
  * to add, or decides something. */
 uint32_t build_go_on(struct class_state *st, const struct sc_slot *slots, uint32_t i, uint32_t n);
-/* build_step_end.c: says whether passes and the reductions beside them are too uneven for a pass,
- * or part of one, as a node. */
+/* build_dp.c: says whether passes and the reductions beside them are too uneven for a pass, or part
+ * of one, as a node. */
 bool build_reduces_unevenly(struct builder *b);
 struct pass build_pass_of(struct class_state *st, const struct sc_slot *slot, bool partial);
 /* These two make the same pass: the first one without its runs, which are seldom asked for. */
@@ -189,6 +189,8 @@ uint32_t build_sharded_pass(struct class_state *st, const struct sc_slot *slot, 
 			    uint32_t recv);
 /* build_step_end.c: adds what follows the last backward of every class. */
 void build_step_end(struct builder *b);
+/* build_dp.c, as the rest of these. */
+enum sc_dtype build_grad_dtype(const struct builder *b);
 /* Return the cost of the data-parallel ranks' collectives for n times `params`; for one time. */
 struct sc_cost build_reduce_cost(struct class_state *st, const struct sc_params *params, double n);
 struct sc_cost build_gather_cost(struct class_state *st, const struct sc_params *params);

@@ -110,6 +110,10 @@ int sc_transformer_init_times(struct sc_transformer *tf, const struct sc_setup *
 /* This is what a floor reads of the second half: times of blocks, without the step and the order of
  * passes; `alone`: also without what blocks are beside a data-parallel collective. */
 int sc_transformer_init_passes(struct sc_transformer *tf, bool alone, struct sc_err *err);
+/* Plans a class of a zeroed tf->classes: what it holds, and who holds the same; then, with its
+ * variant set, its optimizer. */
+void sc_transformer_plan_class(const struct sc_transformer *tf, uint32_t class_id);
+int sc_transformer_plan_optimizer(struct sc_transformer *tf, uint32_t class_id, struct sc_err *err);
 void sc_transformer_release(struct sc_transformer *tf);
 /* Sets up a zeroed one, without a pipeline, with what a rank holds and nothing that takes time: for
  * its memory. */
