@@ -3,13 +3,11 @@
 #include "predict/predict.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
 #include "predict/block.h"
-#include "predict/op_names.h"
 #include "predict/workload.h"
 
 enum { ARENA_BLOCK_BYTES = 1 << 20 };

@@ -1,7 +1,6 @@
 /* A request from a file and from dotted overrides: what the user said, nothing filled in. */
 #include "core/config/config.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -2,8 +2,6 @@
  * whether layers, tables and interaction fit together. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/intern.h"

@@ -6,7 +6,6 @@
  * empty: in GPU memory cached  of fused_uvm_caching: the share of rows in GPU memory hot_rows  so
  * many of the most frequent rows are on every rank, too; of a PREFIX* at most all of a table */
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/csv_rows.h"

@@ -3,7 +3,6 @@
  * them, and as JSON. A model-parallel table on several GPUs is split by rows. Tables are named, or
  * numbered in the order of the model's; sizes come from there. Without a strategy a table on every
  * GPU is data parallel. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"

@@ -9,7 +9,6 @@
  * As in TorchRec a data-parallel parameter has no sharding_spec. `shape` is ours: it says what no
  * shard of such a parameter does. So is `hot_rows`: so many of the most frequent rows are on every
  * rank, too. Other keys are passed over. Names of parameters are those of tables. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json_cursor.h"

@@ -2,7 +2,6 @@
  * of column names, right-aligned cells three spaces apart, a frame of '#', perhaps a logger's
  * prefix. Ranks are printed sorted, so that shards of unlike width cannot be told apart: the
  * narrower last one is taken to be on the last rank. The ranks of a host are not printed. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"

@@ -6,7 +6,6 @@
 
 #include "base/csv.h"
 #include "base/py_list.h"
-#include "base/strbuf.h"
 #include "base/toml.h"
 #include "core/foreign/foreign.h"
 

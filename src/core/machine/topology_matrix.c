@@ -9,7 +9,6 @@
  * more than a GPU has for all its peers, they do. Colours are passed over; a legend is not read. */
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"

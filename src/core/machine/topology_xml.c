@@ -1,6 +1,5 @@
 /* NCCL's topology file (NCCL_TOPO_DUMP_FILE; src/graph/xml.cc): <system> of <cpu>, in each the tree
  * of <pci>, at its leaves <gpu> with its <nvlink>s (RCCL: <xgmi>s), or <nic> with its <net>s. */
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -2,7 +2,6 @@
  * the keys mean. */
 #include "core/profile/profile_priv.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

@@ -1,7 +1,5 @@
 /* Proves an algorithm: what it leaves is the collective's result, and thread blocks give the same
  * in any order. It is run on symbols (msccl_steps.c), from the inputs that a rank has of it. */
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

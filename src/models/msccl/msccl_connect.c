@@ -2,8 +2,6 @@
  * there that receives from it on the same channel. Both ends are sorted alike, so partners stand
  * side by side. Two blocks that send, or receive, on one connection are an error; an end without
  * the other is left to msccl_check.c. */
-#include <stdlib.h>
-
 #include "base/search.h"
 #include "models/msccl/msccl_priv.h"
 

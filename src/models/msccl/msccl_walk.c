@@ -6,7 +6,6 @@
  * each costs as much as the last. Rates and latencies: the fabric profile, by links, protocol. */
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/search.h"
 #include "base/units.h"

@@ -1,6 +1,5 @@
 /* The ops of a Transformer's ends: its embedding, and the output layer with the loss, again for
  * each layer of multi-token prediction. Memory-bound ops are given by tensors read and written. */
-#include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_ops.h"
 #include "predict/transformer/transformer_priv.h"
 #include "predict/transformer/transformer_tower.h"

@@ -3,8 +3,6 @@
  * within one, and the state from one to the next (Yang et al., arXiv:2406.06484;
  * flash-linear-attention, fla/ops; Megatron Core, ssm/gated_delta_net.py). A further kind is a row
  * of MIXERS, a name in core/config/config_pattern.c and a section. */
-#include <math.h>
-
 #include "predict/transformer/transformer_priv.h"
 
 /* Sizes in widths of a token's keys, of its values, and numbers of heads. */

@@ -5,7 +5,6 @@
 #include "core/config/config_schedule.h"
 #include "models/offload.h"
 #include "predict/transformer/build_transformer.h"
-#include "predict/transformer/transformer_memory.h"
 
 /* Returns the span of each n-th rank of a group, or of n neighbours, spread over nodes alike. */
 static struct sc_span part_of_span(const struct sc_span *all, int n_ranks, bool neighbours)

@@ -1,7 +1,6 @@
 /* A Transformer as a workload: its iteration over as few micro-batches as prove the steady state,
  * or all; a floor below any simulation of it; and the play of its pipeline. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memo.h"

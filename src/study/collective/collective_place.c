@@ -2,7 +2,6 @@
 #include "study/collective/collective_place.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { MOST_TRIED = 20000 };
 

@@ -2,7 +2,6 @@
 #include "study/collective/collective_sizes.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/num.h"
 #include "base/stats.h"

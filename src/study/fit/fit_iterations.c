@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/search.h"
 #include "base/strbuf.h"
 #include "base/units.h"
 #include "study/fit/iteration_rows.h"

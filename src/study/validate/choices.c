@@ -3,7 +3,6 @@
 #include "study/validate/choices.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"

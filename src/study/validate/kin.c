@@ -2,7 +2,6 @@
  * of its kin. A slot is a micro-batch, or its share of a pipeline's ramp. */
 #include "study/validate/kin.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/search.h"

@@ -2,8 +2,6 @@
 #include "study/validate/validate.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/csv_rows.h"
