@@ -33,8 +33,7 @@
 #define BAGS_PER_CU 8.0
 enum { WARP_LANES = 32, WAVEFRONT_LANES = 64 };
 /* The time of a load that the last cache answers over that of memory's: 262 and 466 cycles on A100,
- * 263 and 479 on H100 (Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU
- * Architecture). */
+ * 263 and 479 on H100 (Luo et al. 2024, Dissecting the Nvidia Hopper GPU Architecture). */
 #define CACHE_LOAD_FRAC 0.56
 
 /* A walk is how a kernel goes through the rows of a bag. */

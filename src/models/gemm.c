@@ -308,8 +308,7 @@ static double tensor_droop(const struct sc_device *device, const struct sc_op *o
 	return (sqrt(over) - 1) * (starts ? us / (us + BURST_LIMIT_US) : 1);
 }
 
-/* The slowdown without tensor cores. The energy of a FLOP falls with the process, by
- * ENERGY_EXPONENT. */
+/* The slowdown without tensor cores. A FLOP's energy falls with the process. */
 static double power_droop(const struct sc_device *device, double eff)
 {
 	const struct sc_simt_coef *c = &device->simt;

@@ -1,5 +1,4 @@
-/* Memory per GPU of a training run, by part: an estimate from parameters, activations and the
- * sharding of a request. */
+/* Memory per GPU of a training run, by part: from parameters, activations and sharding. */
 #ifndef SC_MODELS_MEMORY_H
 #define SC_MODELS_MEMORY_H
 

@@ -40,8 +40,7 @@ static const struct traffic TRAFFIC[SC_N_ROWWISE_KINDS] = {
 			      .reread = {1, 0},
 			      .factor = {1, 1.47},
 			      .row_sm_us = {0.31, 0}},
-	/* RMSNorm is not fused: norm, division and weight are kernels of their own, and so are
-	 * their gradients. */
+	/* RMSNorm is not fused: norm, division, weight and their gradients are kernels apart. */
 	[SC_ROW_RMSNORM] = {.read = {3, 6}, .write = {2, 4}, .factor = {2.19, 5.14}},
 };
 const char *const sc_rowwise_names[] = {"add", "gelu", "softmax", "layernorm", "rmsnorm", NULL};

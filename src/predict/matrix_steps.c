@@ -1,5 +1,4 @@
-/* Optimizers' steps matrix by matrix, each after its paper or code: Muon, Shampoo, and K-FAC
- * divided over replicas. */
+/* Optimizers' steps matrix by matrix, each after its paper or code: Muon, Shampoo, K-FAC. */
 #include "predict/matrix_steps.h"
 
 #include <math.h>
@@ -123,8 +122,7 @@ static int dealt_together(const struct sc_matrix *a, int n)
 	return i;
 }
 
-/* Returns a collective of `n` matrices, which travel in bf16 (torch.optim.Muon; Moonlight,
- * section 2.3). */
+/* Returns a collective of `n` matrices, which travel in bf16 (torch.optim.Muon; Moonlight, 2.3). */
 static struct sc_collective_shape whole(enum sc_collective kind, const struct sc_matrix *a,
 					double n)
 {
@@ -194,8 +192,7 @@ static void step_muon(const struct stepped *to, const struct sc_matrix *a, int n
 	}
 }
 
-/* Cuts a matrix into blocks of at most `most` rows and columns (Shi et al. 2023, arXiv:2309.06497,
- * section 3.3). */
+/* Cuts a matrix into blocks of at most `most` rows and columns (arXiv:2309.06497, section 3.3). */
 static struct sc_matrix blocks_of(const struct sc_matrix *a, double most)
 {
 	double rows = ceil(a->m / most), columns = ceil(a->n / most);

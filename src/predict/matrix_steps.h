@@ -13,8 +13,7 @@ struct sc_matrix {
 	double batch;         /* matrices in one tensor, as a layer's experts; 0 = 1 */
 	double rows;          /* rows of its input that a replica makes in a step */
 };
-/* Appends to `out` a step of `n` kinds of matrices, which `replicas` hold alike: products, and
- * K-FAC's exchanges. */
+/* Appends to `out` a step of `n` kinds of matrices, which `replicas` hold: products, exchanges. */
 void sc_matrix_steps(const struct sc_block_env *env, const struct sc_matrix *a, int n,
 		     const struct sc_span *replicas, struct sc_block *out);
 /* Returns the busiest owner's elements over the mean, for matrices that the same ranks hold. */

@@ -51,8 +51,7 @@ struct sc_prediction {
 	 * leaves out (0: as mfu_causal). Megatron-LM logs the first, of late the second. */
 	double tflops_gpu, tflops_gpu_causal;
 	struct sc_model_params params;
-	/* The rate at which a GPU sends while any collective runs on a torus, and its share of its
-	 * links; else 0. */
+	/* A GPU's rate while any collective runs on a torus, its share of links; else 0. */
 	double network_gbps, network_frac;
 	size_t n_nodes; /* simulated, on all levels */
 	struct sc_warnings warnings;

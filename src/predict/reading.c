@@ -1,5 +1,4 @@
-/* The reading: accounts of all classes, then the critical path within the iteration, in the units
- * that people read. */
+/* The reading: accounts of all classes, then the iteration's critical path, in people's units. */
 #include "predict/reading.h"
 
 #include <math.h>

@@ -73,8 +73,7 @@ struct sc_op_info {
 	/* Replaces, at the end, an entry that stands for several by these; NULL: none does. */
 	void (*untangle)(const void *ctx, struct sc_tally *tally);
 	const char *(*tally_name)(const void *ctx, uint32_t id);
-	/* Returns the place of a node, `before` being that of the stretch before; NULL: there are
-	 * no stretches. */
+	/* Returns a node's place, `before` being that of the stretch before; NULL: no stretches. */
 	struct sc_place (*place)(const void *ctx, uint32_t node, uint32_t before);
 	void (*describe)(const void *ctx, const struct sc_stretch *stretch, char *buf,
 			 size_t n_buf);

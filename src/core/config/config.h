@@ -97,8 +97,7 @@ struct sc_net_tier {
 	int64_t nodes;
 	double oversubscription;
 };
-/* GPUs in a torus of rings, innermost dimension first. Lists have one value for all dimensions or
- * one for each. */
+/* GPUs in a torus of rings, innermost dimension first. Lists have a value for all or for each. */
 struct sc_torus {
 	struct sc_ints dims;         /* GPUs along each; none: no torus */
 	struct sc_doubles link_gbps; /* out of a GPU along a dimension, all links */

@@ -1,6 +1,5 @@
-/* Resolves clusters that are not all alike nodes of GPUs: nodes with different kinds of GPU in one
- * job (cluster.nodes), tori of GPUs, and what is kept of each GPU of a torus for communication
- * (c3.endpoint). */
+/* Resolves clusters that are not all alike nodes of GPUs: nodes with different GPUs in one job
+ * (cluster.nodes), tori of GPUs, and what a torus's GPUs keep for communication (c3.endpoint). */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* training.offload: what leaves the GPUs for their hosts' memory and SSDs, and which of its keys
- * have no effect. */
+/* training.offload: what leaves GPUs for hosts' memory and SSDs, and which keys have no effect. */
 #include "core/config/config_priv.h"
 
 static int check_offload(const struct sc_resolver *res)

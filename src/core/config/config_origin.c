@@ -20,8 +20,7 @@ const struct sc_origin *sc_config_origin(const struct sc_config *config, const c
 	for (const struct sc_origins *layer = config->origins; layer; layer = layer->older) {
 		bool hidden = false;
 
-		/* In one layer, too, what comes later holds: a value beside the file that its
-		 * section names. */
+		/* In a layer, too, what comes later holds: a value beside its section's file. */
 		for (size_t i = layer->n; i-- > 0;) {
 			const char *given = layer->at[i].path;
 

@@ -210,8 +210,7 @@ static struct sc_layer_kind later_kind(const struct sc_model *model,
 	return later;
 }
 
-/* Kinds in the order in which they come, but that of most layers first. The kind of layers of later
- * tokens comes last. */
+/* Kinds in order, but most layers' first, and layers' of later tokens last. */
 static bool number_kinds(struct sc_model *model, const struct sc_pattern *pattern)
 {
 	const size_t n = pattern->n + (model->mtp_layers > 0 ? 1 : 0);

@@ -30,8 +30,7 @@ int sc_resolve_profile_error(const struct sc_resolver *res, const char *path,
 int sc_config_take_release(const struct sc_resolver *res, const struct sc_software **software);
 /* config_schedule.c: its chunks, and the layers of each. */
 int sc_config_resolve_schedule(const struct sc_resolver *res);
-/* config_schedule.c: chunks of a layout that is right, 0 of one that is not, and the layers of the
- * first `max` of them. */
+/* config_schedule.c: chunks of a layout, 0 if it is wrong, and the layers of the first `max`. */
 int64_t sc_layout_chunks(const char *text, int64_t max, int64_t *layers);
 int sc_config_check_layout(const struct sc_resolver *res);
 /* config_habits.c: reads the pieces of config of a profile; takes what holds: the network, before

@@ -21,9 +21,8 @@ static inline int64_t sc_vocab_shares(const struct sc_parallel *par)
 	return par->vocab_stages > SC_VOCAB_STAGES_NONE ? par->pp : 1;
 }
 
-/* A stage takes its optimizer step before it knows of the other stages' gradients (Qi et al., Zero
- * Bubble Pipeline Parallelism, ICLR 2024, §4): parallel.optimizer_validation, else as the
- * schedule's authors do. */
+/* A stage steps before it knows of other stages' gradients (Qi et al., Zero Bubble Pipeline
+ * Parallelism, ICLR 2024, §4): parallel.optimizer_validation, else as the authors do. */
 bool sc_schedule_validates_after(const struct sc_parallel *par, enum sc_schedule kind);
 /* True, and why, if the schedule cannot run these micro-batches on these stages. */
 bool sc_schedule_refuses(const struct sc_parallel *par, int64_t micro_batches, char *buf,

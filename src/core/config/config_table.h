@@ -37,8 +37,7 @@ struct sc_config_table {
  * installed; one not read is its rows' error. Borrows csv; the rest lives in the arena. */
 int sc_config_table_bind(struct sc_config_table *table, struct sc_arena *arena, struct sc_err *err);
 /* Base and row together: the row's `model` and `cluster` replace the base's sections, then its
- * values apply; an empty cell is not given. Reads the table only: threads may share it, each with
- * its own arena. */
+ * values apply; an empty cell is not given. Threads may share it, each with its arena. */
 int sc_config_table_row(const struct sc_config_table *table, size_t row, struct sc_arena *arena,
 			struct sc_config *out, struct sc_err *err);
 

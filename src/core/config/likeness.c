@@ -301,8 +301,7 @@ size_t sc_band_softwares(const struct sc_band *band)
 	return sc_band_is_nameless(band) ? band->from->n_software[NAMELESS] : 0;
 }
 
-/* Errors of a stack that is known by a few runs are of many kinds, and have the tails of Laplace's
- * distribution. */
+/* Errors of a stack known by a few runs are of many kinds, with tails of Laplace's distribution. */
 void sc_band_take_own(struct sc_band *band, double own_ln)
 {
 	band->own_ln = own_ln;

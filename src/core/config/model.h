@@ -190,8 +190,7 @@ static inline bool sc_model_has_windows(const struct sc_model *model)
 }
 /* Without a pattern a layer differs so from most of its model's, whose kind is 0: among layers with
  * a sliding window one without; a mixture's without experts. A pass runs kinds from the last on:
- * layers without experts come first in most mixtures. Beside products in fp8 or fp4, one with
- * products in bf16. */
+ * layers without experts come first in most mixtures. Beside fp8 or fp4, one in bf16. */
 enum { SC_LAYER_FULL = 1, SC_LAYER_DENSE = 2, SC_LAYER_WIDE = 4 };
 static inline bool sc_model_layer_is_wide(const struct sc_model *model, int64_t layer)
 {

@@ -352,8 +352,7 @@ static int take_leaf(struct sc_foreign *file, const struct sc_foreign_leaf *leaf
 	return rc;
 }
 
-/* Notes a fault of a key, so that the others are looked at, too; lenient lines go without what is
- * not understood. */
+/* Notes a fault of a key, so that others are looked at, too; lenient lines go without it. */
 static void note_problem(struct sc_foreign *file, const struct sc_foreign_leaf *leaf,
 			 const struct sc_err *problem)
 {

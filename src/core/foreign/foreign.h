@@ -15,8 +15,7 @@ enum sc_foreign_rule {
 	SC_KEY_FREE,     /* changes nothing of a step's cost, or next to nothing */
 	SC_KEY_UNKNOWN,
 };
-/* A value in the other program, or a form of it, and in ours; ours NULL: it says nothing. An empty
- * one ends a list. */
+/* A value or form in the other program, and in ours; NULL: nothing. An empty one ends a list. */
 struct sc_foreign_word {
 	const char *theirs, *ours;
 };

@@ -2,8 +2,7 @@
  * (deepspeed.ai/docs/config-json). */
 #include "core/foreign/foreign.h"
 
-/* Shards over what is left of the GPUs if its degree is -1, as it is by default; context-parallel
- * ranks hold shards too. */
+/* Shards over what GPUs are left if its degree is -1, the default; context-parallel ranks too. */
 static int take_shards(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *shards =

@@ -197,8 +197,7 @@ static uint32_t make_prefix_sums(uint32_t *count, size_t n)
 	return sum;
 }
 
-/* The last node so far of each lane; group_node_start counts the members of each group. Returns how
- * many there are. */
+/* Each lane's last node so far; group_node_start counts each group's members. Returns how many. */
 static size_t seal_lanes(struct sc_graph *graph)
 {
 	const size_t n = graph->nodes.n, n_lanes = graph->lanes.n, n_groups = graph->groups.n;

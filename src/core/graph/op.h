@@ -185,8 +185,7 @@ struct sc_op {
 	} u;
 };
 
-/* How long a collective takes between so many GPUs: all that the recording wing asks of the
- * planning one. */
+/* How long a collective takes between so many GPUs: all that recording asks of planning. */
 struct sc_collective_time {
 	/* Alone, its ranks on as few nodes as can be. */
 	double (*us)(const void *network, const struct sc_collective_shape *shape, int n_ranks);

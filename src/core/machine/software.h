@@ -143,8 +143,7 @@ struct sc_software {
 	bool host_waits; /* after each layer of a pass: the host does not run ahead of the GPU */
 	double host_step_us; /* once per iteration: optimizer bookkeeping, logging */
 	double comm_host_us;
-	/* A node's processes together, counted in the bytes of a fused step; a process: torch.optim
-	 * on one thread. */
+	/* A node's processes, in bytes of a fused step; a process: torch.optim, one thread. */
 	double cpu_step_frac, cpu_step_gbps;
 	double reserve_gib, loss_copies, reserve_frac;
 	double activation_factor; /* eager code holds parts that fused kernels make again */

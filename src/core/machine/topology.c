@@ -533,8 +533,7 @@ void sc_wiring_of(const struct sc_topology *t, struct sc_wiring *out)
 
 void sc_wiring_of_cube_mesh(double gbps, struct sc_arena *arena, struct sc_wiring *out)
 {
-	/* The search takes longer than a prediction: these are the rings that it finds, at the rate
-	 * of a link each. */
+	/* The search takes longer than a prediction: these are its rings, at a link's rate each. */
 	static const int rings[] = {[2] = 1, [3] = 2, [4] = 4, [5] = 2, [6] = 2, [7] = 4, [8] = 6};
 	struct sc_topology *t = sc_arena_calloc(arena, 1, sizeof(*t));
 	double port;

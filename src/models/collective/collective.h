@@ -107,8 +107,7 @@ struct sc_cost sc_collective_cost(const struct sc_fabric *fabric,
 				  struct sc_collective_choice *choice /* may be NULL */);
 /* Finds the algorithm that `fabric->asked` may have by this name; false: none. */
 bool sc_algo_by_name(const char *name, enum sc_algo *out);
-/* Returns NULL where a collective of this kind and span can take the algorithm; else why not, as
- * "it adds, ...". */
+/* Returns NULL where a collective of this kind and span can take the algorithm; else why not. */
 const char *sc_algo_unfit(const struct sc_fabric *fabric, enum sc_collective kind,
 			  const struct sc_span *span, enum sc_algo algo);
 /* Copies by engines over links, or PCIe where a GPU has none to so many ranks; they take no SMs. */
@@ -122,8 +121,7 @@ struct sc_cost sc_copies_cost(const struct sc_fabric *fabric, const struct sc_co
 			      int n_ranks);
 /* Wraps the fabric for code that knows only how many GPUs there are. */
 struct sc_collective_time sc_collective_time_of(const struct sc_fabric *fabric);
-/* The share of the NICs that the collective drives on a node, those of its own ranks, which its
- * `cost` loads. */
+/* The share of a node's NICs that the collective drives, its own ranks', which its `cost` loads. */
 double sc_collective_nic_load(const struct sc_fabric *fabric, enum sc_collective kind,
 			      const struct sc_span *span, const struct sc_cost *cost);
 

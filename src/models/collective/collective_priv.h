@@ -5,8 +5,7 @@
 
 #include "models/collective/collective.h"
 
-/* PAT has a share of a ring's rate; some steps of its tree show; each rank's part takes time
- * (NCCL's tuning.cc). */
+/* PAT has a share of a ring's rate; some steps show; each rank's part takes time (tuning.cc). */
 #define SC_PAT_EFF 0.75
 #define SC_PAT_STEPS_SEEN 3.5
 #define SC_PAT_RANK_US 2.8

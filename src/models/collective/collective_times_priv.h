@@ -1,5 +1,4 @@
-/* Shared inside collective times: the question to an algorithm, and the parts of its time
- * (collective_times.c). */
+/* Shared inside collective times: the question to an algorithm, and the parts of its time. */
 #ifndef SC_MODELS_COLLECTIVE_TIMES_PRIV_H
 #define SC_MODELS_COLLECTIVE_TIMES_PRIV_H
 

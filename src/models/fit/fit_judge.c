@@ -1,5 +1,4 @@
-/* Tells which parameters the rows determine: by the singular values of the Jacobian, and by
- * standard errors. */
+/* Tells which parameters rows determine: by the Jacobian's singular values, and standard errors. */
 #include <gsl/gsl_blas.h>
 #include <gsl/gsl_linalg.h>
 #include <math.h>

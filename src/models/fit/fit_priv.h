@@ -82,11 +82,9 @@ bool sc_fit_of_machines(const struct sc_fit_opts *opts);
 struct sc_fit_coef {
 	const char *key;
 	double lower, upper;
-	/* bits: of two that the rows do not tell apart, the one to leave as it was; 0 in the
-	 * profile is off */
+	/* bits: of two not told apart, the one to leave as it was; 0 in the profile is off */
 	enum { SC_FIT_MINOR = 1, SC_FIT_MAY_BE_OFF = 2 } how;
-	/* It starts here where rows of several devices or machines share it, so none that is left
-	 * out has a say. */
+	/* It starts here where rows of several machines share it, so none left out has a say. */
 	double anew;
 };
 /* Coefficients of a section of device or fabric; ended by a NULL key; NULL: none. */

@@ -1,9 +1,8 @@
 /* The solver: GSL's trust-region least squares on ln(predicted / measured), with weights found by
  * iteration so that outliers lose their say: Tukey's bisquare (Holland and Welsch 1977), or, where
  * coefficients are pulled to their like, 1 / |residual|, which makes the mean absolute error small.
- * Each parameter is moved on a logistic scale between its bounds. Parameters that the rows do not
- * determine are put back to their starts one by one, by the singular values of the Jacobian and the
- * standard errors. */
+ * Each parameter is moved on a logistic scale between its bounds. Parameters that rows do not
+ * determine go back to their starts one by one, by the Jacobian's singular values and errors. */
 #include "models/fit/fit_solve_priv.h"
 
 #include <gsl/gsl_multifit_nlinear.h>

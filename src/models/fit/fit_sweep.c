@@ -159,8 +159,7 @@ static int64_t link_domain(const char *intra, const char *inter, const struct sc
 	return domain < node ? domain : domain / node * node;
 }
 
-/* The cluster of a row whose gpus_per_node is set; returns a warning or NULL. `hosts`:
- * where its ranks are. */
+/* The cluster of a row with gpus_per_node; returns a warning or NULL. `hosts`: its ranks'. */
 static const char *fit_network_read(const struct sc_fit_table *t, const struct sc_span *hosts,
 				    struct sc_cluster *out)
 {

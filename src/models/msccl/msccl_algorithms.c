@@ -1,5 +1,4 @@
-/* Common algorithms, as the MSCCLang compiler of msccl-tools would write them: thread blocks and
- * steps of one GPU. */
+/* Common algorithms, as MSCCLang would write them: thread blocks and steps of one GPU. */
 #include "models/msccl/msccl_algorithms.h"
 
 static void add_tb(struct sc_msccl_builder *b, int send, int recv, int channel)
@@ -250,8 +249,7 @@ void sc_msccl_two_step_all_to_all(struct sc_msccl_builder *b)
 		if (goal == node)
 			continue;
 		add_tb(b, peer, -1, 0);
-		/* Thread block that has what local rank `other` gives the GPU: one of two, but for
-		 * itself of one. */
+		/* Thread block of what local rank `other` gives: of two, but for itself of one. */
 		for (int other = 0; other < per_node; other++)
 			wait_for(b, other < local ? 2 * other + 1 : 2 * other, goal);
 		add_step(b, SC_MSCCL_SEND, (struct place){SC_MSCCL_SCRATCH, goal * per_node},

@@ -1,5 +1,4 @@
-/* Recipes: which algorithms can be built, and the whole of one from its GPUs
- * (msccl_algorithms.c). */
+/* Recipes: which algorithms can be built, and one from its GPUs (msccl_algorithms.c). */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -287,8 +287,7 @@ bool sc_passes_are_equal(const struct sc_passes *a, const struct sc_passes *b)
  * those left out too. */
 static double slot_keeps(const struct sc_passes *passes, uint32_t stage, uint32_t i, double kept)
 {
-	/* A pass adds a share of the activations of a chunk and micro-batch; a backward of the
-	 * input leaves `kept`. */
+	/* A pass adds a share of a chunk's activations; a backward of the input leaves `kept`. */
 	const uint8_t kind = sc_passes_of(passes, stage)[i].kind;
 	const double one = kind == SC_PASS_FORWARD          ? 1
 			   : kind == SC_PASS_BACKWARD       ? -1

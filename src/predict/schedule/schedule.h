@@ -142,8 +142,7 @@ struct sc_schedule_play {
 	const char *time_unit, *held_unit;
 	/* Set by sc_schedule_measure. */
 	double makespan;
-	/* The longest stage from its first pass to its last, and the mean share of it in which
-	 * stages have no work. */
+	/* The longest stage from first pass to last, and the mean share of idle stages. */
 	double longest, bubble_pct;
 	double *peak, *after; /* the most held, by stage; and held after each slot, as `start` */
 };

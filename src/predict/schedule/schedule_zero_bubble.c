@@ -53,8 +53,7 @@ static uint32_t n_backward(const struct stage *st)
 	return st->n[DOWN_B] + st->n[UP_B];
 }
 
-/* Returns when the next pass of a leg has its input from the neighbour: 0 where the leg begins,
- * negative: not yet. */
+/* Returns when the next pass of a leg has its neighbour's input: 0 at the begin, < 0: not yet. */
 static inline double ready_at(const struct search *s, int leg, const struct stage *st)
 {
 	const struct stage *from;

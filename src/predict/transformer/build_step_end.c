@@ -19,8 +19,7 @@ void build_compute_after(struct class_state *st, uint32_t dep)
 
 enum { MOST_BUCKETS = 10000 };
 
-/* Reduces all gradients in buckets after the last backward; a bucket smaller than a layer has one,
- * as beside backward. */
+/* Reduces all gradients in buckets after the last backward; a bucket has at least a layer. */
 static void reduce_after(struct class_state *st)
 {
 	const struct builder *b = st->b;

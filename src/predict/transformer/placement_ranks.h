@@ -1,5 +1,4 @@
-/* Ranks of any layout one by one, with their groups and nodes, and the colours by which they fold
- * into classes. */
+/* Ranks of any layout one by one, with groups and nodes, and the colours that fold into classes. */
 #ifndef SC_PREDICT_PLACEMENT_RANKS_H
 #define SC_PREDICT_PLACEMENT_RANKS_H
 

@@ -209,8 +209,7 @@ static void flash(const struct dims *sample, bool backward)
 	else if (x->lora && x->sw->lora_recipe &&
 		 fmod(x->kv_heads, (double)x->req->config.parallel.cp) < 0.5) {
 		/* A rank sees all tokens of its share of the heads (Jacobs et al., DeepSpeed
-		 * Ulysses, 2023); backward, gradients go the same ways (Transformer Engine,
-		 * cp_comm_type a2a). */
+		 * Ulysses, 2023); backward goes the same ways (Transformer Engine, a2a). */
 		double cp = (double)x->req->config.parallel.cp;
 		struct dims whole = *x;
 

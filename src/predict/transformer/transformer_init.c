@@ -1,5 +1,4 @@
-/* Prepares a Transformer request for building: fabric, placement, and the blocks of every variant,
- * costed and summarised. */
+/* Prepares a Transformer request for building: fabric, placement, and each variant's blocks. */
 #include <gsl/gsl_cdf.h>
 #include <inttypes.h>
 #include <math.h>

@@ -359,8 +359,7 @@ static struct sc_block_comm joint_comm(const struct dims *x, const struct joint 
 }
 
 /* Decomposes collective and product (Wang et al., ASPLOS 2023; PyTorch's async TP): pieces are
- * multiplied while the next arrive, the rank's own first; or, fused, one product's tiles wait for
- * their part (Flux). */
+ * multiplied while the next arrive, the rank's own first; or, fused, tiles wait (Flux). */
 static void gather_and_multiply(const struct dims *x, const struct joint *j)
 {
 	struct sc_block_comm comm = joint_comm(x, j);

@@ -88,8 +88,7 @@ static void warn_of_rows(const struct dims *x, const struct rows *rows, struct s
 			unit_bytes, rows->across > 0 ? "attention's" : "matrix", factor);
 }
 
-/* Returns the columns of a mixer's first product, which are of several kinds, so that no one key
- * says how many. */
+/* Returns the columns of a mixer's first product, of several kinds, which no key says. */
 static double mixer_columns(const struct layer *l)
 {
 	for (const struct part *p = l->at; p < l->at + l->n; p++)

@@ -30,8 +30,7 @@ static inline bool sc_c3_sends(enum sc_c3_kind kind)
 /* A name's value is a kind, or SC_C3_KIND_WITH a kind and the only collective that it means. */
 extern const struct sc_name sc_c3_kind_names[];
 #define SC_C3_KIND_WITH(kind, collective) ((kind) | ((collective) + 1) << 8)
-/* Takes the kind from a name's value. False: the collective is not one that the GEMM needs, or that
- * its result needs. */
+/* Takes the kind from a name's value. False: neither the GEMM nor its result needs it. */
 bool sc_c3_kind_of(int value, enum sc_collective collective, enum sc_c3_kind *out);
 const char *sc_c3_kind_name(enum sc_c3_kind kind, enum sc_collective collective);
 #define SC_C3_KIND_FITS                                                                      \

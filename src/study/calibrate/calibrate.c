@@ -232,8 +232,7 @@ double sc_calibration_band_ln(double start_ln, double rms_ln, size_t k)
 	       sqrt((PRIOR_RUNS * start * start + n * rms_ln * rms_ln) / (PRIOR_RUNS + n));
 }
 
-/* Finds each fitted row's error without itself, from how much it draws the fit to it: its leverage
- * (Allen 1974, PRESS). */
+/* Finds each row's error without itself, from its leverage on the fit (Allen 1974, PRESS). */
 static void hold_out(struct calibrator *c, struct sc_fit *fit)
 {
 	const size_t n = c->problem.n;

@@ -22,8 +22,7 @@ struct sc_calibration {
 	/* The kind of runs that tell each of fit.coefs. */
 	const char *runs[SC_CALIBRATE_NUMBERS];
 };
-/* The half-width of the 80 % band of a stack that starts with start_ln, and of which k runs leave
- * errors of rms_ln. */
+/* Half the 80 % band of a stack with start_ln, of which k runs leave errors of rms_ln. */
 double sc_calibration_band_ln(double start_ln, double rms_ln, size_t k);
 
 /* opts: base, table, where, n_jobs and predict are read. Rows that are not like their kin

@@ -74,8 +74,7 @@ static void time_placement(struct placer *p, struct sc_placement *out)
 	}
 }
 
-/* Gives `left` more GPUs to job `j` from number `from` on; jobs of one size take theirs in the
- * order of their first. */
+/* Gives `left` more GPUs to job `j` from number `from` on; jobs of one size go by their first. */
 static void give(struct placer *p, size_t j, int from, int left)
 {
 	struct sc_placement now, *best = &p->out->best;

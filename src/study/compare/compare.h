@@ -30,8 +30,7 @@ struct sc_compare {
 	int confidence_pct;          /* of bands */
 	unsigned n_jobs;             /* threads of replays; 0 = 1 */
 	struct sc_model_error error; /* the widest of all; 0 of recordings */
-	/* Models of all configs are of one family and size; times of unlike models say little of
-	 * machines and splits. */
+	/* All models are of one family and size; times of unlike ones say little of splits. */
 	bool like_models;
 };
 /* Fails with the first config that cannot be predicted, or recording that cannot be replayed; the

@@ -180,8 +180,7 @@ int sc_evaluate_schedules(struct sc_evaluator *e, const struct sc_config *config
 	c->config = *config;
 	c->config.parallel.pp = e->request.config.parallel.pp;
 	e->opts.keep_graph = false;
-	/* The schedules are those that the request or else the software names, with each value of
-	 * their parameters. */
+	/* Schedules are those that the request, else the software, names, with all parameters. */
 	for (int kind = 0; kind < SC_SCHED_FILE; kind++)
 		if (among < SC_FLAG || among & (SC_FLAG << kind))
 			try_schedule(c, (enum sc_schedule)kind);

@@ -1,5 +1,4 @@
-/* Plays a schedule by itself, with times given for its passes: when each runs, what stages wait,
- * what they hold. */
+/* Plays a schedule by itself, with given times: when passes run, what stages wait and hold. */
 #ifndef SC_STUDY_SCHEDULE_PLAY_H
 #define SC_STUDY_SCHEDULE_PLAY_H
 

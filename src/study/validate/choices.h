@@ -6,8 +6,7 @@
 
 #include "study/validate/validate.h"
 
-/* One decision is a model on so many GPUs. Its choices at several batches are repeats, and have one
- * vote together. */
+/* A decision is a model on so many GPUs. Its choices at several batches are repeats: one vote. */
 struct sc_choice {
 	const char *suite;
 	size_t n_repeats, n_won; /* won: at most SC_CHOICE_WON above the best */
