@@ -31,9 +31,8 @@ static int check_family(const struct sc_resolver *res)
 	    model->family != SC_NEMOTRON_H)
 		return sc_resolve_fail(
 			res, SC_EVALUE, "model",
-			"model.experts is not given, and no model of configs/models has "
-			"this family, hidden and heads; write experts, top_k and "
-			"expert_ffn_hidden");
+			"model.experts is not given, and no model of configs/models has this "
+			"family, hidden and heads; write experts, top_k and expert_ffn_hidden");
 	if (model->experts > 0 && !sc_model_is_moe(model))
 		return sc_resolve_fail(res, SC_ECONFLICT, "model.experts",
 				       "model.experts needs family moe or one like it, not %s",

@@ -90,8 +90,7 @@ static int check_list(const struct sc_resolver *res, const char *path, size_t n,
 		return 0;
 	return sc_resolve_fail(
 		res, SC_ECONFLICT, n ? path : "cluster.torus.dims",
-		"%s has %zu values and cluster.torus.dims %zu; write one for each, or "
-		"one for all",
+		"%s has %zu values and cluster.torus.dims %zu; write one for each, or one for all",
 		path, n, n_dims);
 }
 

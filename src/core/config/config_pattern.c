@@ -374,9 +374,8 @@ static int check_sparse(const struct sc_resolver *res, const bool mixers[SC_N_MI
 		return sc_resolve_fail(
 			res, SC_EVALUE,
 			cfg->model.layers_pattern ? "model.layers_pattern" : "model.dsa",
-			"layers of sparse attention: give model.dsa index_heads and "
-			"top_k (and index_dim, block), as in `dsa: {index_heads: 64, "
-			"top_k: 2048}`");
+			"layers of sparse attention: give model.dsa index_heads and top_k (and "
+			"index_dim, block), as in `dsa: {index_heads: 64, top_k: 2048}`");
 	if (cfg->parallel.cp > 1)
 		return sc_resolve_fail(
 			res, SC_EUNSUPPORTED, "parallel.cp",
@@ -390,8 +389,7 @@ static int check_sparse(const struct sc_resolver *res, const bool mixers[SC_N_MI
 			res, SC_EUNSUPPORTED,
 			cfg->training.attention == SC_ATT_UNFUSED ? "training.attention"
 								  : "model.dsa",
-			"layers of dsa are modelled causal, ungated, by kernels of "
-			"their own; %s",
+			"layers of dsa are modelled causal, ungated, by kernels of their own; %s",
 			cfg->training.attention == SC_ATT_UNFUSED
 				? "choose training.attention flash"
 				: "choose another family or leave model.attention_gate "

@@ -414,8 +414,7 @@ static int resolve_training(const struct sc_resolver *res)
 		return sc_resolve_fail(
 			res, SC_ECONFLICT, "training.global_batch",
 			"training.global_batch %" PRId64 " is less than the %" PRId64
-			" data-parallel replicas; each needs a sample, so raise it or "
-			"use fewer %s",
+			" data-parallel replicas; each needs a sample, so raise it or use fewer %s",
 			tr->global_batch, dp,
 			sc_model_is_transformer(&req->config.model) ? "replicas (more tp, pp or cp)"
 								    : "GPUs");

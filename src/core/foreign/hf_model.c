@@ -168,8 +168,7 @@ static int take_windows(struct sc_foreign *file, const struct sc_yaml *type, str
 	if (sc_foreign_holds(file, "use_sliding_window") && from &&
 	    sc_foreign_count(file, from->path, 0))
 		return sc_foreign_fail(from, err,
-				       "windows of the last layers alone are not "
-				       "understood");
+				       "windows of the last layers alone are not understood");
 	if (!is_null(pattern))
 		period = sc_foreign_count(file, pattern->path, period);
 	if (!is_null(types))

@@ -228,8 +228,7 @@ static int check_sizes(const struct sc_msccl *algo, struct sc_err *err)
 					    chunks[SC_MSCCL_OUTPUT] < part_of(algo)))
 			return sc_err_at(
 				err, SC_EVALUE, algo->file, algo->gpus[g].line, 0,
-				"rank %d: %s of nchunksperloop %d needs a buffer of as many "
-				"chunks",
+				"rank %d: %s of nchunksperloop %d needs a buffer of as many chunks",
 				g, algo->coll_name, algo->n_chunks);
 	}
 	return 0;

@@ -46,8 +46,7 @@ static int check_read(const char *option, const struct sc_field *field, const ch
 {
 	if (field->type == SC_F_STRUCT && !field->may_be_file)
 		return sc_err_set(err, SC_EUSAGE,
-				  "%s: %.64s is a section; take one of its keys, as "
-				  "\"%.64s.%s\"",
+				  "%s: %.64s is a section; take one of its keys, as \"%.64s.%s\"",
 				  option, path, path, field->sub[0].key);
 	if (field->type == SC_F_STRUCTS)
 		return sc_err_set(err, SC_EUSAGE,
