@@ -130,13 +130,6 @@ static const struct sc_name INTERACTION_NAMES[] = {
 	{"dcnv2", SC_INTERACT_DCNV2},
 	{0},
 };
-static const struct sc_name STORAGE_NAMES[] = {
-	{"fp32", SC_FP32 + 1},
-	{"fp16", SC_FP16 + 1},
-	{"bf16", SC_BF16 + 1},
-	{"fp8", SC_FP8 + 1},
-	{0},
-};
 static const struct sc_name BOOL_NAMES[] = {{"false", 0}, {"true", 1}, {0}};
 
 #define MAX_NODE_GIB 1e7
@@ -244,7 +237,7 @@ static const struct sc_field TABLE_FIELDS[] = {
 		    "lookups of a sample and feature; default 1"),
 	SC_FIELD_IN(INT, sc_table, count, 1, SC_MAX_TABLES, "tables alike; default 1"),
 	SC_FIELD_IN(INT, sc_table, features, 1, 1000, "features that share it; default 1"),
-	ENUM_OR(sc_table, storage, STORAGE_NAMES, 0,
+	ENUM_OR(sc_table, storage, sc_storage_names, 0,
 		"type of the weights; default: the software's"),
 	BOOL(sc_table, weighted, "lookups have weights"),
 	BOOL(sc_table, sequence, "lookups are not pooled"),

@@ -9,6 +9,13 @@ const struct sc_name sc_embedding_kernel_names[] = {
 	{0},
 };
 
+const struct sc_name sc_storage_names[] = {
+	{"fp32", SC_FP32 + 1},
+	{"fp16", SC_FP16 + 1},
+	{"bf16", SC_BF16 + 1},
+	{"fp8", SC_FP8 + 1},
+	{0},
+};
 const struct sc_name sc_planner_names[] = {
 	{"stepcast", SC_PLANNER_STEPCAST}, {"torchrec", SC_PLANNER_TORCHREC},
 	{"hugectr", SC_PLANNER_HUGECTR},   {"memory_balanced", SC_PLANNER_MEMORY_BALANCED},

@@ -102,6 +102,6 @@ enum sc_planner {
 	SC_PLANNER_MEMORY_BALANCED, /* distributed-embeddings: whole tables, by memory */
 	SC_PLANNER_LOOKUPS          /* whole tables, by lookups */
 };
-extern const struct sc_name sc_planner_names[]; /* embedding.c */
+extern const struct sc_name sc_planner_names[], sc_storage_names[]; /* embedding.c */
 
 #endif

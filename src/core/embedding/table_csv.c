@@ -19,13 +19,6 @@ struct row {
 #define MAX_ZIPF 10
 enum { MAX_FEATURES = 1000 };
 
-static const struct sc_name dtype_names[] = {
-	{"fp32", SC_FP32 + 1},
-	{"fp16", SC_FP16 + 1},
-	{"bf16", SC_BF16 + 1},
-	{"fp8", SC_FP8 + 1},
-	{0},
-};
 #define AT(member) offsetof(struct row, member)
 #define COLUMN(name, kind, at, ...)                                             \
 	{                                                                       \
@@ -47,9 +40,9 @@ static const struct sc_field fields[] = {
 	COUNT("features", table.features, MAX_FEATURES),
 	COUNT("num_features", table.features, MAX_FEATURES),
 	PLAIN("feature_names", STR, feature_names),
-	COLUMN("storage", ENUM, table.storage, .names = dtype_names),
-	COLUMN("dtype", ENUM, table.storage, .names = dtype_names),
-	COLUMN("data_type", ENUM, table.storage, .names = dtype_names),
+	COLUMN("storage", ENUM, table.storage, .names = sc_storage_names),
+	COLUMN("dtype", ENUM, table.storage, .names = sc_storage_names),
+	COLUMN("data_type", ENUM, table.storage, .names = sc_storage_names),
 	PLAIN("weighted", BOOL, table.weighted),
 	PLAIN("is_weighted", BOOL, table.weighted),
 	PLAIN("sequence", BOOL, table.sequence),

@@ -29,8 +29,7 @@ enum sc_msccl_op {
 	SC_MSCCL_RECV_REDUCE_COPY,
 	SC_MSCCL_RECV_REDUCE_COPY_SEND,
 	SC_MSCCL_COPY,
-	SC_MSCCL_REDUCE,
-	SC_MSCCL_N_OPS
+	SC_MSCCL_REDUCE
 };
 enum sc_msccl_buffer { SC_MSCCL_INPUT, SC_MSCCL_OUTPUT, SC_MSCCL_SCRATCH, SC_MSCCL_N_BUFFERS };
 enum sc_msccl_coll {
@@ -40,7 +39,6 @@ enum sc_msccl_coll {
 	SC_MSCCL_ALL_TO_ALL,
 	SC_MSCCL_NEXT,   /* each rank but the first gets the last one's input; "custom" in files */
 	SC_MSCCL_CUSTOM, /* and what else there is: only that it ends is proved */
-	SC_MSCCL_N_COLLS
 };
 struct sc_msccl_step {
 	unsigned char op, src, dst;  /* sc_msccl_op, sc_msccl_buffer */
