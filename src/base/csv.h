@@ -40,7 +40,7 @@ int sc_csv_column(const struct sc_csv *csv, const char *name);
 /* The column where a cell begins in its line, 1-based; 0 where one before it is quoted, or holds a
  * line's end. Row SIZE_MAX: the header. */
 unsigned sc_csv_cell_column(const struct sc_csv *csv, size_t row, size_t column);
-/* With codes: the row's, and which of its column's values it has. */
+/* The code of a row of combinations, and the index of its value among its column's. */
 static inline uint64_t sc_csv_code(const struct sc_csv *csv, size_t row)
 {
 	return csv->codes->first[row / csv->codes->n_side] + row % csv->codes->n_side;

@@ -1,4 +1,4 @@
-/* stepcast config: is a config right, what does it come to, what is it of other programs' files. */
+/* stepcast config: checks and shows a config, makes one of other programs' files, or theirs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

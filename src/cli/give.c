@@ -1,4 +1,5 @@
-/* Results on their way out: to a file or stdout, as text, JSON, CSV, a figure or a page. */
+/* Gives results to a file or stdout: as text or JSON, or in the form that the file's ending names.
+ * Reports say how a result reads in each form (struct sc_forms); where it goes is told here. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>

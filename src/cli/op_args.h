@@ -29,12 +29,12 @@ struct sc_op_kind_info {
 	enum sc_op_kind kind;
 	const struct sc_field *fields;
 };
-/* NULL and the error set if there is none. */
+/* Returns NULL and sets the error if there is no such kind. */
 const struct sc_op_kind_info *sc_op_kind_find(const char *name, struct sc_err *err);
-/* Defaults, then "key=value" texts; keys that are required must be given. */
+/* Takes defaults, then "key=value" texts; keys that are required must be given. */
 int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *words, size_t n_words,
 		     struct sc_arena *arena, struct sc_op_args *out, struct sc_err *err);
-/* Device: NULL for a collective. */
+/* `device` may be NULL for a collective. */
 void sc_op_make(const struct sc_op_kind_info *info, const struct sc_op_args *a,
 		const struct sc_device *device, struct sc_op *out);
 

@@ -13,7 +13,7 @@
 #include "study/sweep/run_cost.h"
 #include "study/validate/validate.h"
 
-/* A result's standing, the first sentence of a page: well, not so well, badly; or what it is. */
+/* The standing of a result, which colours a page's first sentence; SC_STANDS: there is none. */
 enum sc_standing { SC_STANDS_WELL, SC_STANDS_FAIR, SC_STANDS_BADLY, SC_STANDS };
 void sc_json_verdict(struct sc_json *json, enum sc_standing standing, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -149,7 +149,7 @@ static double ring_latency(const struct sc_nccl_graph *g, enum sc_proto proto)
 	       inter * inter_hop(g, SC_ALGO_RING, proto);
 }
 
-double sc_nccl_ll_slope(const struct sc_nccl_graph *g, enum sc_algo algo)
+double sc_nccl_ll_over_simple(const struct sc_nccl_graph *g, enum sc_algo algo)
 {
 	bool tree = algo == SC_ALGO_TREE;
 	double bus = g->channels * g->channel_gbps;

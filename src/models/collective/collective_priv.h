@@ -41,7 +41,7 @@ double sc_nccl_hop_us(bool rccl, enum sc_algo algo, enum sc_proto proto, enum sc
 /* The latency of Simple before its first hop, above that of LL. */
 double sc_nccl_simple_base_us(bool rccl, enum sc_algo algo);
 /* The time of a byte in the low-latency protocol over that in Simple. */
-double sc_nccl_ll_slope(const struct sc_nccl_graph *graph, enum sc_algo algo);
+double sc_nccl_ll_over_simple(const struct sc_nccl_graph *graph, enum sc_algo algo);
 int sc_floor_log2(int n); /* 0 below 2 */
 /* One rank exchanges with all others, without rings. */
 static inline bool sc_collective_has_root(enum sc_collective kind)

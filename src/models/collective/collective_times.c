@@ -186,8 +186,8 @@ static double fill_us(const struct sc_collective_problem *p, const struct sc_col
 static double slow_us(const struct sc_collective_problem *p, const struct sc_collective_parts *t,
 		      enum sc_algo algo)
 {
-	double slope =
-		algo == SC_ALGO_NVLS ? p->f->ramp.nvls_slope : sc_nccl_ll_slope(&p->graph, algo);
+	double slope = algo == SC_ALGO_NVLS ? p->f->ramp.nvls_slope
+					    : sc_nccl_ll_over_simple(&p->graph, algo);
 
 	return (slope - 1) * t->work_us;
 }

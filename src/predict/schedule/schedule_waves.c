@@ -233,7 +233,7 @@ static void flow_run(struct flow *f, const struct way *way)
 }
 
 /* Returns when the last pass of the order that a flow took ends, by the true times and without
- * sends within a stage: as sc_passes_run says it of the slots, whose arithmetic this is. */
+ * sends within a stage. It sums as sc_passes_run does, so that both say the same to the bit. */
 static double flow_ends(struct flow *f)
 {
 	const struct sc_stage_map *map = f->w->map;

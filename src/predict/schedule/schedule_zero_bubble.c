@@ -35,8 +35,8 @@ struct search {
 	uint32_t p, m, stride;
 	double memory[N_PARTS], send, limit;
 	uint32_t settings;
-	/* The settings by which a run did not do what it had done without, or with them. A run that
-	 * differs in others alone is the same. */
+	/* By settings, those of them that decided something in that run. A run that differs from it
+	 * in others alone is the same. */
 	uint32_t decisive[ALL_OF_LOOP + 1];
 	struct stage *stage;
 	double most_bubble; /* the largest of a stage, so far */

@@ -126,7 +126,7 @@ bool sc_transformer_may_pair(const struct sc_request *req)
 }
 
 /* Says whether exchanges run beside others here; where passes are pairs, the pairs do it. */
-static bool runs_beside(const struct dims *x)
+static bool exchanges_run_beside(const struct dims *x)
 {
 	return x->req->config.training.moe_overlap &&
 	       !(sc_schedule_traits(x->req->config.parallel.schedule).pairs &&
@@ -137,7 +137,7 @@ void exchange_beside(const struct dims *x)
 {
 	struct experts ex = experts_of(x);
 
-	if (runs_beside(x))
+	if (exchanges_run_beside(x))
 		exchange(x, SC_NAME_EXCHANGE, &ex, 2, ALL_KERNELS);
 }
 
@@ -164,7 +164,7 @@ static void dispatch(const struct dims *x, const struct experts *ex)
 
 	if (copies_first)
 		reorder(x, SC_NAME_PERMUTE, ex->sent / ex->copies, ex->copies);
-	if (!runs_beside(x))
+	if (!exchanges_run_beside(x))
 		exchange(x, SC_NAME_DISPATCH, ex, 1, 0);
 	if (x->sp && x->etp > 1)
 		add_tp(x, SC_ALL_GATHER, ex->rows * x->expert_h, 0);
@@ -184,7 +184,7 @@ static void combine(const struct dims *x, const struct experts *ex)
 		add_rowwise(x, SC_NAME_UNPERMUTE, (ex->sent + ex->rows) * x->expert_h * x->e, 1);
 	if (x->etp > 1)
 		add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, ex->rows * x->expert_h, 0);
-	if (!runs_beside(x))
+	if (!exchanges_run_beside(x))
 		exchange(x, SC_NAME_COMBINE, ex, 1, 0);
 	if (copies_first) /* weighted by the router and summed */
 		reorder(x, SC_NAME_UNPERMUTE, ex->sent / ex->copies, ex->copies);
@@ -283,7 +283,7 @@ static void gather_routes(const struct dims *x, const struct experts *ex)
 	struct sc_block_comm comm = {.name = SC_NAME_ROUTES,
 				     .axis = SC_COMM_EP,
 				     .shape = {SC_ALL_GATHER, bytes, SC_FP8},
-				     .n_hidden = runs_beside(x) ? ALL_KERNELS : 0};
+				     .n_hidden = exchanges_run_beside(x) ? ALL_KERNELS : 0};
 
 	if (x->req->config.training.moe_dispatcher != SC_DISPATCH_HYBRIDEP)
 		return;

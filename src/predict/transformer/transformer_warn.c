@@ -19,7 +19,7 @@ struct rows {
 	double across;
 };
 
-static double batched_us(const struct dims *x, const struct sc_device *device, double n, double k)
+static double attn_bmm_us(const struct dims *x, const struct sc_device *device, double n, double k)
 {
 	const struct sc_op op = {
 		SC_OP_GEMM,
@@ -45,8 +45,8 @@ static double rows_factor(const struct dims *x, const struct rows *rows, double 
 			const double step = unit / sc_dtype_bytes(rows->dtype);
 			const double across = ceil(rows->across / step) * step;
 
-			factor = batched_us(x, device, rows->elements, across) /
-				 batched_us(x, device, ceil(rows->elements / step) * step, across);
+			factor = attn_bmm_us(x, device, rows->elements, across) /
+				 attn_bmm_us(x, device, ceil(rows->elements / step) * step, across);
 		}
 		if (factor > most) {
 			most = factor;

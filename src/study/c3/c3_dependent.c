@@ -38,7 +38,7 @@ static void add_sums(struct sc_c3_study *s, uint32_t sent)
 
 /* The costs of the first piece, and of each of the rest, which follow it closely. Rows that the
  * pieces do not share alike leave some with one more: their mean counts. */
-static void piece_costs(const struct sc_c3_study *s, double pieces, struct sc_cost out[2])
+static void first_next_costs(const struct sc_c3_study *s, double pieces, struct sc_cost out[2])
 {
 	const double rows = s->pair->gemm.u.gemm.m / pieces, whole = fmax(1, floor(rows));
 	struct sc_op piece = s->pair->gemm;
@@ -70,7 +70,7 @@ static void add_gather(struct sc_c3_study *s, double pieces)
 	struct sc_cost kernels[2], copy;
 	uint32_t arrived = add_call(s);
 
-	piece_costs(s, pieces, kernels);
+	first_next_costs(s, pieces, kernels);
 	sc_c3_copy_cost(s, pieces - 1, 1, &copy);
 	for (double i = 0; i < pieces; i++) {
 		struct sc_cost kernel = kernels[i > 0];
@@ -89,7 +89,7 @@ static void add_scatter(struct sc_c3_study *s, double pieces)
 	struct sc_cost kernels[2], copy;
 	uint32_t pushed = add_call(s), made;
 
-	piece_costs(s, pieces, kernels);
+	first_next_costs(s, pieces, kernels);
 	send_cost(s, pieces - 1, 1, &copy);
 	for (double i = 0; i < pieces; i++) {
 		struct sc_cost kernel = kernels[i > 0];

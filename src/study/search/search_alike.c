@@ -1,6 +1,6 @@
-/* Most candidates cannot be or do not fit, and neither follows from all keys: of candidates that
- * are alike in those it follows from one is judged, and the others take over what it is. First who
- * cannot be, then who is too large. */
+/* Most candidates cannot be or do not fit, and neither follows from all keys. Candidates that are
+ * alike in the keys that decide it share the verdict on one of them: first those that cannot be,
+ * then those that are too large. */
 #include <string.h>
 
 #include "core/embedding/embedding.h"
@@ -33,7 +33,7 @@ struct likeness {
 	size_t n;
 };
 
-/* A value that cannot be read is its own rows' alone. */
+/* Says whether no value of a key decides anything; one that cannot be read refuses its rows. */
 static bool is_idle(struct sc_searching *s, const struct idle *key,
 		    const struct sc_csv_digit *digit)
 {
@@ -89,9 +89,9 @@ static uint64_t row_code(const struct screen *sc, const struct likeness *of, siz
 	return out;
 }
 
-/* Asks for the floor of the first of each that are alike, of rows whose memory is not known: the
- * others take over what it is, unless it fits. Those that are judged now leave; the others stay in
- * their order. */
+/* Predicts the floor of the first of each set of alike rows whose memory is not known; the others
+ * take over its verdict, unless it fits. Rows that are judged now leave; the others stay in their
+ * order. */
 static int screen_by(struct screen *sc, const struct likeness *like, struct sc_err *err)
 {
 	struct sc_searching *s = sc->s;
@@ -117,7 +117,7 @@ static int screen_by(struct screen *sc, const struct likeness *like, struct sc_e
 	sc_intern_release(&codes);
 	outcomes = sc_arena_calloc(&s->scratch, n_first, sizeof(*outcomes));
 	made = sc_arena_calloc(&s->scratch, n_first, sizeof(*made));
-	/* Memory that depends on times is not that of others. */
+	/* Memory that depends on times differs among alike rows: the least is theirs. */
 	opts.memory_least = true;
 	sweep.n_rows = n_first;
 	rc = n_first ? sc_search_predict(s, &sweep, outcomes, err) : 0;

@@ -76,8 +76,8 @@ static inline bool sc_search_is_judged(const struct sc_search_row *row)
 	return row->at != SC_SEARCH_NONE;
 }
 
-/* search_alike.c: what of these rows cannot be or does not fit is judged, one for all that are
- * alike in what decides that, and so is that one; the others come first of `rows`. */
+/* search_alike.c: judges the rows that cannot be or do not fit, by one of all that are alike in
+ * what decides that. Those that are not judged by it come first of `rows` then. */
 int sc_search_screen(struct sc_searching *s, const struct sc_predict_opts *opts, size_t *rows,
 		     size_t *n, struct sc_err *err);
 

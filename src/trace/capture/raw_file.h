@@ -108,8 +108,8 @@ struct sc_raw_name *sc_raw_name_put(struct sc_raw_file *raw, uint64_t key, const
 const struct sc_raw_name *sc_raw_name_get(const struct sc_raw_file *raw,
 					  uint64_t key); /* or NULL */
 
-/* "cudaLaunchKernel_v7000" and "cudaStreamIsCapturing_ptsz_v10000" without what CUPTI appends.
- * Bytes that remain. */
+/* Returns how long a name is without what CUPTI appends to it, as in "cudaLaunchKernel_v7000" and
+ * "cudaStreamIsCapturing_ptsz_v10000". */
 size_t sc_api_name_length(const char *name);
 
 #endif

@@ -351,7 +351,7 @@ static void find_bounds(struct sc_merge_rank *r)
 
 /* Profilers may begin at different steps and number them from there: a rank takes the numbers of
  * the first rank, where all collectives that they share agree by how much they differ. */
-static void renumber_steps(struct sc_trace_run *run)
+static void number_steps_as_first_rank(struct sc_trace_run *run)
 {
 	const size_t n_instances = run->merge.n_members.n;
 	int64_t *step_of = sc_xmalloc((n_instances + 1) * sizeof(*step_of));
@@ -502,7 +502,7 @@ int sc_trace_run_load(const struct sc_trace_files *files, const struct sc_trace_
 		drop_contradictions(out);
 		for (size_t r = 0; r < out->ranks.n; r++)
 			find_bounds(&out->merge.ranks.at[r]);
-		renumber_steps(out);
+		number_steps_as_first_rank(out);
 		common_iterations(out);
 		find_nodes(out);
 		size_t cut = 0;
