@@ -81,8 +81,8 @@ static void put_machine(struct sc_memo_key *key, const struct sc_transformer *tf
 	sc_memo_put_bytes(key, &env, sizeof(env));
 }
 
-/* Says whether any rank runs a block; others are not made. */
-static bool is_used(const struct sc_transformer *tf, int id)
+/* Says whether any rank runs the block of an id; others are not made. */
+static bool has_block(const struct sc_transformer *tf, int id)
 {
 	const int of_layer = id - SC_BLOCK_LAYER_F, kind = of_layer / SC_N_LAYER_BLOCKS;
 	bool split = of_layer < 0
@@ -106,7 +106,7 @@ static int make_blocks(const struct sc_transformer *tf, struct sc_variant *v, st
 			struct sc_block *block = &v->block[partial][id];
 
 			sc_block_clear(block);
-			if (!is_used(tf, id))
+			if (!has_block(tf, id))
 				continue;
 			sc_transformer_block(&v->env, (enum sc_block_id)id, samples[partial],
 					     block);
@@ -153,7 +153,7 @@ static void recall(const struct sc_transformer *tf, const double *known, struct 
 			struct sc_block *block = &v->block[partial][id];
 
 			sc_block_clear(block);
-			if (!is_used(tf, id))
+			if (!has_block(tf, id))
 				continue;
 			memcpy(&block->sum, known, sizeof(block->sum));
 			known += N_SUMS;
@@ -166,7 +166,7 @@ static void remember(const struct sc_transformer *tf, const struct sc_variant *v
 	double *to;
 
 	for (int id = 0; id < SC_N_BLOCKS; id++)
-		n += (tf->partial ? 2u : 1u) * is_used(tf, id);
+		n += (tf->partial ? 2u : 1u) * has_block(tf, id);
 	/* Blocks ask this memo nothing: the key is still that of the variant. */
 	to = sc_memo_add(tf->scratch->variants, SC_N_LAYER_KINDS + n * N_SUMS);
 	memcpy(to, v->uneven, sizeof(v->uneven));
@@ -175,7 +175,7 @@ static void remember(const struct sc_transformer *tf, const struct sc_variant *v
 		for (int id = 0; id < SC_N_BLOCKS; id++) {
 			const struct sc_summary *sum = &v->block[partial][id].sum;
 
-			if (!is_used(tf, id))
+			if (!has_block(tf, id))
 				continue;
 			memcpy(to, sum, sizeof(*sum));
 			to += N_SUMS;
