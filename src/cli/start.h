@@ -48,8 +48,8 @@ int sc_cli_write(const char *path, sc_cli_writer write, const void *ctx, struct 
 /* The stem of a profile's file, in the arena; `otherwise` where it cannot be an id. */
 const char *sc_cli_profile_id(const char *path, const char *otherwise, struct sc_arena *arena);
 int sc_cli_write_text(const char *path, const struct sc_strbuf *text, struct sc_err *err);
-/* A result in the form that is asked for: --json, -o FILE.html (the page), -o FILE.csv, else text;
- * and --report's page. Every JSON has `warnings`. */
+/* Gives a result in the form that is asked for: --json, the one that the ending of -o's FILE names,
+ * else text; and --report's. Every JSON has `warnings`. */
 int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, const void *result,
 		struct sc_err *err);
 /* The page of a document, which it takes apart. */
