@@ -197,7 +197,7 @@ static struct sc_layer_kind pattern_kind(const struct sc_model *model, int word)
 
 /* Layers of later tokens are as the last; where sub-layers stand alone, each is one of attention
  * with the last feed-forward part behind it (Nemotron 3, mtp_hybrid_override_pattern *E). */
-static struct sc_layer_kind later_kind(const struct sc_model *model,
+static struct sc_layer_kind later_token_kind(const struct sc_model *model,
 				       const struct sc_pattern *pattern)
 {
 	struct sc_layer_kind later = model->kinds[model->kind_of[pattern->n - 1]];
@@ -219,7 +219,7 @@ static bool number_kinds(struct sc_model *model, const struct sc_pattern *patter
 
 	for (size_t i = 0; i < n; i++) {
 		struct sc_layer_kind one = i < pattern->n ? pattern_kind(model, pattern->at[i])
-							  : later_kind(model, pattern);
+							  : later_token_kind(model, pattern);
 		int kind = 0;
 
 		if (!pattern->apart && i < pattern->n)

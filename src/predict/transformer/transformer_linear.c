@@ -153,7 +153,7 @@ static bool has_tensor_scales(const struct dims *x)
 /* Returns the bytes that the quantized copies of an element take: one copy for both uses where one
  * scale holds for the whole tensor and tensor cores take operands along either side (Transformer
  * Engine, nvte_is_non_tn_fp8_gemm_supported); else a second, transposed or with columns' scales. */
-double quantized_bytes(const struct dims *x)
+double quantized_element_bytes(const struct dims *x)
 {
 	const struct sc_training *tr = &x->req->config.training;
 	double e = sc_dtype_bytes(x->dtype);
@@ -187,7 +187,7 @@ static void cast(const struct dims *x, double n, bool fused)
 		passes = 2;
 	else if (tr->precision == SC_P_FP8 && tr->fp8_recipe == SC_FP8_ROWWISE)
 		passes = 3;
-	add_rowwise(x, SC_NAME_FP8_CAST, n * (passes * x->e + quantized_bytes(x)), passes);
+	add_rowwise(x, SC_NAME_FP8_CAST, n * (passes * x->e + quantized_element_bytes(x)), passes);
 }
 
 void quantize(const struct dims *x, double n)
@@ -498,7 +498,7 @@ void cast_weights(const struct dims *x, double params)
 {
 	if (x->quantized && !x->lora)
 		add_rowwise(x, SC_NAME_FP8_CAST,
-			    params / sc_transformer_batches(x->req) * (x->e + quantized_bytes(x)),
+			    params / sc_transformer_batches(x->req) * (x->e + quantized_element_bytes(x)),
 			    4);
 	else if (autocasts(x))
 		add_rowwise(x, SC_NAME_WEIGHT_CAST, params * (sc_dtype_bytes(SC_FP32) + x->e), 4);

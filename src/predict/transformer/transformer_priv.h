@@ -80,7 +80,7 @@ bool sums_scaled_blocks(const struct dims *x);
 void sum_rows(const struct dims *x, enum sc_op_name name, struct mnk size);
 /* Casts an operand to the products' fp8 or fp4, for use along its rows and its columns; other
  * precisions need none. */
-double quantized_bytes(const struct dims *x);
+double quantized_element_bytes(const struct dims *x);
 void quantize(const struct dims *x, double n);
 void add_linear(const struct dims *x, const struct part *l);
 void add_dgrad(const struct dims *x, const struct part *l);
