@@ -81,15 +81,23 @@ static bool slow_each_other(const struct sc_simulator *sim, const struct sc_cost
 	return both;
 }
 
-/* Goes on to a time unless something is due by then. */
+static bool is_due(const struct sc_simulator *sim, double by_us)
+{
+	return sim->due.n || (sim->heap.n && sim->heap.at[0].at_us <= by_us);
+}
+
+/* Goes on to a time unless something is due by then. Events of now come before what SMs and rates
+ * follow from them. */
 static bool goes_on(struct sc_simulator *sim, double at_us)
 {
 	assert(at_us >= sim->now_us);
+	if (is_due(sim, sim->now_us))
+		return false;
 	if (at_us > sim->now_us) {
 		sc_sim_sm_update(sim);
 		sc_sim_rates_solve(sim);
 	}
-	if (sim->due.n || (sim->heap.n && sim->heap.at[0].at_us <= at_us))
+	if (is_due(sim, at_us))
 		return false;
 	sim->now_us = at_us;
 	return true;
@@ -132,7 +140,7 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 
 	if (!at_once)
 		sc_sim_rates_solve(sim);
-	if (sim->due.n || (sim->heap.n && sim->heap.at[0].at_us <= at_us))
+	if (is_due(sim, at_us))
 		return false;
 	const double end_us = at_us + cost->work_us / rate[0];
 	double next_us = sim->heap.n ? sim->heap.at[0].at_us : HUGE_VAL;

@@ -321,11 +321,6 @@ static bool find_part_rates(struct sc_simulator *sim, uint32_t seed, bool holds)
 		     u = sim->uses.at[u].next_in_act)
 			visit_res(sim, sim->uses.at[u].res);
 	}
-	if (!sim->part_res.n) {
-		sim->acts.at[seed].new_rate = sim->acts.at[seed].cap;
-		sim->acts.at[seed].new_bound = SC_NONE;
-		return true;
-	}
 	fill_component(sim, holds);
 	for (size_t i = 0; holds && i < sim->part_acts.n; i++) {
 		const struct sim_act *act = &sim->acts.at[sim->part_acts.at[i]];
