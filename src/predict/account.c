@@ -87,8 +87,8 @@ static void starts_make(const struct sc_graph *g, struct sc_graph_notes *notes)
 	}
 }
 
-/* Says whether one of two nodes begins first; of those that begin together a transfer is first,
- * then a computation; then its lane counts. */
+/* Says whether one of two nodes begins first, by its lane where both begin together. No work of a
+ * kept graph has a gap before it, so this is the order of what they do. */
 static inline bool begins_before(const struct sc_ran *ran, uint32_t a, uint32_t b)
 {
 	const double a_us = ran->timeline->start_us[a], b_us = ran->timeline->start_us[b];

@@ -17,8 +17,9 @@ struct sc_predict_opts {
 	enum sc_detail detail;
 	bool no_jump;  /* coarse runs every micro-batch, without a skip of the steady state */
 	bool unfolded; /* every rank is its own class: a check of the folding */
-	bool brief;    /* of the reading only times and breakdown: no path, no names */
-	/* A floor asks for no time of what leaves less than margin_frac of a GPU's memory free. */
+	bool brief;    /* of the reading only times and breakdown: no path, no classes */
+	/* A floor does not ask for the time of what leaves less than margin_frac of a GPU's memory
+	 * free. */
 	bool memory_first;
 	double margin_frac;
 	bool memory_least; /* a floor makes no order of passes that depends on their times */
@@ -30,7 +31,8 @@ struct sc_predict_opts {
 };
 void sc_predict_opts_init(struct sc_predict_opts *opts);
 
-/* Parameters of a whole model, and those that a token meets: only the experts that it takes. */
+/* The parameters of a whole model, and those that one token meets: only the experts that it takes.
+ */
 struct sc_model_params {
 	double total, active;
 };
@@ -51,7 +53,8 @@ struct sc_prediction {
 	 * leaves out (0: as mfu_causal). Megatron-LM logs the first, of late the second. */
 	double tflops_gpu, tflops_gpu_causal;
 	struct sc_model_params params;
-	/* A GPU's rate while any collective runs on a torus, its share of links; else 0. */
+	/* The rate at which a GPU sends while any collective runs on a torus, and its share of its
+	 * links; else 0. */
 	double network_gbps, network_frac;
 	size_t n_nodes; /* simulated, on all levels */
 	struct sc_warnings warnings;
@@ -85,7 +88,8 @@ void sc_predictor_destroy(struct sc_predictor *predictor);
 /* Returns SC_EUNSUPPORTED for what no builder can do yet (family, sharding), by name. */
 int sc_predict(struct sc_predictor *predictor, const struct sc_request *request,
 	       const struct sc_predict_opts *opts, struct sc_prediction *out, struct sc_err *err);
-/* Copies the predicted pipeline's passes, in ms and GiB of a GPU, into the arena; false: none. */
+/* Copies the passes of the predicted pipeline, in ms and GiB of a GPU, into the arena; false: it
+ * has none. */
 bool sc_predictor_play(const struct sc_predictor *predictor, struct sc_arena *arena,
 		       struct sc_schedule_play *out);
 /* Bounds a Transformer's time, for searches; other families are SC_EUNSUPPORTED. */

@@ -41,7 +41,7 @@ static const char *const COARSE_CASES[] = {
 	"training.micro_batch=1 training.software=megatron-core training.cuda_graphs=true "
 	"training.recompute=none training.routing=balanced",
 	/* uneven stages */
-	"gpus=4 model.layers=14 parallel.pp=4 parallel.stage_layers=3,4,4,3 training.global_batch=12 "
+	"gpus=4 model.layers=14 parallel.pp=4 parallel.stage_layers=3,2,6,3 training.global_batch=12 "
 	"training.micro_batch=1",
 	/* overlapped gradient reduction */
 	"gpus=16 model.layers=12 parallel.dp=16 training.global_batch=64 training.micro_batch=2 "

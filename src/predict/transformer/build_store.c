@@ -274,8 +274,9 @@ void build_keep(struct builder *b)
 	sc_memo_put_all(&kept->asked, store->asked.numbers.at, store->asked.numbers.n);
 	kept->print = g->print;
 	kept->n_costs = g->costs.n;
-	kept->n_bytes += g->cap_nodes * (sizeof(struct sc_node) + 7 * sizeof(uint32_t)) +
-			 g->cap_edges * (sizeof(uint64_t) + 2 * sizeof(uint32_t)) +
+	/* Its notes are a few words a node and one an edge, once they are made. */
+	kept->n_bytes += g->cap_nodes * (sizeof(struct sc_node) + 11 * sizeof(uint32_t)) +
+			 g->cap_edges * (sizeof(uint64_t) + 3 * sizeof(uint32_t)) +
 			 g->groups.cap * (sizeof(struct sc_group) + 2 * sizeof(struct sc_member) +
 					  5 * sizeof(uint32_t)) +
 			 g->costs.cap * sizeof(struct sc_cost);
