@@ -2,9 +2,11 @@
  * who sends to whom and from a few decisions that depend on times: which launches are late, what
  * has work at all. A builder first makes costs alone, with nothing kept of its nodes but their
  * print; a kept graph of the same question with the same print takes these costs. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "core/config/config_schedule.h"
 #include "predict/transformer/build_priv.h"
 
@@ -16,16 +18,14 @@ struct kept_graph {
 	struct sc_arena arena; /* holds `built` */
 	struct sc_built built;
 	struct sc_stage_map map; /* the passes' map: sizes alone */
-	struct sc_memo_key asked;
-	uint64_t print;
-	size_t n_costs, n_bytes;
+	uint64_t asked, print;   /* of the question, and of the nodes */
+	size_t n_bytes;
 	uint64_t turn; /* the time of its last use; 0: it is empty */
 };
 struct sc_graph_store {
 	struct kept_graph kept[N_KEPT];
 	struct kept_graph *lent; /* its graph is the predictor's, and the other way round */
-	struct sc_memo_key asked;
-	uint64_t turn;
+	uint64_t asked, turn;
 };
 
 struct sc_graph_store *sc_graph_store_create(void)
@@ -55,9 +55,7 @@ void sc_graph_store_destroy(struct sc_graph_store *store)
 	for (int i = 0; i < N_KEPT; i++) {
 		sc_graph_release(&store->kept[i].graph);
 		sc_arena_release(&store->kept[i].arena);
-		SC_VEC_RELEASE(&store->kept[i].asked.numbers);
 	}
-	SC_VEC_RELEASE(&store->asked.numbers);
 	free(store);
 }
 
@@ -123,59 +121,43 @@ bool build_is_kept(const struct builder *b)
 	return true;
 }
 
-static void ask_of_class(struct sc_memo_key *key, const struct sc_transformer *tf, uint32_t c)
-{
-	const struct sc_rank_class *rc = &tf->placement.classes[c];
-	const struct sc_axis_group *dp = &rc->group[SC_AXIS_DP];
-	const struct sc_member *members = tf->placement.members + dp->first_member;
-	const double numbers[] = {
-		rc->stage,
-		rc->multiplicity,
-		rc->nic_domain,
-		rc->ranks_per_domain,
-		rc->next_class,
-		rc->prev_class,
-		rc->next_remote,
-		rc->prev_remote,
-		dp->instance,
-		dp->n_members,
-		tf->classes[c].variant,
-		tf->variant[tf->classes[c].variant]->env.host_waits,
-	};
-
-	sc_memo_put_all(key, numbers, sizeof(numbers) / sizeof(numbers[0]));
-	for (uint32_t i = 0; i < dp->n_members; i++) {
-		sc_memo_put(key, members[i].class_id);
-		sc_memo_put(key, members[i].count);
-	}
-}
-
-/* Classes say which variants there are, and the kind of schedule when transfers are posted. */
-static void ask(struct builder *b)
+/* Returns the print of the question: what passes and routes follow from, and classes say. pp
+ * follows from their stages. The rest is in the print of the nodes: who is in a group, where a
+ * class waits for all, and in the ids of costs, whether a part of a micro-batch or a launch has its
+ * own. */
+static uint64_t print_of_question(const struct builder *b)
 {
 	const struct sc_transformer *tf = b->tf;
 	const struct sc_schedule_shape *shape = &b->built->shape;
-	const double numbers[] = {
-		shape->kind,     shape->pp,          shape->virtual_stages, shape->micro_batches,
-		shape->left_out, shape->replicas,    shape->delay,          tf->partial,
-		b->sync_p2p,     b->validates_after,
-	};
-	struct sc_memo_key *key = &tf->store->asked;
+	const double sizes[] = {shape->kind,     shape->virtual_stages, shape->micro_batches,
+				shape->left_out, shape->replicas,       shape->delay};
+	uint64_t print = sc_fnv_words(0, sizes, sizeof(sizes) / sizeof(sizes[0]));
 
-	key->numbers.n = 0;
-	sc_memo_put_all(key, numbers, sizeof(numbers) / sizeof(numbers[0]));
-	for (uint32_t c = 0; c < tf->placement.n_classes; c++)
-		ask_of_class(key, tf, c);
+	for (uint32_t c = 0; c < tf->placement.n_classes; c++) {
+		const struct sc_rank_class *rc = &tf->placement.classes[c];
+		const double numbers[] = {
+			rc->stage,
+			rc->multiplicity,
+			rc->nic_domain,
+			rc->ranks_per_domain,
+			rc->next_class,
+			rc->prev_class,
+			rc->next_remote,
+			rc->prev_remote,
+			tf->classes[c].variant,
+			tf->variant[tf->classes[c].variant]->env.host_waits,
+		};
+
+		print = sc_fnv_words(print, numbers, sizeof(numbers) / sizeof(numbers[0]));
+	}
+	return print;
 }
 
 /* Says whether a kept graph answers the question. Where times decide the order of passes, `passes`
  * are the builder's; else they have no slots. */
-static bool answers(const struct kept_graph *kept, const struct sc_memo_key *asked,
-		    const struct sc_passes *passes)
+static bool answers(const struct kept_graph *kept, uint64_t asked, const struct sc_passes *passes)
 {
-	return kept->turn && kept->asked.numbers.n == asked->numbers.n &&
-	       memcmp(kept->asked.numbers.at, asked->numbers.at,
-		      asked->numbers.n * sizeof(double)) == 0 &&
+	return kept->turn && kept->asked == asked &&
 	       (!passes->slots || passes->slots == kept->built.passes.slots ||
 		sc_passes_are_equal(&kept->built.passes, passes));
 }
@@ -186,9 +168,9 @@ const struct kept_graph *build_find_kept(struct builder *b)
 
 	if (b->by_op)
 		return NULL;
-	ask(b);
+	store->asked = print_of_question(b);
 	for (int i = 0; i < N_KEPT; i++)
-		if (answers(&store->kept[i], &store->asked, &b->built->passes))
+		if (answers(&store->kept[i], store->asked, &b->built->passes))
 			return &store->kept[i];
 	return NULL;
 }
@@ -213,15 +195,15 @@ bool build_take_kept(struct builder *b, const struct kept_graph *like)
 	struct kept_graph *kept = store->kept;
 
 	while (kept < store->kept + N_KEPT &&
-	       !(kept->print == b->graph->print && kept->n_costs == b->graph->costs.n &&
-		 answers(kept, &store->asked, passes)))
+	       !(kept->print == b->graph->print && answers(kept, store->asked, passes)))
 		kept++;
 	if (kept == store->kept + N_KEPT)
 		return false;
 	if (!kept->graph.notes)
 		kept->graph.notes = sc_xcalloc(1, sizeof(*kept->graph.notes));
-	SC_VEC_RESERVE(&kept->graph.costs, kept->n_costs);
-	memcpy(kept->graph.costs.at, b->graph->costs.at, kept->n_costs * sizeof(struct sc_cost));
+	assert(kept->graph.costs.n == b->graph->costs.n);
+	memcpy(kept->graph.costs.at, b->graph->costs.at,
+	       kept->graph.costs.n * sizeof(struct sc_cost));
 	lend(store, kept, b->graph);
 	const struct sc_schedule_shape shape = b->built->shape;
 
@@ -269,11 +251,8 @@ void build_keep(struct builder *b)
 	to->compute = copied(kept, from->compute, n * sizeof(uint32_t));
 	to->last = copied(kept, from->last, n * sizeof(uint32_t));
 	to->beside = NULL;
-	ask(b);
-	kept->asked.numbers.n = 0;
-	sc_memo_put_all(&kept->asked, store->asked.numbers.at, store->asked.numbers.n);
+	kept->asked = store->asked;
 	kept->print = g->print;
-	kept->n_costs = g->costs.n;
 	/* Its notes are a few words a node and one an edge, once they are made. */
 	kept->n_bytes += g->cap_nodes * (sizeof(struct sc_node) + 11 * sizeof(uint32_t)) +
 			 g->cap_edges * (sizeof(uint64_t) + 3 * sizeof(uint32_t)) +
