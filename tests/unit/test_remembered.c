@@ -408,6 +408,18 @@ static const struct {
 	 "parallel.dp=4 training.global_batch=128"},
 	{"parallel.pp=4 training.micro_batch=1 parallel.tp=2 cluster.gpus_per_node=4",
 	 "parallel.dp=2 training.global_batch=64", "parallel.dp=4 training.global_batch=128"},
+	/* ranks of a stage on each node, which meet the same peers */
+	{"parallel.pp=3 parallel.dp=3 training.micro_batch=2 training.global_batch=48 "
+	 "model.layers=24",
+	 "cluster.gpus_per_node=1 parallel.order=tp-pp-dp",
+	 "cluster.gpus_per_node=3 parallel.order=tp-dp-pp"},
+	/* kinds of schedules whose passes begin alike, and how many there are */
+	{"parallel.pp=4 parallel.dp=1 training.micro_batch=1 training.global_batch=8",
+	 "parallel.schedule=1f1b", "parallel.schedule=gpipe"},
+	{"parallel.pp=4 parallel.dp=1 training.micro_batch=1", "training.global_batch=8",
+	 "training.global_batch=9"},
+	{"parallel.pp=4 parallel.dp=1 training.micro_batch=1 training.global_batch=8",
+	 "parallel.vocab_stages=vocab-1", "parallel.vocab_stages=vocab-2"},
 	/* stages on other nodes */
 	{"parallel.pp=4 parallel.tp=2 parallel.dp=1 training.micro_batch=1 "
 	 "training.global_batch=32",

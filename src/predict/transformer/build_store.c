@@ -121,10 +121,11 @@ bool build_is_kept(const struct builder *b)
 	return true;
 }
 
-/* Returns the print of the question: what passes and routes follow from, and classes say. pp
- * follows from their stages. The rest is in the print of the nodes: who is in a group, where a
- * class waits for all, and in the ids of costs, whether a part of a micro-batch or a launch has its
- * own. */
+/* Returns the print of the question: all that passes and routes follow from, as these are walked
+ * before there is a print of nodes, and what a graph has of its classes. pp follows from their
+ * stages. Classes of regular layouts repeat themselves: the domains say who is remote. A host that
+ * waits adds edges alone. The print of the nodes has the rest: who is in a group, where a class
+ * waits for all, and by the ids of costs, whether part of a micro-batch or a launch has its own. */
 static uint64_t print_of_question(const struct builder *b)
 {
 	const struct sc_transformer *tf = b->tf;
