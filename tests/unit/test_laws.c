@@ -7,7 +7,7 @@
 
 #include "example_fixture.h"
 
-enum { N_RANDOM = 2000, N_AT_ONCE = 100 };
+enum { N_RANDOM = 1000, N_AT_ONCE = 100 };
 #define NEAR 0.01
 #define FAR 0.1
 

@@ -3,7 +3,7 @@
 #include "random_config.h"
 #include "runner.h"
 
-enum { N_RANDOM = 2000, N_AT_ONCE = 100 };
+enum { N_RANDOM = 1000, N_AT_ONCE = 100 };
 static struct sc_predict_opts opts;
 
 static void set_up(void)
