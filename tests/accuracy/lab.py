@@ -231,15 +231,15 @@ class Lab:
             out.writelines(own(line) if line.startswith(f"  - {{kind: {kind},") else line for line in lines)
         self.changed.add(FABRIC.split("/", 1)[1])
 
-    def groups(self):
-        """{name: cases} of suites on GPUs, of softwares, of GPUs and of networks."""
+    def groups(self, networks=True):
+        """{name: cases} of suites on GPUs, of softwares, of GPUs and, if wanted, of networks, which takes predictions of all rows."""
         groups = defaultdict(list)
         for case, row in self.rows.items():
             groups[f"{row['suite']} {row['cluster.gpu']}"].append(case)
         for case, row in self.rows.items():
             groups[f"software {row['training.software']}"].append(case)
             groups[f"gpu {row['cluster.gpu']}"].append(case)
-        return groups | {f"network {kind}": cases for kind, cases in self.networks().items() if cases}
+        return groups | {f"network {kind}": cases for kind, cases in (self.networks() if networks else {}).items() if cases}
 
     def numbers_without(self, refit=False):
         """{group: {index of a level: number}}, of left-out.csv or found anew."""
