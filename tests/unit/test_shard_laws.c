@@ -8,7 +8,7 @@
 #include "study/shard/shard_step.h"
 #include "study/shard/shard_study.h"
 
-enum { N_CASES = 500, N_MEMORY_CASES = 200, MEMORY_TABLES = 4 };
+enum { N_CASES = 1000, N_MEMORY_CASES = 200, MEMORY_TABLES = 4 };
 
 static struct random_dlrm dlrm;
 static struct sc_objective objective;
