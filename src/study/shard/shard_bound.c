@@ -31,6 +31,7 @@ struct relaxation {
 	SC_VEC(struct slice_cost) slices; /* by way, least cost first */
 	SC_VEC(uint32_t) first_way;       /* by unit, and the end */
 	double *forced;                   /* load each unit must put on every rank */
+	double *weight;                   /* of each way, in the budget that is priced */
 	double speed_total, speed_most;   /* sum over ranks, and the fastest's */
 };
 /* A question is whether a plan of cost z exists: `room` is a rank's, `total` that of all ranks;
@@ -133,6 +134,7 @@ static void begin(struct relaxation *x, const struct sc_shard_model *m)
 	}
 	SC_VEC_PUSH(&x->first_way, (uint32_t)x->ways.n);
 	x->forced = sc_xcalloc(m->units.n + 1, sizeof(*x->forced));
+	x->weight = sc_xcalloc(x->ways.n + 1, sizeof(*x->weight));
 }
 
 static void end(struct relaxation *x)
@@ -141,6 +143,7 @@ static void end(struct relaxation *x)
 	SC_VEC_RELEASE(&x->slices);
 	SC_VEC_RELEASE(&x->first_way);
 	free(x->forced);
+	free(x->weight);
 }
 
 /* The least work of a unit that goes that way; HUGE_VAL: a shard does not fit beside what lies
@@ -230,6 +233,8 @@ static double priced(const struct relaxation *x, const struct question *q, int k
 
 	if (k && !by_work)
 		high /= budget;
+	for (size_t i = 0; i < x->ways.n; i++)
+		x->weight[i] = weight_of(&x->ways.at[i], q, k);
 	for (int step = 0; step < PRICE_STEPS && best <= enough; step++) {
 		double price = 0.5 * (low + high), sum = 0.0, used = 0.0;
 
@@ -238,7 +243,7 @@ static double priced(const struct relaxation *x, const struct question *q, int k
 
 			for (uint32_t i = x->first_way.at[u]; i < x->first_way.at[u + 1]; i++) {
 				const struct way *way = &x->ways.at[i];
-				double w = weight_of(way, q, k), work, own;
+				double w = x->weight[i], work, own;
 
 				own = price * w + (by_work           ? way->work
 						   : way->everywhere ? way->least

@@ -108,33 +108,52 @@ struct swap {
 	double max;      /* cost of the busier of the two ranks afterwards */
 };
 
-static void best_partner(struct sc_shard_state *s, uint32_t rank, uint32_t a, uint32_t ia,
-			 struct swap *best)
+/* A shard that may change places, side by side with the others: a search for partners reads all of
+ * them for each shard of the busiest rank. */
+struct partner {
+	double cost;
+	uint32_t unit, shard, rank;
+};
+typedef SC_VEC(struct partner) partner_list;
+
+static void list_partners(const struct sc_shard_state *s, partner_list *out)
 {
-	const struct sc_shard_model *m = s->model;
-	const struct sc_option_shard *sa = sc_choice_shard(sc_unit_choice(s, a), ia);
-
-	for (uint32_t b = 0; b < m->units.n; b++) {
+	for (uint32_t u = 0; u < s->model->units.n; u++) {
 		const struct sc_choice *c;
-		const int32_t *ranks = sc_unit_ranks(s, b);
 
-		if (b == a || !sc_shard_state_is_loose(s, b) || m->units.at[b].ruled)
+		if (!sc_shard_state_is_loose(s, u) || s->model->units.at[u].ruled)
 			continue;
-		c = sc_unit_choice(s, b);
-		s->work += c->n;
-		for (uint32_t i = 0; i < c->n; i++) {
-			const struct sc_option_shard *sb = sc_choice_shard(c, i);
-			uint32_t other = (uint32_t)ranks[i];
-			double diff = sa->cost - sb->cost;
-			double max = fmax(s->used.cost[rank] - diff / m->speed[rank],
-					  s->used.cost[other] + diff / m->speed[other]);
+		c = sc_unit_choice(s, u);
+		for (uint32_t i = 0; i < c->n; i++)
+			SC_VEC_PUSH(out, ((struct partner){sc_choice_shard(c, i)->cost, u, i,
+							   (uint32_t)sc_unit_ranks(s, u)[i]}));
+	}
+}
 
-			if (other != rank && max < best->max &&
-			    fits_for(s, sb, sa, (int32_t)other) &&
-			    fits_for(s, sa, sb, (int32_t)rank))
-				*best = (struct swap){
-					.a = a, .b = b, .ia = ia, .ib = i, .max = max};
-		}
+static void best_partner(struct sc_shard_state *s, const partner_list *all,
+			 const struct partner *a, struct swap *best)
+{
+	const double *speed = s->model->speed, *cost = s->used.cost;
+	const uint32_t rank = a->rank;
+	const struct sc_choice *c = sc_unit_choice(s, a->unit);
+	const struct sc_option_shard *sa = sc_choice_shard(c, a->shard), *sb;
+
+	s->work += all->n - c->n;
+	for (const struct partner *b = all->at; b < all->at + all->n; b++) {
+		double diff = a->cost - b->cost, own = cost[rank] - diff / speed[rank], other;
+
+		if (!(own < best->max) || b->rank == rank || b->unit == a->unit)
+			continue;
+		other = cost[b->rank] + diff / speed[b->rank];
+		if (!(other < best->max))
+			continue;
+		sb = sc_choice_shard(sc_unit_choice(s, b->unit), b->shard);
+		if (fits_for(s, sb, sa, (int32_t)b->rank) && fits_for(s, sa, sb, (int32_t)rank))
+			*best = (struct swap){.a = a->unit,
+					      .b = b->unit,
+					      .ia = a->shard,
+					      .ib = b->shard,
+					      .max = fmax(own, other)};
 	}
 }
 
@@ -143,14 +162,13 @@ static bool swap_step(struct sc_shard_search *q, uint32_t rank)
 	struct sc_shard_state *s = q->s;
 	struct swap best = {.max = s->used.cost[rank] * (1.0 - SC_TINY_GAIN)};
 	double limit = best.max;
+	partner_list all = {0};
 
-	for (uint32_t a = 0; a < q->model->units.n; a++) {
-		if (!sc_shard_state_is_loose(s, a) || q->model->units.at[a].ruled)
-			continue;
-		for (uint32_t i = 0; i < sc_unit_choice(s, a)->n; i++)
-			if (sc_unit_ranks(s, a)[i] == (int32_t)rank)
-				best_partner(s, rank, a, i, &best);
-	}
+	list_partners(s, &all);
+	for (size_t i = 0; i < all.n; i++)
+		if (all.at[i].rank == rank)
+			best_partner(s, &all, &all.at[i], &best);
+	SC_VEC_RELEASE(&all);
 	if (best.max >= limit)
 		return false;
 	sc_change_begin(s, &q->change, 0, best.a);

@@ -87,6 +87,19 @@ static inline bool sc_ledger_is_over(const struct sc_ledger *l, uint32_t rank)
 	       l->host[rank / l->per_pool] > l->host_cap || l->ssd[rank / l->per_pool] > l->ssd_cap;
 }
 
+/* Some rank or pool is over its memory. */
+static inline bool sc_ledger_has_over(const struct sc_ledger *l)
+{
+	const size_t n_pools = sc_ledger_n_pools(l);
+	bool is_over = false;
+
+	for (uint32_t r = 0; l->hbm_cap && r < l->n_ranks; r++)
+		is_over |= l->hbm[r] > l->hbm_cap[r];
+	for (size_t i = 0; i < n_pools; i++)
+		is_over |= l->host[i] > l->host_cap || l->ssd[i] > l->ssd_cap;
+	return is_over;
+}
+
 /* The cost of the busiest rank, the first of those alike. */
 static inline double sc_ledger_max(const struct sc_ledger *l, uint32_t *rank)
 {

@@ -61,29 +61,55 @@ void sc_phases_add(struct sc_shard_state *s, uint32_t unit, const struct sc_choi
  * free. */
 #define MEAN_SHARE 0.02
 
-static double level(const double *of_rank, uint32_t n)
+static double level(double most, double squares, uint32_t n)
 {
-	double most = 0, sum = 0;
+	return most + MEAN_SHARE * sqrt(squares / (double)n);
+}
 
-	for (uint32_t r = 0; r < n; r++) {
-		most = fmax(most, of_rank[r]);
-		sum += of_rank[r] * of_rank[r];
+/* The levels of all phases by rank: a sum waits for each of its additions, and three wait at the
+ * same time. */
+static void rank_levels(const struct sc_phases *p, uint32_t world, double out[3])
+{
+	const double *const of_rank[3] = {p->forward, p->backward, p->sent};
+	double most[3] = {0}, squares[3] = {0};
+
+	for (uint32_t r = 0; r < world; r++) {
+		for (int i = 0; i < 3; i++) {
+			const double x = of_rank[i][r];
+
+			most[i] = x > most[i] ? x : most[i];
+			squares[i] += x * x;
+		}
 	}
-	return most + MEAN_SHARE * sqrt(sum / (double)n);
+	for (int i = 0; i < 3; i++)
+		out[i] = level(most[i], squares[i], world);
+}
+
+static double host_level(const double *of_host, uint32_t n)
+{
+	double most = 0, squares = 0;
+
+	for (uint32_t h = 0; h < n; h++) {
+		most = of_host[h] > most ? of_host[h] : most;
+		squares += of_host[h] * of_host[h];
+	}
+	return level(most, squares, n);
 }
 
 double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_weights *w)
 {
 	const struct sc_phases *p = s->phases;
 	const struct sc_exchange_rates *rates = p->rates;
-	uint32_t world = s->model->world, per_host = s->model->per_host;
-	double sent = level(p->sent, world), columns = level(p->host_columns, s->model->n_hosts);
-	double exchange = p->scatter_bytes * rates->scatter;
+	uint32_t per_host = s->model->per_host;
+	double columns = host_level(p->host_columns, s->model->n_hosts);
+	double exchange = p->scatter_bytes * rates->scatter, of_ranks[3];
 
+	rank_levels(p, s->model->world, of_ranks);
 	if (rates->by_node)
-		exchange += sent * rates->host_scatter + columns / (double)per_host * rates->a2a;
+		exchange += of_ranks[2] * rates->host_scatter +
+			    columns / (double)per_host * rates->a2a;
 	else
-		exchange += sent * rates->a2a + columns * rates->host_scatter;
-	return level(p->forward, world) + level(p->backward, world) + 2 * w->exchange * exchange +
+		exchange += of_ranks[2] * rates->a2a + columns * rates->host_scatter;
+	return of_ranks[0] + of_ranks[1] + 2 * w->exchange * exchange +
 	       w->replica * p->replica_ms + w->reduce * p->reduce_bytes * rates->reduce;
 }

@@ -284,6 +284,9 @@ struct sc_step_move {
 	double estimate;
 };
 typedef SC_VEC(struct sc_step_move) sc_step_moves;
+struct sc_loose_shard {
+	uint32_t unit, shard;
+};
 /* Finds the moves that fit the memory, best estimate first: those of the units of the ranks that
  * are the busiest in some phase, of the dearest replicas, and of some units at random. `frozen`:
  * units left alone. */
@@ -296,6 +299,8 @@ struct sc_step_hunt {
 	uint32_t *ranks; /* idlest first */
 	double *load;    /* of those */
 	bool *seen;      /* units already asked */
+	struct sc_loose_shard *loose; /* of rank r from first_loose[r] on */
+	uint32_t *first_loose;
 	sc_step_moves *out;
 };
 void sc_step_moves_find(struct sc_step_hunt *hunt, const struct sc_phase_weights *weights,

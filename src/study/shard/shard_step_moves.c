@@ -92,12 +92,8 @@ void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *m)
 
 static void offer(struct sc_step_hunt *h, struct sc_step_move move)
 {
-	bool fits = true;
-
 	sc_step_move_do(h, &move);
-	for (uint32_t r = 0; r < h->s->model->world && fits; r++)
-		fits = !sc_ledger_is_over(&h->s->used, r);
-	if (fits) {
+	if (!sc_ledger_has_over(&h->s->used)) {
 		move.estimate = sc_phases_estimate(h->s, h->w);
 		SC_VEC_PUSH(h->out, move);
 	}
@@ -118,20 +114,17 @@ static void offer_swaps(struct sc_step_hunt *h, uint32_t unit, uint32_t shard, i
 	struct sc_shard_state *s = h->s;
 	int32_t own = rank_of(s, unit, shard);
 
-	for (uint32_t u = 0; u < s->model->units.n; u++) {
-		uint32_t i = 0, n = sc_unit_choice(s, u)->n;
+	for (uint32_t k = h->first_loose[rank]; k < h->first_loose[rank + 1]; k++) {
+		const struct sc_loose_shard *with = &h->loose[k];
+		bool is_first = k == h->first_loose[rank] || with[-1].unit != with->unit;
 
-		if (u == unit || h->frozen[u] || !may_move(s, u) || sc_shard_state_is_on(s, u, own))
-			continue;
-		while (i < n && rank_of(s, u, i) != rank)
-			i++;
-		if (i < n)
+		if (with->unit != unit && is_first && !sc_shard_state_is_on(s, with->unit, own))
 			offer(h, (struct sc_step_move){.kind = SC_MOVE_SWAP,
 						       .unit = unit,
-						       .other = u,
+						       .other = with->unit,
 						       .choice = s->choice[unit],
 						       .shard = shard,
-						       .other_shard = i});
+						       .other_shard = with->shard});
 	}
 }
 
@@ -211,28 +204,25 @@ static double cost_on(const struct sc_shard_state *s, uint32_t unit, int32_t ran
 /* Asks the dearest units of a rank, or of the replicas where `rank` is -1. */
 static void ask_dearest(struct sc_step_hunt *h, int32_t rank, uint32_t n_most)
 {
-	uint32_t last = UINT32_MAX;
-	double last_ms = INFINITY;
+	struct {
+		double ms;
+		uint32_t unit;
+	} dear[MAX_HOT_UNITS];
+	uint32_t n = 0;
 
-	for (uint32_t n = 0; n < n_most; n++) {
-		uint32_t best = UINT32_MAX;
-		double best_ms = 0;
+	for (uint32_t u = 0; u < h->s->model->units.n; u++) {
+		double ms = cost_on(h->s, u, rank);
+		uint32_t k;
 
-		for (uint32_t u = 0; u < h->s->model->units.n; u++) {
-			double ms = cost_on(h->s, u, rank);
-			bool is_next = ms < last_ms || (!(ms > last_ms) && u > last);
-
-			if (ms > best_ms && (last == UINT32_MAX || is_next)) {
-				best = u;
-				best_ms = ms;
-			}
-		}
-		if (best == UINT32_MAX)
-			return;
-		ask_unit(h, best, rank);
-		last = best;
-		last_ms = best_ms;
+		if (!(ms > (n == n_most ? dear[n - 1].ms : 0)))
+			continue;
+		for (k = n < n_most ? n++ : n - 1; k > 0 && dear[k - 1].ms < ms; k--)
+			dear[k] = dear[k - 1];
+		dear[k].ms = ms;
+		dear[k].unit = u;
 	}
+	for (uint32_t i = 0; i < n; i++)
+		ask_unit(h, dear[i].unit, rank);
 }
 
 static uint32_t most_of(const double *of_rank, uint32_t n)
@@ -260,6 +250,31 @@ static void sort_ranks(struct sc_step_hunt *h)
 	}
 }
 
+static bool may_swap(const struct sc_step_hunt *h, uint32_t unit)
+{
+	return !h->frozen[unit] && may_move(h->s, unit);
+}
+
+/* Lists the shards that may change places: rank after rank, in the order of units. */
+static void list_loose(struct sc_step_hunt *h)
+{
+	const struct sc_shard_state *s = h->s;
+	uint32_t world = s->model->world, n_units = (uint32_t)s->model->units.n;
+	uint32_t *next = sc_xcalloc(world + 2, sizeof(*next));
+
+	h->first_loose = next;
+	for (uint32_t u = 0; u < n_units; u++)
+		for (uint32_t i = 0; may_swap(h, u) && i < sc_unit_choice(s, u)->n; i++)
+			next[sc_unit_ranks(s, u)[i] + 2]++;
+	for (uint32_t r = 1; r <= world; r++)
+		next[r + 1] += next[r];
+	h->loose = sc_xrealloc(NULL, next[world + 1] + 1, sizeof(*h->loose));
+	next++; /* of rank r: where its next shard goes; in the end, where the next rank's begin */
+	for (uint32_t u = 0; u < n_units; u++)
+		for (uint32_t i = 0; may_swap(h, u) && i < sc_unit_choice(s, u)->n; i++)
+			h->loose[next[sc_unit_ranks(s, u)[i]]++] = (struct sc_loose_shard){u, i};
+}
+
 SC_COMPARE(by_estimate, struct sc_step_move,
 	   64 * SC_ORDER(a->estimate, b->estimate) + 32 * SC_ORDER(a->kind, b->kind) +
 		   16 * SC_ORDER(a->unit, b->unit) + 8 * SC_ORDER(a->rank, b->rank) +
@@ -280,6 +295,7 @@ void sc_step_moves_find(struct sc_step_hunt *h, const struct sc_phase_weights *w
 	h->load = sc_xrealloc(NULL, world, sizeof(*h->load));
 	h->seen = sc_xcalloc(n_units + 1, sizeof(*h->seen));
 	sort_ranks(h);
+	list_loose(h);
 	hot[0] = h->ranks[world - 1];
 	hot[1] = most_of(phases->forward, world);
 	hot[2] = most_of(phases->backward, world);
@@ -299,4 +315,6 @@ void sc_step_moves_find(struct sc_step_hunt *h, const struct sc_phase_weights *w
 	free(h->ranks);
 	free(h->load);
 	free(h->seen);
+	free(h->first_loose);
+	free(h->loose);
 }
