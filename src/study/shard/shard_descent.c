@@ -130,8 +130,8 @@ static void list_partners(const struct sc_shard_state *s, partner_list *out)
 	}
 }
 
-static void best_partner(struct sc_shard_state *s, const partner_list *all,
-			 const struct partner *a, struct swap *best)
+static void best_partner(struct sc_shard_state *s, const partner_list *all, const struct partner *a,
+			 struct swap *best)
 {
 	const double *speed = s->model->speed, *cost = s->used.cost;
 	const uint32_t rank = a->rank;

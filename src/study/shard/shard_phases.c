@@ -106,10 +106,10 @@ double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_
 
 	rank_levels(p, s->model->world, of_ranks);
 	if (rates->by_node)
-		exchange += of_ranks[2] * rates->host_scatter +
-			    columns / (double)per_host * rates->a2a;
+		exchange +=
+			of_ranks[2] * rates->host_scatter + columns / (double)per_host * rates->a2a;
 	else
 		exchange += of_ranks[2] * rates->a2a + columns * rates->host_scatter;
-	return of_ranks[0] + of_ranks[1] + 2 * w->exchange * exchange +
-	       w->replica * p->replica_ms + w->reduce * p->reduce_bytes * rates->reduce;
+	return of_ranks[0] + of_ranks[1] + 2 * w->exchange * exchange + w->replica * p->replica_ms +
+	       w->reduce * p->reduce_bytes * rates->reduce;
 }

@@ -296,9 +296,9 @@ struct sc_step_hunt {
 	struct sc_rng *rng;
 	struct sc_change change; /* scratch, as all below */
 	const struct sc_phase_weights *w;
-	uint32_t *ranks; /* idlest first */
-	double *load;    /* of those */
-	bool *seen;      /* units already asked */
+	uint32_t *ranks;              /* idlest first */
+	double *load;                 /* of those */
+	bool *seen;                   /* units already asked */
 	struct sc_loose_shard *loose; /* of rank r from first_loose[r] on */
 	uint32_t *first_loose;
 	sc_step_moves *out;
