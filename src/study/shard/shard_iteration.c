@@ -460,5 +460,6 @@ int sc_iteration_rate(struct sc_predictor *predictor, const struct sc_request *r
 
 	sc_predict_opts_init(&opts);
 	opts.plan = plan;
+	opts.brief = true;
 	return sc_predict(predictor, request, &opts, out, err);
 }

@@ -284,6 +284,7 @@ static double exposed_frac(struct sc_study *study, const struct sc_ranked_plan *
 
 	sc_predict_opts_init(&opts);
 	opts.plan = &plan->solution.plan;
+	opts.brief = true;
 	opts.hbm_speed = opts.link_speed = opts.nic_speed = 1 / (1 + SLOWER_FRAC);
 	if (!plan->has_cost || !(plan->solution.cost > 0) ||
 	    sc_predict(study->predictor, study->ranking, &opts, study->prediction, &none))
