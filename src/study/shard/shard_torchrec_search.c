@@ -41,6 +41,7 @@ static struct option_sums sum_option(const struct sc_shard_problem *problem,
 				     const struct sc_option *option)
 {
 	struct option_sums sums = {.cost = 0};
+	const struct sc_option_shard *last = NULL; /* equal ones come in runs */
 
 	for (uint32_t i = 0; i < sc_option_n_shards(problem, option); i++) {
 		const struct sc_option_shard *shard =
@@ -50,6 +51,9 @@ static struct option_sums sum_option(const struct sc_shard_problem *problem,
 		sums.all.hbm_bytes += shard->hbm_bytes;
 		sums.all.host_bytes += shard->host_bytes;
 		sums.all.ssd_bytes += shard->ssd_bytes;
+		if (shard == last)
+			continue;
+		last = shard;
 		sums.most_cost = fmax(sums.most_cost, shard->cost);
 		sums.most.hbm_bytes = fmax(sums.most.hbm_bytes, shard->hbm_bytes);
 		sums.most.host_bytes = fmax(sums.most.host_bytes, shard->host_bytes);
