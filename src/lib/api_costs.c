@@ -36,7 +36,7 @@ stepcast_costs *stepcast_costs_of(const stepcast_request *request)
 		rc = sc_shard_check_size(&costs->request.config.model, &call.err);
 	if (rc == 0)
 		rc = sc_objective_init(&costs->objective, SC_OBJECTIVE_ITERATION, false,
-				       &costs->request, &costs->arena, &call.err);
+				       &costs->request, NULL, &costs->arena, &call.err);
 	sc_api_leave(&call);
 	if (rc == 0)
 		return costs;

@@ -459,7 +459,7 @@ struct sc_shard_report *sc_shard_run(const struct sc_shard_args *ask,
 	rc = sc_shard_check_size(&request->config.model, err);
 	if (rc == 0)
 		rc = sc_objective_init(&s->objective, (enum sc_objective_kind)ask->objective,
-				       ask->device_constants, request, arena, err);
+				       ask->device_constants, request, ask->watch, arena, err);
 	if (rc == 0)
 		rc = read_constraints(s, err);
 	if (rc == 0) {

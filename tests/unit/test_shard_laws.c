@@ -89,8 +89,8 @@ static size_t check_case(uint64_t seed, enum sc_objective_kind kind)
 
 	begin_case();
 	random_dlrm(seed, &dlrm);
-	ck_assert_msg(sc_objective_init(&objective, kind, false, random_request(&dlrm, ""), &arena,
-					&err) == 0,
+	ck_assert_msg(sc_objective_init(&objective, kind, false, random_request(&dlrm, ""), NULL,
+					&arena, &err) == 0,
 		      "%s", err.text);
 	sc_study_init(&study, &objective, &arena);
 	solve.watch = &watch;
@@ -128,7 +128,7 @@ TEST(a_plan_with_rows_on_no_rank_is_not_rated)
 
 	random_dlrm(1, &dlrm);
 	ck_assert_int_eq(sc_objective_init(&objective, SC_OBJECTIVE_ITERATION, false,
-					   random_request(&dlrm, ""), &arena, &err),
+					   random_request(&dlrm, ""), NULL, &arena, &err),
 			 0);
 	sc_rng_init(&rng, 1);
 	random_plan(&objective.problem, &rng, &plan);
@@ -156,8 +156,9 @@ static struct sc_request *placed_case(uint64_t seed, struct sc_shard_plan *plan)
 		req->software.host_step_us = req->software.host_op_us = 0;
 		req->software.comm_host_us = req->software.dlrm.host_sample_us = 0;
 	}
-	ck_assert_int_eq(
-		sc_objective_init(&objective, SC_OBJECTIVE_ITERATION, false, req, &arena, &err), 0);
+	ck_assert_int_eq(sc_objective_init(&objective, SC_OBJECTIVE_ITERATION, false, req, NULL,
+					   &arena, &err),
+			 0);
 	sc_rng_init(&rng, seed);
 	random_plan(&objective.problem, &rng, plan);
 	return req;
@@ -265,8 +266,9 @@ static double best_step_ms(uint64_t seed, double part)
 	random_dlrm(seed, &dlrm);
 	dlrm.n = dlrm.n > MEMORY_TABLES ? MEMORY_TABLES : dlrm.n;
 	req = random_request(&dlrm, "");
-	ck_assert_int_eq(
-		sc_objective_init(&objective, SC_OBJECTIVE_ITERATION, false, req, &arena, &err), 0);
+	ck_assert_int_eq(sc_objective_init(&objective, SC_OBJECTIVE_ITERATION, false, req, NULL,
+					   &arena, &err),
+			 0);
 	objective.problem.hbm_bytes = part * objective.problem.hold_bytes;
 	req->config.sharding.hbm_gib = objective.problem.hbm_bytes / SC_BYTES_PER_GIB;
 	q.request = sc_ranking_request(objective.request, &arena);

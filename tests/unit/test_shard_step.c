@@ -298,6 +298,37 @@ TEST(a_signal_leaves_the_first_plan)
 	sc_step_candidates_release(&list);
 }
 
+/* Of many tables not even the first plan is made then, nor their options, and a bound stays at what
+ * was proven so far. */
+TEST(a_signal_before_a_plan_is_an_error)
+{
+	const volatile sig_atomic_t stop = 1;
+	struct sc_search_watch watch = {.stop = &stop};
+	struct sc_solve_opts opts = sc_solve_defaults;
+	struct sc_table many = make_table("a", 1000000, 40);
+	struct sc_shard_solution s;
+	struct sc_err err = {0};
+	struct sc_request *req;
+	double bound;
+
+	many.count = 2000;
+	req = make_request(&many, 1, "gpus=8 training.software=hugectr");
+	sc_shard_problem_release(&problem);
+	ck_assert_msg(sc_iteration_problem(req, &arena, &problem, &err) == 0, "%s", err.text);
+	opts.watch = &watch;
+	ck_assert_int_ne(sc_shard_solve(&problem, &opts, &arena, &s, &err), 0);
+	ck_assert_str_eq(err.text, "the search was stopped before it had a plan");
+	bound = sc_shard_bound(&problem, NULL);
+	problem.watch = &watch;
+	ck_assert_double_gt(sc_shard_bound(&problem, NULL), 0);
+	ck_assert_double_le(sc_shard_bound(&problem, NULL), bound);
+	sc_shard_problem_release(&problem);
+	problem.watch = &watch;
+	ck_assert_int_ne(sc_iteration_problem(req, &arena, &problem, &err), 0);
+	sc_shard_problem_release(&problem);
+	problem.watch = NULL;
+}
+
 /* The same of the search by a cost alone. */
 TEST(a_longer_search_by_cost_is_never_worse)
 {

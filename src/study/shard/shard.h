@@ -68,6 +68,7 @@ struct sc_shard_constraint {
 	int32_t rank;          /* PIN, FORBID: rank, or -1: any */
 	int type, tier;        /* PIN, FORBID: of enum sc_shard_type and sc_tier, or -1: any */
 };
+struct sc_search_watch;
 struct sc_shard_problem {
 	size_t n_tables;
 	const struct sc_table *tables; /* count 1 each */
@@ -90,6 +91,9 @@ struct sc_shard_problem {
 	const struct sc_shard_constraint *constraints;
 	size_t n_constraints;
 	struct sc_row_memo *rows; /* of its costs, released with it; or NULL */
+	/* A signal leaves bounds as low as they are and searches with what they have; may be NULL.
+	 */
+	const struct sc_search_watch *watch;
 };
 void sc_shard_problem_release(struct sc_shard_problem *problem);
 static inline double sc_rank_budget(const struct sc_shard_problem *p, uint32_t rank)
@@ -129,7 +133,6 @@ bool sc_shard_cost_of(const struct sc_shard_problem *problem, uint32_t table,
 void sc_plan_add_option(struct sc_shard_plan *plan, const struct sc_shard_problem *problem,
 			uint32_t option, const int32_t *ranks);
 
-struct sc_search_watch;
 struct sc_solve_opts {
 	double seconds;  /* deadline; 0 = the quick answer: no more than local search to its end */
 	bool quick;      /* the quick answer with a deadline */
@@ -264,5 +267,7 @@ static inline bool sc_search_is_ended(const struct sc_search_watch *watch)
 {
 	return watch && watch->stop && *watch->stop;
 }
+/* The error of a search that a signal ended before it had a plan. */
+int sc_search_no_plan(struct sc_err *err);
 
 #endif

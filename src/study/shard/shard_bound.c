@@ -235,7 +235,9 @@ static double priced(const struct relaxation *x, const struct question *q, int k
 		high /= budget;
 	for (size_t i = 0; i < x->ways.n; i++)
 		x->weight[i] = weight_of(&x->ways.at[i], q, k);
-	for (int step = 0; step < PRICE_STEPS && best <= enough; step++) {
+	for (int step = 0;
+	     step < PRICE_STEPS && best <= enough && !sc_search_is_ended(x->model->problem->watch);
+	     step++) {
 		double price = 0.5 * (low + high), sum = 0.0, used = 0.0;
 
 		for (uint32_t u = 0; u < x->model->units.n; u++) {
@@ -291,7 +293,9 @@ static bool allows(struct relaxation *x, double z, bool weights)
 	double before = -1.0;
 
 	memset(x->forced, 0, sizeof(*x->forced) * x->model->units.n);
-	for (int step = 0; step < FIXPOINT_STEPS && q.always > before * (1.0 + 1e-6); step++) {
+	for (int step = 0; step < FIXPOINT_STEPS && q.always > before * (1.0 + 1e-6) &&
+			   !sc_search_is_ended(x->model->problem->watch);
+	     step++) {
 		if (!eliminate(x, &q))
 			return false;
 		before = q.always;

@@ -405,6 +405,7 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	memset(out, 0, sizeof(*out));
 	out->constraints = given.constraints;
 	out->n_constraints = given.n_constraints;
+	out->watch = given.watch;
 	out->n_tables = x->tables.n;
 	out->tables = x->tables.at;
 	out->world = x->world;
@@ -424,6 +425,8 @@ int sc_iteration_problem(const struct sc_request *request, struct sc_arena *aren
 	for (size_t i = 0; i < out->n_constraints; i++)
 		x->named[out->constraints[i].table] |= out->constraints[i].tier >= 0;
 	for (uint32_t t = 0; t < x->tables.n; t++) {
+		if (sc_search_is_ended(out->watch))
+			return sc_search_no_plan(err);
 		if (t && x->named[t - 1] == x->named[t] &&
 		    same_table(&x->tables.at[t - 1], &x->tables.at[t])) {
 			copy_table(out, t);

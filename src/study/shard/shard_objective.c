@@ -219,15 +219,18 @@ void sc_torchrec_topology_of(const struct sc_request *request, bool device_const
 
 int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kind,
 		      bool device_constants, const struct sc_request *request,
-		      struct sc_arena *arena, struct sc_err *err)
+		      const struct sc_search_watch *watch, struct sc_arena *arena,
+		      struct sc_err *err)
 {
 	struct sc_hugectr_opts hugectr;
+	int rc;
 
 	*objective = (struct sc_objective){
 		.kind = kind,
 		.unit = kind == SC_OBJECTIVE_HUGECTR ? "hotness" : "ms",
 		.request = request,
 		.device_constants = device_constants,
+		.problem.watch = watch,
 		.arena = arena,
 	};
 	if (request->config.model.family != SC_DLRM)
@@ -238,12 +241,16 @@ int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kin
 	sc_torchrec_topology_of(request, device_constants, &objective->topology);
 	switch (kind) {
 	case SC_OBJECTIVE_TORCHREC:
-		return sc_torchrec_problem(&objective->topology, &objective->tables, arena,
-					   &objective->problem, err);
+		rc = sc_torchrec_problem(&objective->topology, &objective->tables, arena,
+					 &objective->problem, err);
+		break;
 	case SC_OBJECTIVE_HUGECTR:
 		sc_hugectr_opts_of(request, &hugectr);
-		return hugectr_problem(&hugectr, &objective->tables, &objective->problem, err);
+		rc = hugectr_problem(&hugectr, &objective->tables, &objective->problem, err);
+		break;
 	default:
-		return sc_iteration_problem(request, arena, &objective->problem, err);
+		rc = sc_iteration_problem(request, arena, &objective->problem, err);
 	}
+	objective->problem.watch = watch;
+	return rc;
 }

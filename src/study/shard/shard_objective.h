@@ -26,10 +26,12 @@ struct sc_objective {
 };
 /* Fails where there are too many tables to choose among their options. */
 int sc_shard_check_size(const struct sc_model *model, struct sc_err *err);
-/* `device_constants`: TORCHREC has the bandwidths of the request's GPU in place of its own. */
+/* `device_constants`: TORCHREC has the bandwidths of the request's GPU in place of its own.
+ * `watch`: a signal ends it with an error; may be NULL. */
 int sc_objective_init(struct sc_objective *objective, enum sc_objective_kind kind,
 		      bool device_constants, const struct sc_request *request,
-		      struct sc_arena *arena, struct sc_err *err);
+		      const struct sc_search_watch *watch, struct sc_arena *arena,
+		      struct sc_err *err);
 
 /* The options with which the planners of HugeCTR and of TorchRec run for a request. */
 void sc_hugectr_opts_of(const struct sc_request *request, struct sc_hugectr_opts *out);

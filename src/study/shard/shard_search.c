@@ -12,11 +12,16 @@ enum { N_KAPPAS = sizeof(KAPPAS) / sizeof(KAPPAS[0]) };
 static const double TARGETS[] = {1.0001, 1.01, 1.04}; /* times the bound */
 static const double NOISES[] = {0.0, 0.2, 1.0};
 
+/* So many units are placed whatever signal there is: few tables have a plan at once. */
+enum { UNITS_AT_ONCE = 1024 };
+
 static void insert_all(struct sc_shard_search *q)
 {
 	for (size_t i = 0; i < q->model->units.n; i++) {
 		uint32_t unit = q->order[i];
 
+		if (i >= UNITS_AT_ONCE && sc_search_is_ended(q->watch))
+			return;
 		if (q->s->choice[unit] == SC_UNPLACED)
 			sc_shard_state_insert(q->s, unit);
 	}
@@ -281,7 +286,7 @@ static void first_plan(struct sc_shard_search *q, double scale)
 	static const double FIRST_KAPPAS[] = {6.0, 1.0, 0.1};
 
 	sort_units(q);
-	for (int i = 0; i < 3 && !q->found; i++) {
+	for (int i = 0; i < 3 && !q->found && !(i && sc_search_is_ended(q->watch)); i++) {
 		sc_shard_state_clear(q->s);
 		sc_shard_state_sharpen(q->s, FIRST_KAPPAS[i], scale);
 		construct(q);

@@ -27,6 +27,11 @@ bool sc_search_is_stopped(struct sc_search_watch *watch)
 	return sc_search_is_ended(watch);
 }
 
+int sc_search_no_plan(struct sc_err *err)
+{
+	return sc_err_set(err, SC_ECONFLICT, "the search was stopped before it had a plan");
+}
+
 /* Column splits that are not in the list of options are made here: the objective says what a slice
  * of a width costs. */
 
@@ -302,6 +307,8 @@ int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve
 	if (sc_shard_search_run(&model, opts, bound, start_s, &plan)) {
 		rc = sc_shard_rate(problem, &plan, false, arena, out, err);
 		sc_shard_plan_release(&plan);
+	} else if (sc_search_is_ended(opts->watch)) {
+		rc = sc_search_no_plan(err);
 	} else {
 		rc = shard_conflict(problem, opts->current ? &why : err);
 		if (opts->current)
