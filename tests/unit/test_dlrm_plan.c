@@ -308,9 +308,10 @@ TEST(what_was_seen_before_does_not_show)
 		"model.bottom_mlp=64",
 		"model.interaction=dot",
 		"stragglers=1",
+		"load_cycles",
 		"",
 	};
-	enum { N_CHANGES = 9, N_OVERRIDES = sizeof(overrides) / sizeof(overrides[0]) };
+	enum { N_CHANGES = 11, N_OVERRIDES = sizeof(overrides) / sizeof(overrides[0]) };
 	int64_t rank = 1;
 	struct sc_straggler late = {.ranks = {&rank, 1}, .slowdown = 1.5};
 	struct sc_predictor *warm = sc_predictor_create();
@@ -319,6 +320,7 @@ TEST(what_was_seen_before_does_not_show)
 		const int change = i % N_CHANGES;
 		const char *text = overrides[i / N_CHANGES];
 		const bool is_late = strcmp(text, "stragglers=1") == 0;
+		const bool is_far = strcmp(text, "load_cycles") == 0;
 		struct sc_predictor *fresh = sc_predictor_create();
 		static struct sc_prediction a, b;
 		struct sc_predict_opts opts;
@@ -334,14 +336,24 @@ TEST(what_was_seen_before_does_not_show)
 		tables[1].storage = change == 6 ? SC_FP16 + 1 : 0;
 		if (change == 7)
 			tables[1].reuse = (struct sc_reuse){.kind = SC_REUSE_ZIPF, .zipf = 1.1};
-		req = make_request(tables, 3, is_late ? "" : text);
+		if (change >
+		    8) { /* the ranks of two tables are alike but for what is asked of them */
+			tables[2].rows = tables[1].rows;
+			tables[2].dim = tables[1].dim;
+			tables[2].pooling = 90;
+		}
+		req = make_request(tables, 3, is_late || is_far ? "" : text);
+		req->software.host_step_us = req->software.host_op_us = 0; /* it would hide all */
+		req->software.dlrm.host_sample_us = 0;
 		if (is_late)
 			req->config.stragglers = (struct sc_structs){&late, 1};
+		if (is_far)
+			req->device.embedding.load_cycles = 1e4;
 		plan_init(&plan, req);
 		place(&plan, &tables[0], SC_DATA_PARALLEL, (int)plan.world, 0);
 		place(&plan, &tables[1], change == 8 ? SC_ROW_WISE : SC_TABLE_WISE,
-		      change == 8 ? (int)plan.world : 1, change == 8 ? 0 : 1);
-		place(&plan, &tables[2], SC_TABLE_WISE, 1, 0);
+		      change == 8 ? (int)plan.world : 1, change == 8 || change == 10 ? 0 : 1);
+		place(&plan, &tables[2], SC_TABLE_WISE, 1, change == 10);
 		sc_predict_opts_init(&opts);
 		opts.plan = &plan;
 		ck_assert_int_eq(sc_predict(warm, req, &opts, &a, NULL), 0);
