@@ -316,11 +316,11 @@ static void try_choice(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 	uint32_t end_host = sides && c->spread == SC_SPREAD_HOST ? s->block_hosts : m->n_hosts;
 	double each = c->total / (double)c->n;
 	double power = s->kappa * each / (s->scale * m->speed[0]);
-	double least = m->alike ? bias * (double)c->n * s->least_weight : 0.0;
+	double least = m->alike ? (double)c->n * s->least_weight : 0.0;
 
 	/* The rise is at least this, wherever the shards go; expm1(x) is x or more, and takes long.
 	 */
-	if (least * power >= best->score || least * expm1(power) >= best->score)
+	if (bias * (least * power) >= best->score || bias * (least * expm1(power)) >= best->score)
 		return;
 	if (c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_UNIFORM) {
 		score = bias *
