@@ -198,7 +198,7 @@ static struct sc_layer_kind pattern_kind(const struct sc_model *model, int word)
 /* Layers of later tokens are as the last; where sub-layers stand alone, each is one of attention
  * with the last feed-forward part behind it (Nemotron 3, mtp_hybrid_override_pattern *E). */
 static struct sc_layer_kind later_token_kind(const struct sc_model *model,
-				       const struct sc_pattern *pattern)
+					     const struct sc_pattern *pattern)
 {
 	struct sc_layer_kind later = model->kinds[model->kind_of[pattern->n - 1]];
 

@@ -313,7 +313,8 @@ void experts_act_again(const struct dims *x, const struct part *p)
 void experts_act_forward(const struct dims *x, const struct part *p)
 {
 	if (is_fused_mlp(x))
-		add_rowwise(x, SC_NAME_FP8_CAST, experts_of(x).rows * p->n * quantized_element_bytes(x), 1);
+		add_rowwise(x, SC_NAME_FP8_CAST,
+			    experts_of(x).rows * p->n * quantized_element_bytes(x), 1);
 	else
 		experts_act_again(x, p);
 }
@@ -418,8 +419,8 @@ void experts_act_backward(const struct dims *x, const struct part *p)
 	struct experts ex = experts_of(x);
 
 	if (is_fused_mlp(x))
-		add_rowwise(x, SC_NAME_FP8_CAST, ex.rows * p->n * (x->e + 2 * quantized_element_bytes(x)),
-			    1);
+		add_rowwise(x, SC_NAME_FP8_CAST,
+			    ex.rows * p->n * (x->e + 2 * quantized_element_bytes(x)), 1);
 	else
 		add_activation_grad(x, ex.rows * p->n);
 	clamp(x, &ex, true);

@@ -498,7 +498,8 @@ void cast_weights(const struct dims *x, double params)
 {
 	if (x->quantized && !x->lora)
 		add_rowwise(x, SC_NAME_FP8_CAST,
-			    params / sc_transformer_batches(x->req) * (x->e + quantized_element_bytes(x)),
+			    params / sc_transformer_batches(x->req) *
+				    (x->e + quantized_element_bytes(x)),
 			    4);
 	else if (autocasts(x))
 		add_rowwise(x, SC_NAME_WEIGHT_CAST, params * (sc_dtype_bytes(SC_FP32) + x->e), 4);

@@ -137,7 +137,8 @@ uint64_t sc_sweep_fingerprint(const struct sc_sweep *sweep)
 		h = sc_fnv(h, text, strlen(text) + 1);
 	}
 	if (sweep->size)
-		h = sc_fnv(h, &sweep->size->tokens, 2 * sizeof(double)); /* and samples behind them */
+		h = sc_fnv(h, &sweep->size->tokens,
+			   2 * sizeof(double)); /* and samples behind them */
 	for (size_t i = 0; sweep->size && i < sweep->size->n_prices; i++) {
 		const struct sc_gpu_price *price = &sweep->size->prices[i];
 
