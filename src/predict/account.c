@@ -96,7 +96,7 @@ static inline bool begins_before(const struct sc_ran *ran, uint32_t a, uint32_t 
 
 	if (a_us < b_us || a_us > b_us)
 		return a_us < b_us;
-	return nodes[a].lane < nodes[b].lane || (nodes[a].lane == nodes[b].lane && a < b);
+	return nodes[a].lane != nodes[b].lane ? nodes[a].lane < nodes[b].lane : a < b;
 }
 
 /* Orders the nodes of a class by their starts, in which neighbours of a sweep do nearly all. */

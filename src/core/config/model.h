@@ -92,7 +92,7 @@ struct sc_layer_kind {
 	enum sc_feed feed;
 	bool wide; /* its products stay in the storage's precision */
 };
-/* At most, of a model; layers, of one that lists their kinds. */
+/* A model has at most so many kinds of layers, and so many layers if it lists their kinds. */
 enum { SC_N_LAYER_KINDS = 8, SC_MAX_PATTERN = 512 };
 struct sc_model {
 	enum sc_family family;

@@ -19,7 +19,7 @@ static bool has_value(const struct sc_yaml *node, const char *form)
 	return false;
 }
 
-/* The first of names that is there, as a count: 0: none, -1: none of them is there. */
+/* Returns the count that the first of these names holds, 0 for none; -1: no such name is there. */
 static int64_t factor_of(const struct sc_foreign *file, const char *names)
 {
 	char name[SC_FOREIGN_MAX_NAME];
@@ -140,7 +140,7 @@ static int put_list(struct sc_foreign *file, const struct sc_foreign_says *rule,
 	return sc_foreign_put(file, leaf, rule->ours, text, err);
 }
 
-/* Conditions come last: they are read of a rule alone that has something to say. */
+/* Takes what a rule says. Its conditions come last: a rule without a value needs none. */
 static int apply_rule(struct sc_foreign *file, const struct sc_foreign_says *rule,
 		      struct sc_err *err)
 {

@@ -11,8 +11,8 @@
 #define MINOR_FACTOR 2.0
 #define JUDGE_STEP 1e-4 /* of differences that judge, at least */
 
-/* d ln(time) / d ln(coefficient) from the slopes; weighted; columns scaled to length 1, so that
- * singular values say how alike they are. False: a column of zeros, the weakest at once. */
+/* Makes d ln(time) / d ln(coefficient) from the slopes, weighted. Columns are scaled to length 1,
+ * so that singular values say how alike they are. False: a column is zero, the weakest at once. */
 static bool jacobian(const struct sc_fit_job *job, const gsl_vector *weights, gsl_matrix *out,
 		     double *norm, struct sc_fit_judgement *verdict)
 {
