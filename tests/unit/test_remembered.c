@@ -1,4 +1,4 @@
-/* What a thread remembers of requests before shows in no bit: walks of neighbours, each of which is
+/* Memories of a thread show in no bit of a prediction: walks of neighbours, each of which is
  * one key away from the last, through one evaluator, and each of them through a new one. */
 #include "random_key.h"
 #include "runner.h"

@@ -298,7 +298,7 @@ TEST(a_signal_leaves_the_first_plan)
 	sc_step_candidates_release(&list);
 }
 
-/* Of many tables not even the first plan is made then, nor their options, and a bound stays at what
+/* A signal ends even the first plan of many tables, and their options; a bound stays at what
  * was proven so far. */
 TEST(a_signal_before_a_plan_is_an_error)
 {
