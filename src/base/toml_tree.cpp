@@ -3,6 +3,10 @@
 #include <string>
 #include <string_view>
 
+/* toml++ 3.3 asserts that a key begins like one before the branch that reports a key that does not, and a
+   release build makes its assertions promises to the optimizer. Neither holds for a file from a stranger. */
+#undef NDEBUG
+#define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
 
 extern "C" {
