@@ -213,7 +213,7 @@ void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t 
 /* Returns such a cache, empty. */
 uint32_t *sc_block_no_costs(const struct sc_block *block, struct sc_arena *arena);
 /* Fills it with the costs of a block whose kernels may meet others. */
-void sc_block_add_costs(const struct sc_block *block, struct sc_graph *graph, uint32_t *costs);
+void sc_block_add_costs(const struct sc_block *block, const struct sc_emit *emit, uint32_t *costs);
 /* Adds the cost of work that the host does itself. */
 static inline uint32_t sc_block_host_cost(struct sc_graph *graph, const struct sc_block_env *env,
 					  double us)

@@ -154,6 +154,18 @@ void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on)
 	graph->sealed = 0;
 }
 
+void sc_graph_take_costs(struct sc_graph *graph, struct sc_graph *from)
+{
+	struct sc_cost *const at = graph->costs.at;
+	const size_t cap = graph->costs.cap;
+
+	assert(graph->costs.n == from->costs.n);
+	graph->costs.at = from->costs.at;
+	graph->costs.cap = from->costs.cap;
+	from->costs.at = at;
+	from->costs.cap = cap;
+}
+
 /* At least n entries, old contents dropped. */
 static void graph_grow(uint32_t **array, size_t n)
 {

@@ -118,6 +118,8 @@ uint32_t sc_graph_add_member(struct sc_graph *graph, uint32_t lane, uint32_t gro
 			     struct sc_node_use use);
 /* on SC_NONE: nothing. */
 void sc_graph_add_dep(struct sc_graph *graph, uint32_t node, uint32_t on);
+/* Gives a sealed graph the costs of one of equal nodes, which takes its own. */
+void sc_graph_take_costs(struct sc_graph *graph, struct sc_graph *from);
 /* Builds the CSR arrays; call after the last add, again after more adds. Ids out of range are left
  * out here (tests/unit/graph_check.h names them). No malloc once the arrays are large enough. */
 void sc_graph_seal(struct sc_graph *graph);

@@ -92,12 +92,10 @@ void sc_block_emit(const struct sc_block *block, struct sc_emit *emit, uint32_t 
 				 emit->compute_dep);
 }
 
-void sc_block_add_costs(const struct sc_block *block, struct sc_graph *graph, uint32_t *costs)
+void sc_block_add_costs(const struct sc_block *block, const struct sc_emit *emit, uint32_t *costs)
 {
-	const struct sc_emit emit = {.graph = graph};
-
 	for (size_t i = 0; i < block->steps.n; i++)
-		add_step_costs(&block->steps.at[i], &emit, true, costs + 2 * i);
+		add_step_costs(&block->steps.at[i], emit, true, costs + 2 * i);
 }
 
 uint32_t *sc_block_no_costs(const struct sc_block *block, struct sc_arena *arena)

@@ -422,7 +422,8 @@ static void add_costs(struct builder *b)
 				continue;
 			}
 			st->costs[id] = sc_block_no_costs(&cls->block[id], dlrm->arena);
-			sc_block_add_costs(&cls->block[id], b->graph, st->costs[id]);
+			sc_block_add_costs(&cls->block[id], &(struct sc_emit){.graph = b->graph},
+					   st->costs[id]);
 		}
 	}
 }

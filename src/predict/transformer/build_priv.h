@@ -216,6 +216,18 @@ const struct sc_passes *build_kept_passes(const struct kept_graph *kept);
 void build_keep_begin(struct builder *b);
 void build_keep(struct builder *b);
 
+/* The graph of a pass that ran alone, sealed. Neighbours of a sweep have passes of the same nodes:
+ * these make their costs alone. */
+struct alone_graph {
+	struct sc_graph graph;
+	uint64_t print;         /* of all that its nodes and edges follow from */
+	SC_VEC(uint32_t) nodes; /* the first and the last of each block on the GPU */
+	uint32_t arrives;       /* the host's node, where it is late */
+};
+/* Finds it by its print, or else an empty one, without nodes, to be built. Of long ones the last
+ * is kept. */
+struct alone_graph *build_find_alone(struct sc_graph_store *store, uint64_t print, bool is_long);
+
 /* The copies of a pass between its GPU and its host (build_copies.c). */
 struct pass_copies {
 	uint32_t from_host, to_host, began_after;

@@ -12,13 +12,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
 
 /* Equal blocks repeat themselves after a few: a longer run has so many simulated, and one of its
  * middle stands for those that are left out, but where nothing waits for reductions: these fall
  * behind for as long as there are blocks. */
-enum { ALONE_BLOCKS = 4, ALONE_STANDS = 2 };
+enum { ALONE_BLOCKS = 4, ALONE_STANDS = 2, LONG_BLOCKS = 64 };
 #define SLOW_HOST 2e-3 /* a pass waits more for its host than at its start: a share of it */
 
 /* The reading of a pass simulated alone: numbers all, as its memo keeps them, followed by those of
@@ -41,11 +42,11 @@ enum {
 /* A pass being simulated alone: the host far ahead, or arriving when the first block's weights are
  * there, or are asked for. */
 struct alone {
-	uint32_t *first, *last; /* nodes of each block on the GPU */
-	size_t n;
+	struct alone_graph *in;
+	uint64_t print; /* of its nodes, but for `late` */
+	size_t n;       /* blocks */
 	bool gathers, reduces, late;
-	double most;      /* blocks of a run */
-	uint32_t arrives; /* `late`: the host's node */
+	double most; /* blocks of a run */
 };
 
 /* Says whether this pass gathers sharded weights. */
@@ -88,8 +89,15 @@ static uint32_t add_block_alone(struct pass *p, const struct run *run)
 		.in_flight = SC_NONE,
 	};
 
-	if (!*costs)
+	const bool is_first = !*costs;
+
+	if (is_first)
 		*costs = sc_block_no_costs(block, b->arena);
+	if (b->graph->only_costs) {
+		if (is_first)
+			sc_block_add_costs(block, &emit, *costs);
+		return 0;
+	}
 	for (size_t i = 0; i < block->steps.n; i++) {
 		sc_block_emit_step(block, i, &emit, *costs);
 		if (first == SC_NONE && block->steps.at[i].kind != SC_STEP_HOST)
@@ -101,8 +109,8 @@ static uint32_t add_block_alone(struct pass *p, const struct run *run)
 		build_compute_after(st, SC_NONE);
 		first = st->last_compute;
 	}
-	b->alone->first[b->alone->n] = first;
-	b->alone->last[b->alone->n++] = st->last_compute;
+	SC_VEC_PUSH(&b->alone->in->nodes, first);
+	SC_VEC_PUSH(&b->alone->in->nodes, st->last_compute);
 	return st->last_compute;
 }
 
@@ -139,6 +147,36 @@ static void add_all_blocks(struct pass *p, uint32_t gathered, bool gather, bool 
 
 /* ---- a pass alone ---- */
 
+/* Returns the print of all but costs that decides how a pass runs alone: its nodes and edges follow
+ * from it. */
+static uint64_t print_of_nodes(const struct pass *p, const struct alone *alone)
+{
+	const struct sc_transformer *tf = p->st->b->tf;
+	const double how[] = {alone->gathers,
+			      alone->reduces,
+			      gathers_ahead(p),
+			      tf->request->software.grad_sync == SC_GRAD_AFTER,
+			      tf->request->c3[SC_C3_DP].policy == SC_C3_PLAIN,
+			      tf->placement.classes[p->st->id].stage_ranks_per_node};
+	uint64_t print = sc_fnv_words(SC_FNV_START, how, sizeof(how) / sizeof(how[0]));
+
+	for (int r = 0; r < p->n_runs; r++) {
+		const struct sc_block *block =
+			&build_variant(p->st)->block[p->partial][p->run[r].block];
+		const double run[] = {p->run[r].n,
+				      alone->reduces && build_reduces_later(p, &p->run[r]),
+				      (double)block->steps.n};
+
+		print = sc_fnv_words(print, run, sizeof(run) / sizeof(run[0]));
+		for (size_t i = 0; i < block->steps.n; i++) {
+			const double step = block->steps.at[i].kind + 4 * block->steps.at[i].hidden;
+
+			print = sc_fnv_words(print, &step, 1);
+		}
+	}
+	return print;
+}
+
 static void add_class_alone(struct builder *b, struct class_state *st)
 {
 	struct sc_class one = {
@@ -148,7 +186,6 @@ static void add_class_alone(struct builder *b, struct class_state *st)
 		.name = SC_NONE,
 	};
 
-	sc_graph_clear(b->graph);
 	sc_graph_add_class(b->graph, one);
 	st->lanes.host = sc_graph_add_lane(b->graph, 0, SC_LANE_HOST);
 	st->lanes.compute = sc_graph_add_lane(b->graph, 0, SC_LANE_COMPUTE);
@@ -166,9 +203,8 @@ static void add_class_alone(struct builder *b, struct class_state *st)
 /* Returns the data-parallel lane's work between two times. */
 static double busy_us(const struct pass *p, double from_us, double to_us)
 {
-	const struct sc_build_scratch *scratch = p->st->b->scratch;
-	const struct sc_timeline *tl = &scratch->timeline;
-	const struct sc_graph *g = &scratch->graph;
+	const struct sc_timeline *tl = &p->st->b->scratch->timeline;
+	const struct sc_graph *g = p->st->b->graph;
 	double us = 0;
 
 	for (uint32_t id = g->lane_first[p->st->lanes.dp];
@@ -184,9 +220,12 @@ static void host_arrives_alone(struct class_state *st, uint32_t gathered)
 	struct sc_cost part = {.work_us = build_host_summary(st).host_us};
 	struct sc_node_use nothing = {st->b->zero_cost, SC_NAME_JOIN};
 
-	st->b->alone->arrives = sc_graph_add_node(graph, SC_NODE_SYNC, st->lanes.host, nothing);
-	sc_graph_add_dep(graph, st->b->alone->arrives, gathered);
-	build_compute_after(st, st->b->alone->arrives);
+	const uint32_t arrives = sc_graph_add_node(graph, SC_NODE_SYNC, st->lanes.host, nothing);
+
+	if (!graph->only_costs)
+		st->b->alone->in->arrives = arrives;
+	sc_graph_add_dep(graph, arrives, gathered);
+	build_compute_after(st, arrives);
 	sc_graph_add_node(
 		graph, SC_NODE_HOST, st->lanes.host,
 		(struct sc_node_use){sc_graph_add_cost(graph, &part), SC_NAME_MICRO_BATCH_HOST});
@@ -202,30 +241,40 @@ static void simulate_alone(const struct pass *p, struct alone *alone, struct alo
 	uint32_t *costs[2][SC_N_BLOCKS] = {{NULL}}, gathered = SC_NONE;
 	int rc;
 
-	b.graph = &scratch->graph;
+	alone->in = build_find_alone(p->st->b->tf->store, alone->print * 2 + alone->late,
+				     alone->n > LONG_BLOCKS);
+	const bool is_known = alone->in->nodes.n > 0;
+
+	b.graph = is_known ? &scratch->graph : &alone->in->graph;
 	b.alone = alone;
 	b.sync_p2p = false;
 	st.b = &b;
 	st.costs = costs;
 	own.st = &st;
-	alone->n = 0;
+	sc_graph_clear(b.graph);
+	b.graph->only_costs = is_known;
 	add_class_alone(&b, &st);
 	if (alone->gathers && (!alone->late || gathers_ahead(p)))
 		gathered = build_weight_gather(&st, p->run[0].params, SC_NONE);
 	if (alone->late)
 		host_arrives_alone(&st, gathered);
 	add_all_blocks(&own, gathered, alone->gathers, alone->reduces);
-	sc_graph_seal(b.graph);
+	b.graph = &alone->in->graph;
+	if (is_known)
+		sc_graph_take_costs(b.graph, &scratch->graph);
+	else
+		sc_graph_seal(b.graph);
 	rc = sc_simulate(scratch->sim, b.graph, NULL, &scratch->timeline, NULL);
 	assert(rc == 0);
 	(void)rc;
-	const struct sc_timeline *tl = &own.st->b->scratch->timeline;
-	double end_us = tl->start_us[alone->first[0]];
+	const struct sc_timeline *tl = &scratch->timeline;
+	const uint32_t *node = alone->in->nodes.at;
+	double end_us = tl->start_us[node[0]];
 
 	for (size_t i = 0; i < alone->n; i++, out++) {
-		double start_us = tl->start_us[alone->first[i]], before_us = end_us;
+		double start_us = tl->start_us[node[2 * i]], before_us = end_us;
 
-		end_us = tl->end_us[alone->last[i]];
+		end_us = tl->end_us[node[2 * i + 1]];
 		out->us = end_us - start_us;
 		out->wait_us = busy_us(&own, before_us, start_us);
 		out->all_us = end_us - before_us;
@@ -239,8 +288,10 @@ static void simulate_both(const struct pass *p, struct alone *alone, struct alon
 	struct alone_block *blocks = (struct alone_block *)(out + 1);
 
 	simulate_alone(p, alone, blocks);
-	out->gather_us = sc_quantize_us(tl->start_us[alone->first[0]]);
-	out->after_us = sc_quantize_us(tl->total_us - tl->end_us[alone->last[alone->n - 1]]);
+	const uint32_t *node = alone->in->nodes.at;
+
+	out->gather_us = sc_quantize_us(tl->start_us[node[0]]);
+	out->after_us = sc_quantize_us(tl->total_us - tl->end_us[node[2 * alone->n - 1]]);
 	/* The first block is late behind a host that arrives with the pass; others may be. */
 	struct sc_summary host = build_host_summary(p->st), all = build_pass_summary(p);
 	struct sc_summary first = build_run_sum(p, p->run[0].block, 1);
@@ -251,7 +302,7 @@ static void simulate_both(const struct pass *p, struct alone *alone, struct alon
 		return;
 	alone->late = true;
 	simulate_alone(p, alone, blocks + alone->n);
-	out->late_us = tl->start_us[alone->first[0]] - tl->end_us[alone->arrives];
+	out->late_us = tl->start_us[alone->in->nodes.at[0]] - tl->end_us[alone->in->arrives];
 }
 
 static void ask_of_cost(struct sc_memo_key *key, const struct sc_cost *cost)
@@ -271,7 +322,6 @@ static void ask_of_run(struct sc_memo_key *key, const struct pass *p, const stru
 	const uint64_t print = sc_block_print(&v->block[p->partial][run->block]);
 	struct sc_cost cost;
 
-	sc_memo_put(key, run->n);
 	sc_memo_put_bytes(key, &print, sizeof(print));
 	if (alone->gathers) {
 		cost = build_gather_cost(p->st, run->params);
@@ -283,37 +333,28 @@ static void ask_of_run(struct sc_memo_key *key, const struct pass *p, const stru
 	ask_of_cost(key, &cost);
 }
 
-/* Finds the times of a pass with no more blocks than are simulated, `n` in all. */
-static const double *find_alone(const struct pass *p, struct alone *alone, size_t n)
+/* Finds the times of a pass with no more blocks than are simulated. */
+static const double *find_alone(const struct pass *p, struct alone *alone)
 {
 	struct sc_build_scratch *scratch = p->st->b->scratch;
+	const size_t n_numbers = N_PASS + 2 * alone->n * N_BLOCK;
 	const double *known;
 	double *out;
 
 	/* The key has all that decides how a pass runs alone. */
 	struct sc_memo_key *key = sc_memo_begin(scratch->memo);
-	const struct class_state *st = p->st;
-	const struct sc_transformer *tf = st->b->tf;
-	int how = alone->gathers + 2 * alone->reduces + 4 * gathers_ahead(p) +
-		  8 * (tf->request->software.grad_sync == SC_GRAD_AFTER) +
-		  16 * (tf->request->c3[SC_C3_DP].policy == SC_C3_PLAIN);
 
-	sc_memo_put(key, how);
-	sc_memo_put(key, tf->placement.classes[st->id].stage_ranks_per_node);
-	sc_memo_put(key, build_host_summary(st).host_us);
-	for (int r = 0; r < p->n_runs; r++) {
-		sc_memo_put(key, alone->reduces && build_reduces_later(p, &p->run[r]));
+	alone->print = print_of_nodes(p, alone);
+	sc_memo_put_bytes(key, &alone->print, sizeof(alone->print));
+	sc_memo_put(key, build_host_summary(p->st).host_us);
+	for (int r = 0; r < p->n_runs; r++)
 		ask_of_run(key, p, &p->run[r], alone);
-	}
 	known = sc_memo_find(scratch->memo);
 	if (known)
 		return known;
-	alone->first = sc_arena_alloc(scratch->arena, 2 * n * sizeof(*alone->first));
-	alone->last = alone->first + n;
-	out = sc_arena_calloc(scratch->arena, N_PASS + 2 * n * N_BLOCK, sizeof(*out));
+	out = sc_arena_calloc(scratch->arena, n_numbers, sizeof(*out));
 	simulate_both(p, alone, (struct alone_pass *)out);
-	return memcpy(sc_memo_add(scratch->memo, N_PASS + 2 * n * N_BLOCK), out,
-		      (N_PASS + 2 * n * N_BLOCK) * sizeof(*out));
+	return memcpy(sc_memo_add(scratch->memo, n_numbers), out, n_numbers * sizeof(*out));
 }
 
 /* The sums of a pass that ran alone. */
@@ -369,16 +410,15 @@ static struct sharded_times times_of(const struct pass *p, bool gather, bool red
 	const struct alone_block *blocks;
 	struct pass few = *p;
 	struct reading early, late;
-	double n = 0;
 
 	if (p->n_runs == 0)
 		return out;
 	for (int i = 0; i < few.n_runs; i++)
-		n += few.run[i].n = fmin(few.run[i].n, how.most);
-	alone = (const struct alone_pass *)find_alone(&few, &how, (size_t)n);
+		how.n += (size_t)(few.run[i].n = fmin(few.run[i].n, how.most));
+	alone = (const struct alone_pass *)find_alone(&few, &how);
 	blocks = (const struct alone_block *)(alone + 1);
 	early = read_alone(p, how.most, blocks);
-	late = read_alone(p, how.most, blocks + (size_t)n);
+	late = read_alone(p, how.most, blocks + how.n);
 	early.sum.host_us += out.sum.host_us;
 	out.sum = early.sum;
 	out.sum.gpu_us = sc_quantize_us(early.sum.gpu_us);

@@ -2,7 +2,6 @@
  * who sends to whom and from a few decisions that depend on times: which launches are late, what
  * has work at all. A builder first makes costs alone, with nothing kept of its nodes but their
  * print; a kept graph of the same question with the same print takes these costs. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 #include "core/config/config_schedule.h"
 #include "predict/transformer/build_priv.h"
 
-enum { N_KEPT = 16, MOST_CLASSES = 64, BLOCK_BYTES = 16 << 10 };
+enum { N_KEPT = 16, N_ALONE = 8, MOST_CLASSES = 64, BLOCK_BYTES = 16 << 10 };
 #define MOST_BYTES ((size_t)16 << 20) /* of all kept graphs */
 
 struct kept_graph {
@@ -26,6 +25,8 @@ struct sc_graph_store {
 	struct kept_graph kept[N_KEPT];
 	struct kept_graph *lent; /* its graph is the predictor's, and the other way round */
 	uint64_t asked, turn;
+	struct alone_graph alone[N_ALONE]; /* the first one: a long one */
+	unsigned n_alone;                  /* that were built */
 };
 
 struct sc_graph_store *sc_graph_store_create(void)
@@ -55,6 +56,10 @@ void sc_graph_store_destroy(struct sc_graph_store *store)
 	for (int i = 0; i < N_KEPT; i++) {
 		sc_graph_release(&store->kept[i].graph);
 		sc_arena_release(&store->kept[i].arena);
+	}
+	for (int i = 0; i < N_ALONE; i++) {
+		sc_graph_release(&store->alone[i].graph);
+		SC_VEC_RELEASE(&store->alone[i].nodes);
 	}
 	free(store);
 }
@@ -202,9 +207,7 @@ bool build_take_kept(struct builder *b, const struct kept_graph *like)
 		return false;
 	if (!kept->graph.notes)
 		kept->graph.notes = sc_xcalloc(1, sizeof(*kept->graph.notes));
-	assert(kept->graph.costs.n == b->graph->costs.n);
-	memcpy(kept->graph.costs.at, b->graph->costs.at,
-	       kept->graph.costs.n * sizeof(struct sc_cost));
+	sc_graph_take_costs(&kept->graph, b->graph);
 	lend(store, kept, b->graph);
 	const struct sc_schedule_shape shape = b->built->shape;
 
@@ -261,4 +264,18 @@ void build_keep(struct builder *b)
 					  5 * sizeof(uint32_t)) +
 			 g->costs.cap * sizeof(struct sc_cost);
 	kept->turn = ++store->turn;
+}
+
+struct alone_graph *build_find_alone(struct sc_graph_store *store, uint64_t print, bool is_long)
+{
+	struct alone_graph *out = store->alone;
+
+	while (out < store->alone + N_ALONE && !(out->print == print && out->nodes.n))
+		out++;
+	if (out < store->alone + N_ALONE)
+		return out;
+	out = &store->alone[is_long ? 0 : 1 + store->n_alone++ % (N_ALONE - 1)];
+	out->print = print;
+	out->nodes.n = 0;
+	return out;
 }
