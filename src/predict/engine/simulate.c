@@ -277,17 +277,16 @@ static const uint8_t *find_contends(struct sc_simulator *sim)
 	SC_VEC_RESERVE(&sim->contends, n);
 	for (size_t i = 0; i < n; i++) {
 		const double *demand = sim->graph->costs.at[i].demand;
-		uint8_t contends = 0;
-		bool own = !(demand[SC_RES_NIC] > 0);
+		const bool of_sm = demand[SC_RES_SM] > 0;
+		double most = 0; /* of anything else */
 
-		for (int r = 0; r < SC_N_RES; r++) {
-			contends |= demand[r] > 0 ? SIM_ANY : 0;
-			own = own && (r == SC_RES_SM || demand[r] <= 1);
-		}
-		if (demand[SC_RES_SM] > 0)
-			contends |= SIM_SM;
-		if (contends && own)
-			contends |= SIM_OWN;
+		for (int r = SC_RES_SM + 1; r < SC_N_RES; r++)
+			most = demand[r] > most ? demand[r] : most;
+		const bool own = most <= 1 && !(demand[SC_RES_NIC] > 0);
+		const uint8_t contends = !of_sm && !(most > 0) ? 0
+							       : SIM_ANY | (of_sm ? SIM_SM : 0) |
+									 (own ? SIM_OWN : 0);
+
 		sim->contends.at[i] = contends;
 		any |= contends;
 	}

@@ -112,7 +112,7 @@ static void slow_copiers(struct sc_simulator *sim, struct sim_sm *sm)
 	sm->resizable = SC_NONE;
 }
 
-bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
+static inline bool run_beside(struct sc_simulator *sim, uint32_t node)
 {
 	const struct sim_flow *f = &sim->flow;
 	const struct sc_cost *cost = &f->cost[f->node[node].cost];
@@ -120,11 +120,9 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 	const double want = least(cost->demand[SC_RES_SM], 1);
 	struct sim_act *other = NULL;
 
-	if (!sim->apart || sim->graph->classes.n > 1 ||
-	    !(f->contends[f->node[node].cost] & SIM_OWN) || f->slowed || sim->ready.n ||
-	    sm->queue != SC_NONE || sm->resizable != SC_NONE || cost->holds_sm ||
-	    !(cost->work_us > 0) || !goes_on(sim, f->ready_us[node]) || sim->dirty_acts.n ||
-	    sim->heap.n > 1)
+	if (!(f->contends[f->node[node].cost] & SIM_OWN) || sim->ready.n || sm->queue != SC_NONE ||
+	    sm->resizable != SC_NONE || cost->holds_sm || !(cost->work_us > 0) ||
+	    !goes_on(sim, f->ready_us[node]) || sim->dirty_acts.n || sim->heap.n > 1)
 		return false;
 	const double sms = least(want, sm->free), at_us = sim->now_us + cost->latency_us;
 	double rate[2] = {want - sms < SIM_EPS ? 1 : sms / want, 0};
@@ -134,11 +132,11 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 	if (sms < SIM_EPS)
 		return false;
 	slow_copiers(sim, sm);
-	const bool slows =
-		other && other->state == SIM_WORKING && slow_each_other(sim, cost, other, rate);
+	const bool works = other && other->state == SIM_WORKING;
+	const bool slows = works && slow_each_other(sim, cost, other, rate);
 	const bool at_once = slows && !(cost->latency_us > 0);
 
-	if (!at_once)
+	if (!at_once && (sim->dirty_acts.n || sim->dirty_res.n))
 		sc_sim_rates_solve(sim);
 	if (is_due(sim, at_us))
 		return false;
@@ -157,11 +155,35 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 		sc_sim_rates_set(sim, sim->heap.at[0].act, rate[1]);
 	sim->now_us = end_us;
 	sc_sim_sm_pass(sim, node, sms, want);
-	for (uint32_t r = SC_RES_SM + 1; r < SC_N_RES; r++)
+	/* Nothing is on any resource yet where the other does not work. */
+	for (uint32_t r = SC_RES_SM + 1; works && r < SC_N_RES; r++)
 		if (cost->demand[r] > 0)
 			sc_sim_rates_pass(sim, r, cost->demand[r]);
 	sim->busy.at[0]--;
 	sc_sim_node_done(sim, node, end_us);
+	return true;
+}
+
+bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
+{
+	const struct sim_flow *f = &sim->flow;
+
+	if (!sim->apart || sim->graph->classes.n > 1 || f->slowed || !run_beside(sim, node))
+		return false;
+	/* As a rule the next one of its lane follows, and nothing else: it need not flow first. */
+	while (sim->n_stack == 1 && sim->busy.at[0] > 0) {
+		const uint32_t next = f->stack[0];
+
+		if (f->node[next].group != SC_NONE || !f->contends[f->node[next].cost])
+			break;
+		sim->n_stack = 0;
+		sim->busy.at[0]++;
+		if (run_beside(sim, next))
+			continue;
+		sim->busy.at[0]--;
+		f->stack[sim->n_stack++] = next;
+		break;
+	}
 	return true;
 }
 
