@@ -32,8 +32,7 @@ static void read_classes(struct sc_accountant *accountant, const struct sc_readi
 	for (uint32_t c = 0; c < n; c++) {
 		struct sc_use use = {.busy_us = 0};
 
-		/* The first class says how a torus is loaded (predict.c). */
-		if (in->brief && in->account.ran.graph->notes && c > 0)
+		if (in->brief && in->account.ran.graph->notes && !(in->first_comm && c == 0))
 			use.active_us = sc_active_of_class_us(accountant, c);
 		else
 			sc_use_of_class(accountant, c, &use);
@@ -248,10 +247,11 @@ void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *i
 	sc_account_of_class(&reader->accountant, out->busiest, &account);
 	for (int o = 0; o < SC_N_OWNERS; o++)
 		out->breakdown_ms[o] = account.owner_us[o] / SC_US_PER_MS;
-	out->comm_ms = sc_comm_of_class_us(&reader->accountant, out->busiest) / SC_US_PER_MS;
+	out->comm_ms = 0;
 	out->n_contributors = 0;
 	if (in->brief)
 		return;
+	out->comm_ms = sc_comm_of_class_us(&reader->accountant, out->busiest) / SC_US_PER_MS;
 	read_path(reader, in, out);
 	if (in->info.untangle)
 		in->info.untangle(in->info.ctx, &reader->tally);

@@ -30,7 +30,7 @@ struct sc_reading {
 	double iteration_ms;
 	uint32_t busiest; /* the class that computes or transfers longest; the first of equals */
 	double breakdown_ms[SC_N_OWNERS]; /* a GPU of that class; sums to iteration_ms */
-	/* that GPU's communication, hidden or not; breakdown_ms has what is exposed */
+	/* that GPU's communication, hidden or not; breakdown_ms has what is exposed. 0 if brief */
 	double comm_ms;
 	double path_owner_ms[SC_N_OWNERS]; /* the critical path; sums to iteration_ms */
 	size_t n_path, n_classes, n_contributors;
@@ -83,8 +83,9 @@ struct sc_reading_input {
 	struct sc_account_input account;
 	struct sc_op_info info;
 	uint32_t last; /* the node that ends the iteration, or SC_NONE: the last of the timeline */
-	/* no critical path and no names, of classes the first alone; the rest is the same */
+	/* no critical path, names, communication or classes; the rest is the same */
 	bool brief;
+	bool first_comm; /* but the first class's communication: it says how a torus is loaded */
 };
 /* Memory of one thread, all zero to begin with. */
 struct sc_reader {
