@@ -424,6 +424,17 @@ static const struct {
 	{"parallel.pp=4 parallel.tp=2 parallel.dp=1 training.micro_batch=1 "
 	 "training.global_batch=32",
 	 "cluster.gpus_per_node=2", "cluster.gpus_per_node=8"},
+	/* passes of sharded weights alone: what collectives run beside, how many layers there are,
+	 * whether the head is the embedding, and which ranks share NICs */
+	{"parallel.tp=4 parallel.dp=2 parallel.sharding=fsdp parallel.sequence_parallel=true "
+	 "training.global_batch=8 training.micro_batch=1",
+	 "c3.policy.tp=serial", "c3.policy.tp=comm_first"},
+	{"parallel.dp=8 parallel.sharding=fsdp training.global_batch=8 training.micro_batch=1",
+	 "model.layers=2", "model.layers=3"},
+	{"parallel.dp=8 parallel.sharding=fsdp training.global_batch=8 training.micro_batch=1",
+	 "model.tied_embeddings=false", "model.tied_embeddings=true"},
+	{"parallel.dp=8 parallel.sharding=fsdp training.global_batch=8 training.micro_batch=1",
+	 "cluster.gpus_per_node=2", "cluster.gpus_per_node=4"},
 };
 
 static void begin_pair(const char *base)
