@@ -649,6 +649,34 @@ TEST(a_piece_of_models_with_mamba)
 	}
 }
 
+/* Balanced routing is in turn with a software whose benchmarks send tokens so, where it is asked
+ * for. */
+TEST(a_software_balances_in_turn)
+{
+	static const struct {
+		const char *training;
+		int routing;
+	} cases[] = {
+		{"software: automodel, routing: balanced", SC_ROUTING_IN_TURN},
+		{"software: torchtitan, routing: balanced", SC_ROUTING_IN_TURN},
+		{"software: automodel", SC_NOT_GIVEN},
+		{"software: megatron-core, routing: balanced", SC_ROUTING_BALANCED},
+		{"software: megatron-core, routing: in_turn", SC_ROUTING_IN_TURN},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[600];
+
+		snprintf(text, sizeof(text),
+			 "schema: stepcast/1\nmodel: models/qwen3-30b-a3b.yaml\ngpus: 8\n"
+			 "cluster: {gpu: h100-sxm-80gb}\nparallel: {dp: 8, ep: 8}\n"
+			 "training: {global_batch: 512, %s}\n",
+			 cases[i].training);
+		ck_assert_int_eq(resolve(text), 0);
+		ck_assert_int_eq(request.config.training.routing, cases[i].routing);
+	}
+}
+
 /* How transfers between stages share the GPU, below what a request says; and all of a replica's
  * samples at once. */
 TEST(a_piece_says_policies_and_whole_batches)

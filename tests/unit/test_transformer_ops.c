@@ -1304,6 +1304,59 @@ TEST(hybrid_ep_gathers_where_tokens_go)
 	ck_assert(step_us(routed(wide), SC_BLOCK_LAYER_F, SC_NAME_ROUTES) > near);
 }
 
+/* A token's experts that follow each other are on one rank of four experts, or on one and a half if
+ * they are three; those drawn at random on 2.9 and 2.4. The receiver copies the token to each. */
+TEST(experts_in_turn_are_neighbours)
+{
+	static const struct {
+		const char *top_k;
+		double k, ranks, drawn;
+	} CASES[] = {
+		{"model.top_k=4", 4, 1, 4 * (1 - 495.0 / 1820)},
+		{"model.top_k=3", 3, 1.5, 4 * (1 - 220.0 / 560)},
+		{"model.top_k=8", 8, 2, 4 * (1 - 495.0 / 12870)},
+	};
+
+	for (int i = 0; i < N_OF(CASES); i++) {
+		char text[128];
+		double us[2];
+
+		for (int in_turn = 0; in_turn < 2; in_turn++) {
+			snprintf(text, sizeof(text),
+				 "training.moe_dispatcher=deepep model.seq=65536 %s "
+				 "training.routing=%s",
+				 CASES[i].top_k, in_turn ? "in_turn" : "balanced");
+			us[in_turn] = step_us(routed(text), SC_BLOCK_LAYER_F, SC_NAME_PERMUTE);
+		}
+		ck_assert_double_eq_tol(
+			us[1] / us[0],
+			(CASES[i].k + CASES[i].ranks) / (CASES[i].k + CASES[i].drawn), 0.005);
+	}
+}
+
+/* Run again without reentry, a mixture ends before its combine, if that leaves nothing for
+ * backward. Once more it is the gradient of the dispatch. */
+TEST(recomputation_ends_before_the_combine)
+{
+	static const struct {
+		const char *dispatcher;
+		bool early;
+		int n;
+	} CASES[] = {{"deepep", true, 1}, {"deepep", false, 2}, {"all_to_all", true, 2}};
+
+	for (int i = 0; i < N_OF(CASES); i++) {
+		char text[128];
+		struct sc_request *req;
+
+		snprintf(text, sizeof(text), "training.moe_dispatcher=%s training.recompute=full",
+			 CASES[i].dispatcher);
+		req = routed(text);
+		req->software.recompute_early_stop = CASES[i].early;
+		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_COMBINE), CASES[i].n);
+		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_DISPATCH), 2);
+	}
+}
+
 TEST(activations_of_experts_with_biases_are_clamped)
 {
 	struct sc_request *req =

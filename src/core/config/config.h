@@ -71,7 +71,13 @@ enum sc_attention { SC_ATT_FLASH, SC_ATT_UNFUSED, SC_ATT_SDPA };
 enum sc_offload_tier { SC_TIER_NONE, SC_TIER_CPU, SC_TIER_NVME };
 /* The ways of tokens to experts: as many to each; what exceeds a fixed capacity dropped, and less
  * padded to it; as it comes. */
-enum sc_routing { SC_ROUTING_BALANCED, SC_ROUTING_DROPPED, SC_ROUTING_NATURAL };
+enum sc_routing {
+	SC_ROUTING_BALANCED,
+	SC_ROUTING_IN_TURN, /* balanced; a token's experts are neighbours, behind the last token's
+			     */
+	SC_ROUTING_DROPPED,
+	SC_ROUTING_NATURAL
+};
 /* How the vocabulary layers are spread over stages (Yeung et al., arXiv:2411.05288): each stage has
  * a share; with two barriers, one, or none, the stages in step. */
 enum sc_vocab_stages { SC_VOCAB_STAGES_NONE, SC_VOCAB_1, SC_VOCAB_2, SC_VOCAB_INTERLACED };

@@ -88,6 +88,7 @@ const struct sc_name sc_recompute_names[] = {
 };
 static const struct sc_name ROUTING_NAMES[] = {
 	{"balanced", SC_ROUTING_BALANCED},
+	{"in_turn", SC_ROUTING_IN_TURN},
 	{"dropped", SC_ROUTING_DROPPED},
 	{"natural", SC_ROUTING_NATURAL},
 	{0},
@@ -595,7 +596,8 @@ static const struct sc_field TRAINING_FIELDS[] = {
 	     NEEDS(SC_NEEDS_EXPERTS), FROM_UNLESS("all_to_all", "the software")),
 	BOOL(sc_training, moe_overlap, "expert exchange beside another batch's work",
 	     NEEDS(SC_NEEDS_EXPERTS), FROM_UNLESS("false", "the software")),
-	ENUM(sc_training, routing, ROUTING_NAMES, "of tokens to experts"),
+	ENUM(sc_training, routing, ROUTING_NAMES,
+	     "of tokens to experts; in_turn: balanced, and those of a token are neighbours"),
 	DOUBLE(sc_training, grad_worker_frac, 0, 1,
 	       "of the replicas: those that have a layer's eigenvectors; default 1",
 	       NEEDS(SC_NEEDS_KFAC)),

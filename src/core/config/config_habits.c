@@ -386,6 +386,8 @@ static void resolve_experts(struct sc_request *req)
 		return;
 	if (tr->expert_imbalance < 0)
 		tr->expert_imbalance = 1;
+	if (req->software.balanced_in_turn && tr->routing == SC_ROUTING_BALANCED)
+		tr->routing = SC_ROUTING_IN_TURN;
 	/* Kernels that send a token once take no fixed capacity (Megatron Core,
 	 * transformer_config.py). */
 	if ((int)tr->moe_dispatcher == SC_NOT_GIVEN ||

@@ -22,14 +22,32 @@ struct experts {
 	double ffn;
 };
 
-/* Returns how many of `parts` with as many experts each have one of a token's top_k: drawn without
- * repeats, all alike, from the groups that it may go to. */
+/* Returns how many of `parts` with as many experts each have one of a token's top_k, which are
+ * neighbours: they begin at any multiple of what top_k and a part's experts have in common. */
+static double parts_in_turn(const struct sc_model *m, double parts)
+{
+	const double each = (double)m->experts / parts, k = (double)m->top_k;
+	double common = k, rest = each;
+
+	while (rest >= 1) {
+		const double next = fmod(common, rest);
+
+		common = rest;
+		rest = next;
+	}
+	return (k + each - common) / each;
+}
+
+/* Returns the same; a token's experts are drawn without repeats, all alike, from the groups that it
+ * may go to. */
 static double parts_of_token(const struct dims *x, double parts)
 {
 	const struct sc_model *m = x->model;
 	double share = (double)m->top_groups / (double)m->expert_groups;
 	double experts = (double)m->experts * share, none = 1;
 
+	if (x->req->config.training.routing == SC_ROUTING_IN_TURN)
+		return parts_in_turn(m, parts);
 	parts = fmax(parts * share, 1);
 	for (double i = 0; i < (double)m->top_k; i++)
 		none *= fmax(0, 1 - experts / parts / (experts - i));
@@ -174,9 +192,14 @@ static void dispatch(const struct dims *x, const struct experts *ex)
 		add_rowwise(x, SC_NAME_PERMUTE, (ex->sent + ex->rows) * x->expert_h * x->e, 1);
 }
 
+/* The combine of kernels that send a token once leaves nothing behind it for backward (Automodel,
+ * fused_a2a.py, FusedCombine); else the sum by the router's order saves that order (torchtitan,
+ * moe.py). */
 static void combine(const struct dims *x, const struct experts *ex)
 {
 	bool copies_first = x->req->config.training.moe_dispatcher == SC_DISPATCH_ALL_TO_ALL;
+	bool unneeded =
+		x->stops_early && x->req->config.training.moe_dispatcher >= SC_DISPATCH_DEEPEP;
 
 	if (copies_first)
 		sort_rows(x, SC_NAME_UNPERMUTE, ex);
@@ -184,7 +207,7 @@ static void combine(const struct dims *x, const struct experts *ex)
 		add_rowwise(x, SC_NAME_UNPERMUTE, (ex->sent + ex->rows) * x->expert_h * x->e, 1);
 	if (x->etp > 1)
 		add_tp(x, x->sp ? SC_REDUCE_SCATTER : SC_ALL_REDUCE, ex->rows * x->expert_h, 0);
-	if (!exchanges_run_beside(x))
+	if (!exchanges_run_beside(x) && !unneeded)
 		exchange(x, SC_NAME_COMBINE, ex, 1, 0);
 	if (copies_first) /* weighted by the router and summed */
 		reorder(x, SC_NAME_UNPERMUTE, ex->sent / ex->copies, ex->copies);

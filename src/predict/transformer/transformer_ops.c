@@ -220,13 +220,16 @@ static void layer_forward(const struct layer *l)
 }
 
 /* Runs a layer's forward again. PyTorch's checkpoint without reentry stops when all saved tensors
- * are there: nothing needs the output of the last matrix product. */
+ * are there: nothing needs the output of the last matrix product, or of a mixture's combine. */
 static void layer_again(const struct layer *l)
 {
 	struct layer again = *l;
+	struct dims own = *l->x;
 
-	if (l->x->sw->recompute_early_stop && !l->has_experts)
-		again.n -= 2; /* the product and its addition */
+	own.stops_early = l->x->sw->recompute_early_stop;
+	again.x = &own;
+	if (own.stops_early)
+		again.n -= l->has_experts ? 1 : 2; /* the addition, and the product before it */
 	layer_forward(&again);
 }
 

@@ -31,6 +31,7 @@ struct dims {
 	bool all_keys;                              /* the layer has no window, where others have */
 	bool keys_as_values;                        /* values are keys before their norm */
 	bool inputs_only; /* backward leaves out the gradients of weights */
+	bool stops_early; /* run again as far as backward needs */
 	bool sp, dropout, lora, biases;
 	bool quantized; /* products in fp8 or fp4, of tensors in bf16 */
 };
