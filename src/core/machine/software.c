@@ -145,6 +145,8 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(fused_loss, "one kernel"),
 	BOOL(keeps_expert_outputs, "experts' outputs are multiplied by the router's probabilities"),
 	BOOL(balanced_in_turn, "training.routing balanced sends tokens to experts in turn"),
+	BOOL(weighs_inputs,
+	     "experts' inputs are multiplied by the router's probabilities, eagerly in fp32"),
 	BOOL(fused_fp8_cast, "casts ride on the kernels before them"),
 	BOOL(lora_recipe, "LoRA: context parallelism exchanges heads"),
 	BOOL(mx_fp8_attention,

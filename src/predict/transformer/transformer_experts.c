@@ -215,6 +215,18 @@ static void combine(const struct dims *x, const struct experts *ex)
 		add_tp(x, SC_ALL_GATHER, x->tokens * x->expert_h, 0);
 }
 
+/* Multiplies experts' inputs by the router's probabilities: eager kernels cast them to fp32,
+ * multiply, and cast back; backward has the gradients of both factors, that of a probability is
+ * summed (torchtitan, moe.py and deepep.py, score_before_experts). */
+static void weigh_inputs(const struct dims *x, const struct experts *ex, bool backward)
+{
+	double f = sc_dtype_bytes(SC_FP32), passes = backward ? 8 : 4;
+
+	if (x->sw->weighs_inputs)
+		add_rowwise(x, backward ? SC_NAME_UNPERMUTE : SC_NAME_PERMUTE,
+			    ex->rows * x->expert_h * (2 * x->e + passes * f), backward ? 5 : 3);
+}
+
 static void route(const struct dims *x)
 {
 	add_rowwise(x, SC_NAME_TOP_K, x->tokens_seq * (double)x->model->experts * ROUTER_BYTES,
@@ -320,6 +332,7 @@ void experts_up_forward(const struct dims *x, const struct part *p)
 
 	gather_routes(x, &ex);
 	dispatch(x, &ex);
+	weigh_inputs(x, &ex, false);
 	*x->counted = x->block->steps.n;
 	pad_rows(x, &ex);
 	grouped_linear(x, &ex, p, false);
@@ -456,5 +469,6 @@ void experts_up_backward(const struct dims *x, const struct part *p)
 
 	grouped_grads(x, &ex, p, true);
 	pad_rows(x, &ex);
+	weigh_inputs(x, &ex, true);
 	combine(x, &ex);
 }
