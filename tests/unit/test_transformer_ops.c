@@ -1377,6 +1377,29 @@ TEST(inputs_of_experts_are_weighed)
 				0.05);
 }
 
+/* One kernel reads a tensor for both of its copies of a byte and a 32nd, or one each; weights then
+ * at each of the micro-batches. */
+TEST(copies_in_mxfp8_are_cast_apart)
+{
+	struct sc_request *req = make_request(
+		LLAMA, "cluster.gpu=b200-sxm-180gb model.seq=65536 training.precision=mxfp8 "
+		       "training.micro_batch=1 training.global_batch=4 training.recompute=none");
+	const double q = 2 + 2.0 / 32;
+	double weights[2], input[2];
+
+	for (int apart = 0; apart < 2; apart++) {
+		const struct sc_block *b;
+
+		req->software.casts_apart = apart > 0;
+		b = steps_of(req, SC_BLOCK_LAYER_F);
+		weights[apart] = find_step(b, SC_NAME_FP8_CAST, 0)->cost.work_us;
+		input[apart] = find_step(b, SC_NAME_FP8_CAST, 1)->cost.work_us;
+	}
+	ck_assert_double_eq_tol(input[1] / input[0], (4 + q) / (2 + q), 0.01);
+	ck_assert_double_gt(weights[1] / weights[0],
+			    3); /* less than 4 * 1.5: kernels take time to start */
+}
+
 TEST(activations_of_experts_with_biases_are_clamped)
 {
 	struct sc_request *req =

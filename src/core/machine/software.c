@@ -148,6 +148,7 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(weighs_inputs,
 	     "experts' inputs are multiplied by the router's probabilities, eagerly in fp32"),
 	BOOL(fused_fp8_cast, "casts ride on the kernels before them"),
+	BOOL(casts_apart, "mxfp8: a tensor is read for each of its two copies, weights every time"),
 	BOOL(lora_recipe, "LoRA: context parallelism exchanges heads"),
 	BOOL(mx_fp8_attention,
 	     "flash attention in fp8 where GEMMs are mxfp8, of LoRA fp8, or nvfp4 on one rank"),

@@ -111,6 +111,7 @@ struct sc_software {
 	bool balanced_in_turn;     /* balanced routing, where it is asked for, is in turn */
 	bool weighs_inputs;        /* of experts, by eager kernels */
 	bool fused_fp8_cast;       /* if scales are known */
+	bool casts_apart;          /* mxfp8: a kernel for each copy, of weights every time */
 	bool lora_recipe;          /* if heads divide, else ranks pass on keys and values */
 	bool mx_fp8_attention;     /* nvfp4: of whole sequences, or LoRA */
 	bool mlm_gather;

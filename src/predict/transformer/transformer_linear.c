@@ -167,6 +167,13 @@ double quantized_element_bytes(const struct dims *x)
 	return e;
 }
 
+/* Returns how often a tensor in mxfp8 is read for its two copies: each has a kernel of its own in
+ * torchao (mx_linear.py, mx_mm: along rows forward, along columns backward). */
+static int mx_reads(const struct dims *x)
+{
+	return x->sw->casts_apart && x->req->config.training.precision == SC_P_MXFP8 ? 2 : 1;
+}
+
 /* Casts a tensor. A scale known beforehand lets the cast ride on the kernel that made the tensor; a
  * tensor's own needs its maximum first, which the kernel before finds, if anything is fused with
  * it. Scales of rows ask one pass, and two for the copy with those of columns, whose maximum is not
@@ -177,7 +184,7 @@ static void cast(const struct dims *x, double n, bool fused)
 	const struct sc_training *tr = &x->req->config.training;
 	bool of_tensor = has_tensor_scales(x);
 	bool delayed = of_tensor && tr->fp8_recipe == SC_FP8_DELAYED;
-	int passes = 1;
+	int passes = mx_reads(x);
 
 	if (!x->quantized)
 		return;
@@ -493,13 +500,16 @@ void enter_region_grad(const struct dims *x, const struct part *first, int n)
 }
 
 /* Casts weights: quantized ones at the first micro-batch, to be kept (Transformer Engine), so that
- * each has its share; frozen ones are so from the start. Autocast casts fp32 weights every time. */
+ * each has its share, or every time; frozen ones are so from the start. Autocast casts fp32 weights
+ * every time. */
 void cast_weights(const struct dims *x, double params)
 {
+	const int reads = mx_reads(x);
+
 	if (x->quantized && !x->lora)
 		add_rowwise(x, SC_NAME_FP8_CAST,
-			    params / sc_transformer_batches(x->req) *
-				    (x->e + quantized_element_bytes(x)),
+			    params / (reads > 1 ? 1 : sc_transformer_batches(x->req)) *
+				    (reads * x->e + quantized_element_bytes(x)),
 			    4);
 	else if (autocasts(x))
 		add_rowwise(x, SC_NAME_WEIGHT_CAST, params * (sc_dtype_bytes(SC_FP32) + x->e), 4);
