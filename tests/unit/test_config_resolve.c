@@ -649,6 +649,24 @@ TEST(a_piece_of_models_with_mamba)
 	}
 }
 
+/* PyTorch's pipelines wait for each transfer, Megatron Core's send beside the next pass. */
+TEST(pipelines_of_pytorch_wait_for_transfers)
+{
+	static const char *const SOFTWARE[] = {"megatron-core", "torchtitan"};
+
+	for (int i = 0; i < 2; i++) {
+		char text[600];
+
+		snprintf(text, sizeof(text),
+			 "schema: stepcast/1\nmodel: models/qwen3-30b-a3b.yaml\ngpus: 8\n"
+			 "cluster: {gpu: h100-sxm-80gb}\nparallel: {pp: 4}\n"
+			 "training: {global_batch: 64, software: %s}\n",
+			 SOFTWARE[i]);
+		ck_assert_int_eq(resolve(text), 0);
+		ck_assert_int_eq(request.c3[SC_C3_PP].policy, i ? SC_C3_SERIAL : SC_C3_COMM_FIRST);
+	}
+}
+
 /* Balanced routing is in turn with a software whose benchmarks send tokens so, where it is asked
  * for. */
 TEST(a_software_balances_in_turn)
