@@ -435,6 +435,26 @@ static const struct {
 	 "model.tied_embeddings=false", "model.tied_embeddings=true"},
 	{"parallel.dp=8 parallel.sharding=fsdp training.global_batch=8 training.micro_batch=1",
 	 "cluster.gpus_per_node=2", "cluster.gpus_per_node=4"},
+	/* layers that recompute, of stages of other lengths on as many GPUs */
+	{"cluster.gpus_per_node=1 cluster.nics_per_node=1 training.micro_batch=1 "
+	 "training.recompute=full training.recompute_layers=1",
+	 "parallel.pp=2 parallel.dp=2 training.global_batch=16",
+	 "parallel.pp=4 parallel.dp=1 training.global_batch=8"},
+	/* collectives of tensor parallelism */
+	{"parallel.tp=4 training.global_batch=8 training.micro_batch=1",
+	 "parallel.sequence_parallel=false", "parallel.sequence_parallel=true"},
+	/* gradients that are scattered each time */
+	{"training.software=nvidia-pytorch parallel.dp=4 training.global_batch=8 training.micro_batch=1",
+	 "parallel.sharding=none", "parallel.sharding=zero2"},
+	/* passes side by side, of which steps are read */
+	{"model=models/mixtral-8x7b.yaml parallel.pp=2 parallel.dp=2 parallel.ep=2 "
+	 "parallel.schedule=dualpipev parallel.virtual_stages=2 training.micro_batch=1",
+	 "training.global_batch=16", "training.global_batch=32"},
+	/* exchanges beside others of their own pass, which those of pairs are not */
+	{"model=models/mixtral-8x7b.yaml parallel.pp=2 parallel.dp=2 parallel.ep=2 "
+	 "parallel.virtual_stages=2 training.micro_batch=1 training.global_batch=16 "
+	 "training.moe_overlap=true",
+	 "parallel.schedule=zb-v", "parallel.schedule=dualpipev"},
 };
 
 static void begin_pair(const char *base)
@@ -470,6 +490,35 @@ LOOP_TEST(pairs_do_not_show, 2 * N_OF(PAIRS))
 	begin_pair(PAIRS[_i / 2].base);
 	for (int i = 0; i < 2; i++)
 		compare_with(settings[i ^ _i % 2]);
+}
+
+/* Switches are a list, which a key has no room for. */
+TEST(switches_do_not_show)
+{
+	struct sc_net_tier tier = {.nodes = 1};
+
+	begin_pair("parallel.tp=16 training.global_batch=8 training.micro_batch=1");
+	walk.config.cluster.tiers = (struct sc_structs){&tier, 1};
+	for (int i = 0; i < 2; i++) {
+		tier.oversubscription = 1 + 7 * i;
+		compare_with("");
+	}
+}
+
+/* A stage whose GPUs have links is faster than one of the same GPUs without: a floor that took the
+ * first one's blocks for both would lie above the prediction. */
+TEST(kinds_of_gpus_have_blocks_of_their_own)
+{
+	struct sc_gpu_nodes kinds[] = {{.gpu = "a100-pcie-40gb", .count = 1},
+				       {.gpu = "a100-sxm-40gb", .count = 1}};
+	struct answer answer;
+
+	begin_pair("cluster.gpu=a100-pcie-40gb parallel.pp=2 parallel.tp=8 "
+		   "training.global_batch=1 training.micro_batch=1");
+	walk.config.cluster.nodes = (struct sc_structs){kinds, 2};
+	ask(evaluator, &walk.config, true, &answer);
+	ck_assert_msg(answer.rc == 0 && answer.floor_rc == 0, "%s", answer.err.text);
+	ck_assert_double_le(answer.e->floor.iteration_ms, answer.e->prediction.iteration_ms);
 }
 
 /* Longer and longer sequences: the host is late for all passes first, then for some, then for none.

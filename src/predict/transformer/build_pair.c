@@ -380,6 +380,7 @@ static int find_pair(const struct sc_transformer *tf, size_t at, struct known_pa
 
 	if (partial && !tf->partial)
 		return 0;
+	sc_variant_make_steps(tf, tf->variant[tf->classes[c].variant]);
 	for (int k = 0; k < 2; k++) {
 		const struct sc_slot slot =
 			build_slot_of(tf, c, chunk[k], k ? SC_PASS_BACKWARD : SC_PASS_FORWARD);

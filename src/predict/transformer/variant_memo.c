@@ -9,34 +9,25 @@
 #include "predict/transformer/build_transformer.h"
 #include "predict/transformer/transformer_priv.h"
 
-/* Says whether sums are all that is read: no contributors, no ops, no pairs of passes. Blocks whose
- * gradients are scattered each time depend on the number of micro-batches, which neighbours differ
- * in. Lists of a row live no longer than it does: machines that have some are not remembered. */
+/* Says whether the key has all that sums depend on. Passes with sharded weights read steps. Blocks
+ * whose gradients are scattered each time depend on the number of micro-batches, which neighbours
+ * differ in. Lists of a row live no longer than it does: machines that have some are not
+ * remembered, but for a torus, over which no block sends. */
 static bool is_remembered(const struct sc_transformer *tf)
 {
-	const struct sc_request *req = tf->request;
-	const enum sc_schedule schedule = req->config.parallel.schedule;
-	const struct sc_sharding_rule rule = sc_sharding_rule(req);
+	const struct sc_sharding_rule rule = sc_sharding_rule(tf->request);
 
-	return tf->opts->brief && tf->opts->detail == SC_DETAIL_COARSE && !tf->opts->keep_graph &&
-	       !rule.weights && !(rule.gradients && rule.each) && schedule != SC_SCHED_FILE &&
-	       !(sc_schedule_traits(schedule).pairs && sc_transformer_may_pair(req)) &&
-	       sc_request_n_kinds(req) == 1 && !req->config.cluster.wiring && !tf->fabric.files &&
-	       !tf->fabric.torus.dims.n && !tf->fabric.tiers.n;
+	return tf->opts->brief && !rule.weights && !(rule.gradients && rule.each) &&
+	       sc_request_n_kinds(tf->request) == 1 && !tf->fabric.files && !tf->fabric.tiers.n;
 }
 
 static void put_model(struct sc_memo_key *key, const struct sc_request *req)
 {
-	struct sc_model model = req->config.model;
 	struct sc_training training = req->config.training;
 
-	/* The pattern is resolved to its kinds, of which a model without one has none. */
-	model.layers_pattern = model.tables_csv = model.rows_csv = NULL;
-	model.tables = model.rows = (struct sc_structs){NULL, 0};
-	model.bottom_mlp = model.top_mlp = (struct sc_ints){NULL, 0};
-	sc_memo_put_bytes(key, &model, sizeof(model));
+	sc_memo_put_bytes(key, &req->config.model, sizeof(req->config.model));
 	training.software = training.software_version = NULL; /* resolved to its profile */
-	training.global_batch = training.micro_batch = 0;     /* samples are put */
+	training.global_batch = 0;                            /* batches are put */
 	training.optimizer = SC_OPT_ADAM;                     /* no block has a part of its step */
 	sc_memo_put_bytes(key, &training, sizeof(training));
 }
@@ -54,13 +45,13 @@ static void put_split(struct sc_memo_key *key, const struct sc_request *req)
 	sc_memo_put(key, sc_transformer_batches(req));
 	sc_memo_put(key, sc_recompute_frac(req));
 	sc_memo_put(key, traits.splits);
+	sc_memo_put(key, traits.pairs && sc_transformer_may_pair(req));
 }
 
 static void put_machine(struct sc_memo_key *key, const struct sc_transformer *tf,
 			const struct sc_block_env *of)
 {
 	struct sc_block_env env = *of;
-	struct sc_fabric fabric = tf->fabric;
 
 	sc_memo_put_bytes(key, &tf->request->device, sizeof(tf->request->device));
 	sc_memo_put_bytes(key, &tf->request->software, sizeof(tf->request->software));
@@ -70,9 +61,7 @@ static void put_machine(struct sc_memo_key *key, const struct sc_transformer *tf
 		sc_memo_put(key, tf->request->c3[family].n);
 	}
 	sc_memo_put(key, (double)tf->request->config.c3.channels);
-	memset(&fabric.torus, 0, sizeof(fabric.torus));
-	fabric.tiers = (struct sc_structs){NULL, 0};
-	sc_memo_put_bytes(key, &fabric, sizeof(fabric));
+	sc_memo_put_bytes(key, &tf->fabric, sizeof(tf->fabric));
 	env.device = NULL;
 	env.request = NULL;
 	env.software = NULL;
@@ -137,8 +126,7 @@ static void ask_of_variant(const struct sc_transformer *tf, const struct sc_vari
 {
 	struct sc_memo_key *key = sc_memo_begin(tf->scratch->variants);
 
-	sc_memo_put(key, (double)tf->request->config.training.micro_batch);
-	sc_memo_put(key, tf->partial ? tf->request->last_micro_batch : 0);
+	sc_memo_put(key, tf->request->last_micro_batch);
 	put_split(key, tf->request);
 	put_model(key, tf->request);
 	put_machine(key, tf, &v->env);
