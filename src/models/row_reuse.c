@@ -434,18 +434,11 @@ void sc_row_memo_destroy(struct sc_row_memo *memo)
 	free(memo);
 }
 
-static void put_list(struct sc_memo_key *key, const struct sc_doubles *list)
-{
-	sc_memo_put(key, (double)list->n);
-	sc_memo_put_all(key, list->at, list->n);
-}
-
 double sc_row_reuse_number(struct sc_row_memo *memo, const struct sc_reuse *r)
 {
 	const double numbers[N_NUMBERS] = {r->kind,     r->zipf,     r->n_lookups,
 					   r->n_unique, r->n_tables, r->hot_frac};
-	const bool is_bare =
-		!r->row_bins.n && !r->lookup_bins.n && !r->cached_frac.n && !r->miss_frac.n;
+	const bool is_bare = !r->row_bins.n && !r->cached_frac.n;
 	double number;
 	struct sc_memo_key *key;
 	const double *known;
@@ -454,14 +447,15 @@ double sc_row_reuse_number(struct sc_row_memo *memo, const struct sc_reuse *r)
 		memo->answers = sc_memo_create(N_ANSWERS);
 		memo->reuses = sc_memo_create(N_REUSES);
 	}
-	if (memo->has_last && is_bare && memcmp(memo->last, numbers, sizeof(numbers)) == 0)
+	if (memo->has_last && memcmp(memo->last, numbers, sizeof(numbers)) == 0)
 		return memo->last_number;
 	key = sc_memo_begin(memo->reuses);
 	sc_memo_put_all(key, numbers, sizeof(numbers) / sizeof(numbers[0]));
-	put_list(key, &r->row_bins);
-	put_list(key, &r->lookup_bins);
-	put_list(key, &r->cached_frac);
-	put_list(key, &r->miss_frac);
+	/* A reuse is of one kind, which has two lists of as many numbers, or none. */
+	sc_memo_put_all(key, r->row_bins.at, r->row_bins.n);
+	sc_memo_put_all(key, r->lookup_bins.at, r->row_bins.n);
+	sc_memo_put_all(key, r->cached_frac.at, r->cached_frac.n);
+	sc_memo_put_all(key, r->miss_frac.at, r->cached_frac.n);
 	known = sc_memo_find(memo->reuses);
 	number = known ? *known : (*sc_memo_add(memo->reuses, 1) = memo->n_reuses++);
 	if (is_bare) {

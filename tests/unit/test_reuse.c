@@ -431,25 +431,40 @@ LOOP_TEST(bad_files, N_BAD_FILES)
 }
 
 /* Remembered answers are those that are computed, also when one list of numbers takes another's
- * place and when the memo was full in between. */
+ * place, when the memo was full in between, and for descriptions that differ in one number. */
 TEST(memo_gives_the_same)
 {
 	struct sc_row_memo *memo = sc_row_memo_create();
 	struct sc_reuse bins = load("dlrm-datasets-2021"), other = load("dlrm-datasets-2022");
+	struct sc_reuse lookups = bins, of_more = bins, of_fewer = bins, of_two = bins, hot = bins;
+	double cached[2][2] = {{0.1, 0.5}, {0.2, 0.6}}, missed[2][2] = {{0.5, 0.1}, {0.6, 0.2}};
+	struct sc_reuse curves[3], nothing = {.kind = SC_REUSE_DEFAULT};
 	struct sc_rng rng;
 
 	sc_rng_init(&rng, 1);
+	lookups.lookup_bins = other.lookup_bins;
+	of_more.n_lookups *= 2;
+	of_fewer.n_unique /= 2;
+	of_two.n_tables = 2;
+	hot.hot_frac = 0.3;
+	for (int i = 0; i < 3; i++)
+		curves[i] = (struct sc_reuse){.kind = SC_REUSE_MRC,
+					      .cached_frac = {cached[i == 1], 2},
+					      .miss_frac = {missed[i == 2], 2}};
 	for (int i = 0; i < 20000; i++) {
 		struct sc_reuse zipf = {.kind = SC_REUSE_ZIPF,
 					.zipf = 0.5 + 1e-4 * (double)sc_rng_below(&rng, 20000)};
-		const struct sc_reuse *kinds[] = {&bins, &zipf, &uniform};
+		const struct sc_reuse *kinds[] = {&nothing, curves,    &curves[1], &curves[2],
+						  &bins,    &zipf,     &uniform,   &lookups,
+						  &of_more, &of_fewer, &of_two,    &hot};
 		struct sc_row_question q = {
 			.fact = (enum sc_row_fact)sc_rng_below(&rng, SC_N_ROW_FACTS),
 			.rows = 100.0 * (double)(1 + sc_rng_below(&rng, 5)),
 			.lookups = 1e4 * (double)(1 + sc_rng_below(&rng, 3)),
-			.cached_rows = 20,
+			.cached_rows = 20.0 * (double)(1 + sc_rng_below(&rng, 2)),
 		};
-		const struct sc_reuse *reuse = kinds[i % 3];
+		const struct sc_reuse *reuse =
+			kinds[i < 2 ? (size_t)i : sc_rng_below(&rng, N_OF(kinds))];
 		double got = sc_row_fact(memo, reuse, &q), want = sc_row_fact(NULL, reuse, &q);
 
 		ck_assert_mem_eq(&got, &want, sizeof(got));
