@@ -4,6 +4,7 @@
 #include "runner.h"
 
 #include "example_fixture.h"
+#include "predict/schedule/schedule_file.h"
 
 /* A walk ends after so many steps or simulated nodes, and does not go on from a config with more
  * nodes than LARGE; the plan of a DLRM's tables takes as long as N_OF_PLAN nodes. */
@@ -490,6 +491,32 @@ LOOP_TEST(pairs_do_not_show, 2 * N_OF(PAIRS))
 	begin_pair(PAIRS[_i / 2].base);
 	for (int i = 0; i < 2; i++)
 		compare_with(settings[i ^ _i % 2]);
+}
+
+/* Orders of passes that have no name: they are known by their files. */
+TEST(files_of_schedules_do_not_show)
+{
+	struct sc_schedule_shape shape = {
+		.kind = SC_SCHED_ZB_2P, .pp = 4, .virtual_stages = 1, .micro_batches = 8};
+
+	begin_pair("parallel.pp=4 training.micro_batch=1 training.global_batch=8");
+	for (int i = 0; i < 2; i++) {
+		char path[] = "/tmp/stepcast-XXXXXX", csv[40], text[80];
+		FILE *file = fdopen(mkstemp(path), "w");
+		struct sc_stage_map map;
+		struct sc_passes passes;
+
+		shape.times = (struct sc_pass_times){1, 1 + 2 * i, 1, 0.5, 1};
+		sc_stage_map_init(&shape, &arena, &map);
+		sc_passes_build(&shape, &map, &arena, &passes);
+		sc_schedule_file_write(&passes, NULL, file);
+		fclose(file);
+		snprintf(csv, sizeof(csv), "%s.csv", path);
+		ck_assert_int_eq(rename(path, csv), 0);
+		snprintf(text, sizeof(text), "parallel.schedule=%s", csv);
+		compare_with(text);
+		remove(csv);
+	}
 }
 
 /* Switches are a list, which a key has no room for. */

@@ -86,7 +86,7 @@ void sc_graph_store_give_back(struct sc_graph_store *store, struct sc_graph *gra
 {
 	size_t n_bytes = 0;
 
-	if (!store || !store->lent)
+	if (!store->lent)
 		return;
 	graph_swap(&store->lent->graph, graph);
 	store->lent = NULL;
@@ -116,9 +116,9 @@ bool build_is_kept(const struct builder *b)
 	const struct sc_transformer *tf = b->tf;
 	const struct sc_predict_opts *opts = tf->opts;
 
-	if (!tf->store || !opts->brief || opts->keep_graph || opts->detail != SC_DETAIL_COARSE ||
-	    b->built->shape.pp < 2 || b->built->shape.file || b->sharding.weights || b->offloads ||
-	    b->by_op || tf->pairs || tf->placement.n_classes > MOST_CLASSES)
+	if (!opts->brief || opts->detail != SC_DETAIL_COARSE || b->built->shape.pp < 2 ||
+	    b->built->shape.file || b->sharding.weights || b->offloads || b->by_op || tf->pairs ||
+	    tf->placement.n_classes > MOST_CLASSES)
 		return false;
 	for (uint32_t c = 0; c < tf->placement.n_classes; c++)
 		if (joins(&tf->placement.classes[c]))
@@ -172,8 +172,6 @@ const struct kept_graph *build_find_kept(struct builder *b)
 {
 	struct sc_graph_store *store = b->tf->store;
 
-	if (b->by_op)
-		return NULL;
 	store->asked = print_of_question(b);
 	for (int i = 0; i < N_KEPT; i++)
 		if (answers(&store->kept[i], store->asked, &b->built->passes))
