@@ -436,7 +436,6 @@ static void put_form(const struct builder *b, uint32_t n_steps, struct sc_dlrm_b
 	const struct sc_request *req = dlrm->request;
 	const uint32_t flags[] = {
 		n_steps,
-		(uint32_t)dlrm->n_classes,
 		(uint32_t)exchange_span(dlrm, SC_X_TOP_GRADS).max_ranks_per_node,
 		(uint32_t)dlrm->classes[0].env.cuda_graphs,
 		req->software.dlrm.embedding_stream,
