@@ -632,3 +632,26 @@ TEST(shares_of_the_vocabulary)
 	ck_assert_double_lt(out.iteration_ms, 0.95 * whole_ms);
 	ck_assert_double_lt(out.memory.weights_gib, whole.weights_gib);
 }
+
+/* A drawn stage holds at its peak what it was found to need, though gradients of weights come after
+ * those of inputs. */
+LOOP_TEST(a_drawn_stage_holds_what_it_needs, 3)
+{
+	static const char *const SCHEDULES[] = {
+		"zb-h2", "zb-v parallel.virtual_stages=2",
+		"v-half parallel.virtual_stages=2 training.recompute=full"};
+	char text[128];
+	struct sc_predict_opts opts;
+	struct sc_schedule_play play;
+	double most_gib = 0;
+
+	sc_predict_opts_init(&opts);
+	opts.keep_graph = true;
+	snprintf(text, sizeof(text), "training.global_batch=32 parallel.schedule=%s",
+		 SCHEDULES[_i]);
+	predict(&opts, text);
+	ck_assert(sc_predictor_play(predictor, &arena, &play));
+	for (uint32_t s = 0; s < play.passes->map->pp; s++)
+		most_gib = fmax(most_gib, play.peak[s]);
+	ck_assert_double_eq_tol(most_gib, out.memory.total_gib, 1e-9 * most_gib);
+}
