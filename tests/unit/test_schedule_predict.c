@@ -281,6 +281,25 @@ LOOP_TEST(a_jump_beside_reductions, 24)
 	ck_assert_double_eq_tol(jumped, out.iteration_ms, 1e-9 * out.iteration_ms);
 }
 
+/* Nor where a stage waits for outputs that come round, which it does not in a longer run. */
+TEST(a_jump_over_rounds)
+{
+	struct sc_predict_opts opts;
+	double jumped;
+	const char *text =
+		"gpus=192 cluster.gpus_per_node=8 cluster.nics_per_node=8 cluster.nic_gbit_s=200 "
+		"model=models/deepseek-v4-pro.yaml model.seq=2048 parallel.pp=16 parallel.dp=12 "
+		"parallel.ep=4 parallel.schedule=breadth-first parallel.virtual_stages=2 "
+		"parallel.sharding=zero3 training.global_batch=1536 training.precision=fp16 "
+		"training.software=torchrec";
+
+	sc_predict_opts_init(&opts);
+	jumped = predict(&opts, text)->iteration_ms;
+	opts.no_jump = true;
+	predict(&opts, text);
+	ck_assert_double_eq_tol(jumped, out.iteration_ms, 1e-9 * out.iteration_ms);
+}
+
 /* One replica has nothing to shard, and a host that waits for transfers waits for them. */
 LOOP_TEST(one_replica_shards_nothing, 2)
 {

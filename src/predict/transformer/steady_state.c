@@ -243,6 +243,47 @@ static struct sc_repeat *own_repeats(const struct sc_steady_run *r)
 	return own;
 }
 
+/* Returns the phase that a node on a compute lane is of, or the number of phases behind them. */
+static uint32_t phase_of(const struct sc_steady_run *r, uint32_t c, uint32_t node)
+{
+	uint32_t phase = 0;
+
+	for (; phase < r->run->built->passes.n_phases; phase++) {
+		const struct window w = window_of(r, c, phase);
+
+		if (r->run->timeline->end_us[node] <= slot_end_us(&w, w.end - 1))
+			break;
+	}
+	return phase;
+}
+
+/* Says whether the end depends on an output that came round for the next chunk just then. Of a
+ * longer run more outputs are there before the first stage asks: a stage that is done with a chunk
+ * no longer waits for the next, and the phases' periods do not add up. */
+static bool waits_for_round(const struct sc_steady_run *r)
+{
+	const struct sc_built *built = r->run->built;
+	uint32_t later = SC_NONE, later_phase = 0;
+
+	if (built->passes.n_phases <= 2)
+		return false;
+	for (uint32_t node = sc_run_last(r->run); node != SC_NONE;
+	     node = r->run->timeline->bound_by[node]) {
+		const uint32_t c = sc_graph_class_of(r->run->graph, node);
+		uint32_t phase;
+
+		if (r->run->graph->nodes.at[node].lane != built->compute[c])
+			continue;
+		phase = phase_of(r, c, node);
+		if (later != SC_NONE && later != c && later_phase != phase &&
+		    later_phase < built->passes.n_phases)
+			return true;
+		later = c;
+		later_phase = phase;
+	}
+	return false;
+}
+
 bool sc_steady_detect(const struct sc_steady_run *r, struct sc_steady *out)
 {
 	uint32_t n_phases = r->run->built->passes.n_phases;
@@ -251,6 +292,8 @@ bool sc_steady_detect(const struct sc_steady_run *r, struct sc_steady *out)
 	struct sc_repeat *repeats = sc_arena_calloc(r->arena, n_phases, sizeof(*repeats));
 	bool equal = true;
 
+	if (waits_for_round(r))
+		return false;
 	for (uint32_t p = 0; p < n_phases; p++) {
 		if (!all_are_equal(r, p, &repeats[p])) {
 			equal = false;
