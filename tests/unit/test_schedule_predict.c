@@ -260,6 +260,23 @@ LOOP_TEST(a_jump_from_few_micro_batches, 7 * 2)
 					1e-5 * out.iteration_ms);
 }
 
+/* One round of interleaving shows what the others do: of 512 micro-batches 64 are run. */
+TEST(a_jump_from_a_round)
+{
+	const char *text = "gpus=16 parallel.pp=16 parallel.schedule=interleaved model.layers=64 "
+			   "parallel.virtual_stages=2 training.global_batch=1024 "
+			   "training.software=megatron-lm-2023";
+	struct sc_predict_opts opts;
+	struct sc_prediction jumped;
+
+	sc_predict_opts_init(&opts);
+	jumped = *predict(&opts, text);
+	opts.no_jump = true;
+	predict(&opts, text);
+	ck_assert_uint_lt(7 * jumped.n_nodes, out.n_nodes);
+	ck_assert_double_eq_tol(jumped.iteration_ms, out.iteration_ms, 1e-9 * out.iteration_ms);
+}
+
 /* Neither where a chunk's gradients are reduced for longer than few passes of the next one take. */
 LOOP_TEST(a_jump_beside_reductions, 24)
 {

@@ -8,14 +8,15 @@
 
 #define CLOSE 1e-12
 
-/* Returns how many periods must be like the one before. Where a micro-batch passes a stage twice,
- * more are on their way than on a loop, and what two of them show need not last. */
+/* Returns how many periods must be like the one before. A period of interleaving is a round of all
+ * chunks, longer than any output waits for its turn: one is enough. Where a micro-batch passes a
+ * stage twice, more are on their way than on a loop, and what two of them show need not last. */
 uint32_t sc_steady_n_to_check(const struct sc_schedule_shape *shape)
 {
 	bool twice = shape->kind == SC_SCHED_ZB_V || shape->kind == SC_SCHED_V_HALF ||
 		     shape->kind == SC_SCHED_V_MIN;
 
-	return twice ? 8 : 2;
+	return twice ? 8 : shape->kind == SC_SCHED_INTERLEAVED ? 1 : 2;
 }
 
 /* The slots of a class in a phase from one moment on, and their number in a period. */

@@ -304,9 +304,10 @@ static uint32_t choose_micro_batches(const struct self *self)
 		return all;
 	/* An attempt takes the fewest micro-batches that may prove the steady state, congruent to
 	 * all of them modulo the period; or all where skipping cannot pay. */
-	uint32_t period = sc_schedule_period(&shape);
+	const uint32_t period = sc_schedule_period(&shape);
+	const uint32_t n_to_check = sc_steady_n_to_check(&shape);
 	uint64_t want = (uint64_t)(sc_schedule_warmup(&shape) +
-				   (sc_steady_n_to_check(&shape) + 2) * period + 2)
+				   (n_to_check + (n_to_check > 1 ? 2 : 1)) * period + 2)
 			<< self->attempt;
 
 	if (period == 0 || want + period >= all ||
