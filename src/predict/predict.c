@@ -65,6 +65,20 @@ void sc_predictor_destroy(struct sc_predictor *p)
 	free(p);
 }
 
+void sc_predictor_lend(struct sc_predictor *p, struct sc_predictor *to)
+{
+	const struct sc_graph graph = p->graph;
+	const struct sc_timeline timeline = p->timeline;
+	struct sc_simulator *sim = p->scratch.sim;
+
+	p->graph = to->graph;
+	p->timeline = to->timeline;
+	p->scratch.sim = to->scratch.sim;
+	to->graph = graph;
+	to->timeline = timeline;
+	to->scratch.sim = sim;
+}
+
 static size_t find_workload(const struct sc_request *request)
 {
 	size_t i = 0;

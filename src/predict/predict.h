@@ -85,6 +85,9 @@ int sc_resolve_request(const struct sc_config *config, struct sc_catalog *catalo
 struct sc_predictor;
 struct sc_predictor *sc_predictor_create(void);
 void sc_predictor_destroy(struct sc_predictor *predictor);
+/* Lets another predictor have the room of a predictor's last graph and timeline, of which nothing
+ * is left but the prediction. */
+void sc_predictor_lend(struct sc_predictor *predictor, struct sc_predictor *to);
 /* Returns SC_EUNSUPPORTED for what no builder can do yet (family, sharding), by name. */
 int sc_predict(struct sc_predictor *predictor, const struct sc_request *request,
 	       const struct sc_predict_opts *opts, struct sc_prediction *out, struct sc_err *err);

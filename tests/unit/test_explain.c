@@ -96,6 +96,8 @@ TEST(undivided_experts_are_advised)
 	ck_assert_double_gt(sc_memory_fullness(&evaluator->prediction.memory), 1);
 	sc_find_alternatives(evaluator, &config_of_experts, NULL, &found);
 	best = found.at[0].settings;
+	/* Their predictions have the room of this one. */
+	ck_assert_uint_eq(sc_predictor_ran(evaluator->predictor).timeline->cap, 0);
 	ck_assert_msg(found.at[0].fits && strstr(best, "parallel.ep=8"), "%s", best);
 }
 

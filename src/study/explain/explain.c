@@ -23,6 +23,14 @@ static const struct what_if_row ROWS[SC_N_WHAT_IFS] = {
 	{"host", "a faster host", offsetof(struct sc_predict_opts, host_speed)},
 };
 
+/* Lets a predictor have the base's room, unless somebody looks at what is there: pages that a deep
+ * pipeline fills for the first time take as long as its simulation. */
+static void lend_room(const struct sc_evaluator *base, struct sc_predictor *to)
+{
+	if (!base->opts.keep_graph)
+		sc_predictor_lend(base->predictor, to);
+}
+
 int sc_explain(const struct sc_evaluator *base, struct sc_explanation *out, struct sc_err *err)
 {
 	/* the base's predictor keeps its texts */
@@ -31,11 +39,13 @@ int sc_explain(const struct sc_evaluator *base, struct sc_explanation *out, stru
 	struct sc_explanation result = {.speed = 1.1};
 	int rc = 0;
 
+	lend_room(base, predictor);
 	for (size_t i = 0; i < SC_N_WHAT_IFS && rc == 0; i++) {
 		struct sc_predict_opts changed = base->opts;
 		double *speed = (double *)(void *)((unsigned char *)&changed + ROWS[i].offset);
 
 		changed.keep_graph = false;
+		changed.brief = true;
 		*speed *= result.speed;
 		rc = sc_predict(predictor, &base->request, &changed, faster, err);
 		result.what_if[i] = (struct sc_what_if){
@@ -319,6 +329,8 @@ void sc_find_alternatives(const struct sc_evaluator *base, const struct sc_confi
 	sc_arena_init(&trying.arena, 0);
 	trying.changed->opts = base->opts;
 	trying.changed->opts.keep_graph = false;
+	trying.changed->opts.brief = true;
+	lend_room(base, trying.changed->predictor);
 	if (sc_model_is_transformer(&request->config.model)) {
 		try_splits(&trying);
 		try_values(&trying, "training.micro_batch", request->config.training.micro_batch,
