@@ -320,3 +320,21 @@ TEST(a_host_of_a_rack_holds_what_a_host_holds)
 	ck_assert_double_gt(gib[0], 1);
 	ck_assert_double_eq_tol(gib[0], gib[1], 1e-9 * gib[0]);
 }
+
+/* Copies that take as long share a cost, which is larger than the rest of them. */
+TEST(copies_share_costs)
+{
+	const struct sc_graph *graph;
+	struct sc_config config;
+	int at = 0;
+
+	while (strcmp(example_name(at), "gpt-1t-selene.yaml") != 0)
+		at++;
+	load_example(at, &config);
+	set(&config, "training.offload.activations", "cpu");
+	opts.keep_graph = true;
+	predict(&config, SC_DETAIL_COARSE);
+	graph = sc_predictor_ran(predictor).graph;
+	ck_assert_uint_gt(graph->nodes.n, 10000);
+	ck_assert_uint_lt(graph->costs.n, 2000);
+}

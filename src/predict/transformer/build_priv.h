@@ -111,7 +111,11 @@ struct builder {
 	struct sc_host_rates host_rates;
 	/* Bytes of a layer's activations, where they leave the GPU, [partial][kind]. */
 	double layer_kept[2][SC_N_LAYER_KINDS];
-	bool offloads; /* something comes and goes with the passes */
+	struct copy_cost {
+		double us;
+		uint32_t cost;
+	} last_copy[2]; /* [to the host] */
+	bool offloads;  /* something comes and goes with the passes */
 	bool sync_p2p, posts_late, full, loops, validates_after;
 	/* builds costs of nodes that are kept: no transfers, no edges (build_store.c) */
 	bool only_costs;
