@@ -229,7 +229,8 @@ static void check_layers(const char *model_parallel, const int64_t *want, size_t
 	char text[1024];
 	int64_t layers[16];
 
-	snprintf(text, sizeof(text), "%s%s", CLUSTER GPUS TRAINING, model_parallel);
+	snprintf(text, sizeof(text), "%s%s%s", CLUSTER GPUS,
+		 strstr(model_parallel, "training:") ? "" : TRAINING, model_parallel);
 	resolve_ok(text);
 	sc_stage_layers(&request, layers);
 	for (size_t i = 0; i < n; i++)
@@ -251,6 +252,15 @@ TEST(layers_of_stages)
 	check_layers("parallel: {tp: 4, pp: 4, stage_layers: balanced}\n"
 		     "model: {family: gpt, layers: 8, hidden: 64, heads: 4, seq: 8, vocab: 1536}\n",
 		     (int64_t[]){2, 2, 3, 1}, 4);
+	/* or one after the other has its share, of which 2.5 layers are one; a tie ends it */
+	check_layers("parallel: {tp: 4, pp: 4, stage_layers: balanced}\n"
+		     "model: {family: gpt, layers: 8, hidden: 64, heads: 4, seq: 8, vocab: 1536}\n"
+		     "training: {global_batch: 64, software: nanotron}\n",
+		     (int64_t[]){3, 2, 3, 0}, 4);
+	check_layers("parallel: {tp: 4, pp: 2, stage_layers: balanced}\n"
+		     "model: {family: gpt, layers: 8, hidden: 64, heads: 4, seq: 8, vocab: 1536}\n"
+		     "training: {global_batch: 64, software: nanotron}\n",
+		     (int64_t[]){5, 3}, 2);
 	/* chunks of a layout, which says how many a stage has; ends may be alone in theirs */
 	check_layers("parallel: {tp: 4, pp: 2, layout: 'Et*3|(t*2,|)*2t*5L'}\n"
 		     "model: {family: gpt, layers: 12, hidden: 64, heads: 4, seq: 8, vocab: 9}\n",

@@ -33,8 +33,7 @@ static struct sc_request gpt(void)
 						 .fill_fraction = 1,
 						 .master_bytes = -1,
 						 .expert_imbalance = 1};
-	r.software = (struct sc_software){
-		.gather_ahead = true, .distributed_optimizer = true, .activation_factor = 1};
+	r.software = (struct sc_software){.gather_ahead = true, .distributed_optimizer = true};
 	r.device.hbm_gib = 80;
 	r.n_micro_batches = 4;
 	return r;
@@ -309,22 +308,36 @@ LOOP_TEST(precision, N_OF(PRECISIONS))
 	near(m.optimizer_gib * SC_BYTES_PER_GIB, 1e9 * PRECISIONS[_i].optimizer);
 }
 
-/* 2 moments of 2 bytes and weights of 4 for each parameter. Eager code holds more of what layers
- * keep, and of nothing else. */
-TEST(moments_may_be_narrow_and_activations_wide)
+/* 2 moments of 2 bytes and weights of 4 for each parameter. */
+TEST(moments_may_be_narrow)
 {
 	struct sc_request r = llama();
 	struct shape s = shape();
-	double wide = estimate(&r, &s).optimizer_gib, kept = sc_layer_bytes_of(&r, 2, 0).kept;
+	double wide = estimate(&r, &s).optimizer_gib;
 
 	r.config.training.moment_bytes = 2;
 	near(estimate(&r, &s).optimizer_gib, wide * 8 / 12);
-	r.software.activation_factor = 1.5;
-	near(sc_layer_bytes_of(&r, 2, 0).kept, 1.5 * kept);
-	r.config.training.recompute = SC_RECOMPUTE_FULL;
+}
+
+/* Eager SwiGLU keeps act(gate), which GELU has no product to read. Sums that wait for the network
+ * are whole sequences, two a layer, and there are none without a group to sum over. */
+TEST(eager_code_holds_more_of_a_layer)
+{
+	struct sc_request r = llama(), old = gpt();
+	double kept, of_gelu = sc_layer_bytes_of(&old, 2, 0).kept;
+
+	r.config.parallel.sequence_parallel = true;
 	kept = sc_layer_bytes_of(&r, 2, 0).kept;
-	r.software.activation_factor = 1;
-	near(sc_layer_bytes_of(&r, 2, 0).kept, kept);
+	r.software.keeps_gate = old.software.keeps_gate = true;
+	near(sc_layer_bytes_of(&r, 2, 0).kept, kept + 2 * SBH * 4 / TP);
+	near(sc_layer_bytes_of(&old, 2, 0).kept, of_gelu);
+	r.software.keeps_gate = false;
+	r.software.keeps_gathered = true;
+	near(sc_layer_bytes_of(&r, 2, 0).kept, kept + 2 * 2 * SBH);
+	r.config.parallel.tp = 1;
+	near(sc_layer_bytes_of(&r, 2, 0).kept, kept * TP);
+	r.config.training.recompute = SC_RECOMPUTE_FULL;
+	near(sc_layer_bytes_of(&r, 2, 0).kept, 2 * SBH);
 }
 
 TEST(experts_have_their_own_replicas)

@@ -89,6 +89,25 @@ static void balance_layers(const struct sc_model *m, int64_t n_chunks, int64_t *
 	layers[others] = best;
 }
 
+/* A stage ends with the layer that brings the multiply-adds so far to its share of all, the output
+ * layer's among them; the last one has the rest (huggingface/nanotron, models/base.py: build_model,
+ * models/llama.py: get_block_compute_costs). */
+static void fill_stages(const struct sc_model *m, int64_t n_chunks, int64_t *layers)
+{
+	bool gated = sc_family_traits(m->family)->gated;
+	int64_t ffn = m->experts > 0 ? m->top_k * m->expert_ffn_hidden : m->ffn_hidden, at = 0;
+	/* of a layer, over the hidden size */
+	double each = (double)(4 * m->heads * m->head_dim + (gated ? 3 : 2) * ffn);
+	double all = each * (double)m->layers + (double)m->vocab;
+
+	memset(layers, 0, (size_t)n_chunks * sizeof(*layers));
+	for (int64_t i = 1; i <= m->layers; i++) {
+		layers[at]++;
+		if (at < n_chunks - 1 && each * (double)(i * n_chunks) >= all * (double)(at + 1))
+			at++;
+	}
+}
+
 /* Layers that predict later tokens and the loss count as layers of the last chunk, which takes what
  * the others leave; the first ones have one less where that is too little for all (DeepSeek-V3 in
  * Megatron-Bridge's layouts, Et*4|(t*4|)*14tmL and Et|(tt|)*30mL). */
@@ -115,7 +134,8 @@ static void split_layers(const struct sc_request *request, int64_t *layers)
 		return;
 	}
 	if (sc_stages_are_balanced(par) && n_chunks > 1) {
-		balance_layers(&request->config.model, n_chunks, layers);
+		(request->software.fills_stages ? fill_stages : balance_layers)(
+			&request->config.model, n_chunks, layers);
 		return;
 	}
 	if ((counts[0] || counts[1]) && !par->stage_layers.n) {

@@ -114,6 +114,8 @@ struct sc_software {
 	bool casts_apart;          /* mxfp8: a kernel for each copy, of weights every time */
 	bool lora_recipe;          /* if heads divide, else ranks pass on keys and values */
 	bool mx_fp8_attention;     /* nvfp4: of whole sequences, or LoRA */
+	bool keeps_gate;           /* eager SwiGLU: the product reads the activation's own output */
+	bool keeps_gathered; /* else backward gathers a tensor-parallel region's input again */
 	bool mlm_gather;
 	/* Over those counted here; for chains that are not fused where PyTorch's kernels are. */
 	double elementwise_factor;
@@ -137,7 +139,8 @@ struct sc_software {
 	bool pads_experts;            /* else the router sees to it */
 	double host_expert_us;        /* beside its launch */
 	double host_sync_us;
-	double tp_scatter_sms;   /* 0: copy engines push a piece to each rank */
+	double tp_scatter_sms; /* 0: copy engines push a piece to each rank */
+	bool fills_stages; /* balanced stages end at their share, else the longest is the least */
 	bool scatter_gather_p2p; /* pipeline transfers split over tp ranks, gathered at arrival */
 	bool pad_vocab;          /* pads the vocabulary to 128 * tp even where tp divides it */
 	double host_op_us;       /* CPU time per launched kernel, framework and Python included */
@@ -149,9 +152,8 @@ struct sc_software {
 	/* A node's processes, in bytes of a fused step; a process: torch.optim, one thread. */
 	double cpu_step_frac, cpu_step_gbps;
 	double reserve_gib, loss_copies, reserve_frac;
-	double activation_factor; /* eager code holds parts that fused kernels make again */
-	double level;             /* what no other number explains: calibrate sets it */
-	double band_ln;           /* ln of the factor either way */
+	double level;   /* what no other number explains: calibrate sets it */
+	double band_ln; /* ln of the factor either way */
 	struct sc_dlrm_habits dlrm;
 };
 extern const struct sc_field sc_software_fields[];

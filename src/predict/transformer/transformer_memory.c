@@ -38,6 +38,11 @@ static double score_bytes(const struct sc_request *request, double samples, int 
 	       (double)cfg->parallel.tp;
 }
 
+static bool gathers_sequence(const struct sc_parallel *par)
+{
+	return par->sequence_parallel && par->tp > 1;
+}
+
 static double sequence_ranks(const struct sc_parallel *par)
 {
 	return par->sequence_parallel ? (double)par->tp : 1;
@@ -49,16 +54,19 @@ static double layer_bytes(const struct layer *l, double samples)
 {
 	const struct sc_request *request = l->x->req;
 	const struct sc_config *cfg = &request->config;
-	double split = 0, whole = 0, masks = 0, e = element_bytes(request);
+	double split = 0, whole = 0, gathered = 0, masks = 0, e = element_bytes(request);
+	bool keeps = request->software.keeps_gathered && gathers_sequence(&cfg->parallel);
 
 	for (const struct part *p = l->at; p < l->at + l->n; p++) {
-		if (!sc_recomputes(request, p->again & ~SC_RECOMPUTE_DROPOUT))
+		if (!sc_recomputes(request, p->again & ~SC_RECOMPUTE_DROPOUT)) {
 			*(p->flags & PART_WHOLE ? &whole : &split) += p->kept;
+			gathered += keeps && p->flags & PART_ENTERS ? p->k : 0;
+		}
 		if (!sc_recomputes(request, SC_RECOMPUTE_DROPOUT))
 			masks += p->mask;
 	}
-	return tokens(cfg, samples) * request->software.activation_factor *
-	       (split * e / (double)cfg->parallel.tp +
+	return tokens(cfg, samples) *
+	       ((split / (double)cfg->parallel.tp + gathered) * e +
 		(whole * e + masks * MASK_BYTES) / sequence_ranks(&cfg->parallel));
 }
 
@@ -201,7 +209,7 @@ static double gathered_sequence_bytes(const struct sc_request *request, double s
 {
 	const struct sc_config *cfg = &request->config;
 
-	if (!cfg->parallel.sequence_parallel || cfg->parallel.tp < 2)
+	if (!gathers_sequence(&cfg->parallel))
 		return 0;
 	return 2 * tokens(cfg, samples) * (double)cfg->model.hidden * element_bytes(request);
 }

@@ -137,6 +137,14 @@ static bool keeps_ffn_inputs(const struct dims *x)
 	return !x->lora || x->req->config.training.lora_targets == SC_LORA_ALL;
 }
 
+/* Returns what an activation of this width keeps beside its input: the next product's, and its own
+ * output where another product reads it. */
+static double activation_kept(const struct dims *x, double width)
+{
+	return ((keeps_ffn_inputs(x) ? 1 : 0) + (x->traits->gated && x->sw->keeps_gate ? 1 : 0)) *
+	       width;
+}
+
 /* Puts a feed-forward part, as wide on all ranks together; `shared`: every token's expert. */
 static void put_mlp(struct part_list *to, double width, bool shared)
 {
@@ -149,9 +157,8 @@ static void put_mlp(struct part_list *to, double width, bool shared)
 	put_linear(to, (struct part){0, SC_NAME_MLP_UP, x->gates * ffn, x->h, all, again,
 				     adapted | PART_ENTERS, .scope = scope})
 		->joined = x->gates;
-	part_put(to,
-		 (struct part){SC_PART_ACTIVATION, 0, ffn, width, keeps_ffn_inputs(x) ? width : 0,
-			       .again = shared ? again : again | SC_RECOMPUTE_MLP_ACT});
+	part_put(to, (struct part){SC_PART_ACTIVATION, 0, ffn, width, activation_kept(x, width),
+				   .again = shared ? again : again | SC_RECOMPUTE_MLP_ACT});
 	put_linear(to, (struct part){0, SC_NAME_MLP_DOWN, x->h, ffn, 0, again,
 				     adapted | PART_LEAVES, .scope = scope});
 }
@@ -179,8 +186,8 @@ static void put_experts(struct part_list *to)
 				   routed * (h + x->gates * width), again, 0, SC_GRAPH_MOE, 0,
 				   x->gates, held, .macs = x->gates * takes * h});
 	part_put(to, (struct part){SC_PART_EXPERTS_ACTIVATION, 0, ffn, takes,
-				   keeps_ffn_inputs(x) ? routed * width : 0,
-				   again | SC_RECOMPUTE_MOE_ACT, 0, .scope = SC_GRAPH_MOE});
+				   activation_kept(x, routed * width), again | SC_RECOMPUTE_MOE_ACT,
+				   0, .scope = SC_GRAPH_MOE});
 	part_put(to, (struct part){SC_PART_EXPERTS_DOWN, SC_NAME_EXPERT_DOWN, h, ffn,
 				   x->sw->keeps_expert_outputs ? routed * h : 0, again, 0,
 				   SC_GRAPH_MOE, 0, 1, held, .macs = takes * h});
