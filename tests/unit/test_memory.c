@@ -199,6 +199,40 @@ TEST(recompute_keeps_less)
 	near(sc_layer_bytes_of(&r, 2, 0).kept, (none + full) / 2);
 }
 
+/* Experts' grouped products run again, what is exchanged for them does not: two copies there, and
+ * back, or from one of two ranks 1.47 (16 experts, 2 of 15 others) and their sum. In fp4 no product
+ * is kept. */
+TEST(ops_keep_what_is_exchanged)
+{
+	struct sc_request r = mixture();
+	double kept;
+
+	r.config.training.recompute = SC_RECOMPUTE_SELECTIVE;
+	r.software.selective = SC_SELECTIVE_OPS;
+	r.config.model.expert_groups = r.config.model.top_groups = 1;
+	kept = SBH * (2 + (2 + 2 + 2.0 / 4) / TP);
+	near(sc_layer_bytes_of(&r, 2, 0).kept, kept);
+	r.config.parallel.ep = 2;
+	near(sc_layer_bytes_of(&r, 2, 0).kept, kept + SBH * 2 * 4 / TP);
+	r.config.training.moe_dispatcher = SC_DISPATCH_DEEPEP;
+	near(sc_layer_bytes_of(&r, 2, 0).kept, kept + SBH * 2 * (2 * (1 - 0.5 * 7 / 15) + 1) / TP);
+	r = llama();
+	r.config.training.recompute = SC_RECOMPUTE_SELECTIVE;
+	r.software.selective = SC_SELECTIVE_OPS;
+	r.config.training.precision = SC_P_NVFP4;
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (2 + 2.0 / TP));
+}
+
+/* A chunk's logits at a time; what they are made of has its gradient in fp32 for all of them. */
+TEST(logits_come_in_chunks)
+{
+	struct sc_request r = llama();
+	double whole = sc_loss_bytes(&r, 2);
+
+	r.software.loss_chunks = 8;
+	near(sc_loss_bytes(&r, 2), whole / 8 + 4 * SBH);
+}
+
 TEST(modules_keep_less)
 {
 	static const struct {

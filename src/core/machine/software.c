@@ -195,6 +195,8 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE_OR(cpu_step_gbps, 0, 1e4, 19,
 		  "and at most so much a process, 1e9 bytes/s; 0 = no limit"),
 	DOUBLE(reserve_gib, 0, 1e4, "context, buffers and allocator slack, GiB a GPU"),
+	DOUBLE_OR(loss_chunks, 1, 1e4, 1,
+		  "parts of a sequence whose logits and loss follow one another; default 1"),
 	DOUBLE_OR(loss_copies, 0, 16, 0, "fp32 copies of the logits; default 1 if fused, else 2"),
 	DOUBLE_OR(reserve_frac, 0, 2, 0, "allocator slack, of the tensors' bytes; default 0"),
 	DOUBLE_OR(level, 0.01, 100, 1, "time of everything over what is predicted; default 1"),

@@ -151,7 +151,7 @@ struct sc_software {
 	double comm_host_us;
 	/* A node's processes, in bytes of a fused step; a process: torch.optim, one thread. */
 	double cpu_step_frac, cpu_step_gbps;
-	double reserve_gib, loss_copies, reserve_frac;
+	double reserve_gib, loss_chunks, loss_copies, reserve_frac;
 	double level;   /* what no other number explains: calibrate sets it */
 	double band_ln; /* ln of the factor either way */
 	struct sc_dlrm_habits dlrm;

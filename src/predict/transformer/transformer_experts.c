@@ -78,6 +78,17 @@ static struct experts experts_of(const struct dims *x)
 	return ex;
 }
 
+double exchanged_width(const struct dims *x)
+{
+	const struct experts ex = experts_of(x);
+	bool sums = x->req->config.training.moe_dispatcher >= SC_DISPATCH_DEEPEP;
+
+	if (x->req->config.parallel.ep < 2)
+		return 0;
+	return (ex.copies * x->req->config.training.expert_imbalance + (sums ? 1 : ex.copies)) *
+	       x->expert_h;
+}
+
 /* Says whether both products, with bias, clamp, activation and its cast between them, run in the
  * epilogues of two kernels (Transformer Engine's fused grouped MLP: mxfp8 on Blackwell). Graphs of
  * whole iterations ask for it: it takes the experts' numbers of tokens from the GPU (Megatron Core,

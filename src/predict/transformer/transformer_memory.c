@@ -149,16 +149,25 @@ static double inner_width(const struct layer *l)
 	return first;
 }
 
-/* Returns what torchtitan's policy keeps (torchtitan/models, activation checkpointing "op"):
- * attention's output and every second matrix product, in the order they run: queries, values, the
- * gate, and down where gated. */
+/* Returns what torchtitan's policy keeps (torchtitan/distributed/activation_checkpoint.py, "op"):
+ * the layer's input, attention's output, what experts' exchanges bring, and every second matrix
+ * product, in the order they run: queries, values, the gate, and down where gated. Experts' grouped
+ * products are none of them, nor torchao's in fp4 (nvfp4_linear.py: scaled_mm). */
 static double ops_bytes(const struct layer *l, double samples)
 {
 	const struct dims *x = l->x;
-	double values = x->all_kv_heads * x->d_v;
-	double split = (x->heads * x->d + x->ctx) * x->tp + values + inner_width(l);
+	double inner = l->has_experts
+			       ? (double)(x->model->shared_experts * x->model->expert_ffn_hidden)
+			       : inner_width(l);
+	double inputs = 1, split = x->ctx * x->tp;
 
-	return (x->traits->gated ? 2 : 1) * layer_input_bytes(x->req, samples) +
+	if (x->dtype != SC_FP4) {
+		inputs += x->traits->gated && inner > 0;
+		split += x->heads * x->d * x->tp + x->all_kv_heads * x->d_v + inner;
+	}
+	if (l->has_experts)
+		split += exchanged_width(x);
+	return inputs * layer_input_bytes(x->req, samples) +
 	       tokens(&x->req->config, samples) * split * x->e / x->tp;
 }
 
@@ -225,13 +234,18 @@ static double loss_copies(const struct sc_software *software)
 double sc_loss_bytes(const struct sc_request *request, double samples)
 {
 	const struct sc_config *cfg = &request->config;
-	double positions = tokens(cfg, samples);
+	double positions = tokens(cfg, samples), gradient = 0;
+	double chunks = fmax(1, request->software.loss_chunks);
 
 	if (sc_family_traits(cfg->model.family)->masked_lm && request->software.mlm_gather)
 		positions *= MASKED_FRACTION;
-	return positions * (double)(1 + cfg->model.mtp_layers) * (double)cfg->model.vocab /
-	       (double)(cfg->parallel.tp * sc_vocab_shares(&cfg->parallel)) *
-	       (element_bytes(request) + loss_copies(&request->software) * sc_dtype_bytes(SC_FP32));
+	if (chunks > 1) /* the gradient of what the output layer reads is put together in fp32 */
+		gradient = positions * (double)cfg->model.hidden * sc_dtype_bytes(SC_FP32);
+	return gradient + positions / chunks * (double)(1 + cfg->model.mtp_layers) *
+				  (double)cfg->model.vocab /
+				  (double)(cfg->parallel.tp * sc_vocab_shares(&cfg->parallel)) *
+				  (element_bytes(request) +
+				   loss_copies(&request->software) * sc_dtype_bytes(SC_FP32));
 }
 
 /* Returns the bytes of layers that wait for backward; those that leave the GPU do so but for a few.

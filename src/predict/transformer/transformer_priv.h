@@ -149,6 +149,8 @@ void router_weights(const struct dims *x, const struct part *p);
 void latent_forward(const struct dims *x, const struct part *p);
 void latent_backward(const struct dims *x, const struct part *p);
 void latent_weights(const struct dims *x, const struct part *p);
+/* Returns what experts' exchanges bring, in elements a token: to its experts, and back. */
+double exchanged_width(const struct dims *x);
 void experts_up_forward(const struct dims *x, const struct part *p);
 void experts_up_backward(const struct dims *x, const struct part *p);
 void experts_act_forward(const struct dims *x, const struct part *p);
