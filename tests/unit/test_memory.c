@@ -221,6 +221,8 @@ TEST(ops_keep_what_is_exchanged)
 	r.software.selective = SC_SELECTIVE_OPS;
 	r.config.training.precision = SC_P_NVFP4;
 	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (2 + 2.0 / TP));
+	near(sc_layer_bytes_of(&r, 2, SC_LAYER_WIDE).kept,
+	     SBH * (2 + 2 + (2 + 2 + 2.0 / 4 + 8) / TP));
 }
 
 /* A chunk's logits at a time; what they are made of has its gradient in fp32 for all of them. */

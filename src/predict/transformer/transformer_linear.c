@@ -78,9 +78,12 @@ struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env
 struct dims dims_of_kind(const struct dims *x, int kind)
 {
 	const struct sc_model *m = x->model;
+	const struct sc_layer_kind of = sc_model_kind(m, kind);
 	struct dims out = *x;
 
-	out.all_keys = sc_model_kind(m, kind).mixer == SC_MIX_FULL;
+	if (of.wide)
+		keep_wide(&out);
+	out.all_keys = of.mixer == SC_MIX_FULL;
 	if (!out.all_keys)
 		return out;
 	if (m->full_head_dim > 0)

@@ -390,17 +390,12 @@ void sc_transformer_block(const struct sc_block_env *env, enum sc_block_id id, d
 {
 	struct dims x = dims_of(env->request, env, samples, out);
 	const int of_layer = (int)id - SC_BLOCK_LAYER_F, part = of_layer % SC_N_LAYER_BLOCKS;
-	const struct sc_layer_kind kind =
-		of_layer < 0 ? (struct sc_layer_kind){SC_MIX_NONE, SC_FEED_NONE, false}
-			     : sc_model_kind(x.model, of_layer / SC_N_LAYER_BLOCKS);
 	size_t counted = 0;
 
 	sc_block_clear(out);
 	x.counted = &counted;
 	if (of_layer >= 0)
 		x = dims_of_kind(&x, of_layer / SC_N_LAYER_BLOCKS);
-	if (kind.wide)
-		keep_wide(&x);
 	x.inputs_only =
 		of_layer < 0 ? id == SC_BLOCK_HEAD_I : part == SC_BLOCK_LAYER_I - SC_BLOCK_LAYER_F;
 	if (of_layer >= 0)

@@ -37,7 +37,7 @@ struct dims {
 };
 struct dims dims_of(const struct sc_request *req, const struct sc_block_env *env, double samples,
 		    struct sc_block *block);
-/* Returns the sizes of a layer of this kind: heads may differ. */
+/* Returns the sizes of a layer of this kind: heads may differ, and the precision of products. */
 struct dims dims_of_kind(const struct dims *x, int kind);
 
 /* A layer of the model, by its parts. */
