@@ -23,7 +23,7 @@ struct sc_iteration_costs {
 	struct sc_table_list tables;
 	struct sc_fabric fabric;
 	uint32_t world, per_host;
-	/* Column slices in HBM costed so far, by width: [table][cols]; zero where not yet. */
+	/* Column slices costed so far, by memory and width (slice_of); zero where not yet. */
 	struct sc_option_shard **slices;
 	struct sc_arena *arena;
 	bool hbm_alone; /* all tables fit in HBM, so no other memory is looked at */
@@ -169,11 +169,20 @@ static bool shard_cost(const void *ctx, uint32_t table, const struct sc_table_pl
 	return true;
 }
 
+/* Searches ask for widths that are multiples of this, unless a table's is none. */
+static int64_t width_step(const struct sc_table *t)
+{
+	return t->dim % SC_WIDTH_STEP ? 1 : SC_WIDTH_STEP;
+}
+
 static struct sc_option_shard *slices_of(const struct sc_iteration_costs *x, uint32_t table)
 {
+	const struct sc_table *t = &x->tables.at[table];
+
 	if (!x->slices[table])
-		x->slices[table] = sc_arena_calloc(x->arena, (size_t)x->tables.at[table].dim + 1,
-						   sizeof(**x->slices));
+		x->slices[table] = sc_arena_calloc(
+			x->arena, SC_N_TIERS * (size_t)(t->dim / width_step(t) + 1),
+			sizeof(**x->slices));
 	return x->slices[table];
 }
 
@@ -187,12 +196,13 @@ static bool column_cost(const void *ctx, uint32_t table, enum sc_tier tier, int6
 				       .cache_frac =
 					       tier == SC_TIER_CACHED ? SC_UVM_CACHE_FRAC : 0};
 	struct sc_shard shard = {.table = table, .rows = t->rows, .cols = cols};
+	const int64_t step = width_step(t);
 	struct sc_option_shard *known = NULL;
 
-	if (cols < 4 || cols > t->dim)
+	if (cols < SC_WIDTH_STEP || cols > t->dim)
 		return false;
-	if (tier == SC_TIER_HBM)
-		known = slices_of(x, table) + cols;
+	if (cols % step == 0)
+		known = slices_of(x, table) + tier * (t->dim / step + 1) + cols / step;
 	if (known && known->cols == cols) {
 		*out = *known;
 		return true;
