@@ -111,7 +111,7 @@ static double rows_fact(const struct work *w, enum sc_row_fact fact, double cach
 {
 	struct sc_row_question q = {fact, w->rows, w->whole_lookups, cached_rows};
 
-	if (fact == SC_ROWS_HOT_FRAC)
+	if (fact == SC_ROWS_HOT_FRAC || fact == SC_ROWS_HIT)
 		q.lookups = 0;
 	return sc_row_fact(w->use->memo, w->reuse, &q);
 }
@@ -259,7 +259,7 @@ static void add_prefetch(const struct work *w, struct sc_embedding_shape *out)
 
 	if (w->use->tier != SC_TIER_CACHED)
 		return;
-	misses = w->lookups * (1 - sc_reuse_hit(w->reuse, w->rows, cached, false));
+	misses = w->lookups * (1 - rows_fact(w, SC_ROWS_HIT, cached));
 	misses = fmin(misses, w->unique);
 	out->tables += w->count;
 	out->lookups += w->count * misses;

@@ -411,13 +411,13 @@ double sc_reuse_hot_frac(const struct sc_reuse *reuse, double rows)
 /* Descriptions of reuse have numbers of their own, by content; answers are remembered by these. */
 
 enum { N_ANSWERS = 1 << 17, N_REUSES = 1 << 14 }; /* slots */
-enum { N_NUMBERS = 6 };                           /* of a reuse, beside its lists */
+enum { N_NUMBERS = 6, N_LISTS = 4 };              /* of a reuse */
 
 struct sc_row_memo {
 	struct sc_memo *answers, *reuses;
-	double n_reuses;                     /* that ever were: no number is given again */
-	double last[N_NUMBERS], last_number; /* of the last reuse without lists, once has_last */
-	bool has_last;
+	double n_reuses;     /* that ever were: no number is given again */
+	SC_VEC(double) last; /* what the last reuse says, as its key; tables often have the same */
+	double last_number;
 };
 
 struct sc_row_memo *sc_row_memo_create(void)
@@ -431,15 +431,35 @@ void sc_row_memo_destroy(struct sc_row_memo *memo)
 		return;
 	sc_memo_destroy(memo->answers);
 	sc_memo_destroy(memo->reuses);
+	SC_VEC_RELEASE(&memo->last);
 	free(memo);
+}
+
+/* The reuse says what the last one did. */
+static bool is_last(const struct sc_row_memo *memo, const double *numbers,
+		    const struct sc_doubles *const *lists)
+{
+	const double *at = memo->last.at;
+
+	if (!memo->last.n || memcmp(at, numbers, N_NUMBERS * sizeof(*at)) != 0)
+		return false;
+	at += N_NUMBERS;
+	for (int i = 0; i < N_LISTS; at += 1 + lists[i++]->n) {
+		const double n = (double)lists[i]->n;
+
+		if (memcmp(at, &n, sizeof(n)) != 0 ||
+		    (n > 0 && memcmp(at + 1, lists[i]->at, lists[i]->n * sizeof(*at)) != 0))
+			return false;
+	}
+	return true;
 }
 
 double sc_row_reuse_number(struct sc_row_memo *memo, const struct sc_reuse *r)
 {
 	const double numbers[N_NUMBERS] = {r->kind,     r->zipf,     r->n_lookups,
 					   r->n_unique, r->n_tables, r->hot_frac};
-	const bool is_bare = !r->row_bins.n && !r->cached_frac.n;
-	double number;
+	const struct sc_doubles *const lists[N_LISTS] = {&r->row_bins, &r->lookup_bins,
+							 &r->cached_frac, &r->miss_frac};
 	struct sc_memo_key *key;
 	const double *known;
 
@@ -447,23 +467,20 @@ double sc_row_reuse_number(struct sc_row_memo *memo, const struct sc_reuse *r)
 		memo->answers = sc_memo_create(N_ANSWERS);
 		memo->reuses = sc_memo_create(N_REUSES);
 	}
-	if (memo->has_last && memcmp(memo->last, numbers, sizeof(numbers)) == 0)
+	if (is_last(memo, numbers, lists))
 		return memo->last_number;
 	key = sc_memo_begin(memo->reuses);
-	sc_memo_put_all(key, numbers, sizeof(numbers) / sizeof(numbers[0]));
-	/* A reuse is of one kind, which has two lists of as many numbers, or none. */
-	sc_memo_put_all(key, r->row_bins.at, r->row_bins.n);
-	sc_memo_put_all(key, r->lookup_bins.at, r->row_bins.n);
-	sc_memo_put_all(key, r->cached_frac.at, r->cached_frac.n);
-	sc_memo_put_all(key, r->miss_frac.at, r->cached_frac.n);
-	known = sc_memo_find(memo->reuses);
-	number = known ? *known : (*sc_memo_add(memo->reuses, 1) = memo->n_reuses++);
-	if (is_bare) {
-		memcpy(memo->last, numbers, sizeof(numbers));
-		memo->last_number = number;
-		memo->has_last = true;
+	sc_memo_put_all(key, numbers, N_NUMBERS);
+	for (int i = 0; i < N_LISTS; i++) {
+		sc_memo_put(key, (double)lists[i]->n);
+		sc_memo_put_all(key, lists[i]->at, lists[i]->n);
 	}
-	return number;
+	known = sc_memo_find(memo->reuses);
+	memo->last_number = known ? *known : (*sc_memo_add(memo->reuses, 1) = memo->n_reuses++);
+	memo->last.n = 0;
+	for (size_t i = 0; i < key->numbers.n; i++)
+		SC_VEC_PUSH(&memo->last, key->numbers.at[i]);
+	return memo->last_number;
 }
 
 static double answer(const struct sc_reuse *reuse, const struct sc_row_question *q)
@@ -473,6 +490,8 @@ static double answer(const struct sc_reuse *reuse, const struct sc_row_question 
 		return sc_reuse_unique(reuse, q->rows, q->lookups);
 	case SC_ROWS_MISSES:
 		return misses_of(reuse, q->rows, q->lookups, q->cached_rows);
+	case SC_ROWS_HIT:
+		return sc_reuse_hit(reuse, q->rows, q->cached_rows, false);
 	case SC_ROWS_TOP_SHARE:
 		return sc_reuse_hit(reuse, q->rows, q->cached_rows, true);
 	case SC_ROWS_TOP_UNIQUE:

@@ -30,6 +30,7 @@ enum sc_row_fact {
 	SC_ROWS_UNIQUE,   /* sc_reuse_unique */
 	SC_ROWS_MISSES,   /* of a cache that starts empty and is smaller than what is touched */
 	SC_ROWS_HOT_FRAC, /* sc_reuse_hot_frac */
+	SC_ROWS_HIT,      /* sc_reuse_hit, least recently used out */
 	/* The `cached_rows` most frequent rows apart from the others: */
 	SC_ROWS_TOP_SHARE,  /* of the lookups, that they get: sc_reuse_hit, pinned */
 	SC_ROWS_TOP_UNIQUE, /* of SC_ROWS_UNIQUE, those among them */
@@ -39,7 +40,7 @@ enum sc_row_fact {
 struct sc_row_question {
 	enum sc_row_fact fact;
 	double rows, lookups; /* of the whole table; lookups: of UNIQUE, MISSES, TOP_UNIQUE */
-	double cached_rows;   /* of MISSES and TOP_... */
+	double cached_rows;   /* of MISSES, HIT and TOP_... */
 };
 struct sc_row_memo; /* of one thread */
 struct sc_row_memo *sc_row_memo_create(void);
