@@ -31,8 +31,10 @@ struct relaxation {
 	SC_VEC(struct slice_cost) slices; /* by way, least cost first */
 	SC_VEC(uint32_t) first_way;       /* by unit, and the end */
 	double *forced;                   /* load each unit must put on every rank */
-	double *weight;                   /* of each way, in the budget that is priced */
-	double speed_total, speed_most;   /* sum over ranks, and the fastest's */
+	/* Of each way: its open work; what is priced; its weight in the budget. */
+	double *open, *base, *weight;
+	uint32_t *priced;               /* units whose cheapest way has a weight */
+	double speed_total, speed_most; /* sum over ranks, and the fastest's */
 };
 /* A question is whether a plan of cost z exists: `room` is a rank's, `total` that of all ranks;
  * `forced` is what all units put on every rank, and with the weights of large shards at least
@@ -40,8 +42,6 @@ struct relaxation {
 struct question {
 	double room, total, forced, always;
 };
-
-SC_COMPARE(by_cost, struct slice_cost, SC_ORDER(a->cost, b->cost));
 
 static void add_way(struct relaxation *x, struct way way)
 {
@@ -51,6 +51,18 @@ static void add_way(struct relaxation *x, struct way way)
 	for (; k > x->first_way.at[x->first_way.n - 1] && x->ways.at[k - 1].work > way.work; k--) {
 		x->ways.at[k] = x->ways.at[k - 1];
 		x->ways.at[k - 1] = way;
+	}
+}
+
+/* Wider slices mostly cost more, so few move. */
+static void add_slice(struct relaxation *x, uint32_t first, struct slice_cost slice)
+{
+	size_t k = x->slices.n;
+
+	SC_VEC_PUSH(&x->slices, slice);
+	for (; k > first && x->slices.at[k - 1].cost > slice.cost; k--) {
+		x->slices.at[k] = x->slices.at[k - 1];
+		x->slices.at[k - 1] = slice;
 	}
 }
 
@@ -72,7 +84,7 @@ static void add_cuts(struct relaxation *x, uint32_t table, enum sc_tier tier, do
 			if (cols < least || !p->column_cost(p->column_ctx, table, tier, cols, &s) ||
 			    s.hbm_bytes > most)
 				continue;
-			SC_VEC_PUSH(&x->slices, ((struct slice_cost){s.cost, s.cost * whole}));
+			add_slice(x, way.first_slice, (struct slice_cost){s.cost, s.cost * whole});
 			way.hbm = fmin(way.hbm, s.hbm_bytes * whole);
 		}
 	}
@@ -80,7 +92,6 @@ static void add_cuts(struct relaxation *x, uint32_t table, enum sc_tier tier, do
 	if (!way.n_slices)
 		return;
 	at = &x->slices.at[way.first_slice];
-	SC_SORT(at, way.n_slices, by_cost);
 	for (uint32_t i = 1; i < way.n_slices; i++)
 		at[i].work = fmin(at[i].work, at[i - 1].work);
 	way.work = at[way.n_slices - 1].work;
@@ -134,7 +145,10 @@ static void begin(struct relaxation *x, const struct sc_shard_model *m)
 	}
 	SC_VEC_PUSH(&x->first_way, (uint32_t)x->ways.n);
 	x->forced = sc_xcalloc(m->units.n + 1, sizeof(*x->forced));
-	x->weight = sc_xcalloc(x->ways.n + 1, sizeof(*x->weight));
+	x->open = sc_xcalloc(3 * x->ways.n + 1, sizeof(*x->open));
+	x->base = x->open + x->ways.n;
+	x->weight = x->base + x->ways.n;
+	x->priced = sc_xcalloc(m->units.n + 1, sizeof(*x->priced));
 }
 
 static void end(struct relaxation *x)
@@ -143,7 +157,8 @@ static void end(struct relaxation *x)
 	SC_VEC_RELEASE(&x->slices);
 	SC_VEC_RELEASE(&x->first_way);
 	free(x->forced);
-	free(x->weight);
+	free(x->open);
+	free(x->priced);
 }
 
 /* The least work of a unit that goes that way; HUGE_VAL: a shard does not fit beside what lies
@@ -220,6 +235,35 @@ static double weight_of(const struct way *way, const struct question *q, int k)
 	return way->n * floor((k + 1) * way->least / (q->room - q->always) * (1.0 + EPS)) / k;
 }
 
+/* Sets what is priced of each way, and its weight; lists the units where that depends on the price,
+ * and returns the sum over the others: their cheapest way weighs nothing. */
+static double begin_prices(const struct relaxation *x, const struct question *q, int k,
+			   bool by_work, uint32_t *n_priced)
+{
+	double sum = 0.0;
+
+	*n_priced = 0;
+	for (uint32_t u = 0; u < x->model->units.n; u++) {
+		double least = HUGE_VAL, weight = 0.0;
+
+		for (uint32_t i = x->first_way.at[u]; i < x->first_way.at[u + 1]; i++) {
+			const struct way *way = &x->ways.at[i];
+
+			x->base[i] = by_work || !isfinite(x->open[i]) ? x->open[i]
+				     : way->everywhere                ? way->least
+								      : 0.0;
+			x->weight[i] = weight_of(way, q, k);
+			weight = x->base[i] < least ? x->weight[i] : weight;
+			least = fmin(least, x->base[i]);
+		}
+		if (weight > 0.0)
+			x->priced[(*n_priced)++] = u;
+		else
+			sum += least;
+	}
+	return sum;
+}
+
 /* A lower bound of the work of the open ways, or of what they put on every rank, within a budget of
  * weights: the largest over prices of sum min(.. + price * weight) - price * budget. A weight is
  * GPU memory, or a shard's size seen through a dual feasible function (Fekete and Schepers 2001:
@@ -229,34 +273,26 @@ static double priced(const struct relaxation *x, const struct question *q, int k
 {
 	double enough = (by_work ? q->total : q->room) * (1.0 + EPS), best = 0.0;
 	double budget = k ? (double)x->model->world : x->model->hbm_total;
-	double low = 0.0, high = 4.0 * (k == 0 ? q->total / fmax(budget, 1.0) : q->room);
+	double low = 0.0, high = 4.0 * (k == 0 ? q->total / fmax(budget, 1.0) : q->room), rest;
+	uint32_t n_priced;
 
 	if (k && !by_work)
 		high /= budget;
-	for (size_t i = 0; i < x->ways.n; i++)
-		x->weight[i] = weight_of(&x->ways.at[i], q, k);
+	rest = begin_prices(x, q, k, by_work, &n_priced);
 	for (int step = 0;
 	     step < PRICE_STEPS && best <= enough && !sc_search_is_ended(x->model->problem->watch);
 	     step++) {
-		double price = 0.5 * (low + high), sum = 0.0, used = 0.0;
+		double price = 0.5 * (low + high), sum = rest, used = 0.0;
 
-		for (uint32_t u = 0; u < x->model->units.n; u++) {
+		for (uint32_t p = 0; p < n_priced; p++) {
+			const uint32_t u = x->priced[p];
 			double least = HUGE_VAL, weight = 0.0;
 
 			for (uint32_t i = x->first_way.at[u]; i < x->first_way.at[u + 1]; i++) {
-				const struct way *way = &x->ways.at[i];
-				double w = x->weight[i], work, own;
+				double own = x->base[i] + price * x->weight[i];
 
-				own = price * w + (by_work           ? way->work
-						   : way->everywhere ? way->least
-								     : 0.0);
-				if (own >= least)
-					continue;
-				work = open_work(x, u, way, q);
-				if (by_work || !isfinite(work))
-					own = work + price * w;
-				weight = own < least ? w : weight;
-				least = fmin(least, own);
+				weight = own < least ? x->weight[i] : weight;
+				least = own < least ? own : least;
 			}
 			sum += least;
 			used += weight;
@@ -272,6 +308,9 @@ static bool weigh_pieces(const struct relaxation *x, struct question *q)
 {
 	double always = q->always;
 
+	for (uint32_t u = 0; u < x->model->units.n; u++)
+		for (uint32_t i = x->first_way.at[u]; i < x->first_way.at[u + 1]; i++)
+			x->open[i] = open_work(x, u, &x->ways.at[i], q);
 	if (x->model->tight && priced(x, q, 0, true) > q->total * (1.0 + EPS))
 		return false;
 	for (int k = 1; k <= MOST_PIECES && x->model->alike; k++) {
