@@ -180,9 +180,9 @@ static struct sc_option_shard *slices_of(const struct sc_iteration_costs *x, uin
 	const struct sc_table *t = &x->tables.at[table];
 
 	if (!x->slices[table])
-		x->slices[table] = sc_arena_calloc(
-			x->arena, SC_N_TIERS * (size_t)(t->dim / width_step(t) + 1),
-			sizeof(**x->slices));
+		x->slices[table] =
+			sc_arena_calloc(x->arena, SC_N_TIERS * (size_t)(t->dim / width_step(t) + 1),
+					sizeof(**x->slices));
 	return x->slices[table];
 }
 

@@ -25,6 +25,30 @@ static double weigh_mem(const struct sc_shard_state *s, uint32_t rank)
 	return cap > 0.0 ? exp(MEMORY_KAPPA * (s->used.hbm[rank] / cap - 1.0)) : 0.0;
 }
 
+static double least_of_block(const struct sc_shard_state *s, const double *weight, uint32_t block)
+{
+	const uint32_t first = block * SC_RANK_BLOCK, world = s->model->world;
+	double least = weight[first];
+
+	for (uint32_t r = first + 1; r < first + SC_RANK_BLOCK && r < world; r++)
+		least = weight[r] < least ? weight[r] : least;
+	return least;
+}
+
+/* Sets a rank's weight, and with it the least of its block. */
+static void set_weight(const struct sc_shard_state *s, double *weight, double *block_least,
+		       uint32_t rank, double value)
+{
+	double *least = &block_least[rank / SC_RANK_BLOCK];
+	const double was = weight[rank];
+
+	weight[rank] = value;
+	if (value <= *least)
+		*least = value;
+	else if (was <= *least)
+		*least = least_of_block(s, weight, rank / SC_RANK_BLOCK);
+}
+
 static void weigh_all_mem(struct sc_shard_state *s)
 {
 	const struct sc_shard_model *m = s->model;
@@ -36,6 +60,8 @@ static void weigh_all_mem(struct sc_shard_state *s)
 		s->host_mem_weight[r / m->per_host] += s->mem_weight[r];
 		s->mem_potential += s->mem_weight[r];
 	}
+	for (uint32_t b = 0; b * SC_RANK_BLOCK < m->world; b++)
+		s->block_mem_least[b] = least_of_block(s, s->mem_weight, b);
 }
 
 void sc_potential_weigh(struct sc_shard_state *s)
@@ -49,6 +75,8 @@ void sc_potential_weigh(struct sc_shard_state *s)
 		s->host_weight[r / m->per_host] += s->weight[r];
 		s->potential += s->weight[r];
 	}
+	for (uint32_t b = 0; b * SC_RANK_BLOCK < m->world; b++)
+		s->block_least[b] = least_of_block(s, s->weight, b);
 	if (m->tight)
 		weigh_all_mem(s);
 }
@@ -83,7 +111,7 @@ static void set_load(struct sc_shard_state *s, uint32_t rank, double load)
 
 	s->work += SET_WORK;
 	s->used.cost[rank] = load;
-	s->weight[rank] = weight;
+	set_weight(s, s->weight, s->block_least, rank, weight);
 	if (fabs(step) > LARGE_STEP * s->host_weight[host]) {
 		sum_host(s, host);
 	} else {
@@ -104,7 +132,7 @@ static void add_shard(struct sc_shard_state *s, const struct sc_option_shard *sh
 	if (s->model->tight && shard->hbm_bytes > 0.0) {
 		double was = s->mem_weight[rank];
 
-		s->mem_weight[rank] = weigh_mem(s, rank);
+		set_weight(s, s->mem_weight, s->block_mem_least, rank, weigh_mem(s, rank));
 		s->host_mem_weight[host] += s->mem_weight[rank] - was;
 		s->mem_potential += s->mem_weight[rank] - was;
 	}
@@ -132,6 +160,8 @@ static void add_everywhere(struct sc_shard_state *s, const struct sc_choice *c, 
 	}
 	for (uint32_t h = 0; h < m->n_hosts; h++)
 		s->host_weight[h] *= factor;
+	for (uint32_t b = 0; b * SC_RANK_BLOCK < m->world; b++)
+		s->block_least[b] *= factor;
 	s->potential *= factor;
 }
 
@@ -153,23 +183,32 @@ struct factors {
 	double load, mem;
 };
 
-static struct factors factors_on(const struct sc_shard_state *s,
-				 const struct sc_option_shard *shard, uint32_t rank)
+/* expm1 takes long, and most shards that are asked about in a row are alike. */
+static double grow(struct sc_growth *last, double power)
+{
+	if (power < last->power || power > last->power)
+		*last = (struct sc_growth){power, expm1(power)};
+	return last->growth;
+}
+
+static struct factors factors_on(struct sc_shard_state *s, const struct sc_option_shard *shard,
+				 uint32_t rank)
 {
 	const struct sc_shard_model *m = s->model;
 	double cap = m->hbm_cap[rank];
-	struct factors f = {.load = expm1(s->kappa * shard->cost / (s->scale * m->speed[rank]))};
+	struct factors f = {.load = grow(&s->load_growth,
+					 s->kappa * shard->cost / (s->scale * m->speed[rank]))};
 
 	if (m->tight && shard->hbm_bytes > 0.0 && cap > 0.0)
 		f.mem = MEMORY_SHARE * s->potential / m->world *
-			expm1(MEMORY_KAPPA * shard->hbm_bytes / cap);
+			grow(&s->mem_growth, MEMORY_KAPPA * shard->hbm_bytes / cap);
 	return f;
 }
 
 /* The rise of the potential by a shard on the rank. `f` holds rank 0's factors, which are those of
  * all ranks alike. */
-static double rise(const struct sc_shard_state *s, const struct sc_option_shard *shard,
-		   uint32_t rank, const struct factors *f)
+static double rise(struct sc_shard_state *s, const struct sc_option_shard *shard, uint32_t rank,
+		   const struct factors *f)
 {
 	struct factors own = *f;
 
@@ -183,24 +222,33 @@ struct ranks {
 	uint32_t first, n;
 };
 
-/* Finds the best of these ranks for one shard; -1: none has room. */
+/* Finds the best of these ranks for one shard; -1: none has room. Most blocks
+ * have none that is better than what was found before them. */
 static int32_t best_rank(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
 			 const struct sc_option_shard *shard, struct ranks of, double *rises)
 {
-	struct factors f = factors_on(s, shard, 0);
-	bool plain = s->model->alike && (s->model->same_cap || !s->model->tight);
+	const struct sc_shard_model *m = s->model;
+	const uint32_t end = of.first + of.n < m->world ? of.first + of.n : m->world;
+	const bool plain = m->alike && (m->same_cap || !m->tight);
+	const struct factors f = factors_on(s, shard, 0);
 	double least = HUGE_VAL;
 	int32_t found = -1;
 
 	s->work += of.n;
-	for (uint32_t r = of.first; r < of.first + of.n && r < s->model->world; r++) {
-		double sum = plain ? s->weight[r] * f.load + s->mem_weight[r] * f.mem
-				   : rise(s, shard, r, &f);
+	for (uint32_t at = of.first; at < end; at = (at / SC_RANK_BLOCK + 1) * SC_RANK_BLOCK) {
+		const uint32_t b = at / SC_RANK_BLOCK, next = (b + 1) * SC_RANK_BLOCK;
 
-		if (sum < least && sc_ledger_fits(&s->used, shard, r) &&
-		    sc_shard_state_allows(s, unit, c, (int32_t)r)) {
-			least = sum;
-			found = (int32_t)r;
+		if (plain && !(s->block_least[b] * f.load + s->block_mem_least[b] * f.mem < least))
+			continue;
+		for (uint32_t r = at; r < next && r < end; r++) {
+			double sum = plain ? s->weight[r] * f.load + s->mem_weight[r] * f.mem
+					   : rise(s, shard, r, &f);
+
+			if (sum < least && sc_ledger_fits(&s->used, shard, r) &&
+			    sc_shard_state_allows(s, unit, c, (int32_t)r)) {
+				least = sum;
+				found = (int32_t)r;
+			}
 		}
 	}
 	*rises = least;
@@ -274,12 +322,15 @@ static double try_block(struct sc_shard_state *s, uint32_t unit, const struct sc
 		sum = f.load * (all ? s->potential : s->host_weight[host]) +
 		      f.mem * (all ? s->mem_potential : s->host_mem_weight[host]);
 	} else {
+		const struct sc_option_shard *last = c->shards;
+
 		s->work += c->n;
 		for (uint32_t i = 0; i < c->n && first + i < m->world; i++) {
 			const struct sc_option_shard *shard = sc_choice_shard(c, i);
 
-			if (!c->same_cost)
+			if (!c->same_cost && shard != last)
 				f = factors_on(s, shard, 0);
+			last = shard;
 			sum += rise(s, shard, first + i, &f);
 		}
 	}
@@ -320,7 +371,8 @@ static void try_choice(struct sc_shard_state *s, uint32_t unit, uint32_t choice,
 
 	/* The rise is at least this, wherever the shards go; expm1(x) is x or more, and takes long.
 	 */
-	if (bias * (least * power) >= best->score || bias * (least * expm1(power)) >= best->score)
+	if (bias * (least * power) >= best->score ||
+	    bias * (least * grow(&s->load_growth, power)) >= best->score)
 		return;
 	if (c->spread == SC_SPREAD_FREE || c->spread == SC_SPREAD_UNIFORM) {
 		score = bias *
@@ -351,9 +403,9 @@ bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit)
 	const struct sc_unit *u = &s->model->units.at[unit];
 	struct candidate best = {.choice = SC_UNPLACED, .score = HUGE_VAL};
 
-	s->least_weight = s->weight[0];
-	for (uint32_t r = 1; r < s->model->world; r++)
-		s->least_weight = s->weight[r] < s->least_weight ? s->weight[r] : s->least_weight;
+	s->least_weight = HUGE_VAL;
+	for (uint32_t b = 0; b * SC_RANK_BLOCK < s->model->world; b++)
+		s->least_weight = fmin(s->least_weight, s->block_least[b]);
 	if (s->only && s->only[unit] != SC_UNPLACED)
 		try_choice(s, unit, s->only[unit], &best);
 	else

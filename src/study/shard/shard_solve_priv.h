@@ -164,6 +164,13 @@ struct sc_phase_weights {
 	double exchange, replica, reduce;
 };
 
+/* expm1 of a power, the last that was asked for. */
+struct sc_growth {
+	double power, growth;
+};
+
+enum { SC_RANK_BLOCK = 8 };
+
 /* A placement, with the sums that tell what a change would do. The potential is sum over ranks of
  * exp(kappa (load / scale - 1)): for a large kappa its descent lowers the busiest rank; for a small
  * one it balances total work (multiplicative weights; Plotkin, Shmoys, Tardos 1995). */
@@ -175,10 +182,12 @@ struct sc_shard_state {
 	/* The terms of memory's own potential, and their sums by host and of all, kept where memory
 	 * may decide. */
 	double *mem_weight, *host_mem_weight, mem_potential;
+	double *block_least, *block_mem_least; /* weights of each block of ranks */
 	double potential, kappa, scale;
 	double least_weight; /* of all ranks, while a unit is inserted */
-	double bias[4];      /* by spread: factor on what an insertion seems to cost */
-	double noise;        /* up to that share more, at random */
+	struct sc_growth load_growth, mem_growth;
+	double bias[4]; /* by spread: factor on what an insertion seems to cost */
+	double noise;   /* up to that share more, at random */
 	struct sc_rng *rng;
 	/* The number of hosts that take whole blocks (HOST); the others take single shards;
 	 * SC_NO_SIDES: all take both. A block and a large shard rarely fit on one host, which an
@@ -237,9 +246,14 @@ double sc_phases_estimate(const struct sc_shard_state *s, const struct sc_phase_
 
 /* Puts the unit where the potential grows least; false: nowhere has room, nothing is changed. */
 bool sc_shard_state_insert(struct sc_shard_state *s, uint32_t unit);
-/* Constraints allow this choice's shards on the rank. */
-bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
-			   int32_t rank);
+/* Constraints allow this choice's shards on the rank: the first of a unit that they rule. */
+bool sc_shard_rules_allow(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
+			  int32_t rank);
+static inline bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit,
+					 const struct sc_choice *c, int32_t rank)
+{
+	return !s->model->units.at[unit].ruled || sc_shard_rules_allow(s, unit, c, rank);
+}
 /* Counts the units that are not placed, and names the last of them. */
 uint32_t sc_shard_state_unplaced(const struct sc_shard_state *s, uint32_t *some);
 bool sc_shard_state_is_complete(const struct sc_shard_state *s);

@@ -5,6 +5,16 @@
 
 #include "study/shard/shard_solve_priv.h"
 
+static size_t n_blocks(const struct sc_shard_model *m)
+{
+	return (m->world + SC_RANK_BLOCK - 1) / SC_RANK_BLOCK;
+}
+
+static size_t n_weights(const struct sc_shard_model *m)
+{
+	return 2 * (m->world + m->n_hosts + n_blocks(m));
+}
+
 struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, bool by_phases,
 					  struct sc_arena *arena)
 {
@@ -23,10 +33,12 @@ struct sc_shard_state sc_shard_state_make(const struct sc_shard_model *m, bool b
 	for (size_t i = 0; i < m->choices.n; i++)
 		room = m->choices.at[i].n > room ? m->choices.at[i].n : room;
 	sc_ledger_init(&s.used, arena);
-	s.weight = sc_arena_calloc(arena, 2 * ((size_t)m->world + m->n_hosts), sizeof(double));
+	s.weight = sc_arena_calloc(arena, n_weights(m), sizeof(double));
 	s.mem_weight = s.weight + m->world;
 	s.host_weight = s.mem_weight + m->world;
 	s.host_mem_weight = s.host_weight + m->n_hosts;
+	s.block_least = s.host_mem_weight + m->n_hosts;
+	s.block_mem_least = s.block_least + n_blocks(m);
 	s.choice = sc_arena_alloc(arena, sizeof(*s.choice) * (m->units.n + 1));
 	s.ranks = sc_arena_alloc(arena, sizeof(*s.ranks) * (m->n_ranks_room + 1));
 	s.trial = sc_arena_alloc(arena, sizeof(*s.trial) * room);
@@ -68,7 +80,7 @@ void sc_shard_state_copy(struct sc_shard_state *to, const struct sc_shard_state 
 	const struct sc_shard_model *m = from->model;
 
 	sc_ledger_copy(&to->used, &from->used, 0, m->world);
-	memcpy(to->weight, from->weight, 2 * sizeof(double) * ((size_t)m->world + m->n_hosts));
+	memcpy(to->weight, from->weight, sizeof(double) * n_weights(m));
 	memcpy(to->choice, from->choice, sizeof(*to->choice) * m->units.n);
 	memcpy(to->ranks, from->ranks, sizeof(*to->ranks) * m->n_ranks_room);
 	to->mem_potential = from->mem_potential;
@@ -185,13 +197,11 @@ bool sc_shard_state_is_on(const struct sc_shard_state *s, uint32_t unit, int32_t
 				  sc_unit_ranks(s, unit), rank);
 }
 
-bool sc_shard_state_allows(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
-			   int32_t rank)
+bool sc_shard_rules_allow(const struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c,
+			  int32_t rank)
 {
 	const struct sc_shard_problem *p = s->model->problem;
 
-	if (!s->model->units.at[unit].ruled)
-		return true;
 	for (size_t i = 0; i < p->n_constraints; i++) {
 		const struct sc_shard_constraint *k = &p->constraints[i];
 		uint32_t a = s->model->unit_of[k->table];
