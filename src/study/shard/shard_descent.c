@@ -280,12 +280,12 @@ bool sc_shard_search_reinsert(struct sc_shard_search *q, uint32_t unit, bool gai
 	struct sc_shard_state *s = q->s;
 	uint32_t first = q->model->units.at[unit].first_rank, old = s->choice[unit];
 	int32_t *was = &q->was[first];
-	double before = s->potential;
+	double before = gain ? sc_potential_of(s) : 0.0;
 
 	memcpy(was, &s->ranks[first], sizeof(*was) * sc_unit_slots(q->model, unit));
 	sc_shard_state_remove(s, unit);
 	if (sc_shard_state_insert(s, unit)) {
-		bool worse = gain && s->potential >= before * (1.0 - SC_TINY_GAIN);
+		bool worse = gain && sc_potential_of(s) >= before * (1.0 - SC_TINY_GAIN);
 
 		if (!worse && sc_shard_search_allows(q))
 			return true;

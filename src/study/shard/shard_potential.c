@@ -68,6 +68,7 @@ void sc_potential_weigh(struct sc_shard_state *s)
 {
 	const struct sc_shard_model *m = s->model;
 
+	s->is_old = false;
 	s->potential = 0.0;
 	memset(s->host_weight, 0, sizeof(double) * m->n_hosts);
 	for (uint32_t r = 0; r < m->world; r++) {
@@ -89,7 +90,17 @@ void sc_shard_state_sharpen(struct sc_shard_state *s, double kappa, double scale
 	sc_potential_weigh(s);
 }
 
-/* Sums the terms of a host and of all hosts. */
+double sc_potential_of(struct sc_shard_state *s)
+{
+	if (!s->is_old)
+		return s->potential;
+	s->is_old = false;
+	s->potential = 0.0;
+	for (uint32_t h = 0; h < s->model->n_hosts; h++)
+		s->potential += s->host_weight[h];
+	return s->potential;
+}
+
 static void sum_host(struct sc_shard_state *s, uint32_t host)
 {
 	uint32_t first = host * s->model->per_host, end = first + s->model->per_host;
@@ -98,9 +109,7 @@ static void sum_host(struct sc_shard_state *s, uint32_t host)
 	for (uint32_t r = first; r < end && r < s->model->world; r++)
 		sum += s->weight[r];
 	s->host_weight[host] = sum;
-	s->potential = 0.0;
-	for (uint32_t h = 0; h < s->model->n_hosts; h++)
-		s->potential += s->host_weight[h];
+	s->is_old = true;
 }
 
 /* A large term that comes or goes would leave its rounding in the sums: those are made anew. */
@@ -115,7 +124,7 @@ static void set_load(struct sc_shard_state *s, uint32_t rank, double load)
 	if (fabs(step) > LARGE_STEP * s->host_weight[host]) {
 		sum_host(s, host);
 	} else {
-		s->potential += step;
+		s->potential = sc_potential_of(s) + step;
 		s->host_weight[host] += step;
 	}
 }
@@ -158,11 +167,11 @@ static void add_everywhere(struct sc_shard_state *s, const struct sc_choice *c, 
 		sc_potential_weigh(s);
 		return;
 	}
+	s->potential = sc_potential_of(s) * factor;
 	for (uint32_t h = 0; h < m->n_hosts; h++)
 		s->host_weight[h] *= factor;
 	for (uint32_t b = 0; b * SC_RANK_BLOCK < m->world; b++)
 		s->block_least[b] *= factor;
-	s->potential *= factor;
 }
 
 void sc_potential_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
@@ -200,7 +209,7 @@ static struct factors factors_on(struct sc_shard_state *s, const struct sc_optio
 					 s->kappa * shard->cost / (s->scale * m->speed[rank]))};
 
 	if (m->tight && shard->hbm_bytes > 0.0 && cap > 0.0)
-		f.mem = MEMORY_SHARE * s->potential / m->world *
+		f.mem = MEMORY_SHARE * sc_potential_of(s) / m->world *
 			grow(&s->mem_growth, MEMORY_KAPPA * shard->hbm_bytes / cap);
 	return f;
 }
@@ -319,7 +328,7 @@ static double try_block(struct sc_shard_state *s, uint32_t unit, const struct sc
 		uint32_t host = first / m->per_host;
 
 		s->work++;
-		sum = f.load * (all ? s->potential : s->host_weight[host]) +
+		sum = f.load * (all ? sc_potential_of(s) : s->host_weight[host]) +
 		      f.mem * (all ? s->mem_potential : s->host_mem_weight[host]);
 	} else {
 		const struct sc_option_shard *last = c->shards;

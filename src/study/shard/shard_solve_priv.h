@@ -184,6 +184,7 @@ struct sc_shard_state {
 	double *mem_weight, *host_mem_weight, mem_potential;
 	double *block_least, *block_mem_least; /* weights of each block of ranks */
 	double potential, kappa, scale;
+	bool is_old;         /* the potential: a host's sum has changed since */
 	double least_weight; /* of all ranks, while a unit is inserted */
 	struct sc_growth load_growth, mem_growth;
 	double bias[4]; /* by spread: factor on what an insertion seems to cost */
@@ -239,6 +240,7 @@ void sc_shard_state_swap(struct sc_shard_state *s, struct sc_change *change);
 /* The two ways to judge a placement: each keeps its sums as choices come and go (sign -1). */
 void sc_potential_add(struct sc_shard_state *s, const struct sc_choice *c, const int32_t *ranks,
 		      double sign);
+double sc_potential_of(struct sc_shard_state *s);
 /* Computes all terms and sums anew. */
 void sc_potential_weigh(struct sc_shard_state *s);
 void sc_phases_add(struct sc_shard_state *s, uint32_t unit, const struct sc_choice *c, double sign);

@@ -85,6 +85,7 @@ void sc_shard_state_copy(struct sc_shard_state *to, const struct sc_shard_state 
 	memcpy(to->ranks, from->ranks, sizeof(*to->ranks) * m->n_ranks_room);
 	to->mem_potential = from->mem_potential;
 	to->potential = from->potential;
+	to->is_old = from->is_old;
 	to->kappa = from->kappa;
 	to->scale = from->scale;
 }
