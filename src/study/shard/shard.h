@@ -152,6 +152,7 @@ struct sc_shard_memory {
 };
 struct sc_shard_solution {
 	double cost, bound;           /* of the busiest rank; a lower bound of it */
+	double all_bound, lp_bound;   /* sc_shard_bound of the problem that was solved */
 	bool proven;                  /* cost is within stop_gap of the bound */
 	uint32_t bottleneck;          /* rank */
 	bool over_budget;             /* of a plan that was rated all the same */

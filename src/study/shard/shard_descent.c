@@ -339,7 +339,7 @@ void sc_shard_search_improve(struct sc_shard_search *q)
 	uint32_t rank;
 	double cost = sc_ledger_max(&q->s->used, &rank);
 
-	if (!sc_shard_state_is_complete(q->s) || cost <= 0.0)
+	if (!sc_shard_state_is_complete(q->s) || cost <= 0.0 || sc_search_is_ended(q->watch))
 		return;
 	sc_shard_state_sharpen(q->s, SHARPEST, cost);
 	while (!sc_shard_search_is_over(q) && any_step(q, rank)) {

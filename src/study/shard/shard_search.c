@@ -42,6 +42,8 @@ static void settle(struct sc_shard_search *q, size_t step, int passes)
 				sc_shard_search_reinsert(q, q->order[i], false);
 			}
 			sc_shard_search_keep(q);
+			if (sc_search_is_ended(q->watch))
+				return;
 		}
 	}
 }

@@ -318,6 +318,8 @@ int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve
 					why.text);
 	}
 	if (rc == 0) {
+		out->all_bound = bound;
+		out->lp_bound = lp_bound;
 		out->bound = fmin(bound, out->cost);
 		out->proven = out->cost - out->bound <= opts->stop_gap * fmax(out->bound, 0.0);
 	}

@@ -114,9 +114,10 @@ static const char *reason(const struct sc_objective *objective, const struct sc_
 		       : sc_arena_strdup(objective->arena, err->text);
 }
 
-/* Takes the plan, whatever comes; a step of 0 is not simulated yet. */
+/* Takes the plan, whatever comes; a step of 0 is not simulated yet. `rated` is what the solver says
+ * of it, or NULL. */
 static void add_ranked(struct sc_study *study, const struct sc_step_candidate *from,
-		       const char *origin)
+		       const struct sc_shard_solution *rated, const char *origin)
 {
 	const struct sc_objective *objective = study->objective;
 	struct sc_ranked_plan ranked = {
@@ -129,11 +130,14 @@ static void add_ranked(struct sc_study *study, const struct sc_step_candidate *f
 	int rc = sc_shard_plan_check(&from->plan, &err);
 	bool is_whole = rc == 0;
 
-	if (is_whole)
+	if (rated)
+		ranked.solution = *rated;
+	else if (is_whole)
 		rc = sc_shard_rate(&objective->problem, &from->plan, true, objective->arena,
 				   &ranked.solution, &err);
 	ranked.has_cost = rc == 0;
-	sc_shard_plan_release(&ranked.solution.plan); /* a copy, which knows no file */
+	if (!rated)
+		sc_shard_plan_release(&ranked.solution.plan); /* a copy, which knows no file */
 	ranked.solution.plan = from->plan;
 	if (rc == 0 || (is_whole && study->predictor)) /* its step can be simulated all the same */
 		rc = examine(study, &ranked, &err);
@@ -144,7 +148,7 @@ static void add_ranked(struct sc_study *study, const struct sc_step_candidate *f
 
 void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard_plan *plan)
 {
-	add_ranked(study, &(struct sc_step_candidate){.name = name, .plan = *plan}, "plan");
+	add_ranked(study, &(struct sc_step_candidate){.name = name, .plan = *plan}, NULL, "plan");
 	*plan = (struct sc_shard_plan){.world = 0};
 }
 
@@ -164,10 +168,15 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 
 	if (!study->predictor || study->opts.solver_alone) {
 		rc = sc_shard_solve(&objective->problem, opts, objective->arena, &found, err);
-		if (rc == 0)
-			add_ranked(study, &(struct sc_step_candidate){"search", found.plan, 0},
-				   "search");
-		return rc;
+		if (rc)
+			return rc;
+		if (!objective->problem.n_constraints) {
+			study->bound = found.all_bound;
+			study->lp_bound = found.lp_bound;
+		}
+		add_ranked(study, &(struct sc_step_candidate){"search", found.plan, 0}, &found,
+			   "search");
+		return 0;
 	}
 	rc = sc_step_search_run(&q, objective->arena, &list, err);
 	snprintf(note.text, sizeof(note.text),
@@ -178,24 +187,25 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	sc_strbuf_release(&q.left_out);
 	/* The best plan is the last of the list and is taken first: a signal leaves it alone. */
 	if (rc == 0 && list.n)
-		add_ranked(study, &list.at[--list.n], "search");
+		add_ranked(study, &list.at[--list.n], NULL, "search");
 	for (size_t i = 0; i < list.n && rc == 0 && !sc_search_is_ended(opts->watch); i++) {
-		add_ranked(study, &list.at[i], "search");
+		add_ranked(study, &list.at[i], NULL, "search");
 		list.at[i].plan = (struct sc_shard_plan){.world = 0};
 	}
 	sc_step_candidates_release(&list);
 	return rc;
 }
 
-/* Finds the bound of all plans, whatever constraints a search has to keep to, and that of plans
- * that keep to them. */
+/* Finds the bound of all plans, whatever constraints a search has to keep to, unless the search
+ * did, and that of plans that keep to them. */
 static void find_bounds(struct sc_study *study)
 {
 	struct sc_shard_problem free_problem = study->objective->problem;
 
 	free_problem.constraints = NULL;
 	free_problem.n_constraints = 0;
-	study->bound = sc_shard_bound(&free_problem, &study->lp_bound);
+	if (!(study->bound > 0))
+		study->bound = sc_shard_bound(&free_problem, &study->lp_bound);
 	study->kept_bound = fmax(study->kept_bound, study->bound);
 	if (study->objective->problem.n_constraints)
 		study->kept_bound =
@@ -218,7 +228,8 @@ int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_er
 	if (!start || start->is_search)
 		return sc_err_set(err, SC_EUSAGE, "unknown baseline \"%s\"", name);
 	if (start->make(start, &ask, &made, &own) == 0) {
-		add_ranked(study, &(struct sc_step_candidate){name, made.plan, 0}, "baseline");
+		add_ranked(study, &(struct sc_step_candidate){name, made.plan, 0}, NULL,
+			   "baseline");
 		return 0;
 	}
 	sc_shard_plan_release(&made.plan);

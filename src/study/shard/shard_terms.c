@@ -92,6 +92,7 @@ int sc_shard_terms_of(const struct sc_shard_problem *problem, const struct sc_sh
 	if (plan->world != problem->world)
 		return sc_err_at(err, SC_ECONFLICT, plan->file, 0, 0,
 				 "a plan for %u ranks; there are %u", plan->world, problem->world);
+	SC_VEC_RESERVE(&terms.at, plan->shards.n);
 	for (uint32_t i = 0; i < plan->tables.n && rc == 0; i++) {
 		const struct sc_table_placement *t = &plan->tables.at[i];
 
