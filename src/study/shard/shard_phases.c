@@ -67,22 +67,24 @@ static double level(double most, double squares, uint32_t n)
 }
 
 /* The levels of all phases by rank: a sum waits for each of its additions, and three wait at the
- * same time. */
+ * same time, in registers. */
 static void rank_levels(const struct sc_phases *p, uint32_t world, double out[3])
 {
-	const double *const of_rank[3] = {p->forward, p->backward, p->sent};
-	double most[3] = {0}, squares[3] = {0};
+	double most_f = 0, most_b = 0, most_s = 0, squares_f = 0, squares_b = 0, squares_s = 0;
 
 	for (uint32_t r = 0; r < world; r++) {
-		for (int i = 0; i < 3; i++) {
-			const double x = of_rank[i][r];
+		const double f = p->forward[r], b = p->backward[r], s = p->sent[r];
 
-			most[i] = x > most[i] ? x : most[i];
-			squares[i] += x * x;
-		}
+		most_f = f > most_f ? f : most_f;
+		most_b = b > most_b ? b : most_b;
+		most_s = s > most_s ? s : most_s;
+		squares_f += f * f;
+		squares_b += b * b;
+		squares_s += s * s;
 	}
-	for (int i = 0; i < 3; i++)
-		out[i] = level(most[i], squares[i], world);
+	out[0] = level(most_f, squares_f, world);
+	out[1] = level(most_b, squares_b, world);
+	out[2] = level(most_s, squares_s, world);
 }
 
 static double host_level(const double *of_host, uint32_t n)
