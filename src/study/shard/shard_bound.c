@@ -31,7 +31,7 @@ struct relaxation {
 	SC_VEC(struct slice_cost) slices; /* by way, least cost first */
 	SC_VEC(uint32_t) first_way;       /* by unit, and the end */
 	double *forced;                   /* load each unit must put on every rank */
-	/* Of each way: its open work; what is priced; its weight in the budget. */
+	/* Each way has its open work, what of it is priced, and its weight in the budget. */
 	double *open, *base, *weight;
 	uint32_t *priced;               /* units whose cheapest way has a weight */
 	double speed_total, speed_most; /* sum over ranks, and the fastest's */
