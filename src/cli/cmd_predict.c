@@ -37,7 +37,7 @@ static int predict_command(void *into, struct sc_cli_call *call, struct sc_err *
 		rc = sc_cli_write(args->timeline, put_timeline, s, err);
 	if (rc == 0 && args->chakra)
 		rc = sc_chakra_write(s->run.by->predictor, args->chakra, err);
-	if (rc == 0 && (args->report || (args->json && args->explain)) &&
+	if (rc == 0 && sc_predict_is_drawn(args) &&
 	    sc_predictor_play(s->run.by->predictor, call->arena, &s->play))
 		s->run.report.play = &s->play;
 	if (rc == 0)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/output.h"
 #include "cli/commands.h"
 #include "cli/start.h"
@@ -157,7 +158,7 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 {
 	struct sc_sweep_args *args = into;
 	struct sc_arena *arena = call->arena;
-	const char *path = args->common.words.at[0];
+	const char *path = args->common.words.at[0], *to = args->common.output;
 	struct sc_predict_opts opts;
 	struct sc_config config;
 	struct sc_csv cases = {.file = NULL};
@@ -178,6 +179,8 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 		return merge_parts(args, arena, err);
 	if (args->common.words.n != 1)
 		return sc_err_set(err, SC_EUSAGE, "sweep needs one CONFIG");
+	if (sc_ends_with(to, ".json") || sc_ends_with(to, ".html"))
+		return sc_err_set(err, SC_EUSAGE, "-o: rows are a CSV; --report writes %s", to);
 	rc = sc_sweep_args_cases(args, arena, &cases, err);
 	if (rc == 0)
 		rc = sc_cli_config(path, &args->sets, arena, &config, err);

@@ -89,32 +89,6 @@ static bool names_form(const char *path)
 	       sc_ends_with(path, ".csv") || sc_ends_with(path, ".svg");
 }
 
-/* Writes the result in the form that the file's ending asks for: a table, a figure, a page or JSON.
- * A form that the result does not have is refused: text under its name misleads a reader. */
-static int write_by_ending(const char *option, const char *path, const struct sc_forms *forms,
-			   const void *result, const struct sc_json *document, struct sc_err *err)
-{
-	const char *ending = strrchr(path, '.');
-	struct sc_strbuf text = {0};
-	int rc = 0;
-
-	if (strcmp(ending, ".html") == 0)
-		return sc_cli_write_document(path, document->root, err);
-	if (strcmp(ending, ".json") == 0)
-		return sc_cli_write(path, write_document, document, err);
-	if (strcmp(ending, ".csv") == 0 && forms->csv)
-		return sc_cli_write(path, forms->csv, result, err);
-	if (strcmp(ending, ".svg") == 0 && forms->svg) {
-		forms->svg(result, &text);
-		rc = sc_cli_write_text(path, &text, err);
-		sc_strbuf_release(&text);
-		return rc;
-	}
-	return sc_err_set(err, SC_EUSAGE,
-			  "%s: this result has no %s; FILE.html and FILE.json have it", option,
-			  ending + 1);
-}
-
 /* Writes the result's text, whose lines are folded for a terminal. */
 static int write_result_text(const char *path, const struct sc_forms *forms, const void *result,
 			     struct sc_err *err)
@@ -132,6 +106,35 @@ static int write_result_text(const char *path, const struct sc_forms *forms, con
 	return rc;
 }
 
+/* Writes the result in the form that the file's ending asks for: a table, a figure, a page or JSON;
+ * else as text. A form that the result does not have is refused: another under its name misleads a
+ * reader. */
+static int write_by_ending(const char *option, const char *path, const struct sc_forms *forms,
+			   const void *result, const struct sc_json *document, struct sc_err *err)
+{
+	const char *ending = names_form(path) ? strrchr(path, '.') : ".text";
+	struct sc_strbuf text = {0};
+	int rc = 0;
+
+	if (strcmp(ending, ".html") == 0)
+		return sc_cli_write_document(path, document->root, err);
+	if (strcmp(ending, ".json") == 0)
+		return sc_cli_write(path, write_document, document, err);
+	if (strcmp(ending, ".csv") == 0 && forms->csv)
+		return sc_cli_write(path, forms->csv, result, err);
+	if (strcmp(ending, ".text") == 0 && forms->text)
+		return write_result_text(path, forms, result, err);
+	if (strcmp(ending, ".svg") == 0 && forms->svg) {
+		forms->svg(result, &text);
+		rc = sc_cli_write_text(path, &text, err);
+		sc_strbuf_release(&text);
+		return rc;
+	}
+	return sc_err_set(err, SC_EUSAGE,
+			  "%s: this result has no %s; FILE.html and FILE.json have it", option,
+			  ending + 1);
+}
+
 int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, const void *result,
 		struct sc_err *err)
 {
@@ -139,30 +142,25 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 		call->line->command->output_arg || !forms->text ? "-" : call->common->output;
 	const int *json = option_of(call, "json");
 	const char *const *report = option_of(call, "report");
-	const bool is_json = json && *json, by_ending = !is_json && names_form(path);
+	const bool is_json = json && *json, has_form = !is_json && names_form(path);
 	struct sc_json document = {0};
 	int rc = 0;
 
-	if (is_json || by_ending || (report && *report)) {
+	if (is_json || has_form || (report && *report)) {
 		forms->json(result, &document);
 		if (!json_array_size(json_object_get(document.root, "warnings")))
 			json_object_set(document.root, "warnings", call->common->warnings);
 		if (document.err.code != SC_OK)
 			rc = sc_err_set(err, document.err.code, "%s", document.err.text);
 	}
-	if (rc == 0 && is_json) {
+	if (rc == 0 && is_json)
 		rc = sc_cli_write(path, write_document, &document, err);
-	} else if (rc == 0 && by_ending) {
+	else if (rc == 0 && (has_form || forms->text))
 		rc = write_by_ending("-o", path, forms, result, &document, err);
-		if (rc && forms->text) /* the run is not lost */
-			write_result_text("-", forms, result, err);
-	} else if (rc == 0 && forms->text) {
-		rc = write_result_text(path, forms, result, err);
-	}
+	if (rc && has_form && forms->text && document.err.code == SC_OK) /* the run is not lost */
+		write_result_text("-", forms, result, err);
 	if (rc == 0 && report && *report)
-		rc = names_form(*report)
-			     ? write_by_ending("--report", *report, forms, result, &document, err)
-			     : sc_cli_write_document(*report, document.root, err);
+		rc = write_by_ending("--report", *report, forms, result, &document, err);
 	json_decref(document.root);
 	return rc;
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/num.h"
 #include "report/sweep_report.h"
 #include "study/sweep/sweep.h"
@@ -121,10 +122,18 @@ int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, c
 	return rc ? rc : find_cost(run, err);
 }
 
+bool sc_predict_is_drawn(const struct sc_predict_args *args)
+{
+	const char *to = args->common.output;
+
+	return args->explain || args->report ||
+	       (!args->json && (sc_ends_with(to, ".html") || sc_ends_with(to, ".json")));
+}
+
 int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *config,
 			   const char *path, struct sc_err *err)
 {
-	const bool is_asked = run->args->explain || run->args->report;
+	const bool is_asked = sc_predict_is_drawn(run->args);
 
 	if (!is_asked && sc_memory_fullness(&run->by->prediction.memory) <= 1)
 		return 0;

@@ -40,8 +40,11 @@ struct sc_predict_run {
 /* Resolves, chooses what is open, predicts. `path` is the file that errors name, or NULL. */
 int sc_predict_run(struct sc_predict_run *run, const struct sc_config *config, const char *path,
 		   struct sc_err *err);
-/* Explains the prediction if that or a report is asked for, or if it does not fit. `config` and
- * `path` are those of sc_predict_run. */
+/* Returns whether an explanation is asked for, or a file whose ending names a page or JSON: by -o
+ * as by --report it has all. */
+bool sc_predict_is_drawn(const struct sc_predict_args *args);
+/* Explains the prediction if that is asked for, or if it does not fit. `config` and `path` are
+ * those of sc_predict_run. */
 int sc_predict_run_explain(struct sc_predict_run *run, const struct sc_config *config,
 			   const char *path, struct sc_err *err);
 void sc_predict_run_release(struct sc_predict_run *run);
