@@ -33,7 +33,8 @@ static struct sc_request gpt(void)
 						 .fill_fraction = 1,
 						 .master_bytes = -1,
 						 .expert_imbalance = 1};
-	r.software = (struct sc_software){.gather_ahead = true, .distributed_optimizer = true};
+	r.software = (struct sc_software){
+		.gather_ahead = true, .distributed_optimizer = true, .activation_factor = 1};
 	r.device.hbm_gib = 80;
 	r.n_micro_batches = 4;
 	return r;
@@ -368,6 +369,9 @@ TEST(eager_code_holds_more_of_a_layer)
 	near(sc_layer_bytes_of(&r, 2, 0).kept, kept + 2 * SBH * 4 / TP);
 	near(sc_layer_bytes_of(&old, 2, 0).kept, of_gelu);
 	r.software.keeps_gate = false;
+	r.software.activation_factor = 1.5;
+	near(sc_layer_bytes_of(&r, 2, 0).kept, 1.5 * kept);
+	r.software.activation_factor = 1;
 	r.software.keeps_gathered = true;
 	near(sc_layer_bytes_of(&r, 2, 0).kept, kept + 2 * 2 * SBH);
 	r.config.parallel.tp = 1;

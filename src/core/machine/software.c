@@ -198,6 +198,8 @@ const struct sc_field sc_software_fields[] = {
 	DOUBLE_OR(loss_chunks, 1, 1e4, 1,
 		  "parts of a sequence whose logits and loss follow one another; default 1"),
 	DOUBLE_OR(loss_copies, 0, 16, 0, "fp32 copies of the logits; default 1 if fused, else 2"),
+	DOUBLE_OR(activation_factor, 0.1, 20, 1,
+		  "bytes that layers keep for backward over those counted; default 1"),
 	DOUBLE_OR(reserve_frac, 0, 2, 0, "allocator slack, of the tensors' bytes; default 0"),
 	DOUBLE_OR(level, 0.01, 100, 1, "time of everything over what is predicted; default 1"),
 	DOUBLE_OR(band_ln, 0, 7, 0,

@@ -152,8 +152,9 @@ struct sc_software {
 	/* A node's processes, in bytes of a fused step; a process: torch.optim, one thread. */
 	double cpu_step_frac, cpu_step_gbps;
 	double reserve_gib, loss_chunks, loss_copies, reserve_frac;
-	double level;   /* what no other number explains: calibrate sets it */
-	double band_ln; /* ln of the factor either way */
+	double activation_factor; /* a stack that keeps what is not counted here */
+	double level;             /* what no other number explains: calibrate sets it */
+	double band_ln;           /* ln of the factor either way */
 	struct sc_dlrm_habits dlrm;
 };
 extern const struct sc_field sc_software_fields[];

@@ -65,7 +65,7 @@ static double layer_bytes(const struct layer *l, double samples)
 		if (!sc_recomputes(request, SC_RECOMPUTE_DROPOUT))
 			masks += p->mask;
 	}
-	return tokens(cfg, samples) *
+	return tokens(cfg, samples) * request->software.activation_factor *
 	       ((split / (double)cfg->parallel.tp + gathered) * e +
 		(whole * e + masks * MASK_BYTES) / sequence_ranks(&cfg->parallel));
 }
